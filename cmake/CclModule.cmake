@@ -1,0 +1,52 @@
+# ccl_add_module(NAME SOURCES ... [DEPS ...] [LIBS ...])
+#   A static library ccl_NAME, alias ccllab::NAME. DEPS are modules below it (their include
+#   directories and libraries come along), LIBS are private outside libraries.
+# ccl_add_test(KIND.AREA.CASE SOURCE... DEPS module... [TIMEOUT s])
+#   A libcheck program registered with CTest under that name, label KIND.
+
+add_library(ccl_flags INTERFACE)
+target_compile_options(ccl_flags INTERFACE -Wall -Wextra $<$<BOOL:${CCL_WERROR}>:-Werror>)
+# The model is checked to 1e-9: no fused or reordered arithmetic behind our back.
+target_compile_options(ccl_flags INTERFACE -ffp-contract=off)
+if(CCL_SANITIZE)
+  target_compile_options(ccl_flags INTERFACE -fsanitize=${CCL_SANITIZE} -fno-omit-frame-pointer
+                         -fno-sanitize-recover=all)
+  target_link_options(ccl_flags INTERFACE -fsanitize=${CCL_SANITIZE})
+endif()
+
+function(ccl_add_module name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS" ${ARGN})
+  add_library(ccl_${name} STATIC ${ARG_SOURCES})
+  add_library(ccllab::${name} ALIAS ccl_${name})
+  set_target_properties(ccl_${name} PROPERTIES EXPORT_NAME ${name})
+  target_include_directories(ccl_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+                             $<INSTALL_INTERFACE:include/ccllab>)
+  foreach(dep IN LISTS ARG_DEPS)
+    target_link_libraries(ccl_${name} PUBLIC ccllab::${dep})
+  endforeach()
+  target_link_libraries(ccl_${name} PRIVATE $<BUILD_INTERFACE:ccl_flags> ${ARG_LIBS})
+  target_sources(ccl_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}
+                 FILES ${PROJECT_SOURCE_DIR}/${name}/${name}.h)
+endfunction()
+
+function(ccl_add_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "DEPS;SOURCES" ${ARGN})
+  set(sources ${ARG_SOURCES} ${ARG_UNPARSED_ARGUMENTS})
+  string(REPLACE "." "_" target test_${name})
+  add_executable(${target} ${sources})
+  foreach(dep IN LISTS ARG_DEPS)
+    target_link_libraries(${target} PRIVATE ccllab::${dep})
+  endforeach()
+  target_link_libraries(${target} PRIVATE ccl_flags PkgConfig::CHECK m)
+  target_compile_definitions(${target} PRIVATE CCLLAB_DATA_DIR="${CCLLAB_DATA_DIR}"
+                             CCLLAB_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  add_test(NAME ${name} COMMAND ${target})
+  string(REGEX MATCH "^[^.]+" kind ${name})
+  set(timeout 120)
+  if(ARG_TIMEOUT)
+    set(timeout ${ARG_TIMEOUT})
+  endif()
+  # 77: what the test needs (data, a device) is not here.
+  set_tests_properties(${name} PROPERTIES LABELS ${kind} TIMEOUT ${timeout} SKIP_RETURN_CODE 77
+                       ENVIRONMENT "CK_FORK=no")
+endfunction()

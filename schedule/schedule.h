@@ -1,0 +1,327 @@
+/**
+ * @file schedule.h
+ * Collectives and demands, schedules (what moves where, in what order), programs (thread blocks and
+ * primitives, one to one with MSCCL XML), flow lists; their formats; the verifier.
+ *
+ * The verifier shares no code with the synthesizers.
+ */
+#ifndef CCL_SCHEDULE_SCHEDULE_H
+#define CCL_SCHEDULE_SCHEDULE_H
+
+#include "models/models.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---------------------------------------------------------------- collectives */
+
+typedef enum ccl_collective_kind {
+    CCL_ALLREDUCE,
+    CCL_ALLGATHER,
+    CCL_REDUCESCATTER,
+    CCL_ALLTOALL,
+    CCL_BROADCAST,
+    CCL_REDUCE,
+    CCL_GATHER,
+    CCL_SCATTER,
+    CCL_SENDRECV, /**< nccl-tests': rank r sends its buffer to r + 1 (mod n) */
+    CCL_CUSTOM    /**< a demand file */
+} ccl_collective_kind_t;
+#define CCL_COLLECTIVE_KINDS 10
+
+/** One chunk of a collective: who contributes it, who must hold it after. */
+typedef struct ccl_chunk {
+    double share;            /**< bytes of the chunk / `size`; 0 allowed in demands */
+    const uint32_t *sources; /**< ascending; one unless reduced */
+    const uint32_t *dests;   /**< ascending, at least one unless share is 0 */
+    uint32_t nsources, ndests;
+    bool reduced; /**< the result is the reduction of all sources' contributions */
+} ccl_chunk_t;
+
+/**
+ * `size` of a collective is nccl-tests': the largest of a rank's buffers. Chunks of the built-in
+ * kinds, c = chunks_per_block, n = nranks, all of equal share:
+ *   allreduce, broadcast, reduce   c chunks, share 1/c; chunk k is element k of every buffer
+ *   allgather, gather              n c chunks; chunk r c + j from rank r; output element r c + j
+ *   reducescatter, scatter         n c chunks; chunk r c + j to rank r; input element r c + j
+ *   alltoall                       n n c chunks; chunk (s n + d) c + j from s (input element d c + j)
+ *                                  to d (output element s c + j), share 1/(n c)
+ *   sendrecv                       n c chunks; chunk r c + j from r to (r + 1) mod n, share 1/c
+ *   custom                         input of a rank: the chunks it is a source of, ascending;
+ *                                  output: the chunks it is a destination of, ascending
+ */
+typedef struct ccl_collective {
+    ccl_collective_kind_t kind;
+    uint32_t nranks, nchunks, chunks_per_block, root;
+    const ccl_chunk_t *chunks;
+    double natural_bytes; /**< custom: `size` at which chunks have the bytes the file gives; else 0 */
+    const char *name;     /**< "allgather", ...; the demand's name for custom */
+    const uint32_t *custom_first;  /**< custom only: see collective.c; else NULL */
+    const uint32_t *custom_chunks;
+    ccl_arena_t arena;
+} ccl_collective_t;
+
+const char *ccl_collective_kind_name(ccl_collective_kind_t kind); /**< "allreduce", ... "custom" */
+/** Accepts any case, '-' and '_' ("all_reduce", "AllReduce", "reduce_scatter"). */
+ccl_status_t ccl_collective_kind_parse(const char *text, ccl_collective_kind_t *out,
+                                       ccl_error_t *err);
+/** A built-in collective. @param chunks_per_block >= 1. @param root used by rooted kinds. */
+ccl_status_t ccl_collective_create(ccl_collective_kind_t kind, uint32_t nranks,
+                                   uint32_t chunks_per_block, uint32_t root,
+                                   ccl_collective_t **out, ccl_error_t *err);
+/** Every chunk cut into `parts` equal ones: chunk k becomes k parts + 0 .. k parts + parts - 1. */
+ccl_status_t ccl_collective_split(const ccl_collective_t *coll, uint32_t parts,
+                                  ccl_collective_t **out, ccl_error_t *err);
+ccl_status_t ccl_collective_clone(const ccl_collective_t *coll, ccl_collective_t **out,
+                                  ccl_error_t *err);
+void ccl_collective_destroy(ccl_collective_t *coll);
+/** Element of `rank`'s input buffer that holds its contribution to `chunk`; CCL_NONE: none. */
+uint32_t ccl_collective_input(const ccl_collective_t *coll, uint32_t rank, uint32_t chunk);
+/** Element of `rank`'s output buffer where `chunk` must be at the end; CCL_NONE: none. */
+uint32_t ccl_collective_output(const ccl_collective_t *coll, uint32_t rank, uint32_t chunk);
+uint32_t ccl_collective_input_len(const ccl_collective_t *coll, uint32_t rank);
+uint32_t ccl_collective_output_len(const ccl_collective_t *coll, uint32_t rank);
+/**
+ * busbw / algbw. AllReduce 2(n-1)/n; AllGather, ReduceScatter, AllToAll, Gather, Scatter (n-1)/n;
+ * else 1.  @par Source nccl-tests doc/PERFORMANCE.md.
+ */
+double ccl_collective_busbw_factor(ccl_collective_kind_t kind, uint32_t nranks);
+/** A demand file (JSON): chunks with source(s), destinations, reduced or not, bytes. */
+ccl_status_t ccl_demand_read(const char *path, ccl_collective_t **out, ccl_error_t *err);
+ccl_status_t ccl_demand_read_text(const char *name, const char *text, size_t len,
+                                  ccl_collective_t **out, ccl_error_t *err);
+
+/* ---------------------------------------------------------------- schedules */
+
+/**
+ * One movement of one chunk. Transfers of a step read what their source holds after all earlier
+ * steps. `reduce`: the destination adds what arrives to what it holds of the chunk; else it replaces.
+ */
+typedef struct ccl_transfer {
+    uint32_t src, dst, chunk, step;
+    uint16_t channel;
+    uint8_t reduce; /**< 0 copy, 1 reduce */
+    uint8_t phase;  /**< 0.. : phase of a composed algorithm, e.g. 0 reduce-scatter, 1 all-gather */
+} ccl_transfer_t;
+
+typedef struct ccl_schedule {
+    const char *name;      /**< synthesizer or file */
+    ccl_collective_t *coll; /**< owned */
+    ccl_transfer_t *transfers; /**< sorted by step (stable) */
+    uint32_t ntransfers, nsteps, nchannels;
+    bool limited; /**< a limit was reached; this is the best so far */
+    ccl_arena_t arena;
+} ccl_schedule_t;
+
+/** Collects transfers in any order. Takes ownership of coll (also when it returns NULL). */
+typedef struct ccl_schedule_builder ccl_schedule_builder_t;
+ccl_schedule_builder_t *ccl_schedule_builder_create(const char *name, ccl_collective_t *coll);
+void ccl_schedule_builder_destroy(ccl_schedule_builder_t *b);
+/** Out of memory is remembered and told by finish. */
+void ccl_schedule_builder_add(ccl_schedule_builder_t *b, ccl_transfer_t transfer);
+/** Checks ranges, sorts by step (stable), destroys the builder, also on failure. */
+ccl_status_t ccl_schedule_builder_finish(ccl_schedule_builder_t *b, ccl_schedule_t **out,
+                                         ccl_error_t *err);
+void ccl_schedule_destroy(ccl_schedule_t *schedule);
+
+/** Our JSON, a ResCCLang program, told apart by content. "-" is stdin. */
+ccl_status_t ccl_schedule_read(const char *path, ccl_schedule_t **out, ccl_error_t *err);
+ccl_status_t ccl_schedule_read_json(const char *name, const char *text, size_t len,
+                                    ccl_schedule_t **out, ccl_error_t *err);
+ccl_status_t ccl_schedule_read_resccl(const char *name, const char *text, size_t len,
+                                      ccl_schedule_t **out, ccl_error_t *err);
+ccl_status_t ccl_schedule_write_json(const ccl_schedule_t *schedule, ccl_text_t *out,
+                                     ccl_error_t *err);
+
+/* ---------------------------------------------------------------- programs */
+
+typedef enum ccl_primitive {
+    CCL_PRIM_S,
+    CCL_PRIM_R,
+    CCL_PRIM_RCS,
+    CCL_PRIM_RRS,
+    CCL_PRIM_RRC,
+    CCL_PRIM_RRCS,
+    CCL_PRIM_CPY,
+    CCL_PRIM_RE,
+    CCL_PRIM_NOP
+} ccl_primitive_t;
+const char *ccl_primitive_name(ccl_primitive_t prim); /**< "s", "r", ... */
+bool ccl_primitive_sends(ccl_primitive_t prim);       /**< s rcs rrs rrcs */
+bool ccl_primitive_receives(ccl_primitive_t prim);    /**< r rrc rcs rrs rrcs */
+bool ccl_primitive_reduces(ccl_primitive_t prim);     /**< rrc rrs rrcs re */
+
+typedef enum ccl_buffer { CCL_BUF_INPUT, CCL_BUF_OUTPUT, CCL_BUF_SCRATCH } ccl_buffer_t;
+
+typedef struct ccl_step {
+    uint32_t src_off, dst_off, count; /**< in chunks */
+    uint32_t dep_tb;   /**< id of the block of the same GPU to wait for; CCL_NONE: none */
+    uint32_t dep_step; /**< index (not attribute `s`) of its step; CCL_NONE: none */
+    uint32_t s;        /**< attribute `s` */
+    uint32_t line;     /**< of the file; 0: none */
+    uint16_t stage;
+    uint8_t type;             /**< ccl_primitive_t */
+    uint8_t src_buf, dst_buf; /**< ccl_buffer_t */
+    uint8_t has_dep;          /**< 1: others may wait for this step */
+} ccl_step_t;
+
+typedef struct ccl_tb {
+    uint32_t rank, id;             /**< id: dense from 0 within the rank */
+    uint32_t send_peer, recv_peer; /**< ranks or CCL_NONE */
+    uint32_t channel;
+    uint32_t first_step, nsteps; /**< into steps */
+} ccl_tb_t;
+
+/** MSCCL program. Bytes of an element of any buffer: size / nchunks unless `shares` is given. */
+typedef struct ccl_program {
+    const char *name;
+    const char *proto; /**< "Simple", "LL" or "LL128" */
+    ccl_collective_t *coll; /**< owned; nchunks of MSCCL = elements of its largest buffer */
+    uint32_t nranks, nchunks, nchannels, ntbs, nsteps;
+    bool in_place, out_of_place; /**< what the file claims to be run as */
+    double min_bytes, max_bytes; /**< 0 max: no limit */
+    ccl_tb_t *tbs;          /**< by rank, then id */
+    uint32_t *rank_first_tb; /**< [nranks + 1] into tbs */
+    ccl_step_t *steps;      /**< by tb */
+    uint32_t *buffer_len;   /**< [3 nranks]: elements of buffer b of rank r at 3 r + b */
+    const double *const *shares; /**< NULL, or [3 nranks]: share of `size` of each element */
+    ccl_arena_t arena;
+} ccl_program_t;
+
+typedef struct ccl_program_builder ccl_program_builder_t;
+/** Takes ownership of coll. @param nchunks nchunksperloop. */
+ccl_program_builder_t *ccl_program_builder_create(const char *name, ccl_collective_t *coll,
+                                                  uint32_t nchunks, const char *proto);
+void ccl_program_builder_destroy(ccl_program_builder_t *b);
+void ccl_program_builder_place(ccl_program_builder_t *b, bool in_place, bool out_of_place,
+                               double min_bytes, double max_bytes);
+void ccl_program_builder_buffer(ccl_program_builder_t *b, uint32_t rank, ccl_buffer_t buffer,
+                                uint32_t len);
+/** Shares of all elements of one buffer ([len], copied); all buffers or none. */
+void ccl_program_builder_shares(ccl_program_builder_t *b, uint32_t rank, ccl_buffer_t buffer,
+                                const double *shares);
+/** A new block of `rank`; returns its builder-wide handle (ids are dense in order of creation). */
+uint32_t ccl_program_builder_tb(ccl_program_builder_t *b, uint32_t rank, uint32_t send_peer,
+                                uint32_t recv_peer, uint32_t channel);
+/** Append a step to block `tb`; its index in the block is returned. dep_tb is an id, as in ccl_step_t.
+    has_dep of the awaited steps and `s` are set by finish. Out of memory is told by finish. */
+uint32_t ccl_program_builder_step(ccl_program_builder_t *b, uint32_t tb, ccl_step_t step);
+/** Checks indices and ranges, freezes, destroys the builder, also on failure. */
+ccl_status_t ccl_program_builder_finish(ccl_program_builder_t *b, ccl_program_t **out,
+                                        ccl_error_t *err);
+void ccl_program_destroy(ccl_program_t *program);
+/** Bytes / size that a step moves or works on (0 for nop). */
+double ccl_program_step_share(const ccl_program_t *program, const ccl_tb_t *tb,
+                              const ccl_step_t *step);
+
+/** MSCCL XML, either dialect (docs/formats.md). "-" is stdin. */
+ccl_status_t ccl_program_read(const char *path, ccl_program_t **out, ccl_error_t *err);
+ccl_status_t ccl_program_read_xml(const char *name, const char *text, size_t len,
+                                  ccl_program_t **out, ccl_error_t *err);
+/** Every attribute that any executor needs; reads back to an equal program. */
+ccl_status_t ccl_program_write_xml(const ccl_program_t *program, ccl_text_t *out,
+                                   ccl_error_t *err);
+
+/* ---------------------------------------------------------------- flow lists */
+
+/** Plain network runs: "nranks nflows gpus_per_server", then "id src dst bytes dep" a line. */
+typedef struct ccl_flow_list {
+    uint32_t nranks, nflows, gpus_per_server;
+    uint32_t *src, *dst, *dep; /**< [nflows]; dep: index of a flow or CCL_NONE */
+    double *bytes;             /**< [nflows] */
+} ccl_flow_list_t;
+ccl_status_t ccl_flow_list_read(const char *path, ccl_flow_list_t **out, ccl_error_t *err);
+ccl_status_t ccl_flow_list_read_text(const char *name, const char *text, size_t len,
+                                     ccl_flow_list_t **out, ccl_error_t *err);
+void ccl_flow_list_destroy(ccl_flow_list_t *list);
+
+/* ---------------------------------------------------------------- verifier */
+
+typedef enum ccl_executor {
+    CCL_EXECUTOR_ANY,
+    CCL_EXECUTOR_MSCCL,
+    CCL_EXECUTOR_RCCL,
+    CCL_EXECUTOR_MSCCL_OLD
+} ccl_executor_t;
+
+typedef enum ccl_granularity {
+    CCL_GRANULARITY_ALGORITHM,
+    CCL_GRANULARITY_STAGE,
+    CCL_GRANULARITY_TASK
+} ccl_granularity_t;
+
+typedef struct ccl_verify_options {
+    size_t size;
+    ccl_executor_t executor; /**< also check this executor's limits */
+    ccl_granularity_t granularity;
+    uint32_t slots;      /**< FIFO depth; 0: by protocol, Simple 2, LL and LL128 8 */
+    uint32_t batches;    /**< micro-batches for the deadlock check; 0: 4 */
+    bool skip_deadlock;  /**< leave the deadlock check to the simulator, which knows the FIFOs */
+} ccl_verify_options_t;
+#define CCL_VERIFY_OPTIONS_INIT                                                            \
+    {sizeof(ccl_verify_options_t), CCL_EXECUTOR_ANY, CCL_GRANULARITY_ALGORITHM, 0, 0, false}
+
+/** The first fault found. Fields that do not apply are CCL_NONE. */
+typedef struct ccl_fault {
+    const char *kind; /**< static: "missing", "twice", "mixed", "unread", "race", "mismatch", "alias",
+                           "deadlock", "range", "limit", "order", ... docs/formats.md lists them */
+    uint32_t rank, tb, step, chunk;
+    char text[512];
+} ccl_fault_t;
+
+#define CCL_MAX_WARNINGS 8
+typedef struct ccl_verdict {
+    bool valid;
+    ccl_fault_t fault; /**< when not valid */
+    uint32_t nwarnings;
+    char warnings[CCL_MAX_WARNINGS][256];
+} ccl_verdict_t;
+
+/**
+ * Execute a schedule symbolically: sources hold what they send, every reduction holds each
+ * contribution exactly once, every destination ends with its chunks.
+ * @return CCL_OK when the verdict is known, valid or not.
+ */
+ccl_status_t ccl_schedule_verify(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
+                                 ccl_verdict_t *out, ccl_error_t *err);
+/** The same for a program, with races, FIFO matching, aliasing, deadlock (docs/formats.md "Verifier"). */
+ccl_status_t ccl_program_verify(const ccl_ctx_t *ctx, const ccl_program_t *program,
+                                const ccl_verify_options_t *options, ccl_verdict_t *out,
+                                ccl_error_t *err);
+
+/** How a run blocks; times do not matter (a network of FIFOs is determinate). */
+typedef struct ccl_blocking {
+    ccl_granularity_t granularity;
+    uint32_t batches;           /**< >= 1 */
+    const uint32_t *tb_slots;   /**< [ntbs] depth of the block's send connection; NULL: slots */
+    uint32_t slots;
+    const uint32_t *step_slices; /**< [nsteps] slices of a sending or receiving step; NULL: 1 */
+} ccl_blocking_t;
+
+typedef enum ccl_wait { CCL_WAIT_DATA, CCL_WAIT_SLOT, CCL_WAIT_DEP, CCL_WAIT_STAGE } ccl_wait_t;
+/** One block of a cycle of blocks that wait for each other. */
+typedef struct ccl_deadlock_wait {
+    uint32_t rank, tb, step, batch, slice;
+    ccl_wait_t wait;
+    uint32_t on_rank, on_tb; /**< whom it waits for; CCL_NONE: nobody ever does it */
+} ccl_deadlock_wait_t;
+typedef struct ccl_deadlock {
+    uint32_t nwaits;            /**< length of the cycle; 0: no deadlock */
+    uint32_t stuck;             /**< blocks that cannot finish */
+    ccl_deadlock_wait_t waits[64]; /**< first 64 of the cycle */
+} ccl_deadlock_t;
+/**
+ * Run a program untimed and tell whether it finishes. At algorithm and stage level one micro-batch
+ * decides for all (a run that ends with empty FIFOs can be repeated, and FIFO networks are
+ * determinate); at task level all batches are run.
+ */
+ccl_status_t ccl_program_deadlock(const ccl_ctx_t *ctx, const ccl_program_t *program,
+                                  const ccl_blocking_t *blocking, ccl_deadlock_t *out,
+                                  ccl_error_t *err);
+const char *ccl_wait_name(ccl_wait_t wait); /**< "data", "slot", "dependency", "stage" */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

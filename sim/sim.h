@@ -1,0 +1,99 @@
+/**
+ * @file sim.h
+ * The simulator: times a program or a flow list on a topology by the model of docs/model.md.
+ */
+#ifndef CCL_SIM_SIM_H
+#define CCL_SIM_SIM_H
+
+#include "schedule/schedule.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum ccl_sharing {
+    CCL_SHARING_FAIR,     /**< max-min fair rates */
+    CCL_SHARING_EXCLUSIVE /**< a flow holds all links of its route until drained */
+} ccl_sharing_t;
+
+/** Written while the run goes on (Chrome trace event format, readable by Perfetto). */
+typedef struct ccl_trace ccl_trace_t;
+/** @param max_events 0: no limit; beyond it events are counted, not written. */
+ccl_trace_t *ccl_trace_create(uint64_t max_events);
+void ccl_trace_destroy(ccl_trace_t *trace);
+/** {"traceEvents": [...]}: a process per GPU, a thread per thread block, and one row per link. */
+ccl_status_t ccl_trace_write(const ccl_trace_t *trace, ccl_text_t *out, ccl_error_t *err);
+
+typedef struct ccl_sim_options {
+    size_t size;
+    double size_bytes;  /**< nccl-tests' size, > 0; flow lists ignore it */
+    uint32_t batches;   /**< micro-batches; 0: the model's default */
+    ccl_granularity_t granularity;
+    ccl_sharing_t sharing;
+    bool no_skip;       /**< simulate every micro-batch even when periodic */
+    ccl_trace_t *trace; /**< NULL: none; a traced run never skips */
+} ccl_sim_options_t;
+#define CCL_SIM_OPTIONS_INIT                                                               \
+    {sizeof(ccl_sim_options_t), 0, 0, CCL_GRANULARITY_ALGORITHM, CCL_SHARING_FAIR, false, NULL}
+
+/** Use of one directed link. */
+typedef struct ccl_link_use {
+    double bytes;
+    double utilization; /**< bytes / (bandwidth * time of the run) */
+} ccl_link_use_t;
+
+/** Seconds that a thread block spent in each state; they add up to done_s - start_s. */
+typedef struct ccl_tb_use {
+    double start_s, done_s; /**< launch; end of its last primitive */
+    double busy_s;
+    double wait_data_s; /**< for a slice to arrive */
+    double wait_peer_s; /**< for another block of its GPU (dependency or stage) */
+    double wait_slot_s; /**< for a free FIFO slot, or for links (exclusive sharing) */
+} ccl_tb_use_t;
+
+typedef struct ccl_sim_result {
+    double time_s, algbw_GBps, busbw_GBps;
+    double size_bytes, chunk_bytes;
+    uint32_t batches;
+    uint32_t nlinks, ntbs;
+    ccl_link_use_t *links;  /**< [nlinks], as in the topology */
+    ccl_tb_use_t *tbs;      /**< [ntbs], as in the program; NULL for flow lists */
+    double *flow_done_s;    /**< flow lists: [nflows] arrival; else NULL */
+    uint64_t transfers;     /**< primitives that sent, over all micro-batches; flows of a flow list */
+    uint64_t flows;         /**< slices that crossed the network */
+    uint64_t events;        /**< of the engine, without skipped ones */
+    uint64_t skipped_batches; /**< micro-batches passed over in steady state */
+    uint64_t rate_changes;  /**< link levels recomputed */
+    ccl_deadlock_t *deadlock; /**< set when the program cannot finish (status CCL_DEADLOCK) */
+    ccl_arena_t arena;
+} ccl_sim_result_t;
+
+/**
+ * Micro-batches by default: the smallest number with chunk bytes <= 1/2 (fewest slots) (smallest
+ * slice) and <= piece over the transports used; 1 if nothing limits.
+ */
+ccl_status_t ccl_sim_default_batches(const ccl_topology_t *topo, ccl_routes_t *routes,
+                                     const ccl_program_t *program, double size_bytes,
+                                     uint32_t *out, ccl_error_t *err);
+/**
+ * Simulate a program.
+ *
+ * @param routes  of the same topology; NULL: made for the call.
+ * @param out     set on success and on CCL_DEADLOCK; destroy with ccl_sim_result_destroy().
+ * @retval CCL_DEADLOCK  the program cannot finish; (*out)->deadlock names the cycle.
+ * @par Determinism  equal inputs give bit-equal results.
+ */
+ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                             ccl_routes_t *routes, const ccl_program_t *program,
+                             const ccl_sim_options_t *options, ccl_sim_result_t **out,
+                             ccl_error_t *err);
+/** Simulate a flow list: no thread blocks, transports ignored, channel 0, caps only by links. */
+ccl_status_t ccl_sim_flows(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
+                           const ccl_flow_list_t *list, const ccl_sim_options_t *options,
+                           ccl_sim_result_t **out, ccl_error_t *err);
+void ccl_sim_result_destroy(ccl_sim_result_t *result);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

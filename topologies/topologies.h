@@ -1,0 +1,233 @@
+/**
+ * @file topologies.h
+ * Clusters as graphs: devices joined by directed links, groups with one capacity, routes between GPUs;
+ * readers for every format a cluster can come in; the library of servers and clusters; what-if edits.
+ */
+#ifndef CCL_TOPOLOGIES_TOPOLOGIES_H
+#define CCL_TOPOLOGIES_TOPOLOGIES_H
+
+#include "base/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum ccl_device_kind {
+    CCL_DEVICE_GPU,
+    CCL_DEVICE_SWITCH,
+    CCL_DEVICE_NIC,
+    CCL_DEVICE_HOST
+} ccl_device_kind_t;
+
+typedef struct ccl_device {
+    const char *id;
+    ccl_device_kind_t kind;
+    uint32_t server; /**< index into servers, CCL_NONE when not given */
+    uint32_t rank;   /**< GPUs: 0..nranks-1; others CCL_NONE */
+    uint32_t model;  /**< index into gpu_models; CCL_NONE: no limits, no costs */
+} ccl_device_t;
+
+/** Directed. A duplex link of a file is two of these, the given direction first. */
+typedef struct ccl_link {
+    uint32_t from, to; /**< device indices */
+    uint32_t kind;     /**< index into kinds */
+    uint32_t lanes;    /**< >= 1; bandwidth_Bps is the whole link's */
+    double bandwidth_Bps;
+    double latency_s;
+    double contention; /**< kappa >= 0 (slope of the contention penalty) */
+} ccl_link_t;
+
+/** Set of directed links that share one capacity; a flow counts once for each of its links in it. */
+typedef struct ccl_group {
+    const char *name;
+    double bandwidth_Bps;
+    uint32_t nlinks;
+    const uint32_t *links;
+} ccl_group_t;
+
+/** Constants of a connection, "The model" of docs/model.md. Unlimited is INFINITY. */
+typedef struct ccl_transport {
+    double overhead_s;  /**< once per primitive and micro-batch; default 0 */
+    double latency_s;   /**< added to the links' for every slice; default 0 */
+    double tb_rate_Bps; /**< what one thread block moves; default INFINITY */
+    double slice_bytes; /**< most bytes of a slice; default INFINITY */
+    double piece_bytes; /**< bound on chunk bytes of a micro-batch; default INFINITY */
+    uint32_t slices;    /**< least number of slices of a primitive; default 1 */
+    uint32_t slots;     /**< FIFO depth in slices; default 8 */
+    bool direct;        /**< the receiver need not copy out; default true */
+    bool holds_tb;      /**< sender busy until the slice drains; default true, false for "net" */
+} ccl_transport_t;
+
+/** One protocol's override of a transport, or (protocol NULL) the transport itself. */
+typedef struct ccl_transport_spec {
+    const char *kind;     /**< "nvlink", "pcie", "net", ... */
+    const char *protocol; /**< "Simple", "LL", "LL128"; NULL: all */
+    uint32_t given;       /**< bit per key that was given, CCL_TRANSPORT_* */
+    ccl_transport_t value;
+} ccl_transport_spec_t;
+enum {
+    CCL_TRANSPORT_OVERHEAD = 1,
+    CCL_TRANSPORT_LATENCY = 2,
+    CCL_TRANSPORT_TB_RATE = 4,
+    CCL_TRANSPORT_SLICE = 8,
+    CCL_TRANSPORT_PIECE = 16,
+    CCL_TRANSPORT_SLICES = 32,
+    CCL_TRANSPORT_SLOTS = 64,
+    CCL_TRANSPORT_DIRECT = 128,
+    CCL_TRANSPORT_HOLDS_TB = 256
+};
+
+typedef struct ccl_gpu_model {
+    const char *name;
+    const char *vendor; /**< "" when not given */
+    uint32_t sms;       /**< 0: not given; the most thread blocks */
+    double copy_rate_Bps;
+    double reduce_rate_Bps; /**< 1/gamma */
+    double overhead_s;      /**< of cpy and re */
+    double flag_s;          /**< from a done primitive to blocks that depend on it */
+    double launch_s;
+} ccl_gpu_model_t;
+
+/** Immutable after building. All arrays and strings live in its arena. */
+typedef struct ccl_topology {
+    const char *name;
+    const char *source; /**< where the numbers come from; "" when not given */
+    const char *note;
+    uint32_t ndevices, nlinks, ngroups, nservers, nranks, nkinds, ntransports, ngpu_models;
+    const ccl_device_t *devices;
+    const ccl_link_t *links; /**< file order */
+    const ccl_group_t *groups;
+    const char *const *servers; /**< names */
+    const char *const *kinds;   /**< link kinds in order of appearance */
+    const ccl_transport_spec_t *transports;
+    const ccl_gpu_model_t *gpu_models;
+    const uint32_t *rank_device;      /**< [nranks] device of a rank */
+    const uint32_t *rank_local_index; /**< [nranks] position among its server's GPUs in rank order;
+                                           the rank itself where no server is given */
+    const uint32_t *out_first;        /**< [ndevices + 1] into out_links */
+    const uint32_t *out_links;        /**< link indices by source device, ascending */
+    ccl_arena_t arena;
+} ccl_topology_t;
+
+/* ---------------------------------------------------------------- building */
+
+/** Collects parts; ids are checked on the way, the whole on finish. Names are copied. */
+typedef struct ccl_topology_builder ccl_topology_builder_t;
+ccl_topology_builder_t *ccl_topology_builder_create(const char *name);
+void ccl_topology_builder_destroy(ccl_topology_builder_t *b);
+void ccl_topology_builder_about(ccl_topology_builder_t *b, const char *source, const char *note);
+/** @param server NULL: none. @param rank CCL_NONE for what is no GPU. @param model NULL: none. */
+ccl_status_t ccl_topology_builder_device(ccl_topology_builder_t *b, const char *id,
+                                         ccl_device_kind_t kind, const char *server, uint32_t rank,
+                                         const char *model, uint32_t *index_out, ccl_error_t *err);
+/** One directed link. */
+ccl_status_t ccl_topology_builder_link(ccl_topology_builder_t *b, uint32_t from, uint32_t to,
+                                       const char *kind, double bandwidth_Bps, double latency_s,
+                                       uint32_t lanes, double contention, ccl_error_t *err);
+/** Two directed links, from -> to first. */
+ccl_status_t ccl_topology_builder_duplex(ccl_topology_builder_t *b, uint32_t from, uint32_t to,
+                                         const char *kind, double bandwidth_Bps, double latency_s,
+                                         uint32_t lanes, double contention, ccl_error_t *err);
+/** Group over directed link indices (in the order they were added). */
+ccl_status_t ccl_topology_builder_group(ccl_topology_builder_t *b, const char *name,
+                                        double bandwidth_Bps, const uint32_t *links,
+                                        uint32_t nlinks, ccl_error_t *err);
+ccl_status_t ccl_topology_builder_transport(ccl_topology_builder_t *b,
+                                            const ccl_transport_spec_t *spec, ccl_error_t *err);
+ccl_status_t ccl_topology_builder_gpu_model(ccl_topology_builder_t *b,
+                                            const ccl_gpu_model_t *model, ccl_error_t *err);
+uint32_t ccl_topology_builder_find(const ccl_topology_builder_t *b, const char *id);
+/** Defaults of every transport key ("net" does not hold the block). */
+ccl_transport_t ccl_transport_default(const char *kind);
+ccl_gpu_model_t ccl_gpu_model_default(const char *name);
+/**
+ * Check the whole (ranks dense from 0, rates positive, every GPU reachable from every other when
+ * GPUs may relay, groups over existing links, ...) and freeze it.
+ * @param out  destroy with ccl_topology_destroy().
+ */
+ccl_status_t ccl_topology_builder_finish(ccl_topology_builder_t *b, ccl_topology_t **out,
+                                         ccl_error_t *err);
+void ccl_topology_destroy(ccl_topology_t *topo);
+
+/* ---------------------------------------------------------------- routes */
+
+/** Link indices of one route, in order. Borrowed from the table. */
+typedef struct ccl_route {
+    const uint32_t *links;
+    uint32_t nlinks;
+    double latency_s;       /**< sum of L_l */
+    double bottleneck_Bps;  /**< narrowest B */
+    bool crosses_net;       /**< some link is of kind "net" */
+    bool crosses_pcie;      /**< some link is of kind "pcie" */
+    uint32_t first_kind;    /**< kind index of its first link */
+} ccl_route_t;
+
+/** Computes and keeps routes; not thread-safe (one per thread). Borrows the topology. */
+typedef struct ccl_routes ccl_routes_t;
+ccl_routes_t *ccl_routes_create(const ccl_topology_t *topo);
+void ccl_routes_destroy(ccl_routes_t *routes);
+/**
+ * The route of connection (src, dst, channel), docs/model.md "Routes": never through a third GPU;
+ * nvlink/xgmi-only routes first, then fewest links, widest bottleneck, least latency (within
+ * 1e-15 s); where m > 1 next links lie on such routes, number (local index of src + channel) mod m.
+ *
+ * @retval CCL_ERR_INPUT  no route; names both GPUs.
+ */
+ccl_status_t ccl_routes_get(ccl_routes_t *routes, uint32_t src_rank, uint32_t dst_rank,
+                            uint32_t channel, const ccl_route_t **out, ccl_error_t *err);
+/** How many distinct next-link choices the (src, dst) routes offer at the widest fork; 0: no route. */
+uint32_t ccl_routes_width(ccl_routes_t *routes, uint32_t src_rank, uint32_t dst_rank);
+
+/* ---------------------------------------------------------------- reading and writing */
+
+/**
+ * Read a cluster in any form: path of our JSON (explicit or compact), HeteCCL DSL, NCCL/RCCL
+ * topology XML; "-" for stdin; a name of the library ("dgx-a100", "heteccl-h20-4+8"); or a
+ * synthetic one-liner ("servers:4 gpus:8 nvswitch=300GB/s,0.7us nics:4x25GB/s,2us fabric=rail").
+ * Formats are told apart by content.
+ */
+ccl_status_t ccl_topology_read(const ccl_ctx_t *ctx, const char *spec, ccl_topology_t **out,
+                               ccl_error_t *err);
+/** The same from memory; `name` is for messages. */
+ccl_status_t ccl_topology_read_text(const ccl_ctx_t *ctx, const char *name, const char *text,
+                                    size_t len, ccl_topology_t **out, ccl_error_t *err);
+/** Explicit JSON, deterministic, one device or link a line. Reads back to an equal topology. */
+ccl_status_t ccl_topology_write_json(const ccl_topology_t *topo, ccl_text_t *out,
+                                     ccl_error_t *err);
+
+/* Format readers behind ccl_topology_read_text; public for tests and fuzzing. */
+ccl_status_t ccl_topology_read_json(const ccl_ctx_t *ctx, const char *name, const char *text,
+                                    size_t len, ccl_topology_t **out, ccl_error_t *err);
+ccl_status_t ccl_topology_read_heteccl(const ccl_ctx_t *ctx, const char *name, const char *text,
+                                       size_t len, ccl_topology_t **out, ccl_error_t *err);
+ccl_status_t ccl_topology_read_nccl_xml(const ccl_ctx_t *ctx, const char *name, const char *text,
+                                        size_t len, ccl_topology_t **out, ccl_error_t *err);
+ccl_status_t ccl_topology_read_synthetic(const ccl_ctx_t *ctx, const char *text,
+                                         ccl_topology_t **out, ccl_error_t *err);
+
+/** An entry of the built-in library. */
+typedef struct ccl_library_entry {
+    const char *name;
+    bool is_server;
+    const char *summary; /**< one line */
+    const char *text;    /**< its JSON */
+    size_t len;
+} ccl_library_entry_t;
+/** All entries, servers first, by name; ends with name NULL. Static. */
+const ccl_library_entry_t *ccl_topology_library(void);
+const ccl_library_entry_t *ccl_topology_library_find(const char *name);
+
+/* ---------------------------------------------------------------- what-if edits */
+
+/**
+ * A new topology with one edit applied. Edits: "fail:gpu:3" (rank 3 removed, ranks renumbered),
+ * "fail:nic:ID" / "fail:ID" (device and its links removed), "degrade:A-B=18Gbit/s" (links A->B and
+ * B->A take this bandwidth; "A->B=..." one direction).
+ */
+ccl_status_t ccl_topology_edit(const ccl_topology_t *topo, const char *edit, ccl_topology_t **out,
+                               ccl_error_t *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
