@@ -16,6 +16,9 @@ endif()
 
 function(ccl_add_module name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS" ${ARGN})
+  if(NOT ARG_SOURCES)
+    message(FATAL_ERROR "module ${name} has no sources")
+  endif()
   add_library(ccl_${name} STATIC ${ARG_SOURCES})
   add_library(ccllab::${name} ALIAS ccl_${name})
   set_target_properties(ccl_${name} PROPERTIES EXPORT_NAME ${name})
@@ -49,4 +52,22 @@ function(ccl_add_test name)
   # 77: what the test needs (data, a device) is not here.
   set_tests_properties(${name} PROPERTIES LABELS ${kind} TIMEOUT ${timeout} SKIP_RETURN_CODE 77
                        ENVIRONMENT "CK_FORK=no")
+endfunction()
+
+# ccl_add_tests(MODULE): every KIND_CASE.c of this folder is a test KIND.MODULE.CASE. A first line
+# "// timeout: S" raises its limit. A case may use modules above its own only in tests/cli.
+function(ccl_add_tests module)
+  file(GLOB cases CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_*.c)
+  foreach(case IN LISTS cases)
+    get_filename_component(stem ${case} NAME_WE)
+    string(REGEX MATCH "^([a-z]+)_(.*)$" _ ${stem})
+    set(kind ${CMAKE_MATCH_1})
+    set(rest ${CMAKE_MATCH_2})
+    file(STRINGS ${case} first LIMIT_COUNT 1 REGEX "^// timeout: [0-9]+")
+    set(timeout 120)
+    if(first)
+      string(REGEX MATCH "[0-9]+" timeout "${first}")
+    endif()
+    ccl_add_test(${kind}.${module}.${rest} SOURCES ${case} DEPS ${module} TIMEOUT ${timeout})
+  endforeach()
 endfunction()

@@ -1,0 +1,2 @@
+/** @file base.c */
+#include "base/base.h"

@@ -1,0 +1,2 @@
+/** @file models.c */
+#include "models/models.h"

@@ -1,0 +1,2 @@
+/** @file report.c */
+#include "report/report.h"

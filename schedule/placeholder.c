@@ -1,0 +1,2 @@
+/** @file schedule.c */
+#include "schedule/schedule.h"

@@ -1,0 +1,2 @@
+/** @file search.c */
+#include "search/search.h"

@@ -1,0 +1,2 @@
+/** @file sim.c */
+#include "sim/sim.h"

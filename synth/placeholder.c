@@ -1,0 +1,2 @@
+/** @file synth.c */
+#include "synth/synth.h"

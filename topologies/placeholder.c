@@ -1,0 +1,2 @@
+/** @file topologies.c */
+#include "topologies/topologies.h"
