@@ -1,2 +1,0 @@
-/** @file base.c */
-#include "base/base.h"
