@@ -1,0 +1,34 @@
+/**
+ * @file internal.h
+ * What the files of this module share; not for other modules.
+ */
+#ifndef CCL_TOPOLOGIES_INTERNAL_H
+#define CCL_TOPOLOGIES_INTERNAL_H
+
+#include "topologies/topologies.h"
+
+/** Bounds on what any input may ask for, so that a short hostile file cannot eat the machine. */
+#define CCL_I_MAX_DEVICES ((uint32_t)1 << 21)
+#define CCL_I_MAX_LINKS ((uint32_t)1 << 25)
+#define CCL_I_MAX_GROUP_LINKS ((size_t)1 << 24) /**< sum over all groups */
+#define CCL_I_MAX_TRANSPORTS 1024u
+#define CCL_I_MAX_ID_BYTES 200
+#define CCL_I_MAX_FILE_BYTES ((size_t)256 << 20)
+
+/** As ccl_topology_builder_finish; *device_out is the device at fault, CCL_NONE when no one is. */
+ccl_status_t ccl_i_topology_builder_finish(ccl_topology_builder_t *b, ccl_topology_t **out,
+                                           uint32_t *device_out, ccl_error_t *err);
+
+/** Explicit form, "format": "ccllab-topology-1". */
+ccl_status_t ccl_i_topology_read_explicit(const ccl_ctx_t *ctx, const ccl_json_doc_t *doc,
+                                          ccl_topology_t **out, ccl_error_t *err);
+/** Compact form: "ccllab-cluster-1", or one "ccllab-server-1" as a cluster of itself. */
+ccl_status_t ccl_i_topology_read_compact(const ccl_ctx_t *ctx, const ccl_json_doc_t *doc,
+                                         ccl_topology_t **out, ccl_error_t *err);
+
+/** The word of a file for a device kind ("gpu"); static. */
+const char *ccl_i_device_kind_name(ccl_device_kind_t kind);
+/** false when the word is no device kind. */
+bool ccl_i_device_kind_parse(const char *word, ccl_device_kind_t *out);
+
+#endif

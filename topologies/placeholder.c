@@ -1,2 +1,0 @@
-/** @file topologies.c */
-#include "topologies/topologies.h"

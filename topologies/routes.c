@@ -1,0 +1,483 @@
+/*
+ * Routes between GPUs (docs/model.md, "Routes").
+ *
+ * A connection's route set is lexicographic over whole routes: nvlink and xgmi only, fewest links,
+ * widest bottleneck, least latency. Per source one breadth-first pass gives hops, the links on
+ * hop-shortest routes and the widest bottleneck to every device. Per pair a walk backward from the
+ * destination, over links that are wide enough, gives the least latency and thereby the links on
+ * equal routes. The walk touches only devices between the two GPUs, so a pair costs about as much
+ * as its route is long.
+ */
+#include "topologies/topologies.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LATENCY_EQUAL_S 1e-15
+/* Passes kept over all sources; beyond this the oldest goes and is redone when asked for again. */
+#define PASS_CACHE_BYTES ((size_t)24 << 20)
+#define MAX_BUCKETS 64
+#define PERIOD_UNLIMITED UINT32_MAX
+
+/* What one source sees over one set of links. */
+typedef struct pass {
+    uint32_t *hops;       /* [ndevices], CCL_NONE: not reached */
+    double *wide_Bps;     /* [ndevices] widest bottleneck over hop-shortest routes */
+    uint32_t *pred_first; /* [ndevices], end in pred_end: links on hop-shortest routes, by target */
+    uint32_t *pred_end;
+    uint32_t *pred;
+    size_t bytes;
+} pass_t;
+
+typedef struct source {
+    pass_t *pass[2];    /* nvlink and xgmi alone, all links */
+    struct pair *pairs; /* [nranks]; NULL until asked for */
+} source_t;
+
+/* Routes of one channel class; classes that share a bucket form a list. */
+typedef struct entry {
+    ccl_route_t route;
+    uint32_t channel_class;
+    struct entry *next;
+} entry_t;
+
+typedef struct pair {
+    union {
+        entry_t *one;      /* period 1 */
+        entry_t **buckets; /* [min(period, MAX_BUCKETS)] */
+    } routes;
+    uint32_t period; /* channels that differ by this share a route; 0: not known yet */
+    uint32_t width;  /* widest fork; 0: no route */
+} pair_t;
+
+struct ccl_routes {
+    const ccl_topology_t *topo;
+    ccl_arena_t arena;
+    source_t *sources; /* [nranks] */
+    bool *fast_kind;   /* [nkinds] nvlink or xgmi */
+    bool any_fast;
+    /* Kept passes, oldest first, in a ring of 2 nranks places. */
+    uint32_t *ring;
+    uint32_t ring_head, ring_len;
+    size_t pass_bytes;
+    /* Scratch of one pass or pair. */
+    uint32_t *queue; /* [ndevices] */
+    uint32_t *stamp; /* [ndevices] */
+    uint32_t stamp_now;
+    double *to_dst_s, *from_src_s;    /* [ndevices] */
+    uint32_t *fork_head, *fork_count; /* [ndevices] */
+    uint32_t *equal, *fork_next;      /* [nlinks] links on equal routes; next of the same device */
+    uint32_t *path;                   /* [ndevices] */
+    uint32_t nequal;
+};
+
+static void pass_destroy(pass_t *pass) {
+    if (!pass)
+        return;
+    free(pass->hops);
+    free(pass->wide_Bps);
+    free(pass->pred_first);
+    free(pass->pred_end);
+    free(pass->pred);
+    free(pass);
+}
+
+ccl_routes_t *ccl_routes_create(const ccl_topology_t *topo) {
+    ccl_routes_t *r = calloc(1, sizeof *r);
+    if (!r)
+        return NULL;
+    size_t nd = topo->ndevices, nl = (size_t)topo->nlinks + 1;
+    ccl_arena_init(&r->arena);
+    r->topo = topo;
+    r->sources = calloc(topo->nranks, sizeof *r->sources);
+    r->fast_kind = calloc((size_t)topo->nkinds + 1, sizeof *r->fast_kind);
+    r->ring = calloc((size_t)topo->nranks * 2, sizeof *r->ring);
+    r->queue = calloc(nd, sizeof *r->queue);
+    r->stamp = calloc(nd, sizeof *r->stamp);
+    r->to_dst_s = calloc(nd, sizeof *r->to_dst_s);
+    r->from_src_s = calloc(nd, sizeof *r->from_src_s);
+    r->fork_head = calloc(nd, sizeof *r->fork_head);
+    r->fork_count = calloc(nd, sizeof *r->fork_count);
+    r->path = calloc(nd, sizeof *r->path);
+    r->equal = calloc(nl, sizeof *r->equal);
+    r->fork_next = calloc(nl, sizeof *r->fork_next);
+    if (!r->sources || !r->fast_kind || !r->ring || !r->queue || !r->stamp || !r->to_dst_s ||
+        !r->from_src_s || !r->fork_head || !r->fork_count || !r->path || !r->equal ||
+        !r->fork_next) {
+        ccl_routes_destroy(r);
+        return NULL;
+    }
+    for (uint32_t k = 0; k < topo->nkinds; k++) {
+        r->fast_kind[k] =
+            strcmp(topo->kinds[k], "nvlink") == 0 || strcmp(topo->kinds[k], "xgmi") == 0;
+        r->any_fast |= r->fast_kind[k];
+    }
+    return r;
+}
+
+void ccl_routes_destroy(ccl_routes_t *r) {
+    if (!r)
+        return;
+    for (uint32_t s = 0; r->sources && s < r->topo->nranks; s++) {
+        pass_destroy(r->sources[s].pass[0]);
+        pass_destroy(r->sources[s].pass[1]);
+    }
+    free(r->sources);
+    free(r->fast_kind);
+    free(r->ring);
+    free(r->queue);
+    free(r->stamp);
+    free(r->to_dst_s);
+    free(r->from_src_s);
+    free(r->fork_head);
+    free(r->fork_count);
+    free(r->path);
+    free(r->equal);
+    free(r->fork_next);
+    ccl_arena_fini(&r->arena);
+    free(r);
+}
+
+/* ---------------------------------------------------------------- one source */
+
+/* Breadth first from a GPU, never on through another GPU. */
+static pass_t *pass_create(ccl_routes_t *r, uint32_t src_device, bool fast_only) {
+    const ccl_topology_t *topo = r->topo;
+    const ccl_link_t *links = topo->links;
+    size_t nd = topo->ndevices;
+    pass_t *p = calloc(1, sizeof *p);
+    if (!p)
+        return NULL;
+    p->hops = malloc(nd * sizeof *p->hops);
+    p->wide_Bps = calloc(nd, sizeof *p->wide_Bps);
+    p->pred_first = calloc(nd, sizeof *p->pred_first);
+    p->pred_end = calloc(nd, sizeof *p->pred_end);
+    if (!p->hops || !p->wide_Bps || !p->pred_first || !p->pred_end)
+        goto fail;
+    for (size_t v = 0; v < nd; v++)
+        p->hops[v] = CCL_NONE;
+    uint32_t head = 0, tail = 0;
+    p->hops[src_device] = 0;
+    p->wide_Bps[src_device] = INFINITY;
+    r->queue[tail++] = src_device;
+    /* pred_end counts first; a device is complete before it is taken from the queue. */
+    while (head < tail) {
+        uint32_t v = r->queue[head++];
+        if (v != src_device && topo->devices[v].kind == CCL_DEVICE_GPU)
+            continue;
+        for (uint32_t i = topo->out_first[v]; i < topo->out_first[v + 1]; i++) {
+            const ccl_link_t *link = &links[topo->out_links[i]];
+            uint32_t w = link->to;
+            if (fast_only && !r->fast_kind[link->kind])
+                continue;
+            if (p->hops[w] == CCL_NONE) {
+                p->hops[w] = p->hops[v] + 1;
+                r->queue[tail++] = w;
+            }
+            if (p->hops[w] == p->hops[v] + 1) {
+                double wide = fmin(p->wide_Bps[v], link->bandwidth_Bps);
+                p->wide_Bps[w] = fmax(p->wide_Bps[w], wide);
+                p->pred_end[w]++;
+            }
+        }
+    }
+    uint32_t npred = 0;
+    for (uint32_t i = 0; i < tail; i++) {
+        uint32_t v = r->queue[i];
+        p->pred_first[v] = npred;
+        npred += p->pred_end[v];
+        p->pred_end[v] = p->pred_first[v];
+    }
+    p->pred = malloc(((size_t)npred + 1) * sizeof *p->pred);
+    if (!p->pred)
+        goto fail;
+    for (uint32_t k = 0; k < tail; k++) {
+        uint32_t v = r->queue[k];
+        if (v != src_device && topo->devices[v].kind == CCL_DEVICE_GPU)
+            continue;
+        for (uint32_t i = topo->out_first[v]; i < topo->out_first[v + 1]; i++) {
+            uint32_t l = topo->out_links[i], w = links[l].to;
+            if (!(fast_only && !r->fast_kind[links[l].kind]) && p->hops[w] == p->hops[v] + 1)
+                p->pred[p->pred_end[w]++] = l;
+        }
+    }
+    p->bytes = sizeof *p + nd * (sizeof *p->hops + sizeof *p->wide_Bps + 2 * sizeof *p->pred_end) +
+               npred * sizeof *p->pred;
+    return p;
+fail:
+    pass_destroy(p);
+    return NULL;
+}
+
+static pass_t *pass_get(ccl_routes_t *r, uint32_t src_rank, bool fast_only) {
+    pass_t **slot = &r->sources[src_rank].pass[fast_only ? 0 : 1];
+    if (*slot)
+        return *slot;
+    pass_t *pass = pass_create(r, r->topo->rank_device[src_rank], fast_only);
+    if (!pass)
+        return NULL;
+    uint32_t places = r->topo->nranks * 2;
+    while (r->ring_len > 0 && r->pass_bytes + pass->bytes > PASS_CACHE_BYTES) {
+        uint32_t oldest = r->ring[r->ring_head];
+        pass_t **old = &r->sources[oldest / 2].pass[oldest % 2];
+        r->pass_bytes -= (*old)->bytes;
+        pass_destroy(*old);
+        *old = NULL;
+        r->ring_head = (r->ring_head + 1) % places;
+        r->ring_len--;
+    }
+    r->ring[(r->ring_head + r->ring_len++) % places] = src_rank * 2 + (fast_only ? 0 : 1);
+    r->pass_bytes += pass->bytes;
+    *slot = pass;
+    return pass;
+}
+
+/* ---------------------------------------------------------------- one pair */
+
+static int u32_compare(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Fill r->equal with the links on equal routes and the forks per device; src reaches dst. */
+static void pair_solve(ccl_routes_t *r, const pass_t *p, uint32_t src, uint32_t dst) {
+    const ccl_link_t *links = r->topo->links;
+    double wide = p->wide_Bps[dst];
+    if (++r->stamp_now == 0) {
+        memset(r->stamp, 0, r->topo->ndevices * sizeof *r->stamp);
+        r->stamp_now = 1;
+    }
+    uint32_t now = r->stamp_now, head = 0, tail = 0;
+    r->stamp[dst] = now;
+    r->to_dst_s[dst] = 0;
+    r->fork_head[dst] = CCL_NONE;
+    r->fork_count[dst] = 0;
+    r->queue[tail++] = dst;
+    /* Hops fall along the queue, so a device's best is final when it is taken. */
+    while (head < tail) {
+        uint32_t v = r->queue[head++];
+        for (uint32_t i = p->pred_first[v]; i < p->pred_end[v]; i++) {
+            const ccl_link_t *link = &links[p->pred[i]];
+            uint32_t u = link->from;
+            if (link->bandwidth_Bps < wide || p->wide_Bps[u] < wide)
+                continue;
+            double to_dst_s = link->latency_s + r->to_dst_s[v];
+            if (r->stamp[u] != now) {
+                r->stamp[u] = now;
+                r->to_dst_s[u] = to_dst_s;
+                r->fork_head[u] = CCL_NONE;
+                r->fork_count[u] = 0;
+                r->queue[tail++] = u;
+            } else if (to_dst_s < r->to_dst_s[u]) {
+                r->to_dst_s[u] = to_dst_s;
+            }
+        }
+    }
+    double most_s = r->to_dst_s[src] + LATENCY_EQUAL_S;
+    r->nequal = 0;
+    r->from_src_s[src] = 0;
+    for (uint32_t k = tail; k-- > 0;) {
+        uint32_t v = r->queue[k];
+        double best_s = v == src ? 0 : INFINITY;
+        for (uint32_t i = p->pred_first[v]; i < p->pred_end[v]; i++) {
+            uint32_t l = p->pred[i], u = links[l].from;
+            if (links[l].bandwidth_Bps < wide || p->wide_Bps[u] < wide)
+                continue;
+            double from_src_s = r->from_src_s[u] + links[l].latency_s;
+            best_s = fmin(best_s, from_src_s);
+            if (from_src_s + r->to_dst_s[v] <= most_s)
+                r->equal[r->nequal++] = l;
+        }
+        r->from_src_s[v] = best_s;
+    }
+    if (r->nequal > p->hops[dst]) /* without forks there is nothing to order */
+        qsort(r->equal, r->nequal, sizeof *r->equal, u32_compare);
+    for (uint32_t i = r->nequal; i-- > 0;) {
+        uint32_t u = links[r->equal[i]].from;
+        r->fork_next[i] = r->fork_head[u];
+        r->fork_head[u] = i;
+        r->fork_count[u]++;
+    }
+}
+
+/* Least common multiple of the forks, and the widest. */
+static void pair_forks(const ccl_routes_t *r, uint32_t *period_out, uint32_t *width_out) {
+    uint64_t period = 1;
+    uint32_t width = 1;
+    for (uint32_t i = 0; i < r->nequal; i++) {
+        uint32_t u = r->topo->links[r->equal[i]].from, m = r->fork_count[u];
+        if (r->fork_head[u] != i || m == 1)
+            continue;
+        if (m > width)
+            width = m;
+        uint64_t a = period, b = m;
+        while (b) {
+            uint64_t rest = a % b;
+            a = b;
+            b = rest;
+        }
+        period = period / a * m;
+        if (period >= PERIOD_UNLIMITED)
+            period = PERIOD_UNLIMITED; /* then every channel is a class of its own */
+        if (period == PERIOD_UNLIMITED)
+            break;
+    }
+    for (uint32_t i = 0; i < r->nequal && period == PERIOD_UNLIMITED; i++) {
+        uint32_t m = r->fork_count[r->topo->links[r->equal[i]].from];
+        if (m > width)
+            width = m;
+    }
+    *period_out = (uint32_t)period;
+    *width_out = width;
+}
+
+/* Walk the solved pair for one channel. */
+static entry_t *entry_create(ccl_routes_t *r, const pass_t *p, uint32_t src_rank, uint32_t src,
+                             uint32_t dst, uint32_t channel, uint32_t channel_class) {
+    const ccl_link_t *links = r->topo->links;
+    uint32_t nlinks = p->hops[dst], v = src;
+    entry_t *entry = ccl_arena_alloc(&r->arena, 1, sizeof *entry + nlinks * sizeof(uint32_t));
+    if (!entry)
+        return NULL;
+    uint32_t *list = (uint32_t *)(entry + 1);
+    ccl_route_t *route = &entry->route;
+    route->bottleneck_Bps = INFINITY;
+    for (uint32_t n = 0; n < nlinks; n++) {
+        uint32_t i = r->fork_head[v], m = r->fork_count[v];
+        uint32_t pick =
+            m == 1 ? 0 : (uint32_t)(((uint64_t)r->topo->rank_local_index[src_rank] + channel) % m);
+        while (pick-- > 0)
+            i = r->fork_next[i];
+        const ccl_link_t *link = &links[r->equal[i]];
+        const char *kind = r->topo->kinds[link->kind];
+        list[n] = r->equal[i];
+        route->latency_s += link->latency_s;
+        route->bottleneck_Bps = fmin(route->bottleneck_Bps, link->bandwidth_Bps);
+        route->crosses_net |= strcmp(kind, "net") == 0;
+        route->crosses_pcie |= strcmp(kind, "pcie") == 0;
+        v = link->to;
+    }
+    route->links = list;
+    route->nlinks = nlinks;
+    route->first_kind = links[list[0]].kind;
+    entry->channel_class = channel_class;
+    return entry;
+}
+
+/* The pass over which src reaches dst: nvlink and xgmi alone when that is enough. */
+static ccl_status_t pass_for(ccl_routes_t *r, uint32_t src_rank, uint32_t dst,
+                             const pass_t **pass_out, ccl_error_t *err) {
+    *pass_out = NULL;
+    for (int all = r->any_fast ? 0 : 1; all < 2; all++) {
+        const pass_t *pass = pass_get(r, src_rank, all == 0);
+        if (!pass)
+            return ccl_fail_nomem(err);
+        if (pass->hops[dst] != CCL_NONE) {
+            *pass_out = pass;
+            return CCL_OK;
+        }
+    }
+    return CCL_OK;
+}
+
+static ccl_status_t pair_get(ccl_routes_t *r, uint32_t src_rank, uint32_t dst_rank,
+                             uint32_t channel, entry_t **out, pair_t **pair_out, ccl_error_t *err) {
+    source_t *source = &r->sources[src_rank];
+    if (!source->pairs) {
+        source->pairs = ccl_arena_alloc(&r->arena, r->topo->nranks, sizeof *source->pairs);
+        if (!source->pairs)
+            return ccl_fail_nomem(err);
+    }
+    pair_t *pair = &source->pairs[dst_rank];
+    *pair_out = pair;
+    *out = NULL;
+    entry_t **slot = NULL;
+    uint32_t channel_class = 0;
+    if (pair->period == 1) {
+        *out = pair->routes.one;
+        return CCL_OK;
+    }
+    if (pair->period > 1) {
+        channel_class = pair->period == PERIOD_UNLIMITED ? channel : channel % pair->period;
+        uint32_t nbuckets = pair->period < MAX_BUCKETS ? pair->period : MAX_BUCKETS;
+        slot = &pair->routes.buckets[channel_class % nbuckets];
+        for (entry_t *e = *slot; e; e = e->next) {
+            if (e->channel_class == channel_class) {
+                *out = e;
+                return CCL_OK;
+            }
+        }
+    }
+    uint32_t src = r->topo->rank_device[src_rank], dst = r->topo->rank_device[dst_rank];
+    const pass_t *pass;
+    CCL_TRY(pass_for(r, src_rank, dst, &pass, err));
+    if (!pass) {
+        pair->period = 1; /* width 0 and no entry: known to have no route */
+        return CCL_OK;
+    }
+    pair_solve(r, pass, src, dst);
+    uint32_t period = pair->period, width = pair->width;
+    if (period == 0) {
+        pair_forks(r, &period, &width);
+        if (period == 1) {
+            slot = &pair->routes.one;
+        } else {
+            uint32_t nbuckets = period < MAX_BUCKETS ? period : MAX_BUCKETS;
+            entry_t **buckets = ccl_arena_alloc(&r->arena, nbuckets, sizeof(entry_t *));
+            if (!buckets)
+                return ccl_fail_nomem(err);
+            channel_class = period == PERIOD_UNLIMITED ? channel : channel % period;
+            slot = &buckets[channel_class % nbuckets];
+            pair->routes.buckets = buckets;
+            pair->period = period;
+            pair->width = width;
+        }
+    }
+    entry_t *entry = entry_create(r, pass, src_rank, src, dst, channel, channel_class);
+    if (!entry)
+        return ccl_fail_nomem(err);
+    entry->next = *slot;
+    *slot = entry;
+    pair->period = period;
+    pair->width = width;
+    *out = entry;
+    return CCL_OK;
+}
+
+static ccl_status_t ends_check(const ccl_routes_t *r, uint32_t src_rank, uint32_t dst_rank,
+                               ccl_error_t *err) {
+    uint32_t n = r->topo->nranks;
+    if (src_rank >= n || dst_rank >= n)
+        return ccl_fail(err, CCL_ERR_INPUT, "route from rank %u to rank %u, but there are %u ranks",
+                        src_rank, dst_rank, n);
+    if (src_rank == dst_rank)
+        return ccl_fail(err, CCL_ERR_INPUT, "route from rank %u to itself", src_rank);
+    return CCL_OK;
+}
+
+ccl_status_t ccl_routes_get(ccl_routes_t *routes, uint32_t src_rank, uint32_t dst_rank,
+                            uint32_t channel, const ccl_route_t **out, ccl_error_t *err) {
+    const ccl_topology_t *topo = routes->topo;
+    CCL_TRY(ends_check(routes, src_rank, dst_rank, err));
+    entry_t *entry;
+    pair_t *pair;
+    CCL_TRY(pair_get(routes, src_rank, dst_rank, channel, &entry, &pair, err));
+    if (!entry)
+        return ccl_fail(err, CCL_ERR_INPUT,
+                        "no route from rank %u (gpu \"%s\") to rank %u (gpu \"%s\") that passes "
+                        "no other gpu",
+                        src_rank, topo->devices[topo->rank_device[src_rank]].id, dst_rank,
+                        topo->devices[topo->rank_device[dst_rank]].id);
+    *out = &entry->route;
+    return CCL_OK;
+}
+
+uint32_t ccl_routes_width(ccl_routes_t *routes, uint32_t src_rank, uint32_t dst_rank) {
+    entry_t *entry;
+    pair_t *pair;
+    if (ends_check(routes, src_rank, dst_rank, NULL) != CCL_OK ||
+        pair_get(routes, src_rank, dst_rank, 0, &entry, &pair, NULL) != CCL_OK)
+        return 0;
+    return pair->width;
+}
