@@ -50,6 +50,8 @@ typedef struct ccl_chunk {
  *   sendrecv                       n c chunks; chunk r c + j from r to (r + 1) mod n, share 1/c
  *   custom                         input of a rank: the chunks it is a source of, ascending;
  *                                  output: the chunks it is a destination of, ascending
+ * Sources are among the destinations wherever the operation leaves them a copy: every rank of an
+ * allgather, the root of a broadcast, gather or scatter, rank s of an alltoall's chunk (s, s).
  */
 typedef struct ccl_collective {
     ccl_collective_kind_t kind;
@@ -76,6 +78,8 @@ ccl_status_t ccl_collective_split(const ccl_collective_t *coll, uint32_t parts,
 ccl_status_t ccl_collective_clone(const ccl_collective_t *coll, ccl_collective_t **out,
                                   ccl_error_t *err);
 void ccl_collective_destroy(ccl_collective_t *coll);
+/** Same kind, ranks, chunks (sizes to 1e-12) and, for custom ones, name. */
+bool ccl_collective_equal(const ccl_collective_t *a, const ccl_collective_t *b);
 /** Element of `rank`'s input buffer that holds its contribution to `chunk`; CCL_NONE: none. */
 uint32_t ccl_collective_input(const ccl_collective_t *coll, uint32_t rank, uint32_t chunk);
 /** Element of `rank`'s output buffer where `chunk` must be at the end; CCL_NONE: none. */
@@ -124,6 +128,8 @@ void ccl_schedule_builder_add(ccl_schedule_builder_t *b, ccl_transfer_t transfer
 ccl_status_t ccl_schedule_builder_finish(ccl_schedule_builder_t *b, ccl_schedule_t **out,
                                          ccl_error_t *err);
 void ccl_schedule_destroy(ccl_schedule_t *schedule);
+/** Same name, collective and transfers in the same order. */
+bool ccl_schedule_equal(const ccl_schedule_t *a, const ccl_schedule_t *b);
 
 /** Our JSON, a ResCCLang program, told apart by content. "-" is stdin. */
 ccl_status_t ccl_schedule_read(const char *path, ccl_schedule_t **out, ccl_error_t *err);
@@ -211,6 +217,8 @@ uint32_t ccl_program_builder_step(ccl_program_builder_t *b, uint32_t tb, ccl_ste
 ccl_status_t ccl_program_builder_finish(ccl_program_builder_t *b, ccl_program_t **out,
                                         ccl_error_t *err);
 void ccl_program_destroy(ccl_program_t *program);
+/** The same program in every field but the lines of its file (shares to 1e-12). */
+bool ccl_program_equal(const ccl_program_t *a, const ccl_program_t *b);
 /** Bytes / size that a step moves or works on (0 for nop). */
 double ccl_program_step_share(const ccl_program_t *program, const ccl_tb_t *tb,
                               const ccl_step_t *step);

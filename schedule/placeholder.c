@@ -1,2 +1,0 @@
-/** @file schedule.c */
-#include "schedule/schedule.h"

@@ -1,0 +1,39 @@
+/*
+ * Private to the schedule module: limits, and what its readers and writers share.
+ */
+#ifndef CCL_SCHEDULE_SCHEDULE_I_H
+#define CCL_SCHEDULE_SCHEDULE_I_H
+
+#include "schedule/schedule.h"
+
+/* Bounds on any input, so that a small file cannot ask for much memory. */
+#define CCL_I_MAX_RANKS 65536u         /* of a collective */
+#define CCL_I_MAX_CHUNKS (1u << 24)    /* of a collective */
+#define CCL_I_MAX_MEMBERS (1u << 26)   /* sources and destinations of a demand, summed */
+#define CCL_I_MAX_TRANSFERS (1u << 24) /* of a schedule; steps of a program */
+#define CCL_I_MAX_STEP_NUMBER (1u << 24)
+#define CCL_I_MAX_CHANNELS 65536u
+
+/** A custom collective; share fields hold shares. @param parts every chunk is cut into so many. */
+ccl_status_t ccl_i_collective_custom(const char *name, uint32_t nranks, const ccl_chunk_t *chunks,
+                                     uint32_t nchunks, double natural_bytes, uint32_t parts,
+                                     ccl_collective_t **out, ccl_error_t *err);
+/** The same from a demand: share fields hold bytes, from which natural_bytes and shares follow. */
+ccl_status_t ccl_i_collective_from_bytes(const char *name, uint32_t nranks, ccl_chunk_t *chunks,
+                                         uint32_t nchunks, ccl_collective_t **out,
+                                         ccl_error_t *err);
+/** Chunks that `rank` puts in (output false) or gets out of a custom collective, ascending. */
+const uint32_t *ccl_i_collective_custom_list(const ccl_collective_t *coll, uint32_t rank,
+                                             bool output, uint32_t *len_out);
+
+/** Adds a file's step as it stands: `s` and `has_dep` are kept, not derived. */
+void ccl_i_program_builder_keep_file_steps(ccl_program_builder_t *b);
+/** At least so many channels. */
+void ccl_i_program_builder_channels(ccl_program_builder_t *b, uint32_t nchannels);
+/** Room for what is known to come. */
+void ccl_i_program_builder_reserve(ccl_program_builder_t *b, size_t ntbs, size_t nsteps);
+/** Shares of the elements of a custom collective's input or output buffer into shares[len]. */
+void ccl_i_collective_shares(const ccl_collective_t *coll, uint32_t rank, ccl_buffer_t buffer,
+                             double *shares, uint32_t len);
+
+#endif
