@@ -38,7 +38,8 @@ static ccl_status_t parse_owned(const char *name, char *text, size_t len, ccl_js
     doc.root = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
     if (!doc.root) {
         free(text);
-        if (json_error_code(&error) == json_error_out_of_memory)
+        /* jansson says nothing at all when its own buffers cannot be had. */
+        if (!error.text[0] || json_error_code(&error) == json_error_out_of_memory)
             return ccl_fail_nomem(err);
         char reason[JSON_ERROR_TEXT_LENGTH + 1];
         snprintf(reason, sizeof reason, "%s", error.text);

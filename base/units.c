@@ -227,11 +227,11 @@ static digits_t shortest(double value) {
     return out;
 }
 
-/* The digits with their point, shifted by -exp10, plain or with an exponent where that is long. */
-static void put_digits(char *out, size_t len, const digits_t *digits, int exp10) {
+/* The digits with their point, shifted by -exp10; with an exponent beyond `most` whole digits. */
+static void put_digits(char *out, size_t len, const digits_t *digits, int exp10, int most) {
     int point = digits->point - exp10, n = digits->n;
     const char *text = digits->text;
-    if (point > 9 || point < -5) {
+    if (point > most || point < -5) {
         if (n > 1)
             snprintf(out, len, "%c.%se%d", text[0], text + 1, point - 1);
         else
@@ -239,15 +239,15 @@ static void put_digits(char *out, size_t len, const digits_t *digits, int exp10)
     } else if (point <= 0) {
         snprintf(out, len, "0.%.*s%s", -point, "00000", text);
     } else if (point >= n) {
-        snprintf(out, len, "%s%.*s", text, point - n, "000000000");
+        snprintf(out, len, "%s%.*s", text, point - n, "000000000000000");
     } else {
         snprintf(out, len, "%.*s.%s", point, text, text + point);
     }
 }
 
 /* Units by falling exponent; the first that leaves at least 1 is taken, else the last. */
-static const char *format_decimal(double value, const unit_t *units, size_t n, const char *zero,
-                                  char *out, size_t out_len) {
+static const char *format_decimal(double value, const unit_t *units, size_t n, int most,
+                                  const char *zero, char *out, size_t out_len) {
     if (value == 0 || !isfinite(value)) {
         snprintf(out, out_len, "%s", value == 0 ? zero : isnan(value) ? "nan" : "inf");
         return out;
@@ -257,7 +257,7 @@ static const char *format_decimal(double value, const unit_t *units, size_t n, c
     while (i + 1 < n && digits.point - units[i].exp10 < 1)
         i++;
     char number[64];
-    put_digits(number, sizeof number, &digits, units[i].exp10);
+    put_digits(number, sizeof number, &digits, units[i].exp10, most);
     snprintf(out, out_len, "%s%s%s", value < 0 ? "-" : "", number, units[i].text);
     return out;
 }
@@ -265,29 +265,26 @@ static const char *format_decimal(double value, const unit_t *units, size_t n, c
 const char *ccl_format_rate(double Bps, char *out, size_t out_len) {
     static const unit_t units[] = {
         {"TB/s", 12, 1}, {"GB/s", 9, 1}, {"MB/s", 6, 1}, {"KB/s", 3, 1}, {"B/s", 0, 1}};
-    return format_decimal(Bps, units, CCL_ARRAY_LEN(units), "0B/s", out, out_len);
+    return format_decimal(Bps, units, CCL_ARRAY_LEN(units), 9, "0B/s", out, out_len);
 }
 
 const char *ccl_format_time(double s, char *out, size_t out_len) {
-    return format_decimal(s, time_units, CCL_ARRAY_LEN(time_units), "0s", out, out_len);
+    return format_decimal(s, time_units, CCL_ARRAY_LEN(time_units), 9, "0s", out, out_len);
 }
 
 const char *ccl_format_bytes(double bytes, char *out, size_t out_len) {
     static const unit_t units[] = {
         {"T", 0, 0x1p40}, {"G", 0, 0x1p30}, {"M", 0, 0x1p20}, {"K", 0, 0x1p10}, {"", 0, 1}};
     static const unit_t plain[] = {{"", 0, 1}};
-    char best[80] = "";
-    for (size_t i = 0; isfinite(bytes) && i < CCL_ARRAY_LEN(units); i++) {
-        if (fabs(bytes) < units[i].scale)
-            continue;
-        char text[64];
-        format_decimal(bytes / units[i].scale, plain, 1, "0", text, sizeof text);
-        /* The larger prefix unless it makes the text longer: "1.5K", but "1025". */
-        if (!best[0] || strlen(text) + strlen(units[i].text) < strlen(best))
-            snprintf(best, sizeof best, "%s%s", text, units[i].text);
-    }
-    if (!best[0])
-        format_decimal(bytes, plain, 1, "0", best, sizeof best);
+    char digits[64], best[80];
+    format_decimal(bytes, plain, 1, 15, "0", best, sizeof best);
+    size_t i = 0;
+    while (fabs(bytes) < units[i].scale && i + 1 < CCL_ARRAY_LEN(units))
+        i++;
+    format_decimal(bytes / units[i].scale, plain, 1, 15, "0", digits, sizeof digits);
+    /* The prefix unless it makes the text longer: "1.5K", but "1025". */
+    if (isfinite(bytes) && strlen(digits) + strlen(units[i].text) <= strlen(best))
+        snprintf(best, sizeof best, "%s%s", digits, units[i].text);
     snprintf(out, out_len, "%s", best);
     return out;
 }

@@ -1,0 +1,25 @@
+/** @file main.h One Check suite per test program, without forking so that sanitizers see all of it.
+ */
+#ifndef CCL_TESTS_BASE_MAIN_H
+#define CCL_TESTS_BASE_MAIN_H
+
+#include <check.h>
+#include <stdlib.h>
+
+#define RUN_TESTS(...)                                                                             \
+    int main(void) {                                                                               \
+        const TTest *const tests[] = {__VA_ARGS__};                                                \
+        TCase *cases = tcase_create("all");                                                        \
+        Suite *suite = suite_create(__FILE__);                                                     \
+        for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)                                  \
+            tcase_add_test(cases, tests[i]);                                                       \
+        suite_add_tcase(suite, cases);                                                             \
+        SRunner *runner = srunner_create(suite);                                                   \
+        srunner_set_fork_status(runner, CK_NOFORK);                                                \
+        srunner_run_all(runner, CK_NORMAL);                                                        \
+        int failed = srunner_ntests_failed(runner);                                                \
+        srunner_free(runner);                                                                      \
+        return failed ? 1 : 0;                                                                     \
+    }
+
+#endif

@@ -1,0 +1,84 @@
+#include "base/base.h"
+
+#include "tests/base/main.h"
+
+static ccl_table_t *sample(void) {
+    ccl_table_t *table = ccl_table_create();
+    ccl_table_column(table, "size(B)", CCL_ALIGN_RIGHT);
+    ccl_table_column(table, "winner", CCL_ALIGN_LEFT);
+    ccl_table_column(table, "time(us)", CCL_ALIGN_RIGHT);
+    ccl_table_column(table, "note", CCL_ALIGN_LEFT);
+    ccl_table_row(table);
+    ccl_table_cell(table, "%d", 64);
+    ccl_table_cell(table, "ring");
+    ccl_table_cell(table, "%.2f", 1.5);
+    ccl_table_cell(table, "a, \"b\"");
+    ccl_table_row(table);
+    ccl_table_cell(table, "%d", 1048576);
+    ccl_table_cell(table, "%s", "h\xc3\xa9t\xc3\xa9");
+    ccl_table_row(table);
+    return table;
+}
+
+START_TEST(aligned) {
+    ccl_table_t *table = sample();
+    ccl_text_t out = {0};
+    ck_assert_int_eq(ccl_table_text(table, &out), CCL_OK);
+    ck_assert_str_eq(out.data, "size(B)  winner  time(us)  note\n"
+                               "     64  ring        1.50  a, \"b\"\n"
+                               "1048576  h\xc3\xa9t\xc3\xa9\n"
+                               "\n");
+    ccl_text_fini(&out);
+    ccl_table_destroy(table);
+}
+END_TEST
+
+START_TEST(csv) {
+    ccl_table_t *table = sample();
+    ccl_text_t out = {0};
+    ck_assert_int_eq(ccl_table_csv(table, &out), CCL_OK);
+    ck_assert_str_eq(out.data, "size(B),winner,time(us),note\n"
+                               "64,ring,1.50,\"a, \"\"b\"\"\"\n"
+                               "1048576,h\xc3\xa9t\xc3\xa9,,\n"
+                               ",,,\n");
+    ccl_text_fini(&out);
+    ccl_table_destroy(table);
+}
+END_TEST
+
+START_TEST(wrong_use_is_told) {
+    ccl_text_t out = {0};
+    ccl_table_t *table = ccl_table_create();
+    ccl_table_cell(table, "no row yet");
+    ck_assert_int_eq(ccl_table_text(table, &out), CCL_ERR_INTERNAL);
+    ccl_table_destroy(table);
+    table = sample();
+    for (int i = 0; i < 5; i++)
+        ccl_table_cell(table, "%d", i); /* one more than there are columns */
+    ck_assert_int_eq(ccl_table_csv(table, &out), CCL_ERR_INTERNAL);
+    ccl_table_destroy(table);
+    table = sample();
+    ccl_table_column(table, "late", CCL_ALIGN_LEFT);
+    ck_assert_int_eq(ccl_table_csv(table, &out), CCL_ERR_INTERNAL);
+    ccl_table_destroy(table);
+    ccl_table_destroy(NULL);
+    ccl_text_fini(&out);
+}
+END_TEST
+
+START_TEST(many_rows) {
+    ccl_table_t *table = ccl_table_create();
+    ccl_table_column(table, "n", CCL_ALIGN_RIGHT);
+    for (int i = 0; i < 5000; i++) {
+        ccl_table_row(table);
+        ccl_table_cell(table, "%d", i);
+    }
+    ccl_text_t out = {0};
+    ck_assert_int_eq(ccl_table_text(table, &out), CCL_OK);
+    ck_assert_uint_eq(out.len, 5001 * 5);
+    ccl_text_fini(&out);
+    ccl_table_destroy(table);
+}
+END_TEST
+
+RUN_TESTS(aligned, csv, wrong_use_is_told, many_rows)
