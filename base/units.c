@@ -276,8 +276,8 @@ const char *ccl_format_bytes(double bytes, char *out, size_t out_len) {
     static const unit_t units[] = {
         {"T", 0, 0x1p40}, {"G", 0, 0x1p30}, {"M", 0, 0x1p20}, {"K", 0, 0x1p10}, {"", 0, 1}};
     static const unit_t plain[] = {{"", 0, 1}};
-    char digits[64], best[80];
-    format_decimal(bytes, plain, 1, 15, "0", best, sizeof best);
+    char digits[64], best[96];
+    format_decimal(bytes, plain, 1, 15, "0", best, sizeof digits);
     size_t i = 0;
     while (fabs(bytes) < units[i].scale && i + 1 < CCL_ARRAY_LEN(units))
         i++;
