@@ -276,7 +276,7 @@ const char *ccl_format_bytes(double bytes, char *out, size_t out_len) {
     static const unit_t units[] = {
         {"T", 0, 0x1p40}, {"G", 0, 0x1p30}, {"M", 0, 0x1p20}, {"K", 0, 0x1p10}, {"", 0, 1}};
     static const unit_t plain[] = {{"", 0, 1}};
-    char digits[64], best[96];
+    char digits[64], best[sizeof digits + 8];
     format_decimal(bytes, plain, 1, 15, "0", best, sizeof digits);
     size_t i = 0;
     while (fabs(bytes) < units[i].scale && i + 1 < CCL_ARRAY_LEN(units))
@@ -284,7 +284,7 @@ const char *ccl_format_bytes(double bytes, char *out, size_t out_len) {
     format_decimal(bytes / units[i].scale, plain, 1, 15, "0", digits, sizeof digits);
     /* The prefix unless it makes the text longer: "1.5K", but "1025". */
     if (isfinite(bytes) && strlen(digits) + strlen(units[i].text) <= strlen(best))
-        snprintf(best, sizeof best, "%s%s", digits, units[i].text);
+        snprintf(best, sizeof best, "%.63s%s", digits, units[i].text);
     snprintf(out, out_len, "%s", best);
     return out;
 }
