@@ -276,15 +276,15 @@ const char *ccl_format_bytes(double bytes, char *out, size_t out_len) {
     static const unit_t units[] = {
         {"T", 0, 0x1p40}, {"G", 0, 0x1p30}, {"M", 0, 0x1p20}, {"K", 0, 0x1p10}, {"", 0, 1}};
     static const unit_t plain[] = {{"", 0, 1}};
-    char digits[64], best[sizeof digits + 8];
-    format_decimal(bytes, plain, 1, 15, "0", best, sizeof digits);
+    char bare[80], prefixed[80];
+    format_decimal(bytes, plain, 1, 15, "0", bare, sizeof bare);
     size_t i = 0;
     while (fabs(bytes) < units[i].scale && i + 1 < CCL_ARRAY_LEN(units))
         i++;
-    format_decimal(bytes / units[i].scale, plain, 1, 15, "0", digits, sizeof digits);
+    format_decimal(bytes / units[i].scale, plain, 1, 15, "0", prefixed, sizeof prefixed - 1);
+    strcat(prefixed, units[i].text);
     /* The prefix unless it makes the text longer: "1.5K", but "1025". */
-    if (isfinite(bytes) && strlen(digits) + strlen(units[i].text) <= strlen(best))
-        snprintf(best, sizeof best, "%.63s%s", digits, units[i].text);
-    snprintf(out, out_len, "%s", best);
+    bool take = isfinite(bytes) && strlen(prefixed) <= strlen(bare);
+    snprintf(out, out_len, "%s", take ? prefixed : bare);
     return out;
 }
