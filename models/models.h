@@ -27,7 +27,10 @@ double ccl_model_eta(double kappa, double z);
 double ccl_model_ceil(double q);
 /**
  * tau = alpha + bytes beta (+ bytes gamma when reducing) of one direct transfer, seconds.
- * @par Source  HeteCCL (NSDI 2026) section 4.1, equation 1.
+ *
+ * alpha: the transport's overhead and latency and the links' latency; beta: one over the smaller of
+ * the route's bottleneck and the transport's tb_rate; gamma: one over the receiver's reduce_rate.
+ * @par Source  HeteCCL (NSDI 2026) section 4.2, cost of one primitive on one chunk.
  */
 double ccl_model_tau(const ccl_topology_t *topo, const ccl_route_t *route, const char *proto,
                      uint32_t dst_rank, double bytes, bool reduce);

@@ -1,2 +1,0 @@
-/** @file models.c */
-#include "models/models.h"

@@ -1,0 +1,56 @@
+/* Transports resolved per link kind and protocol (docs/model.md, "Connections"). */
+#include <string.h>
+
+#include "models/models.h"
+
+static void apply(ccl_transport_t *t, const ccl_transport_spec_t *spec) {
+    const ccl_transport_t *v = &spec->value;
+    if (spec->given & CCL_TRANSPORT_OVERHEAD)
+        t->overhead_s = v->overhead_s;
+    if (spec->given & CCL_TRANSPORT_LATENCY)
+        t->latency_s = v->latency_s;
+    if (spec->given & CCL_TRANSPORT_TB_RATE)
+        t->tb_rate_Bps = v->tb_rate_Bps;
+    if (spec->given & CCL_TRANSPORT_SLICE)
+        t->slice_bytes = v->slice_bytes;
+    if (spec->given & CCL_TRANSPORT_PIECE)
+        t->piece_bytes = v->piece_bytes;
+    if (spec->given & CCL_TRANSPORT_SLICES)
+        t->slices = v->slices;
+    if (spec->given & CCL_TRANSPORT_SLOTS)
+        t->slots = v->slots;
+    if (spec->given & CCL_TRANSPORT_DIRECT)
+        t->direct = v->direct;
+    if (spec->given & CCL_TRANSPORT_HOLDS_TB)
+        t->holds_tb = v->holds_tb;
+}
+
+ccl_transport_t ccl_model_transport(const ccl_topology_t *topo, const char *kind,
+                                    const char *proto) {
+    ccl_transport_t t = ccl_transport_default(kind);
+    /* The kind's own keys first, whatever the order of the list, then the protocol's. */
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t i = 0; i < topo->ntransports; i++) {
+            const ccl_transport_spec_t *spec = &topo->transports[i];
+            if (strcmp(spec->kind, kind) != 0)
+                continue;
+            if (pass == 0 ? !spec->protocol
+                          : spec->protocol && proto && strcmp(spec->protocol, proto) == 0)
+                apply(&t, spec);
+        }
+    }
+    return t;
+}
+
+const char *ccl_model_route_kind(const ccl_topology_t *topo, const ccl_route_t *route) {
+    if (route->crosses_net)
+        return "net";
+    if (route->crosses_pcie)
+        return "pcie";
+    return topo->kinds[route->first_kind];
+}
+
+ccl_gpu_model_t ccl_model_gpu(const ccl_topology_t *topo, uint32_t rank) {
+    uint32_t model = rank < topo->nranks ? topo->devices[topo->rank_device[rank]].model : CCL_NONE;
+    return model == CCL_NONE ? ccl_gpu_model_default("") : topo->gpu_models[model];
+}
