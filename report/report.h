@@ -1,5 +1,147 @@
+/**
+ * @file report.h
+ * Results as text for people, JSON and CSV for programs. Nothing here computes a time.
+ *
+ * Every function appends to a caller's text buffer. JSON objects name their schema
+ * ("ccllab/simulate/1"), keep a fixed key order, and print numbers so that they read back to the
+ * same double. CSV is one table; where a result has several, `table` chooses. docs/commands.md
+ * lists the schemas.
+ */
 #ifndef CCL_REPORT_REPORT_H
 #define CCL_REPORT_REPORT_H
-/** @file report.h Tables and machine-readable output. */
+
 #include "search/search.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum ccl_report_format {
+    CCL_REPORT_TEXT,
+    CCL_REPORT_JSON,
+    CCL_REPORT_CSV
+} ccl_report_format_t;
+
+/** Where a result goes and in what form. */
+typedef struct ccl_report_style {
+    ccl_report_format_t format;
+    const char *table; /**< CSV: which table; NULL: the first of the lists below */
+    uint32_t rows;     /**< text: most rows of "busiest" tables; 0: 8 */
+    uint32_t columns;  /**< text: width at which wide tables are split; 0: 120 */
+} ccl_report_style_t;
+#define CCL_REPORT_STYLE_INIT                                                                      \
+    { CCL_REPORT_TEXT, NULL, 0, 0 }
+
+/* Tables of the results that have several, NULL-terminated. */
+extern const char *const ccl_report_topology_tables[];   /**< devices links groups routes */
+extern const char *const ccl_report_simulation_tables[]; /**< summary links thread_blocks flows */
+extern const char *const ccl_report_comparison_tables[]; /**< times links */
+
+/* ---------------------------------------------------------------- what there is */
+
+/** The built-in library of servers and clusters. */
+ccl_status_t ccl_report_library(const ccl_report_style_t *style, ccl_text_t *out, ccl_error_t *err);
+/**
+ * The synthesizers with their sources.
+ * @param topo  NULL, or a cluster: then the collectives each may be tried for are listed too.
+ */
+ccl_status_t ccl_report_algos(const ccl_topology_t *topo, const ccl_report_style_t *style,
+                              ccl_text_t *out, ccl_error_t *err);
+
+/* ---------------------------------------------------------------- topologies */
+
+/** Routes of many GPU pairs that look alike. */
+typedef struct ccl_route_class {
+    const char
+        *transport; /**< "nvlink", "pcie", "net", ...; NULL: no route without a relaying GPU */
+    uint64_t pairs; /**< ordered pairs of GPUs */
+    uint32_t min_links, max_links, max_width;
+    double min_Bps, max_Bps; /**< bottleneck */
+    double min_latency_s, max_latency_s;
+} ccl_route_class_t;
+/**
+ * Sum up the routes between all ordered pairs of GPUs (channel 0); of at most `max_sources`
+ * sources spread evenly over the ranks, 0 for all.
+ * @param out  malloc'ed array; caller frees.
+ */
+ccl_status_t ccl_report_route_classes(const ccl_topology_t *topo, ccl_routes_t *routes,
+                                      uint32_t max_sources, ccl_route_class_t **out,
+                                      uint32_t *n_out, uint32_t *sources_out, ccl_error_t *err);
+/** Devices by kind, servers, links by kind, groups, transports, GPU models, routes. */
+ccl_status_t ccl_report_topology(const ccl_topology_t *topo, ccl_routes_t *routes,
+                                 const ccl_report_style_t *style, ccl_text_t *out,
+                                 ccl_error_t *err);
+/** Verdict on a description. @param topo  NULL when it was refused. @param why  then the reason. */
+ccl_status_t ccl_report_topology_check(const char *spec, const ccl_topology_t *topo,
+                                       const ccl_error_t *why, const ccl_report_style_t *style,
+                                       ccl_text_t *out, ccl_error_t *err);
+
+/* ---------------------------------------------------------------- schedules and programs */
+
+/** What `synth` made. */
+typedef struct ccl_report_synth {
+    const ccl_topology_t *topo;
+    const ccl_schedule_t *schedule;
+    const ccl_program_t *program; /**< NULL when only the schedule was wanted */
+    const char *with, *output;
+    double size_bytes;
+    uint64_t seed;
+} ccl_report_synth_t;
+ccl_status_t ccl_report_synth(const ccl_report_synth_t *made, const ccl_report_style_t *style,
+                              ccl_text_t *out, ccl_error_t *err);
+
+/** What `verify` found. */
+typedef struct ccl_report_verdict {
+    const char *input;            /**< file name */
+    const char *form;             /**< "program" or "schedule" */
+    const char *collective;       /**< NULL: not known */
+    uint32_t nranks;              /**< 0: not known */
+    const ccl_verdict_t *verdict; /**< NULL: the file could not be read as what it claims to be */
+    const ccl_error_t *malformed; /**< then why */
+} ccl_report_verdict_t;
+ccl_status_t ccl_report_verdict(const ccl_report_verdict_t *verdict,
+                                const ccl_report_style_t *style, ccl_text_t *out, ccl_error_t *err);
+
+/* ---------------------------------------------------------------- runs */
+
+/** One simulated run, or the refusal of one. */
+typedef struct ccl_report_run {
+    const char *input; /**< program or flow list file */
+    const ccl_topology_t *topo;
+    const ccl_program_t *program; /**< NULL for flow lists */
+    const ccl_flow_list_t *flows; /**< NULL for programs */
+    const ccl_verdict_t *verdict; /**< NULL: not verified */
+    const ccl_sim_options_t *options;
+    const ccl_sim_result_t *result; /**< NULL: refused by the verdict */
+} ccl_report_run_t;
+ccl_status_t ccl_report_simulation(const ccl_report_run_t *run, const ccl_report_style_t *style,
+                                   ccl_text_t *out, ccl_error_t *err);
+
+/** Utilisation of the links of one kind in one run; over all directed links, idle ones included. */
+typedef struct ccl_link_class {
+    const char *kind;
+    uint32_t nlinks, used; /**< used: carried at least one byte */
+    double bytes;
+    double min, mean, max; /**< utilisation, 0..1 */
+} ccl_link_class_t;
+/** @param out  array [topo->nkinds], in the order of topo->kinds. */
+void ccl_report_link_classes(const ccl_topology_t *topo, const ccl_sim_result_t *result,
+                             ccl_link_class_t *out);
+
+/** What `compare` found: one comparison per collective. */
+typedef struct ccl_report_comparison {
+    const ccl_topology_t *topo;
+    uint32_t ncomparisons;
+    const ccl_collective_t *const *collectives; /**< [ncomparisons] */
+    const ccl_comparison_t *const *comparisons; /**< [ncomparisons] */
+    const ccl_sim_options_t *options;
+    uint64_t seed;
+} ccl_report_comparison_t;
+ccl_status_t ccl_report_comparison(const ccl_report_comparison_t *comparison,
+                                   const ccl_report_style_t *style, ccl_text_t *out,
+                                   ccl_error_t *err);
+
+#ifdef __cplusplus
+}
+#endif
 #endif

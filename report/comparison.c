@@ -1,0 +1,492 @@
+/* Who wins at which size, by how much, and how busy the winner's links were. */
+#include "report/writer.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const ccl_report_comparison_tables[] = {"times", "links", NULL};
+
+static const ccl_compare_cell_t *cell_at(const ccl_comparison_t *c, uint32_t size,
+                                         uint32_t contender) {
+    return &c->cells[(size_t)size * c->ncontenders + contender];
+}
+
+/** Is this contender as good as the winner, as far as the model can tell? */
+static bool is_tied(const ccl_comparison_t *c, uint32_t size, uint32_t contender) {
+    uint32_t w = c->winner[size];
+    const ccl_compare_cell_t *cell = cell_at(c, size, contender);
+
+    if (w == CCL_NONE || contender == w || !c->tie[size] || cell->status != CCL_OK)
+        return false;
+    return cell->low_s <= cell_at(c, size, w)->high_s;
+}
+
+static const char *status_word(ccl_status_t status) {
+    switch (status) {
+    case CCL_OK:
+        return "ok";
+    case CCL_CHECK:
+        return "invalid";
+    case CCL_INFEASIBLE:
+        return "infeasible";
+    case CCL_DEADLOCK:
+        return "deadlock";
+    case CCL_TIMEOUT:
+        return "limit";
+    case CCL_INTERRUPTED:
+        return "interrupted";
+    default:
+        return "failed";
+    }
+}
+
+/* ---------------------------------------------------------------- text */
+
+static void text_title(const ccl_report_comparison_t *r, uint32_t i, ccl_text_t *out) {
+    const ccl_topology_t *topo = r->topo;
+
+    ccl_text_printf(out, "%s%s on %s: %u GPUs", i ? "\n\n" : "", r->collectives[i]->name,
+                    topo->name, topo->nranks);
+    if (topo->nservers)
+        ccl_text_printf(out, " on %u server%s", topo->nservers, topo->nservers == 1 ? "" : "s");
+    ccl_text_printf(out, " (simulated; %s level, %s sharing)\n\n",
+                    ccl_i_granularity_name(r->options->granularity),
+                    ccl_i_sharing_name(r->options->sharing));
+}
+
+/** Width of a contender's column, with the gap before it. */
+static uint32_t column_width(const ccl_comparison_t *c, uint32_t contender) {
+    size_t len = strlen(c->names[contender]);
+
+    return (uint32_t)(len < 9 ? 9 : len) + 2;
+}
+
+/** One block of the table: contenders [first, last) of those that take part. */
+static ccl_status_t text_times(const ccl_comparison_t *c, const uint32_t *order, uint32_t first,
+                               uint32_t last, ccl_text_t *out, ccl_error_t *err) {
+    ccl_table_t *table = ccl_table_create();
+    ccl_status_t status;
+    char text[64];
+
+    if (!table)
+        return ccl_fail_nomem(err);
+    ccl_table_column(table, "size", CCL_ALIGN_RIGHT);
+    if (first == 0) {
+        ccl_table_column(table, "winner", CCL_ALIGN_LEFT);
+        ccl_table_column(table, "time(us)", CCL_ALIGN_RIGHT);
+        ccl_table_column(table, "algbw(GB/s)", CCL_ALIGN_RIGHT);
+        ccl_table_column(table, "busbw(GB/s)", CCL_ALIGN_RIGHT);
+    }
+    ccl_table_column(table, "|", CCL_ALIGN_LEFT);
+    for (uint32_t k = first; k < last; k++)
+        ccl_table_column(table, c->names[order[k]], CCL_ALIGN_RIGHT);
+    for (uint32_t s = 0; s < c->nsizes; s++) {
+        uint32_t w = c->winner[s];
+
+        ccl_table_row(table);
+        ccl_table_cell(table, "%s", ccl_format_bytes(c->sizes_bytes[s], text, sizeof(text)));
+        if (first == 0 && w != CCL_NONE) {
+            const ccl_compare_cell_t *best = cell_at(c, s, w);
+
+            ccl_table_cell(table, "%s%s", c->names[w], c->tie[s] ? " =" : "");
+            ccl_table_cell(table, "%s", ccl_i_us(best->time_s, text, sizeof(text)));
+            ccl_table_cell(table, "%s", ccl_i_GBps(best->algbw_GBps * 1e9, text, sizeof(text)));
+            ccl_table_cell(table, "%s", ccl_i_GBps(best->busbw_GBps * 1e9, text, sizeof(text)));
+        } else if (first == 0) {
+            ccl_table_cell(table, "none");
+            for (int k = 0; k < 3; k++)
+                ccl_table_cell(table, "-");
+        }
+        ccl_table_cell(table, "|");
+        for (uint32_t k = first; k < last; k++) {
+            const ccl_compare_cell_t *cell = cell_at(c, s, order[k]);
+
+            if (cell->status != CCL_OK)
+                ccl_table_cell(table, "%s ", status_word(cell->status));
+            else
+                ccl_table_cell(table, "%s%s",
+                               ccl_i_GBps(cell->busbw_GBps * 1e9, text, sizeof(text)),
+                               order[k] == w             ? "*"
+                               : is_tied(c, s, order[k]) ? "="
+                                                         : " ");
+        }
+    }
+    status = ccl_i_table_emit(table, CCL_REPORT_TEXT, out, err);
+    ccl_table_destroy(table);
+    return status;
+}
+
+static ccl_status_t text_all_times(const ccl_comparison_t *c, uint32_t columns, ccl_text_t *out,
+                                   ccl_error_t *err) {
+    uint32_t *order = calloc(c->ncontenders ? c->ncontenders : 1, sizeof(*order));
+    uint32_t fixed = 8 + 10 + 13 + 13 + 3;
+    uint32_t winner = 6;
+    uint32_t n = 0;
+    ccl_status_t status = CCL_OK;
+
+    if (!order)
+        return ccl_fail_nomem(err);
+    for (uint32_t k = 0; k < c->ncontenders; k++) {
+        if (c->why_not[k])
+            continue;
+        order[n++] = k;
+        if (strlen(c->names[k]) + 2 > winner)
+            winner = (uint32_t)strlen(c->names[k]) + 2;
+    }
+    ccl_text_printf(out, "The winner at each size; right of the bar, busbw (GB/s) of everyone\n");
+    for (uint32_t first = 0; status == CCL_OK && (first < n || first == 0);) {
+        uint32_t width = first == 0 ? fixed + winner + 2 : 8 + 3;
+        uint32_t last = first;
+
+        while (last < n && (last == first || width + column_width(c, order[last]) <= columns))
+            width += column_width(c, order[last++]);
+        if (first > 0)
+            ccl_text_printf(out, "\n");
+        status = text_times(c, order, first, last, out, err);
+        if (last == first)
+            break;
+        first = last;
+    }
+    free(order);
+    return status;
+}
+
+/** Busiest link of a run; CCL_NONE when nothing was carried. */
+static uint32_t busiest_link(const ccl_sim_result_t *result) {
+    uint32_t best = CCL_NONE;
+
+    for (uint32_t l = 0; l < result->nlinks; l++) {
+        if (result->links[l].utilization > 0 &&
+            (best == CCL_NONE || result->links[l].utilization > result->links[best].utilization))
+            best = l;
+    }
+    return best;
+}
+
+static ccl_status_t text_links(const ccl_topology_t *topo, const ccl_comparison_t *c,
+                               ccl_text_t *out, ccl_error_t *err) {
+    ccl_link_class_t *classes = calloc(topo->nkinds ? topo->nkinds : 1, sizeof(*classes));
+    ccl_table_t *table = ccl_table_create();
+    ccl_status_t status;
+    bool some = false;
+    char text[300];
+
+    if (!classes || !table) {
+        free(classes);
+        ccl_table_destroy(table);
+        return ccl_fail_nomem(err);
+    }
+    ccl_table_column(table, "size", CCL_ALIGN_RIGHT);
+    ccl_table_column(table, "winner", CCL_ALIGN_LEFT);
+    for (uint32_t k = 0; k < topo->nkinds; k++) {
+        snprintf(text, sizeof(text), "%s(%%)", topo->kinds[k]);
+        ccl_table_column(table, text, CCL_ALIGN_RIGHT);
+    }
+    ccl_table_column(table, "busiest link", CCL_ALIGN_LEFT);
+    ccl_table_column(table, "busy(%)", CCL_ALIGN_RIGHT);
+    for (uint32_t s = 0; s < c->nsizes; s++) {
+        uint32_t top;
+
+        if (!c->best[s] || !c->best[s]->links)
+            continue;
+        some = true;
+        ccl_report_link_classes(topo, c->best[s], classes);
+        ccl_table_row(table);
+        ccl_table_cell(table, "%s", ccl_format_bytes(c->sizes_bytes[s], text, sizeof(text)));
+        ccl_table_cell(table, "%s", c->names[c->winner[s]]);
+        for (uint32_t k = 0; k < topo->nkinds; k++)
+            ccl_table_cell(table, "%.0f / %.0f / %.0f", 100 * classes[k].min, 100 * classes[k].mean,
+                           100 * classes[k].max);
+        top = busiest_link(c->best[s]);
+        if (top == CCL_NONE) {
+            ccl_table_cell(table, "-");
+            ccl_table_cell(table, "-");
+        } else {
+            ccl_table_cell(table, "%s", ccl_i_link_name(topo, top, text, sizeof(text)));
+            ccl_table_cell(table, "%.1f", 100 * c->best[s]->links[top].utilization);
+        }
+    }
+    status = CCL_OK;
+    if (some) {
+        ccl_text_printf(out, "\nHow busy the winner's links were, by kind: the least busy link / "
+                             "the mean / the busiest\n");
+        status = ccl_i_table_emit(table, CCL_REPORT_TEXT, out, err);
+    }
+    ccl_table_destroy(table);
+    free(classes);
+    return status;
+}
+
+static bool any_tie(const ccl_comparison_t *c) {
+    for (uint32_t s = 0; s < c->nsizes; s++) {
+        if (c->tie[s])
+            return true;
+    }
+    return false;
+}
+
+static void text_notes(const ccl_report_comparison_t *r, uint32_t i, ccl_text_t *out) {
+    const ccl_comparison_t *c = r->comparisons[i];
+    double factor = ccl_collective_busbw_factor(r->collectives[i]->kind, r->collectives[i]->nranks);
+    bool some = false;
+
+    ccl_text_printf(out, "\n  size   bytes of the largest buffer of a GPU (K, M, G are 2^10, 2^20, "
+                         "2^30, as in nccl-tests)\n"
+                         "  algbw  size / time\n");
+    if (factor == 1)
+        ccl_text_printf(out, "  busbw  the same as algbw here\n");
+    else
+        ccl_text_printf(out,
+                        "  busbw  algbw x %.4g: what the slowest part of the network had to carry, "
+                        "to set beside link speeds\n",
+                        factor);
+    ccl_text_printf(out, "  *      the winner%s\n",
+                    any_tie(c) ? "; = as good as the winner (their times differ by no more than a "
+                                 "size change of 1e-6 does)"
+                               : "");
+    ccl_text_printf(out, "  busy   bytes carried / (bandwidth x time)\n");
+    ccl_text_printf(out, "  thread blocks on the fullest GPU:");
+    for (uint32_t k = 0; k < c->ncontenders; k++) {
+        if (c->why_not[k])
+            continue;
+        ccl_text_printf(out, "%s %s %u", some ? "," : "", c->names[k], c->thread_blocks[k]);
+        some = true;
+    }
+    ccl_text_printf(out, "%s\n", some ? "" : " nobody took part");
+    for (uint32_t k = 0; k < c->ncontenders; k++) {
+        if (c->why_not[k])
+            ccl_text_printf(out, "  did not take part: %s: %s\n", c->names[k], c->why_not[k]);
+    }
+}
+
+static ccl_status_t comparison_text(const ccl_report_comparison_t *r, uint32_t columns,
+                                    ccl_text_t *out, ccl_error_t *err) {
+    for (uint32_t i = 0; i < r->ncomparisons; i++) {
+        text_title(r, i, out);
+        CCL_TRY(text_all_times(r->comparisons[i], columns, out, err));
+        CCL_TRY(text_links(r->topo, r->comparisons[i], out, err));
+        text_notes(r, i, out);
+    }
+    return ccl_i_text_status(out, err);
+}
+
+/* ---------------------------------------------------------------- JSON */
+
+static void json_cells(ccl_i_json_t *json, const ccl_comparison_t *c, uint32_t s) {
+    ccl_i_json_array(json, "results", false);
+    for (uint32_t k = 0; k < c->ncontenders; k++) {
+        const ccl_compare_cell_t *cell = cell_at(c, s, k);
+        bool ok = cell->status == CCL_OK;
+
+        if (c->why_not[k])
+            continue;
+        ccl_i_json_object(json, NULL, true);
+        ccl_i_json_string(json, "name", c->names[k]);
+        ccl_i_json_string(json, "status", status_word(cell->status));
+        ccl_i_json_number(json, "time_s", ok ? cell->time_s : NAN);
+        ccl_i_json_number(json, "algbw_GBps", ok ? cell->algbw_GBps : NAN);
+        ccl_i_json_number(json, "busbw_GBps", ok ? cell->busbw_GBps : NAN);
+        ccl_i_json_number(json, "low_s", ok ? cell->low_s : NAN);
+        ccl_i_json_number(json, "high_s", ok ? cell->high_s : NAN);
+        ccl_i_json_u64(json, "batches", cell->batches);
+        ccl_i_json_close_object(json);
+    }
+    ccl_i_json_close_array(json);
+}
+
+/** The winner's links: by kind, and each. */
+static void json_links(ccl_i_json_t *json, const ccl_topology_t *topo,
+                       const ccl_sim_result_t *result, ccl_link_class_t *classes) {
+    bool have = result && result->links;
+
+    ccl_i_json_array(json, "link_classes", false);
+    if (have) {
+        ccl_report_link_classes(topo, result, classes);
+        for (uint32_t k = 0; k < topo->nkinds; k++) {
+            ccl_i_json_object(json, NULL, true);
+            ccl_i_json_string(json, "kind", classes[k].kind);
+            ccl_i_json_u64(json, "links", classes[k].nlinks);
+            ccl_i_json_u64(json, "used", classes[k].used);
+            ccl_i_json_number(json, "bytes", classes[k].bytes);
+            ccl_i_json_number(json, "min_utilization", classes[k].min);
+            ccl_i_json_number(json, "mean_utilization", classes[k].mean);
+            ccl_i_json_number(json, "max_utilization", classes[k].max);
+            ccl_i_json_close_object(json);
+        }
+    }
+    ccl_i_json_close_array(json);
+    ccl_i_json_array(json, "links", false);
+    for (uint32_t l = 0; have && l < result->nlinks; l++) {
+        ccl_i_json_object(json, NULL, true);
+        ccl_i_json_string(json, "from", topo->devices[topo->links[l].from].id);
+        ccl_i_json_string(json, "to", topo->devices[topo->links[l].to].id);
+        ccl_i_json_string(json, "kind", topo->kinds[topo->links[l].kind]);
+        ccl_i_json_number(json, "bytes", result->links[l].bytes);
+        ccl_i_json_number(json, "utilization", result->links[l].utilization);
+        ccl_i_json_close_object(json);
+    }
+    ccl_i_json_close_array(json);
+}
+
+static void json_comparison(ccl_i_json_t *json, const ccl_report_comparison_t *r, uint32_t i,
+                            ccl_link_class_t *classes) {
+    const ccl_comparison_t *c = r->comparisons[i];
+    const ccl_collective_t *coll = r->collectives[i];
+
+    ccl_i_json_object(json, NULL, false);
+    ccl_i_json_string(json, "collective", coll->name);
+    ccl_i_json_number(json, "busbw_factor", ccl_collective_busbw_factor(coll->kind, coll->nranks));
+    ccl_i_json_array(json, "contenders", false);
+    for (uint32_t k = 0; k < c->ncontenders; k++) {
+        ccl_i_json_object(json, NULL, true);
+        ccl_i_json_string(json, "name", c->names[k]);
+        ccl_i_json_bool(json, "takes_part", c->why_not[k] == NULL);
+        ccl_i_json_string(json, "why_not", c->why_not[k]);
+        if (c->why_not[k])
+            ccl_i_json_null(json, "thread_blocks");
+        else
+            ccl_i_json_u64(json, "thread_blocks", c->thread_blocks[k]);
+        ccl_i_json_close_object(json);
+    }
+    ccl_i_json_close_array(json);
+    ccl_i_json_array(json, "sizes", false);
+    for (uint32_t s = 0; s < c->nsizes; s++) {
+        uint32_t w = c->winner[s];
+
+        ccl_i_json_object(json, NULL, false);
+        ccl_i_json_number(json, "size_bytes", c->sizes_bytes[s]);
+        ccl_i_json_string(json, "winner", w == CCL_NONE ? NULL : c->names[w]);
+        ccl_i_json_bool(json, "tie", c->tie[s]);
+        ccl_i_json_array(json, "tied_with", true);
+        for (uint32_t k = 0; k < c->ncontenders; k++) {
+            if (!c->why_not[k] && is_tied(c, s, k))
+                ccl_i_json_string(json, NULL, c->names[k]);
+        }
+        ccl_i_json_close_array(json);
+        json_cells(json, c, s);
+        json_links(json, r->topo, c->best[s], classes);
+        ccl_i_json_close_object(json);
+    }
+    ccl_i_json_close_array(json);
+    ccl_i_json_close_object(json);
+}
+
+static ccl_status_t comparison_json(const ccl_report_comparison_t *r, ccl_text_t *out,
+                                    ccl_error_t *err) {
+    ccl_link_class_t *classes = calloc(r->topo->nkinds ? r->topo->nkinds : 1, sizeof(*classes));
+    ccl_i_json_t json;
+
+    if (!classes)
+        return ccl_fail_nomem(err);
+    ccl_i_json_begin(&json, out);
+    ccl_i_json_schema(&json, "ccllab/compare/1");
+    ccl_i_json_string(&json, "topology", r->topo->name);
+    ccl_i_json_u64(&json, "nranks", r->topo->nranks);
+    ccl_i_json_string(&json, "granularity", ccl_i_granularity_name(r->options->granularity));
+    ccl_i_json_string(&json, "sharing", ccl_i_sharing_name(r->options->sharing));
+    ccl_i_json_u64(&json, "seed", r->seed);
+    ccl_i_json_array(&json, "comparisons", false);
+    for (uint32_t i = 0; i < r->ncomparisons; i++)
+        json_comparison(&json, r, i, classes);
+    ccl_i_json_close_array(&json);
+    ccl_i_json_end(&json);
+    free(classes);
+    return ccl_i_text_status(out, err);
+}
+
+/* ---------------------------------------------------------------- CSV */
+
+static void csv_times(const ccl_report_comparison_t *r, ccl_table_t *table) {
+    static const char *const headers[] = {
+        "topology",   "collective", "size_bytes", "contender", "status", "time_s", "algbw_GBps",
+        "busbw_GBps", "low_s",      "high_s",     "batches",   "winner", "tied"};
+    char text[40];
+
+    for (size_t h = 0; h < CCL_ARRAY_LEN(headers); h++)
+        ccl_table_column(table, headers[h], CCL_ALIGN_LEFT);
+    for (uint32_t i = 0; i < r->ncomparisons; i++) {
+        const ccl_comparison_t *c = r->comparisons[i];
+
+        for (uint32_t s = 0; s < c->nsizes; s++) {
+            for (uint32_t k = 0; k < c->ncontenders; k++) {
+                const ccl_compare_cell_t *cell = cell_at(c, s, k);
+                const double numbers[] = {cell->time_s, cell->algbw_GBps, cell->busbw_GBps,
+                                          cell->low_s, cell->high_s};
+                bool ok = !c->why_not[k] && cell->status == CCL_OK;
+
+                ccl_table_row(table);
+                ccl_table_cell(table, "%s", r->topo->name);
+                ccl_table_cell(table, "%s", r->collectives[i]->name);
+                ccl_table_cell(table, "%s", ccl_i_number(c->sizes_bytes[s], text, sizeof(text)));
+                ccl_table_cell(table, "%s", c->names[k]);
+                ccl_table_cell(table, "%s",
+                               c->why_not[k] ? "not taking part" : status_word(cell->status));
+                for (size_t n = 0; n < CCL_ARRAY_LEN(numbers); n++)
+                    ccl_table_cell(table, "%s",
+                                   ok ? ccl_i_number(numbers[n], text, sizeof(text)) : "");
+                ccl_table_cell(table, "%s",
+                               ok ? ccl_i_index(cell->batches, text, sizeof(text)) : "");
+                ccl_table_cell(table, "%s", k == c->winner[s] ? "true" : "false");
+                ccl_table_cell(table, "%s", !c->why_not[k] && is_tied(c, s, k) ? "true" : "false");
+            }
+        }
+    }
+}
+
+static void csv_links(const ccl_report_comparison_t *r, ccl_table_t *table) {
+    static const char *const headers[] = {"topology", "collective", "size_bytes",
+                                          "winner",   "from",       "to",
+                                          "kind",     "bytes",      "utilization"};
+    char text[40];
+
+    for (size_t h = 0; h < CCL_ARRAY_LEN(headers); h++)
+        ccl_table_column(table, headers[h], CCL_ALIGN_LEFT);
+    for (uint32_t i = 0; i < r->ncomparisons; i++) {
+        const ccl_comparison_t *c = r->comparisons[i];
+
+        for (uint32_t s = 0; s < c->nsizes; s++) {
+            const ccl_sim_result_t *best = c->best[s];
+
+            for (uint32_t l = 0; best && best->links && l < best->nlinks; l++) {
+                const ccl_link_t *link = &r->topo->links[l];
+
+                ccl_table_row(table);
+                ccl_table_cell(table, "%s", r->topo->name);
+                ccl_table_cell(table, "%s", r->collectives[i]->name);
+                ccl_table_cell(table, "%s", ccl_i_number(c->sizes_bytes[s], text, sizeof(text)));
+                ccl_table_cell(table, "%s", c->names[c->winner[s]]);
+                ccl_table_cell(table, "%s", r->topo->devices[link->from].id);
+                ccl_table_cell(table, "%s", r->topo->devices[link->to].id);
+                ccl_table_cell(table, "%s", r->topo->kinds[link->kind]);
+                ccl_table_cell(table, "%s", ccl_i_number(best->links[l].bytes, text, sizeof(text)));
+                ccl_table_cell(table, "%s",
+                               ccl_i_number(best->links[l].utilization, text, sizeof(text)));
+            }
+        }
+    }
+}
+
+ccl_status_t ccl_report_comparison(const ccl_report_comparison_t *comparison,
+                                   const ccl_report_style_t *style, ccl_text_t *out,
+                                   ccl_error_t *err) {
+    ccl_table_t *table;
+    ccl_status_t status;
+    size_t which = 0;
+
+    CCL_TRY(ccl_i_table_choice(ccl_report_comparison_tables, style->table, &which, err));
+    if (style->format == CCL_REPORT_JSON)
+        return comparison_json(comparison, out, err);
+    if (style->format == CCL_REPORT_TEXT)
+        return comparison_text(comparison, style->columns ? style->columns : 120, out, err);
+    table = ccl_table_create();
+    if (!table)
+        return ccl_fail_nomem(err);
+    if (which == 0)
+        csv_times(comparison, table);
+    else
+        csv_links(comparison, table);
+    status = ccl_i_table_emit(table, CCL_REPORT_CSV, out, err);
+    ccl_table_destroy(table);
+    return status;
+}

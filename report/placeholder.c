@@ -1,2 +1,0 @@
-/** @file report.c */
-#include "report/report.h"

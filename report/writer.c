@@ -1,0 +1,314 @@
+#include "report/writer.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---------------------------------------------------------------- JSON */
+
+static void add(ccl_text_t *out, const char *text) {
+    ccl_text_add(out, text, strlen(text));
+}
+
+/** Length of the valid UTF-8 sequence at p (of n bytes), 0 when it is not one. */
+static size_t utf8_len(const unsigned char *p, size_t n) {
+    size_t len = 0;
+    uint32_t code = 0;
+    uint32_t least = 0;
+
+    if (p[0] < 0x80)
+        return 1;
+    if (p[0] >= 0xc2 && p[0] <= 0xdf) {
+        len = 2;
+        code = p[0] & 0x1fu;
+        least = 0x80;
+    } else if (p[0] >= 0xe0 && p[0] <= 0xef) {
+        len = 3;
+        code = p[0] & 0x0fu;
+        least = 0x800;
+    } else if (p[0] >= 0xf0 && p[0] <= 0xf4) {
+        len = 4;
+        code = p[0] & 0x07u;
+        least = 0x10000;
+    } else {
+        return 0;
+    }
+    if (len > n)
+        return 0;
+    for (size_t i = 1; i < len; i++) {
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+        code = code << 6 | (p[i] & 0x3fu);
+    }
+    if (code < least || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
+        return 0;
+    return len;
+}
+
+/** A JSON string; bytes that are not UTF-8 become U+FFFD, so that every reader takes the result. */
+static void quote(ccl_text_t *out, const char *value) {
+    const unsigned char *p = (const unsigned char *)value;
+    size_t n = strlen(value);
+
+    add(out, "\"");
+    while (n > 0) {
+        size_t len = utf8_len(p, n);
+
+        if (len == 0) {
+            add(out, "\\ufffd");
+            len = 1;
+        } else if (*p == '"' || *p == '\\') {
+            ccl_text_printf(out, "\\%c", *p);
+        } else if (*p < 0x20 || *p == 0x7f) {
+            ccl_text_printf(out, "\\u%04x", *p);
+        } else {
+            ccl_text_add(out, (const char *)p, len);
+        }
+        p += len;
+        n -= len;
+    }
+    add(out, "\"");
+}
+
+/** Comma, line break and key of the next member. */
+static void member(ccl_i_json_t *json, const char *key) {
+    uint32_t d = json->depth;
+
+    if (json->some[d])
+        add(json->out, json->flat[d] ? ", " : ",");
+    json->some[d] = true;
+    if (!json->flat[d]) {
+        add(json->out, "\n");
+        for (uint32_t i = 0; i < d; i++)
+            add(json->out, "  ");
+    }
+    if (key) {
+        quote(json->out, key);
+        add(json->out, ": ");
+    }
+}
+
+static void open_level(ccl_i_json_t *json, const char *bracket, bool flat) {
+    bool outer = json->flat[json->depth];
+
+    add(json->out, bracket);
+    if (json->depth + 1 < CCL_I_JSON_DEPTH)
+        json->depth++;
+    json->some[json->depth] = false;
+    json->flat[json->depth] = flat || outer;
+}
+
+static void close_level(ccl_i_json_t *json, const char *bracket) {
+    uint32_t d = json->depth;
+
+    json->depth = d > 0 ? d - 1 : 0;
+    if (json->some[d] && !json->flat[d]) {
+        add(json->out, "\n");
+        for (uint32_t i = 0; i + 1 < d; i++)
+            add(json->out, "  ");
+    }
+    add(json->out, bracket);
+}
+
+void ccl_i_json_begin(ccl_i_json_t *json, ccl_text_t *out) {
+    memset(json, 0, sizeof(*json));
+    json->out = out;
+    open_level(json, "{", false);
+}
+
+void ccl_i_json_end(ccl_i_json_t *json) {
+    close_level(json, "}\n");
+}
+
+void ccl_i_json_object(ccl_i_json_t *json, const char *key, bool flat) {
+    member(json, key);
+    open_level(json, "{", flat);
+}
+
+void ccl_i_json_array(ccl_i_json_t *json, const char *key, bool flat) {
+    member(json, key);
+    open_level(json, "[", flat);
+}
+
+void ccl_i_json_close_object(ccl_i_json_t *json) {
+    close_level(json, "}");
+}
+
+void ccl_i_json_close_array(ccl_i_json_t *json) {
+    close_level(json, "]");
+}
+
+void ccl_i_json_string(ccl_i_json_t *json, const char *key, const char *value) {
+    member(json, key);
+    if (value)
+        quote(json->out, value);
+    else
+        add(json->out, "null");
+}
+
+void ccl_i_json_number(ccl_i_json_t *json, const char *key, double value) {
+    char text[40];
+
+    member(json, key);
+    add(json->out, isfinite(value) ? ccl_i_number(value, text, sizeof(text)) : "null");
+}
+
+void ccl_i_json_u64(ccl_i_json_t *json, const char *key, uint64_t value) {
+    member(json, key);
+    ccl_text_printf(json->out, "%llu", (unsigned long long)value);
+}
+
+void ccl_i_json_index(ccl_i_json_t *json, const char *key, uint32_t value) {
+    if (value == CCL_NONE)
+        ccl_i_json_null(json, key);
+    else
+        ccl_i_json_u64(json, key, value);
+}
+
+void ccl_i_json_bool(ccl_i_json_t *json, const char *key, bool value) {
+    member(json, key);
+    add(json->out, value ? "true" : "false");
+}
+
+void ccl_i_json_null(ccl_i_json_t *json, const char *key) {
+    member(json, key);
+    add(json->out, "null");
+}
+
+void ccl_i_json_schema(ccl_i_json_t *json, const char *schema) {
+    ccl_i_json_string(json, "schema", schema);
+    ccl_i_json_string(json, "version", CCL_VERSION);
+}
+
+/* ---------------------------------------------------------------- numbers and names */
+
+/** A host program may have set a locale with another decimal point. */
+static const char *c_locale(char *out) {
+    for (char *p = out; *p; p++) {
+        if ((*p < '0' || *p > '9') && !strchr("+-eE.", *p))
+            *p = '.';
+    }
+    return out;
+}
+
+const char *ccl_i_number(double value, char *out, size_t out_len) {
+    out[0] = '\0';
+    if (!isfinite(value))
+        return out;
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(out, out_len, "%.*g", digits, value);
+        if (strtod(out, NULL) == value)
+            break;
+    }
+    return c_locale(out);
+}
+
+const char *ccl_i_index(uint32_t value, char *out, size_t out_len) {
+    if (value == CCL_NONE)
+        out[0] = '\0';
+    else
+        snprintf(out, out_len, "%u", value);
+    return out;
+}
+
+const char *ccl_i_GBps(double Bps, char *out, size_t out_len) {
+    double value = Bps / 1e9;
+
+    snprintf(out, out_len, value != 0 && value < 0.095 ? "%.4f" : "%.2f", value);
+    return c_locale(out);
+}
+
+const char *ccl_i_us(double seconds, char *out, size_t out_len) {
+    double value = seconds * 1e6;
+
+    snprintf(out, out_len, value != 0 && value < 0.95 ? "%.4f" : "%.2f", value);
+    return c_locale(out);
+}
+
+const char *ccl_i_granularity_name(ccl_granularity_t granularity) {
+    static const char *const names[] = {"algorithm", "stage", "task"};
+
+    return (size_t)granularity < CCL_ARRAY_LEN(names) ? names[granularity] : "?";
+}
+
+const char *ccl_i_sharing_name(ccl_sharing_t sharing) {
+    return sharing == CCL_SHARING_EXCLUSIVE ? "exclusive" : "fair";
+}
+
+const char *ccl_i_link_name(const ccl_topology_t *topo, uint32_t link, char *out, size_t out_len) {
+    const ccl_link_t *l = &topo->links[link];
+
+    snprintf(out, out_len, "%s->%s", topo->devices[l->from].id, topo->devices[l->to].id);
+    return out;
+}
+
+/* ---------------------------------------------------------------- tables and faults */
+
+ccl_status_t ccl_i_text_status(const ccl_text_t *out, ccl_error_t *err) {
+    return out->nomem ? ccl_fail_nomem(err) : CCL_OK;
+}
+
+ccl_status_t ccl_i_table_emit(const ccl_table_t *table, ccl_report_format_t format, ccl_text_t *out,
+                              ccl_error_t *err) {
+    ccl_status_t status =
+        format == CCL_REPORT_CSV ? ccl_table_csv(table, out) : ccl_table_text(table, out);
+
+    if (status != CCL_OK)
+        return status == CCL_ERR_NOMEM ? ccl_fail_nomem(err) : status;
+    return ccl_i_text_status(out, err);
+}
+
+ccl_status_t ccl_i_table_choice(const char *const *tables, const char *wanted, size_t *out,
+                                ccl_error_t *err) {
+    ccl_text_t list = {0};
+    ccl_status_t status;
+
+    *out = 0;
+    if (!wanted)
+        return CCL_OK;
+    for (size_t i = 0; tables[i]; i++) {
+        if (strcmp(tables[i], wanted) == 0) {
+            *out = i;
+            return CCL_OK;
+        }
+    }
+    for (size_t i = 0; tables[i]; i++)
+        ccl_text_printf(&list, "%s%s", i ? ", " : "", tables[i]);
+    status = ccl_fail(err, CCL_ERR_USAGE, "unknown table \"%s\", there are %s", wanted,
+                      list.data ? list.data : "none");
+    ccl_text_fini(&list);
+    return status;
+}
+
+void ccl_i_fault_place(const ccl_fault_t *fault, ccl_text_t *out) {
+    const struct {
+        const char *name;
+        uint32_t value;
+    } parts[] = {{"rank", fault->rank},
+                 {"thread block", fault->tb},
+                 {"step", fault->step},
+                 {"chunk", fault->chunk}};
+    bool some = false;
+
+    for (size_t i = 0; i < CCL_ARRAY_LEN(parts); i++) {
+        if (parts[i].value == CCL_NONE)
+            continue;
+        ccl_text_printf(out, "%s%s %u", some ? ", " : "", parts[i].name, parts[i].value);
+        some = true;
+    }
+}
+
+void ccl_i_json_fault(ccl_i_json_t *json, const ccl_verdict_t *verdict) {
+    if (!verdict || verdict->valid) {
+        ccl_i_json_null(json, "fault");
+        return;
+    }
+    ccl_i_json_object(json, "fault", true);
+    ccl_i_json_string(json, "kind", verdict->fault.kind);
+    ccl_i_json_index(json, "rank", verdict->fault.rank);
+    ccl_i_json_index(json, "thread_block", verdict->fault.tb);
+    ccl_i_json_index(json, "step", verdict->fault.step);
+    ccl_i_json_index(json, "chunk", verdict->fault.chunk);
+    ccl_i_json_string(json, "text", verdict->fault.text);
+    ccl_i_json_close_object(json);
+}
