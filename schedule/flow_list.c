@@ -5,7 +5,6 @@
  */
 #include "schedule/schedule_i.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,7 +74,7 @@ static inline ccl_status_t read_u32(cursor_t *c, const char *what, uint32_t min,
     return CCL_OK;
 }
 
-/** Whole numbers are quick; anything else goes through strtod on a bounded copy. */
+/** Whole numbers are quick; anything else goes through the library's number reader. */
 static ccl_status_t read_bytes(cursor_t *c, double *out) {
     while (c->p < c->end && (*c->p == ' ' || *c->p == '\t'))
         c->p++;
@@ -95,14 +94,13 @@ static ccl_status_t read_bytes(cursor_t *c, double *out) {
         copy[len++] = *c->p;
     }
     copy[len] = 0;
-    char *end = copy;
-    double bytes = len ? strtod(copy, &end) : -1;
-    if (!at_field_end(c) || *end || !(bytes >= 0) || !isfinite(bytes)) {
+    double bytes = 0;
+    if (!at_field_end(c) || ccl_parse_bytes(copy, &bytes, NULL) != CCL_OK) {
         c->p = start;
         while (!at_field_end(c) && c->p - start < 40)
             c->p++;
         if (c->p == start)
-            return bad_field(c, start, "bytes", 0, 0);
+            return BAD(c, start, "bytes is missing: a flow is 'id src dst bytes dep'");
         return BAD(c, start, "bytes '%.*s': a number of bytes, 0 or more, is needed",
                    (int)(c->p - start), start);
     }

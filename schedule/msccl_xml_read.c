@@ -8,13 +8,23 @@
  * Blocks and steps are collected in flat arrays while expat runs; the collective is made only when
  * the file turned out to describe all its GPUs, so that a small file cannot ask for much memory.
  */
+#include "schedule/demand_i.h"
 #include "schedule/msccl_xml_i.h"
 
 #include <expat.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEPTH_TOP, DEPTH_ALGO, DEPTH_GPU, DEPTH_TB, DEPTH_STEP, DEPTH_COPY };
+enum {
+    DEPTH_TOP,
+    DEPTH_ALGO,
+    DEPTH_GPU,
+    DEPTH_TB,
+    DEPTH_STEP,
+    DEPTH_COPY,
+    DEPTH_DEMAND,
+    DEPTH_CHUNK
+};
 
 typedef struct reader {
     XML_Parser parser;
@@ -35,6 +45,10 @@ typedef struct reader {
     uint32_t gpus_seen, rank, gpu_first_tb;
     uint8_t *gpu_seen;    /* [ngpus] */
     uint32_t *buffer_len; /* [3 ngpus] */
+    double **shares;      /* [3 ngpus], NULL where not given */
+    ccl_i_demand_t demand;
+    char *demand_name; /* NULL: no demand element yet */
+    int demand_line, demand_column;
     ccl_tb_t *tbs;
     size_t ntbs, tbs_cap;
     ccl_step_t *steps;
@@ -210,16 +224,57 @@ static void open_algo(reader_t *r, const XML_Char **atts) {
     r->name = strdup(v[NAME]);
     r->gpu_seen = calloc(r->ngpus, sizeof *r->gpu_seen);
     r->buffer_len = calloc(3 * (size_t)r->ngpus, sizeof *r->buffer_len);
-    if (!r->name || !r->gpu_seen || !r->buffer_len)
+    r->shares = calloc(3 * (size_t)r->ngpus, sizeof *r->shares);
+    if (!r->name || !r->gpu_seen || !r->buffer_len || !r->shares)
         stop_nomem(r);
 }
 
+/** One blank-separated word of at most 63 characters; NULL at the end or when it is longer. */
+static const char *next_word(const char *p, char word[64]) {
+    size_t len = 0;
+    while (*p == ' ')
+        p++;
+    while (*p && *p != ' ' && len < 63)
+        word[len++] = *p++;
+    word[len] = 0;
+    return len == 0 || (*p && *p != ' ') ? NULL : p;
+}
+
+static bool only_blanks(const char *p) {
+    return p[strspn(p, " ")] == 0;
+}
+
+static void read_shares(reader_t *r, const char *name, const char *text, unsigned buffer) {
+    uint32_t len = r->buffer_len[3 * r->rank + buffer];
+    const char *p = text;
+    char word[64];
+    /* A share takes two characters at least, so the text bounds what is allocated. */
+    double *shares = len <= strlen(text) ? calloc(len ? len : 1, sizeof *shares) : NULL;
+    uint32_t given = 0;
+    if (!shares && len <= strlen(text)) {
+        stop_nomem(r);
+        return;
+    }
+    while (shares && given < len && (p = next_word(p, word))) {
+        if (ccl_parse_bytes(word, &shares[given], NULL) != CCL_OK)
+            break;
+        given++;
+    }
+    if (!shares || given < len || !only_blanks(p)) {
+        BAD(r, "gpu %s: %u numbers, the share of each element, are needed", name, len);
+        free(shares);
+        return;
+    }
+    r->shares[3 * r->rank + buffer] = shares;
+}
+
 static void open_gpu(reader_t *r, const XML_Char **atts) {
-    enum { ID, INPUT, OUTPUT, SCRATCH, N };
-    static const char *const names[N] = {"id", "i_chunks", "o_chunks", "s_chunks"};
+    enum { ID, INPUT, OUTPUT, SCRATCH, SHARES, N = SHARES + 3 };
+    static const char *const names[N] = {"id",       "i_chunks", "o_chunks", "s_chunks",
+                                         "i_shares", "o_shares", "s_shares"};
     const char *v[N];
     int64_t id, len;
-    if (!pick(r, "gpu", atts, names, N, N, v) ||
+    if (!pick(r, "gpu", atts, names, N, SHARES, v) ||
         !number(r, "gpu", "id", v[ID], 0, (int64_t)r->ngpus - 1, &id))
         return;
     if (r->gpu_seen[id]) {
@@ -234,7 +289,90 @@ static void open_gpu(reader_t *r, const XML_Char **atts) {
         if (!number(r, "gpu", names[INPUT + b], v[INPUT + b], 0, INT32_MAX, &len))
             return;
         r->buffer_len[3 * r->rank + b] = (uint32_t)len;
+        if (v[SHARES + b])
+            read_shares(r, names[SHARES + b], v[SHARES + b], b);
     }
+}
+
+/* ---------------------------------------------------------------- demand */
+
+static void open_demand(reader_t *r, const XML_Char **atts) {
+    static const char *const names[] = {"name"};
+    const char *name;
+    if (!pick(r, "demand", atts, names, 1, 1, &name))
+        return;
+    if (r->kind != CCL_CUSTOM || r->demand_name) {
+        BAD(r, r->demand_name ? "a second demand element" : "a demand needs coll custom");
+        return;
+    }
+    r->demand_line = line_of(r);
+    r->demand_column = column_of(r);
+    r->demand.nranks = r->ngpus;
+    r->demand_name = strdup(name);
+    if (!r->demand_name)
+        stop_nomem(r);
+}
+
+/** "all" or ranks between blanks. @param list_out malloc'ed */
+static bool read_ranks(reader_t *r, const char *name, const char *text, uint32_t **list_out,
+                       uint32_t *len_out) {
+    char word[64];
+    const char *p = text;
+    int64_t rank;
+    if (strcmp(text, "all") == 0) {
+        *len_out = CCL_I_DEMAND_ALL;
+        return true;
+    }
+    size_t room = strlen(text) / 2 + 1;
+    uint32_t *list = calloc(room, sizeof *list);
+    uint32_t len = 0;
+    if (!list) {
+        stop_nomem(r);
+        return false;
+    }
+    *list_out = list;
+    while (!only_blanks(p)) {
+        p = next_word(p, word);
+        if (!p || !integer(word, &rank) || rank < 0 || rank >= (int64_t)r->ngpus ||
+            len == r->ngpus) {
+            BAD(r,
+                "chunk %s: 'all', or different ranks from 0 to %u with blanks between, are "
+                "needed",
+                name, r->ngpus - 1);
+            return false;
+        }
+        list[len++] = (uint32_t)rank;
+    }
+    *len_out = len;
+    return true;
+}
+
+static void open_chunk(reader_t *r, const XML_Char **atts) {
+    enum { SOURCES, DESTINATIONS, REDUCED, BYTES, N };
+    static const char *const names[N] = {"sources", "destinations", "reduced", "bytes"};
+    const char *v[N];
+    uint32_t *sources = NULL, *dests = NULL, nsources = 0, ndests = 0;
+    bool reduced;
+    double bytes;
+    ccl_error_t inner = CCL_ERROR_INIT;
+    if (!pick(r, "chunk", atts, names, N, N, v) ||
+        !read_ranks(r, "sources", v[SOURCES], &sources, &nsources) ||
+        !read_ranks(r, "destinations", v[DESTINATIONS], &dests, &ndests) ||
+        !flag(r, "chunk", "reduced", v[REDUCED], &reduced))
+        goto end;
+    if (ccl_parse_bytes(v[BYTES], &bytes, &inner) != CCL_OK) {
+        BAD(r, "chunk bytes: %s", inner.text);
+        goto end;
+    }
+    ccl_status_t status =
+        ccl_i_demand_add(&r->demand, sources, nsources, dests, ndests, reduced, bytes, &inner);
+    if (status == CCL_ERR_INPUT)
+        BAD(r, "%s", inner.text);
+    else if (status != CCL_OK)
+        stop_nomem(r);
+end:
+    free(sources);
+    free(dests);
 }
 
 /* ---------------------------------------------------------------- tb and step */
@@ -484,6 +622,12 @@ static void XMLCALL open_element(void *user, const XML_Char *element, const XML_
     } else if (r->where == DEPTH_ALGO && strcmp(element, "gpu") == 0) {
         r->where = DEPTH_GPU;
         open_gpu(r, atts);
+    } else if (r->where == DEPTH_ALGO && strcmp(element, "demand") == 0) {
+        r->where = DEPTH_DEMAND;
+        open_demand(r, atts);
+    } else if (r->where == DEPTH_DEMAND && strcmp(element, "chunk") == 0) {
+        r->where = DEPTH_CHUNK;
+        open_chunk(r, atts);
     } else if (r->where == DEPTH_GPU && strcmp(element, "tb") == 0) {
         r->where = DEPTH_TB;
         open_tb(r, atts);
@@ -499,7 +643,9 @@ static void XMLCALL open_element(void *user, const XML_Char *element, const XML_
                                              [DEPTH_GPU] = "gpu holds tb",
                                              [DEPTH_TB] = "tb holds step",
                                              [DEPTH_STEP] = "step holds nothing",
-                                             [DEPTH_COPY] = "copy holds nothing"};
+                                             [DEPTH_COPY] = "copy holds nothing",
+                                             [DEPTH_DEMAND] = "demand holds chunk",
+                                             [DEPTH_CHUNK] = "chunk holds nothing"};
         BAD(r, "element '%.40s' is out of place: %s", element, wanted[r->where]);
     }
 }
@@ -520,6 +666,12 @@ static void XMLCALL close_element(void *user, const XML_Char *element) {
         break;
     case DEPTH_STEP:
         r->where = DEPTH_TB;
+        break;
+    case DEPTH_DEMAND:
+        r->where = DEPTH_ALGO;
+        break;
+    case DEPTH_CHUNK:
+        r->where = DEPTH_DEMAND;
         break;
     default:
         r->where = DEPTH_TOP;
@@ -573,13 +725,59 @@ static ccl_status_t parse(reader_t *r, const char *text, size_t len) {
 }
 
 static ccl_status_t make_collective(reader_t *r, ccl_collective_t **out) {
-    if (r->kind == CCL_CUSTOM)
+    if (r->kind == CCL_CUSTOM && !r->demand_name)
         return ccl_error_set(r->err, CCL_ERR_INPUT, r->file, r->algo_line, r->algo_column,
                              "coll custom without a demand element: nothing says what must arrive "
                              "where");
-    return ccl_collective_create(r->kind, r->ngpus,
-                                 ccl_i_xml_chunks_per_block(r->kind, r->ngpus, r->nchunks), r->root,
-                                 out, r->err);
+    bool custom = r->kind == CCL_CUSTOM;
+    ccl_error_t inner = CCL_ERROR_INIT;
+    uint32_t blocks = ccl_i_xml_chunks_per_block(r->kind, r->ngpus, r->nchunks);
+    ccl_status_t status =
+        custom ? ccl_i_demand_finish(&r->demand, r->demand_name, out, &inner)
+               : ccl_collective_create(r->kind, r->ngpus, blocks, r->root, out, &inner);
+    if (status == CCL_ERR_INPUT)
+        return ccl_error_set(r->err, status, r->file, custom ? r->demand_line : r->algo_line,
+                             custom ? r->demand_column : r->algo_column, "%s", inner.text);
+    return status == CCL_OK ? CCL_OK : ccl_fail_nomem(r->err);
+}
+
+/** Without shares of its own, a buffer of a custom program must be laid out as its demand is. */
+static ccl_status_t check_sizes(const reader_t *r, const ccl_collective_t *coll) {
+    for (uint32_t i = 0; i < 3 * r->ngpus; i++) {
+        if (r->shares[i] || r->buffer_len[i] == 0)
+            continue;
+        uint32_t rank = i / 3, want = 0;
+        if (i % 3 == CCL_BUF_INPUT)
+            want = ccl_collective_input_len(coll, rank);
+        else if (i % 3 == CCL_BUF_OUTPUT)
+            want = ccl_collective_output_len(coll, rank);
+        if (r->buffer_len[i] != want)
+            return ccl_error_set(r->err, CCL_ERR_INPUT, r->file, r->algo_line, r->algo_column,
+                                 "gpu %u %c_chunks %u without %c_shares: the demand gives it %u",
+                                 rank, "ios"[i % 3], r -> buffer_len[i], "ios"[i % 3], want);
+    }
+    return CCL_OK;
+}
+
+/** Built-in collectives have shares for all buffers or for none. */
+static ccl_status_t set_shares(const reader_t *r, const ccl_collective_t *coll,
+                               ccl_program_builder_t *b) {
+    uint32_t given = 0, missing = CCL_NONE;
+    for (uint32_t i = 0; i < 3 * r->ngpus; i++) {
+        if (r->shares[i]) {
+            ccl_program_builder_shares(b, i / 3, (ccl_buffer_t)(i % 3), r->shares[i]);
+            given++;
+        } else if (r->buffer_len[i]) {
+            missing = i;
+        }
+    }
+    if (coll->kind == CCL_CUSTOM)
+        return check_sizes(r, coll);
+    if (given && missing != CCL_NONE)
+        return ccl_error_set(r->err, CCL_ERR_INPUT, r->file, r->algo_line, r->algo_column,
+                             "gpu %u lacks %c_shares, which others have", missing / 3,
+                             "ios"[missing % 3]);
+    return CCL_OK;
 }
 
 static ccl_status_t build(reader_t *r, ccl_program_t **out) {
@@ -595,6 +793,11 @@ static ccl_status_t build(reader_t *r, ccl_program_t **out) {
     for (uint32_t rank = 0; rank < r->ngpus; rank++) {
         for (unsigned k = 0; k < 3; k++)
             ccl_program_builder_buffer(b, rank, (ccl_buffer_t)k, r->buffer_len[3 * rank + k]);
+    }
+    ccl_status_t status = set_shares(r, coll, b);
+    if (status != CCL_OK) {
+        ccl_program_builder_destroy(b);
+        return status;
     }
     for (size_t t = 0; t < r->ntbs; t++) {
         const ccl_tb_t *tb = &r->tbs[t];
@@ -623,6 +826,11 @@ ccl_status_t ccl_program_read_xml(const char *name, const char *text, size_t len
     free(r.name);
     free(r.gpu_seen);
     free(r.buffer_len);
+    for (size_t i = 0; r.shares && i < 3 * (size_t)r.ngpus; i++)
+        free(r.shares[i]);
+    free(r.shares);
+    free(r.demand_name);
+    ccl_i_demand_fini(&r.demand);
     free(r.tbs);
     free(r.steps);
     return status;

@@ -274,6 +274,14 @@ static void derive_step_fields(ccl_program_t *p) {
     }
 }
 
+/** Length of a buffer that is laid out as a custom collective's demand; 0: there is none. */
+static uint32_t demand_len(const ccl_collective_t *coll, uint32_t rank, ccl_buffer_t buffer) {
+    if (coll->kind != CCL_CUSTOM || buffer == CCL_BUF_SCRATCH)
+        return 0;
+    return buffer == CCL_BUF_INPUT ? ccl_collective_input_len(coll, rank)
+                                   : ccl_collective_output_len(coll, rank);
+}
+
 /** Given shares, or for a custom collective those of its demand where none are given. */
 static ccl_status_t place_shares(const ccl_program_builder_t *b, ccl_program_t *p,
                                  ccl_error_t *err) {
@@ -293,7 +301,7 @@ static ccl_status_t place_shares(const ccl_program_builder_t *b, ccl_program_t *
         if (b->shares[i]) {
             if (len)
                 memcpy(copy, b->shares[i], len * sizeof *copy);
-        } else if (b->coll->kind == CCL_CUSTOM && buffer != CCL_BUF_SCRATCH) {
+        } else if (len && len == demand_len(b->coll, rank, buffer)) {
             ccl_i_collective_shares(b->coll, rank, buffer, copy, len);
         } else if (len) {
             return ccl_fail(err, CCL_ERR_INPUT,
@@ -333,6 +341,12 @@ ccl_status_t ccl_program_builder_finish(ccl_program_builder_t *b, ccl_program_t 
     }
     if (b->nchunks < 1) {
         status = ccl_fail(err, CCL_ERR_INPUT, "the program has 0 chunks: at least 1 is needed");
+        goto end;
+    }
+    if (strcmp(b->proto, "Simple") != 0 && strcmp(b->proto, "LL") != 0 &&
+        strcmp(b->proto, "LL128") != 0) {
+        status = ccl_fail(err, CCL_ERR_INPUT, "protocol '%.40s': Simple, LL or LL128 is needed",
+                          b->proto);
         goto end;
     }
     p = calloc(1, sizeof *p);

@@ -36,4 +36,11 @@ void ccl_i_program_builder_reserve(ccl_program_builder_t *b, size_t ntbs, size_t
 void ccl_i_collective_shares(const ccl_collective_t *coll, uint32_t rank, ccl_buffer_t buffer,
                              double *shares, uint32_t len);
 
+/** `text` as a JSON string with its quotes; bytes that are not UTF-8 become '?'. */
+void ccl_i_json_text(const char *text, ccl_text_t *out);
+/** An unsigned integer in decimal; a fast ccl_text_printf. */
+void ccl_i_text_u64(ccl_text_t *out, uint64_t value);
+/** `text` as an XML attribute value with its quotes; what XML cannot hold becomes '?'. */
+void ccl_i_xml_text(const char *text, ccl_text_t *out);
+
 #endif
