@@ -17,7 +17,7 @@
 #define LATENCY_EQUAL_S 1e-15
 /* Passes kept over all sources; beyond this the oldest goes and is redone when asked for again. */
 #define PASS_CACHE_BYTES ((size_t)24 << 20)
-#define MAX_BUCKETS 64
+#define LIST_MAX 4 /* routes of a pair in one list; more are hashed by channel class */
 #define PERIOD_UNLIMITED UINT32_MAX
 
 /* What one source sees over one set of links. */
@@ -42,11 +42,14 @@ typedef struct entry {
     struct entry *next;
 } entry_t;
 
+typedef struct table {
+    uint32_t nbuckets, len;
+    entry_t *buckets[];
+} table_t;
+
 typedef struct pair {
-    union {
-        entry_t *one;      /* period 1 */
-        entry_t **buckets; /* [min(period, MAX_BUCKETS)] */
-    } routes;
+    entry_t *list;   /* all routes while they are few */
+    table_t *table;  /* all routes once they are many */
     uint32_t period; /* channels that differ by this share a route; 0: not known yet */
     uint32_t width;  /* widest fork; 0: no route */
 } pair_t;
@@ -381,6 +384,53 @@ static ccl_status_t pass_for(ccl_routes_t *r, uint32_t src_rank, uint32_t dst,
     return CCL_OK;
 }
 
+static uint32_t channel_class_of(const pair_t *pair, uint32_t channel) {
+    return pair->period == PERIOD_UNLIMITED ? channel : channel % pair->period;
+}
+
+static entry_t *pair_find(const pair_t *pair, uint32_t channel_class) {
+    const table_t *table = pair->table;
+    entry_t *e = table ? table->buckets[channel_class % table->nbuckets] : pair->list;
+    while (e && e->channel_class != channel_class)
+        e = e->next;
+    return e;
+}
+
+/* Link an entry in; on growth the old table stays in the arena, at most as big as the new one. */
+static bool pair_insert(ccl_routes_t *r, pair_t *pair, entry_t *entry) {
+    table_t *old = pair->table;
+    uint32_t len = old ? old->len : 0;
+    for (entry_t *e = old ? NULL : pair->list; e; e = e->next)
+        len++;
+    if (len >= LIST_MAX * (old ? old->nbuckets : 1)) {
+        uint32_t n = old ? old->nbuckets * 4 : 8;
+        table_t *table = ccl_arena_alloc(&r->arena, 1, sizeof *table + n * sizeof(entry_t *));
+        if (!table)
+            return false;
+        table->nbuckets = n;
+        table->len = len;
+        for (uint32_t i = 0; i < (old ? old->nbuckets : 1); i++) {
+            for (entry_t *e = old ? old->buckets[i] : pair->list, *next; e; e = next) {
+                entry_t **slot = &table->buckets[e->channel_class % n];
+                next = e->next;
+                e->next = *slot;
+                *slot = e;
+            }
+        }
+        pair->list = NULL;
+        pair->table = table;
+    }
+    entry_t **slot = pair->table
+                         ? &pair->table->buckets[entry->channel_class % pair->table->nbuckets]
+                         : &pair->list;
+    entry->next = *slot;
+    *slot = entry;
+    if (pair->table)
+        pair->table->len++;
+    return true;
+}
+
+/* *out NULL: no route. */
 static ccl_status_t pair_get(ccl_routes_t *r, uint32_t src_rank, uint32_t dst_rank,
                              uint32_t channel, entry_t **out, pair_t **pair_out, ccl_error_t *err) {
     source_t *source = &r->sources[src_rank];
@@ -392,55 +442,25 @@ static ccl_status_t pair_get(ccl_routes_t *r, uint32_t src_rank, uint32_t dst_ra
     pair_t *pair = &source->pairs[dst_rank];
     *pair_out = pair;
     *out = NULL;
-    entry_t **slot = NULL;
-    uint32_t channel_class = 0;
-    if (pair->period == 1) {
-        *out = pair->routes.one;
-        return CCL_OK;
-    }
-    if (pair->period > 1) {
-        channel_class = pair->period == PERIOD_UNLIMITED ? channel : channel % pair->period;
-        uint32_t nbuckets = pair->period < MAX_BUCKETS ? pair->period : MAX_BUCKETS;
-        slot = &pair->routes.buckets[channel_class % nbuckets];
-        for (entry_t *e = *slot; e; e = e->next) {
-            if (e->channel_class == channel_class) {
-                *out = e;
-                return CCL_OK;
-            }
-        }
+    if (pair->period > 0) {
+        *out = pair_find(pair, channel_class_of(pair, channel));
+        if (*out || pair->width == 0)
+            return CCL_OK;
     }
     uint32_t src = r->topo->rank_device[src_rank], dst = r->topo->rank_device[dst_rank];
     const pass_t *pass;
     CCL_TRY(pass_for(r, src_rank, dst, &pass, err));
     if (!pass) {
-        pair->period = 1; /* width 0 and no entry: known to have no route */
+        pair->period = 1;
         return CCL_OK;
     }
     pair_solve(r, pass, src, dst);
-    uint32_t period = pair->period, width = pair->width;
-    if (period == 0) {
-        pair_forks(r, &period, &width);
-        if (period == 1) {
-            slot = &pair->routes.one;
-        } else {
-            uint32_t nbuckets = period < MAX_BUCKETS ? period : MAX_BUCKETS;
-            entry_t **buckets = ccl_arena_alloc(&r->arena, nbuckets, sizeof(entry_t *));
-            if (!buckets)
-                return ccl_fail_nomem(err);
-            channel_class = period == PERIOD_UNLIMITED ? channel : channel % period;
-            slot = &buckets[channel_class % nbuckets];
-            pair->routes.buckets = buckets;
-            pair->period = period;
-            pair->width = width;
-        }
-    }
-    entry_t *entry = entry_create(r, pass, src_rank, src, dst, channel, channel_class);
-    if (!entry)
+    if (pair->period == 0)
+        pair_forks(r, &pair->period, &pair->width);
+    entry_t *entry =
+        entry_create(r, pass, src_rank, src, dst, channel, channel_class_of(pair, channel));
+    if (!entry || !pair_insert(r, pair, entry))
         return ccl_fail_nomem(err);
-    entry->next = *slot;
-    *slot = entry;
-    pair->period = period;
-    pair->width = width;
     *out = entry;
     return CCL_OK;
 }
