@@ -1,0 +1,17 @@
+/**
+ * @file constants.h
+ * "transports" and "gpu_models" of our JSON, entry by entry; private to topologies.
+ */
+#ifndef CCL_TOPOLOGIES_CONSTANTS_H
+#define CCL_TOPOLOGIES_CONSTANTS_H
+
+#include "topologies/topologies.h"
+
+/** One member of "transports" (its key is the link kind), with its protocols, into the builder. */
+ccl_status_t ccl_i_constants_transport(const ccl_json_at_t *at, const char *kind,
+                                       ccl_topology_builder_t *b, ccl_error_t *err);
+/** One member of "gpu_models", into the builder. */
+ccl_status_t ccl_i_constants_gpu_model(const ccl_json_at_t *at, const char *name,
+                                       ccl_topology_builder_t *b, ccl_error_t *err);
+
+#endif
