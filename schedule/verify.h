@@ -1,0 +1,140 @@
+/*
+ * Private to the verifier and the deadlock check: blocks and connections of a run, sums of
+ * contributions, happens-before, verdicts. Shares no code with builders or synthesizers.
+ */
+#ifndef CCL_SCHEDULE_VERIFY_H
+#define CCL_SCHEDULE_VERIFY_H
+
+#include "schedule/schedule.h"
+
+/* ---------------------------------------------------------------- verdicts (verify_verdict.c) */
+
+/** First fault wins; `kind` is static. */
+void ccl_i_fault(ccl_verdict_t *verdict, const char *kind, uint32_t rank, uint32_t tb,
+                 uint32_t step, uint32_t chunk, const char *fmt, ...) CCL_PRINTF(7, 8);
+/** Kept up to CCL_MAX_WARNINGS, the same text once. */
+void ccl_i_warn(ccl_verdict_t *verdict, const char *fmt, ...) CCL_PRINTF(2, 3);
+
+typedef struct ccl_i_place {
+    char text[96];
+} ccl_i_place_t;
+/** "rank 3 block 2 step 5 (line 88)". @param tb index into program->tbs. @param step in the block */
+ccl_i_place_t ccl_i_place(const ccl_program_t *program, uint32_t tb, uint32_t step);
+/** FIFO depth of a protocol: Simple 2, LL and LL128 8. */
+uint32_t ccl_i_default_slots(const char *proto);
+
+/* ---------------------------------------------------------------- sums (verify_sums.c) */
+
+/**
+ * Sums of contributions, hash-consed. Ids below nranks are the contribution of one rank, higher
+ * ones are unordered pairs of sums: equal ids are added up in the same order, so are bitwise equal.
+ */
+typedef struct ccl_i_sums {
+    uint32_t nranks, words, nnodes;
+    uint32_t *pairs; /* [2 nnodes] */
+    uint64_t *bits;  /* [words nnodes] which ranks a node holds */
+    uint32_t *slots; /* hash: node or CCL_NONE */
+    size_t pairs_cap, bits_cap, nslots;
+} ccl_i_sums_t;
+
+bool ccl_i_sums_init(ccl_i_sums_t *sums, uint32_t nranks);
+void ccl_i_sums_fini(ccl_i_sums_t *sums);
+/**
+ * @param twice_out  a rank that both hold (then out is not set), else CCL_NONE.
+ * @return false when out of memory.
+ */
+bool ccl_i_sums_add(ccl_i_sums_t *sums, uint32_t a, uint32_t b, uint32_t *out,
+                    uint32_t *twice_out);
+bool ccl_i_sums_has(const ccl_i_sums_t *sums, uint32_t sum, uint32_t rank);
+/** First of the chunk's sources that `sum` lacks; CCL_NONE: complete. *nlack_out: how many. */
+uint32_t ccl_i_sums_lacks(const ccl_i_sums_t *sums, uint32_t sum, const ccl_chunk_t *chunk,
+                          uint32_t *nlack_out);
+
+/* ---------------------------------------------------------------- blocks (verify_blocks.c) */
+
+/** A block as a run sees it: a thread block, at stage level a thread block and stage. */
+typedef struct ccl_i_block {
+    uint32_t tb;     /* index into program->tbs */
+    uint32_t first;  /* its steps are order[first .. first + nsteps) */
+    uint32_t nsteps;
+    uint32_t prev;   /* the thread block's previous stage, or CCL_NONE */
+    uint32_t in, out; /* connections, or CCL_NONE */
+} ccl_i_block_t;
+
+typedef struct ccl_i_conn {
+    uint32_t src, dst, channel, stage;
+    uint32_t sender, receiver; /* blocks, or CCL_NONE */
+} ccl_i_conn_t;
+
+typedef struct ccl_i_blocks {
+    ccl_i_block_t *blocks;
+    ccl_i_conn_t *conns;
+    uint32_t *order;    /* [nsteps] steps by block */
+    uint32_t *block_of; /* [nsteps] */
+    uint32_t *index_of; /* [nsteps] place in its block */
+    uint32_t nblocks, nconns;
+    /* Two blocks on one end of a connection (the first such pair), or CCL_NONE. */
+    uint32_t twin_a, twin_b;
+    bool twin_sends;
+} ccl_i_blocks_t;
+
+/** Peers of steps that send or receive must be valid (ccl_i_check_steps). */
+ccl_status_t ccl_i_blocks_init(const ccl_program_t *program, ccl_granularity_t granularity,
+                               ccl_i_blocks_t *out, ccl_error_t *err);
+void ccl_i_blocks_fini(ccl_i_blocks_t *blocks);
+/** Global index of the step that `step` of block `tb` waits for; CCL_NONE: none. */
+uint32_t ccl_i_dep(const ccl_program_t *program, const ccl_tb_t *tb, const ccl_step_t *step);
+
+/* ---------------------------------------------------------------- structure (verify_links.c) */
+
+/** Which step meets which. */
+typedef struct ccl_i_links {
+    uint32_t *step_tb;  /* [nsteps] index into tbs */
+    uint32_t *sender;   /* [nsteps] whose message a receiving step takes; else CCL_NONE */
+    uint32_t *receiver; /* [nsteps] who takes a sending step's message; else CCL_NONE */
+    uint32_t *dep;      /* [nsteps] step waited for; else CCL_NONE */
+} ccl_i_links_t;
+
+/** Reads of its source and writes of its destination buffer, per primitive. */
+bool ccl_i_reads_src(ccl_primitive_t prim);
+bool ccl_i_writes_dst(ccl_primitive_t prim);
+
+/** Structure faults go to the verdict; links are complete when it stays valid. */
+ccl_status_t ccl_i_links_init(const ccl_program_t *program, ccl_granularity_t granularity,
+                              ccl_i_links_t *out, ccl_verdict_t *verdict, ccl_error_t *err);
+void ccl_i_links_fini(ccl_i_links_t *links);
+/** Limits of an executor's parser and kernel. */
+void ccl_i_check_executor(const ccl_program_t *program, ccl_executor_t executor,
+                          ccl_verdict_t *verdict);
+
+/* ---------------------------------------------------------------- happens-before (verify_order.c) */
+
+/**
+ * Program order, dependencies and messages. Free slots order nothing: a program that is right only
+ * for some FIFO depth is not right.
+ */
+typedef struct ccl_i_order {
+    const ccl_program_t *program;
+    const ccl_i_links_t *links;
+    uint32_t *order; /* [nsteps] an order of execution */
+    uint32_t *pos;   /* [nsteps] place in it */
+    uint32_t *seen;  /* [nsteps] last query that visited the step */
+    uint32_t *stack;
+    size_t stack_cap;
+    uint32_t query;
+    struct ccl_i_known *known; /* hash of what earlier queries found */
+} ccl_i_order_t;
+
+/** The program must not block with unlimited FIFOs. */
+ccl_status_t ccl_i_order_init(const ccl_program_t *program, const ccl_i_links_t *links,
+                              ccl_i_order_t *out, ccl_error_t *err);
+void ccl_i_order_fini(ccl_i_order_t *order);
+/**
+ * Whether step `a`'s access of its element a_elem is over before step `b`, later in the order,
+ * accesses its element b_elem (elements counted from the step's offset).
+ * @return false when out of memory.
+ */
+bool ccl_i_order_before(ccl_i_order_t *order, uint32_t a, uint32_t a_elem, uint32_t b,
+                        uint32_t b_elem, bool *out);
+
+#endif
