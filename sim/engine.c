@@ -1,0 +1,332 @@
+/**
+ * @file engine.c
+ * Event loop and exclusive links (docs/model.md "Flows").
+ */
+#include "sim/engine.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define KIND_DRAINED 0xffffffffu
+
+/* A request for all links of a route; it runs when it heads every link's queue. */
+typedef struct request {
+    double bytes;
+    const ccl_route_t *route;
+    uint32_t path, flow, heads;
+    uint32_t next_free;
+} request_t;
+
+/* Requests of one instant queue up in this order. */
+typedef struct fresh {
+    uint32_t rank, tb, seq, request;
+} fresh_t;
+
+typedef struct node {
+    uint32_t request, next;
+} node_t;
+
+typedef struct link_queue {
+    uint32_t head, tail; /* nodes */
+} link_queue_t;
+
+struct ccl_i_engine {
+    const ccl_ctx_t *ctx;
+    const ccl_topology_t *topo;
+    const ccl_i_engine_ops_t *ops;
+    void *user;
+    ccl_sharing_t sharing;
+    ccl_i_net_t *net;
+    ccl_i_event_t *heap;
+    size_t nheap, cheap;
+    uint64_t seq, events;
+    bool nomem;
+    /* exclusive sharing */
+    link_queue_t *links;
+    request_t *requests;
+    uint32_t nrequests, free_request;
+    size_t crequests;
+    node_t *nodes;
+    uint32_t nnodes, free_node;
+    size_t cnodes;
+    fresh_t *fresh; /* requests of this instant */
+    uint32_t nfresh;
+    size_t cfresh;
+    uint32_t *ready; /* requests that may run when the instant is over */
+    uint32_t nready;
+    size_t cready;
+};
+
+ccl_i_engine_t *ccl_i_engine_create(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                    ccl_sharing_t sharing, const ccl_i_engine_ops_t *ops,
+                                    void *user) {
+    ccl_i_engine_t *e = calloc(1, sizeof(*e));
+    if (!e)
+        return NULL;
+    *e = (ccl_i_engine_t){.ctx = ctx,
+                          .topo = topo,
+                          .ops = ops,
+                          .user = user,
+                          .sharing = sharing,
+                          .free_request = CCL_NONE,
+                          .free_node = CCL_NONE};
+    e->net = ccl_i_net_create(topo, sharing == CCL_SHARING_FAIR);
+    bool ok = e->net != NULL;
+    if (ok && sharing == CCL_SHARING_EXCLUSIVE) {
+        e->links = malloc((topo->nlinks + 1u) * sizeof(*e->links));
+        ok = e->links != NULL;
+        for (uint32_t i = 0; ok && i < topo->nlinks; i++)
+            e->links[i] = (link_queue_t){CCL_NONE, CCL_NONE};
+    }
+    if (!ok) {
+        ccl_i_engine_destroy(e);
+        return NULL;
+    }
+    return e;
+}
+
+void ccl_i_engine_destroy(ccl_i_engine_t *e) {
+    if (!e)
+        return;
+    ccl_i_net_destroy(e->net);
+    free(e->heap);
+    free(e->links);
+    free(e->requests);
+    free(e->nodes);
+    free(e->fresh);
+    free(e->ready);
+    free(e);
+}
+
+ccl_i_net_t *ccl_i_engine_net(ccl_i_engine_t *e) {
+    return e->net;
+}
+
+uint64_t ccl_i_engine_events(const ccl_i_engine_t *e) {
+    return e->events;
+}
+
+/* ---------------------------------------------------------------- timers */
+
+static inline bool before(const ccl_i_event_t *a, const ccl_i_event_t *b) {
+    return a->time_s < b->time_s || (a->time_s == b->time_s && a->seq < b->seq);
+}
+
+void ccl_i_engine_at(ccl_i_engine_t *e, double time_s, uint32_t kind, uint32_t id) {
+    if (e->nheap == e->cheap && !ccl_grow(&e->heap, &e->cheap, e->nheap + 1, sizeof(*e->heap))) {
+        e->nomem = true;
+        return;
+    }
+    ccl_i_event_t item = {time_s, e->seq++, kind, id};
+    size_t at = e->nheap++;
+    while (at > 0) {
+        size_t up = (at - 1) / 4;
+        if (!before(&item, &e->heap[up]))
+            break;
+        e->heap[at] = e->heap[up];
+        at = up;
+    }
+    e->heap[at] = item;
+}
+
+static ccl_i_event_t pop(ccl_i_engine_t *e) {
+    ccl_i_event_t top = e->heap[0], item = e->heap[--e->nheap];
+    size_t at = 0;
+    for (;;) {
+        size_t kid = 4 * at + 1, best, end;
+        if (kid >= e->nheap)
+            break;
+        end = kid + 4 < e->nheap ? kid + 4 : e->nheap;
+        for (best = kid++; kid < end; kid++)
+            if (before(&e->heap[kid], &e->heap[best]))
+                best = kid;
+        if (!before(&e->heap[best], &item))
+            break;
+        e->heap[at] = e->heap[best];
+        at = best;
+    }
+    if (e->nheap)
+        e->heap[at] = item;
+    return top;
+}
+
+const ccl_i_event_t *ccl_i_engine_pending(const ccl_i_engine_t *e, size_t *len_out) {
+    *len_out = e->nheap;
+    return e->heap;
+}
+
+void ccl_i_engine_shift(ccl_i_engine_t *e, double shift_s) {
+    for (size_t i = 0; i < e->nheap; i++)
+        e->heap[i].time_s += shift_s; /* adding the same keeps the heap's order */
+    ccl_i_net_shift(e->net, shift_s);
+}
+
+/* ---------------------------------------------------------------- flows */
+
+static void start(ccl_i_engine_t *e, double time_s, uint32_t path, double bytes, uint32_t flow) {
+    if (bytes > 0) {
+        if (!ccl_i_net_start(e->net, path, bytes, flow))
+            e->nomem = true;
+    } else {
+        ccl_i_engine_at(e, time_s, KIND_DRAINED, flow);
+    }
+}
+
+void ccl_i_engine_flow(ccl_i_engine_t *e, double time_s, uint32_t path, const ccl_route_t *route,
+                       double bytes, uint32_t flow, uint32_t rank, uint32_t tb) {
+    if (e->sharing == CCL_SHARING_FAIR) {
+        start(e, time_s, path, bytes, flow);
+        return;
+    }
+    uint32_t r = e->free_request;
+    if (r != CCL_NONE) {
+        e->free_request = e->requests[r].next_free;
+    } else {
+        if (!ccl_grow(&e->requests, &e->crequests, e->nrequests + 1u, sizeof(*e->requests))) {
+            e->nomem = true;
+            return;
+        }
+        r = e->nrequests++;
+    }
+    if (!ccl_grow(&e->fresh, &e->cfresh, e->nfresh + 1u, sizeof(*e->fresh))) {
+        e->nomem = true;
+        return;
+    }
+    e->requests[r] = (request_t){bytes, route, path, flow, 0, CCL_NONE};
+    e->fresh[e->nfresh] = (fresh_t){rank, tb, e->nfresh, r};
+    e->nfresh++;
+}
+
+static void make_ready(ccl_i_engine_t *e, uint32_t r) {
+    if (++e->requests[r].heads < e->requests[r].route->nlinks)
+        return;
+    if (!ccl_grow(&e->ready, &e->cready, e->nready + 1u, sizeof(*e->ready))) {
+        e->nomem = true;
+        return;
+    }
+    e->ready[e->nready++] = r;
+}
+
+static void enqueue(ccl_i_engine_t *e, uint32_t r) {
+    const ccl_route_t *route = e->requests[r].route;
+    for (uint32_t i = 0; i < route->nlinks; i++) {
+        link_queue_t *q = &e->links[route->links[i]];
+        uint32_t n = e->free_node;
+        if (n != CCL_NONE) {
+            e->free_node = e->nodes[n].next;
+        } else {
+            if (!ccl_grow(&e->nodes, &e->cnodes, e->nnodes + 1u, sizeof(*e->nodes))) {
+                e->nomem = true;
+                return;
+            }
+            n = e->nnodes++;
+        }
+        e->nodes[n] = (node_t){r, CCL_NONE};
+        if (q->head == CCL_NONE)
+            q->head = n;
+        else
+            e->nodes[q->tail].next = n;
+        q->tail = n;
+        if (q->head == n)
+            make_ready(e, r);
+    }
+}
+
+static void release(ccl_i_engine_t *e, uint32_t r) {
+    const ccl_route_t *route = e->requests[r].route;
+    for (uint32_t i = 0; i < route->nlinks; i++) {
+        link_queue_t *q = &e->links[route->links[i]];
+        uint32_t n = q->head;
+        q->head = e->nodes[n].next;
+        e->nodes[n].next = e->free_node;
+        e->free_node = n;
+        if (q->head != CCL_NONE)
+            make_ready(e, e->nodes[q->head].request);
+    }
+    e->requests[r].next_free = e->free_request;
+    e->free_request = r;
+}
+
+static int by_rank(const void *a, const void *b) {
+    const fresh_t *x = a, *y = b;
+    if (x->rank != y->rank)
+        return x->rank < y->rank ? -1 : 1;
+    if (x->tb != y->tb)
+        return x->tb < y->tb ? -1 : 1;
+    return x->seq < y->seq ? -1 : x->seq > y->seq;
+}
+
+/* The instant is over: its requests queue up, and whoever heads all its queues starts. */
+static void grant(ccl_i_engine_t *e, double time_s) {
+    qsort(e->fresh, e->nfresh, sizeof(*e->fresh), by_rank);
+    for (uint32_t i = 0; i < e->nfresh; i++)
+        enqueue(e, e->fresh[i].request);
+    e->nfresh = 0;
+    for (uint32_t i = 0; i < e->nready; i++) {
+        uint32_t r = e->ready[i];
+        if (e->ops->granted)
+            e->ops->granted(e->user, e->requests[r].flow, time_s);
+        start(e, time_s, e->requests[r].path, e->requests[r].bytes, r);
+    }
+    e->nready = 0;
+}
+
+static void drained(ccl_i_engine_t *e, uint32_t id, double time_s) {
+    uint32_t flow = id;
+    e->events++;
+    if (e->sharing == CCL_SHARING_EXCLUSIVE) {
+        flow = e->requests[id].flow;
+        release(e, id);
+    }
+    e->ops->drained(e->user, flow, time_s);
+}
+
+/* ---------------------------------------------------------------- the loop */
+
+ccl_status_t ccl_i_engine_run(ccl_i_engine_t *e, ccl_error_t *err) {
+    uint64_t rounds = 0;
+    for (;;) {
+        double now = ccl_i_net_next_s(e->net);
+        if (e->nheap && e->heap[0].time_s < now)
+            now = e->heap[0].time_s;
+        if (e->nomem)
+            return ccl_fail_nomem(err);
+        if (now == INFINITY) {
+            if (ccl_i_net_active(e->net) > 0)
+                return ccl_fail(err, CCL_ERR_INTERNAL, "%u flows without bandwidth at the end",
+                                ccl_i_net_active(e->net));
+            return CCL_OK;
+        }
+        double until = now * (1 + 1e-12);
+        if (e->sharing == CCL_SHARING_EXCLUSIVE && until < now + 1e-12)
+            until = now + 1e-12;
+        for (;;) {
+            while (e->nheap && e->heap[0].time_s <= until) {
+                ccl_i_event_t ev = pop(e);
+                if (ev.kind == KIND_DRAINED) {
+                    drained(e, ev.id, ev.time_s);
+                } else {
+                    e->events++;
+                    e->ops->event(e->user, ev.kind, ev.id, ev.time_s);
+                }
+            }
+            const ccl_i_drained_t *list;
+            size_t n = ccl_i_net_take(e->net, until, &list);
+            for (size_t i = 0; i < n; i++)
+                drained(e, list[i].user, list[i].time_s);
+            if (e->nheap && e->heap[0].time_s <= until)
+                continue;
+            if (e->sharing == CCL_SHARING_FAIR || (e->nfresh == 0 && e->nready == 0))
+                break;
+            grant(e, now);
+            if (!e->nheap || e->heap[0].time_s > until)
+                break; /* else: a flow of no bytes drained at once */
+        }
+        if (ccl_i_net_changed(e->net) && !ccl_i_net_solve(e->net, now))
+            return ccl_fail_nomem(err);
+        if (e->ops->between && !e->ops->between(e->user, now))
+            return CCL_OK;
+        if ((++rounds & 1023) == 0)
+            CCL_TRY(ccl_ctx_poll(e->ctx, NULL));
+    }
+}

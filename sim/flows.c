@@ -1,0 +1,153 @@
+/**
+ * @file flows.c
+ * Pure network runs: a flow starts when its dependency has arrived.
+ */
+#include "sim/internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EV_ARRIVED, EV_BEGIN };
+
+typedef struct run {
+    const ccl_flow_list_t *list;
+    const ccl_route_t **route; /* [nflows] */
+    uint32_t *path, *first_child, *next_child;
+    ccl_i_engine_t *engine;
+    ccl_sim_result_t *result;
+    ccl_trace_t *trace;
+    double *start_s;
+} run_t;
+
+static void begin(run_t *run, uint32_t f, double time_s) {
+    if (run->start_s)
+        run->start_s[f] = time_s;
+    ccl_i_engine_flow(run->engine, time_s, run->path[f], run->route[f], run->list->bytes[f], f,
+                      run->list->src[f], f);
+}
+
+static void drained(void *user, uint32_t f, double time_s) {
+    run_t *run = user;
+    double arrival = time_s + run->route[f]->latency_s;
+    run->result->flow_done_s[f] = arrival;
+    if (arrival > run->result->time_s)
+        run->result->time_s = arrival;
+    if (run->trace)
+        ccl_i_trace_flow(run->trace, run->list->src[f], run->list->dst[f], 0, run->start_s[f],
+                         time_s, run->list->bytes[f]);
+    if (run->first_child[f] != CCL_NONE)
+        ccl_i_engine_at(run->engine, arrival, EV_ARRIVED, f);
+}
+
+static void event(void *user, uint32_t kind, uint32_t f, double time_s) {
+    run_t *run = user;
+    if (kind == EV_BEGIN) {
+        for (uint32_t i = 0; i < run->list->nflows; i++)
+            if (run->list->dep[i] == CCL_NONE)
+                begin(run, i, time_s);
+        return;
+    }
+    for (uint32_t c = run->first_child[f]; c != CCL_NONE; c = run->next_child[c])
+        begin(run, c, time_s);
+}
+
+static void granted(void *user, uint32_t f, double time_s) {
+    run_t *run = user;
+    if (run->start_s)
+        run->start_s[f] = time_s;
+}
+
+static const ccl_i_engine_ops_t OPS = {event, drained, granted, NULL};
+
+static ccl_status_t prepare(run_t *run, ccl_routes_t *routes, ccl_error_t *err) {
+    const ccl_flow_list_t *list = run->list;
+    uint32_t n = list->nflows;
+    run->route = malloc((n + 1u) * sizeof(*run->route));
+    run->path = malloc((n + 1u) * sizeof(*run->path));
+    run->first_child = malloc((n + 1u) * sizeof(*run->first_child));
+    run->next_child = malloc((n + 1u) * sizeof(*run->next_child));
+    if (run->trace)
+        run->start_s = calloc(n + 1u, sizeof(*run->start_s));
+    if (!run->route || !run->path || !run->first_child || !run->next_child ||
+        (run->trace && !run->start_s))
+        return ccl_fail_nomem(err);
+    memset(run->first_child, 0xff, n * sizeof(*run->first_child));
+    for (uint32_t f = n; f-- > 0;) {
+        uint32_t dep = list->dep[f];
+        if (dep == CCL_NONE)
+            continue;
+        run->next_child[f] = run->first_child[dep];
+        run->first_child[dep] = f;
+    }
+    ccl_i_net_t *net = ccl_i_engine_net(run->engine);
+    for (uint32_t f = 0; f < n; f++) {
+        CCL_TRY(ccl_routes_get(routes, list->src[f], list->dst[f], 0, &run->route[f], err));
+        run->path[f] = ccl_i_net_path(net, run->route[f], INFINITY);
+        if (run->path[f] == CCL_NONE)
+            return ccl_fail_nomem(err);
+    }
+    return ccl_i_net_freeze(net) ? CCL_OK : ccl_fail_nomem(err);
+}
+
+static ccl_status_t finish(run_t *run, const ccl_topology_t *topo, ccl_error_t *err) {
+    const ccl_flow_list_t *list = run->list;
+    ccl_sim_result_t *r = run->result;
+    uint32_t done = 0, first = CCL_NONE;
+    for (uint32_t f = 0; f < list->nflows; f++) {
+        if (r->flow_done_s[f] < 0) {
+            first = first == CCL_NONE ? f : first;
+            continue;
+        }
+        done++;
+        for (uint32_t i = 0; i < run->route[f]->nlinks; i++)
+            r->links[run->route[f]->links[i]].bytes += list->bytes[f];
+        r->size_bytes += list->bytes[f];
+    }
+    if (done < list->nflows)
+        return ccl_fail(err, CCL_CHECK, "flow %u never starts: its dependencies form a cycle (%u of %u flows left)",
+                        first, list->nflows - done, list->nflows);
+    r->transfers = r->flows = list->nflows;
+    r->batches = 1;
+    r->algbw_GBps = r->busbw_GBps = r->time_s > 0 ? r->size_bytes / r->time_s / 1e9 : 0;
+    ccl_i_result_links(r, topo);
+    return CCL_OK;
+}
+
+ccl_status_t ccl_sim_flows(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
+                           const ccl_flow_list_t *list, const ccl_sim_options_t *options,
+                           ccl_sim_result_t **out, ccl_error_t *err) {
+    if (list->nranks != topo->nranks)
+        return ccl_fail(err, CCL_ERR_INPUT, "the flow list has %u ranks, the topology %u GPUs",
+                        list->nranks, topo->nranks);
+    ccl_routes_t *own = routes ? NULL : ccl_routes_create(topo);
+    run_t run = {.list = list, .trace = options->trace};
+    ccl_status_t status;
+    run.result = ccl_i_result_create(topo->nlinks, 0, list->nflows + 1u);
+    run.engine = ccl_i_engine_create(ctx, topo, options->sharing, &OPS, &run);
+    if ((!routes && !own) || !run.result || !run.engine) {
+        status = ccl_fail_nomem(err);
+        goto done;
+    }
+    CCL_TRY_GOTO(prepare(&run, routes ? routes : own, err), status, done);
+    for (uint32_t f = 0; f < list->nflows; f++)
+        run.result->flow_done_s[f] = -1;
+    ccl_i_engine_at(run.engine, 0, EV_BEGIN, 0);
+    CCL_TRY_GOTO(ccl_i_engine_run(run.engine, err), status, done);
+    run.result->events = ccl_i_engine_events(run.engine);
+    run.result->rate_changes = ccl_i_net_rate_changes(ccl_i_engine_net(run.engine));
+    status = finish(&run, topo, err);
+done:
+    free(run.route);
+    free(run.path);
+    free(run.first_child);
+    free(run.next_child);
+    free(run.start_s);
+    ccl_i_engine_destroy(run.engine);
+    ccl_routes_destroy(own);
+    if (status == CCL_OK)
+        *out = run.result;
+    else
+        ccl_sim_result_destroy(run.result);
+    return status;
+}

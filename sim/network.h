@@ -1,0 +1,60 @@
+/**
+ * @file network.h
+ * The network of a run: flows on paths of shared resources, max-min fair rates, next completion.
+ *
+ * A resource is a link, a group, or a class of equal rate caps. Every flow belongs to the resource
+ * that limits it (its bottleneck); all flows of a resource have the same rate, its level. So one
+ * clock of served volume per resource orders the completions of its flows, and a change of level
+ * costs nothing per flow. Changes are relaxed locally in ascending order of level until every flow
+ * is limited where its own rate is highest: the condition that makes an allocation max-min fair,
+ * and the allocation unique. Instants that change much are solved by progressive filling instead.
+ */
+#ifndef CCL_SIM_NETWORK_H
+#define CCL_SIM_NETWORK_H
+
+#include "sim/sim.h"
+
+typedef struct ccl_i_net ccl_i_net_t;
+
+/** One flow that drained. */
+typedef struct ccl_i_drained {
+    double time_s;
+    uint32_t user;
+} ccl_i_drained_t;
+
+/** @param use_links false: links limit nobody (exclusive sharing), groups and caps still do. */
+ccl_i_net_t *ccl_i_net_create(const ccl_topology_t *topo, bool use_links);
+void ccl_i_net_destroy(ccl_i_net_t *net);
+
+/**
+ * Register a path: a route and a rate cap (INFINITY: none but the links').
+ * All paths must be registered before the first flow. Returns CCL_NONE when out of memory.
+ */
+uint32_t ccl_i_net_path(ccl_i_net_t *net, const ccl_route_t *route, double cap_Bps);
+/** After the last path: drops resources that can never be the tightest. */
+bool ccl_i_net_freeze(ccl_i_net_t *net);
+
+/** Start a flow at the next solve. bytes > 0. False when out of memory. */
+bool ccl_i_net_start(ccl_i_net_t *net, uint32_t path, double bytes, uint32_t user);
+/** Time of the next completion; INFINITY when nothing flows. */
+double ccl_i_net_next_s(const ccl_i_net_t *net);
+/** Take all flows that drain no later than until_s. The array is valid until the next call. */
+size_t ccl_i_net_take(ccl_i_net_t *net, double until_s, const ccl_i_drained_t **out);
+/** Make the rates max-min fair again for what started and drained. False when out of memory. */
+bool ccl_i_net_solve(ccl_i_net_t *net, double now_s);
+/** True when flows were started or taken since the last solve. */
+bool ccl_i_net_changed(const ccl_i_net_t *net);
+
+uint32_t ccl_i_net_active(const ccl_i_net_t *net);
+uint64_t ccl_i_net_rate_changes(const ccl_i_net_t *net);
+/** Bytes that the active flow `user` on `path` still has to drain at now_s (for snapshots). */
+typedef void (*ccl_i_net_visit_fn)(uint32_t user, double left_bytes, void *ctx);
+void ccl_i_net_visit(const ccl_i_net_t *net, double now_s, ccl_i_net_visit_fn fn, void *ctx);
+/** Move the network's clock by shift_s without serving anything (skipping whole periods). */
+void ccl_i_net_shift(ccl_i_net_t *net, double shift_s);
+/** Rate of the active flow of `user`, for tests; O(flows). */
+double ccl_i_net_rate(const ccl_i_net_t *net, uint32_t user);
+/** Force the incremental or the filling solver, for tests: 0 automatic, 1 relax, 2 fill. */
+void ccl_i_net_force(ccl_i_net_t *net, int solver);
+
+#endif

@@ -1,2 +1,0 @@
-/** @file sim.c */
-#include "sim/sim.h"

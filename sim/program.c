@@ -1,0 +1,285 @@
+/**
+ * @file program.c
+ * The thread-block executor: runs a program by the rules of docs/model.md "Primitives".
+ */
+#include "sim/program.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---------------------------------------------------------------- running */
+
+static void charge(ccl_i_unit_t *u, int use, double time_s) {
+    u->use_s[use] += time_s - u->mark_s;
+    u->mark_s = time_s;
+}
+
+static void wake(ccl_i_run_t *run, uint32_t unit) {
+    if (unit == CCL_NONE || run->units[unit].ready)
+        return;
+    run->units[unit].ready = true;
+    run->ready[run->ready_tail] = unit;
+    run->ready_tail = run->ready_tail == run->nunits ? 0 : run->ready_tail + 1;
+}
+
+static void begin_flow(ccl_i_run_t *run, uint32_t c, uint32_t step, double time_s) {
+    ccl_i_conn_t *conn = &run->conns[c];
+    const ccl_i_work_t *w = &run->work[step];
+    const ccl_tb_t *tb = &run->program->tbs[run->units[conn->sender].tb];
+    conn->draining = true;
+    conn->step = step;
+    conn->flow_start_s = time_s;
+    ccl_i_engine_flow(run->engine, time_s, w->path, conn->route, w->bytes, c, tb->rank, tb->id);
+}
+
+/* A slice that its block does not hold waits here while an earlier one drains. */
+static void hand_over(ccl_i_run_t *run, uint32_t c, uint32_t step, double time_s) {
+    ccl_i_conn_t *conn = &run->conns[c];
+    if (!conn->draining) {
+        begin_flow(run, c, step, time_s);
+        return;
+    }
+    uint32_t n = conn->tail - conn->head;
+    if (n == conn->ring_len) {
+        uint32_t len = conn->ring_len ? 2 * conn->ring_len : 4;
+        uint32_t *ring = malloc(len * sizeof(*ring));
+        if (!ring) {
+            run->nomem = true;
+            return;
+        }
+        for (uint32_t i = 0; i < n; i++)
+            ring[i] = conn->ring[(conn->head + i) % conn->ring_len];
+        free(conn->ring);
+        conn->ring = ring;
+        conn->ring_len = len;
+        conn->head = 0;
+        conn->tail = n;
+    }
+    conn->ring[conn->tail++ % conn->ring_len] = step;
+}
+
+static void arrive(ccl_i_run_t *run, uint32_t c) {
+    ccl_i_conn_t *conn = &run->conns[c];
+    conn->arrived++;
+    if (conn->receiver != CCL_NONE && run->units[conn->receiver].phase == PHASE_DATA)
+        wake(run, conn->receiver);
+}
+
+static void credit(ccl_i_run_t *run, uint32_t c) {
+    ccl_i_conn_t *conn = &run->conns[c];
+    conn->freed++;
+    if (conn->sender != CCL_NONE && run->units[conn->sender].phase == PHASE_SLOT)
+        wake(run, conn->sender);
+}
+
+static void show(ccl_i_run_t *run, uint32_t step) {
+    run->done[step]++;
+    uint32_t u = run->waiters[step];
+    run->waiters[step] = CCL_NONE;
+    for (; u != CCL_NONE; u = run->units[u].next_waiter)
+        wake(run, u);
+}
+
+static bool waits_for(ccl_i_run_t *run, uint32_t unit, uint32_t step) {
+    ccl_i_unit_t *u = &run->units[unit];
+    if (step == CCL_NONE || run->done[step] > u->batch)
+        return false;
+    u->next_waiter = run->waiters[step];
+    run->waiters[step] = unit;
+    return true;
+}
+
+/* The primitive is done: tell dependents, go to the next. */
+static void primitive_done(ccl_i_run_t *run, uint32_t unit, uint32_t step, double time_s) {
+    ccl_i_unit_t *u = &run->units[unit];
+    if (time_s > run->end_s)
+        run->end_s = time_s;
+    run->primitives++;
+    if (run->awaited[step]) {
+        double flag_s = run->flag_s[run->program->tbs[u->tb].rank];
+        if (flag_s > 0)
+            ccl_i_engine_at(run->engine, time_s + flag_s, EV_FLAG, step);
+        else
+            show(run, step);
+    }
+    if (run->steady && ccl_i_steady_wants(run, unit))
+        run->wrapped = unit;
+    u->slice = 0;
+    u->phase = PHASE_DEP;
+    if (run->granularity == CCL_GRANULARITY_TASK) {
+        if (++u->batch == run->batches) {
+            u->batch = 0;
+            u->pc++;
+        }
+    } else if (++u->pc == u->nsteps) {
+        u->batch++;
+        u->pc = u->batch == run->batches ? u->nsteps : 0;
+    }
+    if (u->pc == u->nsteps) {
+        u->phase = PHASE_DONE;
+        u->done_s = time_s;
+        run->nleft--;
+    }
+}
+
+static void trace_pass(ccl_i_run_t *run, const ccl_i_unit_t *u, uint32_t step, double time_s) {
+    const ccl_tb_t *tb = &run->program->tbs[u->tb];
+    ccl_i_trace_tb(run->trace, tb->rank, tb->id,
+                   ccl_primitive_name(run->program->steps[step].type), u->slice_start_s, time_s,
+                   step - tb->first_step, u->batch, u->slice, run->work[step].bytes);
+}
+
+static void pass_done(ccl_i_run_t *run, uint32_t unit, double time_s) {
+    ccl_i_unit_t *u = &run->units[unit];
+    uint32_t step = run->order[u->first + u->pc];
+    const ccl_i_work_t *w = &run->work[step];
+    charge(u, USE_BUSY, time_s);
+    if (run->trace && run->program->steps[step].type != CCL_PRIM_NOP)
+        trace_pass(run, u, step, time_s);
+    if (w->sends && !run->conns[u->send].holds)
+        hand_over(run, u->send, step, time_s);
+    if (w->receives) {
+        ccl_i_conn_t *conn = &run->conns[u->recv];
+        conn->taken++;
+        if (conn->delay_s > 0)
+            ccl_i_engine_at(run->engine, time_s + conn->delay_s, EV_CREDIT, u->recv);
+        else
+            credit(run, u->recv);
+    }
+    if (++u->slice < w->slices)
+        u->phase = PHASE_DATA;
+    else
+        primitive_done(run, unit, step, time_s);
+}
+
+/* Go on until something must be waited for. */
+static void advance(ccl_i_run_t *run, uint32_t unit, double time_s) {
+    ccl_i_unit_t *u = &run->units[unit];
+    for (;;) {
+        if (u->phase == PHASE_DONE)
+            return;
+        uint32_t step = run->order[u->first + u->pc];
+        const ccl_i_work_t *w = &run->work[step];
+        switch (u->phase) {
+        case PHASE_DEP:
+            if ((u->pc == 0 && waits_for(run, unit, u->stage_dep)) ||
+                waits_for(run, unit, w->dep))
+                return;
+            charge(u, USE_PEER, time_s);
+            u->phase = PHASE_DATA;
+            break;
+        case PHASE_DATA:
+            if (w->receives && run->conns[u->recv].arrived == run->conns[u->recv].taken)
+                return;
+            charge(u, USE_DATA, time_s);
+            u->phase = PHASE_SLOT;
+            break;
+        case PHASE_SLOT:
+            if (w->sends) {
+                ccl_i_conn_t *conn = &run->conns[u->send];
+                if (conn->sent - conn->freed >= conn->slots)
+                    return;
+                conn->sent++;
+            }
+            charge(u, USE_SLOT, time_s);
+            u->slice_start_s = time_s;
+            u->phase = PHASE_OVERHEAD;
+            if (u->slice == 0 && w->overhead_s > 0) {
+                ccl_i_engine_at(run->engine, time_s + w->overhead_s, EV_UNIT, unit);
+                return;
+            }
+            break;
+        case PHASE_OVERHEAD:
+            if (w->sends && run->conns[u->send].holds) {
+                charge(u, USE_BUSY, time_s);
+                u->phase = PHASE_FLOW;
+                begin_flow(run, u->send, step, time_s);
+                return;
+            }
+            u->phase = PHASE_PASS;
+            if (w->bytes > 0 && w->rate_Bps < INFINITY) {
+                ccl_i_engine_at(run->engine, time_s + w->bytes / w->rate_Bps, EV_UNIT, unit);
+                return;
+            }
+            break;
+        case PHASE_PASS:
+        case PHASE_FLOW:
+            pass_done(run, unit, time_s);
+            break;
+        default: /* PHASE_LAUNCH */
+            u->mark_s = u->start_s = time_s;
+            u->phase = PHASE_DEP;
+            break;
+        }
+    }
+}
+
+static void run_ready(ccl_i_run_t *run, double time_s) {
+    while (run->ready_head != run->ready_tail) {
+        uint32_t unit = run->ready[run->ready_head];
+        run->ready_head = run->ready_head == run->nunits ? 0 : run->ready_head + 1;
+        run->units[unit].ready = false;
+        advance(run, unit, time_s);
+    }
+}
+
+static void on_event(void *user, uint32_t kind, uint32_t id, double time_s) {
+    ccl_i_run_t *run = user;
+    switch (kind) {
+    case EV_UNIT:
+        advance(run, id, time_s);
+        break;
+    case EV_ARRIVE:
+        arrive(run, id);
+        break;
+    case EV_CREDIT:
+        credit(run, id);
+        break;
+    default:
+        show(run, id);
+        break;
+    }
+    run_ready(run, time_s);
+}
+
+static void on_drained(void *user, uint32_t c, double time_s) {
+    ccl_i_run_t *run = user;
+    ccl_i_conn_t *conn = &run->conns[c];
+    conn->draining = false;
+    if (run->trace) {
+        const ccl_tb_t *tb = &run->program->tbs[run->units[conn->sender].tb];
+        ccl_i_trace_flow(run->trace, tb->rank, tb->send_peer, tb->channel, conn->flow_start_s,
+                         time_s, run->work[conn->step].bytes);
+    }
+    if (conn->delay_s > 0)
+        ccl_i_engine_at(run->engine, time_s + conn->delay_s, EV_ARRIVE, c);
+    else
+        arrive(run, c);
+    if (conn->holds)
+        advance(run, conn->sender, time_s);
+    else if (conn->head != conn->tail)
+        begin_flow(run, c, conn->ring[conn->head++ % conn->ring_len], time_s);
+    run_ready(run, time_s);
+}
+
+static void on_granted(void *user, uint32_t c, double time_s) {
+    ccl_i_run_t *run = user;
+    ccl_i_conn_t *conn = &run->conns[c];
+    conn->flow_start_s = time_s;
+    if (conn->holds)
+        charge(&run->units[conn->sender], USE_SLOT, time_s);
+}
+
+static bool on_between(void *user, double time_s) {
+    ccl_i_run_t *run = user;
+    if (run->steady && run->wrapped != CCL_NONE)
+        ccl_i_steady_step(run, time_s);
+    return !run->nomem;
+}
+
+static const ccl_i_engine_ops_t OPS = {on_event, on_drained, on_granted, on_between};
+
+ccl_i_engine_t *ccl_i_run_engine(ccl_i_run_t *run, ccl_sharing_t sharing) {
+    return ccl_i_engine_create(run->ctx, run->topo, sharing, &OPS, run);
+}

@@ -1,0 +1,518 @@
+/**
+ * @file setup.c
+ * From a program, a topology and a size to the tables of a run; results afterwards.
+ */
+#include "sim/program.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/** Transports by kind, resolved once, and what the model takes over all that a program uses. */
+typedef struct kinds {
+    const ccl_topology_t *topo;
+    const char *proto;
+    struct {
+        const char *name;
+        ccl_transport_t transport;
+        bool used;
+    } kind[32];
+    uint32_t n;
+    double slice_bytes, piece_bytes; /* smallest over those used */
+    uint32_t slots, slices;          /* fewest, most */
+} kinds_t;
+
+static const ccl_transport_t *kind_get(kinds_t *k, const ccl_route_t *route) {
+    const char *name = ccl_model_route_kind(k->topo, route);
+    uint32_t i = 0;
+    while (i < k->n && k->kind[i].name != name && strcmp(k->kind[i].name, name) != 0)
+        i++;
+    if (i == CCL_ARRAY_LEN(k->kind))
+        i = 0; /* more kinds than any file has: recompute in place */
+    if (i == k->n || k->kind[i].name == NULL || strcmp(k->kind[i].name, name) != 0) {
+        k->kind[i].name = name;
+        k->kind[i].transport = ccl_model_transport(k->topo, name, k->proto);
+        k->kind[i].used = false;
+        k->n += i == k->n;
+    }
+    const ccl_transport_t *t = &k->kind[i].transport;
+    if (!k->kind[i].used) {
+        k->kind[i].used = true;
+        k->slice_bytes = fmin(k->slice_bytes, t->slice_bytes);
+        k->piece_bytes = fmin(k->piece_bytes, t->piece_bytes);
+        k->slots = t->slots < k->slots ? t->slots : k->slots;
+        k->slices = t->slices > k->slices ? t->slices : k->slices;
+    }
+    return t;
+}
+
+static kinds_t kinds_init(const ccl_topology_t *topo, const ccl_program_t *program) {
+    return (kinds_t){.topo = topo,
+                     .proto = program->proto,
+                     .slice_bytes = INFINITY,
+                     .piece_bytes = INFINITY,
+                     .slots = UINT32_MAX,
+                     .slices = 1};
+}
+
+static ccl_status_t check_peer(const ccl_program_t *program, const ccl_tb_t *tb, uint32_t peer,
+                               const char *what, ccl_error_t *err) {
+    if (peer == CCL_NONE)
+        return ccl_fail(err, CCL_ERR_INPUT, "rank %u block %u %ss but has no %s peer", tb->rank,
+                        tb->id, what, what);
+    if (peer >= program->nranks || peer == tb->rank)
+        return ccl_fail(err, CCL_ERR_INPUT, "rank %u block %u: %s peer %u is %s", tb->rank, tb->id,
+                        what, peer, peer == tb->rank ? "itself" : "no rank");
+    return CCL_OK;
+}
+
+static double largest_element(const ccl_program_t *program) {
+    if (!program->shares)
+        return 1.0 / program->nchunks;
+    double most = 0;
+    for (uint32_t i = 0; i < 3 * program->nranks; i++)
+        for (uint32_t k = 0; k < program->buffer_len[i]; k++)
+            most = fmax(most, program->shares[i][k]);
+    return most;
+}
+
+static ccl_status_t default_batches(const kinds_t *k, const ccl_program_t *program,
+                                    double size_bytes, uint32_t *out, ccl_error_t *err) {
+    double most = fmin(0.5 * k->slots * k->slice_bytes, k->piece_bytes);
+    double n = most < INFINITY ? ccl_model_ceil(size_bytes * largest_element(program) / most) : 1;
+    if (n > 1e9)
+        return ccl_fail(err, CCL_ERR_INPUT,
+                        "%.17g bytes need %.3g micro-batches; give --batches or a larger slice",
+                        size_bytes, n);
+    *out = n < 1 ? 1 : (uint32_t)n;
+    return CCL_OK;
+}
+
+ccl_status_t ccl_sim_default_batches(const ccl_topology_t *topo, ccl_routes_t *routes,
+                                     const ccl_program_t *program, double size_bytes,
+                                     uint32_t *out, ccl_error_t *err) {
+    kinds_t kinds = kinds_init(topo, program);
+    for (uint32_t i = 0; i < program->ntbs; i++) {
+        const ccl_tb_t *tb = &program->tbs[i];
+        for (uint32_t s = 0; s < tb->nsteps; s++) {
+            if (!ccl_primitive_sends(program->steps[tb->first_step + s].type))
+                continue;
+            const ccl_route_t *route;
+            CCL_TRY(check_peer(program, tb, tb->send_peer, "send", err));
+            CCL_TRY(ccl_routes_get(routes, tb->rank, tb->send_peer, tb->channel, &route, err));
+            kind_get(&kinds, route);
+            break;
+        }
+    }
+    return default_batches(&kinds, program, size_bytes, out, err);
+}
+
+/* ---------------------------------------------------------------- units */
+
+static ccl_status_t make_units(ccl_i_run_t *run, ccl_error_t *err) {
+    const ccl_program_t *p = run->program;
+    size_t cap = 0;
+    run->order = malloc((p->nsteps + 1u) * sizeof(*run->order));
+    if (!run->order)
+        return ccl_fail_nomem(err);
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < p->ntbs; i++) {
+        const ccl_tb_t *tb = &p->tbs[i];
+        uint32_t stage = 0, previous = CCL_NONE, left = tb->nsteps;
+        while (left > 0) {
+            uint32_t first = at, next = UINT32_MAX;
+            for (uint32_t s = 0; s < tb->nsteps; s++) {
+                uint32_t of = run->granularity == CCL_GRANULARITY_STAGE
+                                  ? p->steps[tb->first_step + s].stage
+                                  : 0;
+                if (of == stage)
+                    run->order[at++] = tb->first_step + s;
+                else if (of > stage && of < next)
+                    next = of;
+            }
+            left -= at - first;
+            if (at > first) {
+                if (!ccl_grow(&run->units, &cap, run->nunits + 1u, sizeof(*run->units)))
+                    return ccl_fail_nomem(err);
+                ccl_i_unit_t *u = &run->units[run->nunits++];
+                *u = (ccl_i_unit_t){.tb = i,
+                                    .first = first,
+                                    .nsteps = at - first,
+                                    .send = CCL_NONE,
+                                    .recv = CCL_NONE,
+                                    .stage_dep = previous,
+                                    .next_waiter = CCL_NONE};
+                previous = run->order[at - 1];
+            }
+            stage = next;
+        }
+    }
+    run->nleft = run->nunits;
+    return CCL_OK;
+}
+
+/* ---------------------------------------------------------------- connections */
+
+typedef struct conn_key {
+    uint32_t src, dst, channel, stage;
+} conn_key_t;
+
+typedef struct conn_table {
+    conn_key_t *keys; /* [nconns] */
+    size_t ckeys, cconns;
+    uint32_t *hash, len;
+} conn_table_t;
+
+static uint32_t key_slot(const conn_table_t *t, conn_key_t k) {
+    uint64_t h = ((uint64_t)k.src << 32 | k.dst) * 0x9e3779b97f4a7c15u;
+    h ^= ((uint64_t)k.channel << 32 | k.stage) * 0xbf58476d1ce4e5b9u;
+    h ^= h >> 31;
+    uint32_t i = (uint32_t)h & (t->len - 1);
+    while (t->hash[i] != CCL_NONE && memcmp(&t->keys[t->hash[i]], &k, sizeof(k)) != 0)
+        i = (i + 1) & (t->len - 1);
+    return i;
+}
+
+static ccl_status_t conn_get(ccl_i_run_t *run, conn_table_t *t, kinds_t *kinds,
+                             ccl_routes_t *routes, conn_key_t key, uint32_t *out,
+                             ccl_error_t *err) {
+    uint32_t slot = key_slot(t, key);
+    if (t->hash[slot] != CCL_NONE) {
+        *out = t->hash[slot];
+        return CCL_OK;
+    }
+    const ccl_route_t *route;
+    CCL_TRY(ccl_routes_get(routes, key.src, key.dst, key.channel, &route, err));
+    if (!ccl_grow(&run->conns, &t->cconns, run->nconns + 1u, sizeof(*run->conns)) ||
+        !ccl_grow(&t->keys, &t->ckeys, run->nconns + 1u, sizeof(*t->keys)))
+        return ccl_fail_nomem(err);
+    ccl_transport_t transport = *kind_get(kinds, route);
+    t->keys[run->nconns] = key;
+    t->hash[slot] = run->nconns;
+    run->conns[run->nconns] = (ccl_i_conn_t){.sender = CCL_NONE,
+                                             .receiver = CCL_NONE,
+                                             .slots = transport.slots,
+                                             .holds = transport.holds_tb,
+                                             .delay_s = route->latency_s + transport.latency_s,
+                                             .route = route,
+                                             .transport = transport};
+    *out = run->nconns++;
+    return CCL_OK;
+}
+
+static ccl_status_t make_conns(ccl_i_run_t *run, conn_table_t *t, kinds_t *kinds,
+                               ccl_routes_t *routes, ccl_error_t *err) {
+    const ccl_program_t *p = run->program;
+    for (t->len = 64; t->len < 4ull * run->nunits + 64; t->len *= 2)
+        ;
+    t->hash = malloc(t->len * sizeof(*t->hash));
+    if (!t->hash)
+        return ccl_fail_nomem(err);
+    memset(t->hash, 0xff, t->len * sizeof(*t->hash));
+    for (uint32_t i = 0; i < run->nunits; i++) {
+        ccl_i_unit_t *u = &run->units[i];
+        const ccl_tb_t *tb = &p->tbs[u->tb];
+        bool sends = false, receives = false;
+        for (uint32_t s = 0; s < u->nsteps; s++) {
+            uint8_t type = p->steps[run->order[u->first + s]].type;
+            sends = sends || ccl_primitive_sends(type);
+            receives = receives || ccl_primitive_receives(type);
+        }
+        uint32_t stage = run->granularity == CCL_GRANULARITY_STAGE
+                             ? p->steps[run->order[u->first]].stage
+                             : 0;
+        if (sends) {
+            CCL_TRY(check_peer(p, tb, tb->send_peer, "send", err));
+            CCL_TRY(conn_get(run, t, kinds, routes,
+                             (conn_key_t){tb->rank, tb->send_peer, tb->channel, stage}, &u->send,
+                             err));
+            if (run->conns[u->send].sender != CCL_NONE)
+                return ccl_fail(err, CCL_ERR_INPUT,
+                                "rank %u blocks %u and %u send on the same connection (to %u, channel %u)",
+                                tb->rank, p->tbs[run->units[run->conns[u->send].sender].tb].id,
+                                tb->id, tb->send_peer, tb->channel);
+            run->conns[u->send].sender = i;
+        }
+        if (receives) {
+            CCL_TRY(check_peer(p, tb, tb->recv_peer, "receive", err));
+            CCL_TRY(conn_get(run, t, kinds, routes,
+                             (conn_key_t){tb->recv_peer, tb->rank, tb->channel, stage}, &u->recv,
+                             err));
+            if (run->conns[u->recv].receiver != CCL_NONE)
+                return ccl_fail(err, CCL_ERR_INPUT,
+                                "rank %u blocks %u and %u receive on the same connection (from %u, channel %u)",
+                                tb->rank, p->tbs[run->units[run->conns[u->recv].receiver].tb].id,
+                                tb->id, tb->recv_peer, tb->channel);
+            run->conns[u->recv].receiver = i;
+        }
+    }
+    return CCL_OK;
+}
+
+static void warn(const ccl_i_run_t *run) {
+    bool contention = false, store = false;
+    for (uint32_t c = 0; c < run->nconns; c++) {
+        const ccl_i_conn_t *conn = &run->conns[c];
+        const ccl_transport_t *t = &conn->transport;
+        if (!store && !t->holds_tb && t->tb_rate_Bps < INFINITY && !(t->slice_bytes < INFINITY) &&
+            t->slices <= 1) {
+            store = true;
+            ccl_log(run->ctx, CCL_LOG_WARN, "sim",
+                    "transport %s does not hold its thread block and has a tb_rate but neither slice nor slices: whole messages are stored and forwarded",
+                    ccl_model_route_kind(run->topo, conn->route));
+        }
+        for (uint32_t i = 0; !contention && i < conn->route->nlinks; i++) {
+            const ccl_link_t *link = &run->topo->links[conn->route->links[i]];
+            if (link->contention > 0 && !(t->tb_rate_Bps < INFINITY)) {
+                contention = true;
+                ccl_log(run->ctx, CCL_LOG_WARN, "sim",
+                        "link %s-%s has contention but thread blocks on it have no tb_rate: every second one already counts as contention",
+                        run->topo->devices[link->from].id, run->topo->devices[link->to].id);
+            }
+        }
+    }
+}
+
+/* ---------------------------------------------------------------- work of each step */
+
+static uint32_t dependency(const ccl_program_t *p, const ccl_tb_t *tb, uint32_t step) {
+    const ccl_step_t *s = &p->steps[step];
+    if (s->dep_tb == CCL_NONE || s->dep_step == CCL_NONE)
+        return CCL_NONE;
+    const ccl_tb_t *other = &p->tbs[p->rank_first_tb[tb->rank] + s->dep_tb];
+    uint32_t dep = other->first_step + s->dep_step;
+    return other == tb && dep < step ? CCL_NONE : dep; /* met by order */
+}
+
+static ccl_status_t make_work(ccl_i_run_t *run, const kinds_t *kinds, double size_bytes,
+                              ccl_sim_result_t *r, ccl_error_t *err) {
+    const ccl_program_t *p = run->program;
+    ccl_i_net_t *net = ccl_i_engine_net(run->engine);
+    for (uint32_t i = 0; i < run->nunits; i++) {
+        const ccl_i_unit_t *u = &run->units[i];
+        const ccl_tb_t *tb = &p->tbs[u->tb];
+        ccl_gpu_model_t gpu = ccl_model_gpu(run->topo, tb->rank);
+        run->flag_s[tb->rank] = gpu.flag_s;
+        if (u->stage_dep != CCL_NONE)
+            run->awaited[u->stage_dep] = 1;
+        for (uint32_t k = 0; k < u->nsteps; k++) {
+            uint32_t index = run->order[u->first + k];
+            const ccl_step_t *s = &p->steps[index];
+            ccl_i_work_t *w = &run->work[index];
+            double bytes = ccl_program_step_share(p, tb, s) * size_bytes / run->batches;
+            *w = (ccl_i_work_t){.rate_Bps = INFINITY, .slices = 1};
+            w->sends = ccl_primitive_sends(s->type);
+            w->receives = ccl_primitive_receives(s->type);
+            w->dep = dependency(p, tb, index);
+            if (w->dep != CCL_NONE)
+                run->awaited[w->dep] = 1;
+            if (w->sends || w->receives) {
+                double n = fmax(ccl_model_ceil(bytes / kinds->slice_bytes), kinds->slices);
+                if (n > 1e9)
+                    return ccl_fail(err, CCL_ERR_INPUT,
+                                    "rank %u block %u step %u: %.3g slices of one primitive",
+                                    tb->rank, tb->id, index - tb->first_step, n);
+                w->slices = (uint32_t)n;
+            }
+            w->bytes = bytes / w->slices;
+            const ccl_i_conn_t *send = w->sends ? &run->conns[u->send] : NULL;
+            const ccl_i_conn_t *recv = w->receives ? &run->conns[u->recv] : NULL;
+            if (recv && !recv->transport.direct)
+                w->rate_Bps = fmin(w->rate_Bps, recv->transport.tb_rate_Bps);
+            if (send)
+                w->rate_Bps = fmin(w->rate_Bps, send->transport.tb_rate_Bps);
+            if (ccl_primitive_reduces(s->type))
+                w->rate_Bps = fmin(w->rate_Bps, gpu.reduce_rate_Bps);
+            if (s->type == CCL_PRIM_CPY)
+                w->rate_Bps = fmin(w->rate_Bps, gpu.copy_rate_Bps);
+            w->overhead_s = send                          ? send->transport.overhead_s
+                            : recv                        ? recv->transport.overhead_s
+                            : s->type != CCL_PRIM_NOP ? gpu.overhead_s
+                                                          : 0;
+            if (s->type == CCL_PRIM_NOP)
+                w->bytes = 0;
+            if (send) {
+                w->path = ccl_i_net_path(net, send->route, send->holds ? w->rate_Bps : INFINITY);
+                if (w->path == CCL_NONE)
+                    return ccl_fail_nomem(err);
+                r->transfers += run->batches;
+                r->flows += (uint64_t)run->batches * w->slices;
+                for (uint32_t l = 0; l < send->route->nlinks; l++)
+                    r->links[send->route->links[l]].bytes += bytes * run->batches;
+            }
+        }
+    }
+    return ccl_i_net_freeze(net) ? CCL_OK : ccl_fail_nomem(err);
+}
+
+/* ---------------------------------------------------------------- results */
+
+static void tb_results(const ccl_i_run_t *run, ccl_sim_result_t *r) {
+    for (uint32_t i = 0; i < run->program->ntbs; i++) {
+        double launch_s = ccl_model_gpu(run->topo, run->program->tbs[i].rank).launch_s;
+        r->tbs[i].start_s = r->tbs[i].done_s = launch_s;
+    }
+    for (uint32_t i = 0; i < run->nunits; i++) {
+        const ccl_i_unit_t *u = &run->units[i];
+        ccl_tb_use_t *use = &r->tbs[u->tb];
+        use->done_s = fmax(use->done_s, u->done_s);
+        use->busy_s += u->use_s[USE_BUSY];
+        use->wait_data_s += u->use_s[USE_DATA];
+        use->wait_peer_s += u->use_s[USE_PEER];
+        use->wait_slot_s += u->use_s[USE_SLOT];
+    }
+}
+
+/* Who waits for whom is found by the untimed run: blocking does not depend on time. */
+static ccl_status_t report_deadlock(const ccl_i_run_t *run, ccl_sim_result_t *r,
+                                    ccl_error_t *err) {
+    const ccl_program_t *p = run->program;
+    ccl_status_t status = CCL_OK;
+    uint32_t *slots = malloc((p->ntbs + 1u) * sizeof(*slots));
+    uint32_t *slices = malloc((p->nsteps + 1u) * sizeof(*slices));
+    r->deadlock = ccl_arena_alloc(&r->arena, 1, sizeof(*r->deadlock));
+    if (!slots || !slices || !r->deadlock) {
+        status = ccl_fail_nomem(err);
+        goto done;
+    }
+    for (uint32_t i = 0; i < p->ntbs; i++)
+        slots[i] = 1;
+    for (uint32_t i = 0; i < run->nunits; i++)
+        if (run->units[i].send != CCL_NONE)
+            slots[run->units[i].tb] = run->conns[run->units[i].send].slots;
+    for (uint32_t i = 0; i < p->nsteps; i++)
+        slices[i] = run->work[i].slices;
+    ccl_blocking_t blocking = {.granularity = run->granularity,
+                               .batches = run->batches,
+                               .tb_slots = slots,
+                               .slots = 8,
+                               .step_slices = slices};
+    CCL_TRY_GOTO(ccl_program_deadlock(run->ctx, p, &blocking, r->deadlock, err), status, done);
+    if (r->deadlock->stuck == 0)
+        status = ccl_fail(err, CCL_ERR_INTERNAL,
+                          "%u thread blocks did not finish, the untimed run finds no deadlock",
+                          run->nleft);
+done:
+    free(slots);
+    free(slices);
+    return status;
+}
+
+static void run_fini(ccl_i_run_t *run) {
+    for (uint32_t i = 0; i < run->nconns; i++)
+        free(run->conns[i].ring);
+    free(run->conns);
+    free(run->units);
+    free(run->work);
+    free(run->order);
+    free(run->done);
+    free(run->waiters);
+    free(run->awaited);
+    free(run->flag_s);
+    free(run->ready);
+    ccl_i_steady_destroy(run->steady);
+    ccl_i_engine_destroy(run->engine);
+}
+
+static bool run_tables(ccl_i_run_t *run) {
+    uint32_t n = run->program->nsteps;
+    run->work = calloc(n + 1u, sizeof(*run->work));
+    run->done = calloc(n + 1u, sizeof(*run->done));
+    run->waiters = malloc((n + 1u) * sizeof(*run->waiters));
+    run->awaited = calloc(n + 1u, 1);
+    run->flag_s = calloc(run->program->nranks + 1u, sizeof(*run->flag_s));
+    run->ready = malloc((run->nunits + 1u) * sizeof(*run->ready));
+    if (!run->work || !run->done || !run->waiters || !run->awaited || !run->flag_s || !run->ready)
+        return false;
+    memset(run->waiters, 0xff, n * sizeof(*run->waiters));
+    return true;
+}
+
+static ccl_status_t check(const ccl_topology_t *topo, const ccl_program_t *program,
+                          const ccl_sim_options_t *options, ccl_error_t *err) {
+    if (program->nranks != topo->nranks)
+        return ccl_fail(err, CCL_ERR_INPUT, "the program has %u ranks, the topology %u GPUs",
+                        program->nranks, topo->nranks);
+    if (!(options->size_bytes > 0) || !(options->size_bytes < 1e18))
+        return ccl_fail(err, CCL_ERR_INPUT, "size %g bytes is not within (0, 1e18)",
+                        options->size_bytes);
+    return CCL_OK;
+}
+
+ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                             ccl_routes_t *routes, const ccl_program_t *program,
+                             const ccl_sim_options_t *options, ccl_sim_result_t **out,
+                             ccl_error_t *err) {
+    CCL_TRY(check(topo, program, options, err));
+    ccl_status_t status;
+    conn_table_t table = {0};
+    kinds_t kinds = kinds_init(topo, program);
+    ccl_i_run_t run = {.ctx = ctx,
+                       .topo = topo,
+                       .program = program,
+                       .granularity = options->granularity,
+                       .trace = options->trace,
+                       .wrapped = CCL_NONE};
+    ccl_routes_t *own = routes ? NULL : ccl_routes_create(topo);
+    ccl_sim_result_t *r = ccl_i_result_create(topo->nlinks, program->ntbs, 0);
+    run.engine = ccl_i_run_engine(&run, options->sharing);
+    if ((!routes && !own) || !r || !run.engine) {
+        status = ccl_fail_nomem(err);
+        goto done;
+    }
+    CCL_TRY_GOTO(make_units(&run, err), status, done);
+    CCL_TRY_GOTO(make_conns(&run, &table, &kinds, routes ? routes : own, err), status, done);
+    warn(&run);
+    run.batches = options->batches;
+    if (!run.batches)
+        CCL_TRY_GOTO(default_batches(&kinds, program, options->size_bytes, &run.batches, err),
+                     status, done);
+    if (!run_tables(&run)) {
+        status = ccl_fail_nomem(err);
+        goto done;
+    }
+    CCL_TRY_GOTO(make_work(&run, &kinds, options->size_bytes, r, err), status, done);
+    if (!options->no_skip && !options->trace && options->sharing == CCL_SHARING_FAIR)
+        run.steady = ccl_i_steady_create(&run);
+    for (uint32_t i = 0; i < run.nunits; i++) {
+        double launch_s = ccl_model_gpu(topo, program->tbs[run.units[i].tb].rank).launch_s;
+        ccl_i_engine_at(run.engine, launch_s, EV_UNIT, i);
+    }
+    CCL_TRY_GOTO(ccl_i_engine_run(run.engine, err), status, done);
+    if (run.nomem) {
+        status = ccl_fail_nomem(err);
+        goto done;
+    }
+    r->size_bytes = options->size_bytes;
+    r->batches = run.batches;
+    r->chunk_bytes = options->size_bytes / program->nchunks / run.batches;
+    r->events = ccl_i_engine_events(run.engine);
+    r->rate_changes = ccl_i_net_rate_changes(ccl_i_engine_net(run.engine));
+    r->skipped_batches = run.skipped;
+    if (run.nleft > 0) {
+        CCL_TRY_GOTO(report_deadlock(&run, r, err), status, done);
+        *out = r;
+        r = NULL;
+        status = ccl_fail(err, CCL_DEADLOCK, "deadlock: %u thread blocks cannot finish",
+                          (*out)->deadlock->stuck);
+        goto done;
+    }
+    r->time_s = run.end_s;
+    if (r->time_s > 0) {
+        r->algbw_GBps = r->size_bytes / r->time_s / 1e9;
+        r->busbw_GBps =
+            r->algbw_GBps * ccl_collective_busbw_factor(program->coll->kind, program->nranks);
+    }
+    ccl_i_result_links(r, topo);
+    tb_results(&run, r);
+    *out = r;
+    r = NULL;
+    status = CCL_OK;
+done:
+    free(table.keys);
+    free(table.hash);
+    run_fini(&run);
+    ccl_routes_destroy(own);
+    ccl_sim_result_destroy(r);
+    return status;
+}
