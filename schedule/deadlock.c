@@ -21,8 +21,8 @@ typedef struct run {
     const ccl_program_t *program;
     const ccl_blocking_t *blocking;
     ccl_i_blocks_t net;
-    uint32_t batches; /* of one pass over the steps */
-    state_t *state;   /* [nblocks] */
+    uint32_t batches;       /* of one pass over the steps */
+    state_t *state;         /* [nblocks] */
     uint64_t *sent, *taken; /* [nconns] slices */
     uint32_t *waiting;      /* [nsteps] list of blocks that wait for a batch of the step */
     uint32_t *next_waiting; /* [nblocks] */
@@ -32,55 +32,47 @@ typedef struct run {
     uint8_t *stacked;       /* [nblocks] */
     uint32_t *chain;        /* [nblocks] */
     uint64_t *chain_limit, *chain_room; /* [nblocks] */
-    uint32_t *chain_mark;   /* [nblocks] */
+    uint32_t *chain_mark;               /* [nblocks] */
     uint32_t nstack, mark;
 } run_t;
 
-const char *ccl_wait_name(ccl_wait_t wait)
-{
+const char *ccl_wait_name(ccl_wait_t wait) {
     static const char *const names[] = {"data", "slot", "dependency", "stage"};
     return (size_t)wait < CCL_ARRAY_LEN(names) ? names[wait] : "?";
 }
 
-static void push(run_t *run, uint32_t block)
-{
+static void push(run_t *run, uint32_t block) {
     if (block == CCL_NONE || run->stacked[block])
         return;
     run->stacked[block] = 1;
     run->stack[run->nstack++] = block;
 }
 
-static bool finished(const run_t *run, uint32_t b)
-{
+static bool finished(const run_t *run, uint32_t b) {
     return run->state[b].cur >= run->net.blocks[b].nsteps;
 }
 
-static uint32_t current_step(const run_t *run, uint32_t b)
-{
+static uint32_t current_step(const run_t *run, uint32_t b) {
     return run->net.order[run->net.blocks[b].first + run->state[b].cur];
 }
 
 /** Slices of one micro-batch of a step. */
-static uint32_t slices_of(const run_t *run, uint32_t step)
-{
+static uint32_t slices_of(const run_t *run, uint32_t step) {
     uint8_t type = run->program->steps[step].type;
-    if (!run->blocking->step_slices ||
-        !(ccl_primitive_sends(type) || ccl_primitive_receives(type)))
+    if (!run->blocking->step_slices || !(ccl_primitive_sends(type) || ccl_primitive_receives(type)))
         return 1;
     uint32_t n = run->blocking->step_slices[step];
     return n ? n : 1;
 }
 
-static uint32_t slots_of(const run_t *run, uint32_t b)
-{
+static uint32_t slots_of(const run_t *run, uint32_t b) {
     const ccl_blocking_t *how = run->blocking;
     uint32_t n = how->tb_slots ? how->tb_slots[run->net.blocks[b].tb] : how->slots;
     return n ? n : 1;
 }
 
 /** Micro-batches that a step has done. */
-static uint64_t batches_done(const run_t *run, uint32_t step)
-{
+static uint64_t batches_done(const run_t *run, uint32_t step) {
     uint32_t b = run->net.block_of[step], i = run->net.index_of[step];
     if (i != run->state[b].cur)
         return i < run->state[b].cur ? run->batches : 0;
@@ -88,8 +80,7 @@ static uint64_t batches_done(const run_t *run, uint32_t step)
 }
 
 /** Slices that the current step may still do as far as dependency and stage allow. */
-static uint64_t own_limit(const run_t *run, uint32_t b)
-{
+static uint64_t own_limit(const run_t *run, uint32_t b) {
     const ccl_i_block_t *block = &run->net.blocks[b];
     uint32_t step = current_step(run, b);
     uint64_t k = slices_of(run, step), total = k * run->batches;
@@ -104,8 +95,7 @@ static uint64_t own_limit(const run_t *run, uint32_t b)
     return total > run->state[b].done ? total - run->state[b].done : 0;
 }
 
-static void wait_for_dep(run_t *run, uint32_t b)
-{
+static void wait_for_dep(run_t *run, uint32_t b) {
     const ccl_tb_t *tb = &run->program->tbs[run->net.blocks[b].tb];
     uint32_t dep = ccl_i_dep(run->program, tb, &run->program->steps[current_step(run, b)]);
     if (dep == CCL_NONE || run->is_waiting[b])
@@ -116,8 +106,7 @@ static void wait_for_dep(run_t *run, uint32_t b)
 }
 
 /** Books n slices of b's current step and wakes whom that may concern. */
-static void book(run_t *run, uint32_t b, uint64_t n)
-{
+static void book(run_t *run, uint32_t b, uint64_t n) {
     const ccl_i_block_t *block = &run->net.blocks[b];
     uint32_t step = current_step(run, b);
     uint8_t type = run->program->steps[step].type;
@@ -151,8 +140,7 @@ static void book(run_t *run, uint32_t b, uint64_t n)
  * Slices that b can do now, at most n, when the receivers behind its FIFO make room; they are moved
  * too. Each of them passes on what the one before it hands over beyond the free slots.
  */
-static uint64_t move_chain(run_t *run, uint32_t b, uint64_t n)
-{
+static uint64_t move_chain(run_t *run, uint32_t b, uint64_t n) {
     uint32_t len = 0;
     run->mark++;
     uint64_t flow = n;
@@ -212,8 +200,7 @@ static uint64_t move_chain(run_t *run, uint32_t b, uint64_t n)
 }
 
 /** Does what block b can do now; false when nothing. */
-static bool advance(run_t *run, uint32_t b)
-{
+static bool advance(run_t *run, uint32_t b) {
     if (finished(run, b))
         return false;
     const ccl_i_block_t *block = &run->net.blocks[b];
@@ -236,16 +223,18 @@ static bool advance(run_t *run, uint32_t b)
 }
 
 /** What a stuck block waits for. */
-static ccl_deadlock_wait_t wait_of(const run_t *run, uint32_t b, uint32_t *on_out)
-{
+static ccl_deadlock_wait_t wait_of(const run_t *run, uint32_t b, uint32_t *on_out) {
     const ccl_program_t *p = run->program;
     const ccl_i_block_t *block = &run->net.blocks[b];
     const ccl_tb_t *tb = &p->tbs[block->tb];
     uint32_t step = current_step(run, b), k = slices_of(run, step);
     uint8_t type = p->steps[step].type;
-    ccl_deadlock_wait_t w = {.rank = tb->rank, .tb = tb->id, .step = step - tb->first_step,
+    ccl_deadlock_wait_t w = {.rank = tb->rank,
+                             .tb = tb->id,
+                             .step = step - tb->first_step,
                              .batch = (uint32_t)(run->state[b].done / k),
-                             .slice = (uint32_t)(run->state[b].done % k), .on_rank = CCL_NONE,
+                             .slice = (uint32_t)(run->state[b].done % k),
+                             .on_rank = CCL_NONE,
                              .on_tb = CCL_NONE};
     uint32_t on = CCL_NONE;
     uint32_t dep = ccl_i_dep(p, tb, &p->steps[step]);
@@ -273,8 +262,7 @@ static ccl_deadlock_wait_t wait_of(const run_t *run, uint32_t b, uint32_t *on_ou
     return w;
 }
 
-static void report(run_t *run, ccl_deadlock_t *out)
-{
+static void report(run_t *run, ccl_deadlock_t *out) {
     uint32_t first = CCL_NONE;
     for (uint32_t b = 0; b < run->net.nblocks; b++) {
         if (!finished(run, b)) {
@@ -304,8 +292,7 @@ static void report(run_t *run, ccl_deadlock_t *out)
     } while (at != start && at != CCL_NONE);
 }
 
-static ccl_status_t execute(const ccl_ctx_t *ctx, run_t *run)
-{
+static ccl_status_t execute(const ccl_ctx_t *ctx, run_t *run) {
     for (uint32_t b = run->net.nblocks; b-- > 0;)
         push(run, b);
     for (uint64_t turns = 1; run->nstack; turns++) {
@@ -321,8 +308,7 @@ static ccl_status_t execute(const ccl_ctx_t *ctx, run_t *run)
     return CCL_OK;
 }
 
-static bool alloc_run(run_t *run)
-{
+static bool alloc_run(run_t *run) {
     size_t nb = run->net.nblocks + (size_t)1, nc = run->net.nconns + (size_t)1;
     size_t ns = run->program->nsteps + (size_t)1;
     run->state = calloc(nb, sizeof *run->state);
@@ -351,8 +337,7 @@ static bool alloc_run(run_t *run)
     return true;
 }
 
-static void free_run(run_t *run)
-{
+static void free_run(run_t *run) {
     ccl_i_blocks_fini(&run->net);
     free(run->state);
     free(run->sent);
@@ -371,8 +356,7 @@ static void free_run(run_t *run)
 
 ccl_status_t ccl_program_deadlock(const ccl_ctx_t *ctx, const ccl_program_t *program,
                                   const ccl_blocking_t *blocking, ccl_deadlock_t *out,
-                                  ccl_error_t *err)
-{
+                                  ccl_error_t *err) {
     if (blocking->batches < 1)
         return ccl_fail(err, CCL_ERR_USAGE, "0 micro-batches: at least 1 is needed");
     run_t run = {.program = program, .blocking = blocking};

@@ -18,7 +18,8 @@ void ccl_i_warn(ccl_verdict_t *verdict, const char *fmt, ...) CCL_PRINTF(2, 3);
 typedef struct ccl_i_place {
     char text[96];
 } ccl_i_place_t;
-/** "rank 3 block 2 step 5 (line 88)". @param tb index into program->tbs. @param step in the block */
+/** "rank 3 block 2 step 5 (line 88)". @param tb index into program->tbs. @param step in the block
+ */
 ccl_i_place_t ccl_i_place(const ccl_program_t *program, uint32_t tb, uint32_t step);
 /** FIFO depth of a protocol: Simple 2, LL and LL128 8. */
 uint32_t ccl_i_default_slots(const char *proto);
@@ -43,8 +44,7 @@ void ccl_i_sums_fini(ccl_i_sums_t *sums);
  * @param twice_out  a rank that both hold (then out is not set), else CCL_NONE.
  * @return false when out of memory.
  */
-bool ccl_i_sums_add(ccl_i_sums_t *sums, uint32_t a, uint32_t b, uint32_t *out,
-                    uint32_t *twice_out);
+bool ccl_i_sums_add(ccl_i_sums_t *sums, uint32_t a, uint32_t b, uint32_t *out, uint32_t *twice_out);
 bool ccl_i_sums_has(const ccl_i_sums_t *sums, uint32_t sum, uint32_t rank);
 /** First of the chunk's sources that `sum` lacks; CCL_NONE: complete. *nlack_out: how many. */
 uint32_t ccl_i_sums_lacks(const ccl_i_sums_t *sums, uint32_t sum, const ccl_chunk_t *chunk,
@@ -54,10 +54,10 @@ uint32_t ccl_i_sums_lacks(const ccl_i_sums_t *sums, uint32_t sum, const ccl_chun
 
 /** A block as a run sees it: a thread block, at stage level a thread block and stage. */
 typedef struct ccl_i_block {
-    uint32_t tb;     /* index into program->tbs */
-    uint32_t first;  /* its steps are order[first .. first + nsteps) */
+    uint32_t tb;    /* index into program->tbs */
+    uint32_t first; /* its steps are order[first .. first + nsteps) */
     uint32_t nsteps;
-    uint32_t prev;   /* the thread block's previous stage, or CCL_NONE */
+    uint32_t prev;    /* the thread block's previous stage, or CCL_NONE */
     uint32_t in, out; /* connections, or CCL_NONE */
 } ccl_i_block_t;
 
@@ -93,6 +93,14 @@ typedef struct ccl_i_links {
     uint32_t *sender;   /* [nsteps] whose message a receiving step takes; else CCL_NONE */
     uint32_t *receiver; /* [nsteps] who takes a sending step's message; else CCL_NONE */
     uint32_t *dep;      /* [nsteps] step waited for; else CCL_NONE */
+    /*
+     * Several blocks share one end of a connection, which is a fault. Then messages are matched as
+     * in a run in which each block in turn goes as far as it can, to tell what that does to the
+     * data.
+     */
+    bool shared;
+    uint32_t shared_tb; /* index into tbs of the second block */
+    char shared_text[160];
 } ccl_i_links_t;
 
 /** Reads of its source and writes of its destination buffer, per primitive. */
@@ -103,11 +111,15 @@ bool ccl_i_writes_dst(ccl_primitive_t prim);
 ccl_status_t ccl_i_links_init(const ccl_program_t *program, ccl_granularity_t granularity,
                               ccl_i_links_t *out, ccl_verdict_t *verdict, ccl_error_t *err);
 void ccl_i_links_fini(ccl_i_links_t *links);
+/** The fault of shared links. */
+void ccl_i_fault_shared(const ccl_program_t *program, const ccl_i_links_t *links,
+                        ccl_verdict_t *verdict);
 /** Limits of an executor's parser and kernel. */
 void ccl_i_check_executor(const ccl_program_t *program, ccl_executor_t executor,
                           ccl_verdict_t *verdict);
 
-/* ---------------------------------------------------------------- happens-before (verify_order.c) */
+/* ---------------------------------------------------------------- happens-before (verify_order.c)
+ */
 
 /**
  * Program order, dependencies and messages. Free slots order nothing: a program that is right only

@@ -4,16 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint32_t ccl_i_dep(const ccl_program_t *program, const ccl_tb_t *tb, const ccl_step_t *step)
-{
+uint32_t ccl_i_dep(const ccl_program_t *program, const ccl_tb_t *tb, const ccl_step_t *step) {
     if (step->dep_tb == CCL_NONE || step->dep_step == CCL_NONE)
         return CCL_NONE;
     uint32_t on = program->rank_first_tb[tb->rank] + step->dep_tb;
     return program->tbs[on].first_step + step->dep_step;
 }
 
-void ccl_i_blocks_fini(ccl_i_blocks_t *blocks)
-{
+void ccl_i_blocks_fini(ccl_i_blocks_t *blocks) {
     free(blocks->blocks);
     free(blocks->conns);
     free(blocks->order);
@@ -26,18 +24,17 @@ typedef struct staged {
     uint32_t stage, step;
 } staged_t;
 
-static int staged_cmp(const void *a, const void *b)
-{
+static int staged_cmp(const void *a, const void *b) {
     const staged_t *x = a, *y = b;
     if (x->stage != y->stage)
         return x->stage < y->stage ? -1 : 1;
     return x->step < y->step ? -1 : x->step > y->step;
 }
 
-/** Writes the steps of one thread block to out->order, by stage; `staged` is scratch of its size. */
-static void order_steps(const ccl_program_t *p, const ccl_tb_t *tb, bool by_stage,
-                        staged_t *staged, uint32_t *order)
-{
+/** Writes the steps of one thread block to out->order, by stage; `staged` is scratch of its size.
+ */
+static void order_steps(const ccl_program_t *p, const ccl_tb_t *tb, bool by_stage, staged_t *staged,
+                        uint32_t *order) {
     bool sorted = true;
     for (uint32_t i = 0; i < tb->nsteps; i++) {
         uint32_t step = tb->first_step + i;
@@ -53,8 +50,7 @@ static void order_steps(const ccl_program_t *p, const ccl_tb_t *tb, bool by_stag
         order[tb->first_step + i] = staged[i].step;
 }
 
-static bool cut_blocks(const ccl_program_t *p, bool by_stage, ccl_i_blocks_t *out)
-{
+static bool cut_blocks(const ccl_program_t *p, bool by_stage, ccl_i_blocks_t *out) {
     uint32_t longest = 0;
     for (uint32_t t = 0; t < p->ntbs; t++)
         longest = p->tbs[t].nsteps > longest ? p->tbs[t].nsteps : longest;
@@ -74,9 +70,12 @@ static bool cut_blocks(const ccl_program_t *p, bool by_stage, ccl_i_blocks_t *ou
                 end++;
             if (!ccl_grow(&out->blocks, &cap, out->nblocks + (size_t)1, sizeof *out->blocks))
                 goto nomem;
-            out->blocks[out->nblocks] =
-                (ccl_i_block_t){.tb = t, .first = tb->first_step + i, .nsteps = end - i, .prev = prev,
-                                .in = CCL_NONE, .out = CCL_NONE};
+            out->blocks[out->nblocks] = (ccl_i_block_t){.tb = t,
+                                                        .first = tb->first_step + i,
+                                                        .nsteps = end - i,
+                                                        .prev = prev,
+                                                        .in = CCL_NONE,
+                                                        .out = CCL_NONE};
             for (uint32_t k = i; k < end; k++) {
                 out->block_of[out->order[tb->first_step + k]] = out->nblocks;
                 out->index_of[out->order[tb->first_step + k]] = k - i;
@@ -92,8 +91,7 @@ nomem:
     return false;
 }
 
-static size_t conn_hash(const ccl_i_conn_t *c)
-{
+static size_t conn_hash(const ccl_i_conn_t *c) {
     uint64_t x = ((uint64_t)c->src << 32 | c->dst) * UINT64_C(0x9e3779b97f4a7c15);
     x ^= ((uint64_t)c->channel << 32 | c->stage) * UINT64_C(0xc2b2ae3d27d4eb4f);
     x ^= x >> 31;
@@ -102,8 +100,7 @@ static size_t conn_hash(const ccl_i_conn_t *c)
 }
 
 /** Connection of that key, added when new. slots has room. */
-static uint32_t find_conn(ccl_i_blocks_t *out, uint32_t *slots, size_t mask, ccl_i_conn_t key)
-{
+static uint32_t find_conn(ccl_i_blocks_t *out, uint32_t *slots, size_t mask, ccl_i_conn_t key) {
     size_t at = conn_hash(&key) & mask;
     for (; slots[at] != CCL_NONE; at = (at + 1) & mask) {
         const ccl_i_conn_t *c = &out->conns[slots[at]];
@@ -116,8 +113,7 @@ static uint32_t find_conn(ccl_i_blocks_t *out, uint32_t *slots, size_t mask, ccl
     return out->nconns++;
 }
 
-static void note_twin(ccl_i_blocks_t *out, uint32_t a, uint32_t b, bool sends)
-{
+static void note_twin(ccl_i_blocks_t *out, uint32_t a, uint32_t b, bool sends) {
     if (out->twin_a != CCL_NONE)
         return;
     out->twin_a = a;
@@ -125,8 +121,7 @@ static void note_twin(ccl_i_blocks_t *out, uint32_t a, uint32_t b, bool sends)
     out->twin_sends = sends;
 }
 
-static bool join_blocks(const ccl_program_t *p, bool by_stage, ccl_i_blocks_t *out)
-{
+static bool join_blocks(const ccl_program_t *p, bool by_stage, ccl_i_blocks_t *out) {
     size_t nslots = 16;
     while (nslots < 4 * (size_t)out->nblocks)
         nslots *= 2;
@@ -147,8 +142,8 @@ static bool join_blocks(const ccl_program_t *p, bool by_stage, ccl_i_blocks_t *o
             receives = receives || ccl_primitive_receives(type);
         }
         uint32_t stage = by_stage && block->nsteps ? p->steps[out->order[block->first]].stage : 0;
-        ccl_i_conn_t key = {.channel = tb->channel, .stage = stage, .sender = CCL_NONE,
-                            .receiver = CCL_NONE};
+        ccl_i_conn_t key = {
+            .channel = tb->channel, .stage = stage, .sender = CCL_NONE, .receiver = CCL_NONE};
         if (sends && tb->send_peer != CCL_NONE) {
             key.src = tb->rank;
             key.dst = tb->send_peer;
@@ -173,8 +168,7 @@ static bool join_blocks(const ccl_program_t *p, bool by_stage, ccl_i_blocks_t *o
 }
 
 ccl_status_t ccl_i_blocks_init(const ccl_program_t *program, ccl_granularity_t granularity,
-                               ccl_i_blocks_t *out, ccl_error_t *err)
-{
+                               ccl_i_blocks_t *out, ccl_error_t *err) {
     bool by_stage = granularity == CCL_GRANULARITY_STAGE;
     size_t n = program->nsteps ? program->nsteps : 1;
     memset(out, 0, sizeof *out);

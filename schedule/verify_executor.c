@@ -20,8 +20,7 @@ static const limits_t limits_of[] = {
     [CCL_EXECUTOR_MSCCL_OLD] = {"msccl-old", 256, 1024, 32, 71, 32},
 };
 
-static void check_tb(const ccl_program_t *p, const limits_t *limit, uint32_t t, ccl_verdict_t *v)
-{
+static void check_tb(const ccl_program_t *p, const limits_t *limit, uint32_t t, ccl_verdict_t *v) {
     const ccl_tb_t *tb = &p->tbs[t];
     if (tb->channel >= limit->channels)
         ccl_i_fault(v, "limit", tb->rank, tb->id, CCL_NONE, CCL_NONE,
@@ -60,28 +59,28 @@ static void check_tb(const ccl_program_t *p, const limits_t *limit, uint32_t t, 
 
 /** Blocks of one rank that send (receive) on one channel. */
 static void check_channels(const ccl_program_t *p, const limits_t *limit, uint32_t rank,
-                           ccl_verdict_t *v)
-{
+                           ccl_verdict_t *v) {
     uint32_t sends[64] = {0}, receives[64] = {0};
     for (uint32_t t = p->rank_first_tb[rank]; t < p->rank_first_tb[rank + 1]; t++) {
         const ccl_tb_t *tb = &p->tbs[t];
         if (tb->channel >= CCL_ARRAY_LEN(sends))
             continue;
-        bool many_sends = tb->send_peer != CCL_NONE && ++sends[tb->channel] > limit->tbs_per_channel;
+        bool many_sends =
+            tb->send_peer != CCL_NONE && ++sends[tb->channel] > limit->tbs_per_channel;
         bool many_receives =
             tb->recv_peer != CCL_NONE && ++receives[tb->channel] > limit->tbs_per_channel;
         if (many_sends || many_receives)
-            ccl_i_fault(v, "limit", rank, tb->id, CCL_NONE, CCL_NONE,
-                        "rank %u block %u is one of more than %u that %s on channel %u: %s takes at "
-                        "most %u",
-                        rank, tb->id, limit->tbs_per_channel, many_sends ? "send" : "receive",
-                        tb->channel, limit->name, limit->tbs_per_channel);
+            ccl_i_fault(
+                v, "limit", rank, tb->id, CCL_NONE, CCL_NONE,
+                "rank %u block %u is one of more than %u that %s on channel %u: %s takes at "
+                "most %u",
+                rank, tb->id, limit->tbs_per_channel, many_sends ? "send" : "receive", tb->channel,
+                limit->name, limit->tbs_per_channel);
     }
 }
 
 void ccl_i_check_executor(const ccl_program_t *program, ccl_executor_t executor,
-                          ccl_verdict_t *verdict)
-{
+                          ccl_verdict_t *verdict) {
     const ccl_program_t *p = program;
     const limits_t *limit = &limits_of[executor <= CCL_EXECUTOR_MSCCL_OLD ? executor : 0];
     if (p->nchannels > limit->channels)

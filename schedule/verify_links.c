@@ -5,33 +5,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool ccl_i_reads_src(ccl_primitive_t prim)
-{
+bool ccl_i_reads_src(ccl_primitive_t prim) {
     return prim == CCL_PRIM_S || prim == CCL_PRIM_RRS || prim == CCL_PRIM_RRC ||
            prim == CCL_PRIM_RRCS || prim == CCL_PRIM_CPY || prim == CCL_PRIM_RE;
 }
 
-bool ccl_i_writes_dst(ccl_primitive_t prim)
-{
+bool ccl_i_writes_dst(ccl_primitive_t prim) {
     return prim == CCL_PRIM_R || prim == CCL_PRIM_RCS || prim == CCL_PRIM_RRC ||
            prim == CCL_PRIM_RRCS || prim == CCL_PRIM_CPY || prim == CCL_PRIM_RE;
 }
 
 static const char *const buffer_names[] = {"input", "output", "scratch"};
 
-static double share_of(const ccl_program_t *p, uint32_t rank, uint8_t buffer, uint32_t elem)
-{
+static double share_of(const ccl_program_t *p, uint32_t rank, uint8_t buffer, uint32_t elem) {
     return p->shares[3 * (size_t)rank + buffer][elem];
 }
 
-static bool same_share(double a, double b)
-{
+static bool same_share(double a, double b) {
     return fabs(a - b) <= 1e-9 * fmax(fabs(a), fabs(b));
 }
 
 static void check_peer(const ccl_program_t *p, uint32_t t, uint32_t peer, const char *verb,
-                       ccl_verdict_t *v)
-{
+                       ccl_verdict_t *v) {
     const ccl_tb_t *tb = &p->tbs[t];
     if (peer == CCL_NONE)
         return;
@@ -40,13 +35,12 @@ static void check_peer(const ccl_program_t *p, uint32_t t, uint32_t peer, const 
                     "rank %u block %u %s rank %u, but there are only %u ranks", tb->rank, tb->id,
                     verb, peer, p->nranks);
     else if (peer == tb->rank)
-        ccl_i_fault(v, "peer", tb->rank, tb->id, CCL_NONE, CCL_NONE,
-                    "rank %u block %u %s itself", tb->rank, tb->id, verb);
+        ccl_i_fault(v, "peer", tb->rank, tb->id, CCL_NONE, CCL_NONE, "rank %u block %u %s itself",
+                    tb->rank, tb->id, verb);
 }
 
 static void check_range(const ccl_program_t *p, uint32_t t, uint32_t i, uint8_t buffer,
-                        uint32_t off, ccl_verdict_t *v)
-{
+                        uint32_t off, ccl_verdict_t *v) {
     const ccl_tb_t *tb = &p->tbs[t];
     const ccl_step_t *s = &p->steps[tb->first_step + i];
     if (buffer > CCL_BUF_SCRATCH) {
@@ -63,8 +57,7 @@ static void check_range(const ccl_program_t *p, uint32_t t, uint32_t i, uint8_t 
                 (unsigned long long)off + s->count - 1, len);
 }
 
-static void check_dep(const ccl_program_t *p, uint32_t t, uint32_t i, ccl_verdict_t *v)
-{
+static void check_dep(const ccl_program_t *p, uint32_t t, uint32_t i, ccl_verdict_t *v) {
     const ccl_tb_t *tb = &p->tbs[t];
     const ccl_step_t *s = &p->steps[tb->first_step + i];
     if (s->dep_tb == CCL_NONE)
@@ -92,8 +85,7 @@ static void check_dep(const ccl_program_t *p, uint32_t t, uint32_t i, ccl_verdic
 }
 
 /** A step whose source and destination overlap but are not the same reads what it just wrote. */
-static void check_overlap(const ccl_program_t *p, uint32_t t, uint32_t i, ccl_verdict_t *v)
-{
+static void check_overlap(const ccl_program_t *p, uint32_t t, uint32_t i, ccl_verdict_t *v) {
     const ccl_tb_t *tb = &p->tbs[t];
     const ccl_step_t *s = &p->steps[tb->first_step + i];
     if (!ccl_i_reads_src(s->type) || !ccl_i_writes_dst(s->type))
@@ -118,8 +110,7 @@ static void check_overlap(const ccl_program_t *p, uint32_t t, uint32_t i, ccl_ve
                     ccl_i_place(p, t, i).text, ccl_primitive_name(s->type), gap);
 }
 
-static void check_steps(const ccl_program_t *p, ccl_verdict_t *v)
-{
+static void check_steps(const ccl_program_t *p, ccl_verdict_t *v) {
     for (uint32_t t = 0; t < p->ntbs && v->valid; t++) {
         const ccl_tb_t *tb = &p->tbs[t];
         check_peer(p, t, tb->send_peer, "sends to", v);
@@ -146,16 +137,14 @@ static void check_steps(const ccl_program_t *p, ccl_verdict_t *v)
 }
 
 /** Where a step keeps what it sends, or has received, for comparing sizes. */
-static void payload(const ccl_step_t *s, uint8_t *buffer_out, uint32_t *off_out)
-{
+static void payload(const ccl_step_t *s, uint8_t *buffer_out, uint32_t *off_out) {
     bool dst = s->type == CCL_PRIM_R || s->type == CCL_PRIM_RCS;
     *buffer_out = dst ? s->dst_buf : s->src_buf;
     *off_out = dst ? s->dst_off : s->src_off;
 }
 
 static void check_sizes(const ccl_program_t *p, const ccl_i_links_t *links, uint32_t send,
-                        uint32_t recv, uint32_t number, ccl_verdict_t *v)
-{
+                        uint32_t recv, uint32_t number, ccl_verdict_t *v) {
     const ccl_step_t *s = &p->steps[send], *r = &p->steps[recv];
     uint32_t st = links->step_tb[send], rt = links->step_tb[recv];
     uint32_t si = send - p->tbs[st].first_step, ri = recv - p->tbs[rt].first_step;
@@ -186,8 +175,7 @@ static void check_sizes(const ccl_program_t *p, const ccl_i_links_t *links, uint
 
 /** Next step of a block from *at on that sends (or receives); CCL_NONE: none. Moves *at past it. */
 static uint32_t next_of(const ccl_program_t *p, const ccl_i_blocks_t *net, uint32_t block,
-                        bool sends, uint32_t *at)
-{
+                        bool sends, uint32_t *at) {
     if (block == CCL_NONE)
         return CCL_NONE;
     const ccl_i_block_t *b = &net->blocks[block];
@@ -201,8 +189,7 @@ static uint32_t next_of(const ccl_program_t *p, const ccl_i_blocks_t *net, uint3
 }
 
 static uint32_t count_of(const ccl_program_t *p, const ccl_i_blocks_t *net, uint32_t block,
-                         bool sends)
-{
+                         bool sends) {
     uint32_t at = 0, n = 0;
     while (next_of(p, net, block, sends, &at) != CCL_NONE)
         n++;
@@ -210,8 +197,7 @@ static uint32_t count_of(const ccl_program_t *p, const ccl_i_blocks_t *net, uint
 }
 
 static void match(const ccl_program_t *p, const ccl_i_blocks_t *net, ccl_i_links_t *links,
-                  ccl_verdict_t *v)
-{
+                  ccl_verdict_t *v) {
     for (uint32_t c = 0; c < net->nconns && v->valid; c++) {
         const ccl_i_conn_t *conn = &net->conns[c];
         uint32_t at_s = 0, at_r = 0;
@@ -223,15 +209,14 @@ static void match(const ccl_program_t *p, const ccl_i_blocks_t *net, ccl_i_links
             if (send == CCL_NONE || recv == CCL_NONE) {
                 uint32_t step = send == CCL_NONE ? recv : send, t = links->step_tb[step];
                 uint32_t i = step - p->tbs[t].first_step;
-                ccl_i_fault(v, "mismatch", p->tbs[t].rank, p->tbs[t].id, i, CCL_NONE,
-                            "%s %s: the connection from rank %u to rank %u on channel %u has %u "
-                            "sends and %u receives",
-                            ccl_i_place(p, t, i).text,
-                            send == CCL_NONE ? "receives what nobody sends"
-                                             : "sends what nobody receives",
-                            conn->src, conn->dst, conn->channel,
-                            count_of(p, net, conn->sender, true),
-                            count_of(p, net, conn->receiver, false));
+                ccl_i_fault(
+                    v, "mismatch", p->tbs[t].rank, p->tbs[t].id, i, CCL_NONE,
+                    "%s %s: the connection from rank %u to rank %u on channel %u has %u "
+                    "sends and %u receives",
+                    ccl_i_place(p, t, i).text,
+                    send == CCL_NONE ? "receives what nobody sends" : "sends what nobody receives",
+                    conn->src, conn->dst, conn->channel, count_of(p, net, conn->sender, true),
+                    count_of(p, net, conn->receiver, false));
                 break;
             }
             links->receiver[send] = recv;
@@ -241,8 +226,98 @@ static void match(const ccl_program_t *p, const ccl_i_blocks_t *net, ccl_i_links
     }
 }
 
-void ccl_i_links_fini(ccl_i_links_t *links)
-{
+void ccl_i_fault_shared(const ccl_program_t *p, const ccl_i_links_t *links, ccl_verdict_t *v) {
+    const ccl_tb_t *tb = &p->tbs[links->shared_tb];
+    ccl_i_fault(v, "connection", tb->rank, tb->id, CCL_NONE, CCL_NONE,
+                "%s; a connection takes one block at each end", links->shared_text);
+}
+
+/** Messages on their way, per connection: a list through `next`, by step. */
+typedef struct mail {
+    uint32_t *first, *last; /* [nconns] */
+    uint32_t *next;         /* [nsteps] */
+    uint32_t *cur;          /* [nblocks] */
+    uint8_t *done;          /* [nsteps] */
+} mail_t;
+
+/** Does the current step of block b if it can; matches it with its message. */
+static bool step_shared(const ccl_program_t *p, const ccl_i_blocks_t *net, ccl_i_links_t *links,
+                        mail_t *m, uint32_t b) {
+    const ccl_i_block_t *block = &net->blocks[b];
+    if (m->cur[b] == block->nsteps)
+        return false;
+    uint32_t step = net->order[block->first + m->cur[b]];
+    ccl_primitive_t type = p->steps[step].type;
+    bool receives = ccl_primitive_receives(type);
+    if ((links->dep[step] != CCL_NONE && !m->done[links->dep[step]]) ||
+        (receives && m->first[block->in] == CCL_NONE))
+        return false;
+    if (receives) {
+        uint32_t send = m->first[block->in];
+        m->first[block->in] = m->next[send];
+        links->sender[step] = send;
+        links->receiver[send] = step;
+    }
+    if (ccl_primitive_sends(type)) {
+        uint32_t c = block->out;
+        m->next[step] = CCL_NONE;
+        if (m->first[c] == CCL_NONE)
+            m->first[c] = step;
+        else
+            m->next[m->last[c]] = step;
+        m->last[c] = step;
+    }
+    m->done[step] = 1;
+    m->cur[b]++;
+    return true;
+}
+
+/** Matches a program in which blocks share a connection; tells the fault if that has no end. */
+static ccl_status_t match_shared(const ccl_program_t *p, const ccl_i_blocks_t *net,
+                                 ccl_i_links_t *links, ccl_verdict_t *v, ccl_error_t *err) {
+    const ccl_tb_t *a = &p->tbs[net->blocks[net->twin_a].tb];
+    const ccl_tb_t *b = &p->tbs[net->blocks[net->twin_b].tb];
+    links->shared = true;
+    links->shared_tb = net->blocks[net->twin_b].tb;
+    snprintf(links->shared_text, sizeof links->shared_text,
+             "rank %u: blocks %u and %u both %s rank %u on channel %u", a->rank, a->id, b->id,
+             net->twin_sends ? "send to" : "receive from",
+             net->twin_sends ? a->send_peer : a->recv_peer, a->channel);
+    size_t nc = net->nconns + (size_t)1, ns = p->nsteps + (size_t)1;
+    mail_t m = {malloc(nc * sizeof(uint32_t)), malloc(nc * sizeof(uint32_t)),
+                malloc(ns * sizeof(uint32_t)), calloc(net->nblocks + (size_t)1, sizeof(uint32_t)),
+                calloc(ns, 1)};
+    ccl_status_t status = CCL_OK;
+    if (!m.first || !m.last || !m.next || !m.cur || !m.done) {
+        status = ccl_fail_nomem(err);
+        goto end;
+    }
+    memset(m.first, 0xff, nc * sizeof(uint32_t));
+    uint32_t ndone = 0, before;
+    do {
+        before = ndone;
+        for (uint32_t k = 0; k < net->nblocks; k++)
+            while (step_shared(p, net, links, &m, k))
+                ndone++;
+    } while (ndone > before);
+    bool matched = ndone == p->nsteps;
+    for (uint32_t s = 0; s < p->nsteps && matched; s++) {
+        uint32_t r = links->receiver[s];
+        matched = !ccl_primitive_sends(p->steps[s].type) ||
+                  (r != CCL_NONE && p->steps[r].count == p->steps[s].count);
+    }
+    if (!matched)
+        ccl_i_fault_shared(p, links, v);
+end:
+    free(m.first);
+    free(m.last);
+    free(m.next);
+    free(m.cur);
+    free(m.done);
+    return status;
+}
+
+void ccl_i_links_fini(ccl_i_links_t *links) {
     free(links->step_tb);
     free(links->sender);
     free(links->receiver);
@@ -251,8 +326,7 @@ void ccl_i_links_fini(ccl_i_links_t *links)
 }
 
 ccl_status_t ccl_i_links_init(const ccl_program_t *program, ccl_granularity_t granularity,
-                              ccl_i_links_t *out, ccl_verdict_t *verdict, ccl_error_t *err)
-{
+                              ccl_i_links_t *out, ccl_verdict_t *verdict, ccl_error_t *err) {
     const ccl_program_t *p = program;
     memset(out, 0, sizeof *out);
     check_steps(p, verdict);
@@ -283,17 +357,12 @@ ccl_status_t ccl_i_links_init(const ccl_program_t *program, ccl_granularity_t gr
         ccl_i_links_fini(out);
         return status;
     }
-    if (net.twin_a != CCL_NONE) {
-        const ccl_tb_t *a = &p->tbs[net.blocks[net.twin_a].tb];
-        const ccl_tb_t *b = &p->tbs[net.blocks[net.twin_b].tb];
-        ccl_i_fault(verdict, "connection", b->rank, b->id, CCL_NONE, CCL_NONE,
-                    "rank %u: blocks %u and %u both %s rank %u on channel %u; a connection takes "
-                    "one block at each end",
-                    a->rank, a->id, b->id, net.twin_sends ? "send to" : "receive from",
-                    net.twin_sends ? a->send_peer : a->recv_peer, a->channel);
-    } else {
+    if (net.twin_a != CCL_NONE)
+        status = match_shared(p, &net, out, verdict, err);
+    else
         match(p, &net, out, verdict);
-    }
     ccl_i_blocks_fini(&net);
-    return CCL_OK;
+    if (status != CCL_OK)
+        ccl_i_links_fini(out);
+    return status;
 }

@@ -1,8 +1,8 @@
 /*
  * Happens-before: program order, dependencies, and messages (a send before the receive that takes
  * it). Questions are answered by a search backwards from the later step, along messages first: they
- * lead straight back along the path that the data took. What was found is kept for the next question
- * about the same two blocks.
+ * lead straight back along the path that the data took. What was found is kept for the next
+ * question about the same two blocks.
  */
 #include "schedule/verify.h"
 
@@ -15,8 +15,7 @@ struct ccl_i_known {
 };
 #define KNOWN_SLOTS ((size_t)1 << 16)
 
-void ccl_i_order_fini(ccl_i_order_t *order)
-{
+void ccl_i_order_fini(ccl_i_order_t *order) {
     free(order->order);
     free(order->pos);
     free(order->seen);
@@ -25,9 +24,9 @@ void ccl_i_order_fini(ccl_i_order_t *order)
     memset(order, 0, sizeof *order);
 }
 
-/** Round robin: every block does one step a turn, so that the order is near to that of a real run. */
-static ccl_status_t sort_steps(ccl_i_order_t *o, ccl_error_t *err)
-{
+/** Round robin: every block does one step a turn, so that the order is near to that of a real run.
+ */
+static ccl_status_t sort_steps(ccl_i_order_t *o, ccl_error_t *err) {
     const ccl_program_t *p = o->program;
     size_t ntbs = p->ntbs ? p->ntbs : 1;
     uint32_t *cur = calloc(ntbs, sizeof *cur), *queue = malloc((ntbs + 1) * sizeof *queue);
@@ -81,8 +80,7 @@ end:
 }
 
 ccl_status_t ccl_i_order_init(const ccl_program_t *program, const ccl_i_links_t *links,
-                              ccl_i_order_t *out, ccl_error_t *err)
-{
+                              ccl_i_order_t *out, ccl_error_t *err) {
     size_t n = program->nsteps ? program->nsteps : 1;
     memset(out, 0, sizeof *out);
     out->program = program;
@@ -104,15 +102,14 @@ ccl_status_t ccl_i_order_init(const ccl_program_t *program, const ccl_i_links_t 
     return CCL_OK;
 }
 
-static struct ccl_i_known *known_slot(ccl_i_order_t *o, uint32_t a, uint32_t b)
-{
+static struct ccl_i_known *known_slot(ccl_i_order_t *o, uint32_t a, uint32_t b) {
     uint64_t x = ((uint64_t)a << 32 | b) * UINT64_C(0x9e3779b97f4a7c15);
     return &o->known[x >> 48];
 }
 
-/** Puts a step on the stack unless it was seen or is too early. @return 1 target, 0 no, -1 nomem. */
-static int visit(ccl_i_order_t *o, uint32_t step, uint32_t a, size_t *depth)
-{
+/** Puts a step on the stack unless it was seen or is too early. @return 1 target, 0 no, -1 nomem.
+ */
+static int visit(ccl_i_order_t *o, uint32_t step, uint32_t a, size_t *depth) {
     if (step == CCL_NONE || o->pos[step] < o->pos[a] || o->seen[step] == o->query)
         return 0;
     if (o->links->step_tb[step] == o->links->step_tb[a] && step >= a)
@@ -124,14 +121,12 @@ static int visit(ccl_i_order_t *o, uint32_t step, uint32_t a, size_t *depth)
     return 0;
 }
 
-static uint32_t step_before(const ccl_i_order_t *o, uint32_t step)
-{
+static uint32_t step_before(const ccl_i_order_t *o, uint32_t step) {
     return step > o->program->tbs[o->links->step_tb[step]].first_step ? step - 1 : CCL_NONE;
 }
 
-bool ccl_i_order_before(ccl_i_order_t *o, uint32_t a, uint32_t a_elem, uint32_t b,
-                        uint32_t b_elem, bool *out)
-{
+bool ccl_i_order_before(ccl_i_order_t *o, uint32_t a, uint32_t a_elem, uint32_t b, uint32_t b_elem,
+                        bool *out) {
     const ccl_i_links_t *links = o->links;
     uint32_t ta = links->step_tb[a], tb = links->step_tb[b];
     *out = true;
@@ -153,7 +148,8 @@ bool ccl_i_order_before(ccl_i_order_t *o, uint32_t a, uint32_t a_elem, uint32_t 
      */
     size_t depth = 0;
     int hit = 0;
-    for (uint32_t at = b; at != CCL_NONE && !hit && o->pos[at] >= o->pos[a]; at = links->sender[at]) {
+    for (uint32_t at = b; at != CCL_NONE && !hit && o->pos[at] >= o->pos[a];
+         at = links->sender[at]) {
         if (at == a) {
             if (a_elem <= b_elem)
                 return true; /* holds for this element only: not kept */

@@ -52,8 +52,7 @@ typedef struct exec {
 /* ---------------------------------------------------------------- buffers */
 
 /** Lays the buffers out; in place as NCCL aliases them (one memory, one of them shifted). */
-static ccl_status_t lay_out(exec_t *x)
-{
+static ccl_status_t lay_out(exec_t *x) {
     const ccl_program_t *p = x->program;
     const ccl_collective_t *coll = x->coll;
     uint64_t total = 0;
@@ -97,8 +96,7 @@ static ccl_status_t lay_out(exec_t *x)
 }
 
 /** A demand's chunk that a rank both gives and wants has one place, that of the output. */
-static bool lay_out_custom(exec_t *x)
-{
+static bool lay_out_custom(exec_t *x) {
     const ccl_program_t *p = x->program;
     if (!x->in_place || x->coll->kind != CCL_CUSTOM)
         return true;
@@ -123,29 +121,27 @@ static bool lay_out_custom(exec_t *x)
             uint32_t out = ccl_collective_output(x->coll, r, k);
             if (in < p->buffer_len[3 * (size_t)r + CCL_BUF_INPUT] &&
                 out < p->buffer_len[3 * (size_t)r + CCL_BUF_OUTPUT])
-                x->input_map[x->input_first[r] + in] = x->base[3 * (size_t)r + CCL_BUF_OUTPUT] + out;
+                x->input_map[x->input_first[r] + in] =
+                    x->base[3 * (size_t)r + CCL_BUF_OUTPUT] + out;
         }
     }
     return true;
 }
 
-static uint32_t place_of(const exec_t *x, uint32_t rank, uint8_t buffer, uint32_t elem)
-{
+static uint32_t place_of(const exec_t *x, uint32_t rank, uint8_t buffer, uint32_t elem) {
     if (x->input_map && buffer == CCL_BUF_INPUT)
         return x->input_map[x->input_first[rank] + elem];
     return x->base[3 * (size_t)rank + buffer] + elem;
 }
 
 /** Place of an element if the rank has it; CCL_NONE: it has not. */
-static uint32_t place_if(const exec_t *x, uint32_t rank, uint8_t buffer, uint32_t elem)
-{
+static uint32_t place_if(const exec_t *x, uint32_t rank, uint8_t buffer, uint32_t elem) {
     if (elem == CCL_NONE || elem >= x->room[3 * (size_t)rank + buffer])
         return CCL_NONE;
     return place_of(x, rank, buffer, elem);
 }
 
-static void fill_inputs(exec_t *x)
-{
+static void fill_inputs(exec_t *x) {
     memset(x->values, 0xff, (x->nelems + (size_t)1) * sizeof *x->values);
     for (uint32_t k = 0; k < x->coll->nchunks; k++) {
         const ccl_chunk_t *chunk = &x->coll->chunks[k];
@@ -159,57 +155,53 @@ static void fill_inputs(exec_t *x)
 }
 
 /** Elements of no bytes hold nothing, and nobody minds. */
-static bool is_void(const exec_t *x, uint32_t rank, uint8_t buffer, uint32_t elem)
-{
+static bool is_void(const exec_t *x, uint32_t rank, uint8_t buffer, uint32_t elem) {
     return x->program->shares && x->program->shares[3 * (size_t)rank + buffer][elem] == 0;
 }
 
 /* ---------------------------------------------------------------- faults */
 
-static const char *buffer_name(uint8_t buffer)
-{
+static const char *buffer_name(uint8_t buffer) {
     static const char *const names[] = {"input", "output", "scratch"};
     return buffer <= CCL_BUF_SCRATCH ? names[buffer] : "?";
 }
 
-static uint32_t step_index(const exec_t *x, uint32_t step)
-{
+static uint32_t step_index(const exec_t *x, uint32_t step) {
     return step - x->program->tbs[x->links->step_tb[step]].first_step;
 }
 
-static ccl_i_place_t place_text(const exec_t *x, uint32_t step)
-{
+static ccl_i_place_t place_text(const exec_t *x, uint32_t step) {
     return ccl_i_place(x->program, x->links->step_tb[step], step_index(x, step));
 }
 
 /** Fault at a step: `kind`, and "place: text". */
-static void fault_at(exec_t *x, const char *kind, uint32_t step, uint32_t chunk, const char *text)
-{
+static void fault_at(exec_t *x, const char *kind, uint32_t step, uint32_t chunk, const char *text) {
     const ccl_tb_t *tb = &x->program->tbs[x->links->step_tb[step]];
     ccl_i_fault(x->verdict, kind, tb->rank, tb->id, step_index(x, step), chunk, "%s%s: %s",
                 x->prefix, place_text(x, step).text, text);
 }
 
 static void fault_race(exec_t *x, uint32_t a, bool a_writes, uint32_t b, bool b_writes,
-                       uint8_t buffer, uint32_t elem, uint32_t chunk)
-{
+                       uint8_t buffer, uint32_t elem, uint32_t chunk) {
     char text[320];
-    snprintf(text, sizeof text, "%s %s element %u, which block %u step %u %s; nothing orders the two",
-             b_writes ? "writes" : "reads", buffer_name(buffer), elem,
-             x->program->tbs[x->links->step_tb[a]].id, step_index(x, a),
-             a_writes ? "writes" : "reads");
+    snprintf(
+        text, sizeof text, "%s %s element %u, which block %u step %u %s; nothing orders the two",
+        b_writes ? "writes" : "reads", buffer_name(buffer), elem,
+        x->program->tbs[x->links->step_tb[a]].id, step_index(x, a), a_writes ? "writes" : "reads");
     fault_at(x, "race", b, chunk, text);
 }
 
 /**
  * What a wrong value comes from: a write of the same element by another block that should have come
- * before, or should not have, if there is one that nothing orders. @return false when out of memory.
+ * before, or should not have, if there is one that nothing orders. @return false when out of
+ * memory.
  */
 static bool blame_race(exec_t *x, uint32_t step, uint8_t buffer, uint32_t elem, uint32_t at,
-                       uint32_t chunk)
-{
+                       uint32_t chunk) {
     const ccl_program_t *p = x->program;
     uint32_t own = x->links->step_tb[step], rank = p->tbs[own].rank;
+    if (x->links->shared)
+        return true;
     for (uint32_t t = p->rank_first_tb[rank]; t < p->rank_first_tb[rank + 1]; t++) {
         for (uint32_t i = 0; i < p->tbs[t].nsteps && t != own; i++) {
             uint32_t w = p->tbs[t].first_step + i;
@@ -240,10 +232,9 @@ static bool blame_race(exec_t *x, uint32_t step, uint8_t buffer, uint32_t elem, 
 
 /** Holds the access of b (element elem of its own) against the last write. False: stop. */
 static bool after_write(exec_t *x, uint32_t b, uint32_t own, bool b_writes, uint32_t at,
-                        uint8_t buffer, uint32_t elem)
-{
+                        uint8_t buffer, uint32_t elem) {
     uint32_t a = x->writer[at];
-    if (a == CCL_NONE || x->links->step_tb[a] == x->links->step_tb[b])
+    if (a == CCL_NONE || x->links->step_tb[a] == x->links->step_tb[b] || x->links->shared)
         return true;
     bool ordered;
     if (!ccl_i_order_before(x->order, a, x->writer_elem[at], b, own, &ordered)) {
@@ -257,8 +248,7 @@ static bool after_write(exec_t *x, uint32_t b, uint32_t own, bool b_writes, uint
 
 /** Element `e` of a step reads an element of a buffer. False: stop (fault or error). */
 static bool read_elem(exec_t *x, uint32_t step, uint32_t e, uint8_t buffer, uint32_t off,
-                      value_t *out)
-{
+                      value_t *out) {
     uint32_t rank = x->program->tbs[x->links->step_tb[step]].rank, elem = off + e;
     uint32_t at = place_of(x, rank, buffer, elem);
     *out = x->values[at];
@@ -295,8 +285,7 @@ static bool read_elem(exec_t *x, uint32_t step, uint32_t e, uint8_t buffer, uint
 }
 
 static bool write_elem(exec_t *x, uint32_t step, uint32_t e, uint8_t buffer, uint32_t off,
-                       value_t value)
-{
+                       value_t value) {
     uint32_t rank = x->program->tbs[x->links->step_tb[step]].rank, elem = off + e;
     uint32_t at = place_of(x, rank, buffer, elem);
     if (is_void(x, rank, buffer, elem))
@@ -306,7 +295,7 @@ static bool write_elem(exec_t *x, uint32_t step, uint32_t e, uint8_t buffer, uin
     for (uint32_t i = x->readers[at]; i != CCL_NONE; i = x->reader_pool[i].next) {
         const reader_t *r = &x->reader_pool[i];
         bool ordered = true;
-        if (x->links->step_tb[r->step] != x->links->step_tb[step] &&
+        if (!x->links->shared && x->links->step_tb[r->step] != x->links->step_tb[step] &&
             !ccl_i_order_before(x->order, r->step, r->elem, step, e, &ordered)) {
             ccl_fail_nomem(x->err);
             return false;
@@ -328,8 +317,7 @@ static bool write_elem(exec_t *x, uint32_t step, uint32_t e, uint8_t buffer, uin
 
 /** held + more; the fault is told at `step`. buffer, elem: where `held` lies. */
 static bool add_values(exec_t *x, uint32_t step, uint8_t buffer, uint32_t elem, value_t held,
-                       value_t more, value_t *out)
-{
+                       value_t more, value_t *out) {
     char text[200];
     if (held.chunk == CCL_NONE || more.chunk == CCL_NONE) { /* of no bytes */
         *out = held.chunk == CCL_NONE ? more : held;
@@ -362,8 +350,7 @@ static bool add_values(exec_t *x, uint32_t step, uint8_t buffer, uint32_t elem, 
 }
 
 /** One element of one step. False: stop. */
-static bool run_elem(exec_t *x, uint32_t step, uint32_t e)
-{
+static bool run_elem(exec_t *x, uint32_t step, uint32_t e) {
     const ccl_step_t *s = &x->program->steps[step];
     value_t in = {CCL_NONE, CCL_NONE}, held, result = {CCL_NONE, CCL_NONE};
     if (ccl_primitive_receives(s->type))
@@ -401,16 +388,15 @@ static bool run_elem(exec_t *x, uint32_t step, uint32_t e)
 
 /* ---------------------------------------------------------------- the end */
 
-static void check_result(exec_t *x)
-{
+static void check_result(exec_t *x) {
     for (uint32_t k = 0; k < x->coll->nchunks && x->verdict->valid; k++) {
         const ccl_chunk_t *chunk = &x->coll->chunks[k];
         for (uint32_t i = 0; i < chunk->ndests && chunk->share > 0; i++) {
             uint32_t r = chunk->dests[i], elem = ccl_collective_output(x->coll, r, k);
             uint32_t at = place_if(x, r, CCL_BUF_OUTPUT, elem), nlack = 0;
             value_t got = at == CCL_NONE ? (value_t){CCL_NONE, CCL_NONE} : x->values[at];
-            uint32_t lack = got.chunk == k ? ccl_i_sums_lacks(&x->sums, got.sum, chunk, &nlack)
-                                           : CCL_NONE;
+            uint32_t lack =
+                got.chunk == k ? ccl_i_sums_lacks(&x->sums, got.sum, chunk, &nlack) : CCL_NONE;
             if (got.chunk == k && lack == CCL_NONE)
                 continue;
             uint32_t w = at == CCL_NONE ? CCL_NONE : x->writer[at];
@@ -433,15 +419,14 @@ static void check_result(exec_t *x)
                 snprintf(what, sizeof what, "chunk %u is missing: chunk %u is there", k, got.chunk);
             ccl_i_fault(x->verdict, "missing", r, t == CCL_NONE ? CCL_NONE : x->program->tbs[t].id,
                         w == CCL_NONE ? CCL_NONE : step_index(x, w), k,
-                        "%s%s: at the end %s (output element %u of rank %u)", x->prefix, where, what,
-                        elem, r);
+                        "%s%s: at the end %s (output element %u of rank %u)", x->prefix, where,
+                        what, elem, r);
             return;
         }
     }
 }
 
-static void warn_orders(exec_t *x)
-{
+static void warn_orders(exec_t *x) {
     uint32_t n = 0, first = 0, a = 0, b = 0;
     for (uint32_t k = 0; k < x->coll->nchunks; k++) {
         const ccl_chunk_t *chunk = &x->coll->chunks[k];
@@ -451,8 +436,9 @@ static void warn_orders(exec_t *x)
             uint32_t sums[2];
             for (uint32_t j = 0; j < 2; j++) {
                 uint32_t r = chunk->dests[j ? i : 0];
-                sums[j] = x->values[place_of(x, r, CCL_BUF_OUTPUT,
-                                             ccl_collective_output(x->coll, r, k))].sum;
+                sums[j] =
+                    x->values[place_of(x, r, CCL_BUF_OUTPUT, ccl_collective_output(x->coll, r, k))]
+                        .sum;
             }
             if (sums[0] == sums[1])
                 continue;
@@ -473,8 +459,7 @@ static void warn_orders(exec_t *x)
 
 /* ---------------------------------------------------------------- all of it */
 
-static ccl_status_t alloc_exec(exec_t *x)
-{
+static ccl_status_t alloc_exec(exec_t *x) {
     const ccl_program_t *p = x->program;
     size_t nbuffers = 3 * (size_t)p->nranks;
     x->base = malloc(nbuffers * sizeof *x->base);
@@ -509,8 +494,7 @@ static ccl_status_t alloc_exec(exec_t *x)
     return CCL_OK;
 }
 
-static void free_exec(exec_t *x)
-{
+static void free_exec(exec_t *x) {
     free(x->base);
     free(x->room);
     free(x->input_map);
@@ -527,11 +511,16 @@ static void free_exec(exec_t *x)
 
 static ccl_status_t execute(const ccl_ctx_t *ctx, const ccl_program_t *program,
                             const ccl_i_links_t *links, ccl_i_order_t *order, bool in_place,
-                            const char *prefix, ccl_verdict_t *verdict, ccl_error_t *err)
-{
+                            const char *prefix, ccl_verdict_t *verdict, ccl_error_t *err) {
     ccl_error_t own_err = CCL_ERROR_INIT; /* a stop is told from a fault by its status */
-    exec_t x = {.program = program, .coll = program->coll, .links = links, .order = order,
-                .verdict = verdict, .err = &own_err, .in_place = in_place, .prefix = prefix};
+    exec_t x = {.program = program,
+                .coll = program->coll,
+                .links = links,
+                .order = order,
+                .verdict = verdict,
+                .err = &own_err,
+                .in_place = in_place,
+                .prefix = prefix};
     ccl_status_t status = alloc_exec(&x);
     if (status != CCL_OK)
         goto end;
@@ -563,23 +552,23 @@ end:
 }
 
 static void tell_deadlock(const ccl_program_t *p, const ccl_deadlock_t *found, uint32_t slots,
-                          ccl_verdict_t *verdict)
-{
+                          ccl_verdict_t *verdict) {
     char text[440] = "";
     size_t len = 0;
     uint32_t shown = found->nwaits < 4 ? found->nwaits : 4;
     for (uint32_t i = 0; i < shown; i++) {
         const ccl_deadlock_wait_t *w = &found->waits[i];
-        uint32_t line = p->steps[p->tbs[p->rank_first_tb[w->rank] + w->tb].first_step + w->step].line;
+        uint32_t line =
+            p->steps[p->tbs[p->rank_first_tb[w->rank] + w->tb].first_step + w->step].line;
         char on[64] = "nobody", at[32] = "";
         if (w->on_rank != CCL_NONE)
             snprintf(on, sizeof on, "rank %u block %u", w->on_rank, w->on_tb);
         if (line)
             snprintf(at, sizeof at, " (line %u)", line);
         int n = snprintf(text + len, sizeof text - len,
-                         "%srank %u block %u step %u%s waits for a %s of %s", i ? ", " : "", w->rank,
-                         w->tb, w->step, at, w->wait == CCL_WAIT_DATA ? "message" : ccl_wait_name(w->wait),
-                         on);
+                         "%srank %u block %u step %u%s waits for a %s of %s", i ? ", " : "",
+                         w->rank, w->tb, w->step, at,
+                         w->wait == CCL_WAIT_DATA ? "message" : ccl_wait_name(w->wait), on);
         if (n < 0 || (size_t)n >= sizeof text - len)
             break;
         len += (size_t)n;
@@ -595,8 +584,7 @@ static void tell_deadlock(const ccl_program_t *p, const ccl_deadlock_t *found, u
 
 static ccl_status_t check_deadlock(const ccl_ctx_t *ctx, const ccl_program_t *program,
                                    const ccl_verify_options_t *options, ccl_verdict_t *verdict,
-                                   ccl_error_t *err)
-{
+                                   ccl_error_t *err) {
     ccl_blocking_t blocking = {.granularity = options->granularity,
                                .batches = options->batches ? options->batches : 4};
     blocking.slots = options->skip_deadlock ? UINT32_MAX
@@ -612,8 +600,7 @@ static ccl_status_t check_deadlock(const ccl_ctx_t *ctx, const ccl_program_t *pr
 /** Symbolic runs, one for each way the program may be called. */
 static ccl_status_t check_places(const ccl_ctx_t *ctx, const ccl_program_t *program,
                                  const ccl_i_links_t *links, ccl_verdict_t *verdict,
-                                 ccl_error_t *err)
-{
+                                 ccl_error_t *err) {
     ccl_i_order_t order;
     CCL_TRY(ccl_i_order_init(program, links, &order, err));
     ccl_status_t status = CCL_OK;
@@ -630,10 +617,22 @@ static ccl_status_t check_places(const ccl_ctx_t *ctx, const ccl_program_t *prog
     return status;
 }
 
+/** What sharing a connection did to the data, or that alone. */
+static void tell_shared(const ccl_program_t *program, const ccl_i_links_t *links,
+                        ccl_verdict_t *verdict) {
+    if (verdict->valid) {
+        ccl_i_fault_shared(program, links, verdict);
+        return;
+    }
+    size_t len = strlen(verdict->fault.text);
+    if (strcmp(verdict->fault.kind, "connection"))
+        snprintf(verdict->fault.text + len, sizeof verdict->fault.text - len, " (%s)",
+                 links->shared_text);
+}
+
 ccl_status_t ccl_program_verify(const ccl_ctx_t *ctx, const ccl_program_t *program,
                                 const ccl_verify_options_t *options, ccl_verdict_t *out,
-                                ccl_error_t *err)
-{
+                                ccl_error_t *err) {
     static const ccl_verify_options_t defaults = CCL_VERIFY_OPTIONS_INIT;
     const ccl_verify_options_t *o = options ? options : &defaults;
     ccl_verdict_t verdict = {.valid = true,
@@ -644,10 +643,12 @@ ccl_status_t ccl_program_verify(const ccl_ctx_t *ctx, const ccl_program_t *progr
         return status;
     if (verdict.valid && o->executor != CCL_EXECUTOR_ANY)
         ccl_i_check_executor(program, o->executor, &verdict);
-    if (verdict.valid)
+    if (verdict.valid && !links.shared)
         CCL_TRY_GOTO(check_deadlock(ctx, program, o, &verdict, err), status, end);
     if (verdict.valid)
         CCL_TRY_GOTO(check_places(ctx, program, &links, &verdict, err), status, end);
+    if (links.shared)
+        tell_shared(program, &links, &verdict);
     *out = verdict;
 end:
     ccl_i_links_fini(&links);

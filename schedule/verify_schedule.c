@@ -11,7 +11,7 @@
 typedef struct held {
     uint32_t rank, chunk; /* rank CCL_NONE: free */
     uint32_t sum;
-    uint32_t step; /* step + 1 of the last copy or reduction into it; 0: none */
+    uint32_t step;    /* step + 1 of the last copy or reduction into it; 0: none */
     uint32_t written; /* transfer that wrote it last in that step */
 } held_t;
 
@@ -26,16 +26,14 @@ typedef struct state {
     ccl_verdict_t *verdict;
 } state_t;
 
-static size_t held_hash(uint32_t rank, uint32_t chunk)
-{
+static size_t held_hash(uint32_t rank, uint32_t chunk) {
     uint64_t x = ((uint64_t)rank << 32 | chunk) * UINT64_C(0x9e3779b97f4a7c15);
     x ^= x >> 29;
     x *= UINT64_C(0xbf58476d1ce4e5b9);
     return (size_t)(x ^ x >> 32);
 }
 
-static held_t *find_slot(held_t *held, size_t nslots, uint32_t rank, uint32_t chunk)
-{
+static held_t *find_slot(held_t *held, size_t nslots, uint32_t rank, uint32_t chunk) {
     for (size_t at = held_hash(rank, chunk);; at++) {
         held_t *h = &held[at & (nslots - 1)];
         if (h->rank == CCL_NONE || (h->rank == rank && h->chunk == chunk))
@@ -44,15 +42,13 @@ static held_t *find_slot(held_t *held, size_t nslots, uint32_t rank, uint32_t ch
 }
 
 /** What rank holds of chunk, or NULL. */
-static held_t *get(const state_t *st, uint32_t rank, uint32_t chunk)
-{
+static held_t *get(const state_t *st, uint32_t rank, uint32_t chunk) {
     held_t *h = find_slot(st->held, st->nslots, rank, chunk);
     return h->rank == CCL_NONE ? NULL : h;
 }
 
 /** The entry, made when absent (then with sum CCL_NONE); NULL when out of memory. */
-static held_t *put(state_t *st, uint32_t rank, uint32_t chunk)
-{
+static held_t *put(state_t *st, uint32_t rank, uint32_t chunk) {
     held_t *h = find_slot(st->held, st->nslots, rank, chunk);
     if (h->rank != CCL_NONE)
         return h;
@@ -76,8 +72,7 @@ static held_t *put(state_t *st, uint32_t rank, uint32_t chunk)
     return h;
 }
 
-static ccl_status_t start(state_t *st, ccl_error_t *err)
-{
+static ccl_status_t start(state_t *st, ccl_error_t *err) {
     const ccl_schedule_t *s = st->schedule;
     st->nslots = 1024;
     while (st->nslots < 2 * ((size_t)s->ntransfers + st->coll->nchunks))
@@ -99,15 +94,13 @@ static ccl_status_t start(state_t *st, ccl_error_t *err)
 }
 
 static void fault(state_t *st, const char *kind, uint32_t rank, const ccl_transfer_t *t,
-                  const char *text)
-{
+                  const char *text) {
     ccl_i_fault(st->verdict, kind, rank, CCL_NONE, t->step, t->chunk,
                 "step %u, rank %u to rank %u (%s): %s", t->step, t->src, t->dst,
                 t->reduce ? "reduce" : "copy", text);
 }
 
-static bool check_transfers(state_t *st)
-{
+static bool check_transfers(state_t *st) {
     const ccl_schedule_t *s = st->schedule;
     for (uint32_t i = 0; i < s->ntransfers; i++) {
         const ccl_transfer_t *t = &s->transfers[i];
@@ -132,8 +125,7 @@ static bool check_transfers(state_t *st)
 }
 
 /** What transfers first .. end - 1, of one step, carry: the state before the step. */
-static bool load(state_t *st, uint32_t first, uint32_t end)
-{
+static bool load(state_t *st, uint32_t first, uint32_t end) {
     for (uint32_t i = first; i < end; i++) {
         const ccl_transfer_t *t = &st->schedule->transfers[i];
         const held_t *h = get(st, t->src, t->chunk);
@@ -149,8 +141,7 @@ static bool load(state_t *st, uint32_t first, uint32_t end)
 }
 
 /** Puts sum `in` to where transfer i goes. */
-static ccl_status_t store(state_t *st, uint32_t i, uint32_t in, ccl_error_t *err)
-{
+static ccl_status_t store(state_t *st, uint32_t i, uint32_t in, ccl_error_t *err) {
     const ccl_transfer_t *t = &st->schedule->transfers[i];
     char text[160];
     if (in == CCL_NONE)
@@ -161,7 +152,8 @@ static ccl_status_t store(state_t *st, uint32_t i, uint32_t in, ccl_error_t *err
     if (!h) {
         if (st->coll->chunks[t->chunk].share <= 0)
             return CCL_OK;
-        snprintf(text, sizeof text, "rank %u holds nothing of chunk %u to add to", t->dst, t->chunk);
+        snprintf(text, sizeof text, "rank %u holds nothing of chunk %u to add to", t->dst,
+                 t->chunk);
         fault(st, "unread", t->dst, t, text);
         return CCL_OK;
     }
@@ -188,8 +180,7 @@ static ccl_status_t store(state_t *st, uint32_t i, uint32_t in, ccl_error_t *err
     return CCL_OK;
 }
 
-static ccl_status_t run(const ccl_ctx_t *ctx, state_t *st, ccl_error_t *err)
-{
+static ccl_status_t run(const ccl_ctx_t *ctx, state_t *st, ccl_error_t *err) {
     const ccl_schedule_t *s = st->schedule;
     for (uint32_t first = 0; first < s->ntransfers && st->verdict->valid;) {
         uint32_t end = first;
@@ -208,8 +199,7 @@ static ccl_status_t run(const ccl_ctx_t *ctx, state_t *st, ccl_error_t *err)
     return CCL_OK;
 }
 
-static void check_result(state_t *st)
-{
+static void check_result(state_t *st) {
     uint32_t differ = 0, first = 0, a = 0, b = 0;
     for (uint32_t k = 0; k < st->coll->nchunks; k++) {
         const ccl_chunk_t *chunk = &st->coll->chunks[k];
@@ -253,8 +243,7 @@ static void check_result(state_t *st)
 }
 
 ccl_status_t ccl_schedule_verify(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
-                                 ccl_verdict_t *out, ccl_error_t *err)
-{
+                                 ccl_verdict_t *out, ccl_error_t *err) {
     ccl_verdict_t verdict = {.valid = true,
                              .fault = {NULL, CCL_NONE, CCL_NONE, CCL_NONE, CCL_NONE, ""}};
     state_t st = {.schedule = schedule, .coll = schedule->coll, .verdict = &verdict};

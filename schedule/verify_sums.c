@@ -1,11 +1,11 @@
-/* Hash-consed sums of contributions: which ranks a partial result holds, and in which order added. */
+/* Hash-consed sums of contributions: which ranks a partial result holds, and in which order added.
+ */
 #include "schedule/verify.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-bool ccl_i_sums_init(ccl_i_sums_t *sums, uint32_t nranks)
-{
+bool ccl_i_sums_init(ccl_i_sums_t *sums, uint32_t nranks) {
     memset(sums, 0, sizeof *sums);
     sums->nranks = nranks;
     sums->words = (nranks + 63) / 64;
@@ -17,24 +17,21 @@ bool ccl_i_sums_init(ccl_i_sums_t *sums, uint32_t nranks)
     return true;
 }
 
-void ccl_i_sums_fini(ccl_i_sums_t *sums)
-{
+void ccl_i_sums_fini(ccl_i_sums_t *sums) {
     free(sums->pairs);
     free(sums->bits);
     free(sums->slots);
     memset(sums, 0, sizeof *sums);
 }
 
-static size_t pair_hash(uint32_t a, uint32_t b)
-{
+static size_t pair_hash(uint32_t a, uint32_t b) {
     uint64_t x = ((uint64_t)a << 32 | b) * UINT64_C(0x9e3779b97f4a7c15);
     x ^= x >> 29;
     x *= UINT64_C(0xbf58476d1ce4e5b9);
     return (size_t)(x ^ x >> 32);
 }
 
-static bool rehash(ccl_i_sums_t *sums)
-{
+static bool rehash(ccl_i_sums_t *sums) {
     size_t nslots = 2 * sums->nslots;
     uint32_t *slots = malloc(nslots * sizeof *slots);
     if (!slots)
@@ -52,8 +49,7 @@ static bool rehash(ccl_i_sums_t *sums)
     return true;
 }
 
-bool ccl_i_sums_has(const ccl_i_sums_t *sums, uint32_t sum, uint32_t rank)
-{
+bool ccl_i_sums_has(const ccl_i_sums_t *sums, uint32_t sum, uint32_t rank) {
     if (sum < sums->nranks)
         return sum == rank;
     const uint64_t *bits = sums->bits + (size_t)(sum - sums->nranks) * sums->words;
@@ -61,8 +57,7 @@ bool ccl_i_sums_has(const ccl_i_sums_t *sums, uint32_t sum, uint32_t rank)
 }
 
 /** Adds the ranks of `sum` to bits; a rank that was there already, or CCL_NONE. */
-static uint32_t merge(const ccl_i_sums_t *sums, uint32_t sum, uint64_t *bits)
-{
+static uint32_t merge(const ccl_i_sums_t *sums, uint32_t sum, uint64_t *bits) {
     uint32_t twice = CCL_NONE;
     if (sum < sums->nranks) {
         uint64_t bit = UINT64_C(1) << (sum % 64);
@@ -82,8 +77,7 @@ static uint32_t merge(const ccl_i_sums_t *sums, uint32_t sum, uint64_t *bits)
 }
 
 bool ccl_i_sums_add(ccl_i_sums_t *sums, uint32_t a, uint32_t b, uint32_t *out,
-                    uint32_t *twice_out)
-{
+                    uint32_t *twice_out) {
     *twice_out = CCL_NONE;
     uint32_t lo = a < b ? a : b, hi = a < b ? b : a;
     size_t at = pair_hash(lo, hi);
@@ -117,8 +111,7 @@ bool ccl_i_sums_add(ccl_i_sums_t *sums, uint32_t a, uint32_t b, uint32_t *out,
 }
 
 uint32_t ccl_i_sums_lacks(const ccl_i_sums_t *sums, uint32_t sum, const ccl_chunk_t *chunk,
-                          uint32_t *nlack_out)
-{
+                          uint32_t *nlack_out) {
     uint32_t first = CCL_NONE, n = 0;
     for (uint32_t i = 0; i < chunk->nsources; i++) {
         if (!ccl_i_sums_has(sums, sum, chunk->sources[i])) {

@@ -5,8 +5,7 @@
 #include <strings.h>
 
 void ccl_i_fault(ccl_verdict_t *verdict, const char *kind, uint32_t rank, uint32_t tb,
-                 uint32_t step, uint32_t chunk, const char *fmt, ...)
-{
+                 uint32_t step, uint32_t chunk, const char *fmt, ...) {
     if (!verdict->valid)
         return;
     verdict->valid = false;
@@ -21,8 +20,7 @@ void ccl_i_fault(ccl_verdict_t *verdict, const char *kind, uint32_t rank, uint32
     va_end(args);
 }
 
-void ccl_i_warn(ccl_verdict_t *verdict, const char *fmt, ...)
-{
+void ccl_i_warn(ccl_verdict_t *verdict, const char *fmt, ...) {
     if (verdict->nwarnings == CCL_MAX_WARNINGS)
         return;
     char *text = verdict->warnings[verdict->nwarnings];
@@ -37,18 +35,17 @@ void ccl_i_warn(ccl_verdict_t *verdict, const char *fmt, ...)
     verdict->nwarnings++;
 }
 
-ccl_i_place_t ccl_i_place(const ccl_program_t *program, uint32_t tb, uint32_t step)
-{
+ccl_i_place_t ccl_i_place(const ccl_program_t *program, uint32_t tb, uint32_t step) {
     ccl_i_place_t place;
     const ccl_tb_t *t = &program->tbs[tb];
-    int n = snprintf(place.text, sizeof place.text, "rank %u block %u step %u", t->rank, t->id, step);
+    int n =
+        snprintf(place.text, sizeof place.text, "rank %u block %u step %u", t->rank, t->id, step);
     uint32_t line = step < t->nsteps ? program->steps[t->first_step + step].line : 0;
     if (line && n > 0 && (size_t)n < sizeof place.text)
         snprintf(place.text + n, sizeof place.text - (size_t)n, " (line %u)", line);
     return place;
 }
 
-uint32_t ccl_i_default_slots(const char *proto)
-{
+uint32_t ccl_i_default_slots(const char *proto) {
     return proto && !strncasecmp(proto, "LL", 2) ? 8 : 2;
 }
