@@ -1,0 +1,190 @@
+/* Which command, its options, its exit code. */
+#include "cli/command.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const ccl_i_command_t *const ccl_i_commands[] = {
+    &ccl_i_cmd_compare,        &ccl_i_cmd_simulate,
+    &ccl_i_cmd_verify,         &ccl_i_cmd_synth,
+    &ccl_i_cmd_algos,          &ccl_i_cmd_topology_list,
+    &ccl_i_cmd_topology_show,  &ccl_i_cmd_topology_expand,
+    &ccl_i_cmd_topology_check, NULL};
+
+static int usage_error(const char *text) {
+    ccl_i_say("", text);
+    return ccl_status_exit_code(CCL_ERR_USAGE);
+}
+
+static int print(ccl_text_t *text) {
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_status_t status =
+        text->nomem ? ccl_fail_nomem(&err) : ccl_file_write("-", text->data, text->len, &err);
+
+    ccl_text_fini(text);
+    if (status != CCL_OK)
+        ccl_i_say("", err.text);
+    return ccl_status_exit_code(status);
+}
+
+/**
+ * The command of argv[1], or of argv[1] and argv[2] ("topology show").
+ * @param words_out  how many words name it.
+ */
+static const ccl_i_command_t *find_command(int argc, char **argv, int *words_out) {
+    char two[80];
+
+    for (int words = 1; words <= 2 && words < argc; words++) {
+        if (words == 1)
+            snprintf(two, sizeof(two), "%s", argv[1]);
+        else
+            snprintf(two, sizeof(two), "%s %s", argv[1], argv[2]);
+        for (size_t i = 0; ccl_i_commands[i]; i++) {
+            if (strcmp(ccl_i_commands[i]->name, two) == 0) {
+                *words_out = words;
+                return ccl_i_commands[i];
+            }
+        }
+    }
+    return NULL;
+}
+
+/** Does some command's name begin with this word and a blank? */
+static bool is_family(const char *word) {
+    size_t len = strlen(word);
+
+    for (size_t i = 0; ccl_i_commands[i]; i++) {
+        if (strncmp(ccl_i_commands[i]->name, word, len) == 0 && ccl_i_commands[i]->name[len] == ' ')
+            return true;
+    }
+    return false;
+}
+
+static bool is_help(const char *word) {
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
+}
+
+/** No command of that name: a family's list, or the nearest name. */
+static int no_command(int argc, char **argv) {
+    const char *names[32];
+    const char *word = argv[1];
+    const char *near;
+    size_t n = 0;
+    bool family = is_family(word);
+    char text[400];
+    ccl_text_t help = {0};
+
+    if (family && argc > 2 && is_help(argv[2])) {
+        ccl_i_help_family(word, &help);
+        return print(&help);
+    }
+    if (family && (argc <= 2 || argv[2][0] == '-')) {
+        snprintf(text, sizeof(text), "\"%s\" wants list, show, expand or check", word);
+        return usage_error(text);
+    }
+    for (size_t i = 0; ccl_i_commands[i] && n + 1 < CCL_ARRAY_LEN(names); i++) {
+        const char *name = ccl_i_commands[i]->name;
+
+        if (family && strncmp(name, word, strlen(word)) == 0)
+            names[n++] = name + strlen(word) + 1;
+        else if (!family)
+            names[n++] = name;
+    }
+    if (!family)
+        names[n++] = "topology";
+    names[n] = NULL;
+    if (family)
+        word = argv[2];
+    near = ccl_nearest(word, names);
+    if (word[0] == '-')
+        snprintf(text, sizeof(text), "unknown option %.100s before a command (see ccllab --help)",
+                 word);
+    else if (near)
+        snprintf(text, sizeof(text), "unknown command \"%.100s\", did you mean \"%s\"?", word,
+                 near);
+    else
+        snprintf(text, sizeof(text), "unknown command \"%.100s\" (see ccllab --help)", word);
+    return usage_error(text);
+}
+
+/** --json and --csv, else what the name of -o ends in. */
+static void set_style(ccl_i_cli_t *cli, const ccl_i_command_t *command) {
+    const char *dot = cli->args.output ? strrchr(cli->args.output, '.') : NULL;
+    /* For these, -o names a file in a format of its own. */
+    bool own = command == &ccl_i_cmd_synth || command == &ccl_i_cmd_topology_expand;
+
+    cli->style = (ccl_report_style_t)CCL_REPORT_STYLE_INIT;
+    if (cli->args.json || (!own && !cli->args.csv && dot && strcmp(dot, ".json") == 0))
+        cli->style.format = CCL_REPORT_JSON;
+    else if (cli->args.csv || (!own && dot && strcmp(dot, ".csv") == 0))
+        cli->style.format = CCL_REPORT_CSV;
+    cli->style.table = cli->args.table;
+    cli->style.rows = cli->args.rows;
+}
+
+static int finish(ccl_status_t status, const ccl_error_t *err) {
+    char text[1400];
+    int code = ccl_status_exit_code(status);
+
+    ccl_i_terminal_clear();
+    if (status == CCL_INTERRUPTED) {
+        int number = ccl_i_terminal_signal();
+
+        ccl_i_say("", "interrupted");
+        return number ? 128 + number : code;
+    }
+    if (status == CCL_OK || err->status == CCL_OK)
+        return code;
+    ccl_error_format(err, text, sizeof(text));
+    ccl_i_say(status == CCL_ERR_INTERNAL ? "bug, please report it" : "", text);
+    return code;
+}
+
+int ccl_cli_main(int argc, char **argv) {
+    const ccl_i_command_t *command;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_text_t help = {0};
+    ccl_i_cli_t cli;
+    ccl_status_t status;
+    int words = 1;
+    int code;
+
+    if (argc < 2)
+        return usage_error("no command given (see ccllab --help)");
+    if (strcmp(argv[1], "--version") == 0) {
+        ccl_text_printf(&help, "ccllab %s\n", CCL_VERSION);
+        return print(&help);
+    }
+    command = find_command(argc, argv, &words);
+    if (!command && is_help(argv[1])) {
+        /* "ccllab help simulate" is "ccllab simulate --help" */
+        if (argc > 2)
+            command = find_command(argc - 1, argv + 1, &words);
+        if (command)
+            ccl_i_help_command(command, &help);
+        else if (argc > 2 && is_family(argv[2]))
+            ccl_i_help_family(argv[2], &help);
+        else
+            ccl_i_help_all(&help);
+        return print(&help);
+    }
+    if (!command)
+        return no_command(argc, argv);
+
+    memset(&cli, 0, sizeof(cli));
+    ccl_i_args_init(&cli.args);
+    status = ccl_i_options_parse(command, argc - 1 - words, argv + 1 + words, &cli.args, &err);
+    if (status == CCL_OK && cli.args.help) {
+        ccl_i_args_fini(&cli.args);
+        ccl_i_help_command(command, &help);
+        return print(&help);
+    }
+    if (status == CCL_OK) {
+        ccl_i_terminal_open(&cli);
+        set_style(&cli, command);
+        status = command->run(&cli, &err);
+    }
+    code = finish(status, &err);
+    ccl_i_args_fini(&cli.args);
+    return code;
+}

@@ -1,0 +1,26 @@
+/**
+ * @file cli.h
+ * The command line `ccllab`: parse, call the library, print. No logic of its own.
+ */
+#ifndef CCL_CLI_CLI_H
+#define CCL_CLI_CLI_H
+
+#include "report/report.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * Run one command. Installs handlers for SIGINT and SIGTERM; writes the result to standard output
+ * (or -o FILE) and all talk to standard error.
+ *
+ * @return the exit code: 0 done; 1 the answer is no; 2 usage or bad input; 3 limit reached;
+ *         4 input, output or device missing; 70 bug; 128+n ended by signal n.
+ */
+int ccl_cli_main(int argc, char **argv);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,161 @@
+/* ccllab simulate */
+#include "cli/command.h"
+
+#include <string.h>
+
+static ccl_status_t print(ccl_i_cli_t *cli, const ccl_report_run_t *about, ccl_error_t *err) {
+    ccl_text_t text = {0};
+    ccl_status_t status = ccl_report_simulation(about, &cli->style, &text, err);
+
+    if (status == CCL_OK)
+        status = ccl_i_emit(cli, &text, err);
+    ccl_text_fini(&text);
+    return status;
+}
+
+static ccl_status_t write_trace(ccl_i_cli_t *cli, const ccl_trace_t *trace, ccl_error_t *err) {
+    ccl_text_t text = {0};
+    ccl_status_t status = ccl_trace_write(trace, &text, err);
+
+    if (status == CCL_OK)
+        status = ccl_file_write(cli->args.trace, text.data ? text.data : "", text.len, err);
+    ccl_text_fini(&text);
+    return status;
+}
+
+/** The run itself, then the trace, then the result; `run_status` may be a deadlock. */
+static ccl_status_t conclude(ccl_i_cli_t *cli, ccl_report_run_t *about, ccl_sim_result_t *result,
+                             ccl_status_t run_status, ccl_error_t *err) {
+    ccl_error_t later = CCL_ERROR_INIT;
+    ccl_status_t status = CCL_OK;
+
+    if (run_status != CCL_OK && !(run_status == CCL_DEADLOCK && result))
+        return run_status;
+    ccl_error_clear(err); /* the result tells the deadlock in full */
+    about->result = result;
+    if (about->options->trace)
+        status = write_trace(cli, about->options->trace, &later);
+    if (status == CCL_OK)
+        status = print(cli, about, &later);
+    if (status != CCL_OK)
+        *err = later;
+    return status != CCL_OK ? status : run_status;
+}
+
+static ccl_status_t simulate_program(ccl_i_cli_t *cli, const ccl_topology_t *topo,
+                                     ccl_sim_options_t *options, ccl_error_t *err) {
+    ccl_i_document_t document = {NULL, NULL};
+    ccl_verify_options_t verify = CCL_VERIFY_OPTIONS_INIT;
+    ccl_verdict_t verdict = {0};
+    ccl_sim_result_t *result = NULL;
+    ccl_report_run_t about = {0};
+    const char *form;
+    ccl_status_t status = ccl_i_document_read(cli->args.inputs.items[0], &document, &form, err);
+
+    about.input = cli->args.inputs.items[0];
+    about.topo = topo;
+    about.options = options;
+    if (status == CCL_OK)
+        status = ccl_i_document_lower(cli, &document, err);
+    if (status == CCL_OK && document.program->nranks != topo->nranks)
+        status = ccl_error_set(err, CCL_ERR_INPUT, about.input, 0, 0,
+                               "a %s for %u ranks, but %s has %u GPUs", form,
+                               document.program->nranks, topo->name, topo->nranks);
+    if (status == CCL_OK && !(options->size_bytes > 0))
+        options->size_bytes = document.program->coll->natural_bytes; /* a demand has a size */
+    if (status == CCL_OK && !(options->size_bytes > 0))
+        status = ccl_fail(err, CCL_ERR_USAGE, "no size given: --size BYTES, such as --size 64M");
+    if (status == CCL_OK && !cli->args.no_verify) {
+        verify.granularity = options->granularity;
+        verify.skip_deadlock = true; /* the simulator's check knows this run's FIFOs */
+        status = ccl_program_verify(&cli->ctx, document.program, &verify, &verdict, err);
+        about.verdict = &verdict;
+    }
+    about.program = document.program;
+    if (status == CCL_OK && about.verdict && !verdict.valid) {
+        status = print(cli, &about, err);
+        ccl_i_document_fini(&document);
+        return status == CCL_OK ? CCL_CHECK : status;
+    }
+    for (uint32_t i = 0; status == CCL_OK && i < verdict.nwarnings && i < CCL_MAX_WARNINGS; i++)
+        ccl_log(&cli->ctx, CCL_LOG_WARN, "verify", "%s", verdict.warnings[i]);
+    if (status == CCL_OK) {
+        const ccl_program_t *p = document.program;
+
+        if (options->size_bytes < p->min_bytes ||
+            (p->max_bytes > 0 && options->size_bytes > p->max_bytes))
+            ccl_log(&cli->ctx, CCL_LOG_WARN, "simulate",
+                    "%s: made for sizes from %.0f to %.0f bytes (minBytes, maxBytes; 0: no limit)",
+                    about.input, p->min_bytes, p->max_bytes);
+        status = ccl_sim_program(&cli->ctx, topo, NULL, p, options, &result, err);
+        status = conclude(cli, &about, result, status, err);
+    }
+    ccl_sim_result_destroy(result);
+    ccl_i_document_fini(&document);
+    return status;
+}
+
+static ccl_status_t simulate_flows(ccl_i_cli_t *cli, const ccl_topology_t *topo,
+                                   ccl_sim_options_t *options, ccl_error_t *err) {
+    ccl_flow_list_t *flows = NULL;
+    ccl_sim_result_t *result = NULL;
+    ccl_report_run_t about = {0};
+    ccl_status_t status = ccl_flow_list_read(cli->args.flows, &flows, err);
+
+    about.input = cli->args.flows;
+    about.topo = topo;
+    about.options = options;
+    about.flows = flows;
+    if (status == CCL_OK && flows->nranks != topo->nranks)
+        status = ccl_error_set(err, CCL_ERR_INPUT, cli->args.flows, 1, 1,
+                               "flows of %u ranks, but %s has %u GPUs", flows->nranks, topo->name,
+                               topo->nranks);
+    if (status == CCL_OK) {
+        status = ccl_sim_flows(&cli->ctx, topo, NULL, flows, options, &result, err);
+        status = conclude(cli, &about, result, status, err);
+    }
+    ccl_sim_result_destroy(result);
+    ccl_flow_list_destroy(flows);
+    return status;
+}
+
+static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
+    ccl_sim_options_t options = ccl_i_sim_options(&cli->args);
+    ccl_topology_t *topo = NULL;
+    ccl_status_t status;
+
+    if ((cli->args.flows != NULL) == (cli->args.inputs.n > 0))
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "wanted: one program or schedule file, or --flows FILE");
+    CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &topo, err));
+    if (cli->args.trace) {
+        options.trace = ccl_trace_create(0);
+        if (!options.trace) {
+            ccl_topology_destroy(topo);
+            return ccl_fail_nomem(err);
+        }
+    }
+    status = cli->args.flows ? simulate_flows(cli, topo, &options, err)
+                             : simulate_program(cli, topo, &options, err);
+    ccl_trace_destroy(options.trace);
+    ccl_topology_destroy(topo);
+    return status;
+}
+
+static const char *const accepts[] = {
+    "topology", "fail",         "degrade", "size",      "batches", "granularity",
+    "sharing",  "flows",        "trace",   "no-verify", "no-skip", "proto",
+    "no-fuse",  "out-of-place", "table",   "rows",      NULL};
+const ccl_i_command_t ccl_i_cmd_simulate = {
+    .name = "simulate",
+    .usage = "--topology SPEC [options] FILE --size BYTES",
+    .summary = "time a program, a schedule or a flow list on a cluster",
+    .details =
+        "FILE is a program (MSCCL XML) or a schedule (our JSON, ResCCLang), which is lowered\n"
+        "first. The model is in docs/model.md. What does not verify is refused, a deadlock is\n"
+        "reported with the cycle of who waits for whom; both exit with 1. --csv prints one\n"
+        "table: --table summary (default), links, thread_blocks or flows.\n",
+    .accepts = accepts,
+    .max_inputs = 1,
+    .run = run,
+};

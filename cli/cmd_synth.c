@@ -1,0 +1,129 @@
+/* ccllab synth */
+#include "cli/command.h"
+
+#include <string.h>
+
+typedef enum target { TARGET_JSON, TARGET_XML } target_t;
+
+/** From the end of -o's name, or --format. */
+static ccl_status_t target_of(const ccl_i_args_t *args, target_t *out, ccl_error_t *err) {
+    const char *to_stdout = !args->output || strcmp(args->output, "-") == 0 ? "" : NULL;
+    const char *name = args->format;
+
+    if (!name && !to_stdout) {
+        const char *dot = strrchr(args->output, '.');
+
+        name = dot ? dot + 1 : "";
+    }
+    if (!name || strcmp(name, "json") == 0) {
+        *out = TARGET_JSON;
+    } else if (strcmp(name, "xml") == 0) {
+        *out = TARGET_XML;
+    } else if (args->format) {
+        return ccl_fail(err, CCL_ERR_USAGE, "option --format wants json or xml, not \"%s\"", name);
+    } else {
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "-o %s: its name must end in .json (schedule) or .xml (program), or give "
+                        "--format",
+                        args->output);
+    }
+    return CCL_OK;
+}
+
+/** Lower, and print schedule or program into `out`. */
+static ccl_status_t write_out(ccl_i_cli_t *cli, target_t target, ccl_i_document_t *made,
+                              ccl_text_t *out, ccl_error_t *err) {
+    if (target == TARGET_JSON)
+        return ccl_schedule_write_json(made->schedule, out, err);
+    CCL_TRY(ccl_i_document_lower(cli, made, err));
+    return ccl_program_write_xml(made->program, out, err);
+}
+
+/** With a file for the schedule, standard output is free to tell what was made. */
+static ccl_status_t tell(ccl_i_cli_t *cli, const ccl_topology_t *topo, const ccl_i_document_t *made,
+                         ccl_error_t *err) {
+    ccl_report_synth_t about = {topo,           made->schedule,   made->program,
+                                cli->args.with, cli->args.output, cli->args.size_bytes,
+                                cli->args.seed};
+    ccl_text_t text = {0};
+    ccl_status_t status = ccl_report_synth(&about, &cli->style, &text, err);
+
+    if (status == CCL_OK && !(cli->args.quiet && cli->style.format == CCL_REPORT_TEXT))
+        status = ccl_file_write("-", text.data, text.len, err);
+    ccl_text_fini(&text);
+    return status;
+}
+
+static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_routes_t *routes,
+                         const ccl_collective_t *want, target_t target, ccl_error_t *err) {
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    ccl_i_document_t made = {NULL, NULL};
+    ccl_text_t text = {0};
+    ccl_status_t status;
+    bool limited = false;
+
+    options.size_bytes = cli->args.size_bytes;
+    options.channels = cli->args.channels;
+    options.chunks = cli->args.chunks;
+    options.time_limit_s = cli->args.time_limit_s;
+    status = ccl_synthesize(&cli->ctx, cli->args.with, topo, routes, want, &options, &made.schedule,
+                            err);
+    if (status == CCL_TIMEOUT && made.schedule) {
+        limited = true;
+        status = CCL_OK;
+    }
+    if (status == CCL_OK)
+        status = write_out(cli, target, &made, &text, err);
+    if (status == CCL_OK)
+        status = ccl_i_emit(cli, &text, err);
+    if (status == CCL_OK && cli->args.output && strcmp(cli->args.output, "-") != 0)
+        status = tell(cli, topo, &made, err);
+    if (status == CCL_OK && (limited || made.schedule->limited)) {
+        ccl_i_say("warning", "limit reached, the best schedule so far was written");
+        status = CCL_TIMEOUT;
+        ccl_error_clear(err);
+    }
+    ccl_text_fini(&text);
+    ccl_i_document_fini(&made);
+    return status;
+}
+
+static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
+    ccl_topology_t *topo = NULL;
+    ccl_collective_t *want = NULL;
+    ccl_routes_t *routes = NULL;
+    target_t target = TARGET_JSON;
+    const char *proto;
+    ccl_status_t status;
+
+    CCL_TRY(target_of(&cli->args, &target, err));
+    CCL_TRY(ccl_i_proto(cli->args.proto, &proto, err));
+    if (!cli->args.with)
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "no synthesizer given: --with NAME (ccllab algos lists them)");
+    CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &topo, err));
+    status = ccl_i_collective_open(&cli->args, cli->args.collective, topo->nranks, &want, err);
+    if (status == CCL_OK) {
+        routes = ccl_routes_create(topo);
+        status = routes ? make(cli, topo, routes, want, target, err) : ccl_fail_nomem(err);
+    }
+    ccl_routes_destroy(routes);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+    return status;
+}
+
+static const char *const accepts[] = {
+    "topology", "fail",   "degrade", "collective", "demand",       "root",       "with",   "size",
+    "channels", "chunks", "proto",   "no-fuse",    "out-of-place", "time-limit", "format", NULL};
+const ccl_i_command_t ccl_i_cmd_synth = {
+    .name = "synth",
+    .usage = "--topology SPEC --collective NAME --with NAME [--size BYTES] -o FILE",
+    .summary = "build a schedule",
+    .details =
+        "Writes a schedule (FILE.json: which chunk moves where at which step) or the program\n"
+        "lowered from it (FILE.xml: MSCCL XML, thread blocks and primitives). The schedule is\n"
+        "verified before it is written.\n",
+    .accepts = accepts,
+    .run = run,
+};

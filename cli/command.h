@@ -1,0 +1,118 @@
+/**
+ * @file command.h
+ * Private to cli/: commands, options, and what the commands share.
+ */
+#ifndef CCL_CLI_COMMAND_H
+#define CCL_CLI_COMMAND_H
+
+#include "cli/cli.h"
+
+/** Values of an option that may be given several times, in the order of the command line. */
+typedef struct ccl_i_list {
+    const char **items;
+    size_t n, cap;
+} ccl_i_list_t;
+
+/** All options of all commands; an option means the same wherever it is accepted. */
+typedef struct ccl_i_args {
+    /* everywhere */
+    bool help, json, csv, quiet;
+    uint32_t verbose;
+    const char *output, *progress;
+    uint64_t seed;
+    uint32_t threads;
+    /* topologies */
+    const char *topology;
+    ccl_i_list_t edits; /**< "fail:..." and "degrade:..." in the order given */
+    /* what to do */
+    const char *collective, *demand, *with, *proto, *format, *table, *flows, *trace, *sizes;
+    ccl_i_list_t programs;
+    double size_bytes, time_limit_s;
+    uint32_t root, channels, chunks, batches, slots, rows;
+    uint32_t granularity, sharing, executor; /**< index into the option's choices */
+    bool no_verify, no_skip, no_fuse, out_of_place;
+    /* and the rest of the line */
+    ccl_i_list_t inputs;
+} ccl_i_args_t;
+
+typedef struct ccl_i_cli {
+    ccl_ctx_t ctx;
+    ccl_i_args_t args;
+    ccl_report_style_t style;
+} ccl_i_cli_t;
+
+typedef struct ccl_i_command {
+    const char *name;           /**< "simulate", "topology show" */
+    const char *usage;          /**< what follows the name */
+    const char *summary;        /**< one line */
+    const char *details;        /**< paragraphs of the help, at most 80 columns wide */
+    const char *const *accepts; /**< names of its own options, NULL-terminated */
+    uint32_t min_inputs, max_inputs;
+    /** CCL_OK, or the status whose exit code is wanted; err without text: all is said already. */
+    ccl_status_t (*run)(ccl_i_cli_t *cli, ccl_error_t *err);
+} ccl_i_command_t;
+
+/** All commands, NULL-terminated, in the order of the help. */
+extern const ccl_i_command_t *const ccl_i_commands[];
+extern const ccl_i_command_t ccl_i_cmd_topology_list, ccl_i_cmd_topology_show,
+    ccl_i_cmd_topology_expand, ccl_i_cmd_topology_check, ccl_i_cmd_algos, ccl_i_cmd_synth,
+    ccl_i_cmd_verify, ccl_i_cmd_simulate, ccl_i_cmd_compare;
+
+/* ---------------------------------------------------------------- options.c */
+
+/** Parse what follows the command's name. CCL_ERR_USAGE with one line otherwise. */
+ccl_status_t ccl_i_options_parse(const ccl_i_command_t *command, int argc, char **argv,
+                                 ccl_i_args_t *args, ccl_error_t *err);
+void ccl_i_args_init(ccl_i_args_t *args);
+void ccl_i_args_fini(ccl_i_args_t *args);
+/** Append; false when out of memory. */
+bool ccl_i_list_add(ccl_i_list_t *list, const char *item);
+/** Usage, details and options of a command, at most 80 columns wide. */
+void ccl_i_help_command(const ccl_i_command_t *command, ccl_text_t *out);
+void ccl_i_help_all(ccl_text_t *out);
+/** Commands that begin with `prefix` ("topology"). */
+void ccl_i_help_family(const char *prefix, ccl_text_t *out);
+
+/* ---------------------------------------------------------------- terminal.c */
+
+/** Log and progress to stderr, SIGINT and SIGTERM to the cancel flag. */
+void ccl_i_terminal_open(ccl_i_cli_t *cli);
+/** Take a progress line off the terminal. */
+void ccl_i_terminal_clear(void);
+/** The signal that asked to stop; 0: none. */
+int ccl_i_terminal_signal(void);
+/** One line "ccllab: ..." on stderr, whatever characters the text holds. */
+void ccl_i_say(const char *kind, const char *text);
+
+/* ---------------------------------------------------------------- inputs.c */
+
+/** The topology of -t with its edits; an error when there is no -t. */
+ccl_status_t ccl_i_topology_open(ccl_i_cli_t *cli, const char *spec, ccl_topology_t **out,
+                                 ccl_error_t *err);
+/** A program file, or a schedule file, told apart by content; the other one is NULL. */
+typedef struct ccl_i_document {
+    ccl_program_t *program;
+    ccl_schedule_t *schedule;
+} ccl_i_document_t;
+/** @param form_out  "program" or "schedule", also when reading failed. */
+ccl_status_t ccl_i_document_read(const char *path, ccl_i_document_t *out, const char **form_out,
+                                 ccl_error_t *err);
+void ccl_i_document_fini(ccl_i_document_t *document);
+/** A program from either; a schedule is lowered with --proto. */
+ccl_status_t ccl_i_document_lower(ccl_i_cli_t *cli, ccl_i_document_t *document, ccl_error_t *err);
+/** The collective of --collective (one word of it) or --demand for so many ranks. */
+ccl_status_t ccl_i_collective_open(const ccl_i_args_t *args, const char *word, uint32_t nranks,
+                                   ccl_collective_t **out, ccl_error_t *err);
+/** Split at commas into a malloc'ed array of pointers into `copy_out`; empty words are refused. */
+ccl_status_t ccl_i_words(const char *option, const char *text, char **copy_out,
+                         const char ***words_out, uint32_t *n_out, ccl_error_t *err);
+/** "1K:4G", "1K:4G:4", "1K,64K,1M" or a mixture; at most 4096, in the order given. */
+ccl_status_t ccl_i_sizes(const char *text, double **out, uint32_t *n_out, ccl_error_t *err);
+/** The simulator's options of the command line. */
+ccl_sim_options_t ccl_i_sim_options(const ccl_i_args_t *args);
+/** "Simple", "LL", "LL128" for any spelling; an error otherwise. */
+ccl_status_t ccl_i_proto(const char *text, const char **out, ccl_error_t *err);
+/** Write a result where -o says. */
+ccl_status_t ccl_i_emit(const ccl_i_cli_t *cli, const ccl_text_t *text, ccl_error_t *err);
+
+#endif

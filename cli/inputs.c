@@ -1,0 +1,272 @@
+/* What several commands read: topologies, programs and schedules, collectives, lists of sizes. */
+#include "cli/command.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { MAX_SIZES = 4096 };
+
+/* ---------------------------------------------------------------- topologies */
+
+ccl_status_t ccl_i_topology_open(ccl_i_cli_t *cli, const char *spec, ccl_topology_t **out,
+                                 ccl_error_t *err) {
+    ccl_topology_t *topo = NULL;
+
+    if (!spec)
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "no cluster given: --topology SPEC (ccllab topology list shows some)");
+    CCL_TRY(ccl_topology_read(&cli->ctx, spec, &topo, err));
+    for (size_t i = 0; i < cli->args.edits.n; i++) {
+        ccl_topology_t *edited = NULL;
+        ccl_status_t status = ccl_topology_edit(topo, cli->args.edits.items[i], &edited, err);
+
+        ccl_topology_destroy(topo);
+        CCL_TRY(status);
+        topo = edited;
+    }
+    *out = topo;
+    return CCL_OK;
+}
+
+/* ---------------------------------------------------------------- programs and schedules */
+
+ccl_status_t ccl_i_document_read(const char *path, ccl_i_document_t *out, const char **form_out,
+                                 ccl_error_t *err) {
+    char *text = NULL;
+    size_t len = 0;
+    size_t at = 0;
+    ccl_status_t status;
+
+    out->program = NULL;
+    out->schedule = NULL;
+    *form_out = "program";
+    CCL_TRY(ccl_file_read(path, CCL_FILE_MAX_BYTES, &text, &len, err));
+    if (len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
+        at = 3;
+    while (at < len && strchr(" \t\r\n", text[at]) && text[at])
+        at++;
+    if (strcmp(path, "-") == 0)
+        path = "<stdin>";
+    if (at == len) {
+        status = ccl_error_set(err, CCL_ERR_INPUT, path, 1, 1,
+                               "nothing in it; a program (XML) or a schedule (JSON, ResCCLang) is "
+                               "wanted");
+    } else if (text[at] == '<') {
+        status = ccl_program_read_xml(path, text, len, &out->program, err);
+    } else if (text[at] == '{' || text[at] == '[') {
+        *form_out = "schedule";
+        status = ccl_schedule_read_json(path, text, len, &out->schedule, err);
+    } else {
+        *form_out = "schedule";
+        status = ccl_schedule_read_resccl(path, text, len, &out->schedule, err);
+    }
+    free(text);
+    return status;
+}
+
+void ccl_i_document_fini(ccl_i_document_t *document) {
+    ccl_program_destroy(document->program);
+    ccl_schedule_destroy(document->schedule);
+    document->program = NULL;
+    document->schedule = NULL;
+}
+
+ccl_status_t ccl_i_document_lower(ccl_i_cli_t *cli, ccl_i_document_t *document, ccl_error_t *err) {
+    ccl_lower_options_t options = CCL_LOWER_OPTIONS_INIT;
+
+    if (document->program)
+        return CCL_OK;
+    CCL_TRY(ccl_i_proto(cli->args.proto, &options.proto, err));
+    options.no_fuse = cli->args.no_fuse;
+    options.out_of_place = cli->args.out_of_place;
+    return ccl_lower(&cli->ctx, document->schedule, &options, &document->program, err);
+}
+
+ccl_status_t ccl_i_proto(const char *text, const char **out, ccl_error_t *err) {
+    static const char *const names[] = {"Simple", "LL", "LL128"};
+
+    if (!text)
+        text = names[0];
+    for (size_t i = 0; i < CCL_ARRAY_LEN(names); i++) {
+        if (strcasecmp(text, names[i]) == 0) {
+            *out = names[i];
+            return CCL_OK;
+        }
+    }
+    return ccl_fail(err, CCL_ERR_USAGE, "option --proto wants one of Simple, LL, LL128, not \"%s\"",
+                    text);
+}
+
+/* ---------------------------------------------------------------- collectives */
+
+static bool is_rooted(ccl_collective_kind_t kind) {
+    return kind == CCL_BROADCAST || kind == CCL_REDUCE || kind == CCL_GATHER || kind == CCL_SCATTER;
+}
+
+ccl_status_t ccl_i_collective_open(const ccl_i_args_t *args, const char *word, uint32_t nranks,
+                                   ccl_collective_t **out, ccl_error_t *err) {
+    ccl_collective_kind_t kind;
+    ccl_collective_t *coll = NULL;
+
+    if (args->demand) {
+        CCL_TRY(ccl_demand_read(args->demand, &coll, err));
+        if (coll->nranks != nranks) {
+            ccl_status_t status = ccl_error_set(
+                err, CCL_ERR_INPUT, args->demand, 0, 0,
+                "a demand for %u ranks, but the cluster has %u GPUs", coll->nranks, nranks);
+
+            ccl_collective_destroy(coll);
+            return status;
+        }
+        *out = coll;
+        return CCL_OK;
+    }
+    if (!word)
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "no collective given: --collective NAME, or --demand FILE");
+    CCL_TRY(ccl_collective_kind_parse(word, &kind, err));
+    if (kind == CCL_CUSTOM)
+        return ccl_fail(err, CCL_ERR_USAGE, "a custom collective is given by --demand FILE");
+    if (args->root >= nranks)
+        return ccl_fail(err, CCL_ERR_USAGE, "root %u, but the cluster has the ranks 0 to %u",
+                        args->root, nranks - 1);
+    return ccl_collective_create(kind, nranks, 1, is_rooted(kind) ? args->root : 0, out, err);
+}
+
+/* ---------------------------------------------------------------- lists */
+
+ccl_status_t ccl_i_words(const char *option, const char *text, char **copy_out,
+                         const char ***words_out, uint32_t *n_out, ccl_error_t *err) {
+    char *copy = strdup(text);
+    ccl_i_list_t list = {0};
+    char *p = copy;
+
+    if (!copy)
+        return ccl_fail_nomem(err);
+    while (p) {
+        char *comma = strchr(p, ',');
+
+        if (comma)
+            *comma = '\0';
+        if (!*p) {
+            free(copy);
+            free(list.items);
+            return ccl_fail(err, CCL_ERR_USAGE, "option --%s: empty word in \"%s\"", option, text);
+        }
+        if (!ccl_i_list_add(&list, p)) {
+            free(copy);
+            free(list.items);
+            return ccl_fail_nomem(err);
+        }
+        p = comma ? comma + 1 : NULL;
+    }
+    *copy_out = copy;
+    *words_out = list.items;
+    *n_out = (uint32_t)list.n;
+    return CCL_OK;
+}
+
+static ccl_status_t size_of(const char *text, double *out, ccl_error_t *err) {
+    ccl_error_t inner = CCL_ERROR_INIT;
+
+    if (ccl_parse_bytes(text, out, &inner) != CCL_OK)
+        return ccl_fail(err, CCL_ERR_USAGE, "option --sizes: %s", inner.text);
+    if (!(*out > 0))
+        return ccl_fail(err, CCL_ERR_USAGE, "option --sizes: a size must be more than 0");
+    return CCL_OK;
+}
+
+typedef struct sizes {
+    double *items;
+    size_t n, cap;
+} sizes_t;
+
+static ccl_status_t size_add(sizes_t *sizes, double value, ccl_error_t *err) {
+    if (sizes->n == MAX_SIZES)
+        return ccl_fail(err, CCL_ERR_USAGE, "option --sizes: more than %d sizes", MAX_SIZES);
+    if (!ccl_grow(&sizes->items, &sizes->cap, sizes->n + 1, sizeof(*sizes->items)))
+        return ccl_fail_nomem(err);
+    sizes->items[sizes->n++] = value;
+    return CCL_OK;
+}
+
+/** One word: a size, FIRST:LAST or FIRST:LAST:FACTOR. Writes into the word. */
+static ccl_status_t size_range(char *word, sizes_t *sizes, ccl_error_t *err) {
+    char *last_text = strchr(word, ':');
+    char *factor_text = last_text ? strchr(last_text + 1, ':') : NULL;
+    double first = 0;
+    double last = 0;
+    double factor = 2;
+
+    if (last_text)
+        *last_text++ = '\0';
+    if (factor_text)
+        *factor_text++ = '\0';
+    CCL_TRY(size_of(word, &first, err));
+    if (!last_text)
+        return size_add(sizes, first, err);
+    CCL_TRY(size_of(last_text, &last, err));
+    if (last < first)
+        return ccl_fail(err, CCL_ERR_USAGE, "option --sizes: \"%s\" is less than \"%s\"", last_text,
+                        word);
+    if (factor_text) {
+        char *end = NULL;
+
+        factor = strtod(factor_text, &end);
+        if (end == factor_text || *end || !isfinite(factor) || !(factor > 1))
+            return ccl_fail(err, CCL_ERR_USAGE,
+                            "option --sizes: factor \"%s\" is not a number greater than 1",
+                            factor_text);
+    }
+    /* A factor such as 1.1 must still end at LAST. */
+    for (uint32_t k = 0;; k++) {
+        double value = first * pow(factor, k);
+
+        if (value > last * (1 + 1e-9))
+            return CCL_OK;
+        CCL_TRY(size_add(sizes, value, err));
+    }
+}
+
+ccl_status_t ccl_i_sizes(const char *text, double **out, uint32_t *n_out, ccl_error_t *err) {
+    sizes_t sizes = {0};
+    char *copy = NULL;
+    const char **words = NULL;
+    uint32_t n = 0;
+    ccl_status_t status;
+
+    CCL_TRY(ccl_i_words("sizes", text, &copy, &words, &n, err));
+    status = CCL_OK;
+    for (uint32_t i = 0; status == CCL_OK && i < n; i++)
+        status = size_range((char *)words[i], &sizes, err);
+    free(words);
+    free(copy);
+    if (status != CCL_OK) {
+        free(sizes.items);
+        return status;
+    }
+    *out = sizes.items;
+    *n_out = (uint32_t)sizes.n;
+    return CCL_OK;
+}
+
+ccl_sim_options_t ccl_i_sim_options(const ccl_i_args_t *args) {
+    ccl_sim_options_t options = CCL_SIM_OPTIONS_INIT;
+
+    options.size_bytes = args->size_bytes;
+    options.batches = args->batches;
+    options.granularity = (ccl_granularity_t)args->granularity;
+    options.sharing = (ccl_sharing_t)args->sharing;
+    options.no_skip = args->no_skip;
+    return options;
+}
+
+ccl_status_t ccl_i_emit(const ccl_i_cli_t *cli, const ccl_text_t *text, ccl_error_t *err) {
+    if (text->nomem)
+        return ccl_fail_nomem(err);
+    ccl_i_terminal_clear();
+    return ccl_file_write(cli->args.output ? cli->args.output : "-", text->data ? text->data : "",
+                          text->len, err);
+}

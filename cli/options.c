@@ -1,0 +1,468 @@
+/* One table of options, one parser, and the help that is made from the same table. */
+#include "cli/command.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum kind {
+    KIND_FLAG,
+    KIND_COUNT,
+    KIND_TEXT,
+    KIND_TEXT_OR_NONE, /* --progress or --progress=json: the value is never the next word */
+    KIND_LIST,
+    KIND_U32,
+    KIND_U64,
+    KIND_BYTES,
+    KIND_SECONDS,
+    KIND_CHOICE
+} kind_t;
+
+typedef struct option {
+    const char *name;
+    char letter;
+    kind_t kind;
+    size_t offset;
+    const char *value; /* how the help names its value */
+    const char *help;
+    const char *extra; /* choices (comma separated), or the prefix of list items */
+} option_t;
+
+#define AT(member_) offsetof(ccl_i_args_t, member_)
+
+static const option_t options[] = {
+    {"topology", 't', KIND_TEXT, AT(topology), "SPEC",
+     "cluster: a file (our JSON, HeteCCL DSL, NCCL XML), a name of the library (ccllab topology "
+     "list), a one-liner such as 'servers:2 gpus:8 nvswitch=300GB/s nics:4x25GB/s', or - for stdin",
+     NULL},
+    {"fail", 0, KIND_LIST, AT(edits), "WHAT",
+     "take something away first: gpu:3, nic:ID or any device's id; may be repeated", "fail:"},
+    {"degrade", 0, KIND_LIST, AT(edits), "A-B=RATE",
+     "give the links between A and B another bandwidth: a-b=18Gbit/s, one direction a->b=...; may "
+     "be repeated",
+     "degrade:"},
+    {"collective", 'c', KIND_TEXT, AT(collective), "NAME",
+     "allreduce, allgather, reducescatter, alltoall, broadcast, reduce, gather, scatter, sendrecv",
+     NULL},
+    {"demand", 0, KIND_TEXT, AT(demand), "FILE",
+     "a demand file instead of a named collective: chunks with sources, destinations, bytes", NULL},
+    {"root", 0, KIND_U32, AT(root), "RANK", "root of broadcast, reduce, gather, scatter (0)", NULL},
+    {"with", 'w', KIND_TEXT, AT(with), "NAME", "synthesizers (ccllab algos lists them)", NULL},
+    {"program", 'p', KIND_LIST, AT(programs), "FILE",
+     "a program or schedule of yours as a further contender; may be repeated", ""},
+    {"size", 's', KIND_BYTES, AT(size_bytes), "BYTES",
+     "largest buffer of a rank as in nccl-tests: 64M and 64MiB are 64 x 2^20 bytes, 64MB is 64 x "
+     "10^6",
+     NULL},
+    {"sizes", 's', KIND_TEXT, AT(sizes), "LIST",
+     "FIRST:LAST doubles at each step, FIRST:LAST:FACTOR multiplies, A,B,C as given (1K:1G)", NULL},
+    {"channels", 0, KIND_U32, AT(channels), "N",
+     "channels of the schedule (as many as the synthesizer thinks best)", NULL},
+    {"chunks", 0, KIND_U32, AT(chunks), "N",
+     "parts that a block of a channel is cut into (the synthesizer's choice)", NULL},
+    {"proto", 0, KIND_TEXT, AT(proto), "P",
+     "protocol of lowered programs: Simple, LL or LL128 (Simple)", NULL},
+    {"no-fuse", 0, KIND_FLAG, AT(no_fuse), NULL,
+     "lowering: keep receiving and forwarding in thread blocks of their own", NULL},
+    {"out-of-place", 0, KIND_FLAG, AT(out_of_place), NULL,
+     "lowering: separate output buffer (in place where the collective allows it)", NULL},
+    {"time-limit", 0, KIND_SECONDS, AT(time_limit_s), "TIME",
+     "stop a synthesizer after this long (10s, 500ms); the best so far is kept, exit code 3", NULL},
+    {"format", 0, KIND_TEXT, AT(format), "json|xml",
+     "what -o - prints: the schedule (json) or the program (xml) (json)", NULL},
+    {"batches", 'b', KIND_U32, AT(batches), "N",
+     "micro-batches (by the model's rule; see docs/model.md)", NULL},
+    {"granularity", 'g', KIND_CHOICE, AT(granularity), "LEVEL",
+     "algorithm, stage or task: how micro-batches are run (algorithm)", "algorithm,stage,task"},
+    {"sharing", 0, KIND_CHOICE, AT(sharing), "HOW",
+     "fair: max-min rates; exclusive: a flow holds its links (fair)", "fair,exclusive"},
+    {"no-verify", 0, KIND_FLAG, AT(no_verify), NULL, "simulate what was not proven right", NULL},
+    {"no-skip", 0, KIND_FLAG, AT(no_skip), NULL, "simulate every micro-batch, also in steady state",
+     NULL},
+    {"flows", 0, KIND_TEXT, AT(flows), "FILE",
+     "a flow list instead of a program: a plain network run", NULL},
+    {"trace", 0, KIND_TEXT, AT(trace), "FILE", "write a Chrome trace (open it at ui.perfetto.dev)",
+     NULL},
+    {"executor", 0, KIND_CHOICE, AT(executor), "WHICH",
+     "check the limits of msccl, rccl or msccl-old too", "any,msccl,rccl,msccl-old"},
+    {"slots", 0, KIND_U32, AT(slots), "N",
+     "FIFO depth of the deadlock check (Simple 2, LL and LL128 8)", NULL},
+    {"table", 0, KIND_TEXT, AT(table), "NAME", "which table --csv prints", NULL},
+    {"rows", 0, KIND_U32, AT(rows), "N", "rows of the tables of busiest things (8)", NULL},
+    {"output", 'o', KIND_TEXT, AT(output), "FILE",
+     "write the result there instead of to standard output (-)", NULL},
+    {"json", 0, KIND_FLAG, AT(json), NULL, "print JSON", NULL},
+    {"csv", 0, KIND_FLAG, AT(csv), NULL, "print CSV", NULL},
+    {"seed", 0, KIND_U64, AT(seed), "N", "seed of everything random (1)", NULL},
+    {"threads", 'j', KIND_U32, AT(threads), "N", "threads (one per core)", NULL},
+    {"progress", 0, KIND_TEXT_OR_NONE, AT(progress), "json",
+     "progress on stderr also without a terminal; =json for one object a line", NULL},
+    {"quiet", 'q', KIND_FLAG, AT(quiet), NULL, "no warnings, no progress", NULL},
+    {"verbose", 'v', KIND_COUNT, AT(verbose), NULL, "say more on stderr; twice for details", NULL},
+    {"help", 'h', KIND_FLAG, AT(help), NULL, "this help", NULL},
+};
+
+static const char *const everywhere[] = {"output",   "json",  "csv",     "seed", "threads",
+                                         "progress", "quiet", "verbose", "help", NULL};
+enum { MAX_NAMES = 64 };
+
+static const option_t *find(const char *name) {
+    for (size_t i = 0; i < CCL_ARRAY_LEN(options); i++) {
+        if (strcmp(options[i].name, name) == 0)
+            return &options[i];
+    }
+    return NULL;
+}
+
+/** Names of all options of a command, its own first; NULL-terminated. */
+static void names_of(const ccl_i_command_t *command, const char *names[MAX_NAMES]) {
+    size_t n = 0;
+
+    for (size_t i = 0; command->accepts[i] && n + 1 < MAX_NAMES; i++)
+        names[n++] = command->accepts[i];
+    for (size_t i = 0; everywhere[i] && n + 1 < MAX_NAMES; i++)
+        names[n++] = everywhere[i];
+    names[n] = NULL;
+}
+
+static const option_t *find_long(const ccl_i_command_t *command, const char *name) {
+    const char *names[MAX_NAMES];
+
+    names_of(command, names);
+    for (size_t i = 0; names[i]; i++) {
+        if (strcmp(names[i], name) == 0)
+            return find(name);
+    }
+    return NULL;
+}
+
+static const option_t *find_letter(const ccl_i_command_t *command, char letter) {
+    const char *names[MAX_NAMES];
+
+    names_of(command, names);
+    for (size_t i = 0; names[i]; i++) {
+        const option_t *o = find(names[i]);
+
+        if (o && o->letter == letter)
+            return o;
+    }
+    return NULL;
+}
+
+bool ccl_i_list_add(ccl_i_list_t *list, const char *item) {
+    if (!ccl_grow(&list->items, &list->cap, list->n + 1, sizeof(*list->items)))
+        return false;
+    list->items[list->n++] = item;
+    return true;
+}
+
+void ccl_i_args_init(ccl_i_args_t *args) {
+    memset(args, 0, sizeof(*args));
+    args->seed = 1;
+}
+
+void ccl_i_args_fini(ccl_i_args_t *args) {
+    for (size_t i = 0; i < args->edits.n; i++)
+        free((void *)args->edits.items[i]); /* made of prefix and value */
+    free(args->edits.items);
+    free(args->programs.items);
+    free(args->inputs.items);
+}
+
+/* ---------------------------------------------------------------- values */
+
+static ccl_status_t number(const option_t *o, const char *text, uint64_t max, uint64_t *out,
+                           ccl_error_t *err) {
+    char *end = NULL;
+    unsigned long long value;
+
+    errno = 0;
+    value = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end || errno || value > max)
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "option --%s wants a whole number from 0 to %llu, not "
+                        "\"%s\"",
+                        o->name, (unsigned long long)max, text);
+    *out = value;
+    return CCL_OK;
+}
+
+static ccl_status_t choice(const option_t *o, const char *text, uint32_t *out, ccl_error_t *err) {
+    uint32_t index = 0;
+    size_t len = strlen(text);
+
+    for (const char *p = o->extra; p; index++) {
+        const char *end = strchr(p, ',');
+        size_t n = end ? (size_t)(end - p) : strlen(p);
+
+        if (n == len && strncmp(p, text, n) == 0) {
+            *out = index;
+            return CCL_OK;
+        }
+        p = end ? end + 1 : NULL;
+    }
+    return ccl_fail(err, CCL_ERR_USAGE, "option --%s wants one of %s, not \"%s\"", o->name,
+                    o->extra, text);
+}
+
+/** An error of a value parser, told as a wrong use of this option. */
+static ccl_status_t value_error(const option_t *o, const ccl_error_t *inner, ccl_error_t *err) {
+    if (inner->status == CCL_ERR_NOMEM)
+        return ccl_fail_nomem(err);
+    return ccl_fail(err, CCL_ERR_USAGE, "option --%s: %s", o->name, inner->text);
+}
+
+static ccl_status_t take(const option_t *o, const char *text, ccl_i_args_t *args,
+                         ccl_error_t *err) {
+    void *at = (char *)args + o->offset;
+    ccl_error_t inner = CCL_ERROR_INIT;
+    uint64_t value = 0;
+
+    switch (o->kind) {
+    case KIND_FLAG:
+        *(bool *)at = true;
+        return CCL_OK;
+    case KIND_COUNT:
+        ++*(uint32_t *)at;
+        return CCL_OK;
+    case KIND_TEXT:
+    case KIND_TEXT_OR_NONE:
+        *(const char **)at = text;
+        return CCL_OK;
+    case KIND_LIST: {
+        ccl_i_list_t *list = at;
+        size_t prefix = strlen(o->extra);
+        char *item;
+
+        if (prefix == 0)
+            return ccl_i_list_add(list, text) ? CCL_OK : ccl_fail_nomem(err);
+        item = malloc(prefix + strlen(text) + 1);
+        if (!item)
+            return ccl_fail_nomem(err);
+        memcpy(item, o->extra, prefix);
+        memcpy(item + prefix, text, strlen(text) + 1);
+        if (ccl_i_list_add(list, item))
+            return CCL_OK;
+        free(item);
+        return ccl_fail_nomem(err);
+    }
+    case KIND_U32:
+        CCL_TRY(number(o, text, CCL_NONE - 1, &value, err));
+        *(uint32_t *)at = (uint32_t)value;
+        return CCL_OK;
+    case KIND_U64:
+        return number(o, text, UINT64_MAX, at, err);
+    case KIND_BYTES:
+        if (ccl_parse_bytes(text, at, &inner) != CCL_OK)
+            return value_error(o, &inner, err);
+        if (!(*(double *)at > 0))
+            return ccl_fail(err, CCL_ERR_USAGE, "option --%s: must be more than 0", o->name);
+        return CCL_OK;
+    case KIND_SECONDS:
+        if (ccl_parse_time_s(text, at, &inner) != CCL_OK)
+            return value_error(o, &inner, err);
+        return CCL_OK;
+    case KIND_CHOICE:
+        return choice(o, text, at, err);
+    }
+    return ccl_fail(err, CCL_ERR_INTERNAL, "option --%s has no kind", o->name);
+}
+
+static bool wants_value(const option_t *o) {
+    return o->kind != KIND_FLAG && o->kind != KIND_COUNT && o->kind != KIND_TEXT_OR_NONE;
+}
+
+/* ---------------------------------------------------------------- parsing */
+
+static ccl_status_t unknown(const ccl_i_command_t *command, const char *name, ccl_error_t *err) {
+    const char *names[MAX_NAMES];
+    const char *near;
+
+    if (find(name))
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "option --%s does not belong to \"%s\" (see ccllab %s --help)", name,
+                        command->name, command->name);
+    names_of(command, names);
+    near = ccl_nearest(name, names);
+    if (near)
+        return ccl_fail(err, CCL_ERR_USAGE, "unknown option --%s, did you mean --%s?", name, near);
+    return ccl_fail(err, CCL_ERR_USAGE, "unknown option --%s (see ccllab %s --help)", name,
+                    command->name);
+}
+
+static ccl_status_t parse_long(const ccl_i_command_t *command, int argc, char **argv, int *i,
+                               ccl_i_args_t *args, ccl_error_t *err) {
+    const char *word = argv[*i] + 2;
+    const char *equals = strchr(word, '=');
+    size_t len = equals ? (size_t)(equals - word) : strlen(word);
+    char name[64];
+    const option_t *o;
+
+    if (len >= sizeof(name))
+        return ccl_fail(err, CCL_ERR_USAGE, "unknown option --%.40s...", word);
+    memcpy(name, word, len);
+    name[len] = '\0';
+    o = find_long(command, name);
+    if (!o)
+        return unknown(command, name, err);
+    if (o->kind == KIND_TEXT_OR_NONE)
+        return take(o, equals ? equals + 1 : "", args, err);
+    if (!wants_value(o)) {
+        if (equals)
+            return ccl_fail(err, CCL_ERR_USAGE, "option --%s takes no value", name);
+        return take(o, NULL, args, err);
+    }
+    if (equals)
+        return take(o, equals + 1, args, err);
+    if (*i + 1 >= argc)
+        return ccl_fail(err, CCL_ERR_USAGE, "option --%s needs a value: --%s %s", name, name,
+                        o->value);
+    return take(o, argv[++*i], args, err);
+}
+
+static ccl_status_t parse_letters(const ccl_i_command_t *command, int argc, char **argv, int *i,
+                                  ccl_i_args_t *args, ccl_error_t *err) {
+    for (const char *p = argv[*i] + 1; *p; p++) {
+        const option_t *o = find_letter(command, *p);
+
+        if (!o)
+            return ccl_fail(err, CCL_ERR_USAGE, "unknown option -%c (see ccllab %s --help)", *p,
+                            command->name);
+        if (!wants_value(o)) {
+            CCL_TRY(take(o, "", args, err));
+            continue;
+        }
+        if (p[1])
+            return take(o, p[1] == '=' ? p + 2 : p + 1, args, err);
+        if (*i + 1 >= argc)
+            return ccl_fail(err, CCL_ERR_USAGE, "option -%c needs a value: -%c %s", *p, *p,
+                            o->value);
+        return take(o, argv[++*i], args, err);
+    }
+    return CCL_OK;
+}
+
+ccl_status_t ccl_i_options_parse(const ccl_i_command_t *command, int argc, char **argv,
+                                 ccl_i_args_t *args, ccl_error_t *err) {
+    bool only_inputs = false;
+
+    for (int i = 0; i < argc; i++) {
+        const char *word = argv[i];
+
+        if (only_inputs || word[0] != '-' || word[1] == '\0') {
+            if (!ccl_i_list_add(&args->inputs, word))
+                return ccl_fail_nomem(err);
+        } else if (strcmp(word, "--") == 0) {
+            only_inputs = true;
+        } else if (word[1] == '-') {
+            CCL_TRY(parse_long(command, argc, argv, &i, args, err));
+        } else {
+            CCL_TRY(parse_letters(command, argc, argv, &i, args, err));
+        }
+    }
+    if (args->help)
+        return CCL_OK;
+    if (args->json && args->csv)
+        return ccl_fail(err, CCL_ERR_USAGE, "--json and --csv exclude each other");
+    if (args->progress && args->progress[0] && strcmp(args->progress, "json") != 0)
+        return ccl_fail(err, CCL_ERR_USAGE, "option --progress wants no value or json, not \"%s\"",
+                        args->progress);
+    if (args->inputs.n > command->max_inputs)
+        return ccl_fail(err, CCL_ERR_USAGE, "unexpected \"%s\" (usage: ccllab %s %s)",
+                        args->inputs.items[command->max_inputs], command->name, command->usage);
+    if (args->inputs.n < command->min_inputs)
+        return ccl_fail(err, CCL_ERR_USAGE, "nothing to work on (usage: ccllab %s %s)",
+                        command->name, command->usage);
+    return CCL_OK;
+}
+
+/* ---------------------------------------------------------------- help */
+
+enum { HELP_COLUMNS = 80, HELP_INDENT = 26 };
+
+/** Words from column `at`, broken before column 80; later lines indented. */
+static void wrapped(ccl_text_t *out, const char *text, size_t at, size_t indent) {
+    while (*text) {
+        size_t len = strcspn(text, " ");
+
+        if (at > indent && at + 1 + len > HELP_COLUMNS) {
+            ccl_text_printf(out, "\n%*s", (int)indent, "");
+            at = indent;
+        } else if (at > indent) {
+            ccl_text_add(out, " ", 1);
+            at++;
+        }
+        ccl_text_add(out, text, len);
+        at += len;
+        text += len;
+        text += strspn(text, " ");
+    }
+    ccl_text_add(out, "\n", 1);
+}
+
+static void help_option(const option_t *o, ccl_text_t *out) {
+    char left[80];
+    int n;
+
+    n = snprintf(left, sizeof(left), "  %c%c%s --%s%s%s%s", o->letter ? '-' : ' ',
+                 o->letter ? o->letter : ' ', o->letter ? "," : " ", o->name,
+                 !o->value                      ? ""
+                 : o->kind == KIND_TEXT_OR_NONE ? "[="
+                                                : " ",
+                 o->value ? o->value : "", o->kind == KIND_TEXT_OR_NONE ? "]" : "");
+    ccl_text_printf(out, "%s", left);
+    if (n + 2 > HELP_INDENT)
+        ccl_text_printf(out, "\n%*s", HELP_INDENT, "");
+    else
+        ccl_text_printf(out, "%*s", HELP_INDENT - n, "");
+    wrapped(out, o->help, HELP_INDENT, HELP_INDENT);
+}
+
+void ccl_i_help_command(const ccl_i_command_t *command, ccl_text_t *out) {
+    ccl_text_printf(out, "usage: ");
+    char line[200];
+    snprintf(line, sizeof(line), "ccllab %s %s", command->name, command->usage);
+    wrapped(out, line, 7, 7);
+    ccl_text_printf(out, "\n");
+    wrapped(out, command->summary, 0, 0);
+    if (command->details)
+        ccl_text_printf(out, "\n%s", command->details);
+    ccl_text_printf(out, "\noptions:\n");
+    for (size_t i = 0; command->accepts[i]; i++)
+        help_option(find(command->accepts[i]), out);
+    ccl_text_printf(out, "\noptions of every command:\n");
+    for (size_t i = 0; everywhere[i]; i++)
+        help_option(find(everywhere[i]), out);
+}
+
+static void help_commands(const char *prefix, ccl_text_t *out) {
+    size_t len = strlen(prefix);
+
+    for (size_t i = 0; ccl_i_commands[i]; i++) {
+        const ccl_i_command_t *c = ccl_i_commands[i];
+
+        if (strncmp(c->name, prefix, len) != 0)
+            continue;
+        ccl_text_printf(out, "  %-18s ", c->name);
+        wrapped(out, c->summary, 21, 21);
+    }
+}
+
+void ccl_i_help_family(const char *prefix, ccl_text_t *out) {
+    ccl_text_printf(out, "usage: ccllab %s COMMAND [options]\n\n", prefix);
+    help_commands(prefix, out);
+    ccl_text_printf(out, "\nccllab COMMAND --help tells the options of a command.\n");
+}
+
+void ccl_i_help_all(ccl_text_t *out) {
+    ccl_text_printf(out,
+                    "usage: ccllab [--version | --help] COMMAND [options] INPUT...\n\n"
+                    "A laboratory for collective communication on clusters of unlike GPUs: build "
+                    "a\nschedule, prove it right, simulate it, compare it with others.\n\n");
+    help_commands("", out);
+    ccl_text_printf(out,
+                    "\nccllab COMMAND --help tells the options of a command.\n\n"
+                    "exit codes: 0 done; 1 the answer is no (invalid, deadlock, nothing found); "
+                    "2 wrong\nuse or bad input; 3 limit reached, best so far written; 4 a file or "
+                    "device failed;\n70 bug; 128+n ended by signal n\n");
+}

@@ -1,0 +1,159 @@
+/*
+ * The talk: messages and progress on stderr, signals to the cancel flag. A signal handler can reach
+ * only globals, so this file has the program's only mutable ones; the library has none.
+ */
+#include "cli/command.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SEEN_MAX = 256, LINE_MAX_LEN = 1600 };
+
+static volatile int stop_wanted; /* the cancel flag */
+static volatile sig_atomic_t stop_signal;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    bool quiet, draw, json, drawn;
+    uint32_t verbose;
+    double next_s;
+    uint64_t seen[SEEN_MAX]; /* warnings that were said already */
+    uint32_t nseen;
+} terminal;
+
+static void on_signal(int number) {
+    stop_signal = number;
+    stop_wanted = 1;
+}
+
+int ccl_i_terminal_signal(void) {
+    return stop_signal;
+}
+
+/** Control characters would break "one line"; everything else passes. */
+static void one_line(const char *text, char *out, size_t out_len) {
+    size_t n = 0;
+
+    for (; *text && n + 1 < out_len; text++)
+        out[n++] = (unsigned char)*text < 0x20 || *text == 0x7f ? ' ' : *text;
+    out[n] = '\0';
+}
+
+static void clear_locked(void) {
+    if (terminal.drawn)
+        fputs("\r\033[K", stderr);
+    terminal.drawn = false;
+}
+
+void ccl_i_terminal_clear(void) {
+    pthread_mutex_lock(&lock);
+    clear_locked();
+    pthread_mutex_unlock(&lock);
+}
+
+void ccl_i_say(const char *kind, const char *text) {
+    char line[LINE_MAX_LEN];
+
+    one_line(text, line, sizeof(line));
+    pthread_mutex_lock(&lock);
+    clear_locked();
+    fprintf(stderr, "ccllab: %s%s%s\n", kind, kind[0] ? ": " : "", line);
+    pthread_mutex_unlock(&lock);
+}
+
+/** The same warning of many runs is said once. */
+static bool said_before(const char *text) {
+    uint64_t hash = ccl_hash64(text, strlen(text), 0);
+    bool before = false;
+
+    pthread_mutex_lock(&lock);
+    for (uint32_t i = 0; i < terminal.nseen && !before; i++)
+        before = terminal.seen[i] == hash;
+    if (!before && terminal.nseen < SEEN_MAX)
+        terminal.seen[terminal.nseen++] = hash;
+    pthread_mutex_unlock(&lock);
+    return before;
+}
+
+static void on_log(ccl_log_level_t level, const char *subsystem, const char *text, void *user) {
+    char line[LINE_MAX_LEN];
+
+    (void)user;
+    switch (level) {
+    case CCL_LOG_ERROR:
+        ccl_i_say("error", text);
+        return;
+    case CCL_LOG_WARN:
+        if (!terminal.quiet && !said_before(text))
+            ccl_i_say("warning", text);
+        return;
+    case CCL_LOG_INFO:
+    case CCL_LOG_DEBUG:
+        if (terminal.verbose < (level == CCL_LOG_INFO ? 1u : 2u))
+            return;
+        snprintf(line, sizeof(line), "%s: %s", subsystem ? subsystem : "", text);
+        ccl_i_say(level == CCL_LOG_INFO ? "info" : "debug", line);
+        return;
+    }
+}
+
+/** At most ten times a second; the last one always. */
+static int on_progress(const ccl_progress_t *p, void *user) {
+    double now_s = ccl_now_s();
+    bool last = p->total > 0 && p->done >= p->total;
+
+    (void)user;
+    pthread_mutex_lock(&lock);
+    if (now_s < terminal.next_s && !last) {
+        pthread_mutex_unlock(&lock);
+        return 0;
+    }
+    terminal.next_s = now_s + 0.1;
+    if (terminal.json) {
+        fprintf(stderr,
+                "{\"phase\": \"%s\", \"done\": %llu, \"total\": %llu, \"best_s\": %.17g, "
+                "\"bound_s\": %.17g}\n",
+                p->phase ? p->phase : "", (unsigned long long)p->done, (unsigned long long)p->total,
+                p->best_s, p->bound_s);
+    } else {
+        fprintf(stderr, "\r\033[K%s: %llu", p->phase ? p->phase : "working",
+                (unsigned long long)p->done);
+        if (p->total)
+            fprintf(stderr, " of %llu", (unsigned long long)p->total);
+        if (p->best_s > 0)
+            fprintf(stderr, ", best %.6g us", p->best_s * 1e6);
+        if (p->bound_s > 0)
+            fprintf(stderr, ", bound %.6g us", p->bound_s * 1e6);
+        fflush(stderr);
+        terminal.drawn = true;
+        if (last)
+            clear_locked();
+    }
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+void ccl_i_terminal_open(ccl_i_cli_t *cli) {
+    struct sigaction action;
+    const ccl_i_args_t *args = &cli->args;
+
+    terminal.quiet = args->quiet;
+    terminal.verbose = args->verbose;
+    terminal.json = args->progress && strcmp(args->progress, "json") == 0;
+    terminal.draw = terminal.json || args->progress || (!args->quiet && isatty(STDERR_FILENO));
+    cli->ctx = (ccl_ctx_t)CCL_CTX_INIT;
+    cli->ctx.log = on_log;
+    cli->ctx.progress = terminal.draw ? on_progress : NULL;
+    cli->ctx.cancel = &stop_wanted;
+    cli->ctx.seed = args->seed;
+    cli->ctx.threads = args->threads;
+    /* The first signal asks; the second, by SA_RESETHAND, ends the program at once. */
+    memset(&action, 0, sizeof(action));
+    action.sa_handler = on_signal;
+    action.sa_flags = (int)SA_RESETHAND;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
