@@ -8,10 +8,19 @@ add_library(ccl_flags INTERFACE)
 target_compile_options(ccl_flags INTERFACE -Wall -Wextra $<$<BOOL:${CCL_WERROR}>:-Werror>)
 # The model is checked to 1e-9: no fused or reordered arithmetic behind our back.
 target_compile_options(ccl_flags INTERFACE -ffp-contract=off)
-if(CCL_SANITIZE)
-  target_compile_options(ccl_flags INTERFACE -fsanitize=${CCL_SANITIZE} -fno-omit-frame-pointer
+set(sanitize ${CCL_SANITIZE})
+if(CCL_BUILD_FUZZ)
+  if(NOT CMAKE_C_COMPILER_ID MATCHES Clang)
+    message(FATAL_ERROR "CCL_BUILD_FUZZ needs clang; use the preset fuzz or -DCMAKE_C_COMPILER=clang")
+  endif()
+  set(sanitize address,undefined)
+  # Coverage for libFuzzer in the modules too; each target's main comes from -fsanitize=fuzzer.
+  target_compile_options(ccl_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+if(sanitize)
+  target_compile_options(ccl_flags INTERFACE -fsanitize=${sanitize} -fno-omit-frame-pointer
                          -fno-sanitize-recover=all)
-  target_link_options(ccl_flags INTERFACE -fsanitize=${CCL_SANITIZE})
+  target_link_options(ccl_flags INTERFACE -fsanitize=${sanitize})
 endif()
 
 function(ccl_add_module name)
@@ -22,8 +31,6 @@ function(ccl_add_module name)
   add_library(ccl_${name} STATIC ${ARG_SOURCES})
   add_library(ccllab::${name} ALIAS ccl_${name})
   set_target_properties(ccl_${name} PROPERTIES EXPORT_NAME ${name})
-  target_include_directories(ccl_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
-                             $<INSTALL_INTERFACE:include/ccllab>)
   foreach(dep IN LISTS ARG_DEPS)
     target_link_libraries(ccl_${name} PUBLIC ccllab::${dep})
   endforeach()

@@ -1,0 +1,29 @@
+# Libraries, headers as include/ccllab/<module>/<module>.h, exported targets ccllab::<module>,
+# ccllab.pc and the program.
+include(CMakePackageConfigHelpers)
+
+set(ccl_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ccllab)
+set(ccl_libs "")
+foreach(module IN LISTS CCL_MODULES)
+  install(TARGETS ccl_${module} EXPORT ccllab
+          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+          FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ccllab)
+  string(PREPEND ccl_libs "-lccl_${module} ") # a static library before those that it uses
+endforeach()
+if(TARGET ccllab)
+  install(TARGETS ccllab RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+
+install(EXPORT ccllab NAMESPACE ccllab:: FILE ccllabTargets.cmake DESTINATION ${ccl_cmake_dir})
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/ccllabConfig.cmake.in
+                              ${PROJECT_BINARY_DIR}/ccllabConfig.cmake
+                              INSTALL_DESTINATION ${ccl_cmake_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/ccllabConfigVersion.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/ccllabConfig.cmake ${PROJECT_BINARY_DIR}/ccllabConfigVersion.cmake
+        DESTINATION ${ccl_cmake_dir})
+
+# The .pc file finds its prefix from its own place, so that an installed tree may be moved.
+file(RELATIVE_PATH ccl_pc_to_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+configure_file(${CMAKE_CURRENT_LIST_DIR}/ccllab.pc.in ${PROJECT_BINARY_DIR}/ccllab.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/ccllab.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

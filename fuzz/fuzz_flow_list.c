@@ -1,0 +1,14 @@
+#include "schedule/schedule.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    ccl_flow_list_t *out = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_status_t status = ccl_flow_list_read_text("fuzz", (const char *)data, size, &out, &err);
+    if (status == CCL_OK)
+        ccl_flow_list_destroy(out);
+    else if (!err.text[0] || out)
+        __builtin_trap(); /* refused without a word, or with an output */
+    return 0;
+}

@@ -1,0 +1,59 @@
+#!/bin/sh
+# A module includes public headers of modules below it and its own; outside libraries stay where they
+# belong. Usage: layers.sh SOURCE-FOLDER. The checker first proves that it can fail.
+set -eu
+root=$1
+modules=$(sed -n 's/^set(CCL_MODULES \(.*\))$/\1/p' "$root/CMakeLists.txt")
+[ -n "$modules" ] || { echo "no module list in CMakeLists.txt"; exit 1; }
+
+check() { # folder with the modules; prints violations
+    below=
+    for module in $modules cli; do
+        below="$below $module"
+        for folder in "$1/$module" "$1/tests/$module"; do
+            [ -d "$folder" ] || continue
+            find "$folder" -name '*.[ch]' | sort | xargs -r awk -v module="$module" -v below="$below" \
+                -v modules="$modules cli" -v root="$1/" '
+                BEGIN {
+                    n = split(below, b, " "); for (i = 1; i <= n; i++) may[b[i]] = 1
+                    n = split(modules, m, " "); for (i = 1; i <= n; i++) known[m[i]] = 1
+                    owner["expat.h"] = "topologies schedule"
+                    owner["pthread.h"] = "base cli"
+                    owner["check.h"] = "tests"
+                }
+                function bad(why) {
+                    file = FILENAME; sub(root, "", file); print file ":" FNR ": " why; count++
+                }
+                /^[ \t]*#[ \t]*include/ {
+                    match($0, /[<"][^>"]*[>"]/); name = substr($0, RSTART + 1, RLENGTH - 2)
+                    test = index(FILENAME, root "tests/") == 1
+                    if (name in owner && !(test && (name == "check.h" || name == "pthread.h")) &&
+                        index(" " owner[name] " ", " " module " ") == 0)
+                        bad("<" name "> belongs to " owner[name])
+                    split(name, part, "/")
+                    if (!(part[1] in known)) next
+                    if (!(part[1] in may)) bad("\"" name "\" is above " module)
+                    else if (part[1] != module && name != part[1] "/" part[1] ".h")
+                        bad("\"" name "\" is private to " part[1])
+                }'
+        done
+    done
+}
+
+# The checker must see each kind of violation.
+temporary=$(mktemp -d)
+trap 'rm -rf "$temporary"' EXIT
+mkdir -p "$temporary/base" "$temporary/sim" "$temporary/tests/base"
+echo '#include "sim/sim.h"' >"$temporary/base/up.c"
+echo '# include <base/clocale.h>' >"$temporary/sim/private.c"
+echo '#include <expat.h>' >"$temporary/sim/outside.c"
+echo '#include "sim/sim.h"' >"$temporary/tests/base/unit_up.c"
+echo '#include "base/base.h"' >"$temporary/sim/fine.c"
+echo '#include "sim/private.h"' >>"$temporary/sim/fine.c"
+found=$(check "$temporary" | cut -d: -f1 | tr '\n' ' ')
+want="base/up.c tests/base/unit_up.c sim/outside.c sim/private.c "
+[ "$found" = "$want" ] || { echo "the checker is blind: found '$found', not '$want'"; exit 1; }
+
+violations=$(check "$root")
+[ -z "$violations" ] || { echo "$violations"; exit 1; }
+echo "layers hold: $modules cli"
