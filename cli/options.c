@@ -383,7 +383,7 @@ enum { HELP_COLUMNS = 80, HELP_INDENT = 26 };
 /** Words from column `at`, broken before column 80; later lines indented. */
 static void wrapped(ccl_text_t *out, const char *text, size_t at, size_t indent) {
     while (*text) {
-        size_t len = strcspn(text, " ");
+        size_t len = strcspn(text, " \n");
 
         if (at > indent && at + 1 + len > HELP_COLUMNS) {
             ccl_text_printf(out, "\n%*s", (int)indent, "");
@@ -395,7 +395,7 @@ static void wrapped(ccl_text_t *out, const char *text, size_t at, size_t indent)
         ccl_text_add(out, text, len);
         at += len;
         text += len;
-        text += strspn(text, " ");
+        text += strspn(text, " \n");
     }
     ccl_text_add(out, "\n", 1);
 }
@@ -425,8 +425,10 @@ void ccl_i_help_command(const ccl_i_command_t *command, ccl_text_t *out) {
     wrapped(out, line, 7, 7);
     ccl_text_printf(out, "\n");
     wrapped(out, command->summary, 0, 0);
-    if (command->details)
-        ccl_text_printf(out, "\n%s", command->details);
+    if (command->details) {
+        ccl_text_printf(out, "\n");
+        wrapped(out, command->details, 0, 0);
+    }
     ccl_text_printf(out, "\noptions:\n");
     for (size_t i = 0; command->accepts[i]; i++)
         help_option(find(command->accepts[i]), out);
@@ -460,9 +462,11 @@ void ccl_i_help_all(ccl_text_t *out) {
                     "A laboratory for collective communication on clusters of unlike GPUs: build "
                     "a\nschedule, prove it right, simulate it, compare it with others.\n\n");
     help_commands("", out);
-    ccl_text_printf(out,
-                    "\nccllab COMMAND --help tells the options of a command.\n\n"
-                    "exit codes: 0 done; 1 the answer is no (invalid, deadlock, nothing found); "
-                    "2 wrong\nuse or bad input; 3 limit reached, best so far written; 4 a file or "
-                    "device failed;\n70 bug; 128+n ended by signal n\n");
+    ccl_text_printf(out, "\nccllab COMMAND --help tells the options of a command.\n\n");
+    wrapped(
+        out,
+        "exit codes: 0 done; 1 the answer is no (invalid, deadlock, nothing found); 2 wrong use "
+        "or bad input; 3 limit reached, best so far written; 4 a file or device failed; 70 bug; "
+        "128+n ended by signal n",
+        0, 0);
 }

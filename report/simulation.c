@@ -330,35 +330,103 @@ static ccl_status_t text_classes(const ccl_report_run_t *run, ccl_text_t *out, c
     return status;
 }
 
+/** What a link's row shows but for its name: equal ones stand in one row. */
+static void link_key(const ccl_report_run_t *run, uint32_t l, char *out, size_t out_len) {
+    const ccl_link_t *link = &run->topo->links[l];
+    const ccl_link_use_t *use = &run->result->links[l];
+    char a[40];
+    char b[40];
+
+    snprintf(out, out_len, "%u %s %s %.1f", link->kind,
+             ccl_i_GBps(link->bandwidth_Bps, a, sizeof(a)), ccl_i_us(use->bytes, b, sizeof(b)),
+             100 * use->utilization);
+}
+
+static void link_row(const ccl_report_run_t *run, uint32_t l, uint32_t alike, ccl_table_t *table) {
+    char text[300];
+
+    ccl_table_row(table);
+    ccl_table_cell(table, "%s", ccl_i_link_name(run->topo, l, text, sizeof(text)));
+    ccl_table_cell(table, "%u", alike);
+    ccl_table_cell(table, "%s", run->topo->kinds[run->topo->links[l].kind]);
+    ccl_table_cell(table, "%s", ccl_i_GBps(run->topo->links[l].bandwidth_Bps, text, sizeof(text)));
+    ccl_table_cell(table, "%.4g", run->result->links[l].bytes / 1e6);
+    ccl_table_cell(table, "%.1f", 100 * run->result->links[l].utilization);
+}
+
+static void block_key(const ccl_report_run_t *run, uint32_t i, char *out, size_t out_len) {
+    const ccl_tb_use_t *u = &run->result->tbs[i];
+    char t[5][40];
+
+    snprintf(out, out_len, "%s %s %s %s %s", ccl_i_us(u->done_s, t[0], sizeof(t[0])),
+             ccl_i_us(u->busy_s, t[1], sizeof(t[1])), ccl_i_us(u->wait_data_s, t[2], sizeof(t[2])),
+             ccl_i_us(u->wait_peer_s, t[3], sizeof(t[3])),
+             ccl_i_us(u->wait_slot_s, t[4], sizeof(t[4])));
+}
+
+static void block_row(const ccl_report_run_t *run, uint32_t i, uint32_t alike, ccl_table_t *table) {
+    const ccl_tb_t *tb = &run->program->tbs[i];
+    const ccl_tb_use_t *u = &run->result->tbs[i];
+    const double times[] = {u->done_s, u->busy_s, u->wait_data_s, u->wait_peer_s, u->wait_slot_s};
+    const uint32_t peers[] = {tb->send_peer, tb->recv_peer};
+    char text[64];
+
+    ccl_table_row(table);
+    ccl_table_cell(table, "%u", tb->rank);
+    ccl_table_cell(table, "%u", tb->id);
+    ccl_table_cell(table, "%u", alike);
+    ccl_table_cell(table, "%u", tb->channel);
+    for (size_t k = 0; k < CCL_ARRAY_LEN(peers); k++)
+        ccl_table_cell(table, "%s",
+                       peers[k] == CCL_NONE ? "-" : ccl_i_index(peers[k], text, sizeof(text)));
+    for (size_t k = 0; k < CCL_ARRAY_LEN(times); k++)
+        ccl_table_cell(table, "%s", ccl_i_us(times[k], text, sizeof(text)));
+}
+
+/** First rows of a sorted list, neighbours that look alike in one row. */
+static void grouped(const ccl_report_run_t *run, const rank_by_t *order, uint32_t n, uint32_t rows,
+                    void (*key)(const ccl_report_run_t *, uint32_t, char *, size_t),
+                    void (*row)(const ccl_report_run_t *, uint32_t, uint32_t, ccl_table_t *),
+                    ccl_table_t *table) {
+    char have[256] = "";
+    char next[256];
+    uint32_t first = 0;
+
+    for (uint32_t i = 0; rows > 0 && i <= n; i++) {
+        next[0] = '\0';
+        if (i < n)
+            key(run, order[i].index, next, sizeof(next));
+        if (i > 0 && strcmp(have, next) != 0) {
+            row(run, order[first].index, i - first, table);
+            first = i;
+            rows--;
+        }
+        memcpy(have, next, sizeof(have));
+    }
+}
+
 static ccl_status_t text_busiest(const ccl_report_run_t *run, uint32_t rows, ccl_text_t *out,
                                  ccl_error_t *err) {
     const ccl_sim_result_t *r = run->result;
     rank_by_t *order = calloc(r->nlinks ? r->nlinks : 1, sizeof(*order));
     ccl_table_t *table = ccl_table_create();
     ccl_status_t status = CCL_ERR_NOMEM;
-    char text[300];
+    uint32_t used = 0;
 
     if (order && table) {
-        for (uint32_t l = 0; l < r->nlinks; l++)
-            order[l] = (rank_by_t){r->links[l].utilization, l};
-        qsort(order, r->nlinks, sizeof(*order), by_key);
+        for (uint32_t l = 0; l < r->nlinks; l++) {
+            if (r->links[l].bytes > 0)
+                order[used++] = (rank_by_t){r->links[l].utilization, l};
+        }
+        qsort(order, used, sizeof(*order), by_key);
         ccl_table_column(table, "link", CCL_ALIGN_LEFT);
+        ccl_table_column(table, "alike", CCL_ALIGN_RIGHT);
         ccl_table_column(table, "kind", CCL_ALIGN_LEFT);
         ccl_table_column(table, "bandwidth(GB/s)", CCL_ALIGN_RIGHT);
         ccl_table_column(table, "MB carried", CCL_ALIGN_RIGHT);
         ccl_table_column(table, "busy(%)", CCL_ALIGN_RIGHT);
-        for (uint32_t i = 0; i < rows && i < r->nlinks && order[i].key > 0; i++) {
-            uint32_t l = order[i].index;
-
-            ccl_table_row(table);
-            ccl_table_cell(table, "%s", ccl_i_link_name(run->topo, l, text, sizeof(text)));
-            ccl_table_cell(table, "%s", run->topo->kinds[run->topo->links[l].kind]);
-            ccl_table_cell(table, "%s",
-                           ccl_i_GBps(run->topo->links[l].bandwidth_Bps, text, sizeof(text)));
-            ccl_table_cell(table, "%.4g", r->links[l].bytes / 1e6);
-            ccl_table_cell(table, "%.1f", 100 * r->links[l].utilization);
-        }
-        ccl_text_printf(out, "\nBusiest links\n");
+        grouped(run, order, used, rows, link_key, link_row, table);
+        ccl_text_printf(out, "\nBusiest links (alike: how many stand for this row)\n");
         status = ccl_i_table_emit(table, CCL_REPORT_TEXT, out, err);
     } else {
         ccl_fail_nomem(err);
@@ -371,14 +439,13 @@ static ccl_status_t text_busiest(const ccl_report_run_t *run, uint32_t rows, ccl
 /** The blocks that finished last, or (idle) that waited longest. */
 static ccl_status_t text_blocks(const ccl_report_run_t *run, bool idle, uint32_t rows,
                                 ccl_text_t *out, ccl_error_t *err) {
-    static const char *const headers[] = {"rank",      "block",    "channel",  "send to",
-                                          "recv from", "done(us)", "busy(us)", "waits: data(us)",
-                                          "peer(us)",  "slot(us)"};
+    static const char *const headers[] = {
+        "rank",     "block",    "alike",           "channel",  "send to", "recv from",
+        "done(us)", "busy(us)", "waits: data(us)", "peer(us)", "slot(us)"};
     const ccl_sim_result_t *r = run->result;
     rank_by_t *order = calloc(r->ntbs ? r->ntbs : 1, sizeof(*order));
     ccl_table_t *table = ccl_table_create();
     ccl_status_t status = CCL_ERR_NOMEM;
-    char text[64];
 
     if (order && table) {
         for (uint32_t i = 0; i < r->ntbs; i++) {
@@ -390,25 +457,7 @@ static ccl_status_t text_blocks(const ccl_report_run_t *run, bool idle, uint32_t
         qsort(order, r->ntbs, sizeof(*order), by_key);
         for (size_t i = 0; i < CCL_ARRAY_LEN(headers); i++)
             ccl_table_column(table, headers[i], CCL_ALIGN_RIGHT);
-        for (uint32_t i = 0; i < rows && i < r->ntbs; i++) {
-            const ccl_tb_t *tb = &run->program->tbs[order[i].index];
-            const ccl_tb_use_t *u = &r->tbs[order[i].index];
-            const double times[] = {u->done_s, u->busy_s, u->wait_data_s, u->wait_peer_s,
-                                    u->wait_slot_s};
-
-            ccl_table_row(table);
-            ccl_table_cell(table, "%u", tb->rank);
-            ccl_table_cell(table, "%u", tb->id);
-            ccl_table_cell(table, "%u", tb->channel);
-            ccl_table_cell(
-                table, "%s",
-                tb->send_peer == CCL_NONE ? "-" : ccl_i_index(tb->send_peer, text, sizeof(text)));
-            ccl_table_cell(
-                table, "%s",
-                tb->recv_peer == CCL_NONE ? "-" : ccl_i_index(tb->recv_peer, text, sizeof(text)));
-            for (size_t k = 0; k < CCL_ARRAY_LEN(times); k++)
-                ccl_table_cell(table, "%s", ccl_i_us(times[k], text, sizeof(text)));
-        }
+        grouped(run, order, r->ntbs, rows, block_key, block_row, table);
         ccl_text_printf(out, "\n%s\n",
                         idle ? "Thread blocks that waited longest"
                              : "Thread blocks that finished last");
@@ -456,10 +505,8 @@ static ccl_status_t run_text(const ccl_report_run_t *run, uint32_t rows, ccl_tex
     char b[64];
 
     if (!r) {
-        ccl_text_printf(out, "refused: %s is invalid: %s: ", run->input, run->verdict->fault.kind);
-        size_t before = out->len;
-        ccl_i_fault_place(&run->verdict->fault, out);
-        ccl_text_printf(out, "%s%s\n", out->len > before ? ": " : "", run->verdict->fault.text);
+        ccl_text_printf(out, "refused: %s is invalid: %s: %s\n", run->input,
+                        run->verdict->fault.kind, run->verdict->fault.text);
         return ccl_i_text_status(out, err);
     }
     if (r->deadlock)

@@ -97,10 +97,7 @@ ccl_status_t ccl_report_verdict(const ccl_report_verdict_t *v, const ccl_report_
         ccl_text_printf(out, "valid: %s is a correct %s for %u ranks (%s)\n", v->input,
                         v->collective, v->nranks, v->form);
     } else {
-        ccl_text_printf(out, "invalid: %s: ", v->verdict->fault.kind);
-        size_t before = out->len;
-        ccl_i_fault_place(&v->verdict->fault, out);
-        ccl_text_printf(out, "%s%s\n", out->len > before ? ": " : "", v->verdict->fault.text);
+        ccl_text_printf(out, "invalid: %s: %s\n", v->verdict->fault.kind, v->verdict->fault.text);
     }
     return ccl_i_text_status(out, err);
 }

@@ -280,24 +280,6 @@ ccl_status_t ccl_i_table_choice(const char *const *tables, const char *wanted, s
     return status;
 }
 
-void ccl_i_fault_place(const ccl_fault_t *fault, ccl_text_t *out) {
-    const struct {
-        const char *name;
-        uint32_t value;
-    } parts[] = {{"rank", fault->rank},
-                 {"thread block", fault->tb},
-                 {"step", fault->step},
-                 {"chunk", fault->chunk}};
-    bool some = false;
-
-    for (size_t i = 0; i < CCL_ARRAY_LEN(parts); i++) {
-        if (parts[i].value == CCL_NONE)
-            continue;
-        ccl_text_printf(out, "%s%s %u", some ? ", " : "", parts[i].name, parts[i].value);
-        some = true;
-    }
-}
-
 void ccl_i_json_fault(ccl_i_json_t *json, const ccl_verdict_t *verdict) {
     if (!verdict || verdict->valid) {
         ccl_i_json_null(json, "fault");

@@ -56,8 +56,6 @@ const char *ccl_i_granularity_name(ccl_granularity_t granularity);
 const char *ccl_i_sharing_name(ccl_sharing_t sharing);
 /** "fault" member: the object, or null when the verdict is good or absent. */
 void ccl_i_json_fault(ccl_i_json_t *json, const ccl_verdict_t *verdict);
-/** "rank 3, thread block 1, step 2, chunk 7" of the fields that apply. */
-void ccl_i_fault_place(const ccl_fault_t *fault, ccl_text_t *out);
 /** Devices of a link as "from->to". Returns out. */
 const char *ccl_i_link_name(const ccl_topology_t *topo, uint32_t link, char *out, size_t out_len);
 
