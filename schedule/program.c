@@ -285,6 +285,7 @@ static uint32_t demand_len(const ccl_collective_t *coll, uint32_t rank, ccl_buff
 /** Given shares, or for a custom collective those of its demand where none are given. */
 static ccl_status_t place_shares(const ccl_program_builder_t *b, ccl_program_t *p,
                                  ccl_error_t *err) {
+    static const char *const buffer_names[] = {"input", "output", "scratch"};
     if (!b->any_shares && b->coll->kind != CCL_CUSTOM)
         return CCL_OK;
     size_t nbuffers = 3 * (size_t)p->nranks;
@@ -294,27 +295,26 @@ static ccl_status_t place_shares(const ccl_program_builder_t *b, ccl_program_t *
     for (size_t i = 0; i < nbuffers; i++) {
         uint32_t len = p->buffer_len[i], rank = (uint32_t)(i / 3);
         ccl_buffer_t buffer = (ccl_buffer_t)(i % 3);
+        bool given = b->shares[i] != NULL;
+        if (!given && len && len != demand_len(b->coll, rank, buffer))
+            return ccl_fail(err, CCL_ERR_INPUT,
+                            "rank %u: the sizes of the %u elements of its %s "
+                            "buffer are missing",
+                            rank, len, buffer_names[buffer]);
         double *copy = ccl_arena_alloc(&p->arena, len ? len : 1, sizeof *copy);
         if (!copy)
             return ccl_fail_nomem(err);
         shares[i] = copy;
-        if (b->shares[i]) {
-            if (len)
-                memcpy(copy, b->shares[i], len * sizeof *copy);
-        } else if (len && len == demand_len(b->coll, rank, buffer)) {
+        if (given && len)
+            memcpy(copy, b->shares[i], len * sizeof *copy);
+        else if (len)
             ccl_i_collective_shares(b->coll, rank, buffer, copy, len);
-        } else if (len) {
-            return ccl_fail(err, CCL_ERR_INPUT,
-                            "rank %u: the sizes of the %u %s elements are "
-                            "missing",
-                            rank, len, buffer == CCL_BUF_SCRATCH ? "scratch" : "buffer");
-        }
         for (uint32_t k = 0; k < len; k++) {
             if (!(copy[k] >= 0) || !isfinite(copy[k]))
                 return ccl_fail(err, CCL_ERR_INPUT,
-                                "rank %u: element %u of buffer %u has the size %g: 0 or more is "
-                                "needed",
-                                rank, k, (unsigned)buffer, copy[k]);
+                                "rank %u: element %u of its %s buffer has the share %g: 0 or more "
+                                "is needed",
+                                rank, k, buffer_names[buffer], copy[k]);
         }
     }
     p->shares = (const double *const *)shares;
