@@ -1,0 +1,209 @@
+/* Random connected topologies and exact comparison, for tests only. */
+#ifndef CCL_TESTS_TOPOLOGY_HELPERS_H
+#define CCL_TESTS_TOPOLOGY_HELPERS_H
+
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "topologies/topologies.h"
+
+#define MUST(expr_)                                                                                \
+    do {                                                                                           \
+        ccl_error_t err_ = CCL_ERROR_INIT;                                                         \
+        ccl_error_t *e = &err_;                                                                    \
+        ccl_status_t status_ = (expr_);                                                            \
+        (void)e;                                                                                   \
+        ck_assert_msg(status_ == CCL_OK, "%s: %s", #expr_, err_.text);                             \
+    } while (0)
+
+static inline uint32_t add_device(ccl_topology_builder_t *b, const char *id, ccl_device_kind_t kind,
+                                  const char *server, uint32_t rank) {
+    uint32_t index = CCL_NONE;
+    MUST(ccl_topology_builder_device(b, id, kind, server, rank, NULL, &index, e));
+    return index;
+}
+
+static inline void add_duplex(ccl_topology_builder_t *b, uint32_t from, uint32_t to,
+                              const char *kind, double GBps, double latency_us) {
+    MUST(ccl_topology_builder_duplex(b, from, to, kind, GBps * 1e9, latency_us * 1e-6, 1, 0, e));
+}
+
+static inline ccl_topology_t *finish(ccl_topology_builder_t *b) {
+    ccl_topology_t *topo = NULL;
+    MUST(ccl_topology_builder_finish(b, &topo, e));
+    ccl_topology_builder_destroy(b);
+    return topo;
+}
+
+/*
+ * A connected topology of few distinct values, so that ties are common: `gpus` GPUs with shuffled
+ * ranks, `others` other devices, a random spanning tree and `extra` more links, some parallel.
+ */
+static inline ccl_topology_t *random_topology(ccl_rng_t *rng, uint32_t gpus, uint32_t others,
+                                              uint32_t extra, bool decorated) {
+    static const char *const kinds[] = {"net", "pcie", "nvlink", "xgmi", "upi"};
+    static const double GBps[] = {12.5, 25, 25, 100.0 / 3, 25};
+    static const double latency_s[] = {1e-6, 1e-6, 1e-6 + 1e-17, 1e-6 + 1e-14, 2e-6, 0};
+    uint32_t n = gpus + others, rank[64], order[64];
+    char id[32], server[16], model[16];
+    ccl_topology_builder_t *b = ccl_topology_builder_create("random \"one\"\t\xc3\xa9");
+    ck_assert_ptr_nonnull(b);
+    for (uint32_t i = 0; i < gpus; i++)
+        rank[i] = i;
+    for (uint32_t i = gpus; i > 1; i--) {
+        uint32_t k = ccl_rng_below(rng, i), t = rank[i - 1];
+        rank[i - 1] = rank[k];
+        rank[k] = t;
+    }
+    if (decorated) {
+        ccl_topology_builder_about(b, "a test", "line one\nline two");
+        for (uint32_t m = 0; m < 3; m++) {
+            snprintf(model, sizeof model, "M%u", m);
+            ccl_gpu_model_t g = ccl_gpu_model_default(model);
+            if (ccl_rng_below(rng, 2)) {
+                g.vendor = "acme";
+                g.sms = 1 + ccl_rng_below(rng, 200);
+                g.copy_rate_Bps = 1e9 * (1 + ccl_rng_unit(rng));
+                g.reduce_rate_Bps = 1e9 * (1 + ccl_rng_unit(rng));
+                g.overhead_s = 1e-6 * ccl_rng_unit(rng);
+                g.flag_s = 1e-7 * ccl_rng_unit(rng);
+                g.launch_s = 5e-6;
+            }
+            MUST(ccl_topology_builder_gpu_model(b, &g, e));
+        }
+    }
+    uint32_t gpu = 0, other = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        bool is_gpu = other == others || (gpu < gpus && ccl_rng_below(rng, n) < gpus);
+        snprintf(id, sizeof id, is_gpu ? "g-%u" : "x-%u", i);
+        snprintf(server, sizeof server, "s%u", ccl_rng_below(rng, 3));
+        snprintf(model, sizeof model, "M%u", ccl_rng_below(rng, 3));
+        ccl_device_kind_t kind =
+            is_gpu ? CCL_DEVICE_GPU
+                   : (ccl_device_kind_t)(CCL_DEVICE_SWITCH + ccl_rng_below(rng, 3));
+        MUST(ccl_topology_builder_device(b, id, kind, ccl_rng_below(rng, 4) ? server : NULL,
+                                         is_gpu ? rank[gpu] : CCL_NONE,
+                                         decorated && is_gpu ? model : NULL, NULL, e));
+        gpu += is_gpu;
+        other += !is_gpu;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        order[i] = i;
+    /* Some topologies have one value only: all ties. */
+    uint32_t values = 1 + ccl_rng_below(rng, 5);
+    for (uint32_t i = 1; i < n + extra; i++) {
+        uint32_t from, to;
+        if (i < n) {
+            uint32_t k = i + ccl_rng_below(rng, n - i), t = order[i];
+            order[i] = order[k];
+            order[k] = t;
+            from = order[i];
+            to = order[ccl_rng_below(rng, i)];
+        } else {
+            from = ccl_rng_below(rng, n);
+            to = (from + 1 + ccl_rng_below(rng, n - 1)) % n;
+        }
+        bool duplex = i < n || ccl_rng_below(rng, 2);
+        const char *kind = kinds[ccl_rng_below(rng, values)];
+        double bandwidth_Bps = 1e9 * GBps[CCL_ARRAY_LEN(GBps) - 1 - ccl_rng_below(rng, values)];
+        double lat_s = latency_s[ccl_rng_below(rng, values)];
+        uint32_t lanes = 1 + ccl_rng_below(rng, 2);
+        double contention = ccl_rng_below(rng, 3) ? 0 : 0.1 * ccl_rng_unit(rng);
+        MUST((duplex ? ccl_topology_builder_duplex : ccl_topology_builder_link)(
+            b, from, to, kind, bandwidth_Bps, lat_s, lanes, contention, e));
+    }
+    if (decorated) {
+        for (uint32_t k = 0; k < CCL_ARRAY_LEN(kinds); k++) {
+            ccl_transport_spec_t spec = {.kind = kinds[k],
+                                         .value = {.overhead_s = 1e-6 * ccl_rng_unit(rng),
+                                                   .latency_s = 2e-6,
+                                                   .tb_rate_Bps = 2e10 * (1 + ccl_rng_unit(rng)),
+                                                   .slice_bytes = 1e6 * (1 + ccl_rng_unit(rng)),
+                                                   .piece_bytes = 512 * 1024,
+                                                   .slices = 2,
+                                                   .slots = 4,
+                                                   .direct = false,
+                                                   .holds_tb = k % 2 == 0}};
+            spec.given = ccl_rng_below(rng, 512);
+            MUST(ccl_topology_builder_transport(b, &spec, e));
+            spec.protocol = k % 2 ? "LL" : "LL128";
+            spec.given = ccl_rng_below(rng, 512);
+            MUST(ccl_topology_builder_transport(b, &spec, e));
+        }
+    }
+    return finish(b);
+}
+
+static inline bool text_equal(const char *a, const char *b) {
+    return !a == !b && (!a || strcmp(a, b) == 0);
+}
+
+/* Where two topologies differ, NULL when they are equal in everything. */
+static inline const char *topology_difference(const ccl_topology_t *a, const ccl_topology_t *b) {
+#define SAME_(cond_)                                                                               \
+    if (!(cond_))                                                                                  \
+    return #cond_
+    SAME_(text_equal(a->name, b->name) && text_equal(a->source, b->source) &&
+          text_equal(a->note, b->note));
+    SAME_(a->ndevices == b->ndevices && a->nlinks == b->nlinks && a->ngroups == b->ngroups);
+    SAME_(a->nservers == b->nservers && a->nranks == b->nranks && a->nkinds == b->nkinds);
+    SAME_(a->ntransports == b->ntransports && a->ngpu_models == b->ngpu_models);
+    for (uint32_t i = 0; i < a->ndevices; i++) {
+        const ccl_device_t *x = &a->devices[i], *y = &b->devices[i];
+        SAME_(text_equal(x->id, y->id) && x->kind == y->kind && x->server == y->server &&
+              x->rank == y->rank && x->model == y->model);
+    }
+    for (uint32_t i = 0; i < a->nlinks; i++) {
+        const ccl_link_t *x = &a->links[i], *y = &b->links[i];
+        SAME_(x->from == y->from && x->to == y->to && x->kind == y->kind && x->lanes == y->lanes);
+        SAME_(x->bandwidth_Bps == y->bandwidth_Bps && x->latency_s == y->latency_s &&
+              x->contention == y->contention);
+        SAME_(a->out_links[i] == b->out_links[i]);
+    }
+    for (uint32_t i = 0; i < a->ngroups; i++) {
+        const ccl_group_t *x = &a->groups[i], *y = &b->groups[i];
+        SAME_(text_equal(x->name, y->name) && x->bandwidth_Bps == y->bandwidth_Bps &&
+              x->nlinks == y->nlinks);
+        SAME_(memcmp(x->links, y->links, x->nlinks * sizeof *x->links) == 0);
+    }
+    for (uint32_t i = 0; i < a->nservers; i++)
+        SAME_(text_equal(a->servers[i], b->servers[i]));
+    for (uint32_t i = 0; i < a->nkinds; i++)
+        SAME_(text_equal(a->kinds[i], b->kinds[i]));
+    for (uint32_t i = 0; i < a->ntransports; i++) {
+        const ccl_transport_spec_t *x = &a->transports[i], *y = &b->transports[i];
+        const ccl_transport_t *v = &x->value, *w = &y->value;
+        SAME_(text_equal(x->kind, y->kind) && text_equal(x->protocol, y->protocol) &&
+              x->given == y->given);
+        SAME_(v->overhead_s == w->overhead_s && v->latency_s == w->latency_s &&
+              v->tb_rate_Bps == w->tb_rate_Bps && v->slice_bytes == w->slice_bytes &&
+              v->piece_bytes == w->piece_bytes && v->slices == w->slices && v->slots == w->slots &&
+              v->direct == w->direct && v->holds_tb == w->holds_tb);
+    }
+    for (uint32_t i = 0; i < a->ngpu_models; i++) {
+        const ccl_gpu_model_t *x = &a->gpu_models[i], *y = &b->gpu_models[i];
+        SAME_(text_equal(x->name, y->name) && text_equal(x->vendor, y->vendor) &&
+              x->sms == y->sms && x->copy_rate_Bps == y->copy_rate_Bps &&
+              x->reduce_rate_Bps == y->reduce_rate_Bps && x->overhead_s == y->overhead_s &&
+              x->flag_s == y->flag_s && x->launch_s == y->launch_s);
+    }
+    for (uint32_t r = 0; r < a->nranks; r++)
+        SAME_(a->rank_device[r] == b->rank_device[r] &&
+              a->rank_local_index[r] == b->rank_local_index[r]);
+    for (uint32_t d = 0; d <= a->ndevices; d++)
+        SAME_(a->out_first[d] == b->out_first[d]);
+    return NULL;
+#undef SAME_
+}
+
+static inline int run_suite(Suite *suite) {
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}
+
+#endif

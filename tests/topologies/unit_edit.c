@@ -1,0 +1,234 @@
+/* What-if edits: what goes, what stays, how ranks move, what is refused. */
+#include <check.h>
+
+#include "topology_helpers.h"
+
+/* Two servers of two GPUs behind switches "sw-0", "sw-1" with a trunk; gpu ids hold hyphens. */
+static ccl_topology_t *cluster(void) {
+    ccl_topology_builder_t *b = ccl_topology_builder_create("pair");
+    ccl_topology_builder_about(b, "src", "note");
+    ccl_gpu_model_t model = ccl_gpu_model_default("M");
+    model.sms = 9;
+    MUST(ccl_topology_builder_gpu_model(b, &model, e));
+    const char *gpus[] = {"a-0", "a-1", "b-0", "b-1"};
+    const uint32_t ranks[] = {2, 0, 3, 1};
+    for (uint32_t i = 0; i < 4; i++)
+        MUST(ccl_topology_builder_device(b, gpus[i], CCL_DEVICE_GPU, i < 2 ? "a" : "b", ranks[i],
+                                         "M", NULL, e));
+    add_device(b, "sw-0", CCL_DEVICE_SWITCH, "a", CCL_NONE); /* 4 */
+    add_device(b, "sw-1", CCL_DEVICE_SWITCH, "b", CCL_NONE); /* 5 */
+    add_device(b, "mlx5_0", CCL_DEVICE_NIC, "a", CCL_NONE);  /* 6 */
+    add_device(b, "mlx5_1", CCL_DEVICE_NIC, "a", CCL_NONE);  /* 7 */
+    for (uint32_t i = 0; i < 4; i++)
+        add_duplex(b, i, i < 2 ? 4 : 5, "nvlink", 100, 1); /* links 0..7 */
+    add_duplex(b, 4, 6, "pcie", 20, 1);                    /* 8, 9 */
+    add_duplex(b, 4, 7, "pcie", 20, 1);                    /* 10, 11 */
+    add_duplex(b, 6, 5, "net", 10, 1);                     /* 12, 13 */
+    add_duplex(b, 7, 5, "net", 10, 1);                     /* 14, 15 */
+    const uint32_t both[] = {8, 10}, one[] = {12};
+    MUST(ccl_topology_builder_group(b, "both", 30e9, both, 2, e));
+    MUST(ccl_topology_builder_group(b, "one", 9e9, one, 1, e));
+    ccl_transport_spec_t spec = {
+        .kind = "net", .given = CCL_TRANSPORT_SLOTS, .value = {.slots = 2}};
+    MUST(ccl_topology_builder_transport(b, &spec, e));
+    return finish(b);
+}
+
+static ccl_topology_t *edited(const ccl_topology_t *t, const char *edit) {
+    ccl_topology_t *out = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_msg(ccl_topology_edit(t, edit, &out, &err) == CCL_OK, "%s: %s", edit, err.text);
+    return out;
+}
+
+START_TEST(fail_gpu) {
+    const char *edits[] = {"fail:gpu:1", "fail:b-1", "fail:gpu:b-1"};
+    ccl_topology_t *t = cluster();
+    for (size_t i = 0; i < CCL_ARRAY_LEN(edits); i++) {
+        ccl_topology_t *n = edited(t, edits[i]);
+        ck_assert_uint_eq(n->nranks, 3);
+        ck_assert_uint_eq(n->ndevices, 7);
+        ck_assert_uint_eq(n->nlinks, 14);
+        const char *left[] = {"a-1", "a-0", "b-0"}; /* ranks 0, 2, 3 become 0, 1, 2 */
+        for (uint32_t r = 0; r < 3; r++)
+            ck_assert_str_eq(n->devices[n->rank_device[r]].id, left[r]);
+        ck_assert_uint_eq(n->rank_local_index[2], 0);
+        ck_assert_str_eq(n->name, "pair");
+        ck_assert_str_eq(n->source, "src");
+        ck_assert_uint_eq(n->gpu_models[n->devices[0].model].sms, 9);
+        ck_assert_uint_eq(n->transports[0].value.slots, 2);
+        ck_assert_uint_eq(n->ngroups, 2); /* over links that moved but are still there */
+        ck_assert_str_eq(n->devices[n->links[n->groups[1].links[0]].from].id, "mlx5_0");
+        ccl_topology_destroy(n);
+    }
+    ck_assert_uint_eq(t->nranks, 4); /* the original is untouched */
+    ccl_topology_destroy(t);
+}
+END_TEST
+
+START_TEST(fail_nic) {
+    const char *edits[] = {"fail:nic:mlx5_0", "fail:mlx5_0"};
+    ccl_topology_t *t = cluster();
+    for (size_t i = 0; i < CCL_ARRAY_LEN(edits); i++) {
+        ccl_topology_t *n = edited(t, edits[i]);
+        ck_assert_uint_eq(n->nranks, 4);
+        ck_assert_uint_eq(n->nlinks, 12);
+        ck_assert_uint_eq(n->ngroups, 1); /* "one" had only links of that NIC */
+        ck_assert_str_eq(n->groups[0].name, "both");
+        ck_assert_uint_eq(n->groups[0].nlinks, 1);
+        ck_assert_str_eq(n->devices[n->links[n->groups[0].links[0]].to].id, "mlx5_1");
+        ccl_topology_destroy(n);
+    }
+    ccl_topology_destroy(t);
+}
+END_TEST
+
+typedef struct degrade_row {
+    const char *why, *edit;
+    uint32_t changed[2]; /* CCL_NONE: one only */
+    double Bps;
+} degrade_row_t;
+
+static const degrade_row_t degrade_rows[] = {
+    {"both ways", "degrade:mlx5_0-sw-1=18Gbit/s", {12, 13}, 18e9 / 8},
+    {"both ways, named backward", "degrade:sw-1-mlx5_0=18Gbit/s", {12, 13}, 18e9 / 8},
+    {"one way", "degrade:mlx5_0->sw-1=1GB/s", {12, CCL_NONE}, 1e9},
+    {"one way, back", "degrade:sw-1->mlx5_0=1GB/s", {13, CCL_NONE}, 1e9},
+    {"hyphens in both ids", "degrade:a-0-sw-0=1GB/s", {0, 1}, 1e9},
+    {"by rank", "degrade:gpu:2-sw-0=1GB/s", {0, 1}, 1e9},
+    {"by rank, one way", "degrade:sw-0->gpu:0=1GB/s", {3, CCL_NONE}, 1e9},
+    {"by kind and id", "degrade:nic:mlx5_1-switch:sw-1=2GB/s", {14, 15}, 2e9},
+};
+
+START_TEST(degrade) {
+    const degrade_row_t *row = &degrade_rows[_i];
+    ccl_topology_t *t = cluster(), *n = edited(t, row->edit);
+    ck_assert_uint_eq(n->nlinks, t->nlinks);
+    for (uint32_t l = 0; l < t->nlinks; l++) {
+        bool changed = l == row->changed[0] || l == row->changed[1];
+        ck_assert_msg(n->links[l].bandwidth_Bps == (changed ? row->Bps : t->links[l].bandwidth_Bps),
+                      "%s: link %u has %g", row->why, l, n->links[l].bandwidth_Bps);
+        ck_assert(n->links[l].latency_s == t->links[l].latency_s);
+    }
+    ck_assert_uint_eq(n->ngroups, 2);
+    ccl_topology_destroy(n);
+    ccl_topology_destroy(t);
+}
+END_TEST
+
+START_TEST(fail_links) {
+    ccl_topology_t *t = cluster();
+    ccl_topology_t *n = edited(t, "fail:mlx5_0-sw-1");
+    ck_assert_uint_eq(n->nlinks, 14);
+    ck_assert_uint_eq(n->ndevices, 8);
+    ck_assert_uint_eq(n->ngroups, 1);
+    ccl_topology_t *m = edited(n, "fail:mlx5_0->sw-0"); /* edits add up, until it is too much */
+    ccl_topology_destroy(m);
+    ccl_topology_destroy(n);
+    ccl_topology_destroy(t);
+}
+END_TEST
+
+typedef struct bad_row {
+    const char *why, *edit, *expect;
+} bad_row_t;
+
+static const bad_row_t bad_rows[] = {
+    {"no verb", "gpu:3", "unknown edit"},
+    {"other verb", "break:gpu:3", "unknown edit"},
+    {"empty", "", "unknown edit"},
+    {"nothing failed", "fail:", "no device"},
+    {"rank beyond", "fail:gpu:4", "ranks are 0 to 3"},
+    {"huge rank", "fail:gpu:99999999999999999999", "no device"},
+    {"unknown nic, near", "fail:nic:mlx5_2", "the nearest device is \"mlx5_"},
+    {"wrong kind", "fail:nic:sw-0", "is a switch"},
+    {"unknown device", "fail:zzzzzzzz", "no device or link"},
+    {"cut off", "fail:sw-1", "no path from gpu"},
+    {"last link", "fail:a-0-sw-0", "no path from gpu"},
+    {"no rate", "degrade:a-0-sw-0", "no bandwidth"},
+    {"rate without unit", "degrade:a-0-sw-0=18", "unit"},
+    {"zero rate", "degrade:a-0-sw-0=0GB/s", "zero"},
+    {"no link between", "degrade:a-0-b-0=1GB/s", "no link from \"a-0\" to \"b-0\" or back"},
+    {"no link that way", "degrade:a-0->b-0=1GB/s", "no link from \"a-0\" to \"b-0\""},
+    {"one end", "degrade:a-0=1GB/s", "no device or link"},
+    {"unknown end", "degrade:a-0-sw-7=1GB/s", "no device or link"},
+    {"nothing degraded", "degrade:=1GB/s", "no device or link"},
+};
+
+START_TEST(refused) {
+    const bad_row_t *row = &bad_rows[_i];
+    ccl_topology_t *t = cluster(), *n = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_status_t status = ccl_topology_edit(t, row->edit, &n, &err);
+    ck_assert_msg(status == CCL_ERR_INPUT, "%s: %s", row->why, ccl_status_name(status));
+    ck_assert_msg(strstr(err.text, row->expect) != NULL, "%s: %s", row->why, err.text);
+    ck_assert_str_eq(err.where, row->edit);
+    ck_assert_ptr_null(n);
+    ccl_topology_destroy(t);
+}
+END_TEST
+
+/* "x-y" and "z" against "x" and "y-z": the text alone cannot tell which link is meant. */
+START_TEST(ambiguous) {
+    ccl_topology_builder_t *b = ccl_topology_builder_create("t");
+    const char *ids[] = {"x", "y-z", "x-y", "z"};
+    for (uint32_t i = 0; i < 4; i++)
+        add_device(b, ids[i], CCL_DEVICE_GPU, NULL, i);
+    add_duplex(b, 0, 1, "net", 1, 0);
+    add_duplex(b, 1, 2, "net", 1, 0);
+    add_duplex(b, 2, 3, "net", 1, 0);
+    ccl_topology_t *t = finish(b), *n = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_int_eq(ccl_topology_edit(t, "degrade:x-y-z=2GB/s", &n, &err), CCL_ERR_INPUT);
+    ck_assert_ptr_nonnull(strstr(err.text, "more than one pair"));
+    n = edited(t, "degrade:x->y-z=2GB/s"); /* the arrow settles it */
+    ck_assert(n->links[0].bandwidth_Bps == 2e9 && n->links[4].bandwidth_Bps == 1e9);
+    ccl_topology_destroy(n);
+    ccl_topology_destroy(t);
+}
+END_TEST
+
+/* Failing every GPU in turn: ranks stay dense and in order, or the refusal names two GPUs. */
+START_TEST(random_failures) {
+    ccl_rng_t rng;
+    ccl_rng_init(&rng, 99);
+    int done = 0, refused = 0;
+    for (int round = 0; round < 60; round++) {
+        ccl_topology_t *t =
+            random_topology(&rng, 2 + ccl_rng_below(&rng, 6), ccl_rng_below(&rng, 6), 12, true);
+        for (uint32_t r = 0; r < t->nranks; r++) {
+            char edit[32];
+            snprintf(edit, sizeof edit, "fail:gpu:%u", r);
+            ccl_topology_t *n = NULL;
+            ccl_error_t err = CCL_ERROR_INIT;
+            if (ccl_topology_edit(t, edit, &n, &err) != CCL_OK) {
+                ck_assert_ptr_nonnull(strstr(err.text, "no path from gpu"));
+                refused++;
+                continue;
+            }
+            for (uint32_t k = 0; k < n->nranks; k++)
+                ck_assert_str_eq(n->devices[n->rank_device[k]].id,
+                                 t->devices[t->rank_device[k < r ? k : k + 1]].id);
+            ccl_topology_destroy(n);
+            done++;
+        }
+        ccl_topology_destroy(t);
+    }
+    ck_assert_int_gt(done, 100);
+    ck_assert_int_gt(refused, 5);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("unit.topologies.edit");
+    TCase *tc = tcase_create("edit");
+    tcase_add_test(tc, fail_gpu);
+    tcase_add_test(tc, fail_nic);
+    tcase_add_loop_test(tc, degrade, 0, (int)CCL_ARRAY_LEN(degrade_rows));
+    tcase_add_test(tc, fail_links);
+    tcase_add_loop_test(tc, refused, 0, (int)CCL_ARRAY_LEN(bad_rows));
+    tcase_add_test(tc, ambiguous);
+    tcase_add_test(tc, random_failures);
+    suite_add_tcase(suite, tc);
+    return run_suite(suite);
+}
