@@ -108,14 +108,4 @@ ccl_status_t ccl_i_nccl_read_graphs(ccl_i_plan_t *plan, const ccl_i_xml_tree_t *
 ccl_status_t ccl_i_nccl_pci_link(const ccl_i_xml_tree_t *tree, uint32_t elem, double *GBps_out,
                                  ccl_error_t *err);
 
-/**
- * Several machines in one word: "A.xml*4", "A.xml*2+B.xml", "A.xml*8,fabric=rail". Each part is
- * whatever ccl_topology_read() takes and is joined by ccl_topology_join().
- */
-ccl_status_t ccl_topology_read_nodes(const ccl_ctx_t *ctx, const char *spec, ccl_topology_t **out,
-                                     ccl_error_t *err);
-/** true when a word that names no file and no library entry is meant for ccl_topology_read_nodes.
- */
-bool ccl_i_topology_is_nodes(const char *spec);
-
 #endif

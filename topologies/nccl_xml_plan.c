@@ -249,7 +249,10 @@ ccl_status_t ccl_i_plan_number(ccl_i_plan_t *plan, ccl_error_t *err) {
                      : dense(plan, BY_DEV, seen) ? BY_DEV
                      : by_bus(plan)              ? BY_BUS
                                                  : BY_ORDER;
-    if (by == BY_DEV)
+    bool ranked = false; /* without any rank, dev is what numbers GPUs */
+    for (uint32_t d = 0; d < plan->ndevs; d++)
+        ranked = ranked || (plan->devs[d].kind == CCL_DEVICE_GPU && plan->devs[d].rank >= 0);
+    if (by == BY_DEV && ranked)
         ccl_i_plan_assume(plan, "gpu ranks are not 0 to %u once each: numbered by dev",
                           plan->ngpus - 1);
     if (by == BY_ORDER)

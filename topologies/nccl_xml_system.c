@@ -7,6 +7,7 @@
  */
 #include "topologies/nccl_xml.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -554,11 +555,12 @@ static ccl_status_t add_assumed_links(system_reader_t *r, ccl_error_t *err) {
     if (preset)
         CCL_TRY(ccl_i_plan_wire(plan, preset->fabric, "nvlink", preset->nvlinks, lane_GBps, &what,
                                 err));
-    double net_GBps = 0;
+    double least_GBps = INFINITY, most_GBps = 0;
     uint32_t nics = 0;
     for (uint32_t d = 0; d < plan->ndevs; d++) {
         if (plan->devs[d].kind == CCL_DEVICE_NIC) {
-            net_GBps = plan->devs[d].net_GBps;
+            least_GBps = fmin(least_GBps, plan->devs[d].net_GBps);
+            most_GBps = fmax(most_GBps, plan->devs[d].net_GBps);
             nics++;
         }
     }
@@ -567,8 +569,10 @@ static ccl_status_t add_assumed_links(system_reader_t *r, ccl_error_t *err) {
         snprintf(links, sizeof(links), "%u NVLinks of %g GB/s each (%s)", preset->nvlinks,
                  lane_GBps, what);
     char speed[80] = "";
-    if (nics)
-        snprintf(speed, sizeof(speed), " of %g GB/s", net_GBps);
+    if (nics && least_GBps < most_GBps)
+        snprintf(speed, sizeof(speed), " of %g to %g GB/s", least_GBps, most_GBps);
+    else if (nics)
+        snprintf(speed, sizeof(speed), " of %g GB/s", most_GBps);
     ccl_i_plan_assume(plan, "partial file%s%s: assumed %u gpus %s with %s, %u NICs%s",
                       r->platform ? ", taken for " : "", r->platform ? r->platform->name : "",
                       plan->ngpus, preset ? preset->name : "of unknown model", links, nics, speed);

@@ -205,6 +205,43 @@ ccl_status_t ccl_topology_read_nccl_xml(const ccl_ctx_t *ctx, const char *name, 
 ccl_status_t ccl_topology_read_synthetic(const ccl_ctx_t *ctx, const char *text,
                                          ccl_topology_t **out, ccl_error_t *err);
 
+/** How ccl_topology_join() wires the nodes. */
+typedef enum ccl_join_fabric {
+    CCL_JOIN_SINGLE, /**< all net links to one switch */
+    CCL_JOIN_RAIL    /**< the i-th net link of every node to switch i; the switches to one spine */
+} ccl_join_fabric_t;
+typedef struct ccl_topology_join_options {
+    size_t size; /**< sizeof this struct */
+    ccl_join_fabric_t fabric;
+    const char *name; /**< of the result; NULL: made of the nodes' names */
+} ccl_topology_join_options_t;
+#define CCL_TOPOLOGY_JOIN_OPTIONS_INIT                                                             \
+    { sizeof(ccl_topology_join_options_t), CCL_JOIN_SINGLE, NULL }
+/**
+ * Put topologies side by side and join them by a fabric through their net links.
+ *
+ * A node's own fabric (switches outside all servers whose links are all of kind net) is replaced: its
+ * links keep their bandwidth, latency, lanes and contention, and lead to the new fabric. Ids become
+ * "n0/gpu0"; ranks count node by node. A rail switch and the spine are joined with the sum of the
+ * rail's NIC bandwidths (non-blocking).
+ *
+ * @param nodes  borrowed; the same topology may stand in several places.
+ * @param options  NULL: defaults.
+ * @param out    destroy with ccl_topology_destroy().
+ * @retval CCL_ERR_INPUT  a node has no net links to join it by (n > 1), or the result is too large.
+ */
+ccl_status_t ccl_topology_join(const ccl_ctx_t *ctx, const ccl_topology_t *const *nodes, uint32_t n,
+                               const ccl_topology_join_options_t *options, ccl_topology_t **out,
+                               ccl_error_t *err);
+/**
+ * Several nodes in one word: "A.xml*4", "A.xml*2+B.xml", "A.xml*8,fabric=rail"; each part is what
+ * ccl_topology_read() takes. A "+" parts nodes only behind ".xml", ".json" or a count.
+ */
+ccl_status_t ccl_topology_read_nodes(const ccl_ctx_t *ctx, const char *spec, ccl_topology_t **out,
+                                     ccl_error_t *err);
+/** Whether a word has the form that ccl_topology_read_nodes() takes. */
+bool ccl_topology_is_nodes(const char *spec);
+
 /** An entry of the built-in library. */
 typedef struct ccl_library_entry {
     const char *name;
