@@ -383,6 +383,10 @@ static bool run_elem(exec_t *x, uint32_t step, uint32_t e) {
     }
     if (ccl_primitive_sends(s->type))
         x->messages[x->message_first[step] + e] = result;
+    uint32_t rank = x->program->tbs[x->links->step_tb[step]].rank;
+    if (s->type == CCL_PRIM_CPY && place_of(x, rank, s->src_buf, s->src_off + e) ==
+                                       place_of(x, rank, s->dst_buf, s->dst_off + e))
+        return true; /* in place: a copy onto itself changes nothing */
     return !ccl_i_writes_dst(s->type) || write_elem(x, step, e, s->dst_buf, s->dst_off, result);
 }
 

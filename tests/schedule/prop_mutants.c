@@ -1,0 +1,466 @@
+// timeout: 300
+/*
+ * The verifier under mutation: small programs, real ones and ones made here, with one thing
+ * changed. At least 99 of 100 mutants are refused; every survivor is run by brute force and must be
+ * right, and mutants that the verifier says lack something must go wrong there.
+ */
+#include "brute.h"
+
+#include <check.h>
+
+#define MUTANTS_PER_BASE 800
+#define SURVIVOR_RUNS 24
+
+/* ---------------------------------------------------------------- programs made here */
+
+static ccl_program_builder_t *begin(const char *name, ccl_collective_kind_t kind, uint32_t n,
+                                    uint32_t c, const char *proto) {
+    ccl_collective_t *coll = NULL;
+    ck_assert_int_eq(ccl_collective_create(kind, n, c, 0, &coll, NULL), CCL_OK);
+    return ccl_program_builder_create(name, coll, kind == CCL_ALLREDUCE ? c : n * c, proto);
+}
+
+static ccl_program_t *finish(ccl_program_builder_t *b) {
+    ccl_program_t *p = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_msg(ccl_program_builder_finish(b, &p, &err) == CCL_OK, "%s", err.text);
+    return p;
+}
+
+static uint32_t add(ccl_program_builder_t *b, uint32_t tb, ccl_primitive_t type, uint8_t src,
+                    uint32_t src_off, uint8_t dst, uint32_t dst_off, uint32_t count,
+                    uint32_t dep_tb, uint32_t dep_step) {
+    ccl_step_t step = {.type = (uint8_t)type,
+                       .src_buf = src,
+                       .src_off = src_off,
+                       .dst_buf = dst,
+                       .dst_off = dst_off,
+                       .count = count,
+                       .dep_tb = dep_tb,
+                       .dep_step = dep_step};
+    return ccl_program_builder_step(b, tb, step);
+}
+
+enum { I = CCL_BUF_INPUT, O = CCL_BUF_OUTPUT, S = CCL_BUF_SCRATCH };
+
+/** Ring, one block that receives and sends; fused. In place. */
+static ccl_program_t *ring_allgather(uint32_t n, uint32_t c) {
+    ccl_program_builder_t *b = begin("ring-ag", CCL_ALLGATHER, n, c, "Simple");
+    ccl_program_builder_place(b, true, false, 0, 0);
+    for (uint32_t r = 0; r < n; r++) {
+        uint32_t t = ccl_program_builder_tb(b, r, (r + 1) % n, (r + n - 1) % n, 0);
+        add(b, t, CCL_PRIM_S, O, r * c, O, r * c, c, CCL_NONE, CCL_NONE);
+        for (uint32_t i = 1; i < n; i++) {
+            uint32_t at = (r + n - i) % n * c;
+            add(b, t, i + 1 < n ? CCL_PRIM_RCS : CCL_PRIM_R, O, at, O, at, c, CCL_NONE, CCL_NONE);
+        }
+    }
+    return finish(b);
+}
+
+/** Ring with a block for sending and one for receiving, so with dependencies. Both places. */
+static ccl_program_t *ring_allgather_blocks(uint32_t n, uint32_t c) {
+    ccl_program_builder_t *b = begin("ring-ag-blocks", CCL_ALLGATHER, n, c, "LL");
+    ccl_program_builder_place(b, true, true, 0, 0);
+    for (uint32_t r = 0; r < n; r++) {
+        uint32_t out = ccl_program_builder_tb(b, r, (r + 1) % n, CCL_NONE, 0);
+        uint32_t in = ccl_program_builder_tb(b, r, CCL_NONE, (r + n - 1) % n, 0);
+        uint32_t copy = ccl_program_builder_tb(b, r, CCL_NONE, CCL_NONE, 0);
+        add(b, copy, CCL_PRIM_CPY, I, 0, O, r * c, c, CCL_NONE, CCL_NONE);
+        for (uint32_t i = 1; i < n; i++) {
+            uint32_t at = (r + n - i) % n * c, sent = (r + n - i + 1) % n * c;
+            add(b, in, CCL_PRIM_R, O, at, O, at, c, CCL_NONE, CCL_NONE);
+            add(b, out, CCL_PRIM_S, i == 1 ? I : O, i == 1 ? 0 : sent, O, sent, c,
+                i == 1 ? CCL_NONE : 1, i == 1 ? CCL_NONE : i - 2);
+        }
+    }
+    return finish(b);
+}
+
+/** Reduce-scatter and all-gather on a ring, out of place: partial sums in scratch. */
+static ccl_program_t *ring_allreduce(uint32_t n) {
+    ccl_program_builder_t *b = begin("ring-ar", CCL_ALLREDUCE, n, n, "LL128");
+    ccl_program_builder_place(b, true, true, 0, 0);
+    for (uint32_t r = 0; r < n; r++) {
+        uint32_t t = ccl_program_builder_tb(b, r, (r + 1) % n, (r + n - 1) % n, 0);
+        add(b, t, CCL_PRIM_S, I, (r + n - 1) % n, O, 0, 1, CCL_NONE, CCL_NONE);
+        for (uint32_t i = 2; i < n; i++)
+            add(b, t, CCL_PRIM_RRS, I, (r + n - i) % n, O, 0, 1, CCL_NONE, CCL_NONE);
+        add(b, t, CCL_PRIM_RRCS, I, r, O, r, 1, CCL_NONE, CCL_NONE);
+        for (uint32_t i = 1; i < n; i++) {
+            uint32_t at = (r + n - i) % n;
+            add(b, t, i + 1 < n ? CCL_PRIM_RCS : CCL_PRIM_R, O, at, O, at, 1, CCL_NONE, CCL_NONE);
+        }
+    }
+    return finish(b);
+}
+
+/** All pairs: parts to their owner's scratch, one block adds up, each pair's block sends results.
+ */
+static ccl_program_t *allpairs_allreduce(uint32_t n) {
+    ccl_program_builder_t *b = begin("allpairs-ar", CCL_ALLREDUCE, n, n, "LL");
+    ccl_program_builder_place(b, true, false, 0, 0);
+    for (uint32_t r = 0; r < n; r++) {
+        ccl_program_builder_buffer(b, r, CCL_BUF_SCRATCH, n);
+        uint32_t sum = ccl_program_builder_tb(b, r, CCL_NONE, CCL_NONE, 0);
+        for (uint32_t d = 1; d < n; d++) {
+            uint32_t peer = (r + d) % n, t = ccl_program_builder_tb(b, r, peer, peer, 0);
+            add(b, t, CCL_PRIM_S, I, peer, S, r, 1, CCL_NONE, CCL_NONE);
+            add(b, t, CCL_PRIM_R, I, r, S, peer, 1, CCL_NONE, CCL_NONE);
+            add(b, sum, CCL_PRIM_RE, S, peer, I, r, 1, d, 1);
+        }
+        for (uint32_t d = 1; d < n; d++) {
+            uint32_t peer = (r + d) % n, t = 0;
+            (void)t;
+            /* blocks were created in turn: the handle of (r, d) follows from n */
+            uint32_t handle = r * n + d;
+            add(b, handle, CCL_PRIM_S, I, r, I, r, 1, 0, n - 2);
+            add(b, handle, CCL_PRIM_R, I, peer, I, peer, 1, CCL_NONE, CCL_NONE);
+        }
+    }
+    return finish(b);
+}
+
+/** Two servers of g GPUs: gather for a server's same-index peer in scratch, one message across. */
+static ccl_program_t *two_step_alltoall(uint32_t g) {
+    uint32_t n = 2 * g;
+    ccl_program_builder_t *b = begin("two-step-a2a", CCL_ALLTOALL, n, 1, "Simple");
+    ccl_program_builder_place(b, false, true, 0, 0);
+    for (uint32_t r = 0; r < n; r++) {
+        uint32_t base = r / g * g, far_base = g - base, local = r % g, far = far_base + local;
+        ccl_program_builder_buffer(b, r, CCL_BUF_SCRATCH, g);
+        uint32_t across = ccl_program_builder_tb(b, r, far, far, 0);
+        uint32_t first_local = 1;
+        for (uint32_t l = 0; l < g; l++) { /* far rank far_base + l is reached through base + l */
+            uint32_t peer = base + l;
+            uint32_t t = ccl_program_builder_tb(b, r, l == local ? CCL_NONE : peer,
+                                                l == local ? CCL_NONE : peer, 0);
+            if (l == local) {
+                add(b, t, CCL_PRIM_CPY, I, r, O, r, 1, CCL_NONE, CCL_NONE);
+                add(b, t, CCL_PRIM_CPY, I, far, S, local, 1, CCL_NONE, CCL_NONE);
+                continue;
+            }
+            add(b, t, CCL_PRIM_S, I, far_base + l, S, local, 1, CCL_NONE, CCL_NONE);
+            add(b, t, CCL_PRIM_R, I, 0, S, l, 1, CCL_NONE, CCL_NONE);
+            add(b, t, CCL_PRIM_S, I, peer, O, r, 1, CCL_NONE, CCL_NONE);
+            add(b, t, CCL_PRIM_R, I, 0, O, peer, 1, CCL_NONE, CCL_NONE);
+        }
+        for (uint32_t l = 0; l + 1 < g; l++)
+            add(b, across, CCL_PRIM_NOP, I, 0, I, 0, 0, first_local + l, 1);
+        add(b, across, CCL_PRIM_S, S, 0, O, base, g, first_local + g - 1, 1);
+        add(b, across, CCL_PRIM_R, S, 0, O, far_base, g, CCL_NONE, CCL_NONE);
+    }
+    return finish(b);
+}
+
+/** Reduce-scatter by halving, in place: the shrinking part is added in the input. */
+static ccl_program_t *pair_reducescatter(void) {
+    ccl_program_builder_t *b = begin("halving-rs", CCL_REDUCESCATTER, 4, 1, "Simple");
+    ccl_program_builder_place(b, true, false, 0, 0);
+    for (uint32_t r = 0; r < 4; r++) {
+        ccl_program_builder_buffer(b, r, CCL_BUF_SCRATCH, 3);
+        uint32_t far = r ^ 2, near = r ^ 1, keep = r & 2, give = keep ^ 2;
+        uint32_t t = ccl_program_builder_tb(b, r, far, far, 0);
+        uint32_t u = ccl_program_builder_tb(b, r, near, near, 1);
+        add(b, t, CCL_PRIM_S, I, give, S, 0, 2, CCL_NONE, CCL_NONE);
+        add(b, t, CCL_PRIM_R, I, 0, S, 0, 2, CCL_NONE, CCL_NONE);
+        add(b, t, CCL_PRIM_RE, S, 0, I, keep, 2, CCL_NONE, CCL_NONE);
+        add(b, u, CCL_PRIM_S, I, near, S, 2, 1, 0, 2);
+        add(b, u, CCL_PRIM_RRC, I, r, O, 0, 1, CCL_NONE, CCL_NONE);
+    }
+    return finish(b);
+}
+
+/* ---------------------------------------------------------------- mutants */
+
+typedef enum mutation {
+    DROP_DEP,
+    DROP_FLAG,
+    SWAP_STEPS,
+    OFFSET,
+    COUNT,
+    PEER,
+    CHANNEL,
+    DROP_STEP,
+    TYPE,
+    BUFFER,
+    MUTATIONS
+} mutation_t;
+
+static const char *const mutation_names[] = {
+    "drop dependency", "drop flag", "swap steps", "offset", "count", "peer",
+    "channel",         "drop step", "type",       "buffer"};
+
+static bool uses_src(uint32_t t) {
+    return t != CCL_PRIM_R && t != CCL_PRIM_RCS && t != CCL_PRIM_NOP;
+}
+
+static bool uses_dst(uint32_t t) {
+    return t != CCL_PRIM_S && t != CCL_PRIM_RRS && t != CCL_PRIM_NOP;
+}
+
+/** A copy of p whose blocks and steps may be changed; borrows the rest. */
+static ccl_program_t copy_of(const ccl_program_t *p) {
+    ccl_program_t m = *p;
+    m.tbs = malloc(p->ntbs * sizeof *m.tbs);
+    m.steps = malloc(p->nsteps * sizeof *m.steps);
+    memcpy(m.tbs, p->tbs, p->ntbs * sizeof *m.tbs);
+    memcpy(m.steps, p->steps, p->nsteps * sizeof *m.steps);
+    return m;
+}
+
+static void free_copy(ccl_program_t *m) {
+    free(m->tbs);
+    free(m->steps);
+}
+
+/** Deletes a step; waits for later steps of its block move along, waits for itself go. */
+static void drop_step(ccl_program_t *m, uint32_t t, uint32_t i) {
+    ccl_tb_t *tb = &m->tbs[t];
+    uint32_t at = tb->first_step + i;
+    memmove(&m->steps[at], &m->steps[at + 1], (m->nsteps - at - 1) * sizeof *m->steps);
+    m->nsteps--;
+    tb->nsteps--;
+    for (uint32_t q = t + 1; q < m->ntbs; q++)
+        m->tbs[q].first_step--;
+    for (uint32_t q = m->rank_first_tb[tb->rank]; q < m->rank_first_tb[tb->rank + 1]; q++) {
+        for (uint32_t k = 0; k < m->tbs[q].nsteps; k++) {
+            ccl_step_t *s = &m->steps[m->tbs[q].first_step + k];
+            if (s->dep_tb != tb->id)
+                continue;
+            if (s->dep_step == i)
+                s->dep_tb = s->dep_step = CCL_NONE;
+            else if (s->dep_step > i)
+                s->dep_step--;
+        }
+    }
+}
+
+static bool same_step(const ccl_step_t *a, const ccl_step_t *b) {
+    bool src = uses_src(a->type), dst = uses_dst(a->type);
+    return a->type == b->type && a->count == b->count &&
+           (!src || (a->src_buf == b->src_buf && a->src_off == b->src_off)) &&
+           (!dst || (a->dst_buf == b->dst_buf && a->dst_off == b->dst_off)) &&
+           a->dep_tb == b->dep_tb && a->dep_step == b->dep_step;
+}
+
+static bool overlap(uint8_t buf_a, uint32_t off_a, uint32_t len_a, uint8_t buf_b, uint32_t off_b,
+                    uint32_t len_b) {
+    return buf_a == buf_b && off_a < off_b + len_b && off_b < off_a + len_a;
+}
+
+/**
+ * Whether swapping two steps of a block plainly changes nothing: they use different directions of
+ * the connection and different elements, or add to the same sum.
+ */
+static bool commute(const ccl_step_t *a, const ccl_step_t *b) {
+    if ((brute_sends(a->type) && brute_sends(b->type)) ||
+        (brute_receives(a->type) && brute_receives(b->type)))
+        return false;
+    if (a->type == CCL_PRIM_RE && b->type == CCL_PRIM_RE && a->dst_buf == b->dst_buf &&
+        a->dst_off == b->dst_off)
+        return true;
+    bool ws = uses_dst(a->type), wt = uses_dst(b->type);
+    return !(ws && wt &&
+             overlap(a->dst_buf, a->dst_off, a->count, b->dst_buf, b->dst_off, b->count)) &&
+           !(ws && uses_src(b->type) &&
+             overlap(a->dst_buf, a->dst_off, a->count, b->src_buf, b->src_off, b->count)) &&
+           !(wt && uses_src(a->type) &&
+             overlap(b->dst_buf, b->dst_off, b->count, a->src_buf, a->src_off, a->count));
+}
+
+/** Changes one thing that matters; false when the dice named nothing to change. */
+static bool mutate(ccl_program_t *m, mutation_t how, ccl_rng_t *rng) {
+    uint32_t t = ccl_rng_below(rng, m->ntbs);
+    ccl_tb_t *tb = &m->tbs[t];
+    if (!tb->nsteps)
+        return false;
+    uint32_t i = ccl_rng_below(rng, tb->nsteps);
+    ccl_step_t *s = &m->steps[tb->first_step + i];
+    bool pick_src = uses_src(s->type) && (!uses_dst(s->type) || ccl_rng_below(rng, 2));
+    uint32_t was;
+    switch (how) {
+    case DROP_DEP:
+        was = s->dep_tb;
+        s->dep_tb = s->dep_step = CCL_NONE;
+        return was != CCL_NONE && was != tb->id;
+    case DROP_FLAG:
+        was = s->has_dep;
+        s->has_dep = 0;
+        return was;
+    case SWAP_STEPS: {
+        ccl_step_t *q = &m->steps[tb->first_step + ccl_rng_below(rng, tb->nsteps)], keep = *s;
+        if (same_step(s, q) || commute(s, q))
+            return false;
+        *s = *q;
+        *q = keep;
+        uint8_t flag = s->has_dep; /* who waits, waits for the place */
+        s->has_dep = q->has_dep;
+        q->has_dep = flag;
+        return true;
+    }
+    case OFFSET: {
+        uint32_t *off = pick_src ? &s->src_off : &s->dst_off;
+        was = *off;
+        uint32_t len = m->buffer_len[3 * tb->rank + (pick_src ? s->src_buf : s->dst_buf)];
+        *off = ccl_rng_below(rng, len + 1);
+        return s->type != CCL_PRIM_NOP && *off != was;
+    }
+    case COUNT:
+        was = s->count;
+        s->count = ccl_rng_below(rng, was + 3);
+        return s->type != CCL_PRIM_NOP && s->count != was;
+    case PEER: {
+        uint32_t *peer = ccl_rng_below(rng, 2) ? &tb->send_peer : &tb->recv_peer;
+        was = *peer;
+        *peer = ccl_rng_below(rng, m->nranks);
+        return was != CCL_NONE && *peer != was;
+    }
+    case CHANNEL:
+        was = tb->channel;
+        tb->channel = ccl_rng_below(rng, m->nchannels + 1);
+        return tb->channel != was && (tb->send_peer != CCL_NONE || tb->recv_peer != CCL_NONE);
+    case DROP_STEP:
+        was = s->type;
+        drop_step(m, t, i);
+        return was != CCL_PRIM_NOP;
+    case TYPE:
+        was = s->type;
+        s->type = (uint8_t)ccl_rng_below(rng, CCL_PRIM_NOP + 1);
+        return s->type != was && was != CCL_PRIM_NOP;
+    default: {
+        uint8_t *buffer = pick_src ? &s->src_buf : &s->dst_buf;
+        was = *buffer;
+        *buffer = (uint8_t)ccl_rng_below(rng, 3);
+        bool alias = m->in_place && !m->out_of_place && *buffer != CCL_BUF_SCRATCH &&
+                     was != CCL_BUF_SCRATCH && m->coll->kind == CCL_ALLREDUCE;
+        return s->type != CCL_PRIM_NOP && *buffer != was && !alias;
+    }
+    }
+}
+
+typedef struct tally {
+    uint32_t mutants, survivors, checked, races, races_shown, by_kind[MUTATIONS],
+        alive_by_kind[MUTATIONS];
+} tally_t;
+
+static bool names(const char *kind, const char *const *list) {
+    for (; *list; list++) {
+        if (!strcmp(kind, *list))
+            return true;
+    }
+    return false;
+}
+
+/** Faults that every interleaving must show. */
+static const char *const always_wrong[] = {"missing", "deadlock", "dependency", NULL};
+
+static void try_base(const ccl_program_t *p, uint64_t seed, tally_t *tally) {
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_verdict_t verdict;
+    uint32_t slots = !strcmp(p->proto, "Simple") ? 2 : 8;
+    ck_assert_int_eq(ccl_program_verify(NULL, p, NULL, &verdict, &err), CCL_OK);
+    ck_assert_msg(verdict.valid, "%s: %s", p->name, verdict.fault.text);
+    ck_assert_msg(brute_check(p, slots, SURVIVOR_RUNS, seed), "%s is wrong by brute force",
+                  p->name);
+    ccl_rng_t rng;
+    ccl_rng_init(&rng, seed);
+    for (uint32_t i = 0; i < MUTANTS_PER_BASE;) {
+        ccl_program_t m = copy_of(p);
+        mutation_t how = (mutation_t)ccl_rng_below(&rng, MUTATIONS);
+        if (mutate(&m, how, &rng)) {
+            ck_assert_int_eq(ccl_program_verify(NULL, &m, NULL, &verdict, &err), CCL_OK);
+            tally->mutants++;
+            tally->by_kind[how]++;
+            if (verdict.valid) {
+                tally->survivors++;
+                tally->alive_by_kind[how]++;
+                if (getenv("CCL_TEST_VERBOSE"))
+                    printf("  %s survives in %s\n", mutation_names[how], p->name);
+                ck_assert_msg(brute_check(&m, slots, SURVIVOR_RUNS, seed + 1000 * i),
+                              "%s with %s verifies, but is wrong (mutant %u)", p->name,
+                              mutation_names[how], i);
+            } else if (i % 8 == 0 && names(verdict.fault.kind, always_wrong)) {
+                tally->checked++;
+                ck_assert_msg(!brute_check(&m, slots, 1, seed + i),
+                              "%s with %s: %s; but it is right", p->name, mutation_names[how],
+                              verdict.fault.text);
+            }
+            if (!verdict.valid && i % 4 == 0 && !strcmp(verdict.fault.kind, "race")) {
+                tally->races++;
+                tally->races_shown += !brute_check(&m, slots, SURVIVOR_RUNS, seed + i);
+            }
+            i++;
+        }
+        free_copy(&m);
+    }
+}
+
+#define XML_DIR CCLLAB_DATA_DIR "/msccl_xml/valid/"
+static const char *const real_programs[] = {
+    "generated__ag_ring_4_ch1_in1_Simple.xml", "generated__ag_recdoub_8_in1_Simple.xml",
+    "generated__ar_ring_4_ch4_in1_LL.xml",     "generated__ar_rdh_4_in1_Simple.xml",
+    "generated__ar_allpairs_v2_4_in1_LL.xml",  "generated__a2a_2step_2x4_Simple.xml",
+    "generated__ar_hier_4x2_in1_Simple.xml",   "generated__ar_ncv4_4_in1_LL.xml",
+    "generated__simple_ag_ring.xml",           "spriestgcl_teccl-msccl__test.xml",
+};
+
+START_TEST(mutants_are_refused_or_right) {
+    ccl_program_t *bases[32];
+    size_t n = 0;
+    bases[n++] = ring_allgather(4, 1);
+    bases[n++] = ring_allgather(3, 2);
+    bases[n++] = ring_allgather_blocks(4, 1);
+    bases[n++] = ring_allgather_blocks(3, 3);
+    bases[n++] = ring_allreduce(4);
+    bases[n++] = ring_allreduce(5);
+    bases[n++] = allpairs_allreduce(3);
+    bases[n++] = two_step_alltoall(2);
+    bases[n++] = two_step_alltoall(3);
+    bases[n++] = pair_reducescatter();
+    size_t made = n;
+    for (size_t i = 0; i < CCL_ARRAY_LEN(real_programs); i++) {
+        char path[1024];
+        snprintf(path, sizeof path, XML_DIR "%s", real_programs[i]);
+        ccl_error_t err = CCL_ERROR_INIT;
+        if (ccl_program_read(path, &bases[n], &err) == CCL_OK)
+            n++;
+    }
+    tally_t tally = {0};
+    for (size_t i = 0; i < n; i++) {
+        uint32_t before = tally.survivors;
+        try_base(bases[i], 1 + i, &tally);
+        if (getenv("CCL_TEST_VERBOSE"))
+            printf("%s: %u survive\n", bases[i]->name, tally.survivors - before);
+        ccl_program_destroy(bases[i]);
+    }
+    for (uint32_t k = 0; k < MUTATIONS && getenv("CCL_TEST_VERBOSE"); k++)
+        printf("%s: %u of %u survive\n", mutation_names[k], tally.alive_by_kind[k],
+               tally.by_kind[k]);
+    if (getenv("CCL_TEST_VERBOSE"))
+        printf("%u races, %u go wrong; %u others checked\n", tally.races, tally.races_shown,
+               tally.checked);
+    ck_assert_uint_ge(tally.mutants, n > made ? 10000 : 5000);
+    ck_assert_uint_gt(tally.checked, 100);
+    /* The oracle is sharp: most races that are told do go wrong in a few interleavings. */
+    ck_assert_uint_gt(tally.races, 20);
+    ck_assert_msg(tally.races_shown * 10 >= tally.races * 8, "only %u of %u races go wrong",
+                  tally.races_shown, tally.races);
+    ck_assert_msg(tally.survivors * 100 <= tally.mutants, "%u of %u mutants survive",
+                  tally.survivors, tally.mutants);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("schedule.verify.mutants");
+    TCase *tc = tcase_create("all");
+    tcase_add_test(tc, mutants_are_refused_or_right);
+    tcase_set_timeout(tc, 0);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
