@@ -515,6 +515,13 @@ static ccl_status_t add_transports(parser_t *p, ccl_topology_builder_t *b, bool 
         kinds[n++] = "net";
     for (size_t i = 0; i < n && p->given; i++) {
         ccl_transport_spec_t spec = {.kind = kinds[i], .given = p->given, .value = p->transport};
+        /* A NIC takes over from its block slice by slice; one slice of everything would be store
+           and forward of whole messages. */
+        if (strcmp(kinds[i], "net") == 0 && (p->given & CCL_TRANSPORT_TB_RATE) &&
+            !(p->given & CCL_TRANSPORT_SLICE)) {
+            spec.given |= CCL_TRANSPORT_SLICE;
+            spec.value.slice_bytes = 512 * 1024;
+        }
         CCL_TRY(ccl_topology_builder_transport(b, &spec, p->err));
     }
     return CCL_OK;
