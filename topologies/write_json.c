@@ -34,6 +34,9 @@ static void number(ccl_text_t *out, double value) {
         if (strtod(text, NULL) == value)
             break;
     }
+    char *comma = strchr(text, ','); /* the host's locale; JSON has a point */
+    if (comma)
+        *comma = '.';
     ccl_text_printf(out, "%s", text);
 }
 
