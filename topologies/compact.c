@@ -56,11 +56,11 @@ static ccl_status_t constants_add(reader_t *r, constants_t *set, const ccl_json_
         const constant_t *other = &set->items[found];
         if (!other->owner || json_equal(other->at.value, at->value))
             return CCL_OK;
-        return ccl_json_fail(blame, r->err,
-                             "server types \"%s\" and \"%s\" differ in %s \"%s\"; give the "
-                             "cluster's own under \"%s\"",
-                             other->owner, owner, what, name,
-                             set == &r->transports ? "transports" : "gpu_models");
+        return ccl_json_fail(
+            blame, r->err,
+            "server types \"%.60s\" and \"%.60s\" differ in %s \"%.60s\"; give the "
+            "cluster's own under \"%s\"",
+            other->owner, owner, what, name, set == &r->transports ? "transports" : "gpu_models");
     }
     if (!ccl_grow(&set->items, &set->cap, set->n + 1, sizeof *set->items) ||
         !ccl_strmap_put(set->index, name, (uint32_t)set->n))
@@ -434,11 +434,11 @@ static ccl_status_t read_port_name(reader_t *r, const ccl_json_at_t *at, bool ou
                              r->nservers - 1);
     const ccl_i_server_type_t *type = &r->types[r->servers[value[0]]];
     if (value[1] >= type->nports)
-        return ccl_json_fail(at, r->err, "no port %u; server s%u (%s) has %u", value[1], value[0],
-                             type->name, type->nports);
+        return ccl_json_fail(at, r->err, "no port %u; server s%u (%.60s) has %u", value[1],
+                             value[0], type->name, type->nports);
     const ccl_i_port_t *port = &type->ports[value[1]];
     if ((out && !port->out) || (in && !port->in))
-        return ccl_json_fail(at, r->err, "port %s does not carry data %s", text,
+        return ccl_json_fail(at, r->err, "port %.40s does not carry data %s", text,
                              out && !port->out ? "out of its server" : "into its server");
     *server_out = value[0];
     *port_out = value[1];
@@ -610,7 +610,7 @@ static ccl_status_t read_fabric(reader_t *r, const ccl_json_at_t *cluster_at) {
     for (size_t s = 0; s < r->nservers; s++) {
         const ccl_i_server_type_t *type = &r->types[r->servers[s]];
         if (type->nports == 0)
-            return ccl_json_fail(&at, r->err, "server s%zu (%s) has no ports to attach", s,
+            return ccl_json_fail(&at, r->err, "server s%zu (%.60s) has no ports to attach", s,
                                  type->name);
     }
     if (fabric->kind == CCL_I_FABRIC_RAIL) {

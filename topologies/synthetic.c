@@ -106,6 +106,29 @@ static bool number(const char **text, uint32_t *out) {
     return *text > start;
 }
 
+/* "2", "0.05": all of the text, at most 15 digits, so that the division below is exact to the last
+   bit in every locale. */
+static bool decimal(const char *text, double *out) {
+    static const double power[] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                   1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+    uint64_t value = 0;
+    uint32_t digits = 0, after = 0;
+    bool point = false;
+    for (; *text; text++) {
+        if (*text == '.' && !point) {
+            point = true;
+            continue;
+        }
+        if (*text < '0' || *text > '9' || digits == 15)
+            return false;
+        value = value * 10 + (uint64_t)(*text - '0');
+        digits++;
+        after += point;
+    }
+    *out = (double)value / power[after];
+    return digits > 0;
+}
+
 static ccl_status_t count(const parser_t *p, const fields_t *f, const char *what, uint32_t max,
                           uint32_t *out) {
     const char *text = f->item[0];
@@ -223,9 +246,7 @@ static ccl_status_t word_fabric(parser_t *p, const fields_t *f) {
         fabric->kind = CCL_I_FABRIC_CLOS;
         fabric->servers_per_leaf = 2;
         if (value) {
-            char *end;
-            fabric->oversubscription = strtod(value, &end);
-            if (end == value || *end || !(fabric->oversubscription >= 1e-3) ||
+            if (!decimal(value, &fabric->oversubscription) || !(fabric->oversubscription >= 1e-3) ||
                 !(fabric->oversubscription <= 1e6))
                 return refuse(p, value_at,
                               "\"%s\" is no oversubscription; 1 is non-blocking, 2 halves the "
@@ -251,9 +272,8 @@ static ccl_status_t word_model(parser_t *p, part_t *part, const fields_t *f) {
 }
 
 static ccl_status_t word_contention(parser_t *p, const fields_t *f) {
-    char *end;
-    double value = strtod(f->item[0], &end);
-    if (end == f->item[0] || *end || !(value >= 0) || !isfinite(value))
+    double value;
+    if (!decimal(f->item[0], &value))
         return refuse(p, f->at[0], "\"%s\" is no contention; 0 or more", f->item[0]);
     p->fabric.contention = value;
     return at_most(p, f, 1, "one number");
