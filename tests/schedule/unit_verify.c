@@ -1,0 +1,428 @@
+/* Verdicts on small programs and schedules: each kind of fault, its place and its words. */
+#include "schedule/schedule.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NONE CCL_NONE
+
+/* "n" in a template is the number of chunks, in a file ready for all executors. */
+#define ALGO(coll_, n_, place_)                                                                    \
+    "<algo name='t' proto='Simple' nchannels='1' nchunksperloop='" n_ "' ngpus='2' coll='" coll_   \
+    "' " place_ " minBytes='0' maxBytes='0'>\n"
+#define IN_PLACE "inplace='1' outofplace='0'"
+#define OUT_OF_PLACE "inplace='0' outofplace='1'"
+#define BOTH "inplace='1' outofplace='1'"
+#define GPU(id_, i_, o_, s_)                                                                       \
+    "<gpu id='" id_ "' i_chunks='" i_ "' o_chunks='" o_ "' s_chunks='" s_ "'>\n"
+#define TB(id_, send_, recv_) "<tb id='" id_ "' send='" send_ "' recv='" recv_ "' chan='0'>\n"
+#define STEP(s_, type_, sb_, so_, db_, do_, cnt_, depid_, deps_, has_)                             \
+    "<step s='" s_ "' type='" type_ "' srcbuf='" sb_ "' srcoff='" so_ "' dstbuf='" db_             \
+    "' dstoff='" do_ "' cnt='" cnt_ "' depid='" depid_ "' deps='" deps_ "' hasdep='" has_ "'/>\n"
+#define PLAIN(s_, type_, sb_, so_, db_, do_)                                                       \
+    STEP(s_, type_, sb_, so_, db_, do_, "1", "-1", "-1", "0")
+
+/* AllReduce of one chunk between two ranks: rank 1 sends, rank 0 adds and sends back. */
+#define PAIR_0(steps_) GPU("0", "1", "1", "1") TB("0", "1", "1") steps_ "</tb></gpu>\n"
+#define PAIR_1(steps_) GPU("1", "1", "1", "1") TB("0", "0", "0") steps_ "</tb></gpu>\n"
+#define ADD_SEND PLAIN("0", "rrcs", "i", "0", "i", "0")
+#define SEND_GET PLAIN("0", "s", "i", "0", "i", "0") PLAIN("1", "r", "i", "0", "i", "0")
+
+static const struct row {
+    const char *why, *xml, *kind;
+    uint32_t rank, tb, step, chunk;
+    const char *text; /* part of the fault's or first warning's text */
+} rows[] = {
+    {"two ranks add up",
+     ALGO("allreduce", "1", IN_PLACE) PAIR_0(ADD_SEND) PAIR_1(SEND_GET) "</algo>", NULL, NONE, NONE,
+     NONE, NONE, NULL},
+    {"the result of rank 0 lies in the input, so out of place it is missing",
+     ALGO("allreduce", "1", OUT_OF_PLACE) PAIR_0(ADD_SEND) PAIR_1(SEND_GET) "</algo>", "missing", 0,
+     NONE, NONE, 0, "chunk 0 is missing: nothing was written"},
+    {"right out of place, wrong in place: the input is overwritten before it is sent",
+     ALGO("alltoall", "2", BOTH) GPU("0", "2", "2", "0") TB("0", "1", "1")
+         PLAIN("0", "cpy", "i", "0", "o", "0") PLAIN("1", "s", "i", "1", "o", "0")
+             PLAIN("2", "r", "i", "0", "o", "1") "</tb></gpu>" GPU("1", "2", "2", "0")
+                 TB("0", "0", "0") PLAIN("0", "cpy", "i", "1", "o", "1")
+                     PLAIN("1", "cpy", "i", "0", "o", "0") PLAIN("2", "s", "i", "0", "o", "1")
+                         PLAIN("3", "r", "i", "0", "o", "0") "</tb></gpu></algo>",
+     NULL, NONE, NONE, NONE, NONE, NULL},
+    {"an exchange through the output first: the own input is lost in place",
+     ALGO("alltoall", "2", BOTH) GPU("0", "2", "2", "0") TB("0", "1", "1")
+         PLAIN("0", "s", "i", "1", "o", "0") PLAIN("1", "r", "i", "0", "o", "1") PLAIN(
+             "2", "cpy", "i", "0", "o", "0") "</tb></gpu>" GPU("1", "2", "2", "0") TB("0", "0", "0")
+             PLAIN("0", "r", "i", "0", "o", "0") PLAIN("1", "s", "i", "0", "o", "1")
+                 PLAIN("2", "cpy", "i", "1", "o", "1") "</tb></gpu></algo>",
+     "alias", 0, 0, 1, 2,
+     "in place: rank 0 block 0 step 1 (line 5): at the end chunk 2 is missing"},
+    {"rank 1 keeps its own sum",
+     ALGO("allreduce", "1", IN_PLACE) PAIR_0(PLAIN("0", "rrc", "i", "0", "i", "0"))
+         PAIR_1(PLAIN("0", "s", "i", "0", "i", "0")) "</algo>",
+     "missing", 1, NONE, NONE, 0, "chunk 0 lacks the contribution of rank 0"},
+    {"added twice",
+     ALGO("allreduce", "1", IN_PLACE) PAIR_0(PLAIN("0", "rrc", "i", "0", "i", "0")
+                                                 PLAIN("1", "rrc", "i", "0", "i", "0"))
+         PAIR_1(PLAIN("0", "s", "i", "0", "i", "0") PLAIN("1", "s", "i", "0", "i", "0")) "</algo>",
+     "twice", 0, 0, 1, 0,
+     "rank 0 block 0 step 1 (line 5): adds the contribution of rank 1 to chunk 0"},
+    {"re of an element onto itself adds it twice",
+     ALGO("allreduce", "1", IN_PLACE) PAIR_0(PLAIN("0", "re", "i", "0", "i", "0"))
+         PAIR_1("") "</algo>",
+     "twice", 0, 0, 0, 0, "adds the contribution of rank 0 to chunk 0 twice"},
+    {"another chunk added",
+     ALGO("allreduce", "2", IN_PLACE) GPU("0", "2", "0", "0") TB("0", "1", "1")
+         PLAIN("0", "rrc", "i", "0", "i", "0") "</tb></gpu>" GPU("1", "2", "0", "0")
+             TB("0", "0", "0") PLAIN("0", "s", "i", "1", "i", "1") "</tb></gpu></algo>",
+     "mixed", 0, 0, 0, 0, "rank 0 block 0 step 0 (line 4): adds chunk 1 to chunk 0"},
+    {"scratch that nobody wrote",
+     ALGO("allreduce", "1", IN_PLACE) PAIR_0(PLAIN("0", "re", "s", "0", "i", "0"))
+         PAIR_1("") "</algo>",
+     "unread", 0, 0, 0, NONE, "reads scratch element 0, which nothing has written"},
+    {"a send without a receive",
+     ALGO("allreduce", "1", IN_PLACE) PAIR_0(ADD_SEND)
+         PAIR_1(PLAIN("0", "s", "i", "0", "i", "0")) "</algo>",
+     "mismatch", 0, 0, 0, NONE, "from rank 0 to rank 1 on channel 0 has 1 sends and 0 receives"},
+    {"a receive without a send",
+     ALGO("allreduce", "1", IN_PLACE) PAIR_0(PLAIN("0", "rrc", "i", "0", "i", "0"))
+         PAIR_1(SEND_GET) "</algo>",
+     "mismatch", 1, 0, 1, NONE, "receives what nobody sends"},
+    {"sizes differ",
+     ALGO("allreduce", "2", IN_PLACE) GPU("0", "2", "0", "0") TB("0", "1", "1")
+         STEP("0", "rrcs", "i", "0", "i", "0", "2", "-1", "-1",
+              "0") "</tb></gpu>" GPU("1", "2", "0", "0") TB("0", "0", "0")
+             STEP("0", "s", "i", "0", "i", "0", "2", "-1", "-1", "0")
+                 STEP("1", "r", "i", "0", "i", "0", "1", "-1", "-1", "0") "</tb></gpu></algo>",
+     "mismatch", 1, 0, 1, NONE, "receives 1 elements, but message 0 of its connection"},
+    {"beyond the buffer",
+     ALGO("allreduce", "2", IN_PLACE) GPU("0", "2", "0", "0") TB("0", "1", "1")
+         STEP("0", "rrcs", "i", "1", "i", "1", "2", "-1", "-1",
+              "0") "</tb></gpu>" GPU("1", "2", "0", "0") "</gpu></algo>",
+     "range", 0, 0, 0, NONE, "uses input elements 1 to 2 of 2"},
+    {"both wait for data first",
+     ALGO("allreduce", "1", IN_PLACE) PAIR_0(ADD_SEND)
+         PAIR_1(PLAIN("0", "rrcs", "i", "0", "i", "0")) "</algo>",
+     "deadlock", 0, 0, 0, NONE,
+     "rank 0 block 0 step 0 (line 4) waits for a message of rank 1 block 0, rank 1"},
+    {"both send three before they receive: two slots",
+     ALGO("allgather", "6", IN_PLACE) GPU("0", "0", "6", "0") TB("0", "1", "1")
+         PLAIN("0", "s", "o", "0", "o", "0") PLAIN("1", "s", "o", "1", "o", "1")
+             PLAIN("2", "s", "o", "2", "o", "2") PLAIN("3", "r", "o", "3", "o",
+                                                       "3") PLAIN("4", "r", "o", "4", "o", "4")
+                 PLAIN("5", "r", "o", "5", "o", "5") "</tb></gpu>" GPU("1", "0", "6", "0")
+                     TB("0", "0", "0") PLAIN("0", "s", "o", "3", "o", "3")
+                         PLAIN("1", "s", "o", "4", "o", "4") PLAIN("2", "s", "o", "5", "o", "5")
+                             PLAIN("3", "r", "o", "0", "o", "0") PLAIN("4", "r", "o", "1", "o", "1")
+                                 PLAIN("5", "r", "o", "2", "o", "2") "</tb></gpu></algo>",
+     "deadlock", 0, 0, 2, NONE,
+     "deadlock with FIFO depth 2: rank 0 block 0 step 2 (line 6) waits for a slot of rank 1"},
+    {"waits for a step that tells nobody",
+     ALGO("allreduce", "1", IN_PLACE) PAIR_0(ADD_SEND "</tb>" TB("1", "-1", "-1") STEP(
+         "0", "nop", "i", "0", "i", "0", "0", "0", "0", "0")) PAIR_1(SEND_GET) "</algo>",
+     "dependency", 0, 1, 0, NONE,
+     "waits for block 0 step 0, which tells nobody that it is done (hasdep=0)"},
+    {"two blocks send on one connection: what that does to the data",
+     ALGO("allreduce", "1", IN_PLACE)
+         PAIR_0(ADD_SEND "</tb>" TB("1", "1", "-1") PLAIN("0", "s", "i", "0", "i", "0"))
+             PAIR_1(SEND_GET PLAIN("2", "r", "i", "0", "s", "0")) "</algo>",
+     "missing", 1, 0, 1, 0,
+     "lacks the contribution of rank 1 (output element 0 of rank 1) (rank 0: blocks 0 and 1 both "
+     "send"},
+    {"two blocks send on one connection, in the order of the receives by luck",
+     ALGO("broadcast", "2", IN_PLACE) GPU("0", "2", "0", "0") TB("0", "1", "-1")
+         PLAIN("0", "s", "i", "0", "i", "0") "</tb>" TB("1", "1", "-1")
+             PLAIN("0", "s", "i", "1", "i", "1") "</tb></gpu>" GPU("1", "2", "0", "0")
+                 TB("0", "-1", "0") PLAIN("0", "r", "i", "0", "i", "0")
+                     PLAIN("1", "r", "i", "1", "i", "1") "</tb></gpu></algo>",
+     "connection", 0, 1, NONE, NONE, "blocks 0 and 1 both send to rank 1 on channel 0"},
+    {"a copy over part of itself",
+     ALGO("allreduce", "3", IN_PLACE) GPU("0", "3", "0", "0") TB("0", "-1", "-1")
+         STEP("0", "cpy", "i", "0", "i", "1", "2", "-1", "-1",
+              "0") "</tb></gpu>" GPU("1", "3", "0", "0") "</gpu></algo>",
+     "alias", 0, 0, 0, NONE, "source and destination overlap, 1 elements apart"},
+    {"a reader and a writer that nothing orders",
+     ALGO("allgather", "2", IN_PLACE) GPU("0", "0", "2", "1") TB("0", "1", "1")
+         PLAIN("0", "s", "o", "0", "o", "0")
+             PLAIN("1", "r", "o", "1", "o", "1") "</tb>" TB("1", "-1", "-1")
+                 PLAIN("0", "cpy", "o", "1", "s", "0") "</tb></gpu>" GPU("1", "0", "2", "0")
+                     TB("0", "0", "0") PLAIN("0", "s", "o", "1", "o", "1")
+                         PLAIN("1", "r", "o", "0", "o", "0") "</tb></gpu></algo>",
+     "race", 0, 1, 0, NONE,
+     "reads output element 1, which block 0 step 1 writes; nothing orders the two"},
+    {"the same with a dependency",
+     ALGO("allgather", "2", IN_PLACE) GPU("0", "0", "2", "1") TB("0", "1", "1")
+         PLAIN("0", "s", "o", "0", "o", "0")
+             STEP("1", "r", "o", "1", "o", "1", "1", "-1", "-1", "1") "</tb>" TB("1", "-1", "-1")
+                 STEP("0", "cpy", "o", "1", "s", "0", "1", "0", "1", "0") "</tb></gpu>" GPU(
+                     "1", "0", "2", "0") TB("0", "0", "0") PLAIN("0", "s", "o", "1", "o", "1")
+                     PLAIN("1", "r", "o", "0", "o", "0") "</tb></gpu></algo>",
+     NULL, NONE, NONE, NONE, NONE, NULL},
+    {"order through the other rank: rank 0 overwrites what was sent only when the answer is there",
+     ALGO("allreduce", "1", IN_PLACE) GPU("0", "1", "0", "0") TB("0", "1", "-1")
+         PLAIN("0", "s", "i", "0", "i", "0") "</tb>" TB("1", "-1", "1")
+             PLAIN("0", "r", "i", "0", "i", "0") "</tb></gpu>" PAIR_1(PLAIN(
+                 "0", "rrc", "i", "0", "i", "0") PLAIN("1", "s", "i", "0", "i", "0")) "</algo>",
+     NULL, NONE, NONE, NONE, NONE, NULL},
+    {"a fused answer comes slice by slice: here one element too low",
+     ALGO("allgather", "6", IN_PLACE) GPU("0", "0", "6", "2") TB("0", "1", "-1")
+         STEP("0", "s", "o", "0", "o", "0", "2", "-1", "-1", "0") "</tb>" TB("1", "-1", "1")
+             STEP("0", "r", "o", "0", "o", "1", "2", "-1", "-1",
+                  "0") "</tb></gpu>" GPU("1", "0", "6", "2") TB("0", "0", "0")
+                 STEP("0", "rcs", "s", "0", "s", "0", "2", "-1", "-1", "0") "</tb></gpu></algo>",
+     "race", 0, 1, 0, 1, "writes output element 1, which block 0 step 0 reads"},
+    {"out of place the input is the caller's",
+     ALGO("allreduce", "1", OUT_OF_PLACE) PAIR_0(ADD_SEND PLAIN("1", "cpy", "i", "0", "o", "0"))
+         PAIR_1(PLAIN("0", "s", "i", "0", "i", "0") PLAIN("1", "r", "i", "0", "o", "0")) "</algo>",
+     NULL, NONE, NONE, NONE, NONE, "overwrites the input though it may be run out of place"},
+};
+
+START_TEST(programs) {
+    const struct row *row = &rows[_i];
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_program_t *p = NULL;
+    ck_assert_msg(ccl_program_read_xml("t.xml", row->xml, strlen(row->xml), &p, &err) == CCL_OK,
+                  "%s: %s", row->why, err.text);
+    ccl_verdict_t v;
+    ck_assert_int_eq(ccl_program_verify(NULL, p, NULL, &v, &err), CCL_OK);
+    if (!row->kind) {
+        ck_assert_msg(v.valid, "%s: %s: %s", row->why, v.fault.kind, v.fault.text);
+        if (row->text)
+            ck_assert_msg(v.nwarnings && strstr(v.warnings[0], row->text), "%s", row->why);
+        else
+            ck_assert_msg(!v.nwarnings, "%s: %s", row->why, v.warnings[0]);
+    } else {
+        ck_assert_msg(!v.valid, "%s: verifies", row->why);
+        ck_assert_msg(!strcmp(v.fault.kind, row->kind) && strstr(v.fault.text, row->text) &&
+                          v.fault.rank == row->rank && v.fault.tb == row->tb &&
+                          v.fault.step == row->step && v.fault.chunk == row->chunk,
+                      "%s: got %s at rank %d block %d step %d chunk %d: %s", row->why, v.fault.kind,
+                      (int)v.fault.rank, (int)v.fault.tb, (int)v.fault.step, (int)v.fault.chunk,
+                      v.fault.text);
+    }
+    ccl_program_destroy(p);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- different orders */
+
+/** Ranks send to each other and each adds its own sum: a + b and b + a are bitwise the same. */
+START_TEST(order_of_two_does_not_matter_of_three_does) {
+    for (uint32_t n = 2; n <= 3; n++) {
+        ccl_collective_t *coll = NULL;
+        ck_assert_int_eq(ccl_collective_create(CCL_ALLREDUCE, n, 1, 0, &coll, NULL), CCL_OK);
+        ccl_schedule_builder_t *b = ccl_schedule_builder_create("t", coll);
+        for (uint32_t r = 0; r < n; r++) {
+            for (uint32_t k = 1; k < n; k++) /* rank r adds r + 1, then r + 2: sums differ */
+                ccl_schedule_builder_add(
+                    b, (ccl_transfer_t){.src = (r + k) % n, .dst = r, .reduce = 1});
+        }
+        ccl_schedule_t *s = NULL;
+        ck_assert_int_eq(ccl_schedule_builder_finish(b, &s, NULL), CCL_OK);
+        ccl_verdict_t v;
+        ck_assert_int_eq(ccl_schedule_verify(NULL, s, &v, NULL), CCL_OK);
+        ck_assert_msg(v.valid, "%s", v.fault.text);
+        ck_assert_uint_eq(v.nwarnings, n == 3);
+        if (n == 3)
+            ck_assert_ptr_nonnull(
+                strstr(v.warnings[0], "ranks 0 and 1 add up chunk 0 in different"));
+        ccl_schedule_destroy(s);
+    }
+}
+END_TEST
+
+/* ---------------------------------------------------------------- schedules */
+
+#define T(src_, dst_, chunk_, step_, reduce_)                                                      \
+    { .src = src_, .dst = dst_, .chunk = chunk_, .step = step_, .reduce = reduce_ }
+
+static const struct schedule_row {
+    const char *why;
+    ccl_collective_kind_t kind;
+    uint32_t n;
+    ccl_transfer_t transfers[8];
+    uint32_t ntransfers;
+    const char *kind_of_fault;
+    uint32_t rank, step, chunk;
+    const char *text;
+} schedule_rows[] = {
+    {"exchange", CCL_ALLGATHER, 2, {T(0, 1, 0, 0, 0), T(1, 0, 1, 0, 0)}, 2, NULL, 0, 0, 0, NULL},
+    {"a chain relays, step by step",
+     CCL_BROADCAST,
+     3,
+     {T(0, 1, 0, 0, 0), T(1, 2, 0, 1, 0)},
+     2,
+     NULL,
+     0,
+     0,
+     0,
+     NULL},
+    {"a relay in the same step reads the state before it",
+     CCL_BROADCAST,
+     3,
+     {T(0, 1, 0, 0, 0), T(1, 2, 0, 0, 0)},
+     2,
+     "unread",
+     1,
+     0,
+     0,
+     "rank 1 does not hold chunk 0"},
+    {"nobody sends chunk 1",
+     CCL_ALLGATHER,
+     2,
+     {T(0, 1, 0, 0, 0)},
+     1,
+     "missing",
+     0,
+     NONE,
+     1,
+     "rank 0: at the end chunk 1 (of rank 1) is missing"},
+    {"both add the other's input of before the step",
+     CCL_ALLREDUCE,
+     2,
+     {T(0, 1, 0, 0, 1), T(1, 0, 0, 0, 1)},
+     2,
+     NULL,
+     0,
+     0,
+     0,
+     NULL},
+    {"rank 2 never contributes",
+     CCL_ALLREDUCE,
+     3,
+     {T(0, 1, 0, 0, 1), T(1, 0, 0, 1, 0), T(1, 2, 0, 1, 0)},
+     3,
+     "missing",
+     0,
+     1,
+     0,
+     "rank 0: at the end chunk 0 lacks the contribution of rank 2"},
+    {"added twice",
+     CCL_REDUCE,
+     2,
+     {T(1, 0, 0, 0, 1), T(1, 0, 0, 1, 1)},
+     2,
+     "twice",
+     0,
+     1,
+     0,
+     "adds the contribution of rank 1 to chunk 0 twice"},
+    {"copy and reduce at once",
+     CCL_REDUCE,
+     3,
+     {T(1, 0, 0, 0, 1), T(2, 0, 0, 0, 0)},
+     2,
+     "race",
+     0,
+     0,
+     0,
+     "rank 1 writes chunk 0 there in the same step"},
+    {"two different copies at once",
+     CCL_REDUCE,
+     3,
+     {T(1, 0, 0, 0, 0), T(2, 0, 0, 0, 0)},
+     2,
+     "race",
+     0,
+     0,
+     0,
+     "rank 1 writes chunk 0 there in the same step"},
+    {"a sum is overwritten",
+     CCL_REDUCE,
+     3,
+     {T(1, 0, 0, 0, 1), T(2, 0, 0, 1, 0)},
+     2,
+     "missing",
+     0,
+     1,
+     0,
+     "lacks the contribution of rank 0 and 1 more"},
+    {"reduced into a rank that holds nothing of it",
+     CCL_SCATTER,
+     3,
+     {T(0, 1, 1, 0, 1), T(0, 2, 2, 0, 0)},
+     2,
+     "unread",
+     1,
+     0,
+     1,
+     "holds nothing of chunk 1 to add to"},
+    {"alltoall through another rank",
+     CCL_ALLTOALL,
+     2,
+     {T(0, 1, 1, 0, 0), T(1, 0, 2, 1, 0)},
+     2,
+     NULL,
+     0,
+     0,
+     0,
+     NULL},
+};
+
+static ccl_schedule_t *schedule_of(const struct schedule_row *row) {
+    ccl_collective_t *coll = NULL;
+    ck_assert_int_eq(ccl_collective_create(row->kind, row->n, 1, 0, &coll, NULL), CCL_OK);
+    ccl_schedule_builder_t *b = ccl_schedule_builder_create("t", coll);
+    for (uint32_t i = 0; i < row->ntransfers; i++)
+        ccl_schedule_builder_add(b, row->transfers[i]);
+    ccl_schedule_t *s = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_msg(ccl_schedule_builder_finish(b, &s, &err) == CCL_OK, "%s: %s", row->why, err.text);
+    return s;
+}
+
+START_TEST(schedules) {
+    const struct schedule_row *row = &schedule_rows[_i];
+    ccl_schedule_t *s = schedule_of(row);
+    ccl_verdict_t v;
+    ck_assert_int_eq(ccl_schedule_verify(NULL, s, &v, NULL), CCL_OK);
+    if (!row->kind_of_fault)
+        ck_assert_msg(v.valid, "%s: %s", row->why, v.fault.text);
+    else
+        ck_assert_msg(!v.valid && !strcmp(v.fault.kind, row->kind_of_fault) &&
+                          strstr(v.fault.text, row->text) && v.fault.rank == row->rank &&
+                          v.fault.step == row->step && v.fault.chunk == row->chunk &&
+                          v.fault.tb == NONE,
+                      "%s: got %s at rank %d step %d chunk %d: %s", row->why,
+                      v.valid ? "valid" : v.fault.kind, (int)v.fault.rank, (int)v.fault.step,
+                      (int)v.fault.chunk, v.fault.text);
+    ccl_schedule_destroy(s);
+}
+END_TEST
+
+START_TEST(schedules_made_by_hand_are_not_trusted) {
+    static const struct {
+        const char *why;
+        ccl_transfer_t t;
+        const char *kind;
+    } bad[] = {{"no such rank", T(7, 0, 0, 0, 0), "range"},
+               {"no such chunk", T(1, 0, 7, 0, 0), "range"},
+               {"to itself", T(1, 1, 0, 0, 0), "peer"},
+               {"not sorted by step", T(1, 0, 1, 0, 0), "order"}};
+    for (size_t i = 0; i < CCL_ARRAY_LEN(bad); i++) {
+        ccl_schedule_t *s = schedule_of(&schedule_rows[0]);
+        s->transfers[0].step = 1;
+        s->transfers[1] = bad[i].t;
+        ccl_verdict_t v;
+        ck_assert_int_eq(ccl_schedule_verify(NULL, s, &v, NULL), CCL_OK);
+        ck_assert_msg(!v.valid && !strcmp(v.fault.kind, bad[i].kind), "%s", bad[i].why);
+        ccl_schedule_destroy(s);
+    }
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("schedule.verify");
+    TCase *tc = tcase_create("all");
+    tcase_add_loop_test(tc, programs, 0, (int)CCL_ARRAY_LEN(rows));
+    tcase_add_test(tc, order_of_two_does_not_matter_of_three_does);
+    tcase_add_loop_test(tc, schedules, 0, (int)CCL_ARRAY_LEN(schedule_rows));
+    tcase_add_test(tc, schedules_made_by_hand_are_not_trusted);
+    tcase_set_timeout(tc, 0);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
