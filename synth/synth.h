@@ -13,12 +13,13 @@ extern "C" {
 
 typedef struct ccl_synth_options {
     size_t size;
-    double size_bytes;      /**< message size the schedule is for; 0: any */
-    uint32_t channels;      /**< 0: as many as the synthesizer thinks best */
-    uint32_t chunks;        /**< chunks a block is cut into, per channel; 0: synthesizer's choice */
-    double time_limit_s;    /**< 0: none; after it the best so far is returned, marked limited */
+    double size_bytes;   /**< message size the schedule is for; 0: any */
+    uint32_t channels;   /**< 0: as many as the synthesizer thinks best */
+    uint32_t chunks;     /**< chunks a block is cut into, per channel; 0: synthesizer's choice */
+    double time_limit_s; /**< 0: none; after it the best so far is returned, marked limited */
 } ccl_synth_options_t;
-#define CCL_SYNTH_OPTIONS_INIT {sizeof(ccl_synth_options_t), 0, 0, 0, 0}
+#define CCL_SYNTH_OPTIONS_INIT                                                                     \
+    { sizeof(ccl_synth_options_t), 0, 0, 0, 0 }
 
 typedef struct ccl_synth_ops {
     size_t size;
@@ -35,6 +36,11 @@ typedef struct ccl_synth_ops {
                                ccl_routes_t *routes, const ccl_collective_t *want,
                                const ccl_synth_options_t *options, ccl_schedule_t **out,
                                ccl_error_t *err);
+    /**
+     * Its steps are rounds: lowering makes a rank start a step's sends only when its sends and
+     * receives of its step before are done.
+     */
+    bool ordered;
 } ccl_synth_ops_t;
 
 /** All synthesizers, in the order they are compared; ends with NULL. */
@@ -51,8 +57,11 @@ typedef struct ccl_lower_options {
     const char *proto; /**< "Simple" (default), "LL", "LL128" */
     bool no_fuse;      /**< keep receive and forward apart, in blocks of their own */
     bool out_of_place; /**< AllReduce and its like: separate output buffer (default in place) */
+    bool ordered;      /**< steps are rounds (ccl_synth_ops_t.ordered); also so when the schedule
+                            has the name of such a synthesizer */
 } ccl_lower_options_t;
-#define CCL_LOWER_OPTIONS_INIT {sizeof(ccl_lower_options_t), "Simple", false, false}
+#define CCL_LOWER_OPTIONS_INIT                                                                     \
+    { sizeof(ccl_lower_options_t), "Simple", false, false, false }
 
 /**
  * Lower a schedule to thread blocks, one per connection and channel (NCCL's and MSCCL's way); a

@@ -1,2 +1,0 @@
-/** @file synth.c */
-#include "synth/synth.h"

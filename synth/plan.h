@@ -1,0 +1,138 @@
+/*
+ * Private to synth: what every baseline needs to know about a cluster, and the planner that turns
+ * "an out-tree per chunk" into a schedule for any collective.
+ */
+#ifndef CCL_SYNTH_PLAN_H
+#define CCL_SYNTH_PLAN_H
+
+#include "synth/synth.h"
+
+/** Most channels a baseline takes by itself (NCCL's MAXCHANNELS is 32 as well). */
+#define CCL_I_MAX_AUTO_CHANNELS 32u
+/** Automatic choices keep the schedule below this many transfers. */
+#define CCL_I_AUTO_TRANSFERS (3u << 20)
+
+/* ---------------------------------------------------------------- cluster (cluster.c) */
+
+/**
+ * GPUs by server. Without servers in the topology all GPUs form one; in a mixed one a GPU without a
+ * server is a server of its own.
+ */
+typedef struct ccl_i_cluster {
+    const ccl_topology_t *topo;
+    ccl_routes_t *routes;
+    uint32_t nranks, nservers;
+    uint32_t min_gpus, max_gpus; /* of a server */
+    uint32_t *server;            /* [nranks] 0.. in order of their lowest rank */
+    uint32_t *local;             /* [nranks] position in its server */
+    uint32_t *first;             /* [nservers + 1] into ranks */
+    uint32_t *ranks;             /* [nranks] by server, ascending */
+    uint64_t *reach;             /* bitmap [nranks][words]: a route without relaying GPUs */
+    uint32_t words;
+    bool full;       /* every pair has a route */
+    uint16_t **hops; /* [nranks] GPU hops to every rank, made when asked for */
+    ccl_arena_t arena;
+} ccl_i_cluster_t;
+
+ccl_status_t ccl_i_cluster_init(ccl_i_cluster_t *cluster, const ccl_topology_t *topo,
+                                ccl_routes_t *routes, ccl_error_t *err);
+void ccl_i_cluster_fini(ccl_i_cluster_t *cluster);
+static inline bool ccl_i_cluster_reaches(const ccl_i_cluster_t *c, uint32_t src, uint32_t dst) {
+    return c->reach[(size_t)src * c->words + dst / 64] >> (dst % 64) & 1;
+}
+static inline uint32_t ccl_i_cluster_gpus(const ccl_i_cluster_t *c, uint32_t server) {
+    return c->first[server + 1] - c->first[server];
+}
+/** Rank of GPU `local` (modulo their number) of `server`. */
+static inline uint32_t ccl_i_cluster_rank(const ccl_i_cluster_t *c, uint32_t server,
+                                          uint32_t local) {
+    return c->ranks[c->first[server] + local % ccl_i_cluster_gpus(c, server)];
+}
+/**
+ * Shortest way over GPUs, each with a route to the next: path[0] = src .. path[*hops_out] = dst.
+ * Among equals the widest; then spread by src + dst. @param path room for nranks entries.
+ */
+ccl_status_t ccl_i_cluster_path(ccl_i_cluster_t *cluster, uint32_t src, uint32_t dst,
+                                uint32_t *path, uint32_t *hops_out, ccl_error_t *err);
+/** Narrowest link of the route, 0 when there is none. */
+double ccl_i_cluster_width_Bps(ccl_i_cluster_t *cluster, uint32_t src, uint32_t dst,
+                               uint32_t channel);
+/**
+ * Channels that a schedule with one connection per pair needs: so that the GPUs of every server
+ * use all of its equal NICs, and so that `peers` thread blocks of a GPU fill its links inside the
+ * server. At least 1, at most CCL_I_MAX_AUTO_CHANNELS.
+ *
+ * @param blocks     thread blocks per GPU and channel: together at most the GPU's sms.
+ * @param transfers  per channel: together at most CCL_I_AUTO_TRANSFERS.
+ */
+uint32_t ccl_i_cluster_channels(ccl_i_cluster_t *cluster, uint32_t peers, uint32_t blocks,
+                                double transfers);
+/** Transfers of a schedule in which every chunk goes to each destination once. */
+double ccl_i_collective_transfers(const ccl_collective_t *want);
+
+/* ---------------------------------------------------------------- plans (plan.c) */
+
+/** One hop of a chunk's out-tree. A chunk reaches `dst` at `step` over `channel`. */
+typedef struct ccl_i_edge {
+    uint32_t src, dst, step;
+    uint16_t channel;
+} ccl_i_edge_t;
+
+/** Out-tree of one chunk; edges may come in any order. */
+typedef struct ccl_i_tree {
+    ccl_i_edge_t *edges;
+    size_t len, cap;
+    bool nomem;
+} ccl_i_tree_t;
+void ccl_i_tree_add(ccl_i_tree_t *tree, uint32_t src, uint32_t dst, uint32_t step,
+                    uint32_t channel);
+
+/** What a tree is asked for. */
+typedef struct ccl_i_want {
+    ccl_collective_kind_t kind;
+    uint32_t chunk; /* of the uncut collective */
+    uint32_t part;  /* 0 .. parts - 1 */
+    uint32_t root;
+    const uint32_t *targets; /* ascending, may hold the root */
+    uint32_t ntargets;
+    bool up; /* the edges will be turned round, towards the root */
+} ccl_i_want_t;
+
+typedef struct ccl_i_plan {
+    const char *name;
+    uint32_t parts;    /* every chunk (AllReduce with roots: every root's) is cut into so many */
+    bool spread_roots; /* AllReduce: parts chunks per rank, reduced there, then sent to all */
+    /** Root of a reduced chunk when roots are not spread; NULL: its first destination. */
+    uint32_t (*root)(void *user, const ccl_i_want_t *want);
+    /** Adds edges, each rank reached at most once, sources reached (at an earlier step) before. */
+    ccl_status_t (*tree)(void *user, const ccl_i_want_t *want, ccl_i_tree_t *tree,
+                         ccl_error_t *err);
+    void *user;
+} ccl_i_plan_t;
+
+/**
+ * Ask for a tree per chunk and make the schedule: copies go down the tree from the source;
+ * reductions come up a turned tree. A hop between GPUs that have no route goes over relaying GPUs.
+ */
+ccl_status_t ccl_i_plan_run(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
+                            const ccl_collective_t *want, const ccl_i_plan_t *plan,
+                            ccl_schedule_t **out, ccl_error_t *err);
+
+/* ---------------------------------------------------------------- rings (rings.c) */
+
+/** Closed walks over all GPUs, one per channel. */
+typedef struct ccl_i_rings {
+    uint32_t nrings;
+    uint32_t *len;         /* [nrings] steps of the walk; nranks when no rank comes twice */
+    uint32_t **walk;       /* [nrings][len] */
+    double *predicted_Bps; /* [nrings] bytes/s of rings 0 .. i together, equal loads */
+    uint32_t *nics;        /* [nrings] NICs that rings 0 .. i use */
+    uint32_t best;         /* smallest number of rings that gets (nearly) the best of all */
+    ccl_arena_t arena;
+} ccl_i_rings_t;
+
+ccl_status_t ccl_i_rings_init(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster, uint32_t max_rings,
+                              bool reduces, ccl_i_rings_t *out, ccl_error_t *err);
+void ccl_i_rings_fini(ccl_i_rings_t *rings);
+
+#endif

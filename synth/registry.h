@@ -1,0 +1,20 @@
+/* Private to synth: the in-tree synthesizers, one X(ops) each, in the order they are compared. */
+#ifndef CCL_SYNTH_REGISTRY_H
+#define CCL_SYNTH_REGISTRY_H
+
+#include "synth/synth.h"
+
+#define CCL_I_SYNTH_MAP(X_)                                                                        \
+    X_(ring)                                                                                       \
+    X_(tree)                                                                                       \
+    X_(recursive)                                                                                  \
+    X_(direct)                                                                                     \
+    X_(pairwise)                                                                                   \
+    X_(pxn)                                                                                        \
+    X_(hm)
+
+#define CCL_I_SYNTH_DECLARE(name_) extern const ccl_synth_ops_t ccl_i_synth_##name_;
+CCL_I_SYNTH_MAP(CCL_I_SYNTH_DECLARE)
+#undef CCL_I_SYNTH_DECLARE
+
+#endif

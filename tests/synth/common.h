@@ -1,0 +1,67 @@
+/* Shared by the tests of synth: topologies by specification, one checked synthesis. */
+#ifndef CCL_TESTS_SYNTH_COMMON_H
+#define CCL_TESTS_SYNTH_COMMON_H
+
+#include "synth/synth.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static inline ccl_topology_t *topology(const char *spec) {
+    ccl_topology_t *topo = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_status_t status = ccl_topology_read(NULL, spec, &topo, &err);
+    ck_assert_msg(status == CCL_OK, "%s: %s", spec, err.text);
+    return topo;
+}
+
+static inline ccl_collective_t *collective(ccl_collective_kind_t kind, uint32_t n, uint32_t root) {
+    ccl_collective_t *coll = NULL;
+    ck_assert_int_eq(ccl_collective_create(kind, n, 1, root, &coll, NULL), CCL_OK);
+    return coll;
+}
+
+/** The program computes the collective; with FIFOs of `slots`. */
+static inline void check_program(const ccl_program_t *program, uint32_t slots, const char *what) {
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_verdict_t *verdict = calloc(1, sizeof *verdict);
+    ccl_verify_options_t options = CCL_VERIFY_OPTIONS_INIT;
+    options.slots = slots;
+    options.batches = 2;
+    ccl_status_t status = ccl_program_verify(NULL, program, &options, verdict, &err);
+    ck_assert_msg(status == CCL_OK, "%s: %s", what, err.text);
+    ck_assert_msg(verdict->valid, "%s: %s: %s", what, verdict->fault.kind, verdict->fault.text);
+    free(verdict);
+}
+
+/** Synthesize (the schedule is verified inside), lower in all ways, verify. False: unsupported. */
+static inline bool check_all(const char *name, const ccl_topology_t *topo, ccl_routes_t *routes,
+                             const ccl_collective_t *want, const ccl_synth_options_t *options,
+                             unsigned ways, const char *spec) {
+    char what[300];
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_schedule_t *schedule = NULL;
+    snprintf(what, sizeof what, "%s %s root %u on %s", name, want->name, want->root, spec);
+    ccl_status_t status = ccl_synthesize(NULL, name, topo, routes, want, options, &schedule, &err);
+    if (status == CCL_ERR_UNSUPPORTED)
+        return false;
+    ck_assert_msg(status == CCL_OK, "%s: %s", what, err.text);
+    for (unsigned way = 0; way < 4; way++) {
+        ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+        ccl_program_t *program = NULL;
+        if (!(ways >> way & 1))
+            continue;
+        lower.out_of_place = way & 1;
+        lower.no_fuse = way & 2;
+        status = ccl_lower(NULL, schedule, &lower, &program, &err);
+        ck_assert_msg(status == CCL_OK, "%s: %s", what, err.text);
+        check_program(program, way == 3 ? 2 : 1, what);
+        ccl_program_destroy(program);
+    }
+    ccl_schedule_destroy(schedule);
+    return true;
+}
+
+#endif
