@@ -263,7 +263,7 @@ static void pair_solve(ccl_routes_t *r, const pass_t *p, uint32_t src, uint32_t 
         for (uint32_t i = p->pred_first[v]; i < p->pred_end[v]; i++) {
             const ccl_link_t *link = &links[p->pred[i]];
             uint32_t u = link->from;
-            if (link->bandwidth_Bps < wide || p->wide_Bps[u] < wide)
+            if (link->bandwidth_Bps < wide || p->wide_Bps[u] < wide) /* too narrow, or a dead end */
                 continue;
             double to_dst_s = link->latency_s + r->to_dst_s[v];
             if (r->stamp[u] != now) {

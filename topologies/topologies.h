@@ -1,7 +1,8 @@
 /**
  * @file topologies.h
- * Clusters as graphs: devices joined by directed links, groups with one capacity, routes between GPUs;
- * readers for every format a cluster can come in; the library of servers and clusters; what-if edits.
+ * Clusters as graphs: devices joined by directed links, groups with one capacity, routes between
+ * GPUs; readers for every format a cluster can come in; the library of servers and clusters;
+ * what-if edits.
  */
 #ifndef CCL_TOPOLOGIES_TOPOLOGIES_H
 #define CCL_TOPOLOGIES_TOPOLOGIES_H
@@ -37,7 +38,8 @@ typedef struct ccl_link {
     double contention; /**< kappa >= 0 (slope of the contention penalty) */
 } ccl_link_t;
 
-/** Set of directed links that share one capacity; a flow counts once for each of its links in it. */
+/** Set of directed links that share one capacity; a flow counts once for each of its links in it.
+ */
 typedef struct ccl_group {
     const char *name;
     double bandwidth_Bps;
@@ -134,8 +136,8 @@ ccl_status_t ccl_topology_builder_group(ccl_topology_builder_t *b, const char *n
                                         uint32_t nlinks, ccl_error_t *err);
 ccl_status_t ccl_topology_builder_transport(ccl_topology_builder_t *b,
                                             const ccl_transport_spec_t *spec, ccl_error_t *err);
-ccl_status_t ccl_topology_builder_gpu_model(ccl_topology_builder_t *b,
-                                            const ccl_gpu_model_t *model, ccl_error_t *err);
+ccl_status_t ccl_topology_builder_gpu_model(ccl_topology_builder_t *b, const ccl_gpu_model_t *model,
+                                            ccl_error_t *err);
 uint32_t ccl_topology_builder_find(const ccl_topology_builder_t *b, const char *id);
 /** Defaults of every transport key ("net" does not hold the block). */
 ccl_transport_t ccl_transport_default(const char *kind);
@@ -155,11 +157,11 @@ void ccl_topology_destroy(ccl_topology_t *topo);
 typedef struct ccl_route {
     const uint32_t *links;
     uint32_t nlinks;
-    double latency_s;       /**< sum of L_l */
-    double bottleneck_Bps;  /**< narrowest B */
-    bool crosses_net;       /**< some link is of kind "net" */
-    bool crosses_pcie;      /**< some link is of kind "pcie" */
-    uint32_t first_kind;    /**< kind index of its first link */
+    double latency_s;      /**< sum of L_l */
+    double bottleneck_Bps; /**< narrowest B */
+    bool crosses_net;      /**< some link is of kind "net" */
+    bool crosses_pcie;     /**< some link is of kind "pcie" */
+    uint32_t first_kind;   /**< kind index of its first link */
 } ccl_route_t;
 
 /** Computes and keeps routes; not thread-safe (one per thread). Borrows the topology. */
@@ -175,7 +177,8 @@ void ccl_routes_destroy(ccl_routes_t *routes);
  */
 ccl_status_t ccl_routes_get(ccl_routes_t *routes, uint32_t src_rank, uint32_t dst_rank,
                             uint32_t channel, const ccl_route_t **out, ccl_error_t *err);
-/** How many distinct next-link choices the (src, dst) routes offer at the widest fork; 0: no route. */
+/** How many distinct next-link choices the (src, dst) routes offer at the widest fork; 0: no route.
+ */
 uint32_t ccl_routes_width(ccl_routes_t *routes, uint32_t src_rank, uint32_t dst_rank);
 
 /* ---------------------------------------------------------------- reading and writing */
@@ -192,10 +195,10 @@ ccl_status_t ccl_topology_read(const ccl_ctx_t *ctx, const char *spec, ccl_topol
 ccl_status_t ccl_topology_read_text(const ccl_ctx_t *ctx, const char *name, const char *text,
                                     size_t len, ccl_topology_t **out, ccl_error_t *err);
 /** Explicit JSON, deterministic, one device or link a line. Reads back to an equal topology. */
-ccl_status_t ccl_topology_write_json(const ccl_topology_t *topo, ccl_text_t *out,
-                                     ccl_error_t *err);
+ccl_status_t ccl_topology_write_json(const ccl_topology_t *topo, ccl_text_t *out, ccl_error_t *err);
 
-/* Format readers behind ccl_topology_read_text; public for tests and fuzzing. */
+/* Format readers behind ccl_topology_read_text; public for tests and fuzzing. The JSON one reads
+ * the explicit form only. */
 ccl_status_t ccl_topology_read_json(const ccl_ctx_t *ctx, const char *name, const char *text,
                                     size_t len, ccl_topology_t **out, ccl_error_t *err);
 ccl_status_t ccl_topology_read_heteccl(const ccl_ctx_t *ctx, const char *name, const char *text,
@@ -220,10 +223,10 @@ typedef struct ccl_topology_join_options {
 /**
  * Put topologies side by side and join them by a fabric through their net links.
  *
- * A node's own fabric (switches outside all servers whose links are all of kind net) is replaced: its
- * links keep their bandwidth, latency, lanes and contention, and lead to the new fabric. Ids become
- * "n0/gpu0"; ranks count node by node. A rail switch and the spine are joined with the sum of the
- * rail's NIC bandwidths (non-blocking).
+ * A node's own fabric (switches outside all servers whose links are all of kind net) is replaced:
+ * its links keep their bandwidth, latency, lanes and contention, and lead to the new fabric. Ids
+ * become "n0/gpu0"; ranks count node by node. A rail switch and the spine are joined with the sum
+ * of the rail's NIC bandwidths (non-blocking).
  *
  * @param nodes  borrowed; the same topology may stand in several places.
  * @param options  NULL: defaults.
@@ -258,8 +261,13 @@ const ccl_library_entry_t *ccl_topology_library_find(const char *name);
 
 /**
  * A new topology with one edit applied. Edits: "fail:gpu:3" (rank 3 removed, ranks renumbered),
- * "fail:nic:ID" / "fail:ID" (device and its links removed), "degrade:A-B=18Gbit/s" (links A->B and
- * B->A take this bandwidth; "A->B=..." one direction).
+ * "fail:nic:ID" / "fail:ID" (device and its links removed), "fail:A-B" (links removed, "A->B" one
+ * direction), "degrade:A-B=18Gbit/s" (links A->B and B->A take this bandwidth; "A->B=..." one
+ * direction). A and B are ids, which may hold hyphens, or "gpu:RANK". Groups keep the links that
+ * are left, and go when none is; the whole is checked again.
+ *
+ * @retval CCL_ERR_INPUT  no such device or link, or what is left is no connected cluster;
+ *                        err->where is the edit.
  */
 ccl_status_t ccl_topology_edit(const ccl_topology_t *topo, const char *edit, ccl_topology_t **out,
                                ccl_error_t *err);
