@@ -25,6 +25,7 @@
 
 typedef enum token_kind {
     TOKEN_END,
+    TOKEN_BAD,    /* a byte that begins nothing; refused when its turn comes */
     TOKEN_WORD,   /* letters, digits, _ */
     TOKEN_NUMBER, /* digits, with what follows without a blank: "25", "0.7us" */
     TOKEN_ARROW,  /* -> */
@@ -50,6 +51,8 @@ typedef struct dsl_parser {
     uint32_t total_gpus;
     uint32_t node;      /* that a bandwidth belongs to */
     uint32_t statement; /* that an interbandwidth belongs to */
+    uint32_t stamp;     /* of the tuple or entry at work, in mark */
+    uint32_t mark[CCL_I_HETECCL_MAX_GPUS];
 } dsl_parser_t;
 
 static ccl_status_t fail_at(dsl_parser_t *p, const token_t *token, const char *fmt, ...)
@@ -112,40 +115,46 @@ static bool starts(const dsl_parser_t *p, const char *word) {
     return (size_t)(p->end - p->at) >= n && memcmp(p->at, word, n) == 0;
 }
 
-static ccl_status_t scan(dsl_parser_t *p, token_t *out) {
+static token_t scan(dsl_parser_t *p) {
     skip_blanks(p);
-    *out = (token_t){TOKEN_END, p->at, 0, p->line, p->column};
+    token_t out = {TOKEN_END, p->at, 0, p->line, p->column};
     if (p->at == p->end)
-        return CCL_OK;
+        return out;
     size_t n = 1;
     char c = *p->at;
+    out.kind = TOKEN_BAD;
     if (starts(p, ">->")) {
-        out->kind = TOKEN_SPREAD, n = 3;
+        out.kind = TOKEN_SPREAD, n = 3;
     } else if (starts(p, "->")) {
-        out->kind = TOKEN_ARROW, n = 2;
+        out.kind = TOKEN_ARROW, n = 2;
     } else if (starts(p, "=>")) {
-        out->kind = TOKEN_MAPS, n = 2;
+        out.kind = TOKEN_MAPS, n = 2;
     } else if (is_letter(c) || is_digit(c) || c == '.') {
-        out->kind = is_letter(c) ? TOKEN_WORD : TOKEN_NUMBER;
-        while (p->at + n < p->end && (is_letter(p->at[n]) || is_digit(p->at[n]) ||
-                                      (out->kind == TOKEN_NUMBER && p->at[n] == '.')))
+        bool number = !is_letter(c);
+        out.kind = number ? TOKEN_NUMBER : TOKEN_WORD;
+        while (p->at + n < p->end &&
+               (is_letter(p->at[n]) || is_digit(p->at[n]) || (number && p->at[n] == '.') ||
+                (number && p->at[n] == '/' && p->at + n + 1 < p->end && is_letter(p->at[n + 1]))))
             n++;
-    } else if (strchr("()[]{},=", c) && c) {
-        out->kind = TOKEN_CHAR;
-    } else if (c > ' ' && c < 0x7f) {
-        return fail_at(p, out, "unexpected \"%c\"", c);
-    } else {
-        return fail_at(p, out, "unexpected byte 0x%02x", (unsigned char)c);
+    } else if (c && strchr("()[]{},=", c)) {
+        out.kind = TOKEN_CHAR;
     }
-    out->len = n;
+    out.len = n;
     while (n-- > 0)
         step(p);
-    return CCL_OK;
+    return out;
 }
 
 static ccl_status_t advance(dsl_parser_t *p) {
     p->token = p->next;
-    return scan(p, &p->next);
+    if (p->token.kind == TOKEN_BAD) {
+        char c = *p->token.start;
+        if (c > ' ' && c < 0x7f)
+            return fail_at(p, &p->token, "unexpected \"%c\"", c);
+        return fail_at(p, &p->token, "unexpected byte 0x%02x", (unsigned char)c);
+    }
+    p->next = scan(p);
+    return CCL_OK;
 }
 
 static bool char_token(const token_t *token, char c) {
@@ -242,6 +251,7 @@ static ccl_status_t add_number(dsl_parser_t *p, uint32_t number) {
 static ccl_status_t take_tuple(dsl_parser_t *p, uint32_t node) {
     ccl_i_dsl_t *dsl = p->dsl;
     ccl_i_dsl_tuple_t tuple = {(uint32_t)dsl->nnumbers, 0};
+    uint32_t stamp = ++p->stamp;
     CCL_TRY(expect_char(p, '(', "before gpu numbers"));
     for (;;) {
         token_t at = p->token;
@@ -250,9 +260,9 @@ static ccl_status_t take_tuple(dsl_parser_t *p, uint32_t node) {
         if (gpu >= dsl->gpus[node])
             return fail_at(p, &at, "node%u has no gpu %u, only 0 to %u", node + 1, gpu,
                            dsl->gpus[node] - 1);
-        for (uint32_t i = 0; i < tuple.n; i++)
-            if (dsl->numbers[tuple.first + i] == gpu)
-                return fail_at(p, &at, "gpu %u twice in one tuple", gpu);
+        if (p->mark[gpu] == stamp)
+            return fail_at(p, &at, "gpu %u twice in one tuple", gpu);
+        p->mark[gpu] = stamp;
         CCL_TRY(add_number(p, gpu));
         tuple.n++;
         if (!is_char(p, ','))
@@ -281,15 +291,14 @@ static ccl_status_t check_entry(dsl_parser_t *p, const ccl_i_dsl_entry_t *entry,
                            entry->ntuples, inter->n);
         return CCL_OK;
     }
-    uint8_t seen[CCL_I_HETECCL_MAX_GPUS / 8] = {0};
-    uint32_t total = 0;
+    uint32_t total = 0, stamp = ++p->stamp;
     for (uint32_t t = 0; t < entry->ntuples; t++) {
         const ccl_i_dsl_tuple_t *tuple = &dsl->tuples[entry->first_tuple + t];
         for (uint32_t i = 0; i < tuple->n; i++) {
             uint32_t gpu = dsl->numbers[tuple->first + i];
-            if (seen[gpu / 8] >> gpu % 8 & 1)
+            if (p->mark[gpu] == stamp)
                 return fail_at(p, first, "gpu %u in two tuples of one switch", gpu);
-            seen[gpu / 8] |= (uint8_t)(1u << gpu % 8);
+            p->mark[gpu] = stamp;
             total++;
         }
     }
@@ -553,8 +562,8 @@ static ccl_status_t take_statement(dsl_parser_t *p) {
 
 static ccl_status_t take_file(dsl_parser_t *p) {
     char text[60];
-    CCL_TRY(scan(p, &p->token));
-    CCL_TRY(scan(p, &p->next));
+    p->next = scan(p);
+    CCL_TRY(advance(p));
     while (p->token.kind != TOKEN_END) {
         if (p->token.kind == TOKEN_NUMBER && word_token(&p->next, "define"))
             CCL_TRY(advance(p)); /* a line number of the printed figure */

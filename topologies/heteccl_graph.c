@@ -24,6 +24,8 @@ typedef struct dsl_builder {
     ccl_topology_builder_t *b;
     ccl_error_t *err;
     uint32_t *first_rank;   /* [nnodes]; device index of a GPU = its rank */
+    uint32_t *gpu_tuple;    /* [gpus]: the tuple of its PCIe switch, CCL_NONE: none */
+    uint32_t *tuple_entry;  /* [ntuples] of PCIe switches */
     uint32_t *tuple_device; /* [ntuples]: its PCIe switch or its NIC, CCL_NONE: none */
     uint32_t *entry_host;   /* [nentries]: host of a switch of several tuples, CCL_NONE: none */
     uint32_t *switches, *hosts, *nics; /* [nnodes]: how many so far */
@@ -95,42 +97,34 @@ static ccl_status_t add_switch(dsl_builder_t *s, const ccl_i_dsl_entry_t *entry,
         if (tree) {
             CCL_TRY(duplex(s, sw, *host, kind, entry));
             s->tuple_device[entry->first_tuple + t] = sw;
+            s->tuple_entry[entry->first_tuple + t] = (uint32_t)(entry - dsl->entries);
+        }
+        for (uint32_t i = 0; tree && i < tuple->n; i++) {
+            uint32_t gpu = gpu_device(s, node, dsl->numbers[tuple->first + i]);
+            if (s->gpu_tuple[gpu] == CCL_NONE)
+                s->gpu_tuple[gpu] = entry->first_tuple + t;
         }
     }
     return CCL_OK;
 }
 
-static bool contains(const ccl_i_dsl_t *dsl, const ccl_i_dsl_tuple_t *tuple, uint32_t gpu) {
-    for (uint32_t i = 0; i < tuple->n; i++)
-        if (dsl->numbers[tuple->first + i] == gpu)
-            return true;
-    return false;
-}
-
-/* PCIe switch or host above all GPUs of a tuple, CCL_NONE when no one entry has them all. */
+/*
+ * PCIe switch or host above all GPUs of a tuple, CCL_NONE when no one entry has them all. A GPU
+ * below several PCIe switches counts for the first.
+ */
 static uint32_t above(const dsl_builder_t *s, uint32_t node, const ccl_i_dsl_tuple_t *gpus) {
-    const ccl_i_dsl_t *dsl = s->dsl;
-    for (size_t e = 0; e < dsl->nentries; e++) {
-        const ccl_i_dsl_entry_t *entry = &dsl->entries[e];
-        if (entry->node != node || s->entry_host[e] == CCL_NONE)
-            continue;
-        uint32_t found = 0, tuple_of = CCL_NONE;
-        bool one = true;
-        for (uint32_t i = 0; i < gpus->n; i++) {
-            for (uint32_t t = 0; t < entry->ntuples; t++) {
-                if (!contains(dsl, &dsl->tuples[entry->first_tuple + t],
-                              dsl->numbers[gpus->first + i]))
-                    continue;
-                found++;
-                one = one && (tuple_of == CCL_NONE || tuple_of == t);
-                tuple_of = t;
-                break;
-            }
-        }
-        if (found == gpus->n)
-            return one ? s->tuple_device[entry->first_tuple + tuple_of] : s->entry_host[e];
+    uint32_t tuple = CCL_NONE, entry = CCL_NONE;
+    bool one = true;
+    for (uint32_t i = 0; i < gpus->n; i++) {
+        uint32_t gpu = gpu_device(s, node, s->dsl->numbers[gpus->first + i]);
+        uint32_t t = s->gpu_tuple[gpu];
+        if (t == CCL_NONE || (i > 0 && s->tuple_entry[t] != entry))
+            return CCL_NONE;
+        entry = s->tuple_entry[t];
+        one = one && (i == 0 || t == tuple);
+        tuple = t;
     }
-    return CCL_NONE;
+    return one ? s->tuple_device[tuple] : s->entry_host[entry];
 }
 
 /* Sorted GPU numbers, so that (0,1) and (1,0) are the same NIC. */
@@ -236,12 +230,16 @@ ccl_status_t ccl_i_dsl_build(const ccl_i_dsl_t *dsl, ccl_topology_t **out, ccl_e
     s.hosts = ccl_arena_alloc(&arena, n, sizeof(uint32_t));
     s.nics = ccl_arena_alloc(&arena, n, sizeof(uint32_t));
     s.tuple_device = ccl_arena_alloc(&arena, dsl->ntuples + 1, sizeof(uint32_t));
+    s.tuple_entry = ccl_arena_alloc(&arena, dsl->ntuples + 1, sizeof(uint32_t));
+    s.gpu_tuple = ccl_arena_alloc(&arena, CCL_I_HETECCL_MAX_GPUS, sizeof(uint32_t));
     s.entry_host = ccl_arena_alloc(&arena, dsl->nentries + 1, sizeof(uint32_t));
     s.known = ccl_strmap_create();
     s.b = ccl_topology_builder_create(name);
     ccl_status_t status;
     if (s.first_rank && s.switches && s.hosts && s.nics && s.tuple_device && s.entry_host &&
-        s.known && s.b) {
+        s.tuple_entry && s.gpu_tuple && s.known && s.b) {
+        for (uint32_t i = 0; i < CCL_I_HETECCL_MAX_GPUS; i++)
+            s.gpu_tuple[i] = CCL_NONE;
         for (size_t i = 0; i < dsl->ntuples; i++)
             s.tuple_device[i] = CCL_NONE;
         for (size_t i = 0; i < dsl->nentries; i++)

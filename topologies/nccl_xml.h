@@ -64,6 +64,7 @@ typedef struct ccl_i_plan {
     uint32_t nservers;
     size_t servers_cap;
     ccl_text_t note;
+    uint32_t nassumed;
     ccl_strmap_t *ids;
     ccl_arena_t arena;
 } ccl_i_plan_t;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define GB 1e9
+#define MAX_ASSUMED 64u /* lines about one file */
 
 ccl_status_t ccl_i_plan_init(ccl_i_plan_t *plan, const ccl_ctx_t *ctx, const char *file,
                              ccl_error_t *err) {
@@ -48,10 +49,14 @@ void ccl_i_plan_fini(ccl_i_plan_t *plan) {
 
 void ccl_i_plan_assume(ccl_i_plan_t *plan, const char *fmt, ...) {
     char text[700];
+    if (plan->nassumed++ > MAX_ASSUMED)
+        return;
     va_list args;
     va_start(args, fmt);
     vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
+    if (plan->nassumed > MAX_ASSUMED)
+        snprintf(text, sizeof(text), "further assumptions not listed");
     ccl_log(plan->ctx, CCL_LOG_WARN, "nccl-xml", "%s: %s", plan->file, text);
     ccl_text_printf(&plan->note, "%s%s", plan->note.len ? "; " : "", text);
 }
