@@ -446,18 +446,20 @@ static ccl_status_t text_blocks(const ccl_report_run_t *run, bool idle, uint32_t
     rank_by_t *order = calloc(r->ntbs ? r->ntbs : 1, sizeof(*order));
     ccl_table_t *table = ccl_table_create();
     ccl_status_t status = CCL_ERR_NOMEM;
+    uint32_t n = 0;
 
     if (order && table) {
         for (uint32_t i = 0; i < r->ntbs; i++) {
             const ccl_tb_use_t *u = &r->tbs[i];
             double waits = u->wait_data_s + u->wait_peer_s + u->wait_slot_s;
 
-            order[i] = (rank_by_t){idle ? waits : u->done_s, i};
+            if (!idle || waits > 0)
+                order[n++] = (rank_by_t){idle ? waits : u->done_s, i};
         }
-        qsort(order, r->ntbs, sizeof(*order), by_key);
+        qsort(order, n, sizeof(*order), by_key);
         for (size_t i = 0; i < CCL_ARRAY_LEN(headers); i++)
             ccl_table_column(table, headers[i], CCL_ALIGN_RIGHT);
-        grouped(run, order, r->ntbs, rows, block_key, block_row, table);
+        grouped(run, order, n, rows, block_key, block_row, table);
         ccl_text_printf(out, "\n%s\n",
                         idle ? "Thread blocks that waited longest"
                              : "Thread blocks that finished last");
@@ -498,6 +500,19 @@ static ccl_status_t text_deadlock(const ccl_report_run_t *run, ccl_text_t *out, 
     return ccl_i_text_status(out, err);
 }
 
+/** "682.7K": four digits are enough to read. */
+static const char *short_bytes(double bytes, char *out, size_t out_len) {
+    static const char suffixes[] = {'\0', 'K', 'M', 'G', 'T'};
+    size_t k = 0;
+
+    while (bytes >= 1024 && k + 1 < CCL_ARRAY_LEN(suffixes)) {
+        bytes /= 1024;
+        k++;
+    }
+    snprintf(out, out_len, "%.4g%c", bytes, suffixes[k]);
+    return out;
+}
+
 static ccl_status_t run_text(const ccl_report_run_t *run, uint32_t rows, ccl_text_t *out,
                              ccl_error_t *err) {
     const ccl_sim_result_t *r = run->result;
@@ -523,7 +538,7 @@ static ccl_status_t run_text(const ccl_report_run_t *run, uint32_t rows, ccl_tex
             ccl_collective_busbw_factor(run->program->coll->kind, run->program->nranks));
         ccl_text_printf(out, "  %u micro-batch%s of %s a chunk, %s level, %s sharing, %s\n",
                         r->batches, r->batches == 1 ? "" : "es",
-                        ccl_format_bytes(r->chunk_bytes, b, sizeof(b)),
+                        short_bytes(r->chunk_bytes, b, sizeof(b)),
                         ccl_i_granularity_name(run->options->granularity),
                         ccl_i_sharing_name(run->options->sharing), run->program->proto);
         ccl_text_printf(out, "  %llu transfers, %llu slices, %u thread blocks",

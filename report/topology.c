@@ -792,8 +792,9 @@ ccl_status_t ccl_report_topology_check(const char *spec, const ccl_topology_t *t
         ccl_table_destroy(table);
         return status;
     } else if (topo) {
-        ccl_text_printf(out, "%s: good: %u GPUs, %u devices, %u directed links, %u servers\n",
-                        topo->name, topo->nranks, topo->ndevices, topo->nlinks, topo->nservers);
+        ccl_text_printf(out, "%s: good: %u GPUs, %u devices, %u directed links, %u server%s\n",
+                        topo->name, topo->nranks, topo->ndevices, topo->nlinks, topo->nservers,
+                        topo->nservers == 1 ? "" : "s");
     }
     return ccl_i_text_status(out, err);
 }

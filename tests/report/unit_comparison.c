@@ -1,0 +1,227 @@
+/* The comparison table: winners, ties, who did not take part, width; and its JSON and CSV. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/report.h"
+
+enum { N = 6, SIZES = 2 };
+
+static ccl_topology_t *topo;
+static ccl_collective_t *coll;
+static ccl_comparison_t comparison;
+static ccl_compare_cell_t cells[SIZES * N];
+static ccl_link_use_t uses[8];
+static ccl_sim_result_t result;
+static ccl_sim_options_t options = CCL_SIM_OPTIONS_INIT;
+
+/* Six contenders: the first wins at the first size, the fourth and fifth tie at the second. */
+static void build(void) {
+    static const char *names[N] = {
+        "ring", "tree", "\xff\"quoted\"\n", "direct", "recursive-doubling-with-a-long-name", "hm"};
+    static const char *why_not[N] = {NULL, "wants a power of two", NULL, NULL, NULL, NULL};
+    static uint32_t blocks[N] = {2, 0, 4, 6, 8, 10};
+    static double sizes[SIZES] = {65536, 1048576};
+    static uint32_t winner[SIZES] = {0, 3};
+    static bool tie[SIZES] = {false, true};
+    static ccl_sim_result_t *best[SIZES];
+    ccl_error_t err = CCL_ERROR_INIT;
+
+    ck_assert_int_eq(
+        ccl_topology_read_synthetic(NULL, "servers:1 gpus:2 nvswitch=300GB/s,1us", &topo, &err),
+        CCL_OK);
+    ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, 2, 1, 0, &coll, &err), CCL_OK);
+    for (uint32_t s = 0; s < SIZES; s++) {
+        for (uint32_t k = 0; k < N; k++) {
+            ccl_compare_cell_t *c = &cells[s * N + k];
+
+            c->status = k == 5 ? CCL_DEADLOCK : CCL_OK;
+            c->time_s = s == 0 ? 1e-5 * (k + 1) : (k == 3 || k == 4 ? 2e-5 : 3e-5);
+            c->low_s = c->time_s * (1 - 1e-6);
+            c->high_s = c->time_s * (1 + 1e-6);
+            c->algbw_GBps = sizes[s] / c->time_s / 1e9;
+            c->busbw_GBps = c->algbw_GBps / 2;
+            c->batches = 1;
+        }
+    }
+    for (uint32_t l = 0; l < topo->nlinks; l++) {
+        uses[l].bytes = 1000 * l;
+        uses[l].utilization = 0.25 * l;
+    }
+    result.nlinks = topo->nlinks;
+    result.links = uses;
+    best[0] = best[1] = &result;
+    comparison = (ccl_comparison_t){.ncontenders = N,
+                                    .nsizes = SIZES,
+                                    .names = names,
+                                    .why_not = why_not,
+                                    .thread_blocks = blocks,
+                                    .sizes_bytes = sizes,
+                                    .cells = cells,
+                                    .winner = winner,
+                                    .tie = tie,
+                                    .best = best};
+}
+
+static void destroy(void) {
+    ccl_collective_destroy(coll);
+    ccl_topology_destroy(topo);
+}
+
+static char *print(ccl_report_format_t format, const char *table, uint32_t columns) {
+    const ccl_collective_t *colls[] = {coll};
+    const ccl_comparison_t *all[] = {&comparison};
+    ccl_report_comparison_t about = {topo, 1, colls, all, &options, 7};
+    ccl_report_style_t style = {format, table, 0, columns};
+    ccl_text_t text = {0};
+    ccl_error_t err = CCL_ERROR_INIT;
+
+    ck_assert_msg(ccl_report_comparison(&about, &style, &text, &err) == CCL_OK, "%s", err.text);
+    return text.data;
+}
+
+/** The first line that begins (after blanks) with `start`, copied. */
+static char *line_of(const char *text, const char *start) {
+    for (const char *p = text; p && *p;) {
+        const char *q = p + strspn(p, " ");
+
+        if (strncmp(q, start, strlen(start)) == 0)
+            return strndup(q, strcspn(q, "\n"));
+        p = strchr(p, '\n');
+        p = p ? p + 1 : NULL;
+    }
+    ck_abort_msg("no line begins with \"%s\":\n%s", start, text);
+    return NULL;
+}
+
+START_TEST(winners_and_ties) {
+    char *text = print(CCL_REPORT_TEXT, NULL, 0);
+    char *small = line_of(text, "64K  ");
+    char *large = line_of(text, "1M  ");
+
+    ck_assert_ptr_nonnull(strstr(small, "ring  "));
+    ck_assert_ptr_nonnull(strstr(small, "3.28*")); /* 65536 / 10 us / 2 */
+    ck_assert_ptr_null(strchr(small, '='));
+    ck_assert_ptr_nonnull(strstr(large, "direct ="));
+    ck_assert_ptr_nonnull(strstr(large, "26.21*"));
+    ck_assert_ptr_nonnull(strstr(text, "26.21="));
+    ck_assert_ptr_nonnull(strstr(text, "deadlock"));
+    ck_assert_ptr_nonnull(strstr(text, "did not take part: tree: wants a power of two"));
+    ck_assert_ptr_nonnull(strstr(text, "hm 10"));
+    ck_assert_ptr_nonnull(strstr(text, "0 / 38 / 75")); /* least, mean, busiest */
+    free(small);
+    free(large);
+    free(text);
+}
+END_TEST
+
+/* A narrow page splits the contenders over several tables; nobody is lost. */
+START_TEST(narrow) {
+    char *wide = print(CCL_REPORT_TEXT, NULL, 1000);
+    char *narrow = print(CCL_REPORT_TEXT, NULL, 80);
+    const char *bar = "|";
+    size_t bars[2] = {0, 0};
+
+    for (const char *p = wide; (p = strstr(p, bar)) != NULL; p++)
+        bars[0]++;
+    for (const char *p = narrow; (p = strstr(p, bar)) != NULL; p++)
+        bars[1]++;
+    ck_assert_uint_eq(bars[0], 1 + SIZES);
+    ck_assert_uint_gt(bars[1], bars[0]);
+    ck_assert_ptr_nonnull(strstr(narrow, "recursive-doubling-with-a-long-name"));
+    ck_assert_ptr_nonnull(strstr(narrow, "deadlock"));
+    free(wide);
+    free(narrow);
+}
+END_TEST
+
+START_TEST(json) {
+    char *text = print(CCL_REPORT_JSON, NULL, 0);
+    json_error_t error;
+    json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+    const json_t *one, *size, *cell;
+
+    ck_assert_msg(root != NULL, "%d: %s\n%s", error.line, error.text, text);
+    one = json_array_get(json_object_get(root, "comparisons"), 0);
+    size = json_array_get(json_object_get(one, "sizes"), 1);
+    cell = json_array_get(json_object_get(size, "results"), 2);
+    ck_assert_str_eq(json_string_value(json_object_get(size, "winner")), "direct");
+    ck_assert_uint_eq(json_array_size(json_object_get(size, "tied_with")), 1);
+    ck_assert_uint_eq(json_array_size(json_object_get(size, "results")), N - 1);
+    /* the very same double */
+    ck_assert_double_eq(json_number_value(json_object_get(cell, "time_s")), cells[N + 3].time_s);
+    ck_assert_double_eq(json_number_value(json_object_get(cell, "low_s")), cells[N + 3].low_s);
+    ck_assert_int_eq((int)json_integer_value(json_object_get(root, "seed")), 7);
+    /* bytes that are no UTF-8 do not spoil the document */
+    cell = json_array_get(json_object_get(one, "contenders"), 2);
+    ck_assert_str_eq(json_string_value(json_object_get(cell, "name")), "\xef\xbf\xbd\"quoted\"\n");
+    json_decref(root);
+    free(text);
+}
+END_TEST
+
+START_TEST(csv) {
+    char *times = print(CCL_REPORT_CSV, NULL, 0);
+    char *links = print(CCL_REPORT_CSV, "links", 0);
+    size_t rows = 0;
+
+    ck_assert_ptr_nonnull(strstr(times, "1048576,direct,ok,2e-05,"));
+    ck_assert_ptr_nonnull(strstr(times, "tree,not taking part,,,"));
+    for (const char *p = links; *p; p++)
+        rows += *p == '\n';
+    ck_assert_uint_eq(rows, 1 + SIZES * topo->nlinks);
+    free(times);
+    free(links);
+}
+END_TEST
+
+START_TEST(unknown_table) {
+    const ccl_collective_t *colls[] = {coll};
+    const ccl_comparison_t *all[] = {&comparison};
+    ccl_report_comparison_t about = {topo, 1, colls, all, &options, 7};
+    ccl_report_style_t style = {CCL_REPORT_CSV, "nope", 0, 0};
+    ccl_text_t text = {0};
+    ccl_error_t err = CCL_ERROR_INIT;
+
+    ck_assert_int_eq(ccl_report_comparison(&about, &style, &text, &err), CCL_ERR_USAGE);
+    ck_assert_ptr_nonnull(strstr(err.text, "times, links"));
+    ck_assert_ptr_null(text.data);
+}
+END_TEST
+
+START_TEST(classes) {
+    ccl_link_class_t out[8] = {0};
+
+    ck_assert_uint_eq(topo->nkinds, 1);
+    ccl_report_link_classes(topo, &result, out);
+    ck_assert_str_eq(out[0].kind, "nvlink");
+    ck_assert_uint_eq(out[0].nlinks, 4);
+    ck_assert_uint_eq(out[0].used, 3);
+    ck_assert_double_eq(out[0].bytes, 6000);
+    ck_assert_double_eq(out[0].min, 0);
+    ck_assert_double_eq(out[0].mean, 0.375);
+    ck_assert_double_eq(out[0].max, 0.75);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("comparison");
+    TCase *cases = tcase_create("all");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_unchecked_fixture(cases, build, destroy);
+    tcase_add_test(cases, winners_and_ties);
+    tcase_add_test(cases, narrow);
+    tcase_add_test(cases, json);
+    tcase_add_test(cases, csv);
+    tcase_add_test(cases, unknown_table);
+    tcase_add_test(cases, classes);
+    suite_add_tcase(suite, cases);
+    runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
