@@ -3,9 +3,10 @@
  * rank on one chunk form a history (lower_values.c) from which buffers and dependencies follow;
  * connections become blocks (lower_blocks.c); lower.c writes the program.
  *
- * All order comes from one total order of the operations: step, then chunk, then sends before
- * receives. Blocks, dependencies and messages all go forward in it, so a program without fused
- * operations cannot block for any FIFO depth.
+ * All order comes from one total order of the operations (lower_values.c): by step, in a step the
+ * send of a transfer before its receive, a rank's sends of a chunk before its receives. Blocks,
+ * dependencies and messages all go forward in it, so a program without fused operations cannot
+ * block for any FIFO depth.
  */
 #ifndef CCL_SYNTH_LOWER_H
 #define CCL_SYNTH_LOWER_H
@@ -43,7 +44,7 @@ typedef struct ccl_i_lowering {
     const ccl_collective_t *coll;
     bool in_place, no_fuse, ordered;
     uint32_t ntransfers, nranks;
-    ccl_transfer_t *transfers; /* sorted by step, chunk */
+    ccl_transfer_t *transfers; /* sorted by step, then chunk */
     uint32_t *by_place;        /* [2 ntransfers] operations in the total order */
     ccl_i_op_t *ops;           /* [2 ntransfers] */
     uint32_t *deps;            /* operations */

@@ -69,8 +69,12 @@ static uint64_t sorter_run(sorter_t *s, size_t n) {
     return max_key;
 }
 
-/* Transfers by step, then chunk; operations: of those with equal step and chunk sends first. */
-static ccl_status_t order(ccl_i_lowering_t *l, sorter_t *s, ccl_error_t *err) {
+static uint64_t place_key(const ccl_i_lowering_t *l, uint32_t op) {
+    return (uint64_t)ccl_i_op_rank(l, op) << 32 | l->transfers[op / 2].chunk;
+}
+
+/* Transfers by step, then chunk. */
+static ccl_status_t sort_transfers(ccl_i_lowering_t *l, sorter_t *s, ccl_error_t *err) {
     const ccl_schedule_t *schedule = l->schedule;
     uint32_t n = l->ntransfers;
     for (uint32_t i = 0; i < n; i++) {
@@ -86,18 +90,101 @@ static ccl_status_t order(ccl_i_lowering_t *l, sorter_t *s, ccl_error_t *err) {
         return ccl_fail_nomem(err);
     for (uint32_t i = 0; i < n; i++)
         l->transfers[i] = schedule->transfers[s->items[i]];
-    uint32_t place = 0;
-    for (uint32_t i = 0, end; i < n; i = end) {
-        for (end = i + 1; end < n && s->keys[end] == s->keys[i];)
+    return CCL_OK;
+}
+
+/* Numbers the pairs of rank and chunk that occur, ascending. */
+static ccl_status_t number_histories(ccl_i_lowering_t *l, sorter_t *s, uint64_t **keys_out,
+                                     ccl_error_t *err) {
+    size_t n = 2 * (size_t)l->ntransfers;
+    for (uint32_t op = 0; op < n; op++) {
+        s->keys[op] = place_key(l, op);
+        s->items[op] = op;
+    }
+    sorter_run(s, n);
+    for (size_t i = 0; i < n; i++) {
+        l->nhistories += i == 0 || s->keys[i] != s->keys[i - 1];
+        l->history_of[s->items[i]] = l->nhistories - 1;
+    }
+    uint64_t *keys = ccl_arena_alloc(&l->arena, l->nhistories + (size_t)1, sizeof *keys);
+    if (!keys)
+        return ccl_fail_nomem(err);
+    for (size_t i = 0, h = 0; i < n; i++) {
+        if (i == 0 || s->keys[i] != s->keys[i - 1])
+            keys[h++] = s->keys[i];
+    }
+    *keys_out = keys;
+    return CCL_OK;
+}
+
+/* Place in its connection of every transfer among those of one step, into nth[]. */
+static void number_in_step(const ccl_i_lowering_t *l, sorter_t *s, uint32_t *nth) {
+    uint32_t n = l->ntransfers;
+    for (uint32_t t = 0; t < n; t++) {
+        const ccl_transfer_t *x = &l->transfers[t];
+        s->keys[t] = (uint64_t)x->src << 32 | (uint64_t)x->channel << 16 | x->dst;
+        s->items[t] = t;
+    }
+    sorter_run(s, n);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t t = s->items[i];
+        bool more = i > 0 && s->keys[i] == s->keys[i - 1] &&
+                    l->transfers[t].step == l->transfers[s->items[i - 1]].step;
+        nth[t] = more ? nth[s->items[i - 1]] + 1 : 0;
+    }
+}
+
+/* Whether some rank sends and receives one chunk in the step of transfers[first .. end). */
+static bool exchanges(const ccl_i_lowering_t *l, uint32_t first, uint32_t end, uint32_t *sent) {
+    uint32_t stamp = l->transfers[first].step + 1;
+    for (uint32_t t = first; t < end; t++)
+        sent[l->history_of[2 * t]] = stamp;
+    for (uint32_t t = first; t < end; t++) {
+        if (sent[l->history_of[2 * t + 1]] == stamp)
+            return true;
+    }
+    return false;
+}
+
+/*
+ * The total order. Within a step: the first transfer of every connection, sends before receives,
+ * then the second ones ...; so a block that forwards sends what came in the step before, then
+ * receives, and the two fuse with their neighbours. Where a rank sends and receives the same chunk
+ * in a step that order could put the receive first: there it is by chunk, sends before receives.
+ */
+static ccl_status_t order(ccl_i_lowering_t *l, sorter_t *s, ccl_error_t *err) {
+    uint32_t n = l->ntransfers, place = 0;
+    uint32_t *nth = calloc(n + (size_t)1, sizeof *nth);
+    uint32_t *sent = calloc(l->nhistories + (size_t)1, sizeof *sent);
+    ccl_status_t status = nth && sent ? CCL_OK : ccl_fail_nomem(err);
+    if (status == CCL_OK)
+        number_in_step(l, s, nth);
+    for (uint32_t i = 0, end; status == CCL_OK && i < n; i = end) {
+        uint32_t same = 0;
+        for (end = i + 1; end < n && l->transfers[end].step == l->transfers[i].step;)
             end++;
-        for (uint32_t kind = 0; kind < 2; kind++) {
-            for (uint32_t t = i; t < end; t++) {
-                l->ops[2 * t + kind].place = place;
-                l->by_place[place++] = 2 * t + kind;
+        bool by_chunk = exchanges(l, i, end, sent);
+        for (uint32_t t = i; t < end; t++) {
+            s->keys[t - i] = by_chunk ? l->transfers[t].chunk : nth[t];
+            s->items[t - i] = t;
+        }
+        if (!by_chunk)
+            sorter_run(s, end - i);
+        for (uint32_t k = 0; k < end - i; k = same) {
+            for (same = k + 1; same < end - i && s->keys[same] == s->keys[k];)
+                same++;
+            for (uint32_t kind = 0; kind < 2; kind++) {
+                for (uint32_t m = k; m < same; m++) {
+                    uint32_t op = 2 * s->items[m] + kind;
+                    l->ops[op].place = place;
+                    l->by_place[place++] = op;
+                }
             }
         }
     }
-    return CCL_OK;
+    free(nth);
+    free(sent);
+    return status;
 }
 
 /** The history of one rank and chunk as it is walked. */
@@ -277,12 +364,18 @@ end:
 }
 
 /* Destinations that have the chunk from the start and get it from nobody. */
-static ccl_status_t find_copies(ccl_i_lowering_t *l, const sorter_t *s, ccl_error_t *err) {
+static ccl_status_t find_copies(ccl_i_lowering_t *l, const uint64_t *keys, ccl_error_t *err) {
     const ccl_collective_t *coll = l->coll;
     size_t n = 2 * (size_t)l->ntransfers;
     if (l->in_place)
         return CCL_OK;
-    for (uint32_t k = 0; k < coll->nchunks; k++) {
+    uint8_t *written = calloc(l->nhistories + (size_t)1, 1);
+    if (!written)
+        return ccl_fail_nomem(err);
+    for (size_t op = 1; op < n; op += 2)
+        written[l->history_of[op]] = 1;
+    ccl_status_t status = CCL_OK;
+    for (uint32_t k = 0; k < coll->nchunks && status == CCL_OK; k++) {
         const ccl_chunk_t *c = &coll->chunks[k];
         if (c->reduced && c->nsources > 1)
             continue; /* a sum has to be received */
@@ -292,46 +385,44 @@ static ccl_status_t find_copies(ccl_i_lowering_t *l, const sorter_t *s, ccl_erro
             if (out == CCL_NONE || in == CCL_NONE)
                 continue;
             uint64_t key = (uint64_t)rank << 32 | k;
-            size_t lo = 0, hi = n;
-            bool written = false;
+            size_t lo = 0, hi = l->nhistories;
             while (lo < hi) {
                 size_t mid = lo + (hi - lo) / 2;
-                if (s->keys[mid] < key)
+                if (keys[mid] < key)
                     lo = mid + 1;
                 else
                     hi = mid;
             }
-            for (; lo < n && s->keys[lo] == key && !written; lo++)
-                written = s->items[lo] % 2;
-            if (written)
+            if (lo < l->nhistories && keys[lo] == key && written[lo])
                 continue;
-            if (!ccl_grow(&l->copies, &l->copies_cap, l->ncopies + 1, sizeof *l->copies))
-                return ccl_fail_nomem(err);
+            if (!ccl_grow(&l->copies, &l->copies_cap, l->ncopies + 1, sizeof *l->copies)) {
+                status = ccl_fail_nomem(err);
+                break;
+            }
             l->copies[l->ncopies++] =
                 (ccl_i_copy_t){rank, {in, CCL_BUF_INPUT}, {out, CCL_BUF_OUTPUT}};
         }
     }
-    return CCL_OK;
+    free(written);
+    return status;
 }
 
 ccl_status_t ccl_i_lower_values(ccl_i_lowering_t *l, ccl_error_t *err) {
     sorter_t s = {0};
     uint8_t *complete = NULL;
+    uint64_t *keys = NULL; /* [nhistories] rank and chunk */
     size_t n = 2 * (size_t)l->ntransfers;
     ccl_status_t status = sorter_init(&s, n, err);
     if (status != CCL_OK)
         goto end;
+    CCL_TRY_GOTO(sort_transfers(l, &s, err), status, end);
+    CCL_TRY_GOTO(number_histories(l, &s, &keys, err), status, end);
     CCL_TRY_GOTO(order(l, &s, err), status, end);
     for (size_t i = 0; i < n; i++) {
-        uint32_t op = l->by_place[i];
-        s.keys[i] = (uint64_t)ccl_i_op_rank(l, op) << 32 | l->transfers[op / 2].chunk;
-        s.items[i] = op;
+        s.keys[i] = l->history_of[l->by_place[i]];
+        s.items[i] = l->by_place[i];
     }
     sorter_run(&s, n);
-    for (size_t i = 0; i < n; i++) {
-        l->nhistories += i == 0 || s.keys[i] != s.keys[i - 1];
-        l->history_of[s.items[i]] = l->nhistories - 1;
-    }
     l->scratch_off = ccl_arena_alloc(&l->arena, l->nhistories + (size_t)1, sizeof(uint32_t));
     complete = calloc(l->ntransfers ? l->ntransfers : 1, 1);
     if (!l->scratch_off || !complete) {
@@ -341,7 +432,7 @@ ccl_status_t ccl_i_lower_values(ccl_i_lowering_t *l, ccl_error_t *err) {
     memset(l->scratch_off, 0xff, (l->nhistories + (size_t)1) * sizeof(uint32_t));
     CCL_TRY_GOTO(count_contributions(l, complete, err), status, end);
     CCL_TRY_GOTO(walk_all(l, &s, complete, err), status, end);
-    status = find_copies(l, &s, err);
+    status = find_copies(l, keys, err);
 end:
     sorter_fini(&s);
     free(complete);
