@@ -25,6 +25,19 @@ static void shorten_near(char *text) {
         memcpy(near + 44, "...'", 5);
 }
 
+/* Line and column, in characters, of a place in the text. */
+static void place_of(const ccl_json_doc_t *doc, const char *place, int *line, int *column) {
+    *line = *column = 1;
+    for (const char *p = doc->text; p < place; p++) {
+        if (*p == '\n') {
+            ++*line;
+            *column = 1;
+        } else if (((unsigned char)*p & 0xc0) != 0x80) {
+            ++*column;
+        }
+    }
+}
+
 static ccl_status_t parse_owned(const char *name, char *text, size_t len, ccl_json_doc_t *out,
                                 ccl_error_t *err) {
     ccl_json_doc_t doc = {.text = text, .len = len};
@@ -33,6 +46,15 @@ static ccl_status_t parse_owned(const char *name, char *text, size_t len, ccl_js
         free(text);
         return ccl_error_set(err, CCL_ERR_INPUT, doc.name, 0, 0,
                              "larger than %zu bytes, the most JSON that is read", JSON_MAX_BYTES);
+    }
+    /* jansson overlooks a zero byte behind a number; nothing below expects one. */
+    const char *zero = len ? memchr(text, 0, len) : NULL;
+    if (zero) {
+        int line, column;
+        place_of(&doc, zero, &line, &column);
+        free(text);
+        return ccl_error_set(err, CCL_ERR_INPUT, doc.name, line, column,
+                             "not valid JSON: zero byte");
     }
     json_error_t error;
     doc.root = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
@@ -233,15 +255,7 @@ static void locate(const ccl_json_doc_t *doc, const char *pointer, bool want_key
             break;
         found = want_key && !*pointer ? key : s.p;
     }
-    *line = *column = 1;
-    for (const char *p = doc->text; p < found; p++) {
-        if (*p == '\n') {
-            ++*line;
-            *column = 1;
-        } else if (((unsigned char)*p & 0xc0) != 0x80) {
-            ++*column;
-        }
-    }
+    place_of(doc, found, line, column);
 }
 
 static ccl_status_t fail_at(const ccl_json_at_t *at, bool at_key, ccl_error_t *err,

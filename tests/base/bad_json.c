@@ -34,6 +34,17 @@ START_TEST(syntax) {
 }
 END_TEST
 
+/* jansson lets it pass behind a number. */
+START_TEST(zero_byte) {
+    static const char text[] = "[1,\n 2\0, 3]";
+    ccl_json_doc_t doc;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_int_eq(ccl_json_parse("t", text, sizeof text - 1, &doc, &err), CCL_ERR_INPUT);
+    ck_assert_msg(err.line == 2 && err.column == 3 && strstr(err.text, "zero byte"), "%d:%d: %s",
+                  err.line, err.column, err.text);
+}
+END_TEST
+
 START_TEST(deep_nesting) {
     enum { DEPTH = 200000 };
     char *text = malloc(DEPTH);
@@ -149,4 +160,4 @@ START_TEST(no_such_file) {
 }
 END_TEST
 
-RUN_TESTS(syntax, deep_nesting, message_stays_short, meaning, no_such_file)
+RUN_TESTS(syntax, zero_byte, deep_nesting, message_stays_short, meaning, no_such_file)
