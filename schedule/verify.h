@@ -134,6 +134,9 @@ typedef struct ccl_i_order {
     uint32_t *stack;
     size_t stack_cap;
     uint32_t query;
+    uint32_t
+        *above;     /* [nsteps] nearest step of its rank up its data's path; NULL: not mapped yet */
+    uint32_t *head; /* [nsteps] first step of the chain of messages that it ends */
     struct ccl_i_known *known; /* hash of what earlier queries found */
 } ccl_i_order_t;
 

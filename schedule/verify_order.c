@@ -21,6 +21,8 @@ void ccl_i_order_fini(ccl_i_order_t *order) {
     free(order->seen);
     free(order->stack);
     free(order->known);
+    free(order->above);
+    free(order->head);
     memset(order, 0, sizeof *order);
 }
 
@@ -125,6 +127,80 @@ static uint32_t step_before(const ccl_i_order_t *o, uint32_t step) {
     return step > o->program->tbs[o->links->step_tb[step]].first_step ? step - 1 : CCL_NONE;
 }
 
+/** The step before in the data's path: the sender, else what was waited for, else program order. */
+static uint32_t data_parent(const ccl_i_order_t *o, uint32_t step) {
+    const ccl_i_links_t *links = o->links;
+    return links->sender[step] != CCL_NONE ? links->sender[step]
+           : links->dep[step] != CCL_NONE  ? links->dep[step]
+                                           : step_before(o, step);
+}
+
+/**
+ * Data paths form a forest. For every step: the nearest step of its own rank above it, found in one
+ * walk over all trees, and the head of the chain of messages that it ends.
+ */
+static bool map_paths(ccl_i_order_t *o) {
+    const ccl_program_t *p = o->program;
+    size_t n = p->nsteps + (size_t)1;
+    uint32_t *child = malloc(n * sizeof *child), *sibling = malloc(n * sizeof *sibling);
+    uint32_t *last = malloc((p->nranks + (size_t)1) * sizeof *last); /* on the way down, by rank */
+    o->above = malloc(n * sizeof *o->above);
+    o->head = malloc(n * sizeof *o->head);
+    bool ok = child && sibling && last && o->above && o->head;
+    if (ok) {
+        memset(child, 0xff, n * sizeof *child);
+        memset(last, 0xff, (p->nranks + (size_t)1) * sizeof *last);
+        for (uint32_t s = p->nsteps; s-- > 0;) {
+            uint32_t parent = data_parent(o, s);
+            if (parent != CCL_NONE) {
+                sibling[s] = child[parent];
+                child[parent] = s;
+            }
+        }
+        for (uint32_t i = 0; i < p->nsteps; i++) {
+            uint32_t s = o->order[i], sender = o->links->sender[s];
+            o->head[s] = sender != CCL_NONE ? o->head[sender] : s;
+        }
+    }
+    for (uint32_t tree = 0; ok && tree < p->nsteps; tree++) {
+        if (data_parent(o, tree) != CCL_NONE)
+            continue;
+        uint32_t at = tree;
+        for (bool down = true; at != CCL_NONE;) {
+            uint32_t *mine = &last[p->tbs[o->links->step_tb[at]].rank];
+            if (down) {
+                o->above[at] = *mine;
+                *mine = at;
+            }
+            uint32_t next = child[at];
+            down = next != CCL_NONE;
+            if (down) {
+                child[at] = sibling[next];
+                at = next;
+            } else {
+                *mine = o->above[at];
+                at = at == tree ? CCL_NONE : data_parent(o, at);
+            }
+        }
+    }
+    free(child);
+    free(sibling);
+    free(last);
+    return ok;
+}
+
+/** Whether the path that b's data took shows that it comes after a. */
+static bool on_data_path(const ccl_i_order_t *o, uint32_t a, uint32_t a_elem, uint32_t b,
+                         uint32_t b_elem, bool *keep_out) {
+    uint32_t ta = o->links->step_tb[a], at = o->above[b];
+    while (at != CCL_NONE && o->pos[at] > o->pos[a] && o->links->step_tb[at] != ta)
+        at = o->above[at];
+    if (at == CCL_NONE || o->links->step_tb[at] != ta || at < a)
+        return false;
+    *keep_out = at > a || o->head[a] != o->head[b]; /* else messages all the way, slice by slice */
+    return *keep_out || a_elem <= b_elem;
+}
+
 bool ccl_i_order_before(ccl_i_order_t *o, uint32_t a, uint32_t a_elem, uint32_t b, uint32_t b_elem,
                         bool *out) {
     const ccl_i_links_t *links = o->links;
@@ -137,6 +213,14 @@ bool ccl_i_order_before(ccl_i_order_t *o, uint32_t a, uint32_t a_elem, uint32_t 
     struct ccl_i_known *known = known_slot(o, ta, tb);
     if (known->a == ta && known->b == tb && known->from >= a && known->to <= b)
         return true;
+    if (!o->above && !map_paths(o))
+        return false;
+    bool keep = false;
+    if (on_data_path(o, a, a_elem, b, b_elem, &keep)) {
+        if (keep)
+            *known = (struct ccl_i_known){ta, tb, a, b};
+        return true;
+    }
     if (++o->query == 0) {
         memset(o->seen, 0, o->program->nsteps * sizeof *o->seen);
         o->query = 1;
