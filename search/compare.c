@@ -1,0 +1,364 @@
+/*
+ * compare: every contender at every size, in parallel. First each contender is synthesized (once:
+ * the baselines do not depend on the size; once per size for synthesizers that do), lowered and
+ * verified; then all (size, contender) pairs are simulated, each at the size and at (1 -+ 1e-6)
+ * times it, because sharing makes some long programs chaotic (docs/model.md): a difference inside
+ * that spread is a tie.
+ */
+#include "search/search.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SPREAD 1e-6
+
+/** One contender made ready: programs by size (all the same where the size does not matter). */
+typedef struct ready {
+    ccl_program_t *own;           /* made here */
+    const ccl_program_t *program; /* NULL: does not take part */
+    ccl_status_t status;
+    ccl_error_t err;
+} ready_t;
+
+typedef struct compare {
+    const ccl_ctx_t *ctx;
+    const ccl_topology_t *topo;
+    const ccl_collective_t *want;
+    const ccl_compare_options_t *options;
+    ccl_comparison_t *out;
+    ready_t *ready;        /* [ncontenders] */
+    char **cell_why;       /* [nsizes][ncontenders] malloc'ed, NULL: it ran */
+    ccl_routes_t **routes; /* [threads], made when first needed */
+    atomic_uint_least64_t done;
+    uint64_t total;
+} compare_t;
+
+static ccl_status_t poll(compare_t *c, const char *phase, uint32_t worker) {
+    uint64_t done = atomic_load(&c->done);
+    ccl_progress_t progress = {phase, done, c->total, 0, 0};
+    ccl_ctx_t quiet = c->ctx ? *c->ctx : (ccl_ctx_t)CCL_CTX_INIT;
+    if (worker != 0) /* callbacks come from one thread only */
+        quiet.progress = NULL;
+    return ccl_ctx_poll(&quiet, &progress);
+}
+
+static ccl_status_t routes_of(compare_t *c, uint32_t worker, ccl_routes_t **out, ccl_error_t *err) {
+    if (!c->routes[worker])
+        c->routes[worker] = ccl_routes_create(c->topo);
+    if (!c->routes[worker])
+        return ccl_fail_nomem(err);
+    *out = c->routes[worker];
+    return CCL_OK;
+}
+
+static bool stops_all(ccl_status_t status) {
+    return status == CCL_INTERRUPTED || status == CCL_ERR_NOMEM || status == CCL_ERR_INTERNAL;
+}
+
+/* A context for work inside a worker: cancellable, silent about progress. */
+static ccl_ctx_t inner_ctx(const compare_t *c) {
+    ccl_ctx_t ctx = CCL_CTX_INIT;
+    if (c->ctx)
+        ctx = *c->ctx;
+    ctx.progress = NULL;
+    ctx.log = NULL; /* order of messages would depend on threads */
+    ctx.threads = 1;
+    return ctx;
+}
+
+static ccl_status_t prepare_program(compare_t *c, uint32_t i, uint32_t worker, ccl_error_t *err) {
+    const ccl_contender_t *contender = &c->options->contenders[i];
+    ready_t *r = &c->ready[i];
+    ccl_ctx_t ctx = inner_ctx(c);
+    ccl_routes_t *routes = NULL;
+    ccl_schedule_t *schedule = NULL;
+    CCL_TRY(routes_of(c, worker, &routes, err));
+    if (contender->program) {
+        r->program = contender->program;
+        if (r->program->nranks != c->topo->nranks)
+            return ccl_fail(err, CCL_ERR_INPUT, "the program has %u ranks, the topology %u",
+                            r->program->nranks, c->topo->nranks);
+        if (r->program->coll->kind != c->want->kind)
+            return ccl_fail(err, CCL_ERR_INPUT, "the program is an %s, not an %s",
+                            r->program->coll->name, c->want->name);
+    } else {
+        ccl_synth_options_t synth = c->options->synth;
+        if (synth.size == 0)
+            synth = (ccl_synth_options_t)CCL_SYNTH_OPTIONS_INIT;
+        CCL_TRY(ccl_synthesize(&ctx, contender->name, c->topo, routes, c->want, &synth, &schedule,
+                               err));
+        ccl_lower_options_t lower = c->options->lower;
+        if (lower.size == 0)
+            lower = (ccl_lower_options_t)CCL_LOWER_OPTIONS_INIT;
+        ccl_status_t status = ccl_lower(&ctx, schedule, &lower, &r->own, err);
+        ccl_schedule_destroy(schedule);
+        CCL_TRY(status);
+        r->program = r->own;
+    }
+    ccl_verify_options_t verify = CCL_VERIFY_OPTIONS_INIT;
+    ccl_verdict_t *verdict = calloc(1, sizeof *verdict);
+    if (!verdict)
+        return ccl_fail_nomem(err);
+    verify.granularity = c->options->sim.granularity;
+    verify.skip_deadlock = true; /* the simulator checks with the real FIFOs */
+    ccl_status_t status = ccl_program_verify(&ctx, r->program, &verify, verdict, err);
+    if (status == CCL_OK && !verdict->valid)
+        status = ccl_fail(err, contender->program ? CCL_CHECK : CCL_ERR_INTERNAL,
+                          "the program is wrong: %s", verdict->fault.text);
+    free(verdict);
+    return status;
+}
+
+static ccl_status_t prepare(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
+    compare_t *c = user;
+    ready_t *r = &c->ready[index];
+    CCL_TRY(poll(c, "synthesize", worker));
+    ccl_error_clear(&r->err);
+    r->status = prepare_program(c, index, worker, &r->err);
+    if (r->status != CCL_OK)
+        r->program = NULL;
+    if (stops_all(r->status)) {
+        if (err)
+            *err = r->err;
+        return r->status;
+    }
+    atomic_fetch_add(&c->done, 1);
+    return CCL_OK;
+}
+
+/* One run; only its time is kept. */
+static ccl_status_t time_at(compare_t *c, const ccl_ctx_t *ctx, ccl_routes_t *routes,
+                            const ccl_program_t *program, double size_bytes, uint32_t batches,
+                            double *out, ccl_error_t *err) {
+    ccl_sim_options_t sim = c->options->sim;
+    ccl_sim_result_t *result = NULL;
+    sim.size_bytes = size_bytes;
+    sim.batches = batches; /* as at the size itself: their number may jump there */
+    sim.trace = NULL;
+    ccl_status_t status = ccl_sim_program(ctx, c->topo, routes, program, &sim, &result, err);
+    if (status == CCL_OK)
+        *out = result->time_s;
+    ccl_sim_result_destroy(result);
+    return status;
+}
+
+static ccl_status_t run_cell(compare_t *c, uint32_t size, uint32_t contender, uint32_t worker,
+                             ccl_compare_cell_t *cell, ccl_error_t *err) {
+    ccl_ctx_t ctx = inner_ctx(c);
+    ccl_routes_t *routes = NULL;
+    ccl_sim_result_t *result = NULL;
+    ccl_sim_options_t sim = c->options->sim;
+    const ccl_program_t *program = c->ready[contender].program;
+    double size_bytes = c->options->sizes_bytes[size];
+    CCL_TRY(routes_of(c, worker, &routes, err));
+    sim.size_bytes = size_bytes;
+    sim.trace = NULL;
+    ccl_status_t status = ccl_sim_program(&ctx, c->topo, routes, program, &sim, &result, err);
+    if (status == CCL_OK) {
+        cell->time_s = cell->low_s = cell->high_s = result->time_s;
+        cell->algbw_GBps = result->algbw_GBps;
+        cell->busbw_GBps = result->busbw_GBps;
+        cell->batches = result->batches;
+    }
+    ccl_sim_result_destroy(result);
+    CCL_TRY(status);
+    for (int side = -1; side <= 1; side += 2) {
+        double time_s;
+        CCL_TRY(time_at(c, &ctx, routes, program, size_bytes * (1 + side * SPREAD), cell->batches,
+                        &time_s, err));
+        cell->low_s = fmin(cell->low_s, time_s);
+        cell->high_s = fmax(cell->high_s, time_s);
+    }
+    return CCL_OK;
+}
+
+static ccl_status_t simulate(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
+    compare_t *c = user;
+    uint32_t nc = c->options->ncontenders;
+    /* Big sizes take longest: start with them. */
+    uint32_t size = c->options->nsizes - 1 - index / nc, contender = index % nc;
+    ccl_compare_cell_t *cell = &c->out->cells[(size_t)size * nc + contender];
+    CCL_TRY(poll(c, "simulate", worker));
+    cell->status = c->ready[contender].status;
+    if (c->ready[contender].program) {
+        ccl_error_t why = CCL_ERROR_INIT;
+        cell->status = run_cell(c, size, contender, worker, cell, &why);
+        if (stops_all(cell->status)) {
+            if (err)
+                *err = why;
+            return cell->status;
+        }
+        if (cell->status != CCL_OK) {
+            char **text = &c->cell_why[(size_t)size * nc + contender];
+            *text = strdup(why.text);
+            if (!*text)
+                return ccl_fail_nomem(err);
+        }
+    }
+    atomic_fetch_add(&c->done, 1);
+    return CCL_OK;
+}
+
+static void pick_winner(ccl_comparison_t *out, uint32_t size) {
+    const ccl_compare_cell_t *cells = out->cells + (size_t)size * out->ncontenders;
+    uint32_t best = CCL_NONE;
+    for (uint32_t i = 0; i < out->ncontenders; i++) {
+        if (cells[i].status == CCL_OK && (best == CCL_NONE || cells[i].time_s < cells[best].time_s))
+            best = i;
+    }
+    out->winner[size] = best;
+    for (uint32_t i = 0; best != CCL_NONE && i < out->ncontenders; i++) {
+        if (i != best && cells[i].status == CCL_OK && cells[i].low_s <= cells[best].high_s)
+            out->tie[size] = true;
+    }
+}
+
+/* The winner again, for its full result. */
+static ccl_status_t detail(uint32_t size, uint32_t worker, void *user, ccl_error_t *err) {
+    compare_t *c = user;
+    uint32_t winner = c->out->winner[size];
+    ccl_ctx_t ctx = inner_ctx(c);
+    ccl_routes_t *routes = NULL;
+    ccl_sim_options_t sim = c->options->sim;
+    CCL_TRY(poll(c, "simulate", worker));
+    if (winner != CCL_NONE) {
+        CCL_TRY(routes_of(c, worker, &routes, err));
+        sim.size_bytes = c->options->sizes_bytes[size];
+        sim.trace = NULL;
+        CCL_TRY(ccl_sim_program(&ctx, c->topo, routes, c->ready[winner].program, &sim,
+                                &c->out->best[size], err));
+    }
+    atomic_fetch_add(&c->done, 1);
+    return CCL_OK;
+}
+
+static uint32_t most_blocks(const ccl_program_t *program) {
+    uint32_t most = 0;
+    for (uint32_t r = 0; program && r < program->nranks; r++) {
+        uint32_t n = program->rank_first_tb[r + 1] - program->rank_first_tb[r];
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+static ccl_status_t allocate(compare_t *c, ccl_error_t *err) {
+    const ccl_compare_options_t *o = c->options;
+    ccl_comparison_t *out = c->out;
+    ccl_arena_t *arena = &out->arena;
+    size_t nc = o->ncontenders, ns = o->nsizes;
+    out->ncontenders = o->ncontenders;
+    out->nsizes = o->nsizes;
+    out->names = ccl_arena_alloc(arena, nc + 1, sizeof *out->names);
+    out->why_not = ccl_arena_alloc(arena, nc + 1, sizeof *out->why_not);
+    out->thread_blocks = ccl_arena_alloc(arena, nc + 1, sizeof *out->thread_blocks);
+    out->sizes_bytes = ccl_arena_alloc(arena, ns + 1, sizeof *out->sizes_bytes);
+    out->cells = ccl_arena_alloc(arena, ns * nc + 1, sizeof *out->cells);
+    out->winner = ccl_arena_alloc(arena, ns + 1, sizeof *out->winner);
+    out->tie = ccl_arena_alloc(arena, ns + 1, sizeof *out->tie);
+    out->best = ccl_arena_alloc(arena, ns + 1, sizeof *out->best);
+    if (!out->names || !out->why_not || !out->thread_blocks || !out->sizes_bytes || !out->cells ||
+        !out->winner || !out->tie || !out->best)
+        return ccl_fail_nomem(err);
+    for (uint32_t i = 0; i < nc; i++) {
+        out->names[i] = ccl_arena_strdup(arena, o->contenders[i].name);
+        if (!out->names[i])
+            return ccl_fail_nomem(err);
+    }
+    for (uint32_t i = 0; i < ns; i++)
+        out->sizes_bytes[i] = o->sizes_bytes[i];
+    return CCL_OK;
+}
+
+/* Who has no time at any size does not take part; the largest size tells why. */
+static ccl_status_t explain(compare_t *c, ccl_error_t *err) {
+    ccl_comparison_t *out = c->out;
+    for (uint32_t i = 0; i < out->ncontenders; i++) {
+        const char *why = c->ready[i].err.text;
+        bool ran = false;
+        out->thread_blocks[i] = most_blocks(c->ready[i].program);
+        for (uint32_t s = 0; s < out->nsizes; s++) {
+            size_t cell = (size_t)s * out->ncontenders + i;
+            ran |= out->cells[cell].status == CCL_OK;
+            if (c->cell_why[cell])
+                why = c->cell_why[cell];
+        }
+        if (ran)
+            continue;
+        out->why_not[i] = ccl_arena_strdup(&out->arena, why);
+        if (!out->why_not[i])
+            return ccl_fail_nomem(err);
+    }
+    return CCL_OK;
+}
+
+static ccl_status_t check_options(const ccl_topology_t *topo, const ccl_collective_t *want,
+                                  const ccl_compare_options_t *o, ccl_error_t *err) {
+    if (want->nranks != topo->nranks)
+        return ccl_fail(err, CCL_ERR_INPUT, "the collective has %u ranks, topology %.80s has %u",
+                        want->nranks, topo->name, topo->nranks);
+    if (o->ncontenders == 0 || o->nsizes == 0)
+        return ccl_fail(err, CCL_ERR_INPUT, "nothing to compare: %s",
+                        o->nsizes ? "no contender" : "no size");
+    for (uint32_t i = 0; i < o->nsizes; i++) {
+        if (!(o->sizes_bytes[i] > 0) || !isfinite(o->sizes_bytes[i]))
+            return ccl_fail(err, CCL_ERR_INPUT, "size %u is %g bytes: more than 0 is needed", i,
+                            o->sizes_bytes[i]);
+    }
+    return CCL_OK;
+}
+
+ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                         const ccl_collective_t *want, const ccl_compare_options_t *options,
+                         ccl_comparison_t **out, ccl_error_t *err) {
+    compare_t c = {.ctx = ctx, .topo = topo, .want = want, .options = options};
+    uint32_t threads = ctx && ctx->threads ? ctx->threads : ccl_core_count();
+    uint32_t nc = options->ncontenders, ns = options->nsizes;
+    CCL_TRY(check_options(topo, want, options, err));
+    if ((uint64_t)nc * ns > UINT32_MAX)
+        return ccl_fail(err, CCL_ERR_INPUT, "too many sizes and contenders");
+    ccl_status_t status = CCL_OK;
+    c.total = (uint64_t)nc + (uint64_t)nc * ns + ns;
+    atomic_init(&c.done, 0);
+    c.out = calloc(1, sizeof *c.out);
+    c.ready = calloc(nc, sizeof *c.ready);
+    c.routes = calloc(threads, sizeof *c.routes);
+    c.cell_why = calloc((size_t)nc * ns, sizeof *c.cell_why);
+    if (!c.out || !c.ready || !c.routes || !c.cell_why) {
+        status = ccl_fail_nomem(err);
+        goto end;
+    }
+    ccl_arena_init(&c.out->arena);
+    CCL_TRY_GOTO(allocate(&c, err), status, end);
+    CCL_TRY_GOTO(ccl_parallel_for(nc, threads, prepare, &c, err), status, end);
+    CCL_TRY_GOTO(ccl_parallel_for(nc * ns, threads, simulate, &c, err), status, end);
+    for (uint32_t s = 0; s < ns; s++)
+        pick_winner(c.out, s);
+    CCL_TRY_GOTO(ccl_parallel_for(ns, threads, detail, &c, err), status, end);
+    CCL_TRY_GOTO(explain(&c, err), status, end);
+    CCL_TRY_GOTO(poll(&c, "simulate", 0), status, end);
+    *out = c.out;
+    c.out = NULL;
+end:
+    for (uint32_t i = 0; c.ready && i < nc; i++)
+        ccl_program_destroy(c.ready[i].own);
+    for (uint32_t i = 0; c.routes && i < threads; i++)
+        ccl_routes_destroy(c.routes[i]);
+    for (size_t i = 0; c.cell_why && i < (size_t)nc * ns; i++)
+        free(c.cell_why[i]);
+    free(c.cell_why);
+    free(c.ready);
+    free(c.routes);
+    ccl_comparison_destroy(c.out);
+    return status;
+}
+
+void ccl_comparison_destroy(ccl_comparison_t *comparison) {
+    if (!comparison)
+        return;
+    for (uint32_t i = 0; comparison->best && i < comparison->nsizes; i++)
+        ccl_sim_result_destroy(comparison->best[i]);
+    ccl_arena_fini(&comparison->arena);
+    free(comparison);
+}

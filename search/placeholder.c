@@ -1,2 +1,0 @@
-/** @file search.c */
-#include "search/search.h"

@@ -1,0 +1,215 @@
+/* compare: winners, ties, who does not take part and why, threads do not matter, cancelling. */
+#include "search/search.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+static ccl_topology_t *topology(const char *spec) {
+    ccl_topology_t *topo = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_msg(ccl_topology_read(NULL, spec, &topo, &err) == CCL_OK, "%s: %s", spec, err.text);
+    return topo;
+}
+
+static ccl_comparison_t *compare(const ccl_topology_t *topo, ccl_collective_kind_t kind,
+                                 uint32_t threads, const ccl_contender_t *contenders,
+                                 uint32_t ncontenders, const double *sizes, uint32_t nsizes) {
+    ccl_ctx_t ctx = CCL_CTX_INIT;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_collective_t *want;
+    ccl_comparison_t *out = NULL;
+    ccl_compare_options_t options = {.size = sizeof options,
+                                     .contenders = contenders,
+                                     .ncontenders = ncontenders,
+                                     .sizes_bytes = sizes,
+                                     .nsizes = nsizes,
+                                     .synth = CCL_SYNTH_OPTIONS_INIT,
+                                     .lower = CCL_LOWER_OPTIONS_INIT,
+                                     .sim = CCL_SIM_OPTIONS_INIT};
+    ctx.threads = threads;
+    ck_assert_int_eq(ccl_collective_create(kind, topo->nranks, 1, 0, &want, NULL), CCL_OK);
+    ccl_status_t status = ccl_compare(&ctx, topo, want, &options, &out, &err);
+    ck_assert_msg(status == CCL_OK, "%s", err.text);
+    ccl_collective_destroy(want);
+    return out;
+}
+
+static const double sizes[] = {1024, 1 << 20, 1 << 28};
+
+START_TEST(test_winners) {
+    static const ccl_contender_t contenders[] = {
+        {"ring", NULL}, {"direct", NULL}, {"pxn", NULL}, {"hm", NULL}};
+    ccl_topology_t *topo =
+        topology("servers:2 gpus:4 nvswitch=300GB/s,1us nics:4x25GB/s,2us fabric=rail");
+    ccl_comparison_t *c = compare(topo, CCL_ALLGATHER, 1, contenders, 4, sizes, 3);
+    for (uint32_t s = 0; s < 3; s++) {
+        const ccl_compare_cell_t *row = c->cells + 4 * s;
+        uint32_t w = c->winner[s];
+        ck_assert_uint_ne(w, CCL_NONE);
+        ck_assert_ptr_nonnull(c->best[s]);
+        ck_assert_double_eq(c->best[s]->time_s, row[w].time_s);
+        for (uint32_t i = 0; i < 4; i++) {
+            if (i == 2)
+                continue;
+            ck_assert_int_eq(row[i].status, CCL_OK);
+            ck_assert_double_gt(row[i].time_s, 0);
+            ck_assert_double_le(row[w].time_s, row[i].time_s);
+            ck_assert_double_le(row[i].low_s, row[i].time_s);
+            ck_assert_double_ge(row[i].high_s, row[i].time_s);
+            ck_assert_double_eq_tol(row[i].algbw_GBps, sizes[s] / row[i].time_s / 1e9, 1e-9);
+        }
+        ck_assert_int_eq(row[2].status, CCL_ERR_UNSUPPORTED);
+    }
+    /* A ring of 8 pays 7 latencies, the mesh of depth 2 far fewer. */
+    ck_assert_uint_ne(c->winner[0], 0);
+    ck_assert_ptr_null(c->why_not[0]);
+    ck_assert_ptr_nonnull(strstr(c->why_not[2], "hm"));
+    ck_assert_uint_gt(c->thread_blocks[1], c->thread_blocks[0]);
+    ck_assert_uint_eq(c->thread_blocks[2], 0);
+    ccl_comparison_destroy(c);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+START_TEST(test_tie) {
+    /* The same schedule twice is a tie at every size; against another it is not. */
+    static const ccl_contender_t twice[] = {{"direct", NULL}, {"direct", NULL}};
+    static const ccl_contender_t other[] = {{"direct", NULL}, {"ring", NULL}};
+    ccl_topology_t *topo = topology("servers:1 gpus:4 nvswitch=100GB/s,1us");
+    ccl_comparison_t *a = compare(topo, CCL_ALLGATHER, 1, twice, 2, sizes, 3);
+    ccl_comparison_t *b = compare(topo, CCL_ALLGATHER, 1, other, 2, sizes, 1);
+    for (uint32_t s = 0; s < 3; s++) {
+        ck_assert(a->tie[s]);
+        ck_assert_uint_eq(a->winner[s], 0);
+    }
+    ck_assert(!b->tie[0]);
+    ccl_comparison_destroy(a);
+    ccl_comparison_destroy(b);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+START_TEST(test_threads) {
+    static const ccl_contender_t contenders[] = {
+        {"ring", NULL}, {"tree", NULL}, {"recursive", NULL}, {"direct", NULL}, {"hm", NULL}};
+    ccl_topology_t *topo = topology("heteccl-h20-4+8");
+    ccl_comparison_t *a = compare(topo, CCL_ALLREDUCE, 1, contenders, 5, sizes, 3);
+    ccl_comparison_t *b = compare(topo, CCL_ALLREDUCE, 4, contenders, 5, sizes, 3);
+    for (uint32_t i = 0; i < 15; i++) {
+        ck_assert_int_eq(a->cells[i].status, b->cells[i].status);
+        ck_assert_double_eq(a->cells[i].time_s, b->cells[i].time_s);
+        ck_assert_double_eq(a->cells[i].low_s, b->cells[i].low_s);
+        ck_assert_double_eq(a->cells[i].high_s, b->cells[i].high_s);
+    }
+    for (uint32_t s = 0; s < 3; s++) {
+        ck_assert_uint_eq(a->winner[s], b->winner[s]);
+        ck_assert_int_eq(a->tie[s], b->tie[s]);
+    }
+    ccl_comparison_destroy(a);
+    ccl_comparison_destroy(b);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+START_TEST(test_own_program) {
+    ccl_topology_t *topo = topology("servers:1 gpus:4 nvswitch=100GB/s,1us");
+    ccl_topology_t *other = topology("servers:1 gpus:3 nvswitch=100GB/s,1us");
+    ccl_collective_t *want;
+    ccl_schedule_t *schedule = NULL;
+    ccl_program_t *program = NULL;
+    ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, 4, 1, 0, &want, NULL), CCL_OK);
+    ck_assert_int_eq(ccl_synthesize(NULL, "ring", topo, NULL, want, NULL, &schedule, NULL), CCL_OK);
+    ck_assert_int_eq(ccl_lower(NULL, schedule, NULL, &program, NULL), CCL_OK);
+    ccl_contender_t contenders[] = {{"mine", program}, {"ring", NULL}};
+    ccl_comparison_t *c = compare(topo, CCL_ALLGATHER, 2, contenders, 2, sizes, 2);
+    ck_assert_double_eq(c->cells[0].time_s, c->cells[1].time_s);
+    ck_assert_str_eq(c->names[0], "mine");
+    ccl_comparison_destroy(c);
+    c = compare(other, CCL_ALLGATHER, 2, contenders, 2, sizes, 1);
+    ck_assert_ptr_nonnull(strstr(c->why_not[0], "4 ranks"));
+    ck_assert_uint_eq(c->winner[0], 1);
+    ccl_comparison_destroy(c);
+    c = compare(topo, CCL_REDUCESCATTER, 2, contenders, 2, sizes, 1);
+    ck_assert_ptr_nonnull(strstr(c->why_not[0], "allgather"));
+    ccl_comparison_destroy(c);
+    /* A program that forgets its first step is not timed. */
+    program->steps[0].type = CCL_PRIM_NOP;
+    c = compare(topo, CCL_ALLGATHER, 2, contenders, 2, sizes, 1);
+    ck_assert_int_eq(c->cells[0].status, CCL_CHECK);
+    ck_assert_ptr_nonnull(c->why_not[0]);
+    ccl_comparison_destroy(c);
+    ccl_program_destroy(program);
+    ccl_schedule_destroy(schedule);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+    ccl_topology_destroy(other);
+}
+END_TEST
+
+static int stop_after_first(const ccl_progress_t *progress, void *user) {
+    uint32_t *calls = user;
+    (*calls)++;
+    return progress->done > 0;
+}
+
+START_TEST(test_refuses_and_stops) {
+    static const ccl_contender_t contenders[] = {{"direct", NULL}, {"nosuch", NULL}};
+    static const double bad[] = {0};
+    ccl_topology_t *topo = topology("servers:1 gpus:4 nvswitch=100GB/s,1us");
+    ccl_collective_t *want;
+    ccl_comparison_t *out = NULL;
+    ccl_ctx_t ctx = CCL_CTX_INIT;
+    ccl_error_t err = CCL_ERROR_INIT;
+    uint32_t calls = 0;
+    int cancel = 1;
+    ccl_compare_options_t options = {.size = sizeof options,
+                                     .contenders = contenders,
+                                     .ncontenders = 2,
+                                     .sizes_bytes = sizes,
+                                     .nsizes = 3,
+                                     .sim = CCL_SIM_OPTIONS_INIT};
+    ctx.threads = 1;
+    ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, 4, 1, 0, &want, NULL), CCL_OK);
+    ctx.progress = stop_after_first;
+    ctx.progress_user = &calls;
+    ck_assert_int_eq(ccl_compare(&ctx, topo, want, &options, &out, &err), CCL_INTERRUPTED);
+    ck_assert_uint_eq(calls, 2);
+    ctx.progress = NULL;
+    ctx.cancel = &cancel;
+    ck_assert_int_eq(ccl_compare(&ctx, topo, want, &options, &out, &err), CCL_INTERRUPTED);
+    ctx.cancel = NULL;
+    ccl_error_clear(&err);
+    ck_assert_int_eq(ccl_compare(&ctx, topo, want, &options, &out, &err), CCL_OK);
+    ck_assert_ptr_nonnull(strstr(out->why_not[1], "unknown synthesizer"));
+    ccl_comparison_destroy(out);
+    options.sizes_bytes = bad;
+    options.nsizes = 1;
+    ck_assert_int_eq(ccl_compare(&ctx, topo, want, &options, &out, &err), CCL_ERR_INPUT);
+    ck_assert_ptr_nonnull(strstr(err.text, "size 0"));
+    ccl_error_clear(&err);
+    options.ncontenders = 0;
+    ck_assert_int_eq(ccl_compare(&ctx, topo, want, &options, &out, &err), CCL_ERR_INPUT);
+    ck_assert_ptr_nonnull(strstr(err.text, "no contender"));
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("unit.search.compare");
+    TCase *tcase = tcase_create("compare");
+    tcase_set_timeout(tcase, 0);
+    tcase_add_test(tcase, test_winners);
+    tcase_add_test(tcase, test_tie);
+    tcase_add_test(tcase, test_threads);
+    tcase_add_test(tcase, test_own_program);
+    tcase_add_test(tcase, test_refuses_and_stops);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}
