@@ -42,6 +42,31 @@ static ccl_status_t conclude(ccl_i_cli_t *cli, ccl_report_run_t *about, ccl_sim_
     return status != CCL_OK ? status : run_status;
 }
 
+/**
+ * The verdict is no. Of a deadlock the simulator's own check, which knows this run's FIFOs, tells
+ * the cycle.
+ */
+static ccl_status_t refuse(ccl_i_cli_t *cli, ccl_report_run_t *about, ccl_error_t *err) {
+    ccl_sim_result_t *result = NULL;
+    ccl_status_t status;
+
+    if (strcmp(about->verdict->fault.kind, "deadlock") == 0) {
+        ccl_error_t ignored = CCL_ERROR_INIT;
+        ccl_sim_options_t options = *about->options;
+
+        options.trace = NULL;
+        if (ccl_sim_program(&cli->ctx, about->topo, NULL, about->program, &options, &result,
+                            &ignored) == CCL_DEADLOCK) {
+            about->result = result;
+        }
+    }
+    CCL_TRY_GOTO(print(cli, about, err), status, out);
+    status = CCL_CHECK;
+out:
+    ccl_sim_result_destroy(result);
+    return status;
+}
+
 static ccl_status_t simulate_program(ccl_i_cli_t *cli, const ccl_topology_t *topo,
                                      ccl_sim_options_t *options, ccl_error_t *err) {
     ccl_i_document_t document = {NULL, NULL};
@@ -73,9 +98,9 @@ static ccl_status_t simulate_program(ccl_i_cli_t *cli, const ccl_topology_t *top
     }
     about.program = document.program;
     if (status == CCL_OK && about.verdict && !verdict.valid) {
-        status = print(cli, &about, err);
+        status = refuse(cli, &about, err);
         ccl_i_document_fini(&document);
-        return status == CCL_OK ? CCL_CHECK : status;
+        return status;
     }
     for (uint32_t i = 0; status == CCL_OK && i < verdict.nwarnings && i < CCL_MAX_WARNINGS; i++)
         ccl_log(&cli->ctx, CCL_LOG_WARN, "verify", "%s", verdict.warnings[i]);

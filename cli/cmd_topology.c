@@ -19,7 +19,7 @@ const ccl_i_command_t ccl_i_cmd_topology_list = {
     .usage = "[options]",
     .summary = "the library of servers and clusters",
     .details = "Every name can stand where a cluster is wanted. Sources of the numbers are in\n"
-               "docs/library.md and in what \"topology show\" prints.\n",
+               "docs/clusters.md and in what \"topology show\" prints.\n",
     .accepts = list_accepts,
     .run = run_list,
 };

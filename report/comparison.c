@@ -79,8 +79,11 @@ static ccl_status_t text_times(const ccl_comparison_t *c, const uint32_t *order,
         ccl_table_column(table, "busbw(GB/s)", CCL_ALIGN_RIGHT);
     }
     ccl_table_column(table, "|", CCL_ALIGN_LEFT);
-    for (uint32_t k = first; k < last; k++)
-        ccl_table_column(table, c->names[order[k]], CCL_ALIGN_RIGHT);
+    for (uint32_t k = first; k < last; k++) {
+        /* the blank stands above the marks */
+        snprintf(text, sizeof(text), "%.60s ", c->names[order[k]]);
+        ccl_table_column(table, text, CCL_ALIGN_RIGHT);
+    }
     for (uint32_t s = 0; s < c->nsizes; s++) {
         uint32_t w = c->winner[s];
 
@@ -237,10 +240,11 @@ static void text_notes(const ccl_report_comparison_t *r, uint32_t i, ccl_text_t 
     if (factor == 1)
         ccl_text_printf(out, "  busbw  the same as algbw here\n");
     else
-        ccl_text_printf(out,
-                        "  busbw  algbw x %.4g: what the slowest part of the network had to carry, "
-                        "to set beside link speeds\n",
-                        factor);
+        ccl_text_printf(
+            out,
+            "  busbw  algbw x %.4g, nccl-tests' measure to set beside link speeds whatever "
+            "the number of GPUs\n",
+            factor);
     ccl_text_printf(out, "  *      the winner%s\n",
                     any_tie(c) ? "; = as good as the winner (their times differ by no more than a "
                                  "size change of 1e-6 does)"
@@ -255,8 +259,14 @@ static void text_notes(const ccl_report_comparison_t *r, uint32_t i, ccl_text_t 
     }
     ccl_text_printf(out, "%s\n", some ? "" : " nobody took part");
     for (uint32_t k = 0; k < c->ncontenders; k++) {
-        if (c->why_not[k])
-            ccl_text_printf(out, "  did not take part: %s: %s\n", c->names[k], c->why_not[k]);
+        size_t len = strlen(c->names[k]);
+
+        if (!c->why_not[k])
+            continue;
+        ccl_text_printf(out, "  did not take part: ");
+        if (strncmp(c->why_not[k], c->names[k], len) != 0) /* most reasons begin with the name */
+            ccl_text_printf(out, "%s: ", c->names[k]);
+        ccl_text_printf(out, "%s\n", c->why_not[k]);
     }
 }
 

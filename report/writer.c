@@ -248,13 +248,33 @@ ccl_status_t ccl_i_text_status(const ccl_text_t *out, ccl_error_t *err) {
     return out->nomem ? ccl_fail_nomem(err) : CCL_OK;
 }
 
+/** Cells may end in blanks, lines of the result do not. */
+static void add_trimmed(const char *text, ccl_text_t *out) {
+    while (text && *text) {
+        size_t len = strcspn(text, "\n");
+        size_t keep = len;
+
+        while (keep > 0 && text[keep - 1] == ' ')
+            keep--;
+        ccl_text_add(out, text, keep);
+        ccl_text_add(out, "\n", 1);
+        text += len + (text[len] == '\n');
+    }
+}
+
 ccl_status_t ccl_i_table_emit(const ccl_table_t *table, ccl_report_format_t format, ccl_text_t *out,
                               ccl_error_t *err) {
+    ccl_text_t text = {0};
     ccl_status_t status =
-        format == CCL_REPORT_CSV ? ccl_table_csv(table, out) : ccl_table_text(table, out);
+        format == CCL_REPORT_CSV ? ccl_table_csv(table, out) : ccl_table_text(table, &text);
 
+    if (status == CCL_OK)
+        add_trimmed(text.data, out);
+    ccl_text_fini(&text);
+    if (status == CCL_ERR_NOMEM)
+        return ccl_fail_nomem(err);
     if (status != CCL_OK)
-        return status == CCL_ERR_NOMEM ? ccl_fail_nomem(err) : status;
+        return ccl_fail(err, status, "a table was filled wrongly");
     return ccl_i_text_status(out, err);
 }
 

@@ -1,0 +1,171 @@
+/* The table of exit codes of docs/commands.md, and the one line that goes with each error. */
+#include "program.h"
+
+static const struct {
+    const char *line;
+    int rc;
+    const char *err; /* part of the one line on stderr; NULL: stderr is empty */
+    const char *out; /* part of stdout; NULL: stdout is empty */
+    const char *why;
+} rows[] = {
+    {"--version", 0, NULL, "ccllab ", "version"},
+    {"--help", 0, NULL, "simulate", "help lists the commands"},
+    {"help simulate", 0, NULL, "usage: ccllab simulate", "help of a command"},
+    {"topology --help", 0, NULL, "topology check", "help of a family"},
+    {"topology list", 0, NULL, "heteccl-h20-4+8", "the library"},
+    {"topology check dgx-a100", 0, NULL, "good", "a good description"},
+    {"algos", 0, NULL, "ring", "synthesizers"},
+    {"verify " DATA "/allgather_2.xml", 0, NULL, "valid", "a right program"},
+    {"simulate " PAIR " " DATA "/allgather_2.xml --size 1M", 0, NULL, "time", "a run"},
+    {"simulate " PAIR " --flows " DATA "/pair.flows", 0, NULL, "time", "a flow list"},
+    {"simulate --size 1M " PAIR " --no-verify " DATA "/missing_2.xml", 0, NULL, "not verified",
+     "unproven, but asked for"},
+
+    {"verify " DATA "/missing_2.xml", 1, NULL, "invalid: missing", "a chunk is missing"},
+    {"verify " DATA "/deadlock_2.xml", 1, NULL, "invalid: deadlock", "a deadlock"},
+    {"verify " DATA "/malformed.xml", 1, "malformed.xml:6:", NULL, "no program at all"},
+    {"verify --json " DATA "/malformed.xml", 1, NULL, "\"malformed\"", "the same, told in JSON"},
+    {"simulate --size 1M " PAIR " " DATA "/missing_2.xml", 1, NULL, "refused",
+     "simulate refuses what does not verify"},
+    {"simulate --size 1M " PAIR " " DATA "/deadlock_2.xml", 1, NULL, "who waits for whom",
+     "a deadlock with its cycle"},
+    {"compare -c allgather --sizes 1M " PAIR " --program " DATA "/missing_2.xml", 1,
+     "missing_2.xml: invalid", NULL, "compare refuses what does not verify"},
+
+    {"", 2, "no command", NULL, "no command"},
+    {"simulat", 2, "did you mean \"simulate\"", NULL, "unknown command"},
+    {"zzzzzzzz", 2, "unknown command", NULL, "unknown command, nothing near"},
+    {"topology", 2, "wants list, show, expand or check", NULL, "half a command"},
+    {"topology shwo dgx-a100", 2, "did you mean \"show\"", NULL, "unknown command of a family"},
+    {"--json simulate", 2, "--json before a command", NULL, "an option in the wrong place"},
+    {"simulate --sise 1M", 2, "did you mean --size?", NULL, "unknown option, one is near"},
+    {"simulate --zzzzzzzzzz", 2, "unknown option --zzzzzzzzzz", NULL, "unknown option"},
+    {"simulate -Z", 2, "unknown option -Z", NULL, "unknown letter"},
+    {"verify --root 1 x.xml", 2, "--root does not belong to \"verify\"", NULL,
+     "an option of another command"},
+    {"simulate --size", 2, "--size needs a value", NULL, "value missing"},
+    {"simulate --json=1", 2, "takes no value", NULL, "value where none belongs"},
+    {"simulate --json --csv x", 2, "exclude each other", NULL, "two forms at once"},
+    {"simulate --size 12Q x", 2, "--size", NULL, "a size that is none"},
+    {"simulate --size 0 x", 2, "more than 0", NULL, "a size of nothing"},
+    {"simulate --batches -1 x", 2, "--batches wants a whole number", NULL, "a negative count"},
+    {"simulate --batches 1.5 x", 2, "--batches wants a whole number", NULL, "half a micro-batch"},
+    {"simulate --batches 99999999999999999999 x", 2, "whole number", NULL, "too large a count"},
+    {"simulate --granularity step x", 2, "algorithm,stage,task", NULL, "unknown choice"},
+    {"simulate --progress=xml x", 2, "--progress", NULL, "unknown kind of progress"},
+    {"simulate " PAIR, 2, "one program or schedule file", NULL, "nothing to simulate"},
+    {"simulate " PAIR " " DATA "/allgather_2.xml", 2, "no size given", NULL, "no size"},
+    {"simulate " DATA "/allgather_2.xml --size 1M", 2, "no cluster given", NULL, "no topology"},
+    {"simulate " PAIR " a b", 2, "unexpected \"b\"", NULL, "one input too many"},
+    {"simulate -t dgx-a100 " DATA "/allgather_2.xml --size 1M", 2, "has 8 GPUs", NULL,
+     "program and cluster differ"},
+    {"simulate -t dgx-a100 --flows " DATA "/pair.flows", 2, "has 8 GPUs", NULL,
+     "flow list and cluster differ"},
+    {"simulate " PAIR " " DATA "/malformed.xml --size 1M", 2, "malformed.xml:6:", NULL,
+     "bad input elsewhere than in verify"},
+    {"simulate " PAIR " --csv --table nope " DATA "/allgather_2.xml --size 1M", 2,
+     "summary, links, thread_blocks", NULL, "unknown table"},
+    {"topology check " DATA "/bad.json", 2, "bad.json:3:", NULL, "a bandwidth without unit"},
+    {"topology check --json " DATA "/bad.json", 2, NULL, "\"valid\": false", "the same in JSON"},
+    {"topology show", 2, "no cluster given", NULL, "no topology"},
+    {"topology show dgx-a100 --fail gpu:99", 2, "99", NULL, "an edit of what is not there"},
+    {"verify", 2, "nothing to work on", NULL, "no file"},
+    {"verify --executor xyz x", 2, "msccl-old", NULL, "unknown executor"},
+    {"synth -t dgx-a100 -c allgather -o /tmp/x.json", 2, "--with", NULL, "no synthesizer"},
+    {"synth -t dgx-a100 -c allgather --with ring -o /tmp/x.txt", 2, ".json (schedule) or .xml",
+     NULL, "unknown ending"},
+    {"synth -t dgx-a100 --with ring", 2, "no collective", NULL, "no collective"},
+    {"synth -t dgx-a100 -c allgather --with rign", 2, "rign", NULL, "unknown synthesizer"},
+    {"synth -t dgx-a100 -c broadcast --root 8 --with ring", 2, "root 8", NULL, "root out of range"},
+    {"compare -t dgx-a100 -c allgather --with rign", 2, "did you mean \"ring\"", NULL,
+     "unknown contender"},
+    {"compare -t dgx-a100 -c allgather --sizes 4M:1M", 2, "less than", NULL, "sizes backwards"},
+    {"compare -t dgx-a100 -c allgather --sizes 1M:4M:1", 2, "greater than 1", NULL, "no growth"},
+    {"compare -t dgx-a100 -c allgather --sizes 1M,,4M", 2, "empty word", NULL, "a hole in a list"},
+    {"compare -t dgx-a100 -c allgather --sizes 1:4G:1.0001", 2, "more than 4096", NULL,
+     "bounded work"},
+    {"compare -t dgx-a100 -c allgatter", 2, "allgather", NULL, "unknown collective"},
+
+    {"verify /nonexistent/file.xml", 4, "/nonexistent/file.xml", NULL, "no such file"},
+    {"simulate " PAIR " /nonexistent/file.xml --size 1M", 4, "/nonexistent/file.xml", NULL,
+     "no such program"},
+    {"topology show dgx-a100 -o /nonexistent/out.txt", 4, "/nonexistent/out.txt", NULL,
+     "no such folder to write to"},
+    {"topology list -o /dev/full", 4, "/dev/full", NULL, "a full device"},
+};
+
+START_TEST(codes) {
+    said_t said = run(rows[_i].line);
+
+    ck_assert_msg(said.rc == rows[_i].rc, "%s: ccllab %s: exit code %d, wanted %d\n%s%s",
+                  rows[_i].why, rows[_i].line, said.rc, rows[_i].rc, said.out, said.err);
+    if (rows[_i].err) {
+        ck_assert_msg(strstr(said.err, rows[_i].err) != NULL, "%s: \"%s\" lacks \"%s\"",
+                      rows[_i].why, said.err, rows[_i].err);
+        ck_assert_msg(lines(said.err) == 1, "%s: not one line: %s", rows[_i].why, said.err);
+        ck_assert_msg(strncmp(said.err, "ccllab: ", 8) == 0, "%s: %s", rows[_i].why, said.err);
+    } else {
+        ck_assert_msg(said.err[0] == '\0', "%s: stderr: %s", rows[_i].why, said.err);
+    }
+    if (rows[_i].out)
+        ck_assert_msg(strstr(said.out, rows[_i].out) != NULL, "%s: \"%s\" lacks \"%s\"",
+                      rows[_i].why, said.out, rows[_i].out);
+    else
+        ck_assert_msg(said.out[0] == '\0', "%s: stdout: %s", rows[_i].why, said.out);
+    said_free(&said);
+}
+END_TEST
+
+START_TEST(warnings_do_not_fail) {
+    said_t said = run("simulate " PAIR " " DATA "/allgather_2.xml --size 2M");
+
+    ck_assert_int_eq(said.rc, 0);
+    ck_assert_ptr_nonnull(strstr(said.err, "ccllab: warning: "));
+    ck_assert_ptr_nonnull(strstr(said.err, "maxBytes"));
+    ck_assert_uint_eq(lines(said.err), 1);
+    said_free(&said);
+    said = run("simulate -q " PAIR " " DATA "/allgather_2.xml --size 2M");
+    ck_assert_int_eq(said.rc, 0);
+    ck_assert_str_eq(said.err, "");
+    said_free(&said);
+}
+END_TEST
+
+/* SIGINT while a long comparison runs: exit code 130, no half result. */
+START_TEST(interrupt) {
+    said_t said;
+    char command[512];
+    int status;
+
+    snprintf(command, sizeof(command),
+             "'%s' compare -q -t heteccl-h20-4x8+8x4 -c allgather --sizes 1K:4G:1.01 >/dev/null "
+             "2>&1 & pid=$!; sleep 0.5; kill -INT $pid; wait $pid; exit $?",
+             CCLLAB_BIN);
+    /* A shell without job control starts background programs with SIGINT ignored; the program
+     * installs its own handler all the same. */
+    status = system(command);
+    ck_assert_int_eq(WEXITSTATUS(status), 130);
+    said = run("--version");
+    ck_assert_int_eq(said.rc, 0);
+    said_free(&said);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("exit codes");
+    TCase *cases = tcase_create("all");
+    SRunner *runner;
+    int failed;
+
+    tcase_set_timeout(cases, 240);
+    tcase_add_loop_test(cases, codes, 0, (int)(sizeof(rows) / sizeof(rows[0])));
+    tcase_add_test(cases, warnings_do_not_fail);
+    tcase_add_test(cases, interrupt);
+    suite_add_tcase(suite, cases);
+    runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

@@ -1,0 +1,45 @@
+#!/bin/sh
+# Help of every command: exit code 0, on stdout, within 80 columns, and it names every option that the
+# command takes. Usage: cli_help_columns.sh PROGRAM SOURCE_DIR
+set -eu
+ccllab=$1
+bad=0
+say() { echo "$*"; bad=1; }
+
+"$ccllab" --help >/dev/null
+check() {
+    out=$("$ccllab" "$@" --help 2>&1) || say "ccllab $* --help: exit code $?"
+    wide=$(printf '%s\n' "$out" | awk 'length($0) > 80')
+    [ -z "$wide" ] || say "ccllab $* --help is wider than 80 columns: $wide"
+    case $out in
+    "usage: ccllab"*) ;;
+    *) say "ccllab $* --help does not begin with its usage" ;;
+    esac
+    case $out in
+    *--json*--csv*--seed*--threads*--progress*--quiet*--verbose*--help*) ;;
+    *) say "ccllab $* --help lacks the options of every command" ;;
+    esac
+    # Each option that the help names is taken (a wrong value is fine, an unknown option is not).
+    for option in $(printf '%s\n' "$out" | sed -n 's/^ .. \{0,1\}.*\(--[a-z-]*\).*/\1/p' | sort -u); do
+        # shellcheck disable=SC2069
+        told=$("$ccllab" "$@" "$option" 2>&1 >/dev/null </dev/null || true)
+        case $told in
+        *"unknown option"* | *"does not belong"*) say "ccllab $*: $option is told but not taken" ;;
+        esac
+    done
+}
+check compare
+check simulate
+check verify
+check synth
+check algos
+check topology list
+check topology show
+check topology expand
+check topology check
+[ "$("$ccllab" --help | awk 'length($0) > 80' | wc -l)" -eq 0 ] || say "ccllab --help is wide"
+[ "$("$ccllab" topology --help | awk 'length($0) > 80' | wc -l)" -eq 0 ] || say "topology --help is wide"
+# Every command that the general help lists is checked above.
+listed=$("$ccllab" --help | grep -c '^  [a-z]')
+[ "$listed" -eq 9 ] || say "the help lists $listed commands, this test knows 9"
+exit $bad

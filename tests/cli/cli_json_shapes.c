@@ -1,0 +1,436 @@
+/* JSON and CSV results: the keys that other programs rely on, and that numbers read back exactly.
+ */
+#include <math.h>
+
+#include "program.h"
+
+static const json_t *need(const json_t *object, const char *key) {
+    const json_t *value = json_object_get(object, key);
+
+    ck_assert_msg(value != NULL, "no key \"%s\"", key);
+    return value;
+}
+
+static double number(const json_t *object, const char *key) {
+    const json_t *value = need(object, key);
+
+    ck_assert_msg(json_is_number(value), "\"%s\" is no number", key);
+    return json_number_value(value);
+}
+
+static const char *text(const json_t *object, const char *key) {
+    const json_t *value = need(object, key);
+
+    ck_assert_msg(json_is_string(value), "\"%s\" is no string", key);
+    return json_string_value(value);
+}
+
+START_TEST(verify_valid) {
+    said_t said = run("verify --json " DATA "/allgather_2.xml");
+    json_t *root = json_of(&said);
+
+    ck_assert_int_eq(said.rc, 0);
+    ck_assert_str_eq(text(root, "schema"), "ccllab/verify/1");
+    ck_assert(json_is_true(need(root, "valid")));
+    ck_assert_str_eq(text(root, "collective"), "allgather");
+    ck_assert(json_is_null(need(root, "fault")));
+    ck_assert(json_is_array(need(root, "warnings")));
+    json_decref(root);
+    said_free(&said);
+}
+END_TEST
+
+START_TEST(verify_invalid) {
+    said_t said = run("verify --json " DATA "/missing_2.xml");
+    json_t *root = json_of(&said);
+    const json_t *fault = need(root, "fault");
+
+    ck_assert_int_eq(said.rc, 1);
+    ck_assert(json_is_false(need(root, "valid")));
+    ck_assert_str_eq(text(fault, "kind"), "missing");
+    ck_assert_int_eq((int)number(fault, "rank"), 1);
+    ck_assert_int_eq((int)number(fault, "chunk"), 1);
+    ck_assert(json_is_null(need(fault, "thread_block")));
+    ck_assert(json_is_null(need(fault, "step")));
+    ck_assert_int_gt((int)strlen(text(fault, "text")), 10);
+    json_decref(root);
+    said_free(&said);
+}
+END_TEST
+
+START_TEST(verify_malformed) {
+    said_t said = run("verify --json " DATA "/malformed.xml");
+    json_t *root = json_of(&said);
+    const json_t *fault = need(root, "fault");
+
+    ck_assert_int_eq(said.rc, 1);
+    ck_assert_str_eq(said.err, "");
+    ck_assert(json_is_false(need(root, "valid")));
+    ck_assert(json_is_null(need(root, "collective")));
+    ck_assert_str_eq(text(fault, "kind"), "malformed");
+    ck_assert_int_eq((int)number(fault, "line"), 6);
+    ck_assert_ptr_nonnull(strstr(text(fault, "text"), "malformed.xml:6:"));
+    json_decref(root);
+    said_free(&said);
+}
+END_TEST
+
+/* One link of 300 GB/s and 1 us, 1 MiB a chunk: the time is known in closed form. */
+START_TEST(simulate_run) {
+    said_t said = run("simulate " PAIR " " DATA "/allgather_2.xml --size 2M --json -q");
+    json_t *root = json_of(&said);
+    const json_t *links = need(root, "links");
+    const json_t *blocks = need(root, "thread_blocks");
+    double size_bytes = 2097152;
+    double expected_s = 1e-6 + size_bytes / 2 / 300e9;
+    size_t i;
+    const json_t *item;
+
+    ck_assert_int_eq(said.rc, 0);
+    ck_assert_str_eq(text(root, "schema"), "ccllab/simulate/1");
+    ck_assert(json_is_true(need(root, "valid")));
+    ck_assert(json_is_null(need(root, "deadlock")));
+    ck_assert_double_eq_tol(number(root, "time_s"), expected_s, 1e-9 * expected_s);
+    ck_assert_double_eq(number(root, "size_bytes"), size_bytes);
+    /* printed so that they read back to the same double */
+    ck_assert_double_eq(number(root, "algbw_GBps"), size_bytes / number(root, "time_s") / 1e9);
+    ck_assert_double_eq_tol(number(root, "busbw_GBps"), number(root, "algbw_GBps") / 2, 1e-12);
+    ck_assert_int_eq((int)number(root, "transfers"), 2);
+    ck_assert_int_eq((int)number(root, "batches"), 1);
+    ck_assert_str_eq(text(root, "granularity"), "algorithm");
+    ck_assert_str_eq(text(root, "sharing"), "fair");
+    ck_assert_str_eq(text(root, "collective"), "allgather");
+    ck_assert_int_eq((int)number(root, "nranks"), 2);
+    ck_assert_uint_eq(json_array_size(links), 4);
+    json_array_foreach((json_t *)links, i, item) {
+        text(item, "from");
+        text(item, "to");
+        ck_assert_double_eq(number(item, "bytes"), size_bytes / 2);
+        ck_assert_double_eq_tol(number(item, "utilization"), size_bytes / 2 / (300e9 * expected_s),
+                                1e-9);
+    }
+    ck_assert_uint_eq(json_array_size(blocks), 6);
+    json_array_foreach((json_t *)blocks, i, item) {
+        double sum = number(item, "busy_s") + number(item, "wait_data_s") +
+                     number(item, "wait_peer_s") + number(item, "wait_slot_s");
+
+        number(item, "rank");
+        number(item, "id");
+        number(item, "channel");
+        need(item, "send");
+        need(item, "recv");
+        ck_assert_double_eq_tol(sum, number(item, "done_s") - number(item, "start_s"), 1e-15);
+    }
+    json_decref(root);
+    said_free(&said);
+}
+END_TEST
+
+START_TEST(simulate_deadlock) {
+    static const char *const lines_of[] = {
+        "simulate " PAIR " " DATA "/deadlock_2.xml --size 2M --json",
+        "simulate " PAIR " " DATA "/deadlock_2.xml --size 2M --json --no-verify",
+    };
+
+    for (size_t k = 0; k < 2; k++) {
+        said_t said = run(lines_of[k]);
+        json_t *root = json_of(&said);
+        const json_t *deadlock = need(root, "deadlock");
+        const json_t *cycle = need(deadlock, "cycle");
+        const json_t *first = json_array_get(cycle, 0);
+
+        ck_assert_int_eq(said.rc, 1);
+        ck_assert(json_is_null(need(root, "time_s")));
+        ck_assert_int_eq((int)number(deadlock, "stuck"), 2);
+        ck_assert_uint_eq(json_array_size(cycle), 2);
+        ck_assert_int_eq((int)number(first, "step"), 1);
+        ck_assert_int_eq((int)number(first, "thread_block"), 0);
+        ck_assert_int_eq((int)number(first, "batch"), 0);
+        ck_assert_int_eq((int)number(first, "slice"), 0);
+        ck_assert_str_eq(text(first, "waits_for"), "data");
+        ck_assert_int_eq((int)number(first, "on_rank"), 1 - (int)number(first, "rank"));
+        ck_assert_int_eq((int)number(first, "on_thread_block"), 0);
+        json_decref(root);
+        said_free(&said);
+    }
+}
+END_TEST
+
+START_TEST(simulate_refused) {
+    said_t said = run("simulate " PAIR " " DATA "/missing_2.xml --size 2M --json");
+    json_t *root = json_of(&said);
+
+    ck_assert_int_eq(said.rc, 1);
+    ck_assert(json_is_false(need(root, "valid")));
+    ck_assert(json_is_null(need(root, "time_s")));
+    ck_assert_str_eq(text(need(root, "fault"), "kind"), "missing");
+    json_decref(root);
+    said_free(&said);
+}
+END_TEST
+
+START_TEST(simulate_flows) {
+    said_t said = run("simulate " PAIR " --flows " DATA "/pair.flows --json");
+    json_t *root = json_of(&said);
+    double expected_s = 2 * (1e-6 + 1048576 / 300e9);
+
+    ck_assert_int_eq(said.rc, 0);
+    ck_assert_double_eq_tol(number(root, "time_s"), expected_s, 1e-9 * expected_s);
+    ck_assert_int_eq((int)number(root, "flows"), 2);
+    ck_assert_uint_eq(json_array_size(need(root, "links")), 4);
+    json_decref(root);
+    said_free(&said);
+}
+END_TEST
+
+START_TEST(topologies) {
+    said_t said = run("topology list --json");
+    json_t *root = json_of(&said);
+    size_t n = json_array_size(need(root, "entries"));
+
+    ck_assert_uint_gt(n, 30);
+    json_decref(root);
+    said_free(&said);
+
+    said = run("topology show heteccl-h20-4+8 --json");
+    root = json_of(&said);
+    ck_assert_int_eq((int)number(root, "nranks"), 12);
+    ck_assert_int_eq((int)number(need(root, "devices"), "gpu"), 12);
+    ck_assert_uint_eq(json_array_size(need(root, "servers")), 2);
+    json_decref(root);
+    said_free(&said);
+
+    said = run("topology expand heteccl-h20-4+8 --fail gpu:3 | '" CCLLAB_BIN
+               "' topology check --json -");
+    root = json_of(&said);
+    ck_assert(json_is_true(need(root, "valid")));
+    ck_assert_int_eq((int)number(root, "nranks"), 11);
+    json_decref(root);
+    said_free(&said);
+}
+END_TEST
+
+START_TEST(synthesize) {
+    char dir[] = "/tmp/ccllab_synth_XXXXXX";
+    char line[1024];
+    said_t said;
+    json_t *root;
+
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    for (int xml = 0; xml < 2; xml++) {
+        const char *ending = xml ? "xml" : "json";
+
+        snprintf(line, sizeof(line),
+                 "synth --topology dgx-a100 --collective AllGather --with ring --size 64M -o "
+                 "%s/a.%s --json",
+                 dir, ending);
+        said = run(line);
+        ck_assert_msg(said.rc == 0, "%s", said.err);
+        root = json_of(&said);
+        ck_assert_str_eq(text(root, "collective"), "allgather");
+        ck_assert_str_eq(text(root, "synthesizer"), "ring");
+        ck_assert(json_is_null(need(root, "thread_blocks")) == !xml);
+        json_decref(root);
+        said_free(&said);
+
+        snprintf(line, sizeof(line), "verify --json %s/a.%s", dir, ending);
+        said = run(line);
+        root = json_of(&said);
+        ck_assert_int_eq(said.rc, 0);
+        ck_assert_str_eq(text(root, "form"), xml ? "program" : "schedule");
+        json_decref(root);
+        said_free(&said);
+
+        snprintf(line, sizeof(line), "simulate -t dgx-a100 %s/a.%s --size 64M --json", dir, ending);
+        said = run(line);
+        root = json_of(&said);
+        ck_assert_int_eq(said.rc, 0);
+        ck_assert_double_gt(number(root, "busbw_GBps"), 0);
+        json_decref(root);
+        said_free(&said);
+        snprintf(line, sizeof(line), "%s/a.%s", dir, ending);
+        unlink(line);
+    }
+    rmdir(dir);
+}
+END_TEST
+
+START_TEST(comparison) {
+    said_t said = run("compare -t heteccl-h20-4+8 -c allgather,allreduce --sizes 64K,1M --json -q");
+    json_t *root = json_of(&said);
+    const json_t *both = need(root, "comparisons");
+    size_t i, s;
+    const json_t *one, *size;
+
+    ck_assert_int_eq(said.rc, 0);
+    ck_assert_str_eq(text(root, "schema"), "ccllab/compare/1");
+    ck_assert_uint_eq(json_array_size(both), 2);
+    json_array_foreach((json_t *)both, i, one) {
+        const json_t *sizes = need(one, "sizes");
+
+        ck_assert_str_eq(text(one, "collective"), i ? "allreduce" : "allgather");
+        ck_assert_uint_gt(json_array_size(need(one, "contenders")), 2);
+        ck_assert_uint_eq(json_array_size(sizes), 2);
+        json_array_foreach((json_t *)sizes, s, size) {
+            const char *winner = text(size, "winner");
+            double best_s = INFINITY, winner_s = 0;
+            size_t k;
+            const json_t *cell;
+
+            ck_assert_double_eq(number(size, "size_bytes"), s ? 1048576 : 65536);
+            json_array_foreach((json_t *)need(size, "results"), k, cell) {
+                if (strcmp(text(cell, "status"), "ok") != 0)
+                    continue;
+                best_s = fmin(best_s, number(cell, "time_s"));
+                if (strcmp(text(cell, "name"), winner) == 0)
+                    winner_s = number(cell, "time_s");
+            }
+            ck_assert_double_eq(winner_s, best_s);
+            ck_assert_uint_gt(json_array_size(need(size, "links")), 0);
+            ck_assert_uint_gt(json_array_size(need(size, "link_classes")), 0);
+        }
+    }
+    json_decref(root);
+    said_free(&said);
+}
+END_TEST
+
+/* A user's program stands beside the synthesizers under its file's name. */
+START_TEST(comparison_with_program) {
+    said_t said =
+        run("compare " PAIR " -c allgather --sizes 1M --json -q --with direct --program " DATA
+            "/allgather_2.xml");
+    json_t *root = json_of(&said);
+    const json_t *one = json_array_get(need(root, "comparisons"), 0);
+    const json_t *contenders = need(one, "contenders");
+
+    ck_assert_int_eq(said.rc, 0);
+    ck_assert_uint_eq(json_array_size(contenders), 2);
+    ck_assert_str_eq(text(json_array_get(contenders, 1), "name"), "allgather_2");
+    ck_assert(json_is_true(need(json_array_get(contenders, 1), "takes_part")));
+    json_decref(root);
+    said_free(&said);
+}
+END_TEST
+
+/* CSV: every row has as many fields as the header (no quoted field of these has a comma). */
+static void check_csv(const char *line, size_t rows_min) {
+    said_t said = run(line);
+    size_t commas = 0, count = 0, rows = 0;
+
+    ck_assert_msg(said.rc == 0, "%s: %s", line, said.err);
+    for (const char *p = said.out; *p; p++) {
+        if (*p == '"') {
+            for (p++; *p && *p != '"'; p++)
+                ;
+            continue;
+        }
+        count += *p == ',';
+        if (*p == '\n') {
+            if (rows++ == 0)
+                commas = count;
+            ck_assert_msg(count == commas, "%s: row %zu", line, rows);
+            count = 0;
+        }
+    }
+    ck_assert_msg(rows > rows_min, "%s: only %zu rows", line, rows);
+    said_free(&said);
+}
+
+START_TEST(csv) {
+    check_csv("topology list --csv", 30);
+    check_csv("topology show dgx-a100 --csv", 8);
+    check_csv("topology show dgx-a100 --csv --table links", 16);
+    check_csv("topology show v100-x8 --csv --table groups", 0);
+    check_csv("topology show dgx-a100 --csv --table routes", 1);
+    check_csv("topology check dgx-a100 --csv", 1);
+    check_csv("algos --csv", 3);
+    check_csv("verify --csv " DATA "/allgather_2.xml", 1);
+    check_csv("simulate " PAIR " --csv " DATA "/allgather_2.xml --size 1M", 1);
+    check_csv("simulate " PAIR " --csv --table links " DATA "/allgather_2.xml --size 1M", 4);
+    check_csv("simulate " PAIR " --csv --table thread_blocks " DATA "/allgather_2.xml --size 1M",
+              6);
+    check_csv("simulate " PAIR " --csv --table flows --flows " DATA "/pair.flows", 2);
+    check_csv("compare " PAIR " -c allgather --csv --sizes 1M:4M", 3);
+    check_csv("compare " PAIR " -c allgather --csv --table links --sizes 1M:4M", 12);
+}
+END_TEST
+
+START_TEST(output_files) {
+    char dir[] = "/tmp/ccllab_out_XXXXXX";
+    char line[512], path[128];
+    said_t said;
+    char *text_of;
+
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(path, sizeof(path), "%s/list.json", dir);
+    for (int again = 0; again < 2; again++) { /* an existing file is replaced */
+        snprintf(line, sizeof(line), "topology list -o %s", path);
+        said = run(line);
+        ck_assert_int_eq(said.rc, 0);
+        ck_assert_str_eq(said.out, "");
+        said_free(&said);
+        text_of = slurp(path);
+        ck_assert_msg(text_of[0] == '{', "a name that ends in .json gives JSON");
+        free(text_of);
+    }
+    unlink(path);
+    snprintf(path, sizeof(path), "%s/trace.json", dir);
+    snprintf(line, sizeof(line), "simulate " PAIR " " DATA "/allgather_2.xml --size 1M --trace %s",
+             path);
+    said = run(line);
+    ck_assert_int_eq(said.rc, 0);
+    said_free(&said);
+    text_of = slurp(path);
+    ck_assert_ptr_nonnull(strstr(text_of, "traceEvents"));
+    free(text_of);
+    unlink(path);
+    ck_assert_msg(rmdir(dir) == 0, "no temporary files are left");
+}
+END_TEST
+
+/* The same line gives the same bytes, whatever the number of threads. */
+START_TEST(determinism) {
+    static const char line[] = "compare -t heteccl-v100-4+8 -c allreduce --sizes 64K:1M --json -q";
+    char one[256], four[256];
+    said_t a, b;
+
+    snprintf(one, sizeof(one), "%s --threads 1", line);
+    snprintf(four, sizeof(four), "%s --threads 4", line);
+    a = run(one);
+    b = run(four);
+    ck_assert_int_eq(a.rc, 0);
+    ck_assert_str_eq(a.out, b.out);
+    said_free(&a);
+    said_free(&b);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("shapes");
+    TCase *cases = tcase_create("all");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_test(cases, verify_valid);
+    tcase_add_test(cases, verify_invalid);
+    tcase_add_test(cases, verify_malformed);
+    tcase_add_test(cases, simulate_run);
+    tcase_add_test(cases, simulate_deadlock);
+    tcase_add_test(cases, simulate_refused);
+    tcase_add_test(cases, simulate_flows);
+    tcase_add_test(cases, topologies);
+    tcase_add_test(cases, synthesize);
+    tcase_add_test(cases, comparison);
+    tcase_add_test(cases, comparison_with_program);
+    tcase_add_test(cases, csv);
+    tcase_add_test(cases, output_files);
+    tcase_add_test(cases, determinism);
+    suite_add_tcase(suite, cases);
+    runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
