@@ -508,8 +508,10 @@ static ccl_status_t add_models(parser_t *p, ccl_topology_builder_t *b) {
         model.launch_s = part->launch_s;
         model.sms = part->sms;
         ccl_error_t inner = CCL_ERROR_INIT;
-        if (ccl_topology_builder_gpu_model(b, &model, &inner) != CCL_OK)
-            return refuse(p, part->at, "%s", inner.text);
+        ccl_status_t status = ccl_topology_builder_gpu_model(b, &model, &inner);
+        if (status != CCL_OK)
+            return status == CCL_ERR_INPUT ? refuse(p, part->at, "%s", inner.text)
+                                           : ccl_fail(p->err, status, "%s", inner.text);
     }
     return CCL_OK;
 }
