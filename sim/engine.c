@@ -8,6 +8,8 @@
 #include <stdlib.h>
 
 #define KIND_DRAINED 0xffffffffu
+/* Width of an instant, relative: far above rounding, far below anything that is told apart. */
+#define INSTANT 2e-13
 
 /* A request for all links of a route; it runs when it heads every link's queue. */
 typedef struct request {
@@ -297,23 +299,23 @@ ccl_status_t ccl_i_engine_run(ccl_i_engine_t *e, ccl_error_t *err) {
                                 ccl_i_net_active(e->net));
             return CCL_OK;
         }
-        double until = now * (1 + 1e-12);
+        double until = now * (1 + INSTANT);
         if (e->sharing == CCL_SHARING_EXCLUSIVE && until < now + 1e-12)
             until = now + 1e-12;
         for (;;) {
             while (e->nheap && e->heap[0].time_s <= until) {
                 ccl_i_event_t ev = pop(e);
                 if (ev.kind == KIND_DRAINED) {
-                    drained(e, ev.id, ev.time_s);
+                    drained(e, ev.id, now);
                 } else {
                     e->events++;
-                    e->ops->event(e->user, ev.kind, ev.id, ev.time_s);
+                    e->ops->event(e->user, ev.kind, ev.id, now);
                 }
             }
             const ccl_i_drained_t *list;
             size_t n = ccl_i_net_take(e->net, until, &list);
             for (size_t i = 0; i < n; i++)
-                drained(e, list[i].user, list[i].time_s);
+                drained(e, list[i].user, now);
             if (e->nheap && e->heap[0].time_s <= until)
                 continue;
             if (e->sharing == CCL_SHARING_FAIR || (e->nfresh == 0 && e->nready == 0))

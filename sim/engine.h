@@ -2,8 +2,10 @@
  * @file engine.h
  * The event loop shared by program and flow-list runs: timers, the network, exclusive links.
  *
- * Everything that happens within a rounding error (1e-12 relative; 1 ps when links are exclusive)
- * is one instant: all its events run first, then flows start and the rates are solved once.
+ * Everything that happens within a rounding error (2e-13 relative; 1 ps when links are exclusive)
+ * is one instant and gets the time of its first event: what is simultaneous by symmetry stays so,
+ * instead of drifting apart by rounding. All events of an instant run first, then flows start and
+ * the rates are solved once.
  */
 #ifndef CCL_SIM_ENGINE_H
 #define CCL_SIM_ENGINE_H

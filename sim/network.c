@@ -5,6 +5,10 @@
  * Source of the optimality condition: Bertsekas and Gallager, Data Networks, section 6.5.2: an
  * allocation is max-min fair exactly when every flow has a saturated resource on which no other
  * flow is faster. Served-volume clocks are those of generalised processor sharing.
+ *
+ * Flows on one path have one rate, so the solver works on paths and a path keeps its flows in a
+ * heap. What the inner loops read of resources lies in arrays of its own (level, other, own, cap,
+ * fastest): a few kilobytes that stay in the nearest cache.
  */
 #include "sim/network.h"
 
@@ -12,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rates that differ by less than this, relatively, are equal: keeps rounding from moving flows
+/* Rates that differ by less than this, relatively, are equal: keeps rounding from moving paths
    to and fro between resources that are tied. */
 #define EPS 1e-12
 
@@ -20,64 +24,82 @@ typedef struct entry {
     uint32_t res, weight;
 } entry_t;
 
+typedef struct flow {
+    double key; /* drained when the path's clock of served volume shows this */
+    uint32_t user;
+} flow_t;
+
 typedef struct path {
-    uint32_t first, n;
-    double cap_Bps; /* what it adds to a link's demand in eta(z) */
+    uint32_t first, n; /* entries */
+    uint32_t count;    /* active flows */
+    uint32_t bottle;   /* resource that limits it; CCL_NONE when inactive */
+    uint32_t own_pos;  /* its place among the bottleneck's own */
+    uint32_t other;    /* the other resource of a path of two of weight 1; none: the sentinel;
+                          CCL_NONE: look at the entries */
+    uint32_t mark;
+    uint32_t nheap, cheap;
+    double offset;  /* path's clock - bottleneck's clock */
+    double cap_Bps; /* what a flow adds to a link's demand in eta(z) */
+    flow_t *heap;   /* by key; &one while one suffices */
+    flow_t one;
     const ccl_route_t *route;
 } path_t;
 
-typedef struct flow {
-    double rate;     /* as accounted for in `other` of its resources */
-    double key;      /* volume of the bottleneck's clock at which it is drained */
-    uint32_t path;   /* CCL_NONE: free slot */
-    uint32_t first;  /* copy of the path's first entry, saves a look-up */
-    uint32_t bottle; /* resource; CCL_NONE while new */
-    uint32_t heap_pos;
-    uint32_t user;
-    uint32_t mark;
-    uint16_t n;
-} flow_t;
+/* A path among those limited by a resource. */
+typedef struct own {
+    uint32_t path, other;
+    double count;
+    double key; /* of its first flow, on the resource's clock */
+} own_t;
 
 typedef struct member {
-    uint32_t flow, slot;
+    uint32_t path, slot;
 } member_t;
 
 typedef struct resource {
-    double cap;   /* capacity now, B eta(z) */
-    double other; /* load of flows limited elsewhere */
-    double own;   /* weight of flows limited here */
-    double level; /* their rate; INFINITY when there are none */
     double vol, vol_t; /* served volume per flow and the time it holds for */
-    double next_t;
-    uint32_t *heap; /* own flows by key */
-    uint32_t nheap, cheap;
-    member_t *list; /* all flows (not kept for cap classes) */
+    double next_t, min_key;
+    own_t *own; /* a heap by key for cap classes, unordered for others */
+    uint32_t nown, cown;
+    member_t *list; /* all active paths (not kept for cap classes) */
     uint32_t nlist, clist;
     uint32_t queue_pos; /* in the completion queue */
     uint32_t mark, touched;
-    bool fixed; /* a cap class: its level is its rate for ever */
-    bool dirty;
-    bool check; /* flows limited elsewhere may be faster than its level */
+    uint32_t age;      /* relaxations since `other` was last summed up afresh */
+    bool fixed;        /* a cap class: its level is its rate for ever */
+    bool check;        /* paths limited elsewhere may be faster than its level */
+    bool min_stale;
     bool dropped;
-    uint32_t age; /* relaxations since `other` was last summed up afresh */
     double base, kappa, demand; /* links with contention */
     double rem, cnt;            /* filling */
 } resource_t;
 
 typedef struct keyed {
     double key;
-    uint32_t res;
+    uint32_t id;
 } keyed_t;
+
+typedef struct started {
+    double bytes;
+    uint32_t path, user;
+} started_t;
 
 struct ccl_i_net {
     const ccl_topology_t *topo;
-    bool use_links, frozen;
+    bool use_links;
     int force;
     double now;
     resource_t *res;
     uint32_t nres;
     size_t cres;
     uint32_t first_cap; /* resources from here on are cap classes */
+    /* [nres + 1], the last for the sentinel that limits nobody */
+    double *level;   /* rate of the paths limited here; INFINITY when there are none */
+    double *other;   /* load of flows limited elsewhere */
+    double *own;     /* weight of flows limited here */
+    double *cap;     /* capacity now, B eta(z) */
+    double *fastest; /* no path limited elsewhere is faster than this */
+    uint8_t *dirty;  /* waits in work; always set for cap classes and the sentinel */
     path_t *paths;
     uint32_t npaths;
     size_t cpaths;
@@ -87,20 +109,17 @@ struct ccl_i_net {
     uint32_t *path_hash; /* open addressing: path index or CCL_NONE */
     uint32_t path_hash_len;
     uint32_t stride; /* most entries of a path */
-    flow_t *flows;
-    uint32_t *pos; /* [flow][stride]: place in its resources' lists */
-    uint32_t nflows;
-    size_t cflows, cpos;
-    uint32_t *free_flows;
-    uint32_t nfree;
-    size_t cfree;
-    uint32_t active;
-    uint32_t *started; /* flows to add at the next solve */
+    uint32_t *pos;   /* [path][stride]: place in its resources' lists */
+    uint32_t active_paths, active_flows;
+    started_t *started; /* flows to add at the next solve */
     uint32_t nstarted;
     size_t cstarted;
-    uint32_t *removed;
-    uint32_t nremoved;
-    size_t cremoved;
+    uint32_t *ended; /* a path per flow that was taken */
+    uint32_t nended;
+    size_t cended;
+    uint32_t *fresh; /* paths that were inactive */
+    uint32_t nfresh;
+    size_t cfresh;
     ccl_i_drained_t *drained;
     size_t cdrained;
     uint32_t *queue; /* completion queue: resources by next_t */
@@ -121,72 +140,139 @@ struct ccl_i_net {
     bool nomem;
 };
 
-/* ---------------------------------------------------------------- own-flow heaps */
+/* ---------------------------------------------------------------- a path's flows */
 
-static void heap_place(ccl_i_net_t *net, resource_t *r, uint32_t at, uint32_t f) {
-    r->heap[at] = f;
-    net->flows[f].heap_pos = at;
-}
-
-static void heap_up(ccl_i_net_t *net, resource_t *r, uint32_t at) {
-    uint32_t f = r->heap[at];
-    double key = net->flows[f].key;
-    while (at > 0) {
-        uint32_t up = (at - 1) / 2;
-        if (net->flows[r->heap[up]].key <= key)
-            break;
-        heap_place(net, r, at, r->heap[up]);
-        at = up;
+static bool flow_push(path_t *p, flow_t flow) {
+    if (p->nheap == p->cheap) {
+        flow_t *heap = malloc((size_t)2 * p->cheap * sizeof(*heap));
+        if (!heap)
+            return false;
+        memcpy(heap, p->heap, p->nheap * sizeof(*heap));
+        if (p->heap != &p->one)
+            free(p->heap);
+        p->heap = heap;
+        p->cheap *= 2;
     }
-    heap_place(net, r, at, f);
-}
-
-static void heap_down(ccl_i_net_t *net, resource_t *r, uint32_t at) {
-    uint32_t f = r->heap[at];
-    double key = net->flows[f].key;
-    for (;;) {
-        uint32_t kid = 2 * at + 1;
-        if (kid >= r->nheap)
-            break;
-        if (kid + 1 < r->nheap && net->flows[r->heap[kid + 1]].key < net->flows[r->heap[kid]].key)
-            kid++;
-        if (net->flows[r->heap[kid]].key >= key)
-            break;
-        heap_place(net, r, at, r->heap[kid]);
-        at = kid;
+    uint32_t at = p->nheap++;
+    while (at > 0 && p->heap[(at - 1) / 2].key > flow.key) {
+        p->heap[at] = p->heap[(at - 1) / 2];
+        at = (at - 1) / 2;
     }
-    heap_place(net, r, at, f);
-}
-
-static bool heap_room(resource_t *r) {
-    if (r->nheap < r->cheap)
-        return true;
-    uint32_t cap = r->cheap ? 2 * r->cheap : 4;
-    uint32_t *heap = realloc(r->heap, cap * sizeof(*heap));
-    if (!heap)
-        return false;
-    r->heap = heap;
-    r->cheap = cap;
+    p->heap[at] = flow;
     return true;
 }
 
-static void heap_push(ccl_i_net_t *net, resource_t *r, uint32_t f) {
-    if (!heap_room(r)) {
-        net->nomem = true;
-        return;
+static void flow_pop(path_t *p) {
+    flow_t item = p->heap[--p->nheap];
+    uint32_t at = 0;
+    for (;;) {
+        uint32_t kid = 2 * at + 1;
+        if (kid >= p->nheap)
+            break;
+        if (kid + 1 < p->nheap && p->heap[kid + 1].key < p->heap[kid].key)
+            kid++;
+        if (p->heap[kid].key >= item.key)
+            break;
+        p->heap[at] = p->heap[kid];
+        at = kid;
     }
-    heap_place(net, r, r->nheap, f);
-    heap_up(net, r, r->nheap++);
+    p->heap[at] = item;
 }
 
-static void heap_remove(ccl_i_net_t *net, resource_t *r, uint32_t f) {
-    uint32_t at = net->flows[f].heap_pos;
-    uint32_t last = r->heap[--r->nheap];
-    if (last == f)
+/* ---------------------------------------------------------------- a resource's own paths */
+
+static void own_place(ccl_i_net_t *net, resource_t *r, uint32_t at, own_t item) {
+    r->own[at] = item;
+    net->paths[item.path].own_pos = at;
+}
+
+/* Restore the heap of a cap class around one place. */
+static void own_fix(ccl_i_net_t *net, resource_t *r, uint32_t at) {
+    own_t item = r->own[at];
+    while (at > 0 && r->own[(at - 1) / 2].key > item.key) {
+        own_place(net, r, at, r->own[(at - 1) / 2]);
+        at = (at - 1) / 2;
+    }
+    for (;;) {
+        uint32_t kid = 2 * at + 1;
+        if (kid >= r->nown)
+            break;
+        if (kid + 1 < r->nown && r->own[kid + 1].key < r->own[kid].key)
+            kid++;
+        if (r->own[kid].key >= item.key)
+            break;
+        own_place(net, r, at, r->own[kid]);
+        at = kid;
+    }
+    own_place(net, r, at, item);
+}
+
+static void own_add(ccl_i_net_t *net, uint32_t path, uint32_t res) {
+    resource_t *r = &net->res[res];
+    path_t *p = &net->paths[path];
+    if (r->nown == r->cown) {
+        uint32_t cap = r->cown ? 2 * r->cown : 4;
+        own_t *own = realloc(r->own, cap * sizeof(*own));
+        if (!own) {
+            net->nomem = true;
+            return;
+        }
+        r->own = own;
+        r->cown = cap;
+    }
+    p->bottle = res;
+    own_t item = {path, p->other, p->count, p->nheap ? p->heap[0].key - p->offset : INFINITY};
+    if (p->other != CCL_NONE && p->n == 2)
+        item.other = net->entries[p->first].res == res ? net->entries[p->first + 1].res
+                                                       : net->entries[p->first].res;
+    own_place(net, r, r->nown++, item);
+    if (r->fixed)
+        own_fix(net, r, r->nown - 1);
+    else if (item.key < r->min_key)
+        r->min_key = item.key;
+}
+
+static void own_remove(ccl_i_net_t *net, uint32_t path, resource_t *r) {
+    uint32_t at = net->paths[path].own_pos;
+    if (r->own[at].key <= r->min_key)
+        r->min_stale = true;
+    own_t last = r->own[--r->nown];
+    if (last.path == path)
         return;
-    heap_place(net, r, at, last);
-    heap_up(net, r, at);
-    heap_down(net, r, net->flows[last].heap_pos);
+    own_place(net, r, at, last);
+    if (r->fixed)
+        own_fix(net, r, at);
+}
+
+/* Count or first flow of an active path changed. */
+static void own_update(ccl_i_net_t *net, uint32_t path) {
+    path_t *p = &net->paths[path];
+    resource_t *r = &net->res[p->bottle];
+    own_t *own = &r->own[p->own_pos];
+    double key = p->nheap ? p->heap[0].key - p->offset : INFINITY;
+    if (own->key <= r->min_key && key > own->key)
+        r->min_stale = true;
+    own->count = p->count;
+    own->key = key;
+    if (r->fixed)
+        own_fix(net, r, p->own_pos);
+    else if (key < r->min_key)
+        r->min_key = key;
+}
+
+static double first_key(resource_t *r) {
+    if (r->nown == 0) {
+        r->min_key = INFINITY;
+    } else if (r->fixed) {
+        r->min_key = r->own[0].key;
+    } else if (r->min_stale) {
+        r->min_key = INFINITY;
+        for (uint32_t i = 0; i < r->nown; i++)
+            if (r->own[i].key < r->min_key)
+                r->min_key = r->own[i].key;
+    }
+    r->min_stale = false;
+    return r->min_key;
 }
 
 /* ---------------------------------------------------------------- completion queue */
@@ -218,14 +304,13 @@ static void queue_fix(ccl_i_net_t *net, uint32_t at) {
     queue_place(net, at, r);
 }
 
-static double drain_time(const ccl_i_net_t *net, const resource_t *r) {
-    double left = net->flows[r->heap[0]].key - r->vol;
-    return r->vol_t + (left > 0 ? left / r->level : 0);
-}
-
 static void requeue(ccl_i_net_t *net, uint32_t index) {
     resource_t *r = &net->res[index];
-    double next = r->nheap && r->level > 0 ? drain_time(net, r) : INFINITY;
+    double next = INFINITY, level = net->level[index];
+    if (r->nown && level > 0) {
+        double left = first_key(r) - r->vol;
+        next = r->vol_t + (left > 0 ? left / level : 0);
+    }
     if (next == INFINITY) {
         r->next_t = INFINITY;
         if (r->queue_pos != CCL_NONE) {
@@ -269,9 +354,7 @@ ccl_i_net_t *ccl_i_net_create(const ccl_topology_t *topo, bool use_links) {
         } else {
             r->base = topo->groups[i - topo->nlinks].bandwidth_Bps;
         }
-        r->cap = r->base;
-        r->level = INFINITY;
-        r->next_t = INFINITY;
+        r->next_t = r->min_key = INFINITY;
         r->queue_pos = CCL_NONE;
     }
     return net;
@@ -281,18 +364,26 @@ void ccl_i_net_destroy(ccl_i_net_t *net) {
     if (!net)
         return;
     for (uint32_t i = 0; i < net->nres; i++) {
-        free(net->res[i].heap);
+        free(net->res[i].own);
         free(net->res[i].list);
     }
+    for (uint32_t i = 0; i < net->npaths; i++)
+        if (net->paths[i].cheap > 1)
+            free(net->paths[i].heap);
     free(net->res);
+    free(net->level);
+    free(net->other);
+    free(net->own);
+    free(net->cap);
+    free(net->fastest);
+    free(net->dirty);
     free(net->paths);
     free(net->entries);
     free(net->path_hash);
-    free(net->flows);
     free(net->pos);
-    free(net->free_flows);
     free(net->started);
-    free(net->removed);
+    free(net->ended);
+    free(net->fresh);
     free(net->drained);
     free(net->queue);
     free(net->work);
@@ -304,15 +395,14 @@ void ccl_i_net_destroy(ccl_i_net_t *net) {
 
 static uint32_t cap_class(ccl_i_net_t *net, double cap_Bps) {
     for (uint32_t i = net->first_cap; i < net->nres; i++)
-        if (net->res[i].level == cap_Bps)
+        if (net->res[i].base == cap_Bps)
             return i;
     if (!ccl_grow(&net->res, &net->cres, net->nres + 1u, sizeof(*net->res)))
         return CCL_NONE;
     resource_t *r = &net->res[net->nres];
-    r->level = cap_Bps;
-    r->cap = INFINITY;
+    r->base = cap_Bps;
     r->fixed = true;
-    r->next_t = INFINITY;
+    r->next_t = r->min_key = INFINITY;
     r->queue_pos = CCL_NONE;
     return net->nres++;
 }
@@ -383,7 +473,11 @@ uint32_t ccl_i_net_path(ccl_i_net_t *net, const ccl_route_t *route, double cap_B
     }
     if (!ccl_grow(&net->paths, &net->cpaths, net->npaths + 1u, sizeof(*net->paths)))
         return CCL_NONE;
-    net->paths[net->npaths] = (path_t){first, net->nentries - first, cap, route};
+    net->paths[net->npaths] = (path_t){.first = first,
+                                       .n = net->nentries - first,
+                                       .bottle = CCL_NONE,
+                                       .cap_Bps = cap,
+                                       .route = route};
     net->path_hash[h] = net->npaths;
     return net->npaths++;
 }
@@ -458,17 +552,43 @@ bool ccl_i_net_freeze(ccl_i_net_t *net) {
     if (!drop_redundant(net))
         return false;
     net->stride = 1;
-    for (uint32_t p = 0; p < net->npaths; p++)
-        if (net->paths[p].n > net->stride)
-            net->stride = net->paths[p].n;
-    net->queue = malloc((net->nres + 1u) * sizeof(*net->queue));
-    net->frozen = net->queue != NULL;
-    return net->frozen;
+    for (uint32_t i = 0; i < net->npaths; i++) {
+        path_t *p = &net->paths[i];
+        const entry_t *e = &net->entries[p->first];
+        if (p->n > net->stride)
+            net->stride = p->n;
+        p->heap = &p->one;
+        p->cheap = 1;
+        p->other = p->n == 1                                              ? net->nres
+                   : p->n == 2 && e[0].weight == 1 && e[1].weight == 1 ? 0 /* by own_add */
+                                                                          : CCL_NONE;
+        if (p->n == 1 && e[0].weight != 1)
+            p->other = CCL_NONE;
+    }
+    size_t n = net->nres + 1u;
+    net->queue = malloc(n * sizeof(*net->queue));
+    net->pos = malloc((size_t)(net->npaths + 1u) * net->stride * sizeof(*net->pos));
+    net->level = malloc(n * sizeof(double));
+    net->other = calloc(n, sizeof(double));
+    net->own = calloc(n, sizeof(double));
+    net->cap = malloc(n * sizeof(double));
+    net->fastest = calloc(n, sizeof(double));
+    net->dirty = calloc(n, 1);
+    if (!net->queue || !net->pos || !net->level || !net->other || !net->own || !net->cap ||
+        !net->fastest || !net->dirty)
+        return false;
+    for (uint32_t i = 0; i <= net->nres; i++) {
+        bool fixed = i == net->nres || net->res[i].fixed;
+        net->level[i] = i < net->nres && fixed ? net->res[i].base : INFINITY;
+        net->cap[i] = fixed ? INFINITY : net->res[i].base;
+        net->dirty[i] = fixed;
+    }
+    return true;
 }
 
 /* ---------------------------------------------------------------- flows come and go */
 
-static void member_add(ccl_i_net_t *net, uint32_t f, uint32_t slot, uint32_t res) {
+static void member_add(ccl_i_net_t *net, uint32_t path, uint32_t slot, uint32_t res) {
     resource_t *r = &net->res[res];
     if (r->fixed)
         return;
@@ -482,43 +602,25 @@ static void member_add(ccl_i_net_t *net, uint32_t f, uint32_t slot, uint32_t res
         r->list = list;
         r->clist = cap;
     }
-    net->pos[(size_t)f * net->stride + slot] = r->nlist;
-    r->list[r->nlist++] = (member_t){f, slot};
+    net->pos[(size_t)path * net->stride + slot] = r->nlist;
+    r->list[r->nlist++] = (member_t){path, slot};
 }
 
-static void member_remove(ccl_i_net_t *net, uint32_t f, uint32_t slot, uint32_t res) {
+static void member_remove(ccl_i_net_t *net, uint32_t path, uint32_t slot, uint32_t res) {
     resource_t *r = &net->res[res];
     if (r->fixed)
         return;
-    uint32_t at = net->pos[(size_t)f * net->stride + slot];
+    uint32_t at = net->pos[(size_t)path * net->stride + slot];
     member_t last = r->list[--r->nlist];
     r->list[at] = last;
-    net->pos[(size_t)last.flow * net->stride + last.slot] = at;
+    net->pos[(size_t)last.path * net->stride + last.slot] = at;
 }
 
 bool ccl_i_net_start(ccl_i_net_t *net, uint32_t path, double bytes, uint32_t user) {
-    uint32_t f;
-    if (net->nfree > 0) {
-        f = net->free_flows[--net->nfree];
-    } else {
-        f = net->nflows;
-        if (!ccl_grow(&net->flows, &net->cflows, f + 1u, sizeof(*net->flows)) ||
-            !ccl_grow(&net->pos, &net->cpos, (size_t)(f + 1u) * net->stride, sizeof(*net->pos)))
-            return false;
-        net->nflows++;
-    }
     if (!ccl_grow(&net->started, &net->cstarted, net->nstarted + 1u, sizeof(*net->started)))
         return false;
-    const path_t *p = &net->paths[path];
-    net->flows[f] = (flow_t){.rate = 0,
-                             .key = bytes,
-                             .path = path,
-                             .first = p->first,
-                             .bottle = CCL_NONE,
-                             .user = user,
-                             .n = (uint16_t)p->n};
-    net->started[net->nstarted++] = f;
-    net->active++;
+    net->started[net->nstarted++] = (started_t){bytes, path, user};
+    net->active_flows++;
     return true;
 }
 
@@ -526,21 +628,46 @@ double ccl_i_net_next_s(const ccl_i_net_t *net) {
     return net->nqueue ? net->res[net->queue[0]].next_t : INFINITY;
 }
 
+/* All flows of one of a resource's own paths that are due at volume `vol`. */
+static void take_path(ccl_i_net_t *net, uint32_t path, double vol, size_t *n) {
+    path_t *p = &net->paths[path];
+    const resource_t *r = &net->res[p->bottle];
+    double level = net->level[p->bottle];
+    while (p->nheap && p->heap[0].key - p->offset <= vol) {
+        if (!ccl_grow(&net->drained, &net->cdrained, *n + 1, sizeof(*net->drained)) ||
+            !ccl_grow(&net->ended, &net->cended, net->nended + 1u, sizeof(*net->ended))) {
+            net->nomem = true;
+            return;
+        }
+        double left = p->heap[0].key - p->offset - r->vol;
+        net->drained[(*n)++] =
+            (ccl_i_drained_t){r->vol_t + (left > 0 ? left / level : 0), p->heap[0].user};
+        net->ended[net->nended++] = path;
+        flow_pop(p);
+    }
+}
+
 size_t ccl_i_net_take(ccl_i_net_t *net, double until_s, const ccl_i_drained_t **out) {
     size_t n = 0;
-    while (net->nqueue && net->res[net->queue[0]].next_t <= until_s) {
+    while (net->nqueue && net->res[net->queue[0]].next_t <= until_s && !net->nomem) {
         uint32_t index = net->queue[0];
         resource_t *r = &net->res[index];
-        if (!ccl_grow(&net->drained, &net->cdrained, n + 1, sizeof(*net->drained)) ||
-            !ccl_grow(&net->removed, &net->cremoved, net->nremoved + 1u, sizeof(*net->removed))) {
-            net->nomem = true;
-            break;
+        /* The first is due by next_t itself: do not let rounding of the volume hide it. */
+        double vol = fmax(r->vol + net->level[index] * (until_s - r->vol_t), first_key(r));
+        if (r->fixed) {
+            while (r->nown && r->own[0].key <= vol && !net->nomem) {
+                uint32_t path = r->own[0].path;
+                take_path(net, path, vol, &n);
+                own_update(net, path);
+            }
+        } else {
+            for (uint32_t i = 0; i < r->nown; i++) {
+                if (r->own[i].key > vol)
+                    continue;
+                take_path(net, r->own[i].path, vol, &n);
+                own_update(net, r->own[i].path);
+            }
         }
-        uint32_t f = r->heap[0];
-        net->drained[n++] = (ccl_i_drained_t){r->next_t, net->flows[f].user};
-        heap_remove(net, r, f);
-        net->flows[f].heap_pos = CCL_NONE;
-        net->removed[net->nremoved++] = f;
         requeue(net, index);
     }
     *out = net->drained;
@@ -548,11 +675,11 @@ size_t ccl_i_net_take(ccl_i_net_t *net, double until_s, const ccl_i_drained_t **
 }
 
 bool ccl_i_net_changed(const ccl_i_net_t *net) {
-    return net->nstarted > 0 || net->nremoved > 0;
+    return net->nstarted > 0 || net->nended > 0;
 }
 
 uint32_t ccl_i_net_active(const ccl_i_net_t *net) {
-    return net->active;
+    return net->active_flows;
 }
 
 uint64_t ccl_i_net_rate_changes(const ccl_i_net_t *net) {
@@ -572,28 +699,28 @@ static void touch(ccl_i_net_t *net, uint32_t index) {
         return;
     }
     net->touched[net->ntouched++] = index;
-    if (r->nheap == 0) {
-        r->vol = 0; /* nobody's key refers to it: keeps the clock precise */
-    } else if (r->level < INFINITY) {
-        r->vol += r->level * (net->now - r->vol_t);
+    if (r->nown == 0) {
+        r->vol = 0; /* no key refers to it: keeps the clock precise */
+        r->min_key = INFINITY;
+        r->min_stale = false;
+    } else if (net->level[index] < INFINITY) {
+        r->vol += net->level[index] * (net->now - r->vol_t);
     }
     r->vol_t = net->now;
 }
 
-static double candidate(const resource_t *r) {
-    return r->own > 0 ? (r->cap - r->other) / r->own : 0;
+static double candidate(const ccl_i_net_t *net, uint32_t r) {
+    return net->own[r] > 0 ? (net->cap[r] - net->other[r]) / net->own[r] : 0;
 }
 
-static void mark_dirty(ccl_i_net_t *net, uint32_t index) {
-    resource_t *r = &net->res[index];
-    if (r->dirty || r->fixed || (r->own <= 0 && r->other <= r->cap * (1 + EPS)))
-        return;
-    if (!ccl_grow(&net->work, &net->cwork, net->nwork + 1u, sizeof(*net->work))) {
+static void push_dirty(ccl_i_net_t *net, uint32_t index) {
+    if (net->nwork == net->cwork &&
+        !ccl_grow(&net->work, &net->cwork, net->nwork + 1u, sizeof(*net->work))) {
         net->nomem = true;
         return;
     }
-    r->dirty = true;
-    keyed_t item = {candidate(r), index};
+    net->dirty[index] = 1;
+    keyed_t item = {candidate(net, index), index};
     uint32_t at = net->nwork++;
     while (at > 0 && net->work[(at - 1) / 2].key > item.key) {
         net->work[at] = net->work[(at - 1) / 2];
@@ -602,8 +729,14 @@ static void mark_dirty(ccl_i_net_t *net, uint32_t index) {
     net->work[at] = item;
 }
 
+/* Only what has paths of its own to set, or too much load, needs relaxing. */
+static inline void mark_dirty(ccl_i_net_t *net, uint32_t r) {
+    if (!net->dirty[r] && (net->own[r] > 0 || net->other[r] > net->cap[r] * (1 + EPS)))
+        push_dirty(net, r);
+}
+
 static uint32_t pop_dirty(ccl_i_net_t *net) {
-    uint32_t top = net->work[0].res;
+    uint32_t top = net->work[0].id;
     keyed_t item = net->work[--net->nwork];
     uint32_t at = 0;
     for (;;) {
@@ -619,53 +752,55 @@ static uint32_t pop_dirty(ccl_i_net_t *net) {
     }
     if (net->nwork)
         net->work[at] = item;
-    net->res[top].dirty = false;
+    net->dirty[top] = 0;
     return top;
 }
 
-static void leave_own(resource_t *r, double weight) {
-    r->own -= weight;
-    if (r->nheap == 0)
-        r->own = 0;
-    if (r->own <= 0 && !r->fixed) {
-        r->own = 0;
-        r->level = INFINITY;
+static void leave_own(ccl_i_net_t *net, uint32_t res, double weight) {
+    net->own[res] -= weight;
+    if (net->res[res].nown == 0 || net->own[res] < 0.5) {
+        net->own[res] = 0;
+        if (!net->res[res].fixed)
+            net->level[res] = INFINITY;
     }
 }
 
-/* Flow f becomes limited by `to` (it is in no heap); left: bytes it has yet to drain. */
-static void join_own(ccl_i_net_t *net, uint32_t f, uint32_t to, uint32_t weight, double left) {
-    resource_t *r = &net->res[to];
+/* An inactive path, or one that just left its bottleneck, becomes limited by `to`. clock: the
+   path's served volume now. */
+static void join_own(ccl_i_net_t *net, uint32_t path, uint32_t to, double weight, double clock) {
     touch(net, to);
-    net->flows[f].bottle = to;
-    net->flows[f].key = r->vol + left;
-    r->own += weight;
-    heap_push(net, r, f);
+    net->paths[path].offset = clock - net->res[to].vol;
+    net->own[to] += weight;
+    own_add(net, path, to);
 }
 
-static uint32_t weight_of(const ccl_i_net_t *net, const flow_t *flow, uint32_t res) {
-    const entry_t *e = &net->entries[flow->first];
-    for (uint32_t i = 0; i < flow->n; i++)
-        if (e[i].res == res)
-            return e[i].weight;
-    return 0;
-}
-
-/* Move f from its bottleneck to `to`, at the rate it has. */
-static void move_flow(ccl_i_net_t *net, uint32_t f, uint32_t to, uint32_t to_weight) {
-    flow_t *flow = &net->flows[f];
-    uint32_t from = flow->bottle;
-    resource_t *a = &net->res[from], *b = &net->res[to];
+/* Move a path to another bottleneck; it gets the rate that paths there are accounted for. */
+static void move_path(ccl_i_net_t *net, uint32_t path, uint32_t to) {
+    path_t *p = &net->paths[path];
+    uint32_t from = p->bottle;
+    const entry_t *e = &net->entries[p->first];
+    double was = net->level[from], is = net->level[to];
     touch(net, from);
-    double left = flow->key - a->vol;
-    if (left < 0)
-        left = 0;
-    double w = weight_of(net, flow, from);
-    heap_remove(net, a, f);
-    leave_own(a, w);
-    a->other += w * flow->rate;
-    b->other -= to_weight * flow->rate;
-    join_own(net, f, to, to_weight, left);
+    double clock = net->res[from].vol + p->offset, weight = 0;
+    own_remove(net, path, &net->res[from]);
+    for (uint32_t k = 0; k < p->n; k++) {
+        uint32_t m = e[k].res;
+        double w = (double)e[k].weight * p->count;
+        if (m == from) {
+            leave_own(net, m, w);
+            net->other[m] += w * is;
+        } else if (m == to) {
+            net->other[m] -= w * was;
+            weight = w;
+            continue;
+        } else {
+            net->other[m] += w * (is - was);
+        }
+        if (is > net->fastest[m])
+            net->fastest[m] = is;
+        mark_dirty(net, m);
+    }
+    join_own(net, path, to, weight, clock);
 }
 
 /* Thousands of small differences added up leave a rounding error; begin anew now and then. */
@@ -673,118 +808,142 @@ static void sum_afresh(ccl_i_net_t *net, uint32_t index) {
     resource_t *r = &net->res[index];
     double other = 0;
     for (uint32_t i = 0; i < r->nlist; i++) {
-        const flow_t *flow = &net->flows[r->list[i].flow];
-        if (flow->bottle != index)
-            other += net->entries[flow->first + r->list[i].slot].weight * flow->rate;
+        const path_t *p = &net->paths[r->list[i].path];
+        if (p->bottle != index)
+            other += (double)net->entries[p->first + r->list[i].slot].weight * p->count *
+                     net->level[p->bottle];
     }
-    r->other = other;
+    net->other[index] = other;
     r->age = 0;
+}
+
+/* Take over paths that are limited elsewhere and now too fast here. */
+static bool pull(ccl_i_net_t *net, uint32_t index, double bound) {
+    resource_t *r = &net->res[index];
+    double fastest = 0;
+    bool pulled = false;
+    net->visits += r->nlist;
+    for (uint32_t i = 0; i < r->nlist; i++) {
+        uint32_t path = r->list[i].path;
+        uint32_t bottle = net->paths[path].bottle;
+        if (bottle == index)
+            continue;
+        double rate = net->level[bottle];
+        if (rate > bound) {
+            move_path(net, path, index);
+            pulled = true;
+        } else if (rate > fastest) {
+            fastest = rate;
+        }
+    }
+    net->fastest[index] = fastest;
+    return pulled;
+}
+
+static double lowest_other(const ccl_i_net_t *net, const path_t *p, uint32_t index,
+                           uint32_t *at_out) {
+    const entry_t *e = &net->entries[p->first];
+    double lowest = INFINITY;
+    for (uint32_t k = 0; k < p->n; k++)
+        if (e[k].res != index && net->level[e[k].res] < lowest) {
+            lowest = net->level[e[k].res];
+            *at_out = e[k].res;
+        }
+    return lowest;
+}
+
+/* Hand over own paths that another resource holds below `bound`. */
+static bool push(ccl_i_net_t *net, uint32_t index, double bound) {
+    resource_t *r = &net->res[index];
+    uint32_t n = 0, to = CCL_NONE;
+    net->visits += r->nown;
+    if (!ccl_grow(&net->scratch, &net->cscratch, r->nown, sizeof(*net->scratch))) {
+        net->nomem = r->nown > 0;
+        return false;
+    }
+    for (uint32_t i = 0; i < r->nown; i++) {
+        const own_t *own = &r->own[i];
+        double level = own->other != CCL_NONE
+                           ? net->level[own->other]
+                           : lowest_other(net, &net->paths[own->path], index, &to);
+        if (level < bound)
+            net->scratch[n++] = own->path;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        lowest_other(net, &net->paths[net->scratch[i]], index, &to);
+        move_path(net, net->scratch[i], to);
+        mark_dirty(net, to);
+    }
+    return n > 0;
+}
+
+static void apply(ccl_i_net_t *net, uint32_t index, double level) {
+    resource_t *r = &net->res[index];
+    double delta = level - net->level[index];
+    net->level[index] = level;
+    net->rate_changes++;
+    net->visits += r->nown;
+    if (delta == 0)
+        return;
+    for (uint32_t i = 0; i < r->nown; i++) {
+        const own_t *own = &r->own[i];
+        uint32_t o = own->other;
+        if (o != CCL_NONE) {
+            net->other[o] += own->count * delta;
+            if (level > net->fastest[o])
+                net->fastest[o] = level;
+            if (!net->dirty[o])
+                mark_dirty(net, o);
+            continue;
+        }
+        const path_t *p = &net->paths[own->path];
+        const entry_t *e = &net->entries[p->first];
+        for (uint32_t k = 0; k < p->n; k++) {
+            if (e[k].res == index)
+                continue;
+            net->other[e[k].res] += e[k].weight * own->count * delta;
+            if (level > net->fastest[e[k].res])
+                net->fastest[e[k].res] = level;
+            mark_dirty(net, e[k].res);
+        }
+    }
 }
 
 static void relax(ccl_i_net_t *net, uint32_t index) {
     resource_t *r = &net->res[index];
-    touch(net, index);
-    if (r->own <= 0 && r->other <= r->cap * (1 + EPS))
+    if (net->own[index] <= 0 && net->other[index] <= net->cap[index] * (1 + EPS))
         return;
     if (++r->age > 512)
         sum_afresh(net, index);
-    double old = r->own > 0 && !r->check ? r->level : INFINITY;
-    double level = r->own > 0 ? candidate(r) : 0;
-    if (fabs(level - old) <= EPS * old && old < INFINITY)
+    bool fresh = r->check || net->own[index] <= 0;
+    double old = fresh ? INFINITY : net->level[index];
+    double level = candidate(net, index);
+    if (!fresh && fabs(level - old) <= EPS * old)
         return;
-    bool pulled = r->check;
+    touch(net, index);
     r->check = false;
-    if (level < old || r->own <= 0) {
-        /* Flows limited elsewhere may now be too fast here. */
-        net->visits += r->nlist;
-        double bound = level * (1 + EPS);
-        for (uint32_t i = 0; i < r->nlist; i++) {
-            uint32_t f = r->list[i].flow;
-            flow_t *flow = &net->flows[f];
-            if (flow->rate > bound && flow->bottle != index) {
-                uint32_t from = flow->bottle;
-                move_flow(net, f, index, net->entries[flow->first + r->list[i].slot].weight);
-                mark_dirty(net, from);
-                pulled = true;
-            }
-        }
-        if (r->own <= 0)
+    if (net->own[index] <= 0)
+        net->level[index] = 0; /* what those it pulls are accounted for until apply() */
+    bool changed = fresh;
+    if (level < old && net->fastest[index] > level * (1 + EPS)) {
+        changed = pull(net, index, level * (1 + EPS)) || changed;
+        if (net->own[index] <= 0) {
+            net->level[index] = INFINITY;
             return;
-        level = candidate(r);
+        }
+        level = candidate(net, index);
     }
-    /* Own flows that another resource holds below the new level go there; each departure can only
-       raise the level, so this ends. */
-    if (level > old * (1 + EPS) || pulled) {
-        bool moved;
-        do {
-            moved = false;
-            uint32_t n = 0;
-            double bound = level * (1 - EPS);
-            net->visits += r->nheap;
-            for (uint32_t i = 0; i < r->nheap; i++) {
-                const flow_t *flow = &net->flows[r->heap[i]];
-                const entry_t *e = &net->entries[flow->first];
-                for (uint32_t k = 0; k < flow->n; k++)
-                    if (e[k].res != index && net->res[e[k].res].level < bound) {
-                        if (!ccl_grow(&net->scratch, &net->cscratch, n + 1u,
-                                      sizeof(*net->scratch))) {
-                            net->nomem = true;
-                            return;
-                        }
-                        net->scratch[n++] = r->heap[i];
-                        break;
-                    }
-            }
-            for (uint32_t i = 0; i < n; i++) {
-                uint32_t f = net->scratch[i];
-                flow_t *flow = &net->flows[f];
-                const entry_t *e = &net->entries[flow->first];
-                uint32_t to = CCL_NONE, weight = 0;
-                double rate = INFINITY;
-                for (uint32_t k = 0; k < flow->n; k++)
-                    if (e[k].res != index && net->res[e[k].res].level < rate) {
-                        rate = net->res[e[k].res].level;
-                        to = e[k].res;
-                        weight = e[k].weight;
-                    }
-                move_flow(net, f, to, weight);
-                double delta = rate - flow->rate;
-                for (uint32_t k = 0; k < flow->n; k++)
-                    if (e[k].res != to) {
-                        net->res[e[k].res].other += e[k].weight * delta;
-                        if (e[k].res != index)
-                            mark_dirty(net, e[k].res);
-                    }
-                flow->rate = rate;
-                mark_dirty(net, to);
-                moved = true;
-            }
-            if (r->own <= 0) {
+    /* Each departure can only raise the level, so this ends. */
+    if (level > old || changed) {
+        while (push(net, index, level * (1 - EPS))) {
+            if (net->own[index] <= 0) {
                 mark_dirty(net, index);
                 return;
             }
-            level = candidate(r);
-        } while (moved);
-    }
-    if (level < 0)
-        level = 0;
-    r->level = level;
-    net->rate_changes++;
-    net->visits += r->nheap;
-    for (uint32_t i = 0; i < r->nheap; i++) {
-        flow_t *flow = &net->flows[r->heap[i]];
-        double delta = level - flow->rate;
-        if (delta == 0)
-            continue;
-        flow->rate = level;
-        const entry_t *e = &net->entries[flow->first];
-        for (uint32_t k = 0; k < flow->n; k++) {
-            if (e[k].res == index)
-                continue;
-            net->res[e[k].res].other += e[k].weight * delta;
-            mark_dirty(net, e[k].res);
+            level = candidate(net, index);
         }
     }
+    apply(net, index, level > 0 ? level : 0);
 }
 
 /* ---------------------------------------------------------------- filling */
@@ -793,7 +952,7 @@ static int by_key(const void *a, const void *b) {
     const keyed_t *x = a, *y = b;
     if (x->key != y->key)
         return x->key < y->key ? -1 : 1;
-    return x->res < y->res ? -1 : x->res > y->res;
+    return x->id < y->id ? -1 : x->id > y->id;
 }
 
 static void fill_push(keyed_t *heap, uint32_t *n, keyed_t item) {
@@ -824,165 +983,166 @@ static keyed_t fill_pop(keyed_t *heap, uint32_t *n) {
     return top;
 }
 
-static void settle(ccl_i_net_t *net, uint32_t f, uint32_t index, uint32_t weight, double level) {
-    flow_t *flow = &net->flows[f];
-    const entry_t *e = &net->entries[flow->first];
-    double left = flow->key;
-    flow->rate = level;
-    flow->bottle = index;
-    flow->mark = 0;
-    resource_t *r = &net->res[index];
-    r->own += weight;
-    if (r->fixed) {
-        flow->key = r->vol + left;
-        heap_push(net, r, f);
-    } else if (heap_room(r)) {
-        r->heap[r->nheap] = f; /* ordered when the level is known to be final */
-        flow->heap_pos = r->nheap++;
-    } else {
-        net->nomem = true;
-    }
-    for (uint32_t k = 0; k < flow->n; k++) {
-        if (e[k].res == index)
+/* During filling `offset` holds the path's own clock until the path is settled. */
+static void settle(ccl_i_net_t *net, uint32_t path, uint32_t index, double level) {
+    path_t *p = &net->paths[path];
+    const entry_t *e = &net->entries[p->first];
+    p->mark = 0;
+    for (uint32_t k = 0; k < p->n; k++) {
+        uint32_t m = e[k].res;
+        double w = (double)e[k].weight * p->count;
+        if (m == index) {
+            join_own(net, path, index, w, p->offset);
             continue;
-        resource_t *m = &net->res[e[k].res];
-        m->other += e[k].weight * level;
-        m->rem -= e[k].weight * level;
-        m->cnt -= e[k].weight;
+        }
+        net->other[m] += w * level;
+        if (level > net->fastest[m])
+            net->fastest[m] = level;
+        net->res[m].rem -= w * level;
+        net->res[m].cnt -= w;
+    }
+}
+
+/* What the seeds are connected to: resources, paths, and paths under a cap class. */
+typedef struct component {
+    uint32_t *res, *paths;
+    keyed_t *capped, *heap;
+    uint32_t nres, npaths, ncapped, nheap;
+    size_t cres, cpaths, ccapped, cheap;
+} component_t;
+
+static bool connect(ccl_i_net_t *net, component_t *c) {
+    uint32_t epoch = ++net->epoch;
+    if (!ccl_grow(&c->res, &c->cres, net->nseeds + 1u, sizeof(*c->res)))
+        return false;
+    for (uint32_t i = 0; i < net->nseeds; i++) {
+        resource_t *r = &net->res[net->seeds[i]];
+        if (r->mark != epoch && !r->fixed) {
+            r->mark = epoch;
+            c->res[c->nres++] = net->seeds[i];
+        }
+    }
+    for (uint32_t i = 0; i < c->nres; i++) {
+        resource_t *r = &net->res[c->res[i]];
+        touch(net, c->res[i]);
+        if (!ccl_grow(&c->paths, &c->cpaths, (size_t)c->npaths + r->nlist + 1, sizeof(*c->paths)))
+            return false;
+        for (uint32_t k = 0; k < r->nlist; k++) {
+            uint32_t path = r->list[k].path;
+            path_t *p = &net->paths[path];
+            if (p->mark == epoch)
+                continue;
+            p->mark = epoch;
+            c->paths[c->npaths++] = path;
+            const entry_t *e = &net->entries[p->first];
+            for (uint32_t j = 0; j < p->n; j++) {
+                resource_t *m = &net->res[e[j].res];
+                if (m->fixed) {
+                    if (!ccl_grow(&c->capped, &c->ccapped, c->ncapped + 1u, sizeof(*c->capped)))
+                        return false;
+                    c->capped[c->ncapped++] = (keyed_t){m->base, path};
+                    touch(net, e[j].res);
+                } else if (m->mark != epoch) {
+                    if (!ccl_grow(&c->res, &c->cres, c->nres + 1u, sizeof(*c->res)))
+                        return false;
+                    m->mark = epoch;
+                    c->res[c->nres++] = e[j].res;
+                }
+            }
+        }
+    }
+    net->visits += c->npaths;
+    return ccl_grow(&c->heap, &c->cheap, c->nres + 1u, sizeof(*c->heap));
+}
+
+/* Nobody is limited by anything yet. */
+static void clear(ccl_i_net_t *net, component_t *c) {
+    for (uint32_t i = 0; i < c->npaths; i++) {
+        path_t *p = &net->paths[c->paths[i]];
+        if (p->bottle == CCL_NONE) {
+            p->offset = 0;
+            continue;
+        }
+        resource_t *b = &net->res[p->bottle];
+        p->offset += b->vol; /* the path's clock */
+        if (b->fixed) {
+            own_remove(net, c->paths[i], b);
+            net->own[p->bottle] -= p->count;
+        }
+        p->bottle = CCL_NONE;
+    }
+    for (uint32_t i = 0; i < c->nres; i++) {
+        uint32_t index = c->res[i];
+        resource_t *r = &net->res[index];
+        net->own[index] = net->other[index] = net->fastest[index] = 0;
+        net->level[index] = INFINITY;
+        r->cnt = r->vol = 0;
+        r->nown = r->age = 0;
+        r->min_key = INFINITY;
+        r->min_stale = r->check = false;
+        r->rem = net->cap[index];
+        for (uint32_t k = 0; k < r->nlist; k++) {
+            const path_t *p = &net->paths[r->list[k].path];
+            r->cnt += (double)net->entries[p->first + r->list[k].slot].weight * p->count;
+        }
+        if (r->cnt > 0)
+            fill_push(c->heap, &c->nheap, (keyed_t){r->rem / r->cnt, index});
+    }
+}
+
+static void fill_levels(ccl_i_net_t *net, component_t *c) {
+    uint32_t epoch = net->epoch, next = 0;
+    bool sorted = true;
+    for (uint32_t i = 1; i < c->ncapped && sorted; i++)
+        sorted = by_key(&c->capped[i - 1], &c->capped[i]) <= 0;
+    if (!sorted)
+        qsort(c->capped, c->ncapped, sizeof(*c->capped), by_key);
+    while (!net->nomem) {
+        while (next < c->ncapped && net->paths[c->capped[next].id].mark != epoch)
+            next++; /* settled already, below its cap */
+        if (c->nheap == 0 && next >= c->ncapped)
+            return;
+        if (c->nheap == 0 || (next < c->ncapped && c->capped[next].key <= c->heap[0].key)) {
+            uint32_t path = c->capped[next++].id;
+            const path_t *p = &net->paths[path];
+            for (uint32_t k = 0; k < p->n; k++)
+                if (net->res[net->entries[p->first + k].res].fixed) {
+                    settle(net, path, net->entries[p->first + k].res, c->capped[next - 1].key);
+                    break;
+                }
+            continue;
+        }
+        keyed_t top = fill_pop(c->heap, &c->nheap);
+        resource_t *r = &net->res[top.id];
+        if (r->cnt < 0.5)
+            continue;
+        double level = r->rem > 0 ? r->rem / r->cnt : 0;
+        if (level > top.key * (1 + EPS)) { /* others took less than their share since */
+            fill_push(c->heap, &c->nheap, (keyed_t){level, top.id});
+            continue;
+        }
+        net->level[top.id] = level;
+        for (uint32_t k = 0; k < r->nlist; k++)
+            if (net->paths[r->list[k].path].mark == epoch)
+                settle(net, r->list[k].path, top.id, level);
+        r->cnt = 0;
+        net->rate_changes++;
     }
 }
 
 /* Progressive filling of all that the seeds are connected to. */
 static void fill(ccl_i_net_t *net) {
-    uint32_t epoch = ++net->epoch;
-    uint32_t nres = 0, nflows = 0, ncapped = 0;
-    uint32_t *list = NULL, *flows = NULL;
-    size_t clist = 0, cflows = 0, ccapped = 0, cheap = 0;
-    keyed_t *capped = NULL, *heap = NULL;
-    if (!ccl_grow(&list, &clist, net->nseeds + 1u, sizeof(*list)))
-        goto nomem;
-    for (uint32_t i = 0; i < net->nseeds; i++) {
-        resource_t *r = &net->res[net->seeds[i]];
-        if (r->mark != epoch && !r->fixed) {
-            r->mark = epoch;
-            list[nres++] = net->seeds[i];
-        }
+    component_t c = {0};
+    if (connect(net, &c)) {
+        clear(net, &c);
+        fill_levels(net, &c);
+    } else {
+        net->nomem = true;
     }
-    for (uint32_t i = 0; i < nres; i++) {
-        resource_t *r = &net->res[list[i]];
-        touch(net, list[i]);
-        if (!ccl_grow(&flows, &cflows, (size_t)nflows + r->nlist, sizeof(*flows)))
-            goto nomem;
-        for (uint32_t k = 0; k < r->nlist; k++) {
-            uint32_t f = r->list[k].flow;
-            flow_t *flow = &net->flows[f];
-            if (flow->mark == epoch)
-                continue;
-            flow->mark = epoch;
-            flows[nflows++] = f;
-            const entry_t *e = &net->entries[flow->first];
-            for (uint32_t j = 0; j < flow->n; j++) {
-                resource_t *m = &net->res[e[j].res];
-                if (m->fixed) {
-                    if (!ccl_grow(&capped, &ccapped, ncapped + 1u, sizeof(*capped)))
-                        goto nomem;
-                    capped[ncapped++] = (keyed_t){m->level, f};
-                    touch(net, e[j].res);
-                } else if (m->mark != epoch) {
-                    if (!ccl_grow(&list, &clist, nres + 1u, sizeof(*list)))
-                        goto nomem;
-                    m->mark = epoch;
-                    list[nres++] = e[j].res;
-                }
-            }
-        }
-    }
-    net->visits += nflows;
-    if (!ccl_grow(&heap, &cheap, nres + 1u, sizeof(*heap)))
-        goto nomem;
-    for (uint32_t i = 0; i < nflows; i++) { /* key becomes what is left to drain */
-        flow_t *flow = &net->flows[flows[i]];
-        if (flow->bottle == CCL_NONE)
-            continue;
-        resource_t *b = &net->res[flow->bottle];
-        flow->key -= b->vol;
-        if (flow->key < 0)
-            flow->key = 0;
-        if (b->fixed) {
-            heap_remove(net, b, flows[i]);
-            leave_own(b, weight_of(net, flow, flow->bottle));
-        }
-    }
-    uint32_t nheap = 0;
-    for (uint32_t i = 0; i < nres; i++) {
-        resource_t *r = &net->res[list[i]];
-        r->own = r->other = r->cnt = 0;
-        r->vol = 0;
-        r->nheap = 0;
-        r->level = INFINITY;
-        r->check = false;
-        r->age = 0;
-        r->rem = r->cap;
-        for (uint32_t k = 0; k < r->nlist; k++)
-            r->cnt += net->entries[net->flows[r->list[k].flow].first + r->list[k].slot].weight;
-        if (r->cnt > 0)
-            fill_push(heap, &nheap, (keyed_t){r->rem / r->cnt, list[i]});
-    }
-    bool sorted = true;
-    for (uint32_t i = 1; i < ncapped && sorted; i++)
-        sorted = by_key(&capped[i - 1], &capped[i]) <= 0;
-    if (!sorted)
-        qsort(capped, ncapped, sizeof(*capped), by_key);
-    uint32_t next = 0;
-    while (nheap > 0 || next < ncapped) {
-        while (next < ncapped && net->flows[capped[next].res].mark != epoch)
-            next++; /* settled already, below its cap */
-        if (nheap == 0 && next >= ncapped)
-            break;
-        if (nheap == 0 || (next < ncapped && capped[next].key <= heap[0].key)) {
-            uint32_t f = capped[next++].res;
-            const flow_t *flow = &net->flows[f];
-            const entry_t *e = &net->entries[flow->first];
-            for (uint32_t k = 0; k < flow->n; k++)
-                if (net->res[e[k].res].fixed) {
-                    settle(net, f, e[k].res, e[k].weight, net->res[e[k].res].level);
-                    break;
-                }
-            continue;
-        }
-        keyed_t top = fill_pop(heap, &nheap);
-        resource_t *r = &net->res[top.res];
-        if (r->cnt < 0.5)
-            continue;
-        double level = r->rem > 0 ? r->rem / r->cnt : 0;
-        if (level > top.key * (1 + EPS)) { /* others took less than their share since */
-            fill_push(heap, &nheap, (keyed_t){level, top.res});
-            continue;
-        }
-        for (uint32_t k = 0; k < r->nlist; k++) {
-            uint32_t f = r->list[k].flow;
-            if (net->flows[f].mark == epoch)
-                settle(net, f, top.res,
-                       net->entries[net->flows[f].first + r->list[k].slot].weight, level);
-        }
-        r->cnt = 0;
-        if (r->own > 0)
-            r->level = level;
-        net->rate_changes++;
-    }
-    for (uint32_t i = 0; i < nres; i++) {
-        resource_t *r = &net->res[list[i]];
-        for (uint32_t k = r->nheap / 2; k-- > 0;)
-            heap_down(net, r, k);
-    }
-    goto done;
-nomem:
-    net->nomem = true;
-done:
-    free(list);
-    free(flows);
-    free(capped);
-    free(heap);
+    free(c.res);
+    free(c.paths);
+    free(c.capped);
+    free(c.heap);
 }
 
 /* ---------------------------------------------------------------- solving an instant */
@@ -995,97 +1155,117 @@ static void seed(ccl_i_net_t *net, uint32_t res) {
     net->seeds[net->nseeds++] = res;
 }
 
-static void set_demand(resource_t *r, double delta) {
-    if (r->kappa <= 0)
-        return;
-    r->demand += delta;
-    if (r->nlist == 0)
-        r->demand = 0;
-    r->cap = r->base * ccl_model_eta(r->kappa, r->demand / r->base);
-}
-
-static void take_out(ccl_i_net_t *net, uint32_t f) {
-    flow_t *flow = &net->flows[f];
-    const path_t *p = &net->paths[flow->path];
-    for (uint32_t k = 0; k < flow->n; k++) {
-        entry_t e = net->entries[flow->first + k];
+/* A path has `more` flows (or fewer): loads, demand and lists of its resources. */
+static void change_count(ccl_i_net_t *net, uint32_t path, int32_t more) {
+    path_t *p = &net->paths[path];
+    bool was = p->count > 0;
+    p->count += (uint32_t)more;
+    bool is = p->count > 0;
+    double rate = p->bottle == CCL_NONE ? 0 : net->level[p->bottle];
+    for (uint32_t k = 0; k < p->n; k++) {
+        entry_t e = net->entries[p->first + k];
         resource_t *r = &net->res[e.res];
         touch(net, e.res);
-        member_remove(net, f, k, e.res);
-        set_demand(r, -p->cap_Bps);
-        if (e.res == flow->bottle)
-            leave_own(r, e.weight); /* its heap entry went when it was taken */
+        if (is && !was)
+            member_add(net, path, k, e.res);
+        else if (was && !is)
+            member_remove(net, path, k, e.res);
+        if (r->kappa > 0) {
+            r->demand = r->nlist ? r->demand + more * p->cap_Bps : 0;
+            net->cap[e.res] = r->base * ccl_model_eta(r->kappa, r->demand / r->base);
+        }
+        if (p->bottle == e.res)
+            net->own[e.res] += (double)e.weight * more;
         else
-            r->other -= e.weight * flow->rate;
-        if (r->nlist == 0 && !r->fixed)
-            r->other = 0;
+            net->other[e.res] =
+                r->nlist || r->fixed ? net->other[e.res] + (double)e.weight * more * rate : 0;
         seed(net, e.res);
     }
-    flow->path = CCL_NONE;
-    net->active--;
-    if (!ccl_grow(&net->free_flows, &net->cfree, net->nfree + 1u, sizeof(*net->free_flows)))
-        net->nomem = true;
-    else
-        net->free_flows[net->nfree++] = f;
-}
-
-static void put_in(ccl_i_net_t *net, uint32_t f) {
-    flow_t *flow = &net->flows[f];
-    const path_t *p = &net->paths[flow->path];
-    for (uint32_t k = 0; k < flow->n; k++) {
-        entry_t e = net->entries[flow->first + k];
-        touch(net, e.res);
-        member_add(net, f, k, e.res);
-        set_demand(&net->res[e.res], p->cap_Bps);
-        seed(net, e.res);
+    if (p->bottle == CCL_NONE)
+        return;
+    if (is) {
+        own_update(net, path);
+        return;
     }
+    uint32_t bottle = p->bottle;
+    own_remove(net, path, &net->res[bottle]);
+    leave_own(net, bottle, 0);
+    p->bottle = CCL_NONE;
+    net->active_paths--;
 }
 
-/* First guess for a new flow: limited where the level is lowest; where nothing is full yet, by the
-   resource with the least room for it. Relaxing does the rest. */
-static void guess(ccl_i_net_t *net, uint32_t f) {
-    flow_t *flow = &net->flows[f];
-    const entry_t *e = &net->entries[flow->first];
+/* First guess for a path that was inactive: limited where the level is lowest; where nothing is
+   full yet, by the resource with the least room for it. Relaxing does the rest. */
+static void guess(ccl_i_net_t *net, uint32_t path) {
+    path_t *p = &net->paths[path];
+    const entry_t *e = &net->entries[p->first];
     uint32_t best = 0;
     double rate = INFINITY;
-    for (uint32_t k = 0; k < flow->n; k++) {
-        const resource_t *r = &net->res[e[k].res];
-        double x = r->level < INFINITY ? r->level
-                                       : (r->cap > r->other ? r->cap - r->other : 0) / e[k].weight;
+    for (uint32_t k = 0; k < p->n; k++) {
+        uint32_t m = e[k].res;
+        double room = net->cap[m] > net->other[m] ? net->cap[m] - net->other[m] : 0;
+        double x = net->level[m] < INFINITY ? net->level[m] : room / (e[k].weight * p->count);
         if (x < rate) {
             rate = x;
             best = k;
         }
     }
-    resource_t *b = &net->res[e[best].res];
-    if (!(b->level < INFINITY)) {
-        b->level = rate;
-        b->check = true;
+    uint32_t b = e[best].res;
+    if (!(net->level[b] < INFINITY)) {
+        net->level[b] = rate;
+        net->res[b].check = true;
     }
-    double left = flow->key;
-    join_own(net, f, e[best].res, e[best].weight, left);
-    flow->rate = b->level;
-    for (uint32_t k = 0; k < flow->n; k++)
-        if (k != best)
-            net->res[e[k].res].other += e[k].weight * flow->rate;
+    join_own(net, path, b, (double)e[best].weight * p->count, 0);
+    for (uint32_t k = 0; k < p->n; k++) {
+        if (k == best)
+            continue;
+        net->other[e[k].res] += (double)e[k].weight * p->count * rate;
+        if (rate > net->fastest[e[k].res])
+            net->fastest[e[k].res] = rate;
+    }
+}
+
+static void add_started(ccl_i_net_t *net) {
+    net->nfresh = 0;
+    for (uint32_t i = 0; i < net->nstarted; i++) {
+        started_t s = net->started[i];
+        path_t *p = &net->paths[s.path];
+        double clock = 0;
+        if (p->bottle != CCL_NONE) {
+            touch(net, p->bottle);
+            clock = net->res[p->bottle].vol + p->offset;
+        } else if (p->count == 0) {
+            if (!ccl_grow(&net->fresh, &net->cfresh, net->nfresh + 1u, sizeof(*net->fresh))) {
+                net->nomem = true;
+                return;
+            }
+            net->fresh[net->nfresh++] = s.path;
+            net->active_paths++;
+        }
+        if (!flow_push(p, (flow_t){clock + s.bytes, s.user})) {
+            net->nomem = true;
+            return;
+        }
+        change_count(net, s.path, 1);
+    }
 }
 
 bool ccl_i_net_solve(ccl_i_net_t *net, double now_s) {
     net->now = now_s;
     net->touch_epoch++;
     net->ntouched = net->nseeds = 0;
-    uint64_t changes = (uint64_t)net->nstarted + net->nremoved;
-    bool filling = net->force == 2 || (net->force == 0 && changes * 8 > net->active);
-    for (uint32_t i = 0; i < net->nremoved; i++)
-        take_out(net, net->removed[i]);
-    for (uint32_t i = 0; i < net->nstarted; i++)
-        put_in(net, net->started[i]);
+    uint64_t changes = (uint64_t)net->nstarted + net->nended;
+    bool filling = net->force == 2 || (net->force == 0 && changes * 8 > net->active_paths);
+    for (uint32_t i = 0; i < net->nended && !net->nomem; i++)
+        change_count(net, net->ended[i], -1);
+    net->active_flows -= net->nended;
+    add_started(net);
     if (!filling && !net->nomem) {
-        for (uint32_t i = 0; i < net->nstarted; i++)
-            guess(net, net->started[i]);
+        for (uint32_t i = 0; i < net->nfresh; i++)
+            guess(net, net->fresh[i]);
         for (uint32_t i = 0; i < net->nseeds; i++)
             mark_dirty(net, net->seeds[i]);
-        uint64_t limit = net->visits + 40ull * net->active + 4096;
+        uint64_t limit = net->visits + 40ull * net->active_paths + 4096;
         while (net->nwork > 0 && !net->nomem) {
             if (net->visits > limit && net->force != 1) {
                 /* Not settling quickly: start over from what is connected. */
@@ -1099,7 +1279,7 @@ bool ccl_i_net_solve(ccl_i_net_t *net, double now_s) {
     }
     if (filling && !net->nomem)
         fill(net);
-    net->nstarted = net->nremoved = 0;
+    net->nstarted = net->nended = 0;
     for (uint32_t i = 0; i < net->ntouched; i++)
         requeue(net, net->touched[i]);
     return !net->nomem;
@@ -1108,13 +1288,14 @@ bool ccl_i_net_solve(ccl_i_net_t *net, double now_s) {
 /* ---------------------------------------------------------------- looking in from outside */
 
 void ccl_i_net_visit(const ccl_i_net_t *net, double now_s, ccl_i_net_visit_fn fn, void *ctx) {
-    for (uint32_t i = 0; i < net->nflows; i++) {
-        const flow_t *flow = &net->flows[i];
-        if (flow->path == CCL_NONE || flow->bottle == CCL_NONE)
+    for (uint32_t i = 0; i < net->npaths; i++) {
+        const path_t *p = &net->paths[i];
+        if (p->bottle == CCL_NONE)
             continue;
-        const resource_t *r = &net->res[flow->bottle];
-        double vol = r->vol + (r->level < INFINITY ? r->level * (now_s - r->vol_t) : 0);
-        fn(flow->user, flow->key - vol, ctx);
+        const resource_t *r = &net->res[p->bottle];
+        double clock = r->vol + net->level[p->bottle] * (now_s - r->vol_t) + p->offset;
+        for (uint32_t k = 0; k < p->nheap; k++)
+            fn(p->heap[k].user, p->heap[k].key - clock, ctx);
     }
 }
 
@@ -1127,9 +1308,10 @@ void ccl_i_net_shift(ccl_i_net_t *net, double shift_s) {
 }
 
 double ccl_i_net_rate(const ccl_i_net_t *net, uint32_t user) {
-    for (uint32_t i = 0; i < net->nflows; i++)
-        if (net->flows[i].path != CCL_NONE && net->flows[i].user == user)
-            return net->flows[i].rate;
+    for (uint32_t i = 0; i < net->npaths; i++)
+        for (uint32_t k = 0; k < net->paths[i].nheap; k++)
+            if (net->paths[i].heap[k].user == user && net->paths[i].bottle != CCL_NONE)
+                return net->level[net->paths[i].bottle];
     return 0;
 }
 

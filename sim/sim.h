@@ -21,7 +21,7 @@ typedef struct ccl_trace ccl_trace_t;
 /** @param max_events 0: no limit; beyond it events are counted, not written. */
 ccl_trace_t *ccl_trace_create(uint64_t max_events);
 void ccl_trace_destroy(ccl_trace_t *trace);
-/** {"traceEvents": [...]}: a process per GPU, a thread per thread block, and one row per link. */
+/** {"traceEvents": [...]}: a process per GPU with a row per thread block, and a row per pair of GPUs with the slices that cross the network between them. */
 ccl_status_t ccl_trace_write(const ccl_trace_t *trace, ccl_text_t *out, ccl_error_t *err);
 
 typedef struct ccl_sim_options {
