@@ -381,6 +381,31 @@ START_TEST(test_partial_files) {
 }
 END_TEST
 
+START_TEST(test_shared_function_and_hosts) {
+    /* Two GPUs of one PCI function share its link; each host is a server with CPUs of its own. */
+    static const char text[] =
+        "<system><cpu numaid=\"0\" host_hash=\"0x1\">"
+        "<pci busid=\"0000:01:00.0\" link_speed=\"16 GT/s\" link_width=\"16\">"
+        "<gpu dev=\"0\" rank=\"0\" sm=\"90\"/><gpu dev=\"1\" rank=\"1\" sm=\"90\">"
+        "<nvlink target=\"0000:81:00.0\" count=\"1\" tclass=\"0x03\"/></gpu></pci></cpu>"
+        "<cpu numaid=\"0\" host_hash=\"0x2\"><pci busid=\"0000:81:00.0\">"
+        "<gpu dev=\"0\" rank=\"2\" sm=\"90\">"
+        "<nvlink target=\"0000:01:00.0\" count=\"1\" tclass=\"0x03\"/></gpu></pci></cpu></system>";
+    ccl_text_t log = {0};
+    ccl_topology_t *t = import_logged(ccl_topology_read_nccl_xml, text, &log);
+    ck_assert_uint_eq(t->nservers, 2);
+    ck_assert_uint_eq(t->ngroups, 2);
+    ck_assert_uint_eq(t->groups[0].nlinks, 2);
+    ck_assert(t->groups[0].bandwidth_Bps == 24.0 * GB);
+    ck_assert_ptr_nonnull(strstr(log.data, "several gpus at PCI address 0000:01:00.0"));
+    check_link(t, "gpu2", "gpu0", "nvlink", 20.6, 1); /* an address means its first GPU */
+    ck_assert(rate_Bps(t, "cpu0", "cpu0.2", "upi", NULL) == 0);
+    ck_assert(t->devices[device(t, "cpu0")].server != t->devices[device(t, "cpu0.2")].server);
+    ccl_text_fini(&log);
+    ccl_topology_destroy(t);
+}
+END_TEST
+
 START_TEST(test_graphs) {
     static const char text[] =
         "<graphs version=\"1\">"
@@ -452,6 +477,7 @@ int main(void) {
     tcase_add_test(tc, test_odd_links);
     tcase_add_test(tc, test_network_is_no_shortcut);
     tcase_add_test(tc, test_partial_files);
+    tcase_add_test(tc, test_shared_function_and_hosts);
     tcase_add_test(tc, test_graphs);
     tcase_add_test(tc, test_mapping);
     suite_add_tcase(suite, tc);
