@@ -260,6 +260,7 @@ static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
     options.lower.no_fuse = cli->args.no_fuse;
     options.lower.out_of_place = cli->args.out_of_place;
     options.sim = ccl_i_sim_options(&cli->args);
+    options.no_verify = true; /* --program files were verified above, or are not to be */
     for (uint32_t k = 0; k < c->ncollectives; k++) {
         options.ncontenders = choose(cli, c, k);
         CCL_TRY(

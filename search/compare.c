@@ -97,6 +97,8 @@ static ccl_status_t prepare_program(compare_t *c, uint32_t i, uint32_t worker, c
         CCL_TRY(status);
         r->program = r->own;
     }
+    if (contender->program && c->options->no_verify)
+        return CCL_OK;
     ccl_verify_options_t verify = CCL_VERIFY_OPTIONS_INIT;
     ccl_verdict_t *verdict = calloc(1, sizeof *verdict);
     if (!verdict)

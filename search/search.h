@@ -26,6 +26,7 @@ typedef struct ccl_compare_options {
     ccl_synth_options_t synth;
     ccl_lower_options_t lower;
     ccl_sim_options_t sim; /**< size_bytes is set per run */
+    bool no_verify;        /**< take contenders' own programs without proof */
 } ccl_compare_options_t;
 
 typedef struct ccl_compare_cell {

@@ -32,6 +32,14 @@ static const struct {
     {"compare -c allgather --sizes 1M " PAIR " --program " DATA "/missing_2.xml", 1,
      "missing_2.xml: invalid", NULL, "compare refuses what does not verify"},
 
+    {"compare -c allgather --sizes 1M --no-verify --with direct " PAIR " --program " DATA
+     "/missing_2.xml",
+     0, NULL, "missing_2", "unproven, but asked for"},
+    {"compare -c alltoall --sizes 1M --with ring " PAIR, 1, "no contender could run",
+     "did not take part: ring", "nobody can"},
+    {"compare -c allreduce --sizes 1M " PAIR " --program " DATA "/allgather_2.xml", 2,
+     "does allgather", NULL, "a program of another collective"},
+
     {"", 2, "no command", NULL, "no command"},
     {"simulat", 2, "did you mean \"simulate\"", NULL, "unknown command"},
     {"zzzzzzzz", 2, "unknown command", NULL, "unknown command, nothing near"},
