@@ -6,7 +6,7 @@ cmake=$1 build=$2 source=$3 cc=$4 generator=$5 sanitizers=$6 build_type=$7
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
 flags=
-[ -z "$sanitizers" ] || flags="-fsanitize=$sanitizers"
+[ "$sanitizers" = none ] || flags="-fsanitize=$sanitizers"
 
 "$cmake" --install "$build" --prefix "$temporary/first" --config "$build_type" >"$temporary/log" ||
     { cat "$temporary/log"; exit 1; }

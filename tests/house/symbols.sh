@@ -22,7 +22,7 @@ check() { # library; prints violations
         NF == 3 && $3 !~ /^(ccl_|__asan|__odr_asan|__ubsan|__tsan|__sanitizer|\.L)/ {
             print name ": " member " exports " $3 }'
     # Sanitizers put data of their own there.
-    [ -n "$sanitizers" ] || "$objdump" -t "$1" 2>/dev/null | awk -v name="$name" '
+    [ "$sanitizers" != none ] || "$objdump" -t "$1" 2>/dev/null | awk -v name="$name" '
         /file format/ { member = $1 }
         $0 ~ / O [.](data|bss|tdata|tbss)/ && $0 !~ / O [.]data[.]rel[.]ro/ {
             print name ": " member " holds mutable data: " $NF }
@@ -43,7 +43,7 @@ void stray(int x) { if (x > calls++) { fputs("no", stdout); exit(rand()); } }
 EOF
 "$cc" -O0 -fPIC -c "$temporary/bad.c" -o "$temporary/bad.o"
 ar rc "$temporary/libccl_bad.a" "$temporary/bad.o"
-found=$(sanitizers= ; check "$temporary/libccl_bad.a" | sed 's/.*bad\.o:* *//; s/.*uses /uses /' | sort | tr '\n' ',')
+found=$(sanitizers=none; check "$temporary/libccl_bad.a" | sed 's/.*bad\.o:* *//; s/.*uses /uses /' | sort | tr '\n' ',')
 want="exports stray,holds mutable data: calls,holds mutable data: ccl_counter,uses exit,uses rand,uses stdout,"
 [ "$found" = "$want" ] || { echo "the checker is blind: '$found', not '$want'"; exit 1; }
 
