@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+/* A few hundred megabytes: what trace viewers still open. Events beyond it are counted only. */
+enum { TRACE_EVENTS = 2000000 };
+
 static ccl_status_t print(ccl_i_cli_t *cli, const ccl_report_run_t *about, ccl_error_t *err) {
     ccl_text_t text = {0};
     ccl_status_t status = ccl_report_simulation(about, &cli->style, &text, err);
@@ -154,7 +157,7 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
                         "wanted: one program or schedule file, or --flows FILE");
     CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &topo, err));
     if (cli->args.trace) {
-        options.trace = ccl_trace_create(0);
+        options.trace = ccl_trace_create(TRACE_EVENTS);
         if (!options.trace) {
             ccl_topology_destroy(topo);
             return ccl_fail_nomem(err);

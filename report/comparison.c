@@ -167,6 +167,19 @@ static uint32_t busiest_link(const ccl_sim_result_t *result) {
     return best;
 }
 
+/** Two digits are enough, and little is not nothing. */
+static const char *percent(double share, char *out, size_t out_len) {
+    double value = 100 * share;
+
+    if (value == 0)
+        snprintf(out, out_len, "0");
+    else if (value < 0.1)
+        snprintf(out, out_len, "<0.1");
+    else
+        snprintf(out, out_len, value < 9.95 ? "%.1f" : "%.0f", value);
+    return out;
+}
+
 static ccl_status_t text_links(const ccl_topology_t *topo, const ccl_comparison_t *c,
                                ccl_text_t *out, ccl_error_t *err) {
     ccl_link_class_t *classes = calloc(topo->nkinds ? topo->nkinds : 1, sizeof(*classes));
@@ -174,6 +187,7 @@ static ccl_status_t text_links(const ccl_topology_t *topo, const ccl_comparison_
     ccl_status_t status;
     bool some = false;
     char text[300];
+    char low[24], mean[24], high[24];
 
     if (!classes || !table) {
         free(classes);
@@ -199,15 +213,17 @@ static ccl_status_t text_links(const ccl_topology_t *topo, const ccl_comparison_
         ccl_table_cell(table, "%s", ccl_format_bytes(c->sizes_bytes[s], text, sizeof(text)));
         ccl_table_cell(table, "%s", c->names[c->winner[s]]);
         for (uint32_t k = 0; k < topo->nkinds; k++)
-            ccl_table_cell(table, "%.0f / %.0f / %.0f", 100 * classes[k].min, 100 * classes[k].mean,
-                           100 * classes[k].max);
+            ccl_table_cell(table, "%s / %s / %s", percent(classes[k].min, low, sizeof(low)),
+                           percent(classes[k].mean, mean, sizeof(mean)),
+                           percent(classes[k].max, high, sizeof(high)));
         top = busiest_link(c->best[s]);
         if (top == CCL_NONE) {
             ccl_table_cell(table, "-");
             ccl_table_cell(table, "-");
         } else {
             ccl_table_cell(table, "%s", ccl_i_link_name(topo, top, text, sizeof(text)));
-            ccl_table_cell(table, "%.1f", 100 * c->best[s]->links[top].utilization);
+            ccl_table_cell(table, "%s",
+                           percent(c->best[s]->links[top].utilization, high, sizeof(high)));
         }
     }
     status = CCL_OK;

@@ -472,6 +472,12 @@ static ccl_status_t text_blocks(const ccl_report_run_t *run, bool idle, uint32_t
     return status;
 }
 
+static const char *wait_text(ccl_wait_t wait) {
+    static const char *const texts[] = {"data", "a free slot", "a step", "an earlier stage"};
+
+    return (size_t)wait < CCL_ARRAY_LEN(texts) ? texts[wait] : ccl_wait_name(wait);
+}
+
 static ccl_status_t text_deadlock(const ccl_report_run_t *run, ccl_text_t *out, ccl_error_t *err) {
     const ccl_deadlock_t *d = run->result->deadlock;
 
@@ -487,7 +493,7 @@ static ccl_status_t text_deadlock(const ccl_report_run_t *run, ccl_text_t *out, 
         const ccl_deadlock_wait_t *w = &d->waits[i];
 
         ccl_text_printf(out, "  rank %u, thread block %u, step %u, batch %u, slice %u waits for %s",
-                        w->rank, w->tb, w->step, w->batch, w->slice, ccl_wait_name(w->wait));
+                        w->rank, w->tb, w->step, w->batch, w->slice, wait_text(w->wait));
         if (w->on_rank == CCL_NONE)
             ccl_text_printf(out, " that nobody ever gives\n");
         else if (w->on_tb == CCL_NONE)
