@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RESTARTS 24
+#define CYCLE_RESTARTS 24
+#define PATH_RESTARTS 4
 
 typedef struct search {
     const ccl_i_graph_t *g;
@@ -19,6 +20,7 @@ typedef struct search {
     uint32_t *path;
     uint32_t *order; /* [m][m] candidates per depth */
     uint32_t start, end;
+    double threshold;
     bool cycle, dense;
     uint64_t budget;
     ccl_rng_t rng;
@@ -30,6 +32,7 @@ static double weight(const ccl_i_graph_t *g, uint32_t a, uint32_t b) {
 }
 
 static void make_adjacency(search_t *s, double threshold) {
+    s->threshold = threshold;
     uint32_t m = s->g->m, at = 0, least = m;
     for (uint32_t a = 0; a < m; a++) {
         s->adj_first[a] = at;
@@ -77,11 +80,31 @@ static uint32_t candidates(search_t *s, uint32_t depth, uint32_t *out) {
     return n;
 }
 
-static bool closes(const search_t *s, double threshold) {
-    return !s->cycle || s->g->m < 2 || weight(s->g, s->path[s->g->m - 1], s->path[0]) >= threshold;
+/* Whether the start reaches every node (backward: every node the start). */
+static bool all_reached(search_t *s, bool backward) {
+    uint32_t m = s->g->m, n = 0, *queue = s->order;
+    memset(s->used, 0, m);
+    queue[n++] = s->start;
+    s->used[s->start] = 1;
+    for (uint32_t head = 0; head < n; head++) {
+        uint32_t u = queue[head];
+        for (uint32_t v = 0; v < m; v++) {
+            double w = backward ? weight(s->g, v, u) : weight(s->g, u, v);
+            if (!s->used[v] && w >= s->threshold) {
+                s->used[v] = 1;
+                queue[n++] = v;
+            }
+        }
+    }
+    return n == m;
 }
 
-static bool search_run(search_t *s, double threshold, uint32_t *count, uint32_t *at) {
+static bool closes(const search_t *s) {
+    return !s->cycle || s->g->m < 2 ||
+           weight(s->g, s->path[s->g->m - 1], s->path[0]) >= s->threshold;
+}
+
+static bool search_run(search_t *s, uint32_t *count, uint32_t *at) {
     uint32_t m = s->g->m, depth = 1;
     memset(s->used, 0, m);
     s->path[0] = s->start;
@@ -100,7 +123,7 @@ static bool search_run(search_t *s, double threshold, uint32_t *count, uint32_t 
         uint32_t v = s->order[(size_t)depth * m + at[depth]++];
         s->path[depth] = v;
         if (depth + 1 == m) {
-            if (closes(s, threshold))
+            if (closes(s))
                 return true;
             continue;
         }
@@ -166,14 +189,11 @@ ccl_status_t ccl_i_path_find(const ccl_i_graph_t *g, uint32_t start, uint32_t en
     ccl_rng_init(&s.rng, variant + 1);
     for (uint32_t i = 0; i < nwidths; i++) {
         make_adjacency(&s, widths[i]);
-        bool stuck = false; /* a node without a way on: no path this wide */
-        for (uint32_t v = 0; v < m && m > 1; v++)
-            stuck |= s.adj_first[v] == s.adj_first[v + 1] && (cycle || v != end) &&
-                     (cycle || end != CCL_NONE);
-        if (stuck)
-            continue;
+        if (!all_reached(&s, false) || (cycle && !all_reached(&s, true)))
+            continue; /* no path this wide */
         bool found = false;
-        for (uint32_t restart = 0; restart < RESTARTS && !found; restart++) {
+        for (uint32_t restart = 0; restart < (cycle ? CYCLE_RESTARTS : PATH_RESTARTS) && !found;
+             restart++) {
             s.shuffle = restart > 0 || variant > 0;
             if (cycle && restart % 3 == 2) {
                 uint32_t len = 0;
@@ -187,7 +207,7 @@ ccl_status_t ccl_i_path_find(const ccl_i_graph_t *g, uint32_t start, uint32_t en
                 continue;
             }
             s.budget = 40 * (uint64_t)m + 400;
-            found = search_run(&s, widths[i], count, count + m + 2);
+            found = search_run(&s, count, count + m + 2);
             if (s.dense && !found)
                 break;
         }

@@ -322,6 +322,7 @@ ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
     l.in_place = !options->out_of_place && can_be_in_place(l.coll->kind);
     l.no_fuse = options->no_fuse;
     l.ordered = options->ordered || (ops && ops->ordered);
+    l.slots = options->slots ? options->slots : 2;
     l.ntransfers = schedule->ntransfers;
     l.nranks = l.coll->nranks;
     l.scratch_len = ccl_arena_alloc(&l.arena, l.nranks + (size_t)1, sizeof *l.scratch_len);

@@ -43,7 +43,7 @@ typedef struct ccl_i_lowering {
     const ccl_schedule_t *schedule;
     const ccl_collective_t *coll;
     bool in_place, no_fuse, ordered;
-    uint32_t ntransfers, nranks;
+    uint32_t ntransfers, nranks, slots;
     ccl_transfer_t *transfers; /* sorted by step, then chunk */
     uint32_t *by_place;        /* [2 ntransfers] operations in the total order */
     ccl_i_op_t *ops;           /* [2 ntransfers] */
@@ -93,8 +93,8 @@ typedef struct ccl_i_lblocks {
 /** Groups the operations into blocks and fuses; ops[].block and .item are set. */
 ccl_status_t ccl_i_lower_blocks(ccl_i_lowering_t *l, ccl_i_lblocks_t *out, ccl_error_t *err);
 /**
- * Run the blocks untimed with FIFOs of depth 1 and take fused items apart where all would wait for
- * each other: a ring whose every block forwards needs one free slot.
+ * Run the blocks untimed with FIFOs of `slots` primitives and take fused items apart where all
+ * would wait for each other: a ring whose every block forwards needs one free slot.
  */
 ccl_status_t ccl_i_lower_unblock(ccl_i_lowering_t *l, ccl_i_lblocks_t *blocks, ccl_error_t *err);
 

@@ -1,9 +1,9 @@
 /*
  * Lowering, third part: a fused item receives and sends at once, so a closed ring of blocks that
- * all forward needs a free slot somewhere. The blocks are run untimed with one slot per connection;
- * whenever all wait for each other, one fused item per channel is taken apart (it then frees the
- * slot it received from before it asks for one). The choice goes round over blocks and chunks, so
- * no path pays more than about one extra primitive.
+ * all forward needs a free slot somewhere. The blocks are run untimed with the least number of
+ * slots; whenever all wait for each other, one fused item per channel is taken apart (it then frees
+ * the slot it received from before it asks for one). The choice goes round over blocks and chunks,
+ * so no path pays more than about one extra primitive.
  */
 #include "synth/lower.h"
 
@@ -13,10 +13,10 @@
 typedef struct run {
     ccl_i_lowering_t *l;
     const ccl_i_lblocks_t *blocks;
-    uint32_t *prev;      /* [ntransfers] transfer before it on its connection, or CCL_NONE */
-    uint8_t *done;       /* [2 ntransfers] */
-    uint8_t *split;      /* [nitems] */
-    uint32_t *at;        /* [nblocks] current item of the block */
+    uint32_t *prev; /* [ntransfers] transfer of its connection that frees its slot, or CCL_NONE */
+    uint8_t *done;  /* [2 ntransfers] */
+    uint8_t *split; /* [nitems] */
+    uint32_t *at;   /* [nblocks] current item of the block */
     uint32_t *wait_head; /* [2 ntransfers] blocks that wait for an operation */
     uint32_t *wait_next; /* [nblocks] */
     uint32_t *ready;     /* [nblocks] stack */
@@ -48,19 +48,23 @@ static ccl_status_t run_init(run_t *r, ccl_i_lowering_t *l, const ccl_i_lblocks_
         !r->ready || !r->block_splits || !r->chunk_splits || !r->best)
         return ccl_fail_nomem(err);
     memset(r->wait_head, 0xff, (2 * n + 1) * sizeof *r->wait_head);
+    uint32_t *sends = r->wait_head + n; /* free until the run */
     for (uint32_t b = 0; b < nb; b++) {
         const ccl_i_lblock_t *block = &blocks->blocks[b];
-        uint32_t last = CCL_NONE;
+        /* The send `slots` before it on the block's connection: sends of a block, in order. */
+        uint32_t nsends = 0;
         for (uint32_t i = 0; i < block->nitems; i++) {
             uint32_t send = blocks->items[block->first + i].send;
-            if (send != CCL_NONE) {
-                r->prev[send / 2] = last;
-                last = send / 2;
-            }
+            if (send == CCL_NONE)
+                continue;
+            sends[nsends] = send / 2;
+            r->prev[send / 2] = nsends >= l->slots ? sends[nsends - l->slots] : CCL_NONE;
+            nsends++;
         }
         r->ready[r->nready++] = b;
         r->nleft++;
     }
+    memset(r->wait_head, 0xff, (2 * n + 1) * sizeof *r->wait_head);
     return CCL_OK;
 }
 

@@ -138,7 +138,14 @@ static ccl_status_t add_tree(planner_t *p, const ccl_i_want_t *want, uint32_t ch
         uint32_t hops;
         if (p->stamp[e->dst] == p->serial)
             continue;
-        CCL_TRY(ccl_i_cluster_path(p->cluster, e->src, e->dst, p->path, &hops, err));
+        /* What is turned round must have a route the other way. */
+        CCL_TRY(ccl_i_cluster_path(p->cluster, want->up ? e->dst : e->src,
+                                   want->up ? e->src : e->dst, p->path, &hops, err));
+        for (uint32_t h = 0; want->up && h < (hops + 1) / 2; h++) {
+            uint32_t rank = p->path[h];
+            p->path[h] = p->path[hops - h];
+            p->path[hops - h] = rank;
+        }
         for (uint32_t h = 0; h < hops; h++)
             CCL_TRY(emit(p, p->path[h], p->path[h + 1], (e->step << SUB_BITS) + h, e->channel,
                          chunk, want->up, err));

@@ -125,9 +125,10 @@ typedef struct ccl_i_rings {
     uint32_t nrings;
     uint32_t *len;         /* [nrings] steps of the walk; nranks when no rank comes twice */
     uint32_t **walk;       /* [nrings][len] */
-    double *predicted_Bps; /* [nrings] bytes/s of rings 0 .. i together, equal loads */
-    uint32_t *nics;        /* [nrings] NICs that rings 0 .. i use */
-    uint32_t best;         /* smallest number of rings that gets (nearly) the best of all */
+    double *predicted_Bps; /* [nrings] rings 0 .. i together: their number times the slowest one */
+    double *usable_Bps; /* [nrings] the same, with thread blocks at what they reach in practice */
+    uint32_t *nics;     /* [nrings] NICs that rings 0 .. i use */
+    uint32_t best;      /* smallest number of rings that gets (nearly) the best of all */
     ccl_arena_t arena;
 } ccl_i_rings_t;
 

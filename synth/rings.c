@@ -102,10 +102,15 @@ static void load(maker_t *m, uint32_t a, uint32_t b, uint32_t channel, double by
     }
 }
 
-/* Rate of a ring's slowest hop under the loads of all rings. */
-static double ring_rate(const maker_t *m, const uint32_t *walk, uint32_t len, uint32_t channel) {
+/*
+ * Rate of a ring's slowest hop under the loads of all rings. *usable_out: what to count on when
+ * choosing the number of rings. A block that must copy out receives once more than it sends, and
+ * blocks that wait for each other never run at their full rate.
+ */
+static double ring_rate(const maker_t *m, const uint32_t *walk, uint32_t len, uint32_t channel,
+                        double *usable_out) {
     const ccl_topology_t *topo = m->c->topo;
-    double rate = INFINITY;
+    double rate = INFINITY, usable = INFINITY, n = m->c->nranks;
     for (uint32_t i = 0; i < len; i++) {
         uint32_t b = walk[(i + 1) % len];
         const ccl_route_t *route = route_of(m, walk[i], b, channel);
@@ -113,9 +118,14 @@ static double ring_rate(const maker_t *m, const uint32_t *walk, uint32_t len, ui
             continue;
         ccl_transport_t transport =
             ccl_model_transport(topo, ccl_model_route_kind(topo, route), "Simple");
-        rate = fmin(rate, transport.tb_rate_Bps);
+        double pass = transport.tb_rate_Bps;
         if (m->reduces)
-            rate = fmin(rate, ccl_model_gpu(topo, b).reduce_rate_Bps);
+            pass = fmin(pass, ccl_model_gpu(topo, b).reduce_rate_Bps);
+        rate = fmin(rate, pass);
+        double sends = m->reduces ? 2 * (n - 1) : n - 1;
+        if (!transport.direct)
+            pass *= sends / (sends + 1);
+        usable = fmin(usable, 0.9 * pass);
         for (uint32_t k = 0; k < route->nlinks; k++) {
             uint32_t l = route->links[k];
             rate = fmin(rate, topo->links[l].bandwidth_Bps / fmax(m->link_load[l], 1));
@@ -124,7 +134,8 @@ static double ring_rate(const maker_t *m, const uint32_t *walk, uint32_t len, ui
                                       fmax(m->group_load[m->lg[g]], 1));
         }
     }
-    return isfinite(rate) ? rate : 0;
+    *usable_out = fmin(rate, usable);
+    return rate;
 }
 
 /* ---------------------------------------------------------------- inside a server */
@@ -332,10 +343,14 @@ static ccl_status_t add_ring(maker_t *m, ccl_i_rings_t *out, uint64_t variant, c
     } else
         CCL_TRY(flat_ring(m, i, variant, out, out->walk[i], &out->len[i], err));
     out->nrings++;
-    double slowest = INFINITY;
-    for (uint32_t k = 0; k < out->nrings; k++)
-        slowest = fmin(slowest, ring_rate(m, out->walk[k], out->len[k], k));
+    double slowest = INFINITY, usable = INFINITY;
+    for (uint32_t k = 0; k < out->nrings; k++) {
+        double mine;
+        slowest = fmin(slowest, ring_rate(m, out->walk[k], out->len[k], k, &mine));
+        usable = fmin(usable, mine);
+    }
     out->predicted_Bps[i] = isfinite(slowest) ? slowest * out->nrings : 0;
+    out->usable_Bps[i] = isfinite(usable) ? usable * out->nrings : 0;
     out->nics[i] = m->nics;
     return CCL_OK;
 }
@@ -344,14 +359,14 @@ static void choose_best(ccl_i_rings_t *r) {
     double most = 0;
     uint32_t nics = 0;
     for (uint32_t i = 0; i < r->nrings; i++)
-        most = fmax(most, r->predicted_Bps[i]);
+        most = fmax(most, r->usable_Bps[i]);
     for (uint32_t i = 0; i < r->nrings; i++) {
-        if (r->predicted_Bps[i] >= 0.995 * most && r->nics[i] > nics)
+        if (r->usable_Bps[i] >= 0.995 * most && r->nics[i] > nics)
             nics = r->nics[i];
     }
     r->best = r->nrings;
     for (uint32_t i = r->nrings; i-- > 0;) {
-        if (r->predicted_Bps[i] >= 0.995 * most && r->nics[i] >= nics)
+        if (r->usable_Bps[i] >= 0.995 * most && r->nics[i] >= nics)
             r->best = i + 1;
     }
 }
@@ -365,8 +380,10 @@ static ccl_status_t make_all(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster, uin
     out->len = ccl_arena_alloc(&out->arena, max_rings, sizeof *out->len);
     out->walk = ccl_arena_alloc(&out->arena, max_rings, sizeof *out->walk);
     out->predicted_Bps = ccl_arena_alloc(&out->arena, max_rings, sizeof *out->predicted_Bps);
+    out->usable_Bps = ccl_arena_alloc(&out->arena, max_rings, sizeof *out->usable_Bps);
     out->nics = ccl_arena_alloc(&out->arena, max_rings, sizeof *out->nics);
-    if (status == CCL_OK && (!out->len || !out->walk || !out->predicted_Bps || !out->nics))
+    if (status == CCL_OK &&
+        (!out->len || !out->walk || !out->predicted_Bps || !out->usable_Bps || !out->nics))
         status = ccl_fail_nomem(err);
     while (status == CCL_OK && out->nrings < max_rings) {
         status = ccl_ctx_poll(ctx, NULL);
@@ -398,7 +415,7 @@ ccl_status_t ccl_i_rings_init(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster, ui
             ccl_i_rings_fini(out);
             return status;
         }
-        if (other.predicted_Bps[other.best - 1] > out->predicted_Bps[out->best - 1] * 1.0001) {
+        if (other.usable_Bps[other.best - 1] > out->usable_Bps[out->best - 1] * 1.0001) {
             ccl_i_rings_fini(out);
             *out = other;
         } else

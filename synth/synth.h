@@ -59,6 +59,8 @@ typedef struct ccl_lower_options {
     bool out_of_place; /**< AllReduce and its like: separate output buffer (default in place) */
     bool ordered;      /**< steps are rounds (ccl_synth_ops_t.ordered); also so when the schedule
                             has the name of such a synthesizer */
+    uint32_t slots;    /**< FIFO depth, in whole primitives, for which the program must finish;
+                            0: 2. With 1 a ring's blocks forward less in one primitive. */
 } ccl_lower_options_t;
 #define CCL_LOWER_OPTIONS_INIT                                                                     \
     { sizeof(ccl_lower_options_t), "Simple", false, false, false }
@@ -67,7 +69,8 @@ typedef struct ccl_lower_options {
  * Lower a schedule to thread blocks, one per connection and channel (NCCL's and MSCCL's way); a
  * block that only forwards along one channel gets both ends and fused primitives. The program
  * computes what the schedule computes, is free of races, and finishes at algorithm level for any
- * FIFO depth >= 1.
+ * FIFO depth >= options->slots (0: 2, MSCCL's least) in primitives: a primitive of k slices takes
+ * k slots, and by default a micro-batch's are at most half of them.
  */
 ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                        const ccl_lower_options_t *options, ccl_program_t **out, ccl_error_t *err);

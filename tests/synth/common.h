@@ -48,6 +48,12 @@ static inline bool check_all(const char *name, const ccl_topology_t *topo, ccl_r
     if (status == CCL_ERR_UNSUPPORTED)
         return false;
     ck_assert_msg(status == CCL_OK, "%s: %s", what, err.text);
+    for (uint32_t i = 0; i < schedule->ntransfers; i++) {
+        const ccl_transfer_t *t = &schedule->transfers[i];
+        const ccl_route_t *route;
+        ck_assert_msg(ccl_routes_get(routes, t->src, t->dst, t->channel, &route, &err) == CCL_OK,
+                      "%s: %s", what, err.text);
+    }
     for (unsigned way = 0; way < 4; way++) {
         ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
         ccl_program_t *program = NULL;
@@ -55,9 +61,10 @@ static inline bool check_all(const char *name, const ccl_topology_t *topo, ccl_r
             continue;
         lower.out_of_place = way & 1;
         lower.no_fuse = way & 2;
+        lower.slots = way == 0 ? 2 : 1;
         status = ccl_lower(NULL, schedule, &lower, &program, &err);
         ck_assert_msg(status == CCL_OK, "%s: %s", what, err.text);
-        check_program(program, way == 3 ? 2 : 1, what);
+        check_program(program, way == 0 ? 2 : 1, what);
         ccl_program_destroy(program);
     }
     ccl_schedule_destroy(schedule);
