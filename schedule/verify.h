@@ -21,6 +21,11 @@ typedef struct ccl_i_place {
 /** "rank 3 block 2 step 5 (line 88)". @param tb index into program->tbs. @param step in the block
  */
 ccl_i_place_t ccl_i_place(const ccl_program_t *program, uint32_t tb, uint32_t step);
+/**
+ * Refuses (CCL_ERR_UNSUPPORTED) a collective with more than 2^26 contributions and results in all,
+ * which a small file could ask for: 65536 ranks with a million chunks each.
+ */
+ccl_status_t ccl_i_check_members(const ccl_collective_t *coll, ccl_error_t *err);
 /** FIFO depth of a protocol: Simple 2, LL and LL128 8. */
 uint32_t ccl_i_default_slots(const char *proto);
 

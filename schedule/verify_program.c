@@ -13,8 +13,8 @@
 #include <string.h>
 
 /* Bounds on memory: elements of all buffers, and elements read, written or on the way. */
-#define MAX_ELEMENTS (UINT64_C(1) << 26)
-#define MAX_ACCESSES (UINT64_C(1) << 27)
+#define MAX_ELEMENTS (UINT64_C(1) << 25)
+#define MAX_ACCESSES (UINT64_C(1) << 26)
 
 typedef struct value {
     uint32_t chunk; /* CCL_NONE: nothing was written */
@@ -471,6 +471,7 @@ static ccl_status_t alloc_exec(exec_t *x) {
     x->message_first = malloc((p->nsteps + (size_t)1) * sizeof *x->message_first);
     if (!x->base || !x->room || !x->message_first)
         return ccl_fail_nomem(x->err);
+    CCL_TRY(ccl_i_check_members(x->coll, x->err));
     CCL_TRY(lay_out(x));
     uint64_t on_the_way = 0, accesses = 0;
     for (uint32_t s = 0; s < p->nsteps; s++) {

@@ -74,6 +74,7 @@ static held_t *put(state_t *st, uint32_t rank, uint32_t chunk) {
 
 static ccl_status_t start(state_t *st, ccl_error_t *err) {
     const ccl_schedule_t *s = st->schedule;
+    CCL_TRY(ccl_i_check_members(st->coll, err));
     st->nslots = 1024;
     while (st->nslots < 2 * ((size_t)s->ntransfers + st->coll->nchunks))
         st->nslots *= 2;

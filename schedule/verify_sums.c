@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* 1 GiB: more than any real program needs, less than a hostile one would take. */
+#define MAX_WORDS ((size_t)1 << 27)
+
 bool ccl_i_sums_init(ccl_i_sums_t *sums, uint32_t nranks) {
     memset(sums, 0, sizeof *sums);
     sums->nranks = nranks;
@@ -91,7 +94,7 @@ bool ccl_i_sums_add(ccl_i_sums_t *sums, uint32_t a, uint32_t b, uint32_t *out,
         }
     }
     uint32_t node = sums->nnodes;
-    if (node >= UINT32_MAX - sums->nranks - 1 ||
+    if (node >= UINT32_MAX - sums->nranks - 1 || ((size_t)node + 1) * sums->words > MAX_WORDS ||
         !ccl_grow(&sums->pairs, &sums->pairs_cap, 2 * ((size_t)node + 1), sizeof *sums->pairs) ||
         !ccl_grow(&sums->bits, &sums->bits_cap, ((size_t)node + 1) * sums->words,
                   sizeof *sums->bits))

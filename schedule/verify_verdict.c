@@ -49,3 +49,17 @@ ccl_i_place_t ccl_i_place(const ccl_program_t *program, uint32_t tb, uint32_t st
 uint32_t ccl_i_default_slots(const char *proto) {
     return proto && !strncasecmp(proto, "LL", 2) ? 8 : 2;
 }
+
+ccl_status_t ccl_i_check_members(const ccl_collective_t *coll, ccl_error_t *err) {
+    const uint64_t most = UINT64_C(1) << 26;
+    uint64_t members = 0;
+    for (uint32_t k = 0; k < coll->nchunks; k++) {
+        members += (uint64_t)coll->chunks[k].nsources + coll->chunks[k].ndests;
+        if (members > most)
+            return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+                            "the collective has more than %llu contributions and results: too many "
+                            "to verify",
+                            (unsigned long long)most);
+    }
+    return CCL_OK;
+}

@@ -410,6 +410,96 @@ START_TEST(schedules_made_by_hand_are_not_trusted) {
 }
 END_TEST
 
+/* ---------------------------------------------------------------- demands */
+
+static const char demand_text[] =
+    "{\"format\": \"ccllab-demand-1\", \"name\": \"d\", \"nranks\": 3, \"chunks\": ["
+    "{\"source\": 0, \"destinations\": [1], \"bytes\": 1024},"
+    "{\"source\": 0, \"destinations\": [1, 2], \"bytes\": 2048},"
+    "{\"source\": \"all\", \"destinations\": [0], \"reduced\": true, \"bytes\": 512},"
+    "{\"source\": 1, \"destinations\": [1, 2], \"bytes\": 256},"
+    "{\"source\": 2, \"destinations\": [0], \"bytes\": 0}]}";
+
+static void add_step(ccl_program_builder_t *b, uint32_t tb, ccl_primitive_t type, uint8_t src,
+                     uint32_t src_off, uint8_t dst, uint32_t dst_off, uint32_t count) {
+    ccl_step_t s = {.type = (uint8_t)type,
+                    .src_buf = src,
+                    .src_off = src_off,
+                    .dst_buf = dst,
+                    .dst_off = dst_off,
+                    .count = count,
+                    .dep_tb = NONE,
+                    .dep_step = NONE};
+    ccl_program_builder_step(b, tb, s);
+}
+
+/** Chunk 3 is rank 1's own too, chunk 4 has no bytes and is never sent. */
+static ccl_program_t *demand_program(void) {
+    enum { I = CCL_BUF_INPUT, O = CCL_BUF_OUTPUT };
+    ccl_collective_t *coll = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_msg(ccl_demand_read_text("d", demand_text, strlen(demand_text), &coll, &err) ==
+                      CCL_OK,
+                  "%s", err.text);
+    ccl_program_builder_t *b = ccl_program_builder_create("d", coll, 3, "Simple");
+    ccl_program_builder_place(b, true, true, 0, 0);
+    uint32_t t = ccl_program_builder_tb(b, 0, 1, 1, 0);
+    add_step(b, t, CCL_PRIM_S, I, 0, O, 0, 2);
+    add_step(b, t, CCL_PRIM_RRC, I, 2, O, 0, 1);
+    t = ccl_program_builder_tb(b, 0, 2, NONE, 0);
+    add_step(b, t, CCL_PRIM_S, I, 1, O, 0, 1);
+    t = ccl_program_builder_tb(b, 1, NONE, 0, 0);
+    add_step(b, t, CCL_PRIM_R, I, 0, O, 0, 2);
+    t = ccl_program_builder_tb(b, 1, 0, 2, 0);
+    add_step(b, t, CCL_PRIM_RRS, I, 0, O, 0, 1);
+    t = ccl_program_builder_tb(b, 1, 2, NONE, 0);
+    add_step(b, t, CCL_PRIM_S, I, 1, O, 0, 1);
+    add_step(b, t, CCL_PRIM_CPY, I, 1, O, 2, 1);
+    t = ccl_program_builder_tb(b, 2, 1, NONE, 0);
+    add_step(b, t, CCL_PRIM_S, I, 0, O, 0, 1);
+    t = ccl_program_builder_tb(b, 2, NONE, 0, 0);
+    add_step(b, t, CCL_PRIM_R, I, 0, O, 0, 1);
+    t = ccl_program_builder_tb(b, 2, NONE, 1, 0);
+    add_step(b, t, CCL_PRIM_R, I, 0, O, 1, 1);
+    ccl_program_t *p = NULL;
+    ck_assert_msg(ccl_program_builder_finish(b, &p, &err) == CCL_OK, "%s", err.text);
+    return p;
+}
+
+START_TEST(demands) {
+    static const struct {
+        const char *why;
+        uint32_t step;
+        ccl_primitive_t type;
+        uint32_t src_off, dst_off;
+        bool in_place_only;
+        const char *kind;
+    } changes[] = {
+        {"right", NONE, 0, 0, 0, false, NULL},
+        {"received to where larger elements lie", 3, CCL_PRIM_R, 0, 1, false, "mismatch"},
+        {"a copy between elements of different sizes", 6, CCL_PRIM_CPY, 0, 2, false, "mismatch"},
+        {"out of place rank 1 must copy its own chunk", 6, CCL_PRIM_NOP, 1, 2, false, "missing"},
+        {"in place rank 1 has its own chunk", 6, CCL_PRIM_NOP, 1, 2, true, NULL},
+    };
+    for (size_t i = 0; i < CCL_ARRAY_LEN(changes); i++) {
+        ccl_program_t *p = demand_program();
+        if (changes[i].step != NONE) {
+            ccl_step_t *s = &p->steps[changes[i].step];
+            s->type = (uint8_t)changes[i].type;
+            s->src_off = changes[i].src_off;
+            s->dst_off = changes[i].dst_off;
+        }
+        p->out_of_place = !changes[i].in_place_only;
+        ccl_verdict_t v;
+        ck_assert_int_eq(ccl_program_verify(NULL, p, NULL, &v, NULL), CCL_OK);
+        ck_assert_msg(v.valid == !changes[i].kind &&
+                          (v.valid || !strcmp(v.fault.kind, changes[i].kind)),
+                      "%s: %s: %s", changes[i].why, v.valid ? "valid" : v.fault.kind, v.fault.text);
+        ccl_program_destroy(p);
+    }
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("schedule.verify");
     TCase *tc = tcase_create("all");
@@ -417,6 +507,7 @@ int main(void) {
     tcase_add_test(tc, order_of_two_does_not_matter_of_three_does);
     tcase_add_loop_test(tc, schedules, 0, (int)CCL_ARRAY_LEN(schedule_rows));
     tcase_add_test(tc, schedules_made_by_hand_are_not_trusted);
+    tcase_add_test(tc, demands);
     tcase_set_timeout(tc, 0);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);
