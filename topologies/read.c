@@ -195,6 +195,8 @@ ccl_status_t ccl_topology_read(const ccl_ctx_t *ctx, const char *spec, ccl_topol
     const ccl_library_entry_t *entry = ccl_topology_library_find(spec);
     if (entry)
         return ccl_topology_read_text(ctx, entry->name, entry->text, entry->len, out, err);
+    if (ccl_topology_is_nodes(spec))
+        return ccl_topology_read_nodes(ctx, spec, out, err);
     if (looks_synthetic(spec))
         return ccl_topology_read_synthetic(ctx, spec, out, err);
     return no_such(spec, err);
