@@ -160,9 +160,10 @@ ccl_status_t ccl_report_synth(const ccl_report_synth_t *made, const ccl_report_s
         return synth_csv(made, out, err);
     if (style->format == CCL_REPORT_TEXT) {
         ccl_text_printf(out,
-                        "%s: %s by %s on %s: %u ranks, %u transfers in %u steps, %u channel%s%s",
+                        "%s: %s by %s on %s: %u ranks, %u transfer%s in %u step%s, %u channel%s%s",
                         made->output, s->coll->name, made->with, made->topo->name, s->coll->nranks,
-                        s->ntransfers, s->nsteps, s->nchannels, s->nchannels == 1 ? "" : "s",
+                        s->ntransfers, s->ntransfers == 1 ? "" : "s", s->nsteps,
+                        s->nsteps == 1 ? "" : "s", s->nchannels, s->nchannels == 1 ? "" : "s",
                         s->limited ? " (limit reached: best so far)" : "");
         if (made->program)
             ccl_text_printf(out, ", at most %u thread blocks a GPU", most_blocks(made->program));

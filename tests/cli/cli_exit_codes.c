@@ -92,6 +92,8 @@ static const struct {
     {"compare -t dgx-a100 -c allgather --sizes 1M,,4M", 2, "empty word", NULL, "a hole in a list"},
     {"compare -t dgx-a100 -c allgather --sizes 1:4G:1.0001", 2, "more than 4096", NULL,
      "bounded work"},
+    {"compare -t dgx-a100 --demand " DATA "/alltoallv_2.json", 2, "has 8 GPUs", NULL,
+     "demand and cluster differ"},
     {"compare -t dgx-a100 -c allgatter", 2, "allgather", NULL, "unknown collective"},
 
     {"verify /nonexistent/file.xml", 4, "/nonexistent/file.xml", NULL, "no such file"},

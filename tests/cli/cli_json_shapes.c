@@ -313,6 +313,31 @@ START_TEST(comparison_with_program) {
 }
 END_TEST
 
+/* An uneven exchange has a size of its own: 3 MB one way, 1 MB the other, over links of 300 GB/s.
+ */
+START_TEST(demand) {
+    said_t said =
+        run("synth " PAIR " --demand " DATA "/alltoallv_2.json --with direct | '" CCLLAB_BIN
+            "' simulate " PAIR " --json -");
+    json_t *root = json_of(&said);
+    double expected_s = 1e-6 + 3e6 / 300e9;
+
+    ck_assert_int_eq(said.rc, 0);
+    ck_assert_str_eq(text(root, "collective"), "experts");
+    ck_assert_double_eq(number(root, "size_bytes"), 3e6);
+    ck_assert_double_eq_tol(number(root, "time_s"), expected_s, 1e-9 * expected_s);
+    json_decref(root);
+    said_free(&said);
+
+    said = run("compare " PAIR " --demand " DATA "/alltoallv_2.json --json -q");
+    root = json_of(&said);
+    ck_assert_int_eq(said.rc, 0);
+    ck_assert_str_eq(text(json_array_get(need(root, "comparisons"), 0), "collective"), "experts");
+    json_decref(root);
+    said_free(&said);
+}
+END_TEST
+
 /* CSV: every row has as many fields as the header (no quoted field of these has a comma). */
 static void check_csv(const char *line, size_t rows_min) {
     said_t said = run(line);
@@ -423,6 +448,7 @@ int main(void) {
     tcase_add_test(cases, synthesize);
     tcase_add_test(cases, comparison);
     tcase_add_test(cases, comparison_with_program);
+    tcase_add_test(cases, demand);
     tcase_add_test(cases, csv);
     tcase_add_test(cases, output_files);
     tcase_add_test(cases, determinism);
