@@ -104,13 +104,15 @@ static void load(maker_t *m, uint32_t a, uint32_t b, uint32_t channel, double by
 
 /*
  * Rate of a ring's slowest hop under the loads of all rings. *usable_out: what to count on when
- * choosing the number of rings. A block that must copy out receives once more than it sends, and
- * blocks that wait for each other never run at their full rate.
+ * choosing the number of rings. Blocks that wait for each other never run at their full rate, and
+ * where receivers must copy out, a ring's last receive is a pass more. Inside one server all blocks
+ * do that pass at about the same time, so the links idle; more rings make it shorter.
  */
 static double ring_rate(const maker_t *m, const uint32_t *walk, uint32_t len, uint32_t channel,
                         double *usable_out) {
     const ccl_topology_t *topo = m->c->topo;
-    double rate = INFINITY, usable = INFINITY, n = m->c->nranks;
+    double rate = INFINITY, usable = INFINITY, n = m->c->nranks, copy_out_s = 0;
+    double sends = m->reduces ? 2 * (n - 1) : n - 1;
     for (uint32_t i = 0; i < len; i++) {
         uint32_t b = walk[(i + 1) % len];
         const ccl_route_t *route = route_of(m, walk[i], b, channel);
@@ -122,19 +124,27 @@ static double ring_rate(const maker_t *m, const uint32_t *walk, uint32_t len, ui
         if (m->reduces)
             pass = fmin(pass, ccl_model_gpu(topo, b).reduce_rate_Bps);
         rate = fmin(rate, pass);
-        double sends = m->reduces ? 2 * (n - 1) : n - 1;
-        if (!transport.direct)
+        /* What a flow asks for decides how much contention costs (eta of docs/model.md). */
+        double cap = transport.holds_tb ? fmin(pass, route->bottleneck_Bps) : route->bottleneck_Bps;
+        if (!transport.direct) {
+            copy_out_s = fmax(copy_out_s, 1 / transport.tb_rate_Bps);
             pass *= sends / (sends + 1);
+        }
         usable = fmin(usable, 0.9 * pass);
         for (uint32_t k = 0; k < route->nlinks; k++) {
             uint32_t l = route->links[k];
-            rate = fmin(rate, topo->links[l].bandwidth_Bps / fmax(m->link_load[l], 1));
+            const ccl_link_t *link = &topo->links[l];
+            double flows = fmax(m->link_load[l], 1);
+            double eta = ccl_model_eta(link->contention, flows * cap / link->bandwidth_Bps);
+            rate = fmin(rate, link->bandwidth_Bps * eta / flows);
             for (uint32_t g = m->lg_first[l]; g < m->lg_first[l + 1]; g++)
                 rate = fmin(rate, topo->groups[m->lg[g]].bandwidth_Bps /
                                       fmax(m->group_load[m->lg[g]], 1));
         }
     }
     *usable_out = fmin(rate, usable);
+    if (m->c->nservers == 1 && sends > 0)
+        *usable_out = 1 / (1 / *usable_out + copy_out_s / sends);
     return rate;
 }
 
@@ -355,18 +365,21 @@ static ccl_status_t add_ring(maker_t *m, ccl_i_rings_t *out, uint64_t variant, c
     return CCL_OK;
 }
 
+/* The last few percent of copying out are not worth any number of thread blocks. */
 static void choose_best(ccl_i_rings_t *r) {
-    double most = 0;
+    double most = 0, enough = 0.995;
     uint32_t nics = 0;
     for (uint32_t i = 0; i < r->nrings; i++)
         most = fmax(most, r->usable_Bps[i]);
+    if (r->nrings && most < 0.995 * r->predicted_Bps[r->nrings - 1])
+        enough = 0.97;
     for (uint32_t i = 0; i < r->nrings; i++) {
-        if (r->usable_Bps[i] >= 0.995 * most && r->nics[i] > nics)
+        if (r->usable_Bps[i] >= enough * most && r->nics[i] > nics)
             nics = r->nics[i];
     }
     r->best = r->nrings;
     for (uint32_t i = r->nrings; i-- > 0;) {
-        if (r->usable_Bps[i] >= 0.995 * most && r->nics[i] >= nics)
+        if (r->usable_Bps[i] >= enough * most && r->nics[i] >= nics)
             r->best = i + 1;
     }
 }
@@ -405,7 +418,7 @@ ccl_status_t ccl_i_rings_init(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster, ui
     /* Sparse graphs: the first rings decide what is left for the others; other choices are tried.
      */
     uint32_t trials = cluster->nservers > 1 || cluster->full || max_rings < 2 ? 0
-                      : cluster->nranks <= 16                                 ? 40
+                      : cluster->nranks <= 16                                 ? 120
                       : cluster->nranks <= 64                                 ? 4
                                                                               : 0;
     for (uint32_t t = 1; t <= trials; t++) {

@@ -63,7 +63,7 @@ typedef struct ccl_lower_options {
                             0: 2. With 1 a ring's blocks forward less in one primitive. */
 } ccl_lower_options_t;
 #define CCL_LOWER_OPTIONS_INIT                                                                     \
-    { sizeof(ccl_lower_options_t), "Simple", false, false, false }
+    { sizeof(ccl_lower_options_t), "Simple", false, false, false, 0 }
 
 /**
  * Lower a schedule to thread blocks, one per connection and channel (NCCL's and MSCCL's way); a
