@@ -64,6 +64,9 @@ START_TEST(figure_16) {
     }
     ck_assert(found);
     check_allreduce(s);
+    ccl_verdict_t verdict;
+    check_ok(ccl_schedule_verify(NULL, s, &verdict, &err), &err);
+    ck_assert_msg(verdict.valid, "%s", verdict.fault.text);
     ccl_schedule_destroy(s);
 }
 END_TEST
