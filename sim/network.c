@@ -32,7 +32,6 @@ typedef struct flow {
 typedef struct path {
     uint32_t first, n; /* entries */
     uint32_t count;    /* active flows */
-    uint32_t bottle;   /* resource that limits it; CCL_NONE when inactive */
     uint32_t own_pos;  /* its place among the bottleneck's own */
     uint32_t other;    /* the other resource of a path of two of weight 1; none: the sentinel;
                           CCL_NONE: look at the entries */
@@ -98,11 +97,13 @@ struct ccl_i_net {
     double *other;   /* load of flows limited elsewhere */
     double *own;     /* weight of flows limited here */
     double *cap;     /* capacity now, B eta(z) */
+    double *full;    /* cap (1 + EPS) */
     double *fastest; /* no path limited elsewhere is faster than this */
     uint8_t *dirty;  /* waits in work; always set for cap classes and the sentinel */
     path_t *paths;
     uint32_t npaths;
     size_t cpaths;
+    uint32_t *bottle; /* [path] resource that limits it; CCL_NONE when inactive */
     entry_t *entries;
     uint32_t nentries;
     size_t centries;
@@ -220,7 +221,7 @@ static void own_add(ccl_i_net_t *net, uint32_t path, uint32_t res) {
         r->own = own;
         r->cown = cap;
     }
-    p->bottle = res;
+    net->bottle[path] = res;
     own_t item = {path, p->other, p->count, p->nheap ? p->heap[0].key - p->offset : INFINITY};
     if (p->other != CCL_NONE && p->n == 2)
         item.other = net->entries[p->first].res == res ? net->entries[p->first + 1].res
@@ -247,7 +248,7 @@ static void own_remove(ccl_i_net_t *net, uint32_t path, resource_t *r) {
 /* Count or first flow of an active path changed. */
 static void own_update(ccl_i_net_t *net, uint32_t path) {
     path_t *p = &net->paths[path];
-    resource_t *r = &net->res[p->bottle];
+    resource_t *r = &net->res[net->bottle[path]];
     own_t *own = &r->own[p->own_pos];
     double key = p->nheap ? p->heap[0].key - p->offset : INFINITY;
     if (own->key <= r->min_key && key > own->key)
@@ -376,11 +377,13 @@ void ccl_i_net_destroy(ccl_i_net_t *net) {
     free(net->own);
     free(net->cap);
     free(net->fastest);
+    free(net->full);
     free(net->dirty);
     free(net->paths);
     free(net->entries);
     free(net->path_hash);
     free(net->pos);
+    free(net->bottle);
     free(net->started);
     free(net->ended);
     free(net->fresh);
@@ -475,7 +478,6 @@ uint32_t ccl_i_net_path(ccl_i_net_t *net, const ccl_route_t *route, double cap_B
         return CCL_NONE;
     net->paths[net->npaths] = (path_t){.first = first,
                                        .n = net->nentries - first,
-                                       .bottle = CCL_NONE,
                                        .cap_Bps = cap,
                                        .route = route};
     net->path_hash[h] = net->npaths;
@@ -568,19 +570,23 @@ bool ccl_i_net_freeze(ccl_i_net_t *net) {
     size_t n = net->nres + 1u;
     net->queue = malloc(n * sizeof(*net->queue));
     net->pos = malloc((size_t)(net->npaths + 1u) * net->stride * sizeof(*net->pos));
+    net->bottle = malloc((net->npaths + 1u) * sizeof(*net->bottle));
     net->level = malloc(n * sizeof(double));
     net->other = calloc(n, sizeof(double));
     net->own = calloc(n, sizeof(double));
     net->cap = malloc(n * sizeof(double));
     net->fastest = calloc(n, sizeof(double));
+    net->full = malloc(n * sizeof(double));
     net->dirty = calloc(n, 1);
-    if (!net->queue || !net->pos || !net->level || !net->other || !net->own || !net->cap ||
-        !net->fastest || !net->dirty)
+    if (!net->queue || !net->pos || !net->bottle || !net->level || !net->other || !net->own || !net->cap ||
+        !net->fastest || !net->full || !net->dirty)
         return false;
+    memset(net->bottle, 0xff, net->npaths * sizeof(*net->bottle));
     for (uint32_t i = 0; i <= net->nres; i++) {
         bool fixed = i == net->nres || net->res[i].fixed;
         net->level[i] = i < net->nres && fixed ? net->res[i].base : INFINITY;
         net->cap[i] = fixed ? INFINITY : net->res[i].base;
+        net->full[i] = net->cap[i] * (1 + EPS);
         net->dirty[i] = fixed;
     }
     return true;
@@ -631,8 +637,8 @@ double ccl_i_net_next_s(const ccl_i_net_t *net) {
 /* All flows of one of a resource's own paths that are due at volume `vol`. */
 static void take_path(ccl_i_net_t *net, uint32_t path, double vol, size_t *n) {
     path_t *p = &net->paths[path];
-    const resource_t *r = &net->res[p->bottle];
-    double level = net->level[p->bottle];
+    const resource_t *r = &net->res[net->bottle[path]];
+    double level = net->level[net->bottle[path]];
     while (p->nheap && p->heap[0].key - p->offset <= vol) {
         if (!ccl_grow(&net->drained, &net->cdrained, *n + 1, sizeof(*net->drained)) ||
             !ccl_grow(&net->ended, &net->cended, net->nended + 1u, sizeof(*net->ended))) {
@@ -731,7 +737,7 @@ static void push_dirty(ccl_i_net_t *net, uint32_t index) {
 
 /* Only what has paths of its own to set, or too much load, needs relaxing. */
 static inline void mark_dirty(ccl_i_net_t *net, uint32_t r) {
-    if (!net->dirty[r] && (net->own[r] > 0 || net->other[r] > net->cap[r] * (1 + EPS)))
+    if (!net->dirty[r] && (net->own[r] > 0 || net->other[r] > net->full[r]))
         push_dirty(net, r);
 }
 
@@ -777,7 +783,7 @@ static void join_own(ccl_i_net_t *net, uint32_t path, uint32_t to, double weight
 /* Move a path to another bottleneck; it gets the rate that paths there are accounted for. */
 static void move_path(ccl_i_net_t *net, uint32_t path, uint32_t to) {
     path_t *p = &net->paths[path];
-    uint32_t from = p->bottle;
+    uint32_t from = net->bottle[path];
     const entry_t *e = &net->entries[p->first];
     double was = net->level[from], is = net->level[to];
     touch(net, from);
@@ -809,9 +815,10 @@ static void sum_afresh(ccl_i_net_t *net, uint32_t index) {
     double other = 0;
     for (uint32_t i = 0; i < r->nlist; i++) {
         const path_t *p = &net->paths[r->list[i].path];
-        if (p->bottle != index)
+        uint32_t bottle = net->bottle[r->list[i].path];
+        if (bottle != index)
             other += (double)net->entries[p->first + r->list[i].slot].weight * p->count *
-                     net->level[p->bottle];
+                     net->level[bottle];
     }
     net->other[index] = other;
     r->age = 0;
@@ -825,7 +832,7 @@ static bool pull(ccl_i_net_t *net, uint32_t index, double bound) {
     net->visits += r->nlist;
     for (uint32_t i = 0; i < r->nlist; i++) {
         uint32_t path = r->list[i].path;
-        uint32_t bottle = net->paths[path].bottle;
+        uint32_t bottle = net->bottle[path];
         if (bottle == index)
             continue;
         double rate = net->level[bottle];
@@ -878,22 +885,25 @@ static bool push(ccl_i_net_t *net, uint32_t index, double bound) {
 }
 
 static void apply(ccl_i_net_t *net, uint32_t index, double level) {
-    resource_t *r = &net->res[index];
+    const resource_t *r = &net->res[index];
     double delta = level - net->level[index];
     net->level[index] = level;
     net->rate_changes++;
     net->visits += r->nown;
     if (delta == 0)
         return;
-    for (uint32_t i = 0; i < r->nown; i++) {
-        const own_t *own = &r->own[i];
+    double *other = net->other, *fastest = net->fastest;
+    const double *weight = net->own, *full = net->full;
+    const uint8_t *dirty = net->dirty;
+    for (const own_t *own = r->own, *end = own + r->nown; own < end; own++) {
         uint32_t o = own->other;
         if (o != CCL_NONE) {
-            net->other[o] += own->count * delta;
-            if (level > net->fastest[o])
-                net->fastest[o] = level;
-            if (!net->dirty[o])
-                mark_dirty(net, o);
+            double load = other[o] + own->count * delta;
+            other[o] = load;
+            if (level > fastest[o])
+                fastest[o] = level;
+            if (!dirty[o] && (weight[o] > 0 || load > full[o]))
+                push_dirty(net, o);
             continue;
         }
         const path_t *p = &net->paths[own->path];
@@ -1059,17 +1069,18 @@ static bool connect(ccl_i_net_t *net, component_t *c) {
 static void clear(ccl_i_net_t *net, component_t *c) {
     for (uint32_t i = 0; i < c->npaths; i++) {
         path_t *p = &net->paths[c->paths[i]];
-        if (p->bottle == CCL_NONE) {
+        uint32_t bottle = net->bottle[c->paths[i]];
+        if (bottle == CCL_NONE) {
             p->offset = 0;
             continue;
         }
-        resource_t *b = &net->res[p->bottle];
+        resource_t *b = &net->res[bottle];
         p->offset += b->vol; /* the path's clock */
         if (b->fixed) {
             own_remove(net, c->paths[i], b);
-            net->own[p->bottle] -= p->count;
+            net->own[bottle] -= p->count;
         }
-        p->bottle = CCL_NONE;
+        net->bottle[c->paths[i]] = CCL_NONE;
     }
     for (uint32_t i = 0; i < c->nres; i++) {
         uint32_t index = c->res[i];
@@ -1161,7 +1172,8 @@ static void change_count(ccl_i_net_t *net, uint32_t path, int32_t more) {
     bool was = p->count > 0;
     p->count += (uint32_t)more;
     bool is = p->count > 0;
-    double rate = p->bottle == CCL_NONE ? 0 : net->level[p->bottle];
+    uint32_t bottle = net->bottle[path];
+    double rate = bottle == CCL_NONE ? 0 : net->level[bottle];
     for (uint32_t k = 0; k < p->n; k++) {
         entry_t e = net->entries[p->first + k];
         resource_t *r = &net->res[e.res];
@@ -1173,24 +1185,24 @@ static void change_count(ccl_i_net_t *net, uint32_t path, int32_t more) {
         if (r->kappa > 0) {
             r->demand = r->nlist ? r->demand + more * p->cap_Bps : 0;
             net->cap[e.res] = r->base * ccl_model_eta(r->kappa, r->demand / r->base);
+            net->full[e.res] = net->cap[e.res] * (1 + EPS);
         }
-        if (p->bottle == e.res)
+        if (bottle == e.res)
             net->own[e.res] += (double)e.weight * more;
         else
             net->other[e.res] =
                 r->nlist || r->fixed ? net->other[e.res] + (double)e.weight * more * rate : 0;
         seed(net, e.res);
     }
-    if (p->bottle == CCL_NONE)
+    if (bottle == CCL_NONE)
         return;
     if (is) {
         own_update(net, path);
         return;
     }
-    uint32_t bottle = p->bottle;
     own_remove(net, path, &net->res[bottle]);
     leave_own(net, bottle, 0);
-    p->bottle = CCL_NONE;
+    net->bottle[path] = CCL_NONE;
     net->active_paths--;
 }
 
@@ -1231,9 +1243,10 @@ static void add_started(ccl_i_net_t *net) {
         started_t s = net->started[i];
         path_t *p = &net->paths[s.path];
         double clock = 0;
-        if (p->bottle != CCL_NONE) {
-            touch(net, p->bottle);
-            clock = net->res[p->bottle].vol + p->offset;
+        uint32_t bottle = net->bottle[s.path];
+        if (bottle != CCL_NONE) {
+            touch(net, bottle);
+            clock = net->res[bottle].vol + p->offset;
         } else if (p->count == 0) {
             if (!ccl_grow(&net->fresh, &net->cfresh, net->nfresh + 1u, sizeof(*net->fresh))) {
                 net->nomem = true;
@@ -1274,7 +1287,11 @@ bool ccl_i_net_solve(ccl_i_net_t *net, double now_s) {
                 filling = true;
                 break;
             }
-            relax(net, pop_dirty(net));
+            uint32_t r = pop_dirty(net);
+            if (net->nwork > 0 && candidate(net, r) > net->work[0].key)
+                push_dirty(net, r); /* its level has risen since it was marked: others first */
+            else
+                relax(net, r);
         }
     }
     if (filling && !net->nomem)
@@ -1290,10 +1307,11 @@ bool ccl_i_net_solve(ccl_i_net_t *net, double now_s) {
 void ccl_i_net_visit(const ccl_i_net_t *net, double now_s, ccl_i_net_visit_fn fn, void *ctx) {
     for (uint32_t i = 0; i < net->npaths; i++) {
         const path_t *p = &net->paths[i];
-        if (p->bottle == CCL_NONE)
+        uint32_t bottle = net->bottle[i];
+        if (bottle == CCL_NONE)
             continue;
-        const resource_t *r = &net->res[p->bottle];
-        double clock = r->vol + net->level[p->bottle] * (now_s - r->vol_t) + p->offset;
+        const resource_t *r = &net->res[bottle];
+        double clock = r->vol + net->level[bottle] * (now_s - r->vol_t) + p->offset;
         for (uint32_t k = 0; k < p->nheap; k++)
             fn(p->heap[k].user, p->heap[k].key - clock, ctx);
     }
@@ -1310,8 +1328,8 @@ void ccl_i_net_shift(ccl_i_net_t *net, double shift_s) {
 double ccl_i_net_rate(const ccl_i_net_t *net, uint32_t user) {
     for (uint32_t i = 0; i < net->npaths; i++)
         for (uint32_t k = 0; k < net->paths[i].nheap; k++)
-            if (net->paths[i].heap[k].user == user && net->paths[i].bottle != CCL_NONE)
-                return net->level[net->paths[i].bottle];
+            if (net->paths[i].heap[k].user == user && net->bottle[i] != CCL_NONE)
+                return net->level[net->bottle[i]];
     return 0;
 }
 
