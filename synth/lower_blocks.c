@@ -110,7 +110,8 @@ static bool add_through_block(ccl_i_lowering_t *l, const work_t *w, const end_t 
         ccl_i_item_t *prev = n ? &items[n - 1] : NULL;
         const ccl_i_op_t *op = &l->ops[sop];
         if (prev && prev->recv != CCL_NONE && prev->send == CCL_NONE && op->ndeps == 1 &&
-            l->deps[op->first_dep] == prev->recv) {
+            l->deps[op->first_dep] == prev->recv &&
+            l->history_of[sop] == l->history_of[prev->recv]) {
             prev->send = sop;
             fused++;
         } else

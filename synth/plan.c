@@ -32,7 +32,7 @@ typedef struct planner {
     uint32_t max_up; /* greatest key of an edge that is turned */
     bool any_up;
     /* Per rank, for the tree in hand (valid where stamp equals serial). */
-    uint32_t *stamp, *got_key, *last_send, *last_sent;
+    uint32_t *stamp, *got_key, *last_send, *needed, *fed;
     uint8_t *source;
     uint32_t *path;
     uint32_t serial;
@@ -47,10 +47,12 @@ static ccl_status_t planner_init(planner_t *p, ccl_i_cluster_t *cluster, const c
     p->stamp = calloc(n, sizeof *p->stamp);
     p->got_key = calloc(n, sizeof *p->got_key);
     p->last_send = calloc(n, sizeof *p->last_send);
-    p->last_sent = calloc(n, sizeof *p->last_sent);
+    p->needed = calloc(n, sizeof *p->needed);
+    p->fed = calloc(n, sizeof *p->fed);
     p->source = calloc(n, sizeof *p->source);
     p->path = calloc(n + 1, sizeof *p->path);
-    if (!p->stamp || !p->got_key || !p->last_send || !p->last_sent || !p->source || !p->path)
+    if (!p->stamp || !p->got_key || !p->last_send || !p->needed || !p->fed || !p->source ||
+        !p->path)
         return ccl_fail_nomem(err);
     return CCL_OK;
 }
@@ -59,7 +61,8 @@ static void planner_fini(planner_t *p) {
     free(p->stamp);
     free(p->got_key);
     free(p->last_send);
-    free(p->last_sent);
+    free(p->needed);
+    free(p->fed);
     free(p->source);
     free(p->path);
     free(p->tree.edges);
@@ -93,26 +96,43 @@ static ccl_status_t emit(planner_t *p, uint32_t src, uint32_t dst, uint32_t key,
         return ccl_fail(err, CCL_ERR_INPUT, "%s: too many steps", p->plan->name);
     if (!ccl_grow(&p->transfers, &p->cap, p->ntransfers + 1, sizeof *p->transfers))
         return ccl_fail_nomem(err);
-    ccl_transfer_t t = {src, dst, chunk, key, (uint16_t)channel, 0, 0};
-    if (up) {
-        t.src = dst;
-        t.dst = src;
-        t.reduce = own;
-        if (!own) { /* the latest of these becomes the first arrival */
-            if (p->last_send[src] != CCL_NONE)
-                p->transfers[p->last_sent[src]].reduce = 1;
-            p->last_send[src] = key;
-            p->last_sent[src] = (uint32_t)p->ntransfers;
-        }
-        p->any_up = true;
-        p->max_up = key > p->max_up ? key : p->max_up;
-        t.phase = 1; /* turned at the end */
-    }
-    p->transfers[p->ntransfers++] = t;
+    p->transfers[p->ntransfers++] = (ccl_transfer_t){src, dst, chunk, key, (uint16_t)channel, 0, 0};
+    p->last_send[src] = key;
     p->stamp[dst] = p->serial;
     p->got_key[dst] = key + 1;
     p->last_send[dst] = CCL_NONE;
     return CCL_OK;
+}
+
+/*
+ * Of the tree's transfers[first ..) only those that lead to a wanted rank stay: relays may have
+ * reached ranks in another way than the tree meant. Turned round, sources add to what arrives; a
+ * rank that only relays takes its first arrival (the latest of its sends) as a copy.
+ */
+static void settle_tree(planner_t *p, size_t first, const ccl_i_want_t *want) {
+    size_t kept = p->ntransfers;
+    for (uint32_t i = 0; i < want->ntargets; i++)
+        p->needed[want->targets[i]] = p->serial;
+    for (size_t i = p->ntransfers; i-- > first;) { /* children come behind their parents */
+        ccl_transfer_t t = p->transfers[i];
+        if (p->needed[t.dst] != p->serial)
+            continue;
+        bool first_arrival = p->fed[t.src] != p->serial;
+        p->needed[t.src] = p->fed[t.src] = p->serial;
+        if (want->up) {
+            t.reduce = p->source[t.src] || !first_arrival;
+            uint32_t rank = t.src;
+            t.src = t.dst;
+            t.dst = rank;
+            t.phase = 1; /* turned at the end */
+            p->any_up = true;
+            p->max_up = t.step > p->max_up ? t.step : p->max_up;
+        }
+        p->transfers[--kept] = t;
+    }
+    memmove(p->transfers + first, p->transfers + kept,
+            (p->ntransfers - kept) * sizeof *p->transfers);
+    p->ntransfers = first + (p->ntransfers - kept);
 }
 
 static ccl_status_t add_tree(planner_t *p, const ccl_i_want_t *want, uint32_t chunk,
@@ -133,6 +153,7 @@ static ccl_status_t add_tree(planner_t *p, const ccl_i_want_t *want, uint32_t ch
     p->stamp[want->root] = p->serial;
     p->got_key[want->root] = 0;
     p->last_send[want->root] = CCL_NONE;
+    size_t first = p->ntransfers;
     for (size_t i = 0; i < p->tree.len; i++) {
         const ccl_i_edge_t *e = &p->tree.edges[i];
         uint32_t hops;
@@ -150,6 +171,8 @@ static ccl_status_t add_tree(planner_t *p, const ccl_i_want_t *want, uint32_t ch
             CCL_TRY(emit(p, p->path[h], p->path[h + 1], (e->step << SUB_BITS) + h, e->channel,
                          chunk, want->up, err));
     }
+    if (p->ntransfers > first)
+        settle_tree(p, first, want);
     return CCL_OK;
 }
 

@@ -71,4 +71,13 @@ static inline bool check_all(const char *name, const ccl_topology_t *topo, ccl_r
     return true;
 }
 
+static inline int run_suite(Suite *suite) {
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}
+
 #endif

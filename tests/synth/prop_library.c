@@ -1,0 +1,42 @@
+// timeout: 600
+/*
+ * Every synthesizer on every cluster and server of the library with up to 64 GPUs, for every
+ * collective it supports: routes exist, schedule and program verify.
+ */
+#include "common.h"
+
+START_TEST(test_library) {
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    uint32_t tried = 0, turn = 0;
+    for (const ccl_library_entry_t *entry = ccl_topology_library(); entry->name; entry++) {
+        ccl_topology_t *topo = topology(entry->name);
+        if (topo->nranks > 64) {
+            ccl_topology_destroy(topo);
+            continue;
+        }
+        ccl_routes_t *routes = ccl_routes_create(topo);
+        for (uint32_t kind = 0; kind < CCL_CUSTOM; kind++) {
+            ccl_collective_t *want =
+                collective((ccl_collective_kind_t)kind, topo->nranks, topo->nranks / 2);
+            for (const ccl_synth_ops_t *const *ops = ccl_synth_all(); *ops; ops++) {
+                /* Each way of lowering in turn; large ones as compare does. */
+                unsigned way = topo->nranks > 16 ? 1 : 1u << turn++ % 4;
+                tried += check_all((*ops)->name, topo, routes, want, &options, way, entry->name);
+            }
+            ccl_collective_destroy(want);
+        }
+        ccl_routes_destroy(routes);
+        ccl_topology_destroy(topo);
+    }
+    ck_assert_uint_gt(tried, 1000);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("prop.synth.library");
+    TCase *tcase = tcase_create("library");
+    tcase_set_timeout(tcase, 0);
+    tcase_add_test(tcase, test_library);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
+}
