@@ -106,12 +106,19 @@ void ccl_i_cluster_fini(ccl_i_cluster_t *c) {
     ccl_arena_fini(&c->arena);
 }
 
+const ccl_route_t *ccl_i_cluster_route(ccl_i_cluster_t *c, uint32_t src, uint32_t dst,
+                                       uint32_t channel) {
+    const ccl_route_t *route = NULL;
+    if (src == dst || !ccl_i_cluster_reaches(c, src, dst))
+        return NULL;
+    ccl_status_t status = ccl_routes_get(c->routes, src, dst, channel, &route, NULL);
+    c->nomem |= status == CCL_ERR_NOMEM;
+    return status == CCL_OK ? route : NULL;
+}
+
 double ccl_i_cluster_width_Bps(ccl_i_cluster_t *c, uint32_t src, uint32_t dst, uint32_t channel) {
-    const ccl_route_t *route;
-    if (!ccl_i_cluster_reaches(c, src, dst) ||
-        ccl_routes_get(c->routes, src, dst, channel, &route, NULL) != CCL_OK)
-        return 0;
-    return route->bottleneck_Bps;
+    const ccl_route_t *route = ccl_i_cluster_route(c, src, dst, channel);
+    return route ? route->bottleneck_Bps : 0;
 }
 
 /* GPU hops from src to every rank. */
@@ -195,18 +202,14 @@ uint32_t ccl_i_cluster_channels(ccl_i_cluster_t *c, uint32_t peers, uint32_t blo
         channels = need > channels ? need : channels;
     }
     /* Links inside: one block per peer moves tb_rate. */
-    uint32_t a = c->ranks[0];
-    if (ccl_i_cluster_gpus(c, 0) > 1 && ccl_i_cluster_reaches(c, a, c->ranks[1])) {
-        const ccl_route_t *route;
-        if (ccl_routes_get(c->routes, a, c->ranks[1], 0, &route, NULL) == CCL_OK) {
-            double rate =
-                ccl_model_transport(c->topo, ccl_model_route_kind(c->topo, route), "Simple")
-                    .tb_rate_Bps;
-            double need = ceil(route->bottleneck_Bps / rate / peers * (1 - 1e-9));
-            if (need > channels)
-                channels =
-                    need < CCL_I_MAX_AUTO_CHANNELS ? (uint32_t)need : CCL_I_MAX_AUTO_CHANNELS;
-        }
+    const ccl_route_t *inside =
+        ccl_i_cluster_gpus(c, 0) > 1 ? ccl_i_cluster_route(c, c->ranks[0], c->ranks[1], 0) : NULL;
+    if (inside) {
+        const char *kind = ccl_model_route_kind(c->topo, inside);
+        double rate = ccl_model_transport(c->topo, kind, "Simple").tb_rate_Bps;
+        double need = ceil(inside->bottleneck_Bps / rate / peers * (1 - 1e-9));
+        if (need > channels)
+            channels = need < CCL_I_MAX_AUTO_CHANNELS ? (uint32_t)need : CCL_I_MAX_AUTO_CHANNELS;
     }
     for (uint32_t r = 0; r < c->nranks; r++) {
         uint32_t mine = ccl_model_gpu(c->topo, r).sms;

@@ -257,6 +257,10 @@ ccl_status_t ccl_i_plan_run(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
                           want->nranks, cluster->nranks);
         goto end;
     }
+    if (cluster->nomem) {
+        status = ccl_fail_nomem(err);
+        goto end;
+    }
     if (want->kind == CCL_ALLREDUCE && plan->spread_roots)
         parts *= want->nranks;
     CCL_TRY_GOTO(ccl_collective_split(want, parts, &p.coll, err), status, end);

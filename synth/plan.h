@@ -30,6 +30,7 @@ typedef struct ccl_i_cluster {
     uint64_t *reach;             /* bitmap [nranks][words]: a route without relaying GPUs */
     uint32_t words;
     bool full;       /* every pair has a route */
+    bool nomem;      /* a route could not be made */
     uint16_t **hops; /* [nranks] GPU hops to every rank, made when asked for */
     ccl_arena_t arena;
 } ccl_i_cluster_t;
@@ -54,6 +55,9 @@ static inline uint32_t ccl_i_cluster_rank(const ccl_i_cluster_t *c, uint32_t ser
  */
 ccl_status_t ccl_i_cluster_path(ccl_i_cluster_t *cluster, uint32_t src, uint32_t dst,
                                 uint32_t *path, uint32_t *hops_out, ccl_error_t *err);
+/** The route, NULL when there is none (or no memory: c->nomem). */
+const ccl_route_t *ccl_i_cluster_route(ccl_i_cluster_t *cluster, uint32_t src, uint32_t dst,
+                                       uint32_t channel);
 /** Narrowest link of the route, 0 when there is none. */
 double ccl_i_cluster_width_Bps(ccl_i_cluster_t *cluster, uint32_t src, uint32_t dst,
                                uint32_t channel);

@@ -63,11 +63,7 @@ static ccl_status_t maker_init(maker_t *m, ccl_i_cluster_t *c, bool reduces, ccl
 }
 
 static const ccl_route_t *route_of(const maker_t *m, uint32_t a, uint32_t b, uint32_t channel) {
-    const ccl_route_t *route;
-    if (a == b || !ccl_i_cluster_reaches(m->c, a, b) ||
-        ccl_routes_get(m->c->routes, a, b, channel, &route, NULL) != CCL_OK)
-        return NULL;
-    return route;
+    return ccl_i_cluster_route(m->c, a, b, channel);
 }
 
 /* Rate that a further flow would get, all flows alike; 0: no route. */
@@ -362,7 +358,7 @@ static ccl_status_t add_ring(maker_t *m, ccl_i_rings_t *out, uint64_t variant, c
     out->predicted_Bps[i] = isfinite(slowest) ? slowest * out->nrings : 0;
     out->usable_Bps[i] = isfinite(usable) ? usable * out->nrings : 0;
     out->nics[i] = m->nics;
-    return CCL_OK;
+    return m->c->nomem ? ccl_fail_nomem(err) : CCL_OK;
 }
 
 /* The last few percent of copying out are not worth any number of thread blocks. */

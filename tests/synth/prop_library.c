@@ -16,6 +16,8 @@ START_TEST(test_library) {
         }
         ccl_routes_t *routes = ccl_routes_create(topo);
         for (uint32_t kind = 0; kind < CCL_CUSTOM; kind++) {
+            if (topo->nranks > 32 && kind > CCL_BROADCAST && kind != CCL_GATHER)
+                continue; /* the others are these turned round, or cheaper */
             ccl_collective_t *want =
                 collective((ccl_collective_kind_t)kind, topo->nranks, topo->nranks / 2);
             for (const ccl_synth_ops_t *const *ops = ccl_synth_all(); *ops; ops++) {

@@ -1,0 +1,94 @@
+/*
+ * Out of memory at every allocation in turn, while synthesizing and lowering: CCL_ERR_NOMEM and
+ * nothing leaked, or a program that is right all the same. malloc and friends are wrapped by the
+ * linker.
+ */
+#include "common.h"
+
+static long fail_in = -1; /* allocations until the one that fails; < 0: none */
+static bool armed;        /* Check allocates too: off before each assertion */
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *old, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+
+static bool fails(void) {
+    return armed && fail_in >= 0 && fail_in-- == 0;
+}
+
+void *__wrap_malloc(size_t size) {
+    return fails() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t n, size_t size) {
+    return fails() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *old, size_t size) {
+    return fails() ? NULL : __real_realloc(old, size);
+}
+
+static const struct {
+    const char *name, *spec;
+    ccl_collective_kind_t kind;
+    uint32_t slots;
+} rows[] = {
+    {"ring", "servers:2 gpus:2 nvswitch=300GB/s,1us nics:2x25GB/s,2us", CCL_ALLREDUCE, 1},
+    {"ring", "dgx1-v100", CCL_ALLGATHER, 0},
+    {"tree", "servers:3 gpus:2 nvswitch=300GB/s,1us nics:2x25GB/s,2us", CCL_BROADCAST, 0},
+    {"recursive", "servers:1 gpus:3 nvswitch=300GB/s,1us", CCL_REDUCESCATTER, 0},
+    {"direct", "servers:2 gpus:2 nvswitch=1GB/s,1us nics:2x1GB/s,1us fabric=rail", CCL_ALLTOALL, 0},
+    {"pairwise", "servers:1 gpus:3 nvswitch=300GB/s,1us", CCL_ALLTOALL, 0},
+    {"pxn", "servers:2 gpus:2 nvswitch=1GB/s,1us nics:2x1GB/s,1us fabric=rail", CCL_ALLTOALL, 0},
+    {"hm", "servers:2 gpus:2 nvswitch=1GB/s,1us nics:2x1GB/s,1us fabric=rail", CCL_ALLREDUCE, 0},
+};
+
+START_TEST(test_every_allocation) {
+    ccl_topology_t *topo = topology(rows[_i].spec);
+    ccl_collective_t *want = collective(rows[_i].kind, topo->nranks, 0);
+    long step = 1;
+    for (long n = 0;; n += step) {
+        ccl_error_t err = CCL_ERROR_INIT;
+        ccl_schedule_t *schedule = NULL;
+        ccl_program_t *program = NULL;
+        ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+        ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+        options.channels = 2;
+        lower.out_of_place = _i % 2;
+        lower.slots = rows[_i].slots;
+        fail_in = n;
+        armed = true;
+        ccl_status_t status =
+            ccl_synthesize(NULL, rows[_i].name, topo, NULL, want, &options, &schedule, &err);
+        if (status == CCL_OK)
+            status = ccl_lower(NULL, schedule, &lower, &program, &err);
+        bool struck = fail_in < 0;
+        armed = false;
+        ck_assert_msg(status == CCL_OK || status == CCL_ERR_NOMEM, "%s: allocation %ld: %s %s",
+                      rows[_i].name, n, ccl_status_name(status), err.text);
+        if (status == CCL_OK)
+            check_program(program, 2, rows[_i].name);
+        ccl_program_destroy(program);
+        ccl_schedule_destroy(schedule);
+        if (!struck) {
+            ck_assert_int_gt(n, 50);
+            break;
+        }
+        step = n < 400 ? 1 : 1 + n / 50; /* searches allocate thousands of times alike */
+    }
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("bad.synth.memory");
+    TCase *tcase = tcase_create("memory");
+    tcase_set_timeout(tcase, 0);
+    tcase_add_loop_test(tcase, test_every_allocation, 0, (int)CCL_ARRAY_LEN(rows));
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
+}
