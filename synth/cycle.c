@@ -167,7 +167,7 @@ static double narrowest(const ccl_i_graph_t *g, const uint32_t *path, bool cycle
 }
 
 ccl_status_t ccl_i_path_find(const ccl_i_graph_t *g, uint32_t start, uint32_t end, bool cycle,
-                             uint64_t variant, uint32_t *path, double *bottleneck_out,
+                             double most, uint64_t variant, uint32_t *path, double *bottleneck_out,
                              ccl_error_t *err) {
     uint32_t m = g->m;
     size_t mm = (size_t)m * m;
@@ -188,6 +188,8 @@ ccl_status_t ccl_i_path_find(const ccl_i_graph_t *g, uint32_t start, uint32_t en
     uint32_t nwidths = thresholds(g, widths);
     ccl_rng_init(&s.rng, variant + 1);
     for (uint32_t i = 0; i < nwidths; i++) {
+        if (widths[i] > most * (1 + 1e-9))
+            continue;
         make_adjacency(&s, widths[i]);
         if (!all_reached(&s, false) || (cycle && !all_reached(&s, true)))
             continue; /* no path this wide */

@@ -14,12 +14,13 @@ typedef struct ccl_i_graph {
  * A path over all nodes from `start` to `end` (CCL_NONE: any; equal ends: a cycle, m edges) whose
  * narrowest edge is as wide as the search finds.
  *
+ * @param most  what no path can be wider than (INFINITY: not known); saves looking for it.
  * @param variant  0: natural order first; else another of the equal answers (seeds the search).
  * @param path  [m] nodes; a cycle does not repeat the start.
  * @param bottleneck_out  its narrowest edge; 0: none was found.
  */
 ccl_status_t ccl_i_path_find(const ccl_i_graph_t *graph, uint32_t start, uint32_t end, bool cycle,
-                             uint64_t variant, uint32_t *path, double *bottleneck_out,
+                             double most, uint64_t variant, uint32_t *path, double *bottleneck_out,
                              ccl_error_t *err);
 /**
  * A closed walk over all nodes, as few of them twice as the search finds: a long cycle grown by

@@ -71,7 +71,9 @@ static ccl_status_t tree(void *user, const ccl_i_want_t *want, ccl_i_tree_t *out
         if (dst == want->root)
             return CCL_OK;
         if (c->server[dst] != home)
-            relay = ccl_i_cluster_rank(c, home, c->local[dst]);
+            relay = ccl_i_cluster_rank(c, home,
+                                       c->local[dst] + want->part % m->channels *
+                                                           ccl_i_cluster_gpus(c, c->server[dst]));
         if (relay != want->root)
             ccl_i_tree_add(out, want->root, relay, 0, channel);
         ccl_i_tree_add(out, relay, dst, 1, channel);

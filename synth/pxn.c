@@ -36,11 +36,15 @@ typedef struct rails {
     uint32_t channels;
 } rails_t;
 
-/* The GPU of src's server that sends to dst across: dst's place, or the next one with a route. */
+/*
+ * The GPU of src's server that sends to dst across: at dst's place, in a bigger server than dst's
+ * the one in src's own part of it, or the next one with a route.
+ */
 static uint32_t relay_for(const ccl_i_cluster_t *c, uint32_t src, uint32_t dst) {
-    uint32_t server = c->server[src];
+    uint32_t server = c->server[src], gpus = ccl_i_cluster_gpus(c, c->server[dst]);
+    uint32_t place = c->local[src] / gpus * gpus + c->local[dst];
     for (uint32_t i = 0; i < ccl_i_cluster_gpus(c, server); i++) {
-        uint32_t relay = ccl_i_cluster_rank(c, server, c->local[dst] + i);
+        uint32_t relay = ccl_i_cluster_rank(c, server, place + i);
         if (ccl_i_cluster_reaches(c, relay, dst))
             return relay;
     }

@@ -22,6 +22,7 @@ typedef struct maker {
     ccl_i_graph_t graph;
     uint32_t *nodes, *path, *best_path;
     uint32_t max_nodes;
+    double most_Bps; /* width of the last ring found by search */
     bool reduces;
     ccl_arena_t arena;
 } maker_t;
@@ -32,6 +33,7 @@ static ccl_status_t maker_init(maker_t *m, ccl_i_cluster_t *c, bool reduces, ccl
     ccl_arena_init(&m->arena);
     m->c = c;
     m->reduces = reduces;
+    m->most_Bps = INFINITY;
     m->max_nodes = c->nservers > 1 ? c->max_gpus : c->nranks;
     size_t nodes = m->max_nodes;
     m->link_load = ccl_arena_alloc(&m->arena, topo->nlinks + (size_t)1, sizeof *m->link_load);
@@ -178,8 +180,8 @@ static ccl_status_t server_path(maker_t *m, uint32_t server, uint32_t entry, uin
     double width;
     make_graph(m, server, channel);
     if (n > 1)
-        CCL_TRY(ccl_i_path_find(&m->graph, c->local[entry], c->local[exit], false, 0, m->path,
-                                &width, err));
+        CCL_TRY(ccl_i_path_find(&m->graph, c->local[entry], c->local[exit], false, INFINITY, 0,
+                                m->path, &width, err));
     else
         width = 1, m->path[0] = 0;
     if (width == 0)
@@ -204,7 +206,8 @@ static ccl_status_t inner_width(maker_t *m, uint32_t server, uint32_t entry, uin
     if (ccl_i_cluster_gpus(c, server) < 2)
         return CCL_OK;
     make_graph(m, server, channel);
-    return ccl_i_path_find(&m->graph, c->local[entry], c->local[exit], false, 0, m->path, out, err);
+    return ccl_i_path_find(&m->graph, c->local[entry], c->local[exit], false, INFINITY, 0, m->path,
+                           out, err);
 }
 
 /*
@@ -291,9 +294,11 @@ static ccl_status_t flat_ring(maker_t *m, uint32_t channel, uint64_t variant,
         goto loads;
     }
     make_graph(m, 0, channel);
-    CCL_TRY(ccl_i_path_find(&m->graph, 0, 0, true, variant, m->path, &width, err));
-    if (width > 0)
+    CCL_TRY(ccl_i_path_find(&m->graph, 0, 0, true, m->most_Bps, variant, m->path, &width, err));
+    if (width > 0) {
         len = n;
+        m->most_Bps = width; /* later rings find more load, so are no wider */
+    }
     /* The ring before it, turned round, when that is at least as wide. */
     if (channel > 0 && n > 2) {
         const uint32_t *before = rings->walk[channel - 1];
