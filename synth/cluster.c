@@ -187,6 +187,23 @@ ccl_status_t ccl_i_cluster_path(ccl_i_cluster_t *c, uint32_t src, uint32_t dst, 
     return CCL_OK;
 }
 
+/* 0: no GPU says. */
+static uint32_t fewest_sms(const ccl_i_cluster_t *c) {
+    uint32_t sms = 0;
+    for (uint32_t r = 0; r < c->nranks; r++) {
+        uint32_t mine = ccl_model_gpu(c->topo, r).sms;
+        sms = mine && (sms == 0 || mine < sms) ? mine : sms;
+    }
+    return sms;
+}
+
+uint32_t ccl_i_cluster_down_channels(const ccl_i_cluster_t *c, uint32_t channels, uint32_t blocks) {
+    uint32_t sms = fewest_sms(c);
+    if (2 * channels > CCL_I_MAX_AUTO_CHANNELS || (sms && 2 * channels * blocks > sms))
+        return 0;
+    return channels;
+}
+
 uint32_t ccl_i_cluster_channels(ccl_i_cluster_t *c, uint32_t peers, uint32_t blocks,
                                 double transfers) {
     uint32_t channels = 1, sms = 0;
@@ -211,10 +228,7 @@ uint32_t ccl_i_cluster_channels(ccl_i_cluster_t *c, uint32_t peers, uint32_t blo
         if (need > channels)
             channels = need < CCL_I_MAX_AUTO_CHANNELS ? (uint32_t)need : CCL_I_MAX_AUTO_CHANNELS;
     }
-    for (uint32_t r = 0; r < c->nranks; r++) {
-        uint32_t mine = ccl_model_gpu(c->topo, r).sms;
-        sms = mine && (sms == 0 || mine < sms) ? mine : sms;
-    }
+    sms = fewest_sms(c);
     double most = CCL_I_MAX_AUTO_CHANNELS;
     if (sms && blocks)
         most = fmin(most, floor((double)sms / blocks));

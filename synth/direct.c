@@ -28,14 +28,17 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     ccl_i_cluster_t cluster;
     CCL_TRY(ccl_i_cluster_init(&cluster, topo, routes, err));
     bool one_peer = want->kind == CCL_SENDRECV;
-    uint32_t channels = options->channels;
-    if (!channels)
-        channels = ccl_i_cluster_channels(&cluster, one_peer ? 1 : cluster.max_gpus - 1,
-                                          one_peer ? 2 : 2 * (cluster.nranks - 1),
+    uint32_t channels = options->channels, down = 0;
+    uint32_t blocks = one_peer ? 2 : 2 * (cluster.nranks - 1);
+    if (!channels) {
+        channels = ccl_i_cluster_channels(&cluster, one_peer ? 1 : cluster.max_gpus - 1, blocks,
                                           ccl_i_collective_transfers(want));
+        down = ccl_i_cluster_down_channels(&cluster, channels, blocks);
+    }
     ccl_i_plan_t plan = {.name = "direct",
                          .parts = channels * (options->chunks ? options->chunks : 1),
                          .spread_roots = true,
+                         .down_channels = down,
                          .tree = tree,
                          .user = &channels};
     ccl_status_t status = ccl_i_plan_run(ctx, &cluster, want, &plan, out, err);

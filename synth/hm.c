@@ -66,17 +66,20 @@ static ccl_status_t tree(void *user, const ccl_i_want_t *want, ccl_i_tree_t *out
     uint32_t gpus = ccl_i_cluster_gpus(c, home), ns = c->nservers;
     (void)err;
     if (want->kind == CCL_GATHER || want->kind == CCL_SCATTER) {
-        /* Over the local GPU at the destination's place, so that all NICs take part. */
+        /* Over a local GPU of the root's server, another one per peer, so that all NICs take part.
+         */
         uint32_t dst = want->targets[0], relay = want->root;
         if (dst == want->root)
             return CCL_OK;
-        if (c->server[dst] != home)
-            relay = ccl_i_cluster_rank(c, home,
-                                       c->local[dst] + want->part % m->channels *
-                                                           ccl_i_cluster_gpus(c, c->server[dst]));
-        if (relay != want->root)
+        uint32_t root = want->kind == CCL_SCATTER ? want->root : dst;
+        uint32_t peer = want->kind == CCL_SCATTER ? dst : want->root;
+        if (c->server[root] != c->server[peer])
+            relay = ccl_i_cluster_rank(c, c->server[root],
+                                       c->local[peer] + want->part % m->channels *
+                                                            ccl_i_cluster_gpus(c, c->server[peer]));
+        if (relay != want->root && relay != dst)
             ccl_i_tree_add(out, want->root, relay, 0, channel);
-        ccl_i_tree_add(out, relay, dst, 1, channel);
+        ccl_i_tree_add(out, relay == dst ? want->root : relay, dst, 1, channel);
         return CCL_OK;
     }
     uint32_t head = want->root, lead = 0;
@@ -113,6 +116,7 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     CCL_TRY(ccl_i_cluster_init(&c, topo, routes, err));
     mesh_t m = {.cluster = &c, .channels = options->channels};
     ccl_status_t status = CCL_OK;
+    uint32_t down = 0;
     m.wanted = ccl_arena_alloc(&c.arena, c.nservers, sizeof *m.wanted);
     if (!m.wanted) {
         status = ccl_fail_nomem(err);
@@ -126,10 +130,12 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         m.channels = ccl_i_cluster_channels(&c, c.max_gpus - 1, blocks, transfers);
         if (m.channels < uneven && uneven <= 8 && uneven * transfers <= CCL_I_AUTO_TRANSFERS)
             m.channels = uneven;
+        down = ccl_i_cluster_down_channels(&c, m.channels, blocks);
     }
     ccl_i_plan_t plan = {.name = "hm",
                          .parts = m.channels * (options->chunks ? options->chunks : 1),
                          .spread_roots = true,
+                         .down_channels = down,
                          .tree = tree,
                          .user = &m};
     if (m.spread)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rounds: a rank's sends of a step wait for its operations of its step before. */
+/* Rounds: a rank's sends of a step wait for its operations of its step before on that channel. */
 static ccl_status_t add_rounds(ccl_i_lowering_t *l, ccl_error_t *err) {
     size_t n = 2 * (size_t)l->ntransfers, total = 0, cap = 0;
     uint32_t *next = NULL, *deps = NULL;
@@ -44,6 +44,8 @@ static ccl_status_t add_rounds(ccl_i_lowering_t *l, ccl_error_t *err) {
                 deps[total++] = l->deps[o->first_dep + i];
             }
             for (uint32_t d = before; op % 2 == 0 && d != before_end; d = next[d]) {
+                if (l->transfers[d / 2].channel != l->transfers[op / 2].channel)
+                    continue;
                 if (!ccl_grow(&deps, &cap, total + 1, sizeof *deps))
                     goto nomem;
                 deps[total++] = d;

@@ -167,9 +167,11 @@ static ccl_status_t add_tree(planner_t *p, const ccl_i_want_t *want, uint32_t ch
             p->path[h] = p->path[hops - h];
             p->path[hops - h] = rank;
         }
+        bool sum = !want->up && p->coll->chunks[chunk].reduced;
+        uint32_t channel = e->channel + (sum ? p->plan->down_channels : 0);
         for (uint32_t h = 0; h < hops; h++)
-            CCL_TRY(emit(p, p->path[h], p->path[h + 1], (e->step << SUB_BITS) + h, e->channel,
-                         chunk, want->up, err));
+            CCL_TRY(emit(p, p->path[h], p->path[h + 1], (e->step << SUB_BITS) + h, channel, chunk,
+                         want->up, err));
     }
     if (p->ntransfers > first)
         settle_tree(p, first, want);

@@ -71,6 +71,9 @@ double ccl_i_cluster_width_Bps(ccl_i_cluster_t *cluster, uint32_t src, uint32_t 
  */
 uint32_t ccl_i_cluster_channels(ccl_i_cluster_t *cluster, uint32_t peers, uint32_t blocks,
                                 double transfers);
+/** `channels` where twice as many, of `blocks` thread blocks each, fit every GPU's sms; else 0. */
+uint32_t ccl_i_cluster_down_channels(const ccl_i_cluster_t *cluster, uint32_t channels,
+                                     uint32_t blocks);
 /** Transfers of a schedule in which every chunk goes to each destination once. */
 double ccl_i_collective_transfers(const ccl_collective_t *want);
 
@@ -106,6 +109,10 @@ typedef struct ccl_i_plan {
     const char *name;
     uint32_t parts;    /* every chunk (AllReduce with roots: every root's) is cut into so many */
     bool spread_roots; /* AllReduce: parts chunks per rank, reduced there, then sent to all */
+    /* Sums go out on channels higher by so many than those they came in on: thread blocks of their
+       own, so that the next micro-batch's reduction need not wait for them. 0: the same channels.
+     */
+    uint32_t down_channels;
     /** Root of a reduced chunk when roots are not spread; NULL: its first destination. */
     uint32_t (*root)(void *user, const ccl_i_want_t *want);
     /** Adds edges, each rank reached at most once, sources reached (at an earlier step) before. */

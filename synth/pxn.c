@@ -12,8 +12,10 @@ static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, c
         return false;
     }
     switch (want->kind) {
-    case CCL_ALLTOALL:
     case CCL_GATHER:
+        *why = "everything would cross at the root's NIC; use hm";
+        return false;
+    case CCL_ALLTOALL:
     case CCL_SCATTER:
     case CCL_SENDRECV:
         return true;

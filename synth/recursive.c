@@ -111,14 +111,17 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     }
     for (uint32_t i = 0; i < c.nranks; i++)
         l.place[c.ranks[i]] = i;
-    uint32_t rounds = l.major_steps + log2_up(l.minors);
-    if (!l.channels)
+    uint32_t rounds = l.major_steps + log2_up(l.minors), down = 0;
+    if (!l.channels) {
         l.channels = ccl_i_cluster_channels(&c, 1, 2 * rounds,
                                             ccl_i_collective_transfers(want) *
                                                 (want->kind == CCL_ALLTOALL ? 0.5 * rounds : 1));
+        down = ccl_i_cluster_down_channels(&c, l.channels, 2 * rounds);
+    }
     ccl_i_plan_t plan = {.name = "recursive",
                          .parts = l.channels * (options->chunks ? options->chunks : 1),
                          .spread_roots = true,
+                         .down_channels = down,
                          .tree = tree,
                          .user = &l};
     status = ccl_i_plan_run(ctx, &c, want, &plan, out, err);

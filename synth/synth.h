@@ -38,7 +38,7 @@ typedef struct ccl_synth_ops {
                                ccl_error_t *err);
     /**
      * Its steps are rounds: lowering makes a rank start a step's sends only when its sends and
-     * receives of its step before are done.
+     * receives of its step before, on the same channel, are done.
      */
     bool ordered;
 } ccl_synth_ops_t;

@@ -1,13 +1,14 @@
 /*
  * tree: NCCL's double binary tree. Servers are the nodes of two binary trees, each of which has
  * the other's leaves as inner nodes and carries half of the data; inside a server the GPUs form a
- * chain that starts at the GPU that talks to the parent (the ring's order, so that channels start
- * at different GPUs and use all NICs); the second child is fed by the second GPU of the chain.
+ * chain in the ring's order that starts at the GPU that talks to the parent; children are fed by
+ * the first GPUs of the chain. Channels start at different GPUs so that all NICs are used.
  * Without servers every GPU is a node. Broadcast and Reduce: both trees hang off the root.
  */
 #include "synth/plan.h"
 #include "synth/registry.h"
 
+#include <math.h>
 #include <string.h>
 
 static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
@@ -23,6 +24,9 @@ static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, c
     }
 }
 
+/* GPUs at the beginning of a chain that may feed children (NCCL: 2; a third finds freer NICs). */
+#define MAX_HEADS 3u
+
 typedef struct forest {
     ccl_i_cluster_t *c;
     ccl_i_rings_t rings;
@@ -35,6 +39,8 @@ typedef struct forest {
     uint32_t *queue;     /* [nnodes] */
     uint32_t *nchildren; /* [nnodes] fed so far */
     uint32_t *parent;    /* [nnodes] */
+    double *load;        /* [nlinks] flows of the trees so far between servers */
+    ccl_i_edge_t **kept; /* [channels] [nranks - 1] a channel's tree once it is made */
 } forest_t;
 
 /* Parent in NCCL's binary tree over 0 .. n-1 rooted at 0; CCL_NONE for the root. */
@@ -101,18 +107,78 @@ static void add_chain(forest_t *f, uint32_t node, uint32_t channel, ccl_i_tree_t
     }
 }
 
+static void reverse(uint32_t *list, uint32_t n) {
+    for (uint32_t i = 0; i < n / 2; i++) {
+        uint32_t rank = list[i];
+        list[i] = list[n - 1 - i];
+        list[n - 1 - i] = rank;
+    }
+}
+
+/* Time per byte on the busiest link between two GPUs, both ways, with one flow more. */
+static double crowding(const forest_t *f, uint32_t a, uint32_t b, uint32_t channel) {
+    double worst = 0;
+    for (int back = 0; back < 2; back++) {
+        const ccl_route_t *route = ccl_i_cluster_route(f->c, back ? b : a, back ? a : b, channel);
+        if (!route)
+            return INFINITY;
+        for (uint32_t i = 0; i < route->nlinks; i++)
+            worst = fmax(worst, (f->load[route->links[i]] + 1) /
+                                    f->c->topo->links[route->links[i]].bandwidth_Bps);
+    }
+    return worst;
+}
+
+static void add_load(forest_t *f, uint32_t a, uint32_t b, uint32_t channel) {
+    for (int back = 0; back < 2; back++) {
+        const ccl_route_t *route = ccl_i_cluster_route(f->c, back ? b : a, back ? a : b, channel);
+        for (uint32_t i = 0; route && i < route->nlinks; i++)
+            f->load[route->links[i]]++;
+    }
+}
+
+/* Begin a chain at its place `head`; the order stays the ring's, or is turned round. */
+static void turn_chain(uint32_t *chain, uint32_t n, uint32_t head) {
+    if (head == n - 1)
+        reverse(chain, n);
+    else if (head > 0) {
+        reverse(chain, head);
+        reverse(chain + head, n - head);
+        reverse(chain, n);
+    }
+}
+
 /*
- * From a GPU of the parent to the head of the child's chain: the first two GPUs in turn. The root
- * of a rooted collective leaves it to the second, another one per channel, so that all NICs help.
+ * From one of the first GPUs of the parent's chain to the child's GPU whose links to it the
+ * channels before left emptiest: on rails that is the same rail, elsewhere every NIC in turn. Ties:
+ * the parent's GPUs in turn (a root leaves it to the second), the same place, the ring's order.
  */
 static void add_child(forest_t *f, uint32_t parent, uint32_t child, bool by_second,
                       uint32_t channel, ccl_i_tree_t *out) {
+    const uint32_t *heads = f->chain + f->cfirst[parent];
+    uint32_t *chain = f->chain + f->cfirst[child];
     uint32_t gpus = f->cfirst[parent + 1] - f->cfirst[parent];
-    uint32_t turn = f->nchildren[parent]++ + by_second;
-    uint32_t from = f->chain[f->cfirst[parent] + turn % (gpus < 2 ? 1 : 2)];
-    uint32_t head = f->chain[f->cfirst[child]];
-    ccl_i_tree_add(out, from, head, f->depth[from], channel);
-    f->depth[head] = f->depth[from] + 1;
+    uint32_t nheads = gpus < MAX_HEADS ? gpus : MAX_HEADS;
+    uint32_t n = f->cfirst[child + 1] - f->cfirst[child], head = 0;
+    uint32_t turn = f->nchildren[parent]++ + by_second, from = heads[turn % nheads];
+    double least = INFINITY;
+    for (uint32_t i = 0; i < nheads; i++) {
+        uint32_t a = heads[(turn + i) % nheads];
+        for (uint32_t k = 0; k < n; k++) {
+            double mine = crowding(f, a, chain[k], channel);
+            bool same_place = a == from && f->c->local[chain[k]] == f->c->local[a] &&
+                              f->c->local[chain[head]] != f->c->local[a];
+            if (mine < least * (1 - 1e-9) || (mine <= least * (1 + 1e-9) && same_place)) {
+                least = mine;
+                from = a;
+                head = k;
+            }
+        }
+    }
+    turn_chain(chain, n, head);
+    add_load(f, from, chain[0], channel);
+    ccl_i_tree_add(out, from, chain[0], f->depth[from], channel);
+    f->depth[chain[0]] = f->depth[from] + 1;
 }
 
 static ccl_status_t tree(void *user, const ccl_i_want_t *want, ccl_i_tree_t *out,
@@ -120,7 +186,12 @@ static ccl_status_t tree(void *user, const ccl_i_want_t *want, ccl_i_tree_t *out
     forest_t *f = user;
     uint32_t channel = want->part % f->channels, n = f->nnodes;
     bool rooted = want->kind != CCL_ALLREDUCE, second = channel % 2;
-    (void)err;
+    ccl_i_edge_t **kept = &f->kept[channel];
+    if (*kept) { /* the same tree up and down */
+        for (uint32_t i = 0; i + 1 < f->c->nranks; i++)
+            ccl_i_tree_add(out, (*kept)[i].src, (*kept)[i].dst, (*kept)[i].step, channel);
+        return CCL_OK;
+    }
     make_chains(f, channel, rooted ? want->root : CCL_NONE);
     memset(f->nchildren, 0, n * sizeof *f->nchildren);
     /* Rooted: the root's node stands above a tree of the others. */
@@ -147,7 +218,13 @@ static ccl_status_t tree(void *user, const ccl_i_want_t *want, ccl_i_tree_t *out
             }
         }
     }
-    return CCL_OK;
+    if (out->nomem || out->len == 0)
+        return CCL_OK;
+    *kept = ccl_arena_alloc(&f->c->arena, out->len, sizeof **kept);
+    if (!*kept)
+        return ccl_fail_nomem(err);
+    memcpy(*kept, out->edges, out->len * sizeof **kept);
+    return f->c->nomem ? ccl_fail_nomem(err) : CCL_OK;
 }
 
 static uint32_t root_of(void *user, const ccl_i_want_t *want) {
@@ -181,7 +258,10 @@ static ccl_status_t init(forest_t *f, const ccl_ctx_t *ctx, ccl_i_cluster_t *c,
     f->queue = ccl_arena_alloc(&c->arena, f->nnodes, sizeof *f->queue);
     f->nchildren = ccl_arena_alloc(&c->arena, f->nnodes, sizeof *f->nchildren);
     f->parent = ccl_arena_alloc(&c->arena, f->nnodes, sizeof *f->parent);
-    if (!f->chain || !f->cfirst || !f->depth || !f->queue || !f->nchildren || !f->parent)
+    f->load = ccl_arena_alloc(&c->arena, c->topo->nlinks + (size_t)1, sizeof *f->load);
+    f->kept = ccl_arena_alloc(&c->arena, f->channels, sizeof *f->kept);
+    if (!f->load || !f->kept || !f->chain || !f->cfirst || !f->depth || !f->queue ||
+        !f->nchildren || !f->parent)
         return ccl_fail_nomem(err);
     for (uint32_t r = 0; r < c->nranks; r++)
         f->cfirst[node_of(f, r) + 1]++;
