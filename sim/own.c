@@ -1,0 +1,252 @@
+/**
+ * @file own.c
+ * Who limits whom: a path's flows by completion, a resource's own paths, clocks of served volume.
+ */
+#include "sim/rates.h"
+
+/* ---------------------------------------------------------------- a path's flows */
+
+bool ccl_i_path_push(path_t *p, flow_t flow) {
+    if (p->nheap == p->cheap) {
+        flow_t *heap = malloc((size_t)2 * p->cheap * sizeof(*heap));
+        if (!heap)
+            return false;
+        memcpy(heap, p->heap, p->nheap * sizeof(*heap));
+        if (p->heap != &p->one)
+            free(p->heap);
+        p->heap = heap;
+        p->cheap *= 2;
+    }
+    uint32_t at = p->nheap++;
+    while (at > 0 && p->heap[(at - 1) / 2].key > flow.key) {
+        p->heap[at] = p->heap[(at - 1) / 2];
+        at = (at - 1) / 2;
+    }
+    p->heap[at] = flow;
+    return true;
+}
+
+void ccl_i_path_pop(path_t *p) {
+    flow_t item = p->heap[--p->nheap];
+    uint32_t at = 0;
+    for (;;) {
+        uint32_t kid = 2 * at + 1;
+        if (kid >= p->nheap)
+            break;
+        if (kid + 1 < p->nheap && p->heap[kid + 1].key < p->heap[kid].key)
+            kid++;
+        if (p->heap[kid].key >= item.key)
+            break;
+        p->heap[at] = p->heap[kid];
+        at = kid;
+    }
+    p->heap[at] = item;
+}
+
+/* ---------------------------------------------------------------- a resource's own paths */
+
+static void own_place(ccl_i_net_t *net, resource_t *r, uint32_t at, own_t item) {
+    r->own[at] = item;
+    net->paths[item.path].own_pos = at;
+}
+
+/* Restore the heap of a cap class around one place. */
+static void own_fix(ccl_i_net_t *net, resource_t *r, uint32_t at) {
+    own_t item = r->own[at];
+    while (at > 0 && r->own[(at - 1) / 2].key > item.key) {
+        own_place(net, r, at, r->own[(at - 1) / 2]);
+        at = (at - 1) / 2;
+    }
+    for (;;) {
+        uint32_t kid = 2 * at + 1;
+        if (kid >= r->nown)
+            break;
+        if (kid + 1 < r->nown && r->own[kid + 1].key < r->own[kid].key)
+            kid++;
+        if (r->own[kid].key >= item.key)
+            break;
+        own_place(net, r, at, r->own[kid]);
+        at = kid;
+    }
+    own_place(net, r, at, item);
+}
+
+static void own_swap(ccl_i_net_t *net, resource_t *r, uint32_t a, uint32_t b) {
+    own_t item = r->own[a];
+    own_place(net, r, a, r->own[b]);
+    own_place(net, r, b, item);
+}
+
+static void own_to_lazy(ccl_i_net_t *net, resource_t *r, uint32_t at) {
+    double safe = ccl_i_net_safe(net, r->own[at].other);
+    r->min_safe = r->nlazy == 0 || safe < r->min_safe ? safe : r->min_safe;
+    own_swap(net, r, at, r->nlazy++);
+}
+
+static void own_add(ccl_i_net_t *net, uint32_t path, uint32_t res) {
+    resource_t *r = &net->res[res];
+    path_t *p = &net->paths[path];
+    if (r->nown == r->cown) {
+        uint32_t cap = r->cown ? 2 * r->cown : 4;
+        own_t *own = realloc(r->own, cap * sizeof(*own));
+        if (!own) {
+            net->nomem = true;
+            return;
+        }
+        r->own = own;
+        r->cown = cap;
+    }
+    net->bottle[path] = res;
+    own_t item = {path, p->other, p->count, p->nheap ? p->heap[0].key - p->offset : INFINITY};
+    if (p->other != CCL_NONE && p->n == 2)
+        item.other = net->entries[p->first].res == res ? net->entries[p->first + 1].res
+                                                       : net->entries[p->first].res;
+    own_place(net, r, r->nown++, item);
+    if (r->fixed) {
+        own_fix(net, r, r->nown - 1);
+        return;
+    }
+    if (item.key < r->min_key)
+        r->min_key = item.key;
+    if (item.other != CCL_NONE && net->lazy[item.other])
+        own_to_lazy(net, r, r->nown - 1);
+}
+
+void ccl_i_net_own_remove(ccl_i_net_t *net, uint32_t path, resource_t *r) {
+    uint32_t at = net->paths[path].own_pos;
+    if (r->own[at].key <= r->min_key)
+        r->min_stale = true;
+    if (at < r->nlazy) { /* keep the lazy ones together */
+        own_swap(net, r, at, --r->nlazy);
+        at = r->nlazy;
+    }
+    own_t last = r->own[--r->nown];
+    if (last.path == path)
+        return;
+    own_place(net, r, at, last);
+    if (r->fixed)
+        own_fix(net, r, at);
+}
+
+void ccl_i_net_own_update(ccl_i_net_t *net, uint32_t path) {
+    path_t *p = &net->paths[path];
+    resource_t *r = &net->res[net->bottle[path]];
+    own_t *own = &r->own[p->own_pos];
+    double key = p->nheap ? p->heap[0].key - p->offset : INFINITY;
+    if (own->key <= r->min_key && key > own->key)
+        r->min_stale = true;
+    own->count = p->count;
+    own->key = key;
+    if (r->fixed)
+        own_fix(net, r, p->own_pos);
+    else if (key < r->min_key)
+        r->min_key = key;
+}
+
+double ccl_i_net_first_key(resource_t *r) {
+    if (r->nown == 0) {
+        r->min_key = INFINITY;
+    } else if (r->fixed) {
+        r->min_key = r->own[0].key;
+    } else if (r->min_stale) {
+        r->min_key = INFINITY;
+        for (uint32_t i = 0; i < r->nown; i++)
+            if (r->own[i].key < r->min_key)
+                r->min_key = r->own[i].key;
+    }
+    r->min_stale = false;
+    return r->min_key;
+}
+
+void ccl_i_net_touch(ccl_i_net_t *net, uint32_t index) {
+    resource_t *r = &net->res[index];
+    if (r->touched == net->touch_epoch)
+        return;
+    r->touched = net->touch_epoch;
+    if (!ccl_grow(&net->touched, &net->ctouched, net->ntouched + 1u, sizeof(*net->touched))) {
+        net->nomem = true;
+        return;
+    }
+    net->touched[net->ntouched++] = index;
+    if (r->nown == 0) {
+        r->vol = 0; /* no key refers to it: keeps the clock precise */
+        r->min_key = INFINITY;
+        r->min_stale = false;
+    } else if (net->level[index] < INFINITY) {
+        r->vol += net->level[index] * (net->now - r->vol_t);
+    }
+    r->vol_t = net->now;
+}
+
+void ccl_i_net_leave(ccl_i_net_t *net, uint32_t res, double weight) {
+    net->own[res] -= weight;
+    if (net->res[res].nown == 0 || net->own[res] < 0.5) {
+        net->own[res] = 0;
+        if (!net->res[res].fixed)
+            net->level[res] = INFINITY;
+    }
+}
+
+/* An inactive path, or one that just left its bottleneck, becomes limited by `to`. clock: the
+   path's served volume now. */
+void ccl_i_net_join(ccl_i_net_t *net, uint32_t path, uint32_t to, double weight, double clock) {
+    ccl_i_net_touch(net, to);
+    net->paths[path].offset = clock - net->res[to].vol;
+    net->own[to] += weight;
+    own_add(net, path, to);
+}
+
+
+/* Own entries of the paths through `index` change sides. */
+static void flip(ccl_i_net_t *net, uint32_t index, bool lazy) {
+    const resource_t *r = &net->res[index];
+    for (uint32_t i = 0; i < r->nlist; i++) {
+        uint32_t path = r->list[i].path, bottle = net->bottle[path];
+        if (bottle == CCL_NONE || bottle == index || net->res[bottle].fixed)
+            continue;
+        resource_t *b = &net->res[bottle];
+        uint32_t at = net->paths[path].own_pos;
+        if (b->own[at].other != index)
+            continue;
+        if (lazy)
+            own_to_lazy(net, b, at);
+        else
+            own_swap(net, b, at, --b->nlazy);
+    }
+}
+
+void ccl_i_net_wake(ccl_i_net_t *net, uint32_t index) {
+    resource_t *r = &net->res[index];
+    double other = 0, fastest = 0;
+    for (uint32_t i = 0; i < r->nlist; i++) {
+        const path_t *p = &net->paths[r->list[i].path];
+        uint32_t bottle = net->bottle[r->list[i].path];
+        if (bottle == CCL_NONE)
+            continue;
+        double rate = net->level[bottle];
+        other += (double)net->entries[p->first + r->list[i].slot].weight * p->count * rate;
+        fastest = fmax(fastest, rate);
+    }
+    net->other[index] = other;
+    net->fastest[index] = fastest;
+    net->lazy[index] = net->dirty[index] = 0;
+    r->age = r->calm = 0;
+    flip(net, index, false);
+}
+
+void ccl_i_net_rest(ccl_i_net_t *net, uint32_t index) {
+    resource_t *r = &net->res[index];
+    /* Looking costs a pass over all paths; once per so many flows that ended it does not count. */
+    if (net->lazy[index] || net->own[index] > 0 || r->fixed || r->kappa > 0 || r->nlist < 8 ||
+        8 * ++r->calm < r->nlist)
+        return;
+    r->calm = 0;
+    double fastest = 0;
+    for (uint32_t i = 0; i < r->nlist; i++)
+        fastest = fmax(fastest, net->level[net->bottle[r->list[i].path]]);
+    net->fastest[index] = fastest;
+    if (2 * fastest > ccl_i_net_safe(net, index))
+        return;
+    net->lazy[index] = net->dirty[index] = 1;
+    flip(net, index, true);
+}

@@ -1,0 +1,191 @@
+/**
+ * @file rates.h
+ * State of the rate solver, shared by network.c (flows come and go), own.c (who limits whom),
+ * relax.c and fill.c (the two ways to make rates max-min fair again).
+ */
+#ifndef CCL_SIM_RATES_H
+#define CCL_SIM_RATES_H
+
+#include "sim/network.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Rates that differ by less than this, relatively, are equal: keeps rounding from moving paths
+   to and fro between resources that are tied. */
+#define EPS 1e-12
+
+typedef struct entry {
+    uint32_t res, weight;
+} entry_t;
+
+typedef struct flow {
+    double key; /* drained when the path's clock of served volume shows this */
+    uint32_t user;
+} flow_t;
+
+typedef struct path {
+    uint32_t first, n; /* entries */
+    uint32_t count;    /* active flows */
+    uint32_t own_pos;  /* its place among the bottleneck's own */
+    uint32_t other;    /* the other resource of a path of two of weight 1; none: the sentinel;
+                          CCL_NONE: look at the entries */
+    uint32_t mark;
+    uint32_t nheap, cheap;
+    double offset;  /* path's clock - bottleneck's clock */
+    double cap_Bps; /* what a flow adds to a link's demand in eta(z) */
+    flow_t *heap;   /* by key; &one while one suffices */
+    flow_t one;
+    const ccl_route_t *route;
+} path_t;
+
+/* A path among those limited by a resource. */
+typedef struct own {
+    uint32_t path, other;
+    double count;
+    double key; /* of its first flow, on the resource's clock */
+} own_t;
+
+typedef struct member {
+    uint32_t path, slot;
+} member_t;
+
+typedef struct resource {
+    double vol, vol_t; /* served volume per flow and the time it holds for */
+    double next_t, min_key;
+    own_t *own; /* a heap by key for cap classes, unordered for others */
+    uint32_t nown, cown;
+    uint32_t nlazy;  /* the first of own: their other resource is lazy */
+    double min_safe; /* no lazy one of those is in danger up to this level */
+    uint32_t calm;   /* flows that ended here since it was last found not to be lazy */
+    member_t *list; /* all active paths (not kept for cap classes) */
+    uint32_t nlist, clist;
+    uint32_t queue_pos; /* in the completion queue */
+    uint32_t mark, touched;
+    uint32_t age;      /* relaxations since `other` was last summed up afresh */
+    bool fixed;        /* a cap class: its level is its rate for ever */
+    bool check;        /* paths limited elsewhere may be faster than its level */
+    bool min_stale;
+    bool dropped;
+    double base, kappa, demand; /* links with contention */
+    double rem, cnt;            /* filling */
+} resource_t;
+
+typedef struct keyed {
+    double key;
+    uint32_t id;
+} keyed_t;
+
+typedef struct started {
+    double bytes;
+    uint32_t path, user;
+} started_t;
+
+struct ccl_i_net {
+    const ccl_topology_t *topo;
+    bool use_links;
+    int force;
+    double now;
+    resource_t *res;
+    uint32_t nres;
+    size_t cres;
+    uint32_t first_cap; /* resources from here on are cap classes */
+    /* [nres + 1], the last for the sentinel that limits nobody */
+    double *level;   /* rate of the paths limited here; INFINITY when there are none */
+    double *other;   /* load of flows limited elsewhere */
+    double *own;     /* weight of flows limited here */
+    double *cap;     /* capacity now, B eta(z) */
+    double *full;    /* cap (1 + EPS) */
+    double *fastest; /* no path limited elsewhere is faster than this */
+    /* A resource far from full is lazy: its load is not kept up to date, because at the rates its
+       paths have it cannot fill up (rate <= cap / weight of all paths). Only one that its paths'
+       levels may endanger is brought up to date, and is eager from then on. */
+    uint8_t *lazy;
+    double *all;     /* weight of all flows */
+    uint8_t *dirty;  /* waits in work; always set for cap
+                        classes, the sentinel and lazy resources */
+    path_t *paths;
+    uint32_t npaths;
+    size_t cpaths;
+    uint32_t *bottle; /* [path] resource that limits it; CCL_NONE when inactive */
+    entry_t *entries;
+    uint32_t nentries;
+    size_t centries;
+    uint32_t *path_hash; /* open addressing: path index or CCL_NONE */
+    uint32_t path_hash_len;
+    uint32_t stride; /* most entries of a path */
+    uint32_t *pos;   /* [path][stride]: place in its resources' lists */
+    uint32_t active_paths, active_flows;
+    started_t *started; /* flows to add at the next solve */
+    uint32_t nstarted;
+    size_t cstarted;
+    uint32_t *ended; /* a path per flow that was taken */
+    uint32_t nended;
+    size_t cended;
+    uint32_t *fresh; /* paths that were inactive */
+    uint32_t nfresh;
+    size_t cfresh;
+    ccl_i_drained_t *drained;
+    size_t cdrained;
+    uint32_t *queue; /* completion queue: resources by next_t */
+    uint32_t nqueue;
+    keyed_t *work; /* dirty resources by level */
+    uint32_t nwork;
+    size_t cwork;
+    uint32_t *touched;
+    uint32_t ntouched;
+    size_t ctouched;
+    uint32_t *seeds; /* resources of what changed in this instant */
+    uint32_t nseeds;
+    size_t cseeds;
+    uint32_t *scratch;
+    size_t cscratch;
+    uint32_t epoch, touch_epoch;
+    uint64_t rate_changes, visits;
+    bool nomem;
+};
+
+/* own.c */
+bool ccl_i_path_push(path_t *path, flow_t flow);
+void ccl_i_path_pop(path_t *path);
+/** Count or first flow of an active path changed. */
+void ccl_i_net_own_update(ccl_i_net_t *net, uint32_t path);
+void ccl_i_net_own_remove(ccl_i_net_t *net, uint32_t path, resource_t *r);
+double ccl_i_net_first_key(resource_t *r);
+/** No path through lazy resource r endangers it up to this rate. */
+static inline double ccl_i_net_safe(const ccl_i_net_t *net, uint32_t r) {
+    return 0.999 * net->cap[r] / net->all[r];
+}
+/** Make a lazy resource eager, with its load as the levels are now. */
+void ccl_i_net_wake(ccl_i_net_t *net, uint32_t index);
+/** Make a resource lazy if it is far from full. */
+void ccl_i_net_rest(ccl_i_net_t *net, uint32_t index);
+/** Bring a resource's clock to now, once per solve, before anything of it changes. */
+void ccl_i_net_touch(ccl_i_net_t *net, uint32_t index);
+/** Weight that was limited here no longer is; its path has left the own list. */
+void ccl_i_net_leave(ccl_i_net_t *net, uint32_t res, double weight);
+/** An inactive path, or one that just left its bottleneck, becomes limited by `to`; clock: the
+    path's served volume now. */
+void ccl_i_net_join(ccl_i_net_t *net, uint32_t path, uint32_t to, double weight, double clock);
+
+/* relax.c */
+void ccl_i_net_push_dirty(ccl_i_net_t *net, uint32_t index);
+uint32_t ccl_i_net_pop_dirty(ccl_i_net_t *net);
+void ccl_i_net_relax(ccl_i_net_t *net, uint32_t index);
+
+/* fill.c */
+/** Progressive filling of all that net->seeds are connected to. */
+void ccl_i_net_fill(ccl_i_net_t *net);
+
+static inline double ccl_i_net_candidate(const ccl_i_net_t *net, uint32_t r) {
+    return net->own[r] > 0 ? (net->cap[r] - net->other[r]) / net->own[r] : 0;
+}
+
+/* Only what has paths of its own to set, or too much load, needs relaxing. */
+static inline void ccl_i_net_mark_dirty(ccl_i_net_t *net, uint32_t r) {
+    if (!net->dirty[r] && (net->own[r] > 0 || net->other[r] > net->full[r]))
+        ccl_i_net_push_dirty(net, r);
+}
+
+#endif

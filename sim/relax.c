@@ -1,0 +1,240 @@
+/**
+ * @file relax.c
+ * Local relaxation: set one resource's level, tell those its paths also use, lowest level first.
+ */
+#include "sim/rates.h"
+
+void ccl_i_net_push_dirty(ccl_i_net_t *net, uint32_t index) {
+    if (net->nwork == net->cwork &&
+        !ccl_grow(&net->work, &net->cwork, net->nwork + 1u, sizeof(*net->work))) {
+        net->nomem = true;
+        return;
+    }
+    net->dirty[index] = 1;
+    keyed_t item = {ccl_i_net_candidate(net, index), index};
+    uint32_t at = net->nwork++;
+    while (at > 0 && net->work[(at - 1) / 2].key > item.key) {
+        net->work[at] = net->work[(at - 1) / 2];
+        at = (at - 1) / 2;
+    }
+    net->work[at] = item;
+}
+
+uint32_t ccl_i_net_pop_dirty(ccl_i_net_t *net) {
+    uint32_t top = net->work[0].id;
+    keyed_t item = net->work[--net->nwork];
+    uint32_t at = 0;
+    for (;;) {
+        uint32_t kid = 2 * at + 1;
+        if (kid >= net->nwork)
+            break;
+        if (kid + 1 < net->nwork && net->work[kid + 1].key < net->work[kid].key)
+            kid++;
+        if (net->work[kid].key >= item.key)
+            break;
+        net->work[at] = net->work[kid];
+        at = kid;
+    }
+    if (net->nwork)
+        net->work[at] = item;
+    net->dirty[top] = 0;
+    return top;
+}
+
+/* Move a path to another bottleneck; it gets the rate that paths there are accounted for. */
+static void move_path(ccl_i_net_t *net, uint32_t path, uint32_t to) {
+    path_t *p = &net->paths[path];
+    uint32_t from = net->bottle[path];
+    const entry_t *e = &net->entries[p->first];
+    double was = net->level[from], is = net->level[to];
+    for (uint32_t k = 0; k < p->n; k++)
+        if (net->lazy[e[k].res] && is > ccl_i_net_safe(net, e[k].res))
+            ccl_i_net_wake(net, e[k].res);
+    ccl_i_net_touch(net, from);
+    double clock = net->res[from].vol + p->offset, weight = 0;
+    ccl_i_net_own_remove(net, path, &net->res[from]);
+    for (uint32_t k = 0; k < p->n; k++) {
+        uint32_t m = e[k].res;
+        double w = (double)e[k].weight * p->count;
+        if (m == from) {
+            ccl_i_net_leave(net, m, w);
+            net->other[m] += w * is;
+        } else if (m == to) {
+            net->other[m] -= w * was;
+            weight = w;
+            continue;
+        } else {
+            net->other[m] += w * (is - was);
+        }
+        if (is > net->fastest[m])
+            net->fastest[m] = is;
+        ccl_i_net_mark_dirty(net, m);
+    }
+    ccl_i_net_join(net, path, to, weight, clock);
+}
+
+/* Thousands of small differences added up leave a rounding error; begin anew now and then. */
+static void sum_afresh(ccl_i_net_t *net, uint32_t index) {
+    resource_t *r = &net->res[index];
+    double other = 0;
+    for (uint32_t i = 0; i < r->nlist; i++) {
+        const path_t *p = &net->paths[r->list[i].path];
+        uint32_t bottle = net->bottle[r->list[i].path];
+        if (bottle != index)
+            other += (double)net->entries[p->first + r->list[i].slot].weight * p->count *
+                     net->level[bottle];
+    }
+    net->other[index] = other;
+    r->age = 0;
+}
+
+/* Take over paths that are limited elsewhere and now too fast here. */
+static bool pull(ccl_i_net_t *net, uint32_t index, double bound) {
+    resource_t *r = &net->res[index];
+    double fastest = 0;
+    bool pulled = false;
+    net->visits += r->nlist;
+    for (uint32_t i = 0; i < r->nlist; i++) {
+        uint32_t path = r->list[i].path;
+        uint32_t bottle = net->bottle[path];
+        if (bottle == index)
+            continue;
+        double rate = net->level[bottle];
+        if (rate > bound) {
+            move_path(net, path, index);
+            pulled = true;
+        } else if (rate > fastest) {
+            fastest = rate;
+        }
+    }
+    net->fastest[index] = fastest;
+    return pulled;
+}
+
+static double lowest_other(const ccl_i_net_t *net, const path_t *p, uint32_t index,
+                           uint32_t *at_out) {
+    const entry_t *e = &net->entries[p->first];
+    double lowest = INFINITY;
+    for (uint32_t k = 0; k < p->n; k++)
+        if (e[k].res != index && net->level[e[k].res] < lowest) {
+            lowest = net->level[e[k].res];
+            *at_out = e[k].res;
+        }
+    return lowest;
+}
+
+/* Hand over own paths that another resource holds below `bound`. */
+static bool push(ccl_i_net_t *net, uint32_t index, double bound) {
+    resource_t *r = &net->res[index];
+    uint32_t n = 0, to = CCL_NONE;
+    net->visits += r->nown;
+    if (!ccl_grow(&net->scratch, &net->cscratch, r->nown, sizeof(*net->scratch))) {
+        net->nomem = r->nown > 0;
+        return false;
+    }
+    for (uint32_t i = r->nlazy; i < r->nown; i++) {
+        const own_t *own = &r->own[i];
+        double level = own->other != CCL_NONE
+                           ? net->level[own->other]
+                           : lowest_other(net, &net->paths[own->path], index, &to);
+        if (level < bound)
+            net->scratch[n++] = own->path;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        lowest_other(net, &net->paths[net->scratch[i]], index, &to);
+        move_path(net, net->scratch[i], to);
+        ccl_i_net_mark_dirty(net, to);
+    }
+    return n > 0;
+}
+
+static void wake_endangered(ccl_i_net_t *net, uint32_t index, double level) {
+    resource_t *r = &net->res[index];
+    double min_safe = INFINITY;
+    net->visits += r->nlazy;
+    for (uint32_t i = 0; i < r->nlazy;) {
+        double safe = ccl_i_net_safe(net, r->own[i].other);
+        if (level > safe) {
+            ccl_i_net_wake(net, r->own[i].other); /* takes this entry out of the lazy ones */
+            continue;
+        }
+        min_safe = fmin(min_safe, safe);
+        i++;
+    }
+    r->min_safe = min_safe;
+}
+
+static void apply(ccl_i_net_t *net, uint32_t index, double level) {
+    const resource_t *r = &net->res[index];
+    if (r->nlazy > 0 && level > r->min_safe)
+        wake_endangered(net, index, level);
+    double delta = level - net->level[index];
+    net->level[index] = level;
+    net->rate_changes++;
+    net->visits += r->nown - r->nlazy;
+    if (delta == 0)
+        return;
+    double *other = net->other, *fastest = net->fastest;
+    const double *weight = net->own, *full = net->full;
+    const uint8_t *dirty = net->dirty;
+    for (const own_t *own = r->own + r->nlazy, *end = r->own + r->nown; own < end; own++) {
+        uint32_t o = own->other;
+        if (o != CCL_NONE) {
+            double load = other[o] + own->count * delta;
+            other[o] = load;
+            if (level > fastest[o])
+                fastest[o] = level;
+            if (!dirty[o] && (weight[o] > 0 || load > full[o]))
+                ccl_i_net_push_dirty(net, o);
+            continue;
+        }
+        const path_t *p = &net->paths[own->path];
+        const entry_t *e = &net->entries[p->first];
+        for (uint32_t k = 0; k < p->n; k++) {
+            if (e[k].res == index)
+                continue;
+            net->other[e[k].res] += e[k].weight * own->count * delta;
+            if (level > net->fastest[e[k].res])
+                net->fastest[e[k].res] = level;
+            ccl_i_net_mark_dirty(net, e[k].res);
+        }
+    }
+}
+
+void ccl_i_net_relax(ccl_i_net_t *net, uint32_t index) {
+    resource_t *r = &net->res[index];
+    if (net->own[index] <= 0 && net->other[index] <= net->cap[index] * (1 + EPS))
+        return;
+    if (++r->age > 512)
+        sum_afresh(net, index);
+    bool fresh = r->check || net->own[index] <= 0;
+    double old = fresh ? INFINITY : net->level[index];
+    double level = ccl_i_net_candidate(net, index);
+    if (!fresh && fabs(level - old) <= EPS * old)
+        return;
+    ccl_i_net_touch(net, index);
+    r->check = false;
+    if (net->own[index] <= 0)
+        net->level[index] = 0; /* what those it pulls are accounted for until apply() */
+    bool changed = fresh;
+    if (level < old && net->fastest[index] > level * (1 + EPS)) {
+        changed = pull(net, index, level * (1 + EPS)) || changed;
+        if (net->own[index] <= 0) {
+            net->level[index] = INFINITY;
+            return;
+        }
+        level = ccl_i_net_candidate(net, index);
+    }
+    /* Each departure can only raise the level, so this ends. */
+    if (level > old || changed) {
+        while (push(net, index, level * (1 - EPS))) {
+            if (net->own[index] <= 0) {
+                ccl_i_net_mark_dirty(net, index);
+                return;
+            }
+            level = ccl_i_net_candidate(net, index);
+        }
+    }
+    apply(net, index, level > 0 ? level : 0);
+}
+
