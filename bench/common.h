@@ -1,4 +1,5 @@
-/** @file common.h The cluster and the flow lists of the published simulator comparison, made in memory. */
+/** @file common.h The cluster and the flow lists of the published simulator comparison, made in
+ * memory. */
 #ifndef CCL_BENCH_COMMON_H
 #define CCL_BENCH_COMMON_H
 
@@ -8,8 +9,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/** 8 GPUs a server, NVLink 450 GB/s and 1 us per GPU through an NVSwitch, one NIC per GPU 50 GB/s and
-    2.5 us, non-blocking fabric. odd: every second server has NVLink / 3 and NIC / 2. */
+/** 8 GPUs a server, NVLink 450 GB/s and 1 us per GPU through an NVSwitch, one NIC per GPU 50 GB/s
+   and 2.5 us, non-blocking fabric. odd: every second server has NVLink / 3 and NIC / 2. */
 static inline ccl_topology_t *bench_cluster(uint32_t nranks, bool odd, const char *transport_json) {
     ccl_text_t t = {0};
     ccl_text_printf(&t, "{\"format\":\"ccllab-topology-1\",\"name\":\"bench-%u\",%s\"devices\":[\n",
@@ -17,20 +18,25 @@ static inline ccl_topology_t *bench_cluster(uint32_t nranks, bool odd, const cha
     for (uint32_t s = 0; s < nranks / 8; s++) {
         for (uint32_t i = 0; i < 8; i++)
             ccl_text_printf(&t,
-                            "{\"id\":\"g%u\",\"kind\":\"gpu\",\"server\":\"s%u\",\"rank\":%u,\"model\":\"G\"},\n"
+                            "{\"id\":\"g%u\",\"kind\":\"gpu\",\"server\":\"s%u\",\"rank\":%u,"
+                            "\"model\":\"G\"},\n"
                             "{\"id\":\"n%u\",\"kind\":\"nic\",\"server\":\"s%u\"},\n",
                             s * 8 + i, s, s * 8 + i, s * 8 + i, s);
         ccl_text_printf(&t, "{\"id\":\"sw%u\",\"kind\":\"switch\",\"server\":\"s%u\"},\n", s, s);
     }
-    ccl_text_printf(&t, "{\"id\":\"fabric\",\"kind\":\"switch\"}],\"gpu_models\":{\"G\":{}},\"links\":[\n");
+    ccl_text_printf(
+        &t, "{\"id\":\"fabric\",\"kind\":\"switch\"}],\"gpu_models\":{\"G\":{}},\"links\":[\n");
     for (uint32_t r = 0; r < nranks; r++) {
         bool slow = odd && (r / 8) % 2 == 1;
-        ccl_text_printf(&t,
-                        "{\"from\":\"g%u\",\"to\":\"sw%u\",\"kind\":\"nvlink\",\"bandwidth\":\"%gGB/s\",\"latency\":\"0.5us\"},\n"
-                        "{\"from\":\"g%u\",\"to\":\"n%u\",\"kind\":\"pcie\",\"bandwidth\":\"%gGB/s\"},\n"
-                        "{\"from\":\"n%u\",\"to\":\"fabric\",\"kind\":\"net\",\"bandwidth\":\"%gGB/s\",\"latency\":\"1.25us\"}%s\n",
-                        r, r / 8, slow ? 150.0 : 450.0, r, r, slow ? 25.0 : 50.0, r,
-                        slow ? 25.0 : 50.0, r + 1 < nranks ? "," : "");
+        ccl_text_printf(
+            &t,
+            "{\"from\":\"g%u\",\"to\":\"sw%u\",\"kind\":\"nvlink\",\"bandwidth\":\"%gGB/"
+            "s\",\"latency\":\"0.5us\"},\n"
+            "{\"from\":\"g%u\",\"to\":\"n%u\",\"kind\":\"pcie\",\"bandwidth\":\"%gGB/s\"},\n"
+            "{\"from\":\"n%u\",\"to\":\"fabric\",\"kind\":\"net\",\"bandwidth\":\"%gGB/"
+            "s\",\"latency\":\"1.25us\"}%s\n",
+            r, r / 8, slow ? 150.0 : 450.0, r, r, slow ? 25.0 : 50.0, r, slow ? 25.0 : 50.0,
+            r + 1 < nranks ? "," : "");
     }
     ccl_text_printf(&t, "]}");
     ccl_topology_t *topo = NULL;
@@ -62,8 +68,8 @@ static inline uint32_t bench_flow(bench_list_t *b, uint32_t src, uint32_t dst, d
     l->src[f] = src;
     l->dst[f] = dst;
     l->dep[f] = dep;
-    l->bytes[f] = b->jitter > 0 ? (bytes * (1 + b->jitter * (2 * ccl_rng_unit(&b->rng) - 1)))
-                                : bytes;
+    l->bytes[f] =
+        b->jitter > 0 ? (bytes * (1 + b->jitter * (2 * ccl_rng_unit(&b->rng) - 1))) : bytes;
     return f;
 }
 

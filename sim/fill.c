@@ -201,4 +201,3 @@ void ccl_i_net_fill(ccl_i_net_t *net) {
     free(c.capped);
     free(c.heap);
 }
-

@@ -105,7 +105,8 @@ static ccl_status_t finish(run_t *run, const ccl_topology_t *topo, ccl_error_t *
         r->size_bytes += list->bytes[f];
     }
     if (done < list->nflows)
-        return ccl_fail(err, CCL_CHECK, "flow %u never starts: its dependencies form a cycle (%u of %u flows left)",
+        return ccl_fail(err, CCL_CHECK,
+                        "flow %u never starts: its dependencies form a cycle (%u of %u flows left)",
                         first, list->nflows - done, list->nflows);
     r->transfers = r->flows = list->nflows;
     r->batches = 1;

@@ -214,10 +214,8 @@ uint32_t ccl_i_net_path(ccl_i_net_t *net, const ccl_route_t *route, double cap_B
     }
     if (!ccl_grow(&net->paths, &net->cpaths, net->npaths + 1u, sizeof(*net->paths)))
         return CCL_NONE;
-    net->paths[net->npaths] = (path_t){.first = first,
-                                       .n = net->nentries - first,
-                                       .cap_Bps = cap,
-                                       .route = route};
+    net->paths[net->npaths] =
+        (path_t){.first = first, .n = net->nentries - first, .cap_Bps = cap, .route = route};
     net->path_hash[h] = net->npaths;
     return net->npaths++;
 }
@@ -299,9 +297,9 @@ bool ccl_i_net_freeze(ccl_i_net_t *net) {
             net->stride = p->n;
         p->heap = &p->one;
         p->cheap = 1;
-        p->other = p->n == 1                                              ? net->nres
+        p->other = p->n == 1                                           ? net->nres
                    : p->n == 2 && e[0].weight == 1 && e[1].weight == 1 ? 0 /* by own_add */
-                                                                          : CCL_NONE;
+                                                                       : CCL_NONE;
         if (p->n == 1 && e[0].weight != 1)
             p->other = CCL_NONE;
     }
@@ -318,9 +316,8 @@ bool ccl_i_net_freeze(ccl_i_net_t *net) {
     net->dirty = calloc(n, 1);
     net->lazy = calloc(n, 1);
     net->all = calloc(n, sizeof(double));
-    if (!net->queue || !net->pos || !net->bottle || !net->level || !net->other || !net->own || !net->cap ||
-        !net->fastest || !net->full || !net->dirty ||
-        !net->lazy || !net->all)
+    if (!net->queue || !net->pos || !net->bottle || !net->level || !net->other || !net->own ||
+        !net->cap || !net->fastest || !net->full || !net->dirty || !net->lazy || !net->all)
         return false;
     memset(net->bottle, 0xff, net->npaths * sizeof(*net->bottle));
     for (uint32_t i = 0; i <= net->nres; i++) {
@@ -402,7 +399,8 @@ size_t ccl_i_net_take(ccl_i_net_t *net, double until_s, const ccl_i_drained_t **
         uint32_t index = net->queue[0];
         resource_t *r = &net->res[index];
         /* The first is due by next_t itself: do not let rounding of the volume hide it. */
-        double vol = fmax(r->vol + net->level[index] * (until_s - r->vol_t), ccl_i_net_first_key(r));
+        double vol =
+            fmax(r->vol + net->level[index] * (until_s - r->vol_t), ccl_i_net_first_key(r));
         if (r->fixed) {
             while (r->nown && r->own[0].key <= vol && !net->nomem) {
                 uint32_t path = r->own[0].path;
@@ -556,9 +554,14 @@ bool ccl_i_net_solve(ccl_i_net_t *net, double now_s) {
         change_count(net, net->ended[i], -1);
     net->active_flows -= net->nended;
     add_started(net);
-    if (!filling && !net->nomem) {
-        for (uint32_t i = 0; i < net->nfresh; i++)
+    for (uint32_t i = 0; i < net->nfresh && !net->nomem; i++) {
+        const path_t *p = &net->paths[net->fresh[i]];
+        /* Filling starts from links and groups: it does not meet a path that only its cap limits.
+         */
+        if (!filling || (p->n == 1 && net->res[net->entries[p->first].res].fixed))
             guess(net, net->fresh[i]);
+    }
+    if (!filling && !net->nomem) {
         for (uint32_t i = 0; i < net->nseeds; i++)
             ccl_i_net_mark_dirty(net, net->seeds[i]);
         uint64_t limit = net->visits + 40ull * net->active_paths + 4096;
@@ -572,7 +575,8 @@ bool ccl_i_net_solve(ccl_i_net_t *net, double now_s) {
             }
             uint32_t r = ccl_i_net_pop_dirty(net);
             if (net->nwork > 0 && ccl_i_net_candidate(net, r) > net->work[0].key)
-                ccl_i_net_push_dirty(net, r); /* its level has risen since it was marked: others first */
+                ccl_i_net_push_dirty(net,
+                                     r); /* its level has risen since it was marked: others first */
             else
                 ccl_i_net_relax(net, r);
         }

@@ -196,7 +196,6 @@ void ccl_i_net_join(ccl_i_net_t *net, uint32_t path, uint32_t to, double weight,
     own_add(net, path, to);
 }
 
-
 /* Own entries of the paths through `index` change sides. */
 static void flip(ccl_i_net_t *net, uint32_t index, bool lazy) {
     const resource_t *r = &net->res[index];

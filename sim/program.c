@@ -30,7 +30,9 @@ static void begin_flow(ccl_i_run_t *run, uint32_t c, uint32_t step, double time_
     conn->draining = true;
     conn->step = step;
     conn->flow_start_s = time_s;
-    ccl_i_engine_flow(run->engine, time_s, w->path, conn->route, w->bytes, c, tb->rank, tb->id);
+    /* Units are in order of rank, thread block, stage. */
+    ccl_i_engine_flow(run->engine, time_s, w->path, conn->route, w->bytes, c, tb->rank,
+                      conn->sender);
 }
 
 /* A slice that its block does not hold waits here while an earlier one drains. */
@@ -125,9 +127,9 @@ static void primitive_done(ccl_i_run_t *run, uint32_t unit, uint32_t step, doubl
 
 static void trace_pass(ccl_i_run_t *run, const ccl_i_unit_t *u, uint32_t step, double time_s) {
     const ccl_tb_t *tb = &run->program->tbs[u->tb];
-    ccl_i_trace_tb(run->trace, tb->rank, tb->id,
-                   ccl_primitive_name(run->program->steps[step].type), u->slice_start_s, time_s,
-                   step - tb->first_step, u->batch, u->slice, run->work[step].bytes);
+    ccl_i_trace_tb(run->trace, tb->rank, tb->id, ccl_primitive_name(run->program->steps[step].type),
+                   u->slice_start_s, time_s, step - tb->first_step, u->batch, u->slice,
+                   run->work[step].bytes);
 }
 
 static void pass_done(ccl_i_run_t *run, uint32_t unit, double time_s) {
@@ -163,8 +165,7 @@ static void advance(ccl_i_run_t *run, uint32_t unit, double time_s) {
         const ccl_i_work_t *w = &run->work[step];
         switch (u->phase) {
         case PHASE_DEP:
-            if ((u->pc == 0 && waits_for(run, unit, u->stage_dep)) ||
-                waits_for(run, unit, w->dep))
+            if ((u->pc == 0 && waits_for(run, unit, u->stage_dep)) || waits_for(run, unit, w->dep))
                 return;
             charge(u, USE_PEER, time_s);
             u->phase = PHASE_DATA;
@@ -235,6 +236,10 @@ static void on_event(void *user, uint32_t kind, uint32_t id, double time_s) {
         break;
     case EV_CREDIT:
         credit(run, id);
+        break;
+    case EV_LAUNCH:
+        for (uint32_t i = run->rank_units[id]; i < run->rank_units[id + 1]; i++)
+            advance(run, i, time_s);
         break;
     default:
         show(run, id);

@@ -16,18 +16,18 @@ typedef enum ccl_i_phase {
     PHASE_DONE
 } ccl_i_phase_t;
 
-enum { EV_UNIT, EV_ARRIVE, EV_CREDIT, EV_FLAG };
+enum { EV_UNIT, EV_ARRIVE, EV_CREDIT, EV_FLAG, EV_LAUNCH };
 
 /** A thread block, or one stage of one. */
 typedef struct ccl_i_unit {
-    uint32_t tb; /* index into the program's */
+    uint32_t tb;            /* index into the program's */
     uint32_t first, nsteps; /* into run->order */
     uint32_t send, recv;    /* connections, CCL_NONE */
     uint32_t stage_dep;     /* last step of the block's previous stage; CCL_NONE */
     uint32_t pc, batch, slice;
     uint32_t next_waiter;
     uint8_t phase;
-    bool ready; /* in the ready list */
+    bool ready;    /* in the ready list */
     double mark_s; /* accounted until here */
     double start_s, done_s, use_s[4];
     double slice_start_s;
@@ -38,25 +38,25 @@ typedef struct ccl_i_conn {
     uint32_t sender, receiver; /* units; CCL_NONE when nobody is there */
     uint32_t slots;
     uint32_t sent, freed, arrived, taken; /* slices, modulo 2^32; only differences count */
-    uint32_t tail, head; /* handed over and not draining: ring of steps */
+    uint32_t tail, head;                  /* handed over and not draining: ring of steps */
     uint32_t *ring;
     uint32_t ring_len;
     bool draining, holds;
     double delay_s; /* links and transport */
     const ccl_route_t *route;
-    ccl_transport_t transport;
+    const ccl_transport_t *transport;
     uint32_t step; /* of the draining slice */
     double flow_start_s;
 } ccl_i_conn_t;
 
 /** What a step does in this run. */
 typedef struct ccl_i_work {
-    double bytes;      /* of a slice */
-    double rate_Bps;   /* of a pass, P */
+    double bytes;    /* of a slice */
+    double rate_Bps; /* of a pass, P */
     double overhead_s;
     uint32_t slices;
-    uint32_t path;     /* when it sends */
-    uint32_t dep;      /* step it waits for; CCL_NONE */
+    uint32_t path; /* when it sends */
+    uint32_t dep;  /* step it waits for; CCL_NONE */
     bool sends, receives;
 } ccl_i_work_t;
 
@@ -70,20 +70,21 @@ typedef struct ccl_i_run {
     ccl_trace_t *trace;
     ccl_i_unit_t *units;
     uint32_t nunits, nleft;
+    uint32_t *rank_units; /* [nranks + 1] units are by rank */
     ccl_i_conn_t *conns;
     uint32_t nconns;
-    ccl_i_work_t *work;  /* [nsteps] */
-    uint32_t *order;     /* [nsteps] steps by unit */
-    uint32_t *done;      /* [nsteps] micro-batches that dependents may see */
-    uint32_t *waiters;   /* [nsteps] first unit that waits for the step */
-    uint8_t *awaited;    /* [nsteps] something depends on the step */
-    double *flag_s;      /* [nranks] */
-    uint32_t *ready; /* ring of nunits + 1: units to go on with */
+    ccl_i_work_t *work; /* [nsteps] */
+    uint32_t *order;    /* [nsteps] steps by unit */
+    uint32_t *done;     /* [nsteps] micro-batches that dependents may see */
+    uint32_t *waiters;  /* [nsteps] first unit that waits for the step */
+    uint8_t *awaited;   /* [nsteps] something depends on the step */
+    double *flag_s;     /* [nranks] */
+    uint32_t *ready;    /* ring of nunits + 1: units to go on with */
     uint32_t ready_head, ready_tail;
     bool nomem;
     double end_s;
-    uint64_t primitives; /* done so far */
-    uint64_t skipped;    /* micro-batches passed over */
+    uint64_t primitives;         /* done so far */
+    uint64_t skipped;            /* micro-batches passed over */
     struct ccl_i_steady *steady; /* NULL: no skipping */
     uint32_t wrapped; /* unit that finished a primitive it repeats every micro-batch; CCL_NONE */
 } ccl_i_run_t;

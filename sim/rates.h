@@ -59,13 +59,13 @@ typedef struct resource {
     uint32_t nlazy;  /* the first of own: their other resource is lazy */
     double min_safe; /* no lazy one of those is in danger up to this level */
     uint32_t calm;   /* flows that ended here since it was last found not to be lazy */
-    member_t *list; /* all active paths (not kept for cap classes) */
+    member_t *list;  /* all active paths (not kept for cap classes) */
     uint32_t nlist, clist;
     uint32_t queue_pos; /* in the completion queue */
     uint32_t mark, touched;
-    uint32_t age;      /* relaxations since `other` was last summed up afresh */
-    bool fixed;        /* a cap class: its level is its rate for ever */
-    bool check;        /* paths limited elsewhere may be faster than its level */
+    uint32_t age; /* relaxations since `other` was last summed up afresh */
+    bool fixed;   /* a cap class: its level is its rate for ever */
+    bool check;   /* paths limited elsewhere may be faster than its level */
     bool min_stale;
     bool dropped;
     double base, kappa, demand; /* links with contention */
@@ -102,9 +102,9 @@ struct ccl_i_net {
        paths have it cannot fill up (rate <= cap / weight of all paths). Only one that its paths'
        levels may endanger is brought up to date, and is eager from then on. */
     uint8_t *lazy;
-    double *all;     /* weight of all flows */
-    uint8_t *dirty;  /* waits in work; always set for cap
-                        classes, the sentinel and lazy resources */
+    double *all;    /* weight of all flows */
+    uint8_t *dirty; /* waits in work; always set for cap
+                       classes, the sentinel and lazy resources */
     path_t *paths;
     uint32_t npaths;
     size_t cpaths;

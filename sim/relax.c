@@ -237,4 +237,3 @@ void ccl_i_net_relax(ccl_i_net_t *net, uint32_t index) {
     }
     apply(net, index, level > 0 ? level : 0);
 }
-

@@ -8,15 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** Transports by kind, resolved once, and what the model takes over all that a program uses. */
+/** Transports by kind, resolved once (connections point at them), and what the model takes over all
+ * that a program uses. */
 typedef struct kinds {
     const ccl_topology_t *topo;
     const char *proto;
     struct {
         const char *name;
         ccl_transport_t transport;
-        bool used;
-    } kind[32];
+    } kind[64];
     uint32_t n;
     double slice_bytes, piece_bytes; /* smallest over those used */
     uint32_t slots, slices;          /* fewest, most */
@@ -28,16 +28,12 @@ static const ccl_transport_t *kind_get(kinds_t *k, const ccl_route_t *route) {
     while (i < k->n && k->kind[i].name != name && strcmp(k->kind[i].name, name) != 0)
         i++;
     if (i == CCL_ARRAY_LEN(k->kind))
-        i = 0; /* more kinds than any file has: recompute in place */
-    if (i == k->n || k->kind[i].name == NULL || strcmp(k->kind[i].name, name) != 0) {
+        return NULL;
+    const ccl_transport_t *t = &k->kind[i].transport;
+    if (i == k->n) {
+        k->n++;
         k->kind[i].name = name;
         k->kind[i].transport = ccl_model_transport(k->topo, name, k->proto);
-        k->kind[i].used = false;
-        k->n += i == k->n;
-    }
-    const ccl_transport_t *t = &k->kind[i].transport;
-    if (!k->kind[i].used) {
-        k->kind[i].used = true;
         k->slice_bytes = fmin(k->slice_bytes, t->slice_bytes);
         k->piece_bytes = fmin(k->piece_bytes, t->piece_bytes);
         k->slots = t->slots < k->slots ? t->slots : k->slots;
@@ -89,8 +85,8 @@ static ccl_status_t default_batches(const kinds_t *k, const ccl_program_t *progr
 }
 
 ccl_status_t ccl_sim_default_batches(const ccl_topology_t *topo, ccl_routes_t *routes,
-                                     const ccl_program_t *program, double size_bytes,
-                                     uint32_t *out, ccl_error_t *err) {
+                                     const ccl_program_t *program, double size_bytes, uint32_t *out,
+                                     ccl_error_t *err) {
     kinds_t kinds = kinds_init(topo, program);
     for (uint32_t i = 0; i < program->ntbs; i++) {
         const ccl_tb_t *tb = &program->tbs[i];
@@ -113,7 +109,9 @@ static ccl_status_t make_units(ccl_i_run_t *run, ccl_error_t *err) {
     const ccl_program_t *p = run->program;
     size_t cap = 0;
     run->order = malloc((p->nsteps + 1u) * sizeof(*run->order));
-    if (!run->order)
+    run->rank_units = calloc(p->nranks + 1u, sizeof(*run->rank_units));
+    if (!run->order || !run->rank_units ||
+        !ccl_grow(&run->units, &cap, p->ntbs, sizeof(*run->units)))
         return ccl_fail_nomem(err);
     uint32_t at = 0;
     for (uint32_t i = 0; i < p->ntbs; i++) {
@@ -142,11 +140,15 @@ static ccl_status_t make_units(ccl_i_run_t *run, ccl_error_t *err) {
                                     .recv = CCL_NONE,
                                     .stage_dep = previous,
                                     .next_waiter = CCL_NONE};
+                run->rank_units[tb->rank + 1] = run->nunits;
                 previous = run->order[at - 1];
             }
             stage = next;
         }
     }
+    for (uint32_t rank = 0; rank < p->nranks; rank++) /* ranks without blocks */
+        if (run->rank_units[rank + 1] < run->rank_units[rank])
+            run->rank_units[rank + 1] = run->rank_units[rank];
     run->nleft = run->nunits;
     return CCL_OK;
 }
@@ -186,14 +188,17 @@ static ccl_status_t conn_get(ccl_i_run_t *run, conn_table_t *t, kinds_t *kinds,
     if (!ccl_grow(&run->conns, &t->cconns, run->nconns + 1u, sizeof(*run->conns)) ||
         !ccl_grow(&t->keys, &t->ckeys, run->nconns + 1u, sizeof(*t->keys)))
         return ccl_fail_nomem(err);
-    ccl_transport_t transport = *kind_get(kinds, route);
+    const ccl_transport_t *transport = kind_get(kinds, route);
+    if (!transport)
+        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "more than %u kinds of connection in one program",
+                        (unsigned)CCL_ARRAY_LEN(kinds->kind));
     t->keys[run->nconns] = key;
     t->hash[slot] = run->nconns;
     run->conns[run->nconns] = (ccl_i_conn_t){.sender = CCL_NONE,
                                              .receiver = CCL_NONE,
-                                             .slots = transport.slots,
-                                             .holds = transport.holds_tb,
-                                             .delay_s = route->latency_s + transport.latency_s,
+                                             .slots = transport->slots,
+                                             .holds = transport->holds_tb,
+                                             .delay_s = route->latency_s + transport->latency_s,
                                              .route = route,
                                              .transport = transport};
     *out = run->nconns++;
@@ -218,19 +223,19 @@ static ccl_status_t make_conns(ccl_i_run_t *run, conn_table_t *t, kinds_t *kinds
             sends = sends || ccl_primitive_sends(type);
             receives = receives || ccl_primitive_receives(type);
         }
-        uint32_t stage = run->granularity == CCL_GRANULARITY_STAGE
-                             ? p->steps[run->order[u->first]].stage
-                             : 0;
+        uint32_t stage =
+            run->granularity == CCL_GRANULARITY_STAGE ? p->steps[run->order[u->first]].stage : 0;
         if (sends) {
             CCL_TRY(check_peer(p, tb, tb->send_peer, "send", err));
             CCL_TRY(conn_get(run, t, kinds, routes,
                              (conn_key_t){tb->rank, tb->send_peer, tb->channel, stage}, &u->send,
                              err));
             if (run->conns[u->send].sender != CCL_NONE)
-                return ccl_fail(err, CCL_ERR_INPUT,
-                                "rank %u blocks %u and %u send on the same connection (to %u, channel %u)",
-                                tb->rank, p->tbs[run->units[run->conns[u->send].sender].tb].id,
-                                tb->id, tb->send_peer, tb->channel);
+                return ccl_fail(
+                    err, CCL_ERR_INPUT,
+                    "rank %u blocks %u and %u send on the same connection (to %u, channel %u)",
+                    tb->rank, p->tbs[run->units[run->conns[u->send].sender].tb].id, tb->id,
+                    tb->send_peer, tb->channel);
             run->conns[u->send].sender = i;
         }
         if (receives) {
@@ -239,10 +244,11 @@ static ccl_status_t make_conns(ccl_i_run_t *run, conn_table_t *t, kinds_t *kinds
                              (conn_key_t){tb->recv_peer, tb->rank, tb->channel, stage}, &u->recv,
                              err));
             if (run->conns[u->recv].receiver != CCL_NONE)
-                return ccl_fail(err, CCL_ERR_INPUT,
-                                "rank %u blocks %u and %u receive on the same connection (from %u, channel %u)",
-                                tb->rank, p->tbs[run->units[run->conns[u->recv].receiver].tb].id,
-                                tb->id, tb->recv_peer, tb->channel);
+                return ccl_fail(
+                    err, CCL_ERR_INPUT,
+                    "rank %u blocks %u and %u receive on the same connection (from %u, channel %u)",
+                    tb->rank, p->tbs[run->units[run->conns[u->recv].receiver].tb].id, tb->id,
+                    tb->recv_peer, tb->channel);
             run->conns[u->recv].receiver = i;
         }
     }
@@ -253,12 +259,13 @@ static void warn(const ccl_i_run_t *run) {
     bool contention = false, store = false;
     for (uint32_t c = 0; c < run->nconns; c++) {
         const ccl_i_conn_t *conn = &run->conns[c];
-        const ccl_transport_t *t = &conn->transport;
+        const ccl_transport_t *t = conn->transport;
         if (!store && !t->holds_tb && t->tb_rate_Bps < INFINITY && !(t->slice_bytes < INFINITY) &&
             t->slices <= 1) {
             store = true;
             ccl_log(run->ctx, CCL_LOG_WARN, "sim",
-                    "transport %s does not hold its thread block and has a tb_rate but neither slice nor slices: whole messages are stored and forwarded",
+                    "transport %s does not hold its thread block and has a tb_rate but neither "
+                    "slice nor slices: whole messages are stored and forwarded",
                     ccl_model_route_kind(run->topo, conn->route));
         }
         for (uint32_t i = 0; !contention && i < conn->route->nlinks; i++) {
@@ -266,7 +273,8 @@ static void warn(const ccl_i_run_t *run) {
             if (link->contention > 0 && !(t->tb_rate_Bps < INFINITY)) {
                 contention = true;
                 ccl_log(run->ctx, CCL_LOG_WARN, "sim",
-                        "link %s-%s has contention but thread blocks on it have no tb_rate: every second one already counts as contention",
+                        "link %s-%s has contention but thread blocks on it have no tb_rate: every "
+                        "second one already counts as contention",
                         run->topo->devices[link->from].id, run->topo->devices[link->to].id);
             }
         }
@@ -288,11 +296,16 @@ static ccl_status_t make_work(ccl_i_run_t *run, const kinds_t *kinds, double siz
                               ccl_sim_result_t *r, ccl_error_t *err) {
     const ccl_program_t *p = run->program;
     ccl_i_net_t *net = ccl_i_engine_net(run->engine);
+    uint32_t rank = CCL_NONE;
+    ccl_gpu_model_t gpu = {0};
     for (uint32_t i = 0; i < run->nunits; i++) {
         const ccl_i_unit_t *u = &run->units[i];
         const ccl_tb_t *tb = &p->tbs[u->tb];
-        ccl_gpu_model_t gpu = ccl_model_gpu(run->topo, tb->rank);
-        run->flag_s[tb->rank] = gpu.flag_s;
+        if (tb->rank != rank) { /* units are by rank */
+            rank = tb->rank;
+            gpu = ccl_model_gpu(run->topo, rank);
+            run->flag_s[rank] = gpu.flag_s;
+        }
         if (u->stage_dep != CCL_NONE)
             run->awaited[u->stage_dep] = 1;
         for (uint32_t k = 0; k < u->nsteps; k++) {
@@ -317,18 +330,18 @@ static ccl_status_t make_work(ccl_i_run_t *run, const kinds_t *kinds, double siz
             w->bytes = bytes / w->slices;
             const ccl_i_conn_t *send = w->sends ? &run->conns[u->send] : NULL;
             const ccl_i_conn_t *recv = w->receives ? &run->conns[u->recv] : NULL;
-            if (recv && !recv->transport.direct)
-                w->rate_Bps = fmin(w->rate_Bps, recv->transport.tb_rate_Bps);
+            if (recv && !recv->transport->direct)
+                w->rate_Bps = fmin(w->rate_Bps, recv->transport->tb_rate_Bps);
             if (send)
-                w->rate_Bps = fmin(w->rate_Bps, send->transport.tb_rate_Bps);
+                w->rate_Bps = fmin(w->rate_Bps, send->transport->tb_rate_Bps);
             if (ccl_primitive_reduces(s->type))
                 w->rate_Bps = fmin(w->rate_Bps, gpu.reduce_rate_Bps);
             if (s->type == CCL_PRIM_CPY)
                 w->rate_Bps = fmin(w->rate_Bps, gpu.copy_rate_Bps);
-            w->overhead_s = send                          ? send->transport.overhead_s
-                            : recv                        ? recv->transport.overhead_s
+            w->overhead_s = send                      ? send->transport->overhead_s
+                            : recv                    ? recv->transport->overhead_s
                             : s->type != CCL_PRIM_NOP ? gpu.overhead_s
-                                                          : 0;
+                                                      : 0;
             if (s->type == CCL_PRIM_NOP)
                 w->bytes = 0;
             if (send) {
@@ -364,8 +377,7 @@ static void tb_results(const ccl_i_run_t *run, ccl_sim_result_t *r) {
 }
 
 /* Who waits for whom is found by the untimed run: blocking does not depend on time. */
-static ccl_status_t report_deadlock(const ccl_i_run_t *run, ccl_sim_result_t *r,
-                                    ccl_error_t *err) {
+static ccl_status_t report_deadlock(const ccl_i_run_t *run, ccl_sim_result_t *r, ccl_error_t *err) {
     const ccl_program_t *p = run->program;
     ccl_status_t status = CCL_OK;
     uint32_t *slots = malloc((p->ntbs + 1u) * sizeof(*slots));
@@ -405,6 +417,7 @@ static void run_fini(ccl_i_run_t *run) {
     free(run->units);
     free(run->work);
     free(run->order);
+    free(run->rank_units);
     free(run->done);
     free(run->waiters);
     free(run->awaited);
@@ -439,10 +452,9 @@ static ccl_status_t check(const ccl_topology_t *topo, const ccl_program_t *progr
     return CCL_OK;
 }
 
-ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                             ccl_routes_t *routes, const ccl_program_t *program,
-                             const ccl_sim_options_t *options, ccl_sim_result_t **out,
-                             ccl_error_t *err) {
+ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
+                             const ccl_program_t *program, const ccl_sim_options_t *options,
+                             ccl_sim_result_t **out, ccl_error_t *err) {
     CCL_TRY(check(topo, program, options, err));
     ccl_status_t status;
     conn_table_t table = {0};
@@ -474,10 +486,8 @@ ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     CCL_TRY_GOTO(make_work(&run, &kinds, options->size_bytes, r, err), status, done);
     if (!options->no_skip && !options->trace && options->sharing == CCL_SHARING_FAIR)
         run.steady = ccl_i_steady_create(&run);
-    for (uint32_t i = 0; i < run.nunits; i++) {
-        double launch_s = ccl_model_gpu(topo, program->tbs[run.units[i].tb].rank).launch_s;
-        ccl_i_engine_at(run.engine, launch_s, EV_UNIT, i);
-    }
+    for (uint32_t rank = 0; rank < program->nranks; rank++)
+        ccl_i_engine_at(run.engine, ccl_model_gpu(topo, rank).launch_s, EV_LAUNCH, rank);
     CCL_TRY_GOTO(ccl_i_engine_run(run.engine, err), status, done);
     if (run.nomem) {
         status = ccl_fail_nomem(err);

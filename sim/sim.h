@@ -21,20 +21,21 @@ typedef struct ccl_trace ccl_trace_t;
 /** @param max_events 0: no limit; beyond it events are counted, not written. */
 ccl_trace_t *ccl_trace_create(uint64_t max_events);
 void ccl_trace_destroy(ccl_trace_t *trace);
-/** {"traceEvents": [...]}: a process per GPU with a row per thread block, and a row per pair of GPUs with the slices that cross the network between them. */
+/** {"traceEvents": [...]}: a process per GPU with a row per thread block, and a row per pair of
+ * GPUs with the slices that cross the network between them. */
 ccl_status_t ccl_trace_write(const ccl_trace_t *trace, ccl_text_t *out, ccl_error_t *err);
 
 typedef struct ccl_sim_options {
     size_t size;
-    double size_bytes;  /**< nccl-tests' size, > 0; flow lists ignore it */
-    uint32_t batches;   /**< micro-batches; 0: the model's default */
+    double size_bytes; /**< nccl-tests' size, > 0; flow lists ignore it */
+    uint32_t batches;  /**< micro-batches; 0: the model's default */
     ccl_granularity_t granularity;
     ccl_sharing_t sharing;
     bool no_skip;       /**< simulate every micro-batch even when periodic */
     ccl_trace_t *trace; /**< NULL: none; a traced run never skips */
 } ccl_sim_options_t;
-#define CCL_SIM_OPTIONS_INIT                                                               \
-    {sizeof(ccl_sim_options_t), 0, 0, CCL_GRANULARITY_ALGORITHM, CCL_SHARING_FAIR, false, NULL}
+#define CCL_SIM_OPTIONS_INIT                                                                       \
+    { sizeof(ccl_sim_options_t), 0, 0, CCL_GRANULARITY_ALGORITHM, CCL_SHARING_FAIR, false, NULL }
 
 /** Use of one directed link. */
 typedef struct ccl_link_use {
@@ -56,14 +57,14 @@ typedef struct ccl_sim_result {
     double size_bytes, chunk_bytes;
     uint32_t batches;
     uint32_t nlinks, ntbs;
-    ccl_link_use_t *links;  /**< [nlinks], as in the topology */
-    ccl_tb_use_t *tbs;      /**< [ntbs], as in the program; NULL for flow lists */
-    double *flow_done_s;    /**< flow lists: [nflows] arrival; else NULL */
-    uint64_t transfers;     /**< primitives that sent, over all micro-batches; flows of a flow list */
-    uint64_t flows;         /**< slices that crossed the network */
-    uint64_t events;        /**< of the engine, without skipped ones */
+    ccl_link_use_t *links; /**< [nlinks], as in the topology */
+    ccl_tb_use_t *tbs;     /**< [ntbs], as in the program; NULL for flow lists */
+    double *flow_done_s;   /**< flow lists: [nflows] arrival; else NULL */
+    uint64_t transfers; /**< primitives that sent, over all micro-batches; flows of a flow list */
+    uint64_t flows;     /**< slices that crossed the network */
+    uint64_t events;    /**< of the engine, without skipped ones */
     uint64_t skipped_batches; /**< micro-batches passed over in steady state */
-    uint64_t rate_changes;  /**< link levels recomputed */
+    uint64_t rate_changes;    /**< link levels recomputed */
     ccl_deadlock_t *deadlock; /**< set when the program cannot finish (status CCL_DEADLOCK) */
     ccl_arena_t arena;
 } ccl_sim_result_t;
@@ -73,8 +74,8 @@ typedef struct ccl_sim_result {
  * slice) and <= piece over the transports used; 1 if nothing limits.
  */
 ccl_status_t ccl_sim_default_batches(const ccl_topology_t *topo, ccl_routes_t *routes,
-                                     const ccl_program_t *program, double size_bytes,
-                                     uint32_t *out, ccl_error_t *err);
+                                     const ccl_program_t *program, double size_bytes, uint32_t *out,
+                                     ccl_error_t *err);
 /**
  * Simulate a program.
  *
@@ -83,10 +84,9 @@ ccl_status_t ccl_sim_default_batches(const ccl_topology_t *topo, ccl_routes_t *r
  * @retval CCL_DEADLOCK  the program cannot finish; (*out)->deadlock names the cycle.
  * @par Determinism  equal inputs give bit-equal results.
  */
-ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                             ccl_routes_t *routes, const ccl_program_t *program,
-                             const ccl_sim_options_t *options, ccl_sim_result_t **out,
-                             ccl_error_t *err);
+ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
+                             const ccl_program_t *program, const ccl_sim_options_t *options,
+                             ccl_sim_result_t **out, ccl_error_t *err);
 /** Simulate a flow list: no thread blocks, transports ignored, channel 0, caps only by links. */
 ccl_status_t ccl_sim_flows(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
                            const ccl_flow_list_t *list, const ccl_sim_options_t *options,

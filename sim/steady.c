@@ -32,7 +32,7 @@ typedef struct snapshot {
     conn_state_t *conns;
     uint32_t *ring;
     size_t nring, cring;
-    double *left; /* [nconns] of the draining slice */
+    double *left;   /* [nconns] of the draining slice */
     uint32_t *done; /* [nsteps] */
     ccl_i_event_t *timers;
     size_t ntimers, ctimers;
@@ -101,7 +101,7 @@ bool ccl_i_steady_wants(const ccl_i_run_t *run, uint32_t unit) {
         st->armed = true;
     }
     return run->granularity == CCL_GRANULARITY_TASK ? u->batch + 1 < run->batches
-                                                     : u->pc + 1 == u->nsteps;
+                                                    : u->pc + 1 == u->nsteps;
 }
 
 /* ---------------------------------------------------------------- snapshots */
@@ -125,15 +125,24 @@ static int by_timer(const void *a, const void *b) {
     return x->seq < y->seq ? -1 : x->seq > y->seq;
 }
 
+/* Seconds by use until now: blocks account for a wait or a pass only when it ends. */
+static void use_until(const ccl_i_unit_t *u, double now_s, double use_s[4]) {
+    static const int8_t USE_OF[] = {[PHASE_LAUNCH] = -1,         [PHASE_DEP] = USE_PEER,
+                                    [PHASE_DATA] = USE_DATA,     [PHASE_SLOT] = USE_SLOT,
+                                    [PHASE_OVERHEAD] = USE_BUSY, [PHASE_PASS] = USE_BUSY,
+                                    [PHASE_FLOW] = USE_BUSY,     [PHASE_DONE] = -1};
+    memcpy(use_s, u->use_s, sizeof(u->use_s));
+    if (USE_OF[u->phase] >= 0)
+        use_s[USE_OF[u->phase]] += now_s - u->mark_s;
+}
+
 static bool take_discrete(snapshot_t *s, const ccl_i_run_t *run, double now_s) {
     s->now_s = now_s;
     for (uint32_t i = 0; i < run->nunits; i++) {
         const ccl_i_unit_t *u = &run->units[i];
-        s->units[i] = (unit_state_t){.pc = u->pc,
-                                     .slice = u->slice,
-                                     .batch = u->batch,
-                                     .phase = u->phase};
-        memcpy(s->units[i].use_s, u->use_s, sizeof(u->use_s));
+        s->units[i] =
+            (unit_state_t){.pc = u->pc, .slice = u->slice, .batch = u->batch, .phase = u->phase};
+        use_until(u, now_s, s->units[i].use_s);
     }
     s->nring = 0;
     for (uint32_t c = 0; c < run->nconns; c++) {
@@ -279,7 +288,8 @@ static uint64_t periods(const struct ccl_i_steady *st, const ccl_i_run_t *run) {
     return most;
 }
 
-static uint32_t skip(struct ccl_i_steady *st, ccl_i_run_t *run, uint64_t n, double period_s) {
+static uint32_t skip(struct ccl_i_steady *st, ccl_i_run_t *run, uint64_t n, double now_s) {
+    double period_s = now_s - st->a.now_s;
     double shift_s = (double)n * period_s;
     uint32_t most = 0;
     for (uint32_t i = 0; i < run->nunits; i++) {
@@ -287,9 +297,11 @@ static uint32_t skip(struct ccl_i_steady *st, ccl_i_run_t *run, uint64_t n, doub
         uint32_t delta = u->batch - st->a.units[i].batch;
         u->batch += (uint32_t)(n * delta);
         most = delta > most ? delta : most;
+        double use_s[4];
+        use_until(u, now_s, use_s);
         for (int k = 0; k < 4; k++)
-            u->use_s[k] += (double)n * (u->use_s[k] - st->a.units[i].use_s[k]);
-        u->mark_s += shift_s;
+            u->use_s[k] = use_s[k] + (double)n * (use_s[k] - st->a.units[i].use_s[k]);
+        u->mark_s = now_s + shift_s;
         u->slice_start_s += shift_s;
     }
     for (uint32_t s = 0; s < run->program->nsteps; s++)
@@ -330,7 +342,7 @@ uint32_t ccl_i_steady_step(ccl_i_run_t *run, double now_s) {
         if (same_times(&st->a, &st->b, run)) {
             uint64_t n = periods(st, run);
             if (n > 0 && n < UINT64_MAX)
-                skipped = skip(st, run, n, now_s - st->a.now_s);
+                skipped = skip(st, run, n, now_s);
             over = true; /* what is left is simulated, or limited by another counter */
         }
     }

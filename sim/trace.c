@@ -1,7 +1,8 @@
 /**
  * @file trace.c
- * Chrome trace events (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU):
- * complete events ("ph":"X"), times in microseconds.
+ * Chrome trace events
+ * (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU): complete
+ * events ("ph":"X"), times in microseconds.
  */
 #include "sim/internal.h"
 
@@ -78,8 +79,9 @@ ccl_status_t ccl_trace_write(const ccl_trace_t *trace, ccl_text_t *out, ccl_erro
     for (size_t i = 0; i < trace->n; i++)
         rows[i] = trace->rows[i];
     qsort(rows, trace->n, sizeof(*rows), by_place);
-    ccl_text_printf(out, "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"tool\":\"ccllab " CCL_VERSION
-                         "\",\"dropped\":%llu},\"traceEvents\":[\n",
+    ccl_text_printf(out,
+                    "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"tool\":\"ccllab " CCL_VERSION
+                    "\",\"dropped\":%llu},\"traceEvents\":[\n",
                     (unsigned long long)trace->dropped);
     ccl_text_printf(out, "{\"ph\":\"M\",\"pid\":1000000,\"name\":\"process_name\","
                          "\"args\":{\"name\":\"connections\"}}");
@@ -91,25 +93,30 @@ ccl_status_t ccl_trace_write(const ccl_trace_t *trace, ccl_text_t *out, ccl_erro
         double ts = r->start_s * 1e6, dur = (r->end_s - r->start_s) * 1e6;
         if (r->name) {
             if (r->a != last_rank)
-                ccl_text_printf(out, ",\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\","
-                                     "\"args\":{\"name\":\"GPU %u\"}}",
+                ccl_text_printf(out,
+                                ",\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\","
+                                "\"args\":{\"name\":\"GPU %u\"}}",
                                 r->a, r->a);
             last_rank = r->a;
-            ccl_text_printf(out, ",\n{\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"name\":\"%s\",\"ts\":%.9g,"
-                                 "\"dur\":%.9g,\"args\":{\"step\":%u,\"batch\":%u,\"slice\":%u,\"bytes\":%.17g}}",
-                            r->a, r->b, r->name, ts, dur, r->step, r->batch, r->slice, r->bytes);
+            ccl_text_printf(
+                out,
+                ",\n{\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"name\":\"%s\",\"ts\":%.9g,"
+                "\"dur\":%.9g,\"args\":{\"step\":%u,\"batch\":%u,\"slice\":%u,\"bytes\":%.17g}}",
+                r->a, r->b, r->name, ts, dur, r->step, r->batch, r->slice, r->bytes);
             continue;
         }
         uint64_t row = (uint64_t)r->a << 32 | r->b;
         if (row != last_row) {
             tid++;
-            ccl_text_printf(out, ",\n{\"ph\":\"M\",\"pid\":1000000,\"tid\":%u,\"name\":\"thread_name\","
-                                 "\"args\":{\"name\":\"%u -> %u\"}}",
+            ccl_text_printf(out,
+                            ",\n{\"ph\":\"M\",\"pid\":1000000,\"tid\":%u,\"name\":\"thread_name\","
+                            "\"args\":{\"name\":\"%u -> %u\"}}",
                             tid, r->a, r->b);
         }
         last_row = row;
-        ccl_text_printf(out, ",\n{\"ph\":\"X\",\"pid\":1000000,\"tid\":%u,\"name\":\"channel %u\","
-                             "\"ts\":%.9g,\"dur\":%.9g,\"args\":{\"bytes\":%.17g}}",
+        ccl_text_printf(out,
+                        ",\n{\"ph\":\"X\",\"pid\":1000000,\"tid\":%u,\"name\":\"channel %u\","
+                        "\"ts\":%.9g,\"dur\":%.9g,\"args\":{\"bytes\":%.17g}}",
                         tid, r->c, ts, dur, r->bytes);
     }
     ccl_text_printf(out, "\n]}\n");
