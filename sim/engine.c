@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define KIND_DRAINED 0xffffffffu
+#define KIND_EMPTY 0xffffffffu
 /* Width of an instant, relative: far above rounding, far below anything that is told apart. */
 #define INSTANT 2e-13
 
@@ -165,19 +165,15 @@ void ccl_i_engine_shift(ccl_i_engine_t *e, double shift_s) {
 
 /* ---------------------------------------------------------------- flows */
 
-static void start(ccl_i_engine_t *e, double time_s, uint32_t path, double bytes, uint32_t flow) {
-    if (bytes > 0) {
-        if (!ccl_i_net_start(e->net, path, bytes, flow))
-            e->nomem = true;
-    } else {
-        ccl_i_engine_at(e, time_s, KIND_DRAINED, flow);
-    }
-}
-
 void ccl_i_engine_flow(ccl_i_engine_t *e, double time_s, uint32_t path, const ccl_route_t *route,
                        double bytes, uint32_t flow, uint32_t rank, uint32_t tb) {
+    if (!(bytes > 0)) { /* drains at once, needs no links */
+        ccl_i_engine_at(e, time_s, KIND_EMPTY, flow);
+        return;
+    }
     if (e->sharing == CCL_SHARING_FAIR) {
-        start(e, time_s, path, bytes, flow);
+        if (!ccl_i_net_start(e->net, path, bytes, flow))
+            e->nomem = true;
         return;
     }
     uint32_t r = e->free_request;
@@ -268,7 +264,8 @@ static void grant(ccl_i_engine_t *e, double time_s) {
         uint32_t r = e->ready[i];
         if (e->ops->granted)
             e->ops->granted(e->user, e->requests[r].flow, time_s);
-        start(e, time_s, e->requests[r].path, e->requests[r].bytes, r);
+        if (!ccl_i_net_start(e->net, e->requests[r].path, e->requests[r].bytes, r))
+            e->nomem = true;
     }
     e->nready = 0;
 }
@@ -305,25 +302,21 @@ ccl_status_t ccl_i_engine_run(ccl_i_engine_t *e, ccl_error_t *err) {
         for (;;) {
             while (e->nheap && e->heap[0].time_s <= until) {
                 ccl_i_event_t ev = pop(e);
-                if (ev.kind == KIND_DRAINED) {
-                    drained(e, ev.id, now);
-                } else {
-                    e->events++;
+                e->events++;
+                if (ev.kind == KIND_EMPTY)
+                    e->ops->drained(e->user, ev.id, now);
+                else
                     e->ops->event(e->user, ev.kind, ev.id, now);
-                }
             }
             const ccl_i_drained_t *list;
             size_t n = ccl_i_net_take(e->net, until, &list);
             for (size_t i = 0; i < n; i++)
                 drained(e, list[i].user, now);
-            if (e->nheap && e->heap[0].time_s <= until)
-                continue;
-            if (e->sharing == CCL_SHARING_FAIR || (e->nfresh == 0 && e->nready == 0))
-                break;
-            grant(e, now);
             if (!e->nheap || e->heap[0].time_s > until)
-                break; /* else: a flow of no bytes drained at once */
+                break;
         }
+        if (e->nfresh > 0 || e->nready > 0)
+            grant(e, now);
         if (ccl_i_net_changed(e->net) && !ccl_i_net_solve(e->net, now))
             return ccl_fail_nomem(err);
         if (e->ops->between && !e->ops->between(e->user, now))

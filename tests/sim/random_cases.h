@@ -1,0 +1,319 @@
+/* Random clusters and programs, small and awkward, for the property tests of sim. */
+#ifndef CCL_TESTS_SIM_RANDOM_CASES_H
+#define CCL_TESTS_SIM_RANDOM_CASES_H
+
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/sim.h"
+
+#define PICK(rng_, array_) ((array_)[ccl_rng_below((rng_), (uint32_t)CCL_ARRAY_LEN(array_))])
+
+static inline double random_rate_Bps(ccl_rng_t *rng) {
+    static const double some[] = {25e9, 25e9, 50e9, 12.5e9, 100e9, 300e9, 100e9 / 3, 7e9};
+    return ccl_rng_below(rng, 3) ? PICK(rng, some) : 1e9 * (1 + 99 * ccl_rng_unit(rng));
+}
+
+static inline double random_latency_s(ccl_rng_t *rng) {
+    static const double some[] = {0, 0, 1e-6, 2e-6, 0.7e-6, 5e-6};
+    return ccl_rng_below(rng, 3) ? PICK(rng, some) : 4e-6 * ccl_rng_unit(rng);
+}
+
+static inline double random_kappa(ccl_rng_t *rng, bool contention) {
+    static const double some[] = {0, 0, 0.1, 0.5, 2};
+    return contention ? PICK(rng, some) : 0;
+}
+
+static inline void random_transport(ccl_rng_t *rng, ccl_topology_builder_t *b, const char *kind,
+                                    const char *protocol) {
+    ccl_transport_spec_t s = {.kind = kind, .protocol = protocol};
+    static const double slices[] = {INFINITY, 65536, 100000, 1048576, 300000};
+    static const uint32_t least[] = {1, 1, 2, 3, 4}, slots[] = {8, 1, 2, 2, 3, 4};
+    s.value = ccl_transport_default(kind);
+    s.given = ccl_rng_below(rng, 512) & ~(uint32_t)CCL_TRANSPORT_PIECE;
+    s.value.overhead_s = random_latency_s(rng);
+    s.value.latency_s = random_latency_s(rng);
+    s.value.tb_rate_Bps = random_rate_Bps(rng) / (1 + ccl_rng_below(rng, 4));
+    s.value.slice_bytes = PICK(rng, slices);
+    if (isinf(s.value.slice_bytes))
+        s.given &= ~(uint32_t)CCL_TRANSPORT_SLICE;
+    s.value.slices = PICK(rng, least);
+    s.value.slots = PICK(rng, slots);
+    s.value.direct = ccl_rng_below(rng, 2);
+    s.value.holds_tb = ccl_rng_below(rng, 2);
+    ck_assert_int_eq(ccl_topology_builder_transport(b, &s, NULL), CCL_OK);
+}
+
+typedef struct random_links {
+    uint32_t n;
+    bool contention;
+} random_links_t;
+
+static inline void random_duplex(ccl_rng_t *rng, ccl_topology_builder_t *b, random_links_t *links,
+                                 uint32_t from, uint32_t to, const char *kind) {
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_status_t status =
+        ccl_topology_builder_duplex(b, from, to, kind, random_rate_Bps(rng), random_latency_s(rng),
+                                    1, random_kappa(rng, links->contention), &err);
+    ck_assert_msg(status == CCL_OK, "%s", err.text);
+    links->n += 2;
+}
+
+/**
+ * n GPUs: a full mesh, a star, two stars joined by NICs that GPUs may share, or a few switches at
+ * random; on top groups of links, transports of all kinds, GPU models.
+ */
+static inline ccl_topology_t *random_topology(ccl_rng_t *rng, uint32_t n) {
+    ccl_topology_builder_t *b = ccl_topology_builder_create("random");
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_topology_t *topo = NULL;
+    random_links_t links = {0, ccl_rng_below(rng, 3) == 0};
+    uint32_t shape = ccl_rng_below(rng, 4), gpus[16], models = ccl_rng_below(rng, 3);
+    static const char *const model_names[] = {"A", "B"};
+    static const char *const kinds[] = {"nvlink", "pcie", "xgmi"};
+    for (uint32_t m = 0; m < models; m++) {
+        ccl_gpu_model_t model = ccl_gpu_model_default(model_names[m]);
+        if (ccl_rng_below(rng, 2))
+            model.copy_rate_Bps = random_rate_Bps(rng);
+        if (ccl_rng_below(rng, 2))
+            model.reduce_rate_Bps = random_rate_Bps(rng);
+        model.overhead_s = random_latency_s(rng);
+        model.flag_s = random_latency_s(rng);
+        model.launch_s = random_latency_s(rng);
+        ck_assert_int_eq(ccl_topology_builder_gpu_model(b, &model, &err), CCL_OK);
+    }
+    for (uint32_t g = 0; g < n; g++) {
+        char id[16];
+        uint32_t m = models ? ccl_rng_below(rng, models + 1) : 0;
+        snprintf(id, sizeof id, "g%u", g);
+        ccl_status_t status = ccl_topology_builder_device(
+            b, id, CCL_DEVICE_GPU, shape == 2 ? (g < (n + 1) / 2 ? "s0" : "s1") : NULL, g,
+            m < models ? model_names[m] : NULL, &gpus[g], &err);
+        ck_assert_msg(status == CCL_OK, "%s", err.text);
+    }
+    if (shape == 0) {
+        for (uint32_t i = 0; i < n; i++)
+            for (uint32_t j = i + 1; j < n; j++)
+                random_duplex(rng, b, &links, gpus[i], gpus[j], PICK(rng, kinds));
+    } else if (shape == 2) {
+        uint32_t fabric, sw[2], nics[2][2];
+        ccl_topology_builder_device(b, "fabric", CCL_DEVICE_SWITCH, NULL, CCL_NONE, NULL, &fabric,
+                                    &err);
+        for (uint32_t s = 0; s < 2; s++) {
+            char id[16];
+            snprintf(id, sizeof id, "sw%u", s);
+            ccl_topology_builder_device(b, id, CCL_DEVICE_SWITCH, s ? "s1" : "s0", CCL_NONE, NULL,
+                                        &sw[s], &err);
+            for (uint32_t k = 0; k < 2; k++) {
+                snprintf(id, sizeof id, "n%u.%u", s, k);
+                ccl_topology_builder_device(b, id, CCL_DEVICE_NIC, s ? "s1" : "s0", CCL_NONE, NULL,
+                                            &nics[s][k], &err);
+                random_duplex(rng, b, &links, nics[s][k], fabric, "net");
+            }
+        }
+        bool through_switch = ccl_rng_below(rng, 2);
+        for (uint32_t g = 0; g < n; g++) {
+            uint32_t s = g < (n + 1) / 2 ? 0 : 1;
+            random_duplex(rng, b, &links, gpus[g], sw[s], through_switch ? "pcie" : "nvlink");
+            if (!through_switch)
+                random_duplex(rng, b, &links, gpus[g], nics[s][ccl_rng_below(rng, 2)], "pcie");
+        }
+        for (uint32_t s = 0; s < 2 && through_switch; s++)
+            for (uint32_t k = 0; k < 2; k++)
+                random_duplex(rng, b, &links, sw[s], nics[s][k], "pcie");
+    } else {
+        uint32_t nsw = shape == 1 ? 1 : 2 + ccl_rng_below(rng, 2), sw[3];
+        for (uint32_t s = 0; s < nsw; s++) {
+            char id[16];
+            snprintf(id, sizeof id, "sw%u", s);
+            ccl_topology_builder_device(b, id, CCL_DEVICE_SWITCH, NULL, CCL_NONE, NULL, &sw[s],
+                                        &err);
+            for (uint32_t o = 0; o < s; o++)
+                random_duplex(rng, b, &links, sw[s], sw[o], PICK(rng, kinds));
+        }
+        for (uint32_t g = 0; g < n; g++)
+            random_duplex(rng, b, &links, gpus[g], sw[ccl_rng_below(rng, nsw)], PICK(rng, kinds));
+    }
+    for (uint32_t groups = ccl_rng_below(rng, 4), i = 0; i < groups; i++) {
+        uint32_t members[64], count = 0;
+        char name[16];
+        for (uint32_t l = 0; l < links.n && count < 64; l++)
+            if (ccl_rng_below(rng, 3) == 0)
+                members[count++] = l;
+        if (!count)
+            members[count++] = ccl_rng_below(rng, links.n);
+        snprintf(name, sizeof name, "group%u", i);
+        ccl_status_t status =
+            ccl_topology_builder_group(b, name, random_rate_Bps(rng) * 2, members, count, &err);
+        ck_assert_msg(status == CCL_OK, "%s", err.text);
+    }
+    static const char *const all[] = {"nvlink", "pcie", "xgmi", "net"};
+    bool plain = ccl_rng_below(rng, 4) == 0;
+    for (uint32_t k = 0; k < 4 && !plain; k++) {
+        if (ccl_rng_below(rng, 3))
+            random_transport(rng, b, all[k], NULL);
+        if (ccl_rng_below(rng, 3) == 0)
+            random_transport(rng, b, all[k], "LL");
+    }
+    ccl_status_t status = ccl_topology_builder_finish(b, &topo, &err);
+    ck_assert_msg(status == CCL_OK, "%s", err.text);
+    return topo;
+}
+
+/* ---------------------------------------------------------------- programs */
+
+typedef struct random_block {
+    uint32_t handle, rank, id, channel, out, in; /* out, in: connections or CCL_NONE */
+    uint32_t nsteps;
+} random_block_t;
+typedef struct random_conn {
+    uint32_t src, dst, channel, from, to; /* blocks */
+} random_conn_t;
+enum { RANDOM_BUFFER = 6 };
+
+typedef struct random_program {
+    ccl_rng_t *rng;
+    ccl_program_builder_t *b;
+    random_block_t blocks[64];
+    random_conn_t conns[32];
+    uint32_t nblocks, nconns, ranks_blocks[16], stage;
+} random_program_t;
+
+static inline uint32_t random_block(random_program_t *g, uint32_t rank, uint32_t channel) {
+    g->blocks[g->nblocks] = (random_block_t){.rank = rank,
+                                             .id = g->ranks_blocks[rank]++,
+                                             .channel = channel,
+                                             .out = CCL_NONE,
+                                             .in = CCL_NONE};
+    return g->nblocks++;
+}
+
+/** Sometimes waits for a step of another block of the GPU that stands already. */
+static inline void random_step(random_program_t *g, uint32_t block, uint8_t type, uint32_t off,
+                               uint32_t count, uint32_t dep_odds) {
+    random_block_t *b = &g->blocks[block];
+    ccl_step_t s = {.src_off = off,
+                    .dst_off = off,
+                    .count = type == CCL_PRIM_NOP ? 0 : count,
+                    .dep_tb = CCL_NONE,
+                    .dep_step = CCL_NONE,
+                    .stage = (uint16_t)g->stage,
+                    .type = type,
+                    .src_buf = CCL_BUF_SCRATCH,
+                    .dst_buf = CCL_BUF_SCRATCH};
+    if (ccl_rng_below(g->rng, 100) < dep_odds) {
+        uint32_t other = ccl_rng_below(g->rng, g->nblocks);
+        random_block_t *o = &g->blocks[other];
+        if (o->rank == b->rank && o->nsteps) {
+            s.dep_tb = o->id;
+            s.dep_step =
+                ccl_rng_below(g->rng, 3) ? o->nsteps - 1 : ccl_rng_below(g->rng, o->nsteps);
+        }
+    }
+    ccl_program_builder_step(g->b, b->handle, s);
+    b->nsteps++;
+}
+
+/**
+ * Blocks with a connection in, one out, or both; messages that run along them, forwarded in fused
+ * primitives where a block goes on; local work and waits in between. Appended in one global order,
+ * so that it finishes with deep FIFOs; with shallow ones it may not.
+ */
+static inline ccl_program_t *random_program(ccl_rng_t *rng, uint32_t n, const char *proto) {
+    random_program_t *g = calloc(1, sizeof *g);
+    ccl_collective_t *coll = NULL;
+    ccl_program_t *program = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    g->rng = rng;
+    ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, n, 1, 0, &coll, &err), CCL_OK);
+    uint32_t nchunks = 1 + ccl_rng_below(rng, 8);
+    g->b = ccl_program_builder_create("random", coll, nchunks, proto);
+    uint32_t channels = 1 + ccl_rng_below(rng, 3), want = 1 + ccl_rng_below(rng, 2 * n);
+    for (uint32_t i = 0; i < want && g->nconns < 24; i++) {
+        uint32_t src = ccl_rng_below(rng, n), dst = ccl_rng_below(rng, n);
+        uint32_t channel = ccl_rng_below(rng, channels);
+        bool bad = src == dst;
+        for (uint32_t c = 0; c < g->nconns; c++)
+            bad = bad || (g->conns[c].src == src && g->conns[c].dst == dst &&
+                          g->conns[c].channel == channel);
+        if (bad)
+            continue;
+        uint32_t from = CCL_NONE, to = CCL_NONE;
+        for (uint32_t k = 0; k < g->nblocks; k++) {
+            random_block_t *o = &g->blocks[k];
+            if (o->channel != channel || ccl_rng_below(rng, 3) == 0)
+                continue;
+            if (o->rank == src && o->out == CCL_NONE)
+                from = k;
+            if (o->rank == dst && o->in == CCL_NONE)
+                to = k;
+        }
+        from = from == CCL_NONE ? random_block(g, src, channel) : from;
+        to = to == CCL_NONE ? random_block(g, dst, channel) : to;
+        g->blocks[from].out = g->blocks[to].in = g->nconns;
+        g->conns[g->nconns++] = (random_conn_t){src, dst, channel, from, to};
+    }
+    for (uint32_t r = 0; r < n; r++)
+        if (ccl_rng_below(rng, 3) == 0)
+            random_block(g, r, 0);
+    for (uint32_t r = 0; r < n; r++)
+        ccl_program_builder_buffer(g->b, r, CCL_BUF_SCRATCH, RANDOM_BUFFER);
+    if (ccl_rng_below(rng, 3) == 0) { /* unequal shares, some of them nothing */
+        double shares[16];
+        for (uint32_t k = 0; k < 16; k++)
+            shares[k] = ccl_rng_below(rng, 4) ? ccl_rng_unit(rng) : 0;
+        for (uint32_t r = 0; r < n; r++)
+            for (uint32_t k = 0; k < 3; k++)
+                ccl_program_builder_shares(g->b, r, (ccl_buffer_t)k, shares);
+    }
+    for (uint32_t k = 0; k < g->nblocks; k++) {
+        random_block_t *o = &g->blocks[k];
+        o->handle = ccl_program_builder_tb(
+            g->b, o->rank, o->out == CCL_NONE ? CCL_NONE : g->conns[o->out].dst,
+            o->in == CCL_NONE ? CCL_NONE : g->conns[o->in].src, o->channel);
+    }
+    uint32_t messages = 1 + ccl_rng_below(rng, 12), stages = 1 + ccl_rng_below(rng, 3);
+    uint32_t dep_odds = ccl_rng_below(rng, 2) ? 40 : 0;
+    for (uint32_t m = 0; m < messages && g->nblocks; m++) {
+        g->stage = m * stages / messages;
+        uint32_t count = ccl_rng_below(rng, 12) ? 1 + ccl_rng_below(rng, 3) : 0;
+        uint32_t off = ccl_rng_below(rng, RANDOM_BUFFER - count + 1);
+        if (!g->nconns || ccl_rng_below(rng, 5) == 0) {
+            static const uint8_t local[] = {CCL_PRIM_CPY, CCL_PRIM_RE, CCL_PRIM_NOP};
+            random_step(g, ccl_rng_below(rng, g->nblocks), PICK(rng, local), off, count, 50);
+            continue;
+        }
+        uint32_t conn = ccl_rng_below(rng, g->nconns);
+        random_step(g, g->conns[conn].from, CCL_PRIM_S, off, count, dep_odds);
+        for (;;) {
+            uint32_t to = g->conns[conn].to;
+            if (g->blocks[to].out != CCL_NONE && ccl_rng_below(rng, 3)) {
+                static const uint8_t forward[] = {CCL_PRIM_RCS, CCL_PRIM_RRS, CCL_PRIM_RRCS};
+                random_step(g, to, PICK(rng, forward), off, count, dep_odds);
+                conn = g->blocks[to].out;
+            } else {
+                random_step(g, to, ccl_rng_below(rng, 2) ? CCL_PRIM_R : CCL_PRIM_RRC, off, count,
+                            dep_odds);
+                break;
+            }
+        }
+    }
+    ccl_status_t status = ccl_program_builder_finish(g->b, &program, &err);
+    ck_assert_msg(status == CCL_OK, "%s", err.text);
+    free(g);
+    return program;
+}
+
+static inline int run_suite(Suite *suite) {
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}
+
+#endif
