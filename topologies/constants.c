@@ -1,4 +1,4 @@
-/* Single entries of "transports" and "gpu_models", for forms that merge them from several files. */
+/* Entries of "transports" and "gpu_models", for the explicit and the compact form. */
 #include "topologies/constants.h"
 
 #include "topologies/internal.h"
@@ -7,8 +7,8 @@
 #define TRANSPORT_KEYS                                                                             \
     "overhead", "latency", "tb_rate", "slice", "slices", "piece", "slots", "direct", "holds_tb"
 
-static ccl_status_t at_place(const ccl_json_at_t *at, ccl_status_t status, const ccl_error_t *inner,
-                             ccl_error_t *err) {
+ccl_status_t ccl_i_constants_at(const ccl_json_at_t *at, ccl_status_t status,
+                                const ccl_error_t *inner, ccl_error_t *err) {
     if (status == CCL_ERR_INPUT)
         return ccl_json_fail(at, err, "%s", inner->text);
     if (status != CCL_OK)
@@ -52,7 +52,7 @@ ccl_status_t ccl_i_constants_transport(const ccl_json_at_t *at, const char *kind
     CCL_TRY(ccl_json_only(at, keys, err));
     CCL_TRY(read_keys(at, &spec, err));
     ccl_error_t inner = CCL_ERROR_INIT;
-    CCL_TRY(at_place(at, ccl_topology_builder_transport(b, &spec, &inner), &inner, err));
+    CCL_TRY(ccl_i_constants_at(at, ccl_topology_builder_transport(b, &spec, &inner), &inner, err));
     ccl_json_at_t protocols = ccl_json_member(at, "protocols");
     if (!protocols.value)
         return CCL_OK;
@@ -64,7 +64,8 @@ ccl_status_t ccl_i_constants_transport(const ccl_json_at_t *at, const char *kind
         CCL_TRY(ccl_json_object(&one, true, err));
         CCL_TRY(ccl_json_only(&one, protocol_keys, err));
         CCL_TRY(read_keys(&one, &spec, err));
-        CCL_TRY(at_place(&one, ccl_topology_builder_transport(b, &spec, &inner), &inner, err));
+        CCL_TRY(ccl_i_constants_at(&one, ccl_topology_builder_transport(b, &spec, &inner), &inner,
+                                   err));
     }
     return CCL_OK;
 }
@@ -93,5 +94,5 @@ ccl_status_t ccl_i_constants_gpu_model(const ccl_json_at_t *at, const char *name
     CCL_TRY(ccl_json_time_s(&flag, false, &model.flag_s, err));
     CCL_TRY(ccl_json_time_s(&launch, false, &model.launch_s, err));
     ccl_error_t inner = CCL_ERROR_INIT;
-    return at_place(at, ccl_topology_builder_gpu_model(b, &model, &inner), &inner, err);
+    return ccl_i_constants_at(at, ccl_topology_builder_gpu_model(b, &model, &inner), &inner, err);
 }

@@ -13,5 +13,8 @@ ccl_status_t ccl_i_constants_transport(const ccl_json_at_t *at, const char *kind
 /** One member of "gpu_models", into the builder. */
 ccl_status_t ccl_i_constants_gpu_model(const ccl_json_at_t *at, const char *name,
                                        ccl_topology_builder_t *b, ccl_error_t *err);
+/** The builder does not know positions: its refusal is passed on with the place in the file. */
+ccl_status_t ccl_i_constants_at(const ccl_json_at_t *at, ccl_status_t status,
+                                const ccl_error_t *inner, ccl_error_t *err);
 
 #endif

@@ -4,21 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "topologies/constants.h"
 #include "topologies/internal.h"
 
 #define MAX_RANK ((uint32_t)1 << 30)
-#define MAX_COUNT ((uint32_t)1 << 20) /* lanes, slots, slices, sms */
-
-/* The builder does not know positions: its refusal is passed on with the place in the file. */
-static ccl_status_t at_place(const ccl_json_at_t *at, ccl_status_t status, const ccl_error_t *local,
-                             ccl_error_t *err) {
-    if (status == CCL_ERR_INPUT)
-        return ccl_json_fail(at, err, "%s", local->text);
-    if (status != CCL_OK)
-        return ccl_error_set(err, status, local->where, local->line, local->column, "%s",
-                             local->text);
-    return CCL_OK;
-}
+#define MAX_COUNT ((uint32_t)1 << 20) /* lanes */
 
 /* Next member of an object in file order; key_out borrowed. */
 static bool member_at(const ccl_json_at_t *object, void **iter, const char **key_out,
@@ -34,107 +24,20 @@ static bool member_at(const ccl_json_at_t *object, void **iter, const char **key
 
 /* ---------------------------------------------------------------- models and transports */
 
-static ccl_status_t read_gpu_models(const ccl_json_at_t *root, ccl_topology_builder_t *b,
-                                    ccl_error_t *err) {
-    static const char *const keys[] = {"vendor",   "sms",  "copy_rate", "reduce_rate",
-                                       "overhead", "flag", "launch",    NULL};
-    ccl_json_at_t models = ccl_json_member(root, "gpu_models");
-    if (!models.value)
+typedef ccl_status_t entry_fn(const ccl_json_at_t *at, const char *name, ccl_topology_builder_t *b,
+                              ccl_error_t *err);
+
+/* Every member of "gpu_models" or "transports". */
+static ccl_status_t read_entries(const ccl_json_at_t *root, const char *key, entry_fn *read,
+                                 ccl_topology_builder_t *b, ccl_error_t *err) {
+    ccl_json_at_t all = ccl_json_member(root, key), at;
+    if (!all.value)
         return CCL_OK;
-    CCL_TRY(ccl_json_object(&models, true, err));
+    CCL_TRY(ccl_json_object(&all, true, err));
     void *iter = NULL;
     const char *name;
-    ccl_json_at_t at;
-    while (member_at(&models, &iter, &name, &at)) {
-        CCL_TRY(ccl_json_object(&at, true, err));
-        CCL_TRY(ccl_json_only(&at, keys, err));
-        ccl_gpu_model_t model = ccl_gpu_model_default(name);
-        ccl_json_at_t v = ccl_json_member(&at, "vendor");
-        CCL_TRY(ccl_json_string(&v, false, &model.vendor, err));
-        v = ccl_json_member(&at, "sms");
-        CCL_TRY(ccl_json_u32(&v, false, MAX_COUNT, &model.sms, err));
-        if (v.value && model.sms == 0)
-            return ccl_json_fail(&v, err, "0 sms; 1 or more, or leave it out");
-        v = ccl_json_member(&at, "copy_rate");
-        CCL_TRY(ccl_json_rate_Bps(&v, false, &model.copy_rate_Bps, err));
-        v = ccl_json_member(&at, "reduce_rate");
-        CCL_TRY(ccl_json_rate_Bps(&v, false, &model.reduce_rate_Bps, err));
-        v = ccl_json_member(&at, "overhead");
-        CCL_TRY(ccl_json_time_s(&v, false, &model.overhead_s, err));
-        v = ccl_json_member(&at, "flag");
-        CCL_TRY(ccl_json_time_s(&v, false, &model.flag_s, err));
-        v = ccl_json_member(&at, "launch");
-        CCL_TRY(ccl_json_time_s(&v, false, &model.launch_s, err));
-        ccl_error_t local = CCL_ERROR_INIT;
-        ccl_status_t status = ccl_topology_builder_gpu_model(b, &model, &local);
-        CCL_TRY(at_place(&at, status, &local, err));
-    }
-    return CCL_OK;
-}
-
-#define TRANSPORT_KEYS                                                                             \
-    "overhead", "latency", "tb_rate", "slice", "slices", "piece", "slots", "direct", "holds_tb"
-
-/* The keys that a transport and each of its protocols share. */
-static ccl_status_t read_transport_keys(const ccl_json_at_t *at, ccl_transport_spec_t *spec,
-                                        ccl_error_t *err) {
-    ccl_transport_t *t = &spec->value;
-    *t = ccl_transport_default(spec->kind);
-    spec->given = 0;
-#define KEY_(bit_, key_, read_)                                                                    \
-    do {                                                                                           \
-        ccl_json_at_t v = ccl_json_member(at, key_);                                               \
-        CCL_TRY(read_);                                                                            \
-        if (v.value)                                                                               \
-            spec->given |= (bit_);                                                                 \
-    } while (0)
-    KEY_(CCL_TRANSPORT_OVERHEAD, "overhead", ccl_json_time_s(&v, false, &t->overhead_s, err));
-    KEY_(CCL_TRANSPORT_LATENCY, "latency", ccl_json_time_s(&v, false, &t->latency_s, err));
-    KEY_(CCL_TRANSPORT_TB_RATE, "tb_rate", ccl_json_rate_Bps(&v, false, &t->tb_rate_Bps, err));
-    KEY_(CCL_TRANSPORT_SLICE, "slice", ccl_json_bytes(&v, false, &t->slice_bytes, err));
-    KEY_(CCL_TRANSPORT_PIECE, "piece", ccl_json_bytes(&v, false, &t->piece_bytes, err));
-    KEY_(CCL_TRANSPORT_SLICES, "slices", ccl_json_u32(&v, false, MAX_COUNT, &t->slices, err));
-    KEY_(CCL_TRANSPORT_SLOTS, "slots", ccl_json_u32(&v, false, MAX_COUNT, &t->slots, err));
-    KEY_(CCL_TRANSPORT_DIRECT, "direct", ccl_json_bool(&v, false, &t->direct, err));
-    KEY_(CCL_TRANSPORT_HOLDS_TB, "holds_tb", ccl_json_bool(&v, false, &t->holds_tb, err));
-#undef KEY_
-    return CCL_OK;
-}
-
-static ccl_status_t read_transports(const ccl_json_at_t *root, ccl_topology_builder_t *b,
-                                    ccl_error_t *err) {
-    static const char *const keys[] = {TRANSPORT_KEYS, "protocols", NULL};
-    static const char *const protocol_keys[] = {TRANSPORT_KEYS, NULL};
-    static const char *const protocol_names[] = {"Simple", "LL", "LL128", NULL};
-    ccl_json_at_t transports = ccl_json_member(root, "transports");
-    if (!transports.value)
-        return CCL_OK;
-    CCL_TRY(ccl_json_object(&transports, true, err));
-    void *iter = NULL;
-    ccl_transport_spec_t spec = {0};
-    ccl_json_at_t at;
-    while (member_at(&transports, &iter, &spec.kind, &at)) {
-        CCL_TRY(ccl_json_object(&at, true, err));
-        CCL_TRY(ccl_json_only(&at, keys, err));
-        CCL_TRY(read_transport_keys(&at, &spec, err));
-        spec.protocol = NULL;
-        ccl_error_t local = CCL_ERROR_INIT;
-        ccl_status_t status = ccl_topology_builder_transport(b, &spec, &local);
-        CCL_TRY(at_place(&at, status, &local, err));
-        ccl_json_at_t protocols = ccl_json_member(&at, "protocols"), one;
-        if (!protocols.value)
-            continue;
-        CCL_TRY(ccl_json_object(&protocols, true, err));
-        CCL_TRY(ccl_json_only(&protocols, protocol_names, err));
-        void *inner = NULL;
-        while (member_at(&protocols, &inner, &spec.protocol, &one)) {
-            CCL_TRY(ccl_json_object(&one, true, err));
-            CCL_TRY(ccl_json_only(&one, protocol_keys, err));
-            CCL_TRY(read_transport_keys(&one, &spec, err));
-            status = ccl_topology_builder_transport(b, &spec, &local);
-            CCL_TRY(at_place(&one, status, &local, err));
-        }
-    }
+    while (member_at(&all, &iter, &name, &at))
+        CCL_TRY(read(&at, name, b, err));
     return CCL_OK;
 }
 
@@ -174,7 +77,7 @@ static ccl_status_t read_devices(const ccl_ctx_t *ctx, const ccl_json_at_t *root
         ccl_error_t local = CCL_ERROR_INIT;
         ccl_status_t status =
             ccl_topology_builder_device(b, id, kind, server, rank, model, NULL, &local);
-        CCL_TRY(at_place(&at, status, &local, err));
+        CCL_TRY(ccl_i_constants_at(&at, status, &local, err));
     }
     return CCL_OK;
 }
@@ -255,7 +158,7 @@ static ccl_status_t read_links(const ccl_json_at_t *root, ccl_topology_builder_t
         ccl_error_t local = CCL_ERROR_INIT;
         ccl_status_t status = (duplex ? ccl_topology_builder_duplex : ccl_topology_builder_link)(
             b, from, to, kind, bandwidth_Bps, latency_s, lanes, contention, &local);
-        CCL_TRY(at_place(&at, status, &local, err));
+        CCL_TRY(ccl_i_constants_at(&at, status, &local, err));
         if (!edges_add(edges, from, to) || (duplex && !edges_add(edges, to, from)))
             return ccl_fail_nomem(err);
     }
@@ -330,7 +233,7 @@ static ccl_status_t read_group(const ccl_json_at_t *at, ccl_topology_builder_t *
     ccl_error_t local = CCL_ERROR_INIT;
     ccl_status_t status = ccl_topology_builder_group(b, name, bandwidth_Bps, links->list,
                                                      (uint32_t)links->len, &local);
-    return at_place(at, status, &local, err);
+    return ccl_i_constants_at(at, status, &local, err);
 }
 
 static ccl_status_t read_groups(const ccl_json_at_t *root, ccl_topology_builder_t *b,
@@ -355,18 +258,18 @@ static ccl_status_t read_groups(const ccl_json_at_t *root, ccl_topology_builder_
 static ccl_status_t build(const ccl_ctx_t *ctx, const ccl_json_at_t *root,
                           ccl_topology_builder_t *b, edges_t *edges, ccl_topology_t **out,
                           ccl_error_t *err) {
-    CCL_TRY(read_gpu_models(root, b, err));
+    CCL_TRY(read_entries(root, "gpu_models", ccl_i_constants_gpu_model, b, err));
     CCL_TRY(read_devices(ctx, root, b, err));
     CCL_TRY(read_links(root, b, edges, err));
     CCL_TRY(read_groups(root, b, edges, err));
-    CCL_TRY(read_transports(root, b, err));
+    CCL_TRY(read_entries(root, "transports", ccl_i_constants_transport, b, err));
     uint32_t device;
     ccl_error_t local = CCL_ERROR_INIT;
     ccl_status_t status = ccl_i_topology_builder_finish(b, out, &device, &local);
     ccl_json_at_t at = ccl_json_member(root, "devices");
     if (device != CCL_NONE)
         at = ccl_json_element(&at, device);
-    return at_place(&at, status, &local, err);
+    return ccl_i_constants_at(&at, status, &local, err);
 }
 
 ccl_status_t ccl_i_topology_read_explicit(const ccl_ctx_t *ctx, const ccl_json_doc_t *doc,
