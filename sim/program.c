@@ -276,8 +276,19 @@ static void on_granted(void *user, uint32_t c, double time_s) {
         charge(&run->units[conn->sender], USE_SLOT, time_s);
 }
 
+ccl_status_t ccl_i_run_progress(const ccl_i_run_t *run) {
+    ccl_progress_t progress = {.phase = "simulate", .done = run->primitives, .total = run->total};
+    return ccl_ctx_poll(run->ctx, &progress);
+}
+
 static bool on_between(void *user, double time_s) {
     ccl_i_run_t *run = user;
+    if (++run->rounds == 4096) {
+        run->rounds = 0;
+        run->status = ccl_i_run_progress(run);
+        if (run->status != CCL_OK)
+            return false;
+    }
     if (run->steady && run->wrapped != CCL_NONE)
         ccl_i_steady_step(run, time_s);
     return !run->nomem;

@@ -83,13 +83,19 @@ typedef struct ccl_i_run {
     uint32_t ready_head, ready_tail;
     bool nomem;
     double end_s;
-    uint64_t primitives;         /* done so far */
+    uint64_t primitives;         /* done so far, skipped ones too */
+    uint64_t total;              /* of the run */
+    uint32_t rounds;             /* instants since progress was last told */
+    ccl_status_t status;         /* why the run was stopped */
     uint64_t skipped;            /* micro-batches passed over */
     struct ccl_i_steady *steady; /* NULL: no skipping */
     uint32_t wrapped; /* unit that finished a primitive it repeats every micro-batch; CCL_NONE */
 } ccl_i_run_t;
 
 ccl_i_engine_t *ccl_i_run_engine(ccl_i_run_t *run, ccl_sharing_t sharing);
+
+/** Tell progress; CCL_INTERRUPTED when the run must stop. */
+ccl_status_t ccl_i_run_progress(const ccl_i_run_t *run);
 
 /** Steady-state detection and skipping (steady.c). Called between instants. */
 struct ccl_i_steady *ccl_i_steady_create(const ccl_i_run_t *run);

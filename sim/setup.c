@@ -488,7 +488,10 @@ ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, c
         run.steady = ccl_i_steady_create(&run);
     for (uint32_t rank = 0; rank < program->nranks; rank++)
         ccl_i_engine_at(run.engine, ccl_model_gpu(topo, rank).launch_s, EV_LAUNCH, rank);
+    run.total = (uint64_t)program->nsteps * run.batches;
+    CCL_TRY_GOTO(ccl_i_run_progress(&run), status, stopped);
     CCL_TRY_GOTO(ccl_i_engine_run(run.engine, err), status, done);
+    CCL_TRY_GOTO(run.status, status, stopped);
     if (run.nomem) {
         status = ccl_fail_nomem(err);
         goto done;
@@ -507,6 +510,7 @@ ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, c
                           (*out)->deadlock->stuck);
         goto done;
     }
+    CCL_TRY_GOTO(ccl_i_run_progress(&run), status, stopped);
     r->time_s = run.end_s;
     if (r->time_s > 0) {
         r->algbw_GBps = r->size_bytes / r->time_s / 1e9;
@@ -518,6 +522,9 @@ ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, c
     *out = r;
     r = NULL;
     status = CCL_OK;
+stopped:
+    if (status != CCL_OK)
+        ccl_fail(err, status, "stopped at %.6g s of simulated time", run.end_s);
 done:
     free(table.keys);
     free(table.hash);
