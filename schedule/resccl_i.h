@@ -8,8 +8,8 @@
 #include "schedule/schedule_i.h"
 
 #define CCL_I_RESCCL_MAX_NESTING 64u           /* blocks, parentheses */
-#define CCL_I_RESCCL_MAX_ITERATIONS (1u << 25) /* of all loops together */
-#define CCL_I_RESCCL_MAX_OPERATIONS (1u << 30) /* evaluated in one run */
+#define CCL_I_RESCCL_MAX_ITERATIONS (1u << 23) /* of all loops together */
+#define CCL_I_RESCCL_MAX_OPERATIONS (1u << 27) /* evaluated in one run */
 #define CCL_I_RESCCL_MAX_CODE (1u << 24)       /* instructions, statements */
 
 typedef struct ccl_i_pos {
