@@ -209,7 +209,7 @@ static void advance(ccl_i_run_t *run, uint32_t unit, double time_s) {
             pass_done(run, unit, time_s);
             break;
         default: /* PHASE_LAUNCH */
-            u->mark_s = u->start_s = time_s;
+            u->mark_s = time_s;
             u->phase = PHASE_DEP;
             break;
         }

@@ -29,7 +29,7 @@ typedef struct ccl_i_unit {
     uint8_t phase;
     bool ready;    /* in the ready list */
     double mark_s; /* accounted until here */
-    double start_s, done_s, use_s[4];
+    double done_s, use_s[4];
     double slice_start_s;
 } ccl_i_unit_t;
 enum { USE_BUSY, USE_DATA, USE_PEER, USE_SLOT };

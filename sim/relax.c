@@ -4,6 +4,7 @@
  */
 #include "sim/rates.h"
 
+/* The dirty resources are a heap of four children a node, by the level they would get. */
 void ccl_i_net_push_dirty(ccl_i_net_t *net, uint32_t index) {
     if (net->nwork == net->cwork &&
         !ccl_grow(&net->work, &net->cwork, net->nwork + 1u, sizeof(*net->work))) {
@@ -12,31 +13,33 @@ void ccl_i_net_push_dirty(ccl_i_net_t *net, uint32_t index) {
     }
     net->dirty[index] = 1;
     keyed_t item = {ccl_i_net_candidate(net, index), index};
+    keyed_t *work = net->work;
     uint32_t at = net->nwork++;
-    while (at > 0 && net->work[(at - 1) / 2].key > item.key) {
-        net->work[at] = net->work[(at - 1) / 2];
-        at = (at - 1) / 2;
+    while (at > 0 && work[(at - 1) / 4].key > item.key) {
+        work[at] = work[(at - 1) / 4];
+        at = (at - 1) / 4;
     }
-    net->work[at] = item;
+    work[at] = item;
 }
 
 uint32_t ccl_i_net_pop_dirty(ccl_i_net_t *net) {
-    uint32_t top = net->work[0].id;
-    keyed_t item = net->work[--net->nwork];
-    uint32_t at = 0;
+    keyed_t *work = net->work;
+    uint32_t top = work[0].id, n = --net->nwork, at = 0;
+    keyed_t item = work[n];
     for (;;) {
-        uint32_t kid = 2 * at + 1;
-        if (kid >= net->nwork)
+        uint32_t kid = 4 * at + 1, best = kid;
+        if (kid >= n)
             break;
-        if (kid + 1 < net->nwork && net->work[kid + 1].key < net->work[kid].key)
-            kid++;
-        if (net->work[kid].key >= item.key)
+        uint32_t end = kid + 4 < n ? kid + 4 : n;
+        while (++kid < end)
+            if (work[kid].key < work[best].key)
+                best = kid;
+        if (work[best].key >= item.key)
             break;
-        net->work[at] = net->work[kid];
-        at = kid;
+        work[at] = work[best];
+        at = best;
     }
-    if (net->nwork)
-        net->work[at] = item;
+    work[at] = item;
     net->dirty[top] = 0;
     return top;
 }
