@@ -9,10 +9,11 @@
  */
 #include "naive.h"
 #include "random_cases.h"
+#include "synth/synth.h"
 
 typedef struct tally {
     uint32_t cases, deadlocks, chaotic, skipped;
-    uint64_t events, slices;
+    uint64_t slices;
 } tally_t;
 static tally_t programs, flows, lowered; /* of all cases of one kind */
 
@@ -76,6 +77,8 @@ static void compare(const setting_t *s, const char *what, tally_t *tally) {
     ccl_status_t status =
         ccl_sim_program(NULL, s->topo, s->routes, s->program, &options, &got, &err);
     tally->cases++;
+    tally->slices += want.flows;
+    tally->skipped += status == CCL_OK && got->skipped_batches > 0;
     if (status != (want.deadlock ? CCL_DEADLOCK : CCL_OK))
         dump(s);
     ck_assert_msg(status == (want.deadlock ? CCL_DEADLOCK : CCL_OK),
@@ -135,6 +138,14 @@ static void compare(const setting_t *s, const char *what, tally_t *tally) {
 
 enum { SHARDS = 8 };
 
+static void add(tally_t *to, const tally_t *tally) {
+    to->cases += tally->cases;
+    to->deadlocks += tally->deadlocks;
+    to->chaotic += tally->chaotic;
+    to->skipped += tally->skipped;
+    to->slices += tally->slices;
+}
+
 static uint32_t cases_per_shard(uint32_t plain) {
     const char *factor = getenv("CCL_TEST_FACTOR");
     return factor ? plain * (uint32_t)atoi(factor) : plain;
@@ -142,7 +153,7 @@ static uint32_t cases_per_shard(uint32_t plain) {
 
 START_TEST(test_programs) {
     tally_t tally = {0};
-    for (uint32_t k = 0; k < cases_per_shard(110); k++) {
+    for (uint32_t k = 0; k < cases_per_shard(200); k++) {
         ccl_rng_t rng;
         char what[128];
         ccl_rng_init(&rng, 1000000u * (uint64_t)_i + k);
@@ -165,12 +176,7 @@ START_TEST(test_programs) {
         ccl_routes_destroy(routes);
         ccl_topology_destroy(topo);
     }
-    printf("programs %d: %u cases, %u deadlocks, %u chaotic\n", _i, tally.cases, tally.deadlocks,
-           tally.chaotic);
-    ck_assert_uint_gt(tally.cases, 0);
-    
-    ck_assert_uint_lt(tally.deadlocks, tally.cases / 2);
-    ck_assert_uint_le(tally.chaotic, tally.cases / 50);
+    add(&programs, &tally);
 }
 END_TEST
 
@@ -218,6 +224,7 @@ START_TEST(test_flows) {
                 tally.chaotic++;
             }
             tally.cases++;
+            tally.slices += count;
             ck_assert_msg(off <= 1e-9 || restless > 1e-11,
                           "flows %d.%u sharing %u: %.12g us, the reference %.12g us (off by %g)",
                           _i, k, sharing, got->time_s * 1e6, want.time_s * 1e6, off);
@@ -231,7 +238,74 @@ START_TEST(test_flows) {
         ccl_routes_destroy(routes);
         ccl_topology_destroy(topo);
     }
-    ck_assert_uint_le(tally.chaotic, tally.cases / 50);
+    add(&flows, &tally);
+}
+END_TEST
+
+/** What the baselines give on random clusters, lowered: real blocks, fused rings, trees. */
+START_TEST(test_lowered) {
+    tally_t tally = {0};
+    for (uint32_t k = 0; k < cases_per_shard(12); k++) {
+        ccl_rng_t rng;
+        ccl_rng_init(&rng, 90000000u + 1000u * (uint64_t)_i + k);
+        uint32_t n = 2 + ccl_rng_below(&rng, 5);
+        ccl_topology_t *topo = random_topology(&rng, n);
+        ccl_routes_t *routes = ccl_routes_create(topo);
+        ccl_collective_t *want = NULL;
+        ccl_collective_kind_t kind = (ccl_collective_kind_t)ccl_rng_below(&rng, CCL_CUSTOM);
+        ck_assert_int_eq(ccl_collective_create(kind, n, 1, ccl_rng_below(&rng, n), &want, NULL),
+                         CCL_OK);
+        for (const ccl_synth_ops_t *const *ops = ccl_synth_all(); *ops; ops++) {
+            ccl_synth_options_t synth = CCL_SYNTH_OPTIONS_INIT;
+            ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+            ccl_schedule_t *schedule = NULL;
+            ccl_program_t *program = NULL;
+            ccl_error_t err = CCL_ERROR_INIT;
+            char what[128];
+            synth.channels = ccl_rng_below(&rng, 3);
+            lower.no_fuse = ccl_rng_below(&rng, 3) == 0;
+            ccl_status_t status =
+                ccl_synthesize(NULL, (*ops)->name, topo, routes, want, &synth, &schedule, &err);
+            if (status == CCL_ERR_UNSUPPORTED)
+                continue;
+            ck_assert_msg(status == CCL_OK, "%s: %s", (*ops)->name, err.text);
+            status = ccl_lower(NULL, schedule, &lower, &program, &err);
+            ck_assert_msg(status == CCL_OK, "%s: %s", (*ops)->name, err.text);
+            setting_t s = {topo, routes, program, 1e4 * (1 + ccl_rng_below(&rng, 200)), 0, 0, 0};
+            for (uint32_t g = 0; g < 3 && program->nsteps <= 240; g += 2) { /* no stages here */
+                s.granularity = (ccl_granularity_t)g;
+                s.batches = 1 + ccl_rng_below(&rng, 6);
+                s.sharing = ccl_rng_below(&rng, 4) ? CCL_SHARING_FAIR : CCL_SHARING_EXCLUSIVE;
+                snprintf(what, sizeof what, "lowered %d.%u %s %s granularity %u batches %u", _i, k,
+                         (*ops)->name, want->name, g, s.batches);
+                compare(&s, what, &tally);
+            }
+            ccl_program_destroy(program);
+            ccl_schedule_destroy(schedule);
+        }
+        ccl_collective_destroy(want);
+        ccl_routes_destroy(routes);
+        ccl_topology_destroy(topo);
+    }
+    add(&lowered, &tally);
+}
+END_TEST
+
+/** The cases are what they are meant to be. */
+START_TEST(test_cases) {
+    const tally_t *all[] = {&programs, &flows, &lowered};
+    const char *const names[] = {"programs", "flow lists", "lowered programs"};
+    for (uint32_t i = 0; i < 3; i++) {
+        printf("%s: %u cases, %llu slices, %u deadlocks, %u skipped, %u chaotic\n", names[i],
+               all[i]->cases, (unsigned long long)all[i]->slices, all[i]->deadlocks,
+               all[i]->skipped, all[i]->chaotic);
+        ck_assert_uint_ge(all[i]->cases, 200);
+        ck_assert_uint_ge(all[i]->slices, 10 * all[i]->cases);
+        ck_assert_uint_le(all[i]->chaotic, all[i]->cases / 100);
+    }
+    ck_assert_uint_ge(programs.deadlocks, 50);
+    ck_assert_uint_le(programs.deadlocks, programs.cases / 4);
+    ck_assert_uint_ge(programs.skipped, 50);
 }
 END_TEST
 
@@ -241,6 +315,8 @@ int main(void) {
     tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, test_programs, 0, SHARDS);
     tcase_add_loop_test(tcase, test_flows, 0, SHARDS);
+    tcase_add_loop_test(tcase, test_lowered, 0, SHARDS);
+    tcase_add_test(tcase, test_cases);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

@@ -275,12 +275,18 @@ static inline ccl_program_t *random_program(ccl_rng_t *rng, uint32_t n, const ch
             g->b, o->rank, o->out == CCL_NONE ? CCL_NONE : g->conns[o->out].dst,
             o->in == CCL_NONE ? CCL_NONE : g->conns[o->in].src, o->channel);
     }
-    uint32_t messages = 1 + ccl_rng_below(rng, 12), stages = 1 + ccl_rng_below(rng, 3);
+    uint32_t messages = 1 + ccl_rng_below(rng, ccl_rng_below(rng, 3) ? 12 : 40),
+             stages = 1 + ccl_rng_below(rng, 3);
     uint32_t dep_odds = ccl_rng_below(rng, 2) ? 40 : 0;
+    /* Tangled: receives come late and in any order, all of one size; many of these block. */
+    bool tangled = ccl_rng_below(rng, 3) == 0;
+    uint32_t late[40], nlate = 0;
     for (uint32_t m = 0; m < messages && g->nblocks; m++) {
-        g->stage = m * stages / messages;
+        g->stage = tangled ? 0 : m * stages / messages;
         uint32_t count = ccl_rng_below(rng, 12) ? 1 + ccl_rng_below(rng, 3) : 0;
         uint32_t off = ccl_rng_below(rng, RANDOM_BUFFER - count + 1);
+        if (tangled)
+            off = 0, count = 1;
         if (!g->nconns || ccl_rng_below(rng, 5) == 0) {
             static const uint8_t local[] = {CCL_PRIM_CPY, CCL_PRIM_RE, CCL_PRIM_NOP};
             random_step(g, ccl_rng_below(rng, g->nblocks), PICK(rng, local), off, count, 50);
@@ -294,12 +300,20 @@ static inline ccl_program_t *random_program(ccl_rng_t *rng, uint32_t n, const ch
                 static const uint8_t forward[] = {CCL_PRIM_RCS, CCL_PRIM_RRS, CCL_PRIM_RRCS};
                 random_step(g, to, PICK(rng, forward), off, count, dep_odds);
                 conn = g->blocks[to].out;
+            } else if (tangled && ccl_rng_below(rng, 3)) {
+                late[nlate++] = to;
+                break;
             } else {
                 random_step(g, to, ccl_rng_below(rng, 2) ? CCL_PRIM_R : CCL_PRIM_RRC, off, count,
                             dep_odds);
                 break;
             }
         }
+    }
+    while (nlate > 0) {
+        uint32_t k = ccl_rng_below(rng, nlate);
+        random_step(g, late[k], CCL_PRIM_R, 0, 1, dep_odds);
+        late[k] = late[--nlate];
     }
     ccl_status_t status = ccl_program_builder_finish(g->b, &program, &err);
     ck_assert_msg(status == CCL_OK, "%s", err.text);
