@@ -41,6 +41,7 @@ typedef struct reader {
     uint32_t ngpus, nchunks, nchannels, root;
     bool in_place, out_of_place;
     double min_bytes, max_bytes;
+    uint32_t missing_attributes;
 
     uint32_t gpus_seen, rank, gpu_first_tb;
     uint8_t *gpu_seen;    /* [ngpus] */
@@ -207,6 +208,9 @@ static void open_algo(reader_t *r, const XML_Char **atts) {
     r->out_of_place = !r->in_place;
     if (v[OUTOFPLACE] && !flag(r, "algo", "outofplace", v[OUTOFPLACE], &r->out_of_place))
         return;
+    r->missing_attributes = (v[OUTOFPLACE] ? 0 : CCL_ATTRIBUTE_OUTOFPLACE) |
+                            (v[MIN] ? 0 : CCL_ATTRIBUTE_MINBYTES) |
+                            (v[MAX] ? 0 : CCL_ATTRIBUTE_MAXBYTES);
     if ((v[MIN] && !byte_limit(r, "minBytes", v[MIN], &r->min_bytes)) ||
         (v[MAX] && !byte_limit(r, "maxBytes", v[MAX], &r->max_bytes)))
         return;
@@ -806,7 +810,9 @@ static ccl_status_t build(reader_t *r, ccl_program_t **out) {
         for (uint32_t i = 0; i < tb->nsteps; i++)
             ccl_program_builder_step(b, handle, r->steps[tb->first_step + i]);
     }
-    return ccl_program_builder_finish(b, out, r->err);
+    CCL_TRY(ccl_program_builder_finish(b, out, r->err));
+    (*out)->missing_attributes = r->missing_attributes;
+    return CCL_OK;
 }
 
 ccl_status_t ccl_program_read_xml(const char *name, const char *text, size_t len,

@@ -179,6 +179,13 @@ typedef struct ccl_tb {
     uint32_t first_step, nsteps; /**< into steps */
 } ccl_tb_t;
 
+/** Attributes of `algo` that older MSCCL files lack; bits of ccl_program_t.missing_attributes. */
+enum {
+    CCL_ATTRIBUTE_OUTOFPLACE = 1,
+    CCL_ATTRIBUTE_MINBYTES = 2,
+    CCL_ATTRIBUTE_MAXBYTES = 4
+};
+
 /** MSCCL program. Bytes of an element of any buffer: size / nchunks unless `shares` is given. */
 typedef struct ccl_program {
     const char *name;
@@ -187,6 +194,9 @@ typedef struct ccl_program {
     uint32_t nranks, nchunks, nchannels, ntbs, nsteps;
     bool in_place, out_of_place; /**< what the file claims to be run as */
     double min_bytes, max_bytes; /**< 0 max: no limit */
+    uint32_t missing_attributes; /**< CCL_ATTRIBUTE_*: what the file read did not say. New executors
+                                      skip such a file. 0 for a built program; not part of equality;
+                                      the writer writes them all */
     ccl_tb_t *tbs;          /**< by rank, then id */
     uint32_t *rank_first_tb; /**< [nranks + 1] into tbs */
     ccl_step_t *steps;      /**< by tb */

@@ -8,17 +8,39 @@
  */
 #include "schedule/verify.h"
 
+#include <stdio.h>
+#include <string.h>
+
 typedef struct limits {
     const char *name;
     uint32_t steps, tbs, channels, count, tbs_per_channel;
+    uint32_t needs; /* CCL_ATTRIBUTE_*: its parser skips a file without them, silently */
 } limits_t;
 
+#define NEW_DIALECT (CCL_ATTRIBUTE_OUTOFPLACE | CCL_ATTRIBUTE_MINBYTES | CCL_ATTRIBUTE_MAXBYTES)
+
 static const limits_t limits_of[] = {
-    [CCL_EXECUTOR_ANY] = {"", UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX},
-    [CCL_EXECUTOR_MSCCL] = {"msccl", 64, 1024, 32, 71, 32},
-    [CCL_EXECUTOR_RCCL] = {"rccl", 64, 64, 32, 71, 32},
-    [CCL_EXECUTOR_MSCCL_OLD] = {"msccl-old", 256, 1024, 32, 71, 32},
+    [CCL_EXECUTOR_ANY] = {"", UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, 0},
+    [CCL_EXECUTOR_MSCCL] = {"msccl", 64, 1024, 32, 71, 32, NEW_DIALECT},
+    [CCL_EXECUTOR_RCCL] = {"rccl", 64, 64, 32, 71, 32, NEW_DIALECT},
+    [CCL_EXECUTOR_MSCCL_OLD] = {"msccl-old", 256, 1024, 32, 71, 32, 0},
 };
+
+static void check_attributes(const ccl_program_t *p, const limits_t *limit, ccl_verdict_t *v) {
+    static const char *const names[] = {"outofplace", "minBytes", "maxBytes"};
+    uint32_t missing = p->missing_attributes & limit->needs;
+    char list[64] = "";
+    if (!missing)
+        return;
+    for (size_t i = 0; i < CCL_ARRAY_LEN(names); i++) {
+        if (missing >> i & 1)
+            snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", *list ? ", " : "",
+                     names[i]);
+    }
+    ccl_i_fault(v, "limit", CCL_NONE, CCL_NONE, CCL_NONE, CCL_NONE,
+                "the file lacks %s of algo: %s skips such a file without a word", list,
+                limit->name);
+}
 
 static void check_tb(const ccl_program_t *p, const limits_t *limit, uint32_t t, ccl_verdict_t *v) {
     const ccl_tb_t *tb = &p->tbs[t];
@@ -83,7 +105,8 @@ void ccl_i_check_executor(const ccl_program_t *program, ccl_executor_t executor,
                           ccl_verdict_t *verdict) {
     const ccl_program_t *p = program;
     const limits_t *limit = &limits_of[executor <= CCL_EXECUTOR_MSCCL_OLD ? executor : 0];
-    if (p->nchannels > limit->channels)
+    check_attributes(p, limit, verdict);
+    if (verdict->valid && p->nchannels > limit->channels)
         ccl_i_fault(verdict, "limit", CCL_NONE, CCL_NONE, CCL_NONE, CCL_NONE,
                     "the program has %u channels: %s takes at most %u", p->nchannels, limit->name,
                     limit->channels);

@@ -126,10 +126,61 @@ START_TEST(limits) {
 }
 END_TEST
 
+static const struct {
+    const char *attributes;
+    ccl_executor_t executor;
+    const char *text; /* NULL: valid */
+} dialects[] = {
+    {"outofplace='1' minBytes='0' maxBytes='0'", CCL_EXECUTOR_MSCCL, NULL},
+    {"outofplace='1' minBytes='0' maxBytes='0'", CCL_EXECUTOR_RCCL, NULL},
+    {"", CCL_EXECUTOR_ANY, NULL},
+    {"", CCL_EXECUTOR_MSCCL_OLD, NULL},
+    {"", CCL_EXECUTOR_MSCCL, "lacks outofplace, minBytes, maxBytes of algo: msccl skips"},
+    {"minBytes='0' maxBytes='0'", CCL_EXECUTOR_RCCL, "lacks outofplace of algo: rccl skips"},
+    {"outofplace='1' maxBytes='0'", CCL_EXECUTOR_RCCL, "lacks minBytes of algo"},
+    {"outofplace='1' minBytes='0'", CCL_EXECUTOR_MSCCL, "lacks maxBytes of algo"},
+};
+
+START_TEST(old_dialect) {
+    char xml[700];
+    ccl_program_t *p = NULL, *again = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_verify_options_t options = CCL_VERIFY_OPTIONS_INIT;
+    ccl_text_t text = {0};
+    ccl_verdict_t v;
+    snprintf(xml, sizeof xml,
+             "<algo name='x' proto='Simple' nchannels='1' nchunksperloop='1' ngpus='1' "
+             "coll='allgather' inplace='0' %s><gpu id='0' i_chunks='1' o_chunks='1' s_chunks='0'>"
+             "<tb id='0' send='-1' recv='-1' chan='0'><step s='0' type='cpy' srcbuf='i' srcoff='0' "
+             "dstbuf='o' dstoff='0' cnt='1' depid='-1' deps='-1' hasdep='0'/></tb></gpu></algo>",
+             dialects[_i].attributes);
+    ck_assert_msg(ccl_program_read_xml("x", xml, strlen(xml), &p, &err) == CCL_OK, "%s", err.text);
+    options.executor = dialects[_i].executor;
+    ck_assert_int_eq(ccl_program_verify(NULL, p, &options, &v, NULL), CCL_OK);
+    if (dialects[_i].text)
+        ck_assert_msg(!v.valid && !strcmp(v.fault.kind, "limit") &&
+                          strstr(v.fault.text, dialects[_i].text),
+                      "row %d: %s", _i, v.valid ? "valid" : v.fault.text);
+    else
+        ck_assert_msg(v.valid, "row %d: %s: %s", _i, v.fault.kind, v.fault.text);
+    /* What is written says everything, and is the same program. */
+    ck_assert_int_eq(ccl_program_write_xml(p, &text, NULL), CCL_OK);
+    ck_assert_int_eq(ccl_program_read_xml("y", text.data, text.len, &again, NULL), CCL_OK);
+    ck_assert_uint_eq(again->missing_attributes, 0);
+    ck_assert(ccl_program_equal(p, again));
+    ck_assert_int_eq(ccl_program_verify(NULL, again, &options, &v, NULL), CCL_OK);
+    ck_assert(v.valid);
+    ccl_text_fini(&text);
+    ccl_program_destroy(again);
+    ccl_program_destroy(p);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("schedule.executor");
     TCase *tc = tcase_create("all");
     tcase_add_loop_test(tc, limits, 0, (int)CCL_ARRAY_LEN(rows));
+    tcase_add_loop_test(tc, old_dialect, 0, (int)CCL_ARRAY_LEN(dialects));
     tcase_set_timeout(tc, 0);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);
