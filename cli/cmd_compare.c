@@ -163,7 +163,7 @@ static ccl_status_t open_programs(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *e
         bool fits = false;
 
         CCL_TRY(ccl_i_document_read(path, &c->documents[i], &form, err));
-        CCL_TRY(ccl_i_document_lower(cli, &c->documents[i], err));
+        CCL_TRY(ccl_i_document_lower(cli, c->topo, &c->documents[i], err));
         program = c->documents[i].program;
         if (program->nranks != c->topo->nranks)
             return ccl_error_set(err, CCL_ERR_INPUT, path, 0, 0,

@@ -84,7 +84,7 @@ static ccl_status_t simulate_program(ccl_i_cli_t *cli, const ccl_topology_t *top
     about.topo = topo;
     about.options = options;
     if (status == CCL_OK)
-        status = ccl_i_document_lower(cli, &document, err);
+        status = ccl_i_document_lower(cli, topo, &document, err);
     if (status == CCL_OK && document.program->nranks != topo->nranks)
         status = ccl_error_set(err, CCL_ERR_INPUT, about.input, 0, 0,
                                "a %s for %u ranks, but %s has %u GPUs", form,

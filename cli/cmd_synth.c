@@ -31,11 +31,11 @@ static ccl_status_t target_of(const ccl_i_args_t *args, target_t *out, ccl_error
 }
 
 /** Lower, and print schedule or program into `out`. */
-static ccl_status_t write_out(ccl_i_cli_t *cli, target_t target, ccl_i_document_t *made,
-                              ccl_text_t *out, ccl_error_t *err) {
+static ccl_status_t write_out(ccl_i_cli_t *cli, const ccl_topology_t *topo, target_t target,
+                              ccl_i_document_t *made, ccl_text_t *out, ccl_error_t *err) {
     if (target == TARGET_JSON)
         return ccl_schedule_write_json(made->schedule, out, err);
-    CCL_TRY(ccl_i_document_lower(cli, made, err));
+    CCL_TRY(ccl_i_document_lower(cli, topo, made, err));
     return ccl_program_write_xml(made->program, out, err);
 }
 
@@ -73,7 +73,7 @@ static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_route
         status = CCL_OK;
     }
     if (status == CCL_OK)
-        status = write_out(cli, target, &made, &text, err);
+        status = write_out(cli, topo, target, &made, &text, err);
     if (status == CCL_OK)
         status = ccl_i_emit(cli, &text, err);
     if (status == CCL_OK && cli->args.output && strcmp(cli->args.output, "-") != 0)

@@ -98,8 +98,9 @@ typedef struct ccl_i_document {
 ccl_status_t ccl_i_document_read(const char *path, ccl_i_document_t *out, const char **form_out,
                                  ccl_error_t *err);
 void ccl_i_document_fini(ccl_i_document_t *document);
-/** A program from either; a schedule is lowered with --proto. */
-ccl_status_t ccl_i_document_lower(ccl_i_cli_t *cli, ccl_i_document_t *document, ccl_error_t *err);
+/** A program from either; a schedule is lowered with --proto, for the FIFOs of the cluster. */
+ccl_status_t ccl_i_document_lower(ccl_i_cli_t *cli, const ccl_topology_t *topo,
+                                  ccl_i_document_t *document, ccl_error_t *err);
 /** The collective of --collective (one word of it) or --demand for so many ranks. */
 ccl_status_t ccl_i_collective_open(const ccl_i_args_t *args, const char *word, uint32_t nranks,
                                    ccl_collective_t **out, ccl_error_t *err);

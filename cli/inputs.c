@@ -73,7 +73,8 @@ void ccl_i_document_fini(ccl_i_document_t *document) {
     document->schedule = NULL;
 }
 
-ccl_status_t ccl_i_document_lower(ccl_i_cli_t *cli, ccl_i_document_t *document, ccl_error_t *err) {
+ccl_status_t ccl_i_document_lower(ccl_i_cli_t *cli, const ccl_topology_t *topo,
+                                  ccl_i_document_t *document, ccl_error_t *err) {
     ccl_lower_options_t options = CCL_LOWER_OPTIONS_INIT;
 
     if (document->program)
@@ -81,6 +82,7 @@ ccl_status_t ccl_i_document_lower(ccl_i_cli_t *cli, ccl_i_document_t *document, 
     CCL_TRY(ccl_i_proto(cli->args.proto, &options.proto, err));
     options.no_fuse = cli->args.no_fuse;
     options.out_of_place = cli->args.out_of_place;
+    ccl_lower_options_fit(&options, topo);
     return ccl_lower(&cli->ctx, document->schedule, &options, &document->program, err);
 }
 

@@ -68,15 +68,6 @@ static ccl_ctx_t inner_ctx(const compare_t *c) {
     return ctx;
 }
 
-/* One where some transport has a single slot; 0 (lowering's own choice) elsewhere. */
-static uint32_t fewest_slots(const ccl_topology_t *topo, const char *proto) {
-    for (uint32_t k = 0; k < topo->nkinds; k++) {
-        if (ccl_model_transport(topo, topo->kinds[k], proto ? proto : "Simple").slots == 1)
-            return 1;
-    }
-    return 0;
-}
-
 static ccl_status_t prepare_program(compare_t *c, uint32_t i, uint32_t worker, ccl_error_t *err) {
     const ccl_contender_t *contender = &c->options->contenders[i];
     ready_t *r = &c->ready[i];
@@ -101,7 +92,7 @@ static ccl_status_t prepare_program(compare_t *c, uint32_t i, uint32_t worker, c
         ccl_lower_options_t lower = c->options->lower;
         if (lower.size == 0)
             lower = (ccl_lower_options_t)CCL_LOWER_OPTIONS_INIT;
-        lower.slots = lower.slots ? lower.slots : fewest_slots(c->topo, lower.proto);
+        ccl_lower_options_fit(&lower, c->topo);
         ccl_status_t status = ccl_lower(&ctx, schedule, &lower, &r->own, err);
         ccl_schedule_destroy(schedule);
         CCL_TRY(status);

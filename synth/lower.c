@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* FIFO depth in primitives of the poorest executor: MSCCL under Simple. */
+enum { LEAST_SLOTS = 2 };
+
 /* Rounds: a rank's sends of a step wait for its operations of its step before on that channel. */
 static ccl_status_t add_rounds(ccl_i_lowering_t *l, ccl_error_t *err) {
     size_t n = 2 * (size_t)l->ntransfers, total = 0, cap = 0;
@@ -311,6 +314,21 @@ static int by_rank(const void *a, const void *b) {
     return x->dst.off < y->dst.off ? -1 : x->dst.off > y->dst.off;
 }
 
+void ccl_lower_options_fit(ccl_lower_options_t *options, const ccl_topology_t *topo) {
+    uint32_t slots = UINT32_MAX, slices = 1;
+    for (uint32_t k = 0; k < topo->nkinds; k++) {
+        ccl_transport_t t =
+            ccl_model_transport(topo, topo->kinds[k], options->proto ? options->proto : "Simple");
+        slots = t.slots < slots ? t.slots : slots;
+        slices = t.slices > slices ? t.slices : slices;
+    }
+    slots /= slices;
+    if (slots == 0)
+        options->no_fuse = true;
+    if (options->slots == 0)
+        options->slots = slots < 1 ? 1 : slots > LEAST_SLOTS ? LEAST_SLOTS : slots;
+}
+
 ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                        const ccl_lower_options_t *options, ccl_program_t **out, ccl_error_t *err) {
     const ccl_lower_options_t defaults = CCL_LOWER_OPTIONS_INIT;
@@ -324,7 +342,7 @@ ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
     l.in_place = !options->out_of_place && can_be_in_place(l.coll->kind);
     l.no_fuse = options->no_fuse;
     l.ordered = options->ordered || (ops && ops->ordered);
-    l.slots = options->slots ? options->slots : 2;
+    l.slots = options->slots ? options->slots : LEAST_SLOTS;
     l.ntransfers = schedule->ntransfers;
     l.nranks = l.coll->nranks;
     l.scratch_len = ccl_arena_alloc(&l.arena, l.nranks + (size_t)1, sizeof *l.scratch_len);

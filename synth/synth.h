@@ -66,6 +66,13 @@ typedef struct ccl_lower_options {
     { sizeof(ccl_lower_options_t), "Simple", false, false, false, 0 }
 
 /**
+ * Fit options to a topology: `slots`, where it is 0, becomes what its transports' FIFOs hold in
+ * primitives under options->proto, the smallest `slots` over the greatest `slices`, but at most 2,
+ * MSCCL's least; where not even one primitive fits, no_fuse is set. Call it wherever a schedule is
+ * lowered to run on a topology.
+ */
+void ccl_lower_options_fit(ccl_lower_options_t *options, const ccl_topology_t *topo);
+/**
  * Lower a schedule to thread blocks, one per connection and channel (NCCL's and MSCCL's way); a
  * block that only forwards along one channel gets both ends and fused primitives. The program
  * computes what the schedule computes, is free of races, and finishes at algorithm level for any

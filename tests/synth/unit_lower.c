@@ -101,6 +101,46 @@ START_TEST(test_one_slot) {
 }
 END_TEST
 
+static const struct {
+    const char *transports, *proto;
+    uint32_t slots;
+    bool no_fuse;
+    const char *why;
+} fits[] = {
+    {"{}", NULL, 2, false, "8 slots by default, but executors have 2"},
+    {"{\"nvlink\": {\"slots\": 3}}", NULL, 2, false, "still more than executors have"},
+    {"{\"nvlink\": {\"slots\": 1}}", NULL, 1, false, "one slot"},
+    {"{\"net\": {\"slots\": 1}}", NULL, 2, false, "no such link here"},
+    {"{\"nvlink\": {\"slots\": 4, \"slices\": 4}}", NULL, 1, false, "one primitive fills it"},
+    {"{\"nvlink\": {\"slots\": 4, \"slices\": 5}}", NULL, 1, true, "a primitive does not fit"},
+    {"{\"nvlink\": {\"protocols\": {\"LL\": {\"slots\": 1}}}}", NULL, 2, false, "only of LL"},
+    {"{\"nvlink\": {\"protocols\": {\"LL\": {\"slots\": 1}}}}", "LL", 1, false, "LL it is"},
+};
+
+START_TEST(test_fit) {
+    char json[1000];
+    ccl_topology_t *topo = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_lower_options_t options = CCL_LOWER_OPTIONS_INIT;
+    options.proto = fits[_i].proto;
+    snprintf(json, sizeof json,
+             "{\"format\": \"ccllab-topology-1\", \"devices\": ["
+             "{\"id\": \"a\", \"kind\": \"gpu\", \"rank\": 0},"
+             "{\"id\": \"b\", \"kind\": \"gpu\", \"rank\": 1}], \"links\": [{\"from\": \"a\","
+             "\"to\": \"b\", \"kind\": \"nvlink\", \"bandwidth\": \"1GB/s\"}], \"transports\": %s}",
+             fits[_i].transports);
+    ck_assert_msg(ccl_topology_read_text(NULL, "t", json, strlen(json), &topo, &err) == CCL_OK,
+                  "%s", err.text);
+    ccl_lower_options_fit(&options, topo);
+    ck_assert_msg(options.slots == fits[_i].slots, "%s: %u", fits[_i].why, options.slots);
+    ck_assert_msg(options.no_fuse == fits[_i].no_fuse, "%s", fits[_i].why);
+    options.slots = 7; /* as the caller says */
+    ccl_lower_options_fit(&options, topo);
+    ck_assert_uint_eq(options.slots, 7);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 START_TEST(test_out_of_place) {
     static const ccl_collective_kind_t kinds[] = {CCL_ALLREDUCE, CCL_ALLGATHER, CCL_REDUCESCATTER,
                                                   CCL_ALLTOALL,  CCL_BROADCAST, CCL_REDUCE,
@@ -216,6 +256,7 @@ int main(void) {
     tcase_add_loop_test(tcase, test_shapes, 0, (int)CCL_ARRAY_LEN(shapes));
     tcase_add_test(tcase, test_no_fuse);
     tcase_add_test(tcase, test_one_slot);
+    tcase_add_loop_test(tcase, test_fit, 0, (int)CCL_ARRAY_LEN(fits));
     tcase_add_test(tcase, test_out_of_place);
     tcase_add_test(tcase, test_rounds);
     tcase_add_test(tcase, test_refuses);
