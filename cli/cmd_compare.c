@@ -221,6 +221,23 @@ static ccl_status_t print(ccl_i_cli_t *cli, const compare_t *c, const ccl_sim_op
     return status;
 }
 
+/** What the simulator warned of, each kind once over all collectives. */
+static void warn(const ccl_i_cli_t *cli, const compare_t *c) {
+    for (uint32_t k = 0; k < c->ncollectives; k++) {
+        for (uint32_t w = 0; w < c->comparisons[k]->nwarnings; w++) {
+            const char *text = c->comparisons[k]->warnings[w];
+            bool told = false;
+
+            for (uint32_t e = 0; e < k && !told; e++) {
+                for (uint32_t i = 0; i < c->comparisons[e]->nwarnings && !told; i++)
+                    told = ccl_warnings_alike(c->comparisons[e]->warnings[i], text);
+            }
+            if (!told)
+                ccl_log(&cli->ctx, CCL_LOG_WARN, "sim", "%s", text);
+        }
+    }
+}
+
 static bool somebody_won(const compare_t *c) {
     for (uint32_t k = 0; k < c->ncollectives; k++) {
         for (uint32_t s = 0; s < c->comparisons[k]->nsizes; s++) {
@@ -266,6 +283,7 @@ static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
         CCL_TRY(
             ccl_compare(&cli->ctx, c->topo, c->collectives[k], &options, &c->comparisons[k], err));
     }
+    warn(cli, c);
     CCL_TRY(print(cli, c, &options.sim, err));
     if (somebody_won(c))
         return CCL_OK;

@@ -14,12 +14,17 @@
 
 #define SPREAD 1e-6
 
+enum { MAX_WARNINGS = 8 };
+
 /** One contender made ready: programs by size (all the same where the size does not matter). */
 typedef struct ready {
     ccl_program_t *own;           /* made here */
     const ccl_program_t *program; /* NULL: does not take part */
     ccl_status_t status;
     ccl_error_t err;
+    char *warnings[MAX_WARNINGS]; /* malloc'ed: of the simulator, at the first size */
+    uint32_t nwarnings;
+    bool nomem;
 } ready_t;
 
 typedef struct compare {
@@ -147,6 +152,20 @@ static ccl_status_t time_at(compare_t *c, const ccl_ctx_t *ctx, ccl_routes_t *ro
     return status;
 }
 
+/* Of a contender at the first size: one worker, so no lock. */
+static void keep_warning(ccl_log_level_t level, const char *subsystem, const char *text,
+                         void *user) {
+    ready_t *r = user;
+    (void)subsystem;
+    if (level != CCL_LOG_WARN || r->nwarnings == MAX_WARNINGS)
+        return;
+    r->warnings[r->nwarnings] = strdup(text);
+    if (r->warnings[r->nwarnings])
+        r->nwarnings++;
+    else
+        r->nomem = true;
+}
+
 static ccl_status_t run_cell(compare_t *c, uint32_t size, uint32_t contender, uint32_t worker,
                              ccl_compare_cell_t *cell, ccl_error_t *err) {
     ccl_ctx_t ctx = inner_ctx(c);
@@ -158,7 +177,14 @@ static ccl_status_t run_cell(compare_t *c, uint32_t size, uint32_t contender, ui
     CCL_TRY(routes_of(c, worker, &routes, err));
     sim.size_bytes = size_bytes;
     sim.trace = NULL;
+    if (size == 0) {
+        ctx.log = keep_warning;
+        ctx.log_user = &c->ready[contender];
+    }
     ccl_status_t status = ccl_sim_program(&ctx, c->topo, routes, program, &sim, &result, err);
+    ctx.log = NULL;
+    if (c->ready[contender].nomem)
+        status = ccl_fail_nomem(err);
     if (status == CCL_OK) {
         cell->time_s = cell->low_s = cell->high_s = result->time_s;
         cell->algbw_GBps = result->algbw_GBps;
@@ -296,6 +322,35 @@ static ccl_status_t explain(compare_t *c, ccl_error_t *err) {
     return CCL_OK;
 }
 
+bool ccl_warnings_alike(const char *a, const char *b) {
+    const char *colon_a = strrchr(a, ':'), *colon_b = strrchr(b, ':');
+    return strcmp(colon_a ? colon_a : a, colon_b ? colon_b : b) == 0;
+}
+
+/* Each kind once, in the order of the contenders whatever the threads did. */
+static ccl_status_t gather_warnings(compare_t *c, ccl_error_t *err) {
+    ccl_comparison_t *out = c->out;
+    size_t most = (size_t)out->ncontenders * MAX_WARNINGS;
+    out->warnings = ccl_arena_alloc(&out->arena, most + 1, sizeof *out->warnings);
+    if (!out->warnings)
+        return ccl_fail_nomem(err);
+    for (uint32_t i = 0; i < out->ncontenders; i++) {
+        for (uint32_t k = 0; k < c->ready[i].nwarnings; k++) {
+            const char *text = c->ready[i].warnings[k];
+            bool known = false;
+            for (uint32_t j = 0; j < out->nwarnings && !known; j++)
+                known = ccl_warnings_alike(out->warnings[j], text);
+            if (known)
+                continue;
+            out->warnings[out->nwarnings] = ccl_arena_strdup(&out->arena, text);
+            if (!out->warnings[out->nwarnings])
+                return ccl_fail_nomem(err);
+            out->nwarnings++;
+        }
+    }
+    return CCL_OK;
+}
+
 static ccl_status_t check_options(const ccl_topology_t *topo, const ccl_collective_t *want,
                                   const ccl_compare_options_t *o, ccl_error_t *err) {
     if (want->nranks != topo->nranks)
@@ -340,12 +395,16 @@ ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         pick_winner(c.out, s);
     CCL_TRY_GOTO(ccl_parallel_for(ns, threads, detail, &c, err), status, end);
     CCL_TRY_GOTO(explain(&c, err), status, end);
+    CCL_TRY_GOTO(gather_warnings(&c, err), status, end);
     CCL_TRY_GOTO(poll(&c, "simulate", 0), status, end);
     *out = c.out;
     c.out = NULL;
 end:
-    for (uint32_t i = 0; c.ready && i < nc; i++)
+    for (uint32_t i = 0; c.ready && i < nc; i++) {
         ccl_program_destroy(c.ready[i].own);
+        for (uint32_t k = 0; k < c.ready[i].nwarnings; k++)
+            free(c.ready[i].warnings[k]);
+    }
     for (uint32_t i = 0; c.routes && i < threads; i++)
         ccl_routes_destroy(c.routes[i]);
     for (size_t i = 0; c.cell_why && i < (size_t)nc * ns; i++)

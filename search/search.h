@@ -46,6 +46,8 @@ typedef struct ccl_comparison {
     uint32_t *winner;             /**< [nsizes] contender, CCL_NONE: none ran */
     bool *tie;                    /**< [nsizes] another is within the winner's spread */
     ccl_sim_result_t **best;      /**< [nsizes] full result of the winner; NULL when none */
+    uint32_t nwarnings;
+    const char **warnings; /**< [nwarnings] of the simulator on this cluster, each kind once */
     ccl_arena_t arena;
 } ccl_comparison_t;
 
@@ -57,6 +59,8 @@ typedef struct ccl_comparison {
 ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                          const ccl_collective_t *want, const ccl_compare_options_t *options,
                          ccl_comparison_t **out, ccl_error_t *err);
+/** Do two warnings say the same of different links or transports (which stand before the colon)? */
+bool ccl_warnings_alike(const char *a, const char *b);
 void ccl_comparison_destroy(ccl_comparison_t *comparison);
 
 #ifdef __cplusplus

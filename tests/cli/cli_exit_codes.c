@@ -141,6 +141,29 @@ START_TEST(warnings_do_not_fail) {
 }
 END_TEST
 
+/* The simulator's warnings are told by compare as by simulate, each once. */
+START_TEST(simulator_warnings) {
+    static const char *const lines_of[] = {
+        "simulate -t " DATA "/warned_2.json " DATA "/allgather_2.xml --size 1M",
+        "compare -t " DATA "/warned_2.json -c allgather,allreduce --sizes 1M:4M"};
+    static const char *const wanted[] = {"has contention but thread blocks on it have no tb_rate",
+                                         "whole messages are stored and forwarded"};
+
+    for (size_t i = 0; i < sizeof(lines_of) / sizeof(lines_of[0]); i++) {
+        said_t said = run(lines_of[i]);
+
+        ck_assert_msg(said.rc == 0, "%s%s", said.out, said.err);
+        for (size_t k = 0; k < 2; k++) {
+            const char *at = strstr(said.err, wanted[k]);
+
+            ck_assert_msg(at && !strstr(at + 1, wanted[k]), "%s: %s", lines_of[i], said.err);
+        }
+        ck_assert_uint_eq(lines(said.err), 2);
+        said_free(&said);
+    }
+}
+END_TEST
+
 /* SIGINT while a long comparison runs: exit code 130, no half result. */
 START_TEST(interrupt) {
     said_t said;
@@ -170,6 +193,7 @@ int main(void) {
     tcase_set_timeout(cases, 240);
     tcase_add_loop_test(cases, codes, 0, (int)(sizeof(rows) / sizeof(rows[0])));
     tcase_add_test(cases, warnings_do_not_fail);
+    tcase_add_test(cases, simulator_warnings);
     tcase_add_test(cases, interrupt);
     suite_add_tcase(suite, cases);
     runner = srunner_create(suite);
