@@ -212,6 +212,11 @@ const char *ccl_format_time(double s, char *out, size_t out_len);
  */
 ccl_status_t ccl_file_read(const char *path, size_t max_bytes, char **data_out, size_t *len_out,
                            ccl_error_t *err);
+/**
+ * What a file may be called in results: "dir/a.b.json" gives "a.b", "-" and "<stdin>" give "stdin".
+ * @param out  of out_len bytes; what does not fit is cut.
+ */
+void ccl_file_title(const char *path, char *out, size_t out_len);
 /** Write to a temporary beside `path`, flush, check, rename ("-" is stdout). */
 ccl_status_t ccl_file_write(const char *path, const void *data, size_t len, ccl_error_t *err);
 

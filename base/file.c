@@ -152,3 +152,15 @@ ccl_status_t ccl_file_write(const char *path, const void *data, size_t len, ccl_
     }
     return CCL_OK;
 }
+
+void ccl_file_title(const char *path, char *out, size_t out_len) {
+    const char *slash = strrchr(path, '/');
+    const char *base = slash && slash[1] ? slash + 1 : path;
+    const char *dot = strrchr(base, '.');
+    size_t len = dot && dot > base ? (size_t)(dot - base) : strlen(base);
+    if (strcmp(path, "-") == 0 || strcmp(path, "<stdin>") == 0)
+        base = "stdin", len = 5;
+    len = len < out_len ? len : out_len - 1;
+    memcpy(out, base, len);
+    out[len] = '\0';
+}

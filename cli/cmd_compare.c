@@ -139,12 +139,10 @@ static ccl_status_t verify_program(ccl_i_cli_t *cli, const char *path, const cha
 
 /** "dir/allgather_8.xml" is shown as "allgather_8". */
 static char *title_of(const char *path) {
-    const char *base = strrchr(path, '/');
-    const char *dot;
+    char title[121];
 
-    base = base && base[1] ? base + 1 : path;
-    dot = strrchr(base, '.');
-    return dot && dot > base ? strndup(base, (size_t)(dot - base)) : strdup(base);
+    ccl_file_title(path, title, sizeof(title));
+    return strdup(title);
 }
 
 static ccl_status_t open_programs(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {

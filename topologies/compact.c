@@ -740,7 +740,9 @@ static ccl_status_t read_cluster(reader_t *r, const ccl_json_at_t *root, ccl_top
                                        "note",       "chosen",     "servers", "fabric",
                                        "transports", "gpu_models", NULL};
     CCL_TRY(ccl_json_only(root, keys, r->err));
-    const char *name = root->doc->name, *source = "", *note = "";
+    char title[121];
+    ccl_file_title(root->doc->name, title, sizeof title);
+    const char *name = title, *source = "", *note = "";
     CCL_TRY(read_about(r, root, &name, &source, &note));
     CCL_TRY(constants_collect(r, root, NULL, root)); /* first, so that the cluster's own win */
     CCL_TRY(read_servers(r, root));

@@ -215,12 +215,8 @@ static ccl_status_t build_all(dsl_builder_t *s, ccl_topology_t **out) {
 ccl_status_t ccl_i_dsl_build(const ccl_i_dsl_t *dsl, ccl_topology_t **out, ccl_error_t *err) {
     ccl_arena_t arena;
     ccl_arena_init(&arena);
-    const char *slash = strrchr(dsl->file, '/');
-    char name[120];
-    snprintf(name, sizeof(name), "%.100s", slash ? slash + 1 : dsl->file);
-    char *dot = strrchr(name, '.');
-    if (dot && dot != name)
-        *dot = '\0';
+    char name[101];
+    ccl_file_title(dsl->file, name, sizeof(name));
     if (!*name)
         snprintf(name, sizeof(name), "heteccl");
     dsl_builder_t s = {.dsl = dsl, .err = err, .fabric = CCL_NONE};

@@ -14,22 +14,13 @@ ccl_status_t ccl_i_plan_init(ccl_i_plan_t *plan, const ccl_ctx_t *ctx, const cha
     plan->file = file;
     ccl_arena_init(&plan->arena);
     plan->ids = ccl_strmap_create();
-    const char *slash = strrchr(file, '/');
-    const char *base = slash ? slash + 1 : file;
-    size_t len = strlen(base);
-    if (len > 4 && strcmp(base + len - 4, ".xml") == 0)
-        len -= 4;
-    if (len == 0 || strcmp(base, "-") == 0)
-        base = "nccl", len = 4;
-    if (len > 120)
-        len = 120;
-    char *name = ccl_arena_alloc(&plan->arena, len + 1, 1);
-    if (!plan->ids || !name) {
+    char title[121];
+    ccl_file_title(file, title, sizeof title);
+    plan->name = ccl_arena_strdup(&plan->arena, *title ? title : "nccl");
+    if (!plan->ids || !plan->name) {
         ccl_i_plan_fini(plan);
         return ccl_fail_nomem(err);
     }
-    memcpy(name, base, len);
-    plan->name = name;
     if (!ccl_strmap_put(plan->ids, "fabric", 1)) { /* taken by the switch between the NICs */
         ccl_i_plan_fini(plan);
         return ccl_fail_nomem(err);

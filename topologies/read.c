@@ -152,13 +152,8 @@ static ccl_status_t no_such(const char *spec, ccl_error_t *err) {
     for (size_t i = 0; i < n; i++)
         names[i] = library[i].name;
     /* "topologies/dgx-a10.json" may mean "dgx-a100". */
-    const char *base = strrchr(spec, '/');
-    base = base ? base + 1 : spec;
     char word[128];
-    snprintf(word, sizeof word, "%s", base);
-    char *dot = strrchr(word, '.');
-    if (dot && dot != word)
-        *dot = 0;
+    ccl_file_title(spec, word, sizeof word);
     const char *near = ccl_nearest(word, names);
     ccl_status_t status =
         near ? ccl_fail(err, CCL_ERR_INPUT,

@@ -278,7 +278,9 @@ ccl_status_t ccl_i_topology_read_explicit(const ccl_ctx_t *ctx, const ccl_json_d
                                        "links",  "groups", "transports", "gpu_models", NULL};
     ccl_json_at_t root = ccl_json_root(doc);
     CCL_TRY(ccl_json_object(&root, true, err));
-    const char *format = NULL, *name = "", *source = "", *note = "";
+    char title[121];
+    ccl_file_title(doc->name, title, sizeof title);
+    const char *format = NULL, *name = title, *source = "", *note = "";
     ccl_json_at_t v = ccl_json_member(&root, "format");
     CCL_TRY(ccl_json_string(&v, true, &format, err));
     if (strcmp(format, "ccllab-topology-1") != 0)

@@ -36,6 +36,29 @@ static int entries(void) {
     return n;
 }
 
+static const struct {
+    const char *path, *title, *why;
+} titles[] = {
+    {"dir/ring.json", "ring", "folder and ending go"},
+    {"a.b.json", "a.b", "only the last ending"},
+    {"./dir.d/plain", "plain", "a dot of the folder is no ending"},
+    {".hidden", ".hidden", "a name that is all ending"},
+    {"dir/", "dir/", "nothing after the slash"},
+    {"-", "stdin", "standard input"},
+    {"<stdin>", "stdin", "as readers call it"},
+    {"", "", "nothing"},
+    {"abcdefghijklmnop.xml", "abcdefghijk", "cut to the room there is"},
+};
+
+START_TEST(title) {
+    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++) {
+        char out[12];
+        ccl_file_title(titles[i].path, out, sizeof out);
+        ck_assert_msg(strcmp(out, titles[i].title) == 0, "%s: %s", titles[i].why, out);
+    }
+}
+END_TEST
+
 START_TEST(write_then_read) {
     const char *path = in_folder(0, "a.txt");
     ccl_error_t err = CCL_ERROR_INIT;
@@ -147,5 +170,5 @@ START_TEST(folder_removed) {
 }
 END_TEST
 
-RUN_TESTS(folder_made, write_then_read, links_and_devices_stay, failures, bounded_read,
+RUN_TESTS(folder_made, title, write_then_read, links_and_devices_stay, failures, bounded_read,
           standard_streams, folder_removed)

@@ -33,7 +33,7 @@ START_TEST(test_single) {
     ck_assert_uint_eq(t->ngpu_models, 1);
     ck_assert_uint_eq(t->ntransports, a->ntransports);
     ck_assert_uint_eq(t->ngroups, 6);
-    ck_assert_str_eq(t->name, "t.in+t.in+t.in");
+    ck_assert_str_eq(t->name, "t+t+t");
     check_duplex(t, "n0/m0", "fabric", "net", 10.0, 1);
     check_duplex(t, "n1/m0", "fabric", "net", 5.0, 1);
     check_duplex(t, "n2/m1", "fabric", "net", 1.0, 1);

@@ -78,7 +78,7 @@ END_TEST
 START_TEST(least_file) {
     ccl_topology_t *t = read_json("{\"format\":\"ccllab-topology-1\",\"devices\":"
                                   "[{\"id\":\"a\",\"kind\":\"gpu\",\"rank\":0}]}");
-    ck_assert_str_eq(t->name, "");
+    ck_assert_str_eq(t->name, "f");
     ck_assert_uint_eq(t->nranks, 1);
     ck_assert_uint_eq(t->nlinks, 0);
     ccl_topology_destroy(t);
