@@ -160,6 +160,7 @@ static inline ccl_topology_t *random_topology(ccl_rng_t *rng, uint32_t n) {
     }
     ccl_status_t status = ccl_topology_builder_finish(b, &topo, &err);
     ck_assert_msg(status == CCL_OK, "%s", err.text);
+    ccl_topology_builder_destroy(b);
     return topo;
 }
 
