@@ -255,7 +255,7 @@ static ccl_status_t take_tuple(dsl_parser_t *p, uint32_t node) {
     CCL_TRY(expect_char(p, '(', "before gpu numbers"));
     for (;;) {
         token_t at = p->token;
-        uint32_t gpu;
+        uint32_t gpu = 0;
         CCL_TRY(take_u32(p, "a gpu number", 0, CCL_I_HETECCL_MAX_GPUS, &gpu));
         if (gpu >= dsl->gpus[node])
             return fail_at(p, &at, "node%u has no gpu %u, only 0 to %u", node + 1, gpu,
