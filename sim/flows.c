@@ -81,6 +81,9 @@ static ccl_status_t prepare(run_t *run, ccl_routes_t *routes, ccl_error_t *err) 
         run->first_child[dep] = f;
     }
     ccl_i_net_t *net = ccl_i_engine_net(run->engine);
+    uint64_t pairs = (uint64_t)list->nranks * list->nranks;
+    if (!ccl_i_net_reserve(net, pairs < n ? (uint32_t)pairs : n + 1u))
+        return ccl_fail_nomem(err);
     for (uint32_t f = 0; f < n; f++) {
         CCL_TRY(ccl_routes_get(routes, list->src[f], list->dst[f], 0, &run->route[f], err));
         run->path[f] = ccl_i_net_path(net, run->route[f], INFINITY);

@@ -155,8 +155,7 @@ static uint64_t path_key(const ccl_route_t *route, double cap_Bps) {
     return h ^ (h >> 29);
 }
 
-static bool path_rehash(ccl_i_net_t *net) {
-    uint32_t len = net->path_hash_len ? 2 * net->path_hash_len : 64;
+static bool path_rehash(ccl_i_net_t *net, uint32_t len) {
     uint32_t *hash = malloc(len * sizeof(*hash));
     if (!hash)
         return false;
@@ -171,6 +170,15 @@ static bool path_rehash(ccl_i_net_t *net) {
     net->path_hash = hash;
     net->path_hash_len = len;
     return true;
+}
+
+bool ccl_i_net_reserve(ccl_i_net_t *net, uint32_t npaths) {
+    uint32_t len = 64;
+    while (len < 2ull * npaths)
+        len *= 2;
+    return path_rehash(net, len) &&
+           ccl_grow(&net->paths, &net->cpaths, npaths, sizeof(*net->paths)) &&
+           ccl_grow(&net->entries, &net->centries, 4 * (size_t)npaths, sizeof(*net->entries));
 }
 
 static bool path_entry(ccl_i_net_t *net, uint32_t first, uint32_t res) {
@@ -189,7 +197,8 @@ uint32_t ccl_i_net_path(ccl_i_net_t *net, const ccl_route_t *route, double cap_B
     const ccl_topology_t *topo = net->topo;
     /* The links limit to the narrowest anyway; without links as resources the cap must do it. */
     double cap = cap_Bps < route->bottleneck_Bps ? cap_Bps : route->bottleneck_Bps;
-    if (net->npaths * 2 >= net->path_hash_len && !path_rehash(net))
+    if (net->npaths * 2 >= net->path_hash_len &&
+        !path_rehash(net, net->path_hash_len ? 2 * net->path_hash_len : 64))
         return CCL_NONE;
     uint64_t h = path_key(route, cap) & (net->path_hash_len - 1);
     for (; net->path_hash[h] != CCL_NONE; h = (h + 1) & (net->path_hash_len - 1)) {

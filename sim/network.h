@@ -31,6 +31,8 @@ void ccl_i_net_destroy(ccl_i_net_t *net);
  * All paths must be registered before the first flow. Returns CCL_NONE when out of memory.
  */
 uint32_t ccl_i_net_path(ccl_i_net_t *net, const ccl_route_t *route, double cap_Bps);
+/** Room for so many paths, if the number is known; paths beyond it are fine. */
+bool ccl_i_net_reserve(ccl_i_net_t *net, uint32_t npaths);
 /** After the last path: drops resources that can never be the tightest. */
 bool ccl_i_net_freeze(ccl_i_net_t *net);
 

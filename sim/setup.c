@@ -298,6 +298,8 @@ static ccl_status_t make_work(ccl_i_run_t *run, const kinds_t *kinds, double siz
     ccl_i_net_t *net = ccl_i_engine_net(run->engine);
     uint32_t rank = CCL_NONE;
     ccl_gpu_model_t gpu = {0};
+    if (!ccl_i_net_reserve(net, run->nconns + 1u))
+        return ccl_fail_nomem(err);
     for (uint32_t i = 0; i < run->nunits; i++) {
         const ccl_i_unit_t *u = &run->units[i];
         const ccl_tb_t *tb = &p->tbs[u->tb];
