@@ -2,6 +2,7 @@
 #include "cli/command.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -20,9 +21,14 @@ ccl_status_t ccl_i_topology_open(ccl_i_cli_t *cli, const char *spec, ccl_topolog
     CCL_TRY(ccl_topology_read(&cli->ctx, spec, &topo, err));
     for (size_t i = 0; i < cli->args.edits.n; i++) {
         ccl_topology_t *edited = NULL;
-        ccl_status_t status = ccl_topology_edit(topo, cli->args.edits.items[i], &edited, err);
+        const char *edit = cli->args.edits.items[i];
+        ccl_status_t status = ccl_topology_edit(topo, edit, &edited, err);
 
         ccl_topology_destroy(topo);
+        /* "fail:gpu:9" is how the option is passed on; tell it as it was given. */
+        if (status != CCL_OK && err && strcmp(err->where, edit) == 0)
+            snprintf(err->where, sizeof(err->where), "--%.*s %s", (int)strcspn(edit, ":"), edit,
+                     edit + strcspn(edit, ":") + 1);
         CCL_TRY(status);
         topo = edited;
     }

@@ -62,7 +62,7 @@ ccl_status_t ccl_synthesize(const ccl_ctx_t *ctx, const char *name, const ccl_to
                         want->chunks_per_block);
     if (!ops->supports(topo, want, &why))
         return ccl_fail(err, CCL_ERR_UNSUPPORTED, "%s cannot do %s here: %s", name,
-                        ccl_collective_kind_name(want->kind), why);
+                        want->name, why);
     if (!routes) {
         routes = own_routes = ccl_routes_create(topo);
         if (!routes)

@@ -344,21 +344,27 @@ static size_t node_len(const char *text, size_t len) {
     return len;
 }
 
+/* "A.xml*4,fabric=rail"; one-liners put a blank there, so a blank will do. */
 static size_t without_fabric(const char *spec, const char **fabric) {
-    const char *comma = strrchr(spec, ',');
+    size_t len = strlen(spec), at = len;
     *fabric = NULL;
-    if (!comma || strncmp(comma, ",fabric=", 8) != 0)
-        return strlen(spec);
-    *fabric = comma + 8;
-    return (size_t)(comma - spec);
+    while (at > 0 && spec[at - 1] != ',' && spec[at - 1] != ' ')
+        at--;
+    if (at == 0 || strncmp(spec + at, "fabric=", 7) != 0)
+        return len;
+    *fabric = spec + at + 7;
+    return at - 1;
 }
 
 bool ccl_topology_is_nodes(const char *spec) {
     const char *fabric;
-    if (!spec || strpbrk(spec, " \t\n"))
+    if (!spec)
         return false;
     size_t len = without_fabric(spec, &fabric);
-    return len > 0 && (fabric || count_len(spec, len) || node_len(spec, len) < len);
+    if (len == 0 || strcspn(spec, " \t\n") < len)
+        return false;
+    /* "gpus:8 fabric=rail" is a one-liner. */
+    return (fabric && spec[len] == ',') || count_len(spec, len) || node_len(spec, len) < len;
 }
 
 typedef struct node_list {

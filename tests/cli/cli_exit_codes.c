@@ -76,7 +76,7 @@ static const struct {
     {"topology check " DATA "/bad.json", 2, "bad.json:3:", NULL, "a bandwidth without unit"},
     {"topology check --json " DATA "/bad.json", 2, NULL, "\"valid\": false", "the same in JSON"},
     {"topology show", 2, "no cluster given", NULL, "no topology"},
-    {"topology show dgx-a100 --fail gpu:99", 2, "99", NULL, "an edit of what is not there"},
+    {"topology show dgx-a100 --fail gpu:99", 2, "ccllab: --fail gpu:99: ", NULL, "an edit of what is not there"},
     {"verify", 2, "nothing to work on", NULL, "no file"},
     {"verify --executor xyz x", 2, "msccl-old", NULL, "unknown executor"},
     {"synth -t dgx-a100 -c allgather -o /tmp/x.json", 2, "--with", NULL, "no synthesizer"},

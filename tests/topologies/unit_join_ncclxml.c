@@ -156,11 +156,14 @@ START_TEST(test_one_word) {
                                          "dgx-a100",
                                          "-",
                                          "servers:4 gpus:8 nvswitch=300GB/s,0.7us",
+                                         "gpus:8 fabric=rail",
+                                         "a.xml b.xml*2",
                                          "a.xml",
                                          ""};
     for (size_t i = 0; i < CCL_ARRAY_LEN(others); i++)
         ck_assert_msg(!ccl_topology_is_nodes(others[i]), "%s", others[i]);
     ck_assert(ccl_topology_is_nodes("heteccl-h20-4+8*2"));
+    ck_assert(ccl_topology_is_nodes("heteccl-h20-4+8*2 fabric=rail"));
 }
 END_TEST
 
