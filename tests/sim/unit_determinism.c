@@ -1,0 +1,117 @@
+/* Equal inputs give bit-equal results: twice in a row, with fresh or shared routes, on any number
+   of threads. */
+#include "random_cases.h"
+#include "search/search.h"
+
+static void check_equal(const ccl_sim_result_t *a, const ccl_sim_result_t *b, const char *what) {
+    ck_assert_msg(a->time_s == b->time_s, "%s: %.17g and %.17g s", what, a->time_s, b->time_s);
+    ck_assert_uint_eq(a->events, b->events);
+    ck_assert_uint_eq(a->rate_changes, b->rate_changes);
+    ck_assert_uint_eq(a->skipped_batches, b->skipped_batches);
+    ck_assert_uint_eq(a->nlinks, b->nlinks);
+    ck_assert_uint_eq(a->ntbs, b->ntbs);
+    ck_assert(memcmp(a->links, b->links, a->nlinks * sizeof *a->links) == 0);
+    for (uint32_t t = 0; t < a->ntbs; t++)
+        ck_assert_msg(memcmp(&a->tbs[t], &b->tbs[t], sizeof a->tbs[t]) == 0, "%s: block %u", what,
+                      t);
+}
+
+START_TEST(test_twice) {
+    uint32_t compared = 0;
+    for (uint32_t k = 0; k < 60; k++) {
+        ccl_rng_t rng;
+        char what[64];
+        ccl_rng_init(&rng, 600 + k);
+        uint32_t n = 2 + ccl_rng_below(&rng, 5);
+        ccl_topology_t *topo = random_topology(&rng, n);
+        ccl_program_t *program = random_program(&rng, n, "Simple");
+        ccl_routes_t *routes = ccl_routes_create(topo);
+        for (uint32_t g = 0; g < 6; g++) {
+            ccl_sim_options_t options = CCL_SIM_OPTIONS_INIT;
+            ccl_sim_result_t *first = NULL, *second = NULL;
+            options.size_bytes = 777777;
+            options.batches = 1 + ccl_rng_below(&rng, 40);
+            options.granularity = (ccl_granularity_t)(g % 3);
+            options.sharing = g < 3 ? CCL_SHARING_FAIR : CCL_SHARING_EXCLUSIVE;
+            ccl_status_t status =
+                ccl_sim_program(NULL, topo, routes, program, &options, &first, NULL);
+            ck_assert_int_eq(ccl_sim_program(NULL, topo, NULL, program, &options, &second, NULL),
+                             status);
+            snprintf(what, sizeof what, "case %u.%u", k, g);
+            if (status == CCL_OK) {
+                check_equal(first, second, what);
+                compared++;
+            }
+            ccl_sim_result_destroy(first);
+            ccl_sim_result_destroy(second);
+        }
+        ccl_routes_destroy(routes);
+        ccl_program_destroy(program);
+        ccl_topology_destroy(topo);
+    }
+    ck_assert_uint_ge(compared, 300);
+}
+END_TEST
+
+START_TEST(test_threads) {
+    static const double sizes[] = {65536, 1048576, 16777216};
+    ccl_topology_t *topo = NULL;
+    ccl_collective_t *want = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_msg(ccl_topology_read(
+                      NULL, "servers:2 gpus:4 nvswitch=300GB/s,0.7us nics:2x25GB/s,2us fabric=rail",
+                      &topo, &err) == CCL_OK,
+                  "%s", err.text);
+    ck_assert_int_eq(ccl_collective_create(CCL_ALLREDUCE, topo->nranks, 1, 0, &want, NULL), CCL_OK);
+    ccl_contender_t contenders[16];
+    uint32_t n = 0;
+    for (const ccl_synth_ops_t *const *ops = ccl_synth_all(); *ops && n < 16; ops++)
+        contenders[n++] = (ccl_contender_t){(*ops)->name, NULL};
+    ccl_comparison_t *results[2] = {NULL, NULL};
+    for (uint32_t k = 0; k < 2; k++) {
+        ccl_ctx_t ctx = CCL_CTX_INIT;
+        ctx.threads = k == 0 ? 1 : 4;
+        ccl_compare_options_t options = {.size = sizeof options,
+                                         .contenders = contenders,
+                                         .ncontenders = n,
+                                         .sizes_bytes = sizes,
+                                         .nsizes = CCL_ARRAY_LEN(sizes),
+                                         .synth = CCL_SYNTH_OPTIONS_INIT,
+                                         .lower = CCL_LOWER_OPTIONS_INIT,
+                                         .sim = CCL_SIM_OPTIONS_INIT};
+        ck_assert_msg(ccl_compare(&ctx, topo, want, &options, &results[k], &err) == CCL_OK, "%s",
+                      err.text);
+    }
+    uint32_t times = 0;
+    for (uint32_t i = 0; i < CCL_ARRAY_LEN(sizes); i++) {
+        ck_assert_uint_eq(results[0]->winner[i], results[1]->winner[i]);
+        ck_assert_int_eq(results[0]->tie[i], results[1]->tie[i]);
+        check_equal(results[0]->best[i], results[1]->best[i], "best");
+        for (uint32_t c = 0; c < n; c++) {
+            const ccl_compare_cell_t *a = &results[0]->cells[i * n + c];
+            const ccl_compare_cell_t *b = &results[1]->cells[i * n + c];
+            ck_assert_int_eq(a->status, b->status);
+            if (a->status != CCL_OK)
+                continue;
+            ck_assert(a->time_s == b->time_s && a->low_s == b->low_s && a->high_s == b->high_s);
+            ck_assert_uint_eq(a->batches, b->batches);
+            times++;
+        }
+    }
+    ck_assert_uint_ge(times, 9);
+    ccl_comparison_destroy(results[0]);
+    ccl_comparison_destroy(results[1]);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("unit.sim.determinism");
+    TCase *tcase = tcase_create("determinism");
+    tcase_set_timeout(tcase, 0);
+    tcase_add_test(tcase, test_twice);
+    tcase_add_test(tcase, test_threads);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
+}

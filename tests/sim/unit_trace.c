@@ -1,0 +1,186 @@
+/* Traces are well-formed Chrome trace JSON whose rows do not overlap and add up to the busy times.
+ */
+#include "small.h"
+
+typedef struct traced {
+    ccl_topology_t *topo;
+    ccl_program_t *program;
+    ccl_sim_result_t *result;
+    json_t *root;
+} traced_t;
+
+static traced_t trace(const char *text, uint32_t batches, uint64_t max_events) {
+    small_system_t on = {.links = "0-1:nvlink,10,1 1-2:net,5,2 0-2:nvlink,10,1",
+                         .transports = "\"nvlink\":{\"slices\":2,\"overhead\":\"1us\"},"
+                                       "\"net\":{\"tb_rate\":\"20GB/s\"}",
+                         .gpu = "\"copy_rate\":\"10GB/s\""};
+    traced_t t = {0};
+    ccl_trace_t *trace = ccl_trace_create(max_events);
+    ccl_sim_options_t options = CCL_SIM_OPTIONS_INIT;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_text_t out = {0};
+    json_error_t wrong;
+    t.topo = small_topology(&on);
+    t.program = small_program(text, 3, "Simple", NULL);
+    options.size_bytes = 4e6 * batches;
+    options.batches = batches;
+    options.trace = trace;
+    ck_assert_msg(ccl_sim_program(NULL, t.topo, NULL, t.program, &options, &t.result, &err) ==
+                      CCL_OK,
+                  "%s", err.text);
+    ck_assert_int_eq(ccl_trace_write(trace, &out, &err), CCL_OK);
+    t.root = json_loads(out.data, JSON_REJECT_DUPLICATES, &wrong);
+    ck_assert_msg(t.root != NULL, "line %d: %s", wrong.line, wrong.text);
+    ccl_text_fini(&out);
+    ccl_trace_destroy(trace);
+    return t;
+}
+
+static void traced_fini(traced_t *t) {
+    json_decref(t->root);
+    ccl_sim_result_destroy(t->result);
+    ccl_program_destroy(t->program);
+    ccl_topology_destroy(t->topo);
+}
+
+static double number(const json_t *event, const char *key) {
+    const json_t *value = json_object_get(event, key);
+    ck_assert_msg(json_is_number(value), "no number %s", key);
+    return json_number_value(value);
+}
+
+#define PROGRAM "0>1: s1 s1 | 0: cpy1 | 1<0>2: rcs1 rcs1 | 2<1: r1 r1"
+
+START_TEST(test_events) {
+    traced_t t = trace(PROGRAM, 3, 0);
+    const json_t *events = json_object_get(t.root, "traceEvents");
+    double busy_us[3][2] = {{0}}, bytes = 0;
+    uint32_t passes = 0, flows = 0, names = 0;
+    ck_assert(json_is_array(events));
+    for (size_t i = 0; i < json_array_size(events); i++) {
+        const json_t *e = json_array_get(events, i);
+        const char *ph = json_string_value(json_object_get(e, "ph"));
+        ck_assert_ptr_nonnull(ph);
+        ck_assert_ptr_nonnull(json_string_value(json_object_get(e, "name")));
+        if (strcmp(ph, "M") == 0) {
+            names++;
+            ck_assert_ptr_nonnull(
+                json_string_value(json_object_get(json_object_get(e, "args"), "name")));
+            continue;
+        }
+        ck_assert_str_eq(ph, "X");
+        double from_us = number(e, "ts"), for_us = number(e, "dur");
+        uint32_t pid = (uint32_t)number(e, "pid"), tid = (uint32_t)number(e, "tid");
+        ck_assert(from_us >= 0 && for_us >= 0);
+        ck_assert(from_us + for_us <= t.result->time_s * 1e6 * (1 + 1e-8));
+        const json_t *args = json_object_get(e, "args");
+        if (pid < 3) {
+            passes++;
+            ck_assert_uint_lt(tid, 2);
+            ck_assert(number(args, "batch") < 3 && number(args, "slice") < 2);
+            busy_us[pid][tid] += for_us;
+        } else {
+            flows++;
+            bytes += number(args, "bytes");
+        }
+        for (size_t j = 0; j < i; j++) { /* rows of blocks do not overlap */
+            const json_t *o = json_array_get(events, j);
+            if (pid >= 3 || strcmp(json_string_value(json_object_get(o, "ph")), "X") != 0 ||
+                number(o, "pid") != pid || number(o, "tid") != tid)
+                continue;
+            ck_assert(number(o, "ts") + number(o, "dur") <= from_us + 1e-5 ||
+                      from_us + for_us <= number(o, "ts") + 1e-5);
+        }
+    }
+    /* 3 micro-batches: two sends, two forwards, two receives in 2 slices each; one copy. */
+    ck_assert_uint_eq(passes, 3 * (3 * 2 * 2 + 1));
+    ck_assert_uint_eq(flows, t.result->flows);
+    ck_assert_uint_eq(flows, 3 * 2 * 2 * 2);
+    ck_assert_double_eq_tol(bytes, 3 * 2 * 2 * 1e6, 1);
+    ck_assert_uint_ge(names, 4);
+    for (uint32_t k = 0; k < t.program->ntbs; k++) {
+        const ccl_tb_t *tb = &t.program->tbs[k];
+        ck_assert_double_eq_tol(busy_us[tb->rank][tb->id], t.result->tbs[k].busy_s * 1e6, 1e-4);
+    }
+    traced_fini(&t);
+}
+END_TEST
+
+START_TEST(test_limit) {
+    traced_t t = trace(PROGRAM, 3, 5);
+    const json_t *events = json_object_get(t.root, "traceEvents");
+    uint32_t spans = 0;
+    for (size_t i = 0; i < json_array_size(events); i++)
+        spans +=
+            strcmp(json_string_value(json_object_get(json_array_get(events, i), "ph")), "X") == 0;
+    ck_assert_uint_eq(spans, 5);
+    ck_assert_int_eq(
+        json_integer_value(json_object_get(json_object_get(t.root, "otherData"), "dropped")),
+        3 * (3 * 2 * 2 + 1) + 3 * 2 * 2 * 2 - 5);
+    traced_fini(&t);
+}
+END_TEST
+
+/** A traced run shows every micro-batch, so it skips none, and takes the same time. */
+START_TEST(test_never_skips) {
+    traced_t t = trace(PROGRAM, 100, 10);
+    ck_assert_uint_eq(t.result->skipped_batches, 0);
+    ccl_sim_options_t options = CCL_SIM_OPTIONS_INIT;
+    ccl_sim_result_t *fast = NULL;
+    options.size_bytes = 4e8;
+    options.batches = 100;
+    ck_assert_int_eq(ccl_sim_program(NULL, t.topo, NULL, t.program, &options, &fast, NULL), CCL_OK);
+    ck_assert_uint_gt(fast->skipped_batches, 0);
+    ck_assert_double_eq_tol(fast->time_s, t.result->time_s, 1e-9 * fast->time_s);
+    ccl_sim_result_destroy(fast);
+    traced_fini(&t);
+}
+END_TEST
+
+START_TEST(test_empty) {
+    traced_t t = trace("0: nop", 1, 0);
+    ck_assert(json_is_array(json_object_get(t.root, "traceEvents")));
+    traced_fini(&t);
+}
+END_TEST
+
+START_TEST(test_flow_list) {
+    small_system_t on = {.links = "0-1:nvlink,10,1"};
+    ccl_topology_t *topo = small_topology(&on);
+    uint32_t src[] = {0, 0, 1}, dst[] = {1, 1, 0}, dep[] = {CCL_NONE, 0, 1};
+    double bytes[] = {1e6, 2e6, 0};
+    ccl_flow_list_t list = {2, 3, 2, src, dst, dep, bytes};
+    ccl_sim_options_t options = CCL_SIM_OPTIONS_INIT;
+    ccl_sim_result_t *result = NULL;
+    ccl_text_t out = {0};
+    options.trace = ccl_trace_create(0);
+    ck_assert_int_eq(ccl_sim_flows(NULL, topo, NULL, &list, &options, &result, NULL), CCL_OK);
+    ck_assert_int_eq(ccl_trace_write(options.trace, &out, NULL), CCL_OK);
+    json_t *root = json_loads(out.data, JSON_REJECT_DUPLICATES, NULL);
+    ck_assert_ptr_nonnull(root);
+    double sum_us = 0;
+    const json_t *events = json_object_get(root, "traceEvents");
+    for (size_t i = 0; i < json_array_size(events); i++)
+        if (strcmp(json_string_value(json_object_get(json_array_get(events, i), "ph")), "X") == 0)
+            sum_us += number(json_array_get(events, i), "dur");
+    ck_assert_double_eq_tol(sum_us, 300, 1e-5); /* 100 and 200 us, and nothing */
+    json_decref(root);
+    ccl_text_fini(&out);
+    ccl_trace_destroy(options.trace);
+    ccl_sim_result_destroy(result);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("unit.sim.trace");
+    TCase *tcase = tcase_create("trace");
+    tcase_set_timeout(tcase, 0);
+    tcase_add_test(tcase, test_events);
+    tcase_add_test(tcase, test_limit);
+    tcase_add_test(tcase, test_never_skips);
+    tcase_add_test(tcase, test_empty);
+    tcase_add_test(tcase, test_flow_list);
+    suite_add_tcase(suite, tcase);
+    return small_suite(suite);
+}
