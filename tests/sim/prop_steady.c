@@ -83,8 +83,8 @@ static const struct {
     uint32_t batches;
     const char *why;
 } baselines[] = {
-    {"dgx-a100", "ring", CCL_ALLGATHER, 1024, "a ring, all alike"},
-    {"dgx-a100", "ring", CCL_ALLREDUCE, 256, "a ring twice around"},
+    {"dgx-a100", "ring", CCL_ALLGATHER, 512, "a ring, all alike"},
+    {"dgx-a100", "ring", CCL_ALLREDUCE, 128, "a ring twice around"},
     {"dgx1-v100", "direct", CCL_ALLGATHER, 512, "every pair of a hybrid cube mesh, relays"},
     {"servers:2 gpus:4 nvswitch=300GB/s,0.7us nics:4x25GB/s,2us fabric=rail", "hm", CCL_ALLGATHER,
      1024, "hierarchical mesh"},
