@@ -5,40 +5,12 @@
  */
 #include "base/base.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/base/main.h"
-
-static long fail_in = -1; /* allocations until the one that fails; < 0: none */
-static long seen;
-static bool armed; /* Check allocates too: only between arm() and disarm() */
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *old, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *old, size_t size);
-
-static bool fails(void) {
-    if (!armed)
-        return false;
-    seen++;
-    return fail_in >= 0 && fail_in-- == 0;
-}
-
-void *__wrap_malloc(size_t size) {
-    return fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t n, size_t size) {
-    return fails() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *old, size_t size) {
-    return fails() ? NULL : __real_realloc(old, size);
-}
+#include "tests/base/failing_malloc.h"
 
 static void *counting_malloc(size_t size) { /* for jansson, whose own calls are not wrapped */
     return fails() ? NULL : __real_malloc(size);
@@ -128,13 +100,12 @@ START_TEST(every_allocation) {
                 {"table", table, 8, false},
                 {"file", file, 1, false}};
     for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
-        seen = 0;
-        fail_in = -1;
+        fail_in = LONG_MAX;
         armed = true;
         ccl_status_t first = rows[i].run();
         armed = false;
         ck_assert_int_eq(first, CCL_OK);
-        long total = seen;
+        long total = LONG_MAX - fail_in;
         ck_assert_msg(total >= rows[i].least, "%s: only %ld allocations seen", rows[i].name, total);
         for (long n = 0; n < total; n++) {
             fail_in = n;
