@@ -1,7 +1,6 @@
 /* Equal inputs give bit-equal results: twice in a row, with fresh or shared routes, on any number
    of threads. */
 #include "random_cases.h"
-#include "search/search.h"
 
 static void check_equal(const ccl_sim_result_t *a, const ccl_sim_result_t *b, const char *what) {
     ck_assert_msg(a->time_s == b->time_s, "%s: %.17g and %.17g s", what, a->time_s, b->time_s);
@@ -53,65 +52,11 @@ START_TEST(test_twice) {
 }
 END_TEST
 
-START_TEST(test_threads) {
-    static const double sizes[] = {65536, 1048576, 16777216};
-    ccl_topology_t *topo = NULL;
-    ccl_collective_t *want = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_msg(ccl_topology_read(
-                      NULL, "servers:2 gpus:4 nvswitch=300GB/s,0.7us nics:2x25GB/s,2us fabric=rail",
-                      &topo, &err) == CCL_OK,
-                  "%s", err.text);
-    ck_assert_int_eq(ccl_collective_create(CCL_ALLREDUCE, topo->nranks, 1, 0, &want, NULL), CCL_OK);
-    ccl_contender_t contenders[16];
-    uint32_t n = 0;
-    for (const ccl_synth_ops_t *const *ops = ccl_synth_all(); *ops && n < 16; ops++)
-        contenders[n++] = (ccl_contender_t){(*ops)->name, NULL};
-    ccl_comparison_t *results[2] = {NULL, NULL};
-    for (uint32_t k = 0; k < 2; k++) {
-        ccl_ctx_t ctx = CCL_CTX_INIT;
-        ctx.threads = k == 0 ? 1 : 4;
-        ccl_compare_options_t options = {.size = sizeof options,
-                                         .contenders = contenders,
-                                         .ncontenders = n,
-                                         .sizes_bytes = sizes,
-                                         .nsizes = CCL_ARRAY_LEN(sizes),
-                                         .synth = CCL_SYNTH_OPTIONS_INIT,
-                                         .lower = CCL_LOWER_OPTIONS_INIT,
-                                         .sim = CCL_SIM_OPTIONS_INIT};
-        ck_assert_msg(ccl_compare(&ctx, topo, want, &options, &results[k], &err) == CCL_OK, "%s",
-                      err.text);
-    }
-    uint32_t times = 0;
-    for (uint32_t i = 0; i < CCL_ARRAY_LEN(sizes); i++) {
-        ck_assert_uint_eq(results[0]->winner[i], results[1]->winner[i]);
-        ck_assert_int_eq(results[0]->tie[i], results[1]->tie[i]);
-        check_equal(results[0]->best[i], results[1]->best[i], "best");
-        for (uint32_t c = 0; c < n; c++) {
-            const ccl_compare_cell_t *a = &results[0]->cells[i * n + c];
-            const ccl_compare_cell_t *b = &results[1]->cells[i * n + c];
-            ck_assert_int_eq(a->status, b->status);
-            if (a->status != CCL_OK)
-                continue;
-            ck_assert(a->time_s == b->time_s && a->low_s == b->low_s && a->high_s == b->high_s);
-            ck_assert_uint_eq(a->batches, b->batches);
-            times++;
-        }
-    }
-    ck_assert_uint_ge(times, 9);
-    ccl_comparison_destroy(results[0]);
-    ccl_comparison_destroy(results[1]);
-    ccl_collective_destroy(want);
-    ccl_topology_destroy(topo);
-}
-END_TEST
-
 int main(void) {
     Suite *suite = suite_create("unit.sim.determinism");
     TCase *tcase = tcase_create("determinism");
     tcase_set_timeout(tcase, 0);
     tcase_add_test(tcase, test_twice);
-    tcase_add_test(tcase, test_threads);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

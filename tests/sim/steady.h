@@ -1,0 +1,80 @@
+/* One program with and without skipping of whole periods. */
+#ifndef CCL_TESTS_SIM_STEADY_H
+#define CCL_TESTS_SIM_STEADY_H
+
+#include <check.h>
+#include <math.h>
+
+#include "sim/sim.h"
+
+typedef struct totals {
+    uint32_t cases, skipped;
+    uint64_t events, full_events;
+} totals_t;
+
+static inline ccl_sim_result_t *simulate(const ccl_topology_t *topo, ccl_routes_t *routes,
+                                         const ccl_program_t *program, double size_bytes,
+                                         uint32_t batches, ccl_granularity_t granularity,
+                                         bool no_skip, const char *what) {
+    ccl_sim_options_t options = CCL_SIM_OPTIONS_INIT;
+    ccl_sim_result_t *result = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    options.size_bytes = size_bytes;
+    options.batches = batches;
+    options.granularity = granularity;
+    options.no_skip = no_skip;
+    ccl_status_t status = ccl_sim_program(NULL, topo, routes, program, &options, &result, &err);
+    if (status == CCL_DEADLOCK) {
+        ccl_sim_result_destroy(result);
+        return NULL;
+    }
+    ck_assert_msg(status == CCL_OK, "%s: %s", what, err.text);
+    return result;
+}
+
+/** Returns the micro-batches skipped; UINT64_MAX: the program blocks. */
+static inline uint64_t check_same(const ccl_topology_t *topo, ccl_routes_t *routes,
+                                  const ccl_program_t *program, double size_bytes, uint32_t batches,
+                                  ccl_granularity_t granularity, const char *what,
+                                  totals_t *totals) {
+    ccl_sim_result_t *full =
+        simulate(topo, routes, program, size_bytes, batches, granularity, true, what);
+    ccl_sim_result_t *fast =
+        simulate(topo, routes, program, size_bytes, batches, granularity, false, what);
+    ck_assert_msg(!full == !fast, "%s: only one of both blocks", what);
+    if (!full)
+        return UINT64_MAX;
+    double tolerance_s = 1e-9 * full->time_s;
+    ck_assert_uint_eq(full->skipped_batches, 0);
+    ck_assert_msg(fabs(fast->time_s - full->time_s) <= tolerance_s,
+                  "%s: %.15g us with %llu of %u micro-batches skipped, %.15g us in full", what,
+                  fast->time_s * 1e6, (unsigned long long)fast->skipped_batches, batches,
+                  full->time_s * 1e6);
+    for (uint32_t t = 0; t < program->ntbs; t++) {
+        const ccl_tb_use_t *a = &fast->tbs[t], *b = &full->tbs[t];
+        const double got[] = {a->start_s,     a->done_s,      a->busy_s,
+                              a->wait_data_s, a->wait_peer_s, a->wait_slot_s};
+        const double want[] = {b->start_s,     b->done_s,      b->busy_s,
+                               b->wait_data_s, b->wait_peer_s, b->wait_slot_s};
+        static const char *const names[] = {"start", "done", "busy", "data", "peer", "slot"};
+        for (uint32_t k = 0; k < 6; k++)
+            ck_assert_msg(fabs(got[k] - want[k]) <= tolerance_s,
+                          "%s: rank %u block %u %s: %.12g us, in full %.12g us", what,
+                          program->tbs[t].rank, program->tbs[t].id, names[k], got[k] * 1e6,
+                          want[k] * 1e6);
+    }
+    for (uint32_t l = 0; l < topo->nlinks; l++)
+        ck_assert(fast->links[l].bytes == full->links[l].bytes);
+    ck_assert_uint_eq(fast->transfers, full->transfers);
+    ck_assert_uint_eq(fast->flows, full->flows);
+    uint64_t skipped = fast->skipped_batches;
+    totals->cases++;
+    totals->skipped += skipped > 0;
+    totals->events += fast->events;
+    totals->full_events += full->events;
+    ccl_sim_result_destroy(full);
+    ccl_sim_result_destroy(fast);
+    return skipped;
+}
+
+#endif
