@@ -43,7 +43,8 @@ typedef struct ccl_link_use {
     double utilization; /**< bytes / (bandwidth * time of the run) */
 } ccl_link_use_t;
 
-/** Seconds that a thread block spent in each state; they add up to done_s - start_s. */
+/** Seconds that a thread block spent in each state; they add up to done_s - start_s. At stage level
+    each is the sum over the blocks of its stages. */
 typedef struct ccl_tb_use {
     double start_s, done_s; /**< launch; end of its last primitive */
     double busy_s;
@@ -63,7 +64,8 @@ typedef struct ccl_sim_result {
     uint64_t transfers; /**< primitives that sent, over all micro-batches; flows of a flow list */
     uint64_t flows;     /**< slices that crossed the network */
     uint64_t events;    /**< of the engine, without skipped ones */
-    uint64_t skipped_batches; /**< micro-batches passed over in steady state */
+    uint64_t skipped_batches; /**< micro-batches passed over in steady state, summed over skips (at
+                                   task level each skip is within one step) */
     uint64_t rate_changes;    /**< link levels recomputed */
     ccl_deadlock_t *deadlock; /**< set when the program cannot finish (status CCL_DEADLOCK) */
     ccl_arena_t arena;

@@ -100,8 +100,8 @@ ccl_status_t ccl_trace_write(const ccl_trace_t *trace, ccl_text_t *out, ccl_erro
             last_rank = r->a;
             ccl_text_printf(
                 out,
-                ",\n{\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"name\":\"%s\",\"ts\":%.9g,"
-                "\"dur\":%.9g,\"args\":{\"step\":%u,\"batch\":%u,\"slice\":%u,\"bytes\":%.17g}}",
+                ",\n{\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"name\":\"%s\",\"ts\":%.15g,"
+                "\"dur\":%.15g,\"args\":{\"step\":%u,\"batch\":%u,\"slice\":%u,\"bytes\":%.17g}}",
                 r->a, r->b, r->name, ts, dur, r->step, r->batch, r->slice, r->bytes);
             continue;
         }
@@ -116,7 +116,7 @@ ccl_status_t ccl_trace_write(const ccl_trace_t *trace, ccl_text_t *out, ccl_erro
         last_row = row;
         ccl_text_printf(out,
                         ",\n{\"ph\":\"X\",\"pid\":1000000,\"tid\":%u,\"name\":\"channel %u\","
-                        "\"ts\":%.9g,\"dur\":%.9g,\"args\":{\"bytes\":%.17g}}",
+                        "\"ts\":%.15g,\"dur\":%.15g,\"args\":{\"bytes\":%.17g}}",
                         tid, r->c, ts, dur, r->bytes);
     }
     ccl_text_printf(out, "\n]}\n");
