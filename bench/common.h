@@ -5,6 +5,8 @@
 
 #include "sim/sim.h"
 
+#include <limits.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -125,6 +127,13 @@ static inline ccl_flow_list_t *bench_flows(const char *kind, uint32_t n, double 
         free(cur);
     }
     return &b->list;
+}
+
+/** Keep freed memory for the next run, as the ccllab program does: without it every run pays the
+    system for the same pages again. */
+static inline void bench_keep_memory(void) {
+    mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    mallopt(M_TRIM_THRESHOLD, INT_MAX);
 }
 
 static inline double bench_peak_mb(void) {

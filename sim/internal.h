@@ -5,6 +5,26 @@
 #include "sim/engine.h"
 #include "sim/sim.h"
 
+#include <stdlib.h>
+#include <string.h>
+
+/**
+ * First room of an array for ccl_grow(), of a size known beforehand: exact, and zeroed by the
+ * system page by page as it is used, so a generous guess costs nothing.
+ */
+static inline bool ccl_i_reserve(void *array, size_t *capacity, size_t need, size_t elem_size) {
+    void *data;
+    memcpy(&data, array, sizeof(data));
+    if (data || need == 0)
+        return ccl_grow(array, capacity, need, elem_size);
+    data = calloc(need, elem_size);
+    if (!data)
+        return false;
+    memcpy(array, &data, sizeof(data));
+    *capacity = need;
+    return true;
+}
+
 /** Zeroed result with its arrays; NULL when out of memory. */
 ccl_sim_result_t *ccl_i_result_create(uint32_t nlinks, uint32_t ntbs, uint32_t nflows);
 /** Utilization from bytes and time_s. */

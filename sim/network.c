@@ -10,6 +10,7 @@
  * heap. What the inner loops read of resources lies in arrays of its own (level, other, own, cap,
  * fastest): a few kilobytes that stay in the nearest cache.
  */
+#include "sim/internal.h"
 #include "sim/rates.h"
 
 /* ---------------------------------------------------------------- completion queue */
@@ -177,8 +178,14 @@ bool ccl_i_net_reserve(ccl_i_net_t *net, uint32_t npaths) {
     while (len < 2ull * npaths)
         len *= 2;
     return path_rehash(net, len) &&
-           ccl_grow(&net->paths, &net->cpaths, npaths, sizeof(*net->paths)) &&
-           ccl_grow(&net->entries, &net->centries, 4 * (size_t)npaths, sizeof(*net->entries));
+           ccl_i_reserve(&net->paths, &net->cpaths, npaths, sizeof(*net->paths)) &&
+           ccl_i_reserve(&net->entries, &net->centries, 8 * (size_t)npaths,
+                         sizeof(*net->entries)) &&
+           ccl_i_reserve(&net->started, &net->cstarted, npaths, sizeof(*net->started)) &&
+           ccl_i_reserve(&net->ended, &net->cended, npaths, sizeof(*net->ended)) &&
+           ccl_i_reserve(&net->drained, &net->cdrained, npaths, sizeof(*net->drained)) &&
+           ccl_i_reserve(&net->fresh, &net->cfresh, npaths, sizeof(*net->fresh)) &&
+           ccl_i_reserve(&net->seeds, &net->cseeds, 8 * (size_t)npaths, sizeof(*net->seeds));
 }
 
 static bool path_entry(ccl_i_net_t *net, uint32_t first, uint32_t res) {

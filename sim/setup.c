@@ -111,7 +111,7 @@ static ccl_status_t make_units(ccl_i_run_t *run, ccl_error_t *err) {
     run->order = malloc((p->nsteps + 1u) * sizeof(*run->order));
     run->rank_units = calloc(p->nranks + 1u, sizeof(*run->rank_units));
     if (!run->order || !run->rank_units ||
-        !ccl_grow(&run->units, &cap, p->ntbs, sizeof(*run->units)))
+        !ccl_i_reserve(&run->units, &cap, p->ntbs, sizeof(*run->units)))
         return ccl_fail_nomem(err);
     uint32_t at = 0;
     for (uint32_t i = 0; i < p->ntbs; i++) {
@@ -208,10 +208,11 @@ static ccl_status_t conn_get(ccl_i_run_t *run, conn_table_t *t, kinds_t *kinds,
 static ccl_status_t make_conns(ccl_i_run_t *run, conn_table_t *t, kinds_t *kinds,
                                ccl_routes_t *routes, ccl_error_t *err) {
     const ccl_program_t *p = run->program;
-    for (t->len = 64; t->len < 4ull * run->nunits + 64; t->len *= 2)
+    for (t->len = 64; t->len < 2ull * run->nunits + 64; t->len *= 2)
         ;
     t->hash = malloc(t->len * sizeof(*t->hash));
-    if (!t->hash)
+    if (!t->hash || !ccl_i_reserve(&run->conns, &t->cconns, run->nunits, sizeof(*run->conns)) ||
+        !ccl_i_reserve(&t->keys, &t->ckeys, run->nunits, sizeof(*t->keys)))
         return ccl_fail_nomem(err);
     memset(t->hash, 0xff, t->len * sizeof(*t->hash));
     for (uint32_t i = 0; i < run->nunits; i++) {

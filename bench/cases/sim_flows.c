@@ -10,6 +10,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: bench_sim_flows ring|mesh|hier|ring8 RANKS even|odd [REPEATS]\n");
         return 2;
     }
+    bench_keep_memory();
     uint32_t n = (uint32_t)atoi(argv[2]);
     bool odd = argc > 3 && strcmp(argv[3], "odd") == 0;
     int repeats = argc > 4 ? atoi(argv[4]) : 1;

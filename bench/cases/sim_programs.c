@@ -16,6 +16,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: bench_sim_programs ring|hm|direct RANKS [REPEATS]\n");
         return 2;
     }
+    bench_keep_memory();
     uint32_t n = (uint32_t)atoi(argv[2]);
     int repeats = argc > 3 ? atoi(argv[3]) : 1;
     ccl_error_t err = CCL_ERROR_INIT;
