@@ -9,15 +9,17 @@
 #include <string.h>
 
 /**
- * First room of an array for ccl_grow(), of a size known beforehand: exact, and zeroed by the
- * system page by page as it is used, so a generous guess costs nothing.
+ * First room of an array for ccl_grow(), of a size known beforehand: exact and not zeroed (every
+ * element is assigned before it is read), so a generous guess costs nothing.
  */
 static inline bool ccl_i_reserve(void *array, size_t *capacity, size_t need, size_t elem_size) {
     void *data;
     memcpy(&data, array, sizeof(data));
     if (data || need == 0)
         return ccl_grow(array, capacity, need, elem_size);
-    data = calloc(need, elem_size);
+    if (need > SIZE_MAX / elem_size)
+        return false;
+    data = malloc(need * elem_size);
     if (!data)
         return false;
     memcpy(array, &data, sizeof(data));

@@ -144,7 +144,9 @@ static void pass_done(ccl_i_run_t *run, uint32_t unit, double time_s) {
     if (w->receives) {
         ccl_i_conn_t *conn = &run->conns[u->recv];
         conn->taken++;
-        if (conn->delay_s > 0)
+        if (conn->roomy)
+            conn->freed++;
+        else if (conn->delay_s > 0)
             ccl_i_engine_at(run->engine, time_s + conn->delay_s, EV_CREDIT, u->recv);
         else
             credit(run, u->recv);

@@ -42,6 +42,7 @@ typedef struct ccl_i_conn {
     uint32_t *ring;
     uint32_t ring_len;
     bool draining, holds;
+    bool roomy;     /* all slices of the run fit into the FIFO: nobody waits for its slots */
     double delay_s; /* links and transport */
     const ccl_route_t *route;
     const ccl_transport_t *transport;

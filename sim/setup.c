@@ -298,6 +298,7 @@ static ccl_status_t make_work(ccl_i_run_t *run, const kinds_t *kinds, double siz
     const ccl_program_t *p = run->program;
     ccl_i_net_t *net = ccl_i_engine_net(run->engine);
     uint32_t rank = CCL_NONE;
+    uint64_t slices = 0;
     ccl_gpu_model_t gpu = {0};
     if (!ccl_i_net_reserve(net, run->nconns + 1u))
         return ccl_fail_nomem(err);
@@ -311,6 +312,7 @@ static ccl_status_t make_work(ccl_i_run_t *run, const kinds_t *kinds, double siz
         }
         if (u->stage_dep != CCL_NONE)
             run->awaited[u->stage_dep] = 1;
+        slices = 0;
         for (uint32_t k = 0; k < u->nsteps; k++) {
             uint32_t index = run->order[u->first + k];
             const ccl_step_t *s = &p->steps[index];
@@ -352,11 +354,14 @@ static ccl_status_t make_work(ccl_i_run_t *run, const kinds_t *kinds, double siz
                 if (w->path == CCL_NONE)
                     return ccl_fail_nomem(err);
                 r->transfers += run->batches;
+                slices += (uint64_t)run->batches * w->slices;
                 r->flows += (uint64_t)run->batches * w->slices;
                 for (uint32_t l = 0; l < send->route->nlinks; l++)
                     r->links[send->route->links[l]].bytes += bytes * run->batches;
             }
         }
+        if (u->send != CCL_NONE)
+            run->conns[u->send].roomy = slices <= run->conns[u->send].slots;
     }
     return ccl_i_net_freeze(net) ? CCL_OK : ccl_fail_nomem(err);
 }
@@ -432,7 +437,7 @@ static void run_fini(ccl_i_run_t *run) {
 
 static bool run_tables(ccl_i_run_t *run) {
     uint32_t n = run->program->nsteps;
-    run->work = calloc(n + 1u, sizeof(*run->work));
+    run->work = malloc((n + 1u) * sizeof(*run->work));
     run->done = calloc(n + 1u, sizeof(*run->done));
     run->waiters = malloc((n + 1u) * sizeof(*run->waiters));
     run->awaited = calloc(n + 1u, 1);
