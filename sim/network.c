@@ -103,6 +103,7 @@ void ccl_i_net_destroy(ccl_i_net_t *net) {
         return;
     for (uint32_t i = 0; i < net->nres; i++) {
         free(net->res[i].own);
+        free(net->res[i].loads);
         free(net->res[i].list);
     }
     for (uint32_t i = 0; i < net->npaths; i++)

@@ -47,6 +47,7 @@ void ccl_i_path_pop(path_t *p) {
 
 static void own_place(ccl_i_net_t *net, resource_t *r, uint32_t at, own_t item) {
     r->own[at] = item;
+    r->loads[at] = (load_t){item.other, (uint32_t)item.count};
     net->paths[item.path].own_pos = at;
 }
 
@@ -89,11 +90,15 @@ static void own_add(ccl_i_net_t *net, uint32_t path, uint32_t res) {
     if (r->nown == r->cown) {
         uint32_t cap = r->cown ? 2 * r->cown : 4;
         own_t *own = realloc(r->own, cap * sizeof(*own));
-        if (!own) {
+        if (own)
+            r->own = own;
+        load_t *loads = realloc(r->loads, cap * sizeof(*loads));
+        if (loads)
+            r->loads = loads;
+        if (!own || !loads) {
             net->nomem = true;
             return;
         }
-        r->own = own;
         r->cown = cap;
     }
     net->bottle[path] = res;
@@ -136,6 +141,7 @@ void ccl_i_net_own_update(ccl_i_net_t *net, uint32_t path) {
     if (own->key <= r->min_key && key > own->key)
         r->min_stale = true;
     own->count = p->count;
+    r->loads[p->own_pos].count = p->count;
     own->key = key;
     if (r->fixed)
         own_fix(net, r, p->own_pos);

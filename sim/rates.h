@@ -47,6 +47,11 @@ typedef struct own {
     double key; /* of its first flow, on the resource's clock */
 } own_t;
 
+/* The part of own_t that the inner loops read, packed. */
+typedef struct load {
+    uint32_t other, count;
+} load_t;
+
 typedef struct member {
     uint32_t path, slot;
 } member_t;
@@ -54,7 +59,8 @@ typedef struct member {
 typedef struct resource {
     double vol, vol_t; /* served volume per flow and the time it holds for */
     double next_t, min_key;
-    own_t *own; /* a heap by key for cap classes, unordered for others */
+    own_t *own;    /* a heap by key for cap classes, unordered for others */
+    load_t *loads; /* [cown] mirrors own */
     uint32_t nown, cown;
     uint32_t nlazy;  /* the first of own: their other resource is lazy */
     double min_safe; /* no lazy one of those is in danger up to this level */

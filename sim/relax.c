@@ -136,12 +136,11 @@ static bool push(ccl_i_net_t *net, uint32_t index, double bound) {
         return false;
     }
     for (uint32_t i = r->nlazy; i < r->nown; i++) {
-        const own_t *own = &r->own[i];
-        double level = own->other != CCL_NONE
-                           ? net->level[own->other]
-                           : lowest_other(net, &net->paths[own->path], index, &to);
+        uint32_t o = r->loads[i].other;
+        double level = o != CCL_NONE ? net->level[o]
+                                     : lowest_other(net, &net->paths[r->own[i].path], index, &to);
         if (level < bound)
-            net->scratch[n++] = own->path;
+            net->scratch[n++] = r->own[i].path;
     }
     for (uint32_t i = 0; i < n; i++) {
         lowest_other(net, &net->paths[net->scratch[i]], index, &to);
@@ -156,9 +155,9 @@ static void wake_endangered(ccl_i_net_t *net, uint32_t index, double level) {
     double min_safe = INFINITY;
     net->visits += r->nlazy;
     for (uint32_t i = 0; i < r->nlazy;) {
-        double safe = ccl_i_net_safe(net, r->own[i].other);
+        double safe = ccl_i_net_safe(net, r->loads[i].other);
         if (level > safe) {
-            ccl_i_net_wake(net, r->own[i].other); /* takes this entry out of the lazy ones */
+            ccl_i_net_wake(net, r->loads[i].other); /* takes this entry out of the lazy ones */
             continue;
         }
         min_safe = fmin(min_safe, safe);
@@ -180,10 +179,11 @@ static void apply(ccl_i_net_t *net, uint32_t index, double level) {
     double *other = net->other, *fastest = net->fastest;
     const double *weight = net->own, *full = net->full;
     const uint8_t *dirty = net->dirty;
-    for (const own_t *own = r->own + r->nlazy, *end = r->own + r->nown; own < end; own++) {
-        uint32_t o = own->other;
+    const load_t *loads = r->loads;
+    for (uint32_t i = r->nlazy, n = r->nown; i < n; i++) {
+        uint32_t o = loads[i].other;
         if (o != CCL_NONE) {
-            double load = other[o] + own->count * delta;
+            double load = other[o] + loads[i].count * delta;
             other[o] = load;
             if (level > fastest[o])
                 fastest[o] = level;
@@ -191,12 +191,12 @@ static void apply(ccl_i_net_t *net, uint32_t index, double level) {
                 ccl_i_net_push_dirty(net, o);
             continue;
         }
-        const path_t *p = &net->paths[own->path];
+        const path_t *p = &net->paths[r->own[i].path];
         const entry_t *e = &net->entries[p->first];
         for (uint32_t k = 0; k < p->n; k++) {
             if (e[k].res == index)
                 continue;
-            net->other[e[k].res] += e[k].weight * own->count * delta;
+            net->other[e[k].res] += (double)e[k].weight * loads[i].count * delta;
             if (level > net->fastest[e[k].res])
                 net->fastest[e[k].res] = level;
             ccl_i_net_mark_dirty(net, e[k].res);
