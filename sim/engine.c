@@ -115,7 +115,7 @@ static inline bool before(const ccl_i_event_t *a, const ccl_i_event_t *b) {
 }
 
 void ccl_i_engine_at(ccl_i_engine_t *e, double time_s, uint32_t kind, uint32_t id) {
-    if (e->nheap == e->cheap && !ccl_grow(&e->heap, &e->cheap, e->nheap + 1, sizeof(*e->heap))) {
+    if (e->nheap == e->cheap && !ccl_i_grow(&e->heap, &e->cheap, e->nheap + 1, sizeof(*e->heap))) {
         e->nomem = true;
         return;
     }
@@ -180,13 +180,13 @@ void ccl_i_engine_flow(ccl_i_engine_t *e, double time_s, uint32_t path, const cc
     if (r != CCL_NONE) {
         e->free_request = e->requests[r].next_free;
     } else {
-        if (!ccl_grow(&e->requests, &e->crequests, e->nrequests + 1u, sizeof(*e->requests))) {
+        if (!ccl_i_grow(&e->requests, &e->crequests, e->nrequests + 1u, sizeof(*e->requests))) {
             e->nomem = true;
             return;
         }
         r = e->nrequests++;
     }
-    if (!ccl_grow(&e->fresh, &e->cfresh, e->nfresh + 1u, sizeof(*e->fresh))) {
+    if (!ccl_i_grow(&e->fresh, &e->cfresh, e->nfresh + 1u, sizeof(*e->fresh))) {
         e->nomem = true;
         return;
     }
@@ -198,7 +198,7 @@ void ccl_i_engine_flow(ccl_i_engine_t *e, double time_s, uint32_t path, const cc
 static void make_ready(ccl_i_engine_t *e, uint32_t r) {
     if (++e->requests[r].heads < e->requests[r].route->nlinks)
         return;
-    if (!ccl_grow(&e->ready, &e->cready, e->nready + 1u, sizeof(*e->ready))) {
+    if (!ccl_i_grow(&e->ready, &e->cready, e->nready + 1u, sizeof(*e->ready))) {
         e->nomem = true;
         return;
     }
@@ -213,7 +213,7 @@ static void enqueue(ccl_i_engine_t *e, uint32_t r) {
         if (n != CCL_NONE) {
             e->free_node = e->nodes[n].next;
         } else {
-            if (!ccl_grow(&e->nodes, &e->cnodes, e->nnodes + 1u, sizeof(*e->nodes))) {
+            if (!ccl_i_grow(&e->nodes, &e->cnodes, e->nnodes + 1u, sizeof(*e->nodes))) {
                 e->nomem = true;
                 return;
             }

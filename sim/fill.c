@@ -69,7 +69,7 @@ typedef struct component {
 
 static bool connect(ccl_i_net_t *net, component_t *c) {
     uint32_t epoch = ++net->epoch;
-    if (!ccl_grow(&c->res, &c->cres, net->nseeds + 1u, sizeof(*c->res)))
+    if (!ccl_i_grow(&c->res, &c->cres, net->nseeds + 1u, sizeof(*c->res)))
         return false;
     for (uint32_t i = 0; i < net->nseeds; i++) {
         resource_t *r = &net->res[net->seeds[i]];
@@ -81,7 +81,7 @@ static bool connect(ccl_i_net_t *net, component_t *c) {
     for (uint32_t i = 0; i < c->nres; i++) {
         resource_t *r = &net->res[c->res[i]];
         ccl_i_net_touch(net, c->res[i]);
-        if (!ccl_grow(&c->paths, &c->cpaths, (size_t)c->npaths + r->nlist + 1, sizeof(*c->paths)))
+        if (!ccl_i_grow(&c->paths, &c->cpaths, (size_t)c->npaths + r->nlist + 1, sizeof(*c->paths)))
             return false;
         for (uint32_t k = 0; k < r->nlist; k++) {
             uint32_t path = r->list[k].path;
@@ -94,12 +94,12 @@ static bool connect(ccl_i_net_t *net, component_t *c) {
             for (uint32_t j = 0; j < p->n; j++) {
                 resource_t *m = &net->res[e[j].res];
                 if (m->fixed) {
-                    if (!ccl_grow(&c->capped, &c->ccapped, c->ncapped + 1u, sizeof(*c->capped)))
+                    if (!ccl_i_grow(&c->capped, &c->ccapped, c->ncapped + 1u, sizeof(*c->capped)))
                         return false;
                     c->capped[c->ncapped++] = (keyed_t){m->base, path};
                     ccl_i_net_touch(net, e[j].res);
                 } else if (m->mark != epoch) {
-                    if (!ccl_grow(&c->res, &c->cres, c->nres + 1u, sizeof(*c->res)))
+                    if (!ccl_i_grow(&c->res, &c->cres, c->nres + 1u, sizeof(*c->res)))
                         return false;
                     m->mark = epoch;
                     c->res[c->nres++] = e[j].res;
@@ -108,7 +108,7 @@ static bool connect(ccl_i_net_t *net, component_t *c) {
         }
     }
     net->visits += c->npaths;
-    return ccl_grow(&c->heap, &c->cheap, c->nres + 1u, sizeof(*c->heap));
+    return ccl_i_grow(&c->heap, &c->cheap, c->nres + 1u, sizeof(*c->heap));
 }
 
 /* Nobody is limited by anything yet. */

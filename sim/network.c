@@ -80,7 +80,7 @@ ccl_i_net_t *ccl_i_net_create(const ccl_topology_t *topo, bool use_links) {
     net->use_links = use_links;
     net->nres = topo->nlinks + topo->ngroups;
     net->first_cap = net->nres;
-    if (!ccl_grow(&net->res, &net->cres, net->nres + 8u, sizeof(*net->res))) {
+    if (!ccl_i_grow(&net->res, &net->cres, net->nres + 8u, sizeof(*net->res))) {
         ccl_i_net_destroy(net);
         return NULL;
     }
@@ -140,7 +140,7 @@ static uint32_t cap_class(ccl_i_net_t *net, double cap_Bps) {
     for (uint32_t i = net->first_cap; i < net->nres; i++)
         if (net->res[i].base == cap_Bps)
             return i;
-    if (!ccl_grow(&net->res, &net->cres, net->nres + 1u, sizeof(*net->res)))
+    if (!ccl_i_grow(&net->res, &net->cres, net->nres + 1u, sizeof(*net->res)))
         return CCL_NONE;
     resource_t *r = &net->res[net->nres];
     r->base = cap_Bps;
@@ -195,7 +195,7 @@ static bool path_entry(ccl_i_net_t *net, uint32_t first, uint32_t res) {
             net->entries[i].weight++;
             return true;
         }
-    if (!ccl_grow(&net->entries, &net->centries, net->nentries + 1u, sizeof(*net->entries)))
+    if (!ccl_i_grow(&net->entries, &net->centries, net->nentries + 1u, sizeof(*net->entries)))
         return false;
     net->entries[net->nentries++] = (entry_t){res, 1};
     return true;
@@ -229,7 +229,7 @@ uint32_t ccl_i_net_path(ccl_i_net_t *net, const ccl_route_t *route, double cap_B
         if (c == CCL_NONE || !path_entry(net, first, c))
             return CCL_NONE;
     }
-    if (!ccl_grow(&net->paths, &net->cpaths, net->npaths + 1u, sizeof(*net->paths)))
+    if (!ccl_i_grow(&net->paths, &net->cpaths, net->npaths + 1u, sizeof(*net->paths)))
         return CCL_NONE;
     net->paths[net->npaths] =
         (path_t){.first = first, .n = net->nentries - first, .cap_Bps = cap, .route = route};
@@ -380,7 +380,7 @@ static void member_remove(ccl_i_net_t *net, uint32_t path, uint32_t slot, uint32
 }
 
 bool ccl_i_net_start(ccl_i_net_t *net, uint32_t path, double bytes, uint32_t user) {
-    if (!ccl_grow(&net->started, &net->cstarted, net->nstarted + 1u, sizeof(*net->started)))
+    if (!ccl_i_grow(&net->started, &net->cstarted, net->nstarted + 1u, sizeof(*net->started)))
         return false;
     net->started[net->nstarted++] = (started_t){bytes, path, user};
     net->active_flows++;
@@ -397,8 +397,8 @@ static void take_path(ccl_i_net_t *net, uint32_t path, double vol, size_t *n) {
     const resource_t *r = &net->res[net->bottle[path]];
     double level = net->level[net->bottle[path]];
     while (p->nheap && p->heap[0].key - p->offset <= vol) {
-        if (!ccl_grow(&net->drained, &net->cdrained, *n + 1, sizeof(*net->drained)) ||
-            !ccl_grow(&net->ended, &net->cended, net->nended + 1u, sizeof(*net->ended))) {
+        if (!ccl_i_grow(&net->drained, &net->cdrained, *n + 1, sizeof(*net->drained)) ||
+            !ccl_i_grow(&net->ended, &net->cended, net->nended + 1u, sizeof(*net->ended))) {
             net->nomem = true;
             return;
         }
@@ -453,7 +453,7 @@ uint64_t ccl_i_net_rate_changes(const ccl_i_net_t *net) {
 /* ---------------------------------------------------------------- solving an instant */
 
 static void seed(ccl_i_net_t *net, uint32_t res) {
-    if (!ccl_grow(&net->seeds, &net->cseeds, net->nseeds + 1u, sizeof(*net->seeds))) {
+    if (!ccl_i_grow(&net->seeds, &net->cseeds, net->nseeds + 1u, sizeof(*net->seeds))) {
         net->nomem = true;
         return;
     }
@@ -546,7 +546,7 @@ static void add_started(ccl_i_net_t *net) {
             ccl_i_net_touch(net, bottle);
             clock = net->res[bottle].vol + p->offset;
         } else if (p->count == 0) {
-            if (!ccl_grow(&net->fresh, &net->cfresh, net->nfresh + 1u, sizeof(*net->fresh))) {
+            if (!ccl_i_grow(&net->fresh, &net->cfresh, net->nfresh + 1u, sizeof(*net->fresh))) {
                 net->nomem = true;
                 return;
             }

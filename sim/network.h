@@ -14,6 +14,11 @@
 
 #include "sim/sim.h"
 
+/** ccl_grow() without a call while there is room. */
+static inline bool ccl_i_grow(void *array, size_t *capacity, size_t need, size_t elem_size) {
+    return need <= *capacity || ccl_grow(array, capacity, need, elem_size);
+}
+
 typedef struct ccl_i_net ccl_i_net_t;
 
 /** One flow that drained. */

@@ -169,7 +169,7 @@ void ccl_i_net_touch(ccl_i_net_t *net, uint32_t index) {
     if (r->touched == net->touch_epoch)
         return;
     r->touched = net->touch_epoch;
-    if (!ccl_grow(&net->touched, &net->ctouched, net->ntouched + 1u, sizeof(*net->touched))) {
+    if (!ccl_i_grow(&net->touched, &net->ctouched, net->ntouched + 1u, sizeof(*net->touched))) {
         net->nomem = true;
         return;
     }

@@ -7,7 +7,7 @@
 /* The dirty resources are a heap of four children a node, by the level they would get. */
 void ccl_i_net_push_dirty(ccl_i_net_t *net, uint32_t index) {
     if (net->nwork == net->cwork &&
-        !ccl_grow(&net->work, &net->cwork, net->nwork + 1u, sizeof(*net->work))) {
+        !ccl_i_grow(&net->work, &net->cwork, net->nwork + 1u, sizeof(*net->work))) {
         net->nomem = true;
         return;
     }
@@ -131,7 +131,7 @@ static bool push(ccl_i_net_t *net, uint32_t index, double bound) {
     resource_t *r = &net->res[index];
     uint32_t n = 0, to = CCL_NONE;
     net->visits += r->nown;
-    if (!ccl_grow(&net->scratch, &net->cscratch, r->nown, sizeof(*net->scratch))) {
+    if (!ccl_i_grow(&net->scratch, &net->cscratch, r->nown, sizeof(*net->scratch))) {
         net->nomem = r->nown > 0;
         return false;
     }

@@ -130,7 +130,7 @@ static ccl_status_t make_units(ccl_i_run_t *run, ccl_error_t *err) {
             }
             left -= at - first;
             if (at > first) {
-                if (!ccl_grow(&run->units, &cap, run->nunits + 1u, sizeof(*run->units)))
+                if (!ccl_i_grow(&run->units, &cap, run->nunits + 1u, sizeof(*run->units)))
                     return ccl_fail_nomem(err);
                 ccl_i_unit_t *u = &run->units[run->nunits++];
                 *u = (ccl_i_unit_t){.tb = i,
@@ -185,8 +185,8 @@ static ccl_status_t conn_get(ccl_i_run_t *run, conn_table_t *t, kinds_t *kinds,
     }
     const ccl_route_t *route;
     CCL_TRY(ccl_routes_get(routes, key.src, key.dst, key.channel, &route, err));
-    if (!ccl_grow(&run->conns, &t->cconns, run->nconns + 1u, sizeof(*run->conns)) ||
-        !ccl_grow(&t->keys, &t->ckeys, run->nconns + 1u, sizeof(*t->keys)))
+    if (!ccl_i_grow(&run->conns, &t->cconns, run->nconns + 1u, sizeof(*run->conns)) ||
+        !ccl_i_grow(&t->keys, &t->ckeys, run->nconns + 1u, sizeof(*t->keys)))
         return ccl_fail_nomem(err);
     const ccl_transport_t *transport = kind_get(kinds, route);
     if (!transport)

@@ -154,7 +154,7 @@ static bool take_discrete(snapshot_t *s, const ccl_i_run_t *run, double now_s) {
                                      .waiting = waiting,
                                      .first_ring = (uint32_t)s->nring,
                                      .draining = conn->draining};
-        if (!ccl_grow(&s->ring, &s->cring, s->nring + waiting, sizeof(*s->ring)) && waiting)
+        if (!ccl_i_grow(&s->ring, &s->cring, s->nring + waiting, sizeof(*s->ring)) && waiting)
             return false;
         for (uint32_t i = 0; i < waiting; i++)
             s->ring[s->nring++] = conn->ring[(conn->head + i) % conn->ring_len];
@@ -169,7 +169,7 @@ static bool take_times(snapshot_t *s, const ccl_i_run_t *run, double now_s) {
     ccl_i_net_visit(ccl_i_engine_net(run->engine), now_s, note_left, &ctx);
     size_t n;
     const ccl_i_event_t *pending = ccl_i_engine_pending(run->engine, &n);
-    if (n && !ccl_grow(&s->timers, &s->ctimers, n, sizeof(*s->timers)))
+    if (n && !ccl_i_grow(&s->timers, &s->ctimers, n, sizeof(*s->timers)))
         return false;
     s->ntimers = n;
     if (n)

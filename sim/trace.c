@@ -38,7 +38,7 @@ void ccl_trace_destroy(ccl_trace_t *trace) {
 static void add(ccl_trace_t *t, row_t row) {
     if (t->n >= t->max_events) {
         t->dropped++;
-    } else if (!ccl_grow(&t->rows, &t->cap, t->n + 1, sizeof(*t->rows))) {
+    } else if (!ccl_i_grow(&t->rows, &t->cap, t->n + 1, sizeof(*t->rows))) {
         t->nomem = true;
     } else {
         t->rows[t->n++] = row;
