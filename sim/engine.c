@@ -32,6 +32,15 @@ typedef struct link_queue {
     uint32_t head, tail; /* nodes */
 } link_queue_t;
 
+typedef struct queued {
+    uint32_t kind, id, next;
+} queued_t;
+
+typedef struct list {
+    double time_s; /* NAN: free */
+    uint32_t head, tail;
+} list_t;
+
 struct ccl_i_engine {
     const ccl_ctx_t *ctx;
     const ccl_topology_t *topo;
@@ -39,8 +48,19 @@ struct ccl_i_engine {
     void *user;
     ccl_sharing_t sharing;
     ccl_i_net_t *net;
-    ccl_i_event_t *heap;
+    /* Timers that fire at exactly one time are common (symmetric programs): they share one place in
+       the heap, a list in order of insertion. */
+    ccl_i_event_t *heap; /* .id: the list; .kind unused */
     size_t nheap, cheap;
+    list_t *lists;
+    uint32_t nlists, free_list;
+    size_t clists;
+    queued_t *timers;
+    uint32_t ntimers, free_timer, live_timers;
+    size_t ctimers;
+    uint32_t recent[4], next_recent; /* lists that were added to last */
+    ccl_i_event_t *pending;
+    size_t cpending;
     uint64_t seq, events;
     bool nomem;
     /* exclusive sharing */
@@ -71,6 +91,9 @@ ccl_i_engine_t *ccl_i_engine_create(const ccl_ctx_t *ctx, const ccl_topology_t *
                           .user = user,
                           .sharing = sharing,
                           .free_request = CCL_NONE,
+                          .free_list = CCL_NONE,
+                          .free_timer = CCL_NONE,
+                          .recent = {CCL_NONE, CCL_NONE, CCL_NONE, CCL_NONE},
                           .free_node = CCL_NONE};
     e->net = ccl_i_net_create(topo, sharing == CCL_SHARING_FAIR);
     bool ok = e->net != NULL;
@@ -92,6 +115,9 @@ void ccl_i_engine_destroy(ccl_i_engine_t *e) {
         return;
     ccl_i_net_destroy(e->net);
     free(e->heap);
+    free(e->lists);
+    free(e->timers);
+    free(e->pending);
     free(e->links);
     free(e->requests);
     free(e->nodes);
@@ -114,12 +140,24 @@ static inline bool before(const ccl_i_event_t *a, const ccl_i_event_t *b) {
     return a->time_s < b->time_s || (a->time_s == b->time_s && a->seq < b->seq);
 }
 
-void ccl_i_engine_at(ccl_i_engine_t *e, double time_s, uint32_t kind, uint32_t id) {
-    if (e->nheap == e->cheap && !ccl_i_grow(&e->heap, &e->cheap, e->nheap + 1, sizeof(*e->heap))) {
-        e->nomem = true;
-        return;
+/* A list for this time: one added to lately, or a new one in the heap. */
+static uint32_t list_at(ccl_i_engine_t *e, double time_s) {
+    for (int i = 0; i < 4; i++)
+        if (e->recent[i] != CCL_NONE && e->lists[e->recent[i]].time_s == time_s)
+            return e->recent[i];
+    if (!ccl_i_grow(&e->heap, &e->cheap, e->nheap + 1, sizeof(*e->heap)))
+        return CCL_NONE;
+    uint32_t list = e->free_list;
+    if (list != CCL_NONE) {
+        e->free_list = e->lists[list].head;
+    } else {
+        if (!ccl_i_grow(&e->lists, &e->clists, e->nlists + 1u, sizeof(*e->lists)))
+            return CCL_NONE;
+        list = e->nlists++;
     }
-    ccl_i_event_t item = {time_s, e->seq++, kind, id};
+    e->lists[list] = (list_t){time_s, CCL_NONE, CCL_NONE};
+    e->recent[e->next_recent++ & 3] = list;
+    ccl_i_event_t item = {time_s, e->seq++, 0, list};
     size_t at = e->nheap++;
     while (at > 0) {
         size_t up = (at - 1) / 4;
@@ -129,10 +167,41 @@ void ccl_i_engine_at(ccl_i_engine_t *e, double time_s, uint32_t kind, uint32_t i
         at = up;
     }
     e->heap[at] = item;
+    return list;
 }
 
-static ccl_i_event_t pop(ccl_i_engine_t *e) {
-    ccl_i_event_t top = e->heap[0], item = e->heap[--e->nheap];
+void ccl_i_engine_at(ccl_i_engine_t *e, double time_s, uint32_t kind, uint32_t id) {
+    uint32_t t = e->free_timer;
+    if (t != CCL_NONE) {
+        e->free_timer = e->timers[t].next;
+    } else {
+        if (!ccl_i_grow(&e->timers, &e->ctimers, e->ntimers + 1u, sizeof(*e->timers))) {
+            e->nomem = true;
+            return;
+        }
+        t = e->ntimers++;
+    }
+    uint32_t list = list_at(e, time_s);
+    if (list == CCL_NONE) {
+        e->nomem = true;
+        return;
+    }
+    list_t *l = &e->lists[list];
+    e->timers[t] = (queued_t){kind, id, CCL_NONE};
+    if (l->head == CCL_NONE)
+        l->head = t;
+    else
+        e->timers[l->tail].next = t;
+    l->tail = t;
+    e->live_timers++;
+}
+
+/* Drop the heap's first list, which is empty. */
+static void drop_first(ccl_i_engine_t *e) {
+    uint32_t list = e->heap[0].id;
+    e->lists[list] = (list_t){NAN, e->free_list, CCL_NONE};
+    e->free_list = list;
+    ccl_i_event_t item = e->heap[--e->nheap];
     size_t at = 0;
     for (;;) {
         size_t kid = 4 * at + 1, best, end;
@@ -149,17 +218,38 @@ static ccl_i_event_t pop(ccl_i_engine_t *e) {
     }
     if (e->nheap)
         e->heap[at] = item;
+}
+
+static ccl_i_event_t pop(ccl_i_engine_t *e) {
+    list_t *l = &e->lists[e->heap[0].id];
+    uint32_t t = l->head;
+    ccl_i_event_t top = {e->heap[0].time_s, e->heap[0].seq, e->timers[t].kind, e->timers[t].id};
+    l->head = e->timers[t].next;
+    e->timers[t].next = e->free_timer;
+    e->free_timer = t;
+    e->live_timers--;
+    if (l->head == CCL_NONE)
+        drop_first(e);
     return top;
 }
 
-const ccl_i_event_t *ccl_i_engine_pending(const ccl_i_engine_t *e, size_t *len_out) {
-    *len_out = e->nheap;
-    return e->heap;
+const ccl_i_event_t *ccl_i_engine_pending(ccl_i_engine_t *e, size_t *len_out) {
+    *len_out = 0;
+    if (e->live_timers == 0 ||
+        !ccl_i_grow(&e->pending, &e->cpending, e->live_timers, sizeof(*e->pending)))
+        return NULL;
+    for (size_t i = 0; i < e->nheap; i++)
+        for (uint32_t t = e->lists[e->heap[i].id].head; t != CCL_NONE; t = e->timers[t].next)
+            e->pending[(*len_out)++] = (ccl_i_event_t){e->heap[i].time_s, e->heap[i].seq,
+                                                       e->timers[t].kind, e->timers[t].id};
+    return e->pending;
 }
 
 void ccl_i_engine_shift(ccl_i_engine_t *e, double shift_s) {
-    for (size_t i = 0; i < e->nheap; i++)
-        e->heap[i].time_s += shift_s; /* adding the same keeps the heap's order */
+    for (size_t i = 0; i < e->nheap; i++) { /* adding the same keeps the heap's order */
+        e->heap[i].time_s += shift_s;
+        e->lists[e->heap[i].id].time_s = e->heap[i].time_s;
+    }
     ccl_i_net_shift(e->net, shift_s);
 }
 

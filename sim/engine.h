@@ -46,8 +46,9 @@ void ccl_i_engine_flow(ccl_i_engine_t *engine, double time_s, uint32_t path,
 /** Run until nothing is left to happen. */
 ccl_status_t ccl_i_engine_run(ccl_i_engine_t *engine, ccl_error_t *err);
 uint64_t ccl_i_engine_events(const ccl_i_engine_t *engine);
-/** Pending timers in heap order, for snapshots. */
-const ccl_i_event_t *ccl_i_engine_pending(const ccl_i_engine_t *engine, size_t *len_out);
+/** Pending timers in any order, for snapshots; valid until the next call. NULL: none, or no memory.
+ */
+const ccl_i_event_t *ccl_i_engine_pending(ccl_i_engine_t *engine, size_t *len_out);
 /** Shift all pending times (skipping whole periods). */
 void ccl_i_engine_shift(ccl_i_engine_t *engine, double shift_s);
 
