@@ -41,7 +41,6 @@ typedef struct snapshot {
 struct ccl_i_steady {
     snapshot_t a, b;
     bool have; /* a is a snapshot taken when `marker` finished step `marker_pc` */
-    bool armed;
     uint32_t marker, marker_pc;
     uint32_t seen, limit; /* completions since a was taken; take a new one at the limit */
     uint64_t work;        /* comparisons done, kept below the work of the run itself */
@@ -72,7 +71,6 @@ struct ccl_i_steady *ccl_i_steady_create(const ccl_i_run_t *run) {
     if (!st)
         return NULL;
     st->limit = 1;
-    st->armed = true;
     if (!snapshot_init(&st->a, run) || !snapshot_init(&st->b, run)) {
         ccl_i_steady_destroy(st);
         return NULL;
@@ -98,7 +96,6 @@ bool ccl_i_steady_wants(const ccl_i_run_t *run, uint32_t unit) {
         if (!over)
             return unit == st->marker && u->pc == st->marker_pc;
         st->have = false;
-        st->armed = true;
     }
     return run->granularity == CCL_GRANULARITY_TASK ? u->batch + 1 < run->batches
                                                     : u->pc + 1 == u->nsteps;
@@ -106,12 +103,8 @@ bool ccl_i_steady_wants(const ccl_i_run_t *run, uint32_t unit) {
 
 /* ---------------------------------------------------------------- snapshots */
 
-typedef struct left_ctx {
-    double *left;
-} left_ctx_t;
-
 static void note_left(uint32_t user, double left_bytes, void *ctx) {
-    ((left_ctx_t *)ctx)->left[user] = left_bytes;
+    ((double *)ctx)[user] = left_bytes;
 }
 
 static int by_timer(const void *a, const void *b) {
@@ -165,8 +158,7 @@ static bool take_discrete(snapshot_t *s, const ccl_i_run_t *run, double now_s) {
 
 static bool take_times(snapshot_t *s, const ccl_i_run_t *run, double now_s) {
     memset(s->left, 0, run->nconns * sizeof(*s->left));
-    left_ctx_t ctx = {s->left};
-    ccl_i_net_visit(ccl_i_engine_net(run->engine), now_s, note_left, &ctx);
+    ccl_i_net_visit(ccl_i_engine_net(run->engine), now_s, note_left, s->left);
     size_t n;
     const ccl_i_event_t *pending = ccl_i_engine_pending(run->engine, &n);
     if (n && !ccl_i_grow(&s->timers, &s->ctimers, n, sizeof(*s->timers)))
@@ -324,7 +316,6 @@ uint32_t ccl_i_steady_step(ccl_i_run_t *run, double now_s) {
         const ccl_i_unit_t *u = &run->units[unit];
         st->marker_pc = run->granularity == CCL_GRANULARITY_TASK ? u->pc : u->nsteps - 1;
         st->have = u->phase != PHASE_DONE;
-        st->armed = false;
         st->seen = 0;
         st->limit = 1;
         st->work += run->nunits + run->nconns + run->program->nsteps / 8;
@@ -348,16 +339,14 @@ uint32_t ccl_i_steady_step(ccl_i_run_t *run, double now_s) {
         }
     }
     if (over || st->seen >= st->limit) {
-        double at_s = now_s;
         if (skipped) {
             st->have = false;
-            st->armed = true;
             return skipped;
         }
         st->limit = st->limit < 256 ? 2 * st->limit : 256;
         st->seen = 0;
         st->work += run->nunits + run->nconns + run->program->nsteps / 8;
-        st->failed = !take_discrete(&st->a, run, at_s) || !take_times(&st->a, run, at_s);
+        st->failed = !take_discrete(&st->a, run, now_s) || !take_times(&st->a, run, now_s);
     }
     return skipped;
 }
