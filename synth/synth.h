@@ -52,6 +52,31 @@ ccl_status_t ccl_synthesize(const ccl_ctx_t *ctx, const char *name, const ccl_to
                             const ccl_synth_options_t *options, ccl_schedule_t **out,
                             ccl_error_t *err);
 
+/** Order in which a rank's operations run. */
+typedef enum ccl_order {
+    CCL_ORDER_STEP, /**< the schedule's own steps */
+    CCL_ORDER_RR,   /**< round robin over chunks: ResCCL's baseline (SIGCOMM 2025, section 5.3) */
+    CCL_ORDER_HPDS  /**< priority-based sub-pipelines (ResCCL, section 4.3, algorithm 1) */
+} ccl_order_t;
+
+/** Which connections a thread block serves. */
+typedef enum ccl_allocation {
+    CCL_ALLOCATE_CONNECTION, /**< one per connection and channel: NCCL, MSCCL */
+    CCL_ALLOCATE_STATE,      /**< connections never active together share one (ResCCL, 4.4) */
+    CCL_ALLOCATE_CAPACITY    /**< several channels where a link is fast (HeteCCL, 5.3) */
+} ccl_allocation_t;
+
+typedef enum ccl_stages {
+    CCL_STAGES_AUTO, /**< cut where data passes between links inside servers and the network */
+    CCL_STAGES_PHASE /**< the transfers' `phase` as given */
+} ccl_stages_t;
+
+/** Wall time of each part of lowering (ResCCL figure 10a; parsing is the caller's), and counts. */
+typedef struct ccl_lower_stats {
+    double analyse_s, order_s, lower_s; /**< dependency DAG; ordering; the rest */
+    uint32_t pipelines;                 /**< sub-pipelines of CCL_ORDER_HPDS, else 0 */
+} ccl_lower_stats_t;
+
 typedef struct ccl_lower_options {
     size_t size;
     const char *proto; /**< "Simple" (default), "LL", "LL128" */
@@ -61,9 +86,43 @@ typedef struct ccl_lower_options {
                             has the name of such a synthesizer */
     uint32_t slots;    /**< FIFO depth, in whole primitives, for which the program must finish;
                             0: 2. With 1 a ring's blocks forward less in one primitive. */
+    ccl_order_t order;
+    ccl_allocation_t allocation;
+    ccl_granularity_t granularity; /**< level at which it will run and must finish: stage writes
+                                        stages, task does not fuse */
+    ccl_stages_t stages;           /**< at stage level */
+    ccl_executor_t executor;       /**< blocks are cut over channels to keep its limits */
+    const ccl_topology_t *topo;    /**< borrowed; needed by every order but `step`, every
+                                        allocation but `connection`, and automatic stages */
+    ccl_routes_t *routes;          /**< borrowed; NULL: made for the call */
+    double size_bytes;             /**< the run whose timeline `state` looks at; 0: 256 MiB */
+    uint32_t batches;              /**< its micro-batches; 0: as many as the model says */
+    ccl_lower_stats_t *stats;      /**< filled when not NULL */
 } ccl_lower_options_t;
 #define CCL_LOWER_OPTIONS_INIT                                                                     \
-    { sizeof(ccl_lower_options_t), "Simple", false, false, false, 0 }
+    {                                                                                              \
+        sizeof(ccl_lower_options_t), "Simple", false, false, false, 0, CCL_ORDER_STEP,             \
+            CCL_ALLOCATE_CONNECTION, CCL_GRANULARITY_ALGORITHM, CCL_STAGES_AUTO, CCL_EXECUTOR_ANY, \
+            NULL, NULL, 0, 0, NULL                                                                 \
+    }
+
+/**
+ * The same schedule in another order: steps are renumbered so that every transfer has a step of its
+ * own (transfers that exchange one chunk's values in one step keep sharing one); what it computes
+ * stays the same. CCL_ORDER_STEP copies.
+ *
+ * Data dependencies follow from chunks and steps; communication dependencies from the links and
+ * groups that routes share.
+ *
+ * @param pipeline_out  NULL, or [ntransfers], freed by the caller: sub-pipeline of each transfer of
+ *                      *out (0 but for CCL_ORDER_HPDS).
+ * @param stats         NULL, or analyse_s, order_s and pipelines are filled.
+ * @par Source ResCCL (SIGCOMM 2025), section 4.3, algorithm 1; round robin: section 5.3.
+ */
+ccl_status_t ccl_schedule_order(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
+                                const ccl_topology_t *topo, ccl_routes_t *routes, ccl_order_t order,
+                                ccl_schedule_t **out, uint32_t **pipeline_out,
+                                ccl_lower_stats_t *stats, ccl_error_t *err);
 
 /**
  * Fit options to a topology: `slots`, where it is 0, becomes what its transports' FIFOs hold in
