@@ -65,9 +65,19 @@ static uint32_t slices_of(const run_t *run, uint32_t step) {
     return n ? n : 1;
 }
 
+/** Connections of the block's current step. */
+static uint32_t in_of(const run_t *run, uint32_t b) {
+    return ccl_i_step_in(&run->net, b, current_step(run, b));
+}
+
+static uint32_t out_of(const run_t *run, uint32_t b) {
+    return ccl_i_step_out(&run->net, b, current_step(run, b));
+}
+
+/** Depth of the FIFO that the block's current step sends into. */
 static uint32_t slots_of(const run_t *run, uint32_t b) {
     const ccl_blocking_t *how = run->blocking;
-    uint32_t n = how->tb_slots ? how->tb_slots[run->net.blocks[b].tb] : how->slots;
+    uint32_t n = how->step_slots ? how->step_slots[current_step(run, b)] : how->slots;
     return n ? n : 1;
 }
 
@@ -98,7 +108,9 @@ static uint64_t own_limit(const run_t *run, uint32_t b) {
 static void wait_for_dep(run_t *run, uint32_t b) {
     const ccl_tb_t *tb = &run->program->tbs[run->net.blocks[b].tb];
     uint32_t dep = ccl_i_dep(run->program, tb, &run->program->steps[current_step(run, b)]);
-    if (dep == CCL_NONE || run->is_waiting[b])
+    const ccl_i_block_t *block = &run->net.blocks[b];
+    bool stage = !run->state[b].cur && block->prev != CCL_NONE && !finished(run, block->prev);
+    if (dep == CCL_NONE || stage || run->is_waiting[b]) /* the end of a stage wakes the next */
         return;
     run->is_waiting[b] = 1;
     run->next_waiting[b] = run->waiting[dep];
@@ -107,18 +119,17 @@ static void wait_for_dep(run_t *run, uint32_t b) {
 
 /** Books n slices of b's current step and wakes whom that may concern. */
 static void book(run_t *run, uint32_t b, uint64_t n) {
-    const ccl_i_block_t *block = &run->net.blocks[b];
-    uint32_t step = current_step(run, b);
+    uint32_t step = current_step(run, b), in = in_of(run, b), out = out_of(run, b);
     uint8_t type = run->program->steps[step].type;
     uint64_t k = slices_of(run, step), before = run->state[b].done / k;
     run->state[b].done += n;
     if (ccl_primitive_receives(type)) {
-        run->taken[block->in] += n;
-        push(run, run->net.conns[block->in].sender);
+        run->taken[in] += n;
+        push(run, run->net.conns[in].sender);
     }
     if (ccl_primitive_sends(type)) {
-        run->sent[block->out] += n;
-        push(run, run->net.conns[block->out].receiver);
+        run->sent[out] += n;
+        push(run, run->net.conns[out].receiver);
     }
     if (run->state[b].done / k > before) {
         for (uint32_t w = run->waiting[step]; w != CCL_NONE; w = run->next_waiting[w]) {
@@ -145,9 +156,9 @@ static uint64_t move_chain(run_t *run, uint32_t b, uint64_t n) {
     run->mark++;
     uint64_t flow = n;
     for (uint32_t at = b;;) {
-        const ccl_i_block_t *block = &run->net.blocks[at];
-        const ccl_i_conn_t *conn = &run->net.conns[block->out];
-        uint64_t used = run->sent[block->out] - run->taken[block->out];
+        uint32_t out = out_of(run, at);
+        const ccl_i_conn_t *conn = &run->net.conns[out];
+        uint64_t used = run->sent[out] - run->taken[out];
         uint64_t slots = slots_of(run, at);
         run->chain[len] = at;
         run->chain_limit[len] = flow;
@@ -157,8 +168,7 @@ static uint64_t move_chain(run_t *run, uint32_t b, uint64_t n) {
         if (flow <= run->chain_room[len - 1] || conn->receiver == CCL_NONE)
             break;
         uint32_t next = conn->receiver;
-        if (run->chain_mark[next] == run->mark || finished(run, next) ||
-            run->net.blocks[next].in != block->out)
+        if (run->chain_mark[next] == run->mark || finished(run, next) || in_of(run, next) != out)
             break;
         uint8_t type = run->program->steps[current_step(run, next)].type;
         if (!ccl_primitive_receives(type))
@@ -203,21 +213,21 @@ static uint64_t move_chain(run_t *run, uint32_t b, uint64_t n) {
 static bool advance(run_t *run, uint32_t b) {
     if (finished(run, b))
         return false;
-    const ccl_i_block_t *block = &run->net.blocks[b];
     uint8_t type = run->program->steps[current_step(run, b)].type;
+    uint32_t in = in_of(run, b);
     uint64_t n = own_limit(run, b);
     if (!n) {
         wait_for_dep(run, b);
         return false;
     }
     if (ccl_primitive_receives(type)) {
-        uint64_t here = block->in == CCL_NONE ? 0 : run->sent[block->in] - run->taken[block->in];
+        uint64_t here = in == CCL_NONE ? 0 : run->sent[in] - run->taken[in];
         n = here < n ? here : n;
     }
     if (!n)
         return false;
     if (ccl_primitive_sends(type))
-        return block->out != CCL_NONE && move_chain(run, b, n) > 0;
+        return out_of(run, b) != CCL_NONE && move_chain(run, b, n) > 0;
     book(run, b, n);
     return true;
 }
@@ -236,7 +246,7 @@ static ccl_deadlock_wait_t wait_of(const run_t *run, uint32_t b, uint32_t *on_ou
                              .slice = (uint32_t)(run->state[b].done % k),
                              .on_rank = CCL_NONE,
                              .on_tb = CCL_NONE};
-    uint32_t on = CCL_NONE;
+    uint32_t on = CCL_NONE, in = in_of(run, b), out = out_of(run, b);
     uint32_t dep = ccl_i_dep(p, tb, &p->steps[step]);
     if (!run->state[b].cur && block->prev != CCL_NONE && !finished(run, block->prev)) {
         w.wait = CCL_WAIT_STAGE;
@@ -245,12 +255,12 @@ static ccl_deadlock_wait_t wait_of(const run_t *run, uint32_t b, uint32_t *on_ou
         w.wait = CCL_WAIT_DEP;
         on = run->net.block_of[dep];
     } else if (ccl_primitive_receives(type) &&
-               (block->in == CCL_NONE || run->sent[block->in] == run->taken[block->in])) {
+               (in == CCL_NONE || run->sent[in] == run->taken[in])) {
         w.wait = CCL_WAIT_DATA;
-        on = block->in == CCL_NONE ? CCL_NONE : run->net.conns[block->in].sender;
+        on = in == CCL_NONE ? CCL_NONE : run->net.conns[in].sender;
     } else {
         w.wait = CCL_WAIT_SLOT;
-        on = block->out == CCL_NONE ? CCL_NONE : run->net.conns[block->out].receiver;
+        on = out == CCL_NONE ? CCL_NONE : run->net.conns[out].receiver;
     }
     if (on != CCL_NONE && finished(run, on))
         on = CCL_NONE; /* it has nothing left to do */
@@ -371,7 +381,9 @@ ccl_status_t ccl_program_deadlock(const ccl_ctx_t *ctx, const ccl_program_t *pro
                           "rank %u: blocks %u and %u both %s rank %u on channel %u: a connection "
                           "takes one block at each end",
                           a->rank, a->id, b->id, run.net.twin_sends ? "send to" : "receive from",
-                          run.net.twin_sends ? a->send_peer : a->recv_peer, a->channel);
+                          run.net.twin_sends ? run.net.conns[run.net.twin_conn].dst
+                                             : run.net.conns[run.net.twin_conn].src,
+                          run.net.conns[run.net.twin_conn].channel);
         goto end;
     }
     if (!alloc_run(&run)) {

@@ -54,6 +54,8 @@ typedef struct reader {
     size_t ntbs, tbs_cap;
     ccl_step_t *steps;
     size_t nsteps, steps_cap;
+    ccl_peers_t *peers; /* [nsteps] once a step gives its own; else NULL */
+    size_t peers_cap;
 } reader_t;
 
 /* ---------------------------------------------------------------- errors and attributes */
@@ -381,12 +383,13 @@ end:
 
 /* ---------------------------------------------------------------- tb and step */
 
-static bool peer_of(reader_t *r, const char *name, const char *text, uint32_t *out) {
+static bool peer_of(reader_t *r, const char *element, const char *name, const char *text,
+                    uint32_t *out) {
     int64_t peer;
-    if (!number(r, "tb", name, text, -1, (int64_t)r->ngpus - 1, &peer))
+    if (!number(r, element, name, text, -1, (int64_t)r->ngpus - 1, &peer))
         return false;
     if (peer == (int64_t)r->rank) {
-        BAD(r, "tb %s is its own gpu %u: another gpu or -1 is needed", name, r->rank);
+        BAD(r, "%s %s is its own gpu %u: another gpu or -1 is needed", element, name, r->rank);
         return false;
     }
     *out = peer < 0 ? CCL_NONE : (uint32_t)peer;
@@ -407,8 +410,8 @@ static void open_tb(reader_t *r, const XML_Char **atts) {
             (long long)id, r->rank, expected);
         return;
     }
-    if (!peer_of(r, "send", v[SEND], &tb.send_peer) ||
-        !peer_of(r, "recv", v[RECV], &tb.recv_peer) ||
+    if (!peer_of(r, "tb", "send", v[SEND], &tb.send_peer) ||
+        !peer_of(r, "tb", "recv", v[RECV], &tb.recv_peer) ||
         !number(r, "tb", "chan", v[CHAN], 0, (int64_t)r->nchannels - 1, &chan))
         return;
     tb.channel = (uint32_t)chan;
@@ -470,10 +473,66 @@ static bool offsets_of(reader_t *r, ccl_step_t *step, const char *src, const cha
     return true;
 }
 
+/** A step of a block that several connections share: its tb has none, it has all three. */
+static bool step_peers(reader_t *r, const ccl_tb_t *tb, const char *send, const char *recv,
+                       const char *chan, ccl_peers_t *out) {
+    int64_t channel;
+    if (tb->send_peer != CCL_NONE || tb->recv_peer != CCL_NONE) {
+        BAD(r, "step send, recv and chan are for a tb with send -1 and recv -1");
+        return false;
+    }
+    if (!send || !recv || !chan) {
+        BAD(r, "step lacks %s: send, recv and chan come together",
+            !send   ? "send"
+            : !recv ? "recv"
+                    : "chan");
+        return false;
+    }
+    if (!peer_of(r, "step", "send", send, &out->send_peer) ||
+        !peer_of(r, "step", "recv", recv, &out->recv_peer) ||
+        !number(r, "step", "chan", chan, 0, (int64_t)r->nchannels - 1, &channel))
+        return false;
+    out->channel = (uint32_t)channel;
+    return true;
+}
+
+/** Remembers the connections of the step to come; the first time also those of all before. */
+static bool keep_peers(reader_t *r, ccl_peers_t peers) {
+    bool first = !r->peers;
+    if (!ccl_grow(&r->peers, &r->peers_cap, r->nsteps + 1, sizeof *r->peers)) {
+        stop_nomem(r);
+        return false;
+    }
+    for (size_t t = 0; first && t < r->ntbs; t++) {
+        const ccl_tb_t *tb = &r->tbs[t];
+        for (uint32_t i = 0; i < tb->nsteps; i++)
+            r->peers[tb->first_step + i] = (ccl_peers_t){tb->send_peer, tb->recv_peer, tb->channel};
+    }
+    r->peers[r->nsteps] = peers;
+    return true;
+}
+
 static void open_step(reader_t *r, const XML_Char **atts) {
-    enum { S, TYPE, SRCBUF, SRCOFF, DSTBUF, DSTOFF, CNT, DEPID, DEPS, HASDEP, STAGE, N };
-    static const char *const names[N] = {"s",   "type",  "srcbuf", "srcoff", "dstbuf", "dstoff",
-                                         "cnt", "depid", "deps",   "hasdep", "stage"};
+    enum {
+        S,
+        TYPE,
+        SRCBUF,
+        SRCOFF,
+        DSTBUF,
+        DSTOFF,
+        CNT,
+        DEPID,
+        DEPS,
+        HASDEP,
+        STAGE,
+        SEND,
+        RECV,
+        CHAN,
+        N
+    };
+    static const char *const names[N] = {"s",      "type", "srcbuf", "srcoff", "dstbuf",
+                                         "dstoff", "cnt",  "depid",  "deps",   "hasdep",
+                                         "stage",  "send", "recv",   "chan"};
     const char *v[N];
     int64_t s, depid, deps, stage = 0;
     bool has_dep;
@@ -494,11 +553,15 @@ static void open_step(reader_t *r, const XML_Char **atts) {
             (long long)deps);
         return;
     }
-    if (ccl_primitive_sends(step.type) && tb->send_peer == CCL_NONE) {
+    ccl_peers_t peers = {tb->send_peer, tb->recv_peer, tb->channel};
+    bool own = v[SEND] || v[RECV] || v[CHAN];
+    if (own && !step_peers(r, tb, v[SEND], v[RECV], v[CHAN], &peers))
+        return;
+    if (ccl_primitive_sends(step.type) && peers.send_peer == CCL_NONE) {
         BAD(r, "step type %s sends, but its tb has send -1", v[TYPE]);
         return;
     }
-    if (ccl_primitive_receives(step.type) && tb->recv_peer == CCL_NONE) {
+    if (ccl_primitive_receives(step.type) && peers.recv_peer == CCL_NONE) {
         BAD(r, "step type %s receives, but its tb has recv -1", v[TYPE]);
         return;
     }
@@ -516,102 +579,20 @@ static void open_step(reader_t *r, const XML_Char **atts) {
         stop_nomem(r);
         return;
     }
+    if ((own || r->peers) && !keep_peers(r, peers))
+        return;
     r->steps[r->nsteps++] = step;
     r->tbs[r->ntbs - 1].nsteps++;
-}
-
-/* ---------------------------------------------------------------- dependencies */
-
-typedef struct numbered {
-    uint32_t s, index;
-} numbered_t;
-
-static int by_s(const void *a, const void *b) {
-    const numbered_t *x = a, *y = b;
-    if (x->s != y->s)
-        return x->s < y->s ? -1 : 1;
-    return x->index < y->index ? -1 : x->index > y->index;
-}
-
-/** The steps of the open gpu by block and s, where their s do not simply count from 0. */
-static bool number_steps(reader_t *r, numbered_t **out) {
-    size_t first = r->gpu_first_tb < r->ntbs ? r->tbs[r->gpu_first_tb].first_step : r->nsteps;
-    bool counted = true;
-    for (size_t t = r->gpu_first_tb; t < r->ntbs && counted; t++) {
-        const ccl_tb_t *tb = &r->tbs[t];
-        for (uint32_t i = 0; i < tb->nsteps && counted; i++)
-            counted = r->steps[tb->first_step + i].s == i;
-    }
-    *out = NULL;
-    if (counted)
-        return true;
-    numbered_t *table = malloc((r->nsteps - first + 1) * sizeof *table);
-    if (!table) {
-        stop_nomem(r);
-        return false;
-    }
-    for (size_t t = r->gpu_first_tb; t < r->ntbs; t++) {
-        const ccl_tb_t *tb = &r->tbs[t];
-        numbered_t *mine = table + (tb->first_step - first);
-        for (uint32_t i = 0; i < tb->nsteps; i++)
-            mine[i] = (numbered_t){r->steps[tb->first_step + i].s, i};
-        qsort(mine, tb->nsteps, sizeof *mine, by_s);
-        for (uint32_t i = 1; i < tb->nsteps; i++) {
-            if (mine[i].s == mine[i - 1].s) {
-                uint32_t line = r->steps[tb->first_step + mine[i].index].line;
-                stop(r, ccl_error_set(r->err, CCL_ERR_INPUT, r->file, (int)line, 0,
-                                      "gpu %u tb %u has two steps with s %u", tb->rank, tb->id,
-                                      mine[i].s));
-                free(table);
-                return false;
-            }
-        }
-    }
-    *out = table;
-    return true;
-}
-
-static uint32_t find_step(const numbered_t *mine, const ccl_tb_t *tb, uint32_t s) {
-    if (!mine)
-        return s < tb->nsteps ? s : CCL_NONE;
-    uint32_t lo = 0, hi = tb->nsteps;
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        if (mine[mid].s < s)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo < tb->nsteps && mine[lo].s == s ? mine[lo].index : CCL_NONE;
 }
 
 /** Turn every `deps` of the gpu that just ended from an `s` into an index. */
 static void resolve_deps(reader_t *r) {
     size_t first = r->gpu_first_tb < r->ntbs ? r->tbs[r->gpu_first_tb].first_step : r->nsteps;
-    uint32_t ntbs = (uint32_t)r->ntbs - r->gpu_first_tb;
-    numbered_t *table;
-    if (!number_steps(r, &table))
-        return;
-    for (size_t i = first; i < r->nsteps; i++) {
-        ccl_step_t *step = &r->steps[i];
-        if (step->dep_tb == CCL_NONE)
-            continue;
-        if (step->dep_tb >= ntbs) {
-            stop(r, ccl_error_set(r->err, CCL_ERR_INPUT, r->file, (int)step->line, 0,
-                                  "step depid %u: gpu %u has %u tbs", step->dep_tb, r->rank, ntbs));
-            break;
-        }
-        const ccl_tb_t *on = &r->tbs[r->gpu_first_tb + step->dep_tb];
-        uint32_t s = step->dep_step;
-        step->dep_step = find_step(table ? table + (on->first_step - first) : NULL, on, s);
-        if (step->dep_step == CCL_NONE) {
-            stop(r, ccl_error_set(r->err, CCL_ERR_INPUT, r->file, (int)step->line, 0,
-                                  "step deps %u: tb %u of gpu %u has no step with that s", s,
-                                  on->id, r->rank));
-            break;
-        }
-    }
-    free(table);
+    ccl_status_t status = ccl_i_xml_resolve_deps(r->file, r->tbs + r->gpu_first_tb,
+                                                 (uint32_t)r->ntbs - r->gpu_first_tb, r->steps,
+                                                 first, r->nsteps, r->err);
+    if (status != CCL_OK)
+        stop(r, status);
 }
 
 /* ---------------------------------------------------------------- elements */
@@ -807,8 +788,13 @@ static ccl_status_t build(reader_t *r, ccl_program_t **out) {
         const ccl_tb_t *tb = &r->tbs[t];
         uint32_t handle =
             ccl_program_builder_tb(b, tb->rank, tb->send_peer, tb->recv_peer, tb->channel);
-        for (uint32_t i = 0; i < tb->nsteps; i++)
-            ccl_program_builder_step(b, handle, r->steps[tb->first_step + i]);
+        for (uint32_t i = 0; i < tb->nsteps; i++) {
+            uint32_t at = tb->first_step + i;
+            if (r->peers && tb->send_peer == CCL_NONE && tb->recv_peer == CCL_NONE)
+                ccl_program_builder_step_peers(b, handle, r->steps[at], r->peers[at]);
+            else
+                ccl_program_builder_step(b, handle, r->steps[at]);
+        }
     }
     CCL_TRY(ccl_program_builder_finish(b, out, r->err));
     (*out)->missing_attributes = r->missing_attributes;
@@ -839,6 +825,7 @@ ccl_status_t ccl_program_read_xml(const char *name, const char *text, size_t len
     ccl_i_demand_fini(&r.demand);
     free(r.tbs);
     free(r.steps);
+    free(r.peers);
     return status;
 }
 

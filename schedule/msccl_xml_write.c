@@ -125,7 +125,7 @@ static ccl_status_t write_gpu(const ccl_program_t *p, uint32_t rank, ccl_text_t 
     return CCL_OK;
 }
 
-static void write_step(const ccl_program_t *p, const ccl_tb_t *tb, const ccl_step_t *s,
+static void write_step(const ccl_program_t *p, const ccl_tb_t *tb, const ccl_step_t *s, bool shared,
                        ccl_text_t *out) {
     static const char *const buffers[] = {"i", "o", "s"};
     bool nop = s->type == CCL_PRIM_NOP;
@@ -147,6 +147,12 @@ static void write_step(const ccl_program_t *p, const ccl_tb_t *tb, const ccl_ste
     add_index(out, " depid=\"", s->dep_tb);
     add_index(out, " deps=\"", deps);
     add_u32(out, " hasdep=\"", s->has_dep);
+    if (shared && (ccl_primitive_sends(s->type) || ccl_primitive_receives(s->type))) {
+        ccl_peers_t peers = ccl_program_peers(p, tb, (uint32_t)(s - p->steps));
+        add_index(out, " send=\"", peers.send_peer);
+        add_index(out, " recv=\"", peers.recv_peer);
+        add_u32(out, " chan=\"", peers.channel);
+    }
     if (s->stage)
         add_u32(out, " stage=\"", s->stage);
     add(out, "/>\n");
@@ -172,8 +178,9 @@ ccl_status_t ccl_program_write_xml(const ccl_program_t *program, ccl_text_t *out
             add_index(out, " recv=\"", tb->recv_peer);
             add_u32(out, " chan=\"", tb->channel);
             add(out, ">\n");
+            bool shared = ccl_program_tb_shared(p, tb);
             for (uint32_t i = 0; i < tb->nsteps; i++)
-                write_step(p, tb, &p->steps[tb->first_step + i], out);
+                write_step(p, tb, &p->steps[tb->first_step + i], shared, out);
             add(out, "    </tb>\n");
         }
         add(out, "  </gpu>\n");

@@ -26,6 +26,8 @@ struct ccl_program_builder {
     size_t ntbs, tbs_cap;
     builder_step_t *steps;
     size_t nsteps, steps_cap;
+    ccl_peers_t *peers; /* [nsteps] by step, NULL until a shared block comes */
+    size_t peers_cap;
     uint32_t *rank_tbs;   /* [nranks] */
     uint32_t *buffer_len; /* [3 nranks] */
     double **shares;      /* [3 nranks], NULL until given */
@@ -70,6 +72,7 @@ void ccl_program_builder_destroy(ccl_program_builder_t *b) {
     free(b->buffer_len);
     free(b->rank_tbs);
     free(b->steps);
+    free(b->peers);
     free(b->tbs);
     free(b->proto);
     free(b->name);
@@ -156,26 +159,55 @@ uint32_t ccl_program_builder_step(ccl_program_builder_t *b, uint32_t tb, ccl_ste
         b->nomem = true;
         return CCL_NONE;
     }
+    const ccl_tb_t *block = &b->tbs[tb];
+    if (b->peers) {
+        if (!ccl_grow(&b->peers, &b->peers_cap, b->nsteps + 1, sizeof *b->peers)) {
+            b->nomem = true;
+            return CCL_NONE;
+        }
+        b->peers[b->nsteps] = (ccl_peers_t){block->send_peer, block->recv_peer, block->channel};
+    }
     b->steps[b->nsteps++] = (builder_step_t){step, tb};
     return b->tbs[tb].nsteps++;
 }
 
+uint32_t ccl_program_builder_step_peers(ccl_program_builder_t *b, uint32_t tb, ccl_step_t step,
+                                        ccl_peers_t peers) {
+    if (!b->peers) { /* what came before has its block's */
+        if (!ccl_grow(&b->peers, &b->peers_cap, b->nsteps + 1, sizeof *b->peers)) {
+            b->nomem = true;
+            return CCL_NONE;
+        }
+        for (size_t i = 0; i < b->nsteps; i++) {
+            const ccl_tb_t *of = &b->tbs[b->steps[i].tb];
+            b->peers[i] = (ccl_peers_t){of->send_peer, of->recv_peer, of->channel};
+        }
+    }
+    uint32_t index = ccl_program_builder_step(b, tb, step);
+    if (index != CCL_NONE)
+        b->peers[b->nsteps - 1] = peers;
+    return index;
+}
+
 /* ---------------------------------------------------------------- finish */
 
-static ccl_status_t check_tb(const ccl_program_t *p, const ccl_tb_t *tb, ccl_error_t *err) {
+static ccl_status_t check_peers(const ccl_program_t *p, const ccl_tb_t *tb, ccl_peers_t peers,
+                                ccl_error_t *err) {
     const char *what = NULL;
     uint32_t peer = 0;
-    if (tb->send_peer != CCL_NONE && (tb->send_peer >= p->nranks || tb->send_peer == tb->rank))
-        what = "sends to", peer = tb->send_peer;
-    if (tb->recv_peer != CCL_NONE && (tb->recv_peer >= p->nranks || tb->recv_peer == tb->rank))
-        what = "receives from", peer = tb->recv_peer;
+    if (peers.send_peer != CCL_NONE &&
+        (peers.send_peer >= p->nranks || peers.send_peer == tb->rank))
+        what = "sends to", peer = peers.send_peer;
+    if (peers.recv_peer != CCL_NONE &&
+        (peers.recv_peer >= p->nranks || peers.recv_peer == tb->rank))
+        what = "receives from", peer = peers.recv_peer;
     if (what)
         return ccl_fail(err, CCL_ERR_INPUT,
                         "rank %u block %u %s rank %u: another of the %u ranks, or -1, is needed",
                         tb->rank, tb->id, what, peer, p->nranks);
-    if (tb->channel >= CCL_I_MAX_CHANNELS)
+    if (peers.channel >= CCL_I_MAX_CHANNELS)
         return ccl_fail(err, CCL_ERR_INPUT, "rank %u block %u has channel %u: at most %u", tb->rank,
-                        tb->id, tb->channel, CCL_I_MAX_CHANNELS - 1);
+                        tb->id, peers.channel, CCL_I_MAX_CHANNELS - 1);
     return CCL_OK;
 }
 
@@ -192,12 +224,15 @@ static ccl_status_t check_step(const ccl_program_t *p, const ccl_tb_t *tb, uint3
         return ccl_error_set(err, CCL_ERR_INPUT, where, line, 0,
                              "rank %u block %u step %u: offset or count is beyond 2^31", tb->rank,
                              tb->id, index);
-    if (ccl_primitive_sends(s->type) && tb->send_peer == CCL_NONE)
+    ccl_peers_t peers = ccl_program_peers(p, tb, tb->first_step + index);
+    if (p->peers && tb->send_peer == CCL_NONE && tb->recv_peer == CCL_NONE)
+        CCL_TRY(check_peers(p, tb, peers, err));
+    if (ccl_primitive_sends(s->type) && peers.send_peer == CCL_NONE)
         return ccl_error_set(err, CCL_ERR_INPUT, where, line, 0,
                              "rank %u block %u step %u (%s) sends, but the block has no peer to "
                              "send to",
                              tb->rank, tb->id, index, ccl_primitive_name(s->type));
-    if (ccl_primitive_receives(s->type) && tb->recv_peer == CCL_NONE)
+    if (ccl_primitive_receives(s->type) && peers.recv_peer == CCL_NONE)
         return ccl_error_set(err, CCL_ERR_INPUT, where, line, 0,
                              "rank %u block %u step %u (%s) receives, but the block has no peer "
                              "to receive from",
@@ -221,7 +256,7 @@ static ccl_status_t check_step(const ccl_program_t *p, const ccl_tb_t *tb, uint3
 static ccl_status_t check_program(const ccl_program_t *p, ccl_error_t *err) {
     for (uint32_t t = 0; t < p->ntbs; t++) {
         const ccl_tb_t *tb = &p->tbs[t];
-        CCL_TRY(check_tb(p, tb, err));
+        CCL_TRY(check_peers(p, tb, (ccl_peers_t){tb->send_peer, tb->recv_peer, tb->channel}, err));
         for (uint32_t i = 0; i < tb->nsteps; i++)
             CCL_TRY(check_step(p, tb, i, err));
     }
@@ -235,10 +270,13 @@ static bool place_blocks(const ccl_program_builder_t *b, ccl_program_t *p) {
     p->rank_first_tb = ccl_arena_alloc(&p->arena, p->nranks + (size_t)1, sizeof(uint32_t));
     p->steps = ccl_arena_alloc(&p->arena, nsteps ? nsteps : 1, sizeof *p->steps);
     uint32_t *next = malloc((ntbs ? ntbs : 1) * sizeof *next); /* by handle */
-    if (!p->tbs || !p->rank_first_tb || !p->steps || !next) {
+    ccl_peers_t *peers =
+        b->peers ? ccl_arena_alloc(&p->arena, nsteps ? nsteps : 1, sizeof *peers) : NULL;
+    if (!p->tbs || !p->rank_first_tb || !p->steps || !next || (b->peers && !peers)) {
         free(next);
         return false;
     }
+    p->peers = peers;
     for (uint32_t r = 0; r < p->nranks; r++)
         p->rank_first_tb[r + 1] = p->rank_first_tb[r] + b->rank_tbs[r];
     for (size_t h = 0; h < ntbs; h++)
@@ -250,8 +288,11 @@ static bool place_blocks(const ccl_program_builder_t *b, ccl_program_t *p) {
     }
     for (size_t h = 0; h < ntbs; h++)
         next[h] = p->tbs[p->rank_first_tb[b->tbs[h].rank] + b->tbs[h].id].first_step;
-    for (size_t i = 0; i < nsteps; i++)
+    for (size_t i = 0; i < nsteps; i++) {
+        if (peers)
+            peers[next[b->steps[i].tb]] = b->peers[i];
         p->steps[next[b->steps[i].tb]++] = b->steps[i].step;
+    }
     free(next);
     p->ntbs = (uint32_t)ntbs;
     p->nsteps = (uint32_t)nsteps;
@@ -370,6 +411,8 @@ ccl_status_t ccl_program_builder_finish(ccl_program_builder_t *b, ccl_program_t 
     p->nchannels = b->nchannels ? b->nchannels : 1;
     for (uint32_t t = 0; t < p->ntbs; t++)
         p->nchannels = p->tbs[t].channel >= p->nchannels ? p->tbs[t].channel + 1 : p->nchannels;
+    for (uint32_t i = 0; p->peers && i < p->nsteps; i++)
+        p->nchannels = p->peers[i].channel >= p->nchannels ? p->peers[i].channel + 1 : p->nchannels;
     if (!b->file_steps)
         derive_step_fields(p);
     p->coll = b->coll;
@@ -439,6 +482,25 @@ static bool steps_equal(const ccl_step_t *x, const ccl_step_t *y) {
            x->dst_buf == y->dst_buf && x->has_dep == y->has_dep;
 }
 
+/** Of the steps that send or receive. */
+static bool peers_equal(const ccl_program_t *a, const ccl_program_t *b) {
+    if (!a->peers && !b->peers)
+        return true;
+    for (uint32_t t = 0; t < a->ntbs; t++) {
+        const ccl_tb_t *x = &a->tbs[t], *y = &b->tbs[t];
+        for (uint32_t i = 0; i < x->nsteps; i++) {
+            ccl_peers_t p = ccl_program_peers(a, x, x->first_step + i);
+            ccl_peers_t q = ccl_program_peers(b, y, y->first_step + i);
+            uint8_t type = a->steps[x->first_step + i].type;
+            bool sends = ccl_primitive_sends(type), receives = ccl_primitive_receives(type);
+            if ((sends && p.send_peer != q.send_peer) || (receives && p.recv_peer != q.recv_peer) ||
+                ((sends || receives) && p.channel != q.channel))
+                return false;
+        }
+    }
+    return true;
+}
+
 bool ccl_program_equal(const ccl_program_t *a, const ccl_program_t *b) {
     if (strcmp(a->name, b->name) != 0 || strcmp(a->proto, b->proto) != 0 ||
         a->nranks != b->nranks || a->nchunks != b->nchunks || a->nchannels != b->nchannels ||
@@ -458,5 +520,7 @@ bool ccl_program_equal(const ccl_program_t *a, const ccl_program_t *b) {
         if (!steps_equal(&a->steps[i], &b->steps[i]))
             return false;
     }
+    if (!peers_equal(a, b))
+        return false;
     return shares_equal(a, b);
 }

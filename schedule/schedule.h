@@ -45,21 +45,21 @@ typedef struct ccl_chunk {
  *   allreduce, broadcast, reduce   c chunks, share 1/c; chunk k is element k of every buffer
  *   allgather, gather              n c chunks; chunk r c + j from rank r; output element r c + j
  *   reducescatter, scatter         n c chunks; chunk r c + j to rank r; input element r c + j
- *   alltoall                       n n c chunks; chunk (s n + d) c + j from s (input element d c + j)
- *                                  to d (output element s c + j), share 1/(n c)
- *   sendrecv                       n c chunks; chunk r c + j from r to (r + 1) mod n, share 1/c
- *   custom                         input of a rank: the chunks it is a source of, ascending;
- *                                  output: the chunks it is a destination of, ascending
- * Sources are among the destinations wherever the operation leaves them a copy: every rank of an
- * allgather, the root of a broadcast, gather or scatter, rank s of an alltoall's chunk (s, s).
+ *   alltoall                       n n c chunks; chunk (s n + d) c + j from s (input element d c +
+ * j) to d (output element s c + j), share 1/(n c) sendrecv                       n c chunks; chunk
+ * r c + j from r to (r + 1) mod n, share 1/c custom                         input of a rank: the
+ * chunks it is a source of, ascending; output: the chunks it is a destination of, ascending Sources
+ * are among the destinations wherever the operation leaves them a copy: every rank of an allgather,
+ * the root of a broadcast, gather or scatter, rank s of an alltoall's chunk (s, s).
  */
 typedef struct ccl_collective {
     ccl_collective_kind_t kind;
     uint32_t nranks, nchunks, chunks_per_block, root;
     const ccl_chunk_t *chunks;
-    double natural_bytes; /**< custom: `size` at which chunks have the bytes the file gives; else 0 */
-    const char *name;     /**< "allgather", ...; the demand's name for custom */
-    const uint32_t *custom_first;  /**< custom only: see collective.c; else NULL */
+    double
+        natural_bytes; /**< custom: `size` at which chunks have the bytes the file gives; else 0 */
+    const char *name;  /**< "allgather", ...; the demand's name for custom */
+    const uint32_t *custom_first; /**< custom only: see collective.c; else NULL */
     const uint32_t *custom_chunks;
     ccl_arena_t arena;
 } ccl_collective_t;
@@ -70,8 +70,8 @@ ccl_status_t ccl_collective_kind_parse(const char *text, ccl_collective_kind_t *
                                        ccl_error_t *err);
 /** A built-in collective. @param chunks_per_block >= 1. @param root used by rooted kinds. */
 ccl_status_t ccl_collective_create(ccl_collective_kind_t kind, uint32_t nranks,
-                                   uint32_t chunks_per_block, uint32_t root,
-                                   ccl_collective_t **out, ccl_error_t *err);
+                                   uint32_t chunks_per_block, uint32_t root, ccl_collective_t **out,
+                                   ccl_error_t *err);
 /** Every chunk cut into `parts` equal ones: chunk k becomes k parts + 0 .. k parts + parts - 1. */
 ccl_status_t ccl_collective_split(const ccl_collective_t *coll, uint32_t parts,
                                   ccl_collective_t **out, ccl_error_t *err);
@@ -100,7 +100,8 @@ ccl_status_t ccl_demand_read_text(const char *name, const char *text, size_t len
 
 /**
  * One movement of one chunk. Transfers of a step read what their source holds after all earlier
- * steps. `reduce`: the destination adds what arrives to what it holds of the chunk; else it replaces.
+ * steps. `reduce`: the destination adds what arrives to what it holds of the chunk; else it
+ * replaces.
  */
 typedef struct ccl_transfer {
     uint32_t src, dst, chunk, step;
@@ -110,8 +111,8 @@ typedef struct ccl_transfer {
 } ccl_transfer_t;
 
 typedef struct ccl_schedule {
-    const char *name;      /**< synthesizer or file */
-    ccl_collective_t *coll; /**< owned */
+    const char *name;          /**< synthesizer or file */
+    ccl_collective_t *coll;    /**< owned */
     ccl_transfer_t *transfers; /**< sorted by step (stable) */
     uint32_t ntransfers, nsteps, nchannels;
     bool limited; /**< a limit was reached; this is the best so far */
@@ -179,17 +180,19 @@ typedef struct ccl_tb {
     uint32_t first_step, nsteps; /**< into steps */
 } ccl_tb_t;
 
+/** Connections of one step: it sends to send_peer and receives from recv_peer. */
+typedef struct ccl_peers {
+    uint32_t send_peer, recv_peer; /**< ranks or CCL_NONE */
+    uint32_t channel;
+} ccl_peers_t;
+
 /** Attributes of `algo` that older MSCCL files lack; bits of ccl_program_t.missing_attributes. */
-enum {
-    CCL_ATTRIBUTE_OUTOFPLACE = 1,
-    CCL_ATTRIBUTE_MINBYTES = 2,
-    CCL_ATTRIBUTE_MAXBYTES = 4
-};
+enum { CCL_ATTRIBUTE_OUTOFPLACE = 1, CCL_ATTRIBUTE_MINBYTES = 2, CCL_ATTRIBUTE_MAXBYTES = 4 };
 
 /** MSCCL program. Bytes of an element of any buffer: size / nchunks unless `shares` is given. */
 typedef struct ccl_program {
     const char *name;
-    const char *proto; /**< "Simple", "LL" or "LL128" */
+    const char *proto;      /**< "Simple", "LL" or "LL128" */
     ccl_collective_t *coll; /**< owned; nchunks of MSCCL = elements of its largest buffer */
     uint32_t nranks, nchunks, nchannels, ntbs, nsteps;
     bool in_place, out_of_place; /**< what the file claims to be run as */
@@ -197,10 +200,15 @@ typedef struct ccl_program {
     uint32_t missing_attributes; /**< CCL_ATTRIBUTE_*: what the file read did not say. New executors
                                       skip such a file. 0 for a built program; not part of equality;
                                       the writer writes them all */
-    ccl_tb_t *tbs;          /**< by rank, then id */
-    uint32_t *rank_first_tb; /**< [nranks + 1] into tbs */
-    ccl_step_t *steps;      /**< by tb */
-    uint32_t *buffer_len;   /**< [3 nranks]: elements of buffer b of rank r at 3 r + b */
+    ccl_tb_t *tbs;               /**< by rank, then id */
+    uint32_t *rank_first_tb;     /**< [nranks + 1] into tbs */
+    ccl_step_t *steps;           /**< by tb */
+    const ccl_peers_t *peers; /**< NULL: every block has the connections of its tb. Else [nsteps],
+                                   those of each step: a block that several connections share has
+                                   no peers of its own (ResCCL's merged blocks, section 4.4). No
+                                   executor of MSCCL XML knows such blocks; ours writes `send`,
+                                   `recv` and `chan` at their steps */
+    uint32_t *buffer_len;     /**< [3 nranks]: elements of buffer b of rank r at 3 r + b */
     const double *const *shares; /**< NULL, or [3 nranks]: share of `size` of each element */
     ccl_arena_t arena;
 } ccl_program_t;
@@ -220,15 +228,34 @@ void ccl_program_builder_shares(ccl_program_builder_t *b, uint32_t rank, ccl_buf
 /** A new block of `rank`; returns its builder-wide handle (ids are dense in order of creation). */
 uint32_t ccl_program_builder_tb(ccl_program_builder_t *b, uint32_t rank, uint32_t send_peer,
                                 uint32_t recv_peer, uint32_t channel);
-/** Append a step to block `tb`; its index in the block is returned. dep_tb is an id, as in ccl_step_t.
-    has_dep of the awaited steps and `s` are set by finish. Out of memory is told by finish. */
+/** Append a step to block `tb`; its index in the block is returned. dep_tb is an id, as in
+   ccl_step_t. has_dep of the awaited steps and `s` are set by finish. Out of memory is told by
+   finish. */
 uint32_t ccl_program_builder_step(ccl_program_builder_t *b, uint32_t tb, ccl_step_t step);
+/** The same for a block that several connections share; its own peers must be CCL_NONE. */
+uint32_t ccl_program_builder_step_peers(ccl_program_builder_t *b, uint32_t tb, ccl_step_t step,
+                                        ccl_peers_t peers);
 /** Checks indices and ranges, freezes, destroys the builder, also on failure. */
 ccl_status_t ccl_program_builder_finish(ccl_program_builder_t *b, ccl_program_t **out,
                                         ccl_error_t *err);
 void ccl_program_destroy(ccl_program_t *program);
 /** The same program in every field but the lines of its file (shares to 1e-12). */
 bool ccl_program_equal(const ccl_program_t *a, const ccl_program_t *b);
+/** Connections of step `step` (index into program->steps) of block tb. */
+static inline ccl_peers_t ccl_program_peers(const ccl_program_t *program, const ccl_tb_t *tb,
+                                            uint32_t step) {
+    return program->peers ? program->peers[step]
+                          : (ccl_peers_t){tb->send_peer, tb->recv_peer, tb->channel};
+}
+/** The block has no connections of its own, its steps have. */
+static inline bool ccl_program_tb_shared(const ccl_program_t *program, const ccl_tb_t *tb) {
+    if (!program->peers || tb->send_peer != CCL_NONE || tb->recv_peer != CCL_NONE)
+        return false;
+    for (uint32_t s = tb->first_step; s < tb->first_step + tb->nsteps; s++)
+        if (program->peers[s].send_peer != CCL_NONE || program->peers[s].recv_peer != CCL_NONE)
+            return true;
+    return false;
+}
 /** Bytes / size that a step moves or works on (0 for nop). */
 double ccl_program_step_share(const ccl_program_t *program, const ccl_tb_t *tb,
                               const ccl_step_t *step);
@@ -238,8 +265,7 @@ ccl_status_t ccl_program_read(const char *path, ccl_program_t **out, ccl_error_t
 ccl_status_t ccl_program_read_xml(const char *name, const char *text, size_t len,
                                   ccl_program_t **out, ccl_error_t *err);
 /** Every attribute that any executor needs; reads back to an equal program. */
-ccl_status_t ccl_program_write_xml(const ccl_program_t *program, ccl_text_t *out,
-                                   ccl_error_t *err);
+ccl_status_t ccl_program_write_xml(const ccl_program_t *program, ccl_text_t *out, ccl_error_t *err);
 
 /* ---------------------------------------------------------------- flow lists */
 
@@ -273,17 +299,18 @@ typedef struct ccl_verify_options {
     size_t size;
     ccl_executor_t executor; /**< also check this executor's limits */
     ccl_granularity_t granularity;
-    uint32_t slots;      /**< FIFO depth; 0: by protocol, Simple 2, LL and LL128 8 */
-    uint32_t batches;    /**< micro-batches for the deadlock check; 0: 4 */
-    bool skip_deadlock;  /**< leave the deadlock check to the simulator, which knows the FIFOs */
+    uint32_t slots;     /**< FIFO depth; 0: by protocol, Simple 2, LL and LL128 8 */
+    uint32_t batches;   /**< micro-batches for the deadlock check; 0: 4 */
+    bool skip_deadlock; /**< leave the deadlock check to the simulator, which knows the FIFOs */
 } ccl_verify_options_t;
-#define CCL_VERIFY_OPTIONS_INIT                                                            \
-    {sizeof(ccl_verify_options_t), CCL_EXECUTOR_ANY, CCL_GRANULARITY_ALGORITHM, 0, 0, false}
+#define CCL_VERIFY_OPTIONS_INIT                                                                    \
+    { sizeof(ccl_verify_options_t), CCL_EXECUTOR_ANY, CCL_GRANULARITY_ALGORITHM, 0, 0, false }
 
 /** The first fault found. Fields that do not apply are CCL_NONE. */
 typedef struct ccl_fault {
-    const char *kind; /**< static: "missing", "twice", "mixed", "unread", "race", "mismatch", "alias",
-                           "deadlock", "range", "limit", "order", ... docs/formats.md lists them */
+    const char
+        *kind; /**< static: "missing", "twice", "mixed", "unread", "race", "mismatch", "alias",
+                    "deadlock", "range", "limit", "order", ... docs/formats.md lists them */
     uint32_t rank, tb, step, chunk;
     char text[512];
 } ccl_fault_t;
@@ -303,7 +330,8 @@ typedef struct ccl_verdict {
  */
 ccl_status_t ccl_schedule_verify(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                                  ccl_verdict_t *out, ccl_error_t *err);
-/** The same for a program, with races, FIFO matching, aliasing, deadlock (docs/formats.md "Verifier"). */
+/** The same for a program, with races, FIFO matching, aliasing, deadlock (docs/formats.md
+ * "Verifier"). */
 ccl_status_t ccl_program_verify(const ccl_ctx_t *ctx, const ccl_program_t *program,
                                 const ccl_verify_options_t *options, ccl_verdict_t *out,
                                 ccl_error_t *err);
@@ -312,7 +340,8 @@ ccl_status_t ccl_program_verify(const ccl_ctx_t *ctx, const ccl_program_t *progr
 typedef struct ccl_blocking {
     ccl_granularity_t granularity;
     uint32_t batches;           /**< >= 1 */
-    const uint32_t *tb_slots;   /**< [ntbs] depth of the block's send connection; NULL: slots */
+    const uint32_t *step_slots; /**< [nsteps] depth of the connection that a sending step uses;
+                                     NULL: slots */
     uint32_t slots;
     const uint32_t *step_slices; /**< [nsteps] slices of a sending or receiving step; NULL: 1 */
 } ccl_blocking_t;
@@ -325,8 +354,8 @@ typedef struct ccl_deadlock_wait {
     uint32_t on_rank, on_tb; /**< whom it waits for; CCL_NONE: nobody ever does it */
 } ccl_deadlock_wait_t;
 typedef struct ccl_deadlock {
-    uint32_t nwaits;            /**< length of the cycle; 0: no deadlock */
-    uint32_t stuck;             /**< blocks that cannot finish */
+    uint32_t nwaits;               /**< length of the cycle; 0: no deadlock */
+    uint32_t stuck;                /**< blocks that cannot finish */
     ccl_deadlock_wait_t waits[64]; /**< first 64 of the cycle */
 } ccl_deadlock_t;
 /**

@@ -63,7 +63,7 @@ typedef struct ccl_i_block {
     uint32_t first; /* its steps are order[first .. first + nsteps) */
     uint32_t nsteps;
     uint32_t prev;    /* the thread block's previous stage, or CCL_NONE */
-    uint32_t in, out; /* connections, or CCL_NONE */
+    uint32_t in, out; /* connections, or CCL_NONE; of a shared block see ccl_i_step_in/out */
 } ccl_i_block_t;
 
 typedef struct ccl_i_conn {
@@ -77,16 +77,26 @@ typedef struct ccl_i_blocks {
     uint32_t *order;    /* [nsteps] steps by block */
     uint32_t *block_of; /* [nsteps] */
     uint32_t *index_of; /* [nsteps] place in its block */
+    /* [nsteps] connections of each step, when a block has several; else NULL */
+    uint32_t *step_in, *step_out;
     uint32_t nblocks, nconns;
     /* Two blocks on one end of a connection (the first such pair), or CCL_NONE. */
     uint32_t twin_a, twin_b;
     bool twin_sends;
+    uint32_t twin_conn;
 } ccl_i_blocks_t;
 
 /** Peers of steps that send or receive must be valid (ccl_i_check_steps). */
 ccl_status_t ccl_i_blocks_init(const ccl_program_t *program, ccl_granularity_t granularity,
                                ccl_i_blocks_t *out, ccl_error_t *err);
 void ccl_i_blocks_fini(ccl_i_blocks_t *blocks);
+/** Connection that a step of block b receives on (sends on); CCL_NONE: none. */
+static inline uint32_t ccl_i_step_in(const ccl_i_blocks_t *net, uint32_t b, uint32_t step) {
+    return net->step_in ? net->step_in[step] : net->blocks[b].in;
+}
+static inline uint32_t ccl_i_step_out(const ccl_i_blocks_t *net, uint32_t b, uint32_t step) {
+    return net->step_out ? net->step_out[step] : net->blocks[b].out;
+}
 /** Global index of the step that `step` of block `tb` waits for; CCL_NONE: none. */
 uint32_t ccl_i_dep(const ccl_program_t *program, const ccl_tb_t *tb, const ccl_step_t *step);
 

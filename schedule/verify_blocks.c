@@ -17,6 +17,8 @@ void ccl_i_blocks_fini(ccl_i_blocks_t *blocks) {
     free(blocks->order);
     free(blocks->block_of);
     free(blocks->index_of);
+    free(blocks->step_in);
+    free(blocks->step_out);
     memset(blocks, 0, sizeof *blocks);
 }
 
@@ -113,20 +115,51 @@ static uint32_t find_conn(ccl_i_blocks_t *out, uint32_t *slots, size_t mask, ccl
     return out->nconns++;
 }
 
-static void note_twin(ccl_i_blocks_t *out, uint32_t a, uint32_t b, bool sends) {
-    if (out->twin_a != CCL_NONE)
+/** Block b is at one end of connection c. */
+static void take_end(ccl_i_blocks_t *out, uint32_t c, uint32_t b, bool sends) {
+    uint32_t *end = sends ? &out->conns[c].sender : &out->conns[c].receiver;
+    if (*end == CCL_NONE)
+        *end = b;
+    if (*end == b || out->twin_a != CCL_NONE)
         return;
-    out->twin_a = a;
+    out->twin_a = *end;
     out->twin_b = b;
     out->twin_sends = sends;
+    out->twin_conn = c;
+}
+
+/** Connections of a block whose steps each have their own. */
+static void join_shared(const ccl_program_t *p, uint32_t b, uint32_t stage, ccl_i_blocks_t *out,
+                        uint32_t *slots, size_t mask) {
+    const ccl_i_block_t *block = &out->blocks[b];
+    const ccl_tb_t *tb = &p->tbs[block->tb];
+    for (uint32_t i = 0; i < block->nsteps; i++) {
+        uint32_t step = out->order[block->first + i];
+        ccl_peers_t peers = ccl_program_peers(p, tb, step);
+        ccl_i_conn_t key = {
+            .channel = peers.channel, .stage = stage, .sender = CCL_NONE, .receiver = CCL_NONE};
+        out->step_in[step] = out->step_out[step] = CCL_NONE;
+        if (ccl_primitive_sends(p->steps[step].type) && peers.send_peer != CCL_NONE) {
+            key.src = tb->rank;
+            key.dst = peers.send_peer;
+            out->step_out[step] = find_conn(out, slots, mask, key);
+            take_end(out, out->step_out[step], b, true);
+        }
+        if (ccl_primitive_receives(p->steps[step].type) && peers.recv_peer != CCL_NONE) {
+            key.src = peers.recv_peer;
+            key.dst = tb->rank;
+            out->step_in[step] = find_conn(out, slots, mask, key);
+            take_end(out, out->step_in[step], b, false);
+        }
+    }
 }
 
 static bool join_blocks(const ccl_program_t *p, bool by_stage, ccl_i_blocks_t *out) {
-    size_t nslots = 16;
-    while (nslots < 4 * (size_t)out->nblocks)
+    size_t nslots = 16, most = 2 * (size_t)(p->peers ? p->nsteps : out->nblocks);
+    while (nslots < 2 * most)
         nslots *= 2;
     uint32_t *slots = malloc(nslots * sizeof *slots);
-    out->conns = malloc((2 * (size_t)out->nblocks + 1) * sizeof *out->conns);
+    out->conns = malloc((most + 1) * sizeof *out->conns);
     if (!slots || !out->conns) {
         free(slots);
         return false;
@@ -135,32 +168,30 @@ static bool join_blocks(const ccl_program_t *p, bool by_stage, ccl_i_blocks_t *o
     for (uint32_t b = 0; b < out->nblocks; b++) {
         ccl_i_block_t *block = &out->blocks[b];
         const ccl_tb_t *tb = &p->tbs[block->tb];
+        uint32_t stage = by_stage && block->nsteps ? p->steps[out->order[block->first]].stage : 0;
+        if (p->peers) {
+            join_shared(p, b, stage, out, slots, nslots - 1);
+            continue;
+        }
         bool sends = false, receives = false;
         for (uint32_t i = 0; i < block->nsteps; i++) {
             ccl_primitive_t type = p->steps[out->order[block->first + i]].type;
             sends = sends || ccl_primitive_sends(type);
             receives = receives || ccl_primitive_receives(type);
         }
-        uint32_t stage = by_stage && block->nsteps ? p->steps[out->order[block->first]].stage : 0;
         ccl_i_conn_t key = {
             .channel = tb->channel, .stage = stage, .sender = CCL_NONE, .receiver = CCL_NONE};
         if (sends && tb->send_peer != CCL_NONE) {
             key.src = tb->rank;
             key.dst = tb->send_peer;
             block->out = find_conn(out, slots, nslots - 1, key);
-            ccl_i_conn_t *c = &out->conns[block->out];
-            if (c->sender != CCL_NONE)
-                note_twin(out, c->sender, b, true);
-            c->sender = c->sender == CCL_NONE ? b : c->sender;
+            take_end(out, block->out, b, true);
         }
         if (receives && tb->recv_peer != CCL_NONE) {
             key.src = tb->recv_peer;
             key.dst = tb->rank;
             block->in = find_conn(out, slots, nslots - 1, key);
-            ccl_i_conn_t *c = &out->conns[block->in];
-            if (c->receiver != CCL_NONE)
-                note_twin(out, c->receiver, b, false);
-            c->receiver = c->receiver == CCL_NONE ? b : c->receiver;
+            take_end(out, block->in, b, false);
         }
     }
     free(slots);
@@ -176,8 +207,13 @@ ccl_status_t ccl_i_blocks_init(const ccl_program_t *program, ccl_granularity_t g
     out->order = malloc(n * sizeof *out->order);
     out->block_of = malloc(n * sizeof *out->block_of);
     out->index_of = malloc(n * sizeof *out->index_of);
-    if (!out->order || !out->block_of || !out->index_of || !cut_blocks(program, by_stage, out) ||
-        !join_blocks(program, by_stage, out)) {
+    if (program->peers) {
+        out->step_in = malloc(n * sizeof *out->step_in);
+        out->step_out = malloc(n * sizeof *out->step_out);
+    }
+    if (!out->order || !out->block_of || !out->index_of ||
+        (program->peers && (!out->step_in || !out->step_out)) ||
+        !cut_blocks(program, by_stage, out) || !join_blocks(program, by_stage, out)) {
         ccl_i_blocks_fini(out);
         return ccl_fail_nomem(err);
     }

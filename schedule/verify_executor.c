@@ -48,6 +48,11 @@ static void check_tb(const ccl_program_t *p, const limits_t *limit, uint32_t t, 
         ccl_i_fault(v, "limit", tb->rank, tb->id, CCL_NONE, CCL_NONE,
                     "rank %u block %u uses channel %u: %s has channels 0 to %u", tb->rank, tb->id,
                     tb->channel, limit->name, limit->channels - 1);
+    if (ccl_program_tb_shared(p, tb))
+        ccl_i_fault(v, "limit", tb->rank, tb->id, CCL_NONE, CCL_NONE,
+                    "rank %u block %u serves several connections: %s takes one peer to send to and "
+                    "one to receive from",
+                    tb->rank, tb->id, limit->name);
     bool open = false; /* nops before this step wait for others */
     for (uint32_t i = 0; i < tb->nsteps && v->valid; i++) {
         const ccl_step_t *s = &p->steps[tb->first_step + i];

@@ -117,8 +117,13 @@ static void check_steps(const ccl_program_t *p, ccl_verdict_t *v) {
         check_peer(p, t, tb->recv_peer, "receives from", v);
         for (uint32_t i = 0; i < tb->nsteps && v->valid; i++) {
             const ccl_step_t *s = &p->steps[tb->first_step + i];
-            bool no_send = ccl_primitive_sends(s->type) && tb->send_peer == CCL_NONE;
-            bool no_recv = ccl_primitive_receives(s->type) && tb->recv_peer == CCL_NONE;
+            ccl_peers_t peers = ccl_program_peers(p, tb, tb->first_step + i);
+            bool no_send = ccl_primitive_sends(s->type) && peers.send_peer == CCL_NONE;
+            bool no_recv = ccl_primitive_receives(s->type) && peers.recv_peer == CCL_NONE;
+            if (p->peers) {
+                check_peer(p, t, peers.send_peer, "sends to", v);
+                check_peer(p, t, peers.recv_peer, "receives from", v);
+            }
             if (s->type > CCL_PRIM_NOP || no_send || no_recv)
                 ccl_i_fault(v, "peer", tb->rank, tb->id, i, CCL_NONE, "%s (%s) %s",
                             ccl_i_place(p, t, i).text, ccl_primitive_name(s->type),
@@ -173,25 +178,27 @@ static void check_sizes(const ccl_program_t *p, const ccl_i_links_t *links, uint
     }
 }
 
-/** Next step of a block from *at on that sends (or receives); CCL_NONE: none. Moves *at past it. */
-static uint32_t next_of(const ccl_program_t *p, const ccl_i_blocks_t *net, uint32_t block,
-                        bool sends, uint32_t *at) {
+/** Next step of an end of connection c from *at on; CCL_NONE: none. Moves *at past it. */
+static uint32_t next_of(const ccl_program_t *p, const ccl_i_blocks_t *net, uint32_t c, bool sends,
+                        uint32_t *at) {
+    uint32_t block = sends ? net->conns[c].sender : net->conns[c].receiver;
     if (block == CCL_NONE)
         return CCL_NONE;
     const ccl_i_block_t *b = &net->blocks[block];
     while (*at < b->nsteps) {
         uint32_t step = net->order[b->first + (*at)++];
         ccl_primitive_t type = p->steps[step].type;
-        if (sends ? ccl_primitive_sends(type) : ccl_primitive_receives(type))
+        uint32_t on = sends ? ccl_i_step_out(net, block, step) : ccl_i_step_in(net, block, step);
+        if (on == c && (sends ? ccl_primitive_sends(type) : ccl_primitive_receives(type)))
             return step;
     }
     return CCL_NONE;
 }
 
-static uint32_t count_of(const ccl_program_t *p, const ccl_i_blocks_t *net, uint32_t block,
+static uint32_t count_of(const ccl_program_t *p, const ccl_i_blocks_t *net, uint32_t c,
                          bool sends) {
     uint32_t at = 0, n = 0;
-    while (next_of(p, net, block, sends, &at) != CCL_NONE)
+    while (next_of(p, net, c, sends, &at) != CCL_NONE)
         n++;
     return n;
 }
@@ -202,21 +209,21 @@ static void match(const ccl_program_t *p, const ccl_i_blocks_t *net, ccl_i_links
         const ccl_i_conn_t *conn = &net->conns[c];
         uint32_t at_s = 0, at_r = 0;
         for (uint32_t number = 0; v->valid; number++) {
-            uint32_t send = next_of(p, net, conn->sender, true, &at_s);
-            uint32_t recv = next_of(p, net, conn->receiver, false, &at_r);
+            uint32_t send = next_of(p, net, c, true, &at_s);
+            uint32_t recv = next_of(p, net, c, false, &at_r);
             if (send == CCL_NONE && recv == CCL_NONE)
                 break;
             if (send == CCL_NONE || recv == CCL_NONE) {
                 uint32_t step = send == CCL_NONE ? recv : send, t = links->step_tb[step];
                 uint32_t i = step - p->tbs[t].first_step;
-                ccl_i_fault(
-                    v, "mismatch", p->tbs[t].rank, p->tbs[t].id, i, CCL_NONE,
-                    "%s %s: the connection from rank %u to rank %u on channel %u has %u "
-                    "sends and %u receives",
-                    ccl_i_place(p, t, i).text,
-                    send == CCL_NONE ? "receives what nobody sends" : "sends what nobody receives",
-                    conn->src, conn->dst, conn->channel, count_of(p, net, conn->sender, true),
-                    count_of(p, net, conn->receiver, false));
+                ccl_i_fault(v, "mismatch", p->tbs[t].rank, p->tbs[t].id, i, CCL_NONE,
+                            "%s %s: the connection from rank %u to rank %u on channel %u has %u "
+                            "sends and %u receives",
+                            ccl_i_place(p, t, i).text,
+                            send == CCL_NONE ? "receives what nobody sends"
+                                             : "sends what nobody receives",
+                            conn->src, conn->dst, conn->channel, count_of(p, net, c, true),
+                            count_of(p, net, c, false));
                 break;
             }
             links->receiver[send] = recv;
@@ -250,16 +257,16 @@ static bool step_shared(const ccl_program_t *p, const ccl_i_blocks_t *net, ccl_i
     ccl_primitive_t type = p->steps[step].type;
     bool receives = ccl_primitive_receives(type);
     if ((links->dep[step] != CCL_NONE && !m->done[links->dep[step]]) ||
-        (receives && m->first[block->in] == CCL_NONE))
+        (receives && m->first[ccl_i_step_in(net, b, step)] == CCL_NONE))
         return false;
     if (receives) {
-        uint32_t send = m->first[block->in];
-        m->first[block->in] = m->next[send];
+        uint32_t in = ccl_i_step_in(net, b, step), send = m->first[in];
+        m->first[in] = m->next[send];
         links->sender[step] = send;
         links->receiver[send] = step;
     }
     if (ccl_primitive_sends(type)) {
-        uint32_t c = block->out;
+        uint32_t c = ccl_i_step_out(net, b, step);
         m->next[step] = CCL_NONE;
         if (m->first[c] == CCL_NONE)
             m->first[c] = step;
@@ -282,7 +289,8 @@ static ccl_status_t match_shared(const ccl_program_t *p, const ccl_i_blocks_t *n
     snprintf(links->shared_text, sizeof links->shared_text,
              "rank %u: blocks %u and %u both %s rank %u on channel %u", a->rank, a->id, b->id,
              net->twin_sends ? "send to" : "receive from",
-             net->twin_sends ? a->send_peer : a->recv_peer, a->channel);
+             net->twin_sends ? net->conns[net->twin_conn].dst : net->conns[net->twin_conn].src,
+             net->conns[net->twin_conn].channel);
     size_t nc = net->nconns + (size_t)1, ns = p->nsteps + (size_t)1;
     mail_t m = {malloc(nc * sizeof(uint32_t)), malloc(nc * sizeof(uint32_t)),
                 malloc(ns * sizeof(uint32_t)), calloc(net->nblocks + (size_t)1, sizeof(uint32_t)),

@@ -107,6 +107,8 @@ static void primitive_done(ccl_i_run_t *run, uint32_t unit, uint32_t step, doubl
     }
     if (run->steady && ccl_i_steady_wants(run, unit))
         run->wrapped = unit;
+    if (run->step_end_s)
+        run->step_end_s[step] = time_s;
     u->slice = 0;
     u->phase = PHASE_DEP;
     if (run->granularity == CCL_GRANULARITY_TASK) {
@@ -122,6 +124,8 @@ static void primitive_done(ccl_i_run_t *run, uint32_t unit, uint32_t step, doubl
         u->phase = PHASE_DONE;
         u->done_s = time_s;
         run->nleft--;
+    } else if (run->step_conns) {
+        ccl_i_unit_conns(run, u);
     }
 }
 
@@ -187,6 +191,8 @@ static void advance(ccl_i_run_t *run, uint32_t unit, double time_s) {
             }
             charge(u, USE_SLOT, time_s);
             u->slice_start_s = time_s;
+            if (run->step_start_s && u->batch == 0 && u->slice == 0)
+                run->step_start_s[step] = time_s;
             u->phase = PHASE_OVERHEAD;
             if (u->slice == 0 && w->overhead_s > 0) {
                 ccl_i_engine_at(run->engine, time_s + w->overhead_s, EV_UNIT, unit);
@@ -256,7 +262,8 @@ static void on_drained(void *user, uint32_t c, double time_s) {
     conn->draining = false;
     if (run->trace) {
         const ccl_tb_t *tb = &run->program->tbs[run->units[conn->sender].tb];
-        ccl_i_trace_flow(run->trace, tb->rank, tb->send_peer, tb->channel, conn->flow_start_s,
+        ccl_peers_t peers = ccl_program_peers(run->program, tb, conn->step);
+        ccl_i_trace_flow(run->trace, tb->rank, peers.send_peer, peers.channel, conn->flow_start_s,
                          time_s, run->work[conn->step].bytes);
     }
     if (conn->delay_s > 0)

@@ -22,7 +22,7 @@ enum { EV_UNIT, EV_ARRIVE, EV_CREDIT, EV_FLAG, EV_LAUNCH };
 typedef struct ccl_i_unit {
     uint32_t tb;            /* index into the program's */
     uint32_t first, nsteps; /* into run->order */
-    uint32_t send, recv;    /* connections, CCL_NONE */
+    uint32_t send, recv;    /* connections (of the step in hand), CCL_NONE */
     uint32_t stage_dep;     /* last step of the block's previous stage; CCL_NONE */
     uint32_t pc, batch, slice;
     uint32_t next_waiter;
@@ -76,11 +76,14 @@ typedef struct ccl_i_run {
     uint32_t nconns;
     ccl_i_work_t *work; /* [nsteps] */
     uint32_t *order;    /* [nsteps] steps by unit */
-    uint32_t *done;     /* [nsteps] micro-batches that dependents may see */
-    uint32_t *waiters;  /* [nsteps] first unit that waits for the step */
-    uint8_t *awaited;   /* [nsteps] something depends on the step */
-    double *flag_s;     /* [nranks] */
-    uint32_t *ready;    /* ring of nunits + 1: units to go on with */
+    /* [2 nsteps] what a step sends and receives on, when units have several connections */
+    uint32_t *step_conns;
+    double *step_start_s, *step_end_s; /* [nsteps] of the result; NULL: not asked for */
+    uint32_t *done;                    /* [nsteps] micro-batches that dependents may see */
+    uint32_t *waiters;                 /* [nsteps] first unit that waits for the step */
+    uint8_t *awaited;                  /* [nsteps] something depends on the step */
+    double *flag_s;                    /* [nranks] */
+    uint32_t *ready;                   /* ring of nunits + 1: units to go on with */
     uint32_t ready_head, ready_tail;
     bool nomem;
     double end_s;
@@ -94,6 +97,13 @@ typedef struct ccl_i_run {
 } ccl_i_run_t;
 
 ccl_i_engine_t *ccl_i_run_engine(ccl_i_run_t *run, ccl_sharing_t sharing);
+
+/** A unit with several connections takes up those of its step in hand. */
+static inline void ccl_i_unit_conns(const ccl_i_run_t *run, ccl_i_unit_t *u) {
+    uint32_t step = run->order[u->first + u->pc];
+    u->send = run->step_conns[2 * (size_t)step];
+    u->recv = run->step_conns[2 * (size_t)step + 1];
+}
 
 /** Tell progress; CCL_INTERRUPTED when the run must stop. */
 ccl_status_t ccl_i_run_progress(const ccl_i_run_t *run);

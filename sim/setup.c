@@ -94,10 +94,12 @@ ccl_status_t ccl_sim_default_batches(const ccl_topology_t *topo, ccl_routes_t *r
             if (!ccl_primitive_sends(program->steps[tb->first_step + s].type))
                 continue;
             const ccl_route_t *route;
-            CCL_TRY(check_peer(program, tb, tb->send_peer, "send", err));
-            CCL_TRY(ccl_routes_get(routes, tb->rank, tb->send_peer, tb->channel, &route, err));
+            ccl_peers_t peers = ccl_program_peers(program, tb, tb->first_step + s);
+            CCL_TRY(check_peer(program, tb, peers.send_peer, "send", err));
+            CCL_TRY(ccl_routes_get(routes, tb->rank, peers.send_peer, peers.channel, &route, err));
             kind_get(&kinds, route);
-            break;
+            if (!program->peers) /* the others are like it */
+                break;
         }
     }
     return default_batches(&kinds, program, size_bytes, out, err);
@@ -205,11 +207,61 @@ static ccl_status_t conn_get(ccl_i_run_t *run, conn_table_t *t, kinds_t *kinds,
     return CCL_OK;
 }
 
+/* Unit i becomes one end of the connection of `key`. */
+static ccl_status_t take_end(ccl_i_run_t *run, conn_table_t *t, kinds_t *kinds,
+                             ccl_routes_t *routes, uint32_t i, conn_key_t key, bool sends,
+                             uint32_t *out, ccl_error_t *err) {
+    const ccl_tb_t *tb = &run->program->tbs[run->units[i].tb];
+    CCL_TRY(
+        check_peer(run->program, tb, sends ? key.dst : key.src, sends ? "send" : "receive", err));
+    CCL_TRY(conn_get(run, t, kinds, routes, key, out, err));
+    uint32_t *end = sends ? &run->conns[*out].sender : &run->conns[*out].receiver;
+    if (*end != CCL_NONE && *end != i)
+        return ccl_fail(err, CCL_ERR_INPUT,
+                        "rank %u blocks %u and %u %s on the same connection (%s %u, channel %u)",
+                        tb->rank, run->program->tbs[run->units[*end].tb].id, tb->id,
+                        sends ? "send" : "receive", sends ? "to" : "from",
+                        sends ? key.dst : key.src, key.channel);
+    *end = i;
+    return CCL_OK;
+}
+
+/* Connections of every step of a unit that has several. */
+static ccl_status_t share_conns(ccl_i_run_t *run, conn_table_t *t, kinds_t *kinds,
+                                ccl_routes_t *routes, uint32_t i, uint32_t stage,
+                                ccl_error_t *err) {
+    const ccl_program_t *p = run->program;
+    ccl_i_unit_t *u = &run->units[i];
+    const ccl_tb_t *tb = &p->tbs[u->tb];
+    for (uint32_t k = 0; k < u->nsteps; k++) {
+        uint32_t s = run->order[u->first + k], *conns = &run->step_conns[2 * (size_t)s];
+        ccl_peers_t peers = ccl_program_peers(p, tb, s);
+        conns[0] = conns[1] = CCL_NONE;
+        if (ccl_primitive_sends(p->steps[s].type))
+            CCL_TRY(take_end(run, t, kinds, routes, i,
+                             (conn_key_t){tb->rank, peers.send_peer, peers.channel, stage}, true,
+                             &conns[0], err));
+        if (ccl_primitive_receives(p->steps[s].type))
+            CCL_TRY(take_end(run, t, kinds, routes, i,
+                             (conn_key_t){peers.recv_peer, tb->rank, peers.channel, stage}, false,
+                             &conns[1], err));
+    }
+    if (u->nsteps > 0)
+        ccl_i_unit_conns(run, u);
+    return CCL_OK;
+}
+
 static ccl_status_t make_conns(ccl_i_run_t *run, conn_table_t *t, kinds_t *kinds,
                                ccl_routes_t *routes, ccl_error_t *err) {
     const ccl_program_t *p = run->program;
-    for (t->len = 64; t->len < 2ull * run->nunits + 64; t->len *= 2)
+    uint64_t ends = p->peers ? 2ull * p->nsteps : run->nunits;
+    for (t->len = 64; t->len < 2 * ends + 64; t->len *= 2)
         ;
+    if (p->peers) {
+        run->step_conns = malloc((2 * (size_t)p->nsteps + 1) * sizeof(*run->step_conns));
+        if (!run->step_conns)
+            return ccl_fail_nomem(err);
+    }
     t->hash = malloc(t->len * sizeof(*t->hash));
     if (!t->hash || !ccl_i_reserve(&run->conns, &t->cconns, run->nunits, sizeof(*run->conns)) ||
         !ccl_i_reserve(&t->keys, &t->ckeys, run->nunits, sizeof(*t->keys)))
@@ -218,40 +270,26 @@ static ccl_status_t make_conns(ccl_i_run_t *run, conn_table_t *t, kinds_t *kinds
     for (uint32_t i = 0; i < run->nunits; i++) {
         ccl_i_unit_t *u = &run->units[i];
         const ccl_tb_t *tb = &p->tbs[u->tb];
+        uint32_t stage =
+            run->granularity == CCL_GRANULARITY_STAGE ? p->steps[run->order[u->first]].stage : 0;
+        if (p->peers) {
+            CCL_TRY(share_conns(run, t, kinds, routes, i, stage, err));
+            continue;
+        }
         bool sends = false, receives = false;
         for (uint32_t s = 0; s < u->nsteps; s++) {
             uint8_t type = p->steps[run->order[u->first + s]].type;
             sends = sends || ccl_primitive_sends(type);
             receives = receives || ccl_primitive_receives(type);
         }
-        uint32_t stage =
-            run->granularity == CCL_GRANULARITY_STAGE ? p->steps[run->order[u->first]].stage : 0;
-        if (sends) {
-            CCL_TRY(check_peer(p, tb, tb->send_peer, "send", err));
-            CCL_TRY(conn_get(run, t, kinds, routes,
-                             (conn_key_t){tb->rank, tb->send_peer, tb->channel, stage}, &u->send,
-                             err));
-            if (run->conns[u->send].sender != CCL_NONE)
-                return ccl_fail(
-                    err, CCL_ERR_INPUT,
-                    "rank %u blocks %u and %u send on the same connection (to %u, channel %u)",
-                    tb->rank, p->tbs[run->units[run->conns[u->send].sender].tb].id, tb->id,
-                    tb->send_peer, tb->channel);
-            run->conns[u->send].sender = i;
-        }
-        if (receives) {
-            CCL_TRY(check_peer(p, tb, tb->recv_peer, "receive", err));
-            CCL_TRY(conn_get(run, t, kinds, routes,
-                             (conn_key_t){tb->recv_peer, tb->rank, tb->channel, stage}, &u->recv,
-                             err));
-            if (run->conns[u->recv].receiver != CCL_NONE)
-                return ccl_fail(
-                    err, CCL_ERR_INPUT,
-                    "rank %u blocks %u and %u receive on the same connection (from %u, channel %u)",
-                    tb->rank, p->tbs[run->units[run->conns[u->recv].receiver].tb].id, tb->id,
-                    tb->recv_peer, tb->channel);
-            run->conns[u->recv].receiver = i;
-        }
+        if (sends)
+            CCL_TRY(take_end(run, t, kinds, routes, i,
+                             (conn_key_t){tb->rank, tb->send_peer, tb->channel, stage}, true,
+                             &u->send, err));
+        if (receives)
+            CCL_TRY(take_end(run, t, kinds, routes, i,
+                             (conn_key_t){tb->recv_peer, tb->rank, tb->channel, stage}, false,
+                             &u->recv, err));
     }
     return CCL_OK;
 }
@@ -294,7 +332,7 @@ static uint32_t dependency(const ccl_program_t *p, const ccl_tb_t *tb, uint32_t 
 }
 
 static ccl_status_t make_work(ccl_i_run_t *run, const kinds_t *kinds, double size_bytes,
-                              ccl_sim_result_t *r, ccl_error_t *err) {
+                              uint64_t *conn_slices, ccl_sim_result_t *r, ccl_error_t *err) {
     const ccl_program_t *p = run->program;
     ccl_i_net_t *net = ccl_i_engine_net(run->engine);
     uint32_t rank = CCL_NONE;
@@ -333,8 +371,10 @@ static ccl_status_t make_work(ccl_i_run_t *run, const kinds_t *kinds, double siz
                 w->slices = (uint32_t)n;
             }
             w->bytes = bytes / w->slices;
-            const ccl_i_conn_t *send = w->sends ? &run->conns[u->send] : NULL;
-            const ccl_i_conn_t *recv = w->receives ? &run->conns[u->recv] : NULL;
+            const uint32_t *own = run->step_conns ? &run->step_conns[2 * (size_t)index] : NULL;
+            uint32_t send_conn = own ? own[0] : u->send, recv_conn = own ? own[1] : u->recv;
+            const ccl_i_conn_t *send = w->sends ? &run->conns[send_conn] : NULL;
+            const ccl_i_conn_t *recv = w->receives ? &run->conns[recv_conn] : NULL;
             if (recv && !recv->transport->direct)
                 w->rate_Bps = fmin(w->rate_Bps, recv->transport->tb_rate_Bps);
             if (send)
@@ -355,12 +395,17 @@ static ccl_status_t make_work(ccl_i_run_t *run, const kinds_t *kinds, double siz
                     return ccl_fail_nomem(err);
                 r->transfers += run->batches;
                 slices += (uint64_t)run->batches * w->slices;
+                if (own) {
+                    uint64_t *sum = &conn_slices[send_conn];
+                    *sum += (uint64_t)run->batches * w->slices;
+                    run->conns[send_conn].roomy = *sum <= send->slots;
+                }
                 r->flows += (uint64_t)run->batches * w->slices;
                 for (uint32_t l = 0; l < send->route->nlinks; l++)
                     r->links[send->route->links[l]].bytes += bytes * run->batches;
             }
         }
-        if (u->send != CCL_NONE)
+        if (u->send != CCL_NONE && !run->step_conns)
             run->conns[u->send].roomy = slices <= run->conns[u->send].slots;
     }
     return ccl_i_net_freeze(net) ? CCL_OK : ccl_fail_nomem(err);
@@ -368,7 +413,13 @@ static ccl_status_t make_work(ccl_i_run_t *run, const kinds_t *kinds, double siz
 
 /* ---------------------------------------------------------------- results */
 
-static void tb_results(const ccl_i_run_t *run, ccl_sim_result_t *r) {
+static bool tb_results(const ccl_i_run_t *run, ccl_sim_result_t *r) {
+    if (run->granularity == CCL_GRANULARITY_STAGE) {
+        r->stages = ccl_arena_alloc(&r->arena, run->nunits + 1u, sizeof(*r->stages));
+        if (!r->stages)
+            return false;
+        r->nstages = run->nunits;
+    }
     for (uint32_t i = 0; i < run->program->ntbs; i++) {
         double launch_s = ccl_model_gpu(run->topo, run->program->tbs[i].rank).launch_s;
         r->tbs[i].start_s = r->tbs[i].done_s = launch_s;
@@ -381,30 +432,43 @@ static void tb_results(const ccl_i_run_t *run, ccl_sim_result_t *r) {
         use->wait_data_s += u->use_s[USE_DATA];
         use->wait_peer_s += u->use_s[USE_PEER];
         use->wait_slot_s += u->use_s[USE_SLOT];
+        if (r->stages)
+            r->stages[i] =
+                (ccl_stage_use_t){.tb = u->tb,
+                                  .stage = run->program->steps[run->order[u->first]].stage,
+                                  .use = {.start_s = use->start_s,
+                                          .done_s = u->done_s,
+                                          .busy_s = u->use_s[USE_BUSY],
+                                          .wait_data_s = u->use_s[USE_DATA],
+                                          .wait_peer_s = u->use_s[USE_PEER],
+                                          .wait_slot_s = u->use_s[USE_SLOT]}};
     }
+    return true;
 }
 
 /* Who waits for whom is found by the untimed run: blocking does not depend on time. */
 static ccl_status_t report_deadlock(const ccl_i_run_t *run, ccl_sim_result_t *r, ccl_error_t *err) {
     const ccl_program_t *p = run->program;
     ccl_status_t status = CCL_OK;
-    uint32_t *slots = malloc((p->ntbs + 1u) * sizeof(*slots));
+    uint32_t *slots = malloc((p->nsteps + 1u) * sizeof(*slots));
     uint32_t *slices = malloc((p->nsteps + 1u) * sizeof(*slices));
     r->deadlock = ccl_arena_alloc(&r->arena, 1, sizeof(*r->deadlock));
     if (!slots || !slices || !r->deadlock) {
         status = ccl_fail_nomem(err);
         goto done;
     }
-    for (uint32_t i = 0; i < p->ntbs; i++)
-        slots[i] = 1;
-    for (uint32_t i = 0; i < run->nunits; i++)
-        if (run->units[i].send != CCL_NONE)
-            slots[run->units[i].tb] = run->conns[run->units[i].send].slots;
-    for (uint32_t i = 0; i < p->nsteps; i++)
-        slices[i] = run->work[i].slices;
+    for (uint32_t i = 0; i < run->nunits; i++) {
+        const ccl_i_unit_t *u = &run->units[i];
+        for (uint32_t k = 0; k < u->nsteps; k++) {
+            uint32_t s = run->order[u->first + k];
+            uint32_t send = run->step_conns ? run->step_conns[2 * (size_t)s] : u->send;
+            slots[s] = send != CCL_NONE ? run->conns[send].slots : 1;
+            slices[s] = run->work[s].slices;
+        }
+    }
     ccl_blocking_t blocking = {.granularity = run->granularity,
                                .batches = run->batches,
-                               .tb_slots = slots,
+                               .step_slots = slots,
                                .slots = 8,
                                .step_slices = slices};
     CCL_TRY_GOTO(ccl_program_deadlock(run->ctx, p, &blocking, r->deadlock, err), status, done);
@@ -425,6 +489,7 @@ static void run_fini(ccl_i_run_t *run) {
     free(run->units);
     free(run->work);
     free(run->order);
+    free(run->step_conns);
     free(run->rank_units);
     free(run->done);
     free(run->waiters);
@@ -449,6 +514,13 @@ static bool run_tables(ccl_i_run_t *run) {
     return true;
 }
 
+static bool step_times(ccl_i_run_t *run, ccl_sim_result_t *r) {
+    size_t n = run->program->nsteps + (size_t)1;
+    run->step_start_s = r->step_start_s = ccl_arena_alloc(&r->arena, n, sizeof(double));
+    run->step_end_s = r->step_end_s = ccl_arena_alloc(&r->arena, n, sizeof(double));
+    return r->step_start_s && r->step_end_s;
+}
+
 static ccl_status_t check(const ccl_topology_t *topo, const ccl_program_t *program,
                           const ccl_sim_options_t *options, ccl_error_t *err) {
     if (program->nranks != topo->nranks)
@@ -466,6 +538,7 @@ ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, c
     CCL_TRY(check(topo, program, options, err));
     ccl_status_t status;
     conn_table_t table = {0};
+    uint64_t *conn_slices = NULL;
     kinds_t kinds = kinds_init(topo, program);
     ccl_i_run_t run = {.ctx = ctx,
                        .topo = topo,
@@ -491,7 +564,13 @@ ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, c
         status = ccl_fail_nomem(err);
         goto done;
     }
-    CCL_TRY_GOTO(make_work(&run, &kinds, options->size_bytes, r, err), status, done);
+    if (run.step_conns)
+        conn_slices = calloc(run.nconns + 1u, sizeof(*conn_slices));
+    if ((run.step_conns && !conn_slices) || (options->step_times && !step_times(&run, r))) {
+        status = ccl_fail_nomem(err);
+        goto done;
+    }
+    CCL_TRY_GOTO(make_work(&run, &kinds, options->size_bytes, conn_slices, r, err), status, done);
     if (!options->no_skip && !options->trace && options->sharing == CCL_SHARING_FAIR)
         run.steady = ccl_i_steady_create(&run);
     for (uint32_t rank = 0; rank < program->nranks; rank++)
@@ -526,7 +605,10 @@ ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, c
             r->algbw_GBps * ccl_collective_busbw_factor(program->coll->kind, program->nranks);
     }
     ccl_i_result_links(r, topo);
-    tb_results(&run, r);
+    if (!tb_results(&run, r)) {
+        status = ccl_fail_nomem(err);
+        goto done;
+    }
     *out = r;
     r = NULL;
     status = CCL_OK;
@@ -534,6 +616,7 @@ stopped:
     if (status != CCL_OK)
         ccl_fail(err, status, "stopped at %.6g s of simulated time", run.end_s);
 done:
+    free(conn_slices);
     free(table.keys);
     free(table.hash);
     run_fini(&run);

@@ -33,9 +33,13 @@ typedef struct ccl_sim_options {
     ccl_sharing_t sharing;
     bool no_skip;       /**< simulate every micro-batch even when periodic */
     ccl_trace_t *trace; /**< NULL: none; a traced run never skips */
+    bool step_times;    /**< fill step_start_s and step_end_s of the result */
 } ccl_sim_options_t;
 #define CCL_SIM_OPTIONS_INIT                                                                       \
-    { sizeof(ccl_sim_options_t), 0, 0, CCL_GRANULARITY_ALGORITHM, CCL_SHARING_FAIR, false, NULL }
+    {                                                                                              \
+        sizeof(ccl_sim_options_t), 0, 0, CCL_GRANULARITY_ALGORITHM, CCL_SHARING_FAIR, false, NULL, \
+            false                                                                                  \
+    }
 
 /** Use of one directed link. */
 typedef struct ccl_link_use {
@@ -53,17 +57,28 @@ typedef struct ccl_tb_use {
     double wait_slot_s; /**< for a free FIFO slot, or for links (exclusive sharing) */
 } ccl_tb_use_t;
 
+/** One stage of a thread block, which runs as a block of its own at stage level. */
+typedef struct ccl_stage_use {
+    uint32_t tb, stage; /**< index into the program's blocks */
+    ccl_tb_use_t use;
+} ccl_stage_use_t;
+
 typedef struct ccl_sim_result {
     double time_s, algbw_GBps, busbw_GBps;
     double size_bytes, chunk_bytes;
     uint32_t batches;
     uint32_t nlinks, ntbs;
-    ccl_link_use_t *links; /**< [nlinks], as in the topology */
-    ccl_tb_use_t *tbs;     /**< [ntbs], as in the program; NULL for flow lists */
-    double *flow_done_s;   /**< flow lists: [nflows] arrival; else NULL */
-    uint64_t transfers; /**< primitives that sent, over all micro-batches; flows of a flow list */
-    uint64_t flows;     /**< slices that crossed the network */
-    uint64_t events;    /**< of the engine, without skipped ones */
+    ccl_link_use_t *links;   /**< [nlinks], as in the topology */
+    ccl_tb_use_t *tbs;       /**< [ntbs], as in the program; NULL for flow lists */
+    ccl_stage_use_t *stages; /**< [nstages] at stage level, by block, then stage; else NULL */
+    uint32_t nstages;
+    /** [nsteps] when asked for, of the program's steps: start of the first pass in the first
+        micro-batch, end in the last. A step of which nothing was done: both 0. */
+    double *step_start_s, *step_end_s;
+    double *flow_done_s; /**< flow lists: [nflows] arrival; else NULL */
+    uint64_t transfers;  /**< primitives that sent, over all micro-batches; flows of a flow list */
+    uint64_t flows;      /**< slices that crossed the network */
+    uint64_t events;     /**< of the engine, without skipped ones */
     uint64_t skipped_batches; /**< micro-batches passed over in steady state, summed over skips (at
                                    task level each skip is within one step) */
     uint64_t rate_changes;    /**< link levels recomputed */

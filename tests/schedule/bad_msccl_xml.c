@@ -10,6 +10,10 @@
 #define STEP(s_, type_, buf_, off_, cnt_, depid_, deps_)                                           \
     "<step s='" s_ "' type='" type_ "' srcbuf='" buf_ "' srcoff='" off_                            \
     "' dstbuf='o' dstoff='0' cnt='" cnt_ "' depid='" depid_ "' deps='" deps_ "' hasdep='0'/>\n"
+#define NO_PEER ALGO("2", "allreduce", "2") GPU("0") "<tb id='0' send='-1' recv='-1' chan='0'>\n"
+#define SHARED(peers_)                                                                             \
+    "<step s='0' type='s' srcbuf='i' srcoff='0' dstbuf='o' dstoff='0' cnt='1' depid='-1' "         \
+    "deps='-1' hasdep='0' " peers_ "/>\n"
 #define ONE(step_) HEAD step_ REST
 #define DEMAND(chunk_)                                                                             \
     ALGO("2", "custom", "2")                                                                       \
@@ -75,6 +79,18 @@ static const bad_row_t rows[] = {
      5, 1, "step holds nothing"},
     {"unknown type", ONE(STEP("0", "send", "i", "0", "1", "-1", "-1")), 4, 1, "step type 'send'"},
     {"unknown buffer", ONE(STEP("0", "s", "x", "0", "1", "-1", "-1")), 4, 1, "srcbuf 'x'"},
+    {"a step's own peer in a block that has one", HEAD SHARED("send='1' recv='-1' chan='0'") REST,
+     4, 1, "step send, recv and chan are for a tb with send -1 and recv -1"},
+    {"a step with half of its connections", NO_PEER SHARED("send='1' recv='-1'") REST, 4, 1,
+     "step lacks chan: send, recv and chan come together"},
+    {"a step that sends to its own gpu", NO_PEER SHARED("send='0' recv='-1' chan='0'") REST, 4, 1,
+     "step send is its own gpu 0"},
+    {"a step that sends to no gpu", NO_PEER SHARED("send='2' recv='-1' chan='0'") REST, 4, 1,
+     "step send '2'"},
+    {"a step on a channel beyond nchannels", NO_PEER SHARED("send='1' recv='-1' chan='2'") REST, 4,
+     1, "step chan '2'"},
+    {"a step that sends to nobody", NO_PEER SHARED("send='-1' recv='1' chan='0'") REST, 4, 1,
+     "sends, but its tb has send -1"},
     {"an offset below 0", ONE(STEP("0", "s", "i", "-1", "1", "-1", "-1")), 4, 1, "srcoff '-1'"},
     {"an offset of 2^31", ONE(STEP("0", "s", "i", "2147483648", "1", "-1", "-1")), 4, 1,
      "srcoff '2147483648'"},

@@ -4,7 +4,7 @@
  * programs, at every granularity, with random FIFO depths and slices. The same verdict and the same
  * number of stuck blocks whatever the order; a reported cycle is a cycle.
  */
-#include "schedule/schedule.h"
+#include "tests/schedule/share.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -15,13 +15,19 @@ typedef struct naive_block {
     uint32_t cur, batch, slice;
 } naive_block_t;
 
+typedef struct conn {
+    uint32_t src, dst, channel, stage;
+} conn_t;
+
 typedef struct naive {
     const ccl_program_t *p;
     const ccl_blocking_t *how;
     naive_block_t blocks[128];
     uint32_t nblocks;
-    uint32_t done[1024];           /* micro-batches done, by step */
-    int64_t sent[128], taken[128]; /* by sending block */
+    uint32_t done[1024]; /* micro-batches done, by step */
+    conn_t conns[256];
+    uint32_t nconns;
+    int64_t sent[256], taken[256]; /* by connection */
 } naive_t;
 
 static uint32_t stage_of(const naive_t *n, uint32_t b) {
@@ -54,19 +60,18 @@ static uint32_t slices(const naive_t *n, uint32_t s) {
     return moves && n->how->step_slices ? n->how->step_slices[s] : 1;
 }
 
-/** The block that sends to b on the connection that b receives on; CCL_NONE. */
-static uint32_t sender_of(const naive_t *n, uint32_t b) {
-    const ccl_tb_t *to = &n->p->tbs[n->blocks[b].tb];
-    for (uint32_t q = 0; q < n->nblocks; q++) {
-        const ccl_tb_t *from = &n->p->tbs[n->blocks[q].tb];
-        bool sends = false;
-        for (uint32_t i = 0; i < n->blocks[q].nsteps; i++)
-            sends = sends || ccl_primitive_sends(n->p->steps[n->blocks[q].steps[i]].type);
-        if (sends && from->rank == to->recv_peer && from->send_peer == to->rank &&
-            from->channel == to->channel && stage_of(n, q) == stage_of(n, b))
-            return q;
-    }
-    return CCL_NONE;
+/** Connection that a step of block b sends (receives) on. */
+static uint32_t conn_of(naive_t *n, uint32_t b, uint32_t s, bool sends) {
+    const ccl_tb_t *tb = &n->p->tbs[n->blocks[b].tb];
+    ccl_peers_t peers = ccl_program_peers(n->p, tb, s);
+    conn_t key = {sends ? tb->rank : peers.recv_peer, sends ? peers.send_peer : tb->rank,
+                  peers.channel, stage_of(n, b)};
+    uint32_t c = 0;
+    while (c < n->nconns && memcmp(&n->conns[c], &key, sizeof key) != 0)
+        c++;
+    n->conns[c] = key;
+    n->nconns += c == n->nconns;
+    return c;
 }
 
 /** One slice of block b if it can. */
@@ -92,15 +97,16 @@ static bool move(naive_t *n, uint32_t b) {
     }
     uint32_t from = CCL_NONE;
     if (ccl_primitive_receives(step->type)) {
-        from = sender_of(n, b);
-        if (from == CCL_NONE || n->sent[from] == n->taken[from])
+        from = conn_of(n, b, s, false);
+        if (n->sent[from] == n->taken[from])
             return false;
     }
     if (ccl_primitive_sends(step->type)) {
-        uint32_t slots = n->how->tb_slots ? n->how->tb_slots[k->tb] : n->how->slots;
-        if (n->sent[b] - n->taken[b] >= slots)
+        uint32_t slots = n->how->step_slots ? n->how->step_slots[s] : n->how->slots;
+        uint32_t to = conn_of(n, b, s, true);
+        if (n->sent[to] - n->taken[to] >= slots)
             return false;
-        n->sent[b]++;
+        n->sent[to]++;
     }
     if (from != CCL_NONE)
         n->taken[from]++;
@@ -256,18 +262,24 @@ START_TEST(same_as_the_naive_run) {
     uint32_t finishes = 0, stuck_runs = 0;
     for (uint32_t i = 0; i < 3000; i++) {
         ccl_program_t *p = random_program(&rng);
+        if (i % 2)
+            p = share_blocks(p, &rng);
         for (uint32_t g = 0; g < 3; g++) {
-            uint32_t step_slices[64], tb_slots[64];
+            uint32_t step_slices[64], step_slots[64], salt = ccl_rng_below(&rng, 6);
             uint32_t same = 1 + ccl_rng_below(&rng, 4);
             for (uint32_t s = 0; s < p->nsteps; s++)
                 step_slices[s] = same;
-            for (uint32_t t = 0; t < p->ntbs; t++)
-                tb_slots[t] = 1 + ccl_rng_below(&rng, 6);
+            for (uint32_t t = 0; t < p->ntbs; t++) /* one depth per connection */
+                for (uint32_t k = 0; k < p->tbs[t].nsteps; k++) {
+                    uint32_t at = p->tbs[t].first_step + k;
+                    ccl_peers_t peers = ccl_program_peers(p, &p->tbs[t], at);
+                    step_slots[at] = 1 + (peers.channel + 3 * peers.send_peer + salt) % 6;
+                }
             ccl_blocking_t how = {.granularity = (ccl_granularity_t)g,
                                   .batches = 1 + ccl_rng_below(&rng, 12),
                                   .slots = 1 + ccl_rng_below(&rng, 4)};
             how.step_slices = ccl_rng_below(&rng, 2) ? step_slices : NULL;
-            how.tb_slots = ccl_rng_below(&rng, 2) ? tb_slots : NULL;
+            how.step_slots = ccl_rng_below(&rng, 2) ? step_slots : NULL;
             ccl_deadlock_t got;
             ccl_error_t err = CCL_ERROR_INIT;
             ck_assert_msg(ccl_program_deadlock(NULL, p, &how, &got, &err) == CCL_OK, "%s",
@@ -303,6 +315,8 @@ START_TEST(one_batch_decides) {
     uint32_t compared = 0;
     for (uint32_t i = 0; i < 8000; i++) {
         ccl_program_t *p = random_program(&rng);
+        if (i % 2)
+            p = share_blocks(p, &rng);
         ccl_blocking_t how = {.granularity = ccl_rng_below(&rng, 2) ? CCL_GRANULARITY_STAGE
                                                                     : CCL_GRANULARITY_ALGORITHM,
                               .batches = 5,

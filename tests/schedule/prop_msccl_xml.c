@@ -1,11 +1,28 @@
 /* Real MSCCL programs: read, written and read again they stay the same. */
 #include "suite.h"
+#include "tests/schedule/share.h"
 
 #include <dirent.h>
 
 typedef struct counts {
     unsigned files, refused;
 } counts_t;
+
+/** Shared blocks are written at their steps, and read back. */
+static void round_trip_shared(ccl_program_t *p, const char *path) {
+    ccl_rng_t rng;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_program_t *back;
+    ccl_text_t text = {0};
+    ccl_rng_init(&rng, p->nsteps);
+    p = share_blocks(p, &rng);
+    check_ok(ccl_program_write_xml(p, &text, &err), &err);
+    check_ok(ccl_program_read_xml("shared", text.data, text.len, &back, &err), &err);
+    ck_assert_msg(ccl_program_equal(p, back), "%s changes when blocks are shared", path);
+    ccl_text_fini(&text);
+    ccl_program_destroy(p);
+    ccl_program_destroy(back);
+}
 
 static void round_trip(const char *path, counts_t *counts) {
     ccl_error_t err = CCL_ERROR_INIT;
@@ -30,7 +47,7 @@ static void round_trip(const char *path, counts_t *counts) {
     ccl_text_fini(&once);
     ccl_text_fini(&twice);
     ccl_program_destroy(first);
-    ccl_program_destroy(second);
+    round_trip_shared(second, path);
 }
 
 static bool each_file(const char *folder, counts_t *counts) {

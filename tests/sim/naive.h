@@ -148,7 +148,6 @@ typedef struct naive_conn {
 typedef struct naive_block {
     uint32_t rank, tb, stage, prev; /* prev: block of the previous stage or CCL_NONE */
     uint32_t *steps, nsteps;        /* indices into the program's steps */
-    uint32_t send, recv;            /* connections or CCL_NONE */
     uint64_t pos;
     uint32_t slice, my_slice;
     naive_phase_t phase;
@@ -181,10 +180,11 @@ typedef struct naive_sim {
     uint32_t nconns;
     naive_block_t *blocks;
     uint32_t nblocks;
-    uint32_t *step_block; /* [nsteps] */
-    double *step_done_s;  /* [nsteps][batches] */
-    uint32_t *step_k;     /* [nsteps] */
-    double *step_bytes;   /* [nsteps] */
+    uint32_t *step_send, *step_recv; /* connections or CCL_NONE */
+    uint32_t *step_block;            /* [nsteps] */
+    double *step_done_s;             /* [nsteps][batches] */
+    uint32_t *step_k;                /* [nsteps] */
+    double *step_bytes;              /* [nsteps] */
     double now_s, eps_s;
     uint64_t turns;
     naive_flow_t *flows; /* active, one per connection at most */
@@ -291,10 +291,10 @@ static inline double naive_wake_s(const naive_sim_t *s, const naive_block_t *b) 
     if (b->phase == NAIVE_DATA) {
         if (!ccl_primitive_receives(st->type))
             return -INFINITY;
-        const naive_conn_t *c = &s->conns[b->recv];
+        const naive_conn_t *c = &s->conns[s->step_recv[step]];
         return c->taken < c->drained ? c->slices[c->taken].arrive_s : INFINITY;
     }
-    const naive_conn_t *c = b->send == CCL_NONE ? NULL : &s->conns[b->send];
+    const naive_conn_t *c = s->step_send[step] == CCL_NONE ? NULL : &s->conns[s->step_send[step]];
     if (b->phase == NAIVE_SLOT) {
         if (!ccl_primitive_sends(st->type) || c->begun < c->transport.slots)
             return -INFINITY;
@@ -334,8 +334,8 @@ static inline void naive_move(naive_sim_t *s, naive_block_t *b) {
     naive_where(s, b, &step, &batch);
     const ccl_step_t *st = &s->program->steps[step];
     bool sends = ccl_primitive_sends(st->type), receives = ccl_primitive_receives(st->type);
-    naive_conn_t *out = sends ? &s->conns[b->send] : NULL;
-    naive_conn_t *in = receives ? &s->conns[b->recv] : NULL;
+    naive_conn_t *out = sends ? &s->conns[s->step_send[step]] : NULL;
+    naive_conn_t *in = receives ? &s->conns[s->step_recv[step]] : NULL;
     ccl_gpu_model_t gpu = naive_gpu(s->topo, b->rank);
     double x = s->step_bytes[step] / s->step_k[step], pass_Bps = INFINITY;
     if (receives && !in->transport.direct)
@@ -551,18 +551,20 @@ static inline void naive_setup_blocks(naive_sim_t *s, ccl_routes_t *routes, bool
             }
             if (b->nsteps || !by_stage) {
                 b->rank = tb->rank, b->tb = t, b->stage = stage, b->prev = prev;
-                b->send = b->recv = CCL_NONE;
                 for (uint32_t i = 0; i < b->nsteps; i++) {
-                    uint8_t type = p->steps[b->steps[i]].type;
-                    if (ccl_primitive_sends(type))
-                        b->send =
-                            naive_conn(s, routes, tb->rank, tb->send_peer, tb->channel, stage);
+                    uint32_t at = b->steps[i];
+                    uint8_t type = p->steps[at].type;
+                    ccl_peers_t peers = ccl_program_peers(p, tb, at);
+                    s->step_send[at] = s->step_recv[at] = CCL_NONE;
+                    if (ccl_primitive_sends(type)) {
+                        s->step_send[at] =
+                            naive_conn(s, routes, tb->rank, peers.send_peer, peers.channel, stage);
+                        s->conns[s->step_send[at]].block = s->nblocks;
+                    }
                     if (ccl_primitive_receives(type))
-                        b->recv =
-                            naive_conn(s, routes, tb->recv_peer, tb->rank, tb->channel, stage);
+                        s->step_recv[at] =
+                            naive_conn(s, routes, peers.recv_peer, tb->rank, peers.channel, stage);
                 }
-                if (b->send != CCL_NONE)
-                    s->conns[b->send].block = s->nblocks;
                 b->until_s = b->since_s = naive_gpu(s->topo, tb->rank).launch_s;
                 prev = s->nblocks++;
             } else {
@@ -588,6 +590,8 @@ static inline void naive_program(const ccl_topology_t *topo, ccl_routes_t *route
     out->tbs = calloc(p->ntbs + 1, sizeof *out->tbs);
     s.conns = calloc(2 * p->nsteps + 1, sizeof *s.conns);
     s.blocks = calloc(p->ntbs + p->nsteps + 1, sizeof *s.blocks);
+    s.step_send = calloc(p->nsteps + 1, sizeof *s.step_send);
+    s.step_recv = calloc(p->nsteps + 1, sizeof *s.step_recv);
     s.step_block = calloc(p->nsteps + 1, sizeof *s.step_block);
     s.step_k = calloc(p->nsteps + 1, sizeof *s.step_k);
     s.step_bytes = calloc(p->nsteps + 1, sizeof *s.step_bytes);
@@ -631,6 +635,8 @@ static inline void naive_program(const ccl_topology_t *topo, ccl_routes_t *route
         free(s.conns[c].slices);
     free(s.conns);
     free(s.blocks);
+    free(s.step_send);
+    free(s.step_recv);
     free(s.step_block);
     free(s.step_k);
     free(s.step_bytes);

@@ -7,6 +7,7 @@
  * naive simulator's own time by more than that, the contract's bound holds (1e-6 where the move is
  * less than 1e-8), and beyond it nothing is asked. Such cases are counted and must stay rare.
  */
+#include "tests/schedule/share.h"
 #include "tests/sim/reference.h"
 
 enum { SHARDS = 8 };
@@ -23,6 +24,8 @@ START_TEST(test_programs) {
         ccl_routes_t *routes = ccl_routes_create(topo);
         static const char *const protos[] = {"Simple", "LL", "LL128"};
         ccl_program_t *program = random_program(&rng, n, PICK(&rng, protos));
+        if (k % 4 == 3) /* blocks that several connections share */
+            program = share_blocks(program, &rng);
         static const double sizes[] = {1048576, 1e6, 100, 262144, 3145728, 777777};
         setting_t s = {topo, routes, program, PICK(&rng, sizes), 0, 0, 0};
         for (uint32_t g = 0; g < 3; g++) {
