@@ -180,12 +180,22 @@ static void fill_levels(ccl_i_net_t *net, component_t *c) {
             continue;
         }
         net->level[top.id] = level;
-        for (uint32_t k = 0; k < r->nlist; k++)
+        for (uint32_t k = 0; k < r->nlist; k++) {
+            if (k + AHEAD < r->nlist)
+                __builtin_prefetch(&net->paths[r->list[k + AHEAD].path], 1);
             if (net->paths[r->list[k].path].mark == epoch)
                 settle(net, r->list[k].path, top.id, level);
+        }
         r->cnt = 0;
         net->rate_changes++;
     }
+}
+
+static void fini(component_t *c) {
+    free(c->res);
+    free(c->paths);
+    free(c->capped);
+    free(c->heap);
 }
 
 void ccl_i_net_fill(ccl_i_net_t *net) {
@@ -196,8 +206,101 @@ void ccl_i_net_fill(ccl_i_net_t *net) {
     } else {
         net->nomem = true;
     }
-    free(c.res);
-    free(c.paths);
-    free(c.capped);
-    free(c.heap);
+    fini(&c);
+}
+
+/* ---------------------------------------------------------------- most flows change at once */
+
+/* Flows leave and come; afterwards the `offset` of a path is its own clock. */
+static void change_flows(ccl_i_net_t *net) {
+    for (uint32_t i = 0; net->active_paths > 0 && i < net->npaths; i++)
+        if (net->bottle[i] != CCL_NONE)
+            net->paths[i].offset += net->res[net->bottle[i]].vol;
+    for (uint32_t i = 0; i < net->nended; i++) {
+        if (i + AHEAD < net->nended)
+            __builtin_prefetch(&net->paths[net->ended[i + AHEAD]], 1);
+        net->paths[net->ended[i]].count--;
+    }
+    for (uint32_t i = 0; i < net->nstarted; i++) {
+        started_t s = net->started[i];
+        if (i + AHEAD < net->nstarted)
+            __builtin_prefetch(&net->paths[net->started[i + AHEAD].path], 1);
+        path_t *p = &net->paths[s.path];
+        if (p->count++ == 0)
+            p->offset = 0;
+        if (!ccl_i_path_push(net, p, (flow_t){p->offset + s.bytes, s.user}))
+            net->nomem = true;
+    }
+}
+
+static void clear_all(ccl_i_net_t *net) {
+    for (uint32_t i = 0; i < net->nused; i++) {
+        uint32_t index = net->used[i];
+        resource_t *r = &net->res[index];
+        net->own[index] = net->other[index] = net->fastest[index] = net->all[index] = 0;
+        r->nown = r->nlazy = r->age = r->calm = r->nlist = 0;
+        r->vol = r->demand = 0;
+        r->min_key = INFINITY;
+        r->min_stale = r->check = false;
+        if (r->fixed)
+            continue;
+        net->level[index] = INFINITY;
+        net->lazy[index] = net->dirty[index] = 0;
+    }
+}
+
+static bool list_flows(ccl_i_net_t *net, component_t *c) {
+    uint32_t epoch = ++net->epoch, active = 0;
+    memset(net->bottle, 0xff, net->npaths * sizeof(*net->bottle));
+    for (uint32_t i = 0; i < net->npaths; i++) {
+        path_t *p = &net->paths[i];
+        if (p->count == 0)
+            continue;
+        active++;
+        p->mark = epoch;
+        for (uint32_t k = 0; k < p->n; k++) {
+            entry_t e = net->entries[p->first + k];
+            resource_t *r = &net->res[e.res];
+            net->all[e.res] += (double)e.weight * p->count;
+            if (r->kappa > 0)
+                r->demand += net->caps[i].cap_Bps * p->count;
+            if (!r->fixed) {
+                ccl_i_net_member_add(net, i, k, e.res);
+                continue;
+            }
+            if (!ccl_i_grow(&c->capped, &c->ccapped, c->ncapped + 1u, sizeof(*c->capped)))
+                return false;
+            c->capped[c->ncapped++] = (keyed_t){r->base, i};
+        }
+    }
+    net->active_paths = active;
+    net->visits += active;
+    return ccl_i_grow(&c->heap, &c->cheap, net->nused + 1u, sizeof(*c->heap));
+}
+
+void ccl_i_net_rebuild(ccl_i_net_t *net) {
+    component_t c = {0};
+    for (uint32_t i = 0; i < net->nused; i++)
+        ccl_i_net_touch(net, net->used[i]);
+    change_flows(net);
+    clear_all(net);
+    if (net->nomem || !list_flows(net, &c)) {
+        net->nomem = true;
+        fini(&c);
+        return;
+    }
+    for (uint32_t i = 0; i < net->nused; i++) {
+        uint32_t index = net->used[i];
+        resource_t *r = &net->res[index];
+        if (r->kappa > 0) {
+            net->cap[index] = r->base * ccl_model_eta(r->kappa, r->demand / r->base);
+            net->full[index] = net->cap[index] * (1 + EPS);
+        }
+        r->rem = net->cap[index];
+        r->cnt = net->all[index];
+        if (!r->fixed && r->cnt > 0)
+            fill_push(c.heap, &c.nheap, (keyed_t){r->rem / r->cnt, index});
+    }
+    fill_levels(net, &c);
+    fini(&c);
 }

@@ -32,7 +32,8 @@ ccl_i_net_t *ccl_i_net_create(const ccl_topology_t *topo, bool use_links);
 void ccl_i_net_destroy(ccl_i_net_t *net);
 
 /**
- * Register a path: a route and a rate cap (INFINITY: none but the links').
+ * Register a path: a route and a rate cap (INFINITY: none but the links'). All routes of a network
+ * come from one ccl_routes_t.
  * All paths must be registered before the first flow. Returns CCL_NONE when out of memory.
  */
 uint32_t ccl_i_net_path(ccl_i_net_t *net, const ccl_route_t *route, double cap_Bps);
@@ -61,7 +62,7 @@ void ccl_i_net_visit(const ccl_i_net_t *net, double now_s, ccl_i_net_visit_fn fn
 void ccl_i_net_shift(ccl_i_net_t *net, double shift_s);
 /** Rate of the active flow of `user`, for tests; O(flows). */
 double ccl_i_net_rate(const ccl_i_net_t *net, uint32_t user);
-/** Force the incremental or the filling solver, for tests: 0 automatic, 1 relax, 2 fill. */
+/** Force a solver, for tests: 0 automatic, 1 relax, 2 fill, 3 rebuild. */
 void ccl_i_net_force(ccl_i_net_t *net, int solver);
 
 #endif

@@ -6,41 +6,59 @@
 
 /* ---------------------------------------------------------------- a path's flows */
 
-bool ccl_i_path_push(path_t *p, flow_t flow) {
-    if (p->nheap == p->cheap) {
-        flow_t *heap = malloc((size_t)2 * p->cheap * sizeof(*heap));
-        if (!heap)
+static bool push_rest(ccl_i_net_t *net, path_t *p, flow_t flow) {
+    if (p->rest == CCL_NONE) {
+        if (!ccl_i_grow(&net->rests, &net->crests, net->nrests + 1u, sizeof(*net->rests)))
             return false;
-        memcpy(heap, p->heap, p->nheap * sizeof(*heap));
-        if (p->heap != &p->one)
-            free(p->heap);
-        p->heap = heap;
-        p->cheap *= 2;
+        p->rest = net->nrests++;
     }
-    uint32_t at = p->nheap++;
-    while (at > 0 && p->heap[(at - 1) / 2].key > flow.key) {
-        p->heap[at] = p->heap[(at - 1) / 2];
+    rest_t *r = &net->rests[p->rest];
+    if (!ccl_i_grow(&r->heap, &r->cheap, p->nflows, sizeof(*r->heap)))
+        return false;
+    uint32_t at = p->nflows - 1;
+    while (at > 0 && r->heap[(at - 1) / 2].key > flow.key) {
+        r->heap[at] = r->heap[(at - 1) / 2];
         at = (at - 1) / 2;
     }
-    p->heap[at] = flow;
+    r->heap[at] = flow;
     return true;
 }
 
-void ccl_i_path_pop(path_t *p) {
-    flow_t item = p->heap[--p->nheap];
-    uint32_t at = 0;
+bool ccl_i_path_push(ccl_i_net_t *net, path_t *p, flow_t flow) {
+    if (p->nflows > 0) {
+        flow_t later = flow;
+        if (flow.key < p->flow.key) {
+            later = p->flow;
+            p->flow = flow;
+        }
+        if (!push_rest(net, p, later))
+            return false;
+    } else {
+        p->flow = flow;
+    }
+    p->nflows++;
+    return true;
+}
+
+void ccl_i_path_pop(ccl_i_net_t *net, path_t *p) {
+    if (--p->nflows == 0)
+        return;
+    flow_t *heap = net->rests[p->rest].heap;
+    uint32_t n = p->nflows - 1, at = 0;
+    p->flow = heap[0];
+    flow_t item = heap[n];
     for (;;) {
         uint32_t kid = 2 * at + 1;
-        if (kid >= p->nheap)
+        if (kid >= n)
             break;
-        if (kid + 1 < p->nheap && p->heap[kid + 1].key < p->heap[kid].key)
+        if (kid + 1 < n && heap[kid + 1].key < heap[kid].key)
             kid++;
-        if (p->heap[kid].key >= item.key)
+        if (heap[kid].key >= item.key)
             break;
-        p->heap[at] = p->heap[kid];
+        heap[at] = heap[kid];
         at = kid;
     }
-    p->heap[at] = item;
+    heap[at] = item;
 }
 
 /* ---------------------------------------------------------------- a resource's own paths */
@@ -102,10 +120,10 @@ static void own_add(ccl_i_net_t *net, uint32_t path, uint32_t res) {
         r->cown = cap;
     }
     net->bottle[path] = res;
-    own_t item = {path, p->other, p->count, p->nheap ? p->heap[0].key - p->offset : INFINITY};
-    if (p->other != CCL_NONE && p->n == 2)
-        item.other = net->entries[p->first].res == res ? net->entries[p->first + 1].res
-                                                       : net->entries[p->first].res;
+    own_t item = {path, CCL_NONE, p->count, ccl_i_path_key(p)};
+    const entry_t *e = &net->entries[p->first];
+    if (p->simple) /* alone: the sentinel */
+        item.other = p->n == 1 ? net->nres : e[0].res == res ? e[1].res : e[0].res;
     own_place(net, r, r->nown++, item);
     if (r->fixed) {
         own_fix(net, r, r->nown - 1);
@@ -137,7 +155,7 @@ void ccl_i_net_own_update(ccl_i_net_t *net, uint32_t path) {
     path_t *p = &net->paths[path];
     resource_t *r = &net->res[net->bottle[path]];
     own_t *own = &r->own[p->own_pos];
-    double key = p->nheap ? p->heap[0].key - p->offset : INFINITY;
+    double key = ccl_i_path_key(p);
     if (own->key <= r->min_key && key > own->key)
         r->min_stale = true;
     own->count = p->count;

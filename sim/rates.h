@@ -1,7 +1,7 @@
 /**
  * @file rates.h
- * State of the rate solver, shared by network.c (flows come and go), own.c (who limits whom),
- * relax.c and fill.c (the two ways to make rates max-min fair again).
+ * State of the rate solver, shared by paths.c (set-up), network.c (flows come and go), own.c (who
+ * limits whom), relax.c and fill.c (the two ways to make rates max-min fair again).
  */
 #ifndef CCL_SIM_RATES_H
 #define CCL_SIM_RATES_H
@@ -15,6 +15,8 @@
 /* Rates that differ by less than this, relatively, are equal: keeps rounding from moving paths
    to and fro between resources that are tied. */
 #define EPS 1e-12
+/* Paths of a list are far apart in memory: fetch those so many places on. */
+#define AHEAD 8
 
 typedef struct entry {
     uint32_t res, weight;
@@ -27,18 +29,26 @@ typedef struct flow {
 
 typedef struct path {
     uint32_t first, n; /* entries */
-    uint32_t count;    /* active flows */
+    uint32_t count;    /* active flows that the rates know of */
     uint32_t own_pos;  /* its place among the bottleneck's own */
-    uint32_t other;    /* the other resource of a path of two of weight 1; none: the sentinel;
-                          CCL_NONE: look at the entries */
     uint32_t mark;
-    uint32_t nheap, cheap;
-    double offset;  /* path's clock - bottleneck's clock */
-    double cap_Bps; /* what a flow adds to a link's demand in eta(z) */
-    flow_t *heap;   /* by key; &one while one suffices */
-    flow_t one;
-    const ccl_route_t *route;
+    uint32_t nflows;
+    uint32_t rest; /* its flows but the first, a heap by key; CCL_NONE: never had two */
+    bool simple;   /* one or two entries, of weight 1 */
+    double offset; /* path's clock - bottleneck's clock */
+    flow_t flow;   /* the first to drain */
 } path_t;
+
+typedef struct rest {
+    flow_t *heap;
+    size_t cheap;
+} rest_t;
+
+/* What tells paths of one route apart. */
+typedef struct path_cap {
+    double cap_Bps; /* also what a flow adds to a link's demand in eta(z) */
+    uint32_t next;  /* path of the same route; CCL_NONE */
+} path_cap_t;
 
 /* A path among those limited by a resource. */
 typedef struct own {
@@ -73,7 +83,8 @@ typedef struct resource {
     bool fixed;   /* a cap class: its level is its rate for ever */
     bool check;   /* paths limited elsewhere may be faster than its level */
     bool min_stale;
-    bool dropped;
+    bool dropped; /* redundant: no path has it */
+    bool used;
     double base, kappa, demand; /* links with contention */
     double rem, cnt;            /* filling */
 } resource_t;
@@ -118,8 +129,17 @@ struct ccl_i_net {
     entry_t *entries;
     uint32_t nentries;
     size_t centries;
-    uint32_t *path_hash; /* open addressing: path index or CCL_NONE */
-    uint32_t path_hash_len;
+    path_cap_t *caps; /* [npaths] */
+    size_t ccaps;
+    rest_t *rests; /* of paths that have had several flows */
+    uint32_t nrests;
+    size_t crests;
+    uint32_t *by_route; /* [route's index] last path of a route; CCL_NONE */
+    size_t cby_route;
+    uint32_t *group_first, *group_list; /* groups of each link; NULL: no groups */
+    uint32_t *used;                     /* resources of paths */
+    uint32_t nused;
+    size_t cused;
     uint32_t stride; /* most entries of a path */
     uint32_t *pos;   /* [path][stride]: place in its resources' lists */
     uint32_t active_paths, active_flows;
@@ -152,9 +172,19 @@ struct ccl_i_net {
     bool nomem;
 };
 
+/* network.c */
+/** Enter a path's `slot`-th resource's list of active paths. */
+void ccl_i_net_member_add(ccl_i_net_t *net, uint32_t path, uint32_t slot, uint32_t res);
+
 /* own.c */
-bool ccl_i_path_push(path_t *path, flow_t flow);
-void ccl_i_path_pop(path_t *path);
+/** A flow more on a path; false when out of memory. */
+bool ccl_i_path_push(ccl_i_net_t *net, path_t *path, flow_t flow);
+/** Take a path's first flow away. */
+void ccl_i_path_pop(ccl_i_net_t *net, path_t *path);
+/** Key of the first flow on the bottleneck's clock. */
+static inline double ccl_i_path_key(const path_t *p) {
+    return p->nflows ? p->flow.key - p->offset : INFINITY;
+}
 /** Count or first flow of an active path changed. */
 void ccl_i_net_own_update(ccl_i_net_t *net, uint32_t path);
 void ccl_i_net_own_remove(ccl_i_net_t *net, uint32_t path, resource_t *r);
@@ -183,6 +213,9 @@ void ccl_i_net_relax(ccl_i_net_t *net, uint32_t index);
 /* fill.c */
 /** Progressive filling of all that net->seeds are connected to. */
 void ccl_i_net_fill(ccl_i_net_t *net);
+/** Takes what started and ended, makes the lists of all resources anew and fills: for instants in
+    which most flows change. */
+void ccl_i_net_rebuild(ccl_i_net_t *net);
 
 static inline double ccl_i_net_candidate(const ccl_i_net_t *net, uint32_t r) {
     return net->own[r] > 0 ? (net->cap[r] - net->other[r]) / net->own[r] : 0;

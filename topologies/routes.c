@@ -20,6 +20,9 @@
 #define LIST_MAX 4 /* routes of a pair in one list; more are hashed by channel class */
 #define PERIOD_UNLIMITED UINT32_MAX
 
+/* Most pairs solved ahead when a source's destinations are asked for in order of rank. */
+#define AHEAD_MOST 64
+
 /* What one source sees over one set of links. */
 typedef struct pass {
     uint32_t *hops;       /* [ndevices], CCL_NONE: not reached */
@@ -31,8 +34,9 @@ typedef struct pass {
 } pass_t;
 
 typedef struct source {
-    pass_t *pass[2];    /* nvlink and xgmi alone, all links */
-    struct pair *pairs; /* [nranks]; NULL until asked for */
+    pass_t *pass[2];      /* nvlink and xgmi alone, all links */
+    struct pair *pairs;   /* [nranks]; NULL until asked for */
+    uint32_t next, ahead; /* the destination after the last new one; new ones in a row */
 } source_t;
 
 /* Routes of one channel class; classes that share a bucket form a list. */
@@ -60,6 +64,8 @@ struct ccl_routes {
     source_t *sources; /* [nranks] */
     bool *fast_kind;   /* [nkinds] nvlink or xgmi */
     bool any_fast;
+    uint32_t net_kind, pcie_kind; /* CCL_NONE: no such link */
+    uint32_t nroutes;
     /* Kept passes, oldest first, in a ring of 2 nranks places. */
     uint32_t *ring;
     uint32_t ring_head, ring_len;
@@ -111,7 +117,12 @@ ccl_routes_t *ccl_routes_create(const ccl_topology_t *topo) {
         ccl_routes_destroy(r);
         return NULL;
     }
+    r->net_kind = r->pcie_kind = CCL_NONE;
     for (uint32_t k = 0; k < topo->nkinds; k++) {
+        if (strcmp(topo->kinds[k], "net") == 0)
+            r->net_kind = k;
+        else if (strcmp(topo->kinds[k], "pcie") == 0)
+            r->pcie_kind = k;
         r->fast_kind[k] =
             strcmp(topo->kinds[k], "nvlink") == 0 || strcmp(topo->kinds[k], "xgmi") == 0;
         r->any_fast |= r->fast_kind[k];
@@ -335,36 +346,49 @@ static void pair_forks(const ccl_routes_t *r, uint32_t *period_out, uint32_t *wi
     *width_out = width;
 }
 
-/* Walk the solved pair for one channel. */
-static entry_t *entry_create(ccl_routes_t *r, const pass_t *p, uint32_t src_rank, uint32_t src,
-                             uint32_t dst, uint32_t channel, uint32_t channel_class) {
-    const ccl_link_t *links = r->topo->links;
-    uint32_t nlinks = p->hops[dst], v = src;
+static entry_t *entry_alloc(ccl_routes_t *r, uint32_t nlinks, uint32_t channel_class,
+                            uint32_t **links_out) {
     entry_t *entry = ccl_arena_alloc(&r->arena, 1, sizeof *entry + nlinks * sizeof(uint32_t));
     if (!entry)
         return NULL;
-    uint32_t *list = (uint32_t *)(entry + 1);
+    *links_out = (uint32_t *)(entry + 1);
+    entry->route.links = *links_out;
+    entry->route.nlinks = nlinks;
+    entry->route.index = r->nroutes++;
+    entry->channel_class = channel_class;
+    return entry;
+}
+
+static void entry_finish(const ccl_routes_t *r, entry_t *entry) {
     ccl_route_t *route = &entry->route;
     route->bottleneck_Bps = INFINITY;
-    for (uint32_t n = 0; n < nlinks; n++) {
+    for (uint32_t n = 0; n < route->nlinks; n++) {
+        const ccl_link_t *link = &r->topo->links[route->links[n]];
+        route->latency_s += link->latency_s;
+        if (link->bandwidth_Bps < route->bottleneck_Bps)
+            route->bottleneck_Bps = link->bandwidth_Bps;
+        route->crosses_net |= link->kind == r->net_kind;
+        route->crosses_pcie |= link->kind == r->pcie_kind;
+    }
+    route->first_kind = r->topo->links[route->links[0]].kind;
+}
+
+/* Walk the solved pair for one channel. */
+static entry_t *entry_create(ccl_routes_t *r, const pass_t *p, uint32_t src_rank, uint32_t src,
+                             uint32_t dst, uint32_t channel, uint32_t channel_class) {
+    uint32_t *list, v = src;
+    entry_t *entry = entry_alloc(r, p->hops[dst], channel_class, &list);
+    for (uint32_t n = 0; entry && n < entry->route.nlinks; n++) {
         uint32_t i = r->fork_head[v], m = r->fork_count[v];
         uint32_t pick =
             m == 1 ? 0 : (uint32_t)(((uint64_t)r->topo->rank_local_index[src_rank] + channel) % m);
         while (pick-- > 0)
             i = r->fork_next[i];
-        const ccl_link_t *link = &links[r->equal[i]];
-        const char *kind = r->topo->kinds[link->kind];
         list[n] = r->equal[i];
-        route->latency_s += link->latency_s;
-        route->bottleneck_Bps = fmin(route->bottleneck_Bps, link->bandwidth_Bps);
-        route->crosses_net |= strcmp(kind, "net") == 0;
-        route->crosses_pcie |= strcmp(kind, "pcie") == 0;
-        v = link->to;
+        v = r->topo->links[r->equal[i]].to;
     }
-    route->links = list;
-    route->nlinks = nlinks;
-    route->first_kind = links[list[0]].kind;
-    entry->channel_class = channel_class;
+    if (entry)
+        entry_finish(r, entry);
     return entry;
 }
 
@@ -430,6 +454,65 @@ static bool pair_insert(ccl_routes_t *r, pair_t *pair, entry_t *entry) {
     return true;
 }
 
+/* A destination to which only one shortest route leads needs no choice. False when out of memory.
+ */
+static bool pair_single(ccl_routes_t *r, const pass_t *p, uint32_t src, uint32_t dst, pair_t *pair,
+                        entry_t **out) {
+    uint32_t v = dst, *list;
+    *out = NULL;
+    for (; v != src; v = r->topo->links[p->pred[p->pred_first[v]]].from)
+        if (p->pred_end[v] - p->pred_first[v] != 1)
+            return true;
+    entry_t *entry = entry_alloc(r, p->hops[dst], 0, &list);
+    if (!entry)
+        return false;
+    v = dst;
+    for (uint32_t n = entry->route.nlinks; n-- > 0; v = r->topo->links[list[n]].from)
+        list[n] = p->pred[p->pred_first[v]];
+    entry_finish(r, entry);
+    pair->list = entry;
+    pair->period = pair->width = 1;
+    *out = entry;
+    return true;
+}
+
+/* Destinations asked for in order of rank: solve the next ones while the source's pass is near,
+   twice as many as were asked for. */
+static bool pairs_ahead(ccl_routes_t *r, source_t *source, uint32_t src_rank, uint32_t dst_rank) {
+    uint32_t n = r->topo->nranks, next = (dst_rank + 1) % n;
+    next = next == src_rank ? (next + 1) % n : next;
+    source->ahead = source->next == dst_rank ? source->ahead + 1 : 0;
+    source->next = next;
+    if (source->ahead < 2)
+        return true;
+    uint32_t many = source->ahead < AHEAD_MOST ? source->ahead : AHEAD_MOST;
+    for (uint32_t i = 0; i < many; i++) {
+        pair_t *pair = &source->pairs[next];
+        uint32_t dst = r->topo->rank_device[next];
+        entry_t *entry = NULL;
+        if (next == src_rank || pair->period > 0)
+            return true;
+        for (int all = r->any_fast ? 0 : 1; all < 2 && !entry; all++) {
+            const pass_t *pass = source->pass[all];
+            if (!pass) /* not kept, or never needed so far: left to those who ask */
+                return true;
+            if (pass->hops[dst] == CCL_NONE)
+                continue;
+            if (!pair_single(r, pass, r->topo->rank_device[src_rank], dst, pair, &entry))
+                return false;
+            if (!entry)
+                return true;
+        }
+        if (!entry)
+            return true;
+        source->ahead++;
+        next = (next + 1) % n;
+        next = next == src_rank ? (next + 1) % n : next;
+        source->next = next;
+    }
+    return true;
+}
+
 /* *out NULL: no route. */
 static ccl_status_t pair_get(ccl_routes_t *r, uint32_t src_rank, uint32_t dst_rank,
                              uint32_t channel, entry_t **out, pair_t **pair_out, ccl_error_t *err) {
@@ -453,6 +536,13 @@ static ccl_status_t pair_get(ccl_routes_t *r, uint32_t src_rank, uint32_t dst_ra
     if (!pass) {
         pair->period = 1;
         return CCL_OK;
+    }
+    if (pair->period == 0) {
+        if (!pair_single(r, pass, src, dst, pair, out) ||
+            (*out && !pairs_ahead(r, source, src_rank, dst_rank)))
+            return ccl_fail_nomem(err);
+        if (*out)
+            return CCL_OK;
     }
     pair_solve(r, pass, src, dst);
     if (pair->period == 0)

@@ -157,6 +157,8 @@ void ccl_topology_destroy(ccl_topology_t *topo);
 typedef struct ccl_route {
     const uint32_t *links;
     uint32_t nlinks;
+    uint32_t index;        /**< its number among the routes its ccl_routes_t holds, from 0: for
+                                tables beside them */
     double latency_s;      /**< sum of L_l */
     double bottleneck_Bps; /**< narrowest B */
     bool crosses_net;      /**< some link is of kind "net" */

@@ -138,7 +138,7 @@ int main(void) {
     Suite *suite = suite_create("prop.sim.network");
     TCase *tcase = tcase_create("network");
     tcase_set_timeout(tcase, 0);
-    tcase_add_loop_test(tcase, test_sequences, 0, 3); /* automatic, relax, fill */
+    tcase_add_loop_test(tcase, test_sequences, 0, 4); /* automatic, relax, fill, rebuild */
     tcase_add_test(tcase, test_cases);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

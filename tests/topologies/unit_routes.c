@@ -163,6 +163,7 @@ START_TEST(all_pairs_of_512) {
     char id[32], server[16];
     uint32_t fabric = add_device(b, "fabric", CCL_DEVICE_SWITCH, NULL, CCL_NONE);
     uint32_t *up = calloc(RANKS, sizeof *up);
+    uint8_t *seen = calloc(RANKS * (RANKS - 1), 1); /* every route has an index of its own */
     for (uint32_t s = 0; s < SERVERS; s++) {
         snprintf(server, sizeof server, "s%u", s);
         snprintf(id, sizeof id, "s%u/nvswitch", s);
@@ -192,6 +193,7 @@ START_TEST(all_pairs_of_512) {
             else
                 ok = ok && p->nlinks == 4 && p->links[0] == up[s] + 2 && p->links[1] == up[s] + 4 &&
                      p->links[2] == up[d] + 5 && p->links[3] == up[d] + 3;
+            ok = ok && p->index < RANKS * (RANKS - 1) && seen[p->index]++ == 0;
             ck_assert_msg(ok, "rank %u to rank %u", s, d);
         }
     }
@@ -199,6 +201,7 @@ START_TEST(all_pairs_of_512) {
     ccl_routes_destroy(r);
     ccl_topology_destroy(t);
     free(up);
+    free(seen);
 }
 END_TEST
 
