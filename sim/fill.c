@@ -52,8 +52,7 @@ static void settle(ccl_i_net_t *net, uint32_t path, uint32_t index, double level
             continue;
         }
         net->other[m] += w * level;
-        if (level > net->fastest[m])
-            net->fastest[m] = level;
+        net->fastest[m] = fmax(net->fastest[m], ccl_i_net_bin_end(level));
         net->res[m].rem -= w * level;
         net->res[m].cnt -= w;
     }
@@ -132,10 +131,11 @@ static void clear(ccl_i_net_t *net, component_t *c) {
         uint32_t index = c->res[i];
         resource_t *r = &net->res[index];
         net->own[index] = net->other[index] = net->fastest[index] = 0;
-        net->level[index] = INFINITY;
+        ccl_i_net_set_level(net, index, INFINITY);
         r->cnt = r->vol = 0;
         r->nown = r->nlazy = r->age = r->calm = 0;
         net->lazy[index] = net->dirty[index] = 0;
+        ccl_i_net_watch(net, index);
         r->min_key = INFINITY;
         r->min_stale = r->check = false;
         r->rem = net->cap[index];
@@ -179,7 +179,7 @@ static void fill_levels(ccl_i_net_t *net, component_t *c) {
             fill_push(c->heap, &c->nheap, (keyed_t){level, top.id});
             continue;
         }
-        net->level[top.id] = level;
+        ccl_i_net_set_level(net, top.id, level);
         for (uint32_t k = 0; k < r->nlist; k++) {
             if (k + AHEAD < r->nlist)
                 __builtin_prefetch(&net->paths[r->list[k + AHEAD].path], 1);
@@ -244,8 +244,9 @@ static void clear_all(ccl_i_net_t *net) {
         r->min_stale = r->check = false;
         if (r->fixed)
             continue;
-        net->level[index] = INFINITY;
+        ccl_i_net_set_level(net, index, INFINITY);
         net->lazy[index] = net->dirty[index] = 0;
+        ccl_i_net_watch(net, index);
     }
 }
 
@@ -295,6 +296,7 @@ void ccl_i_net_rebuild(ccl_i_net_t *net) {
         if (r->kappa > 0) {
             net->cap[index] = r->base * ccl_model_eta(r->kappa, r->demand / r->base);
             net->full[index] = net->cap[index] * (1 + EPS);
+            ccl_i_net_watch(net, index);
         }
         r->rem = net->cap[index];
         r->cnt = net->all[index];

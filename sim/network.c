@@ -8,7 +8,7 @@
  *
  * Flows on one path have one rate, so the solver works on paths and a path keeps its flows in a
  * heap. What the inner loops read of resources lies in arrays of its own (level, other, own, cap,
- * fastest): a few kilobytes that stay in the nearest cache.
+ * limit): a few kilobytes that stay in the nearest cache.
  */
 #include "sim/internal.h"
 #include "sim/rates.h"
@@ -207,6 +207,7 @@ static void change_count(ccl_i_net_t *net, uint32_t path, int32_t more) {
             r->demand = r->nlist ? r->demand + more * net->caps[path].cap_Bps : 0;
             net->cap[e.res] = r->base * ccl_model_eta(r->kappa, r->demand / r->base);
             net->full[e.res] = net->cap[e.res] * (1 + EPS);
+            ccl_i_net_watch(net, e.res);
         }
         if (bottle == e.res)
             net->own[e.res] += (double)e.weight * more;
@@ -245,7 +246,7 @@ static void guess(ccl_i_net_t *net, uint32_t path) {
     }
     uint32_t b = e[best].res;
     if (!(net->level[b] < INFINITY)) {
-        net->level[b] = rate;
+        ccl_i_net_set_level(net, b, rate);
         net->res[b].check = true;
     }
     ccl_i_net_join(net, path, b, (double)e[best].weight * p->count, 0);
@@ -253,8 +254,7 @@ static void guess(ccl_i_net_t *net, uint32_t path) {
         if (k == best)
             continue;
         net->other[e[k].res] += (double)e[k].weight * p->count * rate;
-        if (rate > net->fastest[e[k].res])
-            net->fastest[e[k].res] = rate;
+        net->fastest[e[k].res] = fmax(net->fastest[e[k].res], ccl_i_net_bin_end(rate));
     }
 }
 

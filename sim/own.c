@@ -207,7 +207,8 @@ void ccl_i_net_leave(ccl_i_net_t *net, uint32_t res, double weight) {
     if (net->res[res].nown == 0 || net->own[res] < 0.5) {
         net->own[res] = 0;
         if (!net->res[res].fixed)
-            net->level[res] = INFINITY;
+            ccl_i_net_set_level(net, res, INFINITY);
+        ccl_i_net_watch(net, res);
     }
 }
 
@@ -217,6 +218,7 @@ void ccl_i_net_join(ccl_i_net_t *net, uint32_t path, uint32_t to, double weight,
     ccl_i_net_touch(net, to);
     net->paths[path].offset = clock - net->res[to].vol;
     net->own[to] += weight;
+    ccl_i_net_watch(net, to);
     own_add(net, path, to);
 }
 
@@ -251,8 +253,9 @@ void ccl_i_net_wake(ccl_i_net_t *net, uint32_t index) {
         fastest = fmax(fastest, rate);
     }
     net->other[index] = other;
-    net->fastest[index] = fastest;
+    net->fastest[index] = ccl_i_net_bin_end(fastest);
     net->lazy[index] = net->dirty[index] = 0;
+    ccl_i_net_watch(net, index);
     r->age = r->calm = 0;
     flip(net, index, false);
 }
@@ -267,9 +270,9 @@ void ccl_i_net_rest(ccl_i_net_t *net, uint32_t index) {
     double fastest = 0;
     for (uint32_t i = 0; i < r->nlist; i++)
         fastest = fmax(fastest, net->level[net->bottle[r->list[i].path]]);
-    net->fastest[index] = fastest;
     if (2 * fastest > ccl_i_net_safe(net, index))
         return;
     net->lazy[index] = net->dirty[index] = 1;
+    ccl_i_net_watch(net, index);
     flip(net, index, true);
 }

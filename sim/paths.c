@@ -124,6 +124,8 @@ void ccl_i_net_destroy(ccl_i_net_t *net) {
     free(net->own);
     free(net->cap);
     free(net->fastest);
+    free(net->limit);
+    free(net->bins);
     free(net->full);
     free(net->dirty);
     free(net->lazy);
@@ -360,12 +362,17 @@ bool ccl_i_net_freeze(ccl_i_net_t *net) {
     net->own = calloc(n, sizeof(double));
     net->cap = malloc(n * sizeof(double));
     net->fastest = calloc(n, sizeof(double));
+    net->limit = malloc(n * sizeof(double));
+    for (net->nbins = 256; net->nbins < 8 * n && net->nbins < 1u << 20;)
+        net->nbins *= 2;
+    net->bins = calloc(net->nbins, sizeof(*net->bins));
     net->full = malloc(n * sizeof(double));
     net->dirty = calloc(n, 1);
     net->lazy = calloc(n, 1);
     net->all = calloc(n, sizeof(double));
     if (!net->queue || !net->pos || !net->bottle || !net->level || !net->other || !net->own ||
-        !net->cap || !net->fastest || !net->full || !net->dirty || !net->lazy || !net->all)
+        !net->cap || !net->fastest || !net->limit || !net->bins || !net->full || !net->dirty ||
+        !net->lazy || !net->all)
         return false;
     memset(net->bottle, 0xff, net->npaths * sizeof(*net->bottle));
     for (uint32_t i = 0; i <= net->nres; i++) {
@@ -374,6 +381,8 @@ bool ccl_i_net_freeze(ccl_i_net_t *net) {
         net->cap[i] = fixed ? INFINITY : net->res[i].base;
         net->full[i] = net->cap[i] * (1 + EPS);
         net->dirty[i] = fixed;
+        net->bins[ccl_i_net_bin(net->level[i]) & (net->nbins - 1)]++;
+        ccl_i_net_watch(net, i);
     }
     net->lazy[net->nres] = 1; /* the sentinel's load does not matter */
     net->all[net->nres] = 1;

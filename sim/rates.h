@@ -17,6 +17,7 @@
 #define EPS 1e-12
 /* Paths of a list are far apart in memory: fetch those so many places on. */
 #define AHEAD 8
+#define CCL_I_BIN_SHIFT 34
 
 typedef struct entry {
     uint32_t res, weight;
@@ -114,7 +115,10 @@ struct ccl_i_net {
     double *own;     /* weight of flows limited here */
     double *cap;     /* capacity now, B eta(z) */
     double *full;    /* cap (1 + EPS) */
+    double *limit;   /* more load than this makes the resource dirty, see ccl_i_net_watch() */
+    uint32_t *bins;  /* [nbins] resources by level, see ccl_i_net_bin() */
     double *fastest; /* no path limited elsewhere is faster than this */
+    uint32_t nbins;  /* a power of two */
     /* A resource far from full is lazy: its load is not kept up to date, because at the rates its
        paths have it cannot fill up (rate <= cap / weight of all paths). Only one that its paths'
        levels may endanger is brought up to date, and is eager from then on. */
@@ -217,13 +221,45 @@ void ccl_i_net_fill(ccl_i_net_t *net);
     which most flows change. */
 void ccl_i_net_rebuild(ccl_i_net_t *net);
 
+/** Levels of a bin differ by 2^-18 at most; far apart ones share bins. Few resources change places
+    in the order of levels at a time: that the bins between the old and the new level are empty
+    tells it without a look at all paths. */
+static inline uint64_t ccl_i_net_bin(double level) {
+    uint64_t bits;
+    memcpy(&bits, &level, sizeof(bits));
+    return bits >> CCL_I_BIN_SHIFT;
+}
+
+static inline void ccl_i_net_set_level(ccl_i_net_t *net, uint32_t r, double level) {
+    uint64_t mask = net->nbins - 1;
+    net->bins[ccl_i_net_bin(net->level[r]) & mask]--;
+    net->bins[ccl_i_net_bin(level) & mask]++;
+    net->level[r] = level;
+}
+
+/** The end of a level's bin. */
+static inline double ccl_i_net_bin_end(double level) {
+    uint64_t bits;
+    memcpy(&bits, &level, sizeof(bits));
+    bits |= ((uint64_t)1 << CCL_I_BIN_SHIFT) - 1;
+    memcpy(&level, &bits, sizeof(bits));
+    return level;
+}
+
+/** To be called when own, full or dirty of a resource changed: a resource that waits already is not
+    marked again, one with paths of its own is marked whatever its load, others when it is too
+    much. */
+static inline void ccl_i_net_watch(ccl_i_net_t *net, uint32_t r) {
+    net->limit[r] = net->dirty[r] ? INFINITY : net->own[r] > 0 ? -INFINITY : net->full[r];
+}
+
 static inline double ccl_i_net_candidate(const ccl_i_net_t *net, uint32_t r) {
     return net->own[r] > 0 ? (net->cap[r] - net->other[r]) / net->own[r] : 0;
 }
 
 /* Only what has paths of its own to set, or too much load, needs relaxing. */
 static inline void ccl_i_net_mark_dirty(ccl_i_net_t *net, uint32_t r) {
-    if (!net->dirty[r] && (net->own[r] > 0 || net->other[r] > net->full[r]))
+    if (net->other[r] > net->limit[r])
         ccl_i_net_push_dirty(net, r);
 }
 

@@ -12,6 +12,7 @@ void ccl_i_net_push_dirty(ccl_i_net_t *net, uint32_t index) {
         return;
     }
     net->dirty[index] = 1;
+    net->limit[index] = INFINITY;
     keyed_t item = {ccl_i_net_candidate(net, index), index};
     keyed_t *work = net->work;
     uint32_t at = net->nwork++;
@@ -41,6 +42,7 @@ uint32_t ccl_i_net_pop_dirty(ccl_i_net_t *net) {
     }
     work[at] = item;
     net->dirty[top] = 0;
+    ccl_i_net_watch(net, top);
     return top;
 }
 
@@ -69,8 +71,7 @@ static void move_path(ccl_i_net_t *net, uint32_t path, uint32_t to) {
         } else {
             net->other[m] += w * (is - was);
         }
-        if (is > net->fastest[m])
-            net->fastest[m] = is;
+        net->fastest[m] = fmax(net->fastest[m], ccl_i_net_bin_end(is));
         ccl_i_net_mark_dirty(net, m);
     }
     ccl_i_net_join(net, path, to, weight, clock);
@@ -110,7 +111,7 @@ static bool pull(ccl_i_net_t *net, uint32_t index, double bound) {
             fastest = rate;
         }
     }
-    net->fastest[index] = fastest;
+    net->fastest[index] = ccl_i_net_bin_end(fastest);
     return pulled;
 }
 
@@ -171,23 +172,24 @@ static void apply(ccl_i_net_t *net, uint32_t index, double level) {
     if (r->nlazy > 0 && level > r->min_safe)
         wake_endangered(net, index, level);
     double delta = level - net->level[index];
-    net->level[index] = level;
+    bool rises = level > ccl_i_net_bin_end(net->level[index]);
+    ccl_i_net_set_level(net, index, level);
     net->rate_changes++;
     net->visits += r->nown - r->nlazy;
     if (delta == 0)
         return;
+    double end = ccl_i_net_bin_end(level);
     double *other = net->other, *fastest = net->fastest;
-    const double *weight = net->own, *full = net->full;
-    const uint8_t *dirty = net->dirty;
+    const double *limit = net->limit;
     const load_t *loads = r->loads;
     for (uint32_t i = r->nlazy, n = r->nown; i < n; i++) {
         uint32_t o = loads[i].other;
         if (o != CCL_NONE) {
             double load = other[o] + loads[i].count * delta;
             other[o] = load;
-            if (level > fastest[o])
-                fastest[o] = level;
-            if (!dirty[o] && (weight[o] > 0 || load > full[o]))
+            if (rises && end > fastest[o])
+                fastest[o] = end;
+            if (load > limit[o])
                 ccl_i_net_push_dirty(net, o);
             continue;
         }
@@ -197,11 +199,22 @@ static void apply(ccl_i_net_t *net, uint32_t index, double level) {
             if (e[k].res == index)
                 continue;
             net->other[e[k].res] += (double)e[k].weight * loads[i].count * delta;
-            if (level > net->fastest[e[k].res])
-                net->fastest[e[k].res] = level;
+            if (rises && end > fastest[e[k].res])
+                fastest[e[k].res] = end;
             ccl_i_net_mark_dirty(net, e[k].res);
         }
     }
+}
+
+/* Whether resources other than the one that moves have levels in this interval. */
+static bool may_cross(const ccl_i_net_t *net, double low, double high) {
+    uint64_t first = ccl_i_net_bin(low), last = ccl_i_net_bin(high);
+    uint32_t n = 0;
+    if (last - first >= 16)
+        return true;
+    for (; first <= last; first++)
+        n += net->bins[first & (net->nbins - 1)];
+    return n > 1;
 }
 
 void ccl_i_net_relax(ccl_i_net_t *net, uint32_t index) {
@@ -218,18 +231,20 @@ void ccl_i_net_relax(ccl_i_net_t *net, uint32_t index) {
     ccl_i_net_touch(net, index);
     r->check = false;
     if (net->own[index] <= 0)
-        net->level[index] = 0; /* what those it pulls are accounted for until apply() */
+        ccl_i_net_set_level(net, index,
+                            0); /* what those it pulls are accounted for until apply() */
     bool changed = fresh;
-    if (level < old && net->fastest[index] > level * (1 + EPS)) {
+    if (level < old && net->fastest[index] > level * (1 + EPS) &&
+        (fresh || may_cross(net, level, old * (1 + 4 * EPS)))) {
         changed = pull(net, index, level * (1 + EPS)) || changed;
         if (net->own[index] <= 0) {
-            net->level[index] = INFINITY;
+            ccl_i_net_set_level(net, index, INFINITY);
             return;
         }
         level = ccl_i_net_candidate(net, index);
     }
     /* Each departure can only raise the level, so this ends. */
-    if (level > old || changed) {
+    if (changed || (level > old && may_cross(net, old * (1 - 4 * EPS), level))) {
         while (push(net, index, level * (1 - EPS))) {
             if (net->own[index] <= 0) {
                 ccl_i_net_mark_dirty(net, index);
