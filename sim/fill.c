@@ -133,7 +133,7 @@ static void clear(ccl_i_net_t *net, component_t *c) {
         net->own[index] = net->other[index] = net->fastest[index] = 0;
         ccl_i_net_set_level(net, index, INFINITY);
         r->cnt = r->vol = 0;
-        r->nown = r->nlazy = r->age = r->calm = 0;
+        r->nown = r->nwide = r->nlazy = r->age = r->calm = 0;
         net->lazy[index] = net->dirty[index] = 0;
         ccl_i_net_watch(net, index);
         r->min_key = INFINITY;
@@ -238,7 +238,7 @@ static void clear_all(ccl_i_net_t *net) {
         uint32_t index = net->used[i];
         resource_t *r = &net->res[index];
         net->own[index] = net->other[index] = net->fastest[index] = net->all[index] = 0;
-        r->nown = r->nlazy = r->age = r->calm = r->nlist = 0;
+        r->nown = r->nwide = r->nlazy = r->age = r->calm = r->nlist = 0;
         r->vol = r->demand = 0;
         r->min_key = INFINITY;
         r->min_stale = r->check = false;

@@ -326,12 +326,7 @@ bool ccl_i_net_solve(ccl_i_net_t *net, double now_s) {
                 filling = true;
                 break;
             }
-            uint32_t r = ccl_i_net_pop_dirty(net);
-            if (net->nwork > 0 && ccl_i_net_candidate(net, r) > net->work[0].key)
-                ccl_i_net_push_dirty(net,
-                                     r); /* its level has risen since it was marked: others first */
-            else
-                ccl_i_net_relax(net, r);
+            ccl_i_net_relax(net, ccl_i_net_pop_dirty(net));
         }
     }
     if (filling && !net->nomem)

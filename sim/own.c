@@ -124,6 +124,7 @@ static void own_add(ccl_i_net_t *net, uint32_t path, uint32_t res) {
     const entry_t *e = &net->entries[p->first];
     if (p->simple) /* alone: the sentinel */
         item.other = p->n == 1 ? net->nres : e[0].res == res ? e[1].res : e[0].res;
+    r->nwide += item.other == CCL_NONE;
     own_place(net, r, r->nown++, item);
     if (r->fixed) {
         own_fix(net, r, r->nown - 1);
@@ -139,6 +140,7 @@ void ccl_i_net_own_remove(ccl_i_net_t *net, uint32_t path, resource_t *r) {
     uint32_t at = net->paths[path].own_pos;
     if (r->own[at].key <= r->min_key)
         r->min_stale = true;
+    r->nwide -= r->own[at].other == CCL_NONE;
     if (at < r->nlazy) { /* keep the lazy ones together */
         own_swap(net, r, at, --r->nlazy);
         at = r->nlazy;

@@ -144,7 +144,11 @@ void ccl_i_net_destroy(ccl_i_net_t *net) {
     free(net->fresh);
     free(net->drained);
     free(net->queue);
-    free(net->work);
+    free(net->bucket_head);
+    free(net->bucket_next);
+    free(net->bucket_key);
+    free(net->bucket_low);
+    free(net->bucket_at);
     free(net->touched);
     free(net->seeds);
     free(net->scratch);
@@ -373,6 +377,8 @@ bool ccl_i_net_freeze(ccl_i_net_t *net) {
     if (!net->queue || !net->pos || !net->bottle || !net->level || !net->other || !net->own ||
         !net->cap || !net->fastest || !net->limit || !net->bins || !net->full || !net->dirty ||
         !net->lazy || !net->all)
+        return false;
+    if (!ccl_i_net_buckets_create(net))
         return false;
     memset(net->bottle, 0xff, net->npaths * sizeof(*net->bottle));
     for (uint32_t i = 0; i <= net->nres; i++) {

@@ -73,6 +73,7 @@ typedef struct resource {
     own_t *own;    /* a heap by key for cap classes, unordered for others */
     load_t *loads; /* [cown] mirrors own */
     uint32_t nown, cown;
+    uint32_t nwide;  /* of own: not of two resources of weight 1 */
     uint32_t nlazy;  /* the first of own: their other resource is lazy */
     double min_safe; /* no lazy one of those is in danger up to this level */
     uint32_t calm;   /* flows that ended here since it was last found not to be lazy */
@@ -160,9 +161,15 @@ struct ccl_i_net {
     size_t cdrained;
     uint32_t *queue; /* completion queue: resources by next_t */
     uint32_t nqueue;
-    keyed_t *work; /* dirty resources by level */
-    uint32_t nwork;
-    size_t cwork;
+    uint32_t nwork;        /* dirty resources, in buckets by level: relax.c */
+    double *bucket_low;    /* [nbuckets] */
+    uint32_t *bucket_head; /* [nbuckets] the first of a bucket that is used */
+    uint32_t *bucket_next; /* [nres + 1] */
+    uint32_t *bucket_at;   /* [nres + 1] where it was last */
+    double *bucket_key;    /* [nres + 1] level it would have got when it was marked */
+    uint64_t bucket_used[64], bucket_words; /* bitmaps */
+    uint32_t nbuckets;
+    uint64_t looks; /* at others of a bucket, since bounds were set */
     uint32_t *touched;
     uint32_t ntouched;
     size_t ctouched;
@@ -211,6 +218,7 @@ void ccl_i_net_join(ccl_i_net_t *net, uint32_t path, uint32_t to, double weight,
 
 /* relax.c */
 void ccl_i_net_push_dirty(ccl_i_net_t *net, uint32_t index);
+bool ccl_i_net_buckets_create(ccl_i_net_t *net);
 uint32_t ccl_i_net_pop_dirty(ccl_i_net_t *net);
 void ccl_i_net_relax(ccl_i_net_t *net, uint32_t index);
 
@@ -221,13 +229,17 @@ void ccl_i_net_fill(ccl_i_net_t *net);
     which most flows change. */
 void ccl_i_net_rebuild(ccl_i_net_t *net);
 
+static inline uint64_t ccl_i_net_bits(double x) {
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof(bits));
+    return bits;
+}
+
 /** Levels of a bin differ by 2^-18 at most; far apart ones share bins. Few resources change places
     in the order of levels at a time: that the bins between the old and the new level are empty
     tells it without a look at all paths. */
 static inline uint64_t ccl_i_net_bin(double level) {
-    uint64_t bits;
-    memcpy(&bits, &level, sizeof(bits));
-    return bits >> CCL_I_BIN_SHIFT;
+    return ccl_i_net_bits(level) >> CCL_I_BIN_SHIFT;
 }
 
 static inline void ccl_i_net_set_level(ccl_i_net_t *net, uint32_t r, double level) {
@@ -239,9 +251,7 @@ static inline void ccl_i_net_set_level(ccl_i_net_t *net, uint32_t r, double leve
 
 /** The end of a level's bin. */
 static inline double ccl_i_net_bin_end(double level) {
-    uint64_t bits;
-    memcpy(&bits, &level, sizeof(bits));
-    bits |= ((uint64_t)1 << CCL_I_BIN_SHIFT) - 1;
+    uint64_t bits = ccl_i_net_bits(level) | (((uint64_t)1 << CCL_I_BIN_SHIFT) - 1);
     memcpy(&level, &bits, sizeof(bits));
     return level;
 }

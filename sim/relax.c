@@ -4,46 +4,136 @@
  */
 #include "sim/rates.h"
 
-/* The dirty resources are a heap of four children a node, by the level they would get. */
-void ccl_i_net_push_dirty(ccl_i_net_t *net, uint32_t index) {
-    if (net->nwork == net->cwork &&
-        !ccl_i_grow(&net->work, &net->cwork, net->nwork + 1u, sizeof(*net->work))) {
-        net->nomem = true;
-        return;
+/* The dirty resources lie in buckets by the level they would get. Bounds are taken from the levels
+   of all resources, so that as many lie in each; two bitmaps tell which buckets are not empty. The
+   order saves work, no more: ties and bounds grown old do no harm. */
+enum { MOST_BUCKETS = 4096, LOOK = 8 };
+
+bool ccl_i_net_buckets_create(ccl_i_net_t *net) {
+    size_t n = net->nres + 1u;
+    net->nbuckets = 1;
+    net->bucket_low = malloc((n < MOST_BUCKETS ? n : MOST_BUCKETS) * sizeof(*net->bucket_low));
+    net->bucket_head = malloc((n < MOST_BUCKETS ? n : MOST_BUCKETS) * sizeof(*net->bucket_head));
+    net->bucket_next = malloc(n * sizeof(*net->bucket_next));
+    net->bucket_at = calloc(n, sizeof(*net->bucket_at));
+    net->bucket_key = malloc(n * sizeof(*net->bucket_key));
+    return net->bucket_low && net->bucket_head && net->bucket_next && net->bucket_at &&
+           net->bucket_key;
+}
+
+static int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void set_bounds(ccl_i_net_t *net) {
+    double *levels = net->bucket_key;
+    uint32_t n = 0, used = 1, most = net->nres + 1 < MOST_BUCKETS ? net->nres + 1 : MOST_BUCKETS;
+    for (uint32_t i = 0; i < net->nused; i++)
+        if (net->own[net->used[i]] > 0 && !net->res[net->used[i]].fixed)
+            levels[n++] = net->level[net->used[i]];
+    qsort(levels, n, sizeof(*levels), by_size);
+    for (uint32_t i = 1; i < most && n > 0; i++) {
+        double low = levels[(uint64_t)i * n / most];
+        if (used == 1 || low > net->bucket_low[used - 1])
+            net->bucket_low[used++] = low;
     }
+    net->nbuckets = used;
+    net->looks = 0;
+    memset(net->bucket_at, 0, (net->nres + 1u) * sizeof(*net->bucket_at));
+}
+
+/* low[0] is not read. */
+static uint32_t bucket_of(const ccl_i_net_t *net, double key, uint32_t at) {
+    const double *low = net->bucket_low;
+    uint32_t n = net->nbuckets, first = 0;
+    for (int i = 0; i < 4; i++) {
+        if (at > 0 && key < low[at])
+            at--;
+        else if (at + 1 < n && key >= low[at + 1])
+            at++;
+        else
+            return at;
+    }
+    while (n > 1) {
+        uint32_t half = n / 2;
+        if (key >= low[first + half])
+            first += half;
+        n -= half;
+    }
+    return first;
+}
+
+static uint32_t lowest_bucket(const ccl_i_net_t *net) {
+    uint32_t word = (uint32_t)__builtin_ctzll(net->bucket_words);
+    return 64 * word + (uint32_t)__builtin_ctzll(net->bucket_used[word]);
+}
+
+static void push_at(ccl_i_net_t *net, uint32_t index, double key) {
+    if (net->nwork == 0 && net->looks > 8ull * net->nused + 256)
+        set_bounds(net);
+    uint32_t at = bucket_of(net, key, net->bucket_at[index]), word = at / 64;
+    bool used = net->bucket_used[word] >> (at % 64) & 1;
     net->dirty[index] = 1;
     net->limit[index] = INFINITY;
-    keyed_t item = {ccl_i_net_candidate(net, index), index};
-    keyed_t *work = net->work;
-    uint32_t at = net->nwork++;
-    while (at > 0 && work[(at - 1) / 4].key > item.key) {
-        work[at] = work[(at - 1) / 4];
-        at = (at - 1) / 4;
-    }
-    work[at] = item;
+    net->bucket_at[index] = at;
+    net->bucket_key[index] = key;
+    net->bucket_next[index] = used ? net->bucket_head[at] : CCL_NONE;
+    net->bucket_head[at] = index;
+    net->bucket_used[word] |= (uint64_t)1 << (at % 64);
+    net->bucket_words |= (uint64_t)1 << word;
+    net->nwork++;
+}
+
+void ccl_i_net_push_dirty(ccl_i_net_t *net, uint32_t index) {
+    push_at(net, index, ccl_i_net_candidate(net, index));
 }
 
 uint32_t ccl_i_net_pop_dirty(ccl_i_net_t *net) {
-    keyed_t *work = net->work;
-    uint32_t top = work[0].id, n = --net->nwork, at = 0;
-    keyed_t item = work[n];
-    for (;;) {
-        uint32_t kid = 4 * at + 1, best = kid;
-        if (kid >= n)
-            break;
-        uint32_t end = kid + 4 < n ? kid + 4 : n;
-        while (++kid < end)
-            if (work[kid].key < work[best].key)
-                best = kid;
-        if (work[best].key >= item.key)
-            break;
-        work[at] = work[best];
-        at = best;
+    uint32_t at = lowest_bucket(net), word = at / 64;
+    uint32_t top = net->bucket_head[at], *next = net->bucket_next;
+    if (next[top] != CCL_NONE) { /* the lowest of the first few; of ties the oldest */
+        uint32_t before = CCL_NONE, prev = top, look = LOOK;
+        double key = net->bucket_key[top];
+        for (uint32_t r = next[top]; r != CCL_NONE && look > 0; prev = r, r = next[r], look--)
+            if (net->bucket_key[r] <= key) {
+                key = net->bucket_key[r];
+                before = prev;
+            }
+        net->looks += LOOK - look;
+        if (before == CCL_NONE) {
+            net->bucket_head[at] = next[top];
+        } else {
+            top = next[before];
+            next[before] = next[top];
+        }
+    } else {
+        net->bucket_used[word] &= ~((uint64_t)1 << (at % 64));
+        if (net->bucket_used[word] == 0)
+            net->bucket_words &= ~((uint64_t)1 << word);
     }
-    work[at] = item;
+    net->nwork--;
     net->dirty[top] = 0;
     ccl_i_net_watch(net, top);
     return top;
+}
+
+/* Its level has risen since it was marked: others may come first. */
+static bool put_back(ccl_i_net_t *net, uint32_t index, double candidate) {
+    if (net->nwork == 0 || candidate <= net->bucket_key[index])
+        return false;
+    uint32_t at = bucket_of(net, candidate, net->bucket_at[index]), first = lowest_bucket(net);
+    if (at < first)
+        return false;
+    if (at == first) {
+        uint32_t r = net->bucket_head[at], look = LOOK;
+        while (r != CCL_NONE && net->bucket_key[r] >= candidate && --look > 0)
+            r = net->bucket_next[r];
+        if (r == CCL_NONE || look == 0)
+            return false;
+    }
+    push_at(net, index, candidate);
+    return true;
 }
 
 /* Move a path to another bottleneck; it gets the rate that paths there are accounted for. */
@@ -167,30 +257,27 @@ static void wake_endangered(ccl_i_net_t *net, uint32_t index, double level) {
     r->min_safe = min_safe;
 }
 
-static void apply(ccl_i_net_t *net, uint32_t index, double level) {
-    const resource_t *r = &net->res[index];
-    if (r->nlazy > 0 && level > r->min_safe)
-        wake_endangered(net, index, level);
-    double delta = level - net->level[index];
-    bool rises = level > ccl_i_net_bin_end(net->level[index]);
-    ccl_i_net_set_level(net, index, level);
-    net->rate_changes++;
-    net->visits += r->nown - r->nlazy;
-    if (delta == 0)
-        return;
-    double end = ccl_i_net_bin_end(level);
-    double *other = net->other, *fastest = net->fastest;
+/* Paths of two resources: `load` is the only thing to change at the other one. */
+static inline void spread(ccl_i_net_t *net, const resource_t *r, double delta, bool one_each) {
+    double *restrict other = net->other;
     const double *limit = net->limit;
     const load_t *loads = r->loads;
     for (uint32_t i = r->nlazy, n = r->nown; i < n; i++) {
         uint32_t o = loads[i].other;
+        double load = other[o] + (one_each ? delta : loads[i].count * delta);
+        other[o] = load;
+        if (load > limit[o])
+            ccl_i_net_push_dirty(net, o);
+    }
+}
+
+static void spread_wide(ccl_i_net_t *net, uint32_t index, double delta) {
+    const resource_t *r = &net->res[index];
+    for (uint32_t i = r->nlazy; i < r->nown; i++) {
+        uint32_t o = r->loads[i].other;
         if (o != CCL_NONE) {
-            double load = other[o] + loads[i].count * delta;
-            other[o] = load;
-            if (rises && end > fastest[o])
-                fastest[o] = end;
-            if (load > limit[o])
-                ccl_i_net_push_dirty(net, o);
+            net->other[o] += r->loads[i].count * delta;
+            ccl_i_net_mark_dirty(net, o);
             continue;
         }
         const path_t *p = &net->paths[r->own[i].path];
@@ -198,12 +285,48 @@ static void apply(ccl_i_net_t *net, uint32_t index, double level) {
         for (uint32_t k = 0; k < p->n; k++) {
             if (e[k].res == index)
                 continue;
-            net->other[e[k].res] += (double)e[k].weight * loads[i].count * delta;
-            if (rises && end > fastest[e[k].res])
-                fastest[e[k].res] = end;
+            net->other[e[k].res] += (double)e[k].weight * r->loads[i].count * delta;
             ccl_i_net_mark_dirty(net, e[k].res);
         }
     }
+}
+
+/* Own paths are this fast now. */
+static void raise_fastest(ccl_i_net_t *net, uint32_t index, double rate) {
+    const resource_t *r = &net->res[index];
+    double *fastest = net->fastest;
+    for (uint32_t i = r->nlazy; i < r->nown; i++) {
+        uint32_t o = r->loads[i].other;
+        if (o != CCL_NONE) {
+            fastest[o] = fastest[o] > rate ? fastest[o] : rate;
+            continue;
+        }
+        const path_t *p = &net->paths[r->own[i].path];
+        const entry_t *e = &net->entries[p->first];
+        for (uint32_t k = 0; k < p->n; k++)
+            if (e[k].res != index && rate > fastest[e[k].res])
+                fastest[e[k].res] = rate;
+    }
+}
+
+static void apply(ccl_i_net_t *net, uint32_t index, double level) {
+    const resource_t *r = &net->res[index];
+    if (r->nlazy > 0 && level > r->min_safe)
+        wake_endangered(net, index, level);
+    double was = net->level[index], delta = level - was;
+    ccl_i_net_set_level(net, index, level);
+    net->rate_changes++;
+    net->visits += r->nown - r->nlazy;
+    if (delta == 0)
+        return;
+    if (level > ccl_i_net_bin_end(was))
+        raise_fastest(net, index, ccl_i_net_bin_end(level));
+    if (r->nwide > 0)
+        spread_wide(net, index, delta);
+    else if (net->own[index] == r->nown)
+        spread(net, r, delta, true);
+    else
+        spread(net, r, delta, false);
 }
 
 /* Whether resources other than the one that moves have levels in this interval. */
@@ -221,11 +344,15 @@ void ccl_i_net_relax(ccl_i_net_t *net, uint32_t index) {
     resource_t *r = &net->res[index];
     if (net->own[index] <= 0 && net->other[index] <= net->cap[index] * (1 + EPS))
         return;
-    if (++r->age > 512)
+    double level = ccl_i_net_candidate(net, index);
+    if (put_back(net, index, level))
+        return;
+    if (++r->age > 512) {
         sum_afresh(net, index);
+        level = ccl_i_net_candidate(net, index);
+    }
     bool fresh = r->check || net->own[index] <= 0;
     double old = fresh ? INFINITY : net->level[index];
-    double level = ccl_i_net_candidate(net, index);
     if (!fresh && fabs(level - old) <= EPS * old)
         return;
     ccl_i_net_touch(net, index);
