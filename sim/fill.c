@@ -52,7 +52,7 @@ static void settle(ccl_i_net_t *net, uint32_t path, uint32_t index, double level
             continue;
         }
         net->other[m] += w * level;
-        net->fastest[m] = fmax(net->fastest[m], ccl_i_net_bin_end(level));
+        ccl_i_net_meet(net, m, level);
         net->res[m].rem -= w * level;
         net->res[m].cnt -= w;
     }

@@ -254,7 +254,7 @@ static void guess(ccl_i_net_t *net, uint32_t path) {
         if (k == best)
             continue;
         net->other[e[k].res] += (double)e[k].weight * p->count * rate;
-        net->fastest[e[k].res] = fmax(net->fastest[e[k].res], ccl_i_net_bin_end(rate));
+        ccl_i_net_meet(net, e[k].res, rate);
     }
 }
 

@@ -152,6 +152,7 @@ void ccl_i_net_destroy(ccl_i_net_t *net) {
     free(net->touched);
     free(net->seeds);
     free(net->scratch);
+    free(net->shares);
     free(net);
 }
 

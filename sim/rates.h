@@ -96,6 +96,10 @@ typedef struct keyed {
     uint32_t id;
 } keyed_t;
 
+typedef struct share {
+    double rate, weight;
+} share_t;
+
 typedef struct started {
     double bytes;
     uint32_t path, user;
@@ -178,6 +182,8 @@ struct ccl_i_net {
     size_t cseeds;
     uint32_t *scratch;
     size_t cscratch;
+    share_t *shares; /* of the paths through an overloaded resource */
+    size_t cshares;
     uint32_t epoch, touch_epoch;
     uint64_t rate_changes, visits;
     bool nomem;
@@ -254,6 +260,13 @@ static inline double ccl_i_net_bin_end(double level) {
     uint64_t bits = ccl_i_net_bits(level) | (((uint64_t)1 << CCL_I_BIN_SHIFT) - 1);
     memcpy(&level, &bits, sizeof(bits));
     return level;
+}
+
+/** A path through r limited elsewhere has this rate. */
+static inline void ccl_i_net_meet(ccl_i_net_t *net, uint32_t r, double rate) {
+    double end = ccl_i_net_bin_end(rate);
+    if (end > net->fastest[r])
+        net->fastest[r] = end;
 }
 
 /** To be called when own, full or dirty of a resource changed: a resource that waits already is not

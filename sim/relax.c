@@ -86,7 +86,11 @@ static void push_at(ccl_i_net_t *net, uint32_t index, double key) {
 }
 
 void ccl_i_net_push_dirty(ccl_i_net_t *net, uint32_t index) {
-    push_at(net, index, ccl_i_net_candidate(net, index));
+    /* What is overloaded by paths limited elsewhere will not limit them to less than equal shares;
+       those with lower levels go first and may end the overload. */
+    push_at(net, index,
+            net->own[index] > 0 ? ccl_i_net_candidate(net, index)
+                                : net->cap[index] / net->all[index]);
 }
 
 uint32_t ccl_i_net_pop_dirty(ccl_i_net_t *net) {
@@ -161,7 +165,7 @@ static void move_path(ccl_i_net_t *net, uint32_t path, uint32_t to) {
         } else {
             net->other[m] += w * (is - was);
         }
-        net->fastest[m] = fmax(net->fastest[m], ccl_i_net_bin_end(is));
+        ccl_i_net_meet(net, m, is);
         ccl_i_net_mark_dirty(net, m);
     }
     ccl_i_net_join(net, path, to, weight, clock);
@@ -203,6 +207,62 @@ static bool pull(ccl_i_net_t *net, uint32_t index, double bound) {
     }
     net->fastest[index] = ccl_i_net_bin_end(fastest);
     return pulled;
+}
+
+/* Level at which the paths of a resource that limits none of them fill it; INFINITY when they do
+   not. From equal shares upwards: what those that need less leave is shared by the others. */
+static double overload_level(ccl_i_net_t *net, uint32_t index) {
+    resource_t *r = &net->res[index];
+    if (!ccl_i_grow(&net->shares, &net->cshares, r->nlist, sizeof(*net->shares))) {
+        net->nomem = true;
+        return INFINITY;
+    }
+    double load = 0, room = net->cap[index], weight = 0;
+    uint32_t n = r->nlist;
+    for (uint32_t i = 0; i < n; i++) {
+        const path_t *p = &net->paths[r->list[i].path];
+        double w = (double)net->entries[p->first + r->list[i].slot].weight * p->count;
+        double rate = net->level[net->bottle[r->list[i].path]];
+        net->shares[i] = (share_t){rate, w};
+        load += rate * w;
+        weight += w;
+    }
+    net->visits += n;
+    net->other[index] = load;
+    r->age = 0;
+    if (load <= net->full[index])
+        return INFINITY;
+    for (uint32_t before = n + 1; n < before && n > 0;) {
+        double level = room > 0 ? room / weight : 0;
+        before = n;
+        n = 0;
+        for (uint32_t i = 0; i < before; i++) {
+            share_t s = net->shares[i];
+            if (s.rate > level) {
+                net->shares[n++] = s;
+            } else {
+                room -= s.rate * s.weight;
+                weight -= s.weight;
+            }
+        }
+    }
+    return n > 0 && room > 0 ? room / weight : 0;
+}
+
+/* A resource that limited nobody takes over the paths that are too fast. Their other resources
+   have no lower levels: none goes back. */
+static bool take_over(ccl_i_net_t *net, uint32_t index) {
+    double level = overload_level(net, index);
+    if (level == INFINITY)
+        return false;
+    ccl_i_net_touch(net, index);
+    net->res[index].check = false;
+    ccl_i_net_set_level(net, index, 0); /* what those it pulls are accounted for until apply() */
+    pull(net, index, level * (1 + EPS));
+    if (net->own[index] > 0)
+        return true;
+    ccl_i_net_set_level(net, index, INFINITY);
+    return false;
 }
 
 static double lowest_other(const ccl_i_net_t *net, const path_t *p, uint32_t index,
@@ -342,32 +402,26 @@ static bool may_cross(const ccl_i_net_t *net, double low, double high) {
 
 void ccl_i_net_relax(ccl_i_net_t *net, uint32_t index) {
     resource_t *r = &net->res[index];
-    if (net->own[index] <= 0 && net->other[index] <= net->cap[index] * (1 + EPS))
+    if (net->own[index] <= 0) {
+        if (net->other[index] > net->full[index] && take_over(net, index))
+            apply(net, index, fmax(ccl_i_net_candidate(net, index), 0));
         return;
-    double level = ccl_i_net_candidate(net, index);
+    }
+    double level = ccl_i_net_candidate(net, index), old = net->level[index];
     if (put_back(net, index, level))
         return;
     if (++r->age > 512) {
         sum_afresh(net, index);
         level = ccl_i_net_candidate(net, index);
     }
-    bool fresh = r->check || net->own[index] <= 0;
-    double old = fresh ? INFINITY : net->level[index];
-    if (!fresh && fabs(level - old) <= EPS * old)
+    bool changed = r->check;
+    if (!changed && fabs(level - old) <= EPS * old)
         return;
     ccl_i_net_touch(net, index);
     r->check = false;
-    if (net->own[index] <= 0)
-        ccl_i_net_set_level(net, index,
-                            0); /* what those it pulls are accounted for until apply() */
-    bool changed = fresh;
-    if (level < old && net->fastest[index] > level * (1 + EPS) &&
-        (fresh || may_cross(net, level, old * (1 + 4 * EPS)))) {
+    if ((changed || level < old) && net->fastest[index] > level * (1 + EPS) &&
+        (changed || may_cross(net, level, old * (1 + 4 * EPS)))) {
         changed = pull(net, index, level * (1 + EPS)) || changed;
-        if (net->own[index] <= 0) {
-            ccl_i_net_set_level(net, index, INFINITY);
-            return;
-        }
         level = ccl_i_net_candidate(net, index);
     }
     /* Each departure can only raise the level, so this ends. */
