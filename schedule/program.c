@@ -524,3 +524,36 @@ bool ccl_program_equal(const ccl_program_t *a, const ccl_program_t *b) {
         return false;
     return shares_equal(a, b);
 }
+
+uint32_t ccl_program_rank_blocks(const ccl_program_t *program, uint32_t rank,
+                                 ccl_granularity_t granularity) {
+    uint64_t seen[1024]; /* a bit per stage */
+    uint32_t first = program->rank_first_tb[rank], end = program->rank_first_tb[rank + 1], n = 0;
+    if (granularity != CCL_GRANULARITY_STAGE)
+        return end - first;
+    for (uint32_t t = first; t < end; t++) {
+        const ccl_tb_t *tb = &program->tbs[t];
+        uint32_t before = CCL_NONE;
+        bool clear = false;
+        for (uint32_t i = 0; i < tb->nsteps; i++) {
+            uint32_t stage = program->steps[tb->first_step + i].stage;
+            if (stage == before)
+                continue;
+            if (!clear && before != CCL_NONE && stage < before) { /* not in order: count as a set */
+                memset(seen, 0, sizeof seen);
+                clear = true;
+                for (uint32_t k = 0; k < i; k++) {
+                    uint32_t had = program->steps[tb->first_step + k].stage;
+                    seen[had / 64] |= (uint64_t)1 << (had % 64);
+                }
+            }
+            if (!clear || !(seen[stage / 64] >> (stage % 64) & 1))
+                n++;
+            if (clear)
+                seen[stage / 64] |= (uint64_t)1 << (stage % 64);
+            before = stage;
+        }
+        n += tb->nsteps == 0;
+    }
+    return n;
+}

@@ -143,6 +143,19 @@ ccl_status_t ccl_schedule_write_json(const ccl_schedule_t *schedule, ccl_text_t 
 
 /* ---------------------------------------------------------------- programs */
 
+typedef enum ccl_executor {
+    CCL_EXECUTOR_ANY,
+    CCL_EXECUTOR_MSCCL,
+    CCL_EXECUTOR_RCCL,
+    CCL_EXECUTOR_MSCCL_OLD
+} ccl_executor_t;
+
+typedef enum ccl_granularity {
+    CCL_GRANULARITY_ALGORITHM,
+    CCL_GRANULARITY_STAGE,
+    CCL_GRANULARITY_TASK
+} ccl_granularity_t;
+
 typedef enum ccl_primitive {
     CCL_PRIM_S,
     CCL_PRIM_R,
@@ -260,6 +273,13 @@ static inline bool ccl_program_tb_shared(const ccl_program_t *program, const ccl
 double ccl_program_step_share(const ccl_program_t *program, const ccl_tb_t *tb,
                               const ccl_step_t *step);
 
+/**
+ * Thread blocks that a rank runs at a granularity: its blocks; at stage level one per block and
+ * stage.
+ */
+uint32_t ccl_program_rank_blocks(const ccl_program_t *program, uint32_t rank,
+                                 ccl_granularity_t granularity);
+
 /** MSCCL XML, either dialect (docs/formats.md). "-" is stdin. */
 ccl_status_t ccl_program_read(const char *path, ccl_program_t **out, ccl_error_t *err);
 ccl_status_t ccl_program_read_xml(const char *name, const char *text, size_t len,
@@ -282,18 +302,17 @@ void ccl_flow_list_destroy(ccl_flow_list_t *list);
 
 /* ---------------------------------------------------------------- verifier */
 
-typedef enum ccl_executor {
-    CCL_EXECUTOR_ANY,
-    CCL_EXECUTOR_MSCCL,
-    CCL_EXECUTOR_RCCL,
-    CCL_EXECUTOR_MSCCL_OLD
-} ccl_executor_t;
-
-typedef enum ccl_granularity {
-    CCL_GRANULARITY_ALGORITHM,
-    CCL_GRANULARITY_STAGE,
-    CCL_GRANULARITY_TASK
-} ccl_granularity_t;
+/** What an executor's fixed arrays hold; UINT32_MAX: no limit. */
+typedef struct ccl_executor_limits {
+    const char *name;         /**< "msccl"; "" for CCL_EXECUTOR_ANY */
+    uint32_t steps;           /**< of a block, nops included */
+    uint32_t tbs;             /**< blocks of a rank */
+    uint32_t channels;        /**< of the program */
+    uint32_t count;           /**< chunks of a step */
+    uint32_t tbs_per_channel; /**< blocks of a rank that send (that receive) on one channel */
+} ccl_executor_limits_t;
+/** Static. @par Source MSCCL's parser as RCCL and msccl-executor-nccl carry it. */
+const ccl_executor_limits_t *ccl_executor_limits(ccl_executor_t executor);
 
 typedef struct ccl_verify_options {
     size_t size;

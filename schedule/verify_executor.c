@@ -11,24 +11,31 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct limits {
-    const char *name;
-    uint32_t steps, tbs, channels, count, tbs_per_channel;
-    uint32_t needs; /* CCL_ATTRIBUTE_*: its parser skips a file without them, silently */
-} limits_t;
-
 #define NEW_DIALECT (CCL_ATTRIBUTE_OUTOFPLACE | CCL_ATTRIBUTE_MINBYTES | CCL_ATTRIBUTE_MAXBYTES)
 
-static const limits_t limits_of[] = {
-    [CCL_EXECUTOR_ANY] = {"", UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, 0},
-    [CCL_EXECUTOR_MSCCL] = {"msccl", 64, 1024, 32, 71, 32, NEW_DIALECT},
-    [CCL_EXECUTOR_RCCL] = {"rccl", 64, 64, 32, 71, 32, NEW_DIALECT},
-    [CCL_EXECUTOR_MSCCL_OLD] = {"msccl-old", 256, 1024, 32, 71, 32, 0},
+static const ccl_executor_limits_t limits_of[] = {
+    [CCL_EXECUTOR_ANY] = {"", UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX},
+    [CCL_EXECUTOR_MSCCL] = {"msccl", 64, 1024, 32, 71, 32},
+    [CCL_EXECUTOR_RCCL] = {"rccl", 64, 64, 32, 71, 32},
+    [CCL_EXECUTOR_MSCCL_OLD] = {"msccl-old", 256, 1024, 32, 71, 32},
 };
 
-static void check_attributes(const ccl_program_t *p, const limits_t *limit, ccl_verdict_t *v) {
+/* CCL_ATTRIBUTE_*: its parser skips a file without them, silently. */
+static const uint32_t needs_of[] = {
+    [CCL_EXECUTOR_ANY] = 0,
+    [CCL_EXECUTOR_MSCCL] = NEW_DIALECT,
+    [CCL_EXECUTOR_RCCL] = NEW_DIALECT,
+    [CCL_EXECUTOR_MSCCL_OLD] = 0,
+};
+
+const ccl_executor_limits_t *ccl_executor_limits(ccl_executor_t executor) {
+    return &limits_of[executor <= CCL_EXECUTOR_MSCCL_OLD ? executor : CCL_EXECUTOR_ANY];
+}
+
+static void check_attributes(const ccl_program_t *p, ccl_executor_t executor, ccl_verdict_t *v) {
     static const char *const names[] = {"outofplace", "minBytes", "maxBytes"};
-    uint32_t missing = p->missing_attributes & limit->needs;
+    uint32_t missing =
+        p->missing_attributes & needs_of[executor <= CCL_EXECUTOR_MSCCL_OLD ? executor : 0];
     char list[64] = "";
     if (!missing)
         return;
@@ -39,10 +46,11 @@ static void check_attributes(const ccl_program_t *p, const limits_t *limit, ccl_
     }
     ccl_i_fault(v, "limit", CCL_NONE, CCL_NONE, CCL_NONE, CCL_NONE,
                 "the file lacks %s of algo: %s skips such a file without a word", list,
-                limit->name);
+                ccl_executor_limits(executor)->name);
 }
 
-static void check_tb(const ccl_program_t *p, const limits_t *limit, uint32_t t, ccl_verdict_t *v) {
+static void check_tb(const ccl_program_t *p, const ccl_executor_limits_t *limit, uint32_t t,
+                     ccl_verdict_t *v) {
     const ccl_tb_t *tb = &p->tbs[t];
     if (tb->channel >= limit->channels)
         ccl_i_fault(v, "limit", tb->rank, tb->id, CCL_NONE, CCL_NONE,
@@ -85,8 +93,8 @@ static void check_tb(const ccl_program_t *p, const limits_t *limit, uint32_t t, 
 }
 
 /** Blocks of one rank that send (receive) on one channel. */
-static void check_channels(const ccl_program_t *p, const limits_t *limit, uint32_t rank,
-                           ccl_verdict_t *v) {
+static void check_channels(const ccl_program_t *p, const ccl_executor_limits_t *limit,
+                           uint32_t rank, ccl_verdict_t *v) {
     uint32_t sends[64] = {0}, receives[64] = {0};
     for (uint32_t t = p->rank_first_tb[rank]; t < p->rank_first_tb[rank + 1]; t++) {
         const ccl_tb_t *tb = &p->tbs[t];
@@ -109,8 +117,8 @@ static void check_channels(const ccl_program_t *p, const limits_t *limit, uint32
 void ccl_i_check_executor(const ccl_program_t *program, ccl_executor_t executor,
                           ccl_verdict_t *verdict) {
     const ccl_program_t *p = program;
-    const limits_t *limit = &limits_of[executor <= CCL_EXECUTOR_MSCCL_OLD ? executor : 0];
-    check_attributes(p, limit, verdict);
+    const ccl_executor_limits_t *limit = ccl_executor_limits(executor);
+    check_attributes(p, executor, verdict);
     if (verdict->valid && p->nchannels > limit->channels)
         ccl_i_fault(verdict, "limit", CCL_NONE, CCL_NONE, CCL_NONE, CCL_NONE,
                     "the program has %u channels: %s takes at most %u", p->nchannels, limit->name,

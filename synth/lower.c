@@ -73,6 +73,68 @@ end:
     return status;
 }
 
+/* A dependency between operations of one step can only be one of their group (lower_values.c). */
+static bool same_group(const ccl_i_lowering_t *l, uint32_t a, uint32_t b) {
+    return l->transfers[a / 2].step == l->transfers[b / 2].step;
+}
+
+/*
+ * A receive that waits for several sends of its group: each of them waits for the one before, the
+ * receive for the last. Then no operation waits for more than one of its group, which need not
+ * become a nop.
+ */
+static ccl_status_t chain_group(ccl_i_lowering_t *l, ccl_error_t *err) {
+    uint32_t n = 2 * l->ntransfers, *after = malloc((n + (size_t)1) * sizeof *after);
+    uint32_t *deps = NULL;
+    size_t len = 0, cap = 0;
+    if (!after)
+        return ccl_fail_nomem(err);
+    memset(after, 0xff, (n + (size_t)1) * sizeof *after); /* the send before it in its chain */
+    for (uint32_t op = 1; op < n; op += 2) {
+        const ccl_i_op_t *o = &l->ops[op];
+        uint32_t last = CCL_NONE;
+        for (uint32_t i = 0; i < o->ndeps; i++) {
+            uint32_t dep = l->deps[o->first_dep + i];
+            if (dep % 2 || !same_group(l, op, dep))
+                continue;
+            after[dep] = last; /* reads of a value are in order */
+            last = dep;
+        }
+    }
+    for (uint32_t op = 0; op < n; op++) {
+        ccl_i_op_t *o = &l->ops[op];
+        size_t first = len;
+        uint32_t mine = after[op];
+        for (uint32_t i = 0; i < o->ndeps; i++) {
+            uint32_t dep = l->deps[o->first_dep + i];
+            if (op % 2 && same_group(l, op, dep)) {
+                mine = mine == CCL_NONE || l->ops[dep].place > l->ops[mine].place ? dep : mine;
+                continue;
+            }
+            if (!ccl_grow(&deps, &cap, len + 1, sizeof *deps))
+                goto nomem;
+            deps[len++] = dep;
+        }
+        if (mine != CCL_NONE) { /* last, so that it is the primitive's own wait */
+            if (!ccl_grow(&deps, &cap, len + 1, sizeof *deps))
+                goto nomem;
+            deps[len++] = mine;
+        }
+        o->first_dep = (uint32_t)first;
+        o->ndeps = (uint32_t)(len - first);
+    }
+    free(after);
+    free(l->deps);
+    l->deps = deps;
+    l->ndeps = len;
+    l->deps_cap = cap;
+    return CCL_OK;
+nomem:
+    free(after);
+    free(deps);
+    return ccl_fail_nomem(err);
+}
+
 /** What emission needs per item. */
 typedef struct emission {
     uint32_t *first_dep;        /* [nitems + 1] into deps */
@@ -124,6 +186,10 @@ static ccl_status_t thin_out(emission_t *e, const ccl_i_lowering_t *l, uint32_t 
             at = e->ndeps;
         e->seen[on] = block + 1;
         e->seen_item[on] = item;
+        if (l->task && at < e->ndeps) { /* the last one stays the last (chain_group) */
+            memmove(e->deps + at, e->deps + at + 1, (e->ndeps - at - 1) * sizeof *e->deps);
+            at = --e->ndeps;
+        }
         if (at == e->ndeps) {
             if (!ccl_grow(&e->deps, &e->deps_cap, e->ndeps + 1, sizeof *e->deps))
                 return ccl_fail_nomem(err);
@@ -168,6 +234,8 @@ static ccl_i_loc_t resolve(ccl_i_lowering_t *l, uint32_t op, ccl_i_loc_t loc) {
 
 static ccl_step_t primitive(ccl_i_lowering_t *l, const ccl_i_item_t *item) {
     ccl_step_t s = {.count = 1, .dep_tb = CCL_NONE, .dep_step = CCL_NONE};
+    uint32_t any = item->recv != CCL_NONE ? item->recv : item->send;
+    s.stage = (uint16_t)ccl_i_stage(l, any / 2);
     ccl_i_loc_t src, dst;
     if (item->recv == CCL_NONE) {
         s.type = CCL_PRIM_S;
@@ -228,6 +296,7 @@ static void emit(ccl_i_lowering_t *l, const emission_t *e, const ccl_i_lblocks_t
                     const ccl_i_op_t *on = &l->ops[e->deps[d]];
                     uint32_t on_item = blocks->blocks[on->block].first + on->item;
                     ccl_step_t nop = {.type = CCL_PRIM_NOP,
+                                      .stage = main.stage,
                                       .dep_tb = e->local[on->block],
                                       .dep_step = e->step[on_item]};
                     if (d + 1 < e->first_dep[i + 1]) {
@@ -329,44 +398,238 @@ void ccl_lower_options_fit(ccl_lower_options_t *options, const ccl_topology_t *t
         options->slots = slots < 1 ? 1 : slots > LEAST_SLOTS ? LEAST_SLOTS : slots;
 }
 
-ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
-                       const ccl_lower_options_t *options, ccl_program_t **out, ccl_error_t *err) {
-    const ccl_lower_options_t defaults = CCL_LOWER_OPTIONS_INIT;
-    const ccl_synth_ops_t *ops = ccl_synth_find(schedule->name);
-    ccl_i_lowering_t l = {.ctx = ctx, .schedule = schedule, .coll = schedule->coll};
+/* Places by stage first. Dependencies never lead to a later stage, so they still go forward. */
+static ccl_status_t order_by_stage(ccl_i_lowering_t *l, ccl_error_t *err) {
+    size_t n = 2 * (size_t)l->ntransfers;
+    uint64_t *keys = malloc((2 * n + 1) * sizeof *keys), max_key = 0;
+    uint32_t *items_tmp = malloc((n + 1) * sizeof *items_tmp);
+    ccl_status_t status = keys && items_tmp ? CCL_OK : ccl_fail_nomem(err);
+    if (status == CCL_OK) {
+        for (size_t i = 0; i < n; i++) {
+            keys[i] = ccl_i_stage(l, l->by_place[i] / 2);
+            max_key = keys[i] > max_key ? keys[i] : max_key;
+        }
+        ccl_i_radix_sort(keys, l->by_place, keys + n, items_tmp, n, max_key);
+        for (size_t i = 0; i < n; i++)
+            l->ops[l->by_place[i]].place = (uint32_t)i;
+    }
+    free(keys);
+    free(items_tmp);
+    return status;
+}
+
+ccl_status_t ccl_i_lowering_begin(ccl_i_lowering_t *l, const ccl_ctx_t *ctx,
+                                  const ccl_schedule_t *schedule, const ccl_i_lower_how_t *how,
+                                  ccl_error_t *err) {
+    *l = (ccl_i_lowering_t){.ctx = ctx, .schedule = schedule, .coll = schedule->coll};
+    ccl_arena_init(&l->arena);
+    l->in_place = !how->out_of_place && can_be_in_place(l->coll->kind);
+    l->no_fuse = how->no_fuse;
+    l->ordered = how->ordered;
+    l->task = how->task;
+    l->slots = how->slots;
+    l->stage = how->stage;
+    l->ntransfers = schedule->ntransfers;
+    l->nranks = l->coll->nranks;
+    l->scratch_len = ccl_arena_alloc(&l->arena, l->nranks + (size_t)1, sizeof *l->scratch_len);
+    if (!l->scratch_len)
+        return ccl_fail_nomem(err);
+    CCL_TRY(ccl_ctx_poll(ctx, NULL));
+    CCL_TRY(ccl_i_lower_values(l, err));
+    if (l->ncopies)
+        qsort(l->copies, l->ncopies, sizeof *l->copies, by_rank);
+    if (l->ordered)
+        CCL_TRY(add_rounds(l, err));
+    return l->task ? chain_group(l, err) : CCL_OK;
+}
+
+void ccl_i_lowering_end(ccl_i_lowering_t *l) {
+    free(l->deps);
+    free(l->copies);
+    ccl_arena_fini(&l->arena);
+}
+
+ccl_status_t ccl_i_lower_program(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
+                                 const ccl_i_lower_how_t *how, ccl_program_t **out,
+                                 ccl_error_t *err) {
+    ccl_i_lowering_t l;
     ccl_i_lblocks_t blocks;
     emission_t e = {0};
-    ccl_status_t status = CCL_OK;
-    options = options ? options : &defaults;
-    ccl_arena_init(&l.arena);
-    l.in_place = !options->out_of_place && can_be_in_place(l.coll->kind);
-    l.no_fuse = options->no_fuse;
-    l.ordered = options->ordered || (ops && ops->ordered);
-    l.slots = options->slots ? options->slots : LEAST_SLOTS;
-    l.ntransfers = schedule->ntransfers;
-    l.nranks = l.coll->nranks;
-    l.scratch_len = ccl_arena_alloc(&l.arena, l.nranks + (size_t)1, sizeof *l.scratch_len);
-    if (!l.scratch_len) {
-        status = ccl_fail_nomem(err);
+    ccl_status_t status = ccl_i_lowering_begin(&l, ctx, schedule, how, err);
+    if (status != CCL_OK)
         goto end;
-    }
-    CCL_TRY_GOTO(ccl_ctx_poll(ctx, NULL), status, end);
-    CCL_TRY_GOTO(ccl_i_lower_values(&l, err), status, end);
-    if (l.ncopies)
-        qsort(l.copies, l.ncopies, sizeof *l.copies, by_rank);
-    if (l.ordered)
-        CCL_TRY_GOTO(add_rounds(&l, err), status, end);
+    if (l.stage)
+        CCL_TRY_GOTO(order_by_stage(&l, err), status, end);
     CCL_TRY_GOTO(ccl_ctx_poll(ctx, NULL), status, end);
     CCL_TRY_GOTO(ccl_i_lower_blocks(&l, &blocks, err), status, end);
     CCL_TRY_GOTO(ccl_i_lower_unblock(&l, &blocks, err), status, end);
     CCL_TRY_GOTO(ccl_ctx_poll(ctx, NULL), status, end);
     CCL_TRY_GOTO(emission_init(&e, &blocks, err), status, end);
     CCL_TRY_GOTO(find_steps(&e, &l, &blocks, err), status, end);
-    status = build(&l, &e, &blocks, options->proto ? options->proto : "Simple", out, err);
+    status = build(&l, &e, &blocks, how->proto, out, err);
 end:
     emission_fini(&e);
-    free(l.deps);
-    free(l.copies);
-    ccl_arena_fini(&l.arena);
+    ccl_i_lowering_end(&l);
+    return status;
+}
+
+/* ---------------------------------------------------------------- passes */
+
+/** The last pass: everything behind the schedule's channels. */
+typedef struct maker {
+    const ccl_ctx_t *ctx;
+    const ccl_lower_options_t *options;
+    const ccl_i_lower_how_t *how;
+} maker_t;
+
+static ccl_status_t make(const void *user, const ccl_schedule_t *schedule, ccl_program_t **out,
+                         ccl_error_t *err) {
+    const maker_t *m = user;
+    CCL_TRY(ccl_i_lower_program(m->ctx, schedule, m->how, out, err));
+    if (m->options->allocation == CCL_ALLOCATE_STATE)
+        return ccl_i_allocate_state(m->ctx, m->options, out, err);
+    return CCL_OK;
+}
+
+/* Each GPU runs all its blocks at once, so it must have room for them. */
+static ccl_status_t check_blocks(const ccl_program_t *program, const ccl_lower_options_t *options,
+                                 ccl_error_t *err) {
+    for (uint32_t r = 0; options->topo && r < program->nranks; r++) {
+        ccl_gpu_model_t gpu = ccl_model_gpu(options->topo, r);
+        uint32_t blocks = ccl_program_rank_blocks(program, r, options->granularity);
+        if (gpu.sms && blocks > gpu.sms)
+            return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+                            "%s: rank %u needs %u thread blocks; its %s has room for %u",
+                            program->name, r, blocks, gpu.name, gpu.sms);
+    }
+    return CCL_OK;
+}
+
+/* From the schedule in its order to the program, with at most max_channels for a connection. */
+static ccl_status_t lower_spread(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
+                                 const ccl_lower_options_t *options, const ccl_i_lower_how_t *how,
+                                 uint32_t max_channels, uint32_t *spread_out, ccl_program_t **out,
+                                 ccl_error_t *err) {
+    const ccl_executor_limits_t *limits = ccl_executor_limits(options->executor);
+    ccl_schedule_t *spread = NULL;
+    ccl_program_t *program = NULL;
+    ccl_i_lower_how_t plain = *how;
+    maker_t user = {ctx, options, &plain};
+    ccl_i_maker_t maker = {make, &user};
+    ccl_status_t status = CCL_OK;
+    *spread_out = 1;
+    if (max_channels > 1) {
+        ccl_i_capacity_t capacity = {.topo = options->topo,
+                                     .routes = options->routes,
+                                     .proto = how->proto,
+                                     .stage = how->stage,
+                                     .size_bytes = options->size_bytes,
+                                     .batches = options->batches,
+                                     .max_channels = max_channels,
+                                     .all_channels = limits->channels,
+                                     .max_blocks = limits->tbs,
+                                     .copies = options->out_of_place};
+        CCL_TRY_GOTO(ccl_i_channels_capacity(schedule, &capacity, spread_out, &spread, err), status,
+                     end);
+        schedule = spread;
+    }
+    if (options->executor == CCL_EXECUTOR_ANY)
+        status = make(&user, schedule, &program, err);
+    else {
+        plain.stage = NULL; /* stages are channels then */
+        status = ccl_i_executor_fit(ctx, schedule, options->executor, options->granularity,
+                                    how->stage, options->routes, &maker, &program, err);
+    }
+    if (status == CCL_OK)
+        status = check_blocks(program, options, err);
+    if (status == CCL_OK) {
+        *out = program;
+        program = NULL;
+    }
+end:
+    ccl_program_destroy(program);
+    ccl_schedule_destroy(spread);
+    return status;
+}
+
+static ccl_status_t check_options(const ccl_schedule_t *schedule,
+                                  const ccl_lower_options_t *options, ccl_error_t *err) {
+    bool stages = options->granularity == CCL_GRANULARITY_STAGE;
+    const char *what = options->order != CCL_ORDER_STEP                 ? "this order"
+                       : options->allocation != CCL_ALLOCATE_CONNECTION ? "this allocation"
+                       : stages && options->stages == CCL_STAGES_AUTO   ? "cutting into stages"
+                                                                        : NULL;
+    if (what && !options->topo)
+        return ccl_fail(err, CCL_ERR_INPUT, "lowering: %s needs a topology", what);
+    if (options->topo && options->topo->nranks != schedule->coll->nranks)
+        return ccl_fail(err, CCL_ERR_INPUT, "the schedule has %u ranks, the topology %u",
+                        schedule->coll->nranks, options->topo->nranks);
+    if (options->allocation == CCL_ALLOCATE_STATE && options->executor != CCL_EXECUTOR_ANY)
+        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+                        "lowering: state allocation makes blocks that connections share; %s runs "
+                        "none: take another allocation",
+                        ccl_executor_limits(options->executor)->name);
+    if (!(options->size_bytes >= 0) || options->size_bytes > 1e300)
+        return ccl_fail(err, CCL_ERR_INPUT, "lowering: the size is no number of bytes");
+    return CCL_OK;
+}
+
+ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
+                       const ccl_lower_options_t *options, ccl_program_t **out, ccl_error_t *err) {
+    const ccl_lower_options_t defaults = CCL_LOWER_OPTIONS_INIT;
+    const ccl_synth_ops_t *ops = ccl_synth_find(schedule->name);
+    ccl_lower_stats_t stats = {0};
+    ccl_routes_t *own_routes = NULL;
+    ccl_schedule_t *ordered = NULL;
+    uint16_t *stage = NULL;
+    ccl_status_t status = CCL_OK;
+    double start_s = ccl_now_s();
+    options = options ? options : &defaults;
+    ccl_i_lower_how_t how = {.proto = options->proto ? options->proto : "Simple",
+                             .out_of_place = options->out_of_place,
+                             .no_fuse = options->no_fuse,
+                             .ordered = options->ordered || (ops && ops->ordered),
+                             .task = options->granularity == CCL_GRANULARITY_TASK,
+                             .slots = options->slots ? options->slots : LEAST_SLOTS};
+    how.no_fuse = how.no_fuse || how.task;
+    if (options->executor != CCL_EXECUTOR_ANY && how.slots > LEAST_SLOTS)
+        how.slots = LEAST_SLOTS;
+    CCL_TRY(check_options(schedule, options, err));
+    ccl_lower_options_t full = *options;
+    if (full.topo && !full.routes) {
+        full.routes = own_routes = ccl_routes_create(full.topo);
+        if (!own_routes)
+            return ccl_fail_nomem(err);
+    }
+    options = &full;
+    if (options->order != CCL_ORDER_STEP) {
+        status = ccl_fail(err, CCL_ERR_UNSUPPORTED, "this order is not available");
+        goto end;
+    }
+    if (options->granularity == CCL_GRANULARITY_STAGE) {
+        stage = calloc(schedule->ntransfers + (size_t)1, sizeof *stage);
+        if (!stage) {
+            status = ccl_fail_nomem(err);
+            goto end;
+        }
+        CCL_TRY_GOTO(
+            ccl_i_stages_find(ctx, schedule, &how, options->stages, options->routes, stage, err),
+            status, end);
+        how.stage = stage;
+    }
+    /* What does not fit when fast connections are spread may fit when they are spread less. */
+    uint32_t most = options->allocation == CCL_ALLOCATE_CAPACITY ? UINT16_MAX : 1;
+    for (uint32_t spread; most >= 1; most = spread / 2) {
+        status = lower_spread(ctx, schedule, options, &how, most, &spread, out, err);
+        if (status != CCL_ERR_UNSUPPORTED || spread <= 1)
+            break;
+    }
+    stats.lower_s = ccl_now_s() - start_s - stats.analyse_s - stats.order_s;
+    if (options->stats)
+        *options->stats = stats;
+end:
+    free(stage);
+    ccl_schedule_destroy(ordered);
+    ccl_routes_destroy(own_routes);
     return status;
 }

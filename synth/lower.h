@@ -7,6 +7,20 @@
  * send of a transfer before its receive, a rank's sends of a chunk before its receives. Blocks,
  * dependencies and messages all go forward in it, so a program without fused operations cannot
  * block for any FIFO depth.
+ *
+ * Nor can it at task level, with any number of micro-batches. The order is made of groups of
+ * transfers, all sends of a group before its receives, with one transfer of a connection in a group
+ * at most (number_in_step). Take the earliest group with unfinished operations, and there the
+ * unfinished operation that is first by micro-batch, then by place: what its block does before it
+ * and all it depends on in earlier groups is over for all micro-batches, what it depends on in its
+ * group is over for this one, and so is, for a receive, the send it takes from. A send finds its
+ * FIFO empty: of earlier groups all was received, and of its own transfer every earlier
+ * micro-batch. So it can go on, and the program finishes. A nop is a step of its own, which at task
+ * level waits for all micro-batches of what it names; therefore no nop may name an operation of its
+ * own group (chain_group in lower.c sees to it).
+ *
+ * With stages the order is by stage first. No operation depends on one of a later stage (stages.c),
+ * so all still goes forward.
  */
 #ifndef CCL_SYNTH_LOWER_H
 #define CCL_SYNTH_LOWER_H
@@ -42,9 +56,11 @@ typedef struct ccl_i_lowering {
     const ccl_ctx_t *ctx;
     const ccl_schedule_t *schedule;
     const ccl_collective_t *coll;
-    bool in_place, no_fuse, ordered;
+    bool in_place, no_fuse, ordered, task;
     uint32_t ntransfers, nranks, slots;
     ccl_transfer_t *transfers; /* sorted by step, then chunk */
+    uint32_t *original;        /* [ntransfers] their places in the schedule */
+    const uint16_t *stage;     /* [ntransfers] of the schedule's transfers; NULL: all 0 */
     uint32_t *by_place;        /* [2 ntransfers] operations in the total order */
     ccl_i_op_t *ops;           /* [2 ntransfers] */
     uint32_t *deps;            /* operations */
@@ -70,6 +86,11 @@ static inline uint32_t ccl_i_op_rank(const ccl_i_lowering_t *l, uint32_t op) {
  */
 void ccl_i_radix_sort(uint64_t *keys, uint32_t *items, uint64_t *keys_tmp, uint32_t *items_tmp,
                       size_t n, uint64_t max_key);
+
+/** The stage of a transfer, by its place in l->transfers. */
+static inline uint32_t ccl_i_stage(const ccl_i_lowering_t *l, uint32_t transfer) {
+    return l->stage ? l->stage[l->original[transfer]] : 0;
+}
 
 /** Sorts the transfers, orders the operations, finds buffers and dependencies. */
 ccl_status_t ccl_i_lower_values(ccl_i_lowering_t *l, ccl_error_t *err);
@@ -105,5 +126,78 @@ ccl_status_t ccl_i_lower_unblock(ccl_i_lowering_t *l, ccl_i_lblocks_t *blocks, c
  */
 ccl_status_t ccl_i_allocate_state(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,
                                   ccl_program_t **program, ccl_error_t *err);
+
+/* ---------------------------------------------------------------- passes */
+
+/** What one lowering needs to know beside the schedule. */
+typedef struct ccl_i_lower_how {
+    const char *proto;
+    bool out_of_place, no_fuse, ordered;
+    bool task;             /* to run at task level: nops wait for all micro-batches */
+    uint32_t slots;        /* >= 1 */
+    const uint16_t *stage; /* [ntransfers] of the schedule; NULL: all 0 */
+} ccl_i_lower_how_t;
+
+/** Values, dependencies and rounds. l is to be ended in any case. */
+ccl_status_t ccl_i_lowering_begin(ccl_i_lowering_t *l, const ccl_ctx_t *ctx,
+                                  const ccl_schedule_t *schedule, const ccl_i_lower_how_t *how,
+                                  ccl_error_t *err);
+void ccl_i_lowering_end(ccl_i_lowering_t *l);
+/** Schedule -> program. */
+ccl_status_t ccl_i_lower_program(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
+                                 const ccl_i_lower_how_t *how, ccl_program_t **out,
+                                 ccl_error_t *err);
+
+/**
+ * The stage of every transfer (stages.c). No operation depends on one of a later stage.
+ *
+ * @param routes  not NULL for CCL_STAGES_AUTO.
+ * @param stage   [ntransfers] by place in the schedule.
+ */
+ccl_status_t ccl_i_stages_find(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
+                               const ccl_i_lower_how_t *how, ccl_stages_t stages,
+                               ccl_routes_t *routes, uint16_t *stage, ccl_error_t *err);
+
+/** Same schedule, transfers on other channels; channel[] by place. */
+ccl_status_t ccl_i_schedule_with_channels(const ccl_schedule_t *schedule, const uint16_t *channel,
+                                          ccl_schedule_t **out, ccl_error_t *err);
+
+/** Spreading fast connections over channels (channels.c). */
+typedef struct ccl_i_capacity {
+    const ccl_topology_t *topo;
+    ccl_routes_t *routes;
+    const char *proto;
+    const uint16_t *stage; /* as in ccl_i_lower_how_t */
+    double size_bytes;
+    uint32_t batches;      /* 0: as many as the model says */
+    uint32_t max_channels; /* of one connection, >= 1 */
+    uint32_t all_channels; /* of the schedule */
+    uint32_t max_blocks;   /* of a GPU, beside its sms */
+    bool copies;           /* a GPU may need a block for local copies */
+} ccl_i_capacity_t;
+/**
+ * @param spread_out  greatest number of channels that one connection got.
+ */
+ccl_status_t ccl_i_channels_capacity(const ccl_schedule_t *schedule, const ccl_i_capacity_t *how,
+                                     uint32_t *spread_out, ccl_schedule_t **out, ccl_error_t *err);
+
+/** How executor.c makes a program of a schedule that it has spread over channels. */
+typedef struct ccl_i_maker {
+    ccl_status_t (*make)(const void *user, const ccl_schedule_t *schedule, ccl_program_t **out,
+                         ccl_error_t *err);
+    const void *user;
+} ccl_i_maker_t;
+/**
+ * Cut connections over channels until the program keeps the executor's limits (executor.c).
+ *
+ * @param stage   as in ccl_i_lower_how_t: stages get channels of their own; the maker is not to
+ *                look at them any more.
+ * @param routes  NULL, or channels are chosen, where there is a choice, that keep the routes.
+ * @retval CCL_ERR_UNSUPPORTED  names the limit and the rank.
+ */
+ccl_status_t ccl_i_executor_fit(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
+                                ccl_executor_t executor, ccl_granularity_t granularity,
+                                const uint16_t *stage, ccl_routes_t *routes,
+                                const ccl_i_maker_t *maker, ccl_program_t **out, ccl_error_t *err);
 
 #endif

@@ -42,11 +42,15 @@ static ccl_status_t find_ends(const ccl_i_lowering_t *l, work_t *w, ccl_error_t 
     if (!w->keys || !w->keys_tmp || !w->list || !w->list_tmp)
         return ccl_fail_nomem(err);
     uint64_t max_key = 0;
-    for (uint32_t t = 0; t < n; t++) {
+    uint32_t at = 0;
+    for (size_t place = 0; place < 2 * n; place++) {
+        if (l->by_place[place] % 2) /* sends and receives of a connection have one order */
+            continue;
+        uint32_t t = l->by_place[place] / 2;
         const ccl_transfer_t *x = &l->transfers[t];
-        w->keys[t] = (uint64_t)x->src << 32 | (uint64_t)x->channel << 16 | x->dst;
-        w->list[t] = t;
-        max_key = w->keys[t] > max_key ? w->keys[t] : max_key;
+        w->keys[at] = (uint64_t)x->src << 32 | (uint64_t)x->channel << 16 | x->dst;
+        w->list[at++] = t;
+        max_key = w->keys[at - 1] > max_key ? w->keys[at - 1] : max_key;
     }
     ccl_i_radix_sort(w->keys, w->list, w->keys_tmp, w->list_tmp, n, max_key);
     size_t nconns = 0;
@@ -111,7 +115,8 @@ static bool add_through_block(ccl_i_lowering_t *l, const work_t *w, const end_t 
         const ccl_i_op_t *op = &l->ops[sop];
         if (prev && prev->recv != CCL_NONE && prev->send == CCL_NONE && op->ndeps == 1 &&
             l->deps[op->first_dep] == prev->recv &&
-            l->history_of[sop] == l->history_of[prev->recv]) {
+            l->history_of[sop] == l->history_of[prev->recv] &&
+            ccl_i_stage(l, sop / 2) == ccl_i_stage(l, prev->recv / 2)) {
             prev->send = sop;
             fused++;
         } else

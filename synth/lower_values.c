@@ -86,10 +86,13 @@ static ccl_status_t sort_transfers(ccl_i_lowering_t *l, sorter_t *s, ccl_error_t
     l->ops = ccl_arena_alloc(&l->arena, 2 * (size_t)n + 1, sizeof *l->ops);
     l->by_place = ccl_arena_alloc(&l->arena, 2 * (size_t)n + 1, sizeof *l->by_place);
     l->history_of = ccl_arena_alloc(&l->arena, 2 * (size_t)n + 1, sizeof *l->history_of);
-    if (!l->transfers || !l->ops || !l->by_place || !l->history_of)
+    l->original = ccl_arena_alloc(&l->arena, n + (size_t)1, sizeof *l->original);
+    if (!l->transfers || !l->ops || !l->by_place || !l->history_of || !l->original)
         return ccl_fail_nomem(err);
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         l->transfers[i] = schedule->transfers[s->items[i]];
+        l->original[i] = s->items[i];
+    }
     return CCL_OK;
 }
 
