@@ -429,6 +429,7 @@ ccl_status_t ccl_i_lowering_begin(ccl_i_lowering_t *l, const ccl_ctx_t *ctx,
     l->task = how->task;
     l->slots = how->slots;
     l->stage = how->stage;
+    l->forwards = how->forwards;
     l->ntransfers = schedule->ntransfers;
     l->nranks = l->coll->nranks;
     l->scratch_len = ccl_arena_alloc(&l->arena, l->nranks + (size_t)1, sizeof *l->scratch_len);
@@ -582,6 +583,7 @@ ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
     ccl_routes_t *own_routes = NULL;
     ccl_schedule_t *ordered = NULL;
     uint16_t *stage = NULL;
+    uint8_t *forwards = NULL;
     ccl_status_t status = CCL_OK;
     double start_s = ccl_now_s();
     options = options ? options : &defaults;
@@ -617,6 +619,16 @@ ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
             status, end);
         how.stage = stage;
     }
+    if (!how.no_fuse &&
+        (options->allocation == CCL_ALLOCATE_CAPACITY || options->executor != CCL_EXECUTOR_ANY)) {
+        forwards = calloc(schedule->ntransfers + (size_t)1, 2);
+        if (!forwards) {
+            status = ccl_fail_nomem(err);
+            goto end;
+        }
+        CCL_TRY_GOTO(ccl_i_find_forwarding(schedule, forwards, err), status, end);
+        how.forwards = forwards;
+    }
     /* What does not fit when fast connections are spread may fit when they are spread less. */
     uint32_t most = options->allocation == CCL_ALLOCATE_CAPACITY ? UINT16_MAX : 1;
     for (uint32_t spread; most >= 1; most = spread / 2) {
@@ -629,6 +641,7 @@ ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
         *options->stats = stats;
 end:
     free(stage);
+    free(forwards);
     ccl_schedule_destroy(ordered);
     ccl_routes_destroy(own_routes);
     return status;

@@ -61,6 +61,7 @@ typedef struct ccl_i_lowering {
     ccl_transfer_t *transfers; /* sorted by step, then chunk */
     uint32_t *original;        /* [ntransfers] their places in the schedule */
     const uint16_t *stage;     /* [ntransfers] of the schedule's transfers; NULL: all 0 */
+    const uint8_t *forwards;   /* [2 ntransfers] of the schedule's transfers; NULL: by channels */
     uint32_t *by_place;        /* [2 ntransfers] operations in the total order */
     ccl_i_op_t *ops;           /* [2 ntransfers] */
     uint32_t *deps;            /* operations */
@@ -136,6 +137,9 @@ typedef struct ccl_i_lower_how {
     bool task;             /* to run at task level: nops wait for all micro-batches */
     uint32_t slots;        /* >= 1 */
     const uint16_t *stage; /* [ntransfers] of the schedule; NULL: all 0 */
+    /* [2 ntransfers] of the schedule: whether its source (2 t), its destination (2 t + 1) may pass
+       on in one block what it receives; NULL: as the channels say. */
+    const uint8_t *forwards;
 } ccl_i_lower_how_t;
 
 /** Values, dependencies and rounds. l is to be ended in any case. */
@@ -157,6 +161,13 @@ ccl_status_t ccl_i_lower_program(const ccl_ctx_t *ctx, const ccl_schedule_t *sch
 ccl_status_t ccl_i_stages_find(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                                const ccl_i_lower_how_t *how, ccl_stages_t stages,
                                ccl_routes_t *routes, uint16_t *stage, ccl_error_t *err);
+
+/**
+ * For ccl_i_lower_how_t.forwards: which ranks have one connection in and one out on the schedule's
+ * channels. Spreading connections over further channels does not make a rank forward that did not.
+ */
+ccl_status_t ccl_i_find_forwarding(const ccl_schedule_t *schedule, uint8_t *forwards,
+                                   ccl_error_t *err);
 
 /** Same schedule, transfers on other channels; channel[] by place. */
 ccl_status_t ccl_i_schedule_with_channels(const ccl_schedule_t *schedule, const uint16_t *channel,

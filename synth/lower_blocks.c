@@ -140,6 +140,43 @@ static bool add_through_block(ccl_i_lowering_t *l, const work_t *w, const end_t 
     return true;
 }
 
+/* Both ends' transfers belong to ranks that forward on the channels of the schedule. */
+static bool may_forward(const ccl_i_lowering_t *l, const work_t *w, const end_t *send,
+                        const end_t *recv) {
+    if (l->no_fuse || send->receives || !recv->receives)
+        return false;
+    return !l->forwards || (l->forwards[2 * (size_t)l->original[w->list[send->first]]] &&
+                            l->forwards[2 * (size_t)l->original[w->list[recv->first]] + 1]);
+}
+
+ccl_status_t ccl_i_find_forwarding(const ccl_schedule_t *schedule, uint8_t *forwards,
+                                   ccl_error_t *err) {
+    size_t n = 2 * (size_t)schedule->ntransfers;
+    uint64_t *keys = malloc((2 * n + 1) * sizeof *keys), max_key = 0;
+    uint32_t *ops = malloc((2 * n + 1) * sizeof *ops);
+    ccl_status_t status = keys && ops ? CCL_OK : ccl_fail_nomem(err);
+    for (size_t op = 0; status == CCL_OK && op < n; op++) { /* by rank, channel, direction, peer */
+        const ccl_transfer_t *t = &schedule->transfers[op / 2];
+        uint64_t rank = op % 2 ? t->dst : t->src, peer = op % 2 ? t->src : t->dst;
+        /* Ranks are below 2^23: 2^16 channels. */
+        keys[op] = rank << 40 | (uint64_t)t->channel << 24 | (uint64_t)(op % 2) << 23 | peer;
+        ops[op] = (uint32_t)op;
+        max_key = keys[op] > max_key ? keys[op] : max_key;
+    }
+    if (status == CCL_OK)
+        ccl_i_radix_sort(keys, ops, keys + n, ops + n, n, max_key);
+    for (size_t i = 0, end; status == CCL_OK && i < n; i = end) {
+        uint32_t peers[2] = {0, 0};
+        for (end = i; end < n && keys[end] >> 24 == keys[i] >> 24; end++)
+            peers[ops[end] % 2] += end == i || keys[end] != keys[end - 1];
+        for (size_t k = i; k < end; k++)
+            forwards[ops[k]] = peers[0] == 1 && peers[1] == 1;
+    }
+    free(keys);
+    free(ops);
+    return status;
+}
+
 ccl_status_t ccl_i_lower_blocks(ccl_i_lowering_t *l, ccl_i_lblocks_t *out, ccl_error_t *err) {
     work_t w = {0};
     ccl_status_t status;
@@ -158,7 +195,7 @@ ccl_status_t ccl_i_lower_blocks(ccl_i_lowering_t *l, ccl_i_lblocks_t *out, ccl_e
             if (e->rank != first->rank || e->channel != first->channel)
                 break;
         }
-        if (!l->no_fuse && next - i == 2 && !first->receives && w.ends[w.order[i + 1]].receives &&
+        if (next - i == 2 && may_forward(l, &w, first, &w.ends[w.order[i + 1]]) &&
             add_through_block(l, &w, first, &w.ends[w.order[i + 1]], out))
             continue;
         for (uint32_t j = i; j < next; j++)

@@ -11,15 +11,25 @@ static const struct {
     const char *name, *spec;
     ccl_collective_kind_t kind;
     uint32_t slots;
+    ccl_granularity_t granularity;
+    ccl_allocation_t allocation;
+    ccl_executor_t executor;
 } rows[] = {
-    {"ring", "servers:2 gpus:2 nvswitch=300GB/s,1us nics:2x25GB/s,2us", CCL_ALLREDUCE, 1},
-    {"ring", "dgx1-v100", CCL_ALLGATHER, 0},
-    {"tree", "servers:3 gpus:2 nvswitch=300GB/s,1us nics:2x25GB/s,2us", CCL_BROADCAST, 0},
-    {"recursive", "servers:1 gpus:3 nvswitch=300GB/s,1us", CCL_REDUCESCATTER, 0},
-    {"direct", "servers:2 gpus:2 nvswitch=1GB/s,1us nics:2x1GB/s,1us fabric=rail", CCL_ALLTOALL, 0},
-    {"pairwise", "servers:1 gpus:3 nvswitch=300GB/s,1us", CCL_ALLTOALL, 0},
-    {"pxn", "servers:2 gpus:2 nvswitch=1GB/s,1us nics:2x1GB/s,1us fabric=rail", CCL_ALLTOALL, 0},
-    {"hm", "servers:2 gpus:2 nvswitch=1GB/s,1us nics:2x1GB/s,1us fabric=rail", CCL_ALLREDUCE, 0},
+    {"ring", "servers:2 gpus:2 nvswitch=300GB/s,1us nics:2x25GB/s,2us", CCL_ALLREDUCE, 1, 0, 0, 0},
+    {"ring", "dgx1-v100", CCL_ALLGATHER, 0, 0, 0, 0},
+    {"tree", "servers:3 gpus:2 nvswitch=300GB/s,1us nics:2x25GB/s,2us", CCL_BROADCAST, 0, 0, 0, 0},
+    {"recursive", "servers:1 gpus:3 nvswitch=300GB/s,1us", CCL_REDUCESCATTER, 0, 0, 0, 0},
+    {"direct", "servers:2 gpus:2 nvswitch=1GB/s,1us nics:2x1GB/s,1us fabric=rail", CCL_ALLTOALL, 0,
+     0, 0, 0},
+    {"pairwise", "servers:1 gpus:3 nvswitch=300GB/s,1us", CCL_ALLTOALL, 0, 0, 0, 0},
+    {"pxn", "servers:2 gpus:2 nvswitch=1GB/s,1us nics:2x1GB/s,1us fabric=rail", CCL_ALLTOALL, 0, 0,
+     0, 0},
+    {"hm", "servers:2 gpus:2 nvswitch=1GB/s,1us nics:2x1GB/s,1us fabric=rail", CCL_ALLREDUCE, 0, 0,
+     0, 0},
+    {"hm", "resccl-topo1", CCL_ALLREDUCE, 0, CCL_GRANULARITY_STAGE, CCL_ALLOCATE_CAPACITY,
+     CCL_EXECUTOR_MSCCL},
+    {"recursive", "servers:1 gpus:3 nvswitch=300GB/s,1us", CCL_ALLREDUCE, 0, CCL_GRANULARITY_TASK,
+     CCL_ALLOCATE_CONNECTION, CCL_EXECUTOR_RCCL},
 };
 
 START_TEST(test_every_allocation) {
@@ -35,6 +45,10 @@ START_TEST(test_every_allocation) {
         options.channels = 2;
         lower.out_of_place = _i % 2;
         lower.slots = rows[_i].slots;
+        lower.granularity = rows[_i].granularity;
+        lower.allocation = rows[_i].allocation;
+        lower.executor = rows[_i].executor;
+        lower.topo = topo;
         fail_in = n;
         armed = true;
         ccl_status_t status =
