@@ -300,7 +300,7 @@ static const char *const accepts[] = {
     "topology",  "fail",    "degrade", "collective",  "demand",       "root",
     "sizes",     "with",    "program", "granularity", "sharing",      "batches",
     "channels",  "chunks",  "proto",   "no-fuse",     "out-of-place", "time-limit",
-    "no-verify", "no-skip", "table",   NULL};
+    "no-verify", "no-skip", "no-fold", "table",   NULL};
 const ccl_i_command_t ccl_i_cmd_compare = {
     .name = "compare",
     .usage = "--topology SPEC --collective NAME[,NAME...] [options]",

@@ -172,7 +172,7 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 
 static const char *const accepts[] = {
     "topology", "fail",         "degrade", "size",      "batches", "granularity",
-    "sharing",  "flows",        "trace",   "no-verify", "no-skip", "proto",
+    "sharing",  "flows",        "trace",   "no-verify", "no-skip", "no-fold", "proto",
     "no-fuse",  "out-of-place", "table",   "rows",      NULL};
 const ccl_i_command_t ccl_i_cmd_simulate = {
     .name = "simulate",

@@ -30,7 +30,7 @@ typedef struct ccl_i_args {
     double size_bytes, time_limit_s;
     uint32_t root, channels, chunks, batches, slots, rows;
     uint32_t granularity, sharing, executor; /**< index into the option's choices */
-    bool no_verify, no_skip, no_fuse, out_of_place;
+    bool no_verify, no_skip, no_fold, no_fuse, out_of_place;
     /* and the rest of the line */
     ccl_i_list_t inputs;
 } ccl_i_args_t;

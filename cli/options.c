@@ -79,6 +79,8 @@ static const option_t options[] = {
     {"no-verify", 0, KIND_FLAG, AT(no_verify), NULL, "simulate what was not proven right", NULL},
     {"no-skip", 0, KIND_FLAG, AT(no_skip), NULL, "simulate every micro-batch, also in steady state",
      NULL},
+    {"no-fold", 0, KIND_FLAG, AT(no_fold), NULL,
+     "simulate every thread block, also those that are alike", NULL},
     {"flows", 0, KIND_TEXT, AT(flows), "FILE",
      "a flow list instead of a program: a plain network run", NULL},
     {"trace", 0, KIND_TEXT, AT(trace), "FILE", "write a Chrome trace (open it at ui.perfetto.dev)",

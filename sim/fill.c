@@ -264,7 +264,7 @@ static bool list_flows(ccl_i_net_t *net, component_t *c) {
             resource_t *r = &net->res[e.res];
             net->all[e.res] += (double)e.weight * p->count;
             if (r->kappa > 0)
-                r->demand += net->caps[i].cap_Bps * p->count;
+                r->demand += (double)e.weight * net->caps[i].cap_Bps * p->count;
             if (!r->fixed) {
                 ccl_i_net_member_add(net, i, k, e.res);
                 continue;

@@ -204,7 +204,8 @@ static void change_count(ccl_i_net_t *net, uint32_t path, int32_t more) {
         else if (was && !is)
             member_remove(net, path, k, e.res);
         if (r->kappa > 0) {
-            r->demand = r->nlist ? r->demand + more * net->caps[path].cap_Bps : 0;
+            r->demand =
+                r->nlist ? r->demand + (double)e.weight * more * net->caps[path].cap_Bps : 0;
             net->cap[e.res] = r->base * ccl_model_eta(r->kappa, r->demand / r->base);
             net->full[e.res] = net->cap[e.res] * (1 + EPS);
             ccl_i_net_watch(net, e.res);

@@ -37,6 +37,13 @@ void ccl_i_net_destroy(ccl_i_net_t *net);
  * All paths must be registered before the first flow. Returns CCL_NONE when out of memory.
  */
 uint32_t ccl_i_net_path(ccl_i_net_t *net, const ccl_route_t *route, double cap_Bps);
+/** A link, or a group (numbered after the links), and how often a flow counts on it. */
+typedef struct ccl_i_share {
+    uint32_t res, weight;
+} ccl_i_share_t;
+/** Register a path that stands for several: one flow on it loads `shares`. Never shared. */
+uint32_t ccl_i_net_path_of(ccl_i_net_t *net, const ccl_route_t *route, double cap_Bps,
+                           const ccl_i_share_t *shares, uint32_t nshares);
 /** Room for so many paths, if the number is known; paths beyond it are fine. */
 bool ccl_i_net_reserve(ccl_i_net_t *net, uint32_t npaths);
 /** After the last path: drops resources that can never be the tightest. */

@@ -182,17 +182,17 @@ bool ccl_i_net_reserve(ccl_i_net_t *net, uint32_t npaths) {
            ccl_i_reserve(&net->drained, &net->cdrained, npaths, sizeof(*net->drained));
 }
 
-static bool path_entry(ccl_i_net_t *net, uint32_t first, uint32_t res) {
+static bool path_entry(ccl_i_net_t *net, uint32_t first, uint32_t res, uint32_t weight) {
     if (net->res[res].dropped)
         return true;
     for (uint32_t i = first; i < net->nentries; i++)
         if (net->entries[i].res == res) {
-            net->entries[i].weight++;
+            net->entries[i].weight += weight;
             return true;
         }
     if (!ccl_i_grow(&net->entries, &net->centries, net->nentries + 1u, sizeof(*net->entries)))
         return false;
-    net->entries[net->nentries++] = (entry_t){res, 1};
+    net->entries[net->nentries++] = (entry_t){res, weight};
     if (net->res[res].used)
         return true;
     net->res[res].used = true;
@@ -202,20 +202,17 @@ static bool path_entry(ccl_i_net_t *net, uint32_t first, uint32_t res) {
     return true;
 }
 
-static bool path_entries(ccl_i_net_t *net, const ccl_route_t *route, double cap_Bps) {
+static bool path_entries(ccl_i_net_t *net, const ccl_route_t *route) {
     uint32_t first = net->nentries, nlinks = net->topo->nlinks;
     for (uint32_t i = 0; net->use_links && i < route->nlinks; i++)
-        if (!path_entry(net, first, route->links[i]))
+        if (!path_entry(net, first, route->links[i], 1))
             return false;
     for (uint32_t i = 0; net->group_first && i < route->nlinks; i++)
         for (uint32_t k = net->group_first[route->links[i]];
              k < net->group_first[route->links[i] + 1]; k++)
-            if (!path_entry(net, first, nlinks + net->group_list[k]))
+            if (!path_entry(net, first, nlinks + net->group_list[k], 1))
                 return false;
-    if (net->use_links && cap_Bps >= route->bottleneck_Bps)
-        return true;
-    uint32_t c = cap_class(net, cap_Bps);
-    return c != CCL_NONE && path_entry(net, first, c);
+    return true;
 }
 
 /* One or two entries of weight 1. */
@@ -231,6 +228,25 @@ static bool grow_routes(ccl_i_net_t *net, uint32_t index) {
     return true;
 }
 
+/* The path whose links and groups are the entries from `first` on. */
+static uint32_t path_end(ccl_i_net_t *net, const ccl_route_t *route, double cap_Bps,
+                         uint32_t first) {
+    if (!net->use_links || cap_Bps < route->bottleneck_Bps) {
+        uint32_t c = cap_class(net, cap_Bps);
+        if (c == CCL_NONE || !path_entry(net, first, c, 1))
+            return CCL_NONE;
+    }
+    if (!ccl_i_grow(&net->paths, &net->cpaths, net->npaths + 1u, sizeof(*net->paths)) ||
+        !ccl_i_grow(&net->caps, &net->ccaps, net->npaths + 1u, sizeof(*net->caps)))
+        return CCL_NONE;
+    uint32_t n = net->nentries - first;
+    net->paths[net->npaths] = (path_t){
+        .first = first, .n = n, .simple = is_simple(&net->entries[first], n), .rest = CCL_NONE};
+    net->caps[net->npaths] = (path_cap_t){cap_Bps, CCL_NONE};
+    net->stride = n > net->stride ? n : net->stride;
+    return net->npaths++;
+}
+
 uint32_t ccl_i_net_path(ccl_i_net_t *net, const ccl_route_t *route, double cap_Bps) {
     /* The links limit to the narrowest anyway; without links as resources the cap must do it. */
     double cap = cap_Bps < route->bottleneck_Bps ? cap_Bps : route->bottleneck_Bps;
@@ -242,17 +258,26 @@ uint32_t ccl_i_net_path(ccl_i_net_t *net, const ccl_route_t *route, double cap_B
     if (path != CCL_NONE)
         return path;
     uint32_t first = net->nentries;
-    if (!path_entries(net, route, cap) ||
-        !ccl_i_grow(&net->paths, &net->cpaths, net->npaths + 1u, sizeof(*net->paths)) ||
-        !ccl_i_grow(&net->caps, &net->ccaps, net->npaths + 1u, sizeof(*net->caps)))
+    path = path_entries(net, route) ? path_end(net, route, cap, first) : CCL_NONE;
+    if (path == CCL_NONE)
         return CCL_NONE;
-    uint32_t n = net->nentries - first;
-    net->paths[net->npaths] = (path_t){
-        .first = first, .n = n, .simple = is_simple(&net->entries[first], n), .rest = CCL_NONE};
-    net->caps[net->npaths] = (path_cap_t){cap, net->by_route[route->index]};
-    net->by_route[route->index] = net->npaths;
-    net->stride = n > net->stride ? n : net->stride;
-    return net->npaths++;
+    net->caps[path].next = net->by_route[route->index];
+    net->by_route[route->index] = path;
+    return path;
+}
+
+uint32_t ccl_i_net_path_of(ccl_i_net_t *net, const ccl_route_t *route, double cap_Bps,
+                           const ccl_i_share_t *shares, uint32_t nshares) {
+    uint32_t first = net->nentries;
+    for (uint32_t i = 0; i < nshares; i++) {
+        if (!net->use_links && shares[i].res < net->topo->nlinks)
+            continue;
+        net->res[shares[i].res].dropped = false; /* it stands for others, which may be needed */
+        if (!path_entry(net, first, shares[i].res, shares[i].weight))
+            return CCL_NONE;
+    }
+    return path_end(net, route, cap_Bps < route->bottleneck_Bps ? cap_Bps : route->bottleneck_Bps,
+                    first);
 }
 
 /* ---------------------------------------------------------------- redundant resources */
@@ -264,10 +289,11 @@ typedef struct common {
 } common_t;
 #define UNSEEN UINT32_MAX
 
-static bool path_has(const entry_t *e, uint32_t n, uint32_t res) {
+/* A flow counts there at least as often as here. */
+static bool path_has(const entry_t *e, uint32_t n, uint32_t res, uint32_t weight) {
     for (uint32_t i = 0; i < n; i++)
         if (e[i].res == res)
-            return true;
+            return e[i].weight >= weight;
     return false;
 }
 
@@ -284,14 +310,14 @@ static uint32_t narrow_down(const ccl_i_net_t *net, common_t *common, uint32_t p
             c->n = 0;
             for (uint32_t j = 0; j < n && c->n < CCL_ARRAY_LEN(c->res); j++) {
                 const resource_t *o = &net->res[e[j].res];
-                if (j != i && e[i].weight == 1 && !(r->kappa > 0) && !o->fixed &&
+                if (j != i && e[i].weight <= e[j].weight && !(r->kappa > 0) && !o->fixed &&
                     o->base <= r->base)
                     c->res[c->n++] = e[j].res;
             }
         } else {
             uint32_t keep = 0;
-            for (uint32_t k = 0; k < c->n && e[i].weight == 1; k++)
-                if (path_has(e, n, c->res[k]))
+            for (uint32_t k = 0; k < c->n; k++)
+                if (path_has(e, n, c->res[k], e[i].weight))
                     c->res[keep++] = c->res[k];
             c->n = keep;
         }

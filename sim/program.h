@@ -61,6 +61,19 @@ typedef struct ccl_i_work {
     bool sends, receives;
 } ccl_i_work_t;
 
+/** The whole program's tables, while a run simulates one block of each kind (fold.c). */
+typedef struct ccl_i_fold {
+    ccl_i_unit_t *units;
+    ccl_i_conn_t *conns;
+    ccl_i_work_t *work; /* [steps of the program] */
+    uint32_t *order, *step_conns;
+    double *step_start_s, *step_end_s;
+    uint32_t nunits, nconns;
+    uint32_t *unit_of;     /* [nunits] the simulated unit that stands for it */
+    uint32_t *first_share; /* [simulated connections + 1] into shares */
+    ccl_i_share_t *shares; /* links and groups that flows of a simulated connection load */
+} ccl_i_fold_t;
+
 typedef struct ccl_i_run {
     const ccl_ctx_t *ctx;
     const ccl_topology_t *topo;
@@ -74,6 +87,8 @@ typedef struct ccl_i_run {
     uint32_t *rank_units; /* [nranks + 1] units are by rank */
     ccl_i_conn_t *conns;
     uint32_t nconns;
+    uint32_t nsteps;    /* that are simulated */
+    ccl_i_fold_t *fold; /* NULL: every block is simulated */
     ccl_i_work_t *work; /* [nsteps] */
     uint32_t *order;    /* [nsteps] steps by unit */
     /* [2 nsteps] what a step sends and receives on, when units have several connections */
@@ -107,6 +122,15 @@ static inline void ccl_i_unit_conns(const ccl_i_run_t *run, ccl_i_unit_t *u) {
 
 /** Tell progress; CCL_INTERRUPTED when the run must stop. */
 ccl_status_t ccl_i_run_progress(const ccl_i_run_t *run);
+
+/**
+ * Find blocks that are alike and leave one of each kind in the run's tables (nothing when few are).
+ * Call when the tables stand and nothing has run. @param slices that the run is going to send.
+ * False when out of memory.
+ */
+bool ccl_i_fold(ccl_i_run_t *run, uint64_t slices);
+/** Put the whole program's tables back, with what the run found; nothing when it was not folded. */
+void ccl_i_unfold(ccl_i_run_t *run);
 
 /** Steady-state detection and skipping (steady.c). Called between instants. */
 struct ccl_i_steady *ccl_i_steady_create(const ccl_i_run_t *run);

@@ -334,12 +334,9 @@ static uint32_t dependency(const ccl_program_t *p, const ccl_tb_t *tb, uint32_t 
 static ccl_status_t make_work(ccl_i_run_t *run, const kinds_t *kinds, double size_bytes,
                               uint64_t *conn_slices, ccl_sim_result_t *r, ccl_error_t *err) {
     const ccl_program_t *p = run->program;
-    ccl_i_net_t *net = ccl_i_engine_net(run->engine);
     uint32_t rank = CCL_NONE;
     uint64_t slices = 0;
     ccl_gpu_model_t gpu = {0};
-    if (!ccl_i_net_reserve(net, run->nconns + 1u))
-        return ccl_fail_nomem(err);
     for (uint32_t i = 0; i < run->nunits; i++) {
         const ccl_i_unit_t *u = &run->units[i];
         const ccl_tb_t *tb = &p->tbs[u->tb];
@@ -390,9 +387,6 @@ static ccl_status_t make_work(ccl_i_run_t *run, const kinds_t *kinds, double siz
             if (s->type == CCL_PRIM_NOP)
                 w->bytes = 0;
             if (send) {
-                w->path = ccl_i_net_path(net, send->route, send->holds ? w->rate_Bps : INFINITY);
-                if (w->path == CCL_NONE)
-                    return ccl_fail_nomem(err);
                 r->transfers += run->batches;
                 slices += (uint64_t)run->batches * w->slices;
                 if (own) {
@@ -408,7 +402,51 @@ static ccl_status_t make_work(ccl_i_run_t *run, const kinds_t *kinds, double siz
         if (u->send != CCL_NONE && !run->step_conns)
             run->conns[u->send].roomy = slices <= run->conns[u->send].slots;
     }
-    return ccl_i_net_freeze(net) ? CCL_OK : ccl_fail_nomem(err);
+    return CCL_OK;
+}
+
+static uint32_t make_path(const ccl_i_run_t *run, uint32_t c, double cap_Bps) {
+    const ccl_i_fold_t *fold = run->fold;
+    ccl_i_net_t *net = ccl_i_engine_net(run->engine);
+    if (!fold)
+        return ccl_i_net_path(net, run->conns[c].route, cap_Bps);
+    uint32_t first = fold->first_share[c], n = fold->first_share[c + 1] - first;
+    return ccl_i_net_path_of(net, run->conns[c].route, cap_Bps, &fold->shares[first], n);
+}
+
+/* Paths of the steps that send. A block's steps differ little: a late path mostly fits. */
+static bool make_paths(ccl_i_run_t *run) {
+    if (!ccl_i_net_reserve(ccl_i_engine_net(run->engine), run->nconns + 1u))
+        return false;
+    for (uint32_t i = 0; i < run->nunits; i++) {
+        const ccl_i_unit_t *u = &run->units[i];
+        struct {
+            double cap_Bps;
+            uint32_t conn, path;
+        } late[8];
+        uint32_t nlate = 0;
+        for (uint32_t k = 0; k < u->nsteps; k++) {
+            uint32_t step = run->order[u->first + k], at = 0;
+            ccl_i_work_t *w = &run->work[step];
+            if (!w->sends)
+                continue;
+            uint32_t conn = run->step_conns ? run->step_conns[2 * (size_t)step] : u->send;
+            double cap_Bps = run->conns[conn].holds ? w->rate_Bps : INFINITY;
+            while (at < nlate && at < CCL_ARRAY_LEN(late) &&
+                   (late[at].conn != conn || late[at].cap_Bps != cap_Bps))
+                at++;
+            if (at == nlate || at == CCL_ARRAY_LEN(late)) {
+                at = nlate++ % CCL_ARRAY_LEN(late);
+                late[at].conn = conn;
+                late[at].cap_Bps = cap_Bps;
+                late[at].path = make_path(run, conn, cap_Bps);
+                if (late[at].path == CCL_NONE)
+                    return false;
+            }
+            w->path = late[at].path;
+        }
+    }
+    return ccl_i_net_freeze(ccl_i_engine_net(run->engine));
 }
 
 /* ---------------------------------------------------------------- results */
@@ -483,6 +521,7 @@ done:
 }
 
 static void run_fini(ccl_i_run_t *run) {
+    ccl_i_unfold(run);
     for (uint32_t i = 0; i < run->nconns; i++)
         free(run->conns[i].ring);
     free(run->conns);
@@ -501,7 +540,7 @@ static void run_fini(ccl_i_run_t *run) {
 }
 
 static bool run_tables(ccl_i_run_t *run) {
-    uint32_t n = run->program->nsteps;
+    uint32_t n = run->nsteps = run->program->nsteps;
     run->work = malloc((n + 1u) * sizeof(*run->work));
     run->done = calloc(n + 1u, sizeof(*run->done));
     run->waiters = malloc((n + 1u) * sizeof(*run->waiters));
@@ -571,11 +610,21 @@ ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, c
         goto done;
     }
     CCL_TRY_GOTO(make_work(&run, &kinds, options->size_bytes, conn_slices, r, err), status, done);
+    if (!options->no_fold && !options->trace && options->sharing == CCL_SHARING_FAIR &&
+        !ccl_i_fold(&run, r->flows)) {
+        status = ccl_fail_nomem(err);
+        goto done;
+    }
+    if (!make_paths(&run)) {
+        status = ccl_fail_nomem(err);
+        goto done;
+    }
     if (!options->no_skip && !options->trace && options->sharing == CCL_SHARING_FAIR)
         run.steady = ccl_i_steady_create(&run);
     for (uint32_t rank = 0; rank < program->nranks; rank++)
-        ccl_i_engine_at(run.engine, ccl_model_gpu(topo, rank).launch_s, EV_LAUNCH, rank);
-    run.total = (uint64_t)program->nsteps * run.batches;
+        if (run.rank_units[rank] < run.rank_units[rank + 1])
+            ccl_i_engine_at(run.engine, ccl_model_gpu(topo, rank).launch_s, EV_LAUNCH, rank);
+    run.total = (uint64_t)run.nsteps * run.batches;
     CCL_TRY_GOTO(ccl_i_run_progress(&run), status, stopped);
     CCL_TRY_GOTO(ccl_i_engine_run(run.engine, err), status, done);
     CCL_TRY_GOTO(run.status, status, stopped);
@@ -583,6 +632,7 @@ ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, c
         status = ccl_fail_nomem(err);
         goto done;
     }
+    ccl_i_unfold(&run);
     r->size_bytes = options->size_bytes;
     r->batches = run.batches;
     r->chunk_bytes = options->size_bytes / program->nchunks / run.batches;

@@ -32,13 +32,14 @@ typedef struct ccl_sim_options {
     ccl_granularity_t granularity;
     ccl_sharing_t sharing;
     bool no_skip;       /**< simulate every micro-batch even when periodic */
-    ccl_trace_t *trace; /**< NULL: none; a traced run never skips */
+    ccl_trace_t *trace; /**< NULL: none; a traced run never skips or folds */
     bool step_times;    /**< fill step_start_s and step_end_s of the result */
+    bool no_fold;       /**< simulate every thread block, also those that are alike */
 } ccl_sim_options_t;
 #define CCL_SIM_OPTIONS_INIT                                                                       \
     {                                                                                              \
         sizeof(ccl_sim_options_t), 0, 0, CCL_GRANULARITY_ALGORITHM, CCL_SHARING_FAIR, false, NULL, \
-            false                                                                                  \
+            false, false                                                                           \
     }
 
 /** Use of one directed link. */
@@ -78,10 +79,10 @@ typedef struct ccl_sim_result {
     double *flow_done_s; /**< flow lists: [nflows] arrival; else NULL */
     uint64_t transfers;  /**< primitives that sent, over all micro-batches; flows of a flow list */
     uint64_t flows;      /**< slices that crossed the network */
-    uint64_t events;     /**< of the engine, without skipped ones */
+    uint64_t events; /**< of the engine, without skipped ones; blocks that are alike count once */
     uint64_t skipped_batches; /**< micro-batches passed over in steady state, summed over skips (at
                                    task level each skip is within one step) */
-    uint64_t rate_changes;    /**< link levels recomputed */
+    uint64_t rate_changes;    /**< link levels recomputed, links that are alike once */
     ccl_deadlock_t *deadlock; /**< set when the program cannot finish (status CCL_DEADLOCK) */
     ccl_arena_t arena;
 } ccl_sim_result_t;

@@ -60,7 +60,7 @@ static bool snapshot_init(snapshot_t *s, const ccl_i_run_t *run) {
     s->units = calloc(run->nunits + 1u, sizeof(*s->units));
     s->conns = calloc(run->nconns + 1u, sizeof(*s->conns));
     s->left = calloc(run->nconns + 1u, sizeof(*s->left));
-    s->done = calloc(run->program->nsteps + 1u, sizeof(*s->done));
+    s->done = calloc(run->nsteps + 1u, sizeof(*s->done));
     return s->units && s->conns && s->left && s->done;
 }
 
@@ -152,7 +152,7 @@ static bool take_discrete(snapshot_t *s, const ccl_i_run_t *run, double now_s) {
         for (uint32_t i = 0; i < waiting; i++)
             s->ring[s->nring++] = conn->ring[(conn->head + i) % conn->ring_len];
     }
-    memcpy(s->done, run->done, run->program->nsteps * sizeof(*s->done));
+    memcpy(s->done, run->done, run->nsteps * sizeof(*s->done));
     return true;
 }
 
@@ -294,10 +294,13 @@ static uint32_t skip(struct ccl_i_steady *st, ccl_i_run_t *run, uint64_t n, doub
         use_until(u, now_s, use_s);
         for (int k = 0; k < 4; k++)
             u->use_s[k] = use_s[k] + (double)n * (use_s[k] - st->a.units[i].use_s[k]);
+        for (uint32_t k = 0; run->step_end_s && delta > 0 && k < u->nsteps; k++)
+            if (run->granularity != CCL_GRANULARITY_TASK || k == u->pc)
+                run->step_end_s[run->order[u->first + k]] += shift_s;
         u->mark_s = now_s + shift_s;
         u->slice_start_s += shift_s;
     }
-    for (uint32_t s = 0; s < run->program->nsteps; s++)
+    for (uint32_t s = 0; s < run->nsteps; s++)
         run->done[s] += (uint32_t)(n * (run->done[s] - st->a.done[s]));
     ccl_i_engine_shift(run->engine, shift_s);
     run->skipped += n * most;
@@ -318,7 +321,7 @@ uint32_t ccl_i_steady_step(ccl_i_run_t *run, double now_s) {
         st->have = u->phase != PHASE_DONE;
         st->seen = 0;
         st->limit = 1;
-        st->work += run->nunits + run->nconns + run->program->nsteps / 8;
+        st->work += run->nunits + run->nconns + run->nsteps / 8;
         st->failed = !take_discrete(&st->a, run, now_s) || !take_times(&st->a, run, now_s);
         return 0;
     }
@@ -345,7 +348,7 @@ uint32_t ccl_i_steady_step(ccl_i_run_t *run, double now_s) {
         }
         st->limit = st->limit < 256 ? 2 * st->limit : 256;
         st->seen = 0;
-        st->work += run->nunits + run->nconns + run->program->nsteps / 8;
+        st->work += run->nunits + run->nconns + run->nsteps / 8;
         st->failed = !take_discrete(&st->a, run, now_s) || !take_times(&st->a, run, now_s);
     }
     return skipped;

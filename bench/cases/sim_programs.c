@@ -1,7 +1,8 @@
 /**
  * Engine speed on thread-block programs: AllGather of 1 MiB per rank.
- * usage: bench_sim_programs SYNTHESIZER RANKS [REPEATS]
- * One micro-batch, no transports' costs (pure links); lowering and verifying are not counted.
+ * usage: bench_sim_programs SYNTHESIZER RANKS [REPEATS [fold]]
+ * One micro-batch, no transports' costs (pure links); lowering and verifying are not counted. Every
+ * block is simulated unless `fold` is given.
  */
 #include "bench/common.h"
 #include "synth/synth.h"
@@ -13,7 +14,7 @@ static int fail(const ccl_error_t *err) {
 
 int main(int argc, char **argv) {
     if (argc < 3) {
-        fprintf(stderr, "usage: bench_sim_programs ring|hm|direct RANKS [REPEATS]\n");
+        fprintf(stderr, "usage: bench_sim_programs ring|hm|direct RANKS [REPEATS [fold]]\n");
         return 2;
     }
     bench_keep_memory();
@@ -39,6 +40,7 @@ int main(int argc, char **argv) {
     ccl_sim_options_t options = CCL_SIM_OPTIONS_INIT;
     options.size_bytes = 1048576.0 * n;
     options.batches = 1;
+    options.no_fold = argc < 5;
     for (int i = 0; i < repeats; i++) {
         ccl_sim_result_t *r = NULL;
         double t = ccl_now_s();

@@ -62,19 +62,117 @@ static inline void random_duplex(ccl_rng_t *rng, ccl_topology_builder_t *b, rand
     links->n += 2;
 }
 
+/* Where a copy of a random cluster hangs. */
+typedef struct random_part {
+    uint32_t n, copy, hub; /* GPUs; CCL_NONE: alone */
+    uint32_t shape, models;
+} random_part_t;
+
+static inline uint32_t random_node(ccl_topology_builder_t *b, const random_part_t *part,
+                                   const char *name, uint32_t number, ccl_device_kind_t kind,
+                                   const char *server, uint32_t rank, const char *model) {
+    char id[32], of[32];
+    uint32_t device = CCL_NONE;
+    ccl_error_t err = CCL_ERROR_INIT;
+    snprintf(id, sizeof id, "%s%u.%u", name, part->copy, number);
+    snprintf(of, sizeof of, "%s.%u", server ? server : "", part->copy);
+    ccl_status_t status =
+        ccl_topology_builder_device(b, id, kind, server ? of : NULL, rank, model, &device, &err);
+    ck_assert_msg(status == CCL_OK, "%s", err.text);
+    return device;
+}
+
+/** A full mesh, a star, two stars joined by NICs that GPUs may share, or a few switches. */
+static inline void random_part(ccl_rng_t *rng, ccl_topology_builder_t *b, random_links_t *links,
+                               const random_part_t *part) {
+    uint32_t gpus[16], n = part->n;
+    static const char *const model_names[] = {"A", "B"};
+    static const char *const kinds[] = {"nvlink", "pcie", "xgmi"};
+    for (uint32_t g = 0; g < n; g++) {
+        uint32_t m = part->models ? ccl_rng_below(rng, part->models + 1) : 0;
+        gpus[g] = random_node(b, part, "g", g, CCL_DEVICE_GPU,
+                              part->shape == 2 ? (g < (n + 1) / 2 ? "s0" : "s1") : NULL,
+                              part->copy * n + g, m < part->models ? model_names[m] : NULL);
+    }
+    if (part->shape == 0) {
+        for (uint32_t i = 0; i < n; i++)
+            for (uint32_t j = i + 1; j < n; j++)
+                random_duplex(rng, b, links, gpus[i], gpus[j], PICK(rng, kinds));
+    } else if (part->shape == 2) {
+        uint32_t sw[2], nics[2][2];
+        uint32_t fabric =
+            random_node(b, part, "fabric", 0, CCL_DEVICE_SWITCH, NULL, CCL_NONE, NULL);
+        for (uint32_t s = 0; s < 2; s++) {
+            const char *server = s ? "s1" : "s0";
+            sw[s] = random_node(b, part, "sw", s, CCL_DEVICE_SWITCH, server, CCL_NONE, NULL);
+            for (uint32_t k = 0; k < 2; k++) {
+                nics[s][k] =
+                    random_node(b, part, "n", 2 * s + k, CCL_DEVICE_NIC, server, CCL_NONE, NULL);
+                random_duplex(rng, b, links, nics[s][k], fabric, "net");
+            }
+        }
+        bool through_switch = ccl_rng_below(rng, 2);
+        for (uint32_t g = 0; g < n; g++) {
+            uint32_t s = g < (n + 1) / 2 ? 0 : 1;
+            random_duplex(rng, b, links, gpus[g], sw[s], through_switch ? "pcie" : "nvlink");
+            if (!through_switch)
+                random_duplex(rng, b, links, gpus[g], nics[s][ccl_rng_below(rng, 2)], "pcie");
+        }
+        for (uint32_t s = 0; s < 2 && through_switch; s++)
+            for (uint32_t k = 0; k < 2; k++)
+                random_duplex(rng, b, links, sw[s], nics[s][k], "pcie");
+    } else {
+        uint32_t nsw = part->shape == 1 ? 1 : 2 + ccl_rng_below(rng, 2), sw[3];
+        for (uint32_t s = 0; s < nsw; s++) {
+            sw[s] = random_node(b, part, "sw", s, CCL_DEVICE_SWITCH, NULL, CCL_NONE, NULL);
+            for (uint32_t o = 0; o < s; o++)
+                random_duplex(rng, b, links, sw[s], sw[o], PICK(rng, kinds));
+        }
+        for (uint32_t g = 0; g < n; g++)
+            random_duplex(rng, b, links, gpus[g], sw[ccl_rng_below(rng, nsw)], PICK(rng, kinds));
+    }
+    for (uint32_t g = 0; g < n && part->hub != CCL_NONE; g++)
+        random_duplex(rng, b, links, gpus[g], part->hub, PICK(rng, kinds));
+}
+
+static inline void random_group(ccl_rng_t *rng, ccl_topology_builder_t *b, uint32_t number,
+                                uint32_t links, uint32_t copies) {
+    uint32_t members[64], chosen[64], count = 0, of = links / copies;
+    for (uint32_t l = 0; l < of && count < 64 / copies; l++)
+        if (ccl_rng_below(rng, 3) == 0)
+            chosen[count++] = l;
+    if (!count)
+        chosen[count++] = ccl_rng_below(rng, of);
+    double rate_Bps = random_rate_Bps(rng) * 2;
+    bool across = copies > 1 && ccl_rng_below(rng, 2); /* one over all copies, or one in each */
+    for (uint32_t c = 0; c < copies; c++) {
+        uint32_t first = across ? c * count : 0;
+        for (uint32_t i = 0; i < count; i++)
+            members[first + i] = c * of + chosen[i];
+        if (across && c + 1 < copies)
+            continue;
+        char name[32];
+        ccl_error_t err = CCL_ERROR_INIT;
+        snprintf(name, sizeof name, "group%u.%u", number, c);
+        ccl_status_t status = ccl_topology_builder_group(
+            b, name, across ? rate_Bps * copies : rate_Bps, members, first + count, &err);
+        ck_assert_msg(status == CCL_OK, "%s", err.text);
+    }
+}
+
 /**
- * n GPUs: a full mesh, a star, two stars joined by NICs that GPUs may share, or a few switches at
- * random; on top groups of links, transports of all kinds, GPU models.
+ * GPUs, links between them, groups of links, transports of all kinds, GPU models: `copies` times
+ * the same n GPUs, joined by one more switch when there are several.
  */
-static inline ccl_topology_t *random_topology(ccl_rng_t *rng, uint32_t n) {
+static inline ccl_topology_t *random_copies(ccl_rng_t *rng, uint32_t n, uint32_t copies) {
     ccl_topology_builder_t *b = ccl_topology_builder_create("random");
     ccl_error_t err = CCL_ERROR_INIT;
     ccl_topology_t *topo = NULL;
     random_links_t links = {0, ccl_rng_below(rng, 3) == 0};
-    uint32_t shape = ccl_rng_below(rng, 4), gpus[16], models = ccl_rng_below(rng, 3);
+    random_part_t part = {.n = n, .hub = CCL_NONE, .shape = ccl_rng_below(rng, 4)};
     static const char *const model_names[] = {"A", "B"};
-    static const char *const kinds[] = {"nvlink", "pcie", "xgmi"};
-    for (uint32_t m = 0; m < models; m++) {
+    part.models = ccl_rng_below(rng, 3);
+    for (uint32_t m = 0; m < part.models; m++) {
         ccl_gpu_model_t model = ccl_gpu_model_default(model_names[m]);
         if (ccl_rng_below(rng, 2))
             model.copy_rate_Bps = random_rate_Bps(rng);
@@ -85,71 +183,15 @@ static inline ccl_topology_t *random_topology(ccl_rng_t *rng, uint32_t n) {
         model.launch_s = random_latency_s(rng);
         ck_assert_int_eq(ccl_topology_builder_gpu_model(b, &model, &err), CCL_OK);
     }
-    for (uint32_t g = 0; g < n; g++) {
-        char id[16];
-        uint32_t m = models ? ccl_rng_below(rng, models + 1) : 0;
-        snprintf(id, sizeof id, "g%u", g);
-        ccl_status_t status = ccl_topology_builder_device(
-            b, id, CCL_DEVICE_GPU, shape == 2 ? (g < (n + 1) / 2 ? "s0" : "s1") : NULL, g,
-            m < models ? model_names[m] : NULL, &gpus[g], &err);
-        ck_assert_msg(status == CCL_OK, "%s", err.text);
+    if (copies > 1)
+        part.hub = random_node(b, &part, "hub", 0, CCL_DEVICE_SWITCH, NULL, CCL_NONE, NULL);
+    ccl_rng_t same = *rng;
+    for (part.copy = 0; part.copy < copies; part.copy++) {
+        *rng = same;
+        random_part(rng, b, &links, &part);
     }
-    if (shape == 0) {
-        for (uint32_t i = 0; i < n; i++)
-            for (uint32_t j = i + 1; j < n; j++)
-                random_duplex(rng, b, &links, gpus[i], gpus[j], PICK(rng, kinds));
-    } else if (shape == 2) {
-        uint32_t fabric, sw[2], nics[2][2];
-        ccl_topology_builder_device(b, "fabric", CCL_DEVICE_SWITCH, NULL, CCL_NONE, NULL, &fabric,
-                                    &err);
-        for (uint32_t s = 0; s < 2; s++) {
-            char id[16];
-            snprintf(id, sizeof id, "sw%u", s);
-            ccl_topology_builder_device(b, id, CCL_DEVICE_SWITCH, s ? "s1" : "s0", CCL_NONE, NULL,
-                                        &sw[s], &err);
-            for (uint32_t k = 0; k < 2; k++) {
-                snprintf(id, sizeof id, "n%u.%u", s, k);
-                ccl_topology_builder_device(b, id, CCL_DEVICE_NIC, s ? "s1" : "s0", CCL_NONE, NULL,
-                                            &nics[s][k], &err);
-                random_duplex(rng, b, &links, nics[s][k], fabric, "net");
-            }
-        }
-        bool through_switch = ccl_rng_below(rng, 2);
-        for (uint32_t g = 0; g < n; g++) {
-            uint32_t s = g < (n + 1) / 2 ? 0 : 1;
-            random_duplex(rng, b, &links, gpus[g], sw[s], through_switch ? "pcie" : "nvlink");
-            if (!through_switch)
-                random_duplex(rng, b, &links, gpus[g], nics[s][ccl_rng_below(rng, 2)], "pcie");
-        }
-        for (uint32_t s = 0; s < 2 && through_switch; s++)
-            for (uint32_t k = 0; k < 2; k++)
-                random_duplex(rng, b, &links, sw[s], nics[s][k], "pcie");
-    } else {
-        uint32_t nsw = shape == 1 ? 1 : 2 + ccl_rng_below(rng, 2), sw[3];
-        for (uint32_t s = 0; s < nsw; s++) {
-            char id[16];
-            snprintf(id, sizeof id, "sw%u", s);
-            ccl_topology_builder_device(b, id, CCL_DEVICE_SWITCH, NULL, CCL_NONE, NULL, &sw[s],
-                                        &err);
-            for (uint32_t o = 0; o < s; o++)
-                random_duplex(rng, b, &links, sw[s], sw[o], PICK(rng, kinds));
-        }
-        for (uint32_t g = 0; g < n; g++)
-            random_duplex(rng, b, &links, gpus[g], sw[ccl_rng_below(rng, nsw)], PICK(rng, kinds));
-    }
-    for (uint32_t groups = ccl_rng_below(rng, 4), i = 0; i < groups; i++) {
-        uint32_t members[64], count = 0;
-        char name[16];
-        for (uint32_t l = 0; l < links.n && count < 64; l++)
-            if (ccl_rng_below(rng, 3) == 0)
-                members[count++] = l;
-        if (!count)
-            members[count++] = ccl_rng_below(rng, links.n);
-        snprintf(name, sizeof name, "group%u", i);
-        ccl_status_t status =
-            ccl_topology_builder_group(b, name, random_rate_Bps(rng) * 2, members, count, &err);
-        ck_assert_msg(status == CCL_OK, "%s", err.text);
-    }
+    for (uint32_t groups = ccl_rng_below(rng, 4), i = 0; i < groups; i++)
+        random_group(rng, b, i, links.n, copies);
     static const char *const all[] = {"nvlink", "pcie", "xgmi", "net"};
     bool plain = ccl_rng_below(rng, 4) == 0;
     for (uint32_t k = 0; k < 4 && !plain; k++) {
@@ -164,14 +206,22 @@ static inline ccl_topology_t *random_topology(ccl_rng_t *rng, uint32_t n) {
     return topo;
 }
 
+static inline ccl_topology_t *random_topology(ccl_rng_t *rng, uint32_t n) {
+    return random_copies(rng, n, 1);
+}
+
 /* ---------------------------------------------------------------- programs */
 
+enum { RANDOM_COPIES = 4 };
+
 typedef struct random_block {
-    uint32_t handle, rank, id, channel, out, in; /* out, in: connections or CCL_NONE */
+    uint32_t handle[RANDOM_COPIES];
+    uint32_t rank, id, channel, out, in; /* out, in: connections or CCL_NONE */
     uint32_t nsteps;
 } random_block_t;
 typedef struct random_conn {
     uint32_t src, dst, channel, from, to; /* blocks */
+    uint32_t shift;                       /* the receiver is so many copies further */
 } random_conn_t;
 enum { RANDOM_BUFFER = 6 };
 
@@ -180,7 +230,7 @@ typedef struct random_program {
     ccl_program_builder_t *b;
     random_block_t blocks[64];
     random_conn_t conns[32];
-    uint32_t nblocks, nconns, ranks_blocks[16], stage;
+    uint32_t nblocks, nconns, ranks_blocks[16], stage, copies;
 } random_program_t;
 
 static inline uint32_t random_block(random_program_t *g, uint32_t rank, uint32_t channel) {
@@ -214,22 +264,26 @@ static inline void random_step(random_program_t *g, uint32_t block, uint8_t type
                 ccl_rng_below(g->rng, 3) ? o->nsteps - 1 : ccl_rng_below(g->rng, o->nsteps);
         }
     }
-    ccl_program_builder_step(g->b, b->handle, s);
+    for (uint32_t c = 0; c < g->copies; c++)
+        ccl_program_builder_step(g->b, b->handle[c], s);
     b->nsteps++;
 }
 
 /**
  * Blocks with a connection in, one out, or both; messages that run along them, forwarded in fused
  * primitives where a block goes on; local work and waits in between. Appended in one global order,
- * so that it finishes with deep FIFOs; with shallow ones it may not.
+ * so that it finishes with deep FIFOs; with shallow ones it may not. `copies` of n ranks do the
+ * same, with connections within a copy or to one further on.
  */
-static inline ccl_program_t *random_program(ccl_rng_t *rng, uint32_t n, const char *proto) {
+static inline ccl_program_t *random_copied_program(ccl_rng_t *rng, uint32_t n, uint32_t copies,
+                                                   const char *proto) {
     random_program_t *g = calloc(1, sizeof *g);
     ccl_collective_t *coll = NULL;
     ccl_program_t *program = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
     g->rng = rng;
-    ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, n, 1, 0, &coll, &err), CCL_OK);
+    g->copies = copies;
+    ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, n * copies, 1, 0, &coll, &err), CCL_OK);
     uint32_t nchunks = 1 + ccl_rng_below(rng, 8);
     g->b = ccl_program_builder_create("random", coll, nchunks, proto);
     uint32_t channels = 1 + ccl_rng_below(rng, 3), want = 1 + ccl_rng_below(rng, 2 * n);
@@ -255,27 +309,31 @@ static inline ccl_program_t *random_program(ccl_rng_t *rng, uint32_t n, const ch
         from = from == CCL_NONE ? random_block(g, src, channel) : from;
         to = to == CCL_NONE ? random_block(g, dst, channel) : to;
         g->blocks[from].out = g->blocks[to].in = g->nconns;
-        g->conns[g->nconns++] = (random_conn_t){src, dst, channel, from, to};
+        uint32_t shift = copies > 1 ? ccl_rng_below(rng, copies) : 0;
+        g->conns[g->nconns++] = (random_conn_t){src, dst, channel, from, to, shift};
     }
     for (uint32_t r = 0; r < n; r++)
         if (ccl_rng_below(rng, 3) == 0)
             random_block(g, r, 0);
-    for (uint32_t r = 0; r < n; r++)
+    for (uint32_t r = 0; r < n * copies; r++)
         ccl_program_builder_buffer(g->b, r, CCL_BUF_SCRATCH, RANDOM_BUFFER);
     if (ccl_rng_below(rng, 3) == 0) { /* unequal shares, some of them nothing */
         double shares[16];
         for (uint32_t k = 0; k < 16; k++)
             shares[k] = ccl_rng_below(rng, 4) ? ccl_rng_unit(rng) : 0;
-        for (uint32_t r = 0; r < n; r++)
+        for (uint32_t r = 0; r < n * copies; r++)
             for (uint32_t k = 0; k < 3; k++)
                 ccl_program_builder_shares(g->b, r, (ccl_buffer_t)k, shares);
     }
-    for (uint32_t k = 0; k < g->nblocks; k++) {
-        random_block_t *o = &g->blocks[k];
-        o->handle = ccl_program_builder_tb(
-            g->b, o->rank, o->out == CCL_NONE ? CCL_NONE : g->conns[o->out].dst,
-            o->in == CCL_NONE ? CCL_NONE : g->conns[o->in].src, o->channel);
-    }
+    for (uint32_t c = 0; c < copies; c++)
+        for (uint32_t k = 0; k < g->nblocks; k++) {
+            random_block_t *o = &g->blocks[k];
+            const random_conn_t *out = o->out == CCL_NONE ? NULL : &g->conns[o->out];
+            const random_conn_t *in = o->in == CCL_NONE ? NULL : &g->conns[o->in];
+            uint32_t to = out ? (c + out->shift) % copies * n + out->dst : CCL_NONE;
+            uint32_t from = in ? (c + copies - in->shift) % copies * n + in->src : CCL_NONE;
+            o->handle[c] = ccl_program_builder_tb(g->b, c * n + o->rank, to, from, o->channel);
+        }
     uint32_t messages = 1 + ccl_rng_below(rng, ccl_rng_below(rng, 3) ? 12 : 40),
              stages = 1 + ccl_rng_below(rng, 3);
     uint32_t dep_odds = ccl_rng_below(rng, 2) ? 40 : 0;
@@ -320,6 +378,10 @@ static inline ccl_program_t *random_program(ccl_rng_t *rng, uint32_t n, const ch
     ck_assert_msg(status == CCL_OK, "%s", err.text);
     free(g);
     return program;
+}
+
+static inline ccl_program_t *random_program(ccl_rng_t *rng, uint32_t n, const char *proto) {
+    return random_copied_program(rng, n, 1, proto);
 }
 
 static inline int run_suite(Suite *suite) {

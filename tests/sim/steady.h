@@ -1,4 +1,4 @@
-/* One program with and without skipping of whole periods. */
+/* One program with and without skipping of whole periods and folding of blocks that are alike. */
 #ifndef CCL_TESTS_SIM_STEADY_H
 #define CCL_TESTS_SIM_STEADY_H
 
@@ -15,14 +15,15 @@ typedef struct totals {
 static inline ccl_sim_result_t *simulate(const ccl_topology_t *topo, ccl_routes_t *routes,
                                          const ccl_program_t *program, double size_bytes,
                                          uint32_t batches, ccl_granularity_t granularity,
-                                         bool no_skip, const char *what) {
+                                         bool in_full, const char *what) {
     ccl_sim_options_t options = CCL_SIM_OPTIONS_INIT;
     ccl_sim_result_t *result = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
     options.size_bytes = size_bytes;
     options.batches = batches;
     options.granularity = granularity;
-    options.no_skip = no_skip;
+    options.no_skip = options.no_fold = in_full;
+    options.step_times = true;
     ccl_status_t status = ccl_sim_program(NULL, topo, routes, program, &options, &result, &err);
     if (status == CCL_DEADLOCK) {
         ccl_sim_result_destroy(result);
@@ -30,6 +31,19 @@ static inline ccl_sim_result_t *simulate(const ccl_topology_t *topo, ccl_routes_
     }
     ck_assert_msg(status == CCL_OK, "%s: %s", what, err.text);
     return result;
+}
+
+static inline void check_use(const ccl_tb_use_t *a, const ccl_tb_use_t *b, const ccl_tb_t *tb,
+                             double tolerance_s, const char *what) {
+    const double got[] = {a->start_s,     a->done_s,      a->busy_s,
+                          a->wait_data_s, a->wait_peer_s, a->wait_slot_s};
+    const double want[] = {b->start_s,     b->done_s,      b->busy_s,
+                           b->wait_data_s, b->wait_peer_s, b->wait_slot_s};
+    static const char *const names[] = {"start", "done", "busy", "data", "peer", "slot"};
+    for (uint32_t k = 0; k < 6; k++)
+        ck_assert_msg(fabs(got[k] - want[k]) <= tolerance_s,
+                      "%s: rank %u block %u %s: %.12g us, in full %.12g us", what, tb->rank, tb->id,
+                      names[k], got[k] * 1e6, want[k] * 1e6);
 }
 
 /** Returns the micro-batches skipped; UINT64_MAX: the program blocks. */
@@ -50,18 +64,20 @@ static inline uint64_t check_same(const ccl_topology_t *topo, ccl_routes_t *rout
                   "%s: %.15g us with %llu of %u micro-batches skipped, %.15g us in full", what,
                   fast->time_s * 1e6, (unsigned long long)fast->skipped_batches, batches,
                   full->time_s * 1e6);
-    for (uint32_t t = 0; t < program->ntbs; t++) {
-        const ccl_tb_use_t *a = &fast->tbs[t], *b = &full->tbs[t];
-        const double got[] = {a->start_s,     a->done_s,      a->busy_s,
-                              a->wait_data_s, a->wait_peer_s, a->wait_slot_s};
-        const double want[] = {b->start_s,     b->done_s,      b->busy_s,
-                               b->wait_data_s, b->wait_peer_s, b->wait_slot_s};
-        static const char *const names[] = {"start", "done", "busy", "data", "peer", "slot"};
-        for (uint32_t k = 0; k < 6; k++)
-            ck_assert_msg(fabs(got[k] - want[k]) <= tolerance_s,
-                          "%s: rank %u block %u %s: %.12g us, in full %.12g us", what,
-                          program->tbs[t].rank, program->tbs[t].id, names[k], got[k] * 1e6,
-                          want[k] * 1e6);
+    for (uint32_t t = 0; t < program->ntbs; t++)
+        check_use(&fast->tbs[t], &full->tbs[t], &program->tbs[t], tolerance_s, what);
+    ck_assert_uint_eq(fast->nstages, full->nstages);
+    for (uint32_t t = 0; t < full->nstages; t++) {
+        ck_assert_uint_eq(fast->stages[t].tb, full->stages[t].tb);
+        ck_assert_uint_eq(fast->stages[t].stage, full->stages[t].stage);
+        check_use(&fast->stages[t].use, &full->stages[t].use, &program->tbs[full->stages[t].tb],
+                  tolerance_s, what);
+    }
+    for (uint32_t s = 0; s < program->nsteps; s++) {
+        ck_assert_double_le(fabs(fast->step_start_s[s] - full->step_start_s[s]), tolerance_s);
+        ck_assert_msg(fabs(fast->step_end_s[s] - full->step_end_s[s]) <= tolerance_s,
+                      "%s: step %u ends at %.12g us, in full at %.12g us", what, s,
+                      fast->step_end_s[s] * 1e6, full->step_end_s[s] * 1e6);
     }
     for (uint32_t l = 0; l < topo->nlinks; l++)
         ck_assert(fast->links[l].bytes == full->links[l].bytes);

@@ -1,0 +1,658 @@
+/**
+ * @file fold.c
+ * Blocks that are alike are simulated once.
+ *
+ * Two blocks do the same at the same times when they have the same primitives and what they depend
+ * on is alike in turn: the blocks at the other ends of their connections, those they wait for, and
+ * the rates of their flows, which follow from how many connections of each kind share each link.
+ * So the blocks, connections and links are coloured, and colours are split by what they see of each
+ * other until nothing splits any more (colour refinement; an equitable partition). One block,
+ * connection and link of each colour is simulated; a flow counts on its link for as many as there
+ * are of its colour. Hashes only guide the search: the partition found is compared member by
+ * member before it is used.
+ *
+ * Source: Weisfeiler and Leman, 1968 (colour refinement); Golubitsky and Stewart, Bull. AMS 43,
+ * 2006: an equitable partition of a network of systems is one of synchrony.
+ */
+#include "sim/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct entry {
+    uint32_t res, weight; /* a link or group (after the links) and how often a flow counts on it */
+} entry_t;
+
+typedef struct folding {
+    const ccl_i_run_t *run;
+    uint32_t nsteps, nres;
+    uint32_t *step_unit, *step_index; /* [nsteps] */
+    double *launch_s;                 /* [nranks] */
+    uint32_t *first_dep, *deps;       /* [nunits + 1] units that a unit waits for */
+    uint32_t *first_end, *ends;       /* [nunits + 1] connections of a unit; CCL_NONE */
+    uint32_t *ports;                  /* [2 nconns] place among its sender's, its receiver's ends */
+    uint32_t *first_entry;            /* [nconns + 1] */
+    entry_t *entries;
+    size_t cdeps, cends, centries;
+    uint64_t *unit, *conn, *res, *seen; /* colours; what each resource has seen */
+    uint64_t *set;                      /* open addressing: colours */
+    uint32_t *set_first;                /* member with that colour */
+    uint32_t set_len;
+    uint32_t *unit_rep, *conn_rep, *res_rep; /* first of the same colour */
+} folding_t;
+
+static inline uint64_t mix(uint64_t h, uint64_t x) {
+    h = (h ^ (x + 0x9e3779b97f4a7c15u)) * 0xbf58476d1ce4e5b9u;
+    h = (h ^ (h >> 29)) * 0x94d049bb133111ebu;
+    return h ^ (h >> 32);
+}
+
+static inline uint64_t mix_double(uint64_t h, double x) {
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof(bits));
+    return mix(h, bits);
+}
+
+static void folding_fini(folding_t *f) {
+    free(f->step_unit);
+    free(f->step_index);
+    free(f->launch_s);
+    free(f->first_dep);
+    free(f->deps);
+    free(f->first_end);
+    free(f->ends);
+    free(f->ports);
+    free(f->first_entry);
+    free(f->entries);
+    free(f->unit);
+    free(f->conn);
+    free(f->res);
+    free(f->seen);
+    free(f->set);
+    free(f->set_first);
+    free(f->unit_rep);
+    free(f->conn_rep);
+    free(f->res_rep);
+}
+
+static bool folding_init(folding_t *f, const ccl_i_run_t *run) {
+    uint32_t most = run->nunits > run->nconns ? run->nunits : run->nconns;
+    f->run = run;
+    f->nsteps = run->nsteps;
+    f->nres = run->topo->nlinks + run->topo->ngroups;
+    most = most > f->nres ? most : f->nres;
+    for (f->set_len = 64; f->set_len < 2ull * most && f->set_len < 1u << 31; f->set_len *= 2)
+        ;
+    f->step_unit = malloc((f->nsteps + 1u) * sizeof(*f->step_unit));
+    f->step_index = malloc((f->nsteps + 1u) * sizeof(*f->step_index));
+    f->launch_s = malloc((run->program->nranks + 1u) * sizeof(*f->launch_s));
+    f->first_dep = malloc((run->nunits + 1u) * sizeof(*f->first_dep));
+    f->first_end = malloc((run->nunits + 1u) * sizeof(*f->first_end));
+    f->ports = malloc((2ull * run->nconns + 1) * sizeof(*f->ports));
+    f->unit = malloc((run->nunits + 1u) * sizeof(*f->unit));
+    f->set = malloc(f->set_len * sizeof(*f->set));
+    f->set_first = malloc(f->set_len * sizeof(*f->set_first));
+    return f->step_unit && f->step_index && f->launch_s && f->first_dep && f->first_end &&
+           f->ports && f->unit && f->set && f->set_first;
+}
+
+/* ---------------------------------------------------------------- colours */
+
+/* Number of colours; rep: the first member of each member's colour, or NULL. */
+static uint32_t count(folding_t *f, const uint64_t *colour, uint32_t n, uint32_t *rep) {
+    uint32_t colours = 0, mask = f->set_len - 1;
+    memset(f->set_first, 0xff, f->set_len * sizeof(*f->set_first));
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t at = (uint32_t)colour[i] & mask;
+        while (f->set_first[at] != CCL_NONE && f->set[at] != colour[i])
+            at = (at + 1) & mask;
+        if (f->set_first[at] == CCL_NONE) {
+            f->set[at] = colour[i];
+            f->set_first[at] = i;
+            colours++;
+        }
+        if (rep)
+            rep[i] = f->set_first[at];
+    }
+    return colours;
+}
+
+/* The place of `item` in a list from `first` on, added when it is not among the last few. */
+static bool note(uint32_t **list, size_t *capacity, uint32_t first, uint32_t *n, uint32_t item,
+                 uint32_t *out) {
+    for (uint32_t i = *n; i > first && i + 16 > *n; i--)
+        if ((*list)[i - 1] == item) {
+            *out = i - 1 - first;
+            return true;
+        }
+    if (!ccl_i_grow(list, capacity, *n + 1u, sizeof(**list)))
+        return false;
+    *out = *n - first;
+    (*list)[(*n)++] = item;
+    return true;
+}
+
+static bool note_dep(folding_t *f, uint32_t unit, uint32_t *ndeps, uint32_t step, uint64_t *hash) {
+    uint32_t at = 0;
+    if (step == CCL_NONE)
+        return true;
+    if (!note(&f->deps, &f->cdeps, f->first_dep[unit], ndeps, f->step_unit[step], &at))
+        return false;
+    *hash = mix(*hash, (uint64_t)at << 32 | f->step_index[step]);
+    return true;
+}
+
+static bool note_end(folding_t *f, uint32_t unit, uint32_t *nends, uint32_t conn, bool sends,
+                     uint64_t *hash) {
+    uint32_t at = 0;
+    if (!note(&f->ends, &f->cends, f->first_end[unit], nends, conn, &at))
+        return false;
+    if (conn != CCL_NONE && f->ports[2 * (size_t)conn + !sends] == CCL_NONE)
+        f->ports[2 * (size_t)conn + !sends] = at;
+    *hash = mix(*hash, at);
+    return true;
+}
+
+static void list_steps(folding_t *f) {
+    const ccl_i_run_t *run = f->run;
+    uint32_t rank = CCL_NONE;
+    for (uint32_t i = 0; i < run->nunits; i++) {
+        uint32_t of = run->program->tbs[run->units[i].tb].rank;
+        if (of != rank) { /* units are by rank */
+            rank = of;
+            f->launch_s[rank] = ccl_model_gpu(run->topo, rank).launch_s;
+        }
+        for (uint32_t k = 0; k < run->units[i].nsteps; k++) {
+            uint32_t step = run->order[run->units[i].first + k];
+            f->step_unit[step] = i;
+            f->step_index[step] = k;
+        }
+    }
+}
+
+/* Colours of units by what they do, whomever they do it with. */
+static bool colour_units(folding_t *f) {
+    const ccl_i_run_t *run = f->run;
+    uint32_t ndeps = 0, nends = 0;
+    bool ok = true;
+    list_steps(f);
+    memset(f->ports, 0xff, 2 * (size_t)run->nconns * sizeof(*f->ports));
+    for (uint32_t i = 0; i < run->nunits && ok; i++) {
+        const ccl_i_unit_t *u = &run->units[i];
+        uint32_t rank = run->program->tbs[u->tb].rank;
+        f->first_dep[i] = ndeps;
+        f->first_end[i] = nends;
+        uint64_t h =
+            mix_double(mix_double(mix(1, u->nsteps), f->launch_s[rank]), run->flag_s[rank]);
+        ok = note_dep(f, i, &ndeps, u->stage_dep, &h);
+        if (!run->step_conns)
+            ok = ok && note_end(f, i, &nends, u->send, true, &h) &&
+                 note_end(f, i, &nends, u->recv, false, &h);
+        for (uint32_t k = 0; k < u->nsteps && ok; k++) {
+            uint32_t step = run->order[u->first + k];
+            const ccl_i_work_t *w = &run->work[step];
+            h = mix_double(mix_double(h, w->bytes), w->rate_Bps);
+            h = mix(mix_double(h, w->overhead_s),
+                    (uint64_t)w->slices << 2 | w->sends << 1 | w->receives);
+            ok = note_dep(f, i, &ndeps, w->dep, &h);
+            if (run->step_conns)
+                ok = ok && note_end(f, i, &nends, run->step_conns[2 * (size_t)step], true, &h) &&
+                     note_end(f, i, &nends, run->step_conns[2 * (size_t)step + 1], false, &h);
+        }
+        f->unit[i] = h;
+    }
+    f->first_dep[run->nunits] = ndeps;
+    f->first_end[run->nunits] = nends;
+    return ok;
+}
+
+/* Links and groups of every connection's route, as the network counts them. */
+static bool find_entries(folding_t *f) {
+    const ccl_i_run_t *run = f->run;
+    const ccl_topology_t *topo = run->topo;
+    uint32_t *first = calloc(topo->nlinks + 2u, sizeof(*first)), *groups = NULL, n = 0;
+    f->first_entry = malloc((run->nconns + 1u) * sizeof(*f->first_entry));
+    for (uint32_t g = 0; first && g < topo->ngroups; g++)
+        for (uint32_t i = 0; i < topo->groups[g].nlinks; i++)
+            first[topo->groups[g].links[i] + 2]++;
+    for (uint32_t l = 0; first && l < topo->nlinks; l++)
+        first[l + 2] += first[l + 1];
+    groups = first ? malloc((first[topo->nlinks + 1u] + 1u) * sizeof(*groups)) : NULL;
+    bool ok = first && groups && f->first_entry;
+    for (uint32_t g = 0; ok && g < topo->ngroups; g++)
+        for (uint32_t i = 0; i < topo->groups[g].nlinks; i++)
+            groups[first[topo->groups[g].links[i] + 1]++] = g;
+    for (uint32_t c = 0; ok && c < run->nconns; c++) {
+        const ccl_route_t *route = run->conns[c].route;
+        f->first_entry[c] = n;
+        for (uint32_t i = 0; ok && i < route->nlinks; i++) {
+            uint32_t l = route->links[i], from = first[l], to = first[l + 1];
+            ok = ccl_i_grow(&f->entries, &f->centries, n + 1u + to - from, sizeof(*f->entries));
+            if (ok)
+                f->entries[n++] = (entry_t){l, 1};
+            for (uint32_t k = from; ok && k < to; k++) {
+                uint32_t res = topo->nlinks + groups[k], at = f->first_entry[c];
+                while (at < n && f->entries[at].res != res)
+                    at++;
+                if (at == n)
+                    f->entries[n++] = (entry_t){res, 0};
+                f->entries[at].weight++;
+            }
+        }
+    }
+    if (ok)
+        f->first_entry[run->nconns] = n;
+    free(first);
+    free(groups);
+    return ok;
+}
+
+static bool colour_rest(folding_t *f) {
+    const ccl_i_run_t *run = f->run;
+    f->conn = malloc((run->nconns + 1u) * sizeof(*f->conn));
+    f->res = malloc((f->nres + 1u) * sizeof(*f->res));
+    f->seen = malloc((f->nres + 1u) * sizeof(*f->seen));
+    if (!f->conn || !f->res || !f->seen || !find_entries(f))
+        return false;
+    for (uint32_t c = 0; c < run->nconns; c++) {
+        const ccl_i_conn_t *conn = &run->conns[c];
+        uint64_t h = mix(mix_double(2, conn->delay_s),
+                         (uint64_t)conn->slots << 2 | conn->holds << 1 | conn->roomy);
+        f->conn[c] = mix(h, (uint64_t)f->ports[2 * (size_t)c] << 32 | f->ports[2 * (size_t)c + 1]);
+    }
+    for (uint32_t r = 0; r < f->nres; r++) {
+        const ccl_topology_t *topo = run->topo;
+        f->res[r] = r < topo->nlinks ? mix_double(mix_double(3, topo->links[r].bandwidth_Bps),
+                                                  topo->links[r].contention)
+                                     : mix_double(4, topo->groups[r - topo->nlinks].bandwidth_Bps);
+    }
+    return true;
+}
+
+/* Split colours by what is next to them. */
+static void refine(folding_t *f) {
+    const ccl_i_run_t *run = f->run;
+    memset(f->seen, 0, f->nres * sizeof(*f->seen));
+    for (uint32_t c = 0; c < run->nconns; c++)
+        for (uint32_t e = f->first_entry[c]; e < f->first_entry[c + 1]; e++)
+            f->seen[f->entries[e].res] += mix(f->conn[c], f->entries[e].weight);
+    for (uint32_t r = 0; r < f->nres; r++)
+        f->res[r] = mix(f->res[r], f->seen[r]);
+    for (uint32_t c = 0; c < run->nconns; c++) {
+        const ccl_i_conn_t *conn = &run->conns[c];
+        uint64_t h = mix(f->conn[c], conn->sender == CCL_NONE ? 5 : f->unit[conn->sender]);
+        h = mix(h, conn->receiver == CCL_NONE ? 6 : f->unit[conn->receiver]);
+        for (uint32_t e = f->first_entry[c]; e < f->first_entry[c + 1]; e++)
+            h = mix(mix(h, f->res[f->entries[e].res]), f->entries[e].weight);
+        f->conn[c] = h;
+    }
+    for (uint32_t i = 0; i < run->nunits; i++) {
+        uint64_t h = f->unit[i];
+        for (uint32_t e = f->first_end[i]; e < f->first_end[i + 1]; e++)
+            h = mix(h, f->ends[e] == CCL_NONE ? 7 : f->conn[f->ends[e]]);
+        for (uint32_t d = f->first_dep[i]; d < f->first_dep[i + 1]; d++)
+            h = mix(h, f->unit[f->deps[d]]);
+        f->unit[i] = h;
+    }
+}
+
+/* ---------------------------------------------------------------- is it true */
+
+static bool same_dep(const folding_t *f, uint32_t a, uint32_t b) {
+    if (a == CCL_NONE || b == CCL_NONE)
+        return a == b;
+    return f->step_index[a] == f->step_index[b] &&
+           f->unit_rep[f->step_unit[a]] == f->unit_rep[f->step_unit[b]];
+}
+
+static bool same_conn_colour(const folding_t *f, uint32_t a, uint32_t b) {
+    return a == CCL_NONE || b == CCL_NONE ? a == b : f->conn_rep[a] == f->conn_rep[b];
+}
+
+static bool same_unit_colour(const folding_t *f, uint32_t a, uint32_t b) {
+    return a == CCL_NONE || b == CCL_NONE ? a == b : f->unit_rep[a] == f->unit_rep[b];
+}
+
+static bool same_unit(const folding_t *f, uint32_t i, uint32_t j) {
+    const ccl_i_run_t *run = f->run;
+    const ccl_i_unit_t *a = &run->units[i], *b = &run->units[j];
+    uint32_t r = run->program->tbs[a->tb].rank, s = run->program->tbs[b->tb].rank;
+    if (a->nsteps != b->nsteps || !same_dep(f, a->stage_dep, b->stage_dep) ||
+        f->launch_s[r] != f->launch_s[s] || run->flag_s[r] != run->flag_s[s] ||
+        (!run->step_conns &&
+         (!same_conn_colour(f, a->send, b->send) || !same_conn_colour(f, a->recv, b->recv))))
+        return false;
+    for (uint32_t k = 0; k < a->nsteps; k++) {
+        uint32_t m = run->order[a->first + k], n = run->order[b->first + k];
+        const ccl_i_work_t *x = &run->work[m], *y = &run->work[n];
+        for (size_t end = 0; run->step_conns && end < 2; end++)
+            if (!same_conn_colour(f, run->step_conns[2 * (size_t)m + end],
+                                  run->step_conns[2 * (size_t)n + end]))
+                return false;
+        if (x->bytes != y->bytes || x->rate_Bps != y->rate_Bps || x->overhead_s != y->overhead_s ||
+            x->slices != y->slices || x->sends != y->sends || x->receives != y->receives ||
+            !same_dep(f, x->dep, y->dep))
+            return false;
+    }
+    return true;
+}
+
+static bool same_conn(const folding_t *f, uint32_t i, uint32_t j) {
+    const ccl_i_conn_t *a = &f->run->conns[i], *b = &f->run->conns[j];
+    const entry_t *x = &f->entries[f->first_entry[i]], *y = &f->entries[f->first_entry[j]];
+    uint32_t n = f->first_entry[i + 1] - f->first_entry[i];
+    if (a->delay_s != b->delay_s || a->slots != b->slots || a->holds != b->holds ||
+        a->roomy != b->roomy || f->ports[2 * (size_t)i] != f->ports[2 * (size_t)j] ||
+        f->ports[2 * (size_t)i + 1] != f->ports[2 * (size_t)j + 1] ||
+        !same_unit_colour(f, a->sender, b->sender) ||
+        !same_unit_colour(f, a->receiver, b->receiver) ||
+        n != f->first_entry[j + 1] - f->first_entry[j])
+        return false;
+    for (uint32_t k = 0; k < n; k++)
+        if (f->res_rep[x[k].res] != f->res_rep[y[k].res])
+            return false;
+    return true;
+}
+
+/* What each colour of connections adds up to on each resource is the same within a colour of
+   resources. `members`: connections by resource (CSR). */
+static bool same_loads(const folding_t *f, const uint32_t *first, const entry_t *members) {
+    uint32_t nconns = f->run->nconns;
+    int64_t *sum = calloc(nconns + 1u, sizeof(*sum));
+    bool same = sum != NULL;
+    for (uint32_t r = 0; same && r < f->nres; r++) {
+        uint32_t rep = f->res_rep[r];
+        const ccl_topology_t *topo = f->run->topo;
+        if (rep == r)
+            continue;
+        same = (r < topo->nlinks) == (rep < topo->nlinks) &&
+               (r < topo->nlinks ? topo->links[r].bandwidth_Bps == topo->links[rep].bandwidth_Bps &&
+                                       topo->links[r].contention == topo->links[rep].contention
+                                 : topo->groups[r - topo->nlinks].bandwidth_Bps ==
+                                       topo->groups[rep - topo->nlinks].bandwidth_Bps);
+        for (uint32_t k = first[r]; k < first[r + 1]; k++)
+            sum[members[k].res] += members[k].weight;
+        for (uint32_t k = first[rep]; k < first[rep + 1]; k++)
+            sum[members[k].res] -= members[k].weight;
+        for (uint32_t k = first[r]; k < first[r + 1]; k++)
+            same = same && sum[members[k].res] == 0;
+        for (uint32_t k = first[rep]; k < first[rep + 1]; k++)
+            same = same && sum[members[k].res] == 0;
+    }
+    free(sum);
+    return same;
+}
+
+static bool equitable(const folding_t *f) {
+    const ccl_i_run_t *run = f->run;
+    uint32_t nentries = f->first_entry[run->nconns];
+    for (uint32_t i = 0; i < run->nunits; i++)
+        if (f->unit_rep[i] != i && !same_unit(f, i, f->unit_rep[i]))
+            return false;
+    for (uint32_t c = 0; c < run->nconns; c++)
+        if (f->conn_rep[c] != c && !same_conn(f, c, f->conn_rep[c]))
+            return false;
+    uint32_t *first = calloc(f->nres + 2u, sizeof(*first));
+    entry_t *members = malloc((nentries + 1u) * sizeof(*members));
+    bool same = first && members;
+    if (same) {
+        for (uint32_t e = 0; e < nentries; e++)
+            first[f->entries[e].res + 2]++;
+        for (uint32_t r = 0; r < f->nres; r++)
+            first[r + 2] += first[r + 1];
+        for (uint32_t c = 0; c < run->nconns; c++)
+            for (uint32_t e = f->first_entry[c]; e < f->first_entry[c + 1]; e++)
+                members[first[f->entries[e].res + 1]++] =
+                    (entry_t){f->conn_rep[c], f->entries[e].weight};
+        same = same_loads(f, first, members);
+    }
+    free(first);
+    free(members);
+    return same;
+}
+
+/* ---------------------------------------------------------------- the folded run */
+
+/* How often a flow of each connection that stays counts on each resource that stays. */
+static bool make_shares(const folding_t *f, ccl_i_fold_t *fold) {
+    const ccl_i_run_t *run = f->run;
+    uint32_t nentries = f->first_entry[run->nconns], n = 0;
+    uint32_t *first = malloc((run->nconns + 1u) * sizeof(*first));
+    uint32_t *len = calloc(run->nconns + 1u, sizeof(*len));
+    fold->shares = malloc((nentries + 1u) * sizeof(*fold->shares));
+    fold->first_share = malloc((run->nconns + 1u) * sizeof(*fold->first_share));
+    if (!first || !len || !fold->shares || !fold->first_share) {
+        free(first);
+        free(len);
+        return false;
+    }
+    uint32_t kept = 0;
+    for (uint32_t c = 0; c < run->nconns; c++) {
+        if (f->conn_rep[c] != c)
+            continue;
+        fold->first_share[kept++] = first[c] = n;
+        for (uint32_t e = f->first_entry[c]; e < f->first_entry[c + 1]; e++) {
+            uint32_t res = f->res_rep[f->entries[e].res], at = first[c];
+            while (at < n && fold->shares[at].res != res)
+                at++;
+            if (at == n)
+                fold->shares[n++] = (ccl_i_share_t){res, 0};
+        }
+        len[c] = n - first[c];
+    }
+    fold->first_share[kept] = n;
+    for (uint32_t c = 0; c < run->nconns; c++) {
+        uint32_t rep = f->conn_rep[c];
+        for (uint32_t e = f->first_entry[c]; e < f->first_entry[c + 1]; e++)
+            for (uint32_t k = 0; k < len[rep]; k++)
+                if (fold->shares[first[rep] + k].res == f->entries[e].res)
+                    fold->shares[first[rep] + k].weight += f->entries[e].weight;
+    }
+    free(first);
+    free(len);
+    return true;
+}
+
+static uint32_t step_of(const folding_t *f, const uint32_t *unit_of, const ccl_i_unit_t *units,
+                        uint32_t step) {
+    return step == CCL_NONE ? CCL_NONE
+                            : units[unit_of[f->step_unit[step]]].first + f->step_index[step];
+}
+
+/* Tables of the blocks that stay, in their old order, beside the old ones. */
+static bool make_folded(const folding_t *f, ccl_i_run_t *run, ccl_i_fold_t *fold, uint32_t nunits,
+                        uint32_t nconns) {
+    uint32_t nsteps = 0, u = 0, c = 0;
+    uint32_t *conn_of = malloc((run->nconns + 1u) * sizeof(*conn_of));
+    fold->unit_of = malloc((run->nunits + 1u) * sizeof(*fold->unit_of));
+    ccl_i_unit_t *units = malloc((nunits + 1u) * sizeof(*units));
+    ccl_i_conn_t *conns = malloc((nconns + 1u) * sizeof(*conns));
+    for (uint32_t i = 0; i < run->nunits; i++)
+        nsteps += f->unit_rep[i] == i ? run->units[i].nsteps : 0;
+    ccl_i_work_t *work = malloc((nsteps + 1u) * sizeof(*work));
+    uint32_t *order = malloc((nsteps + 1u) * sizeof(*order));
+    uint8_t *awaited = calloc(nsteps + 1u, 1);
+    uint32_t *step_conns =
+        run->step_conns ? malloc((2ull * nsteps + 1) * sizeof(*step_conns)) : NULL;
+    double *times = run->step_end_s ? calloc(2ull * nsteps + 1, sizeof(*times)) : NULL;
+    if ((run->step_conns && !step_conns) || (run->step_end_s && !times) || !conn_of ||
+        !fold->unit_of || !units || !conns || !work || !order || !awaited) {
+        free(conn_of);
+        free(units);
+        free(conns);
+        free(work);
+        free(order);
+        free(awaited);
+        free(step_conns);
+        free(times);
+        return false;
+    }
+    nsteps = 0;
+    memset(run->rank_units, 0, (run->program->nranks + 1u) * sizeof(*run->rank_units));
+    for (uint32_t i = 0; i < run->nunits; i++) {
+        fold->unit_of[i] = f->unit_rep[i] == i ? u : fold->unit_of[f->unit_rep[i]];
+        if (f->unit_rep[i] != i)
+            continue;
+        units[u] = run->units[i];
+        units[u++].first = nsteps;
+        nsteps += run->units[i].nsteps;
+        run->rank_units[run->program->tbs[run->units[i].tb].rank + 1]++;
+    }
+    for (uint32_t r = 0; r < run->program->nranks; r++)
+        run->rank_units[r + 1] += run->rank_units[r];
+    for (uint32_t i = 0; i < run->nconns; i++) {
+        conn_of[i] = f->conn_rep[i] == i ? c : conn_of[f->conn_rep[i]];
+        if (f->conn_rep[i] == i)
+            conns[c++] = run->conns[i];
+    }
+    for (uint32_t i = 0; i < nconns; i++) {
+        if (conns[i].sender != CCL_NONE)
+            conns[i].sender = fold->unit_of[conns[i].sender];
+        if (conns[i].receiver != CCL_NONE)
+            conns[i].receiver = fold->unit_of[conns[i].receiver];
+    }
+    for (uint32_t i = 0; i < run->nunits; i++) {
+        if (f->unit_rep[i] != i)
+            continue;
+        ccl_i_unit_t *unit = &units[fold->unit_of[i]];
+        unit->send = unit->send == CCL_NONE ? CCL_NONE : conn_of[unit->send];
+        unit->recv = unit->recv == CCL_NONE ? CCL_NONE : conn_of[unit->recv];
+        unit->stage_dep = step_of(f, fold->unit_of, units, unit->stage_dep);
+        for (uint32_t k = 0; k < unit->nsteps; k++) {
+            uint32_t old = run->order[run->units[i].first + k], is = unit->first + k;
+            order[is] = is;
+            for (size_t end = 0; step_conns && end < 2; end++) {
+                uint32_t conn = run->step_conns[2 * (size_t)old + end];
+                step_conns[2 * (size_t)is + end] = conn == CCL_NONE ? CCL_NONE : conn_of[conn];
+            }
+            work[is] = run->work[old];
+            work[is].dep = step_of(f, fold->unit_of, units, work[is].dep);
+            if (work[is].dep != CCL_NONE)
+                awaited[work[is].dep] = 1;
+        }
+        if (unit->stage_dep != CCL_NONE)
+            awaited[unit->stage_dep] = 1;
+    }
+    free(conn_of);
+    free(run->awaited);
+    fold->units = run->units;
+    fold->conns = run->conns;
+    fold->work = run->work;
+    fold->order = run->order;
+    fold->step_conns = run->step_conns;
+    run->step_conns = step_conns;
+    fold->step_start_s = run->step_start_s;
+    fold->step_end_s = run->step_end_s;
+    run->step_end_s = times;
+    run->step_start_s = times ? times + nsteps : NULL;
+    fold->nunits = run->nunits;
+    fold->nconns = run->nconns;
+    run->units = units;
+    run->conns = conns;
+    run->work = work;
+    run->order = order;
+    run->awaited = awaited;
+    run->nleft = run->nunits = nunits;
+    run->nconns = nconns;
+    run->nsteps = nsteps;
+    return true;
+}
+
+static void fold_destroy(ccl_i_fold_t *fold) {
+    if (!fold)
+        return;
+    free(fold->unit_of);
+    free(fold->shares);
+    free(fold->first_share);
+    free(fold);
+}
+
+static bool fold_run(folding_t *f, ccl_i_run_t *run, uint32_t nunits) {
+    f->unit_rep = malloc((run->nunits + 1u) * sizeof(*f->unit_rep));
+    f->conn_rep = malloc((run->nconns + 1u) * sizeof(*f->conn_rep));
+    f->res_rep = malloc((f->nres + 1u) * sizeof(*f->res_rep));
+    if (!f->unit_rep || !f->conn_rep || !f->res_rep)
+        return false;
+    uint32_t nconns = count(f, f->conn, run->nconns, f->conn_rep);
+    count(f, f->unit, run->nunits, f->unit_rep);
+    count(f, f->res, f->nres, f->res_rep);
+    if (!equitable(f))
+        return true;
+    ccl_i_fold_t *fold = calloc(1, sizeof(*fold));
+    if (!fold || !make_shares(f, fold) || !make_folded(f, run, fold, nunits, nconns)) {
+        fold_destroy(fold);
+        return false;
+    }
+    run->fold = fold;
+    return true;
+}
+
+void ccl_i_unfold(ccl_i_run_t *run) {
+    ccl_i_fold_t *fold = run->fold;
+    if (!fold)
+        return;
+    for (uint32_t i = 0; i < fold->nunits; i++) {
+        const ccl_i_unit_t *from = &run->units[fold->unit_of[i]];
+        ccl_i_unit_t *to = &fold->units[i];
+        to->phase = from->phase;
+        to->done_s = from->done_s;
+        memcpy(to->use_s, from->use_s, sizeof(to->use_s));
+        for (uint32_t k = 0; fold->step_end_s && k < to->nsteps; k++) {
+            fold->step_start_s[fold->order[to->first + k]] = run->step_start_s[from->first + k];
+            fold->step_end_s[fold->order[to->first + k]] = run->step_end_s[from->first + k];
+        }
+    }
+    for (uint32_t c = 0; c < run->nconns; c++)
+        free(run->conns[c].ring);
+    free(run->units);
+    free(run->conns);
+    free(run->work);
+    free(run->order);
+    free(run->step_conns);
+    free(run->step_end_s);
+    run->units = fold->units;
+    run->conns = fold->conns;
+    run->work = fold->work;
+    run->order = fold->order;
+    run->step_conns = fold->step_conns;
+    run->step_start_s = fold->step_start_s;
+    run->step_end_s = fold->step_end_s;
+    run->nunits = fold->nunits;
+    run->nconns = fold->nconns;
+    run->nsteps = run->program->nsteps;
+    run->fold = NULL;
+    fold_destroy(fold);
+}
+
+bool ccl_i_fold(ccl_i_run_t *run, uint64_t slices) {
+    folding_t f = {0};
+    bool ok = folding_init(&f, run) && colour_units(&f);
+    uint32_t units = ok ? count(&f, f.unit, run->nunits, NULL) : 0;
+    /* Worth it only when it halves the blocks; colours only ever split. */
+    if (ok && 2 * units <= run->nunits) {
+        ok = colour_rest(&f);
+        uint64_t round = (uint64_t)run->nunits + run->nconns + f.nres;
+        round +=
+            ok ? f.first_entry[run->nconns] + f.first_dep[run->nunits] + f.first_end[run->nunits]
+               : 0;
+        uint64_t rounds = 8 + 4 * slices / (round + 1);
+        uint32_t conns = 0, res = 0;
+        while (ok && rounds-- > 0) {
+            refine(&f);
+            uint32_t u = count(&f, f.unit, run->nunits, NULL);
+            uint32_t c = count(&f, f.conn, run->nconns, NULL);
+            uint32_t r = count(&f, f.res, f.nres, NULL);
+            if (2 * u > run->nunits)
+                break;
+            if (u == units && c == conns && r == res) {
+                ok = fold_run(&f, run, units);
+                break;
+            }
+            units = u;
+            conns = c;
+            res = r;
+        }
+    }
+    folding_fini(&f);
+    return ok;
+}
