@@ -4,12 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-const ccl_i_command_t *const ccl_i_commands[] = {
-    &ccl_i_cmd_compare,        &ccl_i_cmd_simulate,
-    &ccl_i_cmd_verify,         &ccl_i_cmd_synth,
-    &ccl_i_cmd_algos,          &ccl_i_cmd_topology_list,
-    &ccl_i_cmd_topology_show,  &ccl_i_cmd_topology_expand,
-    &ccl_i_cmd_topology_check, NULL};
+const ccl_i_command_t *const ccl_i_commands[] = {&ccl_i_cmd_compare,
+                                                 &ccl_i_cmd_simulate,
+                                                 &ccl_i_cmd_verify,
+                                                 &ccl_i_cmd_synth,
+                                                 &ccl_i_cmd_lower,
+                                                 &ccl_i_cmd_algos,
+                                                 &ccl_i_cmd_topology_list,
+                                                 &ccl_i_cmd_topology_show,
+                                                 &ccl_i_cmd_topology_expand,
+                                                 &ccl_i_cmd_topology_check,
+                                                 NULL};
 
 static int usage_error(const char *text) {
     ccl_i_say("", text);
@@ -111,7 +116,8 @@ static int no_command(int argc, char **argv) {
 static void set_style(ccl_i_cli_t *cli, const ccl_i_command_t *command) {
     const char *dot = cli->args.output ? strrchr(cli->args.output, '.') : NULL;
     /* For these, -o names a file in a format of its own. */
-    bool own = command == &ccl_i_cmd_synth || command == &ccl_i_cmd_topology_expand;
+    bool own = command == &ccl_i_cmd_synth || command == &ccl_i_cmd_lower ||
+               command == &ccl_i_cmd_topology_expand;
 
     cli->style = (ccl_report_style_t)CCL_REPORT_STYLE_INIT;
     if (cli->args.json || (!own && !cli->args.csv && dot && strcmp(dot, ".json") == 0))

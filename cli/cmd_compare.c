@@ -4,6 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/** A contender from a file. */
+typedef struct mine {
+    ccl_i_document_t document;
+    char *path, *title;
+    const ccl_way_t *way; /* NULL: as the options say */
+} mine_t;
+
 /** What a comparison is made of; one fini for all. */
 typedef struct compare {
     ccl_topology_t *topo;
@@ -12,29 +19,27 @@ typedef struct compare {
     uint32_t nwith, nwords;
     double *sizes_bytes;
     uint32_t nsizes;
-    ccl_i_document_t *documents; /* of --program */
-    char **titles;
+    mine_t *mine; /* of --program, then of --schedule */
+    size_t nmine;
     ccl_collective_t **collectives;
     ccl_comparison_t **comparisons;
     ccl_contender_t *contenders; /* room for all */
     uint32_t ncollectives;
 } compare_t;
 
-static void compare_fini(const ccl_i_cli_t *cli, compare_t *c) {
+static void compare_fini(compare_t *c) {
     for (uint32_t i = 0; i < c->ncollectives; i++) {
         if (c->comparisons)
             ccl_comparison_destroy(c->comparisons[i]);
         if (c->collectives)
             ccl_collective_destroy(c->collectives[i]);
     }
-    for (size_t i = 0; i < cli->args.programs.n; i++) {
-        if (c->documents)
-            ccl_i_document_fini(&c->documents[i]);
-        if (c->titles)
-            free(c->titles[i]);
+    for (size_t i = 0; i < c->nmine; i++) {
+        ccl_i_document_fini(&c->mine[i].document);
+        free(c->mine[i].path);
+        free(c->mine[i].title);
     }
-    free(c->documents);
-    free(c->titles);
+    free(c->mine);
     free(c->comparisons);
     free(c->collectives);
     free(c->contenders);
@@ -109,20 +114,28 @@ static bool same_collective(const ccl_collective_t *a, const ccl_collective_t *b
     return a->kind == b->kind && a->nranks == b->nranks && a->root == b->root;
 }
 
-/** Verdict on a program of the user's; printed where JSON or CSV is wanted. */
-static ccl_status_t verify_program(ccl_i_cli_t *cli, const char *path, const char *form,
-                                   const ccl_program_t *program, ccl_error_t *err) {
+static const ccl_collective_t *collective_of(const ccl_i_document_t *document) {
+    return document->program ? document->program->coll : document->schedule->coll;
+}
+
+/** Verdict on a file of the user's; printed where JSON or CSV is wanted. */
+static ccl_status_t verify_mine(ccl_i_cli_t *cli, const mine_t *mine, const char *form,
+                                ccl_error_t *err) {
     ccl_verify_options_t options = CCL_VERIFY_OPTIONS_INIT;
     ccl_verdict_t verdict = {0};
-    ccl_report_verdict_t about = {path, form, program->coll->name, program->nranks, &verdict, NULL};
+    const ccl_collective_t *coll = collective_of(&mine->document);
+    ccl_report_verdict_t about = {mine->path, form, coll->name, coll->nranks, &verdict, NULL};
     ccl_text_t text = {0};
     ccl_status_t status;
 
-    options.granularity = (ccl_granularity_t)cli->args.granularity;
+    options.granularity = (ccl_granularity_t)ccl_i_choice(&cli->args.granularity);
     options.skip_deadlock = true;
-    CCL_TRY(ccl_program_verify(&cli->ctx, program, &options, &verdict, err));
+    if (mine->document.program)
+        CCL_TRY(ccl_program_verify(&cli->ctx, mine->document.program, &options, &verdict, err));
+    else
+        CCL_TRY(ccl_schedule_verify(&cli->ctx, mine->document.schedule, &verdict, err));
     for (uint32_t i = 0; i < verdict.nwarnings && i < CCL_MAX_WARNINGS; i++)
-        ccl_log(&cli->ctx, CCL_LOG_WARN, "verify", "%s: %s", path, verdict.warnings[i]);
+        ccl_log(&cli->ctx, CCL_LOG_WARN, "verify", "%s: %s", mine->path, verdict.warnings[i]);
     if (verdict.valid)
         return CCL_OK;
     status = ccl_report_verdict(&about, &cli->style, &text, err);
@@ -131,71 +144,96 @@ static ccl_status_t verify_program(ccl_i_cli_t *cli, const char *path, const cha
     } else if (status == CCL_OK) {
         if (text.len > 0 && text.data[text.len - 1] == '\n')
             text.data[text.len - 1] = '\0';
-        ccl_error_set(err, CCL_CHECK, path, 0, 0, "%s", text.data ? text.data : "invalid");
+        ccl_error_set(err, CCL_CHECK, mine->path, 0, 0, "%s", text.data ? text.data : "invalid");
     }
     ccl_text_fini(&text);
     return status == CCL_OK ? CCL_CHECK : status;
 }
 
-/** "dir/allgather_8.xml" is shown as "allgather_8". */
-static char *title_of(const char *path) {
-    char title[121];
+/** "FILE+hpds" is FILE, lowered ResCCL's way. */
+static ccl_status_t split_way(const char *word, bool may, mine_t *mine, ccl_error_t *err) {
+    static const char suffix[] = "+hpds";
+    size_t len = strlen(word);
+    size_t cut = sizeof(suffix) - 1;
+    bool hpds = may && len > cut && strcmp(word + len - cut, suffix) == 0;
 
-    ccl_file_title(path, title, sizeof(title));
-    return strdup(title);
+    mine->path = strndup(word, hpds ? len - cut : len);
+    mine->way = hpds ? &ccl_way_hpds : NULL;
+    if (!mine->path)
+        return ccl_fail_nomem(err);
+    mine->title = ccl_i_title(mine->path);
+    if (mine->title && hpds) {
+        char *longer = realloc(mine->title, strlen(mine->title) + sizeof(suffix));
+
+        if (!longer)
+            return ccl_fail_nomem(err);
+        mine->title = strcat(longer, suffix);
+    }
+    return mine->title ? CCL_OK : ccl_fail_nomem(err);
 }
 
-static ccl_status_t open_programs(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
-    size_t n = cli->args.programs.n;
+static ccl_status_t open_one(ccl_i_cli_t *cli, const compare_t *c, bool schedule, mine_t *mine,
+                             ccl_error_t *err) {
+    const ccl_collective_t *coll;
+    const char *form;
+    bool fits = false;
+
+    CCL_TRY(ccl_i_document_read(mine->path, &mine->document, &form, err));
+    if (schedule && mine->document.program)
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "%s is a program, which is lowered already: --program %s", mine->path,
+                        mine->path);
+    coll = collective_of(&mine->document);
+    if (coll->nranks != c->topo->nranks)
+        return ccl_error_set(err, CCL_ERR_INPUT, mine->path, 0, 0,
+                             "a %s for %u ranks, but %s has %u GPUs", form, coll->nranks,
+                             c->topo->name, c->topo->nranks);
+    for (uint32_t k = 0; k < c->ncollectives; k++)
+        fits = fits || same_collective(coll, c->collectives[k]);
+    if (!fits)
+        return ccl_error_set(err, CCL_ERR_INPUT, mine->path, 0, 0,
+                             "does %s (root %u), which is not compared here", coll->name,
+                             coll->root);
+    return cli->args.no_verify ? CCL_OK : verify_mine(cli, mine, form, err);
+}
+
+static ccl_status_t open_mine(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
+    const ccl_i_list_t *lists[] = {&cli->args.programs, &cli->args.schedules};
+    size_t n = lists[0]->n + lists[1]->n;
 
     if (n == 0)
         return CCL_OK;
-    c->documents = calloc(n, sizeof(*c->documents));
-    c->titles = calloc(n, sizeof(*c->titles));
-    if (!c->documents || !c->titles)
+    c->mine = calloc(n, sizeof(*c->mine));
+    if (!c->mine)
         return ccl_fail_nomem(err);
-    for (size_t i = 0; i < n; i++) {
-        const char *path = cli->args.programs.items[i];
-        const ccl_program_t *program;
-        const char *form;
-        bool fits = false;
+    for (size_t k = 0; k < CCL_ARRAY_LEN(lists); k++) {
+        for (size_t i = 0; i < lists[k]->n; i++) {
+            mine_t *mine = &c->mine[c->nmine++];
 
-        CCL_TRY(ccl_i_document_read(path, &c->documents[i], &form, err));
-        CCL_TRY(ccl_i_document_lower(cli, c->topo, &c->documents[i], err));
-        program = c->documents[i].program;
-        if (program->nranks != c->topo->nranks)
-            return ccl_error_set(err, CCL_ERR_INPUT, path, 0, 0,
-                                 "a %s for %u ranks, but %s has %u GPUs", form, program->nranks,
-                                 c->topo->name, c->topo->nranks);
-        for (uint32_t k = 0; k < c->ncollectives; k++)
-            fits = fits || same_collective(program->coll, c->collectives[k]);
-        if (!fits)
-            return ccl_error_set(err, CCL_ERR_INPUT, path, 0, 0,
-                                 "does %s (root %u), which is not compared here",
-                                 program->coll->name, program->coll->root);
-        if (!cli->args.no_verify)
-            CCL_TRY(verify_program(cli, path, form, program, err));
-        c->titles[i] = title_of(path);
-        if (!c->titles[i])
-            return ccl_fail_nomem(err);
+            CCL_TRY(split_way(lists[k]->items[i], k == 1, mine, err));
+            CCL_TRY(open_one(cli, c, k == 1, mine, err));
+        }
     }
     return CCL_OK;
 }
 
-/** Contenders for collective k: the chosen synthesizers, then the programs that do it. */
-static uint32_t choose(const ccl_i_cli_t *cli, compare_t *c, uint32_t k) {
+/** Contenders for collective k: the chosen synthesizers, then the files that do it. */
+static uint32_t choose(compare_t *c, uint32_t k) {
     uint32_t n = 0;
 
     if (c->nwith > 0) {
         for (uint32_t i = 0; i < c->nwith; i++)
-            c->contenders[n++] = (ccl_contender_t){c->with[i], NULL};
+            c->contenders[n++] = (ccl_contender_t){.name = c->with[i]};
     } else {
         for (const ccl_synth_ops_t *const *all = ccl_synth_all(); *all; all++)
-            c->contenders[n++] = (ccl_contender_t){(*all)->name, NULL};
+            c->contenders[n++] = (ccl_contender_t){.name = (*all)->name};
     }
-    for (size_t i = 0; i < cli->args.programs.n; i++) {
-        if (same_collective(c->documents[i].program->coll, c->collectives[k]))
-            c->contenders[n++] = (ccl_contender_t){c->titles[i], c->documents[i].program};
+    for (size_t i = 0; i < c->nmine; i++) {
+        const mine_t *mine = &c->mine[i];
+
+        if (same_collective(collective_of(&mine->document), c->collectives[k]))
+            c->contenders[n++] = (ccl_contender_t){mine->title, mine->document.program,
+                                                   mine->document.schedule, mine->way};
     }
     return n;
 }
@@ -251,7 +289,8 @@ static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
         .size = sizeof(options), .synth = CCL_SYNTH_OPTIONS_INIT, .lower = CCL_LOWER_OPTIONS_INIT};
     size_t nall = 0;
 
-    CCL_TRY(ccl_i_proto(cli->args.proto, &options.lower.proto, err));
+    CCL_TRY(ccl_i_lower_options(&cli->args, &options.lower, err));
+    ccl_i_way(&cli->args, &options.way_bits);
     if (cli->args.with) {
         CCL_TRY(ccl_i_words("with", cli->args.with, &c->with_copy, &c->with, &c->nwith, err));
         CCL_TRY(check_names(c, err));
@@ -259,10 +298,10 @@ static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
     CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &c->topo, err));
     CCL_TRY(open_collectives(cli, c, err));
     CCL_TRY(open_sizes(cli, c, err));
-    CCL_TRY(open_programs(cli, c, err));
+    CCL_TRY(open_mine(cli, c, err));
     while (ccl_synth_all()[nall])
         nall++;
-    c->contenders = calloc(nall + c->nwith + cli->args.programs.n + 1, sizeof(*c->contenders));
+    c->contenders = calloc(nall + c->nwith + c->nmine + 1, sizeof(*c->contenders));
     if (!c->contenders)
         return ccl_fail_nomem(err);
 
@@ -272,12 +311,10 @@ static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
     options.synth.channels = cli->args.channels;
     options.synth.chunks = cli->args.chunks;
     options.synth.time_limit_s = cli->args.time_limit_s;
-    options.lower.no_fuse = cli->args.no_fuse;
-    options.lower.out_of_place = cli->args.out_of_place;
     options.sim = ccl_i_sim_options(&cli->args);
-    options.no_verify = true; /* --program files were verified above, or are not to be */
+    options.no_verify = true; /* files of the user were verified above, or are not to be */
     for (uint32_t k = 0; k < c->ncollectives; k++) {
-        options.ncontenders = choose(cli, c, k);
+        options.ncontenders = choose(c, k);
         CCL_TRY(
             ccl_compare(&cli->ctx, c->topo, c->collectives[k], &options, &c->comparisons[k], err));
     }
@@ -292,21 +329,23 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     compare_t c = {0};
     ccl_status_t status = compare(cli, &c, err);
 
-    compare_fini(cli, &c);
+    compare_fini(&c);
     return status;
 }
 
 static const char *const accepts[] = {
-    "topology",  "fail",    "degrade", "collective",  "demand",       "root",
-    "sizes",     "with",    "program", "granularity", "sharing",      "batches",
-    "channels",  "chunks",  "proto",   "no-fuse",     "out-of-place", "time-limit",
-    "no-verify", "no-skip", "no-fold", "table",   NULL};
+    "topology",     "fail",       "degrade",   "collective", "demand",   "root",        "sizes",
+    "with",         "program",    "schedule",  "order",      "allocate", "granularity", "stages",
+    "executor",     "sharing",    "batches",   "channels",   "chunks",   "proto",       "no-fuse",
+    "out-of-place", "time-limit", "no-verify", "no-skip",    "no-fold",  "table",       NULL};
 const ccl_i_command_t ccl_i_cmd_compare = {
     .name = "compare",
     .usage = "--topology SPEC --collective NAME[,NAME...] [options]",
     .summary = "which schedule wins at which size, and how busy the links were",
     .details =
-        "All synthesizers, or those of --with A,B,C, and programs of yours, at every size: a\n"
+        "All synthesizers, or those of --with A,B,C, and programs and schedules of yours, at\n"
+        "every size, each lowered its own way (hpds: HPDS order, thread blocks by state, task\n"
+        "level) unless --order, --allocate or --granularity give one for all: a\n"
         "table in nccl-tests' shape with the winner per size. = marks a tie. --json has all\n"
         "numbers; --csv prints --table times (default) or links.\n",
     .accepts = accepts,

@@ -77,22 +77,31 @@ static ccl_status_t simulate_program(ccl_i_cli_t *cli, const ccl_topology_t *top
     ccl_verdict_t verdict = {0};
     ccl_sim_result_t *result = NULL;
     ccl_report_run_t about = {0};
+    const ccl_collective_t *coll = NULL;
+    unsigned bits;
+    const ccl_way_t way = ccl_i_way(&cli->args, &bits);
     const char *form;
     ccl_status_t status = ccl_i_document_read(cli->args.inputs.items[0], &document, &form, err);
 
     about.input = cli->args.inputs.items[0];
     about.topo = topo;
     about.options = options;
+    if (status == CCL_OK && document.program)
+        status = ccl_i_refuse_lowered(&cli->args, about.input, err);
     if (status == CCL_OK)
-        status = ccl_i_document_lower(cli, topo, &document, err);
-    if (status == CCL_OK && document.program->nranks != topo->nranks)
+        coll = document.program ? document.program->coll : document.schedule->coll;
+    if (status == CCL_OK && coll->nranks != topo->nranks)
         status = ccl_error_set(err, CCL_ERR_INPUT, about.input, 0, 0,
-                               "a %s for %u ranks, but %s has %u GPUs", form,
-                               document.program->nranks, topo->name, topo->nranks);
+                               "a %s for %u ranks, but %s has %u GPUs", form, coll->nranks,
+                               topo->name, topo->nranks);
     if (status == CCL_OK && !(options->size_bytes > 0))
-        options->size_bytes = document.program->coll->natural_bytes; /* a demand has a size */
+        options->size_bytes = coll->natural_bytes; /* a demand has a size */
     if (status == CCL_OK && !(options->size_bytes > 0))
         status = ccl_fail(err, CCL_ERR_USAGE, "no size given: --size BYTES, such as --size 64M");
+    if (status == CCL_OK && document.schedule)
+        about.way = &way;
+    if (status == CCL_OK)
+        status = ccl_i_document_lower(cli, topo, NULL, options->size_bytes, &document, err);
     if (status == CCL_OK && !cli->args.no_verify) {
         verify.granularity = options->granularity;
         verify.skip_deadlock = true; /* the simulator's check knows this run's FIFOs */
@@ -171,16 +180,18 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const accepts[] = {
-    "topology", "fail",         "degrade", "size",      "batches", "granularity",
-    "sharing",  "flows",        "trace",   "no-verify", "no-skip", "no-fold", "proto",
-    "no-fuse",  "out-of-place", "table",   "rows",      NULL};
+    "topology", "fail",    "degrade",      "size",      "batches",  "granularity",
+    "sharing",  "flows",   "trace",        "no-verify", "no-skip",  "no-fold",
+    "proto",    "no-fuse", "out-of-place", "order",     "allocate", "stages",
+    "executor", "table",   "rows",         NULL};
 const ccl_i_command_t ccl_i_cmd_simulate = {
     .name = "simulate",
     .usage = "--topology SPEC [options] FILE --size BYTES",
     .summary = "time a program, a schedule or a flow list on a cluster",
     .details =
         "FILE is a program (MSCCL XML) or a schedule (our JSON, ResCCLang), which is lowered\n"
-        "first. The model is in docs/model.md. What does not verify is refused, a deadlock is\n"
+        "first, by --order, --allocate and --stages. The model is in docs/model.md. What does not "
+        "verify is refused, a deadlock is\n"
         "reported with the cycle of who waits for whom; both exit with 1. --csv prints one\n"
         "table: --table summary (default), links, thread_blocks or flows.\n",
     .accepts = accepts,

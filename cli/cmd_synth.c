@@ -30,12 +30,25 @@ static ccl_status_t target_of(const ccl_i_args_t *args, target_t *out, ccl_error
     return CCL_OK;
 }
 
+/** What only a program shows is not asked of a schedule. */
+static ccl_status_t refuse_unlowered(const ccl_i_args_t *args, ccl_error_t *err) {
+    const char *given = ccl_i_lowering_given(args, true);
+
+    if (!given)
+        return CCL_OK;
+    return ccl_fail(err, CCL_ERR_USAGE,
+                    "option --%s is about programs: -o FILE.xml, or --format xml", given);
+}
+
 /** Lower, and print schedule or program into `out`. */
 static ccl_status_t write_out(ccl_i_cli_t *cli, const ccl_topology_t *topo, target_t target,
                               ccl_i_document_t *made, ccl_text_t *out, ccl_error_t *err) {
+    const ccl_synth_ops_t *ops = ccl_synth_find(cli->args.with);
+
     if (target == TARGET_JSON)
         return ccl_schedule_write_json(made->schedule, out, err);
-    CCL_TRY(ccl_i_document_lower(cli, topo, made, err));
+    CCL_TRY(
+        ccl_i_document_lower(cli, topo, ops ? ops->way : NULL, cli->args.size_bytes, made, err));
     return ccl_program_write_xml(made->program, out, err);
 }
 
@@ -98,6 +111,8 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 
     CCL_TRY(target_of(&cli->args, &target, err));
     CCL_TRY(ccl_i_proto(cli->args.proto, &proto, err));
+    if (target == TARGET_JSON)
+        CCL_TRY(refuse_unlowered(&cli->args, err));
     if (!cli->args.with)
         return ccl_fail(err, CCL_ERR_USAGE,
                         "no synthesizer given: --with NAME (ccllab algos lists them)");
@@ -114,16 +129,18 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const accepts[] = {
-    "topology", "fail",   "degrade", "collective", "demand",       "root",       "with",   "size",
-    "channels", "chunks", "proto",   "no-fuse",    "out-of-place", "time-limit", "format", NULL};
+    "topology",     "fail",       "degrade",  "collective", "demand",      "root",
+    "with",         "size",       "channels", "chunks",     "proto",       "no-fuse",
+    "out-of-place", "order",      "allocate", "stages",     "granularity", "executor",
+    "batches",      "time-limit", "format",   NULL};
 const ccl_i_command_t ccl_i_cmd_synth = {
     .name = "synth",
     .usage = "--topology SPEC --collective NAME --with NAME [--size BYTES] -o FILE",
     .summary = "build a schedule",
     .details =
         "Writes a schedule (FILE.json: which chunk moves where at which step) or the program\n"
-        "lowered from it (FILE.xml: MSCCL XML, thread blocks and primitives). The schedule is\n"
-        "verified before it is written.\n",
+        "lowered from it (FILE.xml: MSCCL XML, thread blocks and primitives; --order to\n"
+        "--executor say how). The schedule is verified before it is written.\n",
     .accepts = accepts,
     .run = run,
 };

@@ -38,8 +38,8 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
         *err = why;
         return status;
     }
-    options.executor = (ccl_executor_t)cli->args.executor;
-    options.granularity = (ccl_granularity_t)cli->args.granularity;
+    options.executor = (ccl_executor_t)ccl_i_choice(&cli->args.executor);
+    options.granularity = (ccl_granularity_t)ccl_i_choice(&cli->args.granularity);
     options.slots = cli->args.slots;
     options.batches = cli->args.batches;
     if (document.program) {

@@ -13,6 +13,12 @@ typedef struct ccl_i_list {
     size_t n, cap;
 } ccl_i_list_t;
 
+/** Choices of one option, as indices into its list; most commands take one of them. */
+typedef struct ccl_i_choices {
+    uint32_t n; /**< 0: not given */
+    uint32_t at[4];
+} ccl_i_choices_t;
+
 /** All options of all commands; an option means the same wherever it is accepted. */
 typedef struct ccl_i_args {
     /* everywhere */
@@ -26,11 +32,13 @@ typedef struct ccl_i_args {
     ccl_i_list_t edits; /**< "fail:..." and "degrade:..." in the order given */
     /* what to do */
     const char *collective, *demand, *with, *proto, *format, *table, *flows, *trace, *sizes;
-    ccl_i_list_t programs;
+    const char *rank;
+    ccl_i_list_t programs, schedules;
     double size_bytes, time_limit_s;
     uint32_t root, channels, chunks, batches, slots, rows;
-    uint32_t granularity, sharing, executor; /**< index into the option's choices */
-    bool no_verify, no_skip, no_fold, no_fuse, out_of_place;
+    uint32_t sharing; /**< index into the option's choices */
+    ccl_i_choices_t order, allocation, granularity, stages, executor;
+    bool no_verify, no_skip, no_fold, no_fuse, out_of_place, all, blocks;
     /* and the rest of the line */
     ccl_i_list_t inputs;
 } ccl_i_args_t;
@@ -48,6 +56,7 @@ typedef struct ccl_i_command {
     const char *details;        /**< paragraphs of the help, at most 80 columns wide */
     const char *const *accepts; /**< names of its own options, NULL-terminated */
     uint32_t min_inputs, max_inputs;
+    bool several; /**< a choice may be a list with commas */
     /** CCL_OK, or the status whose exit code is wanted; err without text: all is said already. */
     ccl_status_t (*run)(ccl_i_cli_t *cli, ccl_error_t *err);
 } ccl_i_command_t;
@@ -56,7 +65,7 @@ typedef struct ccl_i_command {
 extern const ccl_i_command_t *const ccl_i_commands[];
 extern const ccl_i_command_t ccl_i_cmd_topology_list, ccl_i_cmd_topology_show,
     ccl_i_cmd_topology_expand, ccl_i_cmd_topology_check, ccl_i_cmd_algos, ccl_i_cmd_synth,
-    ccl_i_cmd_verify, ccl_i_cmd_simulate, ccl_i_cmd_compare;
+    ccl_i_cmd_verify, ccl_i_cmd_simulate, ccl_i_cmd_compare, ccl_i_cmd_lower;
 
 /* ---------------------------------------------------------------- options.c */
 
@@ -67,6 +76,8 @@ void ccl_i_args_init(ccl_i_args_t *args);
 void ccl_i_args_fini(ccl_i_args_t *args);
 /** Append; false when out of memory. */
 bool ccl_i_list_add(ccl_i_list_t *list, const char *item);
+/** The one choice; 0, the default, when none was given. */
+uint32_t ccl_i_choice(const ccl_i_choices_t *choices);
 /** Usage, details and options of a command, at most 80 columns wide. */
 void ccl_i_help_command(const ccl_i_command_t *command, ccl_text_t *out);
 void ccl_i_help_all(ccl_text_t *out);
@@ -98,9 +109,6 @@ typedef struct ccl_i_document {
 ccl_status_t ccl_i_document_read(const char *path, ccl_i_document_t *out, const char **form_out,
                                  ccl_error_t *err);
 void ccl_i_document_fini(ccl_i_document_t *document);
-/** A program from either; a schedule is lowered with --proto, for the FIFOs of the cluster. */
-ccl_status_t ccl_i_document_lower(ccl_i_cli_t *cli, const ccl_topology_t *topo,
-                                  ccl_i_document_t *document, ccl_error_t *err);
 /** The collective of --collective (one word of it) or --demand for so many ranks. */
 ccl_status_t ccl_i_collective_open(const ccl_i_args_t *args, const char *word, uint32_t nranks,
                                    ccl_collective_t **out, ccl_error_t *err);
@@ -113,7 +121,28 @@ ccl_status_t ccl_i_sizes(const char *text, double **out, uint32_t *n_out, ccl_er
 ccl_sim_options_t ccl_i_sim_options(const ccl_i_args_t *args);
 /** "Simple", "LL", "LL128" for any spelling; an error otherwise. */
 ccl_status_t ccl_i_proto(const char *text, const char **out, ccl_error_t *err);
+/** "dir/allgather_8.xml" is shown as "allgather_8"; malloc'ed, NULL when out of memory. */
+char *ccl_i_title(const char *path);
 /** Write a result where -o says. */
 ccl_status_t ccl_i_emit(const ccl_i_cli_t *cli, const ccl_text_t *text, ccl_error_t *err);
+
+/* ---------------------------------------------------------------- lowering.c */
+
+/** The way of lowering of the command line. @param bits_out  CCL_WAY_* of what was given. */
+ccl_way_t ccl_i_way(const ccl_i_args_t *args, unsigned *bits_out);
+/** All options of lowering, but for what depends on a cluster and a run. */
+ccl_status_t ccl_i_lower_options(const ccl_i_args_t *args, ccl_lower_options_t *out,
+                                 ccl_error_t *err);
+/** The first option of lowering that was given, NULL: none. @param level  count --granularity. */
+const char *ccl_i_lowering_given(const ccl_i_args_t *args, bool level);
+/** An error when an option was given that only a schedule can follow: a program is lowered. */
+ccl_status_t ccl_i_refuse_lowered(const ccl_i_args_t *args, const char *path, ccl_error_t *err);
+/**
+ * Lower a schedule document for the cluster and its FIFOs; programs stay as they are.
+ * @param preset  the way where the command line says nothing; NULL: the default way.
+ */
+ccl_status_t ccl_i_document_lower(ccl_i_cli_t *cli, const ccl_topology_t *topo,
+                                  const ccl_way_t *preset, double size_bytes,
+                                  ccl_i_document_t *document, ccl_error_t *err);
 
 #endif

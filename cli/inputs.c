@@ -79,17 +79,11 @@ void ccl_i_document_fini(ccl_i_document_t *document) {
     document->schedule = NULL;
 }
 
-ccl_status_t ccl_i_document_lower(ccl_i_cli_t *cli, const ccl_topology_t *topo,
-                                  ccl_i_document_t *document, ccl_error_t *err) {
-    ccl_lower_options_t options = CCL_LOWER_OPTIONS_INIT;
+char *ccl_i_title(const char *path) {
+    char title[121];
 
-    if (document->program)
-        return CCL_OK;
-    CCL_TRY(ccl_i_proto(cli->args.proto, &options.proto, err));
-    options.no_fuse = cli->args.no_fuse;
-    options.out_of_place = cli->args.out_of_place;
-    ccl_lower_options_fit(&options, topo);
-    return ccl_lower(&cli->ctx, document->schedule, &options, &document->program, err);
+    ccl_file_title(path, title, sizeof(title));
+    return strdup(title);
 }
 
 ccl_status_t ccl_i_proto(const char *text, const char **out, ccl_error_t *err) {
@@ -265,7 +259,7 @@ ccl_sim_options_t ccl_i_sim_options(const ccl_i_args_t *args) {
 
     options.size_bytes = args->size_bytes;
     options.batches = args->batches;
-    options.granularity = (ccl_granularity_t)args->granularity;
+    options.granularity = (ccl_granularity_t)ccl_i_choice(&args->granularity);
     options.sharing = (ccl_sharing_t)args->sharing;
     options.no_skip = args->no_skip;
     options.no_fold = args->no_fold;

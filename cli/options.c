@@ -15,7 +15,8 @@ typedef enum kind {
     KIND_U64,
     KIND_BYTES,
     KIND_SECONDS,
-    KIND_CHOICE
+    KIND_CHOICE,
+    KIND_CHOICES /* ccl_i_choices_t: one, or several where the command says so */
 } kind_t;
 
 typedef struct option {
@@ -50,6 +51,10 @@ static const option_t options[] = {
     {"with", 'w', KIND_TEXT, AT(with), "NAME", "synthesizers (ccllab algos lists them)", NULL},
     {"program", 'p', KIND_LIST, AT(programs), "FILE",
      "a program or schedule of yours as a further contender; may be repeated", ""},
+    {"schedule", 0, KIND_LIST, AT(schedules), "FILE[+hpds]",
+     "a schedule of yours as a further contender; +hpds: in HPDS order, blocks by state, task "
+     "level; may be repeated",
+     ""},
     {"size", 's', KIND_BYTES, AT(size_bytes), "BYTES",
      "largest buffer of a rank as in nccl-tests: 64M and 64MiB are 64 x 2^20 bytes, 64MB is 64 x "
      "10^6",
@@ -72,8 +77,28 @@ static const option_t options[] = {
      "what -o - prints: the schedule (json) or the program (xml) (json)", NULL},
     {"batches", 'b', KIND_U32, AT(batches), "N",
      "micro-batches (by the model's rule; see docs/model.md)", NULL},
-    {"granularity", 'g', KIND_CHOICE, AT(granularity), "LEVEL",
-     "algorithm, stage or task: how micro-batches are run (algorithm)", "algorithm,stage,task"},
+    {"granularity", 'g', KIND_CHOICES, AT(granularity), "LEVEL",
+     "algorithm, stage or task: how micro-batches are run (algorithm; compare: each contender's "
+     "own)",
+     "algorithm,stage,task"},
+    {"order", 0, KIND_CHOICES, AT(order), "ORDER",
+     "lowering: step (as the schedule says), rr (round robin over chunks) or hpds (ResCCL's "
+     "sub-pipelines) (step)",
+     "step,rr,hpds"},
+    {"allocate", 0, KIND_CHOICES, AT(allocation), "HOW",
+     "lowering: a thread block per connection, one for connections that are never active together "
+     "(state), or several where a link is fast (capacity) (connection)",
+     "connection,state,capacity"},
+    {"stages", 0, KIND_CHOICES, AT(stages), "HOW",
+     "lowering at stage level: auto cuts where data passes between servers and network, phase "
+     "where the schedule says (auto)",
+     "auto,phase"},
+    {"all", 0, KIND_FLAG, AT(all), NULL,
+     "every order, allocation and granularity of which none is named", NULL},
+    {"blocks", 0, KIND_FLAG, AT(blocks), NULL, "also a table of every thread block of a rank",
+     NULL},
+    {"rank", 0, KIND_TEXT, AT(rank), "N|all", "--blocks: of this rank, or of all (the busiest)",
+     NULL},
     {"sharing", 0, KIND_CHOICE, AT(sharing), "HOW",
      "fair: max-min rates; exclusive: a flow holds its links (fair)", "fair,exclusive"},
     {"no-verify", 0, KIND_FLAG, AT(no_verify), NULL, "simulate what was not proven right", NULL},
@@ -85,8 +110,9 @@ static const option_t options[] = {
      "a flow list instead of a program: a plain network run", NULL},
     {"trace", 0, KIND_TEXT, AT(trace), "FILE", "write a Chrome trace (open it at ui.perfetto.dev)",
      NULL},
-    {"executor", 0, KIND_CHOICE, AT(executor), "WHICH",
-     "check the limits of msccl, rccl or msccl-old too", "any,msccl,rccl,msccl-old"},
+    {"executor", 0, KIND_CHOICES, AT(executor), "WHICH",
+     "limits of msccl, rccl or msccl-old: lowering keeps them, verify checks them (any)",
+     "any,msccl,rccl,msccl-old"},
     {"slots", 0, KIND_U32, AT(slots), "N",
      "FIFO depth of the deadlock check (Simple 2, LL and LL128 8)", NULL},
     {"table", 0, KIND_TEXT, AT(table), "NAME", "which table --csv prints", NULL},
@@ -168,6 +194,7 @@ void ccl_i_args_fini(ccl_i_args_t *args) {
         free((void *)args->edits.items[i]); /* made of prefix and value */
     free(args->edits.items);
     free(args->programs.items);
+    free(args->schedules.items);
     free(args->inputs.items);
 }
 
@@ -189,9 +216,9 @@ static ccl_status_t number(const option_t *o, const char *text, uint64_t max, ui
     return CCL_OK;
 }
 
-static ccl_status_t choice(const option_t *o, const char *text, uint32_t *out, ccl_error_t *err) {
+static ccl_status_t choice(const option_t *o, const char *text, size_t len, uint32_t *out,
+                           ccl_error_t *err) {
     uint32_t index = 0;
-    size_t len = strlen(text);
 
     for (const char *p = o->extra; p; index++) {
         const char *end = strchr(p, ',');
@@ -203,8 +230,31 @@ static ccl_status_t choice(const option_t *o, const char *text, uint32_t *out, c
         }
         p = end ? end + 1 : NULL;
     }
-    return ccl_fail(err, CCL_ERR_USAGE, "option --%s wants one of %s, not \"%s\"", o->name,
-                    o->extra, text);
+    return ccl_fail(err, CCL_ERR_USAGE, "option --%s wants one of %s, not \"%.*s\"", o->name,
+                    o->extra, (int)len, text);
+}
+
+/** One choice, or a list of them; what stands twice counts once. */
+static ccl_status_t choices(const option_t *o, const char *text, bool several, ccl_i_choices_t *out,
+                            ccl_error_t *err) {
+    bool seen[CCL_ARRAY_LEN(out->at)] = {false};
+
+    out->n = 0;
+    for (const char *p = text; p;) {
+        const char *end = several ? strchr(p, ',') : NULL;
+        uint32_t index = 0;
+
+        CCL_TRY(choice(o, p, end ? (size_t)(end - p) : strlen(p), &index, err));
+        if (!seen[index])
+            out->at[out->n++] = index;
+        seen[index] = true;
+        p = end ? end + 1 : NULL;
+    }
+    return CCL_OK;
+}
+
+uint32_t ccl_i_choice(const ccl_i_choices_t *choices) {
+    return choices->n ? choices->at[0] : 0;
 }
 
 /** An error of a value parser, told as a wrong use of this option. */
@@ -214,7 +264,7 @@ static ccl_status_t value_error(const option_t *o, const ccl_error_t *inner, ccl
     return ccl_fail(err, CCL_ERR_USAGE, "option --%s: %s", o->name, inner->text);
 }
 
-static ccl_status_t take(const option_t *o, const char *text, ccl_i_args_t *args,
+static ccl_status_t take(const option_t *o, const char *text, bool several, ccl_i_args_t *args,
                          ccl_error_t *err) {
     void *at = (char *)args + o->offset;
     ccl_error_t inner = CCL_ERROR_INIT;
@@ -265,7 +315,9 @@ static ccl_status_t take(const option_t *o, const char *text, ccl_i_args_t *args
             return value_error(o, &inner, err);
         return CCL_OK;
     case KIND_CHOICE:
-        return choice(o, text, at, err);
+        return choice(o, text, strlen(text), at, err);
+    case KIND_CHOICES:
+        return choices(o, text, several, at, err);
     }
     return ccl_fail(err, CCL_ERR_INTERNAL, "option --%s has no kind", o->name);
 }
@@ -308,18 +360,18 @@ static ccl_status_t parse_long(const ccl_i_command_t *command, int argc, char **
     if (!o)
         return unknown(command, name, err);
     if (o->kind == KIND_TEXT_OR_NONE)
-        return take(o, equals ? equals + 1 : "", args, err);
+        return take(o, equals ? equals + 1 : "", command->several, args, err);
     if (!wants_value(o)) {
         if (equals)
             return ccl_fail(err, CCL_ERR_USAGE, "option --%s takes no value", name);
-        return take(o, NULL, args, err);
+        return take(o, NULL, command->several, args, err);
     }
     if (equals)
-        return take(o, equals + 1, args, err);
+        return take(o, equals + 1, command->several, args, err);
     if (*i + 1 >= argc)
         return ccl_fail(err, CCL_ERR_USAGE, "option --%s needs a value: --%s %s", name, name,
                         o->value);
-    return take(o, argv[++*i], args, err);
+    return take(o, argv[++*i], command->several, args, err);
 }
 
 static ccl_status_t parse_letters(const ccl_i_command_t *command, int argc, char **argv, int *i,
@@ -331,15 +383,15 @@ static ccl_status_t parse_letters(const ccl_i_command_t *command, int argc, char
             return ccl_fail(err, CCL_ERR_USAGE, "unknown option -%c (see ccllab %s --help)", *p,
                             command->name);
         if (!wants_value(o)) {
-            CCL_TRY(take(o, "", args, err));
+            CCL_TRY(take(o, "", command->several, args, err));
             continue;
         }
         if (p[1])
-            return take(o, p[1] == '=' ? p + 2 : p + 1, args, err);
+            return take(o, p[1] == '=' ? p + 2 : p + 1, command->several, args, err);
         if (*i + 1 >= argc)
             return ccl_fail(err, CCL_ERR_USAGE, "option -%c needs a value: -%c %s", *p, *p,
                             o->value);
-        return take(o, argv[++*i], args, err);
+        return take(o, argv[++*i], command->several, args, err);
     }
     return CCL_OK;
 }

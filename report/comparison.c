@@ -22,25 +22,6 @@ static bool is_tied(const ccl_comparison_t *c, uint32_t size, uint32_t contender
     return cell->low_s <= cell_at(c, size, w)->high_s;
 }
 
-static const char *status_word(ccl_status_t status) {
-    switch (status) {
-    case CCL_OK:
-        return "ok";
-    case CCL_CHECK:
-        return "invalid";
-    case CCL_INFEASIBLE:
-        return "infeasible";
-    case CCL_DEADLOCK:
-        return "deadlock";
-    case CCL_TIMEOUT:
-        return "limit";
-    case CCL_INTERRUPTED:
-        return "interrupted";
-    default:
-        return "failed";
-    }
-}
-
 /* ---------------------------------------------------------------- text */
 
 static void text_title(const ccl_report_comparison_t *r, uint32_t i, ccl_text_t *out) {
@@ -106,7 +87,7 @@ static ccl_status_t text_times(const ccl_comparison_t *c, const uint32_t *order,
             const ccl_compare_cell_t *cell = cell_at(c, s, order[k]);
 
             if (cell->status != CCL_OK)
-                ccl_table_cell(table, "%s ", status_word(cell->status));
+                ccl_table_cell(table, "%s ", ccl_i_status_word(cell->status));
             else
                 ccl_table_cell(table, "%s%s",
                                ccl_i_GBps(cell->busbw_GBps * 1e9, text, sizeof(text)),
@@ -167,19 +148,6 @@ static uint32_t busiest_link(const ccl_sim_result_t *result) {
     return best;
 }
 
-/** Two digits are enough, and little is not nothing. */
-static const char *percent(double share, char *out, size_t out_len) {
-    double value = 100 * share;
-
-    if (value == 0)
-        snprintf(out, out_len, "0");
-    else if (value < 0.1)
-        snprintf(out, out_len, "<0.1");
-    else
-        snprintf(out, out_len, value < 9.95 ? "%.1f" : "%.0f", value);
-    return out;
-}
-
 static ccl_status_t text_links(const ccl_topology_t *topo, const ccl_comparison_t *c,
                                ccl_text_t *out, ccl_error_t *err) {
     ccl_link_class_t *classes = calloc(topo->nkinds ? topo->nkinds : 1, sizeof(*classes));
@@ -213,9 +181,9 @@ static ccl_status_t text_links(const ccl_topology_t *topo, const ccl_comparison_
         ccl_table_cell(table, "%s", ccl_format_bytes(c->sizes_bytes[s], text, sizeof(text)));
         ccl_table_cell(table, "%s", c->names[c->winner[s]]);
         for (uint32_t k = 0; k < topo->nkinds; k++)
-            ccl_table_cell(table, "%s / %s / %s", percent(classes[k].min, low, sizeof(low)),
-                           percent(classes[k].mean, mean, sizeof(mean)),
-                           percent(classes[k].max, high, sizeof(high)));
+            ccl_table_cell(table, "%s / %s / %s", ccl_i_percent(classes[k].min, low, sizeof(low)),
+                           ccl_i_percent(classes[k].mean, mean, sizeof(mean)),
+                           ccl_i_percent(classes[k].max, high, sizeof(high)));
         top = busiest_link(c->best[s]);
         if (top == CCL_NONE) {
             ccl_table_cell(table, "-");
@@ -223,7 +191,7 @@ static ccl_status_t text_links(const ccl_topology_t *topo, const ccl_comparison_
         } else {
             ccl_table_cell(table, "%s", ccl_i_link_name(topo, top, text, sizeof(text)));
             ccl_table_cell(table, "%s",
-                           percent(c->best[s]->links[top].utilization, high, sizeof(high)));
+                           ccl_i_percent(c->best[s]->links[top].utilization, high, sizeof(high)));
         }
     }
     status = CCL_OK;
@@ -243,6 +211,23 @@ static bool any_tie(const ccl_comparison_t *c) {
             return true;
     }
     return false;
+}
+
+/** Who is lowered and run otherwise than the title says. */
+static void text_ways(const ccl_report_comparison_t *r, const ccl_comparison_t *c,
+                      ccl_text_t *out) {
+    for (uint32_t k = 0; k < c->ncontenders; k++) {
+        const ccl_way_t *way = &c->ways[k];
+
+        if (c->why_not[k])
+            continue;
+        if (c->lowered[k] &&
+            (way->order != CCL_ORDER_STEP || way->allocation != CCL_ALLOCATE_CONNECTION ||
+             way->granularity != r->options->granularity))
+            ccl_text_printf(out, "  %s: %s order, %s allocation, %s level\n", c->names[k],
+                            ccl_i_order_name(way->order), ccl_i_allocation_name(way->allocation),
+                            ccl_i_granularity_name(way->granularity));
+    }
 }
 
 static void text_notes(const ccl_report_comparison_t *r, uint32_t i, ccl_text_t *out) {
@@ -274,6 +259,7 @@ static void text_notes(const ccl_report_comparison_t *r, uint32_t i, ccl_text_t 
         some = true;
     }
     ccl_text_printf(out, "%s\n", some ? "" : " nobody took part");
+    text_ways(r, c, out);
     for (uint32_t k = 0; k < c->ncontenders; k++) {
         size_t len = strlen(c->names[k]);
 
@@ -309,13 +295,14 @@ static void json_cells(ccl_i_json_t *json, const ccl_comparison_t *c, uint32_t s
             continue;
         ccl_i_json_object(json, NULL, true);
         ccl_i_json_string(json, "name", c->names[k]);
-        ccl_i_json_string(json, "status", status_word(cell->status));
+        ccl_i_json_string(json, "status", ccl_i_status_word(cell->status));
         ccl_i_json_number(json, "time_s", ok ? cell->time_s : NAN);
         ccl_i_json_number(json, "algbw_GBps", ok ? cell->algbw_GBps : NAN);
         ccl_i_json_number(json, "busbw_GBps", ok ? cell->busbw_GBps : NAN);
         ccl_i_json_number(json, "low_s", ok ? cell->low_s : NAN);
         ccl_i_json_number(json, "high_s", ok ? cell->high_s : NAN);
         ccl_i_json_u64(json, "batches", cell->batches);
+        ccl_i_json_usage(json, &cell->usage, ok);
         ccl_i_json_close_object(json);
     }
     ccl_i_json_close_array(json);
@@ -373,6 +360,7 @@ static void json_comparison(ccl_i_json_t *json, const ccl_report_comparison_t *r
             ccl_i_json_null(json, "thread_blocks");
         else
             ccl_i_json_u64(json, "thread_blocks", c->thread_blocks[k]);
+        ccl_i_json_way(json, &c->ways[k], c->lowered[k]);
         ccl_i_json_close_object(json);
     }
     ccl_i_json_close_array(json);
@@ -423,10 +411,28 @@ static ccl_status_t comparison_json(const ccl_report_comparison_t *r, ccl_text_t
 
 /* ---------------------------------------------------------------- CSV */
 
+static void csv_way(const ccl_comparison_t *c, uint32_t k, const ccl_compare_cell_t *cell, bool ok,
+                    ccl_table_t *table) {
+    const double shares[] = {cell->usage.mean_idle_share, cell->usage.max_idle_share};
+    const ccl_way_t *way = &c->ways[k];
+    char text[40];
+
+    ccl_table_cell(table, "%s", c->lowered[k] ? ccl_i_order_name(way->order) : "");
+    ccl_table_cell(table, "%s", c->lowered[k] ? ccl_i_allocation_name(way->allocation) : "");
+    ccl_table_cell(table, "%s", ccl_i_granularity_name(way->granularity));
+    ccl_table_cell(table, "%s",
+                   ok ? ccl_i_index(cell->usage.thread_blocks, text, sizeof(text)) : "");
+    for (size_t i = 0; i < CCL_ARRAY_LEN(shares); i++)
+        ccl_table_cell(table, "%s", ok ? ccl_i_number(shares[i], text, sizeof(text)) : "");
+}
+
 static void csv_times(const ccl_report_comparison_t *r, ccl_table_t *table) {
     static const char *const headers[] = {
-        "topology",   "collective", "size_bytes", "contender", "status", "time_s", "algbw_GBps",
-        "busbw_GBps", "low_s",      "high_s",     "batches",   "winner", "tied"};
+        "topology",      "collective",      "size_bytes",    "contender",
+        "status",        "time_s",          "algbw_GBps",    "busbw_GBps",
+        "low_s",         "high_s",          "batches",       "winner",
+        "tied",          "order",           "allocation",    "granularity",
+        "thread_blocks", "mean_idle_share", "max_idle_share"};
     char text[40];
 
     for (size_t h = 0; h < CCL_ARRAY_LEN(headers); h++)
@@ -447,7 +453,7 @@ static void csv_times(const ccl_report_comparison_t *r, ccl_table_t *table) {
                 ccl_table_cell(table, "%s", ccl_i_number(c->sizes_bytes[s], text, sizeof(text)));
                 ccl_table_cell(table, "%s", c->names[k]);
                 ccl_table_cell(table, "%s",
-                               c->why_not[k] ? "not taking part" : status_word(cell->status));
+                               c->why_not[k] ? "not taking part" : ccl_i_status_word(cell->status));
                 for (size_t n = 0; n < CCL_ARRAY_LEN(numbers); n++)
                     ccl_table_cell(table, "%s",
                                    ok ? ccl_i_number(numbers[n], text, sizeof(text)) : "");
@@ -455,6 +461,7 @@ static void csv_times(const ccl_report_comparison_t *r, ccl_table_t *table) {
                                ok ? ccl_i_index(cell->batches, text, sizeof(text)) : "");
                 ccl_table_cell(table, "%s", k == c->winner[s] ? "true" : "false");
                 ccl_table_cell(table, "%s", !c->why_not[k] && is_tied(c, s, k) ? "true" : "false");
+                csv_way(c, k, cell, ok, table);
             }
         }
     }

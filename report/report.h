@@ -36,6 +36,7 @@ typedef struct ccl_report_style {
 extern const char *const ccl_report_topology_tables[];   /**< devices links groups routes */
 extern const char *const ccl_report_simulation_tables[]; /**< summary links thread_blocks flows */
 extern const char *const ccl_report_comparison_tables[]; /**< times links */
+extern const char *const ccl_report_lowering_tables[];   /**< ways blocks */
 
 /* ---------------------------------------------------------------- what there is */
 
@@ -113,6 +114,7 @@ typedef struct ccl_report_run {
     const ccl_verdict_t *verdict; /**< NULL: not verified */
     const ccl_sim_options_t *options;
     const ccl_sim_result_t *result; /**< NULL: refused by the verdict */
+    const ccl_way_t *way;           /**< how a schedule was lowered; NULL: a program's own */
 } ccl_report_run_t;
 ccl_status_t ccl_report_simulation(const ccl_report_run_t *run, const ccl_report_style_t *style,
                                    ccl_text_t *out, ccl_error_t *err);
@@ -127,6 +129,24 @@ typedef struct ccl_link_class {
 /** @param out  array [topo->nkinds], in the order of topo->kinds. */
 void ccl_report_link_classes(const ccl_topology_t *topo, const ccl_sim_result_t *result,
                              ccl_link_class_t *out);
+
+/** What `lower` found: one schedule, lowered and run in one or several ways. */
+typedef struct ccl_report_lowering {
+    const char *input, *output; /**< output: file of the program; NULL: none was written */
+    const ccl_topology_t *topo;
+    const ccl_schedule_t *schedule;
+    const ccl_lower_options_t *lower; /**< protocol, executor, stages of all ways */
+    const ccl_sim_options_t *options;
+    double parse_s; /**< wall time of reading the schedule */
+    const ccl_lowered_t *ways;
+    uint32_t nways;
+    bool blocks;   /**< thread block by thread block too; of ways whose results were kept */
+    uint32_t rank; /**< then of this rank; CCL_NONE: of the busiest of each way */
+    bool all_ranks;
+} ccl_report_lowering_t;
+ccl_status_t ccl_report_lowering(const ccl_report_lowering_t *lowering,
+                                 const ccl_report_style_t *style, ccl_text_t *out,
+                                 ccl_error_t *err);
 
 /** What `compare` found: one comparison per collective. */
 typedef struct ccl_report_comparison {

@@ -113,6 +113,13 @@ static double or_null(bool have, double value) {
     return have ? value : NAN;
 }
 
+/** Order and allocation of a schedule, the level of all. */
+static void json_way(ccl_i_json_t *json, const ccl_report_run_t *run) {
+    ccl_way_t way = {CCL_ORDER_STEP, CCL_ALLOCATE_CONNECTION, run->options->granularity};
+
+    ccl_i_json_way(json, run->way ? run->way : &way, run->way != NULL);
+}
+
 static ccl_status_t run_json(const ccl_report_run_t *run, ccl_text_t *out, ccl_error_t *err) {
     const ccl_sim_result_t *r = run->result;
     bool done = finished(run);
@@ -132,7 +139,7 @@ static ccl_status_t run_json(const ccl_report_run_t *run, ccl_text_t *out, ccl_e
         ccl_i_json_fault(&json, run->verdict);
         ccl_i_json_string(&json, "proto", run->program->proto);
         ccl_i_json_number(&json, "size_bytes", run->options->size_bytes);
-        ccl_i_json_string(&json, "granularity", ccl_i_granularity_name(run->options->granularity));
+        json_way(&json, run);
     }
     ccl_i_json_string(&json, "sharing", ccl_i_sharing_name(run->options->sharing));
     ccl_i_json_number(&json, "time_s", or_null(done, r ? r->time_s : 0));
@@ -153,8 +160,14 @@ static ccl_status_t run_json(const ccl_report_run_t *run, ccl_text_t *out, ccl_e
         ccl_i_json_null(&json, "transfers");
         ccl_i_json_null(&json, "flows");
     }
-    if (run->program)
+    if (run->program) {
+        ccl_sim_usage_t usage = {0};
+
+        if (done)
+            ccl_sim_usage(run->program, r, &usage);
+        ccl_i_json_usage(&json, &usage, done);
         json_deadlock(&json, r ? r->deadlock : NULL);
+    }
     if (done && r->links) {
         json_links(&json, run->topo, r);
     } else {
@@ -522,6 +535,23 @@ static const char *short_bytes(double bytes, char *out, size_t out_len) {
     return out;
 }
 
+static void text_usage(const ccl_report_run_t *run, ccl_text_t *out) {
+    ccl_sim_usage_t usage;
+    char mean[24];
+    char most[24];
+
+    ccl_sim_usage(run->program, run->result, &usage);
+    ccl_text_printf(out,
+                    "  %u thread blocks on the fullest GPU, idle for %s%% of their lives on "
+                    "average, the idlest for %s%%\n",
+                    usage.thread_blocks, ccl_i_percent(usage.mean_idle_share, mean, sizeof(mean)),
+                    ccl_i_percent(usage.max_idle_share, most, sizeof(most)));
+    if (run->way)
+        ccl_text_printf(out, "  lowered in %s order, thread blocks by %s\n",
+                        ccl_i_order_name(run->way->order),
+                        ccl_i_allocation_name(run->way->allocation));
+}
+
 static ccl_status_t run_text(const ccl_report_run_t *run, uint32_t rows, ccl_text_t *out,
                              ccl_error_t *err) {
     const ccl_sim_result_t *r = run->result;
@@ -556,6 +586,7 @@ static ccl_status_t run_text(const ccl_report_run_t *run, uint32_t rows, ccl_tex
             ccl_text_printf(out, ", %llu micro-batches passed over in steady state",
                             (unsigned long long)r->skipped_batches);
         ccl_text_printf(out, "\n");
+        text_usage(run, out);
         if (!run->verdict)
             ccl_text_printf(out, "  not verified\n");
     } else {

@@ -225,6 +225,18 @@ const char *ccl_i_us(double seconds, char *out, size_t out_len) {
     return c_locale(out);
 }
 
+const char *ccl_i_order_name(ccl_order_t order) {
+    static const char *const names[] = {"step", "rr", "hpds"};
+
+    return (size_t)order < CCL_ARRAY_LEN(names) ? names[order] : "?";
+}
+
+const char *ccl_i_allocation_name(ccl_allocation_t allocation) {
+    static const char *const names[] = {"connection", "state", "capacity"};
+
+    return (size_t)allocation < CCL_ARRAY_LEN(names) ? names[allocation] : "?";
+}
+
 const char *ccl_i_granularity_name(ccl_granularity_t granularity) {
     static const char *const names[] = {"algorithm", "stage", "task"};
 
@@ -240,6 +252,51 @@ const char *ccl_i_link_name(const ccl_topology_t *topo, uint32_t link, char *out
 
     snprintf(out, out_len, "%s->%s", topo->devices[l->from].id, topo->devices[l->to].id);
     return out;
+}
+
+const char *ccl_i_status_word(ccl_status_t status) {
+    switch (status) {
+    case CCL_OK:
+        return "ok";
+    case CCL_CHECK:
+        return "invalid";
+    case CCL_INFEASIBLE:
+        return "infeasible";
+    case CCL_DEADLOCK:
+        return "deadlock";
+    case CCL_TIMEOUT:
+        return "limit";
+    case CCL_INTERRUPTED:
+        return "interrupted";
+    default:
+        return "failed";
+    }
+}
+
+const char *ccl_i_percent(double share, char *out, size_t out_len) {
+    double value = 100 * share;
+
+    if (value == 0)
+        snprintf(out, out_len, "0");
+    else if (value < 0.1)
+        snprintf(out, out_len, "<0.1");
+    else
+        snprintf(out, out_len, value < 9.95 ? "%.1f" : "%.0f", value);
+    return out;
+}
+
+void ccl_i_json_way(ccl_i_json_t *json, const ccl_way_t *way, bool lowered) {
+    ccl_i_json_string(json, "order", lowered ? ccl_i_order_name(way->order) : NULL);
+    ccl_i_json_string(json, "allocation", lowered ? ccl_i_allocation_name(way->allocation) : NULL);
+    ccl_i_json_string(json, "granularity", ccl_i_granularity_name(way->granularity));
+}
+
+void ccl_i_json_usage(ccl_i_json_t *json, const ccl_sim_usage_t *usage, bool have) {
+    ccl_i_json_number(json, "thread_blocks_per_gpu", have ? usage->thread_blocks : NAN);
+    ccl_i_json_number(json, "comm_share", have ? usage->comm_share : NAN);
+    ccl_i_json_number(json, "mean_idle_share", have ? usage->mean_idle_share : NAN);
+    ccl_i_json_number(json, "max_idle_share", have ? usage->max_idle_share : NAN);
+    ccl_i_json_number(json, "link_utilization", have ? usage->link_utilization : NAN);
 }
 
 /* ---------------------------------------------------------------- tables and faults */

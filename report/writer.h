@@ -52,7 +52,16 @@ ccl_status_t ccl_i_text_status(const ccl_text_t *out, ccl_error_t *err);
 ccl_status_t ccl_i_table_choice(const char *const *tables, const char *wanted, size_t *out,
                                 ccl_error_t *err);
 
+const char *ccl_i_order_name(ccl_order_t order);
+const char *ccl_i_allocation_name(ccl_allocation_t allocation);
 const char *ccl_i_granularity_name(ccl_granularity_t granularity);
+const char *ccl_i_status_word(ccl_status_t status); /**< "ok", "invalid", ... of a contender */
+/** Percent with two digits; little is not nothing. Returns out. */
+const char *ccl_i_percent(double share, char *out, size_t out_len);
+/** Members "order", "allocation", "granularity"; the first two null for a program's own way. */
+void ccl_i_json_way(ccl_i_json_t *json, const ccl_way_t *way, bool lowered);
+/** Members of what a run made of its blocks and links; null when `have` is false. */
+void ccl_i_json_usage(ccl_i_json_t *json, const ccl_sim_usage_t *usage, bool have);
 const char *ccl_i_sharing_name(ccl_sharing_t sharing);
 /** "fault" member: the object, or null when the verdict is good or absent. */
 void ccl_i_json_fault(ccl_i_json_t *json, const ccl_verdict_t *verdict);

@@ -1,11 +1,12 @@
 /*
  * compare: every contender at every size, in parallel. First each contender is synthesized (once:
  * the baselines do not depend on the size; once per size for synthesizers that do), lowered and
- * verified; then all (size, contender) pairs are simulated, each at the size and at (1 -+ 1e-6)
+ * verified (at every size, where thread blocks go by what a run of that size
+ * does); then all (size, contender) pairs are simulated, each at the size and at (1 -+ 1e-6)
  * times it, because sharing makes some long programs chaotic (docs/model.md): a difference inside
  * that spread is a tie.
  */
-#include "search/search.h"
+#include "search/ways.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -16,10 +17,13 @@
 
 enum { MAX_WARNINGS = 8 };
 
-/** One contender made ready: programs by size (all the same where the size does not matter). */
+/** One contender made ready. */
 typedef struct ready {
-    ccl_program_t *own;           /* made here */
-    const ccl_program_t *program; /* NULL: does not take part */
+    ccl_program_t *own;             /* made here */
+    const ccl_program_t *program;   /* for all sizes; NULL: by size, or it does not take part */
+    ccl_schedule_t *made;           /* by size: synthesized here */
+    const ccl_schedule_t *schedule; /* by size: lowered for each; else NULL */
+    ccl_way_t way;
     ccl_status_t status;
     ccl_error_t err;
     char *warnings[MAX_WARNINGS]; /* malloc'ed: of the simulator, at the first size */
@@ -58,65 +62,94 @@ static ccl_status_t routes_of(compare_t *c, uint32_t worker, ccl_routes_t **out,
     return CCL_OK;
 }
 
-static bool stops_all(ccl_status_t status) {
-    return status == CCL_INTERRUPTED || status == CCL_ERR_NOMEM || status == CCL_ERR_INTERNAL;
+/* The simulator's options of one contender at one size. */
+static ccl_sim_options_t sim_of(const compare_t *c, uint32_t contender, double size_bytes) {
+    ccl_sim_options_t sim = c->options->sim;
+    sim.size_bytes = size_bytes;
+    sim.granularity = c->ready[contender].way.granularity;
+    sim.trace = NULL;
+    return sim;
 }
 
-/* A context for work inside a worker: cancellable, silent about progress. */
-static ccl_ctx_t inner_ctx(const compare_t *c) {
-    ccl_ctx_t ctx = CCL_CTX_INIT;
-    if (c->ctx)
-        ctx = *c->ctx;
-    ctx.progress = NULL;
-    ctx.log = NULL; /* order of messages would depend on threads */
-    ctx.threads = 1;
-    return ctx;
+/* How contender i is lowered and run: its own way, but for what the caller fixed. */
+static ccl_way_t way_of(const compare_t *c, uint32_t i) {
+    const ccl_contender_t *contender = &c->options->contenders[i];
+    const ccl_synth_ops_t *ops =
+        contender->program || contender->schedule ? NULL : ccl_synth_find(contender->name);
+    const ccl_way_t *way = contender->way ? contender->way : ops ? ops->way : NULL;
+    ccl_way_t given = {c->options->lower.order, c->options->lower.allocation,
+                       c->options->sim.granularity};
+    if (contender->program || !way)
+        return given;
+    return ccl_way_choose(way, given, c->options->way_bits);
+}
+
+/* Lower for one size and prove what came out. */
+static ccl_status_t lower_at(const compare_t *c, const ccl_ctx_t *ctx, ccl_routes_t *routes,
+                             const ccl_schedule_t *schedule, uint32_t contender, double size_bytes,
+                             ccl_program_t **out, ccl_error_t *err) {
+    const ccl_way_t way = c->ready[contender].way;
+    ccl_sim_options_t sim = sim_of(c, contender, size_bytes);
+    ccl_program_t *program = NULL;
+    CCL_TRY(ccl_i_way_lower(ctx, c->topo, routes, schedule, way, &c->options->lower, &sim, NULL,
+                            &program, err));
+    const ccl_contender_t *by = &c->options->contenders[contender];
+    ccl_status_t status = CCL_OK;
+    if (!by->schedule || !c->options->no_verify)
+        status = ccl_i_program_prove(ctx, program, way.granularity, CCL_EXECUTOR_ANY,
+                                     by->schedule ? CCL_CHECK : CCL_ERR_INTERNAL, err);
+    if (status != CCL_OK) {
+        ccl_program_destroy(program);
+        return status;
+    }
+    *out = program;
+    return CCL_OK;
+}
+
+static ccl_status_t check_ranks(const compare_t *c, const char *form, const ccl_collective_t *coll,
+                                ccl_error_t *err) {
+    if (coll->nranks != c->topo->nranks)
+        return ccl_fail(err, CCL_ERR_INPUT, "the %s has %u ranks, the topology %u", form,
+                        coll->nranks, c->topo->nranks);
+    if (coll->kind != c->want->kind)
+        return ccl_fail(err, CCL_ERR_INPUT, "the %s is an %s, not an %s", form, coll->name,
+                        c->want->name);
+    return CCL_OK;
 }
 
 static ccl_status_t prepare_program(compare_t *c, uint32_t i, uint32_t worker, ccl_error_t *err) {
     const ccl_contender_t *contender = &c->options->contenders[i];
     ready_t *r = &c->ready[i];
-    ccl_ctx_t ctx = inner_ctx(c);
+    ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
     ccl_routes_t *routes = NULL;
-    ccl_schedule_t *schedule = NULL;
     CCL_TRY(routes_of(c, worker, &routes, err));
     if (contender->program) {
         r->program = contender->program;
-        if (r->program->nranks != c->topo->nranks)
-            return ccl_fail(err, CCL_ERR_INPUT, "the program has %u ranks, the topology %u",
-                            r->program->nranks, c->topo->nranks);
-        if (r->program->coll->kind != c->want->kind)
-            return ccl_fail(err, CCL_ERR_INPUT, "the program is an %s, not an %s",
-                            r->program->coll->name, c->want->name);
+        CCL_TRY(check_ranks(c, "program", r->program->coll, err));
+        return c->options->no_verify ? CCL_OK
+                                     : ccl_i_program_prove(&ctx, r->program, r->way.granularity,
+                                                           CCL_EXECUTOR_ANY, CCL_CHECK, err);
+    }
+    if (contender->schedule) {
+        r->schedule = contender->schedule;
+        CCL_TRY(check_ranks(c, "schedule", r->schedule->coll, err));
     } else {
         ccl_synth_options_t synth = c->options->synth;
         if (synth.size == 0)
             synth = (ccl_synth_options_t)CCL_SYNTH_OPTIONS_INIT;
-        CCL_TRY(ccl_synthesize(&ctx, contender->name, c->topo, routes, c->want, &synth, &schedule,
-                               err));
-        ccl_lower_options_t lower = c->options->lower;
-        if (lower.size == 0)
-            lower = (ccl_lower_options_t)CCL_LOWER_OPTIONS_INIT;
-        ccl_lower_options_fit(&lower, c->topo);
-        ccl_status_t status = ccl_lower(&ctx, schedule, &lower, &r->own, err);
-        ccl_schedule_destroy(schedule);
-        CCL_TRY(status);
-        r->program = r->own;
+        CCL_TRY(
+            ccl_synthesize(&ctx, contender->name, c->topo, routes, c->want, &synth, &r->made, err));
+        r->schedule = r->made;
     }
-    if (contender->program && c->options->no_verify)
+    /* Blocks that go by state follow the timeline of a run: each size is lowered for itself. */
+    if (r->way.allocation == CCL_ALLOCATE_STATE)
         return CCL_OK;
-    ccl_verify_options_t verify = CCL_VERIFY_OPTIONS_INIT;
-    ccl_verdict_t *verdict = calloc(1, sizeof *verdict);
-    if (!verdict)
-        return ccl_fail_nomem(err);
-    verify.granularity = c->options->sim.granularity;
-    verify.skip_deadlock = true; /* the simulator checks with the real FIFOs */
-    ccl_status_t status = ccl_program_verify(&ctx, r->program, &verify, verdict, err);
-    if (status == CCL_OK && !verdict->valid)
-        status = ccl_fail(err, contender->program ? CCL_CHECK : CCL_ERR_INTERNAL,
-                          "the program is wrong: %s", verdict->fault.text);
-    free(verdict);
-    return status;
+    CCL_TRY(lower_at(c, &ctx, routes, r->schedule, i, c->options->sizes_bytes[0], &r->own, err));
+    r->program = r->own;
+    r->schedule = NULL;
+    ccl_schedule_destroy(r->made);
+    r->made = NULL;
+    return CCL_OK;
 }
 
 static ccl_status_t prepare(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
@@ -124,10 +157,13 @@ static ccl_status_t prepare(uint32_t index, uint32_t worker, void *user, ccl_err
     ready_t *r = &c->ready[index];
     CCL_TRY(poll(c, "synthesize", worker));
     ccl_error_clear(&r->err);
+    r->way = way_of(c, index);
     r->status = prepare_program(c, index, worker, &r->err);
-    if (r->status != CCL_OK)
+    if (r->status != CCL_OK) {
         r->program = NULL;
-    if (stops_all(r->status)) {
+        r->schedule = NULL;
+    }
+    if (ccl_i_stops_all(r->status)) {
         if (err)
             *err = r->err;
         return r->status;
@@ -138,13 +174,9 @@ static ccl_status_t prepare(uint32_t index, uint32_t worker, void *user, ccl_err
 
 /* One run; only its time is kept. */
 static ccl_status_t time_at(compare_t *c, const ccl_ctx_t *ctx, ccl_routes_t *routes,
-                            const ccl_program_t *program, double size_bytes, uint32_t batches,
-                            double *out, ccl_error_t *err) {
-    ccl_sim_options_t sim = c->options->sim;
+                            const ccl_program_t *program, ccl_sim_options_t sim, double *out,
+                            ccl_error_t *err) {
     ccl_sim_result_t *result = NULL;
-    sim.size_bytes = size_bytes;
-    sim.batches = batches; /* as at the size itself: their number may jump there */
-    sim.trace = NULL;
     ccl_status_t status = ccl_sim_program(ctx, c->topo, routes, program, &sim, &result, err);
     if (status == CCL_OK)
         *out = result->time_s;
@@ -166,17 +198,13 @@ static void keep_warning(ccl_log_level_t level, const char *subsystem, const cha
         r->nomem = true;
 }
 
-static ccl_status_t run_cell(compare_t *c, uint32_t size, uint32_t contender, uint32_t worker,
-                             ccl_compare_cell_t *cell, ccl_error_t *err) {
-    ccl_ctx_t ctx = inner_ctx(c);
-    ccl_routes_t *routes = NULL;
+static ccl_status_t run_program(compare_t *c, uint32_t size, uint32_t contender,
+                                const ccl_program_t *program, ccl_routes_t *routes,
+                                ccl_compare_cell_t *cell, ccl_error_t *err) {
+    ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
     ccl_sim_result_t *result = NULL;
-    ccl_sim_options_t sim = c->options->sim;
-    const ccl_program_t *program = c->ready[contender].program;
     double size_bytes = c->options->sizes_bytes[size];
-    CCL_TRY(routes_of(c, worker, &routes, err));
-    sim.size_bytes = size_bytes;
-    sim.trace = NULL;
+    ccl_sim_options_t sim = sim_of(c, contender, size_bytes);
     if (size == 0) {
         ctx.log = keep_warning;
         ctx.log_user = &c->ready[contender];
@@ -190,17 +218,46 @@ static ccl_status_t run_cell(compare_t *c, uint32_t size, uint32_t contender, ui
         cell->algbw_GBps = result->algbw_GBps;
         cell->busbw_GBps = result->busbw_GBps;
         cell->batches = result->batches;
+        ccl_sim_usage(program, result, &cell->usage);
     }
     ccl_sim_result_destroy(result);
     CCL_TRY(status);
     for (int side = -1; side <= 1; side += 2) {
         double time_s;
-        CCL_TRY(time_at(c, &ctx, routes, program, size_bytes * (1 + side * SPREAD), cell->batches,
-                        &time_s, err));
+        sim.size_bytes = size_bytes * (1 + side * SPREAD);
+        sim.batches = cell->batches; /* as at the size itself: their number may jump there */
+        CCL_TRY(time_at(c, &ctx, routes, program, sim, &time_s, err));
         cell->low_s = fmin(cell->low_s, time_s);
         cell->high_s = fmax(cell->high_s, time_s);
     }
     return CCL_OK;
+}
+
+/* The program of a contender at a size. @param own  set when it was made for the call. */
+static ccl_status_t program_at(compare_t *c, uint32_t size, uint32_t contender,
+                               ccl_routes_t *routes, const ccl_program_t **out, ccl_program_t **own,
+                               ccl_error_t *err) {
+    const ready_t *r = &c->ready[contender];
+    if (!r->program) {
+        ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
+        CCL_TRY(lower_at(c, &ctx, routes, r->schedule, contender, c->options->sizes_bytes[size],
+                         own, err));
+    }
+    *out = r->program ? r->program : *own;
+    return CCL_OK;
+}
+
+static ccl_status_t run_cell(compare_t *c, uint32_t size, uint32_t contender, uint32_t worker,
+                             ccl_compare_cell_t *cell, ccl_error_t *err) {
+    ccl_routes_t *routes = NULL;
+    const ccl_program_t *program = NULL;
+    ccl_program_t *own = NULL;
+    CCL_TRY(routes_of(c, worker, &routes, err));
+    CCL_TRY(program_at(c, size, contender, routes, &program, &own, err));
+    cell->usage.thread_blocks = ccl_sim_thread_blocks(program, NULL);
+    ccl_status_t status = run_program(c, size, contender, program, routes, cell, err);
+    ccl_program_destroy(own);
+    return status;
 }
 
 static ccl_status_t simulate(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
@@ -211,10 +268,10 @@ static ccl_status_t simulate(uint32_t index, uint32_t worker, void *user, ccl_er
     ccl_compare_cell_t *cell = &c->out->cells[(size_t)size * nc + contender];
     CCL_TRY(poll(c, "simulate", worker));
     cell->status = c->ready[contender].status;
-    if (c->ready[contender].program) {
+    if (c->ready[contender].program || c->ready[contender].schedule) {
         ccl_error_t why = CCL_ERROR_INIT;
         cell->status = run_cell(c, size, contender, worker, cell, &why);
-        if (stops_all(cell->status)) {
+        if (ccl_i_stops_all(cell->status)) {
             if (err)
                 *err = why;
             return cell->status;
@@ -248,28 +305,22 @@ static void pick_winner(ccl_comparison_t *out, uint32_t size) {
 static ccl_status_t detail(uint32_t size, uint32_t worker, void *user, ccl_error_t *err) {
     compare_t *c = user;
     uint32_t winner = c->out->winner[size];
-    ccl_ctx_t ctx = inner_ctx(c);
+    ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
     ccl_routes_t *routes = NULL;
-    ccl_sim_options_t sim = c->options->sim;
     CCL_TRY(poll(c, "simulate", worker));
     if (winner != CCL_NONE) {
+        ccl_sim_options_t sim = sim_of(c, winner, c->options->sizes_bytes[size]);
+        const ccl_program_t *program = NULL;
+        ccl_program_t *own = NULL;
         CCL_TRY(routes_of(c, worker, &routes, err));
-        sim.size_bytes = c->options->sizes_bytes[size];
-        sim.trace = NULL;
-        CCL_TRY(ccl_sim_program(&ctx, c->topo, routes, c->ready[winner].program, &sim,
-                                &c->out->best[size], err));
+        CCL_TRY(program_at(c, size, winner, routes, &program, &own, err));
+        ccl_status_t status =
+            ccl_sim_program(&ctx, c->topo, routes, program, &sim, &c->out->best[size], err);
+        ccl_program_destroy(own);
+        CCL_TRY(status);
     }
     atomic_fetch_add(&c->done, 1);
     return CCL_OK;
-}
-
-static uint32_t most_blocks(const ccl_program_t *program) {
-    uint32_t most = 0;
-    for (uint32_t r = 0; program && r < program->nranks; r++) {
-        uint32_t n = program->rank_first_tb[r + 1] - program->rank_first_tb[r];
-        most = n > most ? n : most;
-    }
-    return most;
 }
 
 static ccl_status_t allocate(compare_t *c, ccl_error_t *err) {
@@ -282,13 +333,15 @@ static ccl_status_t allocate(compare_t *c, ccl_error_t *err) {
     out->names = ccl_arena_alloc(arena, nc + 1, sizeof *out->names);
     out->why_not = ccl_arena_alloc(arena, nc + 1, sizeof *out->why_not);
     out->thread_blocks = ccl_arena_alloc(arena, nc + 1, sizeof *out->thread_blocks);
+    out->ways = ccl_arena_alloc(arena, nc + 1, sizeof *out->ways);
+    out->lowered = ccl_arena_alloc(arena, nc + 1, sizeof *out->lowered);
     out->sizes_bytes = ccl_arena_alloc(arena, ns + 1, sizeof *out->sizes_bytes);
     out->cells = ccl_arena_alloc(arena, ns * nc + 1, sizeof *out->cells);
     out->winner = ccl_arena_alloc(arena, ns + 1, sizeof *out->winner);
     out->tie = ccl_arena_alloc(arena, ns + 1, sizeof *out->tie);
     out->best = ccl_arena_alloc(arena, ns + 1, sizeof *out->best);
-    if (!out->names || !out->why_not || !out->thread_blocks || !out->sizes_bytes || !out->cells ||
-        !out->winner || !out->tie || !out->best)
+    if (!out->names || !out->why_not || !out->thread_blocks || !out->ways || !out->lowered ||
+        !out->sizes_bytes || !out->cells || !out->winner || !out->tie || !out->best)
         return ccl_fail_nomem(err);
     for (uint32_t i = 0; i < nc; i++) {
         out->names[i] = ccl_arena_strdup(arena, o->contenders[i].name);
@@ -306,10 +359,14 @@ static ccl_status_t explain(compare_t *c, ccl_error_t *err) {
     for (uint32_t i = 0; i < out->ncontenders; i++) {
         const char *why = c->ready[i].err.text;
         bool ran = false;
-        out->thread_blocks[i] = most_blocks(c->ready[i].program);
+        out->ways[i] = c->ready[i].way;
+        out->lowered[i] = c->options->contenders[i].program == NULL;
         for (uint32_t s = 0; s < out->nsizes; s++) {
             size_t cell = (size_t)s * out->ncontenders + i;
+            uint32_t blocks = out->cells[cell].usage.thread_blocks;
             ran |= out->cells[cell].status == CCL_OK;
+            if (blocks > out->thread_blocks[i])
+                out->thread_blocks[i] = blocks;
             if (c->cell_why[cell])
                 why = c->cell_why[cell];
         }
@@ -402,6 +459,7 @@ ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
 end:
     for (uint32_t i = 0; c.ready && i < nc; i++) {
         ccl_program_destroy(c.ready[i].own);
+        ccl_schedule_destroy(c.ready[i].made);
         for (uint32_t k = 0; k < c.ready[i].nwarnings; k++)
             free(c.ready[i].warnings[k]);
     }

@@ -11,10 +11,12 @@
 extern "C" {
 #endif
 
-/** One contender: a synthesizer, or a program of the user's. */
+/** One contender: a synthesizer, or a schedule or a program of the user's. */
 typedef struct ccl_contender {
-    const char *name;             /**< column title */
-    const ccl_program_t *program; /**< NULL: synthesize `name` */
+    const char *name;               /**< column title */
+    const ccl_program_t *program;   /**< NULL: `schedule`, or synthesize `name` */
+    const ccl_schedule_t *schedule; /**< lowered here; used when there is no program */
+    const ccl_way_t *way;           /**< how a schedule is lowered; NULL: the synthesizer's way */
 } ccl_contender_t;
 
 typedef struct ccl_compare_options {
@@ -24,9 +26,12 @@ typedef struct ccl_compare_options {
     const double *sizes_bytes;
     uint32_t nsizes;
     ccl_synth_options_t synth;
-    ccl_lower_options_t lower;
-    ccl_sim_options_t sim; /**< size_bytes is set per run */
-    bool no_verify;        /**< take contenders' own programs without proof */
+    ccl_lower_options_t lower; /**< topology, routes, size, batches and level are set per run */
+    ccl_sim_options_t sim;     /**< size_bytes is set per run; granularity: of programs, and of
+                                    schedules without a way of their own */
+    bool no_verify;            /**< take contenders' own programs without proof */
+    unsigned way_bits; /**< CCL_WAY_*: what lower and sim say of the way holds for contenders
+                            with a way of their own too */
 } ccl_compare_options_t;
 
 typedef struct ccl_compare_cell {
@@ -34,18 +39,21 @@ typedef struct ccl_compare_cell {
     double time_s, algbw_GBps, busbw_GBps;
     double low_s, high_s; /**< spread over sizes (1 -+ 1e-6) */
     uint32_t batches;
+    ccl_sim_usage_t usage;
 } ccl_compare_cell_t;
 
 typedef struct ccl_comparison {
     uint32_t ncontenders, nsizes;
-    const char **names;           /**< [ncontenders] */
-    const char **why_not;         /**< [ncontenders] NULL, or why it does not take part */
-    uint32_t *thread_blocks;      /**< [ncontenders] most per GPU */
-    double *sizes_bytes;          /**< [nsizes] */
-    ccl_compare_cell_t *cells;    /**< [nsizes][ncontenders] */
-    uint32_t *winner;             /**< [nsizes] contender, CCL_NONE: none ran */
-    bool *tie;                    /**< [nsizes] another is within the winner's spread */
-    ccl_sim_result_t **best;      /**< [nsizes] full result of the winner; NULL when none */
+    const char **names;        /**< [ncontenders] */
+    const char **why_not;      /**< [ncontenders] NULL, or why it does not take part */
+    uint32_t *thread_blocks;   /**< [ncontenders] most per GPU, at any size */
+    ccl_way_t *ways;           /**< [ncontenders]; of a program only its level is known */
+    bool *lowered;             /**< [ncontenders] false: a program of the user's */
+    double *sizes_bytes;       /**< [nsizes] */
+    ccl_compare_cell_t *cells; /**< [nsizes][ncontenders] */
+    uint32_t *winner;          /**< [nsizes] contender, CCL_NONE: none ran */
+    bool *tie;                 /**< [nsizes] another is within the winner's spread */
+    ccl_sim_result_t **best;   /**< [nsizes] full result of the winner; NULL when none */
     uint32_t nwarnings;
     const char **warnings; /**< [nwarnings] of the simulator on this cluster, each kind once */
     ccl_arena_t arena;
@@ -53,7 +61,8 @@ typedef struct ccl_comparison {
 
 /**
  * Synthesize, lower, verify and simulate every contender at every size, in parallel.
- * A size is repeated at (1 -+ 1e-6) to see its spread; a winner inside the spread of another is a tie.
+ * A size is repeated at (1 -+ 1e-6) to see its spread; a winner inside the spread of another is a
+ * tie.
  * @par Determinism  the same for any number of threads.
  */
 ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
@@ -62,6 +71,46 @@ ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
 /** Do two warnings say the same of different links or transports (which stand before the colon)? */
 bool ccl_warnings_alike(const char *a, const char *b);
 void ccl_comparison_destroy(ccl_comparison_t *comparison);
+
+/* ---------------------------------------------------------------- one schedule, many ways */
+
+/** One schedule lowered one way, and one run of the program. */
+typedef struct ccl_lowered {
+    ccl_way_t way;
+    ccl_status_t status; /**< CCL_OK, or why there is no time */
+    char why[768];       /**< then one line */
+    ccl_lower_stats_t stats;
+    double time_s, algbw_GBps, busbw_GBps;
+    uint32_t batches;
+    ccl_sim_usage_t usage;
+    uint32_t ntbs, nsteps;    /**< of the program */
+    ccl_program_t *program;   /**< when kept */
+    ccl_sim_result_t *result; /**< when kept */
+} ccl_lowered_t;
+
+typedef struct ccl_lower_ways_options {
+    size_t size;
+    const ccl_way_t *ways;
+    uint32_t nways;
+    ccl_lower_options_t lower; /**< all but the way, the topology and the run */
+    ccl_sim_options_t sim;     /**< the run: size_bytes > 0; granularity is the way's */
+    bool keep;                 /**< programs and results stay, for tables of thread blocks */
+} ccl_lower_ways_options_t;
+
+/**
+ * Lower a schedule every way given, prove each program at its level (with options->lower.executor's
+ * limits), and simulate it, in parallel. A way that fails is told in its row; the schedule itself
+ * must be right.
+ *
+ * @param out  array [nways], freed with ccl_lowered_destroy().
+ * @retval CCL_CHECK  the schedule is wrong (err tells its first fault).
+ * @par Determinism  all but stats is the same for any number of threads; the wall times of stats
+ * are undisturbed with one.
+ */
+ccl_status_t ccl_lower_ways(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                            const ccl_schedule_t *schedule, const ccl_lower_ways_options_t *options,
+                            ccl_lowered_t **out, ccl_error_t *err);
+void ccl_lowered_destroy(ccl_lowered_t *lowered, uint32_t n);
 
 #ifdef __cplusplus
 }

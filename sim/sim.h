@@ -111,6 +111,24 @@ ccl_status_t ccl_sim_flows(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl
                            ccl_sim_result_t **out, ccl_error_t *err);
 void ccl_sim_result_destroy(ccl_sim_result_t *result);
 
+/** What a finished run made of its thread blocks and links. */
+typedef struct ccl_sim_usage {
+    uint32_t thread_blocks; /**< most of any GPU; at stage level a block per stage counts */
+    /* Means over all blocks that lived, 0..1; the first two add up to 1. A block lives from its
+       launch to the end of its last primitive (early release). */
+    double comm_share;       /**< busy / lifetime */
+    double mean_idle_share;  /**< waiting for data, a peer or a slot / lifetime */
+    double max_idle_share;   /**< of the idlest block */
+    double link_utilization; /**< mean over the links that carried data, 0..1 */
+} ccl_sim_usage_t;
+/** @par Source ResCCL (SIGCOMM 2025), section 5.4; tables 3 (blocks) and 1 (links). */
+void ccl_sim_usage(const ccl_program_t *program, const ccl_sim_result_t *result,
+                   ccl_sim_usage_t *out);
+/** Waiting / lifetime of one block; 0 for a block that never lived. */
+double ccl_sim_idle_share(const ccl_tb_use_t *use);
+/** Most blocks of any GPU, as in ccl_sim_usage(). @param result  NULL: of the program alone. */
+uint32_t ccl_sim_thread_blocks(const ccl_program_t *program, const ccl_sim_result_t *result);
+
 #ifdef __cplusplus
 }
 #endif

@@ -21,6 +21,20 @@ const ccl_synth_ops_t *ccl_synth_find(const char *name) {
     return NULL;
 }
 
+ccl_way_t ccl_way_choose(const ccl_way_t *preset, ccl_way_t given, unsigned given_bits) {
+    ccl_way_t way = {CCL_ORDER_STEP, CCL_ALLOCATE_CONNECTION, CCL_GRANULARITY_ALGORITHM};
+
+    if (preset)
+        way = *preset;
+    if (given_bits & CCL_WAY_ORDER)
+        way.order = given.order;
+    if (given_bits & CCL_WAY_ALLOCATION)
+        way.allocation = given.allocation;
+    if (given_bits & CCL_WAY_GRANULARITY)
+        way.granularity = given.granularity;
+    return way;
+}
+
 static ccl_status_t unknown(const char *name, ccl_error_t *err) {
     const char *names[CCL_ARRAY_LEN(all)];
     char list[256] = "";
@@ -61,8 +75,8 @@ ccl_status_t ccl_synthesize(const ccl_ctx_t *ctx, const char *name, const ccl_to
                         "%s starts from a collective with 1 chunk per block, not %u", name,
                         want->chunks_per_block);
     if (!ops->supports(topo, want, &why))
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "%s cannot do %s here: %s", name,
-                        want->name, why);
+        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "%s cannot do %s here: %s", name, want->name,
+                        why);
     if (!routes) {
         routes = own_routes = ccl_routes_create(topo);
         if (!routes)

@@ -11,7 +11,8 @@
     X_(direct)                                                                                     \
     X_(pairwise)                                                                                   \
     X_(pxn)                                                                                        \
-    X_(hm)
+    X_(hm)                                                                                         \
+    X_(hpds)
 
 #define CCL_I_SYNTH_DECLARE(name_) extern const ccl_synth_ops_t ccl_i_synth_##name_;
 CCL_I_SYNTH_MAP(CCL_I_SYNTH_DECLARE)

@@ -21,6 +21,29 @@ typedef struct ccl_synth_options {
 #define CCL_SYNTH_OPTIONS_INIT                                                                     \
     { sizeof(ccl_synth_options_t), 0, 0, 0, 0 }
 
+/** Order in which a rank's operations run. */
+typedef enum ccl_order {
+    CCL_ORDER_STEP, /**< the schedule's own steps */
+    CCL_ORDER_RR,   /**< round robin over chunks: ResCCL's baseline (SIGCOMM 2025, section 5.3) */
+    CCL_ORDER_HPDS  /**< priority-based sub-pipelines (ResCCL, section 4.3, algorithm 1) */
+} ccl_order_t;
+
+/** Which connections a thread block serves. */
+typedef enum ccl_allocation {
+    CCL_ALLOCATE_CONNECTION, /**< one per connection and channel: NCCL, MSCCL */
+    CCL_ALLOCATE_STATE,      /**< connections never active together share one (ResCCL, 4.4) */
+    CCL_ALLOCATE_CAPACITY    /**< several channels where a link is fast (HeteCCL, 5.3) */
+} ccl_allocation_t;
+
+/** One way of lowering a schedule, and the level at which the program runs. */
+typedef struct ccl_way {
+    ccl_order_t order;
+    ccl_allocation_t allocation;
+    ccl_granularity_t granularity;
+} ccl_way_t;
+/** Members of a way, as bits. */
+enum { CCL_WAY_ORDER = 1, CCL_WAY_ALLOCATION = 2, CCL_WAY_GRANULARITY = 4 };
+
 typedef struct ccl_synth_ops {
     size_t size;
     const char *name;    /**< "ring" */
@@ -41,30 +64,23 @@ typedef struct ccl_synth_ops {
      * receives of its step before, on the same channel, are done.
      */
     bool ordered;
+    /** How its schedules are lowered and run where nobody says otherwise (ccl_way_choose); NULL:
+        step order, a block per connection, algorithm level. */
+    const ccl_way_t *way;
 } ccl_synth_ops_t;
 
 /** All synthesizers, in the order they are compared; ends with NULL. */
 const ccl_synth_ops_t *const *ccl_synth_all(void);
 const ccl_synth_ops_t *ccl_synth_find(const char *name);
+/** A preset, NULL for the default way, with those members of `given` that `given_bits` names. */
+ccl_way_t ccl_way_choose(const ccl_way_t *preset, ccl_way_t given, unsigned given_bits);
+/** Hierarchical mesh or any other schedule "+ HPDS": its order, state allocation, task level. */
+extern const ccl_way_t ccl_way_hpds;
 /** Find, check supports(), synthesize, verify the schedule (a wrong one is CCL_ERR_INTERNAL). */
 ccl_status_t ccl_synthesize(const ccl_ctx_t *ctx, const char *name, const ccl_topology_t *topo,
                             ccl_routes_t *routes, const ccl_collective_t *want,
                             const ccl_synth_options_t *options, ccl_schedule_t **out,
                             ccl_error_t *err);
-
-/** Order in which a rank's operations run. */
-typedef enum ccl_order {
-    CCL_ORDER_STEP, /**< the schedule's own steps */
-    CCL_ORDER_RR,   /**< round robin over chunks: ResCCL's baseline (SIGCOMM 2025, section 5.3) */
-    CCL_ORDER_HPDS  /**< priority-based sub-pipelines (ResCCL, section 4.3, algorithm 1) */
-} ccl_order_t;
-
-/** Which connections a thread block serves. */
-typedef enum ccl_allocation {
-    CCL_ALLOCATE_CONNECTION, /**< one per connection and channel: NCCL, MSCCL */
-    CCL_ALLOCATE_STATE,      /**< connections never active together share one (ResCCL, 4.4) */
-    CCL_ALLOCATE_CAPACITY    /**< several channels where a link is fast (HeteCCL, 5.3) */
-} ccl_allocation_t;
 
 typedef enum ccl_stages {
     CCL_STAGES_AUTO, /**< cut where data passes between links inside servers and the network */

@@ -89,7 +89,7 @@ START_TEST(options_mixed) {
     ck_assert_uint_eq(args.verbose, 2);
     ck_assert_uint_eq(args.batches, 4);
     ck_assert_double_eq(args.size_bytes, 1024);
-    ck_assert_uint_eq(args.granularity, CCL_GRANULARITY_TASK);
+    ck_assert_uint_eq(ccl_i_choice(&args.granularity), CCL_GRANULARITY_TASK);
     ck_assert(!args.json);
     ck_assert_uint_eq(args.inputs.n, 2);
     ck_assert_str_eq(args.inputs.items[0], "a.xml");

@@ -20,7 +20,7 @@ int main(void) {
     ccl_synth_options_t synth = CCL_SYNTH_OPTIONS_INIT;
     ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
     ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
-    ccl_contender_t ring = {"ring", NULL};
+    ccl_contender_t ring = {.name = "ring"};
     double size_bytes = 1e6;
     int failed = 1;
 

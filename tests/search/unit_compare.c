@@ -39,7 +39,7 @@ static const double sizes[] = {1024, 1 << 20, 1 << 28};
 
 START_TEST(test_winners) {
     static const ccl_contender_t contenders[] = {
-        {"ring", NULL}, {"direct", NULL}, {"pxn", NULL}, {"hm", NULL}};
+        {.name = "ring"}, {.name = "direct"}, {.name = "pxn"}, {.name = "hm"}};
     ccl_topology_t *topo =
         topology("servers:2 gpus:4 nvswitch=300GB/s,1us nics:4x25GB/s,2us fabric=rail");
     ccl_comparison_t *c = compare(topo, CCL_ALLGATHER, 1, contenders, 4, sizes, 3);
@@ -74,8 +74,8 @@ END_TEST
 
 START_TEST(test_tie) {
     /* The same schedule twice is a tie at every size; against another it is not. */
-    static const ccl_contender_t twice[] = {{"direct", NULL}, {"direct", NULL}};
-    static const ccl_contender_t other[] = {{"direct", NULL}, {"ring", NULL}};
+    static const ccl_contender_t twice[] = {{.name = "direct"}, {.name = "direct"}};
+    static const ccl_contender_t other[] = {{.name = "direct"}, {.name = "ring"}};
     ccl_topology_t *topo = topology("servers:1 gpus:4 nvswitch=100GB/s,1us");
     ccl_comparison_t *a = compare(topo, CCL_ALLGATHER, 1, twice, 2, sizes, 3);
     ccl_comparison_t *b = compare(topo, CCL_ALLGATHER, 1, other, 2, sizes, 1);
@@ -91,8 +91,11 @@ START_TEST(test_tie) {
 END_TEST
 
 START_TEST(test_threads) {
-    static const ccl_contender_t contenders[] = {
-        {"ring", NULL}, {"tree", NULL}, {"recursive", NULL}, {"direct", NULL}, {"hm", NULL}};
+    static const ccl_contender_t contenders[] = {{.name = "ring"},
+                                                 {.name = "tree"},
+                                                 {.name = "recursive"},
+                                                 {.name = "direct"},
+                                                 {.name = "hm"}};
     ccl_topology_t *topo = topology("heteccl-h20-4+8");
     ccl_comparison_t *a = compare(topo, CCL_ALLREDUCE, 1, contenders, 5, sizes, 3);
     ccl_comparison_t *b = compare(topo, CCL_ALLREDUCE, 4, contenders, 5, sizes, 3);
@@ -121,7 +124,7 @@ START_TEST(test_own_program) {
     ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, 4, 1, 0, &want, NULL), CCL_OK);
     ck_assert_int_eq(ccl_synthesize(NULL, "ring", topo, NULL, want, NULL, &schedule, NULL), CCL_OK);
     ck_assert_int_eq(ccl_lower(NULL, schedule, NULL, &program, NULL), CCL_OK);
-    ccl_contender_t contenders[] = {{"mine", program}, {"ring", NULL}};
+    ccl_contender_t contenders[] = {{.name = "mine", .program = program}, {.name = "ring"}};
     ccl_comparison_t *c = compare(topo, CCL_ALLGATHER, 2, contenders, 2, sizes, 2);
     ck_assert_double_eq(c->cells[0].time_s, c->cells[1].time_s);
     ck_assert_str_eq(c->names[0], "mine");
@@ -154,7 +157,7 @@ static int stop_after_first(const ccl_progress_t *progress, void *user) {
 }
 
 START_TEST(test_refuses_and_stops) {
-    static const ccl_contender_t contenders[] = {{"direct", NULL}, {"nosuch", NULL}};
+    static const ccl_contender_t contenders[] = {{.name = "direct"}, {.name = "nosuch"}};
     static const double bad[] = {0};
     ccl_topology_t *topo = topology("servers:1 gpus:4 nvswitch=100GB/s,1us");
     ccl_collective_t *want;
