@@ -119,6 +119,7 @@ static ccl_status_t lower(ccl_i_cli_t *cli, lower_t *l, ccl_error_t *err) {
     ccl_report_lowering_t about = {
         .input = args->inputs.items[0], .lower = &options.lower, .options = &options.sim};
     const char *form;
+    ccl_status_t status;
     double start_s;
 
     choose_ways(args, l);
@@ -144,7 +145,10 @@ static ccl_status_t lower(ccl_i_cli_t *cli, lower_t *l, ccl_error_t *err) {
     l->blocks = args->blocks || args->rank || (args->table && strcmp(args->table, "blocks") == 0);
     options.nways = l->nways;
     options.keep = l->blocks || args->output;
-    CCL_TRY(ccl_lower_ways(&cli->ctx, l->topo, l->document.schedule, &options, &l->rows, err));
+    status = ccl_lower_ways(&cli->ctx, l->topo, l->document.schedule, &options, &l->rows, err);
+    if (status == CCL_CHECK && err && !err->where[0])
+        snprintf(err->where, sizeof(err->where), "%s", about.input);
+    CCL_TRY(status);
     if (l->nways == 1 && l->rows[0].status != CCL_OK)
         return ccl_error_set(err, l->rows[0].status, about.input, 0, 0, "%s", l->rows[0].why);
     if (args->output)

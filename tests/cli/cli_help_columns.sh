@@ -32,6 +32,7 @@ check compare
 check simulate
 check verify
 check synth
+check lower
 check algos
 check topology list
 check topology show
@@ -41,5 +42,5 @@ check topology check
 [ "$("$ccllab" topology --help | awk 'length($0) > 80' | wc -l)" -eq 0 ] || say "topology --help is wide"
 # Every command that the general help lists is checked above.
 listed=$("$ccllab" --help | grep -c '^  [a-z]')
-[ "$listed" -eq 9 ] || say "the help lists $listed commands, this test knows 9"
+[ "$listed" -eq 10 ] || say "the help lists $listed commands, this test knows 10"
 exit $bad

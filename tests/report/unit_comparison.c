@@ -11,6 +11,8 @@ static ccl_topology_t *topo;
 static ccl_collective_t *coll;
 static ccl_comparison_t comparison;
 static ccl_compare_cell_t cells[SIZES * N];
+static ccl_way_t ways[N];
+static bool ways_lowered[N];
 static ccl_link_use_t uses[8];
 static ccl_sim_result_t result;
 static ccl_sim_options_t options = CCL_SIM_OPTIONS_INIT;
@@ -27,6 +29,10 @@ static void build(void) {
     static ccl_sim_result_t *best[SIZES];
     ccl_error_t err = CCL_ERROR_INIT;
 
+    for (uint32_t k = 0; k < N; k++)
+        ways_lowered[k] = k != 4; /* a program of the user's */
+    memset(ways, 0, sizeof(ways));
+    ways[3] = ccl_way_hpds;
     ck_assert_int_eq(
         ccl_topology_read_synthetic(NULL, "servers:1 gpus:2 nvswitch=300GB/s,1us", &topo, &err),
         CCL_OK);
@@ -42,6 +48,7 @@ static void build(void) {
             c->algbw_GBps = sizes[s] / c->time_s / 1e9;
             c->busbw_GBps = c->algbw_GBps / 2;
             c->batches = 1;
+            c->usage = (ccl_sim_usage_t){blocks[k], 0.75, 0.25, 0.5, 0.125};
         }
     }
     for (uint32_t l = 0; l < topo->nlinks; l++) {
@@ -56,6 +63,8 @@ static void build(void) {
                                     .names = names,
                                     .why_not = why_not,
                                     .thread_blocks = blocks,
+                                    .ways = ways,
+                                    .lowered = ways_lowered,
                                     .sizes_bytes = sizes,
                                     .cells = cells,
                                     .winner = winner,
@@ -109,6 +118,9 @@ START_TEST(winners_and_ties) {
     ck_assert_ptr_nonnull(strstr(text, "did not take part: tree: wants a power of two"));
     ck_assert_ptr_nonnull(strstr(text, "hm 10"));
     ck_assert_ptr_nonnull(strstr(text, "0 / 38 / 75")); /* least, mean, busiest */
+    /* only who is lowered otherwise than the title says */
+    ck_assert_ptr_nonnull(strstr(text, "\n  direct: hpds order, state allocation, task level\n"));
+    ck_assert_ptr_null(strstr(text, "ring: step order"));
     free(small);
     free(large);
     free(text);
@@ -152,6 +164,19 @@ START_TEST(json) {
     ck_assert_double_eq(json_number_value(json_object_get(cell, "time_s")), cells[N + 3].time_s);
     ck_assert_double_eq(json_number_value(json_object_get(cell, "low_s")), cells[N + 3].low_s);
     ck_assert_int_eq((int)json_integer_value(json_object_get(root, "seed")), 7);
+    ck_assert_double_eq(json_number_value(json_object_get(cell, "thread_blocks_per_gpu")), 6);
+    ck_assert_double_eq(json_number_value(json_object_get(cell, "comm_share")), 0.75);
+    ck_assert_double_eq(json_number_value(json_object_get(cell, "mean_idle_share")), 0.25);
+    ck_assert_double_eq(json_number_value(json_object_get(cell, "max_idle_share")), 0.5);
+    ck_assert_double_eq(json_number_value(json_object_get(cell, "link_utilization")), 0.125);
+    cell = json_array_get(json_object_get(one, "contenders"), 3);
+    ck_assert_str_eq(json_string_value(json_object_get(cell, "order")), "hpds");
+    ck_assert_str_eq(json_string_value(json_object_get(cell, "allocation")), "state");
+    ck_assert_str_eq(json_string_value(json_object_get(cell, "granularity")), "task");
+    cell = json_array_get(json_object_get(one, "contenders"), 4);
+    ck_assert(json_is_null(json_object_get(cell, "order")));
+    ck_assert(json_is_null(json_object_get(cell, "allocation")));
+    ck_assert_str_eq(json_string_value(json_object_get(cell, "granularity")), "algorithm");
     /* bytes that are no UTF-8 do not spoil the document */
     cell = json_array_get(json_object_get(one, "contenders"), 2);
     ck_assert_str_eq(json_string_value(json_object_get(cell, "name")), "\xef\xbf\xbd\"quoted\"\n");
@@ -167,6 +192,8 @@ START_TEST(csv) {
 
     ck_assert_ptr_nonnull(strstr(times, "1048576,direct,ok,2e-05,"));
     ck_assert_ptr_nonnull(strstr(times, "tree,not taking part,,,"));
+    ck_assert_ptr_nonnull(strstr(times, ",hpds,state,task,6,0.25,0.5\n"));
+    ck_assert_ptr_nonnull(strstr(times, ",,,algorithm,8,0.25,0.5\n"));
     for (const char *p = links; *p; p++)
         rows += *p == '\n';
     ck_assert_uint_eq(rows, 1 + SIZES * topo->nlinks);
