@@ -1,10 +1,9 @@
 /*
  * compare: every contender at every size, in parallel. First each contender is synthesized (once:
  * the baselines do not depend on the size; once per size for synthesizers that do), lowered and
- * verified (at every size, where thread blocks go by what a run of that size
- * does); then all (size, contender) pairs are simulated, each at the size and at (1 -+ 1e-6)
- * times it, because sharing makes some long programs chaotic (docs/model.md): a difference inside
- * that spread is a tie.
+ * verified (at every size, where thread blocks go by what happens at that size); then all (size,
+ * contender) pairs are simulated, each at the size and at (1 -+ 1e-6) times it, because sharing
+ * makes some long programs chaotic (docs/model.md): a difference inside that spread is a tie.
  */
 #include "search/ways.h"
 
@@ -141,8 +140,9 @@ static ccl_status_t prepare_program(compare_t *c, uint32_t i, uint32_t worker, c
             ccl_synthesize(&ctx, contender->name, c->topo, routes, c->want, &synth, &r->made, err));
         r->schedule = r->made;
     }
-    /* Blocks that go by state follow the timeline of a run: each size is lowered for itself. */
-    if (r->way.allocation == CCL_ALLOCATE_STATE)
+    /* State looks at the timeline of a run, capacity at the bytes of a piece: each size is lowered
+       for itself. */
+    if (r->way.allocation != CCL_ALLOCATE_CONNECTION)
         return CCL_OK;
     CCL_TRY(lower_at(c, &ctx, routes, r->schedule, i, c->options->sizes_bytes[0], &r->own, err));
     r->program = r->own;
@@ -254,7 +254,7 @@ static ccl_status_t run_cell(compare_t *c, uint32_t size, uint32_t contender, ui
     ccl_program_t *own = NULL;
     CCL_TRY(routes_of(c, worker, &routes, err));
     CCL_TRY(program_at(c, size, contender, routes, &program, &own, err));
-    cell->usage.thread_blocks = ccl_sim_thread_blocks(program, NULL);
+    cell->usage.thread_blocks = ccl_i_most_blocks(program, c->ready[contender].way.granularity);
     ccl_status_t status = run_program(c, size, contender, program, routes, cell, err);
     ccl_program_destroy(own);
     return status;

@@ -9,6 +9,17 @@ bool ccl_i_stops_all(ccl_status_t status) {
     return status == CCL_INTERRUPTED || status == CCL_ERR_NOMEM || status == CCL_ERR_INTERNAL;
 }
 
+uint32_t ccl_i_most_blocks(const ccl_program_t *program, ccl_granularity_t granularity) {
+    uint32_t most = 0;
+
+    for (uint32_t r = 0; r < program->nranks; r++) {
+        uint32_t n = ccl_program_rank_blocks(program, r, granularity);
+
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
 ccl_ctx_t ccl_i_worker_ctx(const ccl_ctx_t *ctx) {
     ccl_ctx_t inner = CCL_CTX_INIT;
 
@@ -89,7 +100,7 @@ static ccl_status_t run_way(ways_t *w, ccl_routes_t *routes, ccl_lowered_t *row,
                             &row->stats, &row->program, err));
     row->ntbs = row->program->ntbs;
     row->nsteps = row->program->nsteps;
-    row->usage.thread_blocks = ccl_sim_thread_blocks(row->program, NULL);
+    row->usage.thread_blocks = ccl_i_most_blocks(row->program, row->way.granularity);
     CCL_TRY(ccl_i_program_prove(&ctx, row->program, row->way.granularity,
                                 w->options->lower.executor, CCL_CHECK, err));
     CCL_TRY(ccl_sim_program(&ctx, w->topo, routes, row->program, &sim, &row->result, err));

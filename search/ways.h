@@ -16,6 +16,8 @@ ccl_status_t ccl_i_way_lower(const ccl_ctx_t *ctx, const ccl_topology_t *topo, c
 ccl_status_t ccl_i_program_prove(const ccl_ctx_t *ctx, const ccl_program_t *program,
                                  ccl_granularity_t granularity, ccl_executor_t executor,
                                  ccl_status_t wrong, ccl_error_t *err);
+/** Thread blocks of the GPU that runs most of them at this level. */
+uint32_t ccl_i_most_blocks(const ccl_program_t *program, ccl_granularity_t granularity);
 /** Statuses that end all work, not only one contender's. */
 bool ccl_i_stops_all(ccl_status_t status);
 /** A context for work inside a worker: cancellable, silent, one thread. */

@@ -126,8 +126,6 @@ void ccl_sim_usage(const ccl_program_t *program, const ccl_sim_result_t *result,
                    ccl_sim_usage_t *out);
 /** Waiting / lifetime of one block; 0 for a block that never lived. */
 double ccl_sim_idle_share(const ccl_tb_use_t *use);
-/** Most blocks of any GPU, as in ccl_sim_usage(). @param result  NULL: of the program alone. */
-uint32_t ccl_sim_thread_blocks(const ccl_program_t *program, const ccl_sim_result_t *result);
 
 #ifdef __cplusplus
 }

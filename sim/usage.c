@@ -26,20 +26,6 @@ double ccl_sim_idle_share(const ccl_tb_use_t *use) {
     return life_s > 0 ? (use->wait_data_s + use->wait_peer_s + use->wait_slot_s) / life_s : 0;
 }
 
-uint32_t ccl_sim_thread_blocks(const ccl_program_t *program, const ccl_sim_result_t *result) {
-    uint32_t n = result && result->stages ? result->nstages : program->ntbs;
-    uint32_t most = 0, count = 0, rank = CCL_NONE;
-
-    for (uint32_t i = 0; i < n; i++) {
-        const ccl_tb_t *tb = &program->tbs[result && result->stages ? result->stages[i].tb : i];
-
-        count = tb->rank == rank ? count + 1 : 1;
-        rank = tb->rank;
-        most = count > most ? count : most;
-    }
-    return most;
-}
-
 void ccl_sim_usage(const ccl_program_t *program, const ccl_sim_result_t *result,
                    ccl_sim_usage_t *out) {
     shares_t shares = {0, 0, 0, 0};
@@ -59,7 +45,13 @@ void ccl_sim_usage(const ccl_program_t *program, const ccl_sim_result_t *result,
         used++;
         utilization += result->links[l].utilization;
     }
-    out->thread_blocks = ccl_sim_thread_blocks(program, result);
+    out->thread_blocks = 0;
+    for (uint32_t r = 0; r < program->nranks; r++) {
+        uint32_t n = ccl_program_rank_blocks(
+            program, r, result->stages ? CCL_GRANULARITY_STAGE : CCL_GRANULARITY_ALGORITHM);
+
+        out->thread_blocks = n > out->thread_blocks ? n : out->thread_blocks;
+    }
     out->comm_share = shares.blocks ? shares.busy / shares.blocks : 0;
     out->mean_idle_share = shares.blocks ? shares.idle / shares.blocks : 0;
     out->max_idle_share = shares.most_idle;

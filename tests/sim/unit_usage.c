@@ -5,8 +5,17 @@
 #include <stdlib.h>
 
 /* Rank 0 has two blocks, rank 1 one. */
-static ccl_tb_t tbs[] = {{.rank = 0, .id = 0}, {.rank = 0, .id = 1}, {.rank = 1, .id = 0}};
-static const ccl_program_t program = {.nranks = 2, .ntbs = 3, .tbs = tbs};
+static ccl_tb_t tbs[] = {{.rank = 0, .id = 0, .first_step = 0, .nsteps = 1},
+                         {.rank = 0, .id = 1, .first_step = 1, .nsteps = 1},
+                         {.rank = 1, .id = 0, .first_step = 2, .nsteps = 3}};
+static ccl_step_t steps[] = {{.stage = 0}, {.stage = 0}, {.stage = 0}, {.stage = 1}, {.stage = 2}};
+static uint32_t rank_first_tb[] = {0, 2, 3};
+static const ccl_program_t program = {.nranks = 2,
+                                      .ntbs = 3,
+                                      .nsteps = 5,
+                                      .tbs = tbs,
+                                      .steps = steps,
+                                      .rank_first_tb = rank_first_tb};
 
 START_TEST(test_blocks) {
     /* Idle 1/2, 1/4, 3/4; the second block lives longest, which does not weigh. */
@@ -35,7 +44,6 @@ START_TEST(test_stages) {
     ccl_sim_usage_t usage;
     ccl_sim_usage(&program, &result, &usage);
     ck_assert_uint_eq(usage.thread_blocks, 3);
-    ck_assert_uint_eq(ccl_sim_thread_blocks(&program, NULL), 2);
     ck_assert_double_eq_tol(usage.mean_idle_share, 0.25, 1e-15);
     ck_assert_double_eq_tol(usage.comm_share, 0.75, 1e-15);
     ck_assert_double_eq_tol(usage.max_idle_share, 0.75, 1e-15);
