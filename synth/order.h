@@ -1,0 +1,72 @@
+/*
+ * Private to ordering. Transfers that must share a step are one unit; a unit's data dependencies
+ * are told by the histories of the ranks and chunks that it reads and writes (order_dag.c), its
+ * communication dependencies by the links and groups of its routes (order_links.c). order.c and
+ * order_hpds.c put the units in a row.
+ */
+#ifndef CCL_SYNTH_ORDER_H
+#define CCL_SYNTH_ORDER_H
+
+#include "synth/synth.h"
+
+/**
+ * All chunks' dependency graphs. A rank's accesses of one chunk form a history, a row of groups:
+ * all accesses of a group wait for all those of the group before, and for nothing else. No edges
+ * are stored: a direct AllReduce of n ranks has n^2 of them per chunk.
+ */
+typedef struct ccl_i_dag {
+    uint32_t nmembers, nunits, nchunks, ngroups;
+    uint32_t *transfer;    /* [nmembers] index in the schedule; by chunk, then step, then unit */
+    uint32_t *unit_of;     /* [nmembers] */
+    uint32_t *unit_first;  /* [nunits + 1] into members; units by chunk, then step */
+    uint32_t *unit_chunk;  /* [nunits] */
+    uint32_t *unit_wait;   /* [nunits] accesses whose group is not open yet */
+    uint32_t *chunk_first; /* [nchunks + 1] into units */
+    uint32_t *group_of;    /* [2 nmembers] by access: 2 m reads at the source, 2 m + 1 writes */
+    uint32_t *group_first; /* [ngroups + 1] into accesses */
+    uint32_t *group_left;  /* [ngroups] accesses not done */
+    uint8_t *group_starts; /* [ngroups + 1] 1: first of its history */
+    uint32_t *accesses;    /* [2 nmembers] by group */
+} ccl_i_dag_t;
+
+/** The schedule's transfers as units with their dependencies. Fini also after a failure. */
+ccl_status_t ccl_i_dag_init(ccl_i_dag_t *dag, const ccl_schedule_t *schedule, ccl_error_t *err);
+void ccl_i_dag_fini(ccl_i_dag_t *dag);
+/**
+ * The unit is done: units that waited for it alone are given to `ready` (ascending order is not
+ * promised). Units that wait for nothing from the start have unit_wait 0 after init.
+ */
+typedef void (*ccl_i_ready_fn)(uint32_t unit, void *user);
+void ccl_i_dag_take(ccl_i_dag_t *dag, uint32_t unit, ccl_i_ready_fn ready, void *user);
+
+/** Connections and the resources (links, then groups) that their routes use. */
+typedef struct ccl_i_conns {
+    uint32_t nconns, nresources;
+    uint32_t *conn_of;     /* [nmembers of the DAG] */
+    double *peak_Bps;      /* [nconns] most that one transfer moves: its block, its narrowest link */
+    uint8_t *crosses_net;  /* [nconns] */
+    uint32_t *use_first;   /* [nconns + 1] into uses */
+    uint32_t *uses;        /* resources; a group once for each of its links on the route */
+    double *capacity_Bps;  /* [nresources] */
+} ccl_i_conns_t;
+
+/** @retval CCL_ERR_INPUT  two ranks have no route. Fini also after a failure. */
+ccl_status_t ccl_i_conns_init(ccl_i_conns_t *conns, const ccl_schedule_t *schedule,
+                              const ccl_i_dag_t *dag, const ccl_topology_t *topo,
+                              ccl_routes_t *routes, ccl_error_t *err);
+void ccl_i_conns_fini(ccl_i_conns_t *conns);
+
+/** Least key first: sift functions of a binary heap of keys. */
+void ccl_i_heap_push(uint64_t *heap, uint32_t *len, uint64_t key);
+uint64_t ccl_i_heap_pop(uint64_t *heap, uint32_t *len); /**< len > 0 */
+void ccl_i_heap_sink(uint64_t *heap, uint32_t len);     /**< after heap[0] grew */
+
+/** Round robin. @param order_out [nunits]. */
+ccl_status_t ccl_i_order_rr(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, uint32_t *order_out,
+                            ccl_error_t *err);
+/** Algorithm 1. @param order_out, pipeline_out  [nunits], in order. */
+ccl_status_t ccl_i_order_hpds(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, const ccl_i_conns_t *conns,
+                              uint32_t *order_out, uint32_t *pipeline_out, uint32_t *npipelines_out,
+                              ccl_error_t *err);
+
+#endif
