@@ -3,46 +3,47 @@
 
 #include <stdlib.h>
 
-void ccl_i_heap_push(uint64_t *heap, uint32_t *len, uint64_t key) {
+void ccl_i_heap_push(ccl_i_entry_t *heap, uint32_t *len, ccl_i_entry_t entry) {
     uint32_t at = (*len)++;
-    while (at && heap[(at - 1) / 2] > key) {
+    while (at && heap[(at - 1) / 2].key > entry.key) {
         heap[at] = heap[(at - 1) / 2];
         at = (at - 1) / 2;
     }
-    heap[at] = key;
+    heap[at] = entry;
 }
 
-void ccl_i_heap_sink(uint64_t *heap, uint32_t len) {
-    uint64_t key = heap[0];
+void ccl_i_heap_sink(ccl_i_entry_t *heap, uint32_t len) {
+    ccl_i_entry_t entry = heap[0];
     uint32_t at = 0;
     for (uint32_t child; (child = 2 * at + 1) < len; at = child) {
-        child += child + 1 < len && heap[child + 1] < heap[child];
-        if (heap[child] >= key)
+        child += child + 1 < len && heap[child + 1].key < heap[child].key;
+        if (heap[child].key >= entry.key)
             break;
         heap[at] = heap[child];
     }
-    heap[at] = key;
+    heap[at] = entry;
 }
 
-uint64_t ccl_i_heap_pop(uint64_t *heap, uint32_t *len) {
-    uint64_t key = heap[0];
+ccl_i_entry_t ccl_i_heap_pop(ccl_i_entry_t *heap, uint32_t *len) {
+    ccl_i_entry_t first = heap[0];
     heap[0] = heap[--*len];
     if (*len)
         ccl_i_heap_sink(heap, *len);
-    return key;
+    return first;
 }
 
 /** Open units of every chunk, as heaps in the chunks' own places. */
 typedef struct rr {
     const ccl_i_dag_t *dag;
-    uint64_t *open;  /* [nunits] */
-    uint32_t *nopen; /* [nchunks] */
+    ccl_i_entry_t *open; /* [nunits] */
+    uint32_t *nopen;     /* [nchunks] */
 } rr_t;
 
 static void rr_open(uint32_t unit, void *user) {
     rr_t *rr = user;
     uint32_t chunk = rr->dag->unit_chunk[unit];
-    ccl_i_heap_push(rr->open + rr->dag->chunk_first[chunk], &rr->nopen[chunk], unit);
+    ccl_i_heap_push(rr->open + rr->dag->chunk_first[chunk], &rr->nopen[chunk],
+                    (ccl_i_entry_t){unit, chunk});
 }
 
 ccl_status_t ccl_i_order_rr(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, uint32_t *order_out,
@@ -73,8 +74,8 @@ ccl_status_t ccl_i_order_rr(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, uint32_t *or
             uint32_t chunk = circle[i];
             if (rr.nopen[chunk] == 0)
                 continue; /* what is not done has something open: this chunk is done */
-            uint32_t unit =
-                (uint32_t)ccl_i_heap_pop(rr.open + dag->chunk_first[chunk], &rr.nopen[chunk]);
+            ccl_i_entry_t *heap = rr.open + dag->chunk_first[chunk];
+            uint32_t unit = (uint32_t)ccl_i_heap_pop(heap, &rr.nopen[chunk]).key;
             order_out[done++] = unit;
             ccl_i_dag_take(dag, unit, rr_open, &rr);
             circle[nleft++] = chunk;

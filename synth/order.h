@@ -42,12 +42,12 @@ void ccl_i_dag_take(ccl_i_dag_t *dag, uint32_t unit, ccl_i_ready_fn ready, void 
 /** Connections and the resources (links, then groups) that their routes use. */
 typedef struct ccl_i_conns {
     uint32_t nconns, nresources;
-    uint32_t *conn_of;     /* [nmembers of the DAG] */
-    double *peak_Bps;      /* [nconns] most that one transfer moves: its block, its narrowest link */
-    uint8_t *crosses_net;  /* [nconns] */
-    uint32_t *use_first;   /* [nconns + 1] into uses */
-    uint32_t *uses;        /* resources; a group once for each of its links on the route */
-    double *capacity_Bps;  /* [nresources] */
+    uint32_t *conn_of;    /* [nmembers of the DAG] */
+    double *peak_Bps;     /* [nconns] most that one transfer moves: its block, its narrowest link */
+    uint8_t *crosses_net; /* [nconns] */
+    uint32_t *use_first;  /* [nconns + 1] into uses */
+    uint32_t *uses;       /* resources; a group once for each of its links on the route */
+    double *capacity_Bps; /* [nresources] */
 } ccl_i_conns_t;
 
 /** @retval CCL_ERR_INPUT  two ranks have no route. Fini also after a failure. */
@@ -56,10 +56,14 @@ ccl_status_t ccl_i_conns_init(ccl_i_conns_t *conns, const ccl_schedule_t *schedu
                               ccl_routes_t *routes, ccl_error_t *err);
 void ccl_i_conns_fini(ccl_i_conns_t *conns);
 
-/** Least key first: sift functions of a binary heap of keys. */
-void ccl_i_heap_push(uint64_t *heap, uint32_t *len, uint64_t key);
-uint64_t ccl_i_heap_pop(uint64_t *heap, uint32_t *len); /**< len > 0 */
-void ccl_i_heap_sink(uint64_t *heap, uint32_t len);     /**< after heap[0] grew */
+/** Entry of a binary heap, least key first. */
+typedef struct ccl_i_entry {
+    uint64_t key;
+    uint32_t chunk; /* of the unit in the key: looked up often */
+} ccl_i_entry_t;
+void ccl_i_heap_push(ccl_i_entry_t *heap, uint32_t *len, ccl_i_entry_t entry);
+ccl_i_entry_t ccl_i_heap_pop(ccl_i_entry_t *heap, uint32_t *len); /**< len > 0 */
+void ccl_i_heap_sink(ccl_i_entry_t *heap, uint32_t len);          /**< after heap[0] grew */
 
 /** Round robin. @param order_out [nunits]. */
 ccl_status_t ccl_i_order_rr(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, uint32_t *order_out,

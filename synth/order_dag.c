@@ -37,8 +37,9 @@ enum { CLASS_READ, CLASS_EXCHANGE, CLASS_WRITE };
 static ccl_status_t builder_init(builder_t *b, uint32_t n, uint32_t nranks, ccl_error_t *err) {
     size_t nn = n + (size_t)1, nr = nranks + (size_t)1;
     uint32_t **per_n[] = {&b->sorted, &b->next, &b->by_part};
-    uint32_t **per_rank[] = {&b->stamp, &b->first,     &b->at,       &b->index, &b->low,  &b->part,
-                             &b->path,  &b->part_unit, &b->part_end, &b->open,  &b->seen, &b->local};
+    uint32_t **per_rank[] = {&b->stamp,    &b->first, &b->at,   &b->index,
+                             &b->low,      &b->part,  &b->path, &b->part_unit,
+                             &b->part_end, &b->open,  &b->seen, &b->local};
     bool ok = true;
     for (size_t i = 0; i < CCL_ARRAY_LEN(per_n); i++)
         ok = (*per_n[i] = malloc(nn * sizeof(uint32_t))) && ok;

@@ -74,26 +74,26 @@ typedef struct hpds {
     ccl_i_dag_t *dag;
     const ccl_i_conns_t *conns;
     uint32_t nclasses;
-    uint32_t *class_of;    /* [nunits] */
-    uint32_t *class_first; /* [nclasses + 1] into waiting */
-    uint64_t *waiting;     /* heaps of open units by class: visits of the chunk << 32 | unit */
-    uint32_t *nwaiting;    /* [nclasses] */
-    uint32_t *resource_of; /* [nclasses] where it queues */
-    places_t class_place;  /* [nclasses]; key: that of its first unit */
-    uint32_t *deferred;    /* [nclasses] last sub-pipeline + 1 that it has no place in any more */
-    queue_t *queues;       /* [nresources] of classes */
+    uint32_t *class_of;     /* [nunits] */
+    uint32_t *class_first;  /* [nclasses + 1] into waiting */
+    ccl_i_entry_t *waiting; /* heaps of open units by class: visits of the chunk << 32 | unit */
+    uint32_t *nwaiting;     /* [nclasses] */
+    uint32_t *resource_of;  /* [nclasses] where it queues */
+    places_t class_place;   /* [nclasses]; key: that of its first unit */
+    uint32_t *deferred;     /* [nclasses] last sub-pipeline + 1 that it has no place in any more */
+    queue_t *queues;        /* [nresources] of classes */
     uint32_t *queue_items;
     places_t resource_place; /* [nresources]; key: that of its first class */
     queue_t resources;
-    uint32_t *dropped;    /* [nresources] last sub-pipeline + 1 that filled it */
-    double *load_Bps;     /* [nresources] in sub-pipeline load_in - 1 */
-    uint32_t *load_in;    /* [nresources] */
-    uint32_t *taken;      /* [nconns] last sub-pipeline + 1 that uses it */
-    uint32_t *visits;     /* [nchunks] priority, downwards */
-    uint32_t *back;       /* classes to put back at the end of the sub-pipeline */
+    uint32_t *dropped;     /* [nresources] last sub-pipeline + 1 that filled it */
+    double *load_Bps;      /* [nresources] in sub-pipeline load_in - 1 */
+    uint32_t *load_in;     /* [nresources] */
+    uint32_t *taken;       /* [nconns] last sub-pipeline + 1 that uses it */
+    uint32_t *visits;      /* [nchunks] priority, downwards */
+    uint32_t *back;        /* classes to put back at the end of the sub-pipeline */
     uint32_t *back_queues; /* resources likewise */
     uint32_t nback, nback_queues;
-    uint32_t now; /* sub-pipeline + 1 */
+    uint32_t now;                /* sub-pipeline + 1 */
     uint32_t visiting, priority; /* chunk in hand, CCL_NONE: none */
 } hpds_t;
 
@@ -112,7 +112,7 @@ static ccl_status_t hpds_init(hpds_t *h, ccl_error_t *err) {
         h->nclasses += d->unit_first[u + 1] - d->unit_first[u] > 1;
     uint32_t nc = h->nclasses;
     h->class_of = take_bytes(&ok, d->nunits, sizeof(uint32_t));
-    h->waiting = take_bytes(&ok, d->nunits, sizeof(uint64_t));
+    h->waiting = take_bytes(&ok, d->nunits, sizeof(ccl_i_entry_t));
     h->class_first = take_bytes(&ok, nc + (size_t)1, sizeof(uint32_t));
     h->nwaiting = take_bytes(&ok, nc, sizeof(uint32_t));
     h->resource_of = take_bytes(&ok, nc, sizeof(uint32_t));
@@ -185,7 +185,7 @@ static ccl_status_t make_classes(hpds_t *h, ccl_error_t *err) {
         uint32_t m = d->unit_first[u];
         if (d->unit_first[u + 1] - m > 1) {
             h->class_of[u] = class;
-            h->resource_of[class++] = h->resource_of[c->conn_of[m]];
+            h->resource_of[class ++] = h->resource_of[c->conn_of[m]];
         } else {
             h->class_of[u] = c->conn_of[m];
         }
@@ -227,7 +227,7 @@ static void renew_class(hpds_t *h, uint32_t class) {
     bool in = h->class_place.at[class] != CCL_NONE;
     bool want = h->nwaiting[class] && h->deferred[class] != h->now;
     if (want) {
-        h->class_place.key[class] = h->waiting[h->class_first[class]];
+        h->class_place.key[class] = h->waiting[h->class_first[class]].key;
         if (in)
             queue_settle(q, &h->class_place, h->class_place.at[class]);
         else
@@ -250,7 +250,8 @@ static void add_open(uint32_t unit, void *user) {
     hpds_t *h = user;
     uint32_t chunk = h->dag->unit_chunk[unit], class = h->class_of[unit];
     uint64_t visits = (uint64_t)h->visits[chunk] + (chunk == h->visiting);
-    ccl_i_heap_push(h->waiting + h->class_first[class], &h->nwaiting[class], visits << 32 | unit);
+    ccl_i_heap_push(h->waiting + h->class_first[class], &h->nwaiting[class],
+                    (ccl_i_entry_t){visits << 32 | unit, chunk});
     renew_class(h, class);
 }
 
@@ -292,17 +293,33 @@ static void end_visit(hpds_t *h) {
     h->visiting = CCL_NONE;
 }
 
+/* Chunks were visited since: new keys for a resource's first classes and their first units. */
+static void refresh(hpds_t *h, uint32_t r) {
+    queue_t *q = &h->queues[r];
+    for (bool stale = true; stale;) {
+        uint32_t class = q->items[0];
+        ccl_i_entry_t *heap = h->waiting + h->class_first[class];
+        for (stale = false; heap->key >> 32 < h->visits[heap->chunk]; stale = true) {
+            heap->key = (uint64_t)h->visits[heap->chunk] << 32 | (uint32_t)heap->key;
+            ccl_i_heap_sink(heap, h->nwaiting[class]);
+        }
+        h->class_place.key[class] = heap->key;
+        queue_settle(q, &h->class_place, 0);
+    }
+    renew_resource(h, r);
+}
+
 /* One look at the first unit; the unit, if it was taken, else CCL_NONE. */
 static uint32_t look(hpds_t *h) {
     uint32_t r = h->resources.items[0], class = h->queues[r].items[0];
-    uint64_t *heap = h->waiting + h->class_first[class], key = heap[0];
-    uint32_t unit = (uint32_t)key, chunk = h->dag->unit_chunk[unit];
-    if (key >> 32 < h->visits[chunk]) { /* the chunk was visited since */
-        heap[0] = (uint64_t)h->visits[chunk] << 32 | unit;
-        ccl_i_heap_sink(heap, h->nwaiting[class]);
-        renew_class(h, class);
+    ccl_i_entry_t *heap = h->waiting + h->class_first[class];
+    uint32_t chunk = heap->chunk;
+    if (heap->key >> 32 < h->visits[chunk]) { /* visited since */
+        refresh(h, r);
         return CCL_NONE;
     }
+    uint64_t key = heap->key;
+    uint32_t unit = (uint32_t)key;
     if (h->visiting != CCL_NONE && (chunk != h->visiting || key >> 32 != h->priority)) {
         end_visit(h);
         return CCL_NONE;

@@ -66,7 +66,8 @@ int main(int argc, char **argv) {
         order = (ccl_order_t)i;
     }
     if (!known || n < 16 || n % 8) {
-        fprintf(stderr, "usage: bench_lower RANKS [step|rr|hpds]  (RANKS a multiple of 8 from 16)\n");
+        fprintf(stderr,
+                "usage: bench_lower RANKS [step|rr|hpds]  (RANKS a multiple of 8 from 16)\n");
         return 2;
     }
     ccl_error_t err = CCL_ERROR_INIT;
