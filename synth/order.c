@@ -5,7 +5,7 @@
 
 void ccl_i_heap_push(ccl_i_entry_t *heap, uint32_t *len, ccl_i_entry_t entry) {
     uint32_t at = (*len)++;
-    while (at && heap[(at - 1) / 2].key > entry.key) {
+    while (at && ccl_i_entry_before(&entry, &heap[(at - 1) / 2])) {
         heap[at] = heap[(at - 1) / 2];
         at = (at - 1) / 2;
     }
@@ -16,8 +16,8 @@ void ccl_i_heap_sink(ccl_i_entry_t *heap, uint32_t len) {
     ccl_i_entry_t entry = heap[0];
     uint32_t at = 0;
     for (uint32_t child; (child = 2 * at + 1) < len; at = child) {
-        child += child + 1 < len && heap[child + 1].key < heap[child].key;
-        if (heap[child].key >= entry.key)
+        child += child + 1 < len && ccl_i_entry_before(&heap[child + 1], &heap[child]);
+        if (!ccl_i_entry_before(&heap[child], &entry))
             break;
         heap[at] = heap[child];
     }
@@ -43,7 +43,7 @@ static void rr_open(uint32_t unit, void *user) {
     rr_t *rr = user;
     uint32_t chunk = rr->dag->unit_chunk[unit];
     ccl_i_heap_push(rr->open + rr->dag->chunk_first[chunk], &rr->nopen[chunk],
-                    (ccl_i_entry_t){unit, chunk});
+                    (ccl_i_entry_t){0, unit, chunk});
 }
 
 ccl_status_t ccl_i_order_rr(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, uint32_t *order_out,
@@ -75,7 +75,7 @@ ccl_status_t ccl_i_order_rr(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, uint32_t *or
             if (rr.nopen[chunk] == 0)
                 continue; /* what is not done has something open: this chunk is done */
             ccl_i_entry_t *heap = rr.open + dag->chunk_first[chunk];
-            uint32_t unit = (uint32_t)ccl_i_heap_pop(heap, &rr.nopen[chunk]).key;
+            uint32_t unit = ccl_i_heap_pop(heap, &rr.nopen[chunk]).rank;
             order_out[done++] = unit;
             ccl_i_dag_take(dag, unit, rr_open, &rr);
             circle[nleft++] = chunk;
@@ -128,10 +128,15 @@ static ccl_status_t check(const ccl_schedule_t *schedule, const ccl_topology_t *
     return CCL_OK;
 }
 
-ccl_status_t ccl_schedule_order(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
-                                const ccl_topology_t *topo, ccl_routes_t *routes, ccl_order_t order,
-                                ccl_schedule_t **out, uint32_t **pipeline_out,
-                                ccl_lower_stats_t *stats, ccl_error_t *err) {
+/* From as many micro-batches on, a task may stand in the sub-pipeline of what it waits for. */
+enum { FLOWING_BATCHES = 8 };
+
+ccl_status_t ccl_schedule_order_for(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
+                                    const ccl_topology_t *topo, ccl_routes_t *routes,
+                                    ccl_order_t order, uint32_t batches, ccl_schedule_t **out,
+                                    uint32_t **pipeline_out, ccl_lower_stats_t *stats,
+                                    ccl_error_t *err) {
+    bool flowing = batches == 0 || batches >= FLOWING_BATCHES;
     ccl_i_dag_t dag = {0};
     ccl_i_conns_t conns = {0};
     ccl_routes_t *own = NULL;
@@ -157,7 +162,7 @@ ccl_status_t ccl_schedule_order(const ccl_ctx_t *ctx, const ccl_schedule_t *sche
         if (order == CCL_ORDER_RR)
             status = ccl_i_order_rr(ctx, &dag, row, err);
         else
-            status = ccl_i_order_hpds(ctx, &dag, &conns, row, pipelines, &npipelines, err);
+            status = ccl_i_order_hpds(ctx, &dag, &conns, flowing, row, pipelines, &npipelines, err);
         if (status != CCL_OK)
             goto end;
         ccl_progress_t progress = {.phase = "order", .done = dag.nunits, .total = dag.nunits};
@@ -187,4 +192,12 @@ end:
     ccl_i_dag_fini(&dag);
     ccl_routes_destroy(own);
     return status;
+}
+
+ccl_status_t ccl_schedule_order(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
+                                const ccl_topology_t *topo, ccl_routes_t *routes, ccl_order_t order,
+                                ccl_schedule_t **out, uint32_t **pipeline_out,
+                                ccl_lower_stats_t *stats, ccl_error_t *err) {
+    return ccl_schedule_order_for(ctx, schedule, topo, routes, order, 0, out, pipeline_out, stats,
+                                  err);
 }

@@ -20,6 +20,7 @@ typedef struct ccl_i_dag {
     uint32_t *unit_of;     /* [nmembers] */
     uint32_t *unit_first;  /* [nunits + 1] into members; units by chunk, then step */
     uint32_t *unit_chunk;  /* [nunits] */
+    uint32_t *unit_step;   /* [nunits] as given */
     uint32_t *unit_wait;   /* [nunits] accesses whose group is not open yet */
     uint32_t *chunk_first; /* [nchunks + 1] into units */
     uint32_t *group_of;    /* [2 nmembers] by access: 2 m reads at the source, 2 m + 1 writes */
@@ -39,10 +40,13 @@ void ccl_i_dag_fini(ccl_i_dag_t *dag);
 typedef void (*ccl_i_ready_fn)(uint32_t unit, void *user);
 void ccl_i_dag_take(ccl_i_dag_t *dag, uint32_t unit, ccl_i_ready_fn ready, void *user);
 
-/** Connections and the resources (links, then groups) that their routes use. */
+/**
+ * Connections and the resources that their routes share with others: links with a contention slope
+ * (sharing any other link loses nothing), and groups.
+ */
 typedef struct ccl_i_conns {
-    uint32_t nconns, nresources;
-    uint32_t *conn_of;    /* [nmembers of the DAG] */
+    uint32_t nconns, nresources; /* resources: links, then groups */
+    uint32_t *conn_of;           /* [nmembers of the DAG] */
     double *peak_Bps;     /* [nconns] most that one transfer moves: its block, its narrowest link */
     uint8_t *crosses_net; /* [nconns] */
     uint32_t *use_first;  /* [nconns + 1] into uses */
@@ -56,11 +60,15 @@ ccl_status_t ccl_i_conns_init(ccl_i_conns_t *conns, const ccl_schedule_t *schedu
                               ccl_routes_t *routes, ccl_error_t *err);
 void ccl_i_conns_fini(ccl_i_conns_t *conns);
 
-/** Entry of a binary heap, least key first. */
+/** Place of an open unit in the order: least urgency first, then least rank. */
 typedef struct ccl_i_entry {
-    uint64_t key;
-    uint32_t chunk; /* of the unit in the key: looked up often */
+    uint64_t urgency;
+    uint32_t rank;
+    uint32_t chunk; /* of the unit: looked up often */
 } ccl_i_entry_t;
+static inline bool ccl_i_entry_before(const ccl_i_entry_t *a, const ccl_i_entry_t *b) {
+    return a->urgency != b->urgency ? a->urgency < b->urgency : a->rank < b->rank;
+}
 void ccl_i_heap_push(ccl_i_entry_t *heap, uint32_t *len, ccl_i_entry_t entry);
 ccl_i_entry_t ccl_i_heap_pop(ccl_i_entry_t *heap, uint32_t *len); /**< len > 0 */
 void ccl_i_heap_sink(ccl_i_entry_t *heap, uint32_t len);          /**< after heap[0] grew */
@@ -68,9 +76,12 @@ void ccl_i_heap_sink(ccl_i_entry_t *heap, uint32_t len);          /**< after hea
 /** Round robin. @param order_out [nunits]. */
 ccl_status_t ccl_i_order_rr(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, uint32_t *order_out,
                             ccl_error_t *err);
-/** Algorithm 1. @param order_out, pipeline_out  [nunits], in order. */
+/**
+ * Algorithm 1. @param flowing  a task may follow its predecessor in the same sub-pipeline.
+ * @param order_out, pipeline_out  [nunits], in order.
+ */
 ccl_status_t ccl_i_order_hpds(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, const ccl_i_conns_t *conns,
-                              uint32_t *order_out, uint32_t *pipeline_out, uint32_t *npipelines_out,
-                              ccl_error_t *err);
+                              bool flowing, uint32_t *order_out, uint32_t *pipeline_out,
+                              uint32_t *npipelines_out, ccl_error_t *err);
 
 #endif

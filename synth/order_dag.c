@@ -69,6 +69,7 @@ static ccl_status_t dag_alloc(ccl_i_dag_t *d, uint32_t n, uint32_t nchunks, ccl_
     d->unit_of = malloc(nn * sizeof *d->unit_of);
     d->unit_first = malloc(nn * sizeof *d->unit_first);
     d->unit_chunk = malloc(nn * sizeof *d->unit_chunk);
+    d->unit_step = malloc(nn * sizeof *d->unit_step);
     d->unit_wait = calloc(nn, sizeof *d->unit_wait);
     d->chunk_first = calloc(nchunks + (size_t)2, sizeof *d->chunk_first);
     d->group_of = malloc(2 * nn * sizeof *d->group_of);
@@ -76,9 +77,9 @@ static ccl_status_t dag_alloc(ccl_i_dag_t *d, uint32_t n, uint32_t nchunks, ccl_
     d->group_left = calloc(2 * nn, sizeof *d->group_left);
     d->group_starts = calloc(2 * nn, 1);
     d->accesses = malloc(2 * nn * sizeof *d->accesses);
-    return d->transfer && d->unit_of && d->unit_first && d->unit_chunk && d->unit_wait &&
-                   d->chunk_first && d->group_of && d->group_first && d->group_left &&
-                   d->group_starts && d->accesses
+    return d->transfer && d->unit_of && d->unit_first && d->unit_chunk && d->unit_step &&
+                   d->unit_wait && d->chunk_first && d->group_of && d->group_first &&
+                   d->group_left && d->group_starts && d->accesses
                ? CCL_OK
                : ccl_fail_nomem(err);
 }
@@ -88,6 +89,7 @@ void ccl_i_dag_fini(ccl_i_dag_t *d) {
     free(d->unit_of);
     free(d->unit_first);
     free(d->unit_chunk);
+    free(d->unit_step);
     free(d->unit_wait);
     free(d->chunk_first);
     free(d->group_of);
@@ -110,8 +112,8 @@ static void sort_by_chunk(builder_t *b, uint32_t n, uint32_t nchunks) {
 
 /*
  * Tarjan's algorithm over the ranks that send in this run: part[] of every rank met is set to the
- * index at which its strongly connected part was entered; [0] and on of b->index are stamped by
- * b->stamp (a rank that only receives is a part of its own).
+ * index at which its strongly connected part was entered. A rank that only receives is a part of
+ * its own and is not met.
  */
 static void find_parts(builder_t *b, uint32_t begin, uint32_t end, uint32_t stamp) {
     uint32_t counter = 0, npath = 0, nopen = 0;
@@ -165,16 +167,16 @@ static void add_member(builder_t *b, uint32_t transfer, bool exchange) {
     d->unit_of[d->nmembers++] = d->nunits;
 }
 
-static void end_unit(builder_t *b, uint32_t chunk) {
+static void end_unit(builder_t *b, const ccl_transfer_t *t) {
     ccl_i_dag_t *d = b->dag;
-    d->unit_chunk[d->nunits++] = chunk;
+    d->unit_step[d->nunits] = t->step;
+    d->unit_chunk[d->nunits++] = t->chunk;
     d->unit_first[d->nunits] = d->nmembers;
 }
 
 /* Units of the transfers sorted[begin .. end) of one chunk and step. */
 static void add_run(builder_t *b, uint32_t begin, uint32_t end, uint32_t stamp) {
     bool both = false; /* does some rank send and receive? */
-    uint32_t chunk = b->transfers[b->sorted[begin]].chunk;
     for (uint32_t i = begin; i < end; i++) {
         uint32_t src = b->transfers[b->sorted[i]].src;
         b->next[i] = b->stamp[src] == stamp ? b->first[src] : CCL_NONE;
@@ -210,7 +212,7 @@ static void add_run(builder_t *b, uint32_t begin, uint32_t end, uint32_t stamp) 
         } else {
             add_member(b, b->sorted[i], false);
         }
-        end_unit(b, chunk);
+        end_unit(b, t);
     }
 }
 

@@ -1,6 +1,6 @@
 /*
- * Hierarchical priority-based dynamic scheduling: sub-pipelines in which no link is used beyond
- * what fills it.
+ * Hierarchical priority-based dynamic scheduling: sub-pipelines in which no connection is used
+ * twice and no contended link beyond what fills it.
  *
  * Algorithm 1 visits the chunk of highest priority whose flag is up, again and again, and scans all
  * its open tasks. What decides is the connection alone: open tasks of one connection fit or do not
@@ -10,8 +10,13 @@
  * that waits there, and a visit is what comes out with the same chunk and priority. Flags need not
  * be kept: a chunk with nothing that fits does not come out.
  *
+ * Tasks that were open in an earlier sub-pipeline come first; then priority decides, as printed;
+ * what has the same priority goes by step where many micro-batches flow, else by the longest way
+ * that is still behind the task. docs/decisions.md says why.
+ *
  * Source: ResCCL (SIGCOMM 2025) section 4.3, algorithm 1.
  */
+#include "synth/lower.h"
 #include "synth/order.h"
 
 #include <stdlib.h>
@@ -24,7 +29,7 @@ typedef struct queue {
 } queue_t;
 
 typedef struct places {
-    uint64_t *key;
+    ccl_i_entry_t *key;
     uint32_t *at;
 } places_t;
 
@@ -36,8 +41,8 @@ static void queue_put(queue_t *q, const places_t *p, uint32_t place, uint32_t it
 /* The item at `place` has a new key or is new there. */
 static void queue_settle(queue_t *q, const places_t *p, uint32_t place) {
     uint32_t item = q->items[place];
-    uint64_t key = p->key[item];
-    while (place && p->key[q->items[(place - 1) / 2]] > key) {
+    ccl_i_entry_t key = p->key[item];
+    while (place && ccl_i_entry_before(&key, &p->key[q->items[(place - 1) / 2]])) {
         queue_put(q, p, place, q->items[(place - 1) / 2]);
         place = (place - 1) / 2;
     }
@@ -45,9 +50,10 @@ static void queue_settle(queue_t *q, const places_t *p, uint32_t place) {
         uint32_t child = 2 * place + 1;
         if (child >= q->len)
             break;
-        if (child + 1 < q->len && p->key[q->items[child + 1]] < p->key[q->items[child]])
+        if (child + 1 < q->len &&
+            ccl_i_entry_before(&p->key[q->items[child + 1]], &p->key[q->items[child]]))
             child++;
-        if (p->key[q->items[child]] >= key)
+        if (!ccl_i_entry_before(&p->key[q->items[child]], &key))
             break;
         queue_put(q, p, place, q->items[child]);
         place = child;
@@ -76,7 +82,7 @@ typedef struct hpds {
     uint32_t nclasses;
     uint32_t *class_of;     /* [nunits] */
     uint32_t *class_first;  /* [nclasses + 1] into waiting */
-    ccl_i_entry_t *waiting; /* heaps of open units by class: visits of the chunk << 32 | unit */
+    ccl_i_entry_t *waiting; /* heaps of open units by class: urgency is opened << 32 | visits */
     uint32_t *nwaiting;     /* [nclasses] */
     uint32_t *resource_of;  /* [nclasses] where it queues */
     places_t class_place;   /* [nclasses]; key: that of its first unit */
@@ -85,11 +91,15 @@ typedef struct hpds {
     uint32_t *queue_items;
     places_t resource_place; /* [nresources]; key: that of its first class */
     queue_t resources;
-    uint32_t *dropped;     /* [nresources] last sub-pipeline + 1 that filled it */
-    double *load_Bps;      /* [nresources] in sub-pipeline load_in - 1 */
-    uint32_t *load_in;     /* [nresources] */
-    uint32_t *taken;       /* [nconns] last sub-pipeline + 1 that uses it */
-    uint32_t *visits;      /* [nchunks] priority, downwards */
+    uint32_t *dropped; /* [nresources] last sub-pipeline + 1 that filled it */
+    double *load_Bps;  /* [nresources] in sub-pipeline load_in - 1 */
+    uint32_t *load_in; /* [nresources] */
+    uint32_t *taken;   /* [nconns] last sub-pipeline + 1 that uses it */
+    uint32_t *visits;  /* [nchunks] priority, downwards */
+    uint32_t *rank;    /* [nunits] among equals */
+    uint32_t *by_rank; /* [nunits] */
+    uint32_t *late;    /* units that open with the next sub-pipeline */
+    uint32_t nlate;
     uint32_t *back;        /* classes to put back at the end of the sub-pipeline */
     uint32_t *back_queues; /* resources likewise */
     uint32_t nback, nback_queues;
@@ -105,7 +115,7 @@ static void *take_bytes(bool *ok, size_t count, size_t size) {
 
 static ccl_status_t hpds_init(hpds_t *h, ccl_error_t *err) {
     const ccl_i_dag_t *d = h->dag;
-    uint32_t nr = h->conns->nresources;
+    uint32_t nr = h->conns->nresources + 1;
     bool ok = true;
     h->nclasses = h->conns->nconns;
     for (uint32_t u = 0; u < d->nunits; u++)
@@ -116,13 +126,13 @@ static ccl_status_t hpds_init(hpds_t *h, ccl_error_t *err) {
     h->class_first = take_bytes(&ok, nc + (size_t)1, sizeof(uint32_t));
     h->nwaiting = take_bytes(&ok, nc, sizeof(uint32_t));
     h->resource_of = take_bytes(&ok, nc, sizeof(uint32_t));
-    h->class_place.key = take_bytes(&ok, nc, sizeof(uint64_t));
+    h->class_place.key = take_bytes(&ok, nc, sizeof(ccl_i_entry_t));
     h->class_place.at = take_bytes(&ok, nc, sizeof(uint32_t));
     h->deferred = take_bytes(&ok, nc, sizeof(uint32_t));
     h->back = take_bytes(&ok, nc, sizeof(uint32_t));
     h->queue_items = take_bytes(&ok, nc, sizeof(uint32_t));
     h->queues = take_bytes(&ok, nr, sizeof(queue_t));
-    h->resource_place.key = take_bytes(&ok, nr, sizeof(uint64_t));
+    h->resource_place.key = take_bytes(&ok, nr, sizeof(ccl_i_entry_t));
     h->resource_place.at = take_bytes(&ok, nr, sizeof(uint32_t));
     h->resources.items = take_bytes(&ok, nr, sizeof(uint32_t));
     h->dropped = take_bytes(&ok, nr, sizeof(uint32_t));
@@ -131,6 +141,9 @@ static ccl_status_t hpds_init(hpds_t *h, ccl_error_t *err) {
     h->back_queues = take_bytes(&ok, nr, sizeof(uint32_t));
     h->taken = take_bytes(&ok, h->conns->nconns, sizeof(uint32_t));
     h->visits = take_bytes(&ok, d->nchunks, sizeof(uint32_t));
+    h->rank = take_bytes(&ok, d->nunits, sizeof(uint32_t));
+    h->by_rank = take_bytes(&ok, d->nunits, sizeof(uint32_t));
+    h->late = take_bytes(&ok, d->nunits, sizeof(uint32_t));
     return ok ? CCL_OK : ccl_fail_nomem(err);
 }
 
@@ -155,13 +168,110 @@ static void hpds_fini(hpds_t *h) {
     free(h->back_queues);
     free(h->taken);
     free(h->visits);
+    free(h->rank);
+    free(h->by_rank);
+    free(h->late);
 }
 
-/* The resource of the connection with most to do over the whole schedule, by time. */
+/* Transfers of figure 4's clusters take at least 2.5 times as long between servers (section 4.3).
+ */
+enum { LOCAL_COST = 2, NET_COST = 5 };
+
+static uint32_t unit_cost(const hpds_t *h, uint32_t unit) {
+    for (uint32_t m = h->dag->unit_first[unit]; m < h->dag->unit_first[unit + 1]; m++) {
+        if (h->conns->crosses_net[h->conns->conn_of[m]])
+            return NET_COST;
+    }
+    return LOCAL_COST;
+}
+
+typedef struct row {
+    uint32_t *units, len;
+} row_t;
+
+static void add_to_row(uint32_t unit, void *user) {
+    row_t *row = user;
+    row->units[row->len++] = unit;
+}
+
+/* way_out[unit]: cost of the longest chain of transfers that it begins. */
+static ccl_status_t find_ways(const hpds_t *h, uint32_t *way_out, ccl_error_t *err) {
+    const ccl_i_dag_t *d = h->dag;
+    ccl_i_dag_t copy = *d;
+    bool ok = true;
+    uint32_t n = 0;
+    uint32_t *row = take_bytes(&ok, d->nunits, sizeof *row);
+    uint32_t *group_way = take_bytes(&ok, d->ngroups, sizeof *group_way);
+    copy.group_left = take_bytes(&ok, d->ngroups, sizeof(uint32_t));
+    copy.unit_wait = take_bytes(&ok, d->nunits, sizeof(uint32_t));
+    row_t walk = {row, 0};
+    if (ok) {
+        memcpy(copy.group_left, d->group_left, d->ngroups * sizeof(uint32_t));
+        memcpy(copy.unit_wait, d->unit_wait, d->nunits * sizeof(uint32_t));
+    }
+    for (uint32_t u = 0; ok && u < d->nunits; u++) {
+        if (copy.unit_wait[u] == 0)
+            add_to_row(u, &walk);
+    }
+    for (; ok && n < walk.len; n++)
+        ccl_i_dag_take(&copy, row[n], add_to_row, &walk);
+    while (ok && n-- > 0) {
+        uint32_t unit = row[n], begin = 2 * d->unit_first[unit], end = 2 * d->unit_first[unit + 1];
+        uint32_t way = 0;
+        for (uint32_t a = begin; a < end; a++) {
+            uint32_t next = d->group_of[a] + 1;
+            if (!d->group_starts[next] && group_way[next] > way)
+                way = group_way[next];
+        }
+        way += unit_cost(h, unit);
+        way_out[unit] = way;
+        for (uint32_t a = begin; a < end; a++) {
+            if (group_way[d->group_of[a]] < way)
+                group_way[d->group_of[a]] = way;
+        }
+    }
+    free(row);
+    free(group_way);
+    free(copy.group_left);
+    free(copy.unit_wait);
+    return ok ? CCL_OK : ccl_fail_nomem(err);
+}
+
+/* Ranks by step, then chunk; where they do not flow the longest way first. */
+static ccl_status_t rank_units(hpds_t *h, bool flowing, ccl_error_t *err) {
+    uint32_t n = h->dag->nunits;
+    bool ok = true;
+    uint64_t max_key = 0;
+    uint64_t *keys = take_bytes(&ok, n, sizeof *keys), *keys_tmp = take_bytes(&ok, n, sizeof *keys);
+    uint32_t *tmp = take_bytes(&ok, n, sizeof *tmp), *way = take_bytes(&ok, n, sizeof *way);
+    ccl_status_t status = ok ? CCL_OK : ccl_fail_nomem(err);
+    if (status == CCL_OK && !flowing)
+        status = find_ways(h, way, err);
+    for (uint32_t u = 0; status == CCL_OK && u < n; u++) {
+        /* Ways fit in 31 bits: at most NET_COST for each of 2^24 transfers. */
+        keys[u] = (uint64_t)(INT32_MAX - way[u]) << 32 | h->dag->unit_step[u];
+        h->by_rank[u] = u;
+        max_key = keys[u] > max_key ? keys[u] : max_key;
+    }
+    if (status == CCL_OK)
+        ccl_i_radix_sort(keys, h->by_rank, keys_tmp, tmp, n, max_key);
+    for (uint32_t i = 0; status == CCL_OK && i < n; i++)
+        h->rank[h->by_rank[i]] = i;
+    free(keys);
+    free(keys_tmp);
+    free(tmp);
+    free(way);
+    return status;
+}
+
+/*
+ * The resource of the connection with most to do over the whole schedule, by time; the one behind
+ * all others, which is never full, where it shares none.
+ */
 static uint32_t busiest(const hpds_t *h, uint32_t conn, const double *work_s) {
     const ccl_i_conns_t *c = h->conns;
-    uint32_t best = c->uses[c->use_first[conn]];
-    for (uint32_t i = c->use_first[conn] + 1; i < c->use_first[conn + 1]; i++) {
+    uint32_t best = c->nresources;
+    for (uint32_t i = c->use_first[conn]; i < c->use_first[conn + 1]; i++) {
         if (work_s[c->uses[i]] > work_s[best])
             best = c->uses[i];
     }
@@ -196,7 +306,7 @@ static ccl_status_t make_classes(hpds_t *h, ccl_error_t *err) {
         h->queues[h->resource_of[k]].len++;
         h->class_place.at[k] = CCL_NONE;
     }
-    for (uint32_t r = 0, at = 0; r < c->nresources; r++) {
+    for (uint32_t r = 0, at = 0; r <= c->nresources; r++) {
         h->queues[r].items = h->queue_items + at;
         at += h->queues[r].len;
         h->queues[r].len = 0;
@@ -227,7 +337,7 @@ static void renew_class(hpds_t *h, uint32_t class) {
     bool in = h->class_place.at[class] != CCL_NONE;
     bool want = h->nwaiting[class] && h->deferred[class] != h->now;
     if (want) {
-        h->class_place.key[class] = h->waiting[h->class_first[class]].key;
+        h->class_place.key[class] = h->waiting[h->class_first[class]];
         if (in)
             queue_settle(q, &h->class_place, h->class_place.at[class]);
         else
@@ -249,14 +359,19 @@ static void defer(hpds_t *h, uint32_t class) {
 static void add_open(uint32_t unit, void *user) {
     hpds_t *h = user;
     uint32_t chunk = h->dag->unit_chunk[unit], class = h->class_of[unit];
-    uint64_t visits = (uint64_t)h->visits[chunk] + (chunk == h->visiting);
+    uint32_t visits = h->visits[chunk] + (chunk == h->visiting);
     ccl_i_heap_push(h->waiting + h->class_first[class], &h->nwaiting[class],
-                    (ccl_i_entry_t){visits << 32 | unit, chunk});
+                    (ccl_i_entry_t){(uint64_t)h->now << 32 | visits, h->rank[unit], chunk});
     renew_class(h, class);
 }
 
+static void add_late(uint32_t unit, void *user) {
+    hpds_t *h = user;
+    h->late[h->nlate++] = unit;
+}
+
 static bool is_full(const hpds_t *h, uint32_t resource) {
-    return h->load_in[resource] == h->now &&
+    return resource < h->conns->nresources && h->load_in[resource] == h->now &&
            h->load_Bps[resource] >= h->conns->capacity_Bps[resource] * (1 - 1e-9);
 }
 
@@ -299,11 +414,11 @@ static void refresh(hpds_t *h, uint32_t r) {
     for (bool stale = true; stale;) {
         uint32_t class = q->items[0];
         ccl_i_entry_t *heap = h->waiting + h->class_first[class];
-        for (stale = false; heap->key >> 32 < h->visits[heap->chunk]; stale = true) {
-            heap->key = (uint64_t)h->visits[heap->chunk] << 32 | (uint32_t)heap->key;
+        for (stale = false; (uint32_t)heap->urgency < h->visits[heap->chunk]; stale = true) {
+            heap->urgency = heap->urgency >> 32 << 32 | h->visits[heap->chunk];
             ccl_i_heap_sink(heap, h->nwaiting[class]);
         }
-        h->class_place.key[class] = heap->key;
+        h->class_place.key[class] = *heap;
         queue_settle(q, &h->class_place, 0);
     }
     renew_resource(h, r);
@@ -313,14 +428,12 @@ static void refresh(hpds_t *h, uint32_t r) {
 static uint32_t look(hpds_t *h) {
     uint32_t r = h->resources.items[0], class = h->queues[r].items[0];
     ccl_i_entry_t *heap = h->waiting + h->class_first[class];
-    uint32_t chunk = heap->chunk;
-    if (heap->key >> 32 < h->visits[chunk]) { /* visited since */
+    uint32_t chunk = heap->chunk, visits = (uint32_t)heap->urgency, unit = h->by_rank[heap->rank];
+    if (visits < h->visits[chunk]) { /* visited since */
         refresh(h, r);
         return CCL_NONE;
     }
-    uint64_t key = heap->key;
-    uint32_t unit = (uint32_t)key;
-    if (h->visiting != CCL_NONE && (chunk != h->visiting || key >> 32 != h->priority)) {
+    if (h->visiting != CCL_NONE && (chunk != h->visiting || visits != h->priority)) {
         end_visit(h);
         return CCL_NONE;
     }
@@ -335,7 +448,7 @@ static uint32_t look(hpds_t *h) {
         return CCL_NONE;
     }
     h->visiting = chunk;
-    h->priority = (uint32_t)(key >> 32);
+    h->priority = visits;
     load(h, unit);
     ccl_i_heap_pop(heap, &h->nwaiting[class]);
     defer(h, class); /* its connection is taken */
@@ -350,17 +463,22 @@ static void next_pipeline(hpds_t *h) {
     for (uint32_t i = 0; i < h->nback_queues; i++)
         renew_resource(h, h->back_queues[i]);
     h->nback = h->nback_queues = 0;
+    for (uint32_t i = 0; i < h->nlate; i++)
+        add_open(h->late[i], h);
+    h->nlate = 0;
 }
 
 ccl_status_t ccl_i_order_hpds(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, const ccl_i_conns_t *conns,
-                              uint32_t *order_out, uint32_t *pipeline_out, uint32_t *npipelines_out,
-                              ccl_error_t *err) {
+                              bool flowing, uint32_t *order_out, uint32_t *pipeline_out,
+                              uint32_t *npipelines_out, ccl_error_t *err) {
     hpds_t h = {.dag = dag, .conns = conns, .now = 1, .visiting = CCL_NONE};
     uint32_t done = 0;
     ccl_progress_t progress = {.phase = "order", .total = dag->nunits};
     ccl_status_t status = hpds_init(&h, err);
     if (status == CCL_OK)
         status = make_classes(&h, err);
+    if (status == CCL_OK)
+        status = rank_units(&h, flowing, err);
     for (uint32_t u = 0; status == CCL_OK && u < dag->nunits; u++) {
         if (dag->unit_wait[u] == 0)
             add_open(u, &h);
@@ -375,7 +493,7 @@ ccl_status_t ccl_i_order_hpds(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, const ccl_
                 continue;
             order_out[done] = unit;
             pipeline_out[done++] = h.now - 1;
-            ccl_i_dag_take(dag, unit, add_open, &h);
+            ccl_i_dag_take(dag, unit, flowing ? add_open : add_late, &h);
         }
         if (done == before)
             status = ccl_fail(err, CCL_ERR_INTERNAL, "transfers wait for each other in a cycle");

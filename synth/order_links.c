@@ -101,7 +101,8 @@ static ccl_status_t add_conn(ccl_i_conns_t *c, uint32_t conn, const ccl_transfer
     c->use_first[conn] = (uint32_t)l->nuses;
     for (uint32_t i = 0; i < route->nlinks; i++) {
         uint32_t link = route->links[i];
-        CCL_TRY(add_use(c, l, link, err));
+        if (topo->links[link].contention > 0)
+            CCL_TRY(add_use(c, l, link, err));
         for (uint32_t g = l->group_first[link]; g < l->group_first[link + 1]; g++)
             CCL_TRY(add_use(c, l, topo->nlinks + l->groups[g], err));
     }

@@ -127,18 +127,34 @@ typedef struct ccl_lower_options {
  * own (transfers that exchange one chunk's values in one step keep sharing one); what it computes
  * stays the same. CCL_ORDER_STEP copies.
  *
- * Data dependencies follow from chunks and steps; communication dependencies from the links and
- * groups that routes share.
+ * Data dependencies follow from chunks and steps. Communication dependencies: no connection is used
+ * twice in a sub-pipeline, and no link with a contention slope and no group beyond what its
+ * transfers' peak rates (Simple protocol) need to fill it. Rounds of a synthesizer marked `ordered`
+ * do not survive: steps are no rounds any more.
  *
  * @param pipeline_out  NULL, or [ntransfers], freed by the caller: sub-pipeline of each transfer of
  *                      *out (0 but for CCL_ORDER_HPDS).
  * @param stats         NULL, or analyse_s, order_s and pipelines are filled.
+ * @retval CCL_ERR_INPUT  the topology has another number of ranks, or two ranks have no route.
+ * @retval CCL_ERR_USAGE  no topology, unless the order is CCL_ORDER_STEP.
  * @par Source ResCCL (SIGCOMM 2025), section 4.3, algorithm 1; round robin: section 5.3.
  */
 ccl_status_t ccl_schedule_order(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                                 const ccl_topology_t *topo, ccl_routes_t *routes, ccl_order_t order,
                                 ccl_schedule_t **out, uint32_t **pipeline_out,
                                 ccl_lower_stats_t *stats, ccl_error_t *err);
+
+/**
+ * ccl_schedule_order() for a run of `batches` micro-batches (0: many). From 8 on a transfer may
+ * stand in the sub-pipeline of the transfer that it waits for, as in algorithm 1 as printed; with
+ * fewer that would leave connections idle, so it comes into a later one, and among equals the
+ * transfer with the longest way behind it comes first (docs/decisions.md has the measurements).
+ */
+ccl_status_t ccl_schedule_order_for(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
+                                    const ccl_topology_t *topo, ccl_routes_t *routes,
+                                    ccl_order_t order, uint32_t batches, ccl_schedule_t **out,
+                                    uint32_t **pipeline_out, ccl_lower_stats_t *stats,
+                                    ccl_error_t *err);
 
 /**
  * Fit options to a topology: `slots`, where it is 0, becomes what its transports' FIFOs hold in
