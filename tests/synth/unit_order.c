@@ -1,0 +1,263 @@
+/* Orders of small schedules, derived by hand from algorithm 1 and from round robin. */
+#include "common.h"
+
+typedef struct row {
+    uint32_t src, dst, chunk, step, channel;
+} row_t;
+
+static ccl_schedule_t *schedule(uint32_t nranks, uint32_t nchunks, const row_t *rows, size_t n) {
+    ccl_collective_t *coll = NULL;
+    ccl_schedule_t *out = NULL;
+    ck_assert_int_eq(ccl_collective_create(CCL_ALLREDUCE, nranks, nchunks, 0, &coll, NULL), CCL_OK);
+    ccl_schedule_builder_t *b = ccl_schedule_builder_create("by hand", coll);
+    for (size_t i = 0; i < n; i++)
+        ccl_schedule_builder_add(b, (ccl_transfer_t){.src = rows[i].src,
+                                                     .dst = rows[i].dst,
+                                                     .chunk = rows[i].chunk,
+                                                     .step = rows[i].step,
+                                                     .channel = (uint16_t)rows[i].channel,
+                                                     .phase = 1});
+    ck_assert_int_eq(ccl_schedule_builder_finish(b, &out, NULL), CCL_OK);
+    return out;
+}
+
+/** "0>1.0" is rank 0 to 1, chunk 0; "," between steps, " " in a step, "|" between sub-pipelines. */
+static void text_of(const ccl_schedule_t *s, const uint32_t *pipeline, char *out, size_t len) {
+    size_t at = 0;
+    for (uint32_t i = 0; i < s->ntransfers; i++) {
+        const ccl_transfer_t *t = &s->transfers[i];
+        const char *sep = "";
+        if (i)
+            sep = pipeline[i] != pipeline[i - 1]        ? " | "
+                  : t->step != s->transfers[i - 1].step ? ", "
+                                                        : " ";
+        at += (size_t)snprintf(out + at, len - at, "%s%u>%u.%u", sep, t->src, t->dst, t->chunk);
+        ck_assert_uint_lt(at, len);
+        ck_assert_uint_eq(t->phase, 1);
+    }
+}
+
+static const char plain[] = "servers:1 gpus:4 nvswitch=300GB/s,1us";
+
+static const struct {
+    const char *why, *spec;
+    uint32_t nranks, nchunks, batches;
+    ccl_order_t order;
+    row_t rows[8];
+    const char *want;
+} cases[] = {
+    {"a ring: every chunk in turn, one transfer a visit",
+     plain,
+     4,
+     3,
+     0,
+     CCL_ORDER_RR,
+     {{0, 1, 0, 0, 0}, {1, 2, 1, 0, 0}, {2, 0, 2, 0, 0}, {1, 2, 0, 1, 0}, {2, 0, 1, 1, 0}},
+     "0>1.0, 1>2.1, 2>0.2, 1>2.0, 2>0.1"},
+    {"a chunk with more to do than the others goes on alone, its steps in order",
+     plain,
+     4,
+     2,
+     0,
+     CCL_ORDER_RR,
+     {{0, 2, 0, 1, 0}, {0, 1, 0, 0, 0}, {0, 3, 1, 5, 0}, {0, 3, 0, 2, 0}},
+     "0>1.0, 0>3.1, 0>2.0, 0>3.0"},
+    {"recursive doubling: who exchanges stays together",
+     plain,
+     4,
+     1,
+     0,
+     CCL_ORDER_RR,
+     {{0, 1, 0, 0, 0},
+      {2, 3, 0, 0, 0},
+      {1, 0, 0, 0, 0},
+      {3, 2, 0, 0, 0},
+      {0, 2, 0, 1, 0},
+      {1, 3, 0, 1, 0},
+      {2, 0, 0, 1, 0},
+      {3, 1, 0, 1, 0}},
+     "0>1.0 1>0.0, 2>3.0 3>2.0, 0>2.0 2>0.0, 1>3.0 3>1.0"},
+    {"a cycle of three; what reads beside it goes before, what writes beside it after",
+     plain,
+     4,
+     1,
+     0,
+     CCL_ORDER_RR,
+     {{3, 0, 0, 0, 0}, {0, 1, 0, 0, 0}, {1, 2, 0, 0, 0}, {2, 0, 0, 0, 0}},
+     "0>1.0 1>2.0 2>0.0, 3>0.0"},
+    {"the same with a reader",
+     plain,
+     4,
+     1,
+     0,
+     CCL_ORDER_HPDS,
+     {{0, 1, 0, 0, 0}, {1, 2, 0, 0, 0}, {2, 0, 0, 0, 0}, {2, 3, 0, 0, 0}},
+     "2>3.0, 0>1.0 1>2.0 2>0.0"},
+    {"a chain in one step moves old values: its end first",
+     plain,
+     4,
+     1,
+     0,
+     CCL_ORDER_RR,
+     {{0, 1, 0, 0, 0}, {1, 2, 0, 0, 0}, {2, 3, 0, 0, 0}},
+     "2>3.0, 1>2.0, 0>1.0"},
+    {"a ring with many micro-batches: followers join while their connection is free",
+     plain,
+     4,
+     3,
+     0,
+     CCL_ORDER_HPDS,
+     {{0, 1, 0, 0, 0}, {1, 2, 1, 0, 0}, {2, 0, 2, 0, 0}, {1, 2, 0, 1, 0}, {2, 3, 1, 1, 0}},
+     "0>1.0, 1>2.1, 2>0.2, 2>3.1 | 1>2.0"},
+    {"with few they wait for the next sub-pipeline",
+     plain,
+     4,
+     3,
+     7,
+     CCL_ORDER_HPDS,
+     {{0, 1, 0, 0, 0}, {1, 2, 1, 0, 0}, {2, 0, 2, 0, 0}, {1, 2, 0, 1, 0}, {2, 3, 1, 1, 0}},
+     "0>1.0, 1>2.1, 2>0.2 | 1>2.0, 2>3.1"},
+    {"a chunk that was served gives way to one that was not",
+     plain,
+     4,
+     3,
+     0,
+     CCL_ORDER_HPDS,
+     {{2, 3, 0, 0, 0}, {3, 2, 2, 0, 0}, {0, 1, 0, 1, 0}, {0, 1, 1, 1, 0}},
+     "2>3.0, 3>2.2, 0>1.1 | 0>1.0"},
+    {"a visit takes all that a chunk may do in a step",
+     plain,
+     4,
+     2,
+     0,
+     CCL_ORDER_HPDS,
+     {{0, 1, 1, 0, 0}, {0, 2, 0, 0, 0}, {0, 3, 0, 0, 0}, {0, 2, 1, 0, 0}},
+     "0>2.0, 0>3.0, 0>1.1 | 0>2.1"},
+    {"what was turned away once comes before what opened later",
+     plain,
+     4,
+     3,
+     7,
+     CCL_ORDER_HPDS,
+     {{0, 1, 0, 0, 0},
+      {0, 1, 1, 5, 0},
+      {0, 2, 1, 0, 0},
+      {0, 3, 1, 1, 0},
+      {2, 0, 2, 0, 0},
+      {0, 1, 2, 2, 0}},
+     "2>0.2, 0>1.0, 0>2.1, 0>3.1 | 0>1.1 | 0>1.2"},
+    {"few micro-batches: the longer way first",
+     plain,
+     4,
+     2,
+     7,
+     CCL_ORDER_HPDS,
+     {{0, 1, 0, 0, 0}, {0, 1, 1, 0, 0}, {1, 2, 1, 1, 0}},
+     "0>1.1 | 0>1.0, 1>2.1"},
+    {"many: by step and chunk",
+     plain,
+     4,
+     2,
+     8,
+     CCL_ORDER_HPDS,
+     {{0, 1, 0, 0, 0}, {0, 1, 1, 0, 0}, {1, 2, 1, 1, 0}},
+     "0>1.0 | 0>1.1, 1>2.1"},
+    {"ResCCL figure 4: four blocks of 6.25 GB/s fill a NIC, two go later",
+     "resccl-topo1",
+     8,
+     6,
+     0,
+     CCL_ORDER_HPDS,
+     {{0, 4, 0, 0, 0},
+      {0, 4, 1, 0, 1},
+      {0, 4, 2, 0, 2},
+      {0, 4, 3, 0, 3},
+      {0, 4, 4, 0, 4},
+      {0, 4, 5, 0, 5}},
+     "0>4.0, 0>4.1, 0>4.2, 0>4.3 | 0>4.4, 0>4.5"},
+    {"two GPUs share the NIC",
+     "resccl-topo1",
+     8,
+     6,
+     0,
+     CCL_ORDER_HPDS,
+     {{0, 4, 0, 0, 0},
+      {1, 5, 1, 0, 0},
+      {0, 4, 2, 0, 1},
+      {1, 5, 3, 0, 1},
+      {0, 4, 4, 0, 2},
+      {1, 5, 5, 0, 2}},
+     "0>4.0, 1>5.1, 0>4.2, 1>5.3 | 0>4.4, 1>5.5"},
+};
+
+START_TEST(test_by_hand) {
+    ccl_topology_t *topo = topology(cases[_i].spec);
+    size_t n = 0;
+    while (n < CCL_ARRAY_LEN(cases[_i].rows) && cases[_i].rows[n].src != cases[_i].rows[n].dst)
+        n++;
+    ccl_schedule_t *s = schedule(cases[_i].nranks, cases[_i].nchunks, cases[_i].rows, n);
+    ccl_schedule_t *out = NULL;
+    ccl_lower_stats_t stats = {0, 0, -1, 77};
+    uint32_t *pipeline = NULL;
+    char text[300];
+    ck_assert_int_eq(ccl_schedule_order_for(NULL, s, topo, NULL, cases[_i].order, cases[_i].batches,
+                                            &out, &pipeline, &stats, NULL),
+                     CCL_OK);
+    text_of(out, pipeline, text, sizeof text);
+    ck_assert_msg(strcmp(text, cases[_i].want) == 0, "%s:\n got  %s\n want %s", cases[_i].why, text,
+                  cases[_i].want);
+    ck_assert_uint_eq(stats.pipelines, cases[_i].order == CCL_ORDER_HPDS ? pipeline[n - 1] + 1 : 0);
+    ck_assert(stats.analyse_s >= 0 && stats.order_s >= 0);
+    ck_assert(stats.lower_s == -1); /* not ours */
+    ck_assert_str_eq(out->name, "by hand");
+    free(pipeline);
+    ccl_schedule_destroy(out);
+    ccl_schedule_destroy(s);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+START_TEST(test_step_copies) {
+    static const row_t rows[] = {{0, 1, 0, 4, 3}, {1, 2, 0, 7, 0}, {2, 0, 1, 4, 0}};
+    ccl_schedule_t *s = schedule(3, 2, rows, 3), *out = NULL;
+    uint32_t *pipeline = NULL;
+    s->limited = true;
+    ck_assert_int_eq(
+        ccl_schedule_order(NULL, s, NULL, NULL, CCL_ORDER_STEP, &out, &pipeline, NULL, NULL),
+        CCL_OK);
+    ck_assert(ccl_schedule_equal(s, out));
+    for (uint32_t i = 0; i < 3; i++)
+        ck_assert_uint_eq(pipeline[i], 0);
+    free(pipeline);
+    ccl_schedule_destroy(out);
+    ccl_schedule_destroy(s);
+}
+END_TEST
+
+START_TEST(test_nothing_to_do) {
+    ccl_topology_t *topo = topology(plain);
+    ccl_schedule_t *s = schedule(4, 2, NULL, 0);
+    for (int order = CCL_ORDER_STEP; order <= CCL_ORDER_HPDS; order++) {
+        ccl_schedule_t *out = NULL;
+        uint32_t *pipeline = NULL;
+        ck_assert_int_eq(ccl_schedule_order(NULL, s, topo, NULL, (ccl_order_t)order, &out,
+                                            &pipeline, NULL, NULL),
+                         CCL_OK);
+        ck_assert_uint_eq(out->ntransfers, 0);
+        free(pipeline);
+        ccl_schedule_destroy(out);
+    }
+    ccl_schedule_destroy(s);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("unit.synth.order");
+    TCase *tcase = tcase_create("order");
+    tcase_add_loop_test(tcase, test_by_hand, 0, (int)CCL_ARRAY_LEN(cases));
+    tcase_add_test(tcase, test_step_copies);
+    tcase_add_test(tcase, test_nothing_to_do);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
+}
