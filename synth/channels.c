@@ -104,27 +104,32 @@ typedef struct speed {
     uint32_t lanes, fill; /* blocks that fill it; UINT32_MAX: no block has a limit */
 } speed_t;
 
-static double chunk_bytes(const spreader_t *s) {
-    const ccl_i_capacity_t *how = s->how;
-    const ccl_collective_t *coll = s->schedule->coll;
-    double share = 0;
+double ccl_i_likely_batches(const ccl_schedule_t *schedule, const ccl_topology_t *topo,
+                            const char *proto, double size_bytes, double *chunk_bytes_out) {
+    const ccl_collective_t *coll = schedule->coll;
+    double share = 0, most = INFINITY, slice = INFINITY;
+    uint32_t slots = UINT32_MAX;
     for (uint32_t k = 0; k < coll->nchunks; k++)
         share = coll->chunks[k].share > share ? coll->chunks[k].share : share;
-    double bytes = share * (how->size_bytes > 0 ? how->size_bytes : 256.0 * (1 << 20));
-    if (how->batches)
-        return bytes / how->batches;
-    double most = INFINITY;
-    uint32_t slots = UINT32_MAX;
-    double slice = INFINITY;
-    for (uint32_t k = 0; k < how->topo->nkinds; k++) {
-        ccl_transport_t t = ccl_model_transport(how->topo, how->topo->kinds[k], how->proto);
+    double bytes = share * (size_bytes > 0 ? size_bytes : 256.0 * (1 << 20));
+    for (uint32_t k = 0; k < topo->nkinds; k++) {
+        ccl_transport_t t = ccl_model_transport(topo, topo->kinds[k], proto);
         slots = t.slots < slots ? t.slots : slots;
         slice = fmin(slice, t.slice_bytes);
         most = fmin(most, t.piece_bytes);
     }
     most = fmin(most, 0.5 * slots * slice);
     double batches = isfinite(most) && most > 0 ? ccl_model_ceil(bytes / most) : 1;
-    return bytes / fmax(batches, 1);
+    *chunk_bytes_out = bytes;
+    return fmax(batches, 1);
+}
+
+static double chunk_bytes(const spreader_t *s) {
+    const ccl_i_capacity_t *how = s->how;
+    double bytes = 0;
+    double batches =
+        ccl_i_likely_batches(s->schedule, how->topo, how->proto, how->size_bytes, &bytes);
+    return bytes / (how->batches ? how->batches : batches);
 }
 
 static ccl_status_t speed_of(const spreader_t *s, const unit_t *u, double bytes, speed_t *out,

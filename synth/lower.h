@@ -187,6 +187,12 @@ typedef struct ccl_i_capacity {
     bool copies;           /* a GPU may need a block for local copies */
 } ccl_i_capacity_t;
 /**
+ * Micro-batches that a run of `size_bytes` (0: 256 MiB) has by default, counting all transports of
+ * the topology. @param chunk_bytes_out  bytes of the greatest chunk over all of them.
+ */
+double ccl_i_likely_batches(const ccl_schedule_t *schedule, const ccl_topology_t *topo,
+                            const char *proto, double size_bytes, double *chunk_bytes_out);
+/**
  * @param spread_out  greatest number of channels that one connection got.
  */
 ccl_status_t ccl_i_channels_capacity(const ccl_schedule_t *schedule, const ccl_i_capacity_t *how,

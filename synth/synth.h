@@ -99,7 +99,7 @@ typedef struct ccl_lower_options {
     bool no_fuse;      /**< keep receive and forward apart, in blocks of their own */
     bool out_of_place; /**< AllReduce and its like: separate output buffer (default in place) */
     bool ordered;      /**< steps are rounds (ccl_synth_ops_t.ordered); also so when the schedule
-                            has the name of such a synthesizer */
+                            has the name of such a synthesizer. Only with CCL_ORDER_STEP. */
     uint32_t slots;    /**< FIFO depth, in whole primitives, for which the program must finish;
                             0: 2. With 1 a ring's blocks forward less in one primitive. */
     ccl_order_t order;

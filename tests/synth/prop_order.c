@@ -244,18 +244,18 @@ static void check_pipelines(const run_t *r, uint32_t npipelines, bool flowing) {
     free(given_of);
 }
 
-/* Exchanges of many ranks block at task level: a `nop` there waits for every micro-batch. */
-static void check_lowered(const run_t *r, bool out_of_place, bool exchanges) {
+static void check_lowered(const run_t *r, bool out_of_place) {
     ccl_error_t err = CCL_ERROR_INIT;
     ccl_program_t *program = NULL;
     ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
     ccl_verify_options_t options = CCL_VERIFY_OPTIONS_INIT;
     ccl_verdict_t *verdict = calloc(1, sizeof *verdict);
-    lower.no_fuse = true;
+    lower.granularity = CCL_GRANULARITY_TASK;
+    lower.slots = 1;
     lower.out_of_place = out_of_place;
     ck_assert_msg(ccl_lower(NULL, r->made, &lower, &program, &err) == CCL_OK, "%s: %s", r->what,
                   err.text);
-    options.granularity = exchanges ? CCL_GRANULARITY_ALGORITHM : CCL_GRANULARITY_TASK;
+    options.granularity = CCL_GRANULARITY_TASK;
     options.slots = 1;
     ck_assert_msg(ccl_program_verify(NULL, program, &options, verdict, &err) == CCL_OK, "%s: %s",
                   r->what, err.text);
@@ -265,7 +265,7 @@ static void check_lowered(const run_t *r, bool out_of_place, bool exchanges) {
 }
 
 static void check_orders(const ccl_topology_t *topo, ccl_routes_t *routes,
-                         const ccl_schedule_t *given, const char *name, bool exchanges) {
+                         const ccl_schedule_t *given, const char *name) {
     ccl_verdict_t *verdict = calloc(1, sizeof *verdict);
     for (uint32_t w = 0; w < CCL_ARRAY_LEN(ways); w++) {
         char what[300];
@@ -288,7 +288,7 @@ static void check_orders(const ccl_topology_t *topo, ccl_routes_t *routes,
         check_dependencies(&r);
         if (ways[w].order == CCL_ORDER_HPDS)
             check_pipelines(&r, stats.pipelines, ways[w].batches == 0);
-        check_lowered(&r, w == 1, exchanges);
+        check_lowered(&r, w == 1);
         ck_assert_int_eq(ccl_schedule_order_for(NULL, given, topo, NULL, ways[w].order,
                                                 ways[w].batches, &again, NULL, NULL, &err),
                          CCL_OK);
@@ -315,7 +315,7 @@ START_TEST(test_synthesizers) {
             snprintf(name, sizeof name, "%s %s on %s", (*ops)->name, want->name, specs[_i]);
             if (ccl_synthesize(NULL, (*ops)->name, topo, routes, want, &options, &s, NULL) ==
                 CCL_OK) {
-                check_orders(topo, routes, s, name, false);
+                check_orders(topo, routes, s, name);
                 checked++;
             }
             ccl_schedule_destroy(s);
@@ -369,7 +369,7 @@ START_TEST(test_gossip) {
     ccl_rng_init(&rng, (uint64_t)_i + 1);
     snprintf(name, sizeof name, "gossip %d", _i);
     ccl_schedule_t *s = gossip(&rng, topo->nranks);
-    check_orders(topo, routes, s, name, true);
+    check_orders(topo, routes, s, name);
     ccl_schedule_destroy(s);
     ccl_routes_destroy(routes);
     ccl_topology_destroy(topo);
