@@ -26,13 +26,12 @@ static void wake(ccl_i_run_t *run, uint32_t unit) {
 static void begin_flow(ccl_i_run_t *run, uint32_t c, uint32_t step, double time_s) {
     ccl_i_conn_t *conn = &run->conns[c];
     const ccl_i_work_t *w = &run->work[step];
-    const ccl_tb_t *tb = &run->program->tbs[run->units[conn->sender].tb];
     conn->draining = true;
     conn->step = step;
-    conn->flow_start_s = time_s;
-    /* Units are in order of rank, thread block, stage. */
-    ccl_i_engine_flow(run->engine, time_s, w->path, conn->route, w->bytes, c, tb->rank,
-                      conn->sender);
+    if (run->trace)
+        run->flow_start_s[c] = time_s;
+    /* Units are in order of rank, thread block, stage: their number says all. */
+    ccl_i_engine_flow(run->engine, time_s, w->path, conn->route, w->bytes, c, 0, conn->sender);
 }
 
 /* A slice that its block does not hold waits here while an earlier one drains. */
@@ -42,23 +41,23 @@ static void hand_over(ccl_i_run_t *run, uint32_t c, uint32_t step, double time_s
         begin_flow(run, c, step, time_s);
         return;
     }
-    uint32_t n = conn->tail - conn->head;
-    if (n == conn->ring_len) {
-        uint32_t len = conn->ring_len ? 2 * conn->ring_len : 4;
-        uint32_t *ring = malloc(len * sizeof(*ring));
-        if (!ring) {
+    uint32_t n = ccl_i_conn_waiting(conn);
+    if (!conn->queue || n == conn->queue->len) {
+        uint32_t len = n ? 2 * n : 4;
+        ccl_i_queue_t *queue = malloc(sizeof(*queue) + len * sizeof(*queue->steps));
+        if (!queue) {
             run->nomem = true;
             return;
         }
         for (uint32_t i = 0; i < n; i++)
-            ring[i] = conn->ring[(conn->head + i) % conn->ring_len];
-        free(conn->ring);
-        conn->ring = ring;
-        conn->ring_len = len;
-        conn->head = 0;
-        conn->tail = n;
+            queue->steps[i] = ccl_i_conn_step(conn, i);
+        free(conn->queue);
+        queue->head = 0;
+        queue->tail = n;
+        queue->len = len;
+        conn->queue = queue;
     }
-    conn->ring[conn->tail++ % conn->ring_len] = step;
+    conn->queue->steps[conn->queue->tail++ % conn->queue->len] = step;
 }
 
 static void arrive(ccl_i_run_t *run, uint32_t c) {
@@ -122,7 +121,6 @@ static void primitive_done(ccl_i_run_t *run, uint32_t unit, uint32_t step, doubl
     }
     if (u->pc == u->nsteps) {
         u->phase = PHASE_DONE;
-        u->done_s = time_s;
         run->nleft--;
     } else if (run->step_conns) {
         ccl_i_unit_conns(run, u);
@@ -132,8 +130,8 @@ static void primitive_done(ccl_i_run_t *run, uint32_t unit, uint32_t step, doubl
 static void trace_pass(ccl_i_run_t *run, const ccl_i_unit_t *u, uint32_t step, double time_s) {
     const ccl_tb_t *tb = &run->program->tbs[u->tb];
     ccl_i_trace_tb(run->trace, tb->rank, tb->id, ccl_primitive_name(run->program->steps[step].type),
-                   u->slice_start_s, time_s, step - tb->first_step, u->batch, u->slice,
-                   run->work[step].bytes);
+                   run->slice_start_s[u - run->units], time_s, step - tb->first_step, u->batch,
+                   u->slice, run->work[step].bytes);
 }
 
 static void pass_done(ccl_i_run_t *run, uint32_t unit, double time_s) {
@@ -190,7 +188,8 @@ static void advance(ccl_i_run_t *run, uint32_t unit, double time_s) {
                 conn->sent++;
             }
             charge(u, USE_SLOT, time_s);
-            u->slice_start_s = time_s;
+            if (run->trace)
+                run->slice_start_s[unit] = time_s;
             if (run->step_start_s && u->batch == 0 && u->slice == 0)
                 run->step_start_s[step] = time_s;
             u->phase = PHASE_OVERHEAD;
@@ -263,7 +262,7 @@ static void on_drained(void *user, uint32_t c, double time_s) {
     if (run->trace) {
         const ccl_tb_t *tb = &run->program->tbs[run->units[conn->sender].tb];
         ccl_peers_t peers = ccl_program_peers(run->program, tb, conn->step);
-        ccl_i_trace_flow(run->trace, tb->rank, peers.send_peer, peers.channel, conn->flow_start_s,
+        ccl_i_trace_flow(run->trace, tb->rank, peers.send_peer, peers.channel, run->flow_start_s[c],
                          time_s, run->work[conn->step].bytes);
     }
     if (conn->delay_s > 0)
@@ -272,15 +271,16 @@ static void on_drained(void *user, uint32_t c, double time_s) {
         arrive(run, c);
     if (conn->holds)
         advance(run, conn->sender, time_s);
-    else if (conn->head != conn->tail)
-        begin_flow(run, c, conn->ring[conn->head++ % conn->ring_len], time_s);
+    else if (ccl_i_conn_waiting(conn) > 0)
+        begin_flow(run, c, conn->queue->steps[conn->queue->head++ % conn->queue->len], time_s);
     run_ready(run, time_s);
 }
 
 static void on_granted(void *user, uint32_t c, double time_s) {
     ccl_i_run_t *run = user;
     ccl_i_conn_t *conn = &run->conns[c];
-    conn->flow_start_s = time_s;
+    if (run->trace)
+        run->flow_start_s[c] = time_s;
     if (conn->holds)
         charge(&run->units[conn->sender], USE_SLOT, time_s);
 }

@@ -28,27 +28,37 @@ typedef struct ccl_i_unit {
     uint32_t next_waiter;
     uint8_t phase;
     bool ready;    /* in the ready list */
-    double mark_s; /* accounted until here */
-    double done_s, use_s[4];
-    double slice_start_s;
+    double mark_s; /* accounted until here; when done: the end */
+    double use_s[4];
 } ccl_i_unit_t;
 enum { USE_BUSY, USE_DATA, USE_PEER, USE_SLOT };
 
+/** Slices that were handed over and wait for an earlier one to drain: a ring of steps. */
+typedef struct ccl_i_queue {
+    uint32_t head, tail, len;
+    uint32_t steps[];
+} ccl_i_queue_t;
+
+/** Of a size that fills one line of the cache. */
 typedef struct ccl_i_conn {
     uint32_t sender, receiver; /* units; CCL_NONE when nobody is there */
     uint32_t slots;
     uint32_t sent, freed, arrived, taken; /* slices, modulo 2^32; only differences count */
-    uint32_t tail, head;                  /* handed over and not draining: ring of steps */
-    uint32_t *ring;
-    uint32_t ring_len;
+    uint32_t step;                        /* of the draining slice */
     bool draining, holds;
-    bool roomy;     /* all slices of the run fit into the FIFO: nobody waits for its slots */
-    double delay_s; /* links and transport */
+    bool roomy;           /* all slices of the run fit into the FIFO: nobody waits for its slots */
+    uint8_t kind;         /* of transport, in the order of set-up */
+    ccl_i_queue_t *queue; /* NULL: none has waited yet */
+    double delay_s;       /* links and transport */
     const ccl_route_t *route;
-    const ccl_transport_t *transport;
-    uint32_t step; /* of the draining slice */
-    double flow_start_s;
 } ccl_i_conn_t;
+
+static inline uint32_t ccl_i_conn_waiting(const ccl_i_conn_t *conn) {
+    return conn->queue ? conn->queue->tail - conn->queue->head : 0;
+}
+static inline uint32_t ccl_i_conn_step(const ccl_i_conn_t *conn, uint32_t i) {
+    return conn->queue->steps[(conn->queue->head + i) % conn->queue->len];
+}
 
 /** What a step does in this run. */
 typedef struct ccl_i_work {
@@ -82,6 +92,7 @@ typedef struct ccl_i_run {
     uint32_t batches;
     ccl_i_engine_t *engine;
     ccl_trace_t *trace;
+    double *slice_start_s, *flow_start_s; /* [nunits], [nconns] for the trace; NULL: none */
     ccl_i_unit_t *units;
     uint32_t nunits, nleft;
     uint32_t *rank_units; /* [nranks + 1] units are by rank */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** Transports by kind, resolved once (connections point at them), and what the model takes over all
+/** Transports by kind, resolved once, and what the model takes over all
  * that a program uses. */
 typedef struct kinds {
     const ccl_topology_t *topo;
@@ -22,24 +22,25 @@ typedef struct kinds {
     uint32_t slots, slices;          /* fewest, most */
 } kinds_t;
 
-static const ccl_transport_t *kind_get(kinds_t *k, const ccl_route_t *route) {
+/* Index of the transport; CCL_NONE: too many. */
+static uint32_t kind_get(kinds_t *k, const ccl_route_t *route) {
     const char *name = ccl_model_route_kind(k->topo, route);
     uint32_t i = 0;
     while (i < k->n && k->kind[i].name != name && strcmp(k->kind[i].name, name) != 0)
         i++;
     if (i == CCL_ARRAY_LEN(k->kind))
-        return NULL;
-    const ccl_transport_t *t = &k->kind[i].transport;
+        return CCL_NONE;
     if (i == k->n) {
+        ccl_transport_t *t = &k->kind[i].transport;
         k->n++;
         k->kind[i].name = name;
-        k->kind[i].transport = ccl_model_transport(k->topo, name, k->proto);
+        *t = ccl_model_transport(k->topo, name, k->proto);
         k->slice_bytes = fmin(k->slice_bytes, t->slice_bytes);
         k->piece_bytes = fmin(k->piece_bytes, t->piece_bytes);
         k->slots = t->slots < k->slots ? t->slots : k->slots;
         k->slices = t->slices > k->slices ? t->slices : k->slices;
     }
-    return t;
+    return i;
 }
 
 static kinds_t kinds_init(const ccl_topology_t *topo, const ccl_program_t *program) {
@@ -161,48 +162,52 @@ typedef struct conn_key {
     uint32_t src, dst, channel, stage;
 } conn_key_t;
 
+typedef struct keyed_conn {
+    conn_key_t key;
+    uint32_t next; /* of the same slot */
+} keyed_conn_t;
+
 typedef struct conn_table {
-    conn_key_t *keys; /* [nconns] */
-    size_t ckeys, cconns;
-    uint32_t *hash, len;
+    keyed_conn_t *conns; /* [nconns] */
+    size_t ckeyed, cconns;
+    uint32_t *head, len, row;
 } conn_table_t;
 
-static uint32_t key_slot(const conn_table_t *t, conn_key_t k) {
-    uint64_t h = ((uint64_t)k.src << 32 | k.dst) * 0x9e3779b97f4a7c15u;
-    h ^= ((uint64_t)k.channel << 32 | k.stage) * 0xbf58476d1ce4e5b9u;
-    h ^= h >> 31;
-    uint32_t i = (uint32_t)h & (t->len - 1);
-    while (t->hash[i] != CCL_NONE && memcmp(&t->keys[t->hash[i]], &k, sizeof(k)) != 0)
-        i = (i + 1) & (t->len - 1);
-    return i;
+/* Connections are asked for rank by rank, from either end. Neighbours in a row or a column of ranks
+   lie near each other in this table, so that both orders stay in the cache. */
+static uint32_t *key_slot(const conn_table_t *t, conn_key_t k) {
+    uint64_t plane = ((uint64_t)k.channel << 32 | k.stage) * 0xbf58476d1ce4e5b9u;
+    return &t->head[((uint64_t)k.src * t->row + k.dst + (plane >> 20)) & (t->len - 1)];
 }
 
 static ccl_status_t conn_get(ccl_i_run_t *run, conn_table_t *t, kinds_t *kinds,
                              ccl_routes_t *routes, conn_key_t key, uint32_t *out,
                              ccl_error_t *err) {
-    uint32_t slot = key_slot(t, key);
-    if (t->hash[slot] != CCL_NONE) {
-        *out = t->hash[slot];
-        return CCL_OK;
-    }
+    uint32_t *head = key_slot(t, key);
+    for (uint32_t c = *head; c != CCL_NONE; c = t->conns[c].next)
+        if (memcmp(&t->conns[c].key, &key, sizeof(key)) == 0) {
+            *out = c;
+            return CCL_OK;
+        }
     const ccl_route_t *route;
     CCL_TRY(ccl_routes_get(routes, key.src, key.dst, key.channel, &route, err));
     if (!ccl_i_grow(&run->conns, &t->cconns, run->nconns + 1u, sizeof(*run->conns)) ||
-        !ccl_i_grow(&t->keys, &t->ckeys, run->nconns + 1u, sizeof(*t->keys)))
+        !ccl_i_grow(&t->conns, &t->ckeyed, run->nconns + 1u, sizeof(*t->conns)))
         return ccl_fail_nomem(err);
-    const ccl_transport_t *transport = kind_get(kinds, route);
-    if (!transport)
+    uint32_t kind = kind_get(kinds, route);
+    if (kind == CCL_NONE)
         return ccl_fail(err, CCL_ERR_UNSUPPORTED, "more than %u kinds of connection in one program",
                         (unsigned)CCL_ARRAY_LEN(kinds->kind));
-    t->keys[run->nconns] = key;
-    t->hash[slot] = run->nconns;
+    const ccl_transport_t *transport = &kinds->kind[kind].transport;
+    t->conns[run->nconns] = (keyed_conn_t){key, *head};
+    *head = run->nconns;
     run->conns[run->nconns] = (ccl_i_conn_t){.sender = CCL_NONE,
                                              .receiver = CCL_NONE,
                                              .slots = transport->slots,
                                              .holds = transport->holds_tb,
                                              .delay_s = route->latency_s + transport->latency_s,
-                                             .route = route,
-                                             .transport = transport};
+                                             .kind = (uint8_t)kind,
+                                             .route = route};
     *out = run->nconns++;
     return CCL_OK;
 }
@@ -255,18 +260,19 @@ static ccl_status_t make_conns(ccl_i_run_t *run, conn_table_t *t, kinds_t *kinds
                                ccl_routes_t *routes, ccl_error_t *err) {
     const ccl_program_t *p = run->program;
     uint64_t ends = p->peers ? 2ull * p->nsteps : run->nunits;
-    for (t->len = 64; t->len < 2 * ends + 64; t->len *= 2)
+    for (t->len = 64; t->len < ends; t->len *= 2)
         ;
+    t->row = p->nranks | 1; /* odd: every slot can be the first of a row */
     if (p->peers) {
         run->step_conns = malloc((2 * (size_t)p->nsteps + 1) * sizeof(*run->step_conns));
         if (!run->step_conns)
             return ccl_fail_nomem(err);
     }
-    t->hash = malloc(t->len * sizeof(*t->hash));
-    if (!t->hash || !ccl_i_reserve(&run->conns, &t->cconns, run->nunits, sizeof(*run->conns)) ||
-        !ccl_i_reserve(&t->keys, &t->ckeys, run->nunits, sizeof(*t->keys)))
+    t->head = malloc(t->len * sizeof(*t->head));
+    if (!t->head || !ccl_i_reserve(&run->conns, &t->cconns, run->nunits, sizeof(*run->conns)) ||
+        !ccl_i_reserve(&t->conns, &t->ckeyed, run->nunits, sizeof(*t->conns)))
         return ccl_fail_nomem(err);
-    memset(t->hash, 0xff, t->len * sizeof(*t->hash));
+    memset(t->head, 0xff, t->len * sizeof(*t->head));
     for (uint32_t i = 0; i < run->nunits; i++) {
         ccl_i_unit_t *u = &run->units[i];
         const ccl_tb_t *tb = &p->tbs[u->tb];
@@ -294,28 +300,34 @@ static ccl_status_t make_conns(ccl_i_run_t *run, conn_table_t *t, kinds_t *kinds
     return CCL_OK;
 }
 
-static void warn(const ccl_i_run_t *run) {
-    bool contention = false, store = false;
-    for (uint32_t c = 0; c < run->nconns; c++) {
+static void warn(const ccl_i_run_t *run, const kinds_t *kinds) {
+    for (uint32_t i = 0; i < kinds->n; i++) {
+        const ccl_transport_t *t = &kinds->kind[i].transport;
+        if (t->holds_tb || !(t->tb_rate_Bps < INFINITY) || t->slice_bytes < INFINITY ||
+            t->slices > 1)
+            continue;
+        ccl_log(run->ctx, CCL_LOG_WARN, "sim",
+                "transport %s does not hold its thread block and has a tb_rate but neither "
+                "slice nor slices: whole messages are stored and forwarded",
+                kinds->kind[i].name);
+        break;
+    }
+    bool contention = false;
+    for (uint32_t l = 0; l < run->topo->nlinks; l++)
+        contention = contention || run->topo->links[l].contention > 0;
+    for (uint32_t c = 0; contention && c < run->nconns; c++) {
         const ccl_i_conn_t *conn = &run->conns[c];
-        const ccl_transport_t *t = conn->transport;
-        if (!store && !t->holds_tb && t->tb_rate_Bps < INFINITY && !(t->slice_bytes < INFINITY) &&
-            t->slices <= 1) {
-            store = true;
-            ccl_log(run->ctx, CCL_LOG_WARN, "sim",
-                    "transport %s does not hold its thread block and has a tb_rate but neither "
-                    "slice nor slices: whole messages are stored and forwarded",
-                    ccl_model_route_kind(run->topo, conn->route));
-        }
-        for (uint32_t i = 0; !contention && i < conn->route->nlinks; i++) {
+        if (kinds->kind[conn->kind].transport.tb_rate_Bps < INFINITY)
+            continue;
+        for (uint32_t i = 0; i < conn->route->nlinks; i++) {
             const ccl_link_t *link = &run->topo->links[conn->route->links[i]];
-            if (link->contention > 0 && !(t->tb_rate_Bps < INFINITY)) {
-                contention = true;
-                ccl_log(run->ctx, CCL_LOG_WARN, "sim",
-                        "link %s-%s has contention but thread blocks on it have no tb_rate: every "
-                        "second one already counts as contention",
-                        run->topo->devices[link->from].id, run->topo->devices[link->to].id);
-            }
+            if (!(link->contention > 0))
+                continue;
+            ccl_log(run->ctx, CCL_LOG_WARN, "sim",
+                    "link %s-%s has contention but thread blocks on it have no tb_rate: every "
+                    "second one already counts as contention",
+                    run->topo->devices[link->from].id, run->topo->devices[link->to].id);
+            return;
         }
     }
 }
@@ -372,16 +384,18 @@ static ccl_status_t make_work(ccl_i_run_t *run, const kinds_t *kinds, double siz
             uint32_t send_conn = own ? own[0] : u->send, recv_conn = own ? own[1] : u->recv;
             const ccl_i_conn_t *send = w->sends ? &run->conns[send_conn] : NULL;
             const ccl_i_conn_t *recv = w->receives ? &run->conns[recv_conn] : NULL;
-            if (recv && !recv->transport->direct)
-                w->rate_Bps = fmin(w->rate_Bps, recv->transport->tb_rate_Bps);
-            if (send)
-                w->rate_Bps = fmin(w->rate_Bps, send->transport->tb_rate_Bps);
+            const ccl_transport_t *to = send ? &kinds->kind[send->kind].transport : NULL;
+            const ccl_transport_t *from = recv ? &kinds->kind[recv->kind].transport : NULL;
+            if (from && !from->direct)
+                w->rate_Bps = fmin(w->rate_Bps, from->tb_rate_Bps);
+            if (to)
+                w->rate_Bps = fmin(w->rate_Bps, to->tb_rate_Bps);
             if (ccl_primitive_reduces(s->type))
                 w->rate_Bps = fmin(w->rate_Bps, gpu.reduce_rate_Bps);
             if (s->type == CCL_PRIM_CPY)
                 w->rate_Bps = fmin(w->rate_Bps, gpu.copy_rate_Bps);
-            w->overhead_s = send                      ? send->transport->overhead_s
-                            : recv                    ? recv->transport->overhead_s
+            w->overhead_s = to                        ? to->overhead_s
+                            : from                    ? from->overhead_s
                             : s->type != CCL_PRIM_NOP ? gpu.overhead_s
                                                       : 0;
             if (s->type == CCL_PRIM_NOP)
@@ -458,14 +472,16 @@ static bool tb_results(const ccl_i_run_t *run, ccl_sim_result_t *r) {
             return false;
         r->nstages = run->nunits;
     }
-    for (uint32_t i = 0; i < run->program->ntbs; i++) {
-        double launch_s = ccl_model_gpu(run->topo, run->program->tbs[i].rank).launch_s;
-        r->tbs[i].start_s = r->tbs[i].done_s = launch_s;
+    for (uint32_t rank = 0; rank < run->program->nranks; rank++) {
+        double launch_s = ccl_model_gpu(run->topo, rank).launch_s;
+        for (uint32_t i = run->program->rank_first_tb[rank];
+             i < run->program->rank_first_tb[rank + 1]; i++)
+            r->tbs[i].start_s = r->tbs[i].done_s = launch_s;
     }
     for (uint32_t i = 0; i < run->nunits; i++) {
         const ccl_i_unit_t *u = &run->units[i];
         ccl_tb_use_t *use = &r->tbs[u->tb];
-        use->done_s = fmax(use->done_s, u->done_s);
+        use->done_s = fmax(use->done_s, u->mark_s);
         use->busy_s += u->use_s[USE_BUSY];
         use->wait_data_s += u->use_s[USE_DATA];
         use->wait_peer_s += u->use_s[USE_PEER];
@@ -475,7 +491,7 @@ static bool tb_results(const ccl_i_run_t *run, ccl_sim_result_t *r) {
                 (ccl_stage_use_t){.tb = u->tb,
                                   .stage = run->program->steps[run->order[u->first]].stage,
                                   .use = {.start_s = use->start_s,
-                                          .done_s = u->done_s,
+                                          .done_s = u->mark_s,
                                           .busy_s = u->use_s[USE_BUSY],
                                           .wait_data_s = u->use_s[USE_DATA],
                                           .wait_peer_s = u->use_s[USE_PEER],
@@ -523,8 +539,10 @@ done:
 static void run_fini(ccl_i_run_t *run) {
     ccl_i_unfold(run);
     for (uint32_t i = 0; i < run->nconns; i++)
-        free(run->conns[i].ring);
+        free(run->conns[i].queue);
     free(run->conns);
+    free(run->slice_start_s);
+    free(run->flow_start_s);
     free(run->units);
     free(run->work);
     free(run->order);
@@ -550,7 +568,11 @@ static bool run_tables(ccl_i_run_t *run) {
     if (!run->work || !run->done || !run->waiters || !run->awaited || !run->flag_s || !run->ready)
         return false;
     memset(run->waiters, 0xff, n * sizeof(*run->waiters));
-    return true;
+    if (!run->trace)
+        return true;
+    run->slice_start_s = calloc(run->nunits + 1u, sizeof(*run->slice_start_s));
+    run->flow_start_s = calloc(run->nconns + 1u, sizeof(*run->flow_start_s));
+    return run->slice_start_s && run->flow_start_s;
 }
 
 static bool step_times(ccl_i_run_t *run, ccl_sim_result_t *r) {
@@ -594,7 +616,7 @@ ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, c
     }
     CCL_TRY_GOTO(make_units(&run, err), status, done);
     CCL_TRY_GOTO(make_conns(&run, &table, &kinds, routes ? routes : own, err), status, done);
-    warn(&run);
+    warn(&run, &kinds);
     run.batches = options->batches;
     if (!run.batches)
         CCL_TRY_GOTO(default_batches(&kinds, program, options->size_bytes, &run.batches, err),
@@ -667,8 +689,8 @@ stopped:
         ccl_fail(err, status, "stopped at %.6g s of simulated time", run.end_s);
 done:
     free(conn_slices);
-    free(table.keys);
-    free(table.hash);
+    free(table.conns);
+    free(table.head);
     run_fini(&run);
     ccl_routes_destroy(own);
     ccl_sim_result_destroy(r);

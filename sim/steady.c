@@ -140,7 +140,7 @@ static bool take_discrete(snapshot_t *s, const ccl_i_run_t *run, double now_s) {
     s->nring = 0;
     for (uint32_t c = 0; c < run->nconns; c++) {
         const ccl_i_conn_t *conn = &run->conns[c];
-        uint32_t waiting = conn->tail - conn->head;
+        uint32_t waiting = ccl_i_conn_waiting(conn);
         s->conns[c] = (conn_state_t){.in_flight = conn->sent - conn->freed,
                                      .here = conn->arrived - conn->taken,
                                      .step = conn->draining ? conn->step : CCL_NONE,
@@ -150,7 +150,7 @@ static bool take_discrete(snapshot_t *s, const ccl_i_run_t *run, double now_s) {
         if (!ccl_i_grow(&s->ring, &s->cring, s->nring + waiting, sizeof(*s->ring)) && waiting)
             return false;
         for (uint32_t i = 0; i < waiting; i++)
-            s->ring[s->nring++] = conn->ring[(conn->head + i) % conn->ring_len];
+            s->ring[s->nring++] = ccl_i_conn_step(conn, i);
     }
     memcpy(s->done, run->done, run->nsteps * sizeof(*s->done));
     return true;
@@ -193,10 +193,10 @@ static bool same_discrete(struct ccl_i_steady *st, const ccl_i_run_t *run) {
         st->work++;
         if (conn->sent - conn->freed != was->in_flight ||
             conn->arrived - conn->taken != was->here || conn->draining != was->draining ||
-            (conn->draining && conn->step != was->step) || conn->tail - conn->head != was->waiting)
+            (conn->draining && conn->step != was->step) || ccl_i_conn_waiting(conn) != was->waiting)
             return false;
         for (uint32_t i = 0; i < was->waiting; i++)
-            if (conn->ring[(conn->head + i) % conn->ring_len] != a->ring[was->first_ring + i])
+            if (ccl_i_conn_step(conn, i) != a->ring[was->first_ring + i])
                 return false;
     }
     return moved;
@@ -297,8 +297,8 @@ static uint32_t skip(struct ccl_i_steady *st, ccl_i_run_t *run, uint64_t n, doub
         for (uint32_t k = 0; run->step_end_s && delta > 0 && k < u->nsteps; k++)
             if (run->granularity != CCL_GRANULARITY_TASK || k == u->pc)
                 run->step_end_s[run->order[u->first + k]] += shift_s;
-        u->mark_s = now_s + shift_s;
-        u->slice_start_s += shift_s;
+        if (u->phase != PHASE_DONE)
+            u->mark_s = now_s + shift_s;
     }
     for (uint32_t s = 0; s < run->nsteps; s++)
         run->done[s] += (uint32_t)(n * (run->done[s] - st->a.done[s]));
