@@ -11,6 +11,10 @@
 /* Width of an instant, relative: far above rounding, far below anything that is told apart. */
 #define INSTANT 2e-13
 
+/* How many events ahead what they need is fetched into the cache. */
+#define FAR 16
+#define NEAR 8
+
 /* A request for all links of a route; it runs when it heads every link's queue. */
 typedef struct request {
     double bytes;
@@ -220,6 +224,14 @@ static void drop_first(ccl_i_engine_t *e) {
         e->heap[at] = item;
 }
 
+/* Timers are mostly set one after another, and fire in that order. */
+static void soon_timers(const ccl_i_engine_t *e, uint32_t t) {
+    if (t + FAR < e->ntimers)
+        e->ops->soon(e->user, e->timers[t + FAR].kind, e->timers[t + FAR].id, false);
+    if (t + NEAR < e->ntimers)
+        e->ops->soon(e->user, e->timers[t + NEAR].kind, e->timers[t + NEAR].id, true);
+}
+
 static ccl_i_event_t pop(ccl_i_engine_t *e) {
     list_t *l = &e->lists[e->heap[0].id];
     uint32_t t = l->head;
@@ -228,6 +240,8 @@ static ccl_i_event_t pop(ccl_i_engine_t *e) {
     e->timers[t].next = e->free_timer;
     e->free_timer = t;
     e->live_timers--;
+    if (e->ops->soon)
+        soon_timers(e, t);
     if (l->head == CCL_NONE)
         drop_first(e);
     return top;
@@ -400,8 +414,14 @@ ccl_status_t ccl_i_engine_run(ccl_i_engine_t *e, ccl_error_t *err) {
             }
             const ccl_i_drained_t *list;
             size_t n = ccl_i_net_take(e->net, until, &list);
-            for (size_t i = 0; i < n; i++)
+            bool soon = e->ops->soon && e->sharing == CCL_SHARING_FAIR;
+            for (size_t i = 0; i < n; i++) {
+                if (soon && i + FAR < n)
+                    e->ops->soon(e->user, CCL_I_DRAINED, list[i + FAR].user, false);
+                if (soon && i + NEAR < n)
+                    e->ops->soon(e->user, CCL_I_DRAINED, list[i + NEAR].user, true);
                 drained(e, list[i].user, now);
+            }
             if (!e->nheap || e->heap[0].time_s > until)
                 break;
         }

@@ -20,6 +20,8 @@ typedef struct ccl_i_event {
 
 typedef struct ccl_i_engine ccl_i_engine_t;
 
+#define CCL_I_DRAINED 0xfffffffeu
+
 typedef struct ccl_i_engine_ops {
     void (*event)(void *user, uint32_t kind, uint32_t id, double time_s);
     void (*drained)(void *user, uint32_t flow, double time_s);
@@ -27,6 +29,10 @@ typedef struct ccl_i_engine_ops {
     void (*granted)(void *user, uint32_t flow, double time_s);
     /** Called between instants; false stops the run. May be NULL. */
     bool (*between)(void *user, double time_s);
+    /** This event (or, kind CCL_I_DRAINED, the drained flow `id`) is soon to come: fetch what it
+        needs into the cache, first (near false) the thing itself, later what that refers to. May be
+        NULL. */
+    void (*soon)(void *user, uint32_t kind, uint32_t id, bool near);
 } ccl_i_engine_ops_t;
 
 ccl_i_engine_t *ccl_i_engine_create(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
@@ -34,7 +40,7 @@ ccl_i_engine_t *ccl_i_engine_create(const ccl_ctx_t *ctx, const ccl_topology_t *
                                     void *user);
 void ccl_i_engine_destroy(ccl_i_engine_t *engine);
 ccl_i_net_t *ccl_i_engine_net(ccl_i_engine_t *engine);
-/** Kinds up to 0xfffffffe are the caller's. */
+/** Kinds up to 0xfffffffd are the caller's. */
 void ccl_i_engine_at(ccl_i_engine_t *engine, double time_s, uint32_t kind, uint32_t id);
 /**
  * Hand over a flow; `drained` is called with `flow` when it has drained. Zero bytes drain at once.

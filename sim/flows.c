@@ -14,6 +14,8 @@ typedef struct run {
     const ccl_flow_list_t *list;
     const ccl_route_t **route; /* [nflows] */
     uint32_t *path, *first_child, *next_child;
+    double *latency_s; /* [paths] */
+    size_t clatency;
     ccl_i_engine_t *engine;
     ccl_sim_result_t *result;
     ccl_trace_t *trace;
@@ -29,7 +31,7 @@ static void begin(run_t *run, uint32_t f, double time_s) {
 
 static void drained(void *user, uint32_t f, double time_s) {
     run_t *run = user;
-    double arrival = time_s + run->route[f]->latency_s;
+    double arrival = time_s + run->latency_s[run->path[f]];
     run->result->flow_done_s[f] = arrival;
     if (arrival > run->result->time_s)
         run->result->time_s = arrival;
@@ -58,7 +60,7 @@ static void granted(void *user, uint32_t f, double time_s) {
         run->start_s[f] = time_s;
 }
 
-static const ccl_i_engine_ops_t OPS = {event, drained, granted, NULL};
+static const ccl_i_engine_ops_t OPS = {event, drained, granted, NULL, NULL};
 
 static ccl_status_t prepare(run_t *run, ccl_routes_t *routes, ccl_error_t *err) {
     const ccl_flow_list_t *list = run->list;
@@ -85,10 +87,17 @@ static ccl_status_t prepare(run_t *run, ccl_routes_t *routes, ccl_error_t *err) 
     if (!ccl_i_net_reserve(net, pairs < n ? (uint32_t)pairs : n + 1u))
         return ccl_fail_nomem(err);
     for (uint32_t f = 0; f < n; f++) {
-        CCL_TRY(ccl_routes_get(routes, list->src[f], list->dst[f], 0, &run->route[f], err));
-        run->path[f] = ccl_i_net_path(net, run->route[f], INFINITY);
-        if (run->path[f] == CCL_NONE)
+        const ccl_route_t *route;
+        CCL_TRY(ccl_routes_get(routes, list->src[f], list->dst[f], 0, &route, err));
+        uint32_t path = ccl_i_net_path(net, route, INFINITY);
+        if (path == CCL_NONE ||
+            !ccl_i_grow(&run->latency_s, &run->clatency, path + 1u, sizeof(*run->latency_s)))
             return ccl_fail_nomem(err);
+        run->route[f] = route;
+        run->path[f] = path;
+        run->latency_s[path] = route->latency_s;
+        for (uint32_t i = 0; i < route->nlinks; i++) /* while the route is in the cache */
+            run->result->links[route->links[i]].bytes += list->bytes[f];
     }
     return ccl_i_net_freeze(net) ? CCL_OK : ccl_fail_nomem(err);
 }
@@ -103,8 +112,6 @@ static ccl_status_t finish(run_t *run, const ccl_topology_t *topo, ccl_error_t *
             continue;
         }
         done++;
-        for (uint32_t i = 0; i < run->route[f]->nlinks; i++)
-            r->links[run->route[f]->links[i]].bytes += list->bytes[f];
         r->size_bytes += list->bytes[f];
     }
     if (done < list->nflows)
@@ -144,6 +151,7 @@ ccl_status_t ccl_sim_flows(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl
 done:
     free(run.route);
     free(run.path);
+    free(run.latency_s);
     free(run.first_child);
     free(run.next_child);
     free(run.start_s);

@@ -303,8 +303,32 @@ static bool on_between(void *user, double time_s) {
     return !run->nomem;
 }
 
-static const ccl_i_engine_ops_t OPS = {on_event, on_drained, on_granted, on_between};
+static void soon_unit(const ccl_i_run_t *run, uint32_t unit) {
+    if (unit != CCL_NONE)
+        __builtin_prefetch(&run->units[unit], 1);
+}
+
+static void on_soon(void *user, uint32_t kind, uint32_t id, bool near) {
+    const ccl_i_run_t *run = user;
+    if (kind == EV_UNIT && !near)
+        soon_unit(run, id);
+    if (kind != CCL_I_DRAINED && kind != EV_ARRIVE && kind != EV_CREDIT)
+        return;
+    const ccl_i_conn_t *conn = &run->conns[id];
+    if (!near)
+        __builtin_prefetch(conn, 1);
+    else if (kind != CCL_I_DRAINED)
+        soon_unit(run, kind == EV_ARRIVE ? conn->receiver : conn->sender);
+    else if (conn->holds)
+        soon_unit(run, conn->sender);
+}
+
+static const ccl_i_engine_ops_t OPS = {on_event, on_drained, on_granted, on_between, NULL};
+/* For runs whose blocks do not fit into the cache. */
+static const ccl_i_engine_ops_t LARGE_OPS = {on_event, on_drained, on_granted, on_between, on_soon};
+#define LARGE_UNITS 10000
 
 ccl_i_engine_t *ccl_i_run_engine(ccl_i_run_t *run, ccl_sharing_t sharing) {
-    return ccl_i_engine_create(run->ctx, run->topo, sharing, &OPS, run);
+    return ccl_i_engine_create(run->ctx, run->topo, sharing,
+                               run->program->ntbs < LARGE_UNITS ? &OPS : &LARGE_OPS, run);
 }

@@ -343,6 +343,8 @@ static uint32_t dependency(const ccl_program_t *p, const ccl_tb_t *tb, uint32_t 
     return other == tb && dep < step ? CCL_NONE : dep; /* met by order */
 }
 
+#define AHEAD 8
+
 static ccl_status_t make_work(ccl_i_run_t *run, const kinds_t *kinds, double size_bytes,
                               uint64_t *conn_slices, ccl_sim_result_t *r, ccl_error_t *err) {
     const ccl_program_t *p = run->program;
@@ -352,6 +354,11 @@ static ccl_status_t make_work(ccl_i_run_t *run, const kinds_t *kinds, double siz
     for (uint32_t i = 0; i < run->nunits; i++) {
         const ccl_i_unit_t *u = &run->units[i];
         const ccl_tb_t *tb = &p->tbs[u->tb];
+        if (i + AHEAD < run->nunits) { /* the connections of a rank lie far apart */
+            const ccl_i_unit_t *next = &run->units[i + AHEAD];
+            __builtin_prefetch(&run->conns[next->send != CCL_NONE ? next->send : 0]);
+            __builtin_prefetch(&run->conns[next->recv != CCL_NONE ? next->recv : 0]);
+        }
         if (tb->rank != rank) { /* units are by rank */
             rank = tb->rank;
             gpu = ccl_model_gpu(run->topo, rank);
