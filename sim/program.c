@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A unit so many places on gets its connection fetched. */
+#define AHEAD 8
+
 /* ---------------------------------------------------------------- running */
 
 static void charge(ccl_i_unit_t *u, int use, double time_s) {
@@ -245,8 +248,11 @@ static void on_event(void *user, uint32_t kind, uint32_t id, double time_s) {
         credit(run, id);
         break;
     case EV_LAUNCH:
-        for (uint32_t i = run->rank_units[id]; i < run->rank_units[id + 1]; i++)
+        for (uint32_t i = run->rank_units[id]; i < run->rank_units[id + 1]; i++) {
+            if (i + AHEAD < run->nunits && run->units[i + AHEAD].recv != CCL_NONE)
+                __builtin_prefetch(&run->conns[run->units[i + AHEAD].recv], 1);
             advance(run, i, time_s);
+        }
         break;
     default:
         show(run, id);
@@ -304,8 +310,10 @@ static bool on_between(void *user, double time_s) {
 }
 
 static void soon_unit(const ccl_i_run_t *run, uint32_t unit) {
-    if (unit != CCL_NONE)
-        __builtin_prefetch(&run->units[unit], 1);
+    if (unit == CCL_NONE)
+        return;
+    __builtin_prefetch(&run->units[unit], 1);
+    __builtin_prefetch(&run->units[unit].use_s[3], 1);
 }
 
 static void on_soon(void *user, uint32_t kind, uint32_t id, bool near) {

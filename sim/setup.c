@@ -8,6 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/** Kinds of what a unit sends and receives on; NO_KIND: it does not. */
+typedef struct ends {
+    uint8_t send, recv;
+} ends_t;
+#define NO_KIND 0xff
+
 /** Transports by kind, resolved once, and what the model takes over all
  * that a program uses. */
 typedef struct kinds {
@@ -18,6 +24,7 @@ typedef struct kinds {
         ccl_transport_t transport;
     } kind[64];
     uint32_t n;
+    struct ends *ends;               /* [units]; NULL: see the connections */
     double slice_bytes, piece_bytes; /* smallest over those used */
     uint32_t slots, slices;          /* fewest, most */
 } kinds_t;
@@ -256,6 +263,48 @@ static ccl_status_t share_conns(ccl_i_run_t *run, conn_table_t *t, kinds_t *kind
     return CCL_OK;
 }
 
+static uint32_t stage_of(const ccl_i_run_t *run, uint32_t unit) {
+    const ccl_step_t *first = &run->program->steps[run->order[run->units[unit].first]];
+    return run->granularity == CCL_GRANULARITY_STAGE ? first->stage : 0;
+}
+
+/* All senders first: the connections of a rank then follow one another. */
+static ccl_status_t unit_conns(ccl_i_run_t *run, conn_table_t *t, kinds_t *kinds,
+                               ccl_routes_t *routes, ccl_error_t *err) {
+    const ccl_program_t *p = run->program;
+    kinds->ends = malloc((run->nunits + 1u) * sizeof(*kinds->ends));
+    if (!kinds->ends)
+        return ccl_fail_nomem(err);
+    for (uint32_t i = 0; i < run->nunits; i++) {
+        ccl_i_unit_t *u = &run->units[i];
+        const ccl_tb_t *tb = &p->tbs[u->tb];
+        bool sends = false, receives = false;
+        for (uint32_t s = 0; s < u->nsteps; s++) {
+            uint8_t type = p->steps[run->order[u->first + s]].type;
+            sends = sends || ccl_primitive_sends(type);
+            receives = receives || ccl_primitive_receives(type);
+        }
+        kinds->ends[i] = (ends_t){NO_KIND, receives ? 0 : NO_KIND};
+        if (!sends)
+            continue;
+        CCL_TRY(take_end(run, t, kinds, routes, i,
+                         (conn_key_t){tb->rank, tb->send_peer, tb->channel, stage_of(run, i)}, true,
+                         &u->send, err));
+        kinds->ends[i].send = run->conns[u->send].kind;
+    }
+    for (uint32_t i = 0; i < run->nunits; i++) {
+        ccl_i_unit_t *u = &run->units[i];
+        const ccl_tb_t *tb = &p->tbs[u->tb];
+        if (kinds->ends[i].recv == NO_KIND)
+            continue;
+        CCL_TRY(take_end(run, t, kinds, routes, i,
+                         (conn_key_t){tb->recv_peer, tb->rank, tb->channel, stage_of(run, i)},
+                         false, &u->recv, err));
+        kinds->ends[i].recv = run->conns[u->recv].kind;
+    }
+    return CCL_OK;
+}
+
 static ccl_status_t make_conns(ccl_i_run_t *run, conn_table_t *t, kinds_t *kinds,
                                ccl_routes_t *routes, ccl_error_t *err) {
     const ccl_program_t *p = run->program;
@@ -273,31 +322,9 @@ static ccl_status_t make_conns(ccl_i_run_t *run, conn_table_t *t, kinds_t *kinds
         !ccl_i_reserve(&t->conns, &t->ckeyed, run->nunits, sizeof(*t->conns)))
         return ccl_fail_nomem(err);
     memset(t->head, 0xff, t->len * sizeof(*t->head));
-    for (uint32_t i = 0; i < run->nunits; i++) {
-        ccl_i_unit_t *u = &run->units[i];
-        const ccl_tb_t *tb = &p->tbs[u->tb];
-        uint32_t stage =
-            run->granularity == CCL_GRANULARITY_STAGE ? p->steps[run->order[u->first]].stage : 0;
-        if (p->peers) {
-            CCL_TRY(share_conns(run, t, kinds, routes, i, stage, err));
-            continue;
-        }
-        bool sends = false, receives = false;
-        for (uint32_t s = 0; s < u->nsteps; s++) {
-            uint8_t type = p->steps[run->order[u->first + s]].type;
-            sends = sends || ccl_primitive_sends(type);
-            receives = receives || ccl_primitive_receives(type);
-        }
-        if (sends)
-            CCL_TRY(take_end(run, t, kinds, routes, i,
-                             (conn_key_t){tb->rank, tb->send_peer, tb->channel, stage}, true,
-                             &u->send, err));
-        if (receives)
-            CCL_TRY(take_end(run, t, kinds, routes, i,
-                             (conn_key_t){tb->recv_peer, tb->rank, tb->channel, stage}, false,
-                             &u->recv, err));
-    }
-    return CCL_OK;
+    for (uint32_t i = 0; p->peers && i < run->nunits; i++)
+        CCL_TRY(share_conns(run, t, kinds, routes, i, stage_of(run, i), err));
+    return p->peers ? CCL_OK : unit_conns(run, t, kinds, routes, err);
 }
 
 static void warn(const ccl_i_run_t *run, const kinds_t *kinds) {
@@ -343,8 +370,6 @@ static uint32_t dependency(const ccl_program_t *p, const ccl_tb_t *tb, uint32_t 
     return other == tb && dep < step ? CCL_NONE : dep; /* met by order */
 }
 
-#define AHEAD 8
-
 static ccl_status_t make_work(ccl_i_run_t *run, const kinds_t *kinds, double size_bytes,
                               uint64_t *conn_slices, ccl_sim_result_t *r, ccl_error_t *err) {
     const ccl_program_t *p = run->program;
@@ -354,11 +379,6 @@ static ccl_status_t make_work(ccl_i_run_t *run, const kinds_t *kinds, double siz
     for (uint32_t i = 0; i < run->nunits; i++) {
         const ccl_i_unit_t *u = &run->units[i];
         const ccl_tb_t *tb = &p->tbs[u->tb];
-        if (i + AHEAD < run->nunits) { /* the connections of a rank lie far apart */
-            const ccl_i_unit_t *next = &run->units[i + AHEAD];
-            __builtin_prefetch(&run->conns[next->send != CCL_NONE ? next->send : 0]);
-            __builtin_prefetch(&run->conns[next->recv != CCL_NONE ? next->recv : 0]);
-        }
         if (tb->rank != rank) { /* units are by rank */
             rank = tb->rank;
             gpu = ccl_model_gpu(run->topo, rank);
@@ -388,11 +408,13 @@ static ccl_status_t make_work(ccl_i_run_t *run, const kinds_t *kinds, double siz
             }
             w->bytes = bytes / w->slices;
             const uint32_t *own = run->step_conns ? &run->step_conns[2 * (size_t)index] : NULL;
-            uint32_t send_conn = own ? own[0] : u->send, recv_conn = own ? own[1] : u->recv;
+            uint32_t send_conn = own ? own[0] : u->send;
             const ccl_i_conn_t *send = w->sends ? &run->conns[send_conn] : NULL;
-            const ccl_i_conn_t *recv = w->receives ? &run->conns[recv_conn] : NULL;
-            const ccl_transport_t *to = send ? &kinds->kind[send->kind].transport : NULL;
-            const ccl_transport_t *from = recv ? &kinds->kind[recv->kind].transport : NULL;
+            const ccl_transport_t *to = NULL, *from = NULL;
+            if (w->sends)
+                to = &kinds->kind[own ? send->kind : kinds->ends[i].send].transport;
+            if (w->receives)
+                from = &kinds->kind[own ? run->conns[own[1]].kind : kinds->ends[i].recv].transport;
             if (from && !from->direct)
                 w->rate_Bps = fmin(w->rate_Bps, from->tb_rate_Bps);
             if (to)
@@ -696,6 +718,7 @@ stopped:
         ccl_fail(err, status, "stopped at %.6g s of simulated time", run.end_s);
 done:
     free(conn_slices);
+    free(kinds.ends);
     free(table.conns);
     free(table.head);
     run_fini(&run);

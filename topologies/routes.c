@@ -570,6 +570,11 @@ ccl_status_t ccl_routes_get(ccl_routes_t *routes, uint32_t src_rank, uint32_t ds
                             uint32_t channel, const ccl_route_t **out, ccl_error_t *err) {
     const ccl_topology_t *topo = routes->topo;
     CCL_TRY(ends_check(routes, src_rank, dst_rank, err));
+    const pair_t *known = routes->sources[src_rank].pairs;
+    if (known && known[dst_rank].period == 1 && known[dst_rank].list) {
+        *out = &known[dst_rank].list->route; /* the only one, whatever the channel */
+        return CCL_OK;
+    }
     entry_t *entry;
     pair_t *pair;
     CCL_TRY(pair_get(routes, src_rank, dst_rank, channel, &entry, &pair, err));
