@@ -595,7 +595,7 @@ void ccl_i_unfold(ccl_i_run_t *run) {
         const ccl_i_unit_t *from = &run->units[fold->unit_of[i]];
         ccl_i_unit_t *to = &fold->units[i];
         to->phase = from->phase;
-        to->done_s = from->done_s;
+        to->mark_s = from->mark_s;
         memcpy(to->use_s, from->use_s, sizeof(to->use_s));
         for (uint32_t k = 0; fold->step_end_s && k < to->nsteps; k++) {
             fold->step_start_s[fold->order[to->first + k]] = run->step_start_s[from->first + k];
@@ -603,7 +603,7 @@ void ccl_i_unfold(ccl_i_run_t *run) {
         }
     }
     for (uint32_t c = 0; c < run->nconns; c++)
-        free(run->conns[c].ring);
+        free(run->conns[c].queue);
     free(run->units);
     free(run->conns);
     free(run->work);
