@@ -169,6 +169,16 @@ void ccl_lower_options_fit(ccl_lower_options_t *options, const ccl_topology_t *t
  * computes what the schedule computes, is free of races, and finishes at algorithm level for any
  * FIFO depth >= options->slots (0: 2, MSCCL's least) in primitives: a primitive of k slices takes
  * k slots, and by default a micro-batch's are at most half of them.
+ *
+ * At stage level steps carry their stages and the program also finishes at algorithm level; at task
+ * level it finishes for any FIFO depth >= 1 and any number of micro-batches. With an executor its
+ * limits are kept, stages are channels, and slots above 2 count as 2.
+ *
+ * @retval CCL_ERR_INPUT        options lack the topology, or it has other ranks; a rank sends what it
+ *                              does not have.
+ * @retval CCL_ERR_UNSUPPORTED  more thread blocks than a GPU's sms, or beyond the executor's limits;
+ *                              names the limit and the rank.
+ * @par Source  capacity: HeteCCL (NSDI 2026), section 5.3; stages: ResCCL (SIGCOMM 2025), section 2.1.
  */
 ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                        const ccl_lower_options_t *options, ccl_program_t **out, ccl_error_t *err);

@@ -1,7 +1,7 @@
 /*
  * Lowering never changes what a program computes, and the program finishes: random schedules and
- * synthesizers' x granularities x allocations x executors, on small clusters of all shapes. At task
- * level with FIFOs of depth 1 and any number of micro-batches.
+ * synthesizers' x orders x granularities x allocations x executors, on small clusters of all
+ * shapes. At task level with FIFOs of depth 1 and any number of micro-batches.
  */
 #include "random_schedule.h"
 
@@ -47,11 +47,12 @@ static void check_lowered(const ccl_schedule_t *schedule, const ccl_lower_option
     ccl_program_t *program = NULL;
     ccl_verdict_t *verdict = calloc(1, sizeof *verdict);
     ccl_verify_options_t verify = CCL_VERIFY_OPTIONS_INIT;
-    snprintf(what, sizeof what,
-             "%s %s on %s: granularity %d, allocation %d, executor %d, stages %d, slots %u%s",
-             schedule->name, schedule->coll->name, spec, (int)options->granularity,
-             (int)options->allocation, (int)options->executor, (int)options->stages, options->slots,
-             options->out_of_place ? ", out of place" : "");
+    snprintf(
+        what, sizeof what,
+        "%s %s on %s: order %d, granularity %d, allocation %d, executor %d, stages %d, slots %u%s",
+        schedule->name, schedule->coll->name, spec, (int)options->order, (int)options->granularity,
+        (int)options->allocation, (int)options->executor, (int)options->stages, options->slots,
+        options->out_of_place ? ", out of place" : "");
     ccl_status_t status = ccl_lower(NULL, schedule, options, &program, &err);
     if (status == CCL_ERR_UNSUPPORTED) { /* limits of the executor, or of the GPU */
         ck_assert_msg(strstr(err.text, "rank") != NULL, "%s: %s", what, err.text);
@@ -98,6 +99,7 @@ static void check_every_way(ccl_rng_t *rng, const ccl_schedule_t *schedule,
         options.executor = (ccl_executor_t)(way / 9);
         if (options.allocation == CCL_ALLOCATE_STATE && options.executor != CCL_EXECUTOR_ANY)
             continue;
+        options.order = (ccl_order_t)ccl_rng_below(rng, 3);
         options.size_bytes = 1 << 20;
         options.stages = ccl_rng_below(rng, 2) ? CCL_STAGES_AUTO : CCL_STAGES_PHASE;
         options.out_of_place = ccl_rng_below(rng, 2);
@@ -128,6 +130,7 @@ START_TEST(test_random) {
     }
     ck_assert_uint_gt(counts.lowered, 15 * 18);
     ck_assert_uint_gt(counts.several, 5);
+    ck_assert(_i == 0 || _i == 3 || counts.spread > 0); /* of one kind: nothing to spread */
     ccl_routes_destroy(routes);
     ccl_topology_destroy(topo);
 }
