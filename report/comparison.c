@@ -36,11 +36,33 @@ static void text_title(const ccl_report_comparison_t *r, uint32_t i, ccl_text_t 
                     ccl_i_sharing_name(r->options->sharing));
 }
 
+/** What a contender's column shows at a size, with a mark or a blank behind it. */
+static const char *cell_text(const ccl_comparison_t *c, uint32_t size, uint32_t contender,
+                             char *out, size_t out_len) {
+    const ccl_compare_cell_t *cell = cell_at(c, size, contender);
+    char number[40];
+
+    if (cell->status != CCL_OK)
+        snprintf(out, out_len, "%s ", ccl_i_status_word(cell->status));
+    else
+        snprintf(out, out_len, "%s%s", ccl_i_GBps(cell->busbw_GBps * 1e9, number, sizeof(number)),
+                 contender == c->winner[size]  ? "*"
+                 : is_tied(c, size, contender) ? "="
+                                               : " ");
+    return out;
+}
+
 /** Width of a contender's column, with the gap before it. */
 static uint32_t column_width(const ccl_comparison_t *c, uint32_t contender) {
-    size_t len = strlen(c->names[contender]);
+    size_t most = strlen(c->names[contender]) + 1;
+    char text[64];
 
-    return (uint32_t)(len < 9 ? 9 : len) + 2;
+    for (uint32_t s = 0; s < c->nsizes; s++) {
+        size_t len = strlen(cell_text(c, s, contender, text, sizeof(text)));
+
+        most = len > most ? len : most;
+    }
+    return (uint32_t)most + 2;
 }
 
 /** One block of the table: contenders [first, last) of those that take part. */
@@ -83,18 +105,8 @@ static ccl_status_t text_times(const ccl_comparison_t *c, const uint32_t *order,
                 ccl_table_cell(table, "-");
         }
         ccl_table_cell(table, "|");
-        for (uint32_t k = first; k < last; k++) {
-            const ccl_compare_cell_t *cell = cell_at(c, s, order[k]);
-
-            if (cell->status != CCL_OK)
-                ccl_table_cell(table, "%s ", ccl_i_status_word(cell->status));
-            else
-                ccl_table_cell(table, "%s%s",
-                               ccl_i_GBps(cell->busbw_GBps * 1e9, text, sizeof(text)),
-                               order[k] == w             ? "*"
-                               : is_tied(c, s, order[k]) ? "="
-                                                         : " ");
-        }
+        for (uint32_t k = first; k < last; k++)
+            ccl_table_cell(table, "%s", cell_text(c, s, order[k], text, sizeof(text)));
     }
     status = ccl_i_table_emit(table, CCL_REPORT_TEXT, out, err);
     ccl_table_destroy(table);
