@@ -16,12 +16,17 @@
 
 enum { MAX_WARNINGS = 8 };
 
+/* Primitives of all programs of a contender, over its sizes, that are kept for the winner's details
+   (some 100 MB); larger ones are lowered again. */
+static const double KEPT_STEPS = 2e6;
+
 /** One contender made ready. */
 typedef struct ready {
     ccl_program_t *own;             /* made here */
     const ccl_program_t *program;   /* for all sizes; NULL: by size, or it does not take part */
     ccl_schedule_t *made;           /* by size: synthesized here */
     const ccl_schedule_t *schedule; /* by size: lowered for each; else NULL */
+    ccl_program_t **kept;           /* [nsizes] by size: until the winner is known, if small */
     ccl_way_t way;
     ccl_status_t status;
     ccl_error_t err;
@@ -142,8 +147,10 @@ static ccl_status_t prepare_program(compare_t *c, uint32_t i, uint32_t worker, c
     }
     /* State looks at the timeline of a run, capacity at the bytes of a piece: each size is lowered
        for itself. */
-    if (r->way.allocation != CCL_ALLOCATE_CONNECTION)
-        return CCL_OK;
+    if (r->way.allocation != CCL_ALLOCATE_CONNECTION) {
+        r->kept = calloc(c->options->nsizes, sizeof *r->kept);
+        return r->kept ? CCL_OK : ccl_fail_nomem(err);
+    }
     CCL_TRY(lower_at(c, &ctx, routes, r->schedule, i, c->options->sizes_bytes[0], &r->own, err));
     r->program = r->own;
     r->schedule = NULL;
@@ -233,17 +240,25 @@ static ccl_status_t run_program(compare_t *c, uint32_t size, uint32_t contender,
     return CCL_OK;
 }
 
-/* The program of a contender at a size. @param own  set when it was made for the call. */
+/* The program of a contender at a size. @param own  set when the caller is to destroy it. */
 static ccl_status_t program_at(compare_t *c, uint32_t size, uint32_t contender,
                                ccl_routes_t *routes, const ccl_program_t **out, ccl_program_t **own,
                                ccl_error_t *err) {
     const ready_t *r = &c->ready[contender];
-    if (!r->program) {
-        ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
-        CCL_TRY(lower_at(c, &ctx, routes, r->schedule, contender, c->options->sizes_bytes[size],
-                         own, err));
+    ccl_program_t *made = NULL;
+    ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
+    *own = NULL;
+    if (r->program || r->kept[size]) {
+        *out = r->program ? r->program : r->kept[size];
+        return CCL_OK;
     }
-    *out = r->program ? r->program : *own;
+    CCL_TRY(lower_at(c, &ctx, routes, r->schedule, contender, c->options->sizes_bytes[size], &made,
+                     err));
+    if ((double)made->nsteps * c->options->nsizes <= KEPT_STEPS)
+        r->kept[size] = made; /* a size and a contender belong to one worker */
+    else
+        *own = made;
+    *out = made;
     return CCL_OK;
 }
 
@@ -460,6 +475,9 @@ end:
     for (uint32_t i = 0; c.ready && i < nc; i++) {
         ccl_program_destroy(c.ready[i].own);
         ccl_schedule_destroy(c.ready[i].made);
+        for (uint32_t k = 0; c.ready[i].kept && k < ns; k++)
+            ccl_program_destroy(c.ready[i].kept[k]);
+        free(c.ready[i].kept);
         for (uint32_t k = 0; k < c.ready[i].nwarnings; k++)
             free(c.ready[i].warnings[k]);
     }
