@@ -110,7 +110,7 @@ ccl_i_net_t *ccl_i_net_create(const ccl_topology_t *topo, bool use_links) {
 void ccl_i_net_destroy(ccl_i_net_t *net) {
     if (!net)
         return;
-    for (uint32_t i = 0; i < net->nres; i++) {
+    for (uint32_t i = 0; net->res && i < net->nres; i++) {
         free(net->res[i].own);
         free(net->res[i].loads);
         free(net->res[i].list);
