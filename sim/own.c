@@ -255,7 +255,7 @@ void ccl_i_net_wake(ccl_i_net_t *net, uint32_t index) {
         fastest = fmax(fastest, rate);
     }
     net->other[index] = other;
-    net->fastest[index] = ccl_i_net_bin_end(fastest);
+    net->fastest[index] = ccl_i_net_step_end(fastest);
     net->lazy[index] = net->dirty[index] = 0;
     ccl_i_net_watch(net, index);
     r->age = r->calm = 0;

@@ -17,7 +17,6 @@
 #define EPS 1e-12
 /* Paths of a list are far apart in memory: fetch those so many places on. */
 #define AHEAD 8
-#define CCL_I_BIN_SHIFT 34
 
 typedef struct entry {
     uint32_t res, weight;
@@ -122,7 +121,7 @@ struct ccl_i_net {
     double *full;    /* cap (1 + EPS) */
     double *limit;   /* more load than this makes the resource dirty, see ccl_i_net_watch() */
     uint32_t *bins;  /* [nbins] resources by level, see ccl_i_net_bin() */
-    double *fastest; /* no path limited elsewhere is faster than this */
+    double *fastest; /* no path limited elsewhere is faster; ends a step */
     uint32_t nbins;  /* a power of two */
     /* A resource far from full is lazy: its load is not kept up to date, because at the rates its
        paths have it cannot fill up (rate <= cap / weight of all paths). Only one that its paths'
@@ -245,7 +244,7 @@ static inline uint64_t ccl_i_net_bits(double x) {
     in the order of levels at a time: that the bins between the old and the new level are empty
     tells it without a look at all paths. */
 static inline uint64_t ccl_i_net_bin(double level) {
-    return ccl_i_net_bits(level) >> CCL_I_BIN_SHIFT;
+    return ccl_i_net_bits(level) >> 34;
 }
 
 static inline void ccl_i_net_set_level(ccl_i_net_t *net, uint32_t r, double level) {
@@ -255,16 +254,17 @@ static inline void ccl_i_net_set_level(ccl_i_net_t *net, uint32_t r, double leve
     net->level[r] = level;
 }
 
-/** The end of a level's bin. */
-static inline double ccl_i_net_bin_end(double level) {
-    uint64_t bits = ccl_i_net_bits(level) | (((uint64_t)1 << CCL_I_BIN_SHIFT) - 1);
+/** The end of a level's step of 2^-12: bounds of rates are rounded up to it, so that they hold
+   while levels move a little. */
+static inline double ccl_i_net_step_end(double level) {
+    uint64_t bits = ccl_i_net_bits(level) | (((uint64_t)1 << 40) - 1);
     memcpy(&level, &bits, sizeof(bits));
     return level;
 }
 
 /** A path through r limited elsewhere has this rate. */
 static inline void ccl_i_net_meet(ccl_i_net_t *net, uint32_t r, double rate) {
-    double end = ccl_i_net_bin_end(rate);
+    double end = ccl_i_net_step_end(rate);
     if (end > net->fastest[r])
         net->fastest[r] = end;
 }

@@ -205,7 +205,7 @@ static bool pull(ccl_i_net_t *net, uint32_t index, double bound) {
             fastest = rate;
         }
     }
-    net->fastest[index] = ccl_i_net_bin_end(fastest);
+    net->fastest[index] = ccl_i_net_step_end(fastest);
     return pulled;
 }
 
@@ -379,8 +379,8 @@ static void apply(ccl_i_net_t *net, uint32_t index, double level) {
     net->visits += r->nown - r->nlazy;
     if (delta == 0)
         return;
-    if (level > ccl_i_net_bin_end(was))
-        raise_fastest(net, index, ccl_i_net_bin_end(level));
+    if (level > ccl_i_net_step_end(was))
+        raise_fastest(net, index, ccl_i_net_step_end(level));
     if (r->nwide > 0)
         spread_wide(net, index, delta);
     else if (net->own[index] == r->nown)
