@@ -137,7 +137,7 @@ static void clear(ccl_i_net_t *net, component_t *c) {
         net->lazy[index] = net->dirty[index] = 0;
         ccl_i_net_watch(net, index);
         r->min_key = INFINITY;
-        r->min_stale = r->check = false;
+        r->min_stale = r->check = r->listed = false;
         r->rem = net->cap[index];
         for (uint32_t k = 0; k < r->nlist; k++) {
             const path_t *p = &net->paths[r->list[k].path];
@@ -241,7 +241,7 @@ static void clear_all(ccl_i_net_t *net) {
         r->nown = r->nwide = r->nlazy = r->age = r->calm = r->nlist = 0;
         r->vol = r->demand = 0;
         r->min_key = INFINITY;
-        r->min_stale = r->check = false;
+        r->min_stale = r->check = r->listed = false;
         if (r->fixed)
             continue;
         ccl_i_net_set_level(net, index, INFINITY);

@@ -87,6 +87,10 @@ void ccl_i_net_member_add(ccl_i_net_t *net, uint32_t path, uint32_t slot, uint32
         r->clist = cap;
     }
     net->pos[(size_t)path * net->stride + slot] = r->nlist;
+    if (r->listed && r->nlist < r->cbottles)
+        r->bottles[r->nlist] = net->bottle[path];
+    else
+        r->listed = false;
     r->list[r->nlist++] = (member_t){path, slot};
 }
 
@@ -97,6 +101,8 @@ static void member_remove(ccl_i_net_t *net, uint32_t path, uint32_t slot, uint32
     uint32_t at = net->pos[(size_t)path * net->stride + slot];
     member_t last = r->list[--r->nlist];
     r->list[at] = last;
+    if (r->listed)
+        r->bottles[at] = r->bottles[r->nlist];
     net->pos[(size_t)last.path * net->stride + last.slot] = at;
 }
 

@@ -120,6 +120,11 @@ static void own_add(ccl_i_net_t *net, uint32_t path, uint32_t res) {
         r->cown = cap;
     }
     net->bottle[path] = res;
+    for (uint32_t k = 0; net->lists && k < p->n; k++) {
+        const resource_t *m = &net->res[net->entries[p->first + k].res];
+        if (m->listed)
+            m->bottles[net->pos[(size_t)path * net->stride + k]] = res;
+    }
     own_t item = {path, CCL_NONE, p->count, ccl_i_path_key(p)};
     const entry_t *e = &net->entries[p->first];
     if (p->simple) /* alone: the sentinel */

@@ -114,6 +114,7 @@ void ccl_i_net_destroy(ccl_i_net_t *net) {
         free(net->res[i].own);
         free(net->res[i].loads);
         free(net->res[i].list);
+        free(net->res[i].bottles);
     }
     for (uint32_t i = 0; i < net->nrests; i++)
         free(net->rests[i].heap);

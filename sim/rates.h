@@ -78,12 +78,15 @@ typedef struct resource {
     uint32_t calm;   /* flows that ended here since it was last found not to be lazy */
     member_t *list;  /* all active paths (not kept for cap classes) */
     uint32_t nlist, clist;
+    uint32_t *bottles; /* [cbottles] of the paths of list, once pull() has asked */
+    size_t cbottles;
     uint32_t queue_pos; /* in the completion queue */
     uint32_t mark, touched;
     uint32_t age; /* relaxations since `other` was last summed up afresh */
     bool fixed;   /* a cap class: its level is its rate for ever */
     bool check;   /* paths limited elsewhere may be faster than its level */
     bool min_stale;
+    bool listed;  /* bottles is kept up to date */
     bool dropped; /* redundant: no path has it */
     bool used;
     double base, kappa, demand; /* links with contention */
@@ -133,6 +136,7 @@ struct ccl_i_net {
     path_t *paths;
     uint32_t npaths;
     size_t cpaths;
+    bool lists;       /* some resource has been listed */
     uint32_t *bottle; /* [path] resource that limits it; CCL_NONE when inactive */
     entry_t *entries;
     uint32_t nentries;

@@ -186,20 +186,35 @@ static void sum_afresh(ccl_i_net_t *net, uint32_t index) {
     r->age = 0;
 }
 
+/* The paths of a long list are all over memory: have what limits them in one place. */
+static bool list_bottles(ccl_i_net_t *net, resource_t *r) {
+    if (r->listed || r->nlist < 64)
+        return true;
+    if (!ccl_i_grow(&r->bottles, &r->cbottles, r->nlist, sizeof(*r->bottles))) {
+        net->nomem = true;
+        return false;
+    }
+    for (uint32_t i = 0; i < r->nlist; i++)
+        r->bottles[i] = net->bottle[r->list[i].path];
+    r->listed = net->lists = true;
+    return true;
+}
+
 /* Take over paths that are limited elsewhere and now too fast here. */
 static bool pull(ccl_i_net_t *net, uint32_t index, double bound) {
     resource_t *r = &net->res[index];
     double fastest = 0;
     bool pulled = false;
     net->visits += r->nlist;
+    if (!list_bottles(net, r))
+        return false;
     for (uint32_t i = 0; i < r->nlist; i++) {
-        uint32_t path = r->list[i].path;
-        uint32_t bottle = net->bottle[path];
+        uint32_t bottle = r->listed ? r->bottles[i] : net->bottle[r->list[i].path];
         if (bottle == index)
             continue;
         double rate = net->level[bottle];
         if (rate > bound) {
-            move_path(net, path, index);
+            move_path(net, r->list[i].path, index);
             pulled = true;
         } else if (rate > fastest) {
             fastest = rate;
