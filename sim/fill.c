@@ -135,7 +135,7 @@ static void clear(ccl_i_net_t *net, component_t *c) {
         r->cnt = r->vol = 0;
         r->nown = r->nwide = r->nlazy = r->age = r->calm = 0;
         net->lazy[index] = net->dirty[index] = 0;
-        ccl_i_net_watch(net, index);
+        net->limit[index] = net->full[index];
         r->min_key = INFINITY;
         r->min_stale = r->check = r->listed = false;
         r->rem = net->cap[index];
@@ -246,7 +246,7 @@ static void clear_all(ccl_i_net_t *net) {
             continue;
         ccl_i_net_set_level(net, index, INFINITY);
         net->lazy[index] = net->dirty[index] = 0;
-        ccl_i_net_watch(net, index);
+        net->limit[index] = net->full[index];
     }
 }
 

@@ -120,10 +120,12 @@ static void own_add(ccl_i_net_t *net, uint32_t path, uint32_t res) {
         r->cown = cap;
     }
     net->bottle[path] = res;
-    for (uint32_t k = 0; net->lists && k < p->n; k++) {
-        const resource_t *m = &net->res[net->entries[p->first + k].res];
-        if (m->listed)
-            m->bottles[net->pos[(size_t)path * net->stride + k]] = res;
+    if (net->lists) {
+        for (uint32_t k = 0; k < p->n; k++) {
+            const resource_t *m = &net->res[net->entries[p->first + k].res];
+            if (m->listed)
+                m->bottles[net->pos[(size_t)path * net->stride + k]] = res;
+        }
     }
     own_t item = {path, CCL_NONE, p->count, ccl_i_path_key(p)};
     const entry_t *e = &net->entries[p->first];
@@ -225,7 +227,8 @@ void ccl_i_net_join(ccl_i_net_t *net, uint32_t path, uint32_t to, double weight,
     ccl_i_net_touch(net, to);
     net->paths[path].offset = clock - net->res[to].vol;
     net->own[to] += weight;
-    ccl_i_net_watch(net, to);
+    if (!net->dirty[to])
+        net->limit[to] = -INFINITY; /* as ccl_i_net_watch() */
     own_add(net, path, to);
 }
 

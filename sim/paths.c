@@ -397,7 +397,7 @@ bool ccl_i_net_freeze(ccl_i_net_t *net) {
     net->limit = malloc(n * sizeof(double));
     for (net->nbins = 256; net->nbins < 8 * n && net->nbins < 1u << 20;)
         net->nbins *= 2;
-    net->bins = calloc(net->nbins, sizeof(*net->bins));
+    net->bins = malloc(net->nbins * sizeof(*net->bins));
     net->full = malloc(n * sizeof(double));
     net->dirty = calloc(n, 1);
     net->lazy = calloc(n, 1);
@@ -415,7 +415,6 @@ bool ccl_i_net_freeze(ccl_i_net_t *net) {
         net->cap[i] = fixed ? INFINITY : net->res[i].base;
         net->full[i] = net->cap[i] * (1 + EPS);
         net->dirty[i] = fixed;
-        net->bins[ccl_i_net_bin(net->level[i]) & (net->nbins - 1)]++;
         ccl_i_net_watch(net, i);
     }
     net->lazy[net->nres] = 1; /* the sentinel's load does not matter */

@@ -189,6 +189,8 @@ struct ccl_i_net {
     size_t cshares;
     uint32_t epoch, touch_epoch;
     uint64_t rate_changes, visits;
+    uint64_t scans, scanned; /* passes over a resource's paths, and paths, since bounds were set */
+    bool binned;             /* bins are kept: passes are long */
     bool nomem;
 };
 
@@ -252,9 +254,11 @@ static inline uint64_t ccl_i_net_bin(double level) {
 }
 
 static inline void ccl_i_net_set_level(ccl_i_net_t *net, uint32_t r, double level) {
-    uint64_t mask = net->nbins - 1;
-    net->bins[ccl_i_net_bin(net->level[r]) & mask]--;
-    net->bins[ccl_i_net_bin(level) & mask]++;
+    if (net->binned) {
+        uint64_t mask = net->nbins - 1;
+        net->bins[ccl_i_net_bin(net->level[r]) & mask]--;
+        net->bins[ccl_i_net_bin(level) & mask]++;
+    }
     net->level[r] = level;
 }
 

@@ -26,6 +26,18 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* Whether to keep bins: where passes over paths are short they are not worth it. */
+static void set_bins(ccl_i_net_t *net) {
+    bool binned = net->scanned > 12 * net->scans;
+    if (binned && !net->binned) {
+        memset(net->bins, 0, net->nbins * sizeof(*net->bins));
+        for (uint32_t r = 0; r < net->nres; r++)
+            net->bins[ccl_i_net_bin(net->level[r]) & (net->nbins - 1)]++;
+    }
+    net->binned = binned;
+    net->scans = net->scanned = 0;
+}
+
 static void set_bounds(ccl_i_net_t *net) {
     double *levels = net->bucket_key;
     uint32_t n = 0, used = 1, most = net->nres + 1 < MOST_BUCKETS ? net->nres + 1 : MOST_BUCKETS;
@@ -40,6 +52,7 @@ static void set_bounds(ccl_i_net_t *net) {
     }
     net->nbuckets = used;
     net->looks = 0;
+    set_bins(net);
     memset(net->bucket_at, 0, (net->nres + 1u) * sizeof(*net->bucket_at));
 }
 
@@ -206,6 +219,8 @@ static bool pull(ccl_i_net_t *net, uint32_t index, double bound) {
     double fastest = 0;
     bool pulled = false;
     net->visits += r->nlist;
+    net->scanned += r->nlist;
+    net->scans++;
     if (!list_bottles(net, r))
         return false;
     for (uint32_t i = 0; i < r->nlist; i++) {
@@ -297,6 +312,8 @@ static bool push(ccl_i_net_t *net, uint32_t index, double bound) {
     resource_t *r = &net->res[index];
     uint32_t n = 0, to = CCL_NONE;
     net->visits += r->nown;
+    net->scanned += r->nown;
+    net->scans++;
     if (!ccl_i_grow(&net->scratch, &net->cscratch, r->nown, sizeof(*net->scratch))) {
         net->nomem = r->nown > 0;
         return false;
@@ -408,7 +425,7 @@ static void apply(ccl_i_net_t *net, uint32_t index, double level) {
 static bool may_cross(const ccl_i_net_t *net, double low, double high) {
     uint64_t first = ccl_i_net_bin(low), last = ccl_i_net_bin(high);
     uint32_t n = 0;
-    if (last - first >= 16)
+    if (!net->binned || last - first >= 16)
         return true;
     for (; first <= last; first++)
         n += net->bins[first & (net->nbins - 1)];
