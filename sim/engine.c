@@ -11,9 +11,8 @@
 /* Width of an instant, relative: far above rounding, far below anything that is told apart. */
 #define INSTANT 2e-13
 
-/* How many events ahead what they need is fetched into the cache. */
-#define FAR 16
-#define NEAR 8
+/* How many events ahead what they need is fetched into the cache, by stage. */
+static const uint32_t SOON[3] = {18, 12, 6};
 
 /* A request for all links of a route; it runs when it heads every link's queue. */
 typedef struct request {
@@ -226,10 +225,9 @@ static void drop_first(ccl_i_engine_t *e) {
 
 /* Timers are mostly set one after another, and fire in that order. */
 static void soon_timers(const ccl_i_engine_t *e, uint32_t t) {
-    if (t + FAR < e->ntimers)
-        e->ops->soon(e->user, e->timers[t + FAR].kind, e->timers[t + FAR].id, false);
-    if (t + NEAR < e->ntimers)
-        e->ops->soon(e->user, e->timers[t + NEAR].kind, e->timers[t + NEAR].id, true);
+    for (int i = 0; i < 3; i++)
+        if (t + SOON[i] < e->ntimers)
+            e->ops->soon(e->user, e->timers[t + SOON[i]].kind, e->timers[t + SOON[i]].id, i);
 }
 
 static ccl_i_event_t pop(ccl_i_engine_t *e) {
@@ -416,10 +414,9 @@ ccl_status_t ccl_i_engine_run(ccl_i_engine_t *e, ccl_error_t *err) {
             size_t n = ccl_i_net_take(e->net, until, &list);
             bool soon = e->ops->soon && e->sharing == CCL_SHARING_FAIR;
             for (size_t i = 0; i < n; i++) {
-                if (soon && i + FAR < n)
-                    e->ops->soon(e->user, CCL_I_DRAINED, list[i + FAR].user, false);
-                if (soon && i + NEAR < n)
-                    e->ops->soon(e->user, CCL_I_DRAINED, list[i + NEAR].user, true);
+                for (int k = 0; soon && k < 3; k++)
+                    if (i + SOON[k] < n)
+                        e->ops->soon(e->user, CCL_I_DRAINED, list[i + SOON[k]].user, k);
                 drained(e, list[i].user, now);
             }
             if (!e->nheap || e->heap[0].time_s > until)

@@ -30,9 +30,9 @@ typedef struct ccl_i_engine_ops {
     /** Called between instants; false stops the run. May be NULL. */
     bool (*between)(void *user, double time_s);
     /** This event (or, kind CCL_I_DRAINED, the drained flow `id`) is soon to come: fetch what it
-        needs into the cache, first (near false) the thing itself, later what that refers to. May be
+        needs into the cache. Called with stage 0, 1, 2, for what the one before made known. May be
         NULL. */
-    void (*soon)(void *user, uint32_t kind, uint32_t id, bool near);
+    void (*soon)(void *user, uint32_t kind, uint32_t id, int stage);
 } ccl_i_engine_ops_t;
 
 ccl_i_engine_t *ccl_i_engine_create(const ccl_ctx_t *ctx, const ccl_topology_t *topo,

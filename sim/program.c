@@ -309,32 +309,39 @@ static bool on_between(void *user, double time_s) {
     return !run->nomem;
 }
 
-static void soon_unit(const ccl_i_run_t *run, uint32_t unit) {
-    if (unit == CCL_NONE)
-        return;
-    __builtin_prefetch(&run->units[unit], 1);
-    __builtin_prefetch(&run->units[unit].use_s[3], 1);
-}
-
-static void on_soon(void *user, uint32_t kind, uint32_t id, bool near) {
+static void on_soon(void *user, uint32_t kind, uint32_t id, int stage) {
     const ccl_i_run_t *run = user;
-    if (kind == EV_UNIT && !near)
-        soon_unit(run, id);
-    if (kind != CCL_I_DRAINED && kind != EV_ARRIVE && kind != EV_CREDIT)
+    uint32_t unit = id;
+    if (kind == CCL_I_DRAINED || kind == EV_ARRIVE || kind == EV_CREDIT) {
+        const ccl_i_conn_t *conn = &run->conns[id];
+        if (stage == 0) {
+            __builtin_prefetch(conn, 1);
+            return;
+        }
+        unit = kind == EV_ARRIVE ? conn->receiver : conn->sender;
+        if (unit == CCL_NONE || (kind == CCL_I_DRAINED && !conn->holds))
+            return;
+    } else if (kind != EV_UNIT) {
         return;
-    const ccl_i_conn_t *conn = &run->conns[id];
-    if (!near)
-        __builtin_prefetch(conn, 1);
-    else if (kind != CCL_I_DRAINED)
-        soon_unit(run, kind == EV_ARRIVE ? conn->receiver : conn->sender);
-    else if (conn->holds)
-        soon_unit(run, conn->sender);
+    }
+    const ccl_i_unit_t *u = &run->units[unit];
+    if (stage < 2) {
+        __builtin_prefetch(u, 1);
+        __builtin_prefetch(&u->use_s[3], 1);
+        return;
+    }
+    uint32_t at = u->first + u->pc; /* the step itself, when there are no stages */
+    if (at >= run->nsteps)
+        return;
+    __builtin_prefetch(&run->order[at]);
+    __builtin_prefetch(&run->work[at]);
+    __builtin_prefetch(&run->work[at + 1]);
 }
 
 static const ccl_i_engine_ops_t OPS = {on_event, on_drained, on_granted, on_between, NULL};
 /* For runs whose blocks do not fit into the cache. */
 static const ccl_i_engine_ops_t LARGE_OPS = {on_event, on_drained, on_granted, on_between, on_soon};
-#define LARGE_UNITS 10000
+#define LARGE_UNITS 4000
 
 ccl_i_engine_t *ccl_i_run_engine(ccl_i_run_t *run, ccl_sharing_t sharing) {
     return ccl_i_engine_create(run->ctx, run->topo, sharing,
