@@ -62,6 +62,25 @@ static void granted(void *user, uint32_t f, double time_s) {
 
 static const ccl_i_engine_ops_t OPS = {event, drained, granted, NULL, NULL};
 
+/* Routes of so many flows are looked up before the first of them is read. */
+#define BLOCK 32u
+
+static bool register_paths(run_t *run, uint32_t from, uint32_t to) {
+    ccl_i_net_t *net = ccl_i_engine_net(run->engine);
+    for (uint32_t f = from; f < to; f++) {
+        const ccl_route_t *route = run->route[f];
+        uint32_t path = ccl_i_net_path(net, route, INFINITY);
+        if (path == CCL_NONE ||
+            !ccl_i_grow(&run->latency_s, &run->clatency, path + 1u, sizeof(*run->latency_s)))
+            return false;
+        run->path[f] = path;
+        run->latency_s[path] = route->latency_s;
+        for (uint32_t i = 0; i < route->nlinks; i++) /* while the route is in the cache */
+            run->result->links[route->links[i]].bytes += run->list->bytes[f];
+    }
+    return true;
+}
+
 static ccl_status_t prepare(run_t *run, ccl_routes_t *routes, ccl_error_t *err) {
     const ccl_flow_list_t *list = run->list;
     uint32_t n = list->nflows;
@@ -86,18 +105,15 @@ static ccl_status_t prepare(run_t *run, ccl_routes_t *routes, ccl_error_t *err) 
     uint64_t pairs = (uint64_t)list->nranks * list->nranks;
     if (!ccl_i_net_reserve(net, pairs < n ? (uint32_t)pairs : n + 1u))
         return ccl_fail_nomem(err);
-    for (uint32_t f = 0; f < n; f++) {
-        const ccl_route_t *route;
-        CCL_TRY(ccl_routes_get(routes, list->src[f], list->dst[f], 0, &route, err));
-        uint32_t path = ccl_i_net_path(net, route, INFINITY);
-        if (path == CCL_NONE ||
-            !ccl_i_grow(&run->latency_s, &run->clatency, path + 1u, sizeof(*run->latency_s)))
+    for (uint32_t f = 0; f < n; f += BLOCK) {
+        uint32_t end = n - f < BLOCK ? n : f + BLOCK;
+        for (uint32_t i = f; i < end; i++) {
+            CCL_TRY(ccl_routes_get(routes, list->src[i], list->dst[i], 0, &run->route[i], err));
+            __builtin_prefetch(run->route[i]);
+            __builtin_prefetch(run->route[i] + 1); /* its links, mostly */
+        }
+        if (!register_paths(run, f, end))
             return ccl_fail_nomem(err);
-        run->route[f] = route;
-        run->path[f] = path;
-        run->latency_s[path] = route->latency_s;
-        for (uint32_t i = 0; i < route->nlinks; i++) /* while the route is in the cache */
-            run->result->links[route->links[i]].bytes += list->bytes[f];
     }
     return ccl_i_net_freeze(net) ? CCL_OK : ccl_fail_nomem(err);
 }

@@ -68,13 +68,19 @@ static bool drop_implied(ccl_i_net_t *net) {
         if (topo->devices[to].kind != CCL_DEVICE_GPU)
             near[1] = only_link(topo, &topo->out_links[topo->out_first[to]],
                                 topo->out_first[to + 1] - topo->out_first[to], false, from);
-        for (int i = 0; i < 2 && !(net->res[l].kappa > 0) && !net->res[l].dropped; i++)
-            net->res[l].dropped = near[i] != CCL_NONE && !net->res[near[i]].dropped &&
-                                  net->res[near[i]].base <= net->res[l].base;
+        for (int i = 0; i < 2 && !(net->res[l].kappa > 0) && !net->dropped[l]; i++)
+            net->dropped[l] = near[i] != CCL_NONE && !net->dropped[near[i]] &&
+                              net->res[near[i]].base <= net->res[l].base;
     }
     free(in_first);
     free(in_links);
     return ok;
+}
+
+static bool grow_resources(ccl_i_net_t *net, uint32_t n) {
+    return ccl_i_grow(&net->res, &net->cres, n, sizeof(*net->res)) &&
+           ccl_i_grow(&net->dropped, &net->cdropped, n, sizeof(*net->dropped)) &&
+           ccl_i_grow(&net->is_used, &net->cis_used, n, sizeof(*net->is_used));
 }
 
 ccl_i_net_t *ccl_i_net_create(const ccl_topology_t *topo, bool use_links) {
@@ -85,7 +91,8 @@ ccl_i_net_t *ccl_i_net_create(const ccl_topology_t *topo, bool use_links) {
     net->use_links = use_links;
     net->nres = topo->nlinks + topo->ngroups;
     net->first_cap = net->nres;
-    if (!ccl_i_grow(&net->res, &net->cres, net->nres + 8u, sizeof(*net->res))) {
+    if (!grow_resources(net, net->nres + 8u)) {
+        net->nres = 0;
         ccl_i_net_destroy(net);
         return NULL;
     }
@@ -138,6 +145,8 @@ void ccl_i_net_destroy(ccl_i_net_t *net) {
     free(net->group_first);
     free(net->group_list);
     free(net->used);
+    free(net->dropped);
+    free(net->is_used);
     free(net->pos);
     free(net->bottle);
     free(net->started);
@@ -161,7 +170,7 @@ static uint32_t cap_class(ccl_i_net_t *net, double cap_Bps) {
     for (uint32_t i = net->first_cap; i < net->nres; i++)
         if (net->res[i].base == cap_Bps)
             return i;
-    if (!ccl_i_grow(&net->res, &net->cres, net->nres + 1u, sizeof(*net->res)))
+    if (!grow_resources(net, net->nres + 1u))
         return CCL_NONE;
     resource_t *r = &net->res[net->nres];
     r->base = cap_Bps;
@@ -184,7 +193,7 @@ bool ccl_i_net_reserve(ccl_i_net_t *net, uint32_t npaths) {
 }
 
 static bool path_entry(ccl_i_net_t *net, uint32_t first, uint32_t res, uint32_t weight) {
-    if (net->res[res].dropped)
+    if (net->dropped[res])
         return true;
     for (uint32_t i = first; i < net->nentries; i++)
         if (net->entries[i].res == res) {
@@ -194,9 +203,9 @@ static bool path_entry(ccl_i_net_t *net, uint32_t first, uint32_t res, uint32_t 
     if (!ccl_i_grow(&net->entries, &net->centries, net->nentries + 1u, sizeof(*net->entries)))
         return false;
     net->entries[net->nentries++] = (entry_t){res, weight};
-    if (net->res[res].used)
+    if (net->is_used[res])
         return true;
-    net->res[res].used = true;
+    net->is_used[res] = true;
     if (!ccl_i_grow(&net->used, &net->cused, net->nused + 1u, sizeof(*net->used)))
         return false;
     net->used[net->nused++] = res;
@@ -273,7 +282,7 @@ uint32_t ccl_i_net_path_of(ccl_i_net_t *net, const ccl_route_t *route, double ca
     for (uint32_t i = 0; i < nshares; i++) {
         if (!net->use_links && shares[i].res < net->topo->nlinks)
             continue;
-        net->res[shares[i].res].dropped = false; /* it stands for others, which may be needed */
+        net->dropped[shares[i].res] = false; /* it stands for others, which may be needed */
         if (!path_entry(net, first, shares[i].res, shares[i].weight))
             return CCL_NONE;
     }
@@ -330,11 +339,12 @@ static uint32_t narrow_down(const ccl_i_net_t *net, common_t *common, uint32_t p
 static bool drop_found(ccl_i_net_t *net, const common_t *common) {
     bool any = false;
     for (uint32_t i = 0; i < net->nused; i++) {
-        resource_t *r = &net->res[net->used[i]];
+        const resource_t *r = &net->res[net->used[i]];
         const common_t *c = &common[net->used[i]];
-        for (uint32_t k = 0; !r->fixed && k < c->n && !r->dropped; k++)
-            r->dropped = !net->res[c->res[k]].dropped;
-        any = any || r->dropped;
+        uint8_t *dropped = &net->dropped[net->used[i]];
+        for (uint32_t k = 0; !r->fixed && k < c->n && !*dropped; k++)
+            *dropped = !net->dropped[c->res[k]];
+        any = any || *dropped;
     }
     return any;
 }
@@ -347,7 +357,7 @@ static void drop_entries(ccl_i_net_t *net) {
         uint32_t first = out;
         for (uint32_t i = 0; i < path->n; i++) {
             entry_t e = net->entries[path->first + i];
-            if (!net->res[e.res].dropped)
+            if (!net->dropped[e.res])
                 net->entries[out++] = e;
         }
         path->first = first;

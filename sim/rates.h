@@ -87,8 +87,6 @@ typedef struct resource {
     bool check;   /* paths limited elsewhere may be faster than its level */
     bool min_stale;
     bool listed;  /* bottles is kept up to date */
-    bool dropped; /* redundant: no path has it */
-    bool used;
     double base, kappa, demand; /* links with contention */
     double rem, cnt;            /* filling */
 } resource_t;
@@ -149,7 +147,10 @@ struct ccl_i_net {
     uint32_t *by_route; /* [route's index] last path of a route; CCL_NONE */
     size_t cby_route;
     uint32_t *group_first, *group_list; /* groups of each link; NULL: no groups */
-    uint32_t *used;                     /* resources of paths */
+    uint8_t *dropped;                   /* resources that are redundant: no path has them */
+    uint8_t *is_used;                   /* those in `used` */
+    size_t cdropped, cis_used;
+    uint32_t *used; /* resources of paths */
     uint32_t nused;
     size_t cused;
     uint32_t stride; /* most entries of a path */
