@@ -86,7 +86,7 @@ typedef struct resource {
     bool fixed;   /* a cap class: its level is its rate for ever */
     bool check;   /* paths limited elsewhere may be faster than its level */
     bool min_stale;
-    bool listed;  /* bottles is kept up to date */
+    bool listed;                /* bottles is kept up to date */
     double base, kappa, demand; /* links with contention */
     double rem, cnt;            /* filling */
 } resource_t;
