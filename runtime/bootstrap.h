@@ -1,0 +1,25 @@
+/**
+ * @file bootstrap.h
+ * How the processes of a job find each other.
+ */
+#ifndef CCL_RUNTIME_BOOTSTRAP_H
+#define CCL_RUNTIME_BOOTSTRAP_H
+
+#include "runtime/group.h"
+#include "runtime/plan.h"
+
+/** Process 0 listens at root ("host:port"), the others come; at most 30 s. */
+ccl_status_t ccl_i_bootstrap_join(uint32_t rank, uint32_t world, const char *root,
+                                  ccl_i_group_t *out, ccl_error_t *err);
+/**
+ * A socket to every other process: fds[world], own one -1.
+ * @param local  all are on this machine: over its loopback.
+ */
+ccl_status_t ccl_i_bootstrap_mesh(ccl_i_group_t *group, bool local, int *fds, ccl_error_t *err);
+/** The same only for processes with the same plan and the same number of runs. */
+uint64_t ccl_i_bootstrap_fingerprint(const ccl_i_run_plan_t *plan,
+                                     const ccl_run_options_t *options);
+/** The same only for processes on one machine. */
+uint64_t ccl_i_bootstrap_machine(void);
+
+#endif

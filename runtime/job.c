@@ -1,0 +1,340 @@
+/**
+ * @file job.c
+ * The runs of one process: fill, start together, watch, check.
+ */
+#include "runtime/job.h"
+
+#include "runtime/wire.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/** What a process tells the others after a run. */
+typedef struct outcome {
+    ccl_status_t status;
+    uint32_t hung;
+    double time_s;
+    uint64_t checked, wrong;
+    ccl_run_fault_t fault;
+    char text[256];
+} outcome_t;
+
+static ccl_status_t device_fail(const ccl_i_job_t *job, int code, const char *what,
+                                ccl_error_t *err) {
+    return ccl_fail(err, CCL_ERR_IO, "device %s: %s: %s", job->ops->name, what,
+                    job->ops->error_text(code));
+}
+
+static ccl_i_values_t values_of(const ccl_i_job_t *job) {
+    return (ccl_i_values_t){.program = job->program,
+                            .layout = &job->plan->layout,
+                            .type = job->options->type,
+                            .op = job->options->op,
+                            .first_rank = job->first_rank,
+                            .end_rank = job->end_rank,
+                            .memory = job->staging,
+                            .threads = job->threads};
+}
+
+/** Copies between device and staging of all own ranks. */
+static ccl_status_t stage(ccl_i_job_t *job, bool to_device, ccl_error_t *err) {
+    const ccl_i_layout_t *l = &job->plan->layout;
+    int code = 0;
+    for (uint32_t r = job->first_rank; r < job->end_rank && !code; r++) {
+        size_t bytes = (size_t)l->rank_items[r] * l->item_bytes;
+        if (job->staging[r] == job->memory[r])
+            continue;
+        code = to_device ? job->ops->copy_h2d(job->stream, job->memory[r], job->staging[r], bytes)
+                         : job->ops->copy_d2h(job->stream, job->staging[r], job->memory[r], bytes);
+    }
+    code = code ? code : job->ops->stream_wait(job->stream);
+    return code ? device_fail(job, code, "copying buffers", err) : CCL_OK;
+}
+
+/* ---------------------------------------------------------------- one run */
+
+static void reset_words(ccl_i_words_t *w) {
+    __atomic_store_n(&w->ready, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&w->gate, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&w->over, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&w->progress, 0, __ATOMIC_RELAXED);
+    w->start_s = w->end_s = 0;
+}
+
+static ccl_status_t wait_for(ccl_i_job_t *job, uint32_t *word, const ccl_i_watch_t *watch,
+                             ccl_error_t *err) {
+    ccl_status_t status = CCL_OK;
+    double wait_s = 1e-3;
+    while (!__atomic_load_n(word, __ATOMIC_ACQUIRE)) {
+        ccl_i_futex_wait(word, 0, wait_s);
+        wait_s = wait_s < 0.05 ? 2 * wait_s : 0.05;
+        if (__atomic_load_n(word, __ATOMIC_ACQUIRE) || status != CCL_OK)
+            continue;
+        status = ccl_i_group_tick(job->group, watch, 0, err);
+        if (status == CCL_OK && job->ctx)
+            status = ccl_ctx_poll(job->ctx, NULL);
+        if (status != CCL_OK) /* it ends soon, then */
+            __atomic_store_n(watch->stop, 1, __ATOMIC_RELEASE);
+    }
+    return status;
+}
+
+/**
+ * Launch, start with everybody else, wait for the end. Returns the job's status, also when the run
+ * was stopped; then the process must not go on.
+ */
+static ccl_status_t launch(ccl_i_job_t *job, bool timed, ccl_error_t *err) {
+    ccl_i_words_t *w = job->words;
+    ccl_device_launch_t how = {.size = sizeof how,
+                               .ready = &w->ready,
+                               .gate = &w->gate,
+                               .stop = &w->stop,
+                               .over = &w->over,
+                               .progress = &w->progress,
+                               .start_s = &w->start_s,
+                               .end_s = &w->end_s,
+                               .places = job->places,
+                               .uses = timed ? job->uses : NULL};
+    ccl_i_watch_t watch = {&w->stop, &w->progress, job->options->watchdog_s};
+    reset_words(w);
+    int code = job->ops->program_launch(job->loaded, job->stream, &how);
+    ccl_status_t status = code ? device_fail(job, code, "launch", err) : CCL_OK;
+    bool launched = !code;
+    if (launched) {
+        ccl_i_watch_t patient = watch; /* nothing can move yet */
+        patient.limit_s = INFINITY;
+        ccl_i_group_watch_begin(job->group);
+        status = wait_for(job, &w->ready, &patient, err);
+    }
+    status = status == CCL_OK || job->group->world == 1 ? ccl_i_group_agree(job->group, status, err)
+                                                        : status;
+    if (status != CCL_OK)
+        __atomic_store_n(&w->stop, 1, __ATOMIC_RELEASE);
+    ccl_i_group_watch_begin(job->group);
+    __atomic_store_n(&w->gate, 1, __ATOMIC_RELEASE);
+    ccl_i_futex_wake(&w->gate, INT32_MAX);
+    if (launched) {
+        ccl_error_t later = CCL_ERROR_INIT;
+        ccl_status_t end = wait_for(job, &w->over, &watch, &later);
+        if (status == CCL_OK && end != CCL_OK) {
+            status = end;
+            ccl_fail(err, end, "%s", later.text);
+        }
+        code = job->ops->stream_wait(job->stream);
+        if (code && status == CCL_OK)
+            status = device_fail(job, code, "run", err);
+    }
+    return status;
+}
+
+/** Everybody learns what everybody found; times are the slowest process's. */
+static ccl_status_t merge(ccl_i_job_t *job, const outcome_t *mine, outcome_t *out,
+                          ccl_error_t *err) {
+    ccl_i_watch_t watch = {&job->words->stop, &job->words->progress, job->options->watchdog_s};
+    outcome_t *all = calloc(job->group->world, sizeof *all);
+    if (!all)
+        return ccl_fail_nomem(err);
+    ccl_status_t status = ccl_i_group_exchange(job->group, mine, sizeof *mine, all, &watch, err);
+    *out = all[0];
+    for (uint32_t i = 1; i < job->group->world && status == CCL_OK; i++) {
+        out->hung |= all[i].hung;
+        out->time_s = fmax(out->time_s, all[i].time_s);
+        out->checked += all[i].checked;
+        if (!out->wrong)
+            out->fault = all[i].fault; /* processes have ascending ranks */
+        out->wrong += all[i].wrong;
+        if (out->status == CCL_OK && all[i].status != CCL_OK) {
+            out->status = all[i].status;
+            memcpy(out->text, all[i].text, sizeof out->text);
+        }
+    }
+    free(all);
+    return status;
+}
+
+static ccl_status_t one_run(ccl_i_job_t *job, uint32_t run, bool timed, outcome_t *out,
+                            ccl_error_t *err) {
+    ccl_i_values_t values = values_of(job);
+    ccl_error_t own = CCL_ERROR_INIT;
+    outcome_t mine = {.status = ccl_i_values_fill(&values, run, &own)};
+    if (mine.status == CCL_OK)
+        mine.status = stage(job, true, &own);
+    mine.status = ccl_i_group_agree(job->group, mine.status, &own);
+    if (mine.status == CCL_OK)
+        mine.status = launch(job, timed, &own);
+    if (mine.status != CCL_OK) {
+        *err = own;
+        return mine.status;
+    }
+    mine.hung = __atomic_load_n(&job->words->stop, __ATOMIC_ACQUIRE) != 0;
+    mine.time_s = job->words->end_s - job->words->start_s;
+    uint32_t broken = ccl_i_wire_broken(job->wire);
+    if (broken != CCL_NONE)
+        mine.status = ccl_fail(&own, CCL_ERR_IO, "the connection of processes %u and %u broke",
+                               job->self, broken);
+    if (!mine.hung && !job->options->no_check) {
+        mine.status = stage(job, false, &own);
+        if (mine.status == CCL_OK)
+            mine.status =
+                ccl_i_values_check(&values, run, &mine.checked, &mine.wrong, &mine.fault, &own);
+    }
+    memcpy(mine.text, own.text, sizeof mine.text - 1);
+    CCL_TRY(merge(job, &mine, out, err));
+    if (out->status != CCL_OK)
+        return ccl_fail(err, out->status, "%s", out->text);
+    return CCL_OK;
+}
+
+/* ---------------------------------------------------------------- what was found */
+
+static ccl_status_t wrong_data(const ccl_i_job_t *job, const outcome_t *o, ccl_error_t *err) {
+    const ccl_run_fault_t *f = &o->fault;
+    char got[64] = "nothing: it was not written";
+    if (!isnan(f->got))
+        snprintf(got, sizeof got, "%.9g", f->got);
+    return ccl_fail(err, CCL_CHECK,
+                    "wrong data in run %u: rank %u output offset %llu (chunk %u, item %llu of "
+                    "element %u): expected %.9g, got %s; %llu of %llu %s items are wrong",
+                    f->repeat, f->rank, (unsigned long long)f->offset_bytes, f->chunk,
+                    (unsigned long long)f->item, f->element, f->expected, got,
+                    (unsigned long long)o->wrong, (unsigned long long)o->checked,
+                    ccl_type_name(job->options->type));
+}
+
+/** Places of all units at everybody. */
+static ccl_status_t gather_places(ccl_i_job_t *job, ccl_device_place_t **out, ccl_error_t *err) {
+    uint32_t n = job->plan->dev.nunits;
+    size_t bytes = n * sizeof(ccl_device_place_t);
+    ccl_device_place_t *all = calloc((size_t)n * job->group->world + 1, sizeof *all);
+    if (!all)
+        return ccl_fail_nomem(err);
+    ccl_status_t status = ccl_i_group_exchange(job->group, job->places, bytes, all, NULL, err);
+    for (uint32_t p = 1; p < job->nprocesses && status == CCL_OK; p++) {
+        uint32_t first = ccl_i_first_rank(job->plan->dev.nranks, job->nprocesses, p);
+        uint32_t end = ccl_i_first_rank(job->plan->dev.nranks, job->nprocesses, p + 1);
+        uint32_t u = job->plan->rank_first_unit[first];
+        memcpy(&all[u], &all[(size_t)n * p + u],
+               (job->plan->rank_first_unit[end] - u) * sizeof *all);
+    }
+    if (status != CCL_OK) {
+        free(all);
+        return status;
+    }
+    *out = all;
+    return CCL_OK;
+}
+
+static ccl_status_t hung(ccl_i_job_t *job, ccl_run_result_t *result, ccl_error_t *err) {
+    ccl_device_place_t *places = NULL;
+    ccl_deadlock_t *found = ccl_arena_alloc(&result->arena, 1, sizeof *found);
+    if (!found)
+        return ccl_fail_nomem(err);
+    CCL_TRY(gather_places(job, &places, err));
+    ccl_i_job_blame(job, places, found);
+    free(places);
+    result->deadlock = found;
+    const ccl_deadlock_wait_t *w = &found->waits[0];
+    char on[64] = "nobody";
+    if (w->on_rank != CCL_NONE)
+        snprintf(on, sizeof on, "rank %u block %u", w->on_rank, w->on_tb);
+    return ccl_fail(err, CCL_DEADLOCK,
+                    "nothing moved for %g s: %u blocks are stuck, rank %u block %u step %u waits "
+                    "for %s of %s",
+                    job->options->watchdog_s, found->stuck, w->rank, w->tb, w->step,
+                    ccl_wait_name(w->wait), on);
+}
+
+static ccl_status_t take_uses(ccl_i_job_t *job, ccl_run_result_t *result, ccl_error_t *err) {
+    uint32_t n = job->program->ntbs;
+    ccl_run_block_t *own = calloc(n + (size_t)1, sizeof *own);
+    ccl_run_block_t *all = calloc((size_t)n * job->group->world + 1, sizeof *all);
+    result->blocks = ccl_arena_alloc(&result->arena, n ? n : 1, sizeof *result->blocks);
+    ccl_status_t status = CCL_OK;
+    if (!own || !all || !result->blocks) {
+        status = ccl_fail_nomem(err);
+        goto end;
+    }
+    for (uint32_t u = job->plan->dev.first_unit; u < job->plan->dev.end_unit; u++) {
+        const ccl_device_use_t *use = &job->uses[u];
+        ccl_run_block_t *b = &own[job->plan->units[u].tb];
+        b->busy_s += use->busy_s;
+        b->wait_data_s += use->wait_data_s;
+        b->wait_slot_s += use->wait_slot_s;
+        b->wait_peer_s += use->wait_peer_s;
+        b->wait_core_s += use->wait_core_s;
+        b->slices += use->slices;
+    }
+    CCL_TRY_GOTO(ccl_i_group_exchange(job->group, own, n * sizeof *own, all, NULL, err), status,
+                 end);
+    for (uint32_t t = 0; t < n; t++) {
+        uint32_t p = 0;
+        while (job->program->tbs[t].rank >=
+               ccl_i_first_rank(job->plan->dev.nranks, job->nprocesses, p + 1))
+            p++;
+        result->blocks[t] = all[(size_t)n * p + t];
+    }
+end:
+    free(own);
+    free(all);
+    return status;
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static ccl_status_t sum_up(const ccl_i_job_t *job, ccl_run_result_t *r, ccl_error_t *err) {
+    double *sorted = malloc(r->repeats * sizeof *sorted);
+    if (!sorted)
+        return ccl_fail_nomem(err);
+    memcpy(sorted, r->time_s, r->repeats * sizeof *sorted);
+    qsort(sorted, r->repeats, sizeof *sorted, by_value);
+    uint32_t half = r->repeats / 2;
+    r->min_s = sorted[0];
+    r->max_s = sorted[r->repeats - 1];
+    r->median_s = r->repeats % 2 ? sorted[half] : 0.5 * (sorted[half - 1] + sorted[half]);
+    free(sorted);
+    if (r->median_s > 0) {
+        r->algbw_GBps = r->size_bytes / r->median_s / 1e9;
+        r->busbw_GBps =
+            r->algbw_GBps * ccl_collective_busbw_factor(job->program->coll->kind, r->nranks);
+    }
+    return CCL_OK;
+}
+
+static ccl_status_t all_runs(ccl_i_job_t *job, ccl_run_result_t *result, ccl_error_t *err) {
+    const ccl_run_options_t *o = job->options;
+    uint32_t runs = o->warmups + o->repeats + (o->block_times ? 1 : 0);
+    for (uint32_t run = 0; run < runs; run++) {
+        bool timed = run >= o->warmups + o->repeats;
+        outcome_t out = {0};
+        ccl_progress_t progress = {.phase = "run", .done = run, .total = runs};
+        ccl_status_t polled = job->ctx ? ccl_ctx_poll(job->ctx, &progress) : CCL_OK;
+        if (polled != CCL_OK)
+            return polled; /* the others see us go */
+        CCL_TRY(one_run(job, run, timed, &out, err));
+        if (out.hung)
+            return hung(job, result, err);
+        result->checked = !o->no_check;
+        result->checked_items += out.checked;
+        if (out.wrong) {
+            result->wrong_items = out.wrong;
+            result->fault = out.fault;
+            return wrong_data(job, &out, err);
+        }
+        if (run >= o->warmups && !timed)
+            result->time_s[run - o->warmups] = out.time_s;
+    }
+    if (o->block_times)
+        CCL_TRY(take_uses(job, result, err));
+    return sum_up(job, result, err);
+}
+
+ccl_status_t ccl_i_job_run(ccl_i_job_t *job, ccl_run_result_t *result, ccl_error_t *err) {
+    int code = job->ops->program_load(job->device, &job->plan->dev, job->threads, &job->loaded);
+    ccl_status_t status = code ? device_fail(job, code, "loading the program", err) : CCL_OK;
+    status = ccl_i_group_agree(job->group, status, err);
+    return status == CCL_OK ? all_runs(job, result, err) : status;
+}

@@ -1,0 +1,72 @@
+/**
+ * @file job.h
+ * One process's part of a run: its ranks, its memory, the device. Shared by the files of the run.
+ */
+#ifndef CCL_RUNTIME_JOB_H
+#define CCL_RUNTIME_JOB_H
+
+#include "runtime/group.h"
+#include "runtime/host.h"
+#include "runtime/plan.h"
+#include "runtime/values.h"
+
+struct ccl_i_wire;
+
+/** Words that host and device share during a run. */
+typedef struct ccl_i_words {
+    uint32_t ready, gate, stop, over;
+    uint64_t progress;
+    double start_s, end_s;
+} ccl_i_words_t;
+
+typedef struct ccl_i_job {
+    const ccl_ctx_t *ctx; /* NULL in children */
+    const ccl_program_t *program;
+    const ccl_run_options_t *options; /* with defaults filled in */
+    ccl_i_run_plan_t *plan;
+    ccl_i_group_t *group;
+    uint32_t self, nprocesses, first_rank, end_rank, threads;
+    /* memory of the FIFOs, flags and marks; shared by all processes with shm */
+    char *region;
+    size_t region_bytes;
+    bool region_is_shared;
+    /* device */
+    const ccl_device_ops_t *ops;
+    void *module;
+    ccl_device_handle_t *device;
+    ccl_device_stream_t *stream;
+    ccl_device_program_t *loaded;
+    ccl_device_properties_t properties;
+    void **memory;  /* [nranks] of own ranks */
+    void **staging; /* [nranks] host copies; the same where the device's memory is the host's */
+    ccl_i_words_t *words;
+    ccl_device_place_t *places;
+    ccl_device_use_t *uses;
+    /* host only */
+    ccl_i_host_t host;
+    ccl_i_sched_t **scheds;
+    uint32_t *unit_process;
+    struct ccl_i_wire *wire; /* TCP; NULL: none */
+} ccl_i_job_t;
+
+/** First rank of a process; `process` may be the number of processes. */
+static inline uint32_t ccl_i_first_rank(uint32_t nranks, uint32_t nprocesses, uint32_t process) {
+    return (uint32_t)((uint64_t)nranks * process / nprocesses);
+}
+
+/** Bytes of the region that holds FIFOs, flags and marks (memory.c). */
+size_t ccl_i_region_bytes(const ccl_i_run_plan_t *plan, uint32_t nprocesses);
+/** Device, memory, connections; the job's inputs must be set. */
+ccl_status_t ccl_i_job_open(ccl_i_job_t *job, ccl_error_t *err);
+void ccl_i_job_close(ccl_i_job_t *job);
+/** All runs of this process; fills the result's times and findings. */
+ccl_status_t ccl_i_job_run(ccl_i_job_t *job, ccl_run_result_t *result, ccl_error_t *err);
+/** The cycle of who waits for whom, from places of all units. */
+void ccl_i_job_blame(const ccl_i_job_t *job, const ccl_device_place_t *places, ccl_deadlock_t *out);
+
+/** Finds a device by name; the module must be closed (NULL for built-in ones). */
+ccl_status_t ccl_i_device_find(const char *name, const ccl_device_ops_t **ops_out,
+                               void **module_out, ccl_error_t *err);
+void ccl_i_device_release(void *module);
+
+#endif

@@ -1,0 +1,202 @@
+/**
+ * @file memory.c
+ * A job's device, memory and connections.
+ */
+#define _GNU_SOURCE
+#include "runtime/job.h"
+#include "runtime/wire.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { LINE_BYTES = 128, FLAG_BYTES = 2 * LINE_BYTES };
+
+static size_t scheds_bytes(const ccl_i_run_plan_t *plan, uint32_t nprocesses) {
+    size_t sum = 0;
+    for (uint32_t p = 0; p < nprocesses; p++) {
+        uint32_t first = ccl_i_first_rank(plan->dev.nranks, nprocesses, p);
+        uint32_t end = ccl_i_first_rank(plan->dev.nranks, nprocesses, p + 1);
+        sum += ccl_i_sched_bytes(plan->rank_first_unit[end] - plan->rank_first_unit[first]);
+    }
+    return sum;
+}
+
+size_t ccl_i_region_bytes(const ccl_i_run_plan_t *plan, uint32_t nprocesses) {
+    return scheds_bytes(plan, nprocesses) + (size_t)plan->dev.nconns * FLAG_BYTES +
+           (size_t)plan->fifo_bytes + LINE_BYTES;
+}
+
+static ccl_status_t device_fail(const ccl_i_job_t *job, int code, const char *what,
+                                ccl_error_t *err) {
+    return ccl_fail(err, CCL_ERR_IO, "device %s: %s: %s", job->ops->name, what,
+                    job->ops->error_text(code));
+}
+
+#define DEVICE_TRY(call_, what_)                                                                   \
+    do {                                                                                           \
+        int code_ = (call_);                                                                       \
+        if (code_)                                                                                 \
+            return device_fail(job, code_, what_, err);                                            \
+    } while (0)
+
+/* ---------------------------------------------------------------- parts */
+
+static ccl_status_t check_memory(const ccl_i_job_t *job, ccl_error_t *err) {
+    double need = (double)job->region_bytes;
+    for (uint32_t r = 0; r < job->plan->dev.nranks; r++)
+        if (job->region_is_shared || (r >= job->first_rank && r < job->end_rank))
+            need += (double)job->plan->layout.rank_items[r] * job->plan->layout.item_bytes;
+    if (job->properties.memory_bytes && need > 0.9 * (double)job->properties.memory_bytes)
+        return ccl_fail(err, CCL_ERR_NOMEM,
+                        "the run needs %.1f GiB of memory, the device has %.1f: take a smaller "
+                        "size",
+                        need / 0x1p30, (double)job->properties.memory_bytes / 0x1p30);
+    return CCL_OK;
+}
+
+static ccl_status_t make_region(ccl_i_job_t *job, ccl_error_t *err) {
+    if (job->region)
+        return CCL_OK; /* shared: was made before */
+    if (!job->properties.host_access) {
+        void *memory = NULL;
+        DEVICE_TRY(job->ops->memory_alloc(job->device, job->region_bytes, &memory), "memory");
+        job->region = memory;
+        DEVICE_TRY(job->ops->memory_set(job->stream, memory, 0, job->region_bytes), "memory");
+        DEVICE_TRY(job->ops->stream_wait(job->stream), "memory");
+        return CCL_OK;
+    }
+    void *memory = mmap(NULL, job->region_bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return ccl_fail_nomem(err);
+    job->region = memory;
+    return CCL_OK;
+}
+
+static ccl_status_t make_scheds(ccl_i_job_t *job, ccl_error_t *err) {
+    const ccl_i_run_plan_t *plan = job->plan;
+    job->scheds = calloc(job->nprocesses + (size_t)1, sizeof *job->scheds);
+    job->unit_process = malloc((plan->dev.nunits + (size_t)1) * sizeof *job->unit_process);
+    if (!job->scheds || !job->unit_process)
+        return ccl_fail_nomem(err);
+    char *at = job->region;
+    for (uint32_t p = 0; p < job->nprocesses; p++) {
+        uint32_t first =
+            plan->rank_first_unit[ccl_i_first_rank(plan->dev.nranks, job->nprocesses, p)];
+        uint32_t end =
+            plan->rank_first_unit[ccl_i_first_rank(plan->dev.nranks, job->nprocesses, p + 1)];
+        if (p == job->self || job->region_is_shared)
+            job->scheds[p] = (ccl_i_sched_t *)at;
+        if (p == job->self)
+            ccl_i_sched_init(job->scheds[p], first, end - first);
+        for (uint32_t u = first; u < end; u++)
+            job->unit_process[u] = p;
+        at += ccl_i_sched_bytes(end - first);
+    }
+    job->host =
+        (ccl_i_host_t){.self = job->self, .scheds = job->scheds, .unit_process = job->unit_process};
+    return CCL_OK;
+}
+
+static void connect_region(ccl_i_job_t *job) {
+    ccl_i_run_plan_t *plan = job->plan;
+    char *flags = job->region + scheds_bytes(plan, job->nprocesses);
+    char *slots = flags + (size_t)plan->dev.nconns * FLAG_BYTES;
+    for (uint32_t c = 0; c < plan->dev.nconns; c++) {
+        plan->conns[c].head = (uint64_t *)(void *)(flags + (size_t)c * FLAG_BYTES);
+        plan->conns[c].tail = (uint64_t *)(void *)(flags + (size_t)c * FLAG_BYTES + LINE_BYTES);
+        plan->conns[c].data = slots + plan->conn_at[c];
+    }
+}
+
+static ccl_status_t make_buffers(ccl_i_job_t *job, ccl_error_t *err) {
+    const ccl_i_layout_t *l = &job->plan->layout;
+    uint32_t nranks = job->plan->dev.nranks;
+    job->memory = calloc(nranks + (size_t)1, sizeof *job->memory);
+    job->staging = calloc(nranks + (size_t)1, sizeof *job->staging);
+    job->places = calloc(job->plan->dev.nunits + (size_t)1, sizeof *job->places);
+    job->uses = calloc(job->plan->dev.nunits + (size_t)1, sizeof *job->uses);
+    job->plan->dev.done = calloc(job->plan->dev.nsteps + (size_t)1, sizeof(uint64_t));
+    if (!job->memory || !job->staging || !job->places || !job->uses || !job->plan->dev.done)
+        return ccl_fail_nomem(err);
+    for (uint32_t r = job->first_rank; r < job->end_rank; r++) {
+        size_t bytes = (size_t)l->rank_items[r] * l->item_bytes;
+        DEVICE_TRY(job->ops->memory_alloc(job->device, bytes, &job->memory[r]), "memory");
+        if (job->properties.host_access)
+            job->staging[r] = job->memory[r];
+        else
+            DEVICE_TRY(job->ops->host_alloc(job->device, bytes, &job->staging[r]), "host memory");
+    }
+    return CCL_OK;
+}
+
+/* ---------------------------------------------------------------- all of it */
+
+ccl_status_t ccl_i_job_open(ccl_i_job_t *job, ccl_error_t *err) {
+    ccl_i_run_plan_t *plan = job->plan;
+    uint32_t devices = 0;
+    void *words = NULL;
+    CCL_TRY(ccl_i_device_find(job->options->device, &job->ops, &job->module, err));
+    DEVICE_TRY(job->ops->count(&devices), "looking for devices");
+    if (devices == 0)
+        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "no %s device is here", job->ops->name);
+    DEVICE_TRY(job->ops->properties(job->self % devices, &job->properties), "properties");
+    if (job->nprocesses > 1 && !job->properties.host_access)
+        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+                        "device %s runs all ranks in one process: --ranks threads", job->ops->name);
+    DEVICE_TRY(job->ops->open(job->self % devices, &job->device), "opening it");
+    DEVICE_TRY(job->ops->stream_create(job->device, &job->stream), "stream");
+    DEVICE_TRY(job->ops->host_alloc(job->device, sizeof *job->words, &words), "host memory");
+    job->words = words;
+    memset(job->words, 0, sizeof *job->words);
+    job->region_bytes = ccl_i_region_bytes(plan, job->nprocesses);
+    CCL_TRY(check_memory(job, err));
+    CCL_TRY(make_region(job, err));
+    if (job->properties.host_access) {
+        CCL_TRY(make_scheds(job, err));
+        plan->dev.host = &job->host;
+    }
+    connect_region(job);
+    CCL_TRY(make_buffers(job, err));
+    plan->dev.memory = job->memory;
+    plan->dev.first_unit = plan->rank_first_unit[job->first_rank];
+    plan->dev.end_unit = plan->rank_first_unit[job->end_rank];
+    uint32_t own = plan->dev.end_unit - plan->dev.first_unit;
+    job->threads = job->threads > own ? own : job->threads;
+    job->threads = job->threads ? job->threads : 1;
+    return CCL_OK;
+}
+
+void ccl_i_job_close(ccl_i_job_t *job) {
+    if (job->loaded)
+        job->ops->program_unload(job->loaded);
+    ccl_i_wire_destroy(job->wire);
+    for (uint32_t r = job->first_rank; job->memory && job->staging && r < job->end_rank; r++) {
+        if (job->staging[r] && job->staging[r] != job->memory[r])
+            job->ops->host_free(job->device, job->staging[r]);
+        if (job->memory[r])
+            job->ops->memory_free(job->device, job->memory[r]);
+    }
+    if (job->region && !job->region_is_shared) {
+        if (job->properties.host_access)
+            munmap(job->region, job->region_bytes);
+        else
+            job->ops->memory_free(job->device, job->region);
+    }
+    if (job->words)
+        job->ops->host_free(job->device, job->words);
+    if (job->stream)
+        job->ops->stream_destroy(job->stream);
+    if (job->device)
+        job->ops->close(job->device);
+    ccl_i_device_release(job->module);
+    free(job->memory);
+    free(job->staging);
+    free(job->places);
+    free(job->uses);
+    free(job->scheds);
+    free(job->unit_process);
+    free(job->plan->dev.done);
+    job->plan->dev.done = NULL;
+}

@@ -1,0 +1,354 @@
+/**
+ * @file plan.c
+ * Units, steps with their pieces, micro-batches, slices and who waits for whom.
+ * Connections are in connections.c.
+ */
+#include "runtime/plan_i.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEFAULT_SLOTS = 8, MIN_SLICE_BYTES = 4096, DEFAULT_SLICE_BYTES = 128 << 10 };
+#define MAX_BATCHES (1u << 24)
+#define FIFO_BUDGET_BYTES (UINT64_C(512) << 20)
+
+bool ccl_i_prim_reads(uint32_t prim) {
+    return prim == CCL_PRIM_S || prim == CCL_PRIM_RRS || prim == CCL_PRIM_RRC ||
+           prim == CCL_PRIM_RRCS || prim == CCL_PRIM_CPY || prim == CCL_PRIM_RE;
+}
+
+bool ccl_i_prim_writes(uint32_t prim) {
+    return prim == CCL_PRIM_R || prim == CCL_PRIM_RCS || prim == CCL_PRIM_RRC ||
+           prim == CCL_PRIM_RRCS || prim == CCL_PRIM_CPY || prim == CCL_PRIM_RE;
+}
+
+/* ---------------------------------------------------------------- units */
+
+typedef struct staged {
+    uint32_t stage, step;
+} staged_t;
+
+static int staged_cmp(const void *a, const void *b) {
+    const staged_t *x = a, *y = b;
+    if (x->stage != y->stage)
+        return x->stage < y->stage ? -1 : 1;
+    return x->step < y->step ? -1 : x->step > y->step;
+}
+
+/** Blocks of the program, at stage level one unit per stage of each; steps by unit. */
+static ccl_status_t make_units(const ccl_program_t *program, bool by_stage, ccl_i_run_plan_t *plan,
+                               ccl_error_t *err) {
+    staged_t *staged = malloc((program->nsteps + (size_t)1) * sizeof *staged);
+    size_t cap = 0;
+    uint32_t at = 0;
+    if (!staged)
+        return ccl_fail_nomem(err);
+    for (uint32_t t = 0; t < program->ntbs; t++) {
+        const ccl_tb_t *tb = &program->tbs[t];
+        uint32_t previous = CCL_NONE;
+        for (uint32_t i = 0; i < tb->nsteps; i++) {
+            uint32_t step = tb->first_step + i;
+            staged[i] = (staged_t){by_stage ? program->steps[step].stage : 0, step};
+        }
+        if (by_stage)
+            qsort(staged, tb->nsteps, sizeof *staged, staged_cmp);
+        for (uint32_t i = 0; i < tb->nsteps; i++) {
+            if (i == 0 || staged[i].stage != staged[i - 1].stage) {
+                if (!ccl_grow(&plan->units, &cap, plan->dev.nunits + (size_t)1,
+                              sizeof *plan->units)) {
+                    free(staged);
+                    return ccl_fail_nomem(err);
+                }
+                plan->units[plan->dev.nunits++] = (ccl_device_unit_t){tb->rank, t, at, 0, previous};
+                plan->rank_first_unit[tb->rank + 1] = plan->dev.nunits;
+            }
+            plan->units[plan->dev.nunits - 1].nsteps++;
+            plan->program_step[at] = staged[i].step;
+            previous = at++;
+        }
+    }
+    free(staged);
+    for (uint32_t r = 0; r < program->nranks; r++) /* ranks without blocks */
+        if (plan->rank_first_unit[r + 1] < plan->rank_first_unit[r])
+            plan->rank_first_unit[r + 1] = plan->rank_first_unit[r];
+    return CCL_OK;
+}
+
+/* ---------------------------------------------------------------- pieces */
+
+static ccl_status_t differ(const ccl_tb_t *tb, uint32_t step, ccl_error_t *err) {
+    return ccl_fail(err, CCL_ERR_INPUT,
+                    "rank %u block %u step %u: its source and destination differ in size", tb->rank,
+                    tb->id, step - tb->first_step);
+}
+
+static ccl_status_t range(const ccl_tb_t *tb, uint32_t step, ccl_error_t *err) {
+    return ccl_fail(err, CCL_ERR_INPUT,
+                    "rank %u block %u step %u uses elements that its buffer has not", tb->rank,
+                    tb->id, step - tb->first_step);
+}
+
+static bool in_range(const ccl_program_t *program, uint32_t rank, uint8_t buffer, uint32_t off,
+                     uint32_t count) {
+    uint32_t len = buffer <= CCL_BUF_SCRATCH ? program->buffer_len[3 * (size_t)rank + buffer] : 0;
+    return off <= len && count <= len - off;
+}
+
+static ccl_status_t make_pieces(const ccl_program_t *program, const ccl_device_unit_t *unit,
+                                uint32_t at, ccl_i_run_plan_t *plan, size_t *cap,
+                                ccl_error_t *err) {
+    const ccl_i_layout_t *l = &plan->layout;
+    uint32_t index = plan->program_step[at];
+    const ccl_step_t *s = &program->steps[index];
+    const ccl_tb_t *tb = &program->tbs[unit->tb];
+    ccl_device_step_t *d = &plan->steps[at];
+    bool reads = ccl_i_prim_reads(s->type), writes = ccl_i_prim_writes(s->type);
+    d->first_piece = plan->dev.npieces;
+    if (!reads && !writes)
+        return CCL_OK;
+    if ((reads && !in_range(program, tb->rank, s->src_buf, s->src_off, s->count)) ||
+        (writes && !in_range(program, tb->rank, s->dst_buf, s->dst_off, s->count)))
+        return range(tb, index, err);
+    ccl_device_piece_t *last = NULL;
+    for (uint32_t e = 0; e < s->count; e++) {
+        uint32_t src = reads ? ccl_i_layout_element(l, tb->rank, s->src_buf, s->src_off + e) : 0;
+        uint32_t dst = writes ? ccl_i_layout_element(l, tb->rank, s->dst_buf, s->dst_off + e) : 0;
+        uint64_t items = l->items[reads ? src : dst];
+        if (reads && writes && l->items[src] != l->items[dst])
+            return differ(tb, index, err);
+        uint64_t from = reads ? l->at[src] : 0, to = writes ? l->at[dst] : 0;
+        if (items == 0)
+            continue;
+        if (last && last->items == items && (!reads || from == last->src + last->n * items) &&
+            (!writes || to == last->dst + last->n * items)) {
+            last->n++;
+            continue;
+        }
+        if (!ccl_grow(&plan->pieces, cap, plan->dev.npieces + (size_t)1, sizeof *plan->pieces))
+            return ccl_fail_nomem(err);
+        last = &plan->pieces[plan->dev.npieces++];
+        *last = (ccl_device_piece_t){from, to, items, items, 1};
+        d->npieces++;
+    }
+    return CCL_OK;
+}
+
+/* ---------------------------------------------------------------- dependencies */
+
+static ccl_status_t make_waiters(const ccl_program_t *program, ccl_i_run_plan_t *plan,
+                                 ccl_error_t *err) {
+    uint32_t n = program->nsteps, total = 0;
+    uint32_t *place = malloc((n + (size_t)1) * sizeof *place); /* of program steps */
+    uint32_t *unit_of = malloc((n + (size_t)1) * sizeof *unit_of);
+    plan->waiters = malloc((n + (size_t)plan->dev.nunits + 1) * sizeof *plan->waiters);
+    if (!place || !unit_of || !plan->waiters) {
+        free(place);
+        free(unit_of);
+        return ccl_fail_nomem(err);
+    }
+    for (uint32_t u = 0; u < plan->dev.nunits; u++) {
+        const ccl_device_unit_t *unit = &plan->units[u];
+        for (uint32_t i = unit->first_step; i < unit->first_step + unit->nsteps; i++) {
+            place[plan->program_step[i]] = i;
+            unit_of[i] = u;
+        }
+    }
+    for (uint32_t u = 0; u < plan->dev.nunits; u++) {
+        const ccl_device_unit_t *unit = &plan->units[u];
+        const ccl_tb_t *tb = &program->tbs[unit->tb];
+        if (unit->after != CCL_NONE)
+            plan->steps[unit->after].nwaiters++;
+        for (uint32_t i = unit->first_step; i < unit->first_step + unit->nsteps; i++) {
+            const ccl_step_t *s = &program->steps[plan->program_step[i]];
+            plan->steps[i].dep = CCL_NONE;
+            if (s->dep_tb == CCL_NONE || s->dep_step == CCL_NONE)
+                continue;
+            const ccl_tb_t *on = &program->tbs[program->rank_first_tb[tb->rank] + s->dep_tb];
+            uint32_t dep = place[on->first_step + s->dep_step];
+            if (unit_of[dep] == u && dep < i)
+                continue; /* met by order */
+            plan->steps[i].dep = dep;
+            plan->steps[dep].nwaiters++;
+        }
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        plan->steps[i].first_waiter = total;
+        total += plan->steps[i].nwaiters;
+        plan->steps[i].nwaiters = 0;
+    }
+    for (uint32_t u = 0; u < plan->dev.nunits; u++) {
+        const ccl_device_unit_t *unit = &plan->units[u];
+        for (uint32_t i = unit->first_step; i < unit->first_step + unit->nsteps; i++) {
+            uint32_t on[2] = {plan->steps[i].dep, i == unit->first_step ? unit->after : CCL_NONE};
+            for (int k = 0; k < 2; k++) {
+                ccl_device_step_t *d = on[k] == CCL_NONE ? NULL : &plan->steps[on[k]];
+                if (d)
+                    plan->waiters[d->first_waiter + d->nwaiters++] = u;
+            }
+        }
+    }
+    plan->dev.nwaiters = total;
+    free(place);
+    free(unit_of);
+    return CCL_OK;
+}
+
+/* ---------------------------------------------------------------- micro-batches and slices */
+
+static void cut(ccl_i_run_plan_t *plan, uint32_t batches, uint32_t slices, double slice_bytes) {
+    uint64_t unit = 16 / plan->layout.item_bytes;
+    plan->dev.batches = batches;
+    for (uint32_t i = 0; i < plan->dev.npieces; i++) {
+        ccl_device_piece_t *p = &plan->pieces[i];
+        p->batch_items = (p->items + batches - 1) / batches;
+        if (batches > 1)
+            p->batch_items = (p->batch_items + unit - 1) / unit * unit;
+    }
+    for (uint32_t i = 0; i < plan->dev.nsteps; i++) {
+        ccl_device_step_t *d = &plan->steps[i];
+        uint64_t n = ccl_i_step_items(&plan->dev, d, 0);
+        uint64_t most = (uint64_t)(slice_bytes / plan->layout.item_bytes), k = 1;
+        if (d->send != CCL_NONE || d->recv != CCL_NONE) {
+            k = (n + most - 1) / most;
+            k = k < slices ? slices : k;
+        }
+        d->slices = k > UINT32_MAX ? UINT32_MAX : (uint32_t)k;
+    }
+}
+
+/** Slots of every connection as large as its largest slice; returns bytes of all. */
+static uint64_t measure_fifos(ccl_i_run_plan_t *plan) {
+    for (uint32_t c = 0; c < plan->dev.nconns; c++)
+        plan->conns[c].slot_bytes = 16;
+    plan->transfers = 0;
+    for (uint32_t i = 0; i < plan->dev.nsteps; i++) {
+        const ccl_device_step_t *d = &plan->steps[i];
+        if (d->send == CCL_NONE)
+            continue;
+        uint64_t n = ccl_i_step_items(&plan->dev, d, 0);
+        uint64_t bytes =
+            ccl_i_slice_items(n, d->slices, plan->layout.item_bytes) * plan->layout.item_bytes;
+        if (bytes > plan->conns[d->send].slot_bytes)
+            plan->conns[d->send].slot_bytes = bytes;
+        plan->transfers += (uint64_t)d->slices * plan->dev.batches;
+    }
+    uint64_t sum = 0;
+    for (uint32_t c = 0; c < plan->dev.nconns; c++) {
+        plan->conns[c].slot_bytes = (plan->conns[c].slot_bytes + 63) / 64 * 64;
+        plan->conns[c].slots = plan->slots;
+        plan->conn_at[c] = sum;
+        sum += plan->conns[c].slot_bytes * plan->slots;
+    }
+    return sum;
+}
+
+static ccl_status_t fit(const ccl_run_options_t *options, ccl_i_run_plan_t *plan,
+                        ccl_error_t *err) {
+    uint32_t slices = options->slices ? options->slices : 1;
+    double item = plan->layout.item_bytes;
+    double slice = options->slice_bytes > 0 ? options->slice_bytes : DEFAULT_SLICE_BYTES;
+    plan->slots = options->slots ? options->slots : DEFAULT_SLOTS;
+    if (!(slice >= 16) || slice > 0x1p40)
+        return ccl_fail(err, CCL_ERR_USAGE, "slices of %g bytes: at least 16 are needed", slice);
+    slice = 16 * (double)(uint64_t)(slice / 16);
+    for (;;) {
+        double batches =
+            ccl_model_ceil((double)plan->layout.largest_items * item / (0.5 * plan->slots * slice));
+        batches = batches < 1 ? 1 : batches;
+        if (options->batches)
+            batches = options->batches;
+        if (batches > MAX_BATCHES)
+            return ccl_fail(err, CCL_ERR_INPUT, "%.0f micro-batches: at most %u are possible",
+                            batches, MAX_BATCHES);
+        cut(plan, (uint32_t)batches, slices, slice);
+        plan->fifo_bytes = measure_fifos(plan);
+        if (options->slice_bytes > 0 || plan->fifo_bytes <= FIFO_BUDGET_BYTES ||
+            slice <= MIN_SLICE_BYTES)
+            break;
+        slice /= 2;
+    }
+    plan->slice_bytes = slice;
+    plan->chunk_bytes = (double)plan->layout.largest_items * item / plan->dev.batches;
+    return CCL_OK;
+}
+
+/* ---------------------------------------------------------------- all of it */
+
+ccl_status_t ccl_i_run_plan_init(const ccl_program_t *program, const ccl_run_options_t *options,
+                                 ccl_i_run_plan_t *out, ccl_error_t *err) {
+    ccl_i_run_plan_t plan = {0};
+    ccl_status_t status;
+    size_t n = program->nsteps + (size_t)1, cap = 0;
+    CCL_TRY(ccl_i_layout_init(program, options, &plan.layout, err));
+    plan.dev.size = sizeof plan.dev;
+    plan.dev.nranks = program->nranks;
+    plan.dev.nsteps = program->nsteps;
+    plan.dev.by_task = options->granularity == CCL_GRANULARITY_TASK;
+    plan.dev.type = options->type;
+    plan.dev.op = options->op;
+    plan.dev.item_bytes = plan.layout.item_bytes;
+    plan.steps = calloc(n, sizeof *plan.steps);
+    plan.program_step = malloc(n * sizeof *plan.program_step);
+    plan.rank_first_unit = calloc(program->nranks + (size_t)1, sizeof *plan.rank_first_unit);
+    if (!plan.steps || !plan.program_step || !plan.rank_first_unit) {
+        status = ccl_fail_nomem(err);
+        goto end;
+    }
+    CCL_TRY_GOTO(make_units(program, options->granularity == CCL_GRANULARITY_STAGE, &plan, err),
+                 status, end);
+    for (uint32_t u = 0; u < plan.dev.nunits; u++) {
+        const ccl_device_unit_t *unit = &plan.units[u];
+        for (uint32_t i = unit->first_step; i < unit->first_step + unit->nsteps; i++) {
+            plan.steps[i].prim = program->steps[plan.program_step[i]].type;
+            CCL_TRY_GOTO(make_pieces(program, unit, i, &plan, &cap, err), status, end);
+        }
+    }
+    CCL_TRY_GOTO(make_waiters(program, &plan, err), status, end);
+    CCL_TRY_GOTO(
+        ccl_i_run_plan_connect(program, options->granularity == CCL_GRANULARITY_STAGE, &plan, err),
+        status, end);
+    plan.dev.units = plan.units;
+    plan.dev.steps = plan.steps;
+    plan.dev.pieces = plan.pieces;
+    plan.dev.waiters = plan.waiters;
+    plan.dev.conns = plan.conns;
+    CCL_TRY_GOTO(fit(options, &plan, err), status, end);
+    CCL_TRY_GOTO(ccl_i_run_plan_match(program, &plan, err), status, end);
+    *out = plan;
+    return CCL_OK;
+end:
+    ccl_i_run_plan_fini(&plan);
+    return status;
+}
+
+void ccl_i_run_plan_fini(ccl_i_run_plan_t *plan) {
+    ccl_i_layout_fini(&plan->layout);
+    free(plan->units);
+    free(plan->steps);
+    free(plan->pieces);
+    free(plan->waiters);
+    free(plan->conns);
+    free(plan->conn_src);
+    free(plan->conn_dst);
+    free(plan->conn_at);
+    free(plan->program_step);
+    free(plan->rank_first_unit);
+    memset(plan, 0, sizeof *plan);
+}
+
+ccl_status_t ccl_i_run_plan_deadlock(const ccl_ctx_t *ctx, const ccl_program_t *program,
+                                     const ccl_i_run_plan_t *plan, ccl_granularity_t granularity,
+                                     ccl_deadlock_t *out, ccl_error_t *err) {
+    uint32_t *slices = malloc((program->nsteps + (size_t)1) * sizeof *slices);
+    if (!slices)
+        return ccl_fail_nomem(err);
+    for (uint32_t i = 0; i < program->nsteps; i++)
+        slices[plan->program_step[i]] = plan->steps[i].slices;
+    ccl_blocking_t blocking = {.granularity = granularity,
+                               .batches = plan->dev.batches,
+                               .slots = plan->slots,
+                               .step_slices = slices};
+    ccl_status_t status = ccl_program_deadlock(ctx, program, &blocking, out, err);
+    free(slices);
+    return status;
+}

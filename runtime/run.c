@@ -1,0 +1,311 @@
+/**
+ * @file run.c
+ * ccl_run_program: options, plan, and who runs which ranks.
+ */
+#define _GNU_SOURCE
+#include "runtime/bootstrap.h"
+#include "runtime/job.h"
+#include "runtime/wire.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { DEFAULT_REPEATS = 9, MAX_REPEATS = 1000000 };
+#define DEFAULT_WATCHDOG_S 10.0
+
+static ccl_status_t check_options(const ccl_program_t *program, ccl_run_options_t *o,
+                                  ccl_error_t *err) {
+    o->device = o->device ? o->device : "host";
+    o->repeats = o->repeats ? o->repeats : DEFAULT_REPEATS;
+    o->watchdog_s = o->watchdog_s > 0 ? o->watchdog_s : DEFAULT_WATCHDOG_S;
+    if (!(o->size_bytes > 0) || o->size_bytes > 0x1p50)
+        return ccl_fail(err, CCL_ERR_USAGE, "a size of %g bytes: more than 0 is needed",
+                        o->size_bytes);
+    if ((unsigned)o->type >= CCL_TYPES || (unsigned)o->op >= CCL_REDUCTIONS)
+        return ccl_fail(err, CCL_ERR_USAGE, "no such type or reduction");
+    if (o->repeats > MAX_REPEATS || o->warmups > MAX_REPEATS)
+        return ccl_fail(err, CCL_ERR_USAGE, "at most %u repeats are possible", MAX_REPEATS);
+    if (o->world > 1 && o->ranks == CCL_RANKS_PROCESSES)
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "the processes of a job do not start processes of their own");
+    if (o->world > 1 && (o->rank >= o->world || !o->root))
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "a job of %u processes wants a rank below that and a root host:port",
+                        o->world);
+    if (o->world > program->nranks)
+        return ccl_fail(err, CCL_ERR_USAGE, "%u processes for %u ranks", o->world, program->nranks);
+    if (o->ranks == CCL_RANKS_THREADS)
+        o->processes = 1;
+    else if (o->processes == 0 || o->processes > program->nranks)
+        o->processes = program->nranks;
+    return CCL_OK;
+}
+
+/* ---------------------------------------------------------------- one process of a job */
+
+/** Everybody runs the same, and how many of them share this machine. */
+static ccl_status_t introduce(ccl_i_job_t *job, uint32_t *here_out, ccl_error_t *err) {
+    struct {
+        uint64_t run, machine;
+    } mine = {ccl_i_bootstrap_fingerprint(job->plan, job->options), ccl_i_bootstrap_machine()};
+    uint32_t n = job->group->world, here = 0;
+    uint64_t *all = malloc(n * sizeof mine);
+    if (!all)
+        return ccl_fail_nomem(err);
+    ccl_status_t status = ccl_i_group_exchange(job->group, &mine, sizeof mine, all, NULL, err);
+    for (uint32_t i = 0; i < n && status == CCL_OK; i++) {
+        here += all[2 * i + 1] == mine.machine;
+        if (all[2 * i] != all[0])
+            status = ccl_fail(err, CCL_ERR_USAGE,
+                              "process %u runs another program or other options than process 0", i);
+    }
+    free(all);
+    *here_out = here;
+    return status;
+}
+
+static ccl_status_t wire_up(ccl_i_job_t *job, ccl_error_t *err) {
+    int *fds = malloc(job->nprocesses * sizeof *fds);
+    if (!fds)
+        return ccl_fail_nomem(err);
+    ccl_status_t status = ccl_i_bootstrap_mesh(job->group, job->options->world <= 1, fds, err);
+    if (status == CCL_OK)
+        status = ccl_i_wire_create(job->plan, &job->host, job->nprocesses, fds, &job->words->stop,
+                                   &job->wire, err);
+    if (status == CCL_OK) {
+        job->host.proxy = ccl_i_wire_ring;
+        job->host.proxy_user = job->wire;
+    }
+    free(fds);
+    return status;
+}
+
+static ccl_status_t run_process(ccl_i_job_t *job, ccl_run_result_t *result, ccl_error_t *err) {
+    uint32_t here = 1, n = job->program->nranks;
+    ccl_status_t status = introduce(job, &here, err);
+    if (status != CCL_OK)
+        return status;
+    job->nprocesses = job->group->world;
+    job->self = job->group->rank;
+    job->first_rank = ccl_i_first_rank(n, job->nprocesses, job->self);
+    job->end_rank = ccl_i_first_rank(n, job->nprocesses, job->self + 1);
+    job->threads = job->options->threads;
+    if (!job->threads)
+        job->threads = ccl_core_count() / here ? ccl_core_count() / here : 1;
+    status = ccl_i_group_agree(job->group, ccl_i_job_open(job, err), err);
+    if (status == CCL_OK && job->nprocesses > 1 && !job->region_is_shared)
+        status = ccl_i_group_agree(job->group, wire_up(job, err), err);
+    result->processes = job->nprocesses;
+    result->threads = job->threads;
+    if (status == CCL_OK)
+        status = ccl_i_job_run(job, result, err);
+    ccl_i_job_close(job);
+    return status;
+}
+
+/* ---------------------------------------------------------------- children */
+
+typedef struct family {
+    uint32_t n;
+    pid_t *pids; /* [n] of children; [0] unused */
+    int *fds;    /* [n] our ends */
+} family_t;
+
+/** The child's life. It ends without the caller's exit handlers, which are not its own. */
+static void child(ccl_i_job_t *job, uint32_t rank, uint32_t n, int fd) {
+    ccl_i_group_t group;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_run_result_t result = {.repeats = job->options->repeats, .nranks = job->program->nranks};
+    ccl_arena_init(&result.arena);
+    job->ctx = NULL;
+    if (ccl_i_group_join(rank, n, &fd, &group, &err) == CCL_OK) {
+        result.time_s = ccl_arena_alloc(&result.arena, result.repeats, sizeof *result.time_s);
+        job->group = &group;
+        if (result.time_s)
+            run_process(job, &result, &err);
+        ccl_i_group_fini(&group);
+    }
+    ccl_arena_fini(&result.arena);
+    syscall(SYS_exit_group, 0);
+}
+
+static ccl_status_t start_children(ccl_i_job_t *job, family_t *family, ccl_error_t *err) {
+    for (uint32_t i = 1; i < family->n; i++) {
+        int pair[2];
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
+            return ccl_fail(err, CCL_ERR_IO, "no socket for process %u: %s", i, strerror(errno));
+        pid_t pid = fork();
+        if (pid == 0) {
+            close(pair[0]);
+            for (uint32_t k = 1; k < i; k++) /* or the parent's death would go unseen */
+                close(family->fds[k]);
+            child(job, i, family->n, pair[1]);
+        }
+        close(pair[1]);
+        if (pid < 0) {
+            close(pair[0]);
+            return ccl_fail(err, CCL_ERR_IO, "process %u cannot be started: %s", i,
+                            strerror(errno));
+        }
+        family->pids[i] = pid;
+        family->fds[i] = pair[0];
+    }
+    return CCL_OK;
+}
+
+/** Children end when their sockets close; who does not is ended. */
+static void end_children(family_t *family) {
+    double limit_s = ccl_now_s() + 5;
+    for (uint32_t i = 1; i < family->n; i++) {
+        if (family->pids[i] <= 0)
+            continue;
+        for (;;) {
+            int state;
+            pid_t pid = waitpid(family->pids[i], &state, WNOHANG);
+            if (pid == family->pids[i] || (pid < 0 && errno != EINTR))
+                break;
+            if (ccl_now_s() > limit_s)
+                kill(family->pids[i], SIGKILL);
+            usleep(500);
+        }
+    }
+}
+
+static ccl_status_t run_family(ccl_i_job_t *job, ccl_run_result_t *result, ccl_error_t *err) {
+    family_t family = {.n = job->options->processes};
+    ccl_i_group_t group = {0};
+    ccl_status_t status = CCL_OK;
+    family.pids = calloc(family.n, sizeof *family.pids);
+    family.fds = malloc(family.n * sizeof *family.fds);
+    if (!family.pids || !family.fds) {
+        status = ccl_fail_nomem(err);
+        goto end;
+    }
+    memset(family.fds, 0xff, family.n * sizeof *family.fds);
+    if (job->options->transport == CCL_RUN_SHM) {
+        size_t bytes = ccl_i_region_bytes(job->plan, family.n);
+        void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (memory == MAP_FAILED) {
+            status = ccl_fail_nomem(err);
+            goto end;
+        }
+        job->region = memory;
+        job->region_is_shared = true;
+    }
+    status = start_children(job, &family, err);
+    if (status == CCL_OK)
+        status = ccl_i_group_join(0, family.n, family.fds, &group, err);
+    if (status != CCL_OK) { /* closed sockets end those that run already */
+        for (uint32_t i = 1; i < family.n; i++)
+            if (family.fds[i] >= 0)
+                close(family.fds[i]);
+    } else {
+        job->group = &group;
+        status = run_process(job, result, err);
+        ccl_i_group_fini(&group);
+    }
+    end_children(&family);
+    if (job->region_is_shared)
+        munmap(job->region, ccl_i_region_bytes(job->plan, family.n));
+end:
+    free(family.pids);
+    free(family.fds);
+    return status;
+}
+
+static ccl_status_t run_alone(ccl_i_job_t *job, ccl_run_result_t *result, ccl_error_t *err) {
+    ccl_i_group_t group;
+    const ccl_run_options_t *o = job->options;
+    if (o->world > 1)
+        CCL_TRY(ccl_i_bootstrap_join(o->rank, o->world, o->root, &group, err));
+    else
+        CCL_TRY(ccl_i_group_alone(&group, err));
+    job->group = &group;
+    ccl_status_t status = run_process(job, result, err);
+    ccl_i_group_fini(&group);
+    return status;
+}
+
+/* ---------------------------------------------------------------- all of it */
+
+static ccl_status_t check_finishes(const ccl_ctx_t *ctx, const ccl_program_t *program,
+                                   const ccl_i_run_plan_t *plan, const ccl_run_options_t *options,
+                                   ccl_run_result_t *result, ccl_error_t *err) {
+    ccl_deadlock_t *found = ccl_arena_alloc(&result->arena, 1, sizeof *found);
+    if (!found)
+        return ccl_fail_nomem(err);
+    CCL_TRY(ccl_i_run_plan_deadlock(ctx, program, plan, options->granularity, found, err));
+    if (!found->nwaits)
+        return CCL_OK;
+    result->deadlock = found;
+    const ccl_deadlock_wait_t *w = &found->waits[0];
+    return ccl_fail(err, CCL_DEADLOCK,
+                    "the program cannot finish with FIFOs of %u slices and %u micro-batches: %u "
+                    "blocks are stuck, rank %u block %u step %u waits for %s",
+                    plan->slots, plan->dev.batches, found->stuck, w->rank, w->tb, w->step,
+                    ccl_wait_name(w->wait));
+}
+
+static ccl_status_t prepare(const ccl_program_t *program, const ccl_run_options_t *o,
+                            const ccl_i_run_plan_t *plan, ccl_run_result_t *r, ccl_error_t *err) {
+    snprintf(r->device, sizeof r->device, "%s", o->device);
+    r->nranks = program->nranks;
+    r->batches = plan->dev.batches;
+    r->slots = plan->slots;
+    r->size_bytes = o->size_bytes;
+    r->buffer_bytes = plan->layout.buffer_bytes;
+    r->chunk_bytes = plan->chunk_bytes;
+    r->slice_bytes = plan->slice_bytes;
+    r->transfers = plan->transfers;
+    r->repeats = o->repeats;
+    r->ntbs = program->ntbs;
+    r->time_s = ccl_arena_alloc(&r->arena, r->repeats, sizeof *r->time_s);
+    return r->time_s ? CCL_OK : ccl_fail_nomem(err);
+}
+
+ccl_status_t ccl_run_program(const ccl_ctx_t *ctx, const ccl_program_t *program,
+                             const ccl_run_options_t *options, ccl_run_result_t **out,
+                             ccl_error_t *err) {
+    static const ccl_run_options_t defaults = CCL_RUN_OPTIONS_INIT;
+    ccl_run_options_t o = options ? *options : defaults;
+    ccl_i_run_plan_t plan = {0};
+    CCL_TRY(check_options(program, &o, err));
+    ccl_run_result_t *result = calloc(1, sizeof *result);
+    ccl_error_t own = CCL_ERROR_INIT;
+    if (!result)
+        return ccl_fail_nomem(err);
+    ccl_arena_init(&result->arena);
+    ccl_status_t status;
+    CCL_TRY_GOTO(ccl_i_run_plan_init(program, &o, &plan, &own), status, end);
+    CCL_TRY_GOTO(prepare(program, &o, &plan, result, &own), status, end);
+    if (!o.no_static_check)
+        CCL_TRY_GOTO(check_finishes(ctx, program, &plan, &o, result, &own), status, end);
+    ccl_i_job_t job = {.ctx = ctx, .program = program, .options = &o, .plan = &plan};
+    status = o.processes > 1 ? run_family(&job, result, &own) : run_alone(&job, result, &own);
+end:
+    ccl_i_run_plan_fini(&plan);
+    if (status != CCL_OK)
+        ccl_fail(err, status, "%s", own.text);
+    if (status == CCL_OK || (status == CCL_CHECK && result->wrong_items) ||
+        (status == CCL_DEADLOCK && result->deadlock))
+        *out = result;
+    else
+        ccl_run_result_destroy(result);
+    return status;
+}
+
+void ccl_run_result_destroy(ccl_run_result_t *result) {
+    if (!result)
+        return;
+    ccl_arena_fini(&result->arena);
+    free(result);
+}

@@ -1,0 +1,158 @@
+/**
+ * @file runtime.h
+ * Runs programs on devices, proves the data right, and measures.
+ *
+ * A program runs as docs/model.md defines it: thread blocks, FIFOs of slices between them,
+ * micro-batches, three granularities. What the numbers of a run mean is in docs/runtime.md.
+ */
+#ifndef CCL_RUNTIME_RUNTIME_H
+#define CCL_RUNTIME_RUNTIME_H
+
+#include "synth/synth.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum ccl_type { CCL_TYPE_INT32, CCL_TYPE_FP32, CCL_TYPE_FP16, CCL_TYPE_BF16 } ccl_type_t;
+#define CCL_TYPES 4
+typedef enum ccl_reduction { CCL_OP_SUM, CCL_OP_MIN, CCL_OP_MAX } ccl_reduction_t;
+#define CCL_REDUCTIONS 3
+const char *ccl_type_name(ccl_type_t type);         /**< "int32", "fp32", "fp16", "bf16" */
+uint32_t ccl_type_bytes(ccl_type_t type);           /**< 4, 4, 2, 2 */
+const char *ccl_reduction_name(ccl_reduction_t op); /**< "sum", "min", "max" */
+
+/* ---------------------------------------------------------------- devices */
+
+typedef struct ccl_device_info {
+    char kind[16];  /**< "host", "cuda", "hip" */
+    uint32_t index; /**< of its kind */
+    bool available;
+    char name[128];        /**< of the device; when not available: why not, one line */
+    uint32_t units;        /**< cores or multiprocessors */
+    double memory_bytes;   /**< 0: not known */
+    char architecture[32]; /**< "x86_64", "sm_90" */
+} ccl_device_info_t;
+/**
+ * What there is: `host`, then the devices of the modules that are found. A kind whose module or
+ * driver is missing is one entry that is not available and says why.
+ * @param out  malloc'ed array; caller frees.
+ */
+ccl_status_t ccl_devices_list(ccl_device_info_t **out, uint32_t *n_out, ccl_error_t *err);
+
+/* ---------------------------------------------------------------- runs */
+
+typedef enum ccl_run_ranks {
+    CCL_RANKS_THREADS,  /**< all ranks in this process */
+    CCL_RANKS_PROCESSES /**< children of this process run them */
+} ccl_run_ranks_t;
+
+/** How ranks of different processes reach each other. */
+typedef enum ccl_run_transport { CCL_RUN_SHM, CCL_RUN_TCP } ccl_run_transport_t;
+
+typedef struct ccl_run_options {
+    size_t size;
+    const char *device; /**< NULL: "host" */
+    double size_bytes;  /**< nccl-tests' size, > 0 (docs/runtime.md: rounding to items) */
+    uint32_t batches;   /**< micro-batches; 0: as few as the FIFOs allow, as in the model */
+    ccl_granularity_t granularity;
+    ccl_type_t type;
+    ccl_reduction_t op;
+    bool out_of_place;  /**< of a program that can be run in place and out of place; what can be run
+                             in one way only is run so */
+    uint32_t repeats;   /**< measured runs; 0: 9 */
+    uint32_t warmups;   /**< runs before them that are checked but not measured */
+    bool no_check;      /**< do not look at the data (buffers are filled all the same) */
+    bool block_times;   /**< one more run, in which blocks are timed (it is not among the times) */
+    uint32_t slots;     /**< FIFO depth in slices; 0: 8 */
+    uint32_t slices;    /**< least number of slices of a primitive; 0: 1 */
+    double slice_bytes; /**< most bytes of a slice; 0: 128 KiB, less where the FIFOs of all
+                             connections would take more than 512 MiB */
+    double watchdog_s;  /**< give up after so long without any progress; 0: 10 */
+    bool no_static_check; /**< leave programs that cannot finish to the watchdog */
+    uint32_t threads;     /**< workers per process; 0: the machine's cores over the processes */
+    ccl_run_ranks_t ranks;
+    uint32_t processes; /**< of CCL_RANKS_PROCESSES, at most the ranks; 0: one per rank */
+    ccl_run_transport_t transport;
+    /* A job of processes that were started elsewhere: */
+    uint32_t world;   /**< processes; 0 or 1: not such a job */
+    uint32_t rank;    /**< this one, < world */
+    const char *root; /**< "host:port" at which process 0 listens */
+} ccl_run_options_t;
+#define CCL_RUN_OPTIONS_INIT                                                                       \
+    {                                                                                              \
+        sizeof(ccl_run_options_t), NULL, 0, 0, CCL_GRANULARITY_ALGORITHM, CCL_TYPE_FP32,           \
+            CCL_OP_SUM, false, 0, 1, false, false, 0, 0, 0, 0, false, 0, CCL_RANKS_THREADS, 0,     \
+            CCL_RUN_SHM, 0, 0, NULL                                                                \
+    }
+
+/** The first wrong item found. */
+typedef struct ccl_run_fault {
+    uint32_t rank, chunk;
+    uint32_t element;      /**< of the rank's output buffer */
+    uint32_t repeat;       /**< run, warm-ups included */
+    uint64_t item;         /**< within the element */
+    uint64_t offset_bytes; /**< within the output buffer */
+    double expected, got;  /**< got: NaN when nothing was written there */
+} ccl_run_fault_t;
+
+/** Seconds that a thread block spent in the run of `block_times`. */
+typedef struct ccl_run_block {
+    double busy_s;
+    double wait_data_s, wait_slot_s;
+    double wait_peer_s; /**< for another block of its rank */
+    double wait_core_s; /**< able to go on, but no worker had time */
+    uint64_t slices;    /**< passes */
+} ccl_run_block_t;
+
+typedef struct ccl_run_result {
+    char device[16];
+    uint32_t nranks, processes, threads; /**< threads: workers per process */
+    uint32_t batches, slots;
+    double size_bytes;   /**< as asked */
+    double buffer_bytes; /**< largest input or output buffer of a rank, in whole items */
+    double chunk_bytes;  /**< of the largest element, in the first micro-batch */
+    double slice_bytes;  /**< limit that was used */
+    uint32_t repeats;
+    double *time_s; /**< [repeats] in order: from the common start to the last block's end */
+    double min_s, median_s, max_s;
+    double algbw_GBps, busbw_GBps; /**< of the median */
+    uint64_t transfers;            /**< slices handed over in one run */
+    bool checked;
+    uint64_t checked_items; /**< over all runs */
+    uint64_t wrong_items;
+    ccl_run_fault_t fault; /**< when wrong_items > 0 */
+    uint32_t ntbs;
+    ccl_run_block_t *blocks;  /**< [ntbs] with block_times, as in the program; else NULL */
+    ccl_deadlock_t *deadlock; /**< when the program cannot finish or hung; else NULL */
+    ccl_arena_t arena;
+} ccl_run_result_t;
+
+/**
+ * Run a program, check every item that it produced, and time it.
+ *
+ * The program should have been verified (ccl_program_verify): a wrong one is found by its data,
+ * after the run.
+ *
+ * @param out  set on CCL_OK, CCL_CHECK and CCL_DEADLOCK; destroy with ccl_run_result_destroy().
+ * @retval CCL_CHECK     wrong data; the error names rank, offset, expected, got.
+ * @retval CCL_DEADLOCK  the program cannot finish, or nothing moved for watchdog_s;
+ *                       (*out)->deadlock tells who waits for what.
+ * @retval CCL_ERR_IO    a process of the job ended or cannot be reached.
+ * @retval CCL_ERR_UNSUPPORTED  the device is not there.
+ */
+ccl_status_t ccl_run_program(const ccl_ctx_t *ctx, const ccl_program_t *program,
+                             const ccl_run_options_t *options, ccl_run_result_t **out,
+                             ccl_error_t *err);
+void ccl_run_result_destroy(ccl_run_result_t *result);
+/**
+ * Place of this process in a job that srun or mpirun started (SLURM_PROCID and SLURM_NTASKS,
+ * OMPI_COMM_WORLD_RANK and _SIZE, PMI_RANK and PMI_SIZE).
+ * @return false when there is none.
+ */
+bool ccl_run_place_from_environment(uint32_t *rank_out, uint32_t *world_out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

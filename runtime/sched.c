@@ -1,0 +1,100 @@
+/**
+ * @file sched.c
+ * Marks of units that may go on, and the words that sleepers wait on.
+ *
+ * A unit is idle (0), marked (MARK) or being stepped (RUN); marked while stepped it is both, and is
+ * stepped again. Its bit in the bitmap is set by whoever marks an idle unit, so at most one worker
+ * has it.
+ */
+#define _GNU_SOURCE
+#include "runtime/sched.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+void ccl_i_futex_wait(uint32_t *word, uint32_t value, double limit_s) {
+    struct timespec limit = {.tv_sec = (time_t)limit_s,
+                             .tv_nsec = (long)((limit_s - (double)(time_t)limit_s) * 1e9)};
+    syscall(SYS_futex, word, FUTEX_WAIT, value, &limit, NULL, 0);
+}
+
+void ccl_i_futex_wake(uint32_t *word, int n) {
+    syscall(SYS_futex, word, FUTEX_WAKE, n, NULL, NULL, 0);
+}
+
+size_t ccl_i_sched_bytes(uint32_t nunits) {
+    size_t words = (nunits + (size_t)63) / 64 + 1;
+    return (sizeof(ccl_i_sched_t) + words * sizeof(uint64_t) + nunits * sizeof(uint32_t) + 127) /
+           128 * 128;
+}
+
+void ccl_i_sched_init(ccl_i_sched_t *sched, uint32_t first_unit, uint32_t nunits) {
+    memset(sched, 0, ccl_i_sched_bytes(nunits));
+    sched->first_unit = first_unit;
+    sched->nunits = nunits;
+    sched->nwords = (nunits + 63) / 64;
+    sched->states_at = (uint32_t)(sizeof *sched + ((size_t)sched->nwords + 1) * sizeof(uint64_t));
+}
+
+static void set_bit(ccl_i_sched_t *sched, uint32_t local) {
+    __atomic_fetch_or(&sched->bits[local / 64], UINT64_C(1) << local % 64, __ATOMIC_SEQ_CST);
+    /* A worker counts itself as parked before it looks at the bits a last time. */
+    if (__atomic_load_n(&sched->parked, __ATOMIC_SEQ_CST)) {
+        __atomic_fetch_add(&sched->epoch, 1, __ATOMIC_SEQ_CST);
+        ccl_i_futex_wake(&sched->epoch, 1);
+    }
+}
+
+void ccl_i_sched_mark(ccl_i_sched_t *sched, uint32_t local) {
+    uint32_t *state = ccl_i_sched_state(sched, local);
+    if (__atomic_fetch_or(state, CCL_I_MARK, __ATOMIC_ACQ_REL) == 0)
+        set_bit(sched, local);
+}
+
+void ccl_i_host_ring(const ccl_i_host_t *host, uint32_t unit) {
+    ccl_i_sched_t *sched = host->scheds[host->unit_process[unit]];
+    ccl_i_sched_mark(sched, unit - sched->first_unit);
+}
+
+uint32_t ccl_i_sched_take(ccl_i_sched_t *sched, uint32_t *cursor) {
+    uint32_t nwords = sched->nwords, at = *cursor < sched->nunits ? *cursor : 0;
+    for (uint32_t i = 0; i <= nwords && nwords; i++) {
+        uint32_t word = (at / 64 + i) % nwords;
+        uint64_t behind = at % 64 ? (UINT64_C(1) << at % 64) - 1 : 0;
+        uint64_t mask = i == 0 ? ~behind : i == nwords ? behind : ~UINT64_C(0);
+        uint64_t bits = __atomic_load_n(&sched->bits[word], __ATOMIC_SEQ_CST) & mask;
+        while (bits) {
+            uint32_t bit = (uint32_t)__builtin_ctzll(bits);
+            uint64_t one = UINT64_C(1) << bit;
+            if (__atomic_fetch_and(&sched->bits[word], ~one, __ATOMIC_ACQ_REL) & one) {
+                uint32_t local = word * 64 + bit;
+                *cursor = local + 1;
+                /* Marks from now on are seen at the end of the step. */
+                __atomic_exchange_n(ccl_i_sched_state(sched, local), CCL_I_RUN, __ATOMIC_ACQ_REL);
+                return local;
+            }
+            bits &= ~one;
+        }
+    }
+    return CCL_NONE;
+}
+
+void ccl_i_sched_release(ccl_i_sched_t *sched, uint32_t local, bool again) {
+    uint32_t *state = ccl_i_sched_state(sched, local), run = CCL_I_RUN;
+    if (!again &&
+        __atomic_compare_exchange_n(state, &run, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        return;
+    __atomic_exchange_n(state, CCL_I_MARK, __ATOMIC_ACQ_REL);
+    set_bit(sched, local);
+}
+
+bool ccl_i_sched_any(const ccl_i_sched_t *sched) {
+    for (uint32_t i = 0; i < sched->nwords; i++)
+        if (__atomic_load_n(&sched->bits[i], __ATOMIC_SEQ_CST))
+            return true;
+    return false;
+}

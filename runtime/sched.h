@@ -1,0 +1,20 @@
+/** @file sched.h Private to the host device: units that may go on (see host.h, sched.c). */
+#ifndef CCL_RUNTIME_SCHED_H
+#define CCL_RUNTIME_SCHED_H
+
+#include "runtime/host.h"
+
+enum { CCL_I_MARK = 1, CCL_I_RUN = 2 };
+
+static inline uint32_t *ccl_i_sched_state(ccl_i_sched_t *sched, uint32_t local) {
+    return (uint32_t *)((char *)sched + sched->states_at) + local;
+}
+
+void ccl_i_sched_mark(ccl_i_sched_t *sched, uint32_t local);
+/** The next marked unit from *cursor on, now the caller's to step; CCL_NONE: none is marked. */
+uint32_t ccl_i_sched_take(ccl_i_sched_t *sched, uint32_t *cursor);
+/** Give it back; `again`: it could go on at once. */
+void ccl_i_sched_release(ccl_i_sched_t *sched, uint32_t local, bool again);
+bool ccl_i_sched_any(const ccl_i_sched_t *sched);
+
+#endif

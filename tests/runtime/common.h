@@ -1,0 +1,67 @@
+/* Shared by the tests of runtime: programs by specification, a run that must be right. */
+#ifndef CCL_TESTS_RUNTIME_COMMON_H
+#define CCL_TESTS_RUNTIME_COMMON_H
+
+#include "runtime/runtime.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static inline ccl_topology_t *topology(const char *spec) {
+    ccl_topology_t *topo = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_status_t status = ccl_topology_read(NULL, spec, &topo, &err);
+    ck_assert_msg(status == CCL_OK, "%s: %s", spec, err.text);
+    return topo;
+}
+
+static inline ccl_collective_t *collective(ccl_collective_kind_t kind, uint32_t n, uint32_t root) {
+    ccl_collective_t *coll = NULL;
+    ck_assert_int_eq(ccl_collective_create(kind, n, 1, root, &coll, NULL), CCL_OK);
+    return coll;
+}
+
+/** A synthesizer's program of a built-in collective. */
+static inline ccl_program_t *program_of(const char *with, ccl_collective_kind_t kind,
+                                        const char *spec, const ccl_lower_options_t *how) {
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_topology_t *topo = topology(spec);
+    ccl_routes_t *routes = ccl_routes_create(topo);
+    ccl_collective_t *want = collective(kind, topo->nranks, 0);
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+    ccl_schedule_t *schedule = NULL;
+    ccl_program_t *program = NULL;
+    ccl_status_t status = ccl_synthesize(NULL, with, topo, routes, want, &options, &schedule, &err);
+    ck_assert_msg(status == CCL_OK, "%s on %s: %s", with, spec, err.text);
+    status = ccl_lower(NULL, schedule, how ? how : &lower, &program, &err);
+    ck_assert_msg(status == CCL_OK, "%s on %s: %s", with, spec, err.text);
+    ccl_schedule_destroy(schedule);
+    ccl_collective_destroy(want);
+    ccl_routes_destroy(routes);
+    ccl_topology_destroy(topo);
+    return program;
+}
+
+/** Must be right; returns the result. */
+static inline ccl_run_result_t *run_right(const ccl_program_t *program,
+                                          const ccl_run_options_t *options, const char *what) {
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_run_result_t *result = NULL;
+    ccl_status_t status = ccl_run_program(NULL, program, options, &result, &err);
+    ck_assert_msg(status == CCL_OK, "%s: %s: %s", what, ccl_status_name(status), err.text);
+    return result;
+}
+
+static inline int run_suite(Suite *suite) {
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}
+
+#endif
