@@ -575,20 +575,6 @@ static ccl_status_t check_options(const ccl_schedule_t *schedule,
     return CCL_OK;
 }
 
-/* Sub-pipelines for as many micro-batches as the run is likely to have. */
-static ccl_status_t order_for_run(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
-                                  const ccl_lower_options_t *options, const char *proto,
-                                  ccl_schedule_t **out, ccl_lower_stats_t *stats,
-                                  ccl_error_t *err) {
-    double chunk_bytes, batches = options->batches;
-    if (!options->batches)
-        batches =
-            ccl_i_likely_batches(schedule, options->topo, proto, options->size_bytes, &chunk_bytes);
-    return ccl_schedule_order_for(ctx, schedule, options->topo, options->routes, options->order,
-                                  batches < UINT32_MAX ? (uint32_t)batches : UINT32_MAX, out, NULL,
-                                  stats, err);
-}
-
 ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                        const ccl_lower_options_t *options, ccl_program_t **out, ccl_error_t *err) {
     const ccl_lower_options_t defaults = CCL_LOWER_OPTIONS_INIT;
@@ -619,10 +605,10 @@ ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
     }
     options = &full;
     if (options->order != CCL_ORDER_STEP) {
-        CCL_TRY_GOTO(order_for_run(ctx, schedule, options, how.proto, &ordered, &stats, err),
-                     status, end);
-        schedule = ordered;
         how.ordered = false; /* steps are no rounds any more */
+        CCL_TRY_GOTO(ccl_i_lower_order(ctx, schedule, options, &how, &ordered, &stats, err), status,
+                     end);
+        schedule = ordered;
     }
     if (options->granularity == CCL_GRANULARITY_STAGE) {
         stage = calloc(schedule->ntransfers + (size_t)1, sizeof *stage);

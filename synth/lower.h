@@ -193,6 +193,14 @@ typedef struct ccl_i_capacity {
 double ccl_i_likely_batches(const ccl_schedule_t *schedule, const ccl_topology_t *topo,
                             const char *proto, double size_bytes, double *chunk_bytes_out);
 /**
+ * The schedule in options->order for the run that the options describe. Of HPDS's two ways (may a
+ * transfer stand in the sub-pipeline of what it waits for?) the faster one in simulation, or by
+ * estimate where simulating would take long.
+ */
+ccl_status_t ccl_i_lower_order(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
+                               const ccl_lower_options_t *options, const ccl_i_lower_how_t *how,
+                               ccl_schedule_t **out, ccl_lower_stats_t *stats, ccl_error_t *err);
+/**
  * @param spread_out  greatest number of channels that one connection got.
  */
 ccl_status_t ccl_i_channels_capacity(const ccl_schedule_t *schedule, const ccl_i_capacity_t *how,

@@ -128,26 +128,64 @@ static ccl_status_t check(const ccl_schedule_t *schedule, const ccl_topology_t *
     return CCL_OK;
 }
 
-/* From as many micro-batches on, a task may stand in the sub-pipeline of what it waits for. */
-enum { FLOWING_BATCHES = 8 };
+enum {
+    MANY_BATCHES = 64,        /* when nothing is said about the run */
+    CHUNK_BYTES = 1024 * 1024 /* of a micro-batch: ResCCL, section 5.1 */
+};
 
-ccl_status_t ccl_schedule_order_for(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
-                                    const ccl_topology_t *topo, ccl_routes_t *routes,
-                                    ccl_order_t order, uint32_t batches, ccl_schedule_t **out,
-                                    uint32_t **pipeline_out, ccl_lower_stats_t *stats,
-                                    ccl_error_t *err) {
-    bool flowing = batches == 0 || batches >= FLOWING_BATCHES;
+/** An order of units with its sub-pipelines. */
+typedef struct attempt {
+    uint32_t *row, *pipelines; /* [nunits] */
+    uint32_t npipelines;
+} attempt_t;
+
+/* Both ways, and of them the one of the better pace. */
+static ccl_status_t order_by_pace(const ccl_ctx_t *ctx, ccl_i_dag_t *dag,
+                                  const ccl_i_conns_t *conns, uint32_t batches, attempt_t *out,
+                                  ccl_error_t *err) {
+    size_t n = dag->nunits + (size_t)1;
+    attempt_t other = {malloc(n * sizeof(uint32_t)), malloc(n * sizeof(uint32_t)), 0};
+    double pace_s = 0, other_s = 0, many = batches ? batches : MANY_BATCHES;
+    ccl_status_t status = other.row && other.pipelines ? CCL_OK : ccl_fail_nomem(err);
+    if (status != CCL_OK)
+        goto end;
+    CCL_TRY_GOTO(
+        ccl_i_order_hpds(ctx, dag, conns, true, out->row, out->pipelines, &out->npipelines, err),
+        status, end);
+    CCL_TRY_GOTO(ccl_i_order_pace(dag, conns, out->row, CHUNK_BYTES, many, &pace_s, err), status,
+                 end);
+    ccl_i_dag_rewind(dag);
+    CCL_TRY_GOTO(ccl_i_order_hpds(ctx, dag, conns, false, other.row, other.pipelines,
+                                  &other.npipelines, err),
+                 status, end);
+    CCL_TRY_GOTO(ccl_i_order_pace(dag, conns, other.row, CHUNK_BYTES, many, &other_s, err), status,
+                 end);
+    if (other_s < pace_s * (1 - 1e-9)) {
+        attempt_t swap = *out;
+        *out = other;
+        other = swap;
+    }
+end:
+    free(other.row);
+    free(other.pipelines);
+    return status;
+}
+
+ccl_status_t ccl_i_schedule_order(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
+                                  const ccl_topology_t *topo, ccl_routes_t *routes,
+                                  ccl_order_t order, ccl_i_flow_t flow, uint32_t batches,
+                                  ccl_schedule_t **out, uint32_t **pipeline_out,
+                                  ccl_lower_stats_t *stats, ccl_error_t *err) {
     ccl_i_dag_t dag = {0};
     ccl_i_conns_t conns = {0};
     ccl_routes_t *own = NULL;
     ccl_schedule_t *result = NULL;
-    uint32_t npipelines = 0;
     double start_s = ccl_now_s(), analysed_s = start_s;
     CCL_TRY(check(schedule, topo, order, err));
     size_t n = schedule->ntransfers + (size_t)1;
-    uint32_t *row = malloc(n * sizeof *row), *pipelines = calloc(n, sizeof *pipelines);
+    attempt_t made = {malloc(n * sizeof(uint32_t)), calloc(n, sizeof(uint32_t)), 0};
     uint32_t *by_transfer = calloc(n, sizeof *by_transfer);
-    ccl_status_t status = row && pipelines && by_transfer ? CCL_OK : ccl_fail_nomem(err);
+    ccl_status_t status = made.row && made.pipelines && by_transfer ? CCL_OK : ccl_fail_nomem(err);
     if (status != CCL_OK)
         goto end;
     CCL_TRY_GOTO(ccl_ctx_poll(ctx, NULL), status, end);
@@ -160,19 +198,22 @@ ccl_status_t ccl_schedule_order_for(const ccl_ctx_t *ctx, const ccl_schedule_t *
         CCL_TRY_GOTO(ccl_i_conns_init(&conns, schedule, &dag, topo, routes, err), status, end);
         analysed_s = ccl_now_s();
         if (order == CCL_ORDER_RR)
-            status = ccl_i_order_rr(ctx, &dag, row, err);
+            status = ccl_i_order_rr(ctx, &dag, made.row, err);
+        else if (flow == CCL_I_FLOW_BY_PACE)
+            status = order_by_pace(ctx, &dag, &conns, batches, &made, err);
         else
-            status = ccl_i_order_hpds(ctx, &dag, &conns, flowing, row, pipelines, &npipelines, err);
+            status = ccl_i_order_hpds(ctx, &dag, &conns, flow == CCL_I_FLOW_YES, made.row,
+                                      made.pipelines, &made.npipelines, err);
         if (status != CCL_OK)
             goto end;
         ccl_progress_t progress = {.phase = "order", .done = dag.nunits, .total = dag.nunits};
         CCL_TRY_GOTO(ccl_ctx_poll(ctx, &progress), status, end);
     }
-    CCL_TRY_GOTO(rebuild(schedule, &dag, order == CCL_ORDER_STEP ? NULL : row, &result, err),
+    CCL_TRY_GOTO(rebuild(schedule, &dag, order == CCL_ORDER_STEP ? NULL : made.row, &result, err),
                  status, end);
     for (uint32_t i = 0, t = 0; i < dag.nunits; i++) {
-        for (uint32_t m = dag.unit_first[row[i]]; m < dag.unit_first[row[i] + 1]; m++)
-            by_transfer[t++] = pipelines[i];
+        for (uint32_t m = dag.unit_first[made.row[i]]; m < dag.unit_first[made.row[i] + 1]; m++)
+            by_transfer[t++] = made.pipelines[i];
     }
     *out = result;
     if (pipeline_out) {
@@ -182,16 +223,25 @@ ccl_status_t ccl_schedule_order_for(const ccl_ctx_t *ctx, const ccl_schedule_t *
     if (stats) {
         stats->analyse_s = analysed_s - start_s;
         stats->order_s = ccl_now_s() - analysed_s;
-        stats->pipelines = npipelines;
+        stats->pipelines = made.npipelines;
     }
 end:
-    free(row);
-    free(pipelines);
+    free(made.row);
+    free(made.pipelines);
     free(by_transfer);
     ccl_i_conns_fini(&conns);
     ccl_i_dag_fini(&dag);
     ccl_routes_destroy(own);
     return status;
+}
+
+ccl_status_t ccl_schedule_order_for(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
+                                    const ccl_topology_t *topo, ccl_routes_t *routes,
+                                    ccl_order_t order, uint32_t batches, ccl_schedule_t **out,
+                                    uint32_t **pipeline_out, ccl_lower_stats_t *stats,
+                                    ccl_error_t *err) {
+    return ccl_i_schedule_order(ctx, schedule, topo, routes, order, CCL_I_FLOW_BY_PACE, batches,
+                                out, pipeline_out, stats, err);
 }
 
 ccl_status_t ccl_schedule_order(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,

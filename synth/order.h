@@ -33,6 +33,8 @@ typedef struct ccl_i_dag {
 /** The schedule's transfers as units with their dependencies. Fini also after a failure. */
 ccl_status_t ccl_i_dag_init(ccl_i_dag_t *dag, const ccl_schedule_t *schedule, ccl_error_t *err);
 void ccl_i_dag_fini(ccl_i_dag_t *dag);
+/** As after init: nothing is done. */
+void ccl_i_dag_rewind(ccl_i_dag_t *dag);
 /**
  * The unit is done: units that waited for it alone are given to `ready` (ascending order is not
  * promised). Units that wait for nothing from the start have unit_wait 0 after init.
@@ -40,18 +42,17 @@ void ccl_i_dag_fini(ccl_i_dag_t *dag);
 typedef void (*ccl_i_ready_fn)(uint32_t unit, void *user);
 void ccl_i_dag_take(ccl_i_dag_t *dag, uint32_t unit, ccl_i_ready_fn ready, void *user);
 
-/**
- * Connections and the resources that their routes share with others: links with a contention slope
- * (sharing any other link loses nothing), and groups.
- */
+/** Connections and the resources (links, then groups) that their routes use. */
 typedef struct ccl_i_conns {
-    uint32_t nconns, nresources; /* resources: links, then groups */
-    uint32_t *conn_of;           /* [nmembers of the DAG] */
+    uint32_t nconns, nresources;
+    uint32_t *conn_of;    /* [nmembers of the DAG] */
     double *peak_Bps;     /* [nconns] most that one transfer moves: its block, its narrowest link */
+    double *delay_s;      /* [nconns] of one slice, beside its bytes */
     uint8_t *crosses_net; /* [nconns] */
     uint32_t *use_first;  /* [nconns + 1] into uses */
     uint32_t *uses;       /* resources; a group once for each of its links on the route */
     double *capacity_Bps; /* [nresources] */
+    double *full_Bps;     /* [nresources] INFINITY: sharing it loses nothing, it never conflicts */
 } ccl_i_conns_t;
 
 /** @retval CCL_ERR_INPUT  two ranks have no route. Fini also after a failure. */
@@ -83,5 +84,24 @@ ccl_status_t ccl_i_order_rr(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, uint32_t *or
 ccl_status_t ccl_i_order_hpds(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, const ccl_i_conns_t *conns,
                               bool flowing, uint32_t *order_out, uint32_t *pipeline_out,
                               uint32_t *npipelines_out, ccl_error_t *err);
+/**
+ * Estimate of a run in this order at task level, seconds. @param chunk_bytes of a micro-batch.
+ */
+ccl_status_t ccl_i_order_pace(const ccl_i_dag_t *dag, const ccl_i_conns_t *conns,
+                              const uint32_t *order, double chunk_bytes, double batches,
+                              double *seconds_out, ccl_error_t *err);
+
+/** May a transfer stand in the sub-pipeline of what it waits for? */
+typedef enum ccl_i_flow {
+    CCL_I_FLOW_BY_PACE, /**< whichever gives the better pace */
+    CCL_I_FLOW_YES,
+    CCL_I_FLOW_NO
+} ccl_i_flow_t;
+/** ccl_schedule_order_for() with a choice. */
+ccl_status_t ccl_i_schedule_order(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
+                                  const ccl_topology_t *topo, ccl_routes_t *routes,
+                                  ccl_order_t order, ccl_i_flow_t flow, uint32_t batches,
+                                  ccl_schedule_t **out, uint32_t **pipeline_out,
+                                  ccl_lower_stats_t *stats, ccl_error_t *err);
 
 #endif

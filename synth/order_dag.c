@@ -304,8 +304,6 @@ static void add_groups(builder_t *b, uint32_t chunk, uint32_t begin, uint32_t en
             }
             g = d->ngroups - 1;
             d->group_of[access] = g;
-            d->group_left[g]++;
-            d->unit_wait[d->unit_of[access / 2]] += !d->group_starts[g];
             before = class;
             before_step = step;
         }
@@ -328,9 +326,20 @@ ccl_status_t ccl_i_dag_init(ccl_i_dag_t *d, const ccl_schedule_t *schedule, ccl_
                        d->unit_first[d->chunk_first[c + 1]]);
         d->group_first[d->ngroups] = 2 * n;
         d->group_starts[d->ngroups] = 1;
+        ccl_i_dag_rewind(d);
     }
     builder_fini(&b);
     return status;
+}
+
+void ccl_i_dag_rewind(ccl_i_dag_t *d) {
+    for (uint32_t u = 0; u < d->nunits; u++) {
+        d->unit_wait[u] = 0;
+        for (uint32_t a = 2 * d->unit_first[u]; a < 2 * d->unit_first[u + 1]; a++)
+            d->unit_wait[u] += !d->group_starts[d->group_of[a]];
+    }
+    for (uint32_t g = 0; g < d->ngroups; g++)
+        d->group_left[g] = d->group_first[g + 1] - d->group_first[g];
 }
 
 void ccl_i_dag_take(ccl_i_dag_t *d, uint32_t unit, ccl_i_ready_fn ready, void *user) {

@@ -287,7 +287,7 @@ static ccl_status_t make_classes(hpds_t *h, ccl_error_t *err) {
     for (uint32_t m = 0; m < d->nmembers; m++) {
         uint32_t conn = c->conn_of[m];
         for (uint32_t i = c->use_first[conn]; i < c->use_first[conn + 1]; i++)
-            work_s[c->uses[i]] += 1 / c->capacity_Bps[c->uses[i]];
+            work_s[c->uses[i]] += 1 / c->full_Bps[c->uses[i]];
     }
     for (uint32_t conn = 0; conn < c->nconns; conn++)
         h->resource_of[conn] = busiest(h, conn, work_s);
@@ -372,7 +372,7 @@ static void add_late(uint32_t unit, void *user) {
 
 static bool is_full(const hpds_t *h, uint32_t resource) {
     return resource < h->conns->nresources && h->load_in[resource] == h->now &&
-           h->load_Bps[resource] >= h->conns->capacity_Bps[resource] * (1 - 1e-9);
+           h->load_Bps[resource] >= h->conns->full_Bps[resource];
 }
 
 static bool fits(const hpds_t *h, uint32_t unit) {

@@ -1,10 +1,12 @@
 /*
  * Communication dependencies: which connections the transfers use, and which links and groups
- * those share.
+ * those share. Links with a contention slope and groups can be full; any other link loses nothing
+ * when it is shared (docs/decisions.md).
  */
 #include "synth/lower.h"
 #include "synth/order.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,12 +99,12 @@ static ccl_status_t add_conn(ccl_i_conns_t *c, uint32_t conn, const ccl_transfer
     CCL_TRY(ccl_routes_get(routes, t->src, t->dst, t->channel, &route, err));
     double rate_Bps = kind_rate(l, topo, route);
     c->peak_Bps[conn] = rate_Bps < route->bottleneck_Bps ? rate_Bps : route->bottleneck_Bps;
+    c->delay_s[conn] = ccl_model_tau(topo, route, "Simple", t->dst, 0, false);
     c->crosses_net[conn] = route->crosses_net;
     c->use_first[conn] = (uint32_t)l->nuses;
     for (uint32_t i = 0; i < route->nlinks; i++) {
         uint32_t link = route->links[i];
-        if (topo->links[link].contention > 0)
-            CCL_TRY(add_use(c, l, link, err));
+        CCL_TRY(add_use(c, l, link, err));
         for (uint32_t g = l->group_first[link]; g < l->group_first[link + 1]; g++)
             CCL_TRY(add_use(c, l, topo->nlinks + l->groups[g], err));
     }
@@ -117,22 +119,28 @@ ccl_status_t ccl_i_conns_init(ccl_i_conns_t *c, const ccl_schedule_t *schedule,
     memset(c, 0, sizeof *c);
     c->nresources = topo->nlinks + topo->ngroups;
     c->capacity_Bps = malloc((c->nresources + (size_t)1) * sizeof *c->capacity_Bps);
+    c->full_Bps = malloc((c->nresources + (size_t)1) * sizeof *c->full_Bps);
     c->conn_of = malloc((n + (size_t)1) * sizeof *c->conn_of);
     ccl_status_t status = links_init(&l, topo, n, err);
     if (status != CCL_OK)
         goto end;
-    if (!c->capacity_Bps || !c->conn_of)
+    if (!c->capacity_Bps || !c->full_Bps || !c->conn_of)
         goto nomem;
-    for (uint32_t i = 0; i < topo->nlinks; i++)
+    for (uint32_t i = 0; i < topo->nlinks; i++) {
         c->capacity_Bps[i] = topo->links[i].bandwidth_Bps;
-    for (uint32_t g = 0; g < topo->ngroups; g++)
+        c->full_Bps[i] = topo->links[i].contention > 0 ? c->capacity_Bps[i] * (1 - 1e-9) : INFINITY;
+    }
+    for (uint32_t g = 0; g < topo->ngroups; g++) {
         c->capacity_Bps[topo->nlinks + g] = topo->groups[g].bandwidth_Bps;
+        c->full_Bps[topo->nlinks + g] = topo->groups[g].bandwidth_Bps * (1 - 1e-9);
+    }
     number_conns(c, schedule, dag, &l, topo->nranks);
     size_t nconns = c->nconns + (size_t)1;
     c->peak_Bps = malloc(nconns * sizeof *c->peak_Bps);
+    c->delay_s = malloc(nconns * sizeof *c->delay_s);
     c->crosses_net = malloc(nconns);
     c->use_first = malloc(nconns * sizeof *c->use_first);
-    if (!c->peak_Bps || !c->crosses_net || !c->use_first)
+    if (!c->peak_Bps || !c->delay_s || !c->crosses_net || !c->use_first)
         goto nomem;
     for (uint32_t i = 0, conn = 0; i < n; i++) {
         if (i && l.keys[i] == l.keys[i - 1])
@@ -152,8 +160,10 @@ end:
 void ccl_i_conns_fini(ccl_i_conns_t *c) {
     free(c->conn_of);
     free(c->peak_Bps);
+    free(c->delay_s);
     free(c->crosses_net);
     free(c->use_first);
     free(c->uses);
     free(c->capacity_Bps);
+    free(c->full_Bps);
 }

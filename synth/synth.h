@@ -145,10 +145,11 @@ ccl_status_t ccl_schedule_order(const ccl_ctx_t *ctx, const ccl_schedule_t *sche
                                 ccl_lower_stats_t *stats, ccl_error_t *err);
 
 /**
- * ccl_schedule_order() for a run of `batches` micro-batches (0: many). From 8 on a transfer may
- * stand in the sub-pipeline of the transfer that it waits for, as in algorithm 1 as printed; with
- * fewer that would leave connections idle, so it comes into a later one, and among equals the
- * transfer with the longest way behind it comes first (docs/decisions.md has the measurements).
+ * ccl_schedule_order() for a run of `batches` micro-batches (0: many). In algorithm 1 as printed a
+ * transfer may stand in the sub-pipeline of the transfer that it waits for. With few micro-batches
+ * that leaves connections idle; then it comes into a later one, and among equals the transfer with
+ * the longest way behind it first. Both ways are tried; an estimate of their pace chooses.
+ * ccl_lower() simulates both, where that takes no longer than a second or so.
  */
 ccl_status_t ccl_schedule_order_for(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                                     const ccl_topology_t *topo, ccl_routes_t *routes,
