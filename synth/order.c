@@ -146,16 +146,18 @@ static ccl_status_t order_by_pace(const ccl_ctx_t *ctx, ccl_i_dag_t *dag,
     size_t n = dag->nunits + (size_t)1;
     attempt_t other = {malloc(n * sizeof(uint32_t)), malloc(n * sizeof(uint32_t)), 0};
     double pace_s = 0, other_s = 0, many = batches ? batches : MANY_BATCHES;
+    ccl_progress_t progress = {.phase = "order", .total = 2 * (uint64_t)dag->nunits};
     ccl_status_t status = other.row && other.pipelines ? CCL_OK : ccl_fail_nomem(err);
     if (status != CCL_OK)
         goto end;
-    CCL_TRY_GOTO(
-        ccl_i_order_hpds(ctx, dag, conns, true, out->row, out->pipelines, &out->npipelines, err),
-        status, end);
+    CCL_TRY_GOTO(ccl_i_order_hpds(ctx, dag, conns, true, progress, out->row, out->pipelines,
+                                  &out->npipelines, err),
+                 status, end);
     CCL_TRY_GOTO(ccl_i_order_pace(dag, conns, out->row, CHUNK_BYTES, many, &pace_s, err), status,
                  end);
     ccl_i_dag_rewind(dag);
-    CCL_TRY_GOTO(ccl_i_order_hpds(ctx, dag, conns, false, other.row, other.pipelines,
+    progress.done = dag->nunits;
+    CCL_TRY_GOTO(ccl_i_order_hpds(ctx, dag, conns, false, progress, other.row, other.pipelines,
                                   &other.npipelines, err),
                  status, end);
     CCL_TRY_GOTO(ccl_i_order_pace(dag, conns, other.row, CHUNK_BYTES, many, &other_s, err), status,
@@ -181,6 +183,7 @@ ccl_status_t ccl_i_schedule_order(const ccl_ctx_t *ctx, const ccl_schedule_t *sc
     ccl_routes_t *own = NULL;
     ccl_schedule_t *result = NULL;
     double start_s = ccl_now_s(), analysed_s = start_s;
+    ccl_progress_t progress = {.phase = "order"};
     CCL_TRY(check(schedule, topo, order, err));
     size_t n = schedule->ntransfers + (size_t)1;
     attempt_t made = {malloc(n * sizeof(uint32_t)), calloc(n, sizeof(uint32_t)), 0};
@@ -197,16 +200,18 @@ ccl_status_t ccl_i_schedule_order(const ccl_ctx_t *ctx, const ccl_schedule_t *sc
         CCL_TRY_GOTO(ccl_i_dag_init(&dag, schedule, err), status, end);
         CCL_TRY_GOTO(ccl_i_conns_init(&conns, schedule, &dag, topo, routes, err), status, end);
         analysed_s = ccl_now_s();
+        progress.total = dag.nunits;
         if (order == CCL_ORDER_RR)
             status = ccl_i_order_rr(ctx, &dag, made.row, err);
         else if (flow == CCL_I_FLOW_BY_PACE)
             status = order_by_pace(ctx, &dag, &conns, batches, &made, err);
         else
-            status = ccl_i_order_hpds(ctx, &dag, &conns, flow == CCL_I_FLOW_YES, made.row,
+            status = ccl_i_order_hpds(ctx, &dag, &conns, flow == CCL_I_FLOW_YES, progress, made.row,
                                       made.pipelines, &made.npipelines, err);
         if (status != CCL_OK)
             goto end;
-        ccl_progress_t progress = {.phase = "order", .done = dag.nunits, .total = dag.nunits};
+        bool twice = order == CCL_ORDER_HPDS && flow == CCL_I_FLOW_BY_PACE;
+        progress.done = progress.total = dag.nunits * (twice ? (uint64_t)2 : 1);
         CCL_TRY_GOTO(ccl_ctx_poll(ctx, &progress), status, end);
     }
     CCL_TRY_GOTO(rebuild(schedule, &dag, order == CCL_ORDER_STEP ? NULL : made.row, &result, err),

@@ -79,11 +79,12 @@ ccl_status_t ccl_i_order_rr(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, uint32_t *or
                             ccl_error_t *err);
 /**
  * Algorithm 1. @param flowing  a task may follow its predecessor in the same sub-pipeline.
+ * @param begin  progress before it: what is done, and the total.
  * @param order_out, pipeline_out  [nunits], in order.
  */
 ccl_status_t ccl_i_order_hpds(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, const ccl_i_conns_t *conns,
-                              bool flowing, uint32_t *order_out, uint32_t *pipeline_out,
-                              uint32_t *npipelines_out, ccl_error_t *err);
+                              bool flowing, ccl_progress_t begin, uint32_t *order_out,
+                              uint32_t *pipeline_out, uint32_t *npipelines_out, ccl_error_t *err);
 /**
  * Estimate of a run in this order at task level, seconds. @param chunk_bytes of a micro-batch.
  */

@@ -469,11 +469,11 @@ static void next_pipeline(hpds_t *h) {
 }
 
 ccl_status_t ccl_i_order_hpds(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, const ccl_i_conns_t *conns,
-                              bool flowing, uint32_t *order_out, uint32_t *pipeline_out,
-                              uint32_t *npipelines_out, ccl_error_t *err) {
+                              bool flowing, ccl_progress_t begin, uint32_t *order_out,
+                              uint32_t *pipeline_out, uint32_t *npipelines_out, ccl_error_t *err) {
     hpds_t h = {.dag = dag, .conns = conns, .now = 1, .visiting = CCL_NONE};
     uint32_t done = 0;
-    ccl_progress_t progress = {.phase = "order", .total = dag->nunits};
+    ccl_progress_t progress = begin;
     ccl_status_t status = hpds_init(&h, err);
     if (status == CCL_OK)
         status = make_classes(&h, err);
@@ -485,7 +485,7 @@ ccl_status_t ccl_i_order_hpds(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, const ccl_
     }
     while (status == CCL_OK && done < dag->nunits) {
         uint32_t before = done;
-        progress.done = done;
+        progress.done = begin.done + done;
         CCL_TRY_GOTO(ccl_ctx_poll(ctx, &progress), status, end);
         while (h.resources.len) {
             uint32_t unit = look(&h);

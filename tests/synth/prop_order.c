@@ -4,6 +4,7 @@
  * connections, contended links and groups allow, not fuller.
  */
 #include "common.h"
+#include "synth/order.h"
 
 static const char *const specs[] = {
     "resccl-topo1",
@@ -13,12 +14,14 @@ static const char *const specs[] = {
     "servers:3 gpus:3 nvswitch=300GB/s,1us nics:1x25GB/s,2us fabric=single",
 };
 
-/** One way to order: few and many micro-batches make different sub-pipelines. */
+/** One way to order; flow: followers may stand in the sub-pipeline of what they wait for. */
 static const struct {
     ccl_order_t order;
-    uint32_t batches;
+    ccl_i_flow_t flow;
     const char *name;
-} ways[] = {{CCL_ORDER_RR, 0, "rr"}, {CCL_ORDER_HPDS, 0, "hpds"}, {CCL_ORDER_HPDS, 2, "hpds few"}};
+} ways[] = {{CCL_ORDER_RR, CCL_I_FLOW_NO, "rr"},
+            {CCL_ORDER_HPDS, CCL_I_FLOW_YES, "hpds"},
+            {CCL_ORDER_HPDS, CCL_I_FLOW_NO, "hpds, no flow"}};
 
 typedef struct run {
     const ccl_topology_t *topo;
@@ -274,9 +277,8 @@ static void check_orders(const ccl_topology_t *topo, ccl_routes_t *routes,
         uint32_t *pipeline = NULL;
         ccl_lower_stats_t stats = {0};
         snprintf(what, sizeof what, "%s, %s", name, ways[w].name);
-        ck_assert_msg(ccl_schedule_order_for(NULL, given, topo, routes, ways[w].order,
-                                             ways[w].batches, &made, &pipeline, &stats,
-                                             &err) == CCL_OK,
+        ck_assert_msg(ccl_i_schedule_order(NULL, given, topo, routes, ways[w].order, ways[w].flow,
+                                           0, &made, &pipeline, &stats, &err) == CCL_OK,
                       "%s: %s", what, err.text);
         ck_assert_int_eq(ccl_schedule_verify(NULL, made, verdict, &err), CCL_OK);
         ck_assert_msg(verdict->valid, "%s: %s", what, verdict->fault.text);
@@ -287,10 +289,10 @@ static void check_orders(const ccl_topology_t *topo, ccl_routes_t *routes,
         check_units(&r);
         check_dependencies(&r);
         if (ways[w].order == CCL_ORDER_HPDS)
-            check_pipelines(&r, stats.pipelines, ways[w].batches == 0);
+            check_pipelines(&r, stats.pipelines, ways[w].flow == CCL_I_FLOW_YES);
         check_lowered(&r, w == 1);
-        ck_assert_int_eq(ccl_schedule_order_for(NULL, given, topo, NULL, ways[w].order,
-                                                ways[w].batches, &again, NULL, NULL, &err),
+        ck_assert_int_eq(ccl_i_schedule_order(NULL, given, topo, NULL, ways[w].order, ways[w].flow,
+                                              0, &again, NULL, NULL, &err),
                          CCL_OK);
         ck_assert_msg(ccl_schedule_equal(made, again), "%s: not the same twice", what);
         free(r.new_of);
