@@ -136,6 +136,14 @@ static inline void bench_keep_memory(void) {
     mallopt(M_TRIM_THRESHOLD, INT_MAX);
 }
 
+/** CPU seconds of the process so far: a shared machine stretches wall times. */
+static inline double bench_cpu_s(void) {
+    struct rusage use;
+    getrusage(RUSAGE_SELF, &use);
+    return (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
+           1e-6 * (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
+}
+
 static inline double bench_peak_mb(void) {
     struct rusage use;
     getrusage(RUSAGE_SELF, &use);

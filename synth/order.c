@@ -129,8 +129,10 @@ static ccl_status_t check(const ccl_schedule_t *schedule, const ccl_topology_t *
 }
 
 enum {
-    MANY_BATCHES = 64,        /* when nothing is said about the run */
-    CHUNK_BYTES = 1024 * 1024 /* of a micro-batch: ResCCL, section 5.1 */
+    MANY_BATCHES = 64,         /* when nothing is said about the run */
+    CHUNK_BYTES = 1024 * 1024, /* of a micro-batch: ResCCL, section 5.1 */
+    BOTH_WAYS = 1 << 20,       /* most units for which both ways are tried */
+    FLOWING_BATCHES = 8        /* beyond that: micro-batches from which on they flow */
 };
 
 /** An order of units with its sub-pipelines. */
@@ -173,6 +175,11 @@ end:
     return status;
 }
 
+static bool flows(ccl_i_flow_t flow, uint32_t batches) {
+    bool many = batches == 0 || batches >= FLOWING_BATCHES;
+    return flow == CCL_I_FLOW_YES || (flow == CCL_I_FLOW_BY_PACE && many);
+}
+
 ccl_status_t ccl_i_schedule_order(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                                   const ccl_topology_t *topo, ccl_routes_t *routes,
                                   ccl_order_t order, ccl_i_flow_t flow, uint32_t batches,
@@ -203,14 +210,15 @@ ccl_status_t ccl_i_schedule_order(const ccl_ctx_t *ctx, const ccl_schedule_t *sc
         progress.total = dag.nunits;
         if (order == CCL_ORDER_RR)
             status = ccl_i_order_rr(ctx, &dag, made.row, err);
-        else if (flow == CCL_I_FLOW_BY_PACE)
+        else if (flow == CCL_I_FLOW_BY_PACE && dag.nunits <= BOTH_WAYS)
             status = order_by_pace(ctx, &dag, &conns, batches, &made, err);
         else
-            status = ccl_i_order_hpds(ctx, &dag, &conns, flow == CCL_I_FLOW_YES, progress, made.row,
+            status = ccl_i_order_hpds(ctx, &dag, &conns, flows(flow, batches), progress, made.row,
                                       made.pipelines, &made.npipelines, err);
         if (status != CCL_OK)
             goto end;
-        bool twice = order == CCL_ORDER_HPDS && flow == CCL_I_FLOW_BY_PACE;
+        bool twice =
+            order == CCL_ORDER_HPDS && flow == CCL_I_FLOW_BY_PACE && dag.nunits <= BOTH_WAYS;
         progress.done = progress.total = dag.nunits * (twice ? (uint64_t)2 : 1);
         CCL_TRY_GOTO(ccl_ctx_poll(ctx, &progress), status, end);
     }

@@ -27,7 +27,7 @@ typedef struct ccl_i_dag {
     uint32_t *group_first; /* [ngroups + 1] into accesses */
     uint32_t *group_left;  /* [ngroups] accesses not done */
     uint8_t *group_starts; /* [ngroups + 1] 1: first of its history */
-    uint32_t *accesses;    /* [2 nmembers] by group */
+    uint32_t *group_units; /* [2 nmembers] by group: the unit of each access */
 } ccl_i_dag_t;
 
 /** The schedule's transfers as units with their dependencies. Fini also after a failure. */

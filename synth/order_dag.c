@@ -76,10 +76,10 @@ static ccl_status_t dag_alloc(ccl_i_dag_t *d, uint32_t n, uint32_t nchunks, ccl_
     d->group_first = malloc(2 * nn * sizeof *d->group_first);
     d->group_left = calloc(2 * nn, sizeof *d->group_left);
     d->group_starts = calloc(2 * nn, 1);
-    d->accesses = malloc(2 * nn * sizeof *d->accesses);
+    d->group_units = malloc(2 * nn * sizeof *d->group_units);
     return d->transfer && d->unit_of && d->unit_first && d->unit_chunk && d->unit_step &&
                    d->unit_wait && d->chunk_first && d->group_of && d->group_first &&
-                   d->group_left && d->group_starts && d->accesses
+                   d->group_left && d->group_starts && d->group_units
                ? CCL_OK
                : ccl_fail_nomem(err);
 }
@@ -96,7 +96,7 @@ void ccl_i_dag_fini(ccl_i_dag_t *d) {
     free(d->group_first);
     free(d->group_left);
     free(d->group_starts);
-    free(d->accesses);
+    free(d->group_units);
 }
 
 /* Counting sort by chunk; the schedule is sorted by step. */
@@ -289,21 +289,21 @@ static void add_groups(builder_t *b, uint32_t chunk, uint32_t begin, uint32_t en
         at += count;
     }
     for (uint32_t i = 0; i < n; i++)
-        d->accesses[b->count[b->local[access_rank(b, b->row[i])]]++] = b->row[i];
+        d->group_units[b->count[b->local[access_rank(b, b->row[i])]]++] = b->row[i];
     /* Now count[h] is the end of history h. */
     for (uint32_t h = 0, at = base; h < nlocal; h++) {
         unsigned before = CLASS_WRITE;
         uint32_t before_step = 0;
         for (bool starts = true; at < b->count[h]; at++, starts = false) {
-            uint32_t access = d->accesses[at], g;
+            uint32_t access = d->group_units[at];
             unsigned class = access_class(b, access);
             uint32_t step = b->transfers[d->transfer[access / 2]].step;
             if (starts || class != before || (class != CLASS_READ && step != before_step)) {
                 d->group_first[d->ngroups] = at;
                 d->group_starts[d->ngroups++] = starts;
             }
-            g = d->ngroups - 1;
-            d->group_of[access] = g;
+            d->group_of[access] = d->ngroups - 1;
+            d->group_units[at] = d->unit_of[access / 2];
             before = class;
             before_step = step;
         }
@@ -348,7 +348,7 @@ void ccl_i_dag_take(ccl_i_dag_t *d, uint32_t unit, ccl_i_ready_fn ready, void *u
         if (--d->group_left[g] || d->group_starts[g + 1])
             continue;
         for (uint32_t i = d->group_first[g + 1]; i < d->group_first[g + 2]; i++) {
-            uint32_t other = d->unit_of[d->accesses[i] / 2];
+            uint32_t other = d->group_units[i];
             if (--d->unit_wait[other] == 0)
                 ready(other, user);
         }

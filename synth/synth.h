@@ -149,7 +149,8 @@ ccl_status_t ccl_schedule_order(const ccl_ctx_t *ctx, const ccl_schedule_t *sche
  * transfer may stand in the sub-pipeline of the transfer that it waits for. With few micro-batches
  * that leaves connections idle; then it comes into a later one, and among equals the transfer with
  * the longest way behind it first. Both ways are tried; an estimate of their pace chooses.
- * ccl_lower() simulates both, where that takes no longer than a second or so.
+ * Beyond 2^20 transfers it is the first way from 8 micro-batches on. ccl_lower() simulates both,
+ * where that takes no longer than a second or so.
  */
 ccl_status_t ccl_schedule_order_for(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                                     const ccl_topology_t *topo, ccl_routes_t *routes,
@@ -175,11 +176,12 @@ void ccl_lower_options_fit(ccl_lower_options_t *options, const ccl_topology_t *t
  * level it finishes for any FIFO depth >= 1 and any number of micro-batches. With an executor its
  * limits are kept, stages are channels, and slots above 2 count as 2.
  *
- * @retval CCL_ERR_INPUT        options lack the topology, or it has other ranks; a rank sends what it
- *                              does not have.
- * @retval CCL_ERR_UNSUPPORTED  more thread blocks than a GPU's sms, or beyond the executor's limits;
- *                              names the limit and the rank.
- * @par Source  capacity: HeteCCL (NSDI 2026), section 5.3; stages: ResCCL (SIGCOMM 2025), section 2.1.
+ * @retval CCL_ERR_INPUT        options lack the topology, or it has other ranks; a rank sends what
+ * it does not have.
+ * @retval CCL_ERR_UNSUPPORTED  more thread blocks than a GPU's sms, or beyond the executor's
+ * limits; names the limit and the rank.
+ * @par Source  capacity: HeteCCL (NSDI 2026), section 5.3; stages: ResCCL (SIGCOMM 2025),
+ * section 2.1.
  */
 ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                        const ccl_lower_options_t *options, ccl_program_t **out, ccl_error_t *err);
