@@ -92,9 +92,7 @@ static ccl_status_t tree(void *user, const ccl_i_want_t *want, ccl_i_tree_t *out
     m->stamp++;
     for (uint32_t i = 0; i < want->ntargets; i++)
         m->wanted[c->server[want->targets[i]]] = m->stamp;
-    /* Turned round, the mesh inside the servers must come first: there its step is the last. */
-    uint32_t last = lead + ns;
-    add_local(m, want, head, want->up ? last : lead, channel, out);
+    add_local(m, want, head, lead, channel, out);
     uint32_t part = want->part % m->channels, at = head, hop = lead;
     for (uint32_t i = 1; i < ns; i++) {
         uint32_t server = (home + (want->up ? ns - i : i)) % ns;
@@ -102,7 +100,7 @@ static ccl_status_t tree(void *user, const ccl_i_want_t *want, ccl_i_tree_t *out
             continue;
         uint32_t next = ccl_i_cluster_rank(c, server, c->local[head] + part * gpus);
         ccl_i_tree_add(out, at, next, hop++, channel);
-        add_local(m, want, next, want->up ? last : hop, channel, out);
+        add_local(m, want, next, hop, channel, out);
         at = next;
     }
     return CCL_OK;

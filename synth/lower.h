@@ -120,6 +120,9 @@ ccl_status_t ccl_i_lower_blocks(ccl_i_lowering_t *l, ccl_i_lblocks_t *out, ccl_e
  */
 ccl_status_t ccl_i_lower_unblock(ccl_i_lowering_t *l, ccl_i_lblocks_t *blocks, ccl_error_t *err);
 
+/** Time of a program in the run that the options describe (state.c). */
+ccl_status_t ccl_i_state_time(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,
+                              const ccl_program_t *program, double *time_s_out, ccl_error_t *err);
 /**
  * State-based allocation (state.c): blocks of *program whose connections are hardly active at the
  * same time in a run of options->size_bytes, ->batches and ->granularity on options->topo become

@@ -1,15 +1,16 @@
 /*
  * Ordering for a run. Which of HPDS's two ways is better depends on how links are shared over time,
  * which no short estimate tells well; so both are lowered and simulated, unless that would take
- * long.
+ * long. With few micro-batches neither may be better than the order given (ResCCL, section 5.2:
+ * small messages leave little to schedule); then that stays.
  */
 #include "synth/lower.h"
 #include "synth/order.h"
 
 #include <math.h>
 
-/* Sends over all micro-batches up to which both ways are simulated: about a second. */
-static const double most_sends = 200000;
+/* Sends over all micro-batches up to which ways are simulated: a few seconds. */
+static const double most_sends = 1000000;
 
 /* Simulated time; INFINITY when it cannot run like this (another allocation may). */
 static ccl_status_t run_time(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
@@ -53,30 +54,41 @@ static ccl_status_t order_way(const ccl_ctx_t *ctx, const ccl_schedule_t *schedu
 ccl_status_t ccl_i_lower_order(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                                const ccl_lower_options_t *options, const ccl_i_lower_how_t *how,
                                ccl_schedule_t **out, ccl_lower_stats_t *stats, ccl_error_t *err) {
-    ccl_schedule_t *ways[2] = {NULL, NULL};
-    double time_s[2] = {0, 0}, bytes, batches = options->batches;
+    enum { FLOW, NO_FLOW, GIVEN, WAYS };
+    ccl_schedule_t *ways[WAYS] = {NULL};
+    uint32_t pipelines[WAYS] = {0};
+    double time_s[WAYS], bytes, batches = options->batches;
     double size_bytes = options->size_bytes > 0 ? options->size_bytes : 256.0 * (1 << 20);
-    uint32_t pipelines;
     ccl_status_t status = CCL_OK;
     if (!options->batches)
         batches = ccl_i_likely_batches(schedule, options->topo, how->proto, size_bytes, &bytes);
     if (options->order != CCL_ORDER_HPDS || batches * schedule->ntransfers > most_sends)
         return order_way(ctx, schedule, options, CCL_I_FLOW_BY_PACE, batches, out, stats, err);
-    CCL_TRY_GOTO(order_way(ctx, schedule, options, CCL_I_FLOW_YES, batches, &ways[0], stats, err),
-                 status, end);
-    pipelines = stats->pipelines;
-    CCL_TRY_GOTO(order_way(ctx, schedule, options, CCL_I_FLOW_NO, batches, &ways[1], stats, err),
-                 status, end);
-    bool same = ccl_schedule_equal(ways[0], ways[1]);
-    for (unsigned i = 0; i < 2 && !same; i++)
-        CCL_TRY_GOTO(run_time(ctx, ways[i], options, how, size_bytes, &time_s[i], err), status,
-                     end);
-    unsigned best = time_s[1] < time_s[0] * (1 - 1e-9);
-    stats->pipelines = best == 0 ? pipelines : stats->pipelines;
+    ccl_lower_options_t given = *options;
+    given.order = CCL_ORDER_STEP;
+    for (int i = 0; i < WAYS; i++) {
+        CCL_TRY_GOTO(order_way(ctx, schedule, i == GIVEN ? &given : options,
+                               i == NO_FLOW ? CCL_I_FLOW_NO : CCL_I_FLOW_YES, batches, &ways[i],
+                               stats, err),
+                     status, end);
+        pipelines[i] = stats->pipelines;
+    }
+    int best = FLOW;
+    for (int i = 0; i < WAYS; i++) {
+        if (i == NO_FLOW && ccl_schedule_equal(ways[i], ways[FLOW]))
+            time_s[i] = time_s[FLOW];
+        else
+            CCL_TRY_GOTO(run_time(ctx, ways[i], options, how, size_bytes, &time_s[i], err), status,
+                         end);
+        /* The given order only where it really is better: it has no sub-pipelines. */
+        if (time_s[i] < time_s[best] * (i == GIVEN ? 0.995 : 1 - 1e-9))
+            best = i;
+    }
+    stats->pipelines = pipelines[best];
     *out = ways[best];
     ways[best] = NULL;
 end:
-    ccl_schedule_destroy(ways[0]);
-    ccl_schedule_destroy(ways[1]);
+    for (int i = 0; i < WAYS; i++)
+        ccl_schedule_destroy(ways[i]);
     return status;
 }

@@ -565,6 +565,15 @@ static ccl_status_t simulate(const ccl_ctx_t *ctx, const ccl_lower_options_t *op
     return ccl_sim_program(ctx, options->topo, options->routes, p, &run, out, err);
 }
 
+ccl_status_t ccl_i_state_time(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,
+                              const ccl_program_t *program, double *time_s_out, ccl_error_t *err) {
+    ccl_sim_result_t *run = NULL;
+    CCL_TRY(simulate(ctx, options, program, false, &run, err));
+    *time_s_out = run->time_s;
+    ccl_sim_result_destroy(run);
+    return CCL_OK;
+}
+
 /** Finishes with one slot, also when every step runs several micro-batches. */
 static ccl_status_t finishes(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,
                              const ccl_program_t *p, bool *out, ccl_error_t *err) {

@@ -238,14 +238,16 @@ static ccl_schedule_t *in_order(const ccl_schedule_t *s, const ccl_topology_t *t
     return out;
 }
 
-/* ResCCL's Topo4: simulation has the order without flow ahead with 4 micro-batches, behind with
-   16. */
+/* The estimate where simulating takes too long; simulation agrees with these. */
 START_TEST(test_pace) {
     static const struct {
+        const char *cluster;
         uint32_t batches;
         ccl_i_flow_t flow;
-    } rows[] = {{4, CCL_I_FLOW_NO}, {16, CCL_I_FLOW_YES}, {0, CCL_I_FLOW_YES}};
-    ccl_topology_t *topo = topology("resccl-topo4");
+    } rows[] = {{"heteccl-h20-4x4+8x4", 2, CCL_I_FLOW_NO},
+                {"resccl-topo4", 16, CCL_I_FLOW_YES},
+                {"resccl-topo4", 0, CCL_I_FLOW_YES}};
+    ccl_topology_t *topo = topology(rows[_i].cluster);
     ccl_schedule_t *s = hm_allreduce(topo), *out = NULL;
     ccl_schedule_t *want = in_order(s, topo, rows[_i].flow, 1);
     ck_assert_int_eq(ccl_schedule_order_for(NULL, s, topo, NULL, CCL_ORDER_HPDS, rows[_i].batches,
@@ -281,7 +283,7 @@ static double time_of(const ccl_schedule_t *s, const ccl_topology_t *topo, ccl_o
     return time_s;
 }
 
-/* Lowering takes the better way for the size; both beat round robin here by at least 4 %. */
+/* Lowering takes the better way for the size; both beat round robin here by at least 3 %. */
 START_TEST(test_lower) {
     ccl_topology_t *topo = topology("resccl-topo4");
     ccl_schedule_t *s = hm_allreduce(topo);
@@ -295,8 +297,8 @@ START_TEST(test_lower) {
     }
     ck_assert_double_eq(time_of(s, topo, CCL_ORDER_HPDS, size_bytes, &stats), best_s);
     double rr_s = time_of(s, topo, CCL_ORDER_RR, size_bytes, &rr_stats);
-    ck_assert_msg(rr_s > 1.04 * best_s, "rr %.4g ms, hpds %.4g ms", rr_s * 1e3, best_s * 1e3);
-    ck_assert_uint_eq(stats.pipelines, _i ? 8 : 10);
+    ck_assert_msg(rr_s > 1.03 * best_s, "rr %.4g ms, hpds %.4g ms", rr_s * 1e3, best_s * 1e3);
+    ck_assert_uint_eq(stats.pipelines, 8);
     ck_assert_uint_eq(rr_stats.pipelines, 0);
     ck_assert(stats.analyse_s > 0 && stats.order_s > 0 && stats.lower_s > 0);
     ccl_schedule_destroy(s);
@@ -339,12 +341,32 @@ START_TEST(test_nothing_to_do) {
 }
 END_TEST
 
+/* Two micro-batches on 32 GPUs leave little to schedule: the order given is faster and stays. */
+START_TEST(test_given) {
+    ccl_topology_t *topo = topology("forestcoll-a100-4x8");
+    ccl_schedule_t *s = hm_allreduce(topo);
+    ccl_lower_stats_t stats = {.pipelines = 1};
+    double step_s = time_of(s, topo, CCL_ORDER_STEP, 32 << 20, NULL);
+    double hpds_s = time_of(s, topo, CCL_ORDER_HPDS, 32 << 20, &stats);
+    for (ccl_i_flow_t flow = CCL_I_FLOW_YES; flow <= CCL_I_FLOW_NO; flow++) {
+        ccl_schedule_t *o = in_order(s, topo, flow, 1);
+        ck_assert_double_gt(time_of(o, topo, CCL_ORDER_STEP, 32 << 20, NULL), 1.005 * step_s);
+        ccl_schedule_destroy(o);
+    }
+    ck_assert_double_eq(hpds_s, step_s);
+    ck_assert_uint_eq(stats.pipelines, 0);
+    ccl_schedule_destroy(s);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("unit.synth.order");
     TCase *tcase = tcase_create("order");
     tcase_add_loop_test(tcase, test_by_hand, 0, (int)CCL_ARRAY_LEN(cases));
     tcase_add_loop_test(tcase, test_pace, 0, 3);
     tcase_add_loop_test(tcase, test_lower, 0, 2);
+    tcase_add_test(tcase, test_given);
     tcase_add_test(tcase, test_step_copies);
     tcase_add_test(tcase, test_nothing_to_do);
     suite_add_tcase(suite, tcase);
