@@ -34,7 +34,8 @@ typedef struct folding {
     uint32_t *first_entry;            /* [nconns + 1] */
     entry_t *entries;
     size_t cdeps, cends, centries;
-    uint64_t *unit, *conn, *res, *seen; /* colours; what each resource has seen */
+    uint64_t *unit, *next, *conn, *res; /* colours */
+    uint64_t *seen;                     /* what each resource has seen */
     uint64_t *set;                      /* open addressing: colours */
     uint32_t *set_first;                /* member with that colour */
     uint32_t set_len;
@@ -65,6 +66,7 @@ static void folding_fini(folding_t *f) {
     free(f->first_entry);
     free(f->entries);
     free(f->unit);
+    free(f->next);
     free(f->conn);
     free(f->res);
     free(f->seen);
@@ -249,10 +251,11 @@ static bool find_entries(folding_t *f) {
 
 static bool colour_rest(folding_t *f) {
     const ccl_i_run_t *run = f->run;
+    f->next = malloc((run->nunits + 1u) * sizeof(*f->next));
     f->conn = malloc((run->nconns + 1u) * sizeof(*f->conn));
     f->res = malloc((f->nres + 1u) * sizeof(*f->res));
     f->seen = malloc((f->nres + 1u) * sizeof(*f->seen));
-    if (!f->conn || !f->res || !f->seen || !find_entries(f))
+    if (!f->next || !f->conn || !f->res || !f->seen || !find_entries(f))
         return false;
     for (uint32_t c = 0; c < run->nconns; c++) {
         const ccl_i_conn_t *conn = &run->conns[c];
@@ -292,8 +295,11 @@ static void refine(folding_t *f) {
             h = mix(h, f->ends[e] == CCL_NONE ? 7 : f->conn[f->ends[e]]);
         for (uint32_t d = f->first_dep[i]; d < f->first_dep[i + 1]; d++)
             h = mix(h, f->unit[f->deps[d]]);
-        f->unit[i] = h;
+        f->next[i] = h;
     }
+    uint64_t *old = f->unit; /* all at once: which of two units comes first must not show */
+    f->unit = f->next;
+    f->next = old;
 }
 
 /* ---------------------------------------------------------------- is it true */

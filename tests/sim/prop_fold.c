@@ -137,6 +137,23 @@ START_TEST(test_not_alike) {
 }
 END_TEST
 
+/** Blocks that are alike need not stand at the same place of their GPUs' lists. */
+START_TEST(test_other_order) {
+    small_system_t on = {.gpu = "\"reduce_rate\":\"1GB/s\",\"copy_rate\":\"20GB/s\""};
+    ccl_topology_t *topo = small_topology(&on);
+    ccl_routes_t *routes = ccl_routes_create(topo);
+    ccl_program_t *program =
+        small_program("0: re1 | 0: cpy1@0.0 | 0: re1@1.0 | 1: re1@2.0 | 1: re1 | 1: cpy1@1.0",
+                      topo->nranks, "Simple", NULL);
+    uint32_t before = folded;
+    check_folded(topo, routes, program, 3e6, 1, "another order");
+    ck_assert_uint_eq(folded - before, 3);
+    ccl_program_destroy(program);
+    ccl_routes_destroy(routes);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("prop.sim.fold");
     TCase *tcase = tcase_create("fold");
@@ -144,6 +161,7 @@ int main(void) {
     tcase_add_loop_test(tcase, test_copies, 0, 4);
     tcase_add_test(tcase, test_copies_totals);
     tcase_add_test(tcase, test_not_alike);
+    tcase_add_test(tcase, test_other_order);
     suite_add_tcase(suite, tcase);
     return small_suite(suite);
 }
