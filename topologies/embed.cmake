@@ -1,4 +1,5 @@
-# Writes OUT, a C file with one ccl_library_entry_t per JSON file of DIR/servers and DIR/clusters:
+# Writes OUT, a C file with one ccl_library_entry_t per JSON file of DIR/servers and DIR/clusters,
+# and one ccl_profile_entry_t per JSON file of DIR/profiles:
 # cmake -DDIR=... -DOUT=... -P embed.cmake
 cmake_minimum_required(VERSION 3.25)
 
@@ -14,7 +15,8 @@ endfunction()
 set(rows "")
 set(arrays "")
 set(number 0)
-foreach(kind IN ITEMS server cluster)
+set(profiles "")
+foreach(kind IN ITEMS server cluster profile)
   file(GLOB files ${DIR}/${kind}s/*.json)
   set(names "")
   foreach(file IN LISTS files)
@@ -48,15 +50,23 @@ foreach(kind IN ITEMS server cluster)
     math(EXPR number "${number} + 1")
     set(id entry_${number}_text)
     string(APPEND arrays "static const char ${id}[] =\n    ${text_literal};\n\n")
-    string(APPEND rows "    {\"${name}\", ${is_server}, ${summary_literal},\n     ${id}, sizeof ${id} - 1},\n")
+    if(kind STREQUAL "profile")
+      string(APPEND profiles "    {\"${name}\", ${summary_literal}, ${id}, sizeof ${id} - 1},\n")
+    else()
+      string(APPEND rows "    {\"${name}\", ${is_server}, ${summary_literal},\n     ${id}, sizeof ${id} - 1},\n")
+    endif()
   endforeach()
 endforeach()
 
-set(content "/* Made by embed.cmake of servers/ and clusters/. */
+set(content "/* Made by embed.cmake of servers/, clusters/ and profiles/. */
 #include \"topologies/library_data.h\"
 
 ${arrays}const ccl_library_entry_t ccl_i_library_entries[] = {
 ${rows}    {NULL, false, NULL, NULL, 0},
+};
+
+const ccl_profile_entry_t ccl_i_library_profiles[] = {
+${profiles}    {NULL, NULL, NULL, 0},
 };
 ")
 file(WRITE ${OUT}.tmp "${content}")

@@ -259,6 +259,48 @@ typedef struct ccl_library_entry {
 const ccl_library_entry_t *ccl_topology_library(void);
 const ccl_library_entry_t *ccl_topology_library_find(const char *name);
 
+/* ---------------------------------------------------------------- profiles */
+
+/**
+ * Measured constants of one kind of machine, "ccllab-profile-1" (docs/formats.md): keys of
+ * transports and GPU models, and the efficiency of links by kind, to be laid over a topology.
+ */
+typedef struct ccl_profile ccl_profile_t;
+/**
+ * Read a profile: a file, "-" for stdin, or a name of the library ("nccl-h100").
+ * @param out  destroy with ccl_profile_destroy().
+ */
+ccl_status_t ccl_profile_read(const char *spec, ccl_profile_t **out, ccl_error_t *err);
+/** The same from memory; `name` is for messages. */
+ccl_status_t ccl_profile_read_text(const char *name, const char *text, size_t len,
+                                   ccl_profile_t **out, ccl_error_t *err);
+void ccl_profile_destroy(ccl_profile_t *profile);
+const char *ccl_profile_name(const ccl_profile_t *profile);   /**< borrowed */
+const char *ccl_profile_source(const ccl_profile_t *profile); /**< the runs it was fitted to; "" */
+/**
+ * A new topology with the profile's constants in place of its own, key by key.
+ *
+ * Transports are taken for every link of their kind, links keep bandwidth times efficiency, GPU
+ * models are matched by name.
+ *
+ * @param proto  protocol of the programs to be run ("Simple"): chooses between launch times that
+ *               differ by protocol. NULL: the model's own.
+ * @param out    destroy with ccl_topology_destroy().
+ * @retval CCL_ERR_INPUT  the profile is of GPU models that the topology does not have.
+ */
+ccl_status_t ccl_profile_apply(const ccl_ctx_t *ctx, const ccl_profile_t *profile,
+                               const ccl_topology_t *topo, const char *proto, ccl_topology_t **out,
+                               ccl_error_t *err);
+/** A profile of the built-in library. */
+typedef struct ccl_profile_entry {
+    const char *name;
+    const char *summary; /**< one line */
+    const char *text;    /**< its JSON */
+    size_t len;
+} ccl_profile_entry_t;
+/** All built-in profiles by name; ends with name NULL. Static. */
+const ccl_profile_entry_t *ccl_profile_library(void);
+
 /* ---------------------------------------------------------------- what-if edits */
 
 /**

@@ -1,0 +1,339 @@
+/* Profiles, "ccllab-profile-1": measured constants laid over those of a topology. */
+#include "topologies/topologies.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "topologies/constants.h"
+#include "topologies/internal.h"
+#include "topologies/library_data.h"
+
+struct ccl_profile {
+    ccl_json_doc_t doc;
+    const char *name, *summary, *machine, *date, *command, *source;
+};
+
+static const char *const protocol_names[] = {"Simple", "LL", "LL128", NULL};
+
+/* ---------------------------------------------------------------- reading */
+
+/* "links": {"nvlink": {"efficiency": 0.8}} */
+static ccl_status_t check_links(const ccl_json_at_t *root, ccl_error_t *err) {
+    static const char *const keys[] = {"efficiency", NULL};
+    ccl_json_at_t links = ccl_json_member(root, "links");
+    if (!links.value)
+        return CCL_OK;
+    CCL_TRY(ccl_json_object(&links, true, err));
+    const char *kind;
+    json_t *value;
+    json_object_foreach((json_t *)links.value, kind, value) {
+        ccl_json_at_t at = ccl_json_member(&links, kind);
+        CCL_TRY(ccl_json_object(&at, true, err));
+        CCL_TRY(ccl_json_only(&at, keys, err));
+        ccl_json_at_t v = ccl_json_member(&at, "efficiency");
+        double efficiency = 1;
+        CCL_TRY(ccl_json_number(&v, false, &efficiency, err));
+        if (!(efficiency > 0) || efficiency > 2)
+            return ccl_json_fail(&v, err, "efficiency %g; above 0, at most 2 (1: as described)",
+                                 efficiency);
+    }
+    return CCL_OK;
+}
+
+/* The topology's own reader checks every entry, into a builder that is thrown away. */
+static ccl_status_t check_transports(const ccl_json_at_t *root, ccl_topology_builder_t *b,
+                                     ccl_error_t *err) {
+    ccl_json_at_t all = ccl_json_member(root, "transports");
+    if (!all.value)
+        return CCL_OK;
+    CCL_TRY(ccl_json_object(&all, true, err));
+    const char *kind;
+    json_t *value;
+    json_object_foreach((json_t *)all.value, kind, value) {
+        ccl_json_at_t at = ccl_json_member(&all, kind);
+        CCL_TRY(ccl_i_constants_transport(&at, kind, b, err));
+    }
+    return CCL_OK;
+}
+
+static ccl_status_t check_protocols(const ccl_json_at_t *model, ccl_error_t *err) {
+    static const char *const keys[] = {"launch", NULL};
+    ccl_json_at_t protocols = ccl_json_member(model, "protocols");
+    if (!protocols.value)
+        return CCL_OK;
+    CCL_TRY(ccl_json_object(&protocols, true, err));
+    CCL_TRY(ccl_json_only(&protocols, protocol_names, err));
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)protocols.value, name, value) {
+        ccl_json_at_t at = ccl_json_member(&protocols, name);
+        CCL_TRY(ccl_json_object(&at, true, err));
+        CCL_TRY(ccl_json_only(&at, keys, err));
+        ccl_json_at_t launch = ccl_json_member(&at, "launch");
+        double launch_s = 0;
+        CCL_TRY(ccl_json_time_s(&launch, false, &launch_s, err));
+    }
+    return CCL_OK;
+}
+
+static ccl_status_t check_gpu_models(const ccl_json_at_t *root, ccl_topology_builder_t *b,
+                                     ccl_error_t *err) {
+    ccl_json_at_t all = ccl_json_member(root, "gpu_models");
+    if (!all.value)
+        return CCL_OK;
+    CCL_TRY(ccl_json_object(&all, true, err));
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)all.value, name, value) {
+        ccl_json_at_t at = ccl_json_member(&all, name);
+        CCL_TRY(ccl_json_object(&at, true, err));
+        CCL_TRY(check_protocols(&at, err));
+        /* A topology has no launch per protocol: its reader sees the entry without. */
+        json_t *plain = json_copy((json_t *)at.value);
+        if (!plain)
+            return ccl_fail_nomem(err);
+        json_object_del(plain, "protocols");
+        ccl_json_at_t seen = at;
+        seen.value = plain;
+        ccl_status_t status = ccl_i_constants_gpu_model(&seen, name, b, err);
+        json_decref(plain);
+        CCL_TRY(status);
+    }
+    return CCL_OK;
+}
+
+static ccl_status_t check(ccl_profile_t *p, ccl_error_t *err) {
+    static const char *const keys[] = {"format",    "name",       "summary", "machine",    "date",
+                                       "command",   "source",     "links",   "transports", "fit",
+                                       "constants", "gpu_models", NULL};
+    ccl_json_at_t root = ccl_json_root(&p->doc);
+    CCL_TRY(ccl_json_object(&root, true, err));
+    const char *format = NULL;
+    ccl_json_at_t v = ccl_json_member(&root, "format");
+    CCL_TRY(ccl_json_string(&v, true, &format, err));
+    if (strcmp(format, "ccllab-profile-1") != 0)
+        return ccl_json_fail(&v, err, "format \"%.60s\"; a profile is \"ccllab-profile-1\"",
+                             format);
+    CCL_TRY(ccl_json_only(&root, keys, err));
+#define TEXT_(field_, required_)                                                                   \
+    p->field_ = "";                                                                                \
+    v = ccl_json_member(&root, #field_);                                                           \
+    CCL_TRY(ccl_json_string(&v, required_, &p->field_, err))
+    TEXT_(name, true);
+    TEXT_(summary, false);
+    TEXT_(machine, false);
+    TEXT_(date, false);
+    TEXT_(command, false);
+    TEXT_(source, false);
+#undef TEXT_
+    ccl_topology_builder_t *b = ccl_topology_builder_create("profile");
+    if (!b)
+        return ccl_fail_nomem(err);
+    ccl_status_t status;
+    CCL_TRY_GOTO(check_links(&root, err), status, done);
+    CCL_TRY_GOTO(check_transports(&root, b, err), status, done);
+    CCL_TRY_GOTO(check_gpu_models(&root, b, err), status, done);
+done:
+    ccl_topology_builder_destroy(b);
+    return status;
+}
+
+ccl_status_t ccl_profile_read_text(const char *name, const char *text, size_t len,
+                                   ccl_profile_t **out, ccl_error_t *err) {
+    ccl_profile_t *p = calloc(1, sizeof *p);
+    if (!p)
+        return ccl_fail_nomem(err);
+    ccl_status_t status = ccl_json_parse(name, text, len, &p->doc, err);
+    if (status != CCL_OK) {
+        free(p);
+        return status;
+    }
+    status = check(p, err);
+    if (status != CCL_OK) {
+        ccl_profile_destroy(p);
+        return status;
+    }
+    *out = p;
+    return CCL_OK;
+}
+
+static ccl_status_t no_such(const char *spec, ccl_error_t *err) {
+    ccl_text_t names = {0};
+    for (const ccl_profile_entry_t *e = ccl_profile_library(); e->name; e++)
+        ccl_text_printf(&names, "%s%s", names.len ? ", " : "", e->name);
+    ccl_status_t status =
+        ccl_fail(err, CCL_ERR_INPUT, "no file and no library profile \"%.200s\"; there are %s",
+                 spec, names.data ? names.data : "none");
+    ccl_text_fini(&names);
+    return status;
+}
+
+ccl_status_t ccl_profile_read(const char *spec, ccl_profile_t **out, ccl_error_t *err) {
+    struct stat info;
+    bool is_stdin = strcmp(spec, "-") == 0;
+    bool is_file = is_stdin || (stat(spec, &info) == 0 && !S_ISDIR(info.st_mode));
+    if (!is_file) {
+        for (const ccl_profile_entry_t *e = ccl_profile_library(); e->name; e++)
+            if (strcmp(e->name, spec) == 0)
+                return ccl_profile_read_text(e->name, e->text, e->len, out, err);
+        return no_such(spec, err);
+    }
+    char *data = NULL;
+    size_t len = 0;
+    CCL_TRY(ccl_file_read(spec, CCL_I_MAX_FILE_BYTES, &data, &len, err));
+    ccl_status_t status = ccl_profile_read_text(is_stdin ? "<stdin>" : spec, data, len, out, err);
+    free(data);
+    return status;
+}
+
+void ccl_profile_destroy(ccl_profile_t *profile) {
+    if (!profile)
+        return;
+    ccl_json_fini(&profile->doc);
+    free(profile);
+}
+
+const char *ccl_profile_name(const ccl_profile_t *profile) {
+    return profile->name;
+}
+
+const char *ccl_profile_source(const ccl_profile_t *profile) {
+    return profile->source;
+}
+
+const ccl_profile_entry_t *ccl_profile_library(void) {
+    return ccl_i_library_profiles;
+}
+
+/* ---------------------------------------------------------------- applying */
+
+/* Members of `from` over those of `into`, objects inside objects key by key. */
+static bool merge(json_t *into, const json_t *from) {
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)from, key, value) {
+        json_t *old = json_object_get(into, key);
+        if (json_is_object(old) && json_is_object(value)) {
+            if (!merge(old, value))
+                return false;
+        } else if (json_object_set_new(into, key, json_deep_copy(value)) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static json_t *member_object(json_t *object, const char *key) {
+    json_t *value = json_object_get(object, key);
+    if (value)
+        return value;
+    value = json_object();
+    if (!value || json_object_set_new(object, key, value) != 0)
+        return NULL;
+    return value;
+}
+
+static ccl_status_t apply_gpu_models(const ccl_profile_t *p, const ccl_topology_t *topo,
+                                     const char *proto, json_t *cluster, ccl_error_t *err) {
+    const json_t *models = json_object_get(p->doc.root, "gpu_models");
+    if (!models || json_object_size(models) == 0)
+        return CCL_OK;
+    uint32_t hits = 0;
+    json_t *all = member_object(cluster, "gpu_models");
+    if (!all)
+        return ccl_fail_nomem(err);
+    for (uint32_t m = 0; m < topo->ngpu_models; m++) {
+        const json_t *mine = json_object_get(models, topo->gpu_models[m].name);
+        if (!mine)
+            continue;
+        hits++;
+        json_t *copy = json_deep_copy(mine);
+        json_t *entry = member_object(all, topo->gpu_models[m].name);
+        json_t *launch = NULL;
+        bool ok = copy && entry;
+        if (ok && proto)
+            launch = json_object_get(json_object_get(json_object_get(copy, "protocols"), proto),
+                                     "launch");
+        if (ok && launch)
+            ok = json_object_set(copy, "launch", launch) == 0;
+        if (ok) {
+            json_object_del(copy, "protocols");
+            ok = merge(entry, copy);
+        }
+        json_decref(copy);
+        if (!ok)
+            return ccl_fail_nomem(err);
+    }
+    if (hits)
+        return CCL_OK;
+    const char *first = json_object_iter_key(json_object_iter((json_t *)models));
+    return ccl_fail(err, CCL_ERR_INPUT,
+                    "profile \"%.100s\" is of GPU model \"%.60s\", cluster \"%.100s\" has none of "
+                    "its models (it has %.60s)",
+                    p->name, first ? first : "", topo->name,
+                    topo->ngpu_models ? topo->gpu_models[0].name : "no models at all");
+}
+
+static double efficiency_of(const ccl_profile_t *p, const char *kind) {
+    const json_t *value =
+        json_object_get(json_object_get(json_object_get(p->doc.root, "links"), kind), "efficiency");
+    return value ? json_number_value(value) : 1;
+}
+
+static ccl_status_t apply_links(const ccl_profile_t *p, const ccl_topology_t *topo, json_t *cluster,
+                                ccl_error_t *err) {
+    json_t *links = json_object_get(cluster, "links"), *link;
+    size_t i;
+    if (!json_object_get(p->doc.root, "links"))
+        return CCL_OK;
+    (void)topo;
+    json_array_foreach(links, i, link) {
+        const char *kind = json_string_value(json_object_get(link, "kind"));
+        double efficiency = kind ? efficiency_of(p, kind) : 1, Bps = 0;
+        if (efficiency == 1)
+            continue;
+        char text[64];
+        CCL_TRY(
+            ccl_parse_rate_Bps(json_string_value(json_object_get(link, "bandwidth")), &Bps, err));
+        if (json_object_set_new(
+                link, "bandwidth",
+                json_string(ccl_format_rate(Bps * efficiency, text, sizeof text))) != 0)
+            return ccl_fail_nomem(err);
+    }
+    return CCL_OK;
+}
+
+ccl_status_t ccl_profile_apply(const ccl_ctx_t *ctx, const ccl_profile_t *profile,
+                               const ccl_topology_t *topo, const char *proto, ccl_topology_t **out,
+                               ccl_error_t *err) {
+    ccl_text_t text = {0};
+    char *merged = NULL;
+    ccl_json_doc_t doc = {0};
+    ccl_status_t status;
+    CCL_TRY_GOTO(ccl_topology_write_json(topo, &text, err), status, done);
+    CCL_TRY_GOTO(ccl_json_parse(topo->name, text.data, text.len, &doc, err), status, done);
+    CCL_TRY_GOTO(apply_gpu_models(profile, topo, proto, doc.root, err), status, done);
+    CCL_TRY_GOTO(apply_links(profile, topo, doc.root, err), status, done);
+    const json_t *transports = json_object_get(profile->doc.root, "transports");
+    if (transports) {
+        json_t *all = member_object(doc.root, "transports");
+        if (!all || !merge(all, transports)) {
+            status = ccl_fail_nomem(err);
+            goto done;
+        }
+    }
+    merged = json_dumps(doc.root, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    if (!merged) {
+        status = ccl_fail_nomem(err);
+        goto done;
+    }
+    char name[256];
+    snprintf(name, sizeof name, "%.120s with profile %.100s", topo->name, profile->name);
+    status = ccl_topology_read_json(ctx, name, merged, strlen(merged), out, err);
+done:
+    free(merged);
+    ccl_json_fini(&doc);
+    ccl_text_fini(&text);
+    return status;
+}

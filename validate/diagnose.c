@@ -1,0 +1,258 @@
+/*
+ * A log beside the model: expected bandwidth, limiting resource, verdict. The rules, in the order
+ * they are tried, are those of docs/commands.md.
+ */
+#include "validate/validate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOW 0.8 /* measured over expected that still counts as normal */
+#define HIGH 1.25
+#define BUSY 0.7        /* share of the time from which a resource limits */
+#define NEAR 0.12       /* relative distance at which two figures are alike */
+#define EXTRA_S 5e-6    /* of every call, from which on it is told */
+#define PCIE_BUSBW 30.0 /* GB/s: what PCIe and shared memory give at most */
+
+typedef struct desk {
+    const ccl_topology_t *topo;
+    const ccl_measured_run_t *run;
+    ccl_predictor_t *predictor;
+    ccl_arena_t *arena;
+    uint32_t nics;    /* of the first server */
+    double extra_s;   /* measured - expected at the smallest size */
+    double most_GBps; /* expected at the largest size: what the algorithm reaches */
+} desk_t;
+
+const char *ccl_limit_name(ccl_limit_t limit) {
+    return limit == CCL_LIMIT_LINK    ? "link"
+           : limit == CCL_LIMIT_BLOCK ? "thread-blocks"
+                                      : "latency";
+}
+
+static uint32_t count_nics(const ccl_topology_t *topo) {
+    uint32_t nics = 0, links = 0, server = topo->devices[topo->rank_device[0]].server;
+    for (uint32_t d = 0; d < topo->ndevices; d++)
+        nics += topo->devices[d].kind == CCL_DEVICE_NIC && topo->devices[d].server == server;
+    for (uint32_t l = 0; l < topo->nlinks; l++) {
+        const ccl_link_t *link = &topo->links[l];
+        links += strcmp(topo->kinds[link->kind], "net") == 0 &&
+                 topo->devices[link->from].server == server;
+    }
+    return nics ? nics : links;
+}
+
+static ccl_limit_t limit_of(const ccl_prediction_t *p) {
+    if (p->link_use >= BUSY)
+        return CCL_LIMIT_LINK;
+    return p->block_use >= BUSY ? CCL_LIMIT_BLOCK : CCL_LIMIT_LATENCY;
+}
+
+static bool alike(double a, double b) {
+    return fabs(a - b) <= NEAR * b;
+}
+
+static const char *say(desk_t *k, const char *text) {
+    const char *copy = ccl_arena_strdup(k->arena, text);
+    return copy ? copy : "";
+}
+
+static const char *too_fast(desk_t *k, const ccl_diagnosis_t *d) {
+    if (k->run->kind == CCL_ALLREDUCE && d->measured_busbw_GBps > k->most_GBps)
+        return say(k, "faster than a ring can be: reduced in the switch (NVLS, SHARP)?");
+    return say(k, "faster than expected: is the cluster described too slow, or its profile older?");
+}
+
+/* "3 of 4": the number of NICs that would give this share; 0: none does. */
+static uint32_t working_nics(const desk_t *k, double ratio) {
+    uint32_t found = 0;
+    for (uint32_t n = 1; n < k->nics; n++)
+        if (alike(ratio, (double)n / k->nics) &&
+            (!found || fabs(ratio - (double)n / k->nics) < fabs(ratio - (double)found / k->nics)))
+            found = n;
+    return found;
+}
+
+static const char *too_slow(desk_t *k, const ccl_diagnosis_t *d, const ccl_prediction_t *other,
+                            ccl_error_t *err) {
+    char text[300];
+    const ccl_prediction_t *e = &d->expected;
+    double without_s = d->measured_s - k->extra_s;
+    (void)err;
+    if (k->extra_s > EXTRA_S && without_s <= e->time_s / LOW) {
+        snprintf(text, sizeof text,
+                 "%.0f us more than launch and hops take, on every call: launch bound by the CPU "
+                 "(several GPUs a process, no graphs), slow clocks?",
+                 k->extra_s * 1e6);
+        return say(k, text);
+    }
+    if (d->limit == CCL_LIMIT_LINK && strcmp(e->link_kind, "net") == 0) {
+        uint32_t works = working_nics(k, d->ratio);
+        if (works * 2 == k->nics)
+            snprintf(text, sizeof text, "half of what the NICs allow: %s idle (%u NICs a server)?",
+                     k->nics == 2 ? "one of two rails" : "every second rail", k->nics);
+        else if (works)
+            snprintf(text, sizeof text, "%u/%u of what the NICs allow: %u of %u rails idle?", works,
+                     k->nics, k->nics - works, k->nics);
+        else
+            snprintf(text, sizeof text,
+                     "%.0f %% of what the NICs allow: GPUDirect RDMA off, congestion, slow PCIe?",
+                     100 * d->ratio);
+        return say(k, text);
+    }
+    if (other) {
+        snprintf(
+            text, sizeof text,
+            "as slow as %s with %s on %u channels, where %s with %s would be taken: NCCL_ALGO, "
+            "NCCL_PROTO or a tuner set?",
+            ccl_nccl_algo_name(other->choice.algo), ccl_nccl_proto_name(other->choice.proto),
+            other->choice.channels, ccl_nccl_algo_name(e->choice.algo),
+            ccl_nccl_proto_name(e->choice.proto));
+        return say(k, text);
+    }
+    if (d->limit == CCL_LIMIT_LINK && d->measured_busbw_GBps <= PCIE_BUSBW &&
+        e->busbw_GBps > 2 * PCIE_BUSBW)
+        snprintf(text, sizeof text,
+                 "no more than PCIe or shared memory give: is %s, or peer-to-peer, off?",
+                 e->link_kind);
+    else if (d->limit == CCL_LIMIT_LINK)
+        snprintf(text, sizeof text,
+                 "%.0f %% of what %s allows: links down, too few channels, slow clocks?",
+                 100 * d->ratio, e->link_kind);
+    else if (d->limit == CCL_LIMIT_BLOCK)
+        snprintf(text, sizeof text,
+                 "%.0f %% of what %u channels carry: fewer channels (NCCL_MAX_NCHANNELS), slow "
+                 "clocks, another kernel on the GPU?",
+                 100 * d->ratio, e->choice.channels);
+    else
+        snprintf(text, sizeof text,
+                 "latency-bound: %.0f us more than launch and hops take; clocks, CPU, or the "
+                 "network's latency?",
+                 (d->measured_s - e->time_s) * 1e6);
+    return say(k, text);
+}
+
+/* Ring and tree with every protocol: the fastest, and one that takes about what was measured. */
+static ccl_status_t try_others(desk_t *k, ccl_diagnosis_t *d, ccl_prediction_t *other, bool *found,
+                               ccl_error_t *err) {
+    const ccl_nccl_setup_t *setup = ccl_predictor_setup(k->predictor);
+    *found = false;
+    d->best = d->expected;
+    if (d->expected.choice.algo == CCL_NCCL_P2P)
+        return CCL_OK;
+    for (int algo = CCL_NCCL_RING; algo <= CCL_NCCL_TREE; algo++) {
+        if (algo == CCL_NCCL_TREE && k->run->kind != CCL_ALLREDUCE)
+            continue;
+        for (int proto = CCL_NCCL_LL; proto <= CCL_NCCL_SIMPLE; proto++) {
+            ccl_nccl_choice_t c = ccl_nccl_channels(setup, k->run->kind, (ccl_nccl_algo_t)algo,
+                                                    (ccl_nccl_proto_t)proto, d->size_bytes);
+            ccl_prediction_t p;
+            if ((proto == CCL_NCCL_LL128 && !setup->ll128) ||
+                (c.algo == d->expected.choice.algo && c.proto == d->expected.choice.proto))
+                continue;
+            CCL_TRY(ccl_predictor_run(k->predictor, k->run->kind, k->run->root, d->size_bytes, &c,
+                                      &p, err));
+            if (p.time_s < d->best.time_s)
+                d->best = p;
+            if (p.time_s > d->expected.time_s * HIGH && alike(p.time_s, d->measured_s) &&
+                (!*found || fabs(p.time_s - d->measured_s) < fabs(other->time_s - d->measured_s))) {
+                *other = p;
+                *found = true;
+            }
+        }
+    }
+    return CCL_OK;
+}
+
+static ccl_status_t judge(desk_t *k, ccl_diagnosis_t *d, ccl_error_t *err) {
+    ccl_prediction_t other;
+    bool found;
+    CCL_TRY(try_others(k, d, &other, &found, err));
+    d->limit = limit_of(&d->expected);
+    d->normal = d->ratio >= LOW && d->ratio <= HIGH;
+    if (d->normal)
+        d->verdict = "normal";
+    else if (d->ratio > HIGH)
+        d->verdict = too_fast(k, d);
+    else
+        d->verdict = too_slow(k, d, found ? &other : NULL, err);
+    return CCL_OK;
+}
+
+static ccl_status_t diagnose(desk_t *k, ccl_diagnosis_run_t *out, ccl_error_t *err) {
+    const ccl_measured_run_t *run = k->run;
+    ccl_diagnosis_t *points = ccl_arena_alloc(&out->arena, run->npoints + 1, sizeof *points);
+    if (!points)
+        return ccl_fail_nomem(err);
+    double factor = ccl_collective_busbw_factor(run->kind, run->nranks);
+    double smallest = INFINITY, largest = 0;
+    for (uint32_t i = 0; i < run->npoints; i++) {
+        const ccl_measurement_t *m = &run->points[i];
+        ccl_diagnosis_t *d = &points[out->npoints];
+        d->size_bytes = m->size_bytes;
+        d->measured_s = out->in_place ? m->in_place_time_s : m->time_s;
+        if (!(d->measured_s > 0))
+            continue;
+        out->npoints++;
+        d->measured_busbw_GBps = d->size_bytes / d->measured_s * factor / 1e9;
+        CCL_TRY(ccl_predictor_run(k->predictor, run->kind, run->root, d->size_bytes, NULL,
+                                  &d->expected, err));
+        d->ratio = d->expected.time_s / d->measured_s;
+        if (d->size_bytes < smallest) {
+            smallest = d->size_bytes;
+            k->extra_s = d->measured_s - d->expected.time_s;
+        }
+        if (d->size_bytes > largest) {
+            largest = d->size_bytes;
+            k->most_GBps = d->expected.busbw_GBps;
+        }
+    }
+    /* Only small messages tell what a call costs at least. */
+    if (smallest > 65536)
+        k->extra_s = 0;
+    for (uint32_t i = 0; i < out->npoints; i++)
+        CCL_TRY(judge(k, &points[i], err));
+    out->points = points;
+    return CCL_OK;
+}
+
+ccl_status_t ccl_diagnose(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                          const ccl_profile_t *profile, const ccl_measured_run_t *run,
+                          uint32_t channels, bool in_place, ccl_diagnosis_run_t **out,
+                          ccl_error_t *err) {
+    if (!run->known)
+        return ccl_fail(err, CCL_ERR_INPUT,
+                        "the log does not say which collective it measured: --collective NAME");
+    if (run->nranks != topo->nranks || run->nranks < 2)
+        return ccl_fail(err, CCL_ERR_INPUT, "a run of %u ranks on a cluster of %u GPUs",
+                        run->nranks, topo->nranks);
+    ccl_diagnosis_run_t *d = calloc(1, sizeof *d);
+    if (!d)
+        return ccl_fail_nomem(err);
+    ccl_arena_init(&d->arena);
+    d->run = run;
+    d->in_place = in_place;
+    desk_t desk = {.topo = topo, .run = run, .arena = &d->arena, .nics = count_nics(topo)};
+    ccl_status_t status = ccl_predictor_create(
+        ctx, topo, profile, channels ? channels : run->channels, &desk.predictor, err);
+    if (status == CCL_OK) {
+        d->setup = *ccl_predictor_setup(desk.predictor);
+        status = diagnose(&desk, d, err);
+    }
+    /* Names of link kinds are the topology's, which outlives the result. */
+    ccl_predictor_destroy(desk.predictor);
+    if (status != CCL_OK) {
+        ccl_diagnosis_destroy(d);
+        return status;
+    }
+    *out = d;
+    return CCL_OK;
+}
+
+void ccl_diagnosis_destroy(ccl_diagnosis_run_t *diagnosis) {
+    if (!diagnosis)
+        return;
+    ccl_arena_fini(&diagnosis->arena);
+    free(diagnosis);
+}

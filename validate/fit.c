@@ -1,0 +1,204 @@
+/*
+ * Robust least squares with priors: minimise sum w_i r_i^2 / s^2 + sum ((p_k - prior_k) /
+ * spread_k)^2 with Huber's weights (P. J. Huber, Robust Statistics, 1981, section 7), by
+ * Gauss-Newton steps damped as Levenberg and Marquardt do, on dense normal equations. Few
+ * parameters: Cholesky.
+ */
+#include "validate/validate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_PARAMETERS 64u
+#define MAX_ITERATIONS 60u
+#define STEP 1e-3   /* of numerical derivatives, absolute: parameters are logarithms */
+#define HUBER 1.345 /* 95 % efficient on normal errors */
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Solve A x = b in place, A symmetric positive definite n x n; false: it is not. */
+static bool cholesky(double *a, uint32_t n) {
+    for (uint32_t j = 0; j < n; j++) {
+        for (uint32_t i = j; i < n; i++) {
+            double sum = a[i * n + j];
+            for (uint32_t k = 0; k < j; k++)
+                sum -= a[i * n + k] * a[j * n + k];
+            if (i == j) {
+                if (!(sum > 0))
+                    return false;
+                a[j * n + j] = sqrt(sum);
+            } else {
+                a[i * n + j] = sum / a[j * n + j];
+            }
+        }
+    }
+    return true;
+}
+
+static void solve(const double *l, uint32_t n, double *x) {
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t k = 0; k < i; k++)
+            x[i] -= l[i * n + k] * x[k];
+        x[i] /= l[i * n + i];
+    }
+    for (uint32_t i = n; i-- > 0;) {
+        for (uint32_t k = i + 1; k < n; k++)
+            x[i] -= l[k * n + i] * x[k];
+        x[i] /= l[i * n + i];
+    }
+}
+
+typedef struct problem {
+    uint32_t np, n;
+    const ccl_fit_parameter_t *prior;
+    double noise, scale;
+    ccl_fit_fn fn;
+    void *user;
+    double *r, *trial, *moved, *jacobian, *sorted; /* [n], [n], [n], [n np], [n] */
+} problem_t;
+
+static double robust_scale(problem_t *q, const double *r) {
+    for (uint32_t i = 0; i < q->n; i++)
+        q->sorted[i] = fabs(r[i]);
+    qsort(q->sorted, q->n, sizeof *q->sorted, by_value);
+    uint32_t m = q->n / 2;
+    double median = q->n % 2 ? q->sorted[m] : (q->sorted[m - 1] + q->sorted[m]) / 2;
+    return fmax(1.4826 * median, q->noise);
+}
+
+/* Huber's loss of all residuals and the prior's. */
+static double loss(const problem_t *q, const double *r, const double *p) {
+    double sum = 0;
+    for (uint32_t i = 0; i < q->n; i++) {
+        double z = fabs(r[i]) / q->scale;
+        sum += z <= HUBER ? z * z : HUBER * (2 * z - HUBER);
+    }
+    for (uint32_t k = 0; k < q->np; k++) {
+        double z = (p[k] - q->prior[k].value) / q->prior[k].spread;
+        sum += z * z;
+    }
+    return sum;
+}
+
+static ccl_status_t derivatives(problem_t *q, const double *p, ccl_error_t *err) {
+    double at[MAX_PARAMETERS];
+    memcpy(at, p, q->np * sizeof *at);
+    for (uint32_t k = 0; k < q->np; k++) {
+        at[k] = p[k] + STEP;
+        CCL_TRY(q->fn(at, q->moved, q->user, err));
+        at[k] = p[k];
+        for (uint32_t i = 0; i < q->n; i++)
+            q->jacobian[i * q->np + k] = (q->moved[i] - q->r[i]) / STEP;
+    }
+    return CCL_OK;
+}
+
+/* Normal matrix and right side at p; damping adds to the diagonal. */
+static void normal(const problem_t *q, const double *p, double damping, double *a, double *b) {
+    uint32_t np = q->np;
+    memset(a, 0, (size_t)np * np * sizeof *a);
+    memset(b, 0, np * sizeof *b);
+    for (uint32_t i = 0; i < q->n; i++) {
+        double z = fabs(q->r[i]) / q->scale;
+        double w = (z <= HUBER ? 1 : HUBER / z) / (q->scale * q->scale);
+        const double *row = &q->jacobian[i * np];
+        for (uint32_t k = 0; k < np; k++) {
+            b[k] -= w * row[k] * q->r[i];
+            for (uint32_t j = 0; j <= k; j++)
+                a[k * np + j] += w * row[k] * row[j];
+        }
+    }
+    for (uint32_t k = 0; k < np; k++) {
+        double w = 1 / (q->prior[k].spread * q->prior[k].spread);
+        a[k * np + k] += w;
+        b[k] -= w * (p[k] - q->prior[k].value);
+        a[k * np + k] *= 1 + damping;
+        for (uint32_t j = k + 1; j < np; j++)
+            a[k * np + j] = 0;
+    }
+    for (uint32_t k = 0; k < np; k++)
+        for (uint32_t j = 0; j < k; j++)
+            a[j * np + k] = a[k * np + j];
+}
+
+static ccl_status_t descend(problem_t *q, double *p, uint32_t *iterations, ccl_error_t *err) {
+    double a[MAX_PARAMETERS * MAX_PARAMETERS], b[MAX_PARAMETERS], next[MAX_PARAMETERS];
+    double damping = 1e-3;
+    CCL_TRY(q->fn(p, q->r, q->user, err));
+    for (*iterations = 0; *iterations < MAX_ITERATIONS; ++*iterations) {
+        q->scale = robust_scale(q, q->r);
+        double now = loss(q, q->r, p), gain = 0;
+        CCL_TRY(derivatives(q, p, err));
+        bool better = false;
+        for (int tries = 0; tries < 8 && !better; tries++) {
+            normal(q, p, damping, a, b);
+            if (cholesky(a, q->np)) {
+                solve(a, q->np, b);
+                for (uint32_t k = 0; k < q->np; k++) /* constants change at most e-fold a step */
+                    next[k] = p[k] + fmax(-1, fmin(1, b[k]));
+                CCL_TRY(q->fn(next, q->trial, q->user, err));
+                double then = loss(q, q->trial, next);
+                better = then < now;
+                gain = now - then;
+            }
+            damping = better ? fmax(damping / 10, 1e-9) : damping * 10;
+        }
+        if (!better)
+            break;
+        memcpy(p, next, q->np * sizeof *p);
+        memcpy(q->r, q->trial, q->n * sizeof *q->r);
+        if (gain < 1e-4 * now + 1e-9)
+            break;
+    }
+    /* Errors from the undamped curvature where it ended. */
+    q->scale = robust_scale(q, q->r);
+    return derivatives(q, p, err);
+}
+
+ccl_status_t ccl_fit(uint32_t nparameters, ccl_fit_parameter_t *parameters, const double *start,
+                     uint32_t npoints, double noise, ccl_fit_fn fn, void *user,
+                     ccl_fit_result_t *out, ccl_error_t *err) {
+    if (nparameters == 0 || nparameters > MAX_PARAMETERS || npoints == 0 || !(noise > 0))
+        return ccl_fail(err, CCL_ERR_INPUT, "a fit needs 1 to %u parameters and some points",
+                        MAX_PARAMETERS);
+    problem_t q = {.np = nparameters,
+                   .n = npoints,
+                   .prior = parameters,
+                   .noise = noise,
+                   .fn = fn,
+                   .user = user};
+    double p[MAX_PARAMETERS];
+    uint32_t iterations = 0;
+    size_t n = npoints;
+    double *memory = malloc(n * (nparameters + 4) * sizeof *memory);
+    if (!memory)
+        return ccl_fail_nomem(err);
+    q.r = memory;
+    q.trial = memory + n;
+    q.moved = memory + 2 * n;
+    q.sorted = memory + 3 * n;
+    q.jacobian = memory + 4 * n;
+    for (uint32_t k = 0; k < nparameters; k++)
+        p[k] = start ? start[k] : parameters[k].value;
+    ccl_status_t status = descend(&q, p, &iterations, err);
+    if (status == CCL_OK) {
+        double a[MAX_PARAMETERS * MAX_PARAMETERS], b[MAX_PARAMETERS];
+        normal(&q, p, 0, a, b);
+        bool regular = cholesky(a, nparameters);
+        for (uint32_t k = 0; k < nparameters; k++) {
+            memset(b, 0, sizeof b);
+            b[k] = 1;
+            if (regular)
+                solve(a, nparameters, b);
+            parameters[k].value = p[k];
+            parameters[k].error = regular ? sqrt(b[k]) : parameters[k].spread;
+        }
+        *out = (ccl_fit_result_t){iterations, q.scale};
+    }
+    free(memory);
+    return status;
+}

@@ -1,0 +1,232 @@
+/*
+ * What NCCL would choose: its tuning model (version 2.30), latency + bytes / bandwidth of every
+ * algorithm and protocol. Its numbers stand here because they are what it decides by; the
+ * simulator does not use them.
+ */
+#include "validate/validate.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { HW_NVLINK, HW_PCI, HW_NET };
+#define NPROTOS 3
+
+/* us, [ring, tree][LL, LL128, Simple] */
+static const double base_us[2][NPROTOS] = {{6.6, 14, 8.4}, {6.8, 14, 8.4}};
+/* us a hop, [NVLink, PCI, NET][ring, tree][LL, LL128, Simple] */
+static const double hop_us[3][2][NPROTOS] = {
+    {{.6, 1.9, 3.4}, {.6, 1.25, 4.0}},
+    {{1.0, 2.5, 5.7}, {1.0, 1.9, 4.0}},
+    {{2.7, 4.0, 14}, {5.0, 8.5, 14}},
+};
+/* GB/s, [Volta, Ampere, Hopper][1, 2, 4 and more servers] */
+static const double ll_max[3][3] = {{39, 39, 20.4}, {87.7, 22.5, 19}, {141, 45, 35}};
+/* GB/s a channel, the same order */
+static const double ring_ll128[3] = {20, 20, 36.7};
+static const double tree_simple[3][3] = {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {38.7, 41.4, 36}};
+/* Share of its bandwidth that a tree reaches by size, 64 B << i; [LL, LL128, Simple]. */
+static const double tree_share[NPROTOS][24] = {
+    {1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1, 1},
+    {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1, 1},
+    {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5,
+     .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, .9}};
+/* What a block of each protocol must have to do, bytes a thread; and its threads. */
+static const double thread_bytes[NPROTOS] = {8, 8, 64};
+static const double threads[NPROTOS] = {512, 640, 512};
+
+#define NVLINK_SHARE 0.8       /* NCCL counts 20 GB/s of an NVLink of 25 GB/s */
+#define PCI_GBPS 12.0          /* its PCI path */
+#define P2P_LL_BYTES 16384.0   /* messages up to this take LL */
+#define P2P_PART_BYTES 65536.0 /* least part of a message on a channel */
+#define P2P_MAX_BLOCKS 262144u /* bound on the blocks of a program */
+
+const char *ccl_nccl_algo_name(ccl_nccl_algo_t algo) {
+    return algo == CCL_NCCL_RING ? "ring" : algo == CCL_NCCL_TREE ? "tree" : "p2p";
+}
+
+const char *ccl_nccl_proto_name(ccl_nccl_proto_t proto) {
+    return proto == CCL_NCCL_LL ? "LL" : proto == CCL_NCCL_LL128 ? "LL128" : "Simple";
+}
+
+/* ---------------------------------------------------------------- the cluster as NCCL sees it */
+
+static uint32_t arch_of(const char *model) {
+    static const struct {
+        const char *part;
+        uint32_t arch;
+    } known[] = {{"V100", 0}, {"P100", 0}, {"T4", 0},   {"H100", 2}, {"H200", 2}, {"H800", 2},
+                 {"H20", 2},  {"B200", 2}, {"B100", 2}, {"B300", 2}, {"GB", 2},   {"GH", 2}};
+    for (size_t i = 0; i < CCL_ARRAY_LEN(known); i++)
+        if (strstr(model, known[i].part))
+            return known[i].arch;
+    return 1;
+}
+
+static bool fast_kind(const char *kind) {
+    return strcmp(kind, "nvlink") == 0 || strcmp(kind, "xgmi") == 0;
+}
+
+ccl_status_t ccl_nccl_setup(const ccl_topology_t *topo, ccl_routes_t *routes, uint32_t channels,
+                            ccl_nccl_setup_t *out, ccl_error_t *err) {
+    ccl_nccl_setup_t s = {.nranks = topo->nranks, .arch = 2, .nvlink = true, .ll128 = true};
+    double intra = INFINITY, net_Bps = 0;
+    uint32_t most = 0;
+    bool servers = topo->nservers > 0, amd = false;
+    for (uint32_t r = 0; r < topo->nranks; r++) {
+        uint32_t device = topo->rank_device[r], server = topo->devices[device].server;
+        ccl_gpu_model_t model = ccl_model_gpu(topo, r);
+        uint32_t arch = arch_of(model.name ? model.name : "");
+        s.arch = arch < s.arch ? arch : s.arch;
+        amd = amd || strcmp(model.vendor, "AMD") == 0;
+        most = model.sms && (!most || model.sms < most) ? model.sms : most;
+        double egress = 0;
+        for (uint32_t i = topo->out_first[device]; i < topo->out_first[device + 1]; i++) {
+            const ccl_link_t *link = &topo->links[topo->out_links[i]];
+            if (fast_kind(topo->kinds[link->kind]))
+                egress += link->bandwidth_Bps;
+        }
+        intra = egress < intra ? egress : intra;
+        /* The rank after it in its server: one pair tells how they reach each other. */
+        if (r + 1 < topo->nranks && servers &&
+            topo->devices[topo->rank_device[r + 1]].server == server) {
+            const ccl_route_t *route;
+            CCL_TRY(ccl_routes_get(routes, r, r + 1, 0, &route, err));
+            s.nvlink = s.nvlink && fast_kind(ccl_model_route_kind(topo, route));
+        }
+    }
+    s.nservers = servers ? 1 : topo->nranks;
+    uint32_t first_server = topo->devices[topo->rank_device[0]].server;
+    for (uint32_t r = 1; servers && r < topo->nranks; r++)
+        s.nservers += topo->devices[topo->rank_device[r]].server !=
+                      topo->devices[topo->rank_device[r - 1]].server;
+    for (uint32_t l = 0; l < topo->nlinks; l++) {
+        const ccl_link_t *link = &topo->links[l];
+        if (strcmp(topo->kinds[link->kind], "net") == 0 &&
+            topo->devices[link->from].server == first_server)
+            net_Bps += link->bandwidth_Bps;
+    }
+    if (!(intra > 0))
+        s.nvlink = false;
+    s.bus_GBps = s.nvlink ? NVLINK_SHARE * intra / 1e9 : PCI_GBPS;
+    if (s.nservers > 1 && net_Bps > 0 && net_Bps / 1e9 < s.bus_GBps)
+        s.bus_GBps = net_Bps / 1e9;
+    s.ll128 = s.nvlink && !amd;
+    s.channels = channels ? channels : !s.nvlink ? 2 : s.arch == 0 ? 12 : 24;
+    if (most && s.channels > most)
+        s.channels = most;
+    s.p2p_channels = !s.nvlink ? 2 : s.nservers > 1 ? 8 : s.arch == 0 ? 16 : 32;
+    if (channels && channels < s.p2p_channels)
+        s.p2p_channels = channels;
+    double pairs = (double)s.nranks * (s.nranks - 1);
+    while (s.p2p_channels > 1 && pairs * s.p2p_channels > P2P_MAX_BLOCKS)
+        s.p2p_channels /= 2;
+    *out = s;
+    return CCL_OK;
+}
+
+/* ---------------------------------------------------------------- the choice */
+
+static double log2_floor(double x) {
+    return x >= 1 ? floor(log2(x) + 1e-12) : 0;
+}
+
+/* Seconds that NCCL expects; negative: not possible. */
+static double estimate_s(const ccl_nccl_setup_t *s, ccl_collective_kind_t kind,
+                         ccl_nccl_algo_t algo, int proto, double bytes) {
+    double n = s->nranks, nodes = s->nservers, steps = n;
+    int column = nodes <= 2 ? (int)nodes - 1 : 2;
+    bool tree = algo == CCL_NCCL_TREE;
+    int intra = s->nvlink ? HW_NVLINK : HW_PCI;
+    double bus = s->bus_GBps;
+    double ll = ll_max[nodes == 1 ? s->arch : 0][column];
+    if ((tree && kind != CCL_ALLREDUCE) || (proto == CCL_NCCL_LL128 && !s->ll128))
+        return -1;
+    if (kind == CCL_ALLREDUCE)
+        steps = 2 * (n - 1);
+    else if (kind == CCL_ALLGATHER || kind == CCL_REDUCESCATTER)
+        steps = n - 1;
+    if (tree) {
+        bus = fmin(.92 * bus, s->channels * tree_simple[s->arch][column]);
+        if (proto == CCL_NCCL_LL)
+            bus = fmin(bus / 3.8, ll);
+        else if (proto == CCL_NCCL_LL128)
+            bus = fmin(bus * (nodes == 1 ? 7. / 9 : 120. / 128), s->channels * ring_ll128[s->arch]);
+    } else if (proto == CCL_NCCL_LL) {
+        bus = fmin(ll, .5 * bus);
+    } else if (proto == CCL_NCCL_LL128) {
+        bus = fmin(.92 * bus, s->channels * ring_ll128[s->arch]);
+    }
+    double bandwidth = tree ? .5 * bus : bus * n / steps; /* GB/s of the algorithm */
+    double latency = base_us[tree][proto];
+    double hop = hop_us[intra][tree][proto], far = hop_us[HW_NET][tree][proto];
+    if (tree) {
+        latency += 2 * ((n / nodes - 1) * hop + log2_floor(nodes) * far);
+    } else if (kind == CCL_BROADCAST || kind == CCL_REDUCE) {
+        latency += nodes > 1 ? far : hop;
+    } else {
+        double crossings = nodes == 1 ? 0 : kind == CCL_ALLREDUCE ? 2 * (nodes - 1) : nodes - 1;
+        if (n == nodes) /* nothing hides the network */
+            far = hop_us[HW_NET][1][proto];
+        latency += (steps - crossings) * hop + crossings * far;
+        if (proto == CCL_NCCL_SIMPLE && nodes > 1 && kind == CCL_ALLREDUCE &&
+            bytes / (s->channels * n) >= 64)
+            latency *= s->arch < 1 ? 1.9 : 1.4; /* its "plateau effect" */
+    }
+    if (tree) {
+        double place = log2_floor(bytes / 64);
+        if (place < 24)
+            bandwidth *= tree_share[proto][(int)place];
+    }
+    return (latency + bytes / (1000 * bandwidth)) * 1e-6;
+}
+
+static uint32_t channels_for(const ccl_nccl_setup_t *s, ccl_nccl_algo_t algo, int proto,
+                             double bytes) {
+    double each = threads[proto] * thread_bytes[proto];
+    if (algo == CCL_NCCL_RING && proto == CCL_NCCL_LL)
+        each *= s->nranks;
+    double most = floor(bytes / each);
+    return most < 1 ? 1 : most < s->channels ? (uint32_t)most : s->channels;
+}
+
+static ccl_nccl_choice_t choose_p2p(const ccl_nccl_setup_t *s, ccl_collective_kind_t kind,
+                                    double size_bytes) {
+    double message = kind == CCL_SENDRECV ? size_bytes : size_bytes / s->nranks;
+    ccl_nccl_choice_t c = {CCL_NCCL_P2P, CCL_NCCL_SIMPLE, s->p2p_channels, 0};
+    if (message <= P2P_LL_BYTES)
+        c.proto = CCL_NCCL_LL;
+    uint32_t least = s->p2p_channels / s->nranks;
+    double parts = ceil(message / P2P_PART_BYTES);
+    if (parts < s->p2p_channels)
+        c.channels = (uint32_t)parts;
+    c.channels = c.channels < least ? least : c.channels;
+    c.channels = c.channels ? c.channels : 1;
+    return c;
+}
+
+ccl_nccl_choice_t ccl_nccl_choose(const ccl_nccl_setup_t *setup, ccl_collective_kind_t kind,
+                                  double size_bytes) {
+    ccl_nccl_choice_t best = {CCL_NCCL_RING, CCL_NCCL_SIMPLE, 1, -1};
+    if (kind == CCL_ALLTOALL || kind == CCL_GATHER || kind == CCL_SCATTER || kind == CCL_SENDRECV)
+        return choose_p2p(setup, kind, size_bytes);
+    for (int algo = CCL_NCCL_RING; algo <= CCL_NCCL_TREE; algo++) {
+        for (int proto = 0; proto < NPROTOS; proto++) {
+            double time_s = estimate_s(setup, kind, (ccl_nccl_algo_t)algo, proto, size_bytes);
+            if (time_s < 0 || (best.estimate_s >= 0 && time_s >= best.estimate_s))
+                continue;
+            best.algo = (ccl_nccl_algo_t)algo;
+            best.proto = (ccl_nccl_proto_t)proto;
+            best.estimate_s = time_s;
+        }
+    }
+    best.channels = channels_for(setup, best.algo, (int)best.proto, size_bytes);
+    return best;
+}
+
+ccl_nccl_choice_t ccl_nccl_channels(const ccl_nccl_setup_t *setup, ccl_collective_kind_t kind,
+                                    ccl_nccl_algo_t algo, ccl_nccl_proto_t proto,
+                                    double size_bytes) {
+    double time_s = estimate_s(setup, kind, algo, (int)proto, size_bytes);
+    return (ccl_nccl_choice_t){algo, proto, channels_for(setup, algo, (int)proto, size_bytes),
+                               time_s > 0 ? time_s : 0};
+}

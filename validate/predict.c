@@ -1,0 +1,148 @@
+/* NCCL's collectives on one cluster, simulated; programs are kept for further sizes and constants.
+ */
+#include "validate/validate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NPROTOS 3
+
+typedef struct kept {
+    ccl_collective_kind_t kind;
+    uint32_t root;
+    ccl_nccl_choice_t choice;
+    ccl_program_t *program;
+} kept_t;
+
+struct ccl_predictor {
+    ccl_ctx_t ctx;
+    const ccl_topology_t *topo; /* borrowed: NCCL looks at the machine, not at a profile */
+    ccl_routes_t *routes;
+    ccl_nccl_setup_t setup;
+    ccl_topology_t *fitted[NPROTOS]; /* with the profile; NULL: none */
+    ccl_routes_t *fitted_routes[NPROTOS];
+    kept_t *kept;
+    size_t nkept, cap;
+};
+
+static void drop_profile(ccl_predictor_t *p) {
+    for (int k = 0; k < NPROTOS; k++) {
+        ccl_routes_destroy(p->fitted_routes[k]);
+        ccl_topology_destroy(p->fitted[k]);
+        p->fitted_routes[k] = NULL;
+        p->fitted[k] = NULL;
+    }
+}
+
+ccl_status_t ccl_predictor_profile(ccl_predictor_t *p, const ccl_profile_t *profile,
+                                   ccl_error_t *err) {
+    drop_profile(p);
+    for (int k = 0; profile && k < NPROTOS; k++) {
+        const char *proto = ccl_nccl_proto_name((ccl_nccl_proto_t)k);
+        CCL_TRY(ccl_profile_apply(&p->ctx, profile, p->topo, proto, &p->fitted[k], err));
+        p->fitted_routes[k] = ccl_routes_create(p->fitted[k]);
+        if (!p->fitted_routes[k])
+            return ccl_fail_nomem(err);
+    }
+    return CCL_OK;
+}
+
+ccl_status_t ccl_predictor_create(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                  const ccl_profile_t *profile, uint32_t channels,
+                                  ccl_predictor_t **out, ccl_error_t *err) {
+    ccl_predictor_t *p = calloc(1, sizeof *p);
+    if (!p)
+        return ccl_fail_nomem(err);
+    if (ctx)
+        p->ctx = *ctx;
+    p->topo = topo;
+    p->routes = ccl_routes_create(topo);
+    ccl_status_t status = p->routes ? CCL_OK : ccl_fail_nomem(err);
+    if (status == CCL_OK)
+        status = ccl_nccl_setup(topo, p->routes, channels, &p->setup, err);
+    if (status == CCL_OK)
+        status = ccl_predictor_profile(p, profile, err);
+    if (status != CCL_OK) {
+        ccl_predictor_destroy(p);
+        return status;
+    }
+    *out = p;
+    return CCL_OK;
+}
+
+void ccl_predictor_destroy(ccl_predictor_t *p) {
+    if (!p)
+        return;
+    for (size_t i = 0; i < p->nkept; i++)
+        ccl_program_destroy(p->kept[i].program);
+    free(p->kept);
+    drop_profile(p);
+    ccl_routes_destroy(p->routes);
+    free(p);
+}
+
+const ccl_nccl_setup_t *ccl_predictor_setup(const ccl_predictor_t *p) {
+    return &p->setup;
+}
+
+static ccl_status_t program_for(ccl_predictor_t *p, ccl_collective_kind_t kind, uint32_t root,
+                                const ccl_nccl_choice_t *choice, const ccl_program_t **out,
+                                ccl_error_t *err) {
+    for (size_t i = 0; i < p->nkept; i++) {
+        const kept_t *k = &p->kept[i];
+        if (k->kind == kind && k->root == root && k->choice.algo == choice->algo &&
+            k->choice.proto == choice->proto && k->choice.channels == choice->channels) {
+            *out = k->program;
+            return CCL_OK;
+        }
+    }
+    if (!ccl_grow(&p->kept, &p->cap, p->nkept + 1, sizeof *p->kept))
+        return ccl_fail_nomem(err);
+    kept_t *k = &p->kept[p->nkept];
+    CCL_TRY(ccl_nccl_program(&p->ctx, p->topo, p->routes, kind, root, choice, &k->program, err));
+    k->kind = kind;
+    k->root = root;
+    k->choice = *choice;
+    p->nkept++;
+    *out = k->program;
+    return CCL_OK;
+}
+
+ccl_status_t ccl_predictor_run(ccl_predictor_t *p, ccl_collective_kind_t kind, uint32_t root,
+                               double size_bytes, const ccl_nccl_choice_t *choice,
+                               ccl_prediction_t *out, ccl_error_t *err) {
+    ccl_prediction_t result = {0};
+    const ccl_program_t *program = NULL;
+    ccl_sim_options_t options = CCL_SIM_OPTIONS_INIT;
+    ccl_sim_result_t *run = NULL;
+    result.choice = choice ? *choice : ccl_nccl_choose(&p->setup, kind, size_bytes);
+    CCL_TRY(program_for(p, kind, root, &result.choice, &program, err));
+    int k = (int)result.choice.proto;
+    const ccl_topology_t *topo = p->fitted[k] ? p->fitted[k] : p->topo;
+    ccl_routes_t *routes = p->fitted[k] ? p->fitted_routes[k] : p->routes;
+    options.size_bytes = size_bytes;
+    ccl_ctx_t quiet = p->ctx;
+    quiet.log = NULL; /* the same for every size */
+    ccl_status_t status = ccl_sim_program(&quiet, topo, routes, program, &options, &run, err);
+    if (status != CCL_OK) {
+        ccl_sim_result_destroy(run);
+        return status;
+    }
+    result.time_s = run->time_s;
+    result.busbw_GBps = run->busbw_GBps;
+    result.link_kind = "";
+    for (uint32_t l = 0; l < run->nlinks; l++) {
+        if (run->links[l].utilization > result.link_use) {
+            result.link_use = run->links[l].utilization;
+            result.link_kind = p->topo->kinds[p->topo->links[l].kind];
+        }
+    }
+    for (uint32_t t = 0; t < run->ntbs; t++) {
+        double use = run->time_s > 0 ? run->tbs[t].busy_s / run->time_s : 0;
+        if (use > result.block_use)
+            result.block_use = use;
+    }
+    ccl_sim_result_destroy(run);
+    *out = result;
+    return CCL_OK;
+}

@@ -1,0 +1,271 @@
+/**
+ * @file validate.h
+ * Measured runs against the model: readers of nccl-tests output, NCCL's own choice of algorithm and
+ * protocol, the programs that NCCL runs, fits of constants to measured curves, and diagnosis of a
+ * log.
+ */
+#ifndef CCL_VALIDATE_VALIDATE_H
+#define CCL_VALIDATE_VALIDATE_H
+
+#include "synth/synth.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---------------------------------------------------------------- measured runs */
+
+/** One row of a table. */
+typedef struct ccl_measurement {
+    double size_bytes;      /**< nccl-tests' size, > 0 */
+    double time_s;          /**< out of place; 0: not measured */
+    double in_place_time_s; /**< 0: not measured */
+    uint32_t line;          /**< of the file */
+} ccl_measurement_t;
+
+/** One table: a collective on so many ranks. */
+typedef struct ccl_measured_run {
+    ccl_collective_kind_t kind; /**< meaningful when `known` */
+    bool known;                 /**< the log tells, or leaves no doubt, which collective it is */
+    uint32_t root;
+    uint32_t nranks;   /**< 0: not told */
+    uint32_t nhosts;   /**< 0: not told */
+    uint32_t channels; /**< channels NCCL said it uses, or was told to use at most; 0: not told */
+    const char *gpu;   /**< model, "" when not told */
+    const char *type;  /**< element type, "" when not told */
+    const char *label; /**< what tells runs of one file apart ("kernel 3", a source); "" */
+    uint32_t line;     /**< where it begins */
+    uint32_t npoints;
+    const ccl_measurement_t *points; /**< in the order of the file */
+} ccl_measured_run_t;
+
+typedef struct ccl_measured_log {
+    uint32_t nruns;
+    const ccl_measured_run_t *runs;
+    uint32_t nskipped;      /**< rows of a table cut short by other output */
+    uint32_t first_skipped; /**< line of the first; 0: none */
+    ccl_arena_t arena;
+} ccl_measured_log_t;
+
+/**
+ * Read measured runs: nccl-tests and rccl-tests output, old and new columns, behind any launcher's
+ * prefix, several tables a file; CSV with a header line (op or op_name, ranks or num_gpus,
+ * size_bytes or message_size in elements, latency in ms or oop_us and ip_us in us); JSON, an object
+ * a line ("name", "ranks", "size" in bytes, "time" in us). Told apart by content.
+ *
+ * @param out  destroy with ccl_measured_log_destroy().
+ * @retval CCL_ERR_INPUT  no row of measurements in it.
+ */
+ccl_status_t ccl_measured_read(const char *path, ccl_measured_log_t **out, ccl_error_t *err);
+/** The same from memory; `name` is for messages. */
+ccl_status_t ccl_measured_read_text(const char *name, const char *text, size_t len,
+                                    ccl_measured_log_t **out, ccl_error_t *err);
+void ccl_measured_log_destroy(ccl_measured_log_t *log);
+/**
+ * The GPUs that a run used: the first `nranks` of a server, or of `nhosts` servers alike; the
+ * topology itself, copied, when it has as many.
+ * @param nhosts  0: as few servers as hold them.
+ * @retval CCL_ERR_INPUT  the topology does not have so many, or not so spread.
+ */
+ccl_status_t ccl_topology_take(const ccl_topology_t *topo, uint32_t nranks, uint32_t nhosts,
+                               ccl_topology_t **out, ccl_error_t *err);
+
+/* ---------------------------------------------------------------- NCCL's choice */
+
+typedef enum ccl_nccl_algo { CCL_NCCL_RING, CCL_NCCL_TREE, CCL_NCCL_P2P } ccl_nccl_algo_t;
+typedef enum ccl_nccl_proto { CCL_NCCL_LL, CCL_NCCL_LL128, CCL_NCCL_SIMPLE } ccl_nccl_proto_t;
+const char *ccl_nccl_algo_name(ccl_nccl_algo_t algo);    /**< "ring"; static */
+const char *ccl_nccl_proto_name(ccl_nccl_proto_t proto); /**< "LL128"; static */
+
+/** What NCCL's tuning model knows of a cluster. */
+typedef struct ccl_nccl_setup {
+    uint32_t nranks, nservers;
+    uint32_t arch;     /**< row of its tables: 0 Volta, 1 Ampere, 2 Hopper */
+    bool nvlink;       /**< GPUs of a server reach each other over NVLink or xGMI alone */
+    bool ll128;        /**< the protocol may be used */
+    uint32_t channels; /**< of rings and trees */
+    double bus_GBps;   /**< bandwidth of all rings together, as NCCL's graph search sees it */
+    uint32_t p2p_channels;
+} ccl_nccl_setup_t;
+/** A decision, with NCCL's own estimate of the time. */
+typedef struct ccl_nccl_choice {
+    ccl_nccl_algo_t algo;
+    ccl_nccl_proto_t proto;
+    uint32_t channels;
+    double estimate_s; /**< 0 for point-to-point */
+} ccl_nccl_choice_t;
+/**
+ * Look at a cluster as NCCL does.
+ * @param channels  of rings and trees when they are known (a log, NCCL_MAX_NCHANNELS); 0: 24 over
+ *                  NVLink from Ampere on and over xGMI, 12 before, 2 over PCIe.
+ */
+ccl_status_t ccl_nccl_setup(const ccl_topology_t *topo, ccl_routes_t *routes, uint32_t channels,
+                            ccl_nccl_setup_t *out, ccl_error_t *err);
+/**
+ * Algorithm, protocol and channels that NCCL takes for a collective of this size: the least of
+ * latency + bytes / bandwidth over ring and tree and the three protocols; fewer channels while a
+ * channel would have too little to do; grouped sends and receives for AllToAll, Gather, Scatter and
+ * SendRecv, LL up to 16 KiB a message.
+ *
+ * @par Source  NCCL 2.30, tuning model (base and hardware latencies, bandwidth limits per channel,
+ *              correction of trees); NVLS and CollNet are left out.
+ */
+ccl_nccl_choice_t ccl_nccl_choose(const ccl_nccl_setup_t *setup, ccl_collective_kind_t kind,
+                                  double size_bytes);
+/** The channels it would use with this algorithm and protocol, if these were forced. */
+ccl_nccl_choice_t ccl_nccl_channels(const ccl_nccl_setup_t *setup, ccl_collective_kind_t kind,
+                                    ccl_nccl_algo_t algo, ccl_nccl_proto_t proto,
+                                    double size_bytes);
+/**
+ * The program that NCCL's kernel runs: one block per channel and rank that walks the ring (send,
+ * receive-forward ..., receive; both ends in one block also with two ranks); a lowered double
+ * binary tree; for AllToAll per channel the copy of the rank's own part, then all peers at once.
+ *
+ * @param out  destroy with ccl_program_destroy().
+ */
+ccl_status_t ccl_nccl_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                              ccl_routes_t *routes, ccl_collective_kind_t kind, uint32_t root,
+                              const ccl_nccl_choice_t *choice, ccl_program_t **out,
+                              ccl_error_t *err);
+
+/* ---------------------------------------------------------------- prediction */
+
+/** Simulates NCCL's collectives on one cluster, and keeps the programs. Not thread-safe. */
+typedef struct ccl_predictor ccl_predictor_t;
+/** A predicted run. */
+typedef struct ccl_prediction {
+    ccl_nccl_choice_t choice;
+    double time_s, busbw_GBps;
+    double link_use;       /**< highest utilisation of a link, 0..1 */
+    const char *link_kind; /**< its kind; "" when nothing moved; borrowed from the topology */
+    double block_use;      /**< highest share of its time that a thread block was busy, 0..1 */
+} ccl_prediction_t;
+/**
+ * @param profile   NULL: the topology's own constants. Borrowed; used only here.
+ * @param channels  as in ccl_nccl_setup().
+ * @param out       destroy with ccl_predictor_destroy().
+ */
+ccl_status_t ccl_predictor_create(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                  const ccl_profile_t *profile, uint32_t channels,
+                                  ccl_predictor_t **out, ccl_error_t *err);
+void ccl_predictor_destroy(ccl_predictor_t *p);
+const ccl_nccl_setup_t *ccl_predictor_setup(const ccl_predictor_t *p);
+/** Other constants for the same cluster: programs are kept. @param profile as above. */
+ccl_status_t ccl_predictor_profile(ccl_predictor_t *p, const ccl_profile_t *profile,
+                                   ccl_error_t *err);
+/** @param choice  NULL: what NCCL chooses. */
+ccl_status_t ccl_predictor_run(ccl_predictor_t *p, ccl_collective_kind_t kind, uint32_t root,
+                               double size_bytes, const ccl_nccl_choice_t *choice,
+                               ccl_prediction_t *out, ccl_error_t *err);
+
+/* ---------------------------------------------------------------- fits */
+
+/** Predicted over measured, as its logarithm, of every point, from the parameters. */
+typedef ccl_status_t (*ccl_fit_fn)(const double *parameters, double *residuals, void *user,
+                                   ccl_error_t *err);
+typedef struct ccl_fit_parameter {
+    double value;  /**< in: prior; out: fitted. Logarithms make positive constants */
+    double spread; /**< in: standard deviation of the prior, > 0 */
+    double error;  /**< out: standard deviation after the fit */
+} ccl_fit_parameter_t;
+typedef struct ccl_fit_result {
+    uint32_t iterations;
+    double scale; /**< robust standard deviation of the residuals (1.4826 x median of |r|) */
+} ccl_fit_result_t;
+/**
+ * Robust least squares with a normal prior on every parameter: iteratively reweighted (Huber, 1.345
+ * scales), damped Gauss-Newton with numerical derivatives. What the points do not tell stays at the
+ * prior, and its error stays the prior's.
+ *
+ * @param start  [nparameters] where to begin; NULL: at the priors.
+ * @param noise  least standard deviation of a residual that is believed (0.03: 3 %), > 0.
+ */
+ccl_status_t ccl_fit(uint32_t nparameters, ccl_fit_parameter_t *parameters, const double *start,
+                     uint32_t npoints, double noise, ccl_fit_fn fn, void *user,
+                     ccl_fit_result_t *out, ccl_error_t *err);
+
+/** A constant of a calibrated profile. */
+typedef struct ccl_constant {
+    const char *name;        /**< where it stands: "transports/nvlink/LL/latency" */
+    const char *unit;        /**< "s", "B/s", "1" */
+    double value, low, high; /**< 95 % confidence interval */
+    double prior;            /**< the topology's */
+    bool determined;         /**< the log tells it: the interval is at most half of the prior's */
+} ccl_constant_t;
+typedef struct ccl_calibrate_options {
+    size_t size;
+    uint32_t channels; /**< 0: what the log says, else as in ccl_nccl_setup() */
+    bool in_place;     /**< fit the in-place columns */
+    double min_bytes;  /**< points below are left out; 0: none */
+    const char *name, *date, *command, *source; /**< for the profile; NULL: "" */
+} ccl_calibrate_options_t;
+#define CCL_CALIBRATE_OPTIONS_INIT                                                                 \
+    { sizeof(ccl_calibrate_options_t), 0, false, 0, NULL, NULL, NULL, NULL }
+typedef struct ccl_calibration {
+    const ccl_measured_run_t *run; /**< borrowed from the log */
+    uint32_t nconstants, npoints;
+    const ccl_constant_t *constants;
+    const double *sizes_bytes, *measured_s, *before_s, *fitted_s; /**< [npoints] */
+    double r2;                                                    /**< of log(time) */
+    double median_error, worst_error; /**< |predicted / measured - 1| after the fit */
+    double median_before;             /**< with the topology's own constants */
+    char *profile;                    /**< JSON, "ccllab-profile-1" */
+    ccl_arena_t arena;
+} ccl_calibration_t;
+/**
+ * Fit the constants that a log of one collective tells: launch, latency and thread-block rate per
+ * protocol, efficiency of the links; few, and each tied to the topology's own as prior.
+ *
+ * @param topo  the cluster of the run (see ccl_topology_take()).
+ * @param out   destroy with ccl_calibration_destroy().
+ * @retval CCL_ERR_INPUT  fewer than three points, or a collective that is not known.
+ */
+ccl_status_t ccl_calibrate(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                           const ccl_measured_run_t *run, const ccl_calibrate_options_t *options,
+                           ccl_calibration_t **out, ccl_error_t *err);
+void ccl_calibration_destroy(ccl_calibration_t *calibration);
+
+/* ---------------------------------------------------------------- diagnosis */
+
+typedef enum ccl_limit {
+    CCL_LIMIT_LINK,   /**< a link is busy most of the time */
+    CCL_LIMIT_BLOCK,  /**< thread blocks are */
+    CCL_LIMIT_LATENCY /**< launch and hops */
+} ccl_limit_t;
+const char *ccl_limit_name(ccl_limit_t limit); /**< "link"; static */
+
+/** One size of a log beside the model. */
+typedef struct ccl_diagnosis {
+    double size_bytes, measured_s, measured_busbw_GBps;
+    ccl_prediction_t expected; /**< what NCCL chooses */
+    ccl_prediction_t best;     /**< fastest of ring and tree with any protocol */
+    double ratio;              /**< measured over expected bandwidth */
+    ccl_limit_t limit;         /**< of the expected run */
+    bool normal;
+    const char *verdict; /**< one line */
+} ccl_diagnosis_t;
+typedef struct ccl_diagnosis_run {
+    const ccl_measured_run_t *run; /**< borrowed from the log */
+    ccl_nccl_setup_t setup;
+    bool in_place;
+    uint32_t npoints;
+    const ccl_diagnosis_t *points;
+    ccl_arena_t arena;
+} ccl_diagnosis_run_t;
+/**
+ * Measured bandwidth beside the model's expectation, the resource that limits, and a verdict per
+ * size by the rules of docs/commands.md.
+ * @param topo  of the run (see ccl_topology_take()); borrowed while the result lives.
+ * @param channels  as in ccl_nccl_setup(); 0: what the log says.
+ * @param out  destroy with ccl_diagnosis_destroy().
+ */
+ccl_status_t ccl_diagnose(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                          const ccl_profile_t *profile, const ccl_measured_run_t *run,
+                          uint32_t channels, bool in_place, ccl_diagnosis_run_t **out,
+                          ccl_error_t *err);
+void ccl_diagnosis_destroy(ccl_diagnosis_run_t *diagnosis);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
