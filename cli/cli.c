@@ -9,6 +9,8 @@ const ccl_i_command_t *const ccl_i_commands[] = {&ccl_i_cmd_compare,
                                                  &ccl_i_cmd_verify,
                                                  &ccl_i_cmd_synth,
                                                  &ccl_i_cmd_lower,
+                                                 &ccl_i_cmd_calibrate,
+                                                 &ccl_i_cmd_diagnose,
                                                  &ccl_i_cmd_algos,
                                                  &ccl_i_cmd_topology_list,
                                                  &ccl_i_cmd_topology_show,
@@ -117,7 +119,7 @@ static void set_style(ccl_i_cli_t *cli, const ccl_i_command_t *command) {
     const char *dot = cli->args.output ? strrchr(cli->args.output, '.') : NULL;
     /* For these, -o names a file in a format of its own. */
     bool own = command == &ccl_i_cmd_synth || command == &ccl_i_cmd_lower ||
-               command == &ccl_i_cmd_topology_expand;
+               command == &ccl_i_cmd_topology_expand || command == &ccl_i_cmd_calibrate;
 
     cli->style = (ccl_report_style_t)CCL_REPORT_STYLE_INIT;
     if (cli->args.json || (!own && !cli->args.csv && dot && strcmp(dot, ".json") == 0))

@@ -287,6 +287,7 @@ static bool somebody_won(const compare_t *c) {
 static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
     ccl_compare_options_t options = {
         .size = sizeof(options), .synth = CCL_SYNTH_OPTIONS_INIT, .lower = CCL_LOWER_OPTIONS_INIT};
+    ccl_topology_t *laid = NULL;
     size_t nall = 0;
 
     CCL_TRY(ccl_i_lower_options(&cli->args, &options.lower, err));
@@ -296,6 +297,11 @@ static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
         CCL_TRY(check_names(c, err));
     }
     CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &c->topo, err));
+    CCL_TRY(ccl_i_profile_lay(cli, c->topo, options.lower.proto, &laid, err));
+    if (laid) {
+        ccl_topology_destroy(c->topo);
+        c->topo = laid;
+    }
     CCL_TRY(open_collectives(cli, c, err));
     CCL_TRY(open_sizes(cli, c, err));
     CCL_TRY(open_mine(cli, c, err));
@@ -334,10 +340,11 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const accepts[] = {
-    "topology",     "fail",       "degrade",   "collective", "demand",   "root",        "sizes",
-    "with",         "program",    "schedule",  "order",      "allocate", "granularity", "stages",
-    "executor",     "sharing",    "batches",   "channels",   "chunks",   "proto",       "no-fuse",
-    "out-of-place", "time-limit", "no-verify", "no-skip",    "no-fold",  "table",       NULL};
+    "topology", "fail",         "degrade",    "profile",   "collective", "demand",   "root",
+    "sizes",    "with",         "program",    "schedule",  "order",      "allocate", "granularity",
+    "stages",   "executor",     "sharing",    "batches",   "channels",   "chunks",   "proto",
+    "no-fuse",  "out-of-place", "time-limit", "no-verify", "no-skip",    "no-fold",  "table",
+    NULL};
 const ccl_i_command_t ccl_i_cmd_compare = {
     .name = "compare",
     .usage = "--topology SPEC --collective NAME[,NAME...] [options]",

@@ -73,12 +73,14 @@ out:
 static ccl_status_t simulate_program(ccl_i_cli_t *cli, const ccl_topology_t *topo,
                                      ccl_sim_options_t *options, ccl_error_t *err) {
     ccl_i_document_t document = {NULL, NULL};
+    ccl_topology_t *laid = NULL; /* with the profile */
     ccl_verify_options_t verify = CCL_VERIFY_OPTIONS_INIT;
     ccl_verdict_t verdict = {0};
     ccl_sim_result_t *result = NULL;
     ccl_report_run_t about = {0};
     const ccl_collective_t *coll = NULL;
     unsigned bits;
+    const char *proto = NULL;
     const ccl_way_t way = ccl_i_way(&cli->args, &bits);
     const char *form;
     ccl_status_t status = ccl_i_document_read(cli->args.inputs.items[0], &document, &form, err);
@@ -94,6 +96,13 @@ static ccl_status_t simulate_program(ccl_i_cli_t *cli, const ccl_topology_t *top
         status = ccl_error_set(err, CCL_ERR_INPUT, about.input, 0, 0,
                                "a %s for %u ranks, but %s has %u GPUs", form, coll->nranks,
                                topo->name, topo->nranks);
+    if (status == CCL_OK && document.schedule)
+        status = ccl_i_proto(cli->args.proto, &proto, err);
+    if (status == CCL_OK)
+        status = ccl_i_profile_lay(cli, topo, document.program ? document.program->proto : proto,
+                                   &laid, err);
+    if (laid)
+        about.topo = topo = laid;
     if (status == CCL_OK && !(options->size_bytes > 0))
         options->size_bytes = coll->natural_bytes; /* a demand has a size */
     if (status == CCL_OK && !(options->size_bytes > 0))
@@ -112,6 +121,7 @@ static ccl_status_t simulate_program(ccl_i_cli_t *cli, const ccl_topology_t *top
     if (status == CCL_OK && about.verdict && !verdict.valid) {
         status = refuse(cli, &about, err);
         ccl_i_document_fini(&document);
+        ccl_topology_destroy(laid);
         return status;
     }
     for (uint32_t i = 0; status == CCL_OK && i < verdict.nwarnings && i < CCL_MAX_WARNINGS; i++)
@@ -129,17 +139,23 @@ static ccl_status_t simulate_program(ccl_i_cli_t *cli, const ccl_topology_t *top
     }
     ccl_sim_result_destroy(result);
     ccl_i_document_fini(&document);
+    ccl_topology_destroy(laid);
     return status;
 }
 
 static ccl_status_t simulate_flows(ccl_i_cli_t *cli, const ccl_topology_t *topo,
                                    ccl_sim_options_t *options, ccl_error_t *err) {
     ccl_flow_list_t *flows = NULL;
+    ccl_topology_t *laid = NULL; /* with the profile */
     ccl_sim_result_t *result = NULL;
     ccl_report_run_t about = {0};
     ccl_status_t status = ccl_flow_list_read(cli->args.flows, &flows, err);
 
     about.input = cli->args.flows;
+    if (status == CCL_OK)
+        status = ccl_i_profile_lay(cli, topo, NULL, &laid, err);
+    if (laid)
+        topo = laid;
     about.topo = topo;
     about.options = options;
     about.flows = flows;
@@ -153,6 +169,7 @@ static ccl_status_t simulate_flows(ccl_i_cli_t *cli, const ccl_topology_t *topo,
     }
     ccl_sim_result_destroy(result);
     ccl_flow_list_destroy(flows);
+    ccl_topology_destroy(laid);
     return status;
 }
 
@@ -180,10 +197,10 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const accepts[] = {
-    "topology", "fail",    "degrade",      "size",      "batches",  "granularity",
-    "sharing",  "flows",   "trace",        "no-verify", "no-skip",  "no-fold",
-    "proto",    "no-fuse", "out-of-place", "order",     "allocate", "stages",
-    "executor", "table",   "rows",         NULL};
+    "topology",    "fail",     "degrade", "profile",      "size",      "batches",
+    "granularity", "sharing",  "flows",   "trace",        "no-verify", "no-skip",
+    "no-fold",     "proto",    "no-fuse", "out-of-place", "order",     "allocate",
+    "stages",      "executor", "table",   "rows",         NULL};
 const ccl_i_command_t ccl_i_cmd_simulate = {
     .name = "simulate",
     .usage = "--topology SPEC [options] FILE --size BYTES",

@@ -38,6 +38,9 @@ typedef struct ccl_i_args {
     uint32_t root, channels, chunks, batches, slots, rows;
     uint32_t sharing; /**< index into the option's choices */
     ccl_i_choices_t order, allocation, granularity, stages, executor;
+    const char *profile, *from_nccl_tests, *name, *source;
+    uint32_t ranks, run; /**< which measured runs; 0: all */
+    bool in_place;
     bool no_verify, no_skip, no_fold, no_fuse, out_of_place, all, blocks;
     /* and the rest of the line */
     ccl_i_list_t inputs;
@@ -65,7 +68,8 @@ typedef struct ccl_i_command {
 extern const ccl_i_command_t *const ccl_i_commands[];
 extern const ccl_i_command_t ccl_i_cmd_topology_list, ccl_i_cmd_topology_show,
     ccl_i_cmd_topology_expand, ccl_i_cmd_topology_check, ccl_i_cmd_algos, ccl_i_cmd_synth,
-    ccl_i_cmd_verify, ccl_i_cmd_simulate, ccl_i_cmd_compare, ccl_i_cmd_lower;
+    ccl_i_cmd_verify, ccl_i_cmd_simulate, ccl_i_cmd_compare, ccl_i_cmd_lower, ccl_i_cmd_calibrate,
+    ccl_i_cmd_diagnose;
 
 /* ---------------------------------------------------------------- options.c */
 
@@ -84,6 +88,20 @@ void ccl_i_help_all(ccl_text_t *out);
 /** Commands that begin with `prefix` ("topology"). */
 void ccl_i_help_family(const char *prefix, ccl_text_t *out);
 
+/* ---------------------------------------------------------------- measured.c */
+
+/**
+ * Measured runs of a log that --collective, --ranks and --run leave, and for which the cluster has
+ * the GPUs; what is left out is told.
+ * @param n_out  at least 1.  @param chosen_out  malloc'ed, borrows from the log.
+ */
+ccl_status_t ccl_i_measured_open(ccl_i_cli_t *cli, const char *path, const ccl_topology_t *topo,
+                                 ccl_measured_log_t **log_out,
+                                 const ccl_measured_run_t ***chosen_out, uint32_t *n_out,
+                                 ccl_error_t *err);
+/** "allreduce on 8 ranks, half, A100 (line 12)". */
+void ccl_i_measured_title(const ccl_measured_run_t *run, char *out, size_t out_len);
+
 /* ---------------------------------------------------------------- terminal.c */
 
 /** Log and progress to stderr, SIGINT and SIGTERM to the cancel flag. */
@@ -100,6 +118,10 @@ void ccl_i_say(const char *kind, const char *text);
 /** The topology of -t with its edits; an error when there is no -t. */
 ccl_status_t ccl_i_topology_open(ccl_i_cli_t *cli, const char *spec, ccl_topology_t **out,
                                  ccl_error_t *err);
+/** The topology with --profile laid over it for programs of that protocol; NULL without --profile.
+ */
+ccl_status_t ccl_i_profile_lay(ccl_i_cli_t *cli, const ccl_topology_t *topo, const char *proto,
+                               ccl_topology_t **out, ccl_error_t *err);
 /** A program file, or a schedule file, told apart by content; the other one is NULL. */
 typedef struct ccl_i_document {
     ccl_program_t *program;

@@ -11,6 +11,7 @@
 #define CCL_REPORT_REPORT_H
 
 #include "search/search.h"
+#include "validate/validate.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -160,6 +161,30 @@ typedef struct ccl_report_comparison {
 ccl_status_t ccl_report_comparison(const ccl_report_comparison_t *comparison,
                                    const ccl_report_style_t *style, ccl_text_t *out,
                                    ccl_error_t *err);
+
+/* ---------------------------------------------------------------- measured runs */
+
+/** What `calibrate` fitted. CSV: the constants. */
+typedef struct ccl_report_calibration {
+    const ccl_calibration_t *calibration;
+    const ccl_topology_t *topo;
+    const char *input, *output; /**< file names */
+} ccl_report_calibration_t;
+ccl_status_t ccl_report_calibration(const ccl_report_calibration_t *about,
+                                    const ccl_report_style_t *style, ccl_text_t *out,
+                                    ccl_error_t *err);
+
+/** What `diagnose` found: one diagnosis per measured run. */
+typedef struct ccl_report_diagnosis {
+    const char *input;
+    const ccl_topology_t *topo;
+    const ccl_profile_t *profile; /**< NULL: the topology's own constants */
+    uint32_t ndiagnoses;
+    const ccl_diagnosis_run_t *const *diagnoses; /**< [ndiagnoses] */
+} ccl_report_diagnosis_t;
+ccl_status_t ccl_report_diagnosis(const ccl_report_diagnosis_t *about,
+                                  const ccl_report_style_t *style, ccl_text_t *out,
+                                  ccl_error_t *err);
 
 #ifdef __cplusplus
 }

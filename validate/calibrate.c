@@ -18,7 +18,7 @@
 
 /* Spreads of the priors, of logarithms. */
 #define LAUNCH_SPREAD 1.0
-#define LATENCY_SPREAD 0.2 /* NCCL's own hardware latencies stand behind them */
+#define LATENCY_SPREAD 0.5
 #define TB_RATE_SPREAD 0.35
 #define EFFICIENCY_PRIOR 0.85 /* what a healthy link carries of its line rate */
 #define EFFICIENCY_SPREAD 0.1
@@ -54,28 +54,61 @@ static bool has_kind(const job_t *j, const char *kind) {
     return false;
 }
 
-/* Transports between neighbours in rank order: what a ring of any order uses, on usual clusters. */
+/* Transports of the connections of what NCCL runs at the largest size. */
 static ccl_status_t find_kinds(job_t *j, ccl_error_t *err) {
+    ccl_program_t *program = NULL;
     ccl_routes_t *routes = ccl_routes_create(j->topo);
     ccl_status_t status = routes ? CCL_OK : ccl_fail_nomem(err);
-    uint32_t n = j->topo->nranks;
-    for (uint32_t r = 0; r < n && status == CCL_OK; r++) {
+    double largest = 0;
+    for (uint32_t i = 0; i < j->n; i++)
+        largest = fmax(largest, j->size[i]);
+    ccl_nccl_choice_t choice =
+        ccl_nccl_choose(ccl_predictor_setup(j->predictor), j->run->kind, largest);
+    if (status == CCL_OK)
+        status = ccl_nccl_program(NULL, j->topo, routes, j->run->kind, j->run->root, &choice,
+                                  &program, err);
+    for (uint32_t t = 0; status == CCL_OK && t < program->ntbs; t++) {
+        const ccl_tb_t *tb = &program->tbs[t];
         const ccl_route_t *route;
-        ccl_error_t ignored = CCL_ERROR_INIT;
-        if (ccl_routes_get(routes, r, (r + 1) % n, 0, &route, &ignored) != CCL_OK)
-            continue; /* the ring goes another way */
-        const char *kind = ccl_model_route_kind(j->topo, route);
-        if (!has_kind(j, kind) && j->nkinds < MAX_KINDS)
+        if (tb->send_peer == CCL_NONE)
+            continue;
+        status = ccl_routes_get(routes, tb->rank, tb->send_peer, tb->channel, &route, err);
+        const char *kind = status == CCL_OK ? ccl_model_route_kind(j->topo, route) : "";
+        if (status == CCL_OK && !has_kind(j, kind) && j->nkinds < MAX_KINDS)
             j->kinds[j->nkinds++] = kind;
     }
+    ccl_program_destroy(program);
     ccl_routes_destroy(routes);
     return status;
+}
+
+/* The topology's own value; a launch of 0 is taken as 1 us, as factors need something. */
+static double own_value(const job_t *j, const parameter_t *p, uint32_t kind) {
+    const char *proto = p->proto >= 0 ? ccl_nccl_proto_name((ccl_nccl_proto_t)p->proto) : NULL;
+    ccl_transport_t t = ccl_model_transport(j->topo, j->kinds[kind], proto);
+    switch (p->what) {
+    case LAUNCH: {
+        double launch_s = ccl_model_gpu(j->topo, 0).launch_s;
+        return launch_s > 0 ? launch_s : 1e-6;
+    }
+    case LATENCY:
+        return t.latency_s + t.overhead_s;
+    case TB_RATE:
+        return t.tb_rate_Bps;
+    default:
+        return 1;
+    }
 }
 
 static void add(job_t *j, what_t what, int proto, uint32_t kind) {
     static const double spread[] = {LAUNCH_SPREAD, LATENCY_SPREAD, TB_RATE_SPREAD,
                                     EFFICIENCY_SPREAD};
-    j->parameter[j->np] = (parameter_t){what, proto, kind};
+    parameter_t p = {what, proto, kind};
+    double own = own_value(j, &p, kind);
+    /* Nothing to multiply, or nobody to give it to. */
+    if (!(own > 0) || !isfinite(own) || (what == LAUNCH && j->topo->ngpu_models == 0))
+        return;
+    j->parameter[j->np] = p;
     j->fit[j->np] = (ccl_fit_parameter_t){.value = what == EFFICIENCY ? log(EFFICIENCY_PRIOR) : 0,
                                           .spread = spread[what]};
     j->np++;
@@ -98,25 +131,14 @@ static void choose_parameters(job_t *j) {
         add(j, EFFICIENCY, -1, k);
 }
 
-/* The topology's own value; a launch of 0 is taken as 1 us, as factors need something. */
-static double own_value(const job_t *j, const parameter_t *p, uint32_t kind) {
-    const char *proto = p->proto >= 0 ? ccl_nccl_proto_name((ccl_nccl_proto_t)p->proto) : NULL;
-    ccl_transport_t t = ccl_model_transport(j->topo, j->kinds[kind], proto);
-    switch (p->what) {
-    case LAUNCH: {
-        double launch_s = ccl_model_gpu(j->topo, 0).launch_s;
-        return launch_s > 0 ? launch_s : 1e-6;
-    }
-    case LATENCY:
-        return t.latency_s + t.overhead_s;
-    case TB_RATE:
-        return t.tb_rate_Bps;
-    default:
-        return 1;
-    }
-}
-
 /* ---------------------------------------------------------------- a profile from factors */
+
+/* Six digits are more than any fit tells. */
+static double rounded(double value) {
+    char text[40];
+    snprintf(text, sizeof text, "%.6g", value);
+    return strtod(text, NULL);
+}
 
 static void profile_transports(const job_t *j, const double *p, ccl_text_t *out) {
     ccl_text_printf(out, "  \"transports\": {\n");
@@ -138,16 +160,18 @@ static void profile_transports(const job_t *j, const double *p, ccl_text_t *out)
                 if (q->what == TB_RATE)
                     rate = exp(p[i]);
             }
-            if (isnan(latency))
+            if (isnan(latency) && isnan(rate))
                 continue;
+            latency = isnan(latency) ? 1 : latency;
+            rate = isnan(rate) ? 1 : rate;
             char a[64], b[64], c[64];
             ccl_text_printf(out, "%s\n        \"%s\": {\"overhead\": \"%s\", \"latency\": \"%s\"",
                             first ? "" : ",", name,
-                            ccl_format_time(t.overhead_s * latency, a, sizeof a),
-                            ccl_format_time(t.latency_s * latency, b, sizeof b));
+                            ccl_format_time(rounded(t.overhead_s * latency), a, sizeof a),
+                            ccl_format_time(rounded(t.latency_s * latency), b, sizeof b));
             if (isfinite(t.tb_rate_Bps))
                 ccl_text_printf(out, ", \"tb_rate\": \"%s\"",
-                                ccl_format_rate(t.tb_rate_Bps * rate, c, sizeof c));
+                                ccl_format_rate(rounded(t.tb_rate_Bps * rate), c, sizeof c));
             ccl_text_printf(out, "}");
             first = false;
         }
@@ -174,7 +198,7 @@ static void profile_constants(const job_t *j, const double *p, ccl_text_t *out) 
     for (uint32_t i = 0; i < j->np; i++) {
         if (j->parameter[i].what != EFFICIENCY)
             continue;
-        ccl_text_printf(out, "%s\"%s\": {\"efficiency\": %.17g}", first ? "" : ", ",
+        ccl_text_printf(out, "%s\"%s\": {\"efficiency\": %.6g}", first ? "" : ", ",
                         j->kinds[j->parameter[i].kind], exp(p[i]));
         first = false;
     }
@@ -191,9 +215,10 @@ static void profile_constants(const job_t *j, const double *p, ccl_text_t *out) 
             char text[64];
             if (q->what != LAUNCH)
                 continue;
-            ccl_text_printf(out, "%s\"%s\": {\"launch\": \"%s\"}", first ? "" : ", ",
-                            ccl_nccl_proto_name((ccl_nccl_proto_t)q->proto),
-                            ccl_format_time(own_value(j, q, 0) * exp(p[i]), text, sizeof text));
+            ccl_text_printf(
+                out, "%s\"%s\": {\"launch\": \"%s\"}", first ? "" : ", ",
+                ccl_nccl_proto_name((ccl_nccl_proto_t)q->proto),
+                ccl_format_time(rounded(own_value(j, q, 0) * exp(p[i])), text, sizeof text));
             first = false;
         }
         ccl_text_printf(out, "}}");

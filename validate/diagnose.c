@@ -10,10 +10,12 @@
 
 #define LOW 0.8 /* measured over expected that still counts as normal */
 #define HIGH 1.25
-#define BUSY 0.7        /* share of the time from which a resource limits */
-#define NEAR 0.12       /* relative distance at which two figures are alike */
-#define EXTRA_S 5e-6    /* of every call, from which on it is told */
-#define PCIE_BUSBW 30.0 /* GB/s: what PCIe and shared memory give at most */
+#define BUSY 0.7            /* share of the time from which a resource limits */
+#define NEAR 0.12           /* relative distance at which a share is that of some NICs */
+#define SAME 0.06           /* relative distance at which two times are the same */
+#define EXTRA_S 5e-6        /* of every call, from which on it is told */
+#define SMALL_BYTES 16384.0 /* messages that tell what a call costs at least */
+#define PCIE_BUSBW 30.0     /* GB/s: what PCIe and shared memory give at most */
 
 typedef struct desk {
     const ccl_topology_t *topo;
@@ -21,7 +23,7 @@ typedef struct desk {
     ccl_predictor_t *predictor;
     ccl_arena_t *arena;
     uint32_t nics;    /* of the first server */
-    double extra_s;   /* measured - expected at the smallest size */
+    double extra_s;   /* least of measured - expected over small sizes */
     double most_GBps; /* expected at the largest size: what the algorithm reaches */
 } desk_t;
 
@@ -49,8 +51,8 @@ static ccl_limit_t limit_of(const ccl_prediction_t *p) {
     return p->block_use >= BUSY ? CCL_LIMIT_BLOCK : CCL_LIMIT_LATENCY;
 }
 
-static bool alike(double a, double b) {
-    return fabs(a - b) <= NEAR * b;
+static bool alike(double a, double b, double distance) {
+    return fabs(a - b) <= distance * b;
 }
 
 static const char *say(desk_t *k, const char *text) {
@@ -68,7 +70,7 @@ static const char *too_fast(desk_t *k, const ccl_diagnosis_t *d) {
 static uint32_t working_nics(const desk_t *k, double ratio) {
     uint32_t found = 0;
     for (uint32_t n = 1; n < k->nics; n++)
-        if (alike(ratio, (double)n / k->nics) &&
+        if (alike(ratio, (double)n / k->nics, NEAR) &&
             (!found || fabs(ratio - (double)n / k->nics) < fabs(ratio - (double)found / k->nics)))
             found = n;
     return found;
@@ -101,7 +103,7 @@ static const char *too_slow(desk_t *k, const ccl_diagnosis_t *d, const ccl_predi
                      100 * d->ratio);
         return say(k, text);
     }
-    if (other) {
+    if (other && d->limit != CCL_LIMIT_LATENCY) {
         snprintf(
             text, sizeof text,
             "as slow as %s with %s on %u channels, where %s with %s would be taken: NCCL_ALGO, "
@@ -155,7 +157,7 @@ static ccl_status_t try_others(desk_t *k, ccl_diagnosis_t *d, ccl_prediction_t *
                                       &p, err));
             if (p.time_s < d->best.time_s)
                 d->best = p;
-            if (p.time_s > d->expected.time_s * HIGH && alike(p.time_s, d->measured_s) &&
+            if (p.time_s > d->expected.time_s * HIGH && alike(p.time_s, d->measured_s, SAME) &&
                 (!*found || fabs(p.time_s - d->measured_s) < fabs(other->time_s - d->measured_s))) {
                 *other = p;
                 *found = true;
@@ -186,7 +188,8 @@ static ccl_status_t diagnose(desk_t *k, ccl_diagnosis_run_t *out, ccl_error_t *e
     if (!points)
         return ccl_fail_nomem(err);
     double factor = ccl_collective_busbw_factor(run->kind, run->nranks);
-    double smallest = INFINITY, largest = 0;
+    double largest = 0;
+    k->extra_s = INFINITY;
     for (uint32_t i = 0; i < run->npoints; i++) {
         const ccl_measurement_t *m = &run->points[i];
         ccl_diagnosis_t *d = &points[out->npoints];
@@ -199,17 +202,14 @@ static ccl_status_t diagnose(desk_t *k, ccl_diagnosis_run_t *out, ccl_error_t *e
         CCL_TRY(ccl_predictor_run(k->predictor, run->kind, run->root, d->size_bytes, NULL,
                                   &d->expected, err));
         d->ratio = d->expected.time_s / d->measured_s;
-        if (d->size_bytes < smallest) {
-            smallest = d->size_bytes;
-            k->extra_s = d->measured_s - d->expected.time_s;
-        }
+        if (d->size_bytes <= SMALL_BYTES)
+            k->extra_s = fmin(k->extra_s, d->measured_s - d->expected.time_s);
         if (d->size_bytes > largest) {
             largest = d->size_bytes;
             k->most_GBps = d->expected.busbw_GBps;
         }
     }
-    /* Only small messages tell what a call costs at least. */
-    if (smallest > 65536)
+    if (!isfinite(k->extra_s))
         k->extra_s = 0;
     for (uint32_t i = 0; i < out->npoints; i++)
         CCL_TRY(judge(k, &points[i], err));

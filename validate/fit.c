@@ -12,8 +12,9 @@
 
 #define MAX_PARAMETERS 64u
 #define MAX_ITERATIONS 60u
-#define STEP 1e-3   /* of numerical derivatives, absolute: parameters are logarithms */
-#define HUBER 1.345 /* 95 % efficient on normal errors */
+#define STEP 1e-3      /* of numerical derivatives, absolute: parameters are logarithms */
+#define MOST_NOISE 2.0 /* scale while descending, in units of the noise */
+#define HUBER 1.345    /* 95 % efficient on normal errors */
 
 static int by_value(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -130,7 +131,8 @@ static ccl_status_t descend(problem_t *q, double *p, uint32_t *iterations, ccl_e
     double damping = 1e-3;
     CCL_TRY(q->fn(p, q->r, q->user, err));
     for (*iterations = 0; *iterations < MAX_ITERATIONS; ++*iterations) {
-        q->scale = robust_scale(q, q->r);
+        /* Far from the data every residual is large: that must not make the priors strong. */
+        q->scale = fmin(robust_scale(q, q->r), MOST_NOISE * q->noise);
         double now = loss(q, q->r, p), gain = 0;
         CCL_TRY(derivatives(q, p, err));
         bool better = false;

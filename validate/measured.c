@@ -79,7 +79,7 @@ bool ccl_i_collective_named(const char *text, size_t len, ccl_collective_kind_t 
     return ccl_collective_kind_parse(name, out, NULL) == CCL_OK && *out != CCL_CUSTOM;
 }
 
-bool ccl_i_number(const char *text, size_t len, double *out) {
+bool ccl_i_parse_number(const char *text, size_t len, double *out) {
     char copy[64], *end = NULL;
     if (len == 0 || len >= sizeof copy || !memchr("0123456789.+-", text[0], 13))
         return false;

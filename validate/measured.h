@@ -50,6 +50,6 @@ ccl_status_t ccl_i_read_json_lines(ccl_i_measured_t *m, const char *text, size_t
                                    ccl_error_t *err);
 
 /** A number at most `len` bytes long and all of them; finite. */
-bool ccl_i_number(const char *text, size_t len, double *out);
+bool ccl_i_parse_number(const char *text, size_t len, double *out);
 
 #endif

@@ -24,6 +24,7 @@ typedef enum column {
     COLUMN_IN_PLACE_US,
     COLUMN_SOURCE,
     COLUMN_CONFIG,
+    COLUMN_VERSION,
     NCOLUMNS
 } column_t;
 
@@ -50,7 +51,8 @@ static column_t column_of(const char *name, size_t len) {
                  {"time_us", COLUMN_US},
                  {"ip_us", COLUMN_IN_PLACE_US},
                  {"source", COLUMN_SOURCE},
-                 {"config", COLUMN_CONFIG}};
+                 {"config", COLUMN_CONFIG},
+                 {"version", COLUMN_VERSION}};
     for (size_t i = 0; i < CCL_ARRAY_LEN(known); i++)
         if (strlen(known[i].name) == len && memcmp(known[i].name, name, len) == 0)
             return known[i].column;
@@ -125,7 +127,7 @@ static const field_t *get(const table_t *t, const field_t *fields, uint32_t n, c
 static bool number_of(const table_t *t, const field_t *fields, uint32_t n, column_t column,
                       double *out) {
     const field_t *f = get(t, fields, n, column);
-    return ccl_i_number(f->text, f->len, out);
+    return ccl_i_parse_number(f->text, f->len, out);
 }
 
 static ccl_status_t csv_row(table_t *t, const field_t *fields, uint32_t n, uint32_t line,
@@ -165,9 +167,12 @@ static ccl_status_t csv_row(table_t *t, const field_t *fields, uint32_t n, uint3
     if (point.time_s == 0 && point.in_place_time_s == 0)
         return CCL_OK; /* a bandwidth without a time */
     const field_t *gpu = get(t, fields, n, COLUMN_GPU), *source = get(t, fields, n, COLUMN_SOURCE);
-    char key[900];
-    snprintf(key, sizeof key, "%s|%s|%g|%s|%s|%s", op->text, type->text, ranks, gpu->text,
-             source->text, get(t, fields, n, COLUMN_CONFIG)->text);
+    const field_t *version = get(t, fields, n, COLUMN_VERSION);
+    if (source->len == 0)
+        source = version;
+    char key[1100];
+    snprintf(key, sizeof key, "%s|%s|%s|%g|%s|%s|%s", version->text, op->text, type->text, ranks,
+             gpu->text, source->text, get(t, fields, n, COLUMN_CONFIG)->text);
     ccl_i_run_t *run = ccl_i_measured_key(t->m, key, line);
     if (!run)
         return CCL_OK; /* told by the caller, or more runs than are kept */

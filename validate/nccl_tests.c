@@ -246,7 +246,8 @@ static bool begin_run(state_t *s, const word_t *type, uint32_t line) {
     a->known = s->known;
     a->kind = s->kind;
     uint64_t local = (uint64_t)(s->nthreads ? s->nthreads : 1) * (s->ngpus ? s->ngpus : 1);
-    a->nranks = s->nranks ? s->nranks : s->device_lines ? s->device_lines : 0;
+    /* rccl-tests' nRanks counts those of one process. */
+    a->nranks = s->nranks > s->device_lines ? s->nranks : s->device_lines;
     if (!a->nranks && s->nthreads && local <= CCL_I_MAX_RANKS)
         a->nranks = (uint32_t)local;
     a->nhosts = s->nhosts;
@@ -261,9 +262,9 @@ static bool begin_run(state_t *s, const word_t *type, uint32_t line) {
 
 /* time algbw busbw wrong; false when a number is missing. */
 static bool timing(const word_t *words, double *time_us, double *algbw, double *busbw) {
-    return ccl_i_number(words[0].at, words[0].len, time_us) &&
-           ccl_i_number(words[1].at, words[1].len, algbw) &&
-           ccl_i_number(words[2].at, words[2].len, busbw) && *time_us >= 0 && *algbw >= 0 &&
+    return ccl_i_parse_number(words[0].at, words[0].len, time_us) &&
+           ccl_i_parse_number(words[1].at, words[1].len, algbw) &&
+           ccl_i_parse_number(words[2].at, words[2].len, busbw) && *time_us >= 0 && *algbw >= 0 &&
            *busbw >= 0;
 }
 
@@ -276,7 +277,9 @@ static bool row(state_t *s, const word_t *words, uint32_t n, uint32_t line) {
     if (t >= n)
         return false;
     double size = whole(&words[t - 2], true);
-    bool redop = s->has_redop, root = s->has_root;
+    /* Old headers name a redop column that rows of collectives without one leave blank. */
+    bool redop = s->has_redop && t + 1 < n && isalpha((unsigned char)words[t + 1].at[0]);
+    bool root = s->has_root;
     uint32_t rest = n - t - 1;
     if (!s->has_header) { /* 8 or 4 columns of figures behind redop and root */
         uint32_t extra = rest >= 8 ? rest - 8 : rest >= 4 ? rest - 4 : 0;
@@ -301,7 +304,7 @@ static bool row(state_t *s, const word_t *words, uint32_t n, uint32_t line) {
     if (redop && !is(&words[t + 1], "none"))
         s->redop_none = false;
     double at_root;
-    if (root && ccl_i_number(words[t + 1 + redop].at, words[t + 1 + redop].len, &at_root) &&
+    if (root && ccl_i_parse_number(words[t + 1 + redop].at, words[t + 1 + redop].len, &at_root) &&
         fabs(at_root) < 1e6) {
         s->root = (int64_t)at_root;
         s->run->about.root = at_root > 0 ? (uint32_t)at_root : 0;

@@ -6,6 +6,7 @@
 #include "validate/validate.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { HW_NVLINK, HW_PCI, HW_NET };
@@ -66,14 +67,46 @@ static bool fast_kind(const char *kind) {
     return strcmp(kind, "nvlink") == 0 || strcmp(kind, "xgmi") == 0;
 }
 
-ccl_status_t ccl_nccl_setup(const ccl_topology_t *topo, ccl_routes_t *routes, uint32_t channels,
-                            ccl_nccl_setup_t *out, ccl_error_t *err) {
+/* Do NVLink or xGMI alone, over switches and GPUs, join all GPUs of the first server? */
+static ccl_status_t joined(const ccl_topology_t *topo, bool *out, ccl_error_t *err) {
+    uint32_t first = topo->rank_device[0], server = topo->devices[first].server, head = 0, tail = 0;
+    bool *seen = calloc(topo->ndevices, sizeof *seen);
+    uint32_t *queue = malloc((size_t)topo->ndevices * sizeof *queue);
+    if (!seen || !queue) {
+        free(seen);
+        free(queue);
+        return ccl_fail_nomem(err);
+    }
+    seen[first] = true;
+    queue[tail++] = first;
+    while (head < tail) {
+        uint32_t device = queue[head++];
+        for (uint32_t i = topo->out_first[device]; i < topo->out_first[device + 1]; i++) {
+            const ccl_link_t *link = &topo->links[topo->out_links[i]];
+            if (!fast_kind(topo->kinds[link->kind]) || seen[link->to])
+                continue;
+            seen[link->to] = true;
+            queue[tail++] = link->to;
+        }
+    }
+    *out = true;
+    for (uint32_t r = 0; r < topo->nranks; r++) {
+        uint32_t device = topo->rank_device[r];
+        *out = *out && (seen[device] || topo->devices[device].server != server);
+    }
+    free(seen);
+    free(queue);
+    return CCL_OK;
+}
+
+ccl_status_t ccl_nccl_setup(const ccl_topology_t *topo, uint32_t channels, ccl_nccl_setup_t *out,
+                            ccl_error_t *err) {
     ccl_nccl_setup_t s = {.nranks = topo->nranks, .arch = 2, .nvlink = true, .ll128 = true};
     double intra = INFINITY, net_Bps = 0;
     uint32_t most = 0;
     bool servers = topo->nservers > 0, amd = false;
     for (uint32_t r = 0; r < topo->nranks; r++) {
-        uint32_t device = topo->rank_device[r], server = topo->devices[device].server;
+        uint32_t device = topo->rank_device[r];
         ccl_gpu_model_t model = ccl_model_gpu(topo, r);
         uint32_t arch = arch_of(model.name ? model.name : "");
         s.arch = arch < s.arch ? arch : s.arch;
@@ -86,14 +119,10 @@ ccl_status_t ccl_nccl_setup(const ccl_topology_t *topo, ccl_routes_t *routes, ui
                 egress += link->bandwidth_Bps;
         }
         intra = egress < intra ? egress : intra;
-        /* The rank after it in its server: one pair tells how they reach each other. */
-        if (r + 1 < topo->nranks && servers &&
-            topo->devices[topo->rank_device[r + 1]].server == server) {
-            const ccl_route_t *route;
-            CCL_TRY(ccl_routes_get(routes, r, r + 1, 0, &route, err));
-            s.nvlink = s.nvlink && fast_kind(ccl_model_route_kind(topo, route));
-        }
     }
+    s.nvlink = intra > 0;
+    if (s.nvlink)
+        CCL_TRY(joined(topo, &s.nvlink, err));
     s.nservers = servers ? 1 : topo->nranks;
     uint32_t first_server = topo->devices[topo->rank_device[0]].server;
     for (uint32_t r = 1; servers && r < topo->nranks; r++)
@@ -105,8 +134,6 @@ ccl_status_t ccl_nccl_setup(const ccl_topology_t *topo, ccl_routes_t *routes, ui
             topo->devices[link->from].server == first_server)
             net_Bps += link->bandwidth_Bps;
     }
-    if (!(intra > 0))
-        s.nvlink = false;
     s.bus_GBps = s.nvlink ? NVLINK_SHARE * intra / 1e9 : PCI_GBPS;
     if (s.nservers > 1 && net_Bps > 0 && net_Bps / 1e9 < s.bus_GBps)
         s.bus_GBps = net_Bps / 1e9;

@@ -59,7 +59,7 @@ ccl_status_t ccl_predictor_create(const ccl_ctx_t *ctx, const ccl_topology_t *to
     p->routes = ccl_routes_create(topo);
     ccl_status_t status = p->routes ? CCL_OK : ccl_fail_nomem(err);
     if (status == CCL_OK)
-        status = ccl_nccl_setup(topo, p->routes, channels, &p->setup, err);
+        status = ccl_nccl_setup(topo, channels, &p->setup, err);
     if (status == CCL_OK)
         status = ccl_predictor_profile(p, profile, err);
     if (status != CCL_OK) {
@@ -132,9 +132,13 @@ ccl_status_t ccl_predictor_run(ccl_predictor_t *p, ccl_collective_kind_t kind, u
     result.busbw_GBps = run->busbw_GBps;
     result.link_kind = "";
     for (uint32_t l = 0; l < run->nlinks; l++) {
-        if (run->links[l].utilization > result.link_use) {
-            result.link_use = run->links[l].utilization;
-            result.link_kind = p->topo->kinds[p->topo->links[l].kind];
+        const char *name = p->topo->kinds[p->topo->links[l].kind];
+        double use = run->links[l].utilization;
+        /* A NIC and the PCIe link to it are equally busy: it is the NIC that limits. */
+        bool nic = strcmp(name, "net") == 0 && use > 0.99 * result.link_use;
+        if (use > result.link_use * (strcmp(result.link_kind, "net") == 0 ? 1 / 0.99 : 1) || nic) {
+            result.link_use = use > result.link_use ? use : result.link_use;
+            result.link_kind = name;
         }
     }
     for (uint32_t t = 0; t < run->ntbs; t++) {

@@ -99,8 +99,8 @@ typedef struct ccl_nccl_choice {
  * @param channels  of rings and trees when they are known (a log, NCCL_MAX_NCHANNELS); 0: 24 over
  *                  NVLink from Ampere on and over xGMI, 12 before, 2 over PCIe.
  */
-ccl_status_t ccl_nccl_setup(const ccl_topology_t *topo, ccl_routes_t *routes, uint32_t channels,
-                            ccl_nccl_setup_t *out, ccl_error_t *err);
+ccl_status_t ccl_nccl_setup(const ccl_topology_t *topo, uint32_t channels, ccl_nccl_setup_t *out,
+                            ccl_error_t *err);
 /**
  * Algorithm, protocol and channels that NCCL takes for a collective of this size: the least of
  * latency + bytes / bandwidth over ring and tree and the three protocols; fewer channels while a

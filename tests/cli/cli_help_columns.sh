@@ -33,6 +33,8 @@ check simulate
 check verify
 check synth
 check lower
+check calibrate
+check diagnose
 check algos
 check topology list
 check topology show
@@ -42,5 +44,5 @@ check topology check
 [ "$("$ccllab" topology --help | awk 'length($0) > 80' | wc -l)" -eq 0 ] || say "topology --help is wide"
 # Every command that the general help lists is checked above.
 listed=$("$ccllab" --help | grep -c '^  [a-z]')
-[ "$listed" -eq 10 ] || say "the help lists $listed commands, this test knows 10"
+[ "$listed" -eq 12 ] || say "the help lists $listed commands, this test knows 12"
 exit $bad

@@ -431,6 +431,78 @@ START_TEST(determinism) {
 }
 END_TEST
 
+START_TEST(measured) {
+    said_t said = run("diagnose --json " DATA "/half_rails.log " RAILS);
+    json_t *root = json_of(&said);
+    const json_t *one = json_array_get(need(root, "runs"), 0), *sizes = need(one, "sizes");
+    const json_t *last = json_array_get(sizes, json_array_size(sizes) - 1);
+
+    ck_assert_int_eq(said.rc, 1);
+    ck_assert_str_eq(text(root, "schema"), "ccllab/diagnose/1");
+    ck_assert(json_is_null(need(root, "profile")));
+    ck_assert_str_eq(text(one, "collective"), "allgather");
+    ck_assert_int_eq((int)number(one, "nranks"), 4);
+    ck_assert_int_eq((int)json_array_size(sizes), 4);
+    ck_assert_double_eq(number(last, "size_bytes"), 1073741824);
+    ck_assert_double_eq_tol(number(last, "measured_s"), 33600e-6, 1e-12);
+    ck_assert_double_eq_tol(number(last, "ratio"),
+                            number(last, "expected_s") / number(last, "measured_s"), 1e-12);
+    ck_assert_str_eq(text(last, "link_kind"), "net");
+    ck_assert_str_eq(text(last, "limit"), "link");
+    ck_assert_str_eq(text(last, "algo"), "ring");
+    ck_assert(json_is_false(need(last, "normal")));
+    ck_assert_ptr_nonnull(strstr(text(last, "verdict"), "half of what the NICs allow"));
+    json_decref(root);
+    said_free(&said);
+
+    /* A profile of the same log: written, told, and good enough to make the log normal. */
+    said = run("calibrate --json --from-nccl-tests " DATA "/half_rails.log " RAILS
+               " --name rails -o measured.profile.json");
+    root = json_of(&said);
+    ck_assert_int_eq(said.rc, 0);
+    ck_assert_str_eq(text(root, "schema"), "ccllab/calibrate/1");
+    ck_assert_int_eq((int)json_array_size(need(root, "points")), 4);
+    ck_assert(number(root, "median_error") < number(root, "median_error_before"));
+    ck_assert(json_array_size(need(root, "constants")) > 0);
+    json_decref(root);
+    said_free(&said);
+    said = run("diagnose --csv --profile measured.profile.json " DATA "/half_rails.log " RAILS);
+    ck_assert_ptr_nonnull(strstr(said.out, "1073741824,33600.00,"));
+    ck_assert_ptr_null(strstr(said.out, "rails idle"));
+    said_free(&said);
+    said = run("simulate --profile nccl-a100 -t dgx-a100 " DATA "/allgather_2.xml --size 1M");
+    ck_assert_int_eq(said.rc, 2); /* 2 ranks, 8 GPUs: the profile does not hide it */
+    said_free(&said);
+    unlink("measured.profile.json");
+}
+END_TEST
+
+/** A profile changes times, by protocol, in simulate and in compare. */
+START_TEST(profiled) {
+    double times[4];
+    static const char *const lines[] = {
+        "compare -t dgx-a100 -c allgather --sizes 64M --with ring --json",
+        "compare -t dgx-a100 -c allgather --sizes 64M --with ring --json --profile nccl-a100",
+        "compare -t dgx-a100 -c allgather --sizes 1K --with ring --json --profile nccl-a100",
+        "compare -t dgx-a100 -c allgather --sizes 1K --with ring --json --profile nccl-a100 "
+        "--proto LL"};
+
+    for (size_t i = 0; i < 4; i++) {
+        said_t said = run(lines[i]);
+        json_t *root = json_of(&said);
+        const json_t *sizes = need(json_array_get(need(root, "comparisons"), 0), "sizes");
+
+        ck_assert_int_eq(said.rc, 0);
+        times[i] = number(json_array_get(need(json_array_get(sizes, 0), "results"), 0), "time_s");
+        json_decref(root);
+        said_free(&said);
+    }
+    ck_assert(times[1] > 1.2 * times[0]); /* 0.72 of the line rate */
+    ck_assert(times[2] > 30e-6);          /* launch of Simple, as fitted */
+    ck_assert(times[3] < 20e-6);          /* that of LL */
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("shapes");
     TCase *cases = tcase_create("all");
@@ -452,6 +524,8 @@ int main(void) {
     tcase_add_test(cases, csv);
     tcase_add_test(cases, output_files);
     tcase_add_test(cases, determinism);
+    tcase_add_test(cases, measured);
+    tcase_add_test(cases, profiled);
     suite_add_tcase(suite, cases);
     runner = srunner_create(suite);
     srunner_set_fork_status(runner, CK_NOFORK);

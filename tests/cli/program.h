@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #define DATA CCLLAB_SOURCE_DIR "/tests/cli/data"
+#define RAILS "-t 'servers:2 gpus:2 nvswitch=300GB/s,0.35us nics:2x25GB/s,1.3us fabric=rail'"
 #define PAIR "-t 'servers:1 gpus:2 nvswitch=300GB/s,1us'"
 
 typedef struct said {
@@ -52,7 +53,8 @@ static inline said_t run(const char *line) {
     ck_assert_ptr_nonnull(mkdtemp(dir));
     snprintf(out, sizeof(out), "%s/out", dir);
     snprintf(err, sizeof(err), "%s/err", dir);
-    snprintf(command, sizeof(command), "( '%s' %s ) >%s 2>%s </dev/null", CCLLAB_BIN, line, out, err);
+    snprintf(command, sizeof(command), "( '%s' %s ) >%s 2>%s </dev/null", CCLLAB_BIN, line, out,
+             err);
     status = system(command);
     said.rc = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     said.out = slurp(out);

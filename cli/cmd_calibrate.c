@@ -1,0 +1,123 @@
+/* ccllab calibrate */
+#include "cli/command.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static ccl_status_t one_run(const char *path, const ccl_measured_run_t *const *runs, uint32_t n,
+                            const ccl_measured_log_t *log, ccl_error_t *err) {
+    char first[300], second[300];
+
+    if (n == 1)
+        return CCL_OK;
+    ccl_i_measured_title(runs[0], first, sizeof(first));
+    ccl_i_measured_title(runs[1], second, sizeof(second));
+    return ccl_error_set(err, CCL_ERR_USAGE, path, 0, 0,
+                         "%u measured runs, one is fitted: --collective, --ranks or --run N (%u is "
+                         "%s, %u is %s)",
+                         n, (uint32_t)(runs[0] - log->runs) + 1, first,
+                         (uint32_t)(runs[1] - log->runs) + 1, second);
+}
+
+/** The words that give this profile again. */
+static void command_line(const ccl_i_cli_t *cli, const ccl_measured_run_t *run,
+                         const ccl_measured_log_t *log, ccl_text_t *out) {
+    const char *slash = strrchr(cli->args.from_nccl_tests, '/');
+
+    ccl_text_printf(out, "ccllab calibrate --from-nccl-tests %s --topology %s --run %u",
+                    slash ? slash + 1 : cli->args.from_nccl_tests, cli->args.topology,
+                    (uint32_t)(run - log->runs) + 1);
+    if (cli->args.collective)
+        ccl_text_printf(out, " --collective %s", cli->args.collective);
+    if (cli->args.channels)
+        ccl_text_printf(out, " --channels %u", cli->args.channels);
+    if (cli->args.in_place)
+        ccl_text_printf(out, " --in-place");
+}
+
+static ccl_status_t tell(ccl_i_cli_t *cli, const ccl_calibration_t *made,
+                         const ccl_topology_t *topo, ccl_error_t *err) {
+    ccl_report_calibration_t about = {made, topo, cli->args.from_nccl_tests, cli->args.output};
+    ccl_text_t text = {0};
+    ccl_status_t status = ccl_report_calibration(&about, &cli->style, &text, err);
+
+    if (status == CCL_OK && !(cli->args.quiet && cli->style.format == CCL_REPORT_TEXT))
+        status = ccl_file_write("-", text.data ? text.data : "", text.len, err);
+    ccl_text_fini(&text);
+    return status;
+}
+
+static ccl_status_t calibrate(ccl_i_cli_t *cli, const ccl_topology_t *topo,
+                              const ccl_measured_run_t *run, const ccl_measured_log_t *log,
+                              ccl_error_t *err) {
+    ccl_calibrate_options_t options = CCL_CALIBRATE_OPTIONS_INIT;
+    ccl_calibration_t *made = NULL;
+    ccl_topology_t *part = NULL;
+    ccl_text_t command = {0}, text = {0};
+    char date[16] = "", source[300], name[140];
+    time_t now = time(NULL);
+    struct tm utc;
+
+    if (gmtime_r(&now, &utc))
+        strftime(date, sizeof(date), "%Y-%m-%d", &utc);
+    ccl_i_measured_title(run, source, sizeof(source));
+    command_line(cli, run, log, &command);
+    ccl_file_title(cli->args.output ? cli->args.output : "fitted", name, sizeof(name));
+    options.channels = cli->args.channels;
+    options.in_place = cli->args.in_place;
+    options.name = cli->args.name ? cli->args.name : name;
+    options.date = date;
+    options.command = command.data;
+    options.source = cli->args.source ? cli->args.source : source;
+    ccl_status_t status = ccl_topology_take(topo, run->nranks, run->nhosts, &part, err);
+    if (status == CCL_OK)
+        status = ccl_calibrate(&cli->ctx, part, run, &options, &made, err);
+    if (status == CCL_OK) {
+        ccl_text_add(&text, made->profile, strlen(made->profile));
+        status = ccl_i_emit(cli, &text, err);
+    }
+    if (status == CCL_OK && cli->args.output && strcmp(cli->args.output, "-") != 0)
+        status = tell(cli, made, part, err);
+    ccl_calibration_destroy(made);
+    ccl_topology_destroy(part);
+    ccl_text_fini(&command);
+    ccl_text_fini(&text);
+    return status;
+}
+
+static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
+    ccl_topology_t *topo = NULL;
+    ccl_measured_log_t *log = NULL;
+    const ccl_measured_run_t **runs = NULL;
+    uint32_t n = 0;
+
+    if (!cli->args.from_nccl_tests)
+        return ccl_fail(err, CCL_ERR_USAGE, "nothing to fit: --from-nccl-tests LOG");
+    CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &topo, err));
+    ccl_status_t status =
+        ccl_i_measured_open(cli, cli->args.from_nccl_tests, topo, &log, &runs, &n, err);
+    if (status == CCL_OK)
+        status = one_run(cli->args.from_nccl_tests, runs, n, log, err);
+    if (status == CCL_OK)
+        status = calibrate(cli, topo, runs[0], log, err);
+    free(runs);
+    ccl_measured_log_destroy(log);
+    ccl_topology_destroy(topo);
+    return status;
+}
+
+static const char *const accepts[] = {"topology",   "fail",  "degrade", "from-nccl-tests",
+                                      "collective", "ranks", "run",     "channels",
+                                      "in-place",   "name",  "source",  NULL};
+const ccl_i_command_t ccl_i_cmd_calibrate = {
+    .name = "calibrate",
+    .usage = "--from-nccl-tests LOG --topology SPEC -o PROFILE",
+    .summary = "fit a profile to measured runs",
+    .details =
+        "Fits launch, latency, thread-block rate and link efficiency to one measured curve of\n"
+        "one collective, by simulating what NCCL runs at each size; robust, with confidence\n"
+        "intervals. --profile PROFILE lays the result over any cluster with these GPUs.\n",
+    .accepts = accepts,
+    .run = run,
+};

@@ -1,0 +1,111 @@
+/* ccllab diagnose */
+#include "cli/command.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/** What a diagnosis is made of; one fini for all. */
+typedef struct desk {
+    ccl_topology_t *topo, **parts;
+    ccl_measured_log_t *log;
+    const ccl_measured_run_t **runs;
+    ccl_profile_t *profile;
+    ccl_diagnosis_run_t **made;
+    uint32_t n;
+} desk_t;
+
+static void desk_fini(desk_t *d) {
+    for (uint32_t i = 0; i < d->n; i++) {
+        if (d->made)
+            ccl_diagnosis_destroy(d->made[i]);
+        if (d->parts)
+            ccl_topology_destroy(d->parts[i]);
+    }
+    free(d->made);
+    free(d->parts);
+    free(d->runs);
+    ccl_profile_destroy(d->profile);
+    ccl_measured_log_destroy(d->log);
+    ccl_topology_destroy(d->topo);
+}
+
+/**
+ * --profile; without one the library's for these GPUs, as a described line rate is more than
+ * anybody measures; "none": the cluster's own constants.
+ */
+static ccl_status_t open_profile(ccl_i_cli_t *cli, desk_t *d, ccl_error_t *err) {
+    const ccl_profile_entry_t *entry = ccl_profile_library();
+
+    if (cli->args.profile && strcmp(cli->args.profile, "none") == 0)
+        return CCL_OK;
+    if (cli->args.profile)
+        return ccl_profile_read(cli->args.profile, &d->profile, err);
+    for (; entry->name && !d->profile; entry++) {
+        ccl_topology_t *laid = NULL;
+        ccl_error_t ignored = CCL_ERROR_INIT;
+
+        CCL_TRY(ccl_profile_read_text(entry->name, entry->text, entry->len, &d->profile, err));
+        if (ccl_profile_apply(NULL, d->profile, d->topo, NULL, &laid, &ignored) != CCL_OK) {
+            ccl_profile_destroy(d->profile);
+            d->profile = NULL;
+        }
+        ccl_topology_destroy(laid);
+    }
+    return CCL_OK;
+}
+
+static ccl_status_t diagnose(ccl_i_cli_t *cli, desk_t *d, bool *slow, ccl_error_t *err) {
+    const char *path = cli->args.inputs.items[0];
+
+    CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &d->topo, err));
+    CCL_TRY(open_profile(cli, d, err));
+    CCL_TRY(ccl_i_measured_open(cli, path, d->topo, &d->log, &d->runs, &d->n, err));
+    d->parts = calloc(d->n, sizeof(*d->parts));
+    d->made = calloc(d->n, sizeof(*d->made));
+    if (!d->parts || !d->made)
+        return ccl_fail_nomem(err);
+    for (uint32_t i = 0; i < d->n; i++) {
+        CCL_TRY(
+            ccl_topology_take(d->topo, d->runs[i]->nranks, d->runs[i]->nhosts, &d->parts[i], err));
+        CCL_TRY(ccl_diagnose(&cli->ctx, d->parts[i], d->profile, d->runs[i], cli->args.channels,
+                             cli->args.in_place, &d->made[i], err));
+        for (uint32_t k = 0; k < d->made[i]->npoints; k++)
+            *slow = *slow || (!d->made[i]->points[k].normal && d->made[i]->points[k].ratio < 1);
+    }
+    ccl_report_diagnosis_t about = {path, d->topo, d->profile, d->n,
+                                    (const ccl_diagnosis_run_t *const *)d->made};
+    ccl_text_t text = {0};
+    ccl_status_t status = ccl_report_diagnosis(&about, &cli->style, &text, err);
+
+    if (status == CCL_OK)
+        status = ccl_i_emit(cli, &text, err);
+    ccl_text_fini(&text);
+    return status;
+}
+
+static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
+    desk_t desk = {0};
+    bool slow = false;
+    ccl_status_t status = diagnose(cli, &desk, &slow, err);
+
+    desk_fini(&desk);
+    return status == CCL_OK && slow ? CCL_CHECK : status;
+}
+
+static const char *const accepts[] = {"topology", "fail", "degrade",  "profile",  "collective",
+                                      "ranks",    "run",  "channels", "in-place", NULL};
+const ccl_i_command_t ccl_i_cmd_diagnose = {
+    .name = "diagnose",
+    .usage = "LOG --topology SPEC [--profile P]",
+    .summary = "is this busbw normal? measured runs beside the model",
+    .details =
+        "LOG is output of nccl-tests or rccl-tests, behind any launcher's prefix, or a table\n"
+        "of such runs. Per size: measured and expected bandwidth, what limits, and a verdict by\n"
+        "the rules of docs/commands.md. Without --profile the library's profile of these GPUs\n"
+        "is taken, if there is one; --profile none: the cluster's own constants. Exit code 1\n"
+        "when a size is slower than expected.\n",
+    .accepts = accepts,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .run = run,
+};

@@ -1,0 +1,117 @@
+/* Measured runs that a command is asked for, and profiles laid over a cluster. */
+#include "cli/command.h"
+
+#include <stdlib.h>
+
+ccl_status_t ccl_i_profile_lay(ccl_i_cli_t *cli, const ccl_topology_t *topo, const char *proto,
+                               ccl_topology_t **out, ccl_error_t *err) {
+    ccl_profile_t *profile = NULL;
+
+    *out = NULL;
+    if (!cli->args.profile)
+        return CCL_OK;
+    CCL_TRY(ccl_profile_read(cli->args.profile, &profile, err));
+    ccl_status_t status = ccl_profile_apply(&cli->ctx, profile, topo, proto, out, err);
+    ccl_profile_destroy(profile);
+    return status;
+}
+
+void ccl_i_measured_title(const ccl_measured_run_t *run, char *out, size_t out_len) {
+    snprintf(out, out_len, "%s on %u ranks%s%.20s%s%.60s%s%.60s (line %u)",
+             run->known ? ccl_collective_kind_name(run->kind) : "?", run->nranks,
+             run->type[0] ? ", " : "", run->type, run->gpu[0] ? ", " : "", run->gpu,
+             run->label[0] ? ", " : "", run->label, run->line);
+}
+
+static ccl_status_t none_left(const ccl_i_cli_t *cli, const char *path,
+                              const ccl_measured_log_t *log, ccl_error_t *err) {
+    char title[300];
+
+    ccl_i_measured_title(&log->runs[0], title, sizeof(title));
+    if (cli->args.run > log->nruns)
+        return ccl_error_set(err, CCL_ERR_USAGE, path, 0, 0, "run %u, but it has %u measured runs",
+                             cli->args.run, log->nruns);
+    return ccl_error_set(err, CCL_ERR_INPUT, path, 0, 0,
+                         "none of its %u measured runs is left by --collective, --ranks and --run "
+                         "(the first is %s)",
+                         log->nruns, title);
+}
+
+/** Is this run wanted? */
+static bool wanted(const ccl_i_args_t *args, const ccl_measured_run_t *run, uint32_t index,
+                   bool named, ccl_collective_kind_t kind) {
+    if (args->run && args->run != index + 1)
+        return false;
+    if (args->ranks && args->ranks != run->nranks)
+        return false;
+    return !named || !run->known || run->kind == kind;
+}
+
+ccl_status_t ccl_i_measured_open(ccl_i_cli_t *cli, const char *path, const ccl_topology_t *topo,
+                                 ccl_measured_log_t **log_out,
+                                 const ccl_measured_run_t ***chosen_out, uint32_t *n_out,
+                                 ccl_error_t *err) {
+    const ccl_i_args_t *args = &cli->args;
+    ccl_measured_log_t *log = NULL;
+    const ccl_measured_run_t **chosen;
+    ccl_collective_kind_t kind = CCL_ALLREDUCE;
+    ccl_error_t last = CCL_ERROR_INIT;
+    uint32_t n = 0, candidates = 0;
+
+    if (args->collective)
+        CCL_TRY(ccl_collective_kind_parse(args->collective, &kind, err));
+    CCL_TRY(ccl_measured_read(path, &log, err));
+    if (log->nskipped)
+        ccl_log(&cli->ctx, CCL_LOG_WARN, "measured",
+                "%s:%u: a row cut short by other output is left out%s", path, log->first_skipped,
+                log->nskipped > 1 ? ", and others" : "");
+    chosen = calloc(log->nruns, sizeof(*chosen));
+    ccl_status_t status = chosen ? CCL_OK : ccl_fail_nomem(err);
+    for (uint32_t r = 0; status == CCL_OK && r < log->nruns; r++) {
+        /* The log is ours: what it does not say, the command line does. */
+        ccl_measured_run_t *run = (ccl_measured_run_t *)&log->runs[r];
+        ccl_topology_t *part = NULL;
+        ccl_error_t why = CCL_ERROR_INIT;
+        char title[300];
+
+        if (!wanted(args, run, r, args->collective != NULL, kind))
+            continue;
+        candidates++;
+        if (!run->known && args->collective) {
+            run->known = true;
+            run->kind = kind;
+        }
+        if (run->nranks == 0)
+            run->nranks = args->ranks ? args->ranks : topo->nranks;
+        ccl_i_measured_title(run, title, sizeof(title));
+        if (ccl_topology_take(topo, run->nranks, run->nhosts, &part, &why) != CCL_OK) {
+            last = why;
+            ccl_log(&cli->ctx, CCL_LOG_WARN, "measured", "%s: %s", title, why.text);
+            continue;
+        }
+        ccl_topology_destroy(part);
+        if (!run->known) {
+            ccl_fail(&last, CCL_ERR_INPUT,
+                     "%s: the log does not say which collective it measured: --collective NAME",
+                     path);
+            ccl_log(&cli->ctx, CCL_LOG_WARN, "measured",
+                    "%s: which collective it is the log does not say: --collective NAME", title);
+            continue;
+        }
+        chosen[n++] = run;
+    }
+    if (status == CCL_OK && n == 0) {
+        status = candidates ? last.status : none_left(cli, path, log, err);
+        if (candidates && err)
+            *err = last;
+    }
+    if (status != CCL_OK) {
+        free(chosen);
+        ccl_measured_log_destroy(log);
+        return status;
+    }
+    *log_out = log;
+    *chosen_out = chosen;
+    *n_out = n;
+    return CCL_OK;
+}

@@ -1,0 +1,208 @@
+/* Profiles: every key lands where it belongs, the rest stays; what is wrong is refused with its
+ * place. */
+#include "topologies/topologies.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char cluster[] =
+    "{\"format\": \"ccllab-topology-1\", \"name\": \"two\", \"devices\": ["
+    "{\"id\": \"a\", \"kind\": \"gpu\", \"rank\": 0, \"model\": \"X\", \"server\": \"s\"},"
+    "{\"id\": \"b\", \"kind\": \"gpu\", \"rank\": 1, \"model\": \"X\", \"server\": \"s\"}],"
+    "\"links\": [{\"from\": \"a\", \"to\": \"b\", \"kind\": \"nvlink\", \"bandwidth\": \"100GB/s\","
+    " \"latency\": \"1us\"}],"
+    "\"transports\": {\"nvlink\": {\"overhead\": \"1us\", \"latency\": \"2us\", \"slots\": 4,"
+    " \"protocols\": {\"LL\": {\"tb_rate\": \"3GB/s\", \"slice\": \"8K\"}}}},"
+    "\"gpu_models\": {\"X\": {\"vendor\": \"V\", \"sms\": 80, \"launch\": \"6us\","
+    " \"copy_rate\": \"20GB/s\"}}}";
+
+static const char text[] =
+    "{\"format\": \"ccllab-profile-1\", \"name\": \"p\", \"source\": \"here\","
+    "\"links\": {\"nvlink\": {\"efficiency\": 0.8}, \"net\": {}},"
+    "\"transports\": {\"nvlink\": {\"latency\": \"3us\", \"direct\": false,"
+    " \"protocols\": {\"LL\": {\"tb_rate\": \"5GB/s\"}, \"LL128\": {\"overhead\": \"0.5us\"}}},"
+    " \"xgmi\": {\"slots\": 2}},"
+    "\"gpu_models\": {\"X\": {\"copy_rate\": \"30GB/s\", \"protocols\": {\"LL\": {\"launch\":"
+    " \"4us\"}}}, \"Y\": {\"launch\": \"1us\"}}}";
+
+static ccl_profile_t *profile_of(const char *json) {
+    ccl_profile_t *p = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_msg(ccl_profile_read_text("p", json, strlen(json), &p, &err) == CCL_OK, "%s",
+                  err.text);
+    return p;
+}
+
+static ccl_topology_t *topology_of(const char *json) {
+    ccl_topology_t *topo = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_msg(ccl_topology_read_json(NULL, "t", json, strlen(json), &topo, &err) == CCL_OK,
+                  "%s", err.text);
+    return topo;
+}
+
+static ccl_topology_t *laid(const ccl_profile_t *p, const ccl_topology_t *topo, const char *proto) {
+    ccl_topology_t *out = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_msg(ccl_profile_apply(NULL, p, topo, proto, &out, &err) == CCL_OK, "%s", err.text);
+    return out;
+}
+
+static const ccl_transport_spec_t *spec(const ccl_topology_t *topo, const char *kind,
+                                        const char *proto) {
+    for (uint32_t i = 0; i < topo->ntransports; i++) {
+        const ccl_transport_spec_t *s = &topo->transports[i];
+        if (strcmp(s->kind, kind) == 0 && !s->protocol == !proto &&
+            (!proto || strcmp(s->protocol, proto) == 0))
+            return s;
+    }
+    ck_abort_msg("no transport %s %s", kind, proto ? proto : "");
+    return NULL;
+}
+
+START_TEST(test_laid) {
+    ccl_profile_t *p = profile_of(text);
+    ccl_topology_t *topo = topology_of(cluster), *now = laid(p, topo, "LL");
+    ck_assert_str_eq(ccl_profile_name(p), "p");
+    ck_assert_str_eq(ccl_profile_source(p), "here");
+    ck_assert_double_eq_tol(now->links[0].bandwidth_Bps, 80e9, 1);
+    ck_assert_double_eq_tol(now->links[1].bandwidth_Bps, 80e9, 1);
+    ck_assert_double_eq_tol(now->links[0].latency_s, 1e-6, 1e-18);
+    const ccl_transport_spec_t *all = spec(now, "nvlink", NULL), *ll = spec(now, "nvlink", "LL");
+    ck_assert_double_eq_tol(all->value.overhead_s, 1e-6, 1e-18); /* kept */
+    ck_assert_double_eq_tol(all->value.latency_s, 3e-6, 1e-18);  /* replaced */
+    ck_assert_uint_eq(all->value.slots, 4);
+    ck_assert((all->given & CCL_TRANSPORT_DIRECT) && !all->value.direct); /* added */
+    ck_assert_double_eq_tol(ll->value.tb_rate_Bps, 5e9, 1);
+    ck_assert_double_eq(ll->value.slice_bytes, 8192);
+    ck_assert_double_eq_tol(spec(now, "nvlink", "LL128")->value.overhead_s, 0.5e-6, 1e-18);
+    ck_assert_uint_eq(spec(now, "xgmi", NULL)->value.slots, 2);
+    ck_assert_uint_eq(now->ngpu_models, 1); /* the other model is nobody's here */
+    const ccl_gpu_model_t *x = &now->gpu_models[0];
+    ck_assert_double_eq_tol(x->copy_rate_Bps, 30e9, 1);
+    ck_assert_double_eq_tol(x->launch_s, 4e-6, 1e-18); /* of LL */
+    ck_assert_uint_eq(x->sms, 80);
+    ck_assert_str_eq(x->vendor, "V");
+    ccl_topology_destroy(now);
+    now = laid(p, topo, "Simple"); /* no launch of its own: the cluster's */
+    ck_assert_double_eq_tol(now->gpu_models[0].launch_s, 6e-6, 1e-18);
+    ccl_topology_destroy(now);
+    now = laid(p, topo, NULL);
+    ck_assert_double_eq_tol(now->gpu_models[0].launch_s, 6e-6, 1e-18);
+    ccl_topology_destroy(now);
+    ccl_topology_destroy(topo);
+    ccl_profile_destroy(p);
+}
+END_TEST
+
+/* An empty profile changes nothing, in any bit. */
+START_TEST(test_nothing) {
+    ccl_profile_t *p = profile_of("{\"format\": \"ccllab-profile-1\", \"name\": \"empty\"}");
+    ccl_topology_t *topo = topology_of(cluster), *now = laid(p, topo, "LL");
+    ccl_text_t before = {0}, after = {0};
+    ck_assert_int_eq(ccl_topology_write_json(topo, &before, NULL), CCL_OK);
+    ck_assert_int_eq(ccl_topology_write_json(now, &after, NULL), CCL_OK);
+    ck_assert_str_eq(before.data, after.data);
+    ccl_text_fini(&before);
+    ccl_text_fini(&after);
+    ccl_topology_destroy(now);
+    ccl_topology_destroy(topo);
+    ccl_profile_destroy(p);
+}
+END_TEST
+
+#define HEAD "{\"format\": \"ccllab-profile-1\", \"name\": \"p\""
+
+START_TEST(test_refused) {
+    static const struct {
+        const char *why, *json, *text;
+    } rows[] = {
+        {"no profile", "{\"format\": \"ccllab-topology-1\"}", "ccllab-profile-1"},
+        {"no name", "{\"format\": \"ccllab-profile-1\"}", "name"},
+        {"an unknown key", HEAD ", \"transport\": {}}", "transports"},
+        {"an efficiency of 0", HEAD ", \"links\": {\"nvlink\": {\"efficiency\": 0}}}", "above 0"},
+        {"an efficiency of 3", HEAD ", \"links\": {\"nvlink\": {\"efficiency\": 3}}}", "at most 2"},
+        {"a rate without a unit", HEAD ", \"transports\": {\"nvlink\": {\"tb_rate\": 5}}}",
+         "/transports/nvlink/tb_rate"},
+        {"an unknown protocol",
+         HEAD ", \"transports\": {\"nvlink\": {\"protocols\": {\"LL64\": "
+              "{}}}}}",
+         "LL64"},
+        {"a key of no GPU model", HEAD ", \"gpu_models\": {\"X\": {\"lunch\": \"1us\"}}}",
+         "launch"},
+        {"a negative launch",
+         HEAD ", \"gpu_models\": {\"X\": {\"protocols\": {\"LL\": {\"launch\": "
+              "\"-1us\"}}}}}",
+         "/gpu_models/X/protocols/LL/launch"},
+        {"more than launch by protocol",
+         HEAD ", \"gpu_models\": {\"X\": {\"protocols\": {\"LL\": {\"sms\": 3}}}}}", "sms"},
+        {"models that are no object", HEAD ", \"gpu_models\": []}", "/gpu_models"},
+    };
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        ccl_profile_t *p = NULL;
+        ccl_error_t err = CCL_ERROR_INIT;
+        ck_assert_msg(ccl_profile_read_text("p", rows[i].json, strlen(rows[i].json), &p, &err) ==
+                          CCL_ERR_INPUT,
+                      "%s was read", rows[i].why);
+        ck_assert_ptr_null(p);
+        ck_assert_msg(strstr(err.text, rows[i].text) != NULL, "%s: %s", rows[i].why, err.text);
+    }
+    ccl_profile_t *p = profile_of(HEAD ", \"gpu_models\": {\"Z\": {\"launch\": \"1us\"}}}");
+    ccl_topology_t *topo = topology_of(cluster), *out = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_int_eq(ccl_profile_apply(NULL, p, topo, NULL, &out, &err), CCL_ERR_INPUT);
+    ck_assert_msg(strstr(err.text, "GPU model \"Z\"") != NULL, "%s", err.text);
+    ck_assert_ptr_null(out);
+    ccl_topology_destroy(topo);
+    ccl_profile_destroy(p);
+}
+END_TEST
+
+/* Each built-in profile reads, says where it is from, and fits a server of the library. */
+START_TEST(test_library) {
+    uint32_t n = 0;
+    for (const ccl_profile_entry_t *e = ccl_profile_library(); e->name; e++, n++) {
+        ccl_profile_t *p = NULL;
+        ccl_error_t err = CCL_ERROR_INIT;
+        uint32_t fits = 0;
+        ck_assert_msg(ccl_profile_read(e->name, &p, &err) == CCL_OK, "%s", err.text);
+        ck_assert_str_eq(ccl_profile_name(p), e->name);
+        ck_assert_uint_gt(strlen(ccl_profile_source(p)), 20);
+        ck_assert_uint_gt(strlen(e->summary), 10);
+        for (const ccl_library_entry_t *s = ccl_topology_library(); s->name; s++) {
+            ccl_topology_t *topo = NULL, *out = NULL;
+            ccl_error_t why = CCL_ERROR_INIT;
+            if (!s->is_server)
+                continue;
+            ck_assert_int_eq(ccl_topology_read(NULL, s->name, &topo, &why), CCL_OK);
+            fits += ccl_profile_apply(NULL, p, topo, "Simple", &out, &why) == CCL_OK;
+            ccl_topology_destroy(out);
+            ccl_topology_destroy(topo);
+        }
+        ck_assert_msg(fits > 0, "%s fits no server", e->name);
+        ccl_profile_destroy(p);
+    }
+    ck_assert_uint_eq(n, 4);
+    ccl_profile_t *p = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_int_eq(ccl_profile_read("nccl-h10", &p, &err), CCL_ERR_INPUT);
+    ck_assert_msg(strstr(err.text, "nccl-h100") != NULL, "%s", err.text);
+}
+END_TEST
+
+int main(void) {
+    const TTest *const tests[] = {test_laid, test_nothing, test_refused, test_library};
+    TCase *cases = tcase_create("all");
+    Suite *suite = suite_create("profile");
+    for (size_t i = 0; i < CCL_ARRAY_LEN(tests); i++)
+        tcase_add_test(cases, tests[i]);
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}

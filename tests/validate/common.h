@@ -1,0 +1,56 @@
+/** @file common.h What the tests of validate share. */
+#ifndef CCL_TESTS_VALIDATE_COMMON_H
+#define CCL_TESTS_VALIDATE_COMMON_H
+
+#include "validate/validate.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OK(expr_)                                                                                  \
+    do {                                                                                           \
+        ccl_error_t err = CCL_ERROR_INIT;                                                          \
+        ccl_status_t status_ = (expr_);                                                            \
+        ck_assert_msg(status_ == CCL_OK, "%s: %s", #expr_, err.text);                              \
+    } while (0)
+
+#define RUN_TESTS(...)                                                                             \
+    int main(void) {                                                                               \
+        const TTest *const tests[] = {__VA_ARGS__};                                                \
+        TCase *cases = tcase_create("all");                                                        \
+        Suite *suite = suite_create(__FILE__);                                                     \
+        for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)                                  \
+            tcase_add_test(cases, tests[i]);                                                       \
+        tcase_set_timeout(cases, 0);                                                               \
+        suite_add_tcase(suite, cases);                                                             \
+        SRunner *runner = srunner_create(suite);                                                   \
+        srunner_set_fork_status(runner, CK_NOFORK);                                                \
+        srunner_run_all(runner, CK_NORMAL);                                                        \
+        int failed = srunner_ntests_failed(runner);                                                \
+        srunner_free(runner);                                                                      \
+        return failed ? 1 : 0;                                                                     \
+    }
+
+static inline ccl_topology_t *topology(const char *spec) {
+    ccl_topology_t *topo = NULL;
+    OK(ccl_topology_read(NULL, spec, &topo, &err));
+    return topo;
+}
+
+/** The first `nranks` GPUs of a cluster. */
+static inline ccl_topology_t *part(const char *spec, uint32_t nranks) {
+    ccl_topology_t *all = topology(spec), *topo = NULL;
+    OK(ccl_topology_take(all, nranks, 0, &topo, &err));
+    ccl_topology_destroy(all);
+    return topo;
+}
+
+static inline ccl_measured_log_t *log_of(const char *text) {
+    ccl_measured_log_t *log = NULL;
+    OK(ccl_measured_read_text("log", text, strlen(text), &log, &err));
+    return log;
+}
+
+#endif

@@ -1,0 +1,290 @@
+// timeout: 300
+/*
+ * Published runs of NCCL and RCCL, predicted by profiles that were fitted to one collective at one
+ * GPU count each: the figures of docs/reproductions/nccl.md, printed and held to their bounds.
+ * Without the data: skipped (77).
+ */
+#include "tests/validate/common.h"
+
+#include <unistd.h>
+
+#define MEASURED CCLLAB_DATA_DIR "/measured/"
+#define MIN_BYTES 1e6
+#define MAX_ERRORS 8192
+
+typedef struct errors {
+    double all[MAX_ERRORS];
+    uint32_t n;
+} errors_t;
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void add(errors_t *e, double predicted, double measured) {
+    ck_assert_uint_lt(e->n, MAX_ERRORS);
+    e->all[e->n++] = fabs(predicted / measured - 1);
+}
+
+static double share(errors_t *e, double part) {
+    ck_assert_uint_gt(e->n, 0);
+    qsort(e->all, e->n, sizeof *e->all, by_value);
+    double place = part * (e->n - 1);
+    uint32_t low = (uint32_t)place, high = low + 1 < e->n ? low + 1 : low;
+    return e->all[low] + (place - low) * (e->all[high] - e->all[low]);
+}
+
+static void print_line(const char *what, errors_t *e, uint32_t left_out) {
+    printf("%-58s %4u rows  median %5.1f %%  90th %5.1f %%  worst %5.1f %%", what, e->n,
+           100 * share(e, 0.5), 100 * share(e, 0.9), 100 * share(e, 1));
+    if (left_out)
+        printf("  (%u in-switch rows left out)", left_out);
+    printf("\n");
+}
+
+static void append(errors_t *to, const errors_t *from) {
+    for (uint32_t i = 0; i < from->n; i++) {
+        ck_assert_uint_lt(to->n, MAX_ERRORS);
+        to->all[to->n++] = from->all[i];
+    }
+}
+
+/* ---------------------------------------------------------------- NVSwitch systems */
+
+typedef struct machine {
+    const char *profile, *topology, *fitted;
+    double line_Bps;       /* of a GPU's links, as described */
+    const char *files[10]; /* NULL-terminated */
+} system_t;
+
+static const system_t systems[] = {
+    {"nccl-a100",
+     "dgx-a100",
+     "a100_sxm__nccl_2.27.3_nccl_perf.csv",
+     300e9,
+     {"a100_sxm__nccl_2.27.3_nccl_perf.csv", "a100_8_superbenchmark/nccl_allreduce.log",
+      "a100_8_superbenchmark/nccl_allgather.log", "a100_8_superbenchmark/nccl_reducescatter.log",
+      "a100_8_superbenchmark/nccl_alltoall.log", "a100_8_superbenchmark/nccl_broadcast.log",
+      "a100_8_superbenchmark/nccl_reduce.log", NULL}},
+    {"nccl-h100",
+     "dgx-h100",
+     "h100_sxm__nccl_2.29.2_nccl_perf.csv",
+     450e9,
+     {"h100_sxm__nccl_2.23_nccl_perf.csv", "h100_sxm__nccl_2.27.3_nccl_perf.csv",
+      "h100_sxm__nccl_2.29.2_nccl_perf.csv", NULL}},
+    {"nccl-h200",
+     "dgx-h200",
+     "h200_sxm__nccl_2.29.2_nccl_perf.csv",
+     450e9,
+     {"h200_sxm__nccl_2.23_nccl_perf.csv", "h200_sxm__nccl_2.26.2_nccl_perf.csv",
+      "h200_sxm__nccl_2.29.2_nccl_perf.csv", NULL}},
+};
+
+static ccl_measured_log_t *read_log(const char *file) {
+    char path[600];
+    ccl_measured_log_t *log = NULL;
+    snprintf(path, sizeof path, MEASURED "%s", file);
+    OK(ccl_measured_read(path, &log, &err));
+    return log;
+}
+
+static bool is_fitted(const ccl_measured_run_t *run) {
+    return run->kind == CCL_ALLGATHER && run->nranks == 8 && strcmp(run->type, "half") == 0;
+}
+
+static double efficiency(const char *profile) {
+    for (const ccl_profile_entry_t *e = ccl_profile_library(); e->name; e++) {
+        if (strcmp(e->name, profile) != 0)
+            continue;
+        const char *at = strstr(e->text, "\"efficiency\": ");
+        ck_assert_ptr_nonnull(at);
+        return strtod(at + strlen("\"efficiency\": "), NULL);
+    }
+    ck_abort_msg("no profile %s", profile);
+    return 0;
+}
+
+static void predict_run(const system_t *s, const ccl_topology_t *all, const ccl_profile_t *profile,
+                        const ccl_measured_run_t *run, errors_t *out, uint32_t *left_out) {
+    ccl_topology_t *topo = NULL;
+    ccl_predictor_t *predictor = NULL;
+    double line_GBps = s->line_Bps * efficiency(s->profile) / 1e9;
+    double factor = ccl_collective_busbw_factor(run->kind, run->nranks);
+    OK(ccl_topology_take(all, run->nranks, run->nhosts, &topo, &err));
+    OK(ccl_predictor_create(NULL, topo, profile, run->channels, &predictor, &err));
+    for (uint32_t i = 0; i < run->npoints; i++) {
+        const ccl_measurement_t *m = &run->points[i];
+        ccl_prediction_t p;
+        if (m->size_bytes < MIN_BYTES || !(m->time_s > 0))
+            continue;
+        /* Above what a ring's links carry: reduced in the switch (NVLS). */
+        if (run->kind == CCL_ALLREDUCE && run->nranks == 8 && s->line_Bps > 400e9 &&
+            m->size_bytes / m->time_s * factor / 1e9 > line_GBps) {
+            ++*left_out;
+            continue;
+        }
+        OK(ccl_predictor_run(predictor, run->kind, run->root, m->size_bytes, NULL, &p, &err));
+        add(out, p.time_s, m->time_s);
+    }
+    ccl_predictor_destroy(predictor);
+    ccl_topology_destroy(topo);
+}
+
+static errors_t everything; /* of NVSwitch systems */
+
+START_TEST(test_systems) {
+    static errors_t per_kind[CCL_CUSTOM + 1], per_count[9];
+    for (size_t k = 0; k < CCL_ARRAY_LEN(systems); k++) {
+        const system_t *s = &systems[k];
+        static errors_t of_system, of_int8;
+        uint32_t all_left_out = 0;
+        ccl_topology_t *all = topology(s->topology);
+        ccl_profile_t *profile = NULL;
+        of_system.n = of_int8.n = 0;
+        OK(ccl_profile_read(s->profile, &profile, &err));
+        for (size_t f = 0; s->files[f]; f++) {
+            ccl_measured_log_t *log = read_log(s->files[f]);
+            for (uint32_t r = 0; r < log->nruns; r++) {
+                const ccl_measured_run_t *run = &log->runs[r];
+                static errors_t one;
+                uint32_t left_out = 0;
+                char what[200];
+                one.n = 0;
+                ck_assert(run->known);
+                if (strcmp(s->files[f], s->fitted) == 0 && is_fitted(run))
+                    continue;
+                predict_run(s, all, profile, run, &one, &left_out);
+                /* A chain: NCCL cuts it into pieces that nobody published. */
+                bool chain = run->kind == CCL_BROADCAST || run->kind == CCL_REDUCE;
+                if (strcmp(run->type, "int8") == 0) {
+                    append(&of_int8, &one);
+                    continue;
+                }
+                snprintf(what, sizeof what, "%s %s %ux %.24s", s->profile,
+                         ccl_collective_kind_name(run->kind), run->nranks,
+                         run->label[0] ? run->label : s->files[f]);
+                print_line(what, &one, left_out);
+                if (chain)
+                    continue;
+                all_left_out += left_out;
+                append(&of_system, &one);
+                append(&per_kind[run->kind], &one);
+                append(&per_count[run->nranks], &one);
+            }
+            ccl_measured_log_destroy(log);
+        }
+        print_line(s->profile, &of_system, all_left_out);
+        print_line("  the same with int8 elements, apart", &of_int8, 0);
+        ck_assert_double_le(share(&of_system, 0.5), 0.10);
+        ck_assert_double_le(share(&of_int8, 0.5), 0.15);
+        /* In-switch reduction is known on Hopper only. */
+        ck_assert(all_left_out <= (s->line_Bps > 400e9 ? 12u : 0u));
+        append(&everything, &of_system);
+        ccl_profile_destroy(profile);
+        ccl_topology_destroy(all);
+    }
+    for (int kind = 0; kind < CCL_CUSTOM; kind++) {
+        if (per_kind[kind].n == 0)
+            continue;
+        print_line(ccl_collective_kind_name((ccl_collective_kind_t)kind), &per_kind[kind], 0);
+        ck_assert_msg(share(&per_kind[kind], 0.5) <= 0.15, "%s",
+                      ccl_collective_kind_name((ccl_collective_kind_t)kind));
+    }
+    for (uint32_t n = 2; n <= 8; n *= 2) {
+        char what[40];
+        snprintf(what, sizeof what, "%u GPUs", n);
+        print_line(what, &per_count[n], 0);
+        ck_assert_double_le(share(&per_count[n], 0.5), 0.15);
+    }
+    print_line("all NVSwitch systems", &everything, 0);
+    ck_assert_uint_gt(everything.n, 500);
+    ck_assert_double_le(share(&everything, 0.5), 0.08);
+}
+END_TEST
+
+/* The shipped profiles are what the fit gives. */
+START_TEST(test_refit) {
+    for (size_t k = 0; k < CCL_ARRAY_LEN(systems); k++) {
+        const system_t *s = &systems[k];
+        ccl_topology_t *topo = part(s->topology, 8);
+        ccl_measured_log_t *log = read_log(s->fitted);
+        for (uint32_t r = 0; r < log->nruns; r++) {
+            ccl_calibrate_options_t options = CCL_CALIBRATE_OPTIONS_INIT;
+            ccl_calibration_t *c = NULL;
+            if (!is_fitted(&log->runs[r]))
+                continue;
+            OK(ccl_calibrate(NULL, topo, &log->runs[r], &options, &c, &err));
+            printf("%s: R2 %.4f, median error %.1f %% (before: %.1f %%)\n", s->profile, c->r2,
+                   100 * c->median_error, 100 * c->median_before);
+            for (uint32_t i = 0; i < c->nconstants; i++)
+                if (strcmp(c->constants[i].name, "links/nvlink/efficiency") == 0)
+                    ck_assert_double_eq_tol(c->constants[i].value, efficiency(s->profile), 0.005);
+            ck_assert_double_ge(c->r2, 0.99);
+            ccl_calibration_destroy(c);
+        }
+        ccl_measured_log_destroy(log);
+        ccl_topology_destroy(topo);
+    }
+}
+END_TEST
+
+/* ---------------------------------------------------------------- TE-CCL's schedule on MI250 */
+
+START_TEST(test_mi250) {
+    static errors_t e;
+    ccl_topology_t *topo = topology("forestcoll-mi250-2x16"), *fitted = NULL;
+    ccl_profile_t *profile = NULL;
+    ccl_program_t *program = NULL;
+    ccl_measured_log_t *log = read_log("mi250_2x16_teccl_rccl_tests.txt");
+    const ccl_measured_run_t *run = &log->runs[0];
+    ck_assert_uint_eq(log->nruns, 1);
+    ck_assert_uint_eq(run->nranks, 32);
+    ck_assert_uint_eq(run->nhosts, 2);
+    ck_assert_uint_eq(run->channels, 2);
+    OK(ccl_program_read(MEASURED "mi250_2x16_teccl_allgather.xml", &program, &err));
+    OK(ccl_profile_read("rccl-mi250", &profile, &err));
+    OK(ccl_profile_apply(NULL, profile, topo, program->proto, &fitted, &err));
+    for (uint32_t i = 0; i < run->npoints; i++) {
+        const ccl_measurement_t *m = &run->points[i];
+        ccl_sim_options_t options = CCL_SIM_OPTIONS_INIT;
+        ccl_sim_result_t *result = NULL;
+        if (m->size_bytes < MIN_BYTES)
+            continue;
+        options.size_bytes = m->size_bytes;
+        OK(ccl_sim_program(NULL, fitted, NULL, program, &options, &result, &err));
+        printf("rccl-mi250, TE-CCL's schedule, %5.0f MiB: measured %8.0f us, predicted %8.0f us\n",
+               m->size_bytes / 1048576, m->in_place_time_s * 1e6, result->time_s * 1e6);
+        add(&e, result->time_s, m->in_place_time_s);
+        ccl_sim_result_destroy(result);
+    }
+    print_line("rccl-mi250, TE-CCL's schedule on 2 x 16 MI250", &e, 0);
+    ck_assert_uint_eq(e.n, 11);
+    ck_assert_double_le(share(&e, 0.5), 0.15);
+    ccl_topology_destroy(fitted);
+    ccl_profile_destroy(profile);
+    ccl_program_destroy(program);
+    ccl_measured_log_destroy(log);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+int main(void) {
+    if (access(MEASURED, R_OK) != 0) {
+        printf("no measured runs in " CCLLAB_DATA_DIR "\n");
+        return 77;
+    }
+    const TTest *const tests[] = {test_systems, test_refit, test_mi250};
+    Suite *suite = suite_create("nccl");
+    TCase *cases = tcase_create("all");
+    for (size_t i = 0; i < CCL_ARRAY_LEN(tests); i++)
+        tcase_add_test(cases, tests[i]);
+    tcase_set_timeout(cases, 0);
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}

@@ -1,0 +1,109 @@
+/* Verdicts on runs with one known fault each. */
+#include "tests/validate/common.h"
+
+/* Measured times: the model's own, changed by `slow` (factor) and `extra_us` on every call. */
+static ccl_measured_log_t *made(const ccl_topology_t *topo, ccl_collective_kind_t kind,
+                                const ccl_nccl_choice_t *forced, double slow, double extra_us) {
+    ccl_predictor_t *predictor = NULL;
+    ccl_text_t text = {0};
+    OK(ccl_predictor_create(NULL, topo, NULL, 0, &predictor, &err));
+    ccl_text_printf(&text, "size_bytes,op,ranks,oop_us\n");
+    for (double size = 1024; size <= 1073741824; size *= 4) {
+        ccl_prediction_t p;
+        OK(ccl_predictor_run(predictor, kind, 0, size, forced, &p, &err));
+        ccl_text_printf(&text, "%.0f,%s,%u,%.6f\n", size, ccl_collective_kind_name(kind),
+                        topo->nranks, p.time_s * 1e6 * slow + extra_us);
+    }
+    ccl_measured_log_t *log = log_of(text.data);
+    ccl_text_fini(&text);
+    ccl_predictor_destroy(predictor);
+    return log;
+}
+
+typedef struct expected {
+    const char *why, *spec;
+    ccl_collective_kind_t kind;
+    double slow, extra_us;
+    const char *small, *large; /* part of the verdict at 1 KiB and at 1 GiB */
+    ccl_limit_t limit;         /* at 1 GiB */
+} expected_t;
+
+START_TEST(test_verdicts) {
+    static const char rails[] = "servers:2 gpus:8 nvswitch=300GB/s,0.35us nics:2x25GB/s,1.3us "
+                                "fabric=rail";
+    static const char four[] = "servers:2 gpus:8 nvswitch=300GB/s,0.35us nics:4x25GB/s,1.3us "
+                               "fabric=rail";
+    static const expected_t rows[] = {
+        {"as the model says", "dgx-h100", CCL_ALLREDUCE, 1, 0, "normal", "normal", CCL_LIMIT_LINK},
+        {"one of two rails", rails, CCL_ALLGATHER, 2, 0, "",
+         "half of what the NICs allow: one of two", CCL_LIMIT_LINK},
+        {"every second NIC", four, CCL_ALLGATHER, 2, 0, "",
+         "half of what the NICs allow: every second rail idle (4 NICs", CCL_LIMIT_LINK},
+        {"three of four", four, CCL_REDUCESCATTER, 4. / 3, 0, "",
+         "3/4 of what the NICs allow: 1 of 4 rails idle", CCL_LIMIT_LINK},
+        {"a third of the NICs' rate", rails, CCL_ALLGATHER, 3.2, 0, "",
+         "31 % of what the NICs allow", CCL_LIMIT_LINK},
+        {"over PCIe", "dgx-h100", CCL_ALLGATHER, 20, 0, "", "no more than PCIe or shared memory",
+         CCL_LIMIT_LINK},
+        {"NVLink at 60 %", "dgx-h100", CCL_ALLGATHER, 1 / 0.6, 0, "", "60 % of what nvlink allows",
+         CCL_LIMIT_LINK},
+        {"in the switch", "dgx-h100", CCL_ALLREDUCE, 0.7, 0, "faster than expected",
+         "faster than a ring can be", CCL_LIMIT_LINK},
+        {"slow launch", "dgx-h100", CCL_ALLREDUCE, 1, 20, "20 us more than launch and hops take",
+         "normal", CCL_LIMIT_LINK},
+    };
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        const expected_t *row = &rows[i];
+        ccl_topology_t *topo = topology(row->spec);
+        ccl_measured_log_t *log = made(topo, row->kind, NULL, row->slow, row->extra_us);
+        ccl_diagnosis_run_t *d = NULL;
+        OK(ccl_diagnose(NULL, topo, NULL, &log->runs[0], 0, false, &d, &err));
+        ck_assert_uint_eq(d->npoints, log->runs[0].npoints);
+        const ccl_diagnosis_t *first = &d->points[0], *last = &d->points[d->npoints - 1];
+        ck_assert_msg(strstr(first->verdict, row->small) != NULL, "%s, 1 KiB: %s", row->why,
+                      first->verdict);
+        ck_assert_msg(strstr(last->verdict, row->large) != NULL, "%s, 1 GiB: %s", row->why,
+                      last->verdict);
+        ck_assert_msg(last->limit == row->limit, "%s: limit %s", row->why,
+                      ccl_limit_name(last->limit));
+        ck_assert_int_eq(first->limit, CCL_LIMIT_LATENCY);
+        if (row->extra_us == 0)
+            ck_assert_double_eq_tol(last->ratio, 1 / row->slow, 1e-6);
+        ck_assert(last->best.time_s <= last->expected.time_s);
+        ccl_diagnosis_destroy(d);
+        ccl_measured_log_destroy(log);
+        ccl_topology_destroy(topo);
+    }
+}
+END_TEST
+
+/* A protocol forced where NCCL would not take it is named. */
+START_TEST(test_forced) {
+    ccl_topology_t *topo = topology("dgx-h100");
+    ccl_nccl_choice_t ll = {CCL_NCCL_RING, CCL_NCCL_LL, 24, 0};
+    ccl_measured_log_t *log = made(topo, CCL_ALLREDUCE, &ll, 1, 0);
+    ccl_diagnosis_run_t *d = NULL;
+    OK(ccl_diagnose(NULL, topo, NULL, &log->runs[0], 0, false, &d, &err));
+    const ccl_diagnosis_t *last = &d->points[d->npoints - 1];
+    ck_assert_msg(strstr(last->verdict, "as slow as ring with LL on 24 channels") != NULL, "%s",
+                  last->verdict);
+    ccl_diagnosis_destroy(d);
+    ccl_measured_log_destroy(log);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+START_TEST(test_refused) {
+    ccl_topology_t *topo = topology("dgx-h100");
+    ccl_measured_log_t *log = log_of("op,ranks,size_bytes,oop_us\nallreduce,4,1024,3\n");
+    ccl_diagnosis_run_t *d = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_int_eq(ccl_diagnose(NULL, topo, NULL, &log->runs[0], 0, false, &d, &err),
+                     CCL_ERR_INPUT);
+    ck_assert_ptr_null(d);
+    ccl_measured_log_destroy(log);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+RUN_TESTS(test_verdicts, test_forced, test_refused)

@@ -1,0 +1,216 @@
+/* Logs of nccl-tests and rccl-tests behind prefixes, old and new columns; CSV; JSON lines. */
+#include "tests/validate/common.h"
+
+static const char old_log[] =
+    "# nThread 1 nGpus 4 minBytes 8 maxBytes 1024 step: 2(factor) warmup iters: 5 iters: 20\n"
+    "#\n"
+    "# Using devices\n"
+    "#   Rank  0 Pid 112424 on localhost device  0 [0x00] A100-SXM4-40GB\n"
+    "#   Rank  1 Pid 112424 on localhost device  1 [0x00] A100-SXM4-40GB\n"
+    "#   Rank  2 Pid 112424 on localhost device  2 [0x00] A100-SXM4-40GB\n"
+    "#   Rank  3 Pid 112424 on localhost device  3 [0x00] A100-SXM4-40GB\n"
+    "#\n"
+    "#                                            out-of-place                    in-place\n"
+    "#   size    count   type   redop    time   algbw   busbw  error   time   algbw   busbw  "
+    "error\n"
+    "#    (B)  (elements)                (us)  (GB/s)  (GB/s)          (us)  (GB/s)  (GB/s)\n"
+    "hostname:3442:3442 [0] NCCL INFO Launch mode Parallel\n"
+    "       0       0   float     sum   35.20    0.00    0.00    N/A  34.05    0.00    0.00    "
+    "N/A\n"
+    "    1024     256   float     sum   36.07    0.03    0.05    N/A  35.77    0.03    0.05    "
+    "N/A\n"
+    " 1048576  262144   float     sum   74.78   14.02   21.03    N/A  76.17   13.77   20.66    "
+    "N/A\n"
+    "# Out of bounds values : 0 OK\n";
+
+START_TEST(test_old_columns) {
+    ccl_measured_log_t *log = log_of(old_log);
+    ck_assert_uint_eq(log->nruns, 1);
+    const ccl_measured_run_t *run = &log->runs[0];
+    /* redop without root and busbw / algbw = 1.5 on 4 ranks */
+    ck_assert(run->known && run->kind == CCL_ALLREDUCE);
+    ck_assert_uint_eq(run->nranks, 4);
+    ck_assert_uint_eq(run->nhosts, 1);
+    ck_assert_str_eq(run->gpu, "A100-SXM4-40GB");
+    ck_assert_str_eq(run->type, "float");
+    ck_assert_uint_eq(run->npoints, 2); /* nothing moves in the row of 0 bytes */
+    ck_assert_double_eq(run->points[1].size_bytes, 1048576);
+    ck_assert_double_eq_tol(run->points[1].time_s, 74.78e-6, 1e-12);
+    ck_assert_double_eq_tol(run->points[1].in_place_time_s, 76.17e-6, 1e-12);
+    ck_assert_uint_eq(run->points[1].line, 15);
+    ck_assert_uint_eq(log->nskipped, 0);
+    ccl_measured_log_destroy(log);
+}
+END_TEST
+
+/* The same rows behind what launchers put before them. */
+START_TEST(test_prefixes) {
+    static const char *const prefixes[] = {
+        "[1,0]<stdout>:", "0: ", "node-17: ", "[1,0]<stdout>: ", "2024-05-01 10:11:12 gpu01 | "};
+    for (size_t p = 0; p < CCL_ARRAY_LEN(prefixes); p++) {
+        ccl_text_t text = {0};
+        for (const char *line = old_log; *line; line = strchr(line, '\n') + 1) {
+            ccl_text_printf(&text, "%s", prefixes[p]);
+            ccl_text_add(&text, line, (size_t)(strchr(line, '\n') - line) + 1);
+        }
+        ccl_measured_log_t *log = log_of(text.data);
+        ck_assert_uint_eq(log->nruns, 1);
+        ck_assert_msg(log->runs[0].npoints == 2, "prefix \"%s\": %u points", prefixes[p],
+                      log->runs[0].npoints);
+        ck_assert_uint_eq(log->runs[0].nranks, 4);
+        ck_assert(log->runs[0].known && log->runs[0].kind == CCL_ALLREDUCE);
+        ck_assert_double_eq_tol(log->runs[0].points[1].time_s, 74.78e-6, 1e-12);
+        ccl_measured_log_destroy(log);
+        ccl_text_fini(&text);
+    }
+}
+END_TEST
+
+static const char new_log[] =
+    "# nccl-tests version 2.17.4 nccl-headers=22807 nccl-library=22807\n"
+    "# Collective test starting: alltoall_perf\n"
+    "# nThread 1 nGpus 1 minBytes 1024 maxBytes 2048 step: 2(factor) warmup iters: 1 iters: 20 agg "
+    "iters: 1 validation: 1 graph: 0\n"
+    "# Using devices\n"
+    "#  Rank  0 Group  0 Pid   1 on node-a device  0 [0000:19:00] NVIDIA H100 80GB HBM3\n"
+    "#  Rank  1 Group  0 Pid   2 on node-b device  0 [0000:19:00] NVIDIA H100 80GB HBM3\n"
+    "node-a:1:1 [0] NCCL INFO 24 coll channels, 24 collnet channels, 0 nvls channels\n"
+    "#  size  count  type  redop  root  time  algbw  busbw  #wrong  time  algbw  busbw  #wrong\n"
+    "   1024    128  float  none   -1  10.00   0.10   0.05      0  N/A    N/A     N/A     N/A\n"
+    "   2048    256  float  none   -1  20.00   0.10   0.05   0e+00  21.0   0.10    0.05    0\n"
+    "# Collective test starting: all_gather_perf\n"
+    "#  size  count  type  redop  root  time  algbw  busbw  #wrong  time  algbw  busbw  #wrong\n"
+    "   4096    256  half   none   -1  30.00   0.13   0.07      0  31.0   0.13    0.06    0\n"
+    "   8192    512  half   none   -1  3node-a:1:1 [0] NCCL INFO something else\n";
+
+START_TEST(test_new_columns) {
+    ccl_measured_log_t *log = log_of(new_log);
+    ck_assert_uint_eq(log->nruns, 2);
+    const ccl_measured_run_t *first = &log->runs[0], *second = &log->runs[1];
+    ck_assert(first->known && first->kind == CCL_ALLTOALL);
+    ck_assert_uint_eq(first->nranks, 2);
+    ck_assert_uint_eq(first->nhosts, 2);
+    ck_assert_uint_eq(first->channels, 24);
+    ck_assert_str_eq(first->gpu, "NVIDIA H100 80GB HBM3");
+    ck_assert_uint_eq(first->npoints, 2);
+    ck_assert(first->points[0].in_place_time_s == 0 && first->points[1].in_place_time_s > 2e-5);
+    ck_assert(second->known && second->kind == CCL_ALLGATHER);
+    ck_assert_uint_eq(second->npoints, 1);
+    ck_assert_str_eq(second->type, "half");
+    ck_assert_uint_eq(log->nskipped, 1);
+    ck_assert_uint_eq(log->first_skipped, 14);
+    ccl_measured_log_destroy(log);
+}
+END_TEST
+
+/* Which collective it was, from the columns and busbw / algbw alone. */
+START_TEST(test_inferred) {
+    static const struct {
+        const char *why, *columns, *fields;
+        double busbw;
+        bool known;
+        ccl_collective_kind_t kind;
+    } rows[] = {
+        {"reduces, (n-1)/n", "redop", "sum", 7.5, true, CCL_REDUCESCATTER},
+        {"reduces, 2(n-1)/n", "redop root", "sum -1", 15, true, CCL_ALLREDUCE},
+        {"reduces to a root", "redop root", "sum 0", 10, true, CCL_REDUCE},
+        {"from a root", "root", "0", 10, true, CCL_BROADCAST},
+        {"all_gather or alltoall", "", "", 7.5, false, CCL_ALLGATHER},
+        {"all_gather or alltoall, new columns", "redop root", "none -1", 7.5, false, CCL_ALLGATHER},
+    };
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        char text[600];
+        snprintf(text, sizeof text,
+                 "# nThread 1 nGpus 4 minBytes 8\n# size count type %s time algbw busbw error time "
+                 "algbw busbw error\n 1048576 262144 float %s 100.0 10.00 %.2f 0 100.0 10.00 %.2f "
+                 "0\n",
+                 rows[i].columns, rows[i].fields, rows[i].busbw, rows[i].busbw);
+        ccl_measured_log_t *log = log_of(text);
+        const ccl_measured_run_t *run = &log->runs[0];
+        ck_assert_uint_eq(run->nranks, 4);
+        ck_assert_msg(run->known == rows[i].known, "%s", rows[i].why);
+        ck_assert_msg(!run->known || run->kind == rows[i].kind, "%s: %s", rows[i].why,
+                      ccl_collective_kind_name(run->kind));
+        ccl_measured_log_destroy(log);
+    }
+}
+END_TEST
+
+START_TEST(test_csv) {
+    ccl_measured_log_t *log =
+        log_of("framework,version,device,op_name,kernel_source,nccl_dtype,num_gpus,message_size,"
+               "latency\n"
+               "T,2.27.3,\"NVIDIA A100, 80GB\",all_gather,NCCL,half,2,256,0.00898\n"
+               "T,2.27.3,\"NVIDIA A100, 80GB\",all_gather,NCCL,half,2,512,0.009\r\n"
+               "T,2.27.3,\"NVIDIA A100, 80GB\",all_gather,NCCL,int8,2,512,0.009\n"
+               "T,2.29.2,\"NVIDIA A100, 80GB\",all_gather,NCCL,half,2,512,0.008\n");
+    ck_assert_uint_eq(log->nruns, 3);
+    ck_assert_str_eq(log->runs[0].gpu, "NVIDIA A100, 80GB");
+    ck_assert_uint_eq(log->runs[0].npoints, 2);
+    ck_assert_double_eq(log->runs[0].points[1].size_bytes, 1024); /* half: 2 bytes */
+    ck_assert_double_eq_tol(log->runs[0].points[1].time_s, 9e-6, 1e-15);
+    ck_assert_double_eq(log->runs[1].points[0].size_bytes, 512);
+    ck_assert_str_eq(log->runs[2].label, "2.29.2");
+    ccl_measured_log_destroy(log);
+    log = log_of("source,op,gpu,ranks,nodes,config,size_bytes,oop_us,oop_algbw,oop_busbw,ip_us\n"
+                 "somebody#1,all_reduce,A100,24,3,\"4 NICs; default\",1048576,2560.7,1,1,2556.2\n"
+                 "somebody#2,all_reduce,A100,16,2,x,1048576,,,127.38,\n"
+                 "somebody#3,alltoall,H100,4,1,x,524288000,,,,1163.4\n");
+    ck_assert_uint_eq(log->nruns, 2); /* a bandwidth without a time is no measurement */
+    ck_assert_uint_eq(log->runs[0].nhosts, 3);
+    ck_assert_double_eq_tol(log->runs[0].points[0].in_place_time_s, 2556.2e-6, 1e-12);
+    ck_assert(log->runs[1].points[0].time_s == 0);
+    ccl_measured_log_destroy(log);
+}
+END_TEST
+
+START_TEST(test_json_lines) {
+    ccl_measured_log_t *log =
+        log_of("{\"name\":\"allgather\", \"kernel\":1, \"ranks\":16,\"ranksPerNode\":8, "
+               "\"size\":1024, \"time\":12.5}\n\n"
+               "{\"name\":\"allgather\", \"kernel\":1, \"ranks\":16,\"ranksPerNode\":8, "
+               "\"size\":2048, \"time\":13.5}\n"
+               "{\"name\":\"allreduce\", \"ranks\":8, \"size\":8, \"time\":6}\n");
+    ck_assert_uint_eq(log->nruns, 2);
+    ck_assert_uint_eq(log->runs[0].npoints, 2);
+    ck_assert_uint_eq(log->runs[0].nhosts, 2);
+    ck_assert_str_eq(log->runs[0].label, "kernel 1");
+    ccl_measured_log_destroy(log);
+}
+END_TEST
+
+START_TEST(test_refused) {
+    static const struct {
+        const char *why, *input, *text;
+        int line;
+    } rows[] = {
+        {"nothing", "", "no measured rows", 0},
+        {"prose", "hello\nworld 12 13 float\n", "no measured rows", 0},
+        {"only headers", "# nThread 1 nGpus 8\n# size count type time\n", "no measured rows", 0},
+        {"only cut rows", "1024 256 float sum 3", "no measured rows", 0},
+        {"unknown collective", "op,ranks,size_bytes,oop_us\nallfoo,8,1024,3\n",
+         "\"allfoo\" is no collective", 2},
+        {"no ranks", "op,ranks,size_bytes,oop_us\nallreduce,eight,1024,3\n", "number of ranks", 2},
+        {"negative size", "op,ranks,size_bytes,oop_us\nallreduce,8,-4,3\n", "no positive number",
+         2},
+        {"type without size", "op,ranks,message_size,latency\nallreduce,8,4,3\n", "known size", 2},
+        {"a column missing", "op,size_bytes,oop_us\nallreduce,8,3\n", "columns op, ranks", 1},
+        {"broken JSON", "{\"name\": \"allreduce\"", "", 1},
+        {"JSON without a size", "{\"name\": \"allreduce\", \"ranks\": 8, \"time\": 4}",
+         "a row needs", 1},
+    };
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        ccl_measured_log_t *log = NULL;
+        ccl_error_t err = CCL_ERROR_INIT;
+        ck_assert_msg(ccl_measured_read_text("log", rows[i].input, strlen(rows[i].input), &log,
+                                             &err) == CCL_ERR_INPUT,
+                      "%s was read", rows[i].why);
+        ck_assert_ptr_null(log);
+        ck_assert_msg(strstr(err.text, rows[i].text) != NULL, "%s: %s", rows[i].why, err.text);
+        ck_assert_msg(err.line == rows[i].line, "%s: line %d", rows[i].why, err.line);
+    }
+}
+END_TEST
+
+RUN_TESTS(test_old_columns, test_prefixes, test_new_columns, test_inferred, test_csv,
+          test_json_lines, test_refused)
