@@ -47,6 +47,21 @@ static bool wanted(const ccl_i_args_t *args, const ccl_measured_run_t *run, uint
     return !named || !run->known || run->kind == kind;
 }
 
+/** Has the cluster the GPUs of this run, and is its collective known? Else why. */
+static bool usable(const char *path, const ccl_topology_t *topo, const ccl_measured_run_t *run,
+                   ccl_error_t *why) {
+    ccl_topology_t *part = NULL;
+
+    if (ccl_topology_take(topo, run->nranks, run->nhosts, &part, why) != CCL_OK)
+        return false;
+    ccl_topology_destroy(part);
+    if (run->known)
+        return true;
+    ccl_error_set(why, CCL_ERR_INPUT, path, (int)run->line, 0,
+                  "the log does not say which collective it measured: --collective NAME");
+    return false;
+}
+
 ccl_status_t ccl_i_measured_open(ccl_i_cli_t *cli, const char *path, const ccl_topology_t *topo,
                                  ccl_measured_log_t **log_out,
                                  const ccl_measured_run_t ***chosen_out, uint32_t *n_out,
@@ -56,53 +71,37 @@ ccl_status_t ccl_i_measured_open(ccl_i_cli_t *cli, const char *path, const ccl_t
     const ccl_measured_run_t **chosen;
     ccl_collective_kind_t kind = CCL_ALLREDUCE;
     ccl_error_t last = CCL_ERROR_INIT;
-    uint32_t n = 0, candidates = 0;
+    uint32_t n = 0;
+    uint32_t left_out = 0;
 
     if (args->collective)
         CCL_TRY(ccl_collective_kind_parse(args->collective, &kind, err));
     CCL_TRY(ccl_measured_read(path, &log, err));
-    if (log->nskipped)
-        ccl_log(&cli->ctx, CCL_LOG_WARN, "measured",
-                "%s:%u: a row cut short by other output is left out%s", path, log->first_skipped,
-                log->nskipped > 1 ? ", and others" : "");
     chosen = calloc(log->nruns, sizeof(*chosen));
     ccl_status_t status = chosen ? CCL_OK : ccl_fail_nomem(err);
     for (uint32_t r = 0; status == CCL_OK && r < log->nruns; r++) {
         /* The log is ours: what it does not say, the command line does. */
         ccl_measured_run_t *run = (ccl_measured_run_t *)&log->runs[r];
-        ccl_topology_t *part = NULL;
         ccl_error_t why = CCL_ERROR_INIT;
-        char title[300];
 
         if (!wanted(args, run, r, args->collective != NULL, kind))
             continue;
-        candidates++;
         if (!run->known && args->collective) {
             run->known = true;
             run->kind = kind;
         }
         if (run->nranks == 0)
             run->nranks = args->ranks ? args->ranks : topo->nranks;
-        ccl_i_measured_title(run, title, sizeof(title));
-        if (ccl_topology_take(topo, run->nranks, run->nhosts, &part, &why) != CCL_OK) {
+        if (usable(path, topo, run, &why)) {
+            chosen[n++] = run;
+        } else {
             last = why;
-            ccl_log(&cli->ctx, CCL_LOG_WARN, "measured", "%s: %s", title, why.text);
-            continue;
+            left_out++;
         }
-        ccl_topology_destroy(part);
-        if (!run->known) {
-            ccl_fail(&last, CCL_ERR_INPUT,
-                     "%s: the log does not say which collective it measured: --collective NAME",
-                     path);
-            ccl_log(&cli->ctx, CCL_LOG_WARN, "measured",
-                    "%s: which collective it is the log does not say: --collective NAME", title);
-            continue;
-        }
-        chosen[n++] = run;
     }
     if (status == CCL_OK && n == 0) {
-        status = candidates ? last.status : none_left(cli, path, log, err);
-        if (candidates && err)
+        status = left_out ? last.status : none_left(cli, path, log, err);
+        if (left_out && err)
             *err = last;
     }
     if (status != CCL_OK) {
@@ -110,6 +109,13 @@ ccl_status_t ccl_i_measured_open(ccl_i_cli_t *cli, const char *path, const ccl_t
         ccl_measured_log_destroy(log);
         return status;
     }
+    if (left_out)
+        ccl_log(&cli->ctx, CCL_LOG_WARN, "measured", "%s: %u runs are left out, the last as %s",
+                path, left_out, last.text);
+    if (log->nskipped)
+        ccl_log(&cli->ctx, CCL_LOG_WARN, "measured",
+                "%s:%u: a row cut short by other output is left out%s", path, log->first_skipped,
+                log->nskipped > 1 ? ", and others" : "");
     *log_out = log;
     *chosen_out = chosen;
     *n_out = n;
