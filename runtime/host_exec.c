@@ -394,7 +394,7 @@ static void begin_run(ccl_device_program_t *p, const ccl_device_launch_t *launch
     p->arrived = p->gone = 0;
     p->left = plan->end_unit - plan->first_unit;
     p->end_s = 0;
-    ccl_i_sched_init(p->sched, plan->first_unit, p->left);
+    /* Marks that are left from the run before, or come late from a transport, do no harm. */
     memset(p->blocks, 0, (p->left + (size_t)1) * sizeof *p->blocks);
     for (uint32_t u = 0; u < p->left; u++) {
         const ccl_device_unit_t *unit = &plan->units[plan->first_unit + u];
