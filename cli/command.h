@@ -41,6 +41,13 @@ typedef struct ccl_i_args {
     const char *profile, *from_nccl_tests, *name, *source;
     uint32_t ranks, run; /**< which measured runs; 0: all */
     bool in_place;
+    struct { /* of `run` */
+        const char *device, *root;
+        uint32_t type, op, ranks, transport; /**< index into the option's choices */
+        uint32_t repeats, warmups, slices, processes, world, rank;
+        double slice_bytes, watchdog_s;
+        bool no_check;
+    } job;
     bool no_verify, no_skip, no_fold, no_fuse, out_of_place, all, blocks;
     /* and the rest of the line */
     ccl_i_list_t inputs;
@@ -69,7 +76,7 @@ extern const ccl_i_command_t *const ccl_i_commands[];
 extern const ccl_i_command_t ccl_i_cmd_topology_list, ccl_i_cmd_topology_show,
     ccl_i_cmd_topology_expand, ccl_i_cmd_topology_check, ccl_i_cmd_algos, ccl_i_cmd_synth,
     ccl_i_cmd_verify, ccl_i_cmd_simulate, ccl_i_cmd_compare, ccl_i_cmd_lower, ccl_i_cmd_calibrate,
-    ccl_i_cmd_diagnose;
+    ccl_i_cmd_diagnose, ccl_i_cmd_run, ccl_i_cmd_devices;
 
 /* ---------------------------------------------------------------- options.c */
 

@@ -129,6 +129,34 @@ static const option_t options[] = {
      "any,msccl,rccl,msccl-old"},
     {"slots", 0, KIND_U32, AT(slots), "N",
      "FIFO depth of the deadlock check (Simple 2, LL and LL128 8)", NULL},
+    {"device", 0, KIND_TEXT, AT(job.device), "NAME", "host, cuda or hip (host)", NULL},
+    {"type", 0, KIND_CHOICE, AT(job.type), "T", "int32, fp32, fp16 or bf16 (fp32)",
+     "fp32,int32,fp16,bf16"},
+    {"op", 0, KIND_CHOICE, AT(job.op), "OP", "reduction: sum, min or max (sum)", "sum,min,max"},
+    {"repeats", 0, KIND_U32, AT(job.repeats), "N", "measured runs (9)", NULL},
+    {"warmups", 0, KIND_U32, AT(job.warmups), "N", "runs before them, checked, not measured (1)",
+     NULL},
+    {"slots@run", 0, KIND_U32, AT(slots), "N", "FIFO depth in slices (8)", NULL},
+    {"slice", 0, KIND_BYTES, AT(job.slice_bytes), "BYTES",
+     "most bytes of a slice (128K, less where FIFOs would need too much memory)", NULL},
+    {"slices", 0, KIND_U32, AT(job.slices), "N", "least slices of a primitive (1)", NULL},
+    {"no-check", 0, KIND_FLAG, AT(job.no_check), NULL, "do not look at the data", NULL},
+    {"watchdog", 0, KIND_SECONDS, AT(job.watchdog_s), "TIME",
+     "stop when nothing has moved for so long (10s)", NULL},
+    {"ranks@run", 0, KIND_CHOICE, AT(job.ranks), "HOW",
+     "threads: all in this process; processes: children run them (threads)", "threads,processes"},
+    {"processes", 0, KIND_U32, AT(job.processes), "N", "so many children (one per rank)", NULL},
+    {"transport", 0, KIND_CHOICE, AT(job.transport), "T",
+     "between processes: shm or tcp (shm; a job: tcp)", "shm,tcp"},
+    {"world", 0, KIND_U32, AT(job.world), "N",
+     "this is one of N processes of a job that were started apart (by srun or mpirun: from the "
+     "environment)",
+     NULL},
+    {"rank@job", 0, KIND_U32, AT(job.rank), "I", "which of them, from 0", NULL},
+    {"root@job", 0, KIND_TEXT, AT(job.root), "HOST:PORT", "where process 0 of the job listens",
+     NULL},
+    {"blocks@run", 0, KIND_FLAG, AT(blocks), NULL,
+     "one more run in which every thread block is timed", NULL},
     {"table", 0, KIND_TEXT, AT(table), "NAME", "which table --csv prints", NULL},
     {"rows", 0, KIND_U32, AT(rows), "N", "rows of the tables of busiest things (8)", NULL},
     {"output", 'o', KIND_TEXT, AT(output), "FILE",
@@ -156,6 +184,11 @@ static const option_t *find(const char *name) {
     return NULL;
 }
 
+/** As it is spelled: "rank@job" is --rank where the command takes that one. */
+static size_t spelled_len(const char *name) {
+    return strcspn(name, "@");
+}
+
 /** Names of all options of a command, its own first; NULL-terminated. */
 static void names_of(const ccl_i_command_t *command, const char *names[MAX_NAMES]) {
     size_t n = 0;
@@ -172,8 +205,10 @@ static const option_t *find_long(const ccl_i_command_t *command, const char *nam
 
     names_of(command, names);
     for (size_t i = 0; names[i]; i++) {
-        if (strcmp(names[i], name) == 0)
-            return find(name);
+        size_t len = spelled_len(names[i]);
+
+        if (strncmp(names[i], name, len) == 0 && name[len] == '\0')
+            return find(names[i]);
     }
     return NULL;
 }
@@ -201,6 +236,7 @@ bool ccl_i_list_add(ccl_i_list_t *list, const char *item) {
 void ccl_i_args_init(ccl_i_args_t *args) {
     memset(args, 0, sizeof(*args));
     args->seed = 1;
+    args->job.warmups = 1;
 }
 
 void ccl_i_args_fini(ccl_i_args_t *args) {
@@ -223,9 +259,9 @@ static ccl_status_t number(const option_t *o, const char *text, uint64_t max, ui
     value = strtoull(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end || errno || value > max)
         return ccl_fail(err, CCL_ERR_USAGE,
-                        "option --%s wants a whole number from 0 to %llu, not "
+                        "option --%.*s wants a whole number from 0 to %llu, not "
                         "\"%s\"",
-                        o->name, (unsigned long long)max, text);
+                        (int)spelled_len(o->name), o->name, (unsigned long long)max, text);
     *out = value;
     return CCL_OK;
 }
@@ -322,7 +358,8 @@ static ccl_status_t take(const option_t *o, const char *text, bool several, ccl_
         if (ccl_parse_bytes(text, at, &inner) != CCL_OK)
             return value_error(o, &inner, err);
         if (!(*(double *)at > 0))
-            return ccl_fail(err, CCL_ERR_USAGE, "option --%s: must be more than 0", o->name);
+            return ccl_fail(err, CCL_ERR_USAGE, "option --%.*s: must be more than 0",
+                            (int)spelled_len(o->name), o->name);
         return CCL_OK;
     case KIND_SECONDS:
         if (ccl_parse_time_s(text, at, &inner) != CCL_OK)
@@ -472,8 +509,9 @@ static void help_option(const option_t *o, ccl_text_t *out) {
     char left[80];
     int n;
 
-    n = snprintf(left, sizeof(left), "  %c%c%s --%s%s%s%s", o->letter ? '-' : ' ',
-                 o->letter ? o->letter : ' ', o->letter ? "," : " ", o->name,
+    n = snprintf(left, sizeof(left), "  %c%c%s --%.*s%s%s%s", o->letter ? '-' : ' ',
+                 o->letter ? o->letter : ' ', o->letter ? "," : " ", (int)spelled_len(o->name),
+                 o->name,
                  !o->value                      ? ""
                  : o->kind == KIND_TEXT_OR_NONE ? "[="
                                                 : " ",

@@ -10,6 +10,7 @@
 #ifndef CCL_REPORT_REPORT_H
 #define CCL_REPORT_REPORT_H
 
+#include "runtime/runtime.h"
 #include "search/search.h"
 #include "validate/validate.h"
 
@@ -119,6 +120,30 @@ typedef struct ccl_report_run {
 } ccl_report_run_t;
 ccl_status_t ccl_report_simulation(const ccl_report_run_t *run, const ccl_report_style_t *style,
                                    ccl_text_t *out, ccl_error_t *err);
+
+/** One size of a measurement. */
+typedef struct ccl_measured_size {
+    double size_bytes;
+    ccl_status_t status;            /**< CCL_OK, CCL_CHECK, CCL_DEADLOCK, or why it failed */
+    const char *why;                /**< NULL: nothing to say */
+    const ccl_run_result_t *result; /**< NULL when it failed */
+} ccl_measured_size_t;
+
+/** What `run` measured. */
+typedef struct ccl_report_measurement {
+    const char *input;
+    const ccl_program_t *program;
+    const ccl_verdict_t *verdict; /**< NULL: not verified */
+    const ccl_run_options_t *options;
+    const ccl_measured_size_t *sizes; /**< [nsizes] */
+    uint32_t nsizes;
+} ccl_report_measurement_t;
+extern const char *const ccl_report_measurement_tables[]; /**< sizes thread_blocks */
+ccl_status_t ccl_report_measurement(const ccl_report_measurement_t *m,
+                                    const ccl_report_style_t *style, ccl_text_t *out,
+                                    ccl_error_t *err);
+ccl_status_t ccl_report_devices(const ccl_device_info_t *devices, uint32_t n,
+                                const ccl_report_style_t *style, ccl_text_t *out, ccl_error_t *err);
 
 /** Utilisation of the links of one kind in one run; over all directed links, idle ones included. */
 typedef struct ccl_link_class {

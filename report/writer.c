@@ -371,3 +371,30 @@ void ccl_i_json_fault(ccl_i_json_t *json, const ccl_verdict_t *verdict) {
     ccl_i_json_string(json, "text", verdict->fault.text);
     ccl_i_json_close_object(json);
 }
+
+void ccl_i_json_deadlock(ccl_i_json_t *json, const ccl_deadlock_t *deadlock) {
+    if (!deadlock) {
+        ccl_i_json_null(json, "deadlock");
+        return;
+    }
+    ccl_i_json_object(json, "deadlock", false);
+    ccl_i_json_u64(json, "stuck", deadlock->stuck);
+    ccl_i_json_u64(json, "cycle_length", deadlock->nwaits);
+    ccl_i_json_array(json, "cycle", false);
+    for (uint32_t i = 0; i < deadlock->nwaits && i < CCL_ARRAY_LEN(deadlock->waits); i++) {
+        const ccl_deadlock_wait_t *w = &deadlock->waits[i];
+
+        ccl_i_json_object(json, NULL, true);
+        ccl_i_json_index(json, "rank", w->rank);
+        ccl_i_json_index(json, "thread_block", w->tb);
+        ccl_i_json_index(json, "step", w->step);
+        ccl_i_json_index(json, "batch", w->batch);
+        ccl_i_json_index(json, "slice", w->slice);
+        ccl_i_json_string(json, "waits_for", ccl_wait_name(w->wait));
+        ccl_i_json_index(json, "on_rank", w->on_rank);
+        ccl_i_json_index(json, "on_thread_block", w->on_tb);
+        ccl_i_json_close_object(json);
+    }
+    ccl_i_json_close_array(json);
+    ccl_i_json_close_object(json);
+}

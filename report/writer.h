@@ -63,6 +63,8 @@ void ccl_i_json_way(ccl_i_json_t *json, const ccl_way_t *way, bool lowered);
 /** Members of what a run made of its blocks and links; null when `have` is false. */
 void ccl_i_json_usage(ccl_i_json_t *json, const ccl_sim_usage_t *usage, bool have);
 const char *ccl_i_sharing_name(ccl_sharing_t sharing);
+/** "deadlock" member: the object, or null. */
+void ccl_i_json_deadlock(ccl_i_json_t *json, const ccl_deadlock_t *deadlock);
 /** "fault" member: the object, or null when the verdict is good or absent. */
 void ccl_i_json_fault(ccl_i_json_t *json, const ccl_verdict_t *verdict);
 /** Devices of a link as "from->to". Returns out. */

@@ -35,6 +35,8 @@ check synth
 check lower
 check calibrate
 check diagnose
+check run
+check devices
 check algos
 check topology list
 check topology show
@@ -44,5 +46,5 @@ check topology check
 [ "$("$ccllab" topology --help | awk 'length($0) > 80' | wc -l)" -eq 0 ] || say "topology --help is wide"
 # Every command that the general help lists is checked above.
 listed=$("$ccllab" --help | grep -c '^  [a-z]')
-[ "$listed" -eq 12 ] || say "the help lists $listed commands, this test knows 12"
+[ "$listed" -eq 14 ] || say "the help lists $listed commands, this test knows 14"
 exit $bad

@@ -126,6 +126,91 @@ START_TEST(simulate_run) {
 }
 END_TEST
 
+START_TEST(run_right) {
+    static const char *const lines_of[] = {
+        "run " DATA "/allgather_2.xml --size 100K --json --blocks --repeats 3 -q",
+        "run " DATA "/allgather_2.xml --sizes 100K --json --blocks --repeats 3 --ranks processes",
+        "run " DATA "/allgather_2.xml --size 100K --json --blocks --repeats 3 --ranks processes "
+        "--transport tcp",
+    };
+
+    for (size_t k = 0; k < 3; k++) {
+        said_t said = run(lines_of[k]);
+        json_t *root = json_of(&said);
+        const json_t *size = json_array_get(need(root, "sizes"), 0);
+        double median_s = number(size, "median_s");
+
+        ck_assert_int_eq(said.rc, 0);
+        ck_assert_str_eq(text(root, "schema"), "ccllab/run/1");
+        ck_assert_str_eq(text(root, "collective"), "allgather");
+        ck_assert_str_eq(text(root, "type"), "fp32");
+        ck_assert(json_is_true(need(root, "valid")));
+        ck_assert_int_eq((int)number(root, "processes"), k ? 2 : 1);
+        ck_assert_str_eq(text(size, "status"), "ok");
+        ck_assert_double_eq(number(size, "size_bytes"), 102400);
+        ck_assert_double_eq(number(size, "buffer_bytes"), 102400);
+        /* two ranks, 25600 items each, in 3 runs, a warm-up and the timed one */
+        ck_assert_double_eq(number(size, "checked_items"), 2 * 25600 * 5);
+        ck_assert_double_eq(number(size, "wrong_items"), 0);
+        ck_assert(json_is_null(need(size, "data_fault")));
+        ck_assert_uint_eq(json_array_size(need(size, "times_s")), 3);
+        ck_assert_double_gt(number(size, "min_s"), 0);
+        ck_assert_double_le(number(size, "min_s"), median_s);
+        ck_assert_double_eq(number(size, "algbw_GBps"), 102400 / median_s / 1e9);
+        ck_assert_uint_eq(json_array_size(need(size, "thread_blocks")), 6);
+        json_decref(root);
+        said_free(&said);
+    }
+}
+END_TEST
+
+START_TEST(run_wrong) {
+    said_t said = run("run " DATA "/missing_2.xml --size 1K --json --no-verify -q");
+    json_t *root = json_of(&said);
+    const json_t *size = json_array_get(need(root, "sizes"), 0);
+
+    ck_assert_int_eq(said.rc, 1);
+    ck_assert_str_eq(text(size, "status"), "invalid");
+    ck_assert_int_eq((int)number(need(size, "data_fault"), "rank"), 1);
+    ck_assert_int_eq((int)number(need(size, "data_fault"), "chunk"), 1);
+    ck_assert(json_is_null(need(need(size, "data_fault"), "got")));
+    ck_assert(json_is_null(need(size, "median_s")));
+    json_decref(root);
+    said_free(&said);
+    said = run("run " DATA "/missing_2.xml --size 1K --json");
+    root = json_of(&said);
+    ck_assert_int_eq(said.rc, 1);
+    ck_assert(json_is_false(need(root, "valid")));
+    ck_assert_str_eq(text(need(root, "fault"), "kind"), "missing");
+    ck_assert_uint_eq(json_array_size(need(root, "sizes")), 0);
+    json_decref(root);
+    said_free(&said);
+    said = run("run " DATA "/deadlock_2.xml --size 1K --json --no-verify");
+    root = json_of(&said);
+    size = json_array_get(need(root, "sizes"), 0);
+    ck_assert_int_eq(said.rc, 1);
+    ck_assert_str_eq(text(size, "status"), "deadlock");
+    ck_assert_int_eq((int)number(need(size, "deadlock"), "stuck"), 2);
+    json_decref(root);
+    said_free(&said);
+}
+END_TEST
+
+START_TEST(device_list) {
+    said_t said = run("devices --json");
+    json_t *root = json_of(&said);
+    const json_t *first = json_array_get(need(root, "devices"), 0);
+
+    ck_assert_int_eq(said.rc, 0);
+    ck_assert_str_eq(text(first, "device"), "host");
+    ck_assert(json_is_true(need(first, "available")));
+    ck_assert_double_ge(number(first, "units"), 1);
+    ck_assert(json_is_null(need(first, "why_not")));
+    json_decref(root);
+    said_free(&said);
+}
+END_TEST
+
 START_TEST(simulate_deadlock) {
     static const char *const lines_of[] = {
         "simulate " PAIR " " DATA "/deadlock_2.xml --size 2M --json",
@@ -515,6 +600,9 @@ int main(void) {
     tcase_add_test(cases, simulate_run);
     tcase_add_test(cases, simulate_deadlock);
     tcase_add_test(cases, simulate_refused);
+    tcase_add_test(cases, run_right);
+    tcase_add_test(cases, run_wrong);
+    tcase_add_test(cases, device_list);
     tcase_add_test(cases, simulate_flows);
     tcase_add_test(cases, topologies);
     tcase_add_test(cases, synthesize);

@@ -1,0 +1,242 @@
+/* ccllab run, ccllab devices */
+#include "cli/command.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const double default_size_bytes = 64.0 * 1024 * 1024;
+
+/** What one run of the command holds; one fini for all. */
+typedef struct run {
+    ccl_i_document_t document;
+    ccl_topology_t *topo;
+    ccl_verdict_t verdict;
+    ccl_run_options_t options;
+    double *sizes;
+    ccl_measured_size_t *measured;
+    ccl_error_t *errors; /* [nsizes] */
+    uint32_t nsizes;
+} run_t;
+
+static void run_fini(run_t *r) {
+    for (uint32_t i = 0; r->measured && i < r->nsizes; i++)
+        ccl_run_result_destroy((ccl_run_result_t *)r->measured[i].result);
+    free(r->measured);
+    free(r->errors);
+    free(r->sizes);
+    ccl_i_document_fini(&r->document);
+    ccl_topology_destroy(r->topo);
+}
+
+static ccl_status_t options_of(const ccl_i_args_t *args, ccl_run_options_t *out, ccl_error_t *err) {
+    static const ccl_type_t types[] = {CCL_TYPE_FP32, CCL_TYPE_INT32, CCL_TYPE_FP16,
+                                       CCL_TYPE_BF16}; /* as the option lists them */
+    ccl_run_options_t o = CCL_RUN_OPTIONS_INIT;
+
+    o.device = args->job.device ? args->job.device : "host";
+    o.batches = args->batches;
+    o.granularity = (ccl_granularity_t)ccl_i_choice(&args->granularity);
+    o.type = types[args->job.type];
+    o.op = (ccl_reduction_t)args->job.op;
+    o.out_of_place = args->out_of_place;
+    o.repeats = args->job.repeats;
+    o.warmups = args->job.warmups;
+    o.no_check = args->job.no_check;
+    o.block_times = args->blocks || (args->table && strcmp(args->table, "thread_blocks") == 0);
+    o.slots = args->slots;
+    o.slices = args->job.slices;
+    o.slice_bytes = args->job.slice_bytes;
+    o.watchdog_s = args->job.watchdog_s;
+    o.threads = args->threads;
+    o.ranks = (ccl_run_ranks_t)args->job.ranks;
+    o.processes = args->job.processes;
+    o.transport = (ccl_run_transport_t)args->job.transport;
+    o.world = args->job.world;
+    o.rank = args->job.rank;
+    o.root = args->job.root;
+    if (o.root && !o.world && !ccl_run_place_from_environment(&o.rank, &o.world))
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "--root is for jobs of several processes: --world N --rank I too, or srun "
+                        "or mpirun");
+    if (o.world > 1 && !o.root)
+        return ccl_fail(err, CCL_ERR_USAGE, "--world %u needs --root HOST:PORT", o.world);
+    if (o.world > 1)
+        o.transport = CCL_RUN_TCP;
+    *out = o;
+    return CCL_OK;
+}
+
+/** A schedule needs no cluster as long as nothing asks what its links are like. */
+static ccl_status_t lower(ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
+    const ccl_i_args_t *args = &cli->args;
+    ccl_lower_options_t options;
+
+    if (r->document.program)
+        return ccl_i_refuse_lowered(args, args->inputs.items[0], err);
+    if (args->topology) {
+        CCL_TRY(ccl_i_topology_open(cli, args->topology, &r->topo, err));
+        if (r->topo->nranks != r->document.schedule->coll->nranks)
+            return ccl_error_set(err, CCL_ERR_INPUT, args->inputs.items[0], 0, 0,
+                                 "a schedule for %u ranks, but %s has %u GPUs",
+                                 r->document.schedule->coll->nranks, r->topo->name,
+                                 r->topo->nranks);
+        return ccl_i_document_lower(cli, r->topo, NULL, r->sizes[r->nsizes - 1], &r->document, err);
+    }
+    CCL_TRY(ccl_i_lower_options(args, &options, err));
+    options.size_bytes = r->sizes[r->nsizes - 1];
+    return ccl_lower(&cli->ctx, r->document.schedule, &options, &r->document.program, err);
+}
+
+static ccl_status_t sizes_of(const ccl_i_args_t *args, run_t *r, ccl_error_t *err) {
+    const ccl_collective_t *coll =
+        r->document.program ? r->document.program->coll : r->document.schedule->coll;
+    double natural = coll->natural_bytes > 0 ? coll->natural_bytes : default_size_bytes;
+
+    if (args->sizes && args->size_bytes > 0)
+        return ccl_fail(err, CCL_ERR_USAGE, "--size and --sizes exclude each other");
+    if (args->sizes)
+        return ccl_i_sizes(args->sizes, &r->sizes, &r->nsizes, err);
+    r->sizes = malloc(sizeof(*r->sizes));
+    if (!r->sizes)
+        return ccl_fail_nomem(err);
+    r->sizes[0] = args->size_bytes > 0 ? args->size_bytes : natural;
+    r->nsizes = 1;
+    return CCL_OK;
+}
+
+static ccl_status_t verify(ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
+    ccl_verify_options_t options = CCL_VERIFY_OPTIONS_INIT;
+
+    options.granularity = r->options.granularity;
+    options.skip_deadlock = true; /* the run's check knows its FIFOs */
+    CCL_TRY(ccl_program_verify(&cli->ctx, r->document.program, &options, &r->verdict, err));
+    for (uint32_t i = 0; i < r->verdict.nwarnings && i < CCL_MAX_WARNINGS; i++)
+        ccl_log(&cli->ctx, CCL_LOG_WARN, "verify", "%s", r->verdict.warnings[i]);
+    return CCL_OK;
+}
+
+/** Wrong data and deadlocks are results; anything else ends the command. */
+static ccl_status_t measure(ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
+    r->measured = calloc(r->nsizes, sizeof(*r->measured));
+    r->errors = calloc(r->nsizes, sizeof(*r->errors));
+    if (!r->measured || !r->errors)
+        return ccl_fail_nomem(err);
+    for (uint32_t i = 0; i < r->nsizes; i++) {
+        ccl_measured_size_t *m = &r->measured[i];
+        ccl_run_result_t *result = NULL;
+
+        r->options.size_bytes = m->size_bytes = r->sizes[i];
+        m->status =
+            ccl_run_program(&cli->ctx, r->document.program, &r->options, &result, &r->errors[i]);
+        m->result = result;
+        if (m->status == CCL_OK)
+            continue;
+        m->why = r->errors[i].text;
+        if (m->status != CCL_CHECK && m->status != CCL_DEADLOCK) {
+            *err = r->errors[i];
+            return m->status;
+        }
+    }
+    return CCL_OK;
+}
+
+/** @param nsizes  0: the program was refused. */
+static ccl_status_t print(ccl_i_cli_t *cli, const run_t *r, uint32_t nsizes, ccl_error_t *err) {
+    ccl_report_measurement_t about = {.input = cli->args.inputs.items[0],
+                                      .program = r->document.program,
+                                      .verdict = cli->args.no_verify ? NULL : &r->verdict,
+                                      .options = &r->options,
+                                      .sizes = r->measured,
+                                      .nsizes = nsizes};
+    ccl_text_t text = {0};
+    ccl_status_t status = ccl_report_measurement(&about, &cli->style, &text, err);
+
+    if (status == CCL_OK)
+        status = ccl_i_emit(cli, &text, err);
+    ccl_text_fini(&text);
+    return status;
+}
+
+static ccl_status_t run_steps(ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
+    const char *form;
+
+    CCL_TRY(options_of(&cli->args, &r->options, err));
+    CCL_TRY(ccl_i_document_read(cli->args.inputs.items[0], &r->document, &form, err));
+    CCL_TRY(sizes_of(&cli->args, r, err));
+    CCL_TRY(lower(cli, r, err));
+    if (!cli->args.no_verify)
+        CCL_TRY(verify(cli, r, err));
+    bool refused = !cli->args.no_verify && !r->verdict.valid;
+    if (!refused)
+        CCL_TRY(measure(cli, r, err));
+    if (r->options.world <= 1 || r->options.rank == 0) /* process 0 speaks for the job */
+        CCL_TRY(print(cli, r, refused ? 0 : r->nsizes, err));
+    if (refused)
+        return CCL_CHECK;
+    for (uint32_t i = 0; i < r->nsizes; i++)
+        if (r->measured[i].status != CCL_OK)
+            return r->measured[i].status; /* the result tells why */
+    return CCL_OK;
+}
+
+static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
+    run_t r;
+    ccl_status_t status;
+
+    memset(&r, 0, sizeof(r));
+    status = run_steps(cli, &r, err);
+    run_fini(&r);
+    return status;
+}
+
+static const char *const accepts[] = {
+    "size",        "sizes",     "type",      "op",      "repeats",      "warmups",  "device",
+    "ranks@run",   "processes", "transport", "world",   "rank@job",     "root@job", "batches",
+    "granularity", "slots@run", "slice",     "slices",  "watchdog",     "no-check", "no-verify",
+    "blocks@run",  "table",     "topology",  "fail",    "degrade",      "order",    "allocate",
+    "stages",      "executor",  "proto",     "no-fuse", "out-of-place", NULL};
+const ccl_i_command_t ccl_i_cmd_run = {
+    .name = "run",
+    .usage = "FILE [options]",
+    .summary = "run a program on a device, check every item of the result, and time it",
+    .details =
+        "FILE is a program (MSCCL XML) or a schedule (our JSON, ResCCLang), which is lowered\n"
+        "first. Every run fills the inputs anew, poisons all else, and compares every output\n"
+        "with what the collective defines; wrong data are told with rank, offset, expected\n"
+        "and got, a hung run with who waits for whom; both exit with 1. docs/runtime.md says\n"
+        "what the times mean. --csv prints one table: --table sizes (default) or\n"
+        "thread_blocks.\n",
+    .accepts = accepts,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .run = run,
+};
+
+/* ---------------------------------------------------------------- devices */
+
+static ccl_status_t devices(ccl_i_cli_t *cli, ccl_error_t *err) {
+    ccl_device_info_t *list = NULL;
+    ccl_text_t text = {0};
+    uint32_t n = 0;
+
+    CCL_TRY(ccl_devices_list(&list, &n, err));
+    ccl_status_t status = ccl_report_devices(list, n, &cli->style, &text, err);
+    if (status == CCL_OK)
+        status = ccl_i_emit(cli, &text, err);
+    ccl_text_fini(&text);
+    free(list);
+    return status;
+}
+
+static const char *const no_options[] = {NULL};
+const ccl_i_command_t ccl_i_cmd_devices = {
+    .name = "devices",
+    .usage = "[options]",
+    .summary = "what programs can run on here",
+    .details =
+        "The host's cores, and the GPUs whose module and driver are here; of the others, why\n"
+        "they are not.\n",
+    .accepts = no_options,
+    .max_inputs = 0,
+    .run = devices,
+};
