@@ -55,9 +55,9 @@ static bool alike(double a, double b, double distance) {
     return fabs(a - b) <= distance * b;
 }
 
+/* NULL: out of memory. */
 static const char *say(desk_t *k, const char *text) {
-    const char *copy = ccl_arena_strdup(k->arena, text);
-    return copy ? copy : "";
+    return ccl_arena_strdup(k->arena, text);
 }
 
 static const char *too_fast(desk_t *k, const ccl_diagnosis_t *d) {
@@ -76,12 +76,10 @@ static uint32_t working_nics(const desk_t *k, double ratio) {
     return found;
 }
 
-static const char *too_slow(desk_t *k, const ccl_diagnosis_t *d, const ccl_prediction_t *other,
-                            ccl_error_t *err) {
+static const char *too_slow(desk_t *k, const ccl_diagnosis_t *d, const ccl_prediction_t *other) {
     char text[300];
     const ccl_prediction_t *e = &d->expected;
     double without_s = d->measured_s - k->extra_s;
-    (void)err;
     if (k->extra_s > EXTRA_S && without_s <= e->time_s / LOW) {
         snprintf(text, sizeof text,
                  "%.0f us more than launch and hops take, on every call: launch bound by the CPU "
@@ -178,8 +176,8 @@ static ccl_status_t judge(desk_t *k, ccl_diagnosis_t *d, ccl_error_t *err) {
     else if (d->ratio > HIGH)
         d->verdict = too_fast(k, d);
     else
-        d->verdict = too_slow(k, d, found ? &other : NULL, err);
-    return CCL_OK;
+        d->verdict = too_slow(k, d, found ? &other : NULL);
+    return d->verdict ? CCL_OK : ccl_fail_nomem(err);
 }
 
 static ccl_status_t diagnose(desk_t *k, ccl_diagnosis_run_t *out, ccl_error_t *err) {
