@@ -47,10 +47,19 @@ static bool wanted(const ccl_i_args_t *args, const ccl_measured_run_t *run, uint
     return !named || !run->known || run->kind == kind;
 }
 
-/** Has the cluster the GPUs of this run, and is its collective known? Else why. */
+/** Has the run times, the cluster its GPUs, and is its collective known? Else why. */
 static bool usable(const char *path, const ccl_topology_t *topo, const ccl_measured_run_t *run,
-                   ccl_error_t *why) {
+                   bool in_place, ccl_error_t *why) {
     ccl_topology_t *part = NULL;
+    bool timed = false;
+
+    for (uint32_t i = 0; i < run->npoints; i++)
+        timed = timed || (in_place ? run->points[i].in_place_time_s : run->points[i].time_s) > 0;
+    if (!timed) {
+        ccl_error_set(why, CCL_ERR_INPUT, path, (int)run->line, 0, "nothing was measured %s",
+                      in_place ? "in place" : "out of place (but in place: --in-place)");
+        return false;
+    }
 
     if (ccl_topology_take(topo, run->nranks, run->nhosts, &part, why) != CCL_OK)
         return false;
@@ -92,7 +101,7 @@ ccl_status_t ccl_i_measured_open(ccl_i_cli_t *cli, const char *path, const ccl_t
         }
         if (run->nranks == 0)
             run->nranks = args->ranks ? args->ranks : topo->nranks;
-        if (usable(path, topo, run, &why)) {
+        if (usable(path, topo, run, args->in_place, &why)) {
             chosen[n++] = run;
         } else {
             last = why;

@@ -10,12 +10,13 @@
 
 #define LOW 0.8 /* measured over expected that still counts as normal */
 #define HIGH 1.25
-#define BUSY 0.7            /* share of the time from which a resource limits */
-#define NEAR 0.12           /* relative distance at which a share is that of some NICs */
-#define SAME 0.06           /* relative distance at which two times are the same */
-#define EXTRA_S 5e-6        /* of every call, from which on it is told */
-#define SMALL_BYTES 16384.0 /* messages that tell what a call costs at least */
-#define PCIE_BUSBW 30.0     /* GB/s: what PCIe and shared memory give at most */
+#define BUSY 0.7                 /* share of the time from which a resource limits */
+#define NEAR 0.12                /* relative distance at which a share is that of some NICs */
+#define SAME 0.06                /* relative distance at which two times are the same */
+#define EXTRA_S 5e-6             /* of every call, from which on it is told */
+#define LARGE_BYTES 1073741824.0 /* whose bandwidth is all that the algorithm reaches */
+#define SMALL_BYTES 16384.0      /* messages that tell what a call costs at least */
+#define PCIE_BUSBW 30.0          /* GB/s: what PCIe and shared memory give at most */
 
 typedef struct desk {
     const ccl_topology_t *topo;
@@ -24,7 +25,7 @@ typedef struct desk {
     ccl_arena_t *arena;
     uint32_t nics;    /* of the first server */
     double extra_s;   /* least of measured - expected over small sizes */
-    double most_GBps; /* expected at the largest size: what the algorithm reaches */
+    double most_GBps; /* expected of large messages */
 } desk_t;
 
 const char *ccl_limit_name(ccl_limit_t limit) {
@@ -202,11 +203,13 @@ static ccl_status_t diagnose(desk_t *k, ccl_diagnosis_run_t *out, ccl_error_t *e
         d->ratio = d->expected.time_s / d->measured_s;
         if (d->size_bytes <= SMALL_BYTES)
             k->extra_s = fmin(k->extra_s, d->measured_s - d->expected.time_s);
-        if (d->size_bytes > largest) {
-            largest = d->size_bytes;
-            k->most_GBps = d->expected.busbw_GBps;
-        }
+        largest = fmax(largest, d->size_bytes);
     }
+    /* What the algorithm reaches at all: logs of small messages do not show it. */
+    ccl_prediction_t most;
+    CCL_TRY(ccl_predictor_run(k->predictor, run->kind, run->root, fmax(largest, LARGE_BYTES), NULL,
+                              &most, err));
+    k->most_GBps = most.busbw_GBps;
     if (!isfinite(k->extra_s))
         k->extra_s = 0;
     for (uint32_t i = 0; i < out->npoints; i++)
