@@ -58,14 +58,6 @@ static void settle(ccl_i_net_t *net, uint32_t path, uint32_t index, double level
     }
 }
 
-/* What the seeds are connected to: resources, paths, and paths under a cap class. */
-typedef struct component {
-    uint32_t *res, *paths;
-    keyed_t *capped, *heap;
-    uint32_t nres, npaths, ncapped, nheap;
-    size_t cres, cpaths, ccapped, cheap;
-} component_t;
-
 static bool connect(ccl_i_net_t *net, component_t *c) {
     uint32_t epoch = ++net->epoch;
     if (!ccl_i_grow(&c->res, &c->cres, net->nseeds + 1u, sizeof(*c->res)))
@@ -191,22 +183,20 @@ static void fill_levels(ccl_i_net_t *net, component_t *c) {
     }
 }
 
-static void fini(component_t *c) {
-    free(c->res);
-    free(c->paths);
-    free(c->capped);
-    free(c->heap);
+static component_t *begin(ccl_i_net_t *net) {
+    component_t *c = &net->component;
+    c->nres = c->npaths = c->ncapped = c->nheap = 0;
+    return c;
 }
 
 void ccl_i_net_fill(ccl_i_net_t *net) {
-    component_t c = {0};
-    if (connect(net, &c)) {
-        clear(net, &c);
-        fill_levels(net, &c);
+    component_t *c = begin(net);
+    if (connect(net, c)) {
+        clear(net, c);
+        fill_levels(net, c);
     } else {
         net->nomem = true;
     }
-    fini(&c);
 }
 
 /* ---------------------------------------------------------------- most flows change at once */
@@ -280,14 +270,13 @@ static bool list_flows(ccl_i_net_t *net, component_t *c) {
 }
 
 void ccl_i_net_rebuild(ccl_i_net_t *net) {
-    component_t c = {0};
+    component_t *c = begin(net);
     for (uint32_t i = 0; i < net->nused; i++)
         ccl_i_net_touch(net, net->used[i]);
     change_flows(net);
     clear_all(net);
-    if (net->nomem || !list_flows(net, &c)) {
+    if (net->nomem || !list_flows(net, c)) {
         net->nomem = true;
-        fini(&c);
         return;
     }
     for (uint32_t i = 0; i < net->nused; i++) {
@@ -301,8 +290,7 @@ void ccl_i_net_rebuild(ccl_i_net_t *net) {
         r->rem = net->cap[index];
         r->cnt = net->all[index];
         if (!r->fixed && r->cnt > 0)
-            fill_push(c.heap, &c.nheap, (keyed_t){r->rem / r->cnt, index});
+            fill_push(c->heap, &c->nheap, (keyed_t){r->rem / r->cnt, index});
     }
-    fill_levels(net, &c);
-    fini(&c);
+    fill_levels(net, c);
 }

@@ -162,6 +162,10 @@ void ccl_i_net_destroy(ccl_i_net_t *net) {
     free(net->touched);
     free(net->seeds);
     free(net->scratch);
+    free(net->component.res);
+    free(net->component.paths);
+    free(net->component.capped);
+    free(net->component.heap);
     free(net->shares);
     free(net);
 }

@@ -105,6 +105,14 @@ typedef struct started {
     uint32_t path, user;
 } started_t;
 
+/* Filling: what the seeds are connected to: resources, paths, and paths under a cap class. */
+typedef struct component {
+    uint32_t *res, *paths;
+    keyed_t *capped, *heap;
+    uint32_t nres, npaths, ncapped, nheap;
+    size_t cres, cpaths, ccapped, cheap;
+} component_t;
+
 struct ccl_i_net {
     const ccl_topology_t *topo;
     bool use_links;
@@ -188,6 +196,7 @@ struct ccl_i_net {
     size_t cscratch;
     share_t *shares; /* of the paths through an overloaded resource */
     size_t cshares;
+    component_t component; /* kept for its memory */
     uint32_t epoch, touch_epoch;
     uint64_t rate_changes, visits;
     uint64_t scans, scanned; /* passes over a resource's paths, and paths, since bounds were set */
