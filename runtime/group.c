@@ -16,6 +16,7 @@
 enum { MESSAGE_DATA = 0x63636c01, MESSAGE_PROGRESS, MESSAGE_STOP, MESSAGE_ABORT };
 #define TELL_EVERY_S 0.2
 #define GRACE_S 5.0
+#define PATIENCE_S 30.0
 
 typedef struct header {
     uint32_t type, seq;
@@ -29,7 +30,8 @@ ccl_status_t ccl_i_group_alone(ccl_i_group_t *out, ccl_error_t *err) {
 
 ccl_status_t ccl_i_group_join(uint32_t rank, uint32_t world, const int *fds, ccl_i_group_t *out,
                               ccl_error_t *err) {
-    ccl_i_group_t g = {.rank = rank, .world = world};
+    ccl_i_group_t g = {
+        .rank = rank, .world = world, .patience_s = PATIENCE_S, .together_s = ccl_now_s()};
     g.peers = calloc(world, sizeof *g.peers);
     if (!g.peers)
         return ccl_fail_nomem(err);
@@ -83,20 +85,25 @@ static bool send_message(ccl_i_group_t *g, uint32_t peer, uint32_t type, const v
     return fd >= 0 && send_all(fd, &h, sizeof h) && (len == 0 || send_all(fd, data, len));
 }
 
-static ccl_status_t gone(ccl_i_group_t *g, uint32_t peer, const ccl_i_watch_t *watch,
-                         ccl_error_t *err) {
+static ccl_status_t give_up(ccl_i_group_t *g, uint32_t peer, const char *why,
+                            const ccl_i_watch_t *watch, ccl_error_t *err) {
     ccl_error_t own = CCL_ERROR_INIT;
     if (watch)
         __atomic_store_n(watch->stop, 1, __ATOMIC_RELEASE);
     if (g->peers[peer].fd >= 0)
         close(g->peers[peer].fd);
     g->peers[peer].fd = -1;
-    ccl_fail(&own, CCL_ERR_IO, "process %u of %u ended before the run was over", peer, g->world);
+    ccl_fail(&own, CCL_ERR_IO, "process %u of %u %s", peer, g->world, why);
     if (g->rank == 0)
         for (uint32_t i = 1; i < g->world; i++)
             if (g->peers[i].fd >= 0)
                 send_message(g, i, MESSAGE_ABORT, &own, sizeof own);
     return ccl_fail(err, CCL_ERR_IO, "%s", own.text);
+}
+
+static ccl_status_t gone(ccl_i_group_t *g, uint32_t peer, const ccl_i_watch_t *watch,
+                         ccl_error_t *err) {
+    return give_up(g, peer, "ended before the run was over", watch, err);
 }
 
 /* ---------------------------------------------------------------- receiving */
@@ -253,20 +260,26 @@ static ccl_status_t take_data(ccl_i_group_t *g, uint32_t peer, void *out, size_t
     return CCL_OK;
 }
 
+/** @param limit_s  when to give up without a watch. */
 static ccl_status_t await(ccl_i_group_t *g, uint32_t peer, const ccl_i_watch_t *watch,
-                          ccl_error_t *err) {
+                          double limit_s, ccl_error_t *err) {
+    static const char silent[] = "does not answer";
     double hung_s = 0;
     while (!g->peers[peer].answered) {
         if (g->peers[peer].fd < 0)
             return gone(g, peer, watch, err);
         CCL_TRY(receive(g, watch, 0.1, err));
+        if (g->peers[peer].answered)
+            break;
         if (watch)
             CCL_TRY(look_after(g, watch, err));
+        else if (ccl_now_s() > limit_s)
+            return give_up(g, peer, silent, watch, err);
         if (g->rank != 0 || !g->hung)
             continue;
         hung_s = hung_s > 0 ? hung_s : ccl_now_s();
         if (ccl_now_s() - hung_s > GRACE_S)
-            return gone(g, peer, watch, err); /* it is there but does not answer */
+            return give_up(g, peer, silent, watch, err);
     }
     return CCL_OK;
 }
@@ -274,23 +287,27 @@ static ccl_status_t await(ccl_i_group_t *g, uint32_t peer, const ccl_i_watch_t *
 ccl_status_t ccl_i_group_exchange(ccl_i_group_t *group, const void *mine, size_t len, void *all,
                                   const ccl_i_watch_t *watch, ccl_error_t *err) {
     ccl_i_group_t *g = group;
+    double now_s = ccl_now_s(), limit_s = now_s + g->patience_s + 10 * (now_s - g->together_s);
     g->seq++;
     if (g->rank != 0) {
         if (!send_message(g, 0, MESSAGE_DATA, mine, len))
             return gone(g, 0, watch, err);
-        CCL_TRY(await(g, 0, watch, err));
+        /* Process 0 waits for the others, and tells if it gives up. */
+        CCL_TRY(await(g, 0, watch, limit_s + g->patience_s + GRACE_S, err));
         CCL_TRY(take_data(g, 0, all, len * g->world, err));
+        g->together_s = ccl_now_s();
         return handle(g, 0, watch, err);
     }
     if (len)
         memcpy(all, mine, len);
     for (uint32_t i = 1; i < g->world; i++) {
-        CCL_TRY(await(g, i, watch, err));
+        CCL_TRY(await(g, i, watch, limit_s, err));
         CCL_TRY(take_data(g, i, (char *)all + i * len, len, err));
     }
     for (uint32_t i = 1; i < g->world; i++)
         if (!send_message(g, i, MESSAGE_DATA, all, len * g->world))
             return gone(g, i, watch, err);
+    g->together_s = ccl_now_s();
     return CCL_OK;
 }
 

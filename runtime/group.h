@@ -22,6 +22,8 @@ typedef struct ccl_i_group {
     uint64_t seen;       /* own progress when it was last looked at */
     double told_s;       /* when the root was last told */
     bool hung;           /* STOP was sent or received */
+    double patience_s;   /* longer than its own work others may take: 10 times that and this */
+    double together_s;   /* end of the last exchange */
 } ccl_i_group_t;
 
 /** What to look after while a run goes on. */

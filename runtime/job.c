@@ -128,14 +128,16 @@ static ccl_status_t launch(ccl_i_job_t *job, bool timed, ccl_error_t *err) {
     return status;
 }
 
-/** Everybody learns what everybody found; times are the slowest process's. */
-static ccl_status_t merge(ccl_i_job_t *job, const outcome_t *mine, outcome_t *out,
-                          ccl_error_t *err) {
-    ccl_i_watch_t watch = {&job->words->stop, &job->words->progress, job->options->watchdog_s};
+/**
+ * Everybody learns what everybody found; times are the slowest process's.
+ * @param watch  while others may still run; NULL afterwards.
+ */
+static ccl_status_t merge(ccl_i_job_t *job, const outcome_t *mine, const ccl_i_watch_t *watch,
+                          outcome_t *out, ccl_error_t *err) {
     outcome_t *all = calloc(job->group->world, sizeof *all);
     if (!all)
         return ccl_fail_nomem(err);
-    ccl_status_t status = ccl_i_group_exchange(job->group, mine, sizeof *mine, all, &watch, err);
+    ccl_status_t status = ccl_i_group_exchange(job->group, mine, sizeof *mine, all, watch, err);
     *out = all[0];
     for (uint32_t i = 1; i < job->group->world && status == CCL_OK; i++) {
         out->hung |= all[i].hung;
@@ -173,14 +175,18 @@ static ccl_status_t one_run(ccl_i_job_t *job, uint32_t run, bool timed, outcome_
     if (broken != CCL_NONE)
         mine.status = ccl_fail(&own, CCL_ERR_IO, "the connection of processes %u and %u broke",
                                job->self, broken);
-    if (!mine.hung && !job->options->no_check) {
-        mine.status = stage(job, false, &own);
-        if (mine.status == CCL_OK)
-            mine.status =
-                ccl_i_values_check(&values, run, &mine.checked, &mine.wrong, &mine.fault, &own);
-    }
     memcpy(mine.text, own.text, sizeof mine.text - 1);
-    CCL_TRY(merge(job, &mine, out, err));
+    ccl_i_watch_t watch = {&job->words->stop, &job->words->progress, job->options->watchdog_s};
+    CCL_TRY(merge(job, &mine, &watch, out, err));
+    if (out->status == CCL_OK && !out->hung && !job->options->no_check) {
+        outcome_t checked = {.time_s = out->time_s};
+        checked.status = stage(job, false, &own);
+        if (checked.status == CCL_OK)
+            checked.status = ccl_i_values_check(&values, run, &checked.checked, &checked.wrong,
+                                                &checked.fault, &own);
+        memcpy(checked.text, own.text, sizeof checked.text - 1);
+        CCL_TRY(merge(job, &checked, NULL, out, err));
+    }
     if (out->status != CCL_OK)
         return ccl_fail(err, out->status, "%s", out->text);
     return CCL_OK;

@@ -90,6 +90,7 @@ static ccl_status_t wire_up(ccl_i_job_t *job, ccl_error_t *err) {
 
 static ccl_status_t run_process(ccl_i_job_t *job, ccl_run_result_t *result, ccl_error_t *err) {
     uint32_t here = 1, n = job->program->nranks;
+    job->group->patience_s = 3 * job->options->watchdog_s;
     ccl_status_t status = introduce(job, &here, err);
     if (status != CCL_OK)
         return status;
@@ -162,8 +163,8 @@ static ccl_status_t start_children(ccl_i_job_t *job, family_t *family, ccl_error
 }
 
 /** Children end when their sockets close; who does not is ended. */
-static void end_children(family_t *family) {
-    double limit_s = ccl_now_s() + 5;
+static void end_children(family_t *family, double patience_s) {
+    double limit_s = ccl_now_s() + patience_s;
     for (uint32_t i = 1; i < family->n; i++) {
         if (family->pids[i] <= 0)
             continue;
@@ -213,7 +214,7 @@ static ccl_status_t run_family(ccl_i_job_t *job, ccl_run_result_t *result, ccl_e
         status = run_process(job, result, err);
         ccl_i_group_fini(&group);
     }
-    end_children(&family);
+    end_children(&family, status == CCL_OK ? 5 : 1);
     if (job->region_is_shared)
         munmap(job->region, ccl_i_region_bytes(job->plan, family.n));
 end:

@@ -2,7 +2,8 @@
 /*
  * A thousand random verified programs run on the host: the data are right every time. Together they
  * have every primitive, type, reduction and granularity, three or more channels, dependencies
- * across blocks, scratch, blocks of several connections, both places and unequal chunks.
+ * across blocks, scratch, blocks of several connections, both places and unequal chunks. Some more
+ * run in processes.
  */
 #include "random_programs.h"
 
@@ -115,11 +116,36 @@ START_TEST(test_replay) {
 }
 END_TEST
 
+/* The same over children and both transports. */
+START_TEST(test_processes) {
+    ccl_rng_t rng;
+    random_world_t world;
+    uint32_t done = 0;
+    ccl_rng_init(&rng, 77 + (uint64_t)_i);
+    random_world_init(&world);
+    while (done < 60) {
+        random_case_t c = {0};
+        seen_t seen = {0};
+        if (!random_case(&rng, &world, &c))
+            continue;
+        c.options.ranks = CCL_RANKS_PROCESSES;
+        c.options.processes = 2 + ccl_rng_below(&rng, 4);
+        c.options.transport = (ccl_run_transport_t)_i;
+        c.options.threads = 1 + ccl_rng_below(&rng, 2);
+        replay(&c, &seen);
+        ccl_program_destroy(c.program);
+        done++;
+    }
+    random_world_fini(&world);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("prop.runtime.replay");
     TCase *tcase = tcase_create("replay");
     tcase_set_timeout(tcase, 0);
     tcase_add_test(tcase, test_replay);
+    tcase_add_loop_test(tcase, test_processes, 0, 2);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

@@ -160,6 +160,50 @@ START_TEST(test_dead_peer) {
 }
 END_TEST
 
+/** Kills (or halts) the first child of this process in the third run. */
+static int strike(const ccl_progress_t *progress, void *user) {
+    char path[64], text[32] = "";
+    if (progress->done != 2)
+        return 0;
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    FILE *file = fopen(path, "r");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_ptr_nonnull(fgets(text, sizeof text, file));
+    fclose(file);
+    ck_assert_int_eq(kill((pid_t)atoi(text), *(const int *)user), 0);
+    return 0;
+}
+
+static const struct {
+    ccl_run_transport_t transport;
+    int signal;
+} strikes[] = {
+    {CCL_RUN_SHM, SIGKILL}, {CCL_RUN_TCP, SIGKILL}, {CCL_RUN_SHM, SIGSTOP}, {CCL_RUN_TCP, SIGSTOP}};
+
+/* A child that dies or stands still is an error soon, not a hang; nobody is left behind. */
+START_TEST(test_struck_child) {
+    ccl_program_t *p = program_of("ring", CCL_ALLREDUCE, spec, NULL);
+    ccl_run_options_t o = CCL_RUN_OPTIONS_INIT;
+    ccl_run_result_t *r = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_ctx_t ctx = CCL_CTX_INIT;
+    int signal_number = strikes[_i].signal;
+    ctx.progress = strike;
+    ctx.progress_user = &signal_number;
+    o.size_bytes = 1 << 20;
+    o.ranks = CCL_RANKS_PROCESSES;
+    o.transport = strikes[_i].transport;
+    o.processes = 4;
+    o.watchdog_s = 0.5;
+    double before_s = ccl_now_s();
+    ck_assert_int_eq(ccl_run_program(&ctx, p, &o, &r, &err), CCL_ERR_IO);
+    ck_assert_msg(strstr(err.text, "process 1 of 4"), "%s", err.text);
+    ck_assert_double_lt(ccl_now_s() - before_s, 15);
+    ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
+    ccl_program_destroy(p);
+}
+END_TEST
+
 START_TEST(test_environment) {
     uint32_t rank = 9, world = 9;
     unsetenv("SLURM_PROCID");
@@ -184,6 +228,7 @@ int main(void) {
     tcase_add_test(tcase, test_job);
     tcase_add_test(tcase, test_unlike);
     tcase_add_test(tcase, test_dead_peer);
+    tcase_add_loop_test(tcase, test_struck_child, 0, (int)CCL_ARRAY_LEN(strikes));
     tcase_add_test(tcase, test_environment);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

@@ -1,0 +1,423 @@
+/*
+ * A device module as somebody else would write it, from device.h alone: memory of its own that the
+ * host must copy to and from, one thread that steps the blocks in turn, int32 only. It finds out
+ * whether device.h says enough. FAKE_ABI and FAKE_COUNT make modules that must be refused.
+ */
+#include "runtime/device.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef FAKE_ABI
+#define FAKE_ABI CCL_DEVICE_ABI
+#endif
+#ifndef FAKE_COUNT
+#define FAKE_COUNT 1
+#endif
+
+/* Its memory is the host's with another address, so that whoever forgets to copy is found. */
+#define AWAY ((uintptr_t)1 << 40)
+
+static void *away(void *p) {
+    return (void *)((uintptr_t)p + AWAY);
+}
+
+static void *back(const void *p) {
+    return (void *)((uintptr_t)p - AWAY);
+}
+
+struct ccl_device_handle {
+    uint32_t index;
+};
+struct ccl_device_stream {
+    pthread_t thread;
+    bool running;
+};
+struct ccl_device_event {
+    bool recorded;
+};
+
+typedef struct place {
+    uint32_t step, batch, slice;
+} place_t;
+
+struct ccl_device_program {
+    const ccl_device_plan_t *plan;
+    const ccl_device_launch_t *launch;
+    place_t *places;
+};
+
+static const char *error_text(int code) {
+    return code == 7 ? "no driver (fake)" : "out of memory (fake)";
+}
+
+static int count(uint32_t *out) {
+    *out = FAKE_COUNT < 0 ? 0 : FAKE_COUNT;
+    return FAKE_COUNT < 0 ? 7 : 0;
+}
+
+static int properties(uint32_t index, ccl_device_properties_t *out) {
+    *out = (ccl_device_properties_t){.name = "fake", .architecture = "fake_1", .units = 3};
+    out->memory_bytes = UINT64_C(1) << 30;
+    return index ? 7 : 0;
+}
+
+static int open_device(uint32_t index, ccl_device_handle_t **out) {
+    *out = calloc(1, sizeof **out);
+    if (*out)
+        (*out)->index = index;
+    return *out ? 0 : 1;
+}
+
+static void close_device(ccl_device_handle_t *device) {
+    free(device);
+}
+
+static int memory_alloc(ccl_device_handle_t *device, size_t bytes, void **out) {
+    (void)device;
+    void *p = aligned_alloc(256, (bytes + 511) / 256 * 256);
+    *out = p ? away(p) : NULL;
+    return p ? 0 : 1;
+}
+
+static int memory_free(ccl_device_handle_t *device, void *memory) {
+    (void)device;
+    if (memory)
+        free(back(memory));
+    return 0;
+}
+
+static int host_alloc(ccl_device_handle_t *device, size_t bytes, void **out) {
+    (void)device;
+    *out = malloc(bytes ? bytes : 1);
+    return *out ? 0 : 1;
+}
+
+static int host_free(ccl_device_handle_t *device, void *memory) {
+    (void)device;
+    free(memory);
+    return 0;
+}
+
+static int copy_h2d(ccl_device_stream_t *s, void *dst, const void *src, size_t bytes) {
+    (void)s;
+    memcpy(back(dst), src, bytes);
+    return 0;
+}
+
+static int copy_d2h(ccl_device_stream_t *s, void *dst, const void *src, size_t bytes) {
+    (void)s;
+    memcpy(dst, back(src), bytes);
+    return 0;
+}
+
+static int copy_d2d(ccl_device_stream_t *s, void *dst, const void *src, size_t bytes) {
+    (void)s;
+    memcpy(back(dst), back(src), bytes);
+    return 0;
+}
+
+static int memory_set(ccl_device_stream_t *s, void *dst, int byte, size_t bytes) {
+    (void)s;
+    memset(back(dst), byte, bytes);
+    return 0;
+}
+
+static int stream_create(ccl_device_handle_t *device, ccl_device_stream_t **out) {
+    (void)device;
+    *out = calloc(1, sizeof **out);
+    return *out ? 0 : 1;
+}
+
+static int stream_wait(ccl_device_stream_t *s) {
+    if (s->running)
+        pthread_join(s->thread, NULL);
+    s->running = false;
+    return 0;
+}
+
+static int stream_destroy(ccl_device_stream_t *s) {
+    stream_wait(s);
+    free(s);
+    return 0;
+}
+
+static int stream_done(ccl_device_stream_t *s, bool *out) {
+    *out = !s->running;
+    return 0;
+}
+
+static int stream_call(ccl_device_stream_t *s, ccl_device_host_fn fn, void *user) {
+    stream_wait(s);
+    fn(user);
+    return 0;
+}
+
+static int event_create(ccl_device_handle_t *device, ccl_device_event_t **out) {
+    (void)device;
+    *out = calloc(1, sizeof **out);
+    return *out ? 0 : 1;
+}
+
+static int event_destroy(ccl_device_event_t *e) {
+    free(e);
+    return 0;
+}
+
+static int event_record(ccl_device_event_t *e, ccl_device_stream_t *s) {
+    stream_wait(s);
+    e->recorded = true;
+    return 0;
+}
+
+static int event_wait(ccl_device_event_t *e) {
+    (void)e;
+    return 0;
+}
+
+static int event_done(ccl_device_event_t *e, bool *out) {
+    *out = e->recorded;
+    return 0;
+}
+
+static int stream_follow(ccl_device_stream_t *s, ccl_device_event_t *e) {
+    (void)s;
+    (void)e;
+    return 0;
+}
+
+static int event_elapsed(ccl_device_event_t *a, ccl_device_event_t *b, double *out) {
+    (void)a;
+    (void)b;
+    *out = 0;
+    return 0;
+}
+
+/* ---------------------------------------------------------------- programs */
+
+static int32_t combine(uint32_t op, int32_t a, int32_t b) {
+    if (op == 0)
+        return (int32_t)((uint32_t)a + (uint32_t)b);
+    return op == 1 ? (a < b ? a : b) : (a > b ? a : b);
+}
+
+static uint64_t items_in_batch(const ccl_device_piece_t *p, uint64_t batch) {
+    uint64_t lo = batch * p->batch_items, hi = lo + p->batch_items;
+    lo = lo < p->items ? lo : p->items;
+    hi = hi < p->items ? hi : p->items;
+    return hi - lo;
+}
+
+/** Item k of the step's data in a micro-batch: its places in source and destination. */
+static void locate(const ccl_device_plan_t *plan, const ccl_device_step_t *s, uint64_t batch,
+                   uint64_t k, uint64_t *src, uint64_t *dst) {
+    for (uint32_t i = 0; i < s->npieces; i++) {
+        const ccl_device_piece_t *p = &plan->pieces[s->first_piece + i];
+        uint64_t own = items_in_batch(p, batch);
+        if (k >= own * p->n) {
+            k -= own * p->n;
+            continue;
+        }
+        uint64_t off = k / own * p->items + batch * p->batch_items + k % own;
+        *src = p->src + off;
+        *dst = p->dst + off;
+        return;
+    }
+}
+
+static void one_slice(const ccl_device_program_t *f, const ccl_device_unit_t *u,
+                      const ccl_device_step_t *s, const place_t *at) {
+    const ccl_device_plan_t *plan = f->plan;
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < s->npieces; i++)
+        n += plan->pieces[s->first_piece + i].n *
+             items_in_batch(&plan->pieces[s->first_piece + i], at->batch);
+    uint64_t x = (n + s->slices - 1) / s->slices;
+    x = (x * plan->item_bytes + 15) / 16 * 16 / plan->item_bytes;
+    int32_t *memory = back(plan->memory[u->rank]);
+    const ccl_device_conn_t *r = s->recv == CCL_DEVICE_NONE ? NULL : &plan->conns[s->recv];
+    const ccl_device_conn_t *w = s->send == CCL_DEVICE_NONE ? NULL : &plan->conns[s->send];
+    uint64_t *tail = r ? back(r->tail) : NULL, *head = w ? back(w->head) : NULL;
+    const char *from = r ? (char *)back(r->data) + *tail % r->slots * r->slot_bytes : NULL;
+    char *to = w ? (char *)back(w->data) + *head % w->slots * w->slot_bytes : NULL;
+    for (uint64_t k = at->slice * x, i = 0; k < n && i < x; k++, i++) {
+        uint64_t src = 0, dst = 0;
+        int32_t in = 0, value;
+        locate(plan, s, at->batch, k, &src, &dst);
+        if (from)
+            memcpy(&in, from + 4 * i, 4);
+        switch (s->prim) {
+        case CCL_DEVICE_S:
+        case CCL_DEVICE_CPY:
+            value = memory[src];
+            break;
+        case CCL_DEVICE_R:
+        case CCL_DEVICE_RCS:
+            value = in;
+            break;
+        case CCL_DEVICE_RE:
+            value = combine(plan->op, memory[dst], memory[src]);
+            break;
+        default:
+            value = combine(plan->op, memory[src], in);
+            break;
+        }
+        if (s->prim != CCL_DEVICE_S && s->prim != CCL_DEVICE_RRS)
+            memory[dst] = value;
+        if (to)
+            memcpy(to + 4 * i, &value, 4);
+    }
+    if (tail)
+        ++*tail;
+    if (head)
+        ++*head;
+}
+
+/** What keeps the unit from its next slice; CCL_DEVICE_NONE: nothing. 0 data, 1 slot, 2, 3. */
+static uint32_t waits(const ccl_device_program_t *f, const ccl_device_unit_t *u,
+                      const ccl_device_step_t *s, const place_t *at) {
+    const ccl_device_plan_t *plan = f->plan;
+    if (at->step == 0 && u->after != CCL_DEVICE_NONE && plan->done[u->after] <= at->batch)
+        return 3;
+    if (s->dep != CCL_DEVICE_NONE && plan->done[s->dep] <= at->batch)
+        return 2;
+    if (s->recv != CCL_DEVICE_NONE) {
+        const ccl_device_conn_t *c = &plan->conns[s->recv];
+        if (*(uint64_t *)back(c->head) == *(uint64_t *)back(c->tail))
+            return 0;
+    }
+    if (s->send != CCL_DEVICE_NONE) {
+        const ccl_device_conn_t *c = &plan->conns[s->send];
+        if (*(uint64_t *)back(c->head) - *(uint64_t *)back(c->tail) >= c->slots)
+            return 1;
+    }
+    return CCL_DEVICE_NONE;
+}
+
+static bool step_unit(ccl_device_program_t *f, uint32_t index) {
+    const ccl_device_plan_t *plan = f->plan;
+    const ccl_device_unit_t *u = &plan->units[index];
+    place_t *at = &f->places[index];
+    if (at->step >= u->nsteps)
+        return false;
+    const ccl_device_step_t *s = &plan->steps[u->first_step + at->step];
+    if (waits(f, u, s, at) != CCL_DEVICE_NONE)
+        return false;
+    one_slice(f, u, s, at);
+    if (++at->slice < s->slices)
+        return true;
+    at->slice = 0;
+    plan->done[u->first_step + at->step] = at->batch + UINT64_C(1);
+    if (plan->by_task) {
+        if (++at->batch == plan->batches) {
+            at->batch = 0;
+            at->step++;
+        }
+    } else if (++at->step == u->nsteps && ++at->batch < plan->batches) {
+        at->step = 0;
+    }
+    return true;
+}
+
+static void *run(void *user) {
+    ccl_device_program_t *f = user;
+    const ccl_device_plan_t *plan = f->plan;
+    const ccl_device_launch_t *l = f->launch;
+    memset(f->places, 0, plan->nunits * sizeof *f->places);
+    memset(plan->done, 0, plan->nsteps * sizeof *plan->done);
+    __atomic_store_n(l->ready, 1, __ATOMIC_RELEASE);
+    while (!__atomic_load_n(l->gate, __ATOMIC_ACQUIRE) && !__atomic_load_n(l->stop, 0))
+        ;
+    for (bool left = true; left && !__atomic_load_n(l->stop, __ATOMIC_ACQUIRE);) {
+        left = false;
+        for (uint32_t i = plan->first_unit; i < plan->end_unit; i++) {
+            if (step_unit(f, i))
+                __atomic_fetch_add(l->progress, 1, __ATOMIC_RELAXED);
+            left = left || f->places[i].step < plan->units[i].nsteps;
+        }
+    }
+    *l->start_s = 1;
+    *l->end_s = 1.5; /* its clock stands still */
+    for (uint32_t i = plan->first_unit; i < plan->end_unit; i++) {
+        const ccl_device_unit_t *u = &plan->units[i];
+        uint32_t why = CCL_DEVICE_NONE;
+        if (f->places[i].step < u->nsteps)
+            why = waits(f, u, &plan->steps[u->first_step + f->places[i].step], &f->places[i]);
+        l->places[i] =
+            (ccl_device_place_t){f->places[i].step, f->places[i].batch, f->places[i].slice, why};
+    }
+    __atomic_store_n(l->over, 1, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+static int program_load(ccl_device_handle_t *device, const ccl_device_plan_t *plan,
+                        uint32_t threads, ccl_device_program_t **out) {
+    (void)device;
+    (void)threads;
+    if (plan->size != sizeof *plan || plan->item_bytes != 4 || plan->host)
+        return 1;
+    ccl_device_program_t *f = calloc(1, sizeof *f);
+    place_t *places = calloc(plan->nunits + (size_t)1, sizeof *places);
+    if (!f || !places)
+        return 1;
+    f->plan = plan;
+    f->places = places;
+    *out = f;
+    return 0;
+}
+
+static int program_unload(ccl_device_program_t *f) {
+    free(f->places);
+    free(f);
+    return 0;
+}
+
+static int program_launch(ccl_device_program_t *f, ccl_device_stream_t *s,
+                          const ccl_device_launch_t *launch) {
+    stream_wait(s);
+    f->launch = launch;
+    s->running = pthread_create(&s->thread, NULL, run, f) == 0;
+    return s->running ? 0 : 1;
+}
+
+const ccl_device_ops_t *ccl_runtime_module_v1(void);
+
+__attribute__((visibility("default"))) const ccl_device_ops_t *ccl_runtime_module_v1(void) {
+    static const ccl_device_ops_t ops = {
+        .size = sizeof ops,
+        .abi = FAKE_ABI,
+        .name = "fake",
+        .summary = "for tests",
+        .source = "tests",
+        .error_text = error_text,
+        .count = count,
+        .properties = properties,
+        .open = open_device,
+        .close = close_device,
+        .memory_alloc = memory_alloc,
+        .memory_free = memory_free,
+        .host_alloc = host_alloc,
+        .host_free = host_free,
+        .copy_h2d = copy_h2d,
+        .copy_d2h = copy_d2h,
+        .copy_d2d = copy_d2d,
+        .memory_set = memory_set,
+        .stream_create = stream_create,
+        .stream_destroy = stream_destroy,
+        .stream_wait = stream_wait,
+        .stream_done = stream_done,
+        .stream_call = stream_call,
+        .event_create = event_create,
+        .event_destroy = event_destroy,
+        .event_record = event_record,
+        .event_wait = event_wait,
+        .event_done = event_done,
+        .stream_follow = stream_follow,
+        .event_elapsed = event_elapsed,
+        .program_load = program_load,
+        .program_unload = program_unload,
+        .program_launch = program_launch,
+    };
+    return &ops;
+}
