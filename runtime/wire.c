@@ -50,6 +50,7 @@ struct ccl_i_wire {
     uint32_t nwords;
     uint32_t sleeping, quit, broken; /* atomic */
     uint32_t *stop;
+    struct pollfd *fds; /* [nprocesses + 1] of the thread */
     int wake;
     bool started;
     pthread_t thread;
@@ -239,12 +240,7 @@ static bool any_dirty(const ccl_i_wire_t *w) {
 static void *wire_main(void *arg) {
     ccl_i_wire_t *w = arg;
     uint32_t n = w->nprocesses;
-    struct pollfd *fds = calloc(n + (size_t)1, sizeof *fds);
-    if (!fds) {
-        __atomic_store_n(&w->broken, w->host->self, __ATOMIC_RELEASE);
-        __atomic_store_n(w->stop, 1, __ATOMIC_RELEASE);
-        return NULL;
-    }
+    struct pollfd *fds = w->fds;
     while (!__atomic_load_n(&w->quit, __ATOMIC_ACQUIRE)) {
         look_at_connections(w);
         for (uint32_t i = 0; i < n; i++) {
@@ -269,7 +265,6 @@ static void *wire_main(void *arg) {
             if (w->peers[i].fd >= 0 && (fds[i].revents & (POLLIN | POLLHUP | POLLERR)))
                 take_in(w, i);
     }
-    free(fds);
     return NULL;
 }
 
@@ -282,8 +277,9 @@ static ccl_status_t allot(ccl_i_wire_t *w, ccl_error_t *err) {
     w->conn_peer = malloc((nconns + (size_t)1) * sizeof *w->conn_peer);
     w->conn_passed = calloc(nconns + (size_t)1, sizeof *w->conn_passed);
     w->conn_queued = calloc(nconns + (size_t)1, 1);
+    w->fds = calloc(w->nprocesses + (size_t)1, sizeof *w->fds);
     w->dirty = calloc(w->nwords + (size_t)1, sizeof *w->dirty);
-    if (!w->conn_peer || !w->conn_passed || !w->conn_queued || !w->dirty)
+    if (!w->conn_peer || !w->conn_passed || !w->conn_queued || !w->dirty || !w->fds)
         return ccl_fail_nomem(err);
     for (uint32_t c = 0; c < nconns; c++) {
         uint32_t from = w->host->unit_process[w->plan->conns[c].sender];
@@ -372,5 +368,6 @@ void ccl_i_wire_destroy(ccl_i_wire_t *w) {
     free(w->conn_queued);
     free(w->lengths);
     free(w->dirty);
+    free(w->fds);
     free(w);
 }
