@@ -587,7 +587,9 @@ static void open_step(reader_t *r, const XML_Char **atts) {
 
 /** Turn every `deps` of the gpu that just ended from an `s` into an index. */
 static void resolve_deps(reader_t *r) {
-    size_t first = r->gpu_first_tb < r->ntbs ? r->tbs[r->gpu_first_tb].first_step : r->nsteps;
+    if (r->gpu_first_tb == r->ntbs)
+        return;
+    size_t first = r->tbs[r->gpu_first_tb].first_step;
     ccl_status_t status = ccl_i_xml_resolve_deps(r->file, r->tbs + r->gpu_first_tb,
                                                  (uint32_t)r->ntbs - r->gpu_first_tb, r->steps,
                                                  first, r->nsteps, r->err);
