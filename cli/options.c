@@ -138,7 +138,7 @@ static const option_t options[] = {
      NULL},
     {"slots@run", 0, KIND_U32, AT(slots), "N", "FIFO depth in slices (8)", NULL},
     {"slice", 0, KIND_BYTES, AT(job.slice_bytes), "BYTES",
-     "most bytes of a slice (128K, less where FIFOs would need too much memory)", NULL},
+     "most bytes of a slice (32K, less where FIFOs would need too much memory)", NULL},
     {"slices", 0, KIND_U32, AT(job.slices), "N", "least slices of a primitive (1)", NULL},
     {"no-check", 0, KIND_FLAG, AT(job.no_check), NULL, "do not look at the data", NULL},
     {"watchdog", 0, KIND_SECONDS, AT(job.watchdog_s), "TIME",

@@ -18,6 +18,7 @@
 enum { QUANTUM_BYTES = 64 << 10, SLICE_COST_BYTES = 4 << 10, TILE_BYTES = 8 << 10 };
 /* Looks at the marks before a worker parks: about 20 us. */
 enum { IDLE_LOOKS = 400, LOOKS_PER_YIELD = 50 };
+enum { PROGRESS_EVERY = 64 };
 
 enum { PHASE_DEP, PHASE_DATA, PHASE_SLOT };
 
@@ -33,9 +34,9 @@ typedef struct block {
 typedef struct worker {
     struct ccl_device_program *program;
     pthread_t thread;
-    uint32_t index, cursor;
-    uint64_t slices;
-    double start_s; /* when it saw the gate open */
+    ccl_i_home_t home;
+    uint64_t slices, told; /* passes; of them in the launch's progress */
+    double start_s;        /* when it saw the gate open */
 } worker_t;
 
 struct ccl_device_program {
@@ -317,12 +318,19 @@ static void finish_unit(ccl_device_program_t *p) {
     wake_all(p->sched);
 }
 
+static void tell_progress(worker_t *w) {
+    if (w->slices != w->told)
+        __atomic_fetch_add(w->program->launch->progress, w->slices - w->told, __ATOMIC_RELAXED);
+    w->told = w->slices;
+}
+
 static void run_units(worker_t *w) {
     ccl_device_program_t *p = w->program;
     uint32_t looks = 0;
     while (!over(p)) {
-        uint32_t local = ccl_i_sched_take(p->sched, &w->cursor);
+        uint32_t local = ccl_i_sched_take(p->sched, &w->home);
         if (local == CCL_NONE) {
+            tell_progress(w);
             if (++looks % LOOKS_PER_YIELD == 0)
                 sched_yield();
             else
@@ -336,15 +344,14 @@ static void run_units(worker_t *w) {
         looks = 0;
         const ccl_device_unit_t *unit = &p->plan->units[p->plan->first_unit + local];
         block_t *b = &p->blocks[local];
-        uint64_t before = w->slices;
         bool unfinished = b->step < unit->nsteps;
         if (unfinished) {
             b->mark_s = b->mark_s > 0 ? b->mark_s : w->start_s;
             charge(p, b, use_of(b, b->waits));
         }
         bool again = unfinished && advance(w, unit, b);
-        if (w->slices != before)
-            __atomic_fetch_add(p->launch->progress, w->slices - before, __ATOMIC_RELAXED);
+        if (w->slices - w->told >= PROGRESS_EVERY)
+            tell_progress(w);
         bool finished = unfinished && b->step >= unit->nsteps;
         ccl_i_sched_release(p->sched, local, again);
         if (finished)
@@ -403,7 +410,10 @@ static void begin_run(ccl_device_program_t *p, const ccl_device_launch_t *launch
         ccl_i_sched_mark(p->sched, u);
     }
     for (uint32_t i = 0; i < p->nworkers; i++)
-        p->workers[i].cursor = (uint32_t)((uint64_t)p->left * i / p->nworkers);
+        p->workers[i].home =
+            (ccl_i_home_t){.first = (uint32_t)((uint64_t)p->left * i / p->nworkers),
+                           .end = (uint32_t)((uint64_t)p->left * (i + 1) / p->nworkers),
+                           .cursor = 0};
 }
 
 static void end_run(ccl_device_program_t *p) {
@@ -455,7 +465,7 @@ int ccl_i_host_program_load(ccl_device_handle_t *device, const ccl_device_plan_t
     }
     for (uint32_t i = 0; i < threads; i++) {
         worker_t *w = &p->workers[i];
-        *w = (worker_t){.program = p, .index = i};
+        *w = (worker_t){.program = p};
         if (pthread_create(&w->thread, NULL, worker_main, w))
             break; /* the others do its work */
         p->nworkers++;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_SLOTS = 8, MIN_SLICE_BYTES = 4096, DEFAULT_SLICE_BYTES = 128 << 10 };
+enum { DEFAULT_SLOTS = 8, MIN_SLICE_BYTES = 4096, DEFAULT_SLICE_BYTES = 32 << 10 };
 #define MAX_BATCHES (1u << 24)
 #define FIFO_BUDGET_BYTES (UINT64_C(512) << 20)
 

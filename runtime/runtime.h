@@ -66,7 +66,7 @@ typedef struct ccl_run_options {
     bool block_times;   /**< one more run, in which blocks are timed (it is not among the times) */
     uint32_t slots;     /**< FIFO depth in slices; 0: 8 */
     uint32_t slices;    /**< least number of slices of a primitive; 0: 1 */
-    double slice_bytes; /**< most bytes of a slice; 0: 128 KiB, less where the FIFOs of all
+    double slice_bytes; /**< most bytes of a slice; 0: 32 KiB, less where the FIFOs of all
                              connections would take more than 512 MiB */
     double watchdog_s;  /**< give up after so long without any progress; 0: 10 */
     bool no_static_check; /**< leave programs that cannot finish to the watchdog */

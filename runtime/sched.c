@@ -60,27 +60,43 @@ void ccl_i_host_ring(const ccl_i_host_t *host, uint32_t unit) {
     ccl_i_sched_mark(sched, unit - sched->first_unit);
 }
 
-uint32_t ccl_i_sched_take(ccl_i_sched_t *sched, uint32_t *cursor) {
-    uint32_t nwords = sched->nwords, at = *cursor < sched->nunits ? *cursor : 0;
-    for (uint32_t i = 0; i <= nwords && nwords; i++) {
-        uint32_t word = (at / 64 + i) % nwords;
-        uint64_t behind = at % 64 ? (UINT64_C(1) << at % 64) - 1 : 0;
-        uint64_t mask = i == 0 ? ~behind : i == nwords ? behind : ~UINT64_C(0);
+/** The next marked unit of first .. end, from `at` on and around. */
+static uint32_t take_of(ccl_i_sched_t *sched, uint32_t first, uint32_t end, uint32_t at) {
+    uint32_t low = first / 64, n = end > first ? (end - 1) / 64 - low + 1 : 0;
+    for (uint32_t i = 0; i <= n && n; i++) {
+        uint32_t word = low + (at / 64 - low + i) % n;
+        uint64_t mask = ~UINT64_C(0);
+        if (i == 0)
+            mask &= ~UINT64_C(0) << at % 64;
+        if (i == n) /* the first word again, what lies before `at` */
+            mask &= (UINT64_C(1) << at % 64) - 1;
+        if (word == low)
+            mask &= ~UINT64_C(0) << first % 64;
+        if (word == low + n - 1 && end % 64)
+            mask &= (UINT64_C(1) << end % 64) - 1;
         uint64_t bits = __atomic_load_n(&sched->bits[word], __ATOMIC_SEQ_CST) & mask;
-        while (bits) {
+        for (; bits; bits &= bits - 1) {
             uint32_t bit = (uint32_t)__builtin_ctzll(bits);
             uint64_t one = UINT64_C(1) << bit;
-            if (__atomic_fetch_and(&sched->bits[word], ~one, __ATOMIC_ACQ_REL) & one) {
-                uint32_t local = word * 64 + bit;
-                *cursor = local + 1;
-                /* Marks from now on are seen at the end of the step. */
-                __atomic_exchange_n(ccl_i_sched_state(sched, local), CCL_I_RUN, __ATOMIC_ACQ_REL);
-                return local;
-            }
-            bits &= ~one;
+            if (__atomic_fetch_and(&sched->bits[word], ~one, __ATOMIC_ACQ_REL) & one)
+                return word * 64 + bit;
         }
     }
     return CCL_NONE;
+}
+
+uint32_t ccl_i_sched_take(ccl_i_sched_t *sched, ccl_i_home_t *home) {
+    uint32_t local = CCL_NONE;
+    if (home->end > home->first)
+        local = take_of(sched, home->first, home->end,
+                        home->cursor < home->end ? home->cursor : home->first);
+    if (local != CCL_NONE)
+        home->cursor = local + 1;
+    else if (sched->nunits > 0)
+        local = take_of(sched, 0, sched->nunits, home->end < sched->nunits ? home->end : 0);
+    if (local != CCL_NONE) /* marks from now on are seen at the end of the step */
+        __atomic_exchange_n(ccl_i_sched_state(sched, local), CCL_I_RUN, __ATOMIC_ACQ_REL);
+    return local;
 }
 
 void ccl_i_sched_release(ccl_i_sched_t *sched, uint32_t local, bool again) {

@@ -11,8 +11,12 @@ static inline uint32_t *ccl_i_sched_state(ccl_i_sched_t *sched, uint32_t local) 
 }
 
 void ccl_i_sched_mark(ccl_i_sched_t *sched, uint32_t local);
-/** The next marked unit from *cursor on, now the caller's to step; CCL_NONE: none is marked. */
-uint32_t ccl_i_sched_take(ccl_i_sched_t *sched, uint32_t *cursor);
+/** Units that a worker looks at before all others, so that workers rarely meet. */
+typedef struct ccl_i_home {
+    uint32_t first, end, cursor;
+} ccl_i_home_t;
+/** The next marked unit, now the caller's to step; CCL_NONE: none is marked. */
+uint32_t ccl_i_sched_take(ccl_i_sched_t *sched, ccl_i_home_t *home);
 /** Give it back; `again`: it could go on at once. */
 void ccl_i_sched_release(ccl_i_sched_t *sched, uint32_t local, bool again);
 bool ccl_i_sched_any(const ccl_i_sched_t *sched);
