@@ -107,8 +107,8 @@ static ccl_status_t measurement_json(const ccl_report_measurement_t *m, ccl_text
     ccl_i_json_string(&json, "transport",
                       r && r->processes > 1 ? m->options->transport == CCL_RUN_TCP ? "tcp" : "shm"
                                             : NULL);
-    ccl_i_json_number(&json, "processes", r ? r->processes : NAN);
-    ccl_i_json_number(&json, "threads", r ? r->threads : NAN);
+    ccl_i_json_number(&json, "processes", r && r->processes ? r->processes : NAN);
+    ccl_i_json_number(&json, "threads", r && r->processes ? r->threads : NAN);
     ccl_i_json_number(&json, "slots", r ? r->slots : NAN);
     ccl_i_json_number(&json, "repeats", r ? r->repeats : NAN);
     ccl_i_json_u64(&json, "warmups", m->options->warmups);
@@ -268,7 +268,7 @@ static ccl_status_t measurement_text(const ccl_report_measurement_t *m, ccl_text
         return ccl_i_text_status(out, err);
     }
     ccl_text_printf(out, "%s: %s, %u ranks", m->input, m->program->coll->name, m->program->nranks);
-    if (r)
+    if (r && r->processes) /* 0: refused before it began */
         ccl_text_printf(out, " on %s, %u process%s%s with %u worker%s", r->device, r->processes,
                         r->processes == 1 ? "" : "es",
                         r->processes == 1                      ? ""
