@@ -574,19 +574,19 @@ static ccl_status_t lower_fitting(const ccl_ctx_t *ctx, const ccl_schedule_t *sc
  */
 static ccl_status_t spread_state(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                                  const ccl_lower_options_t *options, const ccl_i_lower_how_t *how,
-                                 ccl_program_t **program, ccl_error_t *err) {
+                                 ccl_program_t **program, double *time_s, ccl_error_t *err) {
     ccl_program_t *wide = NULL;
-    double plain_s, wide_s;
+    double wide_s;
     ccl_status_t status = lower_fitting(ctx, schedule, options, how, UINT16_MAX, &wide, NULL);
+    if (status == CCL_INTERRUPTED || status == CCL_ERR_NOMEM)
+        return ccl_fail(err, status, "%s", ccl_status_meaning(status));
     if (status != CCL_OK) /* it does not fit: the plain one does */
-        return status == CCL_INTERRUPTED || status == CCL_ERR_NOMEM
-                   ? ccl_fail(err, status, "%s", ccl_status_meaning(status))
-                   : CCL_OK;
-    CCL_TRY_GOTO(ccl_i_state_time(ctx, options, *program, &plain_s, err), status, end);
+        return CCL_OK;
     CCL_TRY_GOTO(ccl_i_state_time(ctx, options, wide, &wide_s, err), status, end);
-    if (wide_s < 0.98 * plain_s) {
+    if (wide_s < 0.98 * *time_s) {
         ccl_program_destroy(*program);
         *program = wide;
+        *time_s = wide_s;
         wide = NULL;
     }
 end:
@@ -622,6 +622,7 @@ ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
     const ccl_synth_ops_t *ops = ccl_synth_find(schedule->name);
     ccl_lower_stats_t stats = {0};
     ccl_routes_t *own_routes = NULL;
+    const ccl_schedule_t *given = schedule;
     ccl_schedule_t *ordered = NULL;
     uint16_t *stage = NULL;
     uint8_t *forwards = NULL;
@@ -678,11 +679,22 @@ ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                                err),
                  status, end);
     /* Transfers of one connection that are active together want blocks of their own. */
-    if (state && how.task)
-        CCL_TRY_GOTO(spread_state(ctx, schedule, options, &how, out, err), status, end);
+    if (state && how.task) {
+        double time_s, before_s;
+        CCL_TRY_GOTO(ccl_i_state_time(ctx, options, *out, &time_s, err), status, undo);
+        CCL_TRY_GOTO(spread_state(ctx, schedule, options, &how, out, &time_s, err), status, undo);
+        before_s = time_s;
+        if (options->order == CCL_ORDER_HPDS) /* spread, another order may be the better one */
+            CCL_TRY_GOTO(spread_state(ctx, given, options, &how, out, &time_s, err), status, undo);
+        stats.pipelines = time_s < before_s ? 0 : stats.pipelines;
+    }
     stats.lower_s = ccl_now_s() - start_s - stats.analyse_s - stats.order_s;
     if (options->stats)
         *options->stats = stats;
+    goto end;
+undo:
+    ccl_program_destroy(*out);
+    *out = NULL;
 end:
     free(stage);
     free(forwards);
