@@ -86,14 +86,33 @@ static ccl_status_t calibrate(ccl_i_cli_t *cli, const ccl_topology_t *topo,
     return status;
 }
 
+/* --ranks counts GPUs of a log; with a device it says how ranks run. */
+static ccl_status_t measured_ranks(ccl_i_cli_t *cli, ccl_error_t *err) {
+    const char *text = cli->args.host.ranks;
+    char *end = NULL;
+    if (!text)
+        return CCL_OK;
+    unsigned long ranks = strtoul(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end || ranks > UINT32_MAX - 1)
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "option --ranks wants a whole number with --from-nccl-tests, not \"%.40s\"",
+                        text);
+    cli->args.ranks = (uint32_t)ranks;
+    return CCL_OK;
+}
+
 static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     ccl_topology_t *topo = NULL;
     ccl_measured_log_t *log = NULL;
     const ccl_measured_run_t **runs = NULL;
     uint32_t n = 0;
 
+    if (cli->args.job.device)
+        return ccl_i_calibrate_host(cli, err);
     if (!cli->args.from_nccl_tests)
-        return ccl_fail(err, CCL_ERR_USAGE, "nothing to fit: --from-nccl-tests LOG");
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "nothing to fit: --from-nccl-tests LOG, or --device host");
+    CCL_TRY(measured_ranks(cli, err));
     CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &topo, err));
     ccl_status_t status =
         ccl_i_measured_open(cli, cli->args.from_nccl_tests, topo, &log, &runs, &n, err);
@@ -107,17 +126,26 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     return status;
 }
 
-static const char *const accepts[] = {"topology",   "fail",  "degrade", "from-nccl-tests",
-                                      "collective", "ranks", "run",     "channels",
-                                      "in-place",   "name",  "source",  NULL};
+static const char *const accepts[] = {"topology",   "fail",
+                                      "degrade",    "from-nccl-tests",
+                                      "collective", "ranks@calibrate",
+                                      "run",        "channels",
+                                      "in-place",   "name",
+                                      "source",     "device",
+                                      "processes",  "transport",
+                                      "type",       "op",
+                                      "repeats",    "footprints",
+                                      NULL};
 const ccl_i_command_t ccl_i_cmd_calibrate = {
     .name = "calibrate",
-    .usage = "--from-nccl-tests LOG --topology SPEC -o PROFILE",
+    .usage = "--from-nccl-tests LOG --topology SPEC | --device host -o PROFILE",
     .summary = "fit a profile to measured runs",
     .details =
         "Fits launch, latency, thread-block rate and link efficiency to one measured curve of\n"
         "one collective, by simulating what NCCL runs at each size; robust, with confidence\n"
-        "intervals. --profile PROFILE lays the result over any cluster with these GPUs.\n",
+        "intervals. --profile PROFILE lays the result over any cluster with these GPUs.\n"
+        "--device host runs small programs here, and fits what passes of the host cost;\n"
+        "ccllab validate predicts with that.\n",
     .accepts = accepts,
     .run = run,
 };

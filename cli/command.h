@@ -48,6 +48,9 @@ typedef struct ccl_i_args {
         double slice_bytes, watchdog_s;
         bool no_check;
     } job;
+    struct { /* of `validate` and `calibrate --device host` */
+        const char *ranks, *suite, *keep, *footprints;
+    } host;
     bool no_verify, no_skip, no_fold, no_fuse, out_of_place, all, blocks;
     /* and the rest of the line */
     ccl_i_list_t inputs;
@@ -76,7 +79,7 @@ extern const ccl_i_command_t *const ccl_i_commands[];
 extern const ccl_i_command_t ccl_i_cmd_topology_list, ccl_i_cmd_topology_show,
     ccl_i_cmd_topology_expand, ccl_i_cmd_topology_check, ccl_i_cmd_algos, ccl_i_cmd_synth,
     ccl_i_cmd_verify, ccl_i_cmd_simulate, ccl_i_cmd_compare, ccl_i_cmd_lower, ccl_i_cmd_calibrate,
-    ccl_i_cmd_diagnose, ccl_i_cmd_run, ccl_i_cmd_devices;
+    ccl_i_cmd_diagnose, ccl_i_cmd_run, ccl_i_cmd_devices, ccl_i_cmd_validate;
 
 /* ---------------------------------------------------------------- options.c */
 
@@ -108,6 +111,11 @@ ccl_status_t ccl_i_measured_open(ccl_i_cli_t *cli, const char *path, const ccl_t
                                  ccl_error_t *err);
 /** "allreduce on 8 ranks, half, A100 (line 12)". */
 void ccl_i_measured_title(const ccl_measured_run_t *run, char *out, size_t out_len);
+
+/* ---------------------------------------------------------------- cmd_validate.c */
+
+/** `calibrate --device host`. */
+ccl_status_t ccl_i_calibrate_host(ccl_i_cli_t *cli, ccl_error_t *err);
 
 /* ---------------------------------------------------------------- terminal.c */
 

@@ -199,6 +199,22 @@ ccl_status_t ccl_report_calibration(const ccl_report_calibration_t *about,
                                     const ccl_report_style_t *style, ccl_text_t *out,
                                     ccl_error_t *err);
 
+/** What `calibrate --device host` fitted. CSV: the constants. */
+ccl_status_t ccl_report_host_calibration(const ccl_host_calibration_t *made, const char *output,
+                                         const ccl_report_style_t *style, ccl_text_t *out,
+                                         ccl_error_t *err);
+
+/** What `validate` found. CSV: the runs. */
+typedef struct ccl_report_validation {
+    const char *profile, *suite; /**< as given */
+    const ccl_run_options_t *run;
+    const ccl_validate_case_t *cases;
+    const ccl_validation_t *validation;
+} ccl_report_validation_t;
+ccl_status_t ccl_report_validation(const ccl_report_validation_t *about,
+                                   const ccl_report_style_t *style, ccl_text_t *out,
+                                   ccl_error_t *err);
+
 /** What `diagnose` found: one diagnosis per measured run. */
 typedef struct ccl_report_diagnosis {
     const char *input;

@@ -7,7 +7,7 @@
 #ifndef CCL_VALIDATE_VALIDATE_H
 #define CCL_VALIDATE_VALIDATE_H
 
-#include "synth/synth.h"
+#include "runtime/runtime.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -224,6 +224,172 @@ ccl_status_t ccl_calibrate(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                            const ccl_measured_run_t *run, const ccl_calibrate_options_t *options,
                            ccl_calibration_t **out, ccl_error_t *err);
 void ccl_calibration_destroy(ccl_calibration_t *calibration);
+
+/* ---------------------------------------------------------------- the host */
+
+/** Passes that cost time: `s r rrc rcs rrs rrcs cpy re`, by ccl_primitive_t. */
+#define CCL_HOST_PASSES 8
+#define CCL_HOST_MAX_KNOTS 16
+/**
+ * What the host's workers cost (docs/runtime.md, "Predicting the host"): every pass of a thread
+ * block is work that one of a pool of workers does; what it costs per byte depends on how much
+ * memory all ranks use together, because of the caches.
+ */
+typedef struct ccl_host_model {
+    uint32_t workers;  /**< of all processes together */
+    double overhead_s; /**< work of a pass besides its bytes */
+    double latency_s;  /**< from the end of a pass until the slice is seen elsewhere */
+    double launch_s;   /**< once per run */
+    uint32_t nknots;   /**< 1..CCL_HOST_MAX_KNOTS; footprints between are interpolated in log */
+    double footprint_bytes[CCL_HOST_MAX_KNOTS]; /**< ascending: buffers of all ranks */
+    double pool[CCL_HOST_MAX_KNOTS];            /**< passes that really run at a time */
+    double s_per_byte[CCL_HOST_PASSES][CCL_HOST_MAX_KNOTS];
+} ccl_host_model_t;
+
+/** Bytes of the buffers of all ranks in a run as the runtime lays it out. */
+double ccl_host_footprint(const ccl_program_t *program, const ccl_run_options_t *options);
+/** Micro-batches that the runtime takes by default. */
+uint32_t ccl_host_batches(const ccl_program_t *program, const ccl_run_options_t *options);
+/**
+ * The program whose simulation on ccl_host_topology() is the run on the host: the same blocks,
+ * steps and dependencies, but every slice is a flow of as many bytes as its passes are nanoseconds
+ * of work, through one link that moves a byte per nanosecond and worker. Local steps become sends
+ * to one more rank.
+ *
+ * @param batches, slices_out  of the run.
+ * @param out  destroy with ccl_program_destroy().
+ */
+ccl_status_t ccl_host_program(const ccl_program_t *program, const ccl_run_options_t *options,
+                              const ccl_host_model_t *model, uint32_t batches, uint32_t *slices_out,
+                              ccl_program_t **out, ccl_error_t *err);
+/** The pool of workers as a cluster of nranks + 1 GPUs. @param slots, slices  of the run. */
+ccl_status_t ccl_host_topology(uint32_t nranks, const ccl_host_model_t *model,
+                               double footprint_bytes, uint32_t slots, uint32_t slices,
+                               ccl_topology_t **out, ccl_error_t *err);
+/** Time of a run on the host, by simulation. */
+ccl_status_t ccl_host_predict(const ccl_ctx_t *ctx, const ccl_program_t *program,
+                              const ccl_run_options_t *options, const ccl_host_model_t *model,
+                              double *time_s_out, ccl_error_t *err);
+/** Member "host" of a profile. @retval CCL_ERR_INPUT  the profile is not of a host. */
+ccl_status_t ccl_host_model_read(const char *path, ccl_host_model_t *out,
+                                 ccl_run_options_t *options_out, ccl_error_t *err);
+
+/** Measures one program: n_out times. NULL stands for ccl_run_program(). */
+typedef ccl_status_t (*ccl_host_measure_fn)(const ccl_program_t *program,
+                                            const ccl_run_options_t *options, double *time_s,
+                                            void *user, ccl_error_t *err);
+
+/** Programs to calibrate with; none of them is in a suite (ccl_host_is_calibration()). */
+typedef enum ccl_host_micro {
+    CCL_HOST_MICRO_PAIRS,        /**< every rank sends to the next: s, r */
+    CCL_HOST_MICRO_FORWARD,      /**< data go two ranks on: rcs */
+    CCL_HOST_MICRO_REDUCE,       /**< ... and are reduced on the way: rrs, rrc */
+    CCL_HOST_MICRO_REDUCE_PAIRS, /**< every rank reduces into the next: rrc */
+    CCL_HOST_MICRO_REDUCE_COPY,  /**< ... reduced and kept: rrcs */
+    CCL_HOST_MICRO_COPY,         /**< cpy on every rank */
+    CCL_HOST_MICRO_LOCAL_REDUCE, /**< re on every rank */
+    CCL_HOST_MICRO_ONE,          /**< cpy on one rank only: a block runs on one worker */
+    CCL_HOST_MICRO_PING,         /**< two ranks in turn, 32 times */
+    CCL_HOST_MICRO_STREAM,       /**< one connection, 64 sends back to back */
+    CCL_HOST_MICRO_EMPTY         /**< one nop */
+} ccl_host_micro_t;
+#define CCL_HOST_MICROS 11
+const char *ccl_host_micro_name(ccl_host_micro_t micro); /**< "pairs"; static */
+/** @param nranks  at least 2. */
+ccl_status_t ccl_host_micro(ccl_host_micro_t micro, uint32_t nranks, ccl_program_t **out,
+                            ccl_error_t *err);
+/** Whether a program is one of these, whatever its name. */
+ccl_status_t ccl_host_is_calibration(const ccl_program_t *program, bool *out, ccl_error_t *err);
+
+typedef struct ccl_host_calibrate_options {
+    size_t size;
+    ccl_run_options_t run;       /**< type, ranks, transport, threads */
+    uint32_t rounds;             /**< interleaved repeats; 0: 9 */
+    const double *footprints;    /**< ascending; NULL: 256K to 64M by 4 */
+    uint32_t nfootprints;        /**< at most CCL_HOST_MAX_KNOTS */
+    ccl_host_measure_fn measure; /**< NULL: ccl_run_program() */
+    void *measure_user;
+    const char *name, *machine, *date, *command; /**< for the profile; NULL: "" */
+} ccl_host_calibrate_options_t;
+#define CCL_HOST_CALIBRATE_OPTIONS_INIT                                                            \
+    {                                                                                              \
+        sizeof(ccl_host_calibrate_options_t), CCL_RUN_OPTIONS_INIT, 0, NULL, 0, NULL, NULL, NULL,  \
+            NULL, NULL, NULL                                                                       \
+    }
+typedef struct ccl_host_calibration {
+    ccl_host_model_t model;
+    uint32_t nconstants, npoints;
+    const ccl_constant_t *constants;
+    double r2, median_error, worst_error; /**< of the fit, on the calibration programs */
+    char *profile;                        /**< JSON, "ccllab-profile-1" */
+    ccl_arena_t arena;
+} ccl_host_calibration_t;
+/**
+ * Run the calibration programs, interleaved, and fit the host's constants to the least times.
+ * @param out  destroy with ccl_host_calibration_destroy().
+ */
+ccl_status_t ccl_host_calibrate(const ccl_ctx_t *ctx, const ccl_host_calibrate_options_t *options,
+                                ccl_host_calibration_t **out, ccl_error_t *err);
+void ccl_host_calibration_destroy(ccl_host_calibration_t *calibration);
+
+/** A run to predict and measure. */
+typedef struct ccl_validate_case {
+    const char *collective, *schedule; /**< "allreduce", "ring" */
+    const ccl_program_t *program;
+    ccl_granularity_t granularity;
+} ccl_validate_case_t;
+typedef struct ccl_validate_point {
+    uint32_t at; /**< case */
+    double size_bytes;
+    double predicted_s, min_s, median_s, spread; /**< spread: (median - least) / least */
+    double error, error_median;                  /**< predicted / measured - 1 */
+} ccl_validate_point_t;
+typedef struct ccl_validation {
+    uint32_t npoints, repeats;
+    ccl_validate_point_t *points;                /**< case by case, size by size */
+    double median_error, p90_error, worst_error; /**< of |error| */
+    double median_error_median;                  /**< of |error_median| */
+    double tau;       /**< Kendall's, over pairs of schedules of one collective, ranks and size */
+    uint32_t npairs;  /**< of them, those that differ by more than 10 % as measured */
+    uint32_t nranked; /**< ... and are ranked right */
+    ccl_arena_t arena;
+} ccl_validation_t;
+typedef struct ccl_validate_options {
+    size_t size;
+    ccl_run_options_t run;
+    uint32_t repeats; /**< 0: 9 */
+    const char *keep; /**< file of finished measurements, read and added to; NULL: none */
+    ccl_host_measure_fn measure;
+    void *measure_user;
+} ccl_validate_options_t;
+#define CCL_VALIDATE_OPTIONS_INIT                                                                  \
+    { sizeof(ccl_validate_options_t), CCL_RUN_OPTIONS_INIT, 0, NULL, NULL, NULL }
+/**
+ * Predicted beside measured: every case at every size, repeats interleaved.
+ * @param out  destroy with ccl_validation_destroy().
+ * @retval CCL_ERR_INPUT  a case is a program that profiles are fitted to.
+ */
+ccl_status_t ccl_validate_host(const ccl_ctx_t *ctx, const ccl_host_model_t *model,
+                               const ccl_validate_case_t *cases, uint32_t ncases,
+                               const double *sizes_bytes, uint32_t nsizes,
+                               const ccl_validate_options_t *options, ccl_validation_t **out,
+                               ccl_error_t *err);
+void ccl_validation_destroy(ccl_validation_t *validation);
+
+/** Programs of a suite; own them. */
+typedef struct ccl_suite {
+    uint32_t ncases;
+    ccl_validate_case_t *cases;
+    ccl_arena_t arena;
+} ccl_suite_t;
+/**
+ * "default", or a file: a line is `collective synthesizer ranks [channels]` or the path of a
+ * program; `#` begins a comment.
+ * @param out  destroy with ccl_suite_destroy().
+ */
+ccl_status_t ccl_suite_read(const ccl_ctx_t *ctx, const char *spec, ccl_suite_t **out,
+                            ccl_error_t *err);
+void ccl_suite_destroy(ccl_suite_t *suite);
 
 /* ---------------------------------------------------------------- diagnosis */
 

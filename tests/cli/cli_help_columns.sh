@@ -34,6 +34,7 @@ check verify
 check synth
 check lower
 check calibrate
+check validate
 check diagnose
 check run
 check devices

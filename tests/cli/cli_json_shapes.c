@@ -562,6 +562,46 @@ START_TEST(measured) {
 }
 END_TEST
 
+/** The host's profile: predicted beside measured, in three forms. */
+START_TEST(validated) {
+    said_t said = run("validate --json --profile " DATA "/host.profile.json --suite " DATA
+                      "/two.suite --sizes 8K,64K --repeats 1");
+    json_t *root = json_of(&said);
+    const json_t *runs = need(root, "runs"), *first = json_array_get(runs, 0);
+
+    ck_assert_int_eq(said.rc, 0);
+    ck_assert_str_eq(text(root, "schema"), "ccllab/validate/1");
+    ck_assert_int_eq((int)json_array_size(runs), 4);
+    ck_assert_str_eq(text(first, "collective"), "allgather");
+    ck_assert_str_eq(text(first, "schedule"), "ring");
+    ck_assert(number(first, "predicted_s") > 0 && number(first, "min_s") > 0);
+    ck_assert(fabs(number(first, "predicted_s") / number(first, "min_s") - 1 -
+                   number(first, "error")) < 1e-9);
+    ck_assert(number(root, "median_error") <= number(root, "worst_error"));
+    ck_assert(number(root, "ranked_right") <= number(root, "pairs"));
+    json_decref(root);
+    said_free(&said);
+    said = run("validate --csv --profile " DATA "/host.profile.json --suite " DATA
+               "/two.suite --sizes 8K --repeats 1");
+    ck_assert_ptr_nonnull(strstr(said.out, "collective,schedule,nranks,size_bytes,predicted_s"));
+    ck_assert_ptr_nonnull(strstr(said.out, "\nallgather,direct,4,8192,"));
+    said_free(&said);
+    said = run("calibrate --json --device host -j 1 --repeats 1 --footprints 64K -o host.json");
+    root = json_of(&said);
+    ck_assert_int_eq(said.rc, 0);
+    ck_assert_str_eq(text(root, "schema"), "ccllab/calibrate-host/1");
+    ck_assert_int_eq((int)number(root, "workers"), 1);
+    ck_assert_int_eq((int)json_array_size(need(root, "constants")), 14);
+    json_decref(root);
+    said_free(&said);
+    said = run("validate --profile host.json --suite " DATA "/two.suite --sizes 8K --repeats 1");
+    ck_assert_int_eq(said.rc, 0);
+    ck_assert_ptr_nonnull(strstr(said.out, "Kendall's tau"));
+    said_free(&said);
+    unlink("host.json");
+}
+END_TEST
+
 /** A profile changes times, by protocol, in simulate and in compare. */
 START_TEST(profiled) {
     double times[4];

@@ -1,0 +1,185 @@
+/* ccllab validate, ccllab calibrate --device host */
+#include "cli/command.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static ccl_status_t only_host(const ccl_i_args_t *args, ccl_error_t *err) {
+    const char *device = args->job.device ? args->job.device : "host";
+    if (strcmp(device, "host") != 0)
+        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "device \"%.40s\": host can be calibrated",
+                        device);
+    return CCL_OK;
+}
+
+/* ---------------------------------------------------------------- calibrate --device host */
+
+static ccl_status_t run_options(const ccl_i_args_t *args, ccl_run_options_t *out,
+                                ccl_error_t *err) {
+    static const ccl_type_t types[] = {CCL_TYPE_FP32, CCL_TYPE_INT32, CCL_TYPE_FP16,
+                                       CCL_TYPE_BF16}; /* as the option lists them */
+    const char *ranks = args->host.ranks ? args->host.ranks : "threads";
+    ccl_run_options_t o = CCL_RUN_OPTIONS_INIT;
+
+    o.type = types[args->job.type];
+    o.op = (ccl_reduction_t)args->job.op;
+    o.threads = args->threads;
+    o.processes = args->job.processes;
+    o.transport = (ccl_run_transport_t)args->job.transport;
+    if (strcmp(ranks, "processes") == 0)
+        o.ranks = CCL_RANKS_PROCESSES;
+    else if (strcmp(ranks, "threads") != 0)
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "option --ranks wants threads or processes with --device, not \"%.40s\"",
+                        ranks);
+    *out = o;
+    return CCL_OK;
+}
+
+static void command_line(const ccl_i_args_t *a, const ccl_run_options_t *o, ccl_text_t *out) {
+    ccl_text_printf(out, "ccllab calibrate --device host");
+    if (o->ranks == CCL_RANKS_PROCESSES)
+        ccl_text_printf(out, " --ranks processes --transport %s",
+                        o->transport == CCL_RUN_TCP ? "tcp" : "shm");
+    if (o->processes)
+        ccl_text_printf(out, " --processes %u", o->processes);
+    if (o->threads)
+        ccl_text_printf(out, " -j %u", o->threads);
+    ccl_text_printf(out, " --type %s --op %s", ccl_type_name(o->type), ccl_reduction_name(o->op));
+    if (a->job.repeats)
+        ccl_text_printf(out, " --repeats %u", a->job.repeats);
+    if (a->host.footprints)
+        ccl_text_printf(out, " --footprints %s", a->host.footprints);
+}
+
+/** "Intel(R) Xeon(R) Processor, 2 cores". */
+static void machine(char *out, size_t out_len) {
+    char *data = NULL;
+    size_t len = 0;
+    const char *model = NULL;
+
+    if (ccl_file_read("/proc/cpuinfo", (size_t)1 << 24, &data, &len, NULL) == CCL_OK)
+        model = strstr(data, "model name");
+    if (model)
+        model = strchr(model, ':');
+    snprintf(out, out_len, "%.*s, %u cores", model ? (int)strcspn(model + 2, "\n") : 4,
+             model ? model + 2 : "host", ccl_core_count());
+    free(data);
+}
+
+static ccl_status_t write_profile(ccl_i_cli_t *cli, const ccl_host_calibration_t *made,
+                                  ccl_error_t *err) {
+    ccl_text_t text = {0};
+    ccl_text_add(&text, made->profile, strlen(made->profile));
+    ccl_status_t status = ccl_i_emit(cli, &text, err);
+    ccl_text_fini(&text);
+    if (status != CCL_OK || !cli->args.output || strcmp(cli->args.output, "-") == 0)
+        return status;
+    ccl_text_t table = {0};
+    status = ccl_report_host_calibration(made, cli->args.output, &cli->style, &table, err);
+    if (status == CCL_OK && !(cli->args.quiet && cli->style.format == CCL_REPORT_TEXT))
+        status = ccl_file_write("-", table.data ? table.data : "", table.len, err);
+    ccl_text_fini(&table);
+    return status;
+}
+
+ccl_status_t ccl_i_calibrate_host(ccl_i_cli_t *cli, ccl_error_t *err) {
+    const ccl_i_args_t *args = &cli->args;
+    ccl_host_calibrate_options_t options = CCL_HOST_CALIBRATE_OPTIONS_INIT;
+    ccl_host_calibration_t *made = NULL;
+    ccl_text_t command = {0};
+    double *footprints = NULL;
+    char date[16] = "", name[140], box[200];
+    time_t now = time(NULL);
+    struct tm utc;
+
+    CCL_TRY(only_host(args, err));
+    if (args->from_nccl_tests)
+        return ccl_fail(err, CCL_ERR_USAGE, "--device and --from-nccl-tests exclude each other");
+    CCL_TRY(run_options(args, &options.run, err));
+    if (args->host.footprints)
+        CCL_TRY(ccl_i_sizes(args->host.footprints, &footprints, &options.nfootprints, err));
+    if (gmtime_r(&now, &utc))
+        strftime(date, sizeof(date), "%Y-%m-%d", &utc);
+    ccl_file_title(args->output ? args->output : "host", name, sizeof(name));
+    command_line(args, &options.run, &command);
+    machine(box, sizeof(box));
+    options.footprints = footprints;
+    options.rounds = args->job.repeats;
+    options.name = args->name ? args->name : name;
+    options.machine = box;
+    options.date = date;
+    options.command = command.data;
+    ccl_status_t status = ccl_host_calibrate(&cli->ctx, &options, &made, err);
+    if (status == CCL_OK)
+        status = write_profile(cli, made, err);
+    ccl_host_calibration_destroy(made);
+    ccl_text_fini(&command);
+    free(footprints);
+    return status;
+}
+
+/* ---------------------------------------------------------------- validate */
+
+static ccl_status_t validate(ccl_i_cli_t *cli, const ccl_host_model_t *model,
+                             const ccl_run_options_t *run, const ccl_suite_t *suite,
+                             const double *sizes, uint32_t nsizes, ccl_error_t *err) {
+    const ccl_i_args_t *args = &cli->args;
+    ccl_validate_options_t options = CCL_VALIDATE_OPTIONS_INIT;
+    ccl_validation_t *v = NULL;
+    ccl_text_t text = {0};
+
+    options.run = *run;
+    options.repeats = args->job.repeats;
+    options.keep = args->host.keep;
+    CCL_TRY(ccl_validate_host(&cli->ctx, model, suite->cases, suite->ncases, sizes, nsizes,
+                              &options, &v, err));
+    ccl_report_validation_t about = {args->profile, args->host.suite ? args->host.suite : "default",
+                                     run, suite->cases, v};
+    ccl_status_t status = ccl_report_validation(&about, &cli->style, &text, err);
+    if (status == CCL_OK)
+        status = ccl_i_emit(cli, &text, err);
+    ccl_text_fini(&text);
+    ccl_validation_destroy(v);
+    return status;
+}
+
+static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
+    const ccl_i_args_t *args = &cli->args;
+    ccl_host_model_t model;
+    ccl_run_options_t options;
+    ccl_suite_t *suite = NULL;
+    double *sizes = NULL;
+    uint32_t nsizes = 0;
+
+    CCL_TRY(only_host(args, err));
+    if (!args->profile)
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "no profile: --profile P (ccllab calibrate --device host -o P)");
+    CCL_TRY(ccl_host_model_read(args->profile, &model, &options, err));
+    CCL_TRY(ccl_i_sizes(args->sizes ? args->sizes : "64K:16M:4", &sizes, &nsizes, err));
+    ccl_status_t status =
+        ccl_suite_read(&cli->ctx, args->host.suite ? args->host.suite : "default", &suite, err);
+    if (status == CCL_OK)
+        status = validate(cli, &model, &options, suite, sizes, nsizes, err);
+    ccl_suite_destroy(suite);
+    free(sizes);
+    return status;
+}
+
+static const char *const accepts[] = {"profile", "device", "suite", "sizes",
+                                      "repeats", "keep",   NULL};
+const ccl_i_command_t ccl_i_cmd_validate = {
+    .name = "validate",
+    .usage = "--profile P [--device host] [--suite default|FILE] [--sizes LIST]",
+    .summary = "predicted beside measured, schedule by schedule and size by size",
+    .details =
+        "Runs every schedule of the suite at every size, repeats interleaved, as the runs that\n"
+        "the profile was fitted to were run (type, workers, ranks, transport), checks their\n"
+        "data, and puts the prediction beside the least time: error of each, median, 90th\n"
+        "percentile, worst, and whether schedules are ranked as measured. Sizes: 64K:16M:4.\n",
+    .accepts = accepts,
+    .max_inputs = 0,
+    .run = run,
+};
