@@ -5,7 +5,7 @@
 #include "validate/validate.h"
 
 #define CCL_I_HOST_SLICE_BYTES (32.0 * 1024) /* the runtime's own limit where there is memory */
-#define CCL_I_HOST_REPEATS 3u /* runs of one round; the least counts */
+#define CCL_I_HOST_REPEATS 3u                /* runs of one round; the least counts */
 
 /** Least time of a few runs: the given function, or the device. */
 ccl_status_t ccl_i_host_measure(const ccl_ctx_t *ctx, const ccl_program_t *program,

@@ -125,7 +125,7 @@ static ccl_run_options_t options_of(const job_t *j, const point_t *p) {
     o.warmups = ccl_i_host_warmups(&o);
     if (!(o.slice_bytes > 0))
         o.slice_bytes = CCL_I_HOST_SLICE_BYTES; /* predicted and run with the same */
-    o.no_check = true; /* they compute nothing that is wanted */
+    o.no_check = true;                          /* they compute nothing that is wanted */
     o.type = p->type;
     return o;
 }

@@ -653,6 +653,7 @@ int main(void) {
     tcase_add_test(cases, output_files);
     tcase_add_test(cases, determinism);
     tcase_add_test(cases, measured);
+    tcase_add_test(cases, validated);
     tcase_add_test(cases, profiled);
     suite_add_tcase(suite, cases);
     runner = srunner_create(suite);

@@ -45,6 +45,7 @@ START_TEST(one_worker_sums_work) {
     double time_s = 0, size = (1 << 20) / 4.0, e = size / 6;
     m.latency_s = 0;
     o.size_bytes = size;
+    o.slice_bytes = 64 << 10; /* an element is one */
     OK(ccl_host_micro(CCL_HOST_MICRO_PAIRS, 4, &p, &err));
     ck_assert_double_eq_tol(ccl_host_footprint(p, &o), 1 << 20, 1);
     OK(ccl_host_predict(NULL, p, &o, &m, &time_s, &err));
