@@ -566,31 +566,114 @@ static ccl_status_t lower_fitting(const ccl_ctx_t *ctx, const ccl_schedule_t *sc
     return status;
 }
 
-/*
- * Task level works off the transfers of a connection one after the other; where several have their
- * data at the same time, as when servers differ in size, they wait in line. State allocation looks
- * at primitives, not at connections (ResCCL, section 4.1): spread over channels, then merged where
- * that costs nothing. Taken when it is more than 2 % faster.
- */
-static ccl_status_t spread_state(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
-                                 const ccl_lower_options_t *options, const ccl_i_lower_how_t *how,
-                                 ccl_program_t **program, double *time_s, ccl_error_t *err) {
-    ccl_program_t *wide = NULL;
-    double wide_s;
-    ccl_status_t status = lower_fitting(ctx, schedule, options, how, UINT16_MAX, &wide, NULL);
+/** The best program so far of state allocation at task level, blocks not merged yet. */
+typedef struct choice {
+    const ccl_ctx_t *ctx;
+    const ccl_lower_options_t *options; /* a block per connection */
+    const ccl_i_lower_how_t *how;
+    ccl_program_t *program;
+    double time_s;
+    uint32_t most; /* channels that it may spread a connection over */
+} choice_t;
+
+/* Takes the program of this schedule when it is more than 2 % faster; *taken_out then. */
+static ccl_status_t consider(choice_t *c, const ccl_schedule_t *schedule, uint32_t most,
+                             bool *taken_out, ccl_error_t *err) {
+    ccl_program_t *program = NULL;
+    double time_s;
+    ccl_status_t status = lower_fitting(c->ctx, schedule, c->options, c->how, most, &program, NULL);
     if (status == CCL_INTERRUPTED || status == CCL_ERR_NOMEM)
         return ccl_fail(err, status, "%s", ccl_status_meaning(status));
-    if (status != CCL_OK) /* it does not fit: the plain one does */
+    if (status != CCL_OK) /* it does not fit */
         return CCL_OK;
-    CCL_TRY_GOTO(ccl_i_state_time(ctx, options, wide, &wide_s, err), status, end);
-    if (wide_s < 0.98 * *time_s) {
-        ccl_program_destroy(*program);
-        *program = wide;
-        *time_s = wide_s;
-        wide = NULL;
+    status = ccl_i_state_time(c->ctx, c->options, program, &time_s, err);
+    if (status == CCL_OK && (!c->program || time_s < 0.98 * c->time_s)) {
+        ccl_program_destroy(c->program);
+        c->program = program;
+        c->time_s = time_s;
+        c->most = most;
+        *taken_out = true;
+        return CCL_OK;
     }
+    ccl_program_destroy(program);
+    return status;
+}
+
+/* Every chunk cut into parts, the schedule done for one part after the other. */
+static ccl_status_t in_parts(const ccl_schedule_t *schedule, uint32_t parts, ccl_schedule_t **out,
+                             ccl_error_t *err) {
+    ccl_collective_t *coll;
+    CCL_TRY(ccl_collective_split(schedule->coll, parts, &coll, err));
+    ccl_schedule_builder_t *b = ccl_schedule_builder_create(schedule->name, coll);
+    if (!b)
+        return ccl_fail_nomem(err);
+    for (uint32_t part = 0; part < parts; part++) {
+        for (uint32_t i = 0; i < schedule->ntransfers; i++) {
+            ccl_transfer_t t = schedule->transfers[i];
+            t.chunk = t.chunk * parts + part;
+            t.step += part * schedule->nsteps;
+            ccl_schedule_builder_add(b, t);
+        }
+    }
+    return ccl_schedule_builder_finish(b, out, err);
+}
+
+/*
+ * State allocation at task level. Task level does the transfers of a connection one after the
+ * other, each for all micro-batches. That costs where several have their data at the same time
+ * (when servers differ in size): they wait in line; and where what comes last in a micro-batch
+ * could run beside what comes first in the next (an AllReduce's two phases). So beside the order
+ * found, these are simulated: fast connections spread over channels (ResCCL looks at primitives,
+ * not connections: section 4.1); and the whole done part by part, so that parts overlap as
+ * micro-batches do at algorithm level. The fastest is merged.
+ */
+static ccl_status_t lower_state(const ccl_ctx_t *ctx, const ccl_schedule_t *given,
+                                const ccl_schedule_t *ordered, const ccl_lower_options_t *options,
+                                const ccl_i_lower_how_t *how, ccl_program_t **out,
+                                uint32_t *pipelines, ccl_error_t *err) {
+    enum { MOST_PARTS = 32, MOST_SENDS = 1000000 };
+    ccl_lower_options_t plain = *options;
+    choice_t c = {.ctx = ctx, .options = &plain, .how = how};
+    ccl_schedule_t *split = NULL;
+    bool hpds = options->order == CCL_ORDER_HPDS, taken = false;
+    double bytes, batches = options->batches;
+    ccl_status_t status = CCL_OK;
+    plain.allocation = CCL_ALLOCATE_CONNECTION;
+    if (!options->batches)
+        batches =
+            ccl_i_likely_batches(given, options->topo, how->proto, options->size_bytes, &bytes);
+    CCL_TRY_GOTO(consider(&c, ordered, 1, &taken, err), status, end);
+    CCL_TRY_GOTO(consider(&c, ordered, UINT16_MAX, &taken, err), status, end);
+    for (uint32_t parts = 1; hpds && parts <= MOST_PARTS && parts <= batches; parts *= 2) {
+        bool better = false;
+        if (batches * given->ntransfers > MOST_SENDS)
+            break;
+        for (int k = parts == 1; k < 2; k++) {
+            const ccl_schedule_t *whole = k ? given : ordered;
+            if (parts > 1)
+                CCL_TRY_GOTO(in_parts(whole, parts, &split, err), status, end);
+            taken = false;
+            CCL_TRY_GOTO(
+                consider(&c, split ? split : whole, parts > 1 ? c.most : UINT16_MAX, &taken, err),
+                status, end);
+            *pipelines = taken ? (k ? 0 : *pipelines) : *pipelines;
+            better = better || taken;
+            ccl_schedule_destroy(split);
+            split = NULL;
+        }
+        if (parts > 2 && !better)
+            break;
+    }
+    if (!c.program) { /* merged it may fit */
+        status = lower_fitting(ctx, ordered, options, how, 1, out, err);
+        goto end;
+    }
+    CCL_TRY_GOTO(ccl_i_allocate_state(ctx, options, &c.program, err), status, end);
+    *out = c.program;
+    c.program = NULL;
 end:
-    ccl_program_destroy(wide);
+    ccl_schedule_destroy(split);
+    ccl_program_destroy(c.program);
     return status;
 }
 
@@ -673,28 +756,17 @@ ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
         CCL_TRY_GOTO(ccl_i_find_forwarding(schedule, forwards, err), status, end);
         how.forwards = forwards;
     }
-    bool state = options->allocation == CCL_ALLOCATE_STATE;
-    CCL_TRY_GOTO(lower_fitting(ctx, schedule, options, &how,
-                               options->allocation == CCL_ALLOCATE_CAPACITY ? UINT16_MAX : 1, out,
-                               err),
-                 status, end);
-    /* Transfers of one connection that are active together want blocks of their own. */
-    if (state && how.task) {
-        double time_s, before_s;
-        CCL_TRY_GOTO(ccl_i_state_time(ctx, options, *out, &time_s, err), status, undo);
-        CCL_TRY_GOTO(spread_state(ctx, schedule, options, &how, out, &time_s, err), status, undo);
-        before_s = time_s;
-        if (options->order == CCL_ORDER_HPDS) /* spread, another order may be the better one */
-            CCL_TRY_GOTO(spread_state(ctx, given, options, &how, out, &time_s, err), status, undo);
-        stats.pipelines = time_s < before_s ? 0 : stats.pipelines;
-    }
+    if (options->allocation == CCL_ALLOCATE_STATE && how.task)
+        status = lower_state(ctx, given, schedule, options, &how, out, &stats.pipelines, err);
+    else
+        status =
+            lower_fitting(ctx, schedule, options, &how,
+                          options->allocation == CCL_ALLOCATE_CAPACITY ? UINT16_MAX : 1, out, err);
+    if (status != CCL_OK)
+        goto end;
     stats.lower_s = ccl_now_s() - start_s - stats.analyse_s - stats.order_s;
     if (options->stats)
         *options->stats = stats;
-    goto end;
-undo:
-    ccl_program_destroy(*out);
-    *out = NULL;
 end:
     free(stage);
     free(forwards);

@@ -94,10 +94,66 @@ START_TEST(merges) {
 }
 END_TEST
 
+typedef struct beside {
+    const char *cluster;
+    double size_bytes;
+    bool parts; /* only in parts it is not slower than algorithm level */
+} beside_t;
+
+static const beside_t BESIDE[] = {
+    {"resccl-topo1", 256 * 1048576.0, false},
+    {"forestcoll-a100-2x8", 1024 * 1048576.0, true},
+    {"heteccl-h20-4+8", 1024 * 1048576.0, true}, /* 0.88 in one go: its servers differ in size */
+};
+
+/* HPDS, state, task level is not slower than the usual way: the phases of a big AllReduce overlap.
+ */
+START_TEST(keeps_up) {
+    const beside_t *row = &BESIDE[_i];
+    ccl_topology_t *topo = topology(row->cluster);
+    ccl_routes_t *routes = ccl_routes_create(topo);
+    ccl_collective_t *want = collective(CCL_ALLREDUCE, topo->nranks, 0);
+    ccl_synth_options_t synth = CCL_SYNTH_OPTIONS_INIT;
+    ccl_lower_options_t usual = CCL_LOWER_OPTIONS_INIT, hpds;
+    ccl_schedule_t *schedule = NULL;
+    ccl_program_t *a = NULL, *b = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_int_eq(ccl_synthesize(NULL, "hm", topo, routes, want, &synth, &schedule, &err),
+                     CCL_OK);
+    usual.topo = topo;
+    usual.routes = routes;
+    usual.size_bytes = row->size_bytes;
+    hpds = usual;
+    hpds.order = CCL_ORDER_HPDS;
+    hpds.allocation = CCL_ALLOCATE_STATE;
+    hpds.granularity = CCL_GRANULARITY_TASK;
+    ck_assert_msg(ccl_lower(NULL, schedule, &usual, &a, &err) == CCL_OK, "%s", err.text);
+    ck_assert_msg(ccl_lower(NULL, schedule, &hpds, &b, &err) == CCL_OK, "%s", err.text);
+    ck_assert_int_eq(b->nchunks > a->nchunks, row->parts);
+    double usual_s = run_s(&usual, a), hpds_s = run_s(&hpds, b);
+    ck_assert_msg(hpds_s <= 1.02 * usual_s, "%s: %g s, the usual way %g s", row->cluster, hpds_s,
+                  usual_s);
+    ccl_verify_options_t how = CCL_VERIFY_OPTIONS_INIT;
+    ccl_verdict_t verdict;
+    how.granularity = CCL_GRANULARITY_TASK;
+    how.slots = 1;
+    how.batches = 5;
+    ck_assert_int_eq(ccl_program_verify(NULL, b, &how, &verdict, &err), CCL_OK);
+    ck_assert_msg(verdict.valid, "%s: %s", row->cluster, verdict.fault.text);
+    ccl_program_destroy(a);
+    ccl_program_destroy(b);
+    ccl_schedule_destroy(schedule);
+    ccl_collective_destroy(want);
+    ccl_routes_destroy(routes);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("synth.state");
     TCase *all = tcase_create("all");
     tcase_add_test(all, merges);
+    tcase_add_loop_test(all, keeps_up, 0, (int)CCL_ARRAY_LEN(BESIDE));
     suite_add_tcase(suite, all);
     return run_suite(suite);
 }
