@@ -69,7 +69,13 @@ static ccl_status_t wait_for(ccl_i_job_t *job, uint32_t *word, const ccl_i_watch
     while (!__atomic_load_n(word, __ATOMIC_ACQUIRE)) {
         ccl_i_futex_wait(word, 0, wait_s);
         wait_s = wait_s < 0.05 ? 2 * wait_s : 0.05;
-        if (__atomic_load_n(word, __ATOMIC_ACQUIRE) || status != CCL_OK)
+        if (__atomic_load_n(word, __ATOMIC_ACQUIRE))
+            continue;
+        bool idle;
+        int code = job->ops->stream_done(job->stream, &idle);
+        if (code) /* a device that failed says nothing more */
+            return device_fail(job, code, "run", err);
+        if (status != CCL_OK)
             continue;
         status = ccl_i_group_tick(job->group, watch, 0, err);
         if (status == CCL_OK && job->ctx)

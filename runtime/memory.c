@@ -145,6 +145,11 @@ ccl_status_t ccl_i_job_open(ccl_i_job_t *job, ccl_error_t *err) {
     if (job->nprocesses > 1 && !job->properties.host_access)
         return ccl_fail(err, CCL_ERR_UNSUPPORTED,
                         "device %s runs all ranks in one process: --ranks threads", job->ops->name);
+    uint32_t blocks = plan->rank_first_unit[job->end_rank] - plan->rank_first_unit[job->first_rank];
+    if (job->properties.max_blocks && blocks > job->properties.max_blocks)
+        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+                        "the program has %u thread blocks, device %s holds %u at once", blocks,
+                        job->ops->name, job->properties.max_blocks);
     DEVICE_TRY(job->ops->open(job->self % devices, &job->device), "opening it");
     DEVICE_TRY(job->ops->stream_create(job->device, &job->stream), "stream");
     DEVICE_TRY(job->ops->host_alloc(job->device, sizeof *job->words, &words), "host memory");

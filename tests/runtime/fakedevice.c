@@ -38,6 +38,7 @@ struct ccl_device_event {
     bool recorded;
 };
 
+#ifndef FAKE_OWN_PROGRAMS
 typedef struct place {
     uint32_t step, batch, slice;
 } place_t;
@@ -47,6 +48,7 @@ struct ccl_device_program {
     const ccl_device_launch_t *launch;
     place_t *places;
 };
+#endif
 
 static const char *error_text(int code) {
     return code == 7 ? "no driver (fake)" : "out of memory (fake)";
@@ -193,6 +195,14 @@ static int event_elapsed(ccl_device_event_t *a, ccl_device_event_t *b, double *o
     *out = 0;
     return 0;
 }
+
+#ifdef FAKE_OWN_PROGRAMS /* gpublocks.c has others */
+static int program_load(ccl_device_handle_t *device, const ccl_device_plan_t *plan,
+                        uint32_t threads, ccl_device_program_t **out);
+static int program_unload(ccl_device_program_t *f);
+static int program_launch(ccl_device_program_t *f, ccl_device_stream_t *s,
+                          const ccl_device_launch_t *launch);
+#else
 
 /* ---------------------------------------------------------------- programs */
 
@@ -380,6 +390,8 @@ static int program_launch(ccl_device_program_t *f, ccl_device_stream_t *s,
     s->running = pthread_create(&s->thread, NULL, run, f) == 0;
     return s->running ? 0 : 1;
 }
+
+#endif
 
 const ccl_device_ops_t *ccl_runtime_module_v1(void);
 

@@ -1,0 +1,258 @@
+/**
+ * @file blocks.h
+ * What one thread block of a GPU does in a run: the interpreter of programs. Valid C and C++; who
+ * includes it says how a machine does a few things (platform.h for CUDA and HIP, a test for C):
+ *
+ *   CCL_GPU_FN                           how functions are declared
+ *   CCL_GPU_VECTOR                       16 bytes with the members x, y, z, w; any type may lie
+ * there ccl_gpu_load(word), ccl_gpu_store(word, value)   acquire and release of 8 bytes, whole
+ * system ccl_gpu_load32, ccl_gpu_store32      the same of 4 bytes ccl_gpu_add32(word, value) what
+ * was there before; acquire and release ccl_gpu_barrier(block)               all lanes of the
+ * block; orders their memory ccl_gpu_clock()                      ticks ccl_gpu_pause() in a loop
+ * that waits ccl_gpu_half_to_float, ccl_gpu_half_from_float   of the bits; nearest, ties to even
+ *
+ * @par Source  NCCL's Simple protocol; the interpreter of MSCCL; ResCCL, section 4.5.
+ */
+#ifndef CCL_RUNTIME_GPU_BLOCKS_H
+#define CCL_RUNTIME_GPU_BLOCKS_H
+
+/** Numbers of ccl_wait_t. */
+enum { CCL_GPU_WAIT_DATA, CCL_GPU_WAIT_SLOT, CCL_GPU_WAIT_DEP, CCL_GPU_WAIT_STAGE };
+enum { CCL_GPU_LOOKS = 2048, CCL_GPU_TELL_SLICES = 16, CCL_GPU_UNROLL = 4 };
+
+/** Ticks of a unit, in the order of ccl_device_use_t. */
+typedef struct ccl_gpu_use {
+    uint64_t busy, data, slot, peer, slices;
+} ccl_gpu_use_t;
+
+/** A run as its kernel sees it. */
+typedef struct ccl_gpu_run {
+    const ccl_device_unit_t *units; /* of this load */
+    const ccl_device_step_t *steps;
+    const ccl_device_piece_t *pieces;
+    const ccl_device_conn_t *conns;
+    void *const *memory; /* by rank */
+    uint64_t *done;      /* [nsteps], zeroed */
+    uint32_t nunits, batches, by_task, type, op, item_bytes;
+    uint32_t timed;
+    uint32_t *arrived, *left, *go; /* device memory, zeroed; left: units that ended */
+    uint32_t *host_ready, *host_gate, *host_stop; /* of the host */
+    uint64_t *host_progress;
+    uint64_t *start, *end;      /* of the host; ticks */
+    ccl_device_place_t *places; /* of the host; [nunits] */
+    ccl_gpu_use_t *uses;        /* of the host; [nunits] */
+} ccl_gpu_run_t;
+
+/** What lane 0 tells the other lanes. */
+typedef struct ccl_gpu_shared {
+    uint64_t in, out; /* slices before this one in the FIFOs */
+    uint32_t stop;
+} ccl_gpu_shared_t;
+
+/** A lane of a block. */
+typedef struct ccl_gpu_block {
+    ccl_gpu_shared_t *shared;
+    uint32_t lane, lanes;
+    void *barrier; /* of a machine that needs one */
+} ccl_gpu_block_t;
+
+#include "runtime/gpu/move.h"
+
+/* ---------------------------------------------------------------- waiting: lane 0 alone */
+
+typedef struct ccl_gpu_watch {
+    uint32_t slices, told; /* moved so far, told the host */
+} ccl_gpu_watch_t;
+
+CCL_GPU_FN void ccl_gpu_tell(const ccl_gpu_run_t *run, ccl_gpu_watch_t *watch) {
+    if (watch->told == watch->slices)
+        return;
+    watch->told = watch->slices;
+    /* Any number that was not there before. */
+    *(volatile uint64_t *)run->host_progress = ccl_gpu_clock() | 1u;
+}
+
+/** Until *word > least; false when the run is to be given up. */
+CCL_GPU_FN bool ccl_gpu_await(const ccl_gpu_run_t *run, ccl_gpu_watch_t *watch,
+                              const uint64_t *word, uint64_t least) {
+    for (uint32_t looks = 0; ccl_gpu_load(word) <= least;) {
+        ccl_gpu_pause();
+        if (++looks % CCL_GPU_LOOKS)
+            continue;
+        ccl_gpu_tell(run, watch);
+        if (ccl_gpu_load32(run->host_stop))
+            return false;
+    }
+    return true;
+}
+
+CCL_GPU_FN void ccl_gpu_charge(const ccl_gpu_run_t *run, uint64_t *mark, uint64_t *to) {
+    if (!run->timed)
+        return;
+    uint64_t now = ccl_gpu_clock();
+    *to += now - *mark;
+    *mark = now;
+}
+
+/** All blocks are there; all begin together. */
+CCL_GPU_FN bool ccl_gpu_gate(const ccl_gpu_run_t *run, uint32_t index) {
+    uint32_t looks = 0;
+    if (ccl_gpu_add32(run->arrived, 1) + 1 == run->nunits)
+        ccl_gpu_store32(run->host_ready, 1);
+    if (index == 0) { /* one alone looks at the host's memory, which is far */
+        while (!ccl_gpu_load32(run->host_gate) && !ccl_gpu_load32(run->host_stop))
+            ccl_gpu_pause();
+        *run->start = ccl_gpu_clock();
+        ccl_gpu_store32(run->go, 1);
+    }
+    while (!ccl_gpu_load32(run->go)) {
+        ccl_gpu_pause();
+        if (++looks % CCL_GPU_LOOKS == 0 && ccl_gpu_load32(run->host_stop))
+            return false;
+    }
+    return true;
+}
+
+/* ---------------------------------------------------------------- a block */
+
+CCL_GPU_FN uint64_t ccl_gpu_step_items(const ccl_gpu_run_t *run, const ccl_device_step_t *step,
+                                       uint64_t batch) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < step->npieces; i++) {
+        const ccl_device_piece_t *p = &run->pieces[step->first_piece + i];
+        sum += p->n * ccl_gpu_piece_items(p, batch);
+    }
+    return sum;
+}
+
+/**
+ * Lane 0: wait for all that a slice needs. False: the run is given up; place->waits tells for
+ * what it waited.
+ */
+CCL_GPU_FN bool ccl_gpu_ready(const ccl_gpu_run_t *run, const ccl_device_unit_t *unit,
+                              const ccl_device_step_t *step, ccl_device_place_t *at,
+                              ccl_gpu_watch_t *watch, ccl_gpu_use_t *use, uint64_t *mark,
+                              ccl_gpu_shared_t *shared) {
+    if (at->slice == 0) {
+        at->waits = CCL_GPU_WAIT_STAGE;
+        if (at->step == 0 && unit->after != CCL_DEVICE_NONE &&
+            !ccl_gpu_await(run, watch, &run->done[unit->after], at->batch))
+            return false;
+        at->waits = CCL_GPU_WAIT_DEP;
+        if (step->dep != CCL_DEVICE_NONE &&
+            !ccl_gpu_await(run, watch, &run->done[step->dep], at->batch))
+            return false;
+        ccl_gpu_charge(run, mark, &use->peer);
+    }
+    if (step->recv != CCL_DEVICE_NONE) {
+        const ccl_device_conn_t *c = &run->conns[step->recv];
+        at->waits = CCL_GPU_WAIT_DATA;
+        shared->in = *c->tail; /* this block alone writes it */
+        if (!ccl_gpu_await(run, watch, c->head, shared->in))
+            return false;
+        ccl_gpu_charge(run, mark, &use->data);
+    }
+    if (step->send != CCL_DEVICE_NONE) {
+        const ccl_device_conn_t *c = &run->conns[step->send];
+        at->waits = CCL_GPU_WAIT_SLOT;
+        shared->out = *c->head;
+        if (shared->out >= c->slots && !ccl_gpu_await(run, watch, c->tail, shared->out - c->slots))
+            return false;
+        ccl_gpu_charge(run, mark, &use->slot);
+    }
+    at->waits = CCL_DEVICE_NONE;
+    return true;
+}
+
+/** Lane 0: what a slice has made possible for others. */
+CCL_GPU_FN void ccl_gpu_publish(const ccl_gpu_run_t *run, const ccl_device_step_t *step,
+                                uint32_t step_index, const ccl_device_place_t *at, uint64_t bytes,
+                                const ccl_gpu_shared_t *shared) {
+    if (step->recv != CCL_DEVICE_NONE)
+        ccl_gpu_store(run->conns[step->recv].tail, shared->in + 1);
+    if (step->send != CCL_DEVICE_NONE) {
+        const ccl_device_conn_t *c = &run->conns[step->send];
+        if (c->lengths)
+            c->lengths[shared->out % c->slots] = bytes;
+        ccl_gpu_store(c->head, shared->out + 1);
+    }
+    if (at->slice + 1 == step->slices && step->nwaiters)
+        ccl_gpu_store(&run->done[step_index], at->batch + (uint64_t)1);
+}
+
+/** The next slice, step or micro-batch of a unit. */
+CCL_GPU_FN void ccl_gpu_next(const ccl_gpu_run_t *run, const ccl_device_unit_t *unit,
+                             const ccl_device_step_t *step, ccl_device_place_t *at) {
+    if (++at->slice < step->slices)
+        return;
+    at->slice = 0;
+    if (run->by_task) {
+        if (++at->batch == run->batches) {
+            at->batch = 0;
+            at->step++;
+        }
+    } else if (++at->step == unit->nsteps && ++at->batch < run->batches) {
+        at->step = 0;
+    }
+}
+
+CCL_GPU_FN void ccl_gpu_steps(const ccl_gpu_run_t *run, const ccl_gpu_block_t *b,
+                              const ccl_device_unit_t *unit, ccl_device_place_t *at,
+                              ccl_gpu_watch_t *watch, ccl_gpu_use_t *use) {
+    uint64_t items = 0, slice_items = 0, mark = run->timed ? ccl_gpu_clock() : 0;
+    while (at->step < unit->nsteps) {
+        uint32_t index = unit->first_step + at->step;
+        const ccl_device_step_t *step = &run->steps[index];
+        if (at->slice == 0) {
+            uint64_t unit_items = 16 / run->item_bytes;
+            items = ccl_gpu_step_items(run, step, at->batch);
+            slice_items = (items + step->slices - 1) / step->slices;
+            slice_items = (slice_items + unit_items - 1) / unit_items * unit_items;
+        }
+        if (b->lane == 0)
+            b->shared->stop = !ccl_gpu_ready(run, unit, step, at, watch, use, &mark, b->shared);
+        ccl_gpu_barrier(b);
+        if (b->shared->stop)
+            return;
+        uint64_t begin = at->slice * slice_items, end = begin + slice_items;
+        begin = begin < items ? begin : items;
+        end = end < items ? end : items;
+        if (begin < end)
+            ccl_gpu_move_slice(run, b, unit, step, at->batch, begin, end);
+        ccl_gpu_barrier(b);
+        if (b->lane == 0) {
+            ccl_gpu_publish(run, step, index, at, (end - begin) * run->item_bytes, b->shared);
+            ccl_gpu_charge(run, &mark, &use->busy);
+            if (++watch->slices - watch->told >= CCL_GPU_TELL_SLICES)
+                ccl_gpu_tell(run, watch);
+        }
+        ccl_gpu_next(run, unit, step, at);
+    }
+}
+
+/** The whole life of a block; all its lanes call this. */
+CCL_GPU_FN void ccl_gpu_block_run(const ccl_gpu_run_t *run, const ccl_gpu_block_t *b,
+                                  uint32_t index) {
+    const ccl_device_unit_t *unit = &run->units[index];
+    ccl_device_place_t at = {0, 0, 0, CCL_DEVICE_NONE};
+    ccl_gpu_watch_t watch = {0, 0};
+    ccl_gpu_use_t use = {0, 0, 0, 0, 0};
+    if (b->lane == 0)
+        b->shared->stop = !ccl_gpu_gate(run, index);
+    ccl_gpu_barrier(b);
+    bool go = !b->shared->stop;
+    ccl_gpu_barrier(b); /* before lane 0 writes there again */
+    if (go)
+        ccl_gpu_steps(run, b, unit, &at, &watch, &use);
+    if (b->lane != 0)
+        return;
+    use.slices = watch.slices;
+    run->places[index] = at;
+    if (run->timed)
+        run->uses[index] = use;
+    /* The last one to end saw all others end. */
+    if (ccl_gpu_add32(run->left, 1) + 1 == run->nunits)
+        *run->end = ccl_gpu_clock();
+}
+
+#endif

@@ -1,0 +1,45 @@
+/** @file program.h Shared by module.cu and program.cu. */
+#ifndef CCL_RUNTIME_GPU_PROGRAM_H
+#define CCL_RUNTIME_GPU_PROGRAM_H
+
+#include "runtime/gpu/platform.h"
+
+#include <stdio.h>
+
+/* Numbers of our own beside the vendor's. */
+enum { GPU_HOST_MEMORY = 100001, GPU_TOO_MANY_BLOCKS, GPU_NOT_COOPERATIVE, GPU_OTHER_PLAN };
+/* Threads of a block: as many as still let all blocks be there at once. */
+enum { GPU_MOST_THREADS = 512, GPU_LEAST_THREADS = 128 };
+
+#define GPU_TRY(call_)                                                                             \
+    do {                                                                                           \
+        int code_ = (int)(call_);                                                                  \
+        if (code_)                                                                                 \
+            return code_;                                                                          \
+    } while (0)
+
+struct ccl_device_handle {
+    uint32_t index;
+    double tick_s; /* of the kernels' clock */
+};
+struct ccl_device_stream {
+    ccl_device_handle_t *device;
+    GPU(Stream_t) stream;
+};
+struct ccl_device_event {
+    GPU(Event_t) event;
+};
+
+int gpu_use(const ccl_device_handle_t *device);  /* the calling thread works on it */
+int gpu_clock_rate(ccl_device_handle_t *device); /* fills tick_s */
+/* Blocks of the program kernel that are there at once. */
+int gpu_residency(uint32_t index, uint32_t multiprocessors, uint32_t threads, uint32_t *out);
+int gpu_stream_call(ccl_device_stream_t *s, ccl_device_host_fn fn, void *user);
+
+int gpu_program_load(ccl_device_handle_t *device, const ccl_device_plan_t *plan, uint32_t threads,
+                     ccl_device_program_t **out);
+int gpu_program_unload(ccl_device_program_t *program);
+int gpu_program_launch(ccl_device_program_t *program, ccl_device_stream_t *stream,
+                       const ccl_device_launch_t *launch);
+
+#endif

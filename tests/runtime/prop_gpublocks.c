@@ -1,0 +1,129 @@
+/*
+ * What GPUs run (runtime/gpu/blocks.h), on threads of the host (gpublocks.c): random programs in
+ * all types, reductions and granularities, timed blocks, and a program that hangs.
+ */
+#include "random_programs.h"
+
+/* Two threads per block: large programs would only wait for each other. */
+enum { PROGRAMS = 120, MOST_BLOCKS = 48 };
+
+START_TEST(test_random) {
+    ccl_rng_t rng;
+    random_world_t world;
+    uint32_t seen[CCL_TYPES][CCL_REDUCTIONS] = {0};
+    setenv("CCL_DEVICE_PATH", FAKE_GPU, 1);
+    ccl_rng_init(&rng, 23);
+    random_world_init(&world);
+    for (uint32_t done = 0, tried = 0; done < PROGRAMS; tried++) {
+        random_case_t c = {0};
+        ccl_error_t err = CCL_ERROR_INIT;
+        ccl_run_result_t *r = NULL;
+        if (!random_case(&rng, &world, &c))
+            continue;
+        c.options.device = "cuda";
+        c.options.type = (ccl_type_t)(tried % CCL_TYPES);
+        c.options.op = (ccl_reduction_t)(tried / CCL_TYPES % CCL_REDUCTIONS);
+        c.options.block_times = tried % 3 == 0;
+        if (c.program->ntbs <= MOST_BLOCKS) {
+            ccl_status_t status = ccl_run_program(NULL, c.program, &c.options, &r, &err);
+            ck_assert_msg(status == CCL_OK || status == CCL_DEADLOCK, "%s: %s", c.what, err.text);
+            if (status == CCL_OK) {
+                ck_assert_uint_gt(r->checked_items, 0);
+                seen[c.options.type][c.options.op]++;
+                done++;
+            }
+        }
+        ccl_run_result_destroy(r);
+        ccl_program_destroy(c.program);
+    }
+    random_world_fini(&world);
+    for (uint32_t t = 0; t < CCL_TYPES; t++)
+        for (uint32_t op = 0; op < CCL_REDUCTIONS; op++)
+            ck_assert_uint_gt(seen[t][op], 0);
+}
+END_TEST
+
+START_TEST(test_times) {
+    ccl_program_t *p = program_of("ring", CCL_ALLREDUCE, random_specs[0], NULL);
+    ccl_run_options_t o = CCL_RUN_OPTIONS_INIT;
+    setenv("CCL_DEVICE_PATH", FAKE_GPU, 1);
+    o.device = "cuda";
+    o.size_bytes = 1 << 20;
+    o.repeats = 2;
+    o.block_times = true;
+    ccl_run_result_t *r = run_right(p, &o, "timed");
+    uint64_t slices = 0;
+    ck_assert(r->min_s > 0);
+    for (uint32_t t = 0; t < r->ntbs; t++) {
+        ck_assert(r->blocks[t].busy_s > 0);
+        slices += r->blocks[t].slices;
+    }
+    ck_assert_uint_ge(slices, r->transfers);
+    ccl_run_result_destroy(r);
+    ccl_program_destroy(p);
+}
+END_TEST
+
+/** A block on each of two ranks that receives before it sends. */
+static ccl_program_t *stuck(void) {
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_program_t *p = NULL;
+    ccl_program_builder_t *b =
+        ccl_program_builder_create("stuck", collective(CCL_SENDRECV, 2, 0), 1, "Simple");
+    ccl_program_builder_place(b, false, true, 0, 0);
+    for (uint32_t r = 0; r < 2; r++) {
+        ccl_step_t receive = {.type = CCL_PRIM_R,
+                              .dst_buf = CCL_BUF_OUTPUT,
+                              .count = 1,
+                              .dep_tb = CCL_NONE,
+                              .dep_step = CCL_NONE};
+        ccl_step_t send = {.type = CCL_PRIM_S,
+                           .dst_buf = CCL_BUF_OUTPUT,
+                           .count = 1,
+                           .dep_tb = CCL_NONE,
+                           .dep_step = CCL_NONE};
+        ccl_program_builder_buffer(b, r, CCL_BUF_INPUT, 1);
+        ccl_program_builder_buffer(b, r, CCL_BUF_OUTPUT, 1);
+        uint32_t tb = ccl_program_builder_tb(b, r, 1 - r, 1 - r, 0);
+        ccl_program_builder_step(b, tb, receive);
+        ccl_program_builder_step(b, tb, send);
+    }
+    ck_assert_msg(ccl_program_builder_finish(b, &p, &err) == CCL_OK, "%s", err.text);
+    return p;
+}
+
+/* What the watchdog tells of blocks that wait on a GPU. */
+START_TEST(test_hang) {
+    ccl_program_t *p = stuck();
+    ccl_run_options_t o = CCL_RUN_OPTIONS_INIT;
+    ccl_run_result_t *r = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    setenv("CCL_DEVICE_PATH", FAKE_GPU, 1);
+    o.device = "cuda";
+    o.size_bytes = 4096;
+    o.no_static_check = true;
+    o.watchdog_s = 0.3;
+    ck_assert_int_eq(ccl_run_program(NULL, p, &o, &r, &err), CCL_DEADLOCK);
+    ck_assert_msg(strstr(err.text, "nothing moved for 0.3 s"), "%s", err.text);
+    ck_assert_ptr_nonnull(r->deadlock);
+    ck_assert_uint_eq(r->deadlock->stuck, 2);
+    ck_assert_uint_eq(r->deadlock->nwaits, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        ck_assert_int_eq(r->deadlock->waits[i].wait, CCL_WAIT_DATA);
+        ck_assert_uint_eq(r->deadlock->waits[i].on_rank, 1 - r->deadlock->waits[i].rank);
+    }
+    ccl_run_result_destroy(r);
+    ccl_program_destroy(p);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("prop.runtime.gpublocks");
+    TCase *tcase = tcase_create("gpublocks");
+    tcase_set_timeout(tcase, 0);
+    tcase_add_test(tcase, test_random);
+    tcase_add_test(tcase, test_times);
+    tcase_add_test(tcase, test_hang);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
+}
