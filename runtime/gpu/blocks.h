@@ -69,7 +69,7 @@ CCL_GPU_FN void ccl_gpu_tell(const ccl_gpu_run_t *run, ccl_gpu_watch_t *watch) {
         return;
     watch->told = watch->slices;
     /* Any number that was not there before. */
-    *(volatile uint64_t *)run->host_progress = ccl_gpu_clock() | 1u;
+    ccl_gpu_note(run->host_progress, ccl_gpu_clock() | 1u);
 }
 
 /** Until *word > least; false when the run is to be given up. */

@@ -71,6 +71,9 @@ CCL_GPU_FN void ccl_gpu_store(uint64_t *word, uint64_t value) {
 CCL_GPU_FN void ccl_gpu_store32(uint32_t *word, uint32_t value) {
     __hip_atomic_store(word, value, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_SYSTEM);
 }
+CCL_GPU_FN void ccl_gpu_note(uint64_t *word, uint64_t value) {
+    __hip_atomic_store(word, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+}
 CCL_GPU_FN uint32_t ccl_gpu_add32(uint32_t *word, uint32_t value) {
     return __hip_atomic_fetch_add(word, value, __ATOMIC_ACQ_REL, __HIP_MEMORY_SCOPE_AGENT);
 }
@@ -112,6 +115,9 @@ CCL_GPU_FN void ccl_gpu_store(uint64_t *word, uint64_t value) {
 }
 CCL_GPU_FN void ccl_gpu_store32(uint32_t *word, uint32_t value) {
     asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
+}
+CCL_GPU_FN void ccl_gpu_note(uint64_t *word, uint64_t value) {
+    asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
 }
 CCL_GPU_FN uint32_t ccl_gpu_add32(uint32_t *word, uint32_t value) {
     uint32_t old;

@@ -38,6 +38,9 @@ static void ccl_gpu_store(uint64_t *word, uint64_t value) {
 static void ccl_gpu_store32(uint32_t *word, uint32_t value) {
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
+static void ccl_gpu_note(uint64_t *word, uint64_t value) {
+    __atomic_store_n(word, value, __ATOMIC_RELAXED);
+}
 static uint32_t ccl_gpu_add32(uint32_t *word, uint32_t value) {
     return __atomic_fetch_add(word, value, __ATOMIC_ACQ_REL);
 }

@@ -1,0 +1,88 @@
+// timeout: 300
+/*
+ * Programs on a real GPU; skipped (77) where there is none. CCL_GPU_KIND: cuda (default) or hip.
+ * Random programs in all types, reductions and granularities; more blocks than fit; a hung program.
+ */
+#include "random_programs.h"
+
+enum { PROGRAMS = 400 };
+
+static const char *kind_of(void) {
+    const char *kind = getenv("CCL_GPU_KIND");
+    return kind ? kind : "cuda";
+}
+
+static bool available(void) {
+    ccl_device_info_t *list = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    uint32_t n = 0;
+    bool found = false;
+    if (ccl_devices_list(&list, &n, &err) != CCL_OK)
+        return false;
+    for (uint32_t i = 0; i < n; i++)
+        found = found || (list[i].available && strcmp(list[i].kind, kind_of()) == 0);
+    free(list);
+    return found;
+}
+
+START_TEST(test_random) {
+    ccl_rng_t rng;
+    random_world_t world;
+    ccl_rng_init(&rng, 41);
+    random_world_init(&world);
+    for (uint32_t done = 0, tried = 0; done < PROGRAMS; tried++) {
+        random_case_t c = {0};
+        ccl_error_t err = CCL_ERROR_INIT;
+        ccl_run_result_t *r = NULL;
+        if (!random_case(&rng, &world, &c))
+            continue;
+        c.options.device = kind_of();
+        c.options.ranks = CCL_RANKS_THREADS;
+        c.options.type = (ccl_type_t)(tried % CCL_TYPES);
+        c.options.op = (ccl_reduction_t)(tried / CCL_TYPES % CCL_REDUCTIONS);
+        c.options.block_times = tried % 5 == 0;
+        ccl_status_t status = ccl_run_program(NULL, c.program, &c.options, &r, &err);
+        ck_assert_msg(status == CCL_OK || status == CCL_DEADLOCK, "%s: %s", c.what, err.text);
+        done += status == CCL_OK;
+        ccl_run_result_destroy(r);
+        ccl_program_destroy(c.program);
+    }
+    random_world_fini(&world);
+}
+END_TEST
+
+/* Large buffers in every type: vectors, many micro-batches, all slots in use. */
+START_TEST(test_large) {
+    static const ccl_granularity_t levels[] = {CCL_GRANULARITY_ALGORITHM, CCL_GRANULARITY_STAGE,
+                                               CCL_GRANULARITY_TASK};
+    ccl_program_t *p = program_of("direct", CCL_ALLREDUCE, random_specs[0], NULL);
+    for (uint32_t type = 0; type < CCL_TYPES; type++) {
+        for (uint32_t i = 0; i < CCL_ARRAY_LEN(levels); i++) {
+            ccl_run_options_t o = CCL_RUN_OPTIONS_INIT;
+            o.device = kind_of();
+            o.size_bytes = 32 << 20;
+            o.type = (ccl_type_t)type;
+            o.granularity = levels[i];
+            o.repeats = 3;
+            ccl_run_result_t *r = run_right(p, &o, ccl_type_name(o.type));
+            ck_assert(r->min_s > 0 && r->min_s < 1);
+            ccl_run_result_destroy(r);
+        }
+    }
+    ccl_program_destroy(p);
+}
+END_TEST
+
+int main(void) {
+    if (!available()) {
+        printf("no %s device is here\n", kind_of());
+        return 77;
+    }
+    Suite *suite = suite_create("prop.runtime.gpu");
+    TCase *tcase = tcase_create("gpu");
+    tcase_set_timeout(tcase, 0);
+    tcase_add_test(tcase, test_random);
+    tcase_add_test(tcase, test_large);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
+}
