@@ -566,6 +566,9 @@ static ccl_status_t lower_fitting(const ccl_ctx_t *ctx, const ccl_schedule_t *sc
     return status;
 }
 
+/* What more blocks must bring; parts cost none. */
+static const double WIDE = 0.02, PARTS = 0.005;
+
 /** The best program so far of state allocation at task level, blocks not merged yet. */
 typedef struct choice {
     const ccl_ctx_t *ctx;
@@ -576,9 +579,9 @@ typedef struct choice {
     uint32_t most; /* channels that it may spread a connection over */
 } choice_t;
 
-/* Takes the program of this schedule when it is more than 2 % faster; *taken_out then. */
+/* Takes the program of this schedule when it is faster by more than `gain`; *taken_out then. */
 static ccl_status_t consider(choice_t *c, const ccl_schedule_t *schedule, uint32_t most,
-                             bool *taken_out, ccl_error_t *err) {
+                             double gain, bool *taken_out, ccl_error_t *err) {
     ccl_program_t *program = NULL;
     double time_s;
     ccl_status_t status = lower_fitting(c->ctx, schedule, c->options, c->how, most, &program, NULL);
@@ -587,7 +590,7 @@ static ccl_status_t consider(choice_t *c, const ccl_schedule_t *schedule, uint32
     if (status != CCL_OK) /* it does not fit */
         return CCL_OK;
     status = ccl_i_state_time(c->ctx, c->options, program, &time_s, err);
-    if (status == CCL_OK && (!c->program || time_s < 0.98 * c->time_s)) {
+    if (status == CCL_OK && (!c->program || time_s < (1 - gain) * c->time_s)) {
         ccl_program_destroy(c->program);
         c->program = program;
         c->time_s = time_s;
@@ -631,7 +634,7 @@ static ccl_status_t lower_state(const ccl_ctx_t *ctx, const ccl_schedule_t *give
                                 const ccl_schedule_t *ordered, const ccl_lower_options_t *options,
                                 const ccl_i_lower_how_t *how, ccl_program_t **out,
                                 uint32_t *pipelines, ccl_error_t *err) {
-    enum { MOST_PARTS = 32, MOST_SENDS = 1000000 };
+    enum { MOST_PARTS = 16, MOST_SENDS = 2000000 };
     ccl_lower_options_t plain = *options;
     choice_t c = {.ctx = ctx, .options = &plain, .how = how};
     ccl_schedule_t *split = NULL;
@@ -642,27 +645,33 @@ static ccl_status_t lower_state(const ccl_ctx_t *ctx, const ccl_schedule_t *give
     if (!options->batches)
         batches =
             ccl_i_likely_batches(given, options->topo, how->proto, options->size_bytes, &bytes);
-    CCL_TRY_GOTO(consider(&c, ordered, 1, &taken, err), status, end);
-    CCL_TRY_GOTO(consider(&c, ordered, UINT16_MAX, &taken, err), status, end);
-    for (uint32_t parts = 1; hpds && parts <= MOST_PARTS && parts <= batches; parts *= 2) {
-        bool better = false;
-        if (batches * given->ntransfers > MOST_SENDS)
-            break;
-        for (int k = parts == 1; k < 2; k++) {
-            const ccl_schedule_t *whole = k ? given : ordered;
-            if (parts > 1)
+    CCL_TRY_GOTO(consider(&c, ordered, 1, 0, &taken, err), status, end);
+    CCL_TRY_GOTO(consider(&c, ordered, UINT16_MAX, WIDE, &taken, err), status, end);
+    if (hpds && batches * given->ntransfers <= MOST_SENDS) {
+        const ccl_schedule_t *best = ordered;
+        taken = false;
+        CCL_TRY_GOTO(consider(&c, given, UINT16_MAX, WIDE, &taken, err), status, end);
+        best = taken ? given : best;
+        for (uint32_t parts = 4; parts <= MOST_PARTS && parts <= batches; parts *= 4) {
+            bool better = false;
+            for (int k = 0; k < 2; k++) {
+                const ccl_schedule_t *whole = k ? given : ordered;
+                if (parts > 4 && whole != best) /* four tell which order suits parts */
+                    continue;
+                taken = false;
                 CCL_TRY_GOTO(in_parts(whole, parts, &split, err), status, end);
-            taken = false;
-            CCL_TRY_GOTO(
-                consider(&c, split ? split : whole, parts > 1 ? c.most : UINT16_MAX, &taken, err),
-                status, end);
-            *pipelines = taken ? (k ? 0 : *pipelines) : *pipelines;
-            better = better || taken;
-            ccl_schedule_destroy(split);
-            split = NULL;
+                CCL_TRY_GOTO(consider(&c, split, c.most, PARTS, &taken, err), status, end);
+                if (parts == 4 && c.most > 1) /* parts may do what spreading did */
+                    CCL_TRY_GOTO(consider(&c, split, 1, PARTS, &taken, err), status, end);
+                ccl_schedule_destroy(split);
+                split = NULL;
+                best = taken ? whole : best;
+                better = better || taken;
+            }
+            if (!better)
+                break;
         }
-        if (parts > 2 && !better)
-            break;
+        *pipelines = best == ordered ? *pipelines : 0;
     }
     if (!c.program) { /* merged it may fit */
         status = lower_fitting(ctx, ordered, options, how, 1, out, err);
