@@ -649,19 +649,20 @@ static ccl_status_t lower_state(const ccl_ctx_t *ctx, const ccl_schedule_t *give
     CCL_TRY_GOTO(consider(&c, ordered, UINT16_MAX, WIDE, &taken, err), status, end);
     if (hpds && batches * given->ntransfers <= MOST_SENDS) {
         const ccl_schedule_t *best = ordered;
+        uint32_t fewest = batches < 4 ? 2 : 4;
         taken = false;
         CCL_TRY_GOTO(consider(&c, given, UINT16_MAX, WIDE, &taken, err), status, end);
         best = taken ? given : best;
-        for (uint32_t parts = 4; parts <= MOST_PARTS && parts <= batches; parts *= 4) {
+        for (uint32_t parts = fewest; parts <= MOST_PARTS && parts <= batches; parts *= 4) {
             bool better = false;
             for (int k = 0; k < 2; k++) {
                 const ccl_schedule_t *whole = k ? given : ordered;
-                if (parts > 4 && whole != best) /* four tell which order suits parts */
+                if (parts > fewest && whole != best) /* the first tell which order suits */
                     continue;
                 taken = false;
                 CCL_TRY_GOTO(in_parts(whole, parts, &split, err), status, end);
                 CCL_TRY_GOTO(consider(&c, split, c.most, PARTS, &taken, err), status, end);
-                if (parts == 4 && c.most > 1) /* parts may do what spreading did */
+                if (parts == fewest && c.most > 1) /* parts may do what spreading did */
                     CCL_TRY_GOTO(consider(&c, split, 1, PARTS, &taken, err), status, end);
                 ccl_schedule_destroy(split);
                 split = NULL;
