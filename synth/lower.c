@@ -634,7 +634,7 @@ static ccl_status_t lower_state(const ccl_ctx_t *ctx, const ccl_schedule_t *give
                                 const ccl_schedule_t *ordered, const ccl_lower_options_t *options,
                                 const ccl_i_lower_how_t *how, ccl_program_t **out,
                                 uint32_t *pipelines, ccl_error_t *err) {
-    enum { MOST_PARTS = 16, MOST_SENDS = 2000000 };
+    enum { MOST_PARTS = 16, MOST_SENDS = 5000000 };
     ccl_lower_options_t plain = *options;
     choice_t c = {.ctx = ctx, .options = &plain, .how = how};
     ccl_schedule_t *split = NULL;

@@ -10,7 +10,7 @@
 #include <math.h>
 
 /* Sends over all micro-batches up to which ways are simulated: a few seconds. */
-static const double most_sends = 1000000;
+static const double most_sends = 5000000;
 
 /* Simulated time; INFINITY when it cannot run like this (another allocation may). */
 static ccl_status_t run_time(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
