@@ -3,7 +3,8 @@
  * Kinds of devices: `host`, and modules that are opened at run time.
  *
  * A module is libccl_device_KIND.so, looked for in the folders of CCL_DEVICE_PATH (colons between
- * them), then where the program's libraries are, then where the dynamic linker looks.
+ * them), then beside the program and where an install puts modules (CCL_DEVICE_FOLDER: from the
+ * program's folder, known to CMake), then where the dynamic linker looks.
  */
 #define _GNU_SOURCE
 #include "runtime/host.h"
@@ -43,8 +44,9 @@ static void *open_module(const char *kind) {
             module = open_in(p, len, file);
         p = p[len] ? p + len + 1 : NULL;
     }
-    /* Beside the program, in ../lib, and below runtime/ of a build folder. */
-    static const char *const beside[] = {"", "/../lib/ccllab", "/../lib", "/../runtime"};
+    /* Beside the program, as installed, in ../lib, and below runtime/ of a build folder. */
+    static const char *const beside[] = {"", "/" CCL_DEVICE_FOLDER, "/../lib/ccllab", "/../lib",
+                                         "/../runtime"};
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     char *slash = NULL;
     if (n > 0) {
