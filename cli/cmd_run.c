@@ -16,9 +16,12 @@ typedef struct run {
     ccl_measured_size_t *measured;
     ccl_error_t *errors; /* [nsizes] */
     uint32_t nsizes;
+    ccl_bootstrap_t *bootstrap;
+    bool together; /* the last run ended with an agreement of the job's processes */
 } run_t;
 
 static void run_fini(run_t *r) {
+    ccl_bootstrap_close(r->bootstrap, r->together);
     for (uint32_t i = 0; r->measured && i < r->nsizes; i++)
         ccl_run_result_destroy((ccl_run_result_t *)r->measured[i].result);
     free(r->measured);
@@ -28,7 +31,8 @@ static void run_fini(run_t *r) {
     ccl_topology_destroy(r->topo);
 }
 
-static ccl_status_t options_of(const ccl_i_args_t *args, ccl_run_options_t *out, ccl_error_t *err) {
+static ccl_status_t options_of(const ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
+    const ccl_i_args_t *args = &cli->args;
     static const ccl_type_t types[] = {CCL_TYPE_FP32, CCL_TYPE_INT32, CCL_TYPE_FP16,
                                        CCL_TYPE_BF16}; /* as the option lists them */
     ccl_run_options_t o = CCL_RUN_OPTIONS_INIT;
@@ -54,15 +58,9 @@ static ccl_status_t options_of(const ccl_i_args_t *args, ccl_run_options_t *out,
     o.world = args->job.world;
     o.rank = args->job.rank;
     o.root = args->job.root;
-    if (o.root && !o.world && !ccl_run_place_from_environment(&o.rank, &o.world))
-        return ccl_fail(err, CCL_ERR_USAGE,
-                        "--root is for jobs of several processes: --world N --rank I too, or srun "
-                        "or mpirun");
-    if (o.world > 1 && !o.root)
-        return ccl_fail(err, CCL_ERR_USAGE, "--world %u needs --root HOST:PORT", o.world);
-    if (o.world > 1)
-        o.transport = CCL_RUN_TCP;
-    *out = o;
+    CCL_TRY(ccl_bootstrap_open(&cli->ctx, (ccl_bootstrap_kind_t)args->job.bootstrap, &o,
+                               &r->bootstrap, err));
+    r->options = o;
     return CCL_OK;
 }
 
@@ -137,6 +135,7 @@ static ccl_status_t measure(ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
             return m->status;
         }
     }
+    r->together = true;
     return CCL_OK;
 }
 
@@ -160,7 +159,7 @@ static ccl_status_t print(ccl_i_cli_t *cli, const run_t *r, uint32_t nsizes, ccl
 static ccl_status_t run_steps(ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
     const char *form;
 
-    CCL_TRY(options_of(&cli->args, &r->options, err));
+    CCL_TRY(options_of(cli, r, err));
     CCL_TRY(ccl_i_document_read(cli->args.inputs.items[0], &r->document, &form, err));
     CCL_TRY(sizes_of(&cli->args, r, err));
     CCL_TRY(lower(cli, r, err));
@@ -190,11 +189,11 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const accepts[] = {
-    "size",        "sizes",     "type",      "op",      "repeats",      "warmups",  "device",
-    "ranks@run",   "processes", "transport", "world",   "rank@job",     "root@job", "batches",
-    "granularity", "slots@run", "slice",     "slices",  "watchdog",     "no-check", "no-verify",
-    "blocks@run",  "table",     "topology",  "fail",    "degrade",      "order",    "allocate",
-    "stages",      "executor",  "proto",     "no-fuse", "out-of-place", NULL};
+    "size",      "sizes",       "type",      "op",        "repeats", "warmups",      "device",
+    "ranks@run", "processes",   "transport", "bootstrap", "world",   "rank@job",     "root@job",
+    "batches",   "granularity", "slots@run", "slice",     "slices",  "watchdog",     "no-check",
+    "no-verify", "blocks@run",  "table",     "topology",  "fail",    "degrade",      "order",
+    "allocate",  "stages",      "executor",  "proto",     "no-fuse", "out-of-place", NULL};
 const ccl_i_command_t ccl_i_cmd_run = {
     .name = "run",
     .usage = "FILE [options]",

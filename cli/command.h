@@ -43,7 +43,7 @@ typedef struct ccl_i_args {
     bool in_place;
     struct { /* of `run` */
         const char *device, *root;
-        uint32_t type, op, ranks, transport; /**< index into the option's choices */
+        uint32_t type, op, ranks, transport, bootstrap; /**< index into the option's choices */
         uint32_t repeats, warmups, slices, processes, world, rank;
         double slice_bytes, watchdog_s;
         bool no_check;

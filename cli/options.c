@@ -148,7 +148,8 @@ static const option_t options[] = {
     {"ranks@calibrate", 0, KIND_TEXT, AT(host.ranks), "N|threads|processes",
      "only the measured run on so many ranks; of the host: how its ranks run (threads)", NULL},
     {"suite", 0, KIND_TEXT, AT(host.suite), "default|FILE",
-     "what is run: a line is a collective, a synthesizer, ranks, perhaps channels; or the path of a "
+     "what is run: a line is a collective, a synthesizer, ranks, perhaps channels; or the path of "
+     "a "
      "program (default)",
      NULL},
     {"keep", 0, KIND_TEXT, AT(host.keep), "FILE",
@@ -158,6 +159,11 @@ static const option_t options[] = {
     {"processes", 0, KIND_U32, AT(job.processes), "N", "so many children (one per rank)", NULL},
     {"transport", 0, KIND_CHOICE, AT(job.transport), "T",
      "between processes: shm or tcp (shm; a job: tcp)", "shm,tcp"},
+    {"bootstrap", 0, KIND_CHOICE, AT(job.bootstrap), "HOW",
+     "how processes find each other: root (--world, --rank, --root), env (a launcher's, --root), "
+     "mpi "
+     "(auto: what is given; else mpi under mpirun or srun)",
+     "auto,root,env,mpi"},
     {"world", 0, KIND_U32, AT(job.world), "N",
      "this is one of N processes of a job that were started apart (by srun or mpirun: from the "
      "environment)",

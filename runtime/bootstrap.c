@@ -6,6 +6,9 @@
 #include "runtime/bootstrap.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -86,22 +89,39 @@ static int accept_until(int listener, double limit_s) {
     }
 }
 
+/** One attempt, at most until limit_s; -1 and errno. */
+static int connect_once(const struct sockaddr *address, socklen_t len, double limit_s) {
+    int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -1;
+    int why = connect(fd, address, len) ? errno : 0;
+    while (why == EINPROGRESS || why == EINTR) {
+        struct pollfd done = {.fd = fd, .events = POLLOUT};
+        double left_s = limit_s - ccl_now_s();
+        socklen_t size = sizeof why;
+        if (left_s <= 0)
+            why = ETIMEDOUT;
+        else if (poll(&done, 1, left_s < 0.1 ? 10 : 100) > 0 &&
+                 getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &size))
+            why = errno;
+    }
+    if (why) {
+        close(fd);
+        errno = why;
+        return -1;
+    }
+    fcntl(fd, F_SETFL, 0); /* as accepted ones are */
+    set_up(fd);
+    return fd;
+}
+
 static int connect_until(const struct sockaddr *address, socklen_t len, double limit_s) {
     for (;;) {
-        int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (fd < 0)
-            return -1;
-        if (connect(fd, address, len) == 0) {
-            set_up(fd);
+        int fd = connect_once(address, len, limit_s);
+        if (fd >= 0 || ccl_now_s() > limit_s ||
+            (errno != ECONNREFUSED && errno != EINTR && errno != ETIMEDOUT &&
+             errno != ENETUNREACH && errno != EHOSTUNREACH))
             return fd;
-        }
-        int why = errno;
-        close(fd);
-        if (ccl_now_s() > limit_s || (why != ECONNREFUSED && why != EINTR && why != ETIMEDOUT &&
-                                      why != ENETUNREACH && why != EHOSTUNREACH)) {
-            errno = why;
-            return -1;
-        }
         usleep(20000);
     }
 }
@@ -184,11 +204,13 @@ static ccl_status_t refuse(int fd, const char *why, ccl_error_t *err) {
     return ccl_fail(err, CCL_ERR_USAGE, "%s", why);
 }
 
-static ccl_status_t admit(int fd, uint32_t world, int *fds, uint32_t *n, ccl_error_t *err) {
+static ccl_status_t admit(int fd, uint32_t world, uint64_t token, int *fds, uint32_t *n,
+                          ccl_error_t *err) {
     hello_t h;
     answer_t yes = {.magic = MAGIC};
     char why[160];
-    if (!transfer(fd, &h, sizeof h, false, ccl_now_s() + HELLO_LIMIT_S) || h.magic != MAGIC) {
+    if (!transfer(fd, &h, sizeof h, false, ccl_now_s() + HELLO_LIMIT_S) || h.magic != MAGIC ||
+        h.token != token) {
         close(fd); /* somebody else's */
         return CCL_OK;
     }
@@ -208,63 +230,184 @@ static ccl_status_t admit(int fd, uint32_t world, int *fds, uint32_t *n, ccl_err
     return CCL_OK;
 }
 
-static ccl_status_t gather(uint32_t world, const char *root, int *fds, ccl_error_t *err) {
-    struct sockaddr_storage at;
-    CCL_TRY(resolve(root, &at, err));
-    if (!is_loopback(&at))
-        at = anywhere(&at); /* a machine's name may stand for its loopback */
-    int listener = listen_at((const struct sockaddr *)&at, address_len(&at), world);
-    if (listener < 0)
-        return ccl_fail(err, CCL_ERR_IO, "cannot listen at %.80s: %s", root, strerror(errno));
+/** Closes the listener when all have come, or not within the limit. */
+static ccl_status_t gather(int listener, uint32_t world, uint64_t token, const char *where,
+                           int *fds, ccl_error_t *err) {
     ccl_status_t status = CCL_OK;
     double limit_s = ccl_now_s() + JOIN_LIMIT_S;
     for (uint32_t n = 1; n < world && status == CCL_OK;) {
         int fd = accept_until(listener, limit_s);
         if (fd < 0)
             status = ccl_fail(err, CCL_ERR_IO, "only %u of %u processes came to %.80s within %g s",
-                              n, world, root, JOIN_LIMIT_S);
+                              n, world, where, JOIN_LIMIT_S);
         else
-            status = admit(fd, world, fds, &n, err);
+            status = admit(fd, world, token, fds, &n, err);
     }
     close(listener);
     return status;
 }
 
-static ccl_status_t come(uint32_t rank, uint32_t world, const char *root, int *fd_out,
-                         ccl_error_t *err) {
-    struct sockaddr_storage at;
-    hello_t h = {.magic = MAGIC, .rank = rank, .world = world};
+/** Takes the socket; it is closed on failure. */
+static ccl_status_t greet(int fd, uint32_t rank, uint32_t world, uint64_t token, const char *where,
+                          double limit_s, ccl_error_t *err) {
+    hello_t h = {.magic = MAGIC, .token = token, .rank = rank, .world = world};
     answer_t a;
-    double limit_s = ccl_now_s() + JOIN_LIMIT_S;
-    CCL_TRY(resolve(root, &at, err));
-    int fd = connect_until((const struct sockaddr *)&at, address_len(&at), limit_s);
-    if (fd < 0)
-        return ccl_fail(err, CCL_ERR_IO, "cannot reach process 0 at %.80s: %s", root,
-                        strerror(errno));
     if (!transfer(fd, &h, sizeof h, true, limit_s) || !transfer(fd, &a, sizeof a, false, limit_s) ||
         a.magic != MAGIC) {
         close(fd);
-        return ccl_fail(err, CCL_ERR_IO, "who listens at %.80s is not process 0 of the job", root);
+        return ccl_fail(err, CCL_ERR_IO, "who listens at %.80s is not process 0 of the job", where);
     }
     if (a.refused) {
         close(fd);
         a.text[sizeof a.text - 1] = '\0';
         return ccl_fail(err, CCL_ERR_USAGE, "%s", a.text);
     }
-    *fd_out = fd;
     return CCL_OK;
 }
 
-ccl_status_t ccl_i_bootstrap_join(uint32_t rank, uint32_t world, const char *root,
-                                  ccl_i_group_t *out, ccl_error_t *err) {
+static ccl_status_t star_by_root(const ccl_run_options_t *o, int *fds, ccl_error_t *err) {
+    struct sockaddr_storage at;
+    CCL_TRY(resolve(o->root, &at, err));
+    if (o->rank == 0) {
+        if (!is_loopback(&at))
+            at = anywhere(&at); /* a machine's name may stand for its loopback */
+        int listener = listen_at((const struct sockaddr *)&at, address_len(&at), o->world);
+        if (listener < 0)
+            return ccl_fail(err, CCL_ERR_IO, "cannot listen at %.80s: %s", o->root,
+                            strerror(errno));
+        return gather(listener, o->world, 0, o->root, fds, err);
+    }
+    double limit_s = ccl_now_s() + JOIN_LIMIT_S;
+    int fd = connect_until((const struct sockaddr *)&at, address_len(&at), limit_s);
+    if (fd < 0)
+        return ccl_fail(err, CCL_ERR_IO, "cannot reach process 0 at %.80s: %s", o->root,
+                        strerror(errno));
+    CCL_TRY(greet(fd, o->rank, o->world, 0, o->root, limit_s, err));
+    fds[0] = fd;
+    return CCL_OK;
+}
+
+/* ---------------------------------------------------------------- the star by exchange */
+
+enum { MAX_ADDRESSES = 8 };
+
+/** What everybody tells everybody; of process 0 where it listens. */
+typedef struct place {
+    uint64_t machine, token;
+    uint32_t failed, naddresses;
+    struct sockaddr_storage addresses[MAX_ADDRESSES]; /* the first one is the loopback's */
+} place_t;
+
+/** Addresses of this machine of the family, or -1. */
+static int list_addresses(sa_family_t family, place_t *place) {
+    struct ifaddrs *list;
+    if (getifaddrs(&list))
+        return -1;
+    for (struct ifaddrs *i = list; i && place->naddresses < MAX_ADDRESSES; i = i->ifa_next) {
+        struct sockaddr_storage at = {0};
+        if (!i->ifa_addr || i->ifa_addr->sa_family != family || !(i->ifa_flags & IFF_UP))
+            continue;
+        at.ss_family = family;
+        memcpy(&at, i->ifa_addr, address_len(&at));
+        /* A link-local address says nothing without the other side's interface. */
+        if (is_loopback(&at) ||
+            (family == AF_INET6 &&
+             IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)&at)->sin6_addr)))
+            continue;
+        place->addresses[place->naddresses++] = at;
+    }
+    freeifaddrs(list);
+    return 0;
+}
+
+/** Listens at any address; the listener, or -1. */
+static int open_place(uint32_t world, place_t *place) {
+    struct sockaddr_storage at = {.ss_family = AF_INET};
+    socklen_t len = sizeof at;
+    place->naddresses = 1;
+    if (list_addresses(AF_INET, place))
+        return -1;
+    if (place->naddresses == 1 && !list_addresses(AF_INET6, place) && place->naddresses > 1)
+        at.ss_family = AF_INET6;
+    place->addresses[0].ss_family = at.ss_family;
+    if (at.ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)&place->addresses[0])->sin6_addr = in6addr_loopback;
+    else
+        ((struct sockaddr_in *)&place->addresses[0])->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    at = anywhere(&at);
+    int fd = listen_at((const struct sockaddr *)&at, address_len(&at), world);
+    if (fd < 0 || getsockname(fd, (struct sockaddr *)&at, &len)) {
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    for (uint32_t i = 0; i < place->naddresses; i++)
+        set_port(&place->addresses[i], get_port(&at));
+    return fd;
+}
+
+/** Process 0 has several addresses, of which some may not be reached from here. */
+static ccl_status_t come_to(const ccl_run_options_t *o, const place_t *root, uint64_t machine,
+                            int *fd_out, ccl_error_t *err) {
+    static const char where[] = "the addresses that it told";
+    double limit_s = ccl_now_s() + JOIN_LIMIT_S / 2;
+    uint32_t n = root->naddresses < MAX_ADDRESSES ? root->naddresses : MAX_ADDRESSES;
+    do {
+        /* Containers of one machine may each have a loopback of their own: then on to the rest. */
+        for (uint32_t i = root->machine == machine ? 0 : 1; i < n; i++) {
+            const struct sockaddr_storage *at = &root->addresses[i];
+            double now_s = ccl_now_s();
+            int fd = connect_once((const struct sockaddr *)at, address_len(at), now_s + 2);
+            if (fd < 0)
+                continue;
+            ccl_status_t status =
+                greet(fd, o->rank, o->world, root->token, where, now_s + JOIN_LIMIT_S / 2, err);
+            *fd_out = status == CCL_OK ? fd : -1;
+            if (status != CCL_ERR_IO)
+                return status;
+        }
+        usleep(20000);
+    } while (ccl_now_s() < limit_s);
+    return ccl_fail(err, CCL_ERR_IO, "process %u cannot reach process 0 at %s", o->rank, where);
+}
+
+static ccl_status_t star_by_exchange(const ccl_run_options_t *o, int *fds, ccl_error_t *err) {
+    place_t mine = {.machine = ccl_i_bootstrap_machine()}, *all = calloc(o->world, sizeof *all);
+    int listener = -1;
+    if (!all)
+        return ccl_fail_nomem(err);
+    if (o->rank == 0) {
+        listener = open_place(o->world, &mine);
+        mine.failed =
+            listener < 0 || getrandom(&mine.token, sizeof mine.token, 0) != sizeof mine.token;
+    }
+    ccl_status_t status =
+        ccl_i_bootstrap_exchange(o->bootstrap, &mine, sizeof mine, all, JOIN_LIMIT_S, err);
+    if (status == CCL_OK && all[0].failed)
+        status = ccl_fail(err, CCL_ERR_IO, "process 0 cannot listen");
+    if (status == CCL_OK && o->rank == 0) {
+        status = gather(listener, o->world, mine.token, "its addresses", fds, err);
+        listener = -1;
+    } else if (status == CCL_OK) {
+        status = come_to(o, &all[0], mine.machine, &fds[0], err);
+    }
+    if (listener >= 0)
+        close(listener);
+    free(all);
+    return status;
+}
+
+ccl_status_t ccl_i_bootstrap_join(const ccl_run_options_t *options, ccl_i_group_t *out,
+                                  ccl_error_t *err) {
+    uint32_t world = options->world;
     int *fds = malloc(world * sizeof *fds);
     if (!fds)
         return ccl_fail_nomem(err);
     memset(fds, 0xff, world * sizeof *fds);
     ccl_status_t status =
-        rank == 0 ? gather(world, root, fds, err) : come(rank, world, root, &fds[0], err);
+        options->bootstrap ? star_by_exchange(options, fds, err) : star_by_root(options, fds, err);
     if (status == CCL_OK)
-        status = ccl_i_group_join(rank, world, fds, out, err);
+        status = ccl_i_group_join(options->rank, world, fds, out, err);
     if (status != CCL_OK)
         for (uint32_t i = 0; i < world; i++)
             if (fds[i] >= 0)
@@ -390,31 +533,4 @@ uint64_t ccl_i_bootstrap_machine(void) {
     uint64_t h = ccl_hash64(text, len, 0);
     free(text);
     return h;
-}
-
-static bool number_of(const char *name, uint32_t *out) {
-    const char *text = getenv(name);
-    char *end = NULL;
-    if (!text || text[0] < '0' || text[0] > '9')
-        return false;
-    unsigned long value = strtoul(text, &end, 10);
-    if (*end || value > 65536)
-        return false;
-    *out = (uint32_t)value;
-    return true;
-}
-
-bool ccl_run_place_from_environment(uint32_t *rank_out, uint32_t *world_out) {
-    static const char *const names[][2] = {{"SLURM_PROCID", "SLURM_NTASKS"},
-                                           {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-                                           {"PMI_RANK", "PMI_SIZE"}};
-    for (size_t i = 0; i < CCL_ARRAY_LEN(names); i++) {
-        uint32_t rank, world;
-        if (number_of(names[i][0], &rank) && number_of(names[i][1], &world) && rank < world) {
-            *rank_out = rank;
-            *world_out = world;
-            return true;
-        }
-    }
-    return false;
 }

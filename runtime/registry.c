@@ -2,18 +2,16 @@
  * @file registry.c
  * Kinds of devices: `host`, and modules that are opened at run time.
  *
- * A module is libccl_device_KIND.so, looked for in the folders of CCL_DEVICE_PATH (colons between
- * them), then beside the program and where an install puts modules (CCL_DEVICE_FOLDER: from the
- * program's folder, known to CMake), then where the dynamic linker looks.
+ * A module is libccl_device_KIND.so.
  */
 #define _GNU_SOURCE
 #include "runtime/host.h"
 #include "runtime/job.h"
+#include "runtime/module.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char *const module_kinds[] = {"cuda", "hip"};
 
@@ -25,41 +23,6 @@ static bool complete(const ccl_device_ops_t *o) {
            o->event_destroy && o->event_record && o->event_wait && o->event_done &&
            o->stream_follow && o->event_elapsed && o->program_load && o->program_unload &&
            o->program_launch;
-}
-
-static void *open_in(const char *folder, size_t len, const char *file) {
-    char path[4096];
-    if ((size_t)snprintf(path, sizeof path, "%.*s/%s", (int)len, folder, file) >= sizeof path)
-        return NULL;
-    return access(path, R_OK) == 0 ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-}
-
-static void *open_module(const char *kind) {
-    char file[64], self[4096];
-    snprintf(file, sizeof file, "libccl_device_%s.so", kind);
-    void *module = NULL;
-    for (const char *p = getenv("CCL_DEVICE_PATH"); p && !module;) {
-        size_t len = strcspn(p, ":");
-        if (len > 0)
-            module = open_in(p, len, file);
-        p = p[len] ? p + len + 1 : NULL;
-    }
-    /* Beside the program, as installed, in ../lib, and below runtime/ of a build folder. */
-    static const char *const beside[] = {"", "/" CCL_DEVICE_FOLDER, "/../lib/ccllab", "/../lib",
-                                         "/../runtime"};
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    char *slash = NULL;
-    if (n > 0) {
-        self[n] = '\0';
-        slash = strrchr(self, '/');
-    }
-    for (size_t i = 0; slash && i < CCL_ARRAY_LEN(beside) && !module; i++) {
-        char folder[4200];
-        *slash = '\0';
-        int len = snprintf(folder, sizeof folder, "%s%s", self, beside[i]);
-        module = open_in(folder, (size_t)len, file);
-    }
-    return module ? module : dlopen(file, RTLD_NOW | RTLD_LOCAL);
 }
 
 static ccl_status_t table_of(const char *kind, void *module, const ccl_device_ops_t **out,
@@ -92,10 +55,12 @@ ccl_status_t ccl_i_device_find(const char *name, const ccl_device_ops_t **ops_ou
     for (size_t i = 0; i < CCL_ARRAY_LEN(module_kinds); i++) {
         if (strcmp(name, module_kinds[i]) != 0)
             continue;
-        void *module = open_module(name);
+        char file[64];
+        snprintf(file, sizeof file, "libccl_device_%s.so", name);
+        void *module = ccl_i_module_open(file);
         if (!module)
-            return ccl_fail(err, CCL_ERR_UNSUPPORTED,
-                            "no device %s: its module libccl_device_%s.so is not here", name, name);
+            return ccl_fail(err, CCL_ERR_UNSUPPORTED, "no device %s: its module %s is not here",
+                            name, file);
         ccl_status_t status = table_of(name, module, ops_out, err);
         if (status != CCL_OK)
             dlclose(module);

@@ -36,7 +36,7 @@ static ccl_status_t check_options(const ccl_program_t *program, ccl_run_options_
     if (o->world > 1 && o->ranks == CCL_RANKS_PROCESSES)
         return ccl_fail(err, CCL_ERR_USAGE,
                         "the processes of a job do not start processes of their own");
-    if (o->world > 1 && (o->rank >= o->world || !o->root))
+    if (o->world > 1 && (o->rank >= o->world || (!o->root && !o->bootstrap)))
         return ccl_fail(err, CCL_ERR_USAGE,
                         "a job of %u processes wants a rank below that and a root host:port",
                         o->world);
@@ -227,7 +227,7 @@ static ccl_status_t run_alone(ccl_i_job_t *job, ccl_run_result_t *result, ccl_er
     ccl_i_group_t group;
     const ccl_run_options_t *o = job->options;
     if (o->world > 1)
-        CCL_TRY(ccl_i_bootstrap_join(o->rank, o->world, o->root, &group, err));
+        CCL_TRY(ccl_i_bootstrap_join(o, &group, err));
     else
         CCL_TRY(ccl_i_group_alone(&group, err));
     job->group = &group;

@@ -50,6 +50,9 @@ typedef enum ccl_run_ranks {
 /** How ranks of different processes reach each other. */
 typedef enum ccl_run_transport { CCL_RUN_SHM, CCL_RUN_TCP } ccl_run_transport_t;
 
+/** A job's processes as MPI knows them; opaque. */
+typedef struct ccl_bootstrap ccl_bootstrap_t;
+
 typedef struct ccl_run_options {
     size_t size;
     const char *device; /**< NULL: "host" */
@@ -77,13 +80,14 @@ typedef struct ccl_run_options {
     /* A job of processes that were started elsewhere: */
     uint32_t world;   /**< processes; 0 or 1: not such a job */
     uint32_t rank;    /**< this one, < world */
-    const char *root; /**< "host:port" at which process 0 listens */
+    const char *root; /**< "host:port" at which process 0 listens; NULL with `bootstrap` */
+    ccl_bootstrap_t *bootstrap; /**< how they find each other without a root; NULL: by root */
 } ccl_run_options_t;
 #define CCL_RUN_OPTIONS_INIT                                                                       \
     {                                                                                              \
         sizeof(ccl_run_options_t), NULL, 0, 0, CCL_GRANULARITY_ALGORITHM, CCL_TYPE_FP32,           \
             CCL_OP_SUM, false, 0, 1, false, false, 0, 0, 0, 0, false, 0, CCL_RANKS_THREADS, 0,     \
-            CCL_RUN_SHM, 0, 0, NULL                                                                \
+            CCL_RUN_SHM, 0, 0, NULL, NULL                                                          \
     }
 
 /** The first wrong item found. */
@@ -151,6 +155,33 @@ void ccl_run_result_destroy(ccl_run_result_t *result);
  * @return false when there is none.
  */
 bool ccl_run_place_from_environment(uint32_t *rank_out, uint32_t *world_out);
+
+/** Who tells a process its place in a job, and where process 0 is. */
+typedef enum ccl_bootstrap_kind {
+    CCL_BOOTSTRAP_AUTO, /**< `root` when a world is given, `env` when a root is; else `mpi` in a
+                             process that a launcher started, where its module is here */
+    CCL_BOOTSTRAP_ROOT, /**< the options: world, rank, root */
+    CCL_BOOTSTRAP_ENV,  /**< the launcher's environment; the options have the root */
+    CCL_BOOTSTRAP_MPI   /**< MPI: rank, world and addresses; opens libccl_bootstrap_mpi.so */
+} ccl_bootstrap_kind_t;
+/**
+ * Find this process's place; once in a process's life with MPI. A process with a place of its own
+ * in a job has options->world > 1 afterwards, and slices go over TCP.
+ * @param options  world, rank, root are read; world, rank, transport and bootstrap are set.
+ * @param out      NULL without MPI; else what options->bootstrap is: end with
+ *                 ccl_bootstrap_close() after the last run.
+ * @retval CCL_ERR_USAGE        too little or too much is told, or there is no launcher.
+ * @retval CCL_ERR_UNSUPPORTED  CCL_BOOTSTRAP_MPI, but its module is not here.
+ */
+ccl_status_t ccl_bootstrap_open(const ccl_ctx_t *ctx, ccl_bootstrap_kind_t kind,
+                                ccl_run_options_t *options, ccl_bootstrap_t **out,
+                                ccl_error_t *err);
+/**
+ * @param together  the last run ended with an agreement of all (CCL_OK, CCL_CHECK, CCL_DEADLOCK),
+ *                  so that all come here. Otherwise this process should end soon with an exit code
+ *                  that is not 0: the launcher then ends the others.
+ */
+void ccl_bootstrap_close(ccl_bootstrap_t *bootstrap, bool together);
 
 #ifdef __cplusplus
 }

@@ -19,3 +19,18 @@ OMPI_COMM_WORLD_RANK=1 "$ccllab" run "$program" --size 64K --root "$root" >/dev/
 OMPI_COMM_WORLD_RANK=0 "$ccllab" run "$program" --size 64K --root "$root" --json >"$dir/json"
 wait $!
 grep -q '"processes": 2' "$dir/json" || { cat "$dir/json"; exit 1; }
+
+# Where the module for MPI is not: asked for, it is an error; else each process runs alone, and says so.
+cp "$ccllab" "$dir/alone"
+code=0
+"$dir/alone" run "$program" --size 64K --bootstrap mpi 2>"$dir/err" || code=$?
+[ $code = 4 ] && grep -q 'libccl_bootstrap_mpi.so is not here' "$dir/err" || { cat "$dir/err"; exit 1; }
+OMPI_COMM_WORLD_RANK=1 "$dir/alone" run "$program" --size 64K >"$dir/out" 2>"$dir/err"
+grep -q 'process 1 of 2 that a launcher started runs alone' "$dir/err" || { cat "$dir/err"; exit 1; }
+grep -q 'right$' "$dir/out" || { cat "$dir/out"; exit 1; }
+for wrong in '--bootstrap env' '--bootstrap root' '--bootstrap mpi --root here:1' '--bootstrap env --world 2'; do
+    code=0
+    # shellcheck disable=SC2086
+    OMPI_COMM_WORLD_RANK=1 "$ccllab" run "$program" $wrong >/dev/null 2>&1 || code=$?
+    [ $code = 2 ] || { echo "$wrong: exit code $code"; exit 1; }
+done
