@@ -1,0 +1,568 @@
+/* Dimensions, groups and automorphism classes of a cluster (docs/symmetry.md). */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <bliss/bliss_C.h>
+
+#include "models/models.h"
+
+/* A link must be this much faster than the next to make a dimension of its own in a server. */
+#define SPEED_STEP 3.0
+
+/* ---------------------------------------------------------------- disjoint sets */
+
+static uint32_t find(uint32_t *parent, uint32_t i) {
+    while (parent[i] != i)
+        i = parent[i] = parent[parent[i]];
+    return i;
+}
+
+/* The lowest member stays the root. */
+static void unite(uint32_t *parent, uint32_t a, uint32_t b) {
+    a = find(parent, a);
+    b = find(parent, b);
+    if (a < b)
+        parent[b] = a;
+    else
+        parent[a] = b;
+}
+
+static uint32_t *singletons(ccl_arena_t *arena, uint32_t n) {
+    uint32_t *parent = ccl_arena_alloc(arena, n ? n : 1, sizeof(*parent));
+
+    for (uint32_t i = 0; parent && i < n; i++)
+        parent[i] = i;
+    return parent;
+}
+
+/* Numbers sets by their lowest member; returns how many there are. */
+static uint32_t number_sets(uint32_t *parent, uint32_t n, uint32_t *number) {
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t root = find(parent, i);
+
+        number[i] = root == i ? count++ : number[root];
+    }
+    return count;
+}
+
+/* ---------------------------------------------------------------- the graph */
+
+/*
+ * Vertices: devices; servers (next to their devices); of every link a tail and a head, or one
+ * vertex for a link and its equal way back when no group holds either; groups (next to the tails of
+ * their links). Colours tell constants apart.
+ */
+typedef struct colours {
+    ccl_strmap_t *map;
+    bool nomem;
+} colours_t;
+
+static unsigned colour(colours_t *colours, const char *key) {
+    uint32_t known = ccl_strmap_get(colours->map, key);
+
+    if (known != CCL_NONE)
+        return known;
+    known = (uint32_t)ccl_strmap_len(colours->map);
+    if (!ccl_strmap_put(colours->map, key, known))
+        colours->nomem = true;
+    return known;
+}
+
+static bool same_link(const ccl_link_t *a, const ccl_link_t *b) {
+    return a->kind == b->kind && a->lanes == b->lanes && a->bandwidth_Bps == b->bandwidth_Bps &&
+           a->latency_s == b->latency_s && a->contention == b->contention;
+}
+
+static void add_devices(BlissGraph *graph, colours_t *colours, const ccl_topology_t *topo) {
+    char key[128];
+
+    for (uint32_t i = 0; i < topo->ndevices; i++) {
+        snprintf(key, sizeof key, "device %d %u", (int)topo->devices[i].kind,
+                 topo->devices[i].model);
+        bliss_add_vertex(graph, colour(colours, key));
+    }
+    for (uint32_t i = 0; i < topo->nservers; i++)
+        bliss_add_vertex(graph, colour(colours, "server"));
+    for (uint32_t i = 0; i < topo->ndevices; i++) {
+        if (topo->devices[i].server != CCL_NONE)
+            bliss_add_edge(graph, i, topo->ndevices + topo->devices[i].server);
+    }
+}
+
+/* The way back of link i that nothing was paired with yet; CCL_NONE: none. */
+static uint32_t way_back(const ccl_topology_t *topo, const uint8_t *done, uint32_t i) {
+    const ccl_link_t *link = &topo->links[i];
+
+    for (uint32_t k = topo->out_first[link->to]; k < topo->out_first[link->to + 1]; k++) {
+        uint32_t j = topo->out_links[k];
+
+        if (j > i && !done[j] && topo->links[j].to == link->from && same_link(link, &topo->links[j]))
+            return j;
+    }
+    return CCL_NONE;
+}
+
+static void add_links(BlissGraph *graph, colours_t *colours, const ccl_topology_t *topo,
+                      uint8_t *done, uint32_t *tail) {
+    char key[160];
+
+    memset(done, 0, topo->nlinks);
+    for (uint32_t g = 0; g < topo->ngroups; g++) {
+        for (uint32_t k = 0; k < topo->groups[g].nlinks; k++)
+            done[topo->groups[g].links[k]] = 2; /* never paired */
+    }
+    for (uint32_t i = 0; i < topo->nlinks; i++) {
+        const ccl_link_t *link = &topo->links[i];
+        uint32_t back;
+
+        if (done[i] == 1)
+            continue;
+        snprintf(key, sizeof key, "%u %u %.17g %.17g %.17g", link->kind, link->lanes,
+                 link->bandwidth_Bps, link->latency_s, link->contention);
+        back = done[i] == 2 ? CCL_NONE : way_back(topo, done, i);
+        if (back != CCL_NONE) {
+            char both[176];
+
+            done[i] = done[back] = 1;
+            snprintf(both, sizeof both, "both %s", key);
+            tail[i] = tail[back] = bliss_add_vertex(graph, colour(colours, both));
+            bliss_add_edge(graph, tail[i], link->from);
+            bliss_add_edge(graph, tail[i], link->to);
+        } else {
+            uint32_t head;
+            char one[176];
+
+            snprintf(one, sizeof one, "tail %s", key);
+            tail[i] = bliss_add_vertex(graph, colour(colours, one));
+            snprintf(one, sizeof one, "head %s", key);
+            head = bliss_add_vertex(graph, colour(colours, one));
+            bliss_add_edge(graph, tail[i], link->from);
+            bliss_add_edge(graph, tail[i], head);
+            bliss_add_edge(graph, head, link->to);
+        }
+    }
+    for (uint32_t g = 0; g < topo->ngroups; g++) {
+        uint32_t vertex;
+
+        snprintf(key, sizeof key, "group %.17g", topo->groups[g].bandwidth_Bps);
+        vertex = bliss_add_vertex(graph, colour(colours, key));
+        for (uint32_t k = 0; k < topo->groups[g].nlinks; k++)
+            bliss_add_edge(graph, vertex, tail[topo->groups[g].links[k]]);
+    }
+}
+
+/* ---------------------------------------------------------------- dimensions */
+
+/* Routes of one kind. */
+typedef struct family {
+    const char *kind; /* transport */
+    uint32_t hops;    /* links, or net links */
+    double min_Bps, max_Bps, min_latency_s, max_latency_s;
+    uint32_t *parent; /* [nranks] GPUs joined */
+    uint64_t pairs;
+} family_t;
+
+typedef struct families {
+    family_t *items;
+    size_t n, cap;
+} families_t;
+
+/* One (kind, hops, bandwidth): what families are made of. */
+typedef struct relation {
+    const char *kind;
+    uint32_t hops;
+    double Bps;
+    double min_latency_s, max_latency_s;
+    uint32_t *parent;
+    uint64_t pairs;
+} relation_t;
+
+typedef struct relations {
+    relation_t *items;
+    size_t n, cap;
+} relations_t;
+
+static uint32_t route_hops(const ccl_topology_t *topo, const ccl_route_t *route) {
+    uint32_t hops = 0;
+
+    if (!route->crosses_net)
+        return route->nlinks;
+    for (uint32_t i = 0; i < route->nlinks; i++)
+        hops += strcmp(topo->kinds[topo->links[route->links[i]].kind], "net") == 0;
+    return hops;
+}
+
+static relation_t *relation_of(relations_t *all, const char *kind, uint32_t hops, double Bps,
+                               ccl_arena_t *arena, uint32_t nranks) {
+    relation_t *r;
+
+    for (size_t i = 0; i < all->n; i++) {
+        r = &all->items[i];
+        if (r->Bps == Bps && r->hops == hops && strcmp(r->kind, kind) == 0)
+            return r;
+    }
+    if (!ccl_grow(&all->items, &all->cap, all->n + 1, sizeof(*all->items)))
+        return NULL;
+    r = &all->items[all->n];
+    *r = (relation_t){kind, hops, Bps, INFINITY, 0, singletons(arena, nranks), 0};
+    if (!r->parent)
+        return NULL;
+    all->n++;
+    return r;
+}
+
+static ccl_status_t relate(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
+                           ccl_arena_t *arena, relations_t *all, ccl_error_t *err) {
+    for (uint32_t src = 0; src < topo->nranks; src++) {
+        CCL_TRY(ccl_ctx_poll(ctx, NULL));
+        for (uint32_t dst = 0; dst < topo->nranks; dst++) {
+            const ccl_route_t *route = NULL;
+            ccl_error_t why = CCL_ERROR_INIT;
+            ccl_status_t status;
+            relation_t *r;
+
+            if (src == dst)
+                continue;
+            status = ccl_routes_get(routes, src, dst, 0, &route, &why);
+            if (status == CCL_ERR_INPUT)
+                continue; /* no route without relaying GPUs */
+            if (status != CCL_OK) {
+                if (err)
+                    *err = why;
+                return status;
+            }
+            r = relation_of(all, ccl_model_route_kind(topo, route), route_hops(topo, route),
+                            route->bottleneck_Bps, arena, topo->nranks);
+            if (!r)
+                return ccl_fail_nomem(err);
+            unite(r->parent, src, dst);
+            r->min_latency_s = fmin(r->min_latency_s, route->latency_s);
+            r->max_latency_s = fmax(r->max_latency_s, route->latency_s);
+            r->pairs++;
+        }
+    }
+    return CCL_OK;
+}
+
+/* Inside servers before pcie before net; then near before far; then fast before slow. */
+static int kind_rank(const char *kind) {
+    return strcmp(kind, "net") == 0 ? 2 : strcmp(kind, "pcie") == 0;
+}
+
+static int compare_relations(const void *a, const void *b) {
+    const relation_t *x = a, *y = b;
+    int order = kind_rank(x->kind) - kind_rank(y->kind);
+
+    if (order == 0)
+        order = strcmp(x->kind, y->kind);
+    if (order == 0)
+        order = (x->hops > y->hops) - (x->hops < y->hops);
+    return order ? order : (x->Bps < y->Bps) - (x->Bps > y->Bps);
+}
+
+/* Whether r joins GPUs of one of family f's groups with others. */
+static bool grows(const family_t *f, const relation_t *r, uint32_t nranks, uint8_t *grouped) {
+    memset(grouped, 0, nranks);
+    for (uint32_t i = 0; i < nranks; i++) {
+        uint32_t root = find(f->parent, i);
+
+        if (root != i)
+            grouped[i] = grouped[root] = 1;
+    }
+    for (uint32_t i = 0; i < nranks; i++) {
+        uint32_t j = find(r->parent, i);
+
+        if (i != j && find(f->parent, i) != find(f->parent, j) && (grouped[i] || grouped[j]))
+            return true;
+    }
+    return false;
+}
+
+static void absorb(family_t *f, const relation_t *r, uint32_t nranks) {
+    f->min_Bps = fmin(f->min_Bps, r->Bps);
+    f->max_Bps = fmax(f->max_Bps, r->Bps);
+    f->min_latency_s = fmin(f->min_latency_s, r->min_latency_s);
+    f->max_latency_s = fmax(f->max_latency_s, r->max_latency_s);
+    f->pairs += r->pairs;
+    for (uint32_t i = 0; i < nranks; i++)
+        unite(f->parent, i, find(r->parent, i));
+}
+
+static bool gather(const relations_t *all, families_t *out, ccl_arena_t *arena, uint32_t nranks) {
+    uint8_t *grouped = ccl_arena_alloc(arena, nranks, 1);
+
+    if (!grouped)
+        return false;
+    for (size_t i = 0; i < all->n; i++) {
+        const relation_t *r = &all->items[i];
+        family_t *last = out->n ? &out->items[out->n - 1] : NULL;
+        bool same = last && last->hops == r->hops && strcmp(last->kind, r->kind) == 0;
+
+        if (same && (kind_rank(r->kind) == 2 || r->Bps * SPEED_STEP > last->min_Bps ||
+                     !grows(last, r, nranks, grouped))) {
+            absorb(last, r, nranks);
+            continue;
+        }
+        if (!ccl_grow(&out->items, &out->cap, out->n + 1, sizeof(*out->items)))
+            return false;
+        last = &out->items[out->n++];
+        *last = (family_t){r->kind, r->hops, r->Bps, 0, INFINITY, 0, singletons(arena, nranks), 0};
+        if (!last->parent)
+            return false;
+        absorb(last, r, nranks);
+    }
+    return true;
+}
+
+/* ---------------------------------------------------------------- groups */
+
+static const char *dimension_name(ccl_arena_t *arena, const families_t *all, size_t i) {
+    const family_t *f = &all->items[i];
+    bool speeds = false, lengths = false;
+    ccl_text_t text = {0};
+    char rate[32];
+    char *name;
+
+    for (size_t k = 0; k < all->n; k++) {
+        if (k == i || strcmp(all->items[k].kind, f->kind) != 0)
+            continue;
+        speeds |= all->items[k].hops == f->hops;
+        lengths |= all->items[k].hops != f->hops;
+    }
+    ccl_text_printf(&text, "%s", f->kind);
+    if (lengths)
+        ccl_text_printf(&text, ", %u %s", f->hops, kind_rank(f->kind) == 2 ? "hops" : "links");
+    if (speeds)
+        ccl_text_printf(&text, ", %s", ccl_format_rate(f->max_Bps, rate, sizeof rate));
+    name = text.nomem ? NULL : ccl_arena_strdup(arena, text.data);
+    ccl_text_fini(&text);
+    return name;
+}
+
+/* Groups of a family: sets of two GPUs or more, by their lowest rank. */
+static bool fill_groups(ccl_dimension_t *d, const family_t *f, uint32_t nranks,
+                        ccl_arena_t *arena) {
+    uint32_t *size = ccl_arena_alloc(arena, nranks, sizeof(*size));
+    uint32_t *number = ccl_arena_alloc(arena, nranks, sizeof(*number));
+    uint32_t *group_of = ccl_arena_alloc(arena, nranks, sizeof(*group_of));
+    uint32_t *ranks = ccl_arena_alloc(arena, nranks, sizeof(*ranks));
+    uint32_t *first;
+    uint32_t nranks_in = 0;
+
+    if (!size || !number || !group_of || !ranks)
+        return false;
+    for (uint32_t i = 0; i < nranks; i++)
+        size[find(f->parent, i)]++;
+    for (uint32_t i = 0; i < nranks; i++)
+        number[i] = find(f->parent, i) == i && size[i] > 1 ? d->ngroups++ : CCL_NONE;
+    first = ccl_arena_alloc(arena, d->ngroups + 1, sizeof(*first));
+    if (!first)
+        return false;
+    for (uint32_t i = 0; i < nranks; i++) {
+        if (number[i] == CCL_NONE)
+            continue;
+        first[number[i]] = nranks_in;
+        d->min_gpus = d->min_gpus && d->min_gpus < size[i] ? d->min_gpus : size[i];
+        d->max_gpus = size[i] > d->max_gpus ? size[i] : d->max_gpus;
+        nranks_in += size[i];
+    }
+    first[d->ngroups] = nranks_in;
+    memset(size, 0, nranks * sizeof(*size));
+    for (uint32_t i = 0; i < nranks; i++) {
+        uint32_t g = number[find(f->parent, i)];
+
+        group_of[i] = g;
+        if (g != CCL_NONE)
+            ranks[first[g] + size[g]++] = i;
+    }
+    d->first = first;
+    d->ranks = ranks;
+    d->group_of = group_of;
+    return true;
+}
+
+/* Counts a group's ordered pairs that have a route of this dimension. */
+static bool fill_complete(ccl_dimension_t *d, const family_t *f, const ccl_topology_t *topo,
+                          ccl_routes_t *routes, ccl_arena_t *arena, ccl_status_t *status,
+                          ccl_error_t *err) {
+    uint8_t *complete = ccl_arena_alloc(arena, d->ngroups ? d->ngroups : 1, 1);
+
+    if (!complete)
+        return false;
+    for (uint32_t g = 0; g < d->ngroups; g++) {
+        const uint32_t *ranks = d->ranks + d->first[g];
+        uint32_t n = d->first[g + 1] - d->first[g];
+
+        complete[g] = 1;
+        for (uint32_t k = 0; k < n * n && complete[g]; k++) {
+            const ccl_route_t *route = NULL;
+            ccl_error_t why = CCL_ERROR_INIT;
+
+            if (k / n == k % n)
+                continue;
+            *status = ccl_routes_get(routes, ranks[k / n], ranks[k % n], 0, &route, &why);
+            if (*status != CCL_OK && *status != CCL_ERR_INPUT) {
+                if (err)
+                    *err = why;
+                return true;
+            }
+            complete[g] = *status == CCL_OK && route_hops(topo, route) == f->hops &&
+                          strcmp(ccl_model_route_kind(topo, route), f->kind) == 0 &&
+                          route->bottleneck_Bps >= f->min_Bps;
+            *status = CCL_OK;
+        }
+    }
+    d->complete = complete;
+    return true;
+}
+
+/* ---------------------------------------------------------------- orbits */
+
+typedef struct orbits {
+    const ccl_topology_t *topo;
+    const ccl_dimension_t *dimensions;
+    uint32_t ndimensions;
+    uint32_t *gpus;    /* [nranks] disjoint sets */
+    uint32_t **groups; /* [ndimensions][ngroups] disjoint sets */
+} orbits_t;
+
+/* A generator carries GPUs to GPUs, and with them groups to groups. */
+static void on_generator(void *user, unsigned n, const unsigned *image) {
+    orbits_t *o = user;
+
+    (void)n;
+    for (uint32_t r = 0; r < o->topo->nranks; r++)
+        unite(o->gpus, r, o->topo->devices[image[o->topo->rank_device[r]]].rank);
+    for (uint32_t d = 0; d < o->ndimensions; d++) {
+        const ccl_dimension_t *dim = &o->dimensions[d];
+
+        for (uint32_t g = 0; g < dim->ngroups; g++) {
+            uint32_t device = o->topo->rank_device[dim->ranks[dim->first[g]]];
+            uint32_t to = dim->group_of[o->topo->devices[image[device]].rank];
+
+            if (to != CCL_NONE) /* always: automorphisms keep routes' kinds */
+                unite(o->groups[d], g, to);
+        }
+    }
+}
+
+static ccl_status_t find_orbits(ccl_symmetry_t *s, ccl_dimension_t *dimensions,
+                                const ccl_topology_t *topo, ccl_error_t *err) {
+    ccl_arena_t arena;
+    colours_t colours = {ccl_strmap_create(), false};
+    BlissGraph *graph = bliss_new(0);
+    BlissStats stats;
+    uint32_t *gpu_class = ccl_arena_alloc(&s->arena, topo->nranks, sizeof(*gpu_class));
+    uint8_t *done;
+    uint32_t *tail;
+    orbits_t o = {topo, dimensions, s->ndimensions, NULL, NULL};
+    bool ok;
+
+    ccl_arena_init(&arena);
+    memset(&stats, 0, sizeof stats);
+    done = ccl_arena_alloc(&arena, topo->nlinks + 1, 1);
+    tail = ccl_arena_alloc(&arena, topo->nlinks + 1, sizeof(*tail));
+    o.gpus = singletons(&arena, topo->nranks);
+    o.groups = ccl_arena_alloc(&arena, s->ndimensions + 1, sizeof(*o.groups));
+    ok = colours.map && graph && gpu_class && done && tail && o.gpus && o.groups;
+    for (uint32_t d = 0; ok && d < s->ndimensions; d++)
+        ok = (o.groups[d] = singletons(&arena, dimensions[d].ngroups)) != NULL;
+    if (ok) {
+        add_devices(graph, &colours, topo);
+        add_links(graph, &colours, topo, done, tail);
+        ok = !colours.nomem;
+    }
+    if (ok) {
+        bliss_find_automorphisms(graph, on_generator, &o, &stats);
+        s->ngenerators = (uint32_t)stats.nof_generators;
+        s->log10_automorphisms = (double)log10l(stats.group_size_approx);
+        s->ngpu_classes = number_sets(o.gpus, topo->nranks, gpu_class);
+        s->gpu_class = gpu_class;
+    }
+    for (uint32_t d = 0; ok && d < s->ndimensions; d++) {
+        uint32_t *class_of =
+            ccl_arena_alloc(&s->arena, dimensions[d].ngroups + 1, sizeof(*class_of));
+
+        ok = class_of != NULL;
+        if (!ok)
+            break;
+        dimensions[d].nclasses = number_sets(o.groups[d], dimensions[d].ngroups, class_of);
+        dimensions[d].class_of = class_of;
+    }
+    if (graph)
+        bliss_release(graph);
+    ccl_strmap_destroy(colours.map);
+    ccl_arena_fini(&arena);
+    return ok ? CCL_OK : ccl_fail_nomem(err);
+}
+
+/* ---------------------------------------------------------------- all of it */
+
+ccl_status_t ccl_symmetry_find(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                               ccl_routes_t *routes, ccl_symmetry_t **out, ccl_error_t *err) {
+    ccl_symmetry_t *s = calloc(1, sizeof(*s));
+    ccl_dimension_t *dimensions = NULL;
+    ccl_arena_t arena;
+    relations_t relations = {0};
+    families_t families = {0};
+    ccl_status_t status;
+
+    *out = NULL;
+    if (!s)
+        return ccl_fail_nomem(err);
+    ccl_arena_init(&arena);
+    ccl_arena_init(&s->arena);
+    CCL_TRY_GOTO(relate(ctx, topo, routes, &arena, &relations, err), status, out);
+    if (relations.n)
+        qsort(relations.items, relations.n, sizeof(*relations.items), compare_relations);
+    status = CCL_ERR_NOMEM;
+    if (!gather(&relations, &families, &arena, topo->nranks))
+        goto out;
+    dimensions = ccl_arena_alloc(&s->arena, families.n + 1, sizeof(*dimensions));
+    if (!dimensions)
+        goto out;
+    s->nranks = topo->nranks;
+    s->ndimensions = (uint32_t)families.n;
+    s->dimensions = dimensions;
+    for (size_t i = 0; i < families.n; i++) {
+        const family_t *f = &families.items[i];
+        ccl_dimension_t *d = &dimensions[i];
+
+        d->name = dimension_name(&s->arena, &families, i);
+        d->kind = ccl_arena_strdup(&s->arena, f->kind);
+        d->min_Bps = f->min_Bps;
+        d->max_Bps = f->max_Bps;
+        d->min_latency_s = f->min_latency_s;
+        d->max_latency_s = f->max_latency_s;
+        status = CCL_ERR_NOMEM;
+        if (!d->name || !d->kind || !fill_groups(d, f, topo->nranks, &s->arena))
+            goto out;
+        status = CCL_OK;
+        if (!fill_complete(d, f, topo, routes, &s->arena, &status, err))
+            status = CCL_ERR_NOMEM;
+        if (status != CCL_OK)
+            goto out;
+    }
+    status = find_orbits(s, dimensions, topo, err);
+out:
+    if (status == CCL_ERR_NOMEM)
+        ccl_fail_nomem(err);
+    free(relations.items);
+    free(families.items);
+    ccl_arena_fini(&arena);
+    if (status == CCL_OK)
+        *out = s;
+    else
+        ccl_symmetry_destroy(s);
+    return status;
+}
+
+void ccl_symmetry_destroy(ccl_symmetry_t *symmetry) {
+    if (!symmetry)
+        return;
+    ccl_arena_fini(&symmetry->arena);
+    free(symmetry);
+}
