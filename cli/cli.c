@@ -19,6 +19,7 @@ const ccl_i_command_t *const ccl_i_commands[] = {&ccl_i_cmd_compare,
                                                  &ccl_i_cmd_topology_show,
                                                  &ccl_i_cmd_topology_expand,
                                                  &ccl_i_cmd_topology_check,
+                                                 &ccl_i_cmd_topology_symmetry,
                                                  NULL};
 
 static int usage_error(const char *text) {

@@ -1,4 +1,4 @@
-/* ccllab topology list | show | expand | check */
+/* ccllab topology list | show | expand | check | symmetry */
 #include "cli/command.h"
 
 /* ---------------------------------------------------------------- list */
@@ -121,4 +121,38 @@ const ccl_i_command_t ccl_i_cmd_topology_check = {
     .accepts = edit_accepts,
     .max_inputs = 1,
     .run = run_check,
+};
+
+/* ---------------------------------------------------------------- symmetry */
+
+static ccl_status_t run_symmetry(ccl_i_cli_t *cli, ccl_error_t *err) {
+    ccl_topology_t *topo = NULL;
+    ccl_routes_t *routes = NULL;
+    ccl_symmetry_t *symmetry = NULL;
+    ccl_text_t text = {0};
+    ccl_status_t status;
+
+    CCL_TRY(ccl_i_topology_open(cli, topology_spec(cli), &topo, err));
+    routes = ccl_routes_create(topo);
+    status = routes ? ccl_symmetry_find(&cli->ctx, topo, routes, &symmetry, err)
+                    : ccl_fail_nomem(err);
+    if (status == CCL_OK)
+        status = ccl_report_symmetry(topo, symmetry, &cli->style, &text, err);
+    if (status == CCL_OK)
+        status = ccl_i_emit(cli, &text, err);
+    ccl_text_fini(&text);
+    ccl_symmetry_destroy(symmetry);
+    ccl_routes_destroy(routes);
+    ccl_topology_destroy(topo);
+    return status;
+}
+
+const ccl_i_command_t ccl_i_cmd_topology_symmetry = {
+    .name = "topology symmetry",
+    .usage = "[options] SPEC",
+    .summary = "what is alike: dimensions, their groups, classes of GPUs",
+    .details = "docs/symmetry.md says what these are. --csv prints the dimensions.\n",
+    .accepts = edit_accepts,
+    .max_inputs = 1,
+    .run = run_symmetry,
 };

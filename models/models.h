@@ -14,7 +14,8 @@ extern "C" {
 /** The transport of link kind `kind` under protocol `proto` (docs/model.md "Connections"). */
 ccl_transport_t ccl_model_transport(const ccl_topology_t *topo, const char *kind,
                                     const char *proto);
-/** Transport kind of a route: "net" if it crosses a net link, else "pcie", else its first link's. */
+/** Transport kind of a route: "net" if it crosses a net link, else "pcie", else its first link's.
+ */
 const char *ccl_model_route_kind(const ccl_topology_t *topo, const ccl_route_t *route);
 /** GPU model of a rank; a default without limits or costs when none is given. */
 ccl_gpu_model_t ccl_model_gpu(const ccl_topology_t *topo, uint32_t rank);
@@ -42,16 +43,16 @@ double ccl_model_tau(const ccl_topology_t *topo, const ccl_route_t *route, const
  * SIGCOMM 2025, sections 3.1 and 4; docs/symmetry.md).
  */
 typedef struct ccl_dimension {
-    const char *name;         /**< "nvlink", "pcie, 4 links", "net, 2 hops" */
-    const char *kind;         /**< transport of its routes: "nvlink", "pcie", "net", ... */
-    uint32_t ngroups;         /**< of two GPUs or more */
-    uint32_t nclasses;        /**< of groups */
+    const char *name;            /**< "nvlink", "pcie, 4 links", "net, 2 hops" */
+    const char *kind;            /**< transport of its routes: "nvlink", "pcie", "net", ... */
+    uint32_t ngroups;            /**< of two GPUs or more */
+    uint32_t nclasses;           /**< of groups */
     uint32_t min_gpus, max_gpus; /**< of a group */
-    double min_Bps, max_Bps;  /**< narrowest link of its routes */
+    double min_Bps, max_Bps;     /**< narrowest link of its routes */
     double min_latency_s, max_latency_s; /**< sum of the links' latencies */
-    const uint32_t *first;    /**< [ngroups + 1] into ranks */
-    const uint32_t *ranks;    /**< GPUs of each group, ascending */
-    const uint32_t *group_of; /**< [nranks] group of a rank; CCL_NONE: in none */
+    const uint32_t *first;               /**< [ngroups + 1] into ranks */
+    const uint32_t *ranks;               /**< GPUs of each group, ascending */
+    const uint32_t *group_of;            /**< [nranks] group of a rank; CCL_NONE: in none */
     const uint32_t *class_of; /**< [ngroups] classes by their lowest group: groups of one class are
                                    carried to each other by automorphisms */
     const uint8_t *complete;  /**< [ngroups] every two of its GPUs have a route of this dimension */
@@ -74,9 +75,10 @@ typedef struct ccl_symmetry {
  * numbers of ranks do not matter. It is exact: classes are orbits of the automorphism group.
  *
  * A dimension is a kind of route between two GPUs: by transport; inside servers by its number of
- * links, and by bandwidth where a link is at least three times as fast as others and joins fewer
- * GPUs; over the network by its number of net links. Its groups are the connected components of the
- * GPUs that such routes join. Where a part failed or is slower, groups stay and fall into classes.
+ * links, and by bandwidth where a link is at least twice as fast as others and joins fewer
+ * GPUs (the slower one joins with both); over the network by its number of net links. Its groups
+ * are the connected components of the GPUs that such routes join. Where a part failed or is slower,
+ * groups stay and fall into classes.
  *
  * @param routes  borrowed.
  * @retval CCL_ERR_NOMEM

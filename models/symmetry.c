@@ -8,7 +8,7 @@
 #include "models/models.h"
 
 /* A link must be this much faster than the next to make a dimension of its own in a server. */
-#define SPEED_STEP 3.0
+#define SPEED_STEP 2.0
 
 /* ---------------------------------------------------------------- disjoint sets */
 
@@ -99,7 +99,8 @@ static uint32_t way_back(const ccl_topology_t *topo, const uint8_t *done, uint32
     for (uint32_t k = topo->out_first[link->to]; k < topo->out_first[link->to + 1]; k++) {
         uint32_t j = topo->out_links[k];
 
-        if (j > i && !done[j] && topo->links[j].to == link->from && same_link(link, &topo->links[j]))
+        if (j > i && !done[j] && topo->links[j].to == link->from &&
+            same_link(link, &topo->links[j]))
             return j;
     }
     return CCL_NONE;
@@ -162,7 +163,6 @@ typedef struct family {
     uint32_t hops;    /* links, or net links */
     double min_Bps, max_Bps, min_latency_s, max_latency_s;
     uint32_t *parent; /* [nranks] GPUs joined */
-    uint64_t pairs;
 } family_t;
 
 typedef struct families {
@@ -177,7 +177,6 @@ typedef struct relation {
     double Bps;
     double min_latency_s, max_latency_s;
     uint32_t *parent;
-    uint64_t pairs;
 } relation_t;
 
 typedef struct relations {
@@ -207,7 +206,7 @@ static relation_t *relation_of(relations_t *all, const char *kind, uint32_t hops
     if (!ccl_grow(&all->items, &all->cap, all->n + 1, sizeof(*all->items)))
         return NULL;
     r = &all->items[all->n];
-    *r = (relation_t){kind, hops, Bps, INFINITY, 0, singletons(arena, nranks), 0};
+    *r = (relation_t){kind, hops, Bps, INFINITY, 0, singletons(arena, nranks)};
     if (!r->parent)
         return NULL;
     all->n++;
@@ -241,7 +240,6 @@ static ccl_status_t relate(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl
             unite(r->parent, src, dst);
             r->min_latency_s = fmin(r->min_latency_s, route->latency_s);
             r->max_latency_s = fmax(r->max_latency_s, route->latency_s);
-            r->pairs++;
         }
     }
     return CCL_OK;
@@ -286,7 +284,6 @@ static void absorb(family_t *f, const relation_t *r, uint32_t nranks) {
     f->max_Bps = fmax(f->max_Bps, r->Bps);
     f->min_latency_s = fmin(f->min_latency_s, r->min_latency_s);
     f->max_latency_s = fmax(f->max_latency_s, r->max_latency_s);
-    f->pairs += r->pairs;
     for (uint32_t i = 0; i < nranks; i++)
         unite(f->parent, i, find(r->parent, i));
 }
@@ -309,9 +306,11 @@ static bool gather(const relations_t *all, families_t *out, ccl_arena_t *arena, 
         if (!ccl_grow(&out->items, &out->cap, out->n + 1, sizeof(*out->items)))
             return false;
         last = &out->items[out->n++];
-        *last = (family_t){r->kind, r->hops, r->Bps, 0, INFINITY, 0, singletons(arena, nranks), 0};
+        *last = (family_t){r->kind, r->hops, r->Bps, 0, INFINITY, 0, singletons(arena, nranks)};
         if (!last->parent)
             return false;
+        for (uint32_t i = 0; same && i < nranks; i++) /* what is faster joins as well */
+            unite(last->parent, i, find(last[-1].parent, i));
         absorb(last, r, nranks);
     }
     return true;

@@ -78,6 +78,10 @@ ccl_status_t ccl_report_topology(const ccl_topology_t *topo, ccl_routes_t *route
 ccl_status_t ccl_report_topology_check(const char *spec, const ccl_topology_t *topo,
                                        const ccl_error_t *why, const ccl_report_style_t *style,
                                        ccl_text_t *out, ccl_error_t *err);
+/** Dimensions, their groups, classes of groups and of GPUs; CSV has the dimensions. */
+ccl_status_t ccl_report_symmetry(const ccl_topology_t *topo, const ccl_symmetry_t *symmetry,
+                                 const ccl_report_style_t *style, ccl_text_t *out,
+                                 ccl_error_t *err);
 
 /* ---------------------------------------------------------------- schedules and programs */
 

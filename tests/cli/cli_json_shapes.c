@@ -285,6 +285,18 @@ START_TEST(topologies) {
     json_decref(root);
     said_free(&said);
 
+    said = run("topology symmetry heteccl-h20-4+8 --json");
+    root = json_of(&said);
+    ck_assert_uint_eq(json_array_size(need(root, "gpu_class")), 12);
+    ck_assert_uint_eq(json_array_size(need(root, "dimensions")), 2);
+    for (size_t d = 0, gpus[] = {4, 12}; d < 2; d++) {
+        json_t *groups = need(json_array_get(need(root, "dimensions"), d), "groups");
+
+        ck_assert_uint_eq(json_array_size(need(json_array_get(groups, 0), "ranks")), gpus[d]);
+    }
+    json_decref(root);
+    said_free(&said);
+
     said = run("topology expand heteccl-h20-4+8 --fail gpu:3 | '" CCLLAB_BIN
                "' topology check --json -");
     root = json_of(&said);
@@ -449,6 +461,7 @@ static void check_csv(const char *line, size_t rows_min) {
 
 START_TEST(csv) {
     check_csv("topology list --csv", 30);
+    check_csv("topology symmetry mi250-x16 --csv", 3);
     check_csv("topology show dgx-a100 --csv", 8);
     check_csv("topology show dgx-a100 --csv --table links", 16);
     check_csv("topology show v100-x8 --csv --table groups", 0);
