@@ -43,9 +43,10 @@ check topology list
 check topology show
 check topology expand
 check topology check
+check topology symmetry
 [ "$("$ccllab" --help | awk 'length($0) > 80' | wc -l)" -eq 0 ] || say "ccllab --help is wide"
 [ "$("$ccllab" topology --help | awk 'length($0) > 80' | wc -l)" -eq 0 ] || say "topology --help is wide"
 # Every command that the general help lists is checked above.
 listed=$("$ccllab" --help | grep -c '^  [a-z]')
-[ "$listed" -eq 15 ] || say "the help lists $listed commands, this test knows 15"
+[ "$listed" -eq 16 ] || say "the help lists $listed commands, this test knows 16"
 exit $bad

@@ -290,7 +290,7 @@ START_TEST(topologies) {
     ck_assert_uint_eq(json_array_size(need(root, "gpu_class")), 12);
     ck_assert_uint_eq(json_array_size(need(root, "dimensions")), 2);
     for (size_t d = 0, gpus[] = {4, 12}; d < 2; d++) {
-        json_t *groups = need(json_array_get(need(root, "dimensions"), d), "groups");
+        const json_t *groups = need(json_array_get(need(root, "dimensions"), d), "groups");
 
         ck_assert_uint_eq(json_array_size(need(json_array_get(groups, 0), "ranks")), gpus[d]);
     }
