@@ -118,6 +118,8 @@ static ccl_status_t lower(ccl_i_cli_t *cli, lower_t *l, ccl_error_t *err) {
     ccl_lower_ways_options_t options = {.size = sizeof(options), .ways = l->ways};
     ccl_report_lowering_t about = {
         .input = args->inputs.items[0], .lower = &options.lower, .options = &options.sim};
+    ccl_bound_options_t bounds = CCL_BOUND_OPTIONS_INIT;
+    ccl_bound_t bound;
     const char *form;
     ccl_status_t status;
     double start_s;
@@ -142,6 +144,11 @@ static ccl_status_t lower(ccl_i_cli_t *cli, lower_t *l, ccl_error_t *err) {
         options.sim.size_bytes = l->document.schedule->coll->natural_bytes;
     if (!(options.sim.size_bytes > 0))
         options.sim.size_bytes = default_size_bytes;
+    bounds.size_bytes = options.sim.size_bytes;
+    bounds.proto = options.lower.proto;
+    CCL_TRY(ccl_bound(&cli->ctx, l->topo, l->document.schedule->coll, &bounds, &bound, err));
+    about.bound_s = bound.time_s;
+    ccl_bound_fini(&bound);
     l->blocks = args->blocks || args->rank || (args->table && strcmp(args->table, "blocks") == 0);
     options.nways = l->nways;
     options.keep = l->blocks || args->output;

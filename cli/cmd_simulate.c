@@ -79,6 +79,8 @@ static ccl_status_t simulate_program(ccl_i_cli_t *cli, const ccl_topology_t *top
     ccl_sim_result_t *result = NULL;
     ccl_report_run_t about = {0};
     const ccl_collective_t *coll = NULL;
+    ccl_bound_options_t bounds = CCL_BOUND_OPTIONS_INIT;
+    ccl_bound_t bound;
     unsigned bits;
     const char *proto = NULL;
     const ccl_way_t way = ccl_i_way(&cli->args, &bits);
@@ -134,9 +136,17 @@ static ccl_status_t simulate_program(ccl_i_cli_t *cli, const ccl_topology_t *top
             ccl_log(&cli->ctx, CCL_LOG_WARN, "simulate",
                     "%s: made for sizes from %.0f to %.0f bytes (minBytes, maxBytes; 0: no limit)",
                     about.input, p->min_bytes, p->max_bytes);
-        status = ccl_sim_program(&cli->ctx, topo, NULL, p, options, &result, err);
+        bounds.size_bytes = options->size_bytes;
+        bounds.proto = p->proto;
+        status = ccl_bound(&cli->ctx, topo, p->coll, &bounds, &bound, err);
+        about.bound = status == CCL_OK ? &bound : NULL;
+    }
+    if (status == CCL_OK) {
+        status = ccl_sim_program(&cli->ctx, topo, NULL, document.program, options, &result, err);
         status = conclude(cli, &about, result, status, err);
     }
+    if (about.bound)
+        ccl_bound_fini(&bound);
     ccl_sim_result_destroy(result);
     ccl_i_document_fini(&document);
     ccl_topology_destroy(laid);

@@ -88,6 +88,157 @@ ccl_status_t ccl_symmetry_find(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                ccl_routes_t *routes, ccl_symmetry_t **out, ccl_error_t *err);
 void ccl_symmetry_destroy(ccl_symmetry_t *symmetry);
 
+/* ---------------------------------------------------------------- capacities and cuts */
+
+/** Maximum flow over whole numbers. */
+typedef struct ccl_maxflow ccl_maxflow_t;
+ccl_maxflow_t *ccl_maxflow_create(uint32_t nvertices); /**< NULL: out of memory */
+void ccl_maxflow_destroy(ccl_maxflow_t *flow);
+/** A new arc without flow; its index, from 0. CCL_NONE: out of memory. */
+uint32_t ccl_maxflow_arc(ccl_maxflow_t *flow, uint32_t from, uint32_t to, int64_t capacity);
+/** Change a capacity; what the arc carries stays and must fit. */
+void ccl_maxflow_capacity(ccl_maxflow_t *flow, uint32_t arc, int64_t capacity);
+void ccl_maxflow_reset(ccl_maxflow_t *flow); /**< no flow anywhere */
+/** What an arc carries. */
+int64_t ccl_maxflow_of(const ccl_maxflow_t *flow, uint32_t arc);
+/**
+ * Add flow from s to t to what is there, at most `most`; what was added. Less than `most`: the flow
+ * is greatest.  @par Source  Dinic 1970.
+ */
+int64_t ccl_maxflow_run(ccl_maxflow_t *flow, uint32_t s, uint32_t t, int64_t most);
+/** After a run that reached the maximum: vertices on s's side of a smallest cut. */
+void ccl_maxflow_side(ccl_maxflow_t *flow, uint32_t s, bool *side);
+
+/** One arc: a link, or a group of links that share a capacity. */
+typedef struct ccl_capacity_arc {
+    uint32_t from, to;
+    uint32_t link;  /**< CCL_NONE: a group's */
+    uint32_t group; /**< CCL_NONE: a link's */
+    int64_t units;
+} ccl_capacity_arc_t;
+/** A topology's bandwidths in whole units. */
+typedef struct ccl_capacity {
+    const ccl_topology_t *topo; /**< borrowed */
+    uint32_t nvertices;         /**< devices first, then groups */
+    uint32_t narcs;
+    ccl_capacity_arc_t *arcs;
+    double unit_Bps;
+    bool exact; /**< every rate is a whole number of units, unit_num / unit_den B/s; else rounded up
+                 */
+    int64_t unit_num, unit_den;
+    uint32_t nleft_groups; /**< groups that no vertex stands for: their links do not all leave, or
+                                all enter, one device, or overlap with another group there */
+    uint32_t *left_groups;
+    ccl_arena_t arena;
+} ccl_capacity_t;
+/** @param out  borrows the topology; destroy with ccl_capacity_destroy(). */
+ccl_status_t ccl_capacity_create(const ccl_topology_t *topo, ccl_capacity_t **out,
+                                 ccl_error_t *err);
+void ccl_capacity_destroy(ccl_capacity_t *capacity);
+
+/**
+ * Symmetries of a capacity graph: permutations of its vertices that keep device kinds, link kinds,
+ * latencies and capacities. Each generator was checked arc by arc; orbits may be finer than those
+ * of all symmetries, never coarser.
+ * @par Source  individualization and refinement: McKay, Piperno 2014, section 2.
+ */
+typedef struct ccl_automorphisms {
+    uint32_t ngenerators;
+    uint32_t **generators;  /**< [ngenerators][nvertices] image of every vertex */
+    uint32_t *vertex_orbit; /**< [nvertices] least vertex of its orbit */
+    uint32_t *arc_orbit;    /**< [narcs] least arc of its orbit */
+    ccl_arena_t arena;
+} ccl_automorphisms_t;
+/** @param fixed  a vertex that stays where it is (a root's device); CCL_NONE: none. */
+ccl_status_t ccl_automorphisms_find(const ccl_capacity_t *capacity, uint32_t fixed,
+                                    ccl_automorphisms_t *out, ccl_error_t *err);
+void ccl_automorphisms_fini(ccl_automorphisms_t *symmetry);
+
+/* ---------------------------------------------------------------- lower bounds */
+
+/** What must move, in a shape that a bound is known for; sizes in parts of the message. */
+typedef enum ccl_bound_shape {
+    CCL_BOUND_SPREAD, /**< every rank's block to all (AllGather); `weights`: the blocks */
+    CCL_BOUND_GATHER, /**< the ranks' blocks to the rank `root` */
+    CCL_BOUND_PAIRS,  /**< a block per pair of ranks (AllToAll): `pairs` */
+    CCL_BOUND_ALLREDUCE
+} ccl_bound_shape_t;
+typedef struct ccl_bound_demand {
+    ccl_bound_shape_t shape;
+    bool reversed;           /**< every transfer the other way round: ReduceScatter for AllGather,
+                                  Scatter for Gather, Reduce for Broadcast */
+    uint32_t root;           /**< GATHER */
+    const uint32_t *weights; /**< SPREAD, GATHER: [nranks] whole parts of each rank's block */
+    const uint32_t *pairs;   /**< PAIRS: [nranks * nranks] whole parts from s to d at s nranks + d;
+                                  NULL: 1 for each two */
+    uint64_t parts;          /**< the message is so many parts */
+} ccl_bound_demand_t;
+
+/** A fraction; den 0: none. */
+typedef struct ccl_fraction {
+    uint64_t num, den;
+} ccl_fraction_t;
+
+/** Where a bound on bandwidth comes from. */
+typedef enum ccl_bound_proof {
+    CCL_BOUND_NOTHING,   /**< nothing has to move */
+    CCL_BOUND_CUT,       /**< what must leave a set of GPUs over what can */
+    CCL_BOUND_PARTITION, /**< AllReduce: 2 (k - 1) times the message must pass between k parts */
+    CCL_BOUND_LENGTHS    /**< pairs: bytes times distance over capacity times length of the links */
+} ccl_bound_proof_t;
+const char *ccl_bound_proof_name(ccl_bound_proof_t proof); /**< "cut", ... static */
+
+/** No schedule moves a message faster than at `Bps` (algbw). */
+typedef struct ccl_bandwidth_bound {
+    ccl_bound_proof_t proof;
+    double Bps;               /**< INFINITY when nothing must move */
+    ccl_fraction_t exact_Bps; /**< the same as a fraction of B/s */
+    bool tight;               /**< schedules come as near to it as one likes (many micro-batches) */
+    uint32_t nparts;          /**< of a partition; 2 of a cut */
+    uint32_t *part;           /**< [ndevices] part of a device: in a cut 1 is the side that sends.
+                                   NULL: no cut is the proof */
+    uint32_t nlinks;
+    uint32_t *links;  /**< links that such a schedule saturates, ascending */
+    double trees_Bps; /**< AllReduce: best of reduce-scatter and all-gather along trees, with as
+                           much rooted at each GPU as is best; else 0 */
+    ccl_arena_t arena;
+} ccl_bandwidth_bound_t;
+/**
+ * Bound by bandwidth alone: links and groups at their full rates, no latency, no thread blocks.
+ *
+ * SPREAD and GATHER are exact: the tightest cut by maximum flows and Newton's method, which
+ * packings of trees (SPREAD) and flows (GATHER) meet. PAIRS is exact up to the tolerance of a
+ * linear program whose dual is checked in whole numbers. ALLREDUCE is the tightest of some cuts and
+ * partitions. Groups whose links do not all leave or all enter one device only count where a cut
+ * meets them.
+ * @param out  finish with ccl_bandwidth_bound_fini().
+ * @par Source  Edmonds 1973; Zhao et al., ForestColl, arXiv 2402.06787, section 4 (binary search
+ * there).
+ */
+ccl_status_t ccl_model_bandwidth_bound(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                       const ccl_bound_demand_t *demand, ccl_bandwidth_bound_t *out,
+                                       ccl_error_t *err);
+void ccl_bandwidth_bound_fini(ccl_bandwidth_bound_t *bound);
+
+/**
+ * Least seconds before anything that is at `sources` can be at all of `dests`: hops over the
+ * model's routes, GPUs relay. A hop costs its links' and its transport's latency and the overhead
+ * of a send; the first also the launch of the source.
+ */
+typedef struct ccl_latency_bound {
+    double latency_s;
+    uint32_t from, to; /**< ranks farthest apart; CCL_NONE: nothing moves */
+    uint32_t hops;     /**< transfers on the fastest way between them */
+} ccl_latency_bound_t;
+/**
+ * The farthest pair among those that `moves` names.
+ * @param moves  [nranks * nranks] something goes from s to d at s nranks + d; NULL: between all.
+ * @param proto  "Simple", "LL", "LL128"; NULL: the least over the three.
+ */
+ccl_status_t ccl_model_latency_bound(const ccl_topology_t *topo, ccl_routes_t *routes,
+                                     const uint8_t *moves, const char *proto,
+                                     ccl_latency_bound_t *out, ccl_error_t *err);
+
 #ifdef __cplusplus
 }
 #endif

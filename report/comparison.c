@@ -65,6 +65,17 @@ static uint32_t column_width(const ccl_comparison_t *c, uint32_t contender) {
     return (uint32_t)most + 2;
 }
 
+/** Lower bound at a size, seconds; 0: there is none. */
+static double bound_of(const ccl_comparison_t *c, uint32_t size) {
+    return c->bound_s ? c->bound_s[size] : 0;
+}
+
+static const char *bound_text(const ccl_comparison_t *c, uint32_t size, char *out, size_t out_len) {
+    if (!(bound_of(c, size) > 0))
+        return "-";
+    return ccl_i_us(bound_of(c, size), out, out_len);
+}
+
 /** One block of the table: contenders [first, last) of those that take part. */
 static ccl_status_t text_times(const ccl_comparison_t *c, const uint32_t *order, uint32_t first,
                                uint32_t last, ccl_text_t *out, ccl_error_t *err) {
@@ -78,6 +89,8 @@ static ccl_status_t text_times(const ccl_comparison_t *c, const uint32_t *order,
     if (first == 0) {
         ccl_table_column(table, "winner", CCL_ALIGN_LEFT);
         ccl_table_column(table, "time(us)", CCL_ALIGN_RIGHT);
+        ccl_table_column(table, "bound(us)", CCL_ALIGN_RIGHT);
+        ccl_table_column(table, "gap", CCL_ALIGN_RIGHT);
         ccl_table_column(table, "algbw(GB/s)", CCL_ALIGN_RIGHT);
         ccl_table_column(table, "busbw(GB/s)", CCL_ALIGN_RIGHT);
     }
@@ -97,12 +110,19 @@ static ccl_status_t text_times(const ccl_comparison_t *c, const uint32_t *order,
 
             ccl_table_cell(table, "%s%s", c->names[w], c->tie[s] ? " =" : "");
             ccl_table_cell(table, "%s", ccl_i_us(best->time_s, text, sizeof(text)));
+            ccl_table_cell(table, "%s", bound_text(c, s, text, sizeof(text)));
+            ccl_table_cell(table, "%s",
+                           ccl_i_gap_text(best->time_s, bound_of(c, s), text, sizeof(text)));
             ccl_table_cell(table, "%s", ccl_i_GBps(best->algbw_GBps * 1e9, text, sizeof(text)));
             ccl_table_cell(table, "%s", ccl_i_GBps(best->busbw_GBps * 1e9, text, sizeof(text)));
         } else if (first == 0) {
             ccl_table_cell(table, "none");
-            for (int k = 0; k < 3; k++)
-                ccl_table_cell(table, "-");
+            for (int k = 0; k < 5; k++) {
+                if (k == 1)
+                    ccl_table_cell(table, "%s", bound_text(c, s, text, sizeof(text)));
+                else
+                    ccl_table_cell(table, "-");
+            }
         }
         ccl_table_cell(table, "|");
         for (uint32_t k = first; k < last; k++)
@@ -116,7 +136,7 @@ static ccl_status_t text_times(const ccl_comparison_t *c, const uint32_t *order,
 static ccl_status_t text_all_times(const ccl_comparison_t *c, uint32_t columns, ccl_text_t *out,
                                    ccl_error_t *err) {
     uint32_t *order = calloc(c->ncontenders ? c->ncontenders : 1, sizeof(*order));
-    uint32_t fixed = 8 + 10 + 13 + 13 + 3;
+    uint32_t fixed = 8 + 10 + 11 + 6 + 13 + 13 + 3;
     uint32_t winner = 6;
     uint32_t n = 0;
     ccl_status_t status = CCL_OK;
@@ -249,6 +269,7 @@ static void text_notes(const ccl_report_comparison_t *r, uint32_t i, ccl_text_t 
 
     ccl_text_printf(out, "\n  size   bytes of the largest buffer of a GPU (K, M, G are 2^10, 2^20, "
                          "2^30, as in nccl-tests)\n"
+                         "  bound  no schedule is faster (ccllab bound); gap: time / bound\n"
                          "  algbw  size / time\n");
     if (factor == 1)
         ccl_text_printf(out, "  busbw  the same as algbw here\n");
@@ -313,6 +334,7 @@ static void json_cells(ccl_i_json_t *json, const ccl_comparison_t *c, uint32_t s
         ccl_i_json_number(json, "busbw_GBps", ok ? cell->busbw_GBps : NAN);
         ccl_i_json_number(json, "low_s", ok ? cell->low_s : NAN);
         ccl_i_json_number(json, "high_s", ok ? cell->high_s : NAN);
+        ccl_i_json_number(json, "gap", ok ? ccl_i_gap(cell->time_s, bound_of(c, s)) : NAN);
         ccl_i_json_u64(json, "batches", cell->batches);
         ccl_i_json_usage(json, &cell->usage, ok);
         ccl_i_json_close_object(json);
@@ -382,6 +404,7 @@ static void json_comparison(ccl_i_json_t *json, const ccl_report_comparison_t *r
 
         ccl_i_json_object(json, NULL, false);
         ccl_i_json_number(json, "size_bytes", c->sizes_bytes[s]);
+        ccl_i_json_number(json, "bound_s", bound_of(c, s) > 0 ? bound_of(c, s) : NAN);
         ccl_i_json_string(json, "winner", w == CCL_NONE ? NULL : c->names[w]);
         ccl_i_json_bool(json, "tie", c->tie[s]);
         ccl_i_json_array(json, "tied_with", true);
@@ -439,12 +462,13 @@ static void csv_way(const ccl_comparison_t *c, uint32_t k, const ccl_compare_cel
 }
 
 static void csv_times(const ccl_report_comparison_t *r, ccl_table_t *table) {
-    static const char *const headers[] = {
-        "topology",      "collective",      "size_bytes",    "contender",
-        "status",        "time_s",          "algbw_GBps",    "busbw_GBps",
-        "low_s",         "high_s",          "batches",       "winner",
-        "tied",          "order",           "allocation",    "granularity",
-        "thread_blocks", "mean_idle_share", "max_idle_share"};
+    static const char *const headers[] = {"topology",       "collective",    "size_bytes",
+                                          "contender",      "status",        "time_s",
+                                          "algbw_GBps",     "busbw_GBps",    "low_s",
+                                          "high_s",         "batches",       "winner",
+                                          "tied",           "order",         "allocation",
+                                          "granularity",    "thread_blocks", "mean_idle_share",
+                                          "max_idle_share", "bound_s",       "gap"};
     char text[40];
 
     for (size_t h = 0; h < CCL_ARRAY_LEN(headers); h++)
@@ -474,6 +498,11 @@ static void csv_times(const ccl_report_comparison_t *r, ccl_table_t *table) {
                 ccl_table_cell(table, "%s", k == c->winner[s] ? "true" : "false");
                 ccl_table_cell(table, "%s", !c->why_not[k] && is_tied(c, s, k) ? "true" : "false");
                 csv_way(c, k, cell, ok, table);
+                ccl_table_cell(table, "%s", ccl_i_number(bound_of(c, s), text, sizeof(text)));
+                ccl_table_cell(
+                    table, "%s",
+                    ok ? ccl_i_number(ccl_i_gap(cell->time_s, bound_of(c, s)), text, sizeof(text))
+                       : "");
             }
         }
     }

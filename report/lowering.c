@@ -176,10 +176,12 @@ static void text_way(const ccl_report_lowering_t *r, const ccl_lowered_t *way, c
         ccl_table_cell(table, "-");
     if (ok) {
         ccl_table_cell(table, "%s", ccl_i_us(way->time_s, text, sizeof(text)));
+        ccl_table_cell(table, "%s", ccl_i_gap_text(way->time_s, r->bound_s, text, sizeof(text)));
         ccl_table_cell(table, "%s", ccl_i_GBps(way->algbw_GBps * 1e9, text, sizeof(text)));
         ccl_table_cell(table, "%s", ccl_i_GBps(way->busbw_GBps * 1e9, text, sizeof(text)));
     } else {
         ccl_table_cell(table, "%s", ccl_i_status_word(way->status));
+        ccl_table_cell(table, "-");
         ccl_table_cell(table, "-");
         ccl_table_cell(table, "-");
     }
@@ -196,9 +198,9 @@ static void text_way(const ccl_report_lowering_t *r, const ccl_lowered_t *way, c
 }
 
 static ccl_status_t text_ways(const ccl_report_lowering_t *r, ccl_text_t *out, ccl_error_t *err) {
-    static const char *const headers[] = {"blocks",      "time(us)",  "algbw(GB/s)",
-                                          "busbw(GB/s)", "speed-up",  "moving(%)",
-                                          "idle(%)",     "idlest(%)", "links(%)"};
+    static const char *const headers[] = {"blocks",      "time(us)", "gap",       "algbw(GB/s)",
+                                          "busbw(GB/s)", "speed-up", "moving(%)", "idle(%)",
+                                          "idlest(%)",   "links(%)"};
     ccl_table_t *table = ccl_table_create();
     ccl_status_t status;
 
@@ -308,6 +310,7 @@ static void text_notes(const ccl_report_lowering_t *r, ccl_text_t *out) {
     ccl_text_printf(
         out,
         "\n  blocks    thread blocks on the fullest GPU; at stage level a block per stage\n"
+        "  gap       time / lower bound (ccllab bound)\n"
         "  speed-up  time of the first row / time\n"
         "  moving    mean over all blocks of: time it moves data / its life, which ends with\n"
         "            its last primitive; idle is the rest, waiting for data, another block or\n"
@@ -390,6 +393,8 @@ static ccl_status_t json_way(ccl_i_json_t *json, const ccl_report_lowering_t *r,
     ccl_i_json_string(json, "status", ccl_i_status_word(way->status));
     ccl_i_json_string(json, "why", ok ? NULL : way->why);
     ccl_i_json_number(json, "time_s", ok ? way->time_s : NAN);
+    ccl_i_json_number(json, "bound_s", r->bound_s > 0 ? r->bound_s : NAN);
+    ccl_i_json_number(json, "gap", ok ? ccl_i_gap(way->time_s, r->bound_s) : NAN);
     ccl_i_json_number(json, "algbw_GBps", ok ? way->algbw_GBps : NAN);
     ccl_i_json_number(json, "busbw_GBps", ok ? way->busbw_GBps : NAN);
     ccl_i_json_number(json, "speedup", speedup(r, way));
@@ -459,7 +464,7 @@ static void csv_ways(const ccl_report_lowering_t *r, ccl_table_t *table) {
         "time_s",     "algbw_GBps",      "busbw_GBps",     "speedup",
         "comm_share", "mean_idle_share", "max_idle_share", "link_utilization",
         "batches",    "pipelines",       "parse_s",        "analyse_s",
-        "order_s",    "lower_s"};
+        "order_s",    "lower_s",         "bound_s",        "gap"};
     char text[40];
 
     for (size_t i = 0; i < CCL_ARRAY_LEN(headers); i++)
@@ -489,6 +494,12 @@ static void csv_ways(const ccl_report_lowering_t *r, ccl_table_t *table) {
                            w->status == CCL_OK ? ccl_i_number(run[k], text, sizeof(text)) : "");
         for (size_t k = 0; k < CCL_ARRAY_LEN(rest); k++)
             ccl_table_cell(table, "%s", ccl_i_number(rest[k], text, sizeof(text)));
+        ccl_table_cell(table, "%s",
+                       r->bound_s > 0 ? ccl_i_number(r->bound_s, text, sizeof(text)) : "");
+        ccl_table_cell(table, "%s",
+                       w->status == CCL_OK
+                           ? ccl_i_number(ccl_i_gap(w->time_s, r->bound_s), text, sizeof(text))
+                           : "");
     }
 }
 

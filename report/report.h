@@ -109,6 +109,18 @@ typedef struct ccl_report_verdict {
 ccl_status_t ccl_report_verdict(const ccl_report_verdict_t *verdict,
                                 const ccl_report_style_t *style, ccl_text_t *out, ccl_error_t *err);
 
+/* ---------------------------------------------------------------- lower bounds */
+
+/** What `bound` found: one bound per collective. */
+typedef struct ccl_report_bounds {
+    const ccl_topology_t *topo;
+    uint32_t nbounds;
+    const ccl_collective_t *const *collectives; /**< [nbounds] */
+    const ccl_bound_t *bounds;                  /**< [nbounds] */
+} ccl_report_bounds_t;
+ccl_status_t ccl_report_bounds(const ccl_report_bounds_t *bounds, const ccl_report_style_t *style,
+                               ccl_text_t *out, ccl_error_t *err);
+
 /* ---------------------------------------------------------------- runs */
 
 /** One simulated run, or the refusal of one. */
@@ -121,6 +133,7 @@ typedef struct ccl_report_run {
     const ccl_sim_options_t *options;
     const ccl_sim_result_t *result; /**< NULL: refused by the verdict */
     const ccl_way_t *way;           /**< how a schedule was lowered; NULL: a program's own */
+    const ccl_bound_t *bound;       /**< of its collective at its size; NULL: none */
 } ccl_report_run_t;
 ccl_status_t ccl_report_simulation(const ccl_report_run_t *run, const ccl_report_style_t *style,
                                    ccl_text_t *out, ccl_error_t *err);
@@ -170,6 +183,7 @@ typedef struct ccl_report_lowering {
     double parse_s; /**< wall time of reading the schedule */
     const ccl_lowered_t *ways;
     uint32_t nways;
+    double bound_s; /**< lower bound at the size; 0: none */
     bool blocks;   /**< thread block by thread block too; of ways whose results were kept */
     uint32_t rank; /**< then of this rank; CCL_NONE: of the busiest of each way */
     bool all_ranks;

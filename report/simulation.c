@@ -117,6 +117,12 @@ static ccl_status_t run_json(const ccl_report_run_t *run, ccl_text_t *out, ccl_e
     ccl_i_json_string(&json, "sharing", ccl_i_sharing_name(run->options->sharing));
     ccl_i_json_number(&json, "time_s", or_null(done, r ? r->time_s : 0));
     if (run->program) {
+        double bound_s = run->bound ? run->bound->time_s : NAN;
+
+        ccl_i_json_number(&json, "bound_s", bound_s);
+        ccl_i_json_number(&json, "gap", or_null(done, r ? ccl_i_gap(r->time_s, bound_s) : 0));
+    }
+    if (run->program) {
         ccl_i_json_number(&json, "algbw_GBps", or_null(done, r ? r->algbw_GBps : 0));
         ccl_i_json_number(&json, "busbw_GBps", or_null(done, r ? r->busbw_GBps : 0));
         ccl_i_json_number(&json, "batches", or_null(r != NULL, r ? r->batches : 0));
@@ -163,9 +169,9 @@ static ccl_status_t run_json(const ccl_report_run_t *run, ccl_text_t *out, ccl_e
 
 static void csv_summary(const ccl_report_run_t *run, ccl_table_t *table) {
     static const char *const headers[] = {
-        "input",       "topology",  "collective", "nranks",         "size_bytes", "batches",
-        "granularity", "sharing",   "valid",      "deadlock",       "time_s",     "algbw_GBps",
-        "busbw_GBps",  "transfers", "flows",      "skipped_batches"};
+        "input",       "topology",  "collective", "nranks",          "size_bytes", "batches",
+        "granularity", "sharing",   "valid",      "deadlock",        "time_s",     "algbw_GBps",
+        "busbw_GBps",  "transfers", "flows",      "skipped_batches", "bound_s",    "gap"};
     const ccl_sim_result_t *r = run->result;
     bool done = finished(run);
     char text[40];
@@ -199,6 +205,11 @@ static void csv_summary(const ccl_report_run_t *run, ccl_table_t *table) {
         for (int i = 0; i < 3; i++)
             ccl_table_cell(table, "%s", "");
     }
+    double bound_s = run->bound ? run->bound->time_s : NAN;
+
+    ccl_table_cell(table, "%s", ccl_i_number(bound_s, text, sizeof(text)));
+    ccl_table_cell(table, "%s",
+                   done ? ccl_i_number(ccl_i_gap(r->time_s, bound_s), text, sizeof(text)) : "");
 }
 
 static void csv_links(const ccl_report_run_t *run, ccl_table_t *table) {
@@ -543,6 +554,12 @@ static ccl_status_t run_text(const ccl_report_run_t *run, uint32_t rows, ccl_tex
                         ccl_format_bytes(run->options->size_bytes, a, sizeof(a)), run->topo->name,
                         run->topo->nranks);
         ccl_text_printf(out, "  time   %s us\n", ccl_i_us(r->time_s, a, sizeof(a)));
+        if (run->bound)
+            ccl_text_printf(out, "  bound  %s us (%s); the time is %s of it\n",
+                            ccl_i_us(run->bound->time_s, a, sizeof(a)),
+                            run->bound->bandwidth_s > run->bound->latency.latency_s ? "bandwidth"
+                                                                                    : "latency",
+                            ccl_i_gap_text(r->time_s, run->bound->time_s, b, sizeof(b)));
         ccl_text_printf(out, "  algbw  %s GB/s (size / time)\n",
                         ccl_i_GBps(r->algbw_GBps * 1e9, a, sizeof(a)));
         ccl_text_printf(

@@ -69,5 +69,8 @@ void ccl_i_json_deadlock(ccl_i_json_t *json, const ccl_deadlock_t *deadlock);
 void ccl_i_json_fault(ccl_i_json_t *json, const ccl_verdict_t *verdict);
 /** Devices of a link as "from->to". Returns out. */
 const char *ccl_i_link_name(const ccl_topology_t *topo, uint32_t link, char *out, size_t out_len);
+/** time / bound, NaN without a bound; "-" then. */
+double ccl_i_gap(double time_s, double bound_s);
+const char *ccl_i_gap_text(double time_s, double bound_s, char *out, size_t out_len);
 
 #endif

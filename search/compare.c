@@ -351,12 +351,14 @@ static ccl_status_t allocate(compare_t *c, ccl_error_t *err) {
     out->ways = ccl_arena_alloc(arena, nc + 1, sizeof *out->ways);
     out->lowered = ccl_arena_alloc(arena, nc + 1, sizeof *out->lowered);
     out->sizes_bytes = ccl_arena_alloc(arena, ns + 1, sizeof *out->sizes_bytes);
+    out->bound_s = ccl_arena_alloc(arena, ns + 1, sizeof *out->bound_s);
     out->cells = ccl_arena_alloc(arena, ns * nc + 1, sizeof *out->cells);
     out->winner = ccl_arena_alloc(arena, ns + 1, sizeof *out->winner);
     out->tie = ccl_arena_alloc(arena, ns + 1, sizeof *out->tie);
     out->best = ccl_arena_alloc(arena, ns + 1, sizeof *out->best);
     if (!out->names || !out->why_not || !out->thread_blocks || !out->ways || !out->lowered ||
-        !out->sizes_bytes || !out->cells || !out->winner || !out->tie || !out->best)
+        !out->sizes_bytes || !out->bound_s || !out->cells || !out->winner || !out->tie ||
+        !out->best)
         return ccl_fail_nomem(err);
     for (uint32_t i = 0; i < nc; i++) {
         out->names[i] = ccl_arena_strdup(arena, o->contenders[i].name);
@@ -423,6 +425,15 @@ static ccl_status_t gather_warnings(compare_t *c, ccl_error_t *err) {
     return CCL_OK;
 }
 
+static ccl_status_t bound_sizes(compare_t *c, ccl_error_t *err) {
+    ccl_bound_t bound;
+    CCL_TRY(ccl_bound(c->ctx, c->topo, c->want, NULL, &bound, err));
+    for (uint32_t s = 0; s < c->out->nsizes; s++)
+        c->out->bound_s[s] = ccl_bound_time_s(&bound, c->out->sizes_bytes[s]);
+    ccl_bound_fini(&bound);
+    return CCL_OK;
+}
+
 static ccl_status_t check_options(const ccl_topology_t *topo, const ccl_collective_t *want,
                                   const ccl_compare_options_t *o, ccl_error_t *err) {
     if (want->nranks != topo->nranks)
@@ -461,6 +472,7 @@ ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     }
     ccl_arena_init(&c.out->arena);
     CCL_TRY_GOTO(allocate(&c, err), status, end);
+    CCL_TRY_GOTO(bound_sizes(&c, err), status, end);
     CCL_TRY_GOTO(ccl_parallel_for(nc, threads, prepare, &c, err), status, end);
     CCL_TRY_GOTO(ccl_parallel_for(nc * ns, threads, simulate, &c, err), status, end);
     for (uint32_t s = 0; s < ns; s++)

@@ -44,12 +44,13 @@ typedef struct ccl_compare_cell {
 
 typedef struct ccl_comparison {
     uint32_t ncontenders, nsizes;
-    const char **names;        /**< [ncontenders] */
-    const char **why_not;      /**< [ncontenders] NULL, or why it does not take part */
-    uint32_t *thread_blocks;   /**< [ncontenders] most per GPU, at any size */
-    ccl_way_t *ways;           /**< [ncontenders]; of a program only its level is known */
-    bool *lowered;             /**< [ncontenders] false: a program of the user's */
-    double *sizes_bytes;       /**< [nsizes] */
+    const char **names;      /**< [ncontenders] */
+    const char **why_not;    /**< [ncontenders] NULL, or why it does not take part */
+    uint32_t *thread_blocks; /**< [ncontenders] most per GPU, at any size */
+    ccl_way_t *ways;         /**< [ncontenders]; of a program only its level is known */
+    bool *lowered;           /**< [ncontenders] false: a program of the user's */
+    double *sizes_bytes;     /**< [nsizes] */
+    double *bound_s; /**< [nsizes] lower bound (ccl_bound) of any protocol: no time is less */
     ccl_compare_cell_t *cells; /**< [nsizes][ncontenders] */
     uint32_t *winner;          /**< [nsizes] contender, CCL_NONE: none ran */
     bool *tie;                 /**< [nsizes] another is within the winner's spread */

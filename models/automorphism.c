@@ -1,0 +1,384 @@
+/*
+ * Symmetries of a capacity graph by individualization and refinement (McKay, Piperno 2014, section
+ * 2), without backtracking: what is found is checked, what is missed only makes orbits finer.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/models.h"
+
+/* Searches for a symmetry between two orbits before the rest are taken as they are. */
+enum { MOST_TRIES = 64 };
+
+/* Arcs of each vertex, both ways, with a colour that tells direction, capacity and kind. */
+typedef struct half {
+    uint32_t to, arc;
+    uint64_t colour;
+} half_t;
+
+typedef struct refiner {
+    uint32_t n;
+    uint32_t *first; /* [n + 1] */
+    half_t *halves;
+    uint64_t *kind; /* [n] colour of a vertex */
+} refiner_t;
+
+/* An ordered partition: cells are runs of elem. */
+typedef struct partition {
+    uint32_t *elem, *place; /* [n] */
+    uint32_t *start;        /* [n] first place of the vertex's cell */
+    uint32_t *len;          /* [n] at a cell's first place: its length */
+    uint64_t *sum;          /* [n] scratch: what a vertex sees of the splitter */
+    uint8_t *seen;          /* [n] scratch: it sees something */
+    uint32_t *touched;      /* [n] scratch */
+    uint32_t *queue;        /* ring of cells that may split others */
+    uint8_t *queued;        /* [n] by first place */
+    uint32_t head, waiting;
+    uint32_t ncells;
+} partition_t;
+
+static uint64_t mix(uint64_t x) {
+    x ^= x >> 31;
+    x *= 0x9e3779b97f4a7c15u;
+    x ^= x >> 29;
+    x *= 0xbf58476d1ce4e5b9u;
+    return x ^ x >> 32;
+}
+
+static bool partition_init(partition_t *p, ccl_arena_t *arena, uint32_t n) {
+    memset(p, 0, sizeof *p);
+    p->elem = ccl_arena_alloc(arena, n, sizeof *p->elem);
+    p->place = ccl_arena_alloc(arena, n, sizeof *p->place);
+    p->start = ccl_arena_alloc(arena, n, sizeof *p->start);
+    p->len = ccl_arena_alloc(arena, n, sizeof *p->len);
+    p->sum = ccl_arena_alloc(arena, n, sizeof *p->sum);
+    p->seen = ccl_arena_alloc(arena, n, sizeof *p->seen);
+    p->touched = ccl_arena_alloc(arena, n, sizeof *p->touched);
+    p->queue = ccl_arena_alloc(arena, n, sizeof *p->queue);
+    p->queued = ccl_arena_alloc(arena, n, sizeof *p->queued);
+    return p->elem && p->place && p->start && p->len && p->sum && p->seen && p->touched &&
+           p->queue && p->queued;
+}
+
+static void enqueue(partition_t *p, uint32_t n, uint32_t cell) {
+    if (p->queued[cell])
+        return;
+    p->queued[cell] = 1;
+    p->queue[(p->head + p->waiting++) % n] = cell;
+}
+
+typedef struct keyed {
+    uint64_t key;
+    uint32_t vertex;
+} keyed_t;
+
+static int by_key(const void *a, const void *b) {
+    const keyed_t *x = a, *y = b;
+    if (x->key != y->key)
+        return x->key < y->key ? -1 : 1;
+    return x->vertex < y->vertex ? -1 : x->vertex > y->vertex;
+}
+
+/* Split a cell by the vertices' keys, ascending; parts are named by place, so isomorphic inputs
+ * give isomorphic cells. */
+static void split(partition_t *p, uint32_t n, uint32_t cell, const uint64_t *key,
+                  keyed_t *scratch) {
+    uint32_t len = p->len[cell];
+    bool equal = true;
+    for (uint32_t i = 1; i < len && equal; i++)
+        equal = key[p->elem[cell + i]] == key[p->elem[cell]];
+    if (equal)
+        return;
+    for (uint32_t i = 0; i < len; i++)
+        scratch[i] = (keyed_t){key[p->elem[cell + i]], p->elem[cell + i]};
+    qsort(scratch, len, sizeof *scratch, by_key);
+    uint32_t begin = 0;
+    for (uint32_t i = 0; i < len; i++) {
+        if (i > 0 && scratch[i].key != scratch[i - 1].key) {
+            p->len[cell + begin] = i - begin;
+            begin = i;
+            p->ncells++;
+        }
+        p->elem[cell + i] = scratch[i].vertex;
+        p->place[scratch[i].vertex] = cell + i;
+        p->start[scratch[i].vertex] = cell + begin;
+    }
+    p->len[cell + begin] = len - begin;
+    for (uint32_t i = 0; i < len; i += p->len[cell + i])
+        enqueue(p, n, cell + i);
+}
+
+static void refine(const refiner_t *r, partition_t *p, keyed_t *scratch, uint32_t *cells) {
+    while (p->waiting > 0) {
+        uint32_t cell = p->queue[p->head], ntouched = 0, ncells = 0;
+        p->head = (p->head + 1) % r->n;
+        p->waiting--;
+        p->queued[cell] = 0;
+        for (uint32_t i = 0; i < p->len[cell]; i++) {
+            uint32_t v = p->elem[cell + i];
+            for (uint32_t h = r->first[v]; h < r->first[v + 1]; h++) {
+                uint32_t u = r->halves[h].to;
+                if (!p->seen[u])
+                    p->touched[ntouched++] = u;
+                p->seen[u] = 1;
+                p->sum[u] += r->halves[h].colour;
+            }
+        }
+        for (uint32_t i = 0; i < ntouched; i++)
+            cells[ncells++] = p->start[p->touched[i]];
+        /* In order of place, each once. */
+        for (uint32_t i = 0; i < ncells; i++)
+            scratch[i] = (keyed_t){cells[i], 0};
+        qsort(scratch, ncells, sizeof *scratch, by_key);
+        uint32_t kept = 0;
+        for (uint32_t i = 0; i < ncells; i++) {
+            if (i == 0 || scratch[i].key != scratch[i - 1].key)
+                cells[kept++] = (uint32_t)scratch[i].key;
+        }
+        for (uint32_t i = 0; i < kept; i++) {
+            if (p->len[cells[i]] > 1)
+                split(p, r->n, cells[i], p->sum, scratch);
+        }
+        for (uint32_t i = 0; i < ntouched; i++) {
+            p->sum[p->touched[i]] = 0;
+            p->seen[p->touched[i]] = 0;
+        }
+    }
+}
+
+static void individualize(partition_t *p, uint32_t n, uint32_t v) {
+    uint32_t cell = p->start[v], len = p->len[cell], at = p->place[v];
+    uint32_t other = p->elem[cell];
+    p->elem[cell] = v;
+    p->place[v] = cell;
+    p->elem[at] = other;
+    p->place[other] = at;
+    p->len[cell] = 1;
+    p->len[cell + 1] = len - 1;
+    for (uint32_t i = 1; i < len; i++)
+        p->start[p->elem[cell + i]] = cell + 1;
+    p->ncells++;
+    enqueue(p, n, cell);
+    enqueue(p, n, cell + 1);
+}
+
+static void copy(partition_t *to, const partition_t *from, uint32_t n) {
+    memcpy(to->elem, from->elem, n * sizeof *to->elem);
+    memcpy(to->place, from->place, n * sizeof *to->place);
+    memcpy(to->start, from->start, n * sizeof *to->start);
+    memcpy(to->len, from->len, n * sizeof *to->len);
+    to->ncells = from->ncells;
+    to->head = to->waiting = 0;
+}
+
+static uint32_t least(const partition_t *p, uint32_t cell) {
+    uint32_t v = p->elem[cell];
+    for (uint32_t i = 1; i < p->len[cell]; i++)
+        v = p->elem[cell + i] < v ? p->elem[cell + i] : v;
+    return v;
+}
+
+static int by_place(const void *a, const void *b) {
+    const half_t *x = a, *y = b;
+    if (x->to != y->to)
+        return x->to < y->to ? -1 : 1;
+    if (x->colour != y->colour)
+        return x->colour < y->colour ? -1 : 1;
+    return x->arc < y->arc ? -1 : x->arc > y->arc;
+}
+
+typedef struct search {
+    refiner_t r;
+    partition_t base, a, b;
+    keyed_t *scratch;
+    uint32_t *cells, *image, *arc_image;
+    half_t *mine, *theirs;
+    ccl_automorphisms_t *out;
+} search_t;
+
+static uint32_t find(uint32_t *set, uint32_t i) {
+    while (set[i] != i)
+        i = set[i] = set[set[i]];
+    return i;
+}
+
+static void join(uint32_t *set, uint32_t i, uint32_t k) {
+    i = find(set, i);
+    k = find(set, k);
+    if (i < k)
+        set[k] = i;
+    else
+        set[i] = k;
+}
+
+/* Is `image` a symmetry? Fills arc_image. */
+static bool check(search_t *s) {
+    const refiner_t *r = &s->r;
+    for (uint32_t v = 0; v < r->n; v++) {
+        uint32_t w = s->image[v], len = r->first[v + 1] - r->first[v];
+        if (r->kind[v] != r->kind[w] || r->first[w + 1] - r->first[w] != len)
+            return false;
+        for (uint32_t i = 0; i < len; i++) {
+            s->mine[i] = r->halves[r->first[v] + i];
+            s->mine[i].to = s->image[s->mine[i].to];
+            s->theirs[i] = r->halves[r->first[w] + i];
+        }
+        qsort(s->mine, len, sizeof *s->mine, by_place);
+        qsort(s->theirs, len, sizeof *s->theirs, by_place);
+        for (uint32_t i = 0; i < len; i++) {
+            if (s->mine[i].to != s->theirs[i].to || s->mine[i].colour != s->theirs[i].colour)
+                return false;
+            s->arc_image[s->mine[i].arc] = s->theirs[i].arc;
+        }
+    }
+    return true;
+}
+
+/* A symmetry that takes v to w, if the first way tried is one. */
+static bool search(search_t *s, uint32_t v, uint32_t w) {
+    uint32_t n = s->r.n;
+    copy(&s->a, &s->base, n);
+    copy(&s->b, &s->base, n);
+    for (uint32_t cell = 0;;) {
+        individualize(&s->a, n, v);
+        individualize(&s->b, n, w);
+        refine(&s->r, &s->a, s->scratch, s->cells);
+        refine(&s->r, &s->b, s->scratch, s->cells);
+        if (s->a.ncells != s->b.ncells)
+            return false;
+        while (cell < n && s->a.len[cell] == 1 && s->b.len[cell] == 1)
+            cell++;
+        if (cell == n)
+            break;
+        if (s->a.len[cell] != s->b.len[cell])
+            return false;
+        v = least(&s->a, cell);
+        w = least(&s->b, cell);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        s->image[s->a.elem[i]] = s->b.elem[i];
+    return check(s);
+}
+
+static bool keep(search_t *s, const ccl_capacity_t *c) {
+    ccl_automorphisms_t *out = s->out;
+    uint32_t *image = ccl_arena_alloc(&out->arena, s->r.n, sizeof *image);
+    if (!image)
+        return false;
+    memcpy(image, s->image, s->r.n * sizeof *image);
+    out->generators[out->ngenerators++] = image;
+    for (uint32_t v = 0; v < s->r.n; v++)
+        join(out->vertex_orbit, v, image[v]);
+    for (uint32_t a = 0; a < c->narcs; a++)
+        join(out->arc_orbit, a, s->arc_image[a]);
+    return true;
+}
+
+static uint64_t arc_colour(const ccl_capacity_t *c, const ccl_capacity_arc_t *arc) {
+    uint64_t words[4] = {(uint64_t)arc->units, 1, 0, 0};
+    if (arc->link != CCL_NONE) {
+        const ccl_link_t *l = &c->topo->links[arc->link];
+        words[1] = 2 + (uint64_t)l->kind;
+        memcpy(&words[2], &l->latency_s, sizeof words[2]);
+        memcpy(&words[3], &l->contention, sizeof words[3]);
+    }
+    return ccl_hash64(words, sizeof words, 7);
+}
+
+static bool build(search_t *s, const ccl_capacity_t *c, uint32_t fixed, ccl_arena_t *arena) {
+    refiner_t *r = &s->r;
+    uint32_t n = c->nvertices;
+    r->n = n;
+    r->first = ccl_arena_alloc(arena, n + (size_t)1, sizeof *r->first);
+    r->halves = ccl_arena_alloc(arena, 2 * (size_t)c->narcs + 1, sizeof *r->halves);
+    r->kind = ccl_arena_alloc(arena, n, sizeof *r->kind);
+    s->scratch = ccl_arena_alloc(arena, n, sizeof *s->scratch);
+    s->cells = ccl_arena_alloc(arena, n, sizeof *s->cells);
+    s->image = ccl_arena_alloc(arena, n, sizeof *s->image);
+    s->arc_image = ccl_arena_alloc(arena, c->narcs + (size_t)1, sizeof *s->arc_image);
+    s->mine = ccl_arena_alloc(arena, 2 * (size_t)c->narcs + 1, sizeof *s->mine);
+    s->theirs = ccl_arena_alloc(arena, 2 * (size_t)c->narcs + 1, sizeof *s->theirs);
+    if (!r->first || !r->halves || !r->kind || !s->scratch || !s->cells || !s->image ||
+        !s->arc_image || !s->mine || !s->theirs || !partition_init(&s->base, arena, n) ||
+        !partition_init(&s->a, arena, n) || !partition_init(&s->b, arena, n))
+        return false;
+    for (uint32_t a = 0; a < c->narcs; a++) {
+        r->first[c->arcs[a].from + 1]++;
+        r->first[c->arcs[a].to + 1]++;
+    }
+    for (uint32_t v = 0; v < n; v++)
+        r->first[v + 1] += r->first[v];
+    for (uint32_t a = 0; a < c->narcs; a++) {
+        uint64_t colour = arc_colour(c, &c->arcs[a]);
+        uint32_t from = c->arcs[a].from, to = c->arcs[a].to;
+        r->halves[r->first[from]++] = (half_t){to, a, mix(colour)};
+        r->halves[r->first[to]++] = (half_t){from, a, mix(colour + 1)};
+    }
+    for (uint32_t v = n; v > 0; v--)
+        r->first[v] = r->first[v - 1];
+    r->first[0] = 0;
+    for (uint32_t v = 0; v < n; v++) {
+        const ccl_device_t *d = v < c->topo->ndevices ? &c->topo->devices[v] : NULL;
+        uint64_t gpu = d && d->kind == CCL_DEVICE_GPU ? 1 + (uint64_t)(d->model + 1) : 0;
+        r->kind[v] = (d ? 1 + (uint64_t)d->kind : 0) | gpu << 8 | (uint64_t)(v == fixed) << 63;
+        s->base.elem[v] = s->base.place[v] = v;
+    }
+    s->base.len[0] = n;
+    s->base.ncells = 1;
+    enqueue(&s->base, n, 0);
+    split(&s->base, n, 0, r->kind, s->scratch);
+    refine(r, &s->base, s->scratch, s->cells);
+    return true;
+}
+
+ccl_status_t ccl_automorphisms_find(const ccl_capacity_t *c, uint32_t fixed,
+                                    ccl_automorphisms_t *out, ccl_error_t *err) {
+    ccl_arena_t arena;
+    search_t s = {.out = out};
+    uint32_t n = c->nvertices, failures = 0;
+    ccl_status_t status = CCL_OK;
+    memset(out, 0, sizeof *out);
+    ccl_arena_init(&out->arena);
+    ccl_arena_init(&arena);
+    out->vertex_orbit = ccl_arena_alloc(&out->arena, n, sizeof *out->vertex_orbit);
+    out->arc_orbit = ccl_arena_alloc(&out->arena, c->narcs + (size_t)1, sizeof *out->arc_orbit);
+    out->generators = ccl_arena_alloc(&out->arena, n, sizeof *out->generators);
+    if (!out->vertex_orbit || !out->arc_orbit || !out->generators || !build(&s, c, fixed, &arena)) {
+        status = ccl_fail_nomem(err);
+        goto end;
+    }
+    for (uint32_t v = 0; v < n; v++)
+        out->vertex_orbit[v] = v;
+    for (uint32_t a = 0; a < c->narcs; a++)
+        out->arc_orbit[a] = a;
+    /* From the least vertex of a cell to the last one not yet in its orbit: the image takes the
+     * least that is left each time, so that one symmetry turns all equal parts round. */
+    for (uint32_t cell = 0; cell < n && failures < MOST_TRIES; cell += s.base.len[cell]) {
+        uint32_t v = least(&s.base, cell);
+        for (uint32_t i = s.base.len[cell]; i-- > 0 && failures < MOST_TRIES;) {
+            uint32_t w = s.base.elem[cell + i];
+            if (find(out->vertex_orbit, v) == find(out->vertex_orbit, w))
+                continue;
+            if (!search(&s, v, w))
+                failures++;
+            else if (!keep(&s, c)) {
+                status = ccl_fail_nomem(err);
+                goto end;
+            }
+        }
+    }
+    for (uint32_t v = 0; v < n; v++)
+        out->vertex_orbit[v] = find(out->vertex_orbit, v);
+    for (uint32_t a = 0; a < c->narcs; a++)
+        out->arc_orbit[a] = find(out->arc_orbit, a);
+end:
+    ccl_arena_fini(&arena);
+    if (status != CCL_OK)
+        ccl_automorphisms_fini(out);
+    return status;
+}
+
+void ccl_automorphisms_fini(ccl_automorphisms_t *symmetry) {
+    ccl_arena_fini(&symmetry->arena);
+    memset(symmetry, 0, sizeof *symmetry);
+}

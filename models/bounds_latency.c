@@ -1,0 +1,101 @@
+/* The latency bound: shortest ways over GPUs, each hop one transfer without bytes. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/models.h"
+
+static const char *const protocols[] = {"Simple", "LL", "LL128"};
+
+/* Overhead and latency of a hop over one kind of transport. */
+static double transport_s(const ccl_topology_t *topo, const char *kind, const char *proto) {
+    double least = INFINITY;
+    for (size_t i = 0; i < CCL_ARRAY_LEN(protocols); i++) {
+        ccl_transport_t t = ccl_model_transport(topo, kind, proto ? proto : protocols[i]);
+        least = fmin(least, t.overhead_s + t.latency_s);
+    }
+    return least;
+}
+
+static double hop_s(ccl_routes_t *routes, const double *by_kind, double net_s, double pcie_s,
+                    uint32_t s, uint32_t d) {
+    const ccl_route_t *route = NULL;
+    if (ccl_routes_width(routes, s, d) == 0 ||
+        ccl_routes_get(routes, s, d, 0, &route, NULL) != CCL_OK)
+        return INFINITY;
+    return route->latency_s + (route->crosses_net    ? net_s
+                               : route->crosses_pcie ? pcie_s
+                                                     : by_kind[route->first_kind]);
+}
+
+ccl_status_t ccl_model_latency_bound(const ccl_topology_t *topo, ccl_routes_t *routes,
+                                     const uint8_t *moves, const char *proto,
+                                     ccl_latency_bound_t *out, ccl_error_t *err) {
+    uint32_t n = topo->nranks;
+    size_t nn = (size_t)n * n;
+    ccl_routes_t *own = NULL;
+    double *hop = malloc(nn * sizeof *hop),
+           *by_kind = calloc(topo->nkinds + (size_t)1, sizeof *hop);
+    double *time = malloc(n * sizeof *time);
+    uint32_t *hops = malloc(n * sizeof *hops);
+    uint8_t *done = malloc(n);
+    ccl_status_t status = CCL_OK;
+    *out = (ccl_latency_bound_t){0, CCL_NONE, CCL_NONE, 0};
+    if (!routes)
+        routes = own = ccl_routes_create(topo);
+    if (!hop || !by_kind || !time || !hops || !done || !routes) {
+        status = ccl_fail_nomem(err);
+        goto end;
+    }
+    for (uint32_t k = 0; k < topo->nkinds; k++)
+        by_kind[k] = transport_s(topo, topo->kinds[k], proto);
+    double net_s = transport_s(topo, "net", proto), pcie_s = transport_s(topo, "pcie", proto);
+    for (uint32_t s = 0; s < n; s++) {
+        for (uint32_t d = 0; d < n; d++)
+            hop[(size_t)s * n + d] =
+                s == d ? INFINITY : hop_s(routes, by_kind, net_s, pcie_s, s, d);
+    }
+    for (uint32_t s = 0; s < n; s++) {
+        bool any = false;
+        for (uint32_t d = 0; d < n && !any; d++)
+            any = d != s && (!moves || moves[(size_t)s * n + d]);
+        if (!any)
+            continue;
+        for (uint32_t v = 0; v < n; v++) {
+            time[v] = INFINITY;
+            hops[v] = 0;
+            done[v] = 0;
+        }
+        time[s] = ccl_model_gpu(topo, s).launch_s;
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t u = CCL_NONE;
+            for (uint32_t v = 0; v < n; v++) {
+                if (!done[v] && time[v] < INFINITY && (u == CCL_NONE || time[v] < time[u]))
+                    u = v;
+            }
+            if (u == CCL_NONE)
+                break;
+            done[u] = 1;
+            const double *row = hop + (size_t)u * n;
+            for (uint32_t v = 0; v < n; v++) {
+                if (time[u] + row[v] < time[v]) {
+                    time[v] = time[u] + row[v];
+                    hops[v] = hops[u] + 1;
+                }
+            }
+        }
+        for (uint32_t d = 0; d < n; d++) {
+            if (d != s && (!moves || moves[(size_t)s * n + d]) && time[d] < INFINITY &&
+                (out->from == CCL_NONE || time[d] > out->latency_s))
+                *out = (ccl_latency_bound_t){time[d], s, d, hops[d]};
+        }
+    }
+end:
+    free(hop);
+    free(by_kind);
+    free(time);
+    free(hops);
+    free(done);
+    ccl_routes_destroy(own);
+    return status;
+}

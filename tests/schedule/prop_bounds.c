@@ -1,0 +1,246 @@
+/* Bounds against all vertex sets of small random clusters, with switches and groups. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "schedule/schedule.h"
+
+enum { MOST = 9 };
+
+typedef struct random_topology {
+    ccl_topology_t *topo;
+    bool left; /* has a group that no vertex stands for */
+} random_topology_t;
+
+static random_topology_t make(ccl_rng_t *rng, bool duplex, bool groups) {
+    ccl_topology_builder_t *b = ccl_topology_builder_create("random");
+    random_topology_t out = {NULL, false};
+    ccl_error_t err = CCL_ERROR_INIT;
+    uint32_t gpus = 2 + ccl_rng_below(rng, 4), n = gpus + ccl_rng_below(rng, 4), links = 0;
+    uint32_t from[80], to[80];
+    for (uint32_t i = 0; i < n; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "d%u", i);
+        ck_assert_int_eq(
+            ccl_topology_builder_device(b, id, i < gpus ? CCL_DEVICE_GPU : CCL_DEVICE_SWITCH, NULL,
+                                        i < gpus ? i : CCL_NONE, NULL, NULL, &err),
+            CCL_OK);
+    }
+    uint32_t extra = ccl_rng_below(rng, 2 * n);
+    for (uint32_t i = 0; i < n + extra; i++) { /* a ring through all, then whatever */
+        uint32_t u = i < n ? i : ccl_rng_below(rng, n);
+        uint32_t v = i < n ? (i + 1) % n : ccl_rng_below(rng, n);
+        double Bps = (1 + ccl_rng_below(rng, 12)) * 2.5e9;
+        if (u == v)
+            continue;
+        if (duplex)
+            ck_assert_int_eq(ccl_topology_builder_duplex(b, u, v, "nvlink", Bps, 1e-6, 1, 0, &err),
+                             CCL_OK);
+        else
+            ck_assert_int_eq(ccl_topology_builder_link(b, u, v, "nvlink", Bps, 1e-6, 1, 0, &err),
+                             CCL_OK);
+        from[links] = u;
+        to[links++] = v;
+        if (duplex) {
+            from[links] = v;
+            to[links++] = u;
+        }
+    }
+    for (uint32_t g = 0; groups && g < 2; g++) {
+        uint32_t device = ccl_rng_below(rng, n), list[80], len = 0;
+        bool out_of = g == 0;
+        for (uint32_t l = 0; l < links; l++) {
+            if ((out_of ? from[l] : to[l]) == device)
+                list[len++] = l;
+        }
+        char name[16];
+        snprintf(name, sizeof name, "g%u", g);
+        if (len > 0)
+            ck_assert_int_eq(ccl_topology_builder_group(
+                                 b, name, (1 + ccl_rng_below(rng, 12)) * 2.5e9, list, len, &err),
+                             CCL_OK);
+    }
+    ccl_status_t status = ccl_topology_builder_finish(b, &out.topo, &err);
+    ck_assert_msg(status == CCL_OK, "%s", err.text);
+    ccl_topology_builder_destroy(b);
+    return out;
+}
+
+/* Capacity out of a set in units of 2.5e9 B/s: a link counts its own rate, a group no more than its
+ * own. Groups here are one out-group and one in-group; a link in both is cut once, at the cheapest.
+ */
+static double cut_of(const ccl_topology_t *t, uint32_t set) {
+    double best = INFINITY;
+    for (uint32_t use = 0; use < 1u << t->ngroups; use++) { /* which groups are cut as a whole */
+        double sum = 0;
+        bool covered[80] = {false};
+        for (uint32_t g = 0; g < t->ngroups; g++) {
+            if (!(use >> g & 1))
+                continue;
+            sum += t->groups[g].bandwidth_Bps;
+            for (uint32_t i = 0; i < t->groups[g].nlinks; i++)
+                covered[t->groups[g].links[i]] = true;
+        }
+        for (uint32_t l = 0; l < t->nlinks; l++) {
+            if (!covered[l] && (set >> t->links[l].from & 1) && !(set >> t->links[l].to & 1))
+                sum += t->links[l].bandwidth_Bps;
+        }
+        best = fmin(best, sum);
+    }
+    return best;
+}
+
+/* Parts of the message that must leave the set, whatever the schedule. */
+static double must_leave(const ccl_topology_t *t, ccl_collective_kind_t kind, uint32_t root,
+                         uint32_t set) {
+    uint32_t n = t->nranks, in = 0;
+    for (uint32_t r = 0; r < n; r++)
+        in += set >> t->rank_device[r] & 1;
+    bool has_root = set >> t->rank_device[root] & 1;
+    if (in == 0 || in == n)
+        return 0;
+    switch (kind) {
+    case CCL_ALLGATHER:
+        return (double)in / n;
+    case CCL_REDUCESCATTER:
+        return (double)(n - in) / n;
+    case CCL_BROADCAST:
+        return has_root;
+    case CCL_REDUCE:
+        return !has_root;
+    case CCL_GATHER:
+        return has_root ? 0 : (double)in / n;
+    case CCL_SCATTER:
+        return has_root ? (double)(n - in) / n : 0;
+    case CCL_ALLTOALL:
+        return (double)in * (n - in) / n;
+    default:
+        return 1; /* AllReduce */
+    }
+}
+
+static const ccl_collective_kind_t by_cuts[] = {CCL_ALLGATHER, CCL_REDUCESCATTER, CCL_BROADCAST,
+                                                CCL_REDUCE,    CCL_GATHER,        CCL_SCATTER};
+
+static double brute(const ccl_topology_t *t, ccl_collective_kind_t kind, uint32_t root) {
+    double least = INFINITY;
+    for (uint32_t set = 1; set + 1 < 1u << t->ndevices; set++) {
+        double parts = must_leave(t, kind, root, set);
+        if (parts > 0)
+            least = fmin(least, cut_of(t, set) / parts);
+    }
+    return least;
+}
+
+static ccl_bound_t bound_of(const ccl_topology_t *t, ccl_collective_kind_t kind, uint32_t root) {
+    ccl_collective_t *coll = NULL;
+    ccl_bound_t bound;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_int_eq(ccl_collective_create(kind, t->nranks, 1, root, &coll, &err), CCL_OK);
+    ccl_status_t status = ccl_bound(NULL, t, coll, NULL, &bound, &err);
+    ck_assert_msg(status == CCL_OK, "%s: %s", coll->name, err.text);
+    ccl_collective_destroy(coll);
+    return bound;
+}
+
+/* The witness is what it claims to be. */
+static void check_witness(const ccl_topology_t *t, ccl_collective_kind_t kind, uint32_t root,
+                          const ccl_bandwidth_bound_t *b) {
+    uint32_t set = 0;
+    for (uint32_t v = 0; v < t->ndevices; v++)
+        set |= (b->part[v] == 1) << v;
+    double parts = must_leave(t, kind, root, set);
+    ck_assert(parts > 0);
+    ck_assert_double_eq_tol(cut_of(t, set) / parts / b->Bps, 1, 1e-12);
+    ck_assert_uint_gt(b->nlinks, 0);
+}
+
+START_TEST(cuts_are_the_tightest) {
+    ccl_rng_t rng;
+    ccl_rng_init(&rng, 11);
+    for (int round = 0; round < 250; round++) {
+        random_topology_t r = make(&rng, round % 2, round % 3 == 0);
+        const ccl_topology_t *t = r.topo;
+        uint32_t root = ccl_rng_below(&rng, t->nranks);
+        for (size_t k = 0; k < CCL_ARRAY_LEN(by_cuts); k++) {
+            ccl_bound_t b = bound_of(t, by_cuts[k], root);
+            double want = brute(t, by_cuts[k], root);
+            ck_assert_msg(fabs(b.bandwidth.Bps / want - 1) < 1e-12, "%s: %.17g, all sets say %.17g",
+                          ccl_collective_kind_name(by_cuts[k]), b.bandwidth.Bps, want);
+            ck_assert_uint_gt(b.bandwidth.exact_Bps.den, 0);
+            ck_assert_int_eq(b.bandwidth.proof, CCL_BOUND_CUT);
+            check_witness(t, by_cuts[k], root, &b.bandwidth);
+            ccl_bound_fini(&b);
+        }
+        /* AllReduce is at least as tight as every cut; trees cannot pass it. */
+        ccl_bound_t b = bound_of(t, CCL_ALLREDUCE, 0);
+        ck_assert_double_le(b.bandwidth.Bps, brute(t, CCL_ALLREDUCE, 0) * (1 + 1e-12));
+        ck_assert_double_le(b.bandwidth.trees_Bps, b.bandwidth.Bps * (1 + 1e-6));
+        ccl_bound_fini(&b);
+        /* So is AllToAll, and it is met where it says so. */
+        b = bound_of(t, CCL_ALLTOALL, 0);
+        ck_assert_double_le(b.bandwidth.Bps, brute(t, CCL_ALLTOALL, 0) * (1 + 1e-9));
+        ck_assert_msg(b.bandwidth.tight, "round %d: the flow program did not settle", round);
+        ccl_bound_fini(&b);
+        ccl_topology_destroy(r.topo);
+    }
+}
+END_TEST
+
+/* With one demand each, the bound of a demand is that of the collective. */
+START_TEST(demands) {
+    static const char *const texts[] = {
+        "{\"format\":\"ccllab-demand-1\",\"nranks\":3,\"chunks\":["
+        "{\"source\":0,\"destinations\":[1],\"bytes\":3000000},"
+        "{\"source\":2,\"destinations\":[1],\"bytes\":1000000}]}",
+    };
+    ccl_topology_t *t = NULL;
+    ccl_collective_t *coll = NULL;
+    ccl_bound_t b;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_status_t status = ccl_topology_read(NULL, "servers:1 gpus:3 nvswitch=10GB/s,1us", &t, &err);
+    ck_assert_msg(status == CCL_OK, "%s", err.text);
+    status = ccl_demand_read_text("d", texts[0], strlen(texts[0]), &coll, &err);
+    ck_assert_msg(status == CCL_OK, "%s", err.text);
+    ccl_bound_options_t options = CCL_BOUND_OPTIONS_INIT;
+    options.size_bytes = coll->natural_bytes;
+    ck_assert_int_eq(ccl_bound(NULL, t, coll, &options, &b, &err), CCL_OK);
+    ck_assert_double_eq_tol(b.bandwidth_s, 4e6 / 10e9, 1e-9);  /* rank 1 receives 4 MB at 10 GB/s */
+    ck_assert_double_eq_tol(b.latency.latency_s, 1e-6, 1e-12);
+    ck_assert_double_eq_tol(b.time_s, 4e-4, 1e-9);
+    ccl_bound_fini(&b);
+    ccl_collective_destroy(coll);
+    ccl_topology_destroy(t);
+}
+END_TEST
+
+START_TEST(refusals) {
+    ccl_topology_t *t = NULL;
+    ccl_collective_t *coll = NULL;
+    ccl_bound_t b;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_int_eq(ccl_topology_read(NULL, "dgx-a100", &t, &err), CCL_OK);
+    ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, 4, 1, 0, &coll, &err), CCL_OK);
+    ck_assert_int_eq(ccl_bound(NULL, t, coll, NULL, &b, &err), CCL_ERR_INPUT);
+    ck_assert_str_eq(err.text, "the collective has 4 ranks, topology dgx-a100 has 8");
+    ccl_collective_destroy(coll);
+    ccl_topology_destroy(t);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("bounds");
+    TCase *tc = tcase_create("bounds");
+    tcase_set_timeout(tc, 110);
+    tcase_add_test(tc, cuts_are_the_tightest);
+    tcase_add_test(tc, demands);
+    tcase_add_test(tc, refusals);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}

@@ -1,0 +1,182 @@
+/* No simulated schedule of any synthesizer is faster than the bound; some come near it. */
+#include <math.h>
+
+#include "common.h"
+
+static double simulate(const ccl_topology_t *topo, ccl_routes_t *routes,
+                       const ccl_schedule_t *schedule, const char *proto, double size_bytes,
+                       uint32_t batches) {
+    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+    ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
+    ccl_program_t *program = NULL;
+    ccl_sim_result_t *result = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    lower.proto = proto;
+    ccl_lower_options_fit(&lower, topo);
+    ck_assert_msg(ccl_lower(NULL, schedule, &lower, &program, &err) == CCL_OK, "%s", err.text);
+    sim.size_bytes = size_bytes;
+    sim.batches = batches;
+    ck_assert_msg(ccl_sim_program(NULL, topo, routes, program, &sim, &result, &err) == CCL_OK, "%s",
+                  err.text);
+    double time_s = result->time_s;
+    ccl_sim_result_destroy(result);
+    ccl_program_destroy(program);
+    return time_s;
+}
+
+static ccl_bound_t bound_of(const ccl_topology_t *topo, const ccl_collective_t *coll,
+                            const char *proto, double size_bytes) {
+    ccl_bound_options_t options = CCL_BOUND_OPTIONS_INIT;
+    ccl_bound_t bound;
+    ccl_error_t err = CCL_ERROR_INIT;
+    options.proto = proto;
+    options.size_bytes = size_bytes;
+    ck_assert_msg(ccl_bound(NULL, topo, coll, &options, &bound, &err) == CCL_OK, "%s", err.text);
+    return bound;
+}
+
+static void check_topology(const ccl_topology_t *topo) {
+    static const double sizes[] = {1, 65536, 16e6};
+    ccl_routes_t *routes = ccl_routes_create(topo);
+    for (int kind = 0; kind < CCL_CUSTOM; kind++) {
+        ccl_collective_t *want = collective((ccl_collective_kind_t)kind, topo->nranks, 0);
+        for (const ccl_synth_ops_t *const *ops = ccl_synth_all(); *ops; ops++) {
+            const char *why;
+            ccl_schedule_t *schedule = NULL;
+            ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+            ccl_error_t err = CCL_ERROR_INIT;
+            options.time_limit_s = 2;
+            if (!(*ops)->supports(topo, want, &why))
+                continue;
+            ccl_status_t status =
+                ccl_synthesize(NULL, (*ops)->name, topo, routes, want, &options, &schedule, &err);
+            if (status != CCL_OK || !schedule)
+                continue; /* other tests look at that */
+            for (size_t s = 0; s < CCL_ARRAY_LEN(sizes); s++) {
+                const char *proto = s == 0 ? "LL" : "Simple";
+                double time_s = simulate(topo, routes, schedule, proto, sizes[s], 0);
+                ccl_bound_t b = bound_of(topo, want, proto, sizes[s]);
+                ck_assert_msg(time_s >= b.time_s * (1 - 1e-9),
+                              "%s %s on %s, %g bytes: %.9g s, bound %.9g (latency %.9g)",
+                              (*ops)->name, want->name, topo->name, sizes[s], time_s, b.time_s,
+                              b.latency.latency_s);
+                ccl_bound_fini(&b);
+            }
+            ccl_schedule_destroy(schedule);
+        }
+        ccl_collective_destroy(want);
+    }
+    ccl_routes_destroy(routes);
+}
+
+static ccl_topology_t *random_topology(ccl_rng_t *rng) {
+    ccl_topology_builder_t *b = ccl_topology_builder_create("random");
+    ccl_topology_t *topo = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    uint32_t servers = 1 + ccl_rng_below(rng, 3), rank = 0;
+    uint32_t fabric = CCL_NONE;
+    ck_assert_int_eq(ccl_topology_builder_device(b, "fabric", CCL_DEVICE_SWITCH, NULL, CCL_NONE,
+                                                 NULL, &fabric, &err),
+                     CCL_OK);
+    for (uint32_t s = 0; s < servers; s++) {
+        char name[16], id[32];
+        uint32_t gpus = 2 + ccl_rng_below(rng, 3), sw;
+        snprintf(name, sizeof name, "s%u", s);
+        snprintf(id, sizeof id, "s%u/sw", s);
+        ck_assert_int_eq(
+            ccl_topology_builder_device(b, id, CCL_DEVICE_SWITCH, name, CCL_NONE, NULL, &sw, &err),
+            CCL_OK);
+        for (uint32_t g = 0; g < gpus; g++) {
+            uint32_t gpu;
+            snprintf(id, sizeof id, "s%u/g%u", s, g);
+            ck_assert_int_eq(
+                ccl_topology_builder_device(b, id, CCL_DEVICE_GPU, name, rank++, NULL, &gpu, &err),
+                CCL_OK);
+            ck_assert_int_eq(ccl_topology_builder_duplex(b, gpu, sw, "nvlink",
+                                                         (1 + ccl_rng_below(rng, 9)) * 10e9, 1e-6,
+                                                         1, 0, &err),
+                             CCL_OK);
+            if (g == 0 || ccl_rng_below(rng, 2))
+                ck_assert_int_eq(ccl_topology_builder_duplex(b, gpu, fabric, "net",
+                                                             (1 + ccl_rng_below(rng, 4)) * 5e9,
+                                                             2e-6, 1, 0, &err),
+                                 CCL_OK);
+        }
+    }
+    ck_assert_msg(ccl_topology_builder_finish(b, &topo, &err) == CCL_OK, "%s", err.text);
+    ccl_topology_builder_destroy(b);
+    return topo;
+}
+
+START_TEST(nobody_is_faster) {
+    static const char *const specs[] = {"heteccl-h20-4+8", "mi300x-x8", "dgx1-v100",
+                                        "servers:2 gpus:3 nvswitch=100GB/s nics:2x10GB/s"};
+    ccl_rng_t rng;
+    ccl_rng_init(&rng, 3);
+    for (size_t i = 0; i < CCL_ARRAY_LEN(specs); i++) {
+        ccl_topology_t *topo = topology(specs[i]);
+        check_topology(topo);
+        ccl_topology_destroy(topo);
+    }
+    for (int round = 0; round < 12; round++) {
+        ccl_topology_t *topo = random_topology(&rng);
+        check_topology(topo);
+        ccl_topology_destroy(topo);
+    }
+}
+END_TEST
+
+/* Where a schedule is known to be the best one the bound is met. */
+START_TEST(met_where_the_best_is_known) {
+    static const struct {
+        const char *spec, *synthesizer;
+        ccl_collective_kind_t kind;
+        uint32_t batches;
+        double within;
+        const char *why;
+    } rows[] = {
+        {"servers:1 gpus:4 nvswitch=100GB/s,0us", "direct", CCL_ALLGATHER, 1, 1e-9,
+         "every GPU receives three blocks at its port's rate"},
+        {"servers:1 gpus:4 nvswitch=100GB/s,0us", "direct", CCL_ALLTOALL, 1, 1e-9, "so too"},
+        {"servers:1 gpus:4 nvswitch=100GB/s,0us", "direct", CCL_SCATTER, 1, 1e-9,
+         "the root's port"},
+        {"servers:1 gpus:5 nvswitch=100GB/s,0us", "ring", CCL_ALLGATHER, 1, 1e-9,
+         "four steps of a block"},
+        {"servers:1 gpus:5 nvswitch=100GB/s,0us", "ring", CCL_ALLREDUCE, 200, 0.02,
+         "two passes of the ring"},
+        {"servers:1 gpus:4 nvswitch=100GB/s,0us", "direct", CCL_REDUCESCATTER, 1, 1e-9, "reversed"},
+    };
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        ccl_topology_t *topo = topology(rows[i].spec);
+        ccl_routes_t *routes = ccl_routes_create(topo);
+        ccl_collective_t *want = collective(rows[i].kind, topo->nranks, 0);
+        ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+        ccl_schedule_t *schedule = NULL;
+        ccl_error_t err = CCL_ERROR_INIT;
+        options.channels = 1;
+        ck_assert_int_eq(ccl_synthesize(NULL, rows[i].synthesizer, topo, routes, want, &options,
+                                        &schedule, &err),
+                         CCL_OK);
+        double time_s = simulate(topo, routes, schedule, "Simple", 1e9, rows[i].batches);
+        ccl_bound_t b = bound_of(topo, want, "Simple", 1e9);
+        ck_assert_msg(time_s >= b.time_s * (1 - 1e-9) && time_s <= b.time_s * (1 + rows[i].within),
+                      "%s %s: %.9g s, bound %.9g: %s", rows[i].synthesizer, want->name, time_s,
+                      b.time_s, rows[i].why);
+        ccl_bound_fini(&b);
+        ccl_schedule_destroy(schedule);
+        ccl_collective_destroy(want);
+        ccl_routes_destroy(routes);
+        ccl_topology_destroy(topo);
+    }
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("bounds");
+    TCase *tc = tcase_create("bounds");
+    tcase_set_timeout(tc, 110);
+    tcase_add_test(tc, nobody_is_faster);
+    tcase_add_test(tc, met_where_the_best_is_known);
+    suite_add_tcase(suite, tc);
+    return run_suite(suite);
+}
