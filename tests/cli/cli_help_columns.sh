@@ -29,6 +29,7 @@ check() {
     done
 }
 check compare
+check bound
 check simulate
 check verify
 check synth
@@ -48,5 +49,5 @@ check topology symmetry
 [ "$("$ccllab" topology --help | awk 'length($0) > 80' | wc -l)" -eq 0 ] || say "topology --help is wide"
 # Every command that the general help lists is checked above.
 listed=$("$ccllab" --help | grep -c '^  [a-z]')
-[ "$listed" -eq 16 ] || say "the help lists $listed commands, this test knows 16"
+[ "$listed" -eq 17 ] || say "the help lists $listed commands, this test knows 17"
 exit $bad

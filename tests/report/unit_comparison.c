@@ -26,6 +26,7 @@ static void build(void) {
     static double sizes[SIZES] = {65536, 1048576};
     static uint32_t winner[SIZES] = {0, 3};
     static bool tie[SIZES] = {false, true};
+    static double bounds[SIZES] = {8e-6, 1.5e-5};
     static ccl_sim_result_t *best[SIZES];
     ccl_error_t err = CCL_ERROR_INIT;
 
@@ -66,6 +67,7 @@ static void build(void) {
                                     .ways = ways,
                                     .lowered = ways_lowered,
                                     .sizes_bytes = sizes,
+                                    .bound_s = bounds,
                                     .cells = cells,
                                     .winner = winner,
                                     .tie = tie,
@@ -112,7 +114,9 @@ START_TEST(winners_and_ties) {
     ck_assert_ptr_nonnull(strstr(small, "3.28*")); /* 65536 / 10 us / 2 */
     ck_assert_ptr_null(strchr(small, '='));
     ck_assert_ptr_nonnull(strstr(large, "direct ="));
-    ck_assert_ptr_nonnull(strstr(large, "26.21*"));
+    ck_assert_ptr_nonnull(strstr(small, "10.00       8.00  1.25")); /* time, bound, gap */
+    ck_assert_ptr_nonnull(strstr(large, "20.00      15.00  1.33"));
+    ck_assert_ptr_nonnull(strstr(text, "26.21*"));
     ck_assert_ptr_nonnull(strstr(text, "26.21="));
     ck_assert_ptr_nonnull(strstr(text, "deadlock"));
     ck_assert_ptr_nonnull(strstr(text, "did not take part: tree: wants a power of two"));
@@ -192,8 +196,8 @@ START_TEST(csv) {
 
     ck_assert_ptr_nonnull(strstr(times, "1048576,direct,ok,2e-05,"));
     ck_assert_ptr_nonnull(strstr(times, "tree,not taking part,,,"));
-    ck_assert_ptr_nonnull(strstr(times, ",hpds,state,task,6,0.25,0.5\n"));
-    ck_assert_ptr_nonnull(strstr(times, ",,,algorithm,8,0.25,0.5\n"));
+    ck_assert_ptr_nonnull(strstr(times, ",hpds,state,task,6,0.25,0.5,1.5e-05,1.3333333333333335\n"));
+    ck_assert_ptr_nonnull(strstr(times, ",,,algorithm,8,0.25,0.5,1.5e-05,1.3333333333333335\n"));
     for (const char *p = links; *p; p++)
         rows += *p == '\n';
     ck_assert_uint_eq(rows, 1 + SIZES * topo->nlinks);
