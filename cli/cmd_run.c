@@ -15,6 +15,7 @@ typedef struct run {
     double *sizes;
     ccl_measured_size_t *measured;
     ccl_error_t *errors; /* [nsizes] */
+    bool both;           /* kernels */
     uint32_t nsizes;
     ccl_bootstrap_t *bootstrap;
     bool together; /* the last run ended with an agreement of the job's processes */
@@ -22,8 +23,10 @@ typedef struct run {
 
 static void run_fini(run_t *r) {
     ccl_bootstrap_close(r->bootstrap, r->together);
-    for (uint32_t i = 0; r->measured && i < r->nsizes; i++)
+    for (uint32_t i = 0; r->measured && i < r->nsizes; i++) {
         ccl_run_result_destroy((ccl_run_result_t *)r->measured[i].result);
+        ccl_run_result_destroy((ccl_run_result_t *)r->measured[i].generated);
+    }
     free(r->measured);
     free(r->errors);
     free(r->sizes);
@@ -58,6 +61,7 @@ static ccl_status_t options_of(const ccl_i_cli_t *cli, run_t *r, ccl_error_t *er
     o.world = args->job.world;
     o.rank = args->job.rank;
     o.root = args->job.root;
+    o.kernel = args->job.kernel == 1 ? CCL_KERNEL_GENERATED : CCL_KERNEL_INTERPRETER;
     CCL_TRY(ccl_bootstrap_open(&cli->ctx, (ccl_bootstrap_kind_t)args->job.bootstrap, &o,
                                &r->bootstrap, err));
     r->options = o;
@@ -113,6 +117,29 @@ static ccl_status_t verify(ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
     return CCL_OK;
 }
 
+static ccl_status_t emit_kernel(ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
+    ccl_text_t text = {0};
+
+    r->options.size_bytes = r->sizes[r->nsizes - 1];
+    ccl_status_t status = ccl_run_kernel_text(r->document.program, &r->options, &text, err);
+    if (status == CCL_OK)
+        status = ccl_file_write(cli->args.job.emit_kernel, text.data, text.len, err);
+    ccl_text_fini(&text);
+    return status;
+}
+
+/** The same with the program's own kernel, for --kernel both. */
+static ccl_status_t measure_generated(ccl_i_cli_t *cli, run_t *r, ccl_measured_size_t *m,
+                                      ccl_error_t *err) {
+    ccl_run_options_t options = r->options;
+    ccl_run_result_t *result = NULL;
+
+    options.kernel = CCL_KERNEL_GENERATED;
+    ccl_status_t status = ccl_run_program(&cli->ctx, r->document.program, &options, &result, err);
+    m->generated = result;
+    return status;
+}
+
 /** Wrong data and deadlocks are results; anything else ends the command. */
 static ccl_status_t measure(ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
     r->measured = calloc(r->nsizes, sizeof(*r->measured));
@@ -127,6 +154,8 @@ static ccl_status_t measure(ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
         m->status =
             ccl_run_program(&cli->ctx, r->document.program, &r->options, &result, &r->errors[i]);
         m->result = result;
+        if (m->status == CCL_OK && r->both)
+            m->status = measure_generated(cli, r, m, &r->errors[i]);
         if (m->status == CCL_OK)
             continue;
         m->why = r->errors[i].text;
@@ -166,6 +195,9 @@ static ccl_status_t run_steps(ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
     if (!cli->args.no_verify)
         CCL_TRY(verify(cli, r, err));
     bool refused = !cli->args.no_verify && !r->verdict.valid;
+    r->both = cli->args.job.kernel == 2;
+    if (!refused && cli->args.job.emit_kernel)
+        CCL_TRY(emit_kernel(cli, r, err));
     if (!refused)
         CCL_TRY(measure(cli, r, err));
     if (r->options.world <= 1 || r->options.rank == 0) /* process 0 speaks for the job */
@@ -189,11 +221,12 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const accepts[] = {
-    "size",      "sizes",       "type",      "op",        "repeats", "warmups",      "device",
-    "ranks@run", "processes",   "transport", "bootstrap", "world",   "rank@job",     "root@job",
-    "batches",   "granularity", "slots@run", "slice",     "slices",  "watchdog",     "no-check",
-    "no-verify", "blocks@run",  "table",     "topology",  "fail",    "degrade",      "order",
-    "allocate",  "stages",      "executor",  "proto",     "no-fuse", "out-of-place", NULL};
+    "size",        "sizes",       "type",      "op",        "repeats", "warmups",      "device",
+    "ranks@run",   "processes",   "transport", "bootstrap", "world",   "rank@job",     "root@job",
+    "batches",     "granularity", "slots@run", "slice",     "slices",  "watchdog",     "no-check",
+    "no-verify",   "blocks@run",  "table",     "topology",  "fail",    "degrade",      "order",
+    "allocate",    "stages",      "executor",  "proto",     "no-fuse", "out-of-place", "kernel",
+    "emit-kernel", NULL};
 const ccl_i_command_t ccl_i_cmd_run = {
     .name = "run",
     .usage = "FILE [options]",
@@ -204,7 +237,8 @@ const ccl_i_command_t ccl_i_cmd_run = {
         "with what the collective defines; wrong data are told with rank, offset, expected\n"
         "and got, a hung run with who waits for whom; both exit with 1. docs/runtime.md says\n"
         "what the times mean. --csv prints one table: --table sizes (default) or\n"
-        "thread_blocks.\n",
+        "thread_blocks. --kernel both runs every size twice, interpreted and with a kernel\n"
+        "written for the program, and compares them.\n",
     .accepts = accepts,
     .min_inputs = 1,
     .max_inputs = 1,

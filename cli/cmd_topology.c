@@ -134,8 +134,8 @@ static ccl_status_t run_symmetry(ccl_i_cli_t *cli, ccl_error_t *err) {
 
     CCL_TRY(ccl_i_topology_open(cli, topology_spec(cli), &topo, err));
     routes = ccl_routes_create(topo);
-    status = routes ? ccl_symmetry_find(&cli->ctx, topo, routes, &symmetry, err)
-                    : ccl_fail_nomem(err);
+    status =
+        routes ? ccl_symmetry_find(&cli->ctx, topo, routes, &symmetry, err) : ccl_fail_nomem(err);
     if (status == CCL_OK)
         status = ccl_report_symmetry(topo, symmetry, &cli->style, &text, err);
     if (status == CCL_OK)

@@ -42,8 +42,9 @@ typedef struct ccl_i_args {
     uint32_t ranks, run; /**< which measured runs; 0: all */
     bool in_place;
     struct { /* of `run` */
-        const char *device, *root;
-        uint32_t type, op, ranks, transport, bootstrap; /**< index into the option's choices */
+        const char *device, *root, *emit_kernel;
+        uint32_t type, op, ranks, transport, bootstrap,
+            kernel; /**< index into the option's choices */
         uint32_t repeats, warmups, slices, processes, world, rank;
         double slice_bytes, watchdog_s;
         bool no_check;

@@ -130,6 +130,12 @@ static const option_t options[] = {
     {"slots", 0, KIND_U32, AT(slots), "N",
      "FIFO depth of the deadlock check (Simple 2, LL and LL128 8)", NULL},
     {"device", 0, KIND_TEXT, AT(job.device), "NAME", "host, cuda or hip (host)", NULL},
+    {"kernel", 0, KIND_CHOICE, AT(job.kernel), "K",
+     "interpreter: one kernel reads the program; generated: one written and compiled for it; both, "
+     "and the ratio (interpreter)",
+     "interpreter,generated,both"},
+    {"emit-kernel", 0, KIND_TEXT, AT(job.emit_kernel), "FILE",
+     "write the generated kernel of the last size there", NULL},
     {"type", 0, KIND_CHOICE, AT(job.type), "T", "int32, fp32, fp16 or bf16 (fp32)",
      "fp32,int32,fp16,bf16"},
     {"op", 0, KIND_CHOICE, AT(job.op), "OP", "reduction: sum, min or max (sum)", "sum,min,max"},

@@ -13,6 +13,14 @@ static const ccl_run_result_t *last_result(const ccl_report_measurement_t *m) {
     return NULL;
 }
 
+/** Some size was run with both kernels. */
+static bool both(const ccl_report_measurement_t *m) {
+    for (uint32_t i = 0; i < m->nsizes; i++)
+        if (m->sizes[i].generated)
+            return true;
+    return false;
+}
+
 static bool timed(const ccl_measured_size_t *s) {
     return s->status == CCL_OK && s->result;
 }
@@ -54,6 +62,39 @@ static void json_blocks(ccl_i_json_t *json, const ccl_program_t *p, const ccl_ru
     ccl_i_json_close_array(json);
 }
 
+/** (max - min) / median. */
+static double spread(const ccl_run_result_t *r) {
+    return r->median_s > 0 ? (r->max_s - r->min_s) / r->median_s : NAN;
+}
+
+/** Interpreter over generated: more than 1 is what the kernel of its own gains. */
+static double gain(const ccl_measured_size_t *s) {
+    return s->generated && s->generated->median_s > 0 ? s->result->median_s / s->generated->median_s
+                                                      : NAN;
+}
+
+static void json_generated(ccl_i_json_t *json, const ccl_measured_size_t *s) {
+    const ccl_run_result_t *g = s->generated;
+
+    if (!timed(s) || !g) {
+        ccl_i_json_null(json, "generated");
+        return;
+    }
+    ccl_i_json_object(json, "generated", false);
+    ccl_i_json_number(json, "median_s", g->median_s);
+    ccl_i_json_number(json, "min_s", g->min_s);
+    ccl_i_json_number(json, "max_s", g->max_s);
+    ccl_i_json_number(json, "spread", spread(g));
+    ccl_i_json_number(json, "compile_s", g->compile_s);
+    ccl_i_json_number(json, "interpreter_spread", spread(s->result));
+    ccl_i_json_number(json, "ratio", gain(s));
+    ccl_i_json_array(json, "times_s", true);
+    for (uint32_t i = 0; i < g->repeats; i++)
+        ccl_i_json_number(json, NULL, g->time_s[i]);
+    ccl_i_json_close_array(json);
+    ccl_i_json_close_object(json);
+}
+
 static void json_size(ccl_i_json_t *json, const ccl_report_measurement_t *m,
                       const ccl_measured_size_t *s) {
     const ccl_run_result_t *r = s->result;
@@ -81,6 +122,11 @@ static void json_size(ccl_i_json_t *json, const ccl_report_measurement_t *m,
     for (uint32_t i = 0; ok && i < r->repeats; i++)
         ccl_i_json_number(json, NULL, r->time_s[i]);
     ccl_i_json_close_array(json);
+    ccl_i_json_string(json, "kernel",
+                      r && r->kernel == CCL_KERNEL_GENERATED ? "generated" : "interpreter");
+    ccl_i_json_number(json, "compile_s",
+                      r && r->kernel == CCL_KERNEL_GENERATED ? r->compile_s : NAN);
+    json_generated(json, s);
     json_blocks(json, m->program, r);
     ccl_i_json_close_object(json);
 }
@@ -241,6 +287,37 @@ static ccl_status_t sizes_text(const ccl_report_measurement_t *m, ccl_text_t *ou
     return status;
 }
 
+static ccl_status_t kernels_text(const ccl_report_measurement_t *m, ccl_text_t *out,
+                                 ccl_error_t *err) {
+    static const char *const headers[] = {"size",   "interpreter(us)", "spread",    "generated(us)",
+                                          "spread", "ratio",           "compile(s)"};
+    ccl_table_t *table = ccl_table_create();
+    ccl_status_t status;
+    char text[40];
+
+    if (!table)
+        return ccl_fail_nomem(err);
+    for (size_t i = 0; i < CCL_ARRAY_LEN(headers); i++)
+        ccl_table_column(table, headers[i], CCL_ALIGN_RIGHT);
+    for (uint32_t i = 0; i < m->nsizes; i++) {
+        const ccl_measured_size_t *s = &m->sizes[i];
+
+        if (!timed(s) || !s->generated)
+            continue;
+        ccl_table_row(table);
+        ccl_table_cell(table, "%s", ccl_format_bytes(s->size_bytes, text, sizeof(text)));
+        ccl_table_cell(table, "%s", ccl_i_us(s->result->median_s, text, sizeof(text)));
+        ccl_table_cell(table, "%.1f %%", 100 * spread(s->result));
+        ccl_table_cell(table, "%s", ccl_i_us(s->generated->median_s, text, sizeof(text)));
+        ccl_table_cell(table, "%.1f %%", 100 * spread(s->generated));
+        ccl_table_cell(table, "%.3f", gain(s));
+        ccl_table_cell(table, "%.2f", s->generated->compile_s);
+    }
+    status = ccl_i_table_emit(table, CCL_REPORT_TEXT, out, err);
+    ccl_table_destroy(table);
+    return status;
+}
+
 static void text_deadlock(const ccl_deadlock_t *d, ccl_text_t *out) {
     uint32_t shown = d->nwaits < 16 ? d->nwaits : 16;
 
@@ -289,6 +366,13 @@ static ccl_status_t measurement_text(const ccl_report_measurement_t *m, ccl_text
                         s->why ? s->why : ccl_i_status_word(s->status));
         if (s->result && s->result->deadlock)
             text_deadlock(s->result->deadlock, out);
+    }
+    if (r && r->kernel == CCL_KERNEL_GENERATED)
+        ccl_text_printf(out, "\na kernel of its own, compiled in %.2f s\n", r->compile_s);
+    if (both(m)) {
+        ccl_text_printf(out, "\ninterpreted, and with a kernel of its own: medians, (max - min) / "
+                             "median, interpreter / generated\n");
+        CCL_TRY(kernels_text(m, out, err));
     }
     if (r && r->blocks) {
         ccl_text_printf(out, "\nthread blocks in one run more: busy, and waiting for\n");

@@ -141,9 +141,10 @@ ccl_status_t ccl_report_simulation(const ccl_report_run_t *run, const ccl_report
 /** One size of a measurement. */
 typedef struct ccl_measured_size {
     double size_bytes;
-    ccl_status_t status;            /**< CCL_OK, CCL_CHECK, CCL_DEADLOCK, or why it failed */
-    const char *why;                /**< NULL: nothing to say */
-    const ccl_run_result_t *result; /**< NULL when it failed */
+    ccl_status_t status;               /**< CCL_OK, CCL_CHECK, CCL_DEADLOCK, or why it failed */
+    const char *why;                   /**< NULL: nothing to say */
+    const ccl_run_result_t *result;    /**< NULL when it failed */
+    const ccl_run_result_t *generated; /**< the same with the program's own kernel; NULL: not run */
 } ccl_measured_size_t;
 
 /** What `run` measured. */

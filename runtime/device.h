@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-#define CCL_DEVICE_ABI 1u
+#define CCL_DEVICE_ABI 2u
 /** const ccl_device_ops_t *ccl_runtime_module_v1(void) */
 #define CCL_DEVICE_ENTRY "ccl_runtime_module_v1"
 #define CCL_DEVICE_NONE UINT32_MAX
@@ -84,6 +84,13 @@ typedef struct ccl_device_conn {
     uint32_t sender, receiver; /**< units */
 } ccl_device_conn_t;
 
+/** Where a block is: what a watchdog reports. */
+typedef struct ccl_device_place {
+    uint32_t step; /**< index into the unit's steps; nsteps: finished */
+    uint32_t batch, slice;
+    uint32_t waits; /**< ccl_wait_t: data, slot, dependency, stage; CCL_DEVICE_NONE: for nothing */
+} ccl_device_place_t;
+
 /**
  * A program laid out for a run; every process of a job makes the same one. A primitive's data in
  * micro-batch j are, piece by piece and element by element, the items j * batch_items to
@@ -106,14 +113,9 @@ typedef struct ccl_device_plan {
     void *const *memory;            /**< [nranks] of the ranks of these units; else NULL */
     uint64_t *done;   /**< [nsteps] micro-batches done; of the ranks of this load, zeroed before */
     const void *host; /**< what only the host device knows; NULL elsewhere */
+    const char *source; /**< the same units as a kernel of their own, C++ (kernel_compile has taken
+                             it); NULL: to be interpreted */
 } ccl_device_plan_t;
-
-/** Where a block is: what a watchdog reports. */
-typedef struct ccl_device_place {
-    uint32_t step; /**< index into the unit's steps; nsteps: finished */
-    uint32_t batch, slice;
-    uint32_t waits; /**< ccl_wait_t: data, slot, dependency, stage; CCL_DEVICE_NONE: for nothing */
-} ccl_device_place_t;
 
 /** Where a block's time went, seconds. */
 typedef struct ccl_device_use {
@@ -210,6 +212,13 @@ typedef struct ccl_device_ops {
     /* Optional: let the device reach memory that the host has already. */
     int (*host_register)(ccl_device_handle_t *device, void *host, size_t bytes, void **device_out);
     int (*host_unregister)(ccl_device_handle_t *device, void *host);
+
+    /**
+     * Optional: compile the source of a generated kernel (runtime/gpu/kernel.h) for an
+     * architecture, which need not be here; what was compiled is kept by content while the module
+     * is open. @param log  the compiler's words, cut to len; "" when there are none.
+     */
+    int (*kernel_compile)(const char *source, const char *architecture, char *log, size_t len);
 
     /** The plan stays the caller's and must outlive the program. */
     int (*program_load)(ccl_device_handle_t *device, const ccl_device_plan_t *plan,

@@ -4,6 +4,7 @@
  */
 #include "runtime/job.h"
 
+#include "runtime/generate.h"
 #include "runtime/wire.h"
 
 #include <math.h>
@@ -344,9 +345,35 @@ static ccl_status_t all_runs(ccl_i_job_t *job, ccl_run_result_t *result, ccl_err
     return sum_up(job, result, err);
 }
 
-ccl_status_t ccl_i_job_run(ccl_i_job_t *job, ccl_run_result_t *result, ccl_error_t *err) {
+/** Write the program's own kernel and have the device compile it. */
+static ccl_status_t generate(ccl_i_job_t *job, double *compile_s, ccl_error_t *err) {
+    char log[1024] = "";
+    if (!job->ops->kernel_compile)
+        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+                        "device %s runs no generated kernels: --kernel interpreter",
+                        job->options->device);
+    CCL_TRY(ccl_i_kernel_text(&job->plan->dev, job->plan->slots, &job->kernel, err));
+    double before_s = ccl_now_s();
+    int code =
+        job->ops->kernel_compile(job->kernel.data, job->properties.architecture, log, sizeof log);
+    *compile_s = ccl_now_s() - before_s;
+    if (code)
+        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "device %s: the program's kernel: %s%s%.*s",
+                        job->options->device, job->ops->error_text(code), log[0] ? ": " : "",
+                        (int)strcspn(log, "\n"), log);
+    job->plan->dev.source = job->kernel.data;
+    return CCL_OK;
+}
+
+static ccl_status_t load(ccl_i_job_t *job, ccl_run_result_t *result, ccl_error_t *err) {
+    if (job->options->kernel == CCL_KERNEL_GENERATED)
+        CCL_TRY(generate(job, &result->compile_s, err));
     int code = job->ops->program_load(job->device, &job->plan->dev, job->threads, &job->loaded);
-    ccl_status_t status = code ? device_fail(job, code, "loading the program", err) : CCL_OK;
+    return code ? device_fail(job, code, "loading the program", err) : CCL_OK;
+}
+
+ccl_status_t ccl_i_job_run(ccl_i_job_t *job, ccl_run_result_t *result, ccl_error_t *err) {
+    ccl_status_t status = load(job, result, err);
     status = ccl_i_group_agree(job->group, status, err);
     return status == CCL_OK ? all_runs(job, result, err) : status;
 }

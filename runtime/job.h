@@ -36,6 +36,7 @@ typedef struct ccl_i_job {
     ccl_device_handle_t *device;
     ccl_device_stream_t *stream;
     ccl_device_program_t *loaded;
+    ccl_text_t kernel; /* of the program's own; empty: it is interpreted */
     ccl_device_properties_t properties;
     void **memory;  /* [nranks] of own ranks */
     void **staging; /* [nranks] host copies; the same where the device's memory is the host's */

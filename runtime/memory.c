@@ -176,6 +176,8 @@ ccl_status_t ccl_i_job_open(ccl_i_job_t *job, ccl_error_t *err) {
 void ccl_i_job_close(ccl_i_job_t *job) {
     if (job->loaded)
         job->ops->program_unload(job->loaded);
+    job->plan->dev.source = NULL;
+    ccl_text_fini(&job->kernel);
     ccl_i_wire_destroy(job->wire);
     for (uint32_t r = job->first_rank; job->memory && job->staging && r < job->end_rank; r++) {
         if (job->staging[r] && job->staging[r] != job->memory[r])

@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include "runtime/bootstrap.h"
+#include "runtime/generate.h"
 #include "runtime/job.h"
 #include "runtime/wire.h"
 
@@ -31,6 +32,8 @@ static ccl_status_t check_options(const ccl_program_t *program, ccl_run_options_
                         o->size_bytes);
     if ((unsigned)o->type >= CCL_TYPES || (unsigned)o->op >= CCL_REDUCTIONS)
         return ccl_fail(err, CCL_ERR_USAGE, "no such type or reduction");
+    if ((unsigned)o->kernel > CCL_KERNEL_GENERATED)
+        return ccl_fail(err, CCL_ERR_USAGE, "no such kind of kernel");
     if (o->repeats > MAX_REPEATS || o->warmups > MAX_REPEATS)
         return ccl_fail(err, CCL_ERR_USAGE, "at most %u repeats are possible", MAX_REPEATS);
     if (o->world > 1 && o->ranks == CCL_RANKS_PROCESSES)
@@ -262,6 +265,7 @@ static ccl_status_t prepare(const ccl_program_t *program, const ccl_run_options_
     r->nranks = program->nranks;
     r->batches = plan->dev.batches;
     r->slots = plan->slots;
+    r->kernel = o->kernel;
     r->size_bytes = o->size_bytes;
     r->buffer_bytes = plan->layout.buffer_bytes;
     r->chunk_bytes = plan->chunk_bytes;
@@ -301,6 +305,19 @@ end:
         *out = result;
     else
         ccl_run_result_destroy(result);
+    return status;
+}
+
+ccl_status_t ccl_run_kernel_text(const ccl_program_t *program, const ccl_run_options_t *options,
+                                 ccl_text_t *out, ccl_error_t *err) {
+    static const ccl_run_options_t defaults = CCL_RUN_OPTIONS_INIT;
+    ccl_run_options_t o = options ? *options : defaults;
+    ccl_i_run_plan_t plan = {0};
+    CCL_TRY(check_options(program, &o, err));
+    CCL_TRY(ccl_i_run_plan_init(program, &o, &plan, err));
+    plan.dev.end_unit = plan.dev.nunits;
+    ccl_status_t status = ccl_i_kernel_text(&plan.dev, plan.slots, out, err);
+    ccl_i_run_plan_fini(&plan);
     return status;
 }
 

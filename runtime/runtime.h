@@ -52,6 +52,11 @@ typedef enum ccl_run_transport { CCL_RUN_SHM, CCL_RUN_TCP } ccl_run_transport_t;
 
 /** A job's processes as MPI knows them; opaque. */
 typedef struct ccl_bootstrap ccl_bootstrap_t;
+/** How a device comes from a program to what its thread blocks do. */
+typedef enum ccl_run_kernel {
+    CCL_KERNEL_INTERPRETER, /**< one kernel for all programs reads the program */
+    CCL_KERNEL_GENERATED    /**< a kernel written for this program and compiled now (ResCCL, 4.5) */
+} ccl_run_kernel_t;
 
 typedef struct ccl_run_options {
     size_t size;
@@ -82,12 +87,13 @@ typedef struct ccl_run_options {
     uint32_t rank;    /**< this one, < world */
     const char *root; /**< "host:port" at which process 0 listens; NULL with `bootstrap` */
     ccl_bootstrap_t *bootstrap; /**< how they find each other without a root; NULL: by root */
+    ccl_run_kernel_t kernel;
 } ccl_run_options_t;
 #define CCL_RUN_OPTIONS_INIT                                                                       \
     {                                                                                              \
         sizeof(ccl_run_options_t), NULL, 0, 0, CCL_GRANULARITY_ALGORITHM, CCL_TYPE_FP32,           \
             CCL_OP_SUM, false, 0, 1, false, false, 0, 0, 0, 0, false, 0, CCL_RANKS_THREADS, 0,     \
-            CCL_RUN_SHM, 0, 0, NULL, NULL                                                          \
+            CCL_RUN_SHM, 0, 0, NULL, NULL, CCL_KERNEL_INTERPRETER                                  \
     }
 
 /** The first wrong item found. */
@@ -113,6 +119,9 @@ typedef struct ccl_run_result {
     char device[16];
     uint32_t nranks, processes, threads; /**< threads: workers per process */
     uint32_t batches, slots;
+    ccl_run_kernel_t kernel;
+    double compile_s;    /**< of a generated kernel, in process 0; next to nothing when the same one
+                              was compiled before */
     double size_bytes;   /**< as asked */
     double buffer_bytes; /**< largest input or output buffer of a rank, in whole items */
     double chunk_bytes;  /**< of the largest element, in the first micro-batch */
@@ -143,12 +152,20 @@ typedef struct ccl_run_result {
  * @retval CCL_DEADLOCK  the program cannot finish, or nothing moved for watchdog_s;
  *                       (*out)->deadlock tells who waits for what.
  * @retval CCL_ERR_IO    a process of the job ended or cannot be reached.
- * @retval CCL_ERR_UNSUPPORTED  the device is not there.
+ * @retval CCL_ERR_UNSUPPORTED  the device is not there, or runs no generated kernels.
  */
 ccl_status_t ccl_run_program(const ccl_ctx_t *ctx, const ccl_program_t *program,
                              const ccl_run_options_t *options, ccl_run_result_t **out,
                              ccl_error_t *err);
 void ccl_run_result_destroy(ccl_run_result_t *result);
+/**
+ * The kernel that ccl_run_program would have a device compile for all ranks of the program
+ * (CCL_KERNEL_GENERATED): C++ for CUDA and HIP that needs no header.
+ * @param out  the text is added to it.
+ * @retval CCL_ERR_UNSUPPORTED  the program has too many steps for a kernel.
+ */
+ccl_status_t ccl_run_kernel_text(const ccl_program_t *program, const ccl_run_options_t *options,
+                                 ccl_text_t *out, ccl_error_t *err);
 /**
  * Place of this process in a job that srun or mpirun started (SLURM_PROCID and SLURM_NTASKS,
  * OMPI_COMM_WORLD_RANK and _SIZE, PMI_RANK and PMI_SIZE).

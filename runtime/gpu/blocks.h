@@ -1,15 +1,19 @@
 /**
  * @file blocks.h
- * What one thread block of a GPU does in a run: the interpreter of programs. Valid C and C++; who
- * includes it says how a machine does a few things (platform.h for CUDA and HIP, a test for C):
+ * What one thread block of a GPU does in a run: the interpreter of programs, and what generated
+ * kernels have in common with it (they define CCL_KERNEL_TYPE). Valid C and C++; who includes it
+ * says how a machine does a few things (machine.h for CUDA and HIP, a test for the host):
  *
- *   CCL_GPU_FN                           how functions are declared
- *   CCL_GPU_VECTOR                       16 bytes with the members x, y, z, w; any type may lie
- * there ccl_gpu_load(word), ccl_gpu_store(word, value)   acquire and release of 8 bytes, whole
- * system ccl_gpu_load32, ccl_gpu_store32      the same of 4 bytes ccl_gpu_add32(word, value) what
- * was there before; acquire and release ccl_gpu_barrier(block)               all lanes of the
- * block; orders their memory ccl_gpu_clock()                      ticks ccl_gpu_pause() in a loop
- * that waits ccl_gpu_half_to_float, ccl_gpu_half_from_float   of the bits; nearest, ties to even
+ * - CCL_GPU_FN: how functions are declared; CCL_KERNEL_CALL: those that are not to be inlined;
+ *   CCL_KERNEL_LOOP: before a loop that is not to be unrolled
+ * - CCL_GPU_VECTOR: 16 bytes with the members x, y, z, w; CCL_GPU_WORD and CCL_GPU_NARROW: 4 and 2
+ *   bytes; any type may lie there
+ * - ccl_gpu_load(word), ccl_gpu_store(word, value): acquire and release of 8 bytes, whole system;
+ *   ccl_gpu_load32, ccl_gpu_store32: of 4; ccl_gpu_note(word, value): relaxed
+ * - ccl_gpu_add32(word, value): what was there before; acquire and release
+ * - ccl_gpu_barrier(block): all lanes of the block; orders their memory
+ * - ccl_gpu_clock(): ticks; ccl_gpu_pause(): in a loop that waits
+ * - ccl_gpu_half_to_float, ccl_gpu_half_from_float: of the bits; nearest, ties to even
  *
  * @par Source  NCCL's Simple protocol; the interpreter of MSCCL; ResCCL, section 4.5.
  */
@@ -115,6 +119,56 @@ CCL_GPU_FN bool ccl_gpu_gate(const ccl_gpu_run_t *run, uint32_t index) {
 
 /* ---------------------------------------------------------------- a block */
 
+/** What a block knows of itself; lane 0's is told. */
+typedef struct ccl_gpu_life {
+    ccl_device_place_t at;
+    ccl_gpu_watch_t watch;
+    ccl_gpu_use_t use;
+    uint64_t mark;
+} ccl_gpu_life_t;
+
+/** False: the run was given up before it began. */
+CCL_GPU_FN bool ccl_gpu_life_begin(const ccl_gpu_run_t *run, const ccl_gpu_block_t *b,
+                                   uint32_t index, ccl_gpu_life_t *life) {
+    life->at.step = life->at.batch = life->at.slice = 0;
+    life->at.waits = CCL_DEVICE_NONE;
+    life->watch.slices = life->watch.told = 0;
+    life->use.busy = life->use.data = life->use.slot = life->use.peer = life->use.slices = 0;
+    if (b->lane == 0)
+        b->shared->stop = !ccl_gpu_gate(run, index);
+    ccl_gpu_barrier(b);
+    bool go = !b->shared->stop;
+    ccl_gpu_barrier(b); /* before lane 0 writes there again */
+    life->mark = run->timed ? ccl_gpu_clock() : 0;
+    return go;
+}
+
+CCL_GPU_FN void ccl_gpu_life_end(const ccl_gpu_run_t *run, const ccl_gpu_block_t *b, uint32_t index,
+                                 ccl_gpu_life_t *life) {
+    if (b->lane != 0)
+        return;
+    life->use.slices = life->watch.slices;
+    run->places[index] = life->at;
+    if (run->timed)
+        run->uses[index] = life->use;
+    /* The last one to end saw all others end. */
+    if (ccl_gpu_add32(run->left, 1) + 1 == run->nunits)
+        *run->end = ccl_gpu_clock();
+}
+
+/** Lane 0: a slice was moved. */
+CCL_GPU_FN void ccl_gpu_moved(const ccl_gpu_run_t *run, ccl_gpu_life_t *life) {
+    ccl_gpu_charge(run, &life->mark, &life->use.busy);
+    if (++life->watch.slices - life->watch.told >= CCL_GPU_TELL_SLICES)
+        ccl_gpu_tell(run, &life->watch);
+}
+
+#ifdef CCL_KERNEL_TYPE
+#include "runtime/gpu/kernel.h"
+#else
+
+/* ---------------------------------------------------------------- the interpreter */
+
 CCL_GPU_FN uint64_t ccl_gpu_step_items(const ccl_gpu_run_t *run, const ccl_device_step_t *step,
                                        uint64_t batch) {
     uint64_t sum = 0;
@@ -130,9 +184,10 @@ CCL_GPU_FN uint64_t ccl_gpu_step_items(const ccl_gpu_run_t *run, const ccl_devic
  * what it waited.
  */
 CCL_GPU_FN bool ccl_gpu_ready(const ccl_gpu_run_t *run, const ccl_device_unit_t *unit,
-                              const ccl_device_step_t *step, ccl_device_place_t *at,
-                              ccl_gpu_watch_t *watch, ccl_gpu_use_t *use, uint64_t *mark,
+                              const ccl_device_step_t *step, ccl_gpu_life_t *life,
                               ccl_gpu_shared_t *shared) {
+    ccl_device_place_t *at = &life->at;
+    ccl_gpu_watch_t *watch = &life->watch;
     if (at->slice == 0) {
         at->waits = CCL_GPU_WAIT_STAGE;
         if (at->step == 0 && unit->after != CCL_DEVICE_NONE &&
@@ -142,7 +197,7 @@ CCL_GPU_FN bool ccl_gpu_ready(const ccl_gpu_run_t *run, const ccl_device_unit_t 
         if (step->dep != CCL_DEVICE_NONE &&
             !ccl_gpu_await(run, watch, &run->done[step->dep], at->batch))
             return false;
-        ccl_gpu_charge(run, mark, &use->peer);
+        ccl_gpu_charge(run, &life->mark, &life->use.peer);
     }
     if (step->recv != CCL_DEVICE_NONE) {
         const ccl_device_conn_t *c = &run->conns[step->recv];
@@ -150,7 +205,7 @@ CCL_GPU_FN bool ccl_gpu_ready(const ccl_gpu_run_t *run, const ccl_device_unit_t 
         shared->in = *c->tail; /* this block alone writes it */
         if (!ccl_gpu_await(run, watch, c->head, shared->in))
             return false;
-        ccl_gpu_charge(run, mark, &use->data);
+        ccl_gpu_charge(run, &life->mark, &life->use.data);
     }
     if (step->send != CCL_DEVICE_NONE) {
         const ccl_device_conn_t *c = &run->conns[step->send];
@@ -158,7 +213,7 @@ CCL_GPU_FN bool ccl_gpu_ready(const ccl_gpu_run_t *run, const ccl_device_unit_t 
         shared->out = *c->head;
         if (shared->out >= c->slots && !ccl_gpu_await(run, watch, c->tail, shared->out - c->slots))
             return false;
-        ccl_gpu_charge(run, mark, &use->slot);
+        ccl_gpu_charge(run, &life->mark, &life->use.slot);
     }
     at->waits = CCL_DEVICE_NONE;
     return true;
@@ -197,9 +252,9 @@ CCL_GPU_FN void ccl_gpu_next(const ccl_gpu_run_t *run, const ccl_device_unit_t *
 }
 
 CCL_GPU_FN void ccl_gpu_steps(const ccl_gpu_run_t *run, const ccl_gpu_block_t *b,
-                              const ccl_device_unit_t *unit, ccl_device_place_t *at,
-                              ccl_gpu_watch_t *watch, ccl_gpu_use_t *use) {
-    uint64_t items = 0, slice_items = 0, mark = run->timed ? ccl_gpu_clock() : 0;
+                              const ccl_device_unit_t *unit, ccl_gpu_life_t *life) {
+    ccl_device_place_t *at = &life->at;
+    uint64_t items = 0, slice_items = 0;
     while (at->step < unit->nsteps) {
         uint32_t index = unit->first_step + at->step;
         const ccl_device_step_t *step = &run->steps[index];
@@ -210,7 +265,7 @@ CCL_GPU_FN void ccl_gpu_steps(const ccl_gpu_run_t *run, const ccl_gpu_block_t *b
             slice_items = (slice_items + unit_items - 1) / unit_items * unit_items;
         }
         if (b->lane == 0)
-            b->shared->stop = !ccl_gpu_ready(run, unit, step, at, watch, use, &mark, b->shared);
+            b->shared->stop = !ccl_gpu_ready(run, unit, step, life, b->shared);
         ccl_gpu_barrier(b);
         if (b->shared->stop)
             return;
@@ -222,9 +277,7 @@ CCL_GPU_FN void ccl_gpu_steps(const ccl_gpu_run_t *run, const ccl_gpu_block_t *b
         ccl_gpu_barrier(b);
         if (b->lane == 0) {
             ccl_gpu_publish(run, step, index, at, (end - begin) * run->item_bytes, b->shared);
-            ccl_gpu_charge(run, &mark, &use->busy);
-            if (++watch->slices - watch->told >= CCL_GPU_TELL_SLICES)
-                ccl_gpu_tell(run, watch);
+            ccl_gpu_moved(run, life);
         }
         ccl_gpu_next(run, unit, step, at);
     }
@@ -233,26 +286,11 @@ CCL_GPU_FN void ccl_gpu_steps(const ccl_gpu_run_t *run, const ccl_gpu_block_t *b
 /** The whole life of a block; all its lanes call this. */
 CCL_GPU_FN void ccl_gpu_block_run(const ccl_gpu_run_t *run, const ccl_gpu_block_t *b,
                                   uint32_t index) {
-    const ccl_device_unit_t *unit = &run->units[index];
-    ccl_device_place_t at = {0, 0, 0, CCL_DEVICE_NONE};
-    ccl_gpu_watch_t watch = {0, 0};
-    ccl_gpu_use_t use = {0, 0, 0, 0, 0};
-    if (b->lane == 0)
-        b->shared->stop = !ccl_gpu_gate(run, index);
-    ccl_gpu_barrier(b);
-    bool go = !b->shared->stop;
-    ccl_gpu_barrier(b); /* before lane 0 writes there again */
-    if (go)
-        ccl_gpu_steps(run, b, unit, &at, &watch, &use);
-    if (b->lane != 0)
-        return;
-    use.slices = watch.slices;
-    run->places[index] = at;
-    if (run->timed)
-        run->uses[index] = use;
-    /* The last one to end saw all others end. */
-    if (ccl_gpu_add32(run->left, 1) + 1 == run->nunits)
-        *run->end = ccl_gpu_clock();
+    ccl_gpu_life_t life;
+    if (ccl_gpu_life_begin(run, b, index, &life))
+        ccl_gpu_steps(run, b, &run->units[index], &life);
+    ccl_gpu_life_end(run, b, index, &life);
 }
 
+#endif
 #endif

@@ -20,6 +20,12 @@ static const char *error_text(int code) {
         return "the program has more thread blocks than the device can hold at once";
     if (code == GPU_NOT_COOPERATIVE)
         return "it cannot promise that all thread blocks run at once (cooperative launch)";
+    if (code == GPU_NO_COMPILER)
+        return "no compiler of kernels is here (" GPU_COMPILER ")";
+    if (code == GPU_NOT_COMPILED)
+        return "the compiler refuses the generated kernel";
+    if (code == GPU_NO_LOADER)
+        return "its driver does not load or launch the generated kernel";
     if (code == GPU_OTHER_PLAN)
         return "the plan is of another version than the module";
     if (GPU_NOT_DRIVEN(code))
@@ -38,7 +44,7 @@ static int count(uint32_t *out) {
     return (int)code;
 }
 
-static int properties(uint32_t index, ccl_device_properties_t *out) {
+int gpu_properties(uint32_t index, ccl_device_properties_t *out) {
     gpu_properties_t p;
     size_t free_bytes = 0, all_bytes = 0;
     GPU_TRY(GPU(GetDeviceProperties)(&p, (int)index));
@@ -269,7 +275,7 @@ static ccl_device_ops_t table() {
     o.source = "ccllab";
     o.error_text = error_text;
     o.count = count;
-    o.properties = properties;
+    o.properties = gpu_properties;
     o.open = device_open;
     o.close = device_close;
     o.memory_alloc = memory_alloc;
@@ -298,6 +304,7 @@ static ccl_device_ops_t table() {
     o.peer_enable = peer_enable;
     o.host_register = host_register;
     o.host_unregister = host_unregister;
+    o.kernel_compile = gpu_kernel_compile;
     o.program_load = gpu_program_load;
     o.program_unload = gpu_program_unload;
     o.program_launch = gpu_program_launch;

@@ -132,6 +132,28 @@ CCL_GPU_FN void ccl_gpu_move_as(uint32_t type, uint32_t op, bool reduces, const 
     ccl_gpu_items(type, op, b, t, 16 * n);
 }
 
+#ifdef CCL_KERNEL_TYPE /* a generated kernel: its type and reduction alone, in two functions */
+
+CCL_KERNEL_CALL void ccl_kernel_copy(uint32_t lane, uint32_t lanes, ccl_gpu_task_t t) {
+    ccl_gpu_block_t b = {(ccl_gpu_shared_t *)0, lane, lanes, (void *)0};
+    ccl_gpu_move_as(CCL_KERNEL_TYPE, CCL_GPU_SUM, false, &b, &t);
+}
+
+CCL_KERNEL_CALL void ccl_kernel_reduce(uint32_t lane, uint32_t lanes, ccl_gpu_task_t t) {
+    ccl_gpu_block_t b = {(ccl_gpu_shared_t *)0, lane, lanes, (void *)0};
+    ccl_gpu_move_as(CCL_KERNEL_TYPE, CCL_KERNEL_OP, true, &b, &t);
+}
+
+CCL_GPU_FN void ccl_gpu_move(uint32_t, uint32_t, const ccl_gpu_block_t *b,
+                             const ccl_gpu_task_t *t) {
+    if (t->b)
+        ccl_kernel_reduce(b->lane, b->lanes, *t);
+    else
+        ccl_kernel_copy(b->lane, b->lanes, *t);
+}
+
+#else
+
 #define CCL_GPU_OPS(type_)                                                                         \
     (op == CCL_GPU_SUM   ? ccl_gpu_move_as(type_, CCL_GPU_SUM, true, b, t)                         \
      : op == CCL_GPU_MIN ? ccl_gpu_move_as(type_, CCL_GPU_MIN, true, b, t)                         \
@@ -154,6 +176,8 @@ CCL_GPU_FN void ccl_gpu_move(uint32_t type, uint32_t op, const ccl_gpu_block_t *
 }
 
 #undef CCL_GPU_OPS
+
+#endif
 
 /* ---------------------------------------------------------------- slices */
 
@@ -197,42 +221,55 @@ CCL_GPU_FN ccl_gpu_task_t ccl_gpu_task(uint32_t prim, const char *in, char *out,
     return t;
 }
 
+/** What is left of a slice: items of the step's data, and where they are in the slots. */
+typedef struct ccl_gpu_span {
+    uint64_t begin, end;
+    const char *in;
+    char *out;
+} ccl_gpu_span_t;
+
+/** Elements of one piece that follow each other, as far as the slice goes; then on to the next. */
+CCL_GPU_FN void ccl_gpu_move_piece(uint32_t prim, uint32_t type, uint32_t op,
+                                   const ccl_gpu_block_t *b, char *memory, ccl_device_piece_t piece,
+                                   uint64_t batch, ccl_gpu_span_t *span) {
+    uint64_t own = ccl_gpu_piece_items(&piece, batch), all = piece.n * own;
+    uint64_t stop = span->end < all ? span->end : all, size = type <= CCL_GPU_FP32 ? 4 : 2;
+    while (span->begin < stop) {
+        uint64_t e = span->begin / own, off = span->begin % own;
+        uint64_t n = own - off < stop - span->begin ? own - off : stop - span->begin;
+        if (own == piece.items) /* elements follow each other without gaps */
+            n = stop - span->begin;
+        uint64_t at = e * piece.items + batch * piece.batch_items + off;
+        ccl_gpu_task_t t = ccl_gpu_task(prim, span->in, span->out, memory + (piece.src + at) * size,
+                                        memory + (piece.dst + at) * size, n * size);
+        if (prim != CCL_DEVICE_CPY || t.a != t.o)
+            ccl_gpu_move(type, op, b, &t);
+        span->in = span->in ? span->in + n * size : span->in;
+        span->out = span->out ? span->out + n * size : span->out;
+        span->begin += n;
+    }
+    span->begin -= all < span->begin ? all : span->begin;
+    span->end -= all < span->end ? all : span->end;
+}
+
+#ifndef CCL_KERNEL_TYPE
 /** Items begin .. end of a step's data in a micro-batch; begin < end. */
 CCL_GPU_FN void ccl_gpu_move_slice(const ccl_gpu_run_t *run, const ccl_gpu_block_t *b,
                                    const ccl_device_unit_t *unit, const ccl_device_step_t *step,
                                    uint64_t batch, uint64_t begin, uint64_t end) {
-    char *memory = (char *)run->memory[unit->rank], *out = (char *)0;
-    const char *in = (const char *)0;
-    uint64_t size = run->item_bytes;
+    ccl_gpu_span_t span = {begin, end, (const char *)0, (char *)0};
     if (step->recv != CCL_DEVICE_NONE) {
         const ccl_device_conn_t *c = &run->conns[step->recv];
-        in = (const char *)c->data + b->shared->in % c->slots * c->slot_bytes;
+        span.in = (const char *)c->data + b->shared->in % c->slots * c->slot_bytes;
     }
     if (step->send != CCL_DEVICE_NONE) {
         const ccl_device_conn_t *c = &run->conns[step->send];
-        out = (char *)c->data + b->shared->out % c->slots * c->slot_bytes;
+        span.out = (char *)c->data + b->shared->out % c->slots * c->slot_bytes;
     }
-    for (uint32_t i = 0; i < step->npieces && begin < end; i++) {
-        const ccl_device_piece_t *piece = &run->pieces[step->first_piece + i];
-        uint64_t own = ccl_gpu_piece_items(piece, batch), all = piece->n * own;
-        uint64_t stop = end < all ? end : all;
-        while (begin < stop) {
-            uint64_t e = begin / own, off = begin % own;
-            uint64_t n = own - off < stop - begin ? own - off : stop - begin;
-            if (own == piece->items) /* elements follow each other without gaps */
-                n = stop - begin;
-            uint64_t at = e * piece->items + batch * piece->batch_items + off;
-            ccl_gpu_task_t t = ccl_gpu_task(step->prim, in, out, memory + (piece->src + at) * size,
-                                            memory + (piece->dst + at) * size, n * size);
-            if (step->prim != CCL_DEVICE_CPY || t.a != t.o)
-                ccl_gpu_move(run->type, run->op, b, &t);
-            in = in ? in + n * size : in;
-            out = out ? out + n * size : out;
-            begin += n;
-        }
-        begin -= all < begin ? all : begin;
-        end -= all < end ? all : end;
-    }
+    for (uint32_t i = 0; i < step->npieces && span.begin < span.end; i++)
+        ccl_gpu_move_piece(step->prim, run->type, run->op, b, (char *)run->memory[unit->rank],
+                           run->pieces[step->first_piece + i], batch, &span);
 }
+#endif
 
 #endif

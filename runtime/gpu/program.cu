@@ -1,7 +1,8 @@
 /**
  * @file program.cu
  * Programs on a GPU: the plan in its memory, one kernel that stays until the run is over, one of
- * its thread blocks per unit. What a block does is in blocks.h.
+ * its thread blocks per unit. What a block does is in blocks.h, or in a kernel of the program's
+ * own.
  */
 #include "runtime/gpu/program.h"
 
@@ -23,6 +24,7 @@ struct ccl_device_program {
     ccl_device_handle_t *device;
     const ccl_device_plan_t *plan;
     uint32_t nunits, threads;
+    gpu_kernel_t kernel; /* of its own; NULL: it is interpreted */
     ccl_gpu_run_t run;
     char *memory; /* of the device: the plan, then what is zeroed before a run */
     size_t zero_at, zero_bytes;
@@ -182,7 +184,13 @@ static int choose_threads(ccl_device_program_t *p) {
     if (!cooperative)
         return GPU_NOT_COOPERATIVE;
     for (uint32_t n = GPU_MOST_THREADS; n >= GPU_LEAST_THREADS; n /= 2) {
-        GPU_TRY(gpu_residency((uint32_t)index, (uint32_t)multiprocessors, n, &fit));
+        if (p->kernel) {
+            int per = 0;
+            GPU_TRY(gpu_kernel_residency(p->kernel, n, &per));
+            fit = (uint32_t)multiprocessors * (uint32_t)(per > 0 ? per : 0);
+        } else {
+            GPU_TRY(gpu_residency((uint32_t)index, (uint32_t)multiprocessors, n, &fit));
+        }
         p->threads = n;
         if (fit >= p->nunits)
             return 0;
@@ -193,6 +201,8 @@ static int choose_threads(ccl_device_program_t *p) {
 static int prepare(ccl_device_program_t *p) {
     const ccl_device_plan_t *plan = p->plan;
     room_t room = {NULL, 0}, shared = {NULL, 0};
+    if (plan->source)
+        GPU_TRY(gpu_kernel_get(p->device, plan->source, &p->kernel));
     GPU_TRY(choose_threads(p));
     lay_out(p, &room);
     lay_out_shared(p, &shared);
@@ -302,7 +312,10 @@ int gpu_program_launch(ccl_device_program_t *p, ccl_device_stream_t *s,
         return gpu_stream_call(s, none, p);
     GPU_TRY(GPU(MemsetAsync)(p->memory + p->zero_at, 0, p->zero_bytes, s->stream));
     void *arguments[] = {&run};
-    GPU_TRY(GPU(LaunchCooperativeKernel)((const void *)ccl_gpu_kernel, dim3(p->nunits),
-                                         dim3(p->threads), arguments, 0, s->stream));
+    if (p->kernel)
+        GPU_TRY(gpu_kernel_launch(p->kernel, p->nunits, p->threads, s->stream, arguments));
+    else
+        GPU_TRY(GPU(LaunchCooperativeKernel)((const void *)ccl_gpu_kernel, dim3(p->nunits),
+                                             dim3(p->threads), arguments, 0, s->stream));
     return gpu_stream_call(s, finish, p);
 }

@@ -7,7 +7,15 @@
 #include <stdio.h>
 
 /* Numbers of our own beside the vendor's. */
-enum { GPU_HOST_MEMORY = 100001, GPU_TOO_MANY_BLOCKS, GPU_NOT_COOPERATIVE, GPU_OTHER_PLAN };
+enum {
+    GPU_HOST_MEMORY = 100001,
+    GPU_TOO_MANY_BLOCKS,
+    GPU_NOT_COOPERATIVE,
+    GPU_OTHER_PLAN,
+    GPU_NO_COMPILER,
+    GPU_NOT_COMPILED,
+    GPU_NO_LOADER
+};
 /* Threads of a block: as many as still let all blocks be there at once. */
 enum { GPU_MOST_THREADS = 512, GPU_LEAST_THREADS = 128 };
 
@@ -35,6 +43,21 @@ int gpu_clock_rate(ccl_device_handle_t *device); /* fills tick_s */
 /* Blocks of the program kernel that are there at once. */
 int gpu_residency(uint32_t index, uint32_t multiprocessors, uint32_t threads, uint32_t *out);
 int gpu_stream_call(ccl_device_stream_t *s, ccl_device_host_fn fn, void *user);
+
+int gpu_properties(uint32_t index, ccl_device_properties_t *out);
+
+/* Generated kernels (compile.cu). */
+#ifdef __HIP__
+typedef hipFunction_t gpu_kernel_t;
+#else
+typedef struct CUfunc_st *gpu_kernel_t;
+#endif
+int gpu_kernel_compile(const char *source, const char *architecture, char *log, size_t len);
+int gpu_kernel_get(const ccl_device_handle_t *device, const char *source, gpu_kernel_t *out);
+/* Blocks of a multiprocessor. */
+int gpu_kernel_residency(gpu_kernel_t kernel, uint32_t threads, int *out);
+int gpu_kernel_launch(gpu_kernel_t kernel, uint32_t blocks, uint32_t threads, GPU(Stream_t) stream,
+                      void **arguments);
 
 int gpu_program_load(ccl_device_handle_t *device, const ccl_device_plan_t *plan, uint32_t threads,
                      ccl_device_program_t **out);

@@ -3,6 +3,7 @@
  * host must copy to and from, one thread that steps the blocks in turn, int32 only. It finds out
  * whether device.h says enough. FAKE_ABI and FAKE_COUNT make modules that must be refused.
  */
+#define _GNU_SOURCE
 #include "runtime/device.h"
 
 #include <pthread.h>
@@ -202,6 +203,7 @@ static int program_load(ccl_device_handle_t *device, const ccl_device_plan_t *pl
 static int program_unload(ccl_device_program_t *f);
 static int program_launch(ccl_device_program_t *f, ccl_device_stream_t *s,
                           const ccl_device_launch_t *launch);
+static int kernel_compile(const char *source, const char *architecture, char *log, size_t len);
 #else
 
 /* ---------------------------------------------------------------- programs */
@@ -427,6 +429,9 @@ __attribute__((visibility("default"))) const ccl_device_ops_t *ccl_runtime_modul
         .event_done = event_done,
         .stream_follow = stream_follow,
         .event_elapsed = event_elapsed,
+#ifdef FAKE_OWN_PROGRAMS
+        .kernel_compile = kernel_compile,
+#endif
         .program_load = program_load,
         .program_unload = program_unload,
         .program_launch = program_launch,

@@ -5,65 +5,102 @@
  */
 #define FAKE_OWN_PROGRAMS
 #include "fakedevice.c"
+#include "hostmachine.h"
 
-#include <sched.h>
-#include <time.h>
+#include "runtime/gpu/blocks.h"
+#include "runtime/gpu/cache.h"
 
-#include "runtime/kernels.h"
+#include <dlfcn.h>
+#include <stdio.h>
+#include <unistd.h>
 
 enum { LANES = 2 };
 
-struct ccl_gpu_block;
-
-typedef struct __attribute__((may_alias, aligned(16))) vector {
-    uint32_t x, y, z, w;
-} vector_t;
-typedef uint32_t __attribute__((may_alias)) word_t;
-typedef uint16_t __attribute__((may_alias)) narrow_t;
-
-#define CCL_GPU_FN __attribute__((unused)) static inline
-#define CCL_GPU_VECTOR vector_t
-#define CCL_GPU_WORD word_t
-#define CCL_GPU_NARROW narrow_t
-
-static uint64_t ccl_gpu_load(const uint64_t *word) {
-    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
-}
-static uint32_t ccl_gpu_load32(const uint32_t *word) {
-    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
-}
-static void ccl_gpu_store(uint64_t *word, uint64_t value) {
-    __atomic_store_n(word, value, __ATOMIC_RELEASE);
-}
-static void ccl_gpu_store32(uint32_t *word, uint32_t value) {
-    __atomic_store_n(word, value, __ATOMIC_RELEASE);
-}
-static void ccl_gpu_note(uint64_t *word, uint64_t value) {
-    __atomic_store_n(word, value, __ATOMIC_RELAXED);
-}
-static uint32_t ccl_gpu_add32(uint32_t *word, uint32_t value) {
-    return __atomic_fetch_add(word, value, __ATOMIC_ACQ_REL);
-}
-static uint64_t ccl_gpu_clock(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-static void ccl_gpu_pause(void) {
-    sched_yield();
-}
-static float ccl_gpu_half_to_float(uint32_t half) {
-    return ccl_i_half_to_float((uint16_t)half);
-}
-static uint32_t ccl_gpu_half_from_float(float f) {
-    return ccl_i_half_from_float(f);
-}
-static void ccl_gpu_barrier(const struct ccl_gpu_block *block);
-
-#include "runtime/gpu/blocks.h"
-
 static void ccl_gpu_barrier(const struct ccl_gpu_block *block) {
     pthread_barrier_wait(block->barrier);
+}
+
+/* ---------------------------------------------------------------- generated kernels */
+
+typedef void (*kernel_fn)(const ccl_gpu_run_t *run, const ccl_gpu_block_t *b, uint32_t index);
+
+static ccl_gpu_cache_t cache = CCL_GPU_CACHE_INIT;
+__attribute__((visibility("default"))) uint32_t fake_compiles;
+
+/** CCL_TEST_MUTATE, "from=>to": a fault in the text, which must be found. */
+static char *mutated(const char *source) {
+    const char *how = getenv("CCL_TEST_MUTATE"), *arrow = how ? strstr(how, "=>") : NULL;
+    if (!arrow)
+        return strdup(source);
+    char *from = strndup(how, (size_t)(arrow - how)), *out = NULL;
+    const char *at = strstr(source, from), *to = arrow + 2;
+    if (at && asprintf(&out, "%.*s%s%s", (int)(at - source), source, to, at + strlen(from)) < 0)
+        out = NULL;
+    free(from);
+    return out;
+}
+
+static const char barrier[] = "\nstatic void ccl_gpu_barrier(const struct ccl_gpu_block *b) {\n"
+                              "    pthread_barrier_wait((pthread_barrier_t *)b->barrier);\n}\n";
+
+static bool write_text(const char *path, const char *text) {
+    FILE *file = fopen(path, "w");
+    bool ok = file && fputs(text, file) >= 0 && fputs(barrier, file) >= 0;
+    return file && fclose(file) == 0 && ok;
+}
+
+static void read_log(const char *path, char *log, size_t len) {
+    FILE *file = fopen(path, "r");
+    size_t n = file && log && len ? fread(log, 1, len - 1, file) : 0;
+    if (log && len)
+        log[n] = '\0';
+    if (file)
+        fclose(file);
+}
+
+/** The host's C++ compiler makes a shared object of it. */
+static kernel_fn compile_here(const char *source, char *log, size_t len) {
+    char folder[] = "/tmp/ccl-kernel-XXXXXX", path[3][64], command[2048];
+    static const char *const names[] = {"kernel.cpp", "kernel.so", "log"};
+    char *text = mutated(source);
+    kernel_fn fn = NULL;
+    if (!text || !mkdtemp(folder)) {
+        free(text);
+        return NULL;
+    }
+    for (int i = 0; i < 3; i++)
+        snprintf(path[i], sizeof path[i], "%s/%s", folder, names[i]);
+    snprintf(command, sizeof command,
+             "%s -std=c++17 -O0 -Wall -Wextra -Werror -shared -fPIC -DCCL_KERNEL_ON_HOST "
+             "-include %s -o %s %s %s -pthread >%s 2>&1",
+             FAKE_CXX, FAKE_MACHINE, path[1], path[0], FAKE_LIBRARY, path[2]);
+    if (write_text(path[0], text) && system(command) == 0) {
+        void *library = dlopen(path[1], RTLD_NOW | RTLD_LOCAL);
+        void *symbol = library ? dlsym(library, "ccl_kernel_block") : NULL;
+        memcpy(&fn, &symbol, sizeof fn);
+    }
+    read_log(path[2], log, len);
+    for (int i = 0; i < 3; i++)
+        unlink(path[i]);
+    rmdir(folder);
+    free(text);
+    return fn;
+}
+
+static int kernel_compile(const char *source, const char *architecture, char *log, size_t len) {
+    if (log && len)
+        log[0] = '\0';
+    pthread_mutex_lock(&cache.lock);
+    ccl_gpu_image_t *image = ccl_gpu_cache_find(&cache, source, architecture);
+    if (!image) {
+        kernel_fn fn = compile_here(source, log, len);
+        image = fn ? ccl_gpu_cache_add(&cache, source, architecture, NULL, 0) : NULL;
+        if (image)
+            memcpy(&image->loaded[0], &fn, sizeof fn);
+        fake_compiles += image != NULL;
+    }
+    pthread_mutex_unlock(&cache.lock);
+    return image ? 0 : 1;
 }
 
 /* ---------------------------------------------------------------- programs */
@@ -86,13 +123,17 @@ struct ccl_device_program {
     pthread_barrier_t *barriers;
     lane_t *lanes;
     uint32_t nunits;
+    kernel_fn kernel; /* NULL: interpreted */
 };
 
 static void *lane_main(void *user) {
     lane_t *l = user;
     ccl_device_program_t *f = l->program;
     ccl_gpu_block_t block = {&f->shared[l->index], l->lane, LANES, &f->barriers[l->index]};
-    ccl_gpu_block_run(&f->run, &block, l->index);
+    if (f->kernel)
+        f->kernel(&f->run, &block, l->index);
+    else
+        ccl_gpu_block_run(&f->run, &block, l->index);
     return NULL;
 }
 
@@ -152,6 +193,17 @@ static int program_load(ccl_device_handle_t *device, const ccl_device_plan_t *pl
     if (!f || plan->size != sizeof *plan) {
         free(f);
         return 1;
+    }
+    if (plan->source) {
+        pthread_mutex_lock(&cache.lock);
+        ccl_gpu_image_t *image = ccl_gpu_cache_find(&cache, plan->source, "fake_1");
+        if (image)
+            memcpy(&f->kernel, &image->loaded[0], sizeof f->kernel);
+        pthread_mutex_unlock(&cache.lock);
+        if (!f->kernel) {
+            free(f);
+            return 1;
+        }
     }
     f->plan = plan;
     f->nunits = plan->end_unit - plan->first_unit;
