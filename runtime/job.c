@@ -46,10 +46,12 @@ static ccl_status_t stage(ccl_i_job_t *job, bool to_device, ccl_error_t *err) {
         size_t bytes = (size_t)l->rank_items[r] * l->item_bytes;
         if (job->staging[r] == job->memory[r])
             continue;
-        code = to_device ? job->ops->copy_h2d(job->stream, job->memory[r], job->staging[r], bytes)
-                         : job->ops->copy_d2h(job->stream, job->staging[r], job->memory[r], bytes);
+        ccl_device_stream_t *stream = ccl_i_part_of(job, r)->stream;
+        code = to_device ? job->ops->copy_h2d(stream, job->memory[r], job->staging[r], bytes)
+                         : job->ops->copy_d2h(stream, job->staging[r], job->memory[r], bytes);
     }
-    code = code ? code : job->ops->stream_wait(job->stream);
+    for (uint32_t k = 0; k < job->nparts && !code; k++)
+        code = job->ops->stream_wait(job->parts[k].stream);
     return code ? device_fail(job, code, "copying buffers", err) : CCL_OK;
 }
 
@@ -63,8 +65,8 @@ static void reset_words(ccl_i_words_t *w) {
     w->start_s = w->end_s = 0;
 }
 
-static ccl_status_t wait_for(ccl_i_job_t *job, uint32_t *word, const ccl_i_watch_t *watch,
-                             ccl_error_t *err) {
+static ccl_status_t wait_for(ccl_i_job_t *job, const ccl_i_part_t *part, uint32_t *word,
+                             const ccl_i_watch_t *watch, ccl_error_t *err) {
     ccl_status_t status = CCL_OK;
     double wait_s = 1e-3;
     while (!__atomic_load_n(word, __ATOMIC_ACQUIRE)) {
@@ -73,7 +75,7 @@ static ccl_status_t wait_for(ccl_i_job_t *job, uint32_t *word, const ccl_i_watch
         if (__atomic_load_n(word, __ATOMIC_ACQUIRE))
             continue;
         bool idle;
-        int code = job->ops->stream_done(job->stream, &idle);
+        int code = job->ops->stream_done(part->stream, &idle);
         if (code) /* a device that failed says nothing more */
             return device_fail(job, code, "run", err);
         if (status != CCL_OK)
@@ -87,33 +89,62 @@ static ccl_status_t wait_for(ccl_i_job_t *job, uint32_t *word, const ccl_i_watch
     return status;
 }
 
+static ccl_status_t launch_part(ccl_i_job_t *job, ccl_i_part_t *part, bool timed,
+                                ccl_error_t *err) {
+    ccl_i_words_t *w = part->words, *all = job->words;
+    part->how = (ccl_device_launch_t){.size = sizeof part->how,
+                                      .ready = &w->ready,
+                                      .gate = &all->gate,
+                                      .stop = &all->stop,
+                                      .over = &w->over,
+                                      .progress = &all->progress,
+                                      .start_s = &w->start_s,
+                                      .end_s = &w->end_s,
+                                      .places = job->places,
+                                      .uses = timed ? job->uses : NULL};
+    int code = job->ops->program_launch(part->loaded, part->stream, &part->how);
+    return code ? device_fail(job, code, "launch", err) : CCL_OK;
+}
+
+/** All parts are done with, or their devices have failed. */
+static ccl_status_t finish(ccl_i_job_t *job, uint32_t launched, const ccl_i_watch_t *watch,
+                           ccl_error_t *err) {
+    ccl_status_t status = CCL_OK;
+    for (uint32_t k = 0; k < launched; k++) {
+        const ccl_i_part_t *part = &job->parts[k];
+        ccl_error_t own = CCL_ERROR_INIT;
+        ccl_status_t end = wait_for(job, part, &part->words->over, watch, &own);
+        if (end != CCL_OK) /* the others wait for this one */
+            __atomic_store_n(watch->stop, 1, __ATOMIC_RELEASE);
+        int code = job->ops->stream_wait(part->stream);
+        if (code && end == CCL_OK)
+            end = device_fail(job, code, "run", &own);
+        if (status == CCL_OK && end != CCL_OK)
+            status = ccl_fail(err, end, "%s", own.text);
+    }
+    return status;
+}
+
 /**
  * Launch, start with everybody else, wait for the end. Returns the job's status, also when the run
  * was stopped; then the process must not go on.
  */
 static ccl_status_t launch(ccl_i_job_t *job, bool timed, ccl_error_t *err) {
     ccl_i_words_t *w = job->words;
-    ccl_device_launch_t how = {.size = sizeof how,
-                               .ready = &w->ready,
-                               .gate = &w->gate,
-                               .stop = &w->stop,
-                               .over = &w->over,
-                               .progress = &w->progress,
-                               .start_s = &w->start_s,
-                               .end_s = &w->end_s,
-                               .places = job->places,
-                               .uses = timed ? job->uses : NULL};
     ccl_i_watch_t watch = {&w->stop, &w->progress, job->options->watchdog_s};
-    reset_words(w);
-    int code = job->ops->program_launch(job->loaded, job->stream, &how);
-    ccl_status_t status = code ? device_fail(job, code, "launch", err) : CCL_OK;
-    bool launched = !code;
-    if (launched) {
-        ccl_i_watch_t patient = watch; /* nothing can move yet */
-        patient.limit_s = INFINITY;
-        ccl_i_group_watch_begin(job->group);
-        status = wait_for(job, &w->ready, &patient, err);
+    ccl_i_watch_t patient = watch; /* nothing can move yet */
+    ccl_status_t status = CCL_OK;
+    uint32_t launched = 0;
+    patient.limit_s = INFINITY;
+    for (uint32_t k = 0; k < job->nparts; k++)
+        reset_words(&w[k]);
+    ccl_i_group_watch_begin(job->group);
+    while (status == CCL_OK && launched < job->nparts) {
+        status = launch_part(job, &job->parts[launched], timed, err);
+        launched += status == CCL_OK;
     }
+    for (uint32_t k = 0; k < launched && status == CCL_OK; k++)
+        status = wait_for(job, &job->parts[k], &w[k].ready, &patient, err);
     status = status == CCL_OK || job->group->world == 1 ? ccl_i_group_agree(job->group, status, err)
                                                         : status;
     if (status != CCL_OK)
@@ -121,17 +152,10 @@ static ccl_status_t launch(ccl_i_job_t *job, bool timed, ccl_error_t *err) {
     ccl_i_group_watch_begin(job->group);
     __atomic_store_n(&w->gate, 1, __ATOMIC_RELEASE);
     ccl_i_futex_wake(&w->gate, INT32_MAX);
-    if (launched) {
-        ccl_error_t later = CCL_ERROR_INIT;
-        ccl_status_t end = wait_for(job, &w->over, &watch, &later);
-        if (status == CCL_OK && end != CCL_OK) {
-            status = end;
-            ccl_fail(err, end, "%s", later.text);
-        }
-        code = job->ops->stream_wait(job->stream);
-        if (code && status == CCL_OK)
-            status = device_fail(job, code, "run", err);
-    }
+    ccl_error_t later = CCL_ERROR_INIT;
+    ccl_status_t end = finish(job, launched, &watch, &later);
+    if (status == CCL_OK && end != CCL_OK)
+        status = ccl_fail(err, end, "%s", later.text);
     return status;
 }
 
@@ -177,7 +201,8 @@ static ccl_status_t one_run(ccl_i_job_t *job, uint32_t run, bool timed, outcome_
         return mine.status;
     }
     mine.hung = __atomic_load_n(&job->words->stop, __ATOMIC_ACQUIRE) != 0;
-    mine.time_s = job->words->end_s - job->words->start_s;
+    for (uint32_t k = 0; k < job->nparts; k++) /* each by its own clock */
+        mine.time_s = fmax(mine.time_s, job->words[k].end_s - job->words[k].start_s);
     uint32_t broken = ccl_i_wire_broken(job->wire);
     if (broken != CCL_NONE)
         mine.status = ccl_fail(&own, CCL_ERR_IO, "the connection of processes %u and %u broke",
@@ -345,31 +370,37 @@ static ccl_status_t all_runs(ccl_i_job_t *job, ccl_run_result_t *result, ccl_err
     return sum_up(job, result, err);
 }
 
-/** Write the program's own kernel and have the device compile it. */
-static ccl_status_t generate(ccl_i_job_t *job, double *compile_s, ccl_error_t *err) {
+/** Write a part's own kernel and have the device compile it. */
+static ccl_status_t generate(ccl_i_job_t *job, ccl_i_part_t *part, double *compile_s,
+                             ccl_error_t *err) {
     char log[1024] = "";
     if (!job->ops->kernel_compile)
         return ccl_fail(err, CCL_ERR_UNSUPPORTED,
                         "device %s runs no generated kernels: --kernel interpreter",
                         job->options->device);
-    CCL_TRY(ccl_i_kernel_text(&job->plan->dev, job->plan->slots, &job->kernel, err));
+    CCL_TRY(ccl_i_kernel_text(&part->plan, job->plan->slots, &part->kernel, err));
     double before_s = ccl_now_s();
     int code =
-        job->ops->kernel_compile(job->kernel.data, job->properties.architecture, log, sizeof log);
-    *compile_s = ccl_now_s() - before_s;
+        job->ops->kernel_compile(part->kernel.data, part->properties.architecture, log, sizeof log);
+    *compile_s += ccl_now_s() - before_s;
     if (code)
         return ccl_fail(err, CCL_ERR_UNSUPPORTED, "device %s: the program's kernel: %s%s%.*s",
                         job->options->device, job->ops->error_text(code), log[0] ? ": " : "",
                         (int)strcspn(log, "\n"), log);
-    job->plan->dev.source = job->kernel.data;
+    part->plan.source = part->kernel.data;
     return CCL_OK;
 }
 
 static ccl_status_t load(ccl_i_job_t *job, ccl_run_result_t *result, ccl_error_t *err) {
-    if (job->options->kernel == CCL_KERNEL_GENERATED)
-        CCL_TRY(generate(job, &result->compile_s, err));
-    int code = job->ops->program_load(job->device, &job->plan->dev, job->threads, &job->loaded);
-    return code ? device_fail(job, code, "loading the program", err) : CCL_OK;
+    for (uint32_t k = 0; k < job->nparts; k++) {
+        ccl_i_part_t *part = &job->parts[k];
+        if (job->options->kernel == CCL_KERNEL_GENERATED)
+            CCL_TRY(generate(job, part, &result->compile_s, err));
+        int code = job->ops->program_load(part->device, &part->plan, job->threads, &part->loaded);
+        if (code)
+            return device_fail(job, code, "loading the program", err);
+    }
+    return CCL_OK;
 }
 
 ccl_status_t ccl_i_job_run(ccl_i_job_t *job, ccl_run_result_t *result, ccl_error_t *err) {

@@ -8,6 +8,7 @@
 #include "runtime/group.h"
 #include "runtime/host.h"
 #include "runtime/plan.h"
+#include "runtime/reach.h"
 #include "runtime/values.h"
 
 struct ccl_i_wire;
@@ -18,6 +19,21 @@ typedef struct ccl_i_words {
     uint64_t progress;
     double start_s, end_s;
 } ccl_i_words_t;
+
+/** A device of this process, and the ranks that it runs. The host is one part of all ranks. */
+typedef struct ccl_i_part {
+    uint32_t index;                /* of the device */
+    uint32_t first_rank, end_rank; /* a contiguous share of the process's */
+    ccl_device_properties_t properties;
+    ccl_device_handle_t *device;
+    ccl_device_stream_t *stream;
+    ccl_device_plan_t plan; /* the job's, with the units of these ranks */
+    ccl_device_program_t *loaded;
+    ccl_text_t kernel;    /* of the program's own; empty: it is interpreted */
+    char *region;         /* FIFOs and flags in the device's memory (reach.c) */
+    ccl_i_words_t *words; /* `gate`, `stop` and `progress` are those of the first part */
+    ccl_device_launch_t how;
+} ccl_i_part_t;
 
 typedef struct ccl_i_job {
     const ccl_ctx_t *ctx; /* NULL in children */
@@ -33,18 +49,15 @@ typedef struct ccl_i_job {
     /* device */
     const ccl_device_ops_t *ops;
     void *module;
-    ccl_device_handle_t *device;
-    ccl_device_stream_t *stream;
-    ccl_device_program_t *loaded;
-    ccl_text_t kernel; /* of the program's own; empty: it is interpreted */
-    ccl_device_properties_t properties;
-    void **memory;  /* [nranks] of own ranks */
+    ccl_i_part_t *parts;
+    uint32_t nparts;
+    ccl_i_reach_t reach; /* devices whose memory is not the host's */
+    void **memory;       /* [nranks] of own ranks */
     void **staging; /* [nranks] host copies; the same where the device's memory is the host's */
-    ccl_i_words_t *words;
+    ccl_i_words_t *words; /* [nparts] */
     ccl_device_place_t *places;
     ccl_device_use_t *uses;
-    /* host only */
-    ccl_i_host_t host;
+    ccl_i_host_t host; /* scheds of the host only */
     ccl_i_sched_t **scheds;
     uint32_t *unit_process;
     struct ccl_i_wire *wire; /* TCP; NULL: none */
@@ -59,11 +72,20 @@ static inline uint32_t ccl_i_first_rank(uint32_t nranks, uint32_t nprocesses, ui
 size_t ccl_i_region_bytes(const ccl_i_run_plan_t *plan, uint32_t nprocesses);
 /** Device, memory, connections; the job's inputs must be set. */
 ccl_status_t ccl_i_job_open(ccl_i_job_t *job, ccl_error_t *err);
-void ccl_i_job_close(ccl_i_job_t *job);
+/** @param together  all went well, so all processes close now. */
+void ccl_i_job_close(ccl_i_job_t *job, bool together);
 /** All runs of this process; fills the result's times and findings. */
 ccl_status_t ccl_i_job_run(ccl_i_job_t *job, ccl_run_result_t *result, ccl_error_t *err);
 /** The cycle of who waits for whom, from places of all units. */
 void ccl_i_job_blame(const ccl_i_job_t *job, const ccl_device_place_t *places, ccl_deadlock_t *out);
+
+/** The part that runs a rank of this process. */
+static inline ccl_i_part_t *ccl_i_part_of(const ccl_i_job_t *job, uint32_t rank) {
+    uint32_t k = 0;
+    while (k + 1 < job->nparts && rank >= job->parts[k].end_rank)
+        k++;
+    return &job->parts[k];
+}
 
 /** Finds a device by name; the module must be closed (NULL for built-in ones). */
 ccl_status_t ccl_i_device_find(const char *name, const ccl_device_ops_t **ops_out,

@@ -42,30 +42,23 @@ static ccl_status_t device_fail(const ccl_i_job_t *job, int code, const char *wh
 
 /* ---------------------------------------------------------------- parts */
 
-static ccl_status_t check_memory(const ccl_i_job_t *job, ccl_error_t *err) {
+static ccl_status_t check_memory(const ccl_i_job_t *job, const ccl_i_part_t *part,
+                                 ccl_error_t *err) {
     double need = (double)job->region_bytes;
     for (uint32_t r = 0; r < job->plan->dev.nranks; r++)
-        if (job->region_is_shared || (r >= job->first_rank && r < job->end_rank))
+        if (job->region_is_shared || (r >= part->first_rank && r < part->end_rank))
             need += (double)job->plan->layout.rank_items[r] * job->plan->layout.item_bytes;
-    if (job->properties.memory_bytes && need > 0.9 * (double)job->properties.memory_bytes)
+    if (part->properties.memory_bytes && need > 0.9 * (double)part->properties.memory_bytes)
         return ccl_fail(err, CCL_ERR_NOMEM,
                         "the run needs %.1f GiB of memory, the device has %.1f: take a smaller "
                         "size",
-                        need / 0x1p30, (double)job->properties.memory_bytes / 0x1p30);
+                        need / 0x1p30, (double)part->properties.memory_bytes / 0x1p30);
     return CCL_OK;
 }
 
 static ccl_status_t make_region(ccl_i_job_t *job, ccl_error_t *err) {
     if (job->region)
         return CCL_OK; /* shared: was made before */
-    if (!job->properties.host_access) {
-        void *memory = NULL;
-        DEVICE_TRY(job->ops->memory_alloc(job->device, job->region_bytes, &memory), "memory");
-        job->region = memory;
-        DEVICE_TRY(job->ops->memory_set(job->stream, memory, 0, job->region_bytes), "memory");
-        DEVICE_TRY(job->ops->stream_wait(job->stream), "memory");
-        return CCL_OK;
-    }
     void *memory = mmap(NULL, job->region_bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
@@ -74,7 +67,8 @@ static ccl_status_t make_region(ccl_i_job_t *job, ccl_error_t *err) {
     return CCL_OK;
 }
 
-static ccl_status_t make_scheds(ccl_i_job_t *job, ccl_error_t *err) {
+/** Units to processes; marks of the host's units in the region. */
+static ccl_status_t make_scheds(ccl_i_job_t *job, bool host, ccl_error_t *err) {
     const ccl_i_run_plan_t *plan = job->plan;
     job->scheds = calloc(job->nprocesses + (size_t)1, sizeof *job->scheds);
     job->unit_process = malloc((plan->dev.nunits + (size_t)1) * sizeof *job->unit_process);
@@ -86,12 +80,14 @@ static ccl_status_t make_scheds(ccl_i_job_t *job, ccl_error_t *err) {
             plan->rank_first_unit[ccl_i_first_rank(plan->dev.nranks, job->nprocesses, p)];
         uint32_t end =
             plan->rank_first_unit[ccl_i_first_rank(plan->dev.nranks, job->nprocesses, p + 1)];
+        for (uint32_t u = first; u < end; u++)
+            job->unit_process[u] = p;
+        if (!host)
+            continue;
         if (p == job->self || job->region_is_shared)
             job->scheds[p] = (ccl_i_sched_t *)at;
         if (p == job->self)
             ccl_i_sched_init(job->scheds[p], first, end - first);
-        for (uint32_t u = first; u < end; u++)
-            job->unit_process[u] = p;
         at += ccl_i_sched_bytes(end - first);
     }
     job->host =
@@ -121,82 +117,142 @@ static ccl_status_t make_buffers(ccl_i_job_t *job, ccl_error_t *err) {
     if (!job->memory || !job->staging || !job->places || !job->uses || !job->plan->dev.done)
         return ccl_fail_nomem(err);
     for (uint32_t r = job->first_rank; r < job->end_rank; r++) {
+        const ccl_i_part_t *part = ccl_i_part_of(job, r);
         size_t bytes = (size_t)l->rank_items[r] * l->item_bytes;
-        DEVICE_TRY(job->ops->memory_alloc(job->device, bytes, &job->memory[r]), "memory");
-        if (job->properties.host_access)
+        DEVICE_TRY(job->ops->memory_alloc(part->device, bytes, &job->memory[r]), "memory");
+        if (part->properties.host_access)
             job->staging[r] = job->memory[r];
         else
-            DEVICE_TRY(job->ops->host_alloc(job->device, bytes, &job->staging[r]), "host memory");
+            DEVICE_TRY(job->ops->host_alloc(part->device, bytes, &job->staging[r]), "host memory");
     }
     return CCL_OK;
+}
+
+/* ---------------------------------------------------------------- devices */
+
+static ccl_status_t open_part(ccl_i_job_t *job, ccl_i_part_t *part, ccl_error_t *err) {
+    const uint32_t *first = job->plan->rank_first_unit;
+    uint32_t blocks = first[part->end_rank] - first[part->first_rank];
+    DEVICE_TRY(job->ops->properties(part->index, &part->properties), "properties");
+    if (part->properties.max_blocks && blocks > part->properties.max_blocks)
+        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+                        "the program has %u thread blocks, device %s holds %u at once", blocks,
+                        job->ops->name, part->properties.max_blocks);
+    DEVICE_TRY(job->ops->open(part->index, &part->device), "opening it");
+    DEVICE_TRY(job->ops->stream_create(part->device, &part->stream), "stream");
+    return check_memory(job, part, err);
+}
+
+static ccl_status_t open_parts(ccl_i_job_t *job, ccl_error_t *err) {
+    void *words = NULL;
+    for (uint32_t k = 0; k < job->nparts; k++)
+        CCL_TRY(open_part(job, &job->parts[k], err));
+    DEVICE_TRY(job->ops->host_alloc(job->parts[0].device, job->nparts * sizeof *job->words, &words),
+               "host memory");
+    job->words = words;
+    memset(job->words, 0, job->nparts * sizeof *job->words);
+    for (uint32_t k = 0; k < job->nparts; k++)
+        job->parts[k].words = &job->words[k];
+    return CCL_OK;
+}
+
+/** Not the host: the device says so itself. */
+static ccl_status_t find_device(ccl_i_job_t *job, bool *host_out, ccl_error_t *err) {
+    ccl_device_properties_t first;
+    uint32_t devices = 0;
+    CCL_TRY(ccl_i_device_find(job->options->device, &job->ops, &job->module, err));
+    DEVICE_TRY(job->ops->count(&devices), "looking for devices");
+    if (devices == 0)
+        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "no %s device is here", job->ops->name);
+    DEVICE_TRY(job->ops->properties(0, &first), "properties");
+    *host_out = first.host_access;
+    return CCL_OK;
+}
+
+/** The host: one part, whose memory everybody on the machine may share. */
+static ccl_status_t open_host(ccl_i_job_t *job, ccl_error_t *err) {
+    job->parts = calloc(1, sizeof *job->parts);
+    if (!job->parts)
+        return ccl_fail_nomem(err);
+    job->nparts = 1;
+    job->parts[0].first_rank = job->first_rank;
+    job->parts[0].end_rank = job->end_rank;
+    job->region_bytes = ccl_i_region_bytes(job->plan, job->nprocesses);
+    CCL_TRY(open_parts(job, err));
+    CCL_TRY(make_region(job, err));
+    CCL_TRY(make_scheds(job, true, err));
+    job->plan->dev.host = &job->host;
+    connect_region(job);
+    return CCL_OK;
+}
+
+static ccl_status_t open_devices(ccl_i_job_t *job, ccl_error_t *err) {
+    uint32_t devices = 0;
+    CCL_TRY(ccl_i_group_agree(job->group, make_scheds(job, false, err), err));
+    ccl_status_t status = CCL_OK;
+    int code = job->ops->count(&devices);
+    if (code)
+        status = device_fail(job, code, "looking for devices", err);
+    CCL_TRY(ccl_i_group_agree(job->group, status, err));
+    CCL_TRY(ccl_i_group_agree(job->group, ccl_i_reach_parts(job, devices, err), err));
+    CCL_TRY(ccl_i_group_agree(job->group, open_parts(job, err), err));
+    return ccl_i_reach_connect(job, job->region_is_shared ? job->region : NULL, err);
 }
 
 /* ---------------------------------------------------------------- all of it */
 
 ccl_status_t ccl_i_job_open(ccl_i_job_t *job, ccl_error_t *err) {
     ccl_i_run_plan_t *plan = job->plan;
-    uint32_t devices = 0;
-    void *words = NULL;
-    CCL_TRY(ccl_i_device_find(job->options->device, &job->ops, &job->module, err));
-    DEVICE_TRY(job->ops->count(&devices), "looking for devices");
-    if (devices == 0)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "no %s device is here", job->ops->name);
-    DEVICE_TRY(job->ops->properties(job->self % devices, &job->properties), "properties");
-    if (job->nprocesses > 1 && !job->properties.host_access)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
-                        "device %s runs all ranks in one process: --ranks threads", job->ops->name);
-    uint32_t blocks = plan->rank_first_unit[job->end_rank] - plan->rank_first_unit[job->first_rank];
-    if (job->properties.max_blocks && blocks > job->properties.max_blocks)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
-                        "the program has %u thread blocks, device %s holds %u at once", blocks,
-                        job->ops->name, job->properties.max_blocks);
-    DEVICE_TRY(job->ops->open(job->self % devices, &job->device), "opening it");
-    DEVICE_TRY(job->ops->stream_create(job->device, &job->stream), "stream");
-    DEVICE_TRY(job->ops->host_alloc(job->device, sizeof *job->words, &words), "host memory");
-    job->words = words;
-    memset(job->words, 0, sizeof *job->words);
-    job->region_bytes = ccl_i_region_bytes(plan, job->nprocesses);
-    CCL_TRY(check_memory(job, err));
-    CCL_TRY(make_region(job, err));
-    if (job->properties.host_access) {
-        CCL_TRY(make_scheds(job, err));
-        plan->dev.host = &job->host;
-    }
-    connect_region(job);
+    bool host = false;
+    CCL_TRY(ccl_i_group_agree(job->group, find_device(job, &host, err), err));
+    CCL_TRY(host ? open_host(job, err) : open_devices(job, err));
     CCL_TRY(make_buffers(job, err));
     plan->dev.memory = job->memory;
     plan->dev.first_unit = plan->rank_first_unit[job->first_rank];
     plan->dev.end_unit = plan->rank_first_unit[job->end_rank];
+    for (uint32_t k = 0; k < job->nparts; k++) {
+        job->parts[k].plan = plan->dev;
+        job->parts[k].plan.first_unit = plan->rank_first_unit[job->parts[k].first_rank];
+        job->parts[k].plan.end_unit = plan->rank_first_unit[job->parts[k].end_rank];
+    }
     uint32_t own = plan->dev.end_unit - plan->dev.first_unit;
     job->threads = job->threads > own ? own : job->threads;
     job->threads = job->threads ? job->threads : 1;
     return CCL_OK;
 }
 
-void ccl_i_job_close(ccl_i_job_t *job) {
-    if (job->loaded)
-        job->ops->program_unload(job->loaded);
-    job->plan->dev.source = NULL;
-    ccl_text_fini(&job->kernel);
+static void close_parts(ccl_i_job_t *job) {
+    if (job->words)
+        job->ops->host_free(job->parts[0].device, job->words);
+    for (uint32_t k = 0; k < job->nparts; k++) {
+        if (job->parts[k].stream)
+            job->ops->stream_destroy(job->parts[k].stream);
+        if (job->parts[k].device)
+            job->ops->close(job->parts[k].device);
+    }
+    free(job->parts);
+}
+
+void ccl_i_job_close(ccl_i_job_t *job, bool together) {
+    bool host = job->nparts && job->parts[0].properties.host_access;
+    for (uint32_t k = 0; k < job->nparts; k++) {
+        if (job->parts[k].loaded)
+            job->ops->program_unload(job->parts[k].loaded);
+        ccl_text_fini(&job->parts[k].kernel);
+    }
     ccl_i_wire_destroy(job->wire);
     for (uint32_t r = job->first_rank; job->memory && job->staging && r < job->end_rank; r++) {
+        const ccl_i_part_t *part = ccl_i_part_of(job, r);
         if (job->staging[r] && job->staging[r] != job->memory[r])
-            job->ops->host_free(job->device, job->staging[r]);
+            job->ops->host_free(part->device, job->staging[r]);
         if (job->memory[r])
-            job->ops->memory_free(job->device, job->memory[r]);
+            job->ops->memory_free(part->device, job->memory[r]);
     }
-    if (job->region && !job->region_is_shared) {
-        if (job->properties.host_access)
-            munmap(job->region, job->region_bytes);
-        else
-            job->ops->memory_free(job->device, job->region);
-    }
-    if (job->words)
-        job->ops->host_free(job->device, job->words);
-    if (job->stream)
-        job->ops->stream_destroy(job->stream);
-    if (job->device)
-        job->ops->close(job->device);
+    if (host && job->region && !job->region_is_shared)
+        munmap(job->region, job->region_bytes);
+    if (!host && job->nparts)
+        ccl_i_reach_close(job, together);
+    close_parts(job);
     ccl_i_device_release(job->module);
     free(job->memory);
     free(job->staging);

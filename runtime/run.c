@@ -75,14 +75,25 @@ static ccl_status_t introduce(ccl_i_job_t *job, uint32_t *here_out, ccl_error_t 
     return status;
 }
 
+static bool on_host(const ccl_i_job_t *job) {
+    return job->parts[0].properties.host_access;
+}
+
+/** Some connection between processes has no memory that both ends see. */
+static bool wants_wire(const ccl_i_job_t *job) {
+    return on_host(job) ? job->nprocesses > 1 && !job->region_is_shared : job->reach.wired;
+}
+
 static ccl_status_t wire_up(ccl_i_job_t *job, ccl_error_t *err) {
+    ccl_i_wire_staged_t staged = {job->reach.conns, job->reach.carried};
+    bool devices = !on_host(job);
     int *fds = malloc(job->nprocesses * sizeof *fds);
     if (!fds)
         return ccl_fail_nomem(err);
     ccl_status_t status = ccl_i_bootstrap_mesh(job->group, job->options->world <= 1, fds, err);
     if (status == CCL_OK)
-        status = ccl_i_wire_create(job->plan, &job->host, job->nprocesses, fds, &job->words->stop,
-                                   &job->wire, err);
+        status = ccl_i_wire_create(job->plan, &job->host, devices ? &staged : NULL, job->nprocesses,
+                                   fds, &job->words->stop, &job->wire, err);
     if (status == CCL_OK) {
         job->host.proxy = ccl_i_wire_ring;
         job->host.proxy_user = job->wire;
@@ -105,13 +116,15 @@ static ccl_status_t run_process(ccl_i_job_t *job, ccl_run_result_t *result, ccl_
     if (!job->threads)
         job->threads = ccl_core_count() / here ? ccl_core_count() / here : 1;
     status = ccl_i_group_agree(job->group, ccl_i_job_open(job, err), err);
-    if (status == CCL_OK && job->nprocesses > 1 && !job->region_is_shared)
+    if (status == CCL_OK && wants_wire(job))
         status = ccl_i_group_agree(job->group, wire_up(job, err), err);
     result->processes = job->nprocesses;
     result->threads = job->threads;
     if (status == CCL_OK)
         status = ccl_i_job_run(job, result, err);
-    ccl_i_job_close(job);
+    result->devices = job->nparts;
+    result->ipc = job->reach.ipc;
+    ccl_i_job_close(job, status == CCL_OK);
     return status;
 }
 
@@ -226,6 +239,93 @@ end:
     return status;
 }
 
+/* ---------------------------------------------------------------- children with devices */
+
+/** What the leader of such a family tells, in memory that this process shares with it. */
+typedef struct report {
+    bool done;
+    ccl_status_t status;
+    ccl_error_t error;
+    ccl_run_result_t result;
+    ccl_deadlock_t deadlock;
+    double times_s[]; /* [repeats], then [ntbs] blocks */
+} report_t;
+
+static ccl_run_block_t *report_blocks(report_t *report, uint32_t repeats) {
+    return (ccl_run_block_t *)(void *)(report->times_s + repeats);
+}
+
+static ccl_status_t take_report(report_t *report, ccl_run_result_t *out, ccl_error_t *err) {
+    ccl_arena_t arena = out->arena;
+    double *times_s = out->time_s;
+    if (!report->done)
+        return ccl_fail(err, CCL_ERR_IO, "process 0 of the run ended before it was over");
+    *out = report->result;
+    out->arena = arena;
+    out->time_s = times_s;
+    memcpy(times_s, report->times_s, out->repeats * sizeof *times_s);
+    if (out->blocks) {
+        out->blocks = ccl_arena_alloc(&out->arena, out->ntbs + (size_t)1, sizeof *out->blocks);
+        if (!out->blocks)
+            return ccl_fail_nomem(err);
+        memcpy(out->blocks, report_blocks(report, out->repeats), out->ntbs * sizeof *out->blocks);
+    }
+    if (out->deadlock) {
+        out->deadlock = ccl_arena_alloc(&out->arena, 1, sizeof *out->deadlock);
+        if (!out->deadlock)
+            return ccl_fail_nomem(err);
+        *out->deadlock = report->deadlock;
+    }
+    if (report->status != CCL_OK)
+        ccl_fail(err, report->status, "%s", report->error.text);
+    return report->status;
+}
+
+static void lead(ccl_i_job_t *job, ccl_run_result_t *result, report_t *report) {
+    report->status = run_family(job, result, &report->error);
+    report->result = *result;
+    memcpy(report->times_s, result->time_s, result->repeats * sizeof *result->time_s);
+    if (result->blocks)
+        memcpy(report_blocks(report, result->repeats), result->blocks,
+               result->ntbs * sizeof *result->blocks);
+    if (result->deadlock)
+        report->deadlock = *result->deadlock;
+    report->done = true;
+    syscall(SYS_exit_group, 0);
+}
+
+/**
+ * Vendors' runtimes do not survive a fork: this process must never begin with one, or its next run
+ * could have no children. So process 0 is a child too.
+ */
+static ccl_status_t run_led(ccl_i_job_t *job, ccl_run_result_t *result, ccl_error_t *err) {
+    size_t bytes = sizeof(report_t) + result->repeats * sizeof(double) +
+                   result->ntbs * sizeof(ccl_run_block_t);
+    report_t *report = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ccl_status_t status = CCL_OK;
+    if (report == MAP_FAILED)
+        return ccl_fail_nomem(err);
+    pid_t pid = fork();
+    if (pid == 0)
+        lead(job, result, report);
+    if (pid < 0)
+        status = ccl_fail(err, CCL_ERR_IO, "process 0 cannot be started: %s", strerror(errno));
+    for (int state; pid > 0;) {
+        pid_t ended = waitpid(pid, &state, WNOHANG);
+        if (ended == pid || (ended < 0 && errno != EINTR))
+            break;
+        if (status == CCL_OK && job->ctx)
+            status = ccl_ctx_poll(job->ctx, NULL);
+        if (status != CCL_OK) /* its children see it go */
+            kill(pid, SIGKILL);
+        usleep(1000);
+    }
+    if (status == CCL_OK)
+        status = take_report(report, result, err);
+    munmap(report, bytes);
+    return status;
+}
+
 static ccl_status_t run_alone(ccl_i_job_t *job, ccl_run_result_t *result, ccl_error_t *err) {
     ccl_i_group_t group;
     const ccl_run_options_t *o = job->options;
@@ -295,7 +395,10 @@ ccl_status_t ccl_run_program(const ccl_ctx_t *ctx, const ccl_program_t *program,
     if (!o.no_static_check)
         CCL_TRY_GOTO(check_finishes(ctx, program, &plan, &o, result, &own), status, end);
     ccl_i_job_t job = {.ctx = ctx, .program = program, .options = &o, .plan = &plan};
-    status = o.processes > 1 ? run_family(&job, result, &own) : run_alone(&job, result, &own);
+    if (o.processes > 1 && strcmp(o.device, "host") != 0)
+        status = run_led(&job, result, &own);
+    else
+        status = o.processes > 1 ? run_family(&job, result, &own) : run_alone(&job, result, &own);
 end:
     ccl_i_run_plan_fini(&plan);
     if (status != CCL_OK)

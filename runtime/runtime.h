@@ -118,6 +118,8 @@ typedef struct ccl_run_block {
 typedef struct ccl_run_result {
     char device[16];
     uint32_t nranks, processes, threads; /**< threads: workers per process */
+    uint32_t devices;                    /**< that this process's ranks are spread over */
+    bool ipc; /**< processes write to each other's devices; else through the host */
     uint32_t batches, slots;
     ccl_run_kernel_t kernel;
     double compile_s;    /**< of a generated kernel, in process 0; next to nothing when the same one

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -18,6 +19,8 @@
 #include <unistd.h>
 
 enum { KIND_DATA = 1, KIND_CREDIT = 2 };
+/* Looks at devices' connections: so many per yield, and until the wire sleeps between them. */
+enum { IDLE_LOOKS = 64, IDLE_LIMIT = 20000 };
 
 typedef struct message {
     uint32_t conn, kind;
@@ -40,6 +43,10 @@ typedef struct peer {
 struct ccl_i_wire {
     ccl_i_run_plan_t *plan;
     const ccl_i_host_t *host;
+    const ccl_device_conn_t *conns; /* as the host sees them */
+    const bool *carried;            /* NULL: all that cross */
+    bool looks;                     /* nobody rings: look at all connections again and again */
+    uint32_t idle;
     uint32_t nprocesses;
     peer_t *peers;
     uint32_t *conn_peer;   /* [nconns] process at the other end; CCL_NONE: not ours to carry */
@@ -72,7 +79,7 @@ uint32_t ccl_i_wire_broken(const ccl_i_wire_t *wire) {
 }
 
 static bool outbound(const ccl_i_wire_t *w, uint32_t conn) {
-    return w->host->unit_process[w->plan->conns[conn].sender] == w->host->self;
+    return w->host->unit_process[w->conns[conn].sender] == w->host->self;
 }
 
 static void fail(ccl_i_wire_t *w, uint32_t process) {
@@ -88,7 +95,7 @@ static void fail(ccl_i_wire_t *w, uint32_t process) {
 
 /** What a connection has to pass on. */
 static uint64_t waiting(const ccl_i_wire_t *w, uint32_t conn) {
-    const ccl_device_conn_t *c = &w->plan->conns[conn];
+    const ccl_device_conn_t *c = &w->conns[conn];
     const uint64_t *count = outbound(w, conn) ? c->head : c->tail;
     return __atomic_load_n(count, __ATOMIC_ACQUIRE) - w->conn_passed[conn];
 }
@@ -105,7 +112,7 @@ static bool next_message(ccl_i_wire_t *w, peer_t *p) {
     if (p->len == 0)
         return false;
     uint32_t conn = p->queue[p->head];
-    const ccl_device_conn_t *c = &w->plan->conns[conn];
+    const ccl_device_conn_t *c = &w->conns[conn];
     p->head = (p->head + 1) % p->cap;
     p->len--;
     w->conn_queued[conn] = 0;
@@ -147,6 +154,7 @@ static void flush(ccl_i_wire_t *w, uint32_t process) {
             fail(w, process);
             return;
         }
+        w->idle = 0;
         p->out_done += (size_t)sent;
         if (p->out_done == p->out_bytes)
             p->out_bytes = 0;
@@ -158,7 +166,7 @@ static void flush(ccl_i_wire_t *w, uint32_t process) {
 static bool acceptable(const ccl_i_wire_t *w, uint32_t process, const message_t *m) {
     if (m->conn >= w->plan->dev.nconns || w->conn_peer[m->conn] != process)
         return false;
-    const ccl_device_conn_t *c = &w->plan->conns[m->conn];
+    const ccl_device_conn_t *c = &w->conns[m->conn];
     uint64_t in_fifo =
         __atomic_load_n(c->head, __ATOMIC_ACQUIRE) - __atomic_load_n(c->tail, __ATOMIC_ACQUIRE);
     if (m->kind == KIND_DATA)
@@ -167,13 +175,15 @@ static bool acceptable(const ccl_i_wire_t *w, uint32_t process, const message_t 
 }
 
 static void arrived(ccl_i_wire_t *w, peer_t *p) {
-    const ccl_device_conn_t *c = &w->plan->conns[p->in.conn];
+    const ccl_device_conn_t *c = &w->conns[p->in.conn];
     if (p->in.kind == KIND_DATA) {
         __atomic_fetch_add(c->head, 1, __ATOMIC_RELEASE);
-        ccl_i_host_ring(w->host, c->receiver);
+        if (!w->looks)
+            ccl_i_host_ring(w->host, c->receiver);
     } else {
         __atomic_fetch_add(c->tail, p->in.n, __ATOMIC_RELEASE);
-        ccl_i_host_ring(w->host, c->sender);
+        if (!w->looks)
+            ccl_i_host_ring(w->host, c->sender);
     }
     p->in_done = 0;
 }
@@ -187,7 +197,7 @@ static void take_in(ccl_i_wire_t *w, uint32_t process) {
             to = (char *)&p->in + p->in_done;
             want = sizeof p->in - p->in_done;
         } else {
-            const ccl_device_conn_t *c = &w->plan->conns[p->in.conn];
+            const ccl_device_conn_t *c = &w->conns[p->in.conn];
             uint64_t slot = __atomic_load_n(c->head, __ATOMIC_RELAXED) % c->slots;
             size_t off = p->in_done - sizeof p->in;
             to = (char *)c->data + slot * c->slot_bytes + off;
@@ -202,6 +212,7 @@ static void take_in(ccl_i_wire_t *w, uint32_t process) {
             fail(w, process);
             return;
         }
+        w->idle = 0;
         p->in_done += (size_t)n;
         if (p->in_done < sizeof p->in)
             continue;
@@ -230,6 +241,13 @@ static bool look_at_connections(ccl_i_wire_t *w) {
     return any;
 }
 
+/** Devices do not ring. */
+static void look_at_all(ccl_i_wire_t *w) {
+    for (uint32_t c = 0; c < w->plan->dev.nconns; c++)
+        if (w->conn_peer[c] != CCL_NONE)
+            enqueue(w, c);
+}
+
 static bool any_dirty(const ccl_i_wire_t *w) {
     for (uint32_t i = 0; i < w->nwords; i++)
         if (__atomic_load_n(&w->dirty[i], __ATOMIC_SEQ_CST))
@@ -237,12 +255,24 @@ static bool any_dirty(const ccl_i_wire_t *w) {
     return false;
 }
 
+/** How long to sleep when nothing came: not at all while something moves, then ever longer. */
+static int patience_ms(ccl_i_wire_t *w) {
+    if (!w->looks)
+        return any_dirty(w) ? 0 : 100;
+    if (++w->idle % IDLE_LOOKS == 0)
+        sched_yield();
+    return w->idle < IDLE_LIMIT ? 0 : 1;
+}
+
 static void *wire_main(void *arg) {
     ccl_i_wire_t *w = arg;
     uint32_t n = w->nprocesses;
     struct pollfd *fds = w->fds;
     while (!__atomic_load_n(&w->quit, __ATOMIC_ACQUIRE)) {
-        look_at_connections(w);
+        if (w->looks)
+            look_at_all(w);
+        else
+            look_at_connections(w);
         for (uint32_t i = 0; i < n; i++) {
             flush(w, i);
             const peer_t *p = &w->peers[i];
@@ -252,7 +282,7 @@ static void *wire_main(void *arg) {
         }
         fds[n] = (struct pollfd){.fd = w->wake, .events = POLLIN};
         __atomic_store_n(&w->sleeping, 1, __ATOMIC_SEQ_CST);
-        int ready = poll(fds, n + 1, any_dirty(w) ? 0 : 100);
+        int ready = poll(fds, n + 1, patience_ms(w));
         __atomic_store_n(&w->sleeping, 0, __ATOMIC_SEQ_CST);
         if (ready <= 0)
             continue;
@@ -288,6 +318,8 @@ static ccl_status_t allot(ccl_i_wire_t *w, ccl_error_t *err) {
                           : from == w->host->self ? to
                           : to == w->host->self   ? from
                                                   : CCL_NONE;
+        if (w->carried && !w->carried[c])
+            w->conn_peer[c] = CCL_NONE;
         if (w->conn_peer[c] == CCL_NONE)
             continue;
         w->peers[w->conn_peer[c]].cap++;
@@ -297,7 +329,7 @@ static ccl_status_t allot(ccl_i_wire_t *w, ccl_error_t *err) {
     if (!w->lengths)
         return ccl_fail_nomem(err);
     carried = 0;
-    for (uint32_t c = 0; c < nconns; c++)
+    for (uint32_t c = 0; c < nconns && !w->looks; c++)
         if (w->conn_peer[c] != CCL_NONE)
             w->plan->conns[c].lengths = &w->lengths[carried++ * slots];
     for (uint32_t i = 0; i < w->nprocesses; i++) {
@@ -309,8 +341,9 @@ static ccl_status_t allot(ccl_i_wire_t *w, ccl_error_t *err) {
 }
 
 ccl_status_t ccl_i_wire_create(ccl_i_run_plan_t *plan, const ccl_i_host_t *host,
-                               uint32_t nprocesses, const int *fds, uint32_t *stop,
-                               ccl_i_wire_t **out, ccl_error_t *err) {
+                               const ccl_i_wire_staged_t *staged, uint32_t nprocesses,
+                               const int *fds, uint32_t *stop, ccl_i_wire_t **out,
+                               ccl_error_t *err) {
     ccl_i_wire_t *w = calloc(1, sizeof *w);
     peer_t *peers = calloc(nprocesses, sizeof *peers);
     if (!w || !peers) {
@@ -323,6 +356,9 @@ ccl_status_t ccl_i_wire_create(ccl_i_run_plan_t *plan, const ccl_i_host_t *host,
     }
     w->plan = plan;
     w->host = host;
+    w->conns = staged ? staged->conns : plan->conns;
+    w->carried = staged ? staged->carried : NULL;
+    w->looks = staged != NULL;
     w->nprocesses = nprocesses;
     w->peers = peers;
     w->stop = stop;
@@ -355,7 +391,7 @@ void ccl_i_wire_destroy(ccl_i_wire_t *w) {
     }
     if (w->wake >= 0)
         close(w->wake);
-    for (uint32_t c = 0; c < w->plan->dev.nconns; c++)
+    for (uint32_t c = 0; c < w->plan->dev.nconns && !w->looks; c++)
         w->plan->conns[c].lengths = NULL;
     for (uint32_t i = 0; i < w->nprocesses; i++) {
         if (w->peers[i].fd >= 0)

@@ -55,15 +55,20 @@ static const char *error_text(int code) {
     return code == 7 ? "no driver (fake)" : "out of memory (fake)";
 }
 
+/** CCL_TEST_DEVICES of them, else one. */
 static int count(uint32_t *out) {
-    *out = FAKE_COUNT < 0 ? 0 : FAKE_COUNT;
+    const char *devices = getenv("CCL_TEST_DEVICES");
+    *out = FAKE_COUNT < 0 ? 0 : devices ? (uint32_t)atoi(devices) : FAKE_COUNT;
     return FAKE_COUNT < 0 ? 7 : 0;
 }
 
 static int properties(uint32_t index, ccl_device_properties_t *out) {
+    uint32_t n = 0;
+    count(&n);
     *out = (ccl_device_properties_t){.name = "fake", .architecture = "fake_1", .units = 3};
     out->memory_bytes = UINT64_C(1) << 30;
-    return index ? 7 : 0;
+    out->ipc = !getenv("CCL_TEST_NO_IPC");
+    return index < n ? 0 : 7;
 }
 
 static int open_device(uint32_t index, ccl_device_handle_t **out) {
@@ -73,6 +78,7 @@ static int open_device(uint32_t index, ccl_device_handle_t **out) {
     return *out ? 0 : 1;
 }
 
+#ifndef FAKE_OWN_PROGRAMS
 static void close_device(ccl_device_handle_t *device) {
     free(device);
 }
@@ -90,6 +96,19 @@ static int memory_free(ccl_device_handle_t *device, void *memory) {
         free(back(memory));
     return 0;
 }
+
+#else
+/* Memory that other processes can open, in sharedmemory.h. */
+static void close_device(ccl_device_handle_t *device);
+static int memory_alloc(ccl_device_handle_t *device, size_t bytes, void **out);
+static int memory_free(ccl_device_handle_t *device, void *memory);
+static int ipc_get(ccl_device_handle_t *device, void *memory, ccl_device_ipc_t *out);
+static int ipc_open(ccl_device_handle_t *device, const ccl_device_ipc_t *ipc, void **out);
+static int ipc_close(ccl_device_handle_t *device, void *memory);
+static int peer_enable(ccl_device_handle_t *device, uint32_t peer_index);
+static int host_register(ccl_device_handle_t *device, void *host, size_t bytes, void **out);
+static int host_unregister(ccl_device_handle_t *device, void *host);
+#endif
 
 static int host_alloc(ccl_device_handle_t *device, size_t bytes, void **out) {
     (void)device;
@@ -430,6 +449,12 @@ __attribute__((visibility("default"))) const ccl_device_ops_t *ccl_runtime_modul
         .stream_follow = stream_follow,
         .event_elapsed = event_elapsed,
 #ifdef FAKE_OWN_PROGRAMS
+        .ipc_get = ipc_get,
+        .ipc_open = ipc_open,
+        .ipc_close = ipc_close,
+        .peer_enable = peer_enable,
+        .host_register = host_register,
+        .host_unregister = host_unregister,
         .kernel_compile = kernel_compile,
 #endif
         .program_load = program_load,

@@ -6,6 +6,7 @@
 #define FAKE_OWN_PROGRAMS
 #include "fakedevice.c"
 #include "hostmachine.h"
+#include "sharedmemory.h"
 
 #include "runtime/gpu/blocks.h"
 #include "runtime/gpu/cache.h"
@@ -226,6 +227,8 @@ static int program_load(ccl_device_handle_t *device, const ccl_device_plan_t *pl
         f->conns[c].data = back(plan->conns[c].data);
         f->conns[c].head = back(plan->conns[c].head);
         f->conns[c].tail = back(plan->conns[c].tail);
+        if (plan->conns[c].lengths)
+            f->conns[c].lengths = back(plan->conns[c].lengths);
     }
     for (uint32_t r = 0; r < plan->nranks; r++)
         f->memory[r] = plan->memory[r] ? back(plan->memory[r]) : NULL;

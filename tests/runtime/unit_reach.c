@@ -1,0 +1,277 @@
+// timeout: 300
+/*
+ * Ranks of one run on several devices and in several processes (runtime/reach.c), with the fake GPU
+ * (gpublocks.c), whose memory other processes can open: handles are exchanged, mapped and
+ * unmapped; without them FIFOs lie in memory of the host or go over TCP. Processes that die, hang
+ * or find wrong data.
+ */
+#include "random_programs.h"
+
+#include <arpa/inet.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char four[] = "servers:2 gpus:2 nvswitch=300GB/s,1us nics:2x25GB/s,2us";
+
+static ccl_run_options_t options(const char *devices, const char *without) {
+    static const char *const switches[] = {"CCL_TEST_NO_IPC", "CCL_TEST_IPC_FAILS",
+                                           "CCL_TEST_NO_PEERS"};
+    ccl_run_options_t o = CCL_RUN_OPTIONS_INIT;
+    setenv("CCL_DEVICE_PATH", FAKE_GPU, 1);
+    setenv("CCL_TEST_DEVICES", devices, 1);
+    for (size_t i = 0; i < CCL_ARRAY_LEN(switches); i++)
+        unsetenv(switches[i]);
+    if (without)
+        setenv(without, "1", 1);
+    o.device = "cuda";
+    o.size_bytes = 50000;
+    o.repeats = 2;
+    return o;
+}
+
+static const struct {
+    const char *with;
+    ccl_collective_kind_t kind;
+    const char *devices, *without;
+    uint32_t processes; /* 0: one */
+    ccl_run_transport_t transport;
+    uint32_t want_devices; /* of process 0 */
+    bool want_ipc;
+} cases[] = {
+    /* one process over several devices */
+    {"ring", CCL_ALLREDUCE, "1", NULL, 0, CCL_RUN_SHM, 1, false},
+    {"ring", CCL_ALLREDUCE, "3", NULL, 0, CCL_RUN_SHM, 3, false},
+    {"direct", CCL_ALLTOALL, "9", NULL, 0, CCL_RUN_SHM, 4, false},
+    {"hm", CCL_ALLGATHER, "2", "CCL_TEST_NO_PEERS", 0, CCL_RUN_SHM, 2, false},
+    /* children: each a device, several a device, several devices each */
+    {"ring", CCL_ALLREDUCE, "4", NULL, 4, CCL_RUN_SHM, 1, true},
+    {"ring", CCL_REDUCESCATTER, "1", NULL, 3, CCL_RUN_SHM, 1, true},
+    {"direct", CCL_ALLTOALL, "4", NULL, 2, CCL_RUN_SHM, 2, true},
+    {"direct", CCL_ALLREDUCE, "5", "CCL_TEST_NO_PEERS", 2, CCL_RUN_SHM, 2, true},
+    /* without IPC through memory of the host, or TCP when it is asked for */
+    {"ring", CCL_ALLREDUCE, "4", "CCL_TEST_NO_IPC", 4, CCL_RUN_SHM, 1, false},
+    {"direct", CCL_ALLTOALL, "4", "CCL_TEST_IPC_FAILS", 2, CCL_RUN_SHM, 2, false},
+    {"tree", CCL_BROADCAST, "2", NULL, 4, CCL_RUN_TCP, 1, false},
+    {"direct", CCL_ALLTOALL, "4", NULL, 2, CCL_RUN_TCP, 2, false},
+};
+
+START_TEST(test_runs) {
+    ccl_program_t *p = program_of(cases[_i].with, cases[_i].kind, four, NULL);
+    for (uint32_t level = 0; level < 3; level += 2) {
+        ccl_run_options_t o = options(cases[_i].devices, cases[_i].without);
+        o.ranks = cases[_i].processes ? CCL_RANKS_PROCESSES : CCL_RANKS_THREADS;
+        o.processes = cases[_i].processes;
+        o.transport = cases[_i].transport;
+        o.granularity = (ccl_granularity_t)level;
+        o.type = (ccl_type_t)((_i + level) % CCL_TYPES);
+        o.batches = 1 + level;
+        o.slice_bytes = 2048;
+        o.block_times = level > 0;
+        ccl_run_result_t *r = run_right(p, &o, cases[_i].with);
+        ck_assert_uint_eq(r->processes, cases[_i].processes ? cases[_i].processes : 1);
+        ck_assert_uint_eq(r->devices, cases[_i].want_devices);
+        ck_assert(r->ipc == cases[_i].want_ipc);
+        ck_assert_uint_gt(r->checked_items, 0);
+        ck_assert(r->min_s > 0);
+        ck_assert(!r->blocks == !o.block_times);
+        for (uint32_t t = 0; r->blocks && t < r->ntbs; t++)
+            ck_assert_uint_gt(r->blocks[t].slices, 0);
+        ccl_run_result_destroy(r);
+    }
+    ccl_program_destroy(p);
+}
+END_TEST
+
+/* Random programs over children with IPC and without. */
+START_TEST(test_random) {
+    static const char *const without[] = {NULL, "CCL_TEST_NO_IPC"};
+    ccl_rng_t rng;
+    random_world_t world;
+    ccl_rng_init(&rng, 31 + (uint64_t)_i);
+    random_world_init(&world);
+    for (uint32_t done = 0; done < 15;) {
+        random_case_t c = {0};
+        ccl_error_t err = CCL_ERROR_INIT;
+        ccl_run_result_t *r = NULL;
+        if (!random_case(&rng, &world, &c))
+            continue;
+        if (c.program->ntbs <= 32) {
+            ccl_run_options_t o = options(done % 2 ? "3" : "1", without[_i % 2]);
+            c.options.device = o.device;
+            c.options.ranks = CCL_RANKS_PROCESSES;
+            c.options.processes = 2 + done % 2;
+            c.options.transport = _i == 2 ? CCL_RUN_TCP : CCL_RUN_SHM;
+            ccl_status_t status = ccl_run_program(NULL, c.program, &c.options, &r, &err);
+            ck_assert_msg(status == CCL_OK || (status == CCL_DEADLOCK && r && r->deadlock),
+                          "%s: %s", c.what, err.text);
+            done += status == CCL_OK;
+        }
+        ccl_run_result_destroy(r);
+        ccl_program_destroy(c.program);
+    }
+    random_world_fini(&world);
+}
+END_TEST
+
+/* Each process has a kernel of its own blocks. */
+START_TEST(test_generated) {
+    ccl_program_t *p = program_of("ring", CCL_ALLREDUCE, four, NULL);
+    ccl_run_options_t o = options("2", NULL);
+    ccl_run_result_t *r = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    o.ranks = CCL_RANKS_PROCESSES;
+    o.processes = 2;
+    o.kernel = CCL_KERNEL_GENERATED;
+    ccl_run_result_destroy(run_right(p, &o, "generated in two processes"));
+    /* What a child finds wrong this process learns, with its place. */
+    setenv("CCL_TEST_MUTATE", "CCL_DEVICE_RRCS, b=>CCL_DEVICE_RCS, b", 1);
+    ck_assert_int_eq(ccl_run_program(NULL, p, &o, &r, &err), CCL_CHECK);
+    unsetenv("CCL_TEST_MUTATE");
+    ck_assert_msg(strstr(err.text, "wrong data in run 0"), "%s", err.text);
+    ck_assert_uint_gt(r->wrong_items, 0);
+    ccl_run_result_destroy(r);
+    ccl_program_destroy(p);
+}
+END_TEST
+
+/** A block on each of two ranks that receives before it sends. */
+static ccl_program_t *stuck(void) {
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_program_t *p = NULL;
+    ccl_program_builder_t *b =
+        ccl_program_builder_create("stuck", collective(CCL_SENDRECV, 2, 0), 1, "Simple");
+    ccl_program_builder_place(b, false, true, 0, 0);
+    for (uint32_t r = 0; r < 2; r++) {
+        ccl_step_t step = {.type = CCL_PRIM_R,
+                           .dst_buf = CCL_BUF_OUTPUT,
+                           .count = 1,
+                           .dep_tb = CCL_NONE,
+                           .dep_step = CCL_NONE};
+        ccl_program_builder_buffer(b, r, CCL_BUF_INPUT, 1);
+        ccl_program_builder_buffer(b, r, CCL_BUF_OUTPUT, 1);
+        uint32_t tb = ccl_program_builder_tb(b, r, 1 - r, 1 - r, 0);
+        ccl_program_builder_step(b, tb, step);
+        step.type = CCL_PRIM_S;
+        ccl_program_builder_step(b, tb, step);
+    }
+    ck_assert_msg(ccl_program_builder_finish(b, &p, &err) == CCL_OK, "%s", err.text);
+    return p;
+}
+
+START_TEST(test_hang) {
+    ccl_program_t *p = stuck();
+    ccl_run_options_t o = options("2", NULL);
+    ccl_run_result_t *r = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    o.ranks = CCL_RANKS_PROCESSES;
+    o.no_static_check = true;
+    o.watchdog_s = 0.3;
+    ck_assert_int_eq(ccl_run_program(NULL, p, &o, &r, &err), CCL_DEADLOCK);
+    ck_assert_msg(strstr(err.text, "nothing moved for 0.3 s"), "%s", err.text);
+    ck_assert_ptr_nonnull(r->deadlock);
+    ck_assert_uint_eq(r->deadlock->nwaits, 2);
+    ck_assert_int_eq(r->deadlock->waits[0].wait, CCL_WAIT_DATA);
+    ccl_run_result_destroy(r);
+    ccl_program_destroy(p);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- jobs */
+
+static void free_root(char *out, size_t len) {
+    struct sockaddr_in at = {.sin_family = AF_INET};
+    socklen_t n = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&at, &n), 0);
+    close(fd);
+    snprintf(out, len, "127.0.0.1:%u", ntohs(at.sin_port));
+}
+
+static pid_t start(const ccl_program_t *p, const ccl_run_options_t *base, uint32_t rank,
+                   bool dies) {
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    ccl_run_options_t o = *base;
+    ccl_run_result_t *r = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    o.rank = rank;
+    if (dies) {
+        signal(SIGALRM, SIG_DFL);
+        alarm(1);
+    }
+    ccl_status_t status = ccl_run_program(NULL, p, &o, &r, &err);
+    _exit((int)status);
+}
+
+static int status_of(pid_t pid) {
+    int state = 0;
+    ck_assert_int_eq(waitpid(pid, &state, 0), pid);
+    return WIFEXITED(state) ? WEXITSTATUS(state) : -1;
+}
+
+START_TEST(test_job) {
+    static const char *const without[] = {NULL, "CCL_TEST_NO_IPC", "CCL_TEST_IPC_FAILS"};
+    char root[64];
+    ccl_program_t *p = program_of("ring", CCL_ALLREDUCE, four, NULL);
+    ccl_run_options_t o = options("2", without[_i]);
+    pid_t pids[3];
+    free_root(root, sizeof root);
+    o.type = CCL_TYPE_BF16;
+    o.world = 3;
+    o.root = root;
+    o.transport = CCL_RUN_TCP;
+    for (uint32_t i = 1; i < 3; i++)
+        pids[i] = start(p, &o, i, false);
+    ccl_run_result_t *r = run_right(p, &o, "job of 3");
+    ck_assert_uint_eq(r->processes, 3);
+    ck_assert(r->ipc == (_i == 0));
+    ccl_run_result_destroy(r);
+    for (uint32_t i = 1; i < 3; i++)
+        ck_assert_int_eq(status_of(pids[i]), CCL_OK);
+    ccl_program_destroy(p);
+}
+END_TEST
+
+/* A process that dies in the midst of its runs is an error at all others within seconds. */
+START_TEST(test_dead_peer) {
+    static const char *const without[] = {NULL, "CCL_TEST_NO_IPC"};
+    char root[64];
+    ccl_program_t *p = program_of("ring", CCL_ALLREDUCE, four, NULL);
+    ccl_run_options_t o = options("1", without[_i]);
+    ccl_run_result_t *r = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    pid_t pids[3];
+    free_root(root, sizeof root);
+    o.repeats = 1000000;
+    o.world = 3;
+    o.root = root;
+    pids[1] = start(p, &o, 1, false);
+    pids[2] = start(p, &o, 2, true);
+    double before_s = ccl_now_s();
+    ck_assert_int_eq(ccl_run_program(NULL, p, &o, &r, &err), CCL_ERR_IO);
+    ck_assert_msg(strstr(err.text, "process"), "%s", err.text);
+    ck_assert_int_eq(status_of(pids[1]), CCL_ERR_IO);
+    ck_assert_int_eq(status_of(pids[2]), -1);
+    ck_assert_double_lt(ccl_now_s() - before_s, 10);
+    ccl_program_destroy(p);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("unit.runtime.reach");
+    TCase *tcase = tcase_create("reach");
+    tcase_set_timeout(tcase, 0);
+    tcase_add_loop_test(tcase, test_runs, 0, (int)CCL_ARRAY_LEN(cases));
+    tcase_add_loop_test(tcase, test_random, 0, 3);
+    if (strlen(CCL_HOST_CXX) && !strstr(CCL_HOST_CXX, "NOTFOUND"))
+        tcase_add_test(tcase, test_generated);
+    tcase_add_test(tcase, test_hang);
+    tcase_add_loop_test(tcase, test_job, 0, 3);
+    tcase_add_loop_test(tcase, test_dead_peer, 0, 2);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
+}
