@@ -18,9 +18,9 @@
 
 /* Spreads of the priors, of logarithms. */
 #define LAUNCH_SPREAD 1.0
-#define LATENCY_SPREAD 0.5
-#define TB_RATE_SPREAD 0.35
-#define EFFICIENCY_PRIOR 0.85 /* what a healthy link carries of its line rate */
+#define LATENCY_SPREAD 0.7
+#define TB_RATE_SPREAD 0.2   /* the topologies have NCCL's own caps of a channel */
+#define EFFICIENCY_PRIOR 0.8 /* NCCL counts 20 of an NVLink's 25 GB/s, 40.1 of 50 */
 #define EFFICIENCY_SPREAD 0.1
 #define NOISE 0.03 /* of a repeated nccl-tests run */
 
@@ -492,8 +492,10 @@ ccl_status_t ccl_calibrate(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         status = ccl_predictor_create(ctx, topo, NULL,
                                       options->channels ? options->channels : run->channels,
                                       &job.predictor, err);
-    if (status == CCL_OK)
+    if (status == CCL_OK) {
+        ccl_predictor_version(job.predictor, run->version);
         status = run_job(&job, options, c, err);
+    }
     ccl_predictor_destroy(job.predictor);
     if (status != CCL_OK) {
         ccl_calibration_destroy(c);

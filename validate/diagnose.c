@@ -238,6 +238,7 @@ ccl_status_t ccl_diagnose(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     ccl_status_t status = ccl_predictor_create(
         ctx, topo, profile, channels ? channels : run->channels, &desk.predictor, err);
     if (status == CCL_OK) {
+        ccl_predictor_version(desk.predictor, run->version);
         d->setup = *ccl_predictor_setup(desk.predictor);
         status = diagnose(&desk, d, err);
     }

@@ -130,6 +130,20 @@ static bool number_of(const table_t *t, const field_t *fields, uint32_t n, colum
     return ccl_i_parse_number(f->text, f->len, out);
 }
 
+/** 22703 for 2.27.3; 0 for anything else. */
+static uint32_t version_of(const field_t *f) {
+    unsigned major, minor, patch = 0;
+    char text[32];
+    if (f->len >= sizeof text)
+        return 0;
+    memcpy(text, f->text, f->len);
+    text[f->len] = '\0';
+    if (sscanf(text, "%u.%u.%u", &major, &minor, &patch) < 2 || major > 99 || minor > 99 ||
+        patch > 99)
+        return 0;
+    return major * 10000 + minor * 100 + patch;
+}
+
 static ccl_status_t csv_row(table_t *t, const field_t *fields, uint32_t n, uint32_t line,
                             ccl_error_t *err) {
     ccl_collective_kind_t kind;
@@ -184,6 +198,7 @@ static ccl_status_t csv_row(table_t *t, const field_t *fields, uint32_t n, uint3
         a->nranks = (uint32_t)ranks;
         if (number_of(t, fields, n, COLUMN_NODES, &nodes) && nodes >= 1 && nodes <= ranks)
             a->nhosts = (uint32_t)nodes;
+        a->version = version_of(version);
         a->gpu = ccl_i_measured_text(t->m, gpu->text, gpu->len);
         a->type = ccl_i_measured_text(t->m, type->text, type->len);
         a->label = ccl_i_measured_text(t->m, source->text, source->len);

@@ -1,7 +1,8 @@
 /*
  * The programs that NCCL's kernels are: a ring is one block per channel and rank that sends,
- * forwards and receives in turn; trees come from the tree synthesizer; AllToAll copies the rank's
- * own part and then serves all peers at once, on every channel.
+ * forwards and receives in turn; trees come from the tree synthesizer; AllToAll is two halves of a
+ * block per channel and pair of peers (sent to, received from), and one that copies the rank's own
+ * part.
  */
 #include "validate/validate.h"
 
@@ -180,7 +181,6 @@ static ccl_status_t alltoall_program(uint32_t n, const ccl_nccl_choice_t *choice
         ccl_program_builder_buffer(b, rank, CCL_BUF_INPUT, n * channels);
         ccl_program_builder_buffer(b, rank, CCL_BUF_OUTPUT, n * channels);
         for (uint32_t c = 0; c < channels; c++) {
-            uint32_t id = c * (2 * n - 1); /* of this channel's first block: the copy */
             uint32_t tb = ccl_program_builder_tb(b, rank, CCL_NONE, CCL_NONE, c);
             ccl_step_t step = {.src_off = rank * channels + c,
                                .dst_off = rank * channels + c,
@@ -193,19 +193,15 @@ static ccl_status_t alltoall_program(uint32_t n, const ccl_nccl_choice_t *choice
             ccl_program_builder_step(b, tb, step);
             for (uint32_t k = 1; k < n; k++) {
                 uint32_t to = (rank + k) % n, from = (rank + n - k) % n;
-                /* The copy is done by the block that sends: its time comes before. */
-                step.dep_tb = id;
-                step.dep_step = 0;
                 step.type = CCL_PRIM_S;
                 step.src_off = to * channels + c;
                 step.dst_off = rank * channels + c;
                 tb = ccl_program_builder_tb(b, rank, to, CCL_NONE, c);
                 ccl_program_builder_step(b, tb, step);
-                step.dep_tb = step.dep_step = CCL_NONE;
+                tb = ccl_program_builder_tb(b, rank, CCL_NONE, from, c);
                 step.type = CCL_PRIM_R;
                 step.src_off = step.dst_off = from * channels + c;
                 step.src_buf = CCL_BUF_OUTPUT;
-                tb = ccl_program_builder_tb(b, rank, CCL_NONE, from, c);
                 ccl_program_builder_step(b, tb, step);
                 step.src_buf = CCL_BUF_INPUT;
             }

@@ -11,6 +11,7 @@
 
 enum { HW_NVLINK, HW_PCI, HW_NET };
 #define NPROTOS 3
+#define NARCHS 4
 
 /* us, [ring, tree][LL, LL128, Simple] */
 static const double base_us[2][NPROTOS] = {{6.6, 14, 8.4}, {6.8, 14, 8.4}};
@@ -20,11 +21,13 @@ static const double hop_us[3][2][NPROTOS] = {
     {{1.0, 2.5, 5.7}, {1.0, 1.9, 4.0}},
     {{2.7, 4.0, 14}, {5.0, 8.5, 14}},
 };
-/* GB/s, [Volta, Ampere, Hopper][1, 2, 4 and more servers] */
-static const double ll_max[3][3] = {{39, 39, 20.4}, {87.7, 22.5, 19}, {141, 45, 35}};
+/* GB/s, [Volta, Ampere, Hopper, Blackwell][1, 2, 4 and more servers] */
+static const double ll_max[NARCHS][3] = {
+    {39, 39, 20.4}, {87.7, 22.5, 19}, {141, 45, 35}, {282, 90, 70}};
 /* GB/s a channel, the same order */
-static const double ring_ll128[3] = {20, 20, 36.7};
-static const double tree_simple[3][3] = {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {38.7, 41.4, 36}};
+static const double ring_ll128[NARCHS] = {20, 20, 36.7, 40};
+static const double tree_simple[NARCHS][3] = {
+    {26.5, 18.5, 10}, {24, 23.6, 17.8}, {38.7, 41.4, 36}, {70, 42.8, 24}};
 /* Share of its bandwidth that a tree reaches by size, 64 B << i; [LL, LL128, Simple]. */
 static const double tree_share[NPROTOS][24] = {
     {1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1, 1},
@@ -37,9 +40,11 @@ static const double threads[NPROTOS] = {512, 640, 512};
 
 #define NVLINK_SHARE 0.8       /* NCCL counts 20 GB/s of an NVLink of 25 GB/s */
 #define PCI_GBPS 12.0          /* its PCI path */
-#define P2P_LL_BYTES 16384.0   /* messages up to this take LL */
+#define P2P_LL_BYTES 16384.0   /* a channel's part up to this takes LL */
 #define P2P_PART_BYTES 65536.0 /* least part of a message on a channel */
-#define P2P_MAX_BLOCKS 262144u /* bound on the blocks of a program */
+#define P2P_LL_VERSION 22900   /* before it, LL up to P2P_LL_BYTES times all channels of a peer */
+#define CHAIN_PIECE_BYTES 2097152.0 /* of a channel that go through all blocks at a time */
+#define P2P_MAX_BLOCKS 262144u      /* bound on the blocks of a program */
 
 const char *ccl_nccl_algo_name(ccl_nccl_algo_t algo) {
     return algo == CCL_NCCL_RING ? "ring" : algo == CCL_NCCL_TREE ? "tree" : "p2p";
@@ -56,7 +61,7 @@ static uint32_t arch_of(const char *model) {
         const char *part;
         uint32_t arch;
     } known[] = {{"V100", 0}, {"P100", 0}, {"T4", 0},   {"H100", 2}, {"H200", 2}, {"H800", 2},
-                 {"H20", 2},  {"B200", 2}, {"B100", 2}, {"B300", 2}, {"GB", 2},   {"GH", 2}};
+                 {"H20", 2},  {"B200", 3}, {"B100", 3}, {"B300", 3}, {"GB", 3},   {"GH", 2}};
     for (size_t i = 0; i < CCL_ARRAY_LEN(known); i++)
         if (strstr(model, known[i].part))
             return known[i].arch;
@@ -101,7 +106,11 @@ static ccl_status_t joined(const ccl_topology_t *topo, bool *out, ccl_error_t *e
 
 ccl_status_t ccl_nccl_setup(const ccl_topology_t *topo, uint32_t channels, ccl_nccl_setup_t *out,
                             ccl_error_t *err) {
-    ccl_nccl_setup_t s = {.nranks = topo->nranks, .arch = 2, .nvlink = true, .ll128 = true};
+    ccl_nccl_setup_t s = {.nranks = topo->nranks,
+                          .version = 23000,
+                          .arch = NARCHS - 1,
+                          .nvlink = true,
+                          .ll128 = true};
     double intra = INFINITY, net_Bps = 0;
     uint32_t most = 0;
     bool servers = topo->nservers > 0, amd = false;
@@ -138,7 +147,8 @@ ccl_status_t ccl_nccl_setup(const ccl_topology_t *topo, uint32_t channels, ccl_n
     if (s.nservers > 1 && net_Bps > 0 && net_Bps / 1e9 < s.bus_GBps)
         s.bus_GBps = net_Bps / 1e9;
     s.ll128 = s.nvlink && !amd;
-    s.channels = channels ? channels : !s.nvlink ? 2 : s.arch == 0 ? 12 : 24;
+    static const uint32_t usual[NARCHS] = {12, 24, 24, 32};
+    s.channels = channels ? channels : s.nvlink ? usual[s.arch] : 2;
     if (most && s.channels > most)
         s.channels = most;
     s.p2p_channels = !s.nvlink ? 2 : s.nservers > 1 ? 8 : s.arch == 0 ? 16 : 32;
@@ -216,18 +226,34 @@ static uint32_t channels_for(const ccl_nccl_setup_t *s, ccl_nccl_algo_t algo, in
     return most < 1 ? 1 : most < s->channels ? (uint32_t)most : s->channels;
 }
 
+/* A chain hands its share on in pieces, so that all its ranks work at once. */
+static uint32_t chain_batches(ccl_collective_kind_t kind, const ccl_nccl_choice_t *c,
+                              double bytes) {
+    if ((kind != CCL_BROADCAST && kind != CCL_REDUCE) || c->algo != CCL_NCCL_RING ||
+        c->proto == CCL_NCCL_LL)
+        return 0;
+    double pieces = ceil(bytes / c->channels / CHAIN_PIECE_BYTES);
+    return pieces < 1 ? 1 : pieces < 1e6 ? (uint32_t)pieces : 1000000;
+}
+
+/* Inside a server each message has the channels that all peers together leave it, one per 64 KiB.
+ * More for very large messages change nothing: the same blocks serve several peers then. */
 static ccl_nccl_choice_t choose_p2p(const ccl_nccl_setup_t *s, ccl_collective_kind_t kind,
                                     double size_bytes) {
     double message = kind == CCL_SENDRECV ? size_bytes : size_bytes / s->nranks;
-    ccl_nccl_choice_t c = {CCL_NCCL_P2P, CCL_NCCL_SIMPLE, s->p2p_channels, 0};
-    if (message <= P2P_LL_BYTES)
-        c.proto = CCL_NCCL_LL;
-    uint32_t least = s->p2p_channels / s->nranks;
+    ccl_nccl_choice_t c = {.algo = CCL_NCCL_P2P, .proto = CCL_NCCL_SIMPLE};
+    uint32_t least = s->p2p_channels;
+    while (least > 1 && least * s->nranks > s->p2p_channels)
+        least /= 2;
+    uint32_t most = s->nservers > 1 ? s->p2p_channels : least;
     double parts = ceil(message / P2P_PART_BYTES);
-    if (parts < s->p2p_channels)
-        c.channels = (uint32_t)parts;
-    c.channels = c.channels < least ? least : c.channels;
-    c.channels = c.channels ? c.channels : 1;
+    c.channels = parts < 1 ? 1 : parts < most ? (uint32_t)parts : most;
+    double all = s->version < P2P_LL_VERSION ? s->p2p_channels : c.channels;
+    if (message <= P2P_LL_BYTES * all) {
+        c.proto = CCL_NCCL_LL;
+        if (s->version < P2P_LL_VERSION)
+            c.channels = least;
+    }
     return c;
 }
 
@@ -247,6 +273,7 @@ ccl_nccl_choice_t ccl_nccl_choose(const ccl_nccl_setup_t *setup, ccl_collective_
         }
     }
     best.channels = channels_for(setup, best.algo, (int)best.proto, size_bytes);
+    best.batches = chain_batches(kind, &best, size_bytes);
     return best;
 }
 

@@ -2,10 +2,12 @@
  */
 #include "validate/validate.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define NPROTOS 3
+#define CHAIN_SLICE_BYTES 16384.0 /* the least that NCCL cuts a step of 512 KiB into */
 
 typedef struct kept {
     ccl_collective_kind_t kind;
@@ -14,6 +16,14 @@ typedef struct kept {
     ccl_program_t *program;
 } kept_t;
 
+/** A topology whose transports differ from another's, which it borrows the rest from. */
+typedef struct view {
+    ccl_topology_t topo;
+    ccl_transport_spec_t *transports; /* NULL: not made yet */
+    ccl_routes_t *routes;
+} view_t;
+enum { VIEW_P2P, VIEW_CHAIN, NVIEWS };
+
 struct ccl_predictor {
     ccl_ctx_t ctx;
     const ccl_topology_t *topo; /* borrowed: NCCL looks at the machine, not at a profile */
@@ -21,12 +31,18 @@ struct ccl_predictor {
     ccl_nccl_setup_t setup;
     ccl_topology_t *fitted[NPROTOS]; /* with the profile; NULL: none */
     ccl_routes_t *fitted_routes[NPROTOS];
+    view_t views[NVIEWS][NPROTOS];
     kept_t *kept;
     size_t nkept, cap;
 };
 
 static void drop_profile(ccl_predictor_t *p) {
     for (int k = 0; k < NPROTOS; k++) {
+        for (int v = 0; v < NVIEWS; v++) {
+            ccl_routes_destroy(p->views[v][k].routes);
+            free(p->views[v][k].transports);
+            memset(&p->views[v][k], 0, sizeof p->views[v][k]);
+        }
         ccl_routes_destroy(p->fitted_routes[k]);
         ccl_topology_destroy(p->fitted[k]);
         p->fitted_routes[k] = NULL;
@@ -81,6 +97,11 @@ void ccl_predictor_destroy(ccl_predictor_t *p) {
     free(p);
 }
 
+void ccl_predictor_version(ccl_predictor_t *p, uint32_t version) {
+    if (version)
+        p->setup.version = version;
+}
+
 const ccl_nccl_setup_t *ccl_predictor_setup(const ccl_predictor_t *p) {
     return &p->setup;
 }
@@ -108,6 +129,39 @@ static ccl_status_t program_for(ccl_predictor_t *p, ccl_collective_kind_t kind, 
     return CCL_OK;
 }
 
+/** What NCCL's kernel does other than in a ring, in terms of the model. */
+static void change(int view, ccl_transport_spec_t *spec) {
+    ccl_transport_t *t = &spec->value;
+    if (view == VIEW_P2P) { /* half of a block's threads send, half receive and copy out */
+        t->tb_rate_Bps /= 2;
+        t->slice_bytes /= 2;
+        t->slices = 2;
+        spec->given |= spec->protocol ? 0 : CCL_TRANSPORT_SLICES;
+    } else { /* all ranks of a chain work at once */
+        t->slice_bytes = fmin(t->slice_bytes, CHAIN_SLICE_BYTES);
+    }
+}
+
+static ccl_status_t make_view(const ccl_topology_t *topo, int view, view_t *out, ccl_error_t *err) {
+    if (out->transports)
+        return CCL_OK;
+    out->transports = malloc((topo->ntransports + 1) * sizeof *out->transports);
+    if (!out->transports)
+        return ccl_fail_nomem(err);
+    out->topo = *topo;
+    for (uint32_t i = 0; i < topo->ntransports; i++) {
+        out->transports[i] = topo->transports[i];
+        change(view, &out->transports[i]);
+    }
+    out->topo.transports = out->transports;
+    out->routes = ccl_routes_create(&out->topo);
+    if (out->routes)
+        return CCL_OK;
+    free(out->transports);
+    out->transports = NULL;
+    return ccl_fail_nomem(err);
+}
+
 ccl_status_t ccl_predictor_run(ccl_predictor_t *p, ccl_collective_kind_t kind, uint32_t root,
                                double size_bytes, const ccl_nccl_choice_t *choice,
                                ccl_prediction_t *out, ccl_error_t *err) {
@@ -120,7 +174,16 @@ ccl_status_t ccl_predictor_run(ccl_predictor_t *p, ccl_collective_kind_t kind, u
     int k = (int)result.choice.proto;
     const ccl_topology_t *topo = p->fitted[k] ? p->fitted[k] : p->topo;
     ccl_routes_t *routes = p->fitted[k] ? p->fitted_routes[k] : p->routes;
+    bool chain =
+        result.choice.algo == CCL_NCCL_RING && (kind == CCL_BROADCAST || kind == CCL_REDUCE);
+    if (chain || result.choice.algo == CCL_NCCL_P2P) {
+        view_t *view = &p->views[chain ? VIEW_CHAIN : VIEW_P2P][k];
+        CCL_TRY(make_view(topo, chain ? VIEW_CHAIN : VIEW_P2P, view, err));
+        topo = &view->topo;
+        routes = view->routes;
+    }
     options.size_bytes = size_bytes;
+    options.batches = result.choice.batches;
     ccl_ctx_t quiet = p->ctx;
     quiet.log = NULL; /* the same for every size */
     ccl_status_t status = ccl_sim_program(&quiet, topo, routes, program, &options, &run, err);

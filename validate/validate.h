@@ -31,6 +31,7 @@ typedef struct ccl_measured_run {
     uint32_t nranks;   /**< 0: not told */
     uint32_t nhosts;   /**< 0: not told */
     uint32_t channels; /**< channels NCCL said it uses, or was told to use at most; 0: not told */
+    uint32_t version;  /**< of NCCL, 22703 for 2.27.3; 0: not told */
     const char *gpu;   /**< model, "" when not told */
     const char *type;  /**< element type, "" when not told */
     const char *label; /**< what tells runs of one file apart ("kernel 3", a source); "" */
@@ -80,12 +81,13 @@ const char *ccl_nccl_proto_name(ccl_nccl_proto_t proto); /**< "LL128"; static */
 /** What NCCL's tuning model knows of a cluster. */
 typedef struct ccl_nccl_setup {
     uint32_t nranks, nservers;
-    uint32_t arch;     /**< row of its tables: 0 Volta, 1 Ampere, 2 Hopper */
+    uint32_t arch;     /**< row of its tables: 0 Volta, 1 Ampere, 2 Hopper, 3 Blackwell */
     bool nvlink;       /**< GPUs of a server reach each other over NVLink or xGMI alone */
     bool ll128;        /**< the protocol may be used */
     uint32_t channels; /**< of rings and trees */
     double bus_GBps;   /**< bandwidth of all rings together, as NCCL's graph search sees it */
     uint32_t p2p_channels;
+    uint32_t version; /**< of NCCL, 22703 for 2.27.3; 23000 unless told */
 } ccl_nccl_setup_t;
 /** A decision, with NCCL's own estimate of the time. */
 typedef struct ccl_nccl_choice {
@@ -93,11 +95,12 @@ typedef struct ccl_nccl_choice {
     ccl_nccl_proto_t proto;
     uint32_t channels;
     double estimate_s; /**< 0 for point-to-point */
+    uint32_t batches;  /**< micro-batches of the simulation; 0: as few as FIFOs and slices allow */
 } ccl_nccl_choice_t;
 /**
  * Look at a cluster as NCCL does.
- * @param channels  of rings and trees when they are known (a log, NCCL_MAX_NCHANNELS); 0: 24 over
- *                  NVLink from Ampere on and over xGMI, 12 before, 2 over PCIe.
+ * @param channels  of rings and trees when they are known (a log, NCCL_MAX_NCHANNELS); 0: over
+ * NVLink 12 on Volta, 24 on Ampere and Hopper and over xGMI, 32 on Blackwell; 2 over PCIe.
  */
 ccl_status_t ccl_nccl_setup(const ccl_topology_t *topo, uint32_t channels, ccl_nccl_setup_t *out,
                             ccl_error_t *err);
@@ -105,7 +108,8 @@ ccl_status_t ccl_nccl_setup(const ccl_topology_t *topo, uint32_t channels, ccl_n
  * Algorithm, protocol and channels that NCCL takes for a collective of this size: the least of
  * latency + bytes / bandwidth over ring and tree and the three protocols; fewer channels while a
  * channel would have too little to do; grouped sends and receives for AllToAll, Gather, Scatter and
- * SendRecv, LL up to 16 KiB a message.
+ * SendRecv: a channel of those that the peers share for every 64 KiB of a message, LL up to 16 KiB
+ * a channel.
  *
  * @par Source  NCCL 2.30, tuning model (base and hardware latencies, bandwidth limits per channel,
  *              correction of trees); NVLS and CollNet are left out.
@@ -119,7 +123,9 @@ ccl_nccl_choice_t ccl_nccl_channels(const ccl_nccl_setup_t *setup, ccl_collectiv
 /**
  * The program that NCCL's kernel runs: one block per channel and rank that walks the ring (send,
  * receive-forward ..., receive; both ends in one block also with two ranks); a lowered double
- * binary tree; for AllToAll per channel the copy of the rank's own part, then all peers at once.
+ * binary tree; for AllToAll per channel one block that sends and one that receives for each pair of
+ * peers, and one that copies the rank's own part. In NCCL the two are halves of one block: blocks
+ * of grouped sends move half as much (ccl_predictor_run() sees to that).
  *
  * @param out  destroy with ccl_program_destroy().
  */
@@ -149,6 +155,9 @@ ccl_status_t ccl_predictor_create(const ccl_ctx_t *ctx, const ccl_topology_t *to
                                   const ccl_profile_t *profile, uint32_t channels,
                                   ccl_predictor_t **out, ccl_error_t *err);
 void ccl_predictor_destroy(ccl_predictor_t *p);
+/** NCCL's version decides a little of its choice. @param version  22703 for 2.27.3; 0: as before.
+ */
+void ccl_predictor_version(ccl_predictor_t *p, uint32_t version);
 const ccl_nccl_setup_t *ccl_predictor_setup(const ccl_predictor_t *p);
 /** Other constants for the same cluster: programs are kept. @param profile as above. */
 ccl_status_t ccl_predictor_profile(ccl_predictor_t *p, const ccl_profile_t *profile,

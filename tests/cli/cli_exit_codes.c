@@ -124,7 +124,7 @@ static const struct {
     {"diagnose " DATA "/half_rails.log " RAILS, 1, NULL, "one of two rails idle",
      "slower than expected"},
     {"simulate " PAIR " --profile nowhere " DATA "/allgather_2.xml --size 1M", 2,
-     "there are nccl-a100, nccl-h100", NULL, "no such profile"},
+     "there are nccl-a100, nccl-b200", NULL, "no such profile"},
     {"simulate -t dgx-a100 --profile " DATA "/bad.json " DATA "/allgather_2.xml --size 1M", 2, "",
      NULL, "no profile"},
     {"lower", 2, "nothing to work on", NULL, "no schedule"},

@@ -80,7 +80,7 @@ END_TEST
 /* A protocol forced where NCCL would not take it is named. */
 START_TEST(test_forced) {
     ccl_topology_t *topo = topology("dgx-h100");
-    ccl_nccl_choice_t ll = {CCL_NCCL_RING, CCL_NCCL_LL, 24, 0};
+    ccl_nccl_choice_t ll = {CCL_NCCL_RING, CCL_NCCL_LL, 24, 0, 0};
     ccl_measured_log_t *log = made(topo, CCL_ALLREDUCE, &ll, 1, 0);
     ccl_diagnosis_run_t *d = NULL;
     OK(ccl_diagnose(NULL, topo, NULL, &log->runs[0], 0, false, &d, &err));

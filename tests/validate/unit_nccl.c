@@ -14,6 +14,7 @@ START_TEST(test_setup) {
         double bus_GBps;
         bool nvlink, ll128;
     } rows[] = {
+        {"dgx-b200", 8, 1, 3, 32, 720, true, true},
         {"dgx-h100", 8, 1, 2, 24, 360, true, true},
         {"dgx-a100", 4, 1, 1, 24, 240, true, true},
         {"dgx1-v100", 8, 1, 0, 12, 120, true, true},
@@ -77,10 +78,26 @@ START_TEST(test_choice) {
     /* LL: 8 bytes x 8 ranks x 512 threads a channel = 32 KiB */
     ck_assert_uint_eq(ccl_nccl_choose(&s, CCL_ALLGATHER, 32767).channels, 1);
     ck_assert_uint_eq(ccl_nccl_choose(&s, CCL_ALLGATHER, 4 * 32768).channels, 4);
-    ck_assert_uint_eq(ccl_nccl_choose(&s, CCL_ALLTOALL, 8 * 16384).proto, CCL_NCCL_LL);
-    ck_assert_uint_eq(ccl_nccl_choose(&s, CCL_ALLTOALL, 8 * 16385).proto, CCL_NCCL_SIMPLE);
-    ck_assert_uint_eq(ccl_nccl_choose(&s, CCL_ALLTOALL, 8 * 16384).channels, 4);
-    ck_assert_uint_eq(ccl_nccl_choose(&s, CCL_ALLTOALL, 8. * (64 << 20)).channels, 32);
+    /* 32 channels for 8 peers: 4 each, one per 64 KiB; LL up to 16 KiB on each */
+    static const struct {
+        double message;
+        uint32_t version, channels;
+        ccl_nccl_proto_t proto;
+    } sends[] = {{16384, 23000, 1, CCL_NCCL_LL},         {16385, 23000, 1, CCL_NCCL_SIMPLE},
+                 {131072, 23000, 2, CCL_NCCL_SIMPLE},    {64 << 20, 23000, 4, CCL_NCCL_SIMPLE},
+                 {16385, 22800, 4, CCL_NCCL_LL},         {32 * 16384, 22800, 4, CCL_NCCL_LL},
+                 {32 * 16385, 22800, 4, CCL_NCCL_SIMPLE}};
+    for (size_t i = 0; i < CCL_ARRAY_LEN(sends); i++) {
+        s.version = sends[i].version;
+        ccl_nccl_choice_t c = ccl_nccl_choose(&s, CCL_ALLTOALL, 8 * sends[i].message);
+        ck_assert_msg(c.algo == CCL_NCCL_P2P && c.channels == sends[i].channels &&
+                          c.proto == sends[i].proto,
+                      "%g bytes, version %u: %u channels of %s", sends[i].message, s.version,
+                      c.channels, ccl_nccl_proto_name(c.proto));
+    }
+    /* A chain's share of a channel in pieces of 2 MiB. */
+    ck_assert_uint_eq(ccl_nccl_choose(&s, CCL_BROADCAST, 24 * 6e6).batches, 3);
+    ck_assert_uint_eq(ccl_nccl_choose(&s, CCL_ALLGATHER, 24 * 6e6).batches, 0);
     ccl_topology_destroy(h8);
     ccl_topology_destroy(h4);
     ccl_topology_destroy(a4);
@@ -122,7 +139,7 @@ START_TEST(test_programs) {
                     continue;
                 if (k == CCL_ALLTOALL && strcmp(clusters[i].spec, "dgx1-v100") == 0)
                     continue; /* its pairs are not all joined; NCCL relays over the host */
-                ccl_nccl_choice_t choice = {(ccl_nccl_algo_t)algo, CCL_NCCL_SIMPLE, 3, 0};
+                ccl_nccl_choice_t choice = {(ccl_nccl_algo_t)algo, CCL_NCCL_SIMPLE, 3, 0, 0};
                 ccl_program_t *program = NULL;
                 ccl_verdict_t verdict = {0};
                 ccl_verify_options_t options = CCL_VERIFY_OPTIONS_INIT;
@@ -155,7 +172,7 @@ START_TEST(test_ring_time) {
     OK(ccl_profile_read_text("p", text, strlen(text), &profile, &err));
     for (uint32_t n = 2; n <= 8; n *= 2) {
         ccl_topology_t *topo = part("dgx-h100", n);
-        ccl_nccl_choice_t choice = {CCL_NCCL_RING, CCL_NCCL_SIMPLE, 10, 0};
+        ccl_nccl_choice_t choice = {CCL_NCCL_RING, CCL_NCCL_SIMPLE, 10, 0, 0};
         double size = 80e6, block = size / n / 10, link = 0.5 * 450e9 / 10;
         OK(ccl_predictor_create(NULL, topo, profile, 10, &predictor, &err));
         OK(ccl_predictor_run(predictor, CCL_ALLGATHER, 0, size, &choice, &p, &err));
@@ -170,6 +187,47 @@ START_TEST(test_ring_time) {
         ccl_topology_destroy(topo);
     }
     ccl_profile_destroy(profile);
+}
+END_TEST
+
+static double run_time(ccl_predictor_t *predictor, ccl_collective_kind_t kind, double size,
+                       const ccl_nccl_choice_t *choice) {
+    ccl_prediction_t p;
+    OK(ccl_predictor_run(predictor, kind, 0, size, choice, &p, &err));
+    return p.time_s;
+}
+
+/*
+ * Grouped sends: half a block's rate each way, two slices. A chain: slices of 16 KiB, so that the
+ * last rank has its last slice n - 2 slices after the first rank sent its own.
+ */
+START_TEST(test_sends_and_chains) {
+    static const char text[] =
+        "{\"format\": \"ccllab-profile-1\", \"name\": \"exact\", \"transports\": {\"nvlink\": "
+        "{\"overhead\": \"0\", \"latency\": \"0\", \"tb_rate\": \"40GB/s\", \"direct\": false, "
+        "\"slice\": \"1G\", \"slots\": 1000, \"protocols\": {\"Simple\": {\"overhead\": \"0\", "
+        "\"latency\": \"0\", \"tb_rate\": \"40GB/s\", \"slice\": \"1G\"}}}}, \"gpu_models\": "
+        "{\"H100\": {\"launch\": \"5us\", \"protocols\": {\"Simple\": {\"launch\": \"5us\"}}}}}";
+    ccl_profile_t *profile = NULL;
+    ccl_predictor_t *predictor = NULL;
+    ccl_topology_t *topo = part("dgx-h100", 4);
+    OK(ccl_profile_read_text("p", text, strlen(text), &profile, &err));
+    OK(ccl_predictor_create(NULL, topo, profile, 4, &predictor, &err));
+    ccl_nccl_choice_t choice = {CCL_NCCL_P2P, CCL_NCCL_SIMPLE, 2, 0, 0};
+    double each = 1e6, hop = 0.7e-6; /* a message's share of a channel */
+    double want = 5e-6 + hop + each / 20e9 + each / 2 / 20e9;
+    double got = run_time(predictor, CCL_ALLTOALL, 4 * 2 * each, &choice);
+    ck_assert_msg(fabs(got - want) < 1e-6 * want, "AllToAll %g us, not %g us", got * 1e6,
+                  want * 1e6);
+    choice = (ccl_nccl_choice_t){CCL_NCCL_RING, CCL_NCCL_SIMPLE, 2, 0, 1};
+    each = 64 * 16384;
+    want = 5e-6 + 3 * hop + (each + 3 * 16384) / 40e9;
+    got = run_time(predictor, CCL_BROADCAST, 2 * each, &choice);
+    ck_assert_msg(fabs(got - want) < 1e-6 * want, "Broadcast %g us, not %g us", got * 1e6,
+                  want * 1e6);
+    ccl_predictor_destroy(predictor);
+    ccl_profile_destroy(profile);
+    ccl_topology_destroy(topo);
 }
 END_TEST
 
@@ -198,4 +256,5 @@ START_TEST(test_take) {
 }
 END_TEST
 
-RUN_TESTS(test_setup, test_choice, test_tree, test_programs, test_ring_time, test_take)
+RUN_TESTS(test_setup, test_choice, test_tree, test_programs, test_ring_time, test_sends_and_chains,
+          test_take)
