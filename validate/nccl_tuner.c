@@ -112,7 +112,7 @@ ccl_status_t ccl_nccl_setup(const ccl_topology_t *topo, uint32_t channels, ccl_n
                           .nvlink = true,
                           .ll128 = true};
     double intra = INFINITY, net_Bps = 0;
-    uint32_t most = 0;
+    uint32_t most = 0, nics = 0;
     bool servers = topo->nservers > 0, amd = false;
     for (uint32_t r = 0; r < topo->nranks; r++) {
         uint32_t device = topo->rank_device[r];
@@ -140,8 +140,10 @@ ccl_status_t ccl_nccl_setup(const ccl_topology_t *topo, uint32_t channels, ccl_n
     for (uint32_t l = 0; l < topo->nlinks; l++) {
         const ccl_link_t *link = &topo->links[l];
         if (strcmp(topo->kinds[link->kind], "net") == 0 &&
-            topo->devices[link->from].server == first_server)
+            topo->devices[link->from].server == first_server) {
             net_Bps += link->bandwidth_Bps;
+            nics++;
+        }
     }
     s.bus_GBps = s.nvlink ? NVLINK_SHARE * intra / 1e9 : PCI_GBPS;
     if (s.nservers > 1 && net_Bps > 0 && net_Bps / 1e9 < s.bus_GBps)
@@ -149,6 +151,8 @@ ccl_status_t ccl_nccl_setup(const ccl_topology_t *topo, uint32_t channels, ccl_n
     s.ll128 = s.nvlink && !amd;
     static const uint32_t usual[NARCHS] = {12, 24, 24, 32};
     s.channels = channels ? channels : s.nvlink ? usual[s.arch] : 2;
+    if (!channels && s.nservers > 1 && nics > 0 && nics <= s.channels)
+        s.channels = (s.channels + nics - 1) / nics * nics; /* the same on every NIC */
     if (most && s.channels > most)
         s.channels = most;
     s.p2p_channels = !s.nvlink ? 2 : s.nservers > 1 ? 8 : s.arch == 0 ? 16 : 32;
@@ -259,7 +263,7 @@ static ccl_nccl_choice_t choose_p2p(const ccl_nccl_setup_t *s, ccl_collective_ki
 
 ccl_nccl_choice_t ccl_nccl_choose(const ccl_nccl_setup_t *setup, ccl_collective_kind_t kind,
                                   double size_bytes) {
-    ccl_nccl_choice_t best = {CCL_NCCL_RING, CCL_NCCL_SIMPLE, 1, -1};
+    ccl_nccl_choice_t best = {CCL_NCCL_RING, CCL_NCCL_SIMPLE, 1, -1, 0};
     if (kind == CCL_ALLTOALL || kind == CCL_GATHER || kind == CCL_SCATTER || kind == CCL_SENDRECV)
         return choose_p2p(setup, kind, size_bytes);
     for (int algo = CCL_NCCL_RING; algo <= CCL_NCCL_TREE; algo++) {
@@ -281,6 +285,8 @@ ccl_nccl_choice_t ccl_nccl_channels(const ccl_nccl_setup_t *setup, ccl_collectiv
                                     ccl_nccl_algo_t algo, ccl_nccl_proto_t proto,
                                     double size_bytes) {
     double time_s = estimate_s(setup, kind, algo, (int)proto, size_bytes);
-    return (ccl_nccl_choice_t){algo, proto, channels_for(setup, algo, (int)proto, size_bytes),
-                               time_s > 0 ? time_s : 0};
+    ccl_nccl_choice_t c = {algo, proto, channels_for(setup, algo, (int)proto, size_bytes),
+                           time_s > 0 ? time_s : 0, 0};
+    c.batches = chain_batches(kind, &c, size_bytes);
+    return c;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define NPROTOS 3
+#define TREE_STEP_BYTES 131072.0  /* of a tree with Simple: NCCL halves its chunk down to this */
 #define CHAIN_SLICE_BYTES 16384.0 /* the least that NCCL cuts a step of 512 KiB into */
 
 typedef struct kept {
@@ -22,7 +23,7 @@ typedef struct view {
     ccl_transport_spec_t *transports; /* NULL: not made yet */
     ccl_routes_t *routes;
 } view_t;
-enum { VIEW_P2P, VIEW_CHAIN, NVIEWS };
+enum { VIEW_RING, VIEW_P2P, VIEW_CHAIN, VIEW_TREE, NVIEWS };
 
 struct ccl_predictor {
     ccl_ctx_t ctx;
@@ -137,9 +138,17 @@ static void change(int view, ccl_transport_spec_t *spec) {
         t->slice_bytes /= 2;
         t->slices = 2;
         spec->given |= spec->protocol ? 0 : CCL_TRANSPORT_SLICES;
-    } else { /* all ranks of a chain work at once */
-        t->slice_bytes = fmin(t->slice_bytes, CHAIN_SLICE_BYTES);
+    } else { /* all ranks of a chain or tree work at once */
+        bool lines = spec->protocol && strcmp(spec->protocol, "Simple") != 0;
+        bool steps = view == VIEW_TREE && !lines;
+        t->slice_bytes = fmin(t->slice_bytes, steps ? TREE_STEP_BYTES : CHAIN_SLICE_BYTES);
     }
+}
+
+static int view_of(ccl_collective_kind_t kind, const ccl_nccl_choice_t *choice) {
+    if (choice->algo != CCL_NCCL_RING)
+        return choice->algo == CCL_NCCL_P2P ? VIEW_P2P : VIEW_TREE;
+    return kind == CCL_BROADCAST || kind == CCL_REDUCE ? VIEW_CHAIN : VIEW_RING;
 }
 
 static ccl_status_t make_view(const ccl_topology_t *topo, int view, view_t *out, ccl_error_t *err) {
@@ -174,11 +183,10 @@ ccl_status_t ccl_predictor_run(ccl_predictor_t *p, ccl_collective_kind_t kind, u
     int k = (int)result.choice.proto;
     const ccl_topology_t *topo = p->fitted[k] ? p->fitted[k] : p->topo;
     ccl_routes_t *routes = p->fitted[k] ? p->fitted_routes[k] : p->routes;
-    bool chain =
-        result.choice.algo == CCL_NCCL_RING && (kind == CCL_BROADCAST || kind == CCL_REDUCE);
-    if (chain || result.choice.algo == CCL_NCCL_P2P) {
-        view_t *view = &p->views[chain ? VIEW_CHAIN : VIEW_P2P][k];
-        CCL_TRY(make_view(topo, chain ? VIEW_CHAIN : VIEW_P2P, view, err));
+    int kind_of_view = view_of(kind, &result.choice);
+    if (kind_of_view != VIEW_RING) {
+        view_t *view = &p->views[kind_of_view][k];
+        CCL_TRY(make_view(topo, kind_of_view, view, err));
         topo = &view->topo;
         routes = view->routes;
     }

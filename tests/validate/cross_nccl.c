@@ -10,6 +10,7 @@
 
 #define MEASURED CCLLAB_DATA_DIR "/measured/"
 #define MIN_BYTES 1e6
+#define MAX_256_BYTES 200e6 /* of 256 GPUs: larger ones take a minute */
 #define MAX_ERRORS 8192
 
 typedef struct errors {
@@ -206,6 +207,72 @@ START_TEST(test_systems) {
 }
 END_TEST
 
+/* Runs that people quoted in public threads: machines and numbers of servers that no fit saw. */
+static const struct {
+    const char *source, *gpu, *profile, *server;
+    uint32_t servers, nranks, rows;
+    double bound; /* of the worst */
+} quoted[] = {
+    {"NVIDIA/nccl-tests#119", "A100-SXM4-40GB", "nccl-a100", "a100-x8-4nic", 3, 24, 2, 0.10},
+    {"NVIDIA/nccl-tests#252", "", "nccl-a100", "a100-x4-4nic", 2, 8, 5, 0.10},
+    {"NVIDIA/nccl#527", "A100-SXM4-40GB", "nccl-a100", "dgx-a100", 1, 8, 1, 0.15},
+    {"NVIDIA/nccl#2169", "H100-SXM-80GB", "nccl-h100", "dgx-h100", 1, 4, 1, 0.10},
+    {"NVIDIA/nccl-tests#37", "V100-SXM2-32GB", NULL, "dgx1-v100", 1, 8, 1, 0.15},
+    {"NVIDIA/nccl-tests#78", "V100", NULL, "dgx-2", 16, 256, 3, 0.15},
+    {"crickett-hpe/hpc-ai-envs#30", "MI300X", NULL, "mi300x-x8", 1, 8, 1, 0.20},
+};
+
+START_TEST(test_quoted) {
+    static errors_t all;
+    ccl_measured_log_t *log = read_log("issue_rows.csv");
+    for (size_t k = 0; k < CCL_ARRAY_LEN(quoted); k++) {
+        ccl_topology_t *topo = NULL, *taken = NULL;
+        ccl_profile_t *profile = NULL;
+        ccl_predictor_t *predictor = NULL;
+        errors_t one = {.n = 0};
+        char text[200];
+        snprintf(
+            text, sizeof text,
+            "{\"format\": \"ccllab-cluster-1\", \"name\": \"quoted\", \"servers\": [{\"type\": "
+            "\"%s\", \"count\": %u}], \"fabric\": {\"kind\": \"single\"}}",
+            quoted[k].server, quoted[k].servers);
+        OK(ccl_topology_read_text(NULL, "quoted", text, strlen(text), &topo, &err));
+        if (quoted[k].profile)
+            OK(ccl_profile_read(quoted[k].profile, &profile, &err));
+        OK(ccl_topology_take(topo, quoted[k].nranks, 0, &taken, &err));
+        OK(ccl_predictor_create(NULL, taken, profile, 0, &predictor, &err));
+        for (uint32_t r = 0; r < log->nruns; r++) {
+            const ccl_measured_run_t *run = &log->runs[r];
+            if (strcmp(run->label, quoted[k].source) != 0 || strcmp(run->gpu, quoted[k].gpu) != 0 ||
+                run->nranks != quoted[k].nranks)
+                continue;
+            for (uint32_t i = 0; i < run->npoints; i++) {
+                ccl_prediction_t p;
+                if (run->nranks == 256 && run->points[i].size_bytes > MAX_256_BYTES)
+                    continue;
+                OK(ccl_predictor_run(predictor, run->kind, run->root, run->points[i].size_bytes,
+                                     NULL, &p, &err));
+                printf("%-28s %3u x %-15s %s %6.0f MiB: measured %8.0f us, predicted %8.0f us\n",
+                       run->label, run->nranks, run->gpu, ccl_collective_kind_name(run->kind),
+                       run->points[i].size_bytes / 1048576, run->points[i].time_s * 1e6,
+                       p.time_s * 1e6);
+                add(&one, p.time_s, run->points[i].time_s);
+            }
+        }
+        ck_assert_uint_eq(one.n, quoted[k].rows);
+        ck_assert_msg(share(&one, 1) <= quoted[k].bound, "%s", quoted[k].source);
+        append(&all, &one);
+        ccl_predictor_destroy(predictor);
+        ccl_profile_destroy(profile);
+        ccl_topology_destroy(taken);
+        ccl_topology_destroy(topo);
+    }
+    print_line("runs quoted in public threads", &all, 0);
+    ck_assert_double_le(share(&all, 0.5), 0.10);
+    ccl_measured_log_destroy(log);
+}
+END_TEST
+
 /* The shipped profiles are what the fit gives. */
 START_TEST(test_refit) {
     for (size_t k = 0; k < CCL_ARRAY_LEN(systems); k++) {
@@ -277,7 +344,7 @@ int main(void) {
         printf("no measured runs in " CCLLAB_DATA_DIR "\n");
         return 77;
     }
-    const TTest *const tests[] = {test_systems, test_refit, test_mi250};
+    const TTest *const tests[] = {test_systems, test_quoted, test_refit, test_mi250};
     Suite *suite = suite_create("nccl");
     TCase *cases = tcase_create("all");
     for (size_t i = 0; i < CCL_ARRAY_LEN(tests); i++)
