@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "runtime/kernels.h"
 #include "runtime/plan.h"
+#include "runtime/pool.h"
 #include "runtime/sched.h"
 
 #include <errno.h>
@@ -16,6 +17,8 @@
 /* A unit gives way after so many bytes, so that pipelines move as a whole; fused primitives work in
    tiles that stay in the first-level cache. */
 enum { QUANTUM_BYTES = 64 << 10, SLICE_COST_BYTES = 4 << 10, TILE_BYTES = 8 << 10 };
+/* Units that a worker comes back to, the last first. */
+enum { STACK = 64 };
 /* Looks at the marks before a worker parks: about 20 us. */
 enum { IDLE_LOOKS = 400, LOOKS_PER_YIELD = 50 };
 enum { PROGRESS_EVERY = 64 };
@@ -35,6 +38,9 @@ typedef struct worker {
     struct ccl_device_program *program;
     pthread_t thread;
     ccl_i_home_t home;
+    uint32_t stack[STACK]; /* units to go on with before all others; the oldest are overwritten */
+    uint32_t depth;
+    uint32_t next;         /* unit that the last pass gave a slice, if it waits for a worker */
     uint64_t slices, told; /* passes; of them in the launch's progress */
     double start_s;        /* when it saw the gate open */
 } worker_t;
@@ -47,6 +53,7 @@ struct ccl_device_program {
     block_t *blocks; /* of the plan's units first_unit .. end_unit */
     worker_t *workers;
     uint32_t nworkers;
+    ccl_i_pool_t *pool;
     const ccl_device_launch_t *launch;
     bool quit;
     uint32_t generation; /* futex: a run begins, or the end of all */
@@ -146,11 +153,14 @@ static void store(uint64_t *word, uint64_t value) {
 }
 
 /** The unit at the other end of a connection, or the transport to it, may go on. */
-static void tell(const ccl_device_program_t *p, uint32_t conn, uint32_t unit, bool data) {
-    if (p->host->scheds[p->host->unit_process[unit]])
-        ccl_i_host_ring(p->host, unit);
-    else
+static void tell(worker_t *w, uint32_t conn, uint32_t unit, bool data) {
+    const ccl_device_program_t *p = w->program;
+    uint32_t process = p->host->unit_process[unit];
+    ccl_i_sched_t *sched = p->host->scheds[process];
+    if (!sched)
         p->host->proxy(p->host->proxy_user, conn, data);
+    else if (ccl_i_sched_mark(sched, unit - sched->first_unit) && data && process == p->host->self)
+        w->next = unit - sched->first_unit;
 }
 
 static void charge(const ccl_device_program_t *p, block_t *b, double *use) {
@@ -203,6 +213,8 @@ static uint64_t pass(worker_t *w, const ccl_device_unit_t *unit, block_t *b, uin
     const ccl_device_conn_t *send = step->send == CCL_NONE ? NULL : &plan->conns[step->send];
     uint64_t begin = b->slice * b->slice_items, end = begin + b->slice_items;
     uint64_t tail = 0, head = 0;
+    uint32_t me = (uint32_t)(w - p->workers);
+    bool pooled_in = recv && ccl_i_pool_has(p->pool, step->recv);
     pass_t pass = {.program = p,
                    .prim = step->prim,
                    .item_bytes = plan->item_bytes,
@@ -211,23 +223,28 @@ static uint64_t pass(worker_t *w, const ccl_device_unit_t *unit, block_t *b, uin
     end = end < b->items ? end : b->items;
     if (recv) {
         tail = __atomic_load_n(recv->tail, __ATOMIC_RELAXED);
-        pass.in = (const char *)recv->data + tail % recv->slots * recv->slot_bytes;
+        pass.in = pooled_in ? ccl_i_pool_find(p->pool, step->recv, tail)
+                            : (const char *)recv->data + tail % recv->slots * recv->slot_bytes;
     }
     if (send) {
         head = __atomic_load_n(send->head, __ATOMIC_RELAXED);
-        pass.out = (char *)send->data + head % send->slots * send->slot_bytes;
+        pass.out = ccl_i_pool_has(p->pool, step->send)
+                       ? ccl_i_pool_take(p->pool, me, step->send, head)
+                       : (char *)send->data + head % send->slots * send->slot_bytes;
     }
     if (begin < end)
         move_slice(&pass, step, b->batch, begin, end);
     if (recv) {
+        if (pooled_in)
+            ccl_i_pool_give(p->pool, me, step->recv, tail);
         store(recv->tail, tail + 1);
-        tell(p, step->recv, recv->sender, false);
+        tell(w, step->recv, recv->sender, false);
     }
     if (send) {
         if (send->lengths)
             send->lengths[head % send->slots] = (end - begin) * plan->item_bytes;
         store(send->head, head + 1);
-        tell(p, step->send, send->receiver, true);
+        tell(w, step->send, send->receiver, true);
     }
     w->slices++;
     b->use.slices++;
@@ -237,7 +254,10 @@ static uint64_t pass(worker_t *w, const ccl_device_unit_t *unit, block_t *b, uin
     return (end - begin) * plan->item_bytes + SLICE_COST_BYTES;
 }
 
-/** Step a unit until it must wait (false), has finished (false) or gives way (true). */
+/**
+ * Step a unit until it must wait (false), has finished (false) or gives way (true): to the unit
+ * that it gave a slice, which is read before it leaves the cache, or to all when it had its share.
+ */
 static bool advance(worker_t *w, const ccl_device_unit_t *unit, block_t *b) {
     const ccl_device_program_t *p = w->program;
     const ccl_device_plan_t *plan = p->plan;
@@ -245,7 +265,7 @@ static bool advance(worker_t *w, const ccl_device_unit_t *unit, block_t *b) {
     while (b->step < unit->nsteps) {
         uint32_t index = unit->first_step + b->step;
         const ccl_device_step_t *step = &plan->steps[index];
-        if (spent >= QUANTUM_BYTES)
+        if (spent >= QUANTUM_BYTES || w->next != CCL_NONE)
             return true;
         switch (b->phase) {
         case PHASE_DEP:
@@ -324,11 +344,29 @@ static void tell_progress(worker_t *w) {
     w->told = w->slices;
 }
 
+static void push(worker_t *w, uint32_t local) {
+    w->stack[w->depth++ % STACK] = local;
+}
+
+/** What was begun last goes on first: the receiver of a slice, then its sender, then the others. */
+static uint32_t take(worker_t *w) {
+    ccl_i_sched_t *sched = w->program->sched;
+    uint32_t least = w->depth > STACK ? w->depth - STACK : 0;
+    while (w->depth > least) {
+        uint32_t local = w->stack[--w->depth % STACK];
+        if (ccl_i_sched_claim(sched, local))
+            return local;
+    }
+    w->depth = 0;
+    return ccl_i_sched_take(sched, &w->home);
+}
+
 static void run_units(worker_t *w) {
     ccl_device_program_t *p = w->program;
     uint32_t looks = 0;
+    w->depth = 0;
     while (!over(p)) {
-        uint32_t local = ccl_i_sched_take(p->sched, &w->home);
+        uint32_t local = take(w);
         if (local == CCL_NONE) {
             tell_progress(w);
             if (++looks % LOOKS_PER_YIELD == 0)
@@ -349,6 +387,7 @@ static void run_units(worker_t *w) {
             b->mark_s = b->mark_s > 0 ? b->mark_s : w->start_s;
             charge(p, b, use_of(b, b->waits));
         }
+        w->next = CCL_NONE;
         bool again = unfinished && advance(w, unit, b);
         if (w->slices - w->told >= PROGRESS_EVERY)
             tell_progress(w);
@@ -356,6 +395,10 @@ static void run_units(worker_t *w) {
         ccl_i_sched_release(p->sched, local, again);
         if (finished)
             finish_unit(p);
+        else
+            push(w, local);
+        if (w->next != CCL_NONE)
+            push(w, w->next);
     }
 }
 
@@ -459,7 +502,8 @@ int ccl_i_host_program_load(ccl_device_handle_t *device, const ccl_device_plan_t
     p->blocks = calloc(nunits + (size_t)1, sizeof *p->blocks);
     threads = threads ? threads : 1;
     p->workers = calloc(threads, sizeof *p->workers);
-    if (!p->blocks || !p->workers) {
+    p->pool = ccl_i_pool_create(plan, threads);
+    if (!p->blocks || !p->workers || !p->pool) {
         ccl_i_host_program_unload(p);
         return ENOMEM;
     }
@@ -486,6 +530,7 @@ int ccl_i_host_program_unload(ccl_device_program_t *p) {
     ccl_i_futex_wake(&p->generation, INT32_MAX);
     for (uint32_t i = 0; i < p->nworkers; i++)
         pthread_join(p->workers[i].thread, NULL);
+    ccl_i_pool_destroy(p->pool);
     free(p->workers);
     free(p->blocks);
     free(p);

@@ -160,6 +160,26 @@ ccl_status_t ccl_run_program(const ccl_ctx_t *ctx, const ccl_program_t *program,
                              const ccl_run_options_t *options, ccl_run_result_t **out,
                              ccl_error_t *err);
 void ccl_run_result_destroy(ccl_run_result_t *result);
+
+/** Memory that a pass uses; addresses count through the memory of all ranks. */
+typedef struct ccl_run_use {
+    uint32_t step;           /**< of the program */
+    uint64_t src_at, dst_at; /**< bytes; CCL_RUN_NOWHERE: it reads, or writes, no buffer */
+    uint64_t bytes;
+} ccl_run_use_t;
+#define CCL_RUN_NOWHERE UINT64_MAX
+typedef struct ccl_run_order_ops {
+    /** First: bytes of all ranks' memory, and the run's micro-batches. */
+    ccl_status_t (*begin)(void *user, uint64_t bytes, uint32_t batches, ccl_error_t *err);
+    void (*use)(void *user, const ccl_run_use_t *use);
+} ccl_run_order_ops_t;
+/**
+ * The order in which one worker of the host takes the passes of a run, without moving anything: a
+ * slice's receiver goes on before its sender, and that before the others. A program that cannot
+ * finish ends where it stands.
+ */
+ccl_status_t ccl_run_order(const ccl_program_t *program, const ccl_run_options_t *options,
+                           const ccl_run_order_ops_t *ops, void *user, ccl_error_t *err);
 /**
  * The kernel that ccl_run_program would have a device compile for all ranks of the program
  * (CCL_KERNEL_GENERATED): C++ for CUDA and HIP that needs no header.

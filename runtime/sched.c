@@ -49,10 +49,12 @@ static void set_bit(ccl_i_sched_t *sched, uint32_t local) {
     }
 }
 
-void ccl_i_sched_mark(ccl_i_sched_t *sched, uint32_t local) {
+bool ccl_i_sched_mark(ccl_i_sched_t *sched, uint32_t local) {
     uint32_t *state = ccl_i_sched_state(sched, local);
-    if (__atomic_fetch_or(state, CCL_I_MARK, __ATOMIC_ACQ_REL) == 0)
+    uint32_t was = __atomic_fetch_or(state, CCL_I_MARK, __ATOMIC_ACQ_REL);
+    if (was == 0)
         set_bit(sched, local);
+    return !(was & CCL_I_RUN);
 }
 
 void ccl_i_host_ring(const ccl_i_host_t *host, uint32_t unit) {
@@ -83,6 +85,15 @@ static uint32_t take_of(ccl_i_sched_t *sched, uint32_t first, uint32_t end, uint
         }
     }
     return CCL_NONE;
+}
+
+bool ccl_i_sched_claim(ccl_i_sched_t *sched, uint32_t local) {
+    uint64_t *word = &sched->bits[local / 64], one = UINT64_C(1) << local % 64;
+    if (!(__atomic_load_n(word, __ATOMIC_RELAXED) & one) ||
+        !(__atomic_fetch_and(word, ~one, __ATOMIC_ACQ_REL) & one))
+        return false;
+    __atomic_exchange_n(ccl_i_sched_state(sched, local), CCL_I_RUN, __ATOMIC_ACQ_REL);
+    return true;
 }
 
 uint32_t ccl_i_sched_take(ccl_i_sched_t *sched, ccl_i_home_t *home) {
