@@ -31,4 +31,7 @@ const char *ccl_i_device_kind_name(ccl_device_kind_t kind);
 /** false when the word is no device kind. */
 bool ccl_i_device_kind_parse(const char *word, ccl_device_kind_t *out);
 
+/** "host:8". */
+ccl_status_t ccl_i_topology_read_host(const char *text, ccl_topology_t **out, ccl_error_t *err);
+
 #endif

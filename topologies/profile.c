@@ -18,9 +18,9 @@ static const char *const protocol_names[] = {"Simple", "LL", "LL128", NULL};
 
 /* ---------------------------------------------------------------- reading */
 
-/* "links": {"nvlink": {"efficiency": 0.8}} */
+/* "links": {"nvlink": {"efficiency": 0.8, "contention": 0.01}} */
 static ccl_status_t check_links(const ccl_json_at_t *root, ccl_error_t *err) {
-    static const char *const keys[] = {"efficiency", NULL};
+    static const char *const keys[] = {"efficiency", "contention", NULL};
     ccl_json_at_t links = ccl_json_member(root, "links");
     if (!links.value)
         return CCL_OK;
@@ -37,6 +37,11 @@ static ccl_status_t check_links(const ccl_json_at_t *root, ccl_error_t *err) {
         if (!(efficiency > 0) || efficiency > 2)
             return ccl_json_fail(&v, err, "efficiency %g; above 0, at most 2 (1: as described)",
                                  efficiency);
+        double contention = 0;
+        v = ccl_json_member(&at, "contention");
+        CCL_TRY(ccl_json_number(&v, false, &contention, err));
+        if (!(contention >= 0))
+            return ccl_json_fail(&v, err, "contention %g; at least 0 is needed", contention);
     }
     return CCL_OK;
 }
@@ -275,10 +280,8 @@ static ccl_status_t apply_gpu_models(const ccl_profile_t *p, const ccl_topology_
                     topo->ngpu_models ? topo->gpu_models[0].name : "no models at all");
 }
 
-static double efficiency_of(const ccl_profile_t *p, const char *kind) {
-    const json_t *value =
-        json_object_get(json_object_get(json_object_get(p->doc.root, "links"), kind), "efficiency");
-    return value ? json_number_value(value) : 1;
+static const json_t *link_member(const ccl_profile_t *p, const char *kind, const char *key) {
+    return json_object_get(json_object_get(json_object_get(p->doc.root, "links"), kind), key);
 }
 
 static ccl_status_t apply_links(const ccl_profile_t *p, const ccl_topology_t *topo, json_t *cluster,
@@ -290,7 +293,11 @@ static ccl_status_t apply_links(const ccl_profile_t *p, const ccl_topology_t *to
     (void)topo;
     json_array_foreach(links, i, link) {
         const char *kind = json_string_value(json_object_get(link, "kind"));
-        double efficiency = kind ? efficiency_of(p, kind) : 1, Bps = 0;
+        const json_t *share = kind ? link_member(p, kind, "efficiency") : NULL;
+        const json_t *contention = kind ? link_member(p, kind, "contention") : NULL;
+        double efficiency = share ? json_number_value(share) : 1, Bps = 0;
+        if (contention && json_object_set_new(link, "contention", json_deep_copy(contention)) != 0)
+            return ccl_fail_nomem(err);
         if (efficiency == 1)
             continue;
         char text[64];

@@ -82,9 +82,10 @@ static ccl_status_t read_json_any(const ccl_ctx_t *ctx, const char *name, const 
     return status;
 }
 
-/* "servers:4 ..." or "gpus:8 ...". */
+/* "servers:4 ...", "gpus:8 ..." or "host:8". */
 static bool starts_one_liner(const char *text, size_t len) {
-    return word_at(text, len, 0, "servers:") || word_at(text, len, 0, "gpus:");
+    return word_at(text, len, 0, "servers:") || word_at(text, len, 0, "gpus:") ||
+           word_at(text, len, 0, "host:");
 }
 
 ccl_status_t ccl_topology_read_text(const ccl_ctx_t *ctx, const char *name, const char *text,
@@ -119,8 +120,8 @@ ccl_status_t ccl_topology_read_text(const ccl_ctx_t *ctx, const char *name, cons
     }
     return ccl_error_set(err, CCL_ERR_INPUT, name, row, column,
                          "no cluster description; JSON begins with {, NCCL topology XML with <, "
-                         "HeteCCL DSL has \"define nodenum\", a one-liner begins with servers: or "
-                         "gpus:");
+                         "HeteCCL DSL has \"define nodenum\", a one-liner begins with servers:, "
+                         "gpus: or host:");
 }
 
 /* ---------------------------------------------------------------- what a user names */

@@ -4,6 +4,7 @@
  * each of the two links through a switch.
  */
 #include "topologies/cluster.h"
+#include "topologies/internal.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -599,6 +600,8 @@ static ccl_status_t build(parser_t *p, ccl_topology_builder_t *b, ccl_topology_t
 
 ccl_status_t ccl_topology_read_synthetic(const ccl_ctx_t *ctx, const char *text,
                                          ccl_topology_t **out, ccl_error_t *err) {
+    if (strncmp(text, "host:", strlen("host:")) == 0)
+        return ccl_i_topology_read_host(text, out, err);
     if (strlen(text) > MAX_TEXT_BYTES)
         return ccl_error_set(err, CCL_ERR_INPUT, "one-liner", 0, 0, "longer than %d bytes",
                              MAX_TEXT_BYTES);

@@ -223,6 +223,19 @@ typedef struct ccl_topology_join_options {
 #define CCL_TOPOLOGY_JOIN_OPTIONS_INIT                                                             \
     { sizeof(ccl_topology_join_options_t), CCL_JOIN_SINGLE, NULL }
 /**
+ * One machine whose ranks share its workers: every flow crosses one link of kind "host", from the
+ * switch "queue" to the switch "workers".
+ *
+ * @param core       model of all ranks.
+ * @param workers_Bps, latency_s  of that link.
+ * @param transport  of kind "host"; NULL: the defaults.
+ * @param out        destroy with ccl_topology_destroy().
+ */
+ccl_status_t ccl_topology_host(const char *name, uint32_t nranks, const ccl_gpu_model_t *core,
+                               double workers_Bps, double latency_s,
+                               const ccl_transport_spec_t *transport, ccl_topology_t **out,
+                               ccl_error_t *err);
+/**
  * Put topologies side by side and join them by a fabric through their net links.
  *
  * A node's own fabric (switches outside all servers whose links are all of kind net) is replaced:
