@@ -6,49 +6,7 @@
 
 /* ---------------------------------------------------------------- calibration */
 
-static void constant_text(const ccl_constant_t *c, double value, char *out, size_t out_len) {
-    if (strcmp(c->unit, "s") == 0)
-        snprintf(out, out_len, "%.3g ns", value * 1e9);
-    else if (strcmp(c->unit, "B/s") == 0)
-        snprintf(out, out_len, "%.3g GB/s", value / 1e9);
-    else
-        snprintf(out, out_len, "%.3g", value);
-}
-
-static ccl_status_t constants_table(const ccl_host_calibration_t *made, ccl_report_format_t format,
-                                    ccl_text_t *out, ccl_error_t *err) {
-    bool csv = format == CCL_REPORT_CSV;
-    ccl_table_t *table = ccl_table_create();
-    if (!table)
-        return ccl_fail_nomem(err);
-    ccl_table_column(table, "constant", CCL_ALIGN_LEFT);
-    if (csv)
-        ccl_table_column(table, "unit", CCL_ALIGN_LEFT);
-    ccl_table_column(table, "value", CCL_ALIGN_RIGHT);
-    ccl_table_column(table, csv ? "low" : "from (95 %)", CCL_ALIGN_RIGHT);
-    ccl_table_column(table, csv ? "high" : "to", CCL_ALIGN_RIGHT);
-    ccl_table_column(table, csv ? "determined" : "the runs tell it", CCL_ALIGN_LEFT);
-    for (uint32_t i = 0; i < made->nconstants; i++) {
-        const ccl_constant_t *c = &made->constants[i];
-        const double values[] = {c->value, c->low, c->high};
-        ccl_table_row(table);
-        ccl_table_cell(table, "%s", c->name);
-        if (csv)
-            ccl_table_cell(table, "%s", c->unit);
-        for (size_t k = 0; k < CCL_ARRAY_LEN(values); k++) {
-            char text[40];
-            if (csv)
-                ccl_i_number(values[k], text, sizeof text);
-            else
-                constant_text(c, values[k], text, sizeof text);
-            ccl_table_cell(table, "%s", text);
-        }
-        ccl_table_cell(table, "%s", c->determined ? "yes" : "no");
-    }
-    ccl_status_t status = ccl_i_table_emit(table, format, out, err);
-    ccl_table_destroy(table);
-    return status;
-}
+static const ccl_i_constants_t host_constants = {"ns", 1e9, "the runs tell it"};
 
 static ccl_status_t calibration_json(const ccl_host_calibration_t *made, const char *output,
                                      ccl_text_t *out, ccl_error_t *err) {
@@ -61,19 +19,7 @@ static ccl_status_t calibration_json(const ccl_host_calibration_t *made, const c
     ccl_i_json_number(&json, "r2", made->r2);
     ccl_i_json_number(&json, "median_error", made->median_error);
     ccl_i_json_number(&json, "worst_error", made->worst_error);
-    ccl_i_json_array(&json, "constants", false);
-    for (uint32_t i = 0; i < made->nconstants; i++) {
-        const ccl_constant_t *c = &made->constants[i];
-        ccl_i_json_object(&json, NULL, true);
-        ccl_i_json_string(&json, "name", c->name);
-        ccl_i_json_string(&json, "unit", c->unit);
-        ccl_i_json_number(&json, "value", c->value);
-        ccl_i_json_number(&json, "low", c->low);
-        ccl_i_json_number(&json, "high", c->high);
-        ccl_i_json_bool(&json, "determined", c->determined);
-        ccl_i_json_close_object(&json);
-    }
-    ccl_i_json_close_array(&json);
+    ccl_i_json_constants(&json, made->constants, made->nconstants);
     ccl_i_json_end(&json);
     return ccl_i_text_status(out, err);
 }
@@ -84,13 +30,15 @@ ccl_status_t ccl_report_host_calibration(const ccl_host_calibration_t *made, con
     if (style->format == CCL_REPORT_JSON)
         return calibration_json(made, output, out, err);
     if (style->format == CCL_REPORT_CSV)
-        return constants_table(made, style->format, out, err);
+        return ccl_i_constants_emit(&host_constants, made->constants, made->nconstants,
+                                    style->format, out, err);
     ccl_text_printf(out,
                     "%u workers, %u runs: R2 %.4f of log(time); error median %.1f %%, worst "
                     "%.1f %%\n\n",
                     made->model.workers, made->npoints, made->r2, 100 * made->median_error,
                     100 * made->worst_error);
-    CCL_TRY(constants_table(made, style->format, out, err));
+    CCL_TRY(ccl_i_constants_emit(&host_constants, made->constants, made->nconstants, style->format,
+                                 out, err));
     ccl_text_printf(out, "\nwritten to %s\n", output);
     return ccl_i_text_status(out, err);
 }

@@ -52,6 +52,18 @@ ccl_status_t ccl_i_text_status(const ccl_text_t *out, ccl_error_t *err);
 ccl_status_t ccl_i_table_choice(const char *const *tables, const char *wanted, size_t *out,
                                 ccl_error_t *err);
 
+/** How a calibration's constants are told to people. */
+typedef struct ccl_i_constants {
+    const char *time_unit;
+    double per_s;     /**< of these in a second */
+    const char *told; /**< head of the column that says whether the runs determine it */
+} ccl_i_constants_t;
+ccl_status_t ccl_i_constants_emit(const ccl_i_constants_t *how, const ccl_constant_t *list,
+                                  uint32_t n, ccl_report_format_t format, ccl_text_t *out,
+                                  ccl_error_t *err);
+/** Member "constants". */
+void ccl_i_json_constants(ccl_i_json_t *json, const ccl_constant_t *list, uint32_t n);
+
 const char *ccl_i_order_name(ccl_order_t order);
 const char *ccl_i_allocation_name(ccl_allocation_t allocation);
 const char *ccl_i_granularity_name(ccl_granularity_t granularity);
