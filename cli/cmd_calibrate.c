@@ -86,6 +86,21 @@ static ccl_status_t calibrate(ccl_i_cli_t *cli, const ccl_topology_t *topo,
     return status;
 }
 
+/** Options that say how programs run here, or how a log was measured, are for one way only. */
+static ccl_status_t refuse_others(const ccl_i_args_t *args, ccl_error_t *err) {
+    static const char *const of_host[] = {"processes", "transport",  "type", "op",
+                                          "repeats",   "footprints", NULL};
+    static const char *const of_log[] = {"topology", "fail",     "degrade", "collective", "run",
+                                         "channels", "in-place", "source",  NULL};
+    bool host = args->job.device != NULL;
+    for (const char *const *name = host ? of_log : of_host; *name; name++)
+        if (ccl_i_given(args, *name))
+            return ccl_fail(err, CCL_ERR_USAGE, "option --%s is for %s, not for %s", *name,
+                            host ? "--from-nccl-tests" : "--device host",
+                            host ? "--device" : "--from-nccl-tests");
+    return CCL_OK;
+}
+
 /* --ranks counts GPUs of a log; with a device it says how ranks run. */
 static ccl_status_t measured_ranks(ccl_i_cli_t *cli, ccl_error_t *err) {
     const char *text = cli->args.host.ranks;
@@ -107,6 +122,8 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     const ccl_measured_run_t **runs = NULL;
     uint32_t n = 0;
 
+    if (cli->args.job.device || cli->args.from_nccl_tests)
+        CCL_TRY(refuse_others(&cli->args, err));
     if (cli->args.job.device)
         return ccl_i_calibrate_host(cli, err);
     if (!cli->args.from_nccl_tests)

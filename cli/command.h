@@ -55,6 +55,7 @@ typedef struct ccl_i_args {
     bool no_verify, no_skip, no_fold, no_fuse, out_of_place, all, blocks;
     /* and the rest of the line */
     ccl_i_list_t inputs;
+    ccl_i_list_t given; /**< names of the options on the line */
 } ccl_i_args_t;
 
 typedef struct ccl_i_cli {
@@ -92,6 +93,8 @@ void ccl_i_args_init(ccl_i_args_t *args);
 void ccl_i_args_fini(ccl_i_args_t *args);
 /** Append; false when out of memory. */
 bool ccl_i_list_add(ccl_i_list_t *list, const char *item);
+/** Whether the line has this option, by its name in the table. */
+bool ccl_i_given(const ccl_i_args_t *args, const char *name);
 /** The one choice; 0, the default, when none was given. */
 uint32_t ccl_i_choice(const ccl_i_choices_t *choices);
 /** Usage, details and options of a command, at most 80 columns wide. */

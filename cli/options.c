@@ -268,6 +268,7 @@ void ccl_i_args_fini(ccl_i_args_t *args) {
     free(args->programs.items);
     free(args->schedules.items);
     free(args->inputs.items);
+    free(args->given.items);
 }
 
 /* ---------------------------------------------------------------- values */
@@ -336,8 +337,17 @@ static ccl_status_t value_error(const option_t *o, const ccl_error_t *inner, ccl
     return ccl_fail(err, CCL_ERR_USAGE, "option --%s: %s", o->name, inner->text);
 }
 
+bool ccl_i_given(const ccl_i_args_t *args, const char *name) {
+    for (size_t i = 0; i < args->given.n; i++)
+        if (strcmp(args->given.items[i], name) == 0)
+            return true;
+    return false;
+}
+
 static ccl_status_t take(const option_t *o, const char *text, bool several, ccl_i_args_t *args,
                          ccl_error_t *err) {
+    if (!ccl_i_list_add(&args->given, o->name))
+        return ccl_fail_nomem(err);
     void *at = (char *)args + o->offset;
     ccl_error_t inner = CCL_ERROR_INIT;
     uint64_t value = 0;

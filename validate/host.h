@@ -13,11 +13,25 @@ ccl_status_t ccl_i_host_measure(const ccl_ctx_t *ctx, const ccl_program_t *progr
                                 void *user, double *time_s_out, ccl_error_t *err);
 /** Workers of all processes of a run of so many ranks. */
 uint32_t ccl_i_host_workers(const ccl_run_options_t *options, uint32_t nranks);
+/** Processes that run so many ranks. */
+uint32_t ccl_i_host_processes(const ccl_run_options_t *options, uint32_t nranks);
 /** Runs before one that is measured. */
 uint32_t ccl_i_host_warmups(const ccl_run_options_t *options);
 /** The profile's text. */
 void ccl_i_host_profile(const ccl_host_calibration_t *made,
                         const ccl_host_calibrate_options_t *options, ccl_text_t *out);
+/** One of a model's tables at so many bytes: interpolated over their logarithm. */
+double ccl_i_host_at(const ccl_host_model_t *model, const double *values, double bytes);
+/**
+ * What the data of every step of a run cost in a micro-batch.
+ * @param work_ns  [nsteps], of zeros.
+ */
+ccl_status_t ccl_i_host_data_work(const ccl_program_t *program, const ccl_run_options_t *options,
+                                  const ccl_host_model_t *model, double *work_ns, ccl_error_t *err);
+/** kappa with its interval, measured. */
+ccl_status_t ccl_i_host_contention(const ccl_ctx_t *ctx,
+                                   const ccl_host_calibrate_options_t *options, uint32_t workers,
+                                   uint32_t rounds, ccl_constant_t *out, ccl_error_t *err);
 /** Ascending; n at least 1. */
 double ccl_i_host_median(double *values, uint32_t n);
 

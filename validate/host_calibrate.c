@@ -13,7 +13,6 @@
 #define TINY_BYTES 1024.0 /* buffer of a rank where bytes do not count */
 #define ROUNDS 9u
 #define MAX_POINTS 24u
-#define MAX_PARAMETERS 9u
 #define TYPES_BYTES (1024.0 * 1024)
 
 typedef struct point {
@@ -29,6 +28,7 @@ typedef struct job {
     ccl_program_t *programs[CCL_HOST_MICROS][2]; /* for 4 and for 8 ranks */
     ccl_host_model_t model;
     bool several; /* workers: how many really run is fitted */
+    bool apart;   /* processes: what goes from one to another is fitted */
     point_t *points;
     uint32_t npoints, cap;
     /* what is fitted now */
@@ -38,22 +38,30 @@ typedef struct job {
 
 static const uint32_t rank_counts[2] = {4, 8};
 
-/* Passes by fitted number; what sends and what only receives share one, as they come in pairs. */
-static const ccl_primitive_t kinds[7] = {CCL_PRIM_S,    CCL_PRIM_RCS, CCL_PRIM_RRS, CCL_PRIM_RRC,
-                                         CCL_PRIM_RRCS, CCL_PRIM_CPY, CCL_PRIM_RE};
-#define NKINDS 7u
+/* Passes by fitted number. Sends and receives come in pairs: what is fitted of r is how many times
+   as much as s it costs, which stays 1 where the programs do not tell. */
+static const ccl_primitive_t kinds[] = {CCL_PRIM_S,   CCL_PRIM_R,    CCL_PRIM_RCS, CCL_PRIM_RRS,
+                                        CCL_PRIM_RRC, CCL_PRIM_RRCS, CCL_PRIM_CPY, CCL_PRIM_RE};
+#define NKINDS 8u
+
+uint32_t ccl_i_host_processes(const ccl_run_options_t *o, uint32_t nranks) {
+    if (o->ranks == CCL_RANKS_THREADS)
+        return 1;
+    return o->processes && o->processes < nranks ? o->processes : nranks;
+}
 
 uint32_t ccl_i_host_workers(const ccl_run_options_t *o, uint32_t nranks) {
-    uint32_t processes = 1, cores = ccl_core_count();
-    if (o->ranks == CCL_RANKS_PROCESSES)
-        processes = o->processes ? o->processes : nranks;
+    uint32_t processes = ccl_i_host_processes(o, nranks), cores = ccl_core_count();
     uint32_t each = o->threads ? o->threads : cores / processes;
     uint32_t all = processes * (each ? each : 1);
     return all < cores ? all : cores;
 }
 
-/* A run moves on in the FIFOs: after so many every slot has been touched once. */
+/* Between processes a run moves on in the FIFOs: after so many every slot has been touched once.
+   Within one the same few places are used from the first run on. */
 uint32_t ccl_i_host_warmups(const ccl_run_options_t *o) {
+    if (o->ranks == CCL_RANKS_THREADS)
+        return 3;
     return o->slots ? o->slots : 8;
 }
 
@@ -107,8 +115,9 @@ static ccl_status_t plan(job_t *j, ccl_error_t *err) {
     for (uint32_t k = 0; k < j->model.nknots; k++) {
         for (int which = 0; which < 2; which++) {
             double size = j->model.footprint_bytes[k] / rank_counts[which];
-            for (int m = CCL_HOST_MICRO_PAIRS; m <= CCL_HOST_MICRO_ONE; m++)
-                if (m != CCL_HOST_MICRO_ONE || j->several)
+            for (int m = CCL_HOST_MICRO_PAIRS; m <= CCL_HOST_MICRO_ACROSS; m++)
+                if ((m != CCL_HOST_MICRO_ONE || j->several) &&
+                    (m != CCL_HOST_MICRO_ACROSS || j->apart))
                     CCL_TRY(want(j, (ccl_host_micro_t)m, which, size, type, err));
         }
     }
@@ -162,11 +171,14 @@ static void set(job_t *j, const double *v) {
         m->latency_s = exp(v[1]);
         m->launch_s = exp(v[2]);
         v += 3;
+        if (j->apart)
+            m->across_s = exp(*v++);
     } else {
         for (uint32_t i = 0; i < NKINDS; i++)
-            m->s_per_byte[kinds[i]][k] = exp(v[i]);
-        m->s_per_byte[CCL_PRIM_R][k] = m->s_per_byte[CCL_PRIM_S][k];
+            m->s_per_byte[kinds[i]][k] = exp(v[i] + (kinds[i] == CCL_PRIM_R ? v[0] : 0));
         v += NKINDS;
+        if (j->apart)
+            m->across_s_per_byte[k] = exp(*v++);
     }
     m->pool[k] = j->several ? fmax(1, fmin(m->workers, exp(*v))) : 1;
 }
@@ -174,17 +186,22 @@ static void set(job_t *j, const double *v) {
 static ccl_status_t residuals(const double *v, double *r, void *user, ccl_error_t *err) {
     job_t *j = user;
     set(j, v);
-    /* One footprint at a time: what is asked is that of the knot. */
-    ccl_host_model_t now = j->model;
+    /* One footprint at a time: what is asked is that of the knot, and, where data are used again,
+       that of the smaller ones, which are known by now. */
+    ccl_host_model_t now = j->model, reuse = j->model;
     now.nknots = 1;
+    reuse.nknots = j->knot + 1;
     now.footprint_bytes[0] = j->model.footprint_bytes[j->knot];
     now.pool[0] = j->model.pool[j->knot];
+    now.across_s_per_byte[0] = j->tiny ? 0 : j->model.across_s_per_byte[j->knot];
     for (uint32_t i = 0; i < CCL_HOST_PASSES; i++)
         now.s_per_byte[i][0] = j->tiny ? 0 : j->model.s_per_byte[i][j->knot];
     for (uint32_t i = 0; i < j->count; i++) {
         point_t *p = &j->points[j->first + i];
         ccl_run_options_t o = options_of(j, p);
-        CCL_TRY(ccl_host_predict(NULL, p->program, &o, &now, &p->fitted_s, err));
+        CCL_TRY(ccl_host_predict(NULL, p->program, &o,
+                                 p->micro == CCL_HOST_MICRO_FANOUT ? &reuse : &now, &p->fitted_s,
+                                 err));
         r[i] = log(p->fitted_s / p->time_s);
     }
     return CCL_OK;
@@ -207,15 +224,16 @@ static ccl_status_t constant(ccl_host_calibration_t *c, ccl_constant_t *list, co
 
 static ccl_status_t fit_tiny(job_t *j, ccl_host_calibration_t *c, ccl_constant_t *list,
                              ccl_error_t *err) {
-    static const char *const names[] = {"host/overhead", "host/latency", "host/launch"};
-    static const double priors_s[] = {200e-9, 100e-9, 2e-6};
-    ccl_fit_parameter_t fit[4];
+    static const char *const names[] = {"host/overhead", "host/latency", "host/launch",
+                                        "host/across"};
+    static const double priors_s[] = {200e-9, 100e-9, 2e-6, 1e-6};
+    ccl_fit_parameter_t fit[5];
     ccl_fit_result_t result;
-    double values[4];
-    uint32_t n = 3 + j->several;
-    for (uint32_t i = 0; i < 3; i++)
+    double values[5];
+    uint32_t times = 3 + j->apart, n = times + j->several;
+    for (uint32_t i = 0; i < times; i++)
         fit[i] = (ccl_fit_parameter_t){.value = log(priors_s[i]), .spread = 2};
-    fit[3] = (ccl_fit_parameter_t){.value = log(0.8 * j->model.workers), .spread = 0.3};
+    fit[times] = (ccl_fit_parameter_t){.value = log(0.8 * j->model.workers), .spread = 0.3};
     j->tiny = true;
     j->knot = 0;
     CCL_TRY(ccl_fit(n, fit, NULL, j->count, NOISE, residuals, j, &result, err));
@@ -223,7 +241,7 @@ static ccl_status_t fit_tiny(job_t *j, ccl_host_calibration_t *c, ccl_constant_t
         values[i] = fit[i].value;
     double r[MAX_POINTS];
     CCL_TRY(residuals(values, r, j, err));
-    for (uint32_t i = 0; i < 3; i++)
+    for (uint32_t i = 0; i < times; i++)
         CCL_TRY(constant(c, list, names[i], "s", &fit[i], log(priors_s[i]), false, err));
     j->tiny = false;
     return CCL_OK;
@@ -231,14 +249,16 @@ static ccl_status_t fit_tiny(job_t *j, ccl_host_calibration_t *c, ccl_constant_t
 
 static ccl_status_t fit_knot(job_t *j, uint32_t knot, ccl_host_calibration_t *c,
                              ccl_constant_t *list, ccl_error_t *err) {
-    ccl_fit_parameter_t fit[NKINDS + 1];
+    ccl_fit_parameter_t fit[NKINDS + 2];
     ccl_fit_result_t result;
-    double values[NKINDS + 1], r[MAX_POINTS], prior = log(0.1e-9);
-    uint32_t n = NKINDS + j->several;
+    double values[NKINDS + 2], r[MAX_POINTS], prior = log(0.1e-9);
+    uint32_t at_pool = NKINDS + j->apart, n = at_pool + j->several;
     char name[80], bytes[32];
     for (uint32_t i = 0; i < NKINDS; i++)
-        fit[i] = (ccl_fit_parameter_t){.value = prior, .spread = 2};
-    fit[NKINDS] = (ccl_fit_parameter_t){.value = log(0.8 * j->model.workers), .spread = 0.3};
+        fit[i] = kinds[i] == CCL_PRIM_R ? (ccl_fit_parameter_t){.value = 0, .spread = 0.5}
+                                        : (ccl_fit_parameter_t){.value = prior, .spread = 2};
+    fit[NKINDS] = (ccl_fit_parameter_t){.value = prior, .spread = 2};
+    fit[at_pool] = (ccl_fit_parameter_t){.value = log(0.8 * j->model.workers), .spread = 0.3};
     j->knot = knot;
     CCL_TRY(ccl_fit(n, fit, NULL, j->count, NOISE, residuals, j, &result, err));
     for (uint32_t i = 0; i < n; i++)
@@ -247,12 +267,21 @@ static ccl_status_t fit_knot(job_t *j, uint32_t knot, ccl_host_calibration_t *c,
     ccl_format_bytes(j->model.footprint_bytes[knot], bytes, sizeof bytes);
     for (uint32_t i = 0; i < NKINDS; i++) {
         snprintf(name, sizeof name, "host/%s/%s", bytes, ccl_primitive_name(kinds[i]));
-        CCL_TRY(constant(c, list, name, "B/s", &fit[i], prior, true, err));
+        ccl_fit_parameter_t f = fit[i];
+        if (kinds[i] == CCL_PRIM_R)
+            f = (ccl_fit_parameter_t){.value = f.value + fit[0].value,
+                                      .spread = hypot(f.spread, fit[0].spread),
+                                      .error = hypot(f.error, fit[0].error)};
+        CCL_TRY(constant(c, list, name, "B/s", &f, prior, true, err));
+    }
+    if (j->apart) {
+        snprintf(name, sizeof name, "host/%s/across", bytes);
+        CCL_TRY(constant(c, list, name, "B/s", &fit[NKINDS], prior, true, err));
     }
     if (j->several) {
         snprintf(name, sizeof name, "host/%s/pool", bytes);
         CCL_TRY(
-            constant(c, list, name, "1", &fit[NKINDS], log(0.8 * j->model.workers), false, err));
+            constant(c, list, name, "1", &fit[at_pool], log(0.8 * j->model.workers), false, err));
     }
     return CCL_OK;
 }
@@ -294,7 +323,7 @@ static ccl_status_t judge(const job_t *j, uint32_t n, ccl_host_calibration_t *c,
 }
 
 static ccl_status_t run(job_t *j, ccl_host_calibration_t *c, ccl_error_t *err) {
-    uint32_t nconstants = 3 + j->model.nknots * (NKINDS + 1) + CCL_TYPES;
+    uint32_t nconstants = 5 + j->model.nknots * (NKINDS + 2) + CCL_TYPES;
     ccl_constant_t *list = ccl_arena_alloc(&c->arena, nconstants, sizeof *list);
     ccl_text_t text = {0};
     if (!list)
@@ -309,13 +338,17 @@ static ccl_status_t run(job_t *j, ccl_host_calibration_t *c, ccl_error_t *err) {
     j->count = 12;
     CCL_TRY(fit_tiny(j, c, list, err));
     j->first = j->count;
-    j->count = 2 * (NKINDS + j->several);
+    j->count = 2 * (NKINDS + j->several + j->apart);
     for (uint32_t k = 0; k < j->model.nknots; k++) {
         CCL_TRY(fit_knot(j, k, c, list, err));
         j->first += j->count;
     }
     CCL_TRY(judge(j, j->first, c, err));
     CCL_TRY(reduce_rates(j, c, list, err));
+    CCL_TRY(ccl_i_host_contention(j->ctx, j->o, j->model.workers,
+                                  j->o->rounds ? j->o->rounds : ROUNDS, &list[c->nconstants++],
+                                  err));
+    c->contention = list[c->nconstants - 1].value;
     c->constants = list;
     c->model = j->model;
     ccl_i_host_profile(c, j->o, &text);
@@ -326,7 +359,8 @@ static ccl_status_t run(job_t *j, ccl_host_calibration_t *c, ccl_error_t *err) {
 
 ccl_status_t ccl_host_calibrate(const ccl_ctx_t *ctx, const ccl_host_calibrate_options_t *options,
                                 ccl_host_calibration_t **out, ccl_error_t *err) {
-    static const double footprints[] = {256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20};
+    static const double footprints[] = {192 << 10, 768 << 10, 1536 << 10, 3 << 20,
+                                        6 << 20,   12 << 20,  24 << 20,   48 << 20};
     const double *f = options->footprints ? options->footprints : footprints;
     uint32_t n = options->footprints ? options->nfootprints : CCL_ARRAY_LEN(footprints);
     job_t j = {.ctx = ctx, .o = options};
@@ -342,6 +376,7 @@ ccl_status_t ccl_host_calibrate(const ccl_ctx_t *ctx, const ccl_host_calibrate_o
     j.model.nknots = n;
     j.model.workers = ccl_i_host_workers(&options->run, rank_counts[0]);
     j.several = j.model.workers > 1;
+    j.apart = ccl_i_host_processes(&options->run, rank_counts[0]) > 1;
     ccl_host_calibration_t *c = calloc(1, sizeof *c);
     if (!c)
         return ccl_fail_nomem(err);

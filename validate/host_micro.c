@@ -13,8 +13,8 @@
 #define SENDS 64u
 
 static const char *const names[CCL_HOST_MICROS] = {
-    "pairs",        "forward", "reduce", "reduce-pairs", "reduce-copy", "copy",
-    "local-reduce", "one",     "ping",   "stream",       "empty"};
+    "pairs",        "fanout", "forward", "reduce", "reduce-pairs", "reduce-copy", "copy",
+    "local-reduce", "one",    "across",  "ping",   "stream",       "empty"};
 
 const char *ccl_host_micro_name(ccl_host_micro_t micro) {
     return names[micro];
@@ -31,31 +31,32 @@ static void add(ccl_program_builder_t *b, uint32_t tb, ccl_primitive_t type, uin
                                           .type = (uint8_t)type});
 }
 
-/* Half of the buffer to the next rank's other half, an element a connection: nothing is read while
-   it is written, and much is on its way at a time, as where everybody sends to everybody. */
-static void pairs(ccl_program_builder_t *b, uint32_t n, ccl_primitive_t take) {
+/* Some elements of the buffer, in turn, to the others of a rank further on, an element a
+   connection: nothing is read while it is written, and much is on its way at a time, as where
+   everybody sends to everybody. */
+static void pairs(ccl_program_builder_t *b, uint32_t n, uint32_t far, uint32_t sources,
+                  ccl_primitive_t take) {
     for (uint32_t r = 0; r < n; r++) {
-        for (uint32_t e = 0; e < HALF; e++) {
-            uint32_t to = ccl_program_builder_tb(b, r, (r + 1) % n, CCL_NONE, e);
-            add(b, to, CCL_PRIM_S, e, e);
+        for (uint32_t e = sources; e < ELEMENTS; e++) {
+            uint32_t to = ccl_program_builder_tb(b, r, (r + far) % n, CCL_NONE, e);
+            add(b, to, CCL_PRIM_S, e % sources, e % sources);
         }
-        for (uint32_t e = 0; e < HALF; e++) {
-            uint32_t from = ccl_program_builder_tb(b, r, CCL_NONE, (r + n - 1) % n, e);
-            add(b, from, take, e + HALF, e + HALF);
+        for (uint32_t e = sources; e < ELEMENTS; e++) {
+            uint32_t from = ccl_program_builder_tb(b, r, CCL_NONE, (r + n - far) % n, e);
+            add(b, from, take, e, e);
         }
     }
 }
 
-/* Everybody's data go two ranks on, over the one between. */
+/* Everybody's data go five ranks on, over those between. */
 static void relay(ccl_program_builder_t *b, uint32_t n, ccl_primitive_t middle,
                   ccl_primitive_t last) {
     for (uint32_t r = 0; r < n; r++) {
         uint32_t tb = ccl_program_builder_tb(b, r, (r + 1) % n, (r + n - 1) % n, 0);
-        for (uint32_t e = 0; e < ELEMENTS; e += 3) {
-            add(b, tb, CCL_PRIM_S, e, e);
-            add(b, tb, middle, e + 1, e + 1);
-            add(b, tb, last, e + 2, e + 2);
-        }
+        add(b, tb, CCL_PRIM_S, 0, 0);
+        for (uint32_t e = 1; e < ELEMENTS - 1; e++)
+            add(b, tb, middle, e, e);
+        add(b, tb, last, ELEMENTS - 1, ELEMENTS - 1);
     }
 }
 
@@ -67,8 +68,9 @@ static void local(ccl_program_builder_t *b, uint32_t ranks, ccl_primitive_t type
     }
 }
 
-static void ping(ccl_program_builder_t *b) {
-    uint32_t a = ccl_program_builder_tb(b, 0, 1, 1, 0), z = ccl_program_builder_tb(b, 1, 0, 0, 0);
+static void ping(ccl_program_builder_t *b, uint32_t last) {
+    uint32_t a = ccl_program_builder_tb(b, 0, last, last, 0);
+    uint32_t z = ccl_program_builder_tb(b, last, 0, 0, 0);
     for (uint32_t i = 0; i < TURNS; i++) {
         add(b, a, CCL_PRIM_S, 0, 0);
         add(b, a, CCL_PRIM_R, 1, 1);
@@ -77,9 +79,9 @@ static void ping(ccl_program_builder_t *b) {
     }
 }
 
-static void stream(ccl_program_builder_t *b) {
-    uint32_t a = ccl_program_builder_tb(b, 0, 1, CCL_NONE, 0);
-    uint32_t z = ccl_program_builder_tb(b, 1, CCL_NONE, 0, 0);
+static void stream(ccl_program_builder_t *b, uint32_t last) {
+    uint32_t a = ccl_program_builder_tb(b, 0, last, CCL_NONE, 0);
+    uint32_t z = ccl_program_builder_tb(b, last, CCL_NONE, 0, 0);
     for (uint32_t i = 0; i < SENDS; i++) {
         add(b, a, CCL_PRIM_S, i % ELEMENTS, i % ELEMENTS);
         add(b, z, CCL_PRIM_R, i % ELEMENTS, i % ELEMENTS);
@@ -98,7 +100,10 @@ ccl_status_t ccl_host_micro(ccl_host_micro_t micro, uint32_t nranks, ccl_program
         ccl_program_builder_buffer(b, r, CCL_BUF_INPUT, ELEMENTS);
     switch (micro) {
     case CCL_HOST_MICRO_PAIRS:
-        pairs(b, nranks, CCL_PRIM_R);
+        pairs(b, nranks, 1, HALF, CCL_PRIM_R);
+        break;
+    case CCL_HOST_MICRO_FANOUT:
+        pairs(b, nranks, 1, 1, CCL_PRIM_R);
         break;
     case CCL_HOST_MICRO_FORWARD:
         relay(b, nranks, CCL_PRIM_RCS, CCL_PRIM_R);
@@ -107,7 +112,7 @@ ccl_status_t ccl_host_micro(ccl_host_micro_t micro, uint32_t nranks, ccl_program
         relay(b, nranks, CCL_PRIM_RRS, CCL_PRIM_RRC);
         break;
     case CCL_HOST_MICRO_REDUCE_PAIRS:
-        pairs(b, nranks, CCL_PRIM_RRC);
+        pairs(b, nranks, 1, HALF, CCL_PRIM_RRC);
         break;
     case CCL_HOST_MICRO_REDUCE_COPY:
         relay(b, nranks, CCL_PRIM_RRCS, CCL_PRIM_R);
@@ -121,11 +126,14 @@ ccl_status_t ccl_host_micro(ccl_host_micro_t micro, uint32_t nranks, ccl_program
     case CCL_HOST_MICRO_ONE:
         local(b, 1, CCL_PRIM_CPY);
         break;
+    case CCL_HOST_MICRO_ACROSS:
+        pairs(b, nranks, nranks / 2, HALF, CCL_PRIM_R);
+        break;
     case CCL_HOST_MICRO_PING:
-        ping(b);
+        ping(b, nranks - 1);
         break;
     case CCL_HOST_MICRO_STREAM:
-        stream(b);
+        stream(b, nranks - 1);
         break;
     case CCL_HOST_MICRO_EMPTY: {
         uint32_t tb = ccl_program_builder_tb(b, 0, CCL_NONE, CCL_NONE, 0);
@@ -162,6 +170,12 @@ ccl_status_t ccl_host_is_calibration(const ccl_program_t *program, bool *out, cc
         CCL_TRY(ccl_host_micro((ccl_host_micro_t)m, program->nranks, &micro, err));
         *out = same_work(program, micro);
         ccl_program_destroy(micro);
+    }
+    for (uint32_t n = 1; n <= 64 && program->nranks == 2 && !*out; n *= 2) {
+        ccl_program_t *blocks = NULL;
+        CCL_TRY(ccl_host_blocks_program(n, &blocks, err));
+        *out = same_work(program, blocks);
+        ccl_program_destroy(blocks);
     }
     return CCL_OK;
 }

@@ -12,7 +12,6 @@
 
 #define SLOTS 8u
 #define WORK_RATE_Bps 1e9 /* a byte is a nanosecond of a worker */
-#define WIDE_Bps 1e15     /* never the limit */
 
 /* ---------------------------------------------------------------- what a run is like */
 
@@ -54,16 +53,16 @@ uint32_t ccl_host_batches(const ccl_program_t *p, const ccl_run_options_t *o) {
 
 /* ---------------------------------------------------------------- constants at a footprint */
 
-static double at_footprint(const ccl_host_model_t *m, const double *values, double footprint) {
+double ccl_i_host_at(const ccl_host_model_t *m, const double *values, double bytes) {
     uint32_t n = m->nknots, k = 0;
-    if (footprint <= m->footprint_bytes[0] || n == 1)
+    if (bytes <= m->footprint_bytes[0] || n == 1)
         return values[0];
-    if (footprint >= m->footprint_bytes[n - 1])
+    if (bytes >= m->footprint_bytes[n - 1])
         return values[n - 1];
-    while (footprint > m->footprint_bytes[k + 1])
+    while (bytes > m->footprint_bytes[k + 1])
         k++;
-    double x = log(footprint / m->footprint_bytes[k]) /
-               log(m->footprint_bytes[k + 1] / m->footprint_bytes[k]);
+    double x =
+        log(bytes / m->footprint_bytes[k]) / log(m->footprint_bytes[k + 1] / m->footprint_bytes[k]);
     return values[k] + x * (values[k + 1] - values[k]);
 }
 
@@ -105,12 +104,26 @@ static double step_bytes(const rewrite_t *w, const ccl_tb_t *tb, const ccl_step_
     return ccl_program_step_share(w->p, tb, step) * w->o->size_bytes / w->batches;
 }
 
+/* Processes have ascending ranks, as many as divide evenly. */
+static uint32_t process_of(const rewrite_t *w, uint32_t rank) {
+    uint32_t n = w->p->nranks, processes = ccl_i_host_processes(w->o, n), at = 0;
+    while ((uint64_t)n * (at + 1) / processes <= rank)
+        at++;
+    return at;
+}
+
 static bool crosses(const ccl_step_t *s) {
     return ccl_primitive_sends(s->type) || ccl_primitive_receives(s->type);
 }
 
-static void cost_steps(rewrite_t *w) {
+static ccl_status_t cost_steps(rewrite_t *w, ccl_error_t *err) {
     const ccl_program_t *p = w->p;
+    const ccl_host_model_t *m = w->model;
+    double across = ccl_i_host_at(m, m->across_s_per_byte, w->footprint);
+    /* Where all data cost the same their order does not matter. */
+    bool flat = m->nknots == 1 || w->footprint <= m->footprint_bytes[0];
+    if (!flat)
+        CCL_TRY(ccl_i_host_data_work(p, w->o, m, w->work_ns, err));
     double least = w->o->slices ? w->o->slices : 1;
     w->slices = (uint32_t)least;
     for (uint32_t t = 0; t < p->ntbs; t++) {
@@ -123,11 +136,15 @@ static void cost_steps(rewrite_t *w) {
             if (crosses(s))
                 k = fmax(least, ccl_model_ceil(bytes / slice_limit(w->o)));
             w->slices = k > w->slices ? (uint32_t)k : w->slices;
-            w->work_ns[i] =
-                1e9 * (k * w->model->overhead_s +
-                       bytes * at_footprint(w->model, w->model->s_per_byte[s->type], w->footprint));
+            if (flat)
+                w->work_ns[i] = 1e9 * bytes * m->s_per_byte[s->type][0];
+            w->work_ns[i] += 1e9 * k * m->overhead_s;
+            if (ccl_primitive_sends(s->type) &&
+                process_of(w, tb->rank) != process_of(w, ccl_program_peers(p, tb, i).send_peer))
+                w->work_ns[i] += 1e9 * (k * m->across_s + bytes * across);
         }
     }
+    return CCL_OK;
 }
 
 /* The work of a receive that does not send goes to the send that it meets. */
@@ -255,10 +272,10 @@ ccl_status_t ccl_host_program(const ccl_program_t *program, const ccl_run_option
     ccl_status_t status = CCL_OK;
     if (!w.work_ns || !w.place || !w.sink_shares)
         status = ccl_fail_nomem(err);
-    if (status == CCL_OK) {
-        cost_steps(&w);
+    if (status == CCL_OK)
+        status = cost_steps(&w, err);
+    if (status == CCL_OK)
         status = move_receives(&w, err);
-    }
     if (status == CCL_OK)
         status = build(&w, out, err);
     *slices_out = w.slices;
@@ -271,49 +288,18 @@ ccl_status_t ccl_host_program(const ccl_program_t *program, const ccl_run_option
 ccl_status_t ccl_host_topology(uint32_t nranks, const ccl_host_model_t *model,
                                double footprint_bytes, uint32_t slots, uint32_t slices,
                                ccl_topology_t **out, ccl_error_t *err) {
-    ccl_topology_builder_t *b = ccl_topology_builder_create("host");
-    if (!b)
-        return ccl_fail_nomem(err);
-    uint32_t in, pool;
-    ccl_status_t status;
     ccl_gpu_model_t core = ccl_gpu_model_default("host");
-    core.launch_s = model->launch_s;
-    CCL_TRY_GOTO(ccl_topology_builder_gpu_model(b, &core, err), status, done);
-    CCL_TRY_GOTO(ccl_topology_builder_device(b, "queue", CCL_DEVICE_SWITCH, "host", CCL_NONE, NULL,
-                                             &in, err),
-                 status, done);
-    CCL_TRY_GOTO(ccl_topology_builder_device(b, "workers", CCL_DEVICE_SWITCH, "host", CCL_NONE,
-                                             NULL, &pool, err),
-                 status, done);
-    CCL_TRY_GOTO(
-        ccl_topology_builder_link(b, in, pool, "workers",
-                                  WORK_RATE_Bps * at_footprint(model, model->pool, footprint_bytes),
-                                  model->latency_s, 1, 0, err),
-        status, done);
-    for (uint32_t r = 0; r <= nranks; r++) {
-        char id[24];
-        uint32_t rank;
-        snprintf(id, sizeof id, "rank%u", r);
-        CCL_TRY_GOTO(
-            ccl_topology_builder_device(b, id, CCL_DEVICE_GPU, "host", r, "host", &rank, err),
-            status, done);
-        CCL_TRY_GOTO(ccl_topology_builder_link(b, rank, in, "workers", WIDE_Bps, 0, 1, 0, err),
-                     status, done);
-        CCL_TRY_GOTO(ccl_topology_builder_link(b, pool, rank, "workers", WIDE_Bps, 0, 1, 0, err),
-                     status, done);
-    }
-    ccl_transport_spec_t spec = {.kind = "workers",
+    ccl_transport_spec_t spec = {.kind = "host",
                                  .given = CCL_TRANSPORT_TB_RATE | CCL_TRANSPORT_SLOTS |
                                           CCL_TRANSPORT_SLICES,
-                                 .value = ccl_transport_default("workers")};
+                                 .value = ccl_transport_default("host")};
+    core.launch_s = model->launch_s;
     spec.value.tb_rate_Bps = WORK_RATE_Bps;
     spec.value.slots = slots;
     spec.value.slices = slices;
-    CCL_TRY_GOTO(ccl_topology_builder_transport(b, &spec, err), status, done);
-    status = ccl_topology_builder_finish(b, out, err);
-done:
-    ccl_topology_builder_destroy(b);
-    return status;
+    double pool = ccl_i_host_at(model, model->pool, footprint_bytes);
+    return ccl_topology_host("host", nranks + 1, &core, WORK_RATE_Bps * pool, model->latency_s,
+                             &spec, out, err);
 }
 
 ccl_status_t ccl_host_predict(const ccl_ctx_t *ctx, const ccl_program_t *program,

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *const rank_names[] = {"threads", "processes"};
 static const char *const transport_names[] = {"shm", "tcp"};
@@ -24,6 +25,27 @@ static void list_out(ccl_text_t *out, const char *key, const double *v, uint32_t
     for (uint32_t i = 0; i < n; i++)
         ccl_text_printf(out, "%s%.6g", i ? ", " : "", v[i]);
     ccl_text_printf(out, "]");
+}
+
+/* For host:N, whose constants do not depend on footprints: those in the middle, of a send and the
+   receive that it meets. */
+static void cluster_out(const ccl_host_calibration_t *made, ccl_text_t *out) {
+    const ccl_host_model_t *m = &made->model;
+    uint32_t k = m->nknots / 2;
+    double hand_over = m->s_per_byte[CCL_PRIM_S][k] + m->s_per_byte[CCL_PRIM_R][k];
+    double reduce = m->s_per_byte[CCL_PRIM_S][k] + m->s_per_byte[CCL_PRIM_RRC][k];
+    ccl_text_printf(out, "  \"links\": {\"host\": {\"efficiency\": %.6g, \"contention\": %.6g}},\n",
+                    m->pool[k] / hand_over / 1e12, made->contention);
+    ccl_text_printf(out,
+                    "  \"transports\": {\"host\": {\"tb_rate\": \"%.6gGB/s\", \"overhead\": "
+                    "\"%.6gs\", \"latency\": \"%.6gs\", \"slice\": %.0f}},\n",
+                    1e-9 / hand_over, 2 * m->overhead_s, m->latency_s, CCL_I_HOST_SLICE_BYTES);
+    ccl_text_printf(out,
+                    "  \"gpu_models\": {\"host\": {\"copy_rate\": \"%.6gGB/s\", "
+                    "\"reduce_rate\": \"%.6gGB/s\", \"overhead\": \"%.6gs\", \"launch\": "
+                    "\"%.6gs\"}},\n",
+                    1e-9 / m->s_per_byte[CCL_PRIM_CPY][k], 1e-9 / reduce, m->overhead_s,
+                    m->launch_s);
 }
 
 void ccl_i_host_profile(const ccl_host_calibration_t *made, const ccl_host_calibrate_options_t *o,
@@ -51,7 +73,13 @@ void ccl_i_host_profile(const ccl_host_calibration_t *made, const ccl_host_calib
         ccl_text_printf(out, "%s\n      ", i ? "," : "");
         list_out(out, ccl_primitive_name((ccl_primitive_t)i), m->s_per_byte[i], m->nknots);
     }
-    ccl_text_printf(out, "\n    }\n  },\n");
+    ccl_text_printf(out, "\n    }");
+    if (m->across_s > 0) {
+        ccl_text_printf(out, ",\n    \"across_s\": %.6g, ", m->across_s);
+        list_out(out, "across_s_per_byte", m->across_s_per_byte, m->nknots);
+    }
+    ccl_text_printf(out, "\n  },\n");
+    cluster_out(made, out);
     ccl_text_printf(out,
                     "  \"fit\": {\"r2\": %.6g, \"median_error\": %.6g, \"worst_error\": %.6g, "
                     "\"points\": %u},\n  \"constants\": [",
@@ -124,9 +152,12 @@ static ccl_status_t run_settings(const ccl_json_at_t *host, ccl_run_options_t *o
 }
 
 static ccl_status_t model_of(const ccl_json_at_t *host, ccl_host_model_t *m, ccl_error_t *err) {
-    static const char *const keys[] = {
-        "workers",    "threads",   "ranks",    "processes",       "transport", "type",       "op",
-        "overhead_s", "latency_s", "launch_s", "footprint_bytes", "pool",      "s_per_byte", NULL};
+    static const char *const keys[] = {"workers",    "threads",         "ranks",
+                                       "processes",  "transport",       "type",
+                                       "op",         "overhead_s",      "latency_s",
+                                       "launch_s",   "footprint_bytes", "pool",
+                                       "s_per_byte", "across_s",        "across_s_per_byte",
+                                       NULL};
     struct {
         const char *key;
         double *at;
@@ -155,6 +186,13 @@ static ccl_status_t model_of(const ccl_json_at_t *host, ccl_host_model_t *m, ccl
             return ccl_json_fail(&v, err, "footprints do not ascend");
     v = ccl_json_member(host, "pool");
     CCL_TRY(numbers(&v, m->nknots, 1e-3, m->pool, err));
+    v = ccl_json_member(host, "across_s");
+    CCL_TRY(ccl_json_number(&v, false, &m->across_s, err));
+    if (!(m->across_s >= 0))
+        return ccl_json_fail(&v, err, "%g seconds", m->across_s);
+    v = ccl_json_member(host, "across_s_per_byte");
+    if (v.value)
+        CCL_TRY(numbers(&v, m->nknots, 0, m->across_s_per_byte, err));
     ccl_json_at_t costs = ccl_json_member(host, "s_per_byte");
     CCL_TRY(ccl_json_object(&costs, true, err));
     for (uint32_t i = 0; i < CCL_HOST_PASSES; i++) {
@@ -164,24 +202,41 @@ static ccl_status_t model_of(const ccl_json_at_t *host, ccl_host_model_t *m, ccl
     return CCL_OK;
 }
 
+/* A file, or one of the library's. */
+static ccl_status_t open_profile(const char *spec, ccl_json_doc_t *out, ccl_error_t *err) {
+    ccl_profile_t *profile = NULL;
+    bool is_file = strcmp(spec, "-") == 0 || access(spec, F_OK) == 0;
+    if (strcmp(spec, "-") != 0) { /* what every profile has is checked as everywhere */
+        CCL_TRY(ccl_profile_read(spec, &profile, err));
+        ccl_profile_destroy(profile);
+    }
+    if (is_file)
+        return ccl_json_read(spec, out, err);
+    const ccl_profile_entry_t *e = ccl_profile_library();
+    while (strcmp(e->name, spec) != 0)
+        e++;
+    return ccl_json_parse(e->name, e->text, e->len, out, err);
+}
+
+static ccl_status_t not_of_a_host(const ccl_json_at_t *root, const char *spec, ccl_error_t *err) {
+    ccl_json_at_t models = ccl_json_member(root, "gpu_models");
+    void *first = models.value ? json_object_iter((json_t *)models.value) : NULL;
+    const char *model = first ? json_object_iter_key(first) : NULL;
+    return ccl_fail(err, CCL_ERR_INPUT,
+                    "profile \"%.200s\" is of %s%.60s%s, not of a host: ccllab calibrate --device "
+                    "host -o P writes one",
+                    spec, model ? "GPU model \"" : "links", model ? model : "", model ? "\"" : "");
+}
+
 ccl_status_t ccl_host_model_read(const char *path, ccl_host_model_t *out,
                                  ccl_run_options_t *options_out, ccl_error_t *err) {
-    ccl_profile_t *profile = NULL;
     ccl_json_doc_t doc = {0};
     ccl_host_model_t model;
     ccl_run_options_t options = CCL_RUN_OPTIONS_INIT;
     memset(&model, 0, sizeof model);
-    if (strcmp(path, "-") != 0) { /* what every profile has is checked as everywhere */
-        CCL_TRY(ccl_profile_read(path, &profile, err));
-        ccl_profile_destroy(profile);
-    }
-    CCL_TRY(ccl_json_read(path, &doc, err));
+    CCL_TRY(open_profile(path, &doc, err));
     ccl_json_at_t root = ccl_json_root(&doc), host = ccl_json_member(&root, "host");
-    ccl_status_t status = host.value
-                              ? CCL_OK
-                              : ccl_json_fail(&root, err,
-                                              "no member \"host\": ccllab calibrate --device host "
-                                              "writes such a profile");
+    ccl_status_t status = host.value ? CCL_OK : not_of_a_host(&root, path, err);
     if (status == CCL_OK)
         status = model_of(&host, &model, err);
     if (status == CCL_OK)

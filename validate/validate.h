@@ -253,6 +253,8 @@ typedef struct ccl_host_model {
     double footprint_bytes[CCL_HOST_MAX_KNOTS]; /**< ascending: buffers of all ranks */
     double pool[CCL_HOST_MAX_KNOTS];            /**< passes that really run at a time */
     double s_per_byte[CCL_HOST_PASSES][CCL_HOST_MAX_KNOTS];
+    double across_s; /**< further work of a slice that goes to another process; 0: there is one */
+    double across_s_per_byte[CCL_HOST_MAX_KNOTS];
 } ccl_host_model_t;
 
 /** Bytes of the buffers of all ranks in a run as the runtime lays it out. */
@@ -291,22 +293,29 @@ typedef ccl_status_t (*ccl_host_measure_fn)(const ccl_program_t *program,
 /** Programs to calibrate with; none of them is in a suite (ccl_host_is_calibration()). */
 typedef enum ccl_host_micro {
     CCL_HOST_MICRO_PAIRS,        /**< every rank sends to the next: s, r */
-    CCL_HOST_MICRO_FORWARD,      /**< data go two ranks on: rcs */
+    CCL_HOST_MICRO_FANOUT,       /**< ... the same element five times: r alone misses the cache */
+    CCL_HOST_MICRO_FORWARD,      /**< data go five ranks on: rcs */
     CCL_HOST_MICRO_REDUCE,       /**< ... and are reduced on the way: rrs, rrc */
     CCL_HOST_MICRO_REDUCE_PAIRS, /**< every rank reduces into the next: rrc */
     CCL_HOST_MICRO_REDUCE_COPY,  /**< ... reduced and kept: rrcs */
     CCL_HOST_MICRO_COPY,         /**< cpy on every rank */
     CCL_HOST_MICRO_LOCAL_REDUCE, /**< re on every rank */
     CCL_HOST_MICRO_ONE,          /**< cpy on one rank only: a block runs on one worker */
-    CCL_HOST_MICRO_PING,         /**< two ranks in turn, 32 times */
+    CCL_HOST_MICRO_ACROSS,       /**< every rank sends half around, to another process */
+    CCL_HOST_MICRO_PING,         /**< the first and the last rank in turn, 32 times */
     CCL_HOST_MICRO_STREAM,       /**< one connection, 64 sends back to back */
     CCL_HOST_MICRO_EMPTY         /**< one nop */
 } ccl_host_micro_t;
-#define CCL_HOST_MICROS 11
+#define CCL_HOST_MICROS 13
 const char *ccl_host_micro_name(ccl_host_micro_t micro); /**< "pairs"; static */
 /** @param nranks  at least 2. */
 ccl_status_t ccl_host_micro(ccl_host_micro_t micro, uint32_t nranks, ccl_program_t **out,
                             ccl_error_t *err);
+/**
+ * 64 slices from one rank to another by nblocks blocks a side: contention is measured with it.
+ * @param nblocks  a divisor of 64.
+ */
+ccl_status_t ccl_host_blocks_program(uint32_t nblocks, ccl_program_t **out, ccl_error_t *err);
 /** Whether a program is one of these, whatever its name. */
 ccl_status_t ccl_host_is_calibration(const ccl_program_t *program, bool *out, ccl_error_t *err);
 
@@ -330,7 +339,8 @@ typedef struct ccl_host_calibration {
     uint32_t nconstants, npoints;
     const ccl_constant_t *constants;
     double r2, median_error, worst_error; /**< of the fit, on the calibration programs */
-    char *profile;                        /**< JSON, "ccllab-profile-1" */
+    double contention; /**< kappa of blocks that share a connection; for the cluster host:N */
+    char *profile;     /**< JSON, "ccllab-profile-1" */
     ccl_arena_t arena;
 } ccl_host_calibration_t;
 /**

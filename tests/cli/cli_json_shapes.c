@@ -604,7 +604,7 @@ START_TEST(validated) {
     ck_assert_int_eq(said.rc, 0);
     ck_assert_str_eq(text(root, "schema"), "ccllab/calibrate-host/1");
     ck_assert_int_eq((int)number(root, "workers"), 1);
-    ck_assert_int_eq((int)json_array_size(need(root, "constants")), 14);
+    ck_assert_int_eq((int)json_array_size(need(root, "constants")), 16);
     json_decref(root);
     said_free(&said);
     said = run("validate --profile host.json --suite " DATA "/two.suite --sizes 8K --repeats 1");

@@ -24,7 +24,7 @@ static ccl_host_model_t truth(uint32_t workers) {
 typedef struct machine {
     ccl_host_model_t model;
     ccl_rng_t rng;
-    double noise;
+    double noise, contention;
     uint32_t calls;
 } machine_t;
 
@@ -34,6 +34,8 @@ static ccl_status_t play(const ccl_program_t *program, const ccl_run_options_t *
     m->calls++;
     CCL_TRY(ccl_host_predict(NULL, program, options, &m->model, time_s, err));
     *time_s *= 1 + m->noise * ccl_rng_unit(&m->rng);
+    if (strcmp(program->name, "blocks") == 0)
+        *time_s *= 1 + m->contention * (program->ntbs / 2.0 - 1);
     return CCL_OK;
 }
 
@@ -80,6 +82,49 @@ START_TEST(two_workers_share_work) {
 }
 END_TEST
 
+/* Data that are used again soon cost what little memory costs: what a rank sends five times is read
+   from afar once. */
+START_TEST(reuse_costs_less) {
+    ccl_host_model_t m = truth(1);
+    ccl_program_t *p = NULL;
+    ccl_run_options_t o = CCL_RUN_OPTIONS_INIT;
+    double time_s = 0, e = 512 << 10, s = 0.10e-9;
+    m.latency_s = 0;
+    m.footprint_bytes[0] = 4 << 20;
+    m.footprint_bytes[1] = 12 << 20; /* of the run; costs are twice as high there */
+    o.size_bytes = 6 * e;
+    OK(ccl_host_micro(CCL_HOST_MICRO_FANOUT, 4, &p, &err));
+    OK(ccl_host_predict(NULL, p, &o, &m, &time_s, &err));
+    double want = 3e-6 + 40 * 16 * 300e-9 + e * (20 * 2 * s + 4 * 2 * s + 16 * s);
+    ck_assert_double_eq_tol(time_s / want, 1, 1e-6);
+    ccl_program_destroy(p);
+    OK(ccl_host_micro(CCL_HOST_MICRO_PAIRS, 4, &p, &err));
+    OK(ccl_host_predict(NULL, p, &o, &m, &time_s, &err));
+    ck_assert_double_eq_tol(time_s / (3e-6 + 24 * 16 * 300e-9 + e * 24 * 2 * s), 1, 1e-6);
+    ccl_program_destroy(p);
+}
+END_TEST
+
+/* What goes to another process costs more: of a ring of four in two processes, every second. */
+START_TEST(processes_cost_more) {
+    ccl_host_model_t m = truth(1);
+    ccl_program_t *p = NULL;
+    ccl_run_options_t o = CCL_RUN_OPTIONS_INIT;
+    double with = 0, without = 0, e = 10000;
+    m.latency_s = 0;
+    o.size_bytes = 6 * e;
+    o.ranks = CCL_RANKS_PROCESSES;
+    o.processes = 2;
+    OK(ccl_host_micro(CCL_HOST_MICRO_PAIRS, 4, &p, &err));
+    OK(ccl_host_predict(NULL, p, &o, &m, &without, &err));
+    m.across_s = 5e-6;
+    m.across_s_per_byte[0] = m.across_s_per_byte[1] = 1e-9;
+    OK(ccl_host_predict(NULL, p, &o, &m, &with, &err));
+    ck_assert_double_eq_tol((with - without) / (6 * (5e-6 + e * 1e-9)), 1, 1e-6);
+    ccl_program_destroy(p);
+}
+END_TEST
+
 static ccl_host_calibration_t *calibrated(machine_t *machine, uint32_t workers) {
     static const double footprints[] = {1 << 20, 16 << 20};
     ccl_host_calibrate_options_t o = CCL_HOST_CALIBRATE_OPTIONS_INIT;
@@ -115,6 +160,78 @@ START_TEST(fit_recovers_constants) {
 }
 END_TEST
 
+static const ccl_constant_t *named(const ccl_host_calibration_t *c, const char *name) {
+    for (uint32_t i = 0; i < c->nconstants; i++)
+        if (strcmp(c->constants[i].name, name) == 0)
+            return &c->constants[i];
+    ck_abort_msg("no constant %s", name);
+    return NULL;
+}
+
+START_TEST(contention_is_measured) {
+    static const double footprints[] = {1 << 20};
+    machine_t machine = {.model = truth(1), .contention = 0.01};
+    ccl_host_calibrate_options_t o = CCL_HOST_CALIBRATE_OPTIONS_INIT;
+    ccl_host_calibration_t *c = NULL;
+    o.run.threads = 1;
+    o.rounds = 1;
+    o.footprints = footprints;
+    o.nfootprints = 1;
+    o.measure = play;
+    o.measure_user = &machine;
+    machine.model.latency_s = 0; /* blocks hide it: less of it is no contention */
+    OK(ccl_host_calibrate(NULL, &o, &c, &err));
+    const ccl_constant_t *k = named(c, "host/contention");
+    ck_assert_double_eq_tol(k->value, 0.01, 0.001);
+    ck_assert(k->low < 0.01 && k->high > 0.01 && k->determined);
+    ccl_host_calibration_destroy(c);
+}
+END_TEST
+
+START_TEST(fit_tells_processes) {
+    static const double footprints[] = {1 << 20, 16 << 20};
+    machine_t machine = {.model = truth(2)};
+    ccl_host_calibrate_options_t o = CCL_HOST_CALIBRATE_OPTIONS_INIT;
+    ccl_host_calibration_t *c = NULL;
+    machine.model.across_s = 5e-6;
+    machine.model.across_s_per_byte[0] = machine.model.across_s_per_byte[1] = 1e-9;
+    o.run.threads = 1;
+    o.run.ranks = CCL_RANKS_PROCESSES;
+    o.run.processes = 2;
+    o.rounds = 1;
+    o.footprints = footprints;
+    o.nfootprints = 2;
+    o.measure = play;
+    o.measure_user = &machine;
+    OK(ccl_host_calibrate(NULL, &o, &c, &err));
+    ck_assert_double_eq_tol(c->model.across_s / 5e-6, 1, 0.1);
+    if (c->model.workers > 1) /* one core has a pool of one */
+        for (uint32_t k = 0; k < 2; k++)
+            ck_assert_double_eq_tol(c->model.across_s_per_byte[k] / 1e-9, 1, 0.15);
+    ccl_host_calibration_destroy(c);
+}
+END_TEST
+
+/* host:4 with the profile: what all flows share is what the workers hand over together. */
+static void lies_over_host(const char *path, const ccl_host_model_t *m) {
+    ccl_profile_t *profile = NULL;
+    ccl_topology_t *plain = NULL, *topo = NULL;
+    uint32_t k = m->nknots / 2, shared = CCL_NONE;
+    OK(ccl_profile_read(path, &profile, &err));
+    OK(ccl_topology_read(NULL, "host:4", &plain, &err));
+    ck_assert_uint_eq(plain->nranks, 4);
+    OK(ccl_profile_apply(NULL, profile, plain, NULL, &topo, &err));
+    for (uint32_t l = 0; l < topo->nlinks; l++)
+        if (shared == CCL_NONE || topo->links[l].bandwidth_Bps < topo->links[shared].bandwidth_Bps)
+            shared = l;
+    double hand_over = m->s_per_byte[CCL_PRIM_S][k] + m->s_per_byte[CCL_PRIM_R][k];
+    ck_assert_double_eq_tol(topo->links[shared].bandwidth_Bps * hand_over / m->pool[k], 1, 1e-4);
+    ck_assert_double_eq_tol(topo->gpu_models[0].launch_s / m->launch_s, 1, 1e-4);
+    ccl_topology_destroy(topo);
+    ccl_topology_destroy(plain);
+    ccl_profile_destroy(profile);
+}
+
 START_TEST(profile_reads_back) {
     machine_t machine = {.model = truth(1)};
     ccl_host_model_t model;
@@ -131,8 +248,10 @@ START_TEST(profile_reads_back) {
     ck_assert_double_eq_tol(model.overhead_s / c->model.overhead_s, 1, 1e-5);
     for (uint32_t i = 0; i < CCL_HOST_PASSES; i++)
         ck_assert_double_eq_tol(model.s_per_byte[i][1] / c->model.s_per_byte[i][1], 1, 1e-5);
+    lies_over_host(path, &model);
     ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_int_eq(ccl_host_model_read("nccl-h100", &model, &options, &err), CCL_ERR_IO);
+    ck_assert_int_eq(ccl_host_model_read("nccl-h100", &model, &options, &err), CCL_ERR_INPUT);
+    ck_assert_ptr_nonnull(strstr(err.text, "is of GPU model \"H100\", not of a host"));
     unlink(path);
     ccl_host_calibration_destroy(c);
 }
@@ -234,5 +353,6 @@ START_TEST(runs_on_the_host) {
 }
 END_TEST
 
-RUN_TESTS(one_worker_sums_work, two_workers_share_work, fit_recovers_constants, profile_reads_back,
+RUN_TESTS(one_worker_sums_work, two_workers_share_work, reuse_costs_less, processes_cost_more,
+          fit_recovers_constants, contention_is_measured, fit_tells_processes, profile_reads_back,
           validation_judges_and_keeps, calibration_programs_are_refused, runs_on_the_host)
