@@ -164,7 +164,7 @@ static const option_t options[] = {
      "bytes of all ranks' buffers at which passes are measured (256K:64M:4)", NULL},
     {"processes", 0, KIND_U32, AT(job.processes), "N", "so many children (one per rank)", NULL},
     {"transport", 0, KIND_CHOICE, AT(job.transport), "T",
-     "between processes: shm or tcp (shm; a job: tcp)", "shm,tcp"},
+     "between processes: shm or tcp (shm; a job on several machines: tcp)", "shm,tcp"},
     {"bootstrap", 0, KIND_CHOICE, AT(job.bootstrap), "HOW",
      "how processes find each other: root (--world, --rank, --root), env (a launcher's, --root), "
      "mpi "

@@ -22,8 +22,8 @@ static bool both(const ccl_report_measurement_t *m) {
 }
 
 /** How processes reach each other. */
-static const char *transport(const ccl_report_measurement_t *m, const ccl_run_result_t *r) {
-    return r->ipc ? "ipc" : m->options->transport == CCL_RUN_TCP ? "tcp" : "shm";
+static const char *transport(const ccl_run_result_t *r) {
+    return r->ipc ? "ipc" : r->transport == CCL_RUN_TCP ? "tcp" : "shm";
 }
 
 static bool timed(const ccl_measured_size_t *s) {
@@ -155,7 +155,7 @@ static ccl_status_t measurement_json(const ccl_report_measurement_t *m, ccl_text
     ccl_i_json_string(&json, "type", ccl_type_name(m->options->type));
     ccl_i_json_string(&json, "op", ccl_reduction_name(m->options->op));
     ccl_i_json_string(&json, "granularity", ccl_i_granularity_name(m->options->granularity));
-    ccl_i_json_string(&json, "transport", r && r->processes > 1 ? transport(m, r) : NULL);
+    ccl_i_json_string(&json, "transport", r && r->processes > 1 ? transport(r) : NULL);
     ccl_i_json_number(&json, "devices", r && r->devices ? r->devices : NAN);
     ccl_i_json_number(&json, "processes", r && r->processes ? r->processes : NAN);
     ccl_i_json_number(&json, "threads", r && r->processes ? r->threads : NAN);
@@ -352,7 +352,7 @@ static ccl_status_t measurement_text(const ccl_report_measurement_t *m, ccl_text
     if (r && r->processes) /* 0: refused before it began */
         ccl_text_printf(out, " on %s, %u process%s%s%s with %u worker%s", r->device, r->processes,
                         r->processes == 1 ? "" : "es", r->processes == 1 ? "" : " over ",
-                        r->processes == 1 ? "" : transport(m, r), r->threads,
+                        r->processes == 1 ? "" : transport(r), r->threads,
                         r->threads == 1 ? "" : "s");
     if (r && r->devices > 1)
         ccl_text_printf(out, ", %u devices", r->devices);

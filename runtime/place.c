@@ -155,8 +155,6 @@ ccl_status_t ccl_bootstrap_open(const ccl_ctx_t *ctx, ccl_bootstrap_kind_t kind,
     ccl_status_t status = ways[kind](ctx, options, out, &own);
     if (status != CCL_OK)
         return ccl_fail(err, status, "%s", own.text);
-    if (options->world > 1)
-        options->transport = CCL_RUN_TCP;
     return CCL_OK;
 }
 

@@ -6,6 +6,7 @@
 #include "runtime/bootstrap.h"
 #include "runtime/generate.h"
 #include "runtime/job.h"
+#include "runtime/segment.h"
 #include "runtime/wire.h"
 
 #include <errno.h>
@@ -102,10 +103,25 @@ static ccl_status_t wire_up(ccl_i_job_t *job, ccl_error_t *err) {
     return status;
 }
 
+/** Processes that were started apart share memory where all are on one machine and can. */
+static ccl_status_t share_memory(ccl_i_job_t *job, uint32_t here, ccl_error_t *err) {
+    uint32_t n = job->group->world;
+    void *memory = NULL;
+    if (job->options->world <= 1 || here < n || job->options->transport != CCL_RUN_SHM ||
+        strcmp(job->options->device, "host") != 0)
+        return CCL_OK;
+    CCL_TRY(ccl_i_segment_map(job->group, ccl_i_region_bytes(job->plan, n), &memory, err));
+    job->region = memory;
+    job->region_is_shared = memory != NULL;
+    return CCL_OK;
+}
+
 static ccl_status_t run_process(ccl_i_job_t *job, ccl_run_result_t *result, ccl_error_t *err) {
     uint32_t here = 1, n = job->program->nranks;
     job->group->patience_s = 3 * job->options->watchdog_s;
     ccl_status_t status = introduce(job, &here, err);
+    if (status == CCL_OK)
+        status = share_memory(job, here, err);
     if (status != CCL_OK)
         return status;
     job->nprocesses = job->group->world;
@@ -120,6 +136,7 @@ static ccl_status_t run_process(ccl_i_job_t *job, ccl_run_result_t *result, ccl_
         status = ccl_i_group_agree(job->group, wire_up(job, err), err);
     result->processes = job->nprocesses;
     result->threads = job->threads;
+    result->transport = job->wire ? CCL_RUN_TCP : CCL_RUN_SHM;
     if (status == CCL_OK)
         status = ccl_i_job_run(job, result, err);
     result->devices = job->nparts;
@@ -335,6 +352,8 @@ static ccl_status_t run_alone(ccl_i_job_t *job, ccl_run_result_t *result, ccl_er
         CCL_TRY(ccl_i_group_alone(&group, err));
     job->group = &group;
     ccl_status_t status = run_process(job, result, err);
+    if (job->region_is_shared)
+        munmap(job->region, ccl_i_region_bytes(job->plan, o->world));
     ccl_i_group_fini(&group);
     return status;
 }

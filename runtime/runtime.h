@@ -118,6 +118,7 @@ typedef struct ccl_run_block {
 typedef struct ccl_run_result {
     char device[16];
     uint32_t nranks, processes, threads; /**< threads: workers per process */
+    ccl_run_transport_t transport;       /**< between processes */
     uint32_t devices;                    /**< that this process's ranks are spread over */
     bool ipc; /**< processes write to each other's devices; else through the host */
     uint32_t batches, slots;
@@ -206,7 +207,7 @@ typedef enum ccl_bootstrap_kind {
 /**
  * Find this process's place; once in a process's life with MPI. A process with a place of its own
  * in a job has options->world > 1 afterwards, and slices go over TCP.
- * @param options  world, rank, root are read; world, rank, transport and bootstrap are set.
+ * @param options  world, rank, root are read; world, rank and bootstrap are set.
  * @param out      NULL without MPI; else what options->bootstrap is: end with
  *                 ccl_bootstrap_close() after the last run.
  * @retval CCL_ERR_USAGE        too little or too much is told, or there is no launcher.

@@ -7,12 +7,18 @@ program=$2/tests/cli/data/allgather_2.xml
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 root=127.0.0.1:$((20000 + $$ % 20000))
-"$ccllab" run "$program" --size 64K --world 2 --rank 1 --root "$root" >"$dir/one" &
-"$ccllab" run "$program" --size 64K --world 2 --rank 0 --root "$root" >"$dir/zero"
-wait $!
-[ ! -s "$dir/one" ] || { echo "process 1 printed: $(cat "$dir/one")"; exit 1; }
-grep -q '2 processes over tcp' "$dir/zero" || { cat "$dir/zero"; exit 1; }
-grep -q 'right$' "$dir/zero" || { cat "$dir/zero"; exit 1; }
+for over in shm tcp; do
+    options= # shm is the default on one machine
+    [ $over = shm ] || options="--transport $over"
+    # shellcheck disable=SC2086
+    "$ccllab" run "$program" --size 64K --world 2 --rank 1 --root "$root" $options >"$dir/one" &
+    # shellcheck disable=SC2086
+    "$ccllab" run "$program" --size 64K --world 2 --rank 0 --root "$root" $options >"$dir/zero"
+    wait $!
+    [ ! -s "$dir/one" ] || { echo "process 1 printed: $(cat "$dir/one")"; exit 1; }
+    grep -q "2 processes over $over" "$dir/zero" || { cat "$dir/zero"; exit 1; }
+    grep -q 'right$' "$dir/zero" || { cat "$dir/zero"; exit 1; }
+done
 
 export OMPI_COMM_WORLD_SIZE=2
 OMPI_COMM_WORLD_RANK=1 "$ccllab" run "$program" --size 64K --root "$root" >/dev/null &

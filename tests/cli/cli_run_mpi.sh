@@ -26,7 +26,7 @@ go() { # processes command...: the job's exit code in $code
 
 go 2 "$ccllab" run "$program" --sizes 4K:64K:4
 [ $code = 0 ] || say "exit code $code"
-[ "$(grep -c '2 processes over tcp' "$dir/out")" = 1 ] || say "process 0 alone should print"
+[ "$(grep -c '2 processes over shm' "$dir/out")" = 1 ] || say "process 0 alone should print"
 [ "$(grep -c 'right$' "$dir/out")" = 3 ] || say "not three runs"
 
 "$ccllab" synth --topology 'servers:1 gpus:8 nvswitch=300GB/s,1us' --collective allreduce --with ring --size 1M \

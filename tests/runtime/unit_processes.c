@@ -102,11 +102,12 @@ START_TEST(test_job) {
     o.type = CCL_TYPE_BF16;
     o.world = 3;
     o.root = root;
-    o.transport = CCL_RUN_TCP;
+    o.transport = (ccl_run_transport_t)_i; /* over memory too: all are on this machine */
     for (uint32_t i = 1; i < 3; i++)
         pids[i] = start(p, &o, i, false);
     ccl_run_result_t *r = run_right(p, &o, "job of 3");
     ck_assert_uint_eq(r->processes, 3);
+    ck_assert_int_eq(r->transport, _i);
     ck_assert_uint_gt(r->checked_items, 0);
     ccl_run_result_destroy(r);
     for (uint32_t i = 1; i < 3; i++)
@@ -225,7 +226,7 @@ int main(void) {
     TCase *tcase = tcase_create("processes");
     tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, test_children, 0, (int)CCL_ARRAY_LEN(cases));
-    tcase_add_test(tcase, test_job);
+    tcase_add_loop_test(tcase, test_job, 0, 2);
     tcase_add_test(tcase, test_unlike);
     tcase_add_test(tcase, test_dead_peer);
     tcase_add_loop_test(tcase, test_struck_child, 0, (int)CCL_ARRAY_LEN(strikes));
