@@ -125,10 +125,11 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     if (cli->args.job.device || cli->args.from_nccl_tests)
         CCL_TRY(refuse_others(&cli->args, err));
     if (cli->args.job.device)
-        return ccl_i_calibrate_host(cli, err);
+        return strcmp(cli->args.job.device, "host") == 0 ? ccl_i_calibrate_host(cli, err)
+                                                         : ccl_i_calibrate_device(cli, err);
     if (!cli->args.from_nccl_tests)
         return ccl_fail(err, CCL_ERR_USAGE,
-                        "nothing to fit: --from-nccl-tests LOG, or --device host");
+                        "nothing to fit: --from-nccl-tests LOG, or --device host, cuda or hip");
     CCL_TRY(measured_ranks(cli, err));
     CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &topo, err));
     ccl_status_t status =
@@ -143,26 +144,37 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     return status;
 }
 
-static const char *const accepts[] = {"topology",   "fail",
-                                      "degrade",    "from-nccl-tests",
-                                      "collective", "ranks@calibrate",
-                                      "run",        "channels",
-                                      "in-place",   "name",
-                                      "source",     "device",
-                                      "processes",  "transport",
-                                      "type",       "op",
-                                      "repeats",    "footprints",
+static const char *const accepts[] = {"topology",
+                                      "fail",
+                                      "degrade",
+                                      "from-nccl-tests",
+                                      "collective",
+                                      "ranks@calibrate",
+                                      "run",
+                                      "channels",
+                                      "in-place",
+                                      "name",
+                                      "source",
+                                      "device",
+                                      "processes",
+                                      "transport",
+                                      "type",
+                                      "op",
+                                      "repeats",
+                                      "footprints",
+                                      "kernel@calibrate",
                                       NULL};
 const ccl_i_command_t ccl_i_cmd_calibrate = {
     .name = "calibrate",
-    .usage = "--from-nccl-tests LOG --topology SPEC | --device host -o PROFILE",
+    .usage = "--from-nccl-tests LOG --topology SPEC | --device NAME -o PROFILE",
     .summary = "fit a profile to measured runs",
     .details =
         "Fits launch, latency, thread-block rate and link efficiency to one measured curve of\n"
         "one collective, by simulating what NCCL runs at each size; robust, with confidence\n"
         "intervals. --profile PROFILE lays the result over any cluster with these GPUs.\n"
         "--device host runs small programs here, and fits what passes of the host cost;\n"
-        "ccllab validate predicts with that.\n",
+        "ccllab validate predicts with that. --device cuda or hip fits a GPU's launch, latency,\n"
+        "overhead, rate of a thread block, contention of 1 to 64 of them, and local rates.\n",
     .accepts = accepts,
     .run = run,
 };

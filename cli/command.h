@@ -122,6 +122,11 @@ void ccl_i_measured_title(const ccl_measured_run_t *run, char *out, size_t out_l
 /** `calibrate --device host`. */
 ccl_status_t ccl_i_calibrate_host(ccl_i_cli_t *cli, ccl_error_t *err);
 
+/* ---------------------------------------------------------------- calibrate_device.c */
+
+/** `calibrate --device cuda|hip`. */
+ccl_status_t ccl_i_calibrate_device(ccl_i_cli_t *cli, ccl_error_t *err);
+
 /* ---------------------------------------------------------------- terminal.c */
 
 /** Log and progress to stderr, SIGINT and SIGTERM to the cancel flag. */

@@ -134,6 +134,8 @@ static const option_t options[] = {
      "interpreter: one kernel reads the program; generated: one written and compiled for it; both, "
      "and the ratio (interpreter)",
      "interpreter,generated,both"},
+    {"kernel@calibrate", 0, KIND_CHOICE, AT(job.kernel), "K",
+     "of a GPU: interpreter or generated (interpreter)", "interpreter,generated"},
     {"emit-kernel", 0, KIND_TEXT, AT(job.emit_kernel), "FILE",
      "write the generated kernel of the last size there", NULL},
     {"type", 0, KIND_CHOICE, AT(job.type), "T", "int32, fp32, fp16 or bf16 (fp32)",

@@ -219,6 +219,10 @@ ccl_status_t ccl_report_calibration(const ccl_report_calibration_t *about,
                                     ccl_error_t *err);
 
 /** What `calibrate --device host` fitted. CSV: the constants. */
+/** Constants of a device with their intervals. */
+ccl_status_t ccl_report_gpu_calibration(const ccl_gpu_calibration_t *made, const char *output,
+                                        const ccl_report_style_t *style, ccl_text_t *out,
+                                        ccl_error_t *err);
 ccl_status_t ccl_report_host_calibration(const ccl_host_calibration_t *made, const char *output,
                                          const ccl_report_style_t *style, ccl_text_t *out,
                                          ccl_error_t *err);

@@ -293,8 +293,8 @@ const char *ccl_profile_source(const ccl_profile_t *profile); /**< the runs it w
 /**
  * A new topology with the profile's constants in place of its own, key by key.
  *
- * Transports are taken for every link of their kind, links keep bandwidth times efficiency, GPU
- * models are matched by name.
+ * Transports are taken for every link of their kind, links keep bandwidth times efficiency and take
+ * contention, GPU models are matched by name.
  *
  * @param proto  protocol of the programs to be run ("Simple"): chooses between launch times that
  *               differ by protocol. NULL: the model's own.

@@ -351,6 +351,67 @@ ccl_status_t ccl_host_calibrate(const ccl_ctx_t *ctx, const ccl_host_calibrate_o
                                 ccl_host_calibration_t **out, ccl_error_t *err);
 void ccl_host_calibration_destroy(ccl_host_calibration_t *calibration);
 
+/* ---------------------------------------------------------------- devices */
+
+/** Constants of a device between two ranks, as the model has them. */
+typedef struct ccl_gpu_constants {
+    double launch_s; /**< from the common start of the blocks to the end of one that does nothing */
+    double overhead_s;  /**< of a primitive, per slice */
+    double latency_s;   /**< from a slice written to a slice seen */
+    double tb_rate_Bps; /**< of one thread block */
+    double link_Bps;    /**< of all blocks between two ranks */
+    double contention;  /**< slope kappa of that link */
+    double copy_Bps;    /**< local copies of one block */
+    double reduce_Bps[CCL_TYPES];
+} ccl_gpu_constants_t;
+/** Programs to calibrate devices with, besides `ping`, `stream`, `empty` of the host's. */
+typedef enum ccl_gpu_micro {
+    CCL_GPU_MICRO_LANES, /**< so many blocks of rank 0 send to as many of rank 1, all at a time */
+    CCL_GPU_MICRO_COPY,  /**< one block copies half of its buffer to the other half */
+    CCL_GPU_MICRO_REDUCE /**< ... or reduces it there */
+} ccl_gpu_micro_t;
+/** @param lanes  elements of a buffer: blocks of LANES; 2 of COPY and REDUCE. */
+ccl_status_t ccl_gpu_micro(ccl_gpu_micro_t micro, uint32_t lanes, ccl_program_t **out,
+                           ccl_error_t *err);
+typedef struct ccl_gpu_calibrate_options {
+    size_t size;
+    ccl_run_options_t run;       /**< device, kernel, ranks; the reduction */
+    uint32_t rounds;             /**< interleaved repeats; 0: 5 */
+    uint32_t most_lanes;         /**< 0: 64, or as many as the device holds at once */
+    double lane_bytes;           /**< of the larger runs of LANES; 0: 1 MiB */
+    ccl_host_measure_fn measure; /**< NULL: ccl_run_program() */
+    void *measure_user;
+    const char *name, *machine, *model, *link, *date, *command; /**< for the profile; NULL: "".
+                                     Model and link kind: those that the constants are laid over */
+} ccl_gpu_calibrate_options_t;
+#define CCL_GPU_CALIBRATE_OPTIONS_INIT                                                             \
+    {                                                                                              \
+        sizeof(ccl_gpu_calibrate_options_t), CCL_RUN_OPTIONS_INIT, 0, 0, 0, NULL, NULL, NULL,      \
+            NULL, NULL, NULL, NULL, NULL                                                           \
+    }
+typedef struct ccl_gpu_calibration {
+    ccl_gpu_constants_t model;
+    uint32_t nconstants, npoints, lanes; /**< lanes: most that were run */
+    const ccl_constant_t *constants;
+    double r2, median_error, worst_error; /**< of the fit, on the calibration programs */
+    char *profile;                        /**< JSON, "ccllab-profile-1" */
+    ccl_arena_t arena;
+} ccl_gpu_calibration_t;
+/** Time of a calibration program by the model. @param bytes  of a lane. */
+double ccl_gpu_lanes_s(const ccl_gpu_constants_t *c, uint32_t lanes, double bytes,
+                       double slice_bytes);
+/**
+ * Run small programs on a device (any: `host` too), interleaved, and fit its constants to the least
+ * times, robustly, with 95 % intervals.
+ * @param out  destroy with ccl_gpu_calibration_destroy().
+ * @retval CCL_ERR_UNSUPPORTED  the device is not there.
+ */
+ccl_status_t ccl_gpu_calibrate(const ccl_ctx_t *ctx, const ccl_gpu_calibrate_options_t *options,
+                               ccl_gpu_calibration_t **out, ccl_error_t *err);
+void ccl_gpu_calibration_destroy(ccl_gpu_calibration_t *calibration);
+
+/* ---------------------------------------------------------------- validation */
+
 /** A run to predict and measure. */
 typedef struct ccl_validate_case {
     const char *collective, *schedule; /**< "allreduce", "ring" */

@@ -5,14 +5,17 @@
  */
 #include "random_programs.h"
 
-enum { PROGRAMS = 400 };
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { PROGRAMS = 400, OTHERS = 16 };
 
 static const char *kind_of(void) {
     const char *kind = getenv("CCL_GPU_KIND");
     return kind ? kind : "cuda";
 }
 
-static bool available(void) {
+static bool listed(void) {
     ccl_device_info_t *list = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
     uint32_t n = 0;
@@ -23,6 +26,15 @@ static bool available(void) {
         found = found || (list[i].available && strcmp(list[i].kind, kind_of()) == 0);
     free(list);
     return found;
+}
+
+/** In a child: this process must not have used a device before it has children with one. */
+static bool available(void) {
+    int state = 1;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(listed() ? 0 : 1);
+    return pid > 0 && waitpid(pid, &state, 0) == pid && state == 0;
 }
 
 START_TEST(test_random) {
@@ -44,6 +56,37 @@ START_TEST(test_random) {
         ccl_status_t status = ccl_run_program(NULL, c.program, &c.options, &r, &err);
         ck_assert_msg(status == CCL_OK || status == CCL_DEADLOCK, "%s: %s", c.what, err.text);
         done += status == CCL_OK;
+        ccl_run_result_destroy(r);
+        ccl_program_destroy(c.program);
+    }
+    random_world_fini(&world);
+}
+END_TEST
+
+/** Some with kernels of their own, some in two processes (IPC where it works). */
+START_TEST(test_others) {
+    ccl_rng_t rng;
+    random_world_t world;
+    ccl_rng_init(&rng, 43 + (uint64_t)_i);
+    random_world_init(&world);
+    for (uint32_t done = 0, tried = 0; done < OTHERS; tried++) {
+        random_case_t c = {0};
+        ccl_error_t err = CCL_ERROR_INIT;
+        ccl_run_result_t *r = NULL;
+        if (!random_case(&rng, &world, &c))
+            continue;
+        if (c.program->nsteps <= 200) {
+            c.options.device = kind_of();
+            c.options.kernel = _i == 0 ? CCL_KERNEL_GENERATED : CCL_KERNEL_INTERPRETER;
+            c.options.ranks = _i == 0 ? CCL_RANKS_THREADS : CCL_RANKS_PROCESSES;
+            c.options.processes = 2;
+            c.options.transport = _i == 2 ? CCL_RUN_TCP : CCL_RUN_SHM;
+            c.options.type = (ccl_type_t)(tried % CCL_TYPES);
+            ccl_status_t status = ccl_run_program(NULL, c.program, &c.options, &r, &err);
+            ck_assert_msg(status == CCL_OK || (status == CCL_DEADLOCK && r), "%s: %s", c.what,
+                          err.text);
+            done += status == CCL_OK;
+        }
         ccl_run_result_destroy(r);
         ccl_program_destroy(c.program);
     }
@@ -81,6 +124,9 @@ int main(void) {
     Suite *suite = suite_create("prop.runtime.gpu");
     TCase *tcase = tcase_create("gpu");
     tcase_set_timeout(tcase, 0);
+    /* Children before this process uses the device itself: it could have none afterwards. */
+    tcase_add_loop_test(tcase, test_others, 1, 3);
+    tcase_add_loop_test(tcase, test_others, 0, 1);
     tcase_add_test(tcase, test_random);
     tcase_add_test(tcase, test_large);
     suite_add_tcase(suite, tcase);
