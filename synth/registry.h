@@ -12,7 +12,8 @@
     X_(pairwise)                                                                                   \
     X_(pxn)                                                                                        \
     X_(hm)                                                                                         \
-    X_(hpds)
+    X_(hpds)                                                                                       \
+    X_(greedy)
 
 #define CCL_I_SYNTH_DECLARE(name_) extern const ccl_synth_ops_t ccl_i_synth_##name_;
 CCL_I_SYNTH_MAP(CCL_I_SYNTH_DECLARE)

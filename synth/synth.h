@@ -17,9 +17,11 @@ typedef struct ccl_synth_options {
     uint32_t channels;   /**< 0: as many as the synthesizer thinks best */
     uint32_t chunks;     /**< chunks a block is cut into, per channel; 0: synthesizer's choice */
     double time_limit_s; /**< 0: none; after it the best so far is returned, marked limited */
+    uint32_t restarts;   /**< times that a random synthesizer begins anew; 0: its choice */
+    bool uniform_roots;  /**< AllReduce: as many chunks summed at each GPU, whatever it can carry */
 } ccl_synth_options_t;
 #define CCL_SYNTH_OPTIONS_INIT                                                                     \
-    { sizeof(ccl_synth_options_t), 0, 0, 0, 0 }
+    { sizeof(ccl_synth_options_t), 0, 0, 0, 0, 0, false }
 
 /** Order in which a rank's operations run. */
 typedef enum ccl_order {
