@@ -35,7 +35,8 @@ typedef struct ccl_i_args {
     const char *rank;
     ccl_i_list_t programs, schedules;
     double size_bytes, time_limit_s;
-    uint32_t root, channels, chunks, batches, slots, rows;
+    uint32_t root, channels, chunks, restarts, batches, slots, rows;
+    uint32_t roots;   /**< index into the option's choices */
     uint32_t sharing; /**< index into the option's choices */
     ccl_i_choices_t order, allocation, granularity, stages, executor;
     const char *profile, *from_nccl_tests, *name, *source;

@@ -25,6 +25,7 @@ typedef struct ready {
     ccl_program_t *own;             /* made here */
     const ccl_program_t *program;   /* for all sizes; NULL: by size, or it does not take part */
     ccl_schedule_t *made;           /* by size: synthesized here */
+    bool by_size;                   /* `made` is for the first size, others are synthesized anew */
     const ccl_schedule_t *schedule; /* by size: lowered for each; else NULL */
     ccl_program_t **kept;           /* [nsizes] by size: until the winner is known, if small */
     ccl_way_t way;
@@ -88,6 +89,19 @@ static ccl_way_t way_of(const compare_t *c, uint32_t i) {
     return ccl_way_choose(way, given, c->options->way_bits);
 }
 
+/* The contender's schedule for one size. */
+static ccl_status_t synthesize_at(const compare_t *c, const ccl_ctx_t *ctx, ccl_routes_t *routes,
+                                  uint32_t contender, uint32_t size, ccl_schedule_t **out,
+                                  ccl_error_t *err) {
+    ccl_synth_options_t synth = c->options->synth;
+    if (synth.size == 0)
+        synth = (ccl_synth_options_t)CCL_SYNTH_OPTIONS_INIT;
+    if (c->ready[contender].by_size)
+        synth.size_bytes = c->options->sizes_bytes[size];
+    return ccl_synthesize(ctx, c->options->contenders[contender].name, c->topo, routes, c->want,
+                          &synth, out, err);
+}
+
 /* Lower for one size and prove what came out. */
 static ccl_status_t lower_at(const compare_t *c, const ccl_ctx_t *ctx, ccl_routes_t *routes,
                              const ccl_schedule_t *schedule, uint32_t contender, double size_bytes,
@@ -138,16 +152,14 @@ static ccl_status_t prepare_program(compare_t *c, uint32_t i, uint32_t worker, c
         r->schedule = contender->schedule;
         CCL_TRY(check_ranks(c, "schedule", r->schedule->coll, err));
     } else {
-        ccl_synth_options_t synth = c->options->synth;
-        if (synth.size == 0)
-            synth = (ccl_synth_options_t)CCL_SYNTH_OPTIONS_INIT;
-        CCL_TRY(
-            ccl_synthesize(&ctx, contender->name, c->topo, routes, c->want, &synth, &r->made, err));
+        const ccl_synth_ops_t *ops = ccl_synth_find(contender->name);
+        r->by_size = ops && ops->by_size && c->options->nsizes > 0;
+        CCL_TRY(synthesize_at(c, &ctx, routes, i, 0, &r->made, err));
         r->schedule = r->made;
     }
     /* State looks at the timeline of a run, capacity at the bytes of a piece: each size is lowered
        for itself. */
-    if (r->way.allocation != CCL_ALLOCATE_CONNECTION) {
+    if (r->by_size || r->way.allocation != CCL_ALLOCATE_CONNECTION) {
         r->kept = calloc(c->options->nsizes, sizeof *r->kept);
         return r->kept ? CCL_OK : ccl_fail_nomem(err);
     }
@@ -252,8 +264,13 @@ static ccl_status_t program_at(compare_t *c, uint32_t size, uint32_t contender,
         *out = r->program ? r->program : r->kept[size];
         return CCL_OK;
     }
-    CCL_TRY(lower_at(c, &ctx, routes, r->schedule, contender, c->options->sizes_bytes[size], &made,
-                     err));
+    ccl_schedule_t *anew = NULL;
+    if (r->by_size && size > 0)
+        CCL_TRY(synthesize_at(c, &ctx, routes, contender, size, &anew, err));
+    ccl_status_t status = lower_at(c, &ctx, routes, anew ? anew : r->schedule, contender,
+                                   c->options->sizes_bytes[size], &made, err);
+    ccl_schedule_destroy(anew);
+    CCL_TRY(status);
     if ((double)made->nsteps * c->options->nsizes <= KEPT_STEPS)
         r->kept[size] = made; /* a size and a contender belong to one worker */
     else

@@ -18,7 +18,7 @@ static const uint32_t cuts_tried[] = {48, 24, 16, 8, 4, 2, 1};
 /* Fewer parts are tried while that brings as much. */
 #define GAIN 1e-3
 /* The best so many by their own timing are lowered and simulated; transfers of all of them. */
-#define FINALISTS 3
+#define FINALISTS 4
 #define MOST_SIMULATED 300000.0
 #define DEFAULT_BYTES 268435456.0
 
@@ -440,4 +440,5 @@ const ccl_synth_ops_t ccl_i_synth_greedy = {
     .source = "TACOS (Won et al., arXiv 2304.05301)",
     .supports = supports,
     .synthesize = synthesize,
+    .by_size = true,
 };

@@ -66,6 +66,8 @@ typedef struct ccl_synth_ops {
      * receives of its step before, on the same channel, are done.
      */
     bool ordered;
+    /** Its schedules depend on options->size_bytes: compare asks for one per size. */
+    bool by_size;
     /** How its schedules are lowered and run where nobody says otherwise (ccl_way_choose); NULL:
         step order, a block per connection, algorithm level. */
     const ccl_way_t *way;

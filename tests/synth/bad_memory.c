@@ -30,11 +30,17 @@ static const struct {
      CCL_EXECUTOR_MSCCL},
     {"recursive", "servers:1 gpus:3 nvswitch=300GB/s,1us", CCL_ALLREDUCE, 0, CCL_GRANULARITY_TASK,
      CCL_ALLOCATE_CONNECTION, CCL_EXECUTOR_RCCL},
+    {"greedy", "servers:2 gpus:2 nvswitch=1GB/s,1us nics:2x1GB/s,1us fabric=rail", CCL_ALLREDUCE, 0,
+     0, 0, 0},
+    {"greedy", "servers:2 gpus:2 nvswitch=1GB/s,1us nics:2x1GB/s,1us fabric=rail", CCL_ALLTOALL, 0,
+     0, 0, 0},
 };
 
 START_TEST(test_every_allocation) {
     ccl_topology_t *topo = topology(rows[_i].spec);
     ccl_collective_t *want = collective(rows[_i].kind, topo->nranks, 0);
+    ccl_ctx_t ctx = CCL_CTX_INIT; /* one thread: allocations in one order */
+    ctx.threads = 1;
     long step = 1;
     for (long n = 0;; n += step) {
         ccl_error_t err = CCL_ERROR_INIT;
@@ -42,7 +48,7 @@ START_TEST(test_every_allocation) {
         ccl_program_t *program = NULL;
         ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
         ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
-        options.channels = 2;
+        options.channels = options.chunks = 2;
         lower.out_of_place = _i % 2;
         lower.slots = rows[_i].slots;
         lower.granularity = rows[_i].granularity;
@@ -52,7 +58,7 @@ START_TEST(test_every_allocation) {
         fail_in = n;
         armed = true;
         ccl_status_t status =
-            ccl_synthesize(NULL, rows[_i].name, topo, NULL, want, &options, &schedule, &err);
+            ccl_synthesize(&ctx, rows[_i].name, topo, NULL, want, &options, &schedule, &err);
         if (status == CCL_OK)
             status = ccl_lower(NULL, schedule, &lower, &program, &err);
         bool struck = fail_in < 0;

@@ -201,10 +201,10 @@ START_TEST(test_demand) {
     /* Unequal chunks, some reduced, with relays that have nothing to add. */
     static const char text[] =
         "{\"format\":\"ccllab-demand-1\",\"name\":\"mix\",\"nranks\":8,\"chunks\":["
-        "{\"source\":0,\"dests\":[3,5,6],\"bytes\":\"1MiB\"},"
-        "{\"sources\":[1,2,6,7],\"dests\":[4],\"reduced\":true,\"bytes\":\"3MiB\"},"
-        "{\"sources\":[0,7],\"dests\":[2,3,5],\"reduced\":true,\"bytes\":\"64KiB\"},"
-        "{\"source\":7,\"dests\":[0,1,2,3,4,5,6],\"bytes\":\"2MiB\"}]}";
+        "{\"source\":0,\"destinations\":[3,5,6],\"bytes\":\"1MiB\"},"
+        "{\"source\":[1,2,6,7],\"destinations\":[4],\"reduced\":true,\"bytes\":\"3MiB\"},"
+        "{\"source\":[0,7],\"destinations\":[2,3,5],\"reduced\":true,\"bytes\":\"64KiB\"},"
+        "{\"source\":7,\"destinations\":[0,1,2,3,4,5,6],\"bytes\":\"2MiB\"}]}";
     ccl_collective_t *want = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
     ck_assert_msg(ccl_demand_read_text("mix", text, sizeof text - 1, &want, &err) == CCL_OK, "%s",
