@@ -318,6 +318,7 @@ static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
     options.synth.chunks = cli->args.chunks;
     options.synth.restarts = cli->args.restarts;
     options.synth.uniform_roots = cli->args.roots == 1;
+    options.synth.compose = (ccl_compose_t)cli->args.compose;
     options.synth.time_limit_s = cli->args.time_limit_s;
     options.sim = ccl_i_sim_options(&cli->args);
     options.no_verify = true; /* files of the user were verified above, or are not to be */
@@ -342,11 +343,11 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const accepts[] = {
-    "topology", "fail",     "degrade", "profile",      "collective", "demand",    "root",
-    "sizes",    "with",     "program", "schedule",     "order",      "allocate",  "granularity",
-    "stages",   "executor", "sharing", "batches",      "channels",   "chunks",    "restarts",
-    "roots",    "proto",    "no-fuse", "out-of-place", "time-limit", "no-verify", "no-skip",
-    "no-fold",  "table",    NULL};
+    "topology", "fail",     "degrade", "profile",  "collective",   "demand",     "root",
+    "sizes",    "with",     "program", "schedule", "order",        "allocate",   "granularity",
+    "stages",   "executor", "sharing", "batches",  "channels",     "chunks",     "restarts",
+    "roots",    "compose",  "proto",   "no-fuse",  "out-of-place", "time-limit", "no-verify",
+    "no-skip",  "no-fold",  "table",   NULL};
 const ccl_i_command_t ccl_i_cmd_compare = {
     .name = "compare",
     .usage = "--topology SPEC --collective NAME[,NAME...] [options]",

@@ -80,6 +80,7 @@ static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_route
     options.chunks = cli->args.chunks;
     options.restarts = cli->args.restarts;
     options.uniform_roots = cli->args.roots == 1;
+    options.compose = (ccl_compose_t)cli->args.compose;
     options.time_limit_s = cli->args.time_limit_s;
     status = ccl_synthesize(&cli->ctx, cli->args.with, topo, routes, want, &options, &made.schedule,
                             err);
@@ -131,10 +132,10 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const accepts[] = {
-    "topology",    "fail",     "degrade",      "collective", "demand",   "root",
-    "with",        "size",     "channels",     "chunks",     "restarts", "roots",
-    "proto",       "no-fuse",  "out-of-place", "order",      "allocate", "stages",
-    "granularity", "executor", "batches",      "time-limit", "format",   NULL};
+    "topology", "fail",         "degrade", "collective", "demand", "root",        "with",
+    "size",     "channels",     "chunks",  "restarts",   "roots",  "compose",     "proto",
+    "no-fuse",  "out-of-place", "order",   "allocate",   "stages", "granularity", "executor",
+    "batches",  "time-limit",   "format",  NULL};
 const ccl_i_command_t ccl_i_cmd_synth = {
     .name = "synth",
     .usage = "--topology SPEC --collective NAME --with NAME [--size BYTES] -o FILE",

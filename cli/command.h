@@ -36,7 +36,7 @@ typedef struct ccl_i_args {
     ccl_i_list_t programs, schedules;
     double size_bytes, time_limit_s;
     uint32_t root, channels, chunks, restarts, batches, slots, rows;
-    uint32_t roots;   /**< index into the option's choices */
+    uint32_t roots, compose; /**< index into the option's choices */
     uint32_t sharing; /**< index into the option's choices */
     ccl_i_choices_t order, allocation, granularity, stages, executor;
     const char *profile, *from_nccl_tests, *name, *source;

@@ -43,7 +43,7 @@ typedef struct greedy {
     ccl_i_exchange_t forward, backward; /* backward: turned, where something is reduced */
     bool has_backward;
     double size_bytes, until_s;
-    bool near_sets; /* it matters how tight a set must be */
+    uint32_t nmodes; /* that differ */
     attempt_t *attempts;
     uint32_t nattempts, first; /* first: of those that run now */
     size_t attempts_cap;
@@ -279,6 +279,13 @@ static uint32_t parts_of(const greedy_t *g, uint32_t cut) {
 /* Modes that differ: some set is nearly, but not quite, what limits; some GPUs share a switch. */
 static ccl_status_t find_modes(greedy_t *g, ccl_error_t *err) {
     uint32_t n = g->topo->nranks;
+    g->nmodes = 1;
+    for (uint32_t k = 0; k < g->want->nchunks; k++) { /* trees know no modes */
+        const ccl_chunk_t *c = &g->want->chunks[k];
+        if (c->ndests < n && c->nsources < n)
+            return CCL_OK;
+    }
+    g->nmodes = MODES / 2;
     uint32_t *owner = calloc(n, sizeof *owner);
     double *bytes = calloc(n, sizeof *bytes);
     ccl_i_spread_t what = {.x = &g->forward, .nchunks = n, .owner = owner, .bytes = bytes};
@@ -291,7 +298,8 @@ static ccl_status_t find_modes(greedy_t *g, ccl_error_t *err) {
     }
     if (status == CCL_OK) {
         for (uint32_t s = 0; s < cuts.nsets; s++)
-            g->near_sets |= cuts.share[s] >= tight[1] && cuts.share[s] < tight[0];
+            if (cuts.share[s] >= tight[1] && cuts.share[s] < tight[0])
+                g->nmodes = MODES;
         ccl_i_cuts_fini(&cuts);
     }
     free(owner);
@@ -310,7 +318,7 @@ static ccl_status_t try_cut(greedy_t *g, uint32_t cut, ccl_error_t *err) {
         ccl_rng_t rng;
         ccl_rng_init(&rng, seed * 0x9e3779b97f4a7c15u + r);
         uint64_t start = ccl_rng_next(&rng);
-        for (uint32_t mode = 0; mode < (g->near_sets ? MODES : MODES / 2u); mode++)
+        for (uint32_t mode = 0; mode < g->nmodes; mode++)
             g->attempts[g->nattempts++] = (attempt_t){
                 parts_of(g, cut), tight[mode / 2], mode % 2 == 0, start, INFINITY, false};
     }
@@ -441,4 +449,5 @@ const ccl_synth_ops_t ccl_i_synth_greedy = {
     .supports = supports,
     .synthesize = synthesize,
     .by_size = true,
+    .composable = true,
 };

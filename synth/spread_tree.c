@@ -63,6 +63,7 @@ static ccl_status_t reach_one(router_t *r, uint32_t chunk, uint32_t *ntree, ccl_
     const ccl_i_exchange_t *x = r->x;
     double bytes = r->what->bytes[chunk];
     uint32_t found = CCL_NONE;
+    double limit = INFINITY;
     r->open.len = 0;
     for (uint32_t i = 0; i < x->nranks; i++) {
         r->state[i] = 0;
@@ -88,8 +89,9 @@ static ccl_status_t reach_one(router_t *r, uint32_t chunk, uint32_t *ntree, ccl_
             if (r->state[b] == 2)
                 continue;
             double cost = r->cost[a] + hop_cost(r, h, bytes);
-            if (cost >= r->cost[b])
+            if (cost >= r->cost[b] || cost >= limit)
                 continue;
+            limit = r->target[b] ? cost : limit; /* what is farther need not be looked at */
             r->cost[b] = cost;
             r->via[b] = h;
             if (!ccl_i_agenda_add(&r->open, cost, b))
@@ -369,6 +371,9 @@ static ccl_status_t run(runner_t *r, const ccl_ctx_t *ctx, ccl_error_t *err) {
         CCL_TRY(try_all(r, err));
     }
     r->out->time_s = r->now_s;
+    if (r->out->len != r->nedges)
+        return ccl_fail(err, CCL_ERR_INTERNAL, "greedy: %zu of %u hops of trees were crossed",
+                        r->out->len, r->nedges);
     return CCL_OK;
 }
 

@@ -11,6 +11,13 @@
 extern "C" {
 #endif
 
+/** Whether a cluster is solved as a whole, or a pod and a rail of it (HeteCCL, section 7). */
+typedef enum ccl_compose {
+    CCL_COMPOSE_AUTO, /**< pods from 96 GPUs on, where they are equal */
+    CCL_COMPOSE_OFF,
+    CCL_COMPOSE_ON
+} ccl_compose_t;
+
 typedef struct ccl_synth_options {
     size_t size;
     double size_bytes;   /**< message size the schedule is for; 0: any */
@@ -19,9 +26,10 @@ typedef struct ccl_synth_options {
     double time_limit_s; /**< 0: none; after it the best so far is returned, marked limited */
     uint32_t restarts;   /**< times that a random synthesizer begins anew; 0: its choice */
     bool uniform_roots;  /**< AllReduce: as many chunks summed at each GPU, whatever it can carry */
+    ccl_compose_t compose; /**< for synthesizers that are `composable` */
 } ccl_synth_options_t;
 #define CCL_SYNTH_OPTIONS_INIT                                                                     \
-    { sizeof(ccl_synth_options_t), 0, 0, 0, 0, 0, false }
+    { sizeof(ccl_synth_options_t), 0, 0, 0, 0, 0, false, CCL_COMPOSE_AUTO }
 
 /** Order in which a rank's operations run. */
 typedef enum ccl_order {
@@ -68,6 +76,8 @@ typedef struct ccl_synth_ops {
     bool ordered;
     /** Its schedules depend on options->size_bytes: compare asks for one per size. */
     bool by_size;
+    /** May be asked for pods and rails, whose schedules are put together (options->compose). */
+    bool composable;
     /** How its schedules are lowered and run where nobody says otherwise (ccl_way_choose); NULL:
         step order, a block per connection, algorithm level. */
     const ccl_way_t *way;

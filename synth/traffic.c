@@ -41,11 +41,12 @@ ccl_status_t ccl_i_traffic_init(ccl_i_traffic_t *t, const ccl_i_exchange_t *x, b
     t->lanes = ccl_arena_alloc(&t->arena, x->nhops + (size_t)1, sizeof *t->lanes);
     t->user_first = ccl_arena_alloc(&t->arena, x->nresources + (size_t)2, sizeof *t->user_first);
     t->users = ccl_arena_alloc(&t->arena, nuses + 1, sizeof *t->users);
+    t->full_Bps = ccl_arena_alloc(&t->arena, x->nhops + (size_t)1, sizeof *t->full_Bps);
     t->opened = ccl_arena_alloc(&t->arena, x->nhops + (size_t)1, sizeof *t->opened);
     t->senders = ccl_arena_alloc(&t->arena, x->nranks + (size_t)1, sizeof *t->senders);
     t->receivers = ccl_arena_alloc(&t->arena, x->nranks + (size_t)1, sizeof *t->receivers);
     t->room = ccl_arena_alloc(&t->arena, x->nranks + (size_t)1, sizeof *t->room);
-    if (!t->opened || !t->senders || !t->receivers || !t->room || !t->free_Bps || !t->busy ||
+    if (!t->full_Bps || !t->opened || !t->senders || !t->receivers || !t->room || !t->free_Bps || !t->busy ||
         !t->lanes || !t->user_first || !t->users) {
         ccl_i_traffic_fini(t);
         return ccl_fail_nomem(err);
@@ -60,6 +61,11 @@ ccl_status_t ccl_i_traffic_init(ccl_i_traffic_t *t, const ccl_i_exchange_t *x, b
     for (uint32_t h = 0; h < x->nhops; h++) {
         const ccl_i_hop_t *hop = &x->hops[h];
         t->lanes[h] = (uint8_t)lanes_of(t, h);
+        t->full_Bps[h] = fmin(hop->link_Bps, hop->tb_Bps);
+        for (uint32_t i = 0; i < hop->nuses; i++) {
+            const ccl_i_use_t *use = &x->uses[hop->first_use + i];
+            t->full_Bps[h] = fmin(t->full_Bps[h], x->resources[use->resource].Bps / use->times);
+        }
         for (uint32_t i = 0; i < hop->nuses; i++)
             t->user_first[x->uses[hop->first_use + i].resource + 2]++;
     }
@@ -84,7 +90,7 @@ double ccl_i_traffic_rate(const ccl_i_traffic_t *t, uint32_t hop) {
         (t->limited && in_use >= t->opened[hop] &&
          (t->senders[h->src] >= t->room[h->src] || t->receivers[h->dst] >= t->room[h->dst])))
         return 0;
-    double full_Bps = fmin(h->link_Bps, h->tb_Bps), Bps = full_Bps;
+    double full_Bps = t->full_Bps[hop], Bps = full_Bps;
     for (uint32_t i = 0; i < h->nuses; i++) {
         const ccl_i_use_t *use = &t->x->uses[h->first_use + i];
         Bps = fmin(Bps, t->free_Bps[use->resource] / use->times);

@@ -1,0 +1,171 @@
+/* Composition of pods: parts of a topology, every collective, what it costs beside the bound. */
+#include "common.h"
+#include "synth/compose.h"
+
+static const char pods8[] = "servers:8 gpus:4 nvswitch=180GB/s,1us nics:4x50GB/s,2us fabric=rail";
+
+static ccl_schedule_t *make(const ccl_topology_t *topo, ccl_collective_kind_t kind, uint32_t root,
+                            ccl_compose_t compose, uint32_t chunks) {
+    ccl_collective_t *want = collective(kind, topo->nranks, root);
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    ccl_schedule_t *schedule = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    options.compose = compose;
+    options.chunks = chunks;
+    options.size_bytes = 1e9;
+    ck_assert_msg(ccl_synthesize(NULL, "greedy", topo, NULL, want, &options, &schedule, &err) ==
+                      CCL_OK,
+                  "%s: %s", want->name, err.text);
+    ccl_collective_destroy(want);
+    return schedule;
+}
+
+static double time_of(const ccl_topology_t *topo, const ccl_schedule_t *schedule) {
+    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+    ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
+    ccl_program_t *program = NULL;
+    ccl_sim_result_t *result = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_lower_options_fit(&lower, topo);
+    lower.topo = topo;
+    sim.size_bytes = 1e9;
+    ck_assert_msg(ccl_lower(NULL, schedule, &lower, &program, &err) == CCL_OK, "%s", err.text);
+    ck_assert_msg(ccl_sim_program(NULL, topo, NULL, program, &sim, &result, &err) == CCL_OK, "%s",
+                  err.text);
+    double time_s = result->time_s;
+    ccl_sim_result_destroy(result);
+    ccl_program_destroy(program);
+    return time_s;
+}
+
+START_TEST(test_pods) {
+    ccl_topology_t *topo = topology(pods8);
+    ccl_routes_t *routes = ccl_routes_create(topo);
+    ccl_i_pods_t pods;
+    ccl_topology_t *part = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_int_eq(ccl_i_pods_find(topo, routes, &pods, &err), CCL_OK);
+    ck_assert_uint_eq(pods.npods, 8);
+    ck_assert_uint_eq(pods.size, 4);
+    for (uint32_t r = 0; r < 32; r++)
+        ck_assert(pods.pod[r] == r / 4 && pods.place[r] == r % 4 && pods.ranks[r] == r);
+    /* A rail has routes as the whole has, and nothing else. */
+    static const uint32_t rail[] = {2, 6, 30};
+    ck_assert_msg(ccl_i_topology_part(topo, routes, rail, 3, 1, &part, &err) == CCL_OK, "%s",
+                  err.text);
+    ck_assert_uint_eq(part->nranks, 3);
+    ccl_routes_t *part_routes = ccl_routes_create(part);
+    for (uint32_t a = 0; a < 3; a++) {
+        for (uint32_t b = 0; b < 3; b++) {
+            const ccl_route_t *x, *y;
+            if (a == b)
+                continue;
+            ck_assert_int_eq(ccl_routes_get(routes, rail[a], rail[b], 0, &x, NULL), CCL_OK);
+            ck_assert_int_eq(ccl_routes_get(part_routes, a, b, 0, &y, NULL), CCL_OK);
+            ck_assert_uint_eq(x->nlinks, y->nlinks);
+            ck_assert_double_eq(x->latency_s, y->latency_s);
+            ck_assert_double_eq(x->bottleneck_Bps, y->bottleneck_Bps);
+        }
+    }
+    ck_assert_uint_lt(part->nlinks, topo->nlinks / 4);
+    ccl_routes_destroy(part_routes);
+    ccl_topology_destroy(part);
+    ccl_i_pods_fini(&pods);
+    ccl_routes_destroy(routes);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+START_TEST(test_refused) {
+    static const struct {
+        const char *spec;
+        ccl_collective_kind_t kind;
+        const char *text;
+    } rows[] = {{"heteccl-h20-4+8", CCL_ALLGATHER, "differ"},
+                {"servers:1 gpus:4 nvswitch=300GB/s,1us", CCL_ALLGATHER, "no pods"},
+                {pods8, CCL_SCATTER, "scatter is not composed"}};
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        ccl_topology_t *topo = topology(rows[i].spec);
+        ccl_collective_t *want = collective(rows[i].kind, topo->nranks, 0);
+        ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+        ccl_schedule_t *schedule = NULL;
+        ccl_error_t err = CCL_ERROR_INIT;
+        options.compose = CCL_COMPOSE_ON;
+        ck_assert_int_eq(
+            ccl_synthesize(NULL, "greedy", topo, NULL, want, &options, &schedule, &err),
+            CCL_ERR_UNSUPPORTED);
+        ck_assert_msg(strstr(err.text, rows[i].text), "%s", err.text);
+        options.compose = CCL_COMPOSE_AUTO;
+        options.chunks = 1;
+        ck_assert_int_eq(
+            ccl_synthesize(NULL, "greedy", topo, NULL, want, &options, &schedule, &err), CCL_OK);
+        ccl_schedule_destroy(schedule);
+        ccl_collective_destroy(want);
+        ccl_topology_destroy(topo);
+    }
+}
+END_TEST
+
+START_TEST(test_collectives) {
+    static const ccl_collective_kind_t kinds[] = {CCL_ALLGATHER, CCL_REDUCESCATTER, CCL_ALLREDUCE,
+                                                  CCL_BROADCAST, CCL_REDUCE,        CCL_ALLTOALL};
+    static const char *const specs[] = {pods8,
+                                        "servers:3 gpus:2 nvswitch=300GB/s,1us nics:2x25GB/s,2us",
+                                        "servers:2 gpus:4 nvswitch=300GB/s,1us nics:2x25GB/s,2us"};
+    for (size_t s = 0; s < CCL_ARRAY_LEN(specs); s++) {
+        ccl_topology_t *topo = topology(specs[s]);
+        ccl_routes_t *routes = ccl_routes_create(topo);
+        for (size_t k = 0; k < CCL_ARRAY_LEN(kinds); k++) {
+            ccl_collective_t *want = collective(kinds[k], topo->nranks, topo->nranks - 2);
+            ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+            options.compose = CCL_COMPOSE_ON;
+            options.chunks = 1 + k % 3;
+            ck_assert(check_all("greedy", topo, routes, want, &options, 1, specs[s]));
+            ccl_collective_destroy(want);
+        }
+        ccl_routes_destroy(routes);
+        ccl_topology_destroy(topo);
+    }
+}
+END_TEST
+
+START_TEST(test_time) {
+    /*
+     * Pure links, 1e9 bytes. Links between pods limit: a pod takes in 28 of 32 blocks over four
+     * NICs of 10 GB/s, and what comes in last is passed on once more.
+     */
+    ccl_topology_t *topo =
+        topology("servers:8 gpus:4 nvswitch=300GB/s,1us nics:4x10GB/s,2us fabric=rail");
+    double least_s = 28.0 / 32 * 1e9 / 40e9;
+    ccl_schedule_t *s = make(topo, CCL_ALLGATHER, 0, CCL_COMPOSE_ON, 8);
+    double time_s = time_of(topo, s);
+    ck_assert_msg(time_s >= least_s * (1 - 1e-9) && time_s < 1.03 * least_s, "%g s, bound %g s",
+                  time_s, least_s);
+    ccl_schedule_destroy(s);
+    s = make(topo, CCL_REDUCESCATTER, 0, CCL_COMPOSE_ON, 8);
+    time_s = time_of(topo, s);
+    ck_assert_msg(time_s >= least_s * (1 - 1e-9) && time_s < 1.03 * least_s, "%g s, bound %g s",
+                  time_s, least_s);
+    ccl_schedule_destroy(s);
+    /* AllToAll: every GPU has 28 of 32 blocks for other pods. */
+    s = make(topo, CCL_ALLTOALL, 0, CCL_COMPOSE_ON, 1);
+    least_s = 28.0 / 32 * 1e9 / 10e9;
+    time_s = time_of(topo, s);
+    ck_assert_msg(time_s >= least_s * (1 - 1e-9) && time_s < 1.05 * least_s, "%g s, bound %g s",
+                  time_s, least_s);
+    ccl_schedule_destroy(s);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("compose");
+    TCase *tc = tcase_create("compose");
+    tcase_set_timeout(tc, 300);
+    tcase_add_test(tc, test_pods);
+    tcase_add_test(tc, test_refused);
+    tcase_add_test(tc, test_collectives);
+    tcase_add_test(tc, test_time);
+    suite_add_tcase(suite, tc);
+    return run_suite(suite);
+}
