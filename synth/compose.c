@@ -15,9 +15,8 @@
 /* Parts of a block, while they make no more transfers than this. */
 static const uint32_t parts_tried[] = {16, 8, 4, 2};
 #define MOST_TRANSFERS 1.2e6
-/* A ring's chunks come in one after the other, which pods like: another schedule must be this much
-   faster on the rail. */
-#define RING_BONUS 0.95
+/* Rails are to have this much less to do than pods: what comes in must still be passed on. */
+#define RAIL_SLACK 1.12
 /* Thread blocks for moves inside pods and between them; the rest copies. */
 #define POD_SMS 0.7
 #define RAIL_SMS 0.25
@@ -48,6 +47,7 @@ typedef struct composer {
     double size_bytes;
     ccl_i_pods_t pods;
     ccl_topology_t *pod, *rail;
+    double inside_s;       /* what links inside pods take at least */
     uint32_t parts, heads; /* of a block; rails that all its parts go over, summed */
     trees_t in_pod, on_rail, from_root, root_rail;
     ccl_i_move_t *moves;
@@ -152,7 +152,9 @@ static ccl_status_t solve(composer_t *c, const ccl_topology_t *topo, ccl_collect
             status = time_on(c, topo, schedule, size_bytes, &time_s, err);
         if (status == CCL_OK)
             status = time_on(c, topo, ring, size_bytes, &ring_s, err);
-        if (time_s >= RING_BONUS * ring_s) {
+        /* A ring's chunks come in one after the other, so pods have work from the start; where all
+           come at once, the first is there when a part of the time is over. */
+        if (ring_s <= fmax(time_s * (1 + 1.0 / parts), c->inside_s)) {
             ccl_schedule_destroy(schedule);
             schedule = ring;
             ring = NULL;
@@ -341,11 +343,12 @@ static ccl_status_t choose_heads(composer_t *c, ccl_error_t *err) {
     CCL_TRY(status);
     for (uint32_t heads = c->parts; heads <= c->parts * g; heads++) {
         double rails = (double)heads / c->parts; /* of a block, on average */
-        double outside_s = (np - 1) * rails / (into_pod_Bps / g);
+        double outside_s = RAIL_SLACK * (np - 1) * rails / (into_pod_Bps / g);
         double inside_s = ((g - 1) + (np - 1) * (g - rails)) / into_gpu_Bps;
         if (fmax(outside_s, inside_s) < best_s * (1 - 1e-9)) {
             best_s = fmax(outside_s, inside_s);
             c->heads = heads;
+            c->inside_s = inside_s * c->size_bytes / c->topo->nranks;
         }
     }
     return CCL_OK;

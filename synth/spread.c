@@ -43,7 +43,9 @@ typedef struct matcher {
     uint32_t *tried, *todo;
     uint64_t *todo_key;
     uint32_t ntodo, stamp;
-    bool loose; /* sets may be entered again: nothing else is left */
+    bool rooted;     /* all chunks have one owner: in its star it hands each to one GPU only */
+    uint64_t *dealt; /* [words] chunks that it has handed out there */
+    bool loose;      /* sets may be entered again: nothing else is left */
     double now_s;
     ccl_i_sends_t *out;
 } matcher_t;
@@ -127,6 +129,7 @@ static ccl_status_t matcher_init(matcher_t *m, ccl_error_t *err) {
     m->lacks = calloc(n, sizeof *m->lacks);
     m->star = malloc(n * sizeof *m->star);
     m->exits = calloc(n, 1);
+    m->dealt = calloc(m->words + (size_t)1, sizeof *m->dealt);
     m->next_star = calloc(m->cuts->nsets + (size_t)1, sizeof *m->next_star);
     m->local = calloc(n, sizeof *m->local);
     m->brought = calloc((size_t)n * m->words + 1, sizeof *m->brought);
@@ -136,7 +139,7 @@ static ccl_status_t matcher_init(matcher_t *m, ccl_error_t *err) {
     m->todo_key = calloc(x->nhops + (size_t)1, sizeof *m->todo_key);
     if (!m->have || !m->claimed || !m->entered || !m->member_first || !m->member || !m->copies ||
         !m->since || !m->held || !m->lacks || !m->used || !m->star || !m->brought || !m->exits ||
-        !m->local || !m->next_star || !m->tried || !m->todo || !m->todo_key)
+        !m->dealt || !m->local || !m->next_star || !m->tried || !m->todo || !m->todo_key)
         return ccl_fail_nomem(err);
     for (uint32_t s = 0; s < m->cuts->nsets; s++)
         for (uint32_t i = m->cuts->first[s]; i < m->cuts->first[s + 1]; i++)
@@ -170,6 +173,7 @@ static void matcher_fini(matcher_t *m) {
     free(m->star);
     free(m->brought);
     free(m->exits);
+    free(m->dealt);
     free(m->local);
     free(m->next_star);
     free(m->tried);
@@ -203,10 +207,13 @@ static uint32_t choose(matcher_t *m, uint32_t h) {
         have = row(m->brought, m, hop->src);
     /* What has been there for long is on time even when sharing makes others late. */
     bool aged = m->params->star && (nshut > 0 || inside);
+    bool deals = m->rooted && inside && hop->src == m->what->owner[0] && !m->loose;
     uint32_t start = m->words > 1 ? ccl_rng_below(&m->rng, m->words) : 0;
     for (uint32_t i = 0; i < m->words && (aged || looked < m->params->sample); i++) {
         uint32_t w = start + i < m->words ? start + i : start + i - m->words;
         uint64_t bits = have[w] & ~claimed[w];
+        if (deals)
+            bits &= ~m->dealt[w];
         for (uint32_t s = 0; s < nshut; s++)
             bits &= ~shut[s][w];
         for (; bits; bits &= bits - 1) {
@@ -237,6 +244,8 @@ static ccl_status_t send(matcher_t *m, uint32_t h, uint32_t chunk, double Bps, c
     out->sent[out->len] = (ccl_i_sent_t){
         hop->src, hop->dst, chunk, h, (uint16_t)lane, m->now_s, done_s + hop->alpha_s};
     claim(m, hop->dst, chunk);
+    if (m->rooted && hop->src == m->what->owner[0] && m->star[hop->src] == m->star[hop->dst])
+        m->dealt[chunk / 64] |= (uint64_t)1 << (chunk % 64);
     m->used[h]++;
     if (!ccl_i_agenda_add(&m->agenda, done_s, 2 * (uint32_t)out->len) ||
         !ccl_i_agenda_add(&m->agenda, done_s + hop->alpha_s, 2 * (uint32_t)out->len + 1))
@@ -316,7 +325,8 @@ static void happen(matcher_t *m, uint32_t id) {
     if (id % 2) {
         uint64_t bit = (uint64_t)1 << (t->chunk % 64);
         row(m->have, m, t->dst)[t->chunk / 64] |= bit;
-        if (m->star[t->dst] != m->star[t->src] || m->star[t->dst] == CCL_NONE)
+        if (m->star[t->dst] != m->star[t->src] || m->star[t->dst] == CCL_NONE ||
+            (m->rooted && t->src == m->what->owner[0]))
             row(m->brought, m, t->dst)[t->chunk / 64] |= bit;
         m->since[(size_t)t->dst * m->what->nchunks + t->chunk] = ++m->held[t->dst];
         m->missing--;
@@ -338,6 +348,9 @@ static void happen(matcher_t *m, uint32_t id) {
 static ccl_status_t run(matcher_t *m, const ccl_ctx_t *ctx, double give_up_s, ccl_error_t *err) {
     const ccl_i_exchange_t *x = m->x;
     uint32_t rounds = 0;
+    m->rooted = x->nranks > 2;
+    for (uint32_t k = 0; k < m->what->nchunks; k++)
+        m->rooted = m->rooted && m->what->owner[k] == m->what->owner[0];
     for (uint32_t k = 0; k < m->what->nchunks; k++) {
         uint32_t r = m->what->owner[k];
         row(m->have, m, r)[k / 64] |= (uint64_t)1 << (k % 64);
