@@ -13,7 +13,8 @@
     X_(pxn)                                                                                        \
     X_(hm)                                                                                         \
     X_(hpds)                                                                                       \
-    X_(greedy)
+    X_(greedy)                                                                                     \
+    X_(packing)
 
 #define CCL_I_SYNTH_DECLARE(name_) extern const ccl_synth_ops_t ccl_i_synth_##name_;
 CCL_I_SYNTH_MAP(CCL_I_SYNTH_DECLARE)

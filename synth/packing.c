@@ -1,0 +1,590 @@
+/*
+ * packing: spanning trees packed into the links, as many as the tightest cut allows (ForestColl,
+ * Zhao et al., arXiv 2402.06787). Every block is cut into equal chunks, each of which spreads along
+ * a tree of its own; the trees together use every link no more than its bandwidth. Reductions are
+ * trees turned round; AllReduce has as much rooted at each GPU as cuts allow.
+ */
+#include "synth/packing.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "synth/registry.h"
+
+/* Rounding to whole chunks may cost this share of the time with so many transfers, less with fewer.
+ */
+#define PRICE 0.005
+#define MANY_TRANSFERS 20000.0
+/* Where routes do not allow what cuts do, links are given so much less each time. */
+#define LOSS 1.02
+enum { MOST_LOSSES = 25, MOST_PARTS = 64, MOST_RANKS = 128 };
+
+static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
+    switch (want->kind) {
+    case CCL_ALLGATHER:
+    case CCL_REDUCESCATTER:
+    case CCL_ALLREDUCE:
+    case CCL_BROADCAST:
+    case CCL_REDUCE:
+        break;
+    default:
+        *why = "no data are shared by several GPUs, so trees gain nothing; use direct or pxn";
+        return false;
+    }
+    if (topo->nranks > MOST_RANKS) {
+        *why = "more than 128 GPUs take too long; use hm or hpds";
+        return false;
+    }
+    return true;
+}
+
+/* One direction of trees. */
+typedef struct forest {
+    bool reversed;
+    ccl_i_pack_net_t net;
+    ccl_i_pack_trees_t trees;
+    uint32_t *first;   /* [nranks + 1] into tree */
+    uint32_t *tree;    /* batch of each tree, by root */
+    uint16_t *channel; /* [ntrees][nranks] of the edge to a rank */
+    uint32_t *depth;   /* [nbatches][nranks] */
+} forest_t;
+
+typedef struct packing {
+    const ccl_ctx_t *ctx;
+    ccl_i_cluster_t *cluster;
+    const ccl_capacity_t *c;
+    const ccl_collective_t *want;
+    uint32_t n;
+    double *weight; /* [n] what is rooted at each, relative */
+    int64_t *roots; /* [n] trees at each */
+    int64_t *units; /* [narcs] trees on each arc */
+    int64_t total;
+    double seconds; /* a tree of one unit's rate takes this: links carry seconds x units trees */
+    double bound;   /* the same without rounding */
+    forest_t up, down;
+    bool has_up, has_down;
+    uint32_t period, copies;
+    uint32_t *root_of; /* [total] AllReduce: root of a part */
+} packing_t;
+
+static void forest_fini(forest_t *f) {
+    free(f->net.pieces);
+    ccl_i_pack_trees_fini(&f->trees);
+    free(f->first);
+    free(f->tree);
+    free(f->channel);
+    free(f->depth);
+    memset(f, 0, sizeof *f);
+}
+
+/* Arcs, then an arc from the source to each rank. */
+static ccl_maxflow_t *network(const packing_t *p, bool reversed) {
+    const ccl_capacity_t *c = p->c;
+    ccl_maxflow_t *f = ccl_maxflow_create(c->nvertices + 1);
+    bool ok = f != NULL;
+    for (uint32_t a = 0; ok && a < c->narcs; a++)
+        ok = ccl_maxflow_arc(f, reversed ? c->arcs[a].to : c->arcs[a].from,
+                             reversed ? c->arcs[a].from : c->arcs[a].to, 0) != CCL_NONE;
+    for (uint32_t r = 0; ok && r < p->n; r++)
+        ok = ccl_maxflow_arc(f, c->nvertices, c->topo->rank_device[r], 0) != CCL_NONE;
+    if (ok)
+        return f;
+    ccl_maxflow_destroy(f);
+    return NULL;
+}
+
+static void set_units(packing_t *p, double seconds) {
+    for (uint32_t a = 0; a < p->c->narcs; a++) {
+        double trees = floor(seconds * (double)p->c->arcs[a].units * (1 + 1e-12) + 1e-9);
+        p->units[a] = trees < (double)p->total ? (int64_t)trees : p->total;
+    }
+}
+
+/* Do cuts allow the trees with links that carry what they can in so many seconds? */
+static bool enough(packing_t *p, ccl_maxflow_t *flow, double seconds) {
+    set_units(p, seconds);
+    for (uint32_t a = 0; a < p->c->narcs; a++)
+        ccl_maxflow_capacity(flow, a, p->units[a]);
+    for (uint32_t r = 0; r < p->n; r++)
+        ccl_maxflow_capacity(flow, p->c->narcs + r, p->roots[r]);
+    return ccl_i_pack_feasible(flow, p->c->nvertices, p->c->topo->rank_device, p->n, p->total,
+                               NULL);
+}
+
+/* Fewest seconds for the roots as they are, both ways where both are needed. */
+static double search(packing_t *p, ccl_maxflow_t *const flows[2], double least) {
+    double narrow = INFINITY, low = least, high;
+    for (uint32_t a = 0; a < p->c->narcs; a++)
+        narrow = fmin(narrow, (double)p->c->arcs[a].units);
+    high = least + 1 / narrow;
+    for (int round = 0; round < 40 && high > low * (1 + 1e-9); round++) {
+        double middle = round == 0 ? low : (low + high) / 2;
+        bool ok = true;
+        for (int k = 0; k < 2 && ok; k++)
+            ok = !flows[k] || enough(p, flows[k], middle);
+        if (ok)
+            high = middle;
+        else
+            low = middle;
+        if (ok && round == 0)
+            return least;
+    }
+    return high;
+}
+
+/* ---------------------------------------------------------------- how much is rooted where */
+
+static int64_t gcd(int64_t a, int64_t b) {
+    while (b) {
+        int64_t r = a % b;
+        a = b;
+        b = r;
+    }
+    return a;
+}
+
+/* Seconds per part and unit when each rank has `weights` parts, from the bound of that. */
+static ccl_status_t bound_of(const packing_t *p, const uint32_t *weights, bool reversed,
+                             double *seconds_out, ccl_error_t *err) {
+    ccl_bandwidth_bound_t bound;
+    ccl_bound_demand_t demand = {CCL_BOUND_SPREAD, reversed, 0, weights, NULL, 1};
+    CCL_TRY(ccl_model_bandwidth_bound(p->ctx, p->c->topo, &demand, &bound, err));
+    *seconds_out = p->c->unit_Bps / bound.Bps;
+    ccl_bandwidth_bound_fini(&bound);
+    return CCL_OK;
+}
+
+/*
+ * AllReduce: as much at each rank as cuts let out at once. All grow alike until a cut is full; its
+ * ranks stay, the others grow on.
+ */
+static ccl_status_t fill_weights(packing_t *p, ccl_error_t *err) {
+    const ccl_capacity_t *c = p->c;
+    const ccl_topology_t *topo = c->topo;
+    enum { SCALE = 1 << 20 };
+    uint8_t *fixed = calloc(p->n, 1);
+    bool *side = calloc(c->nvertices + (size_t)1, sizeof *side);
+    uint32_t *ones = malloc(p->n * sizeof *ones);
+    ccl_maxflow_t *flows[2] = {network(p, false), network(p, true)};
+    double seconds[2] = {0, 0};
+    ccl_status_t status = CCL_OK;
+    if (!fixed || !side || !ones || !flows[0] || !flows[1]) {
+        status = ccl_fail_nomem(err);
+        goto end;
+    }
+    for (uint32_t r = 0; r < p->n; r++)
+        ones[r] = 1;
+    for (int k = 0; k < 2; k++)
+        CCL_TRY_GOTO(bound_of(p, ones, k == 1, &seconds[k], err), status, end);
+    for (uint32_t r = 0; r < p->n; r++)
+        p->weight[r] = 1 / fmax(seconds[0], seconds[1]); /* units of rate */
+    for (int k = 0; k < 2; k++) {
+        for (uint32_t a = 0; a < c->narcs; a++)
+            ccl_maxflow_capacity(flows[k], a, c->arcs[a].units * SCALE);
+    }
+    for (uint32_t round = 0; round < 4 * p->n; round++) {
+        /* Ranks that cannot have a hair more are fixed. */
+        double most = INFINITY;
+        uint32_t open = 0;
+        for (uint32_t r = 0; r < p->n; r++)
+            open += !fixed[r];
+        if (open == 0)
+            break;
+        for (double step = -1;;) { /* Newton on the step that all open ranks take */
+            double now = step < 0 ? 4.0 * (double)c->arcs[0].units * c->narcs : step;
+            bool tight = false;
+            for (int k = 0; k < 2; k++) {
+                int64_t want = 0;
+                for (uint32_t r = 0; r < p->n; r++) {
+                    int64_t x = (int64_t)((p->weight[r] + (fixed[r] ? 0 : now)) * SCALE);
+                    ccl_maxflow_capacity(flows[k], c->narcs + r, x);
+                    want += x;
+                }
+                for (uint32_t r = 0; r < p->n; r++) {
+                    ccl_maxflow_reset(flows[k]);
+                    if (ccl_maxflow_run(flows[k], c->nvertices, topo->rank_device[r], want) >=
+                        want - (int64_t)p->n)
+                        continue;
+                    ccl_maxflow_side(flows[k], c->nvertices, side);
+                    double units = 0, have = 0;
+                    uint32_t inside = 0;
+                    for (uint32_t a = 0; a < c->narcs; a++) {
+                        uint32_t u = k ? c->arcs[a].to : c->arcs[a].from;
+                        uint32_t v = k ? c->arcs[a].from : c->arcs[a].to;
+                        units += side[u] && !side[v] ? (double)c->arcs[a].units : 0;
+                    }
+                    for (uint32_t q = 0; q < p->n; q++) {
+                        have += side[topo->rank_device[q]] ? p->weight[q] : 0;
+                        inside += side[topo->rank_device[q]] && !fixed[q];
+                    }
+                    double allowed = inside ? fmax(0, (units - have) / inside) : now;
+                    if (allowed < now * (1 - 1e-9)) {
+                        now = allowed;
+                        tight = true;
+                        for (uint32_t q = 0; q < p->n; q++)
+                            ones[q] = side[topo->rank_device[q]];
+                        break;
+                    }
+                }
+            }
+            step = most = now;
+            if (!tight)
+                break;
+        }
+        uint32_t before = open;
+        for (uint32_t r = 0; r < p->n; r++) {
+            p->weight[r] += fixed[r] ? 0 : most;
+            if (ones[r] && !fixed[r]) {
+                fixed[r] = 1;
+                open--;
+            }
+        }
+        if (open == before)
+            break;
+    }
+end:
+    free(fixed);
+    free(side);
+    free(ones);
+    ccl_maxflow_destroy(flows[0]);
+    ccl_maxflow_destroy(flows[1]);
+    return status;
+}
+
+/* Trees at each rank for `parts` of the average one. */
+static void set_roots(packing_t *p, uint32_t parts) {
+    double sum = 0, some = 0;
+    p->total = 0;
+    for (uint32_t r = 0; r < p->n; r++) {
+        sum += p->weight[r];
+        some += p->weight[r] > 0;
+    }
+    for (uint32_t r = 0; r < p->n; r++) {
+        p->roots[r] = (int64_t)llround(p->weight[r] / sum * some * parts);
+        p->total += p->roots[r];
+    }
+}
+
+/*
+ * Number of trees: exact where that takes few, else the fewest within the price. With equal roots
+ * the bound p / q seconds per block gives the exact one: q over what it shares with all links.
+ */
+static ccl_status_t choose(packing_t *p, uint32_t given, ccl_error_t *err) {
+    ccl_maxflow_t *flows[2] = {p->has_down ? network(p, false) : NULL,
+                               p->has_up ? network(p, true) : NULL};
+    double some = 0, sum = 0, most = 0, best = INFINITY;
+    uint32_t best_parts = 1;
+    ccl_status_t status = CCL_OK;
+    if ((p->has_down && !flows[0]) || (p->has_up && !flows[1])) {
+        status = ccl_fail_nomem(err);
+        goto end;
+    }
+    for (uint32_t r = 0; r < p->n; r++) {
+        sum += p->weight[r];
+        some += p->weight[r] > 0;
+        most = fmax(most, p->weight[r]);
+    }
+    /* Seconds per tree with average weights, if trees were as fine as one likes. */
+    uint32_t *parts = calloc(p->n, sizeof *parts);
+    if (!parts) {
+        status = ccl_fail_nomem(err);
+        goto end;
+    }
+    double fine = 0;
+    for (uint32_t r = 0; r < p->n; r++)
+        parts[r] = (uint32_t)llround(p->weight[r] / most * (1 << 12));
+    for (int k = 0; k < 2 && status == CCL_OK; k++) {
+        double seconds = 0;
+        if (flows[k])
+            status = bound_of(p, parts, k == 1, &seconds, err);
+        fine = fmax(fine, seconds / (1 << 12) * most * some / sum);
+    }
+    free(parts);
+    if (status != CCL_OK)
+        goto end;
+    for (uint32_t k = given ? given : 1; k <= (given ? given : MOST_PARTS); k++) {
+        CCL_TRY_GOTO(ccl_ctx_poll(p->ctx, NULL), status, end);
+        set_roots(p, k);
+        if (p->total == 0)
+            continue;
+        double average = (double)p->total / some;
+        double seconds = search(p, flows, fine * average * (1 - 1e-12)), price;
+        price = seconds / (fine * average);
+        if (price < best * (1 - 1e-9)) {
+            best = price;
+            best_parts = k;
+        }
+        /* The more transfers, the more may be lost. */
+        double many = (double)p->total * (p->n - 1) / MANY_TRANSFERS;
+        if (best <= 1 + 1e-9 + fmin(PRICE, PRICE * many * many) || (many > 2 && best < 1.05))
+            break;
+    }
+    set_roots(p, best_parts);
+    p->bound = fine * (double)p->total / some;
+    p->seconds = search(p, flows, p->bound * (1 - 1e-12));
+end:
+    ccl_maxflow_destroy(flows[0]);
+    ccl_maxflow_destroy(flows[1]);
+    return status;
+}
+
+/* ---------------------------------------------------------------- trees to chunks */
+
+static ccl_status_t spread(packing_t *p, forest_t *f, ccl_error_t *err) {
+    uint32_t n = p->n;
+    size_t nb = f->trees.nbatches, at = 0;
+    f->first = calloc(n + (size_t)1, sizeof *f->first);
+    f->tree = calloc((size_t)p->total + 1, sizeof *f->tree);
+    f->channel = calloc((size_t)p->total * n + 1, sizeof *f->channel);
+    f->depth = calloc(nb * n + 1, sizeof *f->depth);
+    if (!f->first || !f->tree || !f->channel || !f->depth)
+        return ccl_fail_nomem(err);
+    for (uint32_t r = 0; r < n; r++) {
+        f->first[r] = (uint32_t)at;
+        for (size_t b = 0; b < nb; b++) {
+            for (int64_t t = 0; f->trees.batches[b].root == r && t < f->trees.batches[b].trees; t++)
+                f->tree[at++] = (uint32_t)b;
+        }
+    }
+    f->first[n] = (uint32_t)at;
+    for (size_t b = 0; b < nb; b++) {
+        const ccl_i_pack_batch_t *batch = &f->trees.batches[b];
+        for (uint32_t i = 1; i < n; i++)
+            f->depth[b * n + batch->order[i]] =
+                f->depth[b * n + batch->parent[batch->order[i]]] + 1;
+    }
+    /* Each tree's edges take what is left of their pair's pieces. */
+    for (size_t t = 0; t < at; t++) {
+        const ccl_i_pack_batch_t *batch = &f->trees.batches[f->tree[t]];
+        for (uint32_t i = 1; i < n; i++) {
+            uint32_t dst = batch->order[i], src = batch->parent[dst];
+            size_t low = 0, high = f->net.npieces;
+            while (low < high) {
+                size_t middle = (low + high) / 2;
+                const ccl_i_pack_piece_t *x = &f->net.pieces[middle];
+                if (x->src < src || (x->src == src && x->dst < dst))
+                    low = middle + 1;
+                else
+                    high = middle;
+            }
+            while (low < f->net.npieces && f->net.pieces[low].src == src &&
+                   f->net.pieces[low].dst == dst && f->net.pieces[low].trees == 0)
+                low++;
+            if (low == f->net.npieces || f->net.pieces[low].src != src ||
+                f->net.pieces[low].dst != dst)
+                return ccl_fail(err, CCL_ERR_INTERNAL,
+                                "packing: trees use ranks %u to %u beyond what they carry", src,
+                                dst);
+            f->net.pieces[low].trees--;
+            f->channel[t * n + dst] = (uint16_t)f->net.pieces[low].channel;
+        }
+    }
+    return CCL_OK;
+}
+
+/* Thread blocks of the GPU with most when trees go round so many channels: an end of a connection
+ * each. 0: out of memory. */
+static uint32_t blocks_with(const packing_t *p, uint32_t copies) {
+    uint32_t n = p->n, most = 1;
+    uint32_t *blocks = calloc(n, sizeof *blocks);
+    size_t words = ((size_t)n * p->period * copies + 63) / 64 + 1;
+    uint64_t *used = calloc(words, sizeof *used);
+    for (int k = 0; used && blocks && k < 2; k++) {
+        const forest_t *f = k ? &p->up : &p->down;
+        size_t ntrees = f->first ? f->first[n] : 0;
+        for (uint32_t src = 0; src < n && ntrees > 0; src++) {
+            memset(used, 0, words * sizeof *used);
+            for (size_t t = 0; t < ntrees; t++) {
+                const ccl_i_pack_batch_t *b = &f->trees.batches[f->tree[t]];
+                for (uint32_t i = 1; i < n; i++) {
+                    uint32_t dst = b->order[i];
+                    if (b->parent[dst] != src)
+                        continue;
+                    size_t channel = f->channel[t * n + dst] + p->period * (t % copies);
+                    size_t bit = (size_t)dst * p->period * copies + channel;
+                    if (used[bit / 64] >> bit % 64 & 1)
+                        continue;
+                    used[bit / 64] |= (uint64_t)1 << bit % 64;
+                    blocks[src]++;
+                    blocks[dst]++;
+                }
+            }
+        }
+    }
+    for (uint32_t r = 0; blocks && r < n; r++)
+        most = blocks[r] > most ? blocks[r] : most;
+    most = used && blocks ? most : 0;
+    free(used);
+    free(blocks);
+    return most;
+}
+
+/*
+ * Channels: those of the routes come again after a period of all forks. Each tree on channels of
+ * its own is best, for it then waits for no other; fewer where thread blocks do not suffice.
+ */
+static ccl_status_t choose_copies(packing_t *p, uint32_t given, ccl_error_t *err) {
+    const ccl_topology_t *topo = p->c->topo;
+    int64_t period = 1;
+    uint32_t sms = UINT32_MAX;
+    for (int k = 0; k < 2; k++) {
+        const forest_t *f = k ? &p->up : &p->down;
+        for (size_t i = 0; i < f->net.npieces; i++) {
+            const ccl_i_pack_piece_t *x = &f->net.pieces[i];
+            uint32_t width = ccl_routes_width(p->cluster->routes, f->reversed ? x->dst : x->src,
+                                              f->reversed ? x->src : x->dst);
+            if (width > 1 && period / gcd(period, width) * width <= 64)
+                period = period / gcd(period, width) * width;
+        }
+    }
+    for (uint32_t r = 0; r < p->n; r++) {
+        uint32_t m = topo->devices[topo->rank_device[r]].model;
+        if (m != CCL_NONE && topo->gpu_models[m].sms > 0 && topo->gpu_models[m].sms < sms)
+            sms = topo->gpu_models[m].sms;
+    }
+    p->period = (uint32_t)period;
+    p->copies = given ? given : (uint32_t)(p->total < 512 ? p->total : 512);
+    while (p->copies > 1 && !given) {
+        uint32_t blocks = blocks_with(p, p->copies);
+        if (blocks == 0)
+            return ccl_fail_nomem(err);
+        if (blocks <= sms)
+            break;
+        p->copies = p->copies > 32 ? p->copies * 7 / 8 : p->copies - 1;
+    }
+    if ((uint64_t)p->copies * p->period * 2 > UINT16_MAX)
+        return ccl_fail(err, CCL_ERR_USAGE, "packing: %u channels are too many", p->copies);
+    return CCL_OK;
+}
+
+static ccl_status_t pack(packing_t *p, ccl_error_t *err) {
+    forest_t *forests[2] = {p->has_down ? &p->down : NULL, p->has_up ? &p->up : NULL};
+    for (int loss = 0;; loss++) {
+        ccl_error_t why = CCL_ERROR_INIT;
+        ccl_status_t status = CCL_OK;
+        for (int k = 0; k < 2 && status == CCL_OK; k++) {
+            forest_t *f = forests[k];
+            if (!f)
+                continue;
+            f->reversed = k == 1;
+            set_units(p, p->seconds);
+            status = ccl_i_pack_split(p->ctx, p->cluster, p->c, p->units, p->roots, f->reversed,
+                                      &f->net, &why);
+            if (status == CCL_OK)
+                status = ccl_i_pack_grow(p->ctx, &f->net, p->roots, &f->trees, &why);
+        }
+        if (status == CCL_OK)
+            return CCL_OK;
+        forest_fini(&p->down);
+        forest_fini(&p->up);
+        if (status != CCL_INFEASIBLE || loss == MOST_LOSSES) {
+            if (err)
+                *err = why;
+            return status;
+        }
+        p->seconds *= LOSS;
+    }
+}
+
+static ccl_status_t tree(void *user, const ccl_i_want_t *want, ccl_i_tree_t *out,
+                         ccl_error_t *err) {
+    packing_t *p = user;
+    const forest_t *f = want->up ? &p->up : &p->down;
+    uint32_t part = want->part;
+    (void)err;
+    if (p->root_of) {
+        /* AllReduce: part counts all trees; those of a root stand together. */
+        uint32_t first = part;
+        while (first > 0 && p->root_of[first - 1] == p->root_of[part])
+            first--;
+        part -= first;
+    }
+    size_t t = f->first[want->root] + (size_t)part, b = f->tree[t];
+    const ccl_i_pack_batch_t *batch = &f->trees.batches[b];
+    for (uint32_t i = 1; i < p->n; i++) {
+        uint32_t dst = batch->order[i];
+        uint32_t channel = f->channel[t * p->n + dst] + p->period * (uint32_t)(t % p->copies);
+        ccl_i_tree_add(out, batch->parent[dst], dst, f->depth[b * p->n + dst] - 1, channel);
+    }
+    return CCL_OK;
+}
+
+static uint32_t root_of(void *user, const ccl_i_want_t *want) {
+    const packing_t *p = user;
+    return p->root_of[want->part];
+}
+
+static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                               ccl_routes_t *routes, const ccl_collective_t *want,
+                               const ccl_synth_options_t *options, ccl_schedule_t **out,
+                               ccl_error_t *err) {
+    ccl_i_cluster_t cluster;
+    ccl_capacity_t *c = NULL;
+    packing_t p = {.ctx = ctx, .want = want, .n = topo->nranks};
+    ccl_status_t status;
+    CCL_TRY(ccl_i_cluster_init(&cluster, topo, routes, err));
+    p.cluster = &cluster;
+    CCL_TRY_GOTO(ccl_capacity_create(topo, &c, err), status, end);
+    p.c = c;
+    p.has_up =
+        want->kind == CCL_REDUCESCATTER || want->kind == CCL_REDUCE || want->kind == CCL_ALLREDUCE;
+    p.has_down = !p.has_up || want->kind == CCL_ALLREDUCE;
+    p.weight = calloc(p.n, sizeof *p.weight);
+    p.roots = calloc(p.n, sizeof *p.roots);
+    p.units = calloc(c->narcs + (size_t)1, sizeof *p.units);
+    if (!p.weight || !p.roots || !p.units) {
+        status = ccl_fail_nomem(err);
+        goto end;
+    }
+    for (uint32_t r = 0; r < p.n; r++)
+        p.weight[r] = want->kind == CCL_BROADCAST || want->kind == CCL_REDUCE ? r == want->root : 1;
+    if (want->kind == CCL_ALLREDUCE)
+        CCL_TRY_GOTO(fill_weights(&p, err), status, end);
+    CCL_TRY_GOTO(choose(&p, options->chunks, err), status, end);
+    CCL_TRY_GOTO(pack(&p, err), status, end);
+    if (p.has_down)
+        CCL_TRY_GOTO(spread(&p, &p.down, err), status, end);
+    if (p.has_up)
+        CCL_TRY_GOTO(spread(&p, &p.up, err), status, end);
+    CCL_TRY_GOTO(choose_copies(&p, options->channels, err), status, end);
+    ccl_log(ctx, CCL_LOG_INFO, "packing", "%lld trees, %.3f %% slower than the bound on trees: %s",
+            (long long)p.total, 100 * (p.seconds / p.bound - 1),
+            p.seconds > p.bound * (1 + 1e-9) ? "whole chunks and routes" : "exact");
+    ccl_i_plan_t plan = {.name = "packing", .parts = (uint32_t)p.total, .tree = tree, .user = &p};
+    if (want->kind == CCL_ALLGATHER || want->kind == CCL_REDUCESCATTER)
+        plan.parts = (uint32_t)(p.total / p.n);
+    if (want->kind == CCL_ALLREDUCE) {
+        p.root_of = calloc((size_t)p.total + 1, sizeof *p.root_of);
+        if (!p.root_of) {
+            status = ccl_fail_nomem(err);
+            goto end;
+        }
+        for (uint32_t r = 0, i = 0; r < p.n; r++) {
+            for (int64_t t = 0; t < p.roots[r]; t++)
+                p.root_of[i++] = r;
+        }
+        plan.root = root_of;
+        plan.down_channels = p.period * p.copies;
+    }
+    status = ccl_i_plan_run(ctx, &cluster, want, &plan, out, err);
+end:
+    forest_fini(&p.up);
+    forest_fini(&p.down);
+    free(p.weight);
+    free(p.roots);
+    free(p.units);
+    free(p.root_of);
+    ccl_capacity_destroy(c);
+    ccl_i_cluster_fini(&cluster);
+    return status;
+}
+
+const ccl_synth_ops_t ccl_i_synth_packing = {
+    .size = sizeof(ccl_synth_ops_t),
+    .name = "packing",
+    .summary = "spanning trees packed into the links, as many as the tightest cut allows",
+    .source = "ForestColl (Zhao et al., arXiv 2402.06787); Edmonds 1973",
+    .supports = supports,
+    .synthesize = synthesize,
+};
