@@ -16,9 +16,10 @@
  */
 #define PRICE 0.005
 #define MANY_TRANSFERS 20000.0
-/* Where routes do not allow what cuts do, links are given so much less each time. */
-#define LOSS 1.02
-enum { MOST_LOSSES = 25, MOST_PARTS = 64, MOST_RANKS = 128 };
+/* Where routes do not allow what cuts do, trees are slower by this, then by half as much again ...
+ */
+#define LOSS 0.02
+enum { FINER = 3, MOST_ROUNDS = 14, MOST_PARTS = 64, MOST_RANKS = 128 };
 
 static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
     switch (want->kind) {
@@ -458,9 +459,20 @@ static ccl_status_t choose_copies(packing_t *p, uint32_t given, ccl_error_t *err
     return CCL_OK;
 }
 
-static ccl_status_t pack(packing_t *p, ccl_error_t *err) {
+/* More trees for the same roots: finer, no slower. */
+static void multiply(packing_t *p, uint32_t by) {
+    for (uint32_t r = 0; r < p->n; r++)
+        p->roots[r] *= by;
+    p->total *= by;
+    p->seconds *= by;
+    p->bound *= by;
+}
+
+/* Split and grow, at first without loss with more and more trees, then with slower links. */
+static ccl_status_t pack(packing_t *p, bool given, ccl_error_t *err) {
     forest_t *forests[2] = {p->has_down ? &p->down : NULL, p->has_up ? &p->up : NULL};
-    for (int loss = 0;; loss++) {
+    double loss = 0;
+    for (int round = 0;; round++) {
         ccl_error_t why = CCL_ERROR_INIT;
         ccl_status_t status = CCL_OK;
         for (int k = 0; k < 2 && status == CCL_OK; k++) {
@@ -478,12 +490,18 @@ static ccl_status_t pack(packing_t *p, ccl_error_t *err) {
             return CCL_OK;
         forest_fini(&p->down);
         forest_fini(&p->up);
-        if (status != CCL_INFEASIBLE || loss == MOST_LOSSES) {
+        if (status != CCL_INFEASIBLE || round == MOST_ROUNDS) {
             if (err)
                 *err = why;
             return status;
         }
-        p->seconds *= LOSS;
+        double next = loss > 0 ? 1.5 * loss : LOSS;
+        if (!given && round < FINER && (double)p->total * (p->n - 1) < MANY_TRANSFERS / 4) {
+            multiply(p, 2);
+        } else {
+            p->seconds *= (1 + next) / (1 + loss);
+            loss = next;
+        }
     }
 }
 
@@ -493,6 +511,8 @@ static ccl_status_t tree(void *user, const ccl_i_want_t *want, ccl_i_tree_t *out
     const forest_t *f = want->up ? &p->up : &p->down;
     uint32_t part = want->part;
     (void)err;
+    if (!f->first)
+        return CCL_OK; /* a sum that stays at its root */
     if (p->root_of) {
         /* AllReduce: part counts all trees; those of a root stand together. */
         uint32_t first = part;
@@ -542,7 +562,7 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     if (want->kind == CCL_ALLREDUCE)
         CCL_TRY_GOTO(fill_weights(&p, err), status, end);
     CCL_TRY_GOTO(choose(&p, options->chunks, err), status, end);
-    CCL_TRY_GOTO(pack(&p, err), status, end);
+    CCL_TRY_GOTO(pack(&p, options->chunks > 0, err), status, end);
     if (p.has_down)
         CCL_TRY_GOTO(spread(&p, &p.down, err), status, end);
     if (p.has_up)

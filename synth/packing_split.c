@@ -34,8 +34,8 @@ typedef struct splitter {
     size_t nlinks, cap_links;
     const int64_t *roots;
     int64_t total;
-    uint8_t *gone;                         /* [nv] */
-    uint32_t *in, *out, *queue, *distance; /* [nv] */
+    uint8_t *gone;              /* [nv] */
+    uint32_t *queue, *distance; /* [nv] */
     bool nomem;
 } splitter_t;
 
@@ -83,15 +83,14 @@ static uint32_t channel_of(splitter_t *s, uint32_t u, uint32_t t, const uint32_t
     return CCL_NONE;
 }
 
-/* May a way of (u, w) go on with one of (w, t)? */
-static bool allowed(splitter_t *s, uint32_t u, uint32_t w, uint32_t t) {
+/* May way a, from u, go on with way b, to t? */
+static bool allowed(splitter_t *s, uint32_t u, uint32_t a, uint32_t b, uint32_t t) {
     uint32_t links[64], len = 0;
     if (u == t)
         return false;
     if (rank_of(s, u) == CCL_NONE || rank_of(s, t) == CCL_NONE)
         return true;
-    uint32_t a = s->head[(size_t)u * s->nv + w], b = s->head[(size_t)w * s->nv + t];
-    if (a == CCL_NONE || b == CCL_NONE || s->ways[a].len + s->ways[b].len > CCL_ARRAY_LEN(links))
+    if (s->ways[a].len + s->ways[b].len > CCL_ARRAY_LEN(links))
         return false;
     for (uint32_t i = 0; i < s->ways[a].len; i++)
         links[len++] = s->links[s->ways[a].first + i];
@@ -100,39 +99,43 @@ static bool allowed(splitter_t *s, uint32_t u, uint32_t w, uint32_t t) {
     return channel_of(s, u, t, links, len) != CCL_NONE;
 }
 
-/* Take `trees` off a pair's ways; *from becomes the way they are of, at most its trees. */
-static int64_t take(splitter_t *s, uint32_t u, uint32_t v, int64_t trees, uint32_t *from) {
-    size_t pair = (size_t)u * s->nv + v;
-    uint32_t w = s->head[pair];
-    if (w == CCL_NONE)
-        return 0;
-    int64_t got = s->ways[w].trees < trees ? s->ways[w].trees : trees;
-    s->ways[w].trees -= got;
-    s->trees[pair] -= got;
-    if (s->ways[w].trees == 0)
-        s->head[pair] = s->ways[w].next;
-    *from = w;
-    return got;
+/* Ways of a pair over the same links become one. */
+static void merge_ways(splitter_t *s, uint32_t u, uint32_t v) {
+    for (uint32_t w = s->head[(size_t)u * s->nv + v]; w != CCL_NONE; w = s->ways[w].next) {
+        for (uint32_t before = w, x = s->ways[w].next; x != CCL_NONE; x = s->ways[x].next) {
+            if (s->ways[x].trees == 0 ||
+                (s->ways[x].len == s->ways[w].len &&
+                 memcmp(s->links + s->ways[x].first, s->links + s->ways[w].first,
+                        s->ways[x].len * sizeof *s->links) == 0)) {
+                s->ways[w].trees += s->ways[x].trees;
+                s->ways[before].next = s->ways[x].next;
+            } else {
+                before = x;
+            }
+        }
+    }
 }
 
-/* trees of (u, w) and (w, t) become (u, t). */
-static void join(splitter_t *s, uint32_t u, uint32_t w, uint32_t t, int64_t trees) {
-    while (trees > 0 && !s->nomem) {
-        uint32_t a, b, head = s->head[(size_t)w * s->nv + t];
-        int64_t most = head == CCL_NONE ? 0 : s->ways[head].trees;
-        int64_t got = take(s, u, w, trees < most ? trees : most, &a);
-        if (got == 0)
-            return;
-        take(s, w, t, got, &b);
-        size_t pair = (size_t)u * s->nv + t;
-        uint32_t made = add_way(s, a, b, got);
-        if (made == CCL_NONE)
-            return;
-        s->ways[made].next = s->head[pair];
-        s->head[pair] = made;
-        s->trees[pair] += got;
-        trees -= got;
-    }
+/* One end of a pairing: a way into or out of the switch. */
+typedef struct end {
+    uint32_t vertex, way;
+} end_t;
+
+/* trees of ways a (u to w) and b (w to t) become a way from u to t. */
+static void join(splitter_t *s, end_t a, uint32_t w, end_t b, int64_t trees) {
+    size_t nv = s->nv, pair = (size_t)a.vertex * nv + b.vertex;
+    if (trees == 0)
+        return;
+    uint32_t made = add_way(s, a.way, b.way, trees);
+    if (made == CCL_NONE)
+        return;
+    s->ways[a.way].trees -= trees;
+    s->ways[b.way].trees -= trees;
+    s->trees[a.vertex * nv + w] -= trees;
+    s->trees[w * nv + b.vertex] -= trees;
+    s->ways[made].next = s->head[pair];
+    s->head[pair] = made;
+    s->trees[pair] += trees;
 }
 
 bool ccl_i_pack_feasible(ccl_maxflow_t *flow, uint32_t source, const uint32_t *vertex, uint32_t n,
@@ -177,6 +180,7 @@ static bool feasible(splitter_t *s, int64_t *missing) {
 
 typedef struct pairing {
     uint32_t nin, nout;
+    end_t *in, *out;
     uint32_t *arc;      /* [nin * nout] */
     uint32_t *distance; /* [nin * nout] */
     int64_t *trees;     /* [nin * nout] */
@@ -209,19 +213,19 @@ static bool pair_evenly(splitter_t *s, uint32_t w, bool far, pairing_t *p) {
     uint32_t source = p->nin + p->nout, sink = source + 1;
     bool ok = f != NULL;
     for (uint32_t i = 0; ok && i < p->nin; i++) {
-        int64_t t = s->trees[(size_t)s->in[i] * s->nv + w];
+        int64_t t = s->ways[p->in[i].way].trees;
         sum_in += t;
         ok = ccl_maxflow_arc(f, source, i, t) != CCL_NONE;
     }
     for (uint32_t k = 0; ok && k < p->nout; k++) {
-        int64_t t = s->trees[(size_t)w * s->nv + s->out[k]];
+        int64_t t = s->ways[p->out[k].way].trees;
         sum_out += t;
         ok = ccl_maxflow_arc(f, p->nin + k, sink, t) != CCL_NONE;
     }
     for (uint32_t i = 0; ok && i < p->nin; i++) {
         for (uint32_t k = 0; ok && k < p->nout; k++) {
             p->arc[i * p->nout + k] = CCL_NONE;
-            if (!allowed(s, s->in[i], w, s->out[k]))
+            if (!allowed(s, p->in[i].vertex, p->in[i].way, p->out[k].way, p->out[k].vertex))
                 continue;
             p->arc[i * p->nout + k] = ccl_maxflow_arc(f, i, p->nin + k, 0);
             ok = p->arc[i * p->nout + k] != CCL_NONE;
@@ -229,9 +233,9 @@ static bool pair_evenly(splitter_t *s, uint32_t w, bool far, pairing_t *p) {
     }
     want = sum_in < sum_out ? sum_in : sum_out;
     for (uint32_t i = 0; ok && i < p->nin; i++) {
-        distances(s, s->in[i], w, s->distance);
+        distances(s, p->in[i].vertex, w, s->distance);
         for (uint32_t k = 0; k < p->nout; k++)
-            p->distance[i * p->nout + k] = s->distance[s->out[k]];
+            p->distance[i * p->nout + k] = s->distance[p->out[k].vertex];
     }
     static const uint32_t tiers[] = {CCL_NONE, 3, 0};
     for (uint32_t tier = far ? 0 : 2; ok && tier < CCL_ARRAY_LEN(tiers); tier++) {
@@ -239,8 +243,8 @@ static bool pair_evenly(splitter_t *s, uint32_t w, bool far, pairing_t *p) {
             for (uint32_t i = 0; i < p->nin; i++) {
                 for (uint32_t k = 0; k < p->nout; k++) {
                     uint32_t cell = i * p->nout + k;
-                    int64_t a = s->trees[(size_t)s->in[i] * s->nv + w];
-                    int64_t b = s->trees[(size_t)w * s->nv + s->out[k]];
+                    int64_t a = s->ways[p->in[i].way].trees;
+                    int64_t b = s->ways[p->out[k].way].trees;
                     int64_t share = (int64_t)((double)a * (double)b / (double)want) + slack;
                     if (p->arc[cell] != CCL_NONE && p->distance[cell] >= tiers[tier] &&
                         share > p->most[cell]) {
@@ -282,11 +286,12 @@ static ccl_status_t pair_by_pair(splitter_t *s, uint32_t w, const pairing_t *p, 
             for (uint32_t i = 0; i < p->nin; i++) {
                 if (p->distance[i * p->nout + k] != d)
                     continue;
-                uint32_t u = s->in[i], t = s->out[k];
-                int64_t a = s->trees[u * nv + w], b = s->trees[w * nv + t], missing = 0;
+                const end_t *in = &p->in[i], *out = &p->out[k];
+                uint32_t u = in->vertex, t = out->vertex;
+                int64_t a = s->ways[in->way].trees, b = s->ways[out->way].trees, missing = 0;
                 int64_t most = a < b ? a : b;
                 CCL_TRY(ccl_ctx_poll(s->ctx, NULL));
-                if (most == 0 || !allowed(s, u, w, t))
+                if (most == 0 || !allowed(s, u, in->way, out->way, t))
                     continue;
                 /* A cut loses no more than what is paired, so this is how much must stay. */
                 s->trees[u * nv + w] -= most;
@@ -299,7 +304,7 @@ static ccl_status_t pair_by_pair(splitter_t *s, uint32_t w, const pairing_t *p, 
                 if (s->nomem)
                     return ccl_fail_nomem(err);
                 if (missing < most)
-                    join(s, u, w, t, most - missing);
+                    join(s, *in, w, *out, most - missing);
             }
         }
         if (near == 0)
@@ -314,11 +319,30 @@ static ccl_status_t take_out(splitter_t *s, uint32_t w, ccl_error_t *err) {
     uint32_t *kept_head = NULL;
     way_t *kept_ways = NULL;
     ccl_status_t status = CCL_OK;
+    uint32_t nin = 0, nout = 0;
     for (uint32_t v = 0; v < nv; v++) {
-        if (s->trees[v * nv + w] > 0)
-            s->in[p.nin++] = v;
-        if (s->trees[w * nv + v] > 0)
-            s->out[p.nout++] = v;
+        merge_ways(s, v, w);
+        merge_ways(s, w, v);
+        for (uint32_t x = s->head[v * nv + w]; x != CCL_NONE; x = s->ways[x].next)
+            nin += s->ways[x].trees > 0;
+        for (uint32_t x = s->head[w * nv + v]; x != CCL_NONE; x = s->ways[x].next)
+            nout += s->ways[x].trees > 0;
+    }
+    p.in = malloc((nin + (size_t)1) * sizeof *p.in);
+    p.out = malloc((nout + (size_t)1) * sizeof *p.out);
+    if (!p.in || !p.out) {
+        status = ccl_fail_nomem(err);
+        goto end;
+    }
+    for (uint32_t v = 0; v < nv; v++) {
+        for (uint32_t x = s->head[v * nv + w]; x != CCL_NONE; x = s->ways[x].next) {
+            if (s->ways[x].trees > 0)
+                p.in[p.nin++] = (end_t){(uint32_t)v, x};
+        }
+        for (uint32_t x = s->head[w * nv + v]; x != CCL_NONE; x = s->ways[x].next) {
+            if (s->ways[x].trees > 0)
+                p.out[p.nout++] = (end_t){(uint32_t)v, x};
+        }
     }
     size_t cells = (size_t)p.nin * p.nout + 1, nways = s->nways;
     p.arc = malloc(cells * sizeof *p.arc);
@@ -344,7 +368,7 @@ static ccl_status_t take_out(splitter_t *s, uint32_t w, ccl_error_t *err) {
         }
         for (uint32_t i = 0; way < 2 && i < p.nin; i++) {
             for (uint32_t k = 0; k < p.nout; k++)
-                join(s, s->in[i], w, s->out[k], p.trees[i * p.nout + k]);
+                join(s, p.in[i], w, p.out[k], p.trees[i * p.nout + k]);
         }
         if (way == 2)
             CCL_TRY_GOTO(pair_by_pair(s, w, &p, err), status, end);
@@ -365,6 +389,8 @@ static ccl_status_t take_out(splitter_t *s, uint32_t w, ccl_error_t *err) {
                           "packing: device %.60s cannot be paired along the model's routes",
                           w < s->c->topo->ndevices ? s->c->topo->devices[w].id : "(group)");
 end:
+    free(p.in);
+    free(p.out);
     free(p.arc);
     free(p.distance);
     free(p.trees);
@@ -389,7 +415,7 @@ static ccl_status_t collect(splitter_t *s, ccl_i_pack_net_t *out, ccl_error_t *e
         for (uint32_t t = 0; t < s->nv; t++) {
             for (uint32_t w = s->head[(size_t)u * s->nv + t]; w != CCL_NONE; w = s->ways[w].next) {
                 uint32_t channel = channel_of(s, u, t, s->links + s->ways[w].first, s->ways[w].len);
-                if (channel == CCL_NONE)
+                if (channel == CCL_NONE || s->ways[w].trees == 0)
                     continue;
                 if (!ccl_grow(&out->pieces, &out->cap, out->npieces + 1, sizeof *out->pieces))
                     return ccl_fail_nomem(err);
@@ -428,12 +454,10 @@ ccl_status_t ccl_i_pack_split(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
     s.trees = calloc(nv * nv, sizeof *s.trees);
     s.head = malloc(nv * nv * sizeof *s.head);
     s.gone = calloc(nv, 1);
-    s.in = malloc(nv * sizeof *s.in);
-    s.out = malloc(nv * sizeof *s.out);
     s.queue = malloc(nv * sizeof *s.queue);
     s.distance = malloc(nv * sizeof *s.distance);
     uint32_t *degree = calloc(nv, sizeof *degree);
-    if (!s.trees || !s.head || !s.gone || !s.in || !s.out || !s.queue || !s.distance || !degree) {
+    if (!s.trees || !s.head || !s.gone || !s.queue || !s.distance || !degree) {
         status = ccl_fail_nomem(err);
         goto end;
     }
@@ -478,8 +502,6 @@ end:
     free(s.trees);
     free(s.head);
     free(s.gone);
-    free(s.in);
-    free(s.out);
     free(s.queue);
     free(s.distance);
     free(s.ways);
