@@ -33,6 +33,10 @@ static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, c
         *why = "no data are shared by several GPUs, so trees gain nothing; use direct or pxn";
         return false;
     }
+    if (topo->nranks < 2) {
+        *why = "there is one GPU, and nothing to pack; use direct";
+        return false;
+    }
     if (topo->nranks > MOST_RANKS) {
         *why = "more than 128 GPUs take too long; use hm or hpds";
         return false;
@@ -490,7 +494,9 @@ static ccl_status_t pack(packing_t *p, bool given, ccl_error_t *err) {
             return CCL_OK;
         forest_fini(&p->down);
         forest_fini(&p->up);
-        if (status != CCL_INFEASIBLE || round == MOST_ROUNDS) {
+        if (status == CCL_INFEASIBLE && round == MOST_ROUNDS)
+            return ccl_fail(err, CCL_ERR_UNSUPPORTED, "%.200s; use hm or ring", why.text);
+        if (status != CCL_INFEASIBLE) {
             if (err)
                 *err = why;
             return status;

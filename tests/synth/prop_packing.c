@@ -36,7 +36,7 @@ static double pack(const ccl_topology_t *topo, ccl_collective_kind_t kind, uint3
     options.chunks = chunks;
     ccl_status_t status =
         ccl_synthesize(NULL, "packing", topo, routes, want, &options, &schedule, &err);
-    ck_assert_msg(status == CCL_OK || status == CCL_INFEASIBLE, "%s on %s: %s", want->name,
+    ck_assert_msg(status == CCL_OK, "%s on %s: %s", want->name,
                   topo->name, err.text);
     if (status == CCL_OK) {
         ck_assert_int_eq(ccl_bound(NULL, topo, want, NULL, &bound, &err), CCL_OK);
@@ -171,7 +171,7 @@ START_TEST(chunks) {
     ccl_topology_t *topo = topology("servers:2 gpus:8 nvswitch=300GB/s nics:8x25GB/s");
     uint32_t steps = 0; /* 15 blocks at 325 GB/s are 13 trees over 12 and 1 parts of a link */
     double one = pack(topo, CCL_ALLGATHER, 1, &steps), all = pack(topo, CCL_ALLGATHER, 13, NULL);
-    ck_assert_double_gt(one, 1.02);
+    ck_assert_double_gt(one, 1.005);
     ck_assert_double_le(all, 1 + 1e-9);
     ck_assert_uint_ge(steps, 2);
     ccl_topology_destroy(topo);
