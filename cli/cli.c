@@ -15,6 +15,11 @@ const ccl_i_command_t *const ccl_i_commands[] = {&ccl_i_cmd_compare,
                                                  &ccl_i_cmd_diagnose,
                                                  &ccl_i_cmd_run,
                                                  &ccl_i_cmd_devices,
+                                                 &ccl_i_cmd_testbed_up,
+                                                 &ccl_i_cmd_testbed_run,
+                                                 &ccl_i_cmd_testbed_down,
+                                                 &ccl_i_cmd_testbed_list,
+                                                 &ccl_i_cmd_testbed_topology,
                                                  &ccl_i_cmd_algos,
                                                  &ccl_i_cmd_topology_list,
                                                  &ccl_i_cmd_topology_show,
@@ -91,10 +96,12 @@ static int no_command(int argc, char **argv) {
         return print(&help);
     }
     if (family && (argc <= 2 || argv[2][0] == '-')) {
-        snprintf(text, sizeof(text), "\"%s\" wants list, show, expand or check", word);
+        snprintf(text, sizeof(text), "\"%s\" wants %s", word,
+                 strcmp(word, "topology") == 0 ? "list, show, expand or check"
+                                               : "up, run, down, list or topology");
         return usage_error(text);
     }
-    for (size_t i = 0; ccl_i_commands[i] && n + 1 < CCL_ARRAY_LEN(names); i++) {
+    for (size_t i = 0; ccl_i_commands[i] && n + 2 < CCL_ARRAY_LEN(names); i++) {
         const char *name = ccl_i_commands[i]->name;
 
         if (family && strncmp(name, word, strlen(word)) == 0)
@@ -102,8 +109,10 @@ static int no_command(int argc, char **argv) {
         else if (!family)
             names[n++] = name;
     }
-    if (!family)
+    if (!family) {
         names[n++] = "topology";
+        names[n++] = "testbed";
+    }
     names[n] = NULL;
     if (family)
         word = argv[2];
@@ -124,7 +133,8 @@ static void set_style(ccl_i_cli_t *cli, const ccl_i_command_t *command) {
     const char *dot = cli->args.output ? strrchr(cli->args.output, '.') : NULL;
     /* For these, -o names a file in a format of its own. */
     bool own = command == &ccl_i_cmd_synth || command == &ccl_i_cmd_lower ||
-               command == &ccl_i_cmd_topology_expand || command == &ccl_i_cmd_calibrate;
+               command == &ccl_i_cmd_topology_expand || command == &ccl_i_cmd_testbed_topology ||
+               command == &ccl_i_cmd_calibrate;
 
     cli->style = (ccl_report_style_t)CCL_REPORT_STYLE_INIT;
     if (cli->args.json || (!own && !cli->args.csv && dot && strcmp(dot, ".json") == 0))

@@ -19,6 +19,11 @@ typedef struct run {
     uint32_t nsizes;
     ccl_bootstrap_t *bootstrap;
     bool together; /* the last run ended with an agreement of the job's processes */
+    const char *input;
+    /* `testbed run` */
+    const ccl_testbed_t *testbed;
+    const ccl_topology_t *emulated;
+    const ccl_way_t *preset;
 } run_t;
 
 static void run_fini(run_t *r) {
@@ -62,8 +67,9 @@ static ccl_status_t options_of(const ccl_i_cli_t *cli, run_t *r, ccl_error_t *er
     o.rank = args->job.rank;
     o.root = args->job.root;
     o.kernel = args->job.kernel == 1 ? CCL_KERNEL_GENERATED : CCL_KERNEL_INTERPRETER;
-    CCL_TRY(ccl_bootstrap_open(&cli->ctx, (ccl_bootstrap_kind_t)args->job.bootstrap, &o,
-                               &r->bootstrap, err));
+    if (!r->testbed) /* which finds its own processes */
+        CCL_TRY(ccl_bootstrap_open(&cli->ctx, (ccl_bootstrap_kind_t)args->job.bootstrap, &o,
+                                   &r->bootstrap, err));
     r->options = o;
     return CCL_OK;
 }
@@ -74,14 +80,16 @@ static ccl_status_t lower(ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
     ccl_lower_options_t options;
 
     if (r->document.program)
-        return ccl_i_refuse_lowered(args, args->inputs.items[0], err);
+        return ccl_i_refuse_lowered(args, r->input, err);
+    if (r->emulated)
+        return ccl_i_document_lower(cli, r->emulated, r->preset, r->sizes[r->nsizes - 1],
+                                    &r->document, err);
     if (args->topology) {
         CCL_TRY(ccl_i_topology_open(cli, args->topology, &r->topo, err));
         if (r->topo->nranks != r->document.schedule->coll->nranks)
-            return ccl_error_set(err, CCL_ERR_INPUT, args->inputs.items[0], 0, 0,
-                                 "a schedule for %u ranks, but %s has %u GPUs",
-                                 r->document.schedule->coll->nranks, r->topo->name,
-                                 r->topo->nranks);
+            return ccl_error_set(
+                err, CCL_ERR_INPUT, r->input, 0, 0, "a schedule for %u ranks, but %s has %u GPUs",
+                r->document.schedule->coll->nranks, r->topo->name, r->topo->nranks);
         return ccl_i_document_lower(cli, r->topo, NULL, r->sizes[r->nsizes - 1], &r->document, err);
     }
     CCL_TRY(ccl_i_lower_options(args, &options, err));
@@ -151,8 +159,10 @@ static ccl_status_t measure(ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
         ccl_run_result_t *result = NULL;
 
         r->options.size_bytes = m->size_bytes = r->sizes[i];
-        m->status =
-            ccl_run_program(&cli->ctx, r->document.program, &r->options, &result, &r->errors[i]);
+        m->status = r->testbed ? ccl_testbed_run(&cli->ctx, r->testbed, r->document.program,
+                                                 &r->options, &result, &r->errors[i])
+                               : ccl_run_program(&cli->ctx, r->document.program, &r->options,
+                                                 &result, &r->errors[i]);
         m->result = result;
         if (m->status == CCL_OK && r->both)
             m->status = measure_generated(cli, r, m, &r->errors[i]);
@@ -170,7 +180,7 @@ static ccl_status_t measure(ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
 
 /** @param nsizes  0: the program was refused. */
 static ccl_status_t print(ccl_i_cli_t *cli, const run_t *r, uint32_t nsizes, ccl_error_t *err) {
-    ccl_report_measurement_t about = {.input = cli->args.inputs.items[0],
+    ccl_report_measurement_t about = {.input = r->input,
                                       .program = r->document.program,
                                       .verdict = cli->args.no_verify ? NULL : &r->verdict,
                                       .options = &r->options,
@@ -185,11 +195,38 @@ static ccl_status_t print(ccl_i_cli_t *cli, const run_t *r, uint32_t nsizes, ccl
     return status;
 }
 
+/** A schedule for the testbed. */
+static ccl_status_t synthesize(ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    ccl_collective_t *want = NULL;
+    ccl_routes_t *routes = ccl_routes_create(r->emulated);
+    ccl_status_t status = routes ? CCL_OK : ccl_fail_nomem(err);
+
+    options.channels = cli->args.channels;
+    r->preset = ccl_synth_find(r->input)->way;
+    if (r->preset && !cli->args.granularity.n)
+        r->options.granularity = r->preset->granularity;
+    if (status == CCL_OK)
+        status = ccl_i_collective_open(&cli->args, cli->args.collective, r->emulated->nranks, &want,
+                                       err);
+    if (status == CCL_OK)
+        status = ccl_synthesize(&cli->ctx, r->input, r->emulated, routes, want, &options,
+                                &r->document.schedule, err);
+    ccl_collective_destroy(want);
+    ccl_routes_destroy(routes);
+    return status;
+}
+
 static ccl_status_t run_steps(ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
     const char *form;
 
     CCL_TRY(options_of(cli, r, err));
-    CCL_TRY(ccl_i_document_read(cli->args.inputs.items[0], &r->document, &form, err));
+    if (r->testbed)
+        r->options.transport = CCL_RUN_TCP;
+    if (r->emulated && ccl_synth_find(r->input))
+        CCL_TRY(synthesize(cli, r, err));
+    else
+        CCL_TRY(ccl_i_document_read(r->input, &r->document, &form, err));
     CCL_TRY(sizes_of(&cli->args, r, err));
     CCL_TRY(lower(cli, r, err));
     if (!cli->args.no_verify)
@@ -215,6 +252,21 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     ccl_status_t status;
 
     memset(&r, 0, sizeof(r));
+    r.input = cli->args.inputs.items[0];
+    status = run_steps(cli, &r, err);
+    run_fini(&r);
+    return status;
+}
+
+ccl_status_t ccl_i_run_in(ccl_i_cli_t *cli, const ccl_testbed_t *testbed,
+                          const ccl_topology_t *emulated, const char *what, ccl_error_t *err) {
+    run_t r;
+    ccl_status_t status;
+
+    memset(&r, 0, sizeof(r));
+    r.input = what;
+    r.testbed = testbed;
+    r.emulated = emulated;
     status = run_steps(cli, &r, err);
     run_fini(&r);
     return status;

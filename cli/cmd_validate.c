@@ -136,7 +136,7 @@ static ccl_status_t validate(ccl_i_cli_t *cli, const ccl_host_model_t *model,
     CCL_TRY(ccl_validate_host(&cli->ctx, model, suite->cases, suite->ncases, sizes, nsizes,
                               &options, &v, err));
     ccl_report_validation_t about = {args->profile, args->host.suite ? args->host.suite : "default",
-                                     run, suite->cases, v};
+                                     run, suite->cases, v, NULL};
     ccl_status_t status = ccl_report_validation(&about, &cli->style, &text, err);
     if (status == CCL_OK)
         status = ccl_i_emit(cli, &text, err);
@@ -153,6 +153,8 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     double *sizes = NULL;
     uint32_t nsizes = 0;
 
+    if (args->testbed.cluster)
+        return ccl_i_validate_testbed(cli, err);
     CCL_TRY(only_host(args, err));
     if (!args->profile)
         return ccl_fail(err, CCL_ERR_USAGE,
@@ -168,17 +170,20 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     return status;
 }
 
-static const char *const accepts[] = {"profile", "device", "suite", "sizes",
-                                      "repeats", "keep",   NULL};
+static const char *const accepts[] = {"profile",          "device", "suite",   "sizes",
+                                      "repeats",          "keep",   "testbed", "rate-max",
+                                      "topology@testbed", NULL};
 const ccl_i_command_t ccl_i_cmd_validate = {
     .name = "validate",
-    .usage = "--profile P [--device host] [--suite default|FILE] [--sizes LIST]",
+    .usage = "--profile P | --testbed CLUSTER [--suite default|FILE] [--sizes LIST]",
     .summary = "predicted beside measured, schedule by schedule and size by size",
     .details =
         "Runs every schedule of the suite at every size, repeats interleaved, as the runs that\n"
         "the profile was fitted to were run (type, workers, ranks, transport), checks their\n"
         "data, and puts the prediction beside the least time: error of each, median, 90th\n"
-        "percentile, worst, and whether schedules are ranked as measured. Sizes: 64K:16M:4.\n",
+        "percentile, worst, and whether schedules are ranked as measured. Sizes: 64K:16M:4.\n"
+        "With --testbed in an emulated cluster (root): the simulator beside runs over TCP between\n"
+        "namespaces; the testbed is calibrated first where no -t is given. Sizes: 1M:16M:4.\n",
     .accepts = accepts,
     .max_inputs = 0,
     .run = run,

@@ -53,6 +53,10 @@ typedef struct ccl_i_args {
     struct { /* of `validate` and `calibrate --device host` */
         const char *ranks, *suite, *keep, *footprints;
     } host;
+    struct { /* of the testbed */
+        const char *cluster, *rate_max;
+        bool calibrate;
+    } testbed;
     bool no_verify, no_skip, no_fold, no_fuse, out_of_place, all, blocks;
     /* and the rest of the line */
     ccl_i_list_t inputs;
@@ -84,6 +88,8 @@ extern const ccl_i_command_t ccl_i_cmd_topology_list, ccl_i_cmd_topology_show,
     ccl_i_cmd_algos, ccl_i_cmd_bound, ccl_i_cmd_synth, ccl_i_cmd_verify, ccl_i_cmd_simulate,
     ccl_i_cmd_compare, ccl_i_cmd_lower, ccl_i_cmd_calibrate, ccl_i_cmd_diagnose, ccl_i_cmd_run,
     ccl_i_cmd_devices, ccl_i_cmd_validate;
+extern const ccl_i_command_t ccl_i_cmd_testbed_up, ccl_i_cmd_testbed_run, ccl_i_cmd_testbed_down,
+    ccl_i_cmd_testbed_list, ccl_i_cmd_testbed_topology;
 
 /* ---------------------------------------------------------------- options.c */
 
@@ -127,6 +133,17 @@ ccl_status_t ccl_i_calibrate_host(ccl_i_cli_t *cli, ccl_error_t *err);
 
 /** `calibrate --device cuda|hip`. */
 ccl_status_t ccl_i_calibrate_device(ccl_i_cli_t *cli, ccl_error_t *err);
+
+/* ---------------------------------------------------------------- cmd_run.c */
+
+/** Run a program, a schedule or what a synthesizer makes (`what`) in a testbed. */
+ccl_status_t ccl_i_run_in(ccl_i_cli_t *cli, const ccl_testbed_t *testbed,
+                          const ccl_topology_t *emulated, const char *what, ccl_error_t *err);
+
+/* ---------------------------------------------------------------- cmd_testbed.c */
+
+/** `validate --testbed CLUSTER`. */
+ccl_status_t ccl_i_validate_testbed(ccl_i_cli_t *cli, ccl_error_t *err);
 
 /* ---------------------------------------------------------------- terminal.c */
 

@@ -95,7 +95,7 @@ static ccl_status_t validation_json(const ccl_report_validation_t *about, ccl_te
     ccl_i_json_t json;
     ccl_i_json_begin(&json, out);
     ccl_i_json_schema(&json, "ccllab/validate/1");
-    ccl_i_json_string(&json, "device", "host");
+    ccl_i_json_string(&json, "device", about->device ? about->device : "host");
     ccl_i_json_string(&json, "profile", about->profile);
     ccl_i_json_string(&json, "suite", about->suite);
     ccl_i_json_string(&json, "type", ccl_type_name(about->run->type));

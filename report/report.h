@@ -233,10 +233,19 @@ typedef struct ccl_report_validation {
     const ccl_run_options_t *run;
     const ccl_validate_case_t *cases;
     const ccl_validation_t *validation;
+    const char *device; /**< "testbed"; NULL: "host" */
 } ccl_report_validation_t;
 ccl_status_t ccl_report_validation(const ccl_report_validation_t *about,
                                    const ccl_report_style_t *style, ccl_text_t *out,
                                    ccl_error_t *err);
+
+/** A testbed that is up. */
+ccl_status_t ccl_report_testbed(const ccl_testbed_plan_t *plan, const ccl_testbed_entry_t *entry,
+                                const ccl_report_style_t *style, ccl_text_t *out, ccl_error_t *err);
+/** All that are up. */
+ccl_status_t ccl_report_testbeds(const ccl_testbed_entry_t *entries, uint32_t n,
+                                 const ccl_report_style_t *style, ccl_text_t *out,
+                                 ccl_error_t *err);
 
 /** What `diagnose` found: one diagnosis per measured run. */
 typedef struct ccl_report_diagnosis {

@@ -518,6 +518,8 @@ uint64_t ccl_i_bootstrap_fingerprint(const ccl_i_run_plan_t *plan, const ccl_run
                           d->type,     d->op,          plan->slots,  o->repeats, o->warmups,
                           o->no_check, o->block_times, o->transport, d->npieces};
     uint64_t h = ccl_hash64(numbers, sizeof numbers, MAGIC);
+    if (plan->first_rank)
+        h = ccl_hash64(plan->first_rank, (o->world + (size_t)1) * sizeof *plan->first_rank, h);
     h = ccl_hash64(plan->units, d->nunits * sizeof *plan->units, h);
     h = ccl_hash64(plan->steps, d->nsteps * sizeof *plan->steps, h);
     h = ccl_hash64(plan->pieces, d->npieces * sizeof *plan->pieces, h);

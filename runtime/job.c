@@ -249,8 +249,8 @@ static ccl_status_t gather_places(ccl_i_job_t *job, ccl_device_place_t **out, cc
         return ccl_fail_nomem(err);
     ccl_status_t status = ccl_i_group_exchange(job->group, job->places, bytes, all, NULL, err);
     for (uint32_t p = 1; p < job->nprocesses && status == CCL_OK; p++) {
-        uint32_t first = ccl_i_first_rank(job->plan->dev.nranks, job->nprocesses, p);
-        uint32_t end = ccl_i_first_rank(job->plan->dev.nranks, job->nprocesses, p + 1);
+        uint32_t first = ccl_i_first_rank(job->plan, job->nprocesses, p);
+        uint32_t end = ccl_i_first_rank(job->plan, job->nprocesses, p + 1);
         uint32_t u = job->plan->rank_first_unit[first];
         memcpy(&all[u], &all[(size_t)n * p + u],
                (job->plan->rank_first_unit[end] - u) * sizeof *all);
@@ -307,8 +307,7 @@ static ccl_status_t take_uses(ccl_i_job_t *job, ccl_run_result_t *result, ccl_er
                  end);
     for (uint32_t t = 0; t < n; t++) {
         uint32_t p = 0;
-        while (job->program->tbs[t].rank >=
-               ccl_i_first_rank(job->plan->dev.nranks, job->nprocesses, p + 1))
+        while (job->program->tbs[t].rank >= ccl_i_first_rank(job->plan, job->nprocesses, p + 1))
             p++;
         result->blocks[t] = all[(size_t)n * p + t];
     }

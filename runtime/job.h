@@ -64,8 +64,10 @@ typedef struct ccl_i_job {
 } ccl_i_job_t;
 
 /** First rank of a process; `process` may be the number of processes. */
-static inline uint32_t ccl_i_first_rank(uint32_t nranks, uint32_t nprocesses, uint32_t process) {
-    return (uint32_t)((uint64_t)nranks * process / nprocesses);
+static inline uint32_t ccl_i_first_rank(const ccl_i_run_plan_t *plan, uint32_t nprocesses,
+                                        uint32_t process) {
+    return plan->first_rank ? plan->first_rank[process]
+                            : (uint32_t)((uint64_t)plan->dev.nranks * process / nprocesses);
 }
 
 /** Bytes of the region that holds FIFOs, flags and marks (memory.c). */

@@ -15,8 +15,8 @@ enum { LINE_BYTES = 128, FLAG_BYTES = 2 * LINE_BYTES };
 static size_t scheds_bytes(const ccl_i_run_plan_t *plan, uint32_t nprocesses) {
     size_t sum = 0;
     for (uint32_t p = 0; p < nprocesses; p++) {
-        uint32_t first = ccl_i_first_rank(plan->dev.nranks, nprocesses, p);
-        uint32_t end = ccl_i_first_rank(plan->dev.nranks, nprocesses, p + 1);
+        uint32_t first = ccl_i_first_rank(plan, nprocesses, p);
+        uint32_t end = ccl_i_first_rank(plan, nprocesses, p + 1);
         sum += ccl_i_sched_bytes(plan->rank_first_unit[end] - plan->rank_first_unit[first]);
     }
     return sum;
@@ -76,10 +76,8 @@ static ccl_status_t make_scheds(ccl_i_job_t *job, bool host, ccl_error_t *err) {
         return ccl_fail_nomem(err);
     char *at = job->region;
     for (uint32_t p = 0; p < job->nprocesses; p++) {
-        uint32_t first =
-            plan->rank_first_unit[ccl_i_first_rank(plan->dev.nranks, job->nprocesses, p)];
-        uint32_t end =
-            plan->rank_first_unit[ccl_i_first_rank(plan->dev.nranks, job->nprocesses, p + 1)];
+        uint32_t first = plan->rank_first_unit[ccl_i_first_rank(plan, job->nprocesses, p)];
+        uint32_t end = plan->rank_first_unit[ccl_i_first_rank(plan, job->nprocesses, p + 1)];
         for (uint32_t u = first; u < end; u++)
             job->unit_process[u] = p;
         if (!host)

@@ -282,6 +282,7 @@ ccl_status_t ccl_i_run_plan_init(const ccl_program_t *program, const ccl_run_opt
     CCL_TRY(ccl_i_layout_init(program, options, &plan.layout, err));
     plan.dev.size = sizeof plan.dev;
     plan.dev.nranks = program->nranks;
+    plan.first_rank = options->first_rank;
     plan.dev.nsteps = program->nsteps;
     plan.dev.by_task = options->granularity == CCL_GRANULARITY_TASK;
     plan.dev.type = options->type;

@@ -44,6 +44,7 @@ typedef struct ccl_i_plan {
     uint32_t *conn_src, *conn_dst; /* [nconns] ranks */
     uint32_t *program_step;        /* [nsteps] index into program->steps */
     uint32_t *rank_first_unit;     /* [nranks + 1] */
+    const uint32_t *first_rank;    /* of every process, as in the options */
     uint64_t *conn_at;             /* [nconns] offset of the slots in a region of fifo_bytes */
     uint64_t fifo_bytes;
     double slice_bytes, chunk_bytes;

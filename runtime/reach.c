@@ -46,9 +46,8 @@ static bool own_part(const ccl_i_job_t *job, uint32_t part) {
 
 /** First rank of a part of a process. */
 static uint32_t part_rank(const ccl_i_job_t *job, uint32_t process, uint32_t part, uint32_t parts) {
-    uint32_t n = job->plan->dev.nranks;
-    uint32_t first = ccl_i_first_rank(n, job->nprocesses, process);
-    uint32_t end = ccl_i_first_rank(n, job->nprocesses, process + 1);
+    uint32_t first = ccl_i_first_rank(job->plan, job->nprocesses, process);
+    uint32_t end = ccl_i_first_rank(job->plan, job->nprocesses, process + 1);
     return first + (uint32_t)((uint64_t)(end - first) * part / parts);
 }
 
@@ -67,11 +66,11 @@ typedef struct card {
 
 static ccl_status_t set_parts(ccl_i_job_t *job, const card_t *cards, ccl_error_t *err) {
     ccl_i_reach_t *r = &job->reach;
-    uint32_t n = job->plan->dev.nranks, first_device = 0;
+    uint32_t first_device = 0;
     for (uint32_t p = 0; p < job->nprocesses; p++) {
         uint32_t here = 0, before = 0;
-        uint32_t ranks =
-            ccl_i_first_rank(n, job->nprocesses, p + 1) - ccl_i_first_rank(n, job->nprocesses, p);
+        uint32_t ranks = ccl_i_first_rank(job->plan, job->nprocesses, p + 1) -
+                         ccl_i_first_rank(job->plan, job->nprocesses, p);
         for (uint32_t i = 0; i < job->nprocesses; i++) {
             here += cards[i].machine == cards[p].machine;
             before += i < p && cards[i].machine == cards[p].machine;

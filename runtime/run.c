@@ -46,6 +46,14 @@ static ccl_status_t check_options(const ccl_program_t *program, ccl_run_options_
                         o->world);
     if (o->world > program->nranks)
         return ccl_fail(err, CCL_ERR_USAGE, "%u processes for %u ranks", o->world, program->nranks);
+    if (o->first_rank && o->world <= 1)
+        return ccl_fail(err, CCL_ERR_USAGE, "shares of ranks are for the processes of a job");
+    for (uint32_t i = 0; o->first_rank && i < o->world; i++)
+        if (o->first_rank[0] || o->first_rank[i] >= o->first_rank[i + 1] ||
+            o->first_rank[o->world] != program->nranks)
+            return ccl_fail(err, CCL_ERR_USAGE,
+                            "shares of ranks must be at least one each, and all of %u together",
+                            program->nranks);
     if (o->ranks == CCL_RANKS_THREADS)
         o->processes = 1;
     else if (o->processes == 0 || o->processes > program->nranks)
@@ -117,7 +125,7 @@ static ccl_status_t share_memory(ccl_i_job_t *job, uint32_t here, ccl_error_t *e
 }
 
 static ccl_status_t run_process(ccl_i_job_t *job, ccl_run_result_t *result, ccl_error_t *err) {
-    uint32_t here = 1, n = job->program->nranks;
+    uint32_t here = 1;
     job->group->patience_s = 3 * job->options->watchdog_s;
     ccl_status_t status = introduce(job, &here, err);
     if (status == CCL_OK)
@@ -126,8 +134,8 @@ static ccl_status_t run_process(ccl_i_job_t *job, ccl_run_result_t *result, ccl_
         return status;
     job->nprocesses = job->group->world;
     job->self = job->group->rank;
-    job->first_rank = ccl_i_first_rank(n, job->nprocesses, job->self);
-    job->end_rank = ccl_i_first_rank(n, job->nprocesses, job->self + 1);
+    job->first_rank = ccl_i_first_rank(job->plan, job->nprocesses, job->self);
+    job->end_rank = ccl_i_first_rank(job->plan, job->nprocesses, job->self + 1);
     job->threads = job->options->threads;
     if (!job->threads)
         job->threads = ccl_core_count() / here ? ccl_core_count() / here : 1;

@@ -88,12 +88,14 @@ typedef struct ccl_run_options {
     const char *root; /**< "host:port" at which process 0 listens; NULL with `bootstrap` */
     ccl_bootstrap_t *bootstrap; /**< how they find each other without a root; NULL: by root */
     ccl_run_kernel_t kernel;
+    const uint32_t *first_rank; /**< [world + 1] ranks of process i: first_rank[i] to
+                                     first_rank[i + 1] - 1; NULL: equal shares. Borrowed */
 } ccl_run_options_t;
 #define CCL_RUN_OPTIONS_INIT                                                                       \
     {                                                                                              \
         sizeof(ccl_run_options_t), NULL, 0, 0, CCL_GRANULARITY_ALGORITHM, CCL_TYPE_FP32,           \
             CCL_OP_SUM, false, 0, 1, false, false, 0, 0, 0, 0, false, 0, CCL_RANKS_THREADS, 0,     \
-            CCL_RUN_SHM, 0, 0, NULL, NULL, CCL_KERNEL_INTERPRETER                                  \
+            CCL_RUN_SHM, 0, 0, NULL, NULL, CCL_KERNEL_INTERPRETER, NULL                            \
     }
 
 /** The first wrong item found. */
@@ -222,6 +224,123 @@ ccl_status_t ccl_bootstrap_open(const ccl_ctx_t *ctx, ccl_bootstrap_kind_t kind,
  *                  that is not 0: the launcher then ends the others.
  */
 void ccl_bootstrap_close(ccl_bootstrap_t *bootstrap, bool together);
+
+/* ---------------------------------------------------------------- testbed */
+
+/** A server of a cluster, emulated by a network namespace with one NIC. */
+typedef struct ccl_testbed_server {
+    const char *name;
+    uint32_t first_rank, nranks;
+    double out_Bps, in_Bps; /**< sum of the cluster's NICs of this server */
+    /** Ethernet bits per second that the token buckets let through, ends included. */
+    double rate_out_bps, rate_in_bps;
+} ccl_testbed_server_t;
+/** How a cluster is emulated on this machine (docs/testbed.md). */
+typedef struct ccl_testbed_plan {
+    const char *cluster;
+    uint32_t nservers, nranks;
+    const ccl_testbed_server_t *servers;
+    const uint32_t *first_rank; /**< [nservers + 1] */
+    double rate_max_bps;        /**< as asked */
+    double scale;               /**< emulated over described bandwidth */
+    double head_start_s;        /**< full buckets let so much time's bytes pass free */
+    ccl_arena_t arena;
+} ccl_testbed_plan_t;
+#define CCL_TESTBED_RATE_MAX_BPS 1e9
+#define CCL_TESTBED_RATE_MIN_BPS 1e8
+#define CCL_TESTBED_RATE_SUM_BPS 4e9
+#define CCL_TESTBED_MAX_SERVERS 64
+/**
+ * Servers, their ranks and rates in the proportions of their NICs' bandwidths: the fastest has
+ * rate_max_bps, or less where all together would have more than CCL_TESTBED_RATE_SUM_BPS.
+ *
+ * @param rate_max_bps  CCL_TESTBED_RATE_MIN_BPS to CCL_TESTBED_RATE_MAX_BPS; 0: the latter.
+ * @param out  destroy with ccl_testbed_plan_destroy().
+ * @retval CCL_ERR_INPUT  a GPU without a server, ranks of a server that do not follow each other,
+ *                        fewer than 2 or more than CCL_TESTBED_MAX_SERVERS servers, no net links,
+ *                        or a server that would have less than CCL_TESTBED_RATE_MIN_BPS.
+ */
+ccl_status_t ccl_testbed_plan(const ccl_topology_t *topo, double rate_max_bps,
+                              ccl_testbed_plan_t **out, ccl_error_t *err);
+void ccl_testbed_plan_destroy(ccl_testbed_plan_t *plan);
+/**
+ * The commands, one a line, that make the network: of the namespace of a server, or of the bridge
+ * (server == CCL_NONE), for `ip -batch` or `tc -batch`.
+ * @param namespaces  [nservers] how ip calls the servers' namespaces (a path or process id).
+ */
+void ccl_testbed_commands(const ccl_testbed_plan_t *plan, uint32_t server, bool tc,
+                          const char *const *namespaces, ccl_text_t *out);
+
+/** Constants of the emulated cluster that are measured, not chosen. */
+typedef struct ccl_testbed_constants {
+    double launch_s;
+    double overhead_s, latency_s; /**< of the transport between servers */
+    double efficiency;            /**< carried over the payload rate, 0..1 */
+    double tb_rate_Bps;           /**< one pass into or out of a FIFO between servers */
+    double local_overhead_s, local_latency_s, local_Bps; /**< the same within a server */
+    double reduce_rate_Bps;
+} ccl_testbed_constants_t;
+/** Measured on 2 cores of a virtual machine; docs/reproductions/testbed.md. */
+#define CCL_TESTBED_CONSTANTS_INIT                                                                 \
+    { 0.1e-6, 4.8e-6, 48e-6, 0.965, 8.5e9, 33e-9, 33e-9, 4.9e9, 15e9 }
+/**
+ * The emulated cluster as a topology: per server a NIC at payload rate (1448 of 1514 bytes of a
+ * frame) to one switch, GPUs that copy through memory.
+ * @param constants  NULL: CCL_TESTBED_CONSTANTS_INIT.
+ * @param out  destroy with ccl_topology_destroy().
+ */
+ccl_status_t ccl_testbed_topology(const ccl_testbed_plan_t *plan,
+                                  const ccl_testbed_constants_t *constants, ccl_topology_t **out,
+                                  ccl_error_t *err);
+
+/** Namespaces that are up. They live as long as a process holds them open, and no longer. */
+typedef struct ccl_testbed ccl_testbed_t;
+/**
+ * Make the namespaces, held by this process alone: when it ends, however it ends, they are gone.
+ * @param plan  borrowed while the testbed lives.
+ * @retval CCL_ERR_UNSUPPORTED  not permitted (CAP_SYS_ADMIN and CAP_NET_ADMIN), or no ip or tc.
+ */
+ccl_status_t ccl_testbed_open(const ccl_testbed_plan_t *plan, ccl_testbed_t **out,
+                              ccl_error_t *err);
+void ccl_testbed_close(ccl_testbed_t *testbed);
+const ccl_testbed_plan_t *ccl_testbed_get_plan(const ccl_testbed_t *testbed);
+/**
+ * ccl_run_program() as a job over TCP with a process per server in its namespace; the calling
+ * process has the first server's ranks.
+ * @param options  world, rank, root and transport are set here; so is first_rank when it is NULL:
+ *                 the plan's. Else the program runs on servers 0 to world - 1 with these shares.
+ */
+ccl_status_t ccl_testbed_run(const ccl_ctx_t *ctx, const ccl_testbed_t *testbed,
+                             const ccl_program_t *program, const ccl_run_options_t *options,
+                             ccl_run_result_t **out, ccl_error_t *err);
+
+/** A testbed that a process in the background keeps. */
+typedef struct ccl_testbed_entry {
+    char name[64];
+    bool mine;   /**< false: of another user; nothing else is known */
+    int32_t pid; /**< who keeps it */
+    char cluster[128];
+    uint32_t nservers, nranks;
+    int32_t fds[CCL_TESTBED_MAX_SERVERS + 1]; /**< /proc/PID/fd/N is a server's namespace; the
+                                                   last is the bridge's */
+} ccl_testbed_entry_t;
+/**
+ * Start a process that keeps a testbed until it is dropped or ended; with it everything goes.
+ * @param topo  the cluster.  @param name  letters, digits, `-`, `_`, `.`; at most 63.
+ * @retval CCL_ERR_INPUT  a testbed of that name is up.
+ */
+ccl_status_t ccl_testbed_keep(const ccl_topology_t *topo, double rate_max_bps, const char *name,
+                              ccl_testbed_entry_t *out, ccl_error_t *err);
+/**
+ * A kept testbed, to run in. @param plan_out  destroy after the testbed.
+ * @retval CCL_ERR_INPUT  none of that name is up.
+ */
+ccl_status_t ccl_testbed_attach(const ccl_ctx_t *ctx, const char *name, ccl_testbed_t **out,
+                                ccl_testbed_plan_t **plan_out, ccl_error_t *err);
+/** End the process that keeps it. @retval CCL_ERR_INPUT  none of that name is up. */
+ccl_status_t ccl_testbed_drop(const char *name, ccl_error_t *err);
+/** @param out  malloc'ed, by name; caller frees. */
+ccl_status_t ccl_testbed_list(ccl_testbed_entry_t **out, uint32_t *n_out, ccl_error_t *err);
 
 #ifdef __cplusplus
 }

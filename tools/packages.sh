@@ -3,7 +3,7 @@
 ccl_missing=
 if command -v dpkg-query >/dev/null 2>&1; then
     for package in gcc g++ libc6-dev cmake ninja-build pkg-config libjansson-dev libexpat1-dev libbliss-dev check \
-        libsubunit-dev; do
+        libsubunit-dev iproute2; do
         # pkgconf stands in for pkg-config.
         dpkg-query -W -f '${Status}\n' "$package" 2>/dev/null | grep -q ' installed$' ||
             { [ "$package" = pkg-config ] && command -v pkg-config >/dev/null 2>&1; } ||

@@ -47,6 +47,8 @@ static ccl_status_t key_of(const job_t *j, uint32_t point, uint64_t *out, ccl_er
     ccl_text_printf(&text, "%.17g %d %d %d %d %u %u %u %d", o.size_bytes, (int)o.type, (int)o.op,
                     (int)o.granularity, (int)o.ranks, o.processes, o.threads, o.batches,
                     (int)o.transport);
+    if (j->o->setting)
+        ccl_text_printf(&text, " %s", j->o->setting);
     if (status == CCL_OK && text.nomem)
         status = ccl_fail_nomem(err);
     if (status == CCL_OK)
@@ -199,8 +201,12 @@ static ccl_status_t run(job_t *j, uint32_t ncases, const double *sizes, uint32_t
             p->at = c;
             p->size_bytes = sizes[s];
             ccl_run_options_t o = options_of(j, v->npoints);
-            CCL_TRY(
-                ccl_host_predict(j->ctx, j->cases[c].program, &o, j->model, &p->predicted_s, err));
+            if (j->o->predict)
+                CCL_TRY(j->o->predict(j->cases[c].program, &o, &p->predicted_s, j->o->predict_user,
+                                      err));
+            else
+                CCL_TRY(ccl_host_predict(j->ctx, j->cases[c].program, &o, j->model, &p->predicted_s,
+                                         err));
             CCL_TRY(key_of(j, v->npoints, &j->key[v->npoints], err));
             v->npoints++;
         }

@@ -441,9 +441,12 @@ typedef struct ccl_validate_options {
     const char *keep; /**< file of finished measurements, read and added to; NULL: none */
     ccl_host_measure_fn measure;
     void *measure_user;
+    ccl_host_measure_fn predict; /**< in place of the host's model, which may be NULL then */
+    void *predict_user;
+    const char *setting; /**< measurements that are kept are of this setting; NULL: the host */
 } ccl_validate_options_t;
 #define CCL_VALIDATE_OPTIONS_INIT                                                                  \
-    { sizeof(ccl_validate_options_t), CCL_RUN_OPTIONS_INIT, 0, NULL, NULL, NULL }
+    { sizeof(ccl_validate_options_t), CCL_RUN_OPTIONS_INIT, 0, NULL, NULL, NULL, NULL, NULL, NULL }
 /**
  * Predicted beside measured: every case at every size, repeats interleaved.
  * @param out  destroy with ccl_validation_destroy().
@@ -469,7 +472,47 @@ typedef struct ccl_suite {
  */
 ccl_status_t ccl_suite_read(const ccl_ctx_t *ctx, const char *spec, ccl_suite_t **out,
                             ccl_error_t *err);
+/** The same for a cluster: schedules are made for it, and all must have its number of ranks. */
+ccl_status_t ccl_suite_read_on(const ccl_ctx_t *ctx, const char *spec, const ccl_topology_t *topo,
+                               ccl_suite_t **out, ccl_error_t *err);
 void ccl_suite_destroy(ccl_suite_t *suite);
+
+/* ---------------------------------------------------------------- testbeds */
+
+typedef struct ccl_testbed_calibration {
+    ccl_testbed_constants_t values;
+    uint32_t nconstants, npoints;
+    const ccl_constant_t *constants;
+    double median_error, worst_error; /**< of the fit, on the calibration programs */
+    ccl_arena_t arena;
+} ccl_testbed_calibration_t;
+/**
+ * Run calibration programs (ccl_host_is_calibration()) in the testbed, interleaved, and fit the
+ * constants to the least times, through the simulator.
+ * @param rounds  repeats of each; 0: 5.  @param measure  NULL: ccl_testbed_run() and, within a
+ *                server, ccl_run_program(). The testbed may be NULL then.
+ * @param out  destroy with ccl_testbed_calibration_destroy().
+ */
+ccl_status_t ccl_testbed_calibrate(const ccl_ctx_t *ctx, const ccl_testbed_plan_t *plan,
+                                   const ccl_testbed_t *testbed, const ccl_run_options_t *run,
+                                   uint32_t rounds, ccl_host_measure_fn measure, void *user,
+                                   ccl_testbed_calibration_t **out, ccl_error_t *err);
+void ccl_testbed_calibration_destroy(ccl_testbed_calibration_t *calibration);
+/**
+ * Time of a run in a testbed: the simulation on its topology, less the head start that full token
+ * buckets give, but not less than the simulation without limits of the NICs.
+ * @param topo  ccl_testbed_topology(), or one like it.
+ */
+ccl_status_t ccl_testbed_predict(const ccl_ctx_t *ctx, const ccl_testbed_plan_t *plan,
+                                 const ccl_topology_t *topo, const ccl_program_t *program,
+                                 const ccl_run_options_t *options, double *time_s_out,
+                                 ccl_error_t *err);
+/** ccl_validate_host() in a testbed. @param topo  as for ccl_testbed_predict(). */
+ccl_status_t ccl_validate_testbed(const ccl_ctx_t *ctx, const ccl_testbed_t *testbed,
+                                  const ccl_topology_t *topo, const ccl_validate_case_t *cases,
+                                  uint32_t ncases, const double *sizes_bytes, uint32_t nsizes,
+                                  const ccl_validate_options_t *options, ccl_validation_t **out,
+                                  ccl_error_t *err);
 
 /* ---------------------------------------------------------------- diagnosis */
 

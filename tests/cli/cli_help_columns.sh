@@ -39,6 +39,11 @@ check validate
 check diagnose
 check run
 check devices
+check testbed up
+check testbed run
+check testbed down
+check testbed list
+check testbed topology
 check algos
 check topology list
 check topology show
@@ -49,5 +54,5 @@ check topology symmetry
 [ "$("$ccllab" topology --help | awk 'length($0) > 80' | wc -l)" -eq 0 ] || say "topology --help is wide"
 # Every command that the general help lists is checked above.
 listed=$("$ccllab" --help | grep -c '^  [a-z]')
-[ "$listed" -eq 17 ] || say "the help lists $listed commands, this test knows 17"
+[ "$listed" -eq 22 ] || say "the help lists $listed commands, this test knows 22"
 exit $bad
