@@ -1,6 +1,7 @@
 /* ccllab simulate */
 #include "cli/command.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* A few hundred megabytes: what trace viewers still open. Events beyond it are counted only. */
@@ -153,13 +154,88 @@ static ccl_status_t simulate_program(ccl_i_cli_t *cli, const ccl_topology_t *top
     return status;
 }
 
+/** Sources, destinations and bytes of epoch flows, for the tables. */
+static ccl_status_t flows_of_epochs(const ccl_epoch_flows_t *epochs, double size_bytes,
+                                    ccl_flow_list_t **out, ccl_error_t *err) {
+    size_t n = epochs->nflows + (size_t)1;
+    ccl_flow_list_t *list = calloc(1, sizeof(*list));
+
+    if (!list)
+        return ccl_fail_nomem(err);
+    list->nranks = epochs->nranks;
+    list->nflows = epochs->nflows;
+    list->src = malloc(n * sizeof(*list->src));
+    list->dst = malloc(n * sizeof(*list->dst));
+    list->dep = malloc(n * sizeof(*list->dep));
+    list->bytes = malloc(n * sizeof(*list->bytes));
+    if (!list->src || !list->dst || !list->dep || !list->bytes) {
+        ccl_flow_list_destroy(list);
+        return ccl_fail_nomem(err);
+    }
+    for (uint32_t i = 0; i < epochs->nflows; i++) {
+        const ccl_epoch_flow_t *f = &epochs->flows[i];
+
+        list->src[i] = f->src;
+        list->dst[i] = f->dst;
+        list->dep[i] = CCL_NONE;
+        list->bytes[i] = f->part * size_bytes * epochs->coll->chunks[f->chunk].share;
+    }
+    *out = list;
+    return CCL_OK;
+}
+
+static ccl_status_t simulate_epochs(ccl_i_cli_t *cli, const ccl_topology_t *topo,
+                                    const ccl_epoch_flows_t *epochs, ccl_sim_options_t *options,
+                                    ccl_error_t *err) {
+    ccl_flow_list_t *flows = NULL;
+    ccl_sim_result_t *result = NULL;
+    ccl_report_run_t about = {0};
+    ccl_status_t status;
+
+    if (!(options->size_bytes > 0))
+        return ccl_fail(err, CCL_ERR_USAGE, "no size given: --size BYTES, such as --size 1GB");
+    if (options->trace)
+        return ccl_fail(err, CCL_ERR_USAGE, "epoch flows have no trace");
+    CCL_TRY(flows_of_epochs(epochs, options->size_bytes, &flows, err));
+    about.input = cli->args.flows;
+    about.topo = topo;
+    about.options = options;
+    about.flows = flows;
+    about.epochs = epochs;
+    about.unicast = cli->args.unicast;
+    status = ccl_sim_epoch_flows(&cli->ctx, topo, epochs, options->size_bytes, !cli->args.unicast,
+                                 &result, err);
+    status = conclude(cli, &about, result, status, err);
+    ccl_sim_result_destroy(result);
+    ccl_flow_list_destroy(flows);
+    return status;
+}
+
+/** A flow list, or the epoch flows of another tool, which are JSON. */
+static ccl_status_t flows_open(const char *path, ccl_flow_list_t **flows,
+                               ccl_epoch_flows_t **epochs, ccl_error_t *err) {
+    char *text = NULL;
+    size_t len = 0, at = 0;
+    const char *name = strcmp(path, "-") == 0 ? "<stdin>" : path;
+    ccl_status_t status;
+
+    CCL_TRY(ccl_file_read(path, CCL_FILE_MAX_BYTES, &text, &len, err));
+    while (at < len && strchr(" \t\r\n", text[at]) && text[at])
+        at++;
+    status = at < len && text[at] == '{' ? ccl_epoch_flows_read_text(name, text, len, epochs, err)
+                                         : ccl_flow_list_read_text(name, text, len, flows, err);
+    free(text);
+    return status;
+}
+
 static ccl_status_t simulate_flows(ccl_i_cli_t *cli, const ccl_topology_t *topo,
                                    ccl_sim_options_t *options, ccl_error_t *err) {
     ccl_flow_list_t *flows = NULL;
     ccl_topology_t *laid = NULL; /* with the profile */
     ccl_sim_result_t *result = NULL;
     ccl_report_run_t about = {0};
-    ccl_status_t status = ccl_flow_list_read(cli->args.flows, &flows, err);
+    ccl_epoch_flows_t *epochs = NULL;
+    ccl_status_t status = flows_open(cli->args.flows, &flows, &epochs, err);
 
     about.input = cli->args.flows;
     if (status == CCL_OK)
@@ -169,6 +245,14 @@ static ccl_status_t simulate_flows(ccl_i_cli_t *cli, const ccl_topology_t *topo,
     about.topo = topo;
     about.options = options;
     about.flows = flows;
+    if (status == CCL_OK && epochs) {
+        status = simulate_epochs(cli, topo, epochs, options, err);
+        ccl_epoch_flows_destroy(epochs);
+        ccl_topology_destroy(laid);
+        return status;
+    }
+    if (status == CCL_OK && cli->args.unicast)
+        status = ccl_fail(err, CCL_ERR_USAGE, "--unicast is for epoch flows");
     if (status == CCL_OK && flows->nranks != topo->nranks)
         status = ccl_error_set(err, CCL_ERR_INPUT, cli->args.flows, 1, 1,
                                "flows of %u ranks, but %s has %u GPUs", flows->nranks, topo->name,
@@ -206,17 +290,17 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     return status;
 }
 
-static const char *const accepts[] = {
-    "topology",    "fail",     "degrade", "profile",      "size",      "batches",
-    "granularity", "sharing",  "flows",   "trace",        "no-verify", "no-skip",
-    "no-fold",     "proto",    "no-fuse", "out-of-place", "order",     "allocate",
-    "stages",      "executor", "table",   "rows",         NULL};
+static const char *const accepts[] = {"topology", "fail",         "degrade", "profile",  "size",
+                                      "batches",  "granularity",  "sharing", "flows",    "unicast",
+                                      "trace",    "no-verify",    "no-skip", "no-fold",  "proto",
+                                      "no-fuse",  "out-of-place", "order",   "allocate", "stages",
+                                      "executor", "table",        "rows",    NULL};
 const ccl_i_command_t ccl_i_cmd_simulate = {
     .name = "simulate",
     .usage = "--topology SPEC [options] FILE --size BYTES",
     .summary = "time a program, a schedule or a flow list on a cluster",
     .details =
-        "FILE is a program (MSCCL XML) or a schedule (our JSON, ResCCLang), which is lowered\n"
+        "FILE is a program (MSCCL XML) or a schedule (JSON, ResCCLang), which is lowered\n"
         "first, by --order, --allocate and --stages. The model is in docs/model.md. What does not "
         "verify is refused, a deadlock is\n"
         "reported with the cycle of who waits for whom; both exit with 1. --csv prints one\n"

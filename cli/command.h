@@ -57,7 +57,7 @@ typedef struct ccl_i_args {
         const char *cluster, *rate_max;
         bool calibrate;
     } testbed;
-    bool no_verify, no_skip, no_fold, no_fuse, out_of_place, all, blocks;
+    bool unicast, no_verify, no_skip, no_fold, no_fuse, out_of_place, all, blocks;
     /* and the rest of the line */
     ccl_i_list_t inputs;
     ccl_i_list_t given; /**< names of the options on the line */

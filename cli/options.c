@@ -130,7 +130,12 @@ static const option_t options[] = {
     {"no-fold", 0, KIND_FLAG, AT(no_fold), NULL,
      "simulate every thread block, also those that are alike", NULL},
     {"flows", 0, KIND_TEXT, AT(flows), "FILE",
-     "a flow list instead of a program: a plain network run", NULL},
+     "a flow list instead of a program: a plain network run; or TE-CCL's epoch flows, replayed "
+     "link "
+     "by link",
+     NULL},
+    {"unicast", 0, KIND_FLAG, AT(unicast), NULL,
+     "epoch flows: switches do not copy, every flow is sent by itself", NULL},
     {"trace", 0, KIND_TEXT, AT(trace), "FILE", "write a Chrome trace (open it at ui.perfetto.dev)",
      NULL},
     {"executor", 0, KIND_CHOICES, AT(executor), "WHICH",

@@ -131,9 +131,11 @@ typedef struct ccl_report_run {
     const ccl_flow_list_t *flows; /**< NULL for programs */
     const ccl_verdict_t *verdict; /**< NULL: not verified */
     const ccl_sim_options_t *options;
-    const ccl_sim_result_t *result; /**< NULL: refused by the verdict */
-    const ccl_way_t *way;           /**< how a schedule was lowered; NULL: a program's own */
-    const ccl_bound_t *bound;       /**< of its collective at its size; NULL: none */
+    const ccl_sim_result_t *result;  /**< NULL: refused by the verdict */
+    const ccl_way_t *way;            /**< how a schedule was lowered; NULL: a program's own */
+    const ccl_bound_t *bound;        /**< of its collective at its size; NULL: none */
+    const ccl_epoch_flows_t *epochs; /**< what `flows` are; NULL: a flow list's */
+    bool unicast;                    /**< epoch flows: switches did not copy */
 } ccl_report_run_t;
 ccl_status_t ccl_report_simulation(const ccl_report_run_t *run, const ccl_report_style_t *style,
                                    ccl_text_t *out, ccl_error_t *err);
@@ -185,8 +187,8 @@ typedef struct ccl_report_lowering {
     const ccl_lowered_t *ways;
     uint32_t nways;
     double bound_s; /**< lower bound at the size; 0: none */
-    bool blocks;   /**< thread block by thread block too; of ways whose results were kept */
-    uint32_t rank; /**< then of this rank; CCL_NONE: of the busiest of each way */
+    bool blocks;    /**< thread block by thread block too; of ways whose results were kept */
+    uint32_t rank;  /**< then of this rank; CCL_NONE: of the busiest of each way */
     bool all_ranks;
 } ccl_report_lowering_t;
 ccl_status_t ccl_report_lowering(const ccl_report_lowering_t *lowering,

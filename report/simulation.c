@@ -86,6 +86,12 @@ static double or_null(bool have, double value) {
     return have ? value : NAN;
 }
 
+static const char *sharing_name(const ccl_report_run_t *run) {
+    if (run->epochs)
+        return run->unicast ? "fifo" : "fifo-multicast";
+    return ccl_i_sharing_name(run->options->sharing);
+}
+
 /** Order and allocation of a schedule, the level of all. */
 static void json_way(ccl_i_json_t *json, const ccl_report_run_t *run) {
     ccl_way_t way = {CCL_ORDER_STEP, CCL_ALLOCATE_CONNECTION, run->options->granularity};
@@ -114,7 +120,11 @@ static ccl_status_t run_json(const ccl_report_run_t *run, ccl_text_t *out, ccl_e
         ccl_i_json_number(&json, "size_bytes", run->options->size_bytes);
         json_way(&json, run);
     }
-    ccl_i_json_string(&json, "sharing", ccl_i_sharing_name(run->options->sharing));
+    ccl_i_json_string(&json, "sharing", sharing_name(run));
+    if (run->epochs) {
+        ccl_i_json_number(&json, "size_bytes", run->options->size_bytes);
+        ccl_i_json_number(&json, "claimed_s", run->epochs->finish_s);
+    }
     ccl_i_json_number(&json, "time_s", or_null(done, r ? r->time_s : 0));
     if (run->program) {
         double bound_s = run->bound ? run->bound->time_s : NAN;
@@ -189,7 +199,7 @@ static void csv_summary(const ccl_report_run_t *run, ccl_table_t *table) {
                    run->program && r ? ccl_i_index(r->batches, text, sizeof(text)) : "");
     ccl_table_cell(table, "%s",
                    run->program ? ccl_i_granularity_name(run->options->granularity) : "");
-    ccl_table_cell(table, "%s", ccl_i_sharing_name(run->options->sharing));
+    ccl_table_cell(table, "%s", sharing_name(run));
     ccl_table_cell(table, "%s", run->verdict ? (run->verdict->valid ? "true" : "false") : "");
     ccl_table_cell(table, "%s", r && r->deadlock ? "true" : "false");
     ccl_table_cell(table, "%s", done ? ccl_i_number(r->time_s, text, sizeof(text)) : "");
@@ -579,6 +589,19 @@ static ccl_status_t run_text(const ccl_report_run_t *run, uint32_t rows, ccl_tex
         text_usage(run, out);
         if (!run->verdict)
             ccl_text_printf(out, "  not verified\n");
+    } else if (run->epochs) {
+        ccl_text_printf(out, "%s: %u epoch flows, %s of %s, on %s (%u GPUs)\n", run->input,
+                        run->flows->nflows, run->epochs->coll->name,
+                        ccl_format_bytes(r->size_bytes, a, sizeof(a)), run->topo->name,
+                        run->topo->nranks);
+        ccl_text_printf(out, "  time   %s us", ccl_i_us(r->time_s, a, sizeof(a)));
+        ccl_text_printf(out, " (last arrival; the plan claims %s us)\n",
+                        ccl_i_us(run->epochs->finish_s, a, sizeof(a)));
+        ccl_text_printf(out, "  algbw  %s GB/s (size / time)\n",
+                        ccl_i_GBps(r->algbw_GBps * 1e9, a, sizeof(a)));
+        ccl_text_printf(out, "  %llu transmissions, each link one by one in the plan's order, %s\n",
+                        (unsigned long long)r->flows,
+                        run->unicast ? "switches do not copy" : "switches copy");
     } else {
         ccl_text_printf(out, "%s: %u flows on %s (%u GPUs), %s sharing\n", run->input,
                         run->flows->nflows, run->topo->name, run->topo->nranks,

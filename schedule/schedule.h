@@ -169,14 +169,58 @@ void ccl_schedule_destroy(ccl_schedule_t *schedule);
 /** Same name, collective and transfers in the same order. */
 bool ccl_schedule_equal(const ccl_schedule_t *a, const ccl_schedule_t *b);
 
-/** Our JSON, a ResCCLang program, told apart by content. "-" is stdin. */
+/** Our JSON, TE-CCL's, SCCL's, a ResCCLang program, told apart by content. "-" is stdin. */
 ccl_status_t ccl_schedule_read(const char *path, ccl_schedule_t **out, ccl_error_t *err);
+/** Any of the three JSON forms, told apart by their first key. */
 ccl_status_t ccl_schedule_read_json(const char *name, const char *text, size_t len,
                                     ccl_schedule_t **out, ccl_error_t *err);
 ccl_status_t ccl_schedule_read_resccl(const char *name, const char *text, size_t len,
                                       ccl_schedule_t **out, ccl_error_t *err);
+/**
+ * An algorithm of SCCL or msccl-tools (PPoPP 2021): steps of sends (address, source, destination).
+ * Chunks of one address are contributions to one reduced chunk; a send adds what the destination
+ * lacks, or replaces what the source has more of. Names of chunks follow the built-in collective
+ * that it is, else a custom one of a byte per chunk.
+ */
+ccl_status_t ccl_schedule_read_sccl(const char *name, const char *text, size_t len,
+                                    ccl_schedule_t **out, ccl_error_t *err);
 ccl_status_t ccl_schedule_write_json(const ccl_schedule_t *schedule, ccl_text_t *out,
                                      ccl_error_t *err);
+
+/* ---------------------------------------------------------------- epoch flows */
+
+/** A chunk, or a part of it, on its way from GPU to GPU, straight or through switches. */
+typedef struct ccl_epoch_flow {
+    uint32_t src, dst; /**< ranks */
+    uint32_t chunk, epoch;
+    uint32_t first_via, nvias; /**< into vias */
+    double part;               /**< of the chunk, 0 < part <= 1 */
+} ccl_epoch_flow_t;
+
+/** What TE-CCL writes: which chunk crosses which links in which epoch. */
+typedef struct ccl_epoch_flows {
+    const char *name;
+    ccl_collective_t *coll; /**< owned; allgather or alltoall */
+    uint32_t nranks, nflows, nvias, nswitches;
+    const uint32_t *rank_node;     /**< [nranks] the file's number of each GPU, ascending */
+    const uint32_t *switch_node;   /**< [nswitches] and of each switch, ascending */
+    const ccl_epoch_flow_t *flows; /**< by epoch, in an epoch as in the file */
+    const uint32_t *vias;          /**< indices into switch_node */
+    double epoch_s, finish_s;      /**< as the file claims */
+    ccl_arena_t arena;
+} ccl_epoch_flows_t;
+/**
+ * TE-CCL's schedule JSON (SIGCOMM 2024). GPUs are the nodes that have or want chunks, ranks go by
+ * their numbers; switches are the nodes that flows go through.
+ * @param out  destroy with ccl_epoch_flows_destroy().
+ */
+ccl_status_t ccl_epoch_flows_read_text(const char *name, const char *text, size_t len,
+                                       ccl_epoch_flows_t **out, ccl_error_t *err);
+void ccl_epoch_flows_destroy(ccl_epoch_flows_t *flows);
+/** As a schedule: a step per epoch; parts become chunks of their own, the first to arrive leave
+ * first. @retval CCL_ERR_INPUT  more of a chunk leaves a GPU than came. */
+ccl_status_t ccl_epoch_flows_schedule(const ccl_epoch_flows_t *flows, ccl_schedule_t **out,
+                                      ccl_error_t *err);
 
 /* ---------------------------------------------------------------- programs */
 

@@ -26,6 +26,11 @@ ccl_status_t ccl_i_collective_from_bytes(const char *name, uint32_t nranks, ccl_
 const uint32_t *ccl_i_collective_custom_list(const ccl_collective_t *coll, uint32_t rank,
                                              bool output, uint32_t *len_out);
 
+/** The first key of a JSON object, as it stands there; len 0: none. */
+const char *ccl_i_json_first_key(const char *text, size_t len, size_t *len_out);
+/** "7-Flows" is TE-CCL's "Flows". */
+const char *ccl_i_teccl_key(const char *key);
+
 /** Adds a file's step as it stands: `s` and `has_dep` are kept, not derived. */
 void ccl_i_program_builder_keep_file_steps(ccl_program_builder_t *b);
 /** At least so many channels. */

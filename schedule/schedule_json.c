@@ -306,8 +306,49 @@ static int line_at(const char *text, const char *p, const char **line_start) {
     return line;
 }
 
+const char *ccl_i_json_first_key(const char *text, size_t len, size_t *len_out) {
+    const char *end = text + len;
+    const char *p = skip_space(text, end);
+    *len_out = 0;
+    if (p == end || *p != '{')
+        return p;
+    p = skip_space(p + 1, end);
+    if (p == end || *p != '"')
+        return p;
+    *len_out = (size_t)(skip_string(p, end) - p);
+    *len_out = *len_out > 2 ? *len_out - 2 : 0;
+    return p + 1;
+}
+
+/** Another tool's file, by its first key. */
+static bool read_foreign(const char *name, const char *text, size_t len, ccl_schedule_t **out,
+                         ccl_status_t *status, ccl_error_t *err) {
+    size_t key_len;
+    char key[40] = "";
+    const char *at = ccl_i_json_first_key(text, len, &key_len);
+    if (key_len >= sizeof key)
+        return false;
+    memcpy(key, at, key_len);
+    if (strcmp(key, "msccl_type") == 0 || strcmp(key, "sccl_type") == 0) {
+        *status = ccl_schedule_read_sccl(name, text, len, out, err);
+        return true;
+    }
+    if (strcmp(ccl_i_teccl_key(key), "Epoch_Duration") == 0) {
+        ccl_epoch_flows_t *flows = NULL;
+        *status = ccl_epoch_flows_read_text(name, text, len, &flows, err);
+        if (*status == CCL_OK)
+            *status = ccl_epoch_flows_schedule(flows, out, err);
+        ccl_epoch_flows_destroy(flows);
+        return true;
+    }
+    return false;
+}
+
 ccl_status_t ccl_schedule_read_json(const char *name, const char *text, size_t len,
                                     ccl_schedule_t **out, ccl_error_t *err) {
+    ccl_status_t foreign;
+    if (read_foreign(name, text, len, out, &foreign, err))
+        return foreign;
     const char *first = NULL, *behind = NULL, *schedule_name = "";
     ccl_collective_t *coll = NULL;
     ccl_schedule_builder_t *b = NULL;

@@ -109,6 +109,21 @@ ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, c
 ccl_status_t ccl_sim_flows(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
                            const ccl_flow_list_t *list, const ccl_sim_options_t *options,
                            ccl_sim_result_t **out, ccl_error_t *err);
+/**
+ * Replay epoch flows in continuous time: every link sends what the plan puts on it one by one, in
+ * the order of the epochs and as soon as it is there; switches forward while they receive. A plan
+ * that says more than one epoch per chunk, or waits for the next, is faster than it claims. No
+ * transports, thread blocks or sharing: the plan's own view of the network.
+ *
+ * @param topo       its GPUs are the plan's in rank order, its switches the plan's in order.
+ * @param multicast  a switch copies: what several flows of one epoch share of their way is sent
+ *                   once (TE-CCL's assumption); else once per flow.
+ * @param out        time_s, links, flow_done_s (by flow), flows (transmissions on links).
+ * @retval CCL_CHECK  the order cannot happen: a GPU sends what does not come to it before.
+ */
+ccl_status_t ccl_sim_epoch_flows(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                 const ccl_epoch_flows_t *flows, double size_bytes, bool multicast,
+                                 ccl_sim_result_t **out, ccl_error_t *err);
 void ccl_sim_result_destroy(ccl_sim_result_t *result);
 
 /** What a finished run made of its thread blocks and links. */

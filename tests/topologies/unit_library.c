@@ -78,6 +78,7 @@ static const struct {
     {"syccl-h800-64", false, 64, 8, true},
     {"teccl-dgx2-2x16", false, 32, 2, true},
     {"teccl-ndv2-2x8", false, 16, 2, true},
+    {"teccl-ndv2-2x8-15", false, 15, 2, true},
     {"teccl-ndv2-4x8", false, 32, 4, true},
 };
 
