@@ -226,7 +226,8 @@ static uint32_t choose(compare_t *c, uint32_t k) {
             c->contenders[n++] = (ccl_contender_t){.name = c->with[i]};
     } else {
         for (const ccl_synth_ops_t *const *all = ccl_synth_all(); *all; all++)
-            c->contenders[n++] = (ccl_contender_t){.name = (*all)->name};
+            if (!(*all)->by_name)
+                c->contenders[n++] = (ccl_contender_t){.name = (*all)->name};
     }
     for (size_t i = 0; i < c->nmine; i++) {
         const mine_t *mine = &c->mine[i];

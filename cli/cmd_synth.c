@@ -82,6 +82,9 @@ static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_route
     options.uniform_roots = cli->args.roots == 1;
     options.compose = (ccl_compose_t)cli->args.compose;
     options.time_limit_s = cli->args.time_limit_s;
+    options.steps = cli->args.steps;
+    options.rounds = cli->args.rounds;
+    options.epoch_s = cli->args.epoch_s;
     status = ccl_synthesize(&cli->ctx, cli->args.with, topo, routes, want, &options, &made.schedule,
                             err);
     if (status == CCL_TIMEOUT && made.schedule) {
@@ -135,7 +138,7 @@ static const char *const accepts[] = {
     "topology", "fail",         "degrade", "collective", "demand", "root",        "with",
     "size",     "channels",     "chunks",  "restarts",   "roots",  "compose",     "proto",
     "no-fuse",  "out-of-place", "order",   "allocate",   "stages", "granularity", "executor",
-    "batches",  "time-limit",   "format",  NULL};
+    "batches",  "time-limit",   "format",  "steps",      "rounds", "epoch",       NULL};
 const ccl_i_command_t ccl_i_cmd_synth = {
     .name = "synth",
     .usage = "--topology SPEC --collective NAME --with NAME [--size BYTES] -o FILE",

@@ -34,10 +34,11 @@ typedef struct ccl_i_args {
     const char *collective, *demand, *with, *proto, *format, *table, *flows, *trace, *sizes;
     const char *rank;
     ccl_i_list_t programs, schedules;
-    double size_bytes, time_limit_s;
+    double size_bytes, time_limit_s, epoch_s;
+    uint32_t steps, rounds; /**< of sccl */
     uint32_t root, channels, chunks, restarts, batches, slots, rows;
     uint32_t roots, compose; /**< index into the option's choices */
-    uint32_t sharing; /**< index into the option's choices */
+    uint32_t sharing;        /**< index into the option's choices */
     ccl_i_choices_t order, allocation, granularity, stages, executor;
     const char *profile, *from_nccl_tests, *name, *source;
     uint32_t ranks, run; /**< which measured runs; 0: all */

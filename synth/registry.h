@@ -1,4 +1,5 @@
-/* Private to synth: the in-tree synthesizers, one X(ops) each, in the order they are compared. */
+/* Private to synth: the in-tree synthesizers, one X(ops) each, in the order they are compared;
+   those that are `by_name` behind the others. */
 #ifndef CCL_SYNTH_REGISTRY_H
 #define CCL_SYNTH_REGISTRY_H
 
@@ -14,7 +15,9 @@
     X_(hm)                                                                                         \
     X_(hpds)                                                                                       \
     X_(greedy)                                                                                     \
-    X_(packing)
+    X_(packing)                                                                                    \
+    X_(sccl)                                                                                       \
+    X_(milp)
 
 #define CCL_I_SYNTH_DECLARE(name_) extern const ccl_synth_ops_t ccl_i_synth_##name_;
 CCL_I_SYNTH_MAP(CCL_I_SYNTH_DECLARE)

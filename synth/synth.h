@@ -20,16 +20,18 @@ typedef enum ccl_compose {
 
 typedef struct ccl_synth_options {
     size_t size;
-    double size_bytes;   /**< message size the schedule is for; 0: any */
-    uint32_t channels;   /**< 0: as many as the synthesizer thinks best */
-    uint32_t chunks;     /**< chunks a block is cut into, per channel; 0: synthesizer's choice */
-    double time_limit_s; /**< 0: none; after it the best so far is returned, marked limited */
-    uint32_t restarts;   /**< times that a random synthesizer begins anew; 0: its choice */
-    bool uniform_roots;  /**< AllReduce: as many chunks summed at each GPU, whatever it can carry */
+    double size_bytes;      /**< message size the schedule is for; 0: any */
+    uint32_t channels;      /**< 0: as many as the synthesizer thinks best */
+    uint32_t chunks;        /**< chunks a block is cut into, per channel; 0: synthesizer's choice */
+    double time_limit_s;    /**< 0: none; after it the best so far is returned, marked limited */
+    uint32_t restarts;      /**< times that a random synthesizer begins anew; 0: its choice */
+    uint32_t steps, rounds; /**< of `sccl`; 0: as few as can be, as cheap as can be */
+    double epoch_s;         /**< of `milp`; 0: its choice */
+    bool uniform_roots; /**< AllReduce: as many chunks summed at each GPU, whatever it can carry */
     ccl_compose_t compose; /**< for synthesizers that are `composable` */
 } ccl_synth_options_t;
 #define CCL_SYNTH_OPTIONS_INIT                                                                     \
-    { sizeof(ccl_synth_options_t), 0, 0, 0, 0, 0, false, CCL_COMPOSE_AUTO }
+    { sizeof(ccl_synth_options_t), 0, 0, 0, 0, 0, 0, 0, 0, false, CCL_COMPOSE_AUTO }
 
 /** Order in which a rank's operations run. */
 typedef enum ccl_order {
@@ -78,12 +80,15 @@ typedef struct ccl_synth_ops {
     bool by_size;
     /** May be asked for pods and rails, whose schedules are put together (options->compose). */
     bool composable;
+    /** A solver's baseline, minutes on larger clusters: comparisons have it only where it is named.
+     */
+    bool by_name;
     /** How its schedules are lowered and run where nobody says otherwise (ccl_way_choose); NULL:
         step order, a block per connection, algorithm level. */
     const ccl_way_t *way;
 } ccl_synth_ops_t;
 
-/** All synthesizers, in the order they are compared; ends with NULL. */
+/** All synthesizers, in the order they are compared, those `by_name` last; ends with NULL. */
 const ccl_synth_ops_t *const *ccl_synth_all(void);
 const ccl_synth_ops_t *ccl_synth_find(const char *name);
 /** A preset, NULL for the default way, with those members of `given` that `given_bits` names. */

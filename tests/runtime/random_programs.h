@@ -223,7 +223,8 @@ static inline const ccl_synth_ops_t *random_synth(ccl_rng_t *rng, const ccl_topo
                                                   const ccl_collective_t *want) {
     const ccl_synth_ops_t *able[64];
     uint32_t n = 0;
-    for (const ccl_synth_ops_t *const *ops = ccl_synth_all(); *ops && n < 64; ops++) {
+    for (const ccl_synth_ops_t *const *ops = ccl_synth_all(); *ops && !(*ops)->by_name && n < 64;
+         ops++) {
         const char *why = NULL;
         if ((*ops)->supports(topo, want, &why))
             able[n++] = *ops;

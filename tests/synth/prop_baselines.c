@@ -31,7 +31,8 @@ START_TEST(test_topology) {
         for (uint32_t root = 0; root < roots; root += 1 + topo->nranks / 3) {
             ccl_collective_t *want = collective((ccl_collective_kind_t)kind, topo->nranks, root);
             unsigned done = 0;
-            for (const ccl_synth_ops_t *const *ops = ccl_synth_all(); *ops; ops++)
+            for (const ccl_synth_ops_t *const *ops = ccl_synth_all(); *ops && !(*ops)->by_name;
+                 ops++)
                 done += check_all((*ops)->name, topo, routes, want, &options, 15, spec);
             ck_assert_uint_ge(done, 1);
             ccl_collective_destroy(want);
