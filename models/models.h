@@ -45,6 +45,7 @@ double ccl_model_tau(const ccl_topology_t *topo, const ccl_route_t *route, const
 typedef struct ccl_dimension {
     const char *name;            /**< "nvlink", "pcie, 4 links", "net, 2 hops" */
     const char *kind;            /**< transport of its routes: "nvlink", "pcie", "net", ... */
+    uint32_t hops;               /**< links of its routes; over the network net links */
     uint32_t ngroups;            /**< of two GPUs or more */
     uint32_t nclasses;           /**< of groups */
     uint32_t min_gpus, max_gpus; /**< of a group */
@@ -86,6 +87,9 @@ typedef struct ccl_symmetry {
  */
 ccl_status_t ccl_symmetry_find(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                ccl_routes_t *routes, ccl_symmetry_t **out, ccl_error_t *err);
+/** Whether a route is one of those that make groups of dimension `dimension`. */
+bool ccl_dimension_has(const ccl_topology_t *topo, const ccl_dimension_t *dimension,
+                       const ccl_route_t *route);
 void ccl_symmetry_destroy(ccl_symmetry_t *symmetry);
 
 /* ---------------------------------------------------------------- capacities and cuts */

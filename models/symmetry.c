@@ -384,9 +384,8 @@ static bool fill_groups(ccl_dimension_t *d, const family_t *f, uint32_t nranks,
 }
 
 /* Counts a group's ordered pairs that have a route of this dimension. */
-static bool fill_complete(ccl_dimension_t *d, const family_t *f, const ccl_topology_t *topo,
-                          ccl_routes_t *routes, ccl_arena_t *arena, ccl_status_t *status,
-                          ccl_error_t *err) {
+static bool fill_complete(ccl_dimension_t *d, const ccl_topology_t *topo, ccl_routes_t *routes,
+                          ccl_arena_t *arena, ccl_status_t *status, ccl_error_t *err) {
     uint8_t *complete = ccl_arena_alloc(arena, d->ngroups ? d->ngroups : 1, 1);
 
     if (!complete)
@@ -408,9 +407,7 @@ static bool fill_complete(ccl_dimension_t *d, const family_t *f, const ccl_topol
                     *err = why;
                 return true;
             }
-            complete[g] = *status == CCL_OK && route_hops(topo, route) == f->hops &&
-                          strcmp(ccl_model_route_kind(topo, route), f->kind) == 0 &&
-                          route->bottleneck_Bps >= f->min_Bps;
+            complete[g] = *status == CCL_OK && ccl_dimension_has(topo, d, route);
             *status = CCL_OK;
         }
     }
@@ -500,6 +497,13 @@ static ccl_status_t find_orbits(ccl_symmetry_t *s, ccl_dimension_t *dimensions,
 
 /* ---------------------------------------------------------------- all of it */
 
+bool ccl_dimension_has(const ccl_topology_t *topo, const ccl_dimension_t *dimension,
+                       const ccl_route_t *route) {
+    return route_hops(topo, route) == dimension->hops &&
+           route->bottleneck_Bps >= dimension->min_Bps &&
+           strcmp(ccl_model_route_kind(topo, route), dimension->kind) == 0;
+}
+
 ccl_status_t ccl_symmetry_find(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                ccl_routes_t *routes, ccl_symmetry_t **out, ccl_error_t *err) {
     ccl_symmetry_t *s = calloc(1, sizeof(*s));
@@ -532,6 +536,7 @@ ccl_status_t ccl_symmetry_find(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
 
         d->name = dimension_name(&s->arena, &families, i);
         d->kind = ccl_arena_strdup(&s->arena, f->kind);
+        d->hops = f->hops;
         d->min_Bps = f->min_Bps;
         d->max_Bps = f->max_Bps;
         d->min_latency_s = f->min_latency_s;
@@ -540,7 +545,7 @@ ccl_status_t ccl_symmetry_find(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         if (!d->name || !d->kind || !fill_groups(d, f, topo->nranks, &s->arena))
             goto out;
         status = CCL_OK;
-        if (!fill_complete(d, f, topo, routes, &s->arena, &status, err))
+        if (!fill_complete(d, topo, routes, &s->arena, &status, err))
             status = CCL_ERR_NOMEM;
         if (status != CCL_OK)
             goto out;

@@ -16,6 +16,7 @@
     X_(hpds)                                                                                       \
     X_(greedy)                                                                                     \
     X_(packing)                                                                                    \
+    X_(sketch)                                                                                     \
     X_(sccl)                                                                                       \
     X_(milp)
 

@@ -91,7 +91,7 @@ START_TEST(test_replay) {
     }
     random_world_fini(&world);
     for (uint32_t i = 0; i < CCL_ARRAY_LEN(seen.prims); i++)
-        ck_assert_msg(seen.prims[i] > 30, "%s: %u", ccl_primitive_name((ccl_primitive_t)i),
+        ck_assert_msg(seen.prims[i] > 20, "%s: %u", ccl_primitive_name((ccl_primitive_t)i),
                       seen.prims[i]);
     for (uint32_t i = 0; i < CCL_TYPES; i++)
         for (uint32_t k = 0; k < CCL_REDUCTIONS; k++)

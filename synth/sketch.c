@@ -1,0 +1,169 @@
+/*
+ * sketch: schedules from symmetry (SyCCL, SIGCOMM 2025). Search sketches, mix them so that no link
+ * waits, choose among the best mixes by simulation.
+ */
+#include "synth/sketch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "synth/registry.h"
+
+/* Candidates that are simulated; fewer for a schedule that is for any size. */
+#define SIMULATED 8u
+#define SIMULATED_ANY_SIZE 2u
+#define MAX_PARTS 24u
+#define MAX_SKETCHES 200u
+#define MAX_VISITS 6000u
+#define DEFAULT_SIZE_BYTES 268435456.0 /* as lowering takes */
+
+/* ---------------------------------------------------------------- space */
+
+/* Roots that an automorphism carries to each other are one class; too many classes are as none. */
+static ccl_status_t fill_classes(ccl_i_space_t *space, ccl_error_t *err) {
+    uint32_t n = space->topo->nranks;
+    uint32_t *root_class = ccl_arena_alloc(&space->arena, n, sizeof *root_class);
+
+    if (!root_class)
+        return ccl_fail_nomem(err);
+    space->nclasses = 1;
+    if (space->root == CCL_NONE && space->symmetry->ngpu_classes <= CCL_I_SKETCH_CLASSES) {
+        space->nclasses = space->symmetry->ngpu_classes;
+        memcpy(root_class, space->symmetry->gpu_class, n * sizeof *root_class);
+    }
+    space->root_class = root_class;
+    return CCL_OK;
+}
+
+static ccl_status_t fill_hops(ccl_i_space_t *space, ccl_routes_t *routes, ccl_error_t *err) {
+    double *overhead_s =
+        ccl_arena_alloc(&space->arena, space->x.nhops + (size_t)1, sizeof *overhead_s);
+
+    uint8_t *dimensions = ccl_arena_alloc(&space->arena, space->x.nhops + (size_t)1, 1);
+
+    if (!overhead_s || !dimensions)
+        return ccl_fail_nomem(err);
+    for (uint32_t h = 0; h < space->x.nhops; h++) {
+        const ccl_i_hop_t *hop = &space->x.hops[h];
+        const ccl_route_t *route = NULL;
+
+        CCL_TRY(ccl_routes_get(routes, space->up ? hop->dst : hop->src,
+                               space->up ? hop->src : hop->dst, hop->channel, &route, err));
+        overhead_s[h] =
+            ccl_model_transport(space->topo, ccl_model_route_kind(space->topo, route), "Simple")
+                .overhead_s;
+        for (uint32_t d = 0; d < space->ndimensions; d++) {
+            const ccl_dimension_t *dim = &space->symmetry->dimensions[space->dimension[d]];
+
+            dimensions[h] |= (uint8_t)(ccl_dimension_has(space->topo, dim, route) << d);
+        }
+    }
+    space->dimensions = dimensions;
+    space->overhead_s = overhead_s;
+    return CCL_OK;
+}
+
+ccl_status_t ccl_i_space_init(ccl_i_space_t *space, const ccl_topology_t *topo,
+                              ccl_routes_t *routes, const ccl_symmetry_t *symmetry,
+                              const ccl_collective_t *want, ccl_error_t *err) {
+    bool up =
+        want->kind == CCL_REDUCESCATTER || want->kind == CCL_REDUCE || want->kind == CCL_GATHER;
+    const ccl_i_exchange_options_t options = {.reversed = up, .reduce = up};
+
+    memset(space, 0, sizeof *space);
+    ccl_arena_init(&space->arena);
+    space->topo = topo;
+    space->symmetry = symmetry;
+    space->up = up;
+    space->scatter =
+        want->kind == CCL_ALLTOALL || want->kind == CCL_SCATTER || want->kind == CCL_GATHER;
+    space->root = want->kind == CCL_BROADCAST || want->kind == CCL_REDUCE ||
+                          want->kind == CCL_SCATTER || want->kind == CCL_GATHER
+                      ? want->root
+                      : CCL_NONE;
+    space->rotations = 1;
+    CCL_TRY(fill_classes(space, err));
+    for (uint32_t d = 0; d < symmetry->ndimensions && d < CCL_I_SKETCH_DIMENSIONS; d++) {
+        const ccl_dimension_t *dim = &symmetry->dimensions[d];
+
+        space->reach_limit[d] = CCL_I_REACH_ALL;
+        for (uint32_t g = 0; g < dim->ngroups; g++) {
+            if (!dim->complete[g])
+                space->reach_limit[d] = CCL_I_REACH_FLOOD;
+        }
+        space->dimension[space->ndimensions++] = d;
+        space->first_group[d + 1] = space->first_group[d] + dim->ngroups;
+        if (dim->min_gpus - 1 > space->rotations && dim->min_gpus <= 16)
+            space->rotations = dim->min_gpus - 1;
+    }
+    space->ngroups = space->first_group[space->ndimensions];
+    CCL_TRY(ccl_i_exchange_init(&space->x, topo, routes, &options, err));
+    return fill_hops(space, routes, err);
+}
+
+void ccl_i_space_fini(ccl_i_space_t *space) {
+    ccl_i_exchange_fini(&space->x);
+    ccl_arena_fini(&space->arena);
+}
+
+static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
+    (void)topo;
+    if (want->kind == CCL_CUSTOM || want->kind == CCL_SENDRECV) {
+        *why = "only collectives that treat all GPUs alike have symmetry to use";
+        return false;
+    }
+    return true;
+}
+
+static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                               ccl_routes_t *routes, const ccl_collective_t *want,
+                               const ccl_synth_options_t *options, ccl_schedule_t **out,
+                               ccl_error_t *err) {
+    const ccl_i_sketch_limits_t limits = {true, true, true, CCL_NONE, 0, MAX_SKETCHES, MAX_VISITS};
+    const ccl_i_sketch_run_t run = {
+        .size_bytes = options->size_bytes > 0 ? options->size_bytes : DEFAULT_SIZE_BYTES,
+        .channels = options->channels,
+        .most = options->size_bytes > 0 ? SIMULATED : SIMULATED_ANY_SIZE,
+        .until_s = options->time_limit_s > 0 ? ccl_now_s() + options->time_limit_s : 0};
+    ccl_symmetry_t *symmetry = NULL;
+    ccl_i_space_t space = {0};
+    ccl_i_sketches_t sketches = {0};
+    ccl_i_sketch_stats_t stats = {0};
+    ccl_i_mixes_t mixes = {0};
+    ccl_status_t status;
+
+    CCL_TRY(ccl_symmetry_find(ctx, topo, routes, &symmetry, err));
+    CCL_TRY_GOTO(ccl_i_space_init(&space, topo, routes, symmetry, want, err), status, end);
+    CCL_TRY_GOTO(ccl_i_sketch_search(ctx, &space, &limits, &sketches, &stats, err), status, end);
+    CCL_TRY_GOTO(ccl_i_sketch_mixes(ctx, &space, &sketches, space.ndimensions,
+                                    options->chunks ? options->chunks : MAX_PARTS, &mixes, err),
+                 status, end);
+    ccl_log(ctx, CCL_LOG_DEBUG, "sketch",
+            "%u dimensions, %zu sketches (%llu visited, %llu isomorphic, %llu relayed), %zu mixes "
+            "of %llu",
+            space.ndimensions, sketches.n, (unsigned long long)stats.visited,
+            (unsigned long long)stats.isomorphic, (unsigned long long)stats.relayed, mixes.n,
+            (unsigned long long)mixes.tried);
+    if (mixes.n == 0)
+        status = ccl_fail(err, CCL_ERR_UNSUPPORTED, "sketch: no sketch reaches all %u GPUs",
+                          topo->nranks);
+    else
+        status = ccl_i_sketch_choose(ctx, &space, &sketches, &mixes, routes, want, &run, out, err);
+end:
+    free(mixes.items);
+    free(sketches.items);
+    ccl_i_space_fini(&space);
+    ccl_symmetry_destroy(symmetry);
+    return status;
+}
+
+const ccl_synth_ops_t ccl_i_synth_sketch = {
+    .size = sizeof(ccl_synth_ops_t),
+    .name = "sketch",
+    .summary = "symmetry: sketches over dimensions, mixed so that no link waits",
+    .source = "SyCCL (SIGCOMM 2025), sections 4 and 5",
+    .supports = supports,
+    .synthesize = synthesize,
+    .by_size = true,
+    .way = &ccl_way_hpds,
+};

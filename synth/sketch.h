@@ -1,0 +1,177 @@
+/*
+ * Private to synth: symmetry sketches (SyCCL, SIGCOMM 2025). A sketch says, stage by stage, over
+ * which dimensions the GPUs that hold a chunk hand it to those that do not; grown from a root it is
+ * an out-tree. A mix of sketches sends parts of every chunk along different sketches so that all
+ * links are busy.
+ */
+#ifndef CCL_SYNTH_SKETCH_H
+#define CCL_SYNTH_SKETCH_H
+
+#include "synth/exchange.h"
+#include "synth/plan.h"
+
+enum {
+    CCL_I_SKETCH_STAGES = 8, /* most stages of a sketch */
+    CCL_I_SKETCH_DIMENSIONS = 8,
+    CCL_I_SKETCH_MIX = 8, /* most sketches of a mix */
+    CCL_I_SKETCH_CLASSES = 16,
+    CCL_I_SKETCH_WAYS = 1 /* of lowering, that candidates are compared in */
+};
+
+/** Whom a group's holders reach in a stage. */
+typedef enum ccl_i_reach {
+    CCL_I_REACH_NONE,
+    CCL_I_REACH_ONE,  /* every holder one GPU */
+    CCL_I_REACH_EACH, /* one GPU of every group of the nearest dimension without a holder */
+    CCL_I_REACH_ALL,  /* those to which a hop leads from a holder */
+    CCL_I_REACH_FLOOD /* all, handed on by those that were reached: where hops are missing */
+} ccl_i_reach_t;
+
+typedef struct ccl_i_sketch {
+    uint32_t nstages;
+    const uint8_t *reach; /* [nstages][ngroups of all dimensions] */
+    bool uses_one;        /* some stage picks single GPUs: parts take turns which */
+    bool line;            /* from one root: the newest holders hand on, in a line where each server
+                             gets one; so the root's links carry what they must only */
+    uint32_t relays;      /* most GPUs between stages on a way from the root to a leaf */
+    uint32_t blocks;      /* connections in and out of the GPU that has most, a channel's */
+    double depth_s;       /* longest way from the root by latencies alone */
+    double busy_s;        /* overheads of the busiest connection, for one part of every chunk */
+    const double *load;   /* [nclasses][x.nresources] seconds per byte of a chunk of every root of
+                             that class */
+    char *name;           /* "nvlink > net" */
+} ccl_i_sketch_t;
+
+/** How a group hands on what one of its GPUs holds. */
+typedef enum ccl_i_shape {
+    CCL_I_SHAPE_DIRECT, /* the holder to every other */
+    CCL_I_SHAPE_CHAIN   /* from one to the next, in rank order from the holder on */
+} ccl_i_shape_t;
+
+typedef struct ccl_i_space {
+    const ccl_topology_t *topo;
+    const ccl_symmetry_t *symmetry;
+    ccl_i_exchange_t x;
+    bool up;       /* hops turned round: the trees are of reductions */
+    bool scatter;  /* every destination has chunks of its own: AllToAll, Scatter, Gather */
+    uint32_t root; /* of one-to-all collectives; CCL_NONE: every GPU is one */
+    uint32_t ndimensions, ngroups;
+    uint32_t nclasses;          /* of roots: those that are not alike may mix differently */
+    const uint32_t *root_class; /* [nranks] */
+    uint32_t first_group[CCL_I_SKETCH_DIMENSIONS + 1];
+    uint32_t dimension[CCL_I_SKETCH_DIMENSIONS];  /* of the symmetry: those that are used */
+    uint32_t rotations;                           /* of sketches that pick single GPUs */
+    uint8_t reach_limit[CCL_I_SKETCH_DIMENSIONS]; /* flooding only where hops are missing */
+    const double *overhead_s;                     /* [x.nhops] of a primitive */
+    const uint8_t *dimensions; /* [x.nhops] bit per dimension that the hop belongs to */
+    ccl_arena_t arena;
+} ccl_i_space_t;
+
+typedef struct ccl_i_sketch_limits {
+    bool prune_isomorphic, prune_inconsistent, prune_relays;
+    uint32_t relays; /* cap; CCL_NONE: dimensions - 1 */
+    uint32_t stages; /* cap; 0: dimensions + 1 */
+    uint32_t sketches;
+    uint64_t visits; /* partial sketches; 0: no limit */
+} ccl_i_sketch_limits_t;
+
+typedef struct ccl_i_sketch_stats {
+    uint64_t visited; /* partial sketches */
+    uint64_t found, isomorphic, relayed;
+    double inconsistent; /* ways to fill a stage that were not tried */
+    bool capped;         /* there were more than the limits let in */
+} ccl_i_sketch_stats_t;
+
+typedef struct ccl_i_sketches {
+    ccl_i_sketch_t *items;
+    size_t n, cap;
+} ccl_i_sketches_t;
+
+/** `symmetry` and `topo` are borrowed; finish with ccl_i_space_fini(), also on failure. */
+ccl_status_t ccl_i_space_init(ccl_i_space_t *space, const ccl_topology_t *topo,
+                              ccl_routes_t *routes, const ccl_symmetry_t *symmetry,
+                              const ccl_collective_t *want, ccl_error_t *err);
+void ccl_i_space_fini(ccl_i_space_t *space);
+
+/* ---------------------------------------------------------------- growing (sketch_grow.c) */
+
+/** What growing needs besides the sketch; one per thread. */
+typedef struct ccl_i_grower {
+    const ccl_i_space_t *space;
+    uint32_t *got;          /* [nranks] stage + 2 in which it was reached; 1: root; 0: not */
+    uint32_t *parent, *via; /* [nranks] GPU it came from, hop */
+    uint32_t *step;         /* [nranks] */
+    uint32_t *order;        /* [nranks] GPUs reached, parents first */
+    uint32_t norder;
+    uint32_t *list;     /* [2 nranks] sources, then receivers, of the group in hand */
+    uint32_t *used;     /* [nranks] children in this tree */
+    uint32_t *sends;    /* [ndimensions][nranks] those over hops of the dimension */
+    uint32_t dimension; /* in hand */
+    bool line;          /* of the sketch in hand */
+    ccl_arena_t arena;
+} ccl_i_grower_t;
+ccl_status_t ccl_i_grower_init(ccl_i_grower_t *g, const ccl_i_space_t *space, ccl_error_t *err);
+void ccl_i_grower_fini(ccl_i_grower_t *g);
+/**
+ * Grow a sketch from `root`: fills got, parent, via, step and order.
+ * @param shapes    [ndimensions of the space]; NULL: all direct.
+ * @param rotation  which GPUs are picked, and in which order others are served.
+ * @return whether all GPUs were reached.
+ */
+bool ccl_i_grow(ccl_i_grower_t *g, const ccl_i_sketch_t *sketch, const uint8_t *shapes,
+                uint32_t root, uint32_t rotation);
+/** The hop src -> dst of a dimension; CCL_NONE: none. Of several equal routes that numbered `turn`.
+ */
+uint32_t ccl_i_space_hop(const ccl_i_space_t *space, uint32_t dimension, uint32_t src, uint32_t dst,
+                         uint32_t turn);
+
+/* ---------------------------------------------------------------- search (sketch_search.c) */
+
+ccl_status_t ccl_i_sketch_search(const ccl_ctx_t *ctx, ccl_i_space_t *space,
+                                 const ccl_i_sketch_limits_t *limits, ccl_i_sketches_t *out,
+                                 ccl_i_sketch_stats_t *stats, ccl_error_t *err);
+
+/* ---------------------------------------------------------------- mixes (sketch_mix.c) */
+
+/** Sketches with their numbers of parts, for each class of roots. */
+typedef struct ccl_i_mix {
+    uint32_t n, parts; /* parts: the sum of a class's counts */
+    uint32_t sketch[CCL_I_SKETCH_MIX];
+    uint32_t count[CCL_I_SKETCH_CLASSES][CCL_I_SKETCH_MIX];
+    double share[CCL_I_SKETCH_CLASSES][CCL_I_SKETCH_MIX]; /* before rounding to parts */
+    double ideal_s_per_byte; /* of a chunk of every root: busiest resource, exact shares */
+    double s_per_byte;       /* with counts */
+    double depth_s, busy_s;  /* the deepest sketch; overheads of a part along every sketch */
+} ccl_i_mix_t;
+
+typedef struct ccl_i_mixes {
+    ccl_i_mix_t *items;
+    size_t n, cap;
+    uint64_t tried, unbalanced; /* combinations; those without a solution that uses all */
+} ccl_i_mixes_t;
+
+/** Load of every sketch and all mixes of at most `most` sketches, and the best of all together. */
+ccl_status_t ccl_i_sketch_mixes(const ccl_ctx_t *ctx, ccl_i_space_t *space,
+                                ccl_i_sketches_t *sketches, uint32_t most, uint32_t max_parts,
+                                ccl_i_mixes_t *out, ccl_error_t *err);
+
+/* ---------------------------------------------------------------- choice (sketch_choose.c) */
+
+typedef struct ccl_i_sketch_run {
+    double size_bytes; /* of the collective */
+    uint32_t most;     /* candidates to simulate */
+    uint32_t channels; /* 0: one, or as many as use all NICs, whichever is faster */
+    double until_s;    /* ccl_now_s() at which no candidate is begun any more; 0: never */
+} ccl_i_sketch_run_t;
+
+/**
+ * The schedule of the mix that a simulation finds fastest, the candidates run on ctx's threads: the
+ * same for any number of them, but for the time limit (then it is marked limited).
+ */
+ccl_status_t ccl_i_sketch_choose(const ccl_ctx_t *ctx, const ccl_i_space_t *space,
+                                 const ccl_i_sketches_t *sketches, const ccl_i_mixes_t *mixes,
+                                 ccl_routes_t *routes, const ccl_collective_t *want,
+                                 const ccl_i_sketch_run_t *run, ccl_schedule_t **out,
+                                 ccl_error_t *err);
+
+#endif

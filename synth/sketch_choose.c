@@ -1,0 +1,462 @@
+/*
+ * Candidates of the sketch synthesizer: mixes made into schedules, and the choice among the most
+ * promising by simulation (SyCCL, section 5.2).
+ */
+#include "synth/sketch.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Only candidates estimated within this of the best are simulated, and together no more than so
+   many transfers: some seconds. */
+static const double WITHIN = 0.20;
+#define SIMULATED_TRANSFERS 6e5
+
+/* A mix, how groups hand on, over how many channels. */
+typedef struct candidate {
+    const ccl_i_mix_t *mix;
+    uint8_t shapes[CCL_I_SKETCH_DIMENSIONS];
+    uint32_t channels, parts, index, transfers;
+    bool wide; /* more connections than a GPU has thread blocks: only where nothing else is */
+    double estimate_s;
+    double time_s[CCL_I_SKETCH_WAYS]; /* simulated */
+    bool late;                        /* not simulated: no time left */
+} candidate_t;
+
+/* ---------------------------------------------------------------- a schedule */
+
+typedef struct maker {
+    const ccl_i_space_t *space;
+    const ccl_i_sketches_t *sketches;
+    const candidate_t *candidate;
+    ccl_i_grower_t *growers; /* one per part: what it grew last is kept */
+    uint32_t *root;          /* [parts] its root; CCL_NONE: nothing yet */
+    uint32_t *sketch, *turn; /* [nclasses][parts] */
+} maker_t;
+
+static ccl_status_t tree(void *user, const ccl_i_want_t *want, ccl_i_tree_t *out,
+                         ccl_error_t *err) {
+    maker_t *m = user;
+    const candidate_t *c = m->candidate;
+    uint32_t part = want->part;
+    ccl_i_grower_t *g = &m->growers[part];
+    bool gather = want->kind == CCL_GATHER;
+    uint32_t root = gather ? m->space->root : want->root;
+
+    if (m->root[part] != root) {
+        size_t at = (size_t)m->space->root_class[root] * c->parts + part;
+
+        if (!ccl_i_grow(g, &m->sketches->items[m->sketch[at]], c->shapes, root, m->turn[at]))
+            return ccl_fail(err, CCL_ERR_INTERNAL, "sketch: root %u does not reach all", root);
+        m->root[part] = root;
+    }
+    if (m->space->scatter) {
+        /* One destination: the way to it, in a gather turned round. */
+        uint32_t last = gather ? want->root : want->targets[0];
+
+        for (uint32_t r = last; g->got[r] != 1; r = g->parent[r]) {
+            const ccl_i_hop_t *hop = &m->space->x.hops[g->via[r]];
+            uint32_t channel = hop->channel ? hop->channel : part % c->channels;
+
+            if (gather)
+                ccl_i_tree_add(out, r, g->parent[r], (1u << 16) - g->step[r], channel);
+            else
+                ccl_i_tree_add(out, g->parent[r], r, g->step[r], channel);
+        }
+        return CCL_OK;
+    }
+    for (uint32_t i = 1; i < g->norder; i++) {
+        uint32_t r = g->order[i];
+        const ccl_i_hop_t *hop = &m->space->x.hops[g->via[r]];
+
+        ccl_i_tree_add(out, g->parent[r], r, g->step[r],
+                       hop->channel ? hop->channel : part % c->channels);
+    }
+    return CCL_OK;
+}
+
+/* Parts of the sketches in turn, so that neighbours in the buffer go different ways. */
+static void assign_parts(const ccl_i_mix_t *mix, uint32_t class, uint32_t parts, uint32_t *sketch,
+                         uint32_t *turn) {
+    double due[CCL_I_SKETCH_MIX] = {0};
+    uint32_t given[CCL_I_SKETCH_MIX] = {0};
+
+    for (uint32_t p = 0; p < parts; p++) {
+        uint32_t best = 0;
+
+        for (uint32_t i = 0; i < mix->n; i++) {
+            due[i] += (double)mix->count[class][i] / mix->parts;
+            best = due[i] > due[best] + 1e-12 ? i : best;
+        }
+        due[best] -= 1;
+        sketch[p] = mix->sketch[best];
+        turn[p] = given[best]++;
+    }
+}
+
+static ccl_status_t make(const ccl_ctx_t *ctx, const ccl_i_space_t *space,
+                         const ccl_i_sketches_t *sketches, const candidate_t *candidate,
+                         ccl_i_cluster_t *cluster, const ccl_collective_t *want,
+                         ccl_schedule_t **out, ccl_error_t *err) {
+    uint32_t parts = candidate->parts, made = 0;
+    maker_t m = {.space = space, .sketches = sketches, .candidate = candidate};
+    ccl_i_plan_t plan = {
+        .name = "sketch", .parts = parts, .spread_roots = true, .tree = tree, .user = &m};
+    ccl_status_t status = CCL_OK;
+
+    m.growers = calloc(parts, sizeof *m.growers);
+    m.root = calloc(parts, sizeof *m.root);
+    m.sketch = calloc((size_t)parts * space->nclasses, sizeof *m.sketch);
+    m.turn = calloc((size_t)parts * space->nclasses, sizeof *m.turn);
+    if (!m.growers || !m.root || !m.sketch || !m.turn)
+        status = ccl_fail_nomem(err);
+    for (; status == CCL_OK && made < parts; made++) {
+        m.root[made] = CCL_NONE;
+        status = ccl_i_grower_init(&m.growers[made], space, err);
+        if (status != CCL_OK)
+            break;
+    }
+    if (status == CCL_OK) {
+        for (uint32_t c = 0; c < space->nclasses; c++)
+            assign_parts(candidate->mix, c, parts, m.sketch + (size_t)c * parts,
+                         m.turn + (size_t)c * parts);
+        plan.down_channels =
+            ccl_i_cluster_down_channels(cluster, candidate->channels, 2 * cluster->max_gpus);
+        status = ccl_i_plan_run(ctx, cluster, want, &plan, out, err);
+    }
+    while (made)
+        ccl_i_grower_fini(&m.growers[--made]);
+    free(m.growers);
+    free(m.root);
+    free(m.sketch);
+    free(m.turn);
+    return status;
+}
+
+/* ---------------------------------------------------------------- candidates */
+
+typedef struct candidates {
+    candidate_t *items;
+    size_t n, cap;
+} candidates_t;
+
+static int by_estimate(const void *a, const void *b) {
+    const candidate_t *x = a, *y = b;
+
+    if (x->wide != y->wide)
+        return x->wide ? 1 : -1;
+    if (x->estimate_s != y->estimate_s)
+        return x->estimate_s < y->estimate_s ? -1 : 1;
+    if (x->parts != y->parts)
+        return x->parts < y->parts ? -1 : 1;
+    if (x->mix != y->mix)
+        return x->mix < y->mix ? -1 : 1;
+    return x->index < y->index ? -1 : 1;
+}
+
+/* Of one root: so many times the parts that each way to pick single GPUs has as many. */
+static uint32_t turns(const ccl_i_space_t *space, const ccl_i_sketches_t *sketches,
+                      const ccl_i_mix_t *mix) {
+    uint32_t times = 1;
+    bool even = space->root == CCL_NONE;
+
+    while (!even && times < space->rotations) {
+        even = true;
+        for (uint32_t i = 0; i < mix->n; i++)
+            even &= !sketches->items[mix->sketch[i]].uses_one ||
+                    mix->count[0][i] * times % space->rotations == 0;
+        times += !even;
+    }
+    return times;
+}
+
+/* Whether single GPUs of many servers are reached from one: chains do not change that. */
+static bool fans_out(const ccl_i_space_t *space, const ccl_i_sketch_t *sketch) {
+    return memchr(sketch->reach, CCL_I_REACH_EACH, (size_t)sketch->nstages * space->ngroups) !=
+           NULL;
+}
+
+static bool add_candidate(candidates_t *all, const ccl_i_space_t *space,
+                          const ccl_i_sketches_t *sketches, const ccl_i_mix_t *mix,
+                          uint32_t channels, uint32_t sms, ccl_i_shape_t net, double chunk_bytes) {
+    candidate_t c = {.mix = mix, .channels = channels, .index = (uint32_t)all->n};
+    double chain_s = 0;
+    bool chained = false;
+
+    for (uint32_t d = 0; d < space->ndimensions; d++) {
+        const ccl_dimension_t *dim = &space->symmetry->dimensions[space->dimension[d]];
+
+        if (strcmp(dim->kind, "net") == 0 && dim->max_gpus > 2) {
+            c.shapes[d] = (uint8_t)net;
+            chained = true;
+            if (net == CCL_I_SHAPE_CHAIN)
+                chain_s += (dim->max_gpus - 2) * dim->max_latency_s;
+        }
+    }
+    if (net == CCL_I_SHAPE_CHAIN && !chained)
+        return true; /* the same as direct */
+    for (uint32_t i = 0; i < mix->n && sms; i++) {
+        const ccl_i_sketch_t *sketch = &sketches->items[mix->sketch[i]];
+
+        c.wide |= sketch->blocks * channels > sms &&
+                  (net == CCL_I_SHAPE_DIRECT || fans_out(space, sketch));
+    }
+    c.parts = mix->parts * turns(space, sketches, mix);
+    c.parts *= (channels + c.parts - 1) / c.parts;
+    c.estimate_s = mix->depth_s + chain_s + mix->s_per_byte * chunk_bytes +
+                   mix->busy_s * (c.parts - 1.0) / mix->n;
+    if (!ccl_grow(&all->items, &all->cap, all->n + 1, sizeof *all->items))
+        return false;
+    all->items[all->n++] = c;
+    return true;
+}
+
+/* Every mix over one channel and over all, each shape; in the order of what they are estimated to
+   take. */
+static ccl_status_t fill(candidates_t *all, const ccl_i_space_t *space,
+                         const ccl_i_sketches_t *sketches, const ccl_i_mixes_t *mixes,
+                         uint32_t channels, bool fixed, double chunk_bytes, ccl_error_t *err) {
+    uint32_t sms = 0;
+
+    for (uint32_t r = 0; r < space->topo->nranks; r++) {
+        uint32_t mine = ccl_model_gpu(space->topo, r).sms;
+
+        sms = mine && (sms == 0 || mine < sms) ? mine : sms;
+    }
+    for (size_t i = 0; i < mixes->n; i++) {
+        for (int shape = CCL_I_SHAPE_DIRECT; shape <= CCL_I_SHAPE_CHAIN; shape++) {
+            bool ok = add_candidate(all, space, sketches, &mixes->items[i], channels, sms,
+                                    (ccl_i_shape_t)shape, chunk_bytes);
+
+            if (ok && !fixed && channels > 1)
+                ok = add_candidate(all, space, sketches, &mixes->items[i], 1, sms,
+                                   (ccl_i_shape_t)shape, chunk_bytes);
+            if (!ok)
+                return ccl_fail_nomem(err);
+        }
+    }
+    if (all->n)
+        qsort(all->items, all->n, sizeof *all->items, by_estimate);
+    return CCL_OK;
+}
+
+/* ---------------------------------------------------------------- simulation */
+
+typedef struct race {
+    const ccl_ctx_t *ctx;
+    const ccl_i_space_t *space;
+    const ccl_i_sketches_t *sketches;
+    const ccl_collective_t *want;
+    candidate_t *candidates;
+    double size_bytes, until_s; /* 0: no limit */
+    ccl_routes_t **routes;      /* [workers] */
+    ccl_i_cluster_t **clusters; /* [workers] */
+    ccl_routes_t *given;
+    uint32_t n;
+    atomic_uint done;
+} race_t;
+
+/* Ways of lowering that candidates are compared in. Sharing blocks between connections (state)
+   costs at most a hundredth and takes long to find: it is left to the lowering of the winner. */
+static const ccl_way_t TRIED[CCL_I_SKETCH_WAYS] = {
+    {CCL_ORDER_HPDS, CCL_ALLOCATE_CONNECTION, CCL_GRANULARITY_TASK}};
+
+static ccl_status_t simulate(const race_t *race, const ccl_ctx_t *ctx, ccl_routes_t *routes,
+                             const ccl_schedule_t *schedule, const ccl_way_t *way, double *time_s,
+                             ccl_error_t *err) {
+    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+    ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
+    ccl_program_t *program = NULL;
+    ccl_sim_result_t *result = NULL;
+    ccl_status_t status;
+
+    lower.order = way->order;
+    lower.allocation = way->allocation;
+    lower.granularity = sim.granularity = way->granularity;
+    lower.topo = race->space->topo;
+    lower.routes = routes;
+    lower.size_bytes = sim.size_bytes = race->size_bytes;
+    ccl_lower_options_fit(&lower, race->space->topo);
+    status = ccl_lower(ctx, schedule, &lower, &program, err);
+    if (status == CCL_OK)
+        status = ccl_sim_program(ctx, race->space->topo, routes, program, &sim, &result, err);
+    if (status == CCL_OK)
+        *time_s = result->time_s;
+    ccl_sim_result_destroy(result);
+    ccl_program_destroy(program);
+    return status;
+}
+
+/* Routes and clusters fill as they are used: each worker has its own. */
+static ccl_status_t ready(race_t *race, uint32_t worker, ccl_error_t *err) {
+    if (worker == 0)
+        race->routes[worker] = race->given;
+    if (!race->routes[worker])
+        race->routes[worker] = ccl_routes_create(race->space->topo);
+    if (!race->routes[worker])
+        return ccl_fail_nomem(err);
+    if (!race->clusters[worker]) {
+        ccl_i_cluster_t *cluster = calloc(1, sizeof *cluster);
+        ccl_status_t status;
+
+        if (!cluster)
+            return ccl_fail_nomem(err);
+        status = ccl_i_cluster_init(cluster, race->space->topo, race->routes[worker], err);
+        if (status != CCL_OK) {
+            free(cluster);
+            return status;
+        }
+        race->clusters[worker] = cluster;
+    }
+    return CCL_OK;
+}
+
+static ccl_status_t run_one(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
+    race_t *race = user;
+    candidate_t *c = &race->candidates[index];
+    ccl_progress_t progress = {"simulate", atomic_load(&race->done), race->n, 0, 0};
+    ccl_ctx_t ctx = race->ctx ? *race->ctx : (ccl_ctx_t)CCL_CTX_INIT;
+    ccl_schedule_t *schedule = NULL;
+    ccl_status_t status;
+
+    ctx.log = NULL; /* its order would depend on the threads */
+    if (worker != 0)
+        ctx.progress = NULL;
+    CCL_TRY(ccl_ctx_poll(&ctx, &progress));
+    ctx.progress = NULL;
+    ctx.threads = 1;
+    if (race->until_s > 0 && index > 0 && ccl_now_s() > race->until_s) {
+        c->late = true;
+        return CCL_OK;
+    }
+    CCL_TRY(ready(race, worker, err));
+    status = make(&ctx, race->space, race->sketches, c, race->clusters[worker], race->want,
+                  &schedule, err);
+    if (status == CCL_OK)
+        c->transfers = schedule->ntransfers;
+    for (uint32_t i = 0; i < CCL_I_SKETCH_WAYS && status == CCL_OK; i++) {
+        ccl_error_t why = CCL_ERROR_INIT;
+
+        status =
+            simulate(race, &ctx, race->routes[worker], schedule, &TRIED[i], &c->time_s[i], &why);
+        if (status == CCL_ERR_UNSUPPORTED) { /* more thread blocks than a GPU has */
+            c->time_s[i] = INFINITY;
+            status = CCL_OK;
+        }
+        if (status != CCL_OK && err)
+            *err = why;
+    }
+    ccl_schedule_destroy(schedule);
+    atomic_fetch_add(&race->done, 1);
+    return status;
+}
+
+static void log_candidate(const ccl_ctx_t *ctx, const ccl_i_sketches_t *sketches,
+                          const candidate_t *c) {
+    ccl_text_t text = {0};
+
+    for (uint32_t i = 0; i < c->mix->n; i++)
+        ccl_text_printf(&text, "%s%u/%u %s", i ? "; " : "", c->mix->count[0][i], c->mix->parts,
+                        sketches->items[c->mix->sketch[i]].name);
+    ccl_text_printf(&text, ": %u parts, %u channels, %u transfers, estimate %.4g us, simulated",
+                    c->parts, c->channels, c->transfers, c->estimate_s * 1e6);
+    for (uint32_t i = 0; i < CCL_I_SKETCH_WAYS; i++)
+        ccl_text_printf(&text, " %.4g us", c->time_s[i] * 1e6);
+    if (text.data && !text.nomem)
+        ccl_log(ctx, CCL_LOG_DEBUG, "sketch", "%s", text.data);
+    ccl_text_fini(&text);
+}
+
+/* How many of the candidates are worth a simulation: near the first, and together not too long. */
+static uint32_t worth(const candidates_t *all, const ccl_collective_t *want, uint32_t most) {
+    double transfers = 0, each = ccl_i_collective_transfers(want);
+    uint32_t n = 0;
+
+    while (n < all->n && n < most &&
+           all->items[n].estimate_s <= all->items[0].estimate_s * (1 + WITHIN)) {
+        transfers += each * all->items[n].parts;
+        if (n > 0 && transfers > SIMULATED_TRANSFERS)
+            break;
+        n++;
+    }
+    return n;
+}
+
+static ccl_status_t race_all(race_t *race, uint32_t threads, uint32_t *best, uint32_t *way,
+                             ccl_error_t *err) {
+    double best_s = INFINITY;
+
+    if (race->n > 1) /* else there is no choice */
+        CCL_TRY(ccl_parallel_for(race->n, threads, run_one, race, err));
+    for (uint32_t i = 0; i < race->n; i++) {
+        const candidate_t *c = &race->candidates[i];
+
+        if (c->late || race->n == 1)
+            continue;
+        log_candidate(race->ctx, race->sketches, c);
+        for (uint32_t k = 0; k < CCL_I_SKETCH_WAYS; k++) {
+            if (c->time_s[k] < best_s) {
+                best_s = c->time_s[k];
+                *best = i;
+                *way = k;
+            }
+        }
+    }
+    return CCL_OK; /* none fits a GPU's thread blocks: the first, for lowering by state to try */
+}
+
+ccl_status_t ccl_i_sketch_choose(const ccl_ctx_t *ctx, const ccl_i_space_t *space,
+                                 const ccl_i_sketches_t *sketches, const ccl_i_mixes_t *mixes,
+                                 ccl_routes_t *routes, const ccl_collective_t *want,
+                                 const ccl_i_sketch_run_t *run, ccl_schedule_t **out,
+                                 ccl_error_t *err) {
+    candidates_t all = {0};
+    race_t race = {.ctx = ctx,
+                   .space = space,
+                   .sketches = sketches,
+                   .want = want,
+                   .size_bytes = run->size_bytes,
+                   .until_s = run->until_s,
+                   .given = routes};
+    uint32_t threads = ctx && ctx->threads ? ctx->threads : ccl_core_count();
+    uint32_t channels = run->channels, best = 0, way = 0;
+    double chunk_bytes = run->size_bytes * (want->nchunks ? want->chunks[0].share : 1);
+    ccl_status_t status;
+
+    if (want->kind == CCL_ALLREDUCE)
+        chunk_bytes /= space->topo->nranks; /* a chunk of every root */
+    race.routes = calloc(threads, sizeof(ccl_routes_t *));
+    race.clusters = calloc(threads, sizeof(ccl_i_cluster_t *));
+    if (!race.routes || !race.clusters) {
+        status = ccl_fail_nomem(err);
+        goto end;
+    }
+    CCL_TRY_GOTO(ready(&race, 0, err), status, end);
+    if (channels == 0)
+        channels = ccl_i_cluster_channels(race.clusters[0], race.clusters[0]->max_gpus - 1,
+                                          2 * race.clusters[0]->max_gpus,
+                                          ccl_i_collective_transfers(want));
+    CCL_TRY_GOTO(fill(&all, space, sketches, mixes, channels, run->channels != 0, chunk_bytes, err),
+                 status, end);
+    race.candidates = all.items;
+    race.n = worth(&all, want, run->most);
+    CCL_TRY_GOTO(race_all(&race, threads, &best, &way, err), status, end);
+    status = make(ctx, space, sketches, &all.items[best], race.clusters[0], want, out, err);
+    for (uint32_t i = 0; status == CCL_OK && i < race.n; i++)
+        (*out)->limited |= all.items[i].late;
+end:
+    for (uint32_t i = 0; i < threads; i++) {
+        if (race.clusters && race.clusters[i]) {
+            ccl_i_cluster_fini(race.clusters[i]);
+            free(race.clusters[i]);
+        }
+        if (race.routes && race.routes[i] != routes)
+            ccl_routes_destroy(race.routes[i]);
+    }
+    free(race.clusters);
+    free(race.routes);
+    free(all.items);
+    return status;
+}
