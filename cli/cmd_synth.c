@@ -54,10 +54,15 @@ static ccl_status_t write_out(ccl_i_cli_t *cli, const ccl_topology_t *topo, targ
 
 /** With a file for the schedule, standard output is free to tell what was made. */
 static ccl_status_t tell(ccl_i_cli_t *cli, const ccl_topology_t *topo, const ccl_i_document_t *made,
-                         ccl_error_t *err) {
-    ccl_report_synth_t about = {topo,           made->schedule,   made->program,
-                                cli->args.with, cli->args.output, cli->args.size_bytes,
-                                cli->args.seed};
+                         const ccl_synth_stats_t *stats, ccl_error_t *err) {
+    ccl_report_synth_t about = {topo,
+                                made->schedule,
+                                made->program,
+                                cli->args.with,
+                                cli->args.output,
+                                cli->args.size_bytes,
+                                cli->args.seed,
+                                stats};
     ccl_text_t text = {0};
     ccl_status_t status = ccl_report_synth(&about, &cli->style, &text, err);
 
@@ -67,42 +72,79 @@ static ccl_status_t tell(ccl_i_cli_t *cli, const ccl_topology_t *topo, const ccl
     return status;
 }
 
+static ccl_synth_options_t synth_options(const ccl_i_args_t *args) {
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+
+    options.size_bytes = args->size_bytes;
+    options.channels = args->channels;
+    options.chunks = args->chunks;
+    options.restarts = args->restarts;
+    options.uniform_roots = args->roots == 1;
+    options.compose = (ccl_compose_t)args->compose;
+    options.time_limit_s = args->time_limit_s;
+    options.steps = args->steps;
+    options.rounds = args->rounds;
+    options.epoch_s = args->epoch_s;
+    options.effort = args->effort;
+    options.tau_ref_s = args->tau_ref_s;
+    options.ceiling = args->capacity == 1;
+    options.plain_start = args->start == 1;
+    return options;
+}
+
+/** --explain-capacities instead of a schedule. */
+static ccl_status_t explain(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_routes_t *routes,
+                            const ccl_collective_t *want, ccl_error_t *err) {
+    ccl_synth_options_t options = synth_options(&cli->args);
+    ccl_chunk_capacities_t *capacities = NULL;
+    ccl_text_t text = {0};
+    ccl_status_t status =
+        ccl_synth_capacities(&cli->ctx, topo, routes, want, &options, &capacities, err);
+
+    if (status == CCL_OK)
+        status = ccl_report_capacities(topo, capacities, &cli->style, &text, err);
+    if (status == CCL_OK)
+        status = ccl_i_emit(cli, &text, err);
+    ccl_text_fini(&text);
+    ccl_chunk_capacities_destroy(capacities);
+    return status;
+}
+
 static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_routes_t *routes,
                          const ccl_collective_t *want, target_t target, ccl_error_t *err) {
-    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    ccl_synth_options_t options = synth_options(&cli->args);
+    ccl_synth_stats_t stats = {0};
+    ccl_text_t trace = {0};
     ccl_i_document_t made = {NULL, NULL};
     ccl_text_t text = {0};
     ccl_status_t status;
     bool limited = false;
 
-    options.size_bytes = cli->args.size_bytes;
-    options.channels = cli->args.channels;
-    options.chunks = cli->args.chunks;
-    options.restarts = cli->args.restarts;
-    options.uniform_roots = cli->args.roots == 1;
-    options.compose = (ccl_compose_t)cli->args.compose;
-    options.time_limit_s = cli->args.time_limit_s;
-    options.steps = cli->args.steps;
-    options.rounds = cli->args.rounds;
-    options.epoch_s = cli->args.epoch_s;
+    options.stats = &stats;
+    options.trace = cli->args.trace ? &trace : NULL;
     status = ccl_synthesize(&cli->ctx, cli->args.with, topo, routes, want, &options, &made.schedule,
                             err);
     if (status == CCL_TIMEOUT && made.schedule) {
         limited = true;
         status = CCL_OK;
     }
+    if (status == CCL_OK && cli->args.trace)
+        status = trace.nomem ? ccl_fail_nomem(err)
+                             : ccl_file_write(cli->args.trace, trace.data ? trace.data : "",
+                                              trace.len, err);
     if (status == CCL_OK)
         status = write_out(cli, topo, target, &made, &text, err);
     if (status == CCL_OK)
         status = ccl_i_emit(cli, &text, err);
     if (status == CCL_OK && cli->args.output && strcmp(cli->args.output, "-") != 0)
-        status = tell(cli, topo, &made, err);
+        status = tell(cli, topo, &made, &stats, err);
     if (status == CCL_OK && (limited || made.schedule->limited)) {
         ccl_i_say("warning", "limit reached, the best schedule so far was written");
         status = CCL_TIMEOUT;
         ccl_error_clear(err);
     }
     ccl_text_fini(&text);
+    ccl_text_fini(&trace);
     ccl_i_document_fini(&made);
     return status;
 }
@@ -115,18 +157,26 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     const char *proto;
     ccl_status_t status;
 
-    CCL_TRY(target_of(&cli->args, &target, err));
+    if (!cli->args.explain)
+        CCL_TRY(target_of(&cli->args, &target, err));
     CCL_TRY(ccl_i_proto(cli->args.proto, &proto, err));
-    if (target == TARGET_JSON)
+    if (target == TARGET_JSON && !cli->args.explain)
         CCL_TRY(refuse_unlowered(&cli->args, err));
-    if (!cli->args.with)
+    if (cli->args.explain && cli->args.with && strcmp(cli->args.with, "cegis") != 0)
+        return ccl_fail(err, CCL_ERR_USAGE, "--explain-capacities is for --with cegis");
+    if (!cli->args.with && !cli->args.explain)
         return ccl_fail(err, CCL_ERR_USAGE,
                         "no synthesizer given: --with NAME (ccllab algos lists them)");
     CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &topo, err));
     status = ccl_i_collective_open(&cli->args, cli->args.collective, topo->nranks, &want, err);
     if (status == CCL_OK) {
         routes = ccl_routes_create(topo);
-        status = routes ? make(cli, topo, routes, want, target, err) : ccl_fail_nomem(err);
+        if (!routes)
+            status = ccl_fail_nomem(err);
+        else if (cli->args.explain)
+            status = explain(cli, topo, routes, want, err);
+        else
+            status = make(cli, topo, routes, want, target, err);
     }
     ccl_routes_destroy(routes);
     ccl_collective_destroy(want);
@@ -135,10 +185,13 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const accepts[] = {
-    "topology", "fail",         "degrade", "collective", "demand", "root",        "with",
-    "size",     "channels",     "chunks",  "restarts",   "roots",  "compose",     "proto",
-    "no-fuse",  "out-of-place", "order",   "allocate",   "stages", "granularity", "executor",
-    "batches",  "time-limit",   "format",  "steps",      "rounds", "epoch",       NULL};
+    "topology",     "fail",    "degrade",    "collective", "demand",
+    "root",         "with",    "size",       "channels",   "chunks",
+    "restarts",     "roots",   "compose",    "proto",      "no-fuse",
+    "out-of-place", "order",   "allocate",   "stages",     "granularity",
+    "executor",     "batches", "time-limit", "effort",     "capacity",
+    "tau-ref",      "start",   "trace",      "format",     "explain-capacities",
+    "steps",        "rounds",  "epoch",      NULL};
 const ccl_i_command_t ccl_i_cmd_synth = {
     .name = "synth",
     .usage = "--topology SPEC --collective NAME --with NAME [--size BYTES] -o FILE",

@@ -58,6 +58,9 @@ typedef struct ccl_i_args {
         const char *cluster, *rate_max;
         bool calibrate;
     } testbed;
+    uint32_t effort, capacity, start; /**< of cegis; the last two index the options' choices */
+    double tau_ref_s;
+    bool explain;
     bool unicast, no_verify, no_skip, no_fold, no_fuse, out_of_place, all, blocks;
     /* and the rest of the line */
     ccl_i_list_t inputs;

@@ -82,11 +82,13 @@ static const option_t options[] = {
     {"restarts", 0, KIND_U32, AT(restarts), "N",
      "times that a random synthesizer begins anew, each with a seed of its own (its choice)", NULL},
     {"compose", 0, KIND_CHOICE, AT(compose), "HOW",
-     "greedy: a cluster of equal pods from the schedules of one pod and of one rail (auto: from 96 "
+     "greedy, cegis: a cluster of equal pods from the schedules of one pod and of one rail (auto: "
+     "from 96 "
      "GPUs on)",
      "auto,off,on"},
     {"roots", 0, KIND_CHOICE, AT(roots), "HOW",
-     "allreduce of greedy: GPUs are root of what they can carry, or all of as much (weighted)",
+     "allreduce of greedy and cegis: GPUs are root of what they can carry, or all of as much "
+     "(weighted)",
      "weighted,uniform"},
     {"steps", 0, KIND_U32, AT(steps), "N", "sccl: so many steps (as few as can be)", NULL},
     {"rounds", 0, KIND_U32, AT(rounds), "N",
@@ -101,6 +103,19 @@ static const option_t options[] = {
      "lowering: separate output buffer (in place where the collective allows it)", NULL},
     {"time-limit", 0, KIND_SECONDS, AT(time_limit_s), "TIME",
      "stop a synthesizer after this long (10s, 500ms); the best so far is kept, exit code 3", NULL},
+    {"effort", 0, KIND_U32, AT(effort), "N",
+     "cegis: so many times the usual work of the solver (1)", NULL},
+    {"capacity", 0, KIND_CHOICE, AT(capacity), "HOW",
+     "cegis: chunks that a link carries in a step are rounded down (floor), or up as in HeteCCL's "
+     "equation 1 (ceiling)",
+     "floor,ceiling"},
+    {"tau-ref", 0, KIND_SECONDS, AT(tau_ref_s), "TIME",
+     "cegis: length of a step (a multiple of what the slowest hop needs for a chunk)", NULL},
+    {"start", 0, KIND_CHOICE, AT(start), "HOW",
+     "cegis: the greedy start looks at zones and rarity, or (plain) fills links at random",
+     "zones,plain"},
+    {"explain-capacities", 0, KIND_FLAG, AT(explain), NULL,
+     "cegis: print the chunks that hops, links and groups carry in a step, and stop", NULL},
     {"format", 0, KIND_TEXT, AT(format), "json|xml",
      "what -o - prints: the schedule (json) or the program (xml) (json)", NULL},
     {"batches", 'b', KIND_U32, AT(batches), "N",
@@ -141,7 +156,10 @@ static const option_t options[] = {
      NULL},
     {"unicast", 0, KIND_FLAG, AT(unicast), NULL,
      "epoch flows: switches do not copy, every flow is sent by itself", NULL},
-    {"trace", 0, KIND_TEXT, AT(trace), "FILE", "write a Chrome trace (open it at ui.perfetto.dev)",
+    {"trace", 0, KIND_TEXT, AT(trace), "FILE",
+     "write a Chrome trace of the run (open it at ui.perfetto.dev); synth: a JSON line per "
+     "snapshot "
+     "of cegis's search",
      NULL},
     {"executor", 0, KIND_CHOICES, AT(executor), "WHICH",
      "limits of msccl, rccl or msccl-old: lowering keeps them, verify checks them (any)",

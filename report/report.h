@@ -78,6 +78,10 @@ ccl_status_t ccl_report_topology(const ccl_topology_t *topo, ccl_routes_t *route
 ccl_status_t ccl_report_topology_check(const char *spec, const ccl_topology_t *topo,
                                        const ccl_error_t *why, const ccl_report_style_t *style,
                                        ccl_text_t *out, ccl_error_t *err);
+/** Chunks that hops, links and groups carry in a step of cegis. */
+ccl_status_t ccl_report_capacities(const ccl_topology_t *topo, const ccl_chunk_capacities_t *capacities,
+                                   const ccl_report_style_t *style, ccl_text_t *out,
+                                   ccl_error_t *err);
 /** Dimensions, their groups, classes of groups and of GPUs; CSV has the dimensions. */
 ccl_status_t ccl_report_symmetry(const ccl_topology_t *topo, const ccl_symmetry_t *symmetry,
                                  const ccl_report_style_t *style, ccl_text_t *out,
@@ -93,6 +97,7 @@ typedef struct ccl_report_synth {
     const char *with, *output;
     double size_bytes;
     uint64_t seed;
+    const ccl_synth_stats_t *stats; /**< NULL, or without parts: it did not search */
 } ccl_report_synth_t;
 ccl_status_t ccl_report_synth(const ccl_report_synth_t *made, const ccl_report_style_t *style,
                               ccl_text_t *out, ccl_error_t *err);

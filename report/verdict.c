@@ -168,6 +168,15 @@ ccl_status_t ccl_report_synth(const ccl_report_synth_t *made, const ccl_report_s
         if (made->program)
             ccl_text_printf(out, ", at most %u thread blocks a GPU", most_blocks(made->program));
         ccl_text_printf(out, "\n");
+        if (made->stats && made->stats->parts)
+            ccl_text_printf(out,
+                            "search: %u steps at first, %u now, %u %s; %u counterexamples, %u solver "
+                            "calls of %.3f s in all\n",
+                            made->stats->start_steps, made->stats->steps, made->stats->bound_steps,
+                            made->stats->steps > made->stats->bound_steps ? "at least"
+                                                                          : "proven least",
+                            made->stats->counterexamples, made->stats->solver_calls,
+                            made->stats->solver_s);
         return ccl_i_text_status(out, err);
     }
     ccl_i_json_begin(&json, out);
@@ -189,6 +198,18 @@ ccl_status_t ccl_report_synth(const ccl_report_synth_t *made, const ccl_report_s
     } else {
         ccl_i_json_null(&json, "thread_blocks");
         ccl_i_json_null(&json, "primitives");
+    }
+    if (made->stats && made->stats->parts) {
+        ccl_i_json_object(&json, "search", false);
+        ccl_i_json_u64(&json, "start_steps", made->stats->start_steps);
+        ccl_i_json_u64(&json, "steps", made->stats->steps);
+        ccl_i_json_u64(&json, "bound_steps", made->stats->bound_steps);
+        ccl_i_json_u64(&json, "counterexamples", made->stats->counterexamples);
+        ccl_i_json_u64(&json, "solver_calls", made->stats->solver_calls);
+        ccl_i_json_number(&json, "solver_s", made->stats->solver_s);
+        ccl_i_json_close_object(&json);
+    } else {
+        ccl_i_json_null(&json, "search");
     }
     ccl_i_json_end(&json);
     return ccl_i_text_status(out, err);

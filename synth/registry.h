@@ -18,7 +18,8 @@
     X_(packing)                                                                                    \
     X_(sketch)                                                                                     \
     X_(sccl)                                                                                       \
-    X_(milp)
+    X_(milp)                                                                                       \
+    X_(cegis)
 
 #define CCL_I_SYNTH_DECLARE(name_) extern const ccl_synth_ops_t ccl_i_synth_##name_;
 CCL_I_SYNTH_MAP(CCL_I_SYNTH_DECLARE)

@@ -18,6 +18,17 @@ typedef enum ccl_compose {
     CCL_COMPOSE_ON
 } ccl_compose_t;
 
+/** What a search did, summed over its parts; zeroed by the caller. */
+typedef struct ccl_synth_stats {
+    uint32_t parts;           /**< searches that filled this: 0, 1, for AllReduce 2 */
+    uint32_t start_steps;     /**< steps of the start */
+    uint32_t steps;           /**< steps in the end */
+    uint32_t bound_steps;     /**< proven: no schedule of this discretisation has fewer */
+    uint32_t counterexamples; /**< violations found in candidates */
+    uint32_t solver_calls;
+    double solver_s; /**< wall time in the solver */
+} ccl_synth_stats_t;
+
 typedef struct ccl_synth_options {
     size_t size;
     double size_bytes;      /**< message size the schedule is for; 0: any */
@@ -28,10 +39,19 @@ typedef struct ccl_synth_options {
     uint32_t steps, rounds; /**< of `sccl`; 0: as few as can be, as cheap as can be */
     double epoch_s;         /**< of `milp`; 0: its choice */
     bool uniform_roots; /**< AllReduce: as many chunks summed at each GPU, whatever it can carry */
-    ccl_compose_t compose; /**< for synthesizers that are `composable` */
+    ccl_compose_t compose;    /**< for synthesizers that are `composable` */
+    double effort;            /**< cegis: so many times the usual solver work; 0: 1 */
+    double tau_ref_s;         /**< cegis: length of a step; 0: its choice */
+    bool ceiling;             /**< cegis: capacities rounded up as HeteCCL's equation 1 has them */
+    bool plain_start;         /**< cegis: start from links filled at random */
+    ccl_text_t *trace;        /**< cegis: a JSON line per snapshot is added; NULL: none */
+    ccl_synth_stats_t *stats; /**< filled by who searches; NULL: not wanted */
 } ccl_synth_options_t;
 #define CCL_SYNTH_OPTIONS_INIT                                                                     \
-    { sizeof(ccl_synth_options_t), 0, 0, 0, 0, 0, 0, 0, 0, false, CCL_COMPOSE_AUTO }
+    {                                                                                              \
+        sizeof(ccl_synth_options_t), 0, 0, 0, 0, 0, 0, 0, 0, false, CCL_COMPOSE_AUTO, 0, 0, false, \
+            false, NULL, NULL                                                                      \
+    }
 
 /** Order in which a rank's operations run. */
 typedef enum ccl_order {
@@ -100,6 +120,40 @@ ccl_status_t ccl_synthesize(const ccl_ctx_t *ctx, const char *name, const ccl_to
                             ccl_routes_t *routes, const ccl_collective_t *want,
                             const ccl_synth_options_t *options, ccl_schedule_t **out,
                             ccl_error_t *err);
+
+/** Hops, or links and groups, that are alike to cegis. */
+typedef struct ccl_chunk_capacity {
+    const char *what;    /**< "hop", "link" or "group"; static */
+    const char *example; /**< the first of them: "0 -> 1", "s0/gpu0 -> s0/nic0", a group's name */
+    const char *kind;    /**< of the link, or of the hop's slowest link; "" for groups */
+    uint32_t count;      /**< so many alike */
+    uint32_t lanes;
+    double alpha_s, rate_Bps;
+    double tau_s;        /**< of one chunk alone */
+    double exact_chunks; /**< that fit into a step, not rounded */
+    uint32_t chunks;     /**< C(u,v), C_g */
+} ccl_chunk_capacity_t;
+typedef struct ccl_chunk_capacities {
+    double chunk_bytes, tau_ref_s;
+    uint32_t stretch; /**< tau_ref is so many times the slowest hop's tau; 0: it was given */
+    bool ceiling, reduce;
+    uint32_t nrows;
+    ccl_chunk_capacity_t *rows; /**< hops first, fast ones first */
+    ccl_arena_t arena;
+} ccl_chunk_capacities_t;
+/**
+ * What cegis makes of a cluster: chunks that hops, links and groups carry in a step (for AllReduce
+ * of its gathering half).
+ *
+ * @param options  NULL: defaults.
+ * @param out      destroy with ccl_chunk_capacities_destroy().
+ * @par Source     HeteCCL (NSDI 2026), section 4.1, equation 1.
+ */
+ccl_status_t ccl_synth_capacities(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                  ccl_routes_t *routes, const ccl_collective_t *want,
+                                  const ccl_synth_options_t *options, ccl_chunk_capacities_t **out,
+                                  ccl_error_t *err);
+void ccl_chunk_capacities_destroy(ccl_chunk_capacities_t *capacities);
 
 typedef enum ccl_stages {
     CCL_STAGES_AUTO, /**< cut where data passes between links inside servers and the network */

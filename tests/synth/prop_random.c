@@ -1,3 +1,4 @@
+// timeout: 600
 /*
  * Random topologies (synthetic, mixed servers, parts failed) x random demands (unequal shares,
  * several destinations, reductions with any sources) and collectives: whatever a baseline accepts,

@@ -1,0 +1,275 @@
+// timeout: 300
+/* cegis: steps that are known to be the fewest, proofs, the trace, limits, equal bytes. */
+#include "common.h"
+#include "synth/cegis.h"
+
+/* Two quads of four GPUs, each a mesh, with two links between them: HeteCCL's figure 5. */
+static ccl_topology_t *figure5(void) {
+    static const uint32_t links[][2] = {{0, 1}, {0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 3}, {4, 5},
+                                        {4, 6}, {4, 7}, {5, 6}, {5, 7}, {6, 7}, {1, 4}, {2, 7}};
+    ccl_topology_t *topo = NULL;
+    ccl_topology_builder_t *b = ccl_topology_builder_create("figure5");
+    for (uint32_t r = 0; r < 8; r++) {
+        char id[16];
+        snprintf(id, sizeof id, "gpu%u", r);
+        ck_assert_int_eq(
+            ccl_topology_builder_device(b, id, CCL_DEVICE_GPU, NULL, r, NULL, NULL, NULL), CCL_OK);
+    }
+    for (size_t i = 0; i < CCL_ARRAY_LEN(links); i++)
+        ck_assert_int_eq(ccl_topology_builder_duplex(b, links[i][0], links[i][1], "nvlink", 25e9,
+                                                     1e-6, 1, 0, NULL),
+                         CCL_OK);
+    ck_assert_int_eq(ccl_topology_builder_finish(b, &topo, NULL), CCL_OK);
+    return topo;
+}
+
+static ccl_topology_t *torus4x4(void) {
+    ccl_topology_t *topo = NULL;
+    ccl_topology_builder_t *b = ccl_topology_builder_create("torus");
+    for (uint32_t r = 0; r < 16; r++) {
+        char id[16];
+        snprintf(id, sizeof id, "gpu%u", r);
+        ck_assert_int_eq(
+            ccl_topology_builder_device(b, id, CCL_DEVICE_GPU, NULL, r, NULL, NULL, NULL), CCL_OK);
+    }
+    for (uint32_t r = 0; r < 16; r++) {
+        uint32_t right = r / 4 * 4 + (r + 1) % 4, below = (r + 4) % 16;
+        ck_assert_int_eq(ccl_topology_builder_duplex(b, r, right, "nvlink", 50e9, 1e-6, 1, 0, NULL),
+                         CCL_OK);
+        ck_assert_int_eq(ccl_topology_builder_duplex(b, r, below, "nvlink", 50e9, 1e-6, 1, 0, NULL),
+                         CCL_OK);
+    }
+    ck_assert_int_eq(ccl_topology_builder_finish(b, &topo, NULL), CCL_OK);
+    return topo;
+}
+
+static ccl_schedule_t *synth(const ccl_topology_t *topo, ccl_collective_kind_t kind,
+                             ccl_synth_options_t options, uint64_t seed) {
+    ccl_ctx_t ctx = CCL_CTX_INIT;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_collective_t *want = collective(kind, topo->nranks, 0);
+    ccl_schedule_t *schedule = NULL;
+    ctx.seed = seed;
+    ccl_status_t status =
+        ccl_synthesize(&ctx, "cegis", topo, NULL, want, &options, &schedule, &err);
+    ck_assert_msg(status == CCL_OK, "%s: %s", topo->name, err.text);
+    ccl_collective_destroy(want);
+    return schedule;
+}
+
+static const struct {
+    const char *spec;
+    uint32_t steps; /* counted by hand: what enters the smallest server over its NICs, one more */
+} clusters[] = {{"heteccl-h20-4+8", 3},    {"heteccl-h20-4x2+8", 4},  {"heteccl-h20-4x3", 3},
+                {"heteccl-h20-4x3+8", 5},  {"heteccl-h20-8x2+4", 5},  {"heteccl-h20-4x2+8x2", 6},
+                {"heteccl-v100-4+8", 3},   {"heteccl-v100-4x2+8", 4}, {"heteccl-v100-4x3", 3},
+                {"heteccl-v100-4x3+8", 5}, {"heteccl-v100-8x2+4", 5}, {"heteccl-v100-4x2+8x2", 6}};
+
+START_TEST(test_heteccl_clusters) {
+    ccl_topology_t *topo = topology(clusters[_i].spec);
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    ccl_synth_stats_t stats = {0};
+    options.size_bytes = 1e9;
+    options.chunks = 1;
+    options.stats = &stats;
+    ccl_schedule_destroy(synth(topo, CCL_ALLGATHER, options, 1));
+    ck_assert_uint_eq(stats.parts, 1);
+    ck_assert_uint_eq(stats.steps, clusters[_i].steps);
+    ck_assert_uint_eq(stats.bound_steps, clusters[_i].steps);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+START_TEST(test_figure5) {
+    /* Each quad lacks four chunks, two links bring two in a step; what comes last must come to all
+       four at once, which two links cannot do: 3 steps. */
+    ccl_topology_t *topo = figure5();
+    for (int plain = 0; plain < 2; plain++) {
+        ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+        ccl_synth_stats_t stats = {0};
+        ccl_text_t trace = {0};
+        options.chunks = 1;
+        options.plain_start = plain;
+        options.effort = 4;
+        options.stats = &stats;
+        options.trace = &trace;
+        ccl_schedule_destroy(synth(topo, CCL_ALLGATHER, options, 1));
+        ck_assert_uint_eq(stats.steps, 3);
+        ck_assert_uint_eq(stats.bound_steps, 3);
+        ck_assert_ptr_nonnull(strstr(trace.data, "\"event\":\"result\""));
+        if (plain) {
+            ck_assert_uint_gt(stats.start_steps, 3);
+            ck_assert_uint_gt(stats.counterexamples, 0);
+            ck_assert_ptr_nonnull(strstr(trace.data, "\"kind\":\"link\""));
+        }
+        ccl_text_fini(&trace);
+    }
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+typedef struct setting {
+    ccl_topology_t *topo;
+    ccl_routes_t *routes;
+    ccl_i_exchange_t x;
+    ccl_i_chunking_t capacity;
+    ccl_i_cegis_problem_t problem;
+    ccl_i_cegis_chunk_t chunks[16];
+    uint32_t targets[16][16];
+} setting_t;
+
+/** AllGather, a chunk per GPU. */
+static void set(setting_t *s, ccl_topology_t *topo, bool one_send) {
+    ccl_error_t err = CCL_ERROR_INIT;
+    memset(s, 0, sizeof *s);
+    s->topo = topo;
+    s->routes = ccl_routes_create(topo);
+    ck_assert_int_eq(ccl_i_exchange_init(&s->x, topo, s->routes, NULL, &err), CCL_OK);
+    ck_assert_int_eq(ccl_i_chunking_init(&s->capacity, &s->x, 1e6, 0, 1, false, false, false, &err),
+                     CCL_OK);
+    for (uint32_t k = 0; k < topo->nranks; k++) {
+        uint32_t n = 0;
+        for (uint32_t r = 0; r < topo->nranks; r++) {
+            if (r != k)
+                s->targets[k][n++] = r;
+        }
+        s->chunks[k] = (ccl_i_cegis_chunk_t){k, n, s->targets[k]};
+    }
+    ck_assert_int_eq(ccl_i_cegis_problem_init(&s->problem, &s->x, &s->capacity, s->chunks,
+                                              topo->nranks, one_send, &err),
+                     CCL_OK);
+}
+
+static void unset(setting_t *s) {
+    ccl_i_cegis_problem_fini(&s->problem);
+    ccl_i_chunking_fini(&s->capacity);
+    ccl_i_exchange_fini(&s->x);
+    ccl_routes_destroy(s->routes);
+    ccl_topology_destroy(s->topo);
+}
+
+START_TEST(test_repair_and_proof) {
+    /* 15 chunks over 4 links a GPU: 4 steps, with one place of 16 free. A start of 5 is repaired,
+       3 are refuted by the solver alone. */
+    setting_t s;
+    ccl_error_t err = CCL_ERROR_INIT;
+    set(&s, torus4x4(), false);
+    ck_assert_uint_eq(s.problem.bound, 4);
+    uint32_t repaired = 0;
+    for (uint64_t seed = 1; seed < 20 && repaired < 3; seed++) {
+        ccl_i_cegis_plan_t plan = {0};
+        ccl_i_cegis_run_t run;
+        ck_assert_int_eq(ccl_i_cegis_greedy(&s.problem, false, seed, &plan, &err), CCL_OK);
+        if (plan.nsteps == 5) {
+            ccl_i_cegis_examples_t examples = {0};
+            ck_assert_int_eq(ccl_i_cegis_search(NULL, &s.problem, &plan, 4, 3000000, 0, &run, &err),
+                             CCL_OK);
+            if (run.answer == CCL_I_CEGIS_FOUND) {
+                repaired++;
+                ck_assert_uint_gt(run.len, 1);
+                ck_assert_int_eq(run.snapshots[0].sat, -2);
+                ck_assert_uint_gt(run.snapshots[0].examples, 0);
+                ck_assert_uint_eq(run.plan.nsteps, 4);
+                ck_assert_int_eq(ccl_i_cegis_check(&s.problem, &run.plan, &examples, &err), CCL_OK);
+                ck_assert_uint_eq(examples.len, 0);
+            }
+            free(examples.items);
+            ccl_i_cegis_run_fini(&run);
+        }
+        ccl_i_cegis_plan_fini(&plan);
+    }
+    ck_assert_uint_ge(repaired, 2);
+    ccl_i_cegis_plan_t plan = {0};
+    ccl_i_cegis_run_t run;
+    ck_assert_int_eq(ccl_i_cegis_greedy(&s.problem, false, 1, &plan, &err), CCL_OK);
+    ck_assert_int_eq(ccl_i_cegis_search(NULL, &s.problem, &plan, 3, 0, 100, &run, &err), CCL_OK);
+    ck_assert_int_eq(run.answer, CCL_I_CEGIS_NONE);
+    ccl_i_cegis_run_fini(&run);
+    ccl_i_cegis_plan_fini(&plan);
+    unset(&s);
+}
+END_TEST
+
+START_TEST(test_clock) {
+    /* No time at all: unknown and limited, nothing worse. */
+    setting_t s;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_i_cegis_plan_t plan = {0};
+    ccl_i_cegis_run_t run;
+    set(&s, torus4x4(), true);
+    ck_assert_int_eq(ccl_i_cegis_greedy(&s.problem, false, 1, &plan, &err), CCL_OK);
+    ck_assert_int_eq(
+        ccl_i_cegis_search(NULL, &s.problem, &plan, plan.nsteps - 1, 0, 0.02, &run, &err), CCL_OK);
+    ck_assert(run.limited);
+    ck_assert_int_eq(run.answer, CCL_I_CEGIS_UNKNOWN);
+    ccl_i_cegis_run_fini(&run);
+    ccl_i_cegis_plan_fini(&plan);
+    unset(&s);
+    ccl_topology_t *topo = topology("heteccl-h20-4x8+8x4");
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    options.time_limit_s = 1e-6;
+    ccl_schedule_t *schedule = synth(topo, CCL_ALLREDUCE, options, 1);
+    ck_assert(schedule->limited);
+    ccl_schedule_destroy(schedule);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+START_TEST(test_same_bytes) {
+    ccl_topology_t *topo = topology("heteccl-v100-4x2+8");
+    ccl_text_t text[3] = {{0}, {0}, {0}};
+    for (uint64_t i = 0; i < 3; i++) {
+        ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+        options.size_bytes = 64e6;
+        ccl_schedule_t *s = synth(topo, CCL_REDUCESCATTER, options, i < 2 ? 7 : 8);
+        ck_assert_int_eq(ccl_schedule_write_json(s, &text[i], NULL), CCL_OK);
+        ccl_schedule_destroy(s);
+    }
+    ck_assert_str_eq(text[0].data, text[1].data);
+    ck_assert_str_ne(text[0].data, text[2].data);
+    for (int i = 0; i < 3; i++)
+        ccl_text_fini(&text[i]);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+START_TEST(test_squeeze_and_fill) {
+    setting_t s;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_i_cegis_plan_t plan = {0}, squeezed = {0};
+    ccl_i_cegis_examples_t examples = {0};
+    uint32_t moved;
+    set(&s, figure5(), false);
+    ck_assert_int_eq(ccl_i_cegis_greedy(&s.problem, false, 1, &plan, &err), CCL_OK);
+    ck_assert_int_eq(ccl_i_cegis_squeeze(&s.problem, &plan, 2, &squeezed, &err), CCL_OK);
+    ck_assert_uint_eq(squeezed.len, plan.len);
+    ck_assert_int_eq(ccl_i_cegis_check(&s.problem, &squeezed, &examples, &err), CCL_OK);
+    ck_assert_uint_gt(examples.len, 0);
+    /* A plan that leaves its first step to the second has it filled up again. */
+    for (size_t i = 0; i < plan.len; i++)
+        plan.sends[i].step++;
+    plan.nsteps++;
+    ck_assert_int_eq(ccl_i_cegis_fill(&s.problem, &plan, 0, &moved, &err), CCL_OK);
+    ck_assert_uint_gt(moved, 20);
+    ck_assert_int_eq(ccl_i_cegis_check(&s.problem, &plan, &examples, &err), CCL_OK);
+    ck_assert_uint_eq(examples.len, 0);
+    free(examples.items);
+    ccl_i_cegis_plan_fini(&plan);
+    ccl_i_cegis_plan_fini(&squeezed);
+    unset(&s);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("unit.synth.cegis");
+    TCase *tcase = tcase_create("cegis");
+    tcase_set_timeout(tcase, 0);
+    tcase_add_loop_test(tcase, test_heteccl_clusters, 0, (int)CCL_ARRAY_LEN(clusters));
+    tcase_add_test(tcase, test_figure5);
+    tcase_add_test(tcase, test_repair_and_proof);
+    tcase_add_test(tcase, test_clock);
+    tcase_add_test(tcase, test_same_bytes);
+    tcase_add_test(tcase, test_squeeze_and_fill);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
+}
