@@ -39,13 +39,20 @@ static void unlock(hoard_t *s) {
     __atomic_store_n(&s->lock, 0, __ATOMIC_RELEASE);
 }
 
+/* Written under the lock; others look at it without. */
+static void count(hoard_t *s, uint32_t n) {
+    __atomic_store_n(&s->n, n, __ATOMIC_RELAXED);
+}
+
 static uint32_t pop(hoard_t *s) {
     uint32_t place = CCL_DEVICE_NONE;
     if (__atomic_load_n(&s->n, __ATOMIC_RELAXED) == 0)
         return place;
     lock(s);
-    if (s->n)
-        place = s->places[--s->n];
+    if (s->n) {
+        place = s->places[s->n - 1];
+        count(s, s->n - 1);
+    }
     unlock(s);
     return place;
 }
@@ -137,6 +144,6 @@ void ccl_i_pool_give(ccl_i_pool_t *pool, uint32_t worker, uint32_t conn, uint64_
     uint32_t place = pool->at[pool->first[conn] + k % pool->slots];
     lock(s);
     s->places[s->n] = place;
-    __atomic_store_n(&s->n, s->n + 1, __ATOMIC_RELAXED);
+    count(s, s->n + 1);
     unlock(s);
 }
