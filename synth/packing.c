@@ -167,7 +167,7 @@ static ccl_status_t bound_of(const packing_t *p, const uint32_t *weights, bool r
 static ccl_status_t fill_weights(packing_t *p, ccl_error_t *err) {
     const ccl_capacity_t *c = p->c;
     const ccl_topology_t *topo = c->topo;
-    enum { SCALE = 1 << 20 };
+    double scale = 0x1p60; /* below, of capacities: a flow of all ranks fits 64 bits */
     uint8_t *fixed = calloc(p->n, 1);
     bool *side = calloc(c->nvertices + (size_t)1, sizeof *side);
     uint32_t *ones = malloc(p->n * sizeof *ones);
@@ -178,6 +178,9 @@ static ccl_status_t fill_weights(packing_t *p, ccl_error_t *err) {
         status = ccl_fail_nomem(err);
         goto end;
     }
+    for (uint32_t a = 0; a < c->narcs; a++)
+        scale = fmin(scale, 0x1p60 / ((double)c->arcs[a].units * 4 * c->narcs * (p->n + 1.0)));
+    scale = fmin(0x1p20, exp2(floor(log2(scale))));
     for (uint32_t r = 0; r < p->n; r++)
         ones[r] = 1;
     for (int k = 0; k < 2; k++)
@@ -186,7 +189,7 @@ static ccl_status_t fill_weights(packing_t *p, ccl_error_t *err) {
         p->weight[r] = 1 / fmax(seconds[0], seconds[1]); /* units of rate */
     for (int k = 0; k < 2; k++) {
         for (uint32_t a = 0; a < c->narcs; a++)
-            ccl_maxflow_capacity(flows[k], a, c->arcs[a].units * SCALE);
+            ccl_maxflow_capacity(flows[k], a, (int64_t)((double)c->arcs[a].units * scale));
     }
     for (uint32_t round = 0; round < 4 * p->n; round++) {
         /* Ranks that cannot have a hair more are fixed. */
@@ -202,7 +205,7 @@ static ccl_status_t fill_weights(packing_t *p, ccl_error_t *err) {
             for (int k = 0; k < 2; k++) {
                 int64_t want = 0;
                 for (uint32_t r = 0; r < p->n; r++) {
-                    int64_t x = (int64_t)((p->weight[r] + (fixed[r] ? 0 : now)) * SCALE);
+                    int64_t x = (int64_t)((p->weight[r] + (fixed[r] ? 0 : now)) * scale);
                     ccl_maxflow_capacity(flows[k], c->narcs + r, x);
                     want += x;
                 }

@@ -113,6 +113,7 @@ static ccl_topology_t *clos(double last_Bps) {
         }
     }
     MUST(ccl_topology_builder_finish(b, &topo, e));
+    ccl_topology_builder_destroy(b);
     return topo;
 }
 
@@ -216,6 +217,7 @@ START_TEST(direction_and_groups_count) {
         if (variant == 2)
             MUST(ccl_topology_builder_group(b, "shared", 30e9, pair, 2, e));
         MUST(ccl_topology_builder_finish(b, &topo, e));
+        ccl_topology_builder_destroy(b);
         s = symmetry_of(topo);
         /* the square's 8; only turning it; 0->1 and 1->2 share, so 0, 1, 2, 3 all differ */
         ck_assert(fabs(s->log10_automorphisms - log10((double[]){8, 4, 1}[variant])) < 1e-6);

@@ -20,6 +20,7 @@ static ccl_topology_t *figure5(void) {
                                                      1e-6, 1, 0, NULL),
                          CCL_OK);
     ck_assert_int_eq(ccl_topology_builder_finish(b, &topo, NULL), CCL_OK);
+    ccl_topology_builder_destroy(b);
     return topo;
 }
 
@@ -40,6 +41,7 @@ static ccl_topology_t *torus4x4(void) {
                          CCL_OK);
     }
     ck_assert_int_eq(ccl_topology_builder_finish(b, &topo, NULL), CCL_OK);
+    ccl_topology_builder_destroy(b);
     return topo;
 }
 

@@ -102,6 +102,7 @@ static ccl_topology_t *chain(uint32_t hops) {
             ccl_topology_builder_duplex(b, r, r + 1, "nvlink", LINK_BPS, LATENCY_S, 1, 0, NULL),
             CCL_OK);
     ck_assert_int_eq(ccl_topology_builder_finish(b, &topo, NULL), CCL_OK);
+    ccl_topology_builder_destroy(b);
     return topo;
 }
 
