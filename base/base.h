@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 #include <jansson.h>
 
@@ -298,6 +299,13 @@ typedef ccl_status_t (*ccl_job_fn)(uint32_t index, uint32_t worker, void *user, 
  */
 ccl_status_t ccl_parallel_for(uint32_t n, uint32_t threads, ccl_job_fn fn, void *user,
                               ccl_error_t *err);
+/**
+ * fork(2), also beside workers of loops, and from one: the child may allocate. In builds with the
+ * address sanitizer, whose locks do not survive a fork, it waits until they are between two jobs.
+ */
+pid_t ccl_fork(void);
+/** In a job that waits for long: others may fork now. */
+void ccl_fork_point(void);
 uint32_t ccl_core_count(void);
 /** Monotonic seconds, for measuring our own work. */
 double ccl_now_s(void);

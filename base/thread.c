@@ -17,12 +17,169 @@ typedef struct loop {
     ccl_status_t status;
     ccl_error_t error;
     pthread_mutex_t lock;
+    /* beside forks: */
+    uint32_t running; /* workers that may still allocate */
+    bool over;        /* they may end */
 } loop_t;
+
+/* ---------------------------------------------------------------- forks beside threads */
+
+#ifdef __SANITIZE_ADDRESS__
+/*
+ * The address sanitizer's locks do not survive a fork beside threads that allocate: the child
+ * hangs. So in such builds a fork waits until all workers of loops stand between two jobs, or wait
+ * here.
+ */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint32_t busy;    /* threads of loops that may allocate */
+    uint32_t pending; /* forks wanted */
+    bool forking;
+} gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+static _Thread_local uint32_t depth; /* of loops that this thread works in */
+
+static void gate_leave(void) {
+    pthread_mutex_lock(&gate.lock);
+    gate.busy--;
+    pthread_cond_broadcast(&gate.changed);
+    pthread_mutex_unlock(&gate.lock);
+}
+
+static void gate_enter(void) {
+    pthread_mutex_lock(&gate.lock);
+    while (gate.forking || gate.pending)
+        pthread_cond_wait(&gate.changed, &gate.lock);
+    gate.busy++;
+    pthread_mutex_unlock(&gate.lock);
+}
+
+void ccl_fork_point(void) {
+    if (!depth)
+        return;
+    pthread_mutex_lock(&gate.lock);
+    bool wanted = gate.pending || gate.forking;
+    pthread_mutex_unlock(&gate.lock);
+    if (wanted) {
+        gate_leave();
+        gate_enter();
+    }
+}
+
+static void loop_begin(void) {
+    if (depth++ == 0)
+        gate_enter();
+}
+
+static void loop_end(void) {
+    if (--depth == 0)
+        gate_leave();
+}
+
+/** One more worker, or one less: the caller, busy itself, starts it. */
+static void count_worker(loop_t *loop, bool more) {
+    pthread_mutex_lock(&gate.lock);
+    gate.busy += more ? 1u : -1u;
+    loop->running += more ? 1u : -1u;
+    pthread_mutex_unlock(&gate.lock);
+}
+
+static void worker_begin(void) {
+    depth = 1; /* who started it let it in */
+}
+
+/** Threads end under the same locks: only while the one that joins them keeps forks away. */
+static void worker_end(loop_t *loop) {
+    pthread_mutex_lock(&gate.lock);
+    gate.busy--;
+    loop->running--;
+    pthread_cond_broadcast(&gate.changed);
+    while (!loop->over)
+        pthread_cond_wait(&gate.changed, &gate.lock);
+    pthread_mutex_unlock(&gate.lock);
+}
+
+static void join(loop_t *loop, const pthread_t *threads, uint32_t n) {
+    if (!n)
+        return;
+    pthread_mutex_lock(&gate.lock);
+    gate.busy--;
+    pthread_cond_broadcast(&gate.changed);
+    while (loop->running || gate.forking || gate.pending)
+        pthread_cond_wait(&gate.changed, &gate.lock);
+    gate.busy++;
+    loop->over = true;
+    pthread_cond_broadcast(&gate.changed);
+    pthread_mutex_unlock(&gate.lock);
+    for (uint32_t i = 0; i < n; i++)
+        pthread_join(threads[i], NULL);
+}
+
+pid_t ccl_fork(void) {
+    if (depth)
+        gate_leave();
+    pthread_mutex_lock(&gate.lock);
+    gate.pending++;
+    while (gate.busy || gate.forking)
+        pthread_cond_wait(&gate.changed, &gate.lock);
+    gate.pending--;
+    gate.forking = true;
+    pthread_mutex_unlock(&gate.lock);
+    pid_t pid = fork();
+    if (pid == 0) { /* alone, whatever the lock's state */
+        gate.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+        gate.changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+        gate.pending = gate.busy = 0;
+        gate.forking = false;
+        gate.busy = depth ? 1 : 0;
+        return pid;
+    }
+    pthread_mutex_lock(&gate.lock);
+    gate.forking = false;
+    pthread_cond_broadcast(&gate.changed);
+    pthread_mutex_unlock(&gate.lock);
+    if (depth)
+        gate_enter();
+    return pid;
+}
+#else
+void ccl_fork_point(void) {
+}
+
+static void loop_begin(void) {
+}
+
+static void loop_end(void) {
+}
+
+static void count_worker(loop_t *loop, bool more) {
+    (void)loop;
+    (void)more;
+}
+
+static void worker_begin(void) {
+}
+
+static void worker_end(loop_t *loop) {
+    (void)loop;
+}
+
+static void join(loop_t *loop, const pthread_t *threads, uint32_t n) {
+    (void)loop;
+    for (uint32_t i = 0; i < n; i++)
+        pthread_join(threads[i], NULL);
+}
+
+pid_t ccl_fork(void) {
+    return fork();
+}
+#endif
+
+/* ---------------------------------------------------------------- loops */
 
 typedef struct worker {
     loop_t *loop;
     uint32_t index;
-    pthread_t thread;
 } worker_t;
 
 /*
@@ -37,6 +194,7 @@ static void work(loop_t *loop, uint32_t worker) {
                 return;
         } while (!__atomic_compare_exchange_n(&loop->next, &index, index + 1, true,
                                               __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+        ccl_fork_point();
         ccl_error_t error = CCL_ERROR_INIT;
         ccl_status_t status = loop->fn(index, worker, loop->user, &error);
         if (status == CCL_OK)
@@ -53,7 +211,9 @@ static void work(loop_t *loop, uint32_t worker) {
 
 static void *thread_main(void *arg) {
     worker_t *worker = arg;
+    worker_begin();
     work(worker->loop, worker->index);
+    worker_end(worker->loop);
     return NULL;
 }
 
@@ -69,18 +229,24 @@ ccl_status_t ccl_parallel_for(uint32_t n, uint32_t threads, ccl_job_fn fn, void 
     if (pthread_mutex_init(&loop.lock, NULL))
         return ccl_fail_nomem(err);
     /* The caller works too, as worker 0. Threads that cannot be had are done without. */
+    loop_begin();
     worker_t *workers = threads > 1 ? calloc(threads - 1, sizeof *workers) : NULL;
-    uint32_t started = 0;
-    for (uint32_t i = 0; workers && i < threads - 1; i++) {
+    pthread_t *started = threads > 1 ? calloc(threads - 1, sizeof *started) : NULL;
+    uint32_t n_started = 0;
+    for (uint32_t i = 0; workers && started && i < threads - 1; i++) {
         workers[i] = (worker_t){.loop = &loop, .index = i + 1};
-        if (pthread_create(&workers[i].thread, NULL, thread_main, &workers[i]))
+        count_worker(&loop, true);
+        if (pthread_create(&started[i], NULL, thread_main, &workers[i])) {
+            count_worker(&loop, false);
             break;
-        started++;
+        }
+        n_started++;
     }
     work(&loop, 0);
-    for (uint32_t i = 0; i < started; i++)
-        pthread_join(workers[i].thread, NULL);
+    join(&loop, started, n_started);
+    free(started);
     free(workers);
+    loop_end();
     pthread_mutex_destroy(&loop.lock);
     if (loop.status != CCL_OK && err && err->status == CCL_OK)
         *err = loop.error;

@@ -490,11 +490,7 @@ ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     ccl_arena_init(&c.out->arena);
     CCL_TRY_GOTO(allocate(&c, err), status, end);
     CCL_TRY_GOTO(bound_sizes(&c, err), status, end);
-    uint32_t makers = threads;
-#ifdef __SANITIZE_ADDRESS__
-    makers = 1; /* its allocator's locks do not survive the fork of a solver beside other threads */
-#endif
-    CCL_TRY_GOTO(ccl_parallel_for(nc, makers, prepare, &c, err), status, end);
+    CCL_TRY_GOTO(ccl_parallel_for(nc, threads, prepare, &c, err), status, end);
     CCL_TRY_GOTO(ccl_parallel_for(nc * ns, threads, simulate, &c, err), status, end);
     for (uint32_t s = 0; s < ns; s++)
         pick_winner(c.out, s);

@@ -235,6 +235,7 @@ static ccl_status_t wait_for(watch_t *watch, ccl_error_t *err) {
             return ccl_fail(err, CCL_ERR_INTERNAL,
                             "the solver's process died (out of memory, or a fault of the solver)");
         CCL_TRY(ccl_ctx_poll(watch->ctx, &watch->progress));
+        ccl_fork_point();
     }
 }
 
@@ -251,7 +252,7 @@ ccl_status_t ccl_i_solver_run(const ccl_ctx_t *ctx, const ccl_i_solver_limits_t 
     watch.progress.phase = limits->phase ? limits->phase : "solver";
     watch.start_s = ccl_now_s();
     pid_t parent = getpid();
-    watch.pid = fork();
+    watch.pid = ccl_fork();
     if (watch.pid == 0) {
         close(ends[0]);
         child(ends[1], parent, limits, fn, user);

@@ -178,11 +178,7 @@ int main(void) {
     tcase_add_test(all, failures_are_told);
     tcase_add_test(all, interrupts);
     tcase_add_test(all, stdout_stays_ours);
-#ifndef __SANITIZE_ADDRESS__ /* its allocator's locks do not survive a fork beside threads */
     tcase_add_test(all, several_at_a_time);
-#else
-    (void)several_at_a_time;
-#endif
     suite_add_tcase(suite, all);
     return run_suite(suite);
 }
