@@ -286,8 +286,7 @@ static bool somebody_won(const compare_t *c) {
 }
 
 static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
-    ccl_compare_options_t options = {
-        .size = sizeof(options), .synth = CCL_SYNTH_OPTIONS_INIT, .lower = CCL_LOWER_OPTIONS_INIT};
+    ccl_compare_options_t options = {.size = sizeof(options), .lower = CCL_LOWER_OPTIONS_INIT};
     ccl_topology_t *laid = NULL;
     size_t nall = 0;
 
@@ -315,12 +314,7 @@ static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
     options.contenders = c->contenders;
     options.sizes_bytes = c->sizes_bytes;
     options.nsizes = c->nsizes;
-    options.synth.channels = cli->args.channels;
-    options.synth.chunks = cli->args.chunks;
-    options.synth.restarts = cli->args.restarts;
-    options.synth.uniform_roots = cli->args.roots == 1;
-    options.synth.compose = (ccl_compose_t)cli->args.compose;
-    options.synth.time_limit_s = cli->args.time_limit_s;
+    CCL_TRY(ccl_i_synth_options(&cli->args, &options.synth, err));
     options.sim = ccl_i_sim_options(&cli->args);
     options.no_verify = true; /* files of the user were verified above, or are not to be */
     for (uint32_t k = 0; k < c->ncollectives; k++) {
@@ -343,12 +337,44 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     return status;
 }
 
-static const char *const accepts[] = {
-    "topology", "fail",     "degrade", "profile",  "collective",   "demand",     "root",
-    "sizes",    "with",     "program", "schedule", "order",        "allocate",   "granularity",
-    "stages",   "executor", "sharing", "batches",  "channels",     "chunks",     "restarts",
-    "roots",    "compose",  "proto",   "no-fuse",  "out-of-place", "time-limit", "no-verify",
-    "no-skip",  "no-fold",  "table",   NULL};
+static const char *const accepts[] = {"topology",
+                                      "fail",
+                                      "degrade",
+                                      "profile",
+                                      "collective",
+                                      "demand",
+                                      "root",
+                                      "sizes",
+                                      "with",
+                                      "program",
+                                      "schedule",
+                                      "order",
+                                      "allocate",
+                                      "granularity",
+                                      "stages",
+                                      "executor",
+                                      "sharing",
+                                      "batches",
+                                      "channels",
+                                      "chunks",
+                                      "restarts",
+                                      "roots",
+                                      "compose",
+                                      "proto",
+                                      "no-fuse",
+                                      "out-of-place",
+                                      "time-limit",
+                                      "no-verify",
+                                      "no-skip",
+                                      "no-fold",
+                                      "table",
+                                      "keep-isomorphic",
+                                      "keep-inconsistent",
+                                      "keep-relayed",
+                                      "max-relays",
+                                      "max-stages",
+                                      "max-sketches",
+                                      NULL};
 const ccl_i_command_t ccl_i_cmd_compare = {
     .name = "compare",
     .usage = "--topology SPEC --collective NAME[,NAME...] [options]",

@@ -62,7 +62,8 @@ static ccl_status_t tell(ccl_i_cli_t *cli, const ccl_topology_t *topo, const ccl
                                 cli->args.output,
                                 cli->args.size_bytes,
                                 cli->args.seed,
-                                stats};
+                                stats,
+                                cli->args.verbose > 0};
     ccl_text_t text = {0};
     ccl_status_t status = ccl_report_synth(&about, &cli->style, &text, err);
 
@@ -72,35 +73,16 @@ static ccl_status_t tell(ccl_i_cli_t *cli, const ccl_topology_t *topo, const ccl
     return status;
 }
 
-static ccl_synth_options_t synth_options(const ccl_i_args_t *args) {
-    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
-
-    options.size_bytes = args->size_bytes;
-    options.channels = args->channels;
-    options.chunks = args->chunks;
-    options.restarts = args->restarts;
-    options.uniform_roots = args->roots == 1;
-    options.compose = (ccl_compose_t)args->compose;
-    options.time_limit_s = args->time_limit_s;
-    options.steps = args->steps;
-    options.rounds = args->rounds;
-    options.epoch_s = args->epoch_s;
-    options.effort = args->effort;
-    options.tau_ref_s = args->tau_ref_s;
-    options.ceiling = args->capacity == 1;
-    options.plain_start = args->start == 1;
-    return options;
-}
-
 /** --explain-capacities instead of a schedule. */
 static ccl_status_t explain(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_routes_t *routes,
                             const ccl_collective_t *want, ccl_error_t *err) {
-    ccl_synth_options_t options = synth_options(&cli->args);
+    ccl_synth_options_t options;
     ccl_chunk_capacities_t *capacities = NULL;
     ccl_text_t text = {0};
-    ccl_status_t status =
-        ccl_synth_capacities(&cli->ctx, topo, routes, want, &options, &capacities, err);
+    ccl_status_t status = ccl_i_synth_options(&cli->args, &options, err);
 
+    if (status == CCL_OK)
+        status = ccl_synth_capacities(&cli->ctx, topo, routes, want, &options, &capacities, err);
     if (status == CCL_OK)
         status = ccl_report_capacities(topo, capacities, &cli->style, &text, err);
     if (status == CCL_OK)
@@ -112,7 +94,7 @@ static ccl_status_t explain(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_ro
 
 static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_routes_t *routes,
                          const ccl_collective_t *want, target_t target, ccl_error_t *err) {
-    ccl_synth_options_t options = synth_options(&cli->args);
+    ccl_synth_options_t options;
     ccl_synth_stats_t stats = {0};
     ccl_text_t trace = {0};
     ccl_i_document_t made = {NULL, NULL};
@@ -120,6 +102,7 @@ static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_route
     ccl_status_t status;
     bool limited = false;
 
+    CCL_TRY(ccl_i_synth_options(&cli->args, &options, err));
     options.stats = &stats;
     options.trace = cli->args.trace ? &trace : NULL;
     status = ccl_synthesize(&cli->ctx, cli->args.with, topo, routes, want, &options, &made.schedule,
@@ -185,13 +168,14 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const accepts[] = {
-    "topology",     "fail",    "degrade",    "collective", "demand",
-    "root",         "with",    "size",       "channels",   "chunks",
-    "restarts",     "roots",   "compose",    "proto",      "no-fuse",
-    "out-of-place", "order",   "allocate",   "stages",     "granularity",
-    "executor",     "batches", "time-limit", "effort",     "capacity",
-    "tau-ref",      "start",   "trace",      "format",     "explain-capacities",
-    "steps",        "rounds",  "epoch",      NULL};
+    "topology",     "fail",       "degrade",    "collective",      "demand",
+    "root",         "with",       "size",       "channels",        "chunks",
+    "restarts",     "roots",      "compose",    "proto",           "no-fuse",
+    "out-of-place", "order",      "allocate",   "stages",          "granularity",
+    "executor",     "batches",    "time-limit", "effort",          "capacity",
+    "tau-ref",      "start",      "trace",      "format",          "explain-capacities",
+    "steps",        "rounds",     "epoch",      "keep-isomorphic", "keep-inconsistent",
+    "keep-relayed", "max-relays", "max-stages", "max-sketches",    NULL};
 const ccl_i_command_t ccl_i_cmd_synth = {
     .name = "synth",
     .usage = "--topology SPEC --collective NAME --with NAME [--size BYTES] -o FILE",

@@ -61,6 +61,10 @@ typedef struct ccl_i_args {
     uint32_t effort, capacity, start; /**< of cegis; the last two index the options' choices */
     double tau_ref_s;
     bool explain;
+    struct { /* of sketch */
+        bool keep_isomorphic, keep_inconsistent, keep_relayed;
+        uint32_t max_relays, max_stages, max_sketches;
+    } sketch;
     bool unicast, no_verify, no_skip, no_fold, no_fuse, out_of_place, all, blocks;
     /* and the rest of the line */
     ccl_i_list_t inputs;
@@ -113,6 +117,12 @@ void ccl_i_help_command(const ccl_i_command_t *command, ccl_text_t *out);
 void ccl_i_help_all(ccl_text_t *out);
 /** Commands that begin with `prefix` ("topology"). */
 void ccl_i_help_family(const char *prefix, ccl_text_t *out);
+
+/* ---------------------------------------------------------------- synthesis.c */
+
+/** What the options say to synthesizers; stats and trace are the caller's. */
+ccl_status_t ccl_i_synth_options(const ccl_i_args_t *args, ccl_synth_options_t *out,
+                                 ccl_error_t *err);
 
 /* ---------------------------------------------------------------- measured.c */
 

@@ -151,6 +151,47 @@ static ccl_status_t synth_csv(const ccl_report_synth_t *made, ccl_text_t *out, c
     return status;
 }
 
+/* What sketch did, in words. */
+static void sketch_text(const ccl_sketch_stats_t *s, bool seconds, ccl_text_t *out) {
+    ccl_text_printf(
+        out,
+        "sketches: %llu found%s in %u dimension%s, %llu given; dropped: %llu isomorphic "
+        "(1), %.3g ways inconsistent (2), %llu relayed (3), %llu not from every root\n"
+        "mixes: %llu of %llu combinations, %llu candidates, %u simulated\n",
+        (unsigned long long)s->found, s->capped ? " (there are more)" : "", s->dimensions,
+        s->dimensions == 1 ? "" : "s", (unsigned long long)s->given,
+        (unsigned long long)s->isomorphic, s->inconsistent, (unsigned long long)s->relayed,
+        (unsigned long long)s->unreaching, (unsigned long long)s->mixes,
+        (unsigned long long)s->mixes_tried, (unsigned long long)s->candidates, s->simulated);
+    if (seconds)
+        ccl_text_printf(out, "seconds: symmetry %.3f, search %.3f, combine %.3f, simulate %.3f\n",
+                        s->symmetry_s, s->search_s, s->combine_s, s->simulate_s);
+}
+
+static void sketch_json(const ccl_sketch_stats_t *s, bool seconds, ccl_i_json_t *json) {
+    ccl_i_json_object(json, "sketch", false);
+    ccl_i_json_u64(json, "dimensions", s->dimensions);
+    ccl_i_json_u64(json, "visited", s->visited);
+    ccl_i_json_u64(json, "found", s->found);
+    ccl_i_json_u64(json, "given", s->given);
+    ccl_i_json_u64(json, "isomorphic", s->isomorphic);
+    ccl_i_json_number(json, "inconsistent", s->inconsistent);
+    ccl_i_json_u64(json, "relayed", s->relayed);
+    ccl_i_json_u64(json, "unreaching", s->unreaching);
+    ccl_i_json_bool(json, "capped", s->capped);
+    ccl_i_json_u64(json, "mixes_tried", s->mixes_tried);
+    ccl_i_json_u64(json, "mixes", s->mixes);
+    ccl_i_json_u64(json, "candidates", s->candidates);
+    ccl_i_json_u64(json, "simulated", s->simulated);
+    if (seconds) { /* else the same on every machine */
+        ccl_i_json_number(json, "symmetry_s", s->symmetry_s);
+        ccl_i_json_number(json, "search_s", s->search_s);
+        ccl_i_json_number(json, "combine_s", s->combine_s);
+        ccl_i_json_number(json, "simulate_s", s->simulate_s);
+    }
+    ccl_i_json_close_object(json);
+}
+
 ccl_status_t ccl_report_synth(const ccl_report_synth_t *made, const ccl_report_style_t *style,
                               ccl_text_t *out, ccl_error_t *err) {
     const ccl_schedule_t *s = made->schedule;
@@ -169,14 +210,15 @@ ccl_status_t ccl_report_synth(const ccl_report_synth_t *made, const ccl_report_s
             ccl_text_printf(out, ", at most %u thread blocks a GPU", most_blocks(made->program));
         ccl_text_printf(out, "\n");
         if (made->stats && made->stats->parts)
-            ccl_text_printf(out,
-                            "search: %u steps at first, %u now, %u %s; %u counterexamples, %u solver "
-                            "calls of %.3f s in all\n",
-                            made->stats->start_steps, made->stats->steps, made->stats->bound_steps,
-                            made->stats->steps > made->stats->bound_steps ? "at least"
-                                                                          : "proven least",
-                            made->stats->counterexamples, made->stats->solver_calls,
-                            made->stats->solver_s);
+            ccl_text_printf(
+                out,
+                "search: %u steps at first, %u now, %u %s; %u counterexamples, %u solver "
+                "calls of %.3f s in all\n",
+                made->stats->start_steps, made->stats->steps, made->stats->bound_steps,
+                made->stats->steps > made->stats->bound_steps ? "at least" : "proven least",
+                made->stats->counterexamples, made->stats->solver_calls, made->stats->solver_s);
+        if (made->stats && made->stats->sketch.runs)
+            sketch_text(&made->stats->sketch, made->seconds, out);
         return ccl_i_text_status(out, err);
     }
     ccl_i_json_begin(&json, out);
@@ -211,6 +253,10 @@ ccl_status_t ccl_report_synth(const ccl_report_synth_t *made, const ccl_report_s
     } else {
         ccl_i_json_null(&json, "search");
     }
+    if (made->stats && made->stats->sketch.runs)
+        sketch_json(&made->stats->sketch, made->seconds, &json);
+    else
+        ccl_i_json_null(&json, "sketch");
     ccl_i_json_end(&json);
     return ccl_i_text_status(out, err);
 }

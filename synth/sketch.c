@@ -14,7 +14,7 @@
 #define SIMULATED_ANY_SIZE 2u
 #define MAX_PARTS 24u
 #define MAX_SKETCHES 200u
-#define MAX_VISITS 6000u
+#define VISITS_PER_SKETCH 30u
 #define DEFAULT_SIZE_BYTES 268435456.0 /* as lowering takes */
 
 /* ---------------------------------------------------------------- space */
@@ -115,40 +115,84 @@ static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, c
     return true;
 }
 
+static ccl_i_sketch_limits_t limits_of(const ccl_sketch_options_t *options) {
+    uint32_t sketches = options->max_sketches ? options->max_sketches : MAX_SKETCHES;
+
+    return (ccl_i_sketch_limits_t){!options->keep_isomorphic,
+                                   !options->keep_inconsistent,
+                                   !options->keep_relayed,
+                                   options->max_relays,
+                                   options->max_stages,
+                                   sketches,
+                                   (uint64_t)VISITS_PER_SKETCH * sketches};
+}
+
+/* Seconds since *from, which is set to now. */
+static double lap(double *from) {
+    double now = ccl_now_s(), since = now - *from;
+
+    *from = now;
+    return since;
+}
+
+static void count(ccl_sketch_stats_t *stats, const ccl_i_space_t *space,
+                  const ccl_i_sketch_stats_t *search, const ccl_i_mixes_t *mixes) {
+    stats->runs++;
+    stats->dimensions = space->ndimensions;
+    stats->visited += search->visited;
+    stats->found += search->found;
+    stats->isomorphic += search->isomorphic;
+    stats->inconsistent += search->inconsistent;
+    stats->relayed += search->relayed;
+    stats->capped |= search->capped;
+    stats->unreaching += mixes->unreaching;
+    stats->mixes_tried += mixes->tried;
+    stats->mixes += mixes->n;
+}
+
 static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                ccl_routes_t *routes, const ccl_collective_t *want,
                                const ccl_synth_options_t *options, ccl_schedule_t **out,
                                ccl_error_t *err) {
-    const ccl_i_sketch_limits_t limits = {true, true, true, CCL_NONE, 0, MAX_SKETCHES, MAX_VISITS};
+    const ccl_i_sketch_limits_t limits = limits_of(&options->sketch);
+    ccl_sketch_stats_t unwanted = {0};
+    ccl_sketch_stats_t *stats = options->stats ? &options->stats->sketch : &unwanted;
     const ccl_i_sketch_run_t run = {
         .size_bytes = options->size_bytes > 0 ? options->size_bytes : DEFAULT_SIZE_BYTES,
         .channels = options->channels,
         .most = options->size_bytes > 0 ? SIMULATED : SIMULATED_ANY_SIZE,
-        .until_s = options->time_limit_s > 0 ? ccl_now_s() + options->time_limit_s : 0};
+        .until_s = options->time_limit_s > 0 ? ccl_now_s() + options->time_limit_s : 0,
+        .stats = stats};
     ccl_symmetry_t *symmetry = NULL;
     ccl_i_space_t space = {0};
     ccl_i_sketches_t sketches = {0};
-    ccl_i_sketch_stats_t stats = {0};
+    ccl_i_sketch_stats_t search = {0};
     ccl_i_mixes_t mixes = {0};
+    double from_s = ccl_now_s();
     ccl_status_t status;
 
     CCL_TRY(ccl_symmetry_find(ctx, topo, routes, &symmetry, err));
     CCL_TRY_GOTO(ccl_i_space_init(&space, topo, routes, symmetry, want, err), status, end);
-    CCL_TRY_GOTO(ccl_i_sketch_search(ctx, &space, &limits, &sketches, &stats, err), status, end);
+    stats->symmetry_s += lap(&from_s);
+    CCL_TRY_GOTO(ccl_i_sketch_search(ctx, &space, &limits, &sketches, &search, err), status, end);
+    stats->search_s += lap(&from_s);
     CCL_TRY_GOTO(ccl_i_sketch_mixes(ctx, &space, &sketches, space.ndimensions,
                                     options->chunks ? options->chunks : MAX_PARTS, &mixes, err),
                  status, end);
+    stats->combine_s += lap(&from_s);
+    count(stats, &space, &search, &mixes);
     ccl_log(ctx, CCL_LOG_DEBUG, "sketch",
             "%u dimensions, %zu sketches (%llu visited, %llu isomorphic, %llu relayed), %zu mixes "
             "of %llu",
-            space.ndimensions, sketches.n, (unsigned long long)stats.visited,
-            (unsigned long long)stats.isomorphic, (unsigned long long)stats.relayed, mixes.n,
+            space.ndimensions, sketches.n, (unsigned long long)search.visited,
+            (unsigned long long)search.isomorphic, (unsigned long long)search.relayed, mixes.n,
             (unsigned long long)mixes.tried);
     if (mixes.n == 0)
         status = ccl_fail(err, CCL_ERR_UNSUPPORTED, "sketch: no sketch reaches all %u GPUs",
                           topo->nranks);
     else
         status = ccl_i_sketch_choose(ctx, &space, &sketches, &mixes, routes, want, &run, out, err);
+    stats->simulate_s += lap(&from_s);
 end:
     free(mixes.items);
     free(sketches.items);

@@ -11,7 +11,7 @@
 #include "synth/plan.h"
 
 enum {
-    CCL_I_SKETCH_STAGES = 8, /* most stages of a sketch */
+    CCL_I_SKETCH_STAGES = 10, /* most stages of a sketch */
     CCL_I_SKETCH_DIMENSIONS = 8,
     CCL_I_SKETCH_MIX = 8, /* most sketches of a mix */
     CCL_I_SKETCH_CLASSES = 16,
@@ -148,6 +148,7 @@ typedef struct ccl_i_mixes {
     ccl_i_mix_t *items;
     size_t n, cap;
     uint64_t tried, unbalanced; /* combinations; those without a solution that uses all */
+    uint64_t unreaching;        /* sketches dropped: they do not work from every root */
 } ccl_i_mixes_t;
 
 /** Load of every sketch and all mixes of at most `most` sketches, and the best of all together. */
@@ -162,6 +163,7 @@ typedef struct ccl_i_sketch_run {
     uint32_t most;     /* candidates to simulate */
     uint32_t channels; /* 0: one, or as many as use all NICs, whichever is faster */
     double until_s;    /* ccl_now_s() at which no candidate is begun any more; 0: never */
+    ccl_sketch_stats_t *stats; /* candidates and those simulated are added */
 } ccl_i_sketch_run_t;
 
 /**

@@ -442,10 +442,15 @@ ccl_status_t ccl_i_sketch_choose(const ccl_ctx_t *ctx, const ccl_i_space_t *spac
                  status, end);
     race.candidates = all.items;
     race.n = worth(&all, want, run->most);
+    if (run->stats)
+        run->stats->candidates += all.n;
     CCL_TRY_GOTO(race_all(&race, threads, &best, &way, err), status, end);
     status = make(ctx, space, sketches, &all.items[best], race.clusters[0], want, out, err);
-    for (uint32_t i = 0; status == CCL_OK && i < race.n; i++)
+    for (uint32_t i = 0; status == CCL_OK && i < race.n; i++) {
         (*out)->limited |= all.items[i].late;
+        if (run->stats)
+            run->stats->simulated += race.n > 1 && !all.items[i].late;
+    }
 end:
     for (uint32_t i = 0; i < threads; i++) {
         if (race.clusters && race.clusters[i]) {

@@ -35,7 +35,7 @@ static void add_load(const ccl_i_space_t *s, ccl_i_grower_t *g, double *weight, 
 }
 
 static ccl_status_t loads(const ccl_ctx_t *ctx, ccl_i_space_t *s, ccl_i_sketches_t *sketches,
-                          ccl_error_t *err) {
+                          uint64_t *unreaching, ccl_error_t *err) {
     uint32_t nranks = s->topo->nranks;
     double *weight = calloc(nranks, sizeof *weight);
     float *sends = calloc(s->x.nhops + (size_t)1, sizeof *sends); /* over each hop */
@@ -92,8 +92,10 @@ static ccl_status_t loads(const ccl_ctx_t *ctx, ccl_i_space_t *s, ccl_i_sketches
         if (isfinite(sketches->items[i].load[0]))
             sketches->items[kept++] = sketches->items[i];
     }
-    if (status == CCL_OK)
+    if (status == CCL_OK) {
+        *unreaching = sketches->n - kept;
         sketches->n = kept;
+    }
     free(weight);
     free(sends);
     free(blocks);
@@ -344,7 +346,7 @@ ccl_status_t ccl_i_sketch_mixes(const ccl_ctx_t *ctx, ccl_i_space_t *space,
     uint32_t n;
     uint32_t *all = NULL;
     bool fresh;
-    ccl_status_t status = loads(ctx, space, sketches, err);
+    ccl_status_t status = loads(ctx, space, sketches, &out->unreaching, err);
 
     n = (uint32_t)sketches->n;
     if (status != CCL_OK || n == 0)

@@ -18,6 +18,26 @@ typedef enum ccl_compose {
     CCL_COMPOSE_ON
 } ccl_compose_t;
 
+/** What `sketch` did (SyCCL, SIGCOMM 2025, section 4; phases as in its figure 16b). */
+typedef struct ccl_sketch_stats {
+    uint32_t runs;        /**< searches that filled this; 0: none */
+    uint32_t dimensions;  /**< of the cluster, used */
+    uint64_t visited;     /**< partial sketches */
+    uint64_t found;       /**< sketches kept */
+    uint64_t given;       /**< sketches of the user's */
+    uint64_t isomorphic;  /**< dropped by pruning 1 */
+    double inconsistent;  /**< ways to fill a stage that pruning 2 left out */
+    uint64_t relayed;     /**< dropped by pruning 3 */
+    uint64_t unreaching;  /**< dropped: do not work from every root */
+    bool capped;          /**< there were more than the limits let in */
+    uint64_t mixes_tried; /**< combinations balanced */
+    uint64_t mixes;       /**< kept; those without a balance, or like another, are dropped */
+    uint64_t candidates;  /**< mixes with channels and shapes: estimated */
+    uint32_t simulated;   /**< candidates made into schedules and simulated */
+    double symmetry_s, search_s, combine_s, simulate_s; /**< wall time of each phase; simulate: with
+                                                              making, and the schedule in the end */
+} ccl_sketch_stats_t;
+
 /** What a search did, summed over its parts; zeroed by the caller. */
 typedef struct ccl_synth_stats {
     uint32_t parts;           /**< searches that filled this: 0, 1, for AllReduce 2 */
@@ -26,8 +46,21 @@ typedef struct ccl_synth_stats {
     uint32_t bound_steps;     /**< proven: no schedule of this discretisation has fewer */
     uint32_t counterexamples; /**< violations found in candidates */
     uint32_t solver_calls;
-    double solver_s; /**< wall time in the solver */
+    double solver_s;           /**< wall time in the solver */
+    ccl_sketch_stats_t sketch; /**< of `sketch` alone; `parts` stays 0 */
 } ccl_synth_stats_t;
+
+/** Of `sketch`: limits of its search. SyCCL's three prunings are switched off one by one. */
+typedef struct ccl_sketch_options {
+    bool keep_isomorphic;   /**< 1: sketches that an automorphism makes of others */
+    bool keep_inconsistent; /**< 2: groups of a dimension may differ in a stage */
+    bool keep_relayed;      /**< 3: chunks of AllToAll, Scatter, Gather over any number of relays */
+    uint32_t max_relays;    /**< of pruning 3; CCL_NONE: dimensions - 1 */
+    uint32_t max_stages;    /**< of a sketch, at most 10; 0: dimensions + 1 */
+    uint32_t max_sketches;  /**< 0: 200; partial ones: 30 times as many */
+} ccl_sketch_options_t;
+#define CCL_SKETCH_OPTIONS_INIT                                                                    \
+    { false, false, false, CCL_NONE, 0, 0 }
 
 typedef struct ccl_synth_options {
     size_t size;
@@ -46,11 +79,12 @@ typedef struct ccl_synth_options {
     bool plain_start;         /**< cegis: start from links filled at random */
     ccl_text_t *trace;        /**< cegis: a JSON line per snapshot is added; NULL: none */
     ccl_synth_stats_t *stats; /**< filled by who searches; NULL: not wanted */
+    ccl_sketch_options_t sketch;
 } ccl_synth_options_t;
 #define CCL_SYNTH_OPTIONS_INIT                                                                     \
     {                                                                                              \
         sizeof(ccl_synth_options_t), 0, 0, 0, 0, 0, 0, 0, 0, false, CCL_COMPOSE_AUTO, 0, 0, false, \
-            false, NULL, NULL                                                                      \
+            false, NULL, NULL, CCL_SKETCH_OPTIONS_INIT                                             \
     }
 
 /** Order in which a rank's operations run. */

@@ -1,0 +1,43 @@
+/* Options of synthesizers. */
+#include "cli/command.h"
+
+/** Limits of the search for sketches. */
+static ccl_status_t sketch_options(const ccl_i_args_t *args, ccl_sketch_options_t *out,
+                                   ccl_error_t *err) {
+    out->keep_isomorphic = args->sketch.keep_isomorphic;
+    out->keep_inconsistent = args->sketch.keep_inconsistent;
+    out->keep_relayed = args->sketch.keep_relayed;
+    out->max_stages = args->sketch.max_stages;
+    out->max_sketches = args->sketch.max_sketches;
+    if (ccl_i_given(args, "max-relays"))
+        out->max_relays = args->sketch.max_relays;
+    if (ccl_i_given(args, "max-stages") && (out->max_stages < 1 || out->max_stages > 10))
+        return ccl_fail(err, CCL_ERR_USAGE, "option --max-stages wants 1 to 10, not %u",
+                        out->max_stages);
+    if (ccl_i_given(args, "max-sketches") && (out->max_sketches < 1 || out->max_sketches > 100000))
+        return ccl_fail(err, CCL_ERR_USAGE, "option --max-sketches wants 1 to 100000, not %u",
+                        out->max_sketches);
+    if (args->sketch.keep_relayed && ccl_i_given(args, "max-relays"))
+        return ccl_fail(err, CCL_ERR_USAGE, "--max-relays and --keep-relayed exclude each other");
+    return CCL_OK;
+}
+
+ccl_status_t ccl_i_synth_options(const ccl_i_args_t *args, ccl_synth_options_t *out,
+                                 ccl_error_t *err) {
+    *out = (ccl_synth_options_t)CCL_SYNTH_OPTIONS_INIT;
+    out->size_bytes = args->size_bytes;
+    out->channels = args->channels;
+    out->chunks = args->chunks;
+    out->restarts = args->restarts;
+    out->uniform_roots = args->roots == 1;
+    out->compose = (ccl_compose_t)args->compose;
+    out->time_limit_s = args->time_limit_s;
+    out->steps = args->steps;
+    out->rounds = args->rounds;
+    out->epoch_s = args->epoch_s;
+    out->effort = args->effort;
+    out->tau_ref_s = args->tau_ref_s;
+    out->ceiling = args->capacity == 1;
+    out->plain_start = args->start == 1;
+    return sketch_options(args, &out->sketch, err);
+}

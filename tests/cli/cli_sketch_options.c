@@ -1,0 +1,127 @@
+/* What sketch's options change, as its statistics show. */
+#include "program.h"
+
+#define A100 "synth -t syccl-a100-16 -c alltoall --with sketch -s 1M -o /dev/null --format json "
+
+static double of(const char *options, const char *key) {
+    char line[512];
+    said_t said;
+    double value;
+
+    snprintf(line, sizeof line, A100 "--json %s", options);
+    said = run(line);
+    ck_assert_msg(said.rc == 0, "%s: %s", options, said.err);
+    json_t *root = json_of(&said);
+    const json_t *sketch = json_object_get(root, "sketch");
+    const json_t *found = json_object_get(sketch, key);
+
+    ck_assert_msg(json_is_number(found) || json_is_boolean(found), "no %s", key);
+    value = json_is_boolean(found) ? json_is_true(found) : json_number_value(found);
+    json_decref(root);
+    said_free(&said);
+    return value;
+}
+
+START_TEST(prunings) {
+    double found = of("", "found"), isomorphic = of("", "isomorphic"), relayed = of("", "relayed");
+
+    ck_assert_double_eq(of("", "dimensions"), 2);
+    ck_assert_double_gt(isomorphic, 0);
+    ck_assert_double_gt(relayed, 0);
+    ck_assert_double_gt(of("", "inconsistent"), 0);
+    ck_assert_double_eq(of("", "capped"), 0);
+    ck_assert_double_gt(of("", "simulated"), 1);
+    ck_assert_double_ge(of("", "mixes_tried"), of("", "mixes"));
+    /* Each rule off: what it took away comes back. */
+    ck_assert_double_eq(of("--keep-isomorphic --max-sketches 5000", "found"), found + isomorphic);
+    ck_assert_double_eq(of("--keep-isomorphic --keep-relayed --max-sketches 5000", "found"),
+                        found + isomorphic + relayed);
+    ck_assert_double_eq(of("--keep-inconsistent --max-sketches 5000", "inconsistent"), 0);
+    ck_assert_double_gt(of("--keep-inconsistent --max-sketches 5000", "visited"),
+                        of("", "visited"));
+    ck_assert_double_gt(of("--keep-relayed --max-sketches 5000", "found"), found);
+    ck_assert_double_eq(of("--keep-relayed", "relayed"), 0);
+}
+END_TEST
+
+START_TEST(caps) {
+    double found = of("", "found");
+
+    ck_assert_double_eq(of("--max-relays 1", "found"), found); /* dimensions - 1 */
+    ck_assert_double_lt(of("--max-relays 0", "found"), found);
+    ck_assert_double_eq(of("--max-stages 3", "found"), found); /* dimensions + 1 */
+    ck_assert_double_lt(of("--max-stages 2", "found"), found);
+    ck_assert_double_gt(of("--max-stages 10 --max-sketches 5000", "visited"), of("", "visited"));
+    ck_assert_double_eq(of("--max-sketches 7", "found"), 7);
+    ck_assert_double_eq(of("--max-sketches 7", "capped"), 1);
+}
+END_TEST
+
+START_TEST(deterministic) {
+    /* Two runs give the same bytes; times come with -v only. */
+    said_t one = run(A100 "--json"), two = run(A100 "--json -j 1"), talks = run(A100 "--json -v");
+
+    ck_assert_int_eq(one.rc, 0);
+    ck_assert_str_eq(one.out, two.out);
+    ck_assert_ptr_null(strstr(one.out, "_s\""));
+    ck_assert_ptr_nonnull(strstr(talks.out, "\"combine_s\""));
+    said_free(&one);
+    said_free(&two);
+    said_free(&talks);
+}
+END_TEST
+
+START_TEST(in_comparisons) {
+    said_t all = run("compare -t syccl-a100-16 -c alltoall --sizes 64M --with sketch --csv");
+    said_t some = run("compare -t syccl-a100-16 -c alltoall --sizes 64M --with sketch --csv "
+                      "--max-sketches 1");
+
+    ck_assert_int_eq(all.rc, 0);
+    ck_assert_int_eq(some.rc, 0);
+    ck_assert_str_ne(all.out, some.out);
+    said_free(&all);
+    said_free(&some);
+}
+END_TEST
+
+START_TEST(wrong) {
+    static const char *const lines[][2] = {
+        {"--max-stages 11", "--max-stages wants 1 to 10, not 11"},
+        {"--max-stages 0", "--max-stages wants 1 to 10, not 0"},
+        {"--max-sketches 0", "--max-sketches wants 1 to 100000, not 0"},
+        {"--max-relays x", "wants a whole number"},
+        {"--max-relays 1 --keep-relayed", "exclude each other"},
+    };
+
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        char line[512];
+        said_t said;
+
+        snprintf(line, sizeof line, A100 "%s", lines[i][0]);
+        said = run(line);
+        ck_assert_int_eq(said.rc, 2);
+        ck_assert_msg(strstr(said.err, lines[i][1]) != NULL, "%s: %s", lines[i][0], said.err);
+        said_free(&said);
+    }
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("cli.sketch.options");
+    TCase *tcase = tcase_create("options");
+
+    tcase_set_timeout(tcase, 0);
+    tcase_add_test(tcase, prunings);
+    tcase_add_test(tcase, caps);
+    tcase_add_test(tcase, deterministic);
+    tcase_add_test(tcase, in_comparisons);
+    tcase_add_test(tcase, wrong);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+
+    srunner_free(runner);
+    return failed != 0;
+}
