@@ -122,22 +122,66 @@ ccl_status_t ccl_i_calibrate_host(ccl_i_cli_t *cli, ccl_error_t *err) {
 
 /* ---------------------------------------------------------------- validate */
 
-static ccl_status_t validate(ccl_i_cli_t *cli, const ccl_host_model_t *model,
-                             const ccl_run_options_t *run, const ccl_suite_t *suite,
+/** What a profile is of, and so what is run. */
+typedef struct machine {
+    bool on_device;
+    ccl_host_model_t host;
+    ccl_run_options_t host_run;
+    ccl_gpu_machine_t device;
+} machine_t;
+
+static ccl_status_t read_machine(const ccl_i_args_t *args, machine_t *out, ccl_error_t *err) {
+    const char *device = args->job.device;
+    ccl_error_t own = CCL_ERROR_INIT;
+
+    if (!args->profile)
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "no profile: --profile P (ccllab calibrate --device host|cuda|hip -o P)");
+    if (!device || strcmp(device, "host") == 0) {
+        ccl_status_t status = ccl_host_model_read(args->profile, &out->host, &out->host_run, &own);
+        if (status == CCL_OK)
+            return CCL_OK;
+        if (device || ccl_gpu_machine_read(args->profile, &out->device, NULL) != CCL_OK) {
+            *err = own;
+            return status;
+        }
+    } else {
+        CCL_TRY(ccl_gpu_machine_read(args->profile, &out->device, err));
+        if (strcmp(device, out->device.kind) != 0)
+            return ccl_fail(err, CCL_ERR_USAGE, "profile \"%.200s\" is of device %s, not %.40s",
+                            args->profile, out->device.kind, device);
+    }
+    out->on_device = true;
+    return CCL_OK;
+}
+
+static ccl_status_t validate(ccl_i_cli_t *cli, const machine_t *machine, const ccl_suite_t *suite,
                              const double *sizes, uint32_t nsizes, ccl_error_t *err) {
     const ccl_i_args_t *args = &cli->args;
+    const ccl_run_options_t *run = machine->on_device ? &machine->device.run : &machine->host_run;
     ccl_validate_options_t options = CCL_VALIDATE_OPTIONS_INIT;
     ccl_validation_t *v = NULL;
     ccl_text_t text = {0};
+    ccl_status_t status;
 
     options.run = *run;
     options.repeats = args->job.repeats;
     options.keep = args->host.keep;
-    CCL_TRY(ccl_validate_host(&cli->ctx, model, suite->cases, suite->ncases, sizes, nsizes,
-                              &options, &v, err));
-    ccl_report_validation_t about = {args->profile, args->host.suite ? args->host.suite : "default",
-                                     run, suite->cases, v, NULL};
-    ccl_status_t status = ccl_report_validation(&about, &cli->style, &text, err);
+    if (machine->on_device)
+        status = ccl_validate_gpu(&cli->ctx, &machine->device, suite->cases, suite->ncases, sizes,
+                                  nsizes, &options, &v, err);
+    else
+        status = ccl_validate_host(&cli->ctx, &machine->host, suite->cases, suite->ncases, sizes,
+                                   nsizes, &options, &v, err);
+    if (status != CCL_OK)
+        return status;
+    ccl_report_validation_t about = {args->profile,
+                                     args->host.suite ? args->host.suite : "default",
+                                     run,
+                                     suite->cases,
+                                     v,
+                                     machine->on_device ? machine->device.kind : NULL};
+    status = ccl_report_validation(&about, &cli->style, &text, err);
     if (status == CCL_OK)
         status = ccl_i_emit(cli, &text, err);
     ccl_text_fini(&text);
@@ -147,24 +191,20 @@ static ccl_status_t validate(ccl_i_cli_t *cli, const ccl_host_model_t *model,
 
 static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     const ccl_i_args_t *args = &cli->args;
-    ccl_host_model_t model;
-    ccl_run_options_t options;
+    machine_t machine = {.on_device = false};
     ccl_suite_t *suite = NULL;
     double *sizes = NULL;
     uint32_t nsizes = 0;
 
     if (args->testbed.cluster)
         return ccl_i_validate_testbed(cli, err);
-    CCL_TRY(only_host(args, err));
-    if (!args->profile)
-        return ccl_fail(err, CCL_ERR_USAGE,
-                        "no profile: --profile P (ccllab calibrate --device host -o P)");
-    CCL_TRY(ccl_host_model_read(args->profile, &model, &options, err));
-    CCL_TRY(ccl_i_sizes(args->sizes ? args->sizes : "64K:16M:4", &sizes, &nsizes, err));
+    CCL_TRY(read_machine(args, &machine, err));
+    const char *usual = machine.on_device ? "64K:256M:4" : "64K:16M:4";
+    CCL_TRY(ccl_i_sizes(args->sizes ? args->sizes : usual, &sizes, &nsizes, err));
     ccl_status_t status =
         ccl_suite_read(&cli->ctx, args->host.suite ? args->host.suite : "default", &suite, err);
     if (status == CCL_OK)
-        status = validate(cli, &model, &options, suite, sizes, nsizes, err);
+        status = validate(cli, &machine, suite, sizes, nsizes, err);
     ccl_suite_destroy(suite);
     free(sizes);
     return status;
@@ -181,7 +221,8 @@ const ccl_i_command_t ccl_i_cmd_validate = {
         "Runs every schedule of the suite at every size, repeats interleaved, as the runs that\n"
         "the profile was fitted to were run (type, workers, ranks, transport), checks their\n"
         "data, and puts the prediction beside the least time: error of each, median, 90th\n"
-        "percentile, worst, and whether schedules are ranked as measured. Sizes: 64K:16M:4.\n"
+        "percentile, worst, and whether schedules are ranked as measured. Sizes: 64K:16M:4, on a\n"
+        "GPU (a profile of calibrate --device cuda|hip) 64K:256M:4.\n"
         "With --testbed in an emulated cluster (root): the simulator beside runs over TCP between\n"
         "namespaces; the testbed is calibrated first where no -t is given. Sizes: 1M:16M:4.\n",
     .accepts = accepts,

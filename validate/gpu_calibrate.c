@@ -93,7 +93,7 @@ double ccl_gpu_lanes_s(const ccl_gpu_constants_t *c, uint32_t lanes, double byte
            lanes * bytes * (1 + 1 / slices) / together_Bps(c, lanes);
 }
 
-static double slice_bytes(const job_t *j) {
+static double slice_of(const job_t *j) {
     return j->o->run.slice_bytes > 0 ? j->o->run.slice_bytes : SLICE_BYTES;
 }
 
@@ -107,7 +107,7 @@ static double predict(const job_t *j, const point_t *p) {
     case STREAM:
         return c->launch_s + c->latency_s + (SENDS + 1) * c->overhead_s;
     case LANES:
-        return ccl_gpu_lanes_s(c, p->lanes, p->bytes, slice_bytes(j));
+        return ccl_gpu_lanes_s(c, p->lanes, p->bytes, slice_of(j));
     case COPY:
         return c->launch_s + c->overhead_s + p->bytes / c->copy_Bps;
     default:
@@ -179,7 +179,7 @@ static ccl_status_t plan(job_t *j, ccl_error_t *err) {
 static ccl_run_options_t options_of(const job_t *j, const point_t *p) {
     ccl_run_options_t o = j->o->run;
     o.size_bytes = p->kind < LANES ? TINY_BYTES : p->bytes * p->lanes;
-    o.slice_bytes = slice_bytes(j);
+    o.slice_bytes = slice_of(j);
     o.batches = 1;
     o.repeats = CCL_I_HOST_REPEATS;
     o.warmups = 1;
@@ -311,7 +311,7 @@ static void string_out(ccl_text_t *out, const char *key, const char *text) {
 
 /** What was measured between two ranks is laid over links only when they had a device each. */
 static void profile(const ccl_gpu_calibration_t *made, const ccl_gpu_calibrate_options_t *o,
-                    ccl_text_t *out) {
+                    double slice_bytes, ccl_text_t *out) {
     const ccl_gpu_constants_t *c = &made->model;
     char a[64], b[64], d[64];
     ccl_text_printf(out, "{\n  \"format\": \"ccllab-profile-1\",\n");
@@ -338,6 +338,7 @@ static void profile(const ccl_gpu_calibration_t *made, const ccl_gpu_calibrate_o
                         ccl_format_rate(c->copy_Bps, a, sizeof a),
                         ccl_format_rate(c->reduce_Bps[o->run.type], b, sizeof b));
     }
+    ccl_i_gpu_machine_write(c, &o->run, slice_bytes, o->link && o->link[0] ? 2 : 1, out);
     ccl_text_printf(out,
                     "  \"fit\": {\"r2\": %.6g, \"median_error\": %.6g, \"worst_error\": %.6g, "
                     "\"points\": %u, \"lanes\": %u},\n  \"constants\": [",
@@ -360,7 +361,7 @@ static ccl_status_t run(job_t *j, ccl_gpu_calibration_t *c, ccl_error_t *err) {
     CCL_TRY(plan(j, err));
     CCL_TRY(measure(j, err));
     CCL_TRY(fit(j, c, err));
-    profile(c, j->o, &text);
+    profile(c, j->o, slice_of(j), &text);
     c->profile = text.nomem ? NULL : ccl_arena_strdup(&c->arena, text.data);
     ccl_text_fini(&text);
     return c->profile ? CCL_OK : ccl_fail_nomem(err);

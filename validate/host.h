@@ -32,6 +32,18 @@ ccl_status_t ccl_i_host_data_work(const ccl_program_t *program, const ccl_run_op
 ccl_status_t ccl_i_host_contention(const ccl_ctx_t *ctx,
                                    const ccl_host_calibrate_options_t *options, uint32_t workers,
                                    uint32_t rounds, ccl_constant_t *out, ccl_error_t *err);
+/** A profile's document: a file, or one of the library's. */
+ccl_status_t ccl_i_profile_open(const char *spec, ccl_json_doc_t *out, ccl_error_t *err);
+/** It has no member `host` or `device`. @param wanted  "a host". @param kind  that writes one. */
+ccl_status_t ccl_i_profile_other(const ccl_json_at_t *root, const char *spec, const char *wanted,
+                                 const char *kind, ccl_error_t *err);
+/** "ranks", "processes", "transport", "type", "op" of the runs that a profile is of; both ways. */
+ccl_status_t ccl_i_run_settings_read(const ccl_json_at_t *at, ccl_run_options_t *out,
+                                     ccl_error_t *err);
+void ccl_i_run_settings_write(const ccl_run_options_t *options, ccl_text_t *out);
+/** Member "device" of a profile. @param devices  1, or 2: each rank had one. */
+void ccl_i_gpu_machine_write(const ccl_gpu_constants_t *constants, const ccl_run_options_t *run,
+                             double slice_bytes, uint32_t devices, ccl_text_t *out);
 /** Ascending; n at least 1. */
 double ccl_i_host_median(double *values, uint32_t n);
 

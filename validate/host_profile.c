@@ -56,13 +56,9 @@ void ccl_i_host_profile(const ccl_host_calibration_t *made, const ccl_host_calib
     string_out(out, "machine", o->machine);
     string_out(out, "date", o->date);
     string_out(out, "command", o->command);
-    ccl_text_printf(out,
-                    "  \"host\": {\n    \"workers\": %u, \"threads\": %u, \"ranks\": \"%s\", "
-                    "\"processes\": %u, \"transport\": \"%s\",\n",
-                    m->workers, o->run.threads, rank_names[o->run.ranks], o->run.processes,
-                    transport_names[o->run.transport]);
-    ccl_text_printf(out, "    \"type\": \"%s\", \"op\": \"%s\",\n", ccl_type_name(o->run.type),
-                    ccl_reduction_name(o->run.op));
+    ccl_text_printf(out, "  \"host\": {\n    \"workers\": %u, \"threads\": %u, ", m->workers,
+                    o->run.threads);
+    ccl_i_run_settings_write(&o->run, out);
     ccl_text_printf(out, "    \"overhead_s\": %.6g, \"latency_s\": %.6g, \"launch_s\": %.6g,\n    ",
                     m->overhead_s, m->latency_s, m->launch_s);
     list_out(out, "footprint_bytes", m->footprint_bytes, m->nknots);
@@ -125,8 +121,15 @@ static ccl_status_t choice(const ccl_json_at_t *at, const char *const *names, ui
     return ccl_json_fail(at, err, "\"%.40s\" is not known here", text);
 }
 
-static ccl_status_t run_settings(const ccl_json_at_t *host, ccl_run_options_t *o,
-                                 ccl_error_t *err) {
+void ccl_i_run_settings_write(const ccl_run_options_t *o, ccl_text_t *out) {
+    ccl_text_printf(out, "\"ranks\": \"%s\", \"processes\": %u, \"transport\": \"%s\",\n",
+                    rank_names[o->ranks], o->processes, transport_names[o->transport]);
+    ccl_text_printf(out, "    \"type\": \"%s\", \"op\": \"%s\",\n", ccl_type_name(o->type),
+                    ccl_reduction_name(o->op));
+}
+
+ccl_status_t ccl_i_run_settings_read(const ccl_json_at_t *host, ccl_run_options_t *o,
+                                     ccl_error_t *err) {
     const char *types[CCL_TYPES], *ops[CCL_REDUCTIONS];
     uint32_t at = 0;
     for (int i = 0; i < CCL_TYPES; i++)
@@ -145,8 +148,6 @@ static ccl_status_t run_settings(const ccl_json_at_t *host, ccl_run_options_t *o
     v = ccl_json_member(host, "op");
     CCL_TRY(choice(&v, ops, CCL_REDUCTIONS, &at, err));
     o->op = (ccl_reduction_t)at;
-    v = ccl_json_member(host, "threads");
-    CCL_TRY(ccl_json_u32(&v, true, 4096, &o->threads, err));
     v = ccl_json_member(host, "processes");
     return ccl_json_u32(&v, true, 4096, &o->processes, err);
 }
@@ -203,7 +204,7 @@ static ccl_status_t model_of(const ccl_json_at_t *host, ccl_host_model_t *m, ccl
 }
 
 /* A file, or one of the library's. */
-static ccl_status_t open_profile(const char *spec, ccl_json_doc_t *out, ccl_error_t *err) {
+ccl_status_t ccl_i_profile_open(const char *spec, ccl_json_doc_t *out, ccl_error_t *err) {
     ccl_profile_t *profile = NULL;
     bool is_file = strcmp(spec, "-") == 0 || access(spec, F_OK) == 0;
     if (strcmp(spec, "-") != 0) { /* what every profile has is checked as everywhere */
@@ -218,14 +219,22 @@ static ccl_status_t open_profile(const char *spec, ccl_json_doc_t *out, ccl_erro
     return ccl_json_parse(e->name, e->text, e->len, out, err);
 }
 
-static ccl_status_t not_of_a_host(const ccl_json_at_t *root, const char *spec, ccl_error_t *err) {
+ccl_status_t ccl_i_profile_other(const ccl_json_at_t *root, const char *spec, const char *wanted,
+                                 const char *kind, ccl_error_t *err) {
     ccl_json_at_t models = ccl_json_member(root, "gpu_models");
     void *first = models.value ? json_object_iter((json_t *)models.value) : NULL;
     const char *model = first ? json_object_iter_key(first) : NULL;
+    bool host = ccl_json_member(root, "host").value, device = ccl_json_member(root, "device").value;
+    bool named = !host && !device && model;
     return ccl_fail(err, CCL_ERR_INPUT,
-                    "profile \"%.200s\" is of %s%.60s%s, not of a host: ccllab calibrate --device "
-                    "host -o P writes one",
-                    spec, model ? "GPU model \"" : "links", model ? model : "", model ? "\"" : "");
+                    "profile \"%.200s\" is of %s%.60s%s, not of %s: ccllab calibrate --device %s "
+                    "-o P writes one",
+                    spec,
+                    host     ? "a host"
+                    : device ? "a device"
+                    : named  ? "GPU model \""
+                             : "links",
+                    named ? model : "", named ? "\"" : "", wanted, kind);
 }
 
 ccl_status_t ccl_host_model_read(const char *path, ccl_host_model_t *out,
@@ -234,13 +243,18 @@ ccl_status_t ccl_host_model_read(const char *path, ccl_host_model_t *out,
     ccl_host_model_t model;
     ccl_run_options_t options = CCL_RUN_OPTIONS_INIT;
     memset(&model, 0, sizeof model);
-    CCL_TRY(open_profile(path, &doc, err));
+    CCL_TRY(ccl_i_profile_open(path, &doc, err));
     ccl_json_at_t root = ccl_json_root(&doc), host = ccl_json_member(&root, "host");
-    ccl_status_t status = host.value ? CCL_OK : not_of_a_host(&root, path, err);
+    ccl_status_t status =
+        host.value ? CCL_OK : ccl_i_profile_other(&root, path, "a host", "host", err);
     if (status == CCL_OK)
         status = model_of(&host, &model, err);
     if (status == CCL_OK)
-        status = run_settings(&host, &options, err);
+        status = ccl_i_run_settings_read(&host, &options, err);
+    if (status == CCL_OK) {
+        ccl_json_at_t v = ccl_json_member(&host, "threads");
+        status = ccl_json_u32(&v, true, 4096, &options.threads, err);
+    }
     ccl_json_fini(&doc);
     if (status != CCL_OK)
         return status;

@@ -410,6 +410,33 @@ ccl_status_t ccl_gpu_calibrate(const ccl_ctx_t *ctx, const ccl_gpu_calibrate_opt
                                ccl_gpu_calibration_t **out, ccl_error_t *err);
 void ccl_gpu_calibration_destroy(ccl_gpu_calibration_t *calibration);
 
+/** A calibrated device as its profile has it (member "device"). */
+typedef struct ccl_gpu_machine {
+    ccl_gpu_constants_t constants;
+    ccl_run_options_t run; /**< how it was calibrated; `device` is `kind` */
+    char kind[16];         /**< "cuda" */
+    uint32_t devices;      /**< 1: both ranks on one device, and what they moved in its memory */
+} ccl_gpu_machine_t;
+/**
+ * @param out  not to be moved: its run options point into it.
+ * @retval CCL_ERR_INPUT  the profile is not of a device.
+ */
+ccl_status_t ccl_gpu_machine_read(const char *path, ccl_gpu_machine_t *out, ccl_error_t *err);
+/**
+ * The machine as a cluster. One device: all that its ranks send crosses one link, the device's
+ * memory. Several: a switch, a rank on each.
+ * @param slots, slice_bytes  of the run.
+ * @param step_bytes          that a primitive moves at a time: further slices cost overhead too.
+ * @retval CCL_ERR_UNSUPPORTED  more ranks than devices, of which there are several.
+ */
+ccl_status_t ccl_gpu_topology(const ccl_gpu_machine_t *machine, uint32_t nranks, uint32_t slots,
+                              double slice_bytes, double step_bytes, ccl_topology_t **out,
+                              ccl_error_t *err);
+/** Time of a run on it, by simulation. */
+ccl_status_t ccl_gpu_predict(const ccl_ctx_t *ctx, const ccl_program_t *program,
+                             const ccl_run_options_t *options, const ccl_gpu_machine_t *machine,
+                             double *time_s_out, ccl_error_t *err);
+
 /* ---------------------------------------------------------------- validation */
 
 /** A run to predict and measure. */
@@ -457,6 +484,13 @@ ccl_status_t ccl_validate_host(const ccl_ctx_t *ctx, const ccl_host_model_t *mod
                                const double *sizes_bytes, uint32_t nsizes,
                                const ccl_validate_options_t *options, ccl_validation_t **out,
                                ccl_error_t *err);
+/** ccl_validate_host() on a calibrated device. The options' run is the machine's, unless `device`
+ * is set in it. */
+ccl_status_t ccl_validate_gpu(const ccl_ctx_t *ctx, const ccl_gpu_machine_t *machine,
+                              const ccl_validate_case_t *cases, uint32_t ncases,
+                              const double *sizes_bytes, uint32_t nsizes,
+                              const ccl_validate_options_t *options, ccl_validation_t **out,
+                              ccl_error_t *err);
 void ccl_validation_destroy(ccl_validation_t *validation);
 
 /** Programs of a suite; own them. */

@@ -2,6 +2,8 @@
  * with the host in a device's place; profiles that lay over a cluster. */
 #include "common.h"
 
+#include <unistd.h>
+
 typedef struct machine {
     ccl_gpu_constants_t truth;
     ccl_rng_t rng;
@@ -144,4 +146,135 @@ START_TEST(runs_on_host) {
 }
 END_TEST
 
-RUN_TESTS(finds_constants, few_blocks, profile_lays_over, runs_on_host)
+static void write_file(const char *path, const char *text) {
+    ck_assert_int_eq(ccl_file_write(path, text, strlen(text), NULL), CCL_OK);
+}
+
+/* What a profile says is what was found, and a hand-made one of several devices is read too. */
+START_TEST(machine_from_profile) {
+    machine_t m = machine_of(0.05);
+    m.noise = 0;
+    ccl_gpu_calibration_t *c = calibrated(&m);
+    ccl_gpu_machine_t read;
+    char path[] = "/tmp/ccllab_machine_XXXXXX";
+    ck_assert_int_ge(mkstemp(path), 0);
+    write_file(path, c->profile);
+    OK(ccl_gpu_machine_read(path, &read, &err));
+    ck_assert_str_eq(read.kind, "host"); /* what was asked to run it */
+    ck_assert_str_eq(read.run.device, "host");
+    ck_assert_uint_eq(read.devices, 2);
+    ck_assert_double_eq(read.run.slice_bytes, 32768);
+    const double ratios[] = {read.constants.launch_s / c->model.launch_s,
+                             read.constants.overhead_s / c->model.overhead_s,
+                             read.constants.latency_s / c->model.latency_s,
+                             read.constants.tb_rate_Bps / c->model.tb_rate_Bps,
+                             read.constants.link_Bps / c->model.link_Bps,
+                             read.constants.contention / c->model.contention,
+                             read.constants.copy_Bps / c->model.copy_Bps,
+                             read.constants.reduce_Bps[2] / c->model.reduce_Bps[2]};
+    for (size_t k = 0; k < CCL_ARRAY_LEN(ratios); k++)
+        ck_assert_double_eq_tol(ratios[k], 1, 1e-5);
+    ccl_topology_t *topo = NULL;
+    ccl_error_t failed = CCL_ERROR_INIT;
+    ck_assert_int_eq(ccl_gpu_topology(&read, 3, 8, 32768, 0, &topo, &failed), CCL_ERR_UNSUPPORTED);
+    char *at = strstr(c->profile, "\"launch_s\": ");
+    ck_assert_ptr_nonnull(at);
+    at += strlen("\"launch_s\": ");
+    *at = '0';
+    memset(at + 1, ' ', strcspn(at + 1, ","));
+    ccl_error_clear(&failed);
+    write_file(path, c->profile);
+    ck_assert_int_eq(ccl_gpu_machine_read(path, &read, &failed), CCL_ERR_INPUT);
+    ck_assert_ptr_nonnull(strstr(failed.text, "more than 0"));
+    unlink(path);
+    ccl_gpu_calibration_destroy(c);
+}
+END_TEST
+
+/* Blocks that send at the same time through the device's memory; receivers copy the last slice out
+ * when all else is over. */
+static double closed_form_s(const ccl_gpu_constants_t *c, uint32_t lanes, double bytes,
+                            uint32_t slices) {
+    double fixed_s = c->launch_s + c->latency_s;
+    double moved_s = 0.5 * (ccl_gpu_lanes_s(c, lanes, bytes, bytes) - fixed_s - 2 * c->overhead_s);
+    return fixed_s + (slices + 1) * c->overhead_s + moved_s + bytes / slices / c->tb_rate_Bps;
+}
+
+START_TEST(predicts) {
+    machine_t m = machine_of(0.05);
+    ccl_gpu_machine_t device = {.constants = m.truth, .devices = 1, .kind = "cuda"};
+    static const ccl_run_options_t init = CCL_RUN_OPTIONS_INIT;
+    device.run = init;
+    device.run.device = device.kind;
+    device.run.slice_bytes = 32768;
+    for (uint32_t lanes = 1; lanes <= 32; lanes *= 4) {
+        for (uint32_t slices = 1; slices <= 4; slices++) {
+            ccl_program_t *p = NULL;
+            ccl_run_options_t o = device.run;
+            double time_s = 0,
+                   expected_s = closed_form_s(&m.truth, lanes, slices * 32768.0, slices);
+            OK(ccl_gpu_micro(CCL_GPU_MICRO_LANES, lanes, &p, &err));
+            o.size_bytes = lanes * slices * 32768.0;
+            OK(ccl_gpu_predict(NULL, p, &o, &device, &time_s, &err));
+            /* Overheads of blocks that wait for the memory anyway cost nothing. */
+            bool full = lanes * m.truth.tb_rate_Bps > m.truth.link_Bps;
+            double hidden_s = slices == 1 ? 1e-12 : (full ? slices : 1) * m.truth.overhead_s;
+            double late_s = slices == 1 ? 1e-12 : m.truth.overhead_s; /* of the last slice */
+            ck_assert_msg(time_s < expected_s + late_s && time_s > expected_s - 1.01 * hidden_s,
+                          "%u lanes, %u slices: %g s, not %g s", lanes, slices, time_s, expected_s);
+            ccl_program_destroy(p);
+        }
+    }
+}
+END_TEST
+
+typedef struct beside {
+    const ccl_gpu_machine_t *machine;
+    double factor;
+    uint32_t runs;
+} beside_t;
+
+/* A device that is as predicted but for a factor. */
+static ccl_status_t play_beside(const ccl_program_t *p, const ccl_run_options_t *o, double *time_s,
+                                void *user, ccl_error_t *err) {
+    beside_t *b = user;
+    ck_assert_str_eq(o->device, "cuda");
+    ck_assert_int_eq((int)o->kernel, CCL_KERNEL_GENERATED);
+    ck_assert_double_eq(o->slice_bytes, 32768);
+    b->runs++;
+    CCL_TRY(ccl_gpu_predict(NULL, p, o, b->machine, time_s, err));
+    *time_s *= b->factor;
+    return CCL_OK;
+}
+
+START_TEST(validates) {
+    machine_t m = machine_of(0.05);
+    ccl_gpu_machine_t device = {.constants = m.truth, .devices = 1, .kind = "cuda"};
+    static const ccl_run_options_t init = CCL_RUN_OPTIONS_INIT;
+    static const double sizes[] = {65536, 16 << 20};
+    ccl_suite_t *suite = NULL;
+    ccl_validation_t *v = NULL;
+    ccl_validate_options_t o = CCL_VALIDATE_OPTIONS_INIT;
+    device.run = init;
+    device.run.device = device.kind;
+    device.run.slice_bytes = 32768;
+    device.run.kernel = CCL_KERNEL_GENERATED;
+    beside_t beside = {&device, 1.25, 0};
+    o.measure = play_beside;
+    o.measure_user = &beside;
+    o.repeats = 2;
+    OK(ccl_suite_read(NULL, "default", &suite, &err));
+    OK(ccl_validate_gpu(NULL, &device, suite->cases, suite->ncases, sizes, 2, &o, &v, &err));
+    ck_assert_uint_eq(v->npoints, 2 * suite->ncases);
+    ck_assert_uint_eq(beside.runs, 2 * v->npoints);
+    for (uint32_t i = 0; i < v->npoints; i++)
+        ck_assert_double_eq_tol(v->points[i].error, 1 / 1.25 - 1, 1e-9);
+    ck_assert_uint_eq(v->nranked, v->npairs);
+    ck_assert_uint_gt(v->npairs, 10);
+    ccl_validation_destroy(v);
+    ccl_suite_destroy(suite);
+}
+END_TEST
+
+RUN_TESTS(finds_constants, few_blocks, profile_lays_over, runs_on_host, machine_from_profile,
+          predicts, validates)
