@@ -50,25 +50,30 @@ static void command_line(const ccl_i_args_t *a, const ccl_run_options_t *o, ccl_
         ccl_text_printf(out, " --repeats %u", a->job.repeats);
 }
 
-static ccl_status_t write_profile(ccl_i_cli_t *cli, const ccl_gpu_calibration_t *made,
-                                  ccl_error_t *err) {
-    ccl_text_t text = {0};
+ccl_status_t ccl_i_emit_profile(ccl_i_cli_t *cli, const char *profile,
+                                ccl_i_profile_report_fn report, const void *made,
+                                ccl_error_t *err) {
+    ccl_text_t text = {0}, table = {0};
 
-    ccl_text_add(&text, made->profile, strlen(made->profile));
+    ccl_text_add(&text, profile, strlen(profile));
     ccl_status_t status = ccl_i_emit(cli, &text, err);
     ccl_text_fini(&text);
     if (status != CCL_OK || !cli->args.output || strcmp(cli->args.output, "-") == 0)
         return status;
-    ccl_text_t table = {0};
-    status = ccl_report_gpu_calibration(made, cli->args.output, &cli->style, &table, err);
+    status = report(made, cli->args.output, &cli->style, &table, err);
     if (status == CCL_OK && !(cli->args.quiet && cli->style.format == CCL_REPORT_TEXT))
         status = ccl_file_write("-", table.data ? table.data : "", table.len, err);
     ccl_text_fini(&table);
     return status;
 }
 
-static ccl_status_t run_options(const ccl_i_args_t *args, ccl_run_options_t *out,
-                                ccl_error_t *err) {
+static ccl_status_t told(const void *made, const char *output, const ccl_report_style_t *style,
+                         ccl_text_t *out, ccl_error_t *err) {
+    return ccl_report_gpu_calibration(made, output, style, out, err);
+}
+
+ccl_status_t ccl_i_calibration_runs(const ccl_i_args_t *args, ccl_run_options_t *out,
+                                    ccl_error_t *err) {
     static const ccl_type_t types[] = {CCL_TYPE_FP32, CCL_TYPE_INT32, CCL_TYPE_FP16,
                                        CCL_TYPE_BF16}; /* as the option lists them */
     const char *ranks = args->host.ranks ? args->host.ranks : "threads";
@@ -76,12 +81,8 @@ static ccl_status_t run_options(const ccl_i_args_t *args, ccl_run_options_t *out
 
     if (args->from_nccl_tests)
         return ccl_fail(err, CCL_ERR_USAGE, "--device and --from-nccl-tests exclude each other");
-    if (args->host.footprints)
-        return ccl_fail(err, CCL_ERR_USAGE, "--footprints is for --device host");
-    o.device = args->job.device;
     o.type = types[args->job.type];
     o.op = (ccl_reduction_t)args->job.op;
-    o.kernel = args->job.kernel == 1 ? CCL_KERNEL_GENERATED : CCL_KERNEL_INTERPRETER;
     o.processes = args->job.processes;
     o.transport = (ccl_run_transport_t)args->job.transport;
     if (strcmp(ranks, "processes") == 0)
@@ -91,6 +92,16 @@ static ccl_status_t run_options(const ccl_i_args_t *args, ccl_run_options_t *out
                         "option --ranks wants threads or processes with --device, not \"%.40s\"",
                         ranks);
     *out = o;
+    return CCL_OK;
+}
+
+static ccl_status_t run_options(const ccl_i_args_t *args, ccl_run_options_t *out,
+                                ccl_error_t *err) {
+    if (args->host.footprints)
+        return ccl_fail(err, CCL_ERR_USAGE, "--footprints is for --device host");
+    CCL_TRY(ccl_i_calibration_runs(args, out, err));
+    out->device = args->job.device;
+    out->kernel = args->job.kernel == 1 ? CCL_KERNEL_GENERATED : CCL_KERNEL_INTERPRETER;
     return CCL_OK;
 }
 
@@ -124,7 +135,7 @@ ccl_status_t ccl_i_calibrate_device(ccl_i_cli_t *cli, ccl_error_t *err) {
     options.command = command.data;
     ccl_status_t status = ccl_gpu_calibrate(&cli->ctx, &options, &made, err);
     if (status == CCL_OK)
-        status = write_profile(cli, made, err);
+        status = ccl_i_emit_profile(cli, made->profile, told, made, err);
     ccl_gpu_calibration_destroy(made);
     ccl_text_fini(&command);
     return status;

@@ -15,28 +15,6 @@ static ccl_status_t only_host(const ccl_i_args_t *args, ccl_error_t *err) {
 
 /* ---------------------------------------------------------------- calibrate --device host */
 
-static ccl_status_t run_options(const ccl_i_args_t *args, ccl_run_options_t *out,
-                                ccl_error_t *err) {
-    static const ccl_type_t types[] = {CCL_TYPE_FP32, CCL_TYPE_INT32, CCL_TYPE_FP16,
-                                       CCL_TYPE_BF16}; /* as the option lists them */
-    const char *ranks = args->host.ranks ? args->host.ranks : "threads";
-    ccl_run_options_t o = CCL_RUN_OPTIONS_INIT;
-
-    o.type = types[args->job.type];
-    o.op = (ccl_reduction_t)args->job.op;
-    o.threads = args->threads;
-    o.processes = args->job.processes;
-    o.transport = (ccl_run_transport_t)args->job.transport;
-    if (strcmp(ranks, "processes") == 0)
-        o.ranks = CCL_RANKS_PROCESSES;
-    else if (strcmp(ranks, "threads") != 0)
-        return ccl_fail(err, CCL_ERR_USAGE,
-                        "option --ranks wants threads or processes with --device, not \"%.40s\"",
-                        ranks);
-    *out = o;
-    return CCL_OK;
-}
-
 static void command_line(const ccl_i_args_t *a, const ccl_run_options_t *o, ccl_text_t *out) {
     ccl_text_printf(out, "ccllab calibrate --device host");
     if (o->ranks == CCL_RANKS_PROCESSES)
@@ -68,20 +46,9 @@ static void machine(char *out, size_t out_len) {
     free(data);
 }
 
-static ccl_status_t write_profile(ccl_i_cli_t *cli, const ccl_host_calibration_t *made,
-                                  ccl_error_t *err) {
-    ccl_text_t text = {0};
-    ccl_text_add(&text, made->profile, strlen(made->profile));
-    ccl_status_t status = ccl_i_emit(cli, &text, err);
-    ccl_text_fini(&text);
-    if (status != CCL_OK || !cli->args.output || strcmp(cli->args.output, "-") == 0)
-        return status;
-    ccl_text_t table = {0};
-    status = ccl_report_host_calibration(made, cli->args.output, &cli->style, &table, err);
-    if (status == CCL_OK && !(cli->args.quiet && cli->style.format == CCL_REPORT_TEXT))
-        status = ccl_file_write("-", table.data ? table.data : "", table.len, err);
-    ccl_text_fini(&table);
-    return status;
+static ccl_status_t told(const void *made, const char *output, const ccl_report_style_t *style,
+                         ccl_text_t *out, ccl_error_t *err) {
+    return ccl_report_host_calibration(made, output, style, out, err);
 }
 
 ccl_status_t ccl_i_calibrate_host(ccl_i_cli_t *cli, ccl_error_t *err) {
@@ -95,9 +62,8 @@ ccl_status_t ccl_i_calibrate_host(ccl_i_cli_t *cli, ccl_error_t *err) {
     struct tm utc;
 
     CCL_TRY(only_host(args, err));
-    if (args->from_nccl_tests)
-        return ccl_fail(err, CCL_ERR_USAGE, "--device and --from-nccl-tests exclude each other");
-    CCL_TRY(run_options(args, &options.run, err));
+    CCL_TRY(ccl_i_calibration_runs(args, &options.run, err));
+    options.run.threads = args->threads;
     if (args->host.footprints)
         CCL_TRY(ccl_i_sizes(args->host.footprints, &footprints, &options.nfootprints, err));
     if (gmtime_r(&now, &utc))
@@ -113,7 +79,7 @@ ccl_status_t ccl_i_calibrate_host(ccl_i_cli_t *cli, ccl_error_t *err) {
     options.command = command.data;
     ccl_status_t status = ccl_host_calibrate(&cli->ctx, &options, &made, err);
     if (status == CCL_OK)
-        status = write_profile(cli, made, err);
+        status = ccl_i_emit_profile(cli, made->profile, told, made, err);
     ccl_host_calibration_destroy(made);
     ccl_text_fini(&command);
     free(footprints);

@@ -147,6 +147,16 @@ ccl_status_t ccl_i_calibrate_host(ccl_i_cli_t *cli, ccl_error_t *err);
 
 /** `calibrate --device cuda|hip`. */
 ccl_status_t ccl_i_calibrate_device(ccl_i_cli_t *cli, ccl_error_t *err);
+/** How a calibration runs its programs, as far as host and devices have it in common. */
+ccl_status_t ccl_i_calibration_runs(const ccl_i_args_t *args, ccl_run_options_t *out,
+                                    ccl_error_t *err);
+typedef ccl_status_t (*ccl_i_profile_report_fn)(const void *made, const char *output,
+                                                const ccl_report_style_t *style, ccl_text_t *out,
+                                                ccl_error_t *err);
+/** The profile to --output; what was made on the terminal, where that is another place. */
+ccl_status_t ccl_i_emit_profile(ccl_i_cli_t *cli, const char *profile,
+                                ccl_i_profile_report_fn report, const void *made,
+                                ccl_error_t *err);
 
 /* ---------------------------------------------------------------- cmd_run.c */
 

@@ -298,27 +298,16 @@ static ccl_status_t fit(job_t *j, ccl_gpu_calibration_t *c, ccl_error_t *err) {
 
 /* ---------------------------------------------------------------- the profile */
 
-static void string_out(ccl_text_t *out, const char *key, const char *text) {
-    json_t *value = json_string(text ? text : "");
-    char *dumped = value ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
-    if (dumped)
-        ccl_text_printf(out, "  \"%s\": %s,\n", key, dumped);
-    else
-        out->nomem = true;
-    free(dumped);
-    json_decref(value);
-}
-
 /** What was measured between two ranks is laid over links only when they had a device each. */
 static void profile(const ccl_gpu_calibration_t *made, const ccl_gpu_calibrate_options_t *o,
                     double slice_bytes, ccl_text_t *out) {
     const ccl_gpu_constants_t *c = &made->model;
     char a[64], b[64], d[64];
     ccl_text_printf(out, "{\n  \"format\": \"ccllab-profile-1\",\n");
-    string_out(out, "name", o->name && o->name[0] ? o->name : "device");
-    string_out(out, "machine", o->machine);
-    string_out(out, "date", o->date);
-    string_out(out, "command", o->command);
+    ccl_i_profile_string(out, "name", o->name && o->name[0] ? o->name : "device");
+    ccl_i_profile_string(out, "machine", o->machine);
+    ccl_i_profile_string(out, "date", o->date);
+    ccl_i_profile_string(out, "command", o->command);
     if (o->link && o->link[0]) {
         if (made->constants[5].determined)
             ccl_text_printf(out, "  \"links\": {\"%s\": {\"contention\": %.6g}},\n", o->link,
@@ -341,17 +330,9 @@ static void profile(const ccl_gpu_calibration_t *made, const ccl_gpu_calibrate_o
     ccl_i_gpu_machine_write(c, &o->run, slice_bytes, o->link && o->link[0] ? 2 : 1, out);
     ccl_text_printf(out,
                     "  \"fit\": {\"r2\": %.6g, \"median_error\": %.6g, \"worst_error\": %.6g, "
-                    "\"points\": %u, \"lanes\": %u},\n  \"constants\": [",
+                    "\"points\": %u, \"lanes\": %u},\n",
                     made->r2, made->median_error, made->worst_error, made->npoints, made->lanes);
-    for (uint32_t i = 0; i < made->nconstants; i++) {
-        const ccl_constant_t *k = &made->constants[i];
-        ccl_text_printf(out,
-                        "%s\n    {\"name\": \"%s\", \"unit\": \"%s\", \"value\": %.6g, \"low\": "
-                        "%.6g, \"high\": %.6g, \"prior\": %.6g, \"determined\": %s}",
-                        i ? "," : "", k->name, k->unit, k->value, k->low, k->high, k->prior,
-                        k->determined ? "true" : "false");
-    }
-    ccl_text_printf(out, "\n  ]\n}\n");
+    ccl_i_profile_constants(out, made->constants, made->nconstants);
 }
 
 /* ---------------------------------------------------------------- all of it */

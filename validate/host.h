@@ -32,6 +32,10 @@ ccl_status_t ccl_i_host_data_work(const ccl_program_t *program, const ccl_run_op
 ccl_status_t ccl_i_host_contention(const ccl_ctx_t *ctx,
                                    const ccl_host_calibrate_options_t *options, uint32_t workers,
                                    uint32_t rounds, ccl_constant_t *out, ccl_error_t *err);
+/** A member of a profile's text. */
+void ccl_i_profile_string(ccl_text_t *out, const char *key, const char *text);
+/** A profile's last member, and its end. */
+void ccl_i_profile_constants(ccl_text_t *out, const ccl_constant_t *constants, uint32_t n);
 /** A profile's document: a file, or one of the library's. */
 ccl_status_t ccl_i_profile_open(const char *spec, ccl_json_doc_t *out, ccl_error_t *err);
 /** It has no member `host` or `device`. @param wanted  "a host". @param kind  that writes one. */

@@ -9,7 +9,7 @@
 static const char *const rank_names[] = {"threads", "processes"};
 static const char *const transport_names[] = {"shm", "tcp"};
 
-static void string_out(ccl_text_t *out, const char *key, const char *text) {
+void ccl_i_profile_string(ccl_text_t *out, const char *key, const char *text) {
     json_t *value = json_string(text ? text : "");
     char *dumped = value ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
     if (dumped)
@@ -25,6 +25,19 @@ static void list_out(ccl_text_t *out, const char *key, const double *v, uint32_t
     for (uint32_t i = 0; i < n; i++)
         ccl_text_printf(out, "%s%.6g", i ? ", " : "", v[i]);
     ccl_text_printf(out, "]");
+}
+
+void ccl_i_profile_constants(ccl_text_t *out, const ccl_constant_t *constants, uint32_t n) {
+    ccl_text_printf(out, "  \"constants\": [");
+    for (uint32_t i = 0; i < n; i++) {
+        const ccl_constant_t *c = &constants[i];
+        ccl_text_printf(out,
+                        "%s\n    {\"name\": \"%s\", \"unit\": \"%s\", \"value\": %.6g, \"low\": "
+                        "%.6g, \"high\": %.6g, \"prior\": %.6g, \"determined\": %s}",
+                        i ? "," : "", c->name, c->unit, c->value, c->low, c->high, c->prior,
+                        c->determined ? "true" : "false");
+    }
+    ccl_text_printf(out, "\n  ]\n}\n");
 }
 
 /* For host:N, whose constants do not depend on footprints: those in the middle, of a send and the
@@ -52,10 +65,10 @@ void ccl_i_host_profile(const ccl_host_calibration_t *made, const ccl_host_calib
                         ccl_text_t *out) {
     const ccl_host_model_t *m = &made->model;
     ccl_text_printf(out, "{\n  \"format\": \"ccllab-profile-1\",\n");
-    string_out(out, "name", o->name ? o->name : "host");
-    string_out(out, "machine", o->machine);
-    string_out(out, "date", o->date);
-    string_out(out, "command", o->command);
+    ccl_i_profile_string(out, "name", o->name ? o->name : "host");
+    ccl_i_profile_string(out, "machine", o->machine);
+    ccl_i_profile_string(out, "date", o->date);
+    ccl_i_profile_string(out, "command", o->command);
     ccl_text_printf(out, "  \"host\": {\n    \"workers\": %u, \"threads\": %u, ", m->workers,
                     o->run.threads);
     ccl_i_run_settings_write(&o->run, out);
@@ -78,17 +91,9 @@ void ccl_i_host_profile(const ccl_host_calibration_t *made, const ccl_host_calib
     cluster_out(made, out);
     ccl_text_printf(out,
                     "  \"fit\": {\"r2\": %.6g, \"median_error\": %.6g, \"worst_error\": %.6g, "
-                    "\"points\": %u},\n  \"constants\": [",
+                    "\"points\": %u},\n",
                     made->r2, made->median_error, made->worst_error, made->npoints);
-    for (uint32_t i = 0; i < made->nconstants; i++) {
-        const ccl_constant_t *c = &made->constants[i];
-        ccl_text_printf(out,
-                        "%s\n    {\"name\": \"%s\", \"unit\": \"%s\", \"value\": %.6g, \"low\": "
-                        "%.6g, \"high\": %.6g, \"prior\": %.6g, \"determined\": %s}",
-                        i ? "," : "", c->name, c->unit, c->value, c->low, c->high, c->prior,
-                        c->determined ? "true" : "false");
-    }
-    ccl_text_printf(out, "\n  ]\n}\n");
+    ccl_i_profile_constants(out, made->constants, made->nconstants);
 }
 
 /* ---------------------------------------------------------------- reading */
