@@ -25,6 +25,7 @@ typedef struct compare {
     ccl_comparison_t **comparisons;
     ccl_contender_t *contenders; /* room for all */
     uint32_t ncollectives;
+    ccl_json_doc_t sketches; /* of --sketches */
 } compare_t;
 
 static void compare_fini(compare_t *c) {
@@ -48,6 +49,7 @@ static void compare_fini(compare_t *c) {
     free(c->with_copy);
     free(c->words);
     free(c->collectives_copy);
+    ccl_json_fini(&c->sketches);
     ccl_topology_destroy(c->topo);
 }
 
@@ -314,7 +316,7 @@ static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
     options.contenders = c->contenders;
     options.sizes_bytes = c->sizes_bytes;
     options.nsizes = c->nsizes;
-    CCL_TRY(ccl_i_synth_options(&cli->args, &options.synth, err));
+    CCL_TRY(ccl_i_synth_options(&cli->args, &c->sketches, &options.synth, err));
     options.sim = ccl_i_sim_options(&cli->args);
     options.no_verify = true; /* files of the user were verified above, or are not to be */
     for (uint32_t k = 0; k < c->ncollectives; k++) {
@@ -374,6 +376,8 @@ static const char *const accepts[] = {"topology",
                                       "max-relays",
                                       "max-stages",
                                       "max-sketches",
+                                      "sketches",
+                                      "add-sketches",
                                       NULL};
 const ccl_i_command_t ccl_i_cmd_compare = {
     .name = "compare",

@@ -75,14 +75,13 @@ static ccl_status_t tell(ccl_i_cli_t *cli, const ccl_topology_t *topo, const ccl
 
 /** --explain-capacities instead of a schedule. */
 static ccl_status_t explain(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_routes_t *routes,
-                            const ccl_collective_t *want, ccl_error_t *err) {
-    ccl_synth_options_t options;
+                            const ccl_collective_t *want, const ccl_synth_options_t *options,
+                            ccl_error_t *err) {
     ccl_chunk_capacities_t *capacities = NULL;
     ccl_text_t text = {0};
-    ccl_status_t status = ccl_i_synth_options(&cli->args, &options, err);
+    ccl_status_t status =
+        ccl_synth_capacities(&cli->ctx, topo, routes, want, options, &capacities, err);
 
-    if (status == CCL_OK)
-        status = ccl_synth_capacities(&cli->ctx, topo, routes, want, &options, &capacities, err);
     if (status == CCL_OK)
         status = ccl_report_capacities(topo, capacities, &cli->style, &text, err);
     if (status == CCL_OK)
@@ -92,29 +91,38 @@ static ccl_status_t explain(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_ro
     return status;
 }
 
+/** What a synthesizer wrote besides its schedule. */
+static ccl_status_t save(const char *path, const ccl_text_t *text, ccl_error_t *err) {
+    if (!path)
+        return CCL_OK;
+    if (text->nomem)
+        return ccl_fail_nomem(err);
+    return ccl_file_write(path, text->data ? text->data : "", text->len, err);
+}
+
 static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_routes_t *routes,
-                         const ccl_collective_t *want, target_t target, ccl_error_t *err) {
-    ccl_synth_options_t options;
+                         const ccl_collective_t *want, ccl_synth_options_t options, target_t target,
+                         ccl_error_t *err) {
     ccl_synth_stats_t stats = {0};
-    ccl_text_t trace = {0};
+    ccl_text_t trace = {0}, sketches = {0};
     ccl_i_document_t made = {NULL, NULL};
     ccl_text_t text = {0};
     ccl_status_t status;
     bool limited = false;
 
-    CCL_TRY(ccl_i_synth_options(&cli->args, &options, err));
     options.stats = &stats;
     options.trace = cli->args.trace ? &trace : NULL;
+    options.sketch.write = cli->args.sketch.write ? &sketches : NULL;
     status = ccl_synthesize(&cli->ctx, cli->args.with, topo, routes, want, &options, &made.schedule,
                             err);
     if (status == CCL_TIMEOUT && made.schedule) {
         limited = true;
         status = CCL_OK;
     }
-    if (status == CCL_OK && cli->args.trace)
-        status = trace.nomem ? ccl_fail_nomem(err)
-                             : ccl_file_write(cli->args.trace, trace.data ? trace.data : "",
-                                              trace.len, err);
+    if (status == CCL_OK)
+        status = save(cli->args.trace, &trace, err);
+    if (status == CCL_OK)
+        status = save(cli->args.sketch.write, &sketches, err);
     if (status == CCL_OK)
         status = write_out(cli, topo, target, &made, &text, err);
     if (status == CCL_OK)
@@ -128,14 +136,33 @@ static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_route
     }
     ccl_text_fini(&text);
     ccl_text_fini(&trace);
+    ccl_text_fini(&sketches);
     ccl_i_document_fini(&made);
     return status;
+}
+
+/** Options of one synthesizer are refused beside another. */
+static ccl_status_t check_with(const ccl_i_args_t *args, ccl_error_t *err) {
+    static const char *const of_sketch[] = {"sketches", "add-sketches", "write-sketches"};
+
+    if (args->explain && args->with && strcmp(args->with, "cegis") != 0)
+        return ccl_fail(err, CCL_ERR_USAGE, "--explain-capacities is for --with cegis");
+    if (!args->with && !args->explain)
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "no synthesizer given: --with NAME (ccllab algos lists them)");
+    for (size_t i = 0; i < CCL_ARRAY_LEN(of_sketch); i++) {
+        if (ccl_i_given(args, of_sketch[i]) && (!args->with || strcmp(args->with, "sketch") != 0))
+            return ccl_fail(err, CCL_ERR_USAGE, "--%s is for --with sketch", of_sketch[i]);
+    }
+    return CCL_OK;
 }
 
 static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     ccl_topology_t *topo = NULL;
     ccl_collective_t *want = NULL;
     ccl_routes_t *routes = NULL;
+    ccl_synth_options_t options;
+    ccl_json_doc_t sketches = {0};
     target_t target = TARGET_JSON;
     const char *proto;
     ccl_status_t status;
@@ -145,37 +172,38 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     CCL_TRY(ccl_i_proto(cli->args.proto, &proto, err));
     if (target == TARGET_JSON && !cli->args.explain)
         CCL_TRY(refuse_unlowered(&cli->args, err));
-    if (cli->args.explain && cli->args.with && strcmp(cli->args.with, "cegis") != 0)
-        return ccl_fail(err, CCL_ERR_USAGE, "--explain-capacities is for --with cegis");
-    if (!cli->args.with && !cli->args.explain)
-        return ccl_fail(err, CCL_ERR_USAGE,
-                        "no synthesizer given: --with NAME (ccllab algos lists them)");
-    CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &topo, err));
-    status = ccl_i_collective_open(&cli->args, cli->args.collective, topo->nranks, &want, err);
+    CCL_TRY(check_with(&cli->args, err));
+    status = ccl_i_synth_options(&cli->args, &sketches, &options, err);
+    if (status == CCL_OK)
+        status = ccl_i_topology_open(cli, cli->args.topology, &topo, err);
+    if (status == CCL_OK)
+        status = ccl_i_collective_open(&cli->args, cli->args.collective, topo->nranks, &want, err);
     if (status == CCL_OK) {
         routes = ccl_routes_create(topo);
         if (!routes)
             status = ccl_fail_nomem(err);
         else if (cli->args.explain)
-            status = explain(cli, topo, routes, want, err);
+            status = explain(cli, topo, routes, want, &options, err);
         else
-            status = make(cli, topo, routes, want, target, err);
+            status = make(cli, topo, routes, want, options, target, err);
     }
     ccl_routes_destroy(routes);
     ccl_collective_destroy(want);
     ccl_topology_destroy(topo);
+    ccl_json_fini(&sketches);
     return status;
 }
 
 static const char *const accepts[] = {
-    "topology",     "fail",       "degrade",    "collective",      "demand",
-    "root",         "with",       "size",       "channels",        "chunks",
-    "restarts",     "roots",      "compose",    "proto",           "no-fuse",
-    "out-of-place", "order",      "allocate",   "stages",          "granularity",
-    "executor",     "batches",    "time-limit", "effort",          "capacity",
-    "tau-ref",      "start",      "trace",      "format",          "explain-capacities",
-    "steps",        "rounds",     "epoch",      "keep-isomorphic", "keep-inconsistent",
-    "keep-relayed", "max-relays", "max-stages", "max-sketches",    NULL};
+    "topology",     "fail",           "degrade",    "collective",      "demand",
+    "root",         "with",           "size",       "channels",        "chunks",
+    "restarts",     "roots",          "compose",    "proto",           "no-fuse",
+    "out-of-place", "order",          "allocate",   "stages",          "granularity",
+    "executor",     "batches",        "time-limit", "effort",          "capacity",
+    "tau-ref",      "start",          "trace",      "format",          "explain-capacities",
+    "steps",        "rounds",         "epoch",      "keep-isomorphic", "keep-inconsistent",
+    "keep-relayed", "max-relays",     "max-stages", "max-sketches",    "sketches",
+    "add-sketches", "write-sketches", NULL};
 const ccl_i_command_t ccl_i_cmd_synth = {
     .name = "synth",
     .usage = "--topology SPEC --collective NAME --with NAME [--size BYTES] -o FILE",

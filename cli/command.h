@@ -64,6 +64,7 @@ typedef struct ccl_i_args {
     struct { /* of sketch */
         bool keep_isomorphic, keep_inconsistent, keep_relayed;
         uint32_t max_relays, max_stages, max_sketches;
+        const char *file, *add, *write;
     } sketch;
     bool unicast, no_verify, no_skip, no_fold, no_fuse, out_of_place, all, blocks;
     /* and the rest of the line */
@@ -120,9 +121,12 @@ void ccl_i_help_family(const char *prefix, ccl_text_t *out);
 
 /* ---------------------------------------------------------------- synthesis.c */
 
-/** What the options say to synthesizers; stats and trace are the caller's. */
-ccl_status_t ccl_i_synth_options(const ccl_i_args_t *args, ccl_synth_options_t *out,
-                                 ccl_error_t *err);
+/**
+ * What the options say to synthesizers; what they write is the caller's.
+ * @param sketches  zeroed; a file of sketches, which *out borrows: ccl_json_fini(), also on failure.
+ */
+ccl_status_t ccl_i_synth_options(const ccl_i_args_t *args, ccl_json_doc_t *sketches,
+                                 ccl_synth_options_t *out, ccl_error_t *err);
 
 /* ---------------------------------------------------------------- measured.c */
 

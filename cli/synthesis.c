@@ -22,8 +22,23 @@ static ccl_status_t sketch_options(const ccl_i_args_t *args, ccl_sketch_options_
     return CCL_OK;
 }
 
-ccl_status_t ccl_i_synth_options(const ccl_i_args_t *args, ccl_synth_options_t *out,
-                                 ccl_error_t *err) {
+/** --sketches or --add-sketches. */
+static ccl_status_t open_sketches(const ccl_i_args_t *args, ccl_json_doc_t *doc,
+                                  ccl_sketch_options_t *out, ccl_error_t *err) {
+    const char *path = args->sketch.add ? args->sketch.add : args->sketch.file;
+
+    if (!path)
+        return CCL_OK;
+    if (args->sketch.add && args->sketch.file)
+        return ccl_fail(err, CCL_ERR_USAGE, "--sketches and --add-sketches exclude each other");
+    CCL_TRY(ccl_json_read(path, doc, err));
+    out->file = doc;
+    out->with_found = args->sketch.add != NULL;
+    return CCL_OK;
+}
+
+ccl_status_t ccl_i_synth_options(const ccl_i_args_t *args, ccl_json_doc_t *sketches,
+                                 ccl_synth_options_t *out, ccl_error_t *err) {
     *out = (ccl_synth_options_t)CCL_SYNTH_OPTIONS_INIT;
     out->size_bytes = args->size_bytes;
     out->channels = args->channels;
@@ -39,5 +54,6 @@ ccl_status_t ccl_i_synth_options(const ccl_i_args_t *args, ccl_synth_options_t *
     out->tau_ref_s = args->tau_ref_s;
     out->ceiling = args->capacity == 1;
     out->plain_start = args->start == 1;
-    return sketch_options(args, &out->sketch, err);
+    CCL_TRY(sketch_options(args, &out->sketch, err));
+    return open_sketches(args, sketches, &out->sketch, err);
 }

@@ -168,13 +168,24 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     ccl_i_sketches_t sketches = {0};
     ccl_i_sketch_stats_t search = {0};
     ccl_i_mixes_t mixes = {0};
+    ccl_i_chosen_t chosen = {0};
+    bool with_found = false;
     double from_s = ccl_now_s();
     ccl_status_t status;
 
     CCL_TRY(ccl_symmetry_find(ctx, topo, routes, &symmetry, err));
     CCL_TRY_GOTO(ccl_i_space_init(&space, topo, routes, symmetry, want, err), status, end);
     stats->symmetry_s += lap(&from_s);
-    CCL_TRY_GOTO(ccl_i_sketch_search(ctx, &space, &limits, &sketches, &search, err), status, end);
+    if (options->sketch.file)
+        CCL_TRY_GOTO(ccl_i_sketch_file_read(options->sketch.file, &space, &sketches, &mixes,
+                                            &with_found, err),
+                     status, end);
+    with_found |= options->sketch.with_found;
+    stats->given += sketches.n;
+    mixes.complete = mixes.n > 0 && !with_found;
+    if (!options->sketch.file || with_found)
+        CCL_TRY_GOTO(ccl_i_sketch_search(ctx, &space, &limits, &sketches, &search, err), status,
+                     end);
     stats->search_s += lap(&from_s);
     CCL_TRY_GOTO(ccl_i_sketch_mixes(ctx, &space, &sketches, space.ndimensions,
                                     options->chunks ? options->chunks : MAX_PARTS, &mixes, err),
@@ -191,7 +202,11 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         status = ccl_fail(err, CCL_ERR_UNSUPPORTED, "sketch: no sketch reaches all %u GPUs",
                           topo->nranks);
     else
-        status = ccl_i_sketch_choose(ctx, &space, &sketches, &mixes, routes, want, &run, out, err);
+        status = ccl_i_sketch_choose(ctx, &space, &sketches, &mixes, routes, want, &run, &chosen,
+                                     out, err);
+    if (status == CCL_OK && options->sketch.write)
+        status = ccl_i_sketch_file_write(&space, want, run.size_bytes, &sketches, &chosen,
+                                         options->sketch.write, err);
     stats->simulate_s += lap(&from_s);
 end:
     free(mixes.items);

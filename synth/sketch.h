@@ -125,8 +125,15 @@ bool ccl_i_grow(ccl_i_grower_t *g, const ccl_i_sketch_t *sketch, const uint8_t *
 uint32_t ccl_i_space_hop(const ccl_i_space_t *space, uint32_t dimension, uint32_t src, uint32_t dst,
                          uint32_t turn);
 
+/** Of the tree in hand: hand-overs from stage to stage on the way to the deepest leaf, and the
+    longest way in seconds. */
+void ccl_i_grower_measure(const ccl_i_grower_t *g, uint32_t *relays, double *depth_s);
+
 /* ---------------------------------------------------------------- search (sketch_search.c) */
 
+/** "nvlink > net (one each)", in the space's arena; NULL: out of memory. */
+char *ccl_i_sketch_name(ccl_i_space_t *space, const uint8_t *reach, uint32_t nstages, bool line);
+/** Sketches that are in `out` already stay; those found that are like them count as isomorphic. */
 ccl_status_t ccl_i_sketch_search(const ccl_ctx_t *ctx, ccl_i_space_t *space,
                                  const ccl_i_sketch_limits_t *limits, ccl_i_sketches_t *out,
                                  ccl_i_sketch_stats_t *stats, ccl_error_t *err);
@@ -142,21 +149,33 @@ typedef struct ccl_i_mix {
     double ideal_s_per_byte; /* of a chunk of every root: busiest resource, exact shares */
     double s_per_byte;       /* with counts */
     double depth_s, busy_s;  /* the deepest sketch; overheads of a part along every sketch */
+    bool given;              /* the user's: counts, channels and shapes are as they are */
+    uint32_t channels;       /* given; 0: as elsewhere */
+    uint8_t shapes[CCL_I_SKETCH_DIMENSIONS]; /* given */
 } ccl_i_mix_t;
 
 typedef struct ccl_i_mixes {
     ccl_i_mix_t *items;
     size_t n, cap;
+    bool complete;              /* those given are all: no others are made */
     uint64_t tried, unbalanced; /* combinations; those without a solution that uses all */
     uint64_t unreaching;        /* sketches dropped: they do not work from every root */
 } ccl_i_mixes_t;
 
-/** Load of every sketch and all mixes of at most `most` sketches, and the best of all together. */
+/** Load of every sketch and all mixes of at most `most` sketches, and the best of all together.
+    Mixes that are in `out` already, given ones, come first. */
 ccl_status_t ccl_i_sketch_mixes(const ccl_ctx_t *ctx, ccl_i_space_t *space,
                                 ccl_i_sketches_t *sketches, uint32_t most, uint32_t max_parts,
                                 ccl_i_mixes_t *out, ccl_error_t *err);
 
 /* ---------------------------------------------------------------- choice (sketch_choose.c) */
+
+/** What was made. */
+typedef struct ccl_i_chosen {
+    const ccl_i_mix_t *mix;
+    uint32_t channels;
+    uint8_t shapes[CCL_I_SKETCH_DIMENSIONS];
+} ccl_i_chosen_t;
 
 typedef struct ccl_i_sketch_run {
     double size_bytes; /* of the collective */
@@ -173,7 +192,23 @@ typedef struct ccl_i_sketch_run {
 ccl_status_t ccl_i_sketch_choose(const ccl_ctx_t *ctx, const ccl_i_space_t *space,
                                  const ccl_i_sketches_t *sketches, const ccl_i_mixes_t *mixes,
                                  ccl_routes_t *routes, const ccl_collective_t *want,
-                                 const ccl_i_sketch_run_t *run, ccl_schedule_t **out,
-                                 ccl_error_t *err);
+                                 const ccl_i_sketch_run_t *run, ccl_i_chosen_t *chosen,
+                                 ccl_schedule_t **out, ccl_error_t *err);
+
+/* ---------------------------------------------------------------- files (sketch_file.c) */
+
+/**
+ * Read "ccllab/sketches/1": each sketch is held to reach every GPU from every root.
+ * @param sketches, mixes  empty; filled in the file's order.
+ * @param with_found       set where the file says so.
+ */
+ccl_status_t ccl_i_sketch_file_read(const ccl_json_doc_t *doc, ccl_i_space_t *space,
+                                    ccl_i_sketches_t *sketches, ccl_i_mixes_t *mixes,
+                                    bool *with_found, ccl_error_t *err);
+/** Write sketches and the mix that was chosen; read back it makes the same schedule. */
+ccl_status_t ccl_i_sketch_file_write(const ccl_i_space_t *space, const ccl_collective_t *want,
+                                     double size_bytes, const ccl_i_sketches_t *sketches,
+                                     const ccl_i_chosen_t *chosen, ccl_text_t *out,
+                                     ccl_error_t *err);
 
 #endif

@@ -145,6 +145,8 @@ typedef struct candidates {
 static int by_estimate(const void *a, const void *b) {
     const candidate_t *x = a, *y = b;
 
+    if (x->mix->given != y->mix->given) /* what the user asks for is tried */
+        return x->mix->given ? -1 : 1;
     if (x->wide != y->wide)
         return x->wide ? 1 : -1;
     if (x->estimate_s != y->estimate_s)
@@ -213,6 +215,25 @@ static bool add_candidate(candidates_t *all, const ccl_i_space_t *space,
     return true;
 }
 
+/* A mix of the user's, as it was given. */
+static bool add_given(candidates_t *all, const ccl_i_space_t *space,
+                      const ccl_i_sketches_t *sketches, const ccl_i_mix_t *mix, uint32_t channels,
+                      double chunk_bytes) {
+    candidate_t c = {.mix = mix,
+                     .channels = mix->channels ? mix->channels : channels,
+                     .index = (uint32_t)all->n};
+
+    memcpy(c.shapes, mix->shapes, sizeof c.shapes);
+    c.parts = mix->parts * turns(space, sketches, mix);
+    c.parts *= (c.channels + c.parts - 1) / c.parts;
+    c.estimate_s =
+        mix->depth_s + mix->s_per_byte * chunk_bytes + mix->busy_s * (c.parts - 1.0) / mix->n;
+    if (!ccl_grow(&all->items, &all->cap, all->n + 1, sizeof *all->items))
+        return false;
+    all->items[all->n++] = c;
+    return true;
+}
+
 /* Every mix over one channel and over all, each shape; in the order of what they are estimated to
    take. */
 static ccl_status_t fill(candidates_t *all, const ccl_i_space_t *space,
@@ -226,6 +247,13 @@ static ccl_status_t fill(candidates_t *all, const ccl_i_space_t *space,
         sms = mine && (sms == 0 || mine < sms) ? mine : sms;
     }
     for (size_t i = 0; i < mixes->n; i++) {
+        const ccl_i_mix_t *mix = &mixes->items[i];
+
+        if (mix->given) {
+            if (!add_given(all, space, sketches, mix, channels, chunk_bytes))
+                return ccl_fail_nomem(err);
+            continue;
+        }
         for (int shape = CCL_I_SHAPE_DIRECT; shape <= CCL_I_SHAPE_CHAIN; shape++) {
             bool ok = add_candidate(all, space, sketches, &mixes->items[i], channels, sms,
                                     (ccl_i_shape_t)shape, chunk_bytes);
@@ -372,12 +400,15 @@ static void log_candidate(const ccl_ctx_t *ctx, const ccl_i_sketches_t *sketches
 /* How many of the candidates are worth a simulation: near the first, and together not too long. */
 static uint32_t worth(const candidates_t *all, const ccl_collective_t *want, uint32_t most) {
     double transfers = 0, each = ccl_i_collective_transfers(want);
-    uint32_t n = 0;
+    uint32_t n = 0, first = 0;
 
+    while (first < all->n && all->items[first].mix->given)
+        first++;
+    most += first; /* all that the user gave, and as many of the others as ever */
     while (n < all->n && n < most &&
-           all->items[n].estimate_s <= all->items[0].estimate_s * (1 + WITHIN)) {
+           (n < first || all->items[n].estimate_s <= all->items[first].estimate_s * (1 + WITHIN))) {
         transfers += each * all->items[n].parts;
-        if (n > 0 && transfers > SIMULATED_TRANSFERS)
+        if (n > first && transfers > SIMULATED_TRANSFERS)
             break;
         n++;
     }
@@ -410,8 +441,8 @@ static ccl_status_t race_all(race_t *race, uint32_t threads, uint32_t *best, uin
 ccl_status_t ccl_i_sketch_choose(const ccl_ctx_t *ctx, const ccl_i_space_t *space,
                                  const ccl_i_sketches_t *sketches, const ccl_i_mixes_t *mixes,
                                  ccl_routes_t *routes, const ccl_collective_t *want,
-                                 const ccl_i_sketch_run_t *run, ccl_schedule_t **out,
-                                 ccl_error_t *err) {
+                                 const ccl_i_sketch_run_t *run, ccl_i_chosen_t *chosen,
+                                 ccl_schedule_t **out, ccl_error_t *err) {
     candidates_t all = {0};
     race_t race = {.ctx = ctx,
                    .space = space,
@@ -445,6 +476,9 @@ ccl_status_t ccl_i_sketch_choose(const ccl_ctx_t *ctx, const ccl_i_space_t *spac
     if (run->stats)
         run->stats->candidates += all.n;
     CCL_TRY_GOTO(race_all(&race, threads, &best, &way, err), status, end);
+    chosen->mix = all.items[best].mix;
+    chosen->channels = all.items[best].channels;
+    memcpy(chosen->shapes, all.items[best].shapes, sizeof chosen->shapes);
     status = make(ctx, space, sketches, &all.items[best], race.clusters[0], want, out, err);
     for (uint32_t i = 0; status == CCL_OK && i < race.n; i++) {
         (*out)->limited |= all.items[i].late;

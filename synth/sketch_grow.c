@@ -276,3 +276,23 @@ bool ccl_i_grow(ccl_i_grower_t *g, const ccl_i_sketch_t *sketch, const uint8_t *
     }
     return g->norder == nranks;
 }
+
+void ccl_i_grower_measure(const ccl_i_grower_t *g, uint32_t *relays, double *depth_s) {
+    const ccl_i_exchange_t *x = &g->space->x;
+    double worst_s = 0;
+    uint32_t deepest = 0;
+
+    for (uint32_t i = 1; i < g->norder; i++) {
+        double s = 0;
+        uint32_t stages = 0;
+
+        for (uint32_t r = g->order[i]; g->got[r] != 1; r = g->parent[r]) {
+            s += x->hops[g->via[r]].alpha_s;
+            stages += g->got[r] != g->got[g->parent[r]];
+        }
+        worst_s = s > worst_s ? s : worst_s;
+        deepest = stages > deepest ? stages : deepest;
+    }
+    *relays = deepest ? deepest - 1 : 0;
+    *depth_s = worst_s;
+}

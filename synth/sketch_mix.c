@@ -339,6 +339,28 @@ static ccl_status_t try_mix(const rows_t *rows, const uint32_t *which, uint32_t 
     return CCL_OK;
 }
 
+/* Numbers of a mix whose counts are given. */
+static ccl_status_t weigh(const rows_t *rows, ccl_i_mix_t *mix, ccl_error_t *err) {
+    uint32_t nclasses = rows->space->nclasses;
+    double *share = calloc((size_t)nclasses * mix->n, sizeof *share);
+
+    if (!share)
+        return ccl_fail_nomem(err);
+    for (uint32_t i = 0; i < mix->n; i++) {
+        const ccl_i_sketch_t *sketch = &rows->sketches->items[mix->sketch[i]];
+
+        for (uint32_t c = 0; c < nclasses; c++) {
+            mix->share[c][i] = (double)mix->count[c][i] / mix->parts;
+            share[c * mix->n + i] = mix->share[c][i];
+        }
+        mix->depth_s = fmax(mix->depth_s, sketch->depth_s);
+        mix->busy_s += sketch->busy_s;
+    }
+    mix->s_per_byte = mix->ideal_s_per_byte = busiest(rows, mix->sketch, share, mix->n);
+    free(share);
+    return CCL_OK;
+}
+
 ccl_status_t ccl_i_sketch_mixes(const ccl_ctx_t *ctx, ccl_i_space_t *space,
                                 ccl_i_sketches_t *sketches, uint32_t most, uint32_t max_parts,
                                 ccl_i_mixes_t *out, ccl_error_t *err) {
@@ -353,6 +375,10 @@ ccl_status_t ccl_i_sketch_mixes(const ccl_ctx_t *ctx, ccl_i_space_t *space,
         return status;
     fresh = glp_init_env() == 0; /* the thread's; who calls may have one of their own */
     CCL_TRY_GOTO(rows_init(&rows, space, sketches, err), status, end);
+    for (size_t i = 0; i < out->n; i++)
+        CCL_TRY_GOTO(weigh(&rows, &out->items[i], err), status, end);
+    if (out->complete)
+        goto end;
     for (uint32_t i = 0; i < n; i++)
         CCL_TRY_GOTO(try_mix(&rows, &i, 1, max_parts, false, out, err), status, end);
     for (uint32_t i = 0; most >= 2 && n <= PAIRS_OF && i < n; i++) {

@@ -21,27 +21,6 @@ typedef struct search {
     ccl_strmap_t *seen;
 } search_t;
 
-/* Hand-overs from stage to stage on the way to the deepest leaf, the longest way in seconds. */
-static void measure(const ccl_i_grower_t *g, uint32_t *relays, double *depth_s) {
-    const ccl_i_exchange_t *x = &g->space->x;
-    double worst_s = 0;
-    uint32_t deepest = 0;
-
-    for (uint32_t i = 1; i < g->norder; i++) {
-        double s = 0;
-        uint32_t stages = 0;
-
-        for (uint32_t r = g->order[i]; g->got[r] != 1; r = g->parent[r]) {
-            s += x->hops[g->via[r]].alpha_s;
-            stages += g->got[r] != g->got[g->parent[r]];
-        }
-        worst_s = s > worst_s ? s : worst_s;
-        deepest = stages > deepest ? stages : deepest;
-    }
-    *relays = deepest ? deepest - 1 : 0;
-    *depth_s = worst_s;
-}
-
 /*
  * What a sketch looks like up to automorphism: for every GPU class and class of group how many are
  * reached how, in which stage. Sketches from one root whose trees differ only in which of several
@@ -78,8 +57,19 @@ static bool signature(const search_t *s, const ccl_i_sketch_t *sketch, ccl_text_
     return !out->nomem;
 }
 
-static char *name_of(const search_t *s, uint32_t nstages, bool line) {
-    const ccl_i_space_t *space = s->space;
+/* Was a sketch with such a tree as the one in hand met before? */
+static ccl_status_t meet(const search_t *s, const ccl_i_sketch_t *sketch, bool *known,
+                         ccl_error_t *err) {
+    ccl_text_t text = {0};
+    bool ok = signature(s, sketch, &text);
+
+    *known = ok && ccl_strmap_get(s->seen, text.data) != CCL_NONE;
+    ok = ok && (*known || ccl_strmap_put(s->seen, text.data, 1));
+    ccl_text_fini(&text);
+    return ok ? CCL_OK : ccl_fail_nomem(err);
+}
+
+char *ccl_i_sketch_name(ccl_i_space_t *space, const uint8_t *reach, uint32_t nstages, bool line) {
     ccl_text_t text = {0};
     char *name;
 
@@ -87,7 +77,7 @@ static char *name_of(const search_t *s, uint32_t nstages, bool line) {
         bool some = false;
 
         for (uint32_t d = 0; d < space->ndimensions; d++) {
-            const uint8_t *how = s->reach + (size_t)k * space->ngroups + space->first_group[d];
+            const uint8_t *how = reach + (size_t)k * space->ngroups + space->first_group[d];
             uint32_t n = space->first_group[d + 1] - space->first_group[d], one = 0, all = 0,
                      flood = 0, each = 0;
 
@@ -113,7 +103,7 @@ static char *name_of(const search_t *s, uint32_t nstages, bool line) {
     }
     if (line)
         ccl_text_printf(&text, ", in a line");
-    name = text.nomem ? NULL : ccl_arena_strdup(&s->space->arena, text.data ? text.data : "");
+    name = text.nomem ? NULL : ccl_arena_strdup(&space->arena, text.data ? text.data : "");
     ccl_text_fini(&text);
     return name;
 }
@@ -124,21 +114,16 @@ static ccl_status_t keep_tree(search_t *s, uint32_t nstages, bool line, ccl_erro
     size_t bytes = (size_t)nstages * s->space->ngroups;
     uint8_t *reach;
 
-    measure(&s->grower, &sketch.relays, &sketch.depth_s);
+    ccl_i_grower_measure(&s->grower, &sketch.relays, &sketch.depth_s);
     /* What a relay hands on comes on top of its own only where every GPU has chunks of its own. */
     if (s->limits->prune_relays && s->space->scatter && sketch.relays > s->max_relays) {
         s->stats->relayed++;
         return CCL_OK;
     }
     if (s->limits->prune_isomorphic) {
-        ccl_text_t text = {0};
-        bool ok = signature(s, &sketch, &text), known;
+        bool known = false;
 
-        known = ok && ccl_strmap_get(s->seen, text.data) != CCL_NONE;
-        ok = ok && (known || ccl_strmap_put(s->seen, text.data, 1));
-        ccl_text_fini(&text);
-        if (!ok)
-            return ccl_fail_nomem(err);
+        CCL_TRY(meet(s, &sketch, &known, err));
         if (known) {
             s->stats->isomorphic++;
             return CCL_OK;
@@ -149,7 +134,7 @@ static ccl_status_t keep_tree(search_t *s, uint32_t nstages, bool line, ccl_erro
         return CCL_OK;
     }
     reach = ccl_arena_alloc(&s->space->arena, bytes, 1);
-    sketch.name = name_of(s, nstages, line);
+    sketch.name = ccl_i_sketch_name(s->space, s->reach, nstages, line);
     if (!reach || !sketch.name ||
         !ccl_grow(&s->out->items, &s->out->cap, s->out->n + 1, sizeof *s->out->items))
         return ccl_fail_nomem(err);
@@ -274,6 +259,12 @@ ccl_status_t ccl_i_sketch_search(const ccl_ctx_t *ctx, ccl_i_space_t *space,
     s.reach = calloc((size_t)CCL_I_SKETCH_STAGES * (space->ngroups + 1), 1);
     s.seen = ccl_strmap_create();
     status = s.reach && s.seen ? CCL_OK : ccl_fail_nomem(err);
+    for (size_t i = 0; status == CCL_OK && i < out->n; i++) { /* those given */
+        bool known;
+
+        ccl_i_grow(&s.grower, &out->items[i], NULL, s.root, 0);
+        status = meet(&s, &out->items[i], &known, err);
+    }
     /* Few stages first, so that a limit leaves out the longest. */
     for (s.max_stages = 1; status == CCL_OK && s.max_stages <= stages; s.max_stages++)
         status = extend(&s, 0, err);

@@ -58,9 +58,14 @@ typedef struct ccl_sketch_options {
     uint32_t max_relays;    /**< of pruning 3; CCL_NONE: dimensions - 1 */
     uint32_t max_stages;    /**< of a sketch, at most 10; 0: dimensions + 1 */
     uint32_t max_sketches;  /**< 0: 200; partial ones: 30 times as many */
+    const ccl_json_doc_t *file; /**< the user's sketches and mixes (docs/formats.md); NULL: none.
+                                     Borrowed; may be shared by threads. */
+    bool with_found;            /**< search as well (the file may say so too); else the file's
+                                     sketches only, and where it has mixes these only */
+    ccl_text_t *write; /**< sketches and the mix that was chosen are added, in that format */
 } ccl_sketch_options_t;
 #define CCL_SKETCH_OPTIONS_INIT                                                                    \
-    { false, false, false, CCL_NONE, 0, 0 }
+    { false, false, false, CCL_NONE, 0, 0, NULL, false, NULL }
 
 typedef struct ccl_synth_options {
     size_t size;

@@ -84,12 +84,44 @@ START_TEST(in_comparisons) {
 }
 END_TEST
 
+START_TEST(files) {
+    char dir[] = "/tmp/ccllab_sketches_XXXXXX", line[1024];
+    said_t said;
+
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(line, sizeof line,
+             "synth -t syccl-a100-16 -c allgather --with sketch -s 256M -o %s/a.json -q "
+             "--write-sketches %s/s.json && '%s' synth -t syccl-a100-16 -c allgather --with sketch "
+             "-s 256M -q -o %s/b.json --sketches %s/s.json && cmp %s/a.json %s/b.json && "
+             "'%s' compare -t syccl-a100-16 -c allgather --sizes 256M --with sketch --add-sketches "
+             "%s/s.json --csv",
+             dir, dir, CCLLAB_BIN, dir, dir, dir, dir, CCLLAB_BIN, dir);
+    said = run(line);
+    ck_assert_msg(said.rc == 0, "%s%s", said.out, said.err);
+    said_free(&said);
+    /* A mistake is told with its place. */
+    snprintf(line, sizeof line,
+             "synth -t syccl-a100-32 -c alltoall --with sketch -o %s/b.json --sketches %s/a.json",
+             dir, dir);
+    said = run(line);
+    ck_assert_int_eq(said.rc, 2);
+    ck_assert_msg(strstr(said.err, "a.json:1:") != NULL, "%s", said.err);
+    said_free(&said);
+    snprintf(line, sizeof line, "--version && rm -r %s", dir);
+    said = run(line);
+    ck_assert_int_eq(said.rc, 0);
+    said_free(&said);
+}
+END_TEST
+
 START_TEST(wrong) {
     static const char *const lines[][2] = {
         {"--max-stages 11", "--max-stages wants 1 to 10, not 11"},
         {"--max-stages 0", "--max-stages wants 1 to 10, not 0"},
         {"--max-sketches 0", "--max-sketches wants 1 to 100000, not 0"},
         {"--max-relays x", "wants a whole number"},
+        {"--sketches /nowhere/x.json", "/nowhere/x.json"},
+        {"--sketches a --add-sketches b", "exclude each other"},
         {"--max-relays 1 --keep-relayed", "exclude each other"},
     };
 
@@ -99,10 +131,15 @@ START_TEST(wrong) {
 
         snprintf(line, sizeof line, A100 "%s", lines[i][0]);
         said = run(line);
-        ck_assert_int_eq(said.rc, 2);
+        ck_assert_int_eq(said.rc, strstr(lines[i][0], "nowhere") ? 4 : 2);
         ck_assert_msg(strstr(said.err, lines[i][1]) != NULL, "%s: %s", lines[i][0], said.err);
         said_free(&said);
     }
+    said_t other = run("synth -t syccl-a100-16 -c alltoall --with direct --sketches a -o -");
+
+    ck_assert_int_eq(other.rc, 2);
+    ck_assert_ptr_nonnull(strstr(other.err, "--sketches is for --with sketch"));
+    said_free(&other);
 }
 END_TEST
 
@@ -115,6 +152,7 @@ int main(void) {
     tcase_add_test(tcase, caps);
     tcase_add_test(tcase, deterministic);
     tcase_add_test(tcase, in_comparisons);
+    tcase_add_test(tcase, files);
     tcase_add_test(tcase, wrong);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);

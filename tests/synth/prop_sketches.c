@@ -1,0 +1,211 @@
+/*
+ * Sketch files: what is written reads back to the same schedule, on clusters and for collectives of
+ * all kinds; what is written by hand is what is made.
+ */
+#include "common.h"
+
+#include "sim/sim.h"
+
+typedef struct run {
+    ccl_schedule_t *schedule;
+    ccl_text_t written;
+    ccl_synth_stats_t stats;
+} run_t;
+
+static void fini(run_t *r) {
+    ccl_schedule_destroy(r->schedule);
+    ccl_text_fini(&r->written);
+}
+
+/* @param text  of a file; NULL: none. */
+static run_t make(const ccl_topology_t *topo, const ccl_collective_t *want, double size_bytes,
+                  const char *text, bool with_found, const char *what) {
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_json_doc_t doc = {0};
+    run_t r = {0};
+    char told[1200];
+
+    if (text)
+        ck_assert_msg(ccl_json_parse("t", text, strlen(text), &doc, &err) == CCL_OK, "%s: %s\n%s",
+                      what, err.text, text);
+    options.size_bytes = size_bytes;
+    options.sketch.file = text ? &doc : NULL;
+    options.sketch.with_found = with_found;
+    options.sketch.write = &r.written;
+    options.stats = &r.stats;
+    ccl_status_t status =
+        ccl_synthesize(NULL, "sketch", topo, NULL, want, &options, &r.schedule, &err);
+    ccl_error_format(&err, told, sizeof told);
+    ck_assert_msg(status == CCL_OK, "%s: %s", what, told);
+    ccl_json_fini(&doc);
+    return r;
+}
+
+static const char *const clusters[] = {
+    "servers:2 gpus:4 nvswitch=180GB/s,1us nics:4x50GB/s,5us",
+    "servers:3 gpus:2 nvlink=mesh,40GB/s,1us nics:2x20GB/s,2us fabric=rail",
+    "syccl-7x4-rail",
+    "heteccl-h20-4+8",
+    "heteccl-v100-4x2+8",
+    "servers:1 gpus:6 nvlink=ring,10GB/s,1us",
+};
+
+START_TEST(test_round_trip) {
+    ccl_topology_t *topo = topology(clusters[_i]);
+
+    for (int kind = 0; kind < CCL_SENDRECV; kind++) {
+        if (topo->nranks > 12 && kind != CCL_ALLGATHER && kind != CCL_BROADCAST)
+            continue;
+        ccl_collective_t *want = collective((ccl_collective_kind_t)kind, topo->nranks, 1);
+        double size_bytes = kind % 2 ? 65536 : 268435456;
+        char what[200];
+
+        snprintf(what, sizeof what, "%s on %s", want->name, clusters[_i]);
+        run_t one = make(topo, want, size_bytes, NULL, false, what);
+        run_t two = make(topo, want, size_bytes, one.written.data, false, what);
+
+        ck_assert_msg(ccl_schedule_equal(one.schedule, two.schedule), "%s", what);
+        ck_assert_msg(strcmp(one.written.data, two.written.data) == 0, "%s:\n%s\n%s", what,
+                      one.written.data, two.written.data);
+        ck_assert_uint_eq(two.stats.sketch.given,
+                          one.stats.sketch.found - one.stats.sketch.unreaching);
+        ck_assert_uint_eq(two.stats.sketch.found, 0);
+        ck_assert_uint_eq(two.stats.sketch.mixes, 1);
+        fini(&one);
+        fini(&two);
+        ccl_collective_destroy(want);
+    }
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+#define PAIR "servers:2 gpus:4 nvswitch=180GB/s,1us nics:4x50GB/s,5us"
+
+/* Transfers between servers. */
+static uint32_t across(const ccl_schedule_t *s) {
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < s->ntransfers; i++)
+        n += s->transfers[i].src / 4 != s->transfers[i].dst / 4;
+    return n;
+}
+
+START_TEST(test_by_hand) {
+    /* Inside first, then every GPU across: 4 transfers a chunk over the network. Across first: 1.
+     */
+    static const char *const text =
+        "{\"schema\": \"ccllab/sketches/1\", \"sketches\": ["
+        "{\"name\": \"inside\", \"stages\": [{\"nvlink\": \"all\"}, {\"net\": \"all\"}]},"
+        "{\"name\": \"across\", \"stages\": [{\"net\": \"one a server\"}, {\"nvlink\": "
+        "[{\"reach\": \"all\", \"groups\": [0, 1]}]}]}]%s}";
+    static const struct {
+        const char *mixes;
+        uint32_t parts, across; /* of a block */
+    } rows[] = {
+        {", \"mixes\": [{\"channels\": 1, \"parts\": [{\"sketch\": \"inside\", \"count\": 1}]}]", 1,
+         4},
+        {", \"mixes\": [{\"channels\": 1, \"parts\": [{\"sketch\": 1, \"count\": 3}]}]", 3, 3},
+        {", \"mixes\": [{\"channels\": 1, \"parts\": [{\"sketch\": \"across\", \"count\": 2}, "
+         "{\"sketch\": \"inside\", \"count\": 1}]}]",
+         3, 6},
+    };
+    ccl_topology_t *topo = topology(PAIR);
+    ccl_collective_t *want = collective(CCL_ALLGATHER, topo->nranks, 0);
+
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        char filled[800];
+
+        snprintf(filled, sizeof filled, text, rows[i].mixes);
+        run_t r = make(topo, want, 1e6, filled, false, rows[i].mixes);
+
+        ck_assert_uint_eq(r.schedule->coll->chunks_per_block % rows[i].parts, 0);
+        ck_assert_uint_eq(across(r.schedule) * rows[i].parts,
+                          8 * rows[i].across * r.schedule->coll->chunks_per_block);
+        ck_assert_uint_eq(r.stats.sketch.given, 2);
+        fini(&r);
+    }
+    /* Without mixes they are balanced as if they had been found: at most two parts across. */
+    char filled[800];
+
+    snprintf(filled, sizeof filled, text, "");
+    run_t alone = make(topo, want, 1e9, filled, false, "alone");
+
+    ck_assert_uint_eq(alone.stats.sketch.given, 2);
+    ck_assert_uint_eq(alone.stats.sketch.found, 0);
+    ck_assert_uint_ge(alone.stats.sketch.mixes, 2);
+    ck_assert_uint_ge(across(alone.schedule), 8 * alone.schedule->coll->chunks_per_block);
+    fini(&alone);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+static double time_of(const ccl_topology_t *topo, const ccl_schedule_t *schedule, double size) {
+    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+    ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
+    ccl_program_t *program = NULL;
+    ccl_sim_result_t *result = NULL;
+    ccl_routes_t *routes = ccl_routes_create(topo);
+    ccl_error_t err = CCL_ERROR_INIT;
+    double time_s;
+
+    lower.order = CCL_ORDER_HPDS;
+    lower.granularity = sim.granularity = CCL_GRANULARITY_TASK;
+    lower.topo = topo;
+    lower.size_bytes = sim.size_bytes = size;
+    ck_assert_int_eq(ccl_lower(NULL, schedule, &lower, &program, &err), CCL_OK);
+    ck_assert_int_eq(ccl_sim_program(NULL, topo, routes, program, &sim, &result, &err), CCL_OK);
+    time_s = result->time_s;
+    ccl_sim_result_destroy(result);
+    ccl_program_destroy(program);
+    ccl_routes_destroy(routes);
+    return time_s;
+}
+
+START_TEST(test_added) {
+    /*
+     * A bad mix beside those found loses, alone it is made all the same; "with_found" in the file
+     * is the same as the option. Sketches that are given are not found a second time.
+     */
+    static const char *const text =
+        "{\"schema\": \"ccllab/sketches/1\", \"with_found\": %s, \"sketches\": [{\"stages\": "
+        "[{\"nvlink\": \"all\"}, {\"net\": \"all\"}]}], \"mixes\": [{\"channels\": 1, \"parts\": "
+        "[{\"sketch\": 0, \"count\": 1}]}]}";
+    ccl_topology_t *topo = topology(PAIR);
+    ccl_collective_t *want = collective(CCL_ALLGATHER, topo->nranks, 0);
+    char filled[400];
+
+    run_t found = make(topo, want, 1e8, NULL, false, "found");
+    snprintf(filled, sizeof filled, text, "false");
+    run_t alone = make(topo, want, 1e8, filled, false, "alone");
+    run_t option = make(topo, want, 1e8, filled, true, "option");
+    snprintf(filled, sizeof filled, text, "true");
+    run_t key = make(topo, want, 1e8, filled, false, "key");
+
+    ck_assert(ccl_schedule_equal(option.schedule, key.schedule));
+    ck_assert_double_gt(time_of(topo, alone.schedule, 1e8), time_of(topo, found.schedule, 1e8));
+    ck_assert_double_eq_tol(time_of(topo, key.schedule, 1e8), time_of(topo, found.schedule, 1e8),
+                            1e-9);
+    ck_assert_uint_eq(key.stats.sketch.given, 1);
+    ck_assert_uint_eq(key.stats.sketch.found + 1, found.stats.sketch.found);
+    ck_assert_uint_eq(key.stats.sketch.isomorphic, found.stats.sketch.isomorphic + 1);
+    fini(&found);
+    fini(&alone);
+    fini(&option);
+    fini(&key);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("prop.synth.sketches");
+    TCase *tcase = tcase_create("sketches");
+    tcase_set_timeout(tcase, 0);
+    tcase_add_loop_test(tcase, test_round_trip, 0, (int)CCL_ARRAY_LEN(clusters));
+    tcase_add_test(tcase, test_by_hand);
+    tcase_add_test(tcase, test_added);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
+}
