@@ -97,7 +97,7 @@ static int no_command(int argc, char **argv) {
     }
     if (family && (argc <= 2 || argv[2][0] == '-')) {
         snprintf(text, sizeof(text), "\"%s\" wants %s", word,
-                 strcmp(word, "topology") == 0 ? "list, show, expand or check"
+                 strcmp(word, "topology") == 0 ? "list, show, expand, check or symmetry"
                                                : "up, run, down, list or topology");
         return usage_error(text);
     }
@@ -163,10 +163,46 @@ static int finish(ccl_status_t status, const ccl_error_t *err) {
     return code;
 }
 
+/** "help", "help COMMAND", and what the build makes of the tables: manual pages, completion. */
+static int help(int argc, char **argv) {
+    const ccl_i_command_t *command = NULL;
+    const char *what = argc > 2 ? argv[2] : "";
+    ccl_text_t text = {0};
+    int words = 1;
+    bool man = strcmp(what, "--man") == 0;
+
+    if (man && argc > 3) {
+        command = find_command(argc - 2, argv + 2, &words);
+        if (!command)
+            return no_command(argc - 2, argv + 2);
+    } else if (argc > 2) {
+        command = find_command(argc - 1, argv + 1, &words);
+    }
+    if (man && command) {
+        ccl_i_man_command(command, &text);
+    } else if (man) {
+        ccl_i_man_program(&text);
+    } else if (strcmp(what, "--completion") == 0) {
+        ccl_i_completion_bash(&text);
+    } else if (strcmp(what, "--commands") == 0) {
+        for (size_t i = 0; ccl_i_commands[i]; i++)
+            ccl_text_printf(&text, "%s\n", ccl_i_commands[i]->name);
+    } else if (command) {
+        ccl_i_help_command(command, &text); /* as with --help behind it */
+    } else if (is_family(what)) {
+        ccl_i_help_family(what, &text);
+    } else if (argc > 2) {
+        return no_command(argc - 1, argv + 1);
+    } else {
+        ccl_i_help_all(&text);
+    }
+    return print(&text);
+}
+
 int ccl_cli_main(int argc, char **argv) {
     const ccl_i_command_t *command;
     ccl_error_t err = CCL_ERROR_INIT;
-    ccl_text_t help = {0};
+    ccl_text_t text = {0};
     ccl_i_cli_t cli;
     ccl_status_t status;
     int words = 1;
@@ -175,22 +211,12 @@ int ccl_cli_main(int argc, char **argv) {
     if (argc < 2)
         return usage_error("no command given (see ccllab --help)");
     if (strcmp(argv[1], "--version") == 0) {
-        ccl_text_printf(&help, "ccllab %s\n", CCL_VERSION);
-        return print(&help);
+        ccl_text_printf(&text, "ccllab %s\n", CCL_VERSION);
+        return print(&text);
     }
     command = find_command(argc, argv, &words);
-    if (!command && is_help(argv[1])) {
-        /* "ccllab help simulate" is "ccllab simulate --help" */
-        if (argc > 2)
-            command = find_command(argc - 1, argv + 1, &words);
-        if (command)
-            ccl_i_help_command(command, &help);
-        else if (argc > 2 && is_family(argv[2]))
-            ccl_i_help_family(argv[2], &help);
-        else
-            ccl_i_help_all(&help);
-        return print(&help);
-    }
+    if (!command && is_help(argv[1]))
+        return help(argc, argv);
     if (!command)
         return no_command(argc, argv);
 
@@ -199,8 +225,8 @@ int ccl_cli_main(int argc, char **argv) {
     status = ccl_i_options_parse(command, argc - 1 - words, argv + 1 + words, &cli.args, &err);
     if (status == CCL_OK && cli.args.help) {
         ccl_i_args_fini(&cli.args);
-        ccl_i_help_command(command, &help);
-        return print(&help);
+        ccl_i_help_command(command, &text);
+        return print(&text);
     }
     if (status == CCL_OK) {
         ccl_i_terminal_open(&cli);

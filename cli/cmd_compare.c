@@ -390,5 +390,7 @@ const ccl_i_command_t ccl_i_cmd_compare = {
         "table in nccl-tests' shape with the winner per size. = marks a tie. --json has all\n"
         "numbers; --csv prints --table times (default) or links.\n",
     .accepts = accepts,
+    .tables = ccl_report_comparison_tables,
+    .no = "nobody could run, or a program of yours is wrong",
     .run = run,
 };

@@ -107,5 +107,6 @@ const ccl_i_command_t ccl_i_cmd_diagnose = {
     .accepts = accepts,
     .min_inputs = 1,
     .max_inputs = 1,
+    .no = "a size is slower than expected",
     .run = run,
 };

@@ -200,5 +200,7 @@ const ccl_i_command_t ccl_i_cmd_lower = {
     .min_inputs = 1,
     .max_inputs = 1,
     .several = true,
+    .tables = ccl_report_lowering_tables,
+    .no = "it is wrong, or no way could run",
     .run = run,
 };

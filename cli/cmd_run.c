@@ -294,6 +294,8 @@ const ccl_i_command_t ccl_i_cmd_run = {
     .accepts = accepts,
     .min_inputs = 1,
     .max_inputs = 1,
+    .tables = ccl_report_measurement_tables,
+    .no = "the data are wrong, or it cannot finish",
     .run = run,
 };
 

@@ -307,5 +307,7 @@ const ccl_i_command_t ccl_i_cmd_simulate = {
         "table: --table summary (default), links, thread_blocks or flows.\n",
     .accepts = accepts,
     .max_inputs = 1,
+    .tables = ccl_report_simulation_tables,
+    .no = "it is wrong, or a deadlock",
     .run = run,
 };

@@ -213,5 +213,6 @@ const ccl_i_command_t ccl_i_cmd_synth = {
         "lowered from it (FILE.xml: MSCCL XML, thread blocks and primitives; --order to\n"
         "--executor say how). The schedule is verified before it is written.\n",
     .accepts = accepts,
+    .no = "there is none",
     .run = run,
 };

@@ -269,6 +269,8 @@ const ccl_i_command_t ccl_i_cmd_testbed_run = {
     .accepts = run_accepts,
     .min_inputs = 2,
     .max_inputs = 2,
+    .tables = ccl_report_measurement_tables,
+    .no = "the data are wrong, or it cannot finish",
     .run = run,
 };
 

@@ -56,6 +56,7 @@ const ccl_i_command_t ccl_i_cmd_topology_show = {
     .details = "--csv prints one table: --table devices (default), links, groups or routes.\n",
     .accepts = show_accepts,
     .max_inputs = 1,
+    .tables = ccl_report_topology_tables,
     .run = run_show,
 };
 

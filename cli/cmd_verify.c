@@ -80,5 +80,6 @@ const ccl_i_command_t ccl_i_cmd_verify = {
     .accepts = accepts,
     .min_inputs = 1,
     .max_inputs = 1,
+    .no = "it is not right",
     .run = run,
 };

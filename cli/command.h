@@ -86,6 +86,8 @@ typedef struct ccl_i_command {
     const char *const *accepts; /**< names of its own options, NULL-terminated */
     uint32_t min_inputs, max_inputs;
     bool several; /**< a choice may be a list with commas */
+    const char *const *tables; /**< what --table takes, NULL-terminated; NULL: no --table */
+    const char *no;            /**< when its exit code is 1; NULL: never */
     /** CCL_OK, or the status whose exit code is wanted; err without text: all is said already. */
     ccl_status_t (*run)(ccl_i_cli_t *cli, ccl_error_t *err);
 } ccl_i_command_t;
@@ -113,11 +115,40 @@ bool ccl_i_list_add(ccl_i_list_t *list, const char *item);
 bool ccl_i_given(const ccl_i_args_t *args, const char *name);
 /** The one choice; 0, the default, when none was given. */
 uint32_t ccl_i_choice(const ccl_i_choices_t *choices);
+/** An option as help, manual pages and completion tell it. */
+typedef struct ccl_i_option_info {
+    char name[32];       /**< as it is spelled, without dashes */
+    char letter;         /**< 0: none */
+    bool value_optional; /**< --name[=VALUE] */
+    bool general;        /**< of every command */
+    const char *value;   /**< how its value is named; NULL: takes none */
+    const char *help;
+    const char *choices; /**< "a,b,c"; NULL: not a choice */
+} ccl_i_option_info_t;
+/** Option number `index` of a command, its own first; false: there are no more. */
+bool ccl_i_option_info(const ccl_i_command_t *command, size_t index, ccl_i_option_info_t *out);
 /** Usage, details and options of a command, at most 80 columns wide. */
 void ccl_i_help_command(const ccl_i_command_t *command, ccl_text_t *out);
 void ccl_i_help_all(ccl_text_t *out);
 /** Commands that begin with `prefix` ("topology"). */
 void ccl_i_help_family(const char *prefix, ccl_text_t *out);
+
+/* ---------------------------------------------------------------- manual.c */
+
+/** What an exit code means; the last has code NULL. */
+typedef struct ccl_i_exit_code {
+    const char *code, *meaning;
+} ccl_i_exit_code_t;
+extern const ccl_i_exit_code_t ccl_i_exit_codes[];
+/** Manual page ccllab(1), in roff. */
+void ccl_i_man_program(ccl_text_t *out);
+/** Manual page ccllab-COMMAND(1), in roff. */
+void ccl_i_man_command(const ccl_i_command_t *command, ccl_text_t *out);
+
+/* ---------------------------------------------------------------- completion.c */
+
+/** A script for bash that completes commands, options, their values, and inputs. */
+void ccl_i_completion_bash(ccl_text_t *out);
 
 /* ---------------------------------------------------------------- synthesis.c */
 

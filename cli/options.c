@@ -95,8 +95,8 @@ static const option_t options[] = {
      "sccl: so many rounds in all steps together (as few per chunk as can be)", NULL},
     {"epoch", 0, KIND_SECONDS, AT(epoch_s), "TIME",
      "milp: length of an epoch (what the slowest link needs for a chunk)", NULL},
-    {"proto", 0, KIND_TEXT, AT(proto), "P",
-     "protocol of lowered programs: Simple, LL or LL128 (Simple)", NULL},
+    {"proto", 0, KIND_TEXT, AT(proto), "Simple|LL|LL128", "protocol of lowered programs (Simple)",
+     NULL},
     {"no-fuse", 0, KIND_FLAG, AT(no_fuse), NULL,
      "lowering: keep receiving and forwarding in thread blocks of their own", NULL},
     {"out-of-place", 0, KIND_FLAG, AT(out_of_place), NULL,
@@ -187,7 +187,7 @@ static const option_t options[] = {
      "any,msccl,rccl,msccl-old"},
     {"slots", 0, KIND_U32, AT(slots), "N",
      "FIFO depth of the deadlock check (Simple 2, LL and LL128 8)", NULL},
-    {"device", 0, KIND_TEXT, AT(job.device), "NAME", "host, cuda or hip (host)", NULL},
+    {"device", 0, KIND_TEXT, AT(job.device), "host|cuda|hip", "where it runs (host)", NULL},
     {"kernel", 0, KIND_CHOICE, AT(job.kernel), "K",
      "interpreter: one kernel reads the program; generated: one written and compiled for it; both, "
      "and the ratio (interpreter)",
@@ -588,6 +588,30 @@ ccl_status_t ccl_i_options_parse(const ccl_i_command_t *command, int argc, char 
 
 /* ---------------------------------------------------------------- help */
 
+bool ccl_i_option_info(const ccl_i_command_t *command, size_t index, ccl_i_option_info_t *out) {
+    const char *names[MAX_NAMES];
+    const option_t *o = NULL;
+
+    names_of(command, names);
+    for (size_t i = 0; i <= index; i++)
+        if (!names[i])
+            return false;
+    o = find(names[index]);
+    if (!o)
+        return false;
+    memset(out, 0, sizeof(*out));
+    snprintf(out->name, sizeof(out->name), "%.*s", (int)spelled_len(o->name), o->name);
+    out->letter = o->letter;
+    out->value_optional = o->kind == KIND_TEXT_OR_NONE;
+    out->value = o->value;
+    out->help = o->help;
+    if (o->kind == KIND_CHOICE || o->kind == KIND_CHOICES)
+        out->choices = o->extra;
+    for (size_t i = 0; everywhere[i]; i++)
+        out->general = out->general || everywhere[i] == names[index];
+    return true;
+}
+
 enum { HELP_COLUMNS = 80, HELP_INDENT = 26 };
 
 /** Words from column `at`, broken before column 80; later lines indented. */
@@ -674,10 +698,10 @@ void ccl_i_help_all(ccl_text_t *out) {
                     "a\nschedule, prove it right, simulate it, compare it with others.\n\n");
     help_commands("", out);
     ccl_text_printf(out, "\nccllab COMMAND --help tells the options of a command.\n\n");
-    wrapped(
-        out,
-        "exit codes: 0 done; 1 the answer is no (invalid, deadlock, nothing found); 2 wrong use "
-        "or bad input; 3 limit reached, best so far written; 4 a file or device failed; 70 bug; "
-        "128+n ended by signal n",
-        0, 0);
+    ccl_text_t codes = {0};
+    ccl_text_printf(&codes, "exit codes:");
+    for (const ccl_i_exit_code_t *e = ccl_i_exit_codes; e->code; e++)
+        ccl_text_printf(&codes, " %s %s%s", e->code, e->meaning, e[1].code ? ";" : "");
+    wrapped(out, codes.data ? codes.data : "", 0, 0);
+    ccl_text_fini(&codes);
 }

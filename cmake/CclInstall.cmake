@@ -12,6 +12,8 @@ foreach(module IN LISTS CCL_MODULES)
 endforeach()
 if(TARGET ccllab)
   install(TARGETS ccllab RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(FILES ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
 endif()
 
 install(EXPORT ccllab NAMESPACE ccllab:: FILE ccllabTargets.cmake DESTINATION ${ccl_cmake_dir})

@@ -41,4 +41,8 @@ export PKG_CONFIG_PATH="$libdir"
 
 if [ -x "$prefix/bin/ccllab" ]; then
     (cd / && "$prefix/bin/ccllab" --version)
+    for file in share/man/man1/ccllab.1 share/man/man1/ccllab-topology-show.1 \
+        share/bash-completion/completions/ccllab share/doc/ccllab/docs/commands.md; do
+        [ -s "$prefix/$file" ] || { echo "$file is not installed"; exit 1; }
+    done
 fi
