@@ -1,0 +1,39 @@
+#!/bin/sh
+# docs/commands.md has every command in its table and every option of it by its long name: in the command's
+# own section, in "Clusters" or in "Options of every command". Usage: cli_docs_commands.sh PROGRAM SOURCE_DIR
+set -eu
+ccllab=$1
+page=$2/docs/commands.md
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+bad=0
+say() { echo "$*"; bad=1; }
+section() { awk -v head="## $1" '/^## / { on = $0 == head } on' "$page"; }
+
+section Clusters >"$dir/clusters"
+section "Options of every command" >"$dir/every"
+"$ccllab" help --commands >"$dir/commands"
+lacks() { # which options of a command's help do not stand in these files?
+    # shellcheck disable=SC2086
+    "$ccllab" $1 --help | sed -n 's/^  .\{0,3\} *--\([a-z-]*\).*/\1/p' | sort -u >"$dir/options"
+    [ "$(wc -l <"$dir/options")" -ge 9 ] || say "$1 --help: this test sees too few options"
+    shift
+    while read -r option <&4; do
+        cat "$@" | grep -qE -e "--$option([^a-z-]|\$)" || echo "--$option"
+    done 4<"$dir/options"
+}
+while read -r command <&3; do
+    grep -qF "| [\`$command\`](#${command%% *}) |" "$page" || say "no row of $command in the table of commands"
+    section "${command%% *}" >"$dir/own"
+    [ -s "$dir/own" ] || say "no section \"## ${command%% *}\""
+    missing=$(lacks "$command" "$dir/own" "$dir/clusters" "$dir/every")
+    [ -z "$missing" ] || say "docs/commands.md, ${command%% *}: not there of $command:" $missing
+done 3<"$dir/commands"
+# The check itself: without the command's own section options are missed.
+[ -n "$(lacks simulate "$dir/clusters" "$dir/every")" ] || say "missing options are not told"
+# Exit codes of the help all stand in their table.
+section "Exit codes" >"$dir/codes"
+for code in 0 1 2 3 4 70 128+n; do
+    grep -qF "| $code |" "$dir/codes" || say "exit code $code has no row"
+done
+exit $bad
