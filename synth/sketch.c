@@ -16,6 +16,7 @@
 #define MAX_SKETCHES 200u
 #define VISITS_PER_SKETCH 30u
 #define DEFAULT_SIZE_BYTES 268435456.0 /* as lowering takes */
+#define HOP_TABLE_RANKS 2048u          /* 16 MiB */
 
 /* ---------------------------------------------------------------- space */
 
@@ -63,6 +64,24 @@ static ccl_status_t fill_hops(ccl_i_space_t *space, ccl_routes_t *routes, ccl_er
     return CCL_OK;
 }
 
+/* Growing asks for hops all the time. */
+static ccl_status_t fill_hop_table(ccl_i_space_t *space, ccl_error_t *err) {
+    size_t n = space->topo->nranks;
+    uint32_t *at;
+
+    if (n > HOP_TABLE_RANKS)
+        return CCL_OK;
+    at = ccl_arena_alloc(&space->arena, n * n, sizeof *at);
+    if (!at)
+        return ccl_fail_nomem(err);
+    for (size_t i = 0; i < n * n; i++)
+        at[i] = CCL_NONE;
+    for (uint32_t h = space->x.nhops; h-- > 0;)
+        at[space->x.hops[h].src * n + space->x.hops[h].dst] = h;
+    space->hop_at = at;
+    return CCL_OK;
+}
+
 ccl_status_t ccl_i_space_init(ccl_i_space_t *space, const ccl_topology_t *topo,
                               ccl_routes_t *routes, const ccl_symmetry_t *symmetry,
                               const ccl_collective_t *want, ccl_error_t *err) {
@@ -98,6 +117,7 @@ ccl_status_t ccl_i_space_init(ccl_i_space_t *space, const ccl_topology_t *topo,
     }
     space->ngroups = space->first_group[space->ndimensions];
     CCL_TRY(ccl_i_exchange_init(&space->x, topo, routes, &options, err));
+    CCL_TRY(fill_hop_table(space, err));
     return fill_hops(space, routes, err);
 }
 

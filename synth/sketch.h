@@ -62,7 +62,9 @@ typedef struct ccl_i_space {
     uint32_t dimension[CCL_I_SKETCH_DIMENSIONS];  /* of the symmetry: those that are used */
     uint32_t rotations;                           /* of sketches that pick single GPUs */
     uint8_t reach_limit[CCL_I_SKETCH_DIMENSIONS]; /* flooding only where hops are missing */
-    const double *overhead_s;                     /* [x.nhops] of a primitive */
+    const uint32_t *hop_at;   /* [nranks * nranks] first hop from one to another, CCL_NONE: none; NULL:
+                                 too many */
+    const double *overhead_s; /* [x.nhops] of a primitive */
     const uint8_t *dimensions; /* [x.nhops] bit per dimension that the hop belongs to */
     ccl_arena_t arena;
 } ccl_i_space_t;

@@ -8,6 +8,11 @@ uint32_t ccl_i_space_hop(const ccl_i_space_t *space, uint32_t dimension, uint32_
     const ccl_i_exchange_t *x = &space->x;
     uint32_t low = x->out_first[src], high = x->out_first[src + 1], n = 0;
 
+    if (space->hop_at) {
+        low = high = space->hop_at[(size_t)src * space->topo->nranks + dst];
+        if (low == CCL_NONE)
+            return CCL_NONE;
+    }
     while (low < high) {
         uint32_t mid = low + (high - low) / 2;
 
@@ -16,9 +21,12 @@ uint32_t ccl_i_space_hop(const ccl_i_space_t *space, uint32_t dimension, uint32_
         else
             high = mid;
     }
+    if (low == x->out_first[src + 1] || x->hops[low].dst != dst ||
+        !(space->dimensions[low] >> dimension & 1))
+        return CCL_NONE;
     while (low + n < x->out_first[src + 1] && x->hops[low + n].dst == dst)
         n++;
-    return n && space->dimensions[low] >> dimension & 1 ? low + turn % n : CCL_NONE;
+    return n == 1 ? low : low + turn % n;
 }
 
 ccl_status_t ccl_i_grower_init(ccl_i_grower_t *g, const ccl_i_space_t *space, ccl_error_t *err) {
@@ -63,16 +71,17 @@ static uint32_t best_source(ccl_i_grower_t *g, const uint32_t *sources, uint32_t
     const uint32_t *sends = g->sends + (size_t)g->dimension * g->space->topo->nranks;
     uint32_t best = CCL_NONE;
 
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t src = sources[(i + turn) % n];
-        uint32_t hop = ccl_i_space_hop(g->space, g->dimension, src, dst, turn);
+    for (uint32_t i = 0, at = n ? turn % n : 0; i < n; i++, at = at + 1 < n ? at + 1 : 0) {
+        uint32_t src = sources[at], hop;
 
-        if (hop != CCL_NONE &&
-            (best == CCL_NONE || (g->line && g->got[src] > g->got[best]) ||
-             ((!g->line || g->got[src] == g->got[best]) && sends[src] < sends[best]))) {
-            best = src;
-            *hop_out = hop;
-        }
+        if (best != CCL_NONE && !(g->line && g->got[src] > g->got[best]) &&
+            ((g->line && g->got[src] != g->got[best]) || sends[src] >= sends[best]))
+            continue;
+        hop = ccl_i_space_hop(g->space, g->dimension, src, dst, turn);
+        if (hop == CCL_NONE)
+            continue;
+        best = src;
+        *hop_out = hop;
     }
     return best;
 }

@@ -34,58 +34,102 @@ static void add_load(const ccl_i_space_t *s, ccl_i_grower_t *g, double *weight, 
     }
 }
 
+/* What one worker needs to load sketches. */
+typedef struct loader {
+    ccl_i_grower_t grower;
+    double *weight;   /* [nranks] */
+    float *sends;     /* [x.nhops] over each hop */
+    uint32_t *blocks; /* [nranks] */
+    bool ready;
+} loader_t;
+
+typedef struct loads {
+    const ccl_ctx_t *ctx;
+    const ccl_i_space_t *space;
+    ccl_i_sketches_t *sketches;
+    double **load;     /* [sketches] zeroed */
+    loader_t *loaders; /* [workers] */
+} loads_t;
+
+static ccl_status_t loader_init(loader_t *l, const ccl_i_space_t *s, ccl_error_t *err) {
+    if (l->ready)
+        return CCL_OK;
+    CCL_TRY(ccl_i_grower_init(&l->grower, s, err));
+    l->ready = true;
+    l->weight = calloc(s->topo->nranks, sizeof *l->weight);
+    l->sends = calloc(s->x.nhops + (size_t)1, sizeof *l->sends);
+    l->blocks = calloc(s->topo->nranks, sizeof *l->blocks);
+    return l->weight && l->sends && l->blocks ? CCL_OK : ccl_fail_nomem(err);
+}
+
+static void loader_fini(loader_t *l) {
+    free(l->weight);
+    free(l->sends);
+    free(l->blocks);
+    if (l->ready)
+        ccl_i_grower_fini(&l->grower);
+}
+
+static ccl_status_t load_one(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
+    const loads_t *all = user;
+    const ccl_i_space_t *s = all->space;
+    loader_t *l = &all->loaders[worker];
+    ccl_i_grower_t *g = &l->grower;
+    ccl_i_sketch_t *sketch = &all->sketches->items[index];
+    uint32_t nranks = s->topo->nranks, rotations = sketch->uses_one ? s->rotations : 1;
+    double *load = all->load[index];
+    ccl_ctx_t quiet = all->ctx ? *all->ctx : (ccl_ctx_t)CCL_CTX_INIT;
+
+    quiet.progress = NULL;
+    CCL_TRY(loader_init(l, s, err));
+    for (uint32_t r = 0; r < nranks; r++) {
+        if (s->root != CCL_NONE && r != s->root)
+            continue;
+        for (uint32_t turn = 0; turn < rotations; turn++) {
+            if (!ccl_i_grow(g, sketch, NULL, r, turn))
+                load[0] = INFINITY; /* does not work from every root */
+            add_load(s, g, l->weight, 1.0 / rotations,
+                     load + (size_t)s->root_class[r] * s->x.nresources);
+            for (uint32_t k = 1; k < g->norder; k++)
+                l->sends[g->via[g->order[k]]] +=
+                    (float)(s->scatter ? l->weight[g->order[k]] : 1) / (float)rotations;
+        }
+        if (r % 16 == 0)
+            CCL_TRY(ccl_ctx_poll(&quiet, NULL));
+    }
+    sketch->load = load;
+    memset(l->blocks, 0, nranks * sizeof *l->blocks);
+    for (uint32_t h = 0; h < s->x.nhops; h++) {
+        sketch->busy_s = fmax(sketch->busy_s, l->sends[h] * s->overhead_s[h]);
+        l->blocks[s->x.hops[h].src] += l->sends[h] > 0;
+        l->blocks[s->x.hops[h].dst] += l->sends[h] > 0;
+        l->sends[h] = 0;
+    }
+    for (uint32_t r = 0; r < nranks; r++)
+        sketch->blocks = l->blocks[r] > sketch->blocks ? l->blocks[r] : sketch->blocks;
+    return CCL_OK;
+}
+
 static ccl_status_t loads(const ccl_ctx_t *ctx, ccl_i_space_t *s, ccl_i_sketches_t *sketches,
                           uint64_t *unreaching, ccl_error_t *err) {
-    uint32_t nranks = s->topo->nranks;
-    double *weight = calloc(nranks, sizeof *weight);
-    float *sends = calloc(s->x.nhops + (size_t)1, sizeof *sends); /* over each hop */
-    uint32_t *blocks = calloc(nranks, sizeof *blocks);
-    ccl_i_grower_t g;
-    ccl_status_t status = ccl_i_grower_init(&g, s, err);
+    uint32_t threads = ctx && ctx->threads ? ctx->threads : ccl_core_count();
+    loads_t all = {ctx, s, sketches, NULL, NULL};
+    ccl_status_t status = CCL_OK;
 
-    if (status != CCL_OK) {
-        free(weight);
-        free(sends);
-        free(blocks);
-        return status;
-    }
-    status = weight && sends && blocks ? CCL_OK : ccl_fail_nomem(err);
-    for (size_t i = 0; i < sketches->n && status == CCL_OK; i++) {
-        ccl_i_sketch_t *sketch = &sketches->items[i];
-        uint32_t rotations = sketch->uses_one ? s->rotations : 1;
-        double *load = ccl_arena_alloc(
-            &s->arena, (size_t)s->nclasses * (s->x.nresources + (size_t)1), sizeof *load);
-
-        if (!load) {
+    if (sketches->n == 0)
+        return CCL_OK;
+    all.load = calloc(sketches->n, sizeof(double *));
+    all.loaders = calloc(threads, sizeof *all.loaders);
+    if (!all.load || !all.loaders)
+        status = ccl_fail_nomem(err);
+    for (size_t i = 0; status == CCL_OK && i < sketches->n; i++) {
+        all.load[i] = ccl_arena_alloc(
+            &s->arena, (size_t)s->nclasses * (s->x.nresources + (size_t)1), sizeof(double));
+        if (!all.load[i])
             status = ccl_fail_nomem(err);
-            break;
-        }
-        for (uint32_t r = 0; r < nranks && status == CCL_OK; r++) {
-            if (s->root != CCL_NONE && r != s->root)
-                continue;
-            for (uint32_t turn = 0; turn < rotations; turn++) {
-                if (!ccl_i_grow(&g, sketch, NULL, r, turn))
-                    load[0] = INFINITY; /* does not work from every root */
-                add_load(s, &g, weight, 1.0 / rotations,
-                         load + (size_t)s->root_class[r] * s->x.nresources);
-                for (uint32_t k = 1; k < g.norder; k++)
-                    sends[g.via[g.order[k]]] +=
-                        (float)(s->scatter ? weight[g.order[k]] : 1) / (float)rotations;
-            }
-            if (r % 16 == 0)
-                status = ccl_ctx_poll(ctx, NULL);
-        }
-        sketch->load = load;
-        memset(blocks, 0, nranks * sizeof *blocks);
-        for (uint32_t h = 0; h < s->x.nhops; h++) {
-            sketch->busy_s = fmax(sketch->busy_s, sends[h] * s->overhead_s[h]);
-            blocks[s->x.hops[h].src] += sends[h] > 0;
-            blocks[s->x.hops[h].dst] += sends[h] > 0;
-            sends[h] = 0;
-        }
-        for (uint32_t r = 0; r < nranks; r++)
-            sketch->blocks = blocks[r] > sketch->blocks ? blocks[r] : sketch->blocks;
     }
+    if (status == CCL_OK)
+        status = ccl_parallel_for((uint32_t)sketches->n, threads, load_one, &all, err);
     /* A sketch that does not reach everyone from every root is none. */
     size_t kept = 0;
     for (size_t i = 0; i < sketches->n && status == CCL_OK; i++) {
@@ -96,10 +140,10 @@ static ccl_status_t loads(const ccl_ctx_t *ctx, ccl_i_space_t *s, ccl_i_sketches
         *unreaching = sketches->n - kept;
         sketches->n = kept;
     }
-    free(weight);
-    free(sends);
-    free(blocks);
-    ccl_i_grower_fini(&g);
+    for (uint32_t i = 0; all.loaders && i < threads; i++)
+        loader_fini(&all.loaders[i]);
+    free(all.loaders);
+    free(all.load);
     return status;
 }
 
