@@ -26,6 +26,8 @@ const ccl_i_command_t *const ccl_i_commands[] = {&ccl_i_cmd_compare,
                                                  &ccl_i_cmd_topology_expand,
                                                  &ccl_i_cmd_topology_check,
                                                  &ccl_i_cmd_topology_symmetry,
+                                                 &ccl_i_cmd_draw_topology,
+                                                 &ccl_i_cmd_draw_timeline,
                                                  NULL};
 
 static int usage_error(const char *text) {
@@ -83,7 +85,7 @@ static bool is_help(const char *word) {
 
 /** No command of that name: a family's list, or the nearest name. */
 static int no_command(int argc, char **argv) {
-    const char *names[32];
+    const char *names[48];
     const char *word = argv[1];
     const char *near;
     size_t n = 0;
@@ -98,10 +100,11 @@ static int no_command(int argc, char **argv) {
     if (family && (argc <= 2 || argv[2][0] == '-')) {
         snprintf(text, sizeof(text), "\"%s\" wants %s", word,
                  strcmp(word, "topology") == 0 ? "list, show, expand, check or symmetry"
+                 : strcmp(word, "draw") == 0   ? "topology or timeline"
                                                : "up, run, down, list or topology");
         return usage_error(text);
     }
-    for (size_t i = 0; ccl_i_commands[i] && n + 2 < CCL_ARRAY_LEN(names); i++) {
+    for (size_t i = 0; ccl_i_commands[i] && n + 4 < CCL_ARRAY_LEN(names); i++) {
         const char *name = ccl_i_commands[i]->name;
 
         if (family && strncmp(name, word, strlen(word)) == 0)
@@ -112,6 +115,7 @@ static int no_command(int argc, char **argv) {
     if (!family) {
         names[n++] = "topology";
         names[n++] = "testbed";
+        names[n++] = "draw";
     }
     names[n] = NULL;
     if (family)

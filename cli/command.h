@@ -66,6 +66,9 @@ typedef struct ccl_i_args {
         uint32_t max_relays, max_stages, max_sketches;
         const char *file, *add, *write;
     } sketch;
+    const char *heat;   /**< of `draw` */
+    uint32_t width_px;
+    uint32_t draw_rows, draw_colour; /**< index into the option's choices */
     bool unicast, no_verify, no_skip, no_fold, no_fuse, out_of_place, all, blocks;
     /* and the rest of the line */
     ccl_i_list_t inputs;
@@ -99,6 +102,7 @@ extern const ccl_i_command_t ccl_i_cmd_topology_list, ccl_i_cmd_topology_show,
     ccl_i_cmd_algos, ccl_i_cmd_bound, ccl_i_cmd_synth, ccl_i_cmd_verify, ccl_i_cmd_simulate,
     ccl_i_cmd_compare, ccl_i_cmd_lower, ccl_i_cmd_calibrate, ccl_i_cmd_diagnose, ccl_i_cmd_run,
     ccl_i_cmd_devices, ccl_i_cmd_validate;
+extern const ccl_i_command_t ccl_i_cmd_draw_topology, ccl_i_cmd_draw_timeline;
 extern const ccl_i_command_t ccl_i_cmd_testbed_up, ccl_i_cmd_testbed_run, ccl_i_cmd_testbed_down,
     ccl_i_cmd_testbed_list, ccl_i_cmd_testbed_topology;
 
@@ -268,5 +272,30 @@ ccl_status_t ccl_i_refuse_lowered(const ccl_i_args_t *args, const char *path, cc
 ccl_status_t ccl_i_document_lower(ccl_i_cli_t *cli, const ccl_topology_t *topo,
                                   const ccl_way_t *preset, double size_bytes,
                                   ccl_i_document_t *document, ccl_error_t *err);
+
+/* ---------------------------------------------------------------- draw.c */
+
+/** The picture's format by -o, which must be given and end in .svg, .pdf or .png. */
+ccl_status_t ccl_i_picture_format(const ccl_i_cli_t *cli, ccl_draw_format_t *out, ccl_error_t *err);
+/** -o asks for a picture. */
+bool ccl_i_wants_picture(const ccl_i_args_t *args);
+/** Write a picture where -o says, --width wide. */
+ccl_status_t ccl_i_picture_emit(ccl_i_cli_t *cli, const ccl_picture_t *picture, ccl_error_t *err);
+/** A simulated run of a program or schedule file. */
+typedef struct ccl_i_drawn_run {
+    ccl_program_t *program;
+    ccl_sim_result_t *result;
+    ccl_granularity_t granularity;
+    char title[240]; /**< "ring, allgather of 64M" */
+} ccl_i_drawn_run_t;
+/**
+ * Read, lower, prove and simulate a file by the options of the command line.
+ * @param topo   replaced by what --profile makes of it.
+ * @param trace  NULL: none.
+ * @retval CCL_CHECK  it is not right; one line says why.
+ */
+ccl_status_t ccl_i_run_open(ccl_i_cli_t *cli, const char *path, ccl_topology_t **topo,
+                            ccl_trace_t *trace, ccl_i_drawn_run_t *out, ccl_error_t *err);
+void ccl_i_run_fini(ccl_i_drawn_run_t *run);
 
 #endif

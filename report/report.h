@@ -10,6 +10,7 @@
 #ifndef CCL_REPORT_REPORT_H
 #define CCL_REPORT_REPORT_H
 
+#include "draw/draw.h"
 #include "runtime/runtime.h"
 #include "search/search.h"
 #include "validate/validate.h"

@@ -35,9 +35,15 @@ static void drained(void *user, uint32_t f, double time_s) {
     run->result->flow_done_s[f] = arrival;
     if (arrival > run->result->time_s)
         run->result->time_s = arrival;
-    if (run->trace)
-        ccl_i_trace_flow(run->trace, run->list->src[f], run->list->dst[f], 0, run->start_s[f],
-                         time_s, run->list->bytes[f]);
+    if (run->trace) {
+        ccl_trace_span_t slice = {.start_s = run->start_s[f],
+                                  .end_s = time_s,
+                                  .bytes = run->list->bytes[f],
+                                  .rank = run->list->src[f],
+                                  .other = run->list->dst[f],
+                                  .step = f};
+        ccl_i_trace_flow(run->trace, &slice);
+    }
     if (run->first_child[f] != CCL_NONE)
         ccl_i_engine_at(run->engine, arrival, EV_ARRIVED, f);
 }

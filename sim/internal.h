@@ -32,11 +32,8 @@ ccl_sim_result_t *ccl_i_result_create(uint32_t nlinks, uint32_t ntbs, uint32_t n
 /** Utilization from bytes and time_s. */
 void ccl_i_result_links(ccl_sim_result_t *result, const ccl_topology_t *topo);
 
-/** A slice of time of a row of the trace. */
-void ccl_i_trace_tb(ccl_trace_t *trace, uint32_t rank, uint32_t tb, const char *name,
-                    double start_s, double end_s, uint32_t step, uint32_t batch, uint32_t slice,
-                    double bytes);
-void ccl_i_trace_flow(ccl_trace_t *trace, uint32_t src, uint32_t dst, uint32_t channel,
-                      double start_s, double end_s, double bytes);
+/** A row of the trace, copied. */
+void ccl_i_trace_tb(ccl_trace_t *trace, const ccl_trace_span_t *pass);
+void ccl_i_trace_flow(ccl_trace_t *trace, const ccl_trace_span_t *slice);
 
 #endif

@@ -132,9 +132,20 @@ static void primitive_done(ccl_i_run_t *run, uint32_t unit, uint32_t step, doubl
 
 static void trace_pass(ccl_i_run_t *run, const ccl_i_unit_t *u, uint32_t step, double time_s) {
     const ccl_tb_t *tb = &run->program->tbs[u->tb];
-    ccl_i_trace_tb(run->trace, tb->rank, tb->id, ccl_primitive_name(run->program->steps[step].type),
-                   run->slice_start_s[u - run->units], time_s, step - tb->first_step, u->batch,
-                   u->slice, run->work[step].bytes);
+    ccl_trace_span_t pass = {.start_s = run->slice_start_s[u - run->units],
+                             .end_s = time_s,
+                             .bytes = run->work[step].bytes,
+                             .data_s = u->use_s[USE_DATA],
+                             .peer_s = u->use_s[USE_PEER],
+                             .slot_s = u->use_s[USE_SLOT],
+                             .name = ccl_primitive_name(run->program->steps[step].type),
+                             .rank = tb->rank,
+                             .other = tb->id,
+                             .step = step,
+                             .at = step - tb->first_step,
+                             .batch = u->batch,
+                             .slice = u->slice};
+    ccl_i_trace_tb(run->trace, &pass);
 }
 
 static void pass_done(ccl_i_run_t *run, uint32_t unit, double time_s) {
@@ -268,8 +279,14 @@ static void on_drained(void *user, uint32_t c, double time_s) {
     if (run->trace) {
         const ccl_tb_t *tb = &run->program->tbs[run->units[conn->sender].tb];
         ccl_peers_t peers = ccl_program_peers(run->program, tb, conn->step);
-        ccl_i_trace_flow(run->trace, tb->rank, peers.send_peer, peers.channel, run->flow_start_s[c],
-                         time_s, run->work[conn->step].bytes);
+        ccl_trace_span_t slice = {.start_s = run->flow_start_s[c],
+                                  .end_s = time_s,
+                                  .bytes = run->work[conn->step].bytes,
+                                  .rank = tb->rank,
+                                  .other = peers.send_peer,
+                                  .step = conn->step,
+                                  .channel = peers.channel};
+        ccl_i_trace_flow(run->trace, &slice);
     }
     if (conn->delay_s > 0)
         ccl_i_engine_at(run->engine, time_s + conn->delay_s, EV_ARRIVE, c);

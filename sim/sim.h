@@ -21,6 +21,25 @@ typedef struct ccl_trace ccl_trace_t;
 /** @param max_events 0: no limit; beyond it events are counted, not written. */
 ccl_trace_t *ccl_trace_create(uint64_t max_events);
 void ccl_trace_destroy(ccl_trace_t *trace);
+/** What a trace keeps: one pass of a thread block, or one slice on the network. */
+typedef struct ccl_trace_span {
+    double start_s, end_s, bytes;
+    /** Of a pass: seconds that its block (at stage level, its stage of it) had waited since the run
+        began, for data, for another block and for a slot. */
+    double data_s, peer_s, slot_s;
+    const char *name; /**< primitive of a pass, static; NULL: a slice on the network */
+    uint32_t rank;    /**< of the block; source of a slice */
+    uint32_t other;   /**< id of the block; destination of a slice */
+    uint32_t step;    /**< index into the program's steps; of a flow list, the flow */
+    uint32_t at;      /**< of a pass: number of the step in its block */
+    uint32_t channel; /**< of a slice */
+    uint32_t batch, slice;
+} ccl_trace_span_t;
+/** What was kept, in order of the ends. @param dropped_out  what came beyond max_events. */
+const ccl_trace_span_t *ccl_trace_spans(const ccl_trace_t *trace, uint64_t *n_out,
+                                        uint64_t *dropped_out);
+/** Keep passes, slices on the network, or both (at first). */
+void ccl_trace_keep(ccl_trace_t *trace, bool passes, bool slices);
 /** {"traceEvents": [...]}: a process per GPU with a row per thread block, and a row per pair of
  * GPUs with the slices that cross the network between them. */
 ccl_status_t ccl_trace_write(const ccl_trace_t *trace, ccl_text_t *out, ccl_error_t *err);

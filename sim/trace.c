@@ -8,16 +8,13 @@
 
 #include <stdlib.h>
 
-typedef struct row {
-    double start_s, end_s, bytes;
-    const char *name; /* static; NULL: a flow */
-    uint32_t a, b, c, step, batch, slice;
-} row_t;
+typedef ccl_trace_span_t row_t;
 
 struct ccl_trace {
     row_t *rows;
     size_t n, cap;
     uint64_t max_events, dropped;
+    bool no_passes, no_slices;
     bool nomem;
 };
 
@@ -35,25 +32,36 @@ void ccl_trace_destroy(ccl_trace_t *trace) {
     free(trace);
 }
 
-static void add(ccl_trace_t *t, row_t row) {
+static void add(ccl_trace_t *t, const row_t *row) {
     if (t->n >= t->max_events) {
         t->dropped++;
     } else if (!ccl_i_grow(&t->rows, &t->cap, t->n + 1, sizeof(*t->rows))) {
         t->nomem = true;
     } else {
-        t->rows[t->n++] = row;
+        t->rows[t->n++] = *row;
     }
 }
 
-void ccl_i_trace_tb(ccl_trace_t *trace, uint32_t rank, uint32_t tb, const char *name,
-                    double start_s, double end_s, uint32_t step, uint32_t batch, uint32_t slice,
-                    double bytes) {
-    add(trace, (row_t){start_s, end_s, bytes, name, rank, tb, 0, step, batch, slice});
+const ccl_trace_span_t *ccl_trace_spans(const ccl_trace_t *trace, uint64_t *n_out,
+                                        uint64_t *dropped_out) {
+    *n_out = trace->n;
+    *dropped_out = trace->dropped;
+    return trace->rows;
 }
 
-void ccl_i_trace_flow(ccl_trace_t *trace, uint32_t src, uint32_t dst, uint32_t channel,
-                      double start_s, double end_s, double bytes) {
-    add(trace, (row_t){start_s, end_s, bytes, NULL, src, dst, channel, 0, 0, 0});
+void ccl_trace_keep(ccl_trace_t *trace, bool passes, bool slices) {
+    trace->no_passes = !passes;
+    trace->no_slices = !slices;
+}
+
+void ccl_i_trace_tb(ccl_trace_t *trace, const ccl_trace_span_t *pass) {
+    if (!trace->no_passes)
+        add(trace, pass);
+}
+
+void ccl_i_trace_flow(ccl_trace_t *trace, const ccl_trace_span_t *slice) {
+    if (!trace->no_slices)
+        add(trace, slice);
 }
 
 static int by_place(const void *a, const void *b) {
@@ -61,10 +69,10 @@ static int by_place(const void *a, const void *b) {
     int dx = (x->name == NULL) - (y->name == NULL);
     if (dx)
         return dx;
-    if (x->a != y->a)
-        return x->a < y->a ? -1 : 1;
-    if (x->b != y->b)
-        return x->b < y->b ? -1 : 1;
+    if (x->rank != y->rank)
+        return x->rank < y->rank ? -1 : 1;
+    if (x->other != y->other)
+        return x->other < y->other ? -1 : 1;
     if (x->start_s != y->start_s)
         return x->start_s < y->start_s ? -1 : 1;
     return x->end_s < y->end_s ? -1 : x->end_s > y->end_s;
@@ -92,32 +100,32 @@ ccl_status_t ccl_trace_write(const ccl_trace_t *trace, ccl_text_t *out, ccl_erro
         const row_t *r = &rows[i];
         double ts = r->start_s * 1e6, dur = (r->end_s - r->start_s) * 1e6;
         if (r->name) {
-            if (r->a != last_rank)
+            if (r->rank != last_rank)
                 ccl_text_printf(out,
                                 ",\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\","
                                 "\"args\":{\"name\":\"GPU %u\"}}",
-                                r->a, r->a);
-            last_rank = r->a;
+                                r->rank, r->rank);
+            last_rank = r->rank;
             ccl_text_printf(
                 out,
                 ",\n{\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"name\":\"%s\",\"ts\":%.15g,"
                 "\"dur\":%.15g,\"args\":{\"step\":%u,\"batch\":%u,\"slice\":%u,\"bytes\":%.17g}}",
-                r->a, r->b, r->name, ts, dur, r->step, r->batch, r->slice, r->bytes);
+                r->rank, r->other, r->name, ts, dur, r->at, r->batch, r->slice, r->bytes);
             continue;
         }
-        uint64_t row = (uint64_t)r->a << 32 | r->b;
+        uint64_t row = (uint64_t)r->rank << 32 | r->other;
         if (row != last_row) {
             tid++;
             ccl_text_printf(out,
                             ",\n{\"ph\":\"M\",\"pid\":1000000,\"tid\":%u,\"name\":\"thread_name\","
                             "\"args\":{\"name\":\"%u -> %u\"}}",
-                            tid, r->a, r->b);
+                            tid, r->rank, r->other);
         }
         last_row = row;
         ccl_text_printf(out,
                         ",\n{\"ph\":\"X\",\"pid\":1000000,\"tid\":%u,\"name\":\"channel %u\","
                         "\"ts\":%.15g,\"dur\":%.15g,\"args\":{\"bytes\":%.17g}}",
-                        tid, r->c, ts, dur, r->bytes);
+                        tid, r->channel, ts, dur, r->bytes);
     }
     ccl_text_printf(out, "\n]}\n");
     free(rows);

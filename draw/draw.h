@@ -1,0 +1,110 @@
+/**
+ * @file draw.h
+ * Pictures of clusters, runs and comparisons as SVG, PDF and PNG.
+ *
+ * A picture is a list of shapes that the functions below fill and ccl_picture_write() writes.
+ * Lengths are units of 1/96 inch, a pixel of an SVG. Equal input gives equal bytes: no dates, no
+ * host names. Letters are DejaVu Sans; layout uses its widths whether it is installed or not.
+ */
+#ifndef CCL_DRAW_DRAW_H
+#define CCL_DRAW_DRAW_H
+
+#include "search/search.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum ccl_draw_format { CCL_DRAW_SVG, CCL_DRAW_PDF, CCL_DRAW_PNG } ccl_draw_format_t;
+/**
+ * The format that a file name asks for by its end: .svg, .pdf, .png in any case.
+ * @retval CCL_ERR_USAGE  another one, or none.
+ */
+ccl_status_t ccl_draw_format_of(const char *path, ccl_draw_format_t *out, ccl_error_t *err);
+
+typedef struct ccl_picture ccl_picture_t;
+void ccl_picture_destroy(ccl_picture_t *picture);
+double ccl_picture_width(const ccl_picture_t *picture);  /**< units */
+double ccl_picture_height(const ccl_picture_t *picture); /**< units */
+/**
+ * Append a picture to `out`.
+ *
+ * @param width_px  the picture is scaled to so many pixels (PDF: units); 0: its own width.
+ * @retval CCL_ERR_INPUT        a PNG of more than 32,767 pixels a side.
+ * @retval CCL_ERR_UNSUPPORTED  PDF and PNG: the font DejaVu Sans is not installed.
+ */
+ccl_status_t ccl_picture_write(const ccl_picture_t *picture, ccl_draw_format_t format,
+                               uint32_t width_px, ccl_text_t *out, ccl_error_t *err);
+/**
+ * As an element `svg` that can stand inside an HTML page.
+ * @param wide  it takes the width of what it stands in.
+ */
+ccl_status_t ccl_picture_write_inline(const ccl_picture_t *picture, bool wide, ccl_text_t *out,
+                                      ccl_error_t *err);
+
+/* ---------------------------------------------------------------- clusters */
+
+typedef struct ccl_draw_topology_options {
+    size_t size;
+    const char *title;           /**< NULL: the cluster's name */
+    const ccl_link_use_t *links; /**< [nlinks] of a run: links are coloured by it; NULL: by kind */
+    const char *run;             /**< then what was run, for the line below the title */
+} ccl_draw_topology_options_t;
+#define CCL_DRAW_TOPOLOGY_OPTIONS_INIT                                                             \
+    { sizeof(ccl_draw_topology_options_t), NULL, NULL, NULL }
+/**
+ * A cluster: servers as boxes with their GPUs, switches and NICs, the fabric above; a line per pair
+ * of linked devices, its width by the square root of its bandwidth (the larger direction).
+ *
+ * Where servers in a row would be wider than a page, those that are alike (devices, models and links
+ * by their place in the server) are drawn once, with the number of them, and all servers again as
+ * small boxes; a folded link's colour is that of the busiest it stands for.
+ *
+ * @param options  NULL: defaults.
+ * @param out      destroy with ccl_picture_destroy().
+ */
+ccl_status_t ccl_draw_topology(const ccl_topology_t *topo,
+                               const ccl_draw_topology_options_t *options, ccl_picture_t **out,
+                               ccl_error_t *err);
+
+/* ---------------------------------------------------------------- runs over time */
+
+typedef enum ccl_draw_rows {
+    CCL_DRAW_ROWS_AUTO,  /**< blocks where there are at most 160, else GPUs, above 512 servers */
+    CCL_DRAW_ROWS_BLOCK, /**< one per thread block; at stage level, one per block and stage */
+    CCL_DRAW_ROWS_GPU,
+    CCL_DRAW_ROWS_SERVER,
+    CCL_DRAW_ROWS_LINK /**< one per link that carried data, at most 160 */
+} ccl_draw_rows_t;
+typedef struct ccl_draw_timeline_options {
+    size_t size;
+    const char *title; /**< NULL: the program's name */
+    ccl_draw_rows_t rows;
+    bool by_chunk; /**< busy time is coloured by chunk (place in the buffer) instead of by state */
+    uint32_t rank; /**< only blocks of this GPU; CCL_NONE: all */
+} ccl_draw_timeline_options_t;
+#define CCL_DRAW_TIMELINE_OPTIONS_INIT                                                             \
+    { sizeof(ccl_draw_timeline_options_t), NULL, CCL_DRAW_ROWS_AUTO, false, CCL_NONE }
+/**
+ * A run over time: what every thread block did (busy, or what it waited for), or how busy every
+ * link was.
+ *
+ * A row of one block tells its states; a row of many tells the share of them that is busy, and a
+ * row of a link the share of its bandwidth that is used. Time is cut into as many parts as the picture can show and 40,000 rectangles can draw; a part of
+ * a row has the colour of what took the most of it, equal neighbours are one rectangle. So a million
+ * transfers make no larger picture than ten thousand do.
+ *
+ * @param result  of the run that filled `trace`.
+ * @param trace   kept passes; for rows of links, slices.
+ * @param out     destroy with ccl_picture_destroy().
+ * @retval CCL_ERR_INPUT  the trace dropped events; no such rank; nothing ran.
+ */
+ccl_status_t ccl_draw_timeline(const ccl_topology_t *topo, const ccl_program_t *program,
+                               const ccl_sim_result_t *result, const ccl_trace_t *trace,
+                               const ccl_draw_timeline_options_t *options, ccl_picture_t **out,
+                               ccl_error_t *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,47 @@
+/**
+ * @file layout.h
+ * Private to draw/: where the devices of a cluster stand, and which servers stand for others.
+ */
+#ifndef CCL_DRAW_LAYOUT_H
+#define CCL_DRAW_LAYOUT_H
+
+#include "draw/canvas.h"
+
+typedef struct ccl_i_place {
+    double x, y, w, h; /* middle of the device, its width and height */
+    bool drawn;
+} ccl_i_place_t;
+
+/** A server, or (the last one, where there are such) the GPUs and NICs outside of all servers. */
+typedef struct ccl_i_box {
+    uint32_t first, n;  /* into devices */
+    uint32_t like;      /* the box that is drawn for it: itself or an earlier one */
+    uint32_t alike;     /* how many it stands for, itself included */
+    double x, y, w, h;  /* of those that are drawn */
+    bool flat;          /* outside of all servers: no frame */
+    bool grid;          /* its GPUs stand in several rows */
+} ccl_i_box_t;
+
+typedef struct ccl_i_layout {
+    const ccl_topology_t *topo;
+    ccl_i_place_t *places; /* [ndevices] */
+    uint32_t *box_of;      /* [ndevices]; CCL_NONE: fabric */
+    uint32_t *at;          /* [ndevices] position in its box */
+    uint32_t *devices;     /* by box, then index */
+    uint32_t *level;       /* [ndevices] of fabric: 0 next to servers */
+    ccl_i_box_t *boxes;
+    uint32_t nboxes, ndrawn;
+    bool folded;
+    uint32_t hidden; /* switches of the fabric that are left out */
+    double width, bottom;
+    ccl_arena_t arena;
+} ccl_i_draw_layout_t;
+
+/** Name of a device without its server's. */
+const char *ccl_i_short_id(const ccl_topology_t *topo, uint32_t device);
+/** @param top  y above which nothing stands. */
+ccl_status_t ccl_i_draw_layout(const ccl_topology_t *topo, double top, ccl_i_draw_layout_t *out,
+                          ccl_error_t *err);
+void ccl_i_draw_layout_fini(ccl_i_draw_layout_t *layout);
+
+#endif
