@@ -50,6 +50,7 @@ const ccl_i_command_t ccl_i_cmd_draw_topology = {
         "program or schedule, they are coloured by their utilisation in its simulated run.\n",
     .accepts = topology_accepts,
     .max_inputs = 1,
+    .no = "what --heat names is not right, or cannot finish",
     .run = run_topology,
 };
 
@@ -123,5 +124,6 @@ const ccl_i_command_t ccl_i_cmd_draw_timeline = {
     .accepts = timeline_accepts,
     .min_inputs = 1,
     .max_inputs = 1,
+    .no = "it is not right, or cannot finish",
     .run = run_timeline,
 };

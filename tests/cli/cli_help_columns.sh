@@ -44,6 +44,8 @@ check testbed run
 check testbed down
 check testbed list
 check testbed topology
+check draw topology
+check draw timeline
 check algos
 check topology list
 check topology show
@@ -54,5 +56,5 @@ check topology symmetry
 [ "$("$ccllab" topology --help | awk 'length($0) > 80' | wc -l)" -eq 0 ] || say "topology --help is wide"
 # Every command that the general help lists is checked above.
 listed=$("$ccllab" --help | grep -c '^  [a-z]')
-[ "$listed" -eq 22 ] || say "the help lists $listed commands, this test knows 22"
+[ "$listed" -eq 24 ] || say "the help lists $listed commands, this test knows 24"
 exit $bad

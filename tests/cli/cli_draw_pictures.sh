@@ -1,0 +1,60 @@
+#!/bin/sh
+# `ccllab draw`: equal bytes from run to run and on any number of threads, all formats, the asked width,
+# one line and the right exit code for what is wrong. Usage: cli_draw_pictures.sh PROGRAM SOURCE_DIR
+set -eu
+ccllab=$1
+data=$2/tests/cli/data
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir"
+bad=0
+say() { echo "$*"; bad=1; }
+pair='servers:1 gpus:2 nvswitch=300GB/s,1us'
+
+"$ccllab" synth -t heteccl-h20-4+8 -c allgather --with hm --size 16M -q -o hm.xml
+heat="draw topology -t heteccl-h20-4+8 --heat hm.xml --size 16M"
+line="draw timeline -t heteccl-h20-4+8 hm.xml --size 16M"
+for end in svg pdf png; do
+    for command in "$heat" "$line" "$line --rows link" "$line --colour chunk --rows block"; do
+        # shellcheck disable=SC2086
+        "$ccllab" $command -j 1 -o "a.$end" && "$ccllab" $command -j 2 -o "b.$end" || say "$command: $?"
+        cmp -s "a.$end" "b.$end" || say "$command: $end differs from run to run"
+    done
+    [ "$end" != svg ] || ! grep -qwF -e "$(hostname)" -e "$(date +%Y-%m-%d)" a.svg || say "an SVG knows host or date"
+    [ "$end" != pdf ] || grep -aqF '/CreationDate (20000101000000Z' a.pdf || say "a PDF has another date"
+done
+# shellcheck disable=SC2086
+"$ccllab" $line --width 333 -o w.png
+[ "$(od -An -tu1 -j16 -N4 w.png | tr -s ' ')" = " 0 0 1 77" ] || say "w.png is not 333 wide"
+grep -q 'width="333"' w.png && say "a PNG is no SVG"
+# shellcheck disable=SC2086
+"$ccllab" $line --width 333 -o w.svg
+grep -q '<svg [^>]*width="333"' w.svg || say "w.svg is not 333 wide"
+
+refused() { # exit code, part of the one line, command...
+    want=$1 text=$2
+    shift 2
+    rc=0
+    "$ccllab" "$@" >out 2>err || rc=$?
+    [ "$rc" -eq "$want" ] || say "$*: exit code $rc, not $want"
+    [ "$(wc -l <err)" -eq 1 ] && [ ! -s out ] || say "$*: more than one line"
+    grep -qF -e "$text" err || say "$*: \"$(cat err)\" does not say \"$text\""
+    [ ! -e x.svg ] || say "$*: a picture all the same"
+}
+refused 2 'no file for the picture' draw topology dgx-a100
+refused 2 'must end in .svg, .pdf or .png' draw topology dgx-a100 -o x.jpg
+refused 2 'must end in .svg, .pdf or .png' draw topology dgx-a100 -o -
+refused 2 'does not go with a picture' draw topology dgx-a100 --json -o x.svg
+refused 2 '--heat FILE' draw topology dgx-a100 --size 1M -o x.svg
+refused 2 'no size given' draw topology -t "$pair" --heat "$data/allgather_2.xml" -o x.svg
+refused 2 'must be more than 0' draw topology dgx-a100 --width 0 -o x.svg
+refused 2 'too large' draw topology dgx-a100 --width 40000 -o x.png
+refused 2 'a program for 2 ranks' draw timeline -t dgx-a100 "$data/allgather_2.xml" --size 1M -o x.svg
+refused 1 'not right: ' draw timeline -t "$pair" "$data/missing_2.xml" --size 1M -o x.svg
+refused 1 'deadlock' draw timeline -t "$pair" "$data/deadlock_2.xml" --no-verify --size 1M -o x.svg
+refused 2 'no rank 7' draw timeline -t "$pair" "$data/allgather_2.xml" --size 1M --rank 7 -o x.svg
+refused 2 'wants a rank or all' draw timeline -t "$pair" "$data/allgather_2.xml" --size 1M --rank x -o x.svg
+refused 4 'nosuch.xml' draw timeline -t "$pair" nosuch.xml --size 1M -o x.svg
+refused 4 'nosuch/x.svg' draw topology dgx-a100 -o nosuch/x.svg
+refused 2 'wants topology or timeline' draw
+exit $bad
