@@ -111,7 +111,7 @@ static ccl_status_t run_timeline(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const timeline_accepts[] = {
-    "topology", "fail",    "degrade",     "size",    "rows@draw", "colour",       "rank",
+    "topology", "fail",    "degrade",     "size",    "rows@draw", "colour",       "rank@draw",
     "width",    "batches", "granularity", "sharing", "profile",   "no-verify",    "order",
     "allocate", "stages",  "executor",    "proto",   "no-fuse",   "out-of-place", NULL};
 const ccl_i_command_t ccl_i_cmd_draw_timeline = {

@@ -259,6 +259,7 @@ static const option_t options[] = {
     {"rows@draw", 0, KIND_CHOICE, AT(draw_rows), "WHAT",
      "a row per block, gpu, server or link (auto: by how many there are)",
      "auto,block,gpu,server,link"},
+    {"rank@draw", 0, KIND_TEXT, AT(rank), "N|all", "only thread blocks of this rank (all)", NULL},
     {"colour", 0, KIND_CHOICE, AT(draw_colour), "BY",
      "state: busy, or what is waited for; of links, their use; chunk: what is moved (state)",
      "state,chunk"},

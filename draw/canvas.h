@@ -62,7 +62,7 @@ struct ccl_picture {
 };
 
 ccl_picture_t *ccl_i_picture_create(void); /**< NULL when out of memory */
-/** `*out` is the picture, or it is destroyed and CCL_ERR_NOMEM returned when it ran out of memory. */
+/** `*out` is the picture; where it ran out of memory it is destroyed: CCL_ERR_NOMEM. */
 ccl_status_t ccl_i_picture_finish(ccl_picture_t *p, double width, double height,
                                   ccl_picture_t **out, ccl_error_t *err);
 

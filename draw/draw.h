@@ -56,8 +56,8 @@ typedef struct ccl_draw_topology_options {
  * A cluster: servers as boxes with their GPUs, switches and NICs, the fabric above; a line per pair
  * of linked devices, its width by the square root of its bandwidth (the larger direction).
  *
- * Where servers in a row would be wider than a page, those that are alike (devices, models and links
- * by their place in the server) are drawn once, with the number of them, and all servers again as
+ * Where servers in a row would be wider than a page, those that are alike (devices, models and
+ * links by their place in the server) are drawn once, with the number of them, and all servers again as
  * small boxes; a folded link's colour is that of the busiest it stands for.
  *
  * @param options  NULL: defaults.
@@ -90,9 +90,10 @@ typedef struct ccl_draw_timeline_options {
  * link was.
  *
  * A row of one block tells its states; a row of many tells the share of them that is busy, and a
- * row of a link the share of its bandwidth that is used. Time is cut into as many parts as the picture can show and 40,000 rectangles can draw; a part of
- * a row has the colour of what took the most of it, equal neighbours are one rectangle. So a million
- * transfers make no larger picture than ten thousand do.
+ * row of a link the share of its bandwidth that is used. Time is cut into as many parts as the
+ * picture can show and 40,000 rectangles can draw; a part of a row has the colour of what took the
+ * most of it, equal neighbours are one rectangle. So a million transfers make no larger picture
+ * than ten thousand do.
  *
  * @param result  of the run that filled `trace`.
  * @param trace   kept passes; for rows of links, slices.

@@ -126,7 +126,7 @@ START_TEST(links) {
     ck_assert_uint_eq(svg_count(svg, "row"), used);
     ck_assert_uint_eq(svg_count(svg, "legend heat"), 1);
     /* Alone on its way, a flow fills its links: bytes / bandwidth, in the darkest colour. */
-    width = drawn(svg, 0, "#45085"); /* viridis at 0.975 begins so */
+    width = drawn(svg, 0, "#450a5c"); /* viridis at 0.975 */
     ck_assert_double_eq_tol(width, 524288 / 100e9 / r.result->time_s * 1200, 1);
     svg_free(svg);
     ran_free(&r);
