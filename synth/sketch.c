@@ -40,9 +40,10 @@ static ccl_status_t fill_hops(ccl_i_space_t *space, ccl_routes_t *routes, ccl_er
     double *overhead_s =
         ccl_arena_alloc(&space->arena, space->x.nhops + (size_t)1, sizeof *overhead_s);
 
+    double *slot_s = ccl_arena_alloc(&space->arena, space->x.nhops + (size_t)1, sizeof *slot_s);
     uint8_t *dimensions = ccl_arena_alloc(&space->arena, space->x.nhops + (size_t)1, 1);
 
-    if (!overhead_s || !dimensions)
+    if (!overhead_s || !slot_s || !dimensions)
         return ccl_fail_nomem(err);
     for (uint32_t h = 0; h < space->x.nhops; h++) {
         const ccl_i_hop_t *hop = &space->x.hops[h];
@@ -50,9 +51,11 @@ static ccl_status_t fill_hops(ccl_i_space_t *space, ccl_routes_t *routes, ccl_er
 
         CCL_TRY(ccl_routes_get(routes, space->up ? hop->dst : hop->src,
                                space->up ? hop->src : hop->dst, hop->channel, &route, err));
-        overhead_s[h] =
-            ccl_model_transport(space->topo, ccl_model_route_kind(space->topo, route), "Simple")
-                .overhead_s;
+        const ccl_transport_t transport =
+            ccl_model_transport(space->topo, ccl_model_route_kind(space->topo, route), "Simple");
+
+        overhead_s[h] = transport.overhead_s;
+        slot_s[h] = transport.slots ? 2 * hop->alpha_s / transport.slots : 0;
         for (uint32_t d = 0; d < space->ndimensions; d++) {
             const ccl_dimension_t *dim = &space->symmetry->dimensions[space->dimension[d]];
 
@@ -61,6 +64,7 @@ static ccl_status_t fill_hops(ccl_i_space_t *space, ccl_routes_t *routes, ccl_er
     }
     space->dimensions = dimensions;
     space->overhead_s = overhead_s;
+    space->slot_s = slot_s;
     return CCL_OK;
 }
 

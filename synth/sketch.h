@@ -37,6 +37,7 @@ typedef struct ccl_i_sketch {
     uint32_t blocks;      /* connections in and out of the GPU that has most, a channel's */
     double depth_s;       /* longest way from the root by latencies alone */
     double busy_s;        /* overheads of the busiest connection, for one part of every chunk */
+    double fifo_s;        /* the same of waiting for free slots: a slot comes back after two ways */
     const double *load;   /* [nclasses][x.nresources] seconds per byte of a chunk of every root of
                              that class */
     char *name;           /* "nvlink > net" */
@@ -65,6 +66,7 @@ typedef struct ccl_i_space {
     const uint32_t *hop_at;   /* [nranks * nranks] first hop from one to another, CCL_NONE: none; NULL:
                                  too many */
     const double *overhead_s; /* [x.nhops] of a primitive */
+    const double *slot_s;     /* [x.nhops] per primitive, where the FIFO's depth is what limits */
     const uint8_t *dimensions; /* [x.nhops] bit per dimension that the hop belongs to */
     ccl_arena_t arena;
 } ccl_i_space_t;
@@ -151,6 +153,7 @@ typedef struct ccl_i_mix {
     double ideal_s_per_byte; /* of a chunk of every root: busiest resource, exact shares */
     double s_per_byte;       /* with counts */
     double depth_s, busy_s;  /* the deepest sketch; overheads of a part along every sketch */
+    double fifo_s;           /* waits for slots, likewise */
     bool given;              /* the user's: counts, channels and shapes are as they are */
     uint32_t channels;       /* given; 0: as elsewhere */
     uint8_t shapes[CCL_I_SKETCH_DIMENSIONS]; /* given */

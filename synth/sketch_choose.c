@@ -180,6 +180,12 @@ static bool fans_out(const ccl_i_space_t *space, const ccl_i_sketch_t *sketch) {
            NULL;
 }
 
+/* What comes on top of latencies: links and overheads, or FIFOs that are too short for them. */
+static double flow_s(const ccl_i_mix_t *mix, uint32_t parts, double chunk_bytes) {
+    return fmax(mix->s_per_byte * chunk_bytes + mix->busy_s * (parts - 1.0) / mix->n,
+                mix->fifo_s * parts / mix->n);
+}
+
 static bool add_candidate(candidates_t *all, const ccl_i_space_t *space,
                           const ccl_i_sketches_t *sketches, const ccl_i_mix_t *mix,
                           uint32_t channels, uint32_t sms, ccl_i_shape_t net, double chunk_bytes) {
@@ -207,8 +213,7 @@ static bool add_candidate(candidates_t *all, const ccl_i_space_t *space,
     }
     c.parts = mix->parts * turns(space, sketches, mix);
     c.parts *= (channels + c.parts - 1) / c.parts;
-    c.estimate_s = mix->depth_s + chain_s + mix->s_per_byte * chunk_bytes +
-                   mix->busy_s * (c.parts - 1.0) / mix->n;
+    c.estimate_s = mix->depth_s + chain_s + flow_s(mix, c.parts, chunk_bytes);
     if (!ccl_grow(&all->items, &all->cap, all->n + 1, sizeof *all->items))
         return false;
     all->items[all->n++] = c;

@@ -101,6 +101,7 @@ static ccl_status_t load_one(uint32_t index, uint32_t worker, void *user, ccl_er
     memset(l->blocks, 0, nranks * sizeof *l->blocks);
     for (uint32_t h = 0; h < s->x.nhops; h++) {
         sketch->busy_s = fmax(sketch->busy_s, l->sends[h] * s->overhead_s[h]);
+        sketch->fifo_s = fmax(sketch->fifo_s, l->sends[h] * s->slot_s[h]);
         l->blocks[s->x.hops[h].src] += l->sends[h] > 0;
         l->blocks[s->x.hops[h].dst] += l->sends[h] > 0;
         l->sends[h] = 0;
@@ -355,6 +356,7 @@ static ccl_status_t try_mix(const rows_t *rows, const uint32_t *which, uint32_t 
         mix.n++;
         mix.depth_s = fmax(mix.depth_s, sketch->depth_s);
         mix.busy_s += sketch->busy_s;
+        mix.fifo_s += sketch->fifo_s;
     }
     free(share);
     if (!share)
@@ -399,6 +401,7 @@ static ccl_status_t weigh(const rows_t *rows, ccl_i_mix_t *mix, ccl_error_t *err
         }
         mix->depth_s = fmax(mix->depth_s, sketch->depth_s);
         mix->busy_s += sketch->busy_s;
+        mix->fifo_s += sketch->fifo_s;
     }
     mix->s_per_byte = mix->ideal_s_per_byte = busiest(rows, mix->sketch, share, mix->n);
     free(share);
