@@ -39,6 +39,21 @@ export PKG_CONFIG_PATH="$libdir"
     $(pkg-config --cflags --libs ccllab)
 "$temporary/consumer"
 
+# The worked example of docs/howto/add-a-synthesizer.md, as it stands there: code, and what it prints.
+page=$source/docs/howto/add-a-synthesizer.md
+block() { # the code block behind a comment
+    awk -v mark="<!-- $1 -->" '$0 == mark { next_is = 1; next } next_is && /^```/ { on = !on; if (!on) exit; next } on' "$page"
+}
+block 'example: biring.c' >"$temporary/biring.c"
+block 'example output' >"$temporary/wanted"
+[ -s "$temporary/biring.c" ] && [ -s "$temporary/wanted" ] || { echo "$page: no example"; exit 1; }
+# shellcheck disable=SC2046,SC2086
+"$cc" -std=c11 -Wall -Wextra -Werror $flags "$temporary/biring.c" -o "$temporary/biring" \
+    $(pkg-config --cflags --libs ccllab)
+"$temporary/biring" dgx1-v100 >"$temporary/printed"
+diff "$temporary/wanted" "$temporary/printed" || { echo "$page: the example prints something else"; exit 1; }
+if "$temporary/biring" no-such-cluster 2>/dev/null; then echo "$page: the example takes any cluster"; exit 1; fi
+
 if [ -x "$prefix/bin/ccllab" ]; then
     (cd / && "$prefix/bin/ccllab" --version)
     for file in share/man/man1/ccllab.1 share/man/man1/ccllab-topology-show.1 \
