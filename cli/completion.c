@@ -24,6 +24,7 @@ static void alternative(const char *word, size_t len, place_t *out) {
                  {"LOG", FILES},
                  {"SCHEDULE", FILES},
                  {"PROGRAM", FILES},
+                 {"PICTURE", FILES},
                  {"SYNTHESIZER", SYNTHESIZERS},
                  {"RESULTS...", FILES},
                  {"P", PROFILES | FILES}};

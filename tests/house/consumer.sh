@@ -50,7 +50,7 @@ block 'example output' >"$temporary/wanted"
 # shellcheck disable=SC2046,SC2086
 "$cc" -std=c11 -Wall -Wextra -Werror $flags "$temporary/biring.c" -o "$temporary/biring" \
     $(pkg-config --cflags --libs ccllab)
-"$temporary/biring" dgx1-v100 >"$temporary/printed"
+"$temporary/biring" dgx-h100 >"$temporary/printed"
 diff "$temporary/wanted" "$temporary/printed" || { echo "$page: the example prints something else"; exit 1; }
 if "$temporary/biring" no-such-cluster 2>/dev/null; then echo "$page: the example takes any cluster"; exit 1; fi
 
