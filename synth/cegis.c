@@ -6,11 +6,13 @@
  * ReduceScatter is AllGather turned round, AllReduce one behind the other.
  *
  * The schedule is the plan for several slices of every chunk, each a round later than the one
- * before at every hop, so that all hops of the plan are busy at the same time.
+ * before at every hop, so that all hops of the plan are busy at the same time. How many, into how
+ * many parts blocks are cut and how many connections hops get is decided by simulation.
  */
 #include "synth/cegis.h"
 #include "synth/plan.h"
 #include "synth/registry.h"
+#include "synth/turn.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -21,26 +23,72 @@
 #define FEWEST_TREES 8u
 #define MOST_SLICES 128u
 #define MOST_TRANSFERS 300000.0
-#define MOST_CUTS 6u
+/* More cuts of a block that are tried: the last ones where fewer divide badly, without a solver. */
+static const uint32_t more_cuts[] = {2, 3, 4, 6, 8, 12};
+#define EASY_CUTS 6u
+#define MOST_CUTS (CCL_ARRAY_LEN(more_cuts) + 1)
 #define MOST_TREES 400.0
 #define MOST_STRETCH 3u
 /* A link or group with so much of the busiest one's load is worth connections of their own. */
 #define BUSY 0.4
 #define MOST_LANES 32u
+/* Transfers that may be simulated to choose cuts, slices and connections: for each pair of ranks,
+   at least and at most so many. Where transports cut what they carry, their slices count. */
+#define WORK_PER_PAIR 600.0
+#define LEAST_WORK 300000.0
+#define MOST_WORK 2e6
+/* Of the cuts, so many are simulated, as far as their estimates are this near to the best one. */
+#define FINALISTS 3u
+/* No first try costs more than this part of all work. */
+#define SHARES 8
+#define NEAR 1.03
+/* Part of a hop's latency that another slice costs: slices overlap. */
+#define SLICE_COST 0.125
 
 /** One direction: trees that copies go down, or that reductions come up. */
 typedef struct side {
     bool used, up;
+    bool one_send; /* equation 8 holds */
     ccl_i_exchange_t x;
     ccl_i_chunking_t capacity;
     ccl_i_cegis_problem_t problem;
     ccl_i_cegis_chunk_t *chunks;
     ccl_i_cegis_plan_t plan;
-    size_t *first;      /* [ntrees + 1] into order */
-    uint32_t *order;    /* sends by chunk */
-    uint8_t *contended; /* [nhops] */
-    uint16_t *channel;  /* [sends of the plan] */
+    size_t *first;          /* [ntrees + 1] into order */
+    uint32_t *order;        /* sends by chunk */
+    uint8_t *contended;     /* [nhops] */
+    uint32_t *serial;       /* [sends of the plan] place among those of its hop */
+    uint32_t *sends_of;     /* [nhops] */
+    uint32_t *lanes;        /* [nhops] connections of its own */
+    uint32_t *lane_first;   /* [nhops] into lane_channel */
+    uint16_t *lane_channel; /* of every lane */
 } side_t;
+
+/** A plan for so many cuts of a chunk, and what it may take. */
+typedef struct cut {
+    uint32_t cuts, slices;
+    uint32_t *owner;
+    side_t sides[2];
+    double estimate_s;
+    ccl_synth_stats_t stats;
+} cut_t;
+
+/** How many connections a hop gets. */
+typedef enum lanes {
+    LANES_PLAIN, /* one for each chunk where a busy link is shared; elsewhere one */
+    LANES_RATE,  /* as many more as thread blocks need for what the hop carries */
+    LANES_LINK,  /* as many more as fill its links */
+    LANES_KINDS
+} lanes_t;
+
+/** A schedule to be simulated. */
+typedef struct trial {
+    uint32_t cut, slices;
+    lanes_t lanes;
+    const uint32_t *lanes_of[2]; /* both sides' */
+    ccl_schedule_t *schedule;
+    double time_s;
+} trial_t;
 
 typedef struct cegis {
     const ccl_ctx_t *ctx;
@@ -56,6 +104,12 @@ typedef struct cegis {
     ccl_i_cegis_task_t task;
     uint32_t *owner; /* [cuts] AllReduce: roots; NULL: in turn */
     uint32_t *depth; /* [nranks] of the tree in hand */
+    cut_t cut[2 * MOST_CUTS];
+    uint32_t ncuts;
+    ccl_synth_stats_t stats; /* of the plan in hand */
+    double work;             /* left for simulation */
+    trial_t *trials;         /* those that run now */
+    ccl_routes_t **copies;   /* [threads] */
     ccl_arena_t arena;
 } cegis_t;
 
@@ -110,19 +164,23 @@ static ccl_status_t list_chunks(cegis_t *c, side_t *side, ccl_error_t *err) {
 
 /* ---------------------------------------------------------------- one side */
 
+static double size_of(const cegis_t *c) {
+    return c->options->size_bytes > 0 ? c->options->size_bytes : DEFAULT_BYTES;
+}
+
 static ccl_status_t discretise(cegis_t *c, side_t *side, uint32_t stretch, ccl_error_t *err) {
-    double share = 0, bytes = c->options->size_bytes;
+    double share = 0, bytes;
     ccl_i_cegis_problem_fini(&side->problem);
     ccl_i_chunking_fini(&side->capacity);
     memset(&side->problem, 0, sizeof side->problem);
     for (uint32_t k = 0; k < c->want->nchunks; k++)
         share = fmax(share, c->want->chunks[k].share);
-    bytes = (bytes > 0 ? bytes : DEFAULT_BYTES) * share / c->cuts;
+    bytes = size_of(c) * share / c->cuts;
     CCL_TRY(ccl_i_chunking_init(&side->capacity, &side->x, bytes > 0 ? bytes : 1,
                                 c->options->tau_ref_s, stretch, c->options->ceiling, side->up,
                                 side->up, err));
     return ccl_i_cegis_problem_init(&side->problem, &side->x, &side->capacity, side->chunks,
-                                    c->want->nchunks * c->cuts, side->up, err);
+                                    c->want->nchunks * c->cuts, side->one_send, err);
 }
 
 /** Longer steps lose less by rounding; taken where the bound on the time says that it pays. */
@@ -152,8 +210,14 @@ static ccl_status_t index_plan(cegis_t *c, side_t *side, ccl_error_t *err) {
         side->first[side->plan.sends[i].chunk + 2]++;
     for (uint32_t k = 0; k < ntrees; k++)
         side->first[k + 1] += side->first[k];
-    for (size_t i = 0; i < side->plan.len; i++)
+    side->serial = ccl_arena_alloc(&c->arena, side->plan.len + 1, sizeof *side->serial);
+    side->sends_of = ccl_arena_alloc(&c->arena, side->x.nhops + (size_t)1, sizeof(uint32_t));
+    if (!side->serial || !side->sends_of)
+        return ccl_fail_nomem(err);
+    for (size_t i = 0; i < side->plan.len; i++) {
         side->order[side->first[side->plan.sends[i].chunk + 1]++] = (uint32_t)i;
+        side->serial[i] = side->sends_of[side->plan.sends[i].hop]++;
+    }
     return CCL_OK;
 }
 
@@ -189,7 +253,7 @@ static double choose_slices(cegis_t *c) {
         sends += (double)side->plan.len;
         if (side->used)
             slices = fmax(slices, sqrt(ccl_i_cegis_load_s(&side->problem, &side->plan) *
-                                       side->plan.nsteps / fmax(alpha_s, 1e-7)));
+                                       side->plan.nsteps / fmax(SLICE_COST * alpha_s, 1e-7)));
     }
     slices = fmin(slices, MOST_TRANSFERS / fmax(sends, 1));
     c->slices = 1;
@@ -206,80 +270,31 @@ static double choose_slices(cegis_t *c) {
 }
 
 static void side_fini(side_t *side) {
-    bool up = side->up;
+    bool up = side->up, one_send = side->one_send;
     ccl_i_cegis_plan_fini(&side->plan);
     ccl_i_cegis_problem_fini(&side->problem);
     ccl_i_chunking_fini(&side->capacity);
     ccl_i_exchange_fini(&side->x);
     memset(side, 0, sizeof *side);
     side->up = up;
+    side->one_send = one_send;
 }
 
 /** Whether a part is held up by how its chunks divide over links rather than by what these carry.
  */
-static bool is_uneven(const cegis_t *c) {
-    bool uneven = false;
-    for (int i = 0; i < 2; i++) {
-        const side_t *side = &c->sides[i];
-        uneven |= side->used &&
-                  ccl_i_cegis_load_s(&side->problem, &side->plan) > 1.02 * side->problem.load_s;
-    }
-    return uneven;
-}
-
-/**
- * Roots of AllReduce: a server S that is root of the share w takes in 1 - w of the sums and sends
- * out 1 - w of the summands, so it shall be root of at least 1 - T C(S) for the least T that
- * leaves no more than everything; what is left over goes to all alike.
- */
-static ccl_status_t weigh_roots(cegis_t *c, ccl_error_t *err) {
-    const ccl_i_cegis_problem_t *p = &c->sides[0].problem;
-    const ccl_i_cegis_level_t *level = &p->levels[p->nlevels < 2 ? 0 : p->nlevels - 2];
-    double low_s = 0, high_s = 0, total = 0;
-    uint32_t nz = level->nzones, n = c->nranks, done = 0;
-    uint32_t *owner = ccl_arena_alloc(&c->arena, c->cuts, sizeof *owner);
-    double *share = ccl_arena_alloc(&c->arena, n, sizeof *share);
-    double *given = ccl_arena_alloc(&c->arena, n, sizeof *given);
-    if (!owner || !share || !given)
-        return ccl_fail_nomem(err);
-    for (uint32_t z = 0; z < nz; z++)
-        high_s = fmax(high_s, 1 / fmin(level->in_Bps[z], level->out_Bps[z]));
-    for (uint32_t i = 0; i < 60; i++) {
-        double mid_s = (low_s + high_s) / 2;
-        total = 0;
-        for (uint32_t z = 0; z < nz; z++)
-            total += fmax(0, 1 - mid_s * fmin(level->in_Bps[z], level->out_Bps[z]));
-        if (total > 1)
-            low_s = mid_s;
-        else
-            high_s = mid_s;
-    }
-    for (uint32_t v = 0; v < n; v++) {
-        uint32_t z = level->zone[v];
-        double least = fmax(0, 1 - high_s * fmin(level->in_Bps[z], level->out_Bps[z]));
-        share[v] = least / level->members[z] + fmax(0, 1 - total) / n;
-    }
-    /* Whoever lacks most of its share is the next root. */
-    for (; done < c->cuts; done++) {
-        uint32_t next = 0;
-        for (uint32_t v = 1; v < n; v++) {
-            if (share[v] * c->cuts - given[v] >
-                (share[next] * c->cuts - given[next]) * (1 + 1e-9) + 1e-9)
-                next = v;
-        }
-        given[next]++;
-        owner[done] = next;
-    }
-    c->owner = owner;
-    return CCL_OK;
+static bool is_uneven(const side_t *side) {
+    return side->used &&
+           ccl_i_cegis_load_s(&side->problem, &side->plan) > 1.02 * side->problem.load_s;
 }
 
 static ccl_status_t make_sides(cegis_t *c, ccl_error_t *err) {
     c->owner = NULL;
     if (c->want->kind == CCL_ALLREDUCE && !c->options->uniform_roots) {
-        CCL_TRY(discretise_side(c, &c->sides[0], err));
-        if (c->sides[0].used)
-            CCL_TRY(weigh_roots(c, err));
+        CCL_TRY(ccl_i_exchange_init(&c->sides[0].x, c->topo, c->routes, NULL, err));
+        c->owner = ccl_arena_alloc(&c->arena, c->cuts, sizeof *c->owner);
+        if (!c->owner)
+            return ccl_fail_nomem(err);
+        CCL_TRY(ccl_i_turn_roots(&c->sides[0].x, c->cuts, false, c->owner, err));
         side_fini(&c->sides[0]);
     }
     for (int i = 0; i < 2; i++)
@@ -287,36 +302,53 @@ static ccl_status_t make_sides(cegis_t *c, ccl_error_t *err) {
     return CCL_OK;
 }
 
-/** As many cuts of a chunk as make the schedule fastest: more only where one divides badly. */
-static ccl_status_t make_best_sides(cegis_t *c, ccl_error_t *err) {
-    uint32_t one = c->cuts, best = one;
+/** The plan in hand is set aside, or brought back (pointers inside it point to c->sides). */
+static void keep(cegis_t *c) {
+    cut_t *cut = &c->cut[c->ncuts++];
+    double estimate_s = choose_slices(c);
+    *cut = (cut_t){.cuts = c->cuts,
+                   .slices = c->slices,
+                   .owner = c->owner,
+                   .estimate_s = estimate_s,
+                   .stats = c->stats};
+    memcpy(cut->sides, c->sides, sizeof cut->sides);
+    memset(c->sides, 0, sizeof c->sides);
+    c->sides[1].up = true;
+}
+
+static void take(cegis_t *c, uint32_t i) {
+    const cut_t *cut = &c->cut[i];
+    c->cuts = cut->cuts;
+    c->slices = cut->slices;
+    c->owner = cut->owner;
+    memcpy(c->sides, cut->sides, sizeof c->sides);
+}
+
+/** A plan for c->cuts cuts. @param free  without equation 8: slices are not in step anyway. */
+static ccl_status_t make_cut(cegis_t *c, bool free, bool *uneven_out, ccl_error_t *err) {
+    c->sides[1].one_send = !free;
+    memset(&c->stats, 0, sizeof c->stats);
     CCL_TRY(make_sides(c, err));
-    double best_s = choose_slices(c);
-    for (uint32_t n = 2; !c->options->chunks && n <= MOST_CUTS && is_uneven(c) &&
-                         !c->task.limited && (double)n * one * c->want->nchunks <= MOST_TREES;
-         n += n < 4 ? 1 : 2) {
-        side_t kept[2];
-        uint32_t kept_slices = c->slices, *kept_owner = c->owner;
-        memcpy(kept, c->sides, sizeof kept);
-        memset(c->sides, 0, sizeof c->sides);
-        c->sides[1].up = true;
+    *uneven_out = is_uneven(&c->sides[0]) || is_uneven(&c->sides[1]);
+    bool up = is_uneven(&c->sides[1]);
+    keep(c);
+    bool other;
+    return up && !free && !c->task.limited ? make_cut(c, true, &other, err) : CCL_OK;
+}
+
+/** Plans for one and for more cuts of a chunk; the solver works on the first. */
+static ccl_status_t make_cuts(cegis_t *c, ccl_error_t *err) {
+    uint32_t one = c->cuts;
+    bool uneven = false;
+    CCL_TRY(make_cut(c, false, &uneven, err));
+    for (size_t i = 0; !c->options->chunks && i < CCL_ARRAY_LEN(more_cuts); i++) {
+        uint32_t n = more_cuts[i];
+        if (c->task.limited || (double)n * one * c->want->nchunks > MOST_TREES ||
+            (n > EASY_CUTS && !uneven))
+            break;
         c->cuts = n * one;
-        ccl_status_t status = make_sides(c, err);
-        double time_s = status == CCL_OK ? choose_slices(c) : INFINITY;
-        if (time_s < 0.99 * best_s) {
-            best_s = time_s;
-            best = c->cuts;
-            for (int i = 0; i < 2; i++)
-                side_fini(&kept[i]);
-        } else {
-            for (int i = 0; i < 2; i++)
-                side_fini(&c->sides[i]);
-            memcpy(c->sides, kept, sizeof kept);
-            c->slices = kept_slices;
-            c->owner = kept_owner;
-        }
-        CCL_TRY(status);
-        c->cuts = best;
+        c->task.start_only = true;
+        CCL_TRY(make_cut(c, false, &uneven, err));
     }
     return CCL_OK;
 }
@@ -329,8 +361,7 @@ static ccl_status_t find_contended(cegis_t *c, side_t *side, ccl_error_t *err) {
     double *load_s = calloc(x->nresources + (size_t)1, sizeof *load_s), most_s = 0;
     uint32_t *user = calloc(x->nresources + (size_t)1, sizeof *user); /* hop + 1; several: NONE */
     side->contended = ccl_arena_alloc(&c->arena, x->nhops + (size_t)1, 1);
-    side->channel = ccl_arena_alloc(&c->arena, side->plan.len + 1, sizeof *side->channel);
-    bool ok = load_s && user && side->contended && side->channel;
+    bool ok = load_s && user && side->contended;
     for (size_t i = 0; ok && i < side->plan.len; i++) {
         uint32_t h = side->plan.sends[i].hop;
         const ccl_i_hop_t *hop = &x->hops[h];
@@ -369,30 +400,56 @@ static ccl_status_t next_channel(cegis_t *c, const side_t *side, const ccl_i_hop
     return CCL_OK;
 }
 
-/**
- * Where busy links are shared every chunk has a connection of its own, up to `lanes`, so that
- * max-min sharing gives all chunks the same; elsewhere a connection takes all of them.
- */
-static ccl_status_t assign_channels(cegis_t *c, side_t *side, uint32_t lanes, ccl_error_t *err) {
-    uint32_t *serial = calloc(side->x.nhops + (size_t)1, sizeof *serial);
-    uint16_t *channels = calloc((side->x.nhops + (size_t)1) * lanes, sizeof *channels);
-    ccl_status_t status = serial && channels ? CCL_OK : ccl_fail_nomem(err);
-    for (size_t i = 0; status == CCL_OK && i < side->plan.len; i++) {
-        uint32_t h = side->plan.sends[i].hop, n = serial[h]++, lane = n % lanes, channel;
-        const ccl_i_hop_t *hop = &side->x.hops[h];
-        if (!side->contended[h] || lane == 0) {
-            channels[(size_t)h * lanes] = hop->channel;
-            lane = 0;
-        } else if (n < lanes) {
-            status = next_channel(c, side, hop, channels[(size_t)h * lanes + lane - 1] + 1u,
-                                  &channel, err);
-            channels[(size_t)h * lanes + lane] = (uint16_t)channel;
-        }
-        side->channel[i] = channels[(size_t)h * lanes + lane];
+/** Time in which everything is to be carried. */
+static double target_s(const cegis_t *c) {
+    double time_s = 0;
+    for (int i = 0; i < 2; i++) {
+        if (c->sides[i].used)
+            time_s += ccl_i_cegis_load_s(&c->sides[i].problem, &c->sides[i].plan);
     }
-    free(serial);
-    free(channels);
-    return status;
+    return time_s;
+}
+
+/**
+ * Where busy links are shared every chunk has a connection of its own, so that max-min sharing
+ * gives all chunks the same; elsewhere a connection takes all of them, or as many do as thread
+ * blocks need to keep up. Never more than `most`.
+ */
+static ccl_status_t assign_channels(cegis_t *c, side_t *side, lanes_t kind, uint32_t most,
+                                    ccl_error_t *err) {
+    const ccl_i_exchange_t *x = &side->x;
+    double time_s = target_s(c), bytes = side->capacity.chunk_bytes;
+    uint32_t total = 0;
+    side->lanes = ccl_arena_alloc(&c->arena, x->nhops + (size_t)1, sizeof(uint32_t));
+    side->lane_first = ccl_arena_alloc(&c->arena, x->nhops + (size_t)1, sizeof(uint32_t));
+    if (!side->lanes || !side->lane_first)
+        return ccl_fail_nomem(err);
+    for (uint32_t h = 0; h < x->nhops; h++) {
+        const ccl_i_hop_t *hop = &x->hops[h];
+        uint32_t sends = side->sends_of[h];
+        double lanes = side->contended[h] ? sends : 1, Bps = 0;
+        if (kind == LANES_RATE && time_s > 0)
+            Bps = 1.05 * sends * bytes / time_s;
+        if (kind == LANES_LINK)
+            Bps = hop->link_Bps;
+        lanes = fmax(lanes, ccl_model_ceil(Bps / hop->tb_Bps));
+        lanes = fmin(lanes, (double)sends * c->slices);
+        side->lanes[h] = (uint32_t)fmin(lanes, most);
+        side->lane_first[h] = total;
+        total += side->lanes[h];
+    }
+    side->lane_channel = ccl_arena_alloc(&c->arena, total + (size_t)1, sizeof(uint16_t));
+    if (!side->lane_channel)
+        return ccl_fail_nomem(err);
+    for (uint32_t h = 0; h < x->nhops; h++) {
+        uint16_t *channels = side->lane_channel + side->lane_first[h];
+        for (uint32_t lane = 0, channel = x->hops[h].channel; lane < side->lanes[h]; lane++) {
+            if (lane > 0)
+                CCL_TRY(next_channel(c, side, &x->hops[h], channel + 1, &channel, err));
+            channels[lane] = (uint16_t)channel;
+        }
+    }
+    return CCL_OK;
 }
 
 static int by_value(const void *a, const void *b) {
@@ -402,8 +459,13 @@ static int by_value(const void *a, const void *b) {
 
 /** Whether connections, a thread block for each end, fit every GPU. `apart`: sides share none. */
 static ccl_status_t blocks_fit(const cegis_t *c, bool apart, bool *fit_out, ccl_error_t *err) {
-    size_t n = 0, most = c->sides[0].plan.len + c->sides[1].plan.len;
-    uint64_t *ends = malloc((2 * most + 1) * sizeof *ends);
+    size_t n = 0, most = 0;
+    for (int i = 0; i < 2; i++) {
+        const side_t *side = &c->sides[i];
+        for (uint32_t h = 0; side->used && h < side->x.nhops; h++)
+            most += side->lanes[h];
+    }
+    uint64_t *ends = malloc((most + 1) * sizeof *ends);
     uint32_t *blocks = calloc(c->nranks, sizeof *blocks);
     *fit_out = true;
     if (!ends || !blocks) {
@@ -413,10 +475,12 @@ static ccl_status_t blocks_fit(const cegis_t *c, bool apart, bool *fit_out, ccl_
     }
     for (uint64_t i = 0; i < 2; i++) {
         const side_t *side = &c->sides[i];
-        for (size_t k = 0; k < side->plan.len; k++) {
-            const ccl_i_hop_t *hop = &side->x.hops[side->plan.sends[k].hop];
+        for (uint32_t h = 0; side->used && h < side->x.nhops; h++) {
+            const ccl_i_hop_t *hop = &side->x.hops[h];
             uint64_t src = side->up ? hop->dst : hop->src, dst = side->up ? hop->src : hop->dst;
-            ends[n++] = (apart ? i : 0) << 63 | src << 40 | dst << 20 | side->channel[k];
+            for (uint32_t k = 0; k < side->lanes[h]; k++)
+                ends[n++] = (apart ? i : 0) << 63 | src << 40 | dst << 20 |
+                            side->lane_channel[side->lane_first[h] + k];
         }
     }
     qsort(ends, n, sizeof *ends, by_value);
@@ -439,17 +503,22 @@ static ccl_status_t blocks_fit(const cegis_t *c, bool apart, bool *fit_out, ccl_
 static ccl_status_t find_down_channels(cegis_t *c, ccl_error_t *err) {
     const side_t *down = &c->sides[0];
     uint32_t least = 1;
+    c->down_channels = 0;
     for (int i = 0; i < 2; i++) {
-        for (size_t k = 0; k < c->sides[i].plan.len; k++)
-            least = c->sides[i].channel[k] >= least ? c->sides[i].channel[k] + 1u : least;
+        const side_t *side = &c->sides[i];
+        for (uint32_t h = 0; h < side->x.nhops; h++) {
+            for (uint32_t k = side->lane_first[h]; k < side->lane_first[h] + side->lanes[h]; k++)
+                least = side->lane_channel[k] >= least ? side->lane_channel[k] + 1u : least;
+        }
     }
     for (uint32_t d = least; d < least + CCL_I_EXCHANGE_ROUTES; d++) {
         bool all = true;
-        for (size_t k = 0; all && k < down->plan.len; k++) {
-            uint32_t channel;
-            CCL_TRY(next_channel(c, down, &down->x.hops[down->plan.sends[k].hop],
-                                 down->channel[k] + d, &channel, err));
-            all = channel == down->channel[k] + d;
+        for (uint32_t h = 0; all && h < down->x.nhops; h++) {
+            for (uint32_t k = 0; all && k < down->lanes[h]; k++) {
+                uint32_t channel, given = down->lane_channel[down->lane_first[h] + k];
+                CCL_TRY(next_channel(c, down, &down->x.hops[h], given + d, &channel, err));
+                all = channel == given + d;
+            }
         }
         if (all) {
             c->down_channels = d;
@@ -459,18 +528,19 @@ static ccl_status_t find_down_channels(cegis_t *c, ccl_error_t *err) {
     return CCL_OK;
 }
 
-static ccl_status_t choose_channels(cegis_t *c, ccl_error_t *err) {
+static ccl_status_t choose_channels(cegis_t *c, lanes_t kind, ccl_error_t *err) {
     bool both = c->sides[0].used && c->sides[1].used, fit = false;
     for (int i = 0; i < 2; i++) {
-        if (c->sides[i].used)
+        if (c->sides[i].used && !c->sides[i].contended)
             CCL_TRY(find_contended(c, &c->sides[i], err));
     }
     uint32_t lanes = c->options->channels ? c->options->channels : MOST_LANES;
+    c->down_channels = 0;
     for (bool apart = both;; apart = false) {
         for (uint32_t most = lanes; most; most /= 2) {
             for (int i = 0; i < 2; i++) {
                 if (c->sides[i].used)
-                    CCL_TRY(assign_channels(c, &c->sides[i], most, err));
+                    CCL_TRY(assign_channels(c, &c->sides[i], kind, most, err));
             }
             CCL_TRY(blocks_fit(c, apart, &fit, err));
             if (fit)
@@ -505,21 +575,17 @@ static ccl_status_t tree(void *user, const ccl_i_want_t *want, ccl_i_tree_t *out
     for (size_t i = side->first[k]; i < side->first[k + 1]; i++) {
         const ccl_i_cegis_send_t *send = &side->plan.sends[side->order[i]];
         const ccl_i_hop_t *hop = &side->x.hops[send->hop];
-        uint32_t round = c->slices > 1 ? slice + c->depth[hop->src] : 0;
+        uint32_t round = c->slices > 1 ? slice + c->depth[hop->src] : 0, h = send->hop;
+        uint32_t serial = side->serial[side->order[i]] + slice * side->sends_of[h];
         c->depth[hop->dst] = c->depth[hop->src] + 1;
         ccl_i_tree_add(out, hop->src, hop->dst, round * side->plan.nsteps + send->step,
-                       side->channel[side->order[i]]);
+                       side->lane_channel[side->lane_first[h] + serial % side->lanes[h]]);
     }
     return CCL_OK;
 }
 
-static ccl_status_t run(cegis_t *c, ccl_i_cluster_t *cluster, ccl_schedule_t **out,
-                        ccl_error_t *err) {
-    c->depth = ccl_arena_alloc(&c->arena, c->nranks, sizeof *c->depth);
-    if (!c->depth)
-        return ccl_fail_nomem(err);
-    CCL_TRY(make_best_sides(c, err));
-    CCL_TRY(choose_channels(c, err));
+static ccl_status_t make(cegis_t *c, ccl_i_cluster_t *cluster, ccl_schedule_t **out,
+                         ccl_error_t *err) {
     ccl_i_plan_t plan = {.name = "cegis",
                          .parts = c->cuts * c->slices,
                          .spread_roots = c->want->kind == CCL_CUSTOM,
@@ -527,7 +593,191 @@ static ccl_status_t run(cegis_t *c, ccl_i_cluster_t *cluster, ccl_schedule_t **o
                          .root = root,
                          .tree = tree,
                          .user = c};
-    CCL_TRY(ccl_i_plan_run(c->ctx, cluster, c->want, &plan, out, err));
+    return ccl_i_plan_run(c->ctx, cluster, c->want, &plan, out, err);
+}
+
+/* ---------------------------------------------------------------- the fastest by simulation */
+
+/** Of a simulation: transfers, or slices that transports cut them into. */
+static double work_of(const cegis_t *c, const cut_t *cut, uint32_t slices) {
+    double sends = 0, bytes = 0, least = INFINITY;
+    for (int i = 0; i < 2; i++) {
+        sends += (double)cut->sides[i].plan.len;
+        if (cut->sides[i].used)
+            bytes += (double)cut->sides[i].plan.len * cut->sides[i].capacity.chunk_bytes;
+    }
+    for (uint32_t t = 0; t < c->topo->ntransports; t++) {
+        const ccl_transport_spec_t *spec = &c->topo->transports[t];
+        if (!spec->protocol || strcmp(spec->protocol, "Simple") == 0)
+            least = fmin(least, spec->value.slice_bytes);
+    }
+    return fmax(sends * slices, bytes / least);
+}
+
+static ccl_status_t simulate(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
+    cegis_t *c = user;
+    trial_t *trial = &c->trials[index];
+    ccl_ctx_t quiet = c->ctx ? *c->ctx : (ccl_ctx_t)CCL_CTX_INIT; /* workers tell no progress */
+    quiet.progress = NULL;
+    quiet.log = NULL;
+    trial->time_s = INFINITY;
+    if (!trial->schedule)
+        return CCL_OK;
+    if (c->task.deadline_s > 0 && ccl_now_s() > c->task.deadline_s)
+        return CCL_OK;
+    if (!c->copies[worker])
+        c->copies[worker] = ccl_routes_create(c->topo);
+    if (!c->copies[worker])
+        return ccl_fail_nomem(err);
+    return ccl_i_time_schedule(&quiet, c->topo, c->copies[worker], trial->schedule, size_of(c),
+                               &trial->time_s, err);
+}
+
+/** Whether another trial is the same schedule. */
+static bool same(const cegis_t *c, const trial_t *a, const trial_t *b) {
+    bool same = b->schedule && a->cut == b->cut && a->slices == b->slices;
+    for (int i = 0; i < 2 && same; i++) {
+        const side_t *side = &c->cut[a->cut].sides[i];
+        if (side->used)
+            same = memcmp(a->lanes_of[i], b->lanes_of[i], side->x.nhops * sizeof(uint32_t)) == 0;
+    }
+    return same;
+}
+
+/** Make trials, as far as there is work left, simulate them; the best so far is kept in `best`. */
+static ccl_status_t race(cegis_t *c, ccl_i_cluster_t *cluster, trial_t *trials, uint32_t n,
+                         trial_t *best, ccl_error_t *err) {
+    uint32_t threads = c->ctx && c->ctx->threads ? c->ctx->threads : ccl_core_count();
+    ccl_status_t status = CCL_OK;
+    for (uint32_t i = 0; i < n && status == CCL_OK; i++) {
+        trial_t *trial = &trials[i];
+        const cut_t *cut = &c->cut[trial->cut];
+        double work = work_of(c, cut, trial->slices);
+        bool first = !best->schedule && i == 0;
+        if (c->task.deadline_s > 0 && ccl_now_s() > c->task.deadline_s)
+            c->task.limited = true;
+        if (!first && (work > c->work || c->task.limited))
+            continue;
+        take(c, trial->cut);
+        c->slices = trial->slices;
+        status = choose_channels(c, trial->lanes, err);
+        bool again = false;
+        for (int k = 0; k < 2; k++) {
+            c->cut[trial->cut].sides[k].contended = c->sides[k].contended;
+            trial->lanes_of[k] = c->sides[k].lanes;
+        }
+        for (uint32_t k = 0; k <= i && status == CCL_OK; k++)
+            again |= same(c, trial, k < i ? &trials[k] : best);
+        if (status != CCL_OK || again)
+            continue;
+        status = make(c, cluster, &trial->schedule, err);
+        c->work -= work;
+    }
+    c->trials = trials;
+    if (status == CCL_OK)
+        status = ccl_parallel_for(n, threads, simulate, c, err);
+    for (uint32_t i = 0; i < n; i++) {
+        trial_t *trial = &trials[i];
+        if (trial->schedule && (!best->schedule || trial->time_s < best->time_s * (1 - 1e-6))) {
+            ccl_schedule_destroy(best->schedule);
+            *best = *trial;
+        } else {
+            ccl_schedule_destroy(trial->schedule);
+        }
+    }
+    memset(c->sides, 0, sizeof c->sides); /* they are c->cut's */
+    return status;
+}
+
+static int by_estimate(const void *a, const void *b) {
+    const cut_t *x = a, *y = b;
+    if (x->estimate_s != y->estimate_s)
+        return x->estimate_s < y->estimate_s ? -1 : 1;
+    return x->cuts < y->cuts ? -1 : x->cuts > y->cuts;
+}
+
+/**
+ * Cuts, slices and connections: first the best cuts as estimated, then the best one with other
+ * connections, then with more or fewer slices, all lowered and simulated.
+ */
+static ccl_status_t choose(cegis_t *c, ccl_i_cluster_t *cluster, trial_t *best, ccl_error_t *err) {
+    trial_t trials[FINALISTS > LANES_KINDS ? FINALISTS : LANES_KINDS];
+    double n = c->nranks;
+    c->work = fmin(fmax(WORK_PER_PAIR * n * n, LEAST_WORK), MOST_WORK);
+    qsort(c->cut, c->ncuts, sizeof *c->cut, by_estimate);
+    uint32_t len = 0, kinds = 0;
+    for (; len < c->ncuts && len < FINALISTS; len++) {
+        if (c->cut[len].estimate_s > NEAR * c->cut[0].estimate_s)
+            break;
+        uint32_t slices = c->cut[len].slices;
+        double sends =
+            (double)c->cut[len].sides[0].plan.len + (double)c->cut[len].sides[1].plan.len;
+        while (slices > 1 && sends * slices > c->work / SHARES)
+            slices /= 2;
+        trials[len] = (trial_t){.cut = len, .slices = slices, .lanes = LANES_RATE};
+    }
+    CCL_TRY(race(c, cluster, trials, len, best, err));
+    for (uint32_t k = 0; k < LANES_KINDS; k++) {
+        if (k != LANES_RATE)
+            trials[kinds++] =
+                (trial_t){.cut = best->cut, .slices = best->slices, .lanes = (lanes_t)k};
+    }
+    CCL_TRY(race(c, cluster, trials, kinds, best, err));
+    /* More slices as long as that helps; else fewer. */
+    for (int more = 1; more >= 0; more--) {
+        uint32_t first = best->slices, last = 0;
+        while (best->slices != last) {
+            last = best->slices;
+            len = 0;
+            for (uint32_t by = 2; by <= 4; by *= 2) {
+                uint32_t slices = more ? last * by : last / by;
+                if (slices && slices <= MOST_SLICES)
+                    trials[len++] =
+                        (trial_t){.cut = best->cut, .slices = slices, .lanes = best->lanes};
+            }
+            CCL_TRY(race(c, cluster, trials, len, best, err));
+        }
+        if (best->slices != first)
+            break;
+    }
+    return CCL_OK;
+}
+
+static ccl_status_t run(cegis_t *c, ccl_i_cluster_t *cluster, ccl_schedule_t **out,
+                        ccl_error_t *err) {
+    trial_t best = {.time_s = INFINITY};
+    uint32_t threads = c->ctx && c->ctx->threads ? c->ctx->threads : ccl_core_count();
+    c->depth = ccl_arena_alloc(&c->arena, c->nranks, sizeof *c->depth);
+    c->copies = calloc(threads, sizeof *c->copies);
+    ccl_status_t status = c->depth && c->copies ? make_cuts(c, err) : ccl_fail_nomem(err);
+    if (status == CCL_OK)
+        status = choose(c, cluster, &best, err);
+    for (uint32_t t = 0; c->copies && t < threads; t++)
+        ccl_routes_destroy(c->copies[t]);
+    free(c->copies);
+    if (status != CCL_OK) {
+        ccl_schedule_destroy(best.schedule);
+        return status;
+    }
+    ccl_log(c->ctx, CCL_LOG_INFO, "cegis", "%u cuts of a block, %u slices, connections by %s",
+            c->cut[best.cut].cuts, best.slices,
+            best.lanes == LANES_PLAIN  ? "chunk"
+            : best.lanes == LANES_RATE ? "what they carry"
+                                       : "what links carry");
+    if (c->options->stats) {
+        ccl_synth_stats_t *all = c->options->stats;
+        const ccl_synth_stats_t *own = &c->cut[best.cut].stats;
+        all->parts += own->parts;
+        all->start_steps += own->start_steps;
+        all->steps += own->steps;
+        all->bound_steps += own->bound_steps;
+        for (uint32_t k = 0; k < c->ncuts; k++) { /* what was asked on the way there, too */
+            all->counterexamples += c->cut[k].stats.counterexamples;
+            all->solver_calls += c->cut[k].stats.solver_calls;
+            all->solver_s += c->cut[k].stats.solver_s;
+        }
+    }
+    *out = best.schedule;
     (*out)->limited = c->task.limited;
     return CCL_OK;
 }
@@ -549,7 +799,9 @@ static void cegis_init(cegis_t *c, const ccl_ctx_t *ctx, const ccl_topology_t *t
     if (want->kind == CCL_ALLREDUCE)
         c->cuts *= want->nranks;
     c->sides[1].up = true;
-    c->task = (ccl_i_cegis_task_t){.ctx = ctx, .options = options, .balance = true};
+    c->sides[1].one_send = true;
+    c->task =
+        (ccl_i_cegis_task_t){.ctx = ctx, .options = options, .stats = &c->stats, .balance = true};
     if (options->time_limit_s > 0)
         c->task.deadline_s = ccl_now_s() + options->time_limit_s;
 }
@@ -557,6 +809,10 @@ static void cegis_init(cegis_t *c, const ccl_ctx_t *ctx, const ccl_topology_t *t
 static void cegis_fini(cegis_t *c) {
     for (int i = 0; i < 2; i++)
         side_fini(&c->sides[i]);
+    for (uint32_t k = 0; k < c->ncuts; k++) {
+        for (int i = 0; i < 2; i++)
+            side_fini(&c->cut[k].sides[i]);
+    }
     ccl_arena_fini(&c->arena);
 }
 

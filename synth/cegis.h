@@ -163,9 +163,11 @@ ccl_status_t ccl_i_cegis_search(const ccl_ctx_t *ctx, const ccl_i_cegis_problem_
 typedef struct ccl_i_cegis_task {
     const ccl_ctx_t *ctx;
     const ccl_synth_options_t *options;
+    ccl_synth_stats_t *stats; /* added to */
     const char *side;  /* "gather" or "reduce", for the trace */
     double deadline_s; /* of ccl_now_s(); 0: none */
     bool balance;      /* also spread the load: slices will overlap */
+    bool start_only;   /* no solver */
     bool limited;      /* set when the deadline or CCL_I_CEGIS_UNKNOWN's clock stopped it */
 } ccl_i_cegis_task_t;
 

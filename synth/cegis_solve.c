@@ -8,8 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Restarts of the greedy start, with the load free and with it bounded. */
+/* Restarts of the greedy start, with the load free and with it bounded: more for small plans. */
 #define RESTARTS 8u
+#define MOST_RESTARTS 64u
+#define RESTARTED_SENDS 60000.0
 /* Z3's work (rlimit) by default: some 1.5 million a second. */
 #define WORK_LEAST 800000.0
 #define WORK_MOST 3000000.0
@@ -114,10 +116,12 @@ static void take_better(solver_t *s, ccl_i_cegis_plan_t *other) {
 
 static ccl_status_t restart(solver_t *s, uint32_t round, ccl_error_t *err) {
     uint64_t seed = s->task->ctx ? s->task->ctx->seed : 1;
-    for (uint32_t i = 0; i < RESTARTS && !is_best(s) && !late(s); i++) {
+    double few = RESTARTED_SENDS / fmax((double)s->best->len, 1);
+    uint32_t restarts = (uint32_t)fmin(fmax(few, RESTARTS), MOST_RESTARTS);
+    for (uint32_t i = 0; i < restarts && !is_best(s) && !late(s); i++) {
         ccl_i_cegis_plan_t other = {0};
         uint64_t dice = ccl_hash64(&(uint64_t[3]){seed, round, i}, 24, 0);
-        ccl_progress_t progress = {"cegis", i, RESTARTS, 0, 0};
+        ccl_progress_t progress = {"cegis", i, restarts, 0, 0};
         ccl_status_t status = ccl_ctx_poll(s->task->ctx, &progress);
         if (status == CCL_OK)
             status = ccl_i_cegis_greedy(s->p, s->task->options->plain_start, dice, &other, err);
@@ -135,7 +139,7 @@ static ccl_status_t repair(solver_t *s, uint32_t steps, ccl_i_cegis_answer_t *an
     ccl_i_cegis_run_t run;
     double left_s = s->task->deadline_s > 0 ? s->task->deadline_s - ccl_now_s() : 0;
     *answer_out = CCL_I_CEGIS_UNKNOWN;
-    if (s->effort == 0 || (s->task->deadline_s > 0 && left_s <= 0))
+    if (s->effort == 0 || s->task->start_only || (s->task->deadline_s > 0 && left_s <= 0))
         return CCL_OK;
     CCL_TRY(ccl_i_cegis_search(s->task->ctx, s->p, s->best, steps, s->effort, left_s, &run, err));
     trace_run(s, &run);
@@ -200,8 +204,8 @@ ccl_status_t ccl_i_cegis_solve(ccl_i_cegis_task_t *task, ccl_i_cegis_problem_t *
     if (!is_best(&s) && !late(&s))
         CCL_TRY(balance(&s, err));
     trace_state(&s, "result");
-    if (options->stats) {
-        ccl_synth_stats_t *stats = options->stats;
+    if (task->stats) {
+        ccl_synth_stats_t *stats = task->stats;
         stats->parts++;
         stats->start_steps += s.stats.start_steps;
         stats->steps += out->nsteps;

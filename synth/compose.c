@@ -4,6 +4,7 @@
  * steps go, inside pods a pod's share of that behind whatever brought the chunk.
  */
 #include "synth/compose.h"
+#include "synth/plan.h"
 #include "synth/registry.h"
 #include "synth/spread.h"
 #include "synth/turn.h"
@@ -99,31 +100,6 @@ static ccl_status_t trees_init(trees_t *t, const ccl_schedule_t *s, bool turned,
 
 /* ---------------------------------------------------------------- parts solved */
 
-static ccl_status_t time_on(const composer_t *c, const ccl_topology_t *topo,
-                            const ccl_schedule_t *schedule, double size_bytes, double *time_out,
-                            ccl_error_t *err) {
-    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
-    ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
-    ccl_program_t *program = NULL;
-    ccl_sim_result_t *result = NULL;
-    ccl_error_t why = CCL_ERROR_INIT;
-    ccl_lower_options_fit(&lower, topo);
-    lower.topo = topo;
-    lower.size_bytes = sim.size_bytes = size_bytes;
-    ccl_status_t status = ccl_lower(c->ctx, schedule, &lower, &program, &why);
-    if (status == CCL_OK)
-        status = ccl_sim_program(c->ctx, topo, NULL, program, &sim, &result, &why);
-    *time_out = status == CCL_OK ? result->time_s : INFINITY;
-    ccl_sim_result_destroy(result);
-    ccl_program_destroy(program);
-    if (status == CCL_INTERRUPTED || status == CCL_ERR_NOMEM) {
-        if (err)
-            *err = why;
-        return status;
-    }
-    return CCL_OK;
-}
-
 /* The inner synthesizer on a part; on rails, where everybody gets everything, the ring beside it.
  */
 static ccl_status_t solve(composer_t *c, const ccl_topology_t *topo, ccl_collective_kind_t kind,
@@ -149,9 +125,9 @@ static ccl_status_t solve(composer_t *c, const ccl_topology_t *topo, ccl_collect
         options.channels = 1;
         status = ccl_i_synth_ring.synthesize(c->ctx, topo, routes, want, &options, &ring, err);
         if (status == CCL_OK)
-            status = time_on(c, topo, schedule, size_bytes, &time_s, err);
+            status = ccl_i_time_schedule(c->ctx, topo, NULL, schedule, size_bytes, &time_s, err);
         if (status == CCL_OK)
-            status = time_on(c, topo, ring, size_bytes, &ring_s, err);
+            status = ccl_i_time_schedule(c->ctx, topo, NULL, ring, size_bytes, &ring_s, err);
         /* A ring's chunks come in one after the other, so pods have work from the start; where all
            come at once, the first is there when a part of the time is over. */
         if (ring_s <= fmax(time_s * (1 + 1.0 / parts), c->inside_s)) {

@@ -225,29 +225,8 @@ static ccl_status_t attempt_job(uint32_t index, uint32_t worker, void *user, ccl
 
 /* ---------------------------------------------------------------- the best of them */
 
-static ccl_status_t simulate(greedy_t *g, const ccl_schedule_t *schedule, ccl_routes_t *routes,
-                             double *time_out, ccl_error_t *err) {
-    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
-    ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
-    ccl_program_t *program = NULL;
-    ccl_sim_result_t *result = NULL;
-    ccl_lower_options_fit(&lower, g->topo);
-    lower.size_bytes = sim.size_bytes = g->size_bytes;
-    lower.topo = g->topo;
-    lower.routes = routes;
-    ccl_status_t status = ccl_lower(g->ctx, schedule, &lower, &program, err);
-    if (status == CCL_OK)
-        status = ccl_sim_program(g->ctx, g->topo, routes, program, &sim, &result, err);
-    if (status == CCL_OK)
-        *time_out = result->time_s;
-    ccl_sim_result_destroy(result);
-    ccl_program_destroy(program);
-    return status;
-}
-
 static ccl_status_t final_job(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
     greedy_t *g = user;
-    ccl_error_t why = CCL_ERROR_INIT;
     if (!g->routes[worker])
         g->routes[worker] = ccl_routes_create(g->topo);
     if (!g->routes[worker])
@@ -256,14 +235,9 @@ static ccl_status_t final_job(uint32_t index, uint32_t worker, void *user, ccl_e
                     &g->made[index], err));
     if (g->nfinalists == 1)
         return CCL_OK;
-    ccl_status_t status = simulate(g, g->made[index], g->routes[worker], &g->made_s[index], &why);
-    if (status == CCL_ERR_UNSUPPORTED || status == CCL_DEADLOCK) {
-        g->made_s[index] = INFINITY; /* too many blocks for a GPU: another one may do */
-        return CCL_OK;
-    }
-    if (status != CCL_OK && err)
-        *err = why;
-    return status;
+    /* INFINITY: too many blocks for a GPU: another one may do. */
+    return ccl_i_time_schedule(g->ctx, g->topo, g->routes[worker], g->made[index], g->size_bytes,
+                               &g->made_s[index], err);
 }
 
 static double transfers_of(const greedy_t *g, uint32_t parts) {

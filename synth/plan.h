@@ -147,4 +147,16 @@ ccl_status_t ccl_i_rings_init(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster, ui
                               bool reduces, ccl_i_rings_t *out, ccl_error_t *err);
 void ccl_i_rings_fini(ccl_i_rings_t *rings);
 
+/* ---------------------------------------------------------------- time (timed.c) */
+
+/**
+ * What a schedule takes, lowered in the default way and simulated.
+ * @param routes    of the topology, used by nobody else meanwhile; NULL: made for the call.
+ * @param time_out  INFINITY where it does not fit a GPU's thread blocks or cannot finish: another
+ *                  schedule may do.
+ */
+ccl_status_t ccl_i_time_schedule(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                 ccl_routes_t *routes, const ccl_schedule_t *schedule,
+                                 double size_bytes, double *time_out, ccl_error_t *err);
+
 #endif

@@ -217,6 +217,68 @@ START_TEST(test_clock) {
 }
 END_TEST
 
+static double run_s(const ccl_topology_t *topo, const char *name, ccl_collective_kind_t kind) {
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+    ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
+    ccl_collective_t *want = collective(kind, topo->nranks, 0);
+    ccl_way_t way = ccl_way_choose(ccl_synth_find(name)->way, (ccl_way_t){0}, 0);
+    ccl_schedule_t *schedule = NULL;
+    ccl_program_t *program = NULL;
+    ccl_sim_result_t *result = NULL;
+    options.size_bytes = lower.size_bytes = sim.size_bytes = 1e9;
+    ccl_status_t status = ccl_synthesize(NULL, name, topo, NULL, want, &options, &schedule, &err);
+    lower.topo = topo;
+    lower.order = way.order;
+    lower.allocation = way.allocation;
+    lower.granularity = sim.granularity = way.granularity;
+    ccl_lower_options_fit(&lower, topo);
+    if (status == CCL_OK)
+        status = ccl_lower(NULL, schedule, &lower, &program, &err);
+    if (status == CCL_OK)
+        status = ccl_sim_program(NULL, topo, NULL, program, &sim, &result, &err);
+    ck_assert_msg(status == CCL_OK, "%s on %s: %s", name, topo->name, err.text);
+    double time_s = result->time_s;
+    ccl_sim_result_destroy(result);
+    ccl_program_destroy(program);
+    ccl_schedule_destroy(schedule);
+    ccl_collective_destroy(want);
+    return time_s;
+}
+
+START_TEST(test_baselines) {
+    /* Thread blocks as limited as they are: no baseline is faster. */
+    static const struct {
+        const char *spec;
+        ccl_collective_kind_t kind;
+        double most_s;
+    } cases[] = {{"heteccl-h20-4x3", CCL_ALLGATHER, 3.45e-3},
+                 {"heteccl-a100-4+8", CCL_ALLGATHER, 6.8e-3}};
+    static const char *const baselines[] = {"ring", "recursive", "hm", "hpds"};
+    ccl_topology_t *topo = topology(cases[_i].spec);
+    double time_s = run_s(topo, "cegis", cases[_i].kind);
+    for (size_t i = 0; i < CCL_ARRAY_LEN(baselines); i++)
+        ck_assert_double_le(time_s, run_s(topo, baselines[i], cases[_i].kind));
+    ck_assert_double_le(time_s, cases[_i].most_s);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+START_TEST(test_one_second) {
+    /* 64 GPUs: something right after a second or so, whatever had to be left out. */
+    ccl_topology_t *topo = topology("heteccl-v100-4x8+8x4");
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    options.time_limit_s = 1;
+    options.size_bytes = 1e9;
+    ccl_schedule_destroy(synth(topo, CCL_ALLGATHER, options, 1));
+    ccl_schedule_t *schedule = synth(topo, CCL_ALLREDUCE, options, 1);
+    ck_assert_uint_eq(schedule->coll->nranks, 64);
+    ccl_schedule_destroy(schedule);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 START_TEST(test_same_bytes) {
     ccl_topology_t *topo = topology("heteccl-v100-4x2+8");
     ccl_text_t text[3] = {{0}, {0}, {0}};
@@ -271,6 +333,8 @@ int main(void) {
     tcase_add_test(tcase, test_repair_and_proof);
     tcase_add_test(tcase, test_clock);
     tcase_add_test(tcase, test_same_bytes);
+    tcase_add_loop_test(tcase, test_baselines, 0, 2);
+    tcase_add_test(tcase, test_one_second);
     tcase_add_test(tcase, test_squeeze_and_fill);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
