@@ -51,6 +51,8 @@ ccl_status_t ccl_i_synth_options(const ccl_i_args_t *args, ccl_json_doc_t *sketc
     out->rounds = args->rounds;
     out->epoch_s = args->epoch_s;
     out->effort = args->effort;
+    if (ccl_i_given(args, "effort") && args->effort == 0)
+        out->effort = -1;
     out->tau_ref_s = args->tau_ref_s;
     out->ceiling = args->capacity == 1;
     out->plain_start = args->start == 1;

@@ -78,7 +78,7 @@ typedef struct ccl_synth_options {
     double epoch_s;         /**< of `milp`; 0: its choice */
     bool uniform_roots; /**< AllReduce: as many chunks summed at each GPU, whatever it can carry */
     ccl_compose_t compose;    /**< for synthesizers that are `composable` */
-    double effort;            /**< cegis: so many times the usual solver work; 0: 1 */
+    double effort;            /**< cegis: so many times the usual solver work; 0: 1; < 0: none */
     double tau_ref_s;         /**< cegis: length of a step; 0: its choice */
     bool ceiling;             /**< cegis: capacities rounded up as HeteCCL's equation 1 has them */
     bool plain_start;         /**< cegis: start from links filled at random */
