@@ -20,6 +20,12 @@ const ccl_i_command_t *const ccl_i_commands[] = {&ccl_i_cmd_compare,
                                                  &ccl_i_cmd_testbed_down,
                                                  &ccl_i_cmd_testbed_list,
                                                  &ccl_i_cmd_testbed_topology,
+                                                 &ccl_i_cmd_notebook_list,
+                                                 &ccl_i_cmd_notebook_show,
+                                                 &ccl_i_cmd_notebook_query,
+                                                 &ccl_i_cmd_notebook_diff,
+                                                 &ccl_i_cmd_notebook_export,
+                                                 &ccl_i_cmd_notebook_gc,
                                                  &ccl_i_cmd_algos,
                                                  &ccl_i_cmd_topology_list,
                                                  &ccl_i_cmd_topology_show,
@@ -85,7 +91,7 @@ static bool is_help(const char *word) {
 
 /** No command of that name: a family's list, or the nearest name. */
 static int no_command(int argc, char **argv) {
-    const char *names[48];
+    const char *names[64];
     const char *word = argv[1];
     const char *near;
     size_t n = 0;
@@ -99,12 +105,13 @@ static int no_command(int argc, char **argv) {
     }
     if (family && (argc <= 2 || argv[2][0] == '-')) {
         snprintf(text, sizeof(text), "\"%s\" wants %s", word,
-                 strcmp(word, "topology") == 0 ? "list, show, expand, check or symmetry"
-                 : strcmp(word, "draw") == 0   ? "topology or timeline"
-                                               : "up, run, down, list or topology");
+                 strcmp(word, "topology") == 0  ? "list, show, expand, check or symmetry"
+                 : strcmp(word, "draw") == 0    ? "topology or timeline"
+                 : strcmp(word, "testbed") == 0 ? "up, run, down, list or topology"
+                                                : "list, show, query, diff, export or gc");
         return usage_error(text);
     }
-    for (size_t i = 0; ccl_i_commands[i] && n + 4 < CCL_ARRAY_LEN(names); i++) {
+    for (size_t i = 0; ccl_i_commands[i] && n + 5 < CCL_ARRAY_LEN(names); i++) {
         const char *name = ccl_i_commands[i]->name;
 
         if (family && strncmp(name, word, strlen(word)) == 0)
@@ -116,6 +123,7 @@ static int no_command(int argc, char **argv) {
         names[n++] = "topology";
         names[n++] = "testbed";
         names[n++] = "draw";
+        names[n++] = "notebook";
     }
     names[n] = NULL;
     if (family)

@@ -69,6 +69,7 @@ typedef struct ccl_i_args {
     const char *heat;   /**< of `draw` */
     uint32_t width_px;
     uint32_t draw_rows, draw_colour; /**< index into the option's choices */
+    const char *notebook;
     bool unicast, no_verify, no_skip, no_fold, no_fuse, out_of_place, all, blocks;
     /* and the rest of the line */
     ccl_i_list_t inputs;
@@ -105,6 +106,9 @@ extern const ccl_i_command_t ccl_i_cmd_topology_list, ccl_i_cmd_topology_show,
 extern const ccl_i_command_t ccl_i_cmd_draw_topology, ccl_i_cmd_draw_timeline;
 extern const ccl_i_command_t ccl_i_cmd_testbed_up, ccl_i_cmd_testbed_run, ccl_i_cmd_testbed_down,
     ccl_i_cmd_testbed_list, ccl_i_cmd_testbed_topology;
+extern const ccl_i_command_t ccl_i_cmd_notebook_list, ccl_i_cmd_notebook_show,
+    ccl_i_cmd_notebook_query, ccl_i_cmd_notebook_diff, ccl_i_cmd_notebook_export,
+    ccl_i_cmd_notebook_gc;
 
 /* ---------------------------------------------------------------- options.c */
 

@@ -268,6 +268,16 @@ ccl_status_t ccl_report_diagnosis(const ccl_report_diagnosis_t *about,
                                   const ccl_report_style_t *style, ccl_text_t *out,
                                   ccl_error_t *err);
 
+/* ---------------------------------------------------------------- the lab notebook */
+
+/**
+ * Rows of a query.
+ * @param upright  text: a line per column and not per row, for few rows with many columns.
+ */
+ccl_status_t ccl_report_notebook(const ccl_notebook_rows_t *rows, bool upright,
+                                 const ccl_report_style_t *style, ccl_text_t *out,
+                                 ccl_error_t *err);
+
 #ifdef __cplusplus
 }
 #endif

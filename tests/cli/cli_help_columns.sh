@@ -46,6 +46,12 @@ check testbed list
 check testbed topology
 check draw topology
 check draw timeline
+check notebook list
+check notebook show
+check notebook query
+check notebook diff
+check notebook export
+check notebook gc
 check algos
 check topology list
 check topology show
@@ -56,5 +62,5 @@ check topology symmetry
 [ "$("$ccllab" topology --help | awk 'length($0) > 80' | wc -l)" -eq 0 ] || say "topology --help is wide"
 # Every command that the general help lists is checked above.
 listed=$("$ccllab" --help | grep -c '^  [a-z]')
-[ "$listed" -eq 24 ] || say "the help lists $listed commands, this test knows 24"
+[ "$listed" -eq 30 ] || say "the help lists $listed commands, this test knows 30"
 exit $bad
