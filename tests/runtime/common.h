@@ -4,10 +4,13 @@
 
 #include "runtime/runtime.h"
 
+#include <arpa/inet.h>
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 static inline ccl_topology_t *topology(const char *spec) {
     ccl_topology_t *topo = NULL;
@@ -62,6 +65,19 @@ static inline int run_suite(Suite *suite) {
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);
     return failed ? 1 : 0;
+}
+
+/** A port that nobody has now. */
+static inline void free_root(char *out, size_t len) {
+    struct sockaddr_in at = {.sin_family = AF_INET};
+    socklen_t n = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&at, &n), 0);
+    close(fd);
+    snprintf(out, len, "127.0.0.1:%u", ntohs(at.sin_port));
 }
 
 #endif

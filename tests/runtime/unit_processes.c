@@ -4,8 +4,6 @@
  */
 #include "common.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -54,18 +52,6 @@ START_TEST(test_children) {
 END_TEST
 
 /* ---------------------------------------------------------------- jobs */
-
-static void free_root(char *out, size_t len) {
-    struct sockaddr_in at = {.sin_family = AF_INET};
-    socklen_t n = sizeof at;
-    int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
-    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&at, &n), 0);
-    close(fd);
-    snprintf(out, len, "127.0.0.1:%u", ntohs(at.sin_port));
-}
 
 /** Runs process `rank` of a job in a child; its exit code is the status. */
 static pid_t start(const ccl_program_t *p, const ccl_run_options_t *base, uint32_t rank,

@@ -7,7 +7,6 @@
  */
 #include "random_programs.h"
 
-#include <arpa/inet.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -178,17 +177,6 @@ START_TEST(test_hang) {
 END_TEST
 
 /* ---------------------------------------------------------------- jobs */
-
-static void free_root(char *out, size_t len) {
-    struct sockaddr_in at = {.sin_family = AF_INET};
-    socklen_t n = sizeof at;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
-    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&at, &n), 0);
-    close(fd);
-    snprintf(out, len, "127.0.0.1:%u", ntohs(at.sin_port));
-}
 
 static pid_t start(const ccl_program_t *p, const ccl_run_options_t *base, uint32_t rank,
                    bool dies) {

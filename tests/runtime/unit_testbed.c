@@ -210,7 +210,7 @@ START_TEST(test_shares) {
     ccl_program_t *p = program_of("direct", CCL_ALLREDUCE, MIXED, NULL);
     ccl_run_options_t o = CCL_RUN_OPTIONS_INIT;
     char root[32];
-    snprintf(root, sizeof root, "127.0.0.1:%d", 30000 + (int)getpid() % 20000);
+    free_root(root, sizeof root);
     o.size_bytes = 200000;
     o.world = 2;
     o.root = root;
