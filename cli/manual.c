@@ -58,7 +58,7 @@ static void title(ccl_text_t *out, const char *name, const char *summary) {
         else
             ccl_text_add(out, &upper, 1);
     }
-    ccl_text_printf(out, " 1 \"\" \"ccllab %s\" \"ccllab manual\"\n.SH NAME\n", CCL_VERSION);
+    ccl_text_printf(out, " 1 \"\" \"ccllab %s\" \"ccllab manual\"\n.nh\n.SH NAME\n", CCL_VERSION);
     plain(out, name);
     ccl_text_printf(out, " \\- ");
     line(out, summary);
