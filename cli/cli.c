@@ -34,6 +34,10 @@ const ccl_i_command_t *const ccl_i_commands[] = {&ccl_i_cmd_compare,
                                                  &ccl_i_cmd_topology_symmetry,
                                                  &ccl_i_cmd_draw_topology,
                                                  &ccl_i_cmd_draw_timeline,
+                                                 &ccl_i_cmd_draw_busbw,
+                                                 &ccl_i_cmd_draw_idle,
+                                                 &ccl_i_cmd_draw_progress,
+                                                 &ccl_i_cmd_report,
                                                  NULL};
 
 static int usage_error(const char *text) {
@@ -106,7 +110,7 @@ static int no_command(int argc, char **argv) {
     if (family && (argc <= 2 || argv[2][0] == '-')) {
         snprintf(text, sizeof(text), "\"%s\" wants %s", word,
                  strcmp(word, "topology") == 0  ? "list, show, expand, check or symmetry"
-                 : strcmp(word, "draw") == 0    ? "topology or timeline"
+                 : strcmp(word, "draw") == 0    ? "topology, timeline, busbw, idle or progress"
                  : strcmp(word, "testbed") == 0 ? "up, run, down, list or topology"
                                                 : "list, show, query, diff, export or gc");
         return usage_error(text);

@@ -243,6 +243,21 @@ static uint32_t choose(compare_t *c, uint32_t k) {
 
 /* ---------------------------------------------------------------- run */
 
+/** The plot of `draw busbw`, of the result as JSON. */
+static ccl_status_t draw(ccl_i_cli_t *cli, const ccl_text_t *json, ccl_error_t *err) {
+    ccl_picture_t *picture = NULL;
+    ccl_json_doc_t doc = {0};
+    ccl_status_t status = ccl_json_parse("result", json->data, json->len, &doc, err);
+
+    if (status == CCL_OK)
+        status = ccl_report_draw_busbw(&doc, 1, &picture, err);
+    if (status == CCL_OK)
+        status = ccl_i_picture_emit(cli, picture, err);
+    ccl_picture_destroy(picture);
+    ccl_json_fini(&doc);
+    return status;
+}
+
 static ccl_status_t print(ccl_i_cli_t *cli, const compare_t *c, const ccl_sim_options_t *sim,
                           ccl_error_t *err) {
     ccl_report_comparison_t about = {c->topo,
@@ -252,10 +267,14 @@ static ccl_status_t print(ccl_i_cli_t *cli, const compare_t *c, const ccl_sim_op
                                      sim,
                                      cli->args.seed};
     ccl_text_t text = {0};
-    ccl_status_t status = ccl_report_comparison(&about, &cli->style, &text, err);
+    bool picture = ccl_i_wants_picture(&cli->args);
+    ccl_status_t status;
 
+    if (picture)
+        cli->style.format = CCL_REPORT_JSON;
+    status = ccl_report_comparison(&about, &cli->style, &text, err);
     if (status == CCL_OK)
-        status = ccl_i_emit(cli, &text, err);
+        status = picture ? draw(cli, &text, err) : ccl_i_emit(cli, &text, err);
     ccl_text_fini(&text);
     return status;
 }

@@ -127,3 +127,116 @@ const ccl_i_command_t ccl_i_cmd_draw_timeline = {
     .no = "it is not right, or cannot finish",
     .run = run_timeline,
 };
+
+/* ---------------------------------------------------------------- results */
+
+typedef ccl_status_t (*draw_fn)(const ccl_i_cli_t *cli, const ccl_json_doc_t *docs, uint32_t ndocs,
+                                ccl_picture_t **out, ccl_error_t *err);
+
+/** Read all inputs as JSON, draw them, write the picture. */
+static ccl_status_t draw_results(ccl_i_cli_t *cli, draw_fn draw, ccl_error_t *err) {
+    const ccl_i_list_t *inputs = &cli->args.inputs;
+    ccl_picture_t *picture = NULL;
+    ccl_draw_format_t format;
+    ccl_json_doc_t *docs;
+    uint32_t n = 0;
+    ccl_status_t status = CCL_OK;
+
+    CCL_TRY(ccl_i_picture_format(cli, &format, err));
+    docs = calloc(inputs->n + 1, sizeof(*docs));
+    if (!docs)
+        return ccl_fail_nomem(err);
+    while (status == CCL_OK && n < inputs->n) {
+        status = ccl_json_read(inputs->items[n], &docs[n], err);
+        n += status == CCL_OK;
+    }
+    if (status == CCL_OK)
+        status = draw(cli, docs, n, &picture, err);
+    if (status == CCL_OK)
+        status = ccl_i_picture_emit(cli, picture, err);
+    ccl_picture_destroy(picture);
+    while (n > 0)
+        ccl_json_fini(&docs[--n]);
+    free(docs);
+    return status;
+}
+
+static ccl_status_t busbw(const ccl_i_cli_t *cli, const ccl_json_doc_t *docs, uint32_t ndocs,
+                          ccl_picture_t **out, ccl_error_t *err) {
+    (void)cli;
+    return ccl_report_draw_busbw(docs, ndocs, out, err);
+}
+
+static ccl_status_t run_busbw(ccl_i_cli_t *cli, ccl_error_t *err) {
+    return draw_results(cli, busbw, err);
+}
+
+static const char *const busbw_accepts[] = {"width", NULL};
+const ccl_i_command_t ccl_i_cmd_draw_busbw = {
+    .name = "draw busbw",
+    .usage = "RESULT.json... -o PICTURE",
+    .summary = "busbw over size of many schedules, with the bound as a line",
+    .details =
+        "Results are what \"ccllab compare --json\" wrote; compare draws the same when -o names\n"
+        "a picture.\n",
+    .accepts = busbw_accepts,
+    .min_inputs = 1,
+    .max_inputs = 64,
+    .run = run_busbw,
+};
+
+static ccl_status_t idle(const ccl_i_cli_t *cli, const ccl_json_doc_t *docs, uint32_t ndocs,
+                         ccl_picture_t **out, ccl_error_t *err) {
+    uint32_t rank;
+
+    CCL_TRY(rank_of(&cli->args, &rank, err));
+    return ccl_report_draw_idle(docs, ndocs, rank, out, err);
+}
+
+static ccl_status_t run_idle(ccl_i_cli_t *cli, ccl_error_t *err) {
+    return draw_results(cli, idle, err);
+}
+
+static const char *const idle_accepts[] = {"rank@idle", "width", NULL};
+const ccl_i_command_t ccl_i_cmd_draw_idle = {
+    .name = "draw idle",
+    .usage = "RUN.json... [--rank N] -o PICTURE",
+    .summary = "how long every thread block of a GPU was busy, and what it waited for",
+    .details =
+        "Runs are what \"ccllab simulate --json\" wrote; they are drawn on one scale of time,\n"
+        "after ResCCL's figure 12.\n",
+    .accepts = idle_accepts,
+    .min_inputs = 1,
+    .max_inputs = 16,
+    .run = run_idle,
+};
+
+static ccl_status_t run_progress(ccl_i_cli_t *cli, ccl_error_t *err) {
+    const char *path = cli->args.inputs.items[0];
+    ccl_picture_t *picture = NULL;
+    ccl_draw_format_t format;
+    char *text = NULL;
+    size_t len = 0;
+    ccl_status_t status;
+
+    CCL_TRY(ccl_i_picture_format(cli, &format, err));
+    CCL_TRY(ccl_file_read(path, CCL_FILE_MAX_BYTES, &text, &len, err));
+    status = ccl_report_draw_progress(strcmp(path, "-") == 0 ? "<stdin>" : path, text, len,
+                                      &picture, err);
+    free(text);
+    if (status == CCL_OK)
+        status = ccl_i_picture_emit(cli, picture, err);
+    ccl_picture_destroy(picture);
+    return status;
+}
+
+const ccl_i_command_t ccl_i_cmd_draw_progress = {
+    .name = "draw progress",
+    .usage = "TRACE -o PICTURE",
+    .summary = "best, bound and counterexamples of a search of cegis over time",
+    .details = "TRACE is what \"ccllab synth --with cegis --trace TRACE\" wrote.\n",
+    .accepts = busbw_accepts,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .run = run_progress,
+};

@@ -66,6 +66,7 @@ typedef struct ccl_i_args {
         uint32_t max_relays, max_stages, max_sketches;
         const char *file, *add, *write;
     } sketch;
+    const char *question; /**< of `report` */
     const char *heat;   /**< of `draw` */
     uint32_t width_px;
     uint32_t draw_rows, draw_colour; /**< index into the option's choices */
@@ -103,7 +104,9 @@ extern const ccl_i_command_t ccl_i_cmd_topology_list, ccl_i_cmd_topology_show,
     ccl_i_cmd_algos, ccl_i_cmd_bound, ccl_i_cmd_synth, ccl_i_cmd_verify, ccl_i_cmd_simulate,
     ccl_i_cmd_compare, ccl_i_cmd_lower, ccl_i_cmd_calibrate, ccl_i_cmd_diagnose, ccl_i_cmd_run,
     ccl_i_cmd_devices, ccl_i_cmd_validate;
-extern const ccl_i_command_t ccl_i_cmd_draw_topology, ccl_i_cmd_draw_timeline;
+extern const ccl_i_command_t ccl_i_cmd_draw_topology, ccl_i_cmd_draw_timeline,
+    ccl_i_cmd_draw_busbw, ccl_i_cmd_draw_idle, ccl_i_cmd_draw_progress,
+    ccl_i_cmd_report;
 extern const ccl_i_command_t ccl_i_cmd_testbed_up, ccl_i_cmd_testbed_run, ccl_i_cmd_testbed_down,
     ccl_i_cmd_testbed_list, ccl_i_cmd_testbed_topology;
 extern const ccl_i_command_t ccl_i_cmd_notebook_list, ccl_i_cmd_notebook_show,

@@ -105,6 +105,61 @@ ccl_status_t ccl_draw_timeline(const ccl_topology_t *topo, const ccl_program_t *
                                const ccl_draw_timeline_options_t *options, ccl_picture_t **out,
                                ccl_error_t *err);
 
+/* ---------------------------------------------------------------- comparisons */
+
+typedef struct ccl_draw_curve {
+    const char *name;
+    const double *busbw_GBps; /**< [nsizes]; NaN: could not run */
+} ccl_draw_curve_t;
+/** Several schedules of one collective on one cluster. */
+typedef struct ccl_draw_busbw {
+    const char *title;
+    uint32_t nsizes, ncurves;
+    const double *sizes_bytes; /**< [nsizes] > 0 */
+    const ccl_draw_curve_t *curves;
+    const double *bound_GBps; /**< [nsizes] what none can exceed; NaN: not known; NULL: none */
+} ccl_draw_busbw_t;
+/** busbw over size, sizes on a logarithmic axis; one plot below the other. */
+ccl_status_t ccl_draw_busbw(const ccl_draw_busbw_t *plots, uint32_t nplots, ccl_picture_t **out,
+                            ccl_error_t *err);
+
+/** Seconds of a thread block by state, as ccl_tb_use_t. */
+typedef struct ccl_draw_block {
+    uint32_t rank, id;
+    double start_s, done_s, busy_s, data_s, peer_s, slot_s;
+} ccl_draw_block_t;
+typedef struct ccl_draw_blocks {
+    const char *title;
+    double time_s; /**< of the run */
+    uint32_t nblocks;
+    const ccl_draw_block_t *blocks;
+} ccl_draw_blocks_t;
+/**
+ * How long every thread block held its SM and what it did meanwhile, a bar each; runs below each
+ * other on one scale of time.
+ *
+ * @param rank  blocks of this GPU; CCL_NONE: in every run the GPU with the most blocks.
+ * @par Source  ResCCL (SIGCOMM 2025), figure 12.
+ */
+ccl_status_t ccl_draw_idle(const ccl_draw_blocks_t *runs, uint32_t nruns, uint32_t rank,
+                           ccl_picture_t **out, ccl_error_t *err);
+
+/** A moment of a search. */
+typedef struct ccl_draw_moment {
+    double at_s;                 /**< seconds spent by the solver so far */
+    uint32_t best, bound;        /**< steps: of the best schedule, proven least */
+    uint32_t counterexamples;    /**< of this moment's candidate */
+    bool candidate;              /**< a candidate was looked at, else only best and bound are news */
+} ccl_draw_moment_t;
+typedef struct ccl_draw_search {
+    const char *title;
+    uint32_t nmoments;
+    const ccl_draw_moment_t *moments; /**< in order of time */
+} ccl_draw_search_t;
+/** Best and bound of searches over time, with the counterexamples below. */
+ccl_status_t ccl_draw_progress(const ccl_draw_search_t *searches, uint32_t nsearches,
+                               ccl_picture_t **out, ccl_error_t *err);
+
 #ifdef __cplusplus
 }
 #endif

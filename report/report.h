@@ -278,6 +278,33 @@ ccl_status_t ccl_report_notebook(const ccl_notebook_rows_t *rows, bool upright,
                                  const ccl_report_style_t *style, ccl_text_t *out,
                                  ccl_error_t *err);
 
+/* ---------------------------------------------------------------- pictures of results */
+
+/** busbw over size of all comparisons in results of `compare`. @param out  destroy with
+ * ccl_picture_destroy(). @retval CCL_ERR_INPUT  not such a result; file, line and column. */
+ccl_status_t ccl_report_draw_busbw(const ccl_json_doc_t *docs, uint32_t ndocs, ccl_picture_t **out,
+                                   ccl_error_t *err);
+/** Busy and idle thread blocks of results of `simulate`. @param rank  CCL_NONE: the fullest GPU. */
+ccl_status_t ccl_report_draw_idle(const ccl_json_doc_t *docs, uint32_t ndocs, uint32_t rank,
+                                  ccl_picture_t **out, ccl_error_t *err);
+/** Progress of what `synth --with cegis --trace` wrote. @param name  for messages and titles. */
+ccl_status_t ccl_report_draw_progress(const char *name, const char *text, size_t len,
+                                      ccl_picture_t **out, ccl_error_t *err);
+
+/** Results in one HTML page that needs nothing but itself. */
+typedef struct ccl_report_page {
+    const char *question;       /**< its title; NULL: made of the results */
+    const ccl_topology_t *topo; /**< drawn, coloured by the first run that fits; NULL: none */
+    uint32_t ndocs;
+    const ccl_json_doc_t *docs; /**< results of any command, Chrome traces of `simulate --trace` */
+} ccl_report_page_t;
+/**
+ * Tables, plots, timelines that zoom, and the command that repeats each line, in the order of the
+ * results. Equal input gives equal bytes.
+ * @retval CCL_ERR_INPUT  something else than a result; file, line and column.
+ */
+ccl_status_t ccl_report_page(const ccl_report_page_t *page, ccl_text_t *out, ccl_error_t *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -31,6 +31,27 @@ grep -q 'width="333"' w.png && say "a PNG is no SVG"
 "$ccllab" $line --width 333 -o w.svg
 grep -q '<svg [^>]*width="333"' w.svg || say "w.svg is not 333 wide"
 
+# Results, read back.
+count() { grep -c "<g class=\"$1\">" "$2" || true; }
+pics='compare -t heteccl-h20-4+8 -c allgather,allreduce --sizes 1M:16M:4 --with ring,hm,tree'
+# shellcheck disable=SC2086
+"$ccllab" $pics --json -o compare.json
+# shellcheck disable=SC2086
+"$ccllab" $pics -o compare.svg
+"$ccllab" draw busbw compare.json -o busbw.svg
+cmp compare.svg busbw.svg || say "compare -o and draw busbw differ"
+[ "$(count plot busbw.svg)" -eq 2 ] && [ "$(count curve busbw.svg)" -eq 5 ] || say "not two plots, of 2 and 3 curves"
+[ "$(count bound busbw.svg)" -eq 2 ] || say "bounds are missing"
+"$ccllab" simulate -t heteccl-h20-4+8 hm.xml --size 16M --json -o run.json
+"$ccllab" draw idle run.json run.json --rank 5 -o idle.svg
+[ "$(count run idle.svg)" -eq 2 ] || say "idle: not two runs"
+[ "$(count block idle.svg)" -eq "$((2 * $(grep -c '"rank": 5, "id"' run.json)))" ] || say "idle: blocks are missing"
+"$ccllab" synth -t heteccl-h20-4+8 -c allgather --with cegis -q --trace trace.jsonl -o cegis.json
+"$ccllab" draw progress trace.jsonl -o progress.svg
+[ "$(count search progress.svg)" -eq 1 ] && [ "$(count best progress.svg)" -eq 1 ] || say "progress: no search"
+printf '{"event":"start","side":"gather","steps":3,"bound":3}\n{"event":"begin","side":"gather","steps":3}\n' >odd.jsonl
+echo '{"schema": "ccllab/compare/1", "topology": "x", "comparisons": [{"collective": "c"}]}' >odd.json
+
 refused() { # exit code, part of the one line, command...
     want=$1 text=$2
     shift 2
@@ -56,5 +77,12 @@ refused 2 'no rank 7' draw timeline -t "$pair" "$data/allgather_2.xml" --size 1M
 refused 2 'wants a rank or all' draw timeline -t "$pair" "$data/allgather_2.xml" --size 1M --rank x -o x.svg
 refused 4 'nosuch.xml' draw timeline -t "$pair" nosuch.xml --size 1M -o x.svg
 refused 4 'nosuch/x.svg' draw topology dgx-a100 -o nosuch/x.svg
-refused 2 'wants topology or timeline' draw
+refused 2 'wants topology, timeline, busbw, idle or progress' draw
+refused 2 'run.json:2:13: /schema: "ccllab/simulate/1", but what ccllab compare' draw busbw run.json -o x.svg
+refused 2 'compare.json:2:13: /schema: "ccllab/compare/1", but' draw idle compare.json -o x.svg
+refused 2 '/comparisons/0' draw busbw odd.json -o x.svg
+refused 2 'odd.jsonl:2:10: /event: "begin" is none of' draw progress odd.jsonl -o x.svg
+refused 2 'run.json:1:' draw progress run.json -o x.svg
+refused 2 'no thread blocks of that rank' draw idle run.json --rank 12 -o x.svg
+refused 2 'nothing to work on' draw busbw -o x.svg
 exit $bad

@@ -46,6 +46,10 @@ check testbed list
 check testbed topology
 check draw topology
 check draw timeline
+check draw busbw
+check draw idle
+check draw progress
+check report
 check notebook list
 check notebook show
 check notebook query
@@ -62,5 +66,5 @@ check topology symmetry
 [ "$("$ccllab" topology --help | awk 'length($0) > 80' | wc -l)" -eq 0 ] || say "topology --help is wide"
 # Every command that the general help lists is checked above.
 listed=$("$ccllab" --help | grep -c '^  [a-z]')
-[ "$listed" -eq 30 ] || say "the help lists $listed commands, this test knows 30"
+[ "$listed" -eq 34 ] || say "the help lists $listed commands, this test knows 34"
 exit $bad

@@ -1,0 +1,52 @@
+/* ccllab report */
+#include "cli/command.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
+    const ccl_i_list_t *inputs = &cli->args.inputs;
+    ccl_report_page_t page = {.question = cli->args.question};
+    ccl_topology_t *topo = NULL;
+    ccl_json_doc_t *docs;
+    ccl_text_t text = {0};
+    ccl_status_t status = CCL_OK;
+
+    if (cli->args.json || cli->args.csv)
+        return ccl_fail(err, CCL_ERR_USAGE, "a report is HTML; --json and --csv do not go with it");
+    docs = calloc(inputs->n + 1, sizeof(*docs));
+    if (!docs)
+        return ccl_fail_nomem(err);
+    if (cli->args.topology)
+        status = ccl_i_topology_open(cli, cli->args.topology, &topo, err);
+    while (status == CCL_OK && page.ndocs < inputs->n) {
+        status = ccl_json_read(inputs->items[page.ndocs], &docs[page.ndocs], err);
+        page.ndocs += status == CCL_OK;
+    }
+    page.topo = topo;
+    page.docs = docs;
+    if (status == CCL_OK)
+        status = ccl_report_page(&page, &text, err);
+    if (status == CCL_OK)
+        status = ccl_i_emit(cli, &text, err);
+    ccl_text_fini(&text);
+    for (uint32_t i = 0; i < page.ndocs; i++)
+        ccl_json_fini(&docs[i]);
+    free(docs);
+    ccl_topology_destroy(topo);
+    return status;
+}
+
+static const char *const accepts[] = {"topology", "fail", "degrade", "question", NULL};
+const ccl_i_command_t ccl_i_cmd_report = {
+    .name = "report",
+    .usage = "RESULT.json... [--topology SPEC] -o PAGE.html",
+    .summary = "results in one HTML page: cluster, tables, plots, timelines that zoom",
+    .details = "Results are what any command wrote with --json, and what simulate --trace wrote. "
+               "The page\n"
+               "needs no network and no other file.\n",
+    .accepts = accepts,
+    .min_inputs = 1,
+    .max_inputs = 64,
+    .run = run,
+};

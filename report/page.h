@@ -1,0 +1,23 @@
+/**
+ * @file page.h
+ * Private to report/: what the files of the HTML page share.
+ */
+#ifndef CCL_REPORT_PAGE_H
+#define CCL_REPORT_PAGE_H
+
+#include "report/pictures.h"
+#include "report/writer.h"
+
+extern const char ccl_i_timeline_js[]; /**< timeline.js */
+
+/** A string of JSON that may stand inside an element `script`. */
+void ccl_i_script_string(ccl_text_t *out, const char *text);
+/**
+ * A Chrome trace as the data of timeline.js.
+ * @param merged_ns_out  spans that were nearer than this were put together; 0: none.
+ * @param spans_out      how many there were.
+ */
+ccl_status_t ccl_i_page_timeline(const ccl_json_doc_t *doc, ccl_text_t *out, double *merged_ns_out,
+                                 size_t *spans_out, ccl_error_t *err);
+
+#endif

@@ -1,0 +1,70 @@
+#!/bin/sh
+# `ccllab report`: what stands in the page, that it needs nothing else, its size, one line for what is wrong.
+# Usage: cli_report_page.sh PROGRAM SOURCE_DIR
+set -eu
+ccllab=$1
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir"
+bad=0
+say() { echo "$*"; bad=1; }
+has() { grep -qF -e "$2" "$1" || say "$1 has no $2"; }
+cluster=heteccl-h20-4+8
+
+"$ccllab" compare -t $cluster -c allgather --sizes 1M:16M:4 --with ring,hm,tree --json -o compare.json
+"$ccllab" synth -t $cluster -c allgather --with hm --size 16M -q -o hm.xml
+"$ccllab" simulate -t $cluster hm.xml --size 16M --json -o run.json --trace run.trace.json
+"$ccllab" bound -t $cluster -c allgather --size 16M --json -o bound.json
+"$ccllab" report compare.json run.json bound.json run.trace.json -t $cluster --question 'Why <hm> & not ring?' -o a.html
+"$ccllab" report compare.json run.json bound.json run.trace.json -t $cluster --question 'Why <hm> & not ring?' -j 1 -o b.html
+cmp a.html b.html || say "two pages differ"
+has a.html '<title>Why &lt;hm&gt; &amp; not ring?</title>'
+has a.html "links coloured by their use in hm.xml"
+[ "$(grep -c '<svg ' a.html)" -eq 3 ] || say "not three pictures: cluster, plot, thread blocks"
+[ "$(grep -c '<canvas class="timeline"' a.html)" -eq 1 ] || say "not one timeline"
+# A row for each of three sizes and the head; a column for each of two contenders that took part.
+[ "$(sed -n '/<table class="comparison">/,/<\/table>/p' a.html | grep -c '<tr>')" -eq 4 ] || say "sizes are missing"
+[ "$(sed -n '/<table class="comparison">/,/<\/table>/p' a.html | grep -o 'busbw (GB/s)' | wc -l)" -eq 2 ] || say "contenders are missing"
+[ "$(grep -o 'n win' a.html | wc -l)" -eq 3 ] || say "not a winner per size"
+# Nothing is fetched: the only address is the name of SVG.
+addresses=$(grep -oE '(https?:|src=|href=|url\(|@import)[^ >]*' a.html | grep -v 'http://www.w3.org/2000/svg' || true)
+[ -z "$addresses" ] || say "the page fetches $addresses"
+# The commands that it names give the same figures.
+line=$(sed -n '/^<pre>/,/^<\/pre>/p' a.html | sed 's/<[^>]*>//g' | grep -m 1 -- '--with hm')
+sh -c "'$ccllab' ${line#ccllab } --json" >again.json
+figure() { awk '/"name": "hm"/ && /busbw_GBps/ { sub(/.*"busbw_GBps": /, ""); sub(/,.*/, ""); print }' "$1"; }
+[ -n "$(figure again.json)" ] && [ "$(figure again.json)" = "$(figure compare.json)" ] || say "$line: other figures"
+line=$(sed -n '/^<pre>/,/<\/pre>/p' a.html | sed 's/<[^>]*>//g' | grep '^ccllab simulate')
+sh -c "'$ccllab' ${line#ccllab } --json" >again.json
+[ "$(grep '"time_s"' again.json)" = "$(grep '"time_s"' run.json)" ] || say "$line: another time"
+
+# A long trace is thinned.
+awk 'BEGIN { print "{\"traceEvents\": ["
+    for (i = 0; i < 250000; i++)
+        printf "%s{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"name\":\"s\",\"ts\":%d,\"dur\":%d}\n", i ? "," : "", i % 4, i % 7, i * 3, 20 + i % 40
+    print "]}" }' >long.trace.json
+"$ccllab" report long.trace.json -o long.html
+has long.html '250000 events; of a row, those less than'
+[ "$(wc -c <long.html)" -lt 10000000 ] || say "long.html has $(wc -c <long.html) bytes"
+
+refused() { # exit code, part of the one line, command...
+    want=$1 text=$2
+    shift 2
+    rc=0
+    "$ccllab" "$@" >out 2>err || rc=$?
+    [ "$rc" -eq "$want" ] || say "$*: exit code $rc, not $want"
+    [ "$(wc -l <err)" -eq 1 ] && [ ! -s out ] || say "$*: more than one line"
+    grep -qF -e "$text" err || say "$*: \"$(cat err)\" does not say \"$text\""
+    [ ! -e x.html ] || say "$*: a page all the same"
+}
+echo '{"a": 1}' >odd.json
+echo '{"traceEvents": [{"ph": "X", "pid": 0, "tid": 0, "name": "s", "ts": -1, "dur": 1}]}' >odd.trace.json
+echo '{"traceEvents": []}' >empty.trace.json
+refused 2 'odd.json:1:1: neither a result of ccllab' report odd.json -o x.html
+refused 2 'odd.trace.json:1:' report odd.trace.json -o x.html
+refused 2 'nothing took any time' report empty.trace.json -o x.html
+refused 2 'hm.xml:1:1' report hm.xml -o x.html
+refused 2 'a report is HTML' report --json compare.json -o x.html
+refused 2 'nothing to work on' report -o x.html
+refused 4 'nosuch.json' report nosuch.json -o x.html
+exit $bad

@@ -1,0 +1,93 @@
+/* Plots: curves, legends, axes, bars. */
+#include <math.h>
+
+#include "tests/draw/svg.h"
+
+START_TEST(busbw) {
+    static const double sizes[] = {65536, 1 << 20, 1 << 24, 1 << 30};
+    double values[12][4];
+    double bound[] = {10, 50, 90, 100};
+    ccl_draw_curve_t curves[12];
+    char names[12][16];
+    ccl_draw_busbw_t plots[2];
+    ccl_picture_t *picture = NULL;
+    svg_t *svg;
+
+    for (int c = 0; c < 12; c++) {
+        snprintf(names[c], sizeof(names[c]), "schedule %d", c);
+        for (int i = 0; i < 4; i++)
+            values[c][i] = bound[i] / (c + 2);
+        curves[c] = (ccl_draw_curve_t){names[c], values[c]};
+    }
+    values[3][1] = NAN; /* could not run: the line has a gap */
+    plots[0] = (ccl_draw_busbw_t){"one", 4, 12, sizes, curves, bound};
+    plots[1] = (ccl_draw_busbw_t){"two, one size", 1, 2, sizes, curves, NULL};
+    ck_assert_int_eq(ccl_draw_busbw(plots, 2, &picture, NULL), CCL_OK);
+    svg = svg_read(picture);
+    ck_assert_uint_eq(svg_count(svg, "plot"), 2);
+    ck_assert_uint_eq(svg_count(svg, "curve"), 12 + 2);
+    ck_assert_uint_eq(svg_count(svg, "bound"), 1);
+    ck_assert_uint_eq(svg_count(svg, "legend curve"), 13 + 2);
+    ck_assert(svg_has(svg, "64K") && svg_has(svg, "1G") && svg_has(svg, "busbw (GB/s)"));
+    ck_assert(svg_has(svg, "K, M, G are 2^10, 2^20, 2^30"));
+    ck_assert(svg_has(svg, "schedule 11") && svg_has(svg, "none can be above"));
+    svg_free(svg);
+}
+END_TEST
+
+START_TEST(idle) {
+    static const ccl_draw_block_t blocks[] = {{0, 0, 0, 10e-6, 4e-6, 6e-6, 0, 0},
+                                              {1, 0, 0, 8e-6, 8e-6, 0, 0, 0},
+                                              {1, 1, 1e-6, 9e-6, 2e-6, 1e-6, 2e-6, 3e-6}};
+    ccl_draw_blocks_t runs[] = {{"first", 10e-6, 3, blocks}, {"second", 5e-6, 1, blocks}};
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_picture_t *picture = NULL;
+    svg_t *svg;
+
+    ck_assert_int_eq(ccl_draw_idle(runs, 2, CCL_NONE, &picture, NULL), CCL_OK);
+    svg = svg_read(picture);
+    ck_assert_uint_eq(svg_count(svg, "run"), 2);
+    ck_assert_uint_eq(svg_count(svg, "block"), 2 + 1);
+    ck_assert_uint_eq(svg_count(svg, "legend state"), 4);
+    /* Of GPU 1, which has the most blocks: 0 and 6/8. */
+    ck_assert(svg_has(svg, "GPU 1: 2 thread blocks, idle 37.5 % of their life on average, the "
+                           "idlest 75 %"));
+    ck_assert(svg_has(svg, "GPU 0: 1 thread blocks, idle 60 %"));
+    ck_assert_ptr_nonnull(strstr(svg->source, "block 1: busy 2 us, waits for data 1 us, for a "
+                                              "block 2 us, for a slot 3 us"));
+    svg_free(svg);
+    ck_assert_int_eq(ccl_draw_idle(runs, 2, 1, &picture, &err), CCL_ERR_INPUT);
+    ck_assert_str_eq(err.text, "second: no thread blocks of that rank");
+}
+END_TEST
+
+START_TEST(progress) {
+    static const ccl_draw_moment_t moments[] = {
+        {0, 9, 4, 0, false}, {0.5, 9, 4, 12, true}, {0.5, 8, 4, 0, false}, {2, 8, 8, 3, true}};
+    ccl_draw_search_t searches[] = {{"with a solver", 4, moments}, {"without", 1, moments}};
+    ccl_picture_t *picture = NULL;
+    svg_t *svg;
+
+    ck_assert_int_eq(ccl_draw_progress(searches, 2, &picture, NULL), CCL_OK);
+    svg = svg_read(picture);
+    ck_assert_uint_eq(svg_count(svg, "search"), 2);
+    ck_assert_uint_eq(svg_count(svg, "best"), 2);
+    ck_assert_uint_eq(svg_count(svg, "bound"), 2);
+    ck_assert_uint_eq(svg_count(svg, "moment"), 2);
+    ck_assert_uint_eq(svg_count(svg, "legend line"), 4);
+    ck_assert(svg_has(svg, "time of the solver (s)"));
+    ck_assert(svg_has(svg, "the solver was not needed"));
+    svg_free(svg);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("draw.plots");
+    TCase *tcase = tcase_create("plots");
+
+    tcase_add_test(tcase, busbw);
+    tcase_add_test(tcase, idle);
+    tcase_add_test(tcase, progress);
+    suite_add_tcase(suite, tcase);
+    return svg_run(suite);
+}
