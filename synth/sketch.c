@@ -9,7 +9,9 @@
 
 #include "synth/registry.h"
 
-/* Candidates that are simulated; fewer for a schedule that is for any size. */
+/* R1 and R2 of SyCCL's section 5.3: candidates estimated so much slower than the best are not
+   simulated, nor more of them; fewer for a schedule that is for any size. */
+static const double WITHIN = 0.20;
 #define SIMULATED 8u
 #define SIMULATED_ANY_SIZE 2u
 #define MAX_PARTS 24u
@@ -184,7 +186,11 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     const ccl_i_sketch_run_t run = {
         .size_bytes = options->size_bytes > 0 ? options->size_bytes : DEFAULT_SIZE_BYTES,
         .channels = options->channels,
-        .most = options->size_bytes > 0 ? SIMULATED : SIMULATED_ANY_SIZE,
+        .within = options->sketch.within > 0 ? options->sketch.within : WITHIN,
+        .most = options->sketch.most_simulated ? options->sketch.most_simulated
+                : options->size_bytes > 0      ? SIMULATED
+                                               : SIMULATED_ANY_SIZE,
+        .fine = options->size_bytes > 0 && options->channels == 0,
         .until_s = options->time_limit_s > 0 ? ccl_now_s() + options->time_limit_s : 0,
         .stats = stats};
     ccl_symmetry_t *symmetry = NULL;

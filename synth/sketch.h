@@ -184,7 +184,9 @@ typedef struct ccl_i_chosen {
 
 typedef struct ccl_i_sketch_run {
     double size_bytes; /* of the collective */
+    double within;     /* those estimated so much slower than the best are not simulated */
     uint32_t most;     /* candidates to simulate */
+    bool fine;         /* then the best ones over other numbers of channels */
     uint32_t channels; /* 0: one, or as many as use all NICs, whichever is faster */
     double until_s;    /* ccl_now_s() at which no candidate is begun any more; 0: never */
     ccl_sketch_stats_t *stats; /* candidates and those simulated are added */

@@ -9,20 +9,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Only candidates estimated within this of the best are simulated, and together no more than so
-   many transfers: some seconds. */
-static const double WITHIN = 0.20;
+/* Together no more than so many transfers are simulated: some seconds. */
 #define SIMULATED_TRANSFERS 6e5
+/* So many that are estimated alike are simulated. */
+enum { ALIKE = 2 };
+/* Then the best over four channels, and what wins over as many as these. */
+static const uint32_t FINE_CHANNELS[] = {2, 8, 16};
+enum { FINE_MIXES = 3, FIRST_CHANNELS = 4 };
 
 /* A mix, how groups hand on, over how many channels. */
 typedef struct candidate {
     const ccl_i_mix_t *mix;
     uint8_t shapes[CCL_I_SKETCH_DIMENSIONS];
     uint32_t channels, parts, index, transfers;
-    bool wide; /* more connections than a GPU has thread blocks: only where nothing else is */
+    bool hopeless; /* more than twice as many */
+    bool wide;     /* more connections than a GPU has thread blocks: only where nothing else is */
     double estimate_s;
     double time_s[CCL_I_SKETCH_WAYS]; /* simulated */
     bool late;                        /* not simulated: no time left */
+    uint8_t net;                      /* shape over the network */
 } candidate_t;
 
 /* ---------------------------------------------------------------- a schedule */
@@ -189,7 +194,8 @@ static double flow_s(const ccl_i_mix_t *mix, uint32_t parts, double chunk_bytes)
 static bool add_candidate(candidates_t *all, const ccl_i_space_t *space,
                           const ccl_i_sketches_t *sketches, const ccl_i_mix_t *mix,
                           uint32_t channels, uint32_t sms, ccl_i_shape_t net, double chunk_bytes) {
-    candidate_t c = {.mix = mix, .channels = channels, .index = (uint32_t)all->n};
+    candidate_t c = {
+        .mix = mix, .channels = channels, .index = (uint32_t)all->n, .net = (uint8_t)net};
     double chain_s = 0;
     bool chained = false;
 
@@ -208,8 +214,11 @@ static bool add_candidate(candidates_t *all, const ccl_i_space_t *space,
     for (uint32_t i = 0; i < mix->n && sms; i++) {
         const ccl_i_sketch_t *sketch = &sketches->items[mix->sketch[i]];
 
-        c.wide |= sketch->blocks * channels > sms &&
-                  (net == CCL_I_SHAPE_DIRECT || fans_out(space, sketch));
+        /* In chains a GPU has fewer. */
+        if (net == CCL_I_SHAPE_DIRECT || fans_out(space, sketch)) {
+            c.wide |= sketch->blocks * channels > sms;
+            c.hopeless |= sketch->blocks * channels > 2 * sms;
+        }
     }
     c.parts = mix->parts * turns(space, sketches, mix);
     c.parts *= (channels + c.parts - 1) / c.parts;
@@ -239,18 +248,24 @@ static bool add_given(candidates_t *all, const ccl_i_space_t *space,
     return true;
 }
 
+/* Of the GPU that has fewest; 0: no limit. */
+static uint32_t least_sms(const ccl_topology_t *topo) {
+    uint32_t sms = 0;
+
+    for (uint32_t r = 0; r < topo->nranks; r++) {
+        uint32_t mine = ccl_model_gpu(topo, r).sms;
+
+        sms = mine && (sms == 0 || mine < sms) ? mine : sms;
+    }
+    return sms;
+}
+
 /* Every mix over one channel and over all, each shape; in the order of what they are estimated to
    take. */
 static ccl_status_t fill(candidates_t *all, const ccl_i_space_t *space,
                          const ccl_i_sketches_t *sketches, const ccl_i_mixes_t *mixes,
-                         uint32_t channels, bool fixed, double chunk_bytes, ccl_error_t *err) {
-    uint32_t sms = 0;
-
-    for (uint32_t r = 0; r < space->topo->nranks; r++) {
-        uint32_t mine = ccl_model_gpu(space->topo, r).sms;
-
-        sms = mine && (sms == 0 || mine < sms) ? mine : sms;
-    }
+                         uint32_t channels, bool fixed, double chunk_bytes, uint32_t sms,
+                         ccl_error_t *err) {
     for (size_t i = 0; i < mixes->n; i++) {
         const ccl_i_mix_t *mix = &mixes->items[i];
 
@@ -287,7 +302,9 @@ typedef struct race {
     ccl_routes_t **routes;      /* [workers] */
     ccl_i_cluster_t **clusters; /* [workers] */
     ccl_routes_t *given;
-    uint32_t n;
+    uint32_t n, first; /* candidates; those before `first` are done */
+    uint32_t sms;      /* of the GPU that has fewest; 0: no limit */
+    double transfers;  /* of all that are simulated */
     atomic_uint done;
 } race_t;
 
@@ -348,7 +365,7 @@ static ccl_status_t ready(race_t *race, uint32_t worker, ccl_error_t *err) {
 
 static ccl_status_t run_one(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
     race_t *race = user;
-    candidate_t *c = &race->candidates[index];
+    candidate_t *c = &race->candidates[index += race->first];
     ccl_progress_t progress = {"simulate", atomic_load(&race->done), race->n, 0, 0};
     ccl_ctx_t ctx = race->ctx ? *race->ctx : (ccl_ctx_t)CCL_CTX_INIT;
     ccl_schedule_t *schedule = NULL;
@@ -402,45 +419,152 @@ static void log_candidate(const ccl_ctx_t *ctx, const ccl_i_sketches_t *sketches
     ccl_text_fini(&text);
 }
 
-/* How many of the candidates are worth a simulation: near the first, and together not too long. */
-static uint32_t worth(const candidates_t *all, const ccl_collective_t *want, uint32_t most) {
-    double transfers = 0, each = ccl_i_collective_transfers(want);
-    uint32_t n = 0, first = 0;
+/*
+ * Those worth a simulation come to the front: near the first, few of those whose estimates do not
+ * tell them apart, together not too long.
+ * @param transfers  simulated so far, added to.
+ */
+static uint32_t worth(candidates_t *all, const ccl_collective_t *want,
+                      const ccl_i_sketch_run_t *run, double *transfers) {
+    double each = ccl_i_collective_transfers(want);
+    double limit_s;
+    uint32_t n = 0;
 
-    while (first < all->n && all->items[first].mix->given)
-        first++;
-    most += first; /* all that the user gave, and as many of the others as ever */
-    while (n < all->n && n < most &&
-           (n < first || all->items[n].estimate_s <= all->items[first].estimate_s * (1 + WITHIN))) {
-        transfers += each * all->items[n].parts;
-        if (n > first && transfers > SIMULATED_TRANSFERS)
-            break;
+    /* All that the user gave, and as many of the others as ever. */
+    while (n < all->n && all->items[n].mix->given)
         n++;
+    const uint32_t given = n;
+
+    limit_s = given < all->n ? all->items[given].estimate_s * (1 + run->within) : 0;
+    for (size_t i = given; i < all->n && n - given < run->most; i++) {
+        candidate_t c = all->items[i];
+        uint32_t alike = 0;
+
+        if (c.estimate_s > limit_s)
+            continue; /* those that are too wide come last, whatever their estimate */
+        for (uint32_t k = 0; k < n; k++) {
+            const candidate_t *other = &all->items[k];
+
+            alike += fabs(other->estimate_s - c.estimate_s) <= 1e-9 * c.estimate_s &&
+                     other->channels == c.channels && other->parts == c.parts;
+        }
+        if (alike >= ALIKE)
+            continue;
+        if (n > given && *transfers + each * c.parts > SIMULATED_TRANSFERS)
+            break;
+        *transfers += each * c.parts;
+        memmove(all->items + n + 1, all->items + n, (i - n) * sizeof c);
+        all->items[n++] = c;
     }
     return n;
 }
 
-static ccl_status_t race_all(race_t *race, uint32_t threads, uint32_t *best, uint32_t *way,
-                             ccl_error_t *err) {
-    double best_s = INFINITY;
-
-    if (race->n > 1) /* else there is no choice */
-        CCL_TRY(ccl_parallel_for(race->n, threads, run_one, race, err));
-    for (uint32_t i = 0; i < race->n; i++) {
+/* Simulates candidates from `first` on; *best is the fastest of all so far. */
+static ccl_status_t race_from(race_t *race, uint32_t first, uint32_t threads, uint32_t *best,
+                              double *best_s, ccl_error_t *err) {
+    race->first = first;
+    CCL_TRY(ccl_parallel_for(race->n - first, threads, run_one, race, err));
+    for (uint32_t i = first; i < race->n; i++) {
         const candidate_t *c = &race->candidates[i];
 
-        if (c->late || race->n == 1)
+        if (c->late)
             continue;
         log_candidate(race->ctx, race->sketches, c);
         for (uint32_t k = 0; k < CCL_I_SKETCH_WAYS; k++) {
-            if (c->time_s[k] < best_s) {
-                best_s = c->time_s[k];
+            if (c->time_s[k] < *best_s) {
+                *best_s = c->time_s[k];
                 *best = i;
-                *way = k;
             }
         }
     }
     return CCL_OK; /* none fits a GPU's thread blocks: the first, for lowering by state to try */
+}
+
+/* The candidate `from` over other channels joins the race, if it fits and was not there yet. */
+static ccl_status_t add_variant(candidates_t *all, race_t *race, uint32_t from_index,
+                                uint32_t channels, double chunk_bytes, ccl_error_t *err) {
+    const candidate_t from = all->items[from_index];
+    double each = ccl_i_collective_transfers(race->want);
+    candidates_t one = {0};
+    bool ok;
+
+    for (uint32_t i = 0; i < race->n; i++) {
+        const candidate_t *c = &all->items[i];
+
+        if (c->mix == from.mix && c->channels == channels &&
+            memcmp(c->shapes, from.shapes, sizeof from.shapes) == 0)
+            return CCL_OK;
+    }
+    ok = add_candidate(&one, race->space, race->sketches, from.mix, channels, race->sms,
+                       (ccl_i_shape_t)from.net, chunk_bytes);
+    if (ok && one.n && !one.items[0].hopeless &&
+        race->transfers + each * one.items[0].parts <= SIMULATED_TRANSFERS) {
+        ok = ccl_grow(&all->items, &all->cap, all->n + 1, sizeof *all->items);
+        if (ok) { /* behind those raced so far */
+            memmove(all->items + race->n + 1, all->items + race->n,
+                    (all->n - race->n) * sizeof *all->items);
+            all->items[race->n++] = one.items[0];
+            all->n++;
+            race->transfers += each * one.items[0].parts;
+        }
+    }
+    free(one.items);
+    race->candidates = all->items;
+    return ok ? CCL_OK : ccl_fail_nomem(err);
+}
+
+/* The fastest so far, one candidate a mix; how many there are. */
+static uint32_t leaders(const race_t *race, double limit_s, uint32_t out[FINE_MIXES]) {
+    const candidate_t *c = race->candidates;
+    uint32_t n = 0;
+
+    while (n < FINE_MIXES) {
+        uint32_t next = CCL_NONE;
+
+        for (uint32_t i = 0; i < race->n; i++) {
+            bool tried = c[i].late || !isfinite(c[i].time_s[0]);
+
+            for (uint32_t k = 0; k < n; k++)
+                tried |= c[out[k]].mix == c[i].mix;
+            if (!tried && (next == CCL_NONE || c[i].time_s[0] < c[next].time_s[0]))
+                next = i;
+        }
+        if (next == CCL_NONE || c[next].time_s[0] > limit_s)
+            break;
+        out[n++] = next;
+    }
+    return n;
+}
+
+/*
+ * What several channels gain (thread blocks that fill a link, NICs, flows that do not wait for each
+ * other) no estimate tells: the fastest once more over four, then what wins over other numbers.
+ */
+static ccl_status_t race_fine(candidates_t *all, race_t *race, const ccl_i_sketch_run_t *run,
+                              double chunk_bytes, uint32_t threads, uint32_t *best, double *best_s,
+                              ccl_error_t *err) {
+    uint32_t done = race->n, leader[FINE_MIXES + 1];
+    uint32_t n = leaders(race, *best_s * (1 + run->within), leader);
+
+    leader[n++] = 0; /* the best estimate, which may be held up by its one channel */
+    for (uint32_t k = 0; k < n; k++) {
+        const ccl_i_mix_t *mix = all->items[leader[k]].mix;
+
+        /* Where latency counts most there is nothing to gain. */
+        if (mix->s_per_byte * chunk_bytes >= mix->depth_s)
+            CCL_TRY(add_variant(all, race, leader[k], FIRST_CHANNELS, chunk_bytes, err));
+    }
+    if (race->n == done)
+        return CCL_OK;
+    CCL_TRY(race_from(race, done, threads, best, best_s, err));
+    done = race->n;
+    for (size_t f = 0; f < CCL_ARRAY_LEN(FINE_CHANNELS); f++) {
+        /* Beyond four only where four were better. */
+        if (FINE_CHANNELS[f] > FIRST_CHANNELS && all->items[*best].channels != FIRST_CHANNELS)
+            break;
+        CCL_TRY(add_variant(all, race, *best, FINE_CHANNELS[f], chunk_bytes, err));
+    }
+    return race_from(race, done, threads, best, best_s, err);
 }
 
 ccl_status_t ccl_i_sketch_choose(const ccl_ctx_t *ctx, const ccl_i_space_t *space,
@@ -455,9 +579,11 @@ ccl_status_t ccl_i_sketch_choose(const ccl_ctx_t *ctx, const ccl_i_space_t *spac
                    .want = want,
                    .size_bytes = run->size_bytes,
                    .until_s = run->until_s,
-                   .given = routes};
+                   .given = routes,
+                   .sms = least_sms(space->topo)};
     uint32_t threads = ctx && ctx->threads ? ctx->threads : ccl_core_count();
-    uint32_t channels = run->channels, best = 0, way = 0;
+    uint32_t channels = run->channels, best = 0;
+    double best_s = INFINITY;
     double chunk_bytes = run->size_bytes * (want->nchunks ? want->chunks[0].share : 1);
     ccl_status_t status;
 
@@ -474,13 +600,18 @@ ccl_status_t ccl_i_sketch_choose(const ccl_ctx_t *ctx, const ccl_i_space_t *spac
         channels = ccl_i_cluster_channels(race.clusters[0], race.clusters[0]->max_gpus - 1,
                                           2 * race.clusters[0]->max_gpus,
                                           ccl_i_collective_transfers(want));
-    CCL_TRY_GOTO(fill(&all, space, sketches, mixes, channels, run->channels != 0, chunk_bytes, err),
+    CCL_TRY_GOTO(fill(&all, space, sketches, mixes, channels, run->channels != 0, chunk_bytes,
+                      race.sms, err),
                  status, end);
+    race.n = worth(&all, want, run, &race.transfers);
     race.candidates = all.items;
-    race.n = worth(&all, want, run->most);
+    if (race.n > 1 || run->fine) /* else there is no choice */
+        CCL_TRY_GOTO(race_from(&race, 0, threads, &best, &best_s, err), status, end);
+    if (run->fine)
+        CCL_TRY_GOTO(race_fine(&all, &race, run, chunk_bytes, threads, &best, &best_s, err), status,
+                     end);
     if (run->stats)
         run->stats->candidates += all.n;
-    CCL_TRY_GOTO(race_all(&race, threads, &best, &way, err), status, end);
     chosen->mix = all.items[best].mix;
     chosen->channels = all.items[best].channels;
     memcpy(chosen->shapes, all.items[best].shapes, sizeof chosen->shapes);

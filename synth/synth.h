@@ -63,9 +63,11 @@ typedef struct ccl_sketch_options {
     bool with_found;            /**< search as well (the file may say so too); else the file's
                                      sketches only, and where it has mixes these only */
     ccl_text_t *write; /**< sketches and the mix that was chosen are added, in that format */
+    double within;           /**< R1: candidates estimated so much slower are dropped; 0: 0.2 */
+    uint32_t most_simulated; /**< R2: of the others at most so many are simulated; 0: 8 */
 } ccl_sketch_options_t;
 #define CCL_SKETCH_OPTIONS_INIT                                                                    \
-    { false, false, false, CCL_NONE, 0, 0, NULL, false, NULL }
+    { false, false, false, CCL_NONE, 0, 0, NULL, false, NULL, 0, 0 }
 
 typedef struct ccl_synth_options {
     size_t size;
