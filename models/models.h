@@ -91,6 +91,16 @@ ccl_status_t ccl_symmetry_find(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
 bool ccl_dimension_has(const ccl_topology_t *topo, const ccl_dimension_t *dimension,
                        const ccl_route_t *route);
 void ccl_symmetry_destroy(ccl_symmetry_t *symmetry);
+/**
+ * Numbers for the vertices of an undirected graph that do not depend on how it was numbered: two
+ * graphs become equal exactly when they are isomorphic, colours kept.
+ *
+ * @param label_out  [nvertices] the new number of each.
+ * @par Source  Junttila, Kaski (ALENEX 2007), bliss.
+ */
+ccl_status_t ccl_graph_canonical(uint32_t nvertices, const uint32_t *colour, size_t nedges,
+                                 const uint32_t (*edges)[2], uint32_t *label_out,
+                                 ccl_error_t *err);
 
 /* ---------------------------------------------------------------- capacities and cuts */
 

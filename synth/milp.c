@@ -12,13 +12,10 @@
 #include <string.h>
 
 #define MAX_RANKS 64u
-#define MAX_EPOCHS 4096u
+#define MAX_EPOCHS CCL_I_MILP_EPOCHS
 #define MAX_VARIABLES 400000.0
 #define DEFAULT_LIMIT_S 60.0
 #define PARTS 6u /* of a chunk in the LP form */
-/* A chunk that takes so much more than an epoch, its latency say, is not made to wait for the next.
- */
-#define LATE 0.05
 
 typedef struct plan {
     const ccl_collective_t *want;
@@ -64,45 +61,6 @@ static void choose_epoch(plan_t *p) {
     p->epoch_s = slow <= 2 * fast * (1 + 1e-9) ? fast : slow;
     if (p->options->epoch_s > 0)
         p->epoch_s = p->options->epoch_s;
-}
-
-static ccl_status_t set_epochs(plan_t *p, ccl_error_t *err) {
-    for (uint32_t r = 0; r < p->x.nresources; r++) {
-        double each = p->x.resources[r].Bps * p->epoch_s / p->chunk_bytes; /* chunks per epoch */
-        p->window[r] = each < 1 - 1e-9 ? (uint32_t)fmin(ceil(1 / each - 1e-9), MAX_EPOCHS) : 1;
-        p->capacity[r] = (uint32_t)fmin(fmax(floor(each * p->window[r] + 1e-9), 1), 1e6);
-    }
-    for (uint32_t h = 0; h < p->x.nhops; h++) {
-        const ccl_i_hop_t *hop = &p->x.hops[h];
-        double time = p->chunk_bytes / hop->link_Bps + hop->alpha_s;
-        p->delay[h] = (uint32_t)fmin(fmax(ceil(time / p->epoch_s - LATE), 1), MAX_EPOCHS);
-        if (time > p->epoch_s * MAX_EPOCHS)
-            return ccl_fail(err, CCL_ERR_USAGE,
-                            "an epoch of %g us is too short: a chunk takes up to %g us here",
-                            p->epoch_s * 1e6, time * 1e6);
-    }
-    return CCL_OK;
-}
-
-/** Least epochs between GPUs, by relaxation until nothing changes. */
-static void set_away(plan_t *p) {
-    uint32_t n = p->x.nranks;
-    memset(p->away, 0xff, (size_t)n * n * sizeof *p->away);
-    for (uint32_t s = 0; s < n; s++) {
-        uint32_t *away = &p->away[(size_t)s * n];
-        bool changed = true;
-        away[s] = 0;
-        while (changed) {
-            changed = false;
-            for (uint32_t h = 0; h < p->x.nhops; h++) {
-                const ccl_i_hop_t *hop = &p->x.hops[h];
-                if (away[hop->src] == CCL_NONE || away[hop->src] + p->delay[h] >= away[hop->dst])
-                    continue;
-                away[hop->dst] = away[hop->src] + p->delay[h];
-                changed = true;
-            }
-        }
-    }
 }
 
 /* ---------------------------------------------------------------- a plan to start from */
@@ -324,11 +282,12 @@ static ccl_status_t prepare(plan_t *p, ccl_error_t *err) {
     if (!(p->chunk_bytes > 0))
         return ccl_fail(err, CCL_ERR_UNSUPPORTED, "all chunks are empty");
     choose_epoch(p);
-    CCL_TRY(set_epochs(p, err));
-    set_away(p);
+    CCL_TRY(ccl_i_milp_discretise(&p->x, p->chunk_bytes, p->epoch_s, p->delay, p->window,
+                                  p->capacity, err));
+    ccl_i_milp_distances(&p->x, p->delay, p->away);
     CCL_TRY(ccl_i_rotation_find(&p->x, &p->rotation, err));
     p->milp =
-        (ccl_i_milp_t){&p->x, p->coll, &p->rotation, p->delay, p->window, p->capacity, p->away};
+        (ccl_i_milp_t){&p->x, p->coll, &p->rotation, p->delay, p->window, p->capacity, p->away, 0};
     return CCL_OK;
 }
 

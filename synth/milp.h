@@ -19,7 +19,20 @@ typedef struct ccl_i_milp {
     const uint32_t *window;           /* [nresources] in any so many epochs together ... */
     const uint32_t *capacity;         /* [nresources] ... so many chunks */
     const uint32_t *away; /* [n * n] epochs from GPU to GPU at least; CCL_NONE: no way */
+    uint32_t nodes;       /* of the search at most so many; 0: no limit */
 } ccl_i_milp_t;
+
+/* Most epochs that a chunk may take on a hop. */
+#define CCL_I_MILP_EPOCHS 4096u
+/**
+ * Epochs of a given length: delay of every hop, window and capacity of every resource.
+ * @retval CCL_ERR_USAGE  an epoch is too short.
+ */
+ccl_status_t ccl_i_milp_discretise(const ccl_i_exchange_t *x, double chunk_bytes, double epoch_s,
+                                   uint32_t *delay, uint32_t *window, uint32_t *capacity,
+                                   ccl_error_t *err);
+/** Least epochs from GPU to GPU, [n * n]; CCL_NONE: no way. */
+void ccl_i_milp_distances(const ccl_i_exchange_t *x, const uint32_t *delay, uint32_t *away);
 
 typedef enum ccl_i_milp_answer {
     CCL_I_MILP_FOUND,

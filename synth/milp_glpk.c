@@ -267,6 +267,15 @@ static ccl_i_milp_answer_t read_answer(const model_t *m, ccl_i_milp_send_t **out
     return CCL_I_MILP_FOUND;
 }
 
+/* Ends the search after so many nodes: the same on any machine, as a limit in seconds is not. */
+static void count_nodes(glp_tree *tree, void *info) {
+    const uint32_t *most = info;
+    int total = 0;
+    glp_ios_tree_size(tree, NULL, NULL, &total);
+    if ((uint32_t)total > *most)
+        glp_ios_terminate(tree);
+}
+
 static ccl_i_milp_answer_t solve(model_t *m, ccl_i_milp_send_t **sends, size_t *nsends) {
     glp_iocp how;
     make_circles(m);
@@ -289,7 +298,14 @@ static ccl_i_milp_answer_t solve(model_t *m, ccl_i_milp_send_t **sends, size_t *
     how.fp_heur = GLP_ON;
     how.br_tech = GLP_BR_DTH;
     how.bt_tech = GLP_BT_DFS;
+    uint32_t nodes = m->m->nodes;
+    if (nodes) {
+        how.cb_func = count_nodes;
+        how.cb_info = &nodes;
+    }
     int code = glp_intopt(m->lp, &how);
+    if (code == GLP_ESTOP && glp_mip_status(m->lp) == GLP_FEAS)
+        return read_answer(m, sends, nsends);
     if (code == GLP_ENOPFS || code == GLP_ENODFS)
         return CCL_I_MILP_NONE;
     if (code)

@@ -8,10 +8,13 @@
 #include <string.h>
 
 #include "synth/registry.h"
+#include "synth/sketch_solve.h"
 
 /* R1 and R2 of SyCCL's section 5.3: candidates estimated so much slower than the best are not
    simulated, nor more of them; fewer for a schedule that is for any size. */
 static const double WITHIN = 0.20;
+/* E1 and E2 of its appendix A.3. */
+static const double COARSE = 3.0, FINE = 0.5;
 #define SIMULATED 8u
 #define SIMULATED_ANY_SIZE 2u
 #define MAX_PARTS 24u
@@ -201,6 +204,9 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     ccl_i_chosen_t chosen = {0};
     bool with_found = false;
     double from_s = ccl_now_s();
+    char *cache = NULL;
+    size_t given = 0;
+    bool limited = false;
     ccl_status_t status;
 
     CCL_TRY(ccl_symmetry_find(ctx, topo, routes, &symmetry, err));
@@ -211,12 +217,27 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                             &with_found, err),
                      status, end);
     with_found |= options->sketch.with_found;
+    given = sketches.n;
     stats->given += sketches.n;
     mixes.complete = mixes.n > 0 && !with_found;
     if (!options->sketch.file || with_found)
         CCL_TRY_GOTO(ccl_i_sketch_search(ctx, &space, &limits, &sketches, &search, err), status,
                      end);
     stats->search_s += lap(&from_s);
+    cache = ccl_i_cache_dir(options->sketch.cache);
+    const ccl_i_solve_options_t solve = {
+        .size_bytes = run.size_bytes,
+        .coarse = options->sketch.coarse > 0 ? options->sketch.coarse : COARSE,
+        .fine = options->sketch.fine > 0 ? options->sketch.fine : FINE,
+        .no_shapes = options->sketch.no_shapes,
+        .cache = cache,
+        .given = given,
+        .search = !options->sketch.file || with_found,
+        .until_s = run.until_s,
+        .stats = stats};
+    CCL_TRY_GOTO(ccl_i_sketch_solve(ctx, &space, routes, want, &solve, &sketches, &limited, err),
+                 status, end);
+    stats->solve_s += lap(&from_s);
     CCL_TRY_GOTO(ccl_i_sketch_mixes(ctx, &space, &sketches, space.ndimensions,
                                     options->chunks ? options->chunks : MAX_PARTS, &mixes, err),
                  status, end);
@@ -238,7 +259,10 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         status = ccl_i_sketch_file_write(&space, want, run.size_bytes, &sketches, &chosen,
                                          options->sketch.write, err);
     stats->simulate_s += lap(&from_s);
+    if (status == CCL_OK)
+        (*out)->limited |= limited;
 end:
+    free(cache);
     free(mixes.items);
     free(sketches.items);
     ccl_i_space_fini(&space);

@@ -27,14 +27,31 @@ typedef enum ccl_i_reach {
     CCL_I_REACH_FLOOD /* all, handed on by those that were reached: where hops are missing */
 } ccl_i_reach_t;
 
+/** A solved sub-demand in a group: trees from each of its GPUs to the others. */
+typedef struct ccl_i_sub {
+    uint32_t n, variants;
+    uint32_t steps;         /* places in time, together */
+    const uint32_t *rank;   /* [n] of each place */
+    const uint32_t *place;  /* [nranks] CCL_NONE: not in the group */
+    const uint32_t *parent; /* [n][variants][n] place; CCL_NONE: the tree's root, or no tree */
+    const uint32_t *step;   /* same */
+    const uint32_t *via;    /* same: hop */
+} ccl_i_sub_t;
+
 typedef struct ccl_i_sketch {
     uint32_t nstages;
     const uint8_t *reach; /* [nstages][ngroups of all dimensions] */
     bool uses_one;        /* some stage picks single GPUs: parts take turns which */
     bool line;            /* from one root: the newest holders hand on, in a line where each server
                              gets one; so the root's links carry what they must only */
+    const ccl_i_sub_t *const *sub; /* [nstages][ngroups] how a group does it; NULL, also all of
+                                      it: as ccl_i_reach_t says */
+    uint8_t solved;       /* how: 1 + place in ccl_i_solver_names; 0: not */
+    uint32_t variants;    /* of the sub-demands: so many parts go different ways; else 1 */
+    uint32_t sub_steps;   /* most of a sub-demand */
     uint32_t relays;      /* most GPUs between stages on a way from the root to a leaf */
     uint32_t blocks;      /* connections in and out of the GPU that has most, a channel's */
+    uint32_t turn_blocks; /* the same, if each variant has channels of its own: of all */
     double depth_s;       /* longest way from the root by latencies alone */
     double busy_s;        /* overheads of the busiest connection, for one part of every chunk */
     double fifo_s;        /* the same of waiting for free slots: a slot comes back after two ways */
@@ -42,6 +59,9 @@ typedef struct ccl_i_sketch {
                              that class */
     char *name;           /* "nvlink > net" */
 } ccl_i_sketch_t;
+
+/** Ways to solve sub-demands (sketch_solve.c), NULL-terminated. */
+extern const char *const ccl_i_solver_names[];
 
 /** How a group hands on what one of its GPUs holds. */
 typedef enum ccl_i_shape {
@@ -124,7 +144,7 @@ void ccl_i_grower_fini(ccl_i_grower_t *g);
  */
 bool ccl_i_grow(ccl_i_grower_t *g, const ccl_i_sketch_t *sketch, const uint8_t *shapes,
                 uint32_t root, uint32_t rotation);
-/** The hop src -> dst of a dimension; CCL_NONE: none. Of several equal routes that numbered `turn`.
+/** The hop src -> dst of a dimension (CCL_NONE: of any); CCL_NONE: none. Of several equal routes that numbered `turn`.
  */
 uint32_t ccl_i_space_hop(const ccl_i_space_t *space, uint32_t dimension, uint32_t src, uint32_t dst,
                          uint32_t turn);

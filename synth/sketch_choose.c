@@ -41,6 +41,21 @@ typedef struct maker {
     uint32_t *sketch, *turn; /* [nclasses][parts] */
 } maker_t;
 
+/* A channel near `wanted` that takes the hop's route: equal routes take turns by channel. */
+static uint32_t channel_of(const ccl_i_exchange_t *x, uint32_t hop, uint32_t wanted) {
+    uint32_t first = hop, last = hop + 1;
+
+    while (first > 0 && x->hops[first - 1].src == x->hops[hop].src &&
+           x->hops[first - 1].dst == x->hops[hop].dst)
+        first--;
+    while (last < x->nhops && x->hops[last].src == x->hops[hop].src &&
+           x->hops[last].dst == x->hops[hop].dst)
+        last++;
+    if (x->hops[last - 1].channel != last - first - 1)
+        return x->hops[hop].channel; /* not in turns */
+    return wanted - wanted % (last - first) + x->hops[hop].channel;
+}
+
 static ccl_status_t tree(void *user, const ccl_i_want_t *want, ccl_i_tree_t *out,
                          ccl_error_t *err) {
     maker_t *m = user;
@@ -62,8 +77,7 @@ static ccl_status_t tree(void *user, const ccl_i_want_t *want, ccl_i_tree_t *out
         uint32_t last = gather ? want->root : want->targets[0];
 
         for (uint32_t r = last; g->got[r] != 1; r = g->parent[r]) {
-            const ccl_i_hop_t *hop = &m->space->x.hops[g->via[r]];
-            uint32_t channel = hop->channel ? hop->channel : part % c->channels;
+            uint32_t channel = channel_of(&m->space->x, g->via[r], part % c->channels);
 
             if (gather)
                 ccl_i_tree_add(out, r, g->parent[r], (1u << 16) - g->step[r], channel);
@@ -74,10 +88,9 @@ static ccl_status_t tree(void *user, const ccl_i_want_t *want, ccl_i_tree_t *out
     }
     for (uint32_t i = 1; i < g->norder; i++) {
         uint32_t r = g->order[i];
-        const ccl_i_hop_t *hop = &m->space->x.hops[g->via[r]];
 
         ccl_i_tree_add(out, g->parent[r], r, g->step[r],
-                       hop->channel ? hop->channel : part % c->channels);
+                       channel_of(&m->space->x, g->via[r], part % c->channels));
     }
     return CCL_OK;
 }
@@ -163,20 +176,33 @@ static int by_estimate(const void *a, const void *b) {
     return x->index < y->index ? -1 : 1;
 }
 
-/* Of one root: so many times the parts that each way to pick single GPUs has as many. */
+/* So many times the parts that each way of a sub-demand, and of one root each way to pick single
+   GPUs, has as many. */
 static uint32_t turns(const ccl_i_space_t *space, const ccl_i_sketches_t *sketches,
                       const ccl_i_mix_t *mix) {
-    uint32_t times = 1;
-    bool even = space->root == CCL_NONE;
+    uint32_t times = 0, most = 32 > space->rotations ? 32 : space->rotations;
+    bool even = false;
 
-    while (!even && times < space->rotations) {
+    while (!even && ++times <= most) {
         even = true;
-        for (uint32_t i = 0; i < mix->n; i++)
-            even &= !sketches->items[mix->sketch[i]].uses_one ||
-                    mix->count[0][i] * times % space->rotations == 0;
-        times += !even;
+        for (uint32_t i = 0; i < mix->n; i++) {
+            const ccl_i_sketch_t *sketch = &sketches->items[mix->sketch[i]];
+
+            for (uint32_t c = 0; c < space->nclasses; c++)
+                even &= mix->count[c][i] * times % sketch->variants == 0;
+            if (space->root != CCL_NONE && sketch->uses_one)
+                even &= mix->count[0][i] * times % space->rotations == 0;
+        }
     }
-    return times;
+    return even ? times : 1;
+}
+
+/* Thread blocks of a sketch over so many channels. */
+static uint32_t blocks_of(const ccl_i_sketch_t *sketch, uint32_t channels) {
+    uint32_t all = sketch->blocks * channels, turns = channels / sketch->variants;
+
+    turns = sketch->turn_blocks * (turns + (channels % sketch->variants > 0));
+    return turns < all ? turns : all;
 }
 
 /* Whether single GPUs of many servers are reached from one: chains do not change that. */
@@ -216,8 +242,8 @@ static bool add_candidate(candidates_t *all, const ccl_i_space_t *space,
 
         /* In chains a GPU has fewer. */
         if (net == CCL_I_SHAPE_DIRECT || fans_out(space, sketch)) {
-            c.wide |= sketch->blocks * channels > sms;
-            c.hopeless |= sketch->blocks * channels > 2 * sms;
+            c.wide |= blocks_of(sketch, channels) > sms;
+            c.hopeless |= blocks_of(sketch, channels) > 2 * sms;
         }
     }
     c.parts = mix->parts * turns(space, sketches, mix);
@@ -246,6 +272,14 @@ static bool add_given(candidates_t *all, const ccl_i_space_t *space,
         return false;
     all->items[all->n++] = c;
     return true;
+}
+
+static bool solved(const ccl_i_sketches_t *sketches, const ccl_i_mix_t *mix) {
+    bool some = false;
+
+    for (uint32_t i = 0; i < mix->n; i++)
+        some |= sketches->items[mix->sketch[i]].sub != NULL;
+    return some;
 }
 
 /* Of the GPU that has fewest; 0: no limit. */
@@ -278,6 +312,14 @@ static ccl_status_t fill(candidates_t *all, const ccl_i_space_t *space,
             bool ok = add_candidate(all, space, sketches, &mixes->items[i], channels, sms,
                                     (ccl_i_shape_t)shape, chunk_bytes);
 
+            /* Every way of a solved sub-demand over a channel of its own. */
+            if (ok && !fixed && shape == CCL_I_SHAPE_DIRECT) {
+                uint32_t own = all->items[all->n - 1].parts;
+
+                if (solved(sketches, &mixes->items[i]) && own > 1 && own <= 32 && own != channels)
+                    ok = add_candidate(all, space, sketches, &mixes->items[i], own, sms,
+                                       CCL_I_SHAPE_DIRECT, chunk_bytes);
+            }
             if (ok && !fixed && channels > 1)
                 ok = add_candidate(all, space, sketches, &mixes->items[i], 1, sms,
                                    (ccl_i_shape_t)shape, chunk_bytes);
@@ -488,6 +530,8 @@ static ccl_status_t add_variant(candidates_t *all, race_t *race, uint32_t from_i
     candidates_t one = {0};
     bool ok;
 
+    if (from.mix->given)
+        return CCL_OK; /* as it was given */
     for (uint32_t i = 0; i < race->n; i++) {
         const candidate_t *c = &all->items[i];
 

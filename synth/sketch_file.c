@@ -170,8 +170,8 @@ static ccl_status_t check_reach(const ccl_json_at_t *at, const ccl_i_space_t *sp
 
 static ccl_status_t read_sketch(const ccl_json_at_t *at, ccl_i_space_t *space, ccl_i_grower_t *g,
                                 ccl_i_sketch_t *out, ccl_error_t *err) {
-    static const char *const keys[] = {"name", "line", "stages", NULL};
-    ccl_json_at_t stages, name, line;
+    static const char *const keys[] = {"name", "line", "solved", "stages", NULL};
+    ccl_json_at_t stages, name, line, solved;
     ccl_i_sketch_t sketch = {0};
     uint8_t *reach;
     const char *given = NULL;
@@ -180,6 +180,11 @@ static ccl_status_t read_sketch(const ccl_json_at_t *at, ccl_i_space_t *space, c
     stages = ccl_json_member(at, "stages");
     name = ccl_json_member(at, "name");
     line = ccl_json_member(at, "line");
+    solved = ccl_json_member(at, "solved");
+    if (solved.value) {
+        CCL_TRY(word(&solved, ccl_i_solver_names, &sketch.solved, err));
+        sketch.solved++;
+    }
     CCL_TRY(ccl_json_string(&name, false, &given, err));
     CCL_TRY(ccl_json_bool(&line, false, &sketch.line, err));
     if (sketch.line && (space->root == CCL_NONE || space->scatter))
@@ -436,6 +441,10 @@ static void write_sketch(ccl_text_t *out, const ccl_i_space_t *space, const ccl_
     quoted(out, s->name);
     if (s->line)
         ccl_text_printf(out, ", \"line\": true");
+    if (s->solved) {
+        ccl_text_printf(out, ", \"solved\": ");
+        quoted(out, ccl_i_solver_names[s->solved - 1]);
+    }
     ccl_text_printf(out, ",\n     \"stages\": [");
     for (uint32_t k = 0; k < s->nstages; k++) {
         bool some = false;

@@ -22,7 +22,7 @@ uint32_t ccl_i_space_hop(const ccl_i_space_t *space, uint32_t dimension, uint32_
             high = mid;
     }
     if (low == x->out_first[src + 1] || x->hops[low].dst != dst ||
-        !(space->dimensions[low] >> dimension & 1))
+        (dimension != CCL_NONE && !(space->dimensions[low] >> dimension & 1)))
         return CCL_NONE;
     while (low + n < x->out_first[src + 1] && x->hops[low + n].dst == dst)
         n++;
@@ -190,8 +190,29 @@ static void grow_each(ccl_i_grower_t *g, const uint32_t *sources, uint32_t ns,
     }
 }
 
+/* As a solved sub-demand says, along the tree of the group's first holder. */
+static void grow_sub(ccl_i_grower_t *g, const ccl_i_sub_t *sub, uint32_t source, uint32_t turn,
+                     uint32_t stage, uint32_t step) {
+    uint32_t from = sub->place[source], variant = turn % sub->variants;
+    size_t base = ((size_t)from * sub->variants + variant) * sub->n;
+    bool more = true;
+
+    while (more) {
+        more = false;
+        for (uint32_t i = 0; i < sub->n; i++) {
+            uint32_t parent = sub->parent[base + i], dst = sub->rank[i];
+
+            if (parent == CCL_NONE || g->got[dst] || !g->got[sub->rank[parent]])
+                continue;
+            reach(g, sub->rank[parent], dst, sub->via[base + i], stage, step + sub->step[base + i]);
+            more = true;
+        }
+    }
+}
+
 static void grow_group(ccl_i_grower_t *g, const uint32_t *ranks, uint32_t n, ccl_i_reach_t how,
-                       ccl_i_shape_t shape, uint32_t stage, uint32_t step, uint32_t turn) {
+                       const ccl_i_sub_t *sub, ccl_i_shape_t shape, uint32_t stage, uint32_t step,
+                       uint32_t turn) {
     uint32_t *sources = g->list, *receivers = g->list + g->space->topo->nranks;
     uint32_t ns = 0, nr = 0, start = 0, left;
 
@@ -205,6 +226,10 @@ static void grow_group(ccl_i_grower_t *g, const uint32_t *ranks, uint32_t n, ccl
     }
     if (ns == 0 || nr == 0)
         return;
+    if (sub) {
+        grow_sub(g, sub, sources[0], turn, stage, step);
+        return;
+    }
     /* Receivers are served in rank order from the one after the first source on, so that
        different roots serve different GPUs first. */
     while (start < nr && receivers[start] < sources[0])
@@ -268,16 +293,21 @@ bool ccl_i_grow(ccl_i_grower_t *g, const ccl_i_sketch_t *sketch, const uint8_t *
         width = dim->max_gpus > width ? dim->max_gpus : width;
     }
     width *= width > 16 ? 4 : 8; /* rounds of a group without all hops */
+    width = sketch->sub_steps > width ? sketch->sub_steps : width;
     for (uint32_t k = 0; k < sketch->nstages && g->norder < nranks; k++) {
         for (uint32_t d = 0; d < s->ndimensions; d++) {
             const ccl_dimension_t *dim = &s->symmetry->dimensions[s->dimension[d]];
             const uint8_t *how = sketch->reach + (size_t)k * s->ngroups + s->first_group[d];
 
             for (uint32_t i = 0; i < dim->ngroups; i++) {
+                const ccl_i_sub_t *sub =
+                    sketch->sub ? sketch->sub[(size_t)k * s->ngroups + s->first_group[d] + i]
+                                : NULL;
+
                 g->dimension = d;
                 if (how[i] != CCL_I_REACH_NONE)
                     grow_group(g, dim->ranks + dim->first[i], dim->first[i + 1] - dim->first[i],
-                               (ccl_i_reach_t)how[i],
+                               (ccl_i_reach_t)how[i], sub,
                                shapes ? (ccl_i_shape_t)shapes[d] : CCL_I_SHAPE_DIRECT, k, k * width,
                                rotation);
             }

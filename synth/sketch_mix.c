@@ -40,6 +40,7 @@ typedef struct loader {
     double *weight;   /* [nranks] */
     float *sends;     /* [x.nhops] over each hop */
     uint32_t *blocks; /* [nranks] */
+    uint32_t *turns;  /* [x.nhops] bit per variant that goes over it */
     bool ready;
 } loader_t;
 
@@ -59,15 +60,25 @@ static ccl_status_t loader_init(loader_t *l, const ccl_i_space_t *s, ccl_error_t
     l->weight = calloc(s->topo->nranks, sizeof *l->weight);
     l->sends = calloc(s->x.nhops + (size_t)1, sizeof *l->sends);
     l->blocks = calloc(s->topo->nranks, sizeof *l->blocks);
-    return l->weight && l->sends && l->blocks ? CCL_OK : ccl_fail_nomem(err);
+    l->turns = calloc(s->x.nhops + (size_t)1, sizeof *l->turns);
+    return l->weight && l->sends && l->blocks && l->turns ? CCL_OK : ccl_fail_nomem(err);
 }
 
 static void loader_fini(loader_t *l) {
     free(l->weight);
     free(l->sends);
     free(l->blocks);
+    free(l->turns);
     if (l->ready)
         ccl_i_grower_fini(&l->grower);
+}
+
+static uint32_t most_of(const uint32_t *count, uint32_t n) {
+    uint32_t most = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        most = count[i] > most ? count[i] : most;
+    return most;
 }
 
 static ccl_status_t load_one(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
@@ -81,6 +92,11 @@ static ccl_status_t load_one(uint32_t index, uint32_t worker, void *user, ccl_er
     ccl_ctx_t quiet = all->ctx ? *all->ctx : (ccl_ctx_t)CCL_CTX_INIT;
 
     quiet.progress = NULL;
+    sketch->variants = sketch->variants ? sketch->variants : 1;
+    /* All ways to pick single GPUs with all ways of the sub-demands, if not too many. */
+    if (sketch->variants > 1)
+        rotations = rotations * sketch->variants <= 32 ? rotations * sketch->variants
+                                                       : sketch->variants;
     CCL_TRY(loader_init(l, s, err));
     for (uint32_t r = 0; r < nranks; r++) {
         if (s->root != CCL_NONE && r != s->root)
@@ -90,9 +106,13 @@ static ccl_status_t load_one(uint32_t index, uint32_t worker, void *user, ccl_er
                 load[0] = INFINITY; /* does not work from every root */
             add_load(s, g, l->weight, 1.0 / rotations,
                      load + (size_t)s->root_class[r] * s->x.nresources);
-            for (uint32_t k = 1; k < g->norder; k++)
-                l->sends[g->via[g->order[k]]] +=
+            for (uint32_t k = 1; k < g->norder; k++) {
+                uint32_t hop = g->via[g->order[k]];
+
+                l->sends[hop] +=
                     (float)(s->scatter ? l->weight[g->order[k]] : 1) / (float)rotations;
+                l->turns[hop] |= 1u << turn % sketch->variants;
+            }
         }
         if (r % 16 == 0)
             CCL_TRY(ccl_ctx_poll(&quiet, NULL));
@@ -106,8 +126,14 @@ static ccl_status_t load_one(uint32_t index, uint32_t worker, void *user, ccl_er
         l->blocks[s->x.hops[h].dst] += l->sends[h] > 0;
         l->sends[h] = 0;
     }
-    for (uint32_t r = 0; r < nranks; r++)
-        sketch->blocks = l->blocks[r] > sketch->blocks ? l->blocks[r] : sketch->blocks;
+    sketch->blocks = most_of(l->blocks, nranks);
+    memset(l->blocks, 0, nranks * sizeof *l->blocks);
+    for (uint32_t h = 0; h < s->x.nhops; h++) {
+        l->blocks[s->x.hops[h].src] += (uint32_t)__builtin_popcount(l->turns[h]);
+        l->blocks[s->x.hops[h].dst] += (uint32_t)__builtin_popcount(l->turns[h]);
+        l->turns[h] = 0;
+    }
+    sketch->turn_blocks = most_of(l->blocks, nranks);
     return CCL_OK;
 }
 

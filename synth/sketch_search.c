@@ -110,7 +110,7 @@ char *ccl_i_sketch_name(ccl_i_space_t *space, const uint8_t *reach, uint32_t nst
 
 /* The tree in hand, if it is new. */
 static ccl_status_t keep_tree(search_t *s, uint32_t nstages, bool line, ccl_error_t *err) {
-    ccl_i_sketch_t sketch = {.nstages = nstages, .line = line};
+    ccl_i_sketch_t sketch = {.nstages = nstages, .line = line, .variants = 1};
     size_t bytes = (size_t)nstages * s->space->ngroups;
     uint8_t *reach;
 
@@ -149,7 +149,8 @@ static ccl_status_t keep_tree(search_t *s, uint32_t nstages, bool line, ccl_erro
 
 /* The sketch whose tree is in hand; from a single root also in a line. */
 static ccl_status_t keep(search_t *s, uint32_t nstages, ccl_error_t *err) {
-    const ccl_i_sketch_t line = {.nstages = nstages, .reach = s->reach, .line = true};
+    const ccl_i_sketch_t line = {
+        .nstages = nstages, .reach = s->reach, .line = true, .variants = 1};
 
     CCL_TRY(keep_tree(s, nstages, false, err));
     if (s->space->root == CCL_NONE || s->space->scatter ||
@@ -162,7 +163,7 @@ static ccl_status_t extend(search_t *s, uint32_t stage, ccl_error_t *err);
 
 /* The stage in hand is complete: does it reach anyone new, and everyone? */
 static ccl_status_t complete_stage(search_t *s, uint32_t stage, ccl_error_t *err) {
-    const ccl_i_sketch_t partial = {.nstages = stage + 1, .reach = s->reach};
+    const ccl_i_sketch_t partial = {.nstages = stage + 1, .reach = s->reach, .variants = 1};
     ccl_i_grower_t *g = &s->grower;
     uint32_t fresh = 0;
     bool whole;

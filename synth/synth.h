@@ -34,6 +34,11 @@ typedef struct ccl_sketch_stats {
     uint64_t mixes;       /**< kept; those without a balance, or like another, are dropped */
     uint64_t candidates;  /**< mixes with channels and shapes: estimated */
     uint32_t simulated;   /**< candidates made into schedules and simulated */
+    uint32_t sub_demands; /**< different ones: isomorphic groups count once */
+    uint32_t shapes;      /**< of these answered by a proven shape */
+    uint32_t milps;       /**< asked of GLPK */
+    uint32_t cached;      /**< found in the cache */
+    double solve_s;       /**< wall time of the sub-demands */
     double symmetry_s, search_s, combine_s, simulate_s; /**< wall time of each phase; simulate: with
                                                               making, and the schedule in the end */
 } ccl_sketch_stats_t;
@@ -65,9 +70,14 @@ typedef struct ccl_sketch_options {
     ccl_text_t *write; /**< sketches and the mix that was chosen are added, in that format */
     double within;           /**< R1: candidates estimated so much slower are dropped; 0: 0.2 */
     uint32_t most_simulated; /**< R2: of the others at most so many are simulated; 0: 8 */
+    double coarse;           /**< E1: coarse epochs, in a chunk's times on the fastest link; 0: 3 */
+    double fine;             /**< E2: fine epochs; 0: 0.5 */
+    bool no_shapes;          /**< ask the solver also where a shape is proven */
+    const char *cache;       /**< directory of solved sub-demands, "auto": the user's; NULL, "none":
+                                  none */
 } ccl_sketch_options_t;
 #define CCL_SKETCH_OPTIONS_INIT                                                                    \
-    { false, false, false, CCL_NONE, 0, 0, NULL, false, NULL, 0, 0 }
+    { false, false, false, CCL_NONE, 0, 0, NULL, false, NULL, 0, 0, 0, 0, false, NULL }
 
 typedef struct ccl_synth_options {
     size_t size;
