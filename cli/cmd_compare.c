@@ -397,6 +397,12 @@ static const char *const accepts[] = {"topology",
                                       "max-sketches",
                                       "sketches",
                                       "add-sketches",
+                                      "within",
+                                      "simulated",
+                                      "coarse-epochs",
+                                      "fine-epochs",
+                                      "no-shapes",
+                                      "cache",
                                       NULL};
 const ccl_i_command_t ccl_i_cmd_compare = {
     .name = "compare",

@@ -63,8 +63,9 @@ typedef struct ccl_i_args {
     bool explain;
     struct { /* of sketch */
         bool keep_isomorphic, keep_inconsistent, keep_relayed;
-        uint32_t max_relays, max_stages, max_sketches;
-        const char *file, *add, *write;
+        uint32_t max_relays, max_stages, max_sketches, simulated;
+        bool no_shapes;
+        const char *file, *add, *write, *cache, *within, *coarse, *fine; /**< the last: numbers */
     } sketch;
     const char *question; /**< of `report` */
     const char *heat;   /**< of `draw` */

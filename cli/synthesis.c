@@ -1,6 +1,24 @@
 /* Options of synthesizers. */
 #include "cli/command.h"
 
+#include <stdlib.h>
+
+/** An option's number within limits; nothing where it is not given. */
+static ccl_status_t number(const char *text, const char *name, double least, double most,
+                           double *out, ccl_error_t *err) {
+    char *end = NULL;
+    double value;
+
+    if (!text)
+        return CCL_OK;
+    value = strtod(text, &end);
+    if (end == text || *end || !(value >= least && value <= most))
+        return ccl_fail(err, CCL_ERR_USAGE, "option --%s wants a number from %g to %g, not %.40s",
+                        name, least, most, text);
+    *out = value;
+    return CCL_OK;
+}
+
 /** Limits of the search for sketches. */
 static ccl_status_t sketch_options(const ccl_i_args_t *args, ccl_sketch_options_t *out,
                                    ccl_error_t *err) {
@@ -9,6 +27,18 @@ static ccl_status_t sketch_options(const ccl_i_args_t *args, ccl_sketch_options_
     out->keep_relayed = args->sketch.keep_relayed;
     out->max_stages = args->sketch.max_stages;
     out->max_sketches = args->sketch.max_sketches;
+    out->most_simulated = args->sketch.simulated;
+    out->no_shapes = args->sketch.no_shapes;
+    out->cache = args->sketch.cache ? args->sketch.cache : "auto";
+    CCL_TRY(number(args->sketch.within, "within", 0.1, 1000, &out->within, err));
+    out->within /= 100;
+    CCL_TRY(number(args->sketch.coarse, "coarse-epochs", 0.05, 100, &out->coarse, err));
+    CCL_TRY(number(args->sketch.fine, "fine-epochs", 0.05, 100, &out->fine, err));
+    if (ccl_i_given(args, "simulated") && (out->most_simulated < 1 || out->most_simulated > 1000))
+        return ccl_fail(err, CCL_ERR_USAGE, "option --simulated wants 1 to 1000, not %u",
+                        out->most_simulated);
+    if (ccl_i_given(args, "cache") && !*out->cache)
+        return ccl_fail(err, CCL_ERR_USAGE, "option --cache wants a directory or none");
     if (ccl_i_given(args, "max-relays"))
         out->max_relays = args->sketch.max_relays;
     if (ccl_i_given(args, "max-stages") && (out->max_stages < 1 || out->max_stages > 10))

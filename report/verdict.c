@@ -155,17 +155,22 @@ static ccl_status_t synth_csv(const ccl_report_synth_t *made, ccl_text_t *out, c
 static void sketch_text(const ccl_sketch_stats_t *s, bool seconds, ccl_text_t *out) {
     ccl_text_printf(
         out,
-        "sketches: %llu found%s in %u dimension%s, %llu given; dropped: %llu isomorphic "
+        "sketches: %llu found%s in %u dimension%s, %llu given, %llu with solved sub-demands; "
+        "dropped: %llu isomorphic "
         "(1), %.3g ways inconsistent (2), %llu relayed (3), %llu not from every root\n"
         "mixes: %llu of %llu combinations, %llu candidates, %u simulated\n",
         (unsigned long long)s->found, s->capped ? " (there are more)" : "", s->dimensions,
-        s->dimensions == 1 ? "" : "s", (unsigned long long)s->given,
+        s->dimensions == 1 ? "" : "s", (unsigned long long)s->given, (unsigned long long)s->solved,
         (unsigned long long)s->isomorphic, s->inconsistent, (unsigned long long)s->relayed,
         (unsigned long long)s->unreaching, (unsigned long long)s->mixes,
         (unsigned long long)s->mixes_tried, (unsigned long long)s->candidates, s->simulated);
     if (seconds)
-        ccl_text_printf(out, "seconds: symmetry %.3f, search %.3f, combine %.3f, simulate %.3f\n",
-                        s->symmetry_s, s->search_s, s->combine_s, s->simulate_s);
+        ccl_text_printf(out,
+                        "sub-demands: %u different, %u in proven shapes, %u asked of GLPK, %u from "
+                        "the cache\nseconds: symmetry %.3f, search %.3f, sub-demands %.3f, combine "
+                        "%.3f, simulate %.3f\n",
+                        s->sub_demands, s->shapes, s->milps, s->cached, s->symmetry_s, s->search_s,
+                        s->solve_s, s->combine_s, s->simulate_s);
 }
 
 static void sketch_json(const ccl_sketch_stats_t *s, bool seconds, ccl_i_json_t *json) {
@@ -183,7 +188,13 @@ static void sketch_json(const ccl_sketch_stats_t *s, bool seconds, ccl_i_json_t 
     ccl_i_json_u64(json, "mixes", s->mixes);
     ccl_i_json_u64(json, "candidates", s->candidates);
     ccl_i_json_u64(json, "simulated", s->simulated);
-    if (seconds) { /* else the same on every machine */
+    ccl_i_json_u64(json, "solved", s->solved);
+    ccl_i_json_u64(json, "sub_demands", s->sub_demands);
+    ccl_i_json_u64(json, "shapes", s->shapes);
+    if (seconds) { /* else the same on every machine, whatever its cache holds */
+        ccl_i_json_u64(json, "milps", s->milps);
+        ccl_i_json_u64(json, "cached", s->cached);
+        ccl_i_json_number(json, "solve_s", s->solve_s);
         ccl_i_json_number(json, "symmetry_s", s->symmetry_s);
         ccl_i_json_number(json, "search_s", s->search_s);
         ccl_i_json_number(json, "combine_s", s->combine_s);

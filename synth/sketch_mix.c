@@ -95,8 +95,8 @@ static ccl_status_t load_one(uint32_t index, uint32_t worker, void *user, ccl_er
     sketch->variants = sketch->variants ? sketch->variants : 1;
     /* All ways to pick single GPUs with all ways of the sub-demands, if not too many. */
     if (sketch->variants > 1)
-        rotations = rotations * sketch->variants <= 32 ? rotations * sketch->variants
-                                                       : sketch->variants;
+        rotations =
+            rotations * sketch->variants <= 32 ? rotations * sketch->variants : sketch->variants;
     CCL_TRY(loader_init(l, s, err));
     for (uint32_t r = 0; r < nranks; r++) {
         if (s->root != CCL_NONE && r != s->root)

@@ -32,9 +32,9 @@ static const kind_t KINDS[] = {
     {NULL, false, 1},
     {NULL, true, 1},
     {NULL, true, 2},
-    {"packing", &ccl_i_synth_packing, false, 0},
+    {&ccl_i_synth_packing, false, 0},
     {&ccl_i_synth_ring, false, 0},
-    {"greedy", &ccl_i_synth_greedy, false, 0},
+    {&ccl_i_synth_greedy, false, 0},
 };
 enum { NKINDS = CCL_ARRAY_LEN(KINDS) };
 const char *const ccl_i_solver_names[] = {
@@ -519,6 +519,7 @@ ccl_status_t ccl_i_sketch_solve(const ccl_ctx_t *ctx, ccl_i_space_t *space, ccl_
     solver_t s = {.ctx = ctx, .space = space, .routes = routes, .want = want, .options = options};
     uint32_t threads = ctx && ctx->threads ? ctx->threads : ccl_core_count();
     bool some = false;
+    size_t found;
     ccl_status_t status;
 
     *limited_out = false;
@@ -545,7 +546,10 @@ ccl_status_t ccl_i_sketch_solve(const ccl_ctx_t *ctx, ccl_i_space_t *space, ccl_
         options->stats->milps += atomic_load(&s.milps);
         options->stats->cached += atomic_load(&s.cached);
     }
+    found = sketches->n;
     status = add_sketches(&s, sketches, options->given, options->search, err);
+    if (options->stats)
+        options->stats->solved += sketches->n - found;
 end:
     for (size_t g = 0; g < s.ngroups; g++) {
         for (uint32_t k = 0; k < NKINDS; k++) {

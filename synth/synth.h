@@ -34,6 +34,7 @@ typedef struct ccl_sketch_stats {
     uint64_t mixes;       /**< kept; those without a balance, or like another, are dropped */
     uint64_t candidates;  /**< mixes with channels and shapes: estimated */
     uint32_t simulated;   /**< candidates made into schedules and simulated */
+    uint64_t solved;      /**< sketches added whose sub-demands are solved */
     uint32_t sub_demands; /**< different ones: isomorphic groups count once */
     uint32_t shapes;      /**< of these answered by a proven shape */
     uint32_t milps;       /**< asked of GLPK */

@@ -122,6 +122,11 @@ START_TEST(wrong) {
         {"--max-relays x", "wants a whole number"},
         {"--sketches /nowhere/x.json", "/nowhere/x.json"},
         {"--sketches a --add-sketches b", "exclude each other"},
+        {"--within 0", "--within wants a number from 0.1 to 1000, not 0"},
+        {"--fine-epochs x", "--fine-epochs wants a number from 0.05 to 100, not x"},
+        {"--coarse-epochs 3x", "--coarse-epochs wants a number from 0.05 to 100, not 3x"},
+        {"--simulated 0", "--simulated wants 1 to 1000, not 0"},
+        {"--cache \"\"", "--cache wants a directory or none"},
         {"--max-relays 1 --keep-relayed", "exclude each other"},
     };
 
