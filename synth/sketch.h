@@ -144,7 +144,8 @@ void ccl_i_grower_fini(ccl_i_grower_t *g);
  */
 bool ccl_i_grow(ccl_i_grower_t *g, const ccl_i_sketch_t *sketch, const uint8_t *shapes,
                 uint32_t root, uint32_t rotation);
-/** The hop src -> dst of a dimension (CCL_NONE: of any); CCL_NONE: none. Of several equal routes that numbered `turn`.
+/** The hop src -> dst of a dimension (CCL_NONE: of any); CCL_NONE: none. Of several equal routes
+    that numbered `turn`.
  */
 uint32_t ccl_i_space_hop(const ccl_i_space_t *space, uint32_t dimension, uint32_t src, uint32_t dst,
                          uint32_t turn);

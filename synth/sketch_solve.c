@@ -455,19 +455,29 @@ static ccl_status_t add_whole(solver_t *s, const group_t *group, ccl_i_sub_t *co
     return add_sketch(s, sketch, subs, k, sketches, err);
 }
 
-/* Those of the user's that ask for answers of this kind. */
+/* One stage in which one group does something. */
+static bool single(const solver_t *s, const ccl_i_sketch_t *sketch) {
+    uint32_t some = 0;
+
+    for (size_t i = 0; i < (size_t)sketch->nstages * s->space->ngroups; i++)
+        some += sketch->reach[i] != CCL_I_REACH_NONE;
+    return some == 1;
+}
+
+/* Those of the user's that ask for answers of this kind; the group of all GPUs only by itself. */
 static ccl_status_t attach_given(solver_t *s, ccl_i_sketch_t *sketches, size_t n, uint32_t k,
-                                 ccl_i_sub_t *const *subs, ccl_error_t *err) {
+                                 ccl_i_sub_t *const *all, ccl_i_sub_t *const *inner,
+                                 ccl_error_t *err) {
     for (size_t i = 0; i < n; i++) {
         bool some = false;
 
         if (sketches[i].solved != k + 1)
             continue;
-        CCL_TRY(attach(s, &sketches[i], subs, k, &some, err));
+        CCL_TRY(attach(s, &sketches[i], single(s, &sketches[i]) ? all : inner, k, &some, err));
         if (!some)
             return ccl_fail(err, CCL_ERR_INPUT,
-                            "sketch \"%.80s\": no group of it is solved by %s here; leave "
-                            "\"solved\" out",
+                            "sketch \"%.80s\": solved by %s it does not reach all GPUs, or it has "
+                            "no group to solve; leave \"solved\" out",
                             sketches[i].name, ccl_i_solver_names[k]);
     }
     return CCL_OK;
@@ -500,7 +510,7 @@ static ccl_status_t add_sketches(solver_t *s, ccl_i_sketches_t *sketches, size_t
                 inner[at] = all[at];
         }
         if (status == CCL_OK)
-            status = attach_given(s, sketches->items, given, k, all, err);
+            status = attach_given(s, sketches->items, given, k, all, inner, err);
         if (status == CCL_OK && whole && search)
             status = add_whole(s, whole, all, k, sketches, err);
         before = sketches->n;
