@@ -30,8 +30,8 @@ static const char diff_sql[] =
     "SELECT 17, 'eval_s', a.eval_s, b.eval_s FROM a, b) "
     "SELECT what, a, b FROM both WHERE a IS NOT b ORDER BY n, what";
 
-static ccl_status_t notebook_open(const ccl_i_cli_t *cli, bool write, ccl_notebook_t **out,
-                                  ccl_error_t *err) {
+ccl_status_t ccl_i_notebook_open(const ccl_i_cli_t *cli, bool write, ccl_notebook_t **out,
+                                 ccl_error_t *err) {
     char path[1024];
 
     if (cli->args.notebook)
@@ -71,7 +71,7 @@ static ccl_status_t ask(ccl_i_cli_t *cli, const char *sql, bool ids, bool uprigh
     ccl_text_t text = {0};
     ccl_status_t status;
 
-    CCL_TRY(notebook_open(cli, false, &notebook, err));
+    CCL_TRY(ccl_i_notebook_open(cli, false, &notebook, err));
     status = ids ? check_ids(cli, notebook, err) : CCL_OK;
     if (status == CCL_OK)
         status = ccl_notebook_query(&cli->ctx, notebook, sql, ids ? cli->args.inputs.items : NULL,
@@ -120,7 +120,7 @@ static ccl_status_t run_gc(ccl_i_cli_t *cli, ccl_error_t *err) {
     ccl_text_t text = {0};
     ccl_status_t status;
 
-    CCL_TRY(notebook_open(cli, false, &notebook, err));
+    CCL_TRY(ccl_i_notebook_open(cli, false, &notebook, err));
     status = ccl_notebook_gc(notebook, cli->args.all, &points, &inputs, err);
     ccl_notebook_close(notebook);
     CCL_TRY(status);

@@ -72,6 +72,11 @@ typedef struct ccl_i_args {
     uint32_t width_px;
     uint32_t draw_rows, draw_colour; /**< index into the option's choices */
     const char *notebook;
+    struct { /* of `tune` */
+        const char *budget, *space, *gap;
+        ccl_i_list_t knobs;
+        uint32_t strategy; /**< index into the option's choices */
+    } tune;
     bool unicast, no_verify, no_skip, no_fold, no_fuse, out_of_place, all, blocks;
     /* and the rest of the line */
     ccl_i_list_t inputs;
@@ -110,6 +115,7 @@ extern const ccl_i_command_t ccl_i_cmd_draw_topology, ccl_i_cmd_draw_timeline,
     ccl_i_cmd_report;
 extern const ccl_i_command_t ccl_i_cmd_testbed_up, ccl_i_cmd_testbed_run, ccl_i_cmd_testbed_down,
     ccl_i_cmd_testbed_list, ccl_i_cmd_testbed_topology;
+extern const ccl_i_command_t ccl_i_cmd_tune;
 extern const ccl_i_command_t ccl_i_cmd_notebook_list, ccl_i_cmd_notebook_show,
     ccl_i_cmd_notebook_query, ccl_i_cmd_notebook_diff, ccl_i_cmd_notebook_export,
     ccl_i_cmd_notebook_gc;
@@ -261,6 +267,12 @@ ccl_status_t ccl_i_proto(const char *text, const char **out, ccl_error_t *err);
 char *ccl_i_title(const char *path);
 /** Write a result where -o says. */
 ccl_status_t ccl_i_emit(const ccl_i_cli_t *cli, const ccl_text_t *text, ccl_error_t *err);
+
+/* ---------------------------------------------------------------- cmd_notebook.c */
+
+/** The lab notebook of --notebook, or the user's own. */
+ccl_status_t ccl_i_notebook_open(const ccl_i_cli_t *cli, bool write, ccl_notebook_t **out,
+                                 ccl_error_t *err);
 
 /* ---------------------------------------------------------------- lowering.c */
 

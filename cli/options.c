@@ -177,6 +177,21 @@ static const option_t options[] = {
      "every order, allocation and granularity of which none is named", NULL},
     {"all@notebook", 0, KIND_FLAG, AT(all), NULL, "every point, not only those of other versions",
      NULL},
+    {"budget", 0, KIND_TEXT, AT(tune.budget), "TIME|RUNS",
+     "stop after so long (60s), or after so many runs (500) (60s)", NULL},
+    {"space", 0, KIND_TEXT, AT(tune.space), "FILE",
+     "knobs and their values, as JSON (channels, chunks, order, allocation, granularity)", NULL},
+    {"knob", 'k', KIND_LIST, AT(tune.knobs), "NAME=VALUES",
+     "values of one knob: with=ring,greedy, channels=auto,1:16, tau_ref=1us:64us:4; may be "
+     "repeated",
+     ""},
+    {"strategy", 0, KIND_CHOICE, AT(tune.strategy), "HOW",
+     "halving: estimates of many, runs of few; grid: all points; random: points drawn (halving)",
+     "halving,grid,random"},
+    {"gap", 0, KIND_TEXT, AT(tune.gap), "PERCENT",
+     "a size is done when its time is so near to the lower bound (1%)", NULL},
+    {"notebook@tune", 0, KIND_TEXT, AT(notebook), "FILE|none",
+     "the lab notebook (ccllab/notebook.db where XDG_DATA_HOME says)", NULL},
     {"notebook", 0, KIND_TEXT, AT(notebook), "FILE",
      "the lab notebook, with all that was tried (ccllab/notebook.db where XDG_DATA_HOME says)",
      NULL},
@@ -376,6 +391,7 @@ void ccl_i_args_fini(ccl_i_args_t *args) {
     free(args->edits.items);
     free(args->programs.items);
     free(args->schedules.items);
+    free(args->tune.knobs.items);
     free(args->inputs.items);
     free(args->given.items);
 }

@@ -305,6 +305,19 @@ typedef struct ccl_report_page {
  */
 ccl_status_t ccl_report_page(const ccl_report_page_t *page, ccl_text_t *out, ccl_error_t *err);
 
+/* ---------------------------------------------------------------- tuning */
+
+typedef struct ccl_report_tuning {
+    const char *topology, *collective;
+    uint32_t nranks;
+    const char *strategy;
+    uint64_t seed;
+    const ccl_tuning_t *tuning;
+} ccl_report_tuning_t;
+extern const char *const ccl_report_tuning_tables[]; /**< best blocks synthesis knobs runs */
+ccl_status_t ccl_report_tuning(const ccl_report_tuning_t *about, const ccl_report_style_t *style,
+                               ccl_text_t *out, ccl_error_t *err);
+
 #ifdef __cplusplus
 }
 #endif

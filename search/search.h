@@ -202,6 +202,153 @@ void ccl_notebook_rows_destroy(ccl_notebook_rows_t *rows);
 ccl_status_t ccl_notebook_gc(ccl_notebook_t *notebook, bool all, uint64_t *points_out,
                              uint64_t *inputs_out, ccl_error_t *err);
 
+/* ---------------------------------------------------------------- tuning */
+
+/** What can be tuned; docs/tuning.md says what each is. */
+typedef enum ccl_knob {
+    CCL_KNOB_WITH,
+    CCL_KNOB_CHANNELS,
+    CCL_KNOB_CHUNKS,
+    CCL_KNOB_RESTARTS,
+    CCL_KNOB_ROOTS,
+    CCL_KNOB_EFFORT,
+    CCL_KNOB_TAU_REF,
+    CCL_KNOB_CAPACITY,
+    CCL_KNOB_START,
+    CCL_KNOB_MAX_RELAYS,
+    CCL_KNOB_MAX_STAGES,
+    CCL_KNOB_MAX_SKETCHES,
+    CCL_KNOB_ORDER, /**< this one and those behind it: lowering and the run; before: synthesis */
+    CCL_KNOB_ALLOCATE,
+    CCL_KNOB_GRANULARITY,
+    CCL_KNOB_FUSE,
+    CCL_KNOB_SLOTS,
+    CCL_KNOB_BATCHES,
+    CCL_KNOBS
+} ccl_knob_t;
+const char *ccl_knob_name(ccl_knob_t knob); /**< "tau_ref"; static */
+/** "auto", "4", "2us", "hpds", "ring". */
+void ccl_knob_text(ccl_knob_t knob, double value, char *out, size_t out_len);
+
+/** `knob` applies only where knob `on` has one of these values. */
+typedef struct ccl_space_condition {
+    ccl_knob_t knob, on;
+    uint32_t nvalues;
+    double *values;
+} ccl_space_condition_t;
+
+/** Values of each knob: numbers, or indices of choices and synthesizers; NAN: auto. */
+typedef struct ccl_space {
+    uint32_t nvalues[CCL_KNOBS]; /**< 0: auto; of `with`: all that support what is tuned */
+    double *values[CCL_KNOBS];
+    size_t caps[CCL_KNOBS];
+    uint32_t nconditions;
+    size_t conditions_cap;
+    ccl_space_condition_t *conditions;
+} ccl_space_t;
+/** Where the user says nothing: channels, chunks, order, allocation, granularity. */
+ccl_status_t ccl_space_create(ccl_space_t **out, ccl_error_t *err);
+/** A file in format ccllab/space/1 (docs/formats.md). @retval CCL_ERR_INPUT with its place. */
+ccl_status_t ccl_space_read(const char *path, ccl_space_t **out, ccl_error_t *err);
+/** "channels=auto,1:16", "tau_ref=1us:64us:4": takes the place of the knob's values. */
+ccl_status_t ccl_space_set(ccl_space_t *space, const char *text, ccl_error_t *err);
+void ccl_space_destroy(ccl_space_t *space);
+/** Knobs that do not apply become auto. @param values  `with` is set. */
+void ccl_space_point(const ccl_space_t *space, double values[CCL_KNOBS]);
+/** Canonical JSON of all that is not auto; malloc'ed, NULL when out of memory. */
+char *ccl_space_settings(const double values[CCL_KNOBS]);
+
+typedef enum ccl_strategy {
+    CCL_STRATEGY_HALVING, /**< estimates of many at few sizes, runs of few at all, neighbours */
+    CCL_STRATEGY_GRID,    /**< all points of the space */
+    CCL_STRATEGY_RANDOM   /**< points drawn at random */
+} ccl_strategy_t;
+
+typedef struct ccl_tune_options {
+    size_t size;
+    const ccl_space_t *space;
+    ccl_strategy_t strategy;
+    const double *sizes_bytes;
+    uint32_t nsizes;
+    uint64_t budget_runs; /**< 0: none; runs and estimates, also those that the notebook had */
+    double budget_s;      /**< 0: none; wall time, looked at between rounds */
+    double gap;           /**< a size is done when its time is within (1 + gap) of the bound */
+    ccl_notebook_t *notebook; /**< NULL: none */
+    const char *profile;      /**< name of the profile laid over the cluster; NULL: none */
+} ccl_tune_options_t;
+#define CCL_TUNE_OPTIONS_INIT                                                                      \
+    { sizeof(ccl_tune_options_t), NULL, CCL_STRATEGY_HALVING, NULL, 0, 0, 0, 0.01, NULL, NULL }
+
+/** One point of the space. */
+typedef struct ccl_tune_point {
+    double values[CCL_KNOBS];
+    char *settings; /**< canonical JSON */
+} ccl_tune_point_t;
+/** One point at one size. */
+typedef struct ccl_tune_run {
+    uint32_t point, size;
+    bool estimate, resumed; /**< resumed: it was in the notebook */
+    ccl_point_result_t result;
+} ccl_tune_run_t;
+
+typedef struct ccl_tuning {
+    uint32_t npoints, nsizes, nuntuned;
+    ccl_tune_point_t *points; /**< the first nuntuned: each synthesizer, all else auto */
+    size_t points_cap;
+    double *sizes_bytes; /**< [nsizes] */
+    double *bound_s;     /**< [nsizes] */
+    uint32_t *best;      /**< [nsizes] run in full; CCL_NONE: none has a time */
+    uint32_t *untuned;   /**< [nsizes] the best of the untuned points */
+    bool *done;          /**< [nsizes] within the gap of the bound */
+    uint32_t nruns;
+    ccl_tune_run_t *runs; /**< in the order of the search */
+    size_t runs_cap;
+    double space_points; /**< points of the space as a grid, doubles counted */
+    uint32_t schedules;  /**< that were synthesized */
+    double synth_s, eval_s; /**< work here, summed over threads */
+    bool interrupted;
+    const char *stopped; /**< "space", "budget", "gap", "interrupted": why it ended; static */
+} ccl_tuning_t;
+
+/**
+ * Search settings of synthesizers and lowering for a collective on a cluster, per size.
+ *
+ * First every synthesizer with all else auto, so that the result is never worse than the best of
+ * them; then the strategy. Rounds have a fixed number of points; bounds and budgets are looked at
+ * between rounds. A point that the notebook has is not run again.
+ *
+ * @param out  destroy with ccl_tuning_destroy(); set also with CCL_INTERRUPTED, to what is finished.
+ * @retval CCL_ERR_INPUT  no synthesizer of the space supports this; no size; no budget for a grid
+ * that is too large.
+ * @par Determinism  the same for any number of threads but for wall times, unless budget_s ends it.
+ * @par Source  coarse to fine: SyCCL's R1 and R2; successive halving: Jamieson and Talwalkar
+ * (AISTATS 2016).
+ */
+ccl_status_t ccl_tune(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                      const ccl_collective_t *want, const ccl_tune_options_t *options,
+                      ccl_tuning_t **out, ccl_error_t *err);
+void ccl_tuning_destroy(ccl_tuning_t *tuning);
+
+typedef enum ccl_front { CCL_FRONT_BLOCKS, CCL_FRONT_SYNTHESIS } ccl_front_t;
+/**
+ * The Pareto front of a size: runs in full, none of which is beaten in both time and thread blocks
+ * (or time of synthesis, which is wall time), cheapest first.
+ * @param out  malloc'ed indices of runs.
+ */
+ccl_status_t ccl_tuning_front(const ccl_tuning_t *tuning, uint32_t size, ccl_front_t front,
+                              uint32_t **out, uint32_t *n_out, ccl_error_t *err);
+/** What one value of a knob is worth. */
+typedef struct ccl_knob_worth {
+    ccl_knob_t knob;
+    double value;
+    uint32_t runs;       /**< in full, with a time */
+    uint32_t best_sizes; /**< sizes whose best has it */
+    double slowdown;     /**< geometric mean over sizes: best time with it / best time, >= 1 */
+} ccl_knob_worth_t;
+/** Every value that was run, of every knob with two or more of them. @param out  malloc'ed. */
+ccl_status_t ccl_tuning_sensitivity(const ccl_tuning_t *tuning, ccl_knob_worth_t **out,
+                                    uint32_t *n_out, ccl_error_t *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -50,6 +50,7 @@ check draw busbw
 check draw idle
 check draw progress
 check report
+check tune
 check notebook list
 check notebook show
 check notebook query
@@ -66,5 +67,5 @@ check topology symmetry
 [ "$("$ccllab" topology --help | awk 'length($0) > 80' | wc -l)" -eq 0 ] || say "topology --help is wide"
 # Every command that the general help lists is checked above.
 listed=$("$ccllab" --help | grep -c '^  [a-z]')
-[ "$listed" -eq 34 ] || say "the help lists $listed commands, this test knows 34"
+[ "$listed" -eq 35 ] || say "the help lists $listed commands, this test knows 35"
 exit $bad

@@ -1,0 +1,159 @@
+/* ccllab tune */
+#include "cli/command.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct tune {
+    ccl_topology_t *topo;
+    ccl_collective_t *want;
+    ccl_space_t *space;
+    ccl_notebook_t *notebook;
+    ccl_tuning_t *tuning;
+    double *sizes_bytes;
+    uint32_t nsizes;
+} tune_t;
+
+static void tune_fini(tune_t *t) {
+    ccl_tuning_destroy(t->tuning);
+    ccl_notebook_close(t->notebook);
+    ccl_space_destroy(t->space);
+    ccl_collective_destroy(t->want);
+    ccl_topology_destroy(t->topo);
+    free(t->sizes_bytes);
+}
+
+/** "60s", "5min" is none; "500" and "500 runs" are runs. */
+static ccl_status_t budget(const char *text, ccl_tune_options_t *out, ccl_error_t *err) {
+    size_t digits = strspn(text, "0123456789");
+    const char *unit = text + digits + strspn(text + digits, " ");
+
+    if (digits > 0 && digits < 10 && (!*unit || strcmp(unit, "runs") == 0)) {
+        out->budget_runs = strtoull(text, NULL, 10);
+        if (out->budget_runs > 0)
+            return CCL_OK;
+    } else if (ccl_parse_time_s(text, &out->budget_s, NULL) == CCL_OK && out->budget_s > 0) {
+        return CCL_OK;
+    }
+    return ccl_fail(err, CCL_ERR_USAGE,
+                    "option --budget wants a time (60s) or a number of runs (500), not \"%.60s\"",
+                    text);
+}
+
+/** "2%". */
+static ccl_status_t percent(const char *text, double *out, ccl_error_t *err) {
+    char *end = NULL;
+    double value = strtod(text, &end);
+
+    if (end == text || strcmp(end, "%") != 0 || !isfinite(value) || value < 0)
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "option --gap wants a percentage such as 1%%, not "
+                        "\"%.60s\"",
+                        text);
+    *out = value / 100;
+    return CCL_OK;
+}
+
+static ccl_status_t open_space(const ccl_i_args_t *args, ccl_space_t **out, ccl_error_t *err) {
+    if (args->tune.space)
+        CCL_TRY(ccl_space_read(args->tune.space, out, err));
+    else
+        CCL_TRY(ccl_space_create(out, err));
+    for (size_t i = 0; i < args->tune.knobs.n; i++) {
+        ccl_error_t inner = CCL_ERROR_INIT;
+        ccl_status_t status = ccl_space_set(*out, args->tune.knobs.items[i], &inner);
+
+        if (status == CCL_ERR_NOMEM)
+            return ccl_fail_nomem(err);
+        if (status != CCL_OK)
+            return ccl_fail(err, CCL_ERR_USAGE, "option --knob: %s", inner.text);
+    }
+    return CCL_OK;
+}
+
+static ccl_status_t open_all(ccl_i_cli_t *cli, tune_t *t, ccl_tune_options_t *options,
+                             ccl_error_t *err) {
+    const ccl_i_args_t *args = &cli->args;
+    ccl_topology_t *laid = NULL;
+
+    if (args->tune.budget)
+        CCL_TRY(budget(args->tune.budget, options, err));
+    else
+        options->budget_s = 60;
+    if (args->tune.gap)
+        CCL_TRY(percent(args->tune.gap, &options->gap, err));
+    options->strategy = (ccl_strategy_t)args->tune.strategy;
+    CCL_TRY(open_space(args, &t->space, err));
+    CCL_TRY(ccl_i_topology_open(cli, args->topology, &t->topo, err));
+    CCL_TRY(ccl_i_profile_lay(cli, t->topo, "Simple", &laid, err));
+    if (laid) {
+        ccl_topology_destroy(t->topo);
+        t->topo = laid;
+    }
+    CCL_TRY(ccl_i_collective_open(args, args->collective, t->topo->nranks, &t->want, err));
+    CCL_TRY(ccl_i_sizes(args->sizes ? args->sizes : "64K:1G:4", &t->sizes_bytes, &t->nsizes, err));
+    if (!args->notebook || strcmp(args->notebook, "none") != 0)
+        CCL_TRY(ccl_i_notebook_open(cli, true, &t->notebook, err));
+    options->space = t->space;
+    options->sizes_bytes = t->sizes_bytes;
+    options->nsizes = t->nsizes;
+    options->notebook = t->notebook;
+    options->profile = args->profile;
+    return CCL_OK;
+}
+
+static ccl_status_t print(ccl_i_cli_t *cli, const tune_t *t, ccl_error_t *err) {
+    static const char *const strategies[] = {"halving", "grid", "random"};
+    ccl_report_tuning_t about = {t->topo->name,   t->want->name,
+                                 t->topo->nranks, strategies[cli->args.tune.strategy],
+                                 cli->ctx.seed,   t->tuning};
+    ccl_text_t text = {0};
+    ccl_status_t status = ccl_report_tuning(&about, &cli->style, &text, err);
+
+    if (status == CCL_OK)
+        status = ccl_i_emit(cli, &text, err);
+    ccl_text_fini(&text);
+    return status;
+}
+
+static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
+    ccl_tune_options_t options = CCL_TUNE_OPTIONS_INIT;
+    tune_t t = {0};
+    bool some = false;
+    ccl_status_t status = open_all(cli, &t, &options, err);
+
+    if (status == CCL_OK)
+        status = ccl_tune(&cli->ctx, t.topo, t.want, &options, &t.tuning, err);
+    if (t.tuning) {
+        ccl_status_t printed = print(cli, &t, err);
+
+        for (uint32_t s = 0; s < t.tuning->nsizes; s++)
+            some |= t.tuning->best[s] != CCL_NONE;
+        if (printed != CCL_OK)
+            status = printed;
+        else if (status == CCL_OK && !some)
+            status = CCL_CHECK;
+    }
+    tune_fini(&t);
+    return status;
+}
+
+static const char *const accepts[] = {
+    "topology", "fail",  "degrade", "profile",  "collective", "demand",        "root",  "sizes",
+    "budget",   "space", "knob",    "strategy", "gap",        "notebook@tune", "table", NULL};
+const ccl_i_command_t ccl_i_cmd_tune = {
+    .name = "tune",
+    .usage = "--topology SPEC --collective NAME [options]",
+    .summary = "which settings? search synthesizers and their knobs, per size",
+    .details =
+        "First every synthesizer at its defaults, then points of the space, by --strategy.\n"
+        "Everything that was tried goes to the lab notebook, and nothing in it is run again:\n"
+        "a tuning that was stopped goes on where it was. Prints the best per size beside the\n"
+        "best untuned synthesizer and the lower bound, time against thread blocks and against\n"
+        "synthesis time, and what each knob is worth. docs/tuning.md has knobs and strategies.\n",
+    .accepts = accepts,
+    .tables = ccl_report_tuning_tables,
+    .no = "nobody could run",
+    .run = run,
+};

@@ -1,0 +1,310 @@
+/*
+ * What is tried: grid, random points, successive halving. All begin with every synthesizer as it
+ * is.
+ *
+ * Halving: points drawn at random (the whole space, where that is little) are estimated from one
+ * micro-batch at a few sizes; the best at the sizes around run in full at every size; then the
+ * neighbours of each size's best, one knob a step aside, until nothing improves.
+ */
+#include "search/tune.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    GRID_MAX = 1000000,
+    WHOLE_SPACE = 2000, /* halving looks at all of a space up to this, else at a sample */
+    STRIDE = 4,         /* estimates at every fourth size */
+    LEAST_KEPT = 4,
+    CLIMBS = 20
+};
+static const double KEPT_SHARE = 0.05; /* of the estimated points run in full */
+
+typedef struct search {
+    ccl_i_tuner_t *tuner;
+    const ccl_space_t *space;
+    ccl_tuning_t *out;
+    double with[128]; /* synthesizers */
+    uint32_t nwith;
+    ccl_rng_t rng;
+} search_t;
+
+/* ---------------------------------------------------------------- points */
+
+static ccl_status_t choose_synthesizers(search_t *s, ccl_error_t *err) {
+    const ccl_synth_ops_t *const *all = ccl_synth_all();
+    const ccl_topology_t *topo = ccl_i_tuner_topology(s->tuner);
+    const ccl_collective_t *want = ccl_i_tuner_collective(s->tuner);
+    const char *why = NULL;
+    for (uint32_t i = 0; all[i] && s->nwith < CCL_ARRAY_LEN(s->with); i++) {
+        bool named = false;
+        for (uint32_t v = 0; v < s->space->nvalues[CCL_KNOB_WITH]; v++)
+            named |= s->space->values[CCL_KNOB_WITH][v] == i;
+        if (s->space->nvalues[CCL_KNOB_WITH] ? !named : all[i]->by_name)
+            continue;
+        if (all[i]->supports(topo, want, &why))
+            s->with[s->nwith++] = i;
+    }
+    if (s->nwith > 0)
+        return CCL_OK;
+    return ccl_fail(err, CCL_ERR_INPUT, "no synthesizer of the space can do this: %.300s",
+                    why ? why : "none is named");
+}
+
+static uint32_t choices_of(const search_t *s, uint32_t knob) {
+    return knob == CCL_KNOB_WITH         ? s->nwith
+           : s->space->nvalues[knob] > 0 ? s->space->nvalues[knob]
+                                         : 1;
+}
+
+static double choice_of(const search_t *s, uint32_t knob, uint32_t index) {
+    return knob == CCL_KNOB_WITH         ? s->with[index]
+           : s->space->nvalues[knob] > 0 ? s->space->values[knob][index]
+                                         : NAN;
+}
+
+/* Point number `index` of the grid; the last knob changes fastest, so that a schedule's points
+   stand together. */
+static void grid_point(const search_t *s, uint64_t index, double values[CCL_KNOBS]) {
+    for (uint32_t k = CCL_KNOBS; k-- > 0;) {
+        uint32_t n = choices_of(s, k);
+        values[k] = choice_of(s, k, (uint32_t)(index % n));
+        index /= n;
+    }
+}
+
+static ccl_status_t add_grid(search_t *s, ccl_error_t *err) {
+    for (uint64_t i = 0; i < (uint64_t)s->out->space_points; i++) {
+        double values[CCL_KNOBS];
+        uint32_t point;
+        grid_point(s, i, values);
+        CCL_TRY(ccl_i_tune_point(s->tuner, values, &point, err));
+    }
+    return CCL_OK;
+}
+
+/* Up to `most` points in all. */
+static ccl_status_t add_random(search_t *s, double most, ccl_error_t *err) {
+    /* A small space is soon drawn out: give up when nothing new comes. */
+    for (uint32_t stale = 0; s->out->npoints < most && stale < 1000;) {
+        double values[CCL_KNOBS];
+        uint32_t before = s->out->npoints, point;
+        for (uint32_t k = 0; k < CCL_KNOBS; k++)
+            values[k] = choice_of(s, k, ccl_rng_below(&s->rng, choices_of(s, k)));
+        CCL_TRY(ccl_i_tune_point(s->tuner, values, &point, err));
+        stale = s->out->npoints > before ? 0 : stale + 1;
+    }
+    return CCL_OK;
+}
+
+/* ---------------------------------------------------------------- grid, random */
+
+static ccl_status_t untuned(search_t *s, ccl_error_t *err) {
+    for (uint32_t i = 0; i < s->nwith; i++) {
+        double values[CCL_KNOBS];
+        uint32_t point;
+        for (uint32_t k = 0; k < CCL_KNOBS; k++)
+            values[k] = NAN;
+        values[CCL_KNOB_WITH] = s->with[i];
+        CCL_TRY(ccl_i_tune_point(s->tuner, values, &point, err));
+    }
+    s->out->nuntuned = s->out->npoints;
+    for (uint32_t p = 0; p < s->out->nuntuned; p++)
+        for (uint32_t z = 0; z < s->out->nsizes; z++)
+            CCL_TRY(ccl_i_tune_run(s->tuner, p, z, false, err));
+    return ccl_i_tune_flush(s->tuner, err);
+}
+
+static ccl_status_t run_points(search_t *s, ccl_error_t *err) {
+    for (uint32_t p = s->out->nuntuned; p < s->out->npoints; p++) {
+        for (uint32_t z = 0; z < s->out->nsizes; z++)
+            CCL_TRY(ccl_i_tune_run(s->tuner, p, z, false, err));
+        if (ccl_i_tune_spent(s->tuner, 1))
+            break;
+    }
+    return ccl_i_tune_flush(s->tuner, err);
+}
+
+/* ---------------------------------------------------------------- halving */
+
+typedef struct ranked {
+    double time_s;
+    uint32_t point;
+} ranked_t;
+
+static int by_time(const void *a, const void *b) {
+    const ranked_t *x = a, *y = b;
+    if (x->time_s != y->time_s)
+        return x->time_s < y->time_s ? -1 : 1;
+    return x->point < y->point ? -1 : x->point > y->point;
+}
+
+/* The best of a size's estimates and runs; malloc'ed. */
+static ccl_status_t rank(const search_t *s, uint32_t size, ranked_t **out, uint32_t *n_out,
+                         ccl_error_t *err) {
+    ranked_t *list = malloc(((size_t)s->out->nruns + 1) * sizeof *list);
+    uint32_t n = 0;
+    if (!list)
+        return ccl_fail_nomem(err);
+    for (uint32_t i = 0; i < s->out->nruns; i++) {
+        const ccl_tune_run_t *run = &s->out->runs[i];
+        if (run->size == size && run->estimate && run->result.status == CCL_OK)
+            list[n++] = (ranked_t){run->result.time_s, run->point};
+    }
+    qsort(list, n, sizeof *list, by_time);
+    *out = list;
+    *n_out = n;
+    return CCL_OK;
+}
+
+static uint32_t anchor_after(const search_t *s, uint32_t size) {
+    uint32_t at = (size + STRIDE - 1) / STRIDE * STRIDE;
+    return at < s->out->nsizes ? at : s->out->nsizes - 1;
+}
+
+static bool is_anchor(const search_t *s, uint32_t size) {
+    return size % STRIDE == 0 || size == s->out->nsizes - 1;
+}
+
+/* @param share  of the budget, at most. */
+static ccl_status_t estimate_all(search_t *s, double share, ccl_error_t *err) {
+    for (uint32_t p = 0; p < s->out->npoints && !ccl_i_tune_spent(s->tuner, share); p++)
+        for (uint32_t z = 0; z < s->out->nsizes; z++)
+            if (is_anchor(s, z))
+                CCL_TRY(ccl_i_tune_run(s->tuner, p, z, true, err));
+    return ccl_i_tune_flush(s->tuner, err);
+}
+
+/* Best of the anchors on both sides, in turn, so that a budget's end cuts all sizes alike. */
+static ccl_status_t run_best(search_t *s, double share, ccl_error_t *err) {
+    uint32_t ns = s->out->nsizes, most = 0;
+    ranked_t **lists = calloc(ns, sizeof *lists);
+    uint32_t *n = calloc(ns, sizeof *n);
+    ccl_status_t status = lists && n ? CCL_OK : ccl_fail_nomem(err);
+    for (uint32_t z = 0; z < ns && status == CCL_OK; z++) {
+        if (!is_anchor(s, z))
+            continue;
+        status = rank(s, z, &lists[z], &n[z], err);
+        uint32_t keep = (uint32_t)ceil(n[z] * KEPT_SHARE);
+        keep = keep < LEAST_KEPT ? LEAST_KEPT : keep;
+        n[z] = n[z] < keep ? n[z] : keep;
+        most = n[z] > most ? n[z] : most;
+    }
+    for (uint32_t k = 0; k < most && status == CCL_OK && !ccl_i_tune_spent(s->tuner, share); k++) {
+        for (uint32_t z = 0; z < ns && status == CCL_OK; z++) {
+            uint32_t sides[] = {z / STRIDE * STRIDE, anchor_after(s, z)};
+            for (uint32_t i = 0; i < 2 && status == CCL_OK; i++)
+                if (k < n[sides[i]])
+                    status = ccl_i_tune_run(s->tuner, lists[sides[i]][k].point, z, false, err);
+        }
+    }
+    for (uint32_t z = 0; lists && z < ns; z++)
+        free(lists[z]);
+    free(lists);
+    free(n);
+    CCL_TRY(status);
+    return ccl_i_tune_flush(s->tuner, err);
+}
+
+/* One knob a step aside: the next values on both sides of a number, all others of a word. */
+static ccl_status_t run_neighbours(search_t *s, uint32_t size, ccl_error_t *err) {
+    double best[CCL_KNOBS], values[CCL_KNOBS];
+    if (s->out->best[size] == CCL_NONE)
+        return CCL_OK;
+    memcpy(best, s->out->points[s->out->runs[s->out->best[size]].point].values, sizeof best);
+    for (uint32_t k = 0; k < CCL_KNOBS; k++) {
+        uint32_t n = choices_of(s, k), at = CCL_NONE;
+        bool words = k == CCL_KNOB_WITH || n <= 3;
+        for (uint32_t i = 0; i < n; i++) {
+            double value = choice_of(s, k, i);
+            if (value == best[k] || (isnan(value) && isnan(best[k])))
+                at = i;
+        }
+        for (uint32_t i = 0; i < n && k != CCL_KNOB_WITH; i++) {
+            bool near = words || at == CCL_NONE || i + 1 == at || i == at + 1;
+            uint32_t point;
+            if (i == at || !near)
+                continue;
+            memcpy(values, best, sizeof values);
+            values[k] = choice_of(s, k, i);
+            CCL_TRY(ccl_i_tune_point(s->tuner, values, &point, err));
+            CCL_TRY(ccl_i_tune_run(s->tuner, point, size, false, err));
+        }
+    }
+    return CCL_OK;
+}
+
+static ccl_status_t climb(search_t *s, ccl_error_t *err) {
+    for (uint32_t i = 0; i < CLIMBS && !ccl_i_tune_spent(s->tuner, 1); i++) {
+        uint32_t before = s->out->nruns;
+        for (uint32_t z = 0; z < s->out->nsizes; z++)
+            if (!s->out->done[z])
+                CCL_TRY(run_neighbours(s, z, err));
+        CCL_TRY(ccl_i_tune_flush(s->tuner, err));
+        if (s->out->nruns == before)
+            return CCL_OK;
+    }
+    return CCL_OK;
+}
+
+/* Again with as many points more, while there are some and budget is left. */
+static ccl_status_t halving(search_t *s, ccl_error_t *err) {
+    uint64_t runs = ccl_i_tuner_options(s->tuner)->budget_runs;
+    bool limited = runs > 0 || ccl_i_tuner_options(s->tuner)->budget_s > 0;
+    uint32_t anchors = 0, before;
+    for (uint32_t z = 0; z < s->out->nsizes; z++)
+        anchors += is_anchor(s, z);
+    double share = runs ? (double)runs / 2 / anchors : WHOLE_SPACE, first = 0.5, second = 0.9;
+    do {
+        before = s->out->npoints;
+        if (s->out->space_points <= WHOLE_SPACE && before == s->out->nuntuned)
+            CCL_TRY(add_grid(s, err));
+        else
+            CCL_TRY(add_random(s, before + ceil(share), err));
+        CCL_TRY(estimate_all(s, first, err));
+        CCL_TRY(run_best(s, second, err));
+        CCL_TRY(climb(s, err));
+        first = second = 1;
+    } while (limited && s->out->npoints > before && !ccl_i_tune_spent(s->tuner, 1));
+    return CCL_OK;
+}
+
+/* ---------------------------------------------------------------- all */
+
+ccl_status_t ccl_i_tune_search(ccl_i_tuner_t *tuner, ccl_error_t *err) {
+    const ccl_tune_options_t *o = ccl_i_tuner_options(tuner);
+    search_t s = {.tuner = tuner, .space = o->space, .out = ccl_i_tuner_result(tuner)};
+    ccl_rng_init(&s.rng, ccl_i_tuner_seed(tuner));
+    CCL_TRY(choose_synthesizers(&s, err));
+    s.out->space_points = 1;
+    for (uint32_t k = 0; k < CCL_KNOBS; k++)
+        s.out->space_points *= choices_of(&s, k);
+    if (o->strategy == CCL_STRATEGY_GRID && s.out->space_points > GRID_MAX)
+        return ccl_fail(err, CCL_ERR_INPUT,
+                        "the grid has %.4g points, more than %d: fewer values, or the strategy "
+                        "halving or random",
+                        s.out->space_points, GRID_MAX);
+    CCL_TRY(untuned(&s, err));
+    if (ccl_i_tune_spent(tuner, 1))
+        return CCL_OK;
+    switch (o->strategy) {
+    case CCL_STRATEGY_GRID:
+        CCL_TRY(add_grid(&s, err));
+        CCL_TRY(run_points(&s, err));
+        break;
+    case CCL_STRATEGY_RANDOM:
+        CCL_TRY(add_random(&s,
+                           o->budget_runs ? ceil((double)o->budget_runs / s.out->nsizes)
+                                          : fmin(s.out->space_points, GRID_MAX),
+                           err));
+        CCL_TRY(run_points(&s, err));
+        break;
+    case CCL_STRATEGY_HALVING:
+        CCL_TRY(halving(&s, err));
+        break;
+    }
+    s.out->stopped = "space";
+    ccl_i_tune_spent(tuner, 1);
+    return CCL_OK;
+}

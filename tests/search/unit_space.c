@@ -1,0 +1,142 @@
+/* Spaces: what is read is what was written, what does not apply is auto, errors have their place.
+ */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "search/search.h"
+
+static ccl_status_t read_text(const char *text, ccl_space_t **out, ccl_error_t *err) {
+    char path[] = "/tmp/ccllab_space_XXXXXX";
+    int fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+    ccl_status_t status = ccl_space_read(path, out, err);
+    unlink(path);
+    return status;
+}
+
+START_TEST(test_values) {
+    ccl_space_t *s = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_msg(
+        read_text("{\"format\": \"ccllab/space/1\", \"knobs\": {\"channels\": [\"auto\", 3, "
+                  "\"4:32:2\"], \"tau_ref\": \"1us:4us\", \"order\": \"step,hpds\"}}",
+                  &s, &err) == CCL_OK,
+        "%s", err.text);
+    static const double channels[] = {NAN, 3, 4, 8, 16, 32};
+    ck_assert_uint_eq(s->nvalues[CCL_KNOB_CHANNELS], CCL_ARRAY_LEN(channels));
+    for (size_t i = 1; i < CCL_ARRAY_LEN(channels); i++)
+        ck_assert(s->values[CCL_KNOB_CHANNELS][i] == channels[i]);
+    ck_assert(isnan(s->values[CCL_KNOB_CHANNELS][0]));
+    ck_assert_uint_eq(s->nvalues[CCL_KNOB_TAU_REF], 3);
+    ck_assert_double_eq_tol(s->values[CCL_KNOB_TAU_REF][2], 4e-6, 1e-15);
+    ck_assert_uint_eq(s->nvalues[CCL_KNOB_ORDER], 2);
+    ck_assert(s->values[CCL_KNOB_ORDER][1] == CCL_ORDER_HPDS);
+    ck_assert_uint_eq(s->nvalues[CCL_KNOB_WITH], 0);
+    ck_assert_int_eq(ccl_space_set(s, "channels=2,2", &err), CCL_OK); /* replaces; twice is once */
+    ck_assert_uint_eq(s->nvalues[CCL_KNOB_CHANNELS], 1);
+    ccl_space_destroy(s);
+}
+END_TEST
+
+static double synthesizer(const char *name) {
+    for (uint32_t i = 0; ccl_synth_all()[i]; i++)
+        if (strcmp(ccl_synth_all()[i]->name, name) == 0)
+            return i;
+    ck_abort_msg("no %s", name);
+    return 0;
+}
+
+static char *settings_of(const ccl_space_t *s, const char *with) {
+    double values[CCL_KNOBS];
+    for (uint32_t k = 0; k < CCL_KNOBS; k++)
+        values[k] = NAN;
+    values[CCL_KNOB_WITH] = synthesizer(with);
+    values[CCL_KNOB_TAU_REF] = 2e-6;
+    values[CCL_KNOB_CHUNKS] = 4;
+    values[CCL_KNOB_ORDER] = CCL_ORDER_HPDS;
+    ccl_space_point(s, values);
+    return ccl_space_settings(values);
+}
+
+/* tau_ref is cegis's; chunks as the file says; and what hangs on tau_ref goes with it. */
+START_TEST(test_conditions) {
+    ccl_space_t *s = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_msg(
+        read_text("{\"format\": \"ccllab/space/1\", \"knobs\": {}, \"when\": {\"chunks\": "
+                  "{\"with\": [\"cegis\", \"greedy\"]}, \"order\": {\"tau_ref\": "
+                  "\"2us\"}}}",
+                  &s, &err) == CCL_OK,
+        "%s", err.text);
+    static const struct {
+        const char *with, *settings;
+    } rows[] = {
+        {"cegis", "{\"chunks\":4,\"order\":\"hpds\",\"tau_ref\":\"2us\",\"with\":\"cegis\"}"},
+        {"greedy", "{\"chunks\":4,\"with\":\"greedy\"}"},
+        {"ring", "{\"with\":\"ring\"}"}};
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        char *settings = settings_of(s, rows[i].with);
+        ck_assert_str_eq(settings, rows[i].settings);
+        free(settings);
+    }
+    ccl_space_destroy(s);
+}
+END_TEST
+
+START_TEST(test_bad) {
+    static const struct {
+        const char *text, *why;
+        int line, column;
+    } rows[] = {
+        {"{\"format\": \"ccllab/space/1\",\n \"knobs\": {\"chanels\": 1}}", "did you mean", 2, 23},
+        {"{\"format\": \"ccllab/space/1\",\n \"knobs\": {\"channels\": 0}}", "from 1 to 64", 2, 24},
+        {"{\"format\": \"ccllab/space/1\",\n \"knobs\": {\"channels\": [1, 2.5]}}", "whole number",
+         2, 28},
+        {"{\"format\": \"ccllab/space/1\", \"knobs\": {\"order\": \"hdps\"}}",
+         "one of step,rr,hpds", 1, 49},
+        {"{\"format\": \"ccllab/space/1\", \"knobs\": {\"order\": \"1:2\"}}", "no ranges", 1, 49},
+        {"{\"format\": \"ccllab/space/1\", \"knobs\": {\"with\": \"rng\"}}", "did you mean", 1, 48},
+        {"{\"format\": \"ccllab/space/1\", \"knobs\": {\"tau_ref\": \"5\"}}", "tau_ref", 1, 51},
+        {"{\"format\": \"ccllab/space/1\", \"knobs\": {\"chunks\": \"8:2\"}}", "a range goes", 1,
+         50},
+        {"{\"format\": \"ccllab/space/1\", \"knobs\": {\"chunks\": \"2:8:1\"}}", "greater than 1",
+         1, 50},
+        {"{\"format\": \"ccllab/space/1\", \"knobs\": {\"chunks\": []}}", "no value", 1, 50},
+        {"{\"format\": \"ccllab/space/1\", \"knobs\": {\"chunks\": \"1,,2\"}}", "empty", 1, 50},
+        {"{\"format\": \"ccllab/space/2\", \"knobs\": {}}", "is wanted", 1, 12},
+        {"{\"format\": \"ccllab/space/1\"}", "knobs", 1, 1},
+        {"{\"format\": \"ccllab/space/1\", \"knobs\": {}, \"when\": {\"with\": {\"order\": "
+         "\"rr\"}}}",
+         "cannot depend", 1, 70},
+        {"{\"format\": \"ccllab/space/1\", \"knob\": {}}", "did you mean", 1, 0}};
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        ccl_space_t *s = NULL;
+        ccl_error_t err = CCL_ERROR_INIT;
+        ck_assert_msg(read_text(rows[i].text, &s, &err) == CCL_ERR_INPUT, "%s", rows[i].text);
+        ck_assert_msg(strstr(err.text, rows[i].why) != NULL, "%s: %s", rows[i].text, err.text);
+        ck_assert_msg(err.line == rows[i].line && err.column > 0 &&
+                          (rows[i].column == 0 || abs(err.column - rows[i].column) <= 12),
+                      "%s: %d:%d", rows[i].text, err.line, err.column);
+    }
+}
+END_TEST
+
+int main(void) {
+    Suite *s = suite_create("space");
+    TCase *t = tcase_create("space");
+    tcase_add_test(t, test_values);
+    tcase_add_test(t, test_conditions);
+    tcase_add_test(t, test_bad);
+    suite_add_tcase(s, t);
+    SRunner *sr = srunner_create(s);
+    srunner_run_all(sr, CK_NORMAL);
+    int failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed ? 1 : 0;
+}
