@@ -621,7 +621,7 @@ static ccl_status_t simulate(uint32_t index, uint32_t worker, void *user, ccl_er
     quiet.progress = NULL;
     quiet.log = NULL;
     trial->time_s = INFINITY;
-    if (!trial->schedule)
+    if (!trial->schedule || c->options->part)
         return CCL_OK;
     if (c->task.deadline_s > 0 && ccl_now_s() > c->task.deadline_s)
         return CCL_OK;
@@ -701,6 +701,11 @@ static int by_estimate(const void *a, const void *b) {
  * connections, then with more or fewer slices, all lowered and simulated.
  */
 static ccl_status_t choose(cegis_t *c, ccl_i_cluster_t *cluster, trial_t *best, ccl_error_t *err) {
+    if (c->options->part) {
+        trial_t only = {.cut = 0, .slices = 1, .lanes = LANES_PLAIN};
+        c->work = 0;
+        return race(c, cluster, &only, 1, best, err);
+    }
     trial_t trials[FINALISTS > LANES_KINDS ? FINALISTS : LANES_KINDS];
     double n = c->nranks;
     c->work = fmin(fmax(WORK_PER_PAIR * n * n, LEAST_WORK), MOST_WORK);

@@ -31,7 +31,8 @@ typedef struct hop {
 
 /** A part's schedule by chunk, parents first. */
 typedef struct trees {
-    uint32_t parts; /* chunks of a block */
+    uint32_t parts;  /* chunks of a block */
+    uint32_t stride; /* from one part that was asked for to the next: slices are alike */
     uint32_t *first;
     hop_t *hops;
     uint32_t nchunks;
@@ -98,6 +99,11 @@ static ccl_status_t trees_init(trees_t *t, const ccl_schedule_t *s, bool turned,
     return CCL_OK;
 }
 
+/* Of a block's trees the one for a part. */
+static uint32_t tree_of(const trees_t *t, uint32_t part) {
+    return (uint32_t)((uint64_t)part * t->stride % t->parts);
+}
+
 /* ---------------------------------------------------------------- parts solved */
 
 /* The inner synthesizer on a part; on rails, where everybody gets everything, the ring beside it.
@@ -114,6 +120,7 @@ static ccl_status_t solve(composer_t *c, const ccl_topology_t *topo, ccl_collect
     const char *why = NULL;
     ccl_status_t status = routes ? CCL_OK : ccl_fail_nomem(err);
     options.chunks = parts;
+    options.part = true;
     options.size_bytes = size_bytes;
     options.time_limit_s /= 4;
     if (status == CCL_OK)
@@ -138,7 +145,9 @@ static ccl_status_t solve(composer_t *c, const ccl_topology_t *topo, ccl_collect
     }
     if (status == CCL_OK) {
         uint32_t blocks = want->nchunks;
-        status = trees_init(out, schedule, turned, schedule->coll->nchunks / blocks, err);
+        uint32_t made = schedule->coll->nchunks / blocks;
+        out->stride = made % parts == 0 ? made / parts : 1;
+        status = trees_init(out, schedule, turned, made, err);
     }
     ccl_schedule_destroy(schedule);
     ccl_schedule_destroy(ring);
@@ -202,14 +211,14 @@ static ccl_status_t spread_on_rail(composer_t *c, const trees_t *t, uint32_t tre
 static ccl_status_t spread_block(composer_t *c, uint32_t rank, uint32_t part, ccl_error_t *err) {
     uint32_t p = c->pods.pod[rank], j = c->pods.place[rank], g = c->pods.size;
     uint32_t chunk = rank * c->parts + part;
-    uint32_t tree = j * c->in_pod.parts + part % c->in_pod.parts;
+    uint32_t tree = j * c->in_pod.parts + tree_of(&c->in_pod, part);
     uint32_t heads = (c->heads + part) / c->parts; /* sums up to c->heads */
     double share = 1.0 / c->pods.npods;
     clear_arrivals(c);
     c->arrived[j] = 0;
     CCL_TRY(spread_in_pod(c, &c->in_pod, tree, p, chunk, 0, share, err));
     for (uint32_t k = 0; k < heads; k++) {
-        uint32_t place = (j + k) % g, rail = (part + k) % c->on_rail.parts;
+        uint32_t place = (j + k) % g, rail = tree_of(&c->on_rail, part + k);
         CCL_TRY(spread_on_rail(c, &c->on_rail, p * c->on_rail.parts + rail, p, place, chunk,
                                c->arrived[place], err));
     }
@@ -228,7 +237,7 @@ static ccl_status_t spread_block(composer_t *c, uint32_t rank, uint32_t part, cc
 static ccl_status_t spread_from_root(composer_t *c, uint32_t chunk, uint32_t nchunks,
                                      ccl_error_t *err) {
     uint32_t g = c->pods.size, p = c->pods.pod[c->want->root], place = chunk % g;
-    uint32_t tree = place * c->in_pod.parts + chunk / g % c->in_pod.parts;
+    uint32_t tree = place * c->in_pod.parts + tree_of(&c->in_pod, chunk / g);
     double share = (double)g / nchunks;
     clear_arrivals(c);
     c->arrived[c->pods.place[c->want->root]] = 0;
@@ -257,7 +266,7 @@ static ccl_status_t move_pair(composer_t *c, uint32_t src, uint32_t dst, uint32_
     double turn = (double)((q + np - p) % np) / np, share = 1.0 / np;
     if (a != b) {
         const trees_t *t = &c->in_pod;
-        uint32_t tree = (a * g + b) * t->parts + part % t->parts;
+        uint32_t tree = (a * g + b) * t->parts + tree_of(t, part);
         for (uint32_t i = t->first[tree]; i < t->first[tree + 1]; i++) {
             const hop_t *h = &t->hops[i];
             CCL_TRY(add_move(c, rank_of(c, p, h->src), rank_of(c, p, h->dst), chunk, h->channel,
@@ -266,7 +275,7 @@ static ccl_status_t move_pair(composer_t *c, uint32_t src, uint32_t dst, uint32_
     }
     if (p != q) {
         const trees_t *t = &c->on_rail;
-        uint32_t tree = (p * np + q) * t->parts + part % t->parts;
+        uint32_t tree = (p * np + q) * t->parts + tree_of(t, part);
         turn += share;
         for (uint32_t i = t->first[tree]; i < t->first[tree + 1]; i++) {
             const hop_t *h = &t->hops[i];

@@ -19,6 +19,10 @@ static const uint32_t cuts_tried[] = {48, 24, 16, 8, 4, 2, 1};
 #define GAIN 1e-3
 /* The best so many by their own timing are lowered and simulated; transfers of all of them. */
 #define FINALISTS 4
+/* Of small messages, whose parts take no longer than so many latencies, every cut is tried, and the
+   best of each is simulated: sharing and latency decide there, which its own timing tells badly. */
+#define SMALL 8.0
+#define MOST_FINALISTS (FINALISTS + CCL_ARRAY_LEN(cuts_tried))
 #define MOST_SIMULATED 300000.0
 #define DEFAULT_BYTES 268435456.0
 
@@ -47,9 +51,9 @@ typedef struct greedy {
     attempt_t *attempts;
     uint32_t nattempts, first; /* first: of those that run now */
     size_t attempts_cap;
-    uint32_t finalists[FINALISTS], nfinalists;
-    ccl_schedule_t *made[FINALISTS];
-    double made_s[FINALISTS];
+    uint32_t finalists[MOST_FINALISTS], nfinalists;
+    ccl_schedule_t *made[MOST_FINALISTS];
+    double made_s[MOST_FINALISTS];
     uint32_t threads;
     ccl_routes_t **routes; /* [threads] */
 } greedy_t;
@@ -300,6 +304,21 @@ static ccl_status_t try_cut(greedy_t *g, uint32_t cut, ccl_error_t *err) {
     return ccl_parallel_for(g->nattempts - first, g->threads, attempt_job, g, err);
 }
 
+/* Whether parts of a block cut so often take little longer than latencies. */
+static bool is_small(const greedy_t *g, uint32_t parts) {
+    const ccl_i_exchange_t *x = &g->forward;
+    double alpha_s = 0, slowest_Bps = INFINITY, share = 0;
+    for (uint32_t k = 0; k < g->want->nchunks; k++)
+        share = fmax(share, g->want->chunks[k].share);
+    for (uint32_t h = 0; h < x->nhops; h++) {
+        alpha_s = fmax(alpha_s, x->hops[h].alpha_s);
+        slowest_Bps = fmin(slowest_Bps, x->hops[h].link_Bps);
+    }
+    if (g->want->kind == CCL_ALLREDUCE)
+        share /= g->want->nranks;
+    return g->size_bytes * share / parts / slowest_Bps < SMALL * alpha_s;
+}
+
 static ccl_status_t try_cuts(greedy_t *g, ccl_error_t *err) {
     double best_s = INFINITY;
     CCL_TRY(find_modes(g, err));
@@ -312,11 +331,22 @@ static ccl_status_t try_cuts(greedy_t *g, ccl_error_t *err) {
         CCL_TRY(try_cut(g, cut, err));
         for (uint32_t i = g->first; i < g->nattempts; i++)
             now_s = fmin(now_s, g->attempts[i].time_s);
-        if (last || now_s > (1 - GAIN) * best_s)
+        if (last || (now_s > (1 - GAIN) * best_s && !is_small(g, parts_of(g, cut))))
             break;
-        best_s = now_s;
+        best_s = fmin(best_s, now_s);
     }
     return CCL_OK;
+}
+
+/* Whether an attempt, or one just as good, is among the finalists, or failed. */
+static bool is_taken(const greedy_t *g, uint32_t i) {
+    const attempt_t *a = &g->attempts[i];
+    bool taken = a->time_s >= INFINITY;
+    for (uint32_t k = 0; k < g->nfinalists; k++) {
+        const attempt_t *b = &g->attempts[g->finalists[k]];
+        taken |= g->finalists[k] == i || (b->time_s == a->time_s && b->parts == a->parts);
+    }
+    return taken;
 }
 
 /* The fastest few by their own timing, stars and others in turn, since only stars keep their time
@@ -327,13 +357,8 @@ static void choose_finalists(greedy_t *g) {
         uint32_t best = CCL_NONE, other = CCL_NONE;
         for (uint32_t i = 0; i < g->nattempts; i++) {
             const attempt_t *a = &g->attempts[i];
-            bool taken = a->time_s >= INFINITY;
-            for (uint32_t k = 0; k < g->nfinalists; k++) {
-                const attempt_t *b = &g->attempts[g->finalists[k]];
-                taken |= g->finalists[k] == i || (b->time_s == a->time_s && b->parts == a->parts);
-            }
             uint32_t *one = a->star == (f % 2 == 0) ? &best : &other;
-            if (!taken && (*one == CCL_NONE || a->time_s < g->attempts[*one].time_s))
+            if (!is_taken(g, i) && (*one == CCL_NONE || a->time_s < g->attempts[*one].time_s))
                 *one = i;
         }
         best = best == CCL_NONE ? other : best;
@@ -343,6 +368,20 @@ static void choose_finalists(greedy_t *g) {
         if (g->nfinalists > 0 && simulated > MOST_SIMULATED)
             return;
         g->finalists[g->nfinalists++] = best;
+    }
+    for (size_t c = 0; c < CCL_ARRAY_LEN(cuts_tried); c++) { /* of each cut, if small, the best */
+        uint32_t parts = parts_of(g, cuts_tried[c]), best = CCL_NONE;
+        for (uint32_t i = 0; i < g->nattempts && is_small(g, parts); i++) {
+            const attempt_t *a = &g->attempts[i];
+            if (a->parts == parts && a->time_s < INFINITY &&
+                (best == CCL_NONE || a->time_s < g->attempts[best].time_s))
+                best = i;
+        }
+        if (best == CCL_NONE || is_taken(g, best))
+            continue;
+        simulated += transfers_of(g, parts);
+        if (simulated <= MOST_SIMULATED)
+            g->finalists[g->nfinalists++] = best;
     }
 }
 
@@ -376,7 +415,7 @@ static void fini(greedy_t *g) {
     for (uint32_t t = 0; g->routes && t < g->threads; t++)
         ccl_routes_destroy(g->routes[t]);
     free(g->routes);
-    for (uint32_t f = 0; f < FINALISTS; f++)
+    for (uint32_t f = 0; f < MOST_FINALISTS; f++)
         ccl_schedule_destroy(g->made[f]);
 }
 

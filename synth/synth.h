@@ -98,11 +98,12 @@ typedef struct ccl_synth_options {
     ccl_text_t *trace;        /**< cegis: a JSON line per snapshot is added; NULL: none */
     ccl_synth_stats_t *stats; /**< filled by who searches; NULL: not wanted */
     ccl_sketch_options_t sketch;
+    bool part; /**< cegis: for a part of a composition, to which slices and connections are lost */
 } ccl_synth_options_t;
 #define CCL_SYNTH_OPTIONS_INIT                                                                     \
     {                                                                                              \
         sizeof(ccl_synth_options_t), 0, 0, 0, 0, 0, 0, 0, 0, false, CCL_COMPOSE_AUTO, 0, 0, false, \
-            false, NULL, NULL, CCL_SKETCH_OPTIONS_INIT                                             \
+            false, NULL, NULL, CCL_SKETCH_OPTIONS_INIT, false                                      \
     }
 
 /** Order in which a rank's operations run. */
