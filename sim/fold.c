@@ -539,7 +539,7 @@ static bool make_folded(const folding_t *f, ccl_i_run_t *run, ccl_i_fold_t *fold
         if (unit->stage_dep != CCL_NONE)
             awaited[unit->stage_dep] = 1;
     }
-    free(conn_of);
+    fold->conn_of = conn_of;
     free(run->awaited);
     fold->units = run->units;
     fold->conns = run->conns;
@@ -568,6 +568,7 @@ static void fold_destroy(ccl_i_fold_t *fold) {
     if (!fold)
         return;
     free(fold->unit_of);
+    free(fold->conn_of);
     free(fold->shares);
     free(fold->first_share);
     free(fold);

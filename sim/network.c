@@ -369,6 +369,11 @@ void ccl_i_net_shift(ccl_i_net_t *net, double shift_s) {
     }
 }
 
+uint32_t ccl_i_net_limit(const ccl_i_net_t *net, uint32_t path) {
+    uint32_t bottle = net->bottle[path];
+    return bottle < net->first_cap ? bottle : CCL_NONE;
+}
+
 double ccl_i_net_rate(const ccl_i_net_t *net, uint32_t user) {
     for (uint32_t i = 0; i < net->npaths; i++) {
         const path_t *p = &net->paths[i];

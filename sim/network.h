@@ -67,6 +67,9 @@ typedef void (*ccl_i_net_visit_fn)(uint32_t user, double left_bytes, void *ctx);
 void ccl_i_net_visit(const ccl_i_net_t *net, double now_s, ccl_i_net_visit_fn fn, void *ctx);
 /** Move the network's clock by shift_s without serving anything (skipping whole periods). */
 void ccl_i_net_shift(ccl_i_net_t *net, double shift_s);
+/** Link, or group (numbered after the links), that limits the flows of a path by the last solve;
+    CCL_NONE: only their cap does, or it has none. */
+uint32_t ccl_i_net_limit(const ccl_i_net_t *net, uint32_t path);
 /** Rate of the active flow of `user`, for tests; O(flows). */
 double ccl_i_net_rate(const ccl_i_net_t *net, uint32_t user);
 /** Force a solver, for tests: 0 automatic, 1 relax, 2 fill, 3 rebuild. */

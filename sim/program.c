@@ -2,6 +2,7 @@
  * @file program.c
  * The thread-block executor: runs a program by the rules of docs/model.md "Primitives".
  */
+#include "sim/critical.h"
 #include "sim/program.h"
 
 #include <math.h>
@@ -33,6 +34,8 @@ static void begin_flow(ccl_i_run_t *run, uint32_t c, uint32_t step, double time_
     conn->step = step;
     if (run->trace)
         run->flow_start_s[c] = time_s;
+    if (run->record)
+        ccl_i_record_flow(run, c, time_s);
     /* Units are in order of rank, thread block, stage: their number says all. */
     ccl_i_engine_flow(run->engine, time_s, w->path, conn->route, w->bytes, c, 0, conn->sender);
 }
@@ -40,6 +43,8 @@ static void begin_flow(ccl_i_run_t *run, uint32_t c, uint32_t step, double time_
 /* A slice that its block does not hold waits here while an earlier one drains. */
 static void hand_over(ccl_i_run_t *run, uint32_t c, uint32_t step, double time_s) {
     ccl_i_conn_t *conn = &run->conns[c];
+    if (run->record)
+        ccl_i_record_handed(run, c, time_s);
     if (!conn->draining) {
         begin_flow(run, c, step, time_s);
         return;
@@ -66,6 +71,8 @@ static void hand_over(ccl_i_run_t *run, uint32_t c, uint32_t step, double time_s
 static void arrive(ccl_i_run_t *run, uint32_t c) {
     ccl_i_conn_t *conn = &run->conns[c];
     conn->arrived++;
+    if (run->record)
+        ccl_i_record_arrived(run, c);
     if (conn->receiver != CCL_NONE && run->units[conn->receiver].phase == PHASE_DATA)
         wake(run, conn->receiver);
 }
@@ -73,6 +80,8 @@ static void arrive(ccl_i_run_t *run, uint32_t c) {
 static void credit(ccl_i_run_t *run, uint32_t c) {
     ccl_i_conn_t *conn = &run->conns[c];
     conn->freed++;
+    if (run->record)
+        ccl_i_record_credit(run, c);
     if (conn->sender != CCL_NONE && run->units[conn->sender].phase == PHASE_SLOT)
         wake(run, conn->sender);
 }
@@ -153,6 +162,8 @@ static void pass_done(ccl_i_run_t *run, uint32_t unit, double time_s) {
     uint32_t step = run->order[u->first + u->pc];
     const ccl_i_work_t *w = &run->work[step];
     charge(u, USE_BUSY, time_s);
+    if (run->record)
+        ccl_i_record_done(run, unit, time_s);
     if (run->trace && run->program->steps[step].type != CCL_PRIM_NOP)
         trace_pass(run, u, step, time_s);
     if (w->sends && !run->conns[u->send].holds)
@@ -185,12 +196,16 @@ static void advance(ccl_i_run_t *run, uint32_t unit, double time_s) {
         case PHASE_DEP:
             if ((u->pc == 0 && waits_for(run, unit, u->stage_dep)) || waits_for(run, unit, w->dep))
                 return;
+            if (run->record && time_s > u->mark_s)
+                ccl_i_record_waited(run, unit, CCL_PATH_DEPENDENCY);
             charge(u, USE_PEER, time_s);
             u->phase = PHASE_DATA;
             break;
         case PHASE_DATA:
             if (w->receives && run->conns[u->recv].arrived == run->conns[u->recv].taken)
                 return;
+            if (run->record && time_s > u->mark_s)
+                ccl_i_record_waited(run, unit, CCL_PATH_DATA);
             charge(u, USE_DATA, time_s);
             u->phase = PHASE_SLOT;
             break;
@@ -201,9 +216,13 @@ static void advance(ccl_i_run_t *run, uint32_t unit, double time_s) {
                     return;
                 conn->sent++;
             }
+            if (run->record && time_s > u->mark_s)
+                ccl_i_record_waited(run, unit, CCL_PATH_SLOT);
             charge(u, USE_SLOT, time_s);
             if (run->trace)
                 run->slice_start_s[unit] = time_s;
+            if (run->record)
+                ccl_i_record_start(run, unit, time_s);
             if (run->step_start_s && u->batch == 0 && u->slice == 0)
                 run->step_start_s[step] = time_s;
             u->phase = PHASE_OVERHEAD;
@@ -276,6 +295,8 @@ static void on_drained(void *user, uint32_t c, double time_s) {
     ccl_i_run_t *run = user;
     ccl_i_conn_t *conn = &run->conns[c];
     conn->draining = false;
+    if (run->record)
+        ccl_i_record_drained(run, c, time_s);
     if (run->trace) {
         const ccl_tb_t *tb = &run->program->tbs[run->units[conn->sender].tb];
         ccl_peers_t peers = ccl_program_peers(run->program, tb, conn->step);
@@ -304,6 +325,8 @@ static void on_granted(void *user, uint32_t c, double time_s) {
     ccl_i_conn_t *conn = &run->conns[c];
     if (run->trace)
         run->flow_start_s[c] = time_s;
+    if (run->record)
+        ccl_i_record_granted(run, c, time_s);
     if (conn->holds)
         charge(&run->units[conn->sender], USE_SLOT, time_s);
 }
@@ -321,6 +344,8 @@ static bool on_between(void *user, double time_s) {
         if (run->status != CCL_OK)
             return false;
     }
+    if (run->record)
+        ccl_i_record_instant(run);
     if (run->steady && run->wrapped != CCL_NONE)
         ccl_i_steady_step(run, time_s);
     return !run->nomem;

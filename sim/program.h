@@ -80,6 +80,7 @@ typedef struct ccl_i_fold {
     double *step_start_s, *step_end_s;
     uint32_t nunits, nconns;
     uint32_t *unit_of;     /* [nunits] the simulated unit that stands for it */
+    uint32_t *conn_of;     /* [nconns] and the connection */
     uint32_t *first_share; /* [simulated connections + 1] into shares */
     ccl_i_share_t *shares; /* links and groups that flows of a simulated connection load */
 } ccl_i_fold_t;
@@ -119,6 +120,7 @@ typedef struct ccl_i_run {
     ccl_status_t status;         /* why the run was stopped */
     uint64_t skipped;            /* micro-batches passed over */
     struct ccl_i_steady *steady; /* NULL: no skipping */
+    struct ccl_i_record *record; /* NULL: no critical path is wanted */
     uint32_t wrapped; /* unit that finished a primitive it repeats every micro-batch; CCL_NONE */
 } ccl_i_run_t;
 

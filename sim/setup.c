@@ -2,6 +2,7 @@
  * @file setup.c
  * From a program, a topology and a size to the tables of a run; results afterwards.
  */
+#include "sim/critical.h"
 #include "sim/program.h"
 
 #include <math.h>
@@ -583,6 +584,7 @@ static void run_fini(ccl_i_run_t *run) {
     free(run->flag_s);
     free(run->ready);
     ccl_i_steady_destroy(run->steady);
+    ccl_i_record_destroy(run->record);
     ccl_i_engine_destroy(run->engine);
 }
 
@@ -670,7 +672,10 @@ ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, c
         status = ccl_fail_nomem(err);
         goto done;
     }
-    if (!options->no_skip && !options->trace && options->sharing == CCL_SHARING_FAIR)
+    if (options->path)
+        CCL_TRY_GOTO(ccl_i_record_create(&run, err), status, done);
+    if (!options->no_skip && !options->trace && !options->path &&
+        options->sharing == CCL_SHARING_FAIR)
         run.steady = ccl_i_steady_create(&run);
     for (uint32_t rank = 0; rank < program->nranks; rank++)
         if (run.rank_units[rank] < run.rank_units[rank + 1])
@@ -679,6 +684,8 @@ ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, c
     CCL_TRY_GOTO(ccl_i_run_progress(&run), status, stopped);
     CCL_TRY_GOTO(ccl_i_engine_run(run.engine, err), status, done);
     CCL_TRY_GOTO(run.status, status, stopped);
+    if (run.record)
+        ccl_i_record_keep(&run);
     if (run.nomem) {
         status = ccl_fail_nomem(err);
         goto done;
@@ -706,6 +713,8 @@ ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, c
             r->algbw_GBps * ccl_collective_busbw_factor(program->coll->kind, program->nranks);
     }
     ccl_i_result_links(r, topo);
+    if (run.record)
+        CCL_TRY_GOTO(ccl_i_record_path(&run, options->intervals, r, err), status, done);
     if (!tb_results(&run, r)) {
         status = ccl_fail_nomem(err);
         goto done;

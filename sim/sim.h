@@ -16,6 +16,49 @@ typedef enum ccl_sharing {
     CCL_SHARING_EXCLUSIVE /**< a flow holds all links of its route until drained */
 } ccl_sharing_t;
 
+/* ---------------------------------------------------------------- critical path */
+
+/** What an instant of the critical path is spent on (docs/explain.md). */
+typedef enum ccl_path_cause {
+    CCL_PATH_LINK,       /**< bytes at the rate of the narrowest link or group, were it alone */
+    CCL_PATH_SHARING,    /**< beyond that, because other flows (or contention) slow the flow down */
+    CCL_PATH_BLOCK_RATE, /**< beyond that, because one thread block moves no more (tb_rate) */
+    CCL_PATH_REDUCE,     /**< the same because of reduce_rate, and all of a pass that sends nothing */
+    CCL_PATH_COPY,       /**< the same because of copy_rate */
+    CCL_PATH_OVERHEAD,   /**< of a primitive */
+    CCL_PATH_LATENCY,    /**< of a link; where the wait is for a slot, on the way back */
+    CCL_PATH_TRANSPORT,  /**< latency of a transport */
+    CCL_PATH_FLAG,       /**< from a primitive that is done to a block that depends on it */
+    CCL_PATH_LINKS_HELD, /**< exclusive sharing: others hold links of the route */
+    CCL_PATH_LAUNCH      /**< before thread blocks start */
+} ccl_path_cause_t;
+#define CCL_PATH_CAUSES 11
+const char *ccl_path_cause_name(ccl_path_cause_t cause); /**< "link", "sharing", ... static */
+
+/** Why the run, or what comes next on the path, could not go on before a segment was over. */
+typedef enum ccl_path_wait {
+    CCL_PATH_END,        /**< it is the last work of the run */
+    CCL_PATH_DATA,       /**< the next one waited for these data */
+    CCL_PATH_SLOT,       /**< for the FIFO slot that this freed */
+    CCL_PATH_DEPENDENCY, /**< for this step of another block (or stage) of its GPU */
+    CCL_PATH_BLOCK,      /**< its thread block was busy with this */
+    CCL_PATH_CONNECTION  /**< it had left its block, but this drained first on their connection */
+} ccl_path_wait_t;
+#define CCL_PATH_WAITS 6
+const char *ccl_path_wait_name(ccl_path_wait_t wait); /**< "end", "data", "slot", ... static */
+
+/** Some time of the critical path, all of it with one cause. */
+typedef struct ccl_path_segment {
+    double start_s, end_s;
+    uint8_t cause, wait; /**< ccl_path_cause_t, ccl_path_wait_t */
+    uint32_t tb, step;   /**< whose work: indices into the program's blocks and steps */
+    uint32_t batch, slice;
+    uint32_t for_tb, for_step; /**< who waited for it; CCL_NONE: the end of the run */
+    uint32_t peer;     /**< rank that the work sends to; CCL_NONE: it does not send */
+    uint32_t resource; /**< link, or the topology's nlinks + group; CCL_NONE: none */
+    uint32_t kind;     /**< of the link or the transport, index into kinds; CCL_NONE: none */
+} ccl_path_segment_t;
+
 /** Written while the run goes on (Chrome trace event format, readable by Perfetto). */
 typedef struct ccl_trace ccl_trace_t;
 /** @param max_events 0: no limit; beyond it events are counted, not written. */
@@ -54,11 +97,14 @@ typedef struct ccl_sim_options {
     ccl_trace_t *trace; /**< NULL: none; a traced run never skips or folds */
     bool step_times;    /**< fill step_start_s and step_end_s of the result */
     bool no_fold;       /**< simulate every thread block, also those that are alike */
+    bool path;          /**< fill path of the result; such a run does not skip */
+    uint32_t intervals; /**< with path: fill link_bytes of the result, so many equal parts of the
+                             run */
 } ccl_sim_options_t;
 #define CCL_SIM_OPTIONS_INIT                                                                       \
     {                                                                                              \
         sizeof(ccl_sim_options_t), 0, 0, CCL_GRANULARITY_ALGORITHM, CCL_SHARING_FAIR, false, NULL, \
-            false, false                                                                           \
+            false, false, false, 0                                                                 \
     }
 
 /** Use of one directed link. */
@@ -96,6 +142,14 @@ typedef struct ccl_sim_result {
         micro-batch, end in the last. A step of which nothing was done: both 0. */
     double *step_start_s, *step_end_s;
     double *flow_done_s; /**< flow lists: [nflows] arrival; else NULL */
+    /** [npath] when asked for: the critical path, which ends with what was done last and leads back
+        to time 0. Segments follow one another without a gap, so their lengths add up to time_s. */
+    ccl_path_segment_t *path;
+    uint32_t npath;
+    /** [nlinks][intervals] when asked for: bytes carried in each part of the run, every slice at
+        its mean rate. */
+    double *link_bytes;
+    uint32_t intervals;
     uint64_t transfers;  /**< primitives that sent, over all micro-batches; flows of a flow list */
     uint64_t flows;      /**< slices that crossed the network */
     uint64_t events; /**< of the engine, without skipped ones; blocks that are alike count once */
@@ -119,6 +173,7 @@ ccl_status_t ccl_sim_default_batches(const ccl_topology_t *topo, ccl_routes_t *r
  * @param routes  of the same topology; NULL: made for the call.
  * @param out     set on success and on CCL_DEADLOCK; destroy with ccl_sim_result_destroy().
  * @retval CCL_DEADLOCK  the program cannot finish; (*out)->deadlock names the cycle.
+ * @retval CCL_ERR_UNSUPPORTED  a path is asked for of a run of more than 2^24 slices.
  * @par Determinism  equal inputs give bit-equal results.
  */
 ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
@@ -160,6 +215,23 @@ void ccl_sim_usage(const ccl_program_t *program, const ccl_sim_result_t *result,
                    ccl_sim_usage_t *out);
 /** Waiting / lifetime of one block; 0 for a block that never lived. */
 double ccl_sim_idle_share(const ccl_tb_use_t *use);
+
+
+/** Where the time of a critical path goes. */
+typedef struct ccl_path_sum {
+    double time_s;
+    double cause_s[CCL_PATH_CAUSES];
+    double wait_s[CCL_PATH_WAITS];
+    double *kind_s;     /**< [nkinds + 1][CCL_PATH_CAUSES]; the last row: no kind of link */
+    double *resource_s; /**< [nlinks + ngroups][CCL_PATH_CAUSES] */
+    double *tb_s;       /**< [ntbs] while the block's work was on the path */
+    uint64_t transfers; /**< slices that the path passes over the network */
+    ccl_arena_t arena;
+} ccl_path_sum_t;
+/** @param out  finish with ccl_path_sum_fini().  @retval CCL_ERR_INPUT  the run kept no path. */
+ccl_status_t ccl_path_sum(const ccl_topology_t *topo, const ccl_sim_result_t *result,
+                          ccl_path_sum_t *out, ccl_error_t *err);
+void ccl_path_sum_fini(ccl_path_sum_t *sum);
 
 #ifdef __cplusplus
 }
