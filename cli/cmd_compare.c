@@ -361,6 +361,7 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 static const char *const accepts[] = {"topology",
                                       "fail",
                                       "degrade",
+                                      "scale",
                                       "profile",
                                       "collective",
                                       "demand",

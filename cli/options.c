@@ -42,6 +42,11 @@ static const option_t options[] = {
      "give the links between A and B another bandwidth: a-b=18Gbit/s, one direction a->b=...; may "
      "be repeated",
      "degrade:"},
+    {"scale", 0, KIND_LIST, AT(edits), "WHAT=X",
+     "multiply bandwidth, latency, contention, overhead, tb_rate, slots, reduce_rate, copy_rate, "
+     "flag or launch: bandwidth:net=2 (kind), bandwidth:net@s0=2 (of a server), latency:a-b=0.5, "
+     "tb_rate=inf; may be repeated",
+     "scale:"},
     {"profile", 0, KIND_TEXT, AT(profile), "P",
      "measured constants in place of the cluster's: a profile file (ccllab calibrate) or a name of "
      "the library (nccl-a100, nccl-h100, nccl-h200 ...)",

@@ -1,4 +1,5 @@
-/* What-if edits: a new topology without a device or a link, or with a slower link. */
+/* What-if edits: a new topology without a device or a link, with a slower link, or (scale.c) with
+   some of its constants multiplied. */
 #include "topologies/topologies.h"
 
 #include <ctype.h>
@@ -155,9 +156,22 @@ static ccl_status_t parse_ends(const ccl_topology_t *topo, const char *edit, con
     return refuse_name(topo, edit, name, err);
 }
 
+ccl_status_t ccl_i_edit_ends(const ccl_topology_t *topo, const char *edit, const char *text,
+                             size_t len, uint32_t *a_out, uint32_t *b_out, bool *both_ways_out,
+                             ccl_error_t *err) {
+    change_t change = {.fail_device = CCL_NONE, .a = CCL_NONE, .b = CCL_NONE};
+    CCL_TRY(parse_ends(topo, edit, text, len, &change, err));
+    *a_out = change.a;
+    *b_out = change.b;
+    *both_ways_out = change.both_ways;
+    return CCL_OK;
+}
+
 static ccl_status_t parse_edit(const ccl_topology_t *topo, const char *edit, change_t *change,
                                ccl_error_t *err) {
     *change = (change_t){.fail_device = CCL_NONE, .a = CCL_NONE, .b = CCL_NONE};
+    if (strncmp(edit, "scale:", 6) == 0)
+        return CCL_OK; /* the topology has been scaled */
     if (strncmp(edit, "fail:", 5) == 0) {
         const char *name = edit + 5;
         change->fail_device = device_by_name(topo, name, strlen(name));
@@ -167,8 +181,8 @@ static ccl_status_t parse_edit(const ccl_topology_t *topo, const char *edit, cha
     }
     if (strncmp(edit, "degrade:", 8) != 0)
         return ccl_error_set(err, CCL_ERR_INPUT, edit, 0, 0,
-                             "unknown edit; fail:gpu:RANK, fail:ID, fail:A-B or "
-                             "degrade:A-B=18Gbit/s");
+                             "unknown edit; fail:gpu:RANK, fail:ID, fail:A-B, "
+                             "degrade:A-B=18Gbit/s or scale:bandwidth:net=2");
     const char *ends = edit + 8, *equals = strrchr(ends, '=');
     if (!equals)
         return ccl_error_set(err, CCL_ERR_INPUT, edit, 0, 0, "no bandwidth; degrade:A-B=18Gbit/s");
@@ -256,7 +270,12 @@ static ccl_status_t rebuild(const ccl_topology_t *topo, const change_t *change,
 ccl_status_t ccl_topology_edit(const ccl_topology_t *topo, const char *edit, ccl_topology_t **out,
                                ccl_error_t *err) {
     change_t change;
+    ccl_topology_t scaled = {0};
     CCL_TRY(parse_edit(topo, edit, &change, err));
+    if (strncmp(edit, "scale:", 6) == 0) {
+        CCL_TRY(ccl_i_topology_scale(topo, edit, &scaled, err));
+        topo = &scaled;
+    }
     ccl_status_t status = CCL_OK;
     ccl_topology_builder_t *b = ccl_topology_builder_create(topo->name);
     uint32_t *new_device = calloc(topo->ndevices, sizeof *new_device);
@@ -277,5 +296,6 @@ done:
     free(new_link);
     free(new_device);
     ccl_topology_builder_destroy(b);
+    ccl_arena_fini(&scaled.arena);
     return status;
 }

@@ -323,6 +323,12 @@ const ccl_profile_entry_t *ccl_profile_library(void);
  * direction). A and B are ids, which may hold hyphens, or "gpu:RANK". Groups keep the links that
  * are left, and go when none is; the whole is checked again.
  *
+ * "scale:QUANTITY[:WHERE]=FACTOR" multiplies constants: bandwidth, latency and contention of the
+ * links of a kind ("net"), of those of a kind that touch a server ("net@s0"), of "A-B" or "A->B",
+ * or of all; a group goes with its links when all of them are meant, "group:NAME" is one alone.
+ * Transports, all or by kind: latency (with the links'), overhead (without a kind the GPU models'
+ * too), tb_rate, slots. GPU models: reduce_rate, copy_rate, flag, launch. Rates also take "inf".
+ *
  * @retval CCL_ERR_INPUT  no such device or link, or what is left is no connected cluster;
  *                        err->where is the edit.
  */

@@ -1,5 +1,6 @@
 /* What-if edits: what goes, what stays, how ranks move, what is refused. */
 #include <check.h>
+#include <math.h>
 
 #include "topology_helpers.h"
 
@@ -116,6 +117,92 @@ START_TEST(degrade) {
 }
 END_TEST
 
+typedef struct scale_row {
+    const char *why, *edit;
+    uint32_t bandwidth, latency; /* a bit per link that changes */
+    uint32_t groups;             /* a bit per group */
+    double factor;
+    double overhead_us, latency_us, tb_GBps, net_slots, copy_GBps; /* then; 0: as before */
+} scale_row_t;
+
+static const scale_row_t scale_rows[] = {
+    {"a kind, and the group of its links", "scale:bandwidth:net=2", .bandwidth = 0xf000,
+     .latency = 0, .groups = 2, .factor = 2},
+    {"a kind at a server", "scale:bandwidth:net@a=0.5", .bandwidth = 0xf000, .latency = 0,
+     .groups = 2, .factor = 0.5},
+    {"a kind at another", "scale:bandwidth:nvlink@b=3", .bandwidth = 0xf0, .latency = 0,
+     .groups = 0, .factor = 3},
+    {"two links, not the group of three", "scale:bandwidth:sw-0-mlx5_0=2", .bandwidth = 0x300,
+     .latency = 0, .groups = 0, .factor = 2},
+    {"one link, whose group is of it alone", "scale:bandwidth:mlx5_0->sw-1=2", .bandwidth = 0x1000,
+     .latency = 0, .groups = 2, .factor = 2},
+    {"a group alone", "scale:bandwidth:group:both=2", .bandwidth = 0, .latency = 0, .groups = 1,
+     .factor = 2},
+    {"everything", "scale:bandwidth=2", .bandwidth = 0xffff, .latency = 0, .groups = 3,
+     .factor = 2},
+    {"latency of a kind and its transport", "scale:latency:net=0.5", .bandwidth = 0,
+     .latency = 0xf000, .groups = 0, .factor = 0.5, .latency_us = 2},
+    {"latency of links", "scale:latency:a-0-sw-0=0", .latency = 3, .factor = 0},
+    {"latency of everything", "scale:latency=0.5", .bandwidth = 0, .latency = 0xffff, .groups = 0,
+     .factor = 0.5, .latency_us = 2},
+    {"overhead", "scale:overhead:net=0.5", .overhead_us = 4},
+    {"no limit", "scale:tb_rate=inf", .tb_GBps = INFINITY},
+    {"a faster block", "scale:tb_rate:net=1.5", .tb_GBps = 9},
+    {"slots", "scale:slots:net=3", .net_slots = 6},
+    {"half a slot is one", "scale:slots=0.1", .net_slots = 1},
+    {"of the GPUs", "scale:copy_rate=2", .copy_GBps = 20},
+    {"not of these GPUs", "scale:reduce_rate=inf", .copy_GBps = 10},
+};
+
+START_TEST(scale) {
+    const scale_row_t *row = &scale_rows[_i];
+    ccl_topology_t *plain = cluster(), *t = NULL;
+    ccl_text_t json = {0};
+    /* with a transport that has all of it */
+    ck_assert_int_eq(ccl_topology_write_json(plain, &json, NULL), CCL_OK);
+    char *at = strstr(json.data, "\"slots\"");
+    ck_assert_ptr_nonnull(at);
+    ccl_text_t with = {0};
+    ccl_text_printf(&with, "%.*s\"overhead\":\"8us\",\"latency\":\"4us\",\"tb_rate\":\"6GB/s\",%s",
+                    (int)(at - json.data), json.data, at);
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_msg(ccl_topology_read_text(NULL, "t", with.data, with.len, &t, &err) == CCL_OK, "%s",
+                  err.text);
+    ccl_gpu_model_t fast = t->gpu_models[0]; /* the only one; it copies at 10 GB/s */
+    fast.copy_rate_Bps = 10e9;
+    ccl_topology_t copies = *t;
+    copies.gpu_models = &fast;
+    ccl_topology_t *n = edited(&copies, row->edit);
+    for (uint32_t l = 0; l < 16; l++) {
+        double of = row->bandwidth >> l & 1 ? row->factor : 1;
+        ck_assert_msg(n->links[l].bandwidth_Bps == t->links[l].bandwidth_Bps * of,
+                      "%s: link %u has %g B/s", row->why, l, n->links[l].bandwidth_Bps);
+        of = row->latency >> l & 1 ? row->factor : 1;
+        ck_assert_msg(n->links[l].latency_s == t->links[l].latency_s * of, "%s: link %u takes %g s",
+                      row->why, l, n->links[l].latency_s);
+    }
+    for (uint32_t g = 0; g < 2; g++)
+        ck_assert_msg(n->groups[g].bandwidth_Bps ==
+                          t->groups[g].bandwidth_Bps * (row->groups >> g & 1 ? row->factor : 1),
+                      "%s: group %u", row->why, g);
+    ccl_transport_t net = ccl_transport_default("net");
+    for (uint32_t i = 0; i < n->ntransports; i++)
+        if (strcmp(n->transports[i].kind, "net") == 0)
+            net = n->transports[i].value;
+    ck_assert_double_eq_tol(net.overhead_s, (row->overhead_us ? row->overhead_us : 8) / 1e6, 1e-15);
+    ck_assert_double_eq_tol(net.latency_s, (row->latency_us ? row->latency_us : 4) / 1e6, 1e-15);
+    ck_assert(net.tb_rate_Bps == (row->tb_GBps ? row->tb_GBps : 6) * 1e9);
+    ck_assert_uint_eq(net.slots, row->net_slots ? (uint32_t)row->net_slots : 2);
+    ck_assert(n->gpu_models[0].copy_rate_Bps == (row->copy_GBps ? row->copy_GBps : 10) * 1e9);
+    ck_assert(isinf(n->gpu_models[0].reduce_rate_Bps));
+    ccl_topology_destroy(n);
+    ccl_topology_destroy(t);
+    ccl_topology_destroy(plain);
+    ccl_text_fini(&json);
+    ccl_text_fini(&with);
+}
+END_TEST
+
 START_TEST(fail_links) {
     ccl_topology_t *t = cluster();
     ccl_topology_t *n = edited(t, "fail:mlx5_0-sw-1");
@@ -152,6 +239,18 @@ static const bad_row_t bad_rows[] = {
     {"no link that way", "degrade:a-0->b-0=1GB/s", "no link from \"a-0\" to \"b-0\""},
     {"one end", "degrade:a-0=1GB/s", "no device or link"},
     {"unknown end", "degrade:a-0-sw-7=1GB/s", "no device or link"},
+    {"no factor", "scale:bandwidth:net", "no factor"},
+    {"no quantity", "scale:=2", "nothing called \"\" to scale"},
+    {"a quantity misspelled", "scale:bandwith:net=2", "nearest is bandwidth"},
+    {"no number", "scale:bandwidth:net=fast", "factor \"fast\""},
+    {"a negative factor", "scale:latency=-1", "a number from 0 on"},
+    {"no bandwidth left", "scale:bandwidth=0", "a number above 0"},
+    {"an endless bandwidth", "scale:bandwidth=inf", "a number above 0, such as 2"},
+    {"no such server", "scale:bandwidth:net@c=2", "no server \"c\""},
+    {"no such links", "scale:bandwidth:a-0-b-0=2", "no link from \"a-0\" to \"b-0\" or back"},
+    {"transports have no servers", "scale:slots:net@a=2", "only the kind counts"},
+    {"GPU models have no kinds", "scale:flag:net=2", "of all GPU models"},
+    {"too much", "scale:bandwidth=1e300", "factor"},
     {"nothing degraded", "degrade:=1GB/s", "no device or link"},
 };
 
@@ -224,6 +323,7 @@ int main(void) {
     TCase *tc = tcase_create("edit");
     tcase_add_test(tc, fail_gpu);
     tcase_add_test(tc, fail_nic);
+    tcase_add_loop_test(tc, scale, 0, (int)CCL_ARRAY_LEN(scale_rows));
     tcase_add_loop_test(tc, degrade, 0, (int)CCL_ARRAY_LEN(degrade_rows));
     tcase_add_test(tc, fail_links);
     tcase_add_loop_test(tc, refused, 0, (int)CCL_ARRAY_LEN(bad_rows));
