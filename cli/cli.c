@@ -6,6 +6,7 @@
 
 const ccl_i_command_t *const ccl_i_commands[] = {&ccl_i_cmd_compare,
                                                  &ccl_i_cmd_simulate,
+                                                 &ccl_i_cmd_explain,
                                                  &ccl_i_cmd_bound,
                                                  &ccl_i_cmd_verify,
                                                  &ccl_i_cmd_synth,

@@ -77,6 +77,7 @@ typedef struct ccl_i_args {
         ccl_i_list_t knobs;
         uint32_t strategy; /**< index into the option's choices */
     } tune;
+    bool path, no_what_if; /**< of `explain` */
     bool unicast, no_verify, no_skip, no_fold, no_fuse, out_of_place, all, blocks;
     /* and the rest of the line */
     ccl_i_list_t inputs;
@@ -109,7 +110,7 @@ extern const ccl_i_command_t ccl_i_cmd_topology_list, ccl_i_cmd_topology_show,
     ccl_i_cmd_topology_expand, ccl_i_cmd_topology_check, ccl_i_cmd_topology_symmetry,
     ccl_i_cmd_algos, ccl_i_cmd_bound, ccl_i_cmd_synth, ccl_i_cmd_verify, ccl_i_cmd_simulate,
     ccl_i_cmd_compare, ccl_i_cmd_lower, ccl_i_cmd_calibrate, ccl_i_cmd_diagnose, ccl_i_cmd_run,
-    ccl_i_cmd_devices, ccl_i_cmd_validate;
+    ccl_i_cmd_devices, ccl_i_cmd_validate, ccl_i_cmd_explain;
 extern const ccl_i_command_t ccl_i_cmd_draw_topology, ccl_i_cmd_draw_timeline,
     ccl_i_cmd_draw_busbw, ccl_i_cmd_draw_idle, ccl_i_cmd_draw_progress,
     ccl_i_cmd_report;

@@ -308,6 +308,8 @@ static const option_t options[] = {
     {"colour", 0, KIND_CHOICE, AT(draw_colour), "BY",
      "state: busy, or what is waited for; of links, their use; chunk: what is moved (state)",
      "state,chunk"},
+    {"path", 0, KIND_FLAG, AT(path), NULL, "also every segment of the critical path", NULL},
+    {"no-what-if", 0, KIND_FLAG, AT(no_what_if), NULL, "do not try what would help", NULL},
     {"table", 0, KIND_TEXT, AT(table), "NAME", "which table --csv prints", NULL},
     {"rows", 0, KIND_U32, AT(rows), "N", "rows of the tables of busiest things (8)", NULL},
     {"output", 'o', KIND_TEXT, AT(output), "FILE",

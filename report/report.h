@@ -147,6 +147,22 @@ typedef struct ccl_report_run {
 ccl_status_t ccl_report_simulation(const ccl_report_run_t *run, const ccl_report_style_t *style,
                                    ccl_text_t *out, ccl_error_t *err);
 
+/** What `explain` found. */
+typedef struct ccl_report_explanation {
+    const char *input; /**< file, or synthesizer */
+    const ccl_topology_t *topo;
+    const ccl_program_t *program;
+    const ccl_way_t *way; /**< how a schedule was lowered; NULL: a program's own */
+    const ccl_sim_options_t *options;
+    const ccl_explanation_t *explanation;
+    bool path; /**< also every segment of the critical path */
+} ccl_report_explanation_t;
+extern const char *const ccl_report_explanation_tables[]; /**< changes causes waits links path cut
+                                                               thread_blocks */
+ccl_status_t ccl_report_explanation(const ccl_report_explanation_t *about,
+                                    const ccl_report_style_t *style, ccl_text_t *out,
+                                    ccl_error_t *err);
+
 /** One size of a measurement. */
 typedef struct ccl_measured_size {
     double size_bytes;

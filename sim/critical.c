@@ -120,14 +120,16 @@ static uint32_t weight_on(const walk_t *w, const ccl_route_t *route, uint32_t re
     return weight;
 }
 
-/* The rate of a flow that has its route for itself, and what limits it. */
+/* The rate of a flow that has its route for itself, and what limits it: of links that are as narrow
+   the NIC's, which is what people name. */
 static double alone_Bps(const walk_t *w, const ccl_route_t *route, uint32_t *narrowest) {
     double least = INFINITY;
     *narrowest = CCL_NONE;
     for (uint32_t i = 0; i < route->nlinks; i++) {
         uint32_t l = route->links[i];
         double rate = resource_Bps(w, l);
-        if (rate < least) {
+        bool net = strcmp(w->run->topo->kinds[w->run->topo->links[l].kind], "net") == 0;
+        if (rate < least || (rate == least && net)) {
             least = rate;
             *narrowest = l;
         }

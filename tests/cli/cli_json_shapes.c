@@ -268,6 +268,75 @@ START_TEST(simulate_flows) {
 }
 END_TEST
 
+/** Sum of a member over an array of objects. */
+static double sum_of(const json_t *rows, const char *key) {
+    double sum = 0;
+
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        sum += number(json_array_get(rows, i), key);
+    return sum;
+}
+
+START_TEST(explained) {
+    said_t said =
+        run("explain -t heteccl-h20-4+8 -c allgather --with ring --size 8M --path --json");
+    json_t *root = json_of(&said);
+    const json_t *changes = need(root, "changes");
+    const json_t *path = need(root, "path");
+    const json_t *first = json_array_get(changes, 0);
+    double time_s = number(root, "time_s");
+
+    ck_assert_int_eq(said.rc, 0);
+    ck_assert_str_eq(text(root, "schema"), "ccllab/explain/1");
+    ck_assert_str_eq(text(root, "input"), "ring");
+    ck_assert_double_eq_tol(sum_of(need(root, "causes"), "share"), 1, 1e-9);
+    ck_assert_double_eq_tol(sum_of(need(root, "waits"), "time_s"), time_s, 1e-9 * time_s);
+    ck_assert_double_eq(number(json_array_get(path, json_array_size(path) - 1), "end_s"), time_s);
+    ck_assert_double_eq(number(json_array_get(path, 0), "start_s"), 0);
+    ck_assert_uint_gt(json_array_size(changes), 10);
+    ck_assert_double_eq_tol(number(first, "change"), number(first, "time_s") / time_s - 1, 1e-12);
+    ck_assert_int_eq((int)number(root, "untried"), 0);
+    ck_assert_double_ge(number(need(root, "cut"), "busy"), 0.1);
+    ck_assert_uint_eq(json_array_size(need(need(root, "cut"), "parts")), 20);
+    ck_assert_uint_gt(json_array_size(need(root, "thread_blocks")), 12);
+    json_decref(root);
+    said_free(&said);
+
+    static const struct {
+        const char *line;
+        int rc;
+        const char *out; /* or what is said on stderr */
+    } rows[] = {
+        {"explain " PAIR " " DATA "/allgather_2.xml --size 2M --csv", 0, "change,of,with,status"},
+        {"explain " PAIR " " DATA "/allgather_2.xml --size 2M --csv --table path", 0, "start_s,"},
+        {"explain " PAIR " " DATA "/allgather_2.xml --size 2M --csv --table cut", 0, "start_s,"},
+        {"explain " PAIR " " DATA "/allgather_2.xml --size 2M --csv --table links", 0, "link,"},
+        {"explain " PAIR " " DATA "/allgather_2.xml --size 2M --csv --table waits", 0, "wait,"},
+        {"explain " PAIR " " DATA "/allgather_2.xml --size 2M --csv --table causes", 0, "cause,"},
+        {"explain " PAIR " " DATA "/allgather_2.xml --size 2M --csv --table thread_blocks", 0,
+         "rank,"},
+        {"explain " PAIR " " DATA "/allgather_2.xml --size 2M", 0, "What would help most"},
+        {"explain " PAIR " " DATA "/allgather_2.xml --size 2M --path --no-what-if", 0, "bound"},
+        {"explain " PAIR " " DATA "/allgather_2.xml", 2, "no size given"},
+        {"explain " PAIR " --size 2M", 2, "wanted: one program or schedule file"},
+        {"explain " PAIR " " DATA "/missing_2.xml --size 2M", 1, "invalid: missing"},
+        {"explain " PAIR " " DATA "/allgather_2.xml --size 2M --order rr", 2, "lowered already"},
+        {"explain " PAIR " -c allgather --with ring --size 2M --csv --table x", 2, "changes"},
+        {"explain " PAIR " -c allgather --with ring --size 2M --scale x=2", 2, "nothing called"},
+        {"explain " PAIR " " DATA "/allgather_2.xml --size 2M --batches 99999999", 4,
+         "the critical path of"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        said = run(rows[i].line);
+        ck_assert_msg(said.rc == rows[i].rc, "%s: exit code %d: %s", rows[i].line, said.rc,
+                      said.err);
+        ck_assert_msg(strstr(rows[i].rc ? said.err : said.out, rows[i].out) != NULL, "%s: %s%s",
+                      rows[i].line, said.out, said.err);
+        said_free(&said);
+    }
+}
+END_TEST
+
 START_TEST(topologies) {
     said_t said = run("topology list --json");
     json_t *root = json_of(&said);
@@ -657,6 +726,7 @@ int main(void) {
     tcase_add_test(cases, run_wrong);
     tcase_add_test(cases, device_list);
     tcase_add_test(cases, simulate_flows);
+    tcase_add_test(cases, explained);
     tcase_add_test(cases, topologies);
     tcase_add_test(cases, synthesize);
     tcase_add_test(cases, comparison);

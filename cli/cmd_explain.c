@@ -1,0 +1,153 @@
+/* ccllab explain */
+#include "cli/command.h"
+
+#include <string.h>
+
+/** What one run of the command holds; one fini for all. */
+typedef struct explain {
+    ccl_i_document_t document;
+    ccl_topology_t *topo;
+    ccl_collective_t *want; /* NULL: the input is a file */
+    ccl_explanation_t *explanation;
+} explain_t;
+
+static void explain_fini(explain_t *x) {
+    ccl_explanation_destroy(x->explanation);
+    ccl_i_document_fini(&x->document);
+    ccl_collective_destroy(x->want);
+    ccl_topology_destroy(x->topo);
+}
+
+/** A program or schedule file, or what --with makes of --collective. */
+static ccl_status_t open_input(ccl_i_cli_t *cli, explain_t *x, ccl_explain_options_t *options,
+                               ccl_error_t *err) {
+    const ccl_i_args_t *args = &cli->args;
+    const ccl_collective_t *coll;
+    const char *form, *input;
+
+    if ((args->inputs.n > 0) == (args->with != NULL))
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "wanted: one program or schedule file, or --collective NAME --with NAME");
+    if (!args->with) {
+        input = args->inputs.items[0];
+        CCL_TRY(ccl_i_document_read(input, &x->document, &form, err));
+        if (x->document.program)
+            CCL_TRY(ccl_i_refuse_lowered(args, input, err));
+        coll = x->document.program ? x->document.program->coll : x->document.schedule->coll;
+        if (coll->nranks != x->topo->nranks)
+            return ccl_error_set(err, CCL_ERR_INPUT, input, 0, 0,
+                                 "a %s for %u ranks, but %s has %u GPUs", form, coll->nranks,
+                                 x->topo->name, x->topo->nranks);
+        if (!(options->sim.size_bytes > 0))
+            options->sim.size_bytes = coll->natural_bytes;
+        return CCL_OK;
+    }
+    CCL_TRY(ccl_i_collective_open(args, args->collective, x->topo->nranks, &x->want, err));
+    if (!(options->sim.size_bytes > 0))
+        options->sim.size_bytes = x->want->natural_bytes;
+    options->with = args->with;
+    options->want = x->want;
+    options->synth.size_bytes = options->sim.size_bytes;
+    options->synth.channels = args->channels;
+    options->synth.chunks = args->chunks;
+    options->synth.time_limit_s = args->time_limit_s;
+    ccl_status_t status = ccl_synthesize(&cli->ctx, args->with, x->topo, NULL, x->want,
+                                         &options->synth, &x->document.schedule, err);
+    if (status == CCL_TIMEOUT && x->document.schedule) {
+        ccl_i_say("warning", "limit reached, the best schedule so far is explained");
+        ccl_error_clear(err);
+        status = CCL_OK;
+    }
+    return status;
+}
+
+/** Lower, prove. */
+static ccl_status_t make_program(ccl_i_cli_t *cli, explain_t *x, ccl_explain_options_t *options,
+                                 ccl_error_t *err) {
+    const ccl_synth_ops_t *ops = cli->args.with ? ccl_synth_find(cli->args.with) : NULL;
+    const ccl_way_t *preset = ops ? ops->way : NULL;
+    ccl_verify_options_t verify = CCL_VERIFY_OPTIONS_INIT;
+    ccl_verdict_t verdict = {0};
+    unsigned bits;
+    ccl_way_t way = ccl_i_way(&cli->args, &bits);
+
+    options->way = ccl_way_choose(preset, way, bits);
+    options->sim.granularity = options->way.granularity;
+    CCL_TRY(ccl_i_lower_options(&cli->args, &options->lower, err));
+    options->schedule = x->document.schedule;
+    CCL_TRY(ccl_i_document_lower(cli, x->topo, preset, options->sim.size_bytes, &x->document, err));
+    options->program = x->document.program;
+    verify.granularity = options->sim.granularity;
+    verify.skip_deadlock = true; /* the simulator's check knows this run's FIFOs */
+    CCL_TRY(ccl_program_verify(&cli->ctx, x->document.program, &verify, &verdict, err));
+    if (!verdict.valid)
+        return ccl_error_set(err, CCL_CHECK, cli->args.with ? NULL : cli->args.inputs.items[0], 0,
+                             0, "invalid: %s: %s", verdict.fault.kind, verdict.fault.text);
+    return CCL_OK;
+}
+
+static ccl_status_t explain(ccl_i_cli_t *cli, explain_t *x, ccl_error_t *err) {
+    ccl_explain_options_t options = {.size = sizeof(options)};
+    ccl_report_explanation_t about = {0};
+    ccl_topology_t *laid = NULL;
+    ccl_text_t text = {0};
+    const char *proto;
+    ccl_status_t status;
+
+    options.synth = (ccl_synth_options_t)CCL_SYNTH_OPTIONS_INIT;
+    options.sim = ccl_i_sim_options(&cli->args);
+    options.no_what_if = cli->args.no_what_if;
+    CCL_TRY(ccl_i_proto(cli->args.proto, &proto, err));
+    CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &x->topo, err));
+    CCL_TRY(ccl_i_profile_lay(cli, x->topo, proto, &laid, err));
+    if (laid) {
+        ccl_topology_destroy(x->topo);
+        x->topo = laid;
+    }
+    CCL_TRY(open_input(cli, x, &options, err));
+    if (!(options.sim.size_bytes > 0))
+        return ccl_fail(err, CCL_ERR_USAGE, "no size given: --size BYTES, such as --size 64M");
+    CCL_TRY(make_program(cli, x, &options, err));
+    CCL_TRY(ccl_explain(&cli->ctx, x->topo, &options, &x->explanation, err));
+    about.input = cli->args.with ? cli->args.with : cli->args.inputs.items[0];
+    about.topo = x->topo;
+    about.program = x->document.program;
+    about.way = x->document.schedule ? &options.way : NULL;
+    about.options = &options.sim;
+    about.explanation = x->explanation;
+    about.path = cli->args.path;
+    status = ccl_report_explanation(&about, &cli->style, &text, err);
+    if (status == CCL_OK)
+        status = ccl_i_emit(cli, &text, err);
+    ccl_text_fini(&text);
+    return status;
+}
+
+static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
+    explain_t x = {0};
+    ccl_status_t status = explain(cli, &x, err);
+
+    explain_fini(&x);
+    return status;
+}
+
+static const char *const accepts[] = {
+    "topology", "fail",         "degrade",  "scale",   "profile",  "size",
+    "with",     "collective",   "demand",   "root",    "channels", "chunks",
+    "batches",  "granularity",  "sharing",  "no-fold", "proto",    "no-fuse",
+    "order",    "out-of-place", "allocate", "stages",  "executor", "time-limit",
+    "path",     "no-what-if",   "table",    "rows",    NULL};
+const ccl_i_command_t ccl_i_cmd_explain = {
+    .name = "explain",
+    .usage = "--topology SPEC (FILE | --collective NAME --with NAME) --size BYTES",
+    .summary = "why a run takes its time, and what would help",
+    .details =
+        "FILE is a program or a schedule as for simulate. Every instant of the run has one\n"
+        "cause on its critical path; changes to cluster and program are looked for there,\n"
+        "and each is run. --path lists the path, --no-what-if leaves the changes out. --csv\n"
+        "prints one table: --table changes (default), causes, waits, links, path, cut or\n"
+        "thread_blocks. docs/explain.md reads one.\n",
+    .accepts = accepts,
+    .max_inputs = 1,
+    .run = run,
+};

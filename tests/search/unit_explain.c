@@ -1,0 +1,306 @@
+/*
+ * Explanations: every counterfactual is the time of a separate run on the edited cluster, or with
+ * the options named; shares add up; threads change nothing.
+ */
+#include "search/search.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct made {
+    ccl_topology_t *topo;
+    ccl_collective_t *want;
+    ccl_schedule_t *schedule;
+    ccl_program_t *program;
+    ccl_explain_options_t options;
+} made_t;
+
+static ccl_program_t *lower(const made_t *m, ccl_way_t way, uint32_t batches, bool no_fuse) {
+    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+    ccl_program_t *program = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    lower.order = way.order;
+    lower.allocation = way.allocation;
+    lower.granularity = way.granularity;
+    lower.topo = m->topo;
+    lower.size_bytes = m->options.sim.size_bytes;
+    lower.batches = batches;
+    lower.no_fuse = no_fuse;
+    ccl_lower_options_fit(&lower, m->topo);
+    ck_assert_msg(ccl_lower(NULL, m->schedule, &lower, &program, &err) == CCL_OK, "%s", err.text);
+    return program;
+}
+
+static void make(made_t *m, const char *spec, ccl_collective_kind_t kind, const char *with,
+                 double size_bytes) {
+    ccl_error_t err = CCL_ERROR_INIT;
+    *m = (made_t){.options = {.size = sizeof(ccl_explain_options_t),
+                              .with = with,
+                              .synth = CCL_SYNTH_OPTIONS_INIT,
+                              .lower = CCL_LOWER_OPTIONS_INIT,
+                              .sim = CCL_SIM_OPTIONS_INIT}};
+    ck_assert_msg(ccl_topology_read(NULL, spec, &m->topo, &err) == CCL_OK, "%s", err.text);
+    ck_assert_int_eq(ccl_collective_create(kind, m->topo->nranks, 1, 0, &m->want, NULL), CCL_OK);
+    m->options.sim.size_bytes = m->options.synth.size_bytes = size_bytes;
+    ck_assert_msg(ccl_synthesize(NULL, with, m->topo, NULL, m->want, &m->options.synth,
+                                 &m->schedule, &err) == CCL_OK,
+                  "%s", err.text);
+    m->program = lower(m, m->options.way, 0, false);
+    m->options.want = m->want;
+    m->options.schedule = m->schedule;
+    m->options.program = m->program;
+}
+
+static void clean(made_t *m) {
+    ccl_program_destroy(m->program);
+    ccl_schedule_destroy(m->schedule);
+    ccl_collective_destroy(m->want);
+    ccl_topology_destroy(m->topo);
+}
+
+static ccl_explanation_t *explain(const made_t *m, uint32_t threads) {
+    ccl_ctx_t ctx = CCL_CTX_INIT;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_explanation_t *e = NULL;
+    ctx.threads = threads;
+    ck_assert_msg(ccl_explain(&ctx, m->topo, &m->options, &e, &err) == CCL_OK, "%s", err.text);
+    return e;
+}
+
+/** The cluster of a change as a file of its own, read again. */
+static ccl_topology_t *edited_file(const ccl_topology_t *topo, const ccl_counterfactual_t *c) {
+    ccl_topology_t *now = NULL, *next = NULL;
+    ccl_text_t json = {0};
+    ck_assert_int_eq(ccl_topology_write_json(topo, &json, NULL), CCL_OK);
+    ck_assert_int_eq(ccl_topology_read_text(NULL, "t", json.data, json.len, &now, NULL), CCL_OK);
+    for (uint32_t i = 0; i < c->nedits; i++) {
+        ck_assert_int_eq(ccl_topology_edit(now, c->edits[i], &next, NULL), CCL_OK);
+        ccl_topology_destroy(now);
+        ccl_text_fini(&json);
+        ck_assert_int_eq(ccl_topology_write_json(next, &json, NULL), CCL_OK);
+        ck_assert_int_eq(ccl_topology_read_text(NULL, "t", json.data, json.len, &now, NULL),
+                         CCL_OK);
+        ccl_topology_destroy(next);
+    }
+    ccl_text_fini(&json);
+    return now;
+}
+
+static double time_of(const ccl_topology_t *topo, const ccl_program_t *program,
+                      ccl_sim_options_t sim) {
+    ccl_sim_result_t *r = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_msg(ccl_sim_program(NULL, topo, NULL, program, &sim, &r, &err) == CCL_OK, "%s",
+                  err.text);
+    double time_s = r->time_s;
+    ccl_sim_result_destroy(r);
+    return time_s;
+}
+
+/** Again from its options alone; NAN: not one of those. */
+static double from_options(const made_t *m, const char *options) {
+    ccl_sim_options_t sim = m->options.sim;
+    ccl_way_t way = m->options.way;
+    ccl_program_t *program;
+    double time_s;
+    char word[16];
+    unsigned n;
+    way.granularity = sim.granularity;
+    if (sscanf(options, "--batches %u", &n) == 1) {
+        sim.batches = n;
+        return time_of(m->topo, m->program, sim);
+    }
+    if (strcmp(options, "--no-fuse") == 0) {
+        program = lower(m, way, 0, true);
+    } else if (strcmp(options, "--allocate state") == 0) {
+        way.allocation = CCL_ALLOCATE_STATE;
+        program = lower(m, way, 0, false);
+    } else if (strcmp(options, "--order rr") == 0) {
+        way.order = CCL_ORDER_RR;
+        program = lower(m, way, 0, false);
+    } else if (strcmp(options, "--granularity task") == 0) {
+        way.granularity = sim.granularity = CCL_GRANULARITY_TASK;
+        program = lower(m, way, 0, false);
+    } else if (sscanf(options, "--with %15s", word) == 1 || sscanf(options, "--channels %u", &n)) {
+        made_t other = *m;
+        ccl_synth_options_t synth = m->options.synth;
+        bool channels = strncmp(options, "--channels", 10) == 0;
+        const ccl_synth_ops_t *ops = ccl_synth_find(channels ? m->options.with : word);
+        if (channels)
+            synth.channels = n;
+        other.schedule = NULL;
+        if (ccl_synthesize(NULL, ops->name, m->topo, NULL, m->want, &synth, &other.schedule,
+                           NULL) != CCL_OK)
+            return NAN;
+        way = ccl_way_choose(ops->way, way, 0);
+        sim.granularity = way.granularity;
+        program = lower(&other, way, 0, false);
+        ccl_schedule_destroy(other.schedule);
+    } else {
+        return NAN;
+    }
+    time_s = time_of(m->topo, program, sim);
+    ccl_program_destroy(program);
+    return time_s;
+}
+
+static const struct {
+    const char *spec;
+    ccl_collective_kind_t kind;
+    const char *with;
+    double size_bytes;
+} cases[] = {
+    {"servers:2 gpus:4 nvswitch=300GB/s,1us nics:1x25GB/s,2us", CCL_ALLGATHER, "ring", 16 << 20},
+    {"heteccl-h20-4+8", CCL_ALLREDUCE, "ring", 64 << 20},
+    {"heteccl-h20-4+8", CCL_ALLGATHER, "hm", 1 << 20},
+    {"resccl-topo1", CCL_ALLREDUCE, "hm", 256 << 20},
+    {"hetccl-snu", CCL_ALLTOALL, "pairwise", 8 << 20},
+};
+
+START_TEST(test_separate_runs) {
+    made_t m;
+    make(&m, cases[_i].spec, cases[_i].kind, cases[_i].with, cases[_i].size_bytes);
+    ccl_explanation_t *e = explain(&m, 0);
+    uint32_t edits = 0, options = 0;
+    double last_s = 0;
+    ck_assert_uint_ge(e->ntried, 8);
+    for (uint32_t i = 0; i < e->ntried; i++) {
+        const ccl_counterfactual_t *c = &e->tried[i];
+        double time_s = NAN;
+        if (c->status != CCL_OK) {
+            ck_assert_msg(c->why[0] != 0, "%s: no reason", c->what);
+            continue;
+        }
+        ck_assert_msg(c->time_s >= last_s, "%s: not in order", c->what);
+        last_s = c->time_s;
+        ck_assert((c->nedits > 0) != (c->options != NULL));
+        ck_assert((c->nedits > 0) == (c->remedy != CCL_REMEDY_PROGRAM));
+        if (c->nedits > 0) {
+            ccl_topology_t *topo = edited_file(m.topo, c);
+            time_s = time_of(topo, m.program, m.options.sim);
+            ccl_topology_destroy(topo);
+            edits++;
+        } else {
+            time_s = from_options(&m, c->options);
+            options += !isnan(time_s);
+        }
+        ck_assert_msg(isnan(time_s) || time_s == c->time_s, "%s: %.17g, by itself %.17g", c->what,
+                      c->time_s, time_s);
+    }
+    ck_assert_uint_ge(edits, 3);
+    ck_assert_uint_ge(options, 5);
+    ccl_explanation_destroy(e);
+    clean(&m);
+}
+END_TEST
+
+START_TEST(test_shares) {
+    made_t m;
+    make(&m, cases[_i].spec, cases[_i].kind, cases[_i].with, cases[_i].size_bytes);
+    m.options.no_what_if = true;
+    m.options.intervals = 13;
+    ccl_explanation_t *e = explain(&m, 1);
+    const ccl_cut_use_t *cut = &e->cut;
+    double whole = 0, cause_s = 0;
+    for (int c = 0; c < CCL_PATH_CAUSES; c++)
+        cause_s += e->sum.cause_s[c];
+    ck_assert_double_eq_tol(cause_s, e->result->time_s, 1e-9 * cause_s);
+    ck_assert_uint_eq(e->ntried, 0);
+    ck_assert_uint_gt(cut->nlinks, 0);
+    ck_assert_double_le(cut->busy, 1 + 1e-9);
+    for (uint32_t i = 0; i < 13; i++) {
+        ck_assert_double_ge(cut->interval_busy[i], 0);
+        whole += cut->interval_busy[i] / 13;
+    }
+    ck_assert_double_eq_tol(whole, cut->busy, 1e-9);
+    whole = cut->before + cut->working + cut->waits_data + cut->waits_peer + cut->waits_slot +
+            cut->after;
+    ck_assert_double_eq_tol(whole, 1, 1e-9);
+    if (cut->least_bytes > 0) { /* time / bound = more than needed / busy */
+        ck_assert_double_ge(cut->carried_bytes, cut->least_bytes * (1 - 1e-9));
+        ck_assert_double_eq_tol(e->result->time_s / e->bound.bandwidth_s,
+                                cut->carried_bytes / cut->least_bytes / cut->busy, 1e-9);
+    }
+    ccl_explanation_destroy(e);
+    clean(&m);
+}
+END_TEST
+
+/** Two GPUs on one link: 100 us of bytes, 1 us of latency, nothing else. */
+START_TEST(test_two_gpus) {
+    static const char text[] =
+        "{\"format\":\"ccllab-topology-1\",\"name\":\"two\",\"devices\":["
+        "{\"id\":\"a\",\"kind\":\"gpu\",\"rank\":0},{\"id\":\"b\",\"kind\":\"gpu\",\"rank\":1}],"
+        "\"links\":[{\"from\":\"a\",\"to\":\"b\",\"kind\":\"nvlink\",\"bandwidth\":\"10GB/s\","
+        "\"latency\":\"1us\"}]}";
+    static const struct {
+        const char *what;
+        double us;
+    } want[] = {{"all nvlink links twice as fast", 51},
+                {"link a -> b twice as fast", 51},
+                {"latency of nvlink halved", 100.5},
+                {"2 micro-batches instead of 1", 101}};
+    made_t m = {.options = {.size = sizeof(ccl_explain_options_t), .sim = CCL_SIM_OPTIONS_INIT}};
+    ccl_program_builder_t *b;
+    uint32_t found = 0;
+    ck_assert_int_eq(ccl_topology_read_text(NULL, "two", text, strlen(text), &m.topo, NULL),
+                     CCL_OK);
+    ck_assert_int_eq(ccl_collective_create(CCL_BROADCAST, 2, 1, 0, &m.want, NULL), CCL_OK);
+    b = ccl_program_builder_create("two", m.want, 1, "Simple");
+    ccl_step_t s = {.count = 1, .dep_tb = CCL_NONE, .dep_step = CCL_NONE};
+    s.type = CCL_PRIM_S;
+    ccl_program_builder_step(b, ccl_program_builder_tb(b, 0, 1, CCL_NONE, 0), s);
+    s.type = CCL_PRIM_R;
+    ccl_program_builder_step(b, ccl_program_builder_tb(b, 1, CCL_NONE, 0, 0), s);
+    ck_assert_int_eq(ccl_program_builder_finish(b, &m.program, NULL), CCL_OK);
+    m.options.program = m.program;
+    m.options.sim.size_bytes = 1e6;
+    ccl_explanation_t *e = explain(&m, 2);
+    ck_assert_double_eq_tol(e->result->time_s, 101e-6, 1e-15);
+    for (uint32_t i = 0; i < e->ntried; i++)
+        for (size_t k = 0; k < CCL_ARRAY_LEN(want); k++)
+            if (strcmp(e->tried[i].what, want[k].what) == 0) {
+                ck_assert_double_eq_tol(e->tried[i].time_s * 1e6, want[k].us, 1e-9);
+                found++;
+            }
+    ck_assert_uint_eq(found, CCL_ARRAY_LEN(want));
+    ccl_explanation_destroy(e);
+    ccl_program_destroy(m.program);
+    ccl_topology_destroy(m.topo);
+}
+END_TEST
+
+START_TEST(test_threads) {
+    made_t m;
+    make(&m, cases[1].spec, cases[1].kind, cases[1].with, cases[1].size_bytes);
+    ccl_explanation_t *a = explain(&m, 1), *b = explain(&m, 4);
+    ck_assert_uint_eq(a->ntried, b->ntried);
+    for (uint32_t i = 0; i < a->ntried; i++) {
+        ck_assert_str_eq(a->tried[i].what, b->tried[i].what);
+        ck_assert_int_eq(a->tried[i].status, b->tried[i].status);
+        ck_assert_double_eq(a->tried[i].time_s, b->tried[i].time_s);
+    }
+    ccl_explanation_destroy(a);
+    ccl_explanation_destroy(b);
+    clean(&m);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("explain");
+    TCase *tc = tcase_create("explain");
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, test_separate_runs, 0, (int)CCL_ARRAY_LEN(cases));
+    tcase_add_loop_test(tc, test_shares, 0, (int)CCL_ARRAY_LEN(cases));
+    tcase_add_test(tc, test_two_gpus);
+    tcase_add_test(tc, test_threads);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}
