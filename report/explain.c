@@ -131,6 +131,7 @@ static void json_change(ccl_i_json_t *json, const about_t *a, const ccl_counterf
     ccl_i_json_object(json, NULL, true);
     ccl_i_json_string(json, "what", c->what);
     ccl_i_json_string(json, "of", ccl_remedy_name(c->remedy));
+    ccl_i_json_string(json, "family", c->family);
     ccl_i_json_array(json, "edits", true);
     for (uint32_t i = 0; i < c->nedits; i++)
         ccl_i_json_string(json, NULL, c->edits[i]);
@@ -653,6 +654,20 @@ static ccl_status_t emit(const about_t *a, const char *title, size_t which, uint
     return status;
 }
 
+/** One of its family, or of its time, stands above already. */
+static bool repeats(const about_t *a, uint32_t index, bool here) {
+    const ccl_counterfactual_t *tried = a->explanation->tried, *c = &tried[index];
+
+    for (uint32_t i = 0; i < index; i++) {
+        if (here && tried[i].remedy == CCL_REMEDY_HARDWARE)
+            continue;
+        if (tried[i].time_s == c->time_s ||
+            (c->family && tried[i].family && strcmp(c->family, tried[i].family) == 0))
+            return true;
+    }
+    return false;
+}
+
 static void one_change(const about_t *a, const ccl_counterfactual_t *c, uint32_t number,
                        ccl_text_t *out) {
     char time[40];
@@ -675,7 +690,7 @@ static void text_changes(const about_t *a, ccl_text_t *out) {
         return;
     ccl_text_printf(out, "\nWhat would help most, of %u changes tried\n", e->ntried);
     for (uint32_t i = 0; i < e->ntried && all < SHOWN_CHANGES; i++) {
-        if (!helps(a, &e->tried[i]))
+        if (!helps(a, &e->tried[i]) || repeats(a, i, false))
             continue;
         same = same && e->tried[i].remedy != CCL_REMEDY_HARDWARE;
         one_change(a, &e->tried[i], ++all, out);
@@ -685,7 +700,8 @@ static void text_changes(const about_t *a, ccl_text_t *out) {
     if (all && !same) {
         ccl_text_printf(out, "And without other hardware\n");
         for (uint32_t i = 0; i < e->ntried && here < SHOWN_CHANGES; i++)
-            if (helps(a, &e->tried[i]) && e->tried[i].remedy != CCL_REMEDY_HARDWARE)
+            if (helps(a, &e->tried[i]) && e->tried[i].remedy != CCL_REMEDY_HARDWARE &&
+                !repeats(a, i, true))
                 one_change(a, &e->tried[i], ++here, out);
         if (!here)
             ccl_text_printf(out, "  none of them\n");

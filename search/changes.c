@@ -274,6 +274,7 @@ static void micro_batches(list_t *list) {
         if (!c)
             return;
         c->batches = last;
+        c->out.family = "micro-batches";
         c->out.options = text(list, "--batches %u", last);
     }
 }
@@ -299,6 +300,7 @@ static void levels(list_t *list) {
         if (!c)
             return;
         c->way.granularity = g;
+        c->out.family = "level";
         c->lower = list->options->schedule != NULL;
         c->out.options = text(list, "--granularity %s", level_name(g));
     }
@@ -310,6 +312,7 @@ static void one_way(list_t *list, ccl_way_t way, const char *what, bool all) {
         return;
     c->lower = true;
     c->way = way;
+    c->out.family = "lowering";
     if (all)
         c->out.options =
             text(list, "--order %s --allocate %s --granularity %s", order_name(way.order),
@@ -341,6 +344,7 @@ static void ways(list_t *list) {
         if (c) {
             c->lower = c->no_fuse = true;
             c->out.options = "--no-fuse";
+            c->out.family = "lowering";
         }
     }
 }
@@ -357,6 +361,7 @@ static void protocols(list_t *list) {
         if (!c)
             return;
         c->proto = protocol[i];
+        c->out.family = "protocol";
         c->lower = list->options->schedule != NULL;
         c->out.options = text(list, "--proto %s", protocol[i]);
     }
@@ -374,6 +379,7 @@ static void synthesis(list_t *list) {
             return;
         c->lower = c->resynthesize = true;
         c->channels = (uint32_t)channels[i];
+        c->out.family = "channels";
         c->out.options = text(list, "--channels %u", c->channels);
     }
     for (uint32_t chunks = 2; chunks <= 4; chunks *= 2) {
@@ -385,6 +391,7 @@ static void synthesis(list_t *list) {
             return;
         c->lower = c->resynthesize = true;
         c->chunks = chunks;
+        c->out.family = "chunks";
         c->out.options = text(list, "--chunks %u", chunks);
     }
 }
@@ -402,6 +409,7 @@ static void synthesizers(list_t *list) {
             return;
         c->lower = c->resynthesize = true;
         c->with = ops->name;
+        c->out.family = "synthesizer";
         c->way = ccl_way_choose(ops->way, (ccl_way_t){0}, 0);
         c->out.options = text(list, "--with %s", ops->name);
     }

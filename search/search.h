@@ -348,6 +348,7 @@ typedef struct ccl_knob_worth {
 /** Every value that was run, of every knob with two or more of them. @param out  malloc'ed. */
 ccl_status_t ccl_tuning_sensitivity(const ccl_tuning_t *tuning, ccl_knob_worth_t **out,
                                     uint32_t *n_out, ccl_error_t *err);
+
 /* ---------------------------------------------------------------- why a run takes its time */
 
 /** Who can make a change. */
@@ -362,6 +363,7 @@ const char *ccl_remedy_name(ccl_remedy_t remedy); /**< "program", "setting", "ha
 typedef struct ccl_counterfactual {
     const char *what; /**< "net links of server s2 twice as fast" */
     ccl_remedy_t remedy;
+    const char *family;   /**< "micro-batches": of such only one can be chosen; NULL: none */
     const char *edits[4]; /**< ccl_topology_edit() of the cluster, in order */
     uint32_t nedits;
     const char *options; /**< of the command line, such as "--batches 8"; NULL: none */
