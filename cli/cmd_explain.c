@@ -8,6 +8,7 @@ typedef struct explain {
     ccl_i_document_t document;
     ccl_topology_t *topo;
     ccl_collective_t *want; /* NULL: the input is a file */
+    ccl_json_doc_t sketches;
     ccl_explanation_t *explanation;
 } explain_t;
 
@@ -16,6 +17,7 @@ static void explain_fini(explain_t *x) {
     ccl_i_document_fini(&x->document);
     ccl_collective_destroy(x->want);
     ccl_topology_destroy(x->topo);
+    ccl_json_fini(&x->sketches);
 }
 
 /** A program or schedule file, or what --with makes of --collective. */
@@ -47,10 +49,8 @@ static ccl_status_t open_input(ccl_i_cli_t *cli, explain_t *x, ccl_explain_optio
         options->sim.size_bytes = x->want->natural_bytes;
     options->with = args->with;
     options->want = x->want;
+    CCL_TRY(ccl_i_synth_options(args, &x->sketches, &options->synth, err));
     options->synth.size_bytes = options->sim.size_bytes;
-    options->synth.channels = args->channels;
-    options->synth.chunks = args->chunks;
-    options->synth.time_limit_s = args->time_limit_s;
     ccl_status_t status = ccl_synthesize(&cli->ctx, args->with, x->topo, NULL, x->want,
                                          &options->synth, &x->document.schedule, err);
     if (status == CCL_TIMEOUT && x->document.schedule) {
@@ -94,7 +94,6 @@ static ccl_status_t explain(ccl_i_cli_t *cli, explain_t *x, ccl_error_t *err) {
     const char *proto;
     ccl_status_t status;
 
-    options.synth = (ccl_synth_options_t)CCL_SYNTH_OPTIONS_INIT;
     options.sim = ccl_i_sim_options(&cli->args);
     options.no_what_if = cli->args.no_what_if;
     CCL_TRY(ccl_i_proto(cli->args.proto, &proto, err));
@@ -139,15 +138,18 @@ static const char *const accepts[] = {
     "path",     "no-what-if",   "table",    "rows",    NULL};
 const ccl_i_command_t ccl_i_cmd_explain = {
     .name = "explain",
-    .usage = "--topology SPEC (FILE | --collective NAME --with NAME) --size BYTES",
+    .usage = "--topology SPEC [options] FILE --size BYTES",
     .summary = "why a run takes its time, and what would help",
     .details =
-        "FILE is a program or a schedule as for simulate. Every instant of the run has one\n"
+        "FILE is a program or a schedule as for simulate; or, without one, --collective NAME\n"
+        "--with NAME makes one. Every instant of the run has one\n"
         "cause on its critical path; changes to cluster and program are looked for there,\n"
         "and each is run. --path lists the path, --no-what-if leaves the changes out. --csv\n"
         "prints one table: --table changes (default), causes, waits, links, path, cut or\n"
         "thread_blocks. docs/explain.md reads one.\n",
     .accepts = accepts,
+    .tables = ccl_report_explanation_tables,
+    .no = "it is wrong, or a deadlock",
     .max_inputs = 1,
     .run = run,
 };

@@ -31,6 +31,7 @@ check() {
 check compare
 check bound
 check simulate
+check explain
 check verify
 check synth
 check lower
