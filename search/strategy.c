@@ -258,7 +258,8 @@ static ccl_status_t halving(search_t *s, ccl_error_t *err) {
     double share = runs ? (double)runs / 2 / anchors : WHOLE_SPACE, first = 0.5, second = 0.9;
     do {
         before = s->out->npoints;
-        if (s->out->space_points <= WHOLE_SPACE && before == s->out->nuntuned)
+        /* Where not all can be looked at, the grid's order must not choose. */
+        if (s->out->space_points <= fmin(WHOLE_SPACE, share) && before == s->out->nuntuned)
             CCL_TRY(add_grid(s, err));
         else
             CCL_TRY(add_random(s, before + ceil(share), err));
