@@ -55,6 +55,9 @@ void ccl_i_grower_fini(ccl_i_grower_t *g) {
 
 static void reach(ccl_i_grower_t *g, uint32_t src, uint32_t dst, uint32_t hop, uint32_t stage,
                   uint32_t step) {
+    /* A sub-demand's tree may go on from what another group reached in the same stage. */
+    if (g->got[src] != 1 && step <= g->step[src])
+        step = g->step[src] + 1;
     g->got[dst] = stage + 2;
     g->parent[dst] = src;
     g->via[dst] = hop;

@@ -35,7 +35,7 @@ static ccl_status_t ask(ccl_i_solver_pipe_t *pipe, void *user, ccl_error_t *err)
             rotation.order = turn ? 1 : p->rotation.order;
             if (turn && p->rotation.order == 1)
                 continue;
-            if (ccl_i_milp_variables(&milp, k) <= q->limits->variables)
+            if (k <= q->limits->epochs && ccl_i_milp_variables(&milp, k) <= q->limits->variables)
                 found = ccl_i_milp_ask(&milp, k, &sends, &n);
             if (found == CCL_I_MILP_NOMEM)
                 return ccl_fail_nomem(err);
@@ -86,7 +86,7 @@ ccl_status_t ccl_i_part_milp(const ccl_ctx_t *ctx, const ccl_i_part_t *part,
 
     *out = NULL;
     *limited_out = false;
-    if (part->least == CCL_NONE || limits->time_s < 0 ||
+    if (part->least == CCL_NONE || part->least > limits->epochs || limits->time_s < 0 ||
         ccl_i_milp_variables(
             &(ccl_i_milp_t){.x = &part->x, .coll = part->coll, .rotation = &part->rotation},
             part->least) > limits->variables)

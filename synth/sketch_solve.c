@@ -19,8 +19,11 @@ enum {
     MOST_VARIANTS = 32,
     MOST_SKETCHES = 12 /* that get solved forms */
 };
-/* GLPK's: what it does in a second or so. */
-static const ccl_i_part_limits_t LIMITS = {.nodes = 100, .tries = 5, .variables = 3000};
+/* GLPK's: what it does in a second or so. Should its simplex stall all the same, the clock ends it,
+   and the schedule is marked. */
+#define STALLED_S 30.0
+static const ccl_i_part_limits_t LIMITS = {
+    .nodes = 100, .tries = 5, .epochs = 24, .variables = 3000};
 
 /* Ways to answer a sub-demand. */
 typedef struct kind {
@@ -266,7 +269,8 @@ static ccl_status_t ask_milp(solver_t *s, const ccl_ctx_t *ctx, const ccl_i_part
             return CCL_OK;
         }
     }
-    if (ccl_i_milp_variables(
+    if (part->least > limits.epochs ||
+        ccl_i_milp_variables(
             &(ccl_i_milp_t){.x = &part->x, .coll = part->coll, .rotation = &part->rotation},
             part->least) > limits.variables)
         return CCL_OK;
@@ -277,8 +281,9 @@ static ccl_status_t ask_milp(solver_t *s, const ccl_ctx_t *ctx, const ccl_i_part
             return CCL_OK;
         }
     }
+    limits.time_s = STALLED_S;
     if (s->options->until_s > 0) {
-        limits.time_s = s->options->until_s - ccl_now_s();
+        limits.time_s = fmin(STALLED_S, s->options->until_s - ccl_now_s());
         if (limits.time_s <= 0) {
             atomic_store(&s->limited, true);
             return CCL_OK;

@@ -65,6 +65,7 @@ ccl_status_t ccl_i_part_shape(const ccl_i_part_t *part, ccl_i_trees_t **out, ccl
 typedef struct ccl_i_part_limits {
     uint32_t nodes;     /* of GLPK's search, for each number of epochs */
     uint32_t tries;     /* numbers of epochs: the least, 1, 2, 4 ... more */
+    uint32_t epochs;    /* at most; GLPK's simplex may stall on longer ones, and nothing stops it */
     double variables;   /* models with more are not asked */
     double time_s;      /* wall time; 0: none. With it the answer depends on the machine */
 } ccl_i_part_limits_t;

@@ -49,7 +49,8 @@ static void part_of(const made_t *m, uint32_t g, uint32_t chunks, uint32_t root,
     ck_assert_msg(ccl_i_part_init(p, &m->space, &want, &err) == CCL_OK, "%s", err.text);
 }
 
-static const ccl_i_part_limits_t LIMITS = {.nodes = 1000, .tries = 4, .variables = 4000};
+static const ccl_i_part_limits_t LIMITS = {
+    .nodes = 1000, .tries = 4, .epochs = 24, .variables = 4000};
 
 static ccl_i_trees_t *milp(const ccl_i_part_t *p) {
     ccl_i_trees_t *trees = NULL;
@@ -119,7 +120,8 @@ END_TEST
 START_TEST(test_bound_is_true) {
     /* The MILP refutes what the bound refutes: a part that claims to need less. */
     for (size_t i = 0; i < CCL_ARRAY_LEN(ROWS); i++) {
-        const ccl_i_part_limits_t once = {.nodes = 1000, .tries = 1, .variables = 1200};
+        const ccl_i_part_limits_t once = {
+            .nodes = 1000, .tries = 1, .epochs = 24, .variables = 1200};
         made_t m;
         ccl_i_part_t part;
         ccl_i_trees_t *trees = NULL;
