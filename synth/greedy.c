@@ -304,8 +304,11 @@ static ccl_status_t try_cut(greedy_t *g, uint32_t cut, ccl_error_t *err) {
     return ccl_parallel_for(g->nattempts - first, g->threads, attempt_job, g, err);
 }
 
-/* Whether parts of a block cut so often take little longer than latencies. */
+/* Whether parts of a block cut so often take little longer than latencies. Not in parts of a
+   composition: what comes before and behind them hides latencies. */
 static bool is_small(const greedy_t *g, uint32_t parts) {
+    if (g->options->part)
+        return false;
     const ccl_i_exchange_t *x = &g->forward;
     double alpha_s = 0, slowest_Bps = INFINITY, share = 0;
     for (uint32_t k = 0; k < g->want->nchunks; k++)

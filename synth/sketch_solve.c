@@ -233,6 +233,7 @@ static ccl_status_t ask_other(solver_t *s, const ccl_ctx_t *ctx, const group_t *
         place[group->whole ? part->rank[i] : i] = i;
     options.size_bytes = s->options->size_bytes;
     options.restarts = 1;
+    options.part = true;
     for (uint32_t chunks = 0; status == CCL_OK && !*out; chunks = 6) {
         options.chunks = chunks;
         status = kind->ops->synthesize(ctx, topo, routes, want, &options, &schedule, &refused);

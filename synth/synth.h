@@ -98,7 +98,8 @@ typedef struct ccl_synth_options {
     ccl_text_t *trace;        /**< cegis: a JSON line per snapshot is added; NULL: none */
     ccl_synth_stats_t *stats; /**< filled by who searches; NULL: not wanted */
     ccl_sketch_options_t sketch;
-    bool part; /**< cegis: for a part of a composition, to which slices and connections are lost */
+    bool part; /**< for a part of a composition: cegis neither slices nor simulates it, greedy does
+                    not weigh its latency */
 } ccl_synth_options_t;
 #define CCL_SYNTH_OPTIONS_INIT                                                                     \
     {                                                                                              \
