@@ -63,6 +63,7 @@ static ccl_status_t options_of(const ccl_i_cli_t *cli, run_t *r, ccl_error_t *er
     o.ranks = (ccl_run_ranks_t)args->job.ranks;
     o.processes = args->job.processes;
     o.transport = (ccl_run_transport_t)args->job.transport;
+    o.rdma = args->job.rdma;
     o.world = args->job.world;
     o.rank = args->job.rank;
     o.root = args->job.root;
@@ -273,12 +274,12 @@ ccl_status_t ccl_i_run_in(ccl_i_cli_t *cli, const ccl_testbed_t *testbed,
 }
 
 static const char *const accepts[] = {
-    "size",      "sizes",       "type",      "op",        "repeats", "warmups",  "device",
-    "ranks@run", "processes",   "transport", "bootstrap", "world",   "rank@job", "root@job",
-    "batches",   "granularity", "slots@run", "slice",     "slices",  "watchdog", "no-check",
-    "no-verify", "blocks@run",  "table",     "topology",  "fail",    "degrade",  "scale",
-    "order",     "allocate",    "stages",    "executor",  "proto",   "no-fuse",  "out-of-place",
-    "kernel",    "emit-kernel", NULL};
+    "size",         "sizes",     "type",        "op",        "repeats",   "warmups", "device",
+    "ranks@run",    "processes", "transport",   "rdma",      "bootstrap", "world",   "rank@job",
+    "root@job",     "batches",   "granularity", "slots@run", "slice",     "slices",  "watchdog",
+    "no-check",     "no-verify", "blocks@run",  "table",     "topology",  "fail",    "degrade",
+    "scale",        "order",     "allocate",    "stages",    "executor",  "proto",   "no-fuse",
+    "out-of-place", "kernel",    "emit-kernel", NULL};
 const ccl_i_command_t ccl_i_cmd_run = {
     .name = "run",
     .usage = "FILE [options]",

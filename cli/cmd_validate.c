@@ -19,7 +19,7 @@ static void command_line(const ccl_i_args_t *a, const ccl_run_options_t *o, ccl_
     ccl_text_printf(out, "ccllab calibrate --device host");
     if (o->ranks == CCL_RANKS_PROCESSES)
         ccl_text_printf(out, " --ranks processes --transport %s",
-                        o->transport == CCL_RUN_TCP ? "tcp" : "shm");
+                        ccl_run_transport_name(o->transport));
     if (o->processes)
         ccl_text_printf(out, " --processes %u", o->processes);
     if (o->threads)

@@ -44,7 +44,7 @@ typedef struct ccl_i_args {
     uint32_t ranks, run; /**< which measured runs; 0: all */
     bool in_place;
     struct { /* of `run` */
-        const char *device, *root, *emit_kernel;
+        const char *device, *root, *emit_kernel, *rdma;
         uint32_t type, op, ranks, transport, bootstrap,
             kernel; /**< index into the option's choices */
         uint32_t repeats, warmups, slices, processes, world, rank;
@@ -68,7 +68,7 @@ typedef struct ccl_i_args {
         const char *file, *add, *write, *cache, *within, *coarse, *fine; /**< the last: numbers */
     } sketch;
     const char *question; /**< of `report` */
-    const char *heat;   /**< of `draw` */
+    const char *heat;     /**< of `draw` */
     uint32_t width_px;
     uint32_t draw_rows, draw_colour; /**< index into the option's choices */
     const char *notebook;
@@ -97,7 +97,7 @@ typedef struct ccl_i_command {
     const char *details;        /**< paragraphs of the help, at most 80 columns wide */
     const char *const *accepts; /**< names of its own options, NULL-terminated */
     uint32_t min_inputs, max_inputs;
-    bool several; /**< a choice may be a list with commas */
+    bool several;              /**< a choice may be a list with commas */
     const char *const *tables; /**< what --table takes, NULL-terminated; NULL: no --table */
     const char *no;            /**< when its exit code is 1; NULL: never */
     /** CCL_OK, or the status whose exit code is wanted; err without text: all is said already. */
@@ -111,9 +111,8 @@ extern const ccl_i_command_t ccl_i_cmd_topology_list, ccl_i_cmd_topology_show,
     ccl_i_cmd_algos, ccl_i_cmd_bound, ccl_i_cmd_synth, ccl_i_cmd_verify, ccl_i_cmd_simulate,
     ccl_i_cmd_compare, ccl_i_cmd_lower, ccl_i_cmd_calibrate, ccl_i_cmd_diagnose, ccl_i_cmd_run,
     ccl_i_cmd_devices, ccl_i_cmd_validate, ccl_i_cmd_explain;
-extern const ccl_i_command_t ccl_i_cmd_draw_topology, ccl_i_cmd_draw_timeline,
-    ccl_i_cmd_draw_busbw, ccl_i_cmd_draw_idle, ccl_i_cmd_draw_progress,
-    ccl_i_cmd_report;
+extern const ccl_i_command_t ccl_i_cmd_draw_topology, ccl_i_cmd_draw_timeline, ccl_i_cmd_draw_busbw,
+    ccl_i_cmd_draw_idle, ccl_i_cmd_draw_progress, ccl_i_cmd_report;
 extern const ccl_i_command_t ccl_i_cmd_testbed_up, ccl_i_cmd_testbed_run, ccl_i_cmd_testbed_down,
     ccl_i_cmd_testbed_list, ccl_i_cmd_testbed_topology;
 extern const ccl_i_command_t ccl_i_cmd_tune;
@@ -173,7 +172,8 @@ void ccl_i_completion_bash(ccl_text_t *out);
 
 /**
  * What the options say to synthesizers; what they write is the caller's.
- * @param sketches  zeroed; a file of sketches, which *out borrows: ccl_json_fini(), also on failure.
+ * @param sketches  zeroed; a file of sketches, which *out borrows: ccl_json_fini(), also on
+ * failure.
  */
 ccl_status_t ccl_i_synth_options(const ccl_i_args_t *args, ccl_json_doc_t *sketches,
                                  ccl_synth_options_t *out, ccl_error_t *err);
@@ -209,8 +209,7 @@ typedef ccl_status_t (*ccl_i_profile_report_fn)(const void *made, const char *ou
                                                 ccl_error_t *err);
 /** The profile to --output; what was made on the terminal, where that is another place. */
 ccl_status_t ccl_i_emit_profile(ccl_i_cli_t *cli, const char *profile,
-                                ccl_i_profile_report_fn report, const void *made,
-                                ccl_error_t *err);
+                                ccl_i_profile_report_fn report, const void *made, ccl_error_t *err);
 
 /* ---------------------------------------------------------------- cmd_run.c */
 

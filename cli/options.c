@@ -278,7 +278,12 @@ static const option_t options[] = {
      NULL},
     {"processes", 0, KIND_U32, AT(job.processes), "N", "so many children (one per rank)", NULL},
     {"transport", 0, KIND_CHOICE, AT(job.transport), "T",
-     "between processes: shm or tcp (shm; a job on several machines: tcp)", "shm,tcp"},
+     "between processes: shm, tcp or verbs, which is RDMA (shm; a job on several machines: tcp)",
+     "shm,tcp,verbs"},
+    {"rdma", 0, KIND_TEXT, AT(job.rdma), "DEVICE[:PORT[:GID]]",
+     "the RDMA device of --transport verbs, its port, and the index of its address (the first "
+     "active port, its IPv4 address)",
+     NULL},
     {"bootstrap", 0, KIND_CHOICE, AT(job.bootstrap), "HOW",
      "how processes find each other: root (--world, --rank, --root), env (a launcher's, --root), "
      "mpi "
@@ -301,8 +306,7 @@ static const option_t options[] = {
      "a row per block, gpu, server or link (auto: by how many there are)",
      "auto,block,gpu,server,link"},
     {"rank@draw", 0, KIND_TEXT, AT(rank), "N|all", "only thread blocks of this rank (all)", NULL},
-    {"rank@idle", 0, KIND_TEXT, AT(rank), "N", "blocks of this rank (the GPU with the most)",
-     NULL},
+    {"rank@idle", 0, KIND_TEXT, AT(rank), "N", "blocks of this rank (the GPU with the most)", NULL},
     {"question", 0, KIND_TEXT, AT(question), "TEXT", "title of the page (made of the results)",
      NULL},
     {"colour", 0, KIND_CHOICE, AT(draw_colour), "BY",

@@ -23,7 +23,7 @@ static bool both(const ccl_report_measurement_t *m) {
 
 /** How processes reach each other. */
 static const char *transport(const ccl_run_result_t *r) {
-    return r->ipc ? "ipc" : r->transport == CCL_RUN_TCP ? "tcp" : "shm";
+    return r->ipc ? "ipc" : ccl_run_transport_name(r->transport);
 }
 
 static bool timed(const ccl_measured_size_t *s) {

@@ -205,8 +205,9 @@ static ccl_status_t one_run(ccl_i_job_t *job, uint32_t run, bool timed, outcome_
         mine.time_s = fmax(mine.time_s, job->words[k].end_s - job->words[k].start_s);
     uint32_t broken = ccl_i_wire_broken(job->wire);
     if (broken != CCL_NONE)
-        mine.status = ccl_fail(&own, CCL_ERR_IO, "the connection of processes %u and %u broke",
-                               job->self, broken);
+        mine.status =
+            ccl_fail(&own, CCL_ERR_IO, "the connection of processes %u and %u broke%s%s", job->self,
+                     broken, ccl_i_wire_why(job->wire)[0] ? ": " : "", ccl_i_wire_why(job->wire));
     memcpy(mine.text, own.text, sizeof mine.text - 1);
     ccl_i_watch_t watch = {&job->words->stop, &job->words->progress, job->options->watchdog_s};
     CCL_TRY(merge(job, &mine, &watch, out, err));

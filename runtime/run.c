@@ -7,6 +7,7 @@
 #include "runtime/generate.h"
 #include "runtime/job.h"
 #include "runtime/segment.h"
+#include "runtime/verbs.h"
 #include "runtime/wire.h"
 
 #include <errno.h>
@@ -22,6 +23,11 @@
 
 enum { DEFAULT_REPEATS = 9, MAX_REPEATS = 1000000 };
 #define DEFAULT_WATCHDOG_S 10.0
+
+const char *ccl_run_transport_name(ccl_run_transport_t transport) {
+    static const char *const names[CCL_RUN_TRANSPORTS] = {"shm", "tcp", "verbs"};
+    return (unsigned)transport < CCL_RUN_TRANSPORTS ? names[transport] : "?";
+}
 
 static ccl_status_t check_options(const ccl_program_t *program, ccl_run_options_t *o,
                                   ccl_error_t *err) {
@@ -93,22 +99,54 @@ static bool wants_wire(const ccl_i_job_t *job) {
     return on_host(job) ? job->nprocesses > 1 && !job->region_is_shared : job->reach.wired;
 }
 
-static ccl_status_t wire_up(ccl_i_job_t *job, ccl_error_t *err) {
-    ccl_i_wire_staged_t staged = {job->reach.conns, job->reach.carried};
-    bool devices = !on_host(job);
-    int *fds = malloc(job->nprocesses * sizeof *fds);
-    if (!fds)
+/** RDMA where every process can; else one line, and TCP. */
+static ccl_status_t open_verbs(ccl_i_job_t *job, ccl_i_verbs_t **out, ccl_error_t *err) {
+    ccl_error_t own = CCL_ERROR_INIT;
+    char mine[sizeof own.text] = "";
+    char(*all)[sizeof own.text] = calloc(job->nprocesses, sizeof *all);
+    if (!all)
         return ccl_fail_nomem(err);
-    ccl_status_t status = ccl_i_bootstrap_mesh(job->group, job->options->world <= 1, fds, err);
-    if (status == CCL_OK)
-        status = ccl_i_wire_create(job->plan, &job->host, devices ? &staged : NULL, job->nprocesses,
-                                   fds, &job->words->stop, &job->wire, err);
-    if (status == CCL_OK) {
-        job->host.proxy = ccl_i_wire_ring;
-        job->host.proxy_user = job->wire;
+    ccl_status_t opened = ccl_i_verbs_open(job->options->rdma, out, &own), status;
+    if (opened != CCL_OK)
+        memcpy(mine, own.text, sizeof mine);
+    status = ccl_i_group_exchange(job->group, mine, sizeof mine, all, NULL, err);
+    uint32_t without = 0;
+    while (without < job->nprocesses && !all[without][0])
+        without++;
+    if (status == CCL_OK && opened == CCL_ERR_USAGE)
+        status = ccl_fail(err, opened, "%s", own.text);
+    else if (status == CCL_OK && without < job->nprocesses)
+        ccl_log(job->ctx, CCL_LOG_WARN, "run", "process %u: %s: TCP instead", without,
+                all[without]);
+    if (status != CCL_OK || without < job->nprocesses) {
+        ccl_i_verbs_close(*out);
+        *out = NULL;
     }
-    free(fds);
+    free(all);
     return status;
+}
+
+static ccl_status_t wire_up(ccl_i_job_t *job, ccl_error_t *err) {
+    const ccl_i_reach_t *reach = &job->reach;
+    ccl_i_wire_staged_t staged = {reach->conns, reach->carried, reach->memory, reach->memory_bytes};
+    ccl_i_wire_how_t how = {.group = job->group, .stop = &job->words->stop};
+    how.staged = on_host(job) ? NULL : &staged;
+    if (job->options->transport == CCL_RUN_VERBS)
+        CCL_TRY(ccl_i_group_agree(job->group, open_verbs(job, &how.verbs, err), err));
+    int *fds = malloc(job->nprocesses * sizeof *fds);
+    ccl_status_t status = fds ? CCL_OK : ccl_fail_nomem(err);
+    if (status == CCL_OK)
+        status = ccl_i_bootstrap_mesh(job->group, job->options->world <= 1, fds, err);
+    if (status == CCL_OK)
+        status =
+            ccl_i_wire_create(job->plan, &job->host, &how, job->nprocesses, fds, &job->wire, err);
+    else
+        ccl_i_verbs_close(how.verbs);
+    free(fds);
+    CCL_TRY(ccl_i_group_agree(job->group, status, err));
+    job->host.proxy = ccl_i_wire_ring;
+    job->host.proxy_user = job->wire;
+    return ccl_i_group_agree(job->group, ccl_i_wire_start(job->wire, err), err);
 }
 
 /** Processes that were started apart share memory where all are on one machine and can. */
@@ -141,10 +179,12 @@ static ccl_status_t run_process(ccl_i_job_t *job, ccl_run_result_t *result, ccl_
         job->threads = ccl_core_count() / here ? ccl_core_count() / here : 1;
     status = ccl_i_group_agree(job->group, ccl_i_job_open(job, err), err);
     if (status == CCL_OK && wants_wire(job))
-        status = ccl_i_group_agree(job->group, wire_up(job, err), err);
+        status = wire_up(job, err);
     result->processes = job->nprocesses;
     result->threads = job->threads;
-    result->transport = job->wire ? CCL_RUN_TCP : CCL_RUN_SHM;
+    result->transport = !job->wire                      ? CCL_RUN_SHM
+                        : ccl_i_wire_is_rdma(job->wire) ? CCL_RUN_VERBS
+                                                        : CCL_RUN_TCP;
     if (status == CCL_OK)
         status = ccl_i_job_run(job, result, err);
     result->devices = job->nparts;

@@ -48,7 +48,14 @@ typedef enum ccl_run_ranks {
 } ccl_run_ranks_t;
 
 /** How ranks of different processes reach each other. */
-typedef enum ccl_run_transport { CCL_RUN_SHM, CCL_RUN_TCP } ccl_run_transport_t;
+typedef enum ccl_run_transport {
+    CCL_RUN_SHM, /**< memory that all share; where that cannot be, TCP */
+    CCL_RUN_TCP,
+    CCL_RUN_VERBS /**< RDMA; where a process has no device for it, TCP, and a warning */
+} ccl_run_transport_t;
+#define CCL_RUN_TRANSPORTS 3
+/** "shm", "tcp", "verbs". */
+const char *ccl_run_transport_name(ccl_run_transport_t transport);
 
 /** A job's processes as MPI knows them; opaque. */
 typedef struct ccl_bootstrap ccl_bootstrap_t;
@@ -90,12 +97,14 @@ typedef struct ccl_run_options {
     ccl_run_kernel_t kernel;
     const uint32_t *first_rank; /**< [world + 1] ranks of process i: first_rank[i] to
                                      first_rank[i + 1] - 1; NULL: equal shares. Borrowed */
+    const char
+        *rdma; /**< CCL_RUN_VERBS: "DEVICE[:PORT[:GID INDEX]]"; NULL: the first active port */
 } ccl_run_options_t;
 #define CCL_RUN_OPTIONS_INIT                                                                       \
     {                                                                                              \
         sizeof(ccl_run_options_t), NULL, 0, 0, CCL_GRANULARITY_ALGORITHM, CCL_TYPE_FP32,           \
             CCL_OP_SUM, false, 0, 1, false, false, 0, 0, 0, 0, false, 0, CCL_RANKS_THREADS, 0,     \
-            CCL_RUN_SHM, 0, 0, NULL, NULL, CCL_KERNEL_INTERPRETER, NULL                            \
+            CCL_RUN_SHM, 0, 0, NULL, NULL, CCL_KERNEL_INTERPRETER, NULL, NULL                      \
     }
 
 /** The first wrong item found. */
@@ -208,7 +217,7 @@ typedef enum ccl_bootstrap_kind {
 } ccl_bootstrap_kind_t;
 /**
  * Find this process's place; once in a process's life with MPI. A process with a place of its own
- * in a job has options->world > 1 afterwards, and slices go over TCP.
+ * in a job has options->world > 1 afterwards.
  * @param options  world, rank, root are read; world, rank and bootstrap are set.
  * @param out      NULL without MPI; else what options->bootstrap is: end with
  *                 ccl_bootstrap_close() after the last run.

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 static const char *const rank_names[] = {"threads", "processes"};
-static const char *const transport_names[] = {"shm", "tcp"};
+static const char *const transport_names[CCL_RUN_TRANSPORTS] = {"shm", "tcp", "verbs"};
 
 void ccl_i_profile_string(ccl_text_t *out, const char *key, const char *text) {
     json_t *value = json_string(text ? text : "");
@@ -145,7 +145,7 @@ ccl_status_t ccl_i_run_settings_read(const ccl_json_at_t *host, ccl_run_options_
     CCL_TRY(choice(&v, rank_names, 2, &at, err));
     o->ranks = (ccl_run_ranks_t)at;
     v = ccl_json_member(host, "transport");
-    CCL_TRY(choice(&v, transport_names, 2, &at, err));
+    CCL_TRY(choice(&v, transport_names, CCL_RUN_TRANSPORTS, &at, err));
     o->transport = (ccl_run_transport_t)at;
     v = ccl_json_member(host, "type");
     CCL_TRY(choice(&v, types, CCL_TYPES, &at, err));
