@@ -92,8 +92,8 @@ static const option_t options[] = {
      "GPUs on)",
      "auto,off,on"},
     {"roots", 0, KIND_CHOICE, AT(roots), "HOW",
-     "allreduce of greedy and cegis: GPUs are root of what they can carry, or all of as much "
-     "(weighted)",
+     "allreduce of greedy, cegis, sccl, milp: GPUs are root of what they can carry, or all of as "
+     "much (weighted)",
      "weighted,uniform"},
     {"steps", 0, KIND_U32, AT(steps), "N", "sccl: so many steps (as few as can be)", NULL},
     {"rounds", 0, KIND_U32, AT(rounds), "N",

@@ -2,10 +2,11 @@
  * The whole collective as one program of epochs (TE-CCL: Liu and others, Rethinking Machine
  * Learning Collective Communication as a Multi-Commodity Flow Problem, SIGCOMM 2024). Chunks for
  * several GPUs: the MILP, with ever fewer epochs, from what a greedy plan needs. Chunks for one GPU
- * each: the LP.
+ * each: the LP. Reductions are found turned round (turn.h).
  */
 #include "synth/milp.h"
 #include "synth/registry.h"
+#include "synth/turn.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,13 +15,13 @@
 #define MAX_RANKS 64u
 #define MAX_EPOCHS CCL_I_MILP_EPOCHS
 #define MAX_VARIABLES 400000.0
-#define DEFAULT_LIMIT_S 60.0
+#define DEFAULT_LIMIT_S 10.0
 #define PARTS 6u /* of a chunk in the LP form */
 
 typedef struct plan {
     const ccl_collective_t *want;
     const ccl_synth_options_t *options;
-    ccl_i_exchange_t x;
+    const ccl_i_exchange_t *x;
     ccl_collective_t *coll; /* cut */
     ccl_i_rotation_t rotation;
     ccl_i_milp_t milp;
@@ -51,9 +52,9 @@ static bool put(ccl_i_solver_pipe_t *pipe, answer_t head, const ccl_i_milp_send_
 /** How long an epoch is: the slowest link's time for a chunk, or the fastest's if that is near. */
 static void choose_epoch(plan_t *p) {
     double slow = 0, fast = INFINITY;
-    for (uint32_t r = 0; r < p->x.nresources; r++) {
-        double time = p->chunk_bytes / p->x.resources[r].Bps;
-        if (p->x.resources[r].link == CCL_NONE)
+    for (uint32_t r = 0; r < p->x->nresources; r++) {
+        double time = p->chunk_bytes / p->x->resources[r].Bps;
+        if (p->x->resources[r].link == CCL_NONE)
             continue;
         slow = fmax(slow, time);
         fast = fmin(fast, time);
@@ -76,7 +77,7 @@ typedef struct greedy {
 } greedy_t;
 
 static bool fits(const greedy_t *g, uint32_t hop, uint32_t epoch) {
-    const ccl_i_exchange_t *x = &g->p->x;
+    const ccl_i_exchange_t *x = g->p->x;
     const ccl_i_hop_t *h = &x->hops[hop];
     for (uint32_t u = 0; u < h->nuses; u++) {
         const ccl_i_use_t *use = &x->uses[h->first_use + u];
@@ -91,7 +92,7 @@ static bool fits(const greedy_t *g, uint32_t hop, uint32_t epoch) {
 }
 
 static bool take(greedy_t *g, uint32_t chunk, uint32_t hop, uint32_t epoch) {
-    const ccl_i_exchange_t *x = &g->p->x;
+    const ccl_i_exchange_t *x = g->p->x;
     const ccl_i_hop_t *h = &x->hops[hop];
     if (!ccl_grow(&g->sends, &g->cap, g->nsends + 1, sizeof *g->sends))
         return false;
@@ -109,7 +110,7 @@ static bool take(greedy_t *g, uint32_t chunk, uint32_t hop, uint32_t epoch) {
 
 /** Rarest chunk first, to the GPU that gets it soonest, of these to where most links lead on. */
 static bool fill_epoch(greedy_t *g, uint32_t epoch, size_t *left) {
-    const ccl_i_exchange_t *x = &g->p->x;
+    const ccl_i_exchange_t *x = g->p->x;
     for (;;) {
         uint32_t chunk = CCL_NONE, hop = CCL_NONE;
         for (uint32_t i = 0; i < g->p->coll->nchunks; i++) {
@@ -142,11 +143,11 @@ static bool fill_epoch(greedy_t *g, uint32_t epoch, size_t *left) {
 /** Chunks spread to all GPUs, whether they want them or not; what nobody needs is left out. */
 static ccl_status_t start_plan(const plan_t *p, ccl_i_milp_send_t **sends, size_t *nsends,
                                uint32_t *epochs, ccl_error_t *err) {
-    uint32_t n = p->x.nranks, nchunks = p->coll->nchunks;
+    uint32_t n = p->x->nranks, nchunks = p->coll->nchunks;
     greedy_t g = {.p = p};
     g.here = malloc((size_t)nchunks * n * sizeof *g.here);
     g.holders = malloc(nchunks * sizeof *g.holders);
-    g.load = calloc((size_t)(MAX_EPOCHS + 1) * (p->x.nresources + 1), sizeof *g.load);
+    g.load = calloc((size_t)(MAX_EPOCHS + 1) * (p->x->nresources + 1), sizeof *g.load);
     ccl_status_t status = CCL_OK;
     if (!g.here || !g.holders || !g.load) {
         status = ccl_fail_nomem(err);
@@ -186,7 +187,7 @@ static uint32_t least_epochs(const plan_t *p) {
     for (uint32_t c = 0; c < p->coll->nchunks; c++) {
         const ccl_chunk_t *chunk = &p->coll->chunks[c];
         for (uint32_t i = 0; i < chunk->ndests; i++) {
-            uint32_t away = p->away[(size_t)chunk->sources[0] * p->x.nranks + chunk->dests[i]];
+            uint32_t away = p->away[(size_t)chunk->sources[0] * p->x->nranks + chunk->dests[i]];
             least = away > least ? away : least;
         }
     }
@@ -245,7 +246,7 @@ static ccl_status_t solve_flows(plan_t *p, ccl_i_solver_pipe_t *pipe, ccl_error_
     size_t nsends = 0;
     double time_s = 0;
     uint32_t parts = p->options->chunks ? p->options->chunks : PARTS;
-    switch (ccl_i_milp_flows(&p->x, p->want, p->chunk_bytes, parts, &time_s, &sends, &nsends)) {
+    switch (ccl_i_milp_flows(p->x, p->want, p->chunk_bytes, parts, &time_s, &sends, &nsends)) {
     case CCL_I_MILP_FOUND:
         break;
     case CCL_I_MILP_NOMEM:
@@ -267,12 +268,12 @@ static ccl_status_t solve(ccl_i_solver_pipe_t *pipe, void *user, ccl_error_t *er
 /* ---------------------------------------------------------------- all of it */
 
 static ccl_status_t prepare(plan_t *p, ccl_error_t *err) {
-    uint32_t n = p->x.nranks, chunks = p->options->chunks ? p->options->chunks : 1;
+    uint32_t n = p->x->nranks, chunks = p->options->chunks ? p->options->chunks : 1;
     double size = p->options->size_bytes > 0 ? p->options->size_bytes : (double)(256u << 20);
     CCL_TRY(ccl_collective_split(p->want, chunks, &p->coll, err));
-    p->delay = malloc((p->x.nhops + (size_t)1) * sizeof *p->delay);
-    p->window = malloc((p->x.nresources + (size_t)1) * sizeof *p->window);
-    p->capacity = malloc((p->x.nresources + (size_t)1) * sizeof *p->capacity);
+    p->delay = malloc((p->x->nhops + (size_t)1) * sizeof *p->delay);
+    p->window = malloc((p->x->nresources + (size_t)1) * sizeof *p->window);
+    p->capacity = malloc((p->x->nresources + (size_t)1) * sizeof *p->capacity);
     p->away = malloc((size_t)n * n * sizeof *p->away);
     if (!p->delay || !p->window || !p->capacity || !p->away)
         return ccl_fail_nomem(err);
@@ -282,62 +283,53 @@ static ccl_status_t prepare(plan_t *p, ccl_error_t *err) {
     if (!(p->chunk_bytes > 0))
         return ccl_fail(err, CCL_ERR_UNSUPPORTED, "all chunks are empty");
     choose_epoch(p);
-    CCL_TRY(ccl_i_milp_discretise(&p->x, p->chunk_bytes, p->epoch_s, p->delay, p->window,
+    CCL_TRY(ccl_i_milp_discretise(p->x, p->chunk_bytes, p->epoch_s, p->delay, p->window,
                                   p->capacity, err));
-    ccl_i_milp_distances(&p->x, p->delay, p->away);
-    CCL_TRY(ccl_i_rotation_find(&p->x, &p->rotation, err));
+    ccl_i_milp_distances(p->x, p->delay, p->away);
+    CCL_TRY(ccl_i_rotation_find(p->x, &p->rotation, err));
     p->milp =
-        (ccl_i_milp_t){&p->x, p->coll, &p->rotation, p->delay, p->window, p->capacity, p->away, 0};
+        (ccl_i_milp_t){p->x, p->coll, &p->rotation, p->delay, p->window, p->capacity, p->away, 0};
     return CCL_OK;
 }
 
-static ccl_status_t make_schedule(const plan_t *p, const ccl_i_solver_answer_t *answer,
-                                  ccl_schedule_t **out, ccl_error_t *err) {
+static ccl_status_t moves_of(const plan_t *p, const ccl_i_solver_answer_t *answer,
+                             ccl_i_copies_t *out, ccl_error_t *err) {
     answer_t head;
-    ccl_collective_t *coll = NULL;
     memcpy(&head, answer->data, sizeof head);
     const char *sends = (const char *)answer->data + sizeof head;
-    if (p->flows)
-        CCL_TRY(ccl_collective_split(p->want, head.parts, &coll, err));
-    else
-        CCL_TRY(ccl_collective_clone(p->coll, &coll, err));
-    ccl_schedule_builder_t *b = ccl_schedule_builder_create("milp", coll);
-    if (!b)
+    out->moves = calloc(head.nsends + (size_t)1, sizeof *out->moves);
+    if (!out->moves)
         return ccl_fail_nomem(err);
-    for (uint32_t i = 0; i < head.nsends; i++) {
+    for (; out->nmoves < head.nsends; out->nmoves++) {
         ccl_i_milp_send_t send;
-        memcpy(&send, sends + i * sizeof send, sizeof send);
-        const ccl_i_hop_t *h = &p->x.hops[send.hop];
-        ccl_schedule_builder_add(b, (ccl_transfer_t){.src = h->src,
-                                                     .dst = h->dst,
-                                                     .chunk = send.chunk,
-                                                     .step = send.epoch,
-                                                     .channel = h->channel});
+        memcpy(&send, sends + out->nmoves * sizeof send, sizeof send);
+        const ccl_i_hop_t *h = &p->x->hops[send.hop];
+        double there = send.epoch + (p->flows ? 1.0 : p->delay[send.hop]);
+        out->moves[out->nmoves] =
+            (ccl_i_move_t){h->src, h->dst, send.chunk, h->channel, send.epoch, there};
     }
-    CCL_TRY(ccl_schedule_builder_finish(b, out, err));
-    (*out)->limited = answer->limited || head.unproven;
+    out->parts = p->flows ? head.parts : p->coll->nchunks / p->want->nchunks;
+    out->limited = answer->limited || head.unproven;
     return CCL_OK;
 }
 
-static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                               ccl_routes_t *routes, const ccl_collective_t *want,
-                               const ccl_synth_options_t *options, ccl_schedule_t **out,
-                               ccl_error_t *err) {
-    plan_t p = {.want = want, .options = options, .flows = true};
+static ccl_status_t plan(const ccl_ctx_t *ctx, const ccl_i_exchange_t *x,
+                         const ccl_collective_t *want, const ccl_synth_options_t *options,
+                         ccl_i_copies_t *out, ccl_error_t *err) {
+    plan_t p = {.want = want, .options = options, .x = x, .flows = true};
     ccl_i_solver_answer_t answer = {0};
     ccl_i_solver_limits_t limits = {
         options->time_limit_s > 0 ? options->time_limit_s : DEFAULT_LIMIT_S, 0, "milp"};
     for (uint32_t c = 0; c < want->nchunks; c++)
         p.flows = p.flows && want->chunks[c].ndests == 1 &&
                   want->chunks[c].share == want->chunks[0].share;
-    CCL_TRY(ccl_i_exchange_init(&p.x, topo, routes, NULL, err));
     ccl_status_t status = prepare(&p, err);
     if (status == CCL_OK)
         status = ccl_i_solver_run(ctx, &limits, solve, &p, &answer, err);
     if (status == CCL_OK && !answer.data)
         status = ccl_fail(err, CCL_TIMEOUT, "milp found nothing within its time limit");
     if (status == CCL_OK)
-        status = make_schedule(&p, &answer, out, err);
+        status = moves_of(&p, &answer, out, err);
     free(answer.data);
     free(p.delay);
     free(p.window);
@@ -345,8 +337,14 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     free(p.away);
     ccl_i_rotation_fini(&p.rotation);
     ccl_collective_destroy(p.coll);
-    ccl_i_exchange_fini(&p.x);
     return status;
+}
+
+static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                               ccl_routes_t *routes, const ccl_collective_t *want,
+                               const ccl_synth_options_t *options, ccl_schedule_t **out,
+                               ccl_error_t *err) {
+    return ccl_i_turn_copies(ctx, "milp", topo, routes, want, options, plan, out, err);
 }
 
 static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
@@ -355,9 +353,9 @@ static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, c
         *why = "it plans everything at once, which is for 2 to 64 GPUs";
         return false;
     }
-    for (uint32_t c = 0; c < want->nchunks; c++)
+    for (uint32_t c = 0; c < want->nchunks && !ccl_i_turn_copied(want); c++)
         if (want->chunks[c].reduced || want->chunks[c].nsources != 1 || !want->chunks[c].ndests) {
-            *why = "it does not reduce, and every chunk must go somewhere";
+            *why = "of demands it does those that do not reduce, where every chunk goes somewhere";
             return false;
         }
     return true;

@@ -2,11 +2,12 @@
  * Synchronous schedules by one SMT query (SCCL: Cai and others, Synthesizing Optimal Collective
  * Algorithms, PPoPP 2021): in a step a chunk goes one hop, a step has one or more rounds, in a
  * round a link carries as many chunks as it is faster than the slowest. Least steps first; then
- * least rounds per chunk, the bandwidth cost. Steps, rounds and chunks may be given.
+ * least rounds per chunk, the bandwidth cost. Steps, rounds and chunks may be given. Reductions are
+ * found turned round (turn.h).
  */
-#include "synth/plan.h"
 #include "synth/registry.h"
 #include "synth/sccl.h"
+#include "synth/turn.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -264,28 +265,23 @@ static ccl_status_t solve(ccl_i_solver_pipe_t *pipe, void *user, ccl_error_t *er
 
 /* ---------------------------------------------------------------- all of it */
 
-static ccl_status_t make_schedule(const search_t *s, const ccl_i_solver_answer_t *answer,
-                                  ccl_schedule_t **out, ccl_error_t *err) {
+static ccl_status_t moves_of(const search_t *s, const ccl_i_solver_answer_t *answer,
+                             ccl_i_copies_t *out, ccl_error_t *err) {
     answer_t head;
-    ccl_collective_t *coll = NULL;
     memcpy(&head, answer->data, sizeof head);
     const char *sends = (const char *)answer->data + sizeof head;
-    CCL_TRY(ccl_collective_split(s->want, head.point.chunks, &coll, err));
-    ccl_schedule_builder_t *b = ccl_schedule_builder_create("sccl", coll);
-    if (!b)
+    out->moves = calloc(head.nsends + (size_t)1, sizeof *out->moves);
+    if (!out->moves)
         return ccl_fail_nomem(err);
-    for (uint32_t i = 0; i < head.nsends; i++) {
+    for (; out->nmoves < head.nsends; out->nmoves++) {
         ccl_i_sccl_send_t send;
-        memcpy(&send, sends + i * sizeof send, sizeof send);
+        memcpy(&send, sends + out->nmoves * sizeof send, sizeof send);
         const ccl_i_hop_t *h = &s->x->hops[send.hop];
-        ccl_schedule_builder_add(b, (ccl_transfer_t){.src = h->src,
-                                                     .dst = h->dst,
-                                                     .chunk = send.chunk,
-                                                     .step = send.step,
-                                                     .channel = h->channel});
+        out->moves[out->nmoves] =
+            (ccl_i_move_t){h->src, h->dst, send.chunk, h->channel, send.step, send.step + 1.0};
     }
-    CCL_TRY(ccl_schedule_builder_finish(b, out, err));
-    (*out)->limited = answer->limited || head.unproven;
+    out->parts = head.point.chunks;
+    out->limited = answer->limited || head.unproven;
     return CCL_OK;
 }
 
@@ -305,33 +301,36 @@ static ccl_status_t prepare(search_t *s, ccl_error_t *err) {
     return CCL_OK;
 }
 
-static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                               ccl_routes_t *routes, const ccl_collective_t *want,
-                               const ccl_synth_options_t *options, ccl_schedule_t **out,
-                               ccl_error_t *err) {
-    ccl_i_exchange_t x;
-    search_t s = {.x = &x, .want = want, .options = options};
+static ccl_status_t plan(const ccl_ctx_t *ctx, const ccl_i_exchange_t *x,
+                         const ccl_collective_t *want, const ccl_synth_options_t *options,
+                         ccl_i_copies_t *out, ccl_error_t *err) {
+    search_t s = {.x = x, .want = want, .options = options};
     ccl_i_solver_answer_t answer = {0};
     ccl_i_solver_limits_t limits = {options->time_limit_s, 0, "sccl"};
-    if (options->steps > MAX_STEPS || options->rounds > MAX_ROUNDS ||
-        (options->rounds && options->rounds < options->steps))
-        return ccl_fail(err, CCL_ERR_USAGE,
-                        "sccl wants at most %u steps, and rounds from as many to %u", MAX_STEPS,
-                        MAX_ROUNDS);
-    CCL_TRY(ccl_i_exchange_init(&x, topo, routes, NULL, err));
     ccl_status_t status = prepare(&s, err);
     if (status == CCL_OK)
         status = ccl_i_solver_run(ctx, &limits, solve, &s, &answer, err);
     if (status == CCL_OK && !answer.data)
         status = ccl_fail(err, CCL_TIMEOUT, "sccl found nothing within its time limit");
     if (status == CCL_OK)
-        status = make_schedule(&s, &answer, out, err);
+        status = moves_of(&s, &answer, out, err);
     free(answer.data);
     free(s.capacity);
     free(s.hops_between);
     ccl_i_rotation_fini(&s.rotation);
-    ccl_i_exchange_fini(&x);
     return status;
+}
+
+static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                               ccl_routes_t *routes, const ccl_collective_t *want,
+                               const ccl_synth_options_t *options, ccl_schedule_t **out,
+                               ccl_error_t *err) {
+    if (options->steps > MAX_STEPS || options->rounds > MAX_ROUNDS ||
+        (options->rounds && options->rounds < options->steps))
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "sccl wants at most %u steps, and rounds from as many to %u", MAX_STEPS,
+                        MAX_ROUNDS);
+    return ccl_i_turn_copies(ctx, "sccl", topo, routes, want, options, plan, out, err);
 }
 
 static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
@@ -340,9 +339,9 @@ static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, c
         *why = "it asks a solver about everything at once, which is for 2 to 64 GPUs";
         return false;
     }
-    for (uint32_t c = 0; c < want->nchunks; c++)
+    for (uint32_t c = 0; c < want->nchunks && !ccl_i_turn_copied(want); c++)
         if (want->chunks[c].reduced || want->chunks[c].nsources != 1) {
-            *why = "it does not reduce";
+            *why = "of demands it does those that do not reduce";
             return false;
         }
     return true;

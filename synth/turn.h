@@ -34,6 +34,38 @@ typedef struct ccl_i_turn {
 ccl_status_t ccl_i_turn_schedule(const ccl_i_turn_t *turn, ccl_collective_t *coll,
                                  ccl_schedule_t **out, ccl_error_t *err);
 
+/** What a solver's baseline finds: out-trees of copies. */
+typedef struct ccl_i_copies {
+    ccl_i_move_t *moves; /* malloc'ed, the caller's; times in its own steps */
+    size_t nmoves;
+    uint32_t parts; /* chunks that each of the collective's was cut into */
+    bool limited;
+} ccl_i_copies_t;
+
+/**
+ * Plans a collective in which every chunk has one source.
+ * @param x  where chunks can go in one hop; maybe `reversed`.
+ */
+typedef ccl_status_t (*ccl_i_copies_fn)(const ccl_ctx_t *ctx, const ccl_i_exchange_t *x,
+                                        const ccl_collective_t *want,
+                                        const ccl_synth_options_t *options, ccl_i_copies_t *out,
+                                        ccl_error_t *err);
+/** A collective that ccl_i_turn_copies makes of copies alone. */
+bool ccl_i_turn_copied(const ccl_collective_t *want);
+/**
+ * Any collective from a planner of copies: ReduceScatter is the AllGather of the turned hops turned
+ * round, Reduce the Broadcast; AllReduce is both behind each other, with roots by
+ * ccl_i_turn_roots, one chunk of as many as there are ranks each. Collectives without reduction
+ * are planned as they are. AllReduce asks twice, with half of a time limit each.
+ *
+ * @param want  ccl_i_turn_copied(), or a collective of one-source chunks.
+ * @par Source  SCCL (PPoPP 2021), section 3.5: reductions by inversion.
+ */
+ccl_status_t ccl_i_turn_copies(const ccl_ctx_t *ctx, const char *name, const ccl_topology_t *topo,
+                               ccl_routes_t *routes, const ccl_collective_t *want,
+                               const ccl_synth_options_t *options, ccl_i_copies_fn plan,
+                               ccl_schedule_t **out, ccl_error_t *err);
+
 /**
  * Roots of AllReduce: who sums up which chunk. With w_r the share that GPU r is root of, a set of
  * GPUs S takes in 1 - w(S) of the sums and w(S) of the summands, and sends out as much the other

@@ -66,23 +66,57 @@ typedef struct row {
 } row_t;
 
 static const row_t ROWS[] = {
-    {4, false, CCL_ALLGATHER, 0, 1, 2, 2e-3},   /* 3 chunks over two links */
-    {5, false, CCL_ALLGATHER, 0, 1, 2, 2e-3},   /* 4 over two */
-    {4, true, CCL_ALLGATHER, 0, 1, 4, 2e-3},    /* 3 over 3 GB/s, but a slow link takes 1 ms */
-    {4, true, CCL_ALLGATHER, 1e-3, 1, 2, 2e-3}, /* slow epochs: two chunks in one, 3 in two */
-    {4, false, CCL_BROADCAST, 0, 2, 3, 1.5e-3}, /* two halves from the source, two hops */
+    {4, false, CCL_ALLGATHER, 0, 1, 2, 2e-3},     /* 3 chunks over two links */
+    {5, false, CCL_ALLGATHER, 0, 1, 2, 2e-3},     /* 4 over two */
+    {4, true, CCL_ALLGATHER, 0, 1, 4, 2e-3},      /* 3 over 3 GB/s, but a slow link takes 1 ms */
+    {4, true, CCL_ALLGATHER, 1e-3, 1, 2, 2e-3},   /* slow epochs: two chunks in one, 3 in two */
+    {4, false, CCL_BROADCAST, 0, 2, 3, 1.5e-3},   /* two halves from the source, two hops */
+    {4, false, CCL_REDUCESCATTER, 0, 1, 2, 2e-3}, /* as the allgather, turned round */
+    {4, true, CCL_REDUCESCATTER, 0, 1, 4, 2e-3},  {4, false, CCL_REDUCE, 0, 2, 3, 1.5e-3},
+    {4, false, CCL_ALLREDUCE, 0, 1, 4, 4e-3}, /* both */
 };
 
 START_TEST(fewest_epochs) {
     const row_t *row = &ROWS[_i];
     ccl_topology_t *topo = ring(row->n, row->mixed);
-    double size = 1e6 * (row->kind == CCL_ALLGATHER ? row->n * row->chunks : 1);
+    bool whole = row->kind == CCL_BROADCAST || row->kind == CCL_REDUCE;
+    double size = 1e6 * (whole ? 1 : row->n * row->chunks);
     ccl_schedule_t *s = make(topo, row->kind, size, row->epoch_s, row->chunks);
     ck_assert_uint_le(s->nsteps, row->most_steps);
     ck_assert(!s->limited);
     double time_s = time_of(topo, s, size);
     ck_assert_msg(time_s <= row->most_s * (1 + 1e-9), "row %d: %g s", _i, time_s);
     ccl_schedule_destroy(s);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+/** Who adds up: half of the chunks in the server of one GPU, or a chunk at each. */
+START_TEST(roots) {
+    ccl_topology_t *topo = topology("servers:1 gpus:1 nics:2x20GB/s,2us + servers:1 gpus:3 "
+                                    "nvswitch=400GB/s,1us nics:2x20GB/s,2us fabric=single");
+    for (int uniform = 0; uniform < 2; uniform++) {
+        ccl_collective_t *want = collective(CCL_ALLREDUCE, 4, 0);
+        ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+        ccl_schedule_t *s = NULL;
+        ccl_error_t err = CCL_ERROR_INIT;
+        uint32_t in_small = 0;
+        options.uniform_roots = uniform;
+        options.time_limit_s = 2;
+        options.size_bytes = 4e6;
+        ck_assert_msg(ccl_synthesize(NULL, "milp", topo, NULL, want, &options, &s, &err) == CCL_OK,
+                      "%s", err.text);
+        for (uint32_t k = 0; k < s->coll->nchunks; k++) {
+            uint32_t root = CCL_NONE; /* the last to add: transfers are by step */
+            for (uint32_t i = 0; i < s->ntransfers; i++)
+                if (s->transfers[i].chunk == k && s->transfers[i].reduce)
+                    root = s->transfers[i].dst;
+            in_small += root == 0;
+        }
+        ck_assert_uint_eq(in_small, uniform ? 1 : 2);
+        ccl_schedule_destroy(s);
+        ccl_collective_destroy(want);
+    }
     ccl_topology_destroy(topo);
 }
 END_TEST
@@ -151,10 +185,13 @@ START_TEST(limited_and_refused) {
                      CCL_ERR_USAGE);
     ck_assert_msg(strstr(err.text, "too short"), "%s", err.text);
     ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+    topo = topology("servers:9 gpus:8 nvswitch=300GB/s,1us nics:4x25GB/s,2us");
     want = collective(CCL_REDUCESCATTER, topo->nranks, 0);
     ccl_error_clear(&err);
     ck_assert_int_eq(ccl_synthesize(NULL, "milp", topo, NULL, want, &options, &s, &err),
                      CCL_ERR_UNSUPPORTED);
+    ck_assert_msg(strstr(err.text, "2 to 64 GPUs"), "%s", err.text);
     ccl_collective_destroy(want);
     ccl_topology_destroy(topo);
 }
@@ -165,6 +202,7 @@ int main(void) {
     TCase *all = tcase_create("all");
     tcase_set_timeout(all, 110);
     tcase_add_loop_test(all, fewest_epochs, 0, (int)CCL_ARRAY_LEN(ROWS));
+    tcase_add_test(all, roots);
     tcase_add_test(all, flows);
     tcase_add_test(all, flow_time_is_least);
     tcase_add_test(all, limited_and_refused);

@@ -74,6 +74,9 @@ static const row_t ROWS[] = {
     {2, 2, false, CCL_ALLTOALL, 0, 0, 0, 2, 2},
     {3, 3, true, CCL_BROADCAST, 0, 0, 1, 2, 2},
     {3, 2, false, CCL_SCATTER, 0, 0, 1, 3, 3},
+    {4, 4, true, CCL_REDUCESCATTER, 0, 0, 0, 4, 4}, /* as its allgather */
+    {3, 3, true, CCL_REDUCE, 0, 0, 1, 2, 2},
+    {4, 1, true, CCL_ALLREDUCE, 2, 3, 2, 4, 6}, /* steps and rounds are each half's */
 };
 
 START_TEST(finds_the_least) {
@@ -87,7 +90,8 @@ START_TEST(finds_the_least) {
     ck_assert_uint_le(rounds_used(s), row->most_rounds);
     ck_assert(!s->limited);
     if (row->chunks)
-        ck_assert_uint_eq(s->coll->chunks_per_block, row->chunks);
+        ck_assert_uint_eq(s->coll->chunks_per_block,
+                          row->chunks * (row->kind == CCL_ALLREDUCE ? topo->nranks : 1));
     ccl_schedule_destroy(s);
     ccl_topology_destroy(topo);
 }
@@ -119,8 +123,19 @@ START_TEST(refuses) {
     ccl_error_clear(&err);
     ck_assert_int_eq(ask(topo, CCL_ALLGATHER, 4, 3, 1, &s, &err), CCL_ERR_USAGE);
     ccl_error_clear(&err);
-    ck_assert_int_eq(ask(topo, CCL_ALLREDUCE, 0, 0, 0, &s, &err), CCL_ERR_UNSUPPORTED);
+    ck_assert_int_eq(ask(topo, CCL_REDUCESCATTER, 2, 0, 0, &s, &err), CCL_INFEASIBLE);
     ck_assert_ptr_null(s);
+    static const char sums[] =
+        "{\"format\":\"ccllab-demand-1\",\"nranks\":4,\"chunks\":[{\"source\":"
+        "[0,1],\"destinations\":[3],\"reduced\":true,\"bytes\":8}]}";
+    const ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    ccl_collective_t *want = NULL;
+    ck_assert_int_eq(ccl_demand_read_text("sums", sums, sizeof sums - 1, &want, &err), CCL_OK);
+    ccl_error_clear(&err);
+    ck_assert_int_eq(ccl_synthesize(NULL, "sccl", topo, NULL, want, &options, &s, &err),
+                     CCL_ERR_UNSUPPORTED);
+    ck_assert_msg(strstr(err.text, "do not reduce"), "%s", err.text);
+    ccl_collective_destroy(want);
     ccl_topology_destroy(topo);
 }
 END_TEST
