@@ -100,6 +100,7 @@ static ccl_status_t open_all(ccl_i_cli_t *cli, tune_t *t, ccl_tune_options_t *op
     options->nsizes = t->nsizes;
     options->notebook = t->notebook;
     options->profile = args->profile;
+    options->improve = args->tune.improve;
     return CCL_OK;
 }
 
@@ -141,7 +142,7 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 
 static const char *const accepts[] = {
     "topology", "fail",  "degrade", "profile",  "collective", "demand",        "root",  "sizes",
-    "budget",   "space", "knob",    "strategy", "gap",        "notebook@tune", "table", NULL};
+    "budget",   "space", "knob",    "strategy", "gap",        "improve", "notebook@tune", "table", NULL};
 const ccl_i_command_t ccl_i_cmd_tune = {
     .name = "tune",
     .usage = "--topology SPEC --collective NAME [options]",

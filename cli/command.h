@@ -76,6 +76,7 @@ typedef struct ccl_i_args {
         const char *budget, *space, *gap;
         ccl_i_list_t knobs;
         uint32_t strategy; /**< index into the option's choices */
+        uint32_t improve;
     } tune;
     bool path, no_what_if; /**< of `explain` */
     bool unicast, no_verify, no_skip, no_fold, no_fuse, out_of_place, all, blocks;

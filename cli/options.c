@@ -193,6 +193,8 @@ static const option_t options[] = {
     {"strategy", 0, KIND_CHOICE, AT(tune.strategy), "HOW",
      "halving: estimates of many, runs of few; grid: all points; random: points drawn (halving)",
      "halving,grid,random"},
+    {"improve", 0, KIND_U32, AT(tune.improve), "N",
+     "in the end change the transfers of each size's best schedule, N tries (0)", NULL},
     {"gap", 0, KIND_TEXT, AT(tune.gap), "PERCENT",
      "a size is done when its time is so near to the lower bound (1%)", NULL},
     {"notebook@tune", 0, KIND_TEXT, AT(notebook), "FILE|none",

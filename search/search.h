@@ -224,6 +224,7 @@ typedef enum ccl_knob {
     CCL_KNOB_FUSE,
     CCL_KNOB_SLOTS,
     CCL_KNOB_BATCHES,
+    CCL_KNOB_IMPROVE, /**< tries of ccl_improve() */
     CCL_KNOBS
 } ccl_knob_t;
 const char *ccl_knob_name(ccl_knob_t knob); /**< "tau_ref"; static */
@@ -275,9 +276,10 @@ typedef struct ccl_tune_options {
     double gap;           /**< a size is done when its time is within (1 + gap) of the bound */
     ccl_notebook_t *notebook; /**< NULL: none */
     const char *profile;      /**< name of the profile laid over the cluster; NULL: none */
+    uint32_t improve; /**< in the end ccl_improve() each size's best with so many tries; 0: none */
 } ccl_tune_options_t;
 #define CCL_TUNE_OPTIONS_INIT                                                                      \
-    { sizeof(ccl_tune_options_t), NULL, CCL_STRATEGY_HALVING, NULL, 0, 0, 0, 0.01, NULL, NULL }
+    { sizeof(ccl_tune_options_t), NULL, CCL_STRATEGY_HALVING, NULL, 0, 0, 0, 0.01, NULL, NULL, 0 }
 
 /** One point of the space. */
 typedef struct ccl_tune_point {
@@ -348,6 +350,56 @@ typedef struct ccl_knob_worth {
 /** Every value that was run, of every knob with two or more of them. @param out  malloc'ed. */
 ccl_status_t ccl_tuning_sensitivity(const ccl_tuning_t *tuning, ccl_knob_worth_t **out,
                                     uint32_t *n_out, ccl_error_t *err);
+
+/**
+ * The schedule and program of a point at a size, made again as ccl_tune() made them.
+ *
+ * @param values    of a point (ccl_tune_point_t.values).
+ * @param executor  lowered within its limits; not CCL_EXECUTOR_ANY: at algorithm level, a block per
+ *                  connection where the point shares them, so it may be slower than what was tuned.
+ * @param out       proven; destroy with ccl_program_destroy().
+ * @param way_out   NULL, or how it was lowered.
+ * @retval CCL_ERR_UNSUPPORTED  it does not fit the executor.
+ */
+ccl_status_t ccl_tune_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                              const ccl_collective_t *want, const double values[CCL_KNOBS],
+                              double size_bytes, ccl_executor_t executor, ccl_program_t **out,
+                              ccl_way_t *way_out, ccl_error_t *err);
+
+/* ---------------------------------------------------------------- local search */
+
+typedef struct ccl_improve_options {
+    size_t size;
+    ccl_way_t way;             /**< how it is lowered and run */
+    ccl_lower_options_t lower; /**< all but the way, the topology and the run; routes may be set */
+    ccl_sim_options_t sim;     /**< the run: size_bytes > 0 */
+    uint32_t tries;
+} ccl_improve_options_t;
+#define CCL_IMPROVE_OPTIONS_INIT                                                                   \
+    {                                                                                              \
+        sizeof(ccl_improve_options_t),                                                             \
+            {CCL_ORDER_STEP, CCL_ALLOCATE_CONNECTION, CCL_GRANULARITY_ALGORITHM},                  \
+            CCL_LOWER_OPTIONS_INIT, CCL_SIM_OPTIONS_INIT, 0                                        \
+    }
+typedef struct ccl_improvement {
+    ccl_schedule_t *schedule; /**< the best; destroy with ccl_schedule_destroy() */
+    double before_s, time_s;  /**< of the run: at first, in the end; never slower */
+    uint32_t tries, valid, accepted;
+} ccl_improvement_t;
+/**
+ * Local search over a schedule for one size: transfers get other sources, relays, steps and
+ * channels, two exchange their sources, chunks are cut in halves; mostly where the critical path
+ * is. By simulated annealing, so slower schedules are passed through too. Every schedule is proven
+ * before it is lowered and run, every program before the search goes on from it.
+ *
+ * @param out  set on success.
+ * @retval CCL_ERR_INPUT  the schedule is wrong, or does not run this way.
+ * @par Determinism  the same for a seed.
+ * @par Source  simulated annealing: Kirkpatrick, Gelatt and Vecchi (Science 1983).
+ */
+ccl_status_t ccl_improve(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                         const ccl_schedule_t *schedule, const ccl_improve_options_t *options,
+                         ccl_improvement_t *out, ccl_error_t *err);
 
 /* ---------------------------------------------------------------- why a run takes its time */
 

@@ -34,6 +34,7 @@ static const knob_t knobs[CCL_KNOBS] = {
     [CCL_KNOB_FUSE] = {"fuse", KIND_CHOICE, 0, "yes,no", NULL},
     [CCL_KNOB_SLOTS] = {"slots", KIND_COUNT, 64, NULL, NULL},
     [CCL_KNOB_BATCHES] = {"batches", KIND_COUNT, 1 << 20, NULL, NULL},
+    [CCL_KNOB_IMPROVE] = {"improve", KIND_COUNT, 1e6, NULL, NULL},
 };
 
 enum { MAX_VALUES = 4096 };

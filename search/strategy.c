@@ -2,9 +2,10 @@
  * What is tried: grid, random points, successive halving. All begin with every synthesizer as it
  * is.
  *
- * Halving: points drawn at random (the whole space, where that is little) are estimated from one
- * micro-batch at a few sizes; the best at the sizes around run in full at every size; then the
- * neighbours of each size's best, one knob a step aside, until nothing improves.
+ * Halving, coarse to fine: every second value of what schedules depend on, lowered as they are, is
+ * estimated from one micro-batch at a few sizes; around the best the values between; of the best of
+ * these every way of lowering; the best of all run in full at the sizes around; then the neighbours
+ * of each size's best, one knob a step aside, until nothing improves.
  */
 #include "search/tune.h"
 
@@ -14,12 +15,16 @@
 
 enum {
     GRID_MAX = 1000000,
-    WHOLE_SPACE = 2000, /* halving looks at all of a space up to this, else at a sample */
+    WHOLE_SPACE = 2000, /* halving looks at all of a coarse grid up to this, else at a sample */
+    WAYS = 64,          /* at all ways of lowering up to this, else at one knob at a time */
+    FEW_VALUES = 3,     /* no fewer of a number are left out */
     STRIDE = 4,         /* estimates at every fourth size */
     LEAST_KEPT = 4,
     CLIMBS = 20
 };
-static const double KEPT_SHARE = 0.05; /* of the estimated points run in full */
+/* Of what is estimated at a size: the values between are looked at, all ways of lowering are, it is
+   run in full. */
+static const double REFINED_SHARE = 0.1, LOWERED_SHARE = 0.05, KEPT_SHARE = 0.05;
 
 typedef struct search {
     ccl_i_tuner_t *tuner;
@@ -153,8 +158,23 @@ static ccl_status_t rank(const search_t *s, uint32_t size, ranked_t **out, uint3
             list[n++] = (ranked_t){run->result.time_s, run->point};
     }
     qsort(list, n, sizeof *list, by_time);
+    /* Equal to the last bit: one program under several settings. */
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (kept == 0 || list[i].time_s != list[kept - 1].time_s)
+            list[kept++] = list[i];
     *out = list;
-    *n_out = n;
+    *n_out = kept;
+    return CCL_OK;
+}
+
+/* The best of a size; malloc'ed. */
+static ccl_status_t best_of(const search_t *s, uint32_t size, double share, ranked_t **out,
+                            uint32_t *n_out, ccl_error_t *err) {
+    CCL_TRY(rank(s, size, out, n_out, err));
+    uint32_t keep = (uint32_t)ceil(*n_out * share);
+    keep = keep < LEAST_KEPT ? LEAST_KEPT : keep;
+    *n_out = *n_out < keep ? *n_out : keep;
     return CCL_OK;
 }
 
@@ -165,6 +185,125 @@ static uint32_t anchor_after(const search_t *s, uint32_t size) {
 
 static bool is_anchor(const search_t *s, uint32_t size) {
     return size % STRIDE == 0 || size == s->out->nsizes - 1;
+}
+
+/* ---- coarse grid of what schedules depend on; of lowering the first values */
+
+static uint32_t coarse_choices(const search_t *s, uint32_t knob) {
+    uint32_t n = choices_of(s, knob);
+    if (knob >= CCL_KNOB_ORDER)
+        return 1;
+    return knob == CCL_KNOB_WITH || n <= FEW_VALUES ? n : (n + 1) / 2;
+}
+
+static double coarse_choice(const search_t *s, uint32_t knob, uint32_t index) {
+    bool all = coarse_choices(s, knob) == choices_of(s, knob);
+    return choice_of(s, knob, all ? index : 2 * index);
+}
+
+static ccl_status_t add_coarse(search_t *s, double most, ccl_error_t *err) {
+    double all = 1, values[CCL_KNOBS];
+    uint32_t point;
+    for (uint32_t k = 0; k < CCL_KNOBS; k++)
+        all *= coarse_choices(s, k);
+    if (all <= fmin(WHOLE_SPACE, most)) {
+        for (uint64_t i = 0; i < (uint64_t)all; i++) {
+            uint64_t index = i;
+            for (uint32_t k = CCL_KNOBS; k-- > 0; index /= coarse_choices(s, k))
+                values[k] = coarse_choice(s, k, (uint32_t)(index % coarse_choices(s, k)));
+            CCL_TRY(ccl_i_tune_point(s->tuner, values, &point, err));
+        }
+        return CCL_OK;
+    }
+    most = s->out->npoints + fmin(ceil(most), WHOLE_SPACE);
+    for (uint32_t stale = 0; s->out->npoints < most && stale < 1000;) {
+        uint32_t before = s->out->npoints;
+        for (uint32_t k = 0; k < CCL_KNOBS; k++)
+            values[k] = coarse_choice(s, k, ccl_rng_below(&s->rng, coarse_choices(s, k)));
+        CCL_TRY(ccl_i_tune_point(s->tuner, values, &point, err));
+        stale = s->out->npoints > before ? 0 : stale + 1;
+    }
+    return CCL_OK;
+}
+
+/* Where a point's value stands among the values of a knob; CCL_NONE: nowhere. */
+static uint32_t at_of(const search_t *s, uint32_t knob, double value) {
+    for (uint32_t i = 0; i < choices_of(s, knob); i++) {
+        double other = choice_of(s, knob, i);
+        if (value == other || (isnan(value) && isnan(other)))
+            return i;
+    }
+    return CCL_NONE;
+}
+
+static ccl_status_t estimate_at(search_t *s, const double values[CCL_KNOBS], uint32_t size,
+                                ccl_error_t *err) {
+    uint32_t point;
+    CCL_TRY(ccl_i_tune_point(s->tuner, values, &point, err));
+    return ccl_i_tune_run(s->tuner, point, size, true, err);
+}
+
+/* The values that the coarse grid left out, beside those of a point. */
+static ccl_status_t between(search_t *s, const double best[CCL_KNOBS], uint32_t size,
+                            ccl_error_t *err) {
+    for (uint32_t k = CCL_KNOB_WITH + 1; k < CCL_KNOB_ORDER; k++) {
+        uint32_t n = choices_of(s, k), at = at_of(s, k, best[k]);
+        for (uint32_t i = 0; i < n && at != CCL_NONE && coarse_choices(s, k) < n; i++) {
+            double values[CCL_KNOBS];
+            if (i + 1 != at && i != at + 1)
+                continue;
+            memcpy(values, best, sizeof values);
+            values[k] = choice_of(s, k, i);
+            CCL_TRY(estimate_at(s, values, size, err));
+        }
+    }
+    return CCL_OK;
+}
+
+/* Every way of lowering a point's schedule; where they are many, one knob at a time. */
+static ccl_status_t every_way(search_t *s, const double best[CCL_KNOBS], uint32_t size,
+                              ccl_error_t *err) {
+    double values[CCL_KNOBS], all = 1;
+    memcpy(values, best, sizeof values);
+    for (uint32_t k = CCL_KNOB_ORDER; k < CCL_KNOBS; k++)
+        all *= choices_of(s, k);
+    for (uint64_t i = 0; all <= WAYS && i < (uint64_t)all; i++) {
+        uint64_t index = i;
+        for (uint32_t k = CCL_KNOBS; k-- > CCL_KNOB_ORDER; index /= choices_of(s, k))
+            values[k] = choice_of(s, k, (uint32_t)(index % choices_of(s, k)));
+        CCL_TRY(estimate_at(s, values, size, err));
+    }
+    for (uint32_t k = CCL_KNOB_ORDER; all > WAYS && k < CCL_KNOBS; k++) {
+        for (uint32_t i = 0; i < choices_of(s, k); i++) {
+            memcpy(values, best, sizeof values);
+            values[k] = choice_of(s, k, i);
+            CCL_TRY(estimate_at(s, values, size, err));
+        }
+    }
+    return CCL_OK;
+}
+
+typedef ccl_status_t (*around_fn)(search_t *s, const double best[CCL_KNOBS], uint32_t size,
+                                  ccl_error_t *err);
+/* Around the best of each anchor. */
+static ccl_status_t refine(search_t *s, around_fn around, double kept, double share,
+                           ccl_error_t *err) {
+    for (uint32_t z = 0; z < s->out->nsizes; z++) {
+        ranked_t *list = NULL;
+        uint32_t n = 0;
+        ccl_status_t status = CCL_OK;
+        if (!is_anchor(s, z) || s->out->done[z])
+            continue;
+        CCL_TRY(best_of(s, z, kept, &list, &n, err));
+        for (uint32_t i = 0; i < n && status == CCL_OK && !ccl_i_tune_spent(s->tuner, share); i++) {
+            double best[CCL_KNOBS];
+            memcpy(best, s->out->points[list[i].point].values, sizeof best);
+            status = around(s, best, z, err);
+        }
+        free(list);
+        CCL_TRY(status);
+    }
+    return ccl_i_tune_flush(s->tuner, err);
 }
 
 /* @param share  of the budget, at most. */
@@ -185,10 +324,7 @@ static ccl_status_t run_best(search_t *s, double share, ccl_error_t *err) {
     for (uint32_t z = 0; z < ns && status == CCL_OK; z++) {
         if (!is_anchor(s, z))
             continue;
-        status = rank(s, z, &lists[z], &n[z], err);
-        uint32_t keep = (uint32_t)ceil(n[z] * KEPT_SHARE);
-        keep = keep < LEAST_KEPT ? LEAST_KEPT : keep;
-        n[z] = n[z] < keep ? n[z] : keep;
+        status = best_of(s, z, KEPT_SHARE, &lists[z], &n[z], err);
         most = n[z] > most ? n[z] : most;
     }
     for (uint32_t k = 0; k < most && status == CCL_OK && !ccl_i_tune_spent(s->tuner, share); k++) {
@@ -214,13 +350,8 @@ static ccl_status_t run_neighbours(search_t *s, uint32_t size, ccl_error_t *err)
         return CCL_OK;
     memcpy(best, s->out->points[s->out->runs[s->out->best[size]].point].values, sizeof best);
     for (uint32_t k = 0; k < CCL_KNOBS; k++) {
-        uint32_t n = choices_of(s, k), at = CCL_NONE;
-        bool words = k == CCL_KNOB_WITH || n <= 3;
-        for (uint32_t i = 0; i < n; i++) {
-            double value = choice_of(s, k, i);
-            if (value == best[k] || (isnan(value) && isnan(best[k])))
-                at = i;
-        }
+        uint32_t n = choices_of(s, k), at = at_of(s, k, best[k]);
+        bool words = k == CCL_KNOB_WITH || n <= FEW_VALUES;
         for (uint32_t i = 0; i < n && k != CCL_KNOB_WITH; i++) {
             bool near = words || at == CCL_NONE || i + 1 == at || i == at + 1;
             uint32_t point;
@@ -248,30 +379,76 @@ static ccl_status_t climb(search_t *s, ccl_error_t *err) {
     return CCL_OK;
 }
 
-/* Again with as many points more, while there are some and budget is left. */
+/* Once coarse to fine; then with random points, as many again, while there are some and budget is
+   left. */
 static ccl_status_t halving(search_t *s, ccl_error_t *err) {
     uint64_t runs = ccl_i_tuner_options(s->tuner)->budget_runs;
     bool limited = runs > 0 || ccl_i_tuner_options(s->tuner)->budget_s > 0;
     uint32_t anchors = 0, before;
     for (uint32_t z = 0; z < s->out->nsizes; z++)
         anchors += is_anchor(s, z);
-    double share = runs ? (double)runs / 2 / anchors : WHOLE_SPACE, first = 0.5, second = 0.9;
+    double share = runs ? (double)runs / 3 / anchors : WHOLE_SPACE;
+    CCL_TRY(add_coarse(s, share, err));
+    CCL_TRY(estimate_all(s, 0.4, err));
+    CCL_TRY(refine(s, between, REFINED_SHARE, 0.5, err));
+    CCL_TRY(refine(s, every_way, LOWERED_SHARE, 0.7, err));
+    CCL_TRY(run_best(s, 0.9, err));
+    CCL_TRY(climb(s, err));
+    if (!limited)
+        return CCL_OK;
     do {
         before = s->out->npoints;
-        /* Where not all can be looked at, the grid's order must not choose. */
-        if (s->out->space_points <= fmin(WHOLE_SPACE, share) && before == s->out->nuntuned)
-            CCL_TRY(add_grid(s, err));
-        else
-            CCL_TRY(add_random(s, before + ceil(share), err));
-        CCL_TRY(estimate_all(s, first, err));
-        CCL_TRY(run_best(s, second, err));
+        CCL_TRY(add_random(s, before + ceil(share), err));
+        CCL_TRY(estimate_all(s, 1, err));
+        CCL_TRY(run_best(s, 1, err));
         CCL_TRY(climb(s, err));
-        first = second = 1;
-    } while (limited && s->out->npoints > before && !ccl_i_tune_spent(s->tuner, 1));
+    } while (s->out->npoints > before && !ccl_i_tune_spent(s->tuner, 1));
     return CCL_OK;
 }
 
 /* ---------------------------------------------------------------- all */
+
+/* Each size's best, its schedule improved. */
+static ccl_status_t improve(search_t *s, ccl_error_t *err) {
+    uint32_t tries = ccl_i_tuner_options(s->tuner)->improve;
+    for (uint32_t z = 0; tries > 0 && z < s->out->nsizes; z++) {
+        double values[CCL_KNOBS];
+        uint32_t point;
+        if (s->out->best[z] == CCL_NONE || s->out->done[z])
+            continue;
+        memcpy(values, s->out->points[s->out->runs[s->out->best[z]].point].values, sizeof values);
+        values[CCL_KNOB_IMPROVE] = tries;
+        CCL_TRY(ccl_i_tune_point(s->tuner, values, &point, err));
+        CCL_TRY(ccl_i_tune_extra(s->tuner, point, z, err));
+    }
+    return ccl_i_tune_flush(s->tuner, err);
+}
+
+static ccl_status_t search(search_t *s, ccl_error_t *err) {
+    const ccl_tune_options_t *o = ccl_i_tuner_options(s->tuner);
+    CCL_TRY(untuned(s, err));
+    if (ccl_i_tune_spent(s->tuner, 1))
+        return CCL_OK;
+    switch (o->strategy) {
+    case CCL_STRATEGY_GRID:
+        CCL_TRY(add_grid(s, err));
+        CCL_TRY(run_points(s, err));
+        break;
+    case CCL_STRATEGY_RANDOM:
+        CCL_TRY(add_random(s,
+                           o->budget_runs ? ceil((double)o->budget_runs / s->out->nsizes)
+                                          : fmin(s->out->space_points, GRID_MAX),
+                           err));
+        CCL_TRY(run_points(s, err));
+        break;
+    case CCL_STRATEGY_HALVING:
+        CCL_TRY(halving(s, err));
+        break;
+    }
+    s->out->stopped = "space";
+    ccl_i_tune_spent(s->tuner, 1);
+    return CCL_OK;
+}
 
 ccl_status_t ccl_i_tune_search(ccl_i_tuner_t *tuner, ccl_error_t *err) {
     const ccl_tune_options_t *o = ccl_i_tuner_options(tuner);
@@ -286,26 +463,9 @@ ccl_status_t ccl_i_tune_search(ccl_i_tuner_t *tuner, ccl_error_t *err) {
                         "the grid has %.4g points, more than %d: fewer values, or the strategy "
                         "halving or random",
                         s.out->space_points, GRID_MAX);
-    CCL_TRY(untuned(&s, err));
-    if (ccl_i_tune_spent(tuner, 1))
-        return CCL_OK;
-    switch (o->strategy) {
-    case CCL_STRATEGY_GRID:
-        CCL_TRY(add_grid(&s, err));
-        CCL_TRY(run_points(&s, err));
-        break;
-    case CCL_STRATEGY_RANDOM:
-        CCL_TRY(add_random(&s,
-                           o->budget_runs ? ceil((double)o->budget_runs / s.out->nsizes)
-                                          : fmin(s.out->space_points, GRID_MAX),
-                           err));
-        CCL_TRY(run_points(&s, err));
-        break;
-    case CCL_STRATEGY_HALVING:
-        CCL_TRY(halving(&s, err));
-        break;
-    }
-    s.out->stopped = "space";
-    ccl_i_tune_spent(tuner, 1);
+    CCL_TRY(search(&s, err));
+    const char *stopped = s.out->stopped;
+    CCL_TRY(improve(&s, err));
+    s.out->stopped = stopped;
     return CCL_OK;
 }

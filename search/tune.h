@@ -20,6 +20,9 @@ ccl_status_t ccl_i_tune_point(ccl_i_tuner_t *tuner, const double values[CCL_KNOB
 /** Ask for a point at a size, unless it was asked for, the size is done, or no run is left. */
 ccl_status_t ccl_i_tune_run(ccl_i_tuner_t *tuner, uint32_t point, uint32_t size, bool estimate,
                             ccl_error_t *err);
+/** The same, whatever budget is left. */
+ccl_status_t ccl_i_tune_extra(ccl_i_tuner_t *tuner, uint32_t point, uint32_t size,
+                              ccl_error_t *err);
 /** Everything asked for is finished then. */
 ccl_status_t ccl_i_tune_flush(ccl_i_tuner_t *tuner, ccl_error_t *err);
 /** All sizes are done, or this share of a budget is spent. */

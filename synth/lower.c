@@ -636,7 +636,7 @@ static ccl_status_t lower_state(const ccl_ctx_t *ctx, const ccl_schedule_t *give
                                 uint32_t *pipelines, ccl_error_t *err) {
     enum { MOST_PARTS = 16, MOST_SENDS = 5000000 };
     ccl_lower_options_t plain = *options;
-    choice_t c = {.ctx = ctx, .options = &plain, .how = how};
+    choice_t c = {.ctx = ctx, .options = &plain, .how = how, .most = 1};
     ccl_schedule_t *split = NULL;
     bool hpds = options->order == CCL_ORDER_HPDS, taken = false;
     double bytes, batches = options->batches;
