@@ -182,7 +182,9 @@ ccl_status_t ccl_i_made_forget(ccl_i_tuner_t *t, ccl_error_t *err) {
     double transfers = 0;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < t->nmade; i++)
-        transfers += t->made[i]->shared ? (double)t->made[i]->shared->schedule->ntransfers / t->made[i]->shared->users : 0;
+        if (t->made[i]->shared)
+            transfers += (double)t->made[i]->shared->schedule->ntransfers /
+                         t->made[i]->shared->users;
     if (transfers <= KEPT_TRANSFERS)
         return CCL_OK;
     for (uint32_t i = 0; i < t->first_new; i++)
