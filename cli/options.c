@@ -230,7 +230,8 @@ static const option_t options[] = {
      "any,msccl,rccl,msccl-old"},
     {"slots", 0, KIND_U32, AT(slots), "N",
      "FIFO depth of the deadlock check (Simple 2, LL and LL128 8)", NULL},
-    {"device", 0, KIND_TEXT, AT(job.device), "host|cuda|hip", "where it runs (host)", NULL},
+    {"device", 0, KIND_TEXT, AT(job.device), "host|cuda|hip|auto",
+     "where it runs (host); auto: what a process finds; cuda*4,host*2: by rank", NULL},
     {"kernel", 0, KIND_CHOICE, AT(job.kernel), "K",
      "interpreter: one kernel reads the program; generated: one written and compiled for it; both, "
      "and the ratio (interpreter)",

@@ -151,7 +151,7 @@ static ccl_status_t measurement_json(const ccl_report_measurement_t *m, ccl_text
     else
         ccl_i_json_null(&json, "valid");
     ccl_i_json_fault(&json, m->verdict);
-    ccl_i_json_string(&json, "device", m->options->device);
+    ccl_i_json_string(&json, "device", r ? r->device : m->options->device);
     ccl_i_json_string(&json, "type", ccl_type_name(m->options->type));
     ccl_i_json_string(&json, "op", ccl_reduction_name(m->options->op));
     ccl_i_json_string(&json, "granularity", ccl_i_granularity_name(m->options->granularity));

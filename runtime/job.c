@@ -377,7 +377,7 @@ static ccl_status_t generate(ccl_i_job_t *job, ccl_i_part_t *part, double *compi
     if (!job->ops->kernel_compile)
         return ccl_fail(err, CCL_ERR_UNSUPPORTED,
                         "device %s runs no generated kernels: --kernel interpreter",
-                        job->options->device);
+                        job->kind);
     CCL_TRY(ccl_i_kernel_text(&part->plan, job->plan->slots, &part->kernel, err));
     double before_s = ccl_now_s();
     int code =
@@ -385,7 +385,7 @@ static ccl_status_t generate(ccl_i_job_t *job, ccl_i_part_t *part, double *compi
     *compile_s += ccl_now_s() - before_s;
     if (code)
         return ccl_fail(err, CCL_ERR_UNSUPPORTED, "device %s: the program's kernel: %s%s%.*s",
-                        job->options->device, job->ops->error_text(code), log[0] ? ": " : "",
+                        job->kind, job->ops->error_text(code), log[0] ? ": " : "",
                         (int)strcspn(log, "\n"), log);
     part->plan.source = part->kernel.data;
     return CCL_OK;

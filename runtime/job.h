@@ -7,6 +7,7 @@
 
 #include "runtime/group.h"
 #include "runtime/host.h"
+#include "runtime/kinds.h"
 #include "runtime/plan.h"
 #include "runtime/reach.h"
 #include "runtime/values.h"
@@ -42,6 +43,8 @@ typedef struct ccl_i_job {
     ccl_i_run_plan_t *plan;
     ccl_i_group_t *group;
     uint32_t self, nprocesses, first_rank, end_rank, threads;
+    char kind[CCL_I_KIND_LEN]; /* of this process's device */
+    bool mixed;                /* not all processes have the same */
     /* memory of the FIFOs, flags and marks; shared by all processes with shm */
     char *region;
     size_t region_bytes;

@@ -158,10 +158,10 @@ static ccl_status_t open_parts(ccl_i_job_t *job, ccl_error_t *err) {
 static ccl_status_t find_device(ccl_i_job_t *job, bool *host_out, ccl_error_t *err) {
     ccl_device_properties_t first;
     uint32_t devices = 0;
-    CCL_TRY(ccl_i_device_find(job->options->device, &job->ops, &job->module, err));
+    CCL_TRY(ccl_i_device_find(job->kind, &job->ops, &job->module, err));
     DEVICE_TRY(job->ops->count(&devices), "looking for devices");
     if (devices == 0)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "no %s device is here", job->ops->name);
+        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "no %s device is here", job->kind);
     DEVICE_TRY(job->ops->properties(0, &first), "properties");
     *host_out = first.host_access;
     return CCL_OK;
@@ -184,17 +184,26 @@ static ccl_status_t open_host(ccl_i_job_t *job, ccl_error_t *err) {
     return CCL_OK;
 }
 
-static ccl_status_t open_devices(ccl_i_job_t *job, ccl_error_t *err) {
+/** Devices whose memory is not the host's; in a mixed job the host too, as one more of them. */
+static ccl_status_t open_devices(ccl_i_job_t *job, bool host, ccl_error_t *err) {
     uint32_t devices = 0;
-    CCL_TRY(ccl_i_group_agree(job->group, make_scheds(job, false, err), err));
-    ccl_status_t status = CCL_OK;
+    job->region_bytes = host ? ccl_i_region_bytes(job->plan, job->nprocesses) : job->region_bytes;
+    ccl_status_t status = host ? make_region(job, err) : CCL_OK;
+    if (status == CCL_OK)
+        status = make_scheds(job, host, err);
+    CCL_TRY(ccl_i_group_agree(job->group, status, err));
     int code = job->ops->count(&devices);
     if (code)
         status = device_fail(job, code, "looking for devices", err);
     CCL_TRY(ccl_i_group_agree(job->group, status, err));
     CCL_TRY(ccl_i_group_agree(job->group, ccl_i_reach_parts(job, devices, err), err));
     CCL_TRY(ccl_i_group_agree(job->group, open_parts(job, err), err));
-    return ccl_i_reach_connect(job, job->region_is_shared ? job->region : NULL, err);
+    CCL_TRY(ccl_i_reach_connect(job, job->region_is_shared ? job->region : NULL, err));
+    if (host) {
+        job->plan->dev.host = &job->host;
+        connect_region(job);
+    }
+    return CCL_OK;
 }
 
 /* ---------------------------------------------------------------- all of it */
@@ -203,7 +212,7 @@ ccl_status_t ccl_i_job_open(ccl_i_job_t *job, ccl_error_t *err) {
     ccl_i_run_plan_t *plan = job->plan;
     bool host = false;
     CCL_TRY(ccl_i_group_agree(job->group, find_device(job, &host, err), err));
-    CCL_TRY(host ? open_host(job, err) : open_devices(job, err));
+    CCL_TRY(host && !job->mixed ? open_host(job, err) : open_devices(job, host, err));
     CCL_TRY(make_buffers(job, err));
     plan->dev.memory = job->memory;
     plan->dev.first_unit = plan->rank_first_unit[job->first_rank];
@@ -248,7 +257,7 @@ void ccl_i_job_close(ccl_i_job_t *job, bool together) {
     }
     if (host && job->region && !job->region_is_shared)
         munmap(job->region, job->region_bytes);
-    if (!host && job->nparts)
+    if (job->nparts && (!host || job->mixed))
         ccl_i_reach_close(job, together);
     close_parts(job);
     ccl_i_device_release(job->module);

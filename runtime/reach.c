@@ -62,7 +62,12 @@ static uint32_t share(uint32_t devices, uint32_t processes, uint32_t ranks) {
 typedef struct card {
     uint64_t machine;
     uint32_t devices, peers;
+    char kind[CCL_I_KIND_LEN];
 } card_t;
+
+static bool alike(const card_t *a, const card_t *b) {
+    return a->machine == b->machine && strcmp(a->kind, b->kind) == 0;
+}
 
 static ccl_status_t set_parts(ccl_i_job_t *job, const card_t *cards, ccl_error_t *err) {
     ccl_i_reach_t *r = &job->reach;
@@ -72,8 +77,8 @@ static ccl_status_t set_parts(ccl_i_job_t *job, const card_t *cards, ccl_error_t
         uint32_t ranks = ccl_i_first_rank(job->plan, job->nprocesses, p + 1) -
                          ccl_i_first_rank(job->plan, job->nprocesses, p);
         for (uint32_t i = 0; i < job->nprocesses; i++) {
-            here += cards[i].machine == cards[p].machine;
-            before += i < p && cards[i].machine == cards[p].machine;
+            here += alike(&cards[i], &cards[p]);
+            before += i < p && alike(&cards[i], &cards[p]);
         }
         uint32_t parts = share(cards[p].devices, here, ranks);
         r->machines[p] = cards[p].machine;
@@ -100,6 +105,7 @@ ccl_status_t ccl_i_reach_parts(ccl_i_job_t *job, uint32_t devices, ccl_error_t *
     uint32_t n = job->nprocesses;
     card_t mine = {.machine = ccl_i_bootstrap_machine(), .devices = devices};
     card_t *cards = calloc(n, sizeof *cards);
+    memcpy(mine.kind, job->kind, sizeof mine.kind);
     r->first_part = calloc(n + (size_t)1, sizeof *r->first_part);
     r->machines = calloc(n, sizeof *r->machines);
     r->peers = calloc(n, sizeof *r->peers);
@@ -109,7 +115,7 @@ ccl_status_t ccl_i_reach_parts(ccl_i_job_t *job, uint32_t devices, ccl_error_t *
         status = ccl_i_group_exchange(job->group, &mine, sizeof mine, cards, NULL, err);
     for (uint32_t p = 0; p < n && status == CCL_OK; p++)
         if (cards[p].devices == 0) /* everybody says so, nobody waits for the others */
-            status = ccl_fail(err, CCL_ERR_UNSUPPORTED, "no %s device is here", job->ops->name);
+            status = ccl_fail(err, CCL_ERR_UNSUPPORTED, "no %s device is here", cards[p].kind);
     if (status == CCL_OK)
         status = set_parts(job, cards, err);
     free(cards);
@@ -207,7 +213,7 @@ static ccl_status_t make_regions(ccl_i_job_t *job, ccl_error_t *err) {
         ccl_i_part_t *part = &job->parts[k];
         uint64_t bytes = r->region_bytes[r->first_part[job->self] + k];
         void *memory = NULL;
-        if (bytes == 0)
+        if (bytes == 0 || part->properties.host_access) /* whose FIFOs lie elsewhere */
             continue;
         DEVICE_TRY(job->ops->memory_alloc(part->device, bytes, &memory), "memory");
         part->region = memory;
@@ -337,13 +343,17 @@ static ccl_status_t make_staged(ccl_i_job_t *job, void **device_out, ccl_error_t
     return CCL_OK;
 }
 
+uint64_t ccl_i_reach_staged_at(const ccl_i_run_plan_t *plan, uint32_t conn) {
+    return (uint64_t)plan->dev.nconns * 2 * LINE_BYTES + plan->conn_at[conn];
+}
+
 /** The host's view of a FIFO in its memory, and the devices'. */
 static void stage(ccl_i_job_t *job, uint32_t c, char *device) {
     ccl_i_reach_t *r = &job->reach;
     ccl_i_run_plan_t *plan = job->plan;
     ccl_device_conn_t *host = &r->conns[c], *conn = &plan->conns[c];
     uint64_t flags = (uint64_t)c * 2 * LINE_BYTES;
-    uint64_t data = (uint64_t)plan->dev.nconns * 2 * LINE_BYTES + plan->conn_at[c];
+    uint64_t data = ccl_i_reach_staged_at(plan, c);
     uint64_t lengths =
         ccl_i_region_bytes(plan, job->nprocesses) + (uint64_t)c * plan->slots * sizeof(uint64_t);
     *host = *conn;
@@ -382,7 +392,7 @@ static void address(ccl_i_job_t *job, uint32_t c) {
 /** Whether devices of the processes' own are reached is tried; `--transport tcp` is obeyed. */
 static bool may_use_ipc(const ccl_i_job_t *job) {
     const ccl_run_options_t *o = job->options;
-    return job->nprocesses > 1 && (o->world > 1 || o->transport == CCL_RUN_SHM);
+    return job->nprocesses > 1 && !job->mixed && (o->world > 1 || o->transport == CCL_RUN_SHM);
 }
 
 ccl_status_t ccl_i_reach_connect(ccl_i_job_t *job, char *shared, ccl_error_t *err) {
@@ -404,6 +414,8 @@ ccl_status_t ccl_i_reach_connect(ccl_i_job_t *job, char *shared, ccl_error_t *er
     CCL_TRY(ccl_i_group_agree(job->group, make_regions(job, err), err));
     if (r->ipc)
         CCL_TRY(exchange(job, err));
+    if (job->parts[0].properties.host_access)
+        return CCL_OK;
     if (r->staged)
         CCL_TRY(make_staged(job, &device, err));
     for (uint32_t c = 0; c < job->plan->dev.nconns; c++) {

@@ -40,6 +40,8 @@ typedef struct ccl_i_reach {
 ccl_status_t ccl_i_reach_parts(struct ccl_i_job *job, uint32_t devices, ccl_error_t *err);
 /** Regions and addresses of all connections of this process. @param shared  of all children. */
 ccl_status_t ccl_i_reach_connect(struct ccl_i_job *job, char *shared, ccl_error_t *err);
+/** Where a connection's slots lie in memory of the host that devices reach; everywhere alike. */
+uint64_t ccl_i_reach_staged_at(const ccl_i_run_plan_t *plan, uint32_t conn);
 /** @param together  all processes close now: no memory is freed that another one still sees. */
 void ccl_i_reach_close(struct ccl_i_job *job, bool together);
 

@@ -60,6 +60,10 @@ static ccl_status_t check_options(const ccl_program_t *program, ccl_run_options_
             return ccl_fail(err, CCL_ERR_USAGE,
                             "shares of ranks must be at least one each, and all of %u together",
                             program->nranks);
+    CCL_TRY(ccl_i_kinds_check(o->device, program->nranks, err));
+    if (o->world <= 1 && o->ranks == CCL_RANKS_THREADS && ccl_i_kinds_several(o->device))
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "ranks on unlike devices run in processes: --ranks processes");
     if (o->ranks == CCL_RANKS_THREADS)
         o->processes = 1;
     else if (o->processes == 0 || o->processes > program->nranks)
@@ -69,22 +73,47 @@ static ccl_status_t check_options(const ccl_program_t *program, ccl_run_options_
 
 /* ---------------------------------------------------------------- one process of a job */
 
-/** Everybody runs the same, and how many of them share this machine. */
-static ccl_status_t introduce(ccl_i_job_t *job, uint32_t *here_out, ccl_error_t *err) {
-    struct {
-        uint64_t run, machine;
-    } mine = {ccl_i_bootstrap_fingerprint(job->plan, job->options), ccl_i_bootstrap_machine()};
+typedef struct card {
+    uint64_t run, machine;
+    char kind[CCL_I_KIND_LEN];
+} card_t;
+
+/** The kinds of all processes, each once: "cuda+host". */
+static void name_kinds(const card_t *all, uint32_t n, char *out, size_t len) {
+    size_t used = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t k = 0;
+        while (k < i && strcmp(all[k].kind, all[i].kind) != 0)
+            k++;
+        if (k == i && used < len)
+            used += (size_t)snprintf(out + used, len - used, "%s%s", i ? "+" : "", all[i].kind);
+    }
+}
+
+/** Everybody runs the same, on which devices, and how many of them share this machine. */
+static ccl_status_t introduce(ccl_i_job_t *job, uint32_t *here_out, ccl_run_result_t *result,
+                              ccl_error_t *err) {
+    card_t mine = {.run = ccl_i_bootstrap_fingerprint(job->plan, job->options),
+                   .machine = ccl_i_bootstrap_machine()};
     uint32_t n = job->group->world, here = 0;
-    uint64_t *all = malloc(n * sizeof mine);
-    if (!all)
-        return ccl_fail_nomem(err);
-    ccl_status_t status = ccl_i_group_exchange(job->group, &mine, sizeof mine, all, NULL, err);
+    card_t *all = calloc(n, sizeof *all);
+    ccl_status_t status = all ? CCL_OK : ccl_fail_nomem(err);
+    if (status == CCL_OK)
+        status =
+            ccl_i_kinds_of(job->options->device, job->first_rank, job->end_rank, job->kind, err);
+    status = ccl_i_group_agree(job->group, status, err);
+    memcpy(mine.kind, job->kind, sizeof mine.kind);
+    if (status == CCL_OK)
+        status = ccl_i_group_exchange(job->group, &mine, sizeof mine, all, NULL, err);
     for (uint32_t i = 0; i < n && status == CCL_OK; i++) {
-        here += all[2 * i + 1] == mine.machine;
-        if (all[2 * i] != all[0])
+        here += all[i].machine == mine.machine;
+        job->mixed = job->mixed || strcmp(all[i].kind, all[0].kind) != 0;
+        if (all[i].run != all[0].run)
             status = ccl_fail(err, CCL_ERR_USAGE,
                               "process %u runs another program or other options than process 0", i);
     }
+    if (status == CCL_OK)
+        name_kinds(all, n, result->device, sizeof result->device);
     free(all);
     *here_out = here;
     return status;
@@ -96,7 +125,9 @@ static bool on_host(const ccl_i_job_t *job) {
 
 /** Some connection between processes has no memory that both ends see. */
 static bool wants_wire(const ccl_i_job_t *job) {
-    return on_host(job) ? job->nprocesses > 1 && !job->region_is_shared : job->reach.wired;
+    if (on_host(job) || job->mixed)
+        return job->nprocesses > 1 && !job->region_is_shared;
+    return job->reach.wired;
 }
 
 /** RDMA where every process can; else one line, and TCP. */
@@ -154,7 +185,7 @@ static ccl_status_t share_memory(ccl_i_job_t *job, uint32_t here, ccl_error_t *e
     uint32_t n = job->group->world;
     void *memory = NULL;
     if (job->options->world <= 1 || here < n || job->options->transport != CCL_RUN_SHM ||
-        strcmp(job->options->device, "host") != 0)
+        strcmp(job->kind, "host") != 0 || job->mixed)
         return CCL_OK;
     CCL_TRY(ccl_i_segment_map(job->group, ccl_i_region_bytes(job->plan, n), &memory, err));
     job->region = memory;
@@ -165,15 +196,19 @@ static ccl_status_t share_memory(ccl_i_job_t *job, uint32_t here, ccl_error_t *e
 static ccl_status_t run_process(ccl_i_job_t *job, ccl_run_result_t *result, ccl_error_t *err) {
     uint32_t here = 1;
     job->group->patience_s = 3 * job->options->watchdog_s;
-    ccl_status_t status = introduce(job, &here, err);
-    if (status == CCL_OK)
-        status = share_memory(job, here, err);
-    if (status != CCL_OK)
-        return status;
     job->nprocesses = job->group->world;
     job->self = job->group->rank;
     job->first_rank = ccl_i_first_rank(job->plan, job->nprocesses, job->self);
     job->end_rank = ccl_i_first_rank(job->plan, job->nprocesses, job->self + 1);
+    ccl_status_t status = introduce(job, &here, result, err);
+    if (job->mixed) { /* unlike devices have no memory that all of them see */
+        job->region = NULL;
+        job->region_is_shared = false;
+    }
+    if (status == CCL_OK)
+        status = share_memory(job, here, err);
+    if (status != CCL_OK)
+        return status;
     job->threads = job->options->threads;
     if (!job->threads)
         job->threads = ccl_core_count() / here ? ccl_core_count() / here : 1;
@@ -265,6 +300,8 @@ static ccl_status_t run_family(ccl_i_job_t *job, ccl_run_result_t *result, ccl_e
     family_t family = {.n = job->options->processes};
     ccl_i_group_t group = {0};
     ccl_status_t status = CCL_OK;
+    size_t bytes = ccl_i_region_bytes(job->plan, family.n);
+    void *memory = MAP_FAILED;
     family.pids = calloc(family.n, sizeof *family.pids);
     family.fds = malloc(family.n * sizeof *family.fds);
     if (!family.pids || !family.fds) {
@@ -273,9 +310,8 @@ static ccl_status_t run_family(ccl_i_job_t *job, ccl_run_result_t *result, ccl_e
     }
     memset(family.fds, 0xff, family.n * sizeof *family.fds);
     if (job->options->transport == CCL_RUN_SHM) {
-        size_t bytes = ccl_i_region_bytes(job->plan, family.n);
-        void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                            MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (memory == MAP_FAILED) {
             status = ccl_fail_nomem(err);
             goto end;
@@ -296,8 +332,8 @@ static ccl_status_t run_family(ccl_i_job_t *job, ccl_run_result_t *result, ccl_e
         ccl_i_group_fini(&group);
     }
     end_children(&family, status == CCL_OK ? 5 : 1);
-    if (job->region_is_shared)
-        munmap(job->region, ccl_i_region_bytes(job->plan, family.n));
+    if (memory != MAP_FAILED)
+        munmap(memory, bytes);
 end:
     free(family.pids);
     free(family.fds);
@@ -462,7 +498,7 @@ ccl_status_t ccl_run_program(const ccl_ctx_t *ctx, const ccl_program_t *program,
     if (!o.no_static_check)
         CCL_TRY_GOTO(check_finishes(ctx, program, &plan, &o, result, &own), status, end);
     ccl_i_job_t job = {.ctx = ctx, .program = program, .options = &o, .plan = &plan};
-    if (o.processes > 1 && strcmp(o.device, "host") != 0)
+    if (o.processes > 1 && !ccl_i_kinds_all(o.device, "host"))
         status = run_led(&job, result, &own);
     else
         status = o.processes > 1 ? run_family(&job, result, &own) : run_alone(&job, result, &own);

@@ -67,7 +67,9 @@ typedef enum ccl_run_kernel {
 
 typedef struct ccl_run_options {
     size_t size;
-    const char *device; /**< NULL: "host" */
+    const char *device; /**< "host" (NULL), "cuda", "hip", "auto": what a process finds, or one for
+                             every rank, as "cuda*4,host*2,hip": then in processes, none of which
+                             has ranks on unlike devices. Between those it is `transport`, or TCP */
     double size_bytes;  /**< nccl-tests' size, > 0 (docs/runtime.md: rounding to items) */
     uint32_t batches;   /**< micro-batches; 0: as few as the FIFOs allow, as in the model */
     ccl_granularity_t granularity;
@@ -127,7 +129,7 @@ typedef struct ccl_run_block {
 } ccl_run_block_t;
 
 typedef struct ccl_run_result {
-    char device[16];
+    char device[16]; /**< of all processes, each once: "cuda+host" */
     uint32_t nranks, processes, threads; /**< threads: workers per process */
     ccl_run_transport_t transport;       /**< between processes */
     uint32_t devices;                    /**< that this process's ranks are spread over */

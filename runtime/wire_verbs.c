@@ -8,6 +8,7 @@
  * @par Source  NCCL's net_ib does the same with writes and immediates; the InfiniBand
  *              specification 1.4, 9.7.5.1 (writes of a QP are done in order, the immediate last).
  */
+#include "runtime/reach.h"
 #include "runtime/verbs_i.h"
 #include "runtime/wire_i.h"
 
@@ -64,7 +65,7 @@ typedef struct card {
     uint32_t rkey, psn;
     uint16_t lid;
     uint8_t mtu, ethernet;
-    uint32_t pad;
+    uint32_t staged; /* slots lie as in memory of the host that devices reach */
     union ibv_gid gid;
 } card_t;
 
@@ -254,51 +255,65 @@ static uint64_t slots_bytes(const ccl_device_conn_t *c) {
 }
 
 /**
- * The slots of the connections that cross processes lie in memory of their own, so that no more
- * than that is registered, by number of connection; so everybody knows where they lie at others.
+ * On the host the slots of the connections that cross processes lie in memory of their own, so that
+ * no more than that is registered, by number of connection; so everybody knows where they lie at
+ * others. @param local_at  [nconns] in this process's; bytes of it are returned.
  */
-static ccl_status_t own_memory(ccl_i_wire_t *w, ccl_error_t *err) {
-    rdma_t *s = w->state;
-    uint32_t nconns = w->plan->dev.nconns, self = w->host->self;
-    uint64_t *at = calloc(w->nprocesses, sizeof *at);
-    uint64_t *local_at = calloc(nconns + (size_t)1, sizeof *local_at);
-    ccl_status_t status = at && local_at ? CCL_OK : ccl_fail_nomem(err);
-    for (uint32_t c = 0; c < nconns && status == CCL_OK; c++) {
-        uint32_t from = w->host->unit_process[w->conns[c].sender];
-        uint32_t to = w->host->unit_process[w->conns[c].receiver];
+static uint64_t lay_out(const ccl_i_wire_t *w, uint64_t *at, uint64_t *local_at) {
+    const rdma_t *s = w->state;
+    const ccl_i_run_plan_t *plan = w->plan;
+    for (uint32_t c = 0; c < plan->dev.nconns; c++) {
+        uint32_t from = w->host->unit_process[plan->conns[c].sender];
+        uint32_t to = w->host->unit_process[plan->conns[c].receiver];
         if (from == to)
             continue;
-        local_at[c] = at[self];
+        local_at[c] = at[w->host->self];
         s->remote_at[c] = at[to];
-        at[from] += slots_bytes(&w->conns[c]);
-        at[to] += slots_bytes(&w->conns[c]);
+        at[from] += slots_bytes(&plan->conns[c]);
+        at[to] += slots_bytes(&plan->conns[c]);
     }
-    if (status == CCL_OK) {
-        s->bytes = at[self] ? at[self] : LINE_BYTES;
-        void *memory =
-            mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (memory == MAP_FAILED)
-            status = ccl_fail_nomem(err);
-        else
-            s->memory = memory;
-        s->own_memory = s->memory != NULL;
-    }
-    for (uint32_t c = 0; c < nconns && status == CCL_OK; c++)
+    return at[w->host->self];
+}
+
+static ccl_status_t own_memory(ccl_i_wire_t *w, const uint64_t *local_at, uint64_t bytes,
+                               ccl_error_t *err) {
+    rdma_t *s = w->state;
+    s->bytes = bytes ? bytes : LINE_BYTES;
+    void *memory = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return ccl_fail_nomem(err);
+    s->memory = memory;
+    s->own_memory = true;
+    for (uint32_t c = 0; c < w->plan->dev.nconns; c++)
         if (w->conn_peer[c] != CCL_NONE)
             w->conns[c].data = s->memory + local_at[c];
+    return CCL_OK;
+}
+
+static ccl_status_t place_slots(ccl_i_wire_t *w, ccl_error_t *err) {
+    rdma_t *s = w->state;
+    uint64_t *at = calloc(w->nprocesses, sizeof *at);
+    uint64_t *local_at = calloc(w->plan->dev.nconns + (size_t)1, sizeof *local_at);
+    ccl_status_t status = at && local_at ? CCL_OK : ccl_fail_nomem(err);
+    uint64_t bytes = status == CCL_OK ? lay_out(w, at, local_at) : 0;
+    if (w->how.staged) { /* memory of the host that devices reach too */
+        s->memory = w->how.staged->memory;
+        s->bytes = w->how.staged->memory_bytes;
+    } else if (status == CCL_OK) {
+        status = own_memory(w, local_at, bytes, err);
+    }
     free(at);
     free(local_at);
     return status;
 }
 
-/** FIFOs of devices lie in memory of the host that they reach too, everywhere alike. */
-static void staged_memory(ccl_i_wire_t *w) {
-    rdma_t *s = w->state;
-    s->memory = w->how.staged->memory;
-    s->bytes = w->how.staged->memory_bytes;
-    for (uint32_t c = 0; c < w->plan->dev.nconns; c++)
-        if (w->conn_peer[c] != CCL_NONE)
-            s->remote_at[c] = (uint64_t)((char *)w->conns[c].data - s->memory);
+/** What reach.c has for a process of devices: flags, then slots, of all connections. */
+static void staged_at(ccl_i_wire_t *w, uint32_t process) {
+    const rdma_t *s = w->state;
+    const ccl_i_run_plan_t *plan = w->plan;
+    for (uint32_t c = 0; c < plan->dev.nconns; c++)
+        if (w->conn_peer[c] == process)
+            s->remote_at[c] = ccl_i_reach_staged_at(plan, c);
 }
 
 static ccl_status_t make_memory(ccl_i_wire_t *w, ccl_error_t *err) {
@@ -313,10 +328,7 @@ static ccl_status_t make_memory(ccl_i_wire_t *w, ccl_error_t *err) {
     s->credited = calloc(nconns + (size_t)1, sizeof *s->credited);
     if (!s->remote_at || !s->written || !s->credited)
         return ccl_fail_nomem(err);
-    if (w->how.staged)
-        staged_memory(w);
-    else
-        CCL_TRY(own_memory(w, err));
+    CCL_TRY(place_slots(w, err));
     s->mr =
         ibv_reg_mr(s->pd, s->memory, s->bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     if (!s->mr)
@@ -440,6 +452,7 @@ static void write_card(const ccl_i_wire_t *w, card_t *card, uint32_t *qpns) {
                      .lid = s->verbs->port.lid,
                      .mtu = (uint8_t)s->verbs->port.active_mtu,
                      .ethernet = s->verbs->ethernet,
+                     .staged = w->how.staged != NULL,
                      .gid = s->verbs->gid};
     for (uint32_t i = 0; i < w->nprocesses; i++)
         qpns[i] = s->links[i].qp ? s->links[i].qp->qp_num : 0;
@@ -463,6 +476,8 @@ static ccl_status_t connect_all(ccl_i_wire_t *w, ccl_error_t *err) {
             continue;
         link->base = peer->base;
         link->rkey = peer->rkey;
+        if (peer->staged)
+            staged_at(w, i);
         if (peer->ethernet != s->verbs->ethernet)
             status =
                 ccl_fail(err, CCL_ERR_UNSUPPORTED, "process %u has RDMA over %s, this one over %s",

@@ -133,7 +133,7 @@ static const struct {
              {"ring", CCL_ALLREDUCE, 1 << 20},
              {"direct", CCL_ALLTOALL, 1 << 20},
              {"hm", CCL_ALLREDUCE, 100},
-             {"ring", CCL_ALLREDUCE, 3 << 20}};
+             {"ring", CCL_ALLREDUCE, 2 << 20}};
 
 START_TEST(test_collectives) {
     ccl_program_t *p = program_of(plain[_i].with, plain[_i].kind, spec, NULL);
