@@ -189,7 +189,7 @@ static const struct {
 } bads[] = {
     {set_size, CCL_ERR_USAGE, "more than 0"},
     {set_huge, CCL_ERR_INPUT, "TiB of memory"},
-    {set_device, CCL_ERR_USAGE, "host, cuda or hip"},
+    {set_device, CCL_ERR_USAGE, "host, cuda, hip or auto"},
     {set_slice, CCL_ERR_USAGE, "at least 16"},
     {set_batches, CCL_ERR_INPUT, "micro-batches"},
     {set_world, CCL_ERR_USAGE, "3 processes for 2 ranks"},
