@@ -11,56 +11,105 @@
 static ccl_status_t fill_pods(ccl_i_pods_t *out, uint32_t n, const uint32_t *label,
                               uint32_t nlabels, ccl_error_t *err) {
     out->npods = nlabels;
-    out->size = n / nlabels;
+    out->first = calloc(nlabels + (size_t)2, sizeof *out->first);
     out->ranks = calloc(n, sizeof *out->ranks);
     out->pod = calloc(n, sizeof *out->pod);
     out->place = calloc(n, sizeof *out->place);
-    uint32_t *fill = calloc(nlabels, sizeof *fill);
-    if (!out->ranks || !out->pod || !out->place || !fill) {
-        free(fill);
+    out->kind = calloc(nlabels, sizeof *out->kind);
+    out->index = calloc(nlabels, sizeof *out->index);
+    out->kind_first = calloc(nlabels + (size_t)2, sizeof *out->kind_first);
+    out->of_kind = calloc(nlabels, sizeof *out->of_kind);
+    if (!out->first || !out->ranks || !out->pod || !out->place || !out->kind || !out->index ||
+        !out->kind_first || !out->of_kind)
         return ccl_fail_nomem(err);
+    for (uint32_t r = 0; r < n; r++)
+        out->first[label[r] + 2]++;
+    for (uint32_t p = 0; p < nlabels; p++) {
+        out->most = out->first[p + 2] > out->most ? out->first[p + 2] : out->most;
+        out->first[p + 2] += out->first[p + 1];
     }
-    bool equal = out->size * nlabels == n;
-    for (uint32_t r = 0; equal && r < n; r++) {
-        uint32_t p = label[r];
-        equal = fill[p] < out->size;
-        if (equal) {
-            out->pod[r] = p;
-            out->place[r] = fill[p];
-            out->ranks[p * out->size + fill[p]++] = r;
-        }
+    for (uint32_t r = 0; r < n; r++) {
+        out->pod[r] = label[r];
+        out->place[r] = out->index[label[r]]++;
+        out->ranks[out->first[label[r] + 1]++] = r;
     }
-    free(fill);
-    return equal ? CCL_OK
-                 : ccl_fail(err, CCL_ERR_UNSUPPORTED, "pods are not equal: they differ in GPUs");
+    return CCL_OK;
 }
 
-/* Hops inside every pod and along every rail are as fast as in the first. */
-static bool alike(const ccl_i_exchange_t *x, const ccl_i_pods_t *pods, uint32_t *seen) {
-    uint32_t g = pods->size;
+static bool same_Bps(double a, double b) {
+    return fabs(a - b) <= 1e-9 * a;
+}
+
+/* The fastest hop to (from) other pods. */
+static double past_Bps(const ccl_i_exchange_t *x, const ccl_i_pods_t *pods, uint32_t r, bool in) {
+    const uint32_t *first = in ? x->in_first : x->out_first;
+    double best = 0;
+    for (uint32_t i = first[r]; i < first[r + 1]; i++) {
+        const ccl_i_hop_t *h = &x->hops[in ? x->in_hops[i] : i];
+        if (pods->pod[h->src] != pods->pod[h->dst])
+            best = fmax(best, h->link_Bps);
+    }
+    return best;
+}
+
+/* Whether GPUs at each place have as fast hops to the same places and to the outside. */
+static bool same_kind(const ccl_i_exchange_t *x, const ccl_i_pods_t *pods, uint32_t p, uint32_t q,
+                      double *seen) {
+    uint32_t g = ccl_i_pod_size(pods, p);
+    if (ccl_i_pod_size(pods, q) != g)
+        return false;
+    for (uint32_t i = 0; i < g; i++) {
+        uint32_t a = ccl_i_pod_rank(pods, p, i), b = ccl_i_pod_rank(pods, q, i);
+        bool same = same_Bps(past_Bps(x, pods, a, false), past_Bps(x, pods, b, false)) &&
+                    same_Bps(past_Bps(x, pods, a, true), past_Bps(x, pods, b, true));
+        for (uint32_t k = 0; k < g; k++)
+            seen[k] = 0;
+        for (uint32_t h = x->out_first[a]; h < x->out_first[a + 1]; h++)
+            if (pods->pod[x->hops[h].dst] == p)
+                seen[pods->place[x->hops[h].dst]] += x->hops[h].link_Bps;
+        for (uint32_t h = x->out_first[b]; h < x->out_first[b + 1]; h++)
+            if (pods->pod[x->hops[h].dst] == q)
+                seen[pods->place[x->hops[h].dst]] -= x->hops[h].link_Bps;
+        for (uint32_t k = 0; k < g; k++)
+            same = same && fabs(seen[k]) < 1; /* bytes a second */
+        if (!same)
+            return false;
+    }
+    return true;
+}
+
+/* By the first pod of each kind. */
+static void sort_kinds(const ccl_i_exchange_t *x, ccl_i_pods_t *pods, double *seen) {
+    for (uint32_t p = 0; p < pods->npods; p++) {
+        uint32_t kind = 0;
+        for (; kind < pods->nkinds; kind++) {
+            uint32_t model = 0;
+            while (pods->kind[model] != kind)
+                model++;
+            if (same_kind(x, pods, model, p, seen))
+                break;
+        }
+        pods->nkinds += kind == pods->nkinds;
+        pods->kind[p] = kind;
+        pods->index[p] = pods->kind_first[kind + 2]++;
+    }
+    for (uint32_t k = 0; k < pods->nkinds; k++)
+        pods->kind_first[k + 2] += pods->kind_first[k + 1];
+    for (uint32_t p = 0; p < pods->npods; p++)
+        pods->of_kind[pods->kind_first[pods->kind[p] + 1]++] = p;
+}
+
+/* A hop from every GPU to those at its place in all pods of its kind. */
+static bool has_rails(const ccl_i_exchange_t *x, const ccl_i_pods_t *pods) {
     for (uint32_t r = 0; r < x->nranks; r++) {
-        uint32_t model = pods->ranks[pods->place[r]]; /* in the first pod */
-        uint32_t inside = 0, model_inside = 0, rails = 0;
-        for (uint32_t h = x->out_first[model]; h < x->out_first[model + 1]; h++) {
-            if (pods->pod[x->hops[h].dst] == 0) {
-                seen[pods->place[x->hops[h].dst]] = h;
-                model_inside++;
-            }
-        }
+        uint32_t rails = 0, kind = pods->kind[pods->pod[r]];
         for (uint32_t h = x->out_first[r]; h < x->out_first[r + 1]; h++) {
-            uint32_t to = x->hops[h].dst, at = pods->place[to];
-            if (pods->pod[to] != pods->pod[r]) {
-                rails += at == pods->place[r] && (h == x->out_first[r] || x->hops[h - 1].dst != to);
-                continue;
-            }
-            inside++;
-            if (at >= g || seen[at] == CCL_NONE ||
-                fabs(x->hops[seen[at]].link_Bps - x->hops[h].link_Bps) > 1e-9 * x->hops[h].link_Bps)
-                return false;
+            uint32_t to = x->hops[h].dst;
+            rails += pods->pod[to] != pods->pod[r] && pods->kind[pods->pod[to]] == kind &&
+                     pods->place[to] == pods->place[r] &&
+                     (h == x->out_first[r] || x->hops[h - 1].dst != to);
         }
-        for (uint32_t i = 0; i < g; i++)
-            seen[i] = CCL_NONE;
-        if (inside != model_inside || rails != pods->npods - 1)
+        if (rails != ccl_i_kind_size(pods, kind) - 1)
             return false;
     }
     return true;
@@ -132,7 +181,8 @@ ccl_status_t ccl_i_pods_find(const ccl_topology_t *topo, ccl_routes_t *routes, c
     uint32_t n = topo->nranks, nlabels = 0;
     memset(out, 0, sizeof *out);
     CCL_TRY(ccl_i_cluster_init(&cluster, topo, routes, err));
-    uint32_t *label = calloc(n, sizeof *label), *seen = calloc(n, sizeof *seen);
+    uint32_t *label = calloc(n, sizeof *label);
+    double *seen = calloc(n, sizeof *seen);
     ccl_status_t status = ccl_i_exchange_init(&x, topo, routes, NULL, err);
     if (status != CCL_OK)
         goto end;
@@ -140,7 +190,6 @@ ccl_status_t ccl_i_pods_find(const ccl_topology_t *topo, ccl_routes_t *routes, c
         status = ccl_fail_nomem(err);
         goto fini;
     }
-    memset(seen, 0xff, n * sizeof *seen);
     if (cluster.nservers > 1) {
         nlabels = cluster.nservers;
         memcpy(label, cluster.server, n * sizeof *label);
@@ -152,10 +201,13 @@ ccl_status_t ccl_i_pods_find(const ccl_topology_t *topo, ccl_routes_t *routes, c
         goto fini;
     }
     CCL_TRY_GOTO(fill_pods(out, n, label, nlabels, err), status, fini);
-    if (!alike(&x, out, seen))
+    sort_kinds(&x, out, seen);
+    if (2 * out->nkinds > out->npods)
+        status = ccl_fail(err, CCL_ERR_UNSUPPORTED, "pods differ: %u are of %u kinds", out->npods,
+                          out->nkinds);
+    else if (!has_rails(&x, out))
         status = ccl_fail(err, CCL_ERR_UNSUPPORTED,
-                          "pods are not equal: they differ in links, or no route leads from place "
-                          "to place");
+                          "pods cannot be composed: no route leads from place to place");
 fini:
     ccl_i_exchange_fini(&x);
 end:
@@ -168,9 +220,10 @@ end:
 }
 
 void ccl_i_pods_fini(ccl_i_pods_t *pods) {
-    free(pods->ranks);
-    free(pods->pod);
-    free(pods->place);
+    uint32_t *const all[] = {pods->first, pods->ranks, pods->pod,        pods->place,
+                             pods->kind,  pods->index, pods->kind_first, pods->of_kind};
+    for (size_t i = 0; i < CCL_ARRAY_LEN(all); i++)
+        free(all[i]);
     memset(pods, 0, sizeof *pods);
 }
 
