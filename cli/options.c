@@ -87,9 +87,8 @@ static const option_t options[] = {
     {"restarts", 0, KIND_U32, AT(restarts), "N",
      "times that a random synthesizer begins anew, each with a seed of its own (its choice)", NULL},
     {"compose", 0, KIND_CHOICE, AT(compose), "HOW",
-     "greedy, cegis: a cluster of equal pods from the schedules of one pod and of one rail (auto: "
-     "from 96 "
-     "GPUs on)",
+     "greedy, cegis: a cluster of pods from the schedules of one pod and of one rail of each kind "
+     "(auto: from 96 GPUs on)",
      "auto,off,on"},
     {"roots", 0, KIND_CHOICE, AT(roots), "HOW",
      "allreduce of greedy, cegis, sccl, milp: GPUs are root of what they can carry, or all of as "
