@@ -697,20 +697,44 @@ static int by_estimate(const void *a, const void *b) {
 }
 
 /**
- * Cuts, slices and connections: first the best cuts as estimated, then the best one with other
- * connections, then with more or fewer slices, all lowered and simulated.
+ * The best cut with other connections and with more or fewer slices; then on in the direction that
+ * helped, as long as it does.
  */
+static ccl_status_t refine(cegis_t *c, ccl_i_cluster_t *cluster, trial_t *best, ccl_error_t *err) {
+    trial_t trials[LANES_KINDS + 1];
+    uint32_t tried[2] = {best->slices, best->slices}; /* the fewest and the most */
+    for (bool first = true;; first = false) {
+        trial_t from = *best;
+        uint32_t len = 0, fewer = from.slices / 2, more = 2 * from.slices;
+        from.schedule = NULL;
+        if (more <= MOST_SLICES && more > tried[1])
+            trials[len] = from, trials[len++].slices = tried[1] = more;
+        for (uint32_t k = 0; first && k < LANES_KINDS; k++) {
+            if (k != from.lanes)
+                trials[len] = from, trials[len++].lanes = (lanes_t)k;
+        }
+        if (fewer && fewer < tried[0])
+            trials[len] = from, trials[len++].slices = tried[0] = fewer;
+        CCL_TRY(race(c, cluster, trials, len, best, err));
+        if (best->lanes != from.lanes)
+            tried[0] = tried[1] = best->slices;
+        else if (best->slices == from.slices)
+            return CCL_OK;
+    }
+}
+
+/** Cuts, slices and connections: the best cuts as estimated are lowered and simulated. */
 static ccl_status_t choose(cegis_t *c, ccl_i_cluster_t *cluster, trial_t *best, ccl_error_t *err) {
     if (c->options->part) {
         trial_t only = {.cut = 0, .slices = 1, .lanes = LANES_PLAIN};
         c->work = 0;
         return race(c, cluster, &only, 1, best, err);
     }
-    trial_t trials[FINALISTS > LANES_KINDS ? FINALISTS : LANES_KINDS];
+    trial_t trials[FINALISTS];
     double n = c->nranks;
     c->work = fmin(fmax(WORK_PER_PAIR * n * n, LEAST_WORK), MOST_WORK);
     qsort(c->cut, c->ncuts, sizeof *c->cut, by_estimate);
-    uint32_t len = 0, kinds = 0;
+    uint32_t len = 0;
     for (; len < c->ncuts && len < FINALISTS; len++) {
         if (c->cut[len].estimate_s > NEAR * c->cut[0].estimate_s)
             break;
@@ -722,30 +746,7 @@ static ccl_status_t choose(cegis_t *c, ccl_i_cluster_t *cluster, trial_t *best, 
         trials[len] = (trial_t){.cut = len, .slices = slices, .lanes = LANES_RATE};
     }
     CCL_TRY(race(c, cluster, trials, len, best, err));
-    for (uint32_t k = 0; k < LANES_KINDS; k++) {
-        if (k != LANES_RATE)
-            trials[kinds++] =
-                (trial_t){.cut = best->cut, .slices = best->slices, .lanes = (lanes_t)k};
-    }
-    CCL_TRY(race(c, cluster, trials, kinds, best, err));
-    /* More slices as long as that helps; else fewer. */
-    for (int more = 1; more >= 0; more--) {
-        uint32_t first = best->slices, last = 0;
-        while (best->slices != last) {
-            last = best->slices;
-            len = 0;
-            for (uint32_t by = 2; by <= 4; by *= 2) {
-                uint32_t slices = more ? last * by : last / by;
-                if (slices && slices <= MOST_SLICES)
-                    trials[len++] =
-                        (trial_t){.cut = best->cut, .slices = slices, .lanes = best->lanes};
-            }
-            CCL_TRY(race(c, cluster, trials, len, best, err));
-        }
-        if (best->slices != first)
-            break;
-    }
-    return CCL_OK;
+    return refine(c, cluster, best, err);
 }
 
 static ccl_status_t run(cegis_t *c, ccl_i_cluster_t *cluster, ccl_schedule_t **out,

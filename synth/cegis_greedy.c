@@ -18,6 +18,8 @@ typedef struct zones {
     uint32_t *count; /* [nchunks] zones that have it */
     uint32_t *lacks; /* [nzones] wanted and not there */
     uint8_t *stuck;  /* [nzones] in this step */
+    uint32_t *open;  /* as the level's cross: hops into a zone that may still fit in this step */
+    uint32_t *nopen; /* [nzones] */
 } zones_t;
 
 typedef struct greedy {
@@ -101,21 +103,27 @@ static bool may_send(const greedy_t *g, uint32_t k, uint32_t u) {
 
 /* ---------------------------------------------------------------- zones */
 
-/** Chunks that zone z lacks and that a hop which still fits could bring: into g->reach. */
+/**
+ * Chunks that zone z lacks and that a hop which still fits could bring: into g->reach. What does not
+ * fit any more will not in this step.
+ */
 static bool find_reach(greedy_t *g, const ccl_i_cegis_level_t *level, const zones_t *zones,
                        uint32_t z) {
     const ccl_i_exchange_t *x = g->p->x;
     const uint64_t *has = zones->has + (size_t)z * g->words;
     const uint64_t *wants = zones->wants + (size_t)z * g->words;
+    uint32_t *open = zones->open + level->cross_first[z], n = 0;
     uint64_t any = 0;
     memset(g->reach, 0, g->words * sizeof *g->reach);
-    for (uint32_t i = level->cross_first[z]; i < level->cross_first[z + 1]; i++) {
-        if (!fits(g, level->cross[i]))
+    for (uint32_t i = 0; i < zones->nopen[z]; i++) {
+        if (!fits(g, open[i]))
             continue;
-        const uint64_t *had = g->had + (size_t)x->hops[level->cross[i]].src * g->words;
+        const uint64_t *had = g->had + (size_t)x->hops[open[i]].src * g->words;
+        open[n++] = open[i];
         for (uint32_t w = 0; w < g->words; w++)
             g->reach[w] |= had[w];
     }
+    zones->nopen[z] = n;
     for (uint32_t w = 0; w < g->words; w++)
         any |= g->reach[w] &= wants[w] & ~has[w];
     return any != 0;
@@ -143,12 +151,12 @@ static uint32_t rarest(greedy_t *g, const uint32_t *count) {
 /** The hop that brings k to the zone: inside the smallest common zone, from who sends least. */
 static uint32_t choose_hop(greedy_t *g, uint32_t l, uint32_t z, uint32_t k) {
     const ccl_i_exchange_t *x = g->p->x;
-    const ccl_i_cegis_level_t *level = &g->p->levels[l];
+    const uint32_t *open = g->zones[l].open + g->p->levels[l].cross_first[z];
     uint32_t best = CCL_NONE, ties = 0;
     double best_cost = INFINITY;
-    for (uint32_t i = level->cross_first[z]; i < level->cross_first[z + 1]; i++) {
-        uint32_t h = level->cross[i], u = x->hops[h].src, v = x->hops[h].dst, common = l + 1;
-        if (!bit(g->had + (size_t)u * g->words, k) || !fits(g, h) || !may_send(g, k, u))
+    for (uint32_t i = 0; i < g->zones[l].nopen[z]; i++) { /* all fit: find_reach was here */
+        uint32_t h = open[i], u = x->hops[h].src, v = x->hops[h].dst, common = l + 1;
+        if (!bit(g->had + (size_t)u * g->words, k) || !may_send(g, k, u))
             continue;
         while (common + 1 < g->p->nlevels &&
                g->p->levels[common].zone[u] != g->p->levels[common].zone[v])
@@ -191,6 +199,9 @@ static bool fill_level(greedy_t *g, uint32_t l) {
     zones_t *zones = &g->zones[l];
     uint32_t z;
     memset(zones->stuck, 0, level->nzones);
+    memcpy(zones->open, level->cross, level->cross_first[level->nzones] * sizeof *zones->open);
+    for (z = 0; z < level->nzones; z++)
+        zones->nopen[z] = level->cross_first[z + 1] - level->cross_first[z];
     while ((z = next_zone(g, level, zones)) != CCL_NONE) {
         bool sent = false;
         bool reach = find_reach(g, level, zones, z);
@@ -304,6 +315,9 @@ static bool greedy_init(greedy_t *g) {
         ok &= (zones->count = ccl_arena_alloc(arena, p->nchunks, sizeof(uint32_t))) != NULL;
         ok &= (zones->lacks = ccl_arena_alloc(arena, nz, sizeof(uint32_t))) != NULL;
         ok &= (zones->stuck = ccl_arena_alloc(arena, nz, 1)) != NULL;
+        ok &= (zones->nopen = ccl_arena_alloc(arena, nz, sizeof(uint32_t))) != NULL;
+        ok &= (zones->open = ccl_arena_alloc(arena, p->levels[l].cross_first[nz] + (size_t)1,
+                                             sizeof(uint32_t))) != NULL;
     }
     if (!ok)
         return false;

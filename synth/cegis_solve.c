@@ -5,6 +5,7 @@
 #include "synth/cegis.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,9 +96,9 @@ static void trace_run(const solver_t *s, const ccl_i_cegis_run_t *run) {
 
 /* ---------------------------------------------------------------- plans */
 
-static bool is_best(const solver_t *s) {
-    return s->best->nsteps <= s->bound &&
-           (!s->task->balance || ccl_i_cegis_load_s(s->p, s->best) <= s->p->load_s * (1 + 1e-6));
+static bool cannot_be_better(const solver_t *s, const ccl_i_cegis_plan_t *plan) {
+    return plan->nsteps <= s->bound &&
+           (!s->task->balance || ccl_i_cegis_load_s(s->p, plan) <= s->p->load_s * (1 + 1e-6));
 }
 
 /** Keep the better of two plans; the other one is freed. */
@@ -114,24 +115,54 @@ static void take_better(solver_t *s, ccl_i_cegis_plan_t *other) {
     ccl_i_cegis_plan_fini(other);
 }
 
-static ccl_status_t restart(solver_t *s, uint32_t round, ccl_error_t *err) {
-    uint64_t seed = s->task->ctx ? s->task->ctx->seed : 1;
-    double few = RESTARTED_SENDS / fmax((double)s->best->len, 1);
-    uint32_t restarts = (uint32_t)fmin(fmax(few, RESTARTS), MOST_RESTARTS);
-    for (uint32_t i = 0; i < restarts && !is_best(s) && !late(s); i++) {
-        ccl_i_cegis_plan_t other = {0};
-        uint64_t dice = ccl_hash64(&(uint64_t[3]){seed, round, i}, 24, 0);
-        ccl_progress_t progress = {"cegis", i, restarts, 0, 0};
-        ccl_status_t status = ccl_ctx_poll(s->task->ctx, &progress);
-        if (status == CCL_OK)
-            status = ccl_i_cegis_greedy(s->p, s->task->options->plain_start, dice, &other, err);
-        if (status != CCL_OK) {
-            ccl_i_cegis_plan_fini(&other);
-            return status;
-        }
-        take_better(s, &other);
+/** New starts, on all cores. */
+typedef struct restarts {
+    const solver_t *s;
+    uint32_t n, round;
+    ccl_i_cegis_plan_t *plans; /* [n] */
+    _Atomic uint32_t found;    /* the lowest whose plan cannot be better; n: none */
+} restarts_t;
+
+static ccl_status_t start_again(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
+    restarts_t *r = user;
+    const solver_t *s = r->s;
+    const ccl_i_cegis_task_t *task = s->task;
+    uint64_t seed = task->ctx ? task->ctx->seed : 1;
+    uint64_t dice = ccl_hash64(&(uint64_t[3]){seed, r->round, index}, 24, 0);
+    (void)worker;
+    if (index > atomic_load(&r->found) ||
+        (task->deadline_s > 0 && ccl_now_s() >= task->deadline_s))
+        return CCL_OK;
+    CCL_TRY(ccl_i_cegis_greedy(s->p, task->options->plain_start, dice, &r->plans[index], err));
+    uint32_t first = atomic_load(&r->found);
+    while (cannot_be_better(s, &r->plans[index]) && index < first &&
+           !atomic_compare_exchange_weak(&r->found, &first, index)) {
     }
     return CCL_OK;
+}
+
+/** As if one after the other, until one is as good as can be. */
+static ccl_status_t restart(solver_t *s, uint32_t round, ccl_error_t *err) {
+    double few = RESTARTED_SENDS / fmax((double)s->best->len, 1);
+    restarts_t r = {s, (uint32_t)fmin(fmax(few, RESTARTS), MOST_RESTARTS), round, NULL, 0};
+    uint32_t threads = s->task->ctx ? s->task->ctx->threads : 0;
+    ccl_progress_t progress = {"cegis", 0, r.n, 0, 0};
+    if (cannot_be_better(s, s->best) || late(s))
+        return CCL_OK;
+    r.plans = calloc(r.n, sizeof *r.plans);
+    r.found = r.n;
+    ccl_status_t status = r.plans ? ccl_ctx_poll(s->task->ctx, &progress) : ccl_fail_nomem(err);
+    if (status == CCL_OK)
+        status = ccl_parallel_for(r.n, threads, start_again, &r, err);
+    for (uint32_t i = 0; r.plans && i < r.n; i++) {
+        if (status == CCL_OK && i <= r.found && r.plans[i].len)
+            take_better(s, &r.plans[i]);
+        else
+            ccl_i_cegis_plan_fini(&r.plans[i]);
+    }
+    free(r.plans);
+    (void)late(s);
+    return status;
 }
 
 static ccl_status_t repair(solver_t *s, uint32_t steps, ccl_i_cegis_answer_t *answer_out,
@@ -202,7 +233,7 @@ ccl_status_t ccl_i_cegis_solve(ccl_i_cegis_task_t *task, ccl_i_cegis_problem_t *
             s.bound = steps + 1;
     }
     s.effort += task->balance ? total / 2 : 0;
-    if (!is_best(&s) && !late(&s))
+    if (!cannot_be_better(&s, s.best) && !late(&s))
         CCL_TRY(balance(&s, err));
     trace_state(&s, "result");
     if (task->stats) {

@@ -183,12 +183,26 @@ static uint32_t common_level(const ccl_i_cegis_problem_t *p, uint32_t u, uint32_
     return l;
 }
 
+/** Whether a hop stays inside a zone of the level below the last. */
+static bool is_near(const ccl_i_cegis_problem_t *p, uint32_t u, uint32_t v) {
+    return common_level(p, u, v) < p->nlevels - 1;
+}
+
+/** Ways into a rank from afar, from holders of the chunk: [nchunks * nranks]. */
+static void count_far(const window_t *w, uint16_t *far) {
+    const ccl_i_exchange_t *x = w->s->p->x;
+    memset(far, 0, (size_t)w->s->p->nchunks * w->n * sizeof *far);
+    for (uint32_t h = 0; h < x->nhops; h++) {
+        uint32_t u = x->hops[h].src, v = x->hops[h].dst;
+        if (is_near(w->s->p, u, v))
+            continue;
+        for (size_t k = 0; k < w->s->p->nchunks; k++)
+            far[k * w->n + v] += w->at[k * w->n + u] != UINT16_MAX;
+    }
+}
+
 /** With many ways into (k, v) those from afar are thinned out, by a fixed shuffle. */
-static bool taken(const window_t *w, uint32_t k, uint32_t h, uint32_t ncross) {
-    const ccl_i_cegis_problem_t *p = w->s->p;
-    const ccl_i_hop_t *hop = &p->x->hops[h];
-    if (!w->pruned || common_level(p, hop->src, hop->dst) < p->nlevels - 1)
-        return true;
+static bool taken(uint32_t k, uint32_t h, uint32_t ncross) {
     uint64_t dice = ccl_hash64(&(uint32_t[2]){k, h}, 8, 1);
     return ncross <= MOST_SOURCES || dice % ncross < MOST_SOURCES;
 }
@@ -200,38 +214,33 @@ static bool add_variable(window_t *w, uint32_t k, uint32_t h, uint32_t step) {
     return true;
 }
 
-static bool find_variables(window_t *w) {
+/** No more than `most`: beyond that the model is of no use, w->nvars says so. */
+static bool find_variables(window_t *w, size_t most) {
     const ccl_i_cegis_problem_t *p = w->s->p;
     const ccl_i_exchange_t *x = p->x;
+    uint16_t *far = w->pruned ? malloc(((size_t)p->nchunks * w->n + 1) * sizeof *far) : NULL;
+    bool ok = !w->pruned || far;
     w->nvars = 0;
-    for (uint32_t h = 0; h < x->nhops; h++) {
+    if (far)
+        count_far(w, far);
+    for (uint32_t h = 0; ok && h < x->nhops && w->nvars <= most; h++) {
         uint32_t u = x->hops[h].src, v = x->hops[h].dst;
+        bool thin = w->pruned && !is_near(p, u, v);
         w->hop_first[h] = w->nvars;
         for (uint32_t k = 0; k < p->nchunks; k++) {
             size_t from = (size_t)k * w->n + u, to = (size_t)k * w->n + v;
             uint32_t first = w->soon[from], last = latest(w, k, v);
             if (w->at[to] != UINT16_MAX || last == CCL_NONE || w->soon[from] == UINT16_MAX)
                 continue;
-            if (w->pruned) {
-                /* Ways into a rank from holders of the chunk, or from its zone. */
-                uint32_t ncross = 0;
-                for (uint32_t i = x->in_first[v]; i < x->in_first[v + 1]; i++) {
-                    uint32_t s = x->hops[x->in_hops[i]].src;
-                    ncross += common_level(p, s, v) == p->nlevels - 1 &&
-                              w->at[(size_t)k * w->n + s] != UINT16_MAX;
-                }
-                bool far = common_level(p, u, v) == p->nlevels - 1;
-                if (far && (w->at[from] == UINT16_MAX || !taken(w, k, h, ncross)))
-                    continue;
-            }
-            for (uint32_t t = first; t <= last && t < w->s->nsteps; t++) {
-                if (!add_variable(w, k, h, t))
-                    return false;
-            }
+            if (thin && (w->at[from] == UINT16_MAX || !taken(k, h, far[to])))
+                continue;
+            for (uint32_t t = first; ok && t <= last && t < w->s->nsteps; t++)
+                ok = add_variable(w, k, h, t);
         }
     }
     w->hop_first[x->nhops] = w->nvars;
-    return true;
+    free(far);
+    return ok;
 }
 
 static Z3_ast *has_slot(const window_t *w, uint32_t k, uint32_t v, uint32_t t) {
@@ -692,11 +701,13 @@ static int try_window(search_t *s, uint32_t from, uint64_t share, bool *pruned_o
         !w.tight_budget)
         goto end;
     find_times(&w);
-    if (!find_variables(&w))
+    size_t most = s->endless ? SIZE_MAX : s->effort / WORK_PER_VARIABLE;
+    size_t unpruned = p->nlevels > 2 ? MOST_VARIABLES : most;
+    if (!find_variables(&w, unpruned))
         goto end;
     if (w.nvars > MOST_VARIABLES && p->nlevels > 2) {
         w.pruned = true;
-        if (!find_variables(&w))
+        if (!find_variables(&w, most))
             goto end;
     }
     *pruned_out = w.pruned;
