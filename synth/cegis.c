@@ -21,7 +21,7 @@
 /* Where no size is given. */
 #define DEFAULT_BYTES (256.0 * 1024 * 1024)
 #define FEWEST_TREES 8u
-#define MOST_SLICES 128u
+#define MOST_SLICES CCL_I_CEGIS_SLICES
 #define MOST_TRANSFERS 300000.0
 /* More cuts of a block that are tried: the last ones where fewer divide badly, without a solver. */
 static const uint32_t more_cuts[] = {2, 3, 4, 6, 8, 12};
@@ -34,7 +34,7 @@ static const uint32_t more_cuts[] = {2, 3, 4, 6, 8, 12};
 #define MOST_LANES 32u
 /* Transfers that may be simulated to choose cuts, slices and connections: for each pair of ranks,
    at least and at most so many. Where transports cut what they carry, their slices count. */
-#define WORK_PER_PAIR 600.0
+#define WORK_PER_PAIR 400.0
 #define LEAST_WORK 300000.0
 #define MOST_WORK 2e6
 /* Of the cuts, so many are simulated, as far as their estimates are this near to the best one. */
@@ -42,8 +42,6 @@ static const uint32_t more_cuts[] = {2, 3, 4, 6, 8, 12};
 /* No first try costs more than this part of all work. */
 #define SHARES 8
 #define NEAR 1.03
-/* Part of a hop's latency that another slice costs: slices overlap. */
-#define SLICE_COST 0.125
 
 /** One direction: trees that copies go down, or that reductions come up. */
 typedef struct side {
@@ -87,7 +85,7 @@ typedef struct trial {
     lanes_t lanes;
     const uint32_t *lanes_of[2]; /* both sides' */
     ccl_schedule_t *schedule;
-    double time_s;
+    double time_s, work;
 } trial_t;
 
 typedef struct cegis {
@@ -107,7 +105,10 @@ typedef struct cegis {
     cut_t cut[2 * MOST_CUTS];
     uint32_t ncuts;
     ccl_synth_stats_t stats; /* of the plan in hand */
+    const ccl_i_cegis_plan_t *given; /* the way down is known already, with what it took */
+    ccl_synth_stats_t given_stats;
     double work;             /* left for simulation */
+    double dearer;           /* than they looked were simulations so far */
     trial_t *trials;         /* those that run now */
     ccl_routes_t **copies;   /* [threads] */
     ccl_arena_t arena;
@@ -235,25 +236,26 @@ static ccl_status_t make_side(cegis_t *c, side_t *side, ccl_error_t *err) {
     if (!side->used)
         return CCL_OK;
     c->task.side = side->up ? "reduce" : "gather";
-    CCL_TRY(ccl_i_cegis_solve(&c->task, &side->problem, &side->plan, err));
+    if (c->given && !side->up) {
+        c->stats = c->given_stats;
+        if (!ccl_i_cegis_plan_copy(&side->plan, c->given))
+            return ccl_fail_nomem(err);
+    } else {
+        CCL_TRY(ccl_i_cegis_solve(&c->task, &side->problem, &side->plan, err));
+    }
+    if (!side->up)
+        c->given_stats = c->stats;
     return index_plan(c, side, err);
 }
 
-/**
- * Slices: as many as balance the time until the last hop starts against the cost of one more.
- * @return what the schedule will take, roughly.
- */
+/** Slices of the plan in hand. @return what the schedule will take, roughly. */
 static double choose_slices(cegis_t *c) {
     double slices = 1, sends = 0;
     for (int i = 0; i < 2; i++) {
         const side_t *side = &c->sides[i];
-        double alpha_s = 0;
-        for (size_t k = 0; k < side->plan.len; k++)
-            alpha_s = fmax(alpha_s, side->x.hops[side->plan.sends[k].hop].alpha_s);
         sends += (double)side->plan.len;
         if (side->used)
-            slices = fmax(slices, sqrt(ccl_i_cegis_load_s(&side->problem, &side->plan) *
-                                       side->plan.nsteps / fmax(SLICE_COST * alpha_s, 1e-7)));
+            slices = fmax(slices, ccl_i_cegis_slices(&side->problem, &side->plan));
     }
     slices = fmin(slices, MOST_TRANSFERS / fmax(sends, 1));
     c->slices = 1;
@@ -332,8 +334,16 @@ static ccl_status_t make_cut(cegis_t *c, bool free, bool *uneven_out, ccl_error_
     *uneven_out = is_uneven(&c->sides[0]) || is_uneven(&c->sides[1]);
     bool up = is_uneven(&c->sides[1]);
     keep(c);
+    if (!up || free || c->task.limited)
+        return CCL_OK;
+    const ccl_i_cegis_plan_t *down = &c->cut[c->ncuts - 1].sides[0].plan;
     bool other;
-    return up && !free && !c->task.limited ? make_cut(c, true, &other, err) : CCL_OK;
+    c->given = down->len ? down : NULL;
+    c->given_stats.counterexamples = c->given_stats.solver_calls = 0; /* counted once */
+    c->given_stats.solver_s = 0;
+    ccl_status_t status = make_cut(c, true, &other, err);
+    c->given = NULL;
+    return status;
 }
 
 /** Plans for one and for more cuts of a chunk; the solver works on the first. */
@@ -629,8 +639,8 @@ static ccl_status_t simulate(uint32_t index, uint32_t worker, void *user, ccl_er
         c->copies[worker] = ccl_routes_create(c->topo);
     if (!c->copies[worker])
         return ccl_fail_nomem(err);
-    return ccl_i_time_schedule(&quiet, c->topo, c->copies[worker], trial->schedule, size_of(c),
-                               &trial->time_s, err);
+    return ccl_i_time_schedule_work(&quiet, c->topo, c->copies[worker], trial->schedule, size_of(c),
+                                    &trial->time_s, &trial->work, err);
 }
 
 /** Whether another trial is the same schedule. */
@@ -649,10 +659,12 @@ static ccl_status_t race(cegis_t *c, ccl_i_cluster_t *cluster, trial_t *trials, 
                          trial_t *best, ccl_error_t *err) {
     uint32_t threads = c->ctx && c->ctx->threads ? c->ctx->threads : ccl_core_count();
     ccl_status_t status = CCL_OK;
+    double expected = 0, done = 0;
     for (uint32_t i = 0; i < n && status == CCL_OK; i++) {
         trial_t *trial = &trials[i];
         const cut_t *cut = &c->cut[trial->cut];
-        double work = work_of(c, cut, trial->slices);
+        double work = work_of(c, cut, trial->slices) * c->dearer;
+        trial->work = 0;
         bool first = !best->schedule && i == 0;
         if (c->task.deadline_s > 0 && ccl_now_s() > c->task.deadline_s)
             c->task.limited = true;
@@ -672,10 +684,17 @@ static ccl_status_t race(cegis_t *c, ccl_i_cluster_t *cluster, trial_t *trials, 
             continue;
         status = make(c, cluster, &trial->schedule, err);
         c->work -= work;
+        expected += work;
     }
     c->trials = trials;
     if (status == CCL_OK)
         status = ccl_parallel_for(n, threads, simulate, c, err);
+    for (uint32_t i = 0; i < n; i++)
+        done += trials[i].work;
+    if (done > expected) { /* contention: new rates all the time */
+        c->work -= done - expected;
+        c->dearer *= done / expected;
+    }
     for (uint32_t i = 0; i < n; i++) {
         trial_t *trial = &trials[i];
         if (trial->schedule && (!best->schedule || trial->time_s < best->time_s * (1 - 1e-6))) {
@@ -728,11 +747,15 @@ static ccl_status_t choose(cegis_t *c, ccl_i_cluster_t *cluster, trial_t *best, 
     if (c->options->part) {
         trial_t only = {.cut = 0, .slices = 1, .lanes = LANES_PLAIN};
         c->work = 0;
+        c->dearer = 1;
         return race(c, cluster, &only, 1, best, err);
     }
     trial_t trials[FINALISTS];
     double n = c->nranks;
     c->work = fmin(fmax(WORK_PER_PAIR * n * n, LEAST_WORK), MOST_WORK);
+    if (c->options->effort > 0)
+        c->work *= c->options->effort;
+    c->dearer = 1;
     qsort(c->cut, c->ncuts, sizeof *c->cut, by_estimate);
     uint32_t len = 0;
     for (; len < c->ncuts && len < FINALISTS; len++) {

@@ -8,6 +8,7 @@
 #include "synth/chunking.h"
 
 #define CCL_I_CEGIS_LEVELS 6u
+#define CCL_I_CEGIS_SLICES 128u /* at most, of a chunk */
 
 typedef struct ccl_i_cegis_chunk {
     uint32_t root;
@@ -71,6 +72,11 @@ void ccl_i_cegis_problem_fini(ccl_i_cegis_problem_t *p);
 /** Nothing shall be busy for longer than `slack` times load_s: then steps of one slice overlap
  * those of the next without loss. */
 ccl_status_t ccl_i_cegis_problem_balance(ccl_i_cegis_problem_t *p, double slack, ccl_error_t *err);
+/**
+ * Slices of every chunk: as many as balance the time until the last hop starts against the cost of
+ * one more. Not rounded, at least 1.
+ */
+double ccl_i_cegis_slices(const ccl_i_cegis_problem_t *p, const ccl_i_cegis_plan_t *plan);
 /** How long the busiest resource is busy. */
 double ccl_i_cegis_load_s(const ccl_i_cegis_problem_t *p, const ccl_i_cegis_plan_t *plan);
 static inline bool ccl_i_cegis_wants(const ccl_i_cegis_problem_t *p, uint32_t chunk,
@@ -117,6 +123,18 @@ ccl_status_t ccl_i_cegis_squeeze(const ccl_i_cegis_problem_t *p, const ccl_i_ceg
 /** Sends of later steps that fit into `step` move there (section 5.2, fill-up). @return moved. */
 ccl_status_t ccl_i_cegis_fill(const ccl_i_cegis_problem_t *p, ccl_i_cegis_plan_t *plan,
                               uint32_t step, uint32_t *moved_out, ccl_error_t *err);
+
+/* ---------------------------------------------------------------- cegis_balance.c */
+
+/**
+ * Other trees of the same chunks, whose busiest link or group is less busy, in steps that keep
+ * capacities (equations 4 and 5; not 8).
+ *
+ * @param plan  each rank gets a chunk once.
+ * @param out   empty if there is no improvement.
+ */
+ccl_status_t ccl_i_cegis_relieve(const ccl_i_cegis_problem_t *p, const ccl_i_cegis_plan_t *plan,
+                                 ccl_i_cegis_plan_t *out, ccl_error_t *err);
 
 /* ---------------------------------------------------------------- cegis_z3.c */
 

@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Part of a hop's latency that another slice costs: slices overlap. */
+#define SLICE_COST 0.125
+
 void ccl_i_cegis_problem_fini(ccl_i_cegis_problem_t *p) {
     ccl_arena_fini(&p->arena);
 }
@@ -439,4 +442,12 @@ double ccl_i_cegis_load_s(const ccl_i_cegis_problem_t *p, const ccl_i_cegis_plan
     }
     free(load_s);
     return most_s;
+}
+
+double ccl_i_cegis_slices(const ccl_i_cegis_problem_t *p, const ccl_i_cegis_plan_t *plan) {
+    double alpha_s = 0;
+    for (size_t k = 0; k < plan->len; k++)
+        alpha_s = fmax(alpha_s, p->x->hops[plan->sends[k].hop].alpha_s);
+    return fmax(1, sqrt(ccl_i_cegis_load_s(p, plan) * plan->nsteps /
+                        fmax(SLICE_COST * alpha_s, 1e-7)));
 }

@@ -17,6 +17,8 @@
 #define WORK_LEAST 800000.0
 #define WORK_MOST 3000000.0
 #define WORK_PER_SEND 1000.0
+/* A busiest link that is so near to its bound is left as it is. */
+#define NEAR 1.25
 
 typedef struct solver {
     ccl_i_cegis_task_t *task;
@@ -193,13 +195,40 @@ static ccl_status_t repair(solver_t *s, uint32_t steps, ccl_i_cegis_answer_t *an
     return CCL_OK;
 }
 
-/** The same number of steps, and nothing busy for longer than it must be, or not much longer. */
+/** What a plan takes, slice by slice, roughly. */
+static double estimate_s(const ccl_i_cegis_problem_t *p, const ccl_i_cegis_plan_t *plan) {
+    double slices = fmin(ccl_i_cegis_slices(p, plan), CCL_I_CEGIS_SLICES);
+    return ccl_i_cegis_load_s(p, plan) + plan->nsteps * p->capacity->tau_ref_s / slices;
+}
+
+/** Other trees, which may take more steps, where slices overlap them. */
+static ccl_status_t relieve(solver_t *s, ccl_error_t *err) {
+    ccl_i_cegis_plan_t other = {0};
+    ccl_status_t status = CCL_OK;
+    if (!s->p->one_send)
+        status = ccl_i_cegis_relieve(s->p, s->best, &other, err);
+    if (status == CCL_OK && other.len && estimate_s(s->p, &other) < estimate_s(s->p, s->best)) {
+        ccl_i_cegis_plan_t old = *s->best;
+        *s->best = other;
+        other = old;
+    }
+    ccl_i_cegis_plan_fini(&other);
+    return status;
+}
+
+/**
+ * The same number of steps, and nothing busy for longer than it must be, or not much longer; or more
+ * steps, where slices overlap them. The solver is asked where that leaves much to gain.
+ */
 static ccl_status_t balance(solver_t *s, ccl_error_t *err) {
     static const double slacks[] = {1, 1.25, 1.5};
     ccl_i_cegis_answer_t answer;
     CCL_TRY(ccl_i_cegis_problem_balance(s->p, 1, err));
     CCL_TRY(restart(s, 1, err));
-    for (size_t i = 0; i < CCL_ARRAY_LEN(slacks) && !late(s); i++) {
+    if (!late(s) && !cannot_be_better(s, s->best))
+        CCL_TRY(relieve(s, err));
+    bool near = !s->p->one_send && ccl_i_cegis_load_s(s->p, s->best) <= NEAR * s->p->load_s;
+    for (size_t i = 0; !near && i < CCL_ARRAY_LEN(slacks) && !late(s); i++) {
         if (ccl_i_cegis_load_s(s->p, s->best) <= s->p->load_s * slacks[i] * (1 + 1e-6))
             break;
         CCL_TRY(ccl_i_cegis_problem_balance(s->p, slacks[i], err));

@@ -158,5 +158,14 @@ void ccl_i_rings_fini(ccl_i_rings_t *rings);
 ccl_status_t ccl_i_time_schedule(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                  ccl_routes_t *routes, const ccl_schedule_t *schedule,
                                  double size_bytes, double *time_out, ccl_error_t *err);
+/**
+ * The same.
+ * @param work_out  what that cost, in transfers of a plain run: from what was counted, not from a
+ *                  clock, so the same on every machine.
+ */
+ccl_status_t ccl_i_time_schedule_work(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                      ccl_routes_t *routes, const ccl_schedule_t *schedule,
+                                      double size_bytes, double *time_out, double *work_out,
+                                      ccl_error_t *err);
 
 #endif

@@ -3,9 +3,22 @@
 
 #include <math.h>
 
+/* Of a run's cost: lowering a transfer, an event, a new rate, in plain transfers. */
+#define PER_TRANSFER 0.4
+#define PER_EVENT 0.08
+#define PER_RATE 0.15
+
 ccl_status_t ccl_i_time_schedule(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                  ccl_routes_t *routes, const ccl_schedule_t *schedule,
                                  double size_bytes, double *time_out, ccl_error_t *err) {
+    double work;
+    return ccl_i_time_schedule_work(ctx, topo, routes, schedule, size_bytes, time_out, &work, err);
+}
+
+ccl_status_t ccl_i_time_schedule_work(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                      ccl_routes_t *routes, const ccl_schedule_t *schedule,
+                                      double size_bytes, double *time_out, double *work_out,
+                                      ccl_error_t *err) {
     ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
     ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
     ccl_program_t *program = NULL;
@@ -19,6 +32,9 @@ ccl_status_t ccl_i_time_schedule(const ccl_ctx_t *ctx, const ccl_topology_t *top
     if (status == CCL_OK)
         status = ccl_sim_program(ctx, topo, routes, program, &sim, &result, &why);
     *time_out = status == CCL_OK ? result->time_s : INFINITY;
+    *work_out = PER_TRANSFER * (double)schedule->ntransfers;
+    if (result)
+        *work_out += PER_EVENT * (double)result->events + PER_RATE * (double)result->rate_changes;
     ccl_sim_result_destroy(result);
     ccl_program_destroy(program);
     if (status == CCL_ERR_UNSUPPORTED || status == CCL_DEADLOCK)
