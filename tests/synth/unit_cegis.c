@@ -65,7 +65,8 @@ static const struct {
 } clusters[] = {{"heteccl-h20-4+8", 3},    {"heteccl-h20-4x2+8", 4},  {"heteccl-h20-4x3", 3},
                 {"heteccl-h20-4x3+8", 5},  {"heteccl-h20-8x2+4", 5},  {"heteccl-h20-4x2+8x2", 6},
                 {"heteccl-v100-4+8", 3},   {"heteccl-v100-4x2+8", 4}, {"heteccl-v100-4x3", 3},
-                {"heteccl-v100-4x3+8", 5}, {"heteccl-v100-8x2+4", 5}, {"heteccl-v100-4x2+8x2", 6}};
+                {"heteccl-v100-4x3+8", 5}, {"heteccl-v100-8x2+4", 5}, {"heteccl-v100-4x2+8x2", 6},
+                {"heteccl-a100-4+8", 3}};
 
 START_TEST(test_heteccl_clusters) {
     ccl_topology_t *topo = topology(clusters[_i].spec);
@@ -324,6 +325,49 @@ START_TEST(test_squeeze_and_fill) {
 }
 END_TEST
 
+START_TEST(test_relieve) {
+    /* Every chunk crosses between the quads over 1-4, though 2-7 is there as well. A GPU with three
+       links takes in seven chunks: three over one of them. */
+    setting_t s;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_i_cegis_plan_t plan = {0}, out = {0};
+    ccl_i_cegis_examples_t examples = {0};
+    set(&s, figure5(), false);
+    for (uint32_t k = 0; k < 8; k++) {
+        uint32_t step_of[8], done = 1;
+        memset(step_of, 0xff, sizeof step_of);
+        step_of[k] = 0;
+        for (uint32_t step = 0; done < 8; step++) {
+            for (uint32_t h = 0; h < s.x.nhops; h++) {
+                const ccl_i_hop_t *hop = &s.x.hops[h];
+                if (step_of[hop->src] > step || step_of[hop->dst] != CCL_NONE ||
+                    hop->src + hop->dst == 9)
+                    continue;
+                ck_assert(ccl_grow(&plan.sends, &plan.cap, plan.len + 1, sizeof *plan.sends));
+                plan.sends[plan.len++] = (ccl_i_cegis_send_t){k, h, step};
+                step_of[hop->dst] = step + 1;
+                done++;
+            }
+        }
+    }
+    ck_assert(ccl_i_cegis_plan_sort(&plan));
+    double chunk_s = 1e6 / 25e9;
+    ck_assert_double_ge(ccl_i_cegis_load_s(&s.problem, &plan), 4 * chunk_s - 1e-9);
+    ck_assert_int_eq(ccl_i_cegis_relieve(&s.problem, &plan, &out, &err), CCL_OK);
+    ck_assert_uint_eq(out.len, plan.len);
+    ck_assert_double_eq_tol(ccl_i_cegis_load_s(&s.problem, &out), 3 * chunk_s, 1e-9);
+    ck_assert_int_eq(ccl_i_cegis_check(&s.problem, &out, &examples, &err), CCL_OK);
+    ck_assert_uint_eq(examples.len, 0);
+    /* Nothing is left to gain. */
+    ck_assert_int_eq(ccl_i_cegis_relieve(&s.problem, &out, &plan, &err), CCL_OK);
+    ck_assert_uint_eq(plan.len, 0);
+    free(examples.items);
+    ccl_i_cegis_plan_fini(&plan);
+    ccl_i_cegis_plan_fini(&out);
+    unset(&s);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("unit.synth.cegis");
     TCase *tcase = tcase_create("cegis");
@@ -336,6 +380,7 @@ int main(void) {
     tcase_add_loop_test(tcase, test_baselines, 0, 2);
     tcase_add_test(tcase, test_one_second);
     tcase_add_test(tcase, test_squeeze_and_fill);
+    tcase_add_test(tcase, test_relieve);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }
