@@ -39,6 +39,10 @@ static const uint32_t more_cuts[] = {2, 3, 4, 6, 8, 12};
 #define MOST_WORK 2e6
 /* Of the cuts, so many are simulated, as far as their estimates are this near to the best one. */
 #define FINALISTS 3u
+/* And with GPUs' thread blocks, which the estimate does not count, some of at most half as many
+   cuts as the best one, not much worse. */
+#define MOST_FINALISTS 5u
+#define ROUGH 1.4
 /* No first try costs more than this part of all work. */
 #define SHARES 8
 #define NEAR 1.03
@@ -691,9 +695,9 @@ static ccl_status_t race(cegis_t *c, ccl_i_cluster_t *cluster, trial_t *trials, 
         status = ccl_parallel_for(n, threads, simulate, c, err);
     for (uint32_t i = 0; i < n; i++)
         done += trials[i].work;
-    if (done > expected) { /* contention: new rates all the time */
+    if (done > 0) { /* contention: new rates all the time; steady state: hardly any */
         c->work -= done - expected;
-        c->dearer *= done / expected;
+        c->dearer *= fmax(done / expected, 0.25);
     }
     for (uint32_t i = 0; i < n; i++) {
         trial_t *trial = &trials[i];
@@ -744,29 +748,30 @@ static ccl_status_t refine(cegis_t *c, ccl_i_cluster_t *cluster, trial_t *best, 
 
 /** Cuts, slices and connections: the best cuts as estimated are lowered and simulated. */
 static ccl_status_t choose(cegis_t *c, ccl_i_cluster_t *cluster, trial_t *best, ccl_error_t *err) {
-    if (c->options->part) {
-        trial_t only = {.cut = 0, .slices = 1, .lanes = LANES_PLAIN};
-        c->work = 0;
-        c->dearer = 1;
-        return race(c, cluster, &only, 1, best, err);
-    }
-    trial_t trials[FINALISTS];
+    trial_t only = {.cut = 0, .slices = 1, .lanes = LANES_PLAIN}, trials[MOST_FINALISTS];
     double n = c->nranks;
+    c->dearer = 1;
+    if (c->options->part)
+        return race(c, cluster, &only, 1, best, err);
     c->work = fmin(fmax(WORK_PER_PAIR * n * n, LEAST_WORK), MOST_WORK);
     if (c->options->effort > 0)
         c->work *= c->options->effort;
-    c->dearer = 1;
     qsort(c->cut, c->ncuts, sizeof *c->cut, by_estimate);
-    uint32_t len = 0;
-    for (; len < c->ncuts && len < FINALISTS; len++) {
-        if (c->cut[len].estimate_s > NEAR * c->cut[0].estimate_s)
-            break;
-        uint32_t slices = c->cut[len].slices;
-        double sends =
-            (double)c->cut[len].sides[0].plan.len + (double)c->cut[len].sides[1].plan.len;
+    /* The best one, those with few cuts, then others that are near: the last ones go first where
+       there is not enough work. */
+    uint32_t len = 0, most = MOST_FINALISTS - FINALISTS + 1;
+    for (uint32_t i = 0; i < 2 * c->ncuts && len < MOST_FINALISTS; i++) {
+        uint32_t k = i % c->ncuts;
+        double worse = c->cut[k].estimate_s / c->cut[0].estimate_s;
+        bool few = ccl_model_gpu(c->topo, 0).sms && 2 * c->cut[k].cuts <= c->cut[0].cuts;
+        bool first = k == 0 || (few && worse <= ROUGH && len < most);
+        if (i < c->ncuts ? !first : k == 0 || few || k >= FINALISTS || worse > NEAR)
+            continue;
+        uint32_t slices = c->cut[k].slices;
+        double sends = (double)c->cut[k].sides[0].plan.len + (double)c->cut[k].sides[1].plan.len;
         while (slices > 1 && sends * slices > c->work / SHARES)
             slices /= 2;
-        trials[len] = (trial_t){.cut = len, .slices = slices, .lanes = LANES_RATE};
+        trials[len++] = (trial_t){.cut = k, .slices = slices, .lanes = LANES_RATE};
     }
     CCL_TRY(race(c, cluster, trials, len, best, err));
     return refine(c, cluster, best, err);

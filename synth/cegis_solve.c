@@ -205,7 +205,7 @@ static double estimate_s(const ccl_i_cegis_problem_t *p, const ccl_i_cegis_plan_
 static ccl_status_t relieve(solver_t *s, ccl_error_t *err) {
     ccl_i_cegis_plan_t other = {0};
     ccl_status_t status = CCL_OK;
-    if (!s->p->one_send)
+    if (!s->p->one_send && !s->task->options->plain_start)
         status = ccl_i_cegis_relieve(s->p, s->best, &other, err);
     if (status == CCL_OK && other.len && estimate_s(s->p, &other) < estimate_s(s->p, s->best)) {
         ccl_i_cegis_plan_t old = *s->best;
@@ -227,7 +227,8 @@ static ccl_status_t balance(solver_t *s, ccl_error_t *err) {
     CCL_TRY(restart(s, 1, err));
     if (!late(s) && !cannot_be_better(s, s->best))
         CCL_TRY(relieve(s, err));
-    bool near = !s->p->one_send && ccl_i_cegis_load_s(s->p, s->best) <= NEAR * s->p->load_s;
+    bool near = !s->p->one_send && !s->task->options->plain_start &&
+                ccl_i_cegis_load_s(s->p, s->best) <= NEAR * s->p->load_s;
     for (size_t i = 0; !near && i < CCL_ARRAY_LEN(slacks) && !late(s); i++) {
         if (ccl_i_cegis_load_s(s->p, s->best) <= s->p->load_s * slacks[i] * (1 + 1e-6))
             break;
