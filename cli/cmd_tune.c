@@ -6,7 +6,7 @@
 #include <string.h>
 
 typedef struct tune {
-    ccl_topology_t *topo;
+    ccl_topology_t *topo, *plain; /* plain: without the profile; NULL: there is none */
     ccl_collective_t *want;
     ccl_space_t *space;
     ccl_notebook_t *notebook;
@@ -21,6 +21,7 @@ static void tune_fini(tune_t *t) {
     ccl_space_destroy(t->space);
     ccl_collective_destroy(t->want);
     ccl_topology_destroy(t->topo);
+    ccl_topology_destroy(t->plain);
     free(t->sizes_bytes);
 }
 
@@ -88,7 +89,7 @@ static ccl_status_t open_all(ccl_i_cli_t *cli, tune_t *t, ccl_tune_options_t *op
     CCL_TRY(ccl_i_topology_open(cli, args->topology, &t->topo, err));
     CCL_TRY(ccl_i_profile_lay(cli, t->topo, "Simple", &laid, err));
     if (laid) {
-        ccl_topology_destroy(t->topo);
+        t->plain = t->topo;
         t->topo = laid;
     }
     CCL_TRY(ccl_i_collective_open(args, args->collective, t->topo->nranks, &t->want, err));
@@ -131,6 +132,9 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 
         for (uint32_t s = 0; s < t.tuning->nsizes; s++)
             some |= t.tuning->best[s] != CCL_NONE;
+        if (printed == CCL_OK && status == CCL_OK && some && cli->args.tune.export)
+            printed = ccl_i_export(cli, t.plain ? t.plain : t.topo, t.topo, t.want, t.tuning,
+                                   cli->args.tune.export, err);
         if (printed != CCL_OK)
             status = printed;
         else if (status == CCL_OK && !some)
@@ -142,7 +146,7 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 
 static const char *const accepts[] = {
     "topology", "fail",  "degrade", "profile",  "collective", "demand",        "root",  "sizes",
-    "budget",   "space", "knob",    "strategy", "gap",        "improve", "notebook@tune", "table", NULL};
+    "budget",   "space", "knob",    "strategy", "gap",        "improve", "export",  "executor", "notebook@tune", "table", NULL};
 const ccl_i_command_t ccl_i_cmd_tune = {
     .name = "tune",
     .usage = "--topology SPEC --collective NAME [options]",

@@ -77,6 +77,7 @@ typedef struct ccl_i_args {
         ccl_i_list_t knobs;
         uint32_t strategy; /**< index into the option's choices */
         uint32_t improve;
+        const char *export;
     } tune;
     bool path, no_what_if; /**< of `explain` */
     bool unicast, no_verify, no_skip, no_fold, no_fuse, out_of_place, all, blocks;
@@ -268,6 +269,17 @@ ccl_status_t ccl_i_proto(const char *text, const char **out, ccl_error_t *err);
 char *ccl_i_title(const char *path);
 /** Write a result where -o says. */
 ccl_status_t ccl_i_emit(const ccl_i_cli_t *cli, const ccl_text_t *text, ccl_error_t *err);
+
+/* ---------------------------------------------------------------- export.c */
+
+/**
+ * Write what was tuned to files in a folder, which is made when absent: programs, plans, ring
+ * orders, a table for NCCL's tuner plugin.
+ * @param plain  the cluster without --profile; topo: with it.
+ */
+ccl_status_t ccl_i_export(ccl_i_cli_t *cli, const ccl_topology_t *plain, const ccl_topology_t *topo,
+                          const ccl_collective_t *want, const ccl_tuning_t *tuning,
+                          const char *dir, ccl_error_t *err);
 
 /* ---------------------------------------------------------------- cmd_notebook.c */
 

@@ -194,6 +194,10 @@ static const option_t options[] = {
      "halving,grid,random"},
     {"improve", 0, KIND_U32, AT(tune.improve), "N",
      "in the end change the transfers of each size's best schedule, N tries (0)", NULL},
+    {"export", 0, KIND_TEXT, AT(tune.export), "DIR",
+     "write the best programs per range of sizes (MSCCL XML, MSCCL++ plans), ring orders "
+     "(NCCL_GRAPH_FILE) and a table for NCCL's tuner plugin to this folder",
+     NULL},
     {"gap", 0, KIND_TEXT, AT(tune.gap), "PERCENT",
      "a size is done when its time is so near to the lower bound (1%)", NULL},
     {"notebook@tune", 0, KIND_TEXT, AT(notebook), "FILE|none",

@@ -367,6 +367,16 @@ ccl_status_t ccl_program_read_xml(const char *name, const char *text, size_t len
                                   ccl_program_t **out, ccl_error_t *err);
 /** Every attribute that any executor needs; reads back to an equal program. */
 ccl_status_t ccl_program_write_xml(const ccl_program_t *program, ccl_text_t *out, ccl_error_t *err);
+/**
+ * An execution plan of MSCCL++ (JSON) that does what a proven program does: messages go to slots of
+ * the receiver's scratch, one each, so it needs scratch for all that a GPU receives. One pass over
+ * the buffers: no micro-batches. Between servers channels are ports, inside memory.
+ * @param topo  NULL: all GPUs in one server.
+ * @retval CCL_ERR_UNSUPPORTED  blocks that connections share, or chunks of unequal size.
+ * @par Source  MSCCL++'s executor and the plans of its tests.
+ */
+ccl_status_t ccl_program_write_mscclpp(const ccl_program_t *program, const ccl_topology_t *topo,
+                                       ccl_text_t *out, ccl_error_t *err);
 
 /* ---------------------------------------------------------------- flow lists */
 

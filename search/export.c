@@ -1,0 +1,376 @@
+/*
+ * What a tuning has found, for libraries that run it: programs per range of sizes, ring orders for
+ * NCCL_GRAPH_FILE, and a table for NCCL's example tuner plugin.
+ */
+#include "search/search.h"
+#include "validate/validate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---------------------------------------------------------------- programs */
+
+typedef struct timed {
+    double time_s;
+    uint32_t run;
+} timed_t;
+
+static int by_time(const void *a, const void *b) {
+    const timed_t *x = a, *y = b;
+    if (x->time_s != y->time_s)
+        return x->time_s < y->time_s ? -1 : 1;
+    return x->run < y->run ? -1 : x->run > y->run;
+}
+
+/* The fastest at a size that the executor can run, in its limits; NULL: none. */
+static ccl_status_t best_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                 const ccl_collective_t *want, const ccl_tuning_t *tuning,
+                                 uint32_t size, ccl_executor_t executor, ccl_export_t *out,
+                                 ccl_error_t *err) {
+    enum { MOST = 12 };
+    timed_t *list = malloc((tuning->nruns + (size_t)1) * sizeof *list);
+    ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
+    uint32_t n = 0;
+    ccl_status_t status = list ? CCL_OK : ccl_fail_nomem(err);
+    for (uint32_t i = 0; list && i < tuning->nruns; i++)
+        if (tuning->runs[i].size == size && !tuning->runs[i].estimate &&
+            tuning->runs[i].result.status == CCL_OK)
+            list[n++] = (timed_t){tuning->runs[i].result.time_s, i};
+    if (list)
+        qsort(list, n, sizeof *list, by_time);
+    sim.size_bytes = tuning->sizes_bytes[size];
+    out->time_s = INFINITY;
+    for (uint32_t i = 0, tried = 0; i < n && tried < MOST && status == CCL_OK; i++) {
+        const ccl_tune_run_t *run = &tuning->runs[list[i].run];
+        ccl_program_t *program = NULL;
+        ccl_sim_result_t *result = NULL;
+        ccl_error_t why = CCL_ERROR_INIT;
+        /* None is faster than as it was tuned, but for chance: done when that is slower. */
+        if (run->result.time_s > out->time_s ||
+            (i > 0 && list[i].time_s == list[i - 1].time_s))
+            continue;
+        tried++;
+        status = ccl_tune_program(ctx, topo, want, tuning->points[run->point].values,
+                                  sim.size_bytes, executor, &program, NULL, &why);
+        if (status == CCL_OK)
+            status = ccl_sim_program(ctx, topo, NULL, program, &sim, &result, &why);
+        if (status == CCL_OK && result->time_s < out->time_s) {
+            ccl_program_destroy(out->program);
+            *out = (ccl_export_t){program, list[i].run, result->time_s};
+            program = NULL;
+        }
+        ccl_program_destroy(program);
+        ccl_sim_result_destroy(result);
+        if (status == CCL_ERR_UNSUPPORTED || status == CCL_DEADLOCK)
+            status = CCL_OK; /* beyond its limits: the next */
+        else if (status != CCL_OK && err)
+            *err = why;
+    }
+    free(list);
+    return status;
+}
+
+void ccl_exports_destroy(ccl_export_t *exports, uint32_t n) {
+    for (uint32_t i = 0; exports && i < n; i++)
+        ccl_program_destroy(exports[i].program);
+    free(exports);
+}
+
+/* From half way (in the logarithm) to the size before, to just under that to the next. */
+static double boundary(const ccl_tuning_t *t, uint32_t size) {
+    return ceil(sqrt(t->sizes_bytes[size - 1]) * sqrt(t->sizes_bytes[size]));
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+ccl_status_t ccl_export_programs(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                 const ccl_collective_t *want, const ccl_tuning_t *tuning,
+                                 ccl_executor_t executor, ccl_export_t **out, uint32_t *n_out,
+                                 ccl_error_t *err) {
+    ccl_export_t *list = calloc(tuning->nsizes + (size_t)1, sizeof *list);
+    uint32_t n = 0;
+    ccl_status_t status = list ? CCL_OK : ccl_fail_nomem(err);
+    for (uint32_t s = 1; s < tuning->nsizes && status == CCL_OK; s++)
+        if (ascending(&tuning->sizes_bytes[s - 1], &tuning->sizes_bytes[s]) >= 0)
+            status = ccl_fail(err, CCL_ERR_INPUT, "ranges of sizes need sizes in ascending order");
+    for (uint32_t s = 0; s < tuning->nsizes && status == CCL_OK; s++) {
+        ccl_export_t next = {0};
+        double first = s > 0 ? boundary(tuning, s) : tuning->sizes_bytes[0];
+        double last = s + 1 < tuning->nsizes ? boundary(tuning, s + 1) - 1 : tuning->sizes_bytes[s];
+        status = best_program(ctx, topo, want, tuning, s, executor, &next, err);
+        if (!next.program || status != CCL_OK) {
+            ccl_program_destroy(next.program);
+            continue;
+        }
+        next.program->min_bytes = first;
+        next.program->max_bytes = last;
+        if (n > 0 && list[n - 1].program->max_bytes + 1 == first) { /* the same goes on? */
+            double min_bytes = list[n - 1].program->min_bytes;
+            next.program->min_bytes = min_bytes;
+            next.program->max_bytes = list[n - 1].program->max_bytes;
+            bool same = ccl_program_equal(list[n - 1].program, next.program);
+            next.program->min_bytes = same ? min_bytes : first;
+            next.program->max_bytes = last;
+            if (same) {
+                ccl_program_destroy(list[--n].program);
+                list[n].program = NULL;
+            }
+        }
+        list[n++] = next;
+    }
+    if (status != CCL_OK) {
+        ccl_exports_destroy(list, n);
+        return status;
+    }
+    *out = list;
+    *n_out = n;
+    return CCL_OK;
+}
+
+/* ---------------------------------------------------------------- ring orders */
+
+/* Order of the GPUs of a server as ring `channel` passes them, and the NICs at both ends. */
+typedef struct walk {
+    uint32_t *ranks, n, in_nic, out_nic; /* CCL_NONE: no network */
+    double slowest_Bps[2];               /* inside, between servers */
+} walk_t;
+
+static uint32_t server_of(const ccl_topology_t *topo, uint32_t rank) {
+    return topo->devices[topo->rank_device[rank]].server;
+}
+
+/* NIC of a server on a route: its number among those of the server. */
+static uint32_t nic_on(const ccl_topology_t *topo, const ccl_route_t *route, uint32_t server) {
+    for (uint32_t i = 0; i <= route->nlinks; i++) {
+        uint32_t device = i < route->nlinks ? topo->links[route->links[i]].from
+                                            : topo->links[route->links[i - 1]].to;
+        uint32_t number = 0;
+        if (topo->devices[device].kind != CCL_DEVICE_NIC || topo->devices[device].server != server)
+            continue;
+        for (uint32_t d = 0; d < device; d++)
+            number += topo->devices[d].kind == CCL_DEVICE_NIC && topo->devices[d].server == server;
+        return number;
+    }
+    return CCL_NONE;
+}
+
+typedef struct rings {
+    const ccl_topology_t *topo;
+    ccl_routes_t *routes;
+    uint32_t nchannels;
+    uint32_t *next; /* [nchannels][nranks] */
+    double *load;   /* [nlinks] rings on it */
+} rings_t;
+
+static ccl_status_t find_rings(const ccl_schedule_t *ring, rings_t *r, ccl_error_t *err) {
+    uint32_t n = r->topo->nranks;
+    r->nchannels = ring->nchannels;
+    r->next = malloc(((size_t)n * r->nchannels + 1) * sizeof *r->next);
+    r->load = calloc(r->topo->nlinks + (size_t)1, sizeof *r->load);
+    if (!r->next || !r->load)
+        return ccl_fail_nomem(err);
+    for (size_t i = 0; i < (size_t)n * r->nchannels; i++)
+        r->next[i] = CCL_NONE;
+    for (uint32_t i = 0; i < ring->ntransfers; i++) {
+        const ccl_transfer_t *t = &ring->transfers[i];
+        uint32_t *next = &r->next[(size_t)t->channel * n + t->src];
+        const ccl_route_t *route = NULL;
+        if (*next != CCL_NONE && *next != t->dst)
+            return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+                            "rank %u sends to two ranks on ring %u: its walk is no ring of NCCL",
+                            t->src, t->channel);
+        if (*next != CCL_NONE)
+            continue;
+        *next = t->dst;
+        CCL_TRY(ccl_routes_get(r->routes, t->src, t->dst, t->channel, &route, err));
+        for (uint32_t l = 0; l < route->nlinks; l++)
+            r->load[route->links[l]]++;
+    }
+    return CCL_OK;
+}
+
+/* @param out  of one server; false in *whole_out: the ring comes through the server twice. */
+static ccl_status_t walk_of(const rings_t *r, uint32_t channel, uint32_t server, walk_t *out,
+                            bool *whole_out, ccl_error_t *err) {
+    const ccl_topology_t *topo = r->topo;
+    const uint32_t *next = r->next + (size_t)channel * topo->nranks;
+    uint32_t first = CCL_NONE, entries = 0, local = 0;
+    out->n = 0;
+    out->in_nic = out->out_nic = CCL_NONE;
+    out->slowest_Bps[0] = out->slowest_Bps[1] = INFINITY;
+    for (uint32_t a = 0; a < topo->nranks; a++) {
+        uint32_t b = next[a];
+        bool from = server_of(topo, a) == server, to = b != CCL_NONE && server_of(topo, b) == server;
+        const ccl_route_t *route = NULL;
+        local += from;
+        if (b == CCL_NONE || (!from && !to))
+            continue;
+        CCL_TRY(ccl_routes_get(r->routes, a, b, channel, &route, err));
+        double *slowest = &out->slowest_Bps[from != to];
+        for (uint32_t l = 0; l < route->nlinks; l++)
+            *slowest = fmin(*slowest, topo->links[route->links[l]].bandwidth_Bps /
+                                          r->load[route->links[l]]);
+        if (from && to) {
+            first = first == CCL_NONE ? a : first;
+        } else if (to) {
+            entries++;
+            first = b;
+            out->in_nic = nic_on(topo, route, server);
+        } else {
+            out->out_nic = nic_on(topo, route, server);
+        }
+    }
+    if (entries == 1)
+        for (uint32_t a = 0; a < topo->nranks; a++) /* it begins where the ring comes in */
+            if (next[a] != CCL_NONE && server_of(topo, a) != server &&
+                server_of(topo, next[a]) == server)
+                first = next[a];
+    for (uint32_t at = first; at != CCL_NONE && out->n < local && server_of(topo, at) == server;
+         at = next[at])
+        out->ranks[out->n++] = at;
+    *whole_out = entries <= 1 && out->n == local && local > 0;
+    return CCL_OK;
+}
+
+static ccl_status_t write_graph(const rings_t *r, uint32_t server, ccl_text_t *out,
+                                ccl_error_t *err) {
+    const ccl_topology_t *topo = r->topo;
+    ccl_text_t channels = {0};
+    walk_t walk = {.ranks = malloc((topo->nranks + (size_t)1) * sizeof *walk.ranks)};
+    double slowest_Bps[2] = {INFINITY, INFINITY};
+    uint32_t written = 0;
+    ccl_status_t status = walk.ranks ? CCL_OK : ccl_fail_nomem(err);
+    for (uint32_t c = 0; c < r->nchannels && status == CCL_OK; c++) {
+        bool whole = true; /* a channel is one of all servers, or of none */
+        for (uint32_t s = 0; s < topo->nservers && whole && status == CCL_OK; s++)
+            if (s != server)
+                status = walk_of(r, c, s, &walk, &whole, err);
+        if (status == CCL_OK && whole)
+            status = walk_of(r, c, server, &walk, &whole, err);
+        if (status != CCL_OK || !whole)
+            continue;
+        written++;
+        for (int i = 0; i < 2; i++)
+            slowest_Bps[i] = fmin(slowest_Bps[i], walk.slowest_Bps[i]);
+        ccl_text_printf(&channels, "    <channel>\n");
+        if (walk.in_nic != CCL_NONE)
+            ccl_text_printf(&channels, "      <net dev=\"%u\"/>\n", walk.in_nic);
+        for (uint32_t i = 0; i < walk.n; i++)
+            ccl_text_printf(&channels, "      <gpu dev=\"%u\"/>\n",
+                            topo->rank_local_index[walk.ranks[i]]);
+        if (walk.out_nic != CCL_NONE)
+            ccl_text_printf(&channels, "      <net dev=\"%u\"/>\n", walk.out_nic);
+        ccl_text_printf(&channels, "    </channel>\n");
+    }
+    if (status == CCL_OK && written == 0)
+        status = ccl_fail(err, CCL_ERR_UNSUPPORTED, "no ring passes server %.60s in one go",
+                          server == CCL_NONE ? "?" : topo->servers[server]);
+    if (status == CCL_OK)
+        ccl_text_printf(out,
+                        "<graphs version=\"1\">\n"
+                        "  <graph id=\"0\" pattern=\"4\" crossnic=\"0\" nchannels=\"%u\" "
+                        "speedintra=\"%.3g\" speedinter=\"%.3g\" latencyinter=\"0\" "
+                        "typeintra=\"NVL\" typeinter=\"PXB\" samechannels=\"0\">\n%s"
+                        "  </graph>\n</graphs>\n",
+                        written, (isfinite(slowest_Bps[0]) ? slowest_Bps[0] : slowest_Bps[1]) / 1e9,
+                        (isfinite(slowest_Bps[1]) ? slowest_Bps[1] : slowest_Bps[0]) / 1e9,
+                        channels.data ? channels.data : "");
+    if (status == CCL_OK && (out->nomem || channels.nomem))
+        status = ccl_fail_nomem(err);
+    ccl_text_fini(&channels);
+    free(walk.ranks);
+    return status;
+}
+
+ccl_status_t ccl_export_nccl_graph(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                   uint32_t server, uint32_t channels, ccl_text_t *out,
+                                   ccl_error_t *err) {
+    ccl_ctx_t inner = ctx ? *ctx : (ccl_ctx_t)CCL_CTX_INIT;
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    ccl_collective_t *want = NULL;
+    ccl_schedule_t *ring = NULL;
+    rings_t r = {.topo = topo, .routes = ccl_routes_create(topo)};
+    ccl_status_t status = r.routes ? CCL_OK : ccl_fail_nomem(err);
+    options.channels = channels;
+    if (status == CCL_OK)
+        status = ccl_collective_create(CCL_ALLGATHER, topo->nranks, 1, 0, &want, err);
+    if (status == CCL_OK)
+        status = ccl_synthesize(&inner, "ring", topo, r.routes, want, &options, &ring, err);
+    if (status == CCL_OK)
+        status = find_rings(ring, &r, err);
+    if (status == CCL_OK)
+        status = write_graph(&r, server, out, err);
+    free(r.next);
+    free(r.load);
+    ccl_schedule_destroy(ring);
+    ccl_collective_destroy(want);
+    ccl_routes_destroy(r.routes);
+    return status;
+}
+
+/* ---------------------------------------------------------------- tuner plugin */
+
+static ccl_status_t fastest(ccl_predictor_t *p, ccl_collective_kind_t kind, double size_bytes,
+                            ccl_nccl_choice_t *out, ccl_error_t *err) {
+    const ccl_nccl_setup_t *setup = ccl_predictor_setup(p);
+    double best_s = INFINITY;
+    for (int algo = CCL_NCCL_RING; algo <= CCL_NCCL_TREE; algo++) {
+        for (int proto = CCL_NCCL_LL; proto <= CCL_NCCL_SIMPLE; proto++) {
+            ccl_prediction_t run;
+            if ((algo == CCL_NCCL_TREE && kind != CCL_ALLREDUCE) ||
+                (proto == CCL_NCCL_LL128 && !setup->ll128))
+                continue;
+            ccl_nccl_choice_t choice = ccl_nccl_channels(setup, kind, (ccl_nccl_algo_t)algo,
+                                                         (ccl_nccl_proto_t)proto, size_bytes);
+            CCL_TRY(ccl_predictor_run(p, kind, 0, size_bytes, &choice, &run, err));
+            if (run.time_s < best_s) {
+                best_s = run.time_s;
+                *out = run.choice;
+            }
+        }
+    }
+    return CCL_OK;
+}
+
+ccl_status_t ccl_export_nccl_tuner(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                   const ccl_profile_t *profile, ccl_collective_kind_t kind,
+                                   const double *sizes_bytes, uint32_t nsizes, ccl_text_t *out,
+                                   ccl_error_t *err) {
+    static const char *const protos[] = {"ll", "ll128", "simple"};
+    ccl_predictor_t *p = NULL;
+    ccl_nccl_choice_t *choices = calloc(nsizes + (size_t)1, sizeof *choices);
+    ccl_status_t status = choices ? CCL_OK : ccl_fail_nomem(err);
+    if (kind > CCL_REDUCESCATTER && kind != CCL_BROADCAST && kind != CCL_REDUCE)
+        status = ccl_fail(err, CCL_ERR_UNSUPPORTED,
+                          "NCCL asks its tuner for allreduce, allgather, reducescatter, broadcast "
+                          "and reduce only, not for %s",
+                          ccl_collective_kind_name(kind));
+    if (status == CCL_OK)
+        status = ccl_predictor_create(ctx, topo, profile, 0, &p, err);
+    for (uint32_t s = 0; s < nsizes && status == CCL_OK; s++)
+        status = fastest(p, kind, sizes_bytes[s], &choices[s], err);
+    if (status == CCL_OK)
+        ccl_text_printf(out, "# collective_type,min_bytes,max_bytes,algorithm,protocol,channels,"
+                             "nNodes,nRanks,numPipeOps,regBuff\n");
+    for (uint32_t s = 0, first = 0; s < nsizes && status == CCL_OK; s++) {
+        const ccl_nccl_choice_t *a = &choices[s], *b = s + 1 < nsizes ? &choices[s + 1] : NULL;
+        if (b && a->algo == b->algo && a->proto == b->proto && a->channels == b->channels)
+            continue;
+        double low = first > 0 ? ceil(sqrt(sizes_bytes[first - 1] * sizes_bytes[first]))
+                               : sizes_bytes[0];
+        double high = b ? ceil(sqrt(sizes_bytes[s] * sizes_bytes[s + 1])) - 1 : sizes_bytes[s];
+        ccl_text_printf(out, "%s,%.0f,%.0f,%s,%s,%u,%u,%u,-1,-1\n", ccl_collective_kind_name(kind),
+                        low, high, ccl_nccl_algo_name(a->algo), protos[a->proto], a->channels,
+                        ccl_predictor_setup(p)->nservers, topo->nranks);
+        first = s + 1;
+    }
+    if (status == CCL_OK && out->nomem)
+        status = ccl_fail_nomem(err);
+    ccl_predictor_destroy(p);
+    free(choices);
+    return status;
+}

@@ -1,0 +1,282 @@
+/* Plans for MSCCL++: an executor of their operations, written from MSCCL++'s own, comes to what the
+ * collective wants; and it finds a plan wrong that lacks a signal. */
+#include <check.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "synth/synth.h"
+
+enum { MOST = 64, TBS = 64, CELLS = 1024 };
+
+typedef struct value {
+    uint32_t chunk;
+    uint64_t from; /* ranks that it is the sum of */
+} value_t;
+typedef struct gpu {
+    json_t *json, *tbs;
+    value_t own[3][CELLS];
+    value_t *cell[3][CELLS]; /* in place, elements of two buffers are one */
+    uint32_t inbound[2][CELLS], semaphore[CELLS], at[TBS];
+} gpu_t;
+static gpu_t gpus[MOST];
+static uint32_t ngpus;
+
+static uint32_t number(const json_t *o, const char *key) {
+    ck_assert_msg(json_is_integer(json_object_get(o, key)), "no %s", key);
+    return (uint32_t)json_integer_value(json_object_get(o, key));
+}
+static const char *word(const json_t *o, const char *key) {
+    const char *text = json_string_value(json_object_get(o, key));
+    return text ? text : "";
+}
+static uint32_t first(const json_t *o, const char *key) {
+    return (uint32_t)json_integer_value(json_array_get(json_object_get(o, key), 0));
+}
+static json_t *of_type(json_t *list, const char *key, const char *type) {
+    size_t i;
+    json_t *e;
+    json_array_foreach(list, i, e) if (strcmp(word(e, key), type) == 0) return e;
+    ck_abort_msg("no %s of type %s", key, type);
+    return NULL;
+}
+
+/* The channel's number in its GPU's list; its other end. */
+static uint32_t channel(uint32_t g, json_t *tb, json_t *op) {
+    json_t *list = of_type(json_object_get(tb, "channels"), "channel_type", word(op, "channel_type"));
+    json_t *id = json_array_get(json_object_get(list, "channel_ids"), first(op, "channel_ids"));
+    ck_assert(json_is_integer(id));
+    (void)g;
+    return (uint32_t)json_integer_value(id);
+}
+static void partner(uint32_t g, const char *type, uint32_t at, uint32_t *peer, uint32_t *peer_at) {
+    json_t *mine = json_object_get(
+        of_type(json_object_get(gpus[g].json, "channels"), "channel_type", type), "connected_to");
+    uint32_t to = (uint32_t)json_integer_value(json_array_get(mine, at)), nth = 0, seen = 0;
+    for (uint32_t i = 0; i < at; i++)
+        nth += (uint32_t)json_integer_value(json_array_get(mine, i)) == to;
+    json_t *theirs = json_object_get(
+        of_type(json_object_get(gpus[to].json, "channels"), "channel_type", type), "connected_to");
+    for (uint32_t i = 0; i < json_array_size(theirs); i++)
+        if ((uint32_t)json_integer_value(json_array_get(theirs, i)) == g && seen++ == nth) {
+            *peer = to;
+            *peer_at = i;
+            return;
+        }
+    ck_abort_msg("channel %u of GPU %u has no other end", at, g);
+}
+
+static value_t **cells(uint32_t g, json_t *tb, json_t *op, const char *key, uint32_t n,
+                       uint32_t *size) {
+    json_t *buff = json_array_get(json_object_get(op, key), n);
+    uint32_t on = g, at = number(buff, "index");
+    const char *type = word(buff, "type");
+    *size = number(buff, "size");
+    if (!*type) { /* another GPU's */
+        json_t *refs = of_type(json_object_get(tb, "remote_buffer_refs"), "access_channel_type",
+                               word(op, "channel_type"));
+        json_t *id =
+            json_array_get(json_object_get(refs, "remote_buffer_ids"), number(buff, "buffer_id"));
+        json_t *remote = json_array_get(json_object_get(gpus[g].json, "remote_buffers"),
+                                        (size_t)json_integer_value(id));
+        on = number(remote, "rank");
+        type = word(remote, "type");
+        uint32_t peer = CCL_NONE, ignored = 0;
+        partner(g, word(op, "channel_type"), channel(g, tb, op), &peer, &ignored);
+        ck_assert_uint_eq(peer, on); /* the data go where the signal goes */
+    }
+    uint32_t b = *type == 'i' ? 0 : *type == 'o' ? 1 : 2;
+    static const char *const lens[] = {"input_chunks", "output_chunks", "scratch_chunks"};
+    ck_assert_uint_le(at + *size, number(gpus[on].json, lens[b]));
+    return &gpus[on].cell[b][at];
+}
+
+/* One operation; false: it has to wait. */
+static bool operate(uint32_t g, json_t *tb, json_t *op) {
+    const char *name = word(op, "name");
+    uint32_t size = 0, other = 0;
+    bool port = strcmp(word(op, "channel_type"), "port") == 0;
+    if (strcmp(name, "signal") == 0) {
+        uint32_t peer, at;
+        partner(g, word(op, "channel_type"), channel(g, tb, op), &peer, &at);
+        gpus[peer].inbound[port][at]++;
+    } else if (strcmp(name, "wait") == 0) {
+        uint32_t *inbound = &gpus[g].inbound[port][channel(g, tb, op)];
+        if (*inbound == 0)
+            return false;
+        --*inbound;
+    } else if (strcmp(name, "sem_release") == 0) {
+        gpus[g].semaphore[first(op, "semaphore_ids")]++;
+    } else if (strcmp(name, "sem_acquire") == 0) {
+        uint32_t *semaphore = &gpus[g].semaphore[first(op, "semaphore_ids")];
+        if (*semaphore == 0)
+            return false;
+        --*semaphore;
+    } else if (strcmp(name, "copy") == 0 || strcmp(name, "put") == 0) {
+        value_t **from = cells(g, tb, op, "src_buff", 0, &size);
+        value_t **to = cells(g, tb, op, "dst_buff", 0, &other);
+        ck_assert_uint_eq(size, other);
+        for (uint32_t i = 0; i < size; i++)
+            *to[i] = *from[i];
+    } else if (strcmp(name, "re") == 0) {
+        value_t **a = cells(g, tb, op, "src_buff", 0, &size);
+        value_t **b = cells(g, tb, op, "src_buff", 1, &size);
+        value_t **to = cells(g, tb, op, "dst_buff", 0, &size);
+        for (uint32_t i = 0; i < size; i++) {
+            value_t sum = {a[i]->chunk, a[i]->from | b[i]->from};
+            /* Garbage makes garbage. */
+            *to[i] = a[i]->chunk != b[i]->chunk || (a[i]->from & b[i]->from)
+                         ? (value_t){CCL_NONE, 0}
+                         : sum;
+        }
+    } else {
+        ck_assert_msg(strcmp(name, "nop") == 0 || strcmp(name, "flush") == 0, "operation %s", name);
+    }
+    return true;
+}
+
+static bool finished(bool backwards) {
+    bool all = true;
+    for (bool moved = true; moved;) {
+        moved = false;
+        all = true;
+        for (uint32_t k = 0; k < ngpus; k++) {
+            uint32_t g = backwards ? ngpus - 1 - k : k;
+            for (size_t t = 0; t < json_array_size(gpus[g].tbs); t++) {
+                json_t *tb = json_array_get(gpus[g].tbs, t), *ops = json_object_get(tb, "ops");
+                while (gpus[g].at[t] < json_array_size(ops) &&
+                       operate(g, tb, json_array_get(ops, gpus[g].at[t]))) {
+                    gpus[g].at[t]++;
+                    moved = true;
+                }
+                all &= gpus[g].at[t] == json_array_size(ops);
+            }
+        }
+    }
+    return all;
+}
+
+static void fill(json_t *plan, const ccl_collective_t *coll) {
+    bool in_place = json_is_true(json_object_get(plan, "inplace"));
+    memset(gpus, 0, sizeof gpus);
+    ngpus = (uint32_t)json_array_size(json_object_get(plan, "gpus"));
+    ck_assert_uint_eq(ngpus, coll->nranks);
+    for (uint32_t g = 0; g < ngpus; g++) {
+        gpus[g].json = json_array_get(json_object_get(plan, "gpus"), g);
+        gpus[g].tbs = json_object_get(gpus[g].json, "threadblocks");
+        ck_assert(number(gpus[g].json, "id") == g && json_array_size(gpus[g].tbs) <= TBS);
+        ck_assert_uint_le(number(gpus[g].json, "scratch_chunks"), CELLS);
+        for (uint32_t b = 0; b < 3; b++)
+            for (uint32_t i = 0; i < CELLS; i++) {
+                gpus[g].cell[b][i] = &gpus[g].own[b][i];
+                gpus[g].own[b][i].chunk = CCL_NONE;
+            }
+        for (uint32_t k = 0; k < coll->nchunks; k++) {
+            uint32_t in = ccl_collective_input(coll, g, k), out = ccl_collective_output(coll, g, k);
+            if (in != CCL_NONE && out != CCL_NONE && in_place)
+                gpus[g].cell[1][out] = gpus[g].cell[0][in];
+            if (in != CCL_NONE)
+                *gpus[g].cell[0][in] = (value_t){k, 1ull << g};
+        }
+    }
+}
+
+/* Runs the plan; is the result what the collective wants? */
+static bool comes_right(json_t *plan, const ccl_collective_t *coll, bool backwards) {
+    fill(plan, coll);
+    if (!finished(backwards))
+        return false;
+    for (uint32_t k = 0; k < coll->nchunks; k++) {
+        uint64_t sum = 0;
+        for (uint32_t i = 0; i < coll->chunks[k].nsources; i++)
+            sum |= 1ull << coll->chunks[k].sources[i];
+        for (uint32_t i = 0; i < coll->chunks[k].ndests; i++) {
+            uint32_t g = coll->chunks[k].dests[i];
+            const value_t *v = gpus[g].cell[1][ccl_collective_output(coll, g, k)];
+            if (v->chunk != k || v->from != sum)
+                return false;
+        }
+    }
+    for (uint32_t g = 0; g < ngpus; g++) /* nothing is left over for the next launch */
+        for (uint32_t i = 0; i < CELLS; i++)
+            if (gpus[g].inbound[0][i] || gpus[g].inbound[1][i] || gpus[g].semaphore[i])
+                return false;
+    return true;
+}
+
+static const struct {
+    ccl_collective_kind_t kind;
+    const char *with;
+    uint32_t channels;
+    bool out_of_place;
+} ROWS[] = {{CCL_ALLGATHER, "ring", 2, false},     {CCL_ALLREDUCE, "ring", 1, false},
+            {CCL_ALLREDUCE, "ring", 2, true},      {CCL_REDUCESCATTER, "hm", 1, false},
+            {CCL_ALLTOALL, "direct", 1, false},    {CCL_BROADCAST, "tree", 1, false},
+            {CCL_ALLREDUCE, "recursive", 1, false}, {CCL_ALLREDUCE, "hm", 1, false}};
+
+START_TEST(test_runs) {
+    ccl_topology_t *topo = NULL;
+    ccl_collective_t *want = NULL;
+    ccl_schedule_t *schedule = NULL;
+    ccl_program_t *program = NULL;
+    ccl_text_t text = {0};
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_synth_options_t synth = CCL_SYNTH_OPTIONS_INIT;
+    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+    synth.channels = ROWS[_i].channels;
+    lower.out_of_place = ROWS[_i].out_of_place;
+    ck_assert_int_eq(
+        ccl_topology_read(NULL, "servers:2 gpus:2 nvswitch=300GB/s nics:2x25GB/s", &topo, &err),
+        CCL_OK);
+    ccl_routes_t *routes = ccl_routes_create(topo);
+    ck_assert_int_eq(ccl_collective_create(ROWS[_i].kind, 4, 1, 0, &want, NULL), CCL_OK);
+    ck_assert_msg(ccl_synthesize(NULL, ROWS[_i].with, topo, routes, want, &synth, &schedule,
+                                 &err) == CCL_OK,
+                  "%s", err.text);
+    ck_assert_int_eq(ccl_lower(NULL, schedule, &lower, &program, &err), CCL_OK);
+    for (int servers = 0; servers < 2; servers++) {
+        json_error_t where;
+        ccl_text_fini(&text);
+        ck_assert_msg(ccl_program_write_mscclpp(program, servers ? topo : NULL, &text, &err) ==
+                          CCL_OK,
+                      "%s", err.text);
+        json_t *plan = json_loadb(text.data, text.len, JSON_REJECT_DUPLICATES, &where);
+        ck_assert_msg(plan != NULL, "%d: %s", where.line, where.text);
+        ck_assert(comes_right(plan, program->coll, false));
+        ck_assert(comes_right(plan, program->coll, true));
+        ck_assert_int_eq(strstr(text.data, "\"port\"") != NULL, servers);
+        /* A signal that is missing is missed. */
+        json_t *ops = json_object_get(
+            json_array_get(json_object_get(json_array_get(json_object_get(plan, "gpus"), 0),
+                                           "threadblocks"),
+                           0),
+            "ops");
+        for (size_t i = json_array_size(ops); i-- > 0;)
+            if (strcmp(word(json_array_get(ops, i), "name"), "signal") == 0) {
+                json_array_remove(ops, i);
+                break;
+            }
+        ck_assert(!comes_right(plan, program->coll, false));
+        json_decref(plan);
+    }
+    ccl_text_fini(&text);
+    ccl_program_destroy(program);
+    ccl_schedule_destroy(schedule);
+    ccl_collective_destroy(want);
+    ccl_routes_destroy(routes);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+int main(void) {
+    Suite *s = suite_create("mscclpp");
+    TCase *t = tcase_create("mscclpp");
+    tcase_set_timeout(t, 60);
+    tcase_add_loop_test(t, test_runs, 0, CCL_ARRAY_LEN(ROWS));
+    suite_add_tcase(s, t);
+    SRunner *sr = srunner_create(s);
+    srunner_run_all(sr, CK_NORMAL);
+    int failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed ? 1 : 0;
+}
