@@ -145,8 +145,9 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const accepts[] = {
-    "topology", "fail",  "degrade", "profile",  "collective", "demand",        "root",  "sizes",
-    "budget",   "space", "knob",    "strategy", "gap",        "improve", "export",  "executor", "notebook@tune", "table", NULL};
+    "topology", "fail", "degrade", "profile", "collective", "demand", "root", "sizes", "budget",
+    "space", "knob", "strategy", "gap", "improve", "export", "executor", "notebook@tune", "table",
+    NULL};
 const ccl_i_command_t ccl_i_cmd_tune = {
     .name = "tune",
     .usage = "--topology SPEC --collective NAME [options]",
