@@ -73,10 +73,9 @@ static ccl_status_t open_space(const ccl_i_args_t *args, ccl_space_t **out, ccl_
     return CCL_OK;
 }
 
-static ccl_status_t open_all(ccl_i_cli_t *cli, tune_t *t, ccl_tune_options_t *options,
-                             ccl_error_t *err) {
+ccl_status_t ccl_i_tune_options(ccl_i_cli_t *cli, ccl_tune_options_t *options,
+                                ccl_space_t **space_out, ccl_error_t *err) {
     const ccl_i_args_t *args = &cli->args;
-    ccl_topology_t *laid = NULL;
 
     if (args->tune.budget)
         CCL_TRY(budget(args->tune.budget, options, err));
@@ -85,7 +84,19 @@ static ccl_status_t open_all(ccl_i_cli_t *cli, tune_t *t, ccl_tune_options_t *op
     if (args->tune.gap)
         CCL_TRY(percent(args->tune.gap, &options->gap, err));
     options->strategy = (ccl_strategy_t)args->tune.strategy;
-    CCL_TRY(open_space(args, &t->space, err));
+    options->improve = args->tune.improve;
+    options->profile = args->profile;
+    CCL_TRY(open_space(args, space_out, err));
+    options->space = *space_out;
+    return CCL_OK;
+}
+
+static ccl_status_t open_all(ccl_i_cli_t *cli, tune_t *t, ccl_tune_options_t *options,
+                             ccl_error_t *err) {
+    const ccl_i_args_t *args = &cli->args;
+    ccl_topology_t *laid = NULL;
+
+    CCL_TRY(ccl_i_tune_options(cli, options, &t->space, err));
     CCL_TRY(ccl_i_topology_open(cli, args->topology, &t->topo, err));
     CCL_TRY(ccl_i_profile_lay(cli, t->topo, "Simple", &laid, err));
     if (laid) {
@@ -96,12 +107,9 @@ static ccl_status_t open_all(ccl_i_cli_t *cli, tune_t *t, ccl_tune_options_t *op
     CCL_TRY(ccl_i_sizes(args->sizes ? args->sizes : "64K:1G:4", &t->sizes_bytes, &t->nsizes, err));
     if (!args->notebook || strcmp(args->notebook, "none") != 0)
         CCL_TRY(ccl_i_notebook_open(cli, true, &t->notebook, err));
-    options->space = t->space;
     options->sizes_bytes = t->sizes_bytes;
     options->nsizes = t->nsizes;
     options->notebook = t->notebook;
-    options->profile = args->profile;
-    options->improve = args->tune.improve;
     return CCL_OK;
 }
 

@@ -78,6 +78,7 @@ typedef struct ccl_i_args {
         uint32_t strategy; /**< index into the option's choices */
         uint32_t improve;
         const char *export;
+        ccl_i_list_t vary;
     } tune;
     bool path, no_what_if; /**< of `explain` */
     bool unicast, no_verify, no_skip, no_fold, no_fuse, out_of_place, all, blocks;
@@ -117,7 +118,7 @@ extern const ccl_i_command_t ccl_i_cmd_draw_topology, ccl_i_cmd_draw_timeline, c
     ccl_i_cmd_draw_idle, ccl_i_cmd_draw_progress, ccl_i_cmd_report;
 extern const ccl_i_command_t ccl_i_cmd_testbed_up, ccl_i_cmd_testbed_run, ccl_i_cmd_testbed_down,
     ccl_i_cmd_testbed_list, ccl_i_cmd_testbed_topology;
-extern const ccl_i_command_t ccl_i_cmd_tune;
+extern const ccl_i_command_t ccl_i_cmd_tune, ccl_i_cmd_sweep;
 extern const ccl_i_command_t ccl_i_cmd_notebook_list, ccl_i_cmd_notebook_show,
     ccl_i_cmd_notebook_query, ccl_i_cmd_notebook_diff, ccl_i_cmd_notebook_export,
     ccl_i_cmd_notebook_gc;
@@ -269,6 +270,12 @@ ccl_status_t ccl_i_proto(const char *text, const char **out, ccl_error_t *err);
 char *ccl_i_title(const char *path);
 /** Write a result where -o says. */
 ccl_status_t ccl_i_emit(const ccl_i_cli_t *cli, const ccl_text_t *text, ccl_error_t *err);
+
+/* ---------------------------------------------------------------- cmd_tune.c */
+
+/** What the line says of budget, strategy and space. @param space_out  also on failure, if set. */
+ccl_status_t ccl_i_tune_options(ccl_i_cli_t *cli, ccl_tune_options_t *options,
+                                ccl_space_t **space_out, ccl_error_t *err);
 
 /* ---------------------------------------------------------------- export.c */
 

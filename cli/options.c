@@ -194,6 +194,10 @@ static const option_t options[] = {
      "halving,grid,random"},
     {"improve", 0, KIND_U32, AT(tune.improve), "N",
      "in the end change the transfers of each size's best schedule, N tries (0)", NULL},
+    {"vary", 0, KIND_LIST, AT(tune.vary), "EDIT",
+     "a further cluster: the first one with fail:gpu:3, degrade:a-b=18Gbit/s or "
+     "scale:bandwidth:net=0.5,2 (one per factor); may be repeated",
+     ""},
     {"export", 0, KIND_TEXT, AT(tune.export), "DIR",
      "write the best programs per range of sizes (MSCCL XML, MSCCL++ plans), ring orders "
      "(NCCL_GRAPH_FILE) and a table for NCCL's tuner plugin to this folder",
@@ -409,6 +413,7 @@ void ccl_i_args_fini(ccl_i_args_t *args) {
     free(args->programs.items);
     free(args->schedules.items);
     free(args->tune.knobs.items);
+    free(args->tune.vary.items);
     free(args->inputs.items);
     free(args->given.items);
 }

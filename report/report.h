@@ -334,6 +334,23 @@ extern const char *const ccl_report_tuning_tables[]; /**< best blocks synthesis 
 ccl_status_t ccl_report_tuning(const ccl_report_tuning_t *about, const ccl_report_style_t *style,
                                ccl_text_t *out, ccl_error_t *err);
 
+/** One cluster of a sweep. */
+typedef struct ccl_report_sweep_case {
+    const char *name;
+    const ccl_topology_t *topo;
+    const ccl_tuning_t *tuning; /**< all of the same sizes */
+} ccl_report_sweep_case_t;
+typedef struct ccl_report_sweep {
+    const char *collective;
+    uint32_t ncases; /**< >= 1; the others are compared with the first */
+    const ccl_report_sweep_case_t *cases;
+} ccl_report_sweep_t;
+ccl_status_t ccl_report_sweep(const ccl_report_sweep_t *about, const ccl_report_style_t *style,
+                              ccl_text_t *out, ccl_error_t *err);
+/** busbw over size, a curve per cluster. */
+ccl_status_t ccl_report_draw_sweep(const ccl_report_sweep_t *about, ccl_picture_t **out,
+                                   ccl_error_t *err);
+
 #ifdef __cplusplus
 }
 #endif

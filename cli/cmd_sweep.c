@@ -1,0 +1,168 @@
+/* ccllab sweep */
+#include "cli/command.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct sweep {
+    ccl_space_t *space;
+    ccl_notebook_t *notebook;
+    double *sizes_bytes;
+    uint32_t nsizes, ncases;
+    size_t cap;
+    ccl_report_sweep_case_t *cases;
+} sweep_t;
+
+static void sweep_fini(sweep_t *s) {
+    for (uint32_t i = 0; i < s->ncases; i++) {
+        ccl_tuning_destroy((ccl_tuning_t *)s->cases[i].tuning);
+        ccl_topology_destroy((ccl_topology_t *)s->cases[i].topo);
+        free((char *)s->cases[i].name);
+    }
+    free(s->cases);
+    ccl_notebook_close(s->notebook);
+    ccl_space_destroy(s->space);
+    free(s->sizes_bytes);
+}
+
+/* Takes the cluster over. */
+static ccl_status_t add_case(sweep_t *s, const char *name, ccl_topology_t *topo, ccl_error_t *err) {
+    char *copy = strdup(name);
+
+    if (!copy || !ccl_grow(&s->cases, &s->cap, s->ncases + 1u, sizeof(*s->cases))) {
+        free(copy);
+        ccl_topology_destroy(topo);
+        return ccl_fail_nomem(err);
+    }
+    s->cases[s->ncases++] = (ccl_report_sweep_case_t){copy, topo, NULL};
+    return CCL_OK;
+}
+
+static ccl_status_t edited(sweep_t *s, const char *edit, ccl_error_t *err) {
+    ccl_topology_t *topo = NULL;
+    ccl_error_t inner = CCL_ERROR_INIT;
+    ccl_status_t status = ccl_topology_edit(s->cases[0].topo, edit, &topo, &inner);
+
+    if (status == CCL_ERR_INPUT)
+        return ccl_fail(err, CCL_ERR_USAGE, "option --vary %.100s: %.300s", edit, inner.text);
+    if (status != CCL_OK) {
+        if (err)
+            *err = inner;
+        return status;
+    }
+    return add_case(s, edit, topo, err);
+}
+
+/* "scale:bandwidth:net=0.5,2": an edit per factor; any other is one. */
+static ccl_status_t vary(sweep_t *s, const char *text, ccl_error_t *err) {
+    const char *factors = strchr(text, '=');
+    char edit[600];
+
+    if (strlen(text) >= sizeof(edit) || strncmp(text, "scale:", 6) != 0 || !factors)
+        return edited(s, text, err);
+    for (const char *p = factors + 1; p;) {
+        size_t n = strcspn(p, ",");
+
+        snprintf(edit, sizeof(edit), "%.*s%.*s", (int)(factors + 1 - text), text, (int)n, p);
+        CCL_TRY(edited(s, edit, err));
+        p = p[n] ? p + n + 1 : NULL;
+    }
+    return CCL_OK;
+}
+
+static ccl_status_t open_cases(ccl_i_cli_t *cli, sweep_t *s, ccl_error_t *err) {
+    const ccl_i_args_t *args = &cli->args;
+    ccl_topology_t *topo = NULL;
+
+    CCL_TRY(ccl_i_topology_open(cli, args->topology, &topo, err));
+    CCL_TRY(add_case(s, topo->name, topo, err));
+    for (size_t i = 0; i < args->tune.vary.n; i++)
+        CCL_TRY(vary(s, args->tune.vary.items[i], err));
+    for (size_t i = 0; i < args->inputs.n; i++) {
+        CCL_TRY(ccl_i_topology_open(cli, args->inputs.items[i], &topo, err));
+        CCL_TRY(add_case(s, topo->name, topo, err));
+    }
+    for (uint32_t i = 0; i < s->ncases && args->profile; i++) {
+        CCL_TRY(ccl_i_profile_lay(cli, s->cases[i].topo, "Simple", &topo, err));
+        ccl_topology_destroy((ccl_topology_t *)s->cases[i].topo);
+        s->cases[i].topo = topo;
+    }
+    return CCL_OK;
+}
+
+static ccl_status_t tune_cases(ccl_i_cli_t *cli, sweep_t *s, ccl_tune_options_t *options,
+                               ccl_error_t *err) {
+    for (uint32_t i = 0; i < s->ncases; i++) {
+        ccl_collective_t *want = NULL;
+        ccl_tuning_t *tuning = NULL;
+
+        CCL_TRY(ccl_i_collective_open(&cli->args, cli->args.collective, s->cases[i].topo->nranks,
+                                      &want, err));
+        ccl_status_t status = ccl_tune(&cli->ctx, s->cases[i].topo, want, options, &tuning, err);
+        s->cases[i].tuning = tuning;
+        ccl_collective_destroy(want);
+        CCL_TRY(status);
+    }
+    return CCL_OK;
+}
+
+static ccl_status_t print(ccl_i_cli_t *cli, const sweep_t *s, ccl_error_t *err) {
+    ccl_report_sweep_t about = {cli->args.collective ? cli->args.collective : "demand", s->ncases,
+                                s->cases};
+    ccl_text_t text = {0};
+    ccl_picture_t *picture = NULL;
+    ccl_status_t status;
+
+    if (ccl_i_wants_picture(&cli->args)) {
+        status = ccl_report_draw_sweep(&about, &picture, err);
+        if (status == CCL_OK)
+            status = ccl_i_picture_emit(cli, picture, err);
+        ccl_picture_destroy(picture);
+        return status;
+    }
+    status = ccl_report_sweep(&about, &cli->style, &text, err);
+    if (status == CCL_OK)
+        status = ccl_i_emit(cli, &text, err);
+    ccl_text_fini(&text);
+    return status;
+}
+
+static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
+    const ccl_i_args_t *args = &cli->args;
+    ccl_tune_options_t options = CCL_TUNE_OPTIONS_INIT;
+    sweep_t s = {0};
+    ccl_status_t status = ccl_i_tune_options(cli, &options, &s.space, err);
+
+    if (status == CCL_OK)
+        status = open_cases(cli, &s, err);
+    if (status == CCL_OK)
+        status = ccl_i_sizes(args->sizes ? args->sizes : "64K:1G:16", &s.sizes_bytes, &s.nsizes,
+                             err);
+    if (status == CCL_OK && (!args->notebook || strcmp(args->notebook, "none") != 0))
+        status = ccl_i_notebook_open(cli, true, &s.notebook, err);
+    options.sizes_bytes = s.sizes_bytes;
+    options.nsizes = s.nsizes;
+    options.notebook = s.notebook;
+    if (status == CCL_OK)
+        status = tune_cases(cli, &s, &options, err);
+    if (status == CCL_OK)
+        status = print(cli, &s, err);
+    sweep_fini(&s);
+    return status;
+}
+
+static const char *const accepts[] = {
+    "topology", "fail", "degrade",  "scale", "profile", "collective",    "demand", "root", "sizes",
+    "vary",     "budget", "space", "knob",  "strategy", "gap", "improve", "notebook@tune", "width",
+    NULL};
+const ccl_i_command_t ccl_i_cmd_sweep = {
+    .name = "sweep",
+    .usage = "--topology SPEC --collective NAME [--vary EDIT]... [options] [SPEC]...",
+    .summary = "what if? the same tuning over edited and further clusters",
+    .details = "Tunes the cluster, the cluster with each --vary, and the clusters named, each with\n"
+               "the same space and budget, and puts their best times beside the first one's. With\n"
+               "-o FILE.svg (.pdf, .png) it draws their bandwidths as one plot.\n",
+    .accepts = accepts,
+    .max_inputs = 64,
+    .run = run,
+};

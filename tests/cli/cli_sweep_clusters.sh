@@ -1,0 +1,42 @@
+#!/bin/sh
+# ccllab sweep: edited and further clusters beside the first; what is said of them holds; one plot.
+# Usage: cli_sweep_clusters.sh PROGRAM SOURCE_DIR
+set -eu
+ccllab=$1
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+bad=0
+say() { echo "$*"; bad=1; }
+sweep="sweep -t heteccl-h20-4+8 -c allgather --sizes 1M,64M -k with=ring,hm --budget 10 --notebook none"
+# shellcheck disable=SC2086
+"$ccllab" $sweep --vary scale:bandwidth:net=0.25,1 --vary fail:gpu:3 --csv 'servers:2 gpus:2 nvswitch=300GB/s nics:2x25GB/s' \
+    >"$dir/csv" 2>"$dir/err" || say "exit code $?: $(cat "$dir/err")"
+[ "$(wc -l <"$dir/csv")" -eq 11 ] || say "rows: $(cat "$dir/csv")"
+column() { # case, size: the field number $3
+    grep "^\"\{0,1\}$1\"\{0,1\},[0-9]*,$2," "$dir/csv" | cut -d, -f"$3"
+}
+# A quarter of the network is slower for large messages, the same network as fast, a GPU less is a GPU less.
+awk -v a="$(column scale:bandwidth:net=0.25 67108864 7)" -v b="$(column scale:bandwidth:net=1 67108864 7)" \
+    -v n="$(column fail:gpu:3 1048576 2)" -v m="$(column heteccl-h20-4+8 1048576 7)" \
+    'BEGIN { exit !(a > 0 && a < 0.8 && b == 1 && n == 11 && m == 1) }' || say "wrong: $(cat "$dir/csv")"
+# The best is what tune says.
+# shellcheck disable=SC2086
+"$ccllab" tune -t heteccl-h20-4+8 -c allgather --sizes 1M,64M -k with=ring,hm --budget 10 --notebook none --csv --table best >"$dir/tune"
+[ "$(column heteccl-h20-4+8 67108864 4)" = "$(grep '^67108864,' "$dir/tune" | cut -d, -f2)" ] || say "tune says $(cat "$dir/tune")"
+# shellcheck disable=SC2086
+"$ccllab" $sweep --vary scale:bandwidth:net=0.25 -o "$dir/plot.svg" 2>"$dir/err" || say "plot: $(cat "$dir/err")"
+[ "$(grep -c 'class="curve"' "$dir/plot.svg")" -eq 2 ] || say "the plot has not two curves"
+# shellcheck disable=SC2086
+"$ccllab" $sweep --json >"$dir/json"
+grep -q '"schema": "ccllab/sweep/1"' "$dir/json" || say "no schema"
+refused() { # words that stderr has, edit
+    rc=0
+    # shellcheck disable=SC2086
+    "$ccllab" $sweep --vary "$2" >"$dir/out" 2>"$dir/err" || rc=$?
+    if [ $rc -ne 2 ] || [ "$(wc -l <"$dir/err")" -ne 1 ] || ! grep -qF -e "$1" "$dir/err"; then
+        say "$2: exit code $rc: $(cat "$dir/err")"
+    fi
+}
+refused 'option --vary nonsense:1: unknown edit' nonsense:1
+refused 'option --vary scale:bandwidth:net=x: factor "x"' scale:bandwidth:net=2,x
+exit $bad
