@@ -112,7 +112,10 @@ ccl_status_t ccl_synthesize(const ccl_ctx_t *ctx, const char *name, const ccl_to
         return ccl_fail(err, CCL_ERR_INPUT,
                         "%s starts from a collective with 1 chunk per block, not %u", name,
                         want->chunks_per_block);
-    if (!ops->supports(topo, want, &why))
+    if (!options)
+        options = &defaults;
+    if (ops->supports_with ? !ops->supports_with(topo, want, options, &why)
+                           : !ops->supports(topo, want, &why))
         return ccl_fail(err, CCL_ERR_UNSUPPORTED, "%s cannot do %s here: %s", name, want->name,
                         why);
     if (!routes) {
@@ -120,8 +123,7 @@ ccl_status_t ccl_synthesize(const ccl_ctx_t *ctx, const char *name, const ccl_to
         if (!routes)
             return ccl_fail_nomem(err);
     }
-    ccl_status_t status =
-        make(ctx, ops, topo, routes, want, options ? options : &defaults, &schedule, err);
+    ccl_status_t status = make(ctx, ops, topo, routes, want, options, &schedule, err);
     if (status != CCL_OK)
         goto end;
     verdict = ccl_arena_alloc(&schedule->arena, 1, sizeof *verdict);

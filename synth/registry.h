@@ -17,9 +17,11 @@
     X_(greedy)                                                                                     \
     X_(packing)                                                                                    \
     X_(sketch)                                                                                     \
+    X_(c2c)                                                                                        \
     X_(sccl)                                                                                       \
     X_(milp)                                                                                       \
-    X_(cegis)
+    X_(cegis)                                                                                      \
+    X_(c2c_sequential)
 
 #define CCL_I_SYNTH_DECLARE(name_) extern const ccl_synth_ops_t ccl_i_synth_##name_;
 CCL_I_SYNTH_MAP(CCL_I_SYNTH_DECLARE)

@@ -80,6 +80,16 @@ typedef struct ccl_sketch_options {
 #define CCL_SKETCH_OPTIONS_INIT                                                                    \
     { false, false, false, CCL_NONE, 0, 0, NULL, false, NULL, 0, 0, 0, 0, false, NULL }
 
+/** Of `c2c`. */
+typedef struct ccl_c2c_options {
+    uint32_t clusters; /**< so many in all, each of one vendor; 0: one per vendor, or as many as make
+                            their bandwidths about equal, whichever is faster */
+    const char *inner; /**< synthesizer for collectives inside clusters; NULL: the fastest of
+                            direct, hm and ring */
+} ccl_c2c_options_t;
+#define CCL_C2C_OPTIONS_INIT                                                                       \
+    { 0, NULL }
+
 typedef struct ccl_synth_options {
     size_t size;
     double size_bytes;      /**< message size the schedule is for; 0: any */
@@ -100,11 +110,12 @@ typedef struct ccl_synth_options {
     ccl_sketch_options_t sketch;
     bool part; /**< for a part of a composition: cegis neither slices nor simulates it, greedy does
                     not weigh its latency */
+    ccl_c2c_options_t c2c;
 } ccl_synth_options_t;
 #define CCL_SYNTH_OPTIONS_INIT                                                                     \
     {                                                                                              \
         sizeof(ccl_synth_options_t), 0, 0, 0, 0, 0, 0, 0, 0, false, CCL_COMPOSE_AUTO, 0, 0, false, \
-            false, NULL, NULL, CCL_SKETCH_OPTIONS_INIT, false                                      \
+            false, NULL, NULL, CCL_SKETCH_OPTIONS_INIT, false, CCL_C2C_OPTIONS_INIT                \
     }
 
 /** Order in which a rank's operations run. */
@@ -137,6 +148,9 @@ typedef struct ccl_synth_ops {
     const char *source;  /**< paper or product, section */
     /** May be tried for this collective on this topology? `why` says why not (one line). */
     bool (*supports)(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why);
+    /** The same where options decide; NULL: supports. */
+    bool (*supports_with)(const ccl_topology_t *topo, const ccl_collective_t *want,
+                          const ccl_synth_options_t *options, const char **why);
     /**
      * @param want  borrowed; chunks_per_block 1 for built-in kinds. The schedule's own collective
      *              may split its chunks (ccl_collective_split).

@@ -1,0 +1,314 @@
+/*
+ * c2c: collectives of mixed vendors (HetCCL of Peking University and BAAI, sections 4.2 to 4.4,
+ * algorithm 1). Ranks are grouped by vendor into clusters; a start collective inside each, data
+ * between border ranks of different clusters, an end collective inside each. Pipelined (figure 9)
+ * or, as c2c-sequential, one phase behind the other.
+ */
+#include "synth/c2c_moves.h"
+#include "synth/registry.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Parts of a block are a multiple of what collectives inside clusters make of it, up to this. */
+enum { MOST_PARTS = 16 };
+/* Of a GPU's thread blocks; the rest connects clusters. */
+#define HOM_SMS 0.7
+
+static bool supports_kind(const ccl_collective_t *want, const char **why) {
+    if (want->kind != CCL_SENDRECV && want->kind != CCL_CUSTOM)
+        return true;
+    *why = "it is not one of the eight collectives between clusters; use direct";
+    return false;
+}
+
+static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
+    if (!supports_kind(want, why))
+        return false;
+    if (ccl_i_c2c_vendors(topo) > 1)
+        return true;
+    *why = "all GPUs are of one vendor; --clusters N splits them";
+    return false;
+}
+
+static bool supports_with(const ccl_topology_t *topo, const ccl_collective_t *want,
+                          const ccl_synth_options_t *options, const char **why) {
+    return options->c2c.clusters > 1 ? supports_kind(want, why) : supports(topo, want, why);
+}
+
+/* ---------------------------------------------------------------- collectives inside clusters */
+
+/** Which of them a collective needs. */
+typedef struct needs {
+    bool gather, scatter, pairs, root;
+} needs_t;
+
+static needs_t needs_of(ccl_collective_kind_t kind) {
+    switch (kind) {
+    case CCL_ALLGATHER:
+        return (needs_t){.gather = true};
+    case CCL_REDUCESCATTER:
+        return (needs_t){.scatter = true};
+    case CCL_ALLREDUCE:
+        return (needs_t){.gather = true, .scatter = true};
+    case CCL_BROADCAST:
+        return (needs_t){.gather = true, .root = true};
+    case CCL_REDUCE:
+        return (needs_t){.scatter = true, .root = true};
+    default:
+        return (needs_t){.pairs = true};
+    }
+}
+
+static ccl_status_t make_hom(ccl_i_c2c_t *b, uint32_t j, ccl_collective_kind_t kind, uint32_t root,
+                             const ccl_synth_options_t *options, double share,
+                             ccl_i_c2c_hom_t *out, ccl_error_t *err) {
+    double size = options->size_bytes > 0 ? options->size_bytes : 268435456.0;
+    ccl_i_c2c_hom_want_t want = {kind, root, options->c2c.inner, size, share,
+                                 b->sequential ? 1 : options->channels};
+    return ccl_i_c2c_hom_init(b->ctx, b->topo, b->cluster->routes, &b->map->clusters[j], &want,
+                              options, out, err);
+}
+
+static ccl_status_t make_homs(ccl_i_c2c_t *b, const ccl_synth_options_t *options,
+                              ccl_error_t *err) {
+    needs_t needs = needs_of(b->want->kind);
+    uint32_t nc = b->map->nclusters, root = b->want->root, channels = 0;
+    double share = needs.gather && needs.scatter ? HOM_SMS / 2 : HOM_SMS;
+    b->gather = ccl_arena_alloc(&b->arena, nc, sizeof *b->gather);
+    b->scatter = ccl_arena_alloc(&b->arena, nc, sizeof *b->scatter);
+    b->pairs = ccl_arena_alloc(&b->arena, nc, sizeof *b->pairs);
+    if (!b->gather || !b->scatter || !b->pairs)
+        return ccl_fail_nomem(err);
+    for (uint32_t j = 0; j < nc; j++) {
+        if (needs.gather)
+            CCL_TRY(make_hom(b, j, CCL_ALLGATHER, 0, options, share, &b->gather[j], err));
+        if (needs.scatter)
+            CCL_TRY(make_hom(b, j, CCL_REDUCESCATTER, 0, options, share, &b->scatter[j], err));
+        if (needs.pairs)
+            CCL_TRY(make_hom(b, j, CCL_ALLTOALL, 0, options, share, &b->pairs[j], err));
+    }
+    if (needs.root)
+        CCL_TRY(make_hom(b, b->map->of[root], b->want->kind, b->map->local[root], options, share,
+                         &b->root, err));
+    for (uint32_t j = 0; j < nc; j++) {
+        uint32_t start = needs.scatter ? b->scatter[j].nchannels : b->gather[j].nchannels;
+        channels = start > channels ? start : channels;
+        uint32_t steps[] = {b->gather[j].nsteps, b->scatter[j].nsteps, b->pairs[j].nsteps,
+                            b->root.nsteps};
+        for (size_t i = 0; i < CCL_ARRAY_LEN(steps); i++)
+            b->start_steps = steps[i] > b->start_steps ? steps[i] : b->start_steps;
+    }
+    if (!b->sequential) {
+        b->end_channels = needs.gather && needs.scatter ? channels : 0;
+        b->sum_channel = channels + b->end_channels;
+    }
+    return CCL_OK;
+}
+
+/* ---------------------------------------------------------------- parts */
+
+static uint32_t gcd(uint32_t a, uint32_t b) {
+    return b ? gcd(b, a % b) : a;
+}
+
+/* Parts of a block: a multiple of what inner collectives make, so that all their ways are used. */
+static uint32_t inner_parts(const ccl_i_c2c_t *b) {
+    uint32_t parts = 1;
+    for (uint32_t j = 0; j < b->map->nclusters; j++) {
+        const ccl_i_c2c_hom_t *homs[] = {&b->gather[j], &b->scatter[j], &b->pairs[j]};
+        for (size_t i = 0; i < CCL_ARRAY_LEN(homs); i++) {
+            uint32_t p = homs[i]->nchunks ? homs[i]->parts : 1;
+            uint32_t both = parts / gcd(parts, p) * p;
+            parts = both <= MOST_PARTS ? both : p > parts && p <= MOST_PARTS ? p : parts;
+        }
+    }
+    return parts;
+}
+
+/* What a chunk of the uncut collective is cut into. */
+static uint32_t choose_parts(const ccl_i_c2c_t *b, uint32_t chunks) {
+    uint32_t nc = b->map->nclusters, borders = 1, parts = chunks ? chunks : inner_parts(b);
+    double n = b->want->nranks, blocks = ccl_i_collective_transfers(b->want);
+    for (uint32_t j = 0; j < nc; j++)
+        borders = b->map->clusters[j].nborders > borders ? b->map->clusters[j].nborders : borders;
+    switch (b->want->kind) {
+    case CCL_ALLREDUCE:
+        parts *= borders * nc;
+        blocks = 2 * n;
+        break;
+    case CCL_BROADCAST:
+    case CCL_REDUCE:
+        parts *= borders;
+        blocks = n;
+        break;
+    default:
+        break;
+    }
+    while (!chunks && parts > nc && parts % 2 == 0 && (parts / 2) % nc == 0 &&
+           parts * blocks > CCL_I_AUTO_TRANSFERS)
+        parts /= 2;
+    return parts;
+}
+
+/* ---------------------------------------------------------------- one way */
+
+/** What may differ between the schedules that are compared. */
+typedef struct way {
+    uint32_t clusters; /* of ccl_i_c2c_map_init */
+    bool same_channels; /* end collectives share the start collectives' thread blocks */
+} way_t;
+
+static void fini(ccl_i_c2c_t *b) {
+    for (uint32_t j = 0; b->map && j < b->map->nclusters; j++) {
+        if (b->gather)
+            ccl_i_c2c_hom_fini(&b->gather[j]);
+        if (b->scatter)
+            ccl_i_c2c_hom_fini(&b->scatter[j]);
+        if (b->pairs)
+            ccl_i_c2c_hom_fini(&b->pairs[j]);
+    }
+    ccl_i_c2c_hom_fini(&b->root);
+    ccl_collective_destroy(b->coll);
+    free(b->moves);
+    ccl_arena_fini(&b->arena);
+}
+
+static ccl_status_t build(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
+                          const ccl_collective_t *want, const ccl_synth_options_t *options,
+                          bool sequential, way_t way, uint32_t *nclusters_out,
+                          ccl_schedule_t **out, ccl_error_t *err) {
+    const char *name = sequential ? ccl_i_synth_c2c_sequential.name : ccl_i_synth_c2c.name;
+    ccl_i_c2c_map_t map;
+    CCL_TRY(ccl_i_c2c_map_init(cluster, way.clusters, &map, err));
+    ccl_i_c2c_t b = {.ctx = ctx,
+                     .topo = cluster->topo,
+                     .cluster = cluster,
+                     .map = &map,
+                     .want = want,
+                     .sequential = sequential};
+    ccl_arena_init(&b.arena);
+    b.arrived = ccl_arena_alloc(&b.arena, want->nranks, sizeof *b.arrived);
+    b.stamp = ccl_arena_alloc(&b.arena, want->nranks, sizeof *b.stamp);
+    ccl_status_t status = b.arrived && b.stamp ? CCL_OK : ccl_fail_nomem(err);
+    if (status == CCL_OK)
+        status = make_homs(&b, options, err);
+    if (status == CCL_OK) {
+        if (way.same_channels) {
+            b.sum_channel -= b.end_channels;
+            b.end_channels = 0;
+        }
+        b.parts = choose_parts(&b, options->chunks);
+        status = ccl_collective_split(want, b.parts, &b.coll, err);
+    }
+    if (status == CCL_OK)
+        status = ccl_i_c2c_collective(&b, err);
+    if (status == CCL_OK)
+        status = ccl_i_c2c_schedule(&b, name, out, err);
+    *nclusters_out = map.nclusters;
+    fini(&b);
+    ccl_i_c2c_map_fini(&map);
+    return status;
+}
+
+/* ---------------------------------------------------------------- the fastest */
+
+static ccl_status_t synthesize_any(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                   ccl_routes_t *routes, const ccl_collective_t *want,
+                                   const ccl_synth_options_t *options, bool sequential,
+                                   ccl_schedule_t **out, ccl_error_t *err) {
+    double size = options->size_bytes > 0 ? options->size_bytes : 268435456.0, best_s = INFINITY;
+    way_t ways[4];
+    uint32_t nways = 0, vendors = 0;
+    ccl_i_cluster_t cluster;
+    ccl_schedule_t *best = NULL;
+    ccl_error_t why = CCL_ERROR_INIT;
+    CCL_TRY(ccl_i_cluster_init(&cluster, topo, routes, err));
+    ccl_status_t status = CCL_OK;
+    for (uint32_t balanced = 0; balanced < (options->c2c.clusters ? 1 : 2); balanced++)
+        for (uint32_t same = 0; same < (want->kind == CCL_ALLREDUCE && !sequential ? 2 : 1); same++)
+            ways[nways++] = (way_t){balanced ? CCL_I_C2C_BALANCED : options->c2c.clusters, same};
+    for (uint32_t i = 0; i < nways; i++) {
+        ccl_schedule_t *made = NULL;
+        uint32_t nclusters = 0;
+        double time_s = 0;
+        ccl_error_t at = CCL_ERROR_INIT;
+        ccl_i_c2c_map_t map;
+        if (ways[i].clusters == CCL_I_C2C_BALANCED && vendors) {
+            /* The same clusters as by vendor are not asked twice. */
+            status = ccl_i_c2c_map_init(&cluster, ways[i].clusters, &map, &at);
+            bool again = status == CCL_OK && map.nclusters == vendors;
+            if (status == CCL_OK)
+                ccl_i_c2c_map_fini(&map);
+            if (again)
+                continue;
+        }
+        status = build(ctx, &cluster, want, options, sequential, ways[i], &nclusters, &made, &at);
+        if (status == CCL_OK && i == 0)
+            vendors = nclusters;
+        if (status == CCL_OK)
+            status = ccl_i_time_schedule(ctx, topo, routes, made, size, &time_s, &at);
+        if (status == CCL_OK && (!best || time_s < best_s)) {
+            ccl_schedule_destroy(best);
+            best = made;
+            best_s = time_s;
+            made = NULL;
+        }
+        ccl_schedule_destroy(made);
+        if (status != CCL_OK && !why.status)
+            why = at;
+        if (status != CCL_OK && status != CCL_ERR_UNSUPPORTED)
+            break;
+        status = CCL_OK;
+    }
+    if (status == CCL_OK && !best)
+        status = CCL_ERR_UNSUPPORTED;
+    if (status != CCL_OK) {
+        ccl_schedule_destroy(best);
+        if (err)
+            *err = why;
+    } else {
+        *out = best;
+    }
+    ccl_i_cluster_fini(&cluster);
+    return status;
+}
+
+static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                               ccl_routes_t *routes, const ccl_collective_t *want,
+                               const ccl_synth_options_t *options, ccl_schedule_t **out,
+                               ccl_error_t *err) {
+    return synthesize_any(ctx, topo, routes, want, options, false, out, err);
+}
+
+static ccl_status_t synthesize_sequential(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                          ccl_routes_t *routes, const ccl_collective_t *want,
+                                          const ccl_synth_options_t *options, ccl_schedule_t **out,
+                                          ccl_error_t *err) {
+    return synthesize_any(ctx, topo, routes, want, options, true, out, err);
+}
+
+const ccl_synth_ops_t ccl_i_synth_c2c = {
+    .size = sizeof(ccl_synth_ops_t),
+    .name = "c2c",
+    .summary = "mixed vendors: collectives inside each vendor's cluster, border ranks between",
+    .source = "HetCCL (Peking University, BAAI), sections 4.2 to 4.4, algorithm 1, table 7",
+    .supports = supports,
+    .supports_with = supports_with,
+    .synthesize = synthesize,
+    .by_size = true,
+};
+
+const ccl_synth_ops_t ccl_i_synth_c2c_sequential = {
+    .size = sizeof(ccl_synth_ops_t),
+    .name = "c2c-sequential",
+    .summary = "c2c with its phases one behind the other, for comparison",
+    .source = "HetCCL (Peking University, BAAI), figure 9",
+    .supports = supports,
+    .supports_with = supports_with,
+    .synthesize = synthesize_sequential,
+    .ordered = true,
+    .by_size = true,
+    .by_name = true,
+};
