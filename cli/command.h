@@ -36,6 +36,8 @@ typedef struct ccl_i_args {
     ccl_i_list_t programs, schedules;
     double size_bytes, time_limit_s, epoch_s;
     uint32_t steps, rounds; /**< of sccl */
+    uint32_t clusters;      /**< of c2c */
+    const char *inner;      /**< of c2c */
     uint32_t root, channels, chunks, restarts, batches, slots, rows;
     uint32_t roots, compose; /**< index into the option's choices */
     uint32_t sharing;        /**< index into the option's choices */

@@ -97,6 +97,12 @@ static const option_t options[] = {
     {"steps", 0, KIND_U32, AT(steps), "N", "sccl: so many steps (as few as can be)", NULL},
     {"rounds", 0, KIND_U32, AT(rounds), "N",
      "sccl: so many rounds in all steps together (as few per chunk as can be)", NULL},
+    {"clusters", 0, KIND_U32, AT(clusters), "N",
+     "c2c: so many clusters, servers of one vendor each (a cluster per vendor, or as many as make "
+     "their bandwidths equal)",
+     NULL},
+    {"inner", 0, KIND_TEXT, AT(inner), "NAME",
+     "c2c: synthesizer for collectives inside clusters (the fastest of direct, hm and ring)", NULL},
     {"epoch", 0, KIND_SECONDS, AT(epoch_s), "TIME",
      "milp: length of an epoch (what the slowest link needs for a chunk)", NULL},
     {"proto", 0, KIND_TEXT, AT(proto), "Simple|LL|LL128", "protocol of lowered programs (Simple)",

@@ -81,6 +81,15 @@ ccl_status_t ccl_i_synth_options(const ccl_i_args_t *args, ccl_json_doc_t *sketc
     out->rounds = args->rounds;
     out->epoch_s = args->epoch_s;
     out->effort = args->effort;
+    out->c2c.clusters = args->clusters;
+    out->c2c.inner = args->inner;
+    if (ccl_i_given(args, "clusters") && args->clusters < 2)
+        return ccl_fail(err, CCL_ERR_USAGE, "option --clusters wants 2 or more, not %u",
+                        args->clusters);
+    if (args->inner && !ccl_synth_find(args->inner))
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "option --inner: unknown synthesizer \"%.40s\" (ccllab algos lists them)",
+                        args->inner);
     if (ccl_i_given(args, "effort") && args->effort == 0)
         out->effort = -1;
     out->tau_ref_s = args->tau_ref_s;

@@ -11,9 +11,14 @@
 extern "C" {
 #endif
 
-/** The transport of link kind `kind` under protocol `proto` (docs/model.md "Connections"). */
+/**
+ * The transport of link kind `kind` under protocol `proto` (docs/model.md "Connections"). Of
+ * mechanisms "host" and "proxy" tb_rate_Bps is copy_in's, and direct and holds_tb are false.
+ */
 ccl_transport_t ccl_model_transport(const ccl_topology_t *topo, const char *kind,
                                     const char *proto);
+/** What a receiving pass is limited to: copy_out, tb_rate, or no limit where it is direct. */
+double ccl_model_receive_Bps(const ccl_transport_t *transport);
 /** Transport kind of a route: "net" if it crosses a net link, else "pcie", else its first link's.
  */
 const char *ccl_model_route_kind(const ccl_topology_t *topo, const ccl_route_t *route);

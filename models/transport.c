@@ -1,7 +1,13 @@
 /* Transports resolved per link kind and protocol (docs/model.md, "Connections"). */
+#include <math.h>
 #include <string.h>
 
 #include "models/models.h"
+
+/* A pool of 64 MiB per connection, in slices of 4 MiB (HetCCL, Peking University and BAAI,
+   section 5). */
+#define POOL_SLICE_BYTES 4194304.0
+#define POOL_SLOTS 16
 
 static void apply(ccl_transport_t *t, const ccl_transport_spec_t *spec) {
     const ccl_transport_t *v = &spec->value;
@@ -23,11 +29,34 @@ static void apply(ccl_transport_t *t, const ccl_transport_spec_t *spec) {
         t->direct = v->direct;
     if (spec->given & CCL_TRANSPORT_HOLDS_TB)
         t->holds_tb = v->holds_tb;
+    if (spec->given & CCL_TRANSPORT_MECHANISM)
+        t->mechanism = v->mechanism;
+    if (spec->given & CCL_TRANSPORT_COPY_IN)
+        t->copy_in_Bps = v->copy_in_Bps;
+    if (spec->given & CCL_TRANSPORT_COPY_OUT)
+        t->copy_out_Bps = v->copy_out_Bps;
+}
+
+/* Copies by engines in place of thread blocks' passes. */
+static void copy_by_engines(ccl_transport_t *t, uint32_t given) {
+    t->tb_rate_Bps = t->copy_in_Bps;
+    t->direct = t->holds_tb = false;
+    if (!(given & CCL_TRANSPORT_SLICE))
+        t->slice_bytes = POOL_SLICE_BYTES;
+    if (!(given & CCL_TRANSPORT_SLOTS))
+        t->slots = POOL_SLOTS;
+}
+
+double ccl_model_receive_Bps(const ccl_transport_t *t) {
+    if (t->mechanism != CCL_MECHANISM_DEVICE)
+        return t->copy_out_Bps;
+    return t->direct ? INFINITY : t->tb_rate_Bps;
 }
 
 ccl_transport_t ccl_model_transport(const ccl_topology_t *topo, const char *kind,
                                     const char *proto) {
     ccl_transport_t t = ccl_transport_default(kind);
+    uint32_t given = 0;
     /* The kind's own keys first, whatever the order of the list, then the protocol's. */
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t i = 0; i < topo->ntransports; i++) {
@@ -35,10 +64,14 @@ ccl_transport_t ccl_model_transport(const ccl_topology_t *topo, const char *kind
             if (strcmp(spec->kind, kind) != 0)
                 continue;
             if (pass == 0 ? !spec->protocol
-                          : spec->protocol && proto && strcmp(spec->protocol, proto) == 0)
+                          : spec->protocol && proto && strcmp(spec->protocol, proto) == 0) {
                 apply(&t, spec);
+                given |= spec->given;
+            }
         }
     }
+    if (t.mechanism != CCL_MECHANISM_DEVICE)
+        copy_by_engines(&t, given);
     return t;
 }
 

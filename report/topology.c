@@ -617,6 +617,9 @@ static void json_constants(ccl_i_json_t *json, const ccl_topology_t *topo) {
         ccl_i_json_u64(json, "slots", t.slots);
         ccl_i_json_bool(json, "direct", t.direct);
         ccl_i_json_bool(json, "holds_tb", t.holds_tb);
+        ccl_i_json_string(json, "mechanism", ccl_mechanism_name(t.mechanism));
+        ccl_i_json_number(json, "copy_in_Bps", t.copy_in_Bps);
+        ccl_i_json_number(json, "copy_out_Bps", t.copy_out_Bps);
         ccl_i_json_close_object(json);
     }
     ccl_i_json_close_array(json);

@@ -416,8 +416,8 @@ static ccl_status_t make_work(ccl_i_run_t *run, const kinds_t *kinds, double siz
                 to = &kinds->kind[own ? send->kind : kinds->ends[i].send].transport;
             if (w->receives)
                 from = &kinds->kind[own ? run->conns[own[1]].kind : kinds->ends[i].recv].transport;
-            if (from && !from->direct)
-                w->rate_Bps = fmin(w->rate_Bps, from->tb_rate_Bps);
+            if (from)
+                w->rate_Bps = fmin(w->rate_Bps, ccl_model_receive_Bps(from));
             if (to)
                 w->rate_Bps = fmin(w->rate_Bps, to->tb_rate_Bps);
             if (ccl_primitive_reduces(s->type))

@@ -13,6 +13,8 @@
 
 /* Parts of a block are a multiple of what collectives inside clusters make of it, up to this. */
 enum { MOST_PARTS = 16 };
+/* Parts are halved while a schedule would have more transfers. */
+#define MOST_TRANSFERS 2.5e5
 /* Of a GPU's thread blocks; the rest connects clusters. */
 #define HOM_SMS 0.7
 
@@ -62,11 +64,11 @@ static needs_t needs_of(ccl_collective_kind_t kind) {
 }
 
 static ccl_status_t make_hom(ccl_i_c2c_t *b, uint32_t j, ccl_collective_kind_t kind, uint32_t root,
-                             const ccl_synth_options_t *options, double share,
-                             ccl_i_c2c_hom_t *out, ccl_error_t *err) {
+                             const ccl_synth_options_t *options, double share, ccl_i_c2c_hom_t *out,
+                             ccl_error_t *err) {
     double size = options->size_bytes > 0 ? options->size_bytes : 268435456.0;
-    ccl_i_c2c_hom_want_t want = {kind, root, options->c2c.inner, size, share,
-                                 b->sequential ? 1 : options->channels};
+    ccl_i_c2c_hom_want_t want = {kind, root,  options->c2c.inner,
+                                 size, share, b->sequential ? 1 : options->channels};
     return ccl_i_c2c_hom_init(b->ctx, b->topo, b->cluster->routes, &b->map->clusters[j], &want,
                               options, out, err);
 }
@@ -129,34 +131,33 @@ static uint32_t inner_parts(const ccl_i_c2c_t *b) {
 
 /* What a chunk of the uncut collective is cut into. */
 static uint32_t choose_parts(const ccl_i_c2c_t *b, uint32_t chunks) {
-    uint32_t nc = b->map->nclusters, borders = 1, parts = chunks ? chunks : inner_parts(b);
+    uint32_t nc = b->map->nclusters, borders = 1, parts = chunks ? chunks : inner_parts(b),
+             unit = 1;
     double n = b->want->nranks, blocks = ccl_i_collective_transfers(b->want);
     for (uint32_t j = 0; j < nc; j++)
         borders = b->map->clusters[j].nborders > borders ? b->map->clusters[j].nborders : borders;
     switch (b->want->kind) {
     case CCL_ALLREDUCE:
-        parts *= borders * nc;
+        unit = borders * nc; /* every border of every cluster sums as much */
         blocks = 2 * n;
         break;
     case CCL_BROADCAST:
     case CCL_REDUCE:
-        parts *= borders;
-        blocks = n;
+        unit = borders;
         break;
     default:
         break;
     }
-    while (!chunks && parts > nc && parts % 2 == 0 && (parts / 2) % nc == 0 &&
-           parts * blocks > CCL_I_AUTO_TRANSFERS)
+    while (!chunks && parts > 1 && parts * unit * blocks > MOST_TRANSFERS)
         parts /= 2;
-    return parts;
+    return parts * unit;
 }
 
 /* ---------------------------------------------------------------- one way */
 
 /** What may differ between the schedules that are compared. */
 typedef struct way {
-    uint32_t clusters; /* of ccl_i_c2c_map_init */
+    uint32_t clusters;  /* of ccl_i_c2c_map_init */
     bool same_channels; /* end collectives share the start collectives' thread blocks */
 } way_t;
 
@@ -177,8 +178,8 @@ static void fini(ccl_i_c2c_t *b) {
 
 static ccl_status_t build(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
                           const ccl_collective_t *want, const ccl_synth_options_t *options,
-                          bool sequential, way_t way, uint32_t *nclusters_out,
-                          ccl_schedule_t **out, ccl_error_t *err) {
+                          bool sequential, way_t way, uint32_t *nclusters_out, ccl_schedule_t **out,
+                          ccl_error_t *err) {
     const char *name = sequential ? ccl_i_synth_c2c_sequential.name : ccl_i_synth_c2c.name;
     ccl_i_c2c_map_t map;
     CCL_TRY(ccl_i_c2c_map_init(cluster, way.clusters, &map, err));

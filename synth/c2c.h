@@ -36,7 +36,8 @@ uint32_t ccl_i_c2c_vendors(const ccl_topology_t *topo);
  *
  * @param nclusters  0: one per vendor; CCL_I_C2C_BALANCED: so many that all have about the
  *                   bandwidth of the poorest vendor.
- * @retval CCL_ERR_UNSUPPORTED  fewer than two clusters, no route out of one, or not so many servers.
+ * @retval CCL_ERR_UNSUPPORTED  fewer than two clusters, no route out of one, or not so many
+ * servers.
  * @par Source  HetCCL, sections 4.2.1 and 4.4.
  */
 ccl_status_t ccl_i_c2c_map_init(ccl_i_cluster_t *cluster, uint32_t nclusters, ccl_i_c2c_map_t *out,
@@ -81,11 +82,11 @@ typedef struct ccl_i_c2c_hom {
 
 typedef struct ccl_i_c2c_hom_want {
     ccl_collective_kind_t kind;
-    uint32_t root;      /* position in the cluster */
-    const char *inner;  /* synthesizer; NULL: the fastest of a few by simulation */
-    double size_bytes;  /* of the cluster's collective */
-    double sms_share;   /* of a GPU's thread blocks that it may use */
-    uint32_t channels;  /* 0: the synthesizer's choice */
+    uint32_t root;     /* position in the cluster */
+    const char *inner; /* synthesizer; NULL: the fastest of a few by simulation */
+    double size_bytes; /* of the cluster's collective */
+    double sms_share;  /* of a GPU's thread blocks that it may use */
+    uint32_t channels; /* 0: the synthesizer's choice */
 } ccl_i_c2c_hom_want_t;
 
 /**

@@ -355,8 +355,8 @@ static bool may(const ccl_i_cluster_t *c, const ccl_i_c2c_cluster_t *k, bool out
                 const ccl_i_c2c_item_t *item, uint32_t b) {
     uint32_t rank = k->borders[b];
     return rank != item->avoid &&
-           (item->peer == CCL_NONE || ccl_i_cluster_reaches(c, outward ? rank : item->peer,
-                                                            outward ? item->peer : rank));
+           (item->peer == CCL_NONE ||
+            ccl_i_cluster_reaches(c, outward ? rank : item->peer, outward ? item->peer : rank));
 }
 
 ccl_status_t ccl_i_c2c_assign(const ccl_i_cluster_t *cluster, const ccl_i_c2c_cluster_t *to,

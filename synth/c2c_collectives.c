@@ -9,6 +9,7 @@
 #include "synth/c2c_moves.h"
 
 #include <math.h>
+#include <string.h>
 
 static const ccl_i_c2c_item_t any = {CCL_NONE, CCL_NONE, CCL_NONE};
 
@@ -69,10 +70,10 @@ static ccl_status_t run_pair(ccl_i_c2c_t *b, uint32_t src, uint32_t dst, uint32_
         return CCL_OK;
     if (end)
         base = ccl_i_c2c_end_base(b, base);
-    return ccl_i_c2c_run(b, hom,
-                         ccl_i_c2c_hom_chunk(hom, b->map->local[src] * n + b->map->local[dst], part,
-                                             b->parts),
-                         chunk, base, end, &over, err);
+    return ccl_i_c2c_run(
+        b, hom,
+        ccl_i_c2c_hom_chunk(hom, b->map->local[src] * n + b->map->local[dst], part, b->parts),
+        chunk, base, end, &over, err);
 }
 
 /* ---------------------------------------------------------------- copies around the ring */
@@ -173,8 +174,59 @@ static ccl_status_t check_route(const ccl_i_c2c_t *b, uint32_t from, uint32_t to
                     from, to);
 }
 
+/* Whether keepers of sums can be chosen by what they send on: what lands beside them lands on
+   borders of any share, and all have routes to all. */
+static bool keepers_first(const ccl_i_c2c_t *b, uint32_t j) {
+    const ccl_i_c2c_cluster_t *k = cluster_of(b, j);
+    bool borders = b->cluster->full;
+    for (uint32_t i = 0; borders && i < k->nborders; i++) {
+        borders = false;
+        for (uint32_t other = 0; other < k->nborders; other++)
+            borders |= k->borders[other] == k->beside[i];
+    }
+    return borders;
+}
+
+/* A link of sums into cluster j: where they land, and keeper[n] that they are added to. */
+static ccl_status_t sum_link(ccl_i_c2c_t *b, uint32_t j, ccl_i_c2c_item_t *items,
+                             ccl_i_c2c_link_t *link, uint32_t *keeper, ccl_error_t *err) {
+    bool first = keepers_first(b, j);
+    for (uint32_t u = 0; u < link->n; u++)
+        items[u] = any;
+    if (first)
+        CCL_TRY(assign(b, j, true, link->n, items, keeper, err));
+    for (uint32_t u = 0; u < link->n; u++)
+        items[u] = (ccl_i_c2c_item_t){first ? beside(b, keeper[u]) : CCL_NONE,
+                                      first ? keeper[u] : CCL_NONE, link->from[u]};
+    CCL_TRY(assign(b, j, false, link->n, items, link->to, err));
+    for (uint32_t u = 0; u < link->n; u++) {
+        if (!first)
+            keeper[u] = beside(b, link->to[u]);
+        if (keeper[u] == CCL_NONE) /* a single rank */
+            keeper[u] = link->to[u];
+        if (link->to[u] == CCL_NONE)
+            link->to[u] = keeper[u];
+    }
+    return CCL_OK;
+}
+
+/* The last link of sums, into the cluster of the rank that keeps them all. */
+static ccl_status_t root_link(ccl_i_c2c_t *b, uint32_t root, ccl_i_c2c_item_t *items,
+                              ccl_i_c2c_link_t *link, uint32_t *keeper, ccl_error_t *err) {
+    for (uint32_t u = 0; u < link->n; u++)
+        items[u] = (ccl_i_c2c_item_t){root, root, link->from[u]};
+    CCL_TRY(assign(b, b->map->of[root], false, link->n, items, link->to, err));
+    for (uint32_t u = 0; u < link->n; u++) {
+        keeper[u] = root;
+        if (link->to[u] == CCL_NONE || !ccl_i_cluster_reaches(b->cluster, link->to[u], root))
+            link->to[u] = root;
+    }
+    return CCL_OK;
+}
+
 /* Sums of n chunks travel from cluster j + 1 round to j: links, and in each cluster the rank that
-   keeps the sum, keeper[s][n] of cluster j + 1 + s. @param root  keeps all in cluster j, or none. */
+   keeps the sum, keeper[s][n] of cluster j + 1 + s. @param root  keeps all in cluster j, or none.
+ */
 static ccl_status_t sum_chain(ccl_i_c2c_t *b, uint32_t j, uint32_t n, uint32_t root,
                               ccl_i_c2c_link_t *links, uint32_t **keeper, ccl_error_t *err) {
     uint32_t nc = b->map->nclusters;
@@ -187,33 +239,27 @@ static ccl_status_t sum_chain(ccl_i_c2c_t *b, uint32_t j, uint32_t n, uint32_t r
     }
     CCL_TRY(assign(b, j + 1, true, n, items, keeper[0], err));
     for (uint32_t s = 0; s + 1 < nc; s++) {
-        CCL_TRY(ccl_i_c2c_link_init(b, n, &links[s], err));
-        bool last = s + 2 == nc && root != CCL_NONE;
+        ccl_i_c2c_link_t *link = &links[s];
+        CCL_TRY(ccl_i_c2c_link_init(b, n, link, err));
+        memcpy(link->from, keeper[s], n * sizeof *link->from);
+        if (s + 2 == nc && root != CCL_NONE)
+            CCL_TRY(root_link(b, root, items, link, keeper[s + 1], err));
+        else
+            CCL_TRY(sum_link(b, j + s + 2, items, link, keeper[s + 1], err));
         for (uint32_t u = 0; u < n; u++)
-            items[u] = (ccl_i_c2c_item_t){last ? root : CCL_NONE, last ? root : CCL_NONE,
-                                          links[s].from[u] = keeper[s][u]};
-        CCL_TRY(assign(b, j + s + 2, false, n, items, links[s].to, err));
-        for (uint32_t u = 0; u < n; u++) {
-            uint32_t to = links[s].to[u];
-            uint32_t keeps = last ? root : beside(b, to);
-            if (last && (to == CCL_NONE || !ccl_i_cluster_reaches(b->cluster, to, root)))
-                links[s].to[u] = root;
-            keeper[s + 1][u] = keeps == CCL_NONE ? to : keeps;
-            CCL_TRY(check_route(b, links[s].from[u], links[s].to[u], err));
-        }
-        CCL_TRY(ccl_i_c2c_link_count(b, &links[s], err));
+            CCL_TRY(check_route(b, link->from[u], link->to[u], err));
+        CCL_TRY(ccl_i_c2c_link_count(b, link, err));
     }
     return CCL_OK;
 }
 
 /* A chunk's sums; over[s] is when cluster s of the chain has its own. */
-static ccl_status_t run_sums(ccl_i_c2c_t *b, const ccl_i_c2c_link_t *links,
-                             uint32_t *const *keeper, uint32_t u, uint32_t chunk,
-                             const double *over, ccl_error_t *err) {
+static ccl_status_t run_sums(ccl_i_c2c_t *b, const ccl_i_c2c_link_t *links, uint32_t *const *keeper,
+                             uint32_t u, uint32_t chunk, const double *over, ccl_error_t *err) {
     for (uint32_t s = 0; s + 1 < b->map->nclusters; s++) {
         bool lands = links[s].to[u] != keeper[s + 1][u];
-        CCL_TRY(ccl_i_c2c_cross(b, &links[s], u, 2 * s, chunk, !lands,
-                                fmax(over[s], over[s + 1]), err));
+        CCL_TRY(ccl_i_c2c_cross(b, &links[s], u, 2 * s, chunk, !lands, fmax(over[s], over[s + 1]),
+                                err));
         if (lands)
             CCL_TRY(ccl_i_c2c_sum(b, &links[s], u, 2 * s, chunk, keeper[s + 1][u], err));
     }
@@ -247,8 +293,8 @@ static ccl_status_t all_reduce(ccl_i_c2c_t *b, ccl_error_t *err) {
             CCL_TRY(run_sums(b, sums, keeper, u, chunk, over, err));
             double sum = ccl_i_c2c_arrived(b, at);
             CCL_TRY(run_chain(b, copies, u, 2 * (nc - 1), chunk, u, err));
-            CCL_TRY(run_tree(b, b->gather, at, u, chunk, ccl_i_c2c_end_base(b, sum), true, &end,
-                             err));
+            CCL_TRY(
+                run_tree(b, b->gather, at, u, chunk, ccl_i_c2c_end_base(b, sum), true, &end, err));
         }
     }
     return CCL_OK;
@@ -287,8 +333,8 @@ static ccl_status_t scatter_link(ccl_i_c2c_t *b, uint32_t i, uint32_t j, ccl_i_c
     for (uint32_t u = 0; u < n; u++) {
         uint32_t dst = k->ranks[u / b->parts], next = beside(b, dst);
         /* A border's sums land beside it; others' on any border of their server. */
-        items[u] = (ccl_i_c2c_item_t){next == CCL_NONE ? dst : next,
-                                      k->nranks > 1 ? dst : CCL_NONE, CCL_NONE};
+        items[u] = (ccl_i_c2c_item_t){next == CCL_NONE ? dst : next, k->nranks > 1 ? dst : CCL_NONE,
+                                      CCL_NONE};
     }
     CCL_TRY(assign(b, j, false, n, items, link->to, err));
     for (uint32_t u = 0; u < n; u++) {
@@ -320,8 +366,8 @@ static ccl_status_t reduce_scatter(ccl_i_c2c_t *b, ccl_error_t *err) {
                 uint32_t from = links[s].from[u];
                 bool lands = links[s].to[u] != dst;
                 CCL_TRY(run_tree(b, b->scatter, from, part, chunk, 0, false, &theirs, err));
-                CCL_TRY(ccl_i_c2c_cross(b, &links[s], u, 2 * s, chunk, !lands, fmax(own, theirs),
-                                        err));
+                CCL_TRY(
+                    ccl_i_c2c_cross(b, &links[s], u, 2 * s, chunk, !lands, fmax(own, theirs), err));
                 if (lands)
                     CCL_TRY(ccl_i_c2c_sum(b, &links[s], u, 2 * s, chunk, dst, err));
                 own = ccl_i_c2c_arrived(b, dst); /* what lands next must not come before */

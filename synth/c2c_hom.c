@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Tried where nobody names one: a vendor's library has a ring and something that spreads at once. */
+/* Tried where nobody names one: a vendor's library has a ring and something that spreads at once.
+ */
 static const char *const tried[] = {"direct", "hm", "ring"};
 
 /* What a synthesizer makes of the part, and how long that takes. */
@@ -26,7 +27,10 @@ static ccl_status_t choose(const ccl_ctx_t *ctx, const ccl_topology_t *part, ccl
                            const ccl_synth_options_t *options, ccl_schedule_t **out,
                            ccl_error_t *err) {
     double time_s, best_s = INFINITY;
-    if (inner)
+    const char *why_not = NULL;
+    const ccl_synth_ops_t *ops = inner ? ccl_synth_find(inner) : NULL;
+    /* Gather, Scatter and AllToAll send and receive, whatever a library has for the others. */
+    if (inner && !(ops && want->kind == CCL_ALLTOALL && !ops->supports(part, want, &why_not)))
         return make(ctx, inner, part, routes, want, options, false, out, &time_s, err);
     for (size_t i = 0; i < CCL_ARRAY_LEN(tried); i++) {
         ccl_schedule_t *made = NULL;

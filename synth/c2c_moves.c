@@ -42,8 +42,9 @@ ccl_status_t ccl_i_c2c_run(ccl_i_c2c_t *b, const ccl_i_c2c_hom_t *hom, uint32_t 
     for (uint32_t i = hom->first[index]; i < hom->first[index + 1]; i++) {
         const ccl_i_c2c_hop_t *h = &hom->hops[i];
         double key = base + h->step * span;
-        ccl_transfer_t t = {h->src,    h->dst, chunk, 0, (uint16_t)(h->channel + (end ? b->end_channels : 0)),
-                            h->reduce, end ? 2 : 0};
+        ccl_transfer_t t = {
+            h->src,    h->dst,     chunk, 0, (uint16_t)(h->channel + (end ? b->end_channels : 0)),
+            h->reduce, end ? 2 : 0};
         if (!ccl_grow(&b->moves, &b->cap, b->nmoves + 1, sizeof *b->moves))
             return ccl_fail_nomem(err);
         b->moves[b->nmoves++] = (ccl_i_c2c_move_t){key, t};
@@ -81,7 +82,8 @@ ccl_status_t ccl_i_c2c_cross(ccl_i_c2c_t *b, const ccl_i_c2c_link_t *link, uint3
                              uint32_t step, uint32_t chunk, bool reduce, double ready,
                              ccl_error_t *err) {
     ccl_transfer_t t = {link->from[i], link->to[i], chunk, 0, 0, reduce, 1};
-    double slot = b->sequential ? b->start_steps + step : step + (double)link->index[i] / link->count[i];
+    double slot =
+        b->sequential ? b->start_steps + step : step + (double)link->index[i] / link->count[i];
     CCL_TRY(lane_of(b, t.src, t.dst, link->index[i], &t.channel, err));
     return ccl_i_c2c_add(b, t, fmax(slot, ready), pace(b, link, i), err);
 }

@@ -126,7 +126,7 @@ static double ring_rate(const maker_t *m, const uint32_t *walk, uint32_t len, ui
         /* What a flow asks for decides how much contention costs (eta of docs/model.md). */
         double cap = transport.holds_tb ? fmin(pass, route->bottleneck_Bps) : route->bottleneck_Bps;
         if (!transport.direct) {
-            copy_out_s = fmax(copy_out_s, 1 / transport.tb_rate_Bps);
+            copy_out_s = fmax(copy_out_s, 1 / ccl_model_receive_Bps(&transport));
             pass *= sends / (sends + 1);
         }
         usable = fmin(usable, 0.9 * pass);

@@ -332,7 +332,15 @@ ccl_transport_t ccl_transport_default(const char *kind) {
                              .slices = 1,
                              .slots = 8,
                              .direct = true,
-                             .holds_tb = !kind || strcmp(kind, "net") != 0};
+                             .holds_tb = !kind || strcmp(kind, "net") != 0,
+                             .mechanism = CCL_MECHANISM_DEVICE,
+                             .copy_in_Bps = INFINITY,
+                             .copy_out_Bps = INFINITY};
+}
+
+const char *ccl_mechanism_name(ccl_mechanism_t mechanism) {
+    static const char *const names[] = {"device", "host", "proxy"};
+    return names[mechanism];
 }
 
 static ccl_status_t positive_check(const char *what, double bytes, ccl_error_t *err) {
@@ -367,6 +375,10 @@ ccl_status_t ccl_topology_builder_transport(ccl_topology_builder_t *b,
         CCL_TRY(time_check("transport latency", value->latency_s, err));
     if (given & CCL_TRANSPORT_TB_RATE)
         CCL_TRY(rate_check("transport tb_rate", value->tb_rate_Bps, err));
+    if (given & CCL_TRANSPORT_COPY_IN)
+        CCL_TRY(rate_check("transport copy_in", value->copy_in_Bps, err));
+    if (given & CCL_TRANSPORT_COPY_OUT)
+        CCL_TRY(rate_check("transport copy_out", value->copy_out_Bps, err));
     if (given & CCL_TRANSPORT_SLICE)
         CCL_TRY(positive_check("slice", value->slice_bytes, err));
     if (given & CCL_TRANSPORT_PIECE)
@@ -396,6 +408,9 @@ ccl_status_t ccl_topology_builder_transport(ccl_topology_builder_t *b,
     TAKE_(CCL_TRANSPORT_SLOTS, slots);
     TAKE_(CCL_TRANSPORT_DIRECT, direct);
     TAKE_(CCL_TRANSPORT_HOLDS_TB, holds_tb);
+    TAKE_(CCL_TRANSPORT_MECHANISM, mechanism);
+    TAKE_(CCL_TRANSPORT_COPY_IN, copy_in_Bps);
+    TAKE_(CCL_TRANSPORT_COPY_OUT, copy_out_Bps);
 #undef TAKE_
     b->transports[b->ntransports++] = copy;
     return CCL_OK;

@@ -1,11 +1,14 @@
 /* Entries of "transports" and "gpu_models", for the explicit and the compact form. */
 #include "topologies/constants.h"
 
+#include <string.h>
+
 #include "topologies/internal.h"
 
 #define MAX_COUNT ((uint32_t)1 << 20) /* slots, slices, sms */
 #define TRANSPORT_KEYS                                                                             \
-    "overhead", "latency", "tb_rate", "slice", "slices", "piece", "slots", "direct", "holds_tb"
+    "overhead", "latency", "tb_rate", "slice", "slices", "piece", "slots", "direct", "holds_tb",   \
+        "mechanism", "copy_in", "copy_out"
 
 ccl_status_t ccl_i_constants_at(const ccl_json_at_t *at, ccl_status_t status,
                                 const ccl_error_t *inner, ccl_error_t *err) {
@@ -15,6 +18,21 @@ ccl_status_t ccl_i_constants_at(const ccl_json_at_t *at, ccl_status_t status,
         return ccl_error_set(err, status, inner->where, inner->line, inner->column, "%s",
                              inner->text);
     return CCL_OK;
+}
+
+static ccl_status_t read_mechanism(const ccl_json_at_t *v, ccl_mechanism_t *out,
+                                   ccl_error_t *err) {
+    const char *name = NULL;
+    CCL_TRY(ccl_json_string(v, false, &name, err));
+    if (!name)
+        return CCL_OK;
+    for (ccl_mechanism_t m = CCL_MECHANISM_DEVICE; m <= CCL_MECHANISM_PROXY; m++) {
+        if (strcmp(name, ccl_mechanism_name(m)) == 0) {
+            *out = m;
+            return CCL_OK;
+        }
+    }
+    return ccl_json_fail(v, err, "mechanism \"%.40s\"; device, host or proxy", name);
 }
 
 static ccl_status_t read_keys(const ccl_json_at_t *at, ccl_transport_spec_t *spec,
@@ -38,6 +56,9 @@ static ccl_status_t read_keys(const ccl_json_at_t *at, ccl_transport_spec_t *spe
     KEY_(CCL_TRANSPORT_SLOTS, "slots", ccl_json_u32(&v, false, MAX_COUNT, &t->slots, err));
     KEY_(CCL_TRANSPORT_DIRECT, "direct", ccl_json_bool(&v, false, &t->direct, err));
     KEY_(CCL_TRANSPORT_HOLDS_TB, "holds_tb", ccl_json_bool(&v, false, &t->holds_tb, err));
+    KEY_(CCL_TRANSPORT_MECHANISM, "mechanism", read_mechanism(&v, &t->mechanism, err));
+    KEY_(CCL_TRANSPORT_COPY_IN, "copy_in", ccl_json_rate_Bps(&v, false, &t->copy_in_Bps, err));
+    KEY_(CCL_TRANSPORT_COPY_OUT, "copy_out", ccl_json_rate_Bps(&v, false, &t->copy_out_Bps, err));
 #undef KEY_
     return CCL_OK;
 }

@@ -47,6 +47,14 @@ typedef struct ccl_group {
     const uint32_t *links;
 } ccl_group_t;
 
+/** How data get from a GPU's memory to the wire (HetCCL, Peking University and BAAI, figure 2). */
+typedef enum ccl_mechanism {
+    CCL_MECHANISM_DEVICE, /**< (a) "device": the GPU's thread blocks; the other keys say how */
+    CCL_MECHANISM_HOST,   /**< (b) "host": copied to host memory, sent, copied to the device */
+    CCL_MECHANISM_PROXY   /**< (c) "proxy": the host drives copies to and from buffers on devices */
+} ccl_mechanism_t;
+const char *ccl_mechanism_name(ccl_mechanism_t mechanism); /**< "device", "host", "proxy" */
+
 /** Constants of a connection, "The model" of docs/model.md. Unlimited is INFINITY. */
 typedef struct ccl_transport {
     double overhead_s;  /**< once per primitive and micro-batch; default 0 */
@@ -58,6 +66,10 @@ typedef struct ccl_transport {
     uint32_t slots;     /**< FIFO depth in slices; default 8 */
     bool direct;        /**< the receiver need not copy out; default true */
     bool holds_tb;      /**< sender busy until the slice drains; default true, false for "net" */
+    ccl_mechanism_t mechanism; /**< default CCL_MECHANISM_DEVICE */
+    /** Of the two other mechanisms: into the buffer that the NIC sends, out of the one that it
+        fills. Default INFINITY. */
+    double copy_in_Bps, copy_out_Bps;
 } ccl_transport_t;
 
 /** One protocol's override of a transport, or (protocol NULL) the transport itself. */
@@ -76,7 +88,10 @@ enum {
     CCL_TRANSPORT_SLICES = 32,
     CCL_TRANSPORT_SLOTS = 64,
     CCL_TRANSPORT_DIRECT = 128,
-    CCL_TRANSPORT_HOLDS_TB = 256
+    CCL_TRANSPORT_HOLDS_TB = 256,
+    CCL_TRANSPORT_MECHANISM = 512,
+    CCL_TRANSPORT_COPY_IN = 1024,
+    CCL_TRANSPORT_COPY_OUT = 2048
 };
 
 typedef struct ccl_gpu_model {

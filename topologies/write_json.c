@@ -189,6 +189,10 @@ static void write_transport_keys(const ccl_transport_spec_t *spec, bool *first, 
     KEY_(CCL_TRANSPORT_SLOTS, "slots", ccl_text_printf(out, "%u", t->slots))
     KEY_(CCL_TRANSPORT_DIRECT, "direct", ccl_text_printf(out, t->direct ? "true" : "false"))
     KEY_(CCL_TRANSPORT_HOLDS_TB, "holds_tb", ccl_text_printf(out, t->holds_tb ? "true" : "false"))
+    KEY_(CCL_TRANSPORT_MECHANISM, "mechanism",
+         ccl_text_printf(out, "\"%s\"", ccl_mechanism_name(t->mechanism)))
+    KEY_(CCL_TRANSPORT_COPY_IN, "copy_in", rate(out, t->copy_in_Bps))
+    KEY_(CCL_TRANSPORT_COPY_OUT, "copy_out", rate(out, t->copy_out_Bps))
 #undef KEY_
 }
 

@@ -26,6 +26,7 @@ typedef struct row {
 #define PAIR "0>1#0: s1 | 0>1#1: s1 | 1<0#0: r1 | 1<0#1: r1"
 #define STAR "0-s:nvlink,10,1 1-s:nvlink,10,1 2-s:nvlink,10,1 3-s:nvlink,10,1"
 #define NV(keys_) .on.transports = "\"nvlink\":{" keys_ "}"
+#define HOST_COPIES "\"mechanism\":\"host\",\"copy_in\":\"4GB/s\",\"copy_out\":\"5GB/s\""
 #define MIXED "0-1:nvlink,10,1 1-2:pcie,10,1 0-2:nvlink,10,1"
 
 static const row_t rows[] = {
@@ -187,6 +188,46 @@ static const row_t rows[] = {
      .on.transports = "\"nvlink\":{\"slots\":1}"},
     {"net, 1 slot: held until the receiver took it: arrival, credit, next", TWO, 2 * T + 3 * L,
      .on.links = "0-1:net,10,1", .on.transports = "\"net\":{\"slots\":1}"},
+    /* -- mechanisms: engines copy into a buffer, the NIC sends it, engines copy out of it */
+    {"device: the wire alone", ONE, T + L, .on.links = "0-1:net,10,1",
+     .on.transports = "\"net\":{\"mechanism\":\"device\",\"copy_in\":\"1GB/s\"}"},
+    {"host, one slice: in, across, out", ONE, C / 4e9 + T + L + C / 5e9,
+     .on.links = "0-1:net,10,1",
+     .on.transports = "\"net\":{" HOST_COPIES "}"},
+    {"... in k slices: one of each stage, k - 1 of the slowest", ONE,
+     (C / 4e9 + T + C / 5e9) / 8 + L + 7 * C / 4e9 / 8, .on.links = "0-1:net,10,1",
+     .on.transports = "\"net\":{" HOST_COPIES ",\"slices\":8}"},
+    {"... the copy out is slowest", ONE, (C / 5e9 + T + C / 4e9) / 8 + L + 7 * C / 4e9 / 8,
+     .on.links = "0-1:net,10,1",
+     .on.transports = "\"net\":{\"mechanism\":\"host\",\"copy_in\":\"5GB/s\",\"copy_out\":\"4GB/"
+                      "s\",\"slices\":8}"},
+    {"proxy, the wire is slowest", ONE, (C / 40e9 + T + C / 20e9) / 8 + L + 7 * T / 8,
+     .on.links = "0-1:net,10,1",
+     .on.transports = "\"net\":{\"mechanism\":\"proxy\",\"copy_in\":\"40GB/s\",\"copy_out\":\"20GB/"
+                      "s\",\"slices\":8}"},
+    {"blocks neither copy nor are held: tb_rate, direct and holds_tb mean nothing", ONE,
+     C / 4e9 + T + L + C / 5e9, .on.links = "0-1:net,10,1",
+     .on.transports = "\"net\":{" HOST_COPIES ",\"tb_rate\":\"1GB/s\",\"holds_tb\":true,\"direct\":"
+                      "true}"},
+    {"rcs: out and in again at the slower of both", HOP,
+     C / 4e9 + T + L + C / 4e9 + T + L + C / 5e9,
+     .on.links = "0-1:net,10,1 1-2:net,10,1 0-2:net,10,1",
+     .on.transports = "\"net\":{" HOST_COPIES "}"},
+    {"a pool of 1 slice: the next is copied in when the last is out", TWO,
+     2 * (C / 4e9 + T + L + C / 5e9) + L, .on.links = "0-1:net,10,1",
+     .on.transports = "\"net\":{" HOST_COPIES ",\"slots\":1}"},
+    {"slices of 4 MiB by default: 12 MB are 3", "0>1: s12 | 1<0: r12",
+     4 * (C / 4e9 + T + C / 5e9) + L + 8 * C / 4e9, .on.links = "0-1:net,10,1",
+     .on.transports = "\"net\":{" HOST_COPIES "}"},
+    {"... and a pool of 16: the 18th is copied in on the credit of the 2nd",
+     "0>1: s1 s1 s1 s1 s1 s1 s1 s1 s1 s1 s1 s1 s1 s1 s1 s1 s1 s1 | "
+     "1<0: r1 r1 r1 r1 r1 r1 r1 r1 r1 r1 r1 r1 r1 r1 r1 r1 r1 r1",
+     C / 100e9 + T + L + 2 * C / 1e9 + L + C / 100e9, .on.links = "0-1:net,10,1", .watch = "0.0",
+     .on.transports = "\"net\":{\"mechanism\":\"proxy\",\"copy_in\":\"100GB/s\",\"copy_out\":\"1GB/"
+                      "s\"}"},
+    {"a protocol's own rate", ONE, C / 2e9 + T + L + C / 5e9, .proto = "LL",
+     .on.links = "0-1:net,10,1",
+     .on.transports = "\"net\":{" HOST_COPIES ",\"protocols\":{\"LL\":{\"copy_in\":\"2GB/s\"}}}"},
     /* -- which transport */
     {"a route over pcie and net is net", ONE, T + 2 * L + 7e-6,
      .on.links = "0-n:pcie,10,1 n-1:net,10,1",

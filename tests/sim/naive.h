@@ -205,7 +205,9 @@ static inline ccl_transport_t naive_transport(const ccl_topology_t *topo, const 
             kind = "pcie";
     if (!kind)
         kind = topo->kinds[topo->links[route->links[0]].kind];
-    ccl_transport_t t = {0, 0, INFINITY, INFINITY, INFINITY, 1, 8, true, strcmp(kind, "net") != 0};
+    ccl_transport_t t = {0, 0, INFINITY, INFINITY, INFINITY, 1, 8, true, strcmp(kind, "net") != 0,
+                         0, INFINITY, INFINITY};
+    uint32_t given = 0;
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t i = 0; i < topo->ntransports; i++) {
             const ccl_transport_spec_t *s = &topo->transports[i];
@@ -220,7 +222,17 @@ static inline ccl_transport_t naive_transport(const ccl_topology_t *topo, const 
             t.slots = s->given & CCL_TRANSPORT_SLOTS ? s->value.slots : t.slots;
             t.direct = s->given & CCL_TRANSPORT_DIRECT ? s->value.direct : t.direct;
             t.holds_tb = s->given & CCL_TRANSPORT_HOLDS_TB ? s->value.holds_tb : t.holds_tb;
+            t.mechanism = s->given & CCL_TRANSPORT_MECHANISM ? s->value.mechanism : t.mechanism;
+            t.copy_in_Bps = s->given & CCL_TRANSPORT_COPY_IN ? s->value.copy_in_Bps : t.copy_in_Bps;
+            t.copy_out_Bps =
+                s->given & CCL_TRANSPORT_COPY_OUT ? s->value.copy_out_Bps : t.copy_out_Bps;
+            given |= s->given;
         }
+    }
+    if (t.mechanism != CCL_MECHANISM_DEVICE) { /* the block's passes are copies by engines */
+        t.holds_tb = false;
+        t.slice_bytes = given & CCL_TRANSPORT_SLICE ? t.slice_bytes : 4 << 20;
+        t.slots = given & CCL_TRANSPORT_SLOTS ? t.slots : 16;
     }
     return t;
 }
@@ -338,10 +350,15 @@ static inline void naive_move(naive_sim_t *s, naive_block_t *b) {
     naive_conn_t *in = receives ? &s->conns[s->step_recv[step]] : NULL;
     ccl_gpu_model_t gpu = naive_gpu(s->topo, b->rank);
     double x = s->step_bytes[step] / s->step_k[step], pass_Bps = INFINITY;
-    if (receives && !in->transport.direct)
+    bool engines_in = receives && in->transport.mechanism != CCL_MECHANISM_DEVICE;
+    bool engines_out = sends && out->transport.mechanism != CCL_MECHANISM_DEVICE;
+    if (engines_in)
+        pass_Bps = fmin(pass_Bps, in->transport.copy_out_Bps);
+    else if (receives && !in->transport.direct)
         pass_Bps = fmin(pass_Bps, in->transport.tb_rate_Bps);
     if (sends)
-        pass_Bps = fmin(pass_Bps, out->transport.tb_rate_Bps);
+        pass_Bps = fmin(pass_Bps, engines_out ? out->transport.copy_in_Bps
+                                              : out->transport.tb_rate_Bps);
     if (ccl_primitive_reduces(st->type))
         pass_Bps = fmin(pass_Bps, gpu.reduce_rate_Bps);
     if (st->type == CCL_PRIM_CPY)

@@ -44,6 +44,13 @@ static inline void random_transport(ccl_rng_t *rng, ccl_topology_builder_t *b, c
     s.value.slots = PICK(rng, slots);
     s.value.direct = ccl_rng_below(rng, 2);
     s.value.holds_tb = ccl_rng_below(rng, 2);
+    if (ccl_rng_below(rng, 4) == 0) {
+        s.given |= CCL_TRANSPORT_MECHANISM | CCL_TRANSPORT_SLOTS;
+        s.given |= ccl_rng_below(rng, 4) * CCL_TRANSPORT_COPY_IN; /* one bit each, in and out */
+        s.value.mechanism = (ccl_mechanism_t)ccl_rng_below(rng, 3);
+        s.value.copy_in_Bps = random_rate_Bps(rng) / (1 + ccl_rng_below(rng, 4));
+        s.value.copy_out_Bps = random_rate_Bps(rng) / (1 + ccl_rng_below(rng, 4));
+    }
     ck_assert_int_eq(ccl_topology_builder_transport(b, &s, NULL), CCL_OK);
 }
 
