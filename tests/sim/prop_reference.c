@@ -20,6 +20,7 @@ START_TEST(test_programs) {
         char what[128];
         ccl_rng_init(&rng, 1000000u * (uint64_t)_i + k);
         uint32_t n = 2 + ccl_rng_below(&rng, 5);
+        random_mechanisms = k % 3 == 0;
         ccl_topology_t *topo = random_topology(&rng, n);
         ccl_routes_t *routes = ccl_routes_create(topo);
         static const char *const protos[] = {"Simple", "LL", "LL128"};

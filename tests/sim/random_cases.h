@@ -27,6 +27,9 @@ static inline double random_kappa(ccl_rng_t *rng, bool contention) {
     return contention ? PICK(rng, some) : 0;
 }
 
+/** Some transports get a mechanism, with rates of copies or without. */
+static bool random_mechanisms;
+
 static inline void random_transport(ccl_rng_t *rng, ccl_topology_builder_t *b, const char *kind,
                                     const char *protocol) {
     ccl_transport_spec_t s = {.kind = kind, .protocol = protocol};
@@ -44,12 +47,13 @@ static inline void random_transport(ccl_rng_t *rng, ccl_topology_builder_t *b, c
     s.value.slots = PICK(rng, slots);
     s.value.direct = ccl_rng_below(rng, 2);
     s.value.holds_tb = ccl_rng_below(rng, 2);
-    if (ccl_rng_below(rng, 4) == 0) {
-        s.given |= CCL_TRANSPORT_MECHANISM | CCL_TRANSPORT_SLOTS;
-        s.given |= ccl_rng_below(rng, 4) * CCL_TRANSPORT_COPY_IN; /* one bit each, in and out */
-        s.value.mechanism = (ccl_mechanism_t)ccl_rng_below(rng, 3);
-        s.value.copy_in_Bps = random_rate_Bps(rng) / (1 + ccl_rng_below(rng, 4));
-        s.value.copy_out_Bps = random_rate_Bps(rng) / (1 + ccl_rng_below(rng, 4));
+    if (random_mechanisms) {
+        ccl_rng_t own; /* so that the other cases stay the same */
+        ccl_rng_init(&own, (uint64_t)s.value.tb_rate_Bps + s.given);
+        s.given |= CCL_TRANSPORT_SLOTS | (1 + 2 * ccl_rng_below(&own, 4)) * CCL_TRANSPORT_MECHANISM;
+        s.value.mechanism = (ccl_mechanism_t)ccl_rng_below(&own, 3);
+        s.value.copy_in_Bps = random_rate_Bps(&own) / (1 + ccl_rng_below(&own, 4));
+        s.value.copy_out_Bps = random_rate_Bps(&own) / (1 + ccl_rng_below(&own, 4));
     }
     ck_assert_int_eq(ccl_topology_builder_transport(b, &s, NULL), CCL_OK);
 }
