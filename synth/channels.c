@@ -104,14 +104,9 @@ typedef struct speed {
     uint32_t lanes, fill; /* blocks that fill it; UINT32_MAX: no block has a limit */
 } speed_t;
 
-double ccl_i_likely_batches(const ccl_schedule_t *schedule, const ccl_topology_t *topo,
-                            const char *proto, double size_bytes, double *chunk_bytes_out) {
-    const ccl_collective_t *coll = schedule->coll;
-    double share = 0, most = INFINITY, slice = INFINITY;
+double ccl_i_most_chunk_bytes(const ccl_topology_t *topo, const char *proto) {
+    double most = INFINITY, slice = INFINITY;
     uint32_t slots = UINT32_MAX;
-    for (uint32_t k = 0; k < coll->nchunks; k++)
-        share = coll->chunks[k].share > share ? coll->chunks[k].share : share;
-    double bytes = share * (size_bytes > 0 ? size_bytes : 256.0 * (1 << 20));
     for (uint32_t k = 0; k < topo->nkinds; k++) {
         ccl_transport_t t = ccl_model_transport(topo, topo->kinds[k], proto);
         slots = t.slots < slots ? t.slots : slots;
@@ -119,7 +114,17 @@ double ccl_i_likely_batches(const ccl_schedule_t *schedule, const ccl_topology_t
         most = fmin(most, t.piece_bytes);
     }
     most = fmin(most, 0.5 * slots * slice);
-    double batches = isfinite(most) && most > 0 ? ccl_model_ceil(bytes / most) : 1;
+    return most > 0 ? most : INFINITY;
+}
+
+double ccl_i_likely_batches(const ccl_schedule_t *schedule, const ccl_topology_t *topo,
+                            const char *proto, double size_bytes, double *chunk_bytes_out) {
+    const ccl_collective_t *coll = schedule->coll;
+    double share = 0, most = ccl_i_most_chunk_bytes(topo, proto);
+    for (uint32_t k = 0; k < coll->nchunks; k++)
+        share = coll->chunks[k].share > share ? coll->chunks[k].share : share;
+    double bytes = share * (size_bytes > 0 ? size_bytes : 256.0 * (1 << 20));
+    double batches = isfinite(most) ? ccl_model_ceil(bytes / most) : 1;
     *chunk_bytes_out = bytes;
     return fmax(batches, 1);
 }

@@ -189,6 +189,9 @@ typedef struct ccl_i_capacity {
     uint32_t max_blocks;   /* of a GPU, beside its sms */
     bool copies;           /* a GPU may need a block for local copies */
 } ccl_i_capacity_t;
+/** Most bytes of a chunk in a micro-batch by default, counting all transports of the topology;
+    INFINITY where nothing limits it: then there is one micro-batch. */
+double ccl_i_most_chunk_bytes(const ccl_topology_t *topo, const char *proto);
 /**
  * Micro-batches that a run of `size_bytes` (0: 256 MiB) has by default, counting all transports of
  * the topology. @param chunk_bytes_out  bytes of the greatest chunk over all of them.

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "synth/lower.h"
 #include "synth/registry.h"
 #include "synth/sketch_solve.h"
 
@@ -110,6 +111,7 @@ ccl_status_t ccl_i_space_init(ccl_i_space_t *space, const ccl_topology_t *topo,
                       ? want->root
                       : CCL_NONE;
     space->rotations = 1;
+    space->piece_bytes = ccl_i_most_chunk_bytes(topo, "Simple");
     CCL_TRY(fill_classes(space, err));
     for (uint32_t d = 0; d < symmetry->ndimensions && d < CCL_I_SKETCH_DIMENSIONS; d++) {
         const ccl_dimension_t *dim = &symmetry->dimensions[d];

@@ -15,6 +15,7 @@ enum {
     CCL_I_SKETCH_DIMENSIONS = 8,
     CCL_I_SKETCH_MIX = 8, /* most sketches of a mix */
     CCL_I_SKETCH_CLASSES = 16,
+    CCL_I_SKETCH_CUTS = 64, /* most that parts are cut into */
     CCL_I_SKETCH_WAYS = 1 /* of lowering, that candidates are compared in */
 };
 
@@ -57,6 +58,8 @@ typedef struct ccl_i_sketch {
     double fifo_s;        /* the same of waiting for free slots: a slot comes back after two ways */
     const double *load;   /* [nclasses][x.nresources] seconds per byte of a chunk of every root of
                              that class */
+    double fill_s_per_byte; /* what it takes more than the busiest resource where the hops of a way
+                               come one after the other, as they do for a single piece */
     char *name;           /* "nvlink > net" */
 } ccl_i_sketch_t;
 
@@ -87,6 +90,7 @@ typedef struct ccl_i_space {
                                  too many */
     const double *overhead_s; /* [x.nhops] of a primitive */
     const double *slot_s;     /* [x.nhops] per primitive, where the FIFO's depth is what limits */
+    double piece_bytes;       /* most of a part in a micro-batch; INFINITY: it has only one */
     const uint8_t *dimensions; /* [x.nhops] bit per dimension that the hop belongs to */
     ccl_arena_t arena;
 } ccl_i_space_t;
@@ -175,7 +179,9 @@ typedef struct ccl_i_mix {
     double s_per_byte;       /* with counts */
     double depth_s, busy_s;  /* the deepest sketch; overheads of a part along every sketch */
     double fifo_s;           /* waits for slots, likewise */
-    bool given;              /* the user's: counts, channels and shapes are as they are */
+    double fill_s_per_byte;  /* most of a sketch */
+    bool given;              /* the user's: counts, channels, cuts and shapes are as they are */
+    uint32_t cuts;           /* given; 0: 1 */
     uint32_t channels;       /* given; 0: as elsewhere */
     uint8_t shapes[CCL_I_SKETCH_DIMENSIONS]; /* given */
 } ccl_i_mix_t;
@@ -199,7 +205,7 @@ ccl_status_t ccl_i_sketch_mixes(const ccl_ctx_t *ctx, ccl_i_space_t *space,
 /** What was made. */
 typedef struct ccl_i_chosen {
     const ccl_i_mix_t *mix;
-    uint32_t channels;
+    uint32_t channels, cuts;
     uint8_t shapes[CCL_I_SKETCH_DIMENSIONS];
 } ccl_i_chosen_t;
 

@@ -17,11 +17,18 @@ enum { ALIKE = 2 };
 static const uint32_t FINE_CHANNELS[] = {2, 8, 16};
 enum { FINE_MIXES = 3, FIRST_CHANNELS = 4 };
 
+/* Parts are cut further while an estimate gains more than a hundredth by it, up to so many transfers;
+   then the best one while its simulation does. */
+#define CUT_GAIN 0.01
+#define CUT_TRANSFERS 2e4
+#define FINE_TRANSFERS 1e5
+
 /* A mix, how groups hand on, over how many channels. */
 typedef struct candidate {
     const ccl_i_mix_t *mix;
     uint8_t shapes[CCL_I_SKETCH_DIMENSIONS];
     uint32_t channels, parts, index, transfers;
+    uint32_t cuts; /* parts are so many times those of the mix with its turns */
     bool hopeless; /* more than twice as many */
     bool wide;     /* more connections than a GPU has thread blocks: only where nothing else is */
     double estimate_s;
@@ -211,15 +218,50 @@ static bool fans_out(const ccl_i_space_t *space, const ccl_i_sketch_t *sketch) {
            NULL;
 }
 
-/* What comes on top of latencies: links and overheads, or FIFOs that are too short for them. */
-static double flow_s(const ccl_i_mix_t *mix, uint32_t parts, double chunk_bytes) {
+/*
+ * What comes on top of latencies: links and overheads, or FIFOs that are too short for them; and
+ * until a first piece (of a part in a micro-batch) has come all the way links wait.
+ */
+static double flow_s(const ccl_i_space_t *space, const ccl_i_mix_t *mix, uint32_t parts,
+                     double chunk_bytes) {
+    double pieces = parts * fmax(1, ccl_model_ceil(chunk_bytes / parts / space->piece_bytes));
+
     return fmax(mix->s_per_byte * chunk_bytes + mix->busy_s * (parts - 1.0) / mix->n,
-                mix->fifo_s * parts / mix->n);
+                mix->fifo_s * parts / mix->n) +
+           mix->fill_s_per_byte * chunk_bytes / pieces;
 }
 
+/* Into how many each part is cut, by the estimate. */
+static uint32_t best_cuts(const ccl_i_space_t *space, const ccl_i_mix_t *mix, uint32_t parts,
+                          double each, double chunk_bytes) {
+    uint32_t best = 1;
+    double best_s = mix->depth_s + flow_s(space, mix, parts, chunk_bytes);
+
+    for (uint32_t cuts = 2; cuts <= CCL_I_SKETCH_CUTS && each * parts * cuts <= CUT_TRANSFERS;
+         cuts *= 2) {
+        double s = mix->depth_s + flow_s(space, mix, parts * cuts, chunk_bytes);
+
+        if (s >= best_s * (1 - CUT_GAIN))
+            break;
+        best = cuts;
+        best_s = s;
+    }
+    return best;
+}
+
+/* What is the same for all candidates. */
+typedef struct costs {
+    double chunk_bytes;
+    double each;  /* transfers of a part */
+    uint32_t sms; /* of the GPU that has fewest; 0: no limit */
+} costs_t;
+
+/* @param cuts  0: as the estimate says */
 static bool add_candidate(candidates_t *all, const ccl_i_space_t *space,
                           const ccl_i_sketches_t *sketches, const ccl_i_mix_t *mix,
-                          uint32_t channels, uint32_t sms, ccl_i_shape_t net, double chunk_bytes) {
+                          uint32_t channels, uint32_t cuts, const costs_t *costs,
+                          ccl_i_shape_t net) {
+    uint32_t sms = costs->sms;
     candidate_t c = {
         .mix = mix, .channels = channels, .index = (uint32_t)all->n, .net = (uint8_t)net};
     double chain_s = 0;
@@ -248,7 +290,9 @@ static bool add_candidate(candidates_t *all, const ccl_i_space_t *space,
     }
     c.parts = mix->parts * turns(space, sketches, mix);
     c.parts *= (channels + c.parts - 1) / c.parts;
-    c.estimate_s = mix->depth_s + chain_s + flow_s(mix, c.parts, chunk_bytes);
+    c.cuts = cuts ? cuts : best_cuts(space, mix, c.parts, costs->each, costs->chunk_bytes);
+    c.parts *= c.cuts;
+    c.estimate_s = mix->depth_s + chain_s + flow_s(space, mix, c.parts, costs->chunk_bytes);
     if (!ccl_grow(&all->items, &all->cap, all->n + 1, sizeof *all->items))
         return false;
     all->items[all->n++] = c;
@@ -258,16 +302,17 @@ static bool add_candidate(candidates_t *all, const ccl_i_space_t *space,
 /* A mix of the user's, as it was given. */
 static bool add_given(candidates_t *all, const ccl_i_space_t *space,
                       const ccl_i_sketches_t *sketches, const ccl_i_mix_t *mix, uint32_t channels,
-                      double chunk_bytes) {
+                      const costs_t *costs) {
     candidate_t c = {.mix = mix,
                      .channels = mix->channels ? mix->channels : channels,
+                     .cuts = mix->cuts ? mix->cuts : 1,
                      .index = (uint32_t)all->n};
 
     memcpy(c.shapes, mix->shapes, sizeof c.shapes);
     c.parts = mix->parts * turns(space, sketches, mix);
     c.parts *= (c.channels + c.parts - 1) / c.parts;
-    c.estimate_s =
-        mix->depth_s + mix->s_per_byte * chunk_bytes + mix->busy_s * (c.parts - 1.0) / mix->n;
+    c.parts *= c.cuts;
+    c.estimate_s = mix->depth_s + flow_s(space, mix, c.parts, costs->chunk_bytes);
     if (!ccl_grow(&all->items, &all->cap, all->n + 1, sizeof *all->items))
         return false;
     all->items[all->n++] = c;
@@ -298,31 +343,30 @@ static uint32_t least_sms(const ccl_topology_t *topo) {
    take. */
 static ccl_status_t fill(candidates_t *all, const ccl_i_space_t *space,
                          const ccl_i_sketches_t *sketches, const ccl_i_mixes_t *mixes,
-                         uint32_t channels, bool fixed, double chunk_bytes, uint32_t sms,
-                         ccl_error_t *err) {
+                         uint32_t channels, bool fixed, const costs_t *costs, ccl_error_t *err) {
     for (size_t i = 0; i < mixes->n; i++) {
         const ccl_i_mix_t *mix = &mixes->items[i];
 
         if (mix->given) {
-            if (!add_given(all, space, sketches, mix, channels, chunk_bytes))
+            if (!add_given(all, space, sketches, mix, channels, costs))
                 return ccl_fail_nomem(err);
             continue;
         }
         for (int shape = CCL_I_SHAPE_DIRECT; shape <= CCL_I_SHAPE_CHAIN; shape++) {
-            bool ok = add_candidate(all, space, sketches, &mixes->items[i], channels, sms,
-                                    (ccl_i_shape_t)shape, chunk_bytes);
+            bool ok = add_candidate(all, space, sketches, mix, channels, 0, costs,
+                                    (ccl_i_shape_t)shape);
 
             /* Every way of a solved sub-demand over a channel of its own. */
             if (ok && !fixed && shape == CCL_I_SHAPE_DIRECT) {
                 uint32_t own = all->items[all->n - 1].parts;
 
-                if (solved(sketches, &mixes->items[i]) && own > 1 && own <= 32 && own != channels)
-                    ok = add_candidate(all, space, sketches, &mixes->items[i], own, sms,
-                                       CCL_I_SHAPE_DIRECT, chunk_bytes);
+                own /= all->items[all->n - 1].cuts;
+                if (solved(sketches, mix) && own > 1 && own <= 32 && own != channels)
+                    ok = add_candidate(all, space, sketches, mix, own, 0, costs,
+                                       CCL_I_SHAPE_DIRECT);
             }
             if (ok && !fixed && channels > 1)
-                ok = add_candidate(all, space, sketches, &mixes->items[i], 1, sms,
-                                   (ccl_i_shape_t)shape, chunk_bytes);
+                ok = add_candidate(all, space, sketches, mix, 1, 0, costs, (ccl_i_shape_t)shape);
             if (!ok)
                 return ccl_fail_nomem(err);
         }
@@ -345,7 +389,7 @@ typedef struct race {
     ccl_i_cluster_t **clusters; /* [workers] */
     ccl_routes_t *given;
     uint32_t n, first; /* candidates; those before `first` are done */
-    uint32_t sms;      /* of the GPU that has fewest; 0: no limit */
+    costs_t costs;
     double transfers;  /* of all that are simulated */
     atomic_uint done;
 } race_t;
@@ -522,25 +566,26 @@ static ccl_status_t race_from(race_t *race, uint32_t first, uint32_t threads, ui
     return CCL_OK; /* none fits a GPU's thread blocks: the first, for lowering by state to try */
 }
 
-/* The candidate `from` over other channels joins the race, if it fits and was not there yet. */
+/* The candidate `from` over other channels, or in other cuts, joins the race, if it fits and was not
+   there yet. @param cuts  0: as the estimate says */
 static ccl_status_t add_variant(candidates_t *all, race_t *race, uint32_t from_index,
-                                uint32_t channels, double chunk_bytes, ccl_error_t *err) {
+                                uint32_t channels, uint32_t cuts, ccl_error_t *err) {
     const candidate_t from = all->items[from_index];
-    double each = ccl_i_collective_transfers(race->want);
+    double each = race->costs.each;
     candidates_t one = {0};
     bool ok;
 
     if (from.mix->given)
         return CCL_OK; /* as it was given */
-    for (uint32_t i = 0; i < race->n; i++) {
+    ok = add_candidate(&one, race->space, race->sketches, from.mix, channels, cuts, &race->costs,
+                       (ccl_i_shape_t)from.net);
+    for (uint32_t i = 0; ok && one.n && i < race->n; i++) {
         const candidate_t *c = &all->items[i];
 
-        if (c->mix == from.mix && c->channels == channels &&
+        if (c->mix == from.mix && c->channels == channels && c->cuts == one.items[0].cuts &&
             memcmp(c->shapes, from.shapes, sizeof from.shapes) == 0)
-            return CCL_OK;
+            one.n = 0;
     }
-    ok = add_candidate(&one, race->space, race->sketches, from.mix, channels, race->sms,
-                       (ccl_i_shape_t)from.net, chunk_bytes);
     if (ok && one.n && !one.items[0].hopeless &&
         race->transfers + each * one.items[0].parts <= SIMULATED_TRANSFERS) {
         ok = ccl_grow(&all->items, &all->cap, all->n + 1, sizeof *all->items);
@@ -585,8 +630,7 @@ static uint32_t leaders(const race_t *race, double limit_s, uint32_t out[FINE_MI
  * other) no estimate tells: the fastest once more over four, then what wins over other numbers.
  */
 static ccl_status_t race_fine(candidates_t *all, race_t *race, const ccl_i_sketch_run_t *run,
-                              double chunk_bytes, uint32_t threads, uint32_t *best, double *best_s,
-                              ccl_error_t *err) {
+                              uint32_t threads, uint32_t *best, double *best_s, ccl_error_t *err) {
     uint32_t done = race->n, leader[FINE_MIXES + 1];
     uint32_t n = leaders(race, *best_s * (1 + run->within), leader);
 
@@ -595,20 +639,30 @@ static ccl_status_t race_fine(candidates_t *all, race_t *race, const ccl_i_sketc
         const ccl_i_mix_t *mix = all->items[leader[k]].mix;
 
         /* Where latency counts most there is nothing to gain. */
-        if (mix->s_per_byte * chunk_bytes >= mix->depth_s)
-            CCL_TRY(add_variant(all, race, leader[k], FIRST_CHANNELS, chunk_bytes, err));
+        if (mix->s_per_byte * race->costs.chunk_bytes >= mix->depth_s)
+            CCL_TRY(add_variant(all, race, leader[k], FIRST_CHANNELS, 0, err));
     }
-    if (race->n == done)
-        return CCL_OK;
-    CCL_TRY(race_from(race, done, threads, best, best_s, err));
+    if (race->n > done)
+        CCL_TRY(race_from(race, done, threads, best, best_s, err));
     done = race->n;
     for (size_t f = 0; f < CCL_ARRAY_LEN(FINE_CHANNELS); f++) {
         /* Beyond four only where four were better. */
         if (FINE_CHANNELS[f] > FIRST_CHANNELS && all->items[*best].channels != FIRST_CHANNELS)
             break;
-        CCL_TRY(add_variant(all, race, *best, FINE_CHANNELS[f], chunk_bytes, err));
+        CCL_TRY(add_variant(all, race, *best, FINE_CHANNELS[f], 0, err));
     }
-    return race_from(race, done, threads, best, best_s, err);
+    if (race->n > done)
+        CCL_TRY(race_from(race, done, threads, best, best_s, err));
+    done = race->n;
+    for (double before_s = INFINITY; before_s * (1 - CUT_GAIN) > *best_s; done = race->n) {
+        const candidate_t c = all->items[*best];
+
+        before_s = *best_s;
+        if (c.cuts < CCL_I_SKETCH_CUTS && 2 * c.parts * race->costs.each <= FINE_TRANSFERS)
+            CCL_TRY(add_variant(all, race, *best, c.channels, 2 * c.cuts, err));
+        CCL_TRY(race_from(race, done, threads, best, best_s, err));
+    }
+    return CCL_OK;
 }
 
 ccl_status_t ccl_i_sketch_choose(const ccl_ctx_t *ctx, const ccl_i_space_t *space,
@@ -624,15 +678,16 @@ ccl_status_t ccl_i_sketch_choose(const ccl_ctx_t *ctx, const ccl_i_space_t *spac
                    .size_bytes = run->size_bytes,
                    .until_s = run->until_s,
                    .given = routes,
-                   .sms = least_sms(space->topo)};
+                   .costs = {.each = ccl_i_collective_transfers(want),
+                             .sms = least_sms(space->topo)}};
     uint32_t threads = ctx && ctx->threads ? ctx->threads : ccl_core_count();
     uint32_t channels = run->channels, best = 0;
     double best_s = INFINITY;
-    double chunk_bytes = run->size_bytes * (want->nchunks ? want->chunks[0].share : 1);
     ccl_status_t status;
 
+    race.costs.chunk_bytes = run->size_bytes * (want->nchunks ? want->chunks[0].share : 1);
     if (want->kind == CCL_ALLREDUCE)
-        chunk_bytes /= space->topo->nranks; /* a chunk of every root */
+        race.costs.chunk_bytes /= space->topo->nranks; /* a chunk of every root */
     race.routes = calloc(threads, sizeof(ccl_routes_t *));
     race.clusters = calloc(threads, sizeof(ccl_i_cluster_t *));
     if (!race.routes || !race.clusters) {
@@ -644,20 +699,20 @@ ccl_status_t ccl_i_sketch_choose(const ccl_ctx_t *ctx, const ccl_i_space_t *spac
         channels = ccl_i_cluster_channels(race.clusters[0], race.clusters[0]->max_gpus - 1,
                                           2 * race.clusters[0]->max_gpus,
                                           ccl_i_collective_transfers(want));
-    CCL_TRY_GOTO(fill(&all, space, sketches, mixes, channels, run->channels != 0, chunk_bytes,
-                      race.sms, err),
-                 status, end);
+    CCL_TRY_GOTO(
+        fill(&all, space, sketches, mixes, channels, run->channels != 0, &race.costs, err), status,
+        end);
     race.n = worth(&all, want, run, &race.transfers);
     race.candidates = all.items;
     if (race.n > 1 || run->fine) /* else there is no choice */
         CCL_TRY_GOTO(race_from(&race, 0, threads, &best, &best_s, err), status, end);
     if (run->fine)
-        CCL_TRY_GOTO(race_fine(&all, &race, run, chunk_bytes, threads, &best, &best_s, err), status,
-                     end);
+        CCL_TRY_GOTO(race_fine(&all, &race, run, threads, &best, &best_s, err), status, end);
     if (run->stats)
         run->stats->candidates += all.n;
     chosen->mix = all.items[best].mix;
     chosen->channels = all.items[best].channels;
+    chosen->cuts = all.items[best].cuts;
     memcpy(chosen->shapes, all.items[best].shapes, sizeof chosen->shapes);
     status = make(ctx, space, sketches, &all.items[best], race.clusters[0], want, out, err);
     for (uint32_t i = 0; status == CCL_OK && i < race.n; i++) {

@@ -301,20 +301,25 @@ static ccl_status_t read_shapes(const ccl_json_at_t *at, const ccl_i_space_t *sp
 
 static ccl_status_t read_mix(const ccl_json_at_t *at, const ccl_i_space_t *space,
                              const ccl_i_sketches_t *sketches, ccl_i_mix_t *out, ccl_error_t *err) {
-    static const char *const keys[] = {"channels", "shapes", "parts", NULL};
+    static const char *const keys[] = {"channels", "cuts", "shapes", "parts", NULL};
     static const char *const part_keys[] = {"sketch", "count", NULL};
-    ccl_json_at_t parts, channels, shapes;
+    ccl_json_at_t parts, channels, cuts, shapes;
     ccl_i_mix_t mix = {.given = true};
     size_t n = 0;
 
     CCL_TRY(ccl_json_only(at, keys, err));
     parts = ccl_json_member(at, "parts");
     channels = ccl_json_member(at, "channels");
+    cuts = ccl_json_member(at, "cuts");
     shapes = ccl_json_member(at, "shapes");
     CCL_TRY(ccl_json_u32(&channels, false, MAX_CHANNELS, &mix.channels, err));
     if (channels.value && mix.channels == 0)
         return ccl_json_fail(&channels, err, "0 channels: 1 to %d, or leave the key out",
                              (int)MAX_CHANNELS);
+    CCL_TRY(ccl_json_u32(&cuts, false, CCL_I_SKETCH_CUTS, &mix.cuts, err));
+    if (cuts.value && mix.cuts == 0)
+        return ccl_json_fail(&cuts, err, "0 cuts: 1 to %d, or leave the key out",
+                             (int)CCL_I_SKETCH_CUTS);
     CCL_TRY(read_shapes(&shapes, space, mix.shapes, err));
     CCL_TRY(ccl_json_array(&parts, true, &n, err));
     if (n < 1 || n > CCL_I_SKETCH_MIX)
@@ -474,7 +479,10 @@ static void write_mix(ccl_text_t *out, const ccl_i_space_t *space, const ccl_i_s
                       const ccl_i_chosen_t *chosen) {
     const ccl_i_mix_t *mix = chosen->mix;
 
-    ccl_text_printf(out, "{\"channels\": %u, \"shapes\": {", chosen->channels);
+    ccl_text_printf(out, "{\"channels\": %u, ", chosen->channels);
+    if (chosen->cuts > 1)
+        ccl_text_printf(out, "\"cuts\": %u, ", chosen->cuts);
+    ccl_text_printf(out, "\"shapes\": {");
     for (uint32_t d = 0; d < space->ndimensions; d++) {
         ccl_text_printf(out, "%s", d ? ", " : "");
         quoted(out, space->symmetry->dimensions[space->dimension[d]].name);

@@ -16,19 +16,34 @@ enum { PAIRS_OF = 96, TRIPLES_OF = 20 };
 
 /* ---------------------------------------------------------------- loads */
 
+/* Hops of a way from the root that are told apart: those after them are as one. */
+enum { LEVELS = 48 };
+
+/* @param level_load  [LEVELS][nresources] the same by the hop of the way; NULL: not wanted. */
 static void add_load(const ccl_i_space_t *s, ccl_i_grower_t *g, double *weight, double scale,
-                     double *load) {
+                     double *load, uint32_t *level, double *level_load) {
     const ccl_i_exchange_t *x = &s->x;
 
     for (uint32_t i = 0; i < g->norder; i++)
         weight[g->order[i]] = 1;
+    level[g->order[0]] = 0;
+    for (uint32_t i = 1; level_load && i < g->norder; i++) {
+        uint32_t rank = g->order[i], up = level[g->parent[rank]];
+
+        level[rank] = up + (up + 1 < LEVELS);
+    }
     for (uint32_t i = g->norder; i-- > 1;) {
         uint32_t rank = g->order[i];
         const ccl_i_hop_t *hop = &x->hops[g->via[rank]];
 
-        for (uint32_t u = hop->first_use; u < hop->first_use + hop->nuses; u++)
-            load[x->uses[u].resource] +=
-                scale * weight[rank] * x->uses[u].times / x->resources[x->uses[u].resource].Bps;
+        for (uint32_t u = hop->first_use; u < hop->first_use + hop->nuses; u++) {
+            uint32_t r = x->uses[u].resource;
+            double s_per_byte = weight[rank] * x->uses[u].times / x->resources[r].Bps;
+
+            load[r] += scale * s_per_byte;
+            if (level_load)
+                level_load[(size_t)level[rank] * x->nresources + r] += s_per_byte;
+        }
         if (s->scatter)
             weight[g->parent[rank]] += weight[rank];
     }
@@ -41,6 +56,8 @@ typedef struct loader {
     float *sends;     /* [x.nhops] over each hop */
     uint32_t *blocks; /* [nranks] */
     uint32_t *turns;  /* [x.nhops] bit per variant that goes over it */
+    uint32_t *level;  /* [nranks] hops from the root */
+    double *level_load; /* [LEVELS][x.nresources] */
     bool ready;
 } loader_t;
 
@@ -61,7 +78,11 @@ static ccl_status_t loader_init(loader_t *l, const ccl_i_space_t *s, ccl_error_t
     l->sends = calloc(s->x.nhops + (size_t)1, sizeof *l->sends);
     l->blocks = calloc(s->topo->nranks, sizeof *l->blocks);
     l->turns = calloc(s->x.nhops + (size_t)1, sizeof *l->turns);
-    return l->weight && l->sends && l->blocks && l->turns ? CCL_OK : ccl_fail_nomem(err);
+    l->level = calloc(s->topo->nranks, sizeof *l->level);
+    l->level_load = calloc(LEVELS * (s->x.nresources + (size_t)1), sizeof *l->level_load);
+    return l->weight && l->sends && l->blocks && l->turns && l->level && l->level_load
+               ? CCL_OK
+               : ccl_fail_nomem(err);
 }
 
 static void loader_fini(loader_t *l) {
@@ -69,6 +90,8 @@ static void loader_fini(loader_t *l) {
     free(l->sends);
     free(l->blocks);
     free(l->turns);
+    free(l->level);
+    free(l->level_load);
     if (l->ready)
         ccl_i_grower_fini(&l->grower);
 }
@@ -79,6 +102,29 @@ static uint32_t most_of(const uint32_t *count, uint32_t n) {
     for (uint32_t i = 0; i < n; i++)
         most = count[i] > most ? count[i] : most;
     return most;
+}
+
+/* What hops one after the other take more than the busiest resource; level_load is zero again. */
+static double fill_of(const ccl_i_space_t *s, double *level_load) {
+    uint32_t n = s->x.nresources;
+    double serial = 0, busiest = 0;
+
+    for (uint32_t k = 0; k < LEVELS; k++) {
+        double most = 0;
+
+        for (uint32_t r = 0; r < n; r++)
+            most = fmax(most, level_load[(size_t)k * n + r]);
+        serial += most;
+    }
+    for (uint32_t r = 0; r < n; r++) {
+        double sum = 0;
+
+        for (uint32_t k = 0; k < LEVELS; k++)
+            sum += level_load[(size_t)k * n + r];
+        busiest = fmax(busiest, sum);
+    }
+    memset(level_load, 0, LEVELS * (size_t)n * sizeof *level_load);
+    return serial - busiest;
 }
 
 static ccl_status_t load_one(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
@@ -105,7 +151,8 @@ static ccl_status_t load_one(uint32_t index, uint32_t worker, void *user, ccl_er
             if (!ccl_i_grow(g, sketch, NULL, r, turn))
                 load[0] = INFINITY; /* does not work from every root */
             add_load(s, g, l->weight, 1.0 / rotations,
-                     load + (size_t)s->root_class[r] * s->x.nresources);
+                     load + (size_t)s->root_class[r] * s->x.nresources, l->level,
+                     turn ? NULL : l->level_load);
             for (uint32_t k = 1; k < g->norder; k++) {
                 uint32_t hop = g->via[g->order[k]];
 
@@ -118,6 +165,7 @@ static ccl_status_t load_one(uint32_t index, uint32_t worker, void *user, ccl_er
             CCL_TRY(ccl_ctx_poll(&quiet, NULL));
     }
     sketch->load = load;
+    sketch->fill_s_per_byte = fill_of(s, l->level_load);
     memset(l->blocks, 0, nranks * sizeof *l->blocks);
     for (uint32_t h = 0; h < s->x.nhops; h++) {
         sketch->busy_s = fmax(sketch->busy_s, l->sends[h] * s->overhead_s[h]);
@@ -383,6 +431,7 @@ static ccl_status_t try_mix(const rows_t *rows, const uint32_t *which, uint32_t 
         mix.depth_s = fmax(mix.depth_s, sketch->depth_s);
         mix.busy_s += sketch->busy_s;
         mix.fifo_s += sketch->fifo_s;
+        mix.fill_s_per_byte = fmax(mix.fill_s_per_byte, sketch->fill_s_per_byte);
     }
     free(share);
     if (!share)
@@ -428,6 +477,7 @@ static ccl_status_t weigh(const rows_t *rows, ccl_i_mix_t *mix, ccl_error_t *err
         mix->depth_s = fmax(mix->depth_s, sketch->depth_s);
         mix->busy_s += sketch->busy_s;
         mix->fifo_s += sketch->fifo_s;
+        mix->fill_s_per_byte = fmax(mix->fill_s_per_byte, sketch->fill_s_per_byte);
     }
     mix->s_per_byte = mix->ideal_s_per_byte = busiest(rows, mix->sketch, share, mix->n);
     free(share);

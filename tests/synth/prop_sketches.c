@@ -164,6 +164,23 @@ static double time_of(const ccl_topology_t *topo, const ccl_schedule_t *schedule
     return time_s;
 }
 
+START_TEST(test_links_alone) {
+    /* Without micro-batches parts are cut, so that links do not wait: 5 % from the bound. */
+    ccl_topology_t *topo = topology("servers:2 gpus:4 nvswitch=90GB/s,0.7us nics:2x25GB/s,2us");
+    ccl_collective_t *want = collective(CCL_ALLGATHER, topo->nranks, 0);
+    run_t made = make(topo, want, 64e6, NULL, false, "links alone");
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_bound_t bound;
+
+    ck_assert_int_eq(ccl_bound(NULL, topo, want, NULL, &bound, &err), CCL_OK);
+    ck_assert_double_le(time_of(topo, made.schedule, 64e6), 1.05 * 64e6 / bound.bandwidth.Bps);
+    ccl_bound_fini(&bound);
+    fini(&made);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 START_TEST(test_added) {
     /*
      * A bad mix beside those found loses, alone it is made all the same; "with_found" in the file
@@ -206,6 +223,7 @@ int main(void) {
     tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, test_round_trip, 0, (int)CCL_ARRAY_LEN(clusters));
     tcase_add_test(tcase, test_by_hand);
+    tcase_add_test(tcase, test_links_alone);
     tcase_add_test(tcase, test_added);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

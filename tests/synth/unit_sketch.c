@@ -330,6 +330,31 @@ START_TEST(test_shares) {
 }
 END_TEST
 
+START_TEST(test_fill) {
+    /*
+     * Across first: a single piece needs the time of its NIC (one chunk of 50 GB/s, while the root's
+     * three go inside), then of NVLink in the other server (three); NVLink is busy for six in all.
+     * To all at once there is nothing to wait for.
+     */
+    made_t m;
+
+    make(&m, PAIR, CCL_ALLGATHER);
+    static const char *const stages[] = {"-e a-", "aa"};
+    uint8_t reach[2][256] = {{0}};
+    ccl_i_sketches_t sketches;
+    ccl_i_mixes_t mixes = mix(&m, stages, 2, 24, &sketches, reach);
+
+    ck_assert_uint_eq(sketches.n, 2);
+    ck_assert_double_eq_tol(sketches.items[0].fill_s_per_byte, 1 / 50e9 + 3 / 180e9 - 6 / 180e9,
+                            1e-20);
+    ck_assert_double_eq_tol(sketches.items[1].fill_s_per_byte, 0, 1e-20);
+    ck_assert(isinf(m.space.piece_bytes)); /* links alone */
+    free(mixes.items);
+    free(sketches.items);
+    done(&m);
+}
+END_TEST
+
 START_TEST(test_shares_unbalanced) {
     /* Two sketches that use the same links: one of them is not needed, the pair is dropped. */
     made_t m;
@@ -396,6 +421,7 @@ int main(void) {
     tcase_add_test(tcase, test_search_one_switch);
     tcase_add_test(tcase, test_search_prunings);
     tcase_add_test(tcase, test_shares);
+    tcase_add_test(tcase, test_fill);
     tcase_add_test(tcase, test_shares_unbalanced);
     tcase_add_test(tcase, test_shares_by_class);
     suite_add_tcase(suite, tcase);
