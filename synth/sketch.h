@@ -16,6 +16,8 @@ enum {
     CCL_I_SKETCH_MIX = 8, /* most sketches of a mix */
     CCL_I_SKETCH_CLASSES = 16,
     CCL_I_SKETCH_CUTS = 64, /* most that parts are cut into */
+    /* Most transfers of a schedule, unless each part has more: 2 GB to lower and simulate. */
+    CCL_I_SKETCH_TRANSFERS = 1400000,
     CCL_I_SKETCH_WAYS = 1 /* of lowering, that candidates are compared in */
 };
 
@@ -47,12 +49,13 @@ typedef struct ccl_i_sketch {
                              gets one; so the root's links carry what they must only */
     const ccl_i_sub_t *const *sub; /* [nstages][ngroups] how a group does it; NULL, also all of
                                       it: as ccl_i_reach_t says */
-    uint8_t solved;       /* how: 1 + place in ccl_i_solver_names; 0: not */
-    uint32_t variants;    /* of the sub-demands: so many parts go different ways; else 1 */
-    uint32_t sub_steps;   /* most of a sub-demand */
-    uint32_t relays;      /* most GPUs between stages on a way from the root to a leaf */
+    uint8_t solved;                /* how: 1 + place in ccl_i_solver_names; 0: not */
+    uint32_t variants;             /* of the sub-demands: so many parts go different ways; else 1 */
+    uint32_t sub_steps;            /* most of a sub-demand */
+    uint32_t relays;               /* most GPUs between stages on a way from the root to a leaf */
     uint32_t blocks;      /* connections in and out of the GPU that has most, a channel's */
     uint32_t turn_blocks; /* the same, if each variant has channels of its own: of all */
+    double transfers;     /* of a part of every chunk */
     double depth_s;       /* longest way from the root by latencies alone */
     double busy_s;        /* overheads of the busiest connection, for one part of every chunk */
     double fifo_s;        /* the same of waiting for free slots: a slot comes back after two ways */
@@ -60,7 +63,7 @@ typedef struct ccl_i_sketch {
                              that class */
     double fill_s_per_byte; /* what it takes more than the busiest resource where the hops of a way
                                come one after the other, as they do for a single piece */
-    char *name;           /* "nvlink > net" */
+    char *name;             /* "nvlink > net" */
 } ccl_i_sketch_t;
 
 /** Ways to solve sub-demands (sketch_solve.c), NULL-terminated. */
@@ -69,8 +72,18 @@ extern const char *const ccl_i_solver_names[];
 /** How a group hands on what one of its GPUs holds. */
 typedef enum ccl_i_shape {
     CCL_I_SHAPE_DIRECT, /* the holder to every other */
-    CCL_I_SHAPE_CHAIN   /* from one to the next, in rank order from the holder on */
+    CCL_I_SHAPE_CHAIN,  /* from one to the next, in rank order from the holder on */
+    CCL_I_SHAPE_CHAINS  /* several chains, as many as each is long */
 } ccl_i_shape_t;
+
+/** GPUs in each chain of a group that hands on to n others. */
+static inline uint32_t ccl_i_chain_length(ccl_i_shape_t shape, uint32_t n) {
+    uint32_t length = 1;
+
+    while (shape == CCL_I_SHAPE_CHAINS && length * length < n)
+        length++;
+    return shape == CCL_I_SHAPE_CHAIN ? n : length;
+}
 
 typedef struct ccl_i_space {
     const ccl_topology_t *topo;
@@ -86,11 +99,11 @@ typedef struct ccl_i_space {
     uint32_t dimension[CCL_I_SKETCH_DIMENSIONS];  /* of the symmetry: those that are used */
     uint32_t rotations;                           /* of sketches that pick single GPUs */
     uint8_t reach_limit[CCL_I_SKETCH_DIMENSIONS]; /* flooding only where hops are missing */
-    const uint32_t *hop_at;   /* [nranks * nranks] first hop from one to another, CCL_NONE: none; NULL:
-                                 too many */
-    const double *overhead_s; /* [x.nhops] of a primitive */
-    const double *slot_s;     /* [x.nhops] per primitive, where the FIFO's depth is what limits */
-    double piece_bytes;       /* most of a part in a micro-batch; INFINITY: it has only one */
+    const uint32_t *hop_at;    /* [nranks * nranks] first hop from one to another, CCL_NONE: none;
+                                  NULL:    too many */
+    const double *overhead_s;  /* [x.nhops] of a primitive */
+    const double *slot_s;      /* [x.nhops] per primitive, where the FIFO's depth is what limits */
+    double piece_bytes;        /* most of a part in a micro-batch; INFINITY: it has only one */
     const uint8_t *dimensions; /* [x.nhops] bit per dimension that the hop belongs to */
     ccl_arena_t arena;
 } ccl_i_space_t;
@@ -180,6 +193,7 @@ typedef struct ccl_i_mix {
     double depth_s, busy_s;  /* the deepest sketch; overheads of a part along every sketch */
     double fifo_s;           /* waits for slots, likewise */
     double fill_s_per_byte;  /* most of a sketch */
+    double transfers;        /* of all parts */
     bool given;              /* the user's: counts, channels, cuts and shapes are as they are */
     uint32_t cuts;           /* given; 0: 1 */
     uint32_t channels;       /* given; 0: as elsewhere */
@@ -210,12 +224,12 @@ typedef struct ccl_i_chosen {
 } ccl_i_chosen_t;
 
 typedef struct ccl_i_sketch_run {
-    double size_bytes; /* of the collective */
-    double within;     /* those estimated so much slower than the best are not simulated */
-    uint32_t most;     /* candidates to simulate */
-    bool fine;         /* then the best ones over other numbers of channels */
-    uint32_t channels; /* 0: one, or as many as use all NICs, whichever is faster */
-    double until_s;    /* ccl_now_s() at which no candidate is begun any more; 0: never */
+    double size_bytes;         /* of the collective */
+    double within;             /* those estimated so much slower than the best are not simulated */
+    uint32_t most;             /* candidates to simulate */
+    bool fine;                 /* then the best ones over other numbers of channels */
+    uint32_t channels;         /* 0: one, or as many as use all NICs, whichever is faster */
+    double until_s;            /* ccl_now_s() at which no candidate is begun any more; 0: never */
     ccl_sketch_stats_t *stats; /* candidates and those simulated are added */
 } ccl_i_sketch_run_t;
 

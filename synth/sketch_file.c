@@ -11,7 +11,7 @@ enum { MAX_GIVEN = 10000, MAX_COUNT = 1024, MAX_CHANNELS = 256 };
 
 static const char *const reach_names[] = {"none", "one each",  "one a server",
                                           "all",  "on and on", NULL};
-static const char *const shape_names[] = {"direct", "chain", NULL};
+static const char *const shape_names[] = {"direct", "chain", "chains", NULL};
 
 /* ---------------------------------------------------------------- words */
 

@@ -89,14 +89,17 @@ static uint32_t best_source(ccl_i_grower_t *g, const uint32_t *sources, uint32_t
     return best;
 }
 
-/* In rank order from the source on; false when a hop is missing (nothing was done then). */
+/* In rank order from the source on, in chains of so many; false when a hop is missing (nothing was
+   done then). */
 static bool grow_chain(ccl_i_grower_t *g, uint32_t source, const uint32_t *receivers, uint32_t n,
-                       uint32_t start, uint32_t turn, uint32_t stage, uint32_t step) {
+                       uint32_t start, uint32_t length, uint32_t turn, uint32_t stage,
+                       uint32_t step) {
     uint32_t at = source;
 
     for (uint32_t i = 0; i < n; i++) {
         uint32_t next = receivers[(start + i) % n];
 
+        at = i % length ? at : source;
         if (ccl_i_space_hop(g->space, g->dimension, at, next, turn) == CCL_NONE)
             return false;
         at = next;
@@ -105,8 +108,9 @@ static bool grow_chain(ccl_i_grower_t *g, uint32_t source, const uint32_t *recei
     for (uint32_t i = 0; i < n; i++) {
         uint32_t next = receivers[(start + i) % n];
 
+        at = i % length ? at : source;
         reach(g, at, next, ccl_i_space_hop(g->space, g->dimension, at, next, turn), stage,
-              step + i);
+              step + i / length + i % length);
         at = next;
     }
     return true;
@@ -147,14 +151,17 @@ static void grow_one(ccl_i_grower_t *g, const uint32_t *ranks, uint32_t n, const
 
 /*
  * One GPU in every group of the nearest dimension that has none yet, by turns which. In a line the
- * newest holder hands on to the first, that one to the next.
+ * newest holder hands on to the first, that one to the next; in chains the only holder to the first
+ * of each.
+ * @param length  of chains; 1: every holder hands on itself
  */
 static void grow_each(ccl_i_grower_t *g, const uint32_t *sources, uint32_t ns,
-                      const uint32_t *receivers, uint32_t nr, uint32_t turn, uint32_t stage,
-                      uint32_t step) {
+                      const uint32_t *receivers, uint32_t nr, uint32_t length, uint32_t turn,
+                      uint32_t stage, uint32_t step) {
     const ccl_dimension_t *near = &g->space->symmetry->dimensions[g->space->dimension[0]];
     const ccl_topology_t *topo = g->space->topo;
-    uint32_t newest = sources[0], start = 0, place;
+    bool chain = length > 1 && ns == 1 && !g->line;
+    uint32_t newest = sources[0], start = 0, place, reached = 0;
 
     for (uint32_t i = 1; i < ns && g->line; i++)
         newest = g->got[sources[i]] > g->got[newest] ? sources[i] : newest;
@@ -162,7 +169,7 @@ static void grow_each(ccl_i_grower_t *g, const uint32_t *sources, uint32_t ns,
         return; /* another group's GPUs are newer: theirs to do */
     while (start < nr && receivers[start] < newest)
         start++;
-    place = topo->rank_local_index[newest] + (g->line ? 0 : turn);
+    place = topo->rank_local_index[newest] + (g->line || chain ? 0 : turn);
     for (uint32_t i = 0; i < nr; i++) {
         uint32_t dst = receivers[(start + i) % nr], home = near->group_of[dst];
         uint32_t first = 0, n = 0, hop = CCL_NONE, src;
@@ -180,17 +187,27 @@ static void grow_each(ccl_i_grower_t *g, const uint32_t *sources, uint32_t ns,
         for (uint32_t k = 0; k < (n ? n : 1) && hop == CCL_NONE; k++) {
             uint32_t at = n ? near->ranks[first + (place + k) % n] : dst;
 
-            src = g->line ? newest : CCL_NONE;
-            if (g->line)
-                hop = ccl_i_space_hop(g->space, g->dimension, newest, at, turn);
+            src = g->line || chain ? newest : CCL_NONE;
+            if (chain && reached % length == 0)
+                src = sources[0];
+            if (src != CCL_NONE)
+                hop = ccl_i_space_hop(g->space, g->dimension, src, at, turn);
             if (hop == CCL_NONE)
                 src = best_source(g, sources, ns, at, topo->rank_local_index[at] + turn, &hop);
             if (src == CCL_NONE)
                 continue;
             reach(g, src, at, hop, stage, step + i);
             newest = at;
+            reached++;
         }
     }
+}
+
+/* Groups of the nearest dimension. */
+static uint32_t servers_of(const ccl_i_grower_t *g) {
+    uint32_t n = g->space->symmetry->dimensions[g->space->dimension[0]].ngroups;
+
+    return n > 1 ? n : 2;
 }
 
 /* As a solved sub-demand says, along the tree of the group's first holder. */
@@ -242,11 +259,13 @@ static void grow_group(ccl_i_grower_t *g, const uint32_t *ranks, uint32_t n, ccl
         return;
     }
     if (how == CCL_I_REACH_EACH) {
-        grow_each(g, sources, ns, receivers, nr, turn, stage, step);
+        grow_each(g, sources, ns, receivers, nr, ccl_i_chain_length(shape, servers_of(g) - 1), turn,
+                  stage, step);
         return;
     }
-    if (shape == CCL_I_SHAPE_CHAIN && ns == 1 &&
-        grow_chain(g, sources[0], receivers, nr, start, turn, stage, step))
+    if (shape != CCL_I_SHAPE_DIRECT && ns == 1 &&
+        grow_chain(g, sources[0], receivers, nr, start, ccl_i_chain_length(shape, nr), turn, stage,
+                   step))
         return;
     /* From holders where a hop leads there, else from those that have it by then. */
     left = nr;

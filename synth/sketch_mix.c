@@ -52,11 +52,11 @@ static void add_load(const ccl_i_space_t *s, ccl_i_grower_t *g, double *weight, 
 /* What one worker needs to load sketches. */
 typedef struct loader {
     ccl_i_grower_t grower;
-    double *weight;   /* [nranks] */
-    float *sends;     /* [x.nhops] over each hop */
-    uint32_t *blocks; /* [nranks] */
-    uint32_t *turns;  /* [x.nhops] bit per variant that goes over it */
-    uint32_t *level;  /* [nranks] hops from the root */
+    double *weight;     /* [nranks] */
+    float *sends;       /* [x.nhops] over each hop */
+    uint32_t *blocks;   /* [nranks] */
+    uint32_t *turns;    /* [x.nhops] bit per variant that goes over it */
+    uint32_t *level;    /* [nranks] hops from the root */
     double *level_load; /* [LEVELS][x.nresources] */
     bool ready;
 } loader_t;
@@ -167,7 +167,9 @@ static ccl_status_t load_one(uint32_t index, uint32_t worker, void *user, ccl_er
     sketch->load = load;
     sketch->fill_s_per_byte = fill_of(s, l->level_load);
     memset(l->blocks, 0, nranks * sizeof *l->blocks);
+    sketch->transfers = 0;
     for (uint32_t h = 0; h < s->x.nhops; h++) {
+        sketch->transfers += l->sends[h];
         sketch->busy_s = fmax(sketch->busy_s, l->sends[h] * s->overhead_s[h]);
         sketch->fifo_s = fmax(sketch->fifo_s, l->sends[h] * s->slot_s[h]);
         l->blocks[s->x.hops[h].src] += l->sends[h] > 0;
@@ -367,8 +369,23 @@ static void round_shares(const double *share, uint32_t n, uint32_t parts, uint32
     }
 }
 
-/* The fewest parts that come within 1 % of the exact shares, else the best number; 0: some sketch
-   is not worth one. */
+/* Transfers of a mix with its counts; a class has its part of the roots. */
+static double transfers_of(const rows_t *rows, const ccl_i_mix_t *mix) {
+    const ccl_i_space_t *s = rows->space;
+    uint32_t nroots = s->root == CCL_NONE ? s->topo->nranks : 1;
+    double sum = 0;
+
+    for (uint32_t r = 0; r < nroots; r++) {
+        uint32_t c = s->root_class[s->root == CCL_NONE ? r : s->root];
+
+        for (uint32_t i = 0; i < mix->n; i++)
+            sum += rows->sketches->items[mix->sketch[i]].transfers / nroots * mix->count[c][i];
+    }
+    return sum;
+}
+
+/* The fewest parts that come within 1 % of the exact shares, else the best number that are not too
+   many transfers; 0: some sketch is not worth one. */
 static void choose_parts(const rows_t *rows, uint32_t max_parts, ccl_i_mix_t *mix) {
     uint32_t nclasses = rows->space->nclasses, n = mix->n;
     double best = INFINITY;
@@ -390,11 +407,18 @@ static void choose_parts(const rows_t *rows, uint32_t max_parts, ccl_i_mix_t *mi
             some_none |= used[i] == 0;
         if (some_none)
             continue; /* a smaller mix */
+        ccl_i_mix_t counted = *mix;
+
+        memcpy(counted.count, count, sizeof count);
+        counted.transfers = transfers_of(rows, &counted);
+        if (parts > 1 && counted.transfers > CCL_I_SKETCH_TRANSFERS)
+            return;
         z = busiest(rows, mix->sketch, share, n);
         if (z < best * (1 - 1e-9)) {
             best = z;
             mix->parts = parts;
             mix->s_per_byte = z;
+            mix->transfers = counted.transfers;
             memcpy(mix->count, count, sizeof mix->count);
         }
         if (best <= mix->ideal_s_per_byte * 1.01)
@@ -479,6 +503,7 @@ static ccl_status_t weigh(const rows_t *rows, ccl_i_mix_t *mix, ccl_error_t *err
         mix->fifo_s += sketch->fifo_s;
         mix->fill_s_per_byte = fmax(mix->fill_s_per_byte, sketch->fill_s_per_byte);
     }
+    mix->transfers = transfers_of(rows, mix);
     mix->s_per_byte = mix->ideal_s_per_byte = busiest(rows, mix->sketch, share, mix->n);
     free(share);
     return CCL_OK;

@@ -63,7 +63,7 @@ static const struct {
     {HEAD GOOD
      ", \"mixes\": [{\"parts\": [{\"sketch\": \"a\", \"count\": 1}], \"shapes\": {\"net\": "
      "\"ring\"}}]}",
-     "/shapes/net: \"ring\" is none of \"direct\", \"chain\""},
+     "/shapes/net: \"ring\" is none of \"direct\", \"chain\", \"chains\""},
     {HEAD
      "\"sketches\": [{\"name\": \"a\", \"stages\": [{\"net\": \"on and on\"}, {\"nvlink\": "
      "\"all\"}]}, {\"name\": \"a\", \"stages\": [{\"nvlink\": \"all\"}, {\"net\": \"all\"}]}], "

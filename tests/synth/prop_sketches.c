@@ -68,9 +68,8 @@ START_TEST(test_round_trip) {
         ck_assert_msg(ccl_schedule_equal(one.schedule, two.schedule), "%s", what);
         ck_assert_msg(strcmp(one.written.data, two.written.data) == 0, "%s:\n%s\n%s", what,
                       one.written.data, two.written.data);
-        ck_assert_uint_eq(two.stats.sketch.given,
-                          one.stats.sketch.found + one.stats.sketch.solved -
-                              one.stats.sketch.unreaching);
+        ck_assert_uint_eq(two.stats.sketch.given, one.stats.sketch.found + one.stats.sketch.solved -
+                                                      one.stats.sketch.unreaching);
         ck_assert_uint_eq(two.stats.sketch.found, 0);
         ck_assert_uint_eq(two.stats.sketch.mixes, 1);
         fini(&one);

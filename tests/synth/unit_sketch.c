@@ -116,6 +116,20 @@ START_TEST(test_grow) {
     check_tree(&m, "-e a-", NULL, 2, 1, "2 2 - 2 7 7 7 2");
     /* Chains, in rank order from the holder on. */
     check_tree(&m, "a-", chain, 1, 0, "3 - 1 2 ? ? ? ?");
+    /* One of three others a server, in chains: from the holder to two, and on from the first. */
+    done(&m);
+    make(&m, "servers:4 gpus:2 nvswitch=180GB/s,1us nics:2x50GB/s,5us", CCL_ALLGATHER);
+    const uint8_t chains[] = {CCL_I_SHAPE_CHAINS, CCL_I_SHAPE_CHAINS};
+
+    ck_assert_uint_eq(ccl_i_chain_length(CCL_I_SHAPE_DIRECT, 63), 1);
+    ck_assert_uint_eq(ccl_i_chain_length(CCL_I_SHAPE_CHAIN, 63), 63);
+    ck_assert_uint_eq(ccl_i_chain_length(CCL_I_SHAPE_CHAINS, 63), 8);
+    check_tree(&m, "-e a-", NULL, 2, 0, "2 0 - 2 2 4 2 6");
+    check_tree(&m, "-e a-", chain, 2, 0, "6 0 - 2 2 4 4 6");
+    check_tree(&m, "-e a-", chains, 2, 0, "2 0 - 2 2 4 4 6");
+    check_tree(&m, "-e a-", chains, 3, 1, "1 3 3 - 5 3 7 5");
+    done(&m);
+    make(&m, PAIR, CCL_ALLGATHER);
     /* A stage in which nobody new is reached changes nothing. */
     check_tree(&m, "a- a- -a", NULL, 0, 0, "- 0 0 0 0 1 2 3");
     done(&m);
@@ -332,9 +346,9 @@ END_TEST
 
 START_TEST(test_fill) {
     /*
-     * Across first: a single piece needs the time of its NIC (one chunk of 50 GB/s, while the root's
-     * three go inside), then of NVLink in the other server (three); NVLink is busy for six in all.
-     * To all at once there is nothing to wait for.
+     * Across first: a single piece needs the time of its NIC (one chunk of 50 GB/s, while the
+     * root's three go inside), then of NVLink in the other server (three); NVLink is busy for six
+     * in all. To all at once there is nothing to wait for.
      */
     made_t m;
 
