@@ -1,4 +1,4 @@
-/* The choice of the sketch synthesizer: the most promising candidates simulated (SyCCL, section 5.2). */
+/* The choice of the sketch synthesizer: the best candidates simulated (SyCCL, section 5.2). */
 #include "synth/sketch_candidates.h"
 
 #include <math.h>

@@ -46,7 +46,7 @@ _Static_assert(CCL_ARRAY_LEN(ccl_i_solver_names) == NKINDS + 1, "a name for each
 
 /* A group that is solved. */
 typedef struct group {
-    uint32_t dimension, group; /* of the space */
+    uint32_t dimension, group; /* of the space; group CCL_NONE: all of the dimension, as one */
     bool whole;                /* all GPUs: it is a sketch by itself */
     ccl_i_part_t part[NKINDS];
     uint32_t first[NKINDS];       /* lowest group whose part is the same */
@@ -76,9 +76,9 @@ typedef struct solver {
 
 /* ---------------------------------------------------------------- which groups */
 
-static ccl_status_t add_group(solver_t *s, uint32_t d, uint32_t g, ccl_error_t *err) {
-    const ccl_dimension_t *dim = &s->space->symmetry->dimensions[s->space->dimension[d]];
-    uint32_t n = dim->first[g + 1] - dim->first[g];
+/* @param ranks  [n] ascending; @param dimensions  bits of those whose hops are used */
+static ccl_status_t add_group(solver_t *s, uint32_t d, uint32_t g, const uint32_t *ranks,
+                              uint32_t n, uint32_t dimensions, ccl_error_t *err) {
     group_t *group;
 
     if (!ccl_grow(&s->groups, &s->cap, s->ngroups + 1, sizeof *s->groups))
@@ -89,11 +89,11 @@ static ccl_status_t add_group(solver_t *s, uint32_t d, uint32_t g, ccl_error_t *
         const kind_t *kind = &KINDS[k];
         ccl_error_t why = CCL_ERROR_INIT;
         uint32_t chunks = kind->chunks ? kind->chunks : 1;
-        ccl_i_part_want_t want = {.ranks = dim->ranks + dim->first[g],
+        ccl_i_part_want_t want = {.ranks = ranks,
                                   .n = n,
                                   .chunks = chunks,
                                   .root = group->whole ? s->space->root : CCL_NONE,
-                                  .dimensions = (2u << d) - 1,
+                                  .dimensions = dimensions,
                                   .chunk_bytes = s->chunk_bytes / chunks,
                                   .epochs = kind->fine ? s->options->fine : s->options->coarse};
         ccl_status_t status = ccl_i_part_init(&group->part[k], s->space, &want, &why);
@@ -107,6 +107,27 @@ static ccl_status_t add_group(solver_t *s, uint32_t d, uint32_t g, ccl_error_t *
                 *err = why;
             return status;
         }
+    }
+    return CCL_OK;
+}
+
+/*
+ * Where no dimension joins all GPUs (GPUs of other servers are reached by some of each only): all
+ * GPUs together, in the nearest dimension that has each of them in a group.
+ */
+static ccl_status_t add_all(solver_t *s, ccl_error_t *err) {
+    const ccl_i_space_t *space = s->space;
+    uint32_t n = space->topo->nranks, *ranks = ccl_arena_alloc(&s->space->arena, n, sizeof *ranks);
+
+    if (!ranks)
+        return ccl_fail_nomem(err);
+    for (uint32_t r = 0; r < n; r++)
+        ranks[r] = r;
+    for (uint32_t d = 0; d < space->ndimensions; d++) {
+        const ccl_dimension_t *dim = &space->symmetry->dimensions[space->dimension[d]];
+
+        if (dim->first[dim->ngroups] == n)
+            return add_group(s, d, CCL_NONE, ranks, n, (2u << space->ndimensions) - 1, err);
     }
     return CCL_OK;
 }
@@ -125,10 +146,10 @@ static ccl_status_t choose_groups(solver_t *s, ccl_error_t *err) {
             /* With all hops everybody sends to all, in proven shape: a sketch as it is. */
             if (n <= MOST_GPUS && n > 2 &&
                 (!dim->complete[g] || (s->options->no_shapes && n <= MOST_SHAPE_GPUS)))
-                CCL_TRY(add_group(s, d, g, err));
+                CCL_TRY(add_group(s, d, g, dim->ranks + dim->first[g], n, (2u << d) - 1, err));
         }
     }
-    return CCL_OK;
+    return whole || space->topo->nranks > MOST_GPUS ? CCL_OK : add_all(s, err);
 }
 
 /* ---------------------------------------------------------------- answers */
@@ -445,6 +466,16 @@ static ccl_status_t add_sketch(solver_t *s, ccl_i_sketch_t sketch, ccl_i_sub_t *
     return CCL_OK;
 }
 
+/* Groups of the space that a group is, from first to before last. */
+static uint32_t first_of(const solver_t *s, const group_t *group) {
+    return s->space->first_group[group->dimension] + (group->group == CCL_NONE ? 0 : group->group);
+}
+
+static uint32_t last_of(const solver_t *s, const group_t *group) {
+    return group->group == CCL_NONE ? s->space->first_group[group->dimension + 1]
+                                    : first_of(s, group) + 1;
+}
+
 /* All GPUs are one group: one stage. */
 static ccl_status_t add_whole(solver_t *s, const group_t *group, ccl_i_sub_t *const *subs,
                               uint32_t k, ccl_i_sketches_t *sketches, ccl_error_t *err) {
@@ -453,21 +484,28 @@ static ccl_status_t add_whole(solver_t *s, const group_t *group, ccl_i_sub_t *co
 
     if (!reach)
         return ccl_fail_nomem(err);
-    reach[s->space->first_group[group->dimension] + group->group] =
-        s->space->reach_limit[group->dimension];
-    sketch.name = ccl_i_sketch_name(s->space, reach, 1, false);
+    for (uint32_t i = first_of(s, group); i < last_of(s, group); i++)
+        reach[i] = s->space->reach_limit[group->dimension];
+    sketch.name = group->group == CCL_NONE ? ccl_arena_strdup(&s->space->arena, "all GPUs")
+                                           : ccl_i_sketch_name(s->space, reach, 1, false);
     if (!sketch.name)
         return ccl_fail_nomem(err);
     return add_sketch(s, sketch, subs, k, sketches, err);
 }
 
-/* One stage in which one group does something. */
+/* One stage in which the group of all GPUs does something, and no other. */
 static bool single(const solver_t *s, const ccl_i_sketch_t *sketch) {
-    uint32_t some = 0;
+    bool some = false;
 
-    for (size_t i = 0; i < (size_t)sketch->nstages * s->space->ngroups; i++)
-        some += sketch->reach[i] != CCL_I_REACH_NONE;
-    return some == 1;
+    for (uint32_t g = 0; g < s->ngroups && !some; g++) {
+        const group_t *group = &s->groups[g];
+
+        some = group->whole && sketch->nstages == 1;
+        for (uint32_t i = 0; i < s->space->ngroups; i++)
+            some &= (sketch->reach[i] != CCL_I_REACH_NONE) ==
+                    (i >= first_of(s, group) && i < last_of(s, group));
+    }
+    return some;
 }
 
 /* Those of the user's that ask for answers of this kind; the group of all GPUs only by itself. */
@@ -507,13 +545,14 @@ static ccl_status_t add_sketches(solver_t *s, ccl_i_sketches_t *sketches, size_t
         memset(all, 0, 2 * (size_t)ngroups * sizeof(ccl_i_sub_t *));
         for (uint32_t g = 0; g < s->ngroups && status == CCL_OK; g++) {
             const group_t *group = &s->groups[g];
-            uint32_t at = s->space->first_group[group->dimension] + group->group;
+            ccl_i_sub_t *sub = NULL;
 
-            status = make_sub(s, group, k, &all[at], err);
-            if (group->whole && all[at])
-                whole = group;
-            else
-                inner[at] = all[at];
+            status = make_sub(s, group, k, &sub, err);
+            whole = group->whole && sub ? group : whole;
+            for (uint32_t i = first_of(s, group); sub && i < last_of(s, group); i++) {
+                all[i] = sub;
+                inner[i] = group->whole ? inner[i] : sub;
+            }
         }
         if (status == CCL_OK)
             status = attach_given(s, sketches->items, given, k, all, inner, err);
