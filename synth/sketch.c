@@ -74,6 +74,55 @@ static ccl_status_t fill_hops(ccl_i_space_t *space, ccl_routes_t *routes, ccl_er
     return CCL_OK;
 }
 
+static uint32_t server_of(const ccl_topology_t *topo, uint32_t device) {
+    return topo->devices[device].server;
+}
+
+/* The link out of its server that a hop fills and that loses when it is shared; CCL_NONE: none. */
+static uint32_t contended(const ccl_i_space_t *space, uint32_t h) {
+    const ccl_i_hop_t *hop = &space->x.hops[h];
+
+    for (uint32_t u = hop->first_use; u < hop->first_use + hop->nuses; u++) {
+        const ccl_i_resource_t *r = &space->x.resources[space->x.uses[u].resource];
+        const ccl_link_t *link = r->link != CCL_NONE ? &space->topo->links[r->link] : NULL;
+
+        if (link && link->contention > 0 && r->Bps <= hop->link_Bps &&
+            server_of(space->topo, space->up ? link->to : link->from) ==
+                server_of(space->topo, space->topo->rank_device[hop->src]))
+            return space->x.uses[u].resource;
+    }
+    return CCL_NONE;
+}
+
+/* GPUs of a server whose first contended hop uses the same resource have one port. */
+static ccl_status_t fill_ports(ccl_i_space_t *space, ccl_error_t *err) {
+    const ccl_topology_t *topo = space->topo;
+    uint32_t n = topo->nranks, *port = ccl_arena_alloc(&space->arena, n, sizeof *port);
+    uint32_t *first =
+        ccl_arena_alloc(&space->arena, space->x.nresources + (size_t)1, sizeof *first);
+    bool some = false;
+
+    if (!port || !first)
+        return ccl_fail_nomem(err);
+    memset(first, 0xff, space->x.nresources * sizeof *first);
+    for (uint32_t r = 0; r < n; r++) {
+        uint32_t shared = CCL_NONE;
+
+        for (uint32_t h = space->x.out_first[r];
+             h < space->x.out_first[r + 1] && shared == CCL_NONE; h++)
+            shared = contended(space, h);
+        port[r] = r;
+        if (shared == CCL_NONE)
+            continue;
+        some = true;
+        if (first[shared] == CCL_NONE)
+            first[shared] = r;
+        port[r] = first[shared];
+    }
+    space->port = some ? port : NULL;
+    return CCL_OK;
+}
+
 /* Growing asks for hops all the time. */
 static ccl_status_t fill_hop_table(ccl_i_space_t *space, ccl_error_t *err) {
     size_t n = space->topo->nranks;
@@ -129,6 +178,7 @@ ccl_status_t ccl_i_space_init(ccl_i_space_t *space, const ccl_topology_t *topo,
     space->ngroups = space->first_group[space->ndimensions];
     CCL_TRY(ccl_i_exchange_init(&space->x, topo, routes, &options, err));
     CCL_TRY(fill_hop_table(space, err));
+    CCL_TRY(fill_ports(space, err));
     return fill_hops(space, routes, err);
 }
 

@@ -56,6 +56,7 @@ typedef struct ccl_i_sketch {
     uint32_t blocks;      /* connections in and out of the GPU that has most, a channel's */
     uint32_t turn_blocks; /* the same, if each variant has channels of its own: of all */
     double transfers;     /* of a part of every chunk */
+    uint32_t turns;       /* parts take turns: so many ways were grown from every root */
     double depth_s;       /* longest way from the root by latencies alone */
     double busy_s;        /* overheads of the busiest connection, for one part of every chunk */
     double fifo_s;        /* the same of waiting for free slots: a slot comes back after two ways */
@@ -99,11 +100,14 @@ typedef struct ccl_i_space {
     uint32_t dimension[CCL_I_SKETCH_DIMENSIONS];  /* of the symmetry: those that are used */
     uint32_t rotations;                           /* of sketches that pick single GPUs */
     uint8_t reach_limit[CCL_I_SKETCH_DIMENSIONS]; /* flooding only where hops are missing */
-    const uint32_t *hop_at;    /* [nranks * nranks] first hop from one to another, CCL_NONE: none;
-                                  NULL:    too many */
-    const double *overhead_s;  /* [x.nhops] of a primitive */
-    const double *slot_s;      /* [x.nhops] per primitive, where the FIFO's depth is what limits */
-    double piece_bytes;        /* most of a part in a micro-batch; INFINITY: it has only one */
+    const uint32_t *hop_at;   /* [nranks * nranks] first hop from one to another, CCL_NONE: none;
+                                 NULL:    too many */
+    const double *overhead_s; /* [x.nhops] of a primitive */
+    const double *slot_s;     /* [x.nhops] per primitive, where the FIFO's depth is what limits */
+    double piece_bytes;       /* most of a part in a micro-batch; INFINITY: it has only one */
+    /* [nranks] the GPU of its server that chains go over: where flows that share a NIC lose by it,
+       the first of those that share one; else each its own. NULL: nowhere */
+    const uint32_t *port;
     const uint8_t *dimensions; /* [x.nhops] bit per dimension that the hop belongs to */
     ccl_arena_t arena;
 } ccl_i_space_t;

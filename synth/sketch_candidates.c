@@ -75,8 +75,8 @@ static ccl_status_t tree(void *user, const ccl_i_want_t *want, ccl_i_tree_t *out
 }
 
 /* Parts of the sketches in turn, so that neighbours in the buffer go different ways. */
-static void assign_parts(const ccl_i_mix_t *mix, uint32_t class, uint32_t parts, uint32_t *sketch,
-                         uint32_t *turn) {
+static void assign_parts(const ccl_i_sketches_t *sketches, const ccl_i_mix_t *mix, uint32_t class,
+                         uint32_t parts, uint32_t *sketch, uint32_t *turn) {
     double due[CCL_I_SKETCH_MIX] = {0};
     uint32_t given[CCL_I_SKETCH_MIX] = {0};
 
@@ -90,6 +90,8 @@ static void assign_parts(const ccl_i_mix_t *mix, uint32_t class, uint32_t parts,
         due[best] -= 1;
         sketch[p] = mix->sketch[best];
         turn[p] = given[best]++;
+        if (sketches->items[sketch[p]].uses_one) /* in another it might not reach all */
+            turn[p] %= sketches->items[sketch[p]].turns;
     }
 }
 
@@ -118,7 +120,7 @@ ccl_status_t ccl_i_candidate_make(const ccl_ctx_t *ctx, const ccl_i_space_t *spa
     }
     if (status == CCL_OK) {
         for (uint32_t c = 0; c < space->nclasses; c++)
-            assign_parts(candidate->mix, c, parts, m.sketch + (size_t)c * parts,
+            assign_parts(sketches, candidate->mix, c, parts, m.sketch + (size_t)c * parts,
                          m.turn + (size_t)c * parts);
         plan.down_channels =
             ccl_i_cluster_down_channels(cluster, candidate->channels, 2 * cluster->max_gpus);

@@ -18,6 +18,7 @@ typedef struct ccl_i_candidate {
     double transfers; /* about */
     uint32_t cuts;    /* parts are so many times those of the mix with its turns */
     bool hopeless;    /* more than twice as many */
+    bool line;        /* simulated for the few flows that share links, whatever its estimate */
     bool wide; /* more connections than a GPU has thread blocks: only where nothing else is */
     double estimate_s;
     double time_s[CCL_I_SKETCH_WAYS]; /* simulated */

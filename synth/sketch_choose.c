@@ -149,6 +149,20 @@ static double next_limit(const ccl_i_candidates_t *all, size_t i, double within)
     return i < all->n ? all->items[i].estimate_s * (1 + within) : 0;
 }
 
+/* From server to server first, over the widest dimension, then inside: as a chain it is a line
+   through all servers. */
+static bool in_line(const ccl_i_space_t *space, const ccl_i_sketch_t *sketch) {
+    const uint8_t *reach = sketch->reach;
+    bool line = sketch->nstages > 1 && space->ndimensions > 1 && !sketch->sub;
+
+    for (uint32_t g = 0; line && g < space->ngroups; g++) {
+        line = reach[g] == (g < space->first_group[space->ndimensions - 1] ? CCL_I_REACH_NONE
+                                                                           : CCL_I_REACH_EACH);
+        line &= g >= space->first_group[1] || reach[space->ngroups + g] == CCL_I_REACH_ALL;
+    }
+    return line;
+}
+
 /*
  * Those worth a simulation come to the front: near the first, few of those whose estimates do not
  * tell them apart, together not too long.
@@ -156,7 +170,7 @@ static double next_limit(const ccl_i_candidates_t *all, size_t i, double within)
 static ccl_status_t worth(ccl_i_candidates_t *all, race_t *race, const ccl_i_sketch_run_t *run,
                           ccl_error_t *err) {
     double limit_s, *transfers = &race->transfers;
-    uint32_t n = 0, counted = 0;
+    uint32_t n = 0, counted = 0, chains = 0;
 
     /* All that the user gave, and as many of the others as ever. */
     while (n < all->n && all->items[n].mix->given)
@@ -191,6 +205,20 @@ static ccl_status_t worth(ccl_i_candidates_t *all, race_t *race, const ccl_i_ske
         }
         if (n > given + 1 && *transfers + c.transfers > SIMULATED_TRANSFERS)
             break;
+        *transfers += c.transfers;
+        memmove(all->items + n + 1, all->items + n, (i - n) * sizeof c);
+        all->items[n++] = c;
+    }
+    /* How much flows that share links lose no estimate tells; in a line few share one. */
+    for (size_t i = n; race->space->port && i < all->n && chains < ALIKE; i++) {
+        ccl_i_candidate_t c = all->items[i];
+
+        if (c.net != CCL_I_SHAPE_CHAIN || c.wide || c.mix->n > 1 ||
+            !in_line(race->space, &race->sketches->items[c.mix->sketch[0]]) ||
+            *transfers + c.transfers > SIMULATED_TRANSFERS)
+            continue;
+        chains++;
+        c.line = true;
         *transfers += c.transfers;
         memmove(all->items + n + 1, all->items + n, (i - n) * sizeof c);
         all->items[n++] = c;
@@ -302,10 +330,14 @@ static uint32_t leaders(const race_t *race, double limit_s, uint32_t out[FINE_MI
  */
 static ccl_status_t race_fine(ccl_i_candidates_t *all, race_t *race, const ccl_i_sketch_run_t *run,
                               uint32_t threads, uint32_t *best, double *best_s, ccl_error_t *err) {
-    uint32_t done = race->n, leader[FINE_MIXES + 1];
+    uint32_t done = race->n, leader[FINE_MIXES + 1 + ALIKE];
     uint32_t n = leaders(race, *best_s * (1 + run->within), leader);
 
     leader[n++] = 0; /* the best estimate, which may be held up by its one channel */
+    for (uint32_t i = 0; i < done; i++) { /* as a line through few connections is */
+        if (all->items[i].line)
+            leader[n++] = i;
+    }
     for (uint32_t k = 0; k < n; k++) {
         const ccl_i_mix_t *mix = all->items[leader[k]].mix;
 

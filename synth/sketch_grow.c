@@ -149,19 +149,44 @@ static void grow_one(ccl_i_grower_t *g, const uint32_t *ranks, uint32_t n, const
     }
 }
 
+/* Chains of different ports take different ones of equal routes: the model counts these by local
+   index and channel. The product is the index taken away, modulo any number up to 16. */
+static uint32_t port_turn(const ccl_i_grower_t *g, uint32_t port) {
+    const ccl_topology_t *topo = g->space->topo;
+    uint32_t number = 0;
+
+    for (uint32_t r = 0; r < port; r++)
+        number += server_of(g, r) == server_of(g, port) && g->space->port[r] == r;
+    return number + topo->rank_local_index[port] * (720720 - 1);
+}
+
+/* The holder that chains start from: the port of the only one, which gets it first. */
+static uint32_t chain_start(ccl_i_grower_t *g, uint32_t source, uint32_t stage, uint32_t *step) {
+    uint32_t port = g->space->port ? g->space->port[source] : source, hop;
+
+    if (g->got[port])
+        return port;
+    hop = ccl_i_space_hop(g->space, CCL_NONE, source, port, 0);
+    if (hop == CCL_NONE)
+        return source;
+    reach(g, source, port, hop, stage, (*step)++);
+    return port;
+}
+
 /*
  * One GPU in every group of the nearest dimension that has none yet, by turns which. In a line the
  * newest holder hands on to the first, that one to the next; in chains the only holder to the first
  * of each.
- * @param length  of chains; 1: every holder hands on itself
+ * @param length  of chains; 0: every holder hands on itself
  */
 static void grow_each(ccl_i_grower_t *g, const uint32_t *sources, uint32_t ns,
                       const uint32_t *receivers, uint32_t nr, uint32_t length, uint32_t turn,
                       uint32_t stage, uint32_t step) {
     const ccl_dimension_t *near = &g->space->symmetry->dimensions[g->space->dimension[0]];
     const ccl_topology_t *topo = g->space->topo;
-    bool chain = length > 1 && ns == 1 && !g->line;
-    uint32_t newest = sources[0], start = 0, place, reached = 0;
+    bool chain = length > 0 && ns == 1 && !g->line;
+    uint32_t newest = chain ? chain_start(g, sources[0], stage, &step) : sources[0];
+    uint32_t head = newest, start = 0, place, reached = 0;
 
     for (uint32_t i = 1; i < ns && g->line; i++)
         newest = g->got[sources[i]] > g->got[newest] ? sources[i] : newest;
@@ -189,9 +214,10 @@ static void grow_each(ccl_i_grower_t *g, const uint32_t *sources, uint32_t ns,
 
             src = g->line || chain ? newest : CCL_NONE;
             if (chain && reached % length == 0)
-                src = sources[0];
-            if (src != CCL_NONE)
-                hop = ccl_i_space_hop(g->space, g->dimension, src, at, turn);
+                src = head;
+            if (src != CCL_NONE) /* a chain goes on in any dimension */
+                hop = ccl_i_space_hop(g->space, chain ? CCL_NONE : g->dimension, src, at,
+                                      chain && g->space->port ? port_turn(g, head) : turn);
             if (hop == CCL_NONE)
                 src = best_source(g, sources, ns, at, topo->rank_local_index[at] + turn, &hop);
             if (src == CCL_NONE)
@@ -259,8 +285,9 @@ static void grow_group(ccl_i_grower_t *g, const uint32_t *ranks, uint32_t n, ccl
         return;
     }
     if (how == CCL_I_REACH_EACH) {
-        grow_each(g, sources, ns, receivers, nr, ccl_i_chain_length(shape, servers_of(g) - 1), turn,
-                  stage, step);
+        grow_each(g, sources, ns, receivers, nr,
+                  shape == CCL_I_SHAPE_DIRECT ? 0 : ccl_i_chain_length(shape, servers_of(g) - 1),
+                  turn, stage, step);
         return;
     }
     if (shape != CCL_I_SHAPE_DIRECT && ns == 1 &&

@@ -164,6 +164,7 @@ static ccl_status_t load_one(uint32_t index, uint32_t worker, void *user, ccl_er
         if (r % 16 == 0)
             CCL_TRY(ccl_ctx_poll(&quiet, NULL));
     }
+    sketch->turns = rotations;
     sketch->load = load;
     sketch->fill_s_per_byte = fill_of(s, l->level_load);
     memset(l->blocks, 0, nranks * sizeof *l->blocks);

@@ -241,6 +241,29 @@ static ccl_status_t extend(search_t *s, uint32_t stage, ccl_error_t *err) {
     return each_dimension(s, stage, 0, err);
 }
 
+/* Where flows that share a NIC lose: across to one GPU of every server, then inside, even if
+   another sketch has such a tree, since as a chain it has not (sketch_grow.c). */
+static ccl_status_t keep_line(search_t *s, ccl_error_t *err) {
+    ccl_i_space_t *space = s->space;
+    const ccl_i_sketch_limits_t limits = {.sketches = s->limits->sketches + 1};
+    const ccl_i_sketch_t line = {.nstages = 2, .reach = s->reach, .variants = 1};
+    uint32_t last = space->ndimensions - 1;
+    search_t one = *s;
+
+    one.limits = &limits;
+    memset(s->reach, CCL_I_REACH_NONE, 2 * (size_t)space->ngroups);
+    memset(s->reach + space->first_group[last], CCL_I_REACH_EACH,
+           space->first_group[last + 1] - space->first_group[last]);
+    memset(s->reach + space->ngroups, CCL_I_REACH_ALL, space->first_group[1]);
+    for (size_t i = 0; i < s->out->n; i++) {
+        if (s->out->items[i].nstages == 2 &&
+            memcmp(s->out->items[i].reach, s->reach, 2 * (size_t)space->ngroups) == 0)
+            return CCL_OK;
+    }
+    return ccl_i_grow(&s->grower, &line, NULL, s->root, 0) ? keep_tree(&one, 2, false, err)
+                                                           : CCL_OK;
+}
+
 ccl_status_t ccl_i_sketch_search(const ccl_ctx_t *ctx, ccl_i_space_t *space,
                                  const ccl_i_sketch_limits_t *limits, ccl_i_sketches_t *out,
                                  ccl_i_sketch_stats_t *stats, ccl_error_t *err) {
@@ -269,6 +292,8 @@ ccl_status_t ccl_i_sketch_search(const ccl_ctx_t *ctx, ccl_i_space_t *space,
     /* Few stages first, so that a limit leaves out the longest. */
     for (s.max_stages = 1; status == CCL_OK && s.max_stages <= stages; s.max_stages++)
         status = extend(&s, 0, err);
+    if (status == CCL_OK && space->port && !space->scatter && space->ndimensions > 1)
+        status = keep_line(&s, err);
     free(s.reach);
     ccl_strmap_destroy(s.seen);
     ccl_i_grower_fini(&s.grower);
