@@ -382,3 +382,101 @@ void ccl_automorphisms_fini(ccl_automorphisms_t *symmetry) {
     ccl_arena_fini(&symmetry->arena);
     memset(symmetry, 0, sizeof *symmetry);
 }
+
+/* ---------------------------------------------------------------- shifts */
+
+struct ccl_shift_search {
+    search_t s;
+    const ccl_capacity_t *c;
+    ccl_arena_t arena;
+};
+
+ccl_status_t ccl_shift_search_create(const ccl_capacity_t *capacity, ccl_shift_search_t **out,
+                                     ccl_error_t *err) {
+    ccl_shift_search_t *x = calloc(1, sizeof *x);
+    if (!x)
+        return ccl_fail_nomem(err);
+    x->c = capacity;
+    ccl_arena_init(&x->arena);
+    if (!build(&x->s, capacity, CCL_NONE, &x->arena)) {
+        ccl_shift_search_destroy(x);
+        return ccl_fail_nomem(err);
+    }
+    *out = x;
+    return CCL_OK;
+}
+
+void ccl_shift_search_destroy(ccl_shift_search_t *x) {
+    if (!x)
+        return;
+    ccl_arena_fini(&x->arena);
+    free(x);
+}
+
+/* The next vertex that has a choice, GPUs by rank first; CCL_NONE: all are settled. */
+static uint32_t next_vertex(const ccl_shift_search_t *x, uint32_t *rank) {
+    const ccl_topology_t *topo = x->c->topo;
+    const partition_t *a = &x->s.a;
+    for (; *rank < topo->nranks; (*rank)++) {
+        if (a->len[a->start[topo->rank_device[*rank]]] > 1)
+            return topo->rank_device[*rank];
+    }
+    for (uint32_t v = 0; v < x->s.r.n; v++) {
+        if (a->len[a->start[v]] > 1)
+            return v;
+    }
+    return CCL_NONE;
+}
+
+/* Of a cell the vertex nearest above `rank`, round the end; without GPUs the least. */
+static uint32_t nearest(const ccl_shift_search_t *x, uint32_t cell, uint32_t rank) {
+    const ccl_topology_t *topo = x->c->topo;
+    const partition_t *b = &x->s.b;
+    uint32_t best = CCL_NONE, distance = CCL_NONE;
+    for (uint32_t i = 0; i < b->len[cell]; i++) {
+        uint32_t v = b->elem[cell + i];
+        if (v >= topo->ndevices || topo->devices[v].kind != CCL_DEVICE_GPU)
+            return least(b, cell);
+        uint32_t d = (topo->devices[v].rank + 2 * topo->nranks - rank) % topo->nranks;
+        if (best == CCL_NONE || d < distance) {
+            best = v;
+            distance = d;
+        }
+    }
+    return best;
+}
+
+bool ccl_shift_search_run(ccl_shift_search_t *x, uint32_t from, uint32_t to, uint32_t *vertex_out,
+                          uint32_t *arc_out) {
+    search_t *s = &x->s;
+    const ccl_topology_t *topo = x->c->topo;
+    uint32_t n = s->r.n, shift = (to + topo->nranks - from) % topo->nranks, rank = 0;
+    uint32_t v = topo->rank_device[from], w = topo->rank_device[to];
+    copy(&s->a, &s->base, n);
+    copy(&s->b, &s->base, n);
+    while (v != CCL_NONE) {
+        uint32_t cell = s->a.start[v];
+        if (s->b.start[w] != cell || s->a.len[cell] != s->b.len[cell])
+            return false;
+        if (s->a.len[cell] > 1) {
+            individualize(&s->a, n, v);
+            individualize(&s->b, n, w);
+            refine(&s->r, &s->a, s->scratch, s->cells);
+            refine(&s->r, &s->b, s->scratch, s->cells);
+        }
+        if (s->a.ncells != s->b.ncells)
+            return false;
+        v = next_vertex(x, &rank);
+        if (v != CCL_NONE) {
+            bool gpu = v < topo->ndevices && topo->devices[v].kind == CCL_DEVICE_GPU;
+            w = nearest(x, s->a.start[v], (gpu ? topo->devices[v].rank : 0) + shift);
+        }
+    }
+    for (uint32_t i = 0; i < n; i++)
+        s->image[s->a.elem[i]] = s->b.elem[i];
+    if (!check(s))
+        return false;
+    memcpy(vertex_out, s->image, n * sizeof *vertex_out);
+    memcpy(arc_out, s->arc_image, x->c->narcs * sizeof *arc_out);
+    return true;
+}

@@ -172,6 +172,23 @@ typedef struct ccl_automorphisms {
 ccl_status_t ccl_automorphisms_find(const ccl_capacity_t *capacity, uint32_t fixed,
                                     ccl_automorphisms_t *out, ccl_error_t *err);
 void ccl_automorphisms_fini(ccl_automorphisms_t *symmetry);
+/**
+ * One symmetry at a time: the one that takes rank `from` to rank `to` and goes on as a shift where
+ * it may choose, each GPU to the rank nearest above its own plus to - from (round the end). So it
+ * finds rotations: of servers among each other, of GPUs within them, of tori.
+ */
+typedef struct ccl_shift_search ccl_shift_search_t;
+/** @param capacity  borrowed. */
+ccl_status_t ccl_shift_search_create(const ccl_capacity_t *capacity, ccl_shift_search_t **out,
+                                     ccl_error_t *err);
+/**
+ * False: the first way tried is no symmetry.
+ * @param vertex_out  [nvertices] image of every vertex.
+ * @param arc_out     [narcs] image of every arc.
+ */
+bool ccl_shift_search_run(ccl_shift_search_t *search, uint32_t from, uint32_t to,
+                          uint32_t *vertex_out, uint32_t *arc_out);
+void ccl_shift_search_destroy(ccl_shift_search_t *search);
 
 /* ---------------------------------------------------------------- lower bounds */
 

@@ -16,10 +16,11 @@
  */
 #define PRICE 0.005
 #define MANY_TRANSFERS 20000.0
-/* Where routes do not allow what cuts do, trees are slower by this, then by half as much again ...
- */
-#define LOSS 0.02
-enum { FINER = 3, MOST_ROUNDS = 14, MOST_PARTS = 64, MOST_RANKS = 128 };
+enum { MOST_PARTS = 64, MOST_RANKS = 1024 };
+/* More GPUs than this are packed by local search alone, more than a few where that comes within
+ * BEYOND of the bound; more transfers than that are made only where fewer do not. */
+enum { FEW_RANKS = 24, MOST_FLOW_RANKS = 128, MOST_SWAP_TRANSFERS = 300000 };
+#define BEYOND 0.02
 
 static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
     switch (want->kind) {
@@ -38,7 +39,7 @@ static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, c
         return false;
     }
     if (topo->nranks > MOST_RANKS) {
-        *why = "more than 128 GPUs take too long; use hm or hpds";
+        *why = "more than 1024 GPUs take too long; use hm or hpds";
         return false;
     }
     return true;
@@ -139,6 +140,12 @@ static double search(packing_t *p, ccl_maxflow_t *const flows[2], double least) 
 }
 
 /* ---------------------------------------------------------------- how much is rooted where */
+
+/* What may be lost to whole chunks: the more, the more transfers there are. */
+static double allowed(const packing_t *p) {
+    double many = (double)p->total * (p->n - 1) / MANY_TRANSFERS;
+    return 1e-9 + fmin(PRICE, PRICE * many * many);
+}
 
 static int64_t gcd(int64_t a, int64_t b) {
     while (b) {
@@ -323,9 +330,8 @@ static ccl_status_t choose(packing_t *p, uint32_t given, ccl_error_t *err) {
             best = price;
             best_parts = k;
         }
-        /* The more transfers, the more may be lost. */
         double many = (double)p->total * (p->n - 1) / MANY_TRANSFERS;
-        if (best <= 1 + 1e-9 + fmin(PRICE, PRICE * many * many) || (many > 2 && best < 1.05))
+        if (best <= 1 + allowed(p) || (many > 2 && best < 1.05))
             break;
     }
     set_roots(p, best_parts);
@@ -339,14 +345,13 @@ end:
 
 /* ---------------------------------------------------------------- trees to chunks */
 
-static ccl_status_t spread(packing_t *p, forest_t *f, ccl_error_t *err) {
+static ccl_status_t index_trees(packing_t *p, forest_t *f, ccl_error_t *err) {
     uint32_t n = p->n;
     size_t nb = f->trees.nbatches, at = 0;
     f->first = calloc(n + (size_t)1, sizeof *f->first);
     f->tree = calloc((size_t)p->total + 1, sizeof *f->tree);
-    f->channel = calloc((size_t)p->total * n + 1, sizeof *f->channel);
     f->depth = calloc(nb * n + 1, sizeof *f->depth);
-    if (!f->first || !f->tree || !f->channel || !f->depth)
+    if (!f->first || !f->tree || !f->depth)
         return ccl_fail_nomem(err);
     for (uint32_t r = 0; r < n; r++) {
         f->first[r] = (uint32_t)at;
@@ -362,7 +367,16 @@ static ccl_status_t spread(packing_t *p, forest_t *f, ccl_error_t *err) {
             f->depth[b * n + batch->order[i]] =
                 f->depth[b * n + batch->parent[batch->order[i]]] + 1;
     }
-    /* Each tree's edges take what is left of their pair's pieces. */
+    return CCL_OK;
+}
+
+/* Each tree's edges take what is left of their pair's pieces. */
+static ccl_status_t take_pieces(packing_t *p, forest_t *f, ccl_error_t *err) {
+    uint32_t n = p->n;
+    size_t at = f->first[n];
+    f->channel = calloc(at * n + 1, sizeof *f->channel);
+    if (!f->channel)
+        return ccl_fail_nomem(err);
     for (size_t t = 0; t < at; t++) {
         const ccl_i_pack_batch_t *batch = &f->trees.batches[f->tree[t]];
         for (uint32_t i = 1; i < n; i++) {
@@ -391,41 +405,74 @@ static ccl_status_t spread(packing_t *p, forest_t *f, ccl_error_t *err) {
     return CCL_OK;
 }
 
+/* An edge of a tree, for counting connections. */
+typedef struct edge {
+    uint32_t src, dst, channel, tree;
+} edge_t;
+
+static int by_ends(const void *a, const void *b) {
+    const edge_t *x = a, *y = b;
+    if (x->src != y->src)
+        return x->src < y->src ? -1 : 1;
+    return x->dst < y->dst ? -1 : x->dst > y->dst;
+}
+
 /* Thread blocks of the GPU with most when trees go round so many channels: an end of a connection
- * each. 0: out of memory. */
-static uint32_t blocks_with(const packing_t *p, uint32_t copies) {
-    uint32_t n = p->n, most = 1;
-    uint32_t *blocks = calloc(n, sizeof *blocks);
-    size_t words = ((size_t)n * p->period * copies + 63) / 64 + 1;
-    uint64_t *used = calloc(words, sizeof *used);
-    for (int k = 0; used && blocks && k < 2; k++) {
+ * each. `edges` by their ends. 0: out of memory. */
+static uint32_t blocks_with(const packing_t *p, const edge_t *edges, size_t nedges,
+                            uint32_t copies) {
+    uint32_t most = 1;
+    uint32_t *blocks = calloc(p->n, sizeof *blocks);
+    size_t *used = calloc((size_t)p->period * copies, sizeof *used); /* last pair + 1 */
+    for (size_t i = 0, pair = 0; blocks && used && i < nedges; i++) {
+        pair = i == 0 || by_ends(&edges[i - 1], &edges[i]) != 0 ? i + 1 : pair;
+        size_t channel = edges[i].channel + (size_t)p->period * (edges[i].tree % copies);
+        if (used[channel] == pair)
+            continue;
+        used[channel] = pair;
+        blocks[edges[i].src]++;
+        blocks[edges[i].dst]++;
+    }
+    for (uint32_t r = 0; blocks && r < p->n; r++)
+        most = blocks[r] > most ? blocks[r] : most;
+    most = blocks && used ? most : 0;
+    free(blocks);
+    free(used);
+    return most;
+}
+
+/* All edges; their number, SIZE_MAX: out of memory. Those of the second forest follow. */
+static size_t collect_edges(const packing_t *p, edge_t **out, size_t *first_up) {
+    size_t count = 0, at = 0;
+    for (int k = 0; k < 2; k++)
+        count += (k ? &p->up : &p->down)->first ? (size_t)p->total * (p->n - 1) : 0;
+    edge_t *edges = *out = malloc((count + 1) * sizeof *edges);
+    if (!edges)
+        return SIZE_MAX;
+    for (int k = 0; k < 2; k++) {
         const forest_t *f = k ? &p->up : &p->down;
-        size_t ntrees = f->first ? f->first[n] : 0;
-        for (uint32_t src = 0; src < n && ntrees > 0; src++) {
-            memset(used, 0, words * sizeof *used);
-            for (size_t t = 0; t < ntrees; t++) {
-                const ccl_i_pack_batch_t *b = &f->trees.batches[f->tree[t]];
-                for (uint32_t i = 1; i < n; i++) {
-                    uint32_t dst = b->order[i];
-                    if (b->parent[dst] != src)
-                        continue;
-                    size_t channel = f->channel[t * n + dst] + p->period * (t % copies);
-                    size_t bit = (size_t)dst * p->period * copies + channel;
-                    if (used[bit / 64] >> bit % 64 & 1)
-                        continue;
-                    used[bit / 64] |= (uint64_t)1 << bit % 64;
-                    blocks[src]++;
-                    blocks[dst]++;
-                }
+        if (k)
+            *first_up = at;
+        for (uint32_t t = 0; f->first && t < f->first[p->n]; t++) {
+            const ccl_i_pack_batch_t *b = &f->trees.batches[f->tree[t]];
+            for (uint32_t i = 1; i < p->n; i++) {
+                uint32_t dst = b->order[i], src = b->parent[dst];
+                edges[at++] = (edge_t){f->reversed ? dst : src, f->reversed ? src : dst,
+                                       f->channel[(size_t)t * p->n + dst], t};
             }
         }
     }
-    for (uint32_t r = 0; blocks && r < n; r++)
-        most = blocks[r] > most ? blocks[r] : most;
-    most = used && blocks ? most : 0;
-    free(used);
-    free(blocks);
-    return most;
+    return at;
+}
+
+static uint32_t fewest_sms(const ccl_topology_t *topo) {
+    uint32_t sms = UINT32_MAX;
+    for (uint32_t r = 0; r < topo->nranks; r++) {
+        uint32_t m = topo->devices[topo->rank_device[r]].model;
+        if (m != CCL_NONE && topo->gpu_models[m].sms > 0 && topo->gpu_models[m].sms < sms)
+            sms = topo->gpu_models[m].sms;
+    }
+    return sms;
 }
 
 /*
@@ -433,85 +480,303 @@ static uint32_t blocks_with(const packing_t *p, uint32_t copies) {
  * its own is best, for it then waits for no other; fewer where thread blocks do not suffice.
  */
 static ccl_status_t choose_copies(packing_t *p, uint32_t given, ccl_error_t *err) {
-    const ccl_topology_t *topo = p->c->topo;
     int64_t period = 1;
-    uint32_t sms = UINT32_MAX;
-    for (int k = 0; k < 2; k++) {
-        const forest_t *f = k ? &p->up : &p->down;
-        for (size_t i = 0; i < f->net.npieces; i++) {
-            const ccl_i_pack_piece_t *x = &f->net.pieces[i];
-            uint32_t width = ccl_routes_width(p->cluster->routes, f->reversed ? x->dst : x->src,
-                                              f->reversed ? x->src : x->dst);
-            if (width > 1 && period / gcd(period, width) * width <= 64)
-                period = period / gcd(period, width) * width;
-        }
-    }
-    for (uint32_t r = 0; r < p->n; r++) {
-        uint32_t m = topo->devices[topo->rank_device[r]].model;
-        if (m != CCL_NONE && topo->gpu_models[m].sms > 0 && topo->gpu_models[m].sms < sms)
-            sms = topo->gpu_models[m].sms;
+    uint32_t sms = fewest_sms(p->c->topo);
+    edge_t *edges = NULL;
+    size_t first_up = 0, nedges = collect_edges(p, &edges, &first_up);
+    if (nedges == SIZE_MAX)
+        return ccl_fail_nomem(err);
+    qsort(edges, first_up, sizeof *edges, by_ends);
+    qsort(edges + first_up, nedges - first_up, sizeof *edges, by_ends);
+    for (size_t i = 0; i < nedges; i++) {
+        if (i > 0 && by_ends(&edges[i - 1], &edges[i]) == 0)
+            continue;
+        uint32_t width = ccl_routes_period(p->cluster->routes, edges[i].src, edges[i].dst);
+        if (width > 1 && period / gcd(period, width) * width <= 64)
+            period = period / gcd(period, width) * width;
     }
     p->period = (uint32_t)period;
     p->copies = given ? given : (uint32_t)(p->total < 512 ? p->total : 512);
     while (p->copies > 1 && !given) {
-        uint32_t blocks = blocks_with(p, p->copies);
-        if (blocks == 0)
+        uint32_t blocks = blocks_with(p, edges, nedges, p->copies);
+        if (blocks == 0) {
+            free(edges);
             return ccl_fail_nomem(err);
+        }
         if (blocks <= sms)
             break;
         p->copies = p->copies > 32 ? p->copies * 7 / 8 : p->copies - 1;
     }
+    free(edges);
     if ((uint64_t)p->copies * p->period * 2 > UINT16_MAX)
         return ccl_fail(err, CCL_ERR_USAGE, "packing: %u channels are too many", p->copies);
     return CCL_OK;
 }
 
-/* More trees for the same roots: finer, no slower. */
-static void multiply(packing_t *p, uint32_t by) {
-    for (uint32_t r = 0; r < p->n; r++)
-        p->roots[r] *= by;
-    p->total *= by;
-    p->seconds *= by;
-    p->bound *= by;
+/* ---------------------------------------------------------------- by local search */
+
+/* Seconds of the busiest link for a message of a byte that is cut into p->total trees. */
+static double seconds_of(const packing_t *p) {
+    return p->seconds / p->c->unit_Bps / (double)p->total * (p->has_up && p->has_down ? 2 : 1);
 }
 
-/* Split and grow, at first without loss with more and more trees, then with slower links. */
-static ccl_status_t pack(packing_t *p, bool given, ccl_error_t *err) {
-    forest_t *forests[2] = {p->has_down ? &p->down : NULL, p->has_up ? &p->up : NULL};
-    double loss = 0;
-    for (int round = 0;; round++) {
-        ccl_error_t why = CCL_ERROR_INIT;
-        ccl_status_t status = CCL_OK;
-        for (int k = 0; k < 2 && status == CCL_OK; k++) {
-            forest_t *f = forests[k];
-            if (!f)
-                continue;
-            f->reversed = k == 1;
-            set_units(p, p->seconds);
-            status = ccl_i_pack_split(p->ctx, p->cluster, p->c, p->units, p->roots, f->reversed,
-                                      &f->net, &why);
-            if (status == CCL_OK)
-                status = ccl_i_pack_grow(p->ctx, &f->net, p->roots, &f->trees, &why);
-        }
-        if (status == CCL_OK)
-            return CCL_OK;
-        forest_fini(&p->down);
-        forest_fini(&p->up);
-        if (status == CCL_INFEASIBLE && round == MOST_ROUNDS)
-            return ccl_fail(err, CCL_ERR_UNSUPPORTED, "%.200s; use hm or ring", why.text);
-        if (status != CCL_INFEASIBLE) {
-            if (err)
-                *err = why;
-            return status;
-        }
-        double next = loss > 0 ? 1.5 * loss : LOSS;
-        if (!given && round < FINER && (double)p->total * (p->n - 1) < MANY_TRANSFERS / 4) {
-            multiply(p, 2);
-        } else {
-            p->seconds *= (1 + next) / (1 + loss);
-            loss = next;
+/* One tree of hops as symmetry `g` moves it, as tree `t` of its forest. */
+static bool place_tree(const ccl_i_pack_hops_t *x, const ccl_i_pack_swap_tree_t *tree, uint32_t g,
+                       forest_t *f, size_t t, uint32_t *depth) {
+    uint32_t n = x->n;
+    const uint32_t *image = x->image + (size_t)g * n;
+    ccl_i_pack_batch_t *b = &f->trees.batches[t];
+    *b = (ccl_i_pack_batch_t){image[tree->root], 1,
+                              ccl_arena_alloc(&f->trees.arena, n, sizeof *b->order),
+                              ccl_arena_alloc(&f->trees.arena, n, sizeof *b->parent)};
+    if (!b->order || !b->parent)
+        return false;
+    b->parent[b->root] = CCL_NONE;
+    for (uint32_t v = 0; v < n; v++) {
+        if (v == tree->root)
+            continue;
+        uint32_t h = ccl_i_pack_hops_image(x, g, tree->hop[v]);
+        const ccl_i_pack_hop_t *hop = &x->hops[h];
+        b->parent[image[v]] = tree->up ? hop->dst : hop->src;
+        f->channel[t * n + image[v]] = (uint16_t)hop->channel;
+    }
+    /* By depth, which counts ranks at each first. */
+    uint32_t *count = depth + n;
+    memset(count, 0, (n + (size_t)1) * sizeof *count);
+    for (uint32_t v = 0; v < n; v++) {
+        depth[v] = 0;
+        for (uint32_t u = b->parent[v]; u != CCL_NONE; u = b->parent[u])
+            depth[v]++;
+        count[depth[v] + 1]++;
+    }
+    for (uint32_t d = 1; d <= n; d++)
+        count[d] += count[d - 1];
+    for (uint32_t v = 0; v < n; v++)
+        b->order[count[depth[v]]++] = v;
+    return true;
+}
+
+static ccl_status_t place_trees(packing_t *p, const ccl_i_pack_hops_t *x,
+                                const ccl_i_pack_swaps_t *swaps, bool up, ccl_error_t *err) {
+    forest_t *f = up ? &p->up : &p->down;
+    uint32_t *depth = malloc((2 * (size_t)p->n + 1) * sizeof *depth);
+    size_t *next = malloc(p->n * sizeof *next);
+    ccl_status_t status = CCL_OK;
+    f->reversed = up;
+    ccl_arena_init(&f->trees.arena);
+    f->trees.nbatches = (size_t)p->total;
+    f->trees.batches =
+        ccl_arena_alloc(&f->trees.arena, (size_t)p->total + 1, sizeof *f->trees.batches);
+    f->channel = calloc((size_t)p->total * p->n + 1, sizeof *f->channel);
+    if (!depth || !next || !f->trees.batches || !f->channel)
+        status = ccl_fail_nomem(err);
+    /* All trees of a rank stand together. */
+    for (uint32_t r = 0; r < p->n && status == CCL_OK; r++)
+        next[r] = r == 0 ? 0 : next[r - 1] + (size_t)p->roots[r - 1];
+    for (uint32_t g = 0; g < x->order && status == CCL_OK; g++) {
+        for (size_t i = 0; i < swaps->ntrees && status == CCL_OK; i++) {
+            const ccl_i_pack_swap_tree_t *tree = &swaps->trees[i];
+            size_t *at = &next[x->image[(size_t)g * p->n + tree->root]];
+            if (tree->up == up && !place_tree(x, tree, g, f, (*at)++, depth))
+                status = ccl_fail_nomem(err);
         }
     }
+    free(depth);
+    free(next);
+    return status;
+}
+
+/* Trees for `k` parts at the average rank; ranks that a symmetry moves to each other have as many.
+ */
+static void set_even_roots(packing_t *p, const ccl_i_pack_hops_t *x, uint32_t k) {
+    set_roots(p, k);
+    p->total = 0;
+    for (uint32_t r = 0; r < p->n; r++)
+        p->total += p->roots[r] = p->roots[x->class_root[r]];
+}
+
+/*
+ * More and more trees, until they load links no more than the bound's share or there are many. A
+ * message of a byte has `bound_s` seconds at least.
+ */
+static ccl_status_t swap_trees(packing_t *p, const ccl_i_pack_hops_t *x, double bound_s,
+                               uint32_t given, ccl_i_pack_swaps_t *out, ccl_error_t *err) {
+    static const uint32_t some[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12,
+                                    13, 14, 15, 16, 17, 20, 24, 28, 32, 40, 48, 64};
+    /* Over the bound; transfers have a price. */
+    double best = INFINITY, best_score = INFINITY, least = 1;
+    uint32_t best_k = 0;
+    ccl_status_t status = CCL_OK;
+    memset(out, 0, sizeof *out);
+    for (size_t i = 0; i < CCL_ARRAY_LEN(some); i++) {
+        ccl_i_pack_swaps_t now;
+        uint32_t k = given ? given : some[i];
+        set_even_roots(p, x, k);
+        if (p->total == 0)
+            continue;
+        double transfers = (double)p->total * (p->n - 1), price = PRICE * transfers / MANY_TRANSFERS;
+        if (best < INFINITY && least + price >= best_score &&
+            (best <= least * (1 + BEYOND) || transfers > MOST_SWAP_TRANSFERS))
+            break;
+        double one_s = bound_s * (double)p->total;
+        CCL_TRY_GOTO(ccl_i_pack_swap(p->ctx, x, p->roots, p->has_down, p->has_up,
+                                     one_s * (1 + allowed(p) / 2), &now, err),
+                     status, end);
+        double load = now.busiest_s / one_s;
+        least = fmax(least, now.least_s / one_s);
+        ccl_log(p->ctx, CCL_LOG_DEBUG, "packing",
+                "%lld trees by local search: %.4f of the bound, routes allow no less than %.4f",
+                (long long)p->total, load, least);
+        if (load + price < best_score || (best > least * (1 + BEYOND) && load < best * (1 - BEYOND / 2))) {
+            best = load;
+            best_score = load + price;
+            best_k = k;
+            ccl_i_pack_swaps_fini(out);
+            *out = now;
+        } else {
+            ccl_i_pack_swaps_fini(&now);
+        }
+        if (given || best <= fmax(1, least) * (1 + allowed(p)))
+            break;
+    }
+    set_even_roots(p, x, best_k);
+    out->busiest_s = best * bound_s;
+    out->least_s = least * bound_s;
+end:
+    if (status != CCL_OK)
+        ccl_i_pack_swaps_fini(out);
+    return status;
+}
+
+/* Trees over the model's routes; seconds of the busiest link for a message of a byte. */
+static ccl_status_t pack_by_swaps(packing_t *p, double bound_s, uint32_t given, double *busiest_out,
+                                  double *least_out, ccl_error_t *err) {
+    ccl_i_pack_hops_t x;
+    ccl_i_pack_swaps_t swaps = {0};
+    bool spread = p->want->kind != CCL_BROADCAST && p->want->kind != CCL_REDUCE;
+    uint32_t sms = fewest_sms(p->c->topo), most = sms == UINT32_MAX ? 64 : sms / 4;
+    ccl_status_t status = CCL_OK;
+    for (int again = 0; again < 2; again++) {
+        ccl_error_t why = CCL_ERROR_INIT;
+        CCL_TRY(
+            ccl_i_pack_hops_init(p->ctx, p->cluster, p->c, spread, again ? 0 : most, &x, err));
+        status = swap_trees(p, &x, bound_s, given, &swaps, &why);
+        if (status != CCL_INFEASIBLE || again) {
+            if (status != CCL_OK && err)
+                *err = why;
+            break;
+        }
+        ccl_i_pack_hops_fini(&x); /* too few hops were kept */
+    }
+    if (status == CCL_OK) {
+        ccl_log(p->ctx, CCL_LOG_INFO, "packing",
+                "%lld trees by local search, %u symmetries, %u hops; trees over %s take %.4f of "
+                "the bound at least",
+                (long long)p->total, x.order, x.nhops,
+                x.thinned ? "these hops" : "the model's routes", swaps.least_s / bound_s);
+        p->bound = bound_s * p->c->unit_Bps * (double)p->total / (p->has_up && p->has_down ? 2 : 1);
+        p->seconds = p->bound * swaps.busiest_s / bound_s;
+        *busiest_out = swaps.busiest_s;
+        *least_out = x.thinned ? bound_s : swaps.least_s;
+        for (int k = 0; k < 2 && status == CCL_OK; k++) {
+            if (!(k ? p->has_up : p->has_down))
+                continue;
+            status = place_trees(p, &x, &swaps, k == 1, err);
+            if (status == CCL_OK)
+                status = index_trees(p, k ? &p->up : &p->down, err);
+        }
+    }
+    ccl_i_pack_swaps_fini(&swaps);
+    ccl_i_pack_hops_fini(&x);
+    return status;
+}
+
+/* Switches taken out and trees grown by flows, for links that carry p->seconds. */
+static ccl_status_t pack_by_flows(packing_t *p, ccl_error_t *err) {
+    forest_t *forests[2] = {p->has_down ? &p->down : NULL, p->has_up ? &p->up : NULL};
+    ccl_status_t status = CCL_OK;
+    for (int k = 0; k < 2 && status == CCL_OK; k++) {
+        forest_t *f = forests[k];
+        if (!f)
+            continue;
+        f->reversed = k == 1;
+        set_units(p, p->seconds);
+        status = ccl_i_pack_split(p->ctx, p->cluster, p->c, p->units, p->roots, f->reversed,
+                                  &f->net, err);
+        if (status == CCL_OK)
+            status = ccl_i_pack_grow(p->ctx, &f->net, p->roots, &f->trees, err);
+        if (status == CCL_OK)
+            status = index_trees(p, f, err);
+        if (status == CCL_OK)
+            status = take_pieces(p, f, err);
+    }
+    if (status != CCL_OK) {
+        forest_fini(&p->down);
+        forest_fini(&p->up);
+    }
+    return status;
+}
+
+/* Seconds that a message of a byte takes at least, links alone. */
+static ccl_status_t bound_seconds(packing_t *p, double *out, ccl_error_t *err) {
+    ccl_bandwidth_bound_t bound;
+    ccl_bound_demand_t demand = {CCL_BOUND_ALLREDUCE, false, 0, NULL, NULL, 1};
+    uint32_t *weights = calloc(p->n, sizeof *weights);
+    if (!weights)
+        return ccl_fail_nomem(err);
+    for (uint32_t r = 0; r < p->n; r++) {
+        weights[r] = p->weight[r] > 0;
+        demand.parts += p->want->kind != CCL_ALLREDUCE && weights[r] > 0;
+    }
+    if (p->want->kind != CCL_ALLREDUCE) {
+        demand.shape = CCL_BOUND_SPREAD;
+        demand.reversed = p->has_up;
+        demand.weights = weights;
+        demand.parts--;
+    }
+    ccl_status_t status = ccl_model_bandwidth_bound(p->ctx, p->c->topo, &demand, &bound, err);
+    free(weights);
+    CCL_TRY(status);
+    *out = 1 / (bound.trees_Bps > 0 ? bound.trees_Bps : bound.Bps);
+    ccl_bandwidth_bound_fini(&bound);
+    return CCL_OK;
+}
+
+/*
+ * By local search, which needs fewest trees; where that does not come near the bound by flows, which
+ * are exact where the model's routes allow it. What loads the busiest link least is taken.
+ */
+static ccl_status_t pack(packing_t *p, uint32_t given, ccl_error_t *err) {
+    double bound_s = 0, least_s = 0, have_s = INFINITY;
+    ccl_error_t why = CCL_ERROR_INIT;
+    CCL_TRY(bound_seconds(p, &bound_s, err));
+    ccl_status_t status = pack_by_swaps(p, bound_s, given, &have_s, &least_s, &why);
+    if (status != CCL_OK && status != CCL_INFEASIBLE)
+        goto end;
+    if (have_s <= fmax(bound_s, least_s) * (1 + (p->n > FEW_RANKS ? BEYOND : allowed(p))) ||
+        p->n > MOST_FLOW_RANKS)
+        goto end;
+    packing_t flows = *p;
+    memset(&flows.down, 0, sizeof flows.down);
+    memset(&flows.up, 0, sizeof flows.up);
+    flows.roots = calloc(p->n, sizeof *flows.roots);
+    status = flows.roots ? choose(&flows, given, err) : ccl_fail_nomem(err);
+    if (status == CCL_OK && seconds_of(&flows) < have_s * (1 - PRICE / 10))
+        status = pack_by_flows(&flows, &why);
+    if (status == CCL_OK && (flows.down.first || flows.up.first)) {
+        forest_fini(&p->down);
+        forest_fini(&p->up);
+        free(p->roots);
+        *p = flows;
+        flows.roots = NULL;
+    }
+    free(flows.roots);
+    if (status == CCL_INFEASIBLE && have_s < INFINITY)
+        status = CCL_OK;
+end:
+    if (status != CCL_OK && err && why.status != CCL_OK)
+        *err = why;
+    return status;
 }
 
 static ccl_status_t tree(void *user, const ccl_i_want_t *want, ccl_i_tree_t *out,
@@ -570,12 +835,7 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         p.weight[r] = want->kind == CCL_BROADCAST || want->kind == CCL_REDUCE ? r == want->root : 1;
     if (want->kind == CCL_ALLREDUCE)
         CCL_TRY_GOTO(fill_weights(&p, err), status, end);
-    CCL_TRY_GOTO(choose(&p, options->chunks, err), status, end);
-    CCL_TRY_GOTO(pack(&p, options->chunks > 0, err), status, end);
-    if (p.has_down)
-        CCL_TRY_GOTO(spread(&p, &p.down, err), status, end);
-    if (p.has_up)
-        CCL_TRY_GOTO(spread(&p, &p.up, err), status, end);
+    CCL_TRY_GOTO(pack(&p, options->chunks, err), status, end);
     CCL_TRY_GOTO(choose_copies(&p, options->channels, err), status, end);
     ccl_log(ctx, CCL_LOG_INFO, "packing", "%lld trees, %.3f %% slower than the bound on trees: %s",
             (long long)p.total, 100 * (p.seconds / p.bound - 1),

@@ -4,6 +4,7 @@
 #ifndef CCL_SYNTH_PACKING_H
 #define CCL_SYNTH_PACKING_H
 
+#include "synth/exchange.h"
 #include "synth/plan.h"
 
 /** What a pair of GPUs may carry over the route of one channel, in trees. */
@@ -57,6 +58,85 @@ typedef struct ccl_i_pack_trees {
 ccl_status_t ccl_i_pack_grow(const ccl_ctx_t *ctx, const ccl_i_pack_net_t *net,
                              const int64_t *roots, ccl_i_pack_trees_t *out, ccl_error_t *err);
 void ccl_i_pack_trees_fini(ccl_i_pack_trees_t *trees);
+
+/* ---------------------------------------------------------------- trees of hops */
+
+/** A way from one GPU to another over a route of the model, and what it uses. */
+typedef struct ccl_i_pack_hop {
+    uint32_t src, dst; /* ranks */
+    uint32_t channel;
+    uint32_t orbit;           /* hops that the group carries to each other */
+    uint32_t first_use, nuses; /* into uses */
+} ccl_i_pack_hop_t;
+
+/**
+ * All hops of a cluster, and a group of symmetries that leaves no GPU where it was (but the
+ * identity): what is found for one GPU is carried to all that it can be moved to.
+ */
+typedef struct ccl_i_pack_hops {
+    uint32_t n, nhops;
+    ccl_i_pack_hop_t *hops;  /* by src, dst, channel */
+    uint32_t *first;         /* [n + 1] into hops, by src */
+    uint32_t *in_first, *in; /* [n + 1], hops by dst */
+    uint32_t *uses;          /* classes of links and groups; one used twice stands twice */
+    uint32_t nclasses;
+    double *class_Bps;    /* [nclasses] what all members carry together, over `order` */
+    uint32_t order;       /* symmetries in the group */
+    uint32_t *image;      /* [order][n] ranks; the first is the identity */
+    uint32_t *class_root; /* [n] least rank that a symmetry takes to this one */
+    bool thinned;         /* some hops were left out */
+    ccl_arena_t arena;
+} ccl_i_pack_hops_t;
+/**
+ * @param spread  at most so many hops a GPU, if more trees still can be made of fewer: those to the
+ *                first, second, fourth ... GPU with routes alike. 0: all.
+ * @par Complexity  pairs with a route times its links, and a search for every symmetry tried.
+ */
+ccl_status_t ccl_i_pack_hops_init(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
+                                  const ccl_capacity_t *capacity, bool symmetric, uint32_t spread,
+                                  ccl_i_pack_hops_t *out, ccl_error_t *err);
+void ccl_i_pack_hops_fini(ccl_i_pack_hops_t *hops);
+/** The hop that symmetry `g` takes hop `h` to. */
+uint32_t ccl_i_pack_hops_image(const ccl_i_pack_hops_t *hops, uint32_t g, uint32_t h);
+
+/** A tree of hops for each root that a symmetry may move it to. */
+typedef struct ccl_i_pack_swap_tree {
+    uint32_t root;
+    bool up;       /* data run towards the root */
+    uint32_t *hop; /* [n] between a rank and its parent; CCL_NONE at the root */
+} ccl_i_pack_swap_tree_t;
+typedef struct ccl_i_pack_swaps {
+    ccl_i_pack_swap_tree_t *trees;
+    size_t ntrees, cap;
+    double busiest_s; /* of the busiest link or group, for trees of a byte */
+    double least_s;   /* no trees over these hops make it less (0: not looked for); sums may be
+                         rooted anywhere */
+    ccl_arena_t arena;
+} ccl_i_pack_swaps_t;
+/**
+ * Spanning trees of hops that load the busiest link as little as a local search finds: each is
+ * grown over the hops that are cheapest for the load so far, then ranks change their parents as
+ * long as the load, weighted exponentially, falls. No capacity is given: what is asked for comes.
+ *
+ * @param roots   [n] trees rooted at each; those of ranks that a symmetry moves to each other are
+ *                equal.
+ * @param enough_s  the search ends where the busiest link needs no more.
+ * @retval CCL_INFEASIBLE  a rank cannot be reached over the hops.
+ * @par Complexity  a pass: trees times hops; at most MOST_PASSES.
+ */
+ccl_status_t ccl_i_pack_swap(const ccl_ctx_t *ctx, const ccl_i_pack_hops_t *hops,
+                             const int64_t *roots, bool down, bool up, double enough_s,
+                             ccl_i_pack_swaps_t *out, ccl_error_t *err);
+void ccl_i_pack_swaps_fini(ccl_i_pack_swaps_t *swaps);
+/**
+ * Seconds that the busiest link needs at least for such trees of a byte, by prices on the links.
+ *
+ * @param price  [nclasses] >= 0, not all 0; any are right, some tell more.
+ * @par Source  Edmonds 1967 (cheapest trees); linear programming duality.
+ */
+ccl_status_t ccl_i_pack_least(const ccl_ctx_t *ctx, const ccl_i_pack_hops_t *hops,
+                              const int64_t *roots, bool down, bool up, const double *price,
+                              double *least_s_out, ccl_error_t *err);
 
 /** Can every rank get all trees? Arcs of `flow` are set; source arcs are its arcs `first` + rank.
  */

@@ -197,6 +197,8 @@ ccl_status_t ccl_routes_get(ccl_routes_t *routes, uint32_t src_rank, uint32_t ds
 /** How many distinct next-link choices the (src, dst) routes offer at the widest fork; 0: no route.
  */
 uint32_t ccl_routes_width(ccl_routes_t *routes, uint32_t src_rank, uint32_t dst_rank);
+/** Channels after which the (src, dst) routes come again in order; 0: no route. */
+uint32_t ccl_routes_period(ccl_routes_t *routes, uint32_t src_rank, uint32_t dst_rank);
 
 /* ---------------------------------------------------------------- reading and writing */
 

@@ -107,12 +107,16 @@ START_TEST(clusters) {
         const char *why;
     } rows[] = {
         {"dgx1-v100",
-         {1.12, 1.12, 1.3, 1.3, 1.3},
+         {1.075, 1.075, 1.19, 1.19, 1.075},
          "cuts may use PCIe beside NVLink, routes do not"},
         {"dgx-a100", {1, 1, 1, 1, 1}, "one switch"},
         {"heteccl-h20-4+8", {1, 1, 1, 1, 1}, "mixed servers: roots are weighted"},
         {"syccl-a100-16", {1, 1, 1, 1, 1}, "two GPUs share a NIC"},
         {"servers:3 gpus:4 nvswitch=300GB/s nics:2x25GB/s", {1, 1, 1, 1, 1}, "two NICs a server"},
+        {"heteccl-h20-4x2+8", {1, 1, 1, 1, 1}, "AllReduce: phases share links unevenly"},
+        {"heteccl-v100-4x2+8", {1, 1, 1, 1, 1.003}, "two ways into PCIe: routes limit pairings"},
+        {"syccl-8x4-clos", {1, 1, 1, 1, 1}, "two layers of switches"},
+        {"syccl-7x4-rail", {1, 1, 1, 1, 1}, "rails and a spine"},
     };
     for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
         ccl_topology_t *topo = topology(rows[i].spec);
@@ -163,6 +167,17 @@ START_TEST(peers) {
                       "%s: %.6f of the bound", rows[i].name, ratio);
         ccl_topology_destroy(topo);
     }
+}
+END_TEST
+
+/* One tree is found and carried to all other roots. */
+START_TEST(many_gpus) {
+    ccl_topology_t *topo = topology("syccl-h800-512");
+    uint32_t steps = 0;
+    double ratio = pack(topo, CCL_ALLGATHER, 0, &steps);
+    ck_assert_msg(ratio >= 1 - 1e-9 && ratio <= 1.001, "%.6f of the bound", ratio);
+    ck_assert_uint_le(steps, 16); /* 64 servers: a tree, no chain */
+    ccl_topology_destroy(topo);
 }
 END_TEST
 
@@ -231,6 +246,7 @@ int main(void) {
     tcase_add_test(tc, clusters);
     if (access(CCLLAB_DATA_DIR "/peers/topologies", R_OK) == 0)
         tcase_add_test(tc, peers);
+    tcase_add_test(tc, many_gpus);
     tcase_add_test(tc, chunks);
     tcase_add_test(tc, many_micro_batches_come_near_the_bound);
     tcase_add_test(tc, refusals);

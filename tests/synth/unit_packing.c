@@ -1,0 +1,110 @@
+/* What packing stands on: hops, symmetries that move every GPU, and the bound by prices. */
+#include <math.h>
+
+#include "common.h"
+#include "synth/packing.h"
+
+typedef struct fixture {
+    ccl_topology_t *topo;
+    ccl_routes_t *routes;
+    ccl_capacity_t *capacity;
+    ccl_i_cluster_t cluster;
+    ccl_i_pack_hops_t hops;
+} fixture_t;
+
+static void open_fixture(fixture_t *f, const char *spec, uint32_t spread) {
+    ccl_error_t err = CCL_ERROR_INIT;
+    f->topo = topology(spec);
+    f->routes = ccl_routes_create(f->topo);
+    ck_assert_int_eq(ccl_i_cluster_init(&f->cluster, f->topo, f->routes, &err), CCL_OK);
+    ck_assert_int_eq(ccl_capacity_create(f->topo, &f->capacity, &err), CCL_OK);
+    ck_assert_msg(ccl_i_pack_hops_init(NULL, &f->cluster, f->capacity, true, spread, &f->hops,
+                                       &err) == CCL_OK,
+                  "%s: %s", spec, err.text);
+}
+
+static void close_fixture(fixture_t *f) {
+    ccl_i_pack_hops_fini(&f->hops);
+    ccl_capacity_destroy(f->capacity);
+    ccl_i_cluster_fini(&f->cluster);
+    ccl_routes_destroy(f->routes);
+    ccl_topology_destroy(f->topo);
+}
+
+START_TEST(symmetries) {
+    static const struct {
+        const char *spec;
+        uint32_t order, spread;
+        const char *why;
+    } rows[] = {
+        {"servers:1 gpus:8 nvswitch=300GB/s", 8, 0, "round the switch"},
+        {"servers:3 gpus:4 nvswitch=300GB/s nics:2x25GB/s", 12, 0, "servers, and NICs with GPUs"},
+        {"servers:4 gpus:4 nvswitch=100GB/s nics:4x25GB/s fabric=rail", 16, 0, "rails too"},
+        {"servers:8 gpus:8 nvswitch=100GB/s nics:8x25GB/s fabric=rail", 64, 8, "few hops kept"},
+        {"heteccl-h20-4+8", 4, 0, "4 and 8 GPUs: a quarter turn of both"},
+        {"dgx1-v100", 4, 0, "a hybrid cube mesh, half of whose symmetries keep the routes"},
+    };
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        fixture_t f;
+        open_fixture(&f, rows[i].spec, rows[i].spread);
+        const ccl_i_pack_hops_t *x = &f.hops;
+        ck_assert_msg(x->order == rows[i].order, "%s: %u symmetries: %s", rows[i].spec, x->order,
+                      rows[i].why);
+        ck_assert(x->thinned == (rows[i].spread > 0));
+        for (uint32_t g = 0; g < x->order; g++) {
+            const uint32_t *image = x->image + (size_t)g * x->n;
+            for (uint32_t r = 0; r < x->n; r++)
+                ck_assert(g == 0 ? image[r] == r : image[r] != r);
+            for (uint32_t h = 0; h < x->nhops; h++) {
+                uint32_t to = ccl_i_pack_hops_image(x, g, h);
+                ck_assert_uint_lt(to, x->nhops);
+                ck_assert_uint_eq(x->hops[to].src, image[x->hops[h].src]);
+                ck_assert_uint_eq(x->hops[to].dst, image[x->hops[h].dst]);
+                ck_assert_uint_eq(x->hops[to].nuses, x->hops[h].nuses);
+                for (uint32_t k = 0; k < x->hops[h].nuses; k++)
+                    ck_assert_uint_eq(x->uses[x->hops[to].first_use + k],
+                                      x->uses[x->hops[h].first_use + k]);
+            }
+        }
+        close_fixture(&f);
+    }
+}
+END_TEST
+
+/* Any prices are a bound; where a cut is tight the search's own prove that it is done. */
+START_TEST(prices) {
+    fixture_t f;
+    open_fixture(&f, "mi300x-x8", 0);
+    int64_t roots[8] = {2, 2, 2, 2, 2, 2, 2, 2};
+    ccl_i_pack_swaps_t swaps;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_rng_t rng;
+    ccl_rng_init(&rng, 3);
+    ck_assert_int_eq(ccl_i_pack_swap(NULL, &f.hops, roots, true, false, 1e-12, &swaps, &err),
+                     CCL_OK);
+    ck_assert_double_gt(swaps.least_s, swaps.busiest_s * (1 - 1e-6));
+    ck_assert_double_lt(swaps.least_s, swaps.busiest_s * (1 + 1e-6));
+    double *price = calloc(f.hops.nclasses, sizeof *price), least = 0;
+    for (int round = 0; round < 50; round++) {
+        for (uint32_t i = 0; i < f.hops.nclasses; i++)
+            price[i] = 1 + ccl_rng_below(&rng, 9);
+        ck_assert_int_eq(
+            ccl_i_pack_least(NULL, &f.hops, roots, true, false, price, &least, &err), CCL_OK);
+        ck_assert_double_gt(least, 0);
+        ck_assert_double_le(least, swaps.busiest_s * (1 + 1e-9));
+    }
+    free(price);
+    ccl_i_pack_swaps_fini(&swaps);
+    close_fixture(&f);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("packing");
+    TCase *tc = tcase_create("packing");
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, symmetries);
+    tcase_add_test(tc, prices);
+    suite_add_tcase(suite, tc);
+    return run_suite(suite);
+}
