@@ -16,7 +16,7 @@
  */
 #define PRICE 0.005
 #define MANY_TRANSFERS 20000.0
-enum { MOST_PARTS = 64, MOST_RANKS = 1024 };
+enum { MOST_SHARING = 4, MOST_PARTS = 64, MOST_RANKS = 1024 };
 /* More GPUs than this are packed by local search alone, more than a few where that comes within
  * BEYOND of the bound; more transfers than that are made only where fewer do not. */
 enum { FEW_RANKS = 24, MOST_FLOW_RANKS = 128, MOST_SWAP_TRANSFERS = 300000 };
@@ -600,7 +600,8 @@ static void set_even_roots(packing_t *p, const ccl_i_pack_hops_t *x, uint32_t k)
  * message of a byte has `bound_s` seconds at least.
  */
 static ccl_status_t swap_trees(packing_t *p, const ccl_i_pack_hops_t *x, double bound_s,
-                               uint32_t given, ccl_i_pack_swaps_t *out, ccl_error_t *err) {
+                               double fresh, uint32_t given, ccl_i_pack_swaps_t *out,
+                               ccl_error_t *err) {
     static const uint32_t some[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12,
                                     13, 14, 15, 16, 17, 20, 24, 28, 32, 40, 48, 64};
     /* Over the bound; transfers have a price. */
@@ -620,7 +621,7 @@ static ccl_status_t swap_trees(packing_t *p, const ccl_i_pack_hops_t *x, double 
             break;
         double one_s = bound_s * (double)p->total;
         CCL_TRY_GOTO(ccl_i_pack_swap(p->ctx, x, p->roots, p->has_down, p->has_up,
-                                     one_s * (1 + allowed(p) / 2), &now, err),
+                                     one_s * (1 + allowed(p) / 2), fresh, &now, err),
                      status, end);
         double load = now.busiest_s / one_s;
         least = fmax(least, now.least_s / one_s);
@@ -660,7 +661,14 @@ static ccl_status_t pack_by_swaps(packing_t *p, double bound_s, uint32_t given, 
         ccl_error_t why = CCL_ERROR_INIT;
         CCL_TRY(
             ccl_i_pack_hops_init(p->ctx, p->cluster, p->c, spread, again ? 0 : most, &x, err));
-        status = swap_trees(p, &x, bound_s, given, &swaps, &why);
+        /* Trees share connections where a GPU has too few thread blocks for all. */
+        double fresh = 1;
+        status = swap_trees(p, &x, bound_s, fresh, given, &swaps, &why);
+        for (int k = 0; k < MOST_SHARING && status == CCL_OK && swaps.blocks > sms; k++) {
+            fresh = k == 0 ? 1.1 : 3 * fresh;
+            ccl_i_pack_swaps_fini(&swaps);
+            status = swap_trees(p, &x, bound_s, fresh, given, &swaps, &why);
+        }
         if (status != CCL_INFEASIBLE || again) {
             if (status != CCL_OK && err)
                 *err = why;

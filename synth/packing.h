@@ -75,6 +75,7 @@ typedef struct ccl_i_pack_hop {
  */
 typedef struct ccl_i_pack_hops {
     uint32_t n, nhops;
+    uint32_t norbits; /* orbits are below this */
     ccl_i_pack_hop_t *hops;  /* by src, dst, channel */
     uint32_t *first;         /* [n + 1] into hops, by src */
     uint32_t *in_first, *in; /* [n + 1], hops by dst */
@@ -109,6 +110,7 @@ typedef struct ccl_i_pack_swaps {
     ccl_i_pack_swap_tree_t *trees;
     size_t ntrees, cap;
     double busiest_s; /* of the busiest link or group, for trees of a byte */
+    uint32_t blocks;  /* most ends of connections at a GPU, all on one channel */
     double least_s;   /* no trees over these hops make it less (0: not looked for); sums may be
                          rooted anywhere */
     ccl_arena_t arena;
@@ -121,12 +123,14 @@ typedef struct ccl_i_pack_swaps {
  * @param roots   [n] trees rooted at each; those of ranks that a symmetry moves to each other are
  *                equal.
  * @param enough_s  the search ends where the busiest link needs no more.
+ * @param fresh   >= 1: a hop that no tree uses yet costs so many times as much. Above 1 trees share
+ *                connections, of which GPUs can have few.
  * @retval CCL_INFEASIBLE  a rank cannot be reached over the hops.
  * @par Complexity  a pass: trees times hops; at most MOST_PASSES.
  */
 ccl_status_t ccl_i_pack_swap(const ccl_ctx_t *ctx, const ccl_i_pack_hops_t *hops,
                              const int64_t *roots, bool down, bool up, double enough_s,
-                             ccl_i_pack_swaps_t *out, ccl_error_t *err);
+                             double fresh, ccl_i_pack_swaps_t *out, ccl_error_t *err);
 void ccl_i_pack_swaps_fini(ccl_i_pack_swaps_t *swaps);
 /**
  * Seconds that the busiest link needs at least for such trees of a byte, by prices on the links.

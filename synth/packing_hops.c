@@ -46,7 +46,7 @@ static ccl_status_t take_hops(finder_t *f, ccl_i_cluster_t *cluster, const ccl_i
     ccl_i_pack_hops_t *out = f->out;
     uint32_t n = x->nranks, nl = f->c->topo->nlinks;
     out->n = n;
-    out->nhops = x->nhops;
+    out->nhops = out->norbits = x->nhops;
     out->hops = ccl_arena_alloc(&out->arena, x->nhops + (size_t)1, sizeof *out->hops);
     f->links = ccl_arena_alloc(&f->scratch, x->nhops + (size_t)1, sizeof *f->links);
     f->nlinks = ccl_arena_alloc(&f->scratch, x->nhops + (size_t)1, sizeof *f->nlinks);

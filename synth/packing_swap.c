@@ -18,7 +18,8 @@ typedef struct swapper {
     double *load;   /* [nclasses] hops over it */
     double *weight; /* [nclasses] exp(sharp (load / rate / level - 1)) */
     double *growth; /* [nclasses] what one hop more multiplies weight by */
-    double level, sharp;
+    double level, sharp, fresh;
+    uint32_t *used[2]; /* [nhops] by orbit: ranks that hang on it, in trees out and in */
     uint32_t *depth; /* [n] of the tree in hand */
     uint32_t *queue; /* [n] */
     uint8_t *joined; /* [n] */
@@ -41,22 +42,28 @@ static uint32_t way(const swapper_t *s, const ccl_i_pack_swap_tree_t *t, uint32_
     return t->up ? x->first[v] + i : x->in[x->in_first[v] + i];
 }
 
+/* Far beyond what counts; products stay finite. */
+static double bounded_exp(double x) {
+    return exp(x < 300 ? x : 300);
+}
+
 static void weigh(swapper_t *s, uint32_t class) {
     s->weight[class] =
-        exp(s->sharp * (s->load[class] / s->x->class_Bps[class] / s->level - 1));
+        bounded_exp(s->sharp * (s->load[class] / s->x->class_Bps[class] / s->level - 1));
 }
 
 static void set_level(swapper_t *s, double level, double sharp) {
     s->level = level;
     s->sharp = sharp;
     for (uint32_t i = 0; i < s->x->nclasses; i++) {
-        s->growth[i] = exp(sharp / s->x->class_Bps[i] / level);
+        s->growth[i] = bounded_exp(sharp / s->x->class_Bps[i] / level);
         weigh(s, i);
     }
 }
 
-static void use(swapper_t *s, uint32_t hop, double times) {
+static void use(swapper_t *s, uint32_t hop, bool up, int times) {
     const ccl_i_pack_hop_t *h = &s->x->hops[hop];
+    s->used[up][h->orbit] += (uint32_t)times;
     for (uint32_t i = 0; i < h->nuses; i++) {
         uint32_t class = s->x->uses[h->first_use + i];
         s->load[class] += times;
@@ -64,15 +71,15 @@ static void use(swapper_t *s, uint32_t hop, double times) {
     }
 }
 
-/* What the sum grows by with this hop. */
-static double cost(const swapper_t *s, uint32_t hop) {
+/* What the sum grows by with this hop, more for a new one. */
+static double cost(const swapper_t *s, uint32_t hop, bool up) {
     const ccl_i_pack_hop_t *h = &s->x->hops[hop];
     double sum = 0;
     for (uint32_t i = 0; i < h->nuses; i++) {
         uint32_t class = s->x->uses[h->first_use + i];
         sum += s->weight[class] * (s->growth[class] - 1);
     }
-    return sum;
+    return s->used[up][h->orbit] > 0 ? sum : sum * s->fresh;
 }
 
 static double busiest(const swapper_t *s) {
@@ -97,7 +104,7 @@ static ccl_status_t grow(swapper_t *s, ccl_i_pack_swap_tree_t *t, ccl_error_t *e
         uint32_t last = t->up ? x->in_first[at + 1] : x->first[at + 1];
         for (uint32_t i = first; i < last; i++) {
             uint32_t h = t->up ? x->in[i] : i, v = t->up ? x->hops[h].src : x->hops[h].dst;
-            double price = s->joined[v] ? INFINITY : cost(s, h);
+            double price = s->joined[v] ? INFINITY : cost(s, h, t->up);
             if (price < s->price[v] * (1 - 1e-9) ||
                 (price <= s->price[v] * (1 + 1e-9) && s->depth[at] + 1 < s->depth[v])) {
                 s->price[v] = price;
@@ -120,7 +127,7 @@ static ccl_status_t grow(swapper_t *s, ccl_i_pack_swap_tree_t *t, ccl_error_t *e
     }
     for (uint32_t v = 0; v < n; v++) {
         if (v != t->root)
-            use(s, t->hop[v], 1);
+            use(s, t->hop[v], t->up, 1);
     }
     return CCL_OK;
 }
@@ -155,13 +162,13 @@ static uint32_t improve(swapper_t *s, ccl_i_pack_swap_tree_t *t) {
         if (v == t->root)
             continue;
         uint32_t old = t->hop[v], best = old, depth = s->depth[v];
-        use(s, old, -1);
-        double least = cost(s, old);
+        use(s, old, t->up, -1);
+        double least = cost(s, old, t->up);
         for (uint32_t i = 0; i < nways(s, t, v); i++) {
             uint32_t h = way(s, t, v, i), u = t->up ? s->x->hops[h].dst : s->x->hops[h].src;
             if (h == old)
                 continue;
-            double now = cost(s, h);
+            double now = cost(s, h, t->up);
             bool better = now < least * (1 - 1e-6);
             if (!(better || (now <= least * (1 + 1e-9) && s->depth[u] + 1 < depth)) ||
                 below(s, t, u, v))
@@ -170,7 +177,7 @@ static uint32_t improve(swapper_t *s, ccl_i_pack_swap_tree_t *t) {
             best = h;
             depth = s->depth[u] + 1;
         }
-        use(s, best, 1);
+        use(s, best, t->up, 1);
         if (best != old) {
             t->hop[v] = best;
             changed++;
@@ -213,11 +220,27 @@ static ccl_status_t search(const ccl_ctx_t *ctx, swapper_t *s, const int64_t *ro
     return CCL_OK;
 }
 
+/* Ends of connections at the GPU with most; depth is scratch. */
+static uint32_t most_blocks(swapper_t *s) {
+    const ccl_i_pack_hops_t *x = s->x;
+    uint32_t most = 0;
+    memset(s->depth, 0, x->n * sizeof *s->depth);
+    for (uint32_t h = 0; h < x->nhops; h++) {
+        const ccl_i_pack_hop_t *hop = &x->hops[h];
+        uint32_t times = (s->used[0][hop->orbit] > 0) + (s->used[1][hop->orbit] > 0);
+        s->depth[hop->src] += times;
+        s->depth[hop->dst] += times;
+    }
+    for (uint32_t r = 0; r < x->n; r++)
+        most = s->depth[r] > most ? s->depth[r] : most;
+    return most;
+}
+
 ccl_status_t ccl_i_pack_swap(const ccl_ctx_t *ctx, const ccl_i_pack_hops_t *x,
                              const int64_t *roots, bool down, bool up, double enough_s,
-                             ccl_i_pack_swaps_t *out, ccl_error_t *err) {
+                             double fresh, ccl_i_pack_swaps_t *out, ccl_error_t *err) {
     ccl_arena_t arena;
-    swapper_t s = {.x = x, .out = out};
+    swapper_t s = {.x = x, .out = out, .fresh = fresh};
     ccl_status_t status = CCL_OK;
     size_t n = x->n, most = x->nclasses + (size_t)1, total = 0;
     memset(out, 0, sizeof *out);
@@ -230,11 +253,13 @@ ccl_status_t ccl_i_pack_swap(const ccl_ctx_t *ctx, const ccl_i_pack_hops_t *x,
     s.queue = ccl_arena_alloc(&arena, n, sizeof *s.queue);
     s.joined = ccl_arena_alloc(&arena, n, sizeof *s.joined);
     s.price = ccl_arena_alloc(&arena, n, sizeof *s.price);
+    for (int k = 0; k < 2; k++)
+        s.used[k] = ccl_arena_alloc(&arena, x->norbits + (size_t)1, sizeof *s.used[k]);
     for (uint32_t r = 0; r < n; r++)
         total += x->class_root[r] == r ? (size_t)roots[r] * (down + up) : 0;
     out->trees = ccl_arena_alloc(&out->arena, total + 1, sizeof *out->trees);
     if (!s.load || !s.weight || !s.growth || !s.depth || !s.queue || !s.joined || !s.price ||
-        !out->trees) {
+        !s.used[0] || !s.used[1] || !out->trees) {
         status = ccl_fail_nomem(err);
         goto end;
     }
@@ -260,6 +285,7 @@ ccl_status_t ccl_i_pack_swap(const ccl_ctx_t *ctx, const ccl_i_pack_hops_t *x,
     }
     CCL_TRY_GOTO(search(ctx, &s, roots, down, up, enough_s, err), status, end);
     out->busiest_s = busiest(&s);
+    out->blocks = most_blocks(&s);
 end:
     ccl_arena_fini(&arena);
     if (status != CCL_OK)

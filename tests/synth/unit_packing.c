@@ -41,7 +41,8 @@ START_TEST(symmetries) {
         {"servers:3 gpus:4 nvswitch=300GB/s nics:2x25GB/s", 12, 0, "servers, and NICs with GPUs"},
         {"servers:4 gpus:4 nvswitch=100GB/s nics:4x25GB/s fabric=rail", 16, 0, "rails too"},
         {"servers:8 gpus:8 nvswitch=100GB/s nics:8x25GB/s fabric=rail", 64, 8, "few hops kept"},
-        {"heteccl-h20-4+8", 4, 0, "4 and 8 GPUs: a quarter turn of both"},
+        {"heteccl-h20-4+8", 1, 0, "4 and 8 GPUs: no turn of both leaves none where it was"},
+        {"heteccl-h20-4x8+8x4", 4, 0, "servers of 4 and of 8 go round, GPUs in them do not"},
         {"dgx1-v100", 4, 0, "a hybrid cube mesh, half of whose symmetries keep the routes"},
     };
     for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
@@ -80,7 +81,7 @@ START_TEST(prices) {
     ccl_error_t err = CCL_ERROR_INIT;
     ccl_rng_t rng;
     ccl_rng_init(&rng, 3);
-    ck_assert_int_eq(ccl_i_pack_swap(NULL, &f.hops, roots, true, false, 1e-12, &swaps, &err),
+    ck_assert_int_eq(ccl_i_pack_swap(NULL, &f.hops, roots, true, false, 1e-15, 1, &swaps, &err),
                      CCL_OK);
     ck_assert_double_gt(swaps.least_s, swaps.busiest_s * (1 - 1e-6));
     ck_assert_double_lt(swaps.least_s, swaps.busiest_s * (1 + 1e-6));
@@ -99,12 +100,35 @@ START_TEST(prices) {
 }
 END_TEST
 
+/* New hops at a price: as little load over fewer connections. */
+START_TEST(connections) {
+    fixture_t f;
+    open_fixture(&f, "heteccl-h20-4x8+8x4", 0);
+    int64_t roots[64];
+    ccl_i_pack_swaps_t many, few;
+    ccl_error_t err = CCL_ERROR_INIT;
+    for (uint32_t r = 0; r < 64; r++)
+        roots[r] = 1;
+    ck_assert_int_eq(ccl_i_pack_swap(NULL, &f.hops, roots, true, true, 1e-13, 1, &many, &err),
+                     CCL_OK);
+    ck_assert_int_eq(ccl_i_pack_swap(NULL, &f.hops, roots, true, true, 1e-13, 3, &few, &err),
+                     CCL_OK);
+    ck_assert_msg(4 * few.blocks < 3 * many.blocks, "%u blocks, with a price %u", many.blocks,
+                  few.blocks);
+    ck_assert_double_le(few.busiest_s, many.busiest_s * 1.05);
+    ccl_i_pack_swaps_fini(&many);
+    ccl_i_pack_swaps_fini(&few);
+    close_fixture(&f);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("packing");
     TCase *tc = tcase_create("packing");
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, symmetries);
     tcase_add_test(tc, prices);
+    tcase_add_test(tc, connections);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }
