@@ -114,7 +114,7 @@ static const option_t options[] = {
     {"time-limit", 0, KIND_SECONDS, AT(time_limit_s), "TIME",
      "stop a synthesizer after this long (10s, 500ms); the best so far is kept, exit code 3", NULL},
     {"effort", 0, KIND_U32, AT(effort), "N",
-     "cegis: so many times the usual work of the solver; 0: the start alone (1)", NULL},
+     "cegis: so many times the usual work of solver and simulation; 0: the start alone (1)", NULL},
     {"capacity", 0, KIND_CHOICE, AT(capacity), "HOW",
      "cegis: chunks that a link carries in a step are rounded down (floor), or up as in HeteCCL's "
      "equation 1 (ceiling)",

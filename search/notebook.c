@@ -164,7 +164,12 @@ static ccl_status_t create(const ccl_notebook_t *n, ccl_error_t *err) {
 static ccl_status_t set_up(ccl_notebook_t *n, bool write, ccl_error_t *err) {
     bool fresh = false;
     sqlite3_busy_timeout(n->db, BUSY_MS);
-    CCL_TRY(identify(n, &fresh, err));
+    /* In one transaction: another process may be making it between two questions. */
+    CCL_TRY(execute(n, "BEGIN", err));
+    ccl_status_t status = identify(n, &fresh, err);
+    sqlite3_exec(n->db, "ROLLBACK", NULL, NULL, NULL);
+    if (status != CCL_OK)
+        return status;
     if (fresh && !write)
         return ccl_error_set(err, CCL_ERR_INPUT, n->path, 0, 0, "an empty file, no lab notebook");
     if (fresh)

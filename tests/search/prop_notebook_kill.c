@@ -20,10 +20,13 @@ static void write_on(const char *path, uint64_t seed, int pipe_fd) {
     ccl_notebook_t *n = NULL;
     ccl_point_t p = {.settings = "{\"channels\":2}", .seed = seed};
     ccl_point_result_t r = {.status = CCL_OK, .time_s = 1, .bound_s = 1};
-    if (ccl_notebook_open(path, true, &n, NULL) != CCL_OK ||
-        ccl_notebook_input(n, "topology", "t", "{}", 2, p.topology, NULL) != CCL_OK ||
-        ccl_notebook_input(n, "demand", "d", "d", 1, p.demand, NULL) != CCL_OK)
+    ccl_error_t err = CCL_ERROR_INIT;
+    if (ccl_notebook_open(path, true, &n, &err) != CCL_OK ||
+        ccl_notebook_input(n, "topology", "t", "{}", 2, p.topology, &err) != CCL_OK ||
+        ccl_notebook_input(n, "demand", "d", "d", 1, p.demand, &err) != CCL_OK) {
+        fprintf(stderr, "%s\n", err.text);
         _exit(2);
+    }
     for (uint32_t i = 0;; i++) {
         p.size_bytes = i + 1;
         if (ccl_notebook_add(n, &p, &r, NULL, NULL) != CCL_OK)
