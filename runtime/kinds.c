@@ -11,11 +11,10 @@
 
 static const char *const kinds[] = {"host", "cuda", "hip", "auto"};
 
-/** An entry of the list; `all`: without a number. */
+/** An entry of the list. */
 typedef struct entry {
     char kind[CCL_I_KIND_LEN];
-    uint32_t n;
-    bool all;
+    uint32_t n; /* ranks */
 } entry_t;
 
 /** Takes the entry at *at; false: it is none. */
@@ -28,8 +27,7 @@ static bool next_entry(const char **at, entry_t *out) {
     snprintf(out->kind, sizeof out->kind, "%s", kinds[k]);
     *at += len;
     out->n = 1;
-    out->all = **at != '*';
-    if (!out->all) {
+    if (**at == '*') {
         char *end;
         unsigned long n = strtoul(*at + 1, &end, 10);
         if (end == *at + 1 || (*at)[1] < '0' || (*at)[1] > '9' || n == 0 || n > UINT32_MAX)
