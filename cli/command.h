@@ -82,6 +82,10 @@ typedef struct ccl_i_args {
         const char *export;
         ccl_i_list_t vary;
     } tune;
+    struct { /* of `balance` */
+        const char *plan, *speeds, *most;
+        uint32_t total, rule; /**< the last: index into the option's choices */
+    } train;
     bool path, no_what_if; /**< of `explain` */
     bool unicast, no_verify, no_skip, no_fold, no_fuse, out_of_place, all, blocks;
     /* and the rest of the line */
@@ -120,7 +124,7 @@ extern const ccl_i_command_t ccl_i_cmd_draw_topology, ccl_i_cmd_draw_timeline, c
     ccl_i_cmd_draw_idle, ccl_i_cmd_draw_progress, ccl_i_cmd_report;
 extern const ccl_i_command_t ccl_i_cmd_testbed_up, ccl_i_cmd_testbed_run, ccl_i_cmd_testbed_down,
     ccl_i_cmd_testbed_list, ccl_i_cmd_testbed_topology;
-extern const ccl_i_command_t ccl_i_cmd_tune, ccl_i_cmd_sweep;
+extern const ccl_i_command_t ccl_i_cmd_tune, ccl_i_cmd_sweep, ccl_i_cmd_balance;
 extern const ccl_i_command_t ccl_i_cmd_notebook_list, ccl_i_cmd_notebook_show,
     ccl_i_cmd_notebook_query, ccl_i_cmd_notebook_diff, ccl_i_cmd_notebook_export,
     ccl_i_cmd_notebook_gc;

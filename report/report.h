@@ -13,6 +13,7 @@
 #include "draw/draw.h"
 #include "runtime/runtime.h"
 #include "search/search.h"
+#include "training/training.h"
 #include "validate/validate.h"
 
 #ifdef __cplusplus
@@ -127,6 +128,19 @@ typedef struct ccl_report_bounds {
 } ccl_report_bounds_t;
 ccl_status_t ccl_report_bounds(const ccl_report_bounds_t *bounds, const ccl_report_style_t *style,
                                ccl_text_t *out, ccl_error_t *err);
+
+/* ---------------------------------------------------------------- training */
+
+/** What `balance` found. CSV has the workers. */
+typedef struct ccl_report_training {
+    const ccl_topology_t *topo;
+    const ccl_training_t *training;
+    const ccl_training_result_t *result;
+    ccl_balance_rule_t rule;
+} ccl_report_training_t;
+ccl_status_t ccl_report_training(const ccl_report_training_t *training,
+                                 const ccl_report_style_t *style, ccl_text_t *out,
+                                 ccl_error_t *err);
 
 /* ---------------------------------------------------------------- runs */
 

@@ -63,11 +63,33 @@ done:
     return status;
 }
 
+ccl_status_t ccl_topology_keep(const ccl_topology_t *topo, const bool *keep, ccl_topology_t **out,
+                               ccl_error_t *err) {
+    ccl_text_t text = {0};
+    ccl_topology_t *now = NULL;
+    ccl_status_t status = ccl_topology_write_json(topo, &text, err);
+    if (status == CCL_OK)
+        status = ccl_topology_read_json(NULL, topo->name, text.data, text.len, &now, err);
+    ccl_text_fini(&text);
+    /* From the last rank on, so that the numbers of those before it stay. */
+    for (uint32_t r = topo->nranks; status == CCL_OK && r-- > 0;) {
+        char edit[32];
+        ccl_topology_t *less = NULL;
+        if (keep[r])
+            continue;
+        snprintf(edit, sizeof edit, "fail:gpu:%u", r);
+        status = ccl_topology_edit(now, edit, &less, err);
+        ccl_topology_destroy(now);
+        now = less;
+    }
+    if (status == CCL_OK)
+        *out = now;
+    return status;
+}
+
 ccl_status_t ccl_topology_take(const ccl_topology_t *topo, uint32_t nranks, uint32_t nhosts,
                                ccl_topology_t **out, ccl_error_t *err) {
     bool *keep = malloc((size_t)topo->nranks * sizeof *keep);
-    ccl_text_t text = {0};
-    ccl_topology_t *now = NULL;
     ccl_status_t status = CCL_OK;
     if (!keep)
         return ccl_fail_nomem(err);
@@ -81,25 +103,8 @@ ccl_status_t ccl_topology_take(const ccl_topology_t *topo, uint32_t nranks, uint
     } else {
         status = plan(topo, nranks, nhosts, keep, err);
     }
-    if (status == CCL_OK) {
-        status = ccl_topology_write_json(topo, &text, err);
-        if (status == CCL_OK)
-            status = ccl_topology_read_json(NULL, topo->name, text.data, text.len, &now, err);
-        ccl_text_fini(&text);
-    }
-    /* From the last rank on, so that the numbers of those before it stay. */
-    for (uint32_t r = topo->nranks; status == CCL_OK && r-- > 0;) {
-        char edit[32];
-        ccl_topology_t *less = NULL;
-        if (keep[r])
-            continue;
-        snprintf(edit, sizeof edit, "fail:gpu:%u", r);
-        status = ccl_topology_edit(now, edit, &less, err);
-        ccl_topology_destroy(now);
-        now = less;
-    }
-    free(keep);
     if (status == CCL_OK)
-        *out = now;
+        status = ccl_topology_keep(topo, keep, out, err);
+    free(keep);
     return status;
 }

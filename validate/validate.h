@@ -62,6 +62,9 @@ ccl_status_t ccl_measured_read(const char *path, ccl_measured_log_t **out, ccl_e
 ccl_status_t ccl_measured_read_text(const char *name, const char *text, size_t len,
                                     ccl_measured_log_t **out, ccl_error_t *err);
 void ccl_measured_log_destroy(ccl_measured_log_t *log);
+/** The topology without the other GPUs; ranks keep their order. @param keep  [nranks]. */
+ccl_status_t ccl_topology_keep(const ccl_topology_t *topo, const bool *keep, ccl_topology_t **out,
+                               ccl_error_t *err);
 /**
  * The GPUs that a run used: the first `nranks` of a server, or of `nhosts` servers alike; the
  * topology itself, copied, when it has as many.

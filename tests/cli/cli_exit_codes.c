@@ -40,6 +40,15 @@ static const struct {
     {"compare -c allreduce --sizes 1M " PAIR " --program " DATA "/allgather_2.xml", 2,
      "does allgather", NULL, "a program of another collective"},
 
+    {"balance -t hetccl-snu --speeds nvidia=2,amd=1 --total 24", 0, NULL, "1.500 times as fast",
+     "micro-batches by speed"},
+    {"balance -t hetccl-snu --speeds all=1 --total 24 --most all=1", 1, "room for 16", NULL,
+     "micro-batches that do not fit"},
+    {"balance -t hetccl-snu --speeds nvida=1 --total 24", 2, "is nobody in hetccl-snu", NULL,
+     "speeds of nobody"},
+    {"balance -t hetccl-snu --speeds all --total 24", 2, "who=number is wanted", NULL,
+     "a speed without a number"},
+
     {"", 2, "no command", NULL, "no command"},
     {"simulat", 2, "did you mean \"simulate\"", NULL, "unknown command"},
     {"zzzzzzzz", 2, "unknown command", NULL, "unknown command, nothing near"},

@@ -52,6 +52,7 @@ check draw idle
 check draw progress
 check report
 check tune
+check balance
 check notebook list
 check notebook show
 check notebook query
@@ -68,5 +69,5 @@ check topology symmetry
 [ "$("$ccllab" topology --help | awk 'length($0) > 80' | wc -l)" -eq 0 ] || say "topology --help is wide"
 # Every command that the general help lists is checked above.
 listed=$("$ccllab" --help | grep -c '^  [a-z]')
-[ "$listed" -eq 37 ] || say "the help lists $listed commands, this test knows 37"
+[ "$listed" -eq 38 ] || say "the help lists $listed commands, this test knows 38"
 exit $bad
