@@ -40,7 +40,7 @@ static const struct {
     {"compare -c allreduce --sizes 1M " PAIR " --program " DATA "/allgather_2.xml", 2,
      "does allgather", NULL, "a program of another collective"},
 
-    {"balance -t hetccl-snu --speeds nvidia=2,amd=1 --total 24", 0, NULL, "1.500 times as fast",
+    {"balance -t hetccl-snu --speeds nvidia=2,amd=1 --total 48", 0, NULL, "1.500 times as fast",
      "micro-batches by speed"},
     {"balance -t hetccl-snu --speeds all=1 --total 24 --most all=1", 1, "room for 16", NULL,
      "micro-batches that do not fit"},
