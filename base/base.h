@@ -160,6 +160,8 @@ typedef struct ccl_text {
 } ccl_text_t;
 void ccl_text_add(ccl_text_t *text, const char *data, size_t len);
 void ccl_text_printf(ccl_text_t *text, const char *fmt, ...) CCL_PRINTF(2, 3);
+/** Text between tags or in an attribute of XML and HTML: & < > " become entities. */
+void ccl_text_add_xml(ccl_text_t *text, const char *data);
 void ccl_text_fini(ccl_text_t *text);
 
 /** String to uint32_t map, insertion order kept. Keys are copied. */

@@ -70,6 +70,21 @@ void ccl_text_printf(ccl_text_t *text, const char *fmt, ...) {
     }
 }
 
+void ccl_text_add_xml(ccl_text_t *text, const char *data) {
+    for (const char *s = data; *s; s++) {
+        if (*s == '&')
+            ccl_text_add(text, "&amp;", 5);
+        else if (*s == '<')
+            ccl_text_add(text, "&lt;", 4);
+        else if (*s == '>')
+            ccl_text_add(text, "&gt;", 4);
+        else if (*s == '"')
+            ccl_text_add(text, "&quot;", 6);
+        else
+            ccl_text_add(text, s, 1);
+    }
+}
+
 void ccl_text_fini(ccl_text_t *text) {
     if (!text)
         return;

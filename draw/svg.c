@@ -6,21 +6,6 @@
 
 #include <math.h>
 
-static void escaped(ccl_text_t *out, const char *text) {
-    for (const char *s = text; *s; s++) {
-        if (*s == '&')
-            ccl_text_add(out, "&amp;", 5);
-        else if (*s == '<')
-            ccl_text_add(out, "&lt;", 4);
-        else if (*s == '>')
-            ccl_text_add(out, "&gt;", 4);
-        else if (*s == '"')
-            ccl_text_add(out, "&quot;", 6);
-        else
-            ccl_text_add(out, s, 1);
-    }
-}
-
 /** At most two decimals, behind `before`; by hand, as there are hundreds of thousands. */
 static void number(ccl_text_t *out, const char *before, double value) {
     char text[32];
@@ -92,7 +77,7 @@ static void text_item(ccl_text_t *out, const ccl_i_item_t *item) {
         ccl_text_add(out, ")\"", 2);
     }
     ccl_text_add(out, ">", 1);
-    escaped(out, item->text ? item->text : "");
+    ccl_text_add_xml(out, item->text ? item->text : "");
     ccl_text_printf(out, "</text>\n");
 }
 
@@ -104,7 +89,7 @@ static void shape(const ccl_picture_t *p, const ccl_i_item_t *item, ccl_text_t *
         ccl_text_printf(out, "<g class=\"%s\">", item->text);
         if (item->title) {
             ccl_text_printf(out, "<title>");
-            escaped(out, item->title);
+            ccl_text_add_xml(out, item->title);
             ccl_text_printf(out, "</title>");
         }
         ccl_text_add(out, "\n", 1);

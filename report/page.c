@@ -20,21 +20,6 @@ static const char style[] =
     ".told{min-height:1.5em;color:#444}\n"
     "@media print{canvas.timeline{break-inside:avoid}.told,.hint{display:none}}\n";
 
-static void escaped(ccl_text_t *out, const char *text) {
-    for (const char *s = text; *s; s++) {
-        if (*s == '&')
-            ccl_text_add(out, "&amp;", 5);
-        else if (*s == '<')
-            ccl_text_add(out, "&lt;", 4);
-        else if (*s == '>')
-            ccl_text_add(out, "&gt;", 4);
-        else if (*s == '"')
-            ccl_text_add(out, "&quot;", 6);
-        else
-            ccl_text_add(out, s, 1);
-    }
-}
-
 void ccl_i_script_string(ccl_text_t *out, const char *text) {
     ccl_text_add(out, "\"", 1);
     for (const unsigned char *s = (const unsigned char *)text; *s; s++) {
@@ -55,7 +40,7 @@ static void word(ccl_text_t *out, const char *text) {
         plain &= strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-_./,:=",
                         *s) != NULL;
     if (plain) {
-        escaped(out, text);
+        ccl_text_add_xml(out, text);
         return;
     }
     ccl_text_add(out, "'", 1);
@@ -65,7 +50,7 @@ static void word(ccl_text_t *out, const char *text) {
         if (*s == '\'')
             ccl_text_printf(out, "'\\''");
         else
-            escaped(out, one);
+            ccl_text_add_xml(out, one);
     }
     ccl_text_add(out, "'", 1);
 }
@@ -106,13 +91,21 @@ static bool is_flat(const json_t *value) {
 
 static void scalar(ccl_text_t *out, const json_t *value) {
     if (json_is_string(value))
-        escaped(out, json_string_value(value));
+        ccl_text_add_xml(out, json_string_value(value));
     else if (json_is_integer(value))
         ccl_text_printf(out, "%lld", (long long)json_integer_value(value));
     else if (json_is_real(value))
         ccl_text_printf(out, "%.6g", json_real_value(value));
     else
         ccl_text_printf(out, "%s", json_is_true(value) ? "yes" : json_is_false(value) ? "no" : "-");
+}
+
+void ccl_i_page_row(ccl_text_t *out, const char *name, const json_t *value) {
+    if (!value)
+        return;
+    ccl_text_printf(out, "<tr><th>%s</th><td>", name);
+    scalar(out, value);
+    ccl_text_printf(out, "</td></tr>\n");
 }
 
 /** Any value as nested tables; long lists are cut, and say so. Depth is bounded by the reader. */
@@ -125,7 +118,7 @@ static void anything(ccl_text_t *out, const json_t *value) {
         ccl_text_printf(out, "<table><tr>");
         json_object_foreach(json_array_get(value, 0), key, member) {
             ccl_text_printf(out, "<th>");
-            escaped(out, key);
+            ccl_text_add_xml(out, key);
             ccl_text_printf(out, "</th>");
         }
         ccl_text_printf(out, "</tr>\n");
@@ -151,7 +144,7 @@ static void anything(ccl_text_t *out, const json_t *value) {
         ccl_text_printf(out, "<table>");
         json_object_foreach((json_t *)value, key, member) {
             ccl_text_printf(out, "<tr><th>");
-            escaped(out, key);
+            ccl_text_add_xml(out, key);
             ccl_text_printf(out, "</th><td>");
             anything(out, member);
             ccl_text_printf(out, "</td></tr>\n");
@@ -166,7 +159,7 @@ static void anything(ccl_text_t *out, const json_t *value) {
 
 /* ---------------------------------------------------------------- parts */
 
-static ccl_status_t inline_picture(ccl_picture_t *picture, ccl_text_t *out, ccl_error_t *err) {
+ccl_status_t ccl_i_page_picture(ccl_picture_t *picture, ccl_text_t *out, ccl_error_t *err) {
     ccl_status_t status;
 
     ccl_text_printf(out, "<div class=\"scroll\">");
@@ -219,12 +212,12 @@ static ccl_status_t cluster(const ccl_report_page_t *page, ccl_text_t *out, ccl_
     ccl_text_printf(out, "<h2>The cluster</h2>\n");
     if (topo->source && topo->source[0]) {
         ccl_text_printf(out, "<p class=\"dim\">Source of the numbers: ");
-        escaped(out, topo->source);
+        ccl_text_add_xml(out, topo->source);
         ccl_text_printf(out, "</p>\n");
     }
     status = ccl_draw_topology(topo, &options, &picture, err);
     free(uses);
-    return status == CCL_OK ? inline_picture(picture, out, err) : status;
+    return status == CCL_OK ? ccl_i_page_picture(picture, out, err) : status;
 }
 
 /** Winner, time, gap, and everybody's busbw by size. */
@@ -240,7 +233,7 @@ static void comparison_table(const json_t *comparison, ccl_text_t *out) {
         if (!json_is_true(json_object_get(contender, "takes_part")))
             continue;
         ccl_text_printf(out, "<th>");
-        escaped(out, string_of(contender, "name"));
+        ccl_text_add_xml(out, string_of(contender, "name"));
         ccl_text_printf(out, "<br><span class=\"dim\">busbw (GB/s)</span></th>");
     }
     ccl_text_printf(out, "</tr>\n");
@@ -262,7 +255,7 @@ static void comparison_table(const json_t *comparison, ccl_text_t *out) {
         }
         ccl_text_printf(out, "<tr><td class=\"n\">%s</td><td>",
                         ccl_format_bytes(number_of(size, "size_bytes"), bytes, sizeof(bytes)));
-        escaped(out, winner[0] ? winner : "nobody");
+        ccl_text_add_xml(out, winner[0] ? winner : "nobody");
         ccl_text_printf(out, "%s</td>", json_is_true(json_object_get(size, "tie")) ? " (tie)" : "");
         number_cell(out, time_s * 1e6, "n");
         number_cell(out, gap, "n");
@@ -294,14 +287,14 @@ static ccl_status_t comparison(const ccl_json_doc_t *doc, ccl_text_t *out, ccl_e
         const json_t *comparison = json_array_get(list, i);
 
         ccl_text_printf(out, "<h2>");
-        escaped(out, string_of(comparison, "collective"));
+        ccl_text_add_xml(out, string_of(comparison, "collective"));
         ccl_text_printf(out, " on ");
-        escaped(out, string_of(doc->root, "topology"));
+        ccl_text_add_xml(out, string_of(doc->root, "topology"));
         ccl_text_printf(out, "</h2>\n<div class=\"scroll\">");
         comparison_table(comparison, out);
         ccl_text_printf(out, "</div>\n");
     }
-    return inline_picture(picture, out, err);
+    return ccl_i_page_picture(picture, out, err);
 }
 
 static ccl_status_t simulation(const ccl_json_doc_t *doc, ccl_text_t *out, ccl_error_t *err) {
@@ -312,23 +305,16 @@ static ccl_status_t simulation(const ccl_json_doc_t *doc, ccl_text_t *out, ccl_e
     ccl_picture_t *picture = NULL;
 
     ccl_text_printf(out, "<h2>Run of ");
-    escaped(out, string_of(doc->root, "input"));
+    ccl_text_add_xml(out, string_of(doc->root, "input"));
     ccl_text_printf(out, "</h2>\n<div class=\"scroll\"><table>");
-    for (size_t i = 0; i < CCL_ARRAY_LEN(keys); i++) {
-        const json_t *value = json_object_get(doc->root, keys[i]);
-
-        if (!value)
-            continue;
-        ccl_text_printf(out, "<tr><th>%s</th><td>", keys[i]);
-        scalar(out, value);
-        ccl_text_printf(out, "</td></tr>\n");
-    }
+    for (size_t i = 0; i < CCL_ARRAY_LEN(keys); i++)
+        ccl_i_page_row(out, keys[i], json_object_get(doc->root, keys[i]));
     ccl_text_printf(out, "</table></div>\n");
     if (!json_is_number(json_object_get(doc->root, "time_s")) ||
         json_array_size(json_object_get(doc->root, "thread_blocks")) == 0)
         return CCL_OK; /* refused, a deadlock, or a flow list */
     CCL_TRY(ccl_report_draw_idle(doc, 1, CCL_NONE, &picture, err));
-    return inline_picture(picture, out, err);
+    return ccl_i_page_picture(picture, out, err);
 }
 
 static ccl_status_t timeline(const ccl_json_doc_t *doc, uint32_t d, ccl_text_t *out,
@@ -342,7 +328,7 @@ static ccl_status_t timeline(const ccl_json_doc_t *doc, uint32_t d, ccl_text_t *
     ccl_file_title(doc->name, name, sizeof(name));
     if (status == CCL_OK) {
         ccl_text_printf(out, "<h2>Timeline of ");
-        escaped(out, name);
+        ccl_text_add_xml(out, name);
         ccl_text_printf(out,
                         "</h2>\n<p class=\"hint\">Wheel or + and -: zoom; drag or arrows: move; "
                         "shift and wheel: rows; double click: all of it.</p>\n"
@@ -369,11 +355,9 @@ static void other(const ccl_json_doc_t *doc, ccl_text_t *out) {
 
     ccl_file_title(doc->name, name, sizeof(name));
     ccl_text_printf(out, "<h2>");
-    if (strcmp(schema, "ccllab/explain/1") == 0)
-        ccl_text_printf(out, "Why: ");
-    else if (strcmp(schema, "ccllab/bound/1") == 0)
+    if (strcmp(schema, "ccllab/bound/1") == 0)
         ccl_text_printf(out, "The limit: ");
-    escaped(out, name);
+    ccl_text_add_xml(out, name);
     ccl_text_printf(out, "</h2>\n<div class=\"scroll\">");
     anything(out, doc->root);
     ccl_text_printf(out, "</div>\n");
@@ -419,13 +403,20 @@ static void repeat_compare(const json_t *root, ccl_text_t *out) {
     }
 }
 
-static void repeat_simulate(const json_t *root, ccl_text_t *out) {
+/** A run of `simulate` or `explain`. */
+static void repeat_run(const json_t *root, const char *command, ccl_text_t *out) {
     double batches = number_of(root, "batches");
+    const char *input = string_of(root, "input");
 
-    ccl_text_printf(out, "ccllab simulate");
+    ccl_text_printf(out, "ccllab %s", command);
     option(out, "topology", string_of(root, "topology"));
-    ccl_text_add(out, " ", 1);
-    word(out, string_of(root, "input"));
+    if (strcmp(command, "explain") == 0 && ccl_synth_find(input)) {
+        option(out, "collective", string_of(root, "collective"));
+        option(out, "with", input);
+    } else {
+        ccl_text_add(out, " ", 1);
+        word(out, input);
+    }
     ccl_text_printf(out, " --size %.17g", number_of(root, "size_bytes"));
     if (isfinite(batches))
         ccl_text_printf(out, " --batches %.0f", batches);
@@ -444,11 +435,11 @@ static void settings(const ccl_report_page_t *page, ccl_text_t *out) {
 
         ccl_file_title(page->docs[d].name, name, sizeof(name));
         ccl_text_printf(out, "<tr><td>");
-        escaped(out, name);
+        ccl_text_add_xml(out, name);
         ccl_text_printf(out, "</td><td>");
-        escaped(out, schema_of(&page->docs[d]));
+        ccl_text_add_xml(out, schema_of(&page->docs[d]));
         ccl_text_printf(out, "</td><td>ccllab ");
-        escaped(out, string_of(page->docs[d].root, "version"));
+        ccl_text_add_xml(out, string_of(page->docs[d].root, "version"));
         ccl_text_printf(out, "</td></tr>\n");
     }
     ccl_text_printf(out, "</table>\n<p>Every line of the tables by itself:</p>\n<pre>");
@@ -458,7 +449,9 @@ static void settings(const ccl_report_page_t *page, ccl_text_t *out) {
         if (strcmp(schema, "ccllab/compare/1") == 0)
             repeat_compare(page->docs[d].root, out);
         else if (strcmp(schema, "ccllab/simulate/1") == 0)
-            repeat_simulate(page->docs[d].root, out);
+            repeat_run(page->docs[d].root, "simulate", out);
+        else if (strcmp(schema, "ccllab/explain/1") == 0)
+            repeat_run(page->docs[d].root, "explain", out);
     }
     ccl_text_printf(out, "</pre>\n");
 }
@@ -470,11 +463,11 @@ static void question(const ccl_report_page_t *page, ccl_text_t *out) {
     for (uint32_t d = 0; d < page->ndocs && !topology[0]; d++)
         topology = string_of(page->docs[d].root, "topology");
     if (page->question) {
-        escaped(out, page->question);
+        ccl_text_add_xml(out, page->question);
         return;
     }
     ccl_text_printf(out, "Which schedule is fastest%s", topology[0] ? " on " : "");
-    escaped(out, topology);
+    ccl_text_add_xml(out, topology);
     ccl_text_printf(out, "?");
 }
 
@@ -500,6 +493,8 @@ ccl_status_t ccl_report_page(const ccl_report_page_t *page, ccl_text_t *out, ccl
             CCL_TRY(comparison(doc, out, err));
         } else if (strcmp(schema, "ccllab/simulate/1") == 0) {
             CCL_TRY(simulation(doc, out, err));
+        } else if (strcmp(schema, "ccllab/explain/1") == 0) {
+            CCL_TRY(ccl_i_page_explanation(doc, out, err));
         } else if (strcmp(schema, "trace") == 0) {
             CCL_TRY(timeline(doc, d, out, err));
             timelines = true;
