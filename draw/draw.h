@@ -144,6 +144,40 @@ typedef struct ccl_draw_blocks {
 ccl_status_t ccl_draw_idle(const ccl_draw_blocks_t *runs, uint32_t nruns, uint32_t rank,
                            ccl_picture_t **out, ccl_error_t *err);
 
+/** A piece of a bar. */
+typedef struct ccl_draw_piece {
+    const char *name;
+    uint32_t colour; /**< pieces of equal numbers have one colour */
+    double time_s;
+} ccl_draw_piece_t;
+/** What was tried in place of a run. */
+typedef struct ccl_draw_change {
+    const char *what;
+    ccl_remedy_t of;
+    double time_s;
+} ccl_draw_change_t;
+/** Why a run took its time. */
+typedef struct ccl_draw_explanation {
+    const char *title;
+    double time_s;  /**< > 0 */
+    double bound_s; /**< NaN: none */
+    uint32_t ncauses, nwaits, nparts, nchanges;
+    const ccl_draw_piece_t *causes;   /**< [ncauses] of the critical path, by what it is spent on */
+    const ccl_draw_piece_t *waits;    /**< [nwaits] the same time by why it had to be spent */
+    const char *cut;                  /**< a line about the links of the bound */
+    const double *busy;               /**< [nparts] use of these links in equal parts of the run, 0..1 */
+    const uint32_t *on;               /**< [nparts] colour of the path's main cause meanwhile */
+    double cut_busy;                  /**< over the whole run, 0..1 */
+    const ccl_draw_change_t *changes; /**< [nchanges] the shortest time first */
+} ccl_draw_explanation_t;
+/**
+ * The critical path as bars by cause and by wait, how busy the links of the bound were meanwhile
+ * (where there are parts), and the changes tried as bars beside the run's time and the bound (where
+ * there are any, at most the first 24).
+ */
+ccl_status_t ccl_draw_explanation(const ccl_draw_explanation_t *about, ccl_picture_t **out,
+                                  ccl_error_t *err);
+
 /** A moment of a search. */
 typedef struct ccl_draw_moment {
     double at_s;                 /**< seconds spent by the solver so far */

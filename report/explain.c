@@ -49,32 +49,6 @@ static const char *kind_name(const about_t *a, uint32_t kind) {
     return kind < a->topo->nkinds ? a->topo->kinds[kind] : "";
 }
 
-/** What words say of a cause. */
-static const char *cause_text(ccl_path_cause_t cause) {
-    static const char *const texts[CCL_PATH_CAUSES] = {"bytes on a link",
-                                                       "link shared with other flows",
-                                                       "thread block slower than the link",
-                                                       "reducing",
-                                                       "copying",
-                                                       "overhead of primitives",
-                                                       "latency of links",
-                                                       "latency of transports",
-                                                       "flags between blocks",
-                                                       "links held by others",
-                                                       "launch"};
-
-    return texts[cause];
-}
-
-static const char *wait_text(ccl_path_wait_t wait) {
-    static const char *const texts[CCL_PATH_WAITS] = {
-        "the last work of the run",         "the next one waited for the data",
-        "the next one waited for the slot", "another block waited for the step",
-        "the thread block was busy",        "an earlier slice drained first"};
-
-    return texts[wait];
-}
-
 static const char *word_of_input(const about_t *a) {
     return a->input ? a->input : a->program->name;
 }
@@ -238,6 +212,8 @@ static void json_cut(ccl_i_json_t *json, const about_t *a) {
     ccl_i_json_number(json, "carried_bytes", cut->carried_bytes);
     ccl_i_json_number(json, "least_bytes", cut->least_bytes > 0 ? cut->least_bytes : NAN);
     ccl_i_json_number(json, "busy", cut->busy);
+    ccl_i_json_number(json, "path_s", cut->path_s);
+    ccl_i_json_number(json, "path_share", share(a, cut->path_s));
     ccl_i_json_object(json, "blocks", true);
     ccl_i_json_u64(json, "count", cut->blocks);
     ccl_i_json_number(json, "before", cut->before);
@@ -414,7 +390,8 @@ static ccl_status_t causes_table(const about_t *a, bool csv, ccl_table_t *table,
         ccl_path_cause_t cause = (ccl_path_cause_t)(rows[i].index % CCL_PATH_CAUSES);
 
         ccl_table_row(table);
-        ccl_table_cell(table, "%s", csv ? ccl_path_cause_name(cause) : cause_text(cause));
+        ccl_table_cell(table, "%s",
+                       csv ? ccl_path_cause_name(cause) : ccl_i_path_cause_text(cause));
         ccl_table_cell(table, "%s", kind_name(a, rows[i].index / CCL_PATH_CAUSES));
         time_cells(a, table, rows[i].key, csv);
     }
@@ -435,7 +412,7 @@ static void waits_table(const about_t *a, bool csv, ccl_table_t *table) {
         ccl_table_row(table);
         ccl_table_cell(table, "%s",
                        csv ? ccl_path_wait_name((ccl_path_wait_t)w)
-                           : wait_text((ccl_path_wait_t)w));
+                           : ccl_i_path_wait_text((ccl_path_wait_t)w));
         time_cells(a, table, time_s, csv);
     }
 }
@@ -536,7 +513,7 @@ static void cut_table(const about_t *a, bool csv, ccl_table_t *table) {
             ccl_table_cell(table, "%.1f", 100 * busy);
         ccl_table_cell(table, "%s",
                        csv ? ccl_path_cause_name(e->cut.interval_on[i])
-                           : cause_text(e->cut.interval_on[i]));
+                           : ccl_i_path_cause_text(e->cut.interval_on[i]));
     }
 }
 
@@ -739,6 +716,10 @@ static ccl_status_t text_cut(const about_t *a, ccl_text_t *out, ccl_error_t *err
         ccl_text_printf(out, ", %.4g of what is needed at least",
                         cut->carried_bytes / cut->least_bytes);
     ccl_text_printf(out, "; busy %s%% of the time\n", ccl_i_percent(cut->busy, t[0], sizeof(t[0])));
+    ccl_text_printf(out,
+                    "  for %s%% of the time the critical path passes bytes over them, or over "
+                    "links of cuts alike\n",
+                    ccl_i_percent(share(a, cut->path_s), t[0], sizeof(t[0])));
     ccl_text_printf(out, "  the %u thread blocks that send over them:", cut->blocks);
     for (size_t i = 0; i < CCL_ARRAY_LEN(blocks); i++) {
         if (!(blocks[i].share > 5e-4))

@@ -19,5 +19,11 @@ void ccl_i_script_string(ccl_text_t *out, const char *text);
  */
 ccl_status_t ccl_i_page_timeline(const ccl_json_doc_t *doc, ccl_text_t *out, double *merged_ns_out,
                                  size_t *spans_out, ccl_error_t *err);
+/** A line of a table of two columns; nothing where there is no value. */
+void ccl_i_page_row(ccl_text_t *out, const char *name, const json_t *value);
+/** The picture inside the page; it is destroyed. */
+ccl_status_t ccl_i_page_picture(ccl_picture_t *picture, ccl_text_t *out, ccl_error_t *err);
+/** A result of `explain`: where the time goes, what waits, the links of the bound, what helps. */
+ccl_status_t ccl_i_page_explanation(const ccl_json_doc_t *doc, ccl_text_t *out, ccl_error_t *err);
 
 #endif

@@ -14,8 +14,8 @@ ccl_status_t ccl_i_result_schema(const ccl_json_doc_t *doc, const char **out, cc
     return ccl_json_string(&schema, true, out, err);
 }
 
-static ccl_status_t want_schema(const ccl_json_doc_t *doc, const char *want, const char *command,
-                                ccl_error_t *err) {
+ccl_status_t ccl_i_want_schema(const ccl_json_doc_t *doc, const char *want, const char *command,
+                               ccl_error_t *err) {
     ccl_json_at_t root = ccl_json_root(doc);
     ccl_json_at_t at;
     const char *have = NULL;
@@ -28,16 +28,15 @@ static ccl_status_t want_schema(const ccl_json_doc_t *doc, const char *want, con
                          have, command, want);
 }
 
-static ccl_status_t read_number(const ccl_json_at_t *at, const char *key, double *out,
-                                ccl_error_t *err) {
+ccl_status_t ccl_i_read_number(const ccl_json_at_t *at, const char *key, double *out,
+                               ccl_error_t *err) {
     ccl_json_at_t member = ccl_json_member(at, key);
 
     return ccl_json_number(&member, true, out, err);
 }
 
-/** NaN for null and for what is not there. */
-static ccl_status_t read_maybe(const ccl_json_at_t *at, const char *key, double *out,
-                               ccl_error_t *err) {
+ccl_status_t ccl_i_read_maybe(const ccl_json_at_t *at, const char *key, double *out,
+                              ccl_error_t *err) {
     ccl_json_at_t member = ccl_json_member(at, key);
 
     *out = NAN;
@@ -46,8 +45,8 @@ static ccl_status_t read_maybe(const ccl_json_at_t *at, const char *key, double 
     return ccl_json_number(&member, true, out, err);
 }
 
-static ccl_status_t read_string(const ccl_json_at_t *at, const char *key, const char **out,
-                                ccl_error_t *err) {
+ccl_status_t ccl_i_read_string(const ccl_json_at_t *at, const char *key, const char **out,
+                               ccl_error_t *err) {
     ccl_json_at_t member = ccl_json_member(at, key);
 
     return ccl_json_string(&member, true, out, err);
@@ -80,8 +79,8 @@ static ccl_status_t read_comparison(const ccl_json_at_t *at, const char *topolog
     size_t ncontenders = 0;
     size_t nsizes = 0;
 
-    CCL_TRY(read_string(at, "collective", &collective, err));
-    CCL_TRY(read_number(at, "busbw_factor", &factor, err));
+    CCL_TRY(ccl_i_read_string(at, "collective", &collective, err));
+    CCL_TRY(ccl_i_read_number(at, "busbw_factor", &factor, err));
     CCL_TRY(ccl_json_array(&contenders, true, &ncontenders, err));
     CCL_TRY(ccl_json_array(&sizes, true, &nsizes, err));
     sizes_bytes = ccl_arena_alloc(arena, nsizes + 1, sizeof(*sizes_bytes));
@@ -99,7 +98,7 @@ static ccl_status_t read_comparison(const ccl_json_at_t *at, const char *topolog
         CCL_TRY(ccl_json_bool(&part, false, &takes_part, err));
         if (!takes_part)
             continue;
-        CCL_TRY(read_string(&contender, "name", &curves[out->ncurves].name, err));
+        CCL_TRY(ccl_i_read_string(&contender, "name", &curves[out->ncurves].name, err));
         values[out->ncurves] = ccl_arena_alloc(arena, nsizes + 1, sizeof(**values));
         if (!values[out->ncurves])
             return ccl_fail_nomem(err);
@@ -114,13 +113,13 @@ static ccl_status_t read_comparison(const ccl_json_at_t *at, const char *topolog
         size_t nresults = 0;
         double bound_s;
 
-        CCL_TRY(read_number(&size, "size_bytes", &sizes_bytes[i], err));
+        CCL_TRY(ccl_i_read_number(&size, "size_bytes", &sizes_bytes[i], err));
         if (!(sizes_bytes[i] > 0)) {
             ccl_json_at_t bytes = ccl_json_member(&size, "size_bytes");
 
             return ccl_json_fail(&bytes, err, "a size must be more than 0");
         }
-        CCL_TRY(read_maybe(&size, "bound_s", &bound_s, err));
+        CCL_TRY(ccl_i_read_maybe(&size, "bound_s", &bound_s, err));
         bound_GBps[i] = bound_s > 0 ? sizes_bytes[i] / bound_s * factor / 1e9 : NAN;
         if (bound_s > 0)
             out->bound_GBps = bound_GBps;
@@ -129,10 +128,10 @@ static ccl_status_t read_comparison(const ccl_json_at_t *at, const char *topolog
             ccl_json_at_t result = ccl_json_element(&results, r);
             const char *name;
 
-            CCL_TRY(read_string(&result, "name", &name, err));
+            CCL_TRY(ccl_i_read_string(&result, "name", &name, err));
             for (uint32_t c = 0; c < out->ncurves; c++)
                 if (strcmp(curves[c].name, name) == 0)
-                    CCL_TRY(read_maybe(&result, "busbw_GBps", &values[c][i], err));
+                    CCL_TRY(ccl_i_read_maybe(&result, "busbw_GBps", &values[c][i], err));
         }
     }
     out->nsizes = (uint32_t)nsizes;
@@ -156,8 +155,8 @@ ccl_status_t ccl_report_draw_busbw(const ccl_json_doc_t *docs, uint32_t ndocs, c
         const char *topology;
         size_t len = 0;
 
-        CCL_TRY_GOTO(want_schema(&docs[d], "ccllab/compare/1", "compare", err), status, out);
-        CCL_TRY_GOTO(read_string(&root, "topology", &topology, err), status, out);
+        CCL_TRY_GOTO(ccl_i_want_schema(&docs[d], "ccllab/compare/1", "compare", err), status, out);
+        CCL_TRY_GOTO(ccl_i_read_string(&root, "topology", &topology, err), status, out);
         CCL_TRY_GOTO(ccl_json_array(&list, true, &len, err), status, out);
         for (size_t i = 0; status == CCL_OK && i < len; i++) {
             ccl_json_at_t comparison = ccl_json_element(&list, i);
@@ -192,14 +191,18 @@ static ccl_status_t read_blocks(const ccl_json_doc_t *doc, ccl_arena_t *arena,
     char name[121];
     size_t n = 0;
 
-    CCL_TRY(want_schema(doc, "ccllab/simulate/1", "simulate", err));
-    CCL_TRY(read_string(&root, "input", &input, err));
-    CCL_TRY(read_string(&root, "topology", &topology, err));
+    const char *schema = NULL;
+
+    CCL_TRY(ccl_i_result_schema(doc, &schema, err));
+    if (strcmp(schema, "ccllab/explain/1") != 0) /* which has the same members */
+        CCL_TRY(ccl_i_want_schema(doc, "ccllab/simulate/1", "simulate", err));
+    CCL_TRY(ccl_i_read_string(&root, "input", &input, err));
+    CCL_TRY(ccl_i_read_string(&root, "topology", &topology, err));
     if (!list.value)
         return ccl_json_fail(&root, err, "a run without thread blocks (a flow list's)");
     CCL_TRY(ccl_json_array(&list, true, &n, err));
-    CCL_TRY(read_number(&root, "time_s", &out->time_s, err));
-    CCL_TRY(read_number(&root, "size_bytes", &size_bytes, err));
+    CCL_TRY(ccl_i_read_number(&root, "time_s", &out->time_s, err));
+    CCL_TRY(ccl_i_read_number(&root, "size_bytes", &size_bytes, err));
     ccl_file_title(input, name, sizeof(name));
     blocks = ccl_arena_alloc(arena, n + 1, sizeof(*blocks));
     out->title = title_of(arena, "%s on %s, %s", name, topology,
@@ -213,12 +216,12 @@ static ccl_status_t read_blocks(const ccl_json_doc_t *doc, ccl_arena_t *arena,
 
         CCL_TRY(ccl_json_u32(&rank, true, CCL_NONE - 1, &blocks[i].rank, err));
         CCL_TRY(ccl_json_u32(&id, true, CCL_NONE - 1, &blocks[i].id, err));
-        CCL_TRY(read_number(&at, "start_s", &blocks[i].start_s, err));
-        CCL_TRY(read_number(&at, "done_s", &blocks[i].done_s, err));
-        CCL_TRY(read_number(&at, "busy_s", &blocks[i].busy_s, err));
-        CCL_TRY(read_number(&at, "wait_data_s", &blocks[i].data_s, err));
-        CCL_TRY(read_number(&at, "wait_peer_s", &blocks[i].peer_s, err));
-        CCL_TRY(read_number(&at, "wait_slot_s", &blocks[i].slot_s, err));
+        CCL_TRY(ccl_i_read_number(&at, "start_s", &blocks[i].start_s, err));
+        CCL_TRY(ccl_i_read_number(&at, "done_s", &blocks[i].done_s, err));
+        CCL_TRY(ccl_i_read_number(&at, "busy_s", &blocks[i].busy_s, err));
+        CCL_TRY(ccl_i_read_number(&at, "wait_data_s", &blocks[i].data_s, err));
+        CCL_TRY(ccl_i_read_number(&at, "wait_peer_s", &blocks[i].peer_s, err));
+        CCL_TRY(ccl_i_read_number(&at, "wait_slot_s", &blocks[i].slot_s, err));
     }
     out->nblocks = (uint32_t)n;
     out->blocks = blocks;
@@ -261,8 +264,8 @@ static ccl_status_t add_line(const ccl_json_doc_t *doc, side_t sides[2], ccl_err
     side_t *side;
 
     CCL_TRY(ccl_json_object(&root, true, err));
-    CCL_TRY(read_string(&root, "event", &event, err));
-    CCL_TRY(read_string(&root, "side", &name, err));
+    CCL_TRY(ccl_i_read_string(&root, "event", &event, err));
+    CCL_TRY(ccl_i_read_string(&root, "side", &name, err));
     CCL_TRY(ccl_json_u32(&at, true, CCL_NONE - 2, &steps, err));
     side = strcmp(name, sides[0].name) == 0 ? &sides[0] : &sides[1];
     if (strcmp(name, side->name) != 0) {
@@ -280,7 +283,7 @@ static ccl_status_t add_line(const ccl_json_doc_t *doc, side_t sides[2], ccl_err
     } else if (strcmp(event, "snapshot") == 0) {
         double solver_s = 0;
 
-        CCL_TRY(read_number(&root, "solver_s", &solver_s, err));
+        CCL_TRY(ccl_i_read_number(&root, "solver_s", &solver_s, err));
         at = ccl_json_member(&root, "counterexamples");
         CCL_TRY(ccl_json_u32(&at, true, CCL_NONE - 1, &m.counterexamples, err));
         m.at_s += solver_s > 0 ? solver_s : 0;
@@ -288,7 +291,7 @@ static ccl_status_t add_line(const ccl_json_doc_t *doc, side_t sides[2], ccl_err
     } else if (strcmp(event, "search") == 0) {
         const char *answer;
 
-        CCL_TRY(read_string(&root, "answer", &answer, err));
+        CCL_TRY(ccl_i_read_string(&root, "answer", &answer, err));
         if (strcmp(answer, "found") == 0 && steps < m.best)
             m.best = steps;
         if (strcmp(answer, "none") == 0 && steps + 1 > m.bound)

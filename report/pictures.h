@@ -9,5 +9,16 @@
 
 /** Member "schema" of a result, "ccllab/compare/1"; borrowed. */
 ccl_status_t ccl_i_result_schema(const ccl_json_doc_t *doc, const char **out, ccl_error_t *err);
+/** Is a result what `ccllab COMMAND --json` writes? */
+ccl_status_t ccl_i_want_schema(const ccl_json_doc_t *doc, const char *want, const char *command,
+                               ccl_error_t *err);
+/* Members that must be there, errors with file, line and column. */
+ccl_status_t ccl_i_read_number(const ccl_json_at_t *at, const char *key, double *out,
+                               ccl_error_t *err);
+/** NaN for null and for what is not there. */
+ccl_status_t ccl_i_read_maybe(const ccl_json_at_t *at, const char *key, double *out,
+                              ccl_error_t *err);
+ccl_status_t ccl_i_read_string(const ccl_json_at_t *at, const char *key, const char **out,
+                               ccl_error_t *err);
 
 #endif

@@ -314,9 +314,14 @@ ccl_status_t ccl_report_notebook(const ccl_notebook_rows_t *rows, bool upright,
  * ccl_picture_destroy(). @retval CCL_ERR_INPUT  not such a result; file, line and column. */
 ccl_status_t ccl_report_draw_busbw(const ccl_json_doc_t *docs, uint32_t ndocs, ccl_picture_t **out,
                                    ccl_error_t *err);
-/** Busy and idle thread blocks of results of `simulate`. @param rank  CCL_NONE: the fullest GPU. */
+/** Busy and idle thread blocks of results of `simulate` and `explain`.
+ * @param rank  CCL_NONE: the fullest GPU. */
 ccl_status_t ccl_report_draw_idle(const ccl_json_doc_t *docs, uint32_t ndocs, uint32_t rank,
                                   ccl_picture_t **out, ccl_error_t *err);
+/** Where the time of a result of `explain` goes, and what would help. @param out  destroy with
+ * ccl_picture_destroy(). @retval CCL_ERR_INPUT  not such a result; file, line and column. */
+ccl_status_t ccl_report_draw_explanation(const ccl_json_doc_t *doc, ccl_picture_t **out,
+                                         ccl_error_t *err);
 /** Progress of what `synth --with cegis --trace` wrote. @param name  for messages and titles. */
 ccl_status_t ccl_report_draw_progress(const char *name, const char *text, size_t len,
                                       ccl_picture_t **out, ccl_error_t *err);

@@ -398,3 +398,28 @@ void ccl_i_json_deadlock(ccl_i_json_t *json, const ccl_deadlock_t *deadlock) {
     ccl_i_json_close_array(json);
     ccl_i_json_close_object(json);
 }
+
+const char *ccl_i_path_cause_text(ccl_path_cause_t cause) {
+    static const char *const texts[CCL_PATH_CAUSES] = {"bytes on a link",
+                                                       "link shared with other flows",
+                                                       "thread block slower than the link",
+                                                       "reducing",
+                                                       "copying",
+                                                       "overhead of primitives",
+                                                       "latency of links",
+                                                       "latency of transports",
+                                                       "flags between blocks",
+                                                       "links held by others",
+                                                       "launch"};
+
+    return texts[cause];
+}
+
+const char *ccl_i_path_wait_text(ccl_path_wait_t wait) {
+    static const char *const texts[CCL_PATH_WAITS] = {
+        "the last work of the run",         "the next one waited for the data",
+        "the next one waited for the slot", "another block waited for the step",
+        "the thread block was busy",        "an earlier slice drained first"};
+
+    return texts[wait];
+}

@@ -81,6 +81,10 @@ void ccl_i_json_deadlock(ccl_i_json_t *json, const ccl_deadlock_t *deadlock);
 void ccl_i_json_fault(ccl_i_json_t *json, const ccl_verdict_t *verdict);
 /** Devices of a link as "from->to". Returns out. */
 const char *ccl_i_link_name(const ccl_topology_t *topo, uint32_t link, char *out, size_t out_len);
+/** What words say of a cause of the critical path: "bytes on a link". */
+const char *ccl_i_path_cause_text(ccl_path_cause_t cause);
+/** And of why it had to be done: "the next one waited for the data". */
+const char *ccl_i_path_wait_text(ccl_path_wait_t wait);
 /** time / bound, NaN without a bound; "-" then. */
 double ccl_i_gap(double time_s, double bound_s);
 const char *ccl_i_gap_text(double time_s, double bound_s, char *out, size_t out_len);

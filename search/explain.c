@@ -101,6 +101,73 @@ static void interval_causes(ccl_explanation_t *e) {
     }
 }
 
+/* Links that stand in a cut just as tight: images of those under symmetries that keep the demand,
+ * and for AllReduce, which is its own reverse, the links back where they are as fast. */
+static ccl_status_t links_alike(const ccl_topology_t *topo, const ccl_collective_t *coll,
+                                const bool *in, bool *out, ccl_error_t *err) {
+    bool rooted = coll->kind == CCL_BROADCAST || coll->kind == CCL_REDUCE ||
+                  coll->kind == CCL_GATHER || coll->kind == CCL_SCATTER;
+    ccl_capacity_t *c = NULL;
+    ccl_automorphisms_t symmetry;
+    memcpy(out, in, topo->nlinks * sizeof *out);
+    if (coll->kind == CCL_SENDRECV || coll->kind == CCL_CUSTOM)
+        return CCL_OK;
+    CCL_TRY(ccl_capacity_create(topo, &c, err));
+    ccl_status_t status = CCL_OK;
+    if (c->nleft_groups == 0) { /* these have no part in the graph's symmetries */
+        bool *orbit = calloc(c->narcs + 1u, sizeof *orbit);
+        status = orbit ? ccl_automorphisms_find(
+                             c, rooted ? topo->rank_device[coll->root] : CCL_NONE, &symmetry, err)
+                       : ccl_fail_nomem(err);
+        if (status == CCL_OK) {
+            for (uint32_t a = 0; a < c->narcs; a++)
+                if (c->arcs[a].link != CCL_NONE && in[c->arcs[a].link])
+                    orbit[symmetry.arc_orbit[a]] = true;
+            for (uint32_t a = 0; a < c->narcs; a++)
+                if (c->arcs[a].link != CCL_NONE && orbit[symmetry.arc_orbit[a]])
+                    out[c->arcs[a].link] = true;
+            ccl_automorphisms_fini(&symmetry);
+        }
+        free(orbit);
+    }
+    ccl_capacity_destroy(c);
+    for (uint32_t l = 0; coll->kind == CCL_ALLREDUCE && l < topo->nlinks; l++) {
+        const ccl_link_t *link = &topo->links[l];
+        for (uint32_t i = topo->out_first[link->to]; i < topo->out_first[link->to + 1]; i++) {
+            const ccl_link_t *back = &topo->links[topo->out_links[i]];
+            if (out[l] && back->to == link->from && back->bandwidth_Bps == link->bandwidth_Bps)
+                out[topo->out_links[i]] = true;
+        }
+    }
+    return status;
+}
+
+/* Of the path, what sends over those links: its bytes, not the latency behind them. */
+static ccl_status_t cut_path(const ccl_program_t *p, ccl_routes_t *routes, const bool *in,
+                             ccl_explanation_t *e, ccl_error_t *err) {
+    const ccl_sim_result_t *r = e->result;
+    const ccl_path_segment_t *last = NULL; /* whose route was looked up */
+    bool on = false;
+    for (uint32_t i = 0; i < r->npath; i++) {
+        const ccl_path_segment_t *s = &r->path[i];
+        bool bytes = s->cause == CCL_PATH_LINK || s->cause == CCL_PATH_SHARING ||
+                     s->cause == CCL_PATH_BLOCK_RATE || s->cause == CCL_PATH_REDUCE ||
+                     s->cause == CCL_PATH_COPY;
+        if (!bytes || s->peer == CCL_NONE)
+            continue;
+        if (!last || last->tb != s->tb || last->step != s->step) {
+            const ccl_tb_t *tb = &p->tbs[s->tb];
+            uint32_t channel = ccl_program_peers(p, tb, s->step).channel;
+            const ccl_route_t *route;
+            CCL_TRY(ccl_routes_get(routes, tb->rank, s->peer, channel, &route, err));
+            on = crosses(route, in);
+            last = s;
+        }
+        e->cut.path_s += on ? s->end_s - s->start_s : 0;
+    }
+    return CCL_OK;
+}
+
 static ccl_status_t cut_use(const ccl_topology_t *topo, const ccl_program_t *p,
                             ccl_routes_t *routes, ccl_explanation_t *e, ccl_error_t *err) {
     const ccl_sim_result_t *r = e->result;
@@ -128,6 +195,11 @@ static ccl_status_t cut_use(const ccl_topology_t *topo, const ccl_program_t *p,
         cut->least_bytes = e->bound.bandwidth_s * cut->capacity_Bps;
     for (uint32_t k = 0; k < e->intervals; k++)
         cut->interval_busy[k] /= cut->capacity_Bps * r->time_s / e->intervals;
+    bool *alike = ccl_arena_alloc(&e->arena, topo->nlinks + 1u, sizeof *alike);
+    if (!alike)
+        return ccl_fail_nomem(err);
+    CCL_TRY(links_alike(topo, p->coll, in, alike, err));
+    CCL_TRY(cut_path(p, routes, alike, e, err));
     return cut_blocks(p, routes, in, e, err);
 }
 

@@ -451,6 +451,7 @@ typedef enum ccl_remedy {
     CCL_REMEDY_SETTING,  /**< a setting of the library or runtime: FIFO slots */
     CCL_REMEDY_HARDWARE  /**< another cluster */
 } ccl_remedy_t;
+#define CCL_REMEDIES 3
 const char *ccl_remedy_name(ccl_remedy_t remedy); /**< "program", "setting", "hardware"; static */
 
 /** One change and what it does: the same run again with it. */
@@ -487,6 +488,9 @@ typedef struct ccl_cut_use {
     double carried_bytes; /**< over all of them */
     double least_bytes;   /**< what any schedule carries over them; 0: not known (flow programs) */
     double busy;          /**< carried / (capacity time), 0..1 */
+    double path_s; /**< of the critical path, while what is on it passes bytes over one of them, or
+                        of a cut just as tight by symmetry (AllReduce: also by reversal), whatever
+                        holds it up: the links, other flows, its thread block */
     double *interval_busy;         /**< [intervals] the same in each part of the run */
     ccl_path_cause_t *interval_on; /**< [intervals] what the critical path mostly did meanwhile */
     /* Of the thread blocks that send over these links, shares of the run, which add up to 1. */

@@ -15,6 +15,7 @@ cluster=heteccl-h20-4+8
 "$ccllab" synth -t $cluster -c allgather --with hm --size 16M -q -o hm.xml
 "$ccllab" simulate -t $cluster hm.xml --size 16M --json -o run.json --trace run.trace.json
 "$ccllab" bound -t $cluster -c allgather --size 16M --json -o bound.json
+"$ccllab" explain -t $cluster -c allgather --with ring --size 1M --json -o why.json
 "$ccllab" report compare.json run.json bound.json run.trace.json -t $cluster --question 'Why <hm> & not ring?' -o a.html
 "$ccllab" report compare.json run.json bound.json run.trace.json -t $cluster --question 'Why <hm> & not ring?' -j 1 -o b.html
 cmp a.html b.html || say "two pages differ"
@@ -37,6 +38,25 @@ figure() { awk '/"name": "hm"/ && /busbw_GBps/ { sub(/.*"busbw_GBps": /, ""); su
 line=$(sed -n '/^<pre>/,/<\/pre>/p' a.html | sed 's/<[^>]*>//g' | grep '^ccllab simulate')
 sh -c "'$ccllab' ${line#ccllab } --json" >again.json
 [ "$(grep '"time_s"' again.json)" = "$(grep '"time_s"' run.json)" ] || say "$line: another time"
+# A result of explain: where the time goes, why, the bound's links, what helps, its thread blocks.
+"$ccllab" report why.json -o why.html
+count() { grep -c "class=\"$1\"" why.html || true; }
+member() { sed -n "s/^  \"$1\": //p" why.json | tr -d ,; }
+[ "$(grep -c '<svg ' why.html)" -eq 2 ] || say "explain: not two pictures"
+has why.html 'Why ring takes its time'
+[ "$(count bar)" -eq 2 ] && [ "$(count cut)" -eq 1 ] && [ "$(count part)" -eq 20 ] || say "explain: bars are missing"
+causes=$(grep -c '"cause": .*"kind"' why.json) waits=$(grep '"wait": ' why.json | grep -vc '"time_s": 0,')
+[ "$(count piece)" -eq $((causes + waits)) ] || say "explain: $(count piece) pieces, not $causes + $waits"
+ran=$(grep -c '"what": .*"status": "ok"' why.json)
+[ "$(count change)" -eq $((ran < 24 ? ran : 24)) ] || say "explain: $(count change) changes of $ran"
+best=$(sed -n 's/^ *{"what": "\([^"]*\)".*/\1/p;' why.json | head -n 1)
+grep '<tr><td>' why.html | head -n 1 | sed 's/&gt;/>/g' | grep -qF -e "<td>$best</td>" || say "explain: $best is not first"
+share=$(sed -n 's/^    "path_share": //p' why.json | tr -d ,)
+has why.html "on the links of the bound, or of cuts alike</th><td>$(printf %.6g "$share")<"
+has why.html "time_s</th><td>$(printf %.6g "$(member time_s)")<"
+line=$(sed -n '/^<pre>/,/<\/pre>/p;/<pre>/p' why.html | sed 's/<[^>]*>//g' | grep '^ccllab explain' | head -n 1)
+sh -c "'$ccllab' ${line#ccllab } --no-what-if --json" >again.json
+[ "$(grep '^  "time_s"' again.json)" = "$(grep '^  "time_s"' why.json)" ] || say "$line: another time"
 
 # A long trace is thinned.
 awk 'BEGIN { print "{\"traceEvents\": ["
@@ -63,6 +83,10 @@ echo '{"traceEvents": []}' >empty.trace.json
 refused 2 'odd.json:1:1: neither a result of ccllab' report odd.json -o x.html
 refused 2 'odd.trace.json:1:' report odd.trace.json -o x.html
 refused 2 'nothing took any time' report empty.trace.json -o x.html
+sed 's/"cause": "launch"/"cause": "lunch"/' why.json >odd-cause.json
+sed 's/^  "time_s": .*/  "time_s": "long",/' why.json >odd-time.json
+refused 2 '"lunch" is no cause' report odd-cause.json -o x.html
+refused 2 'odd-time.json:' report odd-time.json -o x.html
 refused 2 'hm.xml:1:1' report hm.xml -o x.html
 refused 2 'a report is HTML' report --json compare.json -o x.html
 refused 2 'nothing to work on' report -o x.html

@@ -61,6 +61,52 @@ START_TEST(idle) {
 }
 END_TEST
 
+START_TEST(explanation) {
+    static const ccl_draw_piece_t causes[] = {{"bytes on a link, net", CCL_PATH_LINK, 60e-6},
+                                              {"latency of links, net", CCL_PATH_LATENCY, 30e-6},
+                                              {"launch", CCL_PATH_LAUNCH, 10e-6}};
+    static const ccl_draw_piece_t waits[] = {{"the thread block was busy", CCL_PATH_BLOCK, 100e-6}};
+    static const double busy[] = {0.5, 1, 0, 0.25};
+    static const uint32_t on[] = {CCL_PATH_LAUNCH, CCL_PATH_LINK, CCL_PATH_LATENCY, CCL_PATH_LINK};
+    ccl_draw_change_t changes[30];
+    ccl_draw_explanation_t about = {"ring on two", 100e-6, 40e-6,  3,    1,  4,      30,
+                                    causes,        waits,  "2 of", busy, on, 0.4375, changes};
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_picture_t *picture = NULL;
+    svg_t *svg;
+
+    for (int i = 0; i < 30; i++)
+        changes[i] = (ccl_draw_change_t){i % 2 ? "faster <NICs>" : "more batches",
+                                         i % 2 ? CCL_REMEDY_HARDWARE : CCL_REMEDY_PROGRAM,
+                                         (50 + 5 * i) * 1e-6};
+    ck_assert_int_eq(ccl_draw_explanation(&about, &picture, NULL), CCL_OK);
+    svg = svg_read(picture);
+    ck_assert_uint_eq(svg_count(svg, "bar"), 2);
+    ck_assert_uint_eq(svg_count(svg, "piece"), 3 + 1);
+    ck_assert_uint_eq(svg_count(svg, "legend piece"), 3 + 1);
+    ck_assert_uint_eq(svg_count(svg, "part"), 4);
+    ck_assert_uint_eq(svg_count(svg, "change"), 24);
+    ck_assert_uint_eq(svg_count(svg, "mark"), 2);
+    ck_assert(svg_has(svg, "bytes on a link, net: 60 us, 60 %") &&
+              svg_has(svg, "the best 24 of 30"));
+    ck_assert(svg_has(svg, "50 us, -50.0 %") && svg_has(svg, "110 us, +10.0 %"));
+    ck_assert(svg_has(svg, "the bound 40 us") && svg_has(svg, "the run 100 us"));
+    /* The first piece is six tenths of the field, and of the colour of the second part. */
+    ck_assert_ptr_nonnull(strstr(svg->source, "width=\"518.4\" height=\"26\" fill=\"#0072b2\""));
+    ck_assert_ptr_nonnull(strstr(svg->source, "height=\"120\" fill=\"#0072b2\""));
+    svg_free(svg);
+    about.nparts = about.nchanges = 0; /* no links of the bound, nothing tried */
+    about.bound_s = NAN;
+    ck_assert_int_eq(ccl_draw_explanation(&about, &picture, NULL), CCL_OK);
+    svg = svg_read(picture);
+    ck_assert_uint_eq(svg_count(svg, "piece"), 4);
+    ck_assert_uint_eq(svg_count(svg, "cut") + svg_count(svg, "change") + svg_count(svg, "mark"), 0);
+    svg_free(svg);
+    about.time_s = 0;
+    ck_assert_int_eq(ccl_draw_explanation(&about, &picture, &err), CCL_ERR_INPUT);
+}
+END_TEST
+
 START_TEST(progress) {
     static const ccl_draw_moment_t moments[] = {
         {0, 9, 4, 0, false}, {0.5, 9, 4, 12, true}, {0.5, 8, 4, 0, false}, {2, 8, 8, 3, true}};
@@ -87,6 +133,7 @@ int main(void) {
 
     tcase_add_test(tcase, busbw);
     tcase_add_test(tcase, idle);
+    tcase_add_test(tcase, explanation);
     tcase_add_test(tcase, progress);
     suite_add_tcase(suite, tcase);
     return svg_run(suite);

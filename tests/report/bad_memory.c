@@ -103,12 +103,24 @@ static ccl_status_t page(ccl_text_t *out, ccl_error_t *err) {
         "\"busbw_GBps\": 1}]}]}]}",
         "{\"traceEvents\": [{\"ph\": \"M\", \"pid\": 0, \"args\": {\"name\": \"GPU 0\"}}, {\"ph\": "
         "\"X\", \"pid\": 0, \"tid\": 1, \"name\": \"s\", \"ts\": 0, \"dur\": 5}]}",
+        "{\"schema\": \"ccllab/explain/1\", \"input\": \"ring\", \"topology\": \"x\", "
+        "\"collective\": "
+        "\"allgather\", \"size_bytes\": 1024, \"time_s\": 2e-6, \"causes\": [{\"cause\": \"link\", "
+        "\"kind\": \"net\", \"time_s\": 2e-6}], \"waits\": [{\"wait\": \"end\", \"time_s\": "
+        "2e-6}], "
+        "\"cut\": {\"nlinks\": 1, \"capacity_Bps\": 1e9, \"carried_bytes\": 1024, \"busy\": 1, "
+        "\"parts\": [{\"busy\": 1, \"cause\": \"link\"}]}, \"changes\": [{\"what\": \"more\", "
+        "\"of\": "
+        "\"program\", \"edits\": [], \"options\": \"--batches 2\", \"time_s\": 1e-6}], "
+        "\"thread_blocks\": [{\"rank\": 0, \"id\": 0, \"start_s\": 0, \"done_s\": 2e-6, "
+        "\"busy_s\": 2e-6, "
+        "\"wait_data_s\": 0, \"wait_peer_s\": 0, \"wait_slot_s\": 0}]}",
         "{\"schema\": \"ccllab/bound/1\", \"list\": [{\"a\": 1}]}"};
-    ccl_json_doc_t docs[3] = {{0}};
+    ccl_json_doc_t docs[CCL_ARRAY_LEN(texts)] = {{0}};
     ccl_report_page_t about = {.topo = topo, .docs = docs};
     ccl_status_t status = CCL_OK;
 
-    while (status == CCL_OK && about.ndocs < 3) {
+    while (status == CCL_OK && about.ndocs < CCL_ARRAY_LEN(docs)) {
         const char *text = texts[about.ndocs];
 
         status = ccl_json_parse("a.json", text, strlen(text), &docs[about.ndocs], err);

@@ -196,6 +196,8 @@ START_TEST(test_separate_runs) {
 }
 END_TEST
 
+static uint32_t on_path; /* cases whose path goes over the links of the bound */
+
 START_TEST(test_shares) {
     made_t m;
     make(&m, cases[_i].spec, cases[_i].kind, cases[_i].with, cases[_i].size_bytes);
@@ -203,7 +205,7 @@ START_TEST(test_shares) {
     m.options.intervals = 13;
     ccl_explanation_t *e = explain(&m, 1);
     const ccl_cut_use_t *cut = &e->cut;
-    double whole = 0, cause_s = 0;
+    double whole = 0, cause_s = 0, over_s = 0;
     for (int c = 0; c < CCL_PATH_CAUSES; c++)
         cause_s += e->sum.cause_s[c];
     ck_assert_double_eq_tol(cause_s, e->result->time_s, 1e-9 * cause_s);
@@ -218,6 +220,16 @@ START_TEST(test_shares) {
     whole = cut->before + cut->working + cut->waits_data + cut->waits_peer + cut->waits_slot +
             cut->after;
     ck_assert_double_eq_tol(whole, 1, 1e-9);
+    /* The limiting link of a segment lies on the way of its bytes. */
+    for (uint32_t i = 0; i < e->result->npath; i++) {
+        const ccl_path_segment_t *s = &e->result->path[i];
+        bool limits = s->cause == CCL_PATH_LINK || s->cause == CCL_PATH_SHARING;
+        for (uint32_t k = 0; limits && k < cut->nlinks; k++)
+            over_s += s->resource == e->bound.bandwidth.links[k] ? s->end_s - s->start_s : 0;
+    }
+    ck_assert_double_ge(cut->path_s, over_s * (1 - 1e-9));
+    ck_assert_double_le(cut->path_s, e->result->time_s - e->sum.cause_s[CCL_PATH_LAUNCH]);
+    on_path += cut->path_s > 0;
     if (cut->least_bytes > 0) { /* time / bound = more than needed / busy */
         ck_assert_double_ge(cut->carried_bytes, cut->least_bytes * (1 - 1e-9));
         ck_assert_double_eq_tol(e->result->time_s / e->bound.bandwidth_s,
@@ -259,6 +271,8 @@ START_TEST(test_two_gpus) {
     m.options.sim.size_bytes = 1e6;
     ccl_explanation_t *e = explain(&m, 2);
     ck_assert_double_eq_tol(e->result->time_s, 101e-6, 1e-15);
+    ck_assert_double_eq_tol(e->cut.path_s, 100e-6, 1e-15); /* all but the latency */
+    ck_assert_uint_ge(on_path, 2);
     for (uint32_t i = 0; i < e->ntried; i++)
         for (size_t k = 0; k < CCL_ARRAY_LEN(want); k++)
             if (strcmp(e->tried[i].what, want[k].what) == 0) {
