@@ -33,9 +33,10 @@ static const uint32_t more_cuts[] = {2, 3, 4, 6, 8, 12};
 #define BUSY 0.4
 #define MOST_LANES 32u
 /* Transfers that may be simulated to choose cuts, slices and connections: for each pair of ranks,
-   at least and at most so many. Where transports cut what they carry, their slices count. */
+   at least (half more where data goes up and down) and at most so many. Where transports cut what
+   they carry, their slices count. */
 #define WORK_PER_PAIR 400.0
-#define LEAST_WORK 300000.0
+#define LEAST_WORK 200000.0
 #define MOST_WORK 2e6
 /* Of the cuts, so many are simulated, as far as their estimates are this near to the best one. */
 #define FINALISTS 3u
@@ -714,9 +715,8 @@ static ccl_status_t race(cegis_t *c, ccl_i_cluster_t *cluster, trial_t *trials, 
 
 static int by_estimate(const void *a, const void *b) {
     const cut_t *x = a, *y = b;
-    if (x->estimate_s != y->estimate_s)
-        return x->estimate_s < y->estimate_s ? -1 : 1;
-    return x->cuts < y->cuts ? -1 : x->cuts > y->cuts;
+    int later = (x->estimate_s > y->estimate_s) - (x->estimate_s < y->estimate_s);
+    return later ? later : (x->cuts > y->cuts) - (x->cuts < y->cuts);
 }
 
 /**
@@ -753,7 +753,8 @@ static ccl_status_t choose(cegis_t *c, ccl_i_cluster_t *cluster, trial_t *best, 
     c->dearer = 1;
     if (c->options->part)
         return race(c, cluster, &only, 1, best, err);
-    c->work = fmin(fmax(WORK_PER_PAIR * n * n, LEAST_WORK), MOST_WORK);
+    c->work = LEAST_WORK * (c->cut[0].sides[0].used && c->cut[0].sides[1].used ? 1.5 : 1);
+    c->work = fmin(fmax(WORK_PER_PAIR * n * n, c->work), MOST_WORK);
     if (c->options->effort > 0)
         c->work *= c->options->effort;
     qsort(c->cut, c->ncuts, sizeof *c->cut, by_estimate);
@@ -841,10 +842,9 @@ static void cegis_init(cegis_t *c, const ccl_ctx_t *ctx, const ccl_topology_t *t
 }
 
 static void cegis_fini(cegis_t *c) {
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         side_fini(&c->sides[i]);
-    for (uint32_t k = 0; k < c->ncuts; k++) {
-        for (int i = 0; i < 2; i++)
+        for (uint32_t k = 0; k < c->ncuts; k++)
             side_fini(&c->cut[k].sides[i]);
     }
     ccl_arena_fini(&c->arena);
