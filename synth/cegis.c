@@ -33,10 +33,9 @@ static const uint32_t more_cuts[] = {2, 3, 4, 6, 8, 12};
 #define BUSY 0.4
 #define MOST_LANES 32u
 /* Transfers that may be simulated to choose cuts, slices and connections: for each pair of ranks,
-   at least (half more where data goes up and down) and at most so many. Where transports cut what
-   they carry, their slices count. */
+   at least and at most so many. Where transports cut what they carry, their slices count. */
 #define WORK_PER_PAIR 400.0
-#define LEAST_WORK 200000.0
+#define LEAST_WORK 280000.0
 #define MOST_WORK 2e6
 /* Of the cuts, so many are simulated, as far as their estimates are this near to the best one. */
 #define FINALISTS 3u
@@ -753,8 +752,7 @@ static ccl_status_t choose(cegis_t *c, ccl_i_cluster_t *cluster, trial_t *best, 
     c->dearer = 1;
     if (c->options->part)
         return race(c, cluster, &only, 1, best, err);
-    c->work = LEAST_WORK * (c->cut[0].sides[0].used && c->cut[0].sides[1].used ? 1.5 : 1);
-    c->work = fmin(fmax(WORK_PER_PAIR * n * n, c->work), MOST_WORK);
+    c->work = fmin(fmax(WORK_PER_PAIR * n * n, LEAST_WORK), MOST_WORK);
     if (c->options->effort > 0)
         c->work *= c->options->effort;
     qsort(c->cut, c->ncuts, sizeof *c->cut, by_estimate);
