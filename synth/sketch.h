@@ -17,8 +17,7 @@ enum {
     CCL_I_SKETCH_CLASSES = 16,
     CCL_I_SKETCH_CUTS = 64, /* most that parts are cut into */
     /* Most transfers of a schedule, unless each part has more: 2 GB to lower and simulate. */
-    CCL_I_SKETCH_TRANSFERS = 1400000,
-    CCL_I_SKETCH_WAYS = 1 /* of lowering, that candidates are compared in */
+    CCL_I_SKETCH_TRANSFERS = 1400000
 };
 
 /** Whom a group's holders reach in a stage. */

@@ -74,7 +74,26 @@ static uint16_t nth(const ccl_i_exchange_t *x, uint32_t hop) {
     return k;
 }
 
-ccl_status_t ccl_i_part_milp(const ccl_ctx_t *ctx, const ccl_i_part_t *part,
+ccl_status_t ccl_i_part_askable(ccl_i_part_t *part, const ccl_i_part_limits_t *limits,
+                                bool *askable_out, ccl_error_t *err) {
+    const ccl_i_rotation_t longest = {.order = part->n};
+    ccl_i_milp_t milp = {.x = &part->x, .coll = part->coll, .rotation = &longest};
+
+    *askable_out = false;
+    if (part->least == CCL_NONE || part->least > limits->epochs || limits->time_s < 0 ||
+        ccl_i_milp_variables(&milp, part->least) > limits->variables)
+        return CCL_OK;
+    if (part->rotation.order == 0) { /* looking for it takes long in big groups */
+        CCL_TRY(ccl_i_rotation_find(&part->x, &part->rotation, err));
+        if (part->root != CCL_NONE) /* GPUs of a single root are not alike */
+            part->rotation.order = 1;
+    }
+    milp.rotation = &part->rotation;
+    *askable_out = ccl_i_milp_variables(&milp, part->least) <= limits->variables;
+    return CCL_OK;
+}
+
+ccl_status_t ccl_i_part_milp(const ccl_ctx_t *ctx, ccl_i_part_t *part,
                              const ccl_i_part_limits_t *limits, ccl_i_trees_t **out,
                              bool *limited_out, ccl_error_t *err) {
     question_t q = {part, limits};
@@ -82,14 +101,13 @@ ccl_status_t ccl_i_part_milp(const ccl_ctx_t *ctx, const ccl_i_part_t *part,
     ccl_i_solver_answer_t answer = {0};
     answer_t head = {0};
     ccl_i_trees_t *trees = NULL;
+    bool askable = false;
     ccl_status_t status = CCL_OK;
 
     *out = NULL;
     *limited_out = false;
-    if (part->least == CCL_NONE || part->least > limits->epochs || limits->time_s < 0 ||
-        ccl_i_milp_variables(
-            &(ccl_i_milp_t){.x = &part->x, .coll = part->coll, .rotation = &part->rotation},
-            part->least) > limits->variables)
+    CCL_TRY(ccl_i_part_askable(part, limits, &askable, err));
+    if (!askable)
         return CCL_OK;
     CCL_TRY_GOTO(ccl_i_solver_run(ctx, &child, ask, &q, &answer, err), status, end);
     *limited_out = answer.limited;

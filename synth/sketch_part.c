@@ -487,14 +487,9 @@ ccl_status_t ccl_i_part_init(ccl_i_part_t *out, const ccl_i_space_t *space,
         status = ccl_fail_nomem(err);
         goto end;
     }
-    CCL_TRY_GOTO(ccl_collective_create(out->root == CCL_NONE ? CCL_ALLGATHER : CCL_BROADCAST,
-                                       out->n, out->chunks, out->root == CCL_NONE ? 0 : out->root,
-                                       &out->coll, err),
-                 status, end);
-    status = ccl_i_rotation_find(&out->x, &out->rotation, err);
-    /* GPUs of a single root are not alike. */
-    if (status == CCL_OK && out->root != CCL_NONE)
-        out->rotation.order = 1;
+    status = ccl_collective_create(out->root == CCL_NONE ? CCL_ALLGATHER : CCL_BROADCAST, out->n,
+                                   out->chunks, out->root == CCL_NONE ? 0 : out->root, &out->coll,
+                                   err);
 end:
     free(labels);
     ccl_arena_fini(&arena);

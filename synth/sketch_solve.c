@@ -48,7 +48,7 @@ _Static_assert(CCL_ARRAY_LEN(ccl_i_solver_names) == NKINDS + 1, "a name for each
 typedef struct group {
     uint32_t dimension, group; /* of the space; group CCL_NONE: all of the dimension, as one */
     bool whole;                /* all GPUs: it is a sketch by itself */
-    ccl_i_part_t part[NKINDS];
+    ccl_i_part_t part[NKINDS];    /* part_of() says which */
     uint32_t first[NKINDS];       /* lowest group whose part is the same */
     ccl_i_trees_t *trees[NKINDS]; /* of that group only */
     ccl_topology_t *topo;         /* of its GPUs, canonically numbered; for other synthesizers */
@@ -74,6 +74,19 @@ typedef struct solver {
     atomic_bool limited;
 } solver_t;
 
+static uint32_t chunks_of(uint32_t kind) {
+    return KINDS[kind].chunks ? KINDS[kind].chunks : 1;
+}
+
+/* Kinds with the same epochs and chunks share a part. */
+static ccl_i_part_t *part_of(group_t *group, uint32_t kind) {
+    uint32_t k = 0;
+
+    while (KINDS[k].fine != KINDS[kind].fine || chunks_of(k) != chunks_of(kind))
+        k++;
+    return &group->part[k];
+}
+
 /* ---------------------------------------------------------------- which groups */
 
 /* @param ranks  [n] ascending; @param dimensions  bits of those whose hops are used */
@@ -88,7 +101,7 @@ static ccl_status_t add_group(solver_t *s, uint32_t d, uint32_t g, const uint32_
     for (uint32_t k = 0; k < NKINDS; k++) {
         const kind_t *kind = &KINDS[k];
         ccl_error_t why = CCL_ERROR_INIT;
-        uint32_t chunks = kind->chunks ? kind->chunks : 1;
+        uint32_t chunks = chunks_of(k);
         ccl_i_part_want_t want = {.ranks = ranks,
                                   .n = n,
                                   .chunks = chunks,
@@ -96,7 +109,11 @@ static ccl_status_t add_group(solver_t *s, uint32_t d, uint32_t g, const uint32_
                                   .dimensions = dimensions,
                                   .chunk_bytes = s->chunk_bytes / chunks,
                                   .epochs = kind->fine ? s->options->fine : s->options->coarse};
-        ccl_status_t status = ccl_i_part_init(&group->part[k], s->space, &want, &why);
+        ccl_status_t status;
+
+        if (part_of(group, k) != &group->part[k])
+            continue;
+        status = ccl_i_part_init(&group->part[k], s->space, &want, &why);
 
         if (status == CCL_ERR_USAGE) { /* latencies of too many epochs: not this way */
             group->part[k].least = CCL_NONE;
@@ -170,10 +187,10 @@ static ccl_status_t choose_jobs(solver_t *s, ccl_error_t *err) {
         for (uint32_t k = 0; k < NKINDS; k++) {
             group->first[k] = g;
             for (uint32_t i = 0; i < g && group->first[k] == g; i++) {
-                if (alike(&s->groups[i].part[k], &group->part[k]))
+                if (alike(part_of(&s->groups[i], k), part_of(group, k)))
                     group->first[k] = i;
             }
-            if (group->first[k] != g || group->part[k].least == CCL_NONE || !s->wanted[k])
+            if (group->first[k] != g || part_of(group, k)->least == CCL_NONE || !s->wanted[k])
                 continue;
             s->jobs[s->njobs++] = (job_t){g, k};
             own |= KINDS[k].ops != NULL;
@@ -231,9 +248,10 @@ static ccl_status_t trees_of(const ccl_schedule_t *schedule, const uint32_t *pla
     return CCL_OK;
 }
 
-static ccl_status_t ask_other(solver_t *s, const ccl_ctx_t *ctx, const group_t *group,
-                              const kind_t *kind, ccl_i_trees_t **out, ccl_error_t *err) {
-    const ccl_i_part_t *part = &group->part[kind - KINDS];
+static ccl_status_t ask_other(solver_t *s, const ccl_ctx_t *ctx, group_t *group, uint32_t k,
+                              ccl_i_trees_t **out, ccl_error_t *err) {
+    const kind_t *kind = &KINDS[k];
+    const ccl_i_part_t *part = part_of(group, k);
     const ccl_topology_t *topo = group->whole ? s->space->topo : group->topo;
     ccl_routes_t *routes = ccl_routes_create(topo);
     ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
@@ -279,10 +297,10 @@ end:
     return status;
 }
 
-static ccl_status_t ask_milp(solver_t *s, const ccl_ctx_t *ctx, const ccl_i_part_t *part,
+static ccl_status_t ask_milp(solver_t *s, const ccl_ctx_t *ctx, ccl_i_part_t *part,
                              ccl_i_trees_t **out, ccl_error_t *err) {
     ccl_i_part_limits_t limits = LIMITS;
-    bool none = false, limited = false;
+    bool none = false, limited = false, askable = false;
 
     if (!s->options->no_shapes) {
         CCL_TRY(ccl_i_part_shape(part, out, err));
@@ -291,10 +309,8 @@ static ccl_status_t ask_milp(solver_t *s, const ccl_ctx_t *ctx, const ccl_i_part
             return CCL_OK;
         }
     }
-    if (part->least > limits.epochs ||
-        ccl_i_milp_variables(
-            &(ccl_i_milp_t){.x = &part->x, .coll = part->coll, .rotation = &part->rotation},
-            part->least) > limits.variables)
+    CCL_TRY(ccl_i_part_askable(part, &limits, &askable, err));
+    if (!askable)
         return CCL_OK;
     if (s->options->cache) {
         CCL_TRY(ccl_i_cache_get(ctx, s->options->cache, part, out, &none, err));
@@ -334,17 +350,17 @@ static ccl_status_t run_job(uint32_t index, uint32_t worker, void *user, ccl_err
     ctx.threads = 1;
     if (KINDS[k].ops) {
         ctx.log = NULL; /* its order would depend on the threads */
-        return ask_other(s, &ctx, group, &KINDS[k], &group->trees[k], err);
+        return ask_other(s, &ctx, group, k, &group->trees[k], err);
     }
-    return ask_milp(s, &ctx, &group->part[k], &group->trees[k], err);
+    return ask_milp(s, &ctx, part_of(group, k), &group->trees[k], err);
 }
 
 /* ---------------------------------------------------------------- sketches */
 
 /* The answer for a group, in its own ranks and hops; NULL: none, or a hop is missing. */
-static ccl_status_t make_sub(solver_t *s, const group_t *group, uint32_t k, ccl_i_sub_t **out,
+static ccl_status_t make_sub(solver_t *s, group_t *group, uint32_t k, ccl_i_sub_t **out,
                              ccl_error_t *err) {
-    const ccl_i_part_t *part = &group->part[k];
+    const ccl_i_part_t *part = part_of(group, k);
     const ccl_i_trees_t *trees = s->groups[group->first[k]].trees[k];
     const ccl_i_exchange_t *x = &s->space->x;
     ccl_arena_t *arena = &s->space->arena;
@@ -544,7 +560,7 @@ static ccl_status_t add_sketches(solver_t *s, ccl_i_sketches_t *sketches, size_t
             continue;
         memset(all, 0, 2 * (size_t)ngroups * sizeof(ccl_i_sub_t *));
         for (uint32_t g = 0; g < s->ngroups && status == CCL_OK; g++) {
-            const group_t *group = &s->groups[g];
+            group_t *group = &s->groups[g];
             ccl_i_sub_t *sub = NULL;
 
             status = make_sub(s, group, k, &sub, err);

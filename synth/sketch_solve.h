@@ -19,7 +19,7 @@ typedef struct ccl_i_part {
     ccl_i_exchange_t x; /* ranks are places */
     uint32_t *hop;      /* [x.nhops] of the space */
     ccl_collective_t *coll;
-    ccl_i_rotation_t rotation;
+    ccl_i_rotation_t rotation; /* order 0: not looked for yet */
     uint32_t *delay, *window, *capacity, *away;
     uint32_t least;     /* epochs that are needed at least */
     ccl_text_t content; /* equal for parts that are alike: isomorphic, in the same epochs */
@@ -69,11 +69,14 @@ typedef struct ccl_i_part_limits {
     double variables;   /* models with more are not asked */
     double time_s;      /* wall time; 0: none. With it the answer depends on the machine */
 } ccl_i_part_limits_t;
+/** Whether its MILP is within the limits. Finds the part's rotation, if that may matter. */
+ccl_status_t ccl_i_part_askable(ccl_i_part_t *part, const ccl_i_part_limits_t *limits,
+                                bool *askable_out, ccl_error_t *err);
 /**
  * The epoch MILP: fixed epochs and no objective, from the least number on, the rotation imposed
  * first. @param out  NULL: no answer within the limits. @param limited_out  the time limit struck.
  */
-ccl_status_t ccl_i_part_milp(const ccl_ctx_t *ctx, const ccl_i_part_t *part,
+ccl_status_t ccl_i_part_milp(const ccl_ctx_t *ctx, ccl_i_part_t *part,
                              const ccl_i_part_limits_t *limits, ccl_i_trees_t **out,
                              bool *limited_out, ccl_error_t *err);
 /** Whether trees do what the part wants in so many epochs, hops and capacities kept. */
