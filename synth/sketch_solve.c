@@ -17,6 +17,7 @@ enum {
     MOST_GPUS = 32,      /* of a group */
     MOST_SHAPE_GPUS = 8, /* of a group with all hops, where shapes are switched off */
     MOST_VARIANTS = 32,
+    MOST_CUTS = 6,
     MOST_SKETCHES = 12 /* that get solved forms */
 };
 /* GLPK's: what it does in a second or so. Should its simplex stall all the same, the clock ends it,
@@ -30,14 +31,15 @@ typedef struct kind {
     const ccl_synth_ops_t *ops; /* whose trees; NULL: the epoch MILP */
     bool fine;
     uint32_t chunks;
+    uint32_t cut; /* chunks to ask for; 0: as many as suit, MOST_CUTS if these make no trees */
 } kind_t;
 static const kind_t KINDS[] = {
-    {NULL, false, 1},
-    {NULL, true, 1},
-    {NULL, true, 2},
-    {&ccl_i_synth_packing, false, 0},
-    {&ccl_i_synth_ring, false, 0},
-    {&ccl_i_synth_greedy, false, 0},
+    {NULL, false, 1, 0},
+    {NULL, true, 1, 0},
+    {NULL, true, 2, 0},
+    {&ccl_i_synth_packing, false, 0, 0},
+    {&ccl_i_synth_ring, false, 0, 0},
+    {&ccl_i_synth_greedy, false, 0, MOST_CUTS}, /* trying all cuts takes ten times as long */
 };
 enum { NKINDS = CCL_ARRAY_LEN(KINDS) };
 const char *const ccl_i_solver_names[] = {
@@ -273,7 +275,7 @@ static ccl_status_t ask_other(solver_t *s, const ccl_ctx_t *ctx, group_t *group,
     options.size_bytes = s->options->size_bytes;
     options.restarts = 1;
     options.part = true;
-    for (uint32_t chunks = 0; status == CCL_OK && !*out; chunks = 6) {
+    for (uint32_t chunks = kind->cut; status == CCL_OK && !*out; chunks = MOST_CUTS) {
         options.chunks = chunks;
         status = kind->ops->synthesize(ctx, topo, routes, want, &options, &schedule, &refused);
         if (status == CCL_OK)
