@@ -135,6 +135,47 @@ ccl_status_t ccl_i_candidate_make(const ccl_ctx_t *ctx, const ccl_i_space_t *spa
     return status;
 }
 
+ccl_status_t ccl_i_candidate_sign(const ccl_i_space_t *space, const ccl_i_sketches_t *sketches,
+                                  ccl_i_candidate_t *c, ccl_error_t *err) {
+    uint32_t nranks = space->topo->nranks, parts = c->parts / (c->cuts ? c->cuts : 1);
+    uint32_t *sketch = calloc(parts, sizeof *sketch), *turn = calloc(parts, sizeof *turn);
+    uint32_t *via = malloc(nranks * sizeof *via);
+    uint32_t head[] = {c->channels, c->parts};
+    uint64_t hash = ccl_hash64(head, sizeof head, 0);
+    ccl_i_grower_t g;
+    ccl_status_t status = CCL_OK;
+
+    if (!sketch || !turn || !via)
+        status = ccl_fail_nomem(err);
+    if (status == CCL_OK)
+        status = ccl_i_grower_init(&g, space, err);
+    /* Of every class the first root, and one that is not in its place. */
+    for (uint32_t r = 0; status == CCL_OK && r < nranks; r++) {
+        bool first = true;
+
+        for (uint32_t i = 0; i < r; i++)
+            first &= space->root_class[i] != space->root_class[r];
+        if (space->root != CCL_NONE ? r != space->root : !first && r != nranks - 2)
+            continue;
+        assign_parts(sketches, c->mix, space->root_class[r], parts, sketch, turn);
+        for (uint32_t p = 0; p < parts; p++) {
+            ccl_i_grow(&g, &sketches->items[sketch[p]], c->shapes, r, turn[p]);
+            memset(via, 0xff, nranks * sizeof *via);
+            for (uint32_t k = 1; k < g.norder; k++)
+                via[g.order[k]] = g.via[g.order[k]];
+            hash = ccl_hash64(via, nranks * sizeof *via, hash);
+        }
+    }
+    if (status == CCL_OK) {
+        ccl_i_grower_fini(&g);
+        c->signature = hash;
+    }
+    free(sketch);
+    free(turn);
+    free(via);
+    return status;
+}
+
 /* ---------------------------------------------------------------- candidates */
 
 static int by_estimate(const void *a, const void *b) {

@@ -24,6 +24,7 @@ typedef struct ccl_i_candidate {
     double time_s; /* simulated */
     bool late;     /* not simulated: no time left */
     uint8_t net;   /* shape over the network */
+    uint64_t signature; /* of its trees, once they are needed; 0: not yet */
 } ccl_i_candidate_t;
 
 /* What is the same for all candidates. */
@@ -55,6 +56,9 @@ bool ccl_i_candidates_add(ccl_i_candidates_t *all, const ccl_i_space_t *space,
                           const ccl_i_sketches_t *sketches, const ccl_i_mix_t *mix,
                           uint32_t channels, uint32_t cuts, const ccl_i_costs_t *costs,
                           ccl_i_shape_t net);
+/** Find its signature: candidates whose parts have the same trees, whatever the stages, have one. */
+ccl_status_t ccl_i_candidate_sign(const ccl_i_space_t *space, const ccl_i_sketches_t *sketches,
+                                  ccl_i_candidate_t *c, ccl_error_t *err);
 /** Whether GPUs of so many blocks have one for each connection, counted one by one. */
 ccl_status_t ccl_i_candidate_fits(const ccl_i_space_t *space, const ccl_i_sketches_t *sketches,
                                   const ccl_i_candidate_t *c, uint32_t sms, bool *fits_out,

@@ -1,4 +1,5 @@
 /* The choice of the sketch synthesizer: the best candidates simulated (SyCCL, section 5.2). */
+#include "synth/lower.h"
 #include "synth/order.h"
 #include "synth/sketch_candidates.h"
 
@@ -12,11 +13,19 @@
 #define SIMULATED_TRANSFERS 6e5
 /* So many that are estimated alike are simulated. */
 enum { ALIKE = 2, MOST_COUNTED = 12 };
+/* When one is this near to the busiest link's time under the best shares, others cannot gain more. */
+#define ENOUGH 1.01
+/* So many are simulated before it is asked whether that is enough. */
+enum { FIRST_ROUND = 2 };
 /* Then the best over four channels, and what wins over as many as these. */
 static const uint32_t FINE_CHANNELS[] = {2, 8, 16};
-enum { FINE_MIXES = 3, FIRST_CHANNELS = 4 };
+enum { FINE_MIXES = 3, CUT_MIXES = 2, FIRST_CHANNELS = 4 };
 /* And over more cuts of its parts while its simulation gains by them, up to so many transfers. */
 #define FINE_TRANSFERS 1e5
+/* Reductions of so many transfers, over all micro-batches, are simulated in two orders. */
+#define BOTH_ORDERS 4e4
+/* Candidates of more transfers are not told apart by the steps of equal trees. */
+#define TREES_ALONE 5e3
 
 /* ---------------------------------------------------------------- simulation */
 
@@ -33,25 +42,26 @@ typedef struct race {
     uint32_t n, first; /* candidates; those before `first` are done */
     ccl_i_costs_t costs;
     double transfers; /* of all that are simulated */
+    double least_s;   /* the busiest link's time under the best shares of all mixes */
     atomic_uint done;
 } race_t;
 
-/*
- * Candidates are compared in one order, at task level and with a block for each connection: that of
- * HPDS in which nothing stands in the sub-pipeline of what it waits for. Of the orders that lowering
- * tries for the winner it is the best or within a hundredth of it nearly always, and it keeps alike
- * what is alike, so simulation is fast. Sharing blocks (state) costs at most a hundredth.
- */
+static bool reduces(const race_t *race) {
+    return race->space->up || race->costs.ways > 1;
+}
+
+/* At task level, a block for each connection. */
 static ccl_status_t simulate(const race_t *race, const ccl_ctx_t *ctx, ccl_routes_t *routes,
-                             const ccl_schedule_t *schedule, double *time_s, ccl_error_t *err) {
+                             const ccl_schedule_t *schedule, ccl_i_flow_t flow, double *time_s,
+                             ccl_error_t *err) {
     ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
     ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
     ccl_schedule_t *ordered = NULL;
     ccl_program_t *program = NULL;
     ccl_sim_result_t *result = NULL;
-    ccl_status_t status = ccl_i_schedule_order(ctx, schedule, race->space->topo, routes,
-                                               CCL_ORDER_HPDS, CCL_I_FLOW_NO, 0, &ordered, NULL,
-                                               NULL, err);
+    ccl_status_t status =
+        ccl_i_schedule_order(ctx, schedule, race->space->topo, routes, CCL_ORDER_HPDS, flow, 0,
+                             &ordered, NULL, NULL, err);
 
     lower.granularity = sim.granularity = CCL_GRANULARITY_TASK;
     lower.topo = race->space->topo;
@@ -68,6 +78,26 @@ static ccl_status_t simulate(const race_t *race, const ccl_ctx_t *ctx, ccl_route
     ccl_program_destroy(program);
     ccl_schedule_destroy(ordered);
     return status;
+}
+
+/*
+ * Candidates are compared in one order: HPDS's in which nothing stands in the sub-pipeline of what
+ * it waits for. Of the orders that lowering tries for the winner it is the best nearly always, and
+ * it keeps alike what is alike, so simulation is fast. Reductions are also tried in the other one,
+ * where that does not take long. Sharing blocks (state) costs at most a hundredth.
+ */
+static ccl_status_t time_of(const race_t *race, const ccl_ctx_t *ctx, ccl_routes_t *routes,
+                            const ccl_schedule_t *schedule, double *time_s, ccl_error_t *err) {
+    double other_s = INFINITY, bytes;
+
+    CCL_TRY(simulate(race, ctx, routes, schedule, CCL_I_FLOW_NO, time_s, err));
+    if (reduces(race) && schedule->ntransfers *
+                           ccl_i_likely_batches(schedule, race->space->topo, "Simple",
+                                                race->size_bytes, &bytes) <=
+                       BOTH_ORDERS)
+        CCL_TRY(simulate(race, ctx, routes, schedule, CCL_I_FLOW_YES, &other_s, err));
+    *time_s = fmin(*time_s, other_s);
+    return CCL_OK;
 }
 
 /* Routes and clusters fill as they are used: each worker has its own. */
@@ -118,7 +148,7 @@ static ccl_status_t run_one(uint32_t index, uint32_t worker, void *user, ccl_err
     if (status == CCL_OK) {
         ccl_error_t why = CCL_ERROR_INIT;
 
-        status = simulate(race, &ctx, race->routes[worker], schedule, &c->time_s, &why);
+        status = time_of(race, &ctx, race->routes[worker], schedule, &c->time_s, &why);
         if (status == CCL_ERR_UNSUPPORTED) { /* more thread blocks than a GPU has */
             c->time_s = INFINITY;
             status = CCL_OK;
@@ -183,16 +213,20 @@ static ccl_status_t worth(ccl_i_candidates_t *all, race_t *race, const ccl_i_ske
     for (size_t i = given; i < all->n && n - given < run->most; i++) {
         ccl_i_candidate_t c = all->items[i];
         uint32_t alike = 0;
+        bool same = false, trees_alone = c.transfers > TREES_ALONE && !reduces(race);
 
         if (c.estimate_s > limit_s)
             continue; /* those that are too wide come last, whatever their estimate */
+        if (trees_alone)
+            CCL_TRY(ccl_i_candidate_sign(race->space, race->sketches, &c, err));
         for (uint32_t k = 0; k < n; k++) {
             const ccl_i_candidate_t *other = &all->items[k];
 
             alike += fabs(other->estimate_s - c.estimate_s) <= 1e-9 * c.estimate_s &&
                      other->channels == c.channels && other->parts == c.parts;
+            same |= other->signature == c.signature && !other->mix->given && trees_alone;
         }
-        if (alike >= ALIKE)
+        if (alike >= ALIKE || same)
             continue;
         if (c.net != CCL_I_SHAPE_DIRECT && race->costs.sms && !c.wide && counted < MOST_COUNTED) {
             bool fit = true;
@@ -241,18 +275,22 @@ static uint32_t least_sms(const ccl_topology_t *topo) {
     return sms;
 }
 
-/* Simulates candidates from `first` on; *best is the fastest of all so far. */
-static ccl_status_t race_from(race_t *race, uint32_t first, uint32_t threads, uint32_t *best,
-                              double *best_s, ccl_error_t *err) {
+static bool enough(const race_t *race, double best_s) {
+    return best_s <= ENOUGH * race->least_s;
+}
+
+/* Simulates candidates from `first` to before `last`; *best is the fastest of all so far. */
+static ccl_status_t race_some(race_t *race, uint32_t first, uint32_t last, uint32_t threads,
+                              uint32_t *best, double *best_s, ccl_error_t *err) {
     double most = 1;
 
     race->first = first;
-    for (uint32_t i = first; i < race->n; i++)
+    for (uint32_t i = first; i < last; i++)
         most = fmax(most, race->candidates[i].transfers);
     if (threads * most > CCL_I_SKETCH_TRANSFERS) /* memory */
         threads = (uint32_t)fmax(1, CCL_I_SKETCH_TRANSFERS / most);
-    CCL_TRY(ccl_parallel_for(race->n - first, threads, run_one, race, err));
-    for (uint32_t i = first; i < race->n; i++) {
+    CCL_TRY(ccl_parallel_for(last - first, threads, run_one, race, err));
+    for (uint32_t i = first; i < last; i++) {
         const ccl_i_candidate_t *c = &race->candidates[i];
 
         if (c->late)
@@ -264,6 +302,19 @@ static ccl_status_t race_from(race_t *race, uint32_t first, uint32_t threads, ui
         }
     }
     return CCL_OK; /* none fits a GPU's thread blocks: the first, for lowering by state to try */
+}
+
+/* All from `first` on, unless the first few are good enough; those given in any case. */
+static ccl_status_t race_from(race_t *race, uint32_t first, uint32_t threads, uint32_t *best,
+                              double *best_s, ccl_error_t *err) {
+    uint32_t last = first;
+
+    while (last < race->n && (last < first + FIRST_ROUND || race->candidates[last].mix->given))
+        last++;
+    CCL_TRY(race_some(race, first, last, threads, best, best_s, err));
+    if (enough(race, *best_s))
+        race->n = last;
+    return race_some(race, last, race->n, threads, best, best_s, err);
 }
 
 /* The candidate `from` over other channels, or in other cuts, joins the race, if it fits and was
@@ -324,6 +375,32 @@ static uint32_t leaders(const race_t *race, double limit_s, uint32_t out[FINE_MI
     return n;
 }
 
+/* The fastest two mixes in ever more cuts, as long as that gains. */
+static ccl_status_t race_cuts(ccl_i_candidates_t *all, race_t *race, double within,
+                              uint32_t threads, uint32_t *best, double *best_s, ccl_error_t *err) {
+    uint32_t leader[FINE_MIXES], n = leaders(race, *best_s * (1 + within), leader);
+
+    for (uint32_t k = 0; k < n && k < CUT_MIXES; k++) {
+        uint32_t now = leader[k];
+
+        for (double before_s = INFINITY; !enough(race, *best_s);) {
+            const ccl_i_candidate_t c = all->items[now];
+            uint32_t done = race->n;
+
+            if (c.time_s > before_s * (1 - CCL_I_SKETCH_CUT_GAIN))
+                break;
+            before_s = c.time_s;
+            if (c.cuts < CCL_I_SKETCH_CUTS && 2 * c.transfers <= FINE_TRANSFERS)
+                CCL_TRY(add_variant(all, race, now, c.channels, 2 * c.cuts, err));
+            if (race->n == done)
+                break;
+            CCL_TRY(race_from(race, done, threads, best, best_s, err));
+            now = done;
+        }
+    }
+    return CCL_OK;
+}
+
 /*
  * What several channels gain (thread blocks that fill a link, NICs, flows that do not wait for each
  * other) no estimate tells: the fastest once more over four, then what wins over other numbers.
@@ -348,7 +425,7 @@ static ccl_status_t race_fine(ccl_i_candidates_t *all, race_t *race, const ccl_i
     if (race->n > done)
         CCL_TRY(race_from(race, done, threads, best, best_s, err));
     done = race->n;
-    for (size_t f = 0; f < CCL_ARRAY_LEN(FINE_CHANNELS); f++) {
+    for (size_t f = 0; f < CCL_ARRAY_LEN(FINE_CHANNELS) && !enough(race, *best_s); f++) {
         /* Beyond four only where four were better. */
         if (FINE_CHANNELS[f] > FIRST_CHANNELS && all->items[*best].channels != FIRST_CHANNELS)
             break;
@@ -356,17 +433,7 @@ static ccl_status_t race_fine(ccl_i_candidates_t *all, race_t *race, const ccl_i
     }
     if (race->n > done)
         CCL_TRY(race_from(race, done, threads, best, best_s, err));
-    done = race->n;
-    for (double before_s = INFINITY; before_s * (1 - CCL_I_SKETCH_CUT_GAIN) > *best_s;
-         done = race->n) {
-        const ccl_i_candidate_t c = all->items[*best];
-
-        before_s = *best_s;
-        if (c.cuts < CCL_I_SKETCH_CUTS && 2 * c.transfers <= FINE_TRANSFERS)
-            CCL_TRY(add_variant(all, race, *best, c.channels, 2 * c.cuts, err));
-        CCL_TRY(race_from(race, done, threads, best, best_s, err));
-    }
-    return CCL_OK;
+    return race_cuts(all, race, run->within, threads, best, best_s, err);
 }
 
 ccl_status_t ccl_i_sketch_choose(const ccl_ctx_t *ctx, const ccl_i_space_t *space,
@@ -408,9 +475,13 @@ ccl_status_t ccl_i_sketch_choose(const ccl_ctx_t *ctx, const ccl_i_space_t *spac
                  status, end);
     CCL_TRY_GOTO(worth(&all, &race, run, err), status, end);
     race.candidates = all.items;
+    race.least_s = INFINITY;
+    for (size_t i = 0; i < mixes->n; i++)
+        race.least_s =
+            fmin(race.least_s, mixes->items[i].ideal_s_per_byte * race.costs.chunk_bytes);
     if (race.n > 1 || run->fine) /* else there is no choice */
         CCL_TRY_GOTO(race_from(&race, 0, threads, &best, &best_s, err), status, end);
-    if (run->fine)
+    if (run->fine && !enough(&race, best_s))
         CCL_TRY_GOTO(race_fine(&all, &race, run, threads, &best, &best_s, err), status, end);
     if (run->stats)
         run->stats->candidates += all.n;

@@ -52,7 +52,7 @@ static void part_of(const made_t *m, uint32_t g, uint32_t chunks, uint32_t root,
 static const ccl_i_part_limits_t LIMITS = {
     .nodes = 1000, .tries = 4, .epochs = 24, .variables = 4000};
 
-static ccl_i_trees_t *milp(const ccl_i_part_t *p) {
+static ccl_i_trees_t *milp(ccl_i_part_t *p) {
     ccl_i_trees_t *trees = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
     bool limited = true;
