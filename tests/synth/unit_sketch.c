@@ -1,6 +1,7 @@
 /* Sketches on clusters where every number can be worked out by hand. */
 #include "common.h"
-#include "synth/sketch.h"
+#include "synth/sketch_candidates.h"
+#include "synth/synth.h"
 
 #include <math.h>
 
@@ -425,6 +426,68 @@ START_TEST(test_shares_by_class) {
 }
 END_TEST
 
+START_TEST(test_signature) {
+    /* Across, then inside: the server of the root may have it a stage earlier, which is the same trees.
+       Inside first and then every GPU across is not. */
+    static const char *const stages[] = {"-e a-", "ae a-", "a- -a"};
+    made_t m;
+    uint64_t signature[CCL_ARRAY_LEN(stages)];
+
+    make(&m, "servers:3 gpus:4 nvswitch=180GB/s,1us nics:4x50GB/s,5us", CCL_ALLGATHER);
+    for (size_t i = 0; i < CCL_ARRAY_LEN(stages); i++) {
+        uint8_t reach[64] = {0};
+        ccl_i_sketch_t sketch = sketch_of(&m, stages[i], reach);
+        const ccl_i_sketches_t sketches = {&sketch, 1, 1};
+        const ccl_i_mix_t mix = {.n = 1, .parts = 1, .count = {{1}}};
+        ccl_i_candidate_t c = {.mix = &mix, .channels = 1, .parts = 1, .cuts = 1};
+        ccl_error_t err = CCL_ERROR_INIT;
+
+        sketch.turns = 1;
+        ck_assert_int_eq(ccl_i_candidate_sign(&m.space, &sketches, &c, &err), CCL_OK);
+        signature[i] = c.signature;
+    }
+    ck_assert(signature[0] == signature[1]);
+    ck_assert(signature[0] != signature[2]);
+    done(&m);
+}
+END_TEST
+
+START_TEST(test_enough) {
+    /* One switch, no latencies: the first candidates are at the bound, others are not simulated. With
+       latencies that count none is, so all are. */
+    static const struct {
+        const char *spec;
+        double size_bytes;
+        bool stops;
+    } rows[] = {
+        {"servers:2 gpus:4 nvswitch=100GB/s,0us nics:4x10GB/s,0us", 1e9, true},
+        {"servers:2 gpus:4 nvswitch=100GB/s,5us nics:4x10GB/s,9us", 1e5, false},
+    };
+
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        ccl_topology_t *topo = topology(rows[i].spec);
+        ccl_collective_t *want = collective(CCL_ALLTOALL, topo->nranks, 0);
+        ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+        ccl_synth_stats_t stats = {0};
+        ccl_schedule_t *schedule = NULL;
+        ccl_error_t err = CCL_ERROR_INIT;
+
+        options.size_bytes = rows[i].size_bytes;
+        options.stats = &stats;
+        ck_assert_int_eq(
+            ccl_synthesize(NULL, "sketch", topo, NULL, want, &options, &schedule, &err), CCL_OK);
+        ck_assert_uint_gt(stats.sketch.candidates, 2);
+        if (rows[i].stops)
+            ck_assert_uint_eq(stats.sketch.simulated, 2);
+        else
+            ck_assert_uint_gt(stats.sketch.simulated, 2);
+        ccl_schedule_destroy(schedule);
+        ccl_collective_destroy(want);
+        ccl_topology_destroy(topo);
+    }
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("unit.synth.sketch");
     TCase *tcase = tcase_create("sketch");
@@ -438,6 +501,8 @@ int main(void) {
     tcase_add_test(tcase, test_fill);
     tcase_add_test(tcase, test_shares_unbalanced);
     tcase_add_test(tcase, test_shares_by_class);
+    tcase_add_test(tcase, test_signature);
+    tcase_add_test(tcase, test_enough);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }
