@@ -207,6 +207,10 @@ const char *ccl_profile_source(const ccl_profile_t *profile) {
     return profile->source;
 }
 
+bool ccl_profile_is_fitted(const ccl_profile_t *profile) {
+    return profile->command[0] != 0;
+}
+
 const ccl_profile_entry_t *ccl_profile_library(void) {
     return ccl_i_library_profiles;
 }

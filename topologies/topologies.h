@@ -307,6 +307,8 @@ ccl_status_t ccl_profile_read_text(const char *name, const char *text, size_t le
 void ccl_profile_destroy(ccl_profile_t *profile);
 const char *ccl_profile_name(const ccl_profile_t *profile);   /**< borrowed */
 const char *ccl_profile_source(const ccl_profile_t *profile); /**< the runs it was fitted to; "" */
+/** Whether a command fitted it to runs; others put published figures together (net-gloo). */
+bool ccl_profile_is_fitted(const ccl_profile_t *profile);
 /**
  * A new topology with the profile's constants in place of its own, key by key.
  *

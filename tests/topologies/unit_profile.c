@@ -171,6 +171,7 @@ START_TEST(test_library) {
         ck_assert_str_eq(ccl_profile_name(p), e->name);
         ck_assert_uint_gt(strlen(ccl_profile_source(p)), 20);
         ck_assert_uint_gt(strlen(e->summary), 10);
+        ck_assert_int_eq(ccl_profile_is_fitted(p), strncmp(e->name, "net-", 4) != 0);
         for (const ccl_library_entry_t *s = ccl_topology_library(); s->name; s++) {
             ccl_topology_t *topo = NULL, *out = NULL;
             ccl_error_t why = CCL_ERROR_INIT;
