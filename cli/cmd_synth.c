@@ -1,9 +1,10 @@
 /* ccllab synth */
 #include "cli/command.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-typedef enum target { TARGET_JSON, TARGET_XML } target_t;
+typedef enum target { TARGET_JSON, TARGET_XML, TARGET_FLAGCX } target_t;
 
 /** From the end of -o's name, or --format. */
 static ccl_status_t target_of(const ccl_i_args_t *args, target_t *out, ccl_error_t *err) {
@@ -19,8 +20,14 @@ static ccl_status_t target_of(const ccl_i_args_t *args, target_t *out, ccl_error
         *out = TARGET_JSON;
     } else if (strcmp(name, "xml") == 0) {
         *out = TARGET_XML;
+    } else if (args->format && strcmp(name, "flagcx") == 0) {
+        *out = TARGET_FLAGCX;
+        if (to_stdout)
+            return ccl_fail(err, CCL_ERR_USAGE,
+                            "--format flagcx is a file per rank: -o PREFIX makes PREFIX_0.xml ...");
     } else if (args->format) {
-        return ccl_fail(err, CCL_ERR_USAGE, "option --format wants json or xml, not \"%s\"", name);
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "option --format wants json, xml or flagcx, not \"%s\"", name);
     } else {
         return ccl_fail(err, CCL_ERR_USAGE,
                         "-o %s: its name must end in .json (schedule) or .xml (program), or give "
@@ -100,6 +107,42 @@ static ccl_status_t save(const char *path, const ccl_text_t *text, ccl_error_t *
     return ccl_file_write(path, text->data ? text->data : "", text->len, err);
 }
 
+/** A plan per rank for FlagCX, proven beside the schedule before the first is written. */
+static ccl_status_t write_plans(const ccl_i_cli_t *cli, const ccl_topology_t *topo,
+                                const ccl_schedule_t *schedule, ccl_error_t *err) {
+    uint32_t n = topo->nranks, nclusters = 0;
+    uint32_t *of = calloc(n, sizeof *of);
+    bool *borders = calloc(n, sizeof *borders);
+    ccl_c2c_plan_t **plans = calloc(n, sizeof *plans);
+    ccl_status_t status = of && borders && plans ? CCL_OK : ccl_fail_nomem(err);
+
+    if (status == CCL_OK)
+        status = ccl_c2c_clusters(topo, cli->args.clusters, of, borders, &nclusters, err);
+    ccl_c2c_groups_t groups = {n, nclusters, of, borders};
+    for (uint32_t r = 0; status == CCL_OK && r < n; r++)
+        status = ccl_c2c_plan_create(schedule, &groups, r, &plans[r], err);
+    if (status == CCL_OK)
+        status = ccl_c2c_plans_verify(schedule, &groups, (const ccl_c2c_plan_t *const *)plans, err);
+    if (status == CCL_CHECK)
+        status = CCL_ERR_INTERNAL;
+    for (uint32_t r = 0; status == CCL_OK && r < n; r++) {
+        ccl_text_t text = {0}, path = {0};
+
+        ccl_text_printf(&path, "%s_%u.xml", cli->args.output, r);
+        status = path.nomem ? ccl_fail_nomem(err) : ccl_c2c_plan_write_xml(plans[r], &text, err);
+        if (status == CCL_OK)
+            status = ccl_file_write(path.data, text.data, text.len, err);
+        ccl_text_fini(&text);
+        ccl_text_fini(&path);
+    }
+    for (uint32_t r = 0; plans && r < n; r++)
+        ccl_c2c_plan_destroy(plans[r]);
+    free(plans);
+    free(borders);
+    free(of);
+    return status;
+}
+
 static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_routes_t *routes,
                          const ccl_collective_t *want, ccl_synth_options_t options, target_t target,
                          ccl_error_t *err) {
@@ -123,9 +166,11 @@ static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_route
         status = save(cli->args.trace, &trace, err);
     if (status == CCL_OK)
         status = save(cli->args.sketch.write, &sketches, err);
-    if (status == CCL_OK)
+    if (status == CCL_OK && target == TARGET_FLAGCX)
+        status = write_plans(cli, topo, made.schedule, err);
+    else if (status == CCL_OK)
         status = write_out(cli, topo, target, &made, &text, err);
-    if (status == CCL_OK)
+    if (status == CCL_OK && target != TARGET_FLAGCX)
         status = ccl_i_emit(cli, &text, err);
     if (status == CCL_OK && cli->args.output && strcmp(cli->args.output, "-") != 0)
         status = tell(cli, topo, &made, &stats, err);
@@ -170,7 +215,7 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     if (!cli->args.explain)
         CCL_TRY(target_of(&cli->args, &target, err));
     CCL_TRY(ccl_i_proto(cli->args.proto, &proto, err));
-    if (target == TARGET_JSON && !cli->args.explain)
+    if (target != TARGET_XML && !cli->args.explain)
         CCL_TRY(refuse_unlowered(&cli->args, err));
     CCL_TRY(check_with(&cli->args, err));
     status = ccl_i_synth_options(&cli->args, &sketches, &options, err);
@@ -253,7 +298,8 @@ const ccl_i_command_t ccl_i_cmd_synth = {
     .details =
         "Writes a schedule (FILE.json: which chunk moves where at which step) or the program\n"
         "lowered from it (FILE.xml: MSCCL XML, thread blocks and primitives; --order to\n"
-        "--executor say how). The schedule is verified before it is written.\n",
+        "--executor say how). The schedule is verified before it is written. --format flagcx\n"
+        "writes a plan per rank between clusters, PREFIX_RANK.xml, for FlagCX.\n",
     .accepts = accepts,
     .no = "there is none",
     .run = run,

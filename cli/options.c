@@ -176,8 +176,10 @@ static const option_t options[] = {
      NULL},
     {"explain-capacities", 0, KIND_FLAG, AT(explain), NULL,
      "cegis: print the chunks that hops, links and groups carry in a step, and stop", NULL},
-    {"format", 0, KIND_TEXT, AT(format), "json|xml",
-     "what -o - prints: the schedule (json) or the program (xml) (json)", NULL},
+    {"format", 0, KIND_TEXT, AT(format), "json|xml|flagcx",
+     "what -o - prints: the schedule (json) or the program (xml) (json); flagcx: plans between "
+     "clusters for FlagCX, PREFIX_RANK.xml of -o PREFIX",
+     NULL},
     {"batches", 'b', KIND_U32, AT(batches), "N",
      "micro-batches (by the model's rule; see docs/model.md)", NULL},
     {"granularity", 'g', KIND_CHOICES, AT(granularity), "LEVEL",

@@ -414,3 +414,29 @@ ccl_status_t ccl_i_c2c_assign(const ccl_i_cluster_t *cluster, const ccl_i_c2c_cl
     free(rest);
     return status;
 }
+
+ccl_status_t ccl_c2c_clusters(const ccl_topology_t *topo, uint32_t clusters, uint32_t *of_out,
+                              bool *border_out, uint32_t *nclusters_out, ccl_error_t *err) {
+    ccl_i_cluster_t cluster = {0};
+    ccl_i_c2c_map_t map = {0};
+    ccl_routes_t *routes = ccl_routes_create(topo);
+    ccl_status_t status = routes ? CCL_OK : ccl_fail_nomem(err);
+    if (status == CCL_OK) {
+        status = ccl_i_cluster_init(&cluster, topo, routes, err);
+        if (status == CCL_OK)
+            status = ccl_i_c2c_map_init(&cluster, clusters, &map, err);
+        ccl_i_cluster_fini(&cluster);
+    }
+    if (status == CCL_OK) {
+        memcpy(of_out, map.of, topo->nranks * sizeof *of_out);
+        memset(border_out, 0, topo->nranks * sizeof *border_out);
+        for (uint32_t q = 0; q < map.nclusters; q++) {
+            for (uint32_t b = 0; b < map.clusters[q].nborders; b++)
+                border_out[map.clusters[q].borders[b]] = true;
+        }
+        *nclusters_out = map.nclusters;
+        ccl_i_c2c_map_fini(&map);
+    }
+    ccl_routes_destroy(routes);
+    return status;
+}

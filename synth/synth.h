@@ -90,6 +90,16 @@ typedef struct ccl_c2c_options {
 #define CCL_C2C_OPTIONS_INIT                                                                       \
     { 0, NULL }
 
+/**
+ * Clusters and border ranks as `c2c` has them.
+ * @param clusters   so many; 0: one per vendor.
+ * @param of_out     [nranks] cluster, by lowest rank.
+ * @param border_out [nranks] next to a NIC.
+ * @retval CCL_ERR_UNSUPPORTED  fewer than two clusters, or not so many.
+ */
+ccl_status_t ccl_c2c_clusters(const ccl_topology_t *topo, uint32_t clusters, uint32_t *of_out,
+                              bool *border_out, uint32_t *nclusters_out, ccl_error_t *err);
+
 typedef struct ccl_synth_options {
     size_t size;
     double size_bytes;      /**< message size the schedule is for; 0: any */
