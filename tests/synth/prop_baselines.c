@@ -26,6 +26,7 @@ START_TEST(test_topology) {
     ccl_routes_t *routes = ccl_routes_create(topo);
     ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
     options.chunks = 1; /* tries fewer ways where a synthesizer searches */
+    options.sketch.cache = solved_once();
     for (uint32_t kind = 0; kind < CCL_CUSTOM; kind++) {
         uint32_t roots = kind >= CCL_BROADCAST && kind <= CCL_SCATTER ? topo->nranks : 1;
         for (uint32_t root = 0; root < roots; root += 1 + topo->nranks / 3) {
@@ -33,7 +34,8 @@ START_TEST(test_topology) {
             unsigned done = 0;
             for (const ccl_synth_ops_t *const *ops = ccl_synth_all(); *ops && !(*ops)->by_name;
                  ops++)
-                done += check_all((*ops)->name, topo, routes, want, &options, 15, spec);
+                done += !only_plain(*ops, want->kind) &&
+                        check_all((*ops)->name, topo, routes, want, &options, 15, spec);
             ck_assert_uint_ge(done, 1);
             ccl_collective_destroy(want);
         }

@@ -16,6 +16,7 @@ START_TEST(test_library) {
     ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
     uint32_t tried = 0, turn = 0;
     options.chunks = 1; /* tries fewer ways where a synthesizer searches */
+    options.sketch.cache = solved_once();
     for (const ccl_library_entry_t *entry = ccl_topology_library(); entry->name; entry++) {
         ccl_topology_t *topo = topology(entry->name);
         if (topo->nranks > 64) {
