@@ -1,6 +1,7 @@
 #!/bin/sh
 # Help of every command: exit code 0, on stdout, within 80 columns, and it names every option that the
 # command takes. Usage: cli_help_columns.sh PROGRAM SOURCE_DIR
+# With CCL_SANITIZED set, each run being ten times as slow, only the first and the last option are tried.
 set -eu
 ccllab=$1
 bad=0
@@ -20,7 +21,9 @@ check() {
     *) say "ccllab $* --help lacks the options of every command" ;;
     esac
     # Each option that the help names is taken (a wrong value is fine, an unknown option is not).
-    for option in $(printf '%s\n' "$out" | sed -n 's/^ .. \{0,1\}.*\(--[a-z-]*\).*/\1/p' | sort -u); do
+    options=$(printf '%s\n' "$out" | sed -n 's/^ .. \{0,1\}.*\(--[a-z-]*\).*/\1/p' | sort -u)
+    [ -z "${CCL_SANITIZED:-}" ] || options=$(printf '%s\n' "$options" | sed -n '1p;$p' | sort -u)
+    for option in $options; do
         # shellcheck disable=SC2069
         told=$("$ccllab" "$@" "$option" 2>&1 >/dev/null </dev/null || true)
         case $told in

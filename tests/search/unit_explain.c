@@ -3,6 +3,7 @@
  * the options named; shares add up; threads change nothing.
  */
 #include "search/search.h"
+#include "tests/synth/common.h"
 
 #include <check.h>
 #include <math.h>
@@ -43,6 +44,7 @@ static void make(made_t *m, const char *spec, ccl_collective_kind_t kind, const 
                               .sim = CCL_SIM_OPTIONS_INIT}};
     ck_assert_msg(ccl_topology_read(NULL, spec, &m->topo, &err) == CCL_OK, "%s", err.text);
     ck_assert_int_eq(ccl_collective_create(kind, m->topo->nranks, 1, 0, &m->want, NULL), CCL_OK);
+    m->options.synth.sketch.cache = solved_once();
     m->options.sim.size_bytes = m->options.synth.size_bytes = size_bytes;
     ck_assert_msg(ccl_synthesize(NULL, with, m->topo, NULL, m->want, &m->options.synth,
                                  &m->schedule, &err) == CCL_OK,
@@ -311,10 +313,5 @@ int main(void) {
     tcase_add_test(tc, test_two_gpus);
     tcase_add_test(tc, test_threads);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_suite(suite);
 }
