@@ -10,6 +10,11 @@
 /* At least so many, until every primitive came often: searching synthesizers have a time limit
    here, so programs differ from run to run. */
 enum { PROGRAMS = 1400, OFTEN = 30 };
+#ifdef __SANITIZE_ADDRESS__
+enum { IN_PROCESSES = 25 }; /* children start slowly there */
+#else
+enum { IN_PROCESSES = 60 };
+#endif
 
 typedef struct seen {
     uint32_t prims[9], types[CCL_TYPES][CCL_REDUCTIONS], levels[3];
@@ -132,7 +137,7 @@ START_TEST(test_processes) {
     uint32_t done = 0;
     ccl_rng_init(&rng, 77 + (uint64_t)_i);
     random_world_init(&world);
-    while (done < 60) {
+    while (done < IN_PROCESSES) {
         random_case_t c = {0};
         seen_t seen = {0};
         if (!random_case(&rng, &world, &c))
