@@ -249,11 +249,14 @@ static uint32_t receivers_of(const ccl_i_space_t *space, const ccl_i_sketches_t 
 
 /*
  * What comes on top of latencies: links and overheads, or FIFOs that are too short for them; and
- * until a first piece (of a part in a micro-batch) has come all the way links wait.
+ * until a first piece (of a part in a micro-batch) has come all the way links wait. In chains chunks
+ * come in one after the other, so the first is there that much earlier.
+ * @param length  of chains over the network; 1: none
  */
 static double flow_s(const ccl_i_space_t *space, const ccl_i_mix_t *mix, uint32_t parts,
-                     double chunk_bytes) {
-    double pieces = parts * fmax(1, ccl_model_ceil(chunk_bytes / parts / space->piece_bytes));
+                     double chunk_bytes, uint32_t length) {
+    double pieces =
+        length * parts * fmax(1, ccl_model_ceil(chunk_bytes / parts / space->piece_bytes));
 
     return fmax(mix->s_per_byte * chunk_bytes + mix->busy_s * (parts - 1.0) / mix->n,
                 mix->fifo_s * parts / mix->n) +
@@ -266,14 +269,14 @@ static double transfers_of(const ccl_i_mix_t *mix, uint32_t parts, const ccl_i_c
 
 /* Into how many each part is cut, by the estimate. */
 static uint32_t best_cuts(const ccl_i_space_t *space, const ccl_i_mix_t *mix, uint32_t parts,
-                          const ccl_i_costs_t *costs) {
+                          const ccl_i_costs_t *costs, uint32_t length) {
     uint32_t best = 1;
-    double best_s = mix->depth_s + flow_s(space, mix, parts, costs->chunk_bytes);
+    double best_s = mix->depth_s + flow_s(space, mix, parts, costs->chunk_bytes, length);
 
     for (uint32_t cuts = 2;
          cuts <= CCL_I_SKETCH_CUTS && transfers_of(mix, parts * cuts, costs) <= CUT_TRANSFERS;
          cuts *= 2) {
-        double s = mix->depth_s + flow_s(space, mix, parts * cuts, costs->chunk_bytes);
+        double s = mix->depth_s + flow_s(space, mix, parts * cuts, costs->chunk_bytes, length);
 
         if (s >= best_s * (1 - CCL_I_SKETCH_CUT_GAIN))
             break;
@@ -291,6 +294,7 @@ bool ccl_i_candidates_add(ccl_i_candidates_t *all, const ccl_i_space_t *space,
     ccl_i_candidate_t c = {
         .mix = mix, .channels = channels, .index = (uint32_t)all->n, .net = (uint8_t)net};
     double chain_s = 0;
+    uint32_t length = 1; /* of the longest chains */
     bool chained = false;
 
     for (uint32_t d = 0; d < space->ndimensions; d++) {
@@ -302,6 +306,8 @@ bool ccl_i_candidates_add(ccl_i_candidates_t *all, const ccl_i_space_t *space,
             c.shapes[d] = (uint8_t)net;
             chained = true;
             chain_s += (ccl_i_chain_length(net, others) - 1) * dim->max_latency_s;
+            if (ccl_i_chain_length(net, others) > length)
+                length = ccl_i_chain_length(net, others);
         }
     }
     if (net != CCL_I_SHAPE_DIRECT && (!chained || space->scatter))
@@ -317,12 +323,13 @@ bool ccl_i_candidates_add(ccl_i_candidates_t *all, const ccl_i_space_t *space,
     }
     c.parts = mix->parts * turns(space, sketches, mix);
     c.parts *= (channels + c.parts - 1) / c.parts;
-    c.cuts = cuts ? cuts : best_cuts(space, mix, c.parts, costs);
+    c.cuts = cuts ? cuts : best_cuts(space, mix, c.parts, costs, length);
     c.parts *= c.cuts;
     c.transfers = transfers_of(mix, c.parts, costs);
     if (c.transfers > CCL_I_SKETCH_TRANSFERS && c.parts > mix->parts && !costs->fixed)
         return true; /* too many: fewer channels do */
-    c.estimate_s = mix->depth_s + chain_s + flow_s(space, mix, c.parts, costs->chunk_bytes);
+    c.estimate_s =
+        mix->depth_s + chain_s + flow_s(space, mix, c.parts, costs->chunk_bytes, length);
     if (!ccl_grow(&all->items, &all->cap, all->n + 1, sizeof *all->items))
         return false;
     all->items[all->n++] = c;
@@ -343,7 +350,7 @@ static bool add_given(ccl_i_candidates_t *all, const ccl_i_space_t *space,
     c.parts *= (c.channels + c.parts - 1) / c.parts;
     c.parts *= c.cuts;
     c.transfers = transfers_of(mix, c.parts, costs);
-    c.estimate_s = mix->depth_s + flow_s(space, mix, c.parts, costs->chunk_bytes);
+    c.estimate_s = mix->depth_s + flow_s(space, mix, c.parts, costs->chunk_bytes, 1);
     if (!ccl_grow(&all->items, &all->cap, all->n + 1, sizeof *all->items))
         return false;
     all->items[all->n++] = c;

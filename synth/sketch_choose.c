@@ -8,9 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Together no more than so many transfers are simulated, some seconds; but two candidates at least.
- */
-#define SIMULATED_TRANSFERS 6e5
+/* Together no more than so many transfers are simulated, some seconds; but two candidates at least,
+   and beside them one of more than so many. */
+#define SIMULATED_TRANSFERS 1.2e6
+#define DEAR_TRANSFERS 3e5
 /* So many that are estimated alike are simulated. */
 enum { ALIKE = 2, MOST_COUNTED = 12 };
 /* When one is this near to the busiest link's time under the best shares, others cannot gain more. */
@@ -202,7 +203,7 @@ static bool in_line(const ccl_i_space_t *space, const ccl_i_sketch_t *sketch) {
 static ccl_status_t worth(ccl_i_candidates_t *all, race_t *race, const ccl_i_sketch_run_t *run,
                           ccl_error_t *err) {
     double limit_s, *transfers = &race->transfers;
-    uint32_t n = 0, counted = 0, chains = 0;
+    uint32_t n = 0, counted = 0, chains = 0, dear = 0;
 
     /* All that the user gave, and as many of the others as ever. */
     while (n < all->n && all->items[n].mix->given)
@@ -228,6 +229,8 @@ static ccl_status_t worth(ccl_i_candidates_t *all, race_t *race, const ccl_i_ske
         }
         if (alike >= ALIKE || same)
             continue;
+        if (c.transfers > DEAR_TRANSFERS && dear > 0)
+            continue; /* estimates of so many are no better: rather a few of less */
         if (c.net != CCL_I_SHAPE_DIRECT && race->costs.sms && !c.wide && counted < MOST_COUNTED) {
             bool fit = true;
 
@@ -239,9 +242,12 @@ static ccl_status_t worth(ccl_i_candidates_t *all, race_t *race, const ccl_i_ske
                 continue;
             }
         }
-        if (n > given + 1 && *transfers + c.transfers > SIMULATED_TRANSFERS)
+        if (c.transfers > DEAR_TRANSFERS)
+            dear++;
+        else if (n > given + 1 && *transfers + c.transfers > SIMULATED_TRANSFERS)
             break;
-        *transfers += c.transfers;
+        else
+            *transfers += c.transfers;
         memmove(all->items + n + 1, all->items + n, (i - n) * sizeof c);
         all->items[n++] = c;
     }
