@@ -313,14 +313,15 @@ bool ccl_i_candidates_add(ccl_i_candidates_t *all, const ccl_i_space_t *space,
     if (net != CCL_I_SHAPE_DIRECT && (!chained || space->scatter))
         return true; /* the same as direct; or relays would hand on what is for all behind them */
     for (uint32_t i = 0; i < mix->n && sms; i++) {
-        const ccl_i_sketch_t *sketch = &sketches->items[mix->sketch[i]];
+        uint32_t blocks = blocks_of(&sketches->items[mix->sketch[i]], channels);
 
-        /* In chains a GPU has fewer: worth() counts. */
-        if (net == CCL_I_SHAPE_DIRECT) {
-            c.wide |= blocks_of(sketch, channels) > sms;
-            c.hopeless |= blocks_of(sketch, channels) > 2 * sms;
-        }
+        c.wide |= blocks > sms;
+        c.hopeless |= blocks > 2 * sms;
     }
+    if (!c.wide) /* else there is no other way: told apart by when they start */
+        length = 1;
+    if (net != CCL_I_SHAPE_DIRECT) /* in chains a GPU has fewer: worth() counts */
+        c.wide = c.hopeless = false;
     c.parts = mix->parts * turns(space, sketches, mix);
     c.parts *= (channels + c.parts - 1) / c.parts;
     c.cuts = cuts ? cuts : best_cuts(space, mix, c.parts, costs, length);

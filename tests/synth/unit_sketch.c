@@ -452,6 +452,41 @@ START_TEST(test_signature) {
 }
 END_TEST
 
+START_TEST(test_chains_start_sooner) {
+    /* Ten servers over one switch, across then inside. Where blocks are too few for all connections
+       chains of 3 are told apart by when their first chunk is there: a third of the wait. */
+    uint8_t reach[64] = {0};
+    double estimate_s[2], fill_s;
+    made_t m;
+
+    make(&m, "servers:10 gpus:2 nvswitch=180GB/s,0us nics:2x50GB/s,0us", CCL_ALLGATHER);
+    ccl_i_sketches_t sketches = {calloc(1, sizeof *sketches.items), 1, 1};
+    ccl_i_mixes_t mixes = {0};
+    ccl_error_t err = CCL_ERROR_INIT;
+
+    sketches.items[0] = sketch_of(&m, m.space.ndimensions == 2 ? "-e a-" : "-e- a--", reach);
+    ck_assert_int_eq(ccl_i_sketch_mixes(NULL, &m.space, &sketches, 1, 1, &mixes, &err), CCL_OK);
+    ck_assert_uint_eq(mixes.n, 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        const ccl_i_costs_t costs = {.chunk_bytes = 1e6, .ways = 1, .sms = i ? 4 : 1000};
+        ccl_i_candidates_t all = {0};
+
+        ck_assert(ccl_i_candidates_add(&all, &m.space, &sketches, mixes.items, 1, 1, &costs,
+                                       CCL_I_SHAPE_CHAINS));
+        ck_assert_uint_eq(all.n, 1);
+        ck_assert(!all.items[0].wide);
+        estimate_s[i] = all.items[0].estimate_s;
+        free(all.items);
+    }
+    fill_s = mixes.items[0].fill_s_per_byte * 1e6;
+    ck_assert_double_gt(fill_s, 0);
+    ck_assert_double_eq_tol(estimate_s[0] - estimate_s[1], fill_s * 2 / 3, 1e-9);
+    free(mixes.items);
+    free(sketches.items);
+    done(&m);
+}
+END_TEST
+
 START_TEST(test_enough) {
     /* One switch, no latencies: the first candidates are at the bound, others are not simulated. With
        latencies that count none is, so all are. */
@@ -502,6 +537,7 @@ int main(void) {
     tcase_add_test(tcase, test_shares_unbalanced);
     tcase_add_test(tcase, test_shares_by_class);
     tcase_add_test(tcase, test_signature);
+    tcase_add_test(tcase, test_chains_start_sooner);
     tcase_add_test(tcase, test_enough);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
