@@ -11,11 +11,14 @@ typedef struct tune {
     ccl_space_t *space;
     ccl_notebook_t *notebook;
     ccl_tuning_t *tuning;
+    ccl_replay_t *replay; /* NULL: not asked for */
+    char device[16];
     double *sizes_bytes;
     uint32_t nsizes;
 } tune_t;
 
 static void tune_fini(tune_t *t) {
+    ccl_replay_destroy(t->replay);
     ccl_tuning_destroy(t->tuning);
     ccl_notebook_close(t->notebook);
     ccl_space_destroy(t->space);
@@ -115,9 +118,9 @@ static ccl_status_t open_all(ccl_i_cli_t *cli, tune_t *t, ccl_tune_options_t *op
 
 static ccl_status_t print(ccl_i_cli_t *cli, const tune_t *t, ccl_error_t *err) {
     static const char *const strategies[] = {"halving", "grid", "random"};
-    ccl_report_tuning_t about = {t->topo->name,   t->want->name,
-                                 t->topo->nranks, strategies[cli->args.tune.strategy],
-                                 cli->ctx.seed,   t->tuning};
+    ccl_report_tuning_t about = {
+        t->topo->name, t->want->name, t->topo->nranks, strategies[cli->args.tune.strategy],
+        cli->ctx.seed, t->tuning,     t->replay,       t->device};
     ccl_text_t text = {0};
     ccl_status_t status = ccl_report_tuning(&about, &cli->style, &text, err);
 
@@ -127,19 +130,66 @@ static ccl_status_t print(ccl_i_cli_t *cli, const tune_t *t, ccl_error_t *err) {
     return status;
 }
 
+/** "host", "host:2", "cuda", "hip". */
+static ccl_status_t replay_options(const ccl_i_args_t *args, tune_t *t, ccl_replay_options_t *out,
+                                   ccl_error_t *err) {
+    const char *text = args->tune.replay;
+    size_t len = strcspn(text, ":");
+    char *end = NULL;
+
+    if (len == 0 || len >= sizeof(t->device))
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "option --replay wants host, host:WORKERS, cuda or hip, not \"%.60s\"",
+                        text);
+    memcpy(t->device, text, len);
+    t->device[len] = '\0';
+    if (text[len]) {
+        unsigned long workers = strtoul(text + len + 1, &end, 10);
+
+        if (strcmp(t->device, "host") != 0 || text[len + 1] < '0' || text[len + 1] > '9' || *end ||
+            workers < 1 || workers > 4096)
+            return ccl_fail(err, CCL_ERR_USAGE,
+                            "option --replay wants host:WORKERS with 1 to 4096 of them, not "
+                            "\"%.60s\"",
+                            text);
+        out->run.threads = (uint32_t)workers;
+    }
+    out->run.device = t->device;
+    out->top = args->tune.top;
+    out->repeats = args->job.repeats;
+    return CCL_OK;
+}
+
+/** @retval CCL_CHECK  a point's data were wrong on the device. */
+static ccl_status_t replay(ccl_i_cli_t *cli, tune_t *t, const ccl_replay_options_t *options,
+                           ccl_error_t *err) {
+    CCL_TRY(ccl_tune_replay(&cli->ctx, t->topo, t->want, t->tuning, options, &t->replay, err));
+    for (uint32_t i = 0; i < t->replay->npoints; i++)
+        if (t->replay->points[i].status == CCL_CHECK)
+            return ccl_fail(err, CCL_CHECK, "replay: %s", t->replay->points[i].why);
+    return CCL_OK;
+}
+
 static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     ccl_tune_options_t options = CCL_TUNE_OPTIONS_INIT;
+    ccl_replay_options_t again = CCL_REPLAY_OPTIONS_INIT;
     tune_t t = {0};
     bool some = false;
     ccl_status_t status = open_all(cli, &t, &options, err);
 
+    if (status == CCL_OK && cli->args.tune.replay)
+        status = replay_options(&cli->args, &t, &again, err);
+
     if (status == CCL_OK)
         status = ccl_tune(&cli->ctx, t.topo, t.want, &options, &t.tuning, err);
+    for (uint32_t s = 0; t.tuning && s < t.tuning->nsizes; s++)
+        some |= t.tuning->best[s] != CCL_NONE;
+    if (status == CCL_OK && some && cli->args.tune.replay)
+        status = replay(cli, &t, &again, err);
     if (t.tuning) {
-        ccl_status_t printed = print(cli, &t, err);
+        ccl_error_t own = CCL_ERROR_INIT;
+        ccl_status_t printed = print(cli, &t, status == CCL_OK ? err : &own);
 
-        for (uint32_t s = 0; s < t.tuning->nsizes; s++)
-            some |= t.tuning->best[s] != CCL_NONE;
         if (printed == CCL_OK && status == CCL_OK && some && cli->args.tune.export)
             printed = ccl_i_export(cli, t.plain ? t.plain : t.topo, t.topo, t.want, t.tuning,
                                    cli->args.tune.export, err);
@@ -153,9 +203,9 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const accepts[] = {
-    "topology", "fail", "degrade", "profile", "collective", "demand", "root", "sizes", "budget",
-    "space", "knob", "strategy", "gap", "improve", "export", "executor", "notebook@tune", "table",
-    NULL};
+    "topology", "fail",  "degrade", "profile",       "collective", "demand",  "root",   "sizes",
+    "budget",   "space", "knob",    "strategy",      "gap",        "improve", "export", "executor",
+    "replay",   "top",   "repeats", "notebook@tune", "table",      NULL};
 const ccl_i_command_t ccl_i_cmd_tune = {
     .name = "tune",
     .usage = "--topology SPEC --collective NAME [options]",

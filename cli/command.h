@@ -78,8 +78,8 @@ typedef struct ccl_i_args {
         const char *budget, *space, *gap;
         ccl_i_list_t knobs;
         uint32_t strategy; /**< index into the option's choices */
-        uint32_t improve;
-        const char *export;
+        uint32_t improve, top;
+        const char *export, *replay;
         ccl_i_list_t vary;
     } tune;
     struct { /* of `balance` */

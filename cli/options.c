@@ -215,6 +215,11 @@ static const option_t options[] = {
      "halving,grid,random"},
     {"improve", 0, KIND_U32, AT(tune.improve), "N",
      "in the end change the transfers of each size's best schedule, N tries (0)", NULL},
+    {"replay", 0, KIND_TEXT, AT(tune.replay), "DEVICE",
+     "run the best of each size on host[:WORKERS], cuda or hip, fit the cluster's constants to "
+     "what was measured and rank them again",
+     NULL},
+    {"top", 0, KIND_U32, AT(tune.top), "K", "so many of each size are replayed (3)", NULL},
     {"vary", 0, KIND_LIST, AT(tune.vary), "EDIT",
      "a further cluster: the first one with fail:gpu:3, degrade:a-b=18Gbit/s or "
      "scale:bandwidth:net=0.5,2 (one per factor); may be repeated",

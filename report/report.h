@@ -348,8 +348,11 @@ typedef struct ccl_report_tuning {
     const char *strategy;
     uint64_t seed;
     const ccl_tuning_t *tuning;
+    const ccl_replay_t *replay; /**< NULL: none */
+    const char *device;         /**< of the replay */
 } ccl_report_tuning_t;
-extern const char *const ccl_report_tuning_tables[]; /**< best blocks synthesis knobs runs */
+extern const char *const
+    ccl_report_tuning_tables[]; /**< best blocks synthesis knobs runs replay */
 ccl_status_t ccl_report_tuning(const ccl_report_tuning_t *about, const ccl_report_style_t *style,
                                ccl_text_t *out, ccl_error_t *err);
 

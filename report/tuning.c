@@ -6,8 +6,8 @@
 #include <string.h>
 
 const char *const ccl_report_tuning_tables[] = {"best",  "blocks", "synthesis",
-                                                "knobs", "runs",   NULL};
-enum { TABLE_BEST, TABLE_BLOCKS, TABLE_SYNTHESIS, TABLE_KNOBS, TABLE_RUNS };
+                                                "knobs", "runs",   "replay", NULL};
+enum { TABLE_BEST, TABLE_BLOCKS, TABLE_SYNTHESIS, TABLE_KNOBS, TABLE_RUNS, TABLE_REPLAY };
 
 static const ccl_tune_run_t *run_of(const ccl_tuning_t *t, uint32_t run) {
     return run == CCL_NONE ? NULL : &t->runs[run];
@@ -144,6 +144,8 @@ static ccl_status_t json(const ccl_report_tuning_t *about, ccl_text_t *out, ccl_
     CCL_TRY(json_rows(&json, t, TABLE_BLOCKS, err));
     CCL_TRY(json_rows(&json, t, TABLE_SYNTHESIS, err));
     CCL_TRY(json_rows(&json, t, TABLE_RUNS, err));
+    if (about->replay)
+        ccl_i_replay_json(&json, about->device, t, about->replay);
     ccl_i_json_end(&json);
     return ccl_i_text_status(out, err);
 }
@@ -259,14 +261,17 @@ static ccl_status_t front_table(const ccl_tuning_t *t, size_t which, ccl_table_t
     return CCL_OK;
 }
 
-static ccl_status_t one_table(const ccl_tuning_t *t, size_t which, ccl_report_format_t format,
-                              ccl_text_t *out, ccl_error_t *err) {
+static ccl_status_t one_table(const ccl_report_tuning_t *about, size_t which,
+                              ccl_report_format_t format, ccl_text_t *out, ccl_error_t *err) {
+    const ccl_tuning_t *t = about->tuning;
     ccl_table_t *table = ccl_table_create();
     ccl_status_t status;
 
     if (!table)
         return ccl_fail_nomem(err);
-    if (which == TABLE_KNOBS)
+    if (which == TABLE_REPLAY)
+        status = ccl_i_replay_table(t, about->replay, format, table, err);
+    else if (which == TABLE_KNOBS)
         status = knobs_table(t, table, err);
     else if (format == CCL_REPORT_CSV)
         status = csv_runs(t, which, table, err);
@@ -317,13 +322,18 @@ ccl_status_t ccl_report_tuning(const ccl_report_tuning_t *about, const ccl_repor
         return json(about, out, err);
     if (style->format == CCL_REPORT_CSV) {
         CCL_TRY(ccl_i_table_choice(ccl_report_tuning_tables, style->table, &which, err));
-        return one_table(about->tuning, which, style->format, out, err);
+        return one_table(about, which, style->format, out, err);
     }
     head(about, out);
     for (which = TABLE_BEST; which <= TABLE_KNOBS; which++) {
         if (titles[which])
             ccl_text_printf(out, "\n%s\n", titles[which]);
-        CCL_TRY(one_table(about->tuning, which, style->format, out, err));
+        CCL_TRY(one_table(about, which, style->format, out, err));
+    }
+    if (about->replay) {
+        ccl_i_replay_head(about->device, about->replay, out);
+        CCL_TRY(one_table(about, TABLE_REPLAY, style->format, out, err));
+        ccl_i_replay_constants(about->replay, out);
     }
     return ccl_i_text_status(out, err);
 }

@@ -89,4 +89,13 @@ const char *ccl_i_path_wait_text(ccl_path_wait_t wait);
 double ccl_i_gap(double time_s, double bound_s);
 const char *ccl_i_gap_text(double time_s, double bound_s, char *out, size_t out_len);
 
+/* replay.c: of a tuning's points on a device */
+void ccl_i_replay_json(ccl_i_json_t *json, const char *device, const ccl_tuning_t *tuning,
+                       const ccl_replay_t *replay);
+/** @retval CCL_ERR_USAGE  replay is NULL. */
+ccl_status_t ccl_i_replay_table(const ccl_tuning_t *tuning, const ccl_replay_t *replay,
+                                ccl_report_format_t format, ccl_table_t *table, ccl_error_t *err);
+void ccl_i_replay_head(const char *device, const ccl_replay_t *replay, ccl_text_t *out);
+void ccl_i_replay_constants(const ccl_replay_t *replay, ccl_text_t *out);
+
 #endif

@@ -6,6 +6,7 @@
 #define CCL_SEARCH_SEARCH_H
 
 #include "synth/synth.h"
+#include "validate/validate.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -365,6 +366,52 @@ ccl_status_t ccl_tune_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                               const ccl_collective_t *want, const double values[CCL_KNOBS],
                               double size_bytes, ccl_executor_t executor, ccl_program_t **out,
                               ccl_way_t *way_out, ccl_error_t *err);
+
+/* ---------------------------------------------------------------- replay */
+
+typedef struct ccl_replay_options {
+    size_t size;
+    ccl_run_options_t run;       /**< device, workers, ranks; size, level, micro-batches: per point */
+    uint32_t top;                /**< so many of each size, the fastest; 0: 3 */
+    uint32_t repeats;            /**< interleaved over all points, the least counts; 0: 5 */
+    ccl_host_measure_fn measure; /**< NULL: ccl_run_program() */
+    void *measure_user;
+} ccl_replay_options_t;
+#define CCL_REPLAY_OPTIONS_INIT                                                                    \
+    { sizeof(ccl_replay_options_t), CCL_RUN_OPTIONS_INIT, 0, 0, NULL, NULL }
+
+/** One tuned point on the device. Ranks count from 1 among those of its size that ran. */
+typedef struct ccl_replayed {
+    uint32_t run;        /**< of the tuning */
+    ccl_status_t status; /**< CCL_OK; CCL_CHECK: wrong data; or why it cannot run there */
+    char why[256];       /**< then one line */
+    double tuned_s, fitted_s, measured_s; /**< simulated as tuned, with what was fitted; least */
+    uint32_t tuned_rank, fitted_rank, measured_rank; /**< 0: it did not run */
+} ccl_replayed_t;
+
+typedef struct ccl_replay {
+    uint32_t npoints, nran, nconstants;
+    ccl_replayed_t *points; /**< [npoints] size by size, as tuned the fastest first */
+    const ccl_constant_t *constants;
+    double error_tuned, error_fitted; /**< median of |predicted / measured - 1| */
+    double tau_tuned, tau_fitted;     /**< Kendall's, over pairs of a size; NAN: no pair */
+    char *profile; /**< JSON "ccllab-profile-1": what was fitted, to be laid over the cluster */
+    ccl_arena_t arena;
+} ccl_replay_t;
+/**
+ * Run the fastest points of a tuning on a device, fit an overhead per primitive and a share of the
+ * bandwidth for each transport that they use to the least times, and rank them again with these.
+ *
+ * @param tuning  of `topo`, which has a rank for each that is run.
+ * @param out     destroy with ccl_replay_destroy().
+ * @retval CCL_ERR_INPUT        no point of the tuning has a time, or none could run: its reason.
+ * @retval CCL_ERR_UNSUPPORTED  the device is not there.
+ */
+ccl_status_t ccl_tune_replay(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                             const ccl_collective_t *want, const ccl_tuning_t *tuning,
+                             const ccl_replay_options_t *options, ccl_replay_t **out,
+                             ccl_error_t *err);
+void ccl_replay_destroy(ccl_replay_t *replay);
 
 /* ---------------------------------------------------------------- export */
 

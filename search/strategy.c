@@ -3,9 +3,10 @@
  * is.
  *
  * Halving, coarse to fine: every second value of what schedules depend on, lowered as they are, is
- * estimated from one micro-batch at a few sizes; around the best the values between; of the best of
- * these every way of lowering; the best of all run in full at the sizes around; then the neighbours
- * of each size's best, one knob a step aside, until nothing improves.
+ * estimated from one micro-batch at a few sizes, small schedules first, dearer ones where these
+ * were near the best; around the best the values between; of the best of these every way of
+ * lowering; the best of all run in full at the sizes around; then the neighbours of each size's
+ * best, one knob a step aside, until nothing improves.
  */
 #include "search/tune.h"
 
@@ -89,15 +90,28 @@ static ccl_status_t add_grid(search_t *s, ccl_error_t *err) {
     return CCL_OK;
 }
 
-/* Up to `most` points in all. */
-static ccl_status_t add_random(search_t *s, double most, ccl_error_t *err) {
+/* How dear a point is: steps of channels and of chunks above auto. */
+static uint32_t level_of(const search_t *s, const double values[CCL_KNOBS]) {
+    static const ccl_knob_t cutting[] = {CCL_KNOB_CHANNELS, CCL_KNOB_CHUNKS};
+    uint32_t level = 0;
+    for (size_t i = 0; i < CCL_ARRAY_LEN(cutting); i++) {
+        ccl_knob_t k = cutting[i];
+        for (uint32_t v = 0; v < s->space->nvalues[k]; v++)
+            level += s->space->values[k][v] <= values[k]; /* NAN: never */
+    }
+    return level;
+}
+
+/* Up to `most` points in all, none dearer than `level`. */
+static ccl_status_t add_random(search_t *s, double most, uint32_t level, ccl_error_t *err) {
     /* A small space is soon drawn out: give up when nothing new comes. */
     for (uint32_t stale = 0; s->out->npoints < most && stale < 1000;) {
         double values[CCL_KNOBS];
         uint32_t before = s->out->npoints, point;
         for (uint32_t k = 0; k < CCL_KNOBS; k++)
             values[k] = choice_of(s, k, ccl_rng_below(&s->rng, choices_of(s, k)));
-        CCL_TRY(ccl_i_tune_point(s->tuner, values, &point, err));
+        if (level_of(s, values) <= level)
+            CCL_TRY(ccl_i_tune_point(s->tuner, values, &point, err));
         stale = s->out->npoints > before ? 0 : stale + 1;
     }
     return CCL_OK;
@@ -306,13 +320,78 @@ static ccl_status_t refine(search_t *s, around_fn around, double kept, double sh
     return ccl_i_tune_flush(s->tuner, err);
 }
 
-/* @param share  of the budget, at most. */
-static ccl_status_t estimate_all(search_t *s, double share, ccl_error_t *err) {
-    for (uint32_t p = 0; p < s->out->npoints && !ccl_i_tune_spent(s->tuner, share); p++)
+/* Points from `first` on. @param share  of the budget, at most. */
+static ccl_status_t estimate_all(search_t *s, uint32_t first, double share, ccl_error_t *err) {
+    for (uint32_t p = first; p < s->out->npoints && !ccl_i_tune_spent(s->tuner, share); p++)
         for (uint32_t z = 0; z < s->out->nsizes; z++)
             if (is_anchor(s, z))
                 CCL_TRY(ccl_i_tune_run(s->tuner, p, z, true, err));
     return ccl_i_tune_flush(s->tuner, err);
+}
+
+/* What a synthesizer did at a size in the race. */
+typedef struct racer {
+    double last_s, wave_s; /* its best in the last wave with a time; in this one */
+    uint32_t waves;
+} racer_t;
+
+/* Its last wave was near the best of all: within 2 times at first, then 1.5 times, 1.33 times ...
+ */
+static bool still_runs(const racer_t *r, double best_s) {
+    return r->waves == 0 || r->last_s <= (1 + 1.0 / r->waves) * best_s;
+}
+
+static void end_wave(const search_t *s, racer_t *racers, double *best_s, uint32_t first_run) {
+    uint32_t ns = s->out->nsizes;
+    for (uint32_t i = 0; i < s->nwith * ns; i++)
+        racers[i].wave_s = INFINITY;
+    for (uint32_t i = first_run; i < s->out->nruns; i++) {
+        const ccl_tune_run_t *run = &s->out->runs[i];
+        uint32_t w = at_of(s, CCL_KNOB_WITH, s->out->points[run->point].values[CCL_KNOB_WITH]);
+        if (run->result.status != CCL_OK)
+            continue;
+        racer_t *r = &racers[w * ns + run->size];
+        r->wave_s = fmin(r->wave_s, run->result.time_s);
+        best_s[run->size] = fmin(best_s[run->size], run->result.time_s);
+    }
+    for (uint32_t i = 0; i < s->nwith * ns; i++) {
+        racers[i].waves += racers[i].wave_s < INFINITY;
+        racers[i].last_s = racers[i].wave_s < INFINITY ? racers[i].wave_s : racers[i].last_s;
+    }
+}
+
+/* The coarse points in waves, the cheapest first; at each size a synthesizer goes on to dearer ones
+   only while it is near the best. */
+static ccl_status_t race(search_t *s, double share, ccl_error_t *err) {
+    uint32_t ns = s->out->nsizes, npoints = s->out->npoints, dearest = 0;
+    racer_t *racers = calloc((size_t)s->nwith * ns, sizeof *racers);
+    double *best_s = calloc(ns, sizeof *best_s);
+    ccl_status_t status = racers && best_s ? CCL_OK : ccl_fail_nomem(err);
+    for (uint32_t z = 0; status == CCL_OK && z < ns; z++)
+        best_s[z] = INFINITY;
+    for (uint32_t p = 0; p < npoints; p++) {
+        uint32_t level = level_of(s, s->out->points[p].values);
+        dearest = level > dearest ? level : dearest;
+    }
+    for (uint32_t level = 0; status == CCL_OK && level <= dearest; level++) {
+        uint32_t first_run = s->out->nruns;
+        for (uint32_t p = 0; p < npoints && !ccl_i_tune_spent(s->tuner, share); p++) {
+            const double *values = s->out->points[p].values;
+            uint32_t w = at_of(s, CCL_KNOB_WITH, values[CCL_KNOB_WITH]);
+            for (uint32_t z = 0; level_of(s, values) == level && z < ns && status == CCL_OK; z++)
+                if (is_anchor(s, z) && still_runs(&racers[w * ns + z], best_s[z]))
+                    status = ccl_i_tune_run(s->tuner, p, z, true, err);
+            if (status != CCL_OK)
+                break;
+        }
+        if (status == CCL_OK)
+            status = ccl_i_tune_flush(s->tuner, err);
+        if (status == CCL_OK)
+            end_wave(s, racers, best_s, first_run);
+    }
+    free(racers);
+    free(best_s);
+    return status;
 }
 
 /* Best of the anchors on both sides, in turn, so that a budget's end cuts all sizes alike. */
@@ -379,6 +458,19 @@ static ccl_status_t climb(search_t *s, ccl_error_t *err) {
     return CCL_OK;
 }
 
+/* The dearest of all sizes' best. */
+static uint32_t best_level(const search_t *s) {
+    uint32_t most = 0;
+    for (uint32_t z = 0; z < s->out->nsizes; z++) {
+        if (s->out->best[z] == CCL_NONE)
+            continue;
+        uint32_t point = s->out->runs[s->out->best[z]].point;
+        uint32_t level = level_of(s, s->out->points[point].values);
+        most = level > most ? level : most;
+    }
+    return most;
+}
+
 /* Once coarse to fine; then with random points, as many again, while there are some and budget is
    left. */
 static ccl_status_t halving(search_t *s, ccl_error_t *err) {
@@ -389,7 +481,7 @@ static ccl_status_t halving(search_t *s, ccl_error_t *err) {
         anchors += is_anchor(s, z);
     double share = runs ? (double)runs / 3 / anchors : WHOLE_SPACE;
     CCL_TRY(add_coarse(s, share, err));
-    CCL_TRY(estimate_all(s, 0.4, err));
+    CCL_TRY(race(s, 0.4, err));
     CCL_TRY(refine(s, between, REFINED_SHARE, 0.5, err));
     CCL_TRY(refine(s, every_way, LOWERED_SHARE, 0.7, err));
     CCL_TRY(run_best(s, 0.9, err));
@@ -398,8 +490,8 @@ static ccl_status_t halving(search_t *s, ccl_error_t *err) {
         return CCL_OK;
     do {
         before = s->out->npoints;
-        CCL_TRY(add_random(s, before + ceil(share), err));
-        CCL_TRY(estimate_all(s, 1, err));
+        CCL_TRY(add_random(s, before + ceil(share), best_level(s) + 2, err));
+        CCL_TRY(estimate_all(s, before, 1, err));
         CCL_TRY(run_best(s, 1, err));
         CCL_TRY(climb(s, err));
     } while (s->out->npoints > before && !ccl_i_tune_spent(s->tuner, 1));
@@ -438,7 +530,7 @@ static ccl_status_t search(search_t *s, ccl_error_t *err) {
         CCL_TRY(add_random(s,
                            o->budget_runs ? ceil((double)o->budget_runs / s->out->nsizes)
                                           : fmin(s->out->space_points, GRID_MAX),
-                           err));
+                           UINT32_MAX, err));
         CCL_TRY(run_points(s, err));
         break;
     case CCL_STRATEGY_HALVING:

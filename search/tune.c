@@ -1,8 +1,8 @@
 /*
  * Tuning: points of a space, tried at sizes, in rounds of a fixed number so that threads change
  * nothing. A round: what the notebook has is taken from there; schedules that are missing are
- * synthesized, in parallel; every point is lowered, proven and simulated, in parallel, and written
- * down at once. Runs that can only come to the same (equal schedules lowered alike) are done once.
+ * synthesized, in parallel; programs are lowered and proven, and their runs simulated, in parallel,
+ * each written down at once. Runs that can only come to the same (equal schedules lowered alike) are done once.
  */
 #include "search/tuner.h"
 
@@ -162,7 +162,7 @@ static ccl_status_t finish_round(ccl_i_tuner_t *t, ccl_error_t *err) {
     CCL_TRY_GOTO(resume(t, &nmissing, err), status, end);
     CCL_TRY_GOTO(ccl_i_made_all(t, err), status, end);
     CCL_TRY_GOTO(leave_copies(t, &nmissing, err), status, end);
-    status = ccl_parallel_for(nmissing, t->threads, ccl_i_tune_evaluate, t, err);
+    status = ccl_i_tune_evaluate(t, nmissing, err);
     if (status == CCL_OK)
         status = write_copies(t, err);
 end:
@@ -288,8 +288,11 @@ static ccl_status_t allocate(ccl_i_tuner_t *t, ccl_error_t *err) {
     t->copies = calloc(ROUND, sizeof *t->copies);
     t->by_key = ccl_strmap_create();
     t->by_work = ccl_strmap_create();
+    t->by_program = ccl_strmap_create();
+    t->groups = calloc(ROUND, sizeof *t->groups);
+    t->next_of = calloc(ROUND, sizeof *t->next_of);
     if (!r || !t->routes || !t->missing || !t->copies || !t->by_settings || !t->by_run ||
-        !t->by_key || !t->by_work)
+        !t->by_key || !t->by_work || !t->by_program || !t->groups || !t->next_of)
         return ccl_fail_nomem(err);
     r->sizes_bytes = calloc(n, sizeof *r->sizes_bytes);
     r->bound_s = calloc(n, sizeof *r->bound_s);
@@ -335,6 +338,12 @@ static void tuner_fini(ccl_i_tuner_t *t) {
     ccl_strmap_destroy(t->by_run);
     ccl_strmap_destroy(t->by_key);
     ccl_strmap_destroy(t->by_work);
+    ccl_strmap_destroy(t->by_program);
+    for (uint32_t i = 0; i < t->nlowered; i++)
+        ccl_i_lowered_destroy(t->lowered[i]);
+    free(t->lowered);
+    free(t->groups);
+    free(t->next_of);
     free(t->made);
     free(t->routes);
     free(t->missing);
@@ -350,6 +359,7 @@ ccl_status_t ccl_tune(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     t.threads = ctx && ctx->threads ? ctx->threads : ccl_core_count();
     t.start_s = ccl_now_s();
     atomic_init(&t.done, 0);
+    atomic_init(&t.kept_steps, 0);
     CCL_TRY_GOTO(allocate(&t, err), status, end);
     CCL_TRY_GOTO(inputs(&t, err), status, end);
     status = ccl_i_tune_search(&t, err);

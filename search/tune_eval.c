@@ -89,37 +89,83 @@ static ccl_status_t lower_point(const ccl_ctx_t *ctx, const ccl_topology_t *topo
         CCL_TRY(ccl_improve(ctx, topo, schedule, &options, &better, err));
     }
     lower.executor = executor;
-    ccl_status_t status = ccl_i_way_lower(
-        ctx, topo, routes, better.schedule ? better.schedule : schedule, way, &lower, sim, NULL,
-        out, err);
+    ccl_status_t status =
+        ccl_i_way_lower(ctx, topo, routes, better.schedule ? better.schedule : schedule, way,
+                        &lower, sim, NULL, out, err);
     ccl_schedule_destroy(better.schedule);
     return status;
 }
 
-static ccl_status_t lower_and_run(ccl_i_tuner_t *t, ccl_routes_t *routes, const ccl_i_made_t *m,
-                                  ccl_tune_run_t *run, ccl_error_t *err) {
+/*
+ * A block sends over one connection and receives over one, unless it is merged: so a GPU needs as
+ * many blocks as it has connections either way. @param rank_out  who has no room for them;
+ * CCL_NONE.
+ */
+static ccl_status_t find_crowded(const ccl_topology_t *topo, const ccl_schedule_t *schedule,
+                                 uint32_t *rank_out, ccl_error_t *err) {
+    size_t n = topo->nranks, channels = schedule->nchannels ? schedule->nchannels : 1;
+    *rank_out = CCL_NONE;
+    if (n * n * channels > (size_t)1 << 26) /* lowering will tell */
+        return CCL_OK;
+    uint8_t *seen = calloc(n * n * channels, 1);
+    uint32_t *ends = calloc(n, 2 * sizeof *ends);
+    for (uint32_t i = 0; seen && ends && i < schedule->ntransfers; i++) {
+        const ccl_transfer_t *t = &schedule->transfers[i];
+        uint8_t *mark = &seen[(t->channel * n + t->src) * n + t->dst];
+        ends[2 * t->src] += !*mark;
+        ends[2 * t->dst + 1] += !*mark;
+        *mark = 1;
+    }
+    for (uint32_t r = 0; seen && ends && r < n && *rank_out == CCL_NONE; r++) {
+        uint32_t sms = ccl_model_gpu(topo, r).sms;
+        if (sms && (ends[2 * r] > sms || ends[2 * r + 1] > sms))
+            *rank_out = r;
+    }
+    ccl_status_t status = seen && ends ? CCL_OK : ccl_fail_nomem(err);
+    free(seen);
+    free(ends);
+    return status;
+}
+
+ccl_status_t ccl_i_tune_lower(ccl_i_tuner_t *t, ccl_routes_t *routes, const ccl_i_made_t *m,
+                              const ccl_tune_run_t *run, ccl_program_t **out, ccl_error_t *err) {
+    enum { SMALL = 100000 }; /* transfers; merging is looked at only where that is soon done */
     const double *v = t->out->points[run->point].values;
+    const ccl_schedule_t *schedule = m->shared->schedule;
     ccl_ctx_t ctx = ccl_i_worker_ctx(t->ctx);
-    ccl_program_t *program = NULL;
     ccl_way_t way = ccl_i_point_way(v);
     ccl_sim_options_t sim = sim_of(v, t->out->sizes_bytes[run->size], way.granularity);
-    if (m->status != CCL_OK) {
-        if (err)
-            *err = m->err;
-        return m->status;
-    }
-    CCL_TRY(lower_point(&ctx, t->topo, routes, m->shared->schedule, v, way, &sim, !run->estimate,
-                        CCL_EXECUTOR_ANY, &program, err));
+    ccl_lower_options_t lower = ccl_i_point_lower(v);
+    bool improved = !run->estimate && !isnan(v[CCL_KNOB_IMPROVE]),
+         merged = way.allocation == CCL_ALLOCATE_STATE;
+    bool can_merge = merged && (!run->estimate || schedule->ntransfers <= SMALL);
+    uint32_t crowded;
+    CCL_TRY(find_crowded(t->topo, schedule, &crowded, err));
+    if (crowded != CCL_NONE && !improved && !can_merge)
+        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+                        "%s: rank %u has more connections than its %s has room for thread blocks",
+                        schedule->name, crowded, ccl_model_gpu(t->topo, crowded).name);
+    if (!run->estimate || crowded != CCL_NONE)
+        return lower_point(&ctx, t->topo, routes, schedule, v, way, &sim, !run->estimate,
+                           CCL_EXECUTOR_ANY, out, err);
+    lower.rough = true;
+    ccl_status_t status =
+        ccl_i_way_lower(&ctx, t->topo, routes, schedule, way, &lower, &sim, NULL, out, err);
+    if (status != CCL_ERR_UNSUPPORTED || !can_merge)
+        return status;
+    return lower_point(&ctx, t->topo, routes, schedule, v, way, &sim, false, CCL_EXECUTOR_ANY, out,
+                       err); /* merged there may be room for it */
+}
+
+ccl_status_t ccl_i_tune_simulate(ccl_i_tuner_t *t, ccl_routes_t *routes,
+                                 const ccl_program_t *program, ccl_tune_run_t *run,
+                                 ccl_error_t *err) {
+    const double *v = t->out->points[run->point].values;
+    ccl_ctx_t ctx = ccl_i_worker_ctx(t->ctx);
+    ccl_way_t way = ccl_i_point_way(v);
+    ccl_sim_options_t sim = sim_of(v, t->out->sizes_bytes[run->size], way.granularity);
     run->result.thread_blocks = ccl_i_most_blocks(program, way.granularity);
-    /* An estimate only ranks: what is run in full is proven. */
-    ccl_status_t status = run->estimate
-                              ? CCL_OK
-                              : ccl_i_program_prove(&ctx, program, way.granularity,
-                                                    CCL_EXECUTOR_ANY, CCL_ERR_INTERNAL, err);
-    if (status == CCL_OK)
-        status = simulate(t, &ctx, routes, program, sim, run->estimate, &run->result, err);
-    ccl_program_destroy(program);
-    return status;
+    return simulate(t, &ctx, routes, program, sim, run->estimate, &run->result, err);
 }
 
 /* What an executor can run: it knows no levels and no blocks that connections share. */
@@ -151,8 +197,8 @@ ccl_status_t ccl_tune_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         status = lower_point(&inner, topo, routes, schedule, values, way, &sim, true, executor,
                              &program, err);
     if (status == CCL_OK)
-        status = ccl_i_program_prove(&inner, program, way.granularity, executor, CCL_ERR_INTERNAL,
-                                     err);
+        status =
+            ccl_i_program_prove(&inner, program, way.granularity, executor, CCL_ERR_INTERNAL, err);
     if (status == CCL_OK) {
         *out = program;
         program = NULL;
@@ -195,8 +241,8 @@ ccl_status_t ccl_i_tune_keep(ccl_i_tuner_t *t, ccl_tune_run_t *run, ccl_status_t
     if (t->options->notebook) {
         ccl_point_t point = ccl_i_tune_notebook_point(t, run);
         run->result.status = status;
-        ccl_status_t kept = ccl_notebook_add(t->options->notebook, &point, &run->result,
-                                             t->options->profile, err);
+        ccl_status_t kept =
+            ccl_notebook_add(t->options->notebook, &point, &run->result, t->options->profile, err);
         if (kept != CCL_OK) {
             run->result.status = CCL_INTERRUPTED;
             return kept;
@@ -205,27 +251,4 @@ ccl_status_t ccl_i_tune_keep(ccl_i_tuner_t *t, ccl_tune_run_t *run, ccl_status_t
     run->result.status = status;
     atomic_fetch_add(&t->done, 1);
     return CCL_OK;
-}
-
-ccl_status_t ccl_i_tune_evaluate(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
-    ccl_i_tuner_t *t = user;
-    ccl_tune_run_t *run = &t->out->runs[t->missing[index]];
-    const ccl_i_made_t *m = NULL;
-    ccl_error_t why = CCL_ERROR_INIT;
-    ccl_routes_t *routes = NULL;
-    CCL_TRY(ccl_i_tune_poll(t, "tune", worker));
-    CCL_TRY(ccl_i_tune_routes(t, worker, &routes, err));
-    CCL_TRY(ccl_i_made_of(t, run, &m, err));
-    double start_s = ccl_now_s();
-    ccl_status_t status = lower_and_run(t, routes, m, run, &why);
-    if (ccl_i_stops_all(status)) {
-        if (err)
-            *err = why;
-        return status;
-    }
-    run->result.eval_s = ccl_now_s() - start_s;
-    run->result.synth_s = m->synth_s;
-    run->result.bound_s = t->out->bound_s[run->size];
-    snprintf(run->result.why, sizeof run->result.why, "%.255s", why.text);
-    return ccl_i_tune_keep(t, run, status, err);
 }

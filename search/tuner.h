@@ -24,6 +24,16 @@ typedef struct ccl_i_made {
     ccl_error_t err;
 } ccl_i_made_t;
 
+/** A lowered program: for all runs that it is the same for, also of later rounds while it is kept. */
+typedef struct ccl_i_lowered {
+    char *key;
+    ccl_program_t *program; /* NULL: not lowered yet, it cannot be, or given up to save memory */
+    bool proven;
+    ccl_status_t status; /* of lowering and proof */
+    ccl_error_t err;
+    uint32_t first_run, last_run; /* of this round, joined by t->next_of; CCL_NONE */
+} ccl_i_lowered_t;
+
 struct ccl_i_tuner {
     const ccl_ctx_t *ctx;
     const ccl_topology_t *topo;
@@ -31,13 +41,19 @@ struct ccl_i_tuner {
     const ccl_tune_options_t *options;
     ccl_tuning_t *out;
     ccl_content_t topology, demand;
-    ccl_strmap_t *by_settings, *by_run, *by_key, *by_work;
+    ccl_strmap_t *by_settings, *by_run, *by_key, *by_work, *by_program;
     ccl_routes_t **routes; /* [threads] */
     uint32_t threads;
     ccl_i_made_t **made;
     size_t made_cap;
     uint32_t nmade, first_new, first_run;
     uint32_t *missing; /* runs of this round that are to be evaluated */
+    ccl_i_lowered_t **lowered;
+    size_t lowered_cap;
+    uint32_t nlowered, ngroups;
+    uint32_t *groups;  /* [ngroups] of this round: indices into lowered */
+    uint32_t *next_of; /* [run - first_run] the next run with the same program; CCL_NONE */
+    atomic_uint_least64_t kept_steps;
     uint32_t *copies;  /* [nruns asked for in this round] the run that is the same; CCL_NONE */
     double start_s;
     atomic_uint_least64_t done;
@@ -65,15 +81,25 @@ ccl_status_t ccl_i_made_forget(ccl_i_tuner_t *t, ccl_error_t *err);
 void ccl_i_made_destroy(ccl_i_made_t *m);
 
 /* tune_eval.c: runs */
+/** Lowers the program of a run; of an estimate roughly. */
+ccl_status_t ccl_i_tune_lower(ccl_i_tuner_t *t, ccl_routes_t *routes, const ccl_i_made_t *m,
+                              const ccl_tune_run_t *run, ccl_program_t **out, ccl_error_t *err);
+/** Simulates a run of its program. */
+ccl_status_t ccl_i_tune_simulate(ccl_i_tuner_t *t, ccl_routes_t *routes,
+                                 const ccl_program_t *program, ccl_tune_run_t *run,
+                                 ccl_error_t *err);
 ccl_lower_options_t ccl_i_point_lower(const double values[CCL_KNOBS]);
 ccl_way_t ccl_i_point_way(const double values[CCL_KNOBS]);
 /** What is done for a run, as text: equal for runs that can only come to the same. malloc'ed. */
 char *ccl_i_tune_work(const ccl_i_tuner_t *t, const ccl_tune_run_t *run, const ccl_i_made_t *m);
-/** Evaluate t->missing[index], for ccl_parallel_for(). */
-ccl_status_t ccl_i_tune_evaluate(uint32_t index, uint32_t worker, void *user, ccl_error_t *err);
 /** Write a finished run to the notebook, if there is one. */
 ccl_status_t ccl_i_tune_keep(ccl_i_tuner_t *t, ccl_tune_run_t *run, ccl_status_t status,
                              ccl_error_t *err);
+/* tune_lowered.c: programs, shared by the runs that they are the same for */
+/** Evaluate t->missing: each program is lowered once, all its runs of a round are one worker's. */
+ccl_status_t ccl_i_tune_evaluate(ccl_i_tuner_t *t, uint32_t nmissing, ccl_error_t *err);
+void ccl_i_lowered_destroy(ccl_i_lowered_t *l);
+
 ccl_point_t ccl_i_tune_notebook_point(const ccl_i_tuner_t *t, const ccl_tune_run_t *run);
 
 #endif

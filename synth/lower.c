@@ -487,7 +487,7 @@ static ccl_status_t make(const void *user, const ccl_schedule_t *schedule, ccl_p
                          ccl_error_t *err) {
     const maker_t *m = user;
     CCL_TRY(ccl_i_lower_program(m->ctx, schedule, m->how, out, err));
-    if (m->options->allocation == CCL_ALLOCATE_STATE)
+    if (m->options->allocation == CCL_ALLOCATE_STATE && !m->options->rough)
         return ccl_i_allocate_state(m->ctx, m->options, out, err);
     return CCL_OK;
 }
@@ -634,7 +634,7 @@ static ccl_status_t lower_state(const ccl_ctx_t *ctx, const ccl_schedule_t *give
                                 const ccl_schedule_t *ordered, const ccl_lower_options_t *options,
                                 const ccl_i_lower_how_t *how, ccl_program_t **out,
                                 uint32_t *pipelines, ccl_error_t *err) {
-    enum { MOST_PARTS = 16, MOST_SENDS = 5000000 };
+    enum { MOST_PARTS = 16 };
     ccl_lower_options_t plain = *options;
     choice_t c = {.ctx = ctx, .options = &plain, .how = how, .most = 1};
     ccl_schedule_t *split = NULL;
@@ -646,8 +646,10 @@ static ccl_status_t lower_state(const ccl_ctx_t *ctx, const ccl_schedule_t *give
         batches =
             ccl_i_likely_batches(given, options->topo, how->proto, options->size_bytes, &bytes);
     CCL_TRY_GOTO(consider(&c, ordered, 1, 0, &taken, err), status, end);
-    CCL_TRY_GOTO(consider(&c, ordered, UINT16_MAX, WIDE, &taken, err), status, end);
-    if (hpds && batches * given->ntransfers <= MOST_SENDS) {
+    bool few = batches * given->ntransfers <= ccl_i_lower_most_sends(options);
+    if (few || !options->rough)
+        CCL_TRY_GOTO(consider(&c, ordered, UINT16_MAX, WIDE, &taken, err), status, end);
+    if (hpds && few) {
         const ccl_schedule_t *best = ordered;
         uint32_t fewest = batches < 4 ? 2 : 4;
         taken = false;
@@ -678,7 +680,8 @@ static ccl_status_t lower_state(const ccl_ctx_t *ctx, const ccl_schedule_t *give
         status = lower_fitting(ctx, ordered, options, how, 1, out, err);
         goto end;
     }
-    CCL_TRY_GOTO(ccl_i_allocate_state(ctx, options, &c.program, err), status, end);
+    if (!options->rough)
+        CCL_TRY_GOTO(ccl_i_allocate_state(ctx, options, &c.program, err), status, end);
     *out = c.program;
     c.program = NULL;
 end:

@@ -192,6 +192,9 @@ typedef struct ccl_i_capacity {
 /** Most bytes of a chunk in a micro-batch by default, counting all transports of the topology;
     INFINITY where nothing limits it: then there is one micro-batch. */
 double ccl_i_most_chunk_bytes(const ccl_topology_t *topo, const char *proto);
+/** Sends, over all micro-batches, up to which ways of ordering and of cutting are simulated. */
+double ccl_i_lower_most_sends(const ccl_lower_options_t *options);
+
 /**
  * Micro-batches that a run of `size_bytes` (0: 256 MiB) has by default, counting all transports of
  * the topology. @param chunk_bytes_out  bytes of the greatest chunk over all of them.

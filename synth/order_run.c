@@ -9,8 +9,9 @@
 
 #include <math.h>
 
-/* Sends over all micro-batches up to which ways are simulated: a few seconds. */
-static const double most_sends = 5000000;
+double ccl_i_lower_most_sends(const ccl_lower_options_t *options) {
+    return options->rough ? 1e5 : 5e6; /* a few seconds */
+}
 
 /* Simulated time; INFINITY when it cannot run like this (another allocation may). */
 static ccl_status_t run_time(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
@@ -62,7 +63,8 @@ ccl_status_t ccl_i_lower_order(const ccl_ctx_t *ctx, const ccl_schedule_t *sched
     ccl_status_t status = CCL_OK;
     if (!options->batches)
         batches = ccl_i_likely_batches(schedule, options->topo, how->proto, size_bytes, &bytes);
-    if (options->order != CCL_ORDER_HPDS || batches * schedule->ntransfers > most_sends)
+    if (options->order != CCL_ORDER_HPDS ||
+        batches * schedule->ntransfers > ccl_i_lower_most_sends(options))
         return order_way(ctx, schedule, options, CCL_I_FLOW_BY_PACE, batches, out, stats, err);
     ccl_lower_options_t given = *options;
     given.order = CCL_ORDER_STEP;

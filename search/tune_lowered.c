@@ -1,0 +1,172 @@
+/*
+ * The tuner's programs: one for all runs, of any size, fidelity and round, that lowering makes the
+ * same of; lowered and proven once, kept while all that are kept are not too many.
+ */
+#include "search/tuner.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Steps of all programs that are kept (some 200 MB). */
+static const double KEPT_STEPS = 4e6;
+
+void ccl_i_lowered_destroy(ccl_i_lowered_t *l) {
+    if (!l)
+        return;
+    ccl_program_destroy(l->program);
+    free(l);
+}
+
+/* What a program depends on; malloc'ed. */
+static char *key_of(const ccl_i_tuner_t *t, const ccl_tune_run_t *run, const ccl_i_made_t *m) {
+    const double *v = t->out->points[run->point].values;
+    ccl_way_t way = ccl_i_point_way(v);
+    bool improved = !run->estimate && !isnan(v[CCL_KNOB_IMPROVE]);
+    bool rough =
+        run->estimate && (way.order == CCL_ORDER_HPDS || way.allocation == CCL_ALLOCATE_STATE);
+    ccl_text_t text = {0};
+    ccl_text_printf(&text, "%s %d %d %d %.17g %.17g", m->shared->content, way.order, way.allocation,
+                    way.granularity, v[CCL_KNOB_FUSE], v[CCL_KNOB_SLOTS]);
+    /* These look at the run itself (ccl_lower_options_t.size_bytes). */
+    if (improved || way.order == CCL_ORDER_HPDS || way.allocation != CCL_ALLOCATE_CONNECTION)
+        ccl_text_printf(&text, " %u %.17g %d", run->size, v[CCL_KNOB_BATCHES], rough);
+    if (improved)
+        ccl_text_printf(&text, " %.17g", v[CCL_KNOB_IMPROVE]);
+    if (!text.nomem)
+        return text.data;
+    ccl_text_fini(&text);
+    return NULL;
+}
+
+static ccl_status_t find(ccl_i_tuner_t *t, const ccl_tune_run_t *run, const ccl_i_made_t *m,
+                         uint32_t *out, ccl_error_t *err) {
+    char *key = key_of(t, run, m);
+    if (!key)
+        return ccl_fail_nomem(err);
+    *out = ccl_strmap_get(t->by_program, key);
+    if (*out == CCL_NONE) {
+        ccl_i_lowered_t *l = calloc(1, sizeof *l);
+        if (!l || !ccl_grow(&t->lowered, &t->lowered_cap, t->nlowered + 1u, sizeof *t->lowered) ||
+            !ccl_strmap_put(t->by_program, key, t->nlowered)) {
+            free(l);
+            free(key);
+            return ccl_fail_nomem(err);
+        }
+        l->first_run = CCL_NONE;
+        *out = t->nlowered;
+        t->lowered[t->nlowered++] = l;
+    }
+    free(key);
+    return CCL_OK;
+}
+
+/* Runs with one program stand together. What has no schedule is over. */
+static ccl_status_t group(ccl_i_tuner_t *t, uint32_t nmissing, ccl_error_t *err) {
+    t->ngroups = 0;
+    for (uint32_t i = 0; i < nmissing; i++) {
+        ccl_tune_run_t *run = &t->out->runs[t->missing[i]];
+        const ccl_i_made_t *m = NULL;
+        uint32_t at;
+        CCL_TRY(ccl_i_made_of(t, run, &m, err));
+        run->result.synth_s = m->synth_s;
+        run->result.bound_s = t->out->bound_s[run->size];
+        if (m->status != CCL_OK) {
+            snprintf(run->result.why, sizeof run->result.why, "%.255s", m->err.text);
+            CCL_TRY(ccl_i_tune_keep(t, run, m->status, err));
+            continue;
+        }
+        CCL_TRY(find(t, run, m, &at, err));
+        ccl_i_lowered_t *l = t->lowered[at];
+        t->next_of[t->missing[i] - t->first_run] = CCL_NONE;
+        if (l->first_run == CCL_NONE) {
+            t->groups[t->ngroups++] = at;
+            l->first_run = t->missing[i];
+        } else {
+            t->next_of[l->last_run - t->first_run] = t->missing[i];
+        }
+        l->last_run = t->missing[i];
+    }
+    return CCL_OK;
+}
+
+/* Lowered, and where a run is in full proven: an estimate only ranks. */
+static ccl_status_t prepare(ccl_i_tuner_t *t, ccl_routes_t *routes, ccl_i_lowered_t *l,
+                            ccl_error_t *err) {
+    const ccl_tune_run_t *first = &t->out->runs[l->first_run];
+    ccl_ctx_t ctx = ccl_i_worker_ctx(t->ctx);
+    const ccl_i_made_t *m = NULL;
+    bool prove = false;
+    for (uint32_t i = l->first_run; i != CCL_NONE; i = t->next_of[i - t->first_run])
+        prove |= !t->out->runs[i].estimate;
+    if (!l->program) {
+        CCL_TRY(ccl_i_made_of(t, first, &m, err));
+        CCL_TRY(ccl_i_tune_lower(t, routes, m, first, &l->program, err));
+    }
+    if (!prove || l->proven)
+        return CCL_OK;
+    ccl_way_t way = ccl_i_point_way(t->out->points[first->point].values);
+    CCL_TRY(ccl_i_program_prove(&ctx, l->program, way.granularity, CCL_EXECUTOR_ANY,
+                                CCL_ERR_INTERNAL, err));
+    l->proven = true;
+    return CCL_OK;
+}
+
+/* Only time depends on what is kept. */
+static void release(ccl_i_tuner_t *t, ccl_i_lowered_t *l, bool was_kept) {
+    if (!l->program || was_kept)
+        return;
+    uint64_t before = atomic_fetch_add(&t->kept_steps, l->program->nsteps);
+    if ((double)before + l->program->nsteps <= KEPT_STEPS)
+        return;
+    atomic_fetch_sub(&t->kept_steps, l->program->nsteps);
+    ccl_program_destroy(l->program);
+    l->program = NULL;
+}
+
+static ccl_status_t run_all(ccl_i_tuner_t *t, ccl_routes_t *routes, ccl_i_lowered_t *l,
+                            uint32_t worker, double start_s, ccl_error_t *err) {
+    for (uint32_t i = l->first_run; i != CCL_NONE; i = t->next_of[i - t->first_run]) {
+        ccl_tune_run_t *run = &t->out->runs[i];
+        ccl_error_t why = l->err;
+        ccl_status_t status = l->status;
+        CCL_TRY(ccl_i_tune_poll(t, "tune", worker));
+        if (status == CCL_OK)
+            status = ccl_i_tune_simulate(t, routes, l->program, run, &why);
+        if (ccl_i_stops_all(status)) {
+            if (err)
+                *err = why;
+            return status;
+        }
+        double end_s = ccl_now_s();
+        run->result.eval_s = end_s - start_s; /* the first one's with lowering and proof */
+        start_s = end_s;
+        snprintf(run->result.why, sizeof run->result.why, "%.255s", why.text);
+        CCL_TRY(ccl_i_tune_keep(t, run, status, err));
+    }
+    return CCL_OK;
+}
+
+static ccl_status_t evaluate(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
+    ccl_i_tuner_t *t = user;
+    ccl_i_lowered_t *l = t->lowered[t->groups[index]];
+    ccl_routes_t *routes = NULL;
+    bool was_kept = l->program != NULL;
+    CCL_TRY(ccl_i_tune_poll(t, "tune", worker));
+    CCL_TRY(ccl_i_tune_routes(t, worker, &routes, err));
+    double start_s = ccl_now_s();
+    if (l->status == CCL_OK)
+        l->status = prepare(t, routes, l, &l->err);
+    ccl_status_t status = run_all(t, routes, l, worker, start_s, err);
+    release(t, l, was_kept);
+    return status;
+}
+
+ccl_status_t ccl_i_tune_evaluate(ccl_i_tuner_t *t, uint32_t nmissing, ccl_error_t *err) {
+    ccl_status_t status = group(t, nmissing, err);
+    if (status == CCL_OK)
+        status = ccl_parallel_for(t->ngroups, t->threads, evaluate, t, err);
+    for (uint32_t i = 0; i < t->nlowered; i++)
+        t->lowered[i]->first_run = CCL_NONE;
+    return status;
+}

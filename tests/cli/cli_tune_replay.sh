@@ -1,0 +1,33 @@
+#!/bin/sh
+# ccllab tune --replay: the best points run on the machine's cores, ranked before and after; wrong use is
+# told. Usage: cli_tune_replay.sh PROGRAM SOURCE_DIR
+set -eu
+ccllab=$1
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+bad=0
+say() { echo "$*"; bad=1; }
+tune() {
+    "$ccllab" tune -t 'servers:1 gpus:4 nvswitch=100GB/s,1us' -c allgather --sizes 64K,256K \
+        -k with=ring,direct,recursive -k chunks=auto,1:4 --budget 40 --notebook none "$@"
+}
+tune --replay host:2 --top 2 --repeats 3 --json >"$dir/json"
+[ "$(grep -c '"measured_s": [0-9]' "$dir/json")" -eq 4 ] || say "not 4 points: $(grep measured_s "$dir/json")"
+grep -q '"name": "links/nvlink/efficiency"' "$dir/json" || say "no constants"
+# What was fitted is a profile to tune with.
+sed -n 's/^ *"profile": "\(.*\)".*/\1/p' "$dir/json" | sed 's/\\u000a/ /g; s/\\"/"/g' >"$dir/p.json"
+tune --profile "$dir/p.json" --csv >"$dir/again" || say "the fitted profile is refused: $(cat "$dir/again")"
+[ "$(tune --replay host --top 1 --repeats 1 --csv --table replay | wc -l)" -eq 3 ] || say "no CSV"
+tune --replay host --top 1 --repeats 1 | grep -q '^replay on host: 2 of 2 points ran' || say "no text"
+fails() {
+    words=$1 code=$2
+    shift 2
+    got=0
+    told=$(tune "$@" 2>&1 >/dev/null) || got=$?
+    [ "$got" -eq "$code" ] || say "$*: exit code $got"
+    case $told in *"$words"*) ;; *) say "$* tells: $told" ;; esac
+}
+fails 'host:WORKERS with 1 to 4096' 2 --replay host:0
+fails 'wants host, host:WORKERS, cuda or hip' 2 --replay :2
+fails 'without --replay' 2 --csv --table replay
+exit $bad
