@@ -2,7 +2,8 @@
  * Tuning: points of a space, tried at sizes, in rounds of a fixed number so that threads change
  * nothing. A round: what the notebook has is taken from there; schedules that are missing are
  * synthesized, in parallel; programs are lowered and proven, and their runs simulated, in parallel,
- * each written down at once. Runs that can only come to the same (equal schedules lowered alike) are done once.
+ * each written down at once. Runs that can only come to the same (equal schedules lowered alike)
+ * are done once.
  */
 #include "search/tuner.h"
 
