@@ -11,9 +11,11 @@ enum {
     MOST_GPU_ROWS = 512,
     CHUNK_COLOURS = 16,
     HEAT_COLOURS = 20,
+    WAIT_LEVELS = 4,
     MOST_STATES = 21
 };
 #define FIELD_W 1200.0
+#define WAIT_COLOUR 0xfbe3b5u /* lighter than any colour of busy blocks */
 /* Room for what rows did in each part of time. */
 #define MOST_BYTES ((size_t)96 << 20)
 
@@ -243,8 +245,12 @@ static void give_gap(timeline_t *t, uint32_t row, const lane_t *lane,
     double at = lane->end_s;
     double s;
 
-    if (!(left_s > 0) || t->heat)
+    if (!(left_s > 0))
         return;
+    if (t->heat) { /* one sum of waits, of whatever kind */
+        give(t, row, 1, at, span->start_s, 1);
+        return;
+    }
     s = take(&left_s, span->peer_s - lane->peer_s);
     give(t, row, grey != CCL_NONE ? grey : WAIT_PEER, at, at + s, 1);
     at += s;
@@ -338,17 +344,29 @@ static uint32_t state_at(const timeline_t *t, uint32_t row, uint32_t bin, double
     return t->by != CCL_DRAW_ROWS_LINK && none > most ? CCL_NONE : best;
 }
 
+/** How much of a row's blocks wait, in WAIT_LEVELS; 0 where rows do not tell it. */
+static uint32_t waits_at(const timeline_t *t, uint32_t row, uint32_t bin, double bin_s) {
+    const float *share = t->share + ((size_t)row * t->nbins + bin) * t->nstates;
+
+    if (!t->heat || t->by == CCL_DRAW_ROWS_LINK)
+        return 0;
+    return (uint32_t)fmin(lround(share[1] / (bin_s * t->rows[row].lanes) * WAIT_LEVELS),
+                          WAIT_LEVELS);
+}
+
 static uint64_t count_cells(const timeline_t *t) {
     double bin_s = t->time_s / t->nbins;
     uint64_t n = 0;
 
     for (uint32_t row = 0; row < t->nrows; row++) {
-        uint32_t last = CCL_NONE;
+        uint32_t last = CCL_NONE, waited = 0;
 
         for (uint32_t bin = 0; bin < t->nbins; bin++) {
             uint32_t state = state_at(t, row, bin, bin_s);
+            uint32_t waits = waits_at(t, row, bin, bin_s);
 
-            n += state != last && state != CCL_NONE;
+            n += (state != last && state != CCL_NONE) + (waits != waited && waits > 0);
+            waited = waits;
             last = state;
         }
     }
@@ -385,6 +403,26 @@ static uint32_t state_colour(const timeline_t *t, uint32_t state) {
     return states[state];
 }
 
+/** The light part of a row, from its top: blocks that wait. */
+static void draw_waits(const timeline_t *t, ccl_picture_t *p, uint32_t row, double y, double h) {
+    double bin_s = t->time_s / t->nbins;
+    double w = FIELD_W / t->nbins;
+    bool begun = false;
+
+    for (uint32_t bin = 0, end; bin < t->nbins; bin = end) {
+        uint32_t level = waits_at(t, row, bin, bin_s);
+
+        for (end = bin + 1; end < t->nbins && waits_at(t, row, end, bin_s) == level;)
+            end++;
+        if (!level)
+            continue;
+        if (!begun)
+            ccl_i_cells(p, WAIT_COLOUR);
+        begun = true;
+        ccl_i_cell(p, t->left + bin * w, y, (end - bin) * w, h * level / WAIT_LEVELS);
+    }
+}
+
 static void draw_row(const timeline_t *t, ccl_picture_t *p, uint32_t row, double y, double h) {
     double bin_s = t->time_s / t->nbins;
     double w = FIELD_W / t->nbins;
@@ -418,6 +456,7 @@ static void draw_row(const timeline_t *t, ccl_picture_t *p, uint32_t row, double
             bin = end > bin ? end : bin + 1;
         }
     }
+    draw_waits(t, p, row, y, h);
     ccl_i_close(p);
     free(states);
 }
@@ -456,6 +495,9 @@ static void draw_legend(const timeline_t *t, ccl_picture_t *p, double y) {
         ccl_i_heat_bar(p, t->left + 30, y - 8, 200, "0 %", "100 %",
                        t->by == CCL_DRAW_ROWS_LINK ? "share of its bandwidth"
                                                    : "share of its thread blocks that are busy");
+        x += 300;
+        if (t->by != CCL_DRAW_ROWS_LINK)
+            legend_entry(p, &x, y, WAIT_COLOUR, "light, from the top: the share that waits");
     } else {
         for (uint32_t i = 0; i < NSTATES; i++)
             legend_entry(p, &x, y, state_colour(t, i), names[i]);
@@ -559,7 +601,7 @@ ccl_status_t ccl_draw_timeline(const ccl_topology_t *topo, const ccl_program_t *
     t.left = t.by == CCL_DRAW_ROWS_LINK ? 200 : 96;
     t.heat = !t.options->by_chunk && t.by != CCL_DRAW_ROWS_BLOCK;
     t.nstates = t.options->by_chunk ? (t.nchunks < CHUNK_COLOURS ? t.nchunks : CHUNK_COLOURS) + 1
-                : t.heat            ? 1
+                : t.heat            ? (t.by == CCL_DRAW_ROWS_LINK ? 1 : 2)
                                     : NSTATES;
     if (status == CCL_OK) {
         /* Up to a quarter of a unit each. */

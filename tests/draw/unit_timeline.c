@@ -79,6 +79,37 @@ static double drawn(const svg_t *svg, uint32_t row, const char *colour) {
     return sum;
 }
 
+/** Area of the light cells of the row-th row over that of a row that is light all over. */
+static double light(const svg_t *svg, uint32_t row, double height) {
+    const char *at = svg->source;
+    double sum = 0;
+
+    for (uint32_t i = 0; i <= row; i++)
+        at = strstr(at, "<g class=\"row\">") + 1;
+    const char *end = strstr(at, "</g>");
+    const char *fill = strstr(at, "fill=\"#fbe3b5\"");
+
+    if (!fill || fill > end)
+        return 0;
+    while (strncmp(fill, "<path", 5) != 0)
+        fill--;
+    for (const char *h = fill; *h != '/'; h++)
+        if (h[0] == 'h' && h[1] != '-')
+            sum += atof(h + 1) * atof(strchr(h, 'v') + 1);
+    return sum / (1200 * height);
+}
+
+/** Share of the run that the blocks of ranks [first, end) wait. */
+static double waiting(const ran_t *r, uint32_t first, uint32_t end) {
+    uint32_t from = r->program->rank_first_tb[first], to = r->program->rank_first_tb[end];
+    double sum_s = 0;
+
+    for (uint32_t b = from; b < to; b++)
+        sum_s += r->result->tbs[b].wait_data_s + r->result->tbs[b].wait_peer_s +
+                 r->result->tbs[b].wait_slot_s;
+    return sum_s / (to - from) / r->result->time_s;
+}
+
 START_TEST(states) {
     /* Two servers, so that blocks wait for data, for each other and for slots. */
     ran_t r = ran("servers:2 gpus:4 nvswitch=300GB/s,0.7us nics:4x25GB/s,2us fabric=rail",
@@ -109,6 +140,13 @@ START_TEST(states) {
     svg_free(svg);
     svg = timeline(&r, CCL_DRAW_ROWS_SERVER, false, CCL_NONE);
     ck_assert_uint_eq(svg_count(svg, "row"), 2);
+    ck_assert(svg_has(svg, "light, from the top: the share that waits"));
+    for (uint32_t server = 0; server < 2; server++) { /* in quarters, each at most an eighth off */
+        double share = waiting(&r, 4 * server, 4 * server + 4);
+
+        ck_assert_double_gt(share, 0.13);
+        ck_assert_double_eq_tol(light(svg, server, 13), share, 0.125);
+    }
     svg_free(svg);
     ran_free(&r);
 }
