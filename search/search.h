@@ -219,6 +219,10 @@ typedef enum ccl_knob {
     CCL_KNOB_MAX_RELAYS,
     CCL_KNOB_MAX_STAGES,
     CCL_KNOB_MAX_SKETCHES,
+    CCL_KNOB_WITHIN,
+    CCL_KNOB_SIMULATED,
+    CCL_KNOB_COARSE_EPOCHS,
+    CCL_KNOB_FINE_EPOCHS,
     CCL_KNOB_ORDER, /**< this one and those behind it: lowering and the run; before: synthesis */
     CCL_KNOB_ALLOCATE,
     CCL_KNOB_GRANULARITY,

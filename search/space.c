@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum kind { KIND_WITH, KIND_COUNT, KIND_TIME, KIND_CHOICE } kind_t;
+typedef enum kind { KIND_WITH, KIND_COUNT, KIND_TIME, KIND_NUMBER, KIND_CHOICE } kind_t;
 
 typedef struct knob {
     const char *name;
     kind_t kind;
-    double max;          /* counts: 1 to max */
+    double max;          /* counts: 1 to max; numbers: above 0 to max */
     const char *choices; /* comma separated */
     const char *only;    /* synthesizers that have it, each between blanks; NULL: all */
 } knob_t;
@@ -28,6 +28,10 @@ static const knob_t knobs[CCL_KNOBS] = {
     [CCL_KNOB_MAX_RELAYS] = {"max_relays", KIND_COUNT, 64, NULL, " sketch "},
     [CCL_KNOB_MAX_STAGES] = {"max_stages", KIND_COUNT, 10, NULL, " sketch "},
     [CCL_KNOB_MAX_SKETCHES] = {"max_sketches", KIND_COUNT, 100000, NULL, " sketch "},
+    [CCL_KNOB_WITHIN] = {"within", KIND_NUMBER, 100, NULL, " sketch "},
+    [CCL_KNOB_SIMULATED] = {"simulated", KIND_COUNT, 1000, NULL, " sketch "},
+    [CCL_KNOB_COARSE_EPOCHS] = {"coarse_epochs", KIND_NUMBER, 1000, NULL, " sketch "},
+    [CCL_KNOB_FINE_EPOCHS] = {"fine_epochs", KIND_NUMBER, 1000, NULL, " sketch "},
     [CCL_KNOB_ORDER] = {"order", KIND_CHOICE, 0, "step,rr,hpds", NULL},
     [CCL_KNOB_ALLOCATE] = {"allocate", KIND_CHOICE, 0, "connection,state,capacity", NULL},
     [CCL_KNOB_GRANULARITY] = {"granularity", KIND_CHOICE, 0, "algorithm,stage,task", NULL},
@@ -112,6 +116,17 @@ static ccl_status_t count(const knob_t *k, const char *text, double *out, ccl_er
     return CCL_OK;
 }
 
+static ccl_status_t real(const knob_t *k, const char *text, double *out, ccl_error_t *err) {
+    char *end = NULL;
+    double value = strtod(text, &end);
+    if (end == text || *end || !(value > 0) || value > k->max)
+        return ccl_fail(err, CCL_ERR_INPUT,
+                        "knob %s wants auto or a number above 0, at most %.0f, not \"%.60s\"",
+                        k->name, k->max, text);
+    *out = value;
+    return CCL_OK;
+}
+
 static ccl_status_t value_of(const knob_t *k, const char *text, double *out, ccl_error_t *err) {
     if (k->kind != KIND_WITH && strcmp(text, "auto") == 0) {
         *out = NAN;
@@ -124,6 +139,8 @@ static ccl_status_t value_of(const knob_t *k, const char *text, double *out, ccl
         return choice(k, text, out, err);
     case KIND_COUNT:
         return count(k, text, out, err);
+    case KIND_NUMBER:
+        return real(k, text, out, err);
     case KIND_TIME: {
         ccl_error_t inner = CCL_ERROR_INIT;
         if (ccl_parse_time_s(text, out, &inner) != CCL_OK)
@@ -158,7 +175,7 @@ static ccl_status_t add_range(ccl_space_t *s, ccl_knob_t knob, char *word, ccl_e
     const knob_t *k = &knobs[knob];
     char *last_text = strchr(word, ':'), *factor_text = strchr(last_text + 1, ':');
     double first = 0, last = 0, factor = 2;
-    if (k->kind != KIND_COUNT && k->kind != KIND_TIME)
+    if (k->kind != KIND_COUNT && k->kind != KIND_TIME && k->kind != KIND_NUMBER)
         return ccl_fail(err, CCL_ERR_INPUT, "knob %s has no ranges: its values are words", k->name);
     *last_text++ = '\0';
     if (factor_text)
@@ -401,6 +418,8 @@ void ccl_knob_text(ccl_knob_t knob, double value, char *out, size_t out_len) {
         snprintf(out, out_len, "%s", ccl_synth_all()[(uint32_t)value]->name);
     } else if (k->kind == KIND_TIME) {
         ccl_format_time(value, out, out_len);
+    } else if (k->kind == KIND_NUMBER) {
+        snprintf(out, out_len, "%.9g", value);
     } else if (k->kind == KIND_COUNT) {
         snprintf(out, out_len, "%.0f", value);
     } else {

@@ -34,6 +34,10 @@ ccl_synth_options_t ccl_i_point_synth(const double v[CCL_KNOBS], double size_byt
     o.sketch.max_relays = ccl_i_whole(v[CCL_KNOB_MAX_RELAYS], CCL_NONE);
     o.sketch.max_stages = ccl_i_whole(v[CCL_KNOB_MAX_STAGES], 0);
     o.sketch.max_sketches = ccl_i_whole(v[CCL_KNOB_MAX_SKETCHES], 0);
+    o.sketch.within = isnan(v[CCL_KNOB_WITHIN]) ? 0 : v[CCL_KNOB_WITHIN];
+    o.sketch.most_simulated = ccl_i_whole(v[CCL_KNOB_SIMULATED], 0);
+    o.sketch.coarse = isnan(v[CCL_KNOB_COARSE_EPOCHS]) ? 0 : v[CCL_KNOB_COARSE_EPOCHS];
+    o.sketch.fine = isnan(v[CCL_KNOB_FINE_EPOCHS]) ? 0 : v[CCL_KNOB_FINE_EPOCHS];
     return o;
 }
 

@@ -20,6 +20,14 @@ static ccl_status_t read_text(const char *text, ccl_space_t **out, ccl_error_t *
     return status;
 }
 
+static double synthesizer(const char *name) {
+    for (uint32_t i = 0; ccl_synth_all()[i]; i++)
+        if (strcmp(ccl_synth_all()[i]->name, name) == 0)
+            return i;
+    ck_abort_msg("no %s", name);
+    return 0;
+}
+
 START_TEST(test_values) {
     ccl_space_t *s = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
@@ -40,17 +48,32 @@ START_TEST(test_values) {
     ck_assert_uint_eq(s->nvalues[CCL_KNOB_WITH], 0);
     ck_assert_int_eq(ccl_space_set(s, "channels=2,2", &err), CCL_OK); /* replaces; twice is once */
     ck_assert_uint_eq(s->nvalues[CCL_KNOB_CHANNELS], 1);
+    /* Real numbers, also as ranges; they are the sketches'. */
+    double values[CCL_KNOBS];
+    char text[32];
+    ck_assert_int_eq(ccl_space_set(s, "within=auto,0.1:0.4", &err), CCL_OK);
+    ck_assert_uint_eq(s->nvalues[CCL_KNOB_WITHIN], 4);
+    ck_assert_int_eq(ccl_space_set(s, "within=0", &err), CCL_ERR_INPUT);
+    ck_assert_ptr_nonnull(strstr(err.text, "a number above 0, at most 100"));
+    ck_assert_int_eq(ccl_space_set(s, "fine_epochs=0.5x", &err), CCL_ERR_INPUT);
+    ccl_knob_text(CCL_KNOB_COARSE_EPOCHS, 2.5, text, sizeof text);
+    ck_assert_str_eq(text, "2.5");
+    for (int sketch = 0; sketch < 2; sketch++) {
+        for (uint32_t k = 0; k < CCL_KNOBS; k++)
+            values[k] = NAN;
+        values[CCL_KNOB_WITH] = synthesizer(sketch ? "sketch" : "ring");
+        values[CCL_KNOB_WITHIN] = 0.2;
+        values[CCL_KNOB_SIMULATED] = 4;
+        ccl_space_point(s, values);
+        char *settings = ccl_space_settings(values);
+        ck_assert_str_eq(settings, sketch
+                                       ? "{\"simulated\":4,\"with\":\"sketch\",\"within\":\"0.2\"}"
+                                       : "{\"with\":\"ring\"}");
+        free(settings);
+    }
     ccl_space_destroy(s);
 }
 END_TEST
-
-static double synthesizer(const char *name) {
-    for (uint32_t i = 0; ccl_synth_all()[i]; i++)
-        if (strcmp(ccl_synth_all()[i]->name, name) == 0)
-            return i;
-    ck_abort_msg("no %s", name);
-    return 0;
-}
 
 static char *settings_of(const ccl_space_t *s, const char *with) {
     double values[CCL_KNOBS];
