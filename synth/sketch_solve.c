@@ -23,6 +23,8 @@ enum {
 /* GLPK's: what it does in a second or so. Should its simplex stall all the same, the clock ends it,
    and the schedule is marked. */
 #define STALLED_S 30.0
+/* No epoch is longer than so many chunks take on the fastest link. */
+#define MOST_EPOCHS 1e6
 static const ccl_i_part_limits_t LIMITS = {
     .nodes = 100, .tries = 5, .epochs = 24, .variables = 3000};
 
@@ -32,18 +34,21 @@ typedef struct kind {
     bool fine;
     uint32_t chunks;
     uint32_t cut; /* chunks to ask for; 0: as many as suit, MOST_CUTS if these make no trees */
+    bool whole;   /* only of all GPUs */
 } kind_t;
 static const kind_t KINDS[] = {
-    {NULL, false, 1, 0},
-    {NULL, true, 1, 0},
-    {NULL, true, 2, 0},
-    {&ccl_i_synth_packing, false, 0, 0},
-    {&ccl_i_synth_ring, false, 0, 0},
-    {&ccl_i_synth_greedy, false, 0, MOST_CUTS}, /* trying all cuts takes ten times as long */
+    {NULL, false, 1, 0, false},
+    {NULL, true, 1, 0, false},
+    {NULL, true, 2, 0, false},
+    {&ccl_i_synth_packing, false, 0, 0, false},
+    {&ccl_i_synth_ring, false, 0, 0, false},
+    {&ccl_i_synth_greedy, false, 0, MOST_CUTS, false}, /* trying all cuts takes ten times as long */
+    {&ccl_i_synth_hm, false, 0, 0, true},              /* few steps, for small messages */
 };
 enum { NKINDS = CCL_ARRAY_LEN(KINDS) };
 const char *const ccl_i_solver_names[] = {
-    "coarse epochs", "fine epochs", "fine epochs, halves", "packing", "ring", "greedy", NULL};
+    "coarse epochs", "fine epochs", "fine epochs, halves", "packing", "ring", "greedy",
+    "hm", NULL};
 _Static_assert(CCL_ARRAY_LEN(ccl_i_solver_names) == NKINDS + 1, "a name for each");
 
 /* A group that is solved. */
@@ -117,7 +122,14 @@ static ccl_status_t add_group(solver_t *s, uint32_t d, uint32_t g, const uint32_
             continue;
         status = ccl_i_part_init(&group->part[k], s->space, &want, &why);
 
-        if (status == CCL_ERR_USAGE) { /* latencies of too many epochs: not this way */
+        /* Latencies of too many epochs: not this way, but others need one part. */
+        while (status == CCL_ERR_USAGE && group->whole && k == 0 && want.epochs < MOST_EPOCHS) {
+            ccl_i_part_fini(&group->part[k]);
+            ccl_error_clear(&why);
+            want.epochs *= 4;
+            status = ccl_i_part_init(&group->part[k], s->space, &want, &why);
+        }
+        if (status == CCL_ERR_USAGE) {
             group->part[k].least = CCL_NONE;
             status = CCL_OK;
         }
@@ -192,7 +204,8 @@ static ccl_status_t choose_jobs(solver_t *s, ccl_error_t *err) {
                 if (alike(part_of(&s->groups[i], k), part_of(group, k)))
                     group->first[k] = i;
             }
-            if (group->first[k] != g || part_of(group, k)->least == CCL_NONE || !s->wanted[k])
+            if (group->first[k] != g || part_of(group, k)->least == CCL_NONE || !s->wanted[k] ||
+                (KINDS[k].whole && !group->whole))
                 continue;
             s->jobs[s->njobs++] = (job_t){g, k};
             own |= KINDS[k].ops != NULL;
