@@ -14,8 +14,9 @@ typedef struct run {
     ccl_run_options_t options;
     double *sizes;
     ccl_measured_size_t *measured;
-    ccl_error_t *errors; /* [nsizes] */
+    ccl_error_t *errors; /* [2 nsizes]: of the program, then of the library */
     bool both;           /* kernels */
+    ccl_run_library_t library;
     uint32_t nsizes;
     ccl_bootstrap_t *bootstrap;
     bool together; /* the last run ended with an agreement of the job's processes */
@@ -31,6 +32,7 @@ static void run_fini(run_t *r) {
     for (uint32_t i = 0; r->measured && i < r->nsizes; i++) {
         ccl_run_result_destroy((ccl_run_result_t *)r->measured[i].result);
         ccl_run_result_destroy((ccl_run_result_t *)r->measured[i].generated);
+        ccl_run_result_destroy((ccl_run_result_t *)r->measured[i].library);
     }
     free(r->measured);
     free(r->errors);
@@ -149,10 +151,37 @@ static ccl_status_t measure_generated(ccl_i_cli_t *cli, run_t *r, ccl_measured_s
     return status;
 }
 
+/**
+ * The same collective by a vendor's library, for --with-ccl. That there is none, or none for this,
+ * is said once, and the program goes alone.
+ */
+static ccl_status_t measure_library(ccl_i_cli_t *cli, run_t *r, uint32_t i, ccl_error_t *err) {
+    ccl_run_options_t options = r->options;
+    ccl_measured_size_t *m = &r->measured[i];
+    ccl_error_t *why = &r->errors[r->nsizes + i];
+    ccl_run_result_t *result = NULL;
+
+    options.library = r->library;
+    options.block_times = false;
+    m->library_status = ccl_run_program(&cli->ctx, r->document.program, &options, &result, why);
+    m->library = result;
+    if (m->library_status == CCL_ERR_UNSUPPORTED) {
+        if (options.world <= 1 || options.rank == 0)
+            ccl_log(&cli->ctx, CCL_LOG_WARN, "run", "%s: the program alone", why->text);
+        r->library = CCL_LIBRARY_NONE;
+    } else if (m->library_status == CCL_CHECK) {
+        m->library_why = why->text;
+    } else if (m->library_status != CCL_OK) {
+        *err = *why;
+        return m->library_status;
+    }
+    return CCL_OK;
+}
+
 /** Wrong data and deadlocks are results; anything else ends the command. */
 static ccl_status_t measure(ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
     r->measured = calloc(r->nsizes, sizeof(*r->measured));
-    r->errors = calloc(r->nsizes, sizeof(*r->errors));
+    r->errors = calloc(2 * (size_t)r->nsizes, sizeof(*r->errors));
     if (!r->measured || !r->errors)
         return ccl_fail_nomem(err);
     for (uint32_t i = 0; i < r->nsizes; i++) {
@@ -167,6 +196,8 @@ static ccl_status_t measure(ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
         m->result = result;
         if (m->status == CCL_OK && r->both)
             m->status = measure_generated(cli, r, m, &r->errors[i]);
+        if (m->status == CCL_OK && r->library)
+            CCL_TRY(measure_library(cli, r, i, err));
         if (m->status == CCL_OK)
             continue;
         m->why = r->errors[i].text;
@@ -234,6 +265,7 @@ static ccl_status_t run_steps(ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
         CCL_TRY(verify(cli, r, err));
     bool refused = !cli->args.no_verify && !r->verdict.valid;
     r->both = cli->args.job.kernel == 2;
+    r->library = (ccl_run_library_t)cli->args.job.library;
     if (!refused && cli->args.job.emit_kernel)
         CCL_TRY(emit_kernel(cli, r, err));
     if (!refused)
@@ -242,9 +274,12 @@ static ccl_status_t run_steps(ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
         CCL_TRY(print(cli, r, refused ? 0 : r->nsizes, err));
     if (refused)
         return CCL_CHECK;
-    for (uint32_t i = 0; i < r->nsizes; i++)
+    for (uint32_t i = 0; i < r->nsizes; i++) { /* the result tells why */
         if (r->measured[i].status != CCL_OK)
-            return r->measured[i].status; /* the result tells why */
+            return r->measured[i].status;
+        if (r->measured[i].library_why)
+            return r->measured[i].library_status;
+    }
     return CCL_OK;
 }
 
@@ -279,7 +314,7 @@ static const char *const accepts[] = {
     "root@job",     "batches",   "granularity", "slots@run", "slice",     "slices",  "watchdog",
     "no-check",     "no-verify", "blocks@run",  "table",     "topology",  "fail",    "degrade",
     "scale",        "order",     "allocate",    "stages",    "executor",  "proto",   "no-fuse",
-    "out-of-place", "kernel",    "emit-kernel", NULL};
+    "out-of-place", "kernel",    "emit-kernel", "with-ccl",  NULL};
 const ccl_i_command_t ccl_i_cmd_run = {
     .name = "run",
     .usage = "FILE [options]",
@@ -291,7 +326,8 @@ const ccl_i_command_t ccl_i_cmd_run = {
         "and got, a hung run with who waits for whom; both exit with 1. docs/runtime.md says\n"
         "what the times mean. --csv prints one table: --table sizes (default) or\n"
         "thread_blocks. --kernel both runs every size twice, interpreted and with a kernel\n"
-        "written for the program, and compares them.\n",
+        "written for the program, and compares them; --with-ccl auto runs the collective by\n"
+        "NCCL or RCCL too, on the same buffers and with the same check.\n",
     .accepts = accepts,
     .min_inputs = 1,
     .max_inputs = 1,

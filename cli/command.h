@@ -47,8 +47,8 @@ typedef struct ccl_i_args {
     bool in_place;
     struct { /* of `run` */
         const char *device, *root, *emit_kernel, *rdma;
-        uint32_t type, op, ranks, transport, bootstrap,
-            kernel; /**< index into the option's choices */
+        uint32_t type, op, ranks, transport, bootstrap, kernel,
+            library; /**< index into the option's choices */
         uint32_t repeats, warmups, slices, processes, world, rank;
         double slice_bytes, watchdog_s;
         bool no_check;
@@ -291,8 +291,8 @@ ccl_status_t ccl_i_tune_options(ccl_i_cli_t *cli, ccl_tune_options_t *options,
  * @param plain  the cluster without --profile; topo: with it.
  */
 ccl_status_t ccl_i_export(ccl_i_cli_t *cli, const ccl_topology_t *plain, const ccl_topology_t *topo,
-                          const ccl_collective_t *want, const ccl_tuning_t *tuning,
-                          const char *dir, ccl_error_t *err);
+                          const ccl_collective_t *want, const ccl_tuning_t *tuning, const char *dir,
+                          ccl_error_t *err);
 
 /* ---------------------------------------------------------------- cmd_notebook.c */
 

@@ -269,6 +269,9 @@ static const option_t options[] = {
      "interpreter: one kernel reads the program; generated: one written and compiled for it; both, "
      "and the ratio (interpreter)",
      "interpreter,generated,both"},
+    {"with-ccl", 0, KIND_CHOICE, AT(job.library), "LIBRARY",
+     "besides, the same collective by the vendor's library: auto, nccl or rccl (none)",
+     "none,auto,nccl,rccl"},
     {"kernel@calibrate", 0, KIND_CHOICE, AT(job.kernel), "K",
      "of a GPU: interpreter or generated (interpreter)", "interpreter,generated"},
     {"emit-kernel", 0, KIND_TEXT, AT(job.emit_kernel), "FILE",

@@ -100,6 +100,38 @@ static void json_generated(ccl_i_json_t *json, const ccl_measured_size_t *s) {
     ccl_i_json_close_object(json);
 }
 
+/** Library over program: more than 1 is what the program gains. */
+static double library_ratio(const ccl_measured_size_t *s) {
+    return s->result->median_s > 0 ? s->library->median_s / s->result->median_s : NAN;
+}
+
+static void json_library(ccl_i_json_t *json, const ccl_measured_size_t *s) {
+    const ccl_run_result_t *l = s->library;
+    bool ok = s->library_status == CCL_OK;
+
+    if (!timed(s) || !l) {
+        ccl_i_json_null(json, "library");
+        return;
+    }
+    ccl_i_json_object(json, "library", false);
+    ccl_i_json_string(json, "name", l->library);
+    ccl_i_json_string(json, "status", ccl_i_status_word(s->library_status));
+    ccl_i_json_string(json, "why", s->library_why);
+    ccl_i_json_number(json, "median_s", ok ? l->median_s : NAN);
+    ccl_i_json_number(json, "min_s", ok ? l->min_s : NAN);
+    ccl_i_json_number(json, "max_s", ok ? l->max_s : NAN);
+    ccl_i_json_number(json, "algbw_GBps", ok ? l->algbw_GBps : NAN);
+    ccl_i_json_number(json, "busbw_GBps", ok ? l->busbw_GBps : NAN);
+    ccl_i_json_number(json, "checked_items", l->checked ? (double)l->checked_items : NAN);
+    ccl_i_json_number(json, "wrong_items", l->checked ? (double)l->wrong_items : NAN);
+    ccl_i_json_number(json, "ratio", ok ? library_ratio(s) : NAN);
+    ccl_i_json_array(json, "times_s", true);
+    for (uint32_t i = 0; ok && i < l->repeats; i++)
+        ccl_i_json_number(json, NULL, l->time_s[i]);
+    ccl_i_json_close_array(json);
+    ccl_i_json_close_object(json);
+}
+
 static void json_size(ccl_i_json_t *json, const ccl_report_measurement_t *m,
                       const ccl_measured_size_t *s) {
     const ccl_run_result_t *r = s->result;
@@ -132,6 +164,7 @@ static void json_size(ccl_i_json_t *json, const ccl_report_measurement_t *m,
     ccl_i_json_number(json, "compile_s",
                       r && r->kernel == CCL_KERNEL_GENERATED ? r->compile_s : NAN);
     json_generated(json, s);
+    json_library(json, s);
     json_blocks(json, m->program, r);
     ccl_i_json_close_object(json);
 }
@@ -322,6 +355,57 @@ static ccl_status_t kernels_text(const ccl_report_measurement_t *m, ccl_text_t *
     return status;
 }
 
+/** Name of the library that ran some size; NULL: none did. */
+static const char *library_name(const ccl_report_measurement_t *m) {
+    for (uint32_t i = 0; i < m->nsizes; i++)
+        if (m->sizes[i].library)
+            return m->sizes[i].library->library;
+    return NULL;
+}
+
+static ccl_status_t library_text(const ccl_report_measurement_t *m, ccl_text_t *out,
+                                 ccl_error_t *err) {
+    static const char *const headers[] = {
+        "size", "program(us)", "busbw(GB/s)", "library(us)", "busbw(GB/s)", "ratio", "data"};
+    ccl_table_t *table = ccl_table_create();
+    ccl_status_t status;
+    char text[40];
+
+    if (!table)
+        return ccl_fail_nomem(err);
+    for (size_t i = 0; i < CCL_ARRAY_LEN(headers); i++)
+        ccl_table_column(table, headers[i], CCL_ALIGN_RIGHT);
+    for (uint32_t i = 0; i < m->nsizes; i++) {
+        const ccl_measured_size_t *s = &m->sizes[i];
+        const ccl_run_result_t *l = s->library;
+
+        if (!timed(s) || !l)
+            continue;
+        ccl_table_row(table);
+        ccl_table_cell(table, "%s", ccl_format_bytes(s->size_bytes, text, sizeof(text)));
+        ccl_table_cell(table, "%s", ccl_i_us(s->result->median_s, text, sizeof(text)));
+        ccl_table_cell(table, "%s", ccl_i_GBps(s->result->busbw_GBps * 1e9, text, sizeof(text)));
+        if (s->library_status != CCL_OK) {
+            for (size_t k = 4; k < CCL_ARRAY_LEN(headers); k++)
+                ccl_table_cell(table, "%s", "");
+            ccl_table_cell(table, "%s", "WRONG");
+            continue;
+        }
+        ccl_table_cell(table, "%s", ccl_i_us(l->median_s, text, sizeof(text)));
+        ccl_table_cell(table, "%s", ccl_i_GBps(l->busbw_GBps * 1e9, text, sizeof(text)));
+        ccl_table_cell(table, "%.3f", library_ratio(s));
+        ccl_table_cell(table, "%s", l->checked ? "right" : "not looked at");
+    }
+    status = ccl_i_table_emit(table, CCL_REPORT_TEXT, out, err);
+    ccl_table_destroy(table);
+    for (uint32_t i = 0; i < m->nsizes; i++)
+        if (m->sizes[i].library_why)
+            ccl_text_printf(out, "\n%s by %s: %s\n",
+                            ccl_format_bytes(m->sizes[i].size_bytes, text, sizeof(text)),
+                            library_name(m), m->sizes[i].library_why);
+    return status;
+}
+
 static void text_deadlock(const ccl_deadlock_t *d, ccl_text_t *out) {
     uint32_t shown = d->nwaits < 16 ? d->nwaits : 16;
 
@@ -377,6 +461,10 @@ static ccl_status_t measurement_text(const ccl_report_measurement_t *m, ccl_text
         ccl_text_printf(out, "\ninterpreted, and with a kernel of its own: medians, (max - min) / "
                              "median, interpreter / generated\n");
         CCL_TRY(kernels_text(m, out, err));
+    }
+    if (library_name(m)) {
+        ccl_text_printf(out, "\nbeside %s: medians, library / program\n", library_name(m));
+        CCL_TRY(library_text(m, out, err));
     }
     if (r && r->blocks) {
         ccl_text_printf(out, "\nthread blocks in one run more: busy, and waiting for\n");

@@ -184,6 +184,9 @@ typedef struct ccl_measured_size {
     const char *why;                   /**< NULL: nothing to say */
     const ccl_run_result_t *result;    /**< NULL when it failed */
     const ccl_run_result_t *generated; /**< the same with the program's own kernel; NULL: not run */
+    const ccl_run_result_t *library;   /**< the collective by a vendor's library; NULL: not run */
+    ccl_status_t library_status;       /**< of it: CCL_OK or CCL_CHECK */
+    const char *library_why;           /**< NULL: nothing to say */
 } ccl_measured_size_t;
 
 /** What `run` measured. */

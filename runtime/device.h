@@ -227,6 +227,12 @@ typedef struct ccl_device_ops {
     /** Asynchronous; `launch` and what it points at must live until *over is 1. */
     int (*program_launch)(ccl_device_program_t *program, ccl_device_stream_t *stream,
                           const ccl_device_launch_t *launch);
+
+    /**
+     * Optional: the vendor's own handle of a stream (a CUstream, a hipStream_t), for the vendor's
+     * libraries. Its device becomes the calling thread's current one.
+     */
+    int (*stream_native)(ccl_device_stream_t *stream, void **out);
 } ccl_device_ops_t;
 
 typedef const ccl_device_ops_t *(*ccl_device_entry_fn)(void);

@@ -5,6 +5,7 @@
 #include "runtime/job.h"
 
 #include "runtime/generate.h"
+#include "runtime/vendor.h"
 #include "runtime/wire.h"
 
 #include <math.h>
@@ -85,6 +86,8 @@ static ccl_status_t wait_for(ccl_i_job_t *job, const ccl_i_part_t *part, uint32_
             status = ccl_ctx_poll(job->ctx, NULL);
         if (status != CCL_OK) /* it ends soon, then */
             __atomic_store_n(watch->stop, 1, __ATOMIC_RELEASE);
+        if (__atomic_load_n(watch->stop, __ATOMIC_ACQUIRE))
+            ccl_i_vendor_abort(job->vendor);
     }
     return status;
 }
@@ -104,6 +107,21 @@ static ccl_status_t launch_part(ccl_i_job_t *job, ccl_i_part_t *part, bool timed
                                       .uses = timed ? job->uses : NULL};
     int code = job->ops->program_launch(part->loaded, part->stream, &part->how);
     return code ? device_fail(job, code, "launch", err) : CCL_OK;
+}
+
+/** @param launched_out  parts that will say when they are over. */
+static ccl_status_t launch_parts(ccl_i_job_t *job, bool timed, uint32_t *launched_out,
+                                 ccl_error_t *err) {
+    *launched_out = 0;
+    if (job->vendor) {
+        CCL_TRY(ccl_i_vendor_launch(job->vendor, err));
+        *launched_out = job->nparts;
+    }
+    while (*launched_out < job->nparts) {
+        CCL_TRY(launch_part(job, &job->parts[*launched_out], timed, err));
+        ++*launched_out;
+    }
+    return CCL_OK;
 }
 
 /** All parts are done with, or their devices have failed. */
@@ -139,10 +157,7 @@ static ccl_status_t launch(ccl_i_job_t *job, bool timed, ccl_error_t *err) {
     for (uint32_t k = 0; k < job->nparts; k++)
         reset_words(&w[k]);
     ccl_i_group_watch_begin(job->group);
-    while (status == CCL_OK && launched < job->nparts) {
-        status = launch_part(job, &job->parts[launched], timed, err);
-        launched += status == CCL_OK;
-    }
+    status = launch_parts(job, timed, &launched, err);
     for (uint32_t k = 0; k < launched && status == CCL_OK; k++)
         status = wait_for(job, &job->parts[k], &w[k].ready, &patient, err);
     status = status == CCL_OK || job->group->world == 1 ? ccl_i_group_agree(job->group, status, err)
@@ -156,6 +171,8 @@ static ccl_status_t launch(ccl_i_job_t *job, bool timed, ccl_error_t *err) {
     ccl_status_t end = finish(job, launched, &watch, &later);
     if (status == CCL_OK && end != CCL_OK)
         status = ccl_fail(err, end, "%s", later.text);
+    if (status == CCL_OK && job->vendor && !__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE))
+        status = ccl_i_vendor_times(job->vendor, err);
     return status;
 }
 
@@ -353,6 +370,8 @@ static ccl_status_t all_runs(ccl_i_job_t *job, ccl_run_result_t *result, ccl_err
         if (polled != CCL_OK)
             return polled; /* the others see us go */
         CCL_TRY(one_run(job, run, timed, &out, err));
+        if (out.hung && job->vendor)
+            return ccl_i_vendor_hung(job->vendor, err);
         if (out.hung)
             return hung(job, result, err);
         result->checked = !o->no_check;
@@ -376,8 +395,7 @@ static ccl_status_t generate(ccl_i_job_t *job, ccl_i_part_t *part, double *compi
     char log[1024] = "";
     if (!job->ops->kernel_compile)
         return ccl_fail(err, CCL_ERR_UNSUPPORTED,
-                        "device %s runs no generated kernels: --kernel interpreter",
-                        job->kind);
+                        "device %s runs no generated kernels: --kernel interpreter", job->kind);
     CCL_TRY(ccl_i_kernel_text(&part->plan, job->plan->slots, &part->kernel, err));
     double before_s = ccl_now_s();
     int code =
@@ -403,7 +421,19 @@ static ccl_status_t load(ccl_i_job_t *job, ccl_run_result_t *result, ccl_error_t
     return CCL_OK;
 }
 
+/** A library makes its connections when they are first used: one run of which nothing is kept. */
+static ccl_status_t load_library(ccl_i_job_t *job, ccl_run_result_t *result, ccl_error_t *err) {
+    outcome_t first = {0};
+    CCL_TRY(ccl_i_vendor_open(job, result->library, sizeof result->library, &job->vendor, err));
+    CCL_TRY(one_run(job, 0, false, &first, err));
+    return first.hung ? ccl_i_vendor_hung(job->vendor, err) : CCL_OK;
+}
+
 ccl_status_t ccl_i_job_run(ccl_i_job_t *job, ccl_run_result_t *result, ccl_error_t *err) {
+    if (job->options->library) {
+        CCL_TRY(load_library(job, result, err)); /* all together, or none */
+        return all_runs(job, result, err);
+    }
     ccl_status_t status = load(job, result, err);
     status = ccl_i_group_agree(job->group, status, err);
     return status == CCL_OK ? all_runs(job, result, err) : status;

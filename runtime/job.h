@@ -13,6 +13,7 @@
 #include "runtime/values.h"
 
 struct ccl_i_wire;
+struct ccl_i_vendor;
 
 /** Words that host and device share during a run. */
 typedef struct ccl_i_words {
@@ -63,7 +64,8 @@ typedef struct ccl_i_job {
     ccl_i_host_t host; /* scheds of the host only */
     ccl_i_sched_t **scheds;
     uint32_t *unit_process;
-    struct ccl_i_wire *wire; /* TCP; NULL: none */
+    struct ccl_i_wire *wire;     /* TCP; NULL: none */
+    struct ccl_i_vendor *vendor; /* NULL: the program itself is run */
 } ccl_i_job_t;
 
 /** First rank of a process; `process` may be the number of processes. */

@@ -41,6 +41,10 @@ static ccl_status_t check_options(const ccl_program_t *program, ccl_run_options_
         return ccl_fail(err, CCL_ERR_USAGE, "no such type or reduction");
     if ((unsigned)o->kernel > CCL_KERNEL_GENERATED)
         return ccl_fail(err, CCL_ERR_USAGE, "no such kind of kernel");
+    if ((unsigned)o->library > CCL_LIBRARY_RCCL)
+        return ccl_fail(err, CCL_ERR_USAGE, "no such library of collectives");
+    if (o->library && o->block_times)
+        return ccl_fail(err, CCL_ERR_USAGE, "a library's collective has no thread blocks of ours");
     if (o->repeats > MAX_REPEATS || o->warmups > MAX_REPEATS)
         return ccl_fail(err, CCL_ERR_USAGE, "at most %u repeats are possible", MAX_REPEATS);
     if (o->world > 1 && o->ranks == CCL_RANKS_PROCESSES)

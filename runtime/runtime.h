@@ -64,6 +64,13 @@ typedef enum ccl_run_kernel {
     CCL_KERNEL_INTERPRETER, /**< one kernel for all programs reads the program */
     CCL_KERNEL_GENERATED    /**< a kernel written for this program and compiled now (ResCCL, 4.5) */
 } ccl_run_kernel_t;
+/** Whose library runs the collective instead of the program. */
+typedef enum ccl_run_library {
+    CCL_LIBRARY_NONE, /**< the program itself is run */
+    CCL_LIBRARY_AUTO, /**< that of the devices' vendor */
+    CCL_LIBRARY_NCCL, /**< of cuda devices */
+    CCL_LIBRARY_RCCL  /**< of hip devices */
+} ccl_run_library_t;
 
 typedef struct ccl_run_options {
     size_t size;
@@ -101,12 +108,14 @@ typedef struct ccl_run_options {
                                      first_rank[i + 1] - 1; NULL: equal shares. Borrowed */
     const char
         *rdma; /**< CCL_RUN_VERBS: "DEVICE[:PORT[:GID INDEX]]"; NULL: the first active port */
+    ccl_run_library_t library; /**< with one, the program says which collective, which ranks and how
+                                    buffers lie; memory, values and the check of them are the same */
 } ccl_run_options_t;
 #define CCL_RUN_OPTIONS_INIT                                                                       \
     {                                                                                              \
         sizeof(ccl_run_options_t), NULL, 0, 0, CCL_GRANULARITY_ALGORITHM, CCL_TYPE_FP32,           \
             CCL_OP_SUM, false, 0, 1, false, false, 0, 0, 0, 0, false, 0, CCL_RANKS_THREADS, 0,     \
-            CCL_RUN_SHM, 0, 0, NULL, NULL, CCL_KERNEL_INTERPRETER, NULL, NULL                      \
+            CCL_RUN_SHM, 0, 0, NULL, NULL, CCL_KERNEL_INTERPRETER, NULL, NULL, CCL_LIBRARY_NONE    \
     }
 
 /** The first wrong item found. */
@@ -136,6 +145,7 @@ typedef struct ccl_run_result {
     bool ipc; /**< processes write to each other's devices; else through the host */
     uint32_t batches, slots;
     ccl_run_kernel_t kernel;
+    char library[24];    /**< "nccl 2.18.5", when it ran the collective; else "" */
     double compile_s;    /**< of a generated kernel, in process 0; next to nothing when the same one
                               was compiled before */
     double size_bytes;   /**< as asked */
@@ -168,7 +178,9 @@ typedef struct ccl_run_result {
  * @retval CCL_DEADLOCK  the program cannot finish, or nothing moved for watchdog_s;
  *                       (*out)->deadlock tells who waits for what.
  * @retval CCL_ERR_IO    a process of the job ended or cannot be reached.
- * @retval CCL_ERR_UNSUPPORTED  the device is not there, or runs no generated kernels.
+ * @retval CCL_ERR_UNSUPPORTED  the device is not there, or runs no generated kernels; with `library`:
+ *                       it is not there, or does not run this collective on these ranks' devices
+ *                       (ranks of one vendor, each with a device of its own, equal blocks).
  */
 ccl_status_t ccl_run_program(const ccl_ctx_t *ctx, const ccl_program_t *program,
                              const ccl_run_options_t *options, ccl_run_result_t **out,

@@ -215,6 +215,12 @@ static int stream_call(ccl_device_stream_t *s, ccl_device_host_fn fn, void *user
     return gpu_stream_call(s, fn, user);
 }
 
+static int stream_native(ccl_device_stream_t *s, void **out) {
+    GPU_TRY(gpu_use(s->device));
+    *out = (void *)s->stream;
+    return 0;
+}
+
 static int event_create(ccl_device_handle_t *device, ccl_device_event_t **out) {
     GPU_TRY(gpu_use(device));
     ccl_device_event_t *e = (ccl_device_event_t *)calloc(1, sizeof *e);
@@ -308,6 +314,7 @@ static ccl_device_ops_t table() {
     o.program_load = gpu_program_load;
     o.program_unload = gpu_program_unload;
     o.program_launch = gpu_program_launch;
+    o.stream_native = stream_native;
     return o;
 }
 

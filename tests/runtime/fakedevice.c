@@ -4,11 +4,15 @@
  * whether device.h says enough. FAKE_ABI and FAKE_COUNT make modules that must be refused.
  */
 #define _GNU_SOURCE
+#include "fakenative.h"
 #include "runtime/device.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #ifndef FAKE_ABI
 #define FAKE_ABI CCL_DEVICE_ABI
@@ -16,9 +20,6 @@
 #ifndef FAKE_COUNT
 #define FAKE_COUNT 1
 #endif
-
-/* Its memory is the host's with another address, so that whoever forgets to copy is found. */
-#define AWAY ((uintptr_t)1 << 40)
 
 static void *away(void *p) {
     return (void *)((uintptr_t)p + AWAY);
@@ -32,11 +33,14 @@ struct ccl_device_handle {
     uint32_t index;
 };
 struct ccl_device_stream {
-    pthread_t thread;
+    fake_native_t native;
+    uint32_t device;
+    pthread_t thread; /* of the last thing queued; it waits for the one before */
     bool running;
 };
 struct ccl_device_event {
-    bool recorded;
+    uint64_t asked, recorded; /* times */
+    double at_s;
 };
 
 #ifndef FAKE_OWN_PROGRAMS
@@ -122,34 +126,50 @@ static int host_free(ccl_device_handle_t *device, void *memory) {
     return 0;
 }
 
+static int stream_wait(ccl_device_stream_t *s);
+
 static int copy_h2d(ccl_device_stream_t *s, void *dst, const void *src, size_t bytes) {
-    (void)s;
+    stream_wait(s);
     memcpy(back(dst), src, bytes);
     return 0;
 }
 
 static int copy_d2h(ccl_device_stream_t *s, void *dst, const void *src, size_t bytes) {
-    (void)s;
+    stream_wait(s);
     memcpy(dst, back(src), bytes);
     return 0;
 }
 
 static int copy_d2d(ccl_device_stream_t *s, void *dst, const void *src, size_t bytes) {
-    (void)s;
+    stream_wait(s);
     memcpy(back(dst), back(src), bytes);
     return 0;
 }
 
 static int memory_set(ccl_device_stream_t *s, void *dst, int byte, size_t bytes) {
-    (void)s;
+    stream_wait(s);
     memset(back(dst), byte, bytes);
     return 0;
 }
 
+static int stream_call(ccl_device_stream_t *s, ccl_device_host_fn fn, void *user);
+
+static int call_native(void *stream, ccl_device_host_fn fn, void *user) {
+    return stream_call(stream, fn, user);
+}
+
 static int stream_create(ccl_device_handle_t *device, ccl_device_stream_t **out) {
-    (void)device;
     *out = calloc(1, sizeof **out);
+    if (*out)
+        **out = (ccl_device_stream_t){.native = {*out, call_native}, .device = device->index};
     return *out ? 0 : 1;
+}
+
+static int stream_native(ccl_device_stream_t *s, void **out) {
+    char number[16];
+    snprintf(number, sizeof number, "%u", s->device);
+    *out = &s->native;
+    return setenv(FAKE_CURRENT, number, 1);
 }
 
 static int stream_wait(ccl_device_stream_t *s) {
@@ -170,9 +190,30 @@ static int stream_done(ccl_device_stream_t *s, bool *out) {
     return 0;
 }
 
+typedef struct queued {
+    pthread_t before;
+    bool has_before;
+    ccl_device_host_fn fn;
+    void *user;
+} queued_t;
+
+static void *queued_main(void *user) {
+    queued_t *q = user;
+    if (q->has_before)
+        pthread_join(q->before, NULL);
+    q->fn(q->user);
+    free(q);
+    return NULL;
+}
+
 static int stream_call(ccl_device_stream_t *s, ccl_device_host_fn fn, void *user) {
-    stream_wait(s);
-    fn(user);
+    queued_t *q = malloc(sizeof *q);
+    if (!q)
+        return 1;
+    *q = (queued_t){s->thread, s->running, fn, user};
+    if (pthread_create(&s->thread, NULL, queued_main, q))
+        abort();
+    s->running = true;
     return 0;
 }
 
@@ -187,33 +228,43 @@ static int event_destroy(ccl_device_event_t *e) {
     return 0;
 }
 
-static int event_record(ccl_device_event_t *e, ccl_device_stream_t *s) {
-    stream_wait(s);
-    e->recorded = true;
-    return 0;
+static void record(void *user) {
+    ccl_device_event_t *e = user;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    e->at_s = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    __atomic_add_fetch(&e->recorded, 1, __ATOMIC_RELEASE);
 }
 
-static int event_wait(ccl_device_event_t *e) {
-    (void)e;
-    return 0;
+static int event_record(ccl_device_event_t *e, ccl_device_stream_t *s) {
+    e->asked++;
+    return stream_call(s, record, e);
 }
 
 static int event_done(ccl_device_event_t *e, bool *out) {
-    *out = e->recorded;
+    *out = __atomic_load_n(&e->recorded, __ATOMIC_ACQUIRE) == e->asked;
+    return 0;
+}
+
+static void wait_for_event(void *user) {
+    ccl_device_event_t *e = user;
+    bool done = false;
+    while (event_done(e, &done) == 0 && !done)
+        usleep(20);
+}
+
+static int event_wait(ccl_device_event_t *e) {
+    wait_for_event(e);
     return 0;
 }
 
 static int stream_follow(ccl_device_stream_t *s, ccl_device_event_t *e) {
-    (void)s;
-    (void)e;
-    return 0;
+    return stream_call(s, wait_for_event, e);
 }
 
 static int event_elapsed(ccl_device_event_t *a, ccl_device_event_t *b, double *out) {
-    (void)a;
-    (void)b;
-    *out = 0;
-    return 0;
+    *out = b->at_s - a->at_s;
+    return a->recorded && b->recorded ? 0 : 1;
 }
 
 #ifdef FAKE_OWN_PROGRAMS /* gpublocks.c has others */
@@ -460,6 +511,7 @@ __attribute__((visibility("default"))) const ccl_device_ops_t *ccl_runtime_modul
         .program_load = program_load,
         .program_unload = program_unload,
         .program_launch = program_launch,
+        .stream_native = stream_native,
     };
     return &ops;
 }
