@@ -15,9 +15,25 @@ typedef struct tune {
     char device[16];
     double *sizes_bytes;
     uint32_t nsizes;
+    /* One of several processes that mpirun or srun started: */
+    ccl_run_options_t place; /* world, rank, bootstrap */
+    ccl_bootstrap_t *bootstrap;
+    ccl_team_t *team;
+    bool together; /* all processes end in order */
 } tune_t;
 
+/** The others are sent home last: a launcher may end all when one ends. */
+static void team_fini(tune_t *t) {
+    if (t->team && t->place.rank == 0) {
+        t->together = t->tuning && t->tuning->team_idle;
+        ccl_tune_team_end(t->team, t->together);
+    }
+    ccl_team_close(t->team);
+    ccl_bootstrap_close(t->bootstrap, t->together || t->place.world < 2);
+}
+
 static void tune_fini(tune_t *t) {
+    team_fini(t);
     ccl_replay_destroy(t->replay);
     ccl_tuning_destroy(t->tuning);
     ccl_notebook_close(t->notebook);
@@ -108,7 +124,8 @@ static ccl_status_t open_all(ccl_i_cli_t *cli, tune_t *t, ccl_tune_options_t *op
     }
     CCL_TRY(ccl_i_collective_open(args, args->collective, t->topo->nranks, &t->want, err));
     CCL_TRY(ccl_i_sizes(args->sizes ? args->sizes : "64K:1G:4", &t->sizes_bytes, &t->nsizes, err));
-    if (!args->notebook || strcmp(args->notebook, "none") != 0)
+    /* Process 0 alone writes things down. */
+    if (t->place.rank == 0 && (!args->notebook || strcmp(args->notebook, "none") != 0))
         CCL_TRY(ccl_i_notebook_open(cli, true, &t->notebook, err));
     options->sizes_bytes = t->sizes_bytes;
     options->nsizes = t->nsizes;
@@ -170,15 +187,52 @@ static ccl_status_t replay(ccl_i_cli_t *cli, tune_t *t, const ccl_replay_options
     return CCL_OK;
 }
 
+/** Where mpirun or srun started several processes: which one is this? */
+static ccl_status_t find_place(ccl_i_cli_t *cli, tune_t *t, ccl_error_t *err) {
+    static const ccl_bootstrap_kind_t kinds[] = {CCL_BOOTSTRAP_AUTO, CCL_BOOTSTRAP_AUTO,
+                                                 CCL_BOOTSTRAP_MPI}; /* as the option lists them */
+    ccl_run_options_t place = CCL_RUN_OPTIONS_INIT;
+
+    t->place = place;
+    if (cli->args.job.bootstrap != 1)
+        CCL_TRY(ccl_bootstrap_open(&cli->ctx, kinds[cli->args.job.bootstrap], &t->place,
+                                   &t->bootstrap, err));
+    return CCL_OK;
+}
+
+/** @param worked_out  this process works for process 0, and is done. */
+static ccl_status_t join(ccl_i_cli_t *cli, tune_t *t, ccl_tune_options_t *options, bool *worked_out,
+                         ccl_error_t *err) {
+    ccl_ctx_t quiet = cli->ctx;
+
+    if (t->place.world < 2)
+        return CCL_OK;
+    CCL_TRY(ccl_team_open(&t->place, &t->team, err));
+    options->team = t->team;
+    *worked_out = t->place.rank > 0;
+    if (t->place.rank == 0)
+        return CCL_OK;
+    quiet.progress = NULL; /* process 0 has one line for all */
+    return ccl_tune_work(&quiet, t->topo, t->want, options, &t->together, err);
+}
+
 static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     ccl_tune_options_t options = CCL_TUNE_OPTIONS_INIT;
     ccl_replay_options_t again = CCL_REPLAY_OPTIONS_INIT;
     tune_t t = {0};
-    bool some = false;
-    ccl_status_t status = open_all(cli, &t, &options, err);
+    bool some = false, worked = false;
+    ccl_status_t status = find_place(cli, &t, err);
 
+    if (status == CCL_OK)
+        status = open_all(cli, &t, &options, err);
     if (status == CCL_OK && cli->args.tune.replay)
         status = replay_options(&cli->args, &t, &again, err);
+    if (status == CCL_OK)
+        status = join(cli, &t, &options, &worked, err);
+    if (worked) {
+        tune_fini(&t);
+        return status;
+    }
 
     if (status == CCL_OK)
         status = ccl_tune(&cli->ctx, t.topo, t.want, &options, &t.tuning, err);
@@ -203,9 +257,10 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const accepts[] = {
-    "topology", "fail",  "degrade", "profile",       "collective", "demand",  "root",   "sizes",
-    "budget",   "space", "knob",    "strategy",      "gap",        "improve", "export", "executor",
-    "replay",   "top",   "repeats", "notebook@tune", "table",      NULL};
+    "topology", "fail",          "degrade", "profile",        "collective", "demand",
+    "root",     "sizes",         "budget",  "space",          "knob",       "strategy",
+    "gap",      "improve",       "export",  "executor",       "replay",     "top",
+    "repeats",  "notebook@tune", "table",   "bootstrap@tune", NULL};
 const ccl_i_command_t ccl_i_cmd_tune = {
     .name = "tune",
     .usage = "--topology SPEC --collective NAME [options]",
@@ -215,7 +270,8 @@ const ccl_i_command_t ccl_i_cmd_tune = {
         "Everything that was tried goes to the lab notebook, and nothing in it is run again:\n"
         "a tuning that was stopped goes on where it was. Prints the best per size beside the\n"
         "best untuned synthesizer and the lower bound, time against thread blocks and against\n"
-        "synthesis time, and what each knob is worth. docs/tuning.md has knobs and strategies.\n",
+        "synthesis time, and what each knob is worth. Under mpirun or srun all processes but the\n"
+        "first try points for it. docs/tuning.md has knobs and strategies.\n",
     .accepts = accepts,
     .tables = ccl_report_tuning_tables,
     .no = "nobody could run",

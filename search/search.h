@@ -282,9 +282,13 @@ typedef struct ccl_tune_options {
     ccl_notebook_t *notebook; /**< NULL: none */
     const char *profile;      /**< name of the profile laid over the cluster; NULL: none */
     uint32_t improve; /**< in the end ccl_improve() each size's best with so many tries; 0: none */
+    ccl_team_t *team; /**< NULL: this process does all; else the others of it do (ccl_tune_work()) */
 } ccl_tune_options_t;
 #define CCL_TUNE_OPTIONS_INIT                                                                      \
-    { sizeof(ccl_tune_options_t), NULL, CCL_STRATEGY_HALVING, NULL, 0, 0, 0, 0.01, NULL, NULL, 0 }
+    {                                                                                              \
+        sizeof(ccl_tune_options_t), NULL, CCL_STRATEGY_HALVING, NULL, 0, 0, 0, 0.01, NULL, NULL,   \
+            0, NULL                                                                                \
+    }
 
 /** One point of the space. */
 typedef struct ccl_tune_point {
@@ -314,6 +318,7 @@ typedef struct ccl_tuning {
     uint32_t schedules;  /**< that were synthesized */
     double synth_s, eval_s; /**< work here, summed over threads */
     bool interrupted;
+    bool team_idle; /**< of a team: all others are there and wait for work */
     const char *stopped; /**< "space", "budget", "gap", "interrupted": why it ended; static */
 } ccl_tuning_t;
 
@@ -335,6 +340,27 @@ ccl_status_t ccl_tune(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                       const ccl_collective_t *want, const ccl_tune_options_t *options,
                       ccl_tuning_t **out, ccl_error_t *err);
 void ccl_tuning_destroy(ccl_tuning_t *tuning);
+/**
+ * What every other process of options->team does while process 0 is in ccl_tune() with the same
+ * topology, collective, options and seed: schedules and runs that it is asked for, until process 0
+ * ends the team (ccl_tune_team_end()). The notebook is not used.
+ *
+ * Process 0 sends settings and sizes, gets statuses and results as plain records, and writes these
+ * down as they come. What a process that ends had not answered is given to another one; what it is
+ * late with (2 s and four times the longest answer so far) also to one that has nothing to do. With
+ * none left process 0 goes on alone.
+ * @param together_out  everybody ends in order: MPI can be ended together.
+ * @retval CCL_ERR_IO     process 0 is gone.
+ * @retval CCL_ERR_INPUT  process 0 tunes something else.
+ */
+ccl_status_t ccl_tune_work(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                           const ccl_collective_t *want, const ccl_tune_options_t *options,
+                           bool *together_out, ccl_error_t *err);
+/**
+ * Process 0: sends the others home. @param idle  none of them is at work and none has ended
+ * (ccl_tuning_t.team_idle); they are told.
+ */
+void ccl_tune_team_end(ccl_team_t *team, bool idle);
 
 typedef enum ccl_front { CCL_FRONT_BLOCKS, CCL_FRONT_SYNTHESIS } ccl_front_t;
 /**

@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUND = 64 };
-
 ccl_status_t ccl_i_tune_routes(ccl_i_tuner_t *t, uint32_t worker, ccl_routes_t **out,
                               ccl_error_t *err) {
     if (!t->routes[worker])
@@ -115,7 +113,7 @@ static void drop_unfinished(ccl_i_tuner_t *t) {
  */
 static ccl_status_t leave_copies(ccl_i_tuner_t *t, uint32_t *nmissing, ccl_error_t *err) {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < ROUND; i++)
+    for (uint32_t i = 0; i < CCL_I_ROUND; i++)
         t->copies[i] = CCL_NONE;
     for (uint32_t i = 0; i < *nmissing; i++) {
         uint32_t run = t->missing[i], other = CCL_NONE;
@@ -204,7 +202,7 @@ static ccl_status_t ask(ccl_i_tuner_t *t, uint32_t point, uint32_t size, bool es
         !ccl_grow(&r->runs, &r->runs_cap, r->nruns + 1u, sizeof *r->runs))
         return ccl_fail_nomem(err);
     r->runs[r->nruns++] = (ccl_tune_run_t){.point = point, .size = size, .estimate = estimate};
-    return r->nruns - t->first_run == ROUND ? finish_round(t, err) : CCL_OK;
+    return r->nruns - t->first_run == CCL_I_ROUND ? finish_round(t, err) : CCL_OK;
 }
 
 ccl_status_t ccl_i_tune_run(ccl_i_tuner_t *t, uint32_t point, uint32_t size, bool estimate,
@@ -283,15 +281,15 @@ static ccl_status_t allocate(ccl_i_tuner_t *t, ccl_error_t *err) {
     ccl_bound_t bound;
     ccl_tuning_t *r = t->out = calloc(1, sizeof *r);
     t->routes = calloc(t->threads, sizeof *t->routes);
-    t->missing = calloc(ROUND, sizeof *t->missing);
+    t->missing = calloc(CCL_I_ROUND, sizeof *t->missing);
     t->by_settings = ccl_strmap_create();
     t->by_run = ccl_strmap_create();
-    t->copies = calloc(ROUND, sizeof *t->copies);
+    t->copies = calloc(CCL_I_ROUND, sizeof *t->copies);
     t->by_key = ccl_strmap_create();
     t->by_work = ccl_strmap_create();
     t->by_program = ccl_strmap_create();
-    t->groups = calloc(ROUND, sizeof *t->groups);
-    t->next_of = calloc(ROUND, sizeof *t->next_of);
+    t->groups = calloc(CCL_I_ROUND, sizeof *t->groups);
+    t->next_of = calloc(CCL_I_ROUND, sizeof *t->next_of);
     if (!r || !t->routes || !t->missing || !t->copies || !t->by_settings || !t->by_run ||
         !t->by_key || !t->by_work || !t->by_program || !t->groups || !t->next_of)
         return ccl_fail_nomem(err);
@@ -331,6 +329,7 @@ static ccl_status_t check_options(const ccl_topology_t *topo, const ccl_collecti
 }
 
 static void tuner_fini(ccl_i_tuner_t *t) {
+    ccl_i_team_fini(&t->team);
     for (uint32_t i = 0; i < t->nmade; i++)
         ccl_i_made_destroy(t->made[i]);
     for (uint32_t i = 0; t->routes && i < t->threads; i++)
@@ -351,28 +350,50 @@ static void tuner_fini(ccl_i_tuner_t *t) {
     free(t->copies);
 }
 
+static ccl_status_t tuner_init(ccl_i_tuner_t *t, ccl_error_t *err) {
+    CCL_TRY(check_options(t->topo, t->want, t->options, err));
+    t->threads = t->ctx && t->ctx->threads ? t->ctx->threads : ccl_core_count();
+    t->start_s = ccl_now_s();
+    atomic_init(&t->done, 0);
+    atomic_init(&t->kept_steps, 0);
+    CCL_TRY(allocate(t, err));
+    return inputs(t, err);
+}
+
 ccl_status_t ccl_tune(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                       const ccl_collective_t *want, const ccl_tune_options_t *options,
                       ccl_tuning_t **out, ccl_error_t *err) {
     ccl_i_tuner_t t = {.ctx = ctx, .topo = topo, .want = want, .options = options};
-    ccl_status_t status;
-    CCL_TRY(check_options(topo, want, options, err));
-    t.threads = ctx && ctx->threads ? ctx->threads : ccl_core_count();
-    t.start_s = ccl_now_s();
-    atomic_init(&t.done, 0);
-    atomic_init(&t.kept_steps, 0);
-    CCL_TRY_GOTO(allocate(&t, err), status, end);
-    CCL_TRY_GOTO(inputs(&t, err), status, end);
+    ccl_status_t status = tuner_init(&t, err);
+    if (status == CCL_OK && options->team)
+        status = ccl_i_team_init(&t, err);
+    if (status != CCL_OK)
+        goto end;
     status = ccl_i_tune_search(&t, err);
     if (status == CCL_INTERRUPTED) {
         t.out->interrupted = true;
         t.out->stopped = "interrupted";
     }
     if (status == CCL_OK || status == CCL_INTERRUPTED) {
+        t.out->team_idle = options->team && ccl_i_team_idle(&t.team);
         *out = t.out;
         t.out = NULL;
     }
 end:
+    tuner_fini(&t);
+    ccl_tuning_destroy(t.out);
+    return status;
+}
+
+ccl_status_t ccl_tune_work(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                           const ccl_collective_t *want, const ccl_tune_options_t *options,
+                           bool *together_out, ccl_error_t *err) {
+    ccl_tune_options_t own = *options;
+    own.notebook = NULL;
+    ccl_i_tuner_t t = {.ctx = ctx, .topo = topo, .want = want, .options = &own};
+    ccl_status_t status = tuner_init(&t, err);
+    if (status == CCL_OK)
+        status = ccl_i_team_work(&t, together_out, err);
     tuner_fini(&t);
     ccl_tuning_destroy(t.out);
     return status;

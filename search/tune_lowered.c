@@ -164,6 +164,10 @@ static ccl_status_t evaluate(uint32_t index, uint32_t worker, void *user, ccl_er
 
 ccl_status_t ccl_i_tune_evaluate(ccl_i_tuner_t *t, uint32_t nmissing, ccl_error_t *err) {
     ccl_status_t status = group(t, nmissing, err);
+    if (status == CCL_OK && t->team.world)
+        status = ccl_i_team_run(t, err);
+    for (uint32_t i = 0; t->team.world && i < t->ngroups && status == CCL_OK; i++)
+        status = ccl_i_made_here(t, &t->out->runs[t->lowered[t->groups[i]]->first_run], err);
     if (status == CCL_OK)
         status = ccl_parallel_for(t->ngroups, t->threads, evaluate, t, err);
     for (uint32_t i = 0; i < t->nlowered; i++)

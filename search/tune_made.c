@@ -82,6 +82,9 @@ ccl_status_t ccl_i_made_want(ccl_i_tuner_t *t, const ccl_tune_run_t *run, ccl_er
     m->key = key;
     m->point = point;
     m->size_bytes = size_bytes;
+    m->run_point = run->point;
+    m->run_size = run->size;
+    m->owner = CCL_NONE;
     t->made[t->nmade++] = m;
     return CCL_OK;
 }
@@ -101,34 +104,44 @@ static void content_of(const ccl_schedule_t *s, ccl_content_t out) {
 }
 _Static_assert(sizeof(ccl_transfer_t) == 20, "no padding: transfers are hashed as bytes");
 
-static ccl_status_t synthesize(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
-    ccl_i_tuner_t *t = user;
-    ccl_i_made_t *m = t->made[t->first_new + index];
+/* Only routes and time are the worker's own. */
+static ccl_status_t make(ccl_i_tuner_t *t, ccl_i_made_t *m, uint32_t worker, ccl_schedule_t **out,
+                         ccl_error_t *err) {
     ccl_ctx_t ctx = ccl_i_worker_ctx(t->ctx);
     ccl_synth_options_t options = ccl_i_point_synth(m->point->values, m->size_bytes);
     ccl_routes_t *routes = NULL;
     CCL_TRY(ccl_i_tune_poll(t, "synthesize", worker));
     CCL_TRY(ccl_i_tune_routes(t, worker, &routes, err));
     double start_s = ccl_now_s();
-    ccl_schedule_t *schedule = NULL;
     m->status = ccl_synthesize(&ctx, ccl_i_point_ops(m->point->values)->name, t->topo, routes,
-                               t->want, &options, &schedule, &m->err);
+                               t->want, &options, out, &m->err);
     m->synth_s = ccl_now_s() - start_s;
-    if (m->status == CCL_OK) {
-        m->shared = calloc(1, sizeof *m->shared);
-        if (!m->shared) {
-            ccl_schedule_destroy(schedule);
-            return ccl_fail_nomem(err);
-        }
-        m->shared->users = 1;
-        m->shared->schedule = schedule;
-        content_of(schedule, m->shared->content);
-    }
+    m->tried = true;
     if (!ccl_i_stops_all(m->status))
         return CCL_OK;
     if (err)
         *err = m->err;
     return m->status;
+}
+
+static ccl_status_t synthesize(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
+    ccl_i_tuner_t *t = user;
+    ccl_i_made_t *m = t->made[t->first_new + index];
+    ccl_schedule_t *schedule = NULL;
+    if (m->tried)
+        return CCL_OK;
+    CCL_TRY(make(t, m, worker, &schedule, err));
+    if (m->status != CCL_OK)
+        return CCL_OK;
+    m->shared = calloc(1, sizeof *m->shared);
+    if (!m->shared) {
+        ccl_schedule_destroy(schedule);
+        return ccl_fail_nomem(err);
+    }
+    m->shared->users = 1;
+    m->shared->schedule = schedule;
+    content_of(schedule, m->shared->content);
+    return CCL_OK;
 }
 
 void ccl_i_made_destroy(ccl_i_made_t *m) {
@@ -151,7 +164,10 @@ static void share(ccl_i_tuner_t *t) {
             ccl_i_shared_t *other = t->made[k]->shared;
             if (!other || strcmp(other->content, m->shared->content) != 0)
                 continue;
-            ccl_schedule_destroy(m->shared->schedule);
+            if (other->schedule)
+                ccl_schedule_destroy(m->shared->schedule);
+            else
+                other->schedule = m->shared->schedule; /* it may be another process's only */
             free(m->shared);
             m->shared = other;
             other->users++;
@@ -161,8 +177,9 @@ static void share(ccl_i_tuner_t *t) {
 }
 
 ccl_status_t ccl_i_made_all(ccl_i_tuner_t *t, ccl_error_t *err) {
-    ccl_status_t status =
-        ccl_parallel_for(t->nmade - t->first_new, t->threads, synthesize, t, err);
+    ccl_status_t status = t->team.world ? ccl_i_team_make(t, err) : CCL_OK;
+    if (status == CCL_OK)
+        status = ccl_parallel_for(t->nmade - t->first_new, t->threads, synthesize, t, err);
     for (uint32_t i = t->first_new; i < t->nmade; i++)
         t->out->synth_s += t->made[i]->synth_s;
     t->out->schedules += t->nmade - t->first_new;
@@ -181,12 +198,23 @@ ccl_status_t ccl_i_made_of(const ccl_i_tuner_t *t, const ccl_tune_run_t *run,
     return CCL_OK;
 }
 
+ccl_status_t ccl_i_made_here(ccl_i_tuner_t *t, const ccl_tune_run_t *run, ccl_error_t *err) {
+    const ccl_i_made_t *found = NULL;
+    CCL_TRY(ccl_i_made_of(t, run, &found, err));
+    if (!found->shared || found->shared->schedule)
+        return CCL_OK;
+    ccl_i_made_t again = *found;
+    again.point = &t->out->points[run->point];
+    CCL_TRY(make(t, &again, 0, &again.shared->schedule, err));
+    return again.status == CCL_OK ? CCL_OK : ccl_fail(err, CCL_ERR_INTERNAL, "%s", again.err.text);
+}
+
 /* Too many: all but those of the last round go. */
 ccl_status_t ccl_i_made_forget(ccl_i_tuner_t *t, ccl_error_t *err) {
     double transfers = 0;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < t->nmade; i++)
-        if (t->made[i]->shared)
+        if (t->made[i]->shared && t->made[i]->shared->schedule)
             transfers += (double)t->made[i]->shared->schedule->ntransfers /
                          t->made[i]->shared->users;
     if (transfers <= KEPT_TRANSFERS)

@@ -9,7 +9,7 @@
 
 /** A schedule that one or several settings give. */
 typedef struct ccl_i_shared {
-    ccl_schedule_t *schedule;
+    ccl_schedule_t *schedule; /* NULL: another process of the team has it */
     ccl_content_t content;
     uint32_t users;
 } ccl_i_shared_t;
@@ -22,6 +22,9 @@ typedef struct ccl_i_made {
     ccl_i_shared_t *shared;
     ccl_status_t status;
     ccl_error_t err;
+    bool tried;                   /* shared, status and err say what came out */
+    uint32_t run_point, run_size; /* whom it was first asked for */
+    uint32_t owner;               /* of a team: the process that has the schedule; else CCL_NONE */
 } ccl_i_made_t;
 
 /** A lowered program: for all runs that it is the same for, also of later rounds while it is kept. */
@@ -33,6 +36,18 @@ typedef struct ccl_i_lowered {
     ccl_error_t err;
     uint32_t first_run, last_run; /* of this round, joined by t->next_of; CCL_NONE */
 } ccl_i_lowered_t;
+
+/** A round: so many runs at most are looked at together. */
+enum { CCL_I_ROUND = 64 };
+
+/** Process 0's view of a team. */
+typedef struct ccl_i_team {
+    uint32_t world, nhere; /* nhere: others that have not ended */
+    uint64_t *doing;       /* [world] the question that it is at; 0: none */
+    bool *here;            /* [world] */
+    uint64_t next_id;
+    double longest_s; /* from a question to its answer */
+} ccl_i_team_t;
 
 struct ccl_i_tuner {
     const ccl_ctx_t *ctx;
@@ -56,6 +71,7 @@ struct ccl_i_tuner {
     atomic_uint_least64_t kept_steps;
     uint32_t *copies;  /* [nruns asked for in this round] the run that is the same; CCL_NONE */
     double start_s;
+    ccl_i_team_t team; /* world 0: there is none */
     atomic_uint_least64_t done;
 };
 
@@ -79,6 +95,8 @@ ccl_status_t ccl_i_made_of(const ccl_i_tuner_t *t, const ccl_tune_run_t *run,
 /** Too many: all but those of the last round go. */
 ccl_status_t ccl_i_made_forget(ccl_i_tuner_t *t, ccl_error_t *err);
 void ccl_i_made_destroy(ccl_i_made_t *m);
+/** The schedule of a run that can be had is made by this process, where only others have it. */
+ccl_status_t ccl_i_made_here(ccl_i_tuner_t *t, const ccl_tune_run_t *run, ccl_error_t *err);
 
 /* tune_eval.c: runs */
 /** Lowers the program of a run; of an estimate roughly. */
@@ -99,6 +117,18 @@ ccl_status_t ccl_i_tune_keep(ccl_i_tuner_t *t, ccl_tune_run_t *run, ccl_status_t
 /** Evaluate t->missing: each program is lowered once, all its runs of a round are one worker's. */
 ccl_status_t ccl_i_tune_evaluate(ccl_i_tuner_t *t, uint32_t nmissing, ccl_error_t *err);
 void ccl_i_lowered_destroy(ccl_i_lowered_t *l);
+
+/* tune_team.c: process 0 asks the others of t->options->team */
+ccl_status_t ccl_i_team_init(ccl_i_tuner_t *t, ccl_error_t *err);
+void ccl_i_team_fini(ccl_i_team_t *team);
+/** Nobody has ended, and nobody is at work. */
+bool ccl_i_team_idle(const ccl_i_team_t *team);
+/** Schedules since first_new. What is left, where everybody ended, is not tried. */
+ccl_status_t ccl_i_team_make(ccl_i_tuner_t *t, ccl_error_t *err);
+/** Runs of t->groups; those stay there that nobody was left for. */
+ccl_status_t ccl_i_team_run(ccl_i_tuner_t *t, ccl_error_t *err);
+/** What the others do; ccl_tune_work(). */
+ccl_status_t ccl_i_team_work(ccl_i_tuner_t *t, bool *together_out, ccl_error_t *err);
 
 ccl_point_t ccl_i_tune_notebook_point(const ccl_i_tuner_t *t, const ccl_tune_run_t *run);
 
