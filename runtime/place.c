@@ -133,7 +133,8 @@ static ccl_status_t place_by_itself(const ccl_ctx_t *ctx, ccl_run_options_t *o,
     if (status != CCL_ERR_UNSUPPORTED)
         return status;
     ccl_log(ctx, CCL_LOG_WARN, "run",
-            "process %u of %u that a launcher started is alone: %s; ccllab run can do with a root HOST:PORT",
+            "process %u of %u that a launcher started runs alone: %s; ccllab run can do with a "
+            "root HOST:PORT",
             rank, world, err ? err->text : "no MPI");
     return CCL_OK;
 }
