@@ -23,6 +23,7 @@ static const uint32_t FINE_CHANNELS[] = {2, 8, 16};
 enum { FINE_MIXES = 3, CUT_MIXES = 2, FIRST_CHANNELS = 4 };
 /* And over more cuts of its parts while its simulation gains by them, up to so many transfers. */
 #define FINE_TRANSFERS 1e5
+#define CHEAP_TRANSFERS 8000.0
 /* Reductions of so many transfers, over all micro-batches, are simulated in two orders. */
 #define BOTH_ORDERS 4e4
 /* Candidates of more transfers are not told apart by the steps of equal trees. */
@@ -381,21 +382,23 @@ static uint32_t leaders(const race_t *race, double limit_s, uint32_t out[FINE_MI
     return n;
 }
 
-/* The fastest two mixes in ever more cuts, as long as that gains. */
+/* The fastest two mixes in ever more cuts, as long as that gains; where it costs little, one step
+   without a gain is not the last: twice the connections may come before the flow. */
 static ccl_status_t race_cuts(ccl_i_candidates_t *all, race_t *race, double within,
                               uint32_t threads, uint32_t *best, double *best_s, ccl_error_t *err) {
     uint32_t leader[FINE_MIXES], n = leaders(race, *best_s * (1 + within), leader);
 
     for (uint32_t k = 0; k < n && k < CUT_MIXES; k++) {
-        uint32_t now = leader[k];
+        uint32_t now = leader[k], missed = 0;
 
         for (double before_s = INFINITY; !enough(race, *best_s);) {
             const ccl_i_candidate_t c = all->items[now];
             uint32_t done = race->n;
 
-            if (c.time_s > before_s * (1 - CCL_I_SKETCH_CUT_GAIN))
+            missed = c.time_s > before_s * (1 - CCL_I_SKETCH_CUT_GAIN) ? missed + 1 : 0;
+            if (missed > (c.transfers <= CHEAP_TRANSFERS))
                 break;
-            before_s = c.time_s;
+            before_s = fmin(before_s, c.time_s);
             if (c.cuts < CCL_I_SKETCH_CUTS && 2 * c.transfers <= FINE_TRANSFERS)
                 CCL_TRY(add_variant(all, race, now, c.channels, 2 * c.cuts, err));
             if (race->n == done)

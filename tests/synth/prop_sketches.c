@@ -183,6 +183,24 @@ START_TEST(test_links_alone) {
 }
 END_TEST
 
+START_TEST(test_cut_on) {
+    /* Twice the parts are slower, 32 times are not: 10 % from the bound. */
+    ccl_topology_t *topo = topology("syccl-a100-16");
+    ccl_collective_t *want = collective(CCL_REDUCESCATTER, topo->nranks, 0);
+    run_t made = make(topo, want, 268435456, NULL, false, "cut on");
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_bound_t bound;
+
+    ck_assert_int_eq(ccl_bound(NULL, topo, want, NULL, &bound, &err), CCL_OK);
+    ck_assert_double_le(time_of(topo, made.schedule, 268435456),
+                        1.2 * 268435456 / bound.bandwidth.Bps);
+    ccl_bound_fini(&bound);
+    fini(&made);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 START_TEST(test_added) {
     /*
      * A bad mix beside those found loses, alone it is made all the same; "with_found" in the file
@@ -226,6 +244,7 @@ int main(void) {
     tcase_add_loop_test(tcase, test_round_trip, 0, (int)CCL_ARRAY_LEN(clusters));
     tcase_add_test(tcase, test_by_hand);
     tcase_add_test(tcase, test_links_alone);
+    tcase_add_test(tcase, test_cut_on);
     tcase_add_test(tcase, test_added);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
