@@ -177,6 +177,16 @@ size_t ccl_strmap_len(const ccl_strmap_t *map);
 /** 64-bit FNV-1a, for content hashes that are not cryptographic. */
 uint64_t ccl_hash64(const void *data, size_t len, uint64_t seed);
 
+/* ---------------------------------------------------------------- disjoint sets */
+
+/**
+ * The set of member i, named by its lowest member.
+ * @param set  an entry a member, each its own index at first; paths are shortened as they are gone.
+ */
+uint32_t ccl_set_find(uint32_t *set, uint32_t i);
+/** The sets of members a and b become one. */
+void ccl_set_join(uint32_t *set, uint32_t a, uint32_t b);
+
 /* ---------------------------------------------------------------- random numbers */
 
 /** xoshiro256**; the only source of randomness. */

@@ -196,21 +196,6 @@ typedef struct search {
     ccl_automorphisms_t *out;
 } search_t;
 
-static uint32_t find(uint32_t *set, uint32_t i) {
-    while (set[i] != i)
-        i = set[i] = set[set[i]];
-    return i;
-}
-
-static void join(uint32_t *set, uint32_t i, uint32_t k) {
-    i = find(set, i);
-    k = find(set, k);
-    if (i < k)
-        set[k] = i;
-    else
-        set[i] = k;
-}
-
 /* Is `image` a symmetry? Fills arc_image. */
 static bool check(search_t *s) {
     const refiner_t *r = &s->r;
@@ -268,9 +253,9 @@ static bool keep(search_t *s, const ccl_capacity_t *c) {
     memcpy(image, s->image, s->r.n * sizeof *image);
     out->generators[out->ngenerators++] = image;
     for (uint32_t v = 0; v < s->r.n; v++)
-        join(out->vertex_orbit, v, image[v]);
+        ccl_set_join(out->vertex_orbit, v, image[v]);
     for (uint32_t a = 0; a < c->narcs; a++)
-        join(out->arc_orbit, a, s->arc_image[a]);
+        ccl_set_join(out->arc_orbit, a, s->arc_image[a]);
     return true;
 }
 
@@ -357,7 +342,7 @@ ccl_status_t ccl_automorphisms_find(const ccl_capacity_t *c, uint32_t fixed,
         uint32_t v = least(&s.base, cell);
         for (uint32_t i = s.base.len[cell]; i-- > 0 && failures < MOST_TRIES;) {
             uint32_t w = s.base.elem[cell + i];
-            if (find(out->vertex_orbit, v) == find(out->vertex_orbit, w))
+            if (ccl_set_find(out->vertex_orbit, v) == ccl_set_find(out->vertex_orbit, w))
                 continue;
             if (!search(&s, v, w))
                 failures++;
@@ -368,9 +353,9 @@ ccl_status_t ccl_automorphisms_find(const ccl_capacity_t *c, uint32_t fixed,
         }
     }
     for (uint32_t v = 0; v < n; v++)
-        out->vertex_orbit[v] = find(out->vertex_orbit, v);
+        out->vertex_orbit[v] = ccl_set_find(out->vertex_orbit, v);
     for (uint32_t a = 0; a < c->narcs; a++)
-        out->arc_orbit[a] = find(out->arc_orbit, a);
+        out->arc_orbit[a] = ccl_set_find(out->arc_orbit, a);
 end:
     ccl_arena_fini(&arena);
     if (status != CCL_OK)

@@ -174,12 +174,6 @@ end:
     return status;
 }
 
-static uint32_t find(uint32_t *set, uint32_t i) {
-    while (set[i] != i)
-        i = set[i] = set[set[i]];
-    return i;
-}
-
 /* Blocks for a topology that names no servers: the tightest cut of an AllGather tells which links
  * are narrow; what stays together without links as narrow as these is a block. */
 static ccl_status_t find_blocks(const ccl_ctx_t *ctx, sets_t *s,
@@ -212,11 +206,11 @@ static ccl_status_t find_blocks(const ccl_ctx_t *ctx, sets_t *s,
         set[v] = v;
     for (uint32_t a = 0; a < c->narcs; a++) {
         if (c->arcs[a].units > narrow)
-            set[find(set, c->arcs[a].from)] = find(set, c->arcs[a].to);
+            ccl_set_join(set, c->arcs[a].from, c->arcs[a].to);
     }
     b->n = c->nvertices;
     for (uint32_t r = 0; r < s->n; r++)
-        b->of[r] = find(set, topo->rank_device[r]);
+        b->of[r] = ccl_set_find(set, topo->rank_device[r]);
 end:
     free(weights);
     free(set);

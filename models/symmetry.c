@@ -12,22 +12,6 @@
 
 /* ---------------------------------------------------------------- disjoint sets */
 
-static uint32_t find(uint32_t *parent, uint32_t i) {
-    while (parent[i] != i)
-        i = parent[i] = parent[parent[i]];
-    return i;
-}
-
-/* The lowest member stays the root. */
-static void unite(uint32_t *parent, uint32_t a, uint32_t b) {
-    a = find(parent, a);
-    b = find(parent, b);
-    if (a < b)
-        parent[b] = a;
-    else
-        parent[a] = b;
-}
-
 static uint32_t *singletons(ccl_arena_t *arena, uint32_t n) {
     uint32_t *parent = ccl_arena_alloc(arena, n ? n : 1, sizeof(*parent));
 
@@ -41,7 +25,7 @@ static uint32_t number_sets(uint32_t *parent, uint32_t n, uint32_t *number) {
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t root = find(parent, i);
+        uint32_t root = ccl_set_find(parent, i);
 
         number[i] = root == i ? count++ : number[root];
     }
@@ -237,7 +221,7 @@ static ccl_status_t relate(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl
                             route->bottleneck_Bps, arena, topo->nranks);
             if (!r)
                 return ccl_fail_nomem(err);
-            unite(r->parent, src, dst);
+            ccl_set_join(r->parent, src, dst);
             r->min_latency_s = fmin(r->min_latency_s, route->latency_s);
             r->max_latency_s = fmax(r->max_latency_s, route->latency_s);
         }
@@ -265,15 +249,16 @@ static int compare_relations(const void *a, const void *b) {
 static bool grows(const family_t *f, const relation_t *r, uint32_t nranks, uint8_t *grouped) {
     memset(grouped, 0, nranks);
     for (uint32_t i = 0; i < nranks; i++) {
-        uint32_t root = find(f->parent, i);
+        uint32_t root = ccl_set_find(f->parent, i);
 
         if (root != i)
             grouped[i] = grouped[root] = 1;
     }
     for (uint32_t i = 0; i < nranks; i++) {
-        uint32_t j = find(r->parent, i);
+        uint32_t j = ccl_set_find(r->parent, i);
 
-        if (i != j && find(f->parent, i) != find(f->parent, j) && (grouped[i] || grouped[j]))
+        if (i != j && ccl_set_find(f->parent, i) != ccl_set_find(f->parent, j) &&
+            (grouped[i] || grouped[j]))
             return true;
     }
     return false;
@@ -285,7 +270,7 @@ static void absorb(family_t *f, const relation_t *r, uint32_t nranks) {
     f->min_latency_s = fmin(f->min_latency_s, r->min_latency_s);
     f->max_latency_s = fmax(f->max_latency_s, r->max_latency_s);
     for (uint32_t i = 0; i < nranks; i++)
-        unite(f->parent, i, find(r->parent, i));
+        ccl_set_join(f->parent, i, ccl_set_find(r->parent, i));
 }
 
 static bool gather(const relations_t *all, families_t *out, ccl_arena_t *arena, uint32_t nranks) {
@@ -310,7 +295,7 @@ static bool gather(const relations_t *all, families_t *out, ccl_arena_t *arena, 
         if (!last->parent)
             return false;
         for (uint32_t i = 0; same && i < nranks; i++) /* what is faster joins as well */
-            unite(last->parent, i, find(last[-1].parent, i));
+            ccl_set_join(last->parent, i, ccl_set_find(last[-1].parent, i));
         absorb(last, r, nranks);
     }
     return true;
@@ -354,9 +339,9 @@ static bool fill_groups(ccl_dimension_t *d, const family_t *f, uint32_t nranks,
     if (!size || !number || !group_of || !ranks)
         return false;
     for (uint32_t i = 0; i < nranks; i++)
-        size[find(f->parent, i)]++;
+        size[ccl_set_find(f->parent, i)]++;
     for (uint32_t i = 0; i < nranks; i++)
-        number[i] = find(f->parent, i) == i && size[i] > 1 ? d->ngroups++ : CCL_NONE;
+        number[i] = ccl_set_find(f->parent, i) == i && size[i] > 1 ? d->ngroups++ : CCL_NONE;
     first = ccl_arena_alloc(arena, d->ngroups + 1, sizeof(*first));
     if (!first)
         return false;
@@ -371,7 +356,7 @@ static bool fill_groups(ccl_dimension_t *d, const family_t *f, uint32_t nranks,
     first[d->ngroups] = nranks_in;
     memset(size, 0, nranks * sizeof(*size));
     for (uint32_t i = 0; i < nranks; i++) {
-        uint32_t g = number[find(f->parent, i)];
+        uint32_t g = number[ccl_set_find(f->parent, i)];
 
         group_of[i] = g;
         if (g != CCL_NONE)
@@ -431,7 +416,7 @@ static void on_generator(void *user, unsigned n, const unsigned *image) {
 
     (void)n;
     for (uint32_t r = 0; r < o->topo->nranks; r++)
-        unite(o->gpus, r, o->topo->devices[image[o->topo->rank_device[r]]].rank);
+        ccl_set_join(o->gpus, r, o->topo->devices[image[o->topo->rank_device[r]]].rank);
     for (uint32_t d = 0; d < o->ndimensions; d++) {
         const ccl_dimension_t *dim = &o->dimensions[d];
 
@@ -440,7 +425,7 @@ static void on_generator(void *user, unsigned n, const unsigned *image) {
             uint32_t to = dim->group_of[o->topo->devices[image[device]].rank];
 
             if (to != CCL_NONE) /* always: automorphisms keep routes' kinds */
-                unite(o->groups[d], g, to);
+                ccl_set_join(o->groups[d], g, to);
         }
     }
 }

@@ -33,9 +33,10 @@ static const uint32_t more_cuts[] = {2, 3, 4, 6, 8, 12};
 #define BUSY 0.4
 #define MOST_LANES 32u
 /* Transfers that may be simulated to choose cuts, slices and connections: for each pair of ranks,
-   at least and at most so many. Where transports cut what they carry, their slices count. */
+   at least (one way; up and down) and at most so many. Where transports cut what they carry, their
+   slices count. */
 #define WORK_PER_PAIR 400.0
-#define LEAST_WORK 280000.0
+static const double least_work[] = {280000, 300000};
 #define MOST_WORK 2e6
 /* Of the cuts, so many are simulated, as far as their estimates are this near to the best one. */
 #define FINALISTS 3u
@@ -752,7 +753,8 @@ static ccl_status_t choose(cegis_t *c, ccl_i_cluster_t *cluster, trial_t *best, 
     c->dearer = 1;
     if (c->options->part)
         return race(c, cluster, &only, 1, best, err);
-    c->work = fmin(fmax(WORK_PER_PAIR * n * n, LEAST_WORK), MOST_WORK);
+    bool two_ways = c->cut[0].sides[0].used && c->cut[0].sides[1].used;
+    c->work = fmin(fmax(WORK_PER_PAIR * n * n, least_work[two_ways]), MOST_WORK);
     if (c->options->effort > 0)
         c->work *= c->options->effort;
     qsort(c->cut, c->ncuts, sizeof *c->cut, by_estimate);

@@ -26,21 +26,6 @@ typedef struct finder {
     ccl_arena_t scratch;
 } finder_t;
 
-static uint32_t find(uint32_t *set, uint32_t i) {
-    while (set[i] != i)
-        i = set[i] = set[set[i]];
-    return i;
-}
-
-static void unite(uint32_t *set, uint32_t a, uint32_t b) {
-    a = find(set, a);
-    b = find(set, b);
-    if (a < b)
-        set[b] = a;
-    else
-        set[a] = b;
-}
-
 static ccl_status_t take_hops(finder_t *f, ccl_i_cluster_t *cluster, const ccl_i_exchange_t *x,
                               ccl_error_t *err) {
     ccl_i_pack_hops_t *out = f->out;
@@ -197,9 +182,9 @@ static ccl_status_t find_group(const ccl_ctx_t *ctx, finder_t *f, ccl_error_t *e
             continue;
         ngenerators++;
         for (uint32_t h = 0; h < x->nhops; h++)
-            unite(f->hop_set, h, f->hop[h]);
+            ccl_set_join(f->hop_set, h, f->hop[h]);
         for (uint32_t a = 0; a < f->c->narcs; a++)
-            unite(f->arc_set, a, f->arc_image[a]);
+            ccl_set_join(f->arc_set, a, f->arc_image[a]);
     }
 end:
     ccl_shift_search_destroy(search);
@@ -239,8 +224,10 @@ static ccl_status_t classify(finder_t *f, ccl_error_t *err) {
         for (uint32_t i = 0; i < topo->groups[g].nlinks; i++)
             group[first[topo->groups[g].links[i] + 1]++] = item[g];
     }
-    for (uint32_t i = 0; i < nitems; i++)
-        class_of[i] = find(f->arc_set, i) == i ? x->nclasses++ : class_of[find(f->arc_set, i)];
+    for (uint32_t i = 0; i < nitems; i++) {
+        uint32_t lowest = ccl_set_find(f->arc_set, i);
+        class_of[i] = lowest == i ? x->nclasses++ : class_of[lowest];
+    }
     x->class_Bps = ccl_arena_alloc(&x->arena, x->nclasses + (size_t)1, sizeof *x->class_Bps);
     if (!x->class_Bps)
         return ccl_fail_nomem(err);
@@ -346,7 +333,7 @@ ccl_status_t ccl_i_pack_hops_init(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster
     if (symmetric && c->nleft_groups == 0)
         CCL_TRY_GOTO(find_group(ctx, &f, err), status, end);
     for (uint32_t h = 0; h < x.nhops; h++)
-        out->hops[h].orbit = find(f.hop_set, h);
+        out->hops[h].orbit = ccl_set_find(f.hop_set, h);
     for (uint32_t r = 0; r < n; r++) {
         out->class_root[r] = r;
         for (uint32_t g = 0; g < out->order; g++)
