@@ -1,9 +1,9 @@
 /* Network profiles after HetCCL (Peking University and BAAI), section 6.1.1: which of NCCL's, HetCCL's and
    Gloo's way is fastest at which size, and by how much they were fitted to differ. */
-#include <check.h>
 #include <stdlib.h>
 
 #include "search/search.h"
+#include "tests/base/main.h"
 #include "validate/validate.h"
 
 /* SendRecv between the A800 and the HW-3 of rank 8, seconds. */
@@ -63,19 +63,4 @@ START_TEST(test_bandwidth) {
 }
 END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("network");
-    TCase *cases = tcase_create("all");
-    SRunner *runner;
-    int failed;
-
-    tcase_set_timeout(cases, 0);
-    tcase_add_test(cases, test_latency);
-    tcase_add_test(cases, test_bandwidth);
-    suite_add_tcase(suite, cases);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
-}
+RUN_TESTS(test_latency, test_bandwidth)

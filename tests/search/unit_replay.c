@@ -1,11 +1,11 @@
 /* Replay of tuned points: a played device whose constants are known, and the machine's cores. */
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "search/search.h"
+#include "tests/base/main.h"
 
 #define CLUSTER "servers:1 gpus:4 nvswitch=100GB/s,1us"
 static const double sizes[] = {65536, 1048576};
@@ -171,17 +171,4 @@ START_TEST(runs_on_the_host) {
 }
 END_TEST
 
-int main(void) {
-    Suite *s = suite_create("replay");
-    TCase *t = tcase_create("replay");
-    tcase_set_timeout(t, 120);
-    tcase_add_test(t, fits_and_ranks);
-    tcase_add_test(t, failures_are_told);
-    tcase_add_test(t, runs_on_the_host);
-    suite_add_tcase(s, t);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
-}
+RUN_TESTS(fits_and_ranks, failures_are_told, runs_on_the_host)

@@ -1,10 +1,10 @@
 /* Plans between clusters for FlagCX: written, read back, and held to the schedule that they are of; what
    does not fit is refused, and each kind of damage is seen. */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "synth/synth.h"
+#include "tests/base/main.h"
 
 typedef struct made {
     ccl_topology_t *topo;
@@ -213,21 +213,4 @@ START_TEST(test_bad_files) {
 }
 END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("plan");
-    TCase *cases = tcase_create("all");
-    SRunner *runner;
-    int failed;
-
-    tcase_set_timeout(cases, 0);
-    tcase_add_test(cases, test_round_trip);
-    tcase_add_test(cases, test_damage);
-    tcase_add_test(cases, test_refused);
-    tcase_add_test(cases, test_bad_files);
-    suite_add_tcase(suite, cases);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
-}
+RUN_TESTS(test_round_trip, test_damage, test_refused, test_bad_files)

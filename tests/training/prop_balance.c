@@ -1,9 +1,9 @@
 /* Random splits: sums are exact, limits hold, the makespan is that of the best of all splits, and
    proportional shares are rounded by less than one. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 
+#include "tests/base/main.h"
 #include "training/training.h"
 
 /* The least makespan of all ways to give `left` to workers i ... */
@@ -95,19 +95,4 @@ START_TEST(test_large) {
 }
 END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("balance");
-    TCase *cases = tcase_create("all");
-    SRunner *runner;
-    int failed;
-
-    tcase_set_timeout(cases, 0);
-    tcase_add_test(cases, test_small);
-    tcase_add_test(cases, test_large);
-    suite_add_tcase(suite, cases);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
-}
+RUN_TESTS(test_small, test_large)

@@ -1,8 +1,8 @@
 /* Whole micro-batches by speed: known splits, limits, what is refused. */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/base/main.h"
 #include "training/training.h"
 
 #define ANY CCL_BALANCE_ANY
@@ -76,18 +76,4 @@ START_TEST(test_refused) {
 }
 END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("balance");
-    TCase *cases = tcase_create("all");
-    SRunner *runner;
-    int failed;
-
-    tcase_add_test(cases, test_splits);
-    tcase_add_test(cases, test_refused);
-    suite_add_tcase(suite, cases);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
-}
+RUN_TESTS(test_splits, test_refused)

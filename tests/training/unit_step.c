@@ -1,10 +1,10 @@
 /* A step: which collectives each parallelism has, closed forms of the pipeline, memory, groups that
    share links and groups that do not; and each kind of mistake in a plan, with its place. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/base/main.h"
 #include "training/training.h"
 
 static ccl_topology_t *cluster(const char *spec) {
@@ -305,25 +305,5 @@ START_TEST(test_bad_plans) {
 }
 END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("step");
-    TCase *cases = tcase_create("all");
-    SRunner *runner;
-    int failed;
-
-    tcase_set_timeout(cases, 0);
-    tcase_add_test(cases, test_zero);
-    tcase_add_test(cases, test_same_as_compare);
-    tcase_add_test(cases, test_groups);
-    tcase_add_test(cases, test_pipeline);
-    tcase_add_test(cases, test_vendors);
-    tcase_add_test(cases, test_memory);
-    tcase_add_test(cases, test_refused);
-    tcase_add_test(cases, test_bad_plans);
-    suite_add_tcase(suite, cases);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
-}
+RUN_TESTS(test_zero, test_same_as_compare, test_groups, test_pipeline, test_vendors, test_memory,
+          test_refused, test_bad_plans)
