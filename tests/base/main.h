@@ -6,6 +6,16 @@
 #include <check.h>
 #include <stdlib.h>
 
+/** Runs the suite and destroys it. @return main's exit status: 0 where all tests pass */
+static inline int run_suite(Suite *suite) {
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}
+
 #define RUN_TESTS(...)                                                                             \
     int main(void) {                                                                               \
         const TTest *const tests[] = {__VA_ARGS__};                                                \
@@ -14,12 +24,7 @@
         for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)                                  \
             tcase_add_test(cases, tests[i]);                                                       \
         suite_add_tcase(suite, cases);                                                             \
-        SRunner *runner = srunner_create(suite);                                                   \
-        srunner_set_fork_status(runner, CK_NOFORK);                                                \
-        srunner_run_all(runner, CK_NORMAL);                                                        \
-        int failed = srunner_ntests_failed(runner);                                                \
-        srunner_free(runner);                                                                      \
-        return failed ? 1 : 0;                                                                     \
+        return run_suite(suite);                                                                   \
     }
 
 #endif

@@ -54,12 +54,7 @@ static int run(void) {
     Suite *suite = suite_create("locale");
     tcase_add_test(cases, numbers_keep_their_point);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_suite(suite);
 }
 
 int main(void) {

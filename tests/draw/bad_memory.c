@@ -2,11 +2,11 @@
  * Out of memory at every allocation in turn, while pictures are made and written: CCL_ERR_NOMEM and
  * nothing leaked, or a whole picture all the same. malloc and friends are wrapped by the linker.
  */
-#include <check.h>
 #include <stdlib.h>
 
 #include "draw/draw.h"
 #include "tests/base/failing_malloc.h"
+#include "tests/base/main.h"
 
 static ccl_topology_t *topo;
 
@@ -88,17 +88,10 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("memory");
     TCase *cases = tcase_create("all");
-    SRunner *runner;
-    int failed;
 
     tcase_set_timeout(cases, 0);
     tcase_add_unchecked_fixture(cases, build, destroy);
     tcase_add_loop_test(cases, every_allocation, 0, (int)CCL_ARRAY_LEN(works));
     suite_add_tcase(suite, cases);
-    runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "draw/draw.h"
+#include "tests/base/main.h"
 
 typedef struct svg {
     char classes[20000][32]; /* of every group */
@@ -105,16 +106,6 @@ static inline bool svg_has(const svg_t *svg, const char *text) {
         if (strstr(svg->texts[i], text))
             return true;
     return false;
-}
-
-static inline int svg_run(Suite *suite) {
-    SRunner *runner = srunner_create(suite);
-    int failed;
-
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
 }
 
 #endif

@@ -136,5 +136,5 @@ int main(void) {
     tcase_add_test(tcase, explanation);
     tcase_add_test(tcase, progress);
     suite_add_tcase(suite, tcase);
-    return svg_run(suite);
+    return run_suite(suite);
 }

@@ -222,5 +222,5 @@ int main(void) {
     tcase_add_test(tcase, detail);
     tcase_add_test(tcase, refusals);
     suite_add_tcase(suite, tcase);
-    return svg_run(suite);
+    return run_suite(suite);
 }

@@ -181,5 +181,5 @@ int main(void) {
     tcase_add_test(tcase, names);
     tcase_add_test(tcase, library);
     suite_add_tcase(suite, tcase);
-    return svg_run(suite);
+    return run_suite(suite);
 }

@@ -1,8 +1,8 @@
 /* Transports, contention and the cost of one transfer, against their closed forms. */
-#include <check.h>
 #include <math.h>
 
 #include "models/models.h"
+#include "tests/base/main.h"
 
 static const char text[] =
     "{\"format\":\"ccllab-topology-1\",\"devices\":["
@@ -180,10 +180,5 @@ int main(void) {
     tcase_add_test(tc, contention);
     tcase_add_test(tc, ceilings);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_suite(suite);
 }

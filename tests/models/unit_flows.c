@@ -1,9 +1,9 @@
 /* Maximum flows against all cuts, capacities in whole units, symmetries of known graphs. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "models/models.h"
+#include "tests/base/main.h"
 
 /* Every cut of small random networks; then capacities are raised and the flow goes on. */
 START_TEST(flow_is_the_least_cut) {
@@ -185,10 +185,5 @@ int main(void) {
     tcase_add_test(tc, units);
     tcase_add_test(tc, orbits);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_suite(suite);
 }

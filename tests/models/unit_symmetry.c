@@ -1,10 +1,10 @@
 /* Dimensions and classes of clusters whose structure is known by hand. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "models/models.h"
+#include "tests/base/main.h"
 
 #define MUST(call_)                                                                                \
     do {                                                                                           \
@@ -231,8 +231,6 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("symmetry");
     TCase *tcase = tcase_create("all");
-    SRunner *runner;
-    int failed;
 
     tcase_add_test(tcase, rails_and_a_spine);
     tcase_add_test(tcase, a_clos_network_has_a_dimension_per_tier);
@@ -242,9 +240,5 @@ int main(void) {
     tcase_add_test(tcase, mixed_servers_fall_into_classes);
     tcase_add_test(tcase, direction_and_groups_count);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_suite(suite);
 }

@@ -3,13 +3,16 @@
 #define CCL_TESTS_RUNTIME_COMMON_H
 
 #include "runtime/runtime.h"
+#include "tests/base/main.h"
 
 #include <arpa/inet.h>
 #include <check.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static inline ccl_topology_t *topology(const char *spec) {
@@ -58,15 +61,6 @@ static inline ccl_run_result_t *run_right(const ccl_program_t *program,
     return result;
 }
 
-static inline int run_suite(Suite *suite) {
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
-}
-
 /** A port that nobody has now. */
 static inline void free_root(char *out, size_t len) {
     struct sockaddr_in at = {.sin_family = AF_INET};
@@ -78,6 +72,57 @@ static inline void free_root(char *out, size_t len) {
     ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&at, &n), 0);
     close(fd);
     snprintf(out, len, "127.0.0.1:%u", ntohs(at.sin_port));
+}
+
+/** A block on each of two ranks that receives before it sends. */
+static inline ccl_program_t *stuck(void) {
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_program_t *p = NULL;
+    ccl_program_builder_t *b =
+        ccl_program_builder_create("stuck", collective(CCL_SENDRECV, 2, 0), 1, "Simple");
+    ccl_program_builder_place(b, false, true, 0, 0);
+    for (uint32_t r = 0; r < 2; r++) {
+        ccl_step_t step = {.type = CCL_PRIM_R,
+                           .dst_buf = CCL_BUF_OUTPUT,
+                           .count = 1,
+                           .dep_tb = CCL_NONE,
+                           .dep_step = CCL_NONE};
+        ccl_program_builder_buffer(b, r, CCL_BUF_INPUT, 1);
+        ccl_program_builder_buffer(b, r, CCL_BUF_OUTPUT, 1);
+        uint32_t tb = ccl_program_builder_tb(b, r, 1 - r, 1 - r, 0);
+        ccl_program_builder_step(b, tb, step);
+        step.type = CCL_PRIM_S;
+        ccl_program_builder_step(b, tb, step);
+    }
+    ck_assert_msg(ccl_program_builder_finish(b, &p, &err) == CCL_OK, "%s", err.text);
+    return p;
+}
+
+/** Runs process `rank` of a job in a child; its exit code is the status. `dies`: in the midst of
+ * its runs, after a second, without a word. */
+static inline pid_t start(const ccl_program_t *p, const ccl_run_options_t *base, uint32_t rank,
+                          bool dies) {
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    ccl_run_options_t o = *base;
+    ccl_run_result_t *r = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    o.rank = rank;
+    if (dies) {
+        signal(SIGALRM, SIG_DFL);
+        alarm(1);
+    }
+    ccl_status_t status = ccl_run_program(NULL, p, &o, &r, &err);
+    ccl_run_result_destroy(r);
+    _exit((int)status);
+}
+
+/** Of a child that has ended: its exit code, -1 where a signal ended it. */
+static inline int status_of(pid_t pid) {
+    int state = 0;
+    ck_assert_int_eq(waitpid(pid, &state, 0), pid);
+    return WIFEXITED(state) ? WEXITSTATUS(state) : -1;
 }
 
 #endif

@@ -64,34 +64,6 @@ START_TEST(test_times) {
 }
 END_TEST
 
-/** A block on each of two ranks that receives before it sends. */
-static ccl_program_t *stuck(void) {
-    ccl_error_t err = CCL_ERROR_INIT;
-    ccl_program_t *p = NULL;
-    ccl_program_builder_t *b =
-        ccl_program_builder_create("stuck", collective(CCL_SENDRECV, 2, 0), 1, "Simple");
-    ccl_program_builder_place(b, false, true, 0, 0);
-    for (uint32_t r = 0; r < 2; r++) {
-        ccl_step_t receive = {.type = CCL_PRIM_R,
-                              .dst_buf = CCL_BUF_OUTPUT,
-                              .count = 1,
-                              .dep_tb = CCL_NONE,
-                              .dep_step = CCL_NONE};
-        ccl_step_t send = {.type = CCL_PRIM_S,
-                           .dst_buf = CCL_BUF_OUTPUT,
-                           .count = 1,
-                           .dep_tb = CCL_NONE,
-                           .dep_step = CCL_NONE};
-        ccl_program_builder_buffer(b, r, CCL_BUF_INPUT, 1);
-        ccl_program_builder_buffer(b, r, CCL_BUF_OUTPUT, 1);
-        uint32_t tb = ccl_program_builder_tb(b, r, 1 - r, 1 - r, 0);
-        ccl_program_builder_step(b, tb, receive);
-        ccl_program_builder_step(b, tb, send);
-    }
-    ck_assert_msg(ccl_program_builder_finish(b, &p, &err) == CCL_OK, "%s", err.text);
-    return p;
-}
-
 /* What the watchdog tells of blocks that wait on a GPU. */
 START_TEST(test_hang) {
     ccl_program_t *p = stuck();

@@ -156,7 +156,8 @@ END_TEST
 
 /** Process `rank` of a job that runs until it, or another one, dies: tells what it saw, and when.
  */
-static pid_t start(const ccl_program_t *p, const ccl_run_options_t *base, uint32_t rank, int out) {
+static pid_t start_timed(const ccl_program_t *p, const ccl_run_options_t *base, uint32_t rank,
+                         int out) {
     pid_t pid = fork();
     if (pid != 0)
         return pid;
@@ -188,7 +189,7 @@ START_TEST(test_killed) {
     o.threads = 1;
     ck_assert_int_eq(pipe(out), 0);
     for (uint32_t i = 0; i < RANKS; i++)
-        pids[i] = start(p, &o, i, out[1]);
+        pids[i] = start_timed(p, &o, i, out[1]);
     usleep(5 * 1000 * 1000);
     double killed_s = ccl_now_s();
     ck_assert_int_eq(kill(pids[1 + _i], SIGKILL), 0);

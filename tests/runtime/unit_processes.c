@@ -53,31 +53,6 @@ END_TEST
 
 /* ---------------------------------------------------------------- jobs */
 
-/** Runs process `rank` of a job in a child; its exit code is the status. */
-static pid_t start(const ccl_program_t *p, const ccl_run_options_t *base, uint32_t rank,
-                   bool dies) {
-    pid_t pid = fork();
-    if (pid != 0)
-        return pid;
-    ccl_run_options_t o = *base;
-    ccl_run_result_t *r = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
-    o.rank = rank;
-    if (dies) { /* in the midst of its runs, without a word */
-        signal(SIGALRM, SIG_DFL);
-        alarm(1);
-    }
-    ccl_status_t status = ccl_run_program(NULL, p, &o, &r, &err);
-    ccl_run_result_destroy(r);
-    _exit((int)status);
-}
-
-static int status_of(pid_t pid) {
-    int state = 0;
-    ck_assert_int_eq(waitpid(pid, &state, 0), pid);
-    return WIFEXITED(state) ? WEXITSTATUS(state) : -1;
-}
-
 START_TEST(test_job) {
     char root[64];
     ccl_program_t *p = program_of("ring", CCL_ALLREDUCE, spec, NULL);

@@ -134,30 +134,6 @@ START_TEST(test_generated) {
 }
 END_TEST
 
-/** A block on each of two ranks that receives before it sends. */
-static ccl_program_t *stuck(void) {
-    ccl_error_t err = CCL_ERROR_INIT;
-    ccl_program_t *p = NULL;
-    ccl_program_builder_t *b =
-        ccl_program_builder_create("stuck", collective(CCL_SENDRECV, 2, 0), 1, "Simple");
-    ccl_program_builder_place(b, false, true, 0, 0);
-    for (uint32_t r = 0; r < 2; r++) {
-        ccl_step_t step = {.type = CCL_PRIM_R,
-                           .dst_buf = CCL_BUF_OUTPUT,
-                           .count = 1,
-                           .dep_tb = CCL_NONE,
-                           .dep_step = CCL_NONE};
-        ccl_program_builder_buffer(b, r, CCL_BUF_INPUT, 1);
-        ccl_program_builder_buffer(b, r, CCL_BUF_OUTPUT, 1);
-        uint32_t tb = ccl_program_builder_tb(b, r, 1 - r, 1 - r, 0);
-        ccl_program_builder_step(b, tb, step);
-        step.type = CCL_PRIM_S;
-        ccl_program_builder_step(b, tb, step);
-    }
-    ck_assert_msg(ccl_program_builder_finish(b, &p, &err) == CCL_OK, "%s", err.text);
-    return p;
-}
-
 START_TEST(test_hang) {
     ccl_program_t *p = stuck();
     ccl_run_options_t o = options("2", NULL);
@@ -177,29 +153,6 @@ START_TEST(test_hang) {
 END_TEST
 
 /* ---------------------------------------------------------------- jobs */
-
-static pid_t start(const ccl_program_t *p, const ccl_run_options_t *base, uint32_t rank,
-                   bool dies) {
-    pid_t pid = fork();
-    if (pid != 0)
-        return pid;
-    ccl_run_options_t o = *base;
-    ccl_run_result_t *r = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
-    o.rank = rank;
-    if (dies) {
-        signal(SIGALRM, SIG_DFL);
-        alarm(1);
-    }
-    ccl_status_t status = ccl_run_program(NULL, p, &o, &r, &err);
-    _exit((int)status);
-}
-
-static int status_of(pid_t pid) {
-    int state = 0;
-    ck_assert_int_eq(waitpid(pid, &state, 0), pid);
-    return WIFEXITED(state) ? WEXITSTATUS(state) : -1;
-}
 
 START_TEST(test_job) {
     static const char *const without[] = {NULL, "CCL_TEST_NO_IPC", "CCL_TEST_IPC_FAILS"};

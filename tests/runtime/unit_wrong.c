@@ -98,25 +98,6 @@ START_TEST(test_data) {
 }
 END_TEST
 
-/** A block on each of two ranks that receives before it sends. */
-static ccl_program_t *stuck(void) {
-    ccl_error_t err = CCL_ERROR_INIT;
-    ccl_program_t *p = NULL;
-    ccl_program_builder_t *b =
-        ccl_program_builder_create("stuck", collective(CCL_SENDRECV, 2, 0), 1, "Simple");
-    ccl_program_builder_place(b, false, true, 0, 0);
-    for (uint32_t r = 0; r < 2; r++) {
-        ccl_program_builder_buffer(b, r, CCL_BUF_INPUT, 1);
-        ccl_program_builder_buffer(b, r, CCL_BUF_OUTPUT, 1);
-        uint32_t tb = ccl_program_builder_tb(b, r, 1 - r, 1 - r, 0);
-        step(b, tb, CCL_PRIM_R, CCL_BUF_INPUT, 0, CCL_BUF_OUTPUT, 0, 1);
-        step(b, tb, CCL_PRIM_S, CCL_BUF_INPUT, 0, CCL_BUF_OUTPUT, 0, 1);
-    }
-    ccl_status_t status = ccl_program_builder_finish(b, &p, &err);
-    ck_assert_msg(status == CCL_OK, "%s", err.text);
-    return p;
-}
-
 START_TEST(test_stuck) {
     static const struct {
         bool no_static_check;

@@ -1,5 +1,4 @@
 /* Bounds of the peers' topologies: ForestColl's optima as fractions, and how long they take. */
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +6,7 @@
 #include <unistd.h>
 
 #include "schedule/schedule.h"
+#include "tests/base/main.h"
 
 /* AllGather, GB/s = num / den. ForestColl (arXiv 2402.06787), its own code on these topologies. */
 static const struct {
@@ -134,10 +134,5 @@ int main(void) {
     }
     tcase_add_test(tc, large);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_suite(suite);
 }

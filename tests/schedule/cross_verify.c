@@ -3,8 +3,8 @@
  * refused for the reason that the folder's INDEX.md gives.
  */
 #include "schedule/schedule.h"
+#include "tests/base/main.h"
 
-#include <check.h>
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,10 +132,5 @@ int main(void) {
     tcase_add_test(tc, invalid_files_are_refused_for_their_reason);
     tcase_set_timeout(tc, 0);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

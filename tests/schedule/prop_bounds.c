@@ -1,10 +1,10 @@
 /* Bounds against all vertex sets of small random clusters, with switches and groups. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "schedule/schedule.h"
+#include "tests/base/main.h"
 
 enum { MOST = 9 };
 
@@ -237,10 +237,5 @@ int main(void) {
     tcase_add_test(tc, demands);
     tcase_add_test(tc, refusals);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_suite(suite);
 }

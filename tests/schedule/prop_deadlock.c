@@ -4,9 +4,9 @@
  * programs, at every granularity, with random FIFO depths and slices. The same verdict and the same
  * number of stuck blocks whatever the order; a reported cycle is a cycle.
  */
+#include "tests/base/main.h"
 #include "tests/schedule/share.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -349,10 +349,5 @@ int main(void) {
     tcase_add_test(tc, one_batch_decides);
     tcase_set_timeout(tc, 0);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

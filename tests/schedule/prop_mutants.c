@@ -5,8 +5,8 @@
  * right, and mutants that the verifier says lack something must go wrong there.
  */
 #include "brute.h"
+#include "tests/base/main.h"
 
-#include <check.h>
 
 #define MUTANTS 12000
 #define SURVIVOR_RUNS 24
@@ -519,10 +519,5 @@ int main(void) {
     tcase_add_test(tc, drifting_programs_that_verify_are_right);
     tcase_set_timeout(tc, 0);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

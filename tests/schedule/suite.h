@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "schedule/schedule.h"
+#include "tests/base/main.h"
 
 static inline int suite_run(const char *name, const TTest *const *tests, size_t ntests) {
     Suite *suite = suite_create(name);
@@ -14,12 +15,7 @@ static inline int suite_run(const char *name, const TTest *const *tests, size_t 
     for (size_t i = 0; i < ntests; i++)
         tcase_add_test(tcase, tests[i]);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_suite(suite);
 }
 
 #define SUITE_MAIN(name_, ...)                                                                     \

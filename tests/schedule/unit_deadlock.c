@@ -1,8 +1,8 @@
 /* The deadlock check: what blocks at which granularity, the cycle it names, and that it is quick.
  */
 #include "schedule/schedule.h"
+#include "tests/base/main.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -222,10 +222,5 @@ int main(void) {
     tcase_add_test(tc, bad_calls);
     tcase_set_timeout(tc, 0);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -1,7 +1,7 @@
 /* Limits of the executors, each just kept and just passed. */
 #include "schedule/schedule.h"
+#include "tests/base/main.h"
 
-#include <check.h>
 #include <string.h>
 
 /** What a program of two ranks needs to be at, or beyond, a limit. */
@@ -217,10 +217,5 @@ int main(void) {
     tcase_add_test(tc, limits_only);
     tcase_set_timeout(tc, 0);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -1,6 +1,7 @@
 /* Schedules of other tools: TE-CCL's epoch flows, SCCL's algorithms; what they mean, what is
  * refused. */
 #include "suite.h"
+#include "tests/base/main.h"
 
 #define TECCL_SEED CCLLAB_SOURCE_DIR "/fuzz/corpus/schedule_teccl/"
 #define SCCL_SEED CCLLAB_SOURCE_DIR "/fuzz/corpus/schedule_sccl/"
@@ -156,10 +157,5 @@ int main(void) {
     tcase_add_test(all, sccl_algorithms);
     tcase_add_loop_test(all, refused, 0, (int)CCL_ARRAY_LEN(BAD_ROWS));
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_suite(suite);
 }

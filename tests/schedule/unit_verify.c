@@ -1,7 +1,7 @@
 /* Verdicts on small programs and schedules: each kind of fault, its place and its words. */
 #include "schedule/schedule.h"
+#include "tests/base/main.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -510,10 +510,5 @@ int main(void) {
     tcase_add_test(tc, demands);
     tcase_set_timeout(tc, 0);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -423,5 +423,5 @@ int main(void) {
     tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, test_row, 0, (int)CCL_ARRAY_LEN(rows));
     suite_add_tcase(suite, tcase);
-    return small_suite(suite);
+    return run_suite(suite);
 }

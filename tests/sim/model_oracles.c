@@ -456,5 +456,5 @@ int main(void) {
     tcase_add_test(tcase, test_uses);
     tcase_add_test(tcase, test_shares);
     suite_add_tcase(suite, tcase);
-    return small_suite(suite);
+    return run_suite(suite);
 }

@@ -161,5 +161,5 @@ int main(void) {
     tcase_add_test(tcase, step_times);
     tcase_add_test(tcase, stage_uses);
     suite_add_tcase(suite, tcase);
-    return small_suite(suite);
+    return run_suite(suite);
 }

@@ -163,5 +163,5 @@ int main(void) {
     tcase_add_test(tcase, test_not_alike);
     tcase_add_test(tcase, test_other_order);
     suite_add_tcase(suite, tcase);
-    return small_suite(suite);
+    return run_suite(suite);
 }

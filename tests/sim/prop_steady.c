@@ -108,5 +108,5 @@ int main(void) {
     tcase_add_test(tcase, test_incommensurate);
     tcase_add_test(tcase, test_running_ahead);
     suite_add_tcase(suite, tcase);
-    return small_suite(suite);
+    return run_suite(suite);
 }

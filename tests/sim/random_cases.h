@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "sim/sim.h"
+#include "tests/base/main.h"
 
 #define PICK(rng_, array_) ((array_)[ccl_rng_below((rng_), (uint32_t)CCL_ARRAY_LEN(array_))])
 
@@ -393,15 +394,6 @@ static inline ccl_program_t *random_copied_program(ccl_rng_t *rng, uint32_t n, u
 
 static inline ccl_program_t *random_program(ccl_rng_t *rng, uint32_t n, const char *proto) {
     return random_copied_program(rng, n, 1, proto);
-}
-
-static inline int run_suite(Suite *suite) {
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
 }
 
 #endif

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "sim/sim.h"
+#include "tests/base/main.h"
 
 typedef struct small_system {
     const char *links;      /* NULL: SMALL_MESH */
@@ -143,15 +144,6 @@ static inline uint32_t small_tb(const ccl_program_t *p, const char *name) {
     uint32_t rank = 0, id = 0;
     ck_assert_int_eq(sscanf(name, "%u.%u", &rank, &id), 2);
     return p->rank_first_tb[rank] + id;
-}
-
-static inline int small_suite(Suite *suite) {
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
 }
 
 #endif

@@ -120,5 +120,5 @@ int main(void) {
     tcase_add_loop_test(tcase, test_row, 0, (int)CCL_ARRAY_LEN(rows));
     tcase_add_test(tcase, test_cyclic_flows);
     suite_add_tcase(suite, tcase);
-    return small_suite(suite);
+    return run_suite(suite);
 }

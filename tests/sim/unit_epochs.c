@@ -1,8 +1,8 @@
 /* Epoch flows replayed link by link: small ones by hand, TE-CCL's own against what was found apart.
  */
 #include "sim/sim.h"
+#include "tests/base/main.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -176,10 +176,5 @@ int main(void) {
     else
         printf("no shipped plans at %s: not replayed\n", PEERS);
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_suite(suite);
 }

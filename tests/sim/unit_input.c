@@ -138,5 +138,5 @@ int main(void) {
     tcase_add_test(tcase, test_no_route_names_both);
     tcase_add_loop_test(tcase, test_warning, 0, (int)CCL_ARRAY_LEN(warnings));
     suite_add_tcase(suite, tcase);
-    return small_suite(suite);
+    return run_suite(suite);
 }

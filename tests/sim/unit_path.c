@@ -199,5 +199,5 @@ int main(void) {
     tcase_add_loop_test(tc, test_rows, 0, (int)CCL_ARRAY_LEN(rows));
     tcase_add_test(tc, test_names);
     suite_add_tcase(suite, tc);
-    return small_suite(suite);
+    return run_suite(suite);
 }

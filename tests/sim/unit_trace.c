@@ -182,5 +182,5 @@ int main(void) {
     tcase_add_test(tcase, test_empty);
     tcase_add_test(tcase, test_flow_list);
     suite_add_tcase(suite, tcase);
-    return small_suite(suite);
+    return run_suite(suite);
 }

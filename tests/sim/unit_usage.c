@@ -1,7 +1,7 @@
 /* What blocks and links of a run were used for, from results made by hand. */
 #include "sim/sim.h"
+#include "tests/base/main.h"
 
-#include <check.h>
 #include <stdlib.h>
 
 /* Rank 0 has two blocks, rank 1 one. */
@@ -69,9 +69,5 @@ int main(void) {
     tcase_add_test(tcase, test_stages);
     tcase_add_test(tcase, test_never_lived);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

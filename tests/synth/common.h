@@ -3,6 +3,7 @@
 #define CCL_TESTS_SYNTH_COMMON_H
 
 #include "synth/synth.h"
+#include "tests/base/main.h"
 
 #include <check.h>
 #include <dirent.h>
@@ -110,15 +111,6 @@ static inline bool check_all(const char *name, const ccl_topology_t *topo, ccl_r
     }
     ccl_schedule_destroy(schedule);
     return true;
-}
-
-static inline int run_suite(Suite *suite) {
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
 }
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/base/main.h"
 #include "topologies/topologies.h"
 
 #define GB 1e9
@@ -124,15 +125,6 @@ static inline void check_bad(import_fn fn, const bad_row_t *rows, size_t n) {
                           err.column, rows[i].line, rows[i].column, err.text);
         ck_assert_msg(strchr(err.text, '\n') == NULL, "%s: more than one line", rows[i].why);
     }
-}
-
-static inline int run_suite(Suite *suite) {
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
 }
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/base/main.h"
 #include "topologies/topologies.h"
 
 #define MUST(expr_)                                                                                \
@@ -195,15 +196,6 @@ static inline const char *topology_difference(const ccl_topology_t *a, const ccl
         SAME_(a->out_first[d] == b->out_first[d]);
     return NULL;
 #undef SAME_
-}
-
-static inline int run_suite(Suite *suite) {
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
 }
 
 #endif

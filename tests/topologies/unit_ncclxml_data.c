@@ -1,9 +1,9 @@
 /* Every real NCCL and RCCL file of the data folder imports, with the GPUs and NICs of its index. */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "tests/base/main.h"
 #include "topologies/topologies.h"
 
 #define DIR CCLLAB_DATA_DIR "/nccl_topo/"
@@ -109,10 +109,5 @@ int main(void) {
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, test_all_files_import);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_suite(suite);
 }

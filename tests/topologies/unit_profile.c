@@ -1,8 +1,8 @@
 /* Profiles: every key lands where it belongs, the rest stays; what is wrong is refused with its
  * place. */
+#include "tests/base/main.h"
 #include "topologies/topologies.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -200,10 +200,5 @@ int main(void) {
     for (size_t i = 0; i < CCL_ARRAY_LEN(tests); i++)
         tcase_add_test(cases, tests[i]);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_suite(suite);
 }

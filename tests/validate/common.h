@@ -2,6 +2,7 @@
 #ifndef CCL_TESTS_VALIDATE_COMMON_H
 #define CCL_TESTS_VALIDATE_COMMON_H
 
+#include "tests/base/main.h"
 #include "validate/validate.h"
 
 #include <check.h>
@@ -15,23 +16,6 @@
         ccl_status_t status_ = (expr_);                                                            \
         ck_assert_msg(status_ == CCL_OK, "%s: %s", #expr_, err.text);                              \
     } while (0)
-
-#define RUN_TESTS(...)                                                                             \
-    int main(void) {                                                                               \
-        const TTest *const tests[] = {__VA_ARGS__};                                                \
-        TCase *cases = tcase_create("all");                                                        \
-        Suite *suite = suite_create(__FILE__);                                                     \
-        for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)                                  \
-            tcase_add_test(cases, tests[i]);                                                       \
-        tcase_set_timeout(cases, 0);                                                               \
-        suite_add_tcase(suite, cases);                                                             \
-        SRunner *runner = srunner_create(suite);                                                   \
-        srunner_set_fork_status(runner, CK_NOFORK);                                                \
-        srunner_run_all(runner, CK_NORMAL);                                                        \
-        int failed = srunner_ntests_failed(runner);                                                \
-        srunner_free(runner);                                                                      \
-        return failed ? 1 : 0;                                                                     \
-    }
 
 static inline ccl_topology_t *topology(const char *spec) {
     ccl_topology_t *topo = NULL;

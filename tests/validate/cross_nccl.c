@@ -4,6 +4,7 @@
  * GPU count each: the figures of docs/reproductions/nccl.md, printed and held to their bounds.
  * Without the data: skipped (77).
  */
+#include "tests/base/main.h"
 #include "tests/validate/common.h"
 
 #include <unistd.h>
@@ -351,10 +352,5 @@ int main(void) {
         tcase_add_test(cases, tests[i]);
     tcase_set_timeout(cases, 0);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_suite(suite);
 }
