@@ -300,6 +300,17 @@ void ccl_table_cell(ccl_table_t *table, const char *fmt, ...) CCL_PRINTF(2, 3);
 ccl_status_t ccl_table_text(const ccl_table_t *table, ccl_text_t *out);
 /** RFC 4180. */
 ccl_status_t ccl_table_csv(const ccl_table_t *table, ccl_text_t *out);
+/** A field of a line of CSV, without its quotes. */
+typedef struct ccl_csv_field {
+    char text[160]; /**< ends in '\0'; longer ones are cut */
+    size_t len;
+} ccl_csv_field_t;
+/**
+ * The fields of one line: RFC 4180 without line ends in quotes.
+ * @param fields  [most]; what comes behind these is left out.
+ * @return how many there are; an empty line is one empty field.
+ */
+uint32_t ccl_csv_fields(const char *line, size_t len, ccl_csv_field_t *fields, uint32_t most);
 
 /* ---------------------------------------------------------------- threads */
 

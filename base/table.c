@@ -167,3 +167,37 @@ ccl_status_t ccl_table_csv(const ccl_table_t *table, ccl_text_t *out) {
     }
     return out->nomem ? CCL_ERR_NOMEM : CCL_OK;
 }
+
+uint32_t ccl_csv_fields(const char *line, size_t len, ccl_csv_field_t *fields, uint32_t most) {
+    uint32_t n = 0;
+    size_t i = 0;
+    if (len > 0 && line[len - 1] == '\r')
+        len--;
+    for (;;) {
+        ccl_csv_field_t *f = &fields[n];
+        f->len = 0;
+        bool quoted = i < len && line[i] == '"';
+        i += quoted;
+        while (i < len) {
+            if (quoted && line[i] == '"') {
+                if (i + 1 < len && line[i + 1] == '"') {
+                    i++;
+                } else {
+                    quoted = false;
+                    i++;
+                    continue;
+                }
+            } else if (!quoted && line[i] == ',') {
+                break;
+            }
+            if (f->len + 1 < sizeof f->text)
+                f->text[f->len++] = line[i];
+            i++;
+        }
+        f->text[f->len] = '\0';
+        n++;
+        if (i >= len || n == most)
+            return n;
+        i++; /* the comma */
+    }
+}

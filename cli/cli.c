@@ -41,6 +41,7 @@ const ccl_i_command_t *const ccl_i_commands[] = {&ccl_i_cmd_compare,
                                                  &ccl_i_cmd_draw_busbw,
                                                  &ccl_i_cmd_draw_idle,
                                                  &ccl_i_cmd_draw_progress,
+                                                 &ccl_i_cmd_draw_curves,
                                                  &ccl_i_cmd_report,
                                                  NULL};
 
@@ -114,7 +115,7 @@ static int no_command(int argc, char **argv) {
     if (family && (argc <= 2 || argv[2][0] == '-')) {
         snprintf(text, sizeof(text), "\"%s\" wants %s", word,
                  strcmp(word, "topology") == 0  ? "list, show, expand, check or symmetry"
-                 : strcmp(word, "draw") == 0    ? "topology, timeline, busbw, idle or progress"
+                 : strcmp(word, "draw") == 0    ? "topology, timeline, busbw, idle, progress or curves"
                  : strcmp(word, "testbed") == 0 ? "up, run, down, list or topology"
                                                 : "list, show, query, diff, export or gc");
         return usage_error(text);

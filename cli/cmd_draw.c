@@ -212,7 +212,11 @@ const ccl_i_command_t ccl_i_cmd_draw_idle = {
     .run = run_idle,
 };
 
-static ccl_status_t run_progress(ccl_i_cli_t *cli, ccl_error_t *err) {
+typedef ccl_status_t (*draw_text_fn)(const char *name, const char *text, size_t len,
+                                     ccl_picture_t **out, ccl_error_t *err);
+
+/** Read the input as text, draw it, write the picture. */
+static ccl_status_t draw_text(ccl_i_cli_t *cli, draw_text_fn draw, ccl_error_t *err) {
     const char *path = cli->args.inputs.items[0];
     ccl_picture_t *picture = NULL;
     ccl_draw_format_t format;
@@ -222,13 +226,16 @@ static ccl_status_t run_progress(ccl_i_cli_t *cli, ccl_error_t *err) {
 
     CCL_TRY(ccl_i_picture_format(cli, &format, err));
     CCL_TRY(ccl_file_read(path, CCL_FILE_MAX_BYTES, &text, &len, err));
-    status = ccl_report_draw_progress(strcmp(path, "-") == 0 ? "<stdin>" : path, text, len,
-                                      &picture, err);
+    status = draw(strcmp(path, "-") == 0 ? "<stdin>" : path, text, len, &picture, err);
     free(text);
     if (status == CCL_OK)
         status = ccl_i_picture_emit(cli, picture, err);
     ccl_picture_destroy(picture);
     return status;
+}
+
+static ccl_status_t run_progress(ccl_i_cli_t *cli, ccl_error_t *err) {
+    return draw_text(cli, ccl_report_draw_progress, err);
 }
 
 const ccl_i_command_t ccl_i_cmd_draw_progress = {
@@ -240,4 +247,21 @@ const ccl_i_command_t ccl_i_cmd_draw_progress = {
     .min_inputs = 1,
     .max_inputs = 1,
     .run = run_progress,
+};
+
+static ccl_status_t run_curves(ccl_i_cli_t *cli, ccl_error_t *err) {
+    return draw_text(cli, ccl_report_draw_curves, err);
+}
+
+const ccl_i_command_t ccl_i_cmd_draw_curves = {
+    .name = "draw curves",
+    .usage = "TABLE.csv -o PICTURE",
+    .summary = "columns of a table over its first one, such as times over a setting",
+    .details = "TABLE is CSV as \"ccllab notebook query --csv\" writes it. The first column has numbers\n"
+               "above 0 that ascend. Units stand in parentheses at the end of headings; columns of one\n"
+               "unit share a plot.\n",
+    .accepts = busbw_accepts,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .run = run_curves,
 };

@@ -110,19 +110,30 @@ ccl_status_t ccl_draw_timeline(const ccl_topology_t *topo, const ccl_program_t *
 
 typedef struct ccl_draw_curve {
     const char *name;
-    const double *busbw_GBps; /**< [nsizes]; NaN: could not run */
+    const double *values; /**< one for each place on the axis; NaN: none, the line has a gap */
 } ccl_draw_curve_t;
 /** Several schedules of one collective on one cluster. */
 typedef struct ccl_draw_busbw {
     const char *title;
     uint32_t nsizes, ncurves;
     const double *sizes_bytes; /**< [nsizes] > 0 */
-    const ccl_draw_curve_t *curves;
+    const ccl_draw_curve_t *curves; /**< busbw in GB/s */
     const double *bound_GBps; /**< [nsizes] what none can exceed; NaN: not known; NULL: none */
 } ccl_draw_busbw_t;
 /** busbw over size, sizes on a logarithmic axis; one plot below the other. */
 ccl_status_t ccl_draw_busbw(const ccl_draw_busbw_t *plots, uint32_t nplots, ccl_picture_t **out,
                             ccl_error_t *err);
+
+/** Anything over a setting. */
+typedef struct ccl_draw_curves {
+    const char *title, *x_name, *y_name; /**< names of axes with their units */
+    uint32_t n, ncurves;
+    const double *x;                /**< [n] > 0, ascending */
+    const ccl_draw_curve_t *curves; /**< [n] >= 0 */
+} ccl_draw_curves_t;
+/** Curves over a logarithmic axis, from 0 on; one plot below the other. */
+ccl_status_t ccl_draw_curves(const ccl_draw_curves_t *plots, uint32_t nplots, ccl_picture_t **out,
+                             ccl_error_t *err);
 
 /** Seconds of a thread block by state, as ccl_tb_use_t. */
 typedef struct ccl_draw_block {

@@ -104,7 +104,7 @@ static ccl_status_t read_comparison(const ccl_json_at_t *at, const char *topolog
             return ccl_fail_nomem(err);
         for (size_t i = 0; i < nsizes; i++)
             values[out->ncurves][i] = NAN;
-        curves[out->ncurves].busbw_GBps = values[out->ncurves];
+        curves[out->ncurves].values = values[out->ncurves];
         out->ncurves++;
     }
     for (size_t i = 0; i < nsizes; i++) {

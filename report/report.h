@@ -328,6 +328,15 @@ ccl_status_t ccl_report_draw_explanation(const ccl_json_doc_t *doc, ccl_picture_
 /** Progress of what `synth --with cegis --trace` wrote. @param name  for messages and titles. */
 ccl_status_t ccl_report_draw_progress(const char *name, const char *text, size_t len,
                                       ccl_picture_t **out, ccl_error_t *err);
+/**
+ * Columns of a table over its first one, whose numbers are above 0 and ascend, on a logarithmic
+ * axis. Headings are names; what stands in parentheses at the end of one is the unit of its axis,
+ * and columns of one unit share a plot.
+ * @param text  CSV; an empty field: the curve has a gap there.
+ * @retval CCL_ERR_INPUT  not such a table; file, line and column.
+ */
+ccl_status_t ccl_report_draw_curves(const char *name, const char *text, size_t len,
+                                    ccl_picture_t **out, ccl_error_t *err);
 
 /** Results in one HTML page that needs nothing but itself. */
 typedef struct ccl_report_page {

@@ -73,65 +73,26 @@ static double element_bytes(const char *type) {
     return 0;
 }
 
-typedef struct field {
-    char text[160]; /* longer ones are cut: names only */
-    size_t len;
-} field_t;
-
-/* RFC 4180 without line ends in quotes. */
-static uint32_t fields_of(const char *line, size_t len, field_t fields[MAX_FIELDS]) {
-    uint32_t n = 0;
-    size_t i = 0;
-    if (len > 0 && line[len - 1] == '\r')
-        len--;
-    for (;;) {
-        field_t *f = &fields[n];
-        f->len = 0;
-        bool quoted = i < len && line[i] == '"';
-        i += quoted;
-        while (i < len) {
-            if (quoted && line[i] == '"') {
-                if (i + 1 < len && line[i + 1] == '"') {
-                    i++;
-                } else {
-                    quoted = false;
-                    i++;
-                    continue;
-                }
-            } else if (!quoted && line[i] == ',') {
-                break;
-            }
-            if (f->len + 1 < sizeof f->text)
-                f->text[f->len++] = line[i];
-            i++;
-        }
-        f->text[f->len] = '\0';
-        n++;
-        if (i >= len || n == MAX_FIELDS)
-            return n;
-        i++; /* the comma */
-    }
-}
-
 typedef struct table {
     ccl_i_measured_t *m;
     uint32_t at[NCOLUMNS]; /* field of each column; CCL_NONE: none */
 } table_t;
 
-static const field_t *get(const table_t *t, const field_t *fields, uint32_t n, column_t column) {
-    static const field_t none = {"", 0};
+static const ccl_csv_field_t *get(const table_t *t, const ccl_csv_field_t *fields, uint32_t n,
+                                  column_t column) {
+    static const ccl_csv_field_t none = {"", 0};
     uint32_t at = t->at[column];
     return at < n ? &fields[at] : &none;
 }
 
-static bool number_of(const table_t *t, const field_t *fields, uint32_t n, column_t column,
+static bool number_of(const table_t *t, const ccl_csv_field_t *fields, uint32_t n, column_t column,
                       double *out) {
-    const field_t *f = get(t, fields, n, column);
+    const ccl_csv_field_t *f = get(t, fields, n, column);
     return ccl_i_parse_number(f->text, f->len, out);
 }
 
 /** 22703 for 2.27.3; 0 for anything else. */
-static uint32_t version_of(const field_t *f) {
+static uint32_t version_of(const ccl_csv_field_t *f) {
     unsigned major, minor, patch = 0;
     char text[32];
     if (f->len >= sizeof text)
@@ -144,10 +105,10 @@ static uint32_t version_of(const field_t *f) {
     return major * 10000 + minor * 100 + patch;
 }
 
-static ccl_status_t csv_row(table_t *t, const field_t *fields, uint32_t n, uint32_t line,
+static ccl_status_t csv_row(table_t *t, const ccl_csv_field_t *fields, uint32_t n, uint32_t line,
                             ccl_error_t *err) {
     ccl_collective_kind_t kind;
-    const field_t *op = get(t, fields, n, COLUMN_OP), *type = get(t, fields, n, COLUMN_TYPE);
+    const ccl_csv_field_t *op = get(t, fields, n, COLUMN_OP), *type = get(t, fields, n, COLUMN_TYPE);
     if (!ccl_i_collective_named(op->text, op->len, &kind))
         return ccl_error_set(err, CCL_ERR_INPUT, t->m->name, (int)line, 0,
                              "\"%.60s\" is no collective", op->text);
@@ -180,8 +141,8 @@ static ccl_status_t csv_row(table_t *t, const field_t *fields, uint32_t n, uint3
         point.in_place_time_s = in_place * 1e-6;
     if (point.time_s == 0 && point.in_place_time_s == 0)
         return CCL_OK; /* a bandwidth without a time */
-    const field_t *gpu = get(t, fields, n, COLUMN_GPU), *source = get(t, fields, n, COLUMN_SOURCE);
-    const field_t *version = get(t, fields, n, COLUMN_VERSION);
+    const ccl_csv_field_t *gpu = get(t, fields, n, COLUMN_GPU), *source = get(t, fields, n, COLUMN_SOURCE);
+    const ccl_csv_field_t *version = get(t, fields, n, COLUMN_VERSION);
     if (source->len == 0)
         source = version;
     char key[1100];
@@ -209,7 +170,7 @@ static ccl_status_t csv_row(table_t *t, const field_t *fields, uint32_t n, uint3
 
 ccl_status_t ccl_i_read_csv(ccl_i_measured_t *m, const char *text, size_t len, ccl_error_t *err) {
     table_t t = {.m = m};
-    field_t *fields = calloc(MAX_FIELDS, sizeof *fields);
+    ccl_csv_field_t *fields = calloc(MAX_FIELDS, sizeof *fields);
     uint32_t line = 0;
     ccl_status_t status = fields ? CCL_OK : ccl_fail_nomem(err);
     for (size_t i = 0; i < NCOLUMNS; i++)
@@ -219,7 +180,7 @@ ccl_status_t ccl_i_read_csv(ccl_i_measured_t *m, const char *text, size_t len, c
     while (status == CCL_OK && at < len && !m->nomem) {
         const char *end = memchr(text + at, '\n', len - at);
         size_t width = end ? (size_t)(end - (text + at)) : len - at;
-        uint32_t n = fields_of(text + at, width, fields);
+        uint32_t n = ccl_csv_fields(text + at, width, fields, MAX_FIELDS);
         line++;
         at += width + 1;
         if (n == 1 && fields[0].len == 0)

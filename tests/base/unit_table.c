@@ -46,6 +46,21 @@ START_TEST(csv) {
 }
 END_TEST
 
+START_TEST(csv_is_read_back) {
+    static const char line[] = "1048576,\"a, \"\"b\"\"\",,h\xc3\xa9\r";
+    ccl_csv_field_t f[4];
+    ck_assert_uint_eq(ccl_csv_fields(line, sizeof line - 1, f, 4), 4);
+    ck_assert_str_eq(f[0].text, "1048576");
+    ck_assert_str_eq(f[1].text, "a, \"b\"");
+    ck_assert_uint_eq(f[1].len, 6);
+    ck_assert_str_eq(f[2].text, "");
+    ck_assert_str_eq(f[3].text, "h\xc3\xa9");
+    ck_assert_uint_eq(ccl_csv_fields(line, sizeof line - 1, f, 2), 2);
+    ck_assert_uint_eq(ccl_csv_fields("", 0, f, 4), 1);
+    ck_assert_uint_eq(f[0].len, 0);
+}
+END_TEST
+
 START_TEST(wrong_use_is_told) {
     ccl_text_t out = {0};
     ccl_table_t *table = ccl_table_create();
@@ -81,4 +96,4 @@ START_TEST(many_rows) {
 }
 END_TEST
 
-RUN_TESTS(aligned, csv, wrong_use_is_told, many_rows)
+RUN_TESTS(aligned, csv, csv_is_read_back, wrong_use_is_told, many_rows)

@@ -48,6 +48,9 @@ cmp compare.svg busbw.svg || say "compare -o and draw busbw differ"
 [ "$(count block idle.svg)" -eq "$((2 * $(grep -c '"rank": 5, "id"' run.json)))" ] || say "idle: blocks are missing"
 "$ccllab" synth -t heteccl-h20-4+8 -c allgather --with cegis -q --trace trace.jsonl -o cegis.json
 "$ccllab" draw progress trace.jsonl -o progress.svg
+printf 'tau (us),one (%%),"two, 64M (%%)",one (s)\n1,0,3,0.5\n20,,1.5,0.25\n400,2,0,0.1\n' >curves.csv
+"$ccllab" draw curves curves.csv -o curves.svg
+[ "$(count plot curves.svg)" -eq 2 ] && [ "$(count curve curves.svg)" -eq 3 ] || say "curves: not two plots, of 2 and 1 curves"
 [ "$(count search progress.svg)" -eq 1 ] && [ "$(count best progress.svg)" -eq 1 ] || say "progress: no search"
 printf '{"event":"start","side":"gather","steps":3,"bound":3}\n{"event":"begin","side":"gather","steps":3}\n' >odd.jsonl
 echo '{"schema": "ccllab/compare/1", "topology": "x", "comparisons": [{"collective": "c"}]}' >odd.json
@@ -77,12 +80,18 @@ refused 2 'no rank 7' draw timeline -t "$pair" "$data/allgather_2.xml" --size 1M
 refused 2 'wants a rank or all' draw timeline -t "$pair" "$data/allgather_2.xml" --size 1M --rank x -o x.svg
 refused 4 'nosuch.xml' draw timeline -t "$pair" nosuch.xml --size 1M -o x.svg
 refused 4 'nosuch/x.svg' draw topology dgx-a100 -o nosuch/x.svg
-refused 2 'wants topology, timeline, busbw, idle or progress' draw
+refused 2 'wants topology, timeline, busbw, idle, progress or curves' draw
 refused 2 'run.json:2:13: /schema: "ccllab/simulate/1", but what ccllab compare' draw busbw run.json -o x.svg
 refused 2 'compare.json:2:13: /schema: "ccllab/compare/1", but' draw idle compare.json -o x.svg
 refused 2 '/comparisons/0' draw busbw odd.json -o x.svg
 refused 2 'odd.jsonl:2:10: /event: "begin" is none of' draw progress odd.jsonl -o x.svg
 refused 2 'run.json:1:' draw progress run.json -o x.svg
+printf 'x,y\n1,2\n1,3\n' >odd.csv
+refused 2 'odd.csv:3:1: the axis has "1"; numbers above 0 that ascend are wanted' draw curves odd.csv -o x.svg
+printf 'x,y\n1,2\n2,many\n' >odd.csv
+refused 2 'odd.csv:3: field 2 is "many"; a number from 0 on, or nothing, is wanted' draw curves odd.csv -o x.svg
+printf 'x,y\n1,2,3\n' >odd.csv
+refused 2 'odd.csv:2:1: 3 fields, but the headings are 2' draw curves odd.csv -o x.svg
 refused 2 'no thread blocks of that rank' draw idle run.json --rank 12 -o x.svg
 refused 2 'nothing to work on' draw busbw -o x.svg
 exit $bad

@@ -53,6 +53,7 @@ check draw timeline
 check draw busbw
 check draw idle
 check draw progress
+check draw curves
 check report
 check tune
 check balance
@@ -72,5 +73,5 @@ check topology symmetry
 [ "$("$ccllab" topology --help | awk 'length($0) > 80' | wc -l)" -eq 0 ] || say "topology --help is wide"
 # Every command that the general help lists is checked above.
 listed=$("$ccllab" --help | grep -c '^  [a-z]')
-[ "$listed" -eq 38 ] || say "the help lists $listed commands, this test knows 38"
+[ "$listed" -eq 39 ] || say "the help lists $listed commands, this test knows 39"
 exit $bad

@@ -35,6 +35,29 @@ START_TEST(busbw) {
 }
 END_TEST
 
+START_TEST(over_a_setting) {
+    static const double x[] = {3, 10, 3000}, y[] = {1, NAN, 2.5};
+    static const ccl_draw_curve_t two[] = {{"first", y}, {"second", x}};
+    ccl_draw_curves_t plots[] = {{"slower", "tau (us)", "%", 3, 2, x, two},
+                                 {"time", "tau (us)", "s", 1, 1, x, two}};
+    ccl_picture_t *picture = NULL;
+    svg_t *svg;
+
+    ck_assert_int_eq(ccl_draw_curves(plots, 2, &picture, NULL), CCL_OK);
+    svg = svg_read(picture);
+    ck_assert_uint_eq(svg_count(svg, "plot"), 2);
+    ck_assert_uint_eq(svg_count(svg, "curve"), 2 + 1);
+    ck_assert_uint_eq(svg_count(svg, "legend curve"), 2 + 1);
+    ck_assert_uint_eq(svg_count(svg, "bound"), 0);
+    ck_assert(svg_has(svg, "5") && svg_has(svg, "2000") && !svg_has(svg, "5000"));
+    ck_assert(svg_has(svg, "tau (us)") && svg_has(svg, "%") && svg_has(svg, "slower"));
+    /* 10 of [3, 3000] is log(10 / 3) / log(1000) of the field's 640 from 66; 3000 its end. */
+    ck_assert_ptr_nonnull(strstr(svg->source, "177.55"));
+    ck_assert_ptr_nonnull(strstr(svg->source, "706"));
+    svg_free(svg);
+}
+END_TEST
+
 START_TEST(idle) {
     static const ccl_draw_block_t blocks[] = {{0, 0, 0, 10e-6, 4e-6, 6e-6, 0, 0},
                                               {1, 0, 0, 8e-6, 8e-6, 0, 0, 0},
@@ -132,6 +155,7 @@ int main(void) {
     TCase *tcase = tcase_create("plots");
 
     tcase_add_test(tcase, busbw);
+    tcase_add_test(tcase, over_a_setting);
     tcase_add_test(tcase, idle);
     tcase_add_test(tcase, explanation);
     tcase_add_test(tcase, progress);

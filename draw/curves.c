@@ -1,0 +1,233 @@
+/* Curves over a logarithmic axis: busbw over size, anything over a setting. */
+#include "draw/canvas.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define LEFT 66.0
+#define FIELD_W 640.0
+#define LEGEND_W 200.0
+#define WIDTH (LEFT + FIELD_W + 24 + LEGEND_W)
+
+/** A plot of either kind. */
+typedef struct plot {
+    const char *title, *x_name, *y_name;
+    bool sizes; /* x are bytes */
+    double height;
+    uint32_t n, ncurves;
+    const double *x; /* [n] > 0 */
+    const ccl_draw_curve_t *curves;
+    const double *bound; /* [n] or NULL */
+    double low, high;    /* log2 of the ends of the axis */
+} plot_t;
+
+static void marker(ccl_picture_t *p, uint32_t shape, double x, double y, uint32_t colour) {
+    ccl_i_pen_t pen = {colour, 0xffffff, 0.6, 0};
+
+    if (shape == 0) {
+        ccl_i_circle(p, x, y, 3.4, pen);
+    } else if (shape == 1) {
+        ccl_i_rect(p, x - 3, y - 3, 6, 6, 0, pen);
+    } else {
+        double up = shape == 2 ? -4 : 4;
+
+        ccl_i_path(p, true, pen);
+        ccl_i_to(p, x - 4, y - up * 0.75);
+        ccl_i_to(p, x + 4, y - up * 0.75);
+        ccl_i_to(p, x, y + up);
+    }
+}
+
+static double log_x(const plot_t *plot, double x) {
+    return LEFT + FIELD_W * (log2(x) - plot->low) / (plot->high - plot->low);
+}
+
+static void tick(ccl_picture_t *p, const plot_t *plot, double y, double x, const char *text) {
+    double at = log_x(plot, x);
+
+    ccl_i_line(p, at, y - plot->height, at, y, ccl_i_stroke(CCL_I_GRID, 0.6));
+    ccl_i_line(p, at, y, at, y + 4, ccl_i_stroke(CCL_I_INK, 1));
+    ccl_i_text(p, at, y + 16, 10, ANCHOR_MIDDLE, CCL_I_INK, "%s", text);
+}
+
+static void size_ticks(ccl_picture_t *p, const plot_t *plot, double y) {
+    int step = 1;
+    char text[32];
+
+    while ((floor(plot->high) - ceil(plot->low)) / step > 13)
+        step++;
+    for (int e = (int)ceil(plot->low - 1e-9); e <= plot->high + 1e-9; e += step)
+        tick(p, plot, y, exp2(e), ccl_format_bytes(exp2(e), text, sizeof(text)));
+}
+
+/** 1, 2, 5, 10, 20 ...; of more than four decades only 1, 10, 100 ... */
+static void number_ticks(ccl_picture_t *p, const plot_t *plot, double y) {
+    static const double parts[] = {1, 2, 5};
+    double decades = (plot->high - plot->low) / log2(10);
+    int every = decades > 13 ? (int)ceil(decades / 13) : 1;
+
+    for (int e = (int)floor(plot->low / log2(10)) - 1; e <= plot->high / log2(10); e += every) {
+        for (int k = 0; k < (decades > 4 ? 1 : 3); k++) {
+            double x = parts[k] * pow(10, e);
+            char text[32];
+
+            snprintf(text, sizeof(text), "%g", x);
+            if (log2(x) >= plot->low - 1e-9 && log2(x) <= plot->high + 1e-9)
+                tick(p, plot, y, x, text);
+        }
+    }
+}
+
+static void x_axis(ccl_picture_t *p, const plot_t *plot, double y) {
+    ccl_i_open(p, plot->sizes ? "axis size" : "axis setting", NULL);
+    if (plot->sizes)
+        size_ticks(p, plot, y);
+    else
+        number_ticks(p, plot, y);
+    ccl_i_line(p, LEFT, y, LEFT + FIELD_W, y, ccl_i_stroke(CCL_I_INK, 1));
+    ccl_i_text(p, LEFT + FIELD_W / 2, y + 32, 11, ANCHOR_MIDDLE, CCL_I_INK, "%s", plot->x_name);
+    ccl_i_close(p);
+}
+
+/** A line through the values that are there, with a marker at each. */
+static void curve(ccl_picture_t *p, const plot_t *plot, const double *values, double y, double top,
+                  ccl_i_pen_t pen, uint32_t shape) {
+    bool on = false;
+
+    for (uint32_t i = 0; i < plot->n; i++) {
+        bool there = isfinite(values[i]);
+
+        if (there && !on)
+            ccl_i_path(p, false, pen);
+        if (there)
+            ccl_i_to(p, log_x(plot, plot->x[i]), y - plot->height * values[i] / top);
+        on = there;
+    }
+    for (uint32_t i = 0; shape != CCL_NONE && i < plot->n; i++)
+        if (isfinite(values[i]))
+            marker(p, shape, log_x(plot, plot->x[i]), y - plot->height * values[i] / top,
+                   pen.stroke);
+}
+
+/** The ends of the axis; @return the greatest value. */
+static double measure(plot_t *plot) {
+    double most = 0;
+
+    plot->low = INFINITY;
+    plot->high = -INFINITY;
+    for (uint32_t i = 0; i < plot->n; i++) {
+        plot->low = fmin(plot->low, log2(plot->x[i]));
+        plot->high = fmax(plot->high, log2(plot->x[i]));
+        for (uint32_t c = 0; c < plot->ncurves; c++)
+            most = fmax(most, plot->curves[c].values[i]); /* fmax passes over NaN */
+        if (plot->bound)
+            most = fmax(most, plot->bound[i]);
+    }
+    if (plot->high - plot->low < 1e-9) {
+        plot->low -= 1;
+        plot->high += 1;
+    }
+    return most;
+}
+
+/** @return where the legend goes on. */
+static double draw_bound(ccl_picture_t *p, const plot_t *plot, double y, double top,
+                         double legend_y) {
+    ccl_i_pen_t bound = ccl_i_stroke(0x000000, 1.6);
+
+    bound.dash = 6;
+    ccl_i_open(p, "bound", "lower bound of the time, as busbw");
+    curve(p, plot, plot->bound, y, top, bound, CCL_NONE);
+    ccl_i_close(p);
+    ccl_i_open(p, "legend curve", NULL);
+    ccl_i_line(p, LEFT + FIELD_W + 20, legend_y, LEFT + FIELD_W + 46, legend_y, bound);
+    ccl_i_text(p, LEFT + FIELD_W + 52, legend_y + 3.5, 10, ANCHOR_START, CCL_I_INK,
+               "bound: none can be above");
+    ccl_i_close(p);
+    return legend_y + 17;
+}
+
+static void draw_plot(ccl_picture_t *p, plot_t *plot, double y) {
+    double most = measure(plot);
+    double bottom = y + plot->height;
+    double legend_y = y + 14;
+    double top;
+
+    ccl_i_open(p, "plot", plot->title);
+    top = ccl_i_left_axis(p, LEFT, y, FIELD_W, plot->height, most, plot->y_name);
+    x_axis(p, plot, bottom);
+    if (plot->bound)
+        legend_y = draw_bound(p, plot, bottom, top, legend_y);
+    for (uint32_t c = 0; c < plot->ncurves; c++) {
+        /* Where colours repeat, dashes and markers differ. */
+        ccl_i_pen_t pen = ccl_i_stroke(ccl_i_colour(c), 1.8);
+        char name[120];
+
+        pen.dash = c / 8 == 0 ? 0 : c / 8 == 1 ? 3 : 9;
+        ccl_i_open(p, "curve", plot->curves[c].name);
+        curve(p, plot, plot->curves[c].values, bottom, top, pen, (c + c / 8) % 4);
+        ccl_i_close(p);
+        if (legend_y > bottom)
+            continue;
+        ccl_i_open(p, "legend curve", NULL);
+        ccl_i_line(p, LEFT + FIELD_W + 20, legend_y, LEFT + FIELD_W + 46, legend_y, pen);
+        marker(p, (c + c / 8) % 4, LEFT + FIELD_W + 33, legend_y, pen.stroke);
+        ccl_i_text(p, LEFT + FIELD_W + 52, legend_y + 3.5, 10, ANCHOR_START, CCL_I_INK, "%s",
+                   ccl_i_fit(plot->curves[c].name, 10, LEGEND_W - 44, name, sizeof(name)));
+        ccl_i_close(p);
+        legend_y += 17;
+    }
+    ccl_i_close(p);
+}
+
+/** With its title, at y; @return where the next one begins. */
+static double add_plot(ccl_picture_t *p, plot_t *plot, double y) {
+    char title[300];
+
+    ccl_i_text_bold(p, 16, y + 14, 13, ANCHOR_START, CCL_I_INK, "%s",
+                    ccl_i_fit(plot->title, 14.5, WIDTH - 32, title, sizeof(title)));
+    draw_plot(p, plot, y + 30);
+    return y + 30 + plot->height + 54;
+}
+
+ccl_status_t ccl_draw_busbw(const ccl_draw_busbw_t *plots, uint32_t nplots, ccl_picture_t **out,
+                            ccl_error_t *err) {
+    ccl_picture_t *p = ccl_i_picture_create();
+    double y = 12;
+
+    if (!p)
+        return ccl_fail_nomem(err);
+    for (uint32_t i = 0; i < nplots; i++) {
+        plot_t plot = {plots[i].title,
+                       "size (bytes of a GPU's largest buffer; K, M, G are 2^10, 2^20, 2^30)",
+                       "busbw (GB/s)",
+                       true,
+                       320,
+                       plots[i].nsizes,
+                       plots[i].ncurves,
+                       plots[i].sizes_bytes,
+                       plots[i].curves,
+                       plots[i].bound_GBps,
+                       0,
+                       0};
+        y = add_plot(p, &plot, y);
+    }
+    return ccl_i_picture_finish(p, WIDTH, y, out, err);
+}
+
+ccl_status_t ccl_draw_curves(const ccl_draw_curves_t *plots, uint32_t nplots, ccl_picture_t **out,
+                             ccl_error_t *err) {
+    ccl_picture_t *p = ccl_i_picture_create();
+    double y = 12;
+
+    if (!p)
+        return ccl_fail_nomem(err);
+    for (uint32_t i = 0; i < nplots; i++) {
+        const ccl_draw_curves_t *of = &plots[i];
+        plot_t plot = {of->title,   of->x_name, of->y_name, false, 200, of->n,
+                       of->ncurves, of->x,      of->curves, NULL,  0,   0};
+
+        y = add_plot(p, &plot, y);
+    }
+    return ccl_i_picture_finish(p, WIDTH, y, out, err);
+}
