@@ -136,7 +136,7 @@ ccl_status_t ccl_i_candidate_make(const ccl_ctx_t *ctx, const ccl_i_space_t *spa
 }
 
 ccl_status_t ccl_i_candidate_sign(const ccl_i_space_t *space, const ccl_i_sketches_t *sketches,
-                                  ccl_i_candidate_t *c, ccl_error_t *err) {
+                                  ccl_i_candidate_t *c, bool steps, ccl_error_t *err) {
     uint32_t nranks = space->topo->nranks, parts = c->parts / (c->cuts ? c->cuts : 1);
     uint32_t *sketch = calloc(parts, sizeof *sketch), *turn = calloc(parts, sizeof *turn);
     uint32_t *via = malloc(nranks * sizeof *via);
@@ -164,6 +164,8 @@ ccl_status_t ccl_i_candidate_sign(const ccl_i_space_t *space, const ccl_i_sketch
             for (uint32_t k = 1; k < g.norder; k++)
                 via[g.order[k]] = g.via[g.order[k]];
             hash = ccl_hash64(via, nranks * sizeof *via, hash);
+            for (uint32_t k = 1; k < g.norder && steps; k++)
+                hash = ccl_hash64(&g.step[g.order[k]], sizeof *g.step, hash);
         }
     }
     if (status == CCL_OK) {

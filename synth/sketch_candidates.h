@@ -56,9 +56,10 @@ bool ccl_i_candidates_add(ccl_i_candidates_t *all, const ccl_i_space_t *space,
                           const ccl_i_sketches_t *sketches, const ccl_i_mix_t *mix,
                           uint32_t channels, uint32_t cuts, const ccl_i_costs_t *costs,
                           ccl_i_shape_t net);
-/** Find its signature: candidates whose parts have the same trees, whatever the stages, have one. */
+/** Find its signature: candidates whose parts have the same trees, and with `steps` also the same
+ * steps in them, have one. */
 ccl_status_t ccl_i_candidate_sign(const ccl_i_space_t *space, const ccl_i_sketches_t *sketches,
-                                  ccl_i_candidate_t *c, ccl_error_t *err);
+                                  ccl_i_candidate_t *c, bool steps, ccl_error_t *err);
 /** Whether GPUs of so many blocks have one for each connection, counted one by one. */
 ccl_status_t ccl_i_candidate_fits(const ccl_i_space_t *space, const ccl_i_sketches_t *sketches,
                                   const ccl_i_candidate_t *c, uint32_t sms, bool *fits_out,

@@ -20,7 +20,12 @@ enum { ALIKE = 2, MOST_COUNTED = 12 };
 enum { FIRST_ROUND = 2 };
 /* Then the best over four channels, and what wins over as many as these. */
 static const uint32_t FINE_CHANNELS[] = {2, 8, 16};
-enum { FINE_MIXES = 3, CUT_MIXES = 2, FIRST_CHANNELS = 4 };
+enum { FINE_MIXES = 4, CUT_MIXES = 2, FIRST_CHANNELS = 4 };
+/* If they are not slower than the fastest by more than this: it may not stay so. */
+#define FINE_WITHIN 1.6
+/* Those are tried at once in so many times as many pieces, up to so many transfers. */
+enum { PIPED = 8 };
+#define PIPED_TRANSFERS 2e4
 /* And over more cuts of its parts while its simulation gains by them, up to so many transfers. */
 #define FINE_TRANSFERS 1e5
 #define CHEAP_TRANSFERS 8000.0
@@ -197,6 +202,15 @@ static bool in_line(const ccl_i_space_t *space, const ccl_i_sketch_t *sketch) {
     return line;
 }
 
+/* Whether some group's part is solved: as a flow, or in rounds, quite unlike a tree. */
+static bool solved(const ccl_i_sketches_t *sketches, const ccl_i_mix_t *mix) {
+    bool some = false;
+
+    for (uint32_t i = 0; i < mix->n; i++)
+        some |= sketches->items[mix->sketch[i]].sub != NULL;
+    return some;
+}
+
 /*
  * Those worth a simulation come to the front: near the first, few of those whose estimates do not
  * tell them apart, together not too long.
@@ -216,19 +230,23 @@ static ccl_status_t worth(ccl_i_candidates_t *all, race_t *race, const ccl_i_ske
         ccl_i_candidate_t c = all->items[i];
         uint32_t alike = 0;
         bool same = false, trees_alone = c.transfers > TREES_ALONE && !reduces(race);
+        bool solves = solved(race->sketches, c.mix);
 
         if (c.estimate_s > limit_s)
             continue; /* those that are too wide come last, whatever their estimate */
-        if (trees_alone)
-            CCL_TRY(ccl_i_candidate_sign(race->space, race->sketches, &c, err));
         for (uint32_t k = 0; k < n; k++) {
             const ccl_i_candidate_t *other = &all->items[k];
 
             alike += fabs(other->estimate_s - c.estimate_s) <= 1e-9 * c.estimate_s &&
-                     other->channels == c.channels && other->parts == c.parts;
-            same |= other->signature == c.signature && !other->mix->given && trees_alone;
+                     other->channels == c.channels && other->parts == c.parts &&
+                     solved(race->sketches, other->mix) == solves;
         }
-        if (alike >= ALIKE || same)
+        if (alike >= ALIKE)
+            continue;
+        CCL_TRY(ccl_i_candidate_sign(race->space, race->sketches, &c, !trees_alone, err));
+        for (uint32_t k = 0; k < n; k++)
+            same |= all->items[k].signature == c.signature && !all->items[k].mix->given;
+        if (same)
             continue;
         if (c.transfers > DEAR_TRANSFERS && dear > 0)
             continue; /* estimates of so many are no better: rather a few of less */
@@ -359,6 +377,11 @@ static ccl_status_t add_variant(ccl_i_candidates_t *all, race_t *race, uint32_t 
     return ok ? CCL_OK : ccl_fail_nomem(err);
 }
 
+/* Where latency counts most there is nothing to gain. */
+static bool worth_pieces(const race_t *race, const ccl_i_mix_t *mix) {
+    return mix->s_per_byte * race->costs.chunk_bytes >= mix->depth_s;
+}
+
 /* The fastest so far, one candidate a mix; how many there are. */
 static uint32_t leaders(const race_t *race, double limit_s, uint32_t out[FINE_MIXES]) {
     const ccl_i_candidate_t *c = race->candidates;
@@ -382,30 +405,54 @@ static uint32_t leaders(const race_t *race, double limit_s, uint32_t out[FINE_MI
     return n;
 }
 
-/* The fastest two mixes in ever more cuts, as long as that gains; where it costs little, one step
-   without a gain is not the last: twice the connections may come before the flow. */
+/* What a mix gains by smaller pieces its first parts do not tell: the fastest few at once in many
+   more, where that costs little. */
+static ccl_status_t race_piped(ccl_i_candidates_t *all, race_t *race, uint32_t threads,
+                               uint32_t *best, double *best_s, ccl_error_t *err) {
+    uint32_t leader[FINE_MIXES], n = leaders(race, *best_s * FINE_WITHIN, leader), done = race->n;
+
+    for (uint32_t k = 0; k < n; k++) {
+        const ccl_i_candidate_t c = all->items[leader[k]];
+
+        if (worth_pieces(race, c.mix) && PIPED * c.cuts <= CCL_I_SKETCH_CUTS &&
+            PIPED * c.transfers <= PIPED_TRANSFERS)
+            CCL_TRY(add_variant(all, race, leader[k], c.channels, PIPED * c.cuts, err));
+    }
+    return race->n > done ? race_from(race, done, threads, best, best_s, err) : CCL_OK;
+}
+
+/* The candidate in ever more cuts, or ever fewer, as long as that gains; where it costs little, one
+   step without a gain is not the last: twice the connections may come before the flow. */
+static ccl_status_t climb(ccl_i_candidates_t *all, race_t *race, uint32_t now, bool up,
+                          uint32_t threads, uint32_t *best, double *best_s, ccl_error_t *err) {
+    uint32_t missed = 0;
+
+    for (double before_s = INFINITY; !enough(race, *best_s);) {
+        const ccl_i_candidate_t c = all->items[now];
+        uint32_t done = race->n, cuts = up ? 2 * c.cuts : c.cuts / 2;
+
+        missed = c.time_s > before_s * (1 - CCL_I_SKETCH_CUT_GAIN) ? missed + 1 : 0;
+        if (missed > (c.transfers <= CHEAP_TRANSFERS))
+            break;
+        before_s = fmin(before_s, c.time_s);
+        if (cuts && cuts <= CCL_I_SKETCH_CUTS && (!up || 2 * c.transfers <= FINE_TRANSFERS))
+            CCL_TRY(add_variant(all, race, now, c.channels, cuts, err));
+        if (race->n == done)
+            break;
+        CCL_TRY(race_from(race, done, threads, best, best_s, err));
+        now = done;
+    }
+    return CCL_OK;
+}
+
+/* The fastest two mixes in more cuts, and in fewer. */
 static ccl_status_t race_cuts(ccl_i_candidates_t *all, race_t *race, double within,
                               uint32_t threads, uint32_t *best, double *best_s, ccl_error_t *err) {
     uint32_t leader[FINE_MIXES], n = leaders(race, *best_s * (1 + within), leader);
 
     for (uint32_t k = 0; k < n && k < CUT_MIXES; k++) {
-        uint32_t now = leader[k], missed = 0;
-
-        for (double before_s = INFINITY; !enough(race, *best_s);) {
-            const ccl_i_candidate_t c = all->items[now];
-            uint32_t done = race->n;
-
-            missed = c.time_s > before_s * (1 - CCL_I_SKETCH_CUT_GAIN) ? missed + 1 : 0;
-            if (missed > (c.transfers <= CHEAP_TRANSFERS))
-                break;
-            before_s = fmin(before_s, c.time_s);
-            if (c.cuts < CCL_I_SKETCH_CUTS && 2 * c.transfers <= FINE_TRANSFERS)
-                CCL_TRY(add_variant(all, race, now, c.channels, 2 * c.cuts, err));
-            if (race->n == done)
-                break;
-            CCL_TRY(race_from(race, done, threads, best, best_s, err));
-            now = done;
-        }
+        CCL_TRY(climb(all, race, leader[k], true, threads, best, best_s, err));
+        CCL_TRY(climb(all, race, leader[k], false, threads, best, best_s, err));
     }
     return CCL_OK;
 }
@@ -417,7 +464,7 @@ static ccl_status_t race_cuts(ccl_i_candidates_t *all, race_t *race, double with
 static ccl_status_t race_fine(ccl_i_candidates_t *all, race_t *race, const ccl_i_sketch_run_t *run,
                               uint32_t threads, uint32_t *best, double *best_s, ccl_error_t *err) {
     uint32_t done = race->n, leader[FINE_MIXES + 1 + ALIKE];
-    uint32_t n = leaders(race, *best_s * (1 + run->within), leader);
+    uint32_t n = leaders(race, *best_s * FINE_WITHIN, leader);
 
     leader[n++] = 0; /* the best estimate, which may be held up by its one channel */
     for (uint32_t i = 0; i < done; i++) { /* as a line through few connections is */
@@ -425,23 +472,24 @@ static ccl_status_t race_fine(ccl_i_candidates_t *all, race_t *race, const ccl_i
             leader[n++] = i;
     }
     for (uint32_t k = 0; k < n; k++) {
-        const ccl_i_mix_t *mix = all->items[leader[k]].mix;
-
-        /* Where latency counts most there is nothing to gain. */
-        if (mix->s_per_byte * race->costs.chunk_bytes >= mix->depth_s)
+        if (worth_pieces(race, all->items[leader[k]].mix))
             CCL_TRY(add_variant(all, race, leader[k], FIRST_CHANNELS, 0, err));
     }
     if (race->n > done)
         CCL_TRY(race_from(race, done, threads, best, best_s, err));
     done = race->n;
     for (size_t f = 0; f < CCL_ARRAY_LEN(FINE_CHANNELS) && !enough(race, *best_s); f++) {
-        /* Beyond four only where four were better. */
+        /* Beyond four only where four were better; fewer also for the second. */
         if (FINE_CHANNELS[f] > FIRST_CHANNELS && all->items[*best].channels != FIRST_CHANNELS)
             break;
-        CCL_TRY(add_variant(all, race, *best, FINE_CHANNELS[f], 0, err));
+        n = FINE_CHANNELS[f] > FIRST_CHANNELS ? 1 : leaders(race, *best_s * FINE_WITHIN, leader);
+        leader[0] = *best;
+        for (uint32_t k = 0; k < n && k < CUT_MIXES; k++)
+            CCL_TRY(add_variant(all, race, leader[k], FINE_CHANNELS[f], 0, err));
     }
     if (race->n > done)
         CCL_TRY(race_from(race, done, threads, best, best_s, err));
+    CCL_TRY(race_piped(all, race, threads, best, best_s, err));
     return race_cuts(all, race, run->within, threads, best, best_s, err);
 }
 

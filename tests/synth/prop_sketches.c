@@ -201,6 +201,25 @@ START_TEST(test_cut_on) {
 }
 END_TEST
 
+START_TEST(test_twice_the_size) {
+    /* What is best at one size does twice as much in twice the time: no choice may be worse. */
+    ccl_topology_t *topo = topology("heteccl-h20-4+8");
+    ccl_collective_t *want = collective(CCL_ALLREDUCE, topo->nranks, 0);
+    double before_s = INFINITY;
+
+    for (double bytes = 1 << 27; bytes <= 1 << 28; bytes *= 2) {
+        run_t made = make(topo, want, bytes, NULL, false, "twice the size");
+        double time_s = time_of(topo, made.schedule, bytes);
+
+        ck_assert_double_le(time_s, 2.05 * before_s);
+        before_s = time_s;
+        fini(&made);
+    }
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 START_TEST(test_added) {
     /*
      * A bad mix beside those found loses, alone it is made all the same; "with_found" in the file
@@ -245,6 +264,7 @@ int main(void) {
     tcase_add_test(tcase, test_by_hand);
     tcase_add_test(tcase, test_links_alone);
     tcase_add_test(tcase, test_cut_on);
+    tcase_add_test(tcase, test_twice_the_size);
     tcase_add_test(tcase, test_added);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

@@ -431,7 +431,7 @@ START_TEST(test_signature) {
        Inside first and then every GPU across is not. */
     static const char *const stages[] = {"-e a-", "ae a-", "a- -a"};
     made_t m;
-    uint64_t signature[CCL_ARRAY_LEN(stages)];
+    uint64_t signature[CCL_ARRAY_LEN(stages)], with_steps[CCL_ARRAY_LEN(stages)];
 
     make(&m, "servers:3 gpus:4 nvswitch=180GB/s,1us nics:4x50GB/s,5us", CCL_ALLGATHER);
     for (size_t i = 0; i < CCL_ARRAY_LEN(stages); i++) {
@@ -443,11 +443,14 @@ START_TEST(test_signature) {
         ccl_error_t err = CCL_ERROR_INIT;
 
         sketch.turns = 1;
-        ck_assert_int_eq(ccl_i_candidate_sign(&m.space, &sketches, &c, &err), CCL_OK);
+        ck_assert_int_eq(ccl_i_candidate_sign(&m.space, &sketches, &c, false, &err), CCL_OK);
         signature[i] = c.signature;
+        ck_assert_int_eq(ccl_i_candidate_sign(&m.space, &sketches, &c, true, &err), CCL_OK);
+        with_steps[i] = c.signature;
     }
     ck_assert(signature[0] == signature[1]);
     ck_assert(signature[0] != signature[2]);
+    ck_assert(with_steps[0] != with_steps[1]);
     done(&m);
 }
 END_TEST
