@@ -189,6 +189,8 @@ static ccl_status_t measurement_json(const ccl_report_measurement_t *m, ccl_text
     ccl_i_json_string(&json, "op", ccl_reduction_name(m->options->op));
     ccl_i_json_string(&json, "granularity", ccl_i_granularity_name(m->options->granularity));
     ccl_i_json_string(&json, "transport", r && r->processes > 1 ? transport(r) : NULL);
+    ccl_i_json_string(&json, "rdma_memory", r && r->rdma_memory[0] ? r->rdma_memory : NULL);
+    ccl_i_json_string(&json, "rdma_why", r && r->rdma_why[0] ? r->rdma_why : NULL);
     ccl_i_json_number(&json, "devices", r && r->devices ? r->devices : NAN);
     ccl_i_json_number(&json, "processes", r && r->processes ? r->processes : NAN);
     ccl_i_json_number(&json, "threads", r && r->processes ? r->threads : NAN);

@@ -233,6 +233,17 @@ typedef struct ccl_device_ops {
      * libraries. Its device becomes the calling thread's current one.
      */
     int (*stream_native)(ccl_device_stream_t *stream, void **out);
+
+    /* Optional, all three or none: memory that RDMA devices read and write (GPUDirect). */
+    /** For slices: kernels that run see what came there once rdma_flush has returned. It begins at
+        a page of the host, and memory_free frees it. Not 0: the device has none. */
+    int (*rdma_alloc)(ccl_device_handle_t *device, size_t bytes, void **out);
+    /** A dmabuf of it. @param fd_out  the caller's to close. @param offset_out  of the memory in
+        the dmabuf. Not 0: the driver makes none; the pointer itself may do (peer memory). */
+    int (*rdma_export)(ccl_device_handle_t *device, void *memory, size_t bytes, int *fd_out,
+                       uint64_t *offset_out);
+    /** The host knows that an RDMA device has written: kernels see it from now on. */
+    int (*rdma_flush)(ccl_device_handle_t *device);
 } ccl_device_ops_t;
 
 typedef const ccl_device_ops_t *(*ccl_device_entry_fn)(void);

@@ -161,11 +161,21 @@ static ccl_status_t open_verbs(ccl_i_job_t *job, ccl_i_verbs_t **out, ccl_error_
     return status;
 }
 
-static ccl_status_t wire_up(ccl_i_job_t *job, ccl_error_t *err) {
+static void tell_device_memory(const ccl_i_job_t *job, ccl_run_result_t *result) {
+    const char *why, *memory = ccl_i_wire_device_memory(job->wire, &why);
+    snprintf(result->rdma_memory, sizeof result->rdma_memory, "%s", memory);
+    snprintf(result->rdma_why, sizeof result->rdma_why, "%s", why);
+    if (job->ctx && memory[0])
+        ccl_log(job->ctx, CCL_LOG_INFO, "run", "RDMA reaches slices of devices by %s%s%s", memory,
+                why[0] ? ": " : "", why);
+}
+
+static ccl_status_t wire_up(ccl_i_job_t *job, ccl_run_result_t *result, ccl_error_t *err) {
     const ccl_i_reach_t *reach = &job->reach;
     ccl_i_wire_staged_t staged = {reach->conns, reach->carried, reach->memory, reach->memory_bytes};
     ccl_i_wire_how_t how = {.group = job->group, .stop = &job->words->stop};
     how.staged = on_host(job) ? NULL : &staged;
+    how.devices = on_host(job) && !job->mixed ? NULL : job;
     if (job->options->transport == CCL_RUN_VERBS)
         CCL_TRY(ccl_i_group_agree(job->group, open_verbs(job, &how.verbs, err), err));
     int *fds = malloc(job->nprocesses * sizeof *fds);
@@ -181,7 +191,9 @@ static ccl_status_t wire_up(ccl_i_job_t *job, ccl_error_t *err) {
     CCL_TRY(ccl_i_group_agree(job->group, status, err));
     job->host.proxy = ccl_i_wire_ring;
     job->host.proxy_user = job->wire;
-    return ccl_i_group_agree(job->group, ccl_i_wire_start(job->wire, err), err);
+    CCL_TRY(ccl_i_group_agree(job->group, ccl_i_wire_start(job->wire, err), err));
+    tell_device_memory(job, result);
+    return CCL_OK;
 }
 
 /** Processes that were started apart share memory where all are on one machine and can. */
@@ -218,7 +230,7 @@ static ccl_status_t run_process(ccl_i_job_t *job, ccl_run_result_t *result, ccl_
         job->threads = ccl_core_count() / here ? ccl_core_count() / here : 1;
     status = ccl_i_group_agree(job->group, ccl_i_job_open(job, err), err);
     if (status == CCL_OK && wants_wire(job))
-        status = wire_up(job, err);
+        status = wire_up(job, result, err);
     result->processes = job->nprocesses;
     result->threads = job->threads;
     result->transport = !job->wire                      ? CCL_RUN_SHM

@@ -143,6 +143,9 @@ typedef struct ccl_run_result {
     ccl_run_transport_t transport;       /**< between processes */
     uint32_t devices;                    /**< that this process's ranks are spread over */
     bool ipc; /**< processes write to each other's devices; else through the host */
+    char rdma_memory[24]; /**< CCL_RUN_VERBS and devices: how RDMA gets at their slices, each way
+                               once: "dmabuf", "peer" (their pointer), "host"; else "" */
+    char rdma_why[176];   /**< one line: why not by a better way, of the slowest; "" */
     uint32_t batches, slots;
     ccl_run_kernel_t kernel;
     char library[24];    /**< "nccl 2.18.5", when it ran the collective; else "" */

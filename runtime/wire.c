@@ -40,6 +40,11 @@ bool ccl_i_wire_is_rdma(const ccl_i_wire_t *wire) {
     return wire->how.verbs != NULL;
 }
 
+const char *ccl_i_wire_device_memory(const ccl_i_wire_t *wire, const char **why_out) {
+    *why_out = wire->device_why;
+    return wire->device_memory;
+}
+
 bool ccl_i_wire_outbound(const ccl_i_wire_t *w, uint32_t conn) {
     return w->host->unit_process[w->conns[conn].sender] == w->host->self;
 }

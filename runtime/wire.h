@@ -13,6 +13,7 @@
 
 typedef struct ccl_i_wire ccl_i_wire_t;
 struct ccl_i_verbs;
+struct ccl_i_job;
 
 /** Connections of devices, which cannot ring: the wire looks at them all the time. */
 typedef struct ccl_i_wire_staged {
@@ -27,6 +28,7 @@ typedef struct ccl_i_wire_how {
     uint32_t *stop;                    /* set when a connection breaks */
     const ccl_i_wire_staged_t *staged; /* NULL: of the host, all that cross processes */
     struct ccl_i_verbs *verbs;         /* RDMA through it, owned by the wire; NULL: TCP */
+    const struct ccl_i_job *devices;   /* of a job with devices whose memory is not the host's */
 } ccl_i_wire_how_t;
 
 /**
@@ -45,6 +47,11 @@ uint32_t ccl_i_wire_broken(const ccl_i_wire_t *wire);
 /** Why, one line; "" when nothing more is known. */
 const char *ccl_i_wire_why(const ccl_i_wire_t *wire);
 bool ccl_i_wire_is_rdma(const ccl_i_wire_t *wire);
+/**
+ * How RDMA gets at slices of devices, of all processes, each once: "dmabuf", "peer", "host",
+ * "dmabuf+host"; "" where there are none. @param why_out  one line: why not better; "".
+ */
+const char *ccl_i_wire_device_memory(const ccl_i_wire_t *wire, const char **why_out);
 void ccl_i_wire_destroy(ccl_i_wire_t *wire);
 /** host->proxy. */
 void ccl_i_wire_ring(void *wire, uint32_t conn, bool data);

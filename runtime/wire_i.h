@@ -60,6 +60,7 @@ struct ccl_i_wire {
     uint32_t nwords;
     uint32_t sleeping, quit, broken; /* atomic */
     char why[192];                   /* set before broken */
+    char device_memory[24], device_why[176];
     struct pollfd *fds;              /* [nprocesses + 2] of the thread */
     int wake;
     bool started;

@@ -10,6 +10,7 @@
  */
 #include "runtime/reach.h"
 #include "runtime/verbs_i.h"
+#include "runtime/wire_direct.h"
 #include "runtime/wire_i.h"
 
 #include <arpa/inet.h>
@@ -50,13 +51,16 @@ typedef struct rdma {
     struct ibv_comp_channel *channel;
     struct ibv_cq *cq;
     link_t *links;       /* [nprocesses] */
-    uint64_t *remote_at; /* [nconns] of the slots of outbound ones, in the receiver's memory */
+    uint64_t *remote_at; /* [nconns] of the slots of outbound ones, in the receiver's memory; an
+                            address when all are connected */
+    uint32_t *local_key, *remote_key; /* [nconns] of the memory at both ends */
     uint64_t *written;   /* [nconns] slices that have left this memory */
     uint64_t *credited;  /* [nconns] slices that the receiver has freed */
     char *memory;
     size_t bytes;
     bool own_memory;
     uint32_t send_depth, recv_depth;
+    ccl_i_wire_direct_t direct; /* slots in memory of devices */
 } rdma_t;
 
 /** What a process tells all others; numbers of its QPs, [nprocesses], follow. */
@@ -66,7 +70,13 @@ typedef struct card {
     uint16_t lid;
     uint8_t mtu, ethernet;
     uint32_t staged; /* slots lie as in memory of the host that devices reach */
+    uint32_t direct; /* or in that of its devices: 1 + ccl_i_direct_path_t; 0: it has none */
     union ibv_gid gid;
+    struct {
+        uint64_t base;
+        uint32_t rkey;
+    } parts[CCL_I_MOST_PARTS];
+    char why[sizeof((ccl_i_direct_t *)0)->why]; /* not better */
 } card_t;
 
 static ccl_status_t verbs_fail(const rdma_t *s, const char *what, ccl_error_t *err) {
@@ -100,7 +110,7 @@ static uint64_t request(uint32_t process, uint32_t kind, uint32_t conn) {
 
 /** Writes a slice, or nothing, with an immediate number. */
 static bool post_write(ccl_i_wire_t *w, uint32_t process, uint64_t id, const struct ibv_sge *slice,
-                       uint64_t to, uint32_t immediate) {
+                       uint64_t to, uint32_t rkey, uint32_t immediate) {
     rdma_t *s = w->state;
     link_t *link = &s->links[process];
     struct ibv_send_wr wr = {.wr_id = id,
@@ -111,7 +121,7 @@ static bool post_write(ccl_i_wire_t *w, uint32_t process, uint64_t id, const str
                              .imm_data = htonl(immediate)};
     struct ibv_send_wr *bad;
     wr.wr.rdma.remote_addr = to;
-    wr.wr.rdma.rkey = link->rkey;
+    wr.wr.rdma.rkey = rkey;
     int code = ibv_post_send(link->qp, &wr, &bad);
     if (code)
         broke(w, process, "sending to", strerror(code));
@@ -124,10 +134,10 @@ static bool pass_slice(ccl_i_wire_t *w, uint32_t process, uint32_t conn) {
     const ccl_device_conn_t *c = &w->conns[conn];
     uint64_t at = w->conn_passed[conn] % c->slots * c->slot_bytes;
     uint64_t n = c->lengths[w->conn_passed[conn] % c->slots];
-    struct ibv_sge slice = {(uintptr_t)c->data + at, (uint32_t)n, s->mr->lkey};
+    struct ibv_sge slice = {(uintptr_t)c->data + at, (uint32_t)n, s->local_key[conn]};
     w->conn_passed[conn]++;
     return post_write(w, process, request(process, SENT_DATA, conn), n ? &slice : NULL,
-                      s->links[process].base + s->remote_at[conn] + at, conn);
+                      s->remote_at[conn] + at, s->remote_key[conn], conn);
 }
 
 static bool pass_credits(ccl_i_wire_t *w, uint32_t process, uint32_t conn) {
@@ -136,7 +146,7 @@ static bool pass_credits(ccl_i_wire_t *w, uint32_t process, uint32_t conn) {
     n = n < MOST_CREDITS ? n : MOST_CREDITS;
     w->conn_passed[conn] += n;
     return post_write(w, process, request(process, SENT_CREDIT, conn), NULL, link->base,
-                      CREDIT_BIT | (uint32_t)n << CONN_BITS | conn);
+                      link->rkey, CREDIT_BIT | (uint32_t)n << CONN_BITS | conn);
 }
 
 static bool flush(ccl_i_wire_t *w, uint32_t process) {
@@ -175,6 +185,14 @@ static bool post_receive(ccl_i_wire_t *w, uint32_t process) {
     return !code;
 }
 
+/** A slice in a device's memory is there for its kernel. */
+static bool visible(const ccl_i_wire_t *w, uint32_t conn) {
+    uint64_t at;
+    const ccl_i_direct_t *part =
+        ccl_i_wire_direct_of(&((const rdma_t *)w->state)->direct, conn, &at);
+    return !part || part->ops->rdma_flush(part->device) == 0;
+}
+
 static void received(ccl_i_wire_t *w, uint32_t process, const struct ibv_wc *wc) {
     rdma_t *s = w->state;
     uint32_t immediate = ntohl(wc->imm_data), conn = immediate & CONN_MASK;
@@ -182,6 +200,10 @@ static void received(ccl_i_wire_t *w, uint32_t process, const struct ibv_wc *wc)
     uint64_t n = data ? wc->byte_len : (immediate & ~CREDIT_BIT) >> CONN_BITS;
     if (!(wc->wc_flags & IBV_WC_WITH_IMM) || !ccl_i_wire_acceptable(w, process, conn, data, n)) {
         broke(w, process, "receiving from", "it sent what it must not");
+        return;
+    }
+    if (data && !visible(w, conn)) {
+        broke(w, process, "receiving from", "its device does not see what came");
         return;
     }
     if (data) {
@@ -250,10 +272,6 @@ static void take_in(ccl_i_wire_t *w, uint32_t process) {
 
 /* ---------------------------------------------------------------- memory */
 
-static uint64_t slots_bytes(const ccl_device_conn_t *c) {
-    return (c->slots * c->slot_bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
-}
-
 /**
  * On the host the slots of the connections that cross processes lie in memory of their own, so that
  * no more than that is registered, by number of connection; so everybody knows where they lie at
@@ -269,8 +287,8 @@ static uint64_t lay_out(const ccl_i_wire_t *w, uint64_t *at, uint64_t *local_at)
             continue;
         local_at[c] = at[w->host->self];
         s->remote_at[c] = at[to];
-        at[from] += slots_bytes(&plan->conns[c]);
-        at[to] += slots_bytes(&plan->conns[c]);
+        at[from] += ccl_i_wire_slots_bytes(&plan->conns[c]);
+        at[to] += ccl_i_wire_slots_bytes(&plan->conns[c]);
     }
     return at[w->host->self];
 }
@@ -316,6 +334,84 @@ static void staged_at(ccl_i_wire_t *w, uint32_t process) {
             s->remote_at[c] = ccl_i_reach_staged_at(plan, c);
 }
 
+/* ---------------------------------------------------------------- memory of devices */
+
+enum { ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE };
+
+static bool take_key(struct ibv_mr *mr, ccl_i_direct_key_t *out) {
+    if (mr)
+        *out = (ccl_i_direct_key_t){mr, mr->lkey, mr->rkey};
+    return mr != NULL;
+}
+
+static bool of_dmabuf(void *pd, int fd, uint64_t offset, void *memory, size_t bytes,
+                      ccl_i_direct_key_t *out) {
+    return take_key(ibv_reg_dmabuf_mr(pd, offset, bytes, (uintptr_t)memory, fd, ACCESS), out);
+}
+
+static bool of_pointer(void *pd, void *memory, size_t bytes, ccl_i_direct_key_t *out) {
+    return take_key(ibv_reg_mr(pd, memory, bytes, ACCESS), out);
+}
+
+static void drop(void *pd, const ccl_i_direct_key_t *key) {
+    (void)pd;
+    ibv_dereg_mr(key->region);
+}
+
+/** Slots in the devices' own memory where they can be; what is set up for the host stays there. */
+static ccl_status_t use_devices(ccl_i_wire_t *w, ccl_error_t *err) {
+    rdma_t *s = w->state;
+    ccl_i_direct_calls_t calls = {s->pd, of_dmabuf, of_pointer, drop};
+    if (w->how.devices)
+        CCL_TRY(ccl_i_wire_direct_init(w->how.devices, &s->direct, err));
+    if (w->how.staged)
+        ccl_i_wire_direct_open(&s->direct, &calls);
+    for (uint32_t c = 0; c < w->plan->dev.nconns; c++) {
+        uint64_t at = 0;
+        const ccl_i_direct_t *part = w->how.staged ? ccl_i_wire_direct_of(&s->direct, c, &at) : NULL;
+        s->local_key[c] = part ? part->key.lkey : s->mr->lkey;
+        if (part) /* programs are not loaded yet */
+            w->conns[c].data = w->plan->conns[c].data = (char *)part->memory + at;
+    }
+    return CCL_OK;
+}
+
+/** Of a peer whose slots are in its devices. */
+static void direct_at(ccl_i_wire_t *w, uint32_t process, const card_t *peer) {
+    rdma_t *s = w->state;
+    const ccl_i_reach_t *r = &w->how.devices->reach;
+    for (uint32_t c = 0; c < w->plan->dev.nconns; c++) {
+        if (w->conn_peer[c] != process || !ccl_i_wire_outbound(w, c))
+            continue;
+        uint32_t k = r->to[c] - r->first_part[process];
+        s->remote_at[c] = peer->parts[k].base + s->direct.to_at[c];
+        s->remote_key[c] = peer->parts[k].rkey;
+    }
+}
+
+/** What all processes tell of their devices, each way once. */
+static void sum_up_devices(ccl_i_wire_t *w, const char *cards, size_t len) {
+    static const ccl_i_direct_path_t paths[] = {CCL_I_DIRECT_DMABUF, CCL_I_DIRECT_PEER,
+                                                CCL_I_DIRECT_HOST};
+    size_t used = 0;
+    for (size_t i = 0; i < CCL_ARRAY_LEN(paths); i++) {
+        bool some = false;
+        for (uint32_t p = 0; p < w->nprocesses; p++) {
+            const card_t *card = (const card_t *)(const void *)(cards + p * len);
+            if (card->direct != 1u + paths[i])
+                continue;
+            if (card->why[0]) /* the last one told is of the slowest way */
+                snprintf(w->device_why, sizeof w->device_why, "process %u: %s", p, card->why);
+            some = true;
+        }
+        if (some)
+            used += (size_t)snprintf(w->device_memory + used, sizeof w->device_memory - used,
+                                     "%s%s", used ? "+" : "", ccl_i_direct_path_name(paths[i]));
+    }
+}
+
+/* ---------------------------------------------------------------- of the host */
+
 static ccl_status_t make_memory(ccl_i_wire_t *w, ccl_error_t *err) {
     rdma_t *s = w->state;
     uint32_t nconns = w->plan->dev.nconns;
@@ -324,19 +420,20 @@ static ccl_status_t make_memory(ccl_i_wire_t *w, ccl_error_t *err) {
                         "%u connections: RDMA carries at most %u of a program; --transport tcp",
                         nconns, (unsigned)CONN_MASK);
     s->remote_at = calloc(nconns + (size_t)1, sizeof *s->remote_at);
+    s->local_key = calloc(nconns + (size_t)1, sizeof *s->local_key);
+    s->remote_key = calloc(nconns + (size_t)1, sizeof *s->remote_key);
     s->written = calloc(nconns + (size_t)1, sizeof *s->written);
     s->credited = calloc(nconns + (size_t)1, sizeof *s->credited);
-    if (!s->remote_at || !s->written || !s->credited)
+    if (!s->remote_at || !s->local_key || !s->remote_key || !s->written || !s->credited)
         return ccl_fail_nomem(err);
     CCL_TRY(place_slots(w, err));
-    s->mr =
-        ibv_reg_mr(s->pd, s->memory, s->bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    s->mr = ibv_reg_mr(s->pd, s->memory, s->bytes, ACCESS);
     if (!s->mr)
         return ccl_fail(err, CCL_ERR_IO,
                         "RDMA device %s: %.1f MiB of memory cannot be registered: %s (see ulimit "
                         "-l, and --slice for smaller FIFOs)",
                         s->verbs->name, (double)s->bytes / 0x1p20, strerror(errno));
-    return CCL_OK;
+    return use_devices(w, err);
 }
 
 /* ---------------------------------------------------------------- queue pairs */
@@ -453,9 +550,26 @@ static void write_card(const ccl_i_wire_t *w, card_t *card, uint32_t *qpns) {
                      .mtu = (uint8_t)s->verbs->port.active_mtu,
                      .ethernet = s->verbs->ethernet,
                      .staged = w->how.staged != NULL,
+                     .direct = s->direct.used || s->direct.why[0] ? 1u + s->direct.path : 0,
                      .gid = s->verbs->gid};
+    memcpy(card->why, s->direct.why, sizeof card->why);
+    for (uint32_t k = 0; s->direct.used && k < CCL_I_MOST_PARTS; k++) {
+        card->parts[k].base = (uintptr_t)s->direct.parts[k].memory;
+        card->parts[k].rkey = s->direct.parts[k].key.rkey;
+    }
     for (uint32_t i = 0; i < w->nprocesses; i++)
         qpns[i] = s->links[i].qp ? s->links[i].qp->qp_num : 0;
+}
+
+/** Offsets in a peer's memory of the host become addresses. */
+static void host_at(const ccl_i_wire_t *w, uint32_t process) {
+    const rdma_t *s = w->state;
+    for (uint32_t c = 0; c < w->plan->dev.nconns; c++) {
+        if (w->conn_peer[c] != process)
+            continue;
+        s->remote_at[c] += s->links[process].base;
+        s->remote_key[c] = s->links[process].rkey;
+    }
 }
 
 static ccl_status_t connect_all(ccl_i_wire_t *w, ccl_error_t *err) {
@@ -478,6 +592,9 @@ static ccl_status_t connect_all(ccl_i_wire_t *w, ccl_error_t *err) {
         link->rkey = peer->rkey;
         if (peer->staged)
             staged_at(w, i);
+        host_at(w, i);
+        if (peer->direct > 1u + CCL_I_DIRECT_HOST)
+            direct_at(w, i, peer);
         if (peer->ethernet != s->verbs->ethernet)
             status =
                 ccl_fail(err, CCL_ERR_UNSUPPORTED, "process %u has RDMA over %s, this one over %s",
@@ -486,6 +603,8 @@ static ccl_status_t connect_all(ccl_i_wire_t *w, ccl_error_t *err) {
         else
             status = connect_qp(s, link, peer, qpns[w->host->self], err);
     }
+    if (status == CCL_OK)
+        sum_up_devices(w, all, len);
     free(mine);
     free(all);
     return status;
@@ -507,12 +626,15 @@ static void close_rdma(ccl_i_wire_t *w) {
         ibv_destroy_comp_channel(s->channel);
     if (s->mr)
         ibv_dereg_mr(s->mr);
+    ccl_i_wire_direct_fini(&s->direct);
     if (s->own_memory)
         munmap(s->memory, s->bytes);
     if (s->pd)
         ibv_dealloc_pd(s->pd);
     free(s->links);
     free(s->remote_at);
+    free(s->local_key);
+    free(s->remote_key);
     free(s->written);
     free(s->credited);
     free(s);

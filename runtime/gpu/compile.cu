@@ -48,20 +48,20 @@ static const char *const rtc_names[] = {"libnvrtc.so." TEXT(__CUDACC_VER_MAJOR__
                                         "/usr/local/cuda/lib64/libnvrtc.so"};
 #endif
 
-static bool symbol(void *library, const char *name, void *out) {
+bool gpu_symbol(void *library, const char *name, void *out) {
     void *found = dlsym(library, name);
     memcpy(out, &found, sizeof found);
     return found != NULL;
 }
 
 static bool rtc_take(void *library, rtc_t *out) {
-    return symbol(library, RTC("CreateProgram"), &out->create) &&
-           symbol(library, RTC("CompileProgram"), &out->compile) &&
-           symbol(library, RTC("DestroyProgram"), &out->destroy) &&
-           symbol(library, RTC("GetProgramLogSize"), &out->log_size) &&
-           symbol(library, RTC("GetProgramLog"), &out->log) &&
-           symbol(library, RTC("Get") RTC_CODE "Size", &out->code_size) &&
-           symbol(library, RTC("Get") RTC_CODE, &out->code);
+    return gpu_symbol(library, RTC("CreateProgram"), &out->create) &&
+           gpu_symbol(library, RTC("CompileProgram"), &out->compile) &&
+           gpu_symbol(library, RTC("DestroyProgram"), &out->destroy) &&
+           gpu_symbol(library, RTC("GetProgramLogSize"), &out->log_size) &&
+           gpu_symbol(library, RTC("GetProgramLog"), &out->log) &&
+           gpu_symbol(library, RTC("Get") RTC_CODE "Size", &out->code_size) &&
+           gpu_symbol(library, RTC("Get") RTC_CODE, &out->code);
 }
 
 /** It stays open: closing a compiler is not what its vendors test. */
@@ -164,7 +164,7 @@ int gpu_kernel_launch(gpu_kernel_t kernel, uint32_t blocks, uint32_t threads, hi
                       void **arguments) {
     int (*cooperative)(hipFunction_t, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                        unsigned, hipStream_t, void **) = NULL;
-    if (symbol(RTLD_DEFAULT, "hipModuleLaunchCooperativeKernel", &cooperative))
+    if (gpu_symbol(RTLD_DEFAULT, "hipModuleLaunchCooperativeKernel", &cooperative))
         return cooperative(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, arguments);
     return (int)hipModuleLaunchKernel(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, arguments,
                                       NULL);
@@ -182,10 +182,10 @@ typedef struct driver {
 
 static bool driver_take(driver_t *out) {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    return library && symbol(library, "cuModuleLoadData", &out->load) &&
-           symbol(library, "cuModuleGetFunction", &out->function) &&
-           symbol(library, "cuOccupancyMaxActiveBlocksPerMultiprocessor", &out->occupancy) &&
-           symbol(library, "cuLaunchCooperativeKernel", &out->launch);
+    return library && gpu_symbol(library, "cuModuleLoadData", &out->load) &&
+           gpu_symbol(library, "cuModuleGetFunction", &out->function) &&
+           gpu_symbol(library, "cuOccupancyMaxActiveBlocksPerMultiprocessor", &out->occupancy) &&
+           gpu_symbol(library, "cuLaunchCooperativeKernel", &out->launch);
 }
 
 static const driver_t *driver() {

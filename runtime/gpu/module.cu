@@ -26,6 +26,10 @@ static const char *error_text(int code) {
         return "the compiler refuses the generated kernel";
     if (code == GPU_NO_LOADER)
         return "its driver does not load or launch the generated kernel";
+    if (code == GPU_NOT_ORDERED)
+        return "kernels that run would not see in order what RDMA devices write";
+    if (code == GPU_NO_DMABUF)
+        return "its driver makes no dmabuf of its memory";
     if (code == GPU_OTHER_PLAN)
         return "the plan is of another version than the module";
     if (GPU_NOT_DRIVEN(code))
@@ -315,6 +319,9 @@ static ccl_device_ops_t table() {
     o.program_unload = gpu_program_unload;
     o.program_launch = gpu_program_launch;
     o.stream_native = stream_native;
+    o.rdma_alloc = gpu_rdma_alloc;
+    o.rdma_export = gpu_rdma_export;
+    o.rdma_flush = gpu_rdma_flush;
     return o;
 }
 

@@ -14,7 +14,9 @@ enum {
     GPU_OTHER_PLAN,
     GPU_NO_COMPILER,
     GPU_NOT_COMPILED,
-    GPU_NO_LOADER
+    GPU_NO_LOADER,
+    GPU_NOT_ORDERED,
+    GPU_NO_DMABUF
 };
 /* Threads of a block: as many as still let all blocks be there at once. */
 enum { GPU_MOST_THREADS = 512, GPU_LEAST_THREADS = 128 };
@@ -28,7 +30,9 @@ enum { GPU_MOST_THREADS = 512, GPU_LEAST_THREADS = 128 };
 
 struct ccl_device_handle {
     uint32_t index;
-    double tick_s; /* of the kernels' clock */
+    double tick_s;                   /* of the kernels' clock */
+    bool flushes;                    /* what RDMA devices write is seen after a flush only */
+    volatile uint32_t *flush_at;     /* HIP: the register that does it; NULL: nothing to do */
 };
 struct ccl_device_stream {
     ccl_device_handle_t *device;
@@ -58,6 +62,15 @@ int gpu_kernel_get(const ccl_device_handle_t *device, const char *source, gpu_ke
 int gpu_kernel_residency(gpu_kernel_t kernel, uint32_t threads, int *out);
 int gpu_kernel_launch(gpu_kernel_t kernel, uint32_t blocks, uint32_t threads, GPU(Stream_t) stream,
                       void **arguments);
+
+/* Memory for RDMA devices (rdma.cu). */
+int gpu_rdma_alloc(ccl_device_handle_t *device, size_t bytes, void **out);
+int gpu_rdma_export(ccl_device_handle_t *device, void *memory, size_t bytes, int *fd_out,
+                    uint64_t *offset_out);
+int gpu_rdma_flush(ccl_device_handle_t *device);
+
+/* A function of a library that was opened; false: it has none of this name. */
+bool gpu_symbol(void *library, const char *name, void *out);
 
 int gpu_program_load(ccl_device_handle_t *device, const ccl_device_plan_t *plan, uint32_t threads,
                      ccl_device_program_t **out);

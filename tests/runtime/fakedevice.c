@@ -112,6 +112,10 @@ static int ipc_close(ccl_device_handle_t *device, void *memory);
 static int peer_enable(ccl_device_handle_t *device, uint32_t peer_index);
 static int host_register(ccl_device_handle_t *device, void *host, size_t bytes, void **out);
 static int host_unregister(ccl_device_handle_t *device, void *host);
+static int rdma_alloc(ccl_device_handle_t *device, size_t bytes, void **out);
+static int rdma_export(ccl_device_handle_t *device, void *memory, size_t bytes, int *fd_out,
+                       uint64_t *offset_out);
+static int rdma_flush(ccl_device_handle_t *device);
 #endif
 
 static int host_alloc(ccl_device_handle_t *device, size_t bytes, void **out) {
@@ -507,6 +511,9 @@ __attribute__((visibility("default"))) const ccl_device_ops_t *ccl_runtime_modul
         .host_register = host_register,
         .host_unregister = host_unregister,
         .kernel_compile = kernel_compile,
+        .rdma_alloc = rdma_alloc,
+        .rdma_export = rdma_export,
+        .rdma_flush = rdma_flush,
 #endif
         .program_load = program_load,
         .program_unload = program_unload,

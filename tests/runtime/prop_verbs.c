@@ -129,11 +129,12 @@ static const struct {
     const char *with;
     ccl_collective_kind_t kind;
     double size_bytes;
-} plain[] = {{"ring", CCL_ALLGATHER, 1 << 20},
-             {"ring", CCL_ALLREDUCE, 1 << 20},
-             {"direct", CCL_ALLTOALL, 1 << 20},
-             {"hm", CCL_ALLREDUCE, 100},
-             {"ring", CCL_ALLREDUCE, 2 << 20}};
+    uint32_t slots; /* with fewer it does not finish in one micro-batch */
+} plain[] = {{"ring", CCL_ALLGATHER, 1 << 18, 8},
+             {"ring", CCL_ALLREDUCE, 1 << 19, 8},
+             {"direct", CCL_ALLTOALL, 1 << 20, 8},
+             {"hm", CCL_ALLREDUCE, 100, 8},
+             {"ring", CCL_ALLREDUCE, 2 << 20, 16}};
 
 START_TEST(test_collectives) {
     ccl_program_t *p = program_of(plain[_i].with, plain[_i].kind, spec, NULL);
@@ -141,6 +142,7 @@ START_TEST(test_collectives) {
         ccl_run_options_t o = in_processes(RANKS);
         o.size_bytes = plain[_i].size_bytes;
         o.batches = batches;
+        o.slots = plain[_i].slots;
         o.repeats = 3;
         ccl_run_result_t *r = run_right(p, &o, plain[_i].with);
         ck_assert_int_eq(r->transport, CCL_RUN_VERBS);
@@ -148,6 +150,46 @@ START_TEST(test_collectives) {
         printf("%s %s of %.0f bytes, %u micro-batches: median %.0f us\n", plain[_i].with,
                ccl_collective_kind_name(plain[_i].kind), plain[_i].size_bytes, batches,
                1e6 * r->median_s);
+        ccl_run_result_destroy(r);
+    }
+    ccl_program_destroy(p);
+}
+END_TEST
+
+static const struct {
+    const char *devices, *how, *memory, *say;
+} memories[] = {
+    {"cuda", "peer", "peer", "its dmabuf"},
+    {"cuda", "refused", "host", "peer memory"},
+    {"cuda", "none", "host", "out of memory (fake)"},
+    {"host*2,cuda*2", "peer", "peer", "its dmabuf"},
+    {"cuda,hip,host*2", "refused", "host", "peer memory"},
+};
+
+/* Slices of devices: from their memory where it can be registered, else through the host's; which
+   of it is told in one line. */
+START_TEST(test_devices) {
+    ccl_program_t *p = program_of("ring", CCL_ALLREDUCE, spec, NULL);
+    setenv("CCL_DEVICE_PATH", FAKE_GPU, 0);
+    setenv("CCL_TEST_DEVICES", "4", 1);
+    setenv("CCL_TEST_RDMA", memories[_i].how, 1);
+    for (uint32_t processes = 4; processes >= 2; processes -= 2) {
+        ccl_run_options_t o = in_processes(processes);
+        ccl_ctx_t ctx = CCL_CTX_INIT;
+        ccl_run_result_t *r = NULL;
+        ccl_error_t err = CCL_ERROR_INIT;
+        if (processes == 2 && strchr(memories[_i].devices, ','))
+            break;
+        o.device = memories[_i].devices;
+        o.repeats = 3;
+        ccl_status_t status = ccl_run_program(&ctx, p, &o, &r, &err);
+        ck_assert_msg(status == CCL_OK, "%s: %s", memories[_i].devices, err.text);
+        ck_assert_int_eq(r->transport, CCL_RUN_VERBS);
+        ck_assert_str_eq(r->rdma_memory, memories[_i].memory);
+        ck_assert_msg(strstr(r->rdma_why, memories[_i].say), "%s", r->rdma_why);
+        ck_assert_uint_gt(r->checked_items, 0);
+        printf("%s in %u processes: slices by %s (%s), the data are right\n", memories[_i].devices,
+               processes, r->rdma_memory, r->rdma_why);
         ccl_run_result_destroy(r);
     }
     ccl_program_destroy(p);
@@ -220,6 +262,7 @@ int main(void) {
     tcase_add_test(tcase, test_names);
     if (device_here()) {
         tcase_add_loop_test(tcase, test_collectives, 0, (int)CCL_ARRAY_LEN(plain));
+        tcase_add_loop_test(tcase, test_devices, 0, (int)CCL_ARRAY_LEN(memories));
         tcase_add_test(tcase, test_random_programs);
         tcase_add_loop_test(tcase, test_killed, 0, 3);
     } else {

@@ -14,7 +14,8 @@ typedef struct block {
     struct block *next;
     void *base;
     size_t bytes;
-    int fd; /* -1: of another process */
+    int fd;    /* -1: of another process */
+    bool twin; /* its address as a device's is there too */
 } block_t;
 
 static block_t *blocks;
@@ -29,7 +30,7 @@ static int block_add(void *base, size_t bytes, int fd) {
     block_t *b = malloc(sizeof *b);
     if (!b || base == MAP_FAILED)
         abort();
-    *b = (block_t){NULL, base, bytes, fd};
+    *b = (block_t){NULL, base, bytes, fd, false};
     pthread_mutex_lock(&blocks_lock);
     b->next = blocks;
     blocks = b;
@@ -51,6 +52,8 @@ static block_t block_take(const void *base, bool own) {
     free(b);
     pthread_mutex_unlock(&blocks_lock);
     munmap(found.base, found.bytes);
+    if (found.twin)
+        munmap(away(found.base), found.bytes);
     return found;
 }
 
@@ -136,6 +139,47 @@ static int host_register(ccl_device_handle_t *device, void *host, size_t bytes, 
 static int host_unregister(ccl_device_handle_t *device, void *host) {
     (void)device;
     (void)host;
+    return 0;
+}
+
+/*
+ * CCL_TEST_RDMA: memory for RDMA devices. "peer": its address as a device's is a place of the same
+ * memory, as where a driver of peer memory is; "refused": it is not; "none": there is no such
+ * memory. Its dmabuf is a plain file, which no RDMA device takes.
+ */
+static int rdma_alloc(ccl_device_handle_t *device, size_t bytes, void **out) {
+    const char *how = getenv("CCL_TEST_RDMA");
+    (void)device;
+    if (!how || strcmp(how, "none") == 0)
+        return 1;
+    int fd = memfd_create("fake", MFD_CLOEXEC);
+    bytes = (bytes + 4096) / 4096 * 4096;
+    if (fd < 0 || ftruncate(fd, (off_t)bytes))
+        return 1;
+    /* Where the other address is one of a process too. */
+    void *p = mmap((void *)((uintptr_t)1 << 45), bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    bool twin = strcmp(how, "peer") == 0;
+    if (twin && mmap(away(p), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd,
+                     0) != away(p))
+        abort();
+    block_add(p, bytes, fd);
+    blocks->twin = twin;
+    *out = away(p);
+    return 0;
+}
+
+static int rdma_export(ccl_device_handle_t *device, void *memory, size_t bytes, int *fd_out,
+                       uint64_t *offset_out) {
+    (void)device;
+    (void)memory;
+    (void)bytes;
+    *offset_out = 0;
+    *fd_out = memfd_create("no dmabuf", MFD_CLOEXEC);
+    return *fd_out < 0;
+}
+
+static int rdma_flush(ccl_device_handle_t *device) {
+    (void)device;
     return 0;
 }
 
