@@ -73,8 +73,9 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     return status;
 }
 
-static const char *const accepts[] = {"topology", "fail", "degrade", "scale", "profile", "plan",
-                                      "speeds",   "most", "total",   "rule",  "with",    NULL};
+static const char *const accepts[] = {"topology", "fail", "degrade", "scale", "set",
+                                      "profile",  "plan", "speeds",  "most",  "total",
+                                      "rule",     "with", NULL};
 const ccl_i_command_t ccl_i_cmd_balance = {
     .name = "balance",
     .usage = "--topology SPEC [--plan FILE] [--speeds LIST] [options]",

@@ -77,9 +77,9 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     return status;
 }
 
-static const char *const accepts[] = {"topology", "fail",       "degrade", "scale",
-                                      "profile",  "collective", "demand",  "root",
-                                      "size",     "proto",      "rows",    NULL};
+static const char *const accepts[] = {"topology", "fail",       "degrade", "scale", "set",
+                                      "profile",  "collective", "demand",  "root",  "size",
+                                      "proto",    "rows",       NULL};
 const ccl_i_command_t ccl_i_cmd_bound = {
     .name = "bound",
     .usage = "--topology SPEC [--collective NAME[,NAME...]] [options]",

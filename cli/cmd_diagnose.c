@@ -93,9 +93,9 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     return status == CCL_OK && slow ? CCL_CHECK : status;
 }
 
-static const char *const accepts[] = {"topology", "fail",       "degrade", "scale",
-                                      "profile",  "collective", "ranks",   "run",
-                                      "channels", "in-place",   NULL};
+static const char *const accepts[] = {"topology", "fail",     "degrade",    "scale",
+                                      "set",      "profile",  "collective", "ranks",
+                                      "run",      "channels", "in-place",   NULL};
 const ccl_i_command_t ccl_i_cmd_diagnose = {
     .name = "diagnose",
     .usage = "LOG --topology SPEC [--profile P]",

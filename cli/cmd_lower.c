@@ -183,10 +183,10 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const accepts[] = {
-    "topology", "fail",         "degrade",  "scale",   "order",   "allocate", "granularity",
-    "all",      "stages",       "executor", "size",    "batches", "sharing",  "proto",
-    "no-fuse",  "out-of-place", "no-skip",  "no-fold", "blocks",  "rank",     "table",
-    NULL};
+    "topology",    "fail",    "degrade",      "scale",    "set",     "order",   "allocate",
+    "granularity", "all",     "stages",       "executor", "size",    "batches", "sharing",
+    "proto",       "no-fuse", "out-of-place", "no-skip",  "no-fold", "blocks",  "rank",
+    "table",       NULL};
 const ccl_i_command_t ccl_i_cmd_lower = {
     .name = "lower",
     .usage = "SCHEDULE --topology SPEC [options] [-o PROGRAM.xml]",

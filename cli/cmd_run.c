@@ -309,12 +309,12 @@ ccl_status_t ccl_i_run_in(ccl_i_cli_t *cli, const ccl_testbed_t *testbed,
 }
 
 static const char *const accepts[] = {
-    "size",         "sizes",     "type",        "op",        "repeats",   "warmups", "device",
-    "ranks@run",    "processes", "transport",   "rdma",      "bootstrap", "world",   "rank@job",
-    "root@job",     "batches",   "granularity", "slots@run", "slice",     "slices",  "watchdog",
-    "no-check",     "no-verify", "blocks@run",  "table",     "topology",  "fail",    "degrade",
-    "scale",        "order",     "allocate",    "stages",    "executor",  "proto",   "no-fuse",
-    "out-of-place", "kernel",    "emit-kernel", "with-ccl",  NULL};
+    "size",      "sizes",        "type",        "op",          "repeats",   "warmups",  "device",
+    "ranks@run", "processes",    "transport",   "rdma",        "bootstrap", "world",    "rank@job",
+    "root@job",  "batches",      "granularity", "slots@run",   "slice",     "slices",   "watchdog",
+    "no-check",  "no-verify",    "blocks@run",  "table",       "topology",  "fail",     "degrade",
+    "scale",     "set",          "order",       "allocate",    "stages",    "executor", "proto",
+    "no-fuse",   "out-of-place", "kernel",      "emit-kernel", "with-ccl",  NULL};
 const ccl_i_command_t ccl_i_cmd_run = {
     .name = "run",
     .usage = "FILE [options]",

@@ -290,11 +290,12 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     return status;
 }
 
-static const char *const accepts[] = {"topology", "fail",     "degrade",      "scale",   "profile",
-                                      "size",     "batches",  "granularity",  "sharing", "flows",
-                                      "unicast",  "trace",    "no-verify",    "no-skip", "no-fold",
-                                      "proto",    "no-fuse",  "out-of-place", "order",   "allocate",
-                                      "stages",   "executor", "table",        "rows",    NULL};
+static const char *const accepts[] = {"topology", "fail",    "degrade",  "scale",        "set",
+                                      "profile",  "size",    "batches",  "granularity",  "sharing",
+                                      "flows",    "unicast", "trace",    "no-verify",    "no-skip",
+                                      "no-fold",  "proto",   "no-fuse",  "out-of-place", "order",
+                                      "allocate", "stages",  "executor", "table",        "rows",
+                                      NULL};
 const ccl_i_command_t ccl_i_cmd_simulate = {
     .name = "simulate",
     .usage = "--topology SPEC [options] FILE --size BYTES",

@@ -53,12 +53,14 @@ static ccl_status_t edited(sweep_t *s, const char *edit, ccl_error_t *err) {
     return add_case(s, edit, topo, err);
 }
 
-/* "scale:bandwidth:net=0.5,2": an edit per factor; any other is one. */
+/* "scale:bandwidth:net=0.5,2", "set:slots=2,8": an edit per value; any other is one. */
 static ccl_status_t vary(sweep_t *s, const char *text, ccl_error_t *err) {
     const char *factors = strchr(text, '=');
     char edit[600];
 
-    if (strlen(text) >= sizeof(edit) || strncmp(text, "scale:", 6) != 0 || !factors)
+    bool several = strncmp(text, "scale:", 6) == 0 || strncmp(text, "set:", 4) == 0;
+
+    if (strlen(text) >= sizeof(edit) || !several || !factors)
         return edited(s, text, err);
     for (const char *p = factors + 1; p;) {
         size_t n = strcspn(p, ",");
@@ -136,8 +138,8 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     if (status == CCL_OK)
         status = open_cases(cli, &s, err);
     if (status == CCL_OK)
-        status = ccl_i_sizes(args->sizes ? args->sizes : "64K:1G:16", &s.sizes_bytes, &s.nsizes,
-                             err);
+        status =
+            ccl_i_sizes(args->sizes ? args->sizes : "64K:1G:16", &s.sizes_bytes, &s.nsizes, err);
     if (status == CCL_OK && (!args->notebook || strcmp(args->notebook, "none") != 0))
         status = ccl_i_notebook_open(cli, true, &s.notebook, err);
     options.sizes_bytes = s.sizes_bytes;
@@ -152,16 +154,17 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const accepts[] = {
-    "topology", "fail", "degrade",  "scale", "profile", "collective",    "demand", "root", "sizes",
-    "vary",     "budget", "space", "knob",  "strategy", "gap", "improve", "notebook@tune", "width",
-    NULL};
+    "topology", "fail", "degrade", "scale",         "set",    "profile", "collective",
+    "demand",   "root", "sizes",   "vary",          "budget", "space",   "knob",
+    "strategy", "gap",  "improve", "notebook@tune", "width",  NULL};
 const ccl_i_command_t ccl_i_cmd_sweep = {
     .name = "sweep",
     .usage = "--topology SPEC --collective NAME [--vary EDIT]... [options] [SPEC]...",
     .summary = "what if? the same tuning over edited and further clusters",
-    .details = "Tunes the cluster, the cluster with each --vary, and the clusters named, each with\n"
-               "the same space and budget, and puts their best times beside the first one's. With\n"
-               "-o FILE.svg (.pdf, .png) it draws their bandwidths as one plot.\n",
+    .details =
+        "Tunes the cluster, the cluster with each --vary, and the clusters named, each with\n"
+        "the same space and budget, and puts their best times beside the first one's. With\n"
+        "-o FILE.svg (.pdf, .png) it draws their bandwidths as one plot.\n",
     .accepts = accepts,
     .max_inputs = 64,
     .run = run,

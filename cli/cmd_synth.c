@@ -26,8 +26,8 @@ static ccl_status_t target_of(const ccl_i_args_t *args, target_t *out, ccl_error
             return ccl_fail(err, CCL_ERR_USAGE,
                             "--format flagcx is a file per rank: -o PREFIX makes PREFIX_0.xml ...");
     } else if (args->format) {
-        return ccl_fail(err, CCL_ERR_USAGE,
-                        "option --format wants json, xml or flagcx, not \"%s\"", name);
+        return ccl_fail(err, CCL_ERR_USAGE, "option --format wants json, xml or flagcx, not \"%s\"",
+                        name);
     } else {
         return ccl_fail(err, CCL_ERR_USAGE,
                         "-o %s: its name must end in .json (schedule) or .xml (program), or give "
@@ -243,6 +243,7 @@ static const char *const accepts[] = {"topology",
                                       "fail",
                                       "degrade",
                                       "scale",
+                                      "set",
                                       "collective",
                                       "demand",
                                       "root",

@@ -48,7 +48,8 @@ static ccl_status_t run_show(ccl_i_cli_t *cli, ccl_error_t *err) {
     return status;
 }
 
-static const char *const show_accepts[] = {"topology", "fail", "degrade", "scale", "table", NULL};
+static const char *const show_accepts[] = {"topology", "fail",  "degrade", "scale",
+                                           "set",      "table", NULL};
 const ccl_i_command_t ccl_i_cmd_topology_show = {
     .name = "topology show",
     .usage = "[options] SPEC",
@@ -79,7 +80,7 @@ static ccl_status_t run_expand(ccl_i_cli_t *cli, ccl_error_t *err) {
     return status;
 }
 
-static const char *const edit_accepts[] = {"topology", "fail", "degrade", "scale", NULL};
+static const char *const edit_accepts[] = {"topology", "fail", "degrade", "scale", "set", NULL};
 const ccl_i_command_t ccl_i_cmd_topology_expand = {
     .name = "topology expand",
     .usage = "[options] SPEC [-o FILE.json]",

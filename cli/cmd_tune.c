@@ -6,7 +6,9 @@
 #include <string.h>
 
 typedef struct tune {
-    ccl_topology_t *topo, *plain; /* plain: without the profile; NULL: there is none */
+    ccl_topology_t *topo, *plain;   /* plain: without the profile; NULL: there is none */
+    ccl_profile_t *profile;         /* NULL: there is none */
+    ccl_tune_constants_t constants; /* both of them */
     ccl_collective_t *want;
     ccl_space_t *space;
     ccl_notebook_t *notebook;
@@ -41,6 +43,7 @@ static void tune_fini(tune_t *t) {
     ccl_collective_destroy(t->want);
     ccl_topology_destroy(t->topo);
     ccl_topology_destroy(t->plain);
+    ccl_profile_destroy(t->profile);
     free(t->sizes_bytes);
 }
 
@@ -110,6 +113,25 @@ ccl_status_t ccl_i_tune_options(ccl_i_cli_t *cli, ccl_tune_options_t *options,
     return CCL_OK;
 }
 
+/** Times of a protocol that the cluster knows nothing of are those of Simple. */
+static void warn_of_protocols(const ccl_i_cli_t *cli, const ccl_topology_t *topo,
+                              const ccl_space_t *space) {
+    for (uint32_t i = 0; i < space->nvalues[CCL_KNOB_PROTO]; i++) {
+        double value = space->values[CCL_KNOB_PROTO][i];
+        bool known = !(value > 0); /* auto, Simple */
+        char name[16];
+
+        ccl_knob_text(CCL_KNOB_PROTO, value, name, sizeof(name));
+        for (uint32_t k = 0; k < topo->ntransports && !known; k++)
+            known = topo->transports[k].protocol && strcmp(topo->transports[k].protocol, name) == 0;
+        if (!known)
+            ccl_log(&cli->ctx, CCL_LOG_WARN, "tune",
+                    "no transport of this cluster has constants for protocol %s: its times are "
+                    "those of Simple (a profile has them: --profile nccl-a100)",
+                    name);
+    }
+}
+
 static ccl_status_t open_all(ccl_i_cli_t *cli, tune_t *t, ccl_tune_options_t *options,
                              ccl_error_t *err) {
     const ccl_i_args_t *args = &cli->args;
@@ -117,11 +139,15 @@ static ccl_status_t open_all(ccl_i_cli_t *cli, tune_t *t, ccl_tune_options_t *op
 
     CCL_TRY(ccl_i_tune_options(cli, options, &t->space, err));
     CCL_TRY(ccl_i_topology_open(cli, args->topology, &t->topo, err));
-    CCL_TRY(ccl_i_profile_lay(cli, t->topo, "Simple", &laid, err));
-    if (laid) {
+    if (args->profile) {
+        CCL_TRY(ccl_profile_read(args->profile, &t->profile, err));
+        CCL_TRY(ccl_profile_apply(&cli->ctx, t->profile, t->topo, "Simple", &laid, err));
         t->plain = t->topo;
         t->topo = laid;
+        t->constants = (ccl_tune_constants_t){t->plain, t->profile};
+        options->constants = &t->constants;
     }
+    warn_of_protocols(cli, t->topo, options->space);
     CCL_TRY(ccl_i_collective_open(args, args->collective, t->topo->nranks, &t->want, err));
     CCL_TRY(ccl_i_sizes(args->sizes ? args->sizes : "64K:1G:4", &t->sizes_bytes, &t->nsizes, err));
     /* Process 0 alone writes things down. */
@@ -257,10 +283,10 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const accepts[] = {
-    "topology", "fail",          "degrade", "profile",        "collective", "demand",
-    "root",     "sizes",         "budget",  "space",          "knob",       "strategy",
-    "gap",      "improve",       "export",  "executor",       "replay",     "top",
-    "repeats",  "notebook@tune", "table",   "bootstrap@tune", NULL};
+    "topology",      "fail",    "degrade",        "scale",    "set",    "profile", "collective",
+    "demand",        "root",    "sizes",          "budget",   "space",  "knob",    "strategy",
+    "gap",           "improve", "export",         "executor", "replay", "top",     "repeats",
+    "notebook@tune", "table",   "bootstrap@tune", NULL};
 const ccl_i_command_t ccl_i_cmd_tune = {
     .name = "tune",
     .usage = "--topology SPEC --collective NAME [options]",

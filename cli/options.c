@@ -47,6 +47,12 @@ static const option_t options[] = {
      "flag or launch: bandwidth:net=2 (kind), bandwidth:net@s0=2 (of a server), latency:a-b=0.5, "
      "tb_rate=inf; may be repeated",
      "scale:"},
+    {"set", 0, KIND_LIST, AT(edits), "KEY=VALUE",
+     "give a constant of the transports another value: slice, slices, piece, slots, latency, "
+     "overhead, tb_rate, mechanism, copy_in, copy_out, direct, holds_tb, of one kind of link as "
+     "slice:net=512K; of the GPUs: blocks (thread blocks at most), reduce_rate, copy_rate, flag, "
+     "launch; may be repeated",
+     "set:"},
     {"profile", 0, KIND_TEXT, AT(profile), "P",
      "measured constants in place of the cluster's: a profile file (ccllab calibrate) or a name of "
      "the library (nccl-a100, nccl-h100, nccl-h200 ...)",
@@ -207,8 +213,8 @@ static const option_t options[] = {
     {"space", 0, KIND_TEXT, AT(tune.space), "FILE",
      "knobs and their values, as JSON (channels, chunks, order, allocation, granularity)", NULL},
     {"knob", 'k', KIND_LIST, AT(tune.knobs), "NAME=VALUES",
-     "values of one knob: with=ring,greedy, channels=auto,1:16, tau_ref=1us:64us:4; may be "
-     "repeated",
+     "values of one knob: with=ring,greedy, channels=auto,1:16, tau_ref=1us:64us:4, 'chunks=1:8 "
+     "when with=greedy'; may be repeated",
      ""},
     {"strategy", 0, KIND_CHOICE, AT(tune.strategy), "HOW",
      "halving: estimates of many, runs of few; grid: all points; random: points drawn (halving)",
@@ -221,8 +227,8 @@ static const option_t options[] = {
      NULL},
     {"top", 0, KIND_U32, AT(tune.top), "K", "so many of each size are replayed (3)", NULL},
     {"vary", 0, KIND_LIST, AT(tune.vary), "EDIT",
-     "a further cluster: the first one with fail:gpu:3, degrade:a-b=18Gbit/s or "
-     "scale:bandwidth:net=0.5,2 (one per factor); may be repeated",
+     "a further cluster: the first one with fail:gpu:3, degrade:a-b=18Gbit/s, "
+     "scale:bandwidth:net=0.5,2 or set:slots=2,8 (one per value); may be repeated",
      ""},
     {"export", 0, KIND_TEXT, AT(tune.export), "DIR",
      "write the best programs per range of sizes (MSCCL XML, MSCCL++ plans), ring orders "
@@ -374,7 +380,7 @@ static const option_t options[] = {
 
 static const char *const everywhere[] = {"output",   "json",  "csv",     "seed", "threads",
                                          "progress", "quiet", "verbose", "help", NULL};
-enum { MAX_NAMES = 64 };
+enum { MAX_NAMES = 80 };
 
 static const option_t *find(const char *name) {
     for (size_t i = 0; i < CCL_ARRAY_LEN(options); i++) {

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const ccl_report_tuning_tables[] = {"best",  "blocks", "synthesis",
-                                                "knobs", "runs",   "replay", NULL};
+const char *const ccl_report_tuning_tables[] = {"best", "blocks", "synthesis", "knobs",
+                                                "runs", "replay", NULL};
 enum { TABLE_BEST, TABLE_BLOCKS, TABLE_SYNTHESIS, TABLE_KNOBS, TABLE_RUNS, TABLE_REPLAY };
 
 static const ccl_tune_run_t *run_of(const ccl_tuning_t *t, uint32_t run) {
@@ -24,8 +24,8 @@ static double value_of(const ccl_tuning_t *t, const ccl_tune_run_t *run, uint32_
     const double values[] = {t->sizes_bytes[run->size],
                              ran ? r->time_s : NAN,
                              ran ? r->busbw_GBps : NAN,
-                             t->bound_s[run->size],
-                             ran ? ccl_i_gap(r->time_s, t->bound_s[run->size]) : NAN,
+                             r->bound_s,
+                             ran ? ccl_i_gap(r->time_s, r->bound_s) : NAN,
                              ran ? r->thread_blocks : NAN,
                              ran ? r->batches : NAN,
                              r->synth_s,
@@ -218,9 +218,10 @@ static ccl_status_t best_table(const ccl_tuning_t *t, ccl_table_t *table) {
         }
         ccl_table_cell(table, "%s", ccl_i_us(best->result.time_s, text, sizeof(text)));
         ccl_table_cell(table, "%s", ccl_i_GBps(best->result.busbw_GBps * 1e9, text, sizeof(text)));
-        ccl_table_cell(table, "%s", ccl_i_us(t->bound_s[s], text, sizeof(text)));
-        ccl_table_cell(table, "%s",
-                       ccl_i_gap_text(best->result.time_s, t->bound_s[s], text, sizeof(text)));
+        ccl_table_cell(table, "%s", ccl_i_us(best->result.bound_s, text, sizeof(text)));
+        ccl_table_cell(
+            table, "%s",
+            ccl_i_gap_text(best->result.time_s, best->result.bound_s, text, sizeof(text)));
         ccl_table_cell(table, "%s",
                        untuned ? ccl_i_us(untuned->result.time_s, text, sizeof(text)) : "-");
         if (untuned)

@@ -43,18 +43,22 @@ static ccl_status_t best_program(const ccl_ctx_t *ctx, const ccl_topology_t *top
     out->time_s = INFINITY;
     for (uint32_t i = 0, tried = 0; i < n && tried < MOST && status == CCL_OK; i++) {
         const ccl_tune_run_t *run = &tuning->runs[list[i].run];
+        const double *values = tuning->points[run->point].values;
         ccl_program_t *program = NULL;
         ccl_sim_result_t *result = NULL;
+        ccl_topology_t *own = NULL;
         ccl_error_t why = CCL_ERROR_INIT;
         /* None is faster than as it was tuned, but for chance: done when that is slower. */
-        if (run->result.time_s > out->time_s ||
+        if (run->result.time_s > out->time_s || !ccl_tune_can_be_had(values) ||
             (i > 0 && list[i].time_s == list[i - 1].time_s))
             continue;
         tried++;
-        status = ccl_tune_program(ctx, topo, want, tuning->points[run->point].values,
-                                  sim.size_bytes, executor, &program, NULL, &why);
+        status = ccl_tune_cluster(ctx, topo, tuning->constants, values, &own, &why);
         if (status == CCL_OK)
-            status = ccl_sim_program(ctx, topo, NULL, program, &sim, &result, &why);
+            status = ccl_tune_program(ctx, own ? own : topo, want, values, sim.size_bytes, executor,
+                                      &program, NULL, &why);
+        if (status == CCL_OK)
+            status = ccl_sim_program(ctx, own ? own : topo, NULL, program, &sim, &result, &why);
         if (status == CCL_OK && result->time_s < out->time_s) {
             ccl_program_destroy(out->program);
             *out = (ccl_export_t){program, list[i].run, result->time_s};
@@ -62,6 +66,7 @@ static ccl_status_t best_program(const ccl_ctx_t *ctx, const ccl_topology_t *top
         }
         ccl_program_destroy(program);
         ccl_sim_result_destroy(result);
+        ccl_topology_destroy(own);
         if (status == CCL_ERR_UNSUPPORTED || status == CCL_DEADLOCK)
             status = CCL_OK; /* beyond its limits: the next */
         else if (status != CCL_OK && err)
@@ -204,7 +209,8 @@ static ccl_status_t walk_of(const rings_t *r, uint32_t channel, uint32_t server,
     out->slowest_Bps[0] = out->slowest_Bps[1] = INFINITY;
     for (uint32_t a = 0; a < topo->nranks; a++) {
         uint32_t b = next[a];
-        bool from = server_of(topo, a) == server, to = b != CCL_NONE && server_of(topo, b) == server;
+        bool from = server_of(topo, a) == server,
+             to = b != CCL_NONE && server_of(topo, b) == server;
         const ccl_route_t *route = NULL;
         local += from;
         if (b == CCL_NONE || (!from && !to))
@@ -212,8 +218,8 @@ static ccl_status_t walk_of(const rings_t *r, uint32_t channel, uint32_t server,
         CCL_TRY(ccl_routes_get(r->routes, a, b, channel, &route, err));
         double *slowest = &out->slowest_Bps[from != to];
         for (uint32_t l = 0; l < route->nlinks; l++)
-            *slowest = fmin(*slowest, topo->links[route->links[l]].bandwidth_Bps /
-                                          r->load[route->links[l]]);
+            *slowest = fmin(*slowest,
+                            topo->links[route->links[l]].bandwidth_Bps / r->load[route->links[l]]);
         if (from && to) {
             first = first == CCL_NONE ? a : first;
         } else if (to) {
@@ -360,8 +366,8 @@ ccl_status_t ccl_export_nccl_tuner(const ccl_ctx_t *ctx, const ccl_topology_t *t
         const ccl_nccl_choice_t *a = &choices[s], *b = s + 1 < nsizes ? &choices[s + 1] : NULL;
         if (b && a->algo == b->algo && a->proto == b->proto && a->channels == b->channels)
             continue;
-        double low = first > 0 ? ceil(sqrt(sizes_bytes[first - 1] * sizes_bytes[first]))
-                               : sizes_bytes[0];
+        double low =
+            first > 0 ? ceil(sqrt(sizes_bytes[first - 1] * sizes_bytes[first])) : sizes_bytes[0];
         double high = b ? ceil(sqrt(sizes_bytes[s] * sizes_bytes[s + 1])) - 1 : sizes_bytes[s];
         ccl_text_printf(out, "%s,%.0f,%.0f,%s,%s,%u,%u,%u,-1,-1\n", ccl_collective_kind_name(kind),
                         low, high, ccl_nccl_algo_name(a->algo), protos[a->proto], a->channels,

@@ -62,7 +62,9 @@ static ccl_status_t choose(job_t *j, ccl_error_t *err) {
     for (uint32_t s = 0; s < t->nsizes; s++) {
         uint32_t n = 0, taken = 0;
         for (uint32_t i = 0; i < t->nruns; i++)
-            if (t->runs[i].size == s && !t->runs[i].estimate && t->runs[i].result.status == CCL_OK)
+            if (t->runs[i].size == s && !t->runs[i].estimate &&
+                t->runs[i].result.status == CCL_OK &&
+                ccl_tune_can_be_had(t->points[t->runs[i].point].values))
                 list[n++] = (candidate_t){t->runs[i].result.time_s, i};
         qsort(list, n, sizeof *list, by_time);
         for (uint32_t i = 0; i < n && taken < top; i++) {
@@ -115,9 +117,14 @@ static ccl_status_t told(ccl_replayed_t *p, ccl_status_t status, const ccl_error
 static ccl_status_t make_programs(job_t *j, const ccl_collective_t *want, ccl_error_t *err) {
     for (uint32_t i = 0; i < j->r->npoints; i++) {
         ccl_error_t why = CCL_ERROR_INIT;
+        ccl_topology_t *own = NULL;
         ccl_status_t status =
-            ccl_tune_program(j->ctx, j->topo, want, values_of(j, i), size_of(j, i),
-                             CCL_EXECUTOR_ANY, &j->programs[i], &j->ways[i], &why);
+            ccl_tune_cluster(j->ctx, j->topo, j->tuning->constants, values_of(j, i), &own, &why);
+        if (status == CCL_OK)
+            status =
+                ccl_tune_program(j->ctx, own ? own : j->topo, want, values_of(j, i), size_of(j, i),
+                                 CCL_EXECUTOR_ANY, &j->programs[i], &j->ways[i], &why);
+        ccl_topology_destroy(own);
         CCL_TRY(told(&j->r->points[i], status, &why, err));
     }
     return CCL_OK;
@@ -127,8 +134,14 @@ static ccl_status_t measure_one(const job_t *j, uint32_t point, bool check, doub
                                 ccl_error_t *err) {
     ccl_run_options_t o = j->o->run;
     ccl_run_result_t *result = NULL;
+    const double *v = values_of(j, point);
     o.size_bytes = size_of(j, point);
-    o.batches = ccl_i_whole(values_of(j, point)[CCL_KNOB_BATCHES], 0); /* 0: as its FIFOs allow */
+    o.batches = ccl_i_whole(v[CCL_KNOB_BATCHES], 0); /* 0: as its FIFOs allow */
+    if (!isnan(v[CCL_KNOB_PIECE]))                   /* no runtime knows it: what came of it */
+        o.batches = run_of(j, point)->result.batches;
+    o.slots = ccl_i_whole(v[CCL_KNOB_FIFO], o.slots);
+    o.slices = ccl_i_whole(v[CCL_KNOB_SLICES], o.slices);
+    o.slice_bytes = isnan(v[CCL_KNOB_SLICE]) ? o.slice_bytes : v[CCL_KNOB_SLICE];
     o.granularity = j->ways[point].granularity;
     o.repeats = 1;
     o.no_check = !check;
@@ -223,6 +236,26 @@ static void profile_text(const job_t *j, const double *p, ccl_text_t *out) {
     ccl_text_printf(out, "\n  }\n}\n");
 }
 
+/* One point on the cluster with other constants, and its own ones. */
+static ccl_status_t predict_one(const job_t *j, const ccl_ctx_t *ctx, const ccl_topology_t *laid,
+                                ccl_routes_t *routes, uint32_t point, double *time_s,
+                                ccl_error_t *err) {
+    ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
+    ccl_sim_result_t *result = NULL;
+    ccl_topology_t *own = NULL;
+    CCL_TRY(ccl_tune_cluster(ctx, laid, NULL, values_of(j, point), &own, err));
+    sim.size_bytes = size_of(j, point);
+    sim.batches = run_of(j, point)->result.batches;
+    sim.granularity = j->ways[point].granularity;
+    ccl_status_t status = ccl_sim_program(ctx, own ? own : laid, own ? NULL : routes,
+                                          j->programs[point], &sim, &result, err);
+    if (status == CCL_OK)
+        *time_s = result->time_s;
+    ccl_sim_result_destroy(result);
+    ccl_topology_destroy(own);
+    return status;
+}
+
 /* Times of all that ran, with these parameters. */
 static ccl_status_t predict(job_t *j, const double *p, double *time_s, ccl_error_t *err) {
     ccl_text_t text = {0};
@@ -239,19 +272,9 @@ static ccl_status_t predict(job_t *j, const double *p, double *time_s, ccl_error
         status = ccl_profile_apply(&ctx, profile, j->topo, "Simple", &laid, err);
     if (status == CCL_OK && !(routes = ccl_routes_create(laid)))
         status = ccl_fail_nomem(err);
-    for (uint32_t i = 0, n = 0; i < j->r->npoints && status == CCL_OK; i++) {
-        ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
-        ccl_sim_result_t *result = NULL;
-        if (j->r->points[i].status != CCL_OK)
-            continue;
-        sim.size_bytes = size_of(j, i);
-        sim.batches = run_of(j, i)->result.batches;
-        sim.granularity = j->ways[i].granularity;
-        status = ccl_sim_program(&ctx, laid, routes, j->programs[i], &sim, &result, err);
-        if (status == CCL_OK)
-            time_s[n++] = result->time_s;
-        ccl_sim_result_destroy(result);
-    }
+    for (uint32_t i = 0, n = 0; i < j->r->npoints && status == CCL_OK; i++)
+        if (j->r->points[i].status == CCL_OK)
+            status = predict_one(j, &ctx, laid, routes, i, &time_s[n++], err);
     ccl_routes_destroy(routes);
     ccl_topology_destroy(laid);
     ccl_profile_destroy(profile);

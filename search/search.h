@@ -223,12 +223,25 @@ typedef enum ccl_knob {
     CCL_KNOB_SIMULATED,
     CCL_KNOB_COARSE_EPOCHS,
     CCL_KNOB_FINE_EPOCHS,
+    CCL_KNOB_EPOCH,
+    CCL_KNOB_COMPOSE,
+    CCL_KNOB_CLUSTERS,
+    CCL_KNOB_INNER,
     CCL_KNOB_ORDER, /**< this one and those behind it: lowering and the run; before: synthesis */
     CCL_KNOB_ALLOCATE,
     CCL_KNOB_GRANULARITY,
     CCL_KNOB_FUSE,
     CCL_KNOB_SLOTS,
     CCL_KNOB_BATCHES,
+    CCL_KNOB_PROTO,
+    CCL_KNOB_BLOCKS, /**< this one to tb_rate: constants of the cluster, also for synthesis */
+    CCL_KNOB_SLICE,
+    CCL_KNOB_SLICES,
+    CCL_KNOB_PIECE,
+    CCL_KNOB_FIFO,
+    CCL_KNOB_LATENCY, /**< this one to tb_rate: factors that nobody can choose */
+    CCL_KNOB_OVERHEAD,
+    CCL_KNOB_TB_RATE,
     CCL_KNOB_IMPROVE, /**< tries of ccl_improve() */
     CCL_KNOBS
 } ccl_knob_t;
@@ -256,7 +269,10 @@ typedef struct ccl_space {
 ccl_status_t ccl_space_create(ccl_space_t **out, ccl_error_t *err);
 /** A file in format ccllab/space/1 (docs/formats.md). @retval CCL_ERR_INPUT with its place. */
 ccl_status_t ccl_space_read(const char *path, ccl_space_t **out, ccl_error_t *err);
-/** "channels=auto,1:16", "tau_ref=1us:64us:4": takes the place of the knob's values. */
+/**
+ * "channels=auto,1:16", "tau_ref=1us:64us:4": takes the place of the knob's values.
+ * "chunks=1:8 when with=greedy,cegis": also of its conditions; without "when" these stay.
+ */
 ccl_status_t ccl_space_set(ccl_space_t *space, const char *text, ccl_error_t *err);
 void ccl_space_destroy(ccl_space_t *space);
 /** Knobs that do not apply become auto. @param values  `with` is set. */
@@ -269,6 +285,12 @@ typedef enum ccl_strategy {
     CCL_STRATEGY_GRID,    /**< all points of the space */
     CCL_STRATEGY_RANDOM   /**< points drawn at random */
 } ccl_strategy_t;
+
+/** Measured constants that were laid over a cluster: protocols may have launch times of their own. */
+typedef struct ccl_tune_constants {
+    const ccl_topology_t *plain; /**< the cluster before */
+    const ccl_profile_t *profile;
+} ccl_tune_constants_t;
 
 typedef struct ccl_tune_options {
     size_t size;
@@ -283,11 +305,13 @@ typedef struct ccl_tune_options {
     const char *profile;      /**< name of the profile laid over the cluster; NULL: none */
     uint32_t improve; /**< in the end ccl_improve() each size's best with so many tries; 0: none */
     ccl_team_t *team; /**< NULL: this process does all; else the others of it do (ccl_tune_work()) */
+    const ccl_tune_constants_t *constants; /**< the topology has them for protocol Simple; NULL: it
+                                                has only its own. Longer there than the result */
 } ccl_tune_options_t;
 #define CCL_TUNE_OPTIONS_INIT                                                                      \
     {                                                                                              \
         sizeof(ccl_tune_options_t), NULL, CCL_STRATEGY_HALVING, NULL, 0, 0, 0, 0.01, NULL, NULL,   \
-            0, NULL                                                                                \
+            0, NULL, NULL                                                                          \
     }
 
 /** One point of the space. */
@@ -307,7 +331,7 @@ typedef struct ccl_tuning {
     ccl_tune_point_t *points; /**< the first nuntuned: each synthesizer, all else auto */
     size_t points_cap;
     double *sizes_bytes; /**< [nsizes] */
-    double *bound_s;     /**< [nsizes] */
+    double *bound_s;     /**< [nsizes] of all clusters that the space's knobs make */
     uint32_t *best;      /**< [nsizes] run in full; CCL_NONE: none has a time */
     uint32_t *untuned;   /**< [nsizes] the best of the untuned points */
     bool *done;          /**< [nsizes] within the gap of the bound */
@@ -317,6 +341,7 @@ typedef struct ccl_tuning {
     double space_points; /**< points of the space as a grid, doubles counted */
     uint32_t schedules;  /**< that were synthesized */
     double synth_s, eval_s; /**< work here, summed over threads */
+    const ccl_tune_constants_t *constants; /**< of the options; borrowed */
     bool interrupted;
     bool team_idle; /**< of a team: all others are there and wait for work */
     const char *stopped; /**< "space", "budget", "gap", "interrupted": why it ended; static */
@@ -383,8 +408,23 @@ ccl_status_t ccl_tuning_sensitivity(const ccl_tuning_t *tuning, ccl_knob_worth_t
                                     uint32_t *n_out, ccl_error_t *err);
 
 /**
+ * The cluster as a point has it: with its limit of thread blocks, its transports' constants, and
+ * its protocol's launch times.
+ *
+ * @param constants  NULL: nothing was laid over it.
+ * @param out        destroy with ccl_topology_destroy(); NULL: `topo` itself.
+ * @retval CCL_ERR_INPUT  a value that this cluster cannot have.
+ */
+ccl_status_t ccl_tune_cluster(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                              const ccl_tune_constants_t *constants, const double values[CCL_KNOBS],
+                              ccl_topology_t **out, ccl_error_t *err);
+/** Nothing of the point is a constant that nobody can choose (knobs latency, overhead, tb_rate). */
+bool ccl_tune_can_be_had(const double values[CCL_KNOBS]);
+
+/**
  * The schedule and program of a point at a size, made again as ccl_tune() made them.
  *
+ * @param topo      the cluster as the point has it: ccl_tune_cluster().
  * @param values    of a point (ccl_tune_point_t.values).
  * @param executor  lowered within its limits; not CCL_EXECUTOR_ANY: at algorithm level, a block per
  *                  connection where the point shares them, so it may be slower than what was tuned.

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum kind { KIND_WITH, KIND_COUNT, KIND_TIME, KIND_NUMBER, KIND_CHOICE } kind_t;
+typedef enum kind { KIND_WITH, KIND_COUNT, KIND_TIME, KIND_BYTES, KIND_NUMBER, KIND_CHOICE } kind_t;
 
 typedef struct knob {
     const char *name;
@@ -32,12 +32,25 @@ static const knob_t knobs[CCL_KNOBS] = {
     [CCL_KNOB_SIMULATED] = {"simulated", KIND_COUNT, 1000, NULL, " sketch "},
     [CCL_KNOB_COARSE_EPOCHS] = {"coarse_epochs", KIND_NUMBER, 1000, NULL, " sketch "},
     [CCL_KNOB_FINE_EPOCHS] = {"fine_epochs", KIND_NUMBER, 1000, NULL, " sketch "},
+    [CCL_KNOB_EPOCH] = {"epoch", KIND_TIME, 0, NULL, " milp "},
+    [CCL_KNOB_COMPOSE] = {"compose", KIND_CHOICE, 0, "off,on", " greedy cegis "},
+    [CCL_KNOB_CLUSTERS] = {"clusters", KIND_COUNT, 1024, NULL, " c2c c2c-sequential "},
+    [CCL_KNOB_INNER] = {"inner", KIND_CHOICE, 0, "direct,hm,ring", " c2c c2c-sequential "},
     [CCL_KNOB_ORDER] = {"order", KIND_CHOICE, 0, "step,rr,hpds", NULL},
     [CCL_KNOB_ALLOCATE] = {"allocate", KIND_CHOICE, 0, "connection,state,capacity", NULL},
     [CCL_KNOB_GRANULARITY] = {"granularity", KIND_CHOICE, 0, "algorithm,stage,task", NULL},
     [CCL_KNOB_FUSE] = {"fuse", KIND_CHOICE, 0, "yes,no", NULL},
     [CCL_KNOB_SLOTS] = {"slots", KIND_COUNT, 64, NULL, NULL},
     [CCL_KNOB_BATCHES] = {"batches", KIND_COUNT, 1 << 20, NULL, NULL},
+    [CCL_KNOB_PROTO] = {"proto", KIND_CHOICE, 0, "Simple,LL,LL128", NULL},
+    [CCL_KNOB_BLOCKS] = {"blocks", KIND_COUNT, 1 << 20, NULL, NULL},
+    [CCL_KNOB_SLICE] = {"slice", KIND_BYTES, 0, NULL, NULL},
+    [CCL_KNOB_SLICES] = {"slices", KIND_COUNT, 1 << 20, NULL, NULL},
+    [CCL_KNOB_PIECE] = {"piece", KIND_BYTES, 0, NULL, NULL},
+    [CCL_KNOB_FIFO] = {"fifo", KIND_COUNT, 1 << 20, NULL, NULL},
+    [CCL_KNOB_LATENCY] = {"latency", KIND_NUMBER, 1000, NULL, NULL},
+    [CCL_KNOB_OVERHEAD] = {"overhead", KIND_NUMBER, 1000, NULL, NULL},
+    [CCL_KNOB_TB_RATE] = {"tb_rate", KIND_NUMBER, 1000, NULL, NULL},
     [CCL_KNOB_IMPROVE] = {"improve", KIND_COUNT, 1e6, NULL, NULL},
 };
 
@@ -141,9 +154,11 @@ static ccl_status_t value_of(const knob_t *k, const char *text, double *out, ccl
         return count(k, text, out, err);
     case KIND_NUMBER:
         return real(k, text, out, err);
-    case KIND_TIME: {
+    case KIND_TIME:
+    case KIND_BYTES: {
         ccl_error_t inner = CCL_ERROR_INIT;
-        if (ccl_parse_time_s(text, out, &inner) != CCL_OK)
+        if ((k->kind == KIND_TIME ? ccl_parse_time_s : ccl_parse_bytes)(text, out, &inner) !=
+            CCL_OK)
             return ccl_fail(err, CCL_ERR_INPUT, "knob %s: %.300s", k->name, inner.text);
         if (!(*out > 0))
             return ccl_fail(err, CCL_ERR_INPUT, "knob %s wants more than 0", k->name);
@@ -175,7 +190,7 @@ static ccl_status_t add_range(ccl_space_t *s, ccl_knob_t knob, char *word, ccl_e
     const knob_t *k = &knobs[knob];
     char *last_text = strchr(word, ':'), *factor_text = strchr(last_text + 1, ':');
     double first = 0, last = 0, factor = 2;
-    if (k->kind != KIND_COUNT && k->kind != KIND_TIME && k->kind != KIND_NUMBER)
+    if (k->kind == KIND_WITH || k->kind == KIND_CHOICE)
         return ccl_fail(err, CCL_ERR_INPUT, "knob %s has no ranges: its values are words", k->name);
     *last_text++ = '\0';
     if (factor_text)
@@ -224,17 +239,79 @@ static ccl_status_t add_words(ccl_space_t *s, ccl_knob_t knob, const char *text,
     return CCL_OK;
 }
 
-ccl_status_t ccl_space_set(ccl_space_t *space, const char *text, ccl_error_t *err) {
+/* "NAME=VALUES": the knob, and where its values stand. */
+static ccl_status_t split(const char *text, ccl_knob_t *knob, const char **values,
+                          ccl_error_t *err) {
     size_t len = strcspn(text, "=");
-    ccl_knob_t knob;
     if (!text[len])
         return ccl_fail(err, CCL_ERR_INPUT,
                         "a knob and its values are wanted, as in "
                         "channels=auto,1:16, not \"%.60s\"",
                         text);
-    CCL_TRY(find_knob(text, len, &knob, err));
+    *values = text + len + 1;
+    return find_knob(text, len, knob, err);
+}
+
+/* `knob` applies only where `on` has one of `list`'s values, which are taken over. */
+static ccl_status_t add_condition(ccl_space_t *s, ccl_knob_t knob, ccl_knob_t on, ccl_space_t *list,
+                                  ccl_error_t *err) {
+    if (!ccl_grow(&s->conditions, &s->conditions_cap, s->nconditions + 1u, sizeof *s->conditions))
+        return ccl_fail_nomem(err);
+    s->conditions[s->nconditions++] = (ccl_space_condition_t){
+        .knob = knob, .on = on, .nvalues = list->nvalues[on], .values = list->values[on]};
+    list->values[on] = NULL;
+    return CCL_OK;
+}
+
+static bool can_depend(ccl_knob_t knob, ccl_knob_t on) {
+    return on != knob && knob != CCL_KNOB_WITH;
+}
+
+static void drop_conditions(ccl_space_t *s, ccl_knob_t knob) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < s->nconditions; i++) {
+        if (s->conditions[i].knob == knob)
+            free(s->conditions[i].values);
+        else
+            s->conditions[kept++] = s->conditions[i];
+    }
+    s->nconditions = kept;
+}
+
+static ccl_status_t set_when(ccl_space_t *s, ccl_knob_t knob, const char *text, ccl_error_t *err) {
+    const char *values = NULL;
+    ccl_knob_t on;
+    CCL_TRY(split(text, &on, &values, err));
+    if (!can_depend(knob, on))
+        return ccl_fail(err, CCL_ERR_INPUT, "knob %s cannot depend on %s", knobs[knob].name,
+                        knobs[on].name);
+    ccl_space_t *list = calloc(1, sizeof *list); /* its values are read as any */
+    if (!list)
+        return ccl_fail_nomem(err);
+    ccl_status_t status = add_words(list, on, values, err);
+    if (status == CCL_OK) {
+        drop_conditions(s, knob);
+        status = add_condition(s, knob, on, list, err);
+    }
+    ccl_space_destroy(list);
+    return status;
+}
+
+ccl_status_t ccl_space_set(ccl_space_t *space, const char *text, ccl_error_t *err) {
+    static const char when[] = " when ";
+    const char *values = NULL, *condition;
+    ccl_knob_t knob;
+    CCL_TRY(split(text, &knob, &values, err));
+    condition = strstr(values, when);
+    char *words = strndup(values, condition ? (size_t)(condition - values) : strlen(values));
+    if (!words)
+        return ccl_fail_nomem(err);
     space->nvalues[knob] = 0;
-    return add_words(space, knob, text + len + 1, err);
+    ccl_status_t status = add_words(space, knob, words, err);
+    free(words);
+    if (status == CCL_OK && condition)
+        status = set_when(space, knob, condition + sizeof when - 1, err);
+    return status;
 }
 
 /* ---------------------------------------------------------------- JSON */
@@ -243,10 +320,12 @@ ccl_status_t ccl_space_set(ccl_space_t *space, const char *text, ccl_error_t *er
 static ccl_status_t scalar(const ccl_json_at_t *at, char *out, size_t out_len, ccl_error_t *err) {
     if (json_is_integer(at->value))
         snprintf(out, out_len, "%lld", (long long)json_integer_value(at->value));
+    else if (json_is_real(at->value))
+        snprintf(out, out_len, "%.17g", json_real_value(at->value));
     else if (json_is_string(at->value) && json_string_length(at->value) < out_len)
         snprintf(out, out_len, "%s", json_string_value(at->value));
     else
-        return ccl_json_fail(at, err, "a word or a whole number is wanted");
+        return ccl_json_fail(at, err, "a word or a number is wanted");
     return CCL_OK;
 }
 
@@ -282,23 +361,17 @@ static ccl_status_t read_condition(const ccl_json_at_t *at, ccl_space_t *s, ccl_
                                    const char *on_name, ccl_error_t *err) {
     ccl_json_at_t values = ccl_json_member(at, on_name);
     ccl_error_t inner = CCL_ERROR_INIT;
-    ccl_space_condition_t c = {.knob = knob};
-    CCL_TRY(told_at(&values, find_knob(on_name, strlen(on_name), &c.on, &inner), &inner, err));
-    if (c.on == knob || knob == CCL_KNOB_WITH)
+    ccl_knob_t on;
+    CCL_TRY(told_at(&values, find_knob(on_name, strlen(on_name), &on, &inner), &inner, err));
+    if (!can_depend(knob, on))
         return ccl_json_fail(&values, err, "knob %s cannot depend on %s", knobs[knob].name,
                              on_name);
-    if (!ccl_grow(&s->conditions, &s->conditions_cap, s->nconditions + 1u, sizeof *s->conditions))
-        return ccl_fail_nomem(err);
     ccl_space_t *list = calloc(1, sizeof *list); /* its values are read as any */
     if (!list)
         return ccl_fail_nomem(err);
-    ccl_status_t status = read_values(&values, list, c.on, err);
-    if (status == CCL_OK) {
-        c.nvalues = list->nvalues[c.on];
-        c.values = list->values[c.on];
-        list->values[c.on] = NULL;
-        s->conditions[s->nconditions++] = c;
-    }
+    ccl_status_t status = read_values(&values, list, on, err);
+    if (status == CCL_OK)
+        status = add_condition(s, knob, on, list, err);
     ccl_space_destroy(list);
     return status;
 }
@@ -418,6 +491,8 @@ void ccl_knob_text(ccl_knob_t knob, double value, char *out, size_t out_len) {
         snprintf(out, out_len, "%s", ccl_synth_all()[(uint32_t)value]->name);
     } else if (k->kind == KIND_TIME) {
         ccl_format_time(value, out, out_len);
+    } else if (k->kind == KIND_BYTES) {
+        ccl_format_bytes(value, out, out_len);
     } else if (k->kind == KIND_NUMBER) {
         snprintf(out, out_len, "%.9g", value);
     } else if (k->kind == KIND_COUNT) {

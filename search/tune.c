@@ -11,16 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-ccl_status_t ccl_i_tune_routes(ccl_i_tuner_t *t, uint32_t worker, ccl_routes_t **out,
-                              ccl_error_t *err) {
-    if (!t->routes[worker])
-        t->routes[worker] = ccl_routes_create(t->topo);
-    if (!t->routes[worker])
-        return ccl_fail_nomem(err);
-    *out = t->routes[worker];
-    return CCL_OK;
-}
-
 ccl_status_t ccl_i_tune_poll(ccl_i_tuner_t *t, const char *phase, uint32_t worker) {
     uint64_t all = t->options->budget_runs;
     ccl_progress_t progress = {phase, atomic_load(&t->done), all, 0, 0};
@@ -74,6 +64,7 @@ static ccl_status_t resume(ccl_i_tuner_t *t, uint32_t *nmissing_out, ccl_error_t
             continue;
         }
         run->result.status = CCL_INTERRUPTED; /* until it is done */
+        CCL_TRY(ccl_i_cluster_want(t, t->out->points[run->point].values, err));
         CCL_TRY(ccl_i_made_want(t, run, err));
         t->missing[n++] = i;
     }
@@ -158,6 +149,7 @@ static ccl_status_t finish_round(ccl_i_tuner_t *t, ccl_error_t *err) {
     uint32_t nmissing = 0;
     ccl_status_t status = CCL_OK;
     t->first_new = t->nmade;
+    ccl_i_clusters_forget(t);
     CCL_TRY_GOTO(resume(t, &nmissing, err), status, end);
     CCL_TRY_GOTO(ccl_i_made_all(t, err), status, end);
     CCL_TRY_GOTO(leave_copies(t, &nmissing, err), status, end);
@@ -278,9 +270,7 @@ static ccl_status_t inputs(ccl_i_tuner_t *t, ccl_error_t *err) {
 
 static ccl_status_t allocate(ccl_i_tuner_t *t, ccl_error_t *err) {
     uint32_t n = t->options->nsizes;
-    ccl_bound_t bound;
     ccl_tuning_t *r = t->out = calloc(1, sizeof *r);
-    t->routes = calloc(t->threads, sizeof *t->routes);
     t->missing = calloc(CCL_I_ROUND, sizeof *t->missing);
     t->by_settings = ccl_strmap_create();
     t->by_run = ccl_strmap_create();
@@ -290,8 +280,8 @@ static ccl_status_t allocate(ccl_i_tuner_t *t, ccl_error_t *err) {
     t->by_program = ccl_strmap_create();
     t->groups = calloc(CCL_I_ROUND, sizeof *t->groups);
     t->next_of = calloc(CCL_I_ROUND, sizeof *t->next_of);
-    if (!r || !t->routes || !t->missing || !t->copies || !t->by_settings || !t->by_run ||
-        !t->by_key || !t->by_work || !t->by_program || !t->groups || !t->next_of)
+    if (!r || !t->missing || !t->copies || !t->by_settings || !t->by_run || !t->by_key ||
+        !t->by_work || !t->by_program || !t->groups || !t->next_of)
         return ccl_fail_nomem(err);
     r->sizes_bytes = calloc(n, sizeof *r->sizes_bytes);
     r->bound_s = calloc(n, sizeof *r->bound_s);
@@ -302,14 +292,12 @@ static ccl_status_t allocate(ccl_i_tuner_t *t, ccl_error_t *err) {
         return ccl_fail_nomem(err);
     r->nsizes = n;
     r->stopped = "space";
-    CCL_TRY(ccl_bound(t->ctx, t->topo, t->want, NULL, &bound, err));
+    r->constants = t->options->constants;
     for (uint32_t s = 0; s < n; s++) {
         r->sizes_bytes[s] = t->options->sizes_bytes[s];
-        r->bound_s[s] = ccl_bound_time_s(&bound, r->sizes_bytes[s]);
         r->best[s] = r->untuned[s] = CCL_NONE;
     }
-    ccl_bound_fini(&bound);
-    return CCL_OK;
+    return ccl_i_clusters_init(t, r->bound_s, err);
 }
 
 static ccl_status_t check_options(const ccl_topology_t *topo, const ccl_collective_t *want,
@@ -332,8 +320,7 @@ static void tuner_fini(ccl_i_tuner_t *t) {
     ccl_i_team_fini(&t->team);
     for (uint32_t i = 0; i < t->nmade; i++)
         ccl_i_made_destroy(t->made[i]);
-    for (uint32_t i = 0; t->routes && i < t->threads; i++)
-        ccl_routes_destroy(t->routes[i]);
+    ccl_i_clusters_fini(t);
     ccl_strmap_destroy(t->by_settings);
     ccl_strmap_destroy(t->by_run);
     ccl_strmap_destroy(t->by_key);
@@ -345,7 +332,6 @@ static void tuner_fini(ccl_i_tuner_t *t) {
     free(t->groups);
     free(t->next_of);
     free(t->made);
-    free(t->routes);
     free(t->missing);
     free(t->copies);
 }

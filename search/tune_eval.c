@@ -17,7 +17,9 @@ ccl_way_t ccl_i_point_way(const double v[CCL_KNOBS]) {
 }
 
 ccl_lower_options_t ccl_i_point_lower(const double v[CCL_KNOBS]) {
+    static const char *const protos[] = {"Simple", "LL", "LL128"};
     ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+    lower.proto = protos[ccl_i_whole(v[CCL_KNOB_PROTO], 0)];
     lower.no_fuse = ccl_i_whole(v[CCL_KNOB_FUSE], 0) == 1;
     lower.slots = ccl_i_whole(v[CCL_KNOB_SLOTS], 0);
     return lower;
@@ -39,20 +41,21 @@ static double carried_on(const ccl_topology_t *topo, const ccl_sim_result_t *one
     return one->time_s + (batches - 1) * period_s;
 }
 
-static ccl_status_t simulate(ccl_i_tuner_t *t, const ccl_ctx_t *ctx, ccl_routes_t *routes,
-                             const ccl_program_t *program, ccl_sim_options_t sim, bool estimate,
-                             ccl_point_result_t *out, ccl_error_t *err) {
+static ccl_status_t simulate(ccl_i_tuner_t *t, const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                             ccl_routes_t *routes, const ccl_program_t *program,
+                             ccl_sim_options_t sim, bool estimate, ccl_point_result_t *out,
+                             ccl_error_t *err) {
     ccl_sim_result_t *result = NULL;
     double size_bytes = sim.size_bytes;
     uint32_t batches = sim.batches;
     if (!batches)
-        CCL_TRY(ccl_sim_default_batches(t->topo, routes, program, size_bytes, &batches, err));
+        CCL_TRY(ccl_sim_default_batches(topo, routes, program, size_bytes, &batches, err));
     if (estimate) {
         sim.batches = 1;
         sim.size_bytes = size_bytes / batches;
     }
-    CCL_TRY(ccl_sim_program(ctx, t->topo, routes, program, &sim, &result, err));
-    out->time_s = estimate ? carried_on(t->topo, result, batches) : result->time_s;
+    CCL_TRY(ccl_sim_program(ctx, topo, routes, program, &sim, &result, err));
+    out->time_s = estimate ? carried_on(topo, result, batches) : result->time_s;
     out->algbw_GBps = estimate ? size_bytes / out->time_s / 1e9 : result->algbw_GBps;
     out->busbw_GBps = out->algbw_GBps * ccl_collective_busbw_factor(t->want->kind, t->want->nranks);
     if (!estimate)
@@ -127,8 +130,9 @@ static ccl_status_t find_crowded(const ccl_topology_t *topo, const ccl_schedule_
     return status;
 }
 
-ccl_status_t ccl_i_tune_lower(ccl_i_tuner_t *t, ccl_routes_t *routes, const ccl_i_made_t *m,
-                              const ccl_tune_run_t *run, ccl_program_t **out, ccl_error_t *err) {
+ccl_status_t ccl_i_tune_lower(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_routes_t *routes,
+                              const ccl_i_made_t *m, const ccl_tune_run_t *run, ccl_program_t **out,
+                              ccl_error_t *err) {
     enum { SMALL = 100000 }; /* transfers; merging is looked at only where that is soon done */
     const double *v = t->out->points[run->point].values;
     const ccl_schedule_t *schedule = m->shared->schedule;
@@ -140,24 +144,24 @@ ccl_status_t ccl_i_tune_lower(ccl_i_tuner_t *t, ccl_routes_t *routes, const ccl_
          merged = way.allocation == CCL_ALLOCATE_STATE;
     bool can_merge = merged && (!run->estimate || schedule->ntransfers <= SMALL);
     uint32_t crowded;
-    CCL_TRY(find_crowded(t->topo, schedule, &crowded, err));
+    CCL_TRY(find_crowded(topo, schedule, &crowded, err));
     if (crowded != CCL_NONE && !improved && !can_merge)
         return ccl_fail(err, CCL_ERR_UNSUPPORTED,
                         "%s: rank %u has more connections than its %s has room for thread blocks",
-                        schedule->name, crowded, ccl_model_gpu(t->topo, crowded).name);
+                        schedule->name, crowded, ccl_model_gpu(topo, crowded).name);
     if (!run->estimate || crowded != CCL_NONE)
-        return lower_point(&ctx, t->topo, routes, schedule, v, way, &sim, !run->estimate,
+        return lower_point(&ctx, topo, routes, schedule, v, way, &sim, !run->estimate,
                            CCL_EXECUTOR_ANY, out, err);
     lower.rough = true;
     ccl_status_t status =
-        ccl_i_way_lower(&ctx, t->topo, routes, schedule, way, &lower, &sim, NULL, out, err);
+        ccl_i_way_lower(&ctx, topo, routes, schedule, way, &lower, &sim, NULL, out, err);
     if (status != CCL_ERR_UNSUPPORTED || !can_merge)
         return status;
-    return lower_point(&ctx, t->topo, routes, schedule, v, way, &sim, false, CCL_EXECUTOR_ANY, out,
+    return lower_point(&ctx, topo, routes, schedule, v, way, &sim, false, CCL_EXECUTOR_ANY, out,
                        err); /* merged there may be room for it */
 }
 
-ccl_status_t ccl_i_tune_simulate(ccl_i_tuner_t *t, ccl_routes_t *routes,
+ccl_status_t ccl_i_tune_simulate(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_routes_t *routes,
                                  const ccl_program_t *program, ccl_tune_run_t *run,
                                  ccl_error_t *err) {
     const double *v = t->out->points[run->point].values;
@@ -165,7 +169,7 @@ ccl_status_t ccl_i_tune_simulate(ccl_i_tuner_t *t, ccl_routes_t *routes,
     ccl_way_t way = ccl_i_point_way(v);
     ccl_sim_options_t sim = sim_of(v, t->out->sizes_bytes[run->size], way.granularity);
     run->result.thread_blocks = ccl_i_most_blocks(program, way.granularity);
-    return simulate(t, &ctx, routes, program, sim, run->estimate, &run->result, err);
+    return simulate(t, &ctx, topo, routes, program, sim, run->estimate, &run->result, err);
 }
 
 /* What an executor can run: it knows no levels and no blocks that connections share. */

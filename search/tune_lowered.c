@@ -26,8 +26,10 @@ static char *key_of(const ccl_i_tuner_t *t, const ccl_tune_run_t *run, const ccl
     bool rough =
         run->estimate && (way.order == CCL_ORDER_HPDS || way.allocation == CCL_ALLOCATE_STATE);
     ccl_text_t text = {0};
-    ccl_text_printf(&text, "%s %d %d %d %.17g %.17g", m->shared->content, way.order, way.allocation,
-                    way.granularity, v[CCL_KNOB_FUSE], v[CCL_KNOB_SLOTS]);
+    ccl_text_printf(&text, "%s %d %d %d %.17g %.17g %.17g", m->shared->content, way.order,
+                    way.allocation, way.granularity, v[CCL_KNOB_FUSE], v[CCL_KNOB_SLOTS],
+                    v[CCL_KNOB_PROTO]);
+    ccl_i_cluster_key(t, v, &text);
     /* These look at the run itself (ccl_lower_options_t.size_bytes). */
     if (improved || way.order == CCL_ORDER_HPDS || way.allocation != CCL_ALLOCATE_CONNECTION)
         ccl_text_printf(&text, " %u %.17g %d", run->size, v[CCL_KNOB_BATCHES], rough);
@@ -67,10 +69,12 @@ static ccl_status_t group(ccl_i_tuner_t *t, uint32_t nmissing, ccl_error_t *err)
     for (uint32_t i = 0; i < nmissing; i++) {
         ccl_tune_run_t *run = &t->out->runs[t->missing[i]];
         const ccl_i_made_t *m = NULL;
+        ccl_i_cluster_t *cluster = NULL;
         uint32_t at;
         CCL_TRY(ccl_i_made_of(t, run, &m, err));
         run->result.synth_s = m->synth_s;
-        run->result.bound_s = t->out->bound_s[run->size];
+        CCL_TRY(ccl_i_cluster_of(t, t->out->points[run->point].values, &cluster, err));
+        run->result.bound_s = cluster->bound_s[run->size];
         if (m->status != CCL_OK) {
             snprintf(run->result.why, sizeof run->result.why, "%.255s", m->err.text);
             CCL_TRY(ccl_i_tune_keep(t, run, m->status, err));
@@ -91,8 +95,8 @@ static ccl_status_t group(ccl_i_tuner_t *t, uint32_t nmissing, ccl_error_t *err)
 }
 
 /* Lowered, and where a run is in full proven: an estimate only ranks. */
-static ccl_status_t prepare(ccl_i_tuner_t *t, ccl_routes_t *routes, ccl_i_lowered_t *l,
-                            ccl_error_t *err) {
+static ccl_status_t prepare(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_routes_t *routes,
+                            ccl_i_lowered_t *l, ccl_error_t *err) {
     const ccl_tune_run_t *first = &t->out->runs[l->first_run];
     ccl_ctx_t ctx = ccl_i_worker_ctx(t->ctx);
     const ccl_i_made_t *m = NULL;
@@ -101,7 +105,7 @@ static ccl_status_t prepare(ccl_i_tuner_t *t, ccl_routes_t *routes, ccl_i_lowere
         prove |= !t->out->runs[i].estimate;
     if (!l->program) {
         CCL_TRY(ccl_i_made_of(t, first, &m, err));
-        CCL_TRY(ccl_i_tune_lower(t, routes, m, first, &l->program, err));
+        CCL_TRY(ccl_i_tune_lower(t, topo, routes, m, first, &l->program, err));
     }
     if (!prove || l->proven)
         return CCL_OK;
@@ -124,15 +128,15 @@ static void release(ccl_i_tuner_t *t, ccl_i_lowered_t *l, bool was_kept) {
     l->program = NULL;
 }
 
-static ccl_status_t run_all(ccl_i_tuner_t *t, ccl_routes_t *routes, ccl_i_lowered_t *l,
-                            uint32_t worker, double start_s, ccl_error_t *err) {
+static ccl_status_t run_all(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_routes_t *routes,
+                            ccl_i_lowered_t *l, uint32_t worker, double start_s, ccl_error_t *err) {
     for (uint32_t i = l->first_run; i != CCL_NONE; i = t->next_of[i - t->first_run]) {
         ccl_tune_run_t *run = &t->out->runs[i];
         ccl_error_t why = l->err;
         ccl_status_t status = l->status;
         CCL_TRY(ccl_i_tune_poll(t, "tune", worker));
         if (status == CCL_OK)
-            status = ccl_i_tune_simulate(t, routes, l->program, run, &why);
+            status = ccl_i_tune_simulate(t, topo, routes, l->program, run, &why);
         if (ccl_i_stops_all(status)) {
             if (err)
                 *err = why;
@@ -151,13 +155,16 @@ static ccl_status_t evaluate(uint32_t index, uint32_t worker, void *user, ccl_er
     ccl_i_tuner_t *t = user;
     ccl_i_lowered_t *l = t->lowered[t->groups[index]];
     ccl_routes_t *routes = NULL;
+    ccl_i_cluster_t *cluster = NULL;
     bool was_kept = l->program != NULL;
     CCL_TRY(ccl_i_tune_poll(t, "tune", worker));
-    CCL_TRY(ccl_i_tune_routes(t, worker, &routes, err));
+    const double *values = t->out->points[t->out->runs[l->first_run].point].values;
+    CCL_TRY(ccl_i_cluster_of(t, values, &cluster, err)); /* all its runs have the same */
+    CCL_TRY(ccl_i_cluster_routes(cluster, worker, &routes, err));
     double start_s = ccl_now_s();
     if (l->status == CCL_OK)
-        l->status = prepare(t, routes, l, &l->err);
-    ccl_status_t status = run_all(t, routes, l, worker, start_s, err);
+        l->status = prepare(t, cluster->topo, routes, l, &l->err);
+    ccl_status_t status = run_all(t, cluster->topo, routes, l, worker, start_s, err);
     release(t, l, was_kept);
     return status;
 }

@@ -20,6 +20,7 @@ uint32_t ccl_i_whole(double value, uint32_t otherwise) {
 }
 
 ccl_synth_options_t ccl_i_point_synth(const double v[CCL_KNOBS], double size_bytes) {
+    static const char *const inner[] = {"direct", "hm", "ring"};
     ccl_synth_options_t o = CCL_SYNTH_OPTIONS_INIT;
     if (ccl_i_point_ops(v)->by_size)
         o.size_bytes = size_bytes;
@@ -37,6 +38,12 @@ ccl_synth_options_t ccl_i_point_synth(const double v[CCL_KNOBS], double size_byt
     o.sketch.within = isnan(v[CCL_KNOB_WITHIN]) ? 0 : v[CCL_KNOB_WITHIN];
     o.sketch.most_simulated = ccl_i_whole(v[CCL_KNOB_SIMULATED], 0);
     o.sketch.coarse = isnan(v[CCL_KNOB_COARSE_EPOCHS]) ? 0 : v[CCL_KNOB_COARSE_EPOCHS];
+    o.epoch_s = isnan(v[CCL_KNOB_EPOCH]) ? 0 : v[CCL_KNOB_EPOCH];
+    o.compose = isnan(v[CCL_KNOB_COMPOSE]) ? CCL_COMPOSE_AUTO
+                : v[CCL_KNOB_COMPOSE] == 1 ? CCL_COMPOSE_ON
+                                           : CCL_COMPOSE_OFF;
+    o.c2c.clusters = ccl_i_whole(v[CCL_KNOB_CLUSTERS], 0);
+    o.c2c.inner = isnan(v[CCL_KNOB_INNER]) ? NULL : inner[(uint32_t)v[CCL_KNOB_INNER]];
     o.sketch.fine = isnan(v[CCL_KNOB_FINE_EPOCHS]) ? 0 : v[CCL_KNOB_FINE_EPOCHS];
     return o;
 }
@@ -49,7 +56,8 @@ static char *key_of(const ccl_tune_point_t *point, double size_bytes) {
     ccl_text_t text = {0};
     memcpy(values, point->values, sizeof values);
     for (uint32_t k = CCL_KNOB_ORDER; k < CCL_KNOBS; k++)
-        values[k] = NAN;
+        if (k < CCL_KNOB_BLOCKS || k > CCL_KNOB_TB_RATE)
+            values[k] = NAN;
     char *settings = ccl_space_settings(values);
     if (settings)
         ccl_text_printf(&text, "%s %.17g", settings,
@@ -95,7 +103,8 @@ static void content_of(const ccl_schedule_t *s, ccl_content_t out) {
                               s->nchannels, s->nsteps};
     uint64_t hash[2] = {1, 2};
     for (int i = 0; i < 2; i++) {
-        hash[i] = ccl_hash64(s->name, strlen(s->name), hash[i]); /* it tells whether steps are rounds */
+        hash[i] =
+            ccl_hash64(s->name, strlen(s->name), hash[i]); /* it tells whether steps are rounds */
         hash[i] = ccl_hash64(shape, sizeof shape, hash[i]);
         hash[i] = ccl_hash64(s->transfers, s->ntransfers * sizeof *s->transfers, hash[i]);
     }
@@ -104,16 +113,24 @@ static void content_of(const ccl_schedule_t *s, ccl_content_t out) {
 }
 _Static_assert(sizeof(ccl_transfer_t) == 20, "no padding: transfers are hashed as bytes");
 
-/* Only routes and time are the worker's own. */
+/* Only routes and time are the worker's own. A point whose cluster cannot be has no schedule. */
 static ccl_status_t make(ccl_i_tuner_t *t, ccl_i_made_t *m, uint32_t worker, ccl_schedule_t **out,
                          ccl_error_t *err) {
     ccl_ctx_t ctx = ccl_i_worker_ctx(t->ctx);
     ccl_synth_options_t options = ccl_i_point_synth(m->point->values, m->size_bytes);
     ccl_routes_t *routes = NULL;
+    ccl_i_cluster_t *cluster = NULL;
     CCL_TRY(ccl_i_tune_poll(t, "synthesize", worker));
-    CCL_TRY(ccl_i_tune_routes(t, worker, &routes, err));
+    CCL_TRY(ccl_i_cluster_of(t, m->point->values, &cluster, err));
+    if (!cluster->topo) {
+        m->tried = true;
+        m->err = cluster->err;
+        m->status = cluster->status;
+        return CCL_OK;
+    }
+    CCL_TRY(ccl_i_cluster_routes(cluster, worker, &routes, err));
     double start_s = ccl_now_s();
-    m->status = ccl_synthesize(&ctx, ccl_i_point_ops(m->point->values)->name, t->topo, routes,
+    m->status = ccl_synthesize(&ctx, ccl_i_point_ops(m->point->values)->name, cluster->topo, routes,
                                t->want, &options, out, &m->err);
     m->synth_s = ccl_now_s() - start_s;
     m->tried = true;
@@ -215,8 +232,8 @@ ccl_status_t ccl_i_made_forget(ccl_i_tuner_t *t, ccl_error_t *err) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < t->nmade; i++)
         if (t->made[i]->shared && t->made[i]->shared->schedule)
-            transfers += (double)t->made[i]->shared->schedule->ntransfers /
-                         t->made[i]->shared->users;
+            transfers +=
+                (double)t->made[i]->shared->schedule->ntransfers / t->made[i]->shared->users;
     if (transfers <= KEPT_TRANSFERS)
         return CCL_OK;
     for (uint32_t i = 0; i < t->first_new; i++)

@@ -353,8 +353,11 @@ static ccl_status_t set_runs(ccl_i_tuner_t *t, const item_t *items, uint32_t n, 
         t->missing[i] = i;
     }
     t->first_new = t->nmade;
-    for (uint32_t i = 0; i < n; i++)
+    ccl_i_clusters_forget(t);
+    for (uint32_t i = 0; i < n; i++) {
+        CCL_TRY(ccl_i_cluster_want(t, r->points[r->runs[i].point].values, err));
         CCL_TRY(ccl_i_made_want(t, &r->runs[i], err));
+    }
     return ccl_i_made_all(t, err);
 }
 

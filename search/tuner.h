@@ -27,7 +27,19 @@ typedef struct ccl_i_made {
     uint32_t owner;               /* of a team: the process that has the schedule; else CCL_NONE */
 } ccl_i_made_t;
 
-/** A lowered program: for all runs that it is the same for, also of later rounds while it is kept. */
+/** The cluster, or as some points have it. */
+typedef struct ccl_i_cluster {
+    char *key;
+    ccl_topology_t *own;        /* NULL: `topo` is the tuner's */
+    const ccl_topology_t *topo; /* NULL: it cannot be so; status and err say why */
+    ccl_routes_t **routes;      /* [threads] */
+    double *bound_s;            /* [nsizes] */
+    ccl_status_t status;
+    ccl_error_t err;
+} ccl_i_cluster_t;
+
+/** A lowered program: for all runs that it is the same for, also of later rounds while it is kept.
+ */
 typedef struct ccl_i_lowered {
     char *key;
     ccl_program_t *program; /* NULL: not lowered yet, it cannot be, or given up to save memory */
@@ -57,8 +69,9 @@ struct ccl_i_tuner {
     ccl_tuning_t *out;
     ccl_content_t topology, demand;
     ccl_strmap_t *by_settings, *by_run, *by_key, *by_work, *by_program;
-    ccl_routes_t **routes; /* [threads] */
-    uint32_t threads;
+    ccl_i_cluster_t *clusters; /* [nclusters] the first: as it is */
+    size_t clusters_cap;
+    uint32_t nclusters, threads;
     ccl_i_made_t **made;
     size_t made_cap;
     uint32_t nmade, first_new, first_run;
@@ -69,15 +82,29 @@ struct ccl_i_tuner {
     uint32_t *groups;  /* [ngroups] of this round: indices into lowered */
     uint32_t *next_of; /* [run - first_run] the next run with the same program; CCL_NONE */
     atomic_uint_least64_t kept_steps;
-    uint32_t *copies;  /* [nruns asked for in this round] the run that is the same; CCL_NONE */
+    uint32_t *copies; /* [nruns asked for in this round] the run that is the same; CCL_NONE */
     double start_s;
     ccl_i_team_t team; /* world 0: there is none */
     atomic_uint_least64_t done;
 };
 
+/* tune_cluster.c: clusters, made by the first thread before a round, kept while they are few */
+/** @param bound_s  [nsizes] no time of the space is less. */
+ccl_status_t ccl_i_clusters_init(ccl_i_tuner_t *t, double *bound_s, ccl_error_t *err);
+void ccl_i_clusters_fini(ccl_i_tuner_t *t);
+/** Too many: all but the first go. */
+void ccl_i_clusters_forget(ccl_i_tuner_t *t);
+/** Make what a point needs, unless it is there. */
+ccl_status_t ccl_i_cluster_want(ccl_i_tuner_t *t, const double values[CCL_KNOBS], ccl_error_t *err);
+/** @param out  borrowed; until others are made or forgotten. */
+ccl_status_t ccl_i_cluster_of(const ccl_i_tuner_t *t, const double values[CCL_KNOBS],
+                              ccl_i_cluster_t **out, ccl_error_t *err);
+ccl_status_t ccl_i_cluster_routes(ccl_i_cluster_t *cluster, uint32_t worker, ccl_routes_t **out,
+                                  ccl_error_t *err);
+/** What of the cluster a point sets, as text; empty: nothing. */
+void ccl_i_cluster_key(const ccl_i_tuner_t *t, const double values[CCL_KNOBS], ccl_text_t *out);
+
 /* tune.c */
-ccl_status_t ccl_i_tune_routes(ccl_i_tuner_t *t, uint32_t worker, ccl_routes_t **out,
-                               ccl_error_t *err);
 /** Counts as progress, told by the first worker. */
 ccl_status_t ccl_i_tune_poll(ccl_i_tuner_t *t, const char *phase, uint32_t worker);
 
@@ -99,11 +126,12 @@ void ccl_i_made_destroy(ccl_i_made_t *m);
 ccl_status_t ccl_i_made_here(ccl_i_tuner_t *t, const ccl_tune_run_t *run, ccl_error_t *err);
 
 /* tune_eval.c: runs */
-/** Lowers the program of a run; of an estimate roughly. */
-ccl_status_t ccl_i_tune_lower(ccl_i_tuner_t *t, ccl_routes_t *routes, const ccl_i_made_t *m,
-                              const ccl_tune_run_t *run, ccl_program_t **out, ccl_error_t *err);
+/** Lowers the program of a run; of an estimate roughly. @param topo  the point's. */
+ccl_status_t ccl_i_tune_lower(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_routes_t *routes,
+                              const ccl_i_made_t *m, const ccl_tune_run_t *run, ccl_program_t **out,
+                              ccl_error_t *err);
 /** Simulates a run of its program. */
-ccl_status_t ccl_i_tune_simulate(ccl_i_tuner_t *t, ccl_routes_t *routes,
+ccl_status_t ccl_i_tune_simulate(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_routes_t *routes,
                                  const ccl_program_t *program, ccl_tune_run_t *run,
                                  ccl_error_t *err);
 ccl_lower_options_t ccl_i_point_lower(const double values[CCL_KNOBS]);

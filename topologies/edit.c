@@ -1,5 +1,5 @@
-/* What-if edits: a new topology without a device or a link, with a slower link, or (scale.c) with
-   some of its constants multiplied. */
+/* What-if edits: a new topology without a device or a link, with a slower link, or with some of its
+   constants multiplied (scale.c) or set (set.c). */
 #include "topologies/topologies.h"
 
 #include <ctype.h>
@@ -170,8 +170,8 @@ ccl_status_t ccl_i_edit_ends(const ccl_topology_t *topo, const char *edit, const
 static ccl_status_t parse_edit(const ccl_topology_t *topo, const char *edit, change_t *change,
                                ccl_error_t *err) {
     *change = (change_t){.fail_device = CCL_NONE, .a = CCL_NONE, .b = CCL_NONE};
-    if (strncmp(edit, "scale:", 6) == 0)
-        return CCL_OK; /* the topology has been scaled */
+    if (strncmp(edit, "scale:", 6) == 0 || strncmp(edit, "set:", 4) == 0)
+        return CCL_OK; /* the topology has other constants already */
     if (strncmp(edit, "fail:", 5) == 0) {
         const char *name = edit + 5;
         change->fail_device = device_by_name(topo, name, strlen(name));
@@ -182,7 +182,7 @@ static ccl_status_t parse_edit(const ccl_topology_t *topo, const char *edit, cha
     if (strncmp(edit, "degrade:", 8) != 0)
         return ccl_error_set(err, CCL_ERR_INPUT, edit, 0, 0,
                              "unknown edit; fail:gpu:RANK, fail:ID, fail:A-B, "
-                             "degrade:A-B=18Gbit/s or scale:bandwidth:net=2");
+                             "degrade:A-B=18Gbit/s, scale:bandwidth:net=2 or set:slice=512K");
     const char *ends = edit + 8, *equals = strrchr(ends, '=');
     if (!equals)
         return ccl_error_set(err, CCL_ERR_INPUT, edit, 0, 0, "no bandwidth; degrade:A-B=18Gbit/s");
@@ -274,6 +274,9 @@ ccl_status_t ccl_topology_edit(const ccl_topology_t *topo, const char *edit, ccl
     CCL_TRY(parse_edit(topo, edit, &change, err));
     if (strncmp(edit, "scale:", 6) == 0) {
         CCL_TRY(ccl_i_topology_scale(topo, edit, &scaled, err));
+        topo = &scaled;
+    } else if (strncmp(edit, "set:", 4) == 0) {
+        CCL_TRY(ccl_i_topology_set(topo, edit, &scaled, err));
         topo = &scaled;
     }
     ccl_status_t status = CCL_OK;

@@ -41,6 +41,9 @@ ccl_status_t ccl_i_edit_ends(const ccl_topology_t *topo, const char *edit, const
  */
 ccl_status_t ccl_i_topology_scale(const ccl_topology_t *topo, const char *edit, ccl_topology_t *out,
                                   ccl_error_t *err);
+/** "set:KEY[:KIND]=VALUE"; else as ccl_i_topology_scale(). */
+ccl_status_t ccl_i_topology_set(const ccl_topology_t *topo, const char *edit, ccl_topology_t *out,
+                                ccl_error_t *err);
 
 /** "host:8". */
 ccl_status_t ccl_i_topology_read_host(const char *text, ccl_topology_t **out, ccl_error_t *err);

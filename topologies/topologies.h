@@ -348,6 +348,11 @@ const ccl_profile_entry_t *ccl_profile_library(void);
  * Transports, all or by kind: latency (with the links'), overhead (without a kind the GPU models'
  * too), tb_rate, slots. GPU models: reduce_rate, copy_rate, flag, launch. Rates also take "inf".
  *
+ * "set:KEY[:KIND]=VALUE" gives transports of a kind of link, or all, another constant, with every
+ * protocol: any key of docs/model.md "Connections" ("set:slice:net=512K"). GPU models: blocks (the
+ * most thread blocks; not more than their SMs), reduce_rate, copy_rate, flag, launch. Rates and
+ * bytes also take "inf", no limit.
+ *
  * @retval CCL_ERR_INPUT  no such device or link, or what is left is no connected cluster;
  *                        err->where is the edit.
  */

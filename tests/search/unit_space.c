@@ -87,6 +87,85 @@ static char *settings_of(const ccl_space_t *s, const char *with) {
     return ccl_space_settings(values);
 }
 
+/* Bytes, factors and real numbers, also in a file; what a wrong one is told. */
+START_TEST(test_constants) {
+    ccl_space_t *s = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    double values[CCL_KNOBS];
+    ck_assert_msg(read_text("{\"format\": \"ccllab/space/1\", \"knobs\": {\"slice\": \"64K:1M:4\", "
+                            "\"latency\": [0.25, 2], \"piece\": 1000, \"proto\": \"LL,LL128\"}}",
+                            &s, &err) == CCL_OK,
+                  "%s", err.text);
+    ck_assert_uint_eq(s->nvalues[CCL_KNOB_SLICE], 3);
+    ck_assert(s->values[CCL_KNOB_SLICE][1] == 262144);
+    ck_assert(s->values[CCL_KNOB_LATENCY][0] == 0.25);
+    ck_assert(s->values[CCL_KNOB_PIECE][0] == 1000);
+    for (uint32_t k = 0; k < CCL_KNOBS; k++)
+        values[k] = s->nvalues[k] ? s->values[k][0] : NAN;
+    values[CCL_KNOB_WITH] = synthesizer("ring");
+    values[CCL_KNOB_EPOCH] = 1e-6; /* milp's */
+    values[CCL_KNOB_INNER] = 0;    /* c2c's */
+    ccl_space_point(s, values);
+    char *settings = ccl_space_settings(values);
+    ck_assert_str_eq(settings, "{\"latency\":\"0.25\",\"piece\":\"1000\",\"proto\":\"LL\","
+                               "\"slice\":\"64K\",\"with\":\"ring\"}");
+    free(settings);
+    static const char *const bad[][2] = {
+        {"slice=0", "more than 0"},
+        {"slice=64Q", "knob slice"},
+        {"piece=fast", "knob piece"},
+        {"fifo=0", "a whole number from 1"},
+        {"blocks=2.5", "a whole number from 1"},
+        {"slices=-1", "a whole number from 1"},
+        {"latency=2us", "a number above 0"},
+        {"tb_rate=0", "a number above 0"},
+        {"overhead=1001", "at most 1000"},
+        {"proto=ll", "one of Simple,LL,LL128"},
+        {"proto=LL:LL128", "has no ranges"},
+        {"inner=greedy", "one of direct,hm,ring"},
+        {"compose=maybe", "one of off,on"},
+        {"clusters=0", "a whole number from 1"},
+        {"epoch=3", "knob epoch"},
+        {"chunks=2 when with=rng", "did you mean \"ring\""},
+        {"chunks=2 when chunks=2", "cannot depend on chunks"},
+        {"with=ring when order=rr", "cannot depend on order"},
+        {"chunks=2 when order", "a knob and its values"},
+        {"chunks=2 when", "a whole number from 1"},
+    };
+    for (size_t i = 0; i < CCL_ARRAY_LEN(bad); i++) {
+        ccl_error_clear(&err);
+        ck_assert_msg(ccl_space_set(s, bad[i][0], &err) == CCL_ERR_INPUT, "%s", bad[i][0]);
+        ck_assert_msg(strstr(err.text, bad[i][1]) != NULL, "%s: %s", bad[i][0], err.text);
+    }
+    ccl_space_destroy(s);
+}
+END_TEST
+
+/* A condition on the command line takes the place of the knob's conditions; without one they stay.
+ */
+START_TEST(test_when) {
+    ccl_space_t *s = NULL;
+    ck_assert_int_eq(ccl_space_create(&s, NULL), CCL_OK);
+    for (uint32_t round = 0; round < 4; round++) {
+        static const char *const texts[] = {"chunks=4 when with=hm,greedy", "chunks=4,8",
+                                            "chunks=4 when with=ring", "order=hpds when chunks=4"};
+        static const char *const with[4][2] = {/* without chunks, with */
+                                               {"ring", "hm"},
+                                               {"ring", "hm"},
+                                               {"hm", "ring"},
+                                               {"hm", "ring"}};
+        ck_assert_int_eq(ccl_space_set(s, texts[round], NULL), CCL_OK);
+        char *without = settings_of(s, with[round][0]), *has = settings_of(s, with[round][1]);
+        ck_assert_msg(strstr(without, "chunks") == NULL, "%s: %s", texts[round], without);
+        ck_assert_msg(strstr(has, "\"chunks\":4") != NULL, "%s: %s", texts[round], has);
+        ck_assert((strstr(without, "hpds") == NULL) == (round == 3));
+        free(without);
+        free(has);
+    }
+    ccl_space_destroy(s);
+}
+END_TEST
+
 /* tau_ref is cegis's; chunks as the file says; and what hangs on tau_ref goes with it. */
 START_TEST(test_conditions) {
     ccl_space_t *s = NULL;
@@ -154,6 +233,8 @@ int main(void) {
     Suite *s = suite_create("space");
     TCase *t = tcase_create("space");
     tcase_add_test(t, test_values);
+    tcase_add_test(t, test_constants);
+    tcase_add_test(t, test_when);
     tcase_add_test(t, test_conditions);
     tcase_add_test(t, test_bad);
     suite_add_tcase(s, t);

@@ -203,6 +203,65 @@ START_TEST(scale) {
 }
 END_TEST
 
+typedef struct set_row {
+    const char *why, *edit;
+    double net_slots, nvlink_slots, ll_slots, slice; /* then; 0: as before */
+    uint32_t sms[2];
+} set_row_t;
+
+/* The GPUs of server a have a model of 8 SMs, those of b none. */
+static const set_row_t set_rows[] = {
+    {"of a kind, with its protocols", "set:slots:net=5", 5, 0, 5, 0, {0, 0}},
+    {"of all kinds", "set:slots=5", 5, 5, 5, 0, {0, 0}},
+    {"what protocols leave alone", "set:slice:net=64K", 0, 0, 0, 65536, {0, 0}},
+    {"no limit", "set:slice:net=inf", 0, 0, 0, INFINITY, {0, 0}},
+    {"fewer blocks", "set:blocks=4", 0, 0, 0, 0, {4, 4}},
+    {"not more than the SMs", "set:blocks=100", 0, 0, 0, 0, {8, 100}},
+};
+
+START_TEST(set) {
+    static const char text[] =
+        "{\"format\": \"ccllab-topology-1\", \"name\": \"t\", \"devices\": ["
+        "{\"id\": \"a\", \"kind\": \"gpu\", \"rank\": 0, \"server\": \"a\", \"model\": \"gpu\"},"
+        "{\"id\": \"b\", \"kind\": \"gpu\", \"rank\": 1, \"server\": \"b\"}],"
+        "\"gpu_models\": {\"gpu\": {\"sms\": 8}},"
+        "\"transports\": {\"net\": {\"slots\": 2, \"slice\": \"1M\","
+        " \"protocols\": {\"LL\": {\"slots\": 3}}}},"
+        "\"links\": ["
+        "{\"from\": \"a\", \"to\": \"b\", \"kind\": \"net\", \"bandwidth\": \"1GB/s\","
+        " \"latency\": \"1us\", \"duplex\": true},"
+        "{\"from\": \"a\", \"to\": \"b\", \"kind\": \"nvlink\", \"bandwidth\": \"1GB/s\","
+        " \"latency\": \"1us\", \"duplex\": true}]}";
+    const set_row_t *row = &set_rows[_i];
+    ccl_topology_t *t = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_msg(ccl_topology_read_text(NULL, "t", text, strlen(text), &t, &err) == CCL_OK, "%s",
+                  err.text);
+    ccl_topology_t *n = edited(t, row->edit);
+    uint32_t slots[3] = {2, 8, 3}; /* net, nvlink's default, net under LL */
+    double slice = 1048576;
+    for (uint32_t i = 0; i < n->ntransports; i++) {
+        const ccl_transport_spec_t *spec = &n->transports[i];
+        bool net = strcmp(spec->kind, "net") == 0;
+        if (spec->given & CCL_TRANSPORT_SLOTS)
+            slots[spec->protocol ? 2 : net ? 0 : 1] = spec->value.slots;
+        if (net && !spec->protocol)
+            slice = spec->given & CCL_TRANSPORT_SLICE ? spec->value.slice_bytes : INFINITY;
+    }
+    ck_assert_uint_eq(slots[0], row->net_slots ? (uint32_t)row->net_slots : 2);
+    ck_assert_uint_eq(slots[1], row->nvlink_slots ? (uint32_t)row->nvlink_slots : 8);
+    ck_assert_uint_eq(slots[2], row->ll_slots ? (uint32_t)row->ll_slots : 3);
+    ck_assert(slice == (row->slice ? row->slice : 1048576));
+    for (uint32_t r = 0; r < 2; r++) {
+        uint32_t model = n->devices[n->rank_device[r]].model;
+        uint32_t sms = model == CCL_NONE ? 0 : n->gpu_models[model].sms;
+        ck_assert_uint_eq(sms, row->sms[r] ? row->sms[r] : r == 0 ? 8 : 0);
+    }
+    ccl_topology_destroy(n);
+    ccl_topology_destroy(t);
+}
+END_TEST
+
 START_TEST(fail_links) {
     ccl_topology_t *t = cluster();
     ccl_topology_t *n = edited(t, "fail:mlx5_0-sw-1");
@@ -252,6 +311,18 @@ static const bad_row_t bad_rows[] = {
     {"GPU models have no kinds", "scale:flag:net=2", "of all GPU models"},
     {"too much", "scale:bandwidth=1e300", "factor"},
     {"nothing degraded", "degrade:=1GB/s", "no device or link"},
+    {"no value", "set:slice:net", "no value"},
+    {"a constant misspelled", "set:slise=64K", "nearest is slice"},
+    {"no constant", "set:=64K", "nothing called \"\" to set"},
+    {"bytes without end", "set:slice=64Q", "slice: "},
+    {"no bytes", "set:piece=0", "more than 0"},
+    {"a rate without unit", "set:tb_rate=5", "tb_rate: "},
+    {"no slot", "set:slots=0", "a whole number from 1"},
+    {"half a slot", "set:slots=1.5", "a whole number from 1"},
+    {"neither yes nor no", "set:direct=yes", "true or false"},
+    {"no mechanism", "set:mechanism=rdma", "device, host or proxy"},
+    {"no such kind", "set:slots:pcie5=2", "no kind of link \"pcie5\""},
+    {"GPUs have no kinds", "set:blocks:net=2", "of all GPU models"},
 };
 
 START_TEST(refused) {
@@ -324,6 +395,7 @@ int main(void) {
     tcase_add_test(tc, fail_gpu);
     tcase_add_test(tc, fail_nic);
     tcase_add_loop_test(tc, scale, 0, (int)CCL_ARRAY_LEN(scale_rows));
+    tcase_add_loop_test(tc, set, 0, (int)CCL_ARRAY_LEN(set_rows));
     tcase_add_loop_test(tc, degrade, 0, (int)CCL_ARRAY_LEN(degrade_rows));
     tcase_add_test(tc, fail_links);
     tcase_add_loop_test(tc, refused, 0, (int)CCL_ARRAY_LEN(bad_rows));
