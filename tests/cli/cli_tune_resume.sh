@@ -72,6 +72,11 @@ refused 'option --budget wants a time (60s) or a number of runs' --budget 0
 refused 'option --budget wants a time (60s) or a number of runs' --budget 5parsecs
 refused 'option --gap wants a percentage' --gap 2
 refused 'unknown knob "chanels", did you mean "channels"?' -k chanels=2
+refused 'knob proto wants auto or one of Simple,LL,LL128' -k proto=ll128
+refused 'knob slice: "64Q" has an unknown size unit' -k slice=64Q
+refused 'did you mean "ring"?' -k 'chunks=1:8 when with=rng'
+refused '--set slots=0' --set slots=0
+refused '--set slise=64K' --set slise=64K
 refused 'fewer values, or the strategy halving or random' --strategy grid -k slots=1:64:1.1 -k batches=1:1000:1.1
 printf '{"format": "ccllab/space/1", "knobs": {"chunks": "x"}}' >"$dir/space.json"
 refused "$dir/space.json:1:50" --space "$dir/space.json"
