@@ -1,13 +1,13 @@
 /* Every knob changes what is evaluated, to what a comparison with that option on that cluster
  * gives.
  */
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "search/search.h"
+#include "tests/base/main.h"
 
 #define MIXED "heteccl-h20-4+8"
 #define VENDORS "hetccl-snu"
@@ -160,8 +160,7 @@ static void check_worth(const ccl_tuning_t *t, const row_t *row) {
     free(worth);
 }
 
-START_TEST(test_knob) {
-    const row_t *row = &rows[_i];
+static void check_knob(const row_t *row) {
     ccl_topology_t *topo = NULL, *plain = NULL;
     ccl_profile_t *profile = NULL;
     lay(row, "Simple", &topo, &profile, &plain);
@@ -183,6 +182,11 @@ START_TEST(test_knob) {
     ccl_topology_destroy(topo);
     ccl_topology_destroy(plain);
     ccl_profile_destroy(profile);
+}
+
+START_TEST(test_knob) {
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++)
+        check_knob(&rows[i]);
 }
 END_TEST
 
@@ -234,17 +238,4 @@ START_TEST(test_impossible) {
 }
 END_TEST
 
-int main(void) {
-    Suite *s = suite_create("knobs");
-    TCase *t = tcase_create("knobs");
-    tcase_set_timeout(t, 0);
-    tcase_add_loop_test(t, test_knob, 0, CCL_ARRAY_LEN(rows));
-    tcase_add_test(t, test_bound);
-    tcase_add_test(t, test_impossible);
-    suite_add_tcase(s, t);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
-}
+RUN_TESTS(test_knob, test_bound, test_impossible)
