@@ -40,6 +40,14 @@ typedef struct ccl_i_sub {
     const uint32_t *via;    /* same: hop */
 } ccl_i_sub_t;
 
+/** How a group hands on what one of its GPUs holds. */
+typedef enum ccl_i_shape {
+    CCL_I_SHAPE_DIRECT, /* the holder to every other */
+    CCL_I_SHAPE_CHAIN,  /* from one to the next, in rank order from the holder on */
+    CCL_I_SHAPE_CHAINS, /* several chains, as many as each is long */
+    CCL_I_SHAPES
+} ccl_i_shape_t;
+
 typedef struct ccl_i_sketch {
     uint32_t nstages;
     const uint8_t *reach; /* [nstages][ngroups of all dimensions] */
@@ -61,20 +69,14 @@ typedef struct ccl_i_sketch {
     double fifo_s;        /* the same of waiting for free slots: a slot comes back after two ways */
     const double *load;   /* [nclasses][x.nresources] seconds per byte of a chunk of every root of
                              that class */
-    double fill_s_per_byte; /* what it takes more than the busiest resource where the hops of a way
-                               come one after the other, as they do for a single piece */
+    /* By shape over the network: what it takes more than the busiest resource where the hops of a
+       way come one after the other, as they do for a single piece. */
+    double fill_s_per_byte[CCL_I_SHAPES];
     char *name;             /* "nvlink > net" */
 } ccl_i_sketch_t;
 
 /** Ways to solve sub-demands (sketch_solve.c), NULL-terminated. */
 extern const char *const ccl_i_solver_names[];
-
-/** How a group hands on what one of its GPUs holds. */
-typedef enum ccl_i_shape {
-    CCL_I_SHAPE_DIRECT, /* the holder to every other */
-    CCL_I_SHAPE_CHAIN,  /* from one to the next, in rank order from the holder on */
-    CCL_I_SHAPE_CHAINS  /* several chains, as many as each is long */
-} ccl_i_shape_t;
 
 /** GPUs in each chain of a group that hands on to n others. */
 static inline uint32_t ccl_i_chain_length(ccl_i_shape_t shape, uint32_t n) {
@@ -170,6 +172,10 @@ bool ccl_i_grow(ccl_i_grower_t *g, const ccl_i_sketch_t *sketch, const uint8_t *
 uint32_t ccl_i_space_hop(const ccl_i_space_t *space, uint32_t dimension, uint32_t src, uint32_t dst,
                          uint32_t turn);
 
+/** Groups over the network that have others than pairs hand on in this shape, all others directly.
+    @param shapes  [ndimensions], filled. @return whether there are such groups. */
+bool ccl_i_space_shapes(const ccl_i_space_t *space, ccl_i_shape_t net, uint8_t *shapes);
+
 /** Of the tree in hand: hand-overs from stage to stage on the way to the deepest leaf, and the
     longest way in seconds. */
 void ccl_i_grower_measure(const ccl_i_grower_t *g, uint32_t *relays, double *depth_s);
@@ -195,7 +201,7 @@ typedef struct ccl_i_mix {
     double s_per_byte;       /* with counts */
     double depth_s, busy_s;  /* the deepest sketch; overheads of a part along every sketch */
     double fifo_s;           /* waits for slots, likewise */
-    double fill_s_per_byte;  /* most of a sketch */
+    double fill_s_per_byte[CCL_I_SHAPES]; /* most of a sketch */
     double transfers;        /* of all parts */
     bool given;              /* the user's: counts, channels, cuts and shapes are as they are */
     uint32_t cuts;           /* given; 0: 1 */

@@ -251,18 +251,16 @@ static uint32_t receivers_of(const ccl_i_space_t *space, const ccl_i_sketches_t 
 
 /*
  * What comes on top of latencies: links and overheads, or FIFOs that are too short for them; and
- * until a first piece (of a part in a micro-batch) has come all the way links wait. In chains chunks
- * come in one after the other, so the first is there that much earlier.
- * @param length  of chains over the network; 1: none
+ * until a first piece (of a part in a micro-batch) has come all the way links wait.
+ * @param fill  shape over the network with which that is reckoned
  */
 static double flow_s(const ccl_i_space_t *space, const ccl_i_mix_t *mix, uint32_t parts,
-                     double chunk_bytes, uint32_t length) {
-    double pieces =
-        length * parts * fmax(1, ccl_model_ceil(chunk_bytes / parts / space->piece_bytes));
+                     double chunk_bytes, ccl_i_shape_t fill) {
+    double pieces = parts * fmax(1, ccl_model_ceil(chunk_bytes / parts / space->piece_bytes));
 
     return fmax(mix->s_per_byte * chunk_bytes + mix->busy_s * (parts - 1.0) / mix->n,
                 mix->fifo_s * parts / mix->n) +
-           mix->fill_s_per_byte * chunk_bytes / pieces;
+           mix->fill_s_per_byte[fill] * chunk_bytes / pieces;
 }
 
 static double transfers_of(const ccl_i_mix_t *mix, uint32_t parts, const ccl_i_costs_t *costs) {
@@ -271,14 +269,14 @@ static double transfers_of(const ccl_i_mix_t *mix, uint32_t parts, const ccl_i_c
 
 /* Into how many each part is cut, by the estimate. */
 static uint32_t best_cuts(const ccl_i_space_t *space, const ccl_i_mix_t *mix, uint32_t parts,
-                          const ccl_i_costs_t *costs, uint32_t length) {
+                          const ccl_i_costs_t *costs, ccl_i_shape_t fill) {
     uint32_t best = 1;
-    double best_s = mix->depth_s + flow_s(space, mix, parts, costs->chunk_bytes, length);
+    double best_s = mix->depth_s + flow_s(space, mix, parts, costs->chunk_bytes, fill);
 
     for (uint32_t cuts = 2;
          cuts <= CCL_I_SKETCH_CUTS && transfers_of(mix, parts * cuts, costs) <= CUT_TRANSFERS;
          cuts *= 2) {
-        double s = mix->depth_s + flow_s(space, mix, parts * cuts, costs->chunk_bytes, length);
+        double s = mix->depth_s + flow_s(space, mix, parts * cuts, costs->chunk_bytes, fill);
 
         if (s >= best_s * (1 - CCL_I_SKETCH_CUT_GAIN))
             break;
@@ -296,43 +294,40 @@ bool ccl_i_candidates_add(ccl_i_candidates_t *all, const ccl_i_space_t *space,
     ccl_i_candidate_t c = {
         .mix = mix, .channels = channels, .index = (uint32_t)all->n, .net = (uint8_t)net};
     double chain_s = 0;
-    uint32_t length = 1; /* of the longest chains */
-    bool chained = false;
+    ccl_i_shape_t fill = net;
 
+    if (!ccl_i_space_shapes(space, net, c.shapes) && net != CCL_I_SHAPE_DIRECT)
+        return true; /* the same as direct */
+    if (net != CCL_I_SHAPE_DIRECT && space->scatter)
+        return true; /* relays would hand on what is for all behind them */
     for (uint32_t d = 0; d < space->ndimensions; d++) {
         const ccl_dimension_t *dim = &space->symmetry->dimensions[space->dimension[d]];
 
-        if (strcmp(dim->kind, "net") == 0 && dim->max_gpus > 2) {
-            uint32_t others = receivers_of(space, sketches, mix, d);
-
-            c.shapes[d] = (uint8_t)net;
-            chained = true;
-            chain_s += (ccl_i_chain_length(net, others) - 1) * dim->max_latency_s;
-            if (ccl_i_chain_length(net, others) > length)
-                length = ccl_i_chain_length(net, others);
-        }
+        if (c.shapes[d] != CCL_I_SHAPE_DIRECT)
+            chain_s += (ccl_i_chain_length(net, receivers_of(space, sketches, mix, d)) - 1) *
+                       dim->max_latency_s;
     }
-    if (net != CCL_I_SHAPE_DIRECT && (!chained || space->scatter))
-        return true; /* the same as direct; or relays would hand on what is for all behind them */
     for (uint32_t i = 0; i < mix->n && sms; i++) {
         uint32_t blocks = blocks_of(&sketches->items[mix->sketch[i]], channels);
 
         c.wide |= blocks > sms;
         c.hopeless |= blocks > 2 * sms;
     }
-    if (!c.wide) /* else there is no other way: told apart by when they start */
-        length = 1;
-    if (net != CCL_I_SHAPE_DIRECT) /* in chains a GPU has fewer: worth() counts */
-        c.wide = c.hopeless = false;
     c.parts = mix->parts * turns(space, sketches, mix);
     c.parts *= (channels + c.parts - 1) / c.parts;
-    c.cuts = cuts ? cuts : best_cuts(space, mix, c.parts, costs, length);
+    /* When chains start tells apart those that there is no other way for, or of which few are
+       simulated. */
+    if (!c.wide && transfers_of(mix, c.parts, costs) <= CCL_I_SKETCH_DEAR)
+        fill = CCL_I_SHAPE_DIRECT;
+    if (net != CCL_I_SHAPE_DIRECT) /* in chains a GPU has fewer: worth() counts */
+        c.wide = c.hopeless = false;
+    c.cuts = cuts ? cuts : best_cuts(space, mix, c.parts, costs, fill);
     c.parts *= c.cuts;
     c.transfers = transfers_of(mix, c.parts, costs);
     if (c.transfers > CCL_I_SKETCH_TRANSFERS && c.parts > mix->parts && !costs->fixed)
         return true; /* too many: fewer channels do */
     c.estimate_s =
-        mix->depth_s + chain_s + flow_s(space, mix, c.parts, costs->chunk_bytes, length);
+        mix->depth_s + chain_s + flow_s(space, mix, c.parts, costs->chunk_bytes, fill);
     if (!ccl_grow(&all->items, &all->cap, all->n + 1, sizeof *all->items))
         return false;
     all->items[all->n++] = c;
@@ -353,7 +348,8 @@ static bool add_given(ccl_i_candidates_t *all, const ccl_i_space_t *space,
     c.parts *= (c.channels + c.parts - 1) / c.parts;
     c.parts *= c.cuts;
     c.transfers = transfers_of(mix, c.parts, costs);
-    c.estimate_s = mix->depth_s + flow_s(space, mix, c.parts, costs->chunk_bytes, 1);
+    c.estimate_s = mix->depth_s + flow_s(space, mix, c.parts, costs->chunk_bytes,
+                                            CCL_I_SHAPE_DIRECT);
     if (!ccl_grow(&all->items, &all->cap, all->n + 1, sizeof *all->items))
         return false;
     all->items[all->n++] = c;

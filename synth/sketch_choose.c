@@ -11,7 +11,6 @@
 /* Together no more than so many transfers are simulated, some seconds; but two candidates at least,
    and beside them one of more than so many. */
 #define SIMULATED_TRANSFERS 1.2e6
-#define DEAR_TRANSFERS 3e5
 /* So many that are estimated alike are simulated. */
 enum { ALIKE = 2, MOST_COUNTED = 12 };
 /* When one is this near to the busiest link's time under the best shares, others cannot gain more. */
@@ -248,7 +247,7 @@ static ccl_status_t worth(ccl_i_candidates_t *all, race_t *race, const ccl_i_ske
             same |= all->items[k].signature == c.signature && !all->items[k].mix->given;
         if (same)
             continue;
-        if (c.transfers > DEAR_TRANSFERS && dear > 0)
+        if (c.transfers > CCL_I_SKETCH_DEAR && dear > 0)
             continue; /* estimates of so many are no better: rather a few of less */
         if (c.net != CCL_I_SHAPE_DIRECT && race->costs.sms && !c.wide && counted < MOST_COUNTED) {
             bool fit = true;
@@ -261,7 +260,7 @@ static ccl_status_t worth(ccl_i_candidates_t *all, race_t *race, const ccl_i_ske
                 continue;
             }
         }
-        if (c.transfers > DEAR_TRANSFERS)
+        if (c.transfers > CCL_I_SKETCH_DEAR)
             dear++;
         else if (n > given + 1 && *transfers + c.transfers > SIMULATED_TRANSFERS)
             break;

@@ -29,6 +29,19 @@ uint32_t ccl_i_space_hop(const ccl_i_space_t *space, uint32_t dimension, uint32_
     return n == 1 ? low : low + turn % n;
 }
 
+bool ccl_i_space_shapes(const ccl_i_space_t *space, ccl_i_shape_t net, uint8_t *shapes) {
+    bool some = false;
+
+    for (uint32_t d = 0; d < space->ndimensions; d++) {
+        const ccl_dimension_t *dim = &space->symmetry->dimensions[space->dimension[d]];
+        bool wide = strcmp(dim->kind, "net") == 0 && dim->max_gpus > 2;
+
+        shapes[d] = (uint8_t)(wide ? net : CCL_I_SHAPE_DIRECT);
+        some |= wide;
+    }
+    return some;
+}
+
 ccl_status_t ccl_i_grower_init(ccl_i_grower_t *g, const ccl_i_space_t *space, ccl_error_t *err) {
     size_t n = space->topo->nranks;
 

@@ -17,35 +17,46 @@ enum { PAIRS_OF = 96, TRIPLES_OF = 20 };
 /* ---------------------------------------------------------------- loads */
 
 /* Hops of a way from the root that are told apart: those after them are as one. */
-enum { LEVELS = 48 };
+enum { LEVELS = 96 };
 
-/* @param level_load  [LEVELS][nresources] the same by the hop of the way; NULL: not wanted. */
 static void add_load(const ccl_i_space_t *s, ccl_i_grower_t *g, double *weight, double scale,
-                     double *load, uint32_t *level, double *level_load) {
+                     double *load) {
     const ccl_i_exchange_t *x = &s->x;
 
     for (uint32_t i = 0; i < g->norder; i++)
         weight[g->order[i]] = 1;
-    level[g->order[0]] = 0;
-    for (uint32_t i = 1; level_load && i < g->norder; i++) {
-        uint32_t rank = g->order[i], up = level[g->parent[rank]];
-
-        level[rank] = up + (up + 1 < LEVELS);
-    }
     for (uint32_t i = g->norder; i-- > 1;) {
         uint32_t rank = g->order[i];
         const ccl_i_hop_t *hop = &x->hops[g->via[rank]];
 
         for (uint32_t u = hop->first_use; u < hop->first_use + hop->nuses; u++) {
             uint32_t r = x->uses[u].resource;
-            double s_per_byte = weight[rank] * x->uses[u].times / x->resources[r].Bps;
 
-            load[r] += scale * s_per_byte;
-            if (level_load)
-                level_load[(size_t)level[rank] * x->nresources + r] += s_per_byte;
+            load[r] += scale * weight[rank] * x->uses[u].times / x->resources[r].Bps;
         }
         if (s->scatter)
             weight[g->parent[rank]] += weight[rank];
+    }
+}
+
+/* The same by the hop of the way; weights as add_load() left them.
+   @param level_load  [LEVELS][nresources] */
+static void add_levels(const ccl_i_space_t *s, const ccl_i_grower_t *g, const double *weight,
+                       uint32_t *level, double *level_load) {
+    const ccl_i_exchange_t *x = &s->x;
+
+    level[g->order[0]] = 0;
+    for (uint32_t i = 1; i < g->norder; i++) {
+        uint32_t rank = g->order[i], up = level[g->parent[rank]];
+        const ccl_i_hop_t *hop = &x->hops[g->via[rank]];
+
+        level[rank] = up + (up + 1 < LEVELS);
+        for (uint32_t u = hop->first_use; u < hop->first_use + hop->nuses; u++) {
+            uint32_t r = x->uses[u].resource;
+
+            level_load[(size_t)level[rank] * x->nresources + r] +=
+                weight[rank] * x->uses[u].times / x->resources[r].Bps;
+        }
     }
 }
 
@@ -57,7 +68,7 @@ typedef struct loader {
     uint32_t *blocks;   /* [nranks] */
     uint32_t *turns;    /* [x.nhops] bit per variant that goes over it */
     uint32_t *level;    /* [nranks] hops from the root */
-    double *level_load; /* [LEVELS][x.nresources] */
+    double *level_load[CCL_I_SHAPES]; /* [LEVELS][x.nresources] */
     bool ready;
 } loader_t;
 
@@ -79,10 +90,14 @@ static ccl_status_t loader_init(loader_t *l, const ccl_i_space_t *s, ccl_error_t
     l->blocks = calloc(s->topo->nranks, sizeof *l->blocks);
     l->turns = calloc(s->x.nhops + (size_t)1, sizeof *l->turns);
     l->level = calloc(s->topo->nranks, sizeof *l->level);
-    l->level_load = calloc(LEVELS * (s->x.nresources + (size_t)1), sizeof *l->level_load);
-    return l->weight && l->sends && l->blocks && l->turns && l->level && l->level_load
-               ? CCL_OK
-               : ccl_fail_nomem(err);
+    bool ok = l->weight && l->sends && l->blocks && l->turns && l->level;
+
+    for (int i = 0; i < CCL_I_SHAPES; i++) {
+        l->level_load[i] =
+            calloc(LEVELS * (s->x.nresources + (size_t)1), sizeof *l->level_load[i]);
+        ok &= l->level_load[i] != NULL;
+    }
+    return ok ? CCL_OK : ccl_fail_nomem(err);
 }
 
 static void loader_fini(loader_t *l) {
@@ -91,7 +106,8 @@ static void loader_fini(loader_t *l) {
     free(l->blocks);
     free(l->turns);
     free(l->level);
-    free(l->level_load);
+    for (int i = 0; i < CCL_I_SHAPES; i++)
+        free(l->level_load[i]);
     if (l->ready)
         ccl_i_grower_fini(&l->grower);
 }
@@ -135,8 +151,12 @@ static ccl_status_t load_one(uint32_t index, uint32_t worker, void *user, ccl_er
     ccl_i_sketch_t *sketch = &all->sketches->items[index];
     uint32_t nranks = s->topo->nranks, rotations = sketch->uses_one ? s->rotations : 1;
     double *load = all->load[index];
+    uint8_t shapes[CCL_I_SKETCH_DIMENSIONS];
+    bool chained;
     ccl_ctx_t quiet = all->ctx ? *all->ctx : (ccl_ctx_t)CCL_CTX_INIT;
 
+    /* Relays of what is for one only would hand on what is for all behind them: no chains. */
+    chained = ccl_i_space_shapes(s, CCL_I_SHAPE_DIRECT, shapes) && !s->scatter;
     quiet.progress = NULL;
     sketch->variants = sketch->variants ? sketch->variants : 1;
     /* All ways to pick single GPUs with all ways of the sub-demands, if not too many. */
@@ -151,8 +171,9 @@ static ccl_status_t load_one(uint32_t index, uint32_t worker, void *user, ccl_er
             if (!ccl_i_grow(g, sketch, NULL, r, turn))
                 load[0] = INFINITY; /* does not work from every root */
             add_load(s, g, l->weight, 1.0 / rotations,
-                     load + (size_t)s->root_class[r] * s->x.nresources, l->level,
-                     turn ? NULL : l->level_load);
+                     load + (size_t)s->root_class[r] * s->x.nresources);
+            if (turn == 0)
+                add_levels(s, g, l->weight, l->level, l->level_load[CCL_I_SHAPE_DIRECT]);
             for (uint32_t k = 1; k < g->norder; k++) {
                 uint32_t hop = g->via[g->order[k]];
 
@@ -161,12 +182,19 @@ static ccl_status_t load_one(uint32_t index, uint32_t worker, void *user, ccl_er
                 l->turns[hop] |= 1u << turn % sketch->variants;
             }
         }
+        for (int net = CCL_I_SHAPE_CHAIN; chained && net < CCL_I_SHAPES; net++) {
+            ccl_i_space_shapes(s, (ccl_i_shape_t)net, shapes);
+            if (ccl_i_grow(g, sketch, shapes, r, 0))
+                add_levels(s, g, l->weight, l->level, l->level_load[net]);
+        }
         if (r % 16 == 0)
             CCL_TRY(ccl_ctx_poll(&quiet, NULL));
     }
     sketch->turns = rotations;
     sketch->load = load;
-    sketch->fill_s_per_byte = fill_of(s, l->level_load);
+    for (int net = 0; net < CCL_I_SHAPES; net++)
+        sketch->fill_s_per_byte[net] =
+            fill_of(s, l->level_load[chained ? net : CCL_I_SHAPE_DIRECT]);
     memset(l->blocks, 0, nranks * sizeof *l->blocks);
     sketch->transfers = 0;
     for (uint32_t h = 0; h < s->x.nhops; h++) {
@@ -427,6 +455,11 @@ static void choose_parts(const rows_t *rows, uint32_t max_parts, ccl_i_mix_t *mi
     }
 }
 
+static void fill_more(double *mix, const double *sketch) {
+    for (int net = 0; net < CCL_I_SHAPES; net++)
+        mix[net] = fmax(mix[net], sketch[net]);
+}
+
 static ccl_status_t try_mix(const rows_t *rows, const uint32_t *which, uint32_t n,
                             uint32_t max_parts, bool all, ccl_i_mixes_t *out, ccl_error_t *err) {
     uint32_t nclasses = rows->space->nclasses;
@@ -456,7 +489,7 @@ static ccl_status_t try_mix(const rows_t *rows, const uint32_t *which, uint32_t 
         mix.depth_s = fmax(mix.depth_s, sketch->depth_s);
         mix.busy_s += sketch->busy_s;
         mix.fifo_s += sketch->fifo_s;
-        mix.fill_s_per_byte = fmax(mix.fill_s_per_byte, sketch->fill_s_per_byte);
+        fill_more(mix.fill_s_per_byte, sketch->fill_s_per_byte);
     }
     free(share);
     if (!share)
@@ -502,7 +535,7 @@ static ccl_status_t weigh(const rows_t *rows, ccl_i_mix_t *mix, ccl_error_t *err
         mix->depth_s = fmax(mix->depth_s, sketch->depth_s);
         mix->busy_s += sketch->busy_s;
         mix->fifo_s += sketch->fifo_s;
-        mix->fill_s_per_byte = fmax(mix->fill_s_per_byte, sketch->fill_s_per_byte);
+        fill_more(mix->fill_s_per_byte, sketch->fill_s_per_byte);
     }
     mix->transfers = transfers_of(rows, mix);
     mix->s_per_byte = mix->ideal_s_per_byte = busiest(rows, mix->sketch, share, mix->n);

@@ -360,9 +360,9 @@ START_TEST(test_fill) {
     ccl_i_mixes_t mixes = mix(&m, stages, 2, 24, &sketches, reach);
 
     ck_assert_uint_eq(sketches.n, 2);
-    ck_assert_double_eq_tol(sketches.items[0].fill_s_per_byte, 1 / 50e9 + 3 / 180e9 - 6 / 180e9,
-                            1e-20);
-    ck_assert_double_eq_tol(sketches.items[1].fill_s_per_byte, 0, 1e-20);
+    ck_assert_double_eq_tol(sketches.items[0].fill_s_per_byte[CCL_I_SHAPE_DIRECT],
+                            1 / 50e9 + 3 / 180e9 - 6 / 180e9, 1e-20);
+    ck_assert_double_eq_tol(sketches.items[1].fill_s_per_byte[CCL_I_SHAPE_DIRECT], 0, 1e-20);
     ck_assert(isinf(m.space.piece_bytes)); /* links alone */
     free(mixes.items);
     free(sketches.items);
@@ -455,11 +455,42 @@ START_TEST(test_signature) {
 }
 END_TEST
 
+START_TEST(test_fill_of_chains) {
+    /*
+     * Ten servers over one switch, across then inside: what comes last inside NVLink waits for, the
+     * chunks of nine servers, of three at the ends of chains of three, of one at the end of a chain.
+     * Where two holders hand on there is no chain, whatever is asked for.
+     */
+    made_t m;
+
+    make(&m, "servers:10 gpus:2 nvswitch=180GB/s,0us nics:2x50GB/s,0us", CCL_ALLGATHER);
+    static const char *const stages[] = {"-e a-", "-o -e a-"};
+    uint8_t reach[2][256] = {{0}};
+    ccl_i_sketches_t sketches;
+    ccl_i_mixes_t mixes = mix(&m, stages, 2, 24, &sketches, reach);
+    static const double last[CCL_I_SHAPES] = {9, 1, 3};
+
+    ck_assert_uint_eq(m.space.ndimensions, 2);
+    ck_assert_uint_eq(sketches.n, 2);
+    for (uint32_t net = 0; net < CCL_I_SHAPES; net++) {
+        const double *two = sketches.items[1].fill_s_per_byte;
+
+        ck_assert_double_eq_tol(sketches.items[0].fill_s_per_byte[net], last[net] / 180e9, 1e-18);
+        ck_assert_double_gt(two[net], last[CCL_I_SHAPE_CHAINS] / 180e9);
+        ck_assert_double_eq_tol(two[net], two[CCL_I_SHAPE_DIRECT], 1e-18);
+    }
+    free(mixes.items);
+    free(sketches.items);
+    done(&m);
+}
+END_TEST
+
 START_TEST(test_chains_start_sooner) {
-    /* Ten servers over one switch, across then inside. Where blocks are too few for all connections
-       chains of 3 are told apart by when their first chunk is there: a third of the wait. */
+    /* Ten servers over one switch, across then inside. Where blocks are too few for all connections,
+       or transfers too many to simulate several, chains of 3 are told apart by when their first
+       chunk is there: a third of the wait. */
     uint8_t reach[64] = {0};
-    double estimate_s[2], fill_s;
+    double estimate_s[3], fill_s;
     made_t m;
 
     make(&m, "servers:10 gpus:2 nvswitch=180GB/s,0us nics:2x50GB/s,0us", CCL_ALLGATHER);
@@ -470,8 +501,9 @@ START_TEST(test_chains_start_sooner) {
     sketches.items[0] = sketch_of(&m, m.space.ndimensions == 2 ? "-e a-" : "-e- a--", reach);
     ck_assert_int_eq(ccl_i_sketch_mixes(NULL, &m.space, &sketches, 1, 1, &mixes, &err), CCL_OK);
     ck_assert_uint_eq(mixes.n, 1);
-    for (uint32_t i = 0; i < 2; i++) {
-        const ccl_i_costs_t costs = {.chunk_bytes = 1e6, .ways = 1, .sms = i ? 4 : 1000};
+    for (uint32_t i = 0; i < 3; i++) {
+        const ccl_i_costs_t costs = {
+            .chunk_bytes = 1e6, .ways = i == 2 ? 1000 : 1, .sms = i == 1 ? 4 : 1000};
         ccl_i_candidates_t all = {0};
 
         ck_assert(ccl_i_candidates_add(&all, &m.space, &sketches, mixes.items, 1, 1, &costs,
@@ -481,9 +513,10 @@ START_TEST(test_chains_start_sooner) {
         estimate_s[i] = all.items[0].estimate_s;
         free(all.items);
     }
-    fill_s = mixes.items[0].fill_s_per_byte * 1e6;
+    fill_s = mixes.items[0].fill_s_per_byte[CCL_I_SHAPE_DIRECT] * 1e6;
     ck_assert_double_gt(fill_s, 0);
     ck_assert_double_eq_tol(estimate_s[0] - estimate_s[1], fill_s * 2 / 3, 1e-9);
+    ck_assert_double_eq_tol(estimate_s[0] - estimate_s[2], fill_s * 2 / 3, 1e-9);
     free(mixes.items);
     free(sketches.items);
     done(&m);
@@ -540,6 +573,7 @@ int main(void) {
     tcase_add_test(tcase, test_shares_unbalanced);
     tcase_add_test(tcase, test_shares_by_class);
     tcase_add_test(tcase, test_signature);
+    tcase_add_test(tcase, test_fill_of_chains);
     tcase_add_test(tcase, test_chains_start_sooner);
     tcase_add_test(tcase, test_enough);
     suite_add_tcase(suite, tcase);
