@@ -249,7 +249,8 @@ static ccl_status_t synthesize_any(const ccl_ctx_t *ctx, const ccl_topology_t *t
         if (status == CCL_OK && i == 0)
             vendors = nclusters;
         if (status == CCL_OK)
-            status = ccl_i_time_schedule(ctx, topo, routes, made, size, &time_s, &at);
+            status = ccl_i_time_schedule(ctx, topo, routes, made, size, CCL_GRANULARITY_ALGORITHM,
+                                         &time_s, &at);
         if (status == CCL_OK && (!best || time_s < best_s)) {
             ccl_schedule_destroy(best);
             best = made;

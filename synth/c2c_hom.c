@@ -19,7 +19,8 @@ static ccl_status_t make(const ccl_ctx_t *ctx, const char *name, const ccl_topol
     *time_out = 0;
     if (!timed)
         return CCL_OK;
-    return ccl_i_time_schedule(ctx, part, routes, *out, options->size_bytes, time_out, err);
+    return ccl_i_time_schedule(ctx, part, routes, *out, options->size_bytes,
+                               CCL_GRANULARITY_ALGORITHM, time_out, err);
 }
 
 static ccl_status_t choose(const ccl_ctx_t *ctx, const ccl_topology_t *part, ccl_routes_t *routes,

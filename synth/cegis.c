@@ -32,9 +32,8 @@ static const uint32_t more_cuts[] = {2, 3, 4, 6, 8, 12};
 /* A link or group with so much of the busiest one's load is worth connections of their own. */
 #define BUSY 0.4
 #define MOST_LANES 32u
-/* Transfers that may be simulated to choose cuts, slices and connections: for each pair of ranks,
-   at least (one way; up and down) and at most so many. Where transports cut what they carry, their
-   slices count. */
+/* Transfers (slices of transports) that may be simulated to choose cuts, slices and connections: for
+   each pair of ranks, at least (one way; up and down), at most. */
 #define WORK_PER_PAIR 400.0
 static const double least_work[] = {280000, 300000};
 #define MOST_WORK 2e6
@@ -645,7 +644,7 @@ static ccl_status_t simulate(uint32_t index, uint32_t worker, void *user, ccl_er
     if (!c->copies[worker])
         return ccl_fail_nomem(err);
     return ccl_i_time_schedule_work(&quiet, c->topo, c->copies[worker], trial->schedule, size_of(c),
-                                    &trial->time_s, &trial->work, err);
+                                    CCL_GRANULARITY_TASK, &trial->time_s, &trial->work, err);
 }
 
 /** Whether another trial is the same schedule. */
@@ -896,5 +895,6 @@ const ccl_synth_ops_t ccl_i_synth_cegis = {
     .supports = supports,
     .synthesize = synthesize,
     .by_size = true,
+    .way = &ccl_way_hpds,
     .composable = true,
 };

@@ -241,7 +241,7 @@ static ccl_status_t final_job(uint32_t index, uint32_t worker, void *user, ccl_e
         return CCL_OK;
     /* INFINITY: too many blocks for a GPU: another one may do. */
     return ccl_i_time_schedule(g->ctx, g->topo, g->routes[worker], g->made[index], g->size_bytes,
-                               &g->made_s[index], err);
+                               CCL_GRANULARITY_TASK, &g->made_s[index], err);
 }
 
 static double transfers_of(const greedy_t *g, uint32_t parts) {
@@ -465,5 +465,6 @@ const ccl_synth_ops_t ccl_i_synth_greedy = {
     .supports = supports,
     .synthesize = synthesize,
     .by_size = true,
+    .way = &ccl_way_hpds,
     .composable = true,
 };

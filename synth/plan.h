@@ -150,14 +150,15 @@ void ccl_i_rings_fini(ccl_i_rings_t *rings);
 /* ---------------------------------------------------------------- time (timed.c) */
 
 /**
- * What a schedule takes, lowered in the default way and simulated.
+ * What a schedule takes, simulated with a thread block for each connection at a level.
  * @param routes    of the topology, used by nobody else meanwhile; NULL: made for the call.
  * @param time_out  INFINITY where it does not fit a GPU's thread blocks or cannot finish: another
  *                  schedule may do.
  */
 ccl_status_t ccl_i_time_schedule(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                  ccl_routes_t *routes, const ccl_schedule_t *schedule,
-                                 double size_bytes, double *time_out, ccl_error_t *err);
+                                 double size_bytes, ccl_granularity_t level, double *time_out,
+                                 ccl_error_t *err);
 /**
  * The same.
  * @param work_out  what that cost, in transfers of a plain run: from what was counted, not from a
@@ -165,7 +166,7 @@ ccl_status_t ccl_i_time_schedule(const ccl_ctx_t *ctx, const ccl_topology_t *top
  */
 ccl_status_t ccl_i_time_schedule_work(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                       ccl_routes_t *routes, const ccl_schedule_t *schedule,
-                                      double size_bytes, double *time_out, double *work_out,
-                                      ccl_error_t *err);
+                                      double size_bytes, ccl_granularity_t level, double *time_out,
+                                      double *work_out, ccl_error_t *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* What a schedule takes when it is lowered in the default way and simulated. */
+/* What a schedule takes, lowered with a block for each connection; sharing blocks costs it little. */
 #include "synth/plan.h"
 
 #include <math.h>
@@ -10,15 +10,17 @@
 
 ccl_status_t ccl_i_time_schedule(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                  ccl_routes_t *routes, const ccl_schedule_t *schedule,
-                                 double size_bytes, double *time_out, ccl_error_t *err) {
+                                 double size_bytes, ccl_granularity_t level, double *time_out,
+                                 ccl_error_t *err) {
     double work;
-    return ccl_i_time_schedule_work(ctx, topo, routes, schedule, size_bytes, time_out, &work, err);
+    return ccl_i_time_schedule_work(ctx, topo, routes, schedule, size_bytes, level, time_out, &work,
+                                    err);
 }
 
 ccl_status_t ccl_i_time_schedule_work(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                       ccl_routes_t *routes, const ccl_schedule_t *schedule,
-                                      double size_bytes, double *time_out, double *work_out,
-                                      ccl_error_t *err) {
+                                      double size_bytes, ccl_granularity_t level, double *time_out,
+                                      double *work_out, ccl_error_t *err) {
     ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
     ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
     ccl_program_t *program = NULL;
@@ -28,6 +30,7 @@ ccl_status_t ccl_i_time_schedule_work(const ccl_ctx_t *ctx, const ccl_topology_t
     lower.topo = topo;
     lower.routes = routes;
     lower.size_bytes = sim.size_bytes = size_bytes;
+    lower.granularity = sim.granularity = level;
     ccl_status_t status = ccl_lower(ctx, schedule, &lower, &program, &why);
     if (status == CCL_OK)
         status = ccl_sim_program(ctx, topo, routes, program, &sim, &result, &why);
