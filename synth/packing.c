@@ -69,8 +69,8 @@ typedef struct packing {
     double seconds; /* a tree of one unit's rate takes this: links carry seconds x units trees */
     double bound;   /* the same without rounding */
     forest_t up, down;
-    bool has_up, has_down;
-    uint32_t period, copies;
+    bool has_up, has_down, few_connections;
+    uint32_t channels; /* below this */
     uint32_t *root_of; /* [total] AllReduce: root of a part */
 } packing_t;
 
@@ -145,15 +145,6 @@ static double search(packing_t *p, ccl_maxflow_t *const flows[2], double least) 
 static double allowed(const packing_t *p) {
     double many = (double)p->total * (p->n - 1) / MANY_TRANSFERS;
     return 1e-9 + fmin(PRICE, PRICE * many * many);
-}
-
-static int64_t gcd(int64_t a, int64_t b) {
-    while (b) {
-        int64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a;
 }
 
 /* Seconds per part and unit when each rank has `weights` parts, from the bound of that. */
@@ -405,120 +396,46 @@ static ccl_status_t take_pieces(packing_t *p, forest_t *f, ccl_error_t *err) {
     return CCL_OK;
 }
 
-/* An edge of a tree, for counting connections. */
-typedef struct edge {
-    uint32_t src, dst, channel, tree;
-} edge_t;
-
-static int by_ends(const void *a, const void *b) {
-    const edge_t *x = a, *y = b;
-    if (x->src != y->src)
-        return x->src < y->src ? -1 : 1;
-    return x->dst < y->dst ? -1 : x->dst > y->dst;
-}
-
-/* Thread blocks of the GPU with most when trees go round so many channels: an end of a connection
- * each. `edges` by their ends. 0: out of memory. */
-static uint32_t blocks_with(const packing_t *p, const edge_t *edges, size_t nedges,
-                            uint32_t copies) {
-    uint32_t most = 1;
-    uint32_t *blocks = calloc(p->n, sizeof *blocks);
-    size_t *used = calloc((size_t)p->period * copies, sizeof *used); /* last pair + 1 */
-    for (size_t i = 0, pair = 0; blocks && used && i < nedges; i++) {
-        pair = i == 0 || by_ends(&edges[i - 1], &edges[i]) != 0 ? i + 1 : pair;
-        size_t channel = edges[i].channel + (size_t)p->period * (edges[i].tree % copies);
-        if (used[channel] == pair)
-            continue;
-        used[channel] = pair;
-        blocks[edges[i].src]++;
-        blocks[edges[i].dst]++;
-    }
-    for (uint32_t r = 0; blocks && r < p->n; r++)
-        most = blocks[r] > most ? blocks[r] : most;
-    most = blocks && used ? most : 0;
-    free(blocks);
-    free(used);
-    return most;
-}
-
-/* All edges; their number, SIZE_MAX: out of memory. Those of the second forest follow. */
-static size_t collect_edges(const packing_t *p, edge_t **out, size_t *first_up) {
-    size_t count = 0, at = 0;
-    for (int k = 0; k < 2; k++)
-        count += (k ? &p->up : &p->down)->first ? (size_t)p->total * (p->n - 1) : 0;
-    edge_t *edges = *out = malloc((count + 1) * sizeof *edges);
-    if (!edges)
-        return SIZE_MAX;
-    for (int k = 0; k < 2; k++) {
-        const forest_t *f = k ? &p->up : &p->down;
-        if (k)
-            *first_up = at;
-        for (uint32_t t = 0; f->first && t < f->first[p->n]; t++) {
-            const ccl_i_pack_batch_t *b = &f->trees.batches[f->tree[t]];
-            for (uint32_t i = 1; i < p->n; i++) {
-                uint32_t dst = b->order[i], src = b->parent[dst];
-                edges[at++] = (edge_t){f->reversed ? dst : src, f->reversed ? src : dst,
-                                       f->channel[(size_t)t * p->n + dst], t};
-            }
-        }
-    }
-    return at;
-}
-
-static uint32_t fewest_sms(const ccl_topology_t *topo) {
-    uint32_t sms = UINT32_MAX;
-    for (uint32_t r = 0; r < topo->nranks; r++) {
-        uint32_t m = topo->devices[topo->rank_device[r]].model;
-        if (m != CCL_NONE && topo->gpu_models[m].sms > 0 && topo->gpu_models[m].sms < sms)
-            sms = topo->gpu_models[m].sms;
-    }
-    return sms;
-}
-
-/*
- * Channels: those of the routes come again after a period of all forks. Each tree on channels of
- * its own is best, for it then waits for no other; fewer where thread blocks do not suffice.
- */
-static ccl_status_t choose_copies(packing_t *p, uint32_t given, ccl_error_t *err) {
-    int64_t period = 1;
-    uint32_t sms = fewest_sms(p->c->topo);
-    edge_t *edges = NULL;
-    size_t first_up = 0, nedges = collect_edges(p, &edges, &first_up);
-    if (nedges == SIZE_MAX)
-        return ccl_fail_nomem(err);
-    qsort(edges, first_up, sizeof *edges, by_ends);
-    qsort(edges + first_up, nedges - first_up, sizeof *edges, by_ends);
-    for (size_t i = 0; i < nedges; i++) {
-        if (i > 0 && by_ends(&edges[i - 1], &edges[i]) == 0)
-            continue;
-        uint32_t width = ccl_routes_period(p->cluster->routes, edges[i].src, edges[i].dst);
-        if (width > 1 && period / gcd(period, width) * width <= 64)
-            period = period / gcd(period, width) * width;
-    }
-    p->period = (uint32_t)period;
-    p->copies = given ? given : (uint32_t)(p->total < 512 ? p->total : 512);
-    while (p->copies > 1 && !given) {
-        uint32_t blocks = blocks_with(p, edges, nedges, p->copies);
-        if (blocks == 0) {
-            free(edges);
-            return ccl_fail_nomem(err);
-        }
-        if (blocks <= sms)
-            break;
-        p->copies = p->copies > 32 ? p->copies * 7 / 8 : p->copies - 1;
-    }
-    free(edges);
-    if ((uint64_t)p->copies * p->period * 2 > UINT16_MAX)
-        return ccl_fail(err, CCL_ERR_USAGE, "packing: %u channels are too many", p->copies);
-    return CCL_OK;
-}
-
-/* ---------------------------------------------------------------- by local search */
-
 /* Seconds of the busiest link for a message of a byte that is cut into p->total trees. */
 static double seconds_of(const packing_t *p) {
     return p->seconds / p->c->unit_Bps / (double)p->total * (p->has_up && p->has_down ? 2 : 1);
 }
+
+/* All edges and their channels. */
+static ccl_status_t choose_channels(packing_t *p, uint32_t given, ccl_error_t *err) {
+    size_t count = 0, at = 0;
+    for (int k = 0; k < 2; k++)
+        count += (k ? &p->up : &p->down)->first ? (size_t)p->total * (p->n - 1) : 0;
+    ccl_i_pack_edge_t *edges = malloc((count + 1) * sizeof *edges);
+    if (!edges)
+        return ccl_fail_nomem(err);
+    for (int k = 0; k < 2; k++) {
+        const forest_t *f = k ? &p->up : &p->down;
+        for (uint32_t t = 0; f->first && t < f->first[p->n]; t++) {
+            const ccl_i_pack_batch_t *b = &f->trees.batches[f->tree[t]];
+            for (uint32_t i = 1; i < p->n; i++) {
+                uint32_t dst = b->order[i], src = b->parent[dst];
+                edges[at++] = (ccl_i_pack_edge_t){f->reversed ? dst : src,
+                                                  f->reversed ? src : dst,
+                                                  t,
+                                                  k == 1,
+                                                  &f->channel[(size_t)t * p->n + dst],
+                                                  &f->depth[(size_t)f->tree[t] * p->n + dst],
+                                                  0,
+                                                  0};
+            }
+        }
+    }
+    ccl_status_t status =
+        ccl_i_pack_channels(p->cluster, edges, at, (uint32_t)p->total,
+                            1 / (seconds_of(p) * (double)p->total), given, &p->channels, err);
+    if (status == CCL_OK && p->few_connections)
+        status = ccl_i_pack_pace(p->cluster, edges, at, (uint32_t)p->total, err);
+    free(edges);
+    return status;
+}
+
+/* ---------------------------------------------------------------- by local search */
 
 /* One tree of hops as symmetry `g` moves it, as tree `t` of its forest. */
 static bool place_tree(const ccl_i_pack_hops_t *x, const ccl_i_pack_swap_tree_t *tree, uint32_t g,
@@ -599,9 +516,9 @@ static void set_even_roots(packing_t *p, const ccl_i_pack_hops_t *x, uint32_t k)
  * More and more trees, until they load links no more than the bound's share or there are many. A
  * message of a byte has `bound_s` seconds at least.
  */
-static ccl_status_t swap_trees(packing_t *p, const ccl_i_pack_hops_t *x, double bound_s,
-                               double fresh, uint32_t given, ccl_i_pack_swaps_t *out,
-                               ccl_error_t *err) {
+static ccl_status_t swap_trees(packing_t *p, const ccl_i_pack_hops_t *x, uint8_t *const open[2],
+                               double bound_s, double fresh, uint32_t given,
+                               ccl_i_pack_swaps_t *out, ccl_error_t *err) {
     static const uint32_t some[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12,
                                     13, 14, 15, 16, 17, 20, 24, 28, 32, 40, 48, 64};
     /* Over the bound; transfers have a price. */
@@ -620,7 +537,7 @@ static ccl_status_t swap_trees(packing_t *p, const ccl_i_pack_hops_t *x, double 
             (best <= least * (1 + BEYOND) || transfers > MOST_SWAP_TRANSFERS))
             break;
         double one_s = bound_s * (double)p->total;
-        CCL_TRY_GOTO(ccl_i_pack_swap(p->ctx, x, p->roots, p->has_down, p->has_up,
+        CCL_TRY_GOTO(ccl_i_pack_swap(p->ctx, x, p->roots, p->has_down, p->has_up, open,
                                      one_s * (1 + allowed(p) / 2), fresh, &now, err),
                      status, end);
         double load = now.busiest_s / one_s;
@@ -649,26 +566,83 @@ end:
     return status;
 }
 
+/* Trees that share connections where a GPU has too few thread blocks for all. */
+static ccl_status_t swap_sharing(packing_t *p, const ccl_i_pack_hops_t *x, uint8_t *const open[2],
+                                 double bound_s, uint32_t given, ccl_i_pack_swaps_t *out,
+                                 ccl_error_t *err) {
+    uint32_t sms = ccl_i_pack_fewest_sms(p->c->topo);
+    double fresh = 1;
+    ccl_status_t status = swap_trees(p, x, open, bound_s, fresh, given, out, err);
+    for (int k = 0; k < MOST_SHARING && status == CCL_OK && out->blocks > sms; k++) {
+        fresh = k == 0 ? 1.1 : 3 * fresh;
+        ccl_i_pack_swaps_fini(out);
+        status = swap_trees(p, x, open, bound_s, fresh, given, out, err);
+    }
+    return status;
+}
+
+/* The trees found as the packing's own. */
+static ccl_status_t place(packing_t *p, const ccl_i_pack_hops_t *x, const ccl_i_pack_swaps_t *swaps,
+                          double bound_s, ccl_error_t *err) {
+    ccl_status_t status = CCL_OK;
+    ccl_log(p->ctx, CCL_LOG_INFO, "packing",
+            "%lld trees by local search, %u symmetries, %u hops; trees over %s take %.4f of "
+            "the bound at least",
+            (long long)p->total, x->order, x->nhops,
+            x->thinned ? "these hops" : "the model's routes", swaps->least_s / bound_s);
+    p->bound = bound_s * p->c->unit_Bps * (double)p->total / (p->has_up && p->has_down ? 2 : 1);
+    p->seconds = p->bound * swaps->busiest_s / bound_s;
+    for (int k = 0; k < 2 && status == CCL_OK; k++) {
+        if (!(k ? p->has_up : p->has_down))
+            continue;
+        status = place_trees(p, x, swaps, k == 1, err);
+        if (status == CCL_OK)
+            status = index_trees(p, k ? &p->up : &p->down, err);
+    }
+    return status;
+}
+
+/*
+ * Links that lose when flows share them. A symmetry copies a connection to all GPUs, where one of
+ * several would do, so none is used; and few connections are found by rings rather than by search.
+ */
+static ccl_status_t pack_few_connections(packing_t *p, double bound_s, uint32_t given,
+                                         double *busiest_out, double *least_out, ccl_error_t *err) {
+    ccl_i_pack_hops_t x;
+    ccl_i_pack_swaps_t swaps = {0};
+    CCL_TRY(ccl_i_pack_hops_init(p->ctx, p->cluster, p->c, false, 0, &x, err));
+    uint8_t *open[2] = {calloc(x.norbits + (size_t)1, 1), calloc(x.norbits + (size_t)1, 1)};
+    ccl_status_t status = open[0] && open[1] ? CCL_OK : ccl_fail_nomem(err);
+    if (status == CCL_OK)
+        status = ccl_i_pack_open_rings(p->ctx, p->cluster, &x, p->has_up && p->has_down, open, err);
+    if (status == CCL_OK)
+        status = swap_sharing(p, &x, open, bound_s, given, &swaps, err);
+    if (status == CCL_OK) {
+        p->few_connections = true;
+        *busiest_out = swaps.busiest_s;
+        *least_out = swaps.least_s;
+        status = place(p, &x, &swaps, bound_s, err);
+    }
+    free(open[0]);
+    free(open[1]);
+    ccl_i_pack_swaps_fini(&swaps);
+    ccl_i_pack_hops_fini(&x);
+    return status;
+}
+
 /* Trees over the model's routes; seconds of the busiest link for a message of a byte. */
 static ccl_status_t pack_by_swaps(packing_t *p, double bound_s, uint32_t given, double *busiest_out,
                                   double *least_out, ccl_error_t *err) {
     ccl_i_pack_hops_t x;
     ccl_i_pack_swaps_t swaps = {0};
     bool spread = p->want->kind != CCL_BROADCAST && p->want->kind != CCL_REDUCE;
-    uint32_t sms = fewest_sms(p->c->topo), most = sms == UINT32_MAX ? 64 : sms / 4;
+    uint32_t sms = ccl_i_pack_fewest_sms(p->c->topo), most = sms == UINT32_MAX ? 64 : sms / 4;
     ccl_status_t status = CCL_OK;
     for (int again = 0; again < 2; again++) {
         ccl_error_t why = CCL_ERROR_INIT;
         CCL_TRY(
             ccl_i_pack_hops_init(p->ctx, p->cluster, p->c, spread, again ? 0 : most, &x, err));
-        /* Trees share connections where a GPU has too few thread blocks for all. */
-        double fresh = 1;
-        status = swap_trees(p, &x, bound_s, fresh, given, &swaps, &why);
-        for (int k = 0; k < MOST_SHARING && status == CCL_OK && swaps.blocks > sms; k++) {
-            fresh = k == 0 ? 1.1 : 3 * fresh;
-            ccl_i_pack_swaps_fini(&swaps);
-            status = swap_trees(p, &x, bound_s, fresh, given, &swaps, &why);
-        }
+        status = swap_sharing(p, &x, NULL, bound_s, given, &swaps, &why);
         if (status != CCL_INFEASIBLE || again) {
             if (status != CCL_OK && err)
                 *err = why;
@@ -677,26 +651,63 @@ static ccl_status_t pack_by_swaps(packing_t *p, double bound_s, uint32_t given, 
         ccl_i_pack_hops_fini(&x); /* too few hops were kept */
     }
     if (status == CCL_OK) {
-        ccl_log(p->ctx, CCL_LOG_INFO, "packing",
-                "%lld trees by local search, %u symmetries, %u hops; trees over %s take %.4f of "
-                "the bound at least",
-                (long long)p->total, x.order, x.nhops,
-                x.thinned ? "these hops" : "the model's routes", swaps.least_s / bound_s);
-        p->bound = bound_s * p->c->unit_Bps * (double)p->total / (p->has_up && p->has_down ? 2 : 1);
-        p->seconds = p->bound * swaps.busiest_s / bound_s;
         *busiest_out = swaps.busiest_s;
         *least_out = x.thinned ? bound_s : swaps.least_s;
-        for (int k = 0; k < 2 && status == CCL_OK; k++) {
-            if (!(k ? p->has_up : p->has_down))
-                continue;
-            status = place_trees(p, &x, &swaps, k == 1, err);
-            if (status == CCL_OK)
-                status = index_trees(p, k ? &p->up : &p->down, err);
-        }
+        status = place(p, &x, &swaps, bound_s, err);
     }
     ccl_i_pack_swaps_fini(&swaps);
     ccl_i_pack_hops_fini(&x);
     return status;
+}
+
+/* What was found by another way in place of what `p` has. */
+static void replace(packing_t *p, packing_t *by) {
+    packing_t old = *p;
+    *p = *by;
+    *by = old;
+    forest_fini(&by->down);
+    forest_fini(&by->up);
+    free(by->roots);
+    by->roots = NULL;
+}
+
+/* A packing that has found nothing yet, with roots of its own. */
+static ccl_status_t start_anew(const packing_t *p, packing_t *out, ccl_error_t *err) {
+    *out = *p;
+    memset(&out->down, 0, sizeof out->down);
+    memset(&out->up, 0, sizeof out->up);
+    out->few_connections = false;
+    out->roots = calloc(p->n, sizeof *out->roots);
+    return out->roots ? CCL_OK : ccl_fail_nomem(err);
+}
+
+/* Both ways where links lose by sharing, unless the first is near what routes allow. */
+static ccl_status_t pack_contended(packing_t *p, double bound_s, uint32_t given,
+                                   double *busiest_out, double *least_out, ccl_error_t *err) {
+    packing_t other;
+    double other_s = INFINITY, least_s = 0;
+    ccl_error_t why = CCL_ERROR_INIT;
+    ccl_status_t status =
+        pack_few_connections(p, bound_s, given, busiest_out, least_out, &why);
+    if (status == CCL_OK && *busiest_out <= fmax(bound_s, *least_out) * (1 + PRICE))
+        return CCL_OK;
+    if (status != CCL_OK && status != CCL_INFEASIBLE) {
+        if (err)
+            *err = why;
+        return status;
+    }
+    double have_s = status == CCL_OK ? *busiest_out : INFINITY;
+    CCL_TRY(start_anew(p, &other, err));
+    status = pack_by_swaps(&other, bound_s, given, &other_s, &least_s, err);
+    if (status == CCL_OK && other_s < have_s * (1 - PRICE)) {
+        replace(p, &other);
+        *busiest_out = other_s;
+        *least_out = least_s;
+    }
+    forest_fini(&other.down);
+    forest_fini(&other.up);
+    free(other.roots);
+    return status == CCL_INFEASIBLE && have_s < INFINITY ? CCL_OK : status;
 }
 
 /* Switches taken out and trees grown by flows, for links that carry p->seconds. */
@@ -750,6 +761,14 @@ static ccl_status_t bound_seconds(packing_t *p, double *out, ccl_error_t *err) {
     return CCL_OK;
 }
 
+static bool loses_by_sharing(const ccl_topology_t *topo) {
+    for (uint32_t l = 0; l < topo->nlinks; l++) {
+        if (topo->links[l].contention > 0)
+            return true;
+    }
+    return false;
+}
+
 /*
  * By local search, which needs fewest trees; where that does not come near the bound by flows, which
  * are exact where the model's routes allow it. What loads the busiest link least is taken.
@@ -758,26 +777,21 @@ static ccl_status_t pack(packing_t *p, uint32_t given, ccl_error_t *err) {
     double bound_s = 0, least_s = 0, have_s = INFINITY;
     ccl_error_t why = CCL_ERROR_INIT;
     CCL_TRY(bound_seconds(p, &bound_s, err));
-    ccl_status_t status = pack_by_swaps(p, bound_s, given, &have_s, &least_s, &why);
+    bool contended = p->n <= MOST_FLOW_RANKS && loses_by_sharing(p->c->topo);
+    ccl_status_t status =
+        (contended ? pack_contended : pack_by_swaps)(p, bound_s, given, &have_s, &least_s, &why);
     if (status != CCL_OK && status != CCL_INFEASIBLE)
         goto end;
     if (have_s <= fmax(bound_s, least_s) * (1 + (p->n > FEW_RANKS ? BEYOND : allowed(p))) ||
-        p->n > MOST_FLOW_RANKS)
+        p->n > MOST_FLOW_RANKS || (contended && have_s < INFINITY))
         goto end;
-    packing_t flows = *p;
-    memset(&flows.down, 0, sizeof flows.down);
-    memset(&flows.up, 0, sizeof flows.up);
-    flows.roots = calloc(p->n, sizeof *flows.roots);
-    status = flows.roots ? choose(&flows, given, err) : ccl_fail_nomem(err);
+    packing_t flows;
+    CCL_TRY(start_anew(p, &flows, err));
+    status = choose(&flows, given, err);
     if (status == CCL_OK && seconds_of(&flows) < have_s * (1 - PRICE / 10))
         status = pack_by_flows(&flows, &why);
-    if (status == CCL_OK && (flows.down.first || flows.up.first)) {
-        forest_fini(&p->down);
-        forest_fini(&p->up);
-        free(p->roots);
-        *p = flows;
-        flows.roots = NULL;
-    }
+    if (status == CCL_OK && (flows.down.first || flows.up.first))
+        replace(p, &flows);
     free(flows.roots);
     if (status == CCL_INFEASIBLE && have_s < INFINITY)
         status = CCL_OK;
@@ -806,8 +820,8 @@ static ccl_status_t tree(void *user, const ccl_i_want_t *want, ccl_i_tree_t *out
     const ccl_i_pack_batch_t *batch = &f->trees.batches[b];
     for (uint32_t i = 1; i < p->n; i++) {
         uint32_t dst = batch->order[i];
-        uint32_t channel = f->channel[t * p->n + dst] + p->period * (uint32_t)(t % p->copies);
-        ccl_i_tree_add(out, batch->parent[dst], dst, f->depth[b * p->n + dst] - 1, channel);
+        ccl_i_tree_add(out, batch->parent[dst], dst, f->depth[b * p->n + dst] - 1,
+                       f->channel[t * p->n + dst]);
     }
     return CCL_OK;
 }
@@ -844,7 +858,7 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     if (want->kind == CCL_ALLREDUCE)
         CCL_TRY_GOTO(fill_weights(&p, err), status, end);
     CCL_TRY_GOTO(pack(&p, options->chunks, err), status, end);
-    CCL_TRY_GOTO(choose_copies(&p, options->channels, err), status, end);
+    CCL_TRY_GOTO(choose_channels(&p, options->channels, err), status, end);
     ccl_log(ctx, CCL_LOG_INFO, "packing", "%lld trees, %.3f %% slower than the bound on trees: %s",
             (long long)p.total, 100 * (p.seconds / p.bound - 1),
             p.seconds > p.bound * (1 + 1e-9) ? "whole chunks and routes" : "exact");
@@ -862,7 +876,7 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                 p.root_of[i++] = r;
         }
         plan.root = root_of;
-        plan.down_channels = p.period * p.copies;
+        plan.down_channels = p.channels;
     }
     status = ccl_i_plan_run(ctx, &cluster, want, &plan, out, err);
 end:

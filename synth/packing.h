@@ -66,6 +66,7 @@ typedef struct ccl_i_pack_hop {
     uint32_t src, dst; /* ranks */
     uint32_t channel;
     uint32_t orbit;           /* hops that the group carries to each other */
+    double cap_Bps;           /* most that a flow of one connection asks for */
     uint32_t first_use, nuses; /* into uses */
 } ccl_i_pack_hop_t;
 
@@ -82,6 +83,8 @@ typedef struct ccl_i_pack_hops {
     uint32_t *uses;          /* classes of links and groups; one used twice stands twice */
     uint32_t nclasses;
     double *class_Bps;    /* [nclasses] what all members carry together, over `order` */
+    double *class_kappa;  /* [nclasses] contention slope */
+    bool contended;       /* some class has one */
     uint32_t order;       /* symmetries in the group */
     uint32_t *image;      /* [order][n] ranks; the first is the identity */
     uint32_t *class_root; /* [n] least rank that a symmetry takes to this one */
@@ -116,12 +119,23 @@ typedef struct ccl_i_pack_swaps {
     ccl_arena_t arena;
 } ccl_i_pack_swaps_t;
 /**
+ * Hops that rings over all GPUs take, and all that share no link with a contention slope: as few
+ * connections on such links as serve everybody.
+ *
+ * @param apart  reductions take every second ring, copies the others.
+ * @param open   [2][norbits] filled: may copies, may reductions go this way?
+ */
+ccl_status_t ccl_i_pack_open_rings(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
+                                   const ccl_i_pack_hops_t *hops, bool apart,
+                                   uint8_t *const open[2], ccl_error_t *err);
+/**
  * Spanning trees of hops that load the busiest link as little as a local search finds: each is
  * grown over the hops that are cheapest for the load so far, then ranks change their parents as
  * long as the load, weighted exponentially, falls. No capacity is given: what is asked for comes.
  *
  * @param roots   [n] trees rooted at each; those of ranks that a symmetry moves to each other are
  *                equal.
+ * @param open    [2][norbits] copies, reductions may only go where this is not 0; NULL: everywhere.
  * @param enough_s  the search ends where the busiest link needs no more.
  * @param fresh   >= 1: a hop that no tree uses yet costs so many times as much. Above 1 trees share
  *                connections, of which GPUs can have few.
@@ -129,8 +143,9 @@ typedef struct ccl_i_pack_swaps {
  * @par Complexity  a pass: trees times hops; at most MOST_PASSES.
  */
 ccl_status_t ccl_i_pack_swap(const ccl_ctx_t *ctx, const ccl_i_pack_hops_t *hops,
-                             const int64_t *roots, bool down, bool up, double enough_s,
-                             double fresh, ccl_i_pack_swaps_t *out, ccl_error_t *err);
+                             const int64_t *roots, bool down, bool up,
+                             uint8_t *const open[2], double enough_s, double fresh,
+                             ccl_i_pack_swaps_t *out, ccl_error_t *err);
 void ccl_i_pack_swaps_fini(ccl_i_pack_swaps_t *swaps);
 /**
  * Seconds that the busiest link needs at least for such trees of a byte, by prices on the links.
@@ -141,6 +156,45 @@ void ccl_i_pack_swaps_fini(ccl_i_pack_swaps_t *swaps);
 ccl_status_t ccl_i_pack_least(const ccl_ctx_t *ctx, const ccl_i_pack_hops_t *hops,
                               const int64_t *roots, bool down, bool up, const double *price,
                               double *least_s_out, ccl_error_t *err);
+
+/* ---------------------------------------------------------------- connections */
+
+/** An edge of a tree, in the direction in which data go. */
+typedef struct ccl_i_pack_edge {
+    uint32_t src, dst, tree;
+    bool up;
+    uint16_t *channel; /* of its route; then its own */
+    uint32_t *depth;   /* of the rank that it leads to, seen from the root; then its place in time */
+    uint32_t most, place; /* private */
+} ccl_i_pack_edge_t;
+/**
+ * Channels: those of the routes come again after a period of all forks. Each tree on channels of
+ * its own is best, for it then waits for no other; fewer where thread blocks do not suffice, and
+ * over links with a contention slope only as many connections as the trees need.
+ *
+ * @param edges     reordered; their channels are set.
+ * @param tree_Bps  a tree's data go at this rate.
+ * @param given     channels for each of the period's; 0: chosen.
+ * @param channels_out  all are below this.
+ */
+ccl_status_t ccl_i_pack_channels(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *edges, size_t nedges,
+                                 uint32_t ntrees, double tree_Bps, uint32_t given,
+                                 uint32_t *channels_out, ccl_error_t *err);
+/**
+ * When each edge's turn is, where trees wait for each other: a connection moves a tree's data at a
+ * time, at its own rate, those first that have the longest way to go.
+ *
+ * @param edges  with their channels; reordered, their depths are set.
+ * @par Complexity  edges times those that are ready at a time.
+ */
+ccl_status_t ccl_i_pack_pace(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *edges, size_t nedges,
+                             uint32_t ntrees, ccl_error_t *err);
+/** Thread blocks of the GPU with fewest; UINT32_MAX: no limit. */
+uint32_t ccl_i_pack_fewest_sms(const ccl_topology_t *topo);
+/** Does some link of the route have a contention slope? */
+bool ccl_i_pack_contended(const ccl_topology_t *topo, const ccl_route_t *route);
+/** What a connection's flow asks for (R of docs/model.md), by Simple's constants. */
+double ccl_i_pack_flow_Bps(const ccl_topology_t *topo, const ccl_route_t *route);
 
 /** Can every rank get all trees? Arcs of `flow` are set; source arcs are its arcs `first` + rank.
  */

@@ -41,7 +41,8 @@ static ccl_status_t take_hops(finder_t *f, ccl_i_cluster_t *cluster, const ccl_i
         const ccl_i_hop_t *hop = &x->hops[h];
         const ccl_route_t *route = NULL;
         CCL_TRY(ccl_routes_get(cluster->routes, hop->src, hop->dst, hop->channel, &route, err));
-        out->hops[h] = (ccl_i_pack_hop_t){hop->src, hop->dst, hop->channel, h, 0, 0};
+        out->hops[h] = (ccl_i_pack_hop_t){
+            hop->src, hop->dst, hop->channel, h, ccl_i_pack_flow_Bps(f->c->topo, route), 0, 0};
         f->links[h] = ccl_arena_alloc(&f->scratch, route->nlinks + (size_t)1, sizeof **f->links);
         if (!f->links[h])
             return ccl_fail_nomem(err);
@@ -229,7 +230,8 @@ static ccl_status_t classify(finder_t *f, ccl_error_t *err) {
         class_of[i] = lowest == i ? x->nclasses++ : class_of[lowest];
     }
     x->class_Bps = ccl_arena_alloc(&x->arena, x->nclasses + (size_t)1, sizeof *x->class_Bps);
-    if (!x->class_Bps)
+    x->class_kappa = ccl_arena_alloc(&x->arena, x->nclasses + (size_t)1, sizeof *x->class_kappa);
+    if (!x->class_Bps || !x->class_kappa)
         return ccl_fail_nomem(err);
     for (uint32_t i = 0; i < nitems; i++) {
         double Bps = i >= c->narcs
@@ -238,6 +240,10 @@ static ccl_status_t classify(finder_t *f, ccl_error_t *err) {
                                 ? topo->links[c->arcs[i].link].bandwidth_Bps
                                 : topo->groups[c->arcs[i].group].bandwidth_Bps);
         x->class_Bps[class_of[i]] += Bps / x->order;
+        if (i < c->narcs && c->arcs[i].link != CCL_NONE) {
+            x->class_kappa[class_of[i]] = topo->links[c->arcs[i].link].contention;
+            x->contended = x->contended || topo->links[c->arcs[i].link].contention > 0;
+        }
     }
     uint32_t nl = topo->nlinks;
     for (uint32_t h = 0; h < x->nhops; h++) {

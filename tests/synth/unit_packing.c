@@ -81,7 +81,7 @@ START_TEST(prices) {
     ccl_error_t err = CCL_ERROR_INIT;
     ccl_rng_t rng;
     ccl_rng_init(&rng, 3);
-    ck_assert_int_eq(ccl_i_pack_swap(NULL, &f.hops, roots, true, false, 1e-15, 1, &swaps, &err),
+    ck_assert_int_eq(ccl_i_pack_swap(NULL, &f.hops, roots, true, false, NULL, 1e-15, 1, &swaps, &err),
                      CCL_OK);
     ck_assert_double_gt(swaps.least_s, swaps.busiest_s * (1 - 1e-6));
     ck_assert_double_lt(swaps.least_s, swaps.busiest_s * (1 + 1e-6));
@@ -109,9 +109,9 @@ START_TEST(connections) {
     ccl_error_t err = CCL_ERROR_INIT;
     for (uint32_t r = 0; r < 64; r++)
         roots[r] = 1;
-    ck_assert_int_eq(ccl_i_pack_swap(NULL, &f.hops, roots, true, true, 1e-13, 1, &many, &err),
+    ck_assert_int_eq(ccl_i_pack_swap(NULL, &f.hops, roots, true, true, NULL, 1e-13, 1, &many, &err),
                      CCL_OK);
-    ck_assert_int_eq(ccl_i_pack_swap(NULL, &f.hops, roots, true, true, 1e-13, 3, &few, &err),
+    ck_assert_int_eq(ccl_i_pack_swap(NULL, &f.hops, roots, true, true, NULL, 1e-13, 3, &few, &err),
                      CCL_OK);
     ck_assert_msg(4 * few.blocks < 3 * many.blocks, "%u blocks, with a price %u", many.blocks,
                   few.blocks);
