@@ -19,7 +19,7 @@
 enum { MOST_SHARING = 4, MOST_PARTS = 64, MOST_RANKS = 1024 };
 /* More GPUs than this are packed by local search alone, more than a few where that comes within
  * BEYOND of the bound; more transfers than that are made only where fewer do not. */
-enum { FEW_RANKS = 24, MOST_FLOW_RANKS = 128, MOST_SWAP_TRANSFERS = 300000 };
+enum { FEW_RANKS = 24, MOST_FLOW_RANKS = 128, MOST_SWAP_TRANSFERS = 300000, MOST_CONTENDED_TRANSFERS = 500 };
 #define BEYOND 0.02
 
 static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
@@ -554,7 +554,8 @@ static ccl_status_t swap_trees(packing_t *p, const ccl_i_pack_hops_t *x, uint8_t
         } else {
             ccl_i_pack_swaps_fini(&now);
         }
-        if (given || best <= fmax(1, least) * (1 + allowed(p)))
+        bool enough = x->contended && transfers > MOST_CONTENDED_TRANSFERS;
+        if (given || enough || best <= fmax(1, least) * (1 + allowed(p)))
             break;
     }
     set_even_roots(p, x, best_k);
@@ -681,33 +682,32 @@ static ccl_status_t start_anew(const packing_t *p, packing_t *out, ccl_error_t *
     return out->roots ? CCL_OK : ccl_fail_nomem(err);
 }
 
-/* Both ways where links lose by sharing, unless the first is near what routes allow. */
+/*
+ * Where links lose by sharing: connections may be slow enough to share them, or few be needed.
+ */
 static ccl_status_t pack_contended(packing_t *p, double bound_s, uint32_t given,
                                    double *busiest_out, double *least_out, ccl_error_t *err) {
-    packing_t other;
-    double other_s = INFINITY, least_s = 0;
+    packing_t few;
+    double few_s = INFINITY, least_s = 0;
     ccl_error_t why = CCL_ERROR_INIT;
-    ccl_status_t status =
-        pack_few_connections(p, bound_s, given, busiest_out, least_out, &why);
-    if (status == CCL_OK && *busiest_out <= fmax(bound_s, *least_out) * (1 + PRICE))
-        return CCL_OK;
-    if (status != CCL_OK && status != CCL_INFEASIBLE) {
-        if (err)
-            *err = why;
+    ccl_status_t status = pack_by_swaps(p, bound_s, given, busiest_out, least_out, err);
+    if (status != CCL_OK || *busiest_out <= fmax(bound_s, *least_out) * (1 + PRICE))
         return status;
-    }
-    double have_s = status == CCL_OK ? *busiest_out : INFINITY;
-    CCL_TRY(start_anew(p, &other, err));
-    status = pack_by_swaps(&other, bound_s, given, &other_s, &least_s, err);
-    if (status == CCL_OK && other_s < have_s * (1 - PRICE)) {
-        replace(p, &other);
-        *busiest_out = other_s;
+    CCL_TRY(start_anew(p, &few, err));
+    status = pack_few_connections(&few, bound_s, given, &few_s, &least_s, &why);
+    if (status == CCL_OK && few_s < *busiest_out * (1 - PRICE)) {
+        replace(p, &few);
+        *busiest_out = few_s;
         *least_out = least_s;
     }
-    forest_fini(&other.down);
-    forest_fini(&other.up);
-    free(other.roots);
-    return status == CCL_INFEASIBLE && have_s < INFINITY ? CCL_OK : status;
+    forest_fini(&few.down);
+    forest_fini(&few.up);
+    free(few.roots);
+    if (status == CCL_INFEASIBLE)
+        return CCL_OK;
+    if (status != CCL_OK && err)
+        *err = why;
+    return status;
 }
 
 /* Switches taken out and trees grown by flows, for links that carry p->seconds. */
@@ -761,14 +761,6 @@ static ccl_status_t bound_seconds(packing_t *p, double *out, ccl_error_t *err) {
     return CCL_OK;
 }
 
-static bool loses_by_sharing(const ccl_topology_t *topo) {
-    for (uint32_t l = 0; l < topo->nlinks; l++) {
-        if (topo->links[l].contention > 0)
-            return true;
-    }
-    return false;
-}
-
 /*
  * By local search, which needs fewest trees; where that does not come near the bound by flows, which
  * are exact where the model's routes allow it. What loads the busiest link least is taken.
@@ -777,7 +769,9 @@ static ccl_status_t pack(packing_t *p, uint32_t given, ccl_error_t *err) {
     double bound_s = 0, least_s = 0, have_s = INFINITY;
     ccl_error_t why = CCL_ERROR_INIT;
     CCL_TRY(bound_seconds(p, &bound_s, err));
-    bool contended = p->n <= MOST_FLOW_RANKS && loses_by_sharing(p->c->topo);
+    bool contended = false;
+    for (uint32_t l = 0; l < p->c->topo->nlinks && p->n <= MOST_FLOW_RANKS; l++)
+        contended = contended || ccl_i_pack_loses(p->c->topo, l);
     ccl_status_t status =
         (contended ? pack_contended : pack_by_swaps)(p, bound_s, given, &have_s, &least_s, &why);
     if (status != CCL_OK && status != CCL_INFEASIBLE)

@@ -83,7 +83,7 @@ typedef struct ccl_i_pack_hops {
     uint32_t *uses;          /* classes of links and groups; one used twice stands twice */
     uint32_t nclasses;
     double *class_Bps;    /* [nclasses] what all members carry together, over `order` */
-    double *class_kappa;  /* [nclasses] contention slope */
+    double *class_kappa;  /* [nclasses] contention slope, 0 where two connections lose nothing */
     bool contended;       /* some class has one */
     uint32_t order;       /* symmetries in the group */
     uint32_t *image;      /* [order][n] ranks; the first is the identity */
@@ -191,8 +191,8 @@ ccl_status_t ccl_i_pack_pace(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *edges,
                              uint32_t ntrees, ccl_error_t *err);
 /** Thread blocks of the GPU with fewest; UINT32_MAX: no limit. */
 uint32_t ccl_i_pack_fewest_sms(const ccl_topology_t *topo);
-/** Does some link of the route have a contention slope? */
-bool ccl_i_pack_contended(const ccl_topology_t *topo, const ccl_route_t *route);
+/** Has the link a contention slope, and is a thread block fast enough that two already lose by it? */
+bool ccl_i_pack_loses(const ccl_topology_t *topo, uint32_t link);
 /** What a connection's flow asks for (R of docs/model.md), by Simple's constants. */
 double ccl_i_pack_flow_Bps(const ccl_topology_t *topo, const ccl_route_t *route);
 

@@ -41,9 +41,15 @@ double ccl_i_pack_flow_Bps(const ccl_topology_t *topo, const ccl_route_t *route)
     return t.holds_tb ? fmin(t.tb_rate_Bps, route->bottleneck_Bps) : route->bottleneck_Bps;
 }
 
-bool ccl_i_pack_contended(const ccl_topology_t *topo, const ccl_route_t *route) {
+bool ccl_i_pack_loses(const ccl_topology_t *topo, uint32_t link) {
+    const ccl_link_t *l = &topo->links[link];
+    ccl_transport_t t = ccl_model_transport(topo, topo->kinds[l->kind], "Simple");
+    return l->contention > 0 && (!t.holds_tb || 2 * t.tb_rate_Bps > l->bandwidth_Bps);
+}
+
+static bool contended(const ccl_topology_t *topo, const ccl_route_t *route) {
     for (uint32_t i = 0; i < route->nlinks; i++) {
-        if (topo->links[route->links[i]].contention > 0)
+        if (ccl_i_pack_loses(topo, route->links[i]))
             return true;
     }
     return false;
@@ -60,7 +66,7 @@ static ccl_status_t set_most(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *edges,
             end++;
         CCL_TRY(ccl_routes_get(cluster->routes, edges[i].src, edges[i].dst, *edges[i].channel,
                                &route, err));
-        if (route && ccl_i_pack_contended(cluster->topo, route)) {
+        if (route && contended(cluster->topo, route)) {
             double need = ceil((double)(end - i) * tree_Bps /
                                    ccl_i_pack_flow_Bps(cluster->topo, route) -
                                0.05);

@@ -240,9 +240,10 @@ static ccl_status_t classify(finder_t *f, ccl_error_t *err) {
                                 ? topo->links[c->arcs[i].link].bandwidth_Bps
                                 : topo->groups[c->arcs[i].group].bandwidth_Bps);
         x->class_Bps[class_of[i]] += Bps / x->order;
-        if (i < c->narcs && c->arcs[i].link != CCL_NONE) {
+        if (i < c->narcs && c->arcs[i].link != CCL_NONE &&
+            ccl_i_pack_loses(topo, c->arcs[i].link)) {
             x->class_kappa[class_of[i]] = topo->links[c->arcs[i].link].contention;
-            x->contended = x->contended || topo->links[c->arcs[i].link].contention > 0;
+            x->contended = true;
         }
     }
     uint32_t nl = topo->nlinks;

@@ -342,7 +342,7 @@ static ccl_status_t search(const ccl_ctx_t *ctx, swapper_t *s, const int64_t *ro
                 CCL_TRY(ccl_ctx_poll(ctx, NULL));
                 changed += improve(s, &s->out->trees[i]);
             }
-            if (s->x->contended && pass % 4 == 0)
+            if (s->x->contended && s->x->order == 1 && pass % 4 == 0)
                 CCL_TRY(close_connections(ctx, s, &changed, err));
             if (changed == 0 || busiest(s) <= enough_s)
                 break;

@@ -193,33 +193,57 @@ START_TEST(chunks) {
 }
 END_TEST
 
+/* Simulated time over the bound: 1 GB, 256 micro-batches. */
+static double simulated(const ccl_topology_t *topo, ccl_collective_kind_t kind) {
+    ccl_collective_t *want = collective(kind, topo->nranks, 0);
+    ccl_schedule_t *schedule = NULL;
+    ccl_program_t *program = NULL;
+    ccl_sim_result_t *result = NULL;
+    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+    ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
+    ccl_bound_t bound;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_int_eq(ccl_synthesize(NULL, "packing", topo, NULL, want, NULL, &schedule, &err),
+                     CCL_OK);
+    ck_assert_int_eq(ccl_lower(NULL, schedule, &lower, &program, &err), CCL_OK);
+    sim.size_bytes = 1e9;
+    sim.batches = 256;
+    ck_assert_int_eq(ccl_sim_program(NULL, topo, NULL, program, &sim, &result, &err), CCL_OK);
+    ck_assert_int_eq(ccl_bound(NULL, topo, want, NULL, &bound, &err), CCL_OK);
+    double gap = result->time_s / ccl_bound_time_s(&bound, 1e9);
+    ccl_bound_fini(&bound);
+    ccl_sim_result_destroy(result);
+    ccl_program_destroy(program);
+    ccl_schedule_destroy(schedule);
+    ccl_collective_destroy(want);
+    return gap;
+}
+
 START_TEST(many_micro_batches_come_near_the_bound) {
     static const char *const specs[] = {"servers:2 gpus:4 nvswitch=300GB/s nics:4x25GB/s",
                                         "servers:1 gpus:8 nvswitch=300GB/s"};
     for (size_t i = 0; i < CCL_ARRAY_LEN(specs); i++) {
         ccl_topology_t *topo = topology(specs[i]);
-        ccl_collective_t *want = collective(CCL_ALLGATHER, topo->nranks, 0);
-        ccl_schedule_t *schedule = NULL;
-        ccl_program_t *program = NULL;
-        ccl_sim_result_t *result = NULL;
-        ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
-        ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
-        ccl_bound_t bound;
-        ccl_error_t err = CCL_ERROR_INIT;
-        ck_assert_int_eq(ccl_synthesize(NULL, "packing", topo, NULL, want, NULL, &schedule, &err),
-                         CCL_OK);
-        ck_assert_int_eq(ccl_lower(NULL, schedule, &lower, &program, &err), CCL_OK);
-        sim.size_bytes = 1e9;
-        sim.batches = 256;
-        ck_assert_int_eq(ccl_sim_program(NULL, topo, NULL, program, &sim, &result, &err), CCL_OK);
-        ck_assert_int_eq(ccl_bound(NULL, topo, want, NULL, &bound, &err), CCL_OK);
-        double gap = result->time_s / ccl_bound_time_s(&bound, 1e9);
+        double gap = simulated(topo, CCL_ALLGATHER);
         ck_assert_msg(gap >= 1 && gap < 1.02, "%s: %.4f of the bound", specs[i], gap);
-        ccl_bound_fini(&bound);
-        ccl_sim_result_destroy(result);
-        ccl_program_destroy(program);
-        ccl_schedule_destroy(schedule);
-        ccl_collective_destroy(want);
+        ccl_topology_destroy(topo);
+    }
+}
+END_TEST
+
+/* A NIC that two flows share is slower by a tenth: one connection at a time fills it. */
+START_TEST(few_connections_where_sharing_loses) {
+    static const char *const specs[] = {
+        "servers:2 gpus:4 nvswitch=300GB/s nics:2x25GB/s contention=0.1",
+        "servers:4 gpus:4 nvswitch=300GB/s nics:2x25GB/s contention=0.1",
+        "servers:4 gpus:8 nvswitch=300GB/s nics:4x25GB/s contention=0.1 fabric=rail"};
+    for (size_t i = 0; i < CCL_ARRAY_LEN(specs); i++) {
+        ccl_topology_t *topo = topology(specs[i]);
+        for (size_t k = 0; k < CCL_ARRAY_LEN(kinds); k++) {
+            double gap = simulated(topo, kinds[k]);
+            ck_assert_msg(gap >= 1 && gap < 1.02, "%s on %s: %.4f of the bound",
+                          ccl_collective_kind_name(kinds[k]), specs[i], gap);
+        }
         ccl_topology_destroy(topo);
     }
 }
@@ -249,6 +273,7 @@ int main(void) {
     tcase_add_test(tc, many_gpus);
     tcase_add_test(tc, chunks);
     tcase_add_test(tc, many_micro_batches_come_near_the_bound);
+    tcase_add_test(tc, few_connections_where_sharing_loses);
     tcase_add_test(tc, refusals);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
