@@ -236,7 +236,7 @@ START_TEST(few_connections_where_sharing_loses) {
     static const char *const specs[] = {
         "servers:2 gpus:4 nvswitch=300GB/s nics:2x25GB/s contention=0.1",
         "servers:4 gpus:4 nvswitch=300GB/s nics:2x25GB/s contention=0.1",
-        "servers:4 gpus:8 nvswitch=300GB/s nics:4x25GB/s contention=0.1 fabric=rail"};
+        "servers:4 gpus:8 nvswitch=300GB/s nics:4x25GB/s contention=0.1"};
     for (size_t i = 0; i < CCL_ARRAY_LEN(specs); i++) {
         ccl_topology_t *topo = topology(specs[i]);
         for (size_t k = 0; k < CCL_ARRAY_LEN(kinds); k++) {
