@@ -25,7 +25,9 @@ typedef struct compare {
     ccl_comparison_t **comparisons;
     ccl_contender_t *contenders; /* room for all */
     uint32_t ncollectives;
-    ccl_json_doc_t sketches; /* of --sketches */
+    ccl_json_doc_t sketches;  /* of --sketches */
+    ccl_topology_t *known_as; /* with a profile: the cluster for protocol Simple; else NULL */
+    ccl_notebook_t *notebook; /* NULL: none */
 } compare_t;
 
 static void compare_fini(compare_t *c) {
@@ -51,6 +53,8 @@ static void compare_fini(compare_t *c) {
     free(c->collectives_copy);
     ccl_json_fini(&c->sketches);
     ccl_topology_destroy(c->topo);
+    ccl_topology_destroy(c->known_as);
+    ccl_notebook_close(c->notebook);
 }
 
 /* ---------------------------------------------------------------- what is compared */
@@ -306,6 +310,21 @@ static bool somebody_won(const compare_t *c) {
     return false;
 }
 
+static ccl_status_t open_notebook(ccl_i_cli_t *cli, compare_t *c, ccl_compare_options_t *options,
+                                  ccl_error_t *err) {
+    const char *untold = ccl_compare_untold(options);
+
+    if (untold)
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "--notebook does not go with --%s: points of a notebook do not tell it",
+                        untold);
+    CCL_TRY(ccl_i_notebook_open(cli, true, &c->notebook, err));
+    options->notebook = c->notebook;
+    options->known_as = c->known_as;
+    options->profile = cli->args.profile;
+    return CCL_OK;
+}
+
 static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
     ccl_compare_options_t options = {.size = sizeof(options), .lower = CCL_LOWER_OPTIONS_INIT};
     ccl_topology_t *laid = NULL;
@@ -320,6 +339,8 @@ static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
     CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &c->topo, err));
     CCL_TRY(ccl_i_profile_lay(cli, c->topo, options.lower.proto, &laid, err));
     if (laid) {
+        if (cli->args.notebook)
+            CCL_TRY(ccl_i_profile_lay(cli, c->topo, "Simple", &c->known_as, err));
         ccl_topology_destroy(c->topo);
         c->topo = laid;
     }
@@ -338,10 +359,16 @@ static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
     CCL_TRY(ccl_i_synth_options(&cli->args, &c->sketches, &options.synth, err));
     options.sim = ccl_i_sim_options(&cli->args);
     options.no_verify = true; /* files of the user were verified above, or are not to be */
+    if (cli->args.notebook)
+        CCL_TRY(open_notebook(cli, c, &options, err));
     for (uint32_t k = 0; k < c->ncollectives; k++) {
         options.ncontenders = choose(c, k);
         CCL_TRY(
             ccl_compare(&cli->ctx, c->topo, c->collectives[k], &options, &c->comparisons[k], err));
+        if (cli->args.notebook)
+            ccl_log(&cli->ctx, CCL_LOG_INFO, "notebook", "%s: %u of %u times were there",
+                    c->collectives[k]->name, c->comparisons[k]->resumed,
+                    options.ncontenders * options.nsizes);
     }
     warn(cli, c);
     CCL_TRY(print(cli, c, &options.sim, err));
@@ -364,6 +391,7 @@ static const char *const accepts[] = {"topology",
                                       "scale",
                                       "set",
                                       "profile",
+                                      "notebook@compare",
                                       "collective",
                                       "demand",
                                       "root",

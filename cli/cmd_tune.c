@@ -207,6 +207,9 @@ static ccl_status_t replay_options(const ccl_i_args_t *args, tune_t *t, ccl_repl
 static ccl_status_t replay(ccl_i_cli_t *cli, tune_t *t, const ccl_replay_options_t *options,
                            ccl_error_t *err) {
     CCL_TRY(ccl_tune_replay(&cli->ctx, t->topo, t->want, t->tuning, options, &t->replay, err));
+    if (cli->args.tune.save_profile)
+        CCL_TRY(ccl_file_write(cli->args.tune.save_profile, t->replay->profile,
+                               strlen(t->replay->profile), err));
     for (uint32_t i = 0; i < t->replay->npoints; i++)
         if (t->replay->points[i].status == CCL_CHECK)
             return ccl_fail(err, CCL_CHECK, "replay: %s", t->replay->points[i].why);
@@ -251,6 +254,14 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 
     if (status == CCL_OK)
         status = open_all(cli, &t, &options, err);
+    if (status == CCL_OK && cli->args.tune.save_profile && !cli->args.tune.replay)
+        status = ccl_fail(err, CCL_ERR_USAGE,
+                          "--save-profile writes what a replay fitted: --replay DEVICE is missing");
+    if (status == CCL_OK && cli->args.tune.save_profile && t.profile)
+        status =
+            ccl_fail(err, CCL_ERR_USAGE,
+                     "--save-profile does not go with --profile: what is fitted then lies over "
+                     "that one and is no whole by itself");
     if (status == CCL_OK && cli->args.tune.replay)
         status = replay_options(&cli->args, &t, &again, err);
     if (status == CCL_OK)
@@ -283,10 +294,10 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const accepts[] = {
-    "topology",      "fail",    "degrade",        "scale",    "set",    "profile", "collective",
-    "demand",        "root",    "sizes",          "budget",   "space",  "knob",    "strategy",
-    "gap",           "improve", "export",         "executor", "replay", "top",     "repeats",
-    "notebook@tune", "table",   "bootstrap@tune", NULL};
+    "topology", "fail",          "degrade", "scale",          "set",    "profile", "collective",
+    "demand",   "root",          "sizes",   "budget",         "space",  "knob",    "strategy",
+    "gap",      "improve",       "export",  "executor",       "replay", "top",     "save-profile",
+    "repeats",  "notebook@tune", "table",   "bootstrap@tune", NULL};
 const ccl_i_command_t ccl_i_cmd_tune = {
     .name = "tune",
     .usage = "--topology SPEC --collective NAME [options]",

@@ -79,7 +79,7 @@ typedef struct ccl_i_args {
         ccl_i_list_t knobs;
         uint32_t strategy; /**< index into the option's choices */
         uint32_t improve, top;
-        const char *export, *replay;
+        const char *export, *replay, *save_profile;
         ccl_i_list_t vary;
     } tune;
     struct { /* of `balance` */

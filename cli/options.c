@@ -225,6 +225,8 @@ static const option_t options[] = {
      "run the best of each size on host[:WORKERS], cuda or hip, fit the cluster's constants to "
      "what was measured and rank them again",
      NULL},
+    {"save-profile", 0, KIND_TEXT, AT(tune.save_profile), "FILE",
+     "write the constants that a replay fitted as a profile", NULL},
     {"top", 0, KIND_U32, AT(tune.top), "K", "so many of each size are replayed (3)", NULL},
     {"vary", 0, KIND_LIST, AT(tune.vary), "EDIT",
      "a further cluster: the first one with fail:gpu:3, degrade:a-b=18Gbit/s, "
@@ -238,6 +240,8 @@ static const option_t options[] = {
      "a size is done when its time is so near to the lower bound (1%)", NULL},
     {"notebook@tune", 0, KIND_TEXT, AT(notebook), "FILE|none",
      "the lab notebook (ccllab/notebook.db where XDG_DATA_HOME says)", NULL},
+    {"notebook@compare", 0, KIND_TEXT, AT(notebook), "FILE",
+     "take times from this lab notebook and write new ones there, as tune does (none)", NULL},
     {"notebook", 0, KIND_TEXT, AT(notebook), "FILE",
      "the lab notebook, with all that was tried (ccllab/notebook.db where XDG_DATA_HOME says)",
      NULL},

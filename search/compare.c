@@ -1,11 +1,13 @@
 /*
  * compare: every contender at every size, in parallel. First each contender is synthesized (once:
  * the baselines do not depend on the size; once per size for synthesizers that do), lowered and
- * verified (at every size, where thread blocks go by what happens at that size); then all (size,
- * contender) pairs are simulated, each at the size and at (1 -+ 1e-6) times it, because sharing
- * makes some long programs chaotic (docs/model.md): a difference inside that spread is a tie.
+ * verified (at every size, where the program goes by what happens at that size); then all (size,
+ * contender) pairs are simulated, those near the winner also at (1 -+ 1e-6) times the size, because
+ * sharing makes some long programs chaotic (docs/model.md): a difference inside that spread is a
+ * tie. What the notebook has is neither synthesized nor simulated, but for ties and the winner's
+ * links.
  */
-#include "search/ways.h"
+#include "search/tuner.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -13,6 +15,9 @@
 #include <string.h>
 
 #define SPREAD 1e-6
+/* Who is so much slower is no tie: a change of a millionth of the size brings a slice less, at most
+   20 % in what was measured (docs/decisions.md). */
+static const double NEAR = 0.25;
 
 enum { MAX_WARNINGS = 8 };
 
@@ -22,10 +27,13 @@ static const double KEPT_STEPS = 2e6;
 
 /** One contender made ready. */
 typedef struct ready {
-    ccl_program_t *own;             /* made here */
-    const ccl_program_t *program;   /* for all sizes; NULL: by size, or it does not take part */
-    ccl_schedule_t *made;           /* by size: synthesized here */
-    bool by_size;                   /* `made` is for the first size, others are synthesized anew */
+    ccl_program_t *own;           /* made here */
+    const ccl_program_t *program; /* for all sizes; NULL: by size, or it does not take part */
+    ccl_schedule_t *made;         /* by size: synthesized here */
+    bool by_size, tried;          /* `made` is for size `first`, others are synthesized anew */
+    uint32_t first;               /* the first size that is asked for */
+    char *settings;               /* malloc'ed, in the notebook; NULL: it is not */
+    double synth_s;
     const ccl_schedule_t *schedule; /* by size: lowered for each; else NULL */
     ccl_program_t **kept;           /* [nsizes] by size: until the winner is known, if small */
     ccl_way_t way;
@@ -42,9 +50,13 @@ typedef struct compare {
     const ccl_collective_t *want;
     const ccl_compare_options_t *options;
     ccl_comparison_t *out;
-    ready_t *ready;        /* [ncontenders] */
-    char **cell_why;       /* [nsizes][ncontenders] malloc'ed, NULL: it ran */
-    ccl_routes_t **routes; /* [threads], made when first needed */
+    ready_t *ready;  /* [ncontenders] */
+    char **cell_why; /* [nsizes][ncontenders] malloc'ed, NULL: it ran */
+    bool *known;     /* [nsizes][ncontenders] the notebook had it */
+    uint32_t *again; /* cells that are run at another size for ties */
+    uint32_t nagain;
+    ccl_content_t topology, demand; /* of the notebook */
+    ccl_routes_t **routes;          /* [threads], made when first needed */
     atomic_uint_least64_t done;
     uint64_t total;
 } compare_t;
@@ -154,12 +166,15 @@ static ccl_status_t prepare_program(compare_t *c, uint32_t i, uint32_t worker, c
     } else {
         const ccl_synth_ops_t *ops = ccl_synth_find(contender->name);
         r->by_size = ops && ops->by_size && c->options->nsizes > 0;
-        CCL_TRY(synthesize_at(c, &ctx, routes, i, 0, &r->made, err));
+        double start_s = ccl_now_s();
+        CCL_TRY(synthesize_at(c, &ctx, routes, i, r->first, &r->made, err));
+        r->synth_s = ccl_now_s() - start_s;
         r->schedule = r->made;
     }
-    /* State looks at the timeline of a run, capacity at the bytes of a piece: each size is lowered
-       for itself. */
-    if (r->by_size || r->way.allocation != CCL_ALLOCATE_CONNECTION) {
+    /* HPDS and state look at runs, capacity at the bytes of a piece: each size is lowered for
+       itself. */
+    if (r->by_size || r->way.allocation != CCL_ALLOCATE_CONNECTION ||
+        r->way.order == CCL_ORDER_HPDS) {
         r->kept = calloc(c->options->nsizes, sizeof *r->kept);
         return r->kept ? CCL_OK : ccl_fail_nomem(err);
     }
@@ -171,12 +186,29 @@ static ccl_status_t prepare_program(compare_t *c, uint32_t i, uint32_t worker, c
     return CCL_OK;
 }
 
+/* Is something of contender i to be run, and what is the first? */
+static bool wanted(const compare_t *c, uint32_t i, uint32_t *first) {
+    uint32_t nc = c->options->ncontenders;
+    for (uint32_t s = 0; s < c->options->nsizes; s++) {
+        bool again = c->out->winner[s] == i;
+        for (uint32_t k = 0; k < c->nagain && !again; k++)
+            again = c->again[k] == s * nc + i;
+        if (c->known[(size_t)s * nc + i] && !again)
+            continue;
+        *first = s;
+        return true;
+    }
+    return false;
+}
+
 static ccl_status_t prepare(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
     compare_t *c = user;
     ready_t *r = &c->ready[index];
+    if (r->tried || !wanted(c, index, &r->first))
+        return CCL_OK;
+    r->tried = true;
     CCL_TRY(poll(c, "synthesize", worker));
     ccl_error_clear(&r->err);
-    r->way = way_of(c, index);
     r->status = prepare_program(c, index, worker, &r->err);
     if (r->status != CCL_OK) {
         r->program = NULL;
@@ -224,7 +256,7 @@ static ccl_status_t run_program(compare_t *c, uint32_t size, uint32_t contender,
     ccl_sim_result_t *result = NULL;
     double size_bytes = c->options->sizes_bytes[size];
     ccl_sim_options_t sim = sim_of(c, contender, size_bytes);
-    if (size == 0) {
+    if (size == 0) { /* one worker's */
         ctx.log = keep_warning;
         ctx.log_user = &c->ready[contender];
     }
@@ -240,16 +272,7 @@ static ccl_status_t run_program(compare_t *c, uint32_t size, uint32_t contender,
         ccl_sim_usage(program, result, &cell->usage);
     }
     ccl_sim_result_destroy(result);
-    CCL_TRY(status);
-    for (int side = -1; side <= 1; side += 2) {
-        double time_s;
-        sim.size_bytes = size_bytes * (1 + side * SPREAD);
-        sim.batches = cell->batches; /* as at the size itself: their number may jump there */
-        CCL_TRY(time_at(c, &ctx, routes, program, sim, &time_s, err));
-        cell->low_s = fmin(cell->low_s, time_s);
-        cell->high_s = fmax(cell->high_s, time_s);
-    }
-    return CCL_OK;
+    return status;
 }
 
 /* The program of a contender at a size. @param own  set when the caller is to destroy it. */
@@ -265,7 +288,7 @@ static ccl_status_t program_at(compare_t *c, uint32_t size, uint32_t contender,
         return CCL_OK;
     }
     ccl_schedule_t *anew = NULL;
-    if (r->by_size && size > 0)
+    if (r->by_size && size != r->first)
         CCL_TRY(synthesize_at(c, &ctx, routes, contender, size, &anew, err));
     ccl_status_t status = lower_at(c, &ctx, routes, anew ? anew : r->schedule, contender,
                                    c->options->sizes_bytes[size], &made, err);
@@ -292,32 +315,120 @@ static ccl_status_t run_cell(compare_t *c, uint32_t size, uint32_t contender, ui
     return status;
 }
 
+/* What a cell says, as a point has it. */
+static void keep_cell(const ready_t *r, const ccl_compare_cell_t *cell, const char *why,
+                      double bound_s, ccl_point_result_t *out) {
+    *out = (ccl_point_result_t){.status = cell->status,
+                                .time_s = cell->time_s,
+                                .algbw_GBps = cell->algbw_GBps,
+                                .busbw_GBps = cell->busbw_GBps,
+                                .bound_s = bound_s,
+                                .synth_s = r->synth_s,
+                                .thread_blocks = cell->usage.thread_blocks,
+                                .batches = cell->batches,
+                                .comm_share = cell->usage.comm_share,
+                                .mean_idle_share = cell->usage.mean_idle_share,
+                                .max_idle_share = cell->usage.max_idle_share,
+                                .link_utilization = cell->usage.link_utilization};
+    snprintf(out->why, sizeof out->why, "%.255s", why ? why : "");
+}
+
+static void take_cell(const ccl_point_result_t *r, ccl_compare_cell_t *cell) {
+    cell->status = r->status;
+    cell->time_s = cell->low_s = cell->high_s = r->time_s;
+    cell->algbw_GBps = r->algbw_GBps;
+    cell->busbw_GBps = r->busbw_GBps;
+    cell->batches = r->batches;
+    cell->usage.thread_blocks = r->thread_blocks;
+    if (r->status == CCL_OK)
+        cell->usage = (ccl_sim_usage_t){r->thread_blocks, r->comm_share, r->mean_idle_share,
+                                        r->max_idle_share, r->link_utilization};
+}
+
+static ccl_point_t point_of(const compare_t *c, uint32_t size, uint32_t contender) {
+    ccl_point_t p = {.settings = c->ready[contender].settings,
+                     .seed = c->ctx ? c->ctx->seed : 1,
+                     .size_bytes = c->options->sizes_bytes[size]};
+    memcpy(p.topology, c->topology, sizeof p.topology);
+    memcpy(p.demand, c->demand, sizeof p.demand);
+    return p;
+}
+
+static ccl_status_t write_down(compare_t *c, uint32_t size, uint32_t contender, double eval_s,
+                               const char *why, ccl_error_t *err) {
+    const ready_t *r = &c->ready[contender];
+    ccl_point_result_t result;
+    if (!r->settings)
+        return CCL_OK;
+    ccl_point_t point = point_of(c, size, contender);
+    keep_cell(r, &c->out->cells[(size_t)size * c->options->ncontenders + contender], why,
+              c->out->bound_s[size], &result);
+    result.eval_s = eval_s;
+    return ccl_notebook_add(c->options->notebook, &point, &result, c->options->profile, err);
+}
+
 static ccl_status_t simulate(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
     compare_t *c = user;
     uint32_t nc = c->options->ncontenders;
     /* Big sizes take longest: start with them. */
     uint32_t size = c->options->nsizes - 1 - index / nc, contender = index % nc;
+    const ready_t *r = &c->ready[contender];
     ccl_compare_cell_t *cell = &c->out->cells[(size_t)size * nc + contender];
+    ccl_error_t why = r->err;
     CCL_TRY(poll(c, "simulate", worker));
-    cell->status = c->ready[contender].status;
-    if (c->ready[contender].program || c->ready[contender].schedule) {
-        ccl_error_t why = CCL_ERROR_INIT;
+    atomic_fetch_add(&c->done, 1);
+    if (c->known[(size_t)size * nc + contender])
+        return CCL_OK;
+    double start_s = ccl_now_s();
+    cell->status = r->status;
+    if (r->program || r->schedule)
         cell->status = run_cell(c, size, contender, worker, cell, &why);
-        if (ccl_i_stops_all(cell->status)) {
-            if (err)
-                *err = why;
-            return cell->status;
-        }
-        if (cell->status != CCL_OK) {
-            char **text = &c->cell_why[(size_t)size * nc + contender];
-            *text = strdup(why.text);
-            if (!*text)
+    if (ccl_i_stops_all(cell->status)) {
+        if (err)
+            *err = why;
+        return cell->status;
+    }
+    if (cell->status != CCL_OK && (r->program || r->schedule)) {
+        char **text = &c->cell_why[(size_t)size * nc + contender];
+        *text = strdup(why.text);
+        if (!*text)
+            return ccl_fail_nomem(err);
+    }
+    return write_down(c, size, contender, ccl_now_s() - start_s, why.text, err);
+}
+
+/* ---------------------------------------------------------------- what is known */
+
+static ccl_status_t look_up(compare_t *c, ccl_error_t *err) {
+    uint32_t nc = c->options->ncontenders;
+    const ccl_topology_t *topo = c->options->known_as ? c->options->known_as : c->topo;
+    if (!c->options->notebook || ccl_compare_untold(c->options))
+        return CCL_OK;
+    CCL_TRY(ccl_i_point_inputs(c->options->notebook, topo, c->want, c->topology, c->demand, err));
+    for (uint32_t i = 0; i < nc; i++) {
+        const ccl_contender_t *contender = &c->options->contenders[i];
+        if (contender->program || contender->schedule || !ccl_synth_find(contender->name))
+            continue;
+        c->ready[i].settings = ccl_i_compare_settings(c->options, contender);
+        if (!c->ready[i].settings)
+            return ccl_fail_nomem(err);
+        for (uint32_t s = 0; s < c->options->nsizes; s++) {
+            size_t at = (size_t)s * nc + i;
+            ccl_point_t point = point_of(c, s, i);
+            ccl_point_result_t result;
+            CCL_TRY(ccl_notebook_find(c->options->notebook, &point, &result, &c->known[at], err));
+            if (!c->known[at])
+                continue;
+            take_cell(&result, &c->out->cells[at]);
+            c->out->resumed++;
+            if (result.status != CCL_OK && !(c->cell_why[at] = strdup(result.why)))
                 return ccl_fail_nomem(err);
         }
     }
-    atomic_fetch_add(&c->done, 1);
     return CCL_OK;
 }
+
+/* ---------------------------------------------------------------- winners and ties */
 
 static void pick_winner(ccl_comparison_t *out, uint32_t size) {
     const ccl_compare_cell_t *cells = out->cells + (size_t)size * out->ncontenders;
@@ -327,10 +438,75 @@ static void pick_winner(ccl_comparison_t *out, uint32_t size) {
             best = i;
     }
     out->winner[size] = best;
+}
+
+static void find_tie(ccl_comparison_t *out, uint32_t size) {
+    const ccl_compare_cell_t *cells = out->cells + (size_t)size * out->ncontenders;
+    uint32_t best = out->winner[size];
     for (uint32_t i = 0; best != CCL_NONE && i < out->ncontenders; i++) {
         if (i != best && cells[i].status == CCL_OK && cells[i].low_s <= cells[best].high_s)
             out->tie[size] = true;
     }
+}
+
+/* Cells near a size's winner: it, or those that may be as good. */
+static void choose_again(compare_t *c, bool winners) {
+    uint32_t nc = c->options->ncontenders;
+    c->nagain = 0;
+    for (uint32_t s = 0; s < c->options->nsizes; s++) {
+        const ccl_compare_cell_t *cells = c->out->cells + (size_t)s * nc;
+        uint32_t best = c->out->winner[s];
+        bool rivals = false;
+        for (uint32_t i = 0; best != CCL_NONE && i < nc; i++) {
+            if (i == best || cells[i].status != CCL_OK ||
+                cells[i].time_s > cells[best].time_s * (1 + NEAR))
+                continue;
+            rivals = true;
+            if (!winners && cells[i].time_s > cells[best].high_s)
+                c->again[c->nagain++] = s * nc + i;
+        }
+        if (winners && rivals)
+            c->again[c->nagain++] = s * nc + best;
+    }
+}
+
+/* The spread of a cell. */
+static ccl_status_t run_again(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
+    compare_t *c = user;
+    uint32_t nc = c->options->ncontenders, size = c->again[index] / nc,
+             contender = c->again[index] % nc;
+    ccl_compare_cell_t *cell = &c->out->cells[c->again[index]];
+    double size_bytes = c->options->sizes_bytes[size];
+    ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
+    ccl_sim_options_t sim = sim_of(c, contender, size_bytes);
+    ccl_routes_t *routes = NULL;
+    const ccl_program_t *program = NULL;
+    ccl_program_t *own = NULL;
+    CCL_TRY(poll(c, "simulate", worker));
+    CCL_TRY(routes_of(c, worker, &routes, err));
+    CCL_TRY(program_at(c, size, contender, routes, &program, &own, err));
+    sim.batches = cell->batches; /* as at the size itself: their number may jump there */
+    ccl_status_t status = CCL_OK;
+    for (int side = -1; side <= 1 && status == CCL_OK; side += 2) {
+        double time_s = cell->time_s;
+        sim.size_bytes = size_bytes * (1 + side * SPREAD);
+        status = time_at(c, &ctx, routes, program, sim, &time_s, err);
+        cell->low_s = fmin(cell->low_s, time_s);
+        cell->high_s = fmax(cell->high_s, time_s);
+    }
+    ccl_program_destroy(own);
+    return status;
+}
+
+static ccl_status_t find_ties(compare_t *c, uint32_t threads, ccl_error_t *err) {
+    for (int winners = 1; winners >= 0; winners--) {
+        choose_again(c, winners);
+        CCL_TRY(ccl_parallel_for(c->options->ncontenders, threads, prepare, c, err));
+        CCL_TRY(ccl_parallel_for(c->nagain, threads, run_again, c, err));
+    }
+    for (uint32_t s = 0; s < c->options->nsizes; s++)
+        find_tie(c->out, s);
+    return CCL_OK;
 }
 
 /* The winner again, for its full result. */
@@ -346,6 +522,10 @@ static ccl_status_t detail(uint32_t size, uint32_t worker, void *user, ccl_error
         ccl_program_t *own = NULL;
         CCL_TRY(routes_of(c, worker, &routes, err));
         CCL_TRY(program_at(c, size, winner, routes, &program, &own, err));
+        if (size == 0 && c->known[winner]) { /* nothing was run that could warn */
+            ctx.log = keep_warning;
+            ctx.log_user = &c->ready[winner];
+        }
         ccl_status_t status =
             ccl_sim_program(&ctx, c->topo, routes, program, &sim, &c->out->best[size], err);
         ccl_program_destroy(own);
@@ -483,17 +663,25 @@ ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     c.ready = calloc(nc, sizeof *c.ready);
     c.routes = calloc(threads, sizeof *c.routes);
     c.cell_why = calloc((size_t)nc * ns, sizeof *c.cell_why);
-    if (!c.out || !c.ready || !c.routes || !c.cell_why) {
+    c.known = calloc((size_t)nc * ns, sizeof *c.known);
+    c.again = calloc((size_t)nc * ns, sizeof *c.again);
+    if (!c.out || !c.ready || !c.routes || !c.cell_why || !c.known || !c.again) {
         status = ccl_fail_nomem(err);
         goto end;
     }
     ccl_arena_init(&c.out->arena);
     CCL_TRY_GOTO(allocate(&c, err), status, end);
     CCL_TRY_GOTO(bound_sizes(&c, err), status, end);
+    for (uint32_t i = 0; i < nc; i++)
+        c.ready[i].way = way_of(&c, i);
+    for (uint32_t k = 0; k < ns; k++)
+        c.out->winner[k] = CCL_NONE;
+    CCL_TRY_GOTO(look_up(&c, err), status, end);
     CCL_TRY_GOTO(ccl_parallel_for(nc, threads, prepare, &c, err), status, end);
     CCL_TRY_GOTO(ccl_parallel_for(nc * ns, threads, simulate, &c, err), status, end);
     for (uint32_t s = 0; s < ns; s++)
         pick_winner(c.out, s);
+    CCL_TRY_GOTO(find_ties(&c, threads, err), status, end);
     CCL_TRY_GOTO(ccl_parallel_for(ns, threads, detail, &c, err), status, end);
     CCL_TRY_GOTO(explain(&c, err), status, end);
     CCL_TRY_GOTO(gather_warnings(&c, err), status, end);
@@ -507,6 +695,7 @@ end:
         for (uint32_t k = 0; c.ready[i].kept && k < ns; k++)
             ccl_program_destroy(c.ready[i].kept[k]);
         free(c.ready[i].kept);
+        free(c.ready[i].settings);
         for (uint32_t k = 0; k < c.ready[i].nwarnings; k++)
             free(c.ready[i].warnings[k]);
     }
@@ -515,6 +704,8 @@ end:
     for (size_t i = 0; c.cell_why && i < (size_t)nc * ns; i++)
         free(c.cell_why[i]);
     free(c.cell_why);
+    free(c.known);
+    free(c.again);
     free(c.ready);
     free(c.routes);
     ccl_comparison_destroy(c.out);

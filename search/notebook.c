@@ -5,6 +5,7 @@
 #include "search/search.h"
 
 #include <errno.h>
+#include <math.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +14,8 @@
 
 enum {
     APPLICATION = 0x63636c6e, /* "ccln" */
-    VERSION = 1,
-    BUSY_MS = 30000, /* writers wait for each other so long */
+    VERSION = 2,              /* 1: without what a point says of its thread blocks' time */
+    BUSY_MS = 30000,          /* writers wait for each other so long */
     POLL_STEPS = 10000
 };
 
@@ -32,7 +33,8 @@ static const char schema[] =
     " fidelity TEXT NOT NULL, status TEXT NOT NULL, why TEXT, time_s REAL, algbw_GBps REAL, "
     "busbw_GBps REAL,"
     " bound_s REAL, synth_s REAL, eval_s REAL, thread_blocks INTEGER, batches INTEGER,"
-    " tool TEXT NOT NULL, at TEXT NOT NULL,"
+    " tool TEXT NOT NULL, at TEXT NOT NULL, comm_share REAL, mean_idle_share REAL,"
+    " max_idle_share REAL, link_utilization REAL,"
     " UNIQUE (topology, demand, settings, seed, size_bytes, fidelity, tool));"
     "CREATE VIEW run AS SELECT point.id, t.name AS cluster, d.name AS collective, size_bytes,"
     " settings, seed, status, why, time_s, algbw_GBps, busbw_GBps, bound_s,"
@@ -126,9 +128,9 @@ static ccl_status_t identify(const ccl_notebook_t *n, bool *fresh_out, ccl_error
     if (application != APPLICATION)
         return ccl_error_set(err, CCL_ERR_INPUT, n->path, 0, 0,
                              "a database of another program, not a lab notebook");
-    if (version != VERSION)
+    if (version < 1 || version > VERSION)
         return ccl_error_set(err, CCL_ERR_INPUT, n->path, 0, 0,
-                             "a lab notebook of version %lld; this ccllab reads version %d",
+                             "a lab notebook of version %lld; this ccllab reads versions 1 to %d",
                              (long long)version, VERSION);
     return CCL_OK;
 }
@@ -161,6 +163,28 @@ static ccl_status_t create(const ccl_notebook_t *n, ccl_error_t *err) {
     return status;
 }
 
+/* Of version 1: its points lack the later columns. Several processes may find so at once. */
+static ccl_status_t upgrade(const ccl_notebook_t *n, ccl_error_t *err) {
+    int64_t version = 0;
+    CCL_TRY(number(n, "PRAGMA user_version", &version, err));
+    if (version >= VERSION)
+        return CCL_OK;
+    CCL_TRY(execute(n, "BEGIN IMMEDIATE", err));
+    ccl_status_t status = number(n, "PRAGMA user_version", &version, err);
+    if (status == CCL_OK && version < VERSION)
+        status = execute(n,
+                         "ALTER TABLE point ADD COLUMN comm_share REAL;"
+                         "ALTER TABLE point ADD COLUMN mean_idle_share REAL;"
+                         "ALTER TABLE point ADD COLUMN max_idle_share REAL;"
+                         "ALTER TABLE point ADD COLUMN link_utilization REAL;"
+                         "PRAGMA user_version = 2",
+                         err);
+    if (status == CCL_OK)
+        return execute(n, "COMMIT", err);
+    sqlite3_exec(n->db, "ROLLBACK", NULL, NULL, NULL);
+    return status;
+}
+
 static ccl_status_t set_up(ccl_notebook_t *n, bool write, ccl_error_t *err) {
     bool fresh = false;
     sqlite3_busy_timeout(n->db, BUSY_MS);
@@ -177,18 +201,22 @@ static ccl_status_t set_up(ccl_notebook_t *n, bool write, ccl_error_t *err) {
     /* In WAL mode a killed process loses nothing that was committed; a power cut may lose the last
        points, not the file. */
     CCL_TRY(execute(n, "PRAGMA synchronous = NORMAL", err));
-    if (write)
-        CCL_TRY(prepare(
-            n,
-            "INSERT INTO point (topology, demand, profile, settings, seed, size_bytes,"
-            " fidelity, status, why, time_s, algbw_GBps, busbw_GBps, bound_s, synth_s, eval_s,"
-            " thread_blocks, batches, tool, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8,"
-            " ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,"
-            " strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) ON CONFLICT DO NOTHING",
-            &n->add, err));
+    if (!write)
+        return CCL_OK;
+    CCL_TRY(upgrade(n, err));
+    CCL_TRY(
+        prepare(n,
+                "INSERT INTO point (topology, demand, profile, settings, seed, size_bytes,"
+                " fidelity, status, why, time_s, algbw_GBps, busbw_GBps, bound_s, synth_s, eval_s,"
+                " thread_blocks, batches, tool, comm_share, mean_idle_share, max_idle_share,"
+                " link_utilization, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8,"
+                " ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22,"
+                " strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) ON CONFLICT DO NOTHING",
+                &n->add, err));
     return prepare(n,
                    "SELECT status, why, time_s, algbw_GBps, busbw_GBps, bound_s, synth_s, eval_s,"
-                   " thread_blocks, batches FROM point WHERE topology = ?1 AND demand = ?2 AND"
+                   " thread_blocks, batches, comm_share, mean_idle_share, max_idle_share,"
+                   " link_utilization FROM point WHERE topology = ?1 AND demand = ?2 AND"
                    " settings = ?3 AND seed = ?4 AND size_bytes = ?5 AND"
                    " fidelity = ?6 AND tool = ?7",
                    &n->find, err);
@@ -272,6 +300,8 @@ ccl_status_t ccl_notebook_add(ccl_notebook_t *n, const ccl_point_t *point,
                               const ccl_point_result_t *r, const char *profile, ccl_error_t *err) {
     const double values[] = {r->time_s,  r->algbw_GBps, r->busbw_GBps,
                              r->bound_s, r->synth_s,    r->eval_s};
+    const double uses[] = {r->comm_share, r->mean_idle_share, r->max_idle_share,
+                           r->link_utilization};
     bool ran = r->status == CCL_OK;
     sqlite3_mutex *mutex = sqlite3_db_mutex(n->db);
     sqlite3_mutex_enter(mutex);
@@ -287,6 +317,8 @@ ccl_status_t ccl_notebook_add(ccl_notebook_t *n, const ccl_point_t *point,
     }
     sqlite3_bind_int64(n->add, 16, r->thread_blocks);
     sqlite3_bind_int64(n->add, 17, r->batches);
+    for (int i = 0; ran && i < (int)CCL_ARRAY_LEN(uses); i++)
+        sqlite3_bind_double(n->add, 19 + i, uses[i]); /* NAN: NULL */
     ccl_status_t status = sqlite3_step(n->add) == SQLITE_DONE ? CCL_OK : failed(n, err);
     sqlite3_reset(n->add);
     sqlite3_clear_bindings(n->add);
@@ -304,6 +336,11 @@ static bool status_of(const char *name, ccl_status_t *out) {
     CCL_STATUS_MAP(ROW_)
 #undef ROW_
     return false;
+}
+
+static double number_at(sqlite3_stmt *stmt, int column) {
+    return sqlite3_column_type(stmt, column) == SQLITE_NULL ? NAN
+                                                            : sqlite3_column_double(stmt, column);
 }
 
 ccl_status_t ccl_notebook_find(ccl_notebook_t *n, const ccl_point_t *point, ccl_point_result_t *out,
@@ -328,6 +365,10 @@ ccl_status_t ccl_notebook_find(ccl_notebook_t *n, const ccl_point_t *point, ccl_
         r.eval_s = sqlite3_column_double(n->find, 7);
         r.thread_blocks = (uint32_t)sqlite3_column_int64(n->find, 8);
         r.batches = (uint32_t)sqlite3_column_int64(n->find, 9);
+        r.comm_share = number_at(n->find, 10);
+        r.mean_idle_share = number_at(n->find, 11);
+        r.max_idle_share = number_at(n->find, 12);
+        r.link_utilization = number_at(n->find, 13);
         if (*found_out)
             *out = r;
     } else if (rc != SQLITE_DONE) {

@@ -12,6 +12,13 @@
 extern "C" {
 #endif
 
+/**
+ * The lab notebook, what was tried, in one SQLite file: every evaluated point, with its inputs by
+ * content. Several processes may write at once; what ccl_notebook_add() returned from is there after
+ * a kill.
+ */
+typedef struct ccl_notebook ccl_notebook_t;
+
 /** One contender: a synthesizer, or a schedule or a program of the user's. */
 typedef struct ccl_contender {
     const char *name;               /**< column title */
@@ -33,12 +40,19 @@ typedef struct ccl_compare_options {
     bool no_verify;            /**< take contenders' own programs without proof */
     unsigned way_bits; /**< CCL_WAY_*: what lower and sim say of the way holds for contenders
                             with a way of their own too */
+    ccl_notebook_t *notebook; /**< synthesizers' times are looked up there and written down, as
+                                   ccl_tune() does with the same settings; NULL: none. Not with what
+                                   ccl_compare_untold() names */
+    const ccl_topology_t *known_as; /**< the cluster under which they are: with a profile, as it is
+                                         for protocol Simple; NULL: the one compared on */
+    const char *profile; /**< name of the profile that was laid over it; NULL: none */
 } ccl_compare_options_t;
 
 typedef struct ccl_compare_cell {
     ccl_status_t status; /**< CCL_OK, or why there is no time */
     double time_s, algbw_GBps, busbw_GBps;
-    double low_s, high_s; /**< spread over sizes (1 -+ 1e-6) */
+    double low_s, high_s; /**< spread over sizes (1 -+ 1e-6) where ties hang on it, of a winner
+                               and those near to it; else time_s */
     uint32_t batches;
     ccl_sim_usage_t usage;
 } ccl_compare_cell_t;
@@ -58,18 +72,21 @@ typedef struct ccl_comparison {
     ccl_sim_result_t **best;   /**< [nsizes] full result of the winner; NULL when none */
     uint32_t nwarnings;
     const char **warnings; /**< [nwarnings] of the simulator on this cluster, each kind once */
+    uint32_t resumed;      /**< cells that the notebook had */
     ccl_arena_t arena;
 } ccl_comparison_t;
 
 /**
  * Synthesize, lower, verify and simulate every contender at every size, in parallel.
- * A size is repeated at (1 -+ 1e-6) to see its spread; a winner inside the spread of another is a
- * tie.
+ * Where others are within a quarter of the winner it is run again at (1 -+ 1e-6) times the size, and
+ * so are those that are slower than it ever was; a winner inside the spread of another is a tie.
  * @par Determinism  the same for any number of threads.
  */
 ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                          const ccl_collective_t *want, const ccl_compare_options_t *options,
                          ccl_comparison_t **out, ccl_error_t *err);
+/** An option that the settings of a point do not tell, so that the notebook is no use; NULL: none. */
+const char *ccl_compare_untold(const ccl_compare_options_t *options);
 /** Do two warnings say the same of different links or transports (which stand before the colon)? */
 bool ccl_warnings_alike(const char *a, const char *b);
 void ccl_comparison_destroy(ccl_comparison_t *comparison);
@@ -116,12 +133,6 @@ void ccl_lowered_destroy(ccl_lowered_t *lowered, uint32_t n);
 
 /* ---------------------------------------------------------------- the lab notebook */
 
-/**
- * What was tried, in one SQLite file: every evaluated point, with its inputs by content. Several
- * processes may write at once; what ccl_notebook_add() returned from is there after a kill.
- */
-typedef struct ccl_notebook ccl_notebook_t;
-
 /** Content hash as 32 hexadecimal digits (two times FNV-1a; not cryptographic). */
 typedef char ccl_content_t[33];
 
@@ -144,6 +155,8 @@ typedef struct ccl_point_result {
     double synth_s, eval_s; /**< wall time: its schedule; lowering, proof and simulation */
     uint32_t thread_blocks; /**< most per GPU */
     uint32_t batches;
+    /** As ccl_sim_usage_t; NAN: not known (estimates, points that older versions wrote). */
+    double comm_share, mean_idle_share, max_idle_share, link_utilization;
 } ccl_point_result_t;
 
 /** Rows of a query as text. */

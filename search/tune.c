@@ -236,38 +236,6 @@ uint64_t ccl_i_tuner_seed(const ccl_i_tuner_t *t) {
     return t->ctx ? t->ctx->seed : 1;
 }
 
-/* Demands by what they ask: name, chunks with sources, destinations and shares. */
-static void demand_text(const ccl_collective_t *c, ccl_text_t *out) {
-    ccl_text_printf(out, "%s nranks %u root %u\n", c->name, c->nranks, c->root);
-    for (uint32_t k = 0; c->kind == CCL_CUSTOM && k < c->nchunks; k++) {
-        const ccl_chunk_t *chunk = &c->chunks[k];
-        ccl_text_printf(out, "%.17g%s from", chunk->share, chunk->reduced ? " reduced" : "");
-        for (uint32_t i = 0; i < chunk->nsources; i++)
-            ccl_text_printf(out, " %u", chunk->sources[i]);
-        ccl_text_printf(out, " to");
-        for (uint32_t i = 0; i < chunk->ndests; i++)
-            ccl_text_printf(out, " %u", chunk->dests[i]);
-        ccl_text_printf(out, "\n");
-    }
-}
-
-static ccl_status_t inputs(ccl_i_tuner_t *t, ccl_error_t *err) {
-    ccl_text_t text = {0}, demand = {0};
-    ccl_status_t status = ccl_topology_write_json(t->topo, &text, err);
-    demand_text(t->want, &demand);
-    if (status == CCL_OK && (text.nomem || demand.nomem))
-        status = ccl_fail_nomem(err);
-    if (status == CCL_OK)
-        status = ccl_notebook_input(t->options->notebook, "topology", t->topo->name, text.data,
-                                    text.len, t->topology, err);
-    if (status == CCL_OK)
-        status = ccl_notebook_input(t->options->notebook, "demand", t->want->name, demand.data,
-                                    demand.len, t->demand, err);
-    ccl_text_fini(&text);
-    ccl_text_fini(&demand);
-    return status;
-}
-
 static ccl_status_t allocate(ccl_i_tuner_t *t, ccl_error_t *err) {
     uint32_t n = t->options->nsizes;
     ccl_tuning_t *r = t->out = calloc(1, sizeof *r);
@@ -343,7 +311,7 @@ static ccl_status_t tuner_init(ccl_i_tuner_t *t, ccl_error_t *err) {
     atomic_init(&t->done, 0);
     atomic_init(&t->kept_steps, 0);
     CCL_TRY(allocate(t, err));
-    return inputs(t, err);
+    return ccl_i_point_inputs(t->options->notebook, t->topo, t->want, t->topology, t->demand, err);
 }
 
 ccl_status_t ccl_tune(const ccl_ctx_t *ctx, const ccl_topology_t *topo,

@@ -17,7 +17,7 @@ ccl_way_t ccl_i_point_way(const double v[CCL_KNOBS]) {
 }
 
 ccl_lower_options_t ccl_i_point_lower(const double v[CCL_KNOBS]) {
-    static const char *const protos[] = {"Simple", "LL", "LL128"};
+    static const char *const protos[] = CCL_I_PROTOS;
     ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
     lower.proto = protos[ccl_i_whole(v[CCL_KNOB_PROTO], 0)];
     lower.no_fuse = ccl_i_whole(v[CCL_KNOB_FUSE], 0) == 1;
@@ -41,6 +41,16 @@ static double carried_on(const ccl_topology_t *topo, const ccl_sim_result_t *one
     return one->time_s + (batches - 1) * period_s;
 }
 
+void ccl_i_result_usage(const ccl_program_t *program, const ccl_sim_result_t *run,
+                        ccl_point_result_t *out) {
+    ccl_sim_usage_t usage;
+    ccl_sim_usage(program, run, &usage);
+    out->comm_share = usage.comm_share;
+    out->mean_idle_share = usage.mean_idle_share;
+    out->max_idle_share = usage.max_idle_share;
+    out->link_utilization = usage.link_utilization;
+}
+
 static ccl_status_t simulate(ccl_i_tuner_t *t, const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                              ccl_routes_t *routes, const ccl_program_t *program,
                              ccl_sim_options_t sim, bool estimate, ccl_point_result_t *out,
@@ -61,6 +71,9 @@ static ccl_status_t simulate(ccl_i_tuner_t *t, const ccl_ctx_t *ctx, const ccl_t
     if (!estimate)
         out->busbw_GBps = result->busbw_GBps;
     out->batches = batches;
+    out->comm_share = out->mean_idle_share = out->max_idle_share = out->link_utilization = NAN;
+    if (!estimate)
+        ccl_i_result_usage(program, result, out);
     ccl_sim_result_destroy(result);
     return CCL_OK;
 }

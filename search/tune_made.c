@@ -20,7 +20,7 @@ uint32_t ccl_i_whole(double value, uint32_t otherwise) {
 }
 
 ccl_synth_options_t ccl_i_point_synth(const double v[CCL_KNOBS], double size_bytes) {
-    static const char *const inner[] = {"direct", "hm", "ring"};
+    static const char *const inner[] = CCL_I_INNER;
     ccl_synth_options_t o = CCL_SYNTH_OPTIONS_INIT;
     if (ccl_i_point_ops(v)->by_size)
         o.size_bytes = size_bytes;

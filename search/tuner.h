@@ -104,6 +104,18 @@ ccl_status_t ccl_i_cluster_routes(ccl_i_cluster_t *cluster, uint32_t worker, ccl
 /** What of the cluster a point sets, as text; empty: nothing. */
 void ccl_i_cluster_key(const ccl_i_tuner_t *t, const double values[CCL_KNOBS], ccl_text_t *out);
 
+/* points.c */
+/** Words of knobs, by their index. */
+#define CCL_I_INNER {"direct", "hm", "ring"}
+#define CCL_I_PROTOS {"Simple", "LL", "LL128"}
+/** Keep cluster and collective, and tell their hashes. @param notebook  NULL: only the hashes. */
+ccl_status_t ccl_i_point_inputs(ccl_notebook_t *notebook, const ccl_topology_t *topo,
+                                const ccl_collective_t *want, ccl_content_t topology_out,
+                                ccl_content_t demand_out, ccl_error_t *err);
+/** Settings of a synthesizer in a comparison, as those of a tuning; malloc'ed, NULL: no memory. */
+char *ccl_i_compare_settings(const ccl_compare_options_t *options,
+                             const ccl_contender_t *contender);
+
 /* tune.c */
 /** Counts as progress, told by the first worker. */
 ccl_status_t ccl_i_tune_poll(ccl_i_tuner_t *t, const char *phase, uint32_t worker);
@@ -134,6 +146,8 @@ ccl_status_t ccl_i_tune_lower(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_
 ccl_status_t ccl_i_tune_simulate(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_routes_t *routes,
                                  const ccl_program_t *program, ccl_tune_run_t *run,
                                  ccl_error_t *err);
+void ccl_i_result_usage(const ccl_program_t *program, const ccl_sim_result_t *run,
+                        ccl_point_result_t *out);
 ccl_lower_options_t ccl_i_point_lower(const double values[CCL_KNOBS]);
 ccl_way_t ccl_i_point_way(const double values[CCL_KNOBS]);
 /** What is done for a run, as text: equal for runs that can only come to the same. malloc'ed. */

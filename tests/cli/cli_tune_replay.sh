@@ -18,6 +18,12 @@ grep -q '"name": "links/nvlink/efficiency"' "$dir/json" || say "no constants"
 sed -n 's/^ *"profile": "\(.*\)".*/\1/p' "$dir/json" | sed 's/\\u000a/ /g; s/\\"/"/g' >"$dir/p.json"
 tune --profile "$dir/p.json" --csv >"$dir/again" || say "the fitted profile is refused: $(cat "$dir/again")"
 [ "$(tune --replay host --top 1 --repeats 1 --csv --table replay | wc -l)" -eq 3 ] || say "no CSV"
+# The same as a file: laid over the cluster it is what every point of another tuning is ranked with.
+tune --replay host:2 --top 2 --repeats 1 --save-profile "$dir/fitted.json" --json >"$dir/json"
+sed -n 's/^ *"profile": "\(.*\)".*/\1/p' "$dir/json" | sed 's/\\u000a/\n/g; s/\\n/\n/g; s/\\"/"/g' | tr -d ' \n' >"$dir/told"
+[ "$(tr -d ' \n' <"$dir/fitted.json")" = "$(cat "$dir/told")" ] || say "the file is $(cat "$dir/fitted.json"), not $(cat "$dir/told")"
+tune --profile "$dir/fitted.json" --csv >"$dir/fit" && tune --csv >"$dir/plain"
+[ "$(cut -d, -f2 "$dir/fit")" != "$(cut -d, -f2 "$dir/plain")" ] || say "the fitted profile changes nothing"
 tune --replay host --top 1 --repeats 1 | grep -q '^replay on host: 2 of 2 points ran' || say "no text"
 fails() {
     words=$1 code=$2
@@ -29,5 +35,7 @@ fails() {
 }
 fails 'host:WORKERS with 1 to 4096' 2 --replay host:0
 fails 'wants host, host:WORKERS, cuda or hip' 2 --replay :2
+fails '--replay DEVICE is missing' 2 --save-profile "$dir/x"
+fails 'does not go with --profile' 2 --save-profile "$dir/x" --replay host --profile "$dir/fitted.json"
 fails 'without --replay' 2 --csv --table replay
 exit $bad

@@ -1,6 +1,8 @@
 /* The lab notebook: points come back as they were written, once each; what is no notebook is told.
  */
 #include <check.h>
+#include <math.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +60,7 @@ static void is(ccl_notebook_t *n, const char *sql, const char *expected) {
 START_TEST(test_back) {
     ccl_notebook_t *n = opened();
     ccl_point_t p = point_of(n, "{\"channels\":2}", 0.1);
-    ccl_point_result_t in = {CCL_OK, "", 1.0 / 3, 2, 3, 0.25, 4, 5, 6, 7}, out;
+    ccl_point_result_t in = {CCL_OK, "", 1.0 / 3, 2, 3, 0.25, 4, 5, 6, 7, 0.1, 0.9, NAN, 1}, out;
     bool found = true;
     ck_assert_int_eq(ccl_notebook_find(n, &p, &out, &found, NULL), CCL_OK);
     ck_assert(!found);
@@ -69,6 +71,8 @@ START_TEST(test_back) {
     ck_assert(found && out.status == CCL_OK && out.time_s == in.time_s);
     ck_assert(out.algbw_GBps == 2 && out.busbw_GBps == 3 && out.bound_s == 0.25);
     ck_assert(out.synth_s == 4 && out.eval_s == 5 && out.thread_blocks == 6 && out.batches == 7);
+    ck_assert(out.comm_share == 0.1 && out.mean_idle_share == 0.9 && out.link_utilization == 1);
+    ck_assert(isnan(out.max_idle_share)); /* not known */
     /* Another setting, size, seed, cluster: another point. */
     ccl_point_t others[] = {p, p, p, p, p};
     others[0].settings = "{}";
@@ -182,6 +186,48 @@ START_TEST(test_no_notebook) {
 }
 END_TEST
 
+static void execute(const char *sql) {
+    sqlite3 *db = NULL;
+    ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+    ck_assert_msg(sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK, "%s: %s", sql,
+                  sqlite3_errmsg(db));
+    sqlite3_close(db);
+}
+
+/* A file of version 1 is read as it is, and gets what it lacks when it is written to; one of a
+   later version is refused. */
+START_TEST(test_versions) {
+    ccl_notebook_t *n = opened();
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_point_t p = point_of(n, "{}", 1), q = p;
+    ccl_point_result_t in = {.status = CCL_OK, .time_s = 3, .comm_share = 0.5}, out;
+    bool found = false;
+    ck_assert_int_eq(ccl_notebook_add(n, &p, &in, NULL, NULL), CCL_OK);
+    ccl_notebook_close(n);
+    execute(
+        "ALTER TABLE point DROP COLUMN comm_share; ALTER TABLE point DROP COLUMN mean_idle_share;"
+        "ALTER TABLE point DROP COLUMN max_idle_share;"
+        "ALTER TABLE point DROP COLUMN link_utilization; PRAGMA user_version = 1");
+    ck_assert_msg(ccl_notebook_open(path, false, &n, &err) == CCL_OK, "%s", err.text);
+    is(n, "SELECT count(*) FROM run WHERE time_s = 3", "1");
+    ccl_notebook_close(n);
+    n = opened();
+    ck_assert_int_eq(ccl_notebook_find(n, &p, &out, &found, NULL), CCL_OK);
+    ck_assert(found && out.time_s == 3 && isnan(out.comm_share));
+    q.size_bytes = 2;
+    ck_assert_int_eq(ccl_notebook_add(n, &q, &in, NULL, NULL), CCL_OK);
+    ck_assert_int_eq(ccl_notebook_find(n, &q, &out, &found, NULL), CCL_OK);
+    ck_assert(found && out.comm_share == 0.5);
+    ccl_notebook_close(n);
+    execute("PRAGMA user_version = 3");
+    for (int write = 0; write <= 1; write++) {
+        ccl_error_clear(&err);
+        ck_assert_int_eq(ccl_notebook_open(path, write, &n, &err), CCL_ERR_INPUT);
+        ck_assert_ptr_nonnull(strstr(err.text, "of version 3; this ccllab reads versions 1 to 2"));
+    }
+}
+END_TEST
+
 START_TEST(test_gc) {
     ccl_notebook_t *n = opened();
     ccl_point_t p = point_of(n, "{}", 1);
@@ -225,6 +271,7 @@ int main(void) {
     tcase_add_test(t, test_queries_only_read);
     tcase_add_test(t, test_interrupt);
     tcase_add_test(t, test_no_notebook);
+    tcase_add_test(t, test_versions);
     tcase_add_test(t, test_gc);
     tcase_add_test(t, test_default_path);
     suite_add_tcase(s, t);
