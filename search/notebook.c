@@ -201,25 +201,28 @@ static ccl_status_t set_up(ccl_notebook_t *n, bool write, ccl_error_t *err) {
     /* In WAL mode a killed process loses nothing that was committed; a power cut may lose the last
        points, not the file. */
     CCL_TRY(execute(n, "PRAGMA synchronous = NORMAL", err));
-    if (!write)
-        return CCL_OK;
-    CCL_TRY(upgrade(n, err));
-    CCL_TRY(
-        prepare(n,
-                "INSERT INTO point (topology, demand, profile, settings, seed, size_bytes,"
-                " fidelity, status, why, time_s, algbw_GBps, busbw_GBps, bound_s, synth_s, eval_s,"
-                " thread_blocks, batches, tool, comm_share, mean_idle_share, max_idle_share,"
-                " link_utilization, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8,"
-                " ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22,"
-                " strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) ON CONFLICT DO NOTHING",
-                &n->add, err));
-    return prepare(n,
-                   "SELECT status, why, time_s, algbw_GBps, busbw_GBps, bound_s, synth_s, eval_s,"
-                   " thread_blocks, batches, comm_share, mean_idle_share, max_idle_share,"
-                   " link_utilization FROM point WHERE topology = ?1 AND demand = ?2 AND"
-                   " settings = ?3 AND seed = ?4 AND size_bytes = ?5 AND"
-                   " fidelity = ?6 AND tool = ?7",
-                   &n->find, err);
+    if (write)
+        CCL_TRY(upgrade(n, err));
+    if (write)
+        CCL_TRY(prepare(
+            n,
+            "INSERT INTO point (topology, demand, profile, settings, seed, size_bytes,"
+            " fidelity, status, why, time_s, algbw_GBps, busbw_GBps, bound_s, synth_s, eval_s,"
+            " thread_blocks, batches, tool, comm_share, mean_idle_share, max_idle_share,"
+            " link_utilization, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8,"
+            " ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22,"
+            " strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) ON CONFLICT DO NOTHING",
+            &n->add, err));
+    int64_t version = 0;
+    char sql[500];
+    CCL_TRY(number(n, "PRAGMA user_version", &version, err));
+    snprintf(sql, sizeof sql,
+             "SELECT status, why, time_s, algbw_GBps, busbw_GBps, bound_s, synth_s, eval_s,"
+             " thread_blocks, batches, %s FROM point WHERE topology = ?1 AND demand = ?2 AND"
+             " settings = ?3 AND seed = ?4 AND size_bytes = ?5 AND fidelity = ?6 AND tool = ?7",
+             version < VERSION ? "NULL, NULL, NULL, NULL"
+                               : "comm_share, mean_idle_share, max_idle_share, link_utilization");
+    return prepare(n, sql, &n->find, err);
 }
 
 ccl_status_t ccl_notebook_open(const char *path, bool write, ccl_notebook_t **out,

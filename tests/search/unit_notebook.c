@@ -210,6 +210,8 @@ START_TEST(test_versions) {
         "ALTER TABLE point DROP COLUMN link_utilization; PRAGMA user_version = 1");
     ck_assert_msg(ccl_notebook_open(path, false, &n, &err) == CCL_OK, "%s", err.text);
     is(n, "SELECT count(*) FROM run WHERE time_s = 3", "1");
+    ck_assert_int_eq(ccl_notebook_find(n, &p, &out, &found, NULL), CCL_OK);
+    ck_assert(found && out.time_s == 3 && isnan(out.comm_share));
     ccl_notebook_close(n);
     n = opened();
     ck_assert_int_eq(ccl_notebook_find(n, &p, &out, &found, NULL), CCL_OK);
