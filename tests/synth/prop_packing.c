@@ -181,6 +181,17 @@ START_TEST(many_gpus) {
 }
 END_TEST
 
+/* One root has no symmetry to copy by: every tree is searched for among all hops that are kept. */
+START_TEST(one_root_of_many_gpus) {
+    ccl_topology_t *topo =
+        topology("servers:17 gpus:8 nvswitch=180GB/s nics:8x50GB/s fabric=rail");
+    double down = pack(topo, CCL_BROADCAST, 5, NULL), up = pack(topo, CCL_REDUCE, 5, NULL);
+    ck_assert_msg(down >= 1 - 1e-9 && down <= 1.03, "Broadcast: %.6f of the bound", down);
+    ck_assert_msg(up >= 1 - 1e-9 && up <= 1.03, "Reduce: %.6f of the bound", up);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 /* Whole numbers of chunks: one is coarse, the exact number is not. */
 START_TEST(chunks) {
     ccl_topology_t *topo = topology("servers:2 gpus:8 nvswitch=300GB/s nics:8x25GB/s");
@@ -271,6 +282,7 @@ int main(void) {
     if (access(CCLLAB_DATA_DIR "/peers/topologies", R_OK) == 0)
         tcase_add_test(tc, peers);
     tcase_add_test(tc, many_gpus);
+    tcase_add_test(tc, one_root_of_many_gpus);
     tcase_add_test(tc, chunks);
     tcase_add_test(tc, many_micro_batches_come_near_the_bound);
     tcase_add_test(tc, few_connections_where_sharing_loses);
