@@ -100,7 +100,7 @@ typedef struct ccl_report_synth {
     double size_bytes;
     uint64_t seed;
     const ccl_synth_stats_t *stats; /**< NULL, or without parts: it did not search */
-    bool seconds;                   /**< sketch: wall times of its phases too */
+    bool seconds;                   /**< sketch: wall times of its phases too; c2c: links by phase */
 } ccl_report_synth_t;
 ccl_status_t ccl_report_synth(const ccl_report_synth_t *made, const ccl_report_style_t *style,
                               ccl_text_t *out, ccl_error_t *err);

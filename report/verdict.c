@@ -203,6 +203,26 @@ static void sketch_json(const ccl_sketch_stats_t *s, bool seconds, ccl_i_json_t 
     ccl_i_json_close_object(json);
 }
 
+static void c2c_text(const ccl_c2c_stats_t *s, ccl_text_t *out) {
+    ccl_text_printf(out,
+                    "c2c: at %.0f bytes links are busy for %.6g us in the start, %.6g between "
+                    "clusters, %.6g in the end,\n  the busiest for %.6g in all, whatever the "
+                    "order; one phase behind the other takes %.2f times that or more\n",
+                    s->size_bytes, 1e6 * s->phase_s[0], 1e6 * s->phase_s[1], 1e6 * s->phase_s[2],
+                    1e6 * s->together_s, s->overlap_gain);
+}
+
+static void c2c_json(const ccl_c2c_stats_t *s, ccl_i_json_t *json) {
+    ccl_i_json_object(json, "c2c", false);
+    ccl_i_json_number(json, "size_bytes", s->size_bytes);
+    ccl_i_json_number(json, "start_s", s->phase_s[0]);
+    ccl_i_json_number(json, "between_s", s->phase_s[1]);
+    ccl_i_json_number(json, "end_s", s->phase_s[2]);
+    ccl_i_json_number(json, "together_s", s->together_s);
+    ccl_i_json_number(json, "overlap_gain", s->overlap_gain);
+    ccl_i_json_close_object(json);
+}
+
 ccl_status_t ccl_report_synth(const ccl_report_synth_t *made, const ccl_report_style_t *style,
                               ccl_text_t *out, ccl_error_t *err) {
     const ccl_schedule_t *s = made->schedule;
@@ -230,6 +250,8 @@ ccl_status_t ccl_report_synth(const ccl_report_synth_t *made, const ccl_report_s
                 made->stats->counterexamples, made->stats->solver_calls, made->stats->solver_s);
         if (made->stats && made->stats->sketch.runs)
             sketch_text(&made->stats->sketch, made->seconds, out);
+        if (made->stats && made->stats->c2c.runs && made->seconds)
+            c2c_text(&made->stats->c2c, out);
         return ccl_i_text_status(out, err);
     }
     ccl_i_json_begin(&json, out);
@@ -268,6 +290,10 @@ ccl_status_t ccl_report_synth(const ccl_report_synth_t *made, const ccl_report_s
         sketch_json(&made->stats->sketch, made->seconds, &json);
     else
         ccl_i_json_null(&json, "sketch");
+    if (made->stats && made->stats->c2c.runs)
+        c2c_json(&made->stats->c2c, &json);
+    else
+        ccl_i_json_null(&json, "c2c");
     ccl_i_json_end(&json);
     return ccl_i_text_status(out, err);
 }

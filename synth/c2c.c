@@ -266,6 +266,8 @@ static ccl_status_t synthesize_any(const ccl_ctx_t *ctx, const ccl_topology_t *t
     }
     if (status == CCL_OK && !best)
         status = CCL_ERR_UNSUPPORTED;
+    if (status == CCL_OK && options->stats)
+        status = ccl_c2c_load(topo, cluster.routes, best, size, &options->stats->c2c, &why);
     if (status != CCL_OK) {
         ccl_schedule_destroy(best);
         if (err)

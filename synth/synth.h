@@ -44,6 +44,18 @@ typedef struct ccl_sketch_stats {
                                                               making, and the schedule in the end */
 } ccl_sketch_stats_t;
 
+/** How long links are busy with a schedule of `c2c`, whatever the order of its transfers. */
+typedef struct ccl_c2c_stats {
+    uint32_t runs;     /**< 0: not asked of c2c */
+    double size_bytes; /**< for which; nccl-tests' */
+    double phase_s[3]; /**< the busiest link or group in the start, between clusters, in the end */
+    double together_s; /**< the busiest in all three: no order of these transfers takes less */
+    double overlap_gain; /**< the sum of phase_s, which is the least that one phase behind the other
+                              takes, over together_s: what overlapping them gains at least where it
+                              fills the links. 1 where one link is the busiest in all phases, up to
+                              3 where each has links of its own; 0: nothing moves */
+} ccl_c2c_stats_t;
+
 /** What a search did, summed over its parts; zeroed by the caller. */
 typedef struct ccl_synth_stats {
     uint32_t parts;           /**< searches that filled this: 0, 1, for AllReduce 2 */
@@ -54,6 +66,7 @@ typedef struct ccl_synth_stats {
     uint32_t solver_calls;
     double solver_s;           /**< wall time in the solver */
     ccl_sketch_stats_t sketch; /**< of `sketch` alone; `parts` stays 0 */
+    ccl_c2c_stats_t c2c;       /**< of `c2c` and `c2c-sequential` alone; `parts` stays 0 */
 } ccl_synth_stats_t;
 
 /** Of `sketch`: limits of its search. SyCCL's three prunings are switched off one by one. */
@@ -90,6 +103,15 @@ typedef struct ccl_c2c_options {
 #define CCL_C2C_OPTIONS_INIT                                                                       \
     { 0, NULL }
 
+/**
+ * Links' times of a schedule of `c2c`: bytes over bandwidth, of links and of groups, without
+ * latency, by the transfers' phase (0 start, 1 between clusters, 2 end).
+ * @retval CCL_ERR_INPUT  a transfer has no route.
+ * @par Source  HetCCL, figure 9: steps overlap that use different links.
+ */
+ccl_status_t ccl_c2c_load(const ccl_topology_t *topo, ccl_routes_t *routes,
+                          const ccl_schedule_t *schedule, double size_bytes, ccl_c2c_stats_t *out,
+                          ccl_error_t *err);
 /**
  * Clusters and border ranks as `c2c` has them.
  * @param clusters   so many; 0: one per vendor.

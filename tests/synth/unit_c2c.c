@@ -257,12 +257,60 @@ END_TEST
 static const struct {
     const char *spec;
     double ratio, gap;
+    double phase_us[3], together_us; /* by hand: chunks of 1/16 GB */
     const char *why;
 } speeds[] = {
-    {"hetccl-pku-a800+hw3", 1.3, 1.1, "every rank a border rank: figure 9"},
-    {"hetccl-pku-a800+hw1", 1.3, 1.1, "one NIC of 100 Gbit/s for 16"},
-    {"hetccl-snu", 1.1, 1.1, "the PCIe links of the V100 carry both phases: less to overlap"},
+    /* 7 chunks over 200 GB/s, 1 over 25 GB/s, 7 over 200 GB/s; 14 over 200 GB/s */
+    {"hetccl-pku-a800+hw3",
+     1.3,
+     1.1,
+     {2187.5, 2500, 2187.5},
+     4375,
+     "every rank a border rank: figure 9"},
+    /* one NIC of 12.5 GB/s for 8 chunks each way, 16 on the other side */
+    {"hetccl-pku-a800+hw1",
+     1.3,
+     1.1,
+     {12500, 160e3 / 3, 6250},
+     160e3 / 3,
+     "one NIC of 100 Gbit/s for 16"},
+    {"hetccl-pku-hw2+hw3",
+     1.3,
+     1.2,
+     {2187.5, 1250, 2187.5},
+     4375,
+     "more than a chunk over the border is against the rule"},
+    /* 7 chunks each over 12 GB/s of PCIe; 15 of them in all, with the one over the border */
+    {"hetccl-snu",
+     1.1,
+     1.1,
+     {7 * 62.5e3 / 12, 62500.0 / 6, 7 * 62.5e3 / 12},
+     15 * 62.5e3 / 12,
+     "the PCIe links of the V100 carry all phases: less to overlap"},
 };
+
+/* What links have to do in each phase and in all, by hand; no time is below it. */
+static void check_loads(size_t i, const ccl_topology_t *topo, const ccl_schedule_t *pipelined,
+                        double fast, double slow) {
+    ccl_routes_t *routes = ccl_routes_create(topo);
+    ccl_c2c_stats_t s;
+    double phases_s = 0;
+    ck_assert_int_eq(ccl_c2c_load(topo, routes, pipelined, 1e9, &s, NULL), CCL_OK);
+    for (int p = 0; p < 3; p++) {
+        ck_assert_msg(fabs(1e6 * s.phase_s[p] / speeds[i].phase_us[p] - 1) < 1e-6,
+                      "%s, phase %d: %.9g us", speeds[i].spec, p, 1e6 * s.phase_s[p]);
+        phases_s += s.phase_s[p];
+    }
+    ck_assert_msg(fabs(1e6 * s.together_s / speeds[i].together_us - 1) < 1e-6, "%s: %.9g us",
+                  speeds[i].spec, 1e6 * s.together_s);
+    ck_assert_double_eq_tol(s.overlap_gain, phases_s / s.together_s, 1e-9);
+    /* The bound of the rule is reached within 3 %; so the condition decides. */
+    ck_assert_msg(fast >= s.together_s && fast <= 1.03 * s.together_s, "%s: %g for %g",
+                  speeds[i].spec, fast, s.together_s);
+    ck_assert_msg(slow >= phases_s && slow >= s.overlap_gain / 1.03 * fast,
+                  "%s: sequential %g, phases %g", speeds[i].spec, slow, phases_s);
+    ccl_routes_destroy(routes);
+}
 
 START_TEST(test_speed) {
     ccl_topology_t *topo = topology(speeds[_i].spec);
@@ -279,6 +327,7 @@ START_TEST(test_speed) {
     ck_assert_msg(fast <= speeds[_i].gap * bound.time_s, "%s: %g, bound %g", speeds[_i].spec, fast,
                   bound.time_s);
     ck_assert_msg(fast >= bound.time_s * (1 - 1e-9), "below the bound");
+    check_loads((size_t)_i, topo, pipelined, fast, slow);
     ccl_bound_fini(&bound);
     ccl_schedule_destroy(sequential);
     ccl_schedule_destroy(pipelined);
