@@ -43,6 +43,7 @@ static ccl_status_t tree(void *user, const ccl_i_want_t *want, ccl_i_tree_t *out
     ccl_i_grower_t *g = &m->growers[part];
     bool gather = want->kind == CCL_GATHER;
     uint32_t root = gather ? m->space->root : want->root;
+    uint32_t late = c->stride ? part / (c->parts / c->cuts) * c->stride : 0;
 
     if (m->root[part] != root) {
         size_t at = (size_t)m->space->root_class[root] * c->parts + part;
@@ -68,7 +69,7 @@ static ccl_status_t tree(void *user, const ccl_i_want_t *want, ccl_i_tree_t *out
     for (uint32_t i = 1; i < g->norder; i++) {
         uint32_t r = g->order[i];
 
-        ccl_i_tree_add(out, g->parent[r], r, g->step[r],
+        ccl_i_tree_add(out, g->parent[r], r, g->step[r] + late,
                        channel_of(&m->space->x, g->via[r], part % c->channels));
     }
     return CCL_OK;
@@ -341,6 +342,7 @@ static bool add_given(ccl_i_candidates_t *all, const ccl_i_space_t *space,
     ccl_i_candidate_t c = {.mix = mix,
                            .channels = mix->channels ? mix->channels : channels,
                            .cuts = mix->cuts ? mix->cuts : 1,
+                           .stride = mix->stride,
                            .index = (uint32_t)all->n};
 
     memcpy(c.shapes, mix->shapes, sizeof c.shapes);

@@ -19,6 +19,8 @@ typedef struct ccl_i_candidate {
     uint32_t channels, parts, index;
     double transfers; /* about */
     uint32_t cuts;    /* parts are so many times those of the mix with its turns */
+    uint32_t stride;  /* steps from a cut to the next, which runs in the order of steps; 0: all
+                         cuts side by side */
     bool hopeless;    /* more than twice as many */
     bool line;        /* simulated for the few flows that share links, whatever its estimate */
     bool wide; /* more connections than a GPU has thread blocks: only where nothing else is */

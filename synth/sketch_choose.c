@@ -28,6 +28,11 @@ enum { PIPED = 8 };
 /* And over more cuts of its parts while its simulation gains by them, up to so many transfers. */
 #define FINE_TRANSFERS 1e5
 #define CHEAP_TRANSFERS 8000.0
+/* Balanced trees are raced in so many cuts, so many steps apart, of together so many transfers. */
+#define PACED_TRANSFERS 2.5e5
+static const struct {
+    uint32_t cuts, stride;
+} PACES[] = {{8, 3}, {16, 2}, {16, 5}};
 /* Reductions of so many transfers, over all micro-batches, are simulated in two orders. */
 #define BOTH_ORDERS 4e4
 /* Candidates of more transfers are not told apart by the steps of equal trees. */
@@ -58,15 +63,15 @@ static bool reduces(const race_t *race) {
 
 /* At task level, a block for each connection. */
 static ccl_status_t simulate(const race_t *race, const ccl_ctx_t *ctx, ccl_routes_t *routes,
-                             const ccl_schedule_t *schedule, ccl_i_flow_t flow, double *time_s,
-                             ccl_error_t *err) {
+                             const ccl_schedule_t *schedule, ccl_order_t order, ccl_i_flow_t flow,
+                             double *time_s, ccl_error_t *err) {
     ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
     ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
     ccl_schedule_t *ordered = NULL;
     ccl_program_t *program = NULL;
     ccl_sim_result_t *result = NULL;
     ccl_status_t status =
-        ccl_i_schedule_order(ctx, schedule, race->space->topo, routes, CCL_ORDER_HPDS, flow, 0,
+        ccl_i_schedule_order(ctx, schedule, race->space->topo, routes, order, flow, 0,
                              &ordered, NULL, NULL, err);
 
     lower.granularity = sim.granularity = CCL_GRANULARITY_TASK;
@@ -93,15 +98,20 @@ static ccl_status_t simulate(const race_t *race, const ccl_ctx_t *ctx, ccl_route
  * where that does not take long. Sharing blocks (state) costs at most a hundredth.
  */
 static ccl_status_t time_of(const race_t *race, const ccl_ctx_t *ctx, ccl_routes_t *routes,
-                            const ccl_schedule_t *schedule, double *time_s, ccl_error_t *err) {
+                            const ccl_schedule_t *schedule, bool by_step, double *time_s,
+                            ccl_error_t *err) {
     double other_s = INFINITY, bytes;
 
-    CCL_TRY(simulate(race, ctx, routes, schedule, CCL_I_FLOW_NO, time_s, err));
+    if (by_step)
+        return simulate(race, ctx, routes, schedule, CCL_ORDER_STEP, CCL_I_FLOW_NO, time_s, err);
+    CCL_TRY(
+        simulate(race, ctx, routes, schedule, CCL_ORDER_HPDS, CCL_I_FLOW_NO, time_s, err));
     if (reduces(race) && schedule->ntransfers *
                            ccl_i_likely_batches(schedule, race->space->topo, "Simple",
                                                 race->size_bytes, &bytes) <=
                        BOTH_ORDERS)
-        CCL_TRY(simulate(race, ctx, routes, schedule, CCL_I_FLOW_YES, &other_s, err));
+        CCL_TRY(simulate(race, ctx, routes, schedule, CCL_ORDER_HPDS, CCL_I_FLOW_YES, &other_s,
+                         err));
     *time_s = fmin(*time_s, other_s);
     return CCL_OK;
 }
@@ -154,7 +164,8 @@ static ccl_status_t run_one(uint32_t index, uint32_t worker, void *user, ccl_err
     if (status == CCL_OK) {
         ccl_error_t why = CCL_ERROR_INIT;
 
-        status = time_of(race, &ctx, race->routes[worker], schedule, &c->time_s, &why);
+        status = time_of(race, &ctx, race->routes[worker], schedule, c->stride > 0, &c->time_s,
+                         &why);
         if (status == CCL_ERR_UNSUPPORTED) { /* more thread blocks than a GPU has */
             c->time_s = INFINITY;
             status = CCL_OK;
@@ -343,8 +354,9 @@ static ccl_status_t race_from(race_t *race, uint32_t first, uint32_t threads, ui
 
 /* The candidate `from` over other channels, or in other cuts, joins the race, if it fits and was
    not there yet. @param cuts  0: as the estimate says */
-static ccl_status_t add_variant(ccl_i_candidates_t *all, race_t *race, uint32_t from_index,
-                                uint32_t channels, uint32_t cuts, ccl_error_t *err) {
+static ccl_status_t add_paced(ccl_i_candidates_t *all, race_t *race, uint32_t from_index,
+                              uint32_t channels, uint32_t cuts, uint32_t stride,
+                              ccl_error_t *err) {
     const ccl_i_candidate_t from = all->items[from_index];
     ccl_i_candidates_t one = {0};
     bool ok;
@@ -357,6 +369,7 @@ static ccl_status_t add_variant(ccl_i_candidates_t *all, race_t *race, uint32_t 
         const ccl_i_candidate_t *c = &all->items[i];
 
         if (c->mix == from.mix && c->channels == channels && c->cuts == one.items[0].cuts &&
+            c->stride == stride &&
             memcmp(c->shapes, from.shapes, sizeof from.shapes) == 0)
             one.n = 0;
     }
@@ -366,6 +379,7 @@ static ccl_status_t add_variant(ccl_i_candidates_t *all, race_t *race, uint32_t 
         if (ok) { /* behind those raced so far */
             memmove(all->items + race->n + 1, all->items + race->n,
                     (all->n - race->n) * sizeof *all->items);
+            one.items[0].stride = stride;
             all->items[race->n++] = one.items[0];
             all->n++;
             race->transfers += one.items[0].transfers;
@@ -374,6 +388,11 @@ static ccl_status_t add_variant(ccl_i_candidates_t *all, race_t *race, uint32_t 
     free(one.items);
     race->candidates = all->items;
     return ok ? CCL_OK : ccl_fail_nomem(err);
+}
+
+static ccl_status_t add_variant(ccl_i_candidates_t *all, race_t *race, uint32_t from_index,
+                                uint32_t channels, uint32_t cuts, ccl_error_t *err) {
+    return add_paced(all, race, from_index, channels, cuts, 0, err);
 }
 
 /* Where latency counts most there is nothing to gain. */
@@ -457,6 +476,31 @@ static ccl_status_t race_cuts(ccl_i_candidates_t *all, race_t *race, double with
 }
 
 /*
+ * Trees that were balanced for a group are so while all of them flow: without micro-batches these
+ * are made of cuts, each a few steps behind the one before, and every tree has its channel.
+ */
+static ccl_status_t race_paced(ccl_i_candidates_t *all, race_t *race, uint32_t threads,
+                               uint32_t *best, double *best_s, ccl_error_t *err) {
+    const ccl_i_candidate_t c = all->items[*best];
+    const uint32_t own = c.parts / (c.cuts ? c.cuts : 1), done = race->n;
+    uint32_t trees = 0;
+
+    for (uint32_t i = 0; i < c.mix->n; i++) {
+        const ccl_i_sketch_t *sketch = &race->sketches->items[c.mix->sketch[i]];
+
+        trees = sketch->sub && sketch->variants > trees ? sketch->variants : trees;
+    }
+    if (trees < 2 || own % trees || race->space->scatter || !worth_pieces(race, c.mix) ||
+        isfinite(race->space->piece_bytes))
+        return CCL_OK;
+    for (size_t i = 0; i < CCL_ARRAY_LEN(PACES) && !enough(race, *best_s); i++) {
+        if (PACES[i].cuts * c.transfers / c.parts * trees <= PACED_TRANSFERS)
+            CCL_TRY(add_paced(all, race, *best, trees, PACES[i].cuts, PACES[i].stride, err));
+    }
+    return race->n > done ? race_from(race, done, threads, best, best_s, err) : CCL_OK;
+}
+
+/*
  * What several channels gain (thread blocks that fill a link, NICs, flows that do not wait for each
  * other) no estimate tells: the fastest once more over four, then what wins over other numbers.
  */
@@ -489,7 +533,8 @@ static ccl_status_t race_fine(ccl_i_candidates_t *all, race_t *race, const ccl_i
     if (race->n > done)
         CCL_TRY(race_from(race, done, threads, best, best_s, err));
     CCL_TRY(race_piped(all, race, threads, best, best_s, err));
-    return race_cuts(all, race, run->within, threads, best, best_s, err);
+    CCL_TRY(race_cuts(all, race, run->within, threads, best, best_s, err));
+    return race_paced(all, race, threads, best, best_s, err);
 }
 
 ccl_status_t ccl_i_sketch_choose(const ccl_ctx_t *ctx, const ccl_i_space_t *space,
@@ -544,6 +589,7 @@ ccl_status_t ccl_i_sketch_choose(const ccl_ctx_t *ctx, const ccl_i_space_t *spac
     chosen->mix = all.items[best].mix;
     chosen->channels = all.items[best].channels;
     chosen->cuts = all.items[best].cuts;
+    chosen->stride = all.items[best].stride;
     memcpy(chosen->shapes, all.items[best].shapes, sizeof chosen->shapes);
     status = ccl_i_candidate_make(ctx, space, sketches, &all.items[best], race.clusters[0], want,
                                   out, err);

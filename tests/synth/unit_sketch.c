@@ -485,6 +485,49 @@ START_TEST(test_fill_of_chains) {
 }
 END_TEST
 
+START_TEST(test_stride) {
+    /* Two cuts, of which the second is 1000 steps behind, further than a cut takes: all of the first
+       comes before all of the second. Side by side they are in the same steps. */
+    uint8_t reach[64] = {0};
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_i_cluster_t cluster;
+    made_t m;
+
+    make(&m, PAIR, CCL_ALLGATHER);
+    ccl_i_sketches_t sketches = {calloc(1, sizeof *sketches.items), 1, 1};
+    ccl_i_mixes_t mixes = {0};
+
+    sketches.items[0] = sketch_of(&m, "-e a-", reach);
+    ck_assert_int_eq(ccl_i_sketch_mixes(NULL, &m.space, &sketches, 1, 1, &mixes, &err), CCL_OK);
+    ck_assert_int_eq(ccl_i_cluster_init(&cluster, m.topo, m.routes, &err), CCL_OK);
+    for (uint32_t stride = 0; stride <= 1000; stride += 1000) {
+        const ccl_i_candidate_t c = {
+            .mix = mixes.items, .channels = 1, .parts = 2, .cuts = 2, .stride = stride};
+        uint32_t last[2] = {0}, first[2] = {CCL_NONE, CCL_NONE};
+        ccl_schedule_t *made = NULL;
+
+        ck_assert_int_eq(
+            ccl_i_candidate_make(NULL, &m.space, &sketches, &c, &cluster, m.want, &made, &err),
+            CCL_OK);
+        for (uint32_t i = 0; i < made->ntransfers; i++) {
+            uint32_t cut = made->transfers[i].chunk % 2, step = made->transfers[i].step;
+
+            last[cut] = step > last[cut] ? step : last[cut];
+            first[cut] = step < first[cut] ? step : first[cut];
+        }
+        if (stride)
+            ck_assert_uint_lt(last[0], first[1]);
+        else
+            ck_assert(last[0] == last[1] && first[0] == first[1]);
+        ccl_schedule_destroy(made);
+    }
+    ccl_i_cluster_fini(&cluster);
+    free(mixes.items);
+    free(sketches.items);
+    done(&m);
+}
+END_TEST
+
 START_TEST(test_chains_start_sooner) {
     /* Ten servers over one switch, across then inside. Where blocks are too few for all connections,
        or transfers too many to simulate several, chains of 3 are told apart by when their first
@@ -574,6 +617,7 @@ int main(void) {
     tcase_add_test(tcase, test_shares_by_class);
     tcase_add_test(tcase, test_signature);
     tcase_add_test(tcase, test_fill_of_chains);
+    tcase_add_test(tcase, test_stride);
     tcase_add_test(tcase, test_chains_start_sooner);
     tcase_add_test(tcase, test_enough);
     suite_add_tcase(suite, tcase);
