@@ -273,6 +273,12 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 
     if (status == CCL_OK)
         status = ccl_tune(&cli->ctx, t.topo, t.want, &options, &t.tuning, err);
+    if (t.tuning)
+        ccl_log(&cli->ctx, CCL_LOG_INFO, "tune",
+                "synthesis %.3g s, lowering and proof %.3g s, simulation %.3g s, notebook %.3g s "
+                "(%.3g ms a point), summed over threads",
+                t.tuning->synth_s, t.tuning->lower_s, t.tuning->simulate_s, t.tuning->notebook_s,
+                1e3 * t.tuning->notebook_s / (t.tuning->nruns ? t.tuning->nruns : 1));
     for (uint32_t s = 0; t.tuning && s < t.tuning->nsizes; s++)
         some |= t.tuning->best[s] != CCL_NONE;
     if (status == CCL_OK && some && cli->args.tune.replay)

@@ -117,6 +117,9 @@ static ccl_status_t json(const ccl_report_tuning_t *about, ccl_text_t *out, ccl_
     ccl_i_json_u64(&json, "schedules", t->schedules);
     ccl_i_json_number(&json, "synth_s", t->synth_s);
     ccl_i_json_number(&json, "eval_s", t->eval_s);
+    ccl_i_json_number(&json, "lower_s", t->lower_s);
+    ccl_i_json_number(&json, "simulate_s", t->simulate_s);
+    ccl_i_json_number(&json, "notebook_s", t->notebook_s);
     ccl_i_json_array(&json, "sizes", false);
     for (uint32_t s = 0; s < t->nsizes; s++) {
         ccl_i_json_object(&json, NULL, false);

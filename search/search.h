@@ -354,6 +354,8 @@ typedef struct ccl_tuning {
     double space_points; /**< points of the space as a grid, doubles counted */
     uint32_t schedules;  /**< that were synthesized */
     double synth_s, eval_s; /**< work here, summed over threads */
+    double lower_s, simulate_s; /**< parts of eval_s: lowering with proof; simulation */
+    double notebook_s;          /**< looking points up and writing them down */
     const ccl_tune_constants_t *constants; /**< of the options; borrowed */
     bool interrupted;
     bool team_idle; /**< of a team: all others are there and wait for work */

@@ -21,11 +21,14 @@ enum {
     FEW_VALUES = 3,     /* no fewer of a number are left out */
     STRIDE = 4,         /* estimates at every fourth size */
     LEAST_KEPT = 4,
-    CLIMBS = 20
+    CLIMBS = 20,
+    EARLY_CLIMBS = 2
 };
 /* Of what is estimated at a size: the values between are looked at, all ways of lowering are, it is
    run in full. */
 static const double REFINED_SHARE = 0.1, LOWERED_SHARE = 0.05, KEPT_SHARE = 0.05;
+/* Of the budget, before anything else than what was not tuned: other ways of lowering that. */
+static const double EARLY_SHARE = 0.5;
 
 typedef struct search {
     ccl_i_tuner_t *tuner;
@@ -201,11 +204,12 @@ static bool is_anchor(const search_t *s, uint32_t size) {
     return size % STRIDE == 0 || size == s->out->nsizes - 1;
 }
 
-/* ---- coarse grid of what schedules depend on; of lowering the first values */
+/* ---- coarse grid of what schedules depend on, and protocols; of lowering the first values */
 
 static uint32_t coarse_choices(const search_t *s, uint32_t knob) {
     uint32_t n = choices_of(s, knob);
-    if (knob >= CCL_KNOB_ORDER)
+    /* Which schedule is best hangs on the protocol: its latencies say how finely to cut. */
+    if (knob >= CCL_KNOB_ORDER && knob != CCL_KNOB_PROTO)
         return 1;
     return knob == CCL_KNOB_WITH || n <= FEW_VALUES ? n : (n + 1) / 2;
 }
@@ -422,13 +426,14 @@ static ccl_status_t run_best(search_t *s, double share, ccl_error_t *err) {
     return ccl_i_tune_flush(s->tuner, err);
 }
 
-/* One knob a step aside: the next values on both sides of a number, all others of a word. */
-static ccl_status_t run_neighbours(search_t *s, uint32_t size, ccl_error_t *err) {
+/* One knob from `first` on a step aside: the next values on both sides of a number, all others of a
+   word. */
+static ccl_status_t run_neighbours(search_t *s, uint32_t size, uint32_t first, ccl_error_t *err) {
     double best[CCL_KNOBS], values[CCL_KNOBS];
     if (s->out->best[size] == CCL_NONE)
         return CCL_OK;
     memcpy(best, s->out->points[s->out->runs[s->out->best[size]].point].values, sizeof best);
-    for (uint32_t k = 0; k < CCL_KNOBS; k++) {
+    for (uint32_t k = first; k < CCL_KNOBS; k++) {
         uint32_t n = choices_of(s, k), at = at_of(s, k, best[k]);
         bool words = k == CCL_KNOB_WITH || n <= FEW_VALUES;
         for (uint32_t i = 0; i < n && k != CCL_KNOB_WITH; i++) {
@@ -445,12 +450,14 @@ static ccl_status_t run_neighbours(search_t *s, uint32_t size, ccl_error_t *err)
     return CCL_OK;
 }
 
-static ccl_status_t climb(search_t *s, ccl_error_t *err) {
-    for (uint32_t i = 0; i < CLIMBS && !ccl_i_tune_spent(s->tuner, 1); i++) {
+/* From neighbour to neighbour, by the knobs from `first` on. */
+static ccl_status_t climb(search_t *s, uint32_t first, uint32_t most, double share,
+                          ccl_error_t *err) {
+    for (uint32_t i = 0; i < most && !ccl_i_tune_spent(s->tuner, share); i++) {
         uint32_t before = s->out->nruns;
         for (uint32_t z = 0; z < s->out->nsizes; z++)
             if (!s->out->done[z])
-                CCL_TRY(run_neighbours(s, z, err));
+                CCL_TRY(run_neighbours(s, z, first, err));
         CCL_TRY(ccl_i_tune_flush(s->tuner, err));
         if (s->out->nruns == before)
             return CCL_OK;
@@ -480,12 +487,14 @@ static ccl_status_t halving(search_t *s, ccl_error_t *err) {
     for (uint32_t z = 0; z < s->out->nsizes; z++)
         anchors += is_anchor(s, z);
     double share = runs ? (double)runs / 3 / anchors : WHOLE_SPACE;
+    if (limited) /* what costs no synthesis first: a small budget may end before its turn comes */
+        CCL_TRY(climb(s, CCL_KNOB_ORDER, EARLY_CLIMBS, EARLY_SHARE, err));
     CCL_TRY(add_coarse(s, share, err));
     CCL_TRY(race(s, 0.4, err));
     CCL_TRY(refine(s, between, REFINED_SHARE, 0.5, err));
     CCL_TRY(refine(s, every_way, LOWERED_SHARE, 0.7, err));
     CCL_TRY(run_best(s, 0.9, err));
-    CCL_TRY(climb(s, err));
+    CCL_TRY(climb(s, 0, CLIMBS, 1, err));
     if (!limited)
         return CCL_OK;
     do {
@@ -493,7 +502,7 @@ static ccl_status_t halving(search_t *s, ccl_error_t *err) {
         CCL_TRY(add_random(s, before + ceil(share), best_level(s) + 2, err));
         CCL_TRY(estimate_all(s, before, 1, err));
         CCL_TRY(run_best(s, 1, err));
-        CCL_TRY(climb(s, err));
+        CCL_TRY(climb(s, 0, CLIMBS, 1, err));
     } while (s->out->npoints > before && !ccl_i_tune_spent(s->tuner, 1));
     return CCL_OK;
 }

@@ -11,6 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+double ccl_i_tune_spend(atomic_uint_least64_t *ns, double start_s) {
+    double now_s = ccl_now_s();
+    atomic_fetch_add(ns, (uint64_t)(1e9 * (now_s - start_s)));
+    return now_s;
+}
+
 ccl_status_t ccl_i_tune_poll(ccl_i_tuner_t *t, const char *phase, uint32_t worker) {
     uint64_t all = t->options->budget_runs;
     ccl_progress_t progress = {phase, atomic_load(&t->done), all, 0, 0};
@@ -55,8 +61,10 @@ static ccl_status_t resume(ccl_i_tuner_t *t, uint32_t *nmissing_out, ccl_error_t
         ccl_tune_run_t *run = &t->out->runs[i];
         bool found = false;
         if (t->options->notebook) {
+            double start_s = ccl_now_s();
             ccl_point_t point = ccl_i_tune_notebook_point(t, run);
             CCL_TRY(ccl_notebook_find(t->options->notebook, &point, &run->result, &found, err));
+            ccl_i_tune_spend(&t->notebook_ns, start_s);
         }
         run->resumed = found;
         if (found) {
@@ -310,6 +318,9 @@ static ccl_status_t tuner_init(ccl_i_tuner_t *t, ccl_error_t *err) {
     t->start_s = ccl_now_s();
     atomic_init(&t->done, 0);
     atomic_init(&t->kept_steps, 0);
+    atomic_init(&t->lower_ns, 0);
+    atomic_init(&t->simulate_ns, 0);
+    atomic_init(&t->notebook_ns, 0);
     CCL_TRY(allocate(t, err));
     return ccl_i_point_inputs(t->options->notebook, t->topo, t->want, t->topology, t->demand, err);
 }
@@ -328,6 +339,9 @@ ccl_status_t ccl_tune(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         t.out->interrupted = true;
         t.out->stopped = "interrupted";
     }
+    t.out->lower_s = 1e-9 * (double)atomic_load(&t.lower_ns);
+    t.out->simulate_s = 1e-9 * (double)atomic_load(&t.simulate_ns);
+    t.out->notebook_s = 1e-9 * (double)atomic_load(&t.notebook_ns);
     if (status == CCL_OK || status == CCL_INTERRUPTED) {
         t.out->team_idle = options->team && ccl_i_team_idle(&t.team);
         *out = t.out;

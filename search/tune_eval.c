@@ -256,6 +256,7 @@ ccl_point_t ccl_i_tune_notebook_point(const ccl_i_tuner_t *t, const ccl_tune_run
 ccl_status_t ccl_i_tune_keep(ccl_i_tuner_t *t, ccl_tune_run_t *run, ccl_status_t status,
                              ccl_error_t *err) {
     if (t->options->notebook) {
+        double start_s = ccl_now_s();
         ccl_point_t point = ccl_i_tune_notebook_point(t, run);
         run->result.status = status;
         ccl_status_t kept =
@@ -264,6 +265,7 @@ ccl_status_t ccl_i_tune_keep(ccl_i_tuner_t *t, ccl_tune_run_t *run, ccl_status_t
             run->result.status = CCL_INTERRUPTED;
             return kept;
         }
+        ccl_i_tune_spend(&t->notebook_ns, start_s);
     }
     run->result.status = status;
     atomic_fetch_add(&t->done, 1);

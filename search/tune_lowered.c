@@ -130,6 +130,7 @@ static void release(ccl_i_tuner_t *t, ccl_i_lowered_t *l, bool was_kept) {
 
 static ccl_status_t run_all(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_routes_t *routes,
                             ccl_i_lowered_t *l, uint32_t worker, double start_s, ccl_error_t *err) {
+    double simulate_s = ccl_i_tune_spend(&t->lower_ns, start_s);
     for (uint32_t i = l->first_run; i != CCL_NONE; i = t->next_of[i - t->first_run]) {
         ccl_tune_run_t *run = &t->out->runs[i];
         ccl_error_t why = l->err;
@@ -142,11 +143,11 @@ static ccl_status_t run_all(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_ro
                 *err = why;
             return status;
         }
-        double end_s = ccl_now_s();
+        double end_s = ccl_i_tune_spend(&t->simulate_ns, simulate_s);
         run->result.eval_s = end_s - start_s; /* the first one's with lowering and proof */
-        start_s = end_s;
         snprintf(run->result.why, sizeof run->result.why, "%.255s", why.text);
         CCL_TRY(ccl_i_tune_keep(t, run, status, err));
+        start_s = simulate_s = ccl_now_s();
     }
     return CCL_OK;
 }

@@ -82,6 +82,7 @@ struct ccl_i_tuner {
     uint32_t *groups;  /* [ngroups] of this round: indices into lowered */
     uint32_t *next_of; /* [run - first_run] the next run with the same program; CCL_NONE */
     atomic_uint_least64_t kept_steps;
+    atomic_uint_least64_t lower_ns, simulate_ns, notebook_ns; /* of all workers */
     uint32_t *copies; /* [nruns asked for in this round] the run that is the same; CCL_NONE */
     double start_s;
     ccl_i_team_t team; /* world 0: there is none */
@@ -117,6 +118,8 @@ char *ccl_i_compare_settings(const ccl_compare_options_t *options,
                              const ccl_contender_t *contender);
 
 /* tune.c */
+/** Adds the time since start_s; returns now. */
+double ccl_i_tune_spend(atomic_uint_least64_t *ns, double start_s);
 /** Counts as progress, told by the first worker. */
 ccl_status_t ccl_i_tune_poll(ccl_i_tuner_t *t, const char *phase, uint32_t worker);
 

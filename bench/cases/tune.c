@@ -11,7 +11,7 @@
 
 static const char *const clusters[] = {"heteccl-h20-4+8", "resccl-topo1", "hetccl-snu"};
 static const char *const knobs[] = {"with=ring,recursive,direct,hm,packing", "channels=auto,1:8",
-                                    "chunks=auto,1:4", NULL};
+                                    "chunks=auto,1:4", "proto=auto", NULL};
 static const double sizes[] = {1 << 20, 64 << 20, 1 << 30};
 
 static ccl_tuning_t *tune(const ccl_topology_t *topo, ccl_strategy_t strategy, uint32_t threads) {

@@ -13,7 +13,7 @@ rm -f "$dir.there" "$dir.drawn"
 for picture in "$dir"/*.svg; do
     name=$(basename "$picture")
     cmp -s "$picture" "$2/docs/pictures/$name" || say "docs/pictures/$name is old; run tools/draw-docs"
-    grep -qF "pictures/$name" "$2"/docs/*.md "$2/README.md" || say "no page shows docs/pictures/$name"
+    grep -qF "pictures/$name" "$2"/docs/*.md "$2"/docs/reproductions/*.md "$2/README.md" || say "no page shows docs/pictures/$name"
     [ "$(wc -c <"$picture")" -lt 100000 ] || say "docs/pictures/$name is too large for docs"
 done
 exit $bad

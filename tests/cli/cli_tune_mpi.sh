@@ -24,7 +24,7 @@ go() { # processes, launcher's flags, program...: the launcher's exit code in $c
     timeout 120 mpirun $flags $more -n "$n" "$@" >"$dir/out" 2>"$dir/err" || code=$?
 }
 # All but times of synthesis and evaluation, and the front that is drawn against them.
-plain() { sed -E 's/"(synth_s|eval_s)": [^,}]*/"\1": 0/g; /^  "synthesis": /,/^  \]/d' "$1"; }
+plain() { sed -E 's/"(synth_s|eval_s|lower_s|simulate_s|notebook_s)": [^,}]*/"\1": 0/g; /^  "synthesis": /,/^  \]/d' "$1"; }
 rows() { "$ccllab" notebook query 'SELECT count(*) FROM point' --csv --notebook "$1" | tail -1 | tr -dc 0-9; }
 
 # shellcheck disable=SC2086
