@@ -892,4 +892,5 @@ const ccl_synth_ops_t ccl_i_synth_packing = {
     .source = "ForestColl (Zhao et al., arXiv 2402.06787); Edmonds 1973",
     .supports = supports,
     .synthesize = synthesize,
+    .way = &ccl_way_hpds,
 };
