@@ -262,6 +262,37 @@ static void text_ways(const ccl_report_comparison_t *r, const ccl_comparison_t *
     }
 }
 
+/** Reasons begin with the name mostly, which stands before them already. */
+static const char *without_name(const char *why, const char *name) {
+    size_t len = strlen(name);
+
+    return strncmp(why, name, len) == 0 && strncmp(why + len, ": ", 2) == 0 ? why + len + 2 : why;
+}
+
+/** At which sizes one that takes part has no time, and why: sizes of one reason in one line. */
+static void text_without_time(const ccl_comparison_t *c, uint32_t k, ccl_text_t *out) {
+    const char *last = NULL;
+    char text[64];
+
+    for (uint32_t s = 0; !c->why_not[k] && s < c->nsizes; s++) {
+        const char *why = cell_at(c, s, k)->why;
+
+        if (!why)
+            continue;
+        ccl_format_bytes(c->sizes_bytes[s], text, sizeof(text));
+        if (last && strcmp(why, last) == 0) {
+            ccl_text_printf(out, ", %s", text);
+            continue;
+        }
+        if (last)
+            ccl_text_printf(out, ": %s\n", without_name(last, c->names[k]));
+        ccl_text_printf(out, "  %s has no time at %s", c->names[k], text);
+        last = why;
+    }
+    if (last)
+        ccl_text_printf(out, ": %s\n", without_name(last, c->names[k]));
+}
+
 static void text_notes(const ccl_report_comparison_t *r, uint32_t i, ccl_text_t *out) {
     const ccl_comparison_t *c = r->comparisons[i];
     double factor = ccl_collective_busbw_factor(r->collectives[i]->kind, r->collectives[i]->nranks);
@@ -303,6 +334,8 @@ static void text_notes(const ccl_report_comparison_t *r, uint32_t i, ccl_text_t 
             ccl_text_printf(out, "%s: ", c->names[k]);
         ccl_text_printf(out, "%s\n", c->why_not[k]);
     }
+    for (uint32_t k = 0; k < c->ncontenders; k++)
+        text_without_time(c, k, out);
 }
 
 static ccl_status_t comparison_text(const ccl_report_comparison_t *r, uint32_t columns,
@@ -329,6 +362,7 @@ static void json_cells(ccl_i_json_t *json, const ccl_comparison_t *c, uint32_t s
         ccl_i_json_object(json, NULL, true);
         ccl_i_json_string(json, "name", c->names[k]);
         ccl_i_json_string(json, "status", ccl_i_status_word(cell->status));
+        ccl_i_json_string(json, "why", cell->why);
         ccl_i_json_number(json, "time_s", ok ? cell->time_s : NAN);
         ccl_i_json_number(json, "algbw_GBps", ok ? cell->algbw_GBps : NAN);
         ccl_i_json_number(json, "busbw_GBps", ok ? cell->busbw_GBps : NAN);

@@ -584,6 +584,14 @@ static ccl_status_t explain(compare_t *c, ccl_error_t *err) {
             if (c->cell_why[cell])
                 why = c->cell_why[cell];
         }
+        for (uint32_t s = 0; ran && s < out->nsizes; s++) {
+            size_t cell = (size_t)s * out->ncontenders + i;
+            if (!c->cell_why[cell])
+                continue;
+            out->cells[cell].why = ccl_arena_strdup(&out->arena, c->cell_why[cell]);
+            if (!out->cells[cell].why)
+                return ccl_fail_nomem(err);
+        }
         if (ran)
             continue;
         out->why_not[i] = ccl_arena_strdup(&out->arena, why);

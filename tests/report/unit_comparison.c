@@ -43,6 +43,7 @@ static void build(void) {
             ccl_compare_cell_t *c = &cells[s * N + k];
 
             c->status = k == 5 ? CCL_DEADLOCK : CCL_OK;
+            c->why = k == 5 ? "it waits for itself" : NULL;
             c->time_s = s == 0 ? 1e-5 * (k + 1) : (k == 3 || k == 4 ? 2e-5 : 3e-5);
             c->low_s = c->time_s * (1 - 1e-6);
             c->high_s = c->time_s * (1 + 1e-6);
@@ -120,6 +121,7 @@ START_TEST(winners_and_ties) {
     ck_assert_ptr_nonnull(strstr(text, "26.21="));
     ck_assert_ptr_nonnull(strstr(text, "deadlock"));
     ck_assert_ptr_nonnull(strstr(text, "did not take part: tree: wants a power of two"));
+    ck_assert_ptr_nonnull(strstr(text, " has no time at 64K, 1M: it waits for itself\n"));
     ck_assert_ptr_nonnull(strstr(text, "hm 10"));
     ck_assert_ptr_nonnull(strstr(text, "0 / 38 / 75")); /* least, mean, busiest */
     /* only who is lowered otherwise than the title says */
