@@ -96,6 +96,8 @@ page_of() { # page
             [ "$rc" -eq "${want:-0}" ] || say "$page:$rest: $line: exit code $rc, wanted ${want:-0}: $(cat "$dir/err")"
             ;;
         out)
+            # A block that is empty shows nothing: its command failed before a pipe.
+            [ -s "$dir/parts/$n.out" ] || say "$page:$rest: an output without a line: its command failed"
             matches "$dir/parts/$n.out" "$dir/out" && continue
             if [ "$update" ] && ! grep -qx '[.][.][.]' "$dir/parts/$n.out"; then
                 cp "$dir/out" "$dir/parts/$n.new"
@@ -120,10 +122,11 @@ mkdir "$dir/self"
 printf '<!-- file: a.txt -->\n```text\none\ntwo\nthree\n```\n```sh\ncat \\\n  a.txt\n```\n<!-- output -->\n```text\none\n...\nthree\n```\n' >"$dir/self/right.md"
 sed 's/^three$/four/' "$dir/self/right.md" | sed '5s/four/three/' >"$dir/self/wrong.md"
 printf '```sh\nfalse\n```\n' >"$dir/self/fails.md"
+printf '```sh\nfalse | cat\n```\n<!-- output -->\n```text\n```\n' >"$dir/self/empty.md"
 keep=$source source=$dir/self
 page_of right.md
 [ "$bad" -eq 0 ] || say "a right page is told"
-for wrong in wrong.md fails.md; do
+for wrong in wrong.md fails.md empty.md; do
     bad=0
     page_of "$wrong" >/dev/null
     [ "$bad" -eq 1 ] && bad=0 || say "$wrong is not told"
