@@ -4,6 +4,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+/** A lab notebook by its first bytes; what is called one and is not is told so. */
+static bool is_notebook(const char *path) {
+    static const char magic[16] = "SQLite format 3";
+    const char *end = strrchr(path, '.');
+    char head[sizeof(magic)];
+    FILE *file = fopen(path, "rb");
+    bool is = end && strcmp(end, ".db") == 0;
+
+    if (!file)
+        return is;
+    if (fread(head, 1, sizeof(head), file) == sizeof(head))
+        is |= memcmp(head, magic, sizeof(magic)) == 0;
+    fclose(file);
+    return is;
+}
+
+static ccl_status_t read_result(ccl_i_cli_t *cli, const char *path, ccl_json_doc_t *out,
+                                ccl_error_t *err) {
+    ccl_notebook_t *notebook = NULL;
+    ccl_status_t status;
+
+    if (!is_notebook(path))
+        return ccl_json_read(path, out, err);
+    CCL_TRY(ccl_notebook_open(path, false, &notebook, err));
+    status = ccl_report_notebook_document(&cli->ctx, notebook, path, out, err);
+    ccl_notebook_close(notebook);
+    return status;
+}
+
 static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     const ccl_i_list_t *inputs = &cli->args.inputs;
     ccl_report_page_t page = {.question = cli->args.question};
@@ -20,7 +49,7 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     if (cli->args.topology)
         status = ccl_i_topology_open(cli, cli->args.topology, &topo, err);
     while (status == CCL_OK && page.ndocs < inputs->n) {
-        status = ccl_json_read(inputs->items[page.ndocs], &docs[page.ndocs], err);
+        status = read_result(cli, inputs->items[page.ndocs], &docs[page.ndocs], err);
         page.ndocs += status == CCL_OK;
     }
     page.topo = topo;
@@ -40,11 +69,13 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 static const char *const accepts[] = {"topology", "fail", "degrade", "question", NULL};
 const ccl_i_command_t ccl_i_cmd_report = {
     .name = "report",
-    .usage = "RESULT.json... [--topology SPEC] -o PAGE.html",
+    .usage = "RESULT.json|NOTEBOOK.db... [--topology SPEC] -o PAGE.html",
     .summary = "results in one HTML page: cluster, tables, plots, timelines that zoom",
     .details = "Results are what any command wrote with --json, and what simulate --trace wrote. "
-               "The page\n"
-               "needs no network and no other file.\n",
+               "A lab\n"
+               "notebook is read as what \"notebook export --json\" writes. The page needs no "
+               "network and no\n"
+               "other file.\n",
     .accepts = accepts,
     .min_inputs = 1,
     .max_inputs = 64,

@@ -1,4 +1,4 @@
-/* Curves over a logarithmic axis: busbw over size, anything over a setting. */
+/* Curves over a logarithmic axis: busbw over size, anything over a setting; points over size. */
 #include "draw/canvas.h"
 
 #include <math.h>
@@ -7,6 +7,7 @@
 #define LEFT 66.0
 #define FIELD_W 640.0
 #define LEGEND_W 200.0
+#define SIZE_NAME "size (bytes of a GPU's largest buffer; K, M, G are 2^10, 2^20, 2^30)"
 #define WIDTH (LEFT + FIELD_W + 24 + LEGEND_W)
 
 /** A plot of either kind. */
@@ -36,6 +37,11 @@ static void marker(ccl_picture_t *p, uint32_t shape, double x, double y, uint32_
         ccl_i_to(p, x + 4, y - up * 0.75);
         ccl_i_to(p, x, y + up);
     }
+}
+
+/** Where colours repeat, markers differ. */
+static uint32_t shape_of(uint32_t c) {
+    return (c + c / 8) % 4;
 }
 
 static double log_x(const plot_t *plot, double x) {
@@ -147,6 +153,20 @@ static double draw_bound(ccl_picture_t *p, const plot_t *plot, double y, double 
     return legend_y + 17;
 }
 
+/** @param line  NULL: the marker alone. */
+static void legend(ccl_picture_t *p, uint32_t c, const ccl_i_pen_t *line, const char *text,
+                   double y) {
+    char name[120];
+
+    ccl_i_open(p, line ? "legend curve" : "legend kind", NULL);
+    if (line)
+        ccl_i_line(p, LEFT + FIELD_W + 20, y, LEFT + FIELD_W + 46, y, *line);
+    marker(p, shape_of(c), LEFT + FIELD_W + 33, y, ccl_i_colour(c));
+    ccl_i_text(p, LEFT + FIELD_W + 52, y + 3.5, 10, ANCHOR_START, CCL_I_INK, "%s",
+               ccl_i_fit(text, 10, LEGEND_W - 44, name, sizeof(name)));
+    ccl_i_close(p);
+}
+
 static void draw_plot(ccl_picture_t *p, plot_t *plot, double y) {
     double most = measure(plot);
     double bottom = y + plot->height;
@@ -161,20 +181,14 @@ static void draw_plot(ccl_picture_t *p, plot_t *plot, double y) {
     for (uint32_t c = 0; c < plot->ncurves; c++) {
         /* Where colours repeat, dashes and markers differ. */
         ccl_i_pen_t pen = ccl_i_stroke(ccl_i_colour(c), 1.8);
-        char name[120];
 
         pen.dash = c / 8 == 0 ? 0 : c / 8 == 1 ? 3 : 9;
         ccl_i_open(p, "curve", plot->curves[c].name);
-        curve(p, plot, plot->curves[c].values, bottom, top, pen, (c + c / 8) % 4);
+        curve(p, plot, plot->curves[c].values, bottom, top, pen, shape_of(c));
         ccl_i_close(p);
         if (legend_y > bottom)
             continue;
-        ccl_i_open(p, "legend curve", NULL);
-        ccl_i_line(p, LEFT + FIELD_W + 20, legend_y, LEFT + FIELD_W + 46, legend_y, pen);
-        marker(p, (c + c / 8) % 4, LEFT + FIELD_W + 33, legend_y, pen.stroke);
-        ccl_i_text(p, LEFT + FIELD_W + 52, legend_y + 3.5, 10, ANCHOR_START, CCL_I_INK, "%s",
-                   ccl_i_fit(plot->curves[c].name, 10, LEGEND_W - 44, name, sizeof(name)));
-        ccl_i_close(p);
+        legend(p, c, &pen, plot->curves[c].name, legend_y);
         legend_y += 17;
     }
     ccl_i_close(p);
@@ -199,7 +213,7 @@ ccl_status_t ccl_draw_busbw(const ccl_draw_busbw_t *plots, uint32_t nplots, ccl_
         return ccl_fail_nomem(err);
     for (uint32_t i = 0; i < nplots; i++) {
         plot_t plot = {plots[i].title,
-                       "size (bytes of a GPU's largest buffer; K, M, G are 2^10, 2^20, 2^30)",
+                       SIZE_NAME,
                        "busbw (GB/s)",
                        true,
                        320,
@@ -230,4 +244,108 @@ ccl_status_t ccl_draw_curves(const ccl_draw_curves_t *plots, uint32_t nplots, cc
         y = add_plot(p, &plot, y);
     }
     return ccl_i_picture_finish(p, WIDTH, y, out, err);
+}
+
+/* ---------------------------------------------------------------- points */
+
+static double log_y(const plot_t *plot, double y, double value, const double ends[2]) {
+    return y + plot->height * (1 - (log2(value) - ends[0]) / (ends[1] - ends[0]));
+}
+
+/** Ticks as near to each other as the values: 1, 1.1, 1.2 ...; 1, 1.5, 2, 3 ...; 1, 2, 5; 1, 10. */
+static void log_left_axis(ccl_picture_t *p, const plot_t *plot, double y, const double ends[2]) {
+    static const double parts[][10] = {
+        {1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9}, {1, 1.5, 2, 3, 4, 5, 7}, {1, 2, 5}, {1}};
+    double octaves = ends[1] - ends[0];
+    const double *part = parts[octaves <= 1 ? 0 : octaves <= 4.5 ? 1 : octaves <= 14 ? 2 : 3];
+
+    ccl_i_open(p, "axis value", NULL);
+    for (int e = (int)floor(ends[0] / log2(10)); e <= ends[1] / log2(10); e++) {
+        for (int k = 0; k < 10 && part[k] > 0; k++) {
+            double value = part[k] * pow(10, e);
+            double at = log_y(plot, y, value, ends);
+
+            if (log2(value) < ends[0] - 1e-9 || log2(value) > ends[1] + 1e-9)
+                continue;
+            ccl_i_line(p, LEFT, at, LEFT + FIELD_W, at, ccl_i_stroke(CCL_I_GRID, 0.6));
+            ccl_i_line(p, LEFT - 4, at, LEFT, at, ccl_i_stroke(CCL_I_INK, 1));
+            ccl_i_text(p, LEFT - 7, at + 3.5, 10, ANCHOR_END, CCL_I_INK, "%g", value);
+        }
+    }
+    ccl_i_line(p, LEFT, y, LEFT, y + plot->height, ccl_i_stroke(CCL_I_INK, 1));
+    ccl_i_text_up(p, 18, y + plot->height / 2, 11, ANCHOR_MIDDLE, CCL_I_INK, "%s", plot->y_name);
+    ccl_i_close(p);
+}
+
+/** Pixels between two kinds of one size: all of them fit beside those of the next size. */
+static double kinds_apart(const ccl_draw_points_t *of, const plot_t *plot) {
+    double nearest = FIELD_W / 8;
+
+    for (uint32_t i = 1; i < of->n; i++) {
+        double d =
+            fabs(log_x(plot, of->points[i].size_bytes) - log_x(plot, of->points[i - 1].size_bytes));
+
+        if (d > 1e-6)
+            nearest = fmin(nearest, d);
+    }
+    return fmin(0.7 * nearest / of->nkinds, 7);
+}
+
+static void draw_points(ccl_picture_t *p, const ccl_draw_points_t *of, const plot_t *plot, double y,
+                        const double ends[2]) {
+    double apart = kinds_apart(of, plot);
+    double last_at = INFINITY;
+
+    for (uint32_t i = 0; i < of->n; i++) {
+        const ccl_draw_point_t *point = &of->points[i];
+        double at = log_y(plot, y, point->value, ends);
+        double x = log_x(plot, point->size_bytes) + (point->kind - (of->nkinds - 1) / 2.0) * apart;
+
+        if (i > 0 && point->kind == point[-1].kind && point->size_bytes == point[-1].size_bytes &&
+            last_at - at < 1)
+            continue;
+        last_at = at;
+        ccl_i_open(p, "point", point->about);
+        marker(p, shape_of(point->kind), x, at, ccl_i_colour(point->kind));
+        ccl_i_close(p);
+    }
+}
+
+ccl_status_t ccl_draw_points(const ccl_draw_points_t *of, ccl_picture_t **out, ccl_error_t *err) {
+    ccl_picture_t *p = ccl_i_picture_create();
+    plot_t plot = {of->title, SIZE_NAME, of->y_name, true, 320, 0, 0, NULL, NULL, NULL, 0, 0};
+    double ends[2] = {0, 0};
+    double y = 42, legend_y = y + 14;
+    char title[300];
+
+    if (!p)
+        return ccl_fail_nomem(err);
+    plot.height = fmax(plot.height, 17.0 * of->nkinds + 14);
+    plot.low = INFINITY;
+    plot.high = -INFINITY;
+    for (uint32_t i = 0; i < of->n; i++) {
+        plot.low = fmin(plot.low, log2(of->points[i].size_bytes));
+        plot.high = fmax(plot.high, log2(of->points[i].size_bytes));
+        ends[0] = fmin(ends[0], log2(of->points[i].value));
+        ends[1] = fmax(ends[1], log2(of->points[i].value));
+    }
+    /* Room for the kinds of the first and of the last size. */
+    plot.low -= 0.5;
+    plot.high += 0.5;
+    ends[1] += fmax(0.05 * (ends[1] - ends[0]), 0.02);
+    ends[0] -= 0.03 * (ends[1] - ends[0]);
+    ccl_i_text_bold(p, 16, 26, 13, ANCHOR_START, CCL_I_INK, "%s",
+                    ccl_i_fit(of->title, 14.5, WIDTH - 32, title, sizeof(title)));
+    ccl_i_open(p, "plot", of->title);
+    log_left_axis(p, &plot, y, ends);
+    x_axis(p, &plot, y + plot.height);
+    ccl_i_open(p, "bound", "lower bound of the time");
+    ccl_i_line(p, LEFT, log_y(&plot, y, 1, ends), LEFT + FIELD_W, log_y(&plot, y, 1, ends),
+               (ccl_i_pen_t){CCL_I_NO_COLOUR, 0x000000, 1.6, 6});
+    ccl_i_close(p);
+    draw_points(p, of, &plot, y, ends);
+    for (uint32_t c = 0; c < of->nkinds; c++)
+        legend(p, c, NULL, of->names[c], legend_y + 17 * c);
+    ccl_i_close(p);
+    return ccl_i_picture_finish(p, WIDTH, y + plot.height + 54, out, err);
 }

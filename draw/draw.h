@@ -135,6 +135,25 @@ typedef struct ccl_draw_curves {
 ccl_status_t ccl_draw_curves(const ccl_draw_curves_t *plots, uint32_t nplots, ccl_picture_t **out,
                              ccl_error_t *err);
 
+typedef struct ccl_draw_point {
+    double size_bytes, value; /**< both > 0 */
+    uint32_t kind;            /**< < nkinds: its colour and marker */
+    const char *about;        /**< what a pointer on it is told */
+} ccl_draw_point_t;
+/** Single results of several kinds. */
+typedef struct ccl_draw_points {
+    const char *title, *y_name;
+    uint32_t n, nkinds;
+    const char *const *names;       /**< [nkinds] */
+    const ccl_draw_point_t *points; /**< [n >= 1] by kind, size, value, ascending */
+} ccl_draw_points_t;
+/**
+ * Values over size, both on logarithmic axes, with a line at 1, which none should be below. Kinds
+ * stand side by side; of one kind and size, points less than a pixel above one that is drawn are
+ * left out.
+ */
+ccl_status_t ccl_draw_points(const ccl_draw_points_t *plot, ccl_picture_t **out, ccl_error_t *err);
+
 /** Seconds of a thread block by state, as ccl_tb_use_t. */
 typedef struct ccl_draw_block {
     uint32_t rank, id;

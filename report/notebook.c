@@ -82,3 +82,24 @@ ccl_status_t ccl_report_notebook(const ccl_notebook_rows_t *rows, bool upright,
     ccl_table_destroy(table);
     return status;
 }
+
+ccl_status_t ccl_report_notebook_document(const ccl_ctx_t *ctx, ccl_notebook_t *notebook,
+                                          const char *name, ccl_json_doc_t *out, ccl_error_t *err) {
+    ccl_notebook_rows_t *rows = NULL;
+    ccl_text_t text = {0};
+    ccl_status_t status = CCL_OK;
+
+    CCL_TRY(
+        ccl_notebook_query(ctx, notebook, "SELECT * FROM run ORDER BY id", NULL, 0, &rows, err));
+    if (rows->nrows == 0)
+        CCL_TRY_GOTO(ccl_error_set(err, CCL_ERR_INPUT, name, 0, 0,
+                                   "a lab notebook without points that ran (ccllab tune writes them)"),
+                     status, end);
+    json_rows(rows, &text);
+    CCL_TRY_GOTO(ccl_i_text_status(&text, err), status, end);
+    status = ccl_json_parse(name, text.data, text.len, out, err);
+end:
+    ccl_text_fini(&text);
+    ccl_notebook_rows_destroy(rows);
+    return status;
+}

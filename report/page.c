@@ -365,7 +365,7 @@ static void other(const ccl_json_doc_t *doc, ccl_text_t *out) {
 
 /* ---------------------------------------------------------------- to repeat it */
 
-static void option(ccl_text_t *out, const char *name, const char *value) {
+void ccl_i_page_option(ccl_text_t *out, const char *name, const char *value) {
     if (!value[0])
         return;
     ccl_text_printf(out, " --%s ", name);
@@ -387,13 +387,13 @@ static void repeat_compare(const json_t *root, ccl_text_t *out) {
             if (!json_is_true(json_object_get(contender, "takes_part")))
                 continue;
             ccl_text_printf(out, "ccllab compare");
-            option(out, "topology", string_of(root, "topology"));
-            option(out, "collective", string_of(comparison, "collective"));
-            option(out, own ? "program" : "with", string_of(contender, "name"));
-            option(out, "order", string_of(contender, "order"));
-            option(out, "allocate", string_of(contender, "allocation"));
-            option(out, "granularity", string_of(contender, "granularity"));
-            option(out, "sharing", string_of(root, "sharing"));
+            ccl_i_page_option(out, "topology", string_of(root, "topology"));
+            ccl_i_page_option(out, "collective", string_of(comparison, "collective"));
+            ccl_i_page_option(out, own ? "program" : "with", string_of(contender, "name"));
+            ccl_i_page_option(out, "order", string_of(contender, "order"));
+            ccl_i_page_option(out, "allocate", string_of(contender, "allocation"));
+            ccl_i_page_option(out, "granularity", string_of(contender, "granularity"));
+            ccl_i_page_option(out, "sharing", string_of(root, "sharing"));
             ccl_text_printf(out, " --seed %.0f --sizes ", number_of(root, "seed"));
             for (size_t s = 0; s < json_array_size(sizes); s++)
                 ccl_text_printf(out, "%s%.17g", s ? "," : "",
@@ -409,10 +409,10 @@ static void repeat_run(const json_t *root, const char *command, ccl_text_t *out)
     const char *input = string_of(root, "input");
 
     ccl_text_printf(out, "ccllab %s", command);
-    option(out, "topology", string_of(root, "topology"));
+    ccl_i_page_option(out, "topology", string_of(root, "topology"));
     if (strcmp(command, "explain") == 0 && ccl_synth_find(input)) {
-        option(out, "collective", string_of(root, "collective"));
-        option(out, "with", input);
+        ccl_i_page_option(out, "collective", string_of(root, "collective"));
+        ccl_i_page_option(out, "with", input);
     } else {
         ccl_text_add(out, " ", 1);
         word(out, input);
@@ -420,14 +420,14 @@ static void repeat_run(const json_t *root, const char *command, ccl_text_t *out)
     ccl_text_printf(out, " --size %.17g", number_of(root, "size_bytes"));
     if (isfinite(batches))
         ccl_text_printf(out, " --batches %.0f", batches);
-    option(out, "granularity", string_of(root, "granularity"));
-    option(out, "sharing", string_of(root, "sharing"));
-    option(out, "order", string_of(root, "order"));
-    option(out, "allocate", string_of(root, "allocation"));
+    ccl_i_page_option(out, "granularity", string_of(root, "granularity"));
+    ccl_i_page_option(out, "sharing", string_of(root, "sharing"));
+    ccl_i_page_option(out, "order", string_of(root, "order"));
+    ccl_i_page_option(out, "allocate", string_of(root, "allocation"));
     ccl_text_add(out, "\n", 1);
 }
 
-static void settings(const ccl_report_page_t *page, ccl_text_t *out) {
+static ccl_status_t settings(const ccl_report_page_t *page, ccl_text_t *out, ccl_error_t *err) {
     ccl_text_printf(out, "<h2>To repeat it</h2>\n<table><tr><th>file</th><th>schema</th>"
                          "<th>written by</th></tr>\n");
     for (uint32_t d = 0; d < page->ndocs; d++) {
@@ -452,8 +452,11 @@ static void settings(const ccl_report_page_t *page, ccl_text_t *out) {
             repeat_run(page->docs[d].root, "simulate", out);
         else if (strcmp(schema, "ccllab/explain/1") == 0)
             repeat_run(page->docs[d].root, "explain", out);
+        else if (ccl_i_page_is_search(&page->docs[d]))
+            CCL_TRY(ccl_i_page_search_repeat(&page->docs[d], out, err));
     }
     ccl_text_printf(out, "</pre>\n");
+    return CCL_OK;
 }
 
 /** What was asked, from the results where nobody says it. */
@@ -495,6 +498,8 @@ ccl_status_t ccl_report_page(const ccl_report_page_t *page, ccl_text_t *out, ccl
             CCL_TRY(simulation(doc, out, err));
         } else if (strcmp(schema, "ccllab/explain/1") == 0) {
             CCL_TRY(ccl_i_page_explanation(doc, out, err));
+        } else if (ccl_i_page_is_search(doc)) {
+            CCL_TRY(ccl_i_page_search(doc, out, err));
         } else if (strcmp(schema, "trace") == 0) {
             CCL_TRY(timeline(doc, d, out, err));
             timelines = true;
@@ -508,7 +513,7 @@ ccl_status_t ccl_report_page(const ccl_report_page_t *page, ccl_text_t *out, ccl
                                  "nor a trace (\"traceEvents\")");
         }
     }
-    settings(page, out);
+    CCL_TRY(settings(page, out, err));
     if (timelines)
         ccl_text_printf(out, "<script>\n%s</script>\n", ccl_i_timeline_js);
     ccl_text_printf(out, "</body></html>\n");

@@ -23,6 +23,14 @@ ccl_status_t ccl_i_page_timeline(const ccl_json_doc_t *doc, ccl_text_t *out, dou
 void ccl_i_page_row(ccl_text_t *out, const char *name, const json_t *value);
 /** The picture inside the page; it is destroyed. */
 ccl_status_t ccl_i_page_picture(ccl_picture_t *picture, ccl_text_t *out, ccl_error_t *err);
+/** " --NAME VALUE" as a shell reads it; nothing where the value is "". */
+void ccl_i_page_option(ccl_text_t *out, const char *name, const char *value);
+/** Is it a result of `tune`, or all points of a lab notebook (`notebook export --json`)? */
+bool ccl_i_page_is_search(const ccl_json_doc_t *doc);
+/** What was tried, a section for each cluster and collective. */
+ccl_status_t ccl_i_page_search(const ccl_json_doc_t *doc, ccl_text_t *out, ccl_error_t *err);
+/** The command that repeats the best of each size. */
+ccl_status_t ccl_i_page_search_repeat(const ccl_json_doc_t *doc, ccl_text_t *out, ccl_error_t *err);
 /** A result of `explain`: where the time goes, what waits, the links of the bound, what helps. */
 ccl_status_t ccl_i_page_explanation(const ccl_json_doc_t *doc, ccl_text_t *out, ccl_error_t *err);
 

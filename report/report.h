@@ -311,6 +311,16 @@ ccl_status_t ccl_report_notebook(const ccl_notebook_rows_t *rows, bool upright,
                                  const ccl_report_style_t *style, ccl_text_t *out,
                                  ccl_error_t *err);
 
+/**
+ * All points of a notebook as the document that `notebook export --json` writes, for
+ * ccl_report_page().
+ * @param name  of its file, for messages.
+ * @param out   end it with ccl_json_fini().
+ * @retval CCL_ERR_INPUT  no point is in it; damaged: CCL_ERR_IO.
+ */
+ccl_status_t ccl_report_notebook_document(const ccl_ctx_t *ctx, ccl_notebook_t *notebook,
+                                          const char *name, ccl_json_doc_t *out, ccl_error_t *err);
+
 /* ---------------------------------------------------------------- pictures of results */
 
 /** busbw over size of all comparisons in results of `compare`. @param out  destroy with
@@ -343,7 +353,7 @@ typedef struct ccl_report_page {
     const char *question;       /**< its title; NULL: made of the results */
     const ccl_topology_t *topo; /**< drawn, coloured by the first run that fits; NULL: none */
     uint32_t ndocs;
-    const ccl_json_doc_t *docs; /**< results of any command, Chrome traces of `simulate --trace` */
+    const ccl_json_doc_t *docs; /**< results, traces of `simulate --trace`, notebooks' documents */
 } ccl_report_page_t;
 /**
  * Tables, plots, timelines that zoom, and the command that repeats each line, in the order of the

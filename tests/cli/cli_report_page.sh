@@ -58,6 +58,18 @@ line=$(sed -n '/^<pre>/,/<\/pre>/p;/<pre>/p' why.html | sed 's/<[^>]*>//g' | gre
 sh -c "'$ccllab' ${line#ccllab } --no-what-if --json" >again.json
 [ "$(grep '^  "time_s"' again.json)" = "$(grep '^  "time_s"' why.json)" ] || say "$line: another time"
 
+# A notebook: as many points as it has, the same page from its export, a command that finds the same time.
+"$ccllab" tune -t $cluster -c allgather --sizes 1M -k with=ring,direct -k channels=auto,2 -k chunks=auto -k order=auto -k allocate=auto \
+    -k granularity=auto -k proto=auto --strategy grid --notebook lab.db --json -o tune.json 2>tune.log
+"$ccllab" report lab.db -o lab.html
+"$ccllab" report tune.json -o tune.html
+ran=$("$ccllab" notebook query "SELECT count(*) FROM run WHERE time_s" --notebook lab.db --csv | tail -n 1 | tr -d '\r')
+[ "$ran" -ge 4 ] && has lab.html "allgather on $cluster: $ran points"
+has tune.html '<table class="knobs">'
+line=$(sed -n '/<pre>/,/<\/pre>/p' lab.html | sed 's/<[^>]*>//g' | head -n 1)
+sh -c "'$ccllab' ${line#ccllab } --json" 2>tune.log | sed -n 's/.*"best": .*"time_s": \([^,]*\),.*/\1/p' >again
+sed -n 's/.*"best": .*"time_s": \([^,]*\),.*/\1/p' tune.json | cmp -s - again || say "$line: another time"
+
 # A long trace is thinned.
 awk 'BEGIN { print "{\"traceEvents\": ["
     for (i = 0; i < 250000; i++)
@@ -90,5 +102,7 @@ refused 2 'odd-time.json:' report odd-time.json -o x.html
 refused 2 'hm.xml:1:1' report hm.xml -o x.html
 refused 2 'a report is HTML' report --json compare.json -o x.html
 refused 2 'nothing to work on' report -o x.html
+: >empty.db
+refused 2 'an empty file, no lab notebook' report empty.db -o x.html
 refused 4 'nosuch.json' report nosuch.json -o x.html
 exit $bad
