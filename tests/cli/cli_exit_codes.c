@@ -1,5 +1,6 @@
 /* The table of exit codes of docs/commands.md, and the one line that goes with each error. */
 #include "program.h"
+#include "tests/base/main.h"
 
 static const struct {
     const char *line;
@@ -289,8 +290,6 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("exit codes");
     TCase *cases = tcase_create("all");
-    SRunner *runner;
-    int failed;
 
     tcase_set_timeout(cases, 240);
     tcase_add_loop_test(cases, codes, 0, (int)(sizeof(rows) / sizeof(rows[0])));
@@ -298,10 +297,5 @@ int main(void) {
     tcase_add_test(cases, simulator_warnings);
     tcase_add_test(cases, interrupt);
     suite_add_tcase(suite, cases);
-    runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

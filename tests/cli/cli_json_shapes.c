@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "program.h"
+#include "tests/base/main.h"
 
 static const json_t *need(const json_t *object, const char *key) {
     const json_t *value = json_object_get(object, key);
@@ -713,8 +714,6 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("shapes");
     TCase *cases = tcase_create("all");
-    SRunner *runner;
-    int failed;
 
     tcase_add_test(cases, verify_valid);
     tcase_add_test(cases, verify_invalid);
@@ -739,10 +738,5 @@ int main(void) {
     tcase_add_test(cases, validated);
     tcase_add_test(cases, profiled);
     suite_add_tcase(suite, cases);
-    runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "program.h"
+#include "tests/base/main.h"
 
 #define CLUSTER "-t 'servers:2 gpus:4 nvswitch=300GB/s,1us nics:4x25GB/s,2us fabric=rail'"
 
@@ -357,8 +358,6 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("lower");
     TCase *cases = tcase_create("all");
-    SRunner *runner;
-    int failed;
 
     tcase_add_unchecked_fixture(cases, make, clean);
     tcase_add_loop_test(cases, file, 0, (int)(sizeof(written) / sizeof(written[0])));
@@ -369,10 +368,5 @@ int main(void) {
     tcase_add_test(cases, tables);
     tcase_add_test(cases, contenders);
     suite_add_tcase(suite, cases);
-    runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

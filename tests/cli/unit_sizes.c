@@ -1,10 +1,10 @@
 /* Lists of sizes and words of the command line. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/command.h"
+#include "tests/base/main.h"
 
 static const struct {
     const char *text;
@@ -118,18 +118,11 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("sizes and options");
     TCase *cases = tcase_create("all");
-    SRunner *runner;
-    int failed;
 
     tcase_add_loop_test(cases, sizes_good, 0, (int)(sizeof(good) / sizeof(good[0])));
     tcase_add_loop_test(cases, sizes_bad, 0, (int)(sizeof(bad) / sizeof(bad[0])));
     tcase_add_test(cases, options_mixed);
     tcase_add_test(cases, protocols);
     suite_add_tcase(suite, cases);
-    runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

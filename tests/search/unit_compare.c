@@ -1,7 +1,7 @@
 /* compare: winners, ties, who does not take part and why, threads do not matter, cancelling. */
 #include "search/search.h"
+#include "tests/base/main.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -303,10 +303,5 @@ int main(void) {
     tcase_add_test(tcase, test_own_program);
     tcase_add_test(tcase, test_refuses_and_stops);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_suite(suite);
 }

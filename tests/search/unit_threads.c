@@ -1,9 +1,9 @@
 /* A comparison is bit-equal on any number of threads. */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "search/search.h"
+#include "tests/base/main.h"
 
 START_TEST(test_threads) {
     static const double sizes[] = {65536, 1048576, 16777216};
@@ -69,10 +69,5 @@ int main(void) {
     tcase_set_timeout(tcase, 0);
     tcase_add_test(tcase, test_threads);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_suite(suite);
 }
