@@ -177,6 +177,18 @@ size_t ccl_strmap_len(const ccl_strmap_t *map);
 /** 64-bit FNV-1a, for content hashes that are not cryptographic. */
 uint64_t ccl_hash64(const void *data, size_t len, uint64_t seed);
 
+/* ---------------------------------------------------------------- whole numbers */
+
+/** The greatest common divisor; ccl_gcd(a, 0) is a. */
+static inline uint64_t ccl_gcd(uint64_t a, uint64_t b) {
+    while (b) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
 /* ---------------------------------------------------------------- disjoint sets */
 
 /**

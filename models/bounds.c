@@ -141,15 +141,6 @@ int64_t ccl_i_cut_between(ccl_i_cutter_t *k, const uint8_t *from, const uint8_t 
     return ok ? sum : -1;
 }
 
-static int64_t gcd(int64_t a, int64_t b) {
-    while (b) {
-        int64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a;
-}
-
 /* Take a cut that is tighter. */
 static void take(ccl_i_cutter_t *k, const uint32_t *weights, const bool *side, ccl_i_cut_t *cut) {
     const ccl_topology_t *topo = k->c->topo;
@@ -158,7 +149,7 @@ static void take(ccl_i_cutter_t *k, const uint32_t *weights, const bool *side, c
         parts += side[topo->rank_device[r]] ? weights[r] : 0;
     if (parts == 0 || units == 0)
         return;
-    int64_t g = gcd(parts, units);
+    int64_t g = (int64_t)ccl_gcd((uint64_t)parts, (uint64_t)units);
     if (cut->units > 0 && (__int128)parts * cut->units <= (__int128)cut->parts * units)
         return;
     cut->parts = parts / g;
@@ -212,7 +203,7 @@ void ccl_i_bound_rate(const ccl_capacity_t *c, uint64_t parts, uint64_t units, u
     if (!c->exact)
         return;
     /* parts / moved first, so that products stay below 2^128. */
-    uint64_t g = (uint64_t)gcd((int64_t)parts, (int64_t)moved);
+    uint64_t g = ccl_gcd(parts, moved);
     unsigned __int128 num = (unsigned __int128)(parts / g) * units;
     unsigned __int128 den = moved / g;
     unsigned __int128 h = gcd128(num, den);

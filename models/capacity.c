@@ -13,15 +13,6 @@
 /* Sums of capacities times ranks stay below this. */
 #define MOST_SUM ((double)((int64_t)1 << 60))
 
-static int64_t gcd(int64_t a, int64_t b) {
-    while (b) {
-        int64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a;
-}
-
 /* Is x so near a whole number that it was meant as one? */
 static bool whole(double x) {
     return fabs(x - round(x)) <= 4e-16 * fabs(x) + 1e-9;
@@ -49,7 +40,7 @@ static void choose_unit(const double *rates_Bps, uint32_t n, uint32_t factor, cc
     }
     if (exact) {
         for (uint32_t i = 0; i < n; i++)
-            g = gcd((int64_t)llround(rates_Bps[i] * (double)parts), g);
+            g = (int64_t)ccl_gcd((uint64_t)llround(rates_Bps[i] * (double)parts), (uint64_t)g);
         g = g > 0 ? g : 1;
         unit = (double)g / (double)parts;
     }

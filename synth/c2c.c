@@ -111,10 +111,6 @@ static ccl_status_t make_homs(ccl_i_c2c_t *b, const ccl_synth_options_t *options
 
 /* ---------------------------------------------------------------- parts */
 
-static uint32_t gcd(uint32_t a, uint32_t b) {
-    return b ? gcd(b, a % b) : a;
-}
-
 /* Parts of a block: a multiple of what inner collectives make, so that all their ways are used. */
 static uint32_t inner_parts(const ccl_i_c2c_t *b) {
     uint32_t parts = 1;
@@ -122,7 +118,7 @@ static uint32_t inner_parts(const ccl_i_c2c_t *b) {
         const ccl_i_c2c_hom_t *homs[] = {&b->gather[j], &b->scatter[j], &b->pairs[j]};
         for (size_t i = 0; i < CCL_ARRAY_LEN(homs); i++) {
             uint32_t p = homs[i]->nchunks ? homs[i]->parts : 1;
-            uint32_t both = parts / gcd(parts, p) * p;
+            uint32_t both = parts / (uint32_t)ccl_gcd(parts, p) * p;
             parts = both <= MOST_PARTS ? both : p > parts && p <= MOST_PARTS ? p : parts;
         }
     }

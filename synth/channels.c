@@ -216,15 +216,6 @@ static ccl_status_t fit_blocks(spreader_t *s, ccl_error_t *err) {
     return status;
 }
 
-static uint32_t gcd(uint32_t a, uint32_t b) {
-    while (b) {
-        uint32_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a;
-}
-
 /*
  * Further channels of channel c are c + stride, c + 2 stride ..., a stride that keeps the choice
  * among equal routes, which goes by channel modulo their number.
@@ -237,8 +228,8 @@ static uint32_t find_stride(const spreader_t *s) {
             (i > 0 && s->units[i - 1].src == u->src && s->units[i - 1].dst == u->dst))
             continue;
         uint32_t width = ccl_routes_width(s->how->routes, u->src, u->dst);
-        if (width > 1 && all / gcd(all, width) * width <= 64)
-            all = all / gcd(all, width) * width;
+        if (width > 1 && all / (uint32_t)ccl_gcd(all, width) * width <= 64)
+            all = all / (uint32_t)ccl_gcd(all, width) * width;
     }
     return (nchannels + all - 1) / all * all;
 }

@@ -110,19 +110,10 @@ static uint32_t blocks_with(uint32_t n, const ccl_i_pack_edge_t *edges, size_t n
     return most;
 }
 
-static int64_t gcd(int64_t a, int64_t b) {
-    while (b) {
-        int64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a;
-}
-
 ccl_status_t ccl_i_pack_channels(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *edges, size_t nedges,
                                  uint32_t ntrees, double tree_Bps, uint32_t given,
                                  uint32_t *channels_out, ccl_error_t *err) {
-    int64_t period = 1;
+    uint64_t period = 1;
     uint32_t sms = ccl_i_pack_fewest_sms(cluster->topo);
     uint32_t copies = given ? given : ntrees < 512 ? ntrees : 512;
     qsort(edges, nedges, sizeof *edges, by_route);
@@ -130,8 +121,9 @@ ccl_status_t ccl_i_pack_channels(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *ed
         if (i > 0 && same_pair(&edges[i - 1], &edges[i]))
             continue;
         uint32_t width = ccl_routes_period(cluster->routes, edges[i].src, edges[i].dst);
-        if (width > 1 && period / gcd(period, width) * width <= 64)
-            period = period / gcd(period, width) * width;
+        uint64_t both = period / ccl_gcd(period, width) * width;
+        if (width > 1 && both <= 64)
+            period = both;
     }
     CCL_TRY(set_most(cluster, edges, nedges, tree_Bps, err));
     while (copies > 1 && !given) {

@@ -9,15 +9,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-static uint64_t gcd(uint64_t a, uint64_t b) {
-    while (b) {
-        uint64_t t = a % b;
-        a = b;
-        b = t;
-    }
-    return a;
-}
-
 /* ---------------------------------------------------------------- one group */
 
 static ccl_status_t group_topology(const ccl_topology_t *topo, const uint32_t *ranks, uint32_t n,
@@ -128,7 +119,7 @@ static ccl_status_t join(const ccl_topology_t *topo, const ccl_i_groups_t *group
     ccl_program_builder_t *b;
     uint64_t nchunks = 1;
     for (uint32_t g = 0; g < groups->n; g++) {
-        nchunks *= programs[g]->nchunks / gcd(nchunks, programs[g]->nchunks);
+        nchunks *= programs[g]->nchunks / ccl_gcd(nchunks, programs[g]->nchunks);
         if (programs[g]->shares || nchunks > 1u << 20)
             return ccl_fail(err, CCL_ERR_UNSUPPORTED,
                             "groups that are too unlike to run as one program");
