@@ -398,6 +398,33 @@ void ccl_lower_options_fit(ccl_lower_options_t *options, const ccl_topology_t *t
         options->slots = slots < 1 ? 1 : slots > LEAST_SLOTS ? LEAST_SLOTS : slots;
 }
 
+/*
+ * Stages were found on the schedule's own channels. On others its operations may have further
+ * dependencies, from memory that is used again: what waits comes no sooner than what it waits for.
+ */
+static ccl_status_t raise_stages(ccl_i_lowering_t *l, ccl_error_t *err) {
+    size_t n = 2 * (size_t)l->ntransfers;
+    uint16_t *stage = ccl_arena_alloc(&l->arena, l->ntransfers + (size_t)1, sizeof *stage);
+    bool raised = true;
+    if (!stage)
+        return ccl_fail_nomem(err);
+    memcpy(stage, l->stage, l->ntransfers * sizeof *stage);
+    while (raised) { /* up to the last stage at most */
+        raised = false;
+        for (size_t i = 0; i < n; i++) {
+            const ccl_i_op_t *op = &l->ops[l->by_place[i]];
+            uint16_t *mine = &stage[l->original[l->by_place[i] / 2]];
+            for (uint32_t k = 0; k < op->ndeps; k++) {
+                uint16_t theirs = stage[l->original[l->deps[op->first_dep + k] / 2]];
+                raised |= theirs > *mine;
+                *mine = theirs > *mine ? theirs : *mine;
+            }
+        }
+    }
+    l->stage = stage;
+    return CCL_OK;
+}
+
 /* Places by stage first. Dependencies never lead to a later stage, so they still go forward. */
 static ccl_status_t order_by_stage(ccl_i_lowering_t *l, ccl_error_t *err) {
     size_t n = 2 * (size_t)l->ntransfers;
@@ -459,8 +486,10 @@ ccl_status_t ccl_i_lower_program(const ccl_ctx_t *ctx, const ccl_schedule_t *sch
     ccl_status_t status = ccl_i_lowering_begin(&l, ctx, schedule, how, err);
     if (status != CCL_OK)
         goto end;
-    if (l.stage)
+    if (l.stage) {
+        CCL_TRY_GOTO(raise_stages(&l, err), status, end);
         CCL_TRY_GOTO(order_by_stage(&l, err), status, end);
+    }
     CCL_TRY_GOTO(ccl_ctx_poll(ctx, NULL), status, end);
     CCL_TRY_GOTO(ccl_i_lower_blocks(&l, &blocks, err), status, end);
     CCL_TRY_GOTO(ccl_i_lower_unblock(&l, &blocks, err), status, end);
