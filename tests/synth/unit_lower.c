@@ -249,6 +249,54 @@ START_TEST(test_exchange) {
 }
 END_TEST
 
+START_TEST(test_stages_of_spread_channels) {
+        "{\"format\": \"ccllab-demand-1\", \"name\": \"sums\", \"nranks\": 6, "
+        "\"chunks\": ["
+       wait that did not before, and their stages with them. Without that blocks wait in a ring. */
+    static const char text[] =
+        "{\"format\": \"ccllab-demand-1\", \"name\": \"sums\", \"nranks\": 6, \"chunks\": ["
+        "{\"source\": [0,1,2,3,5], "
+        "\"destinations\": [0,1,2,5], \"bytes\": 161645, \"reduced\": true},"
+        "{\"source\": [0,1,4], "
+        "\"destinations\": [1,3,4], \"bytes\": 148449, \"reduced\": true},"
+        "{\"source\": [0,5], "
+        "\"destinations\": [0,1,2,3], \"bytes\": 223059, \"reduced\": true},"
+        "{\"source\": [0,1,2,4,5], "
+        "\"destinations\": [1,2,3], \"bytes\": 28325, \"reduced\": true},"
+        "{\"source\": [1,3,4,5], "
+        "\"destinations\": [0], \"bytes\": 297412, \"reduced\": true},"
+        "{\"source\": [0,1,2,3,5], "
+        "\"destinations\": [0,1,2,3,4], \"bytes\": 0, \"reduced\": true},"
+        "{\"source\": [0,1,3,4], "
+        "\"destinations\": [0,1,3,4], \"bytes\": 140466, \"reduced\": true},"
+        "{\"source\": [1,2], "
+        "\"destinations\": [3,4,5], \"bytes\": 223703, \"reduced\": true}]}";
+    ccl_topology_t *topo =
+        topology("servers:3 gpus:2 nvswitch=300GB/s,1us nics:2x25GB/s,2us fabric=rail");
+    ccl_synth_options_t synth = CCL_SYNTH_OPTIONS_INIT;
+    ccl_lower_options_t how = CCL_LOWER_OPTIONS_INIT;
+    ccl_collective_t *want = NULL;
+    ccl_schedule_t *schedule = NULL;
+    ccl_program_t *program = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_msg(ccl_demand_read_text("sums", text, strlen(text), &want, &err) == CCL_OK, "%s",
+                  err.text);
+    synth.chunks = 3;
+    ck_assert_int_eq(ccl_synthesize(NULL, "direct", topo, NULL, want, &synth, &schedule, &err),
+                     CCL_OK);
+    how.granularity = CCL_GRANULARITY_STAGE;
+    how.allocation = CCL_ALLOCATE_CAPACITY;
+    how.topo = topo;
+    how.size_bytes = 1 << 20;
+    ck_assert_msg(ccl_lower(NULL, schedule, &how, &program, &err) == CCL_OK, "%s", err.text);
+    check_program(program, 2, "sums");
+    ccl_program_destroy(program);
+    ccl_schedule_destroy(schedule);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("unit.synth.lower");
     TCase *tcase = tcase_create("lower");
@@ -260,6 +308,7 @@ int main(void) {
     tcase_add_test(tcase, test_out_of_place);
     tcase_add_test(tcase, test_rounds);
     tcase_add_test(tcase, test_refuses);
+    tcase_add_test(tcase, test_stages_of_spread_channels);
     tcase_add_test(tcase, test_exchange);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
