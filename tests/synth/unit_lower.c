@@ -250,9 +250,9 @@ START_TEST(test_exchange) {
 END_TEST
 
 START_TEST(test_stages_of_spread_channels) {
-        "{\"format\": \"ccllab-demand-1\", \"name\": \"sums\", \"nranks\": 6, "
-        "\"chunks\": ["
-       wait that did not before, and their stages with them. Without that blocks wait in a ring. */
+    /* Sums over relays, connections spread over channels: memory that is used again makes
+       operations wait that did not before, and their stages with them. Without that blocks wait in
+       a ring. */
     static const char text[] =
         "{\"format\": \"ccllab-demand-1\", \"name\": \"sums\", \"nranks\": 6, \"chunks\": ["
         "{\"source\": [0,1,2,3,5], "
