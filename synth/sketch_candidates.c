@@ -358,7 +358,7 @@ static bool add_given(ccl_i_candidates_t *all, const ccl_i_space_t *space,
     return true;
 }
 
-static bool solved(const ccl_i_sketches_t *sketches, const ccl_i_mix_t *mix) {
+bool ccl_i_mix_solved(const ccl_i_sketches_t *sketches, const ccl_i_mix_t *mix) {
     bool some = false;
 
     for (uint32_t i = 0; i < mix->n; i++)
@@ -389,7 +389,7 @@ ccl_status_t ccl_i_candidates_fill(ccl_i_candidates_t *all, const ccl_i_space_t 
                 uint32_t own = mix->parts * turns(space, sketches, mix);
 
                 own *= (channels + own - 1) / own;
-                if (solved(sketches, mix) && own > 1 && own <= 32 && own != channels)
+                if (ccl_i_mix_solved(sketches, mix) && own > 1 && own <= 32 && own != channels)
                     ok = ccl_i_candidates_add(all, space, sketches, mix, own, 0, costs,
                                               CCL_I_SHAPE_DIRECT);
             }

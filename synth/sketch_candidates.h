@@ -60,6 +60,8 @@ bool ccl_i_candidates_add(ccl_i_candidates_t *all, const ccl_i_space_t *space,
                           const ccl_i_sketches_t *sketches, const ccl_i_mix_t *mix,
                           uint32_t channels, uint32_t cuts, const ccl_i_costs_t *costs,
                           ccl_i_shape_t net);
+/** Whether some group's part is solved: as a flow, or in rounds, quite unlike a tree. */
+bool ccl_i_mix_solved(const ccl_i_sketches_t *sketches, const ccl_i_mix_t *mix);
 /** Find its signature: candidates whose parts have the same trees, and with `steps` also the same
  * steps in them, have one. */
 ccl_status_t ccl_i_candidate_sign(const ccl_i_space_t *space, const ccl_i_sketches_t *sketches,

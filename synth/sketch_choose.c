@@ -212,15 +212,6 @@ static bool in_line(const ccl_i_space_t *space, const ccl_i_sketch_t *sketch) {
     return line;
 }
 
-/* Whether some group's part is solved: as a flow, or in rounds, quite unlike a tree. */
-static bool solved(const ccl_i_sketches_t *sketches, const ccl_i_mix_t *mix) {
-    bool some = false;
-
-    for (uint32_t i = 0; i < mix->n; i++)
-        some |= sketches->items[mix->sketch[i]].sub != NULL;
-    return some;
-}
-
 /*
  * Those worth a simulation come to the front: near the first, few of those whose estimates do not
  * tell them apart, together not too long.
@@ -240,7 +231,7 @@ static ccl_status_t worth(ccl_i_candidates_t *all, race_t *race, const ccl_i_ske
         ccl_i_candidate_t c = all->items[i];
         uint32_t alike = 0;
         bool same = false, trees_alone = c.transfers > TREES_ALONE && !reduces(race);
-        bool solves = solved(race->sketches, c.mix);
+        bool solves = ccl_i_mix_solved(race->sketches, c.mix);
 
         if (c.estimate_s > limit_s)
             continue; /* those that are too wide come last, whatever their estimate */
@@ -249,7 +240,7 @@ static ccl_status_t worth(ccl_i_candidates_t *all, race_t *race, const ccl_i_ske
 
             alike += fabs(other->estimate_s - c.estimate_s) <= 1e-9 * c.estimate_s &&
                      other->channels == c.channels && other->parts == c.parts &&
-                     solved(race->sketches, other->mix) == solves;
+                     ccl_i_mix_solved(race->sketches, other->mix) == solves;
         }
         if (alike >= ALIKE)
             continue;
