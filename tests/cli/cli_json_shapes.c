@@ -584,7 +584,7 @@ END_TEST
 
 /* The same line gives the same bytes, whatever the number of threads. */
 START_TEST(determinism) {
-    static const char line[] = "compare -t heteccl-v100-4+8 -c allreduce --sizes 64K:1M --json -q";
+    static const char line[] = "compare -t heteccl-v100-4+8 -c allreduce --sizes 64K,1M --json -q";
     char one[256], four[256];
     said_t a, b;
 
