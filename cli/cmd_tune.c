@@ -264,6 +264,8 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
                      "that one and is no whole by itself");
     if (status == CCL_OK && cli->args.tune.replay)
         status = replay_options(&cli->args, &t, &again, err);
+    options.keep = cli->args.tune.replay != NULL;
+    again.rank_s = options.budget_s;
     if (status == CCL_OK)
         status = join(cli, &t, &options, &worked, err);
     if (worked) {

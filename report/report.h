@@ -374,7 +374,7 @@ typedef struct ccl_report_tuning {
     const char *device;         /**< of the replay */
 } ccl_report_tuning_t;
 extern const char *const
-    ccl_report_tuning_tables[]; /**< best blocks synthesis knobs runs replay */
+    ccl_report_tuning_tables[]; /**< best blocks synthesis knobs runs replay ranks */
 ccl_status_t ccl_report_tuning(const ccl_report_tuning_t *about, const ccl_report_style_t *style,
                                ccl_text_t *out, ccl_error_t *err);
 

@@ -6,8 +6,16 @@
 #include <string.h>
 
 const char *const ccl_report_tuning_tables[] = {"best", "blocks", "synthesis", "knobs",
-                                                "runs", "replay", NULL};
-enum { TABLE_BEST, TABLE_BLOCKS, TABLE_SYNTHESIS, TABLE_KNOBS, TABLE_RUNS, TABLE_REPLAY };
+                                                "runs", "replay", "ranks",     NULL};
+enum {
+    TABLE_BEST,
+    TABLE_BLOCKS,
+    TABLE_SYNTHESIS,
+    TABLE_KNOBS,
+    TABLE_RUNS,
+    TABLE_REPLAY,
+    TABLE_RANKS
+};
 
 static const ccl_tune_run_t *run_of(const ccl_tuning_t *t, uint32_t run) {
     return run == CCL_NONE ? NULL : &t->runs[run];
@@ -275,6 +283,8 @@ static ccl_status_t one_table(const ccl_report_tuning_t *about, size_t which,
         return ccl_fail_nomem(err);
     if (which == TABLE_REPLAY)
         status = ccl_i_replay_table(t, about->replay, format, table, err);
+    else if (which == TABLE_RANKS)
+        status = ccl_i_ranks_table(t, about->replay, format, table, err);
     else if (which == TABLE_KNOBS)
         status = knobs_table(t, table, err);
     else if (format == CCL_REPORT_CSV)
@@ -338,6 +348,10 @@ ccl_status_t ccl_report_tuning(const ccl_report_tuning_t *about, const ccl_repor
         ccl_i_replay_head(about->device, about->replay, out);
         CCL_TRY(one_table(about, TABLE_REPLAY, style->format, out, err));
         ccl_i_replay_constants(about->replay, out);
+    }
+    if (about->replay && about->replay->nranked) {
+        ccl_i_ranks_head(about->replay, out);
+        CCL_TRY(one_table(about, TABLE_RANKS, style->format, out, err));
     }
     return ccl_i_text_status(out, err);
 }

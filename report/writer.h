@@ -97,5 +97,9 @@ ccl_status_t ccl_i_replay_table(const ccl_tuning_t *tuning, const ccl_replay_t *
                                 ccl_report_format_t format, ccl_table_t *table, ccl_error_t *err);
 void ccl_i_replay_head(const char *device, const ccl_replay_t *replay, ccl_text_t *out);
 void ccl_i_replay_constants(const ccl_replay_t *replay, ccl_text_t *out);
+/** All points with what was fitted: CSV a row per point, text the best of each size. */
+ccl_status_t ccl_i_ranks_table(const ccl_tuning_t *tuning, const ccl_replay_t *replay,
+                               ccl_report_format_t format, ccl_table_t *table, ccl_error_t *err);
+void ccl_i_ranks_head(const ccl_replay_t *replay, ccl_text_t *out);
 
 #endif

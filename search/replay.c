@@ -18,6 +18,8 @@ static const double LEAST_OVERHEAD_S =
 static const double MOST_SHARE = 2; /* a profile's */
 static const double NOISE = 0.05;
 
+static const char *const protos[] = CCL_I_PROTOS;
+
 typedef struct job {
     const ccl_ctx_t *ctx;
     const ccl_topology_t *topo;
@@ -28,24 +30,14 @@ typedef struct job {
     ccl_way_t *ways;          /* [npoints] */
     uint32_t nkinds;
     const char *kinds[MAX_KINDS];
+    bool uses[MAX_KINDS]
+             [CCL_ARRAY_LEN(protos)]; /* programs that use this kind have this protocol */
 } job_t;
 
 /* ---------------------------------------------------------------- which */
 
-typedef struct candidate {
-    double time_s;
-    uint32_t run;
-} candidate_t;
-
-static int by_time(const void *a, const void *b) {
-    const candidate_t *x = a, *y = b;
-    if (x->time_s != y->time_s)
-        return x->time_s < y->time_s ? -1 : 1;
-    return x->run < y->run ? -1 : x->run > y->run;
-}
-
 /* Most likely one program under several settings. */
-static bool alike(const ccl_tuning_t *t, const candidate_t *a, const candidate_t *b) {
+static bool alike(const ccl_tuning_t *t, const ccl_i_candidate_t *a, const ccl_i_candidate_t *b) {
     return a->time_s == b->time_s && t->points[t->runs[a->run].point].values[CCL_KNOB_WITH] ==
                                          t->points[t->runs[b->run].point].values[CCL_KNOB_WITH];
 }
@@ -53,20 +45,14 @@ static bool alike(const ccl_tuning_t *t, const candidate_t *a, const candidate_t
 static ccl_status_t choose(job_t *j, ccl_error_t *err) {
     const ccl_tuning_t *t = j->tuning;
     uint32_t top = j->o->top ? j->o->top : TOP;
-    candidate_t *list = malloc(((size_t)t->nruns + 1) * sizeof *list);
+    ccl_i_candidate_t *list = malloc(((size_t)t->nruns + 1) * sizeof *list);
     j->r->points = ccl_arena_alloc(&j->r->arena, (size_t)t->nruns + 1, sizeof *j->r->points);
     if (!list || !j->r->points) {
         free(list);
         return ccl_fail_nomem(err);
     }
     for (uint32_t s = 0; s < t->nsizes; s++) {
-        uint32_t n = 0, taken = 0;
-        for (uint32_t i = 0; i < t->nruns; i++)
-            if (t->runs[i].size == s && !t->runs[i].estimate &&
-                t->runs[i].result.status == CCL_OK &&
-                ccl_tune_can_be_had(t->points[t->runs[i].point].values))
-                list[n++] = (candidate_t){t->runs[i].result.time_s, i};
-        qsort(list, n, sizeof *list, by_time);
+        uint32_t n = ccl_i_tune_candidates(t, s, list), taken = 0;
         for (uint32_t i = 0; i < n && taken < top; i++) {
             if (i > 0 && alike(t, &list[i], &list[i - 1]))
                 continue;
@@ -182,11 +168,20 @@ static ccl_status_t measure(job_t *j, ccl_error_t *err) {
 
 /* ---------------------------------------------------------------- fitting */
 
-static bool has_kind(const job_t *j, const char *kind) {
+static uint32_t kind_of(job_t *j, const char *kind) {
     for (uint32_t k = 0; k < j->nkinds; k++)
         if (strcmp(j->kinds[k], kind) == 0)
-            return true;
-    return false;
+            return k;
+    if (j->nkinds == MAX_KINDS)
+        return CCL_NONE;
+    j->kinds[j->nkinds] = kind;
+    return j->nkinds++;
+}
+
+static void add_use(job_t *j, const char *kind, const char *proto) {
+    uint32_t k = kind_of(j, kind);
+    for (size_t i = 0; k != CCL_NONE && i < CCL_ARRAY_LEN(protos); i++)
+        j->uses[k][i] |= strcmp(protos[i], proto) == 0;
 }
 
 /* Transports of the connections of one program. */
@@ -200,20 +195,27 @@ static ccl_status_t add_kinds(job_t *j, const ccl_program_t *p, ccl_routes_t *ro
                 continue;
             ccl_peers_t peers = ccl_program_peers(p, tb, s);
             CCL_TRY(ccl_routes_get(routes, tb->rank, peers.send_peer, peers.channel, &route, err));
-            const char *kind = ccl_model_route_kind(j->topo, route);
-            if (!has_kind(j, kind) && j->nkinds < MAX_KINDS)
-                j->kinds[j->nkinds++] = kind;
+            add_use(j, ccl_model_route_kind(j->topo, route), p->proto);
         }
     }
     return CCL_OK;
 }
 
-static double overhead_of(const job_t *j, uint32_t kind) {
-    return fmax(ccl_model_transport(j->topo, j->kinds[kind], "Simple").overhead_s,
+static double overhead_of(const job_t *j, uint32_t kind, size_t proto) {
+    return fmax(ccl_model_transport(j->topo, j->kinds[kind], protos[proto]).overhead_s,
                 LEAST_OVERHEAD_S);
 }
 
-/* @param p  logarithms: factors on the overheads, shares of the bandwidths, kind by kind. */
+/* The one that constants are told of: the first in use. */
+static size_t main_proto(const job_t *j, uint32_t kind) {
+    size_t proto = 0;
+    while (proto + 1 < CCL_ARRAY_LEN(protos) && !j->uses[kind][proto])
+        proto++;
+    return proto;
+}
+
+/* @param p  logarithms: factors on the overheads, shares of the bandwidths, kind by kind; of all
+   protocols, so that points in one that did not run are no better for it. */
 static void profile_text(const job_t *j, const double *p, ccl_text_t *out) {
     char text[64];
     ccl_text_printf(out, "{\n  \"format\": \"ccllab-profile-1\",\n  \"name\": \"replay\",\n"
@@ -223,15 +225,21 @@ static void profile_text(const job_t *j, const double *p, ccl_text_t *out) {
                         fmin(exp(p[2 * k + 1]), MOST_SHARE));
     ccl_text_printf(out, "},\n  \"transports\": {");
     for (uint32_t k = 0; k < j->nkinds; k++) {
-        double rate_Bps = ccl_model_transport(j->topo, j->kinds[k], "Simple").tb_rate_Bps;
-        ccl_text_printf(out, "%s\n    \"%s\": {\"protocols\": {\"Simple\": {\"overhead\": \"%s\"",
-                        k ? "," : "", j->kinds[k],
-                        ccl_format_time(overhead_of(j, k) * exp(p[2 * k]), text, sizeof text));
-        if (isfinite(rate_Bps))
+        const char *between = "";
+        ccl_text_printf(out, "%s\n    \"%s\": {\"protocols\": {", k ? "," : "", j->kinds[k]);
+        for (size_t i = 0; i < CCL_ARRAY_LEN(protos); i++) {
+            double rate_Bps = ccl_model_transport(j->topo, j->kinds[k], protos[i]).tb_rate_Bps;
             ccl_text_printf(
-                out, ", \"tb_rate\": \"%s\"",
-                ccl_format_rate(rate_Bps * fmin(exp(p[2 * k + 1]), MOST_SHARE), text, sizeof text));
-        ccl_text_printf(out, "}}}");
+                out, "%s\"%s\": {\"overhead\": \"%s\"", between, protos[i],
+                ccl_format_time(overhead_of(j, k, i) * exp(p[2 * k]), text, sizeof text));
+            if (isfinite(rate_Bps))
+                ccl_text_printf(out, ", \"tb_rate\": \"%s\"",
+                                ccl_format_rate(rate_Bps * fmin(exp(p[2 * k + 1]), MOST_SHARE),
+                                                text, sizeof text));
+            ccl_text_printf(out, "}");
+            between = ", ";
+        }
+        ccl_text_printf(out, "}}");
     }
     ccl_text_printf(out, "\n  }\n}\n");
 }
@@ -256,12 +264,10 @@ static ccl_status_t predict_one(const job_t *j, const ccl_ctx_t *ctx, const ccl_
     return status;
 }
 
-/* Times of all that ran, with these parameters. */
-static ccl_status_t predict(job_t *j, const double *p, double *time_s, ccl_error_t *err) {
+/* The cluster with these parameters. */
+static ccl_status_t lay(const job_t *j, const double *p, ccl_topology_t **out, ccl_error_t *err) {
     ccl_text_t text = {0};
     ccl_profile_t *profile = NULL;
-    ccl_topology_t *laid = NULL;
-    ccl_routes_t *routes = NULL;
     ccl_ctx_t ctx = ccl_i_worker_ctx(j->ctx);
     profile_text(j, p, &text);
     ccl_status_t status = text.nomem
@@ -269,7 +275,17 @@ static ccl_status_t predict(job_t *j, const double *p, double *time_s, ccl_error
                               : ccl_profile_read_text("replay", text.data, text.len, &profile, err);
     ccl_text_fini(&text);
     if (status == CCL_OK)
-        status = ccl_profile_apply(&ctx, profile, j->topo, "Simple", &laid, err);
+        status = ccl_profile_apply(&ctx, profile, j->topo, "Simple", out, err);
+    ccl_profile_destroy(profile);
+    return status;
+}
+
+/* Times of all that ran, with these parameters. */
+static ccl_status_t predict(job_t *j, const double *p, double *time_s, ccl_error_t *err) {
+    ccl_topology_t *laid = NULL;
+    ccl_routes_t *routes = NULL;
+    ccl_ctx_t ctx = ccl_i_worker_ctx(j->ctx);
+    ccl_status_t status = lay(j, p, &laid, err);
     if (status == CCL_OK && !(routes = ccl_routes_create(laid)))
         status = ccl_fail_nomem(err);
     for (uint32_t i = 0, n = 0; i < j->r->npoints && status == CCL_OK; i++)
@@ -277,7 +293,6 @@ static ccl_status_t predict(job_t *j, const double *p, double *time_s, ccl_error
             status = predict_one(j, &ctx, laid, routes, i, &time_s[n++], err);
     ccl_routes_destroy(routes);
     ccl_topology_destroy(laid);
-    ccl_profile_destroy(profile);
     return status;
 }
 
@@ -299,7 +314,8 @@ static ccl_status_t keep_constants(job_t *j, const ccl_fit_parameter_t *fit, ccl
     for (uint32_t i = 0; i < 2 * j->nkinds; i++) {
         char name[160];
         bool overhead = i % 2 == 0;
-        double unit = overhead ? overhead_of(j, i / 2) : 1, wide = 1.96 * fit[i].error;
+        double unit = overhead ? overhead_of(j, i / 2, main_proto(j, i / 2)) : 1,
+               wide = 1.96 * fit[i].error;
         snprintf(name, sizeof name, "%s/%.100s/%s", overhead ? "transports" : "links",
                  j->kinds[i / 2], overhead ? "overhead" : "efficiency");
         list[i] = (ccl_constant_t){.name = ccl_arena_strdup(&j->r->arena, name),
@@ -315,9 +331,9 @@ static ccl_status_t keep_constants(job_t *j, const ccl_fit_parameter_t *fit, ccl
     return CCL_OK;
 }
 
-static ccl_status_t fit(job_t *j, ccl_error_t *err) {
+/* @param values  [2 kinds] what was fitted. */
+static ccl_status_t fit(job_t *j, double *values, ccl_error_t *err) {
     ccl_fit_parameter_t parameters[2 * MAX_KINDS];
-    double values[2 * MAX_KINDS];
     ccl_fit_result_t result;
     ccl_text_t text = {0};
     double *time_s = malloc(j->r->npoints * sizeof *time_s);
@@ -400,7 +416,18 @@ static ccl_status_t judge(job_t *j, ccl_error_t *err) {
     return status;
 }
 
+static ccl_status_t rank_all(job_t *j, const double *values, ccl_error_t *err) {
+    ccl_topology_t *laid = NULL;
+    if (!j->tuning->kept)
+        return CCL_OK;
+    CCL_TRY(lay(j, values, &laid, err));
+    ccl_status_t status = ccl_i_tune_rerank(j->tuning, laid, j->o->rank_s, j->r, err);
+    ccl_topology_destroy(laid);
+    return status;
+}
+
 static ccl_status_t replay(job_t *j, const ccl_collective_t *want, ccl_error_t *err) {
+    double values[2 * MAX_KINDS];
     ccl_routes_t *routes = NULL;
     ccl_status_t status = CCL_OK;
     CCL_TRY(choose(j, err));
@@ -417,9 +444,11 @@ static ccl_status_t replay(job_t *j, const ccl_collective_t *want, ccl_error_t *
         if (j->r->points[i].status == CCL_OK)
             status = add_kinds(j, j->programs[i], routes, err);
     if (status == CCL_OK)
-        status = fit(j, err);
+        status = fit(j, values, err);
     if (status == CCL_OK)
         status = judge(j, err);
+    if (status == CCL_OK)
+        status = rank_all(j, values, err);
     for (uint32_t i = 0; j->programs && i < j->r->npoints; i++)
         ccl_program_destroy(j->programs[i]);
     ccl_routes_destroy(routes);

@@ -321,11 +321,13 @@ typedef struct ccl_tune_options {
     ccl_team_t *team; /**< NULL: this process does all; else the others of it do (ccl_tune_work()) */
     const ccl_tune_constants_t *constants; /**< the topology has them for protocol Simple; NULL: it
                                                 has only its own. Longer there than the result */
+    bool keep; /**< schedules and programs stay in memory with the result, for ccl_tune_replay():
+                    context, topology, collective and these options must be there as long */
 } ccl_tune_options_t;
 #define CCL_TUNE_OPTIONS_INIT                                                                      \
     {                                                                                              \
         sizeof(ccl_tune_options_t), NULL, CCL_STRATEGY_HALVING, NULL, 0, 0, 0, 0.01, NULL, NULL,   \
-            0, NULL, NULL                                                                          \
+            0, NULL, NULL, false                                                                   \
     }
 
 /** One point of the space. */
@@ -361,6 +363,7 @@ typedef struct ccl_tuning {
     bool interrupted;
     bool team_idle; /**< of a team: all others are there and wait for work */
     const char *stopped; /**< "space", "budget", "gap", "interrupted": why it ended; static */
+    struct ccl_i_tuner *kept; /**< what options.keep asked for, private; NULL: nothing */
 } ccl_tuning_t;
 
 /**
@@ -462,9 +465,10 @@ typedef struct ccl_replay_options {
     uint32_t repeats;            /**< interleaved over all points, the least counts; 0: 5 */
     ccl_host_measure_fn measure; /**< NULL: ccl_run_program() */
     void *measure_user;
+    double rank_s; /**< wall time for ranking all points again, looked at between rounds; 0: all */
 } ccl_replay_options_t;
 #define CCL_REPLAY_OPTIONS_INIT                                                                    \
-    { sizeof(ccl_replay_options_t), CCL_RUN_OPTIONS_INIT, 0, 0, NULL, NULL }
+    { sizeof(ccl_replay_options_t), CCL_RUN_OPTIONS_INIT, 0, 0, NULL, NULL, 0 }
 
 /** One tuned point on the device. Ranks count from 1 among those of its size that ran. */
 typedef struct ccl_replayed {
@@ -475,9 +479,19 @@ typedef struct ccl_replayed {
     uint32_t tuned_rank, fitted_rank, measured_rank; /**< 0: it did not run */
 } ccl_replayed_t;
 
+/** A point ranked again with what was fitted. Ranks count from 1 among those of its size. */
+typedef struct ccl_reranked {
+    uint32_t run;      /**< of the tuning */
+    uint32_t replayed; /**< which of ccl_replay_t.points it is; CCL_NONE: it did not run */
+    double tuned_s, fitted_s;
+    uint32_t tuned_rank, fitted_rank; /**< equal times: equal ranks */
+} ccl_reranked_t;
+
 typedef struct ccl_replay {
     uint32_t npoints, nran, nconstants;
     ccl_replayed_t *points; /**< [npoints] size by size, as tuned the fastest first */
+    uint32_t nranked, nunranked; /**< points ranked again; those that the budget left no time for */
+    ccl_reranked_t *ranked;      /**< [nranked] size by size, with what was fitted the fastest first */
     const ccl_constant_t *constants;
     double error_tuned, error_fitted; /**< median of |predicted / measured - 1| */
     double tau_tuned, tau_fitted;     /**< Kendall's, over pairs of a size; NAN: no pair */
@@ -486,9 +500,11 @@ typedef struct ccl_replay {
 } ccl_replay_t;
 /**
  * Run the fastest points of a tuning on a device, fit an overhead per primitive and a share of the
- * bandwidth for each transport that they use to the least times, and rank them again with these.
+ * bandwidth for each transport that they use to the least times, and rank all points of the tuning
+ * that have a time in full again with these: the same programs, simulated anew.
  *
- * @param tuning  of `topo`, which has a rank for each that is run.
+ * @param tuning  of `topo`, which has a rank for each that is run; with options.keep, else only what
+ *                ran is ranked again (points, not ranked).
  * @param out     destroy with ccl_replay_destroy().
  * @retval CCL_ERR_INPUT        no point of the tuning has a time, or none could run: its reason.
  * @retval CCL_ERR_UNSUPPORTED  the device is not there.

@@ -244,20 +244,10 @@ uint64_t ccl_i_tuner_seed(const ccl_i_tuner_t *t) {
     return t->ctx ? t->ctx->seed : 1;
 }
 
-static ccl_status_t allocate(ccl_i_tuner_t *t, ccl_error_t *err) {
+ccl_status_t ccl_i_tuning_create(const ccl_i_tuner_t *t, ccl_tuning_t **out, ccl_error_t *err) {
     uint32_t n = t->options->nsizes;
-    ccl_tuning_t *r = t->out = calloc(1, sizeof *r);
-    t->missing = calloc(CCL_I_ROUND, sizeof *t->missing);
-    t->by_settings = ccl_strmap_create();
-    t->by_run = ccl_strmap_create();
-    t->copies = calloc(CCL_I_ROUND, sizeof *t->copies);
-    t->by_key = ccl_strmap_create();
-    t->by_work = ccl_strmap_create();
-    t->by_program = ccl_strmap_create();
-    t->groups = calloc(CCL_I_ROUND, sizeof *t->groups);
-    t->next_of = calloc(CCL_I_ROUND, sizeof *t->next_of);
-    if (!r || !t->missing || !t->copies || !t->by_settings || !t->by_run || !t->by_key ||
-        !t->by_work || !t->by_program || !t->groups || !t->next_of)
+    ccl_tuning_t *r = *out = calloc(1, sizeof *r);
+    if (!r)
         return ccl_fail_nomem(err);
     r->sizes_bytes = calloc(n, sizeof *r->sizes_bytes);
     r->bound_s = calloc(n, sizeof *r->bound_s);
@@ -273,7 +263,24 @@ static ccl_status_t allocate(ccl_i_tuner_t *t, ccl_error_t *err) {
         r->sizes_bytes[s] = t->options->sizes_bytes[s];
         r->best[s] = r->untuned[s] = CCL_NONE;
     }
-    return ccl_i_clusters_init(t, r->bound_s, err);
+    return CCL_OK;
+}
+
+static ccl_status_t allocate(ccl_i_tuner_t *t, ccl_error_t *err) {
+    t->missing = calloc(CCL_I_ROUND, sizeof *t->missing);
+    t->by_settings = ccl_strmap_create();
+    t->by_run = ccl_strmap_create();
+    t->copies = calloc(CCL_I_ROUND, sizeof *t->copies);
+    t->by_key = ccl_strmap_create();
+    t->by_work = ccl_strmap_create();
+    t->by_program = ccl_strmap_create();
+    t->groups = calloc(CCL_I_ROUND, sizeof *t->groups);
+    t->next_of = calloc(CCL_I_ROUND, sizeof *t->next_of);
+    if (!t->missing || !t->copies || !t->by_settings || !t->by_run || !t->by_key || !t->by_work ||
+        !t->by_program || !t->groups || !t->next_of)
+        return ccl_fail_nomem(err);
+    CCL_TRY(ccl_i_tuning_create(t, &t->out, err));
+    return ccl_i_clusters_init(t, t->out->bound_s, err);
 }
 
 static ccl_status_t check_options(const ccl_topology_t *topo, const ccl_collective_t *want,
@@ -325,31 +332,53 @@ static ccl_status_t tuner_init(ccl_i_tuner_t *t, ccl_error_t *err) {
     return ccl_i_point_inputs(t->options->notebook, t->topo, t->want, t->topology, t->demand, err);
 }
 
+static ccl_i_tuner_t *tuner_create(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                   const ccl_collective_t *want,
+                                   const ccl_tune_options_t *options) {
+    ccl_i_tuner_t *t = calloc(1, sizeof *t);
+    if (t)
+        *t = (ccl_i_tuner_t){.ctx = ctx, .topo = topo, .want = want, .options = options};
+    return t;
+}
+
+/* Not its result. */
+static void tuner_destroy(ccl_i_tuner_t *t) {
+    if (t)
+        tuner_fini(t);
+    free(t);
+}
+
+static ccl_status_t tune(ccl_i_tuner_t *t, ccl_error_t *err) {
+    CCL_TRY(tuner_init(t, err));
+    if (t->options->team)
+        CCL_TRY(ccl_i_team_init(t, err));
+    ccl_status_t status = ccl_i_tune_search(t, err);
+    if (status == CCL_INTERRUPTED) {
+        t->out->interrupted = true;
+        t->out->stopped = "interrupted";
+    }
+    t->out->lower_s = 1e-9 * (double)atomic_load(&t->lower_ns);
+    t->out->simulate_s = 1e-9 * (double)atomic_load(&t->simulate_ns);
+    t->out->notebook_s = 1e-9 * (double)atomic_load(&t->notebook_ns);
+    t->out->team_idle = t->options->team && ccl_i_team_idle(&t->team);
+    return status;
+}
+
 ccl_status_t ccl_tune(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                       const ccl_collective_t *want, const ccl_tune_options_t *options,
                       ccl_tuning_t **out, ccl_error_t *err) {
-    ccl_i_tuner_t t = {.ctx = ctx, .topo = topo, .want = want, .options = options};
-    ccl_status_t status = tuner_init(&t, err);
-    if (status == CCL_OK && options->team)
-        status = ccl_i_team_init(&t, err);
-    if (status != CCL_OK)
-        goto end;
-    status = ccl_i_tune_search(&t, err);
-    if (status == CCL_INTERRUPTED) {
-        t.out->interrupted = true;
-        t.out->stopped = "interrupted";
-    }
-    t.out->lower_s = 1e-9 * (double)atomic_load(&t.lower_ns);
-    t.out->simulate_s = 1e-9 * (double)atomic_load(&t.simulate_ns);
-    t.out->notebook_s = 1e-9 * (double)atomic_load(&t.notebook_ns);
-    if (status == CCL_OK || status == CCL_INTERRUPTED) {
-        t.out->team_idle = options->team && ccl_i_team_idle(&t.team);
-        *out = t.out;
-        t.out = NULL;
-    }
-end:
-    tuner_fini(&t);
-    ccl_tuning_destroy(t.out);
+    ccl_i_tuner_t *t = tuner_create(ctx, topo, want, options);
+    ccl_status_t status = t ? tune(t, err) : ccl_fail_nomem(err);
+    ccl_tuning_t *result = t ? t->out : NULL;
+    bool told = status == CCL_OK || (status == CCL_INTERRUPTED && t->out->stopped);
+    if (status == CCL_OK && options->keep)
+        result->kept = t;
+    else
+        tuner_destroy(t);
+    if (told)
+        *out = result;
+    else
+        ccl_tuning_destroy(result);
     return status;
 }
 
@@ -358,18 +387,20 @@ ccl_status_t ccl_tune_work(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                            bool *together_out, ccl_error_t *err) {
     ccl_tune_options_t own = *options;
     own.notebook = NULL;
-    ccl_i_tuner_t t = {.ctx = ctx, .topo = topo, .want = want, .options = &own};
-    ccl_status_t status = tuner_init(&t, err);
+    ccl_i_tuner_t *t = tuner_create(ctx, topo, want, &own);
+    ccl_status_t status = t ? tuner_init(t, err) : ccl_fail_nomem(err);
     if (status == CCL_OK)
-        status = ccl_i_team_work(&t, together_out, err);
-    tuner_fini(&t);
-    ccl_tuning_destroy(t.out);
+        status = ccl_i_team_work(t, together_out, err);
+    ccl_tuning_t *unused = t ? t->out : NULL;
+    tuner_destroy(t);
+    ccl_tuning_destroy(unused);
     return status;
 }
 
 void ccl_tuning_destroy(ccl_tuning_t *tuning) {
     if (!tuning)
         return;
+    tuner_destroy(tuning->kept);
     for (uint32_t i = 0; i < tuning->npoints; i++)
         free(tuning->points[i].settings);
     free(tuning->points);

@@ -128,6 +128,26 @@ static void release(ccl_i_tuner_t *t, ccl_i_lowered_t *l, bool was_kept) {
     l->program = NULL;
 }
 
+/* On the cluster that it was made for, or on another one as the point has that. */
+static ccl_status_t simulate(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_routes_t *routes,
+                             const ccl_program_t *program, uint32_t worker, ccl_tune_run_t *run,
+                             ccl_error_t *err) {
+    ccl_topology_t *own = NULL;
+    if (!t->again)
+        return ccl_i_tune_simulate(t, topo, routes, program, run, err);
+    CCL_TRY(ccl_tune_cluster(t->ctx, t->again, NULL, t->out->points[run->point].values, &own, err));
+    ccl_routes_t *own_routes = own ? ccl_routes_create(own) : NULL;
+    if (!own && !t->again_routes[worker])
+        t->again_routes[worker] = ccl_routes_create(t->again);
+    routes = own ? own_routes : t->again_routes[worker];
+    ccl_status_t status =
+        routes ? ccl_i_tune_simulate(t, own ? own : t->again, routes, program, run, err)
+               : ccl_fail_nomem(err);
+    ccl_routes_destroy(own_routes);
+    ccl_topology_destroy(own);
+    return status;
+}
+
 static ccl_status_t run_all(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_routes_t *routes,
                             ccl_i_lowered_t *l, uint32_t worker, double start_s, ccl_error_t *err) {
     double simulate_s = ccl_i_tune_spend(&t->lower_ns, start_s);
@@ -137,7 +157,7 @@ static ccl_status_t run_all(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_ro
         ccl_status_t status = l->status;
         CCL_TRY(ccl_i_tune_poll(t, "tune", worker));
         if (status == CCL_OK)
-            status = ccl_i_tune_simulate(t, topo, routes, l->program, run, &why);
+            status = simulate(t, topo, routes, l->program, worker, run, &why);
         if (ccl_i_stops_all(status)) {
             if (err)
                 *err = why;
@@ -174,7 +194,7 @@ ccl_status_t ccl_i_tune_evaluate(ccl_i_tuner_t *t, uint32_t nmissing, ccl_error_
     ccl_status_t status = group(t, nmissing, err);
     if (status == CCL_OK && t->team.world)
         status = ccl_i_team_run(t, err);
-    for (uint32_t i = 0; t->team.world && i < t->ngroups && status == CCL_OK; i++)
+    for (uint32_t i = 0; i < t->ngroups && status == CCL_OK; i++) /* others of a team have some */
         status = ccl_i_made_here(t, &t->out->runs[t->lowered[t->groups[i]]->first_run], err);
     if (status == CCL_OK)
         status = ccl_parallel_for(t->ngroups, t->threads, evaluate, t, err);

@@ -90,6 +90,7 @@ ccl_status_t ccl_i_team_init(ccl_i_tuner_t *t, ccl_error_t *err) {
 void ccl_i_team_fini(ccl_i_team_t *team) {
     free(team->doing);
     free(team->here);
+    *team = (ccl_i_team_t){0};
 }
 
 bool ccl_i_team_idle(const ccl_i_team_t *team) {

@@ -87,6 +87,8 @@ struct ccl_i_tuner {
     double start_s;
     ccl_i_team_t team; /* world 0: there is none */
     atomic_uint_least64_t done;
+    const ccl_topology_t *again; /* programs are simulated on this cluster; NULL: where made */
+    ccl_routes_t **again_routes; /* [threads] of it */
 };
 
 /* tune_cluster.c: clusters, made by the first thread before a round, kept while they are few */
@@ -118,6 +120,8 @@ char *ccl_i_compare_settings(const ccl_compare_options_t *options,
                              const ccl_contender_t *contender);
 
 /* tune.c */
+/** Nothing tried yet; *out is destroyed with ccl_tuning_destroy(), also after an error. */
+ccl_status_t ccl_i_tuning_create(const ccl_i_tuner_t *t, ccl_tuning_t **out, ccl_error_t *err);
 /** Adds the time since start_s; returns now. */
 double ccl_i_tune_spend(atomic_uint_least64_t *ns, double start_s);
 /** Counts as progress, told by the first worker. */
@@ -162,6 +166,25 @@ ccl_status_t ccl_i_tune_keep(ccl_i_tuner_t *t, ccl_tune_run_t *run, ccl_status_t
 /** Evaluate t->missing: each program is lowered once, all its runs of a round are one worker's. */
 ccl_status_t ccl_i_tune_evaluate(ccl_i_tuner_t *t, uint32_t nmissing, ccl_error_t *err);
 void ccl_i_lowered_destroy(ccl_i_lowered_t *l);
+
+/* rerank.c */
+typedef struct ccl_i_candidate {
+    double time_s;
+    uint32_t run; /* of a tuning */
+} ccl_i_candidate_t;
+/**
+ * All of a size that have a time in full and settings that can be had, the fastest first.
+ * @param list  has room for all runs. @return how many.
+ */
+uint32_t ccl_i_tune_candidates(const ccl_tuning_t *tuning, uint32_t size, ccl_i_candidate_t *list);
+/**
+ * All points with a time ranked anew: their programs, made for the cluster that was tuned, on `topo`.
+ * @param tuning  with kept.
+ * @param most_s  wall time after which no round is begun; 0: none.
+ * @param r       gets ranked, nranked, nunranked.
+ */
+ccl_status_t ccl_i_tune_rerank(const ccl_tuning_t *tuning, const ccl_topology_t *topo,
+                               double most_s, ccl_replay_t *r, ccl_error_t *err);
 
 /* tune_team.c: process 0 asks the others of t->options->team */
 ccl_status_t ccl_i_team_init(ccl_i_tuner_t *t, ccl_error_t *err);
