@@ -370,7 +370,7 @@ ccl_status_t ccl_tune(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     ccl_i_tuner_t *t = tuner_create(ctx, topo, want, options);
     ccl_status_t status = t ? tune(t, err) : ccl_fail_nomem(err);
     ccl_tuning_t *result = t ? t->out : NULL;
-    bool told = status == CCL_OK || (status == CCL_INTERRUPTED && t->out->stopped);
+    bool told = status == CCL_OK || (result && result->interrupted);
     if (status == CCL_OK && options->keep)
         result->kept = t;
     else

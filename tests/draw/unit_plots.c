@@ -58,6 +58,74 @@ START_TEST(over_a_setting) {
 }
 END_TEST
 
+/* The n-th circle's centre; kind 0 has circles, kind 1 squares of 6 by 6. */
+static void centre(const svg_t *svg, bool circle, uint32_t n, double *x, double *y) {
+    const char *at = strstr(svg->source, "class=\"point\"");
+
+    for (uint32_t i = 0; at; i++) {
+        at = strstr(at, circle ? "<circle" : "<rect");
+        ck_assert_ptr_nonnull(at);
+        if (i == n)
+            break;
+        at++;
+    }
+    ck_assert_int_eq(
+        sscanf(strstr(at, circle ? "cx=" : "x="), circle ? "cx=\"%lf\"" : "x=\"%lf\"", x), 1);
+    ck_assert_int_eq(
+        sscanf(strstr(at, circle ? "cy=" : "y="), circle ? "cy=\"%lf\"" : "y=\"%lf\"", y), 1);
+    *x += circle ? 0 : 3;
+    *y += circle ? 0 : 3;
+}
+
+/*
+ * Kinds of one size stand side by side around it, values on a logarithmic axis, all markers inside
+ * of the field (x from 66 to 706, y from 42 to 362) with room for their edges; what a pixel would
+ * not tell apart is left out.
+ */
+START_TEST(points) {
+    static const char *const names[] = {"first", "second"};
+    static const ccl_draw_point_t list[] = {{65536, 1, 0, "best"},   {65536, 1.0001, 0, "hidden"},
+                                            {65536, 4, 0, "worst"},  {1 << 20, 2, 0, "other"},
+                                            {65536, 1, 1, "beside"}, {1 << 20, 1.0001, 1, "seen"}};
+    ccl_draw_points_t plot = {"tried", "time over the bound", CCL_ARRAY_LEN(list), 2, names, list};
+    ccl_picture_t *picture = NULL;
+    double x[3], y[3], beside_x[2], beside_y[2];
+    svg_t *svg;
+
+    ck_assert_int_eq(ccl_draw_points(&plot, &picture, NULL), CCL_OK);
+    svg = svg_read(picture);
+    ck_assert_uint_eq(svg_count(svg, "point"), CCL_ARRAY_LEN(list) - 1);
+    ck_assert_uint_eq(svg_count(svg, "bound"), 1);
+    ck_assert_uint_eq(svg_count(svg, "legend kind"), 2);
+    ck_assert_ptr_null(strstr(svg->source, "hidden"));
+    ck_assert_ptr_nonnull(strstr(svg->source, "seen"));
+    ck_assert(svg_has(svg, "64K") && svg_has(svg, "1M") && svg_has(svg, "time over the bound"));
+    for (uint32_t i = 0; i < 3; i++) {
+        centre(svg, true, i, &x[i], &y[i]);
+        ck_assert(x[i] - 3.4 >= 66 && x[i] + 3.4 <= 706 && y[i] - 3.4 >= 42 && y[i] + 3.4 <= 362);
+    }
+    for (uint32_t i = 0; i < 2; i++)
+        centre(svg, false, i, &beside_x[i], &beside_y[i]);
+    /* Four doublings between the sizes, half of one at each side: 66 + 640 / 10. */
+    ck_assert_double_eq_tol((x[0] + beside_x[0]) / 2, 130, 0.02);
+    ck_assert_double_eq_tol((x[2] + beside_x[1]) / 2, 130 + 4 * 128, 0.02);
+    ck_assert_double_eq_tol(beside_x[0] - x[0], 7, 0.02);
+    ck_assert_double_eq_tol(x[0], x[1], 0.02);
+    ck_assert_double_eq_tol(y[0], beside_y[0], 0.02);
+    ck_assert_double_eq_tol(y[0] - y[2], y[2] - y[1], 0.02); /* 1, 2, 4 */
+    svg_free(svg);
+
+    /* One point at its bound: the axes still have a length. */
+    plot.n = plot.nkinds = 1;
+    ck_assert_int_eq(ccl_draw_points(&plot, &picture, NULL), CCL_OK);
+    svg = svg_read(picture);
+    centre(svg, true, 0, &x[0], &y[0]);
+    ck_assert_double_eq_tol(x[0], 66 + 320, 0.02);
+    ck_assert(y[0] - 3.4 >= 42 && y[0] + 3.4 <= 362);
+    svg_free(svg);
+}
+END_TEST
+
 START_TEST(idle) {
     static const ccl_draw_block_t blocks[] = {{0, 0, 0, 10e-6, 4e-6, 6e-6, 0, 0},
                                               {1, 0, 0, 8e-6, 8e-6, 0, 0, 0},
@@ -156,6 +224,7 @@ int main(void) {
 
     tcase_add_test(tcase, busbw);
     tcase_add_test(tcase, over_a_setting);
+    tcase_add_test(tcase, points);
     tcase_add_test(tcase, idle);
     tcase_add_test(tcase, explanation);
     tcase_add_test(tcase, progress);
