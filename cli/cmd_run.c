@@ -46,10 +46,11 @@ static ccl_status_t options_of(const ccl_i_cli_t *cli, run_t *r, ccl_error_t *er
     static const ccl_type_t types[] = {CCL_TYPE_FP32, CCL_TYPE_INT32, CCL_TYPE_FP16,
                                        CCL_TYPE_BF16}; /* as the option lists them */
     ccl_run_options_t o = CCL_RUN_OPTIONS_INIT;
+    unsigned bits;
 
     o.device = args->job.device ? args->job.device : "host";
     o.batches = args->batches;
-    o.granularity = (ccl_granularity_t)ccl_i_choice(&args->granularity);
+    o.granularity = ccl_i_way(args, &bits).granularity;
     o.type = types[args->job.type];
     o.op = (ccl_reduction_t)args->job.op;
     o.out_of_place = args->out_of_place;
@@ -69,6 +70,7 @@ static ccl_status_t options_of(const ccl_i_cli_t *cli, run_t *r, ccl_error_t *er
     o.world = args->job.world;
     o.rank = args->job.rank;
     o.root = args->job.root;
+    o.hom_library = (ccl_run_library_t)args->job.hom;
     o.kernel = args->job.kernel == 1 ? CCL_KERNEL_GENERATED : CCL_KERNEL_INTERPRETER;
     if (!r->testbed) /* which finds its own processes */
         CCL_TRY(ccl_bootstrap_open(&cli->ctx, (ccl_bootstrap_kind_t)args->job.bootstrap, &o,
@@ -162,6 +164,7 @@ static ccl_status_t measure_library(ccl_i_cli_t *cli, run_t *r, uint32_t i, ccl_
     ccl_run_result_t *result = NULL;
 
     options.library = r->library;
+    options.hom_library = CCL_LIBRARY_NONE;
     options.block_times = false;
     m->library_status = ccl_run_program(&cli->ctx, r->document.program, &options, &result, why);
     m->library = result;
@@ -178,6 +181,21 @@ static ccl_status_t measure_library(ccl_i_cli_t *cli, run_t *r, uint32_t i, ccl_
     return CCL_OK;
 }
 
+/** The program, in its place. Without --hom-ccl where that cannot be, which is said once. */
+static ccl_status_t measure_program(ccl_i_cli_t *cli, run_t *r, ccl_run_result_t **out,
+                                    ccl_error_t *err) {
+    if (r->testbed)
+        return ccl_testbed_run(&cli->ctx, r->testbed, r->document.program, &r->options, out, err);
+    ccl_status_t status = ccl_run_program(&cli->ctx, r->document.program, &r->options, out, err);
+    if (status != CCL_ERR_UNSUPPORTED || !r->options.hom_library)
+        return status;
+    if (r->options.world <= 1 || r->options.rank == 0)
+        ccl_log(&cli->ctx, CCL_LOG_WARN, "run", "%s: the program alone", err->text);
+    r->options.hom_library = CCL_LIBRARY_NONE;
+    *err = (ccl_error_t)CCL_ERROR_INIT;
+    return ccl_run_program(&cli->ctx, r->document.program, &r->options, out, err);
+}
+
 /** Wrong data and deadlocks are results; anything else ends the command. */
 static ccl_status_t measure(ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
     r->measured = calloc(r->nsizes, sizeof(*r->measured));
@@ -189,10 +207,7 @@ static ccl_status_t measure(ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
         ccl_run_result_t *result = NULL;
 
         r->options.size_bytes = m->size_bytes = r->sizes[i];
-        m->status = r->testbed ? ccl_testbed_run(&cli->ctx, r->testbed, r->document.program,
-                                                 &r->options, &result, &r->errors[i])
-                               : ccl_run_program(&cli->ctx, r->document.program, &r->options,
-                                                 &result, &r->errors[i]);
+        m->status = measure_program(cli, r, &result, &r->errors[i]);
         m->result = result;
         if (m->status == CCL_OK && r->both)
             m->status = measure_generated(cli, r, m, &r->errors[i]);
@@ -314,7 +329,7 @@ static const char *const accepts[] = {
     "root@job",  "batches",      "granularity", "slots@run",   "slice",     "slices",   "watchdog",
     "no-check",  "no-verify",    "blocks@run",  "table",       "topology",  "fail",     "degrade",
     "scale",     "set",          "order",       "allocate",    "stages",    "executor", "proto",
-    "no-fuse",   "out-of-place", "kernel",      "emit-kernel", "with-ccl",  NULL};
+    "no-fuse",   "out-of-place", "kernel",      "emit-kernel", "with-ccl",  "hom-ccl",  NULL};
 const ccl_i_command_t ccl_i_cmd_run = {
     .name = "run",
     .usage = "FILE [options]",
@@ -327,7 +342,8 @@ const ccl_i_command_t ccl_i_cmd_run = {
         "what the times mean. --csv prints one table: --table sizes (default) or\n"
         "thread_blocks. --kernel both runs every size twice, interpreted and with a kernel\n"
         "written for the program, and compares them; --with-ccl auto runs the collective by\n"
-        "NCCL or RCCL too, on the same buffers and with the same check.\n",
+        "NCCL or RCCL too, on the same buffers and with the same check. --hom-ccl auto leaves\n"
+        "what clusters of one vendor do before and behind the border to NCCL and RCCL.\n",
     .accepts = accepts,
     .min_inputs = 1,
     .max_inputs = 1,

@@ -48,7 +48,7 @@ typedef struct ccl_i_args {
     struct { /* of `run` */
         const char *device, *root, *emit_kernel, *rdma;
         uint32_t type, op, ranks, transport, bootstrap, kernel,
-            library; /**< index into the option's choices */
+            library, hom; /**< index into the option's choices */
         uint32_t repeats, warmups, slices, processes, world, rank;
         double slice_bytes, watchdog_s;
         bool no_check;

@@ -6,9 +6,13 @@ ccl_way_t ccl_i_way(const ccl_i_args_t *args, unsigned *bits_out) {
                      (ccl_allocation_t)ccl_i_choice(&args->allocation),
                      (ccl_granularity_t)ccl_i_choice(&args->granularity)};
 
+    bool parts = args->job.hom && !args->granularity.n; /* libraries do whole stages */
+
+    if (parts)
+        way.granularity = CCL_GRANULARITY_STAGE;
     *bits_out = (args->order.n ? CCL_WAY_ORDER : 0u) |
                 (args->allocation.n ? CCL_WAY_ALLOCATION : 0u) |
-                (args->granularity.n ? CCL_WAY_GRANULARITY : 0u);
+                (args->granularity.n || parts ? CCL_WAY_GRANULARITY : 0u);
     return way;
 }
 
@@ -24,7 +28,8 @@ ccl_status_t ccl_i_lower_options(const ccl_i_args_t *args, ccl_lower_options_t *
     options.order = way.order;
     options.allocation = way.allocation;
     options.granularity = way.granularity;
-    options.stages = (ccl_stages_t)ccl_i_choice(&args->stages);
+    options.stages = args->job.hom && !args->stages.n ? CCL_STAGES_PHASE
+                                                      : (ccl_stages_t)ccl_i_choice(&args->stages);
     options.executor = (ccl_executor_t)ccl_i_choice(&args->executor);
     options.batches = args->batches;
     *out = options;

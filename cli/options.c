@@ -282,6 +282,10 @@ static const option_t options[] = {
     {"with-ccl", 0, KIND_CHOICE, AT(job.library), "LIBRARY",
      "besides, the same collective by the vendor's library: auto, nccl or rccl (none)",
      "none,auto,nccl,rccl"},
+    {"hom-ccl", 0, KIND_CHOICE, AT(job.hom), "LIBRARY",
+     "inside clusters of one vendor, before and behind what crosses between unlike devices, the "
+     "vendor's library instead of the program: auto, nccl or rccl (none)",
+     "none,auto,nccl,rccl"},
     {"kernel@calibrate", 0, KIND_CHOICE, AT(job.kernel), "K",
      "of a GPU: interpreter or generated (interpreter)", "interpreter,generated"},
     {"emit-kernel", 0, KIND_TEXT, AT(job.emit_kernel), "FILE",

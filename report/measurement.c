@@ -132,6 +132,43 @@ static void json_library(ccl_i_json_t *json, const ccl_measured_size_t *s) {
     ccl_i_json_close_object(json);
 }
 
+static const char *by_name(const ccl_run_cluster_t *k, ccl_run_by_t by) {
+    return by == CCL_RUN_BY_LIBRARY ? k->library : by == CCL_RUN_BY_PROGRAM ? "program" : NULL;
+}
+
+static void json_step(ccl_i_json_t *json, const char *name, const ccl_run_cluster_t *k,
+                      const ccl_run_cluster_step_t *s) {
+    ccl_i_json_object(json, name, true);
+    ccl_i_json_string(json, "by", by_name(k, s->by));
+    ccl_i_json_string(json, "why", s->by == CCL_RUN_BY_PROGRAM ? s->why : NULL);
+    for (uint32_t c = 0; c < CCL_RUN_CALLS; c++)
+        ccl_i_json_u64(json, ccl_run_call_name((ccl_run_call_t)c), s->calls[c]);
+    ccl_i_json_number(json, "bytes", s->bytes);
+    ccl_i_json_close_object(json);
+}
+
+static void json_clusters(ccl_i_json_t *json, const ccl_run_result_t *r) {
+    if (!r || !r->clusters) {
+        ccl_i_json_null(json, "clusters");
+        return;
+    }
+    ccl_i_json_array(json, "clusters", false);
+    for (uint32_t i = 0; i < r->nclusters; i++) {
+        const ccl_run_cluster_t *k = &r->clusters[i];
+
+        ccl_i_json_object(json, NULL, false);
+        ccl_i_json_u64(json, "ranks", k->nranks);
+        ccl_i_json_u64(json, "first_rank", k->first_rank);
+        ccl_i_json_u64(json, "last_rank", k->last_rank);
+        ccl_i_json_string(json, "device", k->device);
+        ccl_i_json_string(json, "library", k->library[0] ? k->library : NULL);
+        json_step(json, "start", k, &k->start);
+        json_step(json, "end", k, &k->end);
+        ccl_i_json_close_object(json);
+    }
+    ccl_i_json_close_array(json);
+}
+
 static void json_size(ccl_i_json_t *json, const ccl_report_measurement_t *m,
                       const ccl_measured_size_t *s) {
     const ccl_run_result_t *r = s->result;
@@ -165,6 +202,7 @@ static void json_size(ccl_i_json_t *json, const ccl_report_measurement_t *m,
                       r && r->kernel == CCL_KERNEL_GENERATED ? r->compile_s : NAN);
     json_generated(json, s);
     json_library(json, s);
+    json_clusters(json, r);
     json_blocks(json, m->program, r);
     ccl_i_json_close_object(json);
 }
@@ -425,6 +463,48 @@ static void text_deadlock(const ccl_deadlock_t *d, ccl_text_t *out) {
         ccl_text_printf(out, "  and %u more\n", d->nwaits - shown);
 }
 
+static void step_text(const char *name, const ccl_run_cluster_t *k, const ccl_run_cluster_step_t *s,
+                      ccl_text_t *out) {
+    const char *before = " (";
+    char text[40];
+
+    ccl_text_printf(out, "; %s ", name);
+    if (s->by != CCL_RUN_BY_LIBRARY) {
+        ccl_text_printf(out, s->by == CCL_RUN_BY_NOBODY ? "nothing to do" : "by the program");
+        if (s->by == CCL_RUN_BY_PROGRAM && s->why[0])
+            ccl_text_printf(out, " (%s)", s->why);
+        return;
+    }
+    ccl_text_printf(out, "by %s", k->library);
+    for (uint32_t c = 0; c < CCL_RUN_CALLS; c++) {
+        if (s->calls[c])
+            ccl_text_printf(out, "%s%u %s", before, s->calls[c],
+                            ccl_run_call_name((ccl_run_call_t)c));
+        before = s->calls[c] ? ", " : before;
+    }
+    ccl_text_printf(out, ": %s)", ccl_format_bytes(s->bytes, text, sizeof(text)));
+}
+
+static void clusters_text(const ccl_run_result_t *r, ccl_text_t *out) {
+    char text[40];
+
+    ccl_text_printf(out,
+                    "\ninside clusters, before and behind what the program carries between them, "
+                    "at %s:\n",
+                    ccl_format_bytes(r->size_bytes, text, sizeof(text)));
+    for (uint32_t i = 0; i < r->nclusters; i++) {
+        const ccl_run_cluster_t *k = &r->clusters[i];
+
+        ccl_text_printf(out, "  ranks %u to %u", k->first_rank, k->last_rank);
+        if (k->last_rank - k->first_rank + 1 != k->nranks)
+            ccl_text_printf(out, " (%u of them)", k->nranks);
+        ccl_text_printf(out, " on %s", k->device);
+        step_text("start", k, &k->start, out);
+        step_text("end", k, &k->end, out);
+        ccl_text_printf(out, "\n");
+    }
+}
+
 static ccl_status_t measurement_text(const ccl_report_measurement_t *m, ccl_text_t *out,
                                      ccl_error_t *err) {
     const ccl_run_result_t *r = last_result(m);
@@ -464,6 +544,8 @@ static ccl_status_t measurement_text(const ccl_report_measurement_t *m, ccl_text
                              "median, interpreter / generated\n");
         CCL_TRY(kernels_text(m, out, err));
     }
+    if (r && r->clusters)
+        clusters_text(r, out);
     if (library_name(m)) {
         ccl_text_printf(out, "\nbeside %s: medians, library / program\n", library_name(m));
         CCL_TRY(library_text(m, out, err));

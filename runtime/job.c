@@ -5,6 +5,7 @@
 #include "runtime/job.h"
 
 #include "runtime/generate.h"
+#include "runtime/hom.h"
 #include "runtime/vendor.h"
 #include "runtime/wire.h"
 
@@ -62,8 +63,15 @@ static void reset_words(ccl_i_words_t *w) {
     __atomic_store_n(&w->ready, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&w->gate, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&w->over, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&w->kernel_ready, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&w->kernel_over, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&w->progress, 0, __ATOMIC_RELAXED);
     w->start_s = w->end_s = 0;
+}
+
+static void abort_libraries(ccl_i_job_t *job) {
+    ccl_i_vendor_abort(job->vendor);
+    ccl_i_hom_abort(job->hom);
 }
 
 static ccl_status_t wait_for(ccl_i_job_t *job, const ccl_i_part_t *part, uint32_t *word,
@@ -87,19 +95,20 @@ static ccl_status_t wait_for(ccl_i_job_t *job, const ccl_i_part_t *part, uint32_
         if (status != CCL_OK) /* it ends soon, then */
             __atomic_store_n(watch->stop, 1, __ATOMIC_RELEASE);
         if (__atomic_load_n(watch->stop, __ATOMIC_ACQUIRE))
-            ccl_i_vendor_abort(job->vendor);
+            abort_libraries(job);
     }
     return status;
 }
 
-static ccl_status_t launch_part(ccl_i_job_t *job, ccl_i_part_t *part, bool timed,
+/** @param within  a library's calls, which say themselves when the part is ready and over. */
+static ccl_status_t launch_part(ccl_i_job_t *job, ccl_i_part_t *part, bool timed, bool within,
                                 ccl_error_t *err) {
     ccl_i_words_t *w = part->words, *all = job->words;
     part->how = (ccl_device_launch_t){.size = sizeof part->how,
-                                      .ready = &w->ready,
+                                      .ready = within ? &w->kernel_ready : &w->ready,
                                       .gate = &all->gate,
                                       .stop = &all->stop,
-                                      .over = &w->over,
+                                      .over = within ? &w->kernel_over : &w->over,
                                       .progress = &all->progress,
                                       .start_s = &w->start_s,
                                       .end_s = &w->end_s,
@@ -117,11 +126,14 @@ static ccl_status_t launch_parts(ccl_i_job_t *job, bool timed, uint32_t *launche
         CCL_TRY(ccl_i_vendor_launch(job->vendor, err));
         *launched_out = job->nparts;
     }
+    if (job->hom)
+        CCL_TRY(ccl_i_hom_launch(job->hom, CCL_I_HOM_START, err));
     while (*launched_out < job->nparts) {
-        CCL_TRY(launch_part(job, &job->parts[*launched_out], timed, err));
+        uint32_t k = *launched_out;
+        CCL_TRY(launch_part(job, &job->parts[k], timed, ccl_i_hom_has(job->hom, k), err));
         ++*launched_out;
     }
-    return CCL_OK;
+    return job->hom ? ccl_i_hom_launch(job->hom, CCL_I_HOM_END, err) : CCL_OK;
 }
 
 /** All parts are done with, or their devices have failed. */
@@ -158,10 +170,13 @@ static ccl_status_t launch(ccl_i_job_t *job, bool timed, ccl_error_t *err) {
         reset_words(&w[k]);
     ccl_i_group_watch_begin(job->group);
     status = launch_parts(job, timed, &launched, err);
+    if (job->hom) /* a library may refuse in one process what others have begun */
+        status = ccl_i_group_agree(job->group, status, err);
+    bool agreed = job->hom && status != CCL_OK;
     for (uint32_t k = 0; k < launched && status == CCL_OK; k++)
         status = wait_for(job, &job->parts[k], &w[k].ready, &patient, err);
-    status = status == CCL_OK || job->group->world == 1 ? ccl_i_group_agree(job->group, status, err)
-                                                        : status;
+    if (!agreed && (status == CCL_OK || job->group->world == 1))
+        status = ccl_i_group_agree(job->group, status, err);
     if (status != CCL_OK)
         __atomic_store_n(&w->stop, 1, __ATOMIC_RELEASE);
     ccl_i_group_watch_begin(job->group);
@@ -173,6 +188,8 @@ static ccl_status_t launch(ccl_i_job_t *job, bool timed, ccl_error_t *err) {
         status = ccl_fail(err, end, "%s", later.text);
     if (status == CCL_OK && job->vendor && !__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE))
         status = ccl_i_vendor_times(job->vendor, err);
+    if (status == CCL_OK && job->hom && !__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE))
+        status = ccl_i_hom_times(job->hom, err);
     return status;
 }
 
@@ -283,6 +300,8 @@ static ccl_status_t gather_places(ccl_i_job_t *job, ccl_device_place_t **out, cc
 
 static ccl_status_t hung(ccl_i_job_t *job, ccl_run_result_t *result, ccl_error_t *err) {
     ccl_device_place_t *places = NULL;
+    if (job->hom)
+        CCL_TRY(ccl_i_hom_hung(job->hom, err));
     ccl_deadlock_t *found = ccl_arena_alloc(&result->arena, 1, sizeof *found);
     if (!found)
         return ccl_fail_nomem(err);
@@ -412,7 +431,8 @@ static ccl_status_t generate(ccl_i_job_t *job, ccl_i_part_t *part, double *compi
 static ccl_status_t load(ccl_i_job_t *job, ccl_run_result_t *result, ccl_error_t *err) {
     for (uint32_t k = 0; k < job->nparts; k++) {
         ccl_i_part_t *part = &job->parts[k];
-        if (job->options->kernel == CCL_KERNEL_GENERATED)
+        if (job->options->kernel == CCL_KERNEL_GENERATED &&
+            part->plan.first_unit < part->plan.end_unit)
             CCL_TRY(generate(job, part, &result->compile_s, err));
         int code = job->ops->program_load(part->device, &part->plan, job->threads, &part->loaded);
         if (code)
@@ -429,6 +449,15 @@ static ccl_status_t load_library(ccl_i_job_t *job, ccl_run_result_t *result, ccl
     return first.hung ? ccl_i_vendor_hung(job->vendor, err) : CCL_OK;
 }
 
+/** The same for libraries inside clusters. */
+static ccl_status_t connect_libraries(ccl_i_job_t *job, ccl_run_result_t *result,
+                                      ccl_error_t *err) {
+    outcome_t first = {0};
+    CCL_TRY(ccl_i_hom_connect(job->hom, err));
+    CCL_TRY(one_run(job, 0, false, &first, err));
+    return first.hung ? hung(job, result, err) : CCL_OK;
+}
+
 ccl_status_t ccl_i_job_run(ccl_i_job_t *job, ccl_run_result_t *result, ccl_error_t *err) {
     if (job->options->library) {
         CCL_TRY(load_library(job, result, err)); /* all together, or none */
@@ -436,5 +465,7 @@ ccl_status_t ccl_i_job_run(ccl_i_job_t *job, ccl_run_result_t *result, ccl_error
     }
     ccl_status_t status = load(job, result, err);
     status = ccl_i_group_agree(job->group, status, err);
+    if (status == CCL_OK && job->hom)
+        status = connect_libraries(job, result, err);
     return status == CCL_OK ? all_runs(job, result, err) : status;
 }

@@ -14,10 +14,12 @@
 
 struct ccl_i_wire;
 struct ccl_i_vendor;
+struct ccl_i_hom_run;
 
 /** Words that host and device share during a run. */
 typedef struct ccl_i_words {
     uint32_t ready, gate, stop, over;
+    uint32_t kernel_ready, kernel_over, reached; /* of a kernel among a library's calls */
     uint64_t progress;
     double start_s, end_s;
 } ccl_i_words_t;
@@ -38,8 +40,8 @@ typedef struct ccl_i_part {
 } ccl_i_part_t;
 
 typedef struct ccl_i_job {
-    const ccl_ctx_t *ctx; /* NULL in children */
-    const ccl_program_t *program;
+    const ccl_ctx_t *ctx;         /* NULL in children */
+    const ccl_program_t *program; /* with `hom`, and so is the plan: what libraries leave of it */
     const ccl_run_options_t *options; /* with defaults filled in */
     ccl_i_run_plan_t *plan;
     ccl_i_group_t *group;
@@ -66,6 +68,7 @@ typedef struct ccl_i_job {
     uint32_t *unit_process;
     struct ccl_i_wire *wire;     /* TCP; NULL: none */
     struct ccl_i_vendor *vendor; /* NULL: the program itself is run */
+    struct ccl_i_hom_run *hom;   /* libraries inside clusters; NULL: none was asked for */
 } ccl_i_job_t;
 
 /** First rank of a process; `process` may be the number of processes. */

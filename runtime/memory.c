@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include "runtime/job.h"
+#include "runtime/hom.h"
 #include "runtime/vendor.h"
 #include "runtime/wire.h"
 
@@ -244,6 +245,7 @@ static void close_parts(ccl_i_job_t *job) {
 void ccl_i_job_close(ccl_i_job_t *job, bool together) {
     bool host = job->nparts && job->parts[0].properties.host_access;
     ccl_i_vendor_close(job->vendor); /* it may still use the memory */
+    ccl_i_hom_disconnect(job->hom);
     for (uint32_t k = 0; k < job->nparts; k++) {
         if (job->parts[k].loaded)
             job->ops->program_unload(job->parts[k].loaded);

@@ -52,7 +52,7 @@ static uint32_t part_rank(const ccl_i_job_t *job, uint32_t process, uint32_t par
 }
 
 /** Devices that a process of a machine uses: a fair share of them, at least one. */
-static uint32_t share(uint32_t devices, uint32_t processes, uint32_t ranks) {
+uint32_t ccl_i_reach_share(uint32_t devices, uint32_t processes, uint32_t ranks) {
     uint32_t n = devices / processes;
     n = n < ranks ? n : ranks;
     n = n < CCL_I_MOST_PARTS ? n : CCL_I_MOST_PARTS;
@@ -80,7 +80,7 @@ static ccl_status_t set_parts(ccl_i_job_t *job, const card_t *cards, ccl_error_t
             here += alike(&cards[i], &cards[p]);
             before += i < p && alike(&cards[i], &cards[p]);
         }
-        uint32_t parts = share(cards[p].devices, here, ranks);
+        uint32_t parts = ccl_i_reach_share(cards[p].devices, here, ranks);
         r->machines[p] = cards[p].machine;
         r->first_part[p + 1] = r->first_part[p] + parts;
         uint32_t each = cards[p].devices / here;

@@ -36,6 +36,8 @@ typedef struct ccl_i_reach {
     bool *carried;            /* [nconns] by TCP */
 } ccl_i_reach_t;
 
+/** Devices of a process's own, where `processes` of one kind share a machine's; at least one. */
+uint32_t ccl_i_reach_share(uint32_t devices, uint32_t processes, uint32_t ranks);
 /** Devices of this process by its place on the machine; ranks over them, evenly. */
 ccl_status_t ccl_i_reach_parts(struct ccl_i_job *job, uint32_t devices, ccl_error_t *err);
 /** Regions and addresses of all connections of this process. @param shared  of all children. */

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "runtime/bootstrap.h"
 #include "runtime/generate.h"
+#include "runtime/hom.h"
 #include "runtime/job.h"
 #include "runtime/segment.h"
 #include "runtime/verbs.h"
@@ -43,6 +44,14 @@ static ccl_status_t check_options(const ccl_program_t *program, ccl_run_options_
         return ccl_fail(err, CCL_ERR_USAGE, "no such kind of kernel");
     if ((unsigned)o->library > CCL_LIBRARY_RCCL)
         return ccl_fail(err, CCL_ERR_USAGE, "no such library of collectives");
+    if ((unsigned)o->hom_library > CCL_LIBRARY_RCCL)
+        return ccl_fail(err, CCL_ERR_USAGE, "no such library of collectives");
+    if (o->hom_library && o->library)
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "a library does the whole collective or the insides of clusters, not both");
+    if (o->hom_library && o->granularity != CCL_GRANULARITY_STAGE)
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "libraries inside clusters want a program at stage level");
     if (o->library && o->block_times)
         return ccl_fail(err, CCL_ERR_USAGE, "a library's collective has no thread blocks of ours");
     if (o->repeats > MAX_REPEATS || o->warmups > MAX_REPEATS)
@@ -94,6 +103,18 @@ static void name_kinds(const card_t *all, uint32_t n, char *out, size_t len) {
     }
 }
 
+static ccl_status_t open_hom(ccl_i_job_t *job, const card_t *all, ccl_run_result_t *result,
+                             ccl_error_t *err) {
+    const char **kinds = malloc(job->nprocesses * sizeof *kinds);
+    for (uint32_t p = 0; kinds && p < job->nprocesses; p++)
+        kinds[p] = all[p].kind;
+    ccl_status_t status = ccl_i_group_agree(job->group, kinds ? CCL_OK : ccl_fail_nomem(err), err);
+    if (status == CCL_OK)
+        status = ccl_i_hom_open(job, kinds, result, err);
+    free(kinds);
+    return status;
+}
+
 /** Everybody runs the same, on which devices, and how many of them share this machine. */
 static ccl_status_t introduce(ccl_i_job_t *job, uint32_t *here_out, ccl_run_result_t *result,
                               ccl_error_t *err) {
@@ -118,6 +139,8 @@ static ccl_status_t introduce(ccl_i_job_t *job, uint32_t *here_out, ccl_run_resu
     }
     if (status == CCL_OK)
         name_kinds(all, n, result->device, sizeof result->device);
+    if (status == CCL_OK && job->options->hom_library)
+        status = open_hom(job, all, result, err);
     free(all);
     *here_out = here;
     return status;
@@ -365,11 +388,15 @@ typedef struct report {
     ccl_error_t error;
     ccl_run_result_t result;
     ccl_deadlock_t deadlock;
-    double times_s[]; /* [repeats], then [ntbs] blocks */
+    double times_s[]; /* [repeats], then [ntbs] blocks, then [nranks] clusters */
 } report_t;
 
 static ccl_run_block_t *report_blocks(report_t *report, uint32_t repeats) {
     return (ccl_run_block_t *)(void *)(report->times_s + repeats);
+}
+
+static ccl_run_cluster_t *report_clusters(report_t *report, uint32_t repeats, uint32_t ntbs) {
+    return (ccl_run_cluster_t *)(void *)(report_blocks(report, repeats) + ntbs);
 }
 
 static ccl_status_t take_report(report_t *report, ccl_run_result_t *out, ccl_error_t *err) {
@@ -386,6 +413,13 @@ static ccl_status_t take_report(report_t *report, ccl_run_result_t *out, ccl_err
         if (!out->blocks)
             return ccl_fail_nomem(err);
         memcpy(out->blocks, report_blocks(report, out->repeats), out->ntbs * sizeof *out->blocks);
+    }
+    if (out->clusters) {
+        out->clusters = ccl_arena_alloc(&out->arena, out->nclusters, sizeof *out->clusters);
+        if (!out->clusters)
+            return ccl_fail_nomem(err);
+        memcpy(out->clusters, report_clusters(report, out->repeats, out->ntbs),
+               out->nclusters * sizeof *out->clusters);
     }
     if (out->deadlock) {
         out->deadlock = ccl_arena_alloc(&out->arena, 1, sizeof *out->deadlock);
@@ -405,6 +439,9 @@ static void lead(ccl_i_job_t *job, ccl_run_result_t *result, report_t *report) {
     if (result->blocks)
         memcpy(report_blocks(report, result->repeats), result->blocks,
                result->ntbs * sizeof *result->blocks);
+    if (result->clusters)
+        memcpy(report_clusters(report, result->repeats, result->ntbs), result->clusters,
+               result->nclusters * sizeof *result->clusters);
     if (result->deadlock)
         report->deadlock = *result->deadlock;
     report->done = true;
@@ -417,7 +454,8 @@ static void lead(ccl_i_job_t *job, ccl_run_result_t *result, report_t *report) {
  */
 static ccl_status_t run_led(ccl_i_job_t *job, ccl_run_result_t *result, ccl_error_t *err) {
     size_t bytes = sizeof(report_t) + result->repeats * sizeof(double) +
-                   result->ntbs * sizeof(ccl_run_block_t);
+                   result->ntbs * sizeof(ccl_run_block_t) +
+                   result->nranks * sizeof(ccl_run_cluster_t);
     report_t *report = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ccl_status_t status = CCL_OK;
     if (report == MAP_FAILED)
@@ -518,6 +556,7 @@ ccl_status_t ccl_run_program(const ccl_ctx_t *ctx, const ccl_program_t *program,
         status = run_led(&job, result, &own);
     else
         status = o.processes > 1 ? run_family(&job, result, &own) : run_alone(&job, result, &own);
+    ccl_i_hom_close(job.hom);
 end:
     ccl_i_run_plan_fini(&plan);
     if (status != CCL_OK)

@@ -72,6 +72,17 @@ typedef enum ccl_run_library {
     CCL_LIBRARY_RCCL  /**< of hip devices */
 } ccl_run_library_t;
 
+/** What a library is called for inside a cluster of one vendor. */
+typedef enum ccl_run_call {
+    CCL_CALL_ALLGATHER,
+    CCL_CALL_REDUCESCATTER,
+    CCL_CALL_BROADCAST,
+    CCL_CALL_REDUCE,
+    CCL_CALL_SENDRECV
+} ccl_run_call_t;
+#define CCL_RUN_CALLS 5
+const char *ccl_run_call_name(ccl_run_call_t call); /**< "allgather", ... */
+
 typedef struct ccl_run_options {
     size_t size;
     const char *device; /**< "host" (NULL), "cuda", "hip", "auto": what a process finds, or one for
@@ -108,14 +119,20 @@ typedef struct ccl_run_options {
                                      first_rank[i + 1] - 1; NULL: equal shares. Borrowed */
     const char
         *rdma; /**< CCL_RUN_VERBS: "DEVICE[:PORT[:GID INDEX]]"; NULL: the first active port */
-    ccl_run_library_t library; /**< with one, the program says which collective, which ranks and how
-                                    buffers lie; memory, values and the check of them are the same */
+    ccl_run_library_t
+        library; /**< with one, the program says which collective, which ranks and how
+                      buffers lie; memory, values and the check of them are the same */
+    ccl_run_library_t hom_library; /**< stage level: where a program crosses between unlike devices,
+                                    what clusters of like ones do before and behind that is left to
+                                    their vendor's library where it is here (AUTO: any; NCCL, RCCL:
+                                    that one alone). HetCCL (Peking/BAAI), 3.3 and 4.2: homColl */
 } ccl_run_options_t;
 #define CCL_RUN_OPTIONS_INIT                                                                       \
     {                                                                                              \
         sizeof(ccl_run_options_t), NULL, 0, 0, CCL_GRANULARITY_ALGORITHM, CCL_TYPE_FP32,           \
             CCL_OP_SUM, false, 0, 1, false, false, 0, 0, 0, 0, false, 0, CCL_RANKS_THREADS, 0,     \
-            CCL_RUN_SHM, 0, 0, NULL, NULL, CCL_KERNEL_INTERPRETER, NULL, NULL, CCL_LIBRARY_NONE    \
+            CCL_RUN_SHM, 0, 0, NULL, NULL, CCL_KERNEL_INTERPRETER, NULL, NULL, CCL_LIBRARY_NONE,   \
+            CCL_LIBRARY_NONE                                                                       \
     }
 
 /** The first wrong item found. */
@@ -137,12 +154,32 @@ typedef struct ccl_run_block {
     uint64_t slices;    /**< passes */
 } ccl_run_block_t;
 
+typedef enum ccl_run_by {
+    CCL_RUN_BY_NOBODY, /**< there is nothing to do */
+    CCL_RUN_BY_PROGRAM,
+    CCL_RUN_BY_LIBRARY
+} ccl_run_by_t;
+/** Who did a cluster's step before (start) or behind (end) what crosses borders. */
+typedef struct ccl_run_cluster_step {
+    ccl_run_by_t by;
+    uint32_t calls[CCL_RUN_CALLS]; /**< of the library, in one run */
+    double bytes;                  /**< the sum of their counts, as nccl.h has them, in bytes */
+    char why[160];                 /**< by the program: why not by a library */
+} ccl_run_cluster_step_t;
+/** Ranks on devices of one vendor that start or end a collective together. */
+typedef struct ccl_run_cluster {
+    uint32_t nranks, first_rank, last_rank;
+    char device[16];  /**< "cuda" */
+    char library[24]; /**< "nccl 2.18.5"; "": none */
+    ccl_run_cluster_step_t start, end;
+} ccl_run_cluster_t;
+
 typedef struct ccl_run_result {
-    char device[16]; /**< of all processes, each once: "cuda+host" */
+    char device[16];                     /**< of all processes, each once: "cuda+host" */
     uint32_t nranks, processes, threads; /**< threads: workers per process */
     ccl_run_transport_t transport;       /**< between processes */
     uint32_t devices;                    /**< that this process's ranks are spread over */
-    bool ipc; /**< processes write to each other's devices; else through the host */
+    bool ipc;             /**< processes write to each other's devices; else through the host */
     char rdma_memory[24]; /**< CCL_RUN_VERBS and devices: how RDMA gets at their slices, each way
                                once: "dmabuf", "peer" (their pointer), "host"; else "" */
     char rdma_why[176];   /**< one line: why not by a better way, of the slowest; "" */
@@ -165,8 +202,10 @@ typedef struct ccl_run_result {
     uint64_t wrong_items;
     ccl_run_fault_t fault; /**< when wrong_items > 0 */
     uint32_t ntbs;
-    ccl_run_block_t *blocks;  /**< [ntbs] with block_times, as in the program; else NULL */
-    ccl_deadlock_t *deadlock; /**< when the program cannot finish or hung; else NULL */
+    ccl_run_block_t *blocks; /**< [ntbs] with block_times, as in the program; else NULL */
+    uint32_t nclusters;
+    ccl_run_cluster_t *clusters; /**< [nclusters] with hom_library, by first rank; else NULL */
+    ccl_deadlock_t *deadlock;    /**< when the program cannot finish or hung; else NULL */
     ccl_arena_t arena;
 } ccl_run_result_t;
 
@@ -181,9 +220,10 @@ typedef struct ccl_run_result {
  * @retval CCL_DEADLOCK  the program cannot finish, or nothing moved for watchdog_s;
  *                       (*out)->deadlock tells who waits for what.
  * @retval CCL_ERR_IO    a process of the job ended or cannot be reached.
- * @retval CCL_ERR_UNSUPPORTED  the device is not there, or runs no generated kernels; with `library`:
- *                       it is not there, or does not run this collective on these ranks' devices
- *                       (ranks of one vendor, each with a device of its own, equal blocks).
+ * @retval CCL_ERR_UNSUPPORTED  the device is not there, or runs no generated kernels; with
+ * `library`: it is not there, or does not run this collective on these ranks' devices (ranks of one
+ * vendor, each with a device of its own, equal blocks); with `hom_library`: nothing crosses between
+ * unlike devices, or all of it does.
  */
 ccl_status_t ccl_run_program(const ccl_ctx_t *ctx, const ccl_program_t *program,
                              const ccl_run_options_t *options, ccl_run_result_t **out,

@@ -1,73 +1,13 @@
 /**
  * @file vendor.c
- * NCCL and RCCL: found at run time, by the part of nccl.h that has not changed since version 2.7.
- * No header of theirs is needed to build.
+ * A whole collective by NCCL or RCCL.
  */
 #include "runtime/vendor.h"
 
-#include "runtime/module.h"
+#include "runtime/library.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---------------------------------------------------------------- nccl.h */
-
-typedef struct comm *comm_t;
-typedef struct unique_id {
-    char internal[128];
-} unique_id_t;
-enum { SUCCESS = 0 };
-static const int library_types[CCL_TYPES] = {2, 7, 6, 9}; /* int32, float32, float16, bfloat16 */
-static const int library_ops[CCL_REDUCTIONS] = {0, 3, 2}; /* sum, min, max */
-
-typedef struct calls {
-    int (*GetVersion)(int *version);
-    const char *(*GetErrorString)(int code);
-    int (*GetUniqueId)(unique_id_t *out);
-    int (*CommInitRank)(comm_t *out, int nranks, unique_id_t id, int rank);
-    int (*CommDestroy)(comm_t comm);
-    int (*CommAbort)(comm_t comm);
-    int (*GroupStart)(void);
-    int (*GroupEnd)(void);
-    int (*AllReduce)(const void *in, void *out, size_t count, int type, int op, comm_t comm,
-                     void *stream);
-    int (*ReduceScatter)(const void *in, void *out, size_t count, int type, int op, comm_t comm,
-                         void *stream);
-    int (*Reduce)(const void *in, void *out, size_t count, int type, int op, int root, comm_t comm,
-                  void *stream);
-    int (*Broadcast)(const void *in, void *out, size_t count, int type, int root, comm_t comm,
-                     void *stream);
-    int (*AllGather)(const void *in, void *out, size_t count, int type, comm_t comm, void *stream);
-    int (*Send)(const void *in, size_t count, int type, int peer, comm_t comm, void *stream);
-    int (*Recv)(void *out, size_t count, int type, int peer, comm_t comm, void *stream);
-} calls_t;
-
-static const struct {
-    const char *name;
-    size_t at;
-} symbols[] = {
-    {"ncclGetVersion", offsetof(calls_t, GetVersion)},
-    {"ncclGetErrorString", offsetof(calls_t, GetErrorString)},
-    {"ncclGetUniqueId", offsetof(calls_t, GetUniqueId)},
-    {"ncclCommInitRank", offsetof(calls_t, CommInitRank)},
-    {"ncclCommDestroy", offsetof(calls_t, CommDestroy)},
-    {"ncclCommAbort", offsetof(calls_t, CommAbort)},
-    {"ncclGroupStart", offsetof(calls_t, GroupStart)},
-    {"ncclGroupEnd", offsetof(calls_t, GroupEnd)},
-    {"ncclAllReduce", offsetof(calls_t, AllReduce)},
-    {"ncclReduceScatter", offsetof(calls_t, ReduceScatter)},
-    {"ncclReduce", offsetof(calls_t, Reduce)},
-    {"ncclBroadcast", offsetof(calls_t, Broadcast)},
-    {"ncclAllGather", offsetof(calls_t, AllGather)},
-    {"ncclSend", offsetof(calls_t, Send)},
-    {"ncclRecv", offsetof(calls_t, Recv)},
-};
-
-/** By what each vendor's is known. */
-static const struct {
-    const char *name, *file, *kind;
-} libraries[] = {{"nccl", "libnccl.so.2", "cuda"}, {"rccl", "librccl.so.1", "hip"}};
 
 /* ---------------------------------------------------------------- state */
 
@@ -82,24 +22,18 @@ typedef struct member {
     ccl_i_words_t *words; /* of the part */
     ccl_device_stream_t *stream;
     void *native;
-    comm_t comm;
+    ccl_i_comm_t *comm;
     ccl_device_event_t *begin, *end;
 } member_t;
 
 struct ccl_i_vendor {
     ccl_i_job_t *job;
-    calls_t calls;
-    const char *name;
+    ccl_i_library_t library;
     ccl_device_event_t *go; /* the gate was open */
     member_t *members;      /* [job->nparts] */
     bool connected;         /* it has run before */
     bool aborted;
 };
-
-static ccl_status_t call_fail(const ccl_i_vendor_t *v, int code, const char *what,
-                              ccl_error_t *err) {
-    return ccl_fail(err, CCL_ERR_IO, "%s: %s: %s", v->name, what, v->calls.GetErrorString(code));
-}
 
 static ccl_status_t device_fail(const ccl_i_vendor_t *v, int code, ccl_error_t *err) {
     return ccl_fail(err, CCL_ERR_IO, "device %s: %s", v->job->ops->name,
@@ -164,7 +98,7 @@ static ccl_status_t check_buffers(const ccl_i_vendor_t *v, ccl_error_t *err) {
                 return ccl_fail(err, CCL_ERR_UNSUPPORTED,
                                 "%s takes blocks of one size, each in one piece; those of rank %u "
                                 "are not",
-                                v->name, r);
+                                v->library.name, r);
         }
     }
     return CCL_OK;
@@ -175,64 +109,31 @@ static ccl_status_t check_job(const ccl_i_vendor_t *v, const char *kind, ccl_err
     const ccl_collective_t *coll = job->program->coll;
     if (job->mixed || strcmp(job->kind, kind) != 0)
         return ccl_fail(err, CCL_ERR_UNSUPPORTED, "%s runs on %s devices, this run is on %s%s",
-                        v->name, kind, job->kind, job->mixed ? " and others" : "");
+                        v->library.name, kind, job->kind, job->mixed ? " and others" : "");
     if (!job->ops->stream_native)
         return ccl_fail(err, CCL_ERR_UNSUPPORTED, "device %s does not show %s its streams",
-                        job->ops->name, v->name);
+                        job->ops->name, v->library.name);
     if (job->nparts != job->end_rank - job->first_rank)
         return ccl_fail(err, CCL_ERR_UNSUPPORTED,
-                        "%s wants a device for every rank, process %u has %u ranks on %u", v->name,
-                        job->self, job->end_rank - job->first_rank, job->nparts);
+                        "%s wants a device for every rank, process %u has %u ranks on %u",
+                        v->library.name, job->self, job->end_rank - job->first_rank, job->nparts);
     if (coll->kind == CCL_CUSTOM)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "%s has no collective like %s", v->name,
+        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "%s has no collective like %s", v->library.name,
                         coll->name);
     if (job->plan->layout.in_place && (coll->kind == CCL_ALLTOALL || coll->kind == CCL_SENDRECV))
         return ccl_fail(err, CCL_ERR_UNSUPPORTED,
-                        "%s runs %s out of place only, the program is in place", v->name,
+                        "%s runs %s out of place only, the program is in place", v->library.name,
                         coll->name);
     return check_buffers(v, err);
 }
 
 /* ---------------------------------------------------------------- open */
 
-static ccl_status_t find_calls(ccl_i_vendor_t *v, size_t which, ccl_error_t *err) {
-    /* It stays open: these libraries leave threads and exit handlers behind. */
-    void *module = ccl_i_module_open(libraries[which].file);
-    if (!module)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "%s is not here: no %s", v->name,
-                        libraries[which].file);
-    for (size_t i = 0; i < CCL_ARRAY_LEN(symbols); i++) {
-        void *symbol = dlsym(module, symbols[i].name);
-        if (!symbol)
-            return ccl_fail(err, CCL_ERR_UNSUPPORTED,
-                            "%s has no %s: version 2.7 or later is needed", libraries[which].file,
-                            symbols[i].name);
-        memcpy((char *)&v->calls + symbols[i].at, &symbol, sizeof symbol);
-    }
-    return CCL_OK;
-}
-
-/** 2.9 and later count 10000 for a major version, those before 1000. */
-static ccl_status_t name_version(const ccl_i_vendor_t *v, char *out, size_t len, ccl_error_t *err) {
-    int n = 0, code = v->calls.GetVersion(&n);
-    if (code != SUCCESS)
-        return call_fail(v, code, "version", err);
-    int major = n >= 10000 ? n / 10000 : n / 1000;
-    int rest = n >= 10000 ? n % 10000 : n % 1000;
-    snprintf(out, len, "%s %d.%d.%d", v->name, major, rest / 100, rest % 100);
-    return CCL_OK;
-}
-
 static ccl_status_t prepare(ccl_i_vendor_t *v, char *name_out, size_t len, ccl_error_t *err) {
     ccl_i_job_t *job = v->job;
-    ccl_run_library_t library = job->options->library;
-    size_t which = library == CCL_LIBRARY_RCCL;
-    if (library == CCL_LIBRARY_AUTO)
-        which = strcmp(job->kind, "hip") == 0;
-    v->name = libraries[which].name;
-    CCL_TRY(check_job(v, libraries[which].kind, err));
-    CCL_TRY(find_calls(v, which, err));
-    CCL_TRY(name_version(v, name_out, len, err));
+    ccl_i_library_choose(job->options->library, job->kind, &v->library);
+    CCL_TRY(check_job(v, v->library.kind, err));
+    CCL_TRY(ccl_i_library_open(&v->library, name_out, len, err));
     DEVICE_TRY(job->ops->event_create(job->parts[0].device, &v->go));
     for (uint32_t k = 0; k < job->nparts; k++) {
         member_t *m = &v->members[k];
@@ -244,31 +145,32 @@ static ccl_status_t prepare(ccl_i_vendor_t *v, char *name_out, size_t len, ccl_e
     return CCL_OK;
 }
 
-static ccl_status_t connect(ccl_i_vendor_t *v, const unique_id_t *id, ccl_error_t *err) {
+static ccl_status_t connect(ccl_i_vendor_t *v, const ccl_i_library_id_t *id, ccl_error_t *err) {
     const ccl_i_job_t *job = v->job;
-    int code = v->calls.GroupStart();
-    for (uint32_t k = 0; k < job->nparts && code == SUCCESS; k++) {
+    int code = v->library.calls.GroupStart();
+    for (uint32_t k = 0; k < job->nparts && code == 0; k++) {
         member_t *m = &v->members[k];
         DEVICE_TRY(job->ops->stream_native(m->stream, &m->native));
-        code = v->calls.CommInitRank(&m->comm, (int)job->plan->dev.nranks, *id,
-                                     (int)job->parts[k].first_rank);
+        code = v->library.calls.CommInitRank(&m->comm, (int)job->plan->dev.nranks, *id,
+                                             (int)job->parts[k].first_rank);
     }
-    int ended = v->calls.GroupEnd();
-    code = code == SUCCESS ? ended : code;
-    if (code != SUCCESS)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "%s cannot connect the ranks: %s", v->name,
-                        v->calls.GetErrorString(code));
+    int ended = v->library.calls.GroupEnd();
+    code = code == 0 ? ended : code;
+    if (code != 0)
+        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "%s cannot connect the ranks: %s",
+                        v->library.name, v->library.calls.GetErrorString(code));
     return CCL_OK;
 }
 
 static ccl_status_t open_all(ccl_i_vendor_t *v, char *name_out, size_t len, ccl_error_t *err) {
     ccl_i_group_t *group = v->job->group;
-    unique_id_t mine = {{0}};
+    ccl_i_library_id_t mine = {{0}};
     CCL_TRY(ccl_i_group_agree(group, prepare(v, name_out, len, err), err));
-    int code = v->job->self == 0 ? v->calls.GetUniqueId(&mine) : SUCCESS;
-    ccl_status_t status = code == SUCCESS ? CCL_OK : call_fail(v, code, "unique id", err);
+    int code = v->job->self == 0 ? v->library.calls.GetUniqueId(&mine) : 0;
+    ccl_status_t status =
+        code == 0 ? CCL_OK : ccl_i_library_fail(&v->library, code, "unique id", err);
     CCL_TRY(ccl_i_group_agree(group, status, err));
-    unique_id_t *all = calloc(group->world, sizeof *all);
+    ccl_i_library_id_t *all = calloc(group->world, sizeof *all);
     CCL_TRY(ccl_i_group_agree(group, all ? CCL_OK : ccl_fail_nomem(err), err));
     status = ccl_i_group_exchange(group, &mine, sizeof mine, all, NULL, err);
     if (status == CCL_OK)
@@ -303,18 +205,18 @@ ccl_status_t ccl_i_vendor_open(ccl_i_job_t *job, char *name_out, size_t len, ccl
 /** Blocks to and from peers. In place at the root, its own block is where it belongs. */
 static int pass(const ccl_i_vendor_t *v, const member_t *m, uint32_t rank, uint32_t in_block,
                 uint32_t to, uint32_t out_block, uint32_t from) {
-    int type = library_types[v->job->options->type], code = SUCCESS;
+    int type = ccl_i_library_type(v->job->options->type), code = 0;
     span_t in = {NULL, 0}, out = {NULL, 0};
     if (to != CCL_NONE)
         in = block_of(v, rank, CCL_BUF_INPUT, in_block);
     if (from != CCL_NONE)
         out = block_of(v, rank, CCL_BUF_OUTPUT, out_block);
     if (to == rank && from == rank && in.memory == out.memory)
-        return SUCCESS;
+        return 0;
     if (to != CCL_NONE)
-        code = v->calls.Send(in.memory, in.items, type, (int)to, m->comm, m->native);
-    if (from != CCL_NONE && code == SUCCESS)
-        code = v->calls.Recv(out.memory, out.items, type, (int)from, m->comm, m->native);
+        code = v->library.calls.Send(in.memory, in.items, type, (int)to, m->comm, m->native);
+    if (from != CCL_NONE && code == 0)
+        code = v->library.calls.Recv(out.memory, out.items, type, (int)from, m->comm, m->native);
     return code;
 }
 
@@ -323,13 +225,13 @@ static int passes(const ccl_i_vendor_t *v, const member_t *m, uint32_t rank) {
     const ccl_collective_t *coll = v->job->program->coll;
     uint32_t n = coll->nranks, root = coll->root;
     bool gather = coll->kind == CCL_GATHER;
-    int code = SUCCESS;
+    int code = 0;
     if (coll->kind == CCL_SENDRECV)
         return pass(v, m, rank, 0, (rank + 1) % n, 0, (rank + n - 1) % n);
     if (coll->kind != CCL_ALLTOALL && rank != root)
         return gather ? pass(v, m, rank, 0, root, 0, CCL_NONE)
                       : pass(v, m, rank, 0, CCL_NONE, 0, root);
-    for (uint32_t q = 0; q < n && code == SUCCESS; q++) {
+    for (uint32_t q = 0; q < n && code == 0; q++) {
         bool own = q == rank;
         if (coll->kind == CCL_ALLTOALL)
             code = pass(v, m, rank, q, q, q, q);
@@ -344,8 +246,9 @@ static int passes(const ccl_i_vendor_t *v, const member_t *m, uint32_t rank) {
 /** Counts are a rank's block, as in nccl.h. */
 static int collective(const ccl_i_vendor_t *v, const member_t *m, uint32_t rank) {
     const ccl_collective_t *coll = v->job->program->coll;
-    const calls_t *c = &v->calls;
-    int type = library_types[v->job->options->type], op = library_ops[v->job->options->op];
+    const ccl_i_library_calls_t *c = &v->library.calls;
+    int type = ccl_i_library_type(v->job->options->type),
+        op = ccl_i_library_op(v->job->options->op);
     int root = (int)coll->root;
     bool has_in = ccl_collective_input_len(coll, rank) > 0;
     bool has_out = ccl_collective_output_len(coll, rank) > 0;
@@ -401,17 +304,17 @@ static ccl_status_t queue_begin(ccl_i_vendor_t *v, ccl_error_t *err) {
 ccl_status_t ccl_i_vendor_launch(ccl_i_vendor_t *v, ccl_error_t *err) {
     const ccl_i_job_t *job = v->job;
     CCL_TRY(queue_begin(v, err));
-    int code = v->calls.GroupStart(), device = 0;
-    for (uint32_t k = 0; k < job->nparts && code == SUCCESS && !device; k++) {
+    int code = v->library.calls.GroupStart(), device = 0;
+    for (uint32_t k = 0; k < job->nparts && code == 0 && !device; k++) {
         member_t *m = &v->members[k];
         device = job->ops->stream_native(m->stream, &m->native);
         if (!device)
             code = collective(v, m, job->parts[k].first_rank);
     }
-    int ended = v->calls.GroupEnd();
-    code = code == SUCCESS ? ended : code;
-    if (code != SUCCESS)
-        return call_fail(v, code, job->program->coll->name, err);
+    int ended = v->library.calls.GroupEnd();
+    code = code == 0 ? ended : code;
+    if (code != 0)
+        return ccl_i_library_fail(&v->library, code, job->program->coll->name, err);
     DEVICE_TRY(device);
     for (uint32_t k = 0; k < job->nparts; k++) {
         const member_t *m = &v->members[k];
@@ -440,11 +343,11 @@ void ccl_i_vendor_abort(ccl_i_vendor_t *v) {
     v->aborted = true;
     for (uint32_t k = 0; k < v->job->nparts; k++)
         if (v->members[k].comm)
-            v->calls.CommAbort(v->members[k].comm);
+            v->library.calls.CommAbort(v->members[k].comm);
 }
 
 ccl_status_t ccl_i_vendor_hung(const ccl_i_vendor_t *v, ccl_error_t *err) {
-    return ccl_fail(err, CCL_ERR_IO, "%s was not done with %s after %g s", v->name,
+    return ccl_fail(err, CCL_ERR_IO, "%s was not done with %s after %g s", v->library.name,
                     v->job->program->coll->name, v->job->options->watchdog_s);
 }
 
@@ -459,7 +362,7 @@ void ccl_i_vendor_close(ccl_i_vendor_t *v) {
         if (m->stream)
             job->ops->stream_wait(m->stream);
         if (m->comm && !v->aborted)
-            v->calls.CommDestroy(m->comm);
+            v->library.calls.CommDestroy(m->comm);
         if (m->begin)
             job->ops->event_destroy(m->begin);
         if (m->end)

@@ -52,3 +52,30 @@ export CCL_TEST_NCCL_FAULT=hang
 go --size 4K --device cuda --with-ccl nccl --watchdog 200ms
 [ $code = 4 ] || say "exit code $code when the library hangs"
 grep -q 'nccl was not done with allgather after 0.2 s' "$dir/err" || say "hang not told"
+
+# Inside clusters only (--hom-ccl): who ran what, and the data are right across the border.
+unset CCL_TEST_NCCL_FAULT
+export CCL_TEST_DEVICES=4
+cluster='servers:1 gpus:2 nvswitch=200GB/s,1us nics:1x25GB/s,2us model=A + servers:1 gpus:2 nvswitch=100GB/s,1us nics:1x25GB/s,2us model=B'
+"$ccllab" synth -t "$cluster" -c allgather --with c2c -o "$dir/c2c.json" >/dev/null
+"$ccllab" synth -t "$cluster" -c allgather --with c2c --granularity stage --stages phase --format xml -o "$dir/c2c.xml" >/dev/null
+"$ccllab" synth -t "$cluster" -c allgather --with ring -o "$dir/ring.json" >/dev/null
+inside() { # options...
+    program=$1
+    shift
+    go --ranks processes --hom-ccl auto "$@"
+    [ $code = 0 ] || say "exit code $code"
+    [ "$(grep -c -e 'right$' -e '"wrong_items": 0' "$dir/out")" = 1 ] || say "not one run with right data"
+}
+for form in json xml; do
+    inside "$dir/c2c.$form" --size 64K --device 'cuda*2,hip*2'
+    [ ! -s "$dir/err" ] || say "said something"
+    grep -q '^  ranks 0 to 1 on cuda; start by nccl 2.19.4 (1 allgather: 16K); end by nccl 2.19.4 (1 allgather: 16K)$' "$dir/out" ||
+        say "not what nccl did"
+    grep -q '^  ranks 2 to 3 on hip; start by rccl 2.19.4 ' "$dir/out" || say "not what rccl did"
+done
+inside "$dir/c2c.json" --size 64K --device 'cuda*2,host*2' --json
+grep -q '"by": "nccl 2.19.4", "why": null, "allgather": 1,' "$dir/out" || say "no step by nccl"
+grep -q '"by": "program", "why": "nccl runs on cuda devices, not on host"' "$dir/out" || say "no step by the program"
+inside "$dir/ring.json" --size 64K --device 'cuda*2,hip*2'
+grep -q 'no stages before or behind .*: the program alone' "$dir/err" || say "not one line for a ring"

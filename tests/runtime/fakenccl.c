@@ -1,7 +1,9 @@
 /*
  * A library with NCCL's functions for the fake devices: ranks, also of several processes, meet in
  * a file of shared memory. What a group holds is queued on the ranks' streams, as with NCCL.
- * CCL_TEST_NCCL_FAULT: wrong (the first item), hang (rank 1 does not come), refuse.
+ * CCL_TEST_NCCL_FAULT: wrong (the first item), hang (rank 1 does not come), hang_second (not to
+ * every second group), refuse, refuse_second. CCL_TEST_NCCL_LOG: a file that gets a line per call
+ * of a rank.
  */
 #define _GNU_SOURCE
 #include "fakenative.h"
@@ -27,13 +29,14 @@ typedef struct id {
 typedef struct meeting {
     uint32_t here[RANKS]; /* 1 + the number of its device */
     uint32_t opened;
-    uint64_t arrived;                        /* ranks at barriers so far */
-    char boxes[RANKS][RANKS + 1][BOX_BYTES]; /* from, to; [RANKS]: to everybody */
+    uint64_t arrived;                               /* ranks at barriers so far */
+    uint32_t sent[RANKS][RANKS], got[RANKS][RANKS]; /* groups with messages from, to */
+    char boxes[RANKS][RANKS + 1][BOX_BYTES];        /* from, to; [RANKS]: to everybody */
 } meeting_t;
 
 typedef struct comm {
     meeting_t *meeting;
-    uint32_t nranks, rank, refs;
+    uint32_t nranks, rank, refs, ngroups;
     uint64_t barriers; /* passed by this rank */
     uint32_t aborted;
 } comm_t;
@@ -54,12 +57,30 @@ typedef struct op {
 /** What a rank does in a group. */
 typedef struct task {
     comm_t *comm;
-    uint32_t n;
+    uint32_t n, group;                 /* how many the rank had before */
+    size_t given[RANKS + 1];           /* bytes in this rank's boxes */
+    size_t taken[RANKS], heard[RANKS]; /* of what others sent here, and to everybody */
     op_t ops[OPS];
 } task_t;
 
 static __thread op_t queued[OPS];
 static __thread uint32_t nqueued;
+
+/** One write a line, so that lines of several processes do not mix. */
+static void note(const op_t *o) {
+    static const char *const names[] = {"allreduce", "reducescatter", "reduce", "broadcast",
+                                        "allgather", "send",          "recv"};
+    const char *path = getenv("CCL_TEST_NCCL_LOG");
+    char line[96];
+    if (!path)
+        return;
+    int n = snprintf(line, sizeof line, "%s %u of %u: %zu\n", names[o->what], o->comm->rank,
+                     o->comm->nranks, o->count);
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (fd < 0 || write(fd, line, (size_t)n) != n)
+        abort();
+    close(fd);
+}
 
 static bool fault(const char *what) {
     const char *wanted = getenv("CCL_TEST_NCCL_FAULT");
@@ -144,6 +165,16 @@ API int ncclCommAbort(comm_t *c) {
 
 /* ---------------------------------------------------------------- what ranks do */
 
+static bool wait_until(const comm_t *c, const uint32_t *word, uint32_t value) {
+    while (__atomic_load_n(word, __ATOMIC_SEQ_CST) != value) {
+        if (__atomic_load_n(&c->aborted, __ATOMIC_ACQUIRE))
+            return false;
+        usleep(20);
+    }
+    return true;
+}
+
+/** Of all ranks, who all have such calls in their groups. */
 static bool barrier(comm_t *c) {
     uint64_t all = ++c->barriers * c->nranks;
     __atomic_add_fetch(&c->meeting->arrived, 1, __ATOMIC_SEQ_CST);
@@ -155,59 +186,116 @@ static bool barrier(comm_t *c) {
     return true;
 }
 
-static void give(const op_t *o) {
+/** Room behind what a box holds already. */
+static size_t grow(size_t *used, size_t bytes) {
+    size_t at = *used;
+    *used += bytes;
+    if (*used > BOX_BYTES)
+        abort();
+    return at;
+}
+
+static void give(task_t *t, const op_t *o) {
     comm_t *c = o->comm;
     bool is_root = c->rank == o->root;
     if (o->what == RECV || (o->what == BROADCAST && !is_root))
         return;
     size_t bytes = bytes_of(o, o->what == REDUCESCATTER ? c->nranks : 1);
     uint32_t to = o->what == SEND ? o->root : RANKS;
-    memcpy(c->meeting->boxes[c->rank][to], back(o->in), bytes);
+    memcpy(c->meeting->boxes[c->rank][to] + grow(&t->given[to], bytes), back(o->in), bytes);
 }
 
-static void reduce(const op_t *o, size_t first_byte) {
+/** What rank r gave to everybody for this call; all ranks make such calls in one order. */
+static const char *heard(task_t *t, const op_t *o, uint32_t r) {
+    if (o->what == BROADCAST && r != o->root)
+        return NULL;
+    size_t bytes = bytes_of(o, o->what == REDUCESCATTER ? o->comm->nranks : 1);
+    return o->comm->meeting->boxes[r][RANKS] + grow(&t->heard[r], bytes);
+}
+
+static void reduce(const op_t *o, const char *const *from, size_t first_byte) {
     static const int types[TYPES] = {
         [2] = CCL_TYPE_INT32, [7] = CCL_TYPE_FP32, [6] = CCL_TYPE_FP16, [9] = CCL_TYPE_BF16};
     ccl_reduction_t how = o->op == 0 ? CCL_OP_SUM : o->op == 3 ? CCL_OP_MIN : CCL_OP_MAX;
-    const meeting_t *m = o->comm->meeting;
     char *out = back(o->out);
-    memcpy(out, m->boxes[0][RANKS] + first_byte, bytes_of(o, 1));
+    memcpy(out, from[0] + first_byte, bytes_of(o, 1));
     for (uint32_t r = 1; r < o->comm->nranks; r++)
-        ccl_i_reduce_get((ccl_type_t)types[o->type], how)(out, out, m->boxes[r][RANKS] + first_byte,
-                                                          o->count);
+        ccl_i_reduce_get((ccl_type_t)types[o->type], how)(out, out, from[r] + first_byte, o->count);
 }
 
-static void take(const op_t *o) {
+static void take(task_t *t, const op_t *o) {
     const comm_t *c = o->comm;
     const meeting_t *m = c->meeting;
+    const char *from[RANKS] = {NULL};
     size_t bytes = bytes_of(o, 1);
-    if (o->what == SEND || (o->what == REDUCE && c->rank != o->root))
+    if (o->what == SEND)
+        return;
+    for (uint32_t r = 0; r < c->nranks && o->what != RECV; r++)
+        from[r] = heard(t, o, r);
+    if (o->what == REDUCE && c->rank != o->root)
         return;
     if (o->what == ALLREDUCE || o->what == REDUCE)
-        reduce(o, 0);
+        reduce(o, from, 0);
     else if (o->what == REDUCESCATTER)
-        reduce(o, c->rank * bytes);
+        reduce(o, from, c->rank * bytes);
     else if (o->what == BROADCAST)
-        memcpy(back(o->out), m->boxes[o->root][RANKS], bytes);
+        memcpy(back(o->out), from[o->root], bytes);
     else if (o->what == RECV)
-        memcpy(back(o->out), m->boxes[o->root][c->rank], bytes);
+        memcpy(back(o->out), m->boxes[o->root][c->rank] + grow(&t->taken[o->root], bytes), bytes);
     for (uint32_t r = 0; r < c->nranks && o->what == ALLGATHER; r++)
-        memcpy((char *)back(o->out) + r * bytes, m->boxes[r][RANKS], bytes);
+        memcpy((char *)back(o->out) + r * bytes, from[r], bytes);
     if (fault("wrong"))
         *(char *)back(o->out) ^= 1;
 }
 
+static bool has_message(const task_t *t, what_t what, uint32_t peer) {
+    for (uint32_t i = 0; i < t->n; i++)
+        if (t->ops[i].what == what && t->ops[i].root == peer)
+            return true;
+    return false;
+}
+
+/** Boxes of messages are filled again when the last group's have been taken. */
+static bool give_all(task_t *t) {
+    comm_t *c = t->comm;
+    meeting_t *m = c->meeting;
+    for (uint32_t q = 0; q < c->nranks; q++)
+        if (has_message(t, SEND, q) && !wait_until(c, &m->got[c->rank][q], m->sent[c->rank][q]))
+            return false;
+    for (uint32_t i = 0; i < t->n; i++)
+        give(t, &t->ops[i]);
+    for (uint32_t q = 0; q < c->nranks; q++)
+        if (has_message(t, SEND, q))
+            __atomic_add_fetch(&m->sent[c->rank][q], 1, __ATOMIC_SEQ_CST);
+    return true;
+}
+
+static bool take_all(task_t *t) {
+    comm_t *c = t->comm;
+    meeting_t *m = c->meeting;
+    for (uint32_t q = 0; q < c->nranks; q++)
+        if (has_message(t, RECV, q) && !wait_until(c, &m->sent[q][c->rank], m->got[q][c->rank] + 1))
+            return false;
+    for (uint32_t i = 0; i < t->n; i++)
+        take(t, &t->ops[i]);
+    for (uint32_t q = 0; q < c->nranks; q++)
+        if (has_message(t, RECV, q))
+            __atomic_add_fetch(&m->got[q][c->rank], 1, __ATOMIC_SEQ_CST);
+    return true;
+}
+
 static void run(void *user) {
     task_t *t = user;
-    bool alive = !(t->comm->rank == 1 && fault("hang"));
+    bool hang = fault("hang") || (t->group % 2 && fault("hang_second"));
+    bool alive = !(t->comm->rank == 1 && hang), all = false;
     while (!alive && !__atomic_load_n(&t->comm->aborted, __ATOMIC_ACQUIRE))
         usleep(100);
-    for (uint32_t i = 0; i < t->n && alive; i++)
-        give(&t->ops[i]);
-    alive = alive && barrier(t->comm);
-    for (uint32_t i = 0; i < t->n && alive; i++)
-        take(&t->ops[i]);
-    if (alive)
+    for (uint32_t i = 0; i < t->n; i++)
+        all |= t->ops[i].what != SEND && t->ops[i].what != RECV;
+    alive = alive && give_all(t);
+    alive = alive && (!all || barrier(t->comm));
+    alive = alive && take_all(t);
+    if (alive && all)
         barrier(t->comm);
     unref(t->comm);
     free(t);
@@ -229,9 +317,11 @@ API int ncclGroupEnd(void) {
         if (!t)
             abort();
         t->comm = c;
+        t->group = c->ngroups++;
         for (uint32_t k = i; k < nqueued; k++) {
             if (queued[k].comm != c)
                 continue;
+            note(&queued[k]);
             t->ops[t->n++] = queued[k];
             queued[k].comm = NULL;
         }
@@ -245,7 +335,8 @@ API int ncclGroupEnd(void) {
 }
 
 static int queue(op_t op) {
-    if (fault("refuse") || nqueued == OPS)
+    bool second = op.comm->ngroups % 2 && fault("refuse_second");
+    if (fault("refuse") || second || nqueued == OPS)
         return INVALID_USAGE;
     queued[nqueued++] = op;
     return 0;

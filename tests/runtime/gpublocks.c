@@ -138,7 +138,7 @@ static void *lane_main(void *user) {
     return NULL;
 }
 
-static void *run_main(void *user) {
+static void run_main(void *user) {
     ccl_device_program_t *f = user;
     const ccl_device_launch_t *l = f->launch;
     memset(f->run.done, 0, f->plan->nsteps * sizeof *f->run.done);
@@ -168,7 +168,6 @@ static void *run_main(void *user) {
                                              use->slices};
     }
     __atomic_store_n(l->over, 1, __ATOMIC_RELEASE);
-    return NULL;
 }
 
 static int program_unload(ccl_device_program_t *f) {
@@ -255,13 +254,11 @@ static int program_load(ccl_device_handle_t *device, const ccl_device_plan_t *pl
 
 static int program_launch(ccl_device_program_t *f, ccl_device_stream_t *s,
                           const ccl_device_launch_t *launch) {
-    stream_wait(s);
     f->launch = launch;
     f->run.timed = launch->uses != NULL;
     f->run.host_ready = launch->ready;
     f->run.host_gate = launch->gate;
     f->run.host_stop = launch->stop;
     f->run.host_progress = launch->progress;
-    s->running = pthread_create(&s->thread, NULL, run_main, f) == 0;
-    return s->running ? 0 : 1;
+    return stream_call(s, run_main, f);
 }
