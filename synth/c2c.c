@@ -67,7 +67,7 @@ static ccl_status_t make_hom(ccl_i_c2c_t *b, uint32_t j, ccl_collective_kind_t k
                              const ccl_synth_options_t *options, double share, ccl_i_c2c_hom_t *out,
                              ccl_error_t *err) {
     double size = options->size_bytes > 0 ? options->size_bytes : 268435456.0;
-    ccl_i_c2c_hom_want_t want = {kind, root,  options->c2c.inner,
+    ccl_i_c2c_hom_want_t want = {kind, root,  b->inner,
                                  size, share, b->sequential ? 1 : options->channels};
     return ccl_i_c2c_hom_init(b->ctx, b->topo, b->cluster->routes, &b->map->clusters[j], &want,
                               options, out, err);
@@ -155,6 +155,7 @@ static uint32_t choose_parts(const ccl_i_c2c_t *b, uint32_t chunks) {
 typedef struct way {
     uint32_t clusters;  /* of ccl_i_c2c_map_init */
     bool same_channels; /* end collectives share the start collectives' thread blocks */
+    const char *inner;  /* who makes them; NULL: whoever is fastest by itself */
 } way_t;
 
 static void fini(ccl_i_c2c_t *b) {
@@ -184,6 +185,7 @@ static ccl_status_t build(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
                      .cluster = cluster,
                      .map = &map,
                      .want = want,
+                     .inner = way.inner,
                      .sequential = sequential};
     ccl_arena_init(&b.arena);
     b.arrived = ccl_arena_alloc(&b.arena, want->nranks, sizeof *b.arrived);
@@ -211,65 +213,123 @@ static ccl_status_t build(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
 
 /* ---------------------------------------------------------------- the fastest */
 
+/* Who may make what is inside clusters. Which is best cannot be told from the inside alone: what
+   comes over the border goes on while more comes, and start and end share links with it. */
+static const char *const inners[] = {"hm", "direct", "recursive", "sketch"};
+/* sketch takes its time on more GPUs; of the others none is begun that would make simulations cost
+   more than this (ccl_i_time_schedule_work: counted, so that every machine does the same). */
+enum { MOST_SKETCH_RANKS = 16 };
+#define MOST_WORK 2e6
+
+typedef struct race {
+    const ccl_ctx_t *ctx;
+    ccl_i_cluster_t *cluster;
+    const ccl_collective_t *want;
+    const ccl_synth_options_t *options;
+    double size;
+    bool sequential;
+    ccl_schedule_t *best;
+    double best_s, work, last_work;
+    way_t best_way;
+    uint32_t nclusters; /* of the last way */
+    ccl_error_t why;    /* of the first that was not made */
+} race_t;
+
+/* Other errors than that a way cannot be end the race. */
+static ccl_status_t try_way(race_t *r, way_t way) {
+    ccl_schedule_t *made = NULL;
+    double time_s = 0;
+    ccl_error_t at = CCL_ERROR_INIT;
+    ccl_status_t status = build(r->ctx, r->cluster, r->want, r->options, r->sequential, way,
+                                &r->nclusters, &made, &at);
+    r->last_work = 0;
+    if (status == CCL_OK)
+        status =
+            ccl_i_time_schedule_work(r->ctx, r->cluster->topo, r->cluster->routes, made, r->size,
+                                     CCL_GRANULARITY_ALGORITHM, &time_s, &r->last_work, &at);
+    r->work += r->last_work;
+    if (status == CCL_OK && (!r->best || time_s < r->best_s)) {
+        ccl_schedule_destroy(r->best);
+        r->best = made;
+        r->best_s = time_s;
+        r->best_way = way;
+        made = NULL;
+    }
+    ccl_schedule_destroy(made);
+    if (status != CCL_OK && !r->why.status)
+        r->why = at;
+    return status == CCL_ERR_UNSUPPORTED ? CCL_OK : status;
+}
+
+/* Start and end may share thread blocks, where there are both. */
+static bool may_share(const race_t *r) {
+    return r->want->kind == CCL_ALLREDUCE && !r->sequential;
+}
+
+/* Clusters by vendor, and balanced ones where those are others. */
+static ccl_status_t try_clusters(race_t *r) {
+    const ccl_synth_options_t *o = r->options;
+    uint32_t shared = may_share(r) ? 2 : 1, vendors = 0;
+    ccl_i_c2c_map_t map;
+    ccl_error_t err = CCL_ERROR_INIT;
+    for (uint32_t same = 0; same < shared; same++) {
+        CCL_TRY(try_way(r, (way_t){o->c2c.clusters, same, o->c2c.inner}));
+        vendors = r->nclusters;
+    }
+    if (o->c2c.clusters)
+        return CCL_OK;
+    ccl_status_t status = ccl_i_c2c_map_init(r->cluster, CCL_I_C2C_BALANCED, &map, &err);
+    if (status != CCL_OK)
+        return status == CCL_ERR_UNSUPPORTED ? CCL_OK : status;
+    bool again = map.nclusters == vendors;
+    ccl_i_c2c_map_fini(&map);
+    for (uint32_t same = 0; same < shared && !again; same++)
+        CCL_TRY(try_way(r, (way_t){CCL_I_C2C_BALANCED, same, o->c2c.inner}));
+    return CCL_OK;
+}
+
+/* The fastest of these with every other synthesizer inside. */
+static ccl_status_t try_inners(race_t *r) {
+    way_t way = r->best_way;
+    if (r->options->c2c.inner || needs_of(r->want->kind).pairs || !r->best)
+        return CCL_OK;
+    uint32_t shared = may_share(r) ? 2 : 1;
+    for (size_t i = 0; i < shared * CCL_ARRAY_LEN(inners); i++) {
+        way.inner = inners[i / shared];
+        way.same_channels = i % shared;
+        if ((strcmp(way.inner, "sketch") == 0 && r->want->nranks > MOST_SKETCH_RANKS) ||
+            r->work + r->last_work > MOST_WORK)
+            continue;
+        CCL_TRY(try_way(r, way));
+    }
+    return CCL_OK;
+}
+
 static ccl_status_t synthesize_any(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                    ccl_routes_t *routes, const ccl_collective_t *want,
                                    const ccl_synth_options_t *options, bool sequential,
                                    ccl_schedule_t **out, ccl_error_t *err) {
-    double size = options->size_bytes > 0 ? options->size_bytes : 268435456.0, best_s = INFINITY;
-    way_t ways[4];
-    uint32_t nways = 0, vendors = 0;
     ccl_i_cluster_t cluster;
-    ccl_schedule_t *best = NULL;
-    ccl_error_t why = CCL_ERROR_INIT;
+    race_t r = {.ctx = ctx,
+                .cluster = &cluster,
+                .want = want,
+                .options = options,
+                .size = options->size_bytes > 0 ? options->size_bytes : 268435456.0,
+                .sequential = sequential};
     CCL_TRY(ccl_i_cluster_init(&cluster, topo, routes, err));
-    ccl_status_t status = CCL_OK;
-    for (uint32_t balanced = 0; balanced < (options->c2c.clusters ? 1 : 2); balanced++)
-        for (uint32_t same = 0; same < (want->kind == CCL_ALLREDUCE && !sequential ? 2 : 1); same++)
-            ways[nways++] = (way_t){balanced ? CCL_I_C2C_BALANCED : options->c2c.clusters, same};
-    for (uint32_t i = 0; i < nways; i++) {
-        ccl_schedule_t *made = NULL;
-        uint32_t nclusters = 0;
-        double time_s = 0;
-        ccl_error_t at = CCL_ERROR_INIT;
-        ccl_i_c2c_map_t map;
-        if (ways[i].clusters == CCL_I_C2C_BALANCED && vendors) {
-            /* The same clusters as by vendor are not asked twice. */
-            status = ccl_i_c2c_map_init(&cluster, ways[i].clusters, &map, &at);
-            bool again = status == CCL_OK && map.nclusters == vendors;
-            if (status == CCL_OK)
-                ccl_i_c2c_map_fini(&map);
-            if (again)
-                continue;
-        }
-        status = build(ctx, &cluster, want, options, sequential, ways[i], &nclusters, &made, &at);
-        if (status == CCL_OK && i == 0)
-            vendors = nclusters;
-        if (status == CCL_OK)
-            status = ccl_i_time_schedule(ctx, topo, routes, made, size, CCL_GRANULARITY_ALGORITHM,
-                                         &time_s, &at);
-        if (status == CCL_OK && (!best || time_s < best_s)) {
-            ccl_schedule_destroy(best);
-            best = made;
-            best_s = time_s;
-            made = NULL;
-        }
-        ccl_schedule_destroy(made);
-        if (status != CCL_OK && !why.status)
-            why = at;
-        if (status != CCL_OK && status != CCL_ERR_UNSUPPORTED)
-            break;
-        status = CCL_OK;
-    }
-    if (status == CCL_OK && !best)
+    ccl_status_t status = try_clusters(&r);
+    if (status == CCL_OK)
+        status = try_inners(&r);
+    if (status == CCL_OK && !r.best)
         status = CCL_ERR_UNSUPPORTED;
     if (status == CCL_OK && options->stats)
-        status = ccl_c2c_load(topo, cluster.routes, best, size, &options->stats->c2c, &why);
+        status = ccl_c2c_load(topo, cluster.routes, r.best, r.size, &options->stats->c2c, &r.why);
     if (status != CCL_OK) {
-        ccl_schedule_destroy(best);
+        ccl_schedule_destroy(r.best);
         if (err)
-            *err = why;
+            *err = r.why;
     } else {
-        *out = best;
+        *out = r.best;
     }
     ccl_i_cluster_fini(&cluster);
     return status;

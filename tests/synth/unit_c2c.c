@@ -139,13 +139,13 @@ static const struct {
     uint32_t clusters, nclusters, root;
     const char *inner, *why;
 } volumes[] = {
-    {"hetccl-pku-a800+hw3", 2, 2, 3, NULL, "two servers"},
-    {"hetccl-pku-a800+hw1", 2, 2, 20, NULL, "a NIC for 16 devices"},
+    {"hetccl-pku-a800+hw3", 2, 2, 3, "recursive", "two servers"},
+    {"hetccl-pku-a800+hw1", 2, 2, 20, "direct", "a NIC for 16 devices"},
     {"hetccl-snu", 2, 2, 1, "ring", "two servers of each vendor, an inner synthesizer named"},
     {mixed3, 3, 3, 9, NULL, "three vendors, one with a single rank"},
     {mixed3, 3, 3, 14, "direct", "the single rank is the root"},
-    {mixed3, 4, 4, 0, NULL, "a vendor split"},
-    {"servers:4 gpus:2 nvswitch=200GB/s,1us nics:2x25GB/s,2us", 2, 2, 5, NULL, "one vendor, 2 + 2"},
+    {mixed3, 4, 4, 0, "ring", "a vendor split"},
+    {"servers:4 gpus:2 nvswitch=200GB/s,1us nics:2x25GB/s,2us", 2, 2, 5, "hm", "one vendor, 2 + 2"},
 };
 static const ccl_collective_kind_t kinds[] = {CCL_ALLREDUCE, CCL_ALLGATHER, CCL_REDUCESCATTER,
                                               CCL_ALLTOALL,  CCL_BROADCAST, CCL_REDUCE,
@@ -236,7 +236,7 @@ START_TEST(test_shares) {
     ck_assert_int_eq(
         ccl_topology_edit(topo, "degrade:s0/nic1-fabric/switch=12.5GB/s", &edited, NULL), CCL_OK);
     ccl_schedule_t *schedule =
-        make(edited, "c2c", CCL_ALLREDUCE, 0, (ccl_c2c_options_t)CCL_C2C_OPTIONS_INIT);
+        make(edited, "c2c", CCL_ALLREDUCE, 0, (ccl_c2c_options_t){0, "direct"});
     for (uint32_t i = 0; i < schedule->ntransfers; i++) {
         const ccl_transfer_t *t = &schedule->transfers[i];
         if (t->src < 8 && t->dst >= 8)
@@ -378,6 +378,49 @@ START_TEST(test_refused) {
 }
 END_TEST
 
+/* ---------------------------------------------------------------- inside */
+
+static const struct {
+    const char *cluster;
+    ccl_collective_kind_t kind;
+    double size, most_s; /* of what is chosen */
+} choices[] = {
+    /* The ring that is fastest inside by itself takes 741 us. */
+    {"hetccl-snu", CCL_ALLGATHER, 4 * 1048576.0, 380e-6},
+    {"hetccl-pku-a800+hw1", CCL_ALLREDUCE, 4 * 1048576.0, 450e-6},
+    {"hetccl-pku-hw2+hw3", CCL_REDUCESCATTER, 65536, 43e-6},
+};
+
+/* Who makes what is inside clusters is chosen by simulating the whole: nobody named does better,
+   and it is the same again. */
+START_TEST(test_inner) {
+    static const char *const names[] = {"hm", "direct", "ring", "recursive"};
+    ccl_topology_t *topo = topology(choices[_i].cluster);
+    ccl_collective_t *want = collective(choices[_i].kind, topo->nranks, 0);
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    ccl_schedule_t *chosen = NULL, *again = NULL;
+    options.size_bytes = choices[_i].size;
+    ck_assert_int_eq(ccl_synthesize(NULL, "c2c", topo, NULL, want, &options, &chosen, NULL),
+                     CCL_OK);
+    ck_assert_int_eq(ccl_synthesize(NULL, "c2c", topo, NULL, want, &options, &again, NULL), CCL_OK);
+    ck_assert(ccl_schedule_equal(chosen, again));
+    double best_s = time_of(topo, chosen, options.size_bytes, 0);
+    ck_assert_msg(best_s <= choices[_i].most_s, "%g us", best_s * 1e6);
+    for (size_t i = 0; i < CCL_ARRAY_LEN(names); i++) {
+        ccl_schedule_t *named = NULL;
+        options.c2c.inner = names[i];
+        if (ccl_synthesize(NULL, "c2c", topo, NULL, want, &options, &named, NULL) == CCL_OK)
+            ck_assert_msg(best_s <= time_of(topo, named, options.size_bytes, 0) * (1 + 1e-9),
+                          "%s is faster", names[i]);
+        ccl_schedule_destroy(named);
+    }
+    ccl_schedule_destroy(again);
+    ccl_schedule_destroy(chosen);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("unit.synth.c2c");
     TCase *tcase = tcase_create("c2c");
@@ -386,6 +429,7 @@ int main(void) {
     tcase_add_loop_test(tcase, test_volumes, 0, CCL_ARRAY_LEN(volumes));
     tcase_add_test(tcase, test_shares);
     tcase_add_loop_test(tcase, test_speed, 0, CCL_ARRAY_LEN(speeds));
+    tcase_add_loop_test(tcase, test_inner, 0, CCL_ARRAY_LEN(choices));
     tcase_add_loop_test(tcase, test_refused, 0, CCL_ARRAY_LEN(refused));
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
