@@ -750,18 +750,22 @@ static ccl_status_t read_cluster(reader_t *r, const ccl_json_at_t *root, ccl_top
     return expand(r, root, name, source, note, out);
 }
 
-static ccl_status_t read_lone_server(reader_t *r, const ccl_json_at_t *root, ccl_topology_t **out) {
+/* @param joined  its ports meet in a switch, if it has any. */
+static ccl_status_t read_lone_server(reader_t *r, const ccl_json_at_t *root, bool joined,
+                                     ccl_topology_t **out) {
     const char *source = "", *note = "";
     CCL_TRY(read_server(r, root, root->doc->name, root, &source, &note));
     if (!ccl_grow(&r->servers, &r->cservers, 1, sizeof *r->servers))
         return ccl_fail_nomem(r->err);
     r->servers[r->nservers++] = 0;
     r->cluster.fabric = (ccl_i_fabric_t)CCL_I_FABRIC_INIT;
+    if (joined && r->types[0].nports)
+        r->cluster.fabric.kind = CCL_I_FABRIC_SINGLE;
     return expand(r, root, r->types[0].name, source, note, out);
 }
 
-ccl_status_t ccl_i_topology_read_compact(const ccl_ctx_t *ctx, const ccl_json_doc_t *doc,
-                                         ccl_topology_t **out, ccl_error_t *err) {
+static ccl_status_t read_compact(const ccl_ctx_t *ctx, const ccl_json_doc_t *doc, bool joined,
+                                 ccl_topology_t **out, ccl_error_t *err) {
     reader_t r = {.ctx = ctx, .err = err};
     ccl_arena_init(&r.arena);
     r.type_index = ccl_strmap_create();
@@ -780,7 +784,7 @@ ccl_status_t ccl_i_topology_read_compact(const ccl_ctx_t *ctx, const ccl_json_do
     if (strcmp(format, "ccllab-cluster-1") == 0)
         status = read_cluster(&r, &root, out);
     else if (strcmp(format, "ccllab-server-1") == 0)
-        status = read_lone_server(&r, &root, out);
+        status = read_lone_server(&r, &root, joined, out);
     else
         status =
             ccl_json_fail(&format_at, err,
@@ -798,4 +802,14 @@ done:
     ccl_strmap_destroy(r.models.index);
     ccl_arena_fini(&r.arena);
     return status;
+}
+
+ccl_status_t ccl_i_topology_read_compact(const ccl_ctx_t *ctx, const ccl_json_doc_t *doc,
+                                         ccl_topology_t **out, ccl_error_t *err) {
+    return read_compact(ctx, doc, false, out, err);
+}
+
+ccl_status_t ccl_i_topology_read_server(const ccl_ctx_t *ctx, const ccl_json_doc_t *doc,
+                                        ccl_topology_t **out, ccl_error_t *err) {
+    return read_compact(ctx, doc, true, out, err);
 }

@@ -26,6 +26,13 @@ ccl_status_t ccl_i_topology_read_explicit(const ccl_ctx_t *ctx, const ccl_json_d
 ccl_status_t ccl_i_topology_read_compact(const ccl_ctx_t *ctx, const ccl_json_doc_t *doc,
                                          ccl_topology_t **out, ccl_error_t *err);
 
+/** The same, but one server's ports meet in a switch, for others to be joined to it. */
+ccl_status_t ccl_i_topology_read_server(const ccl_ctx_t *ctx, const ccl_json_doc_t *doc,
+                                        ccl_topology_t **out, ccl_error_t *err);
+/** What ccl_topology_read() reads, a server (library, file) with its ports on a switch. */
+ccl_status_t ccl_i_topology_read_node(const ccl_ctx_t *ctx, const char *spec, ccl_topology_t **out,
+                                      ccl_error_t *err);
+
 /** The word of a file for a device kind ("gpu"); static. */
 const char *ccl_i_device_kind_name(ccl_device_kind_t kind);
 /** false when the word is no device kind. */

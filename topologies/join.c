@@ -180,7 +180,8 @@ static ccl_status_t add_links(joiner_t *j, uint32_t at, uint32_t *ports) {
     if (nports == 0 && j->n > 1)
         return ccl_fail(j->err, CCL_ERR_INPUT,
                         "node %u (%.100s) has no net links to a fabric, so nothing can join it to "
-                        "the others",
+                        "the others: a server wants \"ports\", a cluster NICs with net links to a "
+                        "switch outside its servers",
                         at, node->name);
     return CCL_OK;
 }
@@ -336,11 +337,22 @@ static size_t count_len(const char *text, size_t len) {
     return digits && digits < len && text[len - 1 - digits] == '*' ? digits + 1 : 0;
 }
 
+static bool is_library(const char *text, size_t len) {
+    char name[128];
+    if (len >= sizeof name)
+        return false;
+    memcpy(name, text, len);
+    name[len] = '\0';
+    return ccl_topology_library_find(name) != NULL;
+}
+
 /* Where the first node of the word ends: at a "+" that parts nodes (names may hold one: "4+8"). */
 static size_t node_len(const char *text, size_t len) {
+    if (is_library(text, len))
+        return len;
     for (size_t i = 1; i < len; i++)
-        if (text[i] == '+' &&
-            (ends_in(text, i, ".xml") || ends_in(text, i, ".json") || count_len(text, i)))
+        if (text[i] == '+' && (ends_in(text, i, ".xml") || ends_in(text, i, ".json") ||
+                               count_len(text, i) || is_library(text, i)))
             return i;
     return len;
 }
@@ -396,7 +408,7 @@ static ccl_status_t read_part(const ccl_ctx_t *ctx, const char *part, size_t len
     name[len] = '\0';
     if (ccl_topology_is_nodes(name))
         return ccl_fail(err, CCL_ERR_INPUT, "\"%.200s\" is no node; one count a node", name);
-    CCL_TRY(ccl_topology_read(ctx, name, &list->own[list->nown], err));
+    CCL_TRY(ccl_i_topology_read_node(ctx, name, &list->own[list->nown], err));
     list->nown++;
     if (!ccl_grow(&list->all, &list->cap, list->nall + count, sizeof(*list->all)))
         return ccl_fail_nomem(err);

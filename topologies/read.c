@@ -142,6 +142,53 @@ static bool looks_synthetic(const char *spec) {
     return strpbrk(spec, " \t") != NULL || isdigit((unsigned char)s[1]);
 }
 
+/* The text of a library entry or of a file that describes one server as JSON; NULL: it is neither.
+ */
+static ccl_status_t server_text(const char *spec, const char **name, char **text, size_t *len,
+                                ccl_error_t *err) {
+    const ccl_library_entry_t *entry = ccl_topology_library_find(spec);
+    struct stat info;
+    *text = NULL;
+    *name = entry ? entry->name : spec;
+    if (stat(spec, &info) == 0 && !S_ISDIR(info.st_mode))
+        return ccl_file_read(spec, CCL_I_MAX_FILE_BYTES, text, len, err);
+    if (!entry)
+        return CCL_OK;
+    *text = malloc(entry->len + 1);
+    if (!*text)
+        return ccl_fail_nomem(err);
+    memcpy(*text, entry->text, entry->len);
+    *len = entry->len;
+    return CCL_OK;
+}
+
+static bool is_server(const ccl_json_doc_t *doc) {
+    ccl_json_at_t root = ccl_json_root(doc), v = ccl_json_member(&root, "format");
+    const char *format = NULL;
+    return ccl_json_string(&v, true, &format, NULL) == CCL_OK &&
+           strcmp(format, "ccllab-server-1") == 0;
+}
+
+ccl_status_t ccl_i_topology_read_node(const ccl_ctx_t *ctx, const char *spec, ccl_topology_t **out,
+                                      ccl_error_t *err) {
+    const char *name;
+    char *text;
+    size_t len = 0;
+    ccl_json_doc_t doc;
+    CCL_TRY(server_text(spec, &name, &text, &len, err));
+    size_t start = text ? content_start(text, len) : 0;
+    if (!text || start == len || text[start] != '{' ||
+        ccl_json_parse(name, text, len, &doc, NULL) != CCL_OK) {
+        free(text);
+        return ccl_topology_read(ctx, spec, out, err);
+    }
+    ccl_status_t status = is_server(&doc) ? ccl_i_topology_read_server(ctx, &doc, out, err)
+                                          : ccl_topology_read(ctx, spec, out, err);
+    ccl_json_fini(&doc);
+    free(text);
+    return status;
+}
+
 static ccl_status_t no_such(const char *spec, ccl_error_t *err) {
     const ccl_library_entry_t *library = ccl_topology_library();
     size_t n = 0;
@@ -161,10 +208,15 @@ static ccl_status_t no_such(const char *spec, ccl_error_t *err) {
                         "no file and no library cluster \"%.200s\"; the nearest in the library is "
                         "\"%s\"",
                         spec, near)
-             : ccl_fail(err, CCL_ERR_INPUT,
-                        "no file and no library cluster \"%.200s\"; `ccllab topology list` shows "
-                        "the library",
-                        spec);
+        : strpbrk(spec, "+,") && strpbrk(spec, " ,")
+            ? ccl_fail(err, CCL_ERR_INPUT,
+                       "no file and no library cluster \"%.200s\"; nodes stand side by side as "
+                       "A*2+B, without blanks and commas",
+                       spec)
+            : ccl_fail(err, CCL_ERR_INPUT,
+                       "no file and no library cluster \"%.200s\"; `ccllab topology list` shows "
+                       "the library",
+                       spec);
     free(names);
     return status;
 }

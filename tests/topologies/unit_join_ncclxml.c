@@ -1,6 +1,7 @@
 /* Nodes joined by a fabric: ids, ranks, rates, and the one-word form. */
 #include "import_helpers.h"
 
+#include <math.h>
 #include <unistd.h>
 
 /* GPUs 0 and 1 on one CPU, a NIC beside each. */
@@ -167,6 +168,50 @@ START_TEST(test_one_word) {
 }
 END_TEST
 
+/* Servers of the library and of files are joined by their ports: the same as a cluster of them. */
+START_TEST(test_servers) {
+    static const struct {
+        const char *spec, *same;
+    } rows[] = {
+        {"hetccl-hw2-x8+hetccl-hw3-x8", "hetccl-pku-hw2+hw3"},
+        {"hetccl-hw2-x8*1+hetccl-hw3-x8*1", "hetccl-pku-hw2+hw3"},
+        {"a800-x8+hetccl-hw1-x16,fabric=single", "hetccl-pku-a800+hw1"},
+        {"%s+hetccl-hw3-x8", "hetccl-pku-hw2+hw3"},
+    };
+    char path[] = "/tmp/ccl_join_XXXXXX.json", spec[200];
+    const ccl_library_entry_t *server = ccl_topology_library_find("hetccl-hw2-x8");
+    int fd = mkstemps(path, 5);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq((int)write(fd, server->text, server->len), (int)server->len);
+    close(fd);
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        ccl_error_t err = CCL_ERROR_INIT;
+        ccl_topology_t *t = NULL, *same = NULL;
+        const char *file = strstr(rows[i].spec, "%s");
+        snprintf(spec, sizeof spec, "%s%s", file ? path : "", rows[i].spec + (file ? 2 : 0));
+        ck_assert_msg(ccl_topology_read(NULL, spec, &t, &err) == CCL_OK, "%s: %s", spec, err.text);
+        ck_assert_int_eq(ccl_topology_read(NULL, rows[i].same, &same, &err), CCL_OK);
+        ck_assert_uint_eq(t->nranks, same->nranks);
+        ck_assert_uint_eq(t->nlinks, same->nlinks);
+        ck_assert_uint_eq(t->ngpu_models, same->ngpu_models);
+        double sum = 0, want = 0;
+        for (uint32_t l = 0; l < t->nlinks; l++) {
+            sum += t->links[l].bandwidth_Bps + t->links[l].latency_s;
+            want += same->links[l].bandwidth_Bps + same->links[l].latency_s;
+        }
+        ck_assert_msg(fabs(sum - want) <= 1e-12 * want, "%s: %g and %g", spec, sum, want);
+        ccl_topology_destroy(same);
+        ccl_topology_destroy(t);
+    }
+    unlink(path);
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_topology_t *t = NULL;
+    ck_assert_int_eq(ccl_topology_read(NULL, "dgx-a100 + mi300x-x8", &t, &err), CCL_ERR_INPUT);
+    ck_assert_msg(strstr(err.text, "A*2+B, without blanks"), "%s", err.text);
+    ck_assert_int_eq(ccl_topology_read(NULL, "host:4+dgx-a100*2", &t, &err), CCL_ERR_INPUT);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("join");
     TCase *tc = tcase_create("all");
@@ -174,6 +219,7 @@ int main(void) {
     tcase_add_test(tc, test_rail);
     tcase_add_test(tc, test_refusals);
     tcase_add_test(tc, test_one_word);
+    tcase_add_test(tc, test_servers);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }
