@@ -239,19 +239,9 @@ bool ccl_i_capacity_balanced(const ccl_capacity_t *c) {
     return balanced;
 }
 
-ccl_status_t ccl_i_bound_witness(const ccl_capacity_t *c, bool reversed, const bool *side,
-                                 ccl_bandwidth_bound_t *out, ccl_error_t *err) {
+void ccl_i_bound_crossing(const ccl_capacity_t *c, bool reversed, const bool *side,
+                          uint8_t *crosses) {
     const ccl_topology_t *topo = c->topo;
-    uint8_t *crosses = calloc(topo->nlinks + (size_t)1, sizeof *crosses);
-    out->part = ccl_arena_alloc(&out->arena, topo->ndevices + (size_t)1, sizeof *out->part);
-    out->links = ccl_arena_alloc(&out->arena, topo->nlinks + (size_t)1, sizeof *out->links);
-    if (!crosses || !out->part || !out->links) {
-        free(crosses);
-        return ccl_fail_nomem(err);
-    }
-    out->nparts = 2;
-    for (uint32_t v = 0; v < topo->ndevices; v++)
-        out->part[v] = side[v] != reversed;
     for (uint32_t a = 0; a < c->narcs; a++) {
         const ccl_capacity_arc_t *arc = &c->arcs[a];
         if (!(side[reversed ? arc->to : arc->from] && !side[reversed ? arc->from : arc->to]))
@@ -261,12 +251,39 @@ ccl_status_t ccl_i_bound_witness(const ccl_capacity_t *c, bool reversed, const b
         for (uint32_t m = 0; arc->link == CCL_NONE && m < topo->groups[arc->group].nlinks; m++)
             crosses[topo->groups[arc->group].links[m]] = 1;
     }
+}
+
+ccl_status_t ccl_i_bound_links(const ccl_topology_t *topo, const uint8_t *crosses,
+                               ccl_bandwidth_bound_t *out, ccl_error_t *err) {
+    out->nlinks = 0;
+    out->links = ccl_arena_alloc(&out->arena, topo->nlinks + (size_t)1, sizeof *out->links);
+    if (!out->links)
+        return ccl_fail_nomem(err);
     for (uint32_t l = 0; l < topo->nlinks; l++) {
         if (crosses[l])
             out->links[out->nlinks++] = l;
     }
-    free(crosses);
     return CCL_OK;
+}
+
+ccl_status_t ccl_i_bound_witness(const ccl_capacity_t *c, bool reversed, const bool *side,
+                                 ccl_bandwidth_bound_t *out, ccl_error_t *err) {
+    const ccl_topology_t *topo = c->topo;
+    uint8_t *crosses = calloc(topo->nlinks + (size_t)1, sizeof *crosses);
+    ccl_status_t status = CCL_OK;
+    out->part = ccl_arena_alloc(&out->arena, topo->ndevices + (size_t)1, sizeof *out->part);
+    if (!crosses || !out->part) {
+        status = ccl_fail_nomem(err);
+        goto end;
+    }
+    out->nparts = 2;
+    for (uint32_t v = 0; v < topo->ndevices; v++)
+        out->part[v] = side[v] != reversed;
+    ccl_i_bound_crossing(c, reversed, side, crosses);
+    status = ccl_i_bound_links(topo, crosses, out, err);
+end:
+    free(crosses);
+    return status;
 }
 
 /* Sinks that others are symmetric to need no flow of their own. */

@@ -39,6 +39,12 @@ ccl_status_t ccl_i_cut_tighten(ccl_i_cutter_t *cutter, const uint32_t *weights, 
 /** Bps = parts units / moved, in the capacity's unit, as number and fraction. */
 void ccl_i_bound_rate(const ccl_capacity_t *c, uint64_t parts, uint64_t units, uint64_t moved,
                       ccl_bandwidth_bound_t *out);
+/** Mark in `crosses` ([nlinks]) the links, members of groups too, by which `side` is left. */
+void ccl_i_bound_crossing(const ccl_capacity_t *c, bool reversed, const bool *side,
+                          uint8_t *crosses);
+/** The marked links as those of the bound. */
+ccl_status_t ccl_i_bound_links(const ccl_topology_t *topo, const uint8_t *crosses,
+                               ccl_bandwidth_bound_t *out, ccl_error_t *err);
 /** part and links of a cut; `side` as the cutter has it. */
 ccl_status_t ccl_i_bound_witness(const ccl_capacity_t *c, bool reversed, const bool *side,
                                  ccl_bandwidth_bound_t *out, ccl_error_t *err);

@@ -24,6 +24,7 @@ typedef struct sets {
     uint32_t n;
     ccl_i_cutter_t out, in; /* cuts of what leaves, of what enters */
     uint8_t *from, *to;     /* [n] */
+    bool entering;          /* the partition in hand counts what enters its parts */
 } sets_t;
 
 /* Units that can leave (enter) the GPUs in `from` for all others. */
@@ -60,7 +61,8 @@ typedef struct blocks {
 
 /* A partition whose parts are blocks, whole or GPU by GPU: whichever makes sum / (k - 1) least. */
 static ccl_status_t partitions(sets_t *s, const blocks_t *b, const int64_t *single,
-                               const int64_t *whole, ccl_bandwidth_bound_t *out, ccl_error_t *err) {
+                               const int64_t *whole, bool enter, ccl_bandwidth_bound_t *out,
+                               ccl_error_t *err) {
     const ccl_topology_t *topo = s->c->topo;
     int64_t *split_sum = calloc(b->n + (size_t)1, sizeof *split_sum);
     uint32_t *gpus = calloc(b->n + (size_t)1, sizeof *gpus);
@@ -103,6 +105,7 @@ static ccl_status_t partitions(sets_t *s, const blocks_t *b, const int64_t *sing
             out->proof = CCL_BOUND_PARTITION;
             out->nparts = k;
             out->nlinks = 0;
+            s->entering = enter;
             out->part = ccl_arena_alloc(&out->arena, topo->ndevices, sizeof *out->part);
             if (!out->part) {
                 status = ccl_fail_nomem(err);
@@ -128,6 +131,31 @@ end:
     free(gpus);
     free(name);
     free(split);
+    return status;
+}
+
+/* The links over which the parts of a partition send (or receive) at most: the smallest cut around
+ * each. */
+static ccl_status_t partition_links(const ccl_ctx_t *ctx, sets_t *s, ccl_bandwidth_bound_t *out,
+                                    ccl_error_t *err) {
+    const ccl_capacity_t *c = s->c;
+    const ccl_topology_t *topo = c->topo;
+    ccl_i_cutter_t *k = s->entering ? &s->in : &s->out;
+    uint8_t *crosses = calloc(topo->nlinks + (size_t)1, sizeof *crosses);
+    ccl_status_t status = crosses ? CCL_OK : ccl_fail_nomem(err);
+    for (uint32_t p = 0; p < out->nparts && status == CCL_OK; p++) {
+        CCL_TRY_GOTO(ccl_ctx_poll(ctx, NULL), status, end);
+        for (uint32_t r = 0; r < s->n; r++)
+            s->from[r] = out->part[topo->rank_device[r]] == p;
+        if (around(s, s->entering) < 0)
+            status = ccl_fail_nomem(err);
+        else
+            ccl_i_bound_crossing(c, k->reversed, k->side, crosses);
+    }
+    if (status == CCL_OK)
+        status = ccl_i_bound_links(topo, crosses, out, err);
+end:
+    free(crosses);
     return status;
 }
 
@@ -166,7 +194,7 @@ static ccl_status_t by_blocks(const ccl_ctx_t *ctx, sets_t *s, const blocks_t *b
             status = try_cut(s, whole[v], enter, out, err);
         }
         if (status == CCL_OK)
-            status = partitions(s, b, single, whole, out, err);
+            status = partitions(s, b, single, whole, enter, out, err);
     }
 end:
     free(single);
@@ -255,6 +283,8 @@ static ccl_status_t valid_bound(const ccl_ctx_t *ctx, sets_t *s,
             CCL_TRY_GOTO(try_cut(s, units, enter, out, err), status, end);
         }
     }
+    if (out->proof == CCL_BOUND_PARTITION)
+        status = partition_links(ctx, s, out, err);
 end:
     if (have)
         ccl_automorphisms_fini(&still);

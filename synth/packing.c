@@ -45,16 +45,7 @@ static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, c
     return true;
 }
 
-/* One direction of trees. */
-typedef struct forest {
-    bool reversed;
-    ccl_i_pack_net_t net;
-    ccl_i_pack_trees_t trees;
-    uint32_t *first;   /* [nranks + 1] into tree */
-    uint32_t *tree;    /* batch of each tree, by root */
-    uint16_t *channel; /* [ntrees][nranks] of the edge to a rank */
-    uint32_t *depth;   /* [nbatches][nranks] */
-} forest_t;
+typedef ccl_i_pack_forest_t forest_t;
 
 typedef struct packing {
     const ccl_ctx_t *ctx;
@@ -70,8 +61,6 @@ typedef struct packing {
     double bound;   /* the same without rounding */
     forest_t up, down;
     bool has_up, has_down, few_connections;
-    uint32_t channels; /* below this */
-    uint32_t *root_of; /* [total] AllReduce: root of a part */
 } packing_t;
 
 static void forest_fini(forest_t *f) {
@@ -399,40 +388,6 @@ static ccl_status_t take_pieces(packing_t *p, forest_t *f, ccl_error_t *err) {
 /* Seconds of the busiest link for a message of a byte that is cut into p->total trees. */
 static double seconds_of(const packing_t *p) {
     return p->seconds / p->c->unit_Bps / (double)p->total * (p->has_up && p->has_down ? 2 : 1);
-}
-
-/* All edges and their channels. */
-static ccl_status_t choose_channels(packing_t *p, uint32_t given, ccl_error_t *err) {
-    size_t count = 0, at = 0;
-    for (int k = 0; k < 2; k++)
-        count += (k ? &p->up : &p->down)->first ? (size_t)p->total * (p->n - 1) : 0;
-    ccl_i_pack_edge_t *edges = malloc((count + 1) * sizeof *edges);
-    if (!edges)
-        return ccl_fail_nomem(err);
-    for (int k = 0; k < 2; k++) {
-        const forest_t *f = k ? &p->up : &p->down;
-        for (uint32_t t = 0; f->first && t < f->first[p->n]; t++) {
-            const ccl_i_pack_batch_t *b = &f->trees.batches[f->tree[t]];
-            for (uint32_t i = 1; i < p->n; i++) {
-                uint32_t dst = b->order[i], src = b->parent[dst];
-                edges[at++] = (ccl_i_pack_edge_t){f->reversed ? dst : src,
-                                                  f->reversed ? src : dst,
-                                                  t,
-                                                  k == 1,
-                                                  &f->channel[(size_t)t * p->n + dst],
-                                                  &f->depth[(size_t)f->tree[t] * p->n + dst],
-                                                  0,
-                                                  0};
-            }
-        }
-    }
-    ccl_status_t status =
-        ccl_i_pack_channels(p->cluster, edges, at, (uint32_t)p->total,
-                            1 / (seconds_of(p) * (double)p->total), given, &p->channels, err);
-    if (status == CCL_OK && p->few_connections)
-        status = ccl_i_pack_pace(p->cluster, edges, at, (uint32_t)p->total, err);
-    free(edges);
-    return status;
 }
 
 /* ---------------------------------------------------------------- by local search */
@@ -795,36 +750,6 @@ end:
     return status;
 }
 
-static ccl_status_t tree(void *user, const ccl_i_want_t *want, ccl_i_tree_t *out,
-                         ccl_error_t *err) {
-    packing_t *p = user;
-    const forest_t *f = want->up ? &p->up : &p->down;
-    uint32_t part = want->part;
-    (void)err;
-    if (!f->first)
-        return CCL_OK; /* a sum that stays at its root */
-    if (p->root_of) {
-        /* AllReduce: part counts all trees; those of a root stand together. */
-        uint32_t first = part;
-        while (first > 0 && p->root_of[first - 1] == p->root_of[part])
-            first--;
-        part -= first;
-    }
-    size_t t = f->first[want->root] + (size_t)part, b = f->tree[t];
-    const ccl_i_pack_batch_t *batch = &f->trees.batches[b];
-    for (uint32_t i = 1; i < p->n; i++) {
-        uint32_t dst = batch->order[i];
-        ccl_i_tree_add(out, batch->parent[dst], dst, f->depth[b * p->n + dst] - 1,
-                       f->channel[t * p->n + dst]);
-    }
-    return CCL_OK;
-}
-
-static uint32_t root_of(void *user, const ccl_i_want_t *want) {
-    const packing_t *p = user;
-    return p->root_of[want->part];
-}
-
 static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                ccl_routes_t *routes, const ccl_collective_t *want,
                                const ccl_synth_options_t *options, ccl_schedule_t **out,
@@ -852,34 +777,22 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     if (want->kind == CCL_ALLREDUCE)
         CCL_TRY_GOTO(fill_weights(&p, err), status, end);
     CCL_TRY_GOTO(pack(&p, options->chunks, err), status, end);
-    CCL_TRY_GOTO(choose_channels(&p, options->channels, err), status, end);
     ccl_log(ctx, CCL_LOG_INFO, "packing", "%lld trees, %.3f %% slower than the bound on trees: %s",
             (long long)p.total, 100 * (p.seconds / p.bound - 1),
             p.seconds > p.bound * (1 + 1e-9) ? "whole chunks and routes" : "exact");
-    ccl_i_plan_t plan = {.name = "packing", .parts = (uint32_t)p.total, .tree = tree, .user = &p};
-    if (want->kind == CCL_ALLGATHER || want->kind == CCL_REDUCESCATTER)
-        plan.parts = (uint32_t)(p.total / p.n);
-    if (want->kind == CCL_ALLREDUCE) {
-        p.root_of = calloc((size_t)p.total + 1, sizeof *p.root_of);
-        if (!p.root_of) {
-            status = ccl_fail_nomem(err);
-            goto end;
-        }
-        for (uint32_t r = 0, i = 0; r < p.n; r++) {
-            for (int64_t t = 0; t < p.roots[r]; t++)
-                p.root_of[i++] = r;
-        }
-        plan.root = root_of;
-        plan.down_channels = p.channels;
-    }
-    status = ccl_i_plan_run(ctx, &cluster, want, &plan, out, err);
+    ccl_i_packed_t packed = {.total = (uint32_t)p.total,
+                             .roots = p.roots,
+                             .down = &p.down,
+                             .up = &p.up,
+                             .tree_Bps = 1 / (seconds_of(&p) * (double)p.total),
+                             .paced = p.few_connections};
+    status = ccl_i_pack_run(ctx, &cluster, want, &packed, options, out, err);
 end:
     forest_fini(&p.up);
     forest_fini(&p.down);
     free(p.weight);
     free(p.roots);
     free(p.units);
-    free(p.root_of);
     ccl_capacity_destroy(c);
     ccl_i_cluster_fini(&cluster);
     return status;
@@ -892,5 +805,5 @@ const ccl_synth_ops_t ccl_i_synth_packing = {
     .source = "ForestColl (Zhao et al., arXiv 2402.06787); Edmonds 1973",
     .supports = supports,
     .synthesize = synthesize,
-    .way = &ccl_way_hpds,
+    .by_size = true,
 };

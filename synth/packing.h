@@ -59,6 +59,17 @@ ccl_status_t ccl_i_pack_grow(const ccl_ctx_t *ctx, const ccl_i_pack_net_t *net,
                              const int64_t *roots, ccl_i_pack_trees_t *out, ccl_error_t *err);
 void ccl_i_pack_trees_fini(ccl_i_pack_trees_t *trees);
 
+/** One direction of trees. */
+typedef struct ccl_i_pack_forest {
+    bool reversed;
+    ccl_i_pack_net_t net;
+    ccl_i_pack_trees_t trees;
+    uint32_t *first;   /* [nranks + 1] into tree; NULL: there are none */
+    uint32_t *tree;    /* batch of each tree, by root */
+    uint16_t *channel; /* [ntrees][nranks] of the route to a rank */
+    uint32_t *depth;   /* [nbatches][nranks] */
+} ccl_i_pack_forest_t;
+
 /* ---------------------------------------------------------------- trees of hops */
 
 /** A way from one GPU to another over a route of the model, and what it uses. */
@@ -175,11 +186,14 @@ typedef struct ccl_i_pack_edge {
  * @param edges     reordered; their channels are set.
  * @param tree_Bps  a tree's data go at this rate.
  * @param given     channels for each of the period's; 0: chosen.
+ * @param by_load   where thread blocks do not suffice for all trees' channels, hops get theirs by
+ *                  what they have to carry, else all as many.
+ * @param limited_out  they do not suffice.
  * @param channels_out  all are below this.
  */
 ccl_status_t ccl_i_pack_channels(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *edges, size_t nedges,
-                                 uint32_t ntrees, double tree_Bps, uint32_t given,
-                                 uint32_t *channels_out, ccl_error_t *err);
+                                 uint32_t ntrees, double tree_Bps, uint32_t given, bool by_load,
+                                 uint32_t *channels_out, bool *limited_out, ccl_error_t *err);
 /**
  * When each edge's turn is, where trees wait for each other: a connection moves a tree's data at a
  * time, at its own rate, those first that have the longest way to go.
@@ -189,6 +203,26 @@ ccl_status_t ccl_i_pack_channels(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *ed
  */
 ccl_status_t ccl_i_pack_pace(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *edges, size_t nedges,
                              uint32_t ntrees, ccl_error_t *err);
+/* ---------------------------------------------------------------- schedules */
+
+/** Trees that were found. */
+typedef struct ccl_i_packed {
+    uint32_t total;                       /* trees in all */
+    const int64_t *roots;                 /* [nranks] trees rooted at each */
+    const ccl_i_pack_forest_t *down, *up; /* AllReduce has both */
+    double tree_Bps;                      /* a tree's data go at this rate */
+    bool paced;                           /* trees wait for each other: ccl_i_pack_pace() */
+} ccl_i_packed_t;
+/**
+ * The schedule of these trees. Where thread blocks, overheads or latencies count and the size is
+ * known, a tree's data are cut into chunks that follow each other, and connections are many or by
+ * load: as simulation at that size finds fastest.
+ */
+ccl_status_t ccl_i_pack_run(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
+                            const ccl_collective_t *want, const ccl_i_packed_t *packed,
+                            const ccl_synth_options_t *options, ccl_schedule_t **out,
+                            ccl_error_t *err);
+
 /** Thread blocks of the GPU with fewest; UINT32_MAX: no limit. */
 uint32_t ccl_i_pack_fewest_sms(const ccl_topology_t *topo);
 /** Has the link a contention slope, and is a thread block fast enough that two already lose by it? */

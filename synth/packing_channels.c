@@ -67,9 +67,8 @@ static ccl_status_t set_most(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *edges,
         CCL_TRY(ccl_routes_get(cluster->routes, edges[i].src, edges[i].dst, *edges[i].channel,
                                &route, err));
         if (route && contended(cluster->topo, route)) {
-            double need = ceil((double)(end - i) * tree_Bps /
-                                   ccl_i_pack_flow_Bps(cluster->topo, route) -
-                               0.05);
+            double need = ceil(
+                (double)(end - i) * tree_Bps / ccl_i_pack_flow_Bps(cluster->topo, route) - 0.05);
             most = need < 1 ? 1 : need < (double)(end - i) ? (uint32_t)need : (uint32_t)(end - i);
         }
         for (size_t k = i; k < end; k++) {
@@ -110,9 +109,85 @@ static uint32_t blocks_with(uint32_t n, const ccl_i_pack_edge_t *edges, size_t n
     return most;
 }
 
+/* Trees of one hop in one direction. */
+typedef struct load {
+    size_t first, end; /* edges */
+    uint32_t connections;
+    double tree_s; /* that a byte of a tree takes one of them */
+} load_t;
+
+/* What a connection moves: bytes of a sum also pass the receiver's reduction. */
+static ccl_status_t connection_Bps(ccl_i_cluster_t *cluster, const ccl_i_pack_edge_t *e,
+                                   double *out, ccl_error_t *err) {
+    const ccl_topology_t *topo = cluster->topo;
+    uint32_t model = topo->devices[topo->rank_device[e->dst]].model;
+    const ccl_route_t *route = NULL;
+    CCL_TRY(ccl_routes_get(cluster->routes, e->src, e->dst, *e->channel, &route, err));
+    ccl_transport_t t = ccl_model_transport(topo, ccl_model_route_kind(topo, route), "Simple");
+    *out = fmin(t.tb_rate_Bps, route->bottleneck_Bps);
+    if (e->up && model != CCL_NONE)
+        *out = fmin(*out, topo->gpu_models[model].reduce_rate_Bps);
+    return CCL_OK;
+}
+
+/* The hop that keeps its connections busiest, of those that can have one more; nloads: none. */
+static size_t slowest(const load_t *loads, size_t nloads, const ccl_i_pack_edge_t *edges,
+                      const uint32_t *blocks, uint32_t sms) {
+    size_t best = nloads;
+    double most_s = 0;
+    for (size_t i = 0; i < nloads; i++) {
+        const ccl_i_pack_edge_t *e = &edges[loads[i].first];
+        size_t ntrees = loads[i].end - loads[i].first;
+        double takes_s = (double)ntrees / loads[i].connections * loads[i].tree_s;
+        if (takes_s > most_s && loads[i].connections < ntrees && loads[i].connections < e->most &&
+            blocks[e->src] < sms && blocks[e->dst] < sms) {
+            best = i;
+            most_s = takes_s;
+        }
+    }
+    return best;
+}
+
+/*
+ * Connections of every hop by what its trees need: the one that takes longest gets one more, until
+ * GPUs have no thread block left for it. `edges` by their ends.
+ */
+static ccl_status_t set_most_by_load(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *edges,
+                                     size_t nedges, uint32_t sms, uint32_t *copies_out,
+                                     ccl_error_t *err) {
+    load_t *loads = malloc((nedges + 1) * sizeof *loads);
+    uint32_t *blocks = calloc(cluster->nranks, sizeof *blocks);
+    size_t nloads = 0;
+    ccl_status_t status = loads && blocks ? CCL_OK : ccl_fail_nomem(err);
+    for (size_t i = 0, end; i < nedges && status == CCL_OK; i = end) {
+        double Bps = 0;
+        for (end = i + 1; end < nedges && same_pair(&edges[i], &edges[end]) &&
+                          *edges[i].channel == *edges[end].channel;)
+            end++;
+        status = connection_Bps(cluster, &edges[i], &Bps, err);
+        loads[nloads++] = (load_t){i, end, 1, 1 / Bps};
+        blocks[edges[i].src]++;
+        blocks[edges[i].dst]++;
+    }
+    *copies_out = 1;
+    for (size_t i; status == CCL_OK && (i = slowest(loads, nloads, edges, blocks, sms)) < nloads;) {
+        loads[i].connections++;
+        blocks[edges[loads[i].first].src]++;
+        blocks[edges[loads[i].first].dst]++;
+        *copies_out = loads[i].connections > *copies_out ? loads[i].connections : *copies_out;
+    }
+    for (size_t i = 0; i < nloads && status == CCL_OK; i++) {
+        for (size_t k = loads[i].first; k < loads[i].end; k++)
+            edges[k].most = loads[i].connections;
+    }
+    free(loads);
+    free(blocks);
+    return status;
+}
+
 ccl_status_t ccl_i_pack_channels(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *edges, size_t nedges,
-                                 uint32_t ntrees, double tree_Bps, uint32_t given,
-                                 uint32_t *channels_out, ccl_error_t *err) {
+                                 uint32_t ntrees, double tree_Bps, uint32_t given, bool by_load,
+                                 uint32_t *channels_out, bool *limited_out, ccl_error_t *err) {
     uint64_t period = 1;
     uint32_t sms = ccl_i_pack_fewest_sms(cluster->topo);
     uint32_t copies = given ? given : ntrees < 512 ? ntrees : 512;
@@ -126,13 +201,16 @@ ccl_status_t ccl_i_pack_channels(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *ed
             period = both;
     }
     CCL_TRY(set_most(cluster, edges, nedges, tree_Bps, err));
+    *limited_out = false;
+    if (by_load && !given && sms < UINT32_MAX)
+        CCL_TRY(set_most_by_load(cluster, edges, nedges, sms, &copies, err));
     while (copies > 1 && !given) {
-        uint32_t blocks =
-            blocks_with(cluster->nranks, edges, nedges, (uint32_t)period, copies);
+        uint32_t blocks = blocks_with(cluster->nranks, edges, nedges, (uint32_t)period, copies);
         if (blocks == 0)
             return ccl_fail_nomem(err);
         if (blocks <= sms)
             break;
+        *limited_out = true;
         copies = copies > 32 ? copies * 7 / 8 : copies - 1;
     }
     if ((uint64_t)copies * (uint64_t)period * 2 > UINT16_MAX)
@@ -149,8 +227,8 @@ ccl_status_t ccl_i_pack_channels(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *ed
 typedef struct pace {
     const ccl_i_pack_edge_t *edges;
     uint32_t n, ntrees;
-    uint32_t *into;       /* [2][ntrees][n] edge to a rank; CCL_NONE: it is the root, or not there */
-    uint32_t *height;     /* [nedges] of what hangs below */
+    uint32_t *into;   /* [2][ntrees][n] edge to a rank; CCL_NONE: it is the root, or not there */
+    uint32_t *height; /* [nedges] of what hangs below */
     uint32_t *connection; /* [nedges] */
     uint32_t *ready;      /* edges whose data are there */
     double *free_s;       /* by connection: from when on */

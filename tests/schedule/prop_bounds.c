@@ -156,6 +156,33 @@ static void check_witness(const ccl_topology_t *t, ccl_collective_kind_t kind, u
     ck_assert_uint_gt(b->nlinks, 0);
 }
 
+/* The links of a partition are what its parts can send over (or receive), each counted once. */
+static void check_partition(const ccl_topology_t *t, const ccl_bandwidth_bound_t *b) {
+    double sum = 0;
+    for (uint32_t i = 0; i < b->nlinks; i++) {
+        const ccl_link_t *link = &t->links[b->links[i]];
+        sum += link->bandwidth_Bps;
+        ck_assert(b->part[link->from] == CCL_NONE || b->part[link->to] == CCL_NONE ||
+                  b->part[link->from] != b->part[link->to]);
+    }
+    ck_assert_double_eq_tol(sum / (2.0 * (b->nparts - 1)) / b->Bps, 1, 1e-9);
+}
+
+START_TEST(partitions_have_links) {
+    static const char *const specs[] = {"heteccl-h20-4x8+8x4", "dgx-h100",
+                                        "servers:3 gpus:2 nvswitch=100GB/s nics:2x10GB/s"};
+    for (size_t i = 0; i < CCL_ARRAY_LEN(specs); i++) {
+        ccl_topology_t *t = NULL;
+        ck_assert_int_eq(ccl_topology_read(NULL, specs[i], &t, NULL), CCL_OK);
+        ccl_bound_t b = bound_of(t, CCL_ALLREDUCE, 0);
+        ck_assert_int_eq(b.bandwidth.proof, CCL_BOUND_PARTITION);
+        check_partition(t, &b.bandwidth);
+        ccl_bound_fini(&b);
+        ccl_topology_destroy(t);
+    }
+}
+END_TEST
+
 START_TEST(cuts_are_the_tightest) {
     ccl_rng_t rng;
     ccl_rng_init(&rng, 11);
@@ -234,6 +261,7 @@ int main(void) {
     TCase *tc = tcase_create("bounds");
     tcase_set_timeout(tc, 110);
     tcase_add_test(tc, cuts_are_the_tightest);
+    tcase_add_test(tc, partitions_have_links);
     tcase_add_test(tc, demands);
     tcase_add_test(tc, refusals);
     suite_add_tcase(suite, tc);

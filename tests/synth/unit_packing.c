@@ -12,15 +12,25 @@ typedef struct fixture {
     ccl_i_pack_hops_t hops;
 } fixture_t;
 
-static void open_fixture(fixture_t *f, const char *spec, uint32_t spread) {
+static void open_edited(fixture_t *f, const char *spec, const char *edit, uint32_t spread) {
     ccl_error_t err = CCL_ERROR_INIT;
     f->topo = topology(spec);
+    if (edit) {
+        ccl_topology_t *whole = f->topo;
+        ck_assert_msg(ccl_topology_edit(whole, edit, &f->topo, &err) == CCL_OK, "%s: %s", edit,
+                      err.text);
+        ccl_topology_destroy(whole);
+    }
     f->routes = ccl_routes_create(f->topo);
     ck_assert_int_eq(ccl_i_cluster_init(&f->cluster, f->topo, f->routes, &err), CCL_OK);
     ck_assert_int_eq(ccl_capacity_create(f->topo, &f->capacity, &err), CCL_OK);
     ck_assert_msg(ccl_i_pack_hops_init(NULL, &f->cluster, f->capacity, true, spread, &f->hops,
                                        &err) == CCL_OK,
                   "%s: %s", spec, err.text);
+}
+
+static void open_fixture(fixture_t *f, const char *spec, uint32_t spread) {
+    open_edited(f, spec, NULL, spread);
 }
 
 static void close_fixture(fixture_t *f) {
@@ -122,12 +132,108 @@ START_TEST(connections) {
 }
 END_TEST
 
+/* Distinct channels of the edges from GPU 0 to `dst`. */
+static uint32_t channels_to(uint32_t dst, const ccl_i_pack_edge_t *edges, size_t nedges) {
+    bool used[64] = {false};
+    uint32_t n = 0;
+    for (size_t i = 0; i < nedges; i++) {
+        ck_assert_uint_lt(*edges[i].channel, 64);
+        if (edges[i].dst == dst && !used[*edges[i].channel]) {
+            used[*edges[i].channel] = true;
+            n++;
+        }
+    }
+    return n;
+}
+
+/* Thread blocks for 6 ends of connections, 8 trees to one GPU and 2 to another: 4 and 2 when all
+ * hops have as many, 5 and 1 when the slowest hop is the next to get one. */
+START_TEST(by_load) {
+    static const struct {
+        bool by_load;
+        const char *edit;
+        uint32_t heavy, light;
+        bool limited;
+    } rows[] = {{false, "set:blocks=6", 4, 2, true},
+                {true, "set:blocks=6", 5, 1, false},
+                {false, "set:blocks=10", 8, 2, false}};
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        fixture_t f;
+        ccl_i_pack_edge_t edges[10];
+        uint16_t channel[10] = {0};
+        uint32_t depth[10] = {0}, channels = 0;
+        bool limited = true;
+        open_edited(&f, "heteccl-h20-4+8", rows[i].edit, 0);
+        for (uint32_t t = 0; t < 10; t++)
+            edges[t] = (ccl_i_pack_edge_t){.src = 0, .dst = t < 8 ? 1 : 2, .tree = t % 8,
+                                           .channel = &channel[t], .depth = &depth[t]};
+        ck_assert_int_eq(ccl_i_pack_channels(&f.cluster, edges, 10, 8, 1e9, 0, rows[i].by_load,
+                                             &channels, &limited, NULL),
+                         CCL_OK);
+        ck_assert_uint_eq(channels_to(1, edges, 10), rows[i].heavy);
+        ck_assert_uint_eq(channels_to(2, edges, 10), rows[i].light);
+        ck_assert(limited == rows[i].limited);
+        ck_assert_uint_ge(channels, rows[i].heavy);
+        close_fixture(&f);
+    }
+}
+END_TEST
+
+static ccl_schedule_t *made_for(const fixture_t *f, ccl_collective_kind_t kind, double size) {
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    ccl_collective_t *want = NULL;
+    ccl_schedule_t *schedule = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    options.size_bytes = size;
+    ck_assert_int_eq(ccl_collective_create(kind, f->topo->nranks, 1, 0, &want, &err), CCL_OK);
+    ck_assert_msg(ccl_synthesize(NULL, "packing", f->topo, f->routes, want, &options, &schedule,
+                                 &err) == CCL_OK,
+                  "%s", err.text);
+    ccl_collective_destroy(want);
+    return schedule;
+}
+
+/* Where thread blocks count trees are cut for the size, by a good share of the time; links alone
+ * are left as they are. */
+START_TEST(by_size) {
+    static const struct {
+        const char *spec;
+        ccl_collective_kind_t kind;
+        double size_bytes, at_most; /* of the time of whole trees */
+    } rows[] = {{"heteccl-h20-4+8", CCL_ALLREDUCE, 16 << 20, 0.5},
+                {"heteccl-h20-4+8", CCL_ALLGATHER, 16 << 20, 0.7},
+                {"heteccl-h20-4+8", CCL_REDUCESCATTER, 1 << 10, 1},
+                {"servers:2 gpus:4 nvswitch=100GB/s nics:2x25GB/s", CCL_ALLGATHER, 16 << 20, 1}};
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        fixture_t f;
+        double whole_s = 0, cut_s = 0;
+        open_fixture(&f, rows[i].spec, 0);
+        ccl_schedule_t *whole = made_for(&f, rows[i].kind, 0);
+        ccl_schedule_t *cut = made_for(&f, rows[i].kind, rows[i].size_bytes);
+        ck_assert_int_eq(ccl_i_time_schedule(NULL, f.topo, f.routes, whole, rows[i].size_bytes,
+                                             CCL_GRANULARITY_ALGORITHM, &whole_s, NULL),
+                         CCL_OK);
+        ck_assert_int_eq(ccl_i_time_schedule(NULL, f.topo, f.routes, cut, rows[i].size_bytes,
+                                             CCL_GRANULARITY_ALGORITHM, &cut_s, NULL),
+                         CCL_OK);
+        ck_assert_msg(cut_s <= rows[i].at_most * whole_s, "%s, row %zu: %g us, whole trees %g us",
+                      rows[i].spec, i, 1e6 * cut_s, 1e6 * whole_s);
+        ck_assert((cut->ntransfers > whole->ntransfers) == (rows[i].at_most < 1));
+        ccl_schedule_destroy(whole);
+        ccl_schedule_destroy(cut);
+        close_fixture(&f);
+    }
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("packing");
     TCase *tc = tcase_create("packing");
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, symmetries);
     tcase_add_test(tc, prices);
+    tcase_add_test(tc, by_load);
+    tcase_add_test(tc, by_size);
     tcase_add_test(tc, connections);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
