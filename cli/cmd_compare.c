@@ -200,6 +200,8 @@ static ccl_status_t open_one(ccl_i_cli_t *cli, const compare_t *c, bool schedule
         return ccl_error_set(err, CCL_ERR_INPUT, mine->path, 0, 0,
                              "does %s (root %u), which is not compared here", coll->name,
                              coll->root);
+    if (mine->document.program)
+        ccl_i_warn_sizes(cli, mine->path, mine->document.program, c->sizes_bytes, c->nsizes);
     return cli->args.no_verify ? CCL_OK : verify_mine(cli, mine, form, err);
 }
 

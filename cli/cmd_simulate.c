@@ -132,11 +132,7 @@ static ccl_status_t simulate_program(ccl_i_cli_t *cli, const ccl_topology_t *top
     if (status == CCL_OK) {
         const ccl_program_t *p = document.program;
 
-        if (options->size_bytes < p->min_bytes ||
-            (p->max_bytes > 0 && options->size_bytes > p->max_bytes))
-            ccl_log(&cli->ctx, CCL_LOG_WARN, "simulate",
-                    "%s: made for sizes from %.0f to %.0f bytes (minBytes, maxBytes; 0: no limit)",
-                    about.input, p->min_bytes, p->max_bytes);
+        ccl_i_warn_sizes(cli, about.input, p, &options->size_bytes, 1);
         bounds.size_bytes = options->size_bytes;
         bounds.proto = p->proto;
         status = ccl_bound(&cli->ctx, topo, p->coll, &bounds, &bound, err);

@@ -261,6 +261,9 @@ typedef struct ccl_i_document {
 ccl_status_t ccl_i_document_read(const char *path, ccl_i_document_t *out, const char **form_out,
                                  ccl_error_t *err);
 void ccl_i_document_fini(ccl_i_document_t *document);
+/** Warn where some of the sizes are outside of what the program says it is made for. */
+void ccl_i_warn_sizes(const ccl_i_cli_t *cli, const char *path, const ccl_program_t *program,
+                      const double *sizes_bytes, uint32_t nsizes);
 /** The collective of --collective (one word of it) or --demand for so many ranks. */
 ccl_status_t ccl_i_collective_open(const ccl_i_args_t *args, const char *word, uint32_t nranks,
                                    ccl_collective_t **out, ccl_error_t *err);

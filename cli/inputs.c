@@ -273,3 +273,19 @@ ccl_status_t ccl_i_emit(const ccl_i_cli_t *cli, const ccl_text_t *text, ccl_erro
     return ccl_file_write(cli->args.output ? cli->args.output : "-", text->data ? text->data : "",
                           text->len, err);
 }
+
+void ccl_i_warn_sizes(const ccl_i_cli_t *cli, const char *path, const ccl_program_t *program,
+                      const double *sizes_bytes, uint32_t nsizes) {
+    char outside[40] = "";
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < nsizes; i++)
+        n += sizes_bytes[i] < program->min_bytes ||
+             (program->max_bytes > 0 && sizes_bytes[i] > program->max_bytes);
+    if (nsizes > 1)
+        snprintf(outside, sizeof(outside), "; %u of %u sizes are outside", n, nsizes);
+    if (n > 0)
+        ccl_log(&cli->ctx, CCL_LOG_WARN, "sizes",
+                "%s: made for sizes from %.0f to %.0f bytes (minBytes, maxBytes; 0: no limit)%s",
+                path, program->min_bytes, program->max_bytes, outside);
+}

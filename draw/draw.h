@@ -90,8 +90,8 @@ typedef struct ccl_draw_timeline_options {
  * link was.
  *
  * A row of one block tells its states; a row of many tells the share of them that is busy by its
- * colour and the share that waits by how far it is light from its top (in quarters), and a row of a
- * link the share of its bandwidth that is used. Time is cut into as many parts as the
+ * colour and, where rows are not too thin for it, the share that waits by how far it is light from
+ * its top (in quarters), and a row of a link the share of its bandwidth that is used. Time is cut into as many parts as the
  * picture can show and 40,000 rectangles can draw; a part of a row has the colour of what took the
  * most of it, equal neighbours are one rectangle. So a million transfers make no larger picture
  * than ten thousand do.
@@ -215,13 +215,15 @@ typedef struct ccl_draw_moment {
     uint32_t best, bound;        /**< steps: of the best schedule, proven least */
     uint32_t counterexamples;    /**< of this moment's candidate */
     bool candidate;              /**< a candidate was looked at, else only best and bound are news */
+    bool begins;                 /**< of another search than the moment before */
 } ccl_draw_moment_t;
 typedef struct ccl_draw_search {
     const char *title;
     uint32_t nmoments;
     const ccl_draw_moment_t *moments; /**< in order of time */
 } ccl_draw_search_t;
-/** Best and bound of searches over time, with the counterexamples below. */
+/** Best and bound of searches over time, with the counterexamples below; lines end where another
+ * search begins. */
 ccl_status_t ccl_draw_progress(const ccl_draw_search_t *searches, uint32_t nsearches,
                                ccl_picture_t **out, ccl_error_t *err);
 

@@ -156,14 +156,37 @@ static double moment_x(const ccl_draw_search_t *s, uint32_t i, bool by_time) {
 static void steps_line(ccl_picture_t *p, const ccl_draw_search_t *s, bool by_time, bool bound,
                        double bottom, double top, ccl_i_pen_t pen) {
     ccl_i_open(p, bound ? "bound" : "best", NULL);
-    ccl_i_path(p, false, pen);
     for (uint32_t i = 0; i < s->nmoments; i++) {
         const ccl_draw_moment_t *m = &s->moments[i];
         double y = bottom - BEST_H * (bound ? m->bound : m->best) / top;
 
+        if (i == 0 || m->begins)
+            ccl_i_path(p, false, pen);
         ccl_i_to(p, moment_x(s, i, by_time), y);
         ccl_i_to(p, i + 1 < s->nmoments ? moment_x(s, i + 1, by_time) : LEFT + BARS_W, y);
     }
+    ccl_i_close(p);
+}
+
+/** A line where another search begins, and what it means. */
+static void next_searches(ccl_picture_t *p, const ccl_draw_search_t *s, bool by_time, double y) {
+    ccl_i_pen_t pen = {CCL_I_NO_COLOUR, CCL_I_DIM, 0.8, 3};
+    uint32_t n = 1;
+
+    for (uint32_t i = 1; i < s->nmoments; i++) {
+        if (!s->moments[i].begins)
+            continue;
+        n++;
+        ccl_i_open(p, "next search", NULL);
+        ccl_i_line(p, moment_x(s, i, by_time), y, moment_x(s, i, by_time), y + BEST_H, pen);
+        ccl_i_close(p);
+    }
+    if (n == 1)
+        return;
+    ccl_i_open(p, "legend line", NULL);
+    ccl_i_line(p, LEFT + 270, y - 10, LEFT + 294, y - 10, pen);
+    ccl_i_text(p, LEFT + 300, y - 6.5, 10, ANCHOR_START, CCL_I_INK,
+               "the next of %u searches, blocks cut otherwise", n);
     ccl_i_close(p);
 }
 
@@ -185,6 +208,7 @@ static void progress_plot(ccl_picture_t *p, const ccl_draw_search_t *s, double y
     ccl_i_open(p, "search", s->title);
     top = ccl_i_left_axis(p, LEFT, y, BARS_W, BEST_H, fmax(most_steps, 1), "steps");
     ccl_i_line(p, LEFT, bottom, LEFT + BARS_W, bottom, ccl_i_stroke(CCL_I_INK, 1));
+    next_searches(p, s, by_time, y);
     steps_line(p, s, by_time, true, bottom, top, bound);
     steps_line(p, s, by_time, false, bottom, top, best);
     ccl_i_open(p, "legend line", NULL);

@@ -15,6 +15,7 @@ enum {
     MOST_STATES = 21
 };
 #define FIELD_W 1200.0
+#define LEAST_WAIT_H 4.0 /* a quarter of a row is a pixel */
 #define WAIT_COLOUR 0xfbe3b5u /* lighter than any colour of busy blocks */
 /* Room for what rows did in each part of time. */
 #define MOST_BYTES ((size_t)96 << 20)
@@ -344,11 +345,23 @@ static uint32_t state_at(const timeline_t *t, uint32_t row, uint32_t bin, double
     return t->by != CCL_DRAW_ROWS_LINK && none > most ? CCL_NONE : best;
 }
 
+/** Thin rows are whole pixels, so that no seam shows between them. */
+static double row_height(const timeline_t *t) {
+    double h = fmax(2, fmin(14, 820.0 / t->nrows));
+
+    return h < LEAST_WAIT_H ? floor(h) : h;
+}
+
+/** Is there room in a row for the share of its blocks that wait? */
+static bool tells_waits(const timeline_t *t) {
+    return t->heat && t->by != CCL_DRAW_ROWS_LINK && row_height(t) >= LEAST_WAIT_H;
+}
+
 /** How much of a row's blocks wait, in WAIT_LEVELS; 0 where rows do not tell it. */
 static uint32_t waits_at(const timeline_t *t, uint32_t row, uint32_t bin, double bin_s) {
     const float *share = t->share + ((size_t)row * t->nbins + bin) * t->nstates;
 
-    if (!t->heat || t->by == CCL_DRAW_ROWS_LINK)
+    if (!tells_waits(t))
         return 0;
     return (uint32_t)fmin(lround(share[1] / (bin_s * t->rows[row].lanes) * WAIT_LEVELS),
                           WAIT_LEVELS);
@@ -496,7 +509,7 @@ static void draw_legend(const timeline_t *t, ccl_picture_t *p, double y) {
                        t->by == CCL_DRAW_ROWS_LINK ? "share of its bandwidth"
                                                    : "share of its thread blocks that are busy");
         x += 300;
-        if (t->by != CCL_DRAW_ROWS_LINK)
+        if (tells_waits(t))
             legend_entry(p, &x, y, WAIT_COLOUR, "light, from the top: the share that waits");
     } else {
         for (uint32_t i = 0; i < NSTATES; i++)
@@ -520,7 +533,7 @@ static void draw_names(const timeline_t *t, ccl_picture_t *p, double y, double h
         char text[80];
 
         if (gpu || server)
-            ccl_i_line(p, t->left - (server && !thin ? 80 : 50), at, t->left + FIELD_W, at,
+            ccl_i_line(p, t->left - (server && !thin ? 80 : 4), at, t->left + FIELD_W, at,
                        ccl_i_stroke(server ? CCL_I_INK : CCL_I_DIM, server && !thin ? 0.7 : 0.3));
         if (at < free_y || (thin && row && !server))
             continue;
@@ -538,7 +551,7 @@ static ccl_status_t draw(const timeline_t *t, ccl_picture_t **out, ccl_error_t *
                                        "link"};
     ccl_picture_t *p = ccl_i_picture_create();
     char below[400];
-    double h = fmax(1.5, fmin(14, 820.0 / t->nrows));
+    double h = row_height(t);
     double y;
     double bottom;
     size_t n;

@@ -275,6 +275,7 @@ static ccl_status_t add_line(const ccl_json_doc_t *doc, side_t sides[2], ccl_err
     if (side->n)
         m = side->moments[side->n - 1];
     m.candidate = false;
+    m.begins = strcmp(event, "start") == 0;
     m.counterexamples = 0;
     if (strcmp(event, "start") == 0 || strcmp(event, "result") == 0) {
         at = ccl_json_member(&root, "bound");

@@ -200,7 +200,10 @@ END_TEST
 
 START_TEST(progress) {
     static const ccl_draw_moment_t moments[] = {
-        {0, 9, 4, 0, false}, {0.5, 9, 4, 12, true}, {0.5, 8, 4, 0, false}, {2, 8, 8, 3, true}};
+        {0, 9, 4, 0, false, true},
+        {0.5, 9, 4, 12, true, false},
+        {0.5, 8, 4, 0, false, true},
+        {2, 8, 8, 3, true, false}};
     ccl_draw_search_t searches[] = {{"with a solver", 4, moments}, {"without", 1, moments}};
     ccl_picture_t *picture = NULL;
     svg_t *svg;
@@ -211,7 +214,9 @@ START_TEST(progress) {
     ck_assert_uint_eq(svg_count(svg, "best"), 2);
     ck_assert_uint_eq(svg_count(svg, "bound"), 2);
     ck_assert_uint_eq(svg_count(svg, "moment"), 2);
-    ck_assert_uint_eq(svg_count(svg, "legend line"), 4);
+    ck_assert_uint_eq(svg_count(svg, "legend line"), 5);
+    ck_assert_uint_eq(svg_count(svg, "next search"), 1);
+    ck_assert(svg_has(svg, "the next of 2 searches"));
     ck_assert(svg_has(svg, "time of the solver (s)"));
     ck_assert(svg_has(svg, "the solver was not needed"));
     svg_free(svg);
