@@ -91,10 +91,10 @@ typedef struct ccl_draw_timeline_options {
  *
  * A row of one block tells its states; a row of many tells the share of them that is busy by its
  * colour and, where rows are not too thin for it, the share that waits by how far it is light from
- * its top (in quarters), and a row of a link the share of its bandwidth that is used. Time is cut into as many parts as the
- * picture can show and 40,000 rectangles can draw; a part of a row has the colour of what took the
- * most of it, equal neighbours are one rectangle. So a million transfers make no larger picture
- * than ten thousand do.
+ * its top (in quarters), and a row of a link the share of its bandwidth that is used. Time is cut
+ * into as many parts as the picture can show and 40,000 rectangles can draw; a part of a row has the
+ * colour of what took the most of it, equal neighbours are one rectangle. So a million transfers
+ * make no larger picture than ten thousand do.
  *
  * @param result  of the run that filled `trace`.
  * @param trace   kept passes; for rows of links, slices.
