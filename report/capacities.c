@@ -43,8 +43,8 @@ static void capacity_json(const ccl_topology_t *topo, const ccl_chunk_capacities
     ccl_i_json_string(&json, "topology", topo->name);
     ccl_i_json_number(&json, "chunk_bytes", c->chunk_bytes);
     ccl_i_json_number(&json, "tau_ref_s", c->tau_ref_s);
-    if (c->stretch)
-        ccl_i_json_u64(&json, "stretch", c->stretch);
+    if (c->stretch > 0)
+        ccl_i_json_number(&json, "stretch", c->stretch);
     else
         ccl_i_json_null(&json, "stretch");
     ccl_i_json_string(&json, "rounding", c->ceiling ? "ceiling" : "floor");

@@ -9,7 +9,7 @@
  * before at every hop, so that all hops of the plan are busy at the same time. How many, into how
  * many parts blocks are cut and how many connections hops get is decided by simulation.
  */
-#include "synth/cegis.h"
+#include "synth/cegis_job.h"
 #include "synth/plan.h"
 #include "synth/registry.h"
 #include "synth/turn.h"
@@ -17,6 +17,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+typedef ccl_i_cegis_job_t cegis_t;
+typedef ccl_i_cegis_side_t side_t;
+typedef ccl_i_cegis_cut_t cut_t;
+typedef ccl_i_cegis_trial_t trial_t;
 
 /* Where no size is given. */
 #define DEFAULT_BYTES (256.0 * 1024 * 1024)
@@ -26,14 +31,20 @@
 /* More cuts of a block that are tried: the last ones where fewer divide badly, without a solver. */
 static const uint32_t more_cuts[] = {2, 3, 4, 6, 8, 12};
 #define EASY_CUTS 6u
-#define MOST_CUTS (CCL_ARRAY_LEN(more_cuts) + 1)
 #define MOST_TREES 400.0
 #define MOST_STRETCH 3u
-/* A link or group with so much of the busiest one's load is worth connections of their own. */
-#define BUSY 0.4
-#define MOST_LANES 32u
-/* Transfers (slices of transports) that may be simulated to choose cuts, slices and connections: for
-   each pair of ranks, at least (one way; up and down), at most. */
+/* Other lengths of a step that are tried without a solver, and cuts: the estimate that chooses
+   knows little of latency. Taken where they are this much faster. */
+static const struct {
+    double stretch;
+    uint32_t cuts;
+} others[] = {{1, 1}, {1.5, 1}, {1.5, 3}, {2, 1}, {3, 1}};
+_Static_assert(2 * (1 + CCL_ARRAY_LEN(more_cuts) + CCL_ARRAY_LEN(others)) <= CCL_I_CEGIS_PLANS,
+               "up and down a cut may have two plans");
+#define OTHER_WORTH 0.98
+#define OTHER_ROUGH 2.0
+/* Transfers (slices of transports) that may be simulated to choose cuts, slices and connections:
+   for each pair of ranks, at least (one way; up and down), at most. */
 #define WORK_PER_PAIR 400.0
 static const double least_work[] = {280000, 300000};
 #define MOST_WORK 2e6
@@ -46,77 +57,7 @@ static const double least_work[] = {280000, 300000};
 /* No first try costs more than this part of all work. */
 #define SHARES 8
 #define NEAR 1.03
-
-/** One direction: trees that copies go down, or that reductions come up. */
-typedef struct side {
-    bool used, up;
-    bool one_send; /* equation 8 holds */
-    ccl_i_exchange_t x;
-    ccl_i_chunking_t capacity;
-    ccl_i_cegis_problem_t problem;
-    ccl_i_cegis_chunk_t *chunks;
-    ccl_i_cegis_plan_t plan;
-    size_t *first;          /* [ntrees + 1] into order */
-    uint32_t *order;        /* sends by chunk */
-    uint8_t *contended;     /* [nhops] */
-    uint32_t *serial;       /* [sends of the plan] place among those of its hop */
-    uint32_t *sends_of;     /* [nhops] */
-    uint32_t *lanes;        /* [nhops] connections of its own */
-    uint32_t *lane_first;   /* [nhops] into lane_channel */
-    uint16_t *lane_channel; /* of every lane */
-} side_t;
-
-/** A plan for so many cuts of a chunk, and what it may take. */
-typedef struct cut {
-    uint32_t cuts, slices;
-    uint32_t *owner;
-    side_t sides[2];
-    double estimate_s;
-    ccl_synth_stats_t stats;
-} cut_t;
-
-/** How many connections a hop gets. */
-typedef enum lanes {
-    LANES_PLAIN, /* one for each chunk where a busy link is shared; elsewhere one */
-    LANES_RATE,  /* as many more as thread blocks need for what the hop carries */
-    LANES_LINK,  /* as many more as fill its links */
-    LANES_KINDS
-} lanes_t;
-
-/** A schedule to be simulated. */
-typedef struct trial {
-    uint32_t cut, slices;
-    lanes_t lanes;
-    const uint32_t *lanes_of[2]; /* both sides' */
-    ccl_schedule_t *schedule;
-    double time_s, work;
-} trial_t;
-
-typedef struct cegis {
-    const ccl_ctx_t *ctx;
-    const ccl_synth_options_t *options;
-    const ccl_collective_t *want;
-    const ccl_topology_t *topo;
-    ccl_routes_t *routes;
-    uint32_t nranks;
-    uint32_t cuts;   /* trees of a chunk of `want` */
-    uint32_t slices; /* of what a tree carries */
-    uint32_t down_channels;
-    side_t sides[2]; /* down, up */
-    ccl_i_cegis_task_t task;
-    uint32_t *owner; /* [cuts] AllReduce: roots; NULL: in turn */
-    uint32_t *depth; /* [nranks] of the tree in hand */
-    cut_t cut[2 * MOST_CUTS];
-    uint32_t ncuts;
-    ccl_synth_stats_t stats; /* of the plan in hand */
-    const ccl_i_cegis_plan_t *given; /* the way down is known already, with what it took */
-    ccl_synth_stats_t given_stats;
-    double work;             /* left for simulation */
-    double dearer;           /* than they looked were simulations so far */
-    trial_t *trials;         /* those that run now */
-    ccl_routes_t **copies;   /* [threads] */
-    ccl_arena_t arena;
-} cegis_t;
+#define OTHER_WORK 0.5
 
 static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
     if (topo->nranks > UINT16_MAX) {
@@ -173,7 +114,7 @@ static double size_of(const cegis_t *c) {
     return c->options->size_bytes > 0 ? c->options->size_bytes : DEFAULT_BYTES;
 }
 
-static ccl_status_t discretise(cegis_t *c, side_t *side, uint32_t stretch, ccl_error_t *err) {
+static ccl_status_t discretise(cegis_t *c, side_t *side, double stretch, ccl_error_t *err) {
     double share = 0, bytes;
     ccl_i_cegis_problem_fini(&side->problem);
     ccl_i_chunking_fini(&side->capacity);
@@ -192,6 +133,8 @@ static ccl_status_t discretise(cegis_t *c, side_t *side, uint32_t stretch, ccl_e
 static ccl_status_t choose_stretch(cegis_t *c, side_t *side, ccl_error_t *err) {
     uint32_t best = 1;
     double best_s = INFINITY;
+    if (c->stretch > 0)
+        return discretise(c, side, c->stretch, err);
     for (uint32_t m = 1; m <= MOST_STRETCH && c->options->tau_ref_s == 0; m++) {
         CCL_TRY(discretise(c, side, m, err));
         double time_s = side->problem.bound * side->capacity.tau_ref_s;
@@ -316,6 +259,7 @@ static void keep(cegis_t *c) {
                    .slices = c->slices,
                    .owner = c->owner,
                    .estimate_s = estimate_s,
+                   .other = c->stretch > 0,
                    .stats = c->stats};
     memcpy(cut->sides, c->sides, sizeof cut->sides);
     memset(c->sides, 0, sizeof c->sides);
@@ -350,11 +294,32 @@ static ccl_status_t make_cut(cegis_t *c, bool free, bool *uneven_out, ccl_error_
     return status;
 }
 
+/** Steps of other lengths than the first plan's. */
+static ccl_status_t make_others(cegis_t *c, ccl_error_t *err) {
+    uint32_t one = c->cuts;
+    double chosen = c->cut[0].sides[!c->cut[0].sides[0].used].capacity.stretch;
+    bool uneven;
+    for (size_t i = 0; i < CCL_ARRAY_LEN(others) && chosen > 0 && !c->options->ceiling; i++) {
+        uint32_t cuts = c->options->chunks ? 1 : others[i].cuts;
+        if (c->task.limited || (others[i].stretch == chosen && cuts == 1) ||
+            (cuts == 1 && others[i].cuts > 1) || (double)cuts * one * c->want->nchunks > MOST_TREES)
+            continue;
+        c->stretch = others[i].stretch;
+        c->cuts = cuts * one;
+        c->task.start_only = true;
+        CCL_TRY(make_cut(c, false, &uneven, err));
+    }
+    c->stretch = 0;
+    c->cuts = one;
+    return CCL_OK;
+}
+
 /** Plans for one and for more cuts of a chunk; the solver works on the first. */
 static ccl_status_t make_cuts(cegis_t *c, ccl_error_t *err) {
     uint32_t one = c->cuts;
     bool uneven = false;
     CCL_TRY(make_cut(c, false, &uneven, err));
+    CCL_TRY(make_others(c, err));
     for (size_t i = 0; !c->options->chunks && i < CCL_ARRAY_LEN(more_cuts); i++) {
         uint32_t n = more_cuts[i];
         if (c->task.limited || (double)n * one * c->want->nchunks > MOST_TREES ||
@@ -365,206 +330,6 @@ static ccl_status_t make_cuts(cegis_t *c, ccl_error_t *err) {
         CCL_TRY(make_cut(c, false, &uneven, err));
     }
     return CCL_OK;
-}
-
-/* ---------------------------------------------------------------- channels */
-
-/** Hops that share a busy link or group with others. */
-static ccl_status_t find_contended(cegis_t *c, side_t *side, ccl_error_t *err) {
-    const ccl_i_exchange_t *x = &side->x;
-    double *load_s = calloc(x->nresources + (size_t)1, sizeof *load_s), most_s = 0;
-    uint32_t *user = calloc(x->nresources + (size_t)1, sizeof *user); /* hop + 1; several: NONE */
-    side->contended = ccl_arena_alloc(&c->arena, x->nhops + (size_t)1, 1);
-    bool ok = load_s && user && side->contended;
-    for (size_t i = 0; ok && i < side->plan.len; i++) {
-        uint32_t h = side->plan.sends[i].hop;
-        const ccl_i_hop_t *hop = &x->hops[h];
-        for (uint32_t u = hop->first_use; u < hop->first_use + hop->nuses; u++) {
-            uint32_t r = x->uses[u].resource;
-            load_s[r] += x->uses[u].times / x->resources[r].Bps;
-            most_s = fmax(most_s, load_s[r]);
-            user[r] = user[r] == 0 || user[r] == h + 1 ? h + 1 : CCL_NONE;
-        }
-    }
-    for (uint32_t h = 0; ok && h < x->nhops; h++) {
-        const ccl_i_hop_t *hop = &x->hops[h];
-        for (uint32_t u = hop->first_use; u < hop->first_use + hop->nuses; u++) {
-            uint32_t r = x->uses[u].resource;
-            side->contended[h] |= user[r] == CCL_NONE && load_s[r] > BUSY * most_s;
-        }
-    }
-    free(load_s);
-    free(user);
-    return ok ? CCL_OK : ccl_fail_nomem(err);
-}
-
-/** The `lane`-th channel from `from` on whose connection takes the route of hop->channel. */
-static ccl_status_t next_channel(cegis_t *c, const side_t *side, const ccl_i_hop_t *hop,
-                                 uint32_t from, uint32_t *out, ccl_error_t *err) {
-    uint32_t src = side->up ? hop->dst : hop->src, dst = side->up ? hop->src : hop->dst;
-    const ccl_route_t *route, *other;
-    CCL_TRY(ccl_routes_get(c->routes, src, dst, hop->channel, &route, err));
-    uint32_t index = route->index;
-    for (*out = from; *out < from + 2 * CCL_I_EXCHANGE_ROUTES; ++*out) {
-        CCL_TRY(ccl_routes_get(c->routes, src, dst, *out, &other, err));
-        if (other->index == index)
-            return CCL_OK;
-    }
-    *out = hop->channel;
-    return CCL_OK;
-}
-
-/** Time in which everything is to be carried. */
-static double target_s(const cegis_t *c) {
-    double time_s = 0;
-    for (int i = 0; i < 2; i++) {
-        if (c->sides[i].used)
-            time_s += ccl_i_cegis_load_s(&c->sides[i].problem, &c->sides[i].plan);
-    }
-    return time_s;
-}
-
-/**
- * Where busy links are shared every chunk has a connection of its own, so that max-min sharing
- * gives all chunks the same; elsewhere a connection takes all of them, or as many do as thread
- * blocks need to keep up. Never more than `most`.
- */
-static ccl_status_t assign_channels(cegis_t *c, side_t *side, lanes_t kind, uint32_t most,
-                                    ccl_error_t *err) {
-    const ccl_i_exchange_t *x = &side->x;
-    double time_s = target_s(c), bytes = side->capacity.chunk_bytes;
-    uint32_t total = 0;
-    side->lanes = ccl_arena_alloc(&c->arena, x->nhops + (size_t)1, sizeof(uint32_t));
-    side->lane_first = ccl_arena_alloc(&c->arena, x->nhops + (size_t)1, sizeof(uint32_t));
-    if (!side->lanes || !side->lane_first)
-        return ccl_fail_nomem(err);
-    for (uint32_t h = 0; h < x->nhops; h++) {
-        const ccl_i_hop_t *hop = &x->hops[h];
-        uint32_t sends = side->sends_of[h];
-        double lanes = side->contended[h] ? sends : 1, Bps = 0;
-        if (kind == LANES_RATE && time_s > 0)
-            Bps = 1.05 * sends * bytes / time_s;
-        if (kind == LANES_LINK)
-            Bps = hop->link_Bps;
-        lanes = fmax(lanes, ccl_model_ceil(Bps / hop->tb_Bps));
-        lanes = fmin(lanes, (double)sends * c->slices);
-        side->lanes[h] = (uint32_t)fmin(lanes, most);
-        side->lane_first[h] = total;
-        total += side->lanes[h];
-    }
-    side->lane_channel = ccl_arena_alloc(&c->arena, total + (size_t)1, sizeof(uint16_t));
-    if (!side->lane_channel)
-        return ccl_fail_nomem(err);
-    for (uint32_t h = 0; h < x->nhops; h++) {
-        uint16_t *channels = side->lane_channel + side->lane_first[h];
-        for (uint32_t lane = 0, channel = x->hops[h].channel; lane < side->lanes[h]; lane++) {
-            if (lane > 0)
-                CCL_TRY(next_channel(c, side, &x->hops[h], channel + 1, &channel, err));
-            channels[lane] = (uint16_t)channel;
-        }
-    }
-    return CCL_OK;
-}
-
-static int by_value(const void *a, const void *b) {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
-/** Whether connections, a thread block for each end, fit every GPU. `apart`: sides share none. */
-static ccl_status_t blocks_fit(const cegis_t *c, bool apart, bool *fit_out, ccl_error_t *err) {
-    size_t n = 0, most = 0;
-    for (int i = 0; i < 2; i++) {
-        const side_t *side = &c->sides[i];
-        for (uint32_t h = 0; side->used && h < side->x.nhops; h++)
-            most += side->lanes[h];
-    }
-    uint64_t *ends = malloc((most + 1) * sizeof *ends);
-    uint32_t *blocks = calloc(c->nranks, sizeof *blocks);
-    *fit_out = true;
-    if (!ends || !blocks) {
-        free(ends);
-        free(blocks);
-        return ccl_fail_nomem(err);
-    }
-    for (uint64_t i = 0; i < 2; i++) {
-        const side_t *side = &c->sides[i];
-        for (uint32_t h = 0; side->used && h < side->x.nhops; h++) {
-            const ccl_i_hop_t *hop = &side->x.hops[h];
-            uint64_t src = side->up ? hop->dst : hop->src, dst = side->up ? hop->src : hop->dst;
-            for (uint32_t k = 0; k < side->lanes[h]; k++)
-                ends[n++] = (apart ? i : 0) << 63 | src << 40 | dst << 20 |
-                            side->lane_channel[side->lane_first[h] + k];
-        }
-    }
-    qsort(ends, n, sizeof *ends, by_value);
-    for (size_t k = 0; k < n; k++) {
-        if (k == 0 || ends[k] != ends[k - 1]) {
-            blocks[ends[k] >> 40 & 0x7fffff]++;
-            blocks[ends[k] >> 20 & 0xfffff]++;
-        }
-    }
-    for (uint32_t r = 0; r < c->nranks; r++) {
-        uint32_t sms = ccl_model_gpu(c->topo, r).sms;
-        *fit_out &= !sms || blocks[r] <= sms;
-    }
-    free(ends);
-    free(blocks);
-    return CCL_OK;
-}
-
-/** How far down-going sums must be moved up so that no connection is shared with summands. */
-static ccl_status_t find_down_channels(cegis_t *c, ccl_error_t *err) {
-    const side_t *down = &c->sides[0];
-    uint32_t least = 1;
-    c->down_channels = 0;
-    for (int i = 0; i < 2; i++) {
-        const side_t *side = &c->sides[i];
-        for (uint32_t h = 0; h < side->x.nhops; h++) {
-            for (uint32_t k = side->lane_first[h]; k < side->lane_first[h] + side->lanes[h]; k++)
-                least = side->lane_channel[k] >= least ? side->lane_channel[k] + 1u : least;
-        }
-    }
-    for (uint32_t d = least; d < least + CCL_I_EXCHANGE_ROUTES; d++) {
-        bool all = true;
-        for (uint32_t h = 0; all && h < down->x.nhops; h++) {
-            for (uint32_t k = 0; all && k < down->lanes[h]; k++) {
-                uint32_t channel, given = down->lane_channel[down->lane_first[h] + k];
-                CCL_TRY(next_channel(c, down, &down->x.hops[h], given + d, &channel, err));
-                all = channel == given + d;
-            }
-        }
-        if (all) {
-            c->down_channels = d;
-            break;
-        }
-    }
-    return CCL_OK;
-}
-
-static ccl_status_t choose_channels(cegis_t *c, lanes_t kind, ccl_error_t *err) {
-    bool both = c->sides[0].used && c->sides[1].used, fit = false;
-    for (int i = 0; i < 2; i++) {
-        if (c->sides[i].used && !c->sides[i].contended)
-            CCL_TRY(find_contended(c, &c->sides[i], err));
-    }
-    uint32_t lanes = c->options->channels ? c->options->channels : MOST_LANES;
-    c->down_channels = 0;
-    for (bool apart = both;; apart = false) {
-        for (uint32_t most = lanes; most; most /= 2) {
-            for (int i = 0; i < 2; i++) {
-                if (c->sides[i].used)
-                    CCL_TRY(assign_channels(c, &c->sides[i], kind, most, err));
-            }
-            CCL_TRY(blocks_fit(c, apart, &fit, err));
-            if (fit)
-                break;
-        }
-        if (fit && apart)
-            CCL_TRY(find_down_channels(c, err));
-        if (fit || !apart)
-            return CCL_OK;
-    }
 }
 
 /* ---------------------------------------------------------------- the schedule */
@@ -676,7 +441,7 @@ static ccl_status_t race(cegis_t *c, ccl_i_cluster_t *cluster, trial_t *trials, 
             continue;
         take(c, trial->cut);
         c->slices = trial->slices;
-        status = choose_channels(c, trial->lanes, err);
+        status = ccl_i_cegis_channels(c, trial->lanes, err);
         bool again = false;
         for (int k = 0; k < 2; k++) {
             c->cut[trial->cut].sides[k].contended = c->sides[k].contended;
@@ -715,6 +480,8 @@ static ccl_status_t race(cegis_t *c, ccl_i_cluster_t *cluster, trial_t *trials, 
 static int by_estimate(const void *a, const void *b) {
     const cut_t *x = a, *y = b;
     int later = (x->estimate_s > y->estimate_s) - (x->estimate_s < y->estimate_s);
+    if (x->other != y->other)
+        return x->other - y->other;
     return later ? later : (x->cuts > y->cuts) - (x->cuts < y->cuts);
 }
 
@@ -723,7 +490,7 @@ static int by_estimate(const void *a, const void *b) {
  * helped, as long as it does.
  */
 static ccl_status_t refine(cegis_t *c, ccl_i_cluster_t *cluster, trial_t *best, ccl_error_t *err) {
-    trial_t trials[LANES_KINDS + 1];
+    trial_t trials[CCL_I_LANES_KINDS + 1];
     uint32_t tried[2] = {best->slices, best->slices}; /* the fewest and the most */
     for (bool first = true;; first = false) {
         trial_t from = *best;
@@ -731,9 +498,9 @@ static ccl_status_t refine(cegis_t *c, ccl_i_cluster_t *cluster, trial_t *best, 
         from.schedule = NULL;
         if (more <= MOST_SLICES && more > tried[1])
             trials[len] = from, trials[len++].slices = tried[1] = more;
-        for (uint32_t k = 0; first && k < LANES_KINDS; k++) {
+        for (uint32_t k = 0; first && k < CCL_I_LANES_KINDS; k++) {
             if (k != from.lanes)
-                trials[len] = from, trials[len++].lanes = (lanes_t)k;
+                trials[len] = from, trials[len++].lanes = (ccl_i_cegis_lanes_t)k;
         }
         if (fewer && fewer < tried[0])
             trials[len] = from, trials[len++].slices = tried[0] = fewer;
@@ -745,36 +512,69 @@ static ccl_status_t refine(cegis_t *c, ccl_i_cluster_t *cluster, trial_t *best, 
     }
 }
 
+/** A plan as it is tried first: as many slices as there is work for. */
+static trial_t first_trial(const cegis_t *c, uint32_t k) {
+    const cut_t *cut = &c->cut[k];
+    double sends = (double)cut->sides[0].plan.len + (double)cut->sides[1].plan.len;
+    uint32_t slices = cut->slices;
+    while (slices > 1 && sends * slices > c->work / SHARES)
+        slices /= 2;
+    return (trial_t){.cut = k, .slices = slices, .lanes = CCL_I_LANES_RATE};
+}
+
+/** Steps of other lengths, with work of their own: what was found is not lost for them. */
+static ccl_status_t choose_other(cegis_t *c, ccl_i_cluster_t *cluster, double work, uint32_t first,
+                                 trial_t *best, ccl_error_t *err) {
+    trial_t trials[2 * CCL_ARRAY_LEN(others)];
+    uint32_t len = 0;
+    c->work = fmax(c->work, 0) + OTHER_WORK * work;
+    for (uint32_t k = first; k < c->ncuts; k++)
+        if (c->cut[k].estimate_s <= OTHER_ROUGH * c->cut[0].estimate_s)
+            trials[len++] = first_trial(c, k);
+    trial_t other = {.time_s = INFINITY};
+    ccl_status_t status = len ? race(c, cluster, trials, len, &other, err) : CCL_OK;
+    if (status == CCL_OK && other.schedule && other.time_s <= ROUGH * best->time_s)
+        status = refine(c, cluster, &other, err);
+    if (status == CCL_OK && other.time_s < OTHER_WORTH * best->time_s) {
+        trial_t last = *best;
+        *best = other;
+        other = last;
+    }
+    ccl_schedule_destroy(other.schedule);
+    return status;
+}
+
 /** Cuts, slices and connections: the best cuts as estimated are lowered and simulated. */
 static ccl_status_t choose(cegis_t *c, ccl_i_cluster_t *cluster, trial_t *best, ccl_error_t *err) {
-    trial_t only = {.cut = 0, .slices = 1, .lanes = LANES_PLAIN}, trials[MOST_FINALISTS];
-    double n = c->nranks;
+    trial_t only = {.cut = 0, .slices = 1, .lanes = CCL_I_LANES_PLAIN}, trials[MOST_FINALISTS];
+    double n = c->nranks, work;
     c->dearer = 1;
     if (c->options->part)
         return race(c, cluster, &only, 1, best, err);
     bool two_ways = c->cut[0].sides[0].used && c->cut[0].sides[1].used;
-    c->work = fmin(fmax(WORK_PER_PAIR * n * n, least_work[two_ways]), MOST_WORK);
+    work = fmin(fmax(WORK_PER_PAIR * n * n, least_work[two_ways]), MOST_WORK);
     if (c->options->effort > 0)
-        c->work *= c->options->effort;
+        work *= c->options->effort;
+    c->work = work;
     qsort(c->cut, c->ncuts, sizeof *c->cut, by_estimate);
+    uint32_t ncuts = 0;
+    while (ncuts < c->ncuts && !c->cut[ncuts].other)
+        ncuts++;
     /* The best one, those with few cuts, then others that are near: the last ones go first where
        there is not enough work. */
     uint32_t len = 0, most = MOST_FINALISTS - FINALISTS + 1;
-    for (uint32_t i = 0; i < 2 * c->ncuts && len < MOST_FINALISTS; i++) {
-        uint32_t k = i % c->ncuts;
+    for (uint32_t i = 0; i < 2 * ncuts && len < MOST_FINALISTS; i++) {
+        uint32_t k = i % ncuts;
         double worse = c->cut[k].estimate_s / c->cut[0].estimate_s;
         bool few = ccl_model_gpu(c->topo, 0).sms && 2 * c->cut[k].cuts <= c->cut[0].cuts;
         bool first = k == 0 || (few && worse <= ROUGH && len < most);
-        if (i < c->ncuts ? !first : k == 0 || few || k >= FINALISTS || worse > NEAR)
+        if (i < ncuts ? !first : k == 0 || few || k >= FINALISTS || worse > NEAR)
             continue;
-        uint32_t slices = c->cut[k].slices;
-        double sends = (double)c->cut[k].sides[0].plan.len + (double)c->cut[k].sides[1].plan.len;
-        while (slices > 1 && sends * slices > c->work / SHARES)
-            slices /= 2;
-        trials[len++] = (trial_t){.cut = k, .slices = slices, .lanes = LANES_RATE};
+        trials[len++] = first_trial(c, k);
     }
     CCL_TRY(race(c, cluster, trials, len, best, err));
-    return refine(c, cluster, best, err);
+    CCL_TRY(refine(c, cluster, best, err));
+    return choose_other(c, cluster, work, ncuts, best, err);
 }
 
 static ccl_status_t run(cegis_t *c, ccl_i_cluster_t *cluster, ccl_schedule_t **out,
@@ -795,9 +595,9 @@ static ccl_status_t run(cegis_t *c, ccl_i_cluster_t *cluster, ccl_schedule_t **o
     }
     ccl_log(c->ctx, CCL_LOG_INFO, "cegis", "%u cuts of a block, %u slices, connections by %s",
             c->cut[best.cut].cuts, best.slices,
-            best.lanes == LANES_PLAIN  ? "chunk"
-            : best.lanes == LANES_RATE ? "what they carry"
-                                       : "what links carry");
+            best.lanes == CCL_I_LANES_PLAIN  ? "chunk"
+            : best.lanes == CCL_I_LANES_RATE ? "what they carry"
+                                             : "what links carry");
     if (c->options->stats) {
         ccl_synth_stats_t *all = c->options->stats;
         const ccl_synth_stats_t *own = &c->cut[best.cut].stats;

@@ -13,7 +13,7 @@ typedef struct ccl_i_chunking {
     bool ceiling, reduce;
     double slowest_s;     /* tau of the slowest hop */
     double tau_ref_s;     /* length of a step: stretch times slowest_s, or as given */
-    uint32_t stretch;     /* 0: tau_ref_s was given */
+    double stretch;       /* 0: tau_ref_s was given */
     double *hop_fixed_s;  /* [nhops] alpha, and what reducing takes */
     double *hop_tau_s;    /* [nhops] alpha + S_c beta (+ S_c gamma) of one chunk alone */
     uint32_t *hop_chunks; /* [nhops] C(u,v), eq. 1 */
@@ -35,7 +35,7 @@ uint32_t ccl_i_chunking_fit(double tau_ref_s, double alpha_s, double Bps, uint32
  * @param reduce     receivers add: tau grows by chunk_bytes times gamma.
  */
 ccl_status_t ccl_i_chunking_init(ccl_i_chunking_t *out, const ccl_i_exchange_t *x,
-                                 double chunk_bytes, double tau_ref_s, uint32_t stretch,
+                                 double chunk_bytes, double tau_ref_s, double stretch,
                                  bool ceiling, bool reduce, bool reversed, ccl_error_t *err);
 /** Hops, links and groups that are alike, for people. */
 ccl_status_t ccl_i_chunking_explain(const ccl_i_chunking_t *chunking, const ccl_i_exchange_t *x,

@@ -235,7 +235,7 @@ typedef struct ccl_chunk_capacity {
 } ccl_chunk_capacity_t;
 typedef struct ccl_chunk_capacities {
     double chunk_bytes, tau_ref_s;
-    uint32_t stretch; /**< tau_ref is so many times the slowest hop's tau; 0: it was given */
+    double stretch; /**< tau_ref is so many times the slowest hop's tau; 0: it was given */
     bool ceiling, reduce;
     uint32_t nrows;
     ccl_chunk_capacity_t *rows; /**< hops first, fast ones first */
