@@ -114,22 +114,40 @@ ccl_status_t ccl_i_tune_options(ccl_i_cli_t *cli, ccl_tune_options_t *options,
 }
 
 /** Times of a protocol that the cluster knows nothing of are those of Simple. */
-static void warn_of_protocols(const ccl_i_cli_t *cli, const ccl_topology_t *topo,
-                              const ccl_space_t *space) {
+static bool knows(const ccl_topology_t *topo, const char *proto) {
+    for (uint32_t k = 0; k < topo->ntransports; k++)
+        if (topo->transports[k].protocol && strcmp(topo->transports[k].protocol, proto) == 0)
+            return true;
+    return strcmp(proto, "auto") == 0 || strcmp(proto, "Simple") == 0;
+}
+
+static bool names_protocols(const ccl_i_args_t *args) {
+    for (size_t i = 0; i < args->tune.knobs.n; i++)
+        if (strncmp(args->tune.knobs.items[i], "proto=", 6) == 0)
+            return true;
+    return args->tune.space != NULL;
+}
+
+/** Protocols that nothing is known of: told where the user named them, else left out. */
+static ccl_status_t check_protocols(const ccl_i_cli_t *cli, const ccl_topology_t *topo,
+                                    ccl_space_t *space, ccl_error_t *err) {
+    uint32_t unknown = 0;
+
     for (uint32_t i = 0; i < space->nvalues[CCL_KNOB_PROTO]; i++) {
-        double value = space->values[CCL_KNOB_PROTO][i];
-        bool known = !(value > 0); /* auto, Simple */
         char name[16];
 
-        ccl_knob_text(CCL_KNOB_PROTO, value, name, sizeof(name));
-        for (uint32_t k = 0; k < topo->ntransports && !known; k++)
-            known = topo->transports[k].protocol && strcmp(topo->transports[k].protocol, name) == 0;
-        if (!known)
+        ccl_knob_text(CCL_KNOB_PROTO, space->values[CCL_KNOB_PROTO][i], name, sizeof(name));
+        if (knows(topo, name))
+            continue;
+        unknown++;
+        if (names_protocols(&cli->args))
             ccl_log(&cli->ctx, CCL_LOG_WARN, "tune",
                     "no transport of this cluster has constants for protocol %s: its times are "
                     "those of Simple (a profile has them: --profile nccl-a100)",
                     name);
     }
+    return unknown && !names_protocols(&cli->args) ? ccl_space_set(space, "proto=auto", err)
+                                                   : CCL_OK;
 }
 
 static ccl_status_t open_all(ccl_i_cli_t *cli, tune_t *t, ccl_tune_options_t *options,
@@ -147,7 +165,7 @@ static ccl_status_t open_all(ccl_i_cli_t *cli, tune_t *t, ccl_tune_options_t *op
         t->constants = (ccl_tune_constants_t){t->plain, t->profile};
         options->constants = &t->constants;
     }
-    warn_of_protocols(cli, t->topo, options->space);
+    CCL_TRY(check_protocols(cli, t->topo, t->space, err));
     CCL_TRY(ccl_i_collective_open(args, args->collective, t->topo->nranks, &t->want, err));
     CCL_TRY(ccl_i_sizes(args->sizes ? args->sizes : "64K:1G:4", &t->sizes_bytes, &t->nsizes, err));
     /* Process 0 alone writes things down. */

@@ -304,12 +304,14 @@ static void head(const ccl_report_tuning_t *about, ccl_text_t *out) {
         const char *word, *told;
     } why[] = {{"space", "nothing is left to try"},
                {"budget", "the budget is spent"},
-               {"gap", "every size is near its lower bound"},
+               {"gap", "no size is left"},
                {"interrupted", "interrupted"}};
     const ccl_tuning_t *t = about->tuning;
     const char *told = t->stopped;
-    uint32_t resumed = 0, estimates = 0;
+    uint32_t resumed = 0, estimates = 0, done = 0;
 
+    for (uint32_t s = 0; s < t->nsizes; s++)
+        done += t->done[s];
     for (uint32_t i = 0; i < t->nruns; i++) {
         resumed += t->runs[i].resumed;
         estimates += t->runs[i].estimate;
@@ -319,9 +321,13 @@ static void head(const ccl_report_tuning_t *about, ccl_text_t *out) {
             told = why[i].told;
     ccl_text_printf(out,
                     "%s on %s, %u GPUs: %s over %.6g points, %u runs (%u of them estimates, %u "
-                    "from the notebook), %u schedules; %s\n\n",
+                    "from the notebook), %u schedules; %s",
                     about->collective, about->topology, about->nranks, about->strategy,
                     t->space_points, t->nruns, estimates, resumed, t->schedules, told);
+    if (done)
+        ccl_text_printf(out, "; %u of %u sizes done: within %.3g%% of their lower bounds", done,
+                        t->nsizes, 100 * t->gap);
+    ccl_text_printf(out, "\n\n");
 }
 
 ccl_status_t ccl_report_tuning(const ccl_report_tuning_t *about, const ccl_report_style_t *style,

@@ -351,6 +351,7 @@ typedef struct ccl_tuning {
     uint32_t *best;      /**< [nsizes] run in full; CCL_NONE: none has a time */
     uint32_t *untuned;   /**< [nsizes] the best of the untuned points */
     bool *done;          /**< [nsizes] within the gap of the bound */
+    double gap;          /**< of the options: 0.01 is 1 % */
     uint32_t nruns;
     ccl_tune_run_t *runs; /**< in the order of the search */
     size_t runs_cap;

@@ -39,6 +39,19 @@ done
 # shellcheck disable=SC2086
 "$ccllab" $tune --budget 150 --notebook "$dir/n.db" | grep -q 'time against thread blocks' || say "no text"
 
+# It ends near the bound, and says how near; a cluster that knows no LL128 is not tuned with it unless that is named.
+near() { # words of the first line, options
+    words=$1
+    shift
+    "$ccllab" tune -t 'servers:1 gpus:4 nvswitch=100GB/s,1us' -c allgather --budget 30 --notebook none "$@" >"$dir/near" 2>"$dir/err"
+    head -1 "$dir/near" | grep -qF "$words" || say "$*: $(head -1 "$dir/near")"
+}
+near 'no size is left; 1 of 1 sizes done: within 25% of their lower bounds' --sizes 64M --gap 25%
+near 'the budget is spent; 1 of 2 sizes done: within 25% of their lower bounds' --sizes 1K,64M --gap 25% -k with=ring
+if grep -q LL128 "$dir/near" || [ -s "$dir/err" ]; then say "LL128: $(cat "$dir/near" "$dir/err")"; fi
+near 'sizes done' -k proto=LL128 --sizes 1K
+grep -q 'no transport of this cluster has constants for protocol LL128' "$dir/err" || say "LL128 is not told"
+
 # Ctrl-C: what is finished is printed and written down.
 points() {
     [ ! -s "$dir/i.db" ] || "$ccllab" notebook query 'SELECT count(*) FROM point' --csv --notebook "$dir/i.db" 2>/dev/null |
