@@ -343,10 +343,10 @@ static ccl_status_t race_from(race_t *race, uint32_t first, uint32_t threads, ui
     return race_some(race, last, race->n, threads, best, best_s, err);
 }
 
-/* The candidate `from` over other channels, or in other cuts, joins the race, if it fits and was
-   not there yet. @param cuts  0: as the estimate says */
+/* The candidate `from` in another shape, over other channels, or in other cuts, joins the race, if it
+   fits and was not there yet. @param cuts  0: as the estimate says */
 static ccl_status_t add_paced(ccl_i_candidates_t *all, race_t *race, uint32_t from_index,
-                              uint32_t channels, uint32_t cuts, uint32_t stride,
+                              uint8_t net, uint32_t channels, uint32_t cuts, uint32_t stride,
                               ccl_error_t *err) {
     const ccl_i_candidate_t from = all->items[from_index];
     ccl_i_candidates_t one = {0};
@@ -355,13 +355,13 @@ static ccl_status_t add_paced(ccl_i_candidates_t *all, race_t *race, uint32_t fr
     if (from.mix->given)
         return CCL_OK; /* as it was given */
     ok = ccl_i_candidates_add(&one, race->space, race->sketches, from.mix, channels, cuts,
-                              &race->costs, (ccl_i_shape_t)from.net);
+                              &race->costs, (ccl_i_shape_t)net);
     for (uint32_t i = 0; ok && one.n && i < race->n; i++) {
         const ccl_i_candidate_t *c = &all->items[i];
 
         if (c->mix == from.mix && c->channels == channels && c->cuts == one.items[0].cuts &&
             c->stride == stride &&
-            memcmp(c->shapes, from.shapes, sizeof from.shapes) == 0)
+            memcmp(c->shapes, one.items[0].shapes, sizeof c->shapes) == 0)
             one.n = 0;
     }
     if (ok && one.n && !one.items[0].hopeless &&
@@ -383,7 +383,7 @@ static ccl_status_t add_paced(ccl_i_candidates_t *all, race_t *race, uint32_t fr
 
 static ccl_status_t add_variant(ccl_i_candidates_t *all, race_t *race, uint32_t from_index,
                                 uint32_t channels, uint32_t cuts, ccl_error_t *err) {
-    return add_paced(all, race, from_index, channels, cuts, 0, err);
+    return add_paced(all, race, from_index, all->items[from_index].net, channels, cuts, 0, err);
 }
 
 /* Where latency counts most there is nothing to gain. */
@@ -466,6 +466,20 @@ static ccl_status_t race_cuts(ccl_i_candidates_t *all, race_t *race, double with
     return CCL_OK;
 }
 
+/* Where roots are not alike what wins in the other shapes: rails that lack a GPU make short chains and
+   long ones unlike, which shows in so many cuts only. */
+static ccl_status_t race_shapes(ccl_i_candidates_t *all, race_t *race, uint32_t threads,
+                                uint32_t *best, double *best_s, ccl_error_t *err) {
+    const ccl_i_candidate_t c = all->items[*best];
+    const uint32_t done = race->n;
+
+    if (race->space->nclasses < 2 || c.stride || c.transfers > FINE_TRANSFERS || enough(race, *best_s))
+        return CCL_OK;
+    for (uint8_t net = CCL_I_SHAPE_DIRECT; net < CCL_I_SHAPES; net++)
+        CCL_TRY(add_paced(all, race, *best, net, c.channels, c.cuts, 0, err));
+    return race->n > done ? race_from(race, done, threads, best, best_s, err) : CCL_OK;
+}
+
 /*
  * Trees that were balanced for a group are so while all of them flow: without micro-batches these
  * are made of cuts, each a few steps behind the one before, and every tree has its channel.
@@ -486,7 +500,7 @@ static ccl_status_t race_paced(ccl_i_candidates_t *all, race_t *race, uint32_t t
         return CCL_OK;
     for (size_t i = 0; i < CCL_ARRAY_LEN(PACES) && !enough(race, *best_s); i++) {
         if (PACES[i].cuts * c.transfers / c.parts * trees <= PACED_TRANSFERS)
-            CCL_TRY(add_paced(all, race, *best, trees, PACES[i].cuts, PACES[i].stride, err));
+            CCL_TRY(add_paced(all, race, *best, c.net, trees, PACES[i].cuts, PACES[i].stride, err));
     }
     return race->n > done ? race_from(race, done, threads, best, best_s, err) : CCL_OK;
 }
@@ -525,6 +539,7 @@ static ccl_status_t race_fine(ccl_i_candidates_t *all, race_t *race, const ccl_i
         CCL_TRY(race_from(race, done, threads, best, best_s, err));
     CCL_TRY(race_piped(all, race, threads, best, best_s, err));
     CCL_TRY(race_cuts(all, race, run->within, threads, best, best_s, err));
+    CCL_TRY(race_shapes(all, race, threads, best, best_s, err));
     return race_paced(all, race, threads, best, best_s, err);
 }
 
