@@ -30,9 +30,13 @@ enum { PIPED = 8 };
 #define CHEAP_TRANSFERS 8000.0
 /* Balanced trees are raced in so many cuts, so many steps apart, of together so many transfers. */
 #define PACED_TRANSFERS 2.5e5
+/* Then in twice as many, while pieces are larger than this and it gains, up to so many transfers. */
+#define PACED_BYTES 16384.0
+#define PACED_CLIMB 9e5
 static const struct {
     uint32_t cuts, stride;
 } PACES[] = {{8, 3}, {16, 2}, {16, 5}};
+enum { PACED_STRIDE = 2 };
 /* Reductions of so many transfers, over all micro-batches, are simulated in two orders. */
 #define BOTH_ORDERS 4e4
 /* Candidates of more transfers are not told apart by the steps of equal trees. */
@@ -502,7 +506,24 @@ static ccl_status_t race_paced(ccl_i_candidates_t *all, race_t *race, uint32_t t
         if (PACES[i].cuts * c.transfers / c.parts * trees <= PACED_TRANSFERS)
             CCL_TRY(add_paced(all, race, *best, c.net, trees, PACES[i].cuts, PACES[i].stride, err));
     }
-    return race->n > done ? race_from(race, done, threads, best, best_s, err) : CCL_OK;
+    if (race->n > done)
+        CCL_TRY(race_from(race, done, threads, best, best_s, err));
+    for (double before_s = INFINITY; *best_s < before_s * (1 - CCL_I_SKETCH_CUT_GAIN);) {
+        const ccl_i_candidate_t paced = all->items[*best];
+        const uint32_t last = race->n;
+
+        if (!paced.stride || 2 * paced.cuts > CCL_I_SKETCH_CUTS ||
+            2 * paced.transfers > PACED_CLIMB || enough(race, *best_s) ||
+            race->costs.chunk_bytes / paced.parts < PACED_BYTES)
+            break;
+        before_s = *best_s;
+        race->transfers -= fmin(race->transfers, 2 * paced.transfers); /* beside the others */
+        CCL_TRY(add_paced(all, race, *best, paced.net, paced.channels, 2 * paced.cuts, PACED_STRIDE,
+                          err));
+        if (race->n > last)
+            CCL_TRY(race_from(race, last, threads, best, best_s, err));
+    }
+    return CCL_OK;
 }
 
 /*
