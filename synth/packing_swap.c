@@ -21,6 +21,7 @@ typedef struct swapper {
     double *asked;  /* [nclasses] z of docs/model.md: caps of all connections over its rate */
     double *weight; /* [nclasses] exp(sharp (load / rate / level - 1)) */
     double *growth; /* [nclasses] what one hop more multiplies weight by */
+    double *gain;   /* [nclasses] what one hop more adds to weight, where none is lost by sharing */
     double level, sharp, fresh;
     uint32_t *used[2]; /* [nhops] by orbit: ranks that hang on it, in trees out and in */
     uint32_t *depth; /* [n] of the tree in hand */
@@ -64,6 +65,7 @@ static double weight_of(const swapper_t *s, uint32_t class, double load, double 
 
 static void weigh(swapper_t *s, uint32_t class) {
     s->weight[class] = weight_of(s, class, s->load[class], s->asked[class]);
+    s->gain[class] = s->weight[class] * (s->growth[class] - 1);
 }
 
 static void set_level(swapper_t *s, double level, double sharp) {
@@ -94,8 +96,8 @@ static bool use(swapper_t *s, uint32_t hop, bool up, int times) {
     return changed;
 }
 
-/* What the sum grows by with this hop, more for a new one. */
-static double cost(const swapper_t *s, uint32_t hop, bool up) {
+/* What the sum grows by with this hop, more for a new one, where links may lose by sharing. */
+static double contended_cost(const swapper_t *s, uint32_t hop, bool up) {
     const ccl_i_pack_hop_t *h = &s->x->hops[hop];
     double sum = 0;
     if (h->orbit == s->banned || (s->open && !s->open[up][h->orbit]))
@@ -107,10 +109,21 @@ static double cost(const swapper_t *s, uint32_t hop, bool up) {
             sum += weight_of(s, class, s->load[class] + 1, s->asked[class] + more) -
                    s->weight[class];
         } else {
-            sum += s->weight[class] * (s->growth[class] - 1);
+            sum += s->gain[class];
         }
     }
     return s->used[up][h->orbit] > 0 ? sum : sum * s->fresh;
+}
+
+static inline double cost(const swapper_t *s, uint32_t hop, bool up) {
+    const ccl_i_pack_hop_t *h = &s->x->hops[hop];
+    const uint32_t *uses = s->x->uses + h->first_use;
+    double sum = 0;
+    if (s->x->contended || s->open || s->banned != CCL_NONE)
+        return contended_cost(s, hop, up);
+    for (uint32_t i = 0; i < h->nuses; i++)
+        sum += s->gain[uses[i]];
+    return s->fresh == 1 || s->used[up][h->orbit] > 0 ? sum : sum * s->fresh;
 }
 
 static double busiest(const swapper_t *s) {
@@ -419,6 +432,7 @@ ccl_status_t ccl_i_pack_swap(const ccl_ctx_t *ctx, const ccl_i_pack_hops_t *x,
     s.asked = ccl_arena_alloc(&arena, most, sizeof *s.asked);
     s.weight = ccl_arena_alloc(&arena, most, sizeof *s.weight);
     s.growth = ccl_arena_alloc(&arena, most, sizeof *s.growth);
+    s.gain = ccl_arena_alloc(&arena, most, sizeof *s.gain);
     s.depth = ccl_arena_alloc(&arena, n, sizeof *s.depth);
     s.queue = ccl_arena_alloc(&arena, n, sizeof *s.queue);
     s.joined = ccl_arena_alloc(&arena, n, sizeof *s.joined);
@@ -428,7 +442,8 @@ ccl_status_t ccl_i_pack_swap(const ccl_ctx_t *ctx, const ccl_i_pack_hops_t *x,
     for (uint32_t r = 0; r < n; r++)
         total += x->class_root[r] == r ? (size_t)roots[r] * (down + up) : 0;
     out->trees = ccl_arena_alloc(&out->arena, total + 1, sizeof *out->trees);
-    if (!s.load || !s.asked || !s.weight || !s.growth || !s.depth || !s.queue || !s.joined || !s.price ||
+    if (!s.load || !s.asked || !s.weight || !s.growth || !s.gain || !s.depth || !s.queue ||
+        !s.joined || !s.price ||
         !s.used[0] || !s.used[1] || !out->trees) {
         status = ccl_fail_nomem(err);
         goto end;
