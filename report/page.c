@@ -100,12 +100,19 @@ static void scalar(ccl_text_t *out, const json_t *value) {
         ccl_text_printf(out, "%s", json_is_true(value) ? "yes" : json_is_false(value) ? "no" : "-");
 }
 
-void ccl_i_page_row(ccl_text_t *out, const char *name, const json_t *value) {
-    if (!value)
-        return;
-    ccl_text_printf(out, "<tr><th>%s</th><td>", name);
-    scalar(out, value);
-    ccl_text_printf(out, "</td></tr>\n");
+void ccl_i_page_facts(ccl_text_t *out, const json_t *root, const ccl_i_page_fact_t *facts, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        const json_t *value = json_object_get(root, facts[i].key);
+
+        if (!value)
+            continue;
+        ccl_text_printf(out, "<tr><th>%s</th><td>", facts[i].told);
+        if (facts[i].scale > 0 && json_is_number(value))
+            ccl_text_printf(out, "%.6g", json_number_value(value) * facts[i].scale);
+        else
+            scalar(out, value);
+        ccl_text_printf(out, "</td></tr>\n");
+    }
 }
 
 /** Any value as nested tables; long lists are cut, and say so. Depth is bounded by the reader. */
@@ -298,17 +305,27 @@ static ccl_status_t comparison(const ccl_json_doc_t *doc, ccl_text_t *out, ccl_e
 }
 
 static ccl_status_t simulation(const ccl_json_doc_t *doc, ccl_text_t *out, ccl_error_t *err) {
-    static const char *const keys[] = {
-        "collective", "nranks",      "size_bytes",       "time_s",          "bound_s",
-        "gap",        "algbw_GBps",  "busbw_GBps",       "batches",         "transfers",
-        "comm_share", "granularity", "link_utilization", "mean_idle_share", "max_idle_share"};
+    static const ccl_i_page_fact_t facts[] = {{"collective", "collective", 0},
+                                              {"nranks", "GPUs", 0},
+                                              {"size_bytes", "size (bytes)", 0},
+                                              {"time_s", "time (us)", 1e6},
+                                              {"bound_s", "bound (us)", 1e6},
+                                              {"gap", "time / bound", 0},
+                                              {"algbw_GBps", "algbw (GB/s)", 0},
+                                              {"busbw_GBps", "busbw (GB/s)", 0},
+                                              {"batches", "micro-batches", 0},
+                                              {"granularity", "level", 0},
+                                              {"transfers", "transfers", 0},
+                                              {"comm_share", "thread blocks busy, mean (%)", 100},
+                                              {"link_utilization", "mean use of links that carry data (%)", 100},
+                                              {"mean_idle_share", "thread blocks idle, mean (%)", 100},
+                                              {"max_idle_share", "the idlest (%)", 100}};
     ccl_picture_t *picture = NULL;
 
     ccl_text_printf(out, "<h2>Run of ");
     ccl_text_add_xml(out, string_of(doc->root, "input"));
     ccl_text_printf(out, "</h2>\n<div class=\"scroll\"><table>");
-    for (size_t i = 0; i < CCL_ARRAY_LEN(keys); i++)
-        ccl_i_page_row(out, keys[i], json_object_get(doc->root, keys[i]));
+    ccl_i_page_facts(out, doc->root, facts, CCL_ARRAY_LEN(facts));
     ccl_text_printf(out, "</table></div>\n");
     if (!json_is_number(json_object_get(doc->root, "time_s")) ||
         json_array_size(json_object_get(doc->root, "thread_blocks")) == 0)

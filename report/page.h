@@ -19,8 +19,13 @@ void ccl_i_script_string(ccl_text_t *out, const char *text);
  */
 ccl_status_t ccl_i_page_timeline(const ccl_json_doc_t *doc, ccl_text_t *out, double *merged_ns_out,
                                  size_t *spans_out, ccl_error_t *err);
-/** A line of a table of two columns; nothing where there is no value. */
-void ccl_i_page_row(ccl_text_t *out, const char *name, const json_t *value);
+/** A member of a result as a page tells it. */
+typedef struct ccl_i_page_fact {
+    const char *key, *told; /**< told with its unit */
+    double scale;           /**< that a number is multiplied by; 0: 1 */
+} ccl_i_page_fact_t;
+/** A table of two columns without its end; no row for what `root` does not have. */
+void ccl_i_page_facts(ccl_text_t *out, const json_t *root, const ccl_i_page_fact_t *facts, size_t n);
 /** The picture inside the page; it is destroyed. */
 ccl_status_t ccl_i_page_picture(ccl_picture_t *picture, ccl_text_t *out, ccl_error_t *err);
 /** " --NAME VALUE" as a shell reads it; nothing where the value is "". */

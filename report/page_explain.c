@@ -228,6 +228,8 @@ static void change_table(const json_t *root, ccl_text_t *out) {
     double time_s = json_number_value(json_object_get(root, "time_s"));
     size_t told = 0;
 
+    if (json_array_size(list) == 0)
+        return; /* none was tried */
     ccl_text_printf(out,
                     "<div class=\"scroll\"><table class=\"changes\"><tr><th>change</th>"
                     "<th>time (us)</th><th>change (%%)</th><th>of</th><th>said as</th></tr>\n");
@@ -248,14 +250,21 @@ static void change_table(const json_t *root, ccl_text_t *out) {
         ccl_text_printf(out, "</td></tr>\n");
     }
     ccl_text_printf(out, "</table></div>\n");
-    if (json_array_size(list) > 0 && !told)
+    if (!told)
         ccl_text_printf(out, "<p>None of the %zu changes tried helps.</p>\n",
                         json_array_size(list));
 }
 
 ccl_status_t ccl_i_page_explanation(const ccl_json_doc_t *doc, ccl_text_t *out, ccl_error_t *err) {
-    static const char *const keys[] = {"time_s",      "bound_s", "gap",           "busbw_GBps",
-                                       "granularity", "batches", "path_transfers"};
+    static const ccl_i_page_fact_t facts[] = {{"time_s", "time (us)", 1e6},
+                                              {"bound_s", "bound (us)", 1e6},
+                                              {"gap", "time / bound", 0},
+                                              {"busbw_GBps", "busbw (GB/s)", 0},
+                                              {"granularity", "level", 0},
+                                              {"batches", "micro-batches", 0},
+                                              {"path_transfers", "transfers on the critical path", 0}};
+    static const ccl_i_page_fact_t on_cut = {
+        "path_share", "share of the critical path on the links of the bound, or of cuts alike (%)", 100};
     const json_t *cut = json_object_get(doc->root, "cut");
     ccl_picture_t *picture = NULL;
     char name[121];
@@ -265,10 +274,8 @@ ccl_status_t ccl_i_page_explanation(const ccl_json_doc_t *doc, ccl_text_t *out, 
     ccl_text_printf(out, "<h2>Why ");
     ccl_text_add_xml(out, name);
     ccl_text_printf(out, " takes its time</h2>\n<div class=\"scroll\"><table>");
-    for (size_t i = 0; i < CCL_ARRAY_LEN(keys); i++)
-        ccl_i_page_row(out, keys[i], json_object_get(doc->root, keys[i]));
-    ccl_i_page_row(out, "share of the critical path on the links of the bound, or of cuts alike",
-                   json_object_get(cut, "path_share"));
+    ccl_i_page_facts(out, doc->root, facts, CCL_ARRAY_LEN(facts));
+    ccl_i_page_facts(out, cut, &on_cut, 1);
     ccl_text_printf(out, "</table></div>\n");
     change_table(doc->root, out);
     CCL_TRY(ccl_i_page_picture(picture, out, err));

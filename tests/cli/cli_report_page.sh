@@ -52,8 +52,9 @@ ran=$(grep -c '"what": .*"status": "ok"' why.json)
 best=$(sed -n 's/^ *{"what": "\([^"]*\)".*/\1/p;' why.json | head -n 1)
 grep '<tr><td>' why.html | head -n 1 | sed 's/&gt;/>/g' | grep -qF -e "<td>$best</td>" || say "explain: $best is not first"
 share=$(sed -n 's/^    "path_share": //p' why.json | tr -d ,)
-has why.html "on the links of the bound, or of cuts alike</th><td>$(printf %.6g "$share")<"
-has why.html "time_s</th><td>$(printf %.6g "$(member time_s)")<"
+scaled() { awk -v x="$1" -v by="$2" 'BEGIN { printf "%.6g", x * by }'; }
+has why.html "on the links of the bound, or of cuts alike (%)</th><td>$(scaled "$share" 100)<"
+has why.html "time (us)</th><td>$(scaled "$(member time_s)" 1e6)<"
 line=$(sed -n '/^<pre>/,/<\/pre>/p;/<pre>/p' why.html | sed 's/<[^>]*>//g' | grep '^ccllab explain' | head -n 1)
 sh -c "'$ccllab' ${line#ccllab } --no-what-if --json" >again.json
 [ "$(grep '^  "time_s"' again.json)" = "$(grep '^  "time_s"' why.json)" ] || say "$line: another time"
