@@ -317,8 +317,8 @@ static ccl_status_t simulation(const ccl_json_doc_t *doc, ccl_text_t *out, ccl_e
                                               {"granularity", "level", 0},
                                               {"transfers", "transfers", 0},
                                               {"comm_share", "thread blocks busy, mean (%)", 100},
-                                              {"link_utilization", "mean use of links that carry data (%)", 100},
-                                              {"mean_idle_share", "thread blocks idle, mean (%)", 100},
+                                              {"link_utilization", "mean use of links in use (%)", 100},
+                                              {"mean_idle_share", "they idle, mean (%)", 100},
                                               {"max_idle_share", "the idlest (%)", 100}};
     ccl_picture_t *picture = NULL;
 
