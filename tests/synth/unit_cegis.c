@@ -218,9 +218,9 @@ START_TEST(test_clock) {
 }
 END_TEST
 
-static double run_s(const ccl_topology_t *topo, const char *name, ccl_collective_kind_t kind) {
+static double run_with(const ccl_topology_t *topo, const char *name, ccl_collective_kind_t kind,
+                       ccl_synth_options_t options) {
     ccl_error_t err = CCL_ERROR_INIT;
-    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
     ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
     ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
     ccl_collective_t *want = collective(kind, topo->nranks, 0);
@@ -228,7 +228,7 @@ static double run_s(const ccl_topology_t *topo, const char *name, ccl_collective
     ccl_schedule_t *schedule = NULL;
     ccl_program_t *program = NULL;
     ccl_sim_result_t *result = NULL;
-    options.size_bytes = lower.size_bytes = sim.size_bytes = 1e9;
+    lower.size_bytes = sim.size_bytes = options.size_bytes;
     ccl_status_t status = ccl_synthesize(NULL, name, topo, NULL, want, &options, &schedule, &err);
     lower.topo = topo;
     lower.order = way.order;
@@ -247,6 +247,30 @@ static double run_s(const ccl_topology_t *topo, const char *name, ccl_collective
     ccl_collective_destroy(want);
     return time_s;
 }
+
+static double run_s(const ccl_topology_t *topo, const char *name, ccl_collective_kind_t kind) {
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    options.size_bytes = 1e9;
+    return run_with(topo, name, kind, options);
+}
+
+/* The length of a step: the bound alone would have twice the slowest hop's tau, and once (chunks of
+   85 KiB and 21 KiB); by simulation another one is faster. */
+START_TEST(test_steps) {
+    static const struct {
+        const char *spec;
+        double size_bytes, by_bound_s, less;
+    } cases[] = {{"heteccl-h20-4+8", 1048576, 31.4953e-6, 0.88},
+                 {"heteccl-v100-4+8", 262144, 17.4307e-6, 0.85}};
+    ccl_topology_t *topo = topology(cases[_i].spec);
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    options.size_bytes = cases[_i].size_bytes;
+    double time_s = run_with(topo, "cegis", CCL_ALLGATHER, options);
+    options.tau_ref_s = cases[_i].by_bound_s;
+    ck_assert_double_lt(time_s, cases[_i].less * run_with(topo, "cegis", CCL_ALLGATHER, options));
+    ccl_topology_destroy(topo);
+}
+END_TEST
 
 START_TEST(test_baselines) {
     /* Thread blocks as limited as they are: no baseline is faster. */
@@ -378,6 +402,7 @@ int main(void) {
     tcase_add_test(tcase, test_clock);
     tcase_add_test(tcase, test_same_bytes);
     tcase_add_loop_test(tcase, test_baselines, 0, 2);
+    tcase_add_loop_test(tcase, test_steps, 0, 2);
     tcase_add_test(tcase, test_one_second);
     tcase_add_test(tcase, test_squeeze_and_fill);
     tcase_add_test(tcase, test_relieve);
