@@ -143,6 +143,19 @@ static ccl_status_t write_plans(const ccl_i_cli_t *cli, const ccl_topology_t *to
     return status;
 }
 
+/** Plans are between vendors: with further clusters, which may be faster, more would cross. */
+static ccl_status_t keep_vendors(const ccl_topology_t *topo, uint32_t *clusters, ccl_error_t *err) {
+    uint32_t *of = calloc(topo->nranks, sizeof *of), n = 0;
+    bool *borders = calloc(topo->nranks, sizeof *borders);
+    ccl_status_t status = of && borders ? CCL_OK : ccl_fail_nomem(err);
+
+    if (status == CCL_OK && ccl_c2c_clusters(topo, 0, of, borders, &n, NULL) == CCL_OK)
+        *clusters = n;
+    free(of);
+    free(borders);
+    return status;
+}
+
 static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_routes_t *routes,
                          const ccl_collective_t *want, ccl_synth_options_t options, target_t target,
                          ccl_error_t *err) {
@@ -153,6 +166,8 @@ static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_route
     ccl_status_t status;
     bool limited = false;
 
+    if (target == TARGET_FLAGCX && !options.c2c.clusters)
+        CCL_TRY(keep_vendors(topo, &options.c2c.clusters, err));
     options.stats = &stats;
     options.trace = cli->args.trace ? &trace : NULL;
     options.sketch.write = cli->args.sketch.write ? &sketches : NULL;

@@ -1,5 +1,5 @@
 /* Plans between clusters, as FlagCX reads them: made from a schedule, and written. */
-#include "schedule/schedule_i.h"
+#include "schedule/c2c_plan_i.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +70,8 @@ static ccl_status_t ways_init(ways_t *w, ccl_error_t *err) {
     size_t n;
     if (coll->kind != CCL_ALLGATHER && coll->kind != CCL_BROADCAST)
         return ccl_fail(err, CCL_ERR_UNSUPPORTED,
-                        "plans between clusters are of allgather and broadcast, not of %s",
+                        "plans between clusters are of allgather, broadcast, allreduce, reduce and "
+                        "reducescatter, not of %s",
                         coll->name);
     if (coll->nranks != w->groups->nranks)
         return ccl_fail(err, CCL_ERR_INPUT, "the schedule has %u ranks, the clusters %u",
@@ -139,11 +140,9 @@ static ccl_status_t make_messages(const ways_t *w, ccl_c2c_plan_t *p, ccl_error_
         bool receives = t->dst == p->rank;
         if (w->groups->of[t->src] == to || (t->src != p->rank && !receives))
             continue;
-        p->messages[n++] =
-            (ccl_c2c_message_t){w->after[(size_t)to * w->nchunks + t->chunk] - 1,
-                                receives ? t->src : t->dst,
-                                w->own && !receives ? t->chunk - p->rank * c : t->chunk, 1,
-                                receives};
+        p->messages[n++] = (ccl_c2c_message_t){
+            w->after[(size_t)to * w->nchunks + t->chunk] - 1, receives ? t->src : t->dst,
+            w->own && !receives ? t->chunk - p->rank * c : t->chunk, 1, receives};
     }
     qsort(p->messages, n, sizeof *p->messages, by_message);
     for (uint32_t i = 0; i < n; i++) {
@@ -169,16 +168,23 @@ static ccl_status_t make_calls(const ways_t *w, ccl_c2c_plan_t *p, ccl_error_t *
         p->pre[p->npre++] =
             (ccl_c2c_call_t){0, -1, 0, 1, 0, w->first[q] * c, c, 0, CCL_C2C_ALLGATHER};
     else if (w->groups->of[coll->root] == q)
-        p->pre[p->npre++] = (ccl_c2c_call_t){0, (int32_t)(coll->root - w->first[q]), 0, 1, 0, 0,
-                                             w->nchunks, 0, CCL_C2C_BROADCAST};
+        p->pre[p->npre++] = (ccl_c2c_call_t){
+            0, (int32_t)(coll->root - w->first[q]), 0, 1, 0, 0, w->nchunks, 0, CCL_C2C_BROADCAST};
     if (w->size[q] == 1)
         return CCL_OK;
     for (uint32_t k = 0; k < w->nchunks; k++) {
         uint32_t after = w->after[(size_t)q * w->nchunks + k];
         if (after > 0)
-            p->post[n++] = (ccl_c2c_call_t){
-                after - 1, (int32_t)(w->keeper[(size_t)q * w->nchunks + k] - w->first[q]), 1, 1, k,
-                k, 1, 2, CCL_C2C_BROADCAST};
+            p->post[n++] =
+                (ccl_c2c_call_t){after - 1,
+                                 (int32_t)(w->keeper[(size_t)q * w->nchunks + k] - w->first[q]),
+                                 1,
+                                 1,
+                                 k,
+                                 k,
+                                 1,
+                                 2,
+                                 CCL_C2C_BROADCAST};
     }
     qsort(p->post, n, sizeof *p->post, by_call);
     for (uint32_t i = 0; i < n; i++) {
@@ -193,14 +199,28 @@ static ccl_status_t make_calls(const ways_t *w, ccl_c2c_plan_t *p, ccl_error_t *
     return CCL_OK;
 }
 
+static ccl_status_t finish(ccl_c2c_plan_t *p, ccl_status_t status, ccl_c2c_plan_t **out) {
+    if (status == CCL_OK)
+        *out = p;
+    else
+        ccl_c2c_plan_destroy(p);
+    return status;
+}
+
 ccl_status_t ccl_c2c_plan_create(const ccl_schedule_t *schedule, const ccl_c2c_groups_t *groups,
                                  uint32_t rank, ccl_c2c_plan_t **out, ccl_error_t *err) {
     ways_t w = {.schedule = schedule, .groups = groups};
     ccl_c2c_plan_t *p = calloc(1, sizeof *p);
+    if (p && ccl_i_c2c_plan_sums(schedule->coll)) {
+        ccl_arena_init(&p->arena);
+        p->rank = rank;
+        return finish(p, ccl_i_c2c_plan_create_sums(schedule, groups, p, err), out);
+    }
     ccl_status_t status = p ? ways_init(&w, err) : ccl_fail_nomem(err);
     if (p) {
         ccl_arena_init(&p->arena);
         p->rank = rank;
+        p->refresh = (ccl_c2c_refresh_t){1, 0, 0, 0, w.nchunks, CCL_C2C_NO_OP};
         p->nchunks = w.nchunks;
         p->seq_pre = !w.own;
         p->pipe_pre = w.own;
@@ -213,12 +233,7 @@ ccl_status_t ccl_c2c_plan_create(const ccl_schedule_t *schedule, const ccl_c2c_g
     if (status == CCL_OK)
         status = make_calls(&w, p, err);
     ways_fini(&w);
-    if (status != CCL_OK) {
-        ccl_c2c_plan_destroy(p);
-        return status;
-    }
-    *out = p;
-    return CCL_OK;
+    return finish(p, status, out);
 }
 
 void ccl_c2c_plan_destroy(ccl_c2c_plan_t *plan) {
@@ -228,7 +243,8 @@ void ccl_c2c_plan_destroy(ccl_c2c_plan_t *plan) {
     free(plan);
 }
 
-/* ---------------------------------------------------------------- XML: FlagCX reads it line by line */
+/* ---------------------------------------------------------------- XML: FlagCX reads it line by
+ * line */
 
 static void field(ccl_text_t *out, int indent, const char *name, int64_t value) {
     ccl_text_printf(out, "%*s<%s>%lld</%s>\n", indent, "", name, (long long)value, name);
@@ -268,7 +284,10 @@ static void write_messages(ccl_text_t *out, const ccl_c2c_plan_t *p) {
     uint32_t i = 0;
     ccl_text_printf(out, "  <HeteroFuncSteps>\n");
     for (uint32_t s = 0; s < p->pipe_pre + p->seq_inter + p->pipe_post; s++) {
-        if (i == p->nmessages || p->messages[i].step != s) {
+        bool call = false; /* FlagCX makes it behind a HeteroFunc, which may be empty */
+        for (uint32_t k = 0; k < p->ninter; k++)
+            call |= p->inter[k].step == s;
+        if (!call && (i == p->nmessages || p->messages[i].step != s)) {
             ccl_text_printf(out, "    <Step/>\n");
             continue;
         }
@@ -297,14 +316,14 @@ ccl_status_t ccl_c2c_plan_write_xml(const ccl_c2c_plan_t *p, ccl_text_t *out, cc
     field(out, 2, "nSeqInterSteps", p->seq_inter);
     field(out, 2, "nPipePostSteps", p->pipe_post);
     field(out, 2, "nSeqPostSteps", p->seq_post);
-    /* Nothing is set to zero in between: the operation is none. */
+    /* Without sums nothing is set to zero in between: the operation is none. */
     ccl_text_printf(out, "  <RefreshFunc>\n");
-    field(out, 4, "buffType", 1);
-    field(out, 4, "start", 0);
-    field(out, 4, "offset", 0);
-    field(out, 4, "count", 0);
-    field(out, 4, "totalCount", p->nchunks);
-    field(out, 4, "redOp", 5);
+    field(out, 4, "buffType", p->refresh.buffer);
+    field(out, 4, "start", p->refresh.start);
+    field(out, 4, "offset", p->refresh.offset);
+    field(out, 4, "count", p->refresh.count);
+    field(out, 4, "totalCount", p->refresh.total);
+    field(out, 4, "redOp", p->refresh.op);
     ccl_text_printf(out, "  </RefreshFunc>\n");
     write_calls(out, "PreHomoFuncSteps", p->seq_pre + p->pipe_pre, p->pre, p->npre);
     write_messages(out, p);

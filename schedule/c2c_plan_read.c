@@ -41,8 +41,8 @@ static const fields_t all_fields[] = {
       "nSeqPostSteps", NULL}},
     {"RefreshFunc", {"buffType", "start", "offset", "count", "totalCount", "redOp", NULL}},
     {"HomoFunc",
-     {"rootRank", "sendType", "recvType", "sendOffset", "recvOffset", "count", "homoType",
-      "commOp", NULL}},
+     {"rootRank", "sendType", "recvType", "sendOffset", "recvOffset", "count", "homoType", "commOp",
+      NULL}},
     {"P2pOp", {"rank", "peerRank", "offset", "count", "isRecv", NULL}},
 };
 
@@ -60,8 +60,8 @@ typedef struct reader {
     int field;                /* that is open; -1: none */
     char text[32];
     size_t text_len;
-    int list;                /* that is open */
-    uint32_t steps[LISTS];   /* so far; the open one counts */
+    int list;              /* that is open */
+    uint32_t steps[LISTS]; /* so far; the open one counts */
     bool listed[LISTS];
     size_t caps[LISTS];
 } reader_t;
@@ -222,11 +222,9 @@ static void close_call(reader_t *r) {
         return;
     }
     if (grow(r, calls, *n, sizeof **calls))
-        (*calls)[(*n)++] = (ccl_c2c_call_t){r->steps[r->list] - 1, (int32_t)v[0],
-                                            (uint32_t)v[1],        (uint32_t)v[2],
-                                            (uint32_t)v[3],        (uint32_t)v[4],
-                                            (uint32_t)v[5],        (uint32_t)v[6],
-                                            (uint32_t)v[7]};
+        (*calls)[(*n)++] = (ccl_c2c_call_t){r->steps[r->list] - 1, (int32_t)v[0],  (uint32_t)v[1],
+                                            (uint32_t)v[2],        (uint32_t)v[3], (uint32_t)v[4],
+                                            (uint32_t)v[5],        (uint32_t)v[6], (uint32_t)v[7]};
 }
 
 static void close_message(reader_t *r) {
@@ -241,8 +239,14 @@ static void close_message(reader_t *r) {
         return;
     }
     if (grow(r, &p->messages, p->nmessages, sizeof *p->messages))
-        p->messages[p->nmessages++] = (ccl_c2c_message_t){r->steps[1] - 1, (uint32_t)v[1],
-                                                          (uint32_t)v[2], (uint32_t)v[3], v[4] == 1};
+        p->messages[p->nmessages++] = (ccl_c2c_message_t){
+            r->steps[1] - 1, (uint32_t)v[1], (uint32_t)v[2], (uint32_t)v[3], v[4] == 1};
+}
+
+static void close_refresh(reader_t *r) {
+    const int64_t *v = r->values;
+    r->plan->refresh = (ccl_c2c_refresh_t){(int32_t)v[0],  (uint32_t)v[1], (uint32_t)v[2],
+                                           (uint32_t)v[3], (uint32_t)v[4], (uint32_t)v[5]};
 }
 
 static void XMLCALL close_element(void *user, const XML_Char *name) {
@@ -259,6 +263,8 @@ static void XMLCALL close_element(void *user, const XML_Char *name) {
         close_call(r);
     else if (strcmp(name, "P2pOp") == 0)
         close_message(r);
+    else if (strcmp(name, "RefreshFunc") == 0)
+        close_refresh(r);
     if (r->depth == 1) {
         memcpy(r->head, r->values, sizeof r->head);
         r->head_seen = r->seen;

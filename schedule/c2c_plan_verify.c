@@ -1,6 +1,6 @@
-/* Plans between clusters: what they send across borders beside a schedule, and whether everybody has
-   everything in the end. */
-#include "schedule/schedule_i.h"
+/* Plans between clusters: what they send across borders beside a schedule, and whether everybody
+   has everything in the end. */
+#include "schedule/c2c_plan_i.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -69,8 +69,7 @@ static ccl_status_t calls(check_t *c, bool post, uint32_t step) {
         for (uint32_t r = c->first[q] + 1; r < c->first[q] + c->size[q]; r++) {
             const ccl_c2c_plan_t *o = c->plans[r];
             const ccl_c2c_call_t *theirs = post ? o->post : o->pre;
-            if ((post ? o->npost : o->npre) != n ||
-                memcmp(mine, theirs, n * sizeof *mine) != 0)
+            if ((post ? o->npost : o->npre) != n || memcmp(mine, theirs, n * sizeof *mine) != 0)
                 return WRONG(c, "ranks %u and %u of a cluster make different calls", c->first[q],
                              r);
         }
@@ -203,6 +202,8 @@ static ccl_status_t same_steps(const check_t *c) {
 
 ccl_status_t ccl_c2c_plans_verify(const ccl_schedule_t *schedule, const ccl_c2c_groups_t *groups,
                                   const ccl_c2c_plan_t *const *plans, ccl_error_t *err) {
+    if (ccl_i_c2c_plan_sums(schedule->coll))
+        return ccl_i_c2c_plans_verify_sums(schedule, groups, plans, err);
     check_t c = {.schedule = schedule,
                  .groups = groups,
                  .plans = plans,

@@ -381,7 +381,15 @@ ccl_status_t ccl_program_write_mscclpp(const ccl_program_t *program, const ccl_t
 /* ---------------------------------------------------------------- plans between clusters */
 
 /** Operations of a plan, by FlagCX's numbers; others have no place in the plans written here. */
-enum { CCL_C2C_BROADCAST = 2, CCL_C2C_ALLGATHER = 7, CCL_C2C_OPS = 12 };
+enum {
+    CCL_C2C_BROADCAST = 2,
+    CCL_C2C_REDUCE = 5,
+    CCL_C2C_ALLREDUCE = 6,
+    CCL_C2C_ALLGATHER = 7,
+    CCL_C2C_REDUCESCATTER = 8,
+    CCL_C2C_OPS = 12
+};
+enum { CCL_C2C_SUM = 0, CCL_C2C_NO_OP = 5 }; /**< reductions of a plan, by FlagCX's numbers */
 
 /** A collective inside a cluster (HomoFunc): by the vendor's own library. */
 typedef struct ccl_c2c_call {
@@ -399,6 +407,13 @@ typedef struct ccl_c2c_message {
     bool receives;
 } ccl_c2c_message_t;
 
+/** What becomes zero when sums are to be made (RefreshFunc): of `total` chunks all but `count`. */
+typedef struct ccl_c2c_refresh {
+    int32_t buffer; /**< 1 output, 2 scratch; -1: FlagCX's choice */
+    uint32_t start, offset, count, total; /**< in chunks; offset from start */
+    uint32_t op;                          /**< CCL_C2C_SUM; another: nothing becomes zero */
+} ccl_c2c_refresh_t;
+
 /**
  * What one rank does in a collective of mixed vendors, as FlagCX reads it (FLAGCX_C2C_ALGO=XML_INPUT).
  * First the calls of seq_pre steps; pipe_pre steps of calls, each beside a step of messages; seq_inter
@@ -411,6 +426,7 @@ typedef struct ccl_c2c_plan {
     uint32_t npre, ninter, npost, nmessages;
     ccl_c2c_call_t *pre, *inter, *post; /**< by step */
     ccl_c2c_message_t *messages;        /**< by step */
+    ccl_c2c_refresh_t refresh;          /**< behind seq_pre; without pipelined steps before each other too */
     ccl_arena_t arena;
 } ccl_c2c_plan_t;
 
@@ -426,9 +442,14 @@ typedef struct ccl_c2c_groups {
  * to collectives inside: all of a cluster before (AllGather, or Broadcast in the root's cluster), a
  * Broadcast from each border rank behind each step.
  *
- * @retval CCL_ERR_UNSUPPORTED  another collective than allgather and broadcast; clusters whose ranks
- *         are not consecutive; a chunk that does not enter every other cluster once, or leaves one
- *         again by another rank than it came in by.
+ * With sums (allreduce, reduce, reducescatter of two clusters): Reduces to the ranks that send or keep
+ * the sums, zeros elsewhere, what crosses, one call that adds it (AllReduce of what is summed in the
+ * cluster, Reduce, ReduceScatter), and for allreduce the results back and a Broadcast of them.
+ *
+ * @retval CCL_ERR_UNSUPPORTED  another collective; sums and more than two clusters, or chunks whose
+ *         sums are not consecutive, or a rank that adds itself; clusters whose ranks are not
+ *         consecutive; a chunk that does not enter every other cluster once, or leaves one again by
+ *         another rank than it came in by.
  * @par Source  FlagCX's planner and its XML reader, which take a plan per rank.
  */
 ccl_status_t ccl_c2c_plan_create(const ccl_schedule_t *schedule, const ccl_c2c_groups_t *groups,

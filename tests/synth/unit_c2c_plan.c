@@ -1,5 +1,5 @@
-/* Plans between clusters for FlagCX: written, read back, and held to the schedule that they are of; what
-   does not fit is refused, and each kind of damage is seen. */
+/* Plans between clusters for FlagCX: written, read back, and held to the schedule that they are of;
+   what does not fit is refused, and each kind of damage is seen. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,21 +25,23 @@ static void make(const char *cluster, ccl_collective_kind_t kind, const char *wi
 
     memset(m, 0, sizeof *m);
     options.size_bytes = 1e6;
+    options.c2c.inner = "direct"; /* what is inside is not in plans */
     ck_assert_msg(ccl_topology_read(NULL, cluster, &m->topo, &err) == CCL_OK, "%s", err.text);
     n = m->topo->nranks;
     routes = ccl_routes_create(m->topo);
-    ck_assert_int_eq(ccl_collective_create(kind, n, 1, root, &want, NULL), CCL_OK);
-    ck_assert_msg(ccl_synthesize(NULL, with, m->topo, routes, want, &options, &m->schedule, &err) ==
-                      CCL_OK,
-                  "%s", err.text);
-    ccl_collective_destroy(want);
-    ccl_routes_destroy(routes);
     m->of = calloc(n, sizeof *m->of);
     m->borders = calloc(n, sizeof *m->borders);
     m->plans = calloc(n, sizeof *m->plans);
     ck_assert_msg(ccl_c2c_clusters(m->topo, 0, m->of, m->borders, &nclusters, &err) == CCL_OK, "%s",
                   err.text);
     m->groups = (ccl_c2c_groups_t){n, nclusters, m->of, m->borders};
+    options.c2c.clusters = nclusters; /* no balanced ones, over whose borders more would go */
+    ck_assert_int_eq(ccl_collective_create(kind, n, 1, root, &want, NULL), CCL_OK);
+    ck_assert_msg(ccl_synthesize(NULL, with, m->topo, routes, want, &options, &m->schedule, &err) ==
+                      CCL_OK,
+                  "%s", err.text);
+    ccl_collective_destroy(want);
+    ccl_routes_destroy(routes);
 }
 
 static void fini(made_t *m) {
@@ -92,6 +94,11 @@ START_TEST(test_round_trip) {
         {"hetccl-pku-a800+hw1", "c2c", CCL_ALLGATHER, 0, 0, 0},
         {"hetccl-pku-a800+hw1", "c2c-sequential", CCL_BROADCAST, 9, 0, 0},
         {"hetccl-pku", "c2c", CCL_BROADCAST, 40, 0, 2}, /* a ring of four clusters */
+        {"hetccl-snu", "c2c", CCL_ALLREDUCE, 0, 0, 1},
+        {"hetccl-snu", "c2c-sequential", CCL_REDUCESCATTER, 0, 0, 0},
+        {"hetccl-snu", "c2c", CCL_REDUCE, 11, 0, 0},
+        {"hetccl-pku-a800+hw1", "c2c", CCL_REDUCESCATTER, 0, 0, 0}, /* of unlike size */
+        {"hetccl-pku-hw2+hw3", "c2c", CCL_ALLREDUCE, 0, 0, 1},
     };
     for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
         ccl_error_t err = CCL_ERROR_INIT;
@@ -137,15 +144,75 @@ START_TEST(test_damage) {
 }
 END_TEST
 
+static void wrong(const made_t *m, const char *text) {
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_int_eq(verify(m, &err), CCL_CHECK);
+    ck_assert_msg(strstr(err.text, text), "%s, not: %s", err.text, text);
+}
+
+/* Sums: what is added twice, or from where nothing is, or is not the schedule's. */
+static void damage_sums(ccl_collective_kind_t kind) {
+    made_t m;
+    make("hetccl-snu", kind, "c2c", 0, &m);
+    plans(&m);
+    for (uint32_t r = 0; r < m.groups.nranks; r++)
+        m.plans[r]->refresh.op = CCL_C2C_NO_OP; /* what else lies there is added */
+    wrong(&m, "adds chunk 0, of which it has nothing");
+    for (uint32_t r = 0; r < m.groups.nranks; r++)
+        m.plans[r]->refresh.op = CCL_C2C_SUM;
+    ccl_c2c_refresh_t kept = m.plans[0]->refresh;
+    m.plans[0]->refresh.count = 0; /* rank 0 loses the sum that it keeps */
+    wrong(&m, "of 16 ranks' data in chunk");
+    m.plans[0]->refresh = kept;
+    for (uint32_t r = 0; r < 8; r++)
+        m.plans[r]->inter[0].send_buf = 0; /* inputs once more */
+    wrong(&m, "of 16 ranks' data in chunk");
+    for (uint32_t r = 0; r < 8; r++)
+        m.plans[r]->inter[0].send_buf = kind == CCL_REDUCESCATTER ? 2 : 1;
+    uint32_t s = 8;
+    while (m.plans[s]->nmessages == 0)
+        s++;
+    m.plans[s]->messages[0].offset++;
+    wrong(&m, "is not met");
+    m.plans[s]->messages[0].offset--;
+    for (uint32_t r = 8; r < 16; r++)
+        m.plans[r]->pre[0].op = CCL_C2C_BROADCAST; /* one rank's data instead of the sum */
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_int_eq(verify(&m, &err), CCL_CHECK);
+    for (uint32_t r = 8; r < 16; r++)
+        m.plans[r]->pre[0].op = CCL_C2C_REDUCE;
+    ck_assert_msg(verify(&m, &err) == CCL_OK, "%s", err.text);
+    fini(&m);
+}
+
+START_TEST(test_damaged_sums) {
+    damage_sums(CCL_ALLREDUCE);
+    damage_sums(CCL_REDUCESCATTER);
+    damage_sums(CCL_REDUCE);
+}
+END_TEST
+
 START_TEST(test_refused) {
     ccl_c2c_plan_t *plan = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
     made_t m;
 
-    make("hetccl-snu", CCL_ALLREDUCE, "c2c", 0, &m);
+    make("hetccl-snu", CCL_GATHER, "c2c", 0, &m);
     ck_assert_int_eq(ccl_c2c_plan_create(m.schedule, &m.groups, 0, &plan, &err),
                      CCL_ERR_UNSUPPORTED);
-    ck_assert_ptr_nonnull(strstr(err.text, "allgather and broadcast, not of allreduce"));
+    ck_assert_ptr_nonnull(strstr(err.text, "reduce and reducescatter, not of gather"));
+    fini(&m);
+    ccl_error_clear(&err);
+    make("hetccl-snu", CCL_REDUCE, "direct", 0, &m); /* the root adds what comes from there */
+    ck_assert_int_eq(ccl_c2c_plan_create(m.schedule, &m.groups, 0, &plan, &err),
+                     CCL_ERR_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(err.text, "adds what it receives from another cluster itself"));
+    fini(&m);
+    ccl_error_clear(&err);
+    make("hetccl-pku", CCL_REDUCE, "c2c", 0, &m);
+    ck_assert_int_eq(ccl_c2c_plan_create(m.schedule, &m.groups, 0, &plan, &err),
+                     CCL_ERR_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(err.text, "for two clusters, here are 4"));
     fini(&m);
     ccl_error_clear(&err);
     make("hetccl-snu", CCL_ALLGATHER, "direct", 0, &m); /* chunks enter a cluster eight times */
@@ -180,8 +247,7 @@ START_TEST(test_bad_files) {
         {"<FlagcxC2cPlanner>\n<nChunks>x</nChunks></FlagcxC2cPlanner>", 2, "a whole number"},
         {"<FlagcxC2cPlanner>\n<nChunks>1</nChunks><nChunks>1</nChunks></FlagcxC2cPlanner>", 2,
          "twice"},
-        {"<FlagcxC2cPlanner>\n<nChunks>1</nChunks></FlagcxC2cPlanner>", 2,
-         "lacks <nSeqPreSteps>"},
+        {"<FlagcxC2cPlanner>\n<nChunks>1</nChunks></FlagcxC2cPlanner>", 2, "lacks <nSeqPreSteps>"},
         {"<FlagcxC2cPlanner>\n<Step/></FlagcxC2cPlanner>", 2, "has no place in"},
         {HEAD "<PreHomoFuncSteps/>\n<HeteroFuncSteps/>\n" TAIL, 1, "has 0 steps"},
         {ONE(OP("3", "1", "0")), 9, "in the plan of rank 2"},
@@ -203,9 +269,9 @@ START_TEST(test_bad_files) {
     plan = NULL;
     for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
         ccl_error_clear(&err);
-        ck_assert_int_eq(ccl_c2c_plan_read_xml("f", rows[i].text, strlen(rows[i].text), 2, &plan,
-                                               &err),
-                         CCL_ERR_INPUT);
+        ck_assert_int_eq(
+            ccl_c2c_plan_read_xml("f", rows[i].text, strlen(rows[i].text), 2, &plan, &err),
+            CCL_ERR_INPUT);
         ck_assert_msg(strstr(err.text, rows[i].part) && err.line == rows[i].line,
                       "row %zu, line %d: \"%s\", not \"%s\"", i, err.line, err.text, rows[i].part);
         ck_assert_ptr_null(plan);
@@ -213,4 +279,4 @@ START_TEST(test_bad_files) {
 }
 END_TEST
 
-RUN_TESTS(test_round_trip, test_damage, test_refused, test_bad_files)
+RUN_TESTS(test_round_trip, test_damage, test_damaged_sums, test_refused, test_bad_files)
