@@ -225,8 +225,7 @@ static ccl_status_t bounds_csv(const ccl_report_bounds_t *r, ccl_text_t *out, cc
 
     if (!table)
         return ccl_fail_nomem(err);
-    for (size_t h = 0; h < CCL_ARRAY_LEN(headers); h++)
-        ccl_table_column(table, headers[h], CCL_ALIGN_LEFT);
+    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), CCL_ARRAY_LEN(headers));
     for (uint32_t i = 0; i < r->nbounds; i++) {
         const ccl_bound_t *b = &r->bounds[i];
         const ccl_collective_t *coll = r->collectives[i];

@@ -12,8 +12,7 @@ static ccl_status_t capacity_table(const ccl_chunk_capacities_t *c, ccl_report_f
 
     if (!table)
         return ccl_fail_nomem(err);
-    for (size_t i = 0; i < CCL_ARRAY_LEN(headers); i++)
-        ccl_table_column(table, headers[i], i < 3 ? CCL_ALIGN_LEFT : CCL_ALIGN_RIGHT);
+    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), 3);
     for (uint32_t i = 0; i < c->nrows; i++) {
         const ccl_chunk_capacity_t *row = &c->rows[i];
 

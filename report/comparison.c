@@ -505,8 +505,7 @@ static void csv_times(const ccl_report_comparison_t *r, ccl_table_t *table) {
                                           "max_idle_share", "bound_s",       "gap"};
     char text[40];
 
-    for (size_t h = 0; h < CCL_ARRAY_LEN(headers); h++)
-        ccl_table_column(table, headers[h], CCL_ALIGN_LEFT);
+    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), CCL_ARRAY_LEN(headers));
     for (uint32_t i = 0; i < r->ncomparisons; i++) {
         const ccl_comparison_t *c = r->comparisons[i];
 
@@ -548,8 +547,7 @@ static void csv_links(const ccl_report_comparison_t *r, ccl_table_t *table) {
                                           "kind",     "bytes",      "utilization"};
     char text[40];
 
-    for (size_t h = 0; h < CCL_ARRAY_LEN(headers); h++)
-        ccl_table_column(table, headers[h], CCL_ALIGN_LEFT);
+    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), CCL_ARRAY_LEN(headers));
     for (uint32_t i = 0; i < r->ncomparisons; i++) {
         const ccl_comparison_t *c = r->comparisons[i];
 

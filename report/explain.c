@@ -320,12 +320,6 @@ static ccl_status_t explain_json(const about_t *a, ccl_text_t *out, ccl_error_t 
 
 /* ---------------------------------------------------------------- tables */
 
-static void columns(ccl_table_t *table, const char *const *headers, size_t n, size_t left) {
-    for (size_t i = 0; i < n; i++)
-        ccl_table_column(table, headers[i], i < left ? CCL_ALIGN_LEFT : CCL_ALIGN_RIGHT);
-}
-#define COLUMNS(table_, headers_, left_) columns(table_, headers_, CCL_ARRAY_LEN(headers_), left_)
-
 static void edits_text(const ccl_counterfactual_t *c, ccl_text_t *out) {
     for (uint32_t i = 0; i < c->nedits; i++)
         ccl_text_printf(out, "%s--scale '%s'", i ? " " : "", strchr(c->edits[i], ':') + 1);
@@ -338,7 +332,7 @@ static ccl_status_t changes_table(const about_t *a, ccl_table_t *table, ccl_erro
                                           "time_s", "relative", "reason"};
     char text[2][40];
 
-    COLUMNS(table, headers, CCL_ARRAY_LEN(headers));
+    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), CCL_ARRAY_LEN(headers));
     for (uint32_t i = 0; i < a->explanation->ntried; i++) {
         const ccl_counterfactual_t *c = &a->explanation->tried[i];
         bool ran = c->status == CCL_OK;
@@ -381,7 +375,7 @@ static ccl_status_t causes_table(const about_t *a, bool csv, ccl_table_t *table,
 
     if (!rows)
         return ccl_fail_nomem(err);
-    columns(table, csv ? csv_headers : headers, CCL_ARRAY_LEN(headers), 2);
+    ccl_i_table_columns(table, csv ? csv_headers : headers, CCL_ARRAY_LEN(headers), 2);
     for (uint32_t i = 0; i < nkinds * CCL_PATH_CAUSES; i++)
         if (a->explanation->sum.kind_s[i] > 0)
             rows[n++] = (keyed_t){a->explanation->sum.kind_s[i], i};
@@ -403,7 +397,7 @@ static void waits_table(const about_t *a, bool csv, ccl_table_t *table) {
     static const char *const csv_headers[] = {"wait", "time_s", "share"};
     static const char *const headers[] = {"it had to be done because", "time(us)", "share(%)"};
 
-    columns(table, csv ? csv_headers : headers, CCL_ARRAY_LEN(headers), 1);
+    ccl_i_table_columns(table, csv ? csv_headers : headers, CCL_ARRAY_LEN(headers), 1);
     for (uint32_t w = 0; w < CCL_PATH_WAITS; w++) {
         double time_s = a->explanation->sum.wait_s[w];
 
@@ -429,7 +423,7 @@ static ccl_status_t links_table(const about_t *a, bool csv, uint32_t most, ccl_t
     char text[600];
 
     CCL_TRY(path_resources(a, &rows, &n, err));
-    columns(table, csv ? csv_headers : headers, CCL_ARRAY_LEN(headers), 1);
+    ccl_i_table_columns(table, csv ? csv_headers : headers, CCL_ARRAY_LEN(headers), 1);
     for (uint32_t i = 0; i < n && (csv || i < most); i++) {
         const double *s = &a->explanation->sum.resource_s[(size_t)rows[i].index * CCL_PATH_CAUSES];
         double Bps = resource_Bps(a, rows[i].index);
@@ -462,8 +456,8 @@ static void path_table(const about_t *a, bool csv, ccl_table_t *table) {
     const ccl_sim_result_t *r = a->explanation->result;
     char text[600];
 
-    columns(table, csv ? csv_headers : headers, CCL_ARRAY_LEN(headers),
-            csv ? CCL_ARRAY_LEN(headers) : 0);
+    ccl_i_table_columns(table, csv ? csv_headers : headers, CCL_ARRAY_LEN(headers),
+                        csv ? CCL_ARRAY_LEN(headers) : 0);
     for (uint32_t i = 0; i < r->npath; i++) {
         const ccl_path_segment_t *s = &r->path[i];
         const ccl_tb_t *tb = &a->program->tbs[s->tb];
@@ -496,7 +490,7 @@ static void cut_table(const about_t *a, bool csv, ccl_table_t *table) {
     uint32_t each = csv || e->intervals <= SHOWN_PARTS ? 1 : e->intervals / SHOWN_PARTS;
     char text[40];
 
-    columns(table, csv ? csv_headers : headers, CCL_ARRAY_LEN(headers), 0);
+    ccl_i_table_columns(table, csv ? csv_headers : headers, CCL_ARRAY_LEN(headers), 0);
     for (uint32_t i = 0; e->cut.nlinks && i < e->intervals; i += each) {
         double start_s = e->result->time_s * i / e->intervals, busy = 0;
         uint32_t end = i + each < e->intervals ? i + each : e->intervals;
@@ -524,7 +518,7 @@ static void csv_blocks(const about_t *a, ccl_table_t *table) {
     const ccl_sim_result_t *r = a->explanation->result;
     char text[40];
 
-    COLUMNS(table, headers, CCL_ARRAY_LEN(headers));
+    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), CCL_ARRAY_LEN(headers));
     for (uint32_t i = 0; i < r->ntbs; i++) {
         const ccl_tb_t *tb = &a->program->tbs[i];
         const ccl_tb_use_t *u = &r->tbs[i];
@@ -562,7 +556,7 @@ static ccl_status_t idle_table(const about_t *a, uint32_t most, ccl_table_t *tab
 
     if (!order)
         return ccl_fail_nomem(err);
-    COLUMNS(table, headers, 0);
+    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), 0);
     for (uint32_t i = 0; i < r->ntbs; i++)
         order[n++] = (keyed_t){waited_s(&r->tbs[i]) + r->time_s - r->tbs[i].done_s, i};
     qsort(order, n, sizeof(*order), by_key);

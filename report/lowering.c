@@ -209,8 +209,7 @@ static ccl_status_t text_ways(const ccl_report_lowering_t *r, ccl_text_t *out, c
     ccl_table_column(table, "order", CCL_ALIGN_LEFT);
     ccl_table_column(table, "allocation", CCL_ALIGN_LEFT);
     ccl_table_column(table, "level", CCL_ALIGN_LEFT);
-    for (size_t i = 0; i < CCL_ARRAY_LEN(headers); i++)
-        ccl_table_column(table, headers[i], CCL_ALIGN_RIGHT);
+    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), 0);
     for (uint32_t i = 0; i < r->nways; i++)
         text_way(r, &r->ways[i], table);
     status = ccl_i_table_emit(table, CCL_REPORT_TEXT, out, err);
@@ -230,8 +229,7 @@ static ccl_status_t text_phases(const ccl_report_lowering_t *r, ccl_text_t *out,
     ccl_table_column(table, "order", CCL_ALIGN_LEFT);
     ccl_table_column(table, "allocation", CCL_ALIGN_LEFT);
     ccl_table_column(table, "level", CCL_ALIGN_LEFT);
-    for (size_t i = 0; i < CCL_ARRAY_LEN(headers); i++)
-        ccl_table_column(table, headers[i], CCL_ALIGN_RIGHT);
+    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), 0);
     for (uint32_t i = 0; i < r->nways; i++) {
         const ccl_lowered_t *way = &r->ways[i];
         const ccl_lower_stats_t *s = &way->stats;
@@ -289,8 +287,7 @@ static ccl_status_t text_blocks(const ccl_report_lowering_t *r, const ccl_lowere
 
     if (!table)
         return ccl_fail_nomem(err);
-    for (size_t i = 0; i < CCL_ARRAY_LEN(headers); i++)
-        ccl_table_column(table, headers[i], CCL_ALIGN_RIGHT);
+    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), 0);
     ccl_table_column(table, "connections", CCL_ALIGN_LEFT);
     status = each_block(r, way, text_block, table, err);
     if (status == CCL_OK) {
@@ -467,8 +464,7 @@ static void csv_ways(const ccl_report_lowering_t *r, ccl_table_t *table) {
         "order_s",    "lower_s",         "bound_s",        "gap"};
     char text[40];
 
-    for (size_t i = 0; i < CCL_ARRAY_LEN(headers); i++)
-        ccl_table_column(table, headers[i], CCL_ALIGN_LEFT);
+    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), CCL_ARRAY_LEN(headers));
     for (uint32_t i = 0; i < r->nways; i++) {
         const ccl_lowered_t *w = &r->ways[i];
         const double run[] = {w->usage.thread_blocks,
@@ -531,8 +527,7 @@ static ccl_status_t csv_blocks(const ccl_report_lowering_t *r, ccl_table_t *tabl
         "stage",  "connections", "steps",       "start_s",     "done_s",
         "busy_s", "wait_data_s", "wait_peer_s", "wait_slot_s", "idle_share"};
 
-    for (size_t i = 0; i < CCL_ARRAY_LEN(headers); i++)
-        ccl_table_column(table, headers[i], CCL_ALIGN_LEFT);
+    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), CCL_ARRAY_LEN(headers));
     for (uint32_t i = 0; i < r->nways; i++)
         CCL_TRY(each_block(r, &r->ways[i], csv_block, table, err));
     return CCL_OK;

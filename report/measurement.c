@@ -257,8 +257,7 @@ static ccl_status_t sizes_csv(const ccl_report_measurement_t *m, ccl_text_t *out
 
     if (!table)
         return ccl_fail_nomem(err);
-    for (size_t i = 0; i < CCL_ARRAY_LEN(headers); i++)
-        ccl_table_column(table, headers[i], CCL_ALIGN_LEFT);
+    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), CCL_ARRAY_LEN(headers));
     for (uint32_t i = 0; i < m->nsizes; i++) {
         const ccl_measured_size_t *s = &m->sizes[i];
         const ccl_run_result_t *r = s->result;
@@ -336,8 +335,7 @@ static ccl_status_t sizes_text(const ccl_report_measurement_t *m, ccl_text_t *ou
 
     if (!table)
         return ccl_fail_nomem(err);
-    for (size_t i = 0; i < CCL_ARRAY_LEN(headers); i++)
-        ccl_table_column(table, headers[i], CCL_ALIGN_RIGHT);
+    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), 0);
     for (uint32_t i = 0; i < m->nsizes; i++) {
         const ccl_measured_size_t *s = &m->sizes[i];
         const ccl_run_result_t *r = s->result;
@@ -374,8 +372,7 @@ static ccl_status_t kernels_text(const ccl_report_measurement_t *m, ccl_text_t *
 
     if (!table)
         return ccl_fail_nomem(err);
-    for (size_t i = 0; i < CCL_ARRAY_LEN(headers); i++)
-        ccl_table_column(table, headers[i], CCL_ALIGN_RIGHT);
+    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), 0);
     for (uint32_t i = 0; i < m->nsizes; i++) {
         const ccl_measured_size_t *s = &m->sizes[i];
 
@@ -413,8 +410,7 @@ static ccl_status_t library_text(const ccl_report_measurement_t *m, ccl_text_t *
 
     if (!table)
         return ccl_fail_nomem(err);
-    for (size_t i = 0; i < CCL_ARRAY_LEN(headers); i++)
-        ccl_table_column(table, headers[i], CCL_ALIGN_RIGHT);
+    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), 0);
     for (uint32_t i = 0; i < m->nsizes; i++) {
         const ccl_measured_size_t *s = &m->sizes[i];
         const ccl_run_result_t *l = s->library;

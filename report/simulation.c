@@ -186,8 +186,7 @@ static void csv_summary(const ccl_report_run_t *run, ccl_table_t *table) {
     bool done = finished(run);
     char text[40];
 
-    for (size_t i = 0; i < CCL_ARRAY_LEN(headers); i++)
-        ccl_table_column(table, headers[i], CCL_ALIGN_LEFT);
+    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), CCL_ARRAY_LEN(headers));
     ccl_table_row(table);
     ccl_table_cell(table, "%s", run->input);
     ccl_table_cell(table, "%s", run->topo->name);
@@ -226,8 +225,7 @@ static void csv_links(const ccl_report_run_t *run, ccl_table_t *table) {
     static const char *const headers[] = {"from", "to", "kind", "bytes", "utilization"};
     char text[40];
 
-    for (size_t i = 0; i < CCL_ARRAY_LEN(headers); i++)
-        ccl_table_column(table, headers[i], CCL_ALIGN_LEFT);
+    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), CCL_ARRAY_LEN(headers));
     for (uint32_t l = 0; finished(run) && run->result->links && l < run->result->nlinks; l++) {
         const ccl_link_t *link = &run->topo->links[l];
 
@@ -247,8 +245,7 @@ static void csv_blocks(const ccl_report_run_t *run, ccl_table_t *table) {
                                           "wait_data_s", "wait_peer_s", "wait_slot_s"};
     char text[40];
 
-    for (size_t i = 0; i < CCL_ARRAY_LEN(headers); i++)
-        ccl_table_column(table, headers[i], CCL_ALIGN_LEFT);
+    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), CCL_ARRAY_LEN(headers));
     if (!run->program || !finished(run) || !run->result->tbs)
         return;
     for (uint32_t i = 0; i < run->result->ntbs; i++) {
@@ -273,8 +270,7 @@ static void csv_flows(const ccl_report_run_t *run, ccl_table_t *table) {
     static const char *const headers[] = {"id", "src", "dst", "bytes", "done_s"};
     char text[40];
 
-    for (size_t i = 0; i < CCL_ARRAY_LEN(headers); i++)
-        ccl_table_column(table, headers[i], CCL_ALIGN_LEFT);
+    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), CCL_ARRAY_LEN(headers));
     if (!run->flows || !finished(run) || !run->result->flow_done_s)
         return;
     for (uint32_t i = 0; i < run->flows->nflows; i++) {
@@ -464,8 +460,7 @@ static ccl_status_t text_blocks(const ccl_report_run_t *run, bool idle, uint32_t
                 order[n++] = (rank_by_t){idle ? waits : u->done_s, i};
         }
         qsort(order, n, sizeof(*order), by_key);
-        for (size_t i = 0; i < CCL_ARRAY_LEN(headers); i++)
-            ccl_table_column(table, headers[i], CCL_ALIGN_RIGHT);
+        ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), 0);
         grouped(run, order, n, rows, block_key, block_row, table);
         ccl_text_printf(out, "\n%s\n",
                         idle ? "Thread blocks that waited longest"

@@ -41,8 +41,7 @@ static ccl_status_t dimension_table(const ccl_symmetry_t *s, ccl_report_format_t
 
     if (!table)
         return ccl_fail_nomem(err);
-    for (size_t i = 0; i < CCL_ARRAY_LEN(headers); i++)
-        ccl_table_column(table, headers[i], i == 0 ? CCL_ALIGN_LEFT : CCL_ALIGN_RIGHT);
+    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), 1);
     for (uint32_t i = 0; i < s->ndimensions; i++) {
         const ccl_dimension_t *d = &s->dimensions[i];
         uint32_t complete = 0;

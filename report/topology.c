@@ -348,8 +348,7 @@ static ccl_status_t text_transports(const ccl_topology_t *topo, ccl_text_t *out,
     table = ccl_table_create();
     if (!table)
         return ccl_fail_nomem(err);
-    for (size_t i = 0; i < CCL_ARRAY_LEN(headers); i++)
-        ccl_table_column(table, headers[i], i < 2 ? CCL_ALIGN_LEFT : CCL_ALIGN_RIGHT);
+    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), 2);
     for (uint32_t i = 0; i < topo->ntransports; i++) {
         const ccl_transport_spec_t *spec = &topo->transports[i];
         ccl_transport_t t = ccl_model_transport(topo, spec->kind, spec->protocol);
@@ -384,8 +383,7 @@ static ccl_status_t text_models(const ccl_topology_t *topo, ccl_text_t *out, ccl
     table = ccl_table_create();
     if (!table)
         return ccl_fail_nomem(err);
-    for (size_t i = 0; i < CCL_ARRAY_LEN(headers); i++)
-        ccl_table_column(table, headers[i], i < 2 ? CCL_ALIGN_LEFT : CCL_ALIGN_RIGHT);
+    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), 2);
     for (uint32_t i = 0; i < topo->ngpu_models; i++) {
         const ccl_gpu_model_t *m = &topo->gpu_models[i];
 
@@ -509,8 +507,7 @@ static void csv_links(const ccl_topology_t *topo, ccl_table_t *table) {
                                           "latency_s", "lanes", "contention"};
     char text[40];
 
-    for (size_t i = 0; i < CCL_ARRAY_LEN(headers); i++)
-        ccl_table_column(table, headers[i], CCL_ALIGN_LEFT);
+    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), CCL_ARRAY_LEN(headers));
     for (uint32_t i = 0; i < topo->nlinks; i++) {
         const ccl_link_t *l = &topo->links[i];
 
@@ -530,8 +527,7 @@ static void csv_groups(const ccl_topology_t *topo, ccl_table_t *table) {
     static const char *const headers[] = {"group", "bandwidth_Bps", "from", "to"};
     char text[40];
 
-    for (size_t i = 0; i < CCL_ARRAY_LEN(headers); i++)
-        ccl_table_column(table, headers[i], CCL_ALIGN_LEFT);
+    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), CCL_ARRAY_LEN(headers));
     for (uint32_t g = 0; g < topo->ngroups; g++) {
         for (uint32_t i = 0; i < topo->groups[g].nlinks; i++) {
             const ccl_link_t *l = &topo->links[topo->groups[g].links[i]];
@@ -552,8 +548,7 @@ static void csv_routes(const ccl_route_class_t *classes, uint32_t n, ccl_table_t
                                           "min_latency_s", "max_latency_s", "max_width"};
     char text[40];
 
-    for (size_t i = 0; i < CCL_ARRAY_LEN(headers); i++)
-        ccl_table_column(table, headers[i], CCL_ALIGN_LEFT);
+    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), CCL_ARRAY_LEN(headers));
     for (uint32_t i = 0; i < n; i++) {
         const ccl_route_class_t *c = &classes[i];
 

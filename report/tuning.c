@@ -215,8 +215,7 @@ static ccl_status_t best_table(const ccl_tuning_t *t, ccl_table_t *table) {
                                         "gap",  "untuned(us)", "gain",        "blocks"};
     char text[40];
 
-    for (size_t c = 0; c < CCL_ARRAY_LEN(heads); c++)
-        ccl_table_column(table, heads[c], CCL_ALIGN_RIGHT);
+    ccl_i_table_columns(table, heads, CCL_ARRAY_LEN(heads), 0);
     ccl_table_column(table, "settings", CCL_ALIGN_LEFT);
     for (uint32_t s = 0; s < t->nsizes; s++) {
         const ccl_tune_run_t *best = run_of(t, t->best[s]), *untuned = run_of(t, t->untuned[s]);

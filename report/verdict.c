@@ -53,8 +53,7 @@ static ccl_status_t verdict_csv(const ccl_report_verdict_t *v, ccl_text_t *out, 
 
     if (!table)
         return ccl_fail_nomem(err);
-    for (size_t i = 0; i < CCL_ARRAY_LEN(headers); i++)
-        ccl_table_column(table, headers[i], CCL_ALIGN_LEFT);
+    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), CCL_ARRAY_LEN(headers));
     ccl_table_row(table);
     ccl_table_cell(table, "%s", v->input);
     ccl_table_cell(table, "%s", v->verdict && v->verdict->valid ? "true" : "false");
@@ -128,8 +127,7 @@ static ccl_status_t synth_csv(const ccl_report_synth_t *made, ccl_text_t *out, c
 
     if (!table)
         return ccl_fail_nomem(err);
-    for (size_t i = 0; i < CCL_ARRAY_LEN(headers); i++)
-        ccl_table_column(table, headers[i], CCL_ALIGN_LEFT);
+    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), CCL_ARRAY_LEN(headers));
     ccl_table_row(table);
     ccl_table_cell(table, "%s", made->output);
     ccl_table_cell(table, "%s", made->with);
