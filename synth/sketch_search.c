@@ -264,6 +264,28 @@ static ccl_status_t keep_line(search_t *s, ccl_error_t *err) {
                                                            : CCL_OK;
 }
 
+/* Where roots are not alike: from each at once to all, over every dimension. From the first root a
+   sketch of fewer dimensions may have the same tree, and not reach all from others. */
+static ccl_status_t keep_direct(search_t *s, ccl_error_t *err) {
+    ccl_i_space_t *space = s->space;
+    const ccl_i_sketch_limits_t limits = {.sketches = s->limits->sketches + 2};
+    const ccl_i_sketch_t direct = {.nstages = 1, .reach = s->reach, .variants = 1};
+    search_t one = *s;
+    bool whole = true;
+
+    one.limits = &limits;
+    memset(s->reach, CCL_I_REACH_ALL, space->ngroups);
+    for (size_t i = 0; i < s->out->n; i++) {
+        if (s->out->items[i].nstages == 1 &&
+            memcmp(s->out->items[i].reach, s->reach, space->ngroups) == 0)
+            return CCL_OK;
+    }
+    for (uint32_t r = 0; r < space->topo->nranks && whole; r++)
+        whole = ccl_i_grow(&s->grower, &direct, NULL, r, 0);
+    whole = whole && ccl_i_grow(&s->grower, &direct, NULL, s->root, 0);
+    return whole ? keep_tree(&one, 1, false, err) : CCL_OK;
+}
+
 ccl_status_t ccl_i_sketch_search(const ccl_ctx_t *ctx, ccl_i_space_t *space,
                                  const ccl_i_sketch_limits_t *limits, ccl_i_sketches_t *out,
                                  ccl_i_sketch_stats_t *stats, ccl_error_t *err) {
@@ -294,6 +316,8 @@ ccl_status_t ccl_i_sketch_search(const ccl_ctx_t *ctx, ccl_i_space_t *space,
         status = extend(&s, 0, err);
     if (status == CCL_OK && space->port && !space->scatter && space->ndimensions > 1)
         status = keep_line(&s, err);
+    if (status == CCL_OK && space->nclasses > 1)
+        status = keep_direct(&s, err);
     free(s.reach);
     ccl_strmap_destroy(s.seen);
     ccl_i_grower_fini(&s.grower);

@@ -215,6 +215,25 @@ START_TEST(test_failed) {
 }
 END_TEST
 
+START_TEST(test_small_on_mixed) {
+    /* Servers of unlike GPUs: at small sizes no slower than sending to all at once, which from the
+       first server needs fewer dimensions than from the others. */
+    ccl_topology_t *topo = topology("heteccl-v100-4+8");
+    ccl_collective_t *want = collective(CCL_ALLGATHER, topo->nranks, 0);
+    const double size = _i ? 65536 : 4096;
+    run_t made = make(topo, want, size, NULL, false, "small on mixed");
+    ccl_schedule_t *direct = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+
+    ck_assert_int_eq(ccl_synthesize(NULL, "direct", topo, NULL, want, NULL, &direct, &err), CCL_OK);
+    ck_assert_double_le(time_of(topo, made.schedule, size), 1.02 * time_of(topo, direct, size));
+    ccl_schedule_destroy(direct);
+    fini(&made);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 START_TEST(test_paced) {
     /*
      * Balanced trees of rings, each cut two steps behind the one before: what is made is 7 % from the
@@ -317,6 +336,7 @@ int main(void) {
     tcase_add_test(tcase, test_by_hand);
     tcase_add_test(tcase, test_links_alone);
     tcase_add_loop_test(tcase, test_failed, 0, 2);
+    tcase_add_loop_test(tcase, test_small_on_mixed, 0, 2);
     tcase_add_test(tcase, test_paced);
     tcase_add_test(tcase, test_cut_on);
     tcase_add_test(tcase, test_twice_the_size);
