@@ -199,12 +199,13 @@ START_TEST(test_links_alone) {
 END_TEST
 
 START_TEST(test_failed) {
-    /* One GPU fewer: links alone; and rails of unlike length, where the shape that wins first is not
-       the one that wins in many cuts (1.6 without the others). */
+    /* One GPU fewer: links alone; and rails of unlike length, where the shape that wins first is
+       not the one that wins in many cuts (1.6 without the others). */
     static const struct {
         const char *spec;
         double most;
-    } rows[] = {{"servers:4 gpus:4 nvswitch=180GB/s nics:4x50GB/s", 1.06}, {"syccl-7x4-rail", 1.45}};
+    } rows[] = {{"servers:4 gpus:4 nvswitch=180GB/s nics:4x50GB/s", 1.06},
+                {"syccl-7x4-rail", 1.45}};
     ccl_topology_t *whole = topology(rows[_i].spec), *topo = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
 
@@ -242,8 +243,8 @@ END_TEST
 
 START_TEST(test_paced) {
     /*
-     * Balanced trees of rings, each cut two steps behind the one before: what is made is 7 % from the
-     * bound, the same file without its stride is slower, and read back it is the same schedule.
+     * Balanced trees of rings, each cut two steps behind the one before: what is made is 7 % from
+     * the bound, the same file without its stride is slower, and read back it is the same schedule.
      */
     ccl_topology_t *topo = topology("servers:3 gpus:4 xgmi=ring,50GB/s,0.7us nics:4x16GB/s,1.3us");
     ccl_collective_t *want = collective(CCL_ALLGATHER, topo->nranks, 0);
