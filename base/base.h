@@ -1,6 +1,7 @@
 /**
  * @file base.h
- * Errors, memory, units, JSON and table helpers, hashing, random numbers, progress, logging, threads.
+ * Errors, memory, units, JSON and table helpers, hashing, random numbers, progress, logging,
+ * threads.
  *
  * The lowest module: it includes nothing of ours. Nothing here prints, exits or keeps global state.
  */
@@ -29,18 +30,18 @@ extern "C" {
 /* ---------------------------------------------------------------- status and errors */
 
 /** X(code, exit code of the command line, meaning). */
-#define CCL_STATUS_MAP(X_)                                                                 \
-    X_(CCL_OK, 0, "done")                                                                  \
-    X_(CCL_CHECK, 1, "the answer is no (check failed)")                                    \
-    X_(CCL_INFEASIBLE, 1, "no solution exists")                                            \
-    X_(CCL_DEADLOCK, 1, "the program cannot finish")                                       \
-    X_(CCL_ERR_USAGE, 2, "wrong use of a command")                                         \
-    X_(CCL_ERR_INPUT, 2, "bad input")                                                      \
-    X_(CCL_TIMEOUT, 3, "limit reached, best so far returned")                              \
-    X_(CCL_INTERRUPTED, 130, "interrupted")                                                \
-    X_(CCL_ERR_IO, 4, "input or output failed")                                            \
-    X_(CCL_ERR_UNSUPPORTED, 4, "not available here")                                       \
-    X_(CCL_ERR_NOMEM, 4, "out of memory")                                                  \
+#define CCL_STATUS_MAP(X_)                                                                         \
+    X_(CCL_OK, 0, "done")                                                                          \
+    X_(CCL_CHECK, 1, "the answer is no (check failed)")                                            \
+    X_(CCL_INFEASIBLE, 1, "no solution exists")                                                    \
+    X_(CCL_DEADLOCK, 1, "the program cannot finish")                                               \
+    X_(CCL_ERR_USAGE, 2, "wrong use of a command")                                                 \
+    X_(CCL_ERR_INPUT, 2, "bad input")                                                              \
+    X_(CCL_TIMEOUT, 3, "limit reached, best so far returned")                                      \
+    X_(CCL_INTERRUPTED, 130, "interrupted")                                                        \
+    X_(CCL_ERR_IO, 4, "input or output failed")                                                    \
+    X_(CCL_ERR_UNSUPPORTED, 4, "not available here")                                               \
+    X_(CCL_ERR_NOMEM, 4, "out of memory")                                                          \
     X_(CCL_ERR_INTERNAL, 70, "bug in ccllab")
 
 typedef enum ccl_status {
@@ -58,19 +59,20 @@ typedef struct ccl_error {
     char text[768];  /**< one lower-case line, no full stop */
 } ccl_error_t;
 
-#define CCL_ERROR_INIT {CCL_OK, 0, 0, "", ""}
-#define CCL_TRY(expr_)                                                                     \
-    do {                                                                                   \
-        ccl_status_t status_ = (expr_);                                                    \
-        if (status_ != CCL_OK)                                                             \
-            return status_;                                                                \
+#define CCL_ERROR_INIT                                                                             \
+    { CCL_OK, 0, 0, "", "" }
+#define CCL_TRY(expr_)                                                                             \
+    do {                                                                                           \
+        ccl_status_t status_ = (expr_);                                                            \
+        if (status_ != CCL_OK)                                                                     \
+            return status_;                                                                        \
     } while (0)
 /** CCL_TRY for functions with one clean-up label: sets `status` and jumps. */
-#define CCL_TRY_GOTO(expr_, status_, label_)                                               \
-    do {                                                                                   \
-        (status_) = (expr_);                                                               \
-        if ((status_) != CCL_OK)                                                           \
-            goto label_;                                                                   \
+#define CCL_TRY_GOTO(expr_, status_, label_)                                                       \
+    do {                                                                                           \
+        (status_) = (expr_);                                                                       \
+        if ((status_) != CCL_OK)                                                                   \
+            goto label_;                                                                           \
     } while (0)
 
 const char *ccl_status_name(ccl_status_t status);    /**< "CCL_ERR_INPUT"; static */
@@ -88,15 +90,15 @@ int ccl_status_exit_code(ccl_status_t status);       /**< 0, 1, 2, 3, 4, 70 or 1
 ccl_status_t ccl_error_set(ccl_error_t *err, ccl_status_t status, const char *where, int line,
                            int column, const char *fmt, ...) CCL_PRINTF(6, 7);
 /** As ccl_error_set without a position. */
-ccl_status_t ccl_fail(ccl_error_t *err, ccl_status_t status, const char *fmt, ...)
-    CCL_PRINTF(3, 4);
+ccl_status_t ccl_fail(ccl_error_t *err, ccl_status_t status, const char *fmt, ...) CCL_PRINTF(3, 4);
 /** CCL_ERR_NOMEM with its text. */
 ccl_status_t ccl_fail_nomem(ccl_error_t *err);
 void ccl_error_clear(ccl_error_t *err);
 /** Write "where:line:column: text" (parts that are known) to out; always terminated. */
 void ccl_error_format(const ccl_error_t *err, char *out, size_t out_len);
 
-/* ---------------------------------------------------------------- context: log, progress, cancel */
+/* ---------------------------------------------------------------- context: log, progress, cancel
+ */
 
 typedef enum ccl_log_level {
     CCL_LOG_ERROR,
@@ -125,7 +127,8 @@ typedef struct ccl_ctx {
     uint64_t seed;
     uint32_t threads; /**< 0: one per core */
 } ccl_ctx_t;
-#define CCL_CTX_INIT {NULL, NULL, NULL, NULL, NULL, 1, 0}
+#define CCL_CTX_INIT                                                                               \
+    { NULL, NULL, NULL, NULL, NULL, 1, 0 }
 
 void ccl_log(const ccl_ctx_t *ctx, ccl_log_level_t level, const char *subsystem, const char *fmt,
              ...) CCL_PRINTF(4, 5);
@@ -217,7 +220,8 @@ double ccl_rng_unit(ccl_rng_t *rng);                /**< [0, 1) */
  * K, M, G, T; fractions allowed ("1.5G").  @retval CCL_ERR_INPUT with what would be right.
  */
 ccl_status_t ccl_parse_bytes(const char *text, double *bytes_out, ccl_error_t *err);
-/** "25GB/s", "200Gbit/s", "200Gbps": decimal prefixes; "50GiB/s" binary. A unit is required; > 0. */
+/** "25GB/s", "200Gbit/s", "200Gbps": decimal prefixes; "50GiB/s" binary. A unit is required; > 0.
+ */
 ccl_status_t ccl_parse_rate_Bps(const char *text, double *Bps_out, ccl_error_t *err);
 /** "2us", "0.35us", "1e-6s", ns/us/ms/s. A unit is required (but for "0"); >= 0. */
 ccl_status_t ccl_parse_time_s(const char *text, double *s_out, ccl_error_t *err);
@@ -287,8 +291,7 @@ ccl_status_t ccl_json_number(const ccl_json_at_t *at, bool required, double *out
 /** Strings with units; a bare number is refused with the units listed. */
 ccl_status_t ccl_json_rate_Bps(const ccl_json_at_t *at, bool required, double *out,
                                ccl_error_t *err);
-ccl_status_t ccl_json_time_s(const ccl_json_at_t *at, bool required, double *out,
-                             ccl_error_t *err);
+ccl_status_t ccl_json_time_s(const ccl_json_at_t *at, bool required, double *out, ccl_error_t *err);
 ccl_status_t ccl_json_bytes(const ccl_json_at_t *at, bool required, double *out,
                             ccl_error_t *err); /**< a bare number is bytes */
 ccl_status_t ccl_json_array(const ccl_json_at_t *at, bool required, size_t *len_out,

@@ -114,8 +114,8 @@ static int no_command(int argc, char **argv) {
     }
     if (family && (argc <= 2 || argv[2][0] == '-')) {
         snprintf(text, sizeof(text), "\"%s\" wants %s", word,
-                 strcmp(word, "topology") == 0  ? "list, show, expand, check or symmetry"
-                 : strcmp(word, "draw") == 0    ? "topology, timeline, busbw, idle, progress or curves"
+                 strcmp(word, "topology") == 0 ? "list, show, expand, check or symmetry"
+                 : strcmp(word, "draw") == 0 ? "topology, timeline, busbw, idle, progress or curves"
                  : strcmp(word, "testbed") == 0 ? "up, run, down, list or topology"
                                                 : "list, show, query, diff, export or gc");
         return usage_error(text);

@@ -257,9 +257,10 @@ const ccl_i_command_t ccl_i_cmd_draw_curves = {
     .name = "draw curves",
     .usage = "TABLE.csv -o PICTURE",
     .summary = "columns of a table over its first one, such as times over a setting",
-    .details = "TABLE is CSV as \"ccllab notebook query --csv\" writes it. The first column has numbers\n"
-               "above 0 that ascend. Units stand in parentheses at the end of headings; columns of one\n"
-               "unit share a plot.\n",
+    .details =
+        "TABLE is CSV as \"ccllab notebook query --csv\" writes it. The first column has numbers\n"
+        "above 0 that ascend. Units stand in parentheses at the end of headings; columns of one\n"
+        "unit share a plot.\n",
     .accepts = busbw_accepts,
     .min_inputs = 1,
     .max_inputs = 1,

@@ -53,10 +53,11 @@ static ccl_status_t check_output(const ccl_i_args_t *args, lower_t *l, ccl_error
         return CCL_OK;
     l->to_stdout = strcmp(args->output, "-") == 0;
     if (l->nways > 1)
-        return ccl_fail(err, CCL_ERR_USAGE,
-                        "-o %s takes one program, but %u ways of lowering are asked for; tables and "
-                        "--json go to standard output",
-                        args->output, l->nways);
+        return ccl_fail(
+            err, CCL_ERR_USAGE,
+            "-o %s takes one program, but %u ways of lowering are asked for; tables and "
+            "--json go to standard output",
+            args->output, l->nways);
     if (!l->to_stdout && (!dot || strcmp(dot, ".xml") != 0))
         return ccl_fail(err, CCL_ERR_USAGE,
                         "-o %s: a program is MSCCL XML, its file's name must end in .xml",

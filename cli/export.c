@@ -79,8 +79,8 @@ static ccl_status_t graphs(ccl_i_cli_t *cli, const ccl_topology_t *topo, const c
         char name[200];
         ccl_text_t text = {0};
         ccl_error_t inner = CCL_ERROR_INIT;
-        ccl_status_t status = ccl_export_nccl_graph(
-            &cli->ctx, topo, topo->nservers ? s : CCL_NONE, cli->args.channels, &text, &inner);
+        ccl_status_t status = ccl_export_nccl_graph(&cli->ctx, topo, topo->nservers ? s : CCL_NONE,
+                                                    cli->args.channels, &text, &inner);
 
         snprintf(name, sizeof name, "graph-%.120s.xml", topo->nservers ? topo->servers[s] : "all");
         for (char *p = name; *p; p++)
@@ -96,17 +96,16 @@ static ccl_status_t graphs(ccl_i_cli_t *cli, const ccl_topology_t *topo, const c
 }
 
 static ccl_status_t tuner(ccl_i_cli_t *cli, const ccl_topology_t *plain,
-                          const ccl_collective_t *want, const ccl_tuning_t *tuning,
-                          const char *dir, ccl_error_t *err) {
+                          const ccl_collective_t *want, const ccl_tuning_t *tuning, const char *dir,
+                          ccl_error_t *err) {
     ccl_profile_t *profile = NULL;
     ccl_text_t text = {0};
     ccl_error_t inner = CCL_ERROR_INIT;
 
     if (cli->args.profile)
         CCL_TRY(ccl_profile_read(cli->args.profile, &profile, err));
-    ccl_status_t status =
-        ccl_export_nccl_tuner(&cli->ctx, plain, profile, want->kind, tuning->sizes_bytes,
-                              tuning->nsizes, &text, &inner);
+    ccl_status_t status = ccl_export_nccl_tuner(&cli->ctx, plain, profile, want->kind,
+                                                tuning->sizes_bytes, tuning->nsizes, &text, &inner);
     if (status == CCL_OK)
         status = put(cli, dir, "tuner.csv", &text, err);
     else
@@ -117,8 +116,8 @@ static ccl_status_t tuner(ccl_i_cli_t *cli, const ccl_topology_t *plain,
 }
 
 ccl_status_t ccl_i_export(ccl_i_cli_t *cli, const ccl_topology_t *plain, const ccl_topology_t *topo,
-                          const ccl_collective_t *want, const ccl_tuning_t *tuning,
-                          const char *dir, ccl_error_t *err) {
+                          const ccl_collective_t *want, const ccl_tuning_t *tuning, const char *dir,
+                          ccl_error_t *err) {
     if (strlen(dir) > 900 || (mkdir(dir, 0777) != 0 && errno != EEXIST))
         return ccl_fail(err, CCL_ERR_IO, "%.300s: no folder can be made there: %s", dir,
                         strerror(errno));

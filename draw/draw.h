@@ -57,8 +57,8 @@ typedef struct ccl_draw_topology_options {
  * of linked devices, its width by the square root of its bandwidth (the larger direction).
  *
  * Where servers in a row would be wider than a page, those that are alike (devices, models and
- * links by their place in the server) are drawn once, with the number of them, and all servers again as
- * small boxes; a folded link's colour is that of the busiest it stands for.
+ * links by their place in the server) are drawn once, with the number of them, and all servers
+ * again as small boxes; a folded link's colour is that of the busiest it stands for.
  *
  * @param options  NULL: defaults.
  * @param out      destroy with ccl_picture_destroy().
@@ -92,9 +92,9 @@ typedef struct ccl_draw_timeline_options {
  * A row of one block tells its states; a row of many tells the share of them that is busy by its
  * colour and, where rows are not too thin for it, the share that waits by how far it is light from
  * its top (in quarters), and a row of a link the share of its bandwidth that is used. Time is cut
- * into as many parts as the picture can show and 40,000 rectangles can draw; a part of a row has the
- * colour of what took the most of it, equal neighbours are one rectangle. So a million transfers
- * make no larger picture than ten thousand do.
+ * into as many parts as the picture can show and 40,000 rectangles can draw; a part of a row has
+ * the colour of what took the most of it, equal neighbours are one rectangle. So a million
+ * transfers make no larger picture than ten thousand do.
  *
  * @param result  of the run that filled `trace`.
  * @param trace   kept passes; for rows of links, slices.
@@ -116,7 +116,7 @@ typedef struct ccl_draw_curve {
 typedef struct ccl_draw_busbw {
     const char *title;
     uint32_t nsizes, ncurves;
-    const double *sizes_bytes; /**< [nsizes] > 0 */
+    const double *sizes_bytes;      /**< [nsizes] > 0 */
     const ccl_draw_curve_t *curves; /**< busbw in GB/s */
     const double *bound_GBps; /**< [nsizes] what none can exceed; NaN: not known; NULL: none */
 } ccl_draw_busbw_t;
@@ -193,12 +193,12 @@ typedef struct ccl_draw_explanation {
     double time_s;  /**< > 0 */
     double bound_s; /**< NaN: none */
     uint32_t ncauses, nwaits, nparts, nchanges;
-    const ccl_draw_piece_t *causes;   /**< [ncauses] of the critical path, by what it is spent on */
-    const ccl_draw_piece_t *waits;    /**< [nwaits] the same time by why it had to be spent */
-    const char *cut;                  /**< a line about the links of the bound */
-    const double *busy;               /**< [nparts] use of these links in equal parts of the run, 0..1 */
-    const uint32_t *on;               /**< [nparts] colour of the path's main cause meanwhile */
-    double cut_busy;                  /**< over the whole run, 0..1 */
+    const ccl_draw_piece_t *causes; /**< [ncauses] of the critical path, by what it is spent on */
+    const ccl_draw_piece_t *waits;  /**< [nwaits] the same time by why it had to be spent */
+    const char *cut;                /**< a line about the links of the bound */
+    const double *busy; /**< [nparts] use of these links in equal parts of the run, 0..1 */
+    const uint32_t *on; /**< [nparts] colour of the path's main cause meanwhile */
+    double cut_busy;    /**< over the whole run, 0..1 */
     const ccl_draw_change_t *changes; /**< [nchanges] the shortest time first */
 } ccl_draw_explanation_t;
 /**
@@ -211,11 +211,11 @@ ccl_status_t ccl_draw_explanation(const ccl_draw_explanation_t *about, ccl_pictu
 
 /** A moment of a search. */
 typedef struct ccl_draw_moment {
-    double at_s;                 /**< seconds spent by the solver so far */
-    uint32_t best, bound;        /**< steps: of the best schedule, proven least */
-    uint32_t counterexamples;    /**< of this moment's candidate */
-    bool candidate;              /**< a candidate was looked at, else only best and bound are news */
-    bool begins;                 /**< of another search than the moment before */
+    double at_s;              /**< seconds spent by the solver so far */
+    uint32_t best, bound;     /**< steps: of the best schedule, proven least */
+    uint32_t counterexamples; /**< of this moment's candidate */
+    bool candidate;           /**< a candidate was looked at, else only best and bound are news */
+    bool begins;              /**< of another search than the moment before */
 } ccl_draw_moment_t;
 typedef struct ccl_draw_search {
     const char *title;

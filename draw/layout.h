@@ -14,12 +14,12 @@ typedef struct ccl_i_place {
 
 /** A server, or (the last one, where there are such) the GPUs and NICs outside of all servers. */
 typedef struct ccl_i_box {
-    uint32_t first, n;  /* into devices */
-    uint32_t like;      /* the box that is drawn for it: itself or an earlier one */
-    uint32_t alike;     /* how many it stands for, itself included */
-    double x, y, w, h;  /* of those that are drawn */
-    bool flat;          /* outside of all servers: no frame */
-    bool grid;          /* its GPUs stand in several rows */
+    uint32_t first, n; /* into devices */
+    uint32_t like;     /* the box that is drawn for it: itself or an earlier one */
+    uint32_t alike;    /* how many it stands for, itself included */
+    double x, y, w, h; /* of those that are drawn */
+    bool flat;         /* outside of all servers: no frame */
+    bool grid;         /* its GPUs stand in several rows */
 } ccl_i_box_t;
 
 typedef struct ccl_i_layout {
@@ -41,7 +41,7 @@ typedef struct ccl_i_layout {
 const char *ccl_i_short_id(const ccl_topology_t *topo, uint32_t device);
 /** @param top  y above which nothing stands. */
 ccl_status_t ccl_i_draw_layout(const ccl_topology_t *topo, double top, ccl_i_draw_layout_t *out,
-                          ccl_error_t *err);
+                               ccl_error_t *err);
 void ccl_i_draw_layout_fini(ccl_i_draw_layout_t *layout);
 
 #endif

@@ -15,7 +15,7 @@ enum {
     MOST_STATES = 21
 };
 #define FIELD_W 1200.0
-#define LEAST_WAIT_H 4.0 /* a quarter of a row is a pixel */
+#define LEAST_WAIT_H 4.0      /* a quarter of a row is a pixel */
 #define WAIT_COLOUR 0xfbe3b5u /* lighter than any colour of busy blocks */
 /* Room for what rows did in each part of time. */
 #define MOST_BYTES ((size_t)96 << 20)

@@ -104,8 +104,7 @@ void ccl_symmetry_destroy(ccl_symmetry_t *symmetry);
  * @par Source  Junttila, Kaski (ALENEX 2007), bliss.
  */
 ccl_status_t ccl_graph_canonical(uint32_t nvertices, const uint32_t *colour, size_t nedges,
-                                 const uint32_t (*edges)[2], uint32_t *label_out,
-                                 ccl_error_t *err);
+                                 const uint32_t (*edges)[2], uint32_t *label_out, ccl_error_t *err);
 
 /* ---------------------------------------------------------------- capacities and cuts */
 

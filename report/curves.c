@@ -12,8 +12,8 @@ typedef struct curves {
     const char *name; /* of the file */
     ccl_arena_t arena;
     uint32_t ncolumns, n;
-    char *heads[MOST_COLUMNS];   /* without their units */
-    char *units[MOST_COLUMNS];   /* as headings end: "(us)"; or the heading */
+    char *heads[MOST_COLUMNS];    /* without their units */
+    char *units[MOST_COLUMNS];    /* as headings end: "(us)"; or the heading */
     double *values[MOST_COLUMNS]; /* [n] NaN: an empty field */
     size_t caps[MOST_COLUMNS];
 } curves_t;

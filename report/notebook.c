@@ -92,9 +92,10 @@ ccl_status_t ccl_report_notebook_document(const ccl_ctx_t *ctx, ccl_notebook_t *
     CCL_TRY(
         ccl_notebook_query(ctx, notebook, "SELECT * FROM run ORDER BY id", NULL, 0, &rows, err));
     if (rows->nrows == 0)
-        CCL_TRY_GOTO(ccl_error_set(err, CCL_ERR_INPUT, name, 0, 0,
-                                   "a lab notebook without points that ran (ccllab tune writes them)"),
-                     status, end);
+        CCL_TRY_GOTO(
+            ccl_error_set(err, CCL_ERR_INPUT, name, 0, 0,
+                          "a lab notebook without points that ran (ccllab tune writes them)"),
+            status, end);
     json_rows(rows, &text);
     CCL_TRY_GOTO(ccl_i_text_status(&text, err), status, end);
     status = ccl_json_parse(name, text.data, text.len, out, err);

@@ -100,7 +100,8 @@ static void scalar(ccl_text_t *out, const json_t *value) {
         ccl_text_printf(out, "%s", json_is_true(value) ? "yes" : json_is_false(value) ? "no" : "-");
 }
 
-void ccl_i_page_facts(ccl_text_t *out, const json_t *root, const ccl_i_page_fact_t *facts, size_t n) {
+void ccl_i_page_facts(ccl_text_t *out, const json_t *root, const ccl_i_page_fact_t *facts,
+                      size_t n) {
     for (size_t i = 0; i < n; i++) {
         const json_t *value = json_object_get(root, facts[i].key);
 
@@ -305,21 +306,22 @@ static ccl_status_t comparison(const ccl_json_doc_t *doc, ccl_text_t *out, ccl_e
 }
 
 static ccl_status_t simulation(const ccl_json_doc_t *doc, ccl_text_t *out, ccl_error_t *err) {
-    static const ccl_i_page_fact_t facts[] = {{"collective", "collective", 0},
-                                              {"nranks", "GPUs", 0},
-                                              {"size_bytes", "size (bytes)", 0},
-                                              {"time_s", "time (us)", 1e6},
-                                              {"bound_s", "bound (us)", 1e6},
-                                              {"gap", "time / bound", 0},
-                                              {"algbw_GBps", "algbw (GB/s)", 0},
-                                              {"busbw_GBps", "busbw (GB/s)", 0},
-                                              {"batches", "micro-batches", 0},
-                                              {"granularity", "level", 0},
-                                              {"transfers", "transfers", 0},
-                                              {"comm_share", "thread blocks busy, mean (%)", 100},
-                                              {"link_utilization", "mean use of links in use (%)", 100},
-                                              {"mean_idle_share", "they idle, mean (%)", 100},
-                                              {"max_idle_share", "the idlest (%)", 100}};
+    static const ccl_i_page_fact_t facts[] = {
+        {"collective", "collective", 0},
+        {"nranks", "GPUs", 0},
+        {"size_bytes", "size (bytes)", 0},
+        {"time_s", "time (us)", 1e6},
+        {"bound_s", "bound (us)", 1e6},
+        {"gap", "time / bound", 0},
+        {"algbw_GBps", "algbw (GB/s)", 0},
+        {"busbw_GBps", "busbw (GB/s)", 0},
+        {"batches", "micro-batches", 0},
+        {"granularity", "level", 0},
+        {"transfers", "transfers", 0},
+        {"comm_share", "thread blocks busy, mean (%)", 100},
+        {"link_utilization", "mean use of links in use (%)", 100},
+        {"mean_idle_share", "they idle, mean (%)", 100},
+        {"max_idle_share", "the idlest (%)", 100}};
     ccl_picture_t *picture = NULL;
 
     ccl_text_printf(out, "<h2>Run of ");

@@ -25,7 +25,8 @@ typedef struct ccl_i_page_fact {
     double scale;           /**< that a number is multiplied by; 0: 1 */
 } ccl_i_page_fact_t;
 /** A table of two columns without its end; no row for what `root` does not have. */
-void ccl_i_page_facts(ccl_text_t *out, const json_t *root, const ccl_i_page_fact_t *facts, size_t n);
+void ccl_i_page_facts(ccl_text_t *out, const json_t *root, const ccl_i_page_fact_t *facts,
+                      size_t n);
 /** The picture inside the page; it is destroyed. */
 ccl_status_t ccl_i_page_picture(ccl_picture_t *picture, ccl_text_t *out, ccl_error_t *err);
 /** " --NAME VALUE" as a shell reads it; nothing where the value is "". */

@@ -256,15 +256,17 @@ static void change_table(const json_t *root, ccl_text_t *out) {
 }
 
 ccl_status_t ccl_i_page_explanation(const ccl_json_doc_t *doc, ccl_text_t *out, ccl_error_t *err) {
-    static const ccl_i_page_fact_t facts[] = {{"time_s", "time (us)", 1e6},
-                                              {"bound_s", "bound (us)", 1e6},
-                                              {"gap", "time / bound", 0},
-                                              {"busbw_GBps", "busbw (GB/s)", 0},
-                                              {"granularity", "level", 0},
-                                              {"batches", "micro-batches", 0},
-                                              {"path_transfers", "transfers on the critical path", 0}};
+    static const ccl_i_page_fact_t facts[] = {
+        {"time_s", "time (us)", 1e6},
+        {"bound_s", "bound (us)", 1e6},
+        {"gap", "time / bound", 0},
+        {"busbw_GBps", "busbw (GB/s)", 0},
+        {"granularity", "level", 0},
+        {"batches", "micro-batches", 0},
+        {"path_transfers", "transfers on the critical path", 0}};
     static const ccl_i_page_fact_t on_cut = {
-        "path_share", "share of the critical path on the links of the bound, or of cuts alike (%)", 100};
+        "path_share", "share of the critical path on the links of the bound, or of cuts alike (%)",
+        100};
     const json_t *cut = json_object_get(doc->root, "cut");
     ccl_picture_t *picture = NULL;
     char name[121];

@@ -81,7 +81,8 @@ ccl_status_t ccl_report_topology_check(const char *spec, const ccl_topology_t *t
                                        const ccl_error_t *why, const ccl_report_style_t *style,
                                        ccl_text_t *out, ccl_error_t *err);
 /** Chunks that hops, links and groups carry in a step of cegis. */
-ccl_status_t ccl_report_capacities(const ccl_topology_t *topo, const ccl_chunk_capacities_t *capacities,
+ccl_status_t ccl_report_capacities(const ccl_topology_t *topo,
+                                   const ccl_chunk_capacities_t *capacities,
                                    const ccl_report_style_t *style, ccl_text_t *out,
                                    ccl_error_t *err);
 /** Dimensions, their groups, classes of groups and of GPUs; CSV has the dimensions. */
@@ -100,7 +101,7 @@ typedef struct ccl_report_synth {
     double size_bytes;
     uint64_t seed;
     const ccl_synth_stats_t *stats; /**< NULL, or without parts: it did not search */
-    bool seconds;                   /**< sketch: wall times of its phases too; c2c: links by phase */
+    bool seconds; /**< sketch: wall times of its phases too; c2c: links by phase */
 } ccl_report_synth_t;
 ccl_status_t ccl_report_synth(const ccl_report_synth_t *made, const ccl_report_style_t *style,
                               ccl_text_t *out, ccl_error_t *err);
@@ -373,8 +374,8 @@ typedef struct ccl_report_tuning {
     const ccl_replay_t *replay; /**< NULL: none */
     const char *device;         /**< of the replay */
 } ccl_report_tuning_t;
-extern const char *const
-    ccl_report_tuning_tables[]; /**< best blocks synthesis knobs runs replay ranks */
+extern const char
+    *const ccl_report_tuning_tables[]; /**< best blocks synthesis knobs runs replay ranks */
 ccl_status_t ccl_report_tuning(const ccl_report_tuning_t *about, const ccl_report_style_t *style,
                                ccl_text_t *out, ccl_error_t *err);
 

@@ -91,8 +91,9 @@ static void text_row(const ccl_report_sweep_t *about, uint32_t at, uint32_t size
     }
     ccl_table_cell(table, "%s", ccl_i_us(run->result.time_s, text, sizeof(text)));
     ccl_table_cell(table, "%s", ccl_i_GBps(run->result.busbw_GBps * 1e9, text, sizeof(text)));
-    ccl_table_cell(table, "%s",
-                   ccl_i_gap_text(run->result.time_s, c->tuning->bound_s[size], text, sizeof(text)));
+    ccl_table_cell(
+        table, "%s",
+        ccl_i_gap_text(run->result.time_s, c->tuning->bound_s[size], text, sizeof(text)));
     if (isnan(speedup(about, at, size)))
         ccl_table_cell(table, "-");
     else
@@ -102,10 +103,11 @@ static void text_row(const ccl_report_sweep_t *about, uint32_t at, uint32_t size
 
 ccl_status_t ccl_report_sweep(const ccl_report_sweep_t *about, const ccl_report_style_t *style,
                               ccl_text_t *out, ccl_error_t *err) {
-    static const char *const csv_heads[] = {"case",    "nranks",  "size_bytes", "time_s",
-                                            "busbw_GBps", "bound_s", "speedup",    "settings", NULL};
-    static const char *const text_heads[] = {"size",        "cluster", "GPUs",    "time(us)",
-                                             "busbw(GB/s)", "gap",     "speedup", "settings", NULL};
+    static const char *const csv_heads[] = {"case",    "nranks",     "size_bytes",
+                                            "time_s",  "busbw_GBps", "bound_s",
+                                            "speedup", "settings",   NULL};
+    static const char *const text_heads[] = {
+        "size", "cluster", "GPUs", "time(us)", "busbw(GB/s)", "gap", "speedup", "settings", NULL};
     bool csv = style->format == CCL_REPORT_CSV;
     const char *const *heads = csv ? csv_heads : text_heads;
     uint32_t nsizes = about->cases[0].tuning->nsizes;
@@ -146,8 +148,8 @@ ccl_status_t ccl_report_draw_sweep(const ccl_report_sweep_t *about, ccl_picture_
     snprintf(title, sizeof(title), "%.60s, tuned: %.80s and others", about->collective,
              about->cases[0].name);
     if (status == CCL_OK) {
-        ccl_draw_busbw_t plot = {title, nsizes, n, about->cases[0].tuning->sizes_bytes, curves,
-                                 NULL};
+        ccl_draw_busbw_t plot = {title,  nsizes, n, about->cases[0].tuning->sizes_bytes,
+                                 curves, NULL};
         status = ccl_draw_busbw(&plot, 1, out, err);
     }
     free(curves);

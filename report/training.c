@@ -71,8 +71,8 @@ static ccl_table_t *workers_table(const ccl_report_training_t *r, bool folded) {
 }
 
 static ccl_table_t *collectives_table(const ccl_report_training_t *r) {
-    static const char *const headers[] = {"stage", "part",   "what", "collective", "groups",
-                                          "ranks", "size",   "by",   "time(us)",   "times"};
+    static const char *const headers[] = {"stage", "part", "what", "collective", "groups",
+                                          "ranks", "size", "by",   "time(us)",   "times"};
     ccl_table_t *table = ccl_table_create();
 
     if (!table)

@@ -514,10 +514,10 @@ ccl_status_t ccl_i_bootstrap_mesh(ccl_i_group_t *group, bool local, int *fds, cc
 
 uint64_t ccl_i_bootstrap_fingerprint(const ccl_i_run_plan_t *plan, const ccl_run_options_t *o) {
     const ccl_device_plan_t *d = &plan->dev;
-    uint32_t numbers[] = {d->nranks,   d->nunits,      d->nconns,    d->batches, d->by_task,
-                          d->type,     d->op,          plan->slots,  o->repeats, o->warmups,
-                          o->no_check, o->block_times, o->transport, d->npieces,
-                          o->library,  o->hom_library};
+    uint32_t numbers[] = {d->nranks,    d->nunits,  d->nconns,   d->batches,
+                          d->by_task,   d->type,    d->op,       plan->slots,
+                          o->repeats,   o->warmups, o->no_check, o->block_times,
+                          o->transport, d->npieces, o->library,  o->hom_library};
     uint64_t h = ccl_hash64(numbers, sizeof numbers, MAGIC);
     if (plan->first_rank)
         h = ccl_hash64(plan->first_rank, (o->world + (size_t)1) * sizeof *plan->first_rank, h);

@@ -61,7 +61,7 @@ struct ccl_i_wire {
     uint32_t sleeping, quit, broken; /* atomic */
     char why[192];                   /* set before broken */
     char device_memory[24], device_why[176];
-    struct pollfd *fds;              /* [nprocesses + 2] of the thread */
+    struct pollfd *fds; /* [nprocesses + 2] of the thread */
     int wake;
     bool started;
     pthread_t thread;

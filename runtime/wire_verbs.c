@@ -54,8 +54,8 @@ typedef struct rdma {
     uint64_t *remote_at; /* [nconns] of the slots of outbound ones, in the receiver's memory; an
                             address when all are connected */
     uint32_t *local_key, *remote_key; /* [nconns] of the memory at both ends */
-    uint64_t *written;   /* [nconns] slices that have left this memory */
-    uint64_t *credited;  /* [nconns] slices that the receiver has freed */
+    uint64_t *written;                /* [nconns] slices that have left this memory */
+    uint64_t *credited;               /* [nconns] slices that the receiver has freed */
     char *memory;
     size_t bytes;
     bool own_memory;
@@ -145,8 +145,8 @@ static bool pass_credits(ccl_i_wire_t *w, uint32_t process, uint32_t conn) {
     uint64_t n = ccl_i_wire_waiting(w, conn);
     n = n < MOST_CREDITS ? n : MOST_CREDITS;
     w->conn_passed[conn] += n;
-    return post_write(w, process, request(process, SENT_CREDIT, conn), NULL, link->base,
-                      link->rkey, CREDIT_BIT | (uint32_t)n << CONN_BITS | conn);
+    return post_write(w, process, request(process, SENT_CREDIT, conn), NULL, link->base, link->rkey,
+                      CREDIT_BIT | (uint32_t)n << CONN_BITS | conn);
 }
 
 static bool flush(ccl_i_wire_t *w, uint32_t process) {
@@ -368,7 +368,8 @@ static ccl_status_t use_devices(ccl_i_wire_t *w, ccl_error_t *err) {
         ccl_i_wire_direct_open(&s->direct, &calls);
     for (uint32_t c = 0; c < w->plan->dev.nconns; c++) {
         uint64_t at = 0;
-        const ccl_i_direct_t *part = w->how.staged ? ccl_i_wire_direct_of(&s->direct, c, &at) : NULL;
+        const ccl_i_direct_t *part =
+            w->how.staged ? ccl_i_wire_direct_of(&s->direct, c, &at) : NULL;
         s->local_key[c] = part ? part->key.lkey : s->mr->lkey;
         if (part) /* programs are not loaded yet */
             w->conns[c].data = w->plan->conns[c].data = (char *)part->memory + at;

@@ -12,7 +12,7 @@
 /** A connection: whose messages go where. */
 typedef struct connection {
     uint32_t src, dst, channel;
-    uint32_t src_at, dst_at; /* its number among the channels of this type of both GPUs */
+    uint32_t src_at, dst_at;  /* its number among the channels of this type of both GPUs */
     uint32_t sends, receives; /* messages written so far */
     uint32_t nslots;
     uint32_t *slots; /* [nslots] first element of each message in the receiver's scratch */
@@ -47,16 +47,15 @@ static int by_ranks(const void *a, const void *b) {
 
 static uint32_t find(const plan_t *l, uint32_t src, uint32_t dst, uint32_t channel) {
     connection_t key = {.src = src, .dst = dst, .channel = channel};
-    const connection_t *c =
-        src == CCL_NONE || dst == CCL_NONE
-            ? NULL
-            : bsearch(&key, l->conns, l->nconns, sizeof *l->conns, by_ranks);
+    const connection_t *c = src == CCL_NONE || dst == CCL_NONE
+                                ? NULL
+                                : bsearch(&key, l->conns, l->nconns, sizeof *l->conns, by_ranks);
     return c ? (uint32_t)(c - l->conns) : CCL_NONE;
 }
 
 static bool crosses(const ccl_topology_t *topo, uint32_t a, uint32_t b) {
-    return topo && topo->devices[topo->rank_device[a]].server !=
-                       topo->devices[topo->rank_device[b]].server;
+    return topo &&
+           topo->devices[topo->rank_device[a]].server != topo->devices[topo->rank_device[b]].server;
 }
 
 /* ---------------------------------------------------------------- what is needed */
@@ -71,11 +70,11 @@ static ccl_status_t find_connections(plan_t *l, ccl_error_t *err) {
     }
     for (uint32_t t = 0; t < p->ntbs; t++)
         if (p->tbs[t].send_peer != CCL_NONE)
-            l->conns[l->nconns++] = (connection_t){
-                .src = p->tbs[t].rank,
-                .dst = p->tbs[t].send_peer,
-                .channel = p->tbs[t].channel,
-                .port = crosses(l->topo, p->tbs[t].rank, p->tbs[t].send_peer)};
+            l->conns[l->nconns++] =
+                (connection_t){.src = p->tbs[t].rank,
+                               .dst = p->tbs[t].send_peer,
+                               .channel = p->tbs[t].channel,
+                               .port = crosses(l->topo, p->tbs[t].rank, p->tbs[t].send_peer)};
     qsort(l->conns, l->nconns, sizeof *l->conns, by_ranks);
     for (uint32_t c = 0; c < l->nconns; c++) {
         connection_t *conn = &l->conns[c];
@@ -285,8 +284,7 @@ static void block_lists(plan_t *l, uint32_t tb) {
                 earlier = l->conns[k].src != l->conns[c].src || l->conns[k].dst != l->conns[c].dst;
             at += earlier;
         }
-        ccl_text_printf(l->out,
-                        "{\"access_channel_type\": \"%s\", \"remote_buffer_ids\": [%u]}",
+        ccl_text_printf(l->out, "{\"access_channel_type\": \"%s\", \"remote_buffer_ids\": [%u]}",
                         ends[0]->port ? "port" : "memory", at);
     }
     ccl_text_printf(l->out, "]}");
@@ -378,8 +376,9 @@ static ccl_status_t check_matched(const plan_t *l, ccl_error_t *err) {
         for (uint32_t s = tb->first_step; s < tb->first_step + tb->nsteps; s++)
             sends += ccl_primitive_sends((ccl_primitive_t)l->p->steps[s].type);
         if (l->send_conn[t] != CCL_NONE && sends != l->conns[l->send_conn[t]].nslots)
-            return ccl_fail(err, CCL_ERR_INPUT, "rank %u sends %u times to rank %u, which receives %u",
-                            tb->rank, sends, tb->send_peer, l->conns[l->send_conn[t]].nslots);
+            return ccl_fail(err, CCL_ERR_INPUT,
+                            "rank %u sends %u times to rank %u, which receives %u", tb->rank, sends,
+                            tb->send_peer, l->conns[l->send_conn[t]].nslots);
     }
     return CCL_OK;
 }
@@ -390,9 +389,9 @@ ccl_status_t ccl_program_write_mscclpp(const ccl_program_t *program, const ccl_t
     size_t ns = program->nsteps, nt = program->ntbs, nr = program->nranks;
     ccl_status_t status = CCL_OK;
     if (program->peers || program->shares)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
-                        "a plan of MSCCL++ has no %s: lower with another allocation",
-                        program->peers ? "blocks that connections share" : "chunks of unequal size");
+        return ccl_fail(
+            err, CCL_ERR_UNSUPPORTED, "a plan of MSCCL++ has no %s: lower with another allocation",
+            program->peers ? "blocks that connections share" : "chunks of unequal size");
     if (topo && topo->nranks != program->nranks)
         return ccl_fail(err, CCL_ERR_INPUT, "the program has %u ranks, topology %.80s has %u",
                         program->nranks, topo->name, topo->nranks);

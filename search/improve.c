@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum {
-    MOST_CHANGES = 3,      /* of one try */
+    MOST_CHANGES = 3,       /* of one try */
     MOST_TRANSFERS = 100000 /* beyond these a schedule is not cut finer */
 };
 static const double HEAT = 0.004, /* of the time, at first */
@@ -34,8 +34,8 @@ typedef struct improve {
 
 /* ---------------------------------------------------------------- one schedule */
 
-static ccl_status_t schedule_of(const improve_t *m, const ccl_i_moves_t *from,
-                                ccl_schedule_t **out, ccl_error_t *err) {
+static ccl_status_t schedule_of(const improve_t *m, const ccl_i_moves_t *from, ccl_schedule_t **out,
+                                ccl_error_t *err) {
     ccl_collective_t *coll = NULL;
     CCL_TRY(ccl_collective_clone(from->coll, &coll, err));
     ccl_schedule_builder_t *b = ccl_schedule_builder_create(m->name, coll);
@@ -85,8 +85,7 @@ static ccl_status_t look(improve_t *m, const ccl_program_t *program, ccl_error_t
     sim.granularity = m->options->way.granularity;
     sim.path = true;
     memset(m->heat, 0, (size_t)n * n * sizeof *m->heat);
-    ccl_status_t status =
-        ccl_sim_program(m->ctx, m->topo, m->routes, program, &sim, &result, NULL);
+    ccl_status_t status = ccl_sim_program(m->ctx, m->topo, m->routes, program, &sim, &result, NULL);
     for (uint32_t i = 0; status == CCL_OK && i < result->npath; i++) {
         const ccl_path_segment_t *p = &result->path[i];
         if (p->peer != CCL_NONE)

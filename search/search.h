@@ -14,8 +14,8 @@ extern "C" {
 
 /**
  * The lab notebook, what was tried, in one SQLite file: every evaluated point, with its inputs by
- * content. Several processes may write at once; what ccl_notebook_add() returned from is there after
- * a kill.
+ * content. Several processes may write at once; what ccl_notebook_add() returned from is there
+ * after a kill.
  */
 typedef struct ccl_notebook ccl_notebook_t;
 
@@ -38,14 +38,14 @@ typedef struct ccl_compare_options {
     ccl_sim_options_t sim;     /**< size_bytes is set per run; granularity: of programs, and of
                                     schedules without a way of their own */
     bool no_verify;            /**< take contenders' own programs without proof */
-    unsigned way_bits; /**< CCL_WAY_*: what lower and sim say of the way holds for contenders
-                            with a way of their own too */
+    unsigned way_bits;        /**< CCL_WAY_*: what lower and sim say of the way holds for contenders
+                                   with a way of their own too */
     ccl_notebook_t *notebook; /**< synthesizers' times are looked up there and written down, as
                                    ccl_tune() does with the same settings; NULL: none. Not with what
                                    ccl_compare_untold() names */
     const ccl_topology_t *known_as; /**< the cluster under which they are: with a profile, as it is
                                          for protocol Simple; NULL: the one compared on */
-    const char *profile; /**< name of the profile that was laid over it; NULL: none */
+    const char *profile;            /**< name of the profile that was laid over it; NULL: none */
 } ccl_compare_options_t;
 
 typedef struct ccl_compare_cell {
@@ -79,14 +79,16 @@ typedef struct ccl_comparison {
 
 /**
  * Synthesize, lower, verify and simulate every contender at every size, in parallel.
- * Where others are within a quarter of the winner it is run again at (1 -+ 1e-6) times the size, and
- * so are those that are slower than it ever was; a winner inside the spread of another is a tie.
+ * Where others are within a quarter of the winner it is run again at (1 -+ 1e-6) times the size,
+ * and so are those that are slower than it ever was; a winner inside the spread of another is a
+ * tie.
  * @par Determinism  the same for any number of threads.
  */
 ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                          const ccl_collective_t *want, const ccl_compare_options_t *options,
                          ccl_comparison_t **out, ccl_error_t *err);
-/** An option that the settings of a point do not tell, so that the notebook is no use; NULL: none. */
+/** An option that the settings of a point do not tell, so that the notebook is no use; NULL: none.
+ */
 const char *ccl_compare_untold(const ccl_compare_options_t *options);
 /** Do two warnings say the same of different links or transports (which stand before the colon)? */
 bool ccl_warnings_alike(const char *a, const char *b);
@@ -197,7 +199,8 @@ ccl_status_t ccl_notebook_input(ccl_notebook_t *notebook, const char *kind, cons
 ccl_status_t ccl_notebook_add(ccl_notebook_t *notebook, const ccl_point_t *point,
                               const ccl_point_result_t *result, const char *profile,
                               ccl_error_t *err);
-/** The same point, of this version of ccllab. @param found_out  whether there is one. Any thread. */
+/** The same point, of this version of ccllab. @param found_out  whether there is one. Any thread.
+ */
 ccl_status_t ccl_notebook_find(ccl_notebook_t *notebook, const ccl_point_t *point,
                                ccl_point_result_t *out, bool *found_out, ccl_error_t *err);
 /**
@@ -300,7 +303,8 @@ typedef enum ccl_strategy {
     CCL_STRATEGY_RANDOM   /**< points drawn at random */
 } ccl_strategy_t;
 
-/** Measured constants that were laid over a cluster: protocols may have launch times of their own. */
+/** Measured constants that were laid over a cluster: protocols may have launch times of their own.
+ */
 typedef struct ccl_tune_constants {
     const ccl_topology_t *plain; /**< the cluster before */
     const ccl_profile_t *profile;
@@ -312,13 +316,14 @@ typedef struct ccl_tune_options {
     ccl_strategy_t strategy;
     const double *sizes_bytes;
     uint32_t nsizes;
-    uint64_t budget_runs; /**< 0: none; runs and estimates, also those that the notebook had */
-    double budget_s;      /**< 0: none; wall time, looked at between rounds */
-    double gap;           /**< a size is done when its time is within (1 + gap) of the bound */
+    uint64_t budget_runs;     /**< 0: none; runs and estimates, also those that the notebook had */
+    double budget_s;          /**< 0: none; wall time, looked at between rounds */
+    double gap;               /**< a size is done when its time is within (1 + gap) of the bound */
     ccl_notebook_t *notebook; /**< NULL: none */
     const char *profile;      /**< name of the profile laid over the cluster; NULL: none */
     uint32_t improve; /**< in the end ccl_improve() each size's best with so many tries; 0: none */
-    ccl_team_t *team; /**< NULL: this process does all; else the others of it do (ccl_tune_work()) */
+    ccl_team_t
+        *team; /**< NULL: this process does all; else the others of it do (ccl_tune_work()) */
     const ccl_tune_constants_t *constants; /**< the topology has them for protocol Simple; NULL: it
                                                 has only its own. Longer there than the result */
     bool keep; /**< schedules and programs stay in memory with the result, for ccl_tune_replay():
@@ -355,15 +360,15 @@ typedef struct ccl_tuning {
     uint32_t nruns;
     ccl_tune_run_t *runs; /**< in the order of the search */
     size_t runs_cap;
-    double space_points; /**< points of the space as a grid, doubles counted */
-    uint32_t schedules;  /**< that were synthesized */
-    double synth_s, eval_s; /**< work here, summed over threads */
-    double lower_s, simulate_s; /**< parts of eval_s: lowering with proof; simulation */
-    double notebook_s;          /**< looking points up and writing them down */
+    double space_points;                   /**< points of the space as a grid, doubles counted */
+    uint32_t schedules;                    /**< that were synthesized */
+    double synth_s, eval_s;                /**< work here, summed over threads */
+    double lower_s, simulate_s;            /**< parts of eval_s: lowering with proof; simulation */
+    double notebook_s;                     /**< looking points up and writing them down */
     const ccl_tune_constants_t *constants; /**< of the options; borrowed */
     bool interrupted;
-    bool team_idle; /**< of a team: all others are there and wait for work */
-    const char *stopped; /**< "space", "budget", "gap", "interrupted": why it ended; static */
+    bool team_idle;           /**< of a team: all others are there and wait for work */
+    const char *stopped;      /**< "space", "budget", "gap", "interrupted": why it ended; static */
     struct ccl_i_tuner *kept; /**< what options.keep asked for, private; NULL: nothing */
 } ccl_tuning_t;
 
@@ -374,7 +379,8 @@ typedef struct ccl_tuning {
  * them; then the strategy. Rounds have a fixed number of points; bounds and budgets are looked at
  * between rounds. A point that the notebook has is not run again.
  *
- * @param out  destroy with ccl_tuning_destroy(); set also with CCL_INTERRUPTED, to what is finished.
+ * @param out  destroy with ccl_tuning_destroy(); set also with CCL_INTERRUPTED, to what is
+ * finished.
  * @retval CCL_ERR_INPUT  no synthesizer of the space supports this; no size; no budget for a grid
  * that is too large.
  * @par Determinism  the same for any number of threads but for wall times, unless budget_s ends it.
@@ -461,9 +467,9 @@ ccl_status_t ccl_tune_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
 
 typedef struct ccl_replay_options {
     size_t size;
-    ccl_run_options_t run;       /**< device, workers, ranks; size, level, micro-batches: per point */
-    uint32_t top;                /**< so many of each size, the fastest; 0: 3 */
-    uint32_t repeats;            /**< interleaved over all points, the least counts; 0: 5 */
+    ccl_run_options_t run; /**< device, workers, ranks; size, level, micro-batches: per point */
+    uint32_t top;          /**< so many of each size, the fastest; 0: 3 */
+    uint32_t repeats;      /**< interleaved over all points, the least counts; 0: 5 */
     ccl_host_measure_fn measure; /**< NULL: ccl_run_program() */
     void *measure_user;
     double rank_s; /**< wall time for ranking all points again, looked at between rounds; 0: all */
@@ -490,9 +496,9 @@ typedef struct ccl_reranked {
 
 typedef struct ccl_replay {
     uint32_t npoints, nran, nconstants;
-    ccl_replayed_t *points; /**< [npoints] size by size, as tuned the fastest first */
+    ccl_replayed_t *points;      /**< [npoints] size by size, as tuned the fastest first */
     uint32_t nranked, nunranked; /**< points ranked again; those that the budget left no time for */
-    ccl_reranked_t *ranked;      /**< [nranked] size by size, with what was fitted the fastest first */
+    ccl_reranked_t *ranked; /**< [nranked] size by size, with what was fitted the fastest first */
     const ccl_constant_t *constants;
     double error_tuned, error_fitted; /**< median of |predicted / measured - 1| */
     double tau_tuned, tau_fitted;     /**< Kendall's, over pairs of a size; NAN: no pair */
@@ -504,8 +510,8 @@ typedef struct ccl_replay {
  * bandwidth for each transport that they use to the least times, and rank all points of the tuning
  * that have a time in full again with these: the same programs, simulated anew.
  *
- * @param tuning  of `topo`, which has a rank for each that is run; with options.keep, else only what
- *                ran is ranked again (points, not ranked).
+ * @param tuning  of `topo`, which has a rank for each that is run; with options.keep, else only
+ * what ran is ranked again (points, not ranked).
  * @param out     destroy with ccl_replay_destroy().
  * @retval CCL_ERR_INPUT        no point of the tuning has a time, or none could run: its reason.
  * @retval CCL_ERR_UNSUPPORTED  the device is not there.
@@ -597,9 +603,9 @@ ccl_status_t ccl_improve(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
 
 /** Who can make a change. */
 typedef enum ccl_remedy {
-    CCL_REMEDY_PROGRAM,  /**< options of synthesis, lowering and running */
-    CCL_REMEDY_SETTING,  /**< a setting of the library or runtime: FIFO slots */
-    CCL_REMEDY_HARDWARE  /**< another cluster */
+    CCL_REMEDY_PROGRAM, /**< options of synthesis, lowering and running */
+    CCL_REMEDY_SETTING, /**< a setting of the library or runtime: FIFO slots */
+    CCL_REMEDY_HARDWARE /**< another cluster */
 } ccl_remedy_t;
 #define CCL_REMEDIES 3
 const char *ccl_remedy_name(ccl_remedy_t remedy); /**< "program", "setting", "hardware"; static */

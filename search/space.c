@@ -436,9 +436,12 @@ ccl_status_t ccl_space_read(const char *path, ccl_space_t **out, ccl_error_t *er
 }
 
 ccl_status_t ccl_space_create(ccl_space_t **out, ccl_error_t *err) {
-    static const char *const usual[] = {"channels=auto,1:32", "chunks=auto,1:16",
-                                        "order=auto,step,hpds", "allocate=auto,connection,state",
-                                        "granularity=auto,algorithm,task", "proto=auto,LL128"};
+    static const char *const usual[] = {"channels=auto,1:32",
+                                        "chunks=auto,1:16",
+                                        "order=auto,step,hpds",
+                                        "allocate=auto,connection,state",
+                                        "granularity=auto,algorithm,task",
+                                        "proto=auto,LL128"};
     ccl_space_t *s = calloc(1, sizeof *s);
     ccl_status_t status = s ? CCL_OK : ccl_fail_nomem(err);
     for (size_t i = 0; status == CCL_OK && i < CCL_ARRAY_LEN(usual); i++)

@@ -109,8 +109,10 @@ void ccl_i_cluster_key(const ccl_i_tuner_t *t, const double values[CCL_KNOBS], c
 
 /* points.c */
 /** Words of knobs, by their index. */
-#define CCL_I_INNER {"direct", "hm", "ring"}
-#define CCL_I_PROTOS {"Simple", "LL", "LL128"}
+#define CCL_I_INNER                                                                                \
+    { "direct", "hm", "ring" }
+#define CCL_I_PROTOS                                                                               \
+    { "Simple", "LL", "LL128" }
 /** Keep cluster and collective, and tell their hashes. @param notebook  NULL: only the hashes. */
 ccl_status_t ccl_i_point_inputs(ccl_notebook_t *notebook, const ccl_topology_t *topo,
                                 const ccl_collective_t *want, ccl_content_t topology_out,
@@ -178,7 +180,8 @@ typedef struct ccl_i_candidate {
  */
 uint32_t ccl_i_tune_candidates(const ccl_tuning_t *tuning, uint32_t size, ccl_i_candidate_t *list);
 /**
- * All points with a time ranked anew: their programs, made for the cluster that was tuned, on `topo`.
+ * All points with a time ranked anew: their programs, made for the cluster that was tuned, on
+ * `topo`.
  * @param tuning  with kept.
  * @param most_s  wall time after which no round is begun; 0: none.
  * @param r       gets ranked, nranked, nunranked.

@@ -9,14 +9,14 @@
 #include "sim/program.h"
 
 typedef struct ccl_i_node {
-    double start_s;      /* the last wait was over; a flow that left its block: handed over */
-    double flow_s;       /* its flow began to drain */
-    double end_s;        /* of the pass, or of the flow */
-    uint32_t unit, at;   /* at: which of the unit's steps */
+    double start_s;    /* the last wait was over; a flow that left its block: handed over */
+    double flow_s;     /* its flow began to drain */
+    double end_s;      /* of the pass, or of the flow */
+    uint32_t unit, at; /* at: which of the unit's steps */
     uint32_t batch, slice;
-    uint32_t own;  /* the unit's node before it; of a flow that left its block: its pass */
-    uint32_t pred; /* what it waited for */
-    uint32_t next; /* the next flow of its connection */
+    uint32_t own;   /* the unit's node before it; of a flow that left its block: its pass */
+    uint32_t pred;  /* what it waited for */
+    uint32_t next;  /* the next flow of its connection */
     uint32_t freed; /* the next node that received on the same connection */
     uint32_t res;   /* link or group that limited its flow; CCL_NONE: none */
     uint8_t wait;   /* ccl_path_wait_t */

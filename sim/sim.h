@@ -23,10 +23,10 @@ typedef enum ccl_path_cause {
     CCL_PATH_LINK,       /**< bytes at the rate of the narrowest link or group, were it alone */
     CCL_PATH_SHARING,    /**< beyond that, because other flows (or contention) slow the flow down */
     CCL_PATH_BLOCK_RATE, /**< beyond that, because one thread block moves no more (tb_rate) */
-    CCL_PATH_REDUCE,     /**< the same because of reduce_rate, and all of a pass that sends nothing */
-    CCL_PATH_COPY,       /**< the same because of copy_rate */
-    CCL_PATH_OVERHEAD,   /**< of a primitive */
-    CCL_PATH_LATENCY,    /**< of a link; where the wait is for a slot, on the way back */
+    CCL_PATH_REDUCE,   /**< the same because of reduce_rate, and all of a pass that sends nothing */
+    CCL_PATH_COPY,     /**< the same because of copy_rate */
+    CCL_PATH_OVERHEAD, /**< of a primitive */
+    CCL_PATH_LATENCY,  /**< of a link; where the wait is for a slot, on the way back */
     CCL_PATH_TRANSPORT,  /**< latency of a transport */
     CCL_PATH_FLAG,       /**< from a primitive that is done to a block that depends on it */
     CCL_PATH_LINKS_HELD, /**< exclusive sharing: others hold links of the route */
@@ -54,9 +54,9 @@ typedef struct ccl_path_segment {
     uint32_t tb, step;   /**< whose work: indices into the program's blocks and steps */
     uint32_t batch, slice;
     uint32_t for_tb, for_step; /**< who waited for it; CCL_NONE: the end of the run */
-    uint32_t peer;     /**< rank that the work sends to; CCL_NONE: it does not send */
-    uint32_t resource; /**< link, or the topology's nlinks + group; CCL_NONE: none */
-    uint32_t kind;     /**< of the link or the transport, index into kinds; CCL_NONE: none */
+    uint32_t peer;             /**< rank that the work sends to; CCL_NONE: it does not send */
+    uint32_t resource;         /**< link, or the topology's nlinks + group; CCL_NONE: none */
+    uint32_t kind; /**< of the link or the transport, index into kinds; CCL_NONE: none */
 } ccl_path_segment_t;
 
 /** Written while the run goes on (Chrome trace event format, readable by Perfetto). */
@@ -150,8 +150,8 @@ typedef struct ccl_sim_result {
         its mean rate. */
     double *link_bytes;
     uint32_t intervals;
-    uint64_t transfers;  /**< primitives that sent, over all micro-batches; flows of a flow list */
-    uint64_t flows;      /**< slices that crossed the network */
+    uint64_t transfers; /**< primitives that sent, over all micro-batches; flows of a flow list */
+    uint64_t flows;     /**< slices that crossed the network */
     uint64_t events; /**< of the engine, without skipped ones; blocks that are alike count once */
     uint64_t skipped_batches; /**< micro-batches passed over in steady state, summed over skips (at
                                    task level each skip is within one step) */
@@ -215,7 +215,6 @@ void ccl_sim_usage(const ccl_program_t *program, const ccl_sim_result_t *result,
                    ccl_sim_usage_t *out);
 /** Waiting / lifetime of one block; 0 for a block that never lived. */
 double ccl_sim_idle_share(const ccl_tb_use_t *use);
-
 
 /** Where the time of a critical path goes. */
 typedef struct ccl_path_sum {

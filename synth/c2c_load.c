@@ -26,8 +26,8 @@ static void add_groups(const ccl_topology_t *topo, double *s, const double *link
 }
 
 static ccl_status_t add_transfers(const ccl_topology_t *topo, ccl_routes_t *routes,
-                                  const ccl_schedule_t *schedule, double size_bytes,
-                                  loads_t *loads, ccl_error_t *err) {
+                                  const ccl_schedule_t *schedule, double size_bytes, loads_t *loads,
+                                  ccl_error_t *err) {
     for (uint32_t i = 0; i < schedule->ntransfers; i++) {
         const ccl_transfer_t *t = &schedule->transfers[i];
         const ccl_route_t *route;

@@ -21,7 +21,7 @@ typedef struct ccl_i_c2c {
     const ccl_i_c2c_map_t *map;
     const ccl_collective_t *want;
     ccl_collective_t *coll; /* want, cut */
-    const char *inner; /* synthesizer of collectives inside; NULL: the fastest of a few */
+    const char *inner;      /* synthesizer of collectives inside; NULL: the fastest of a few */
     bool sequential;
     uint32_t parts; /* that a chunk of want is cut into */
     /* [nclusters] each; those that the collective does not need are empty */

@@ -182,11 +182,11 @@ typedef struct ccl_i_cegis_task {
     const ccl_ctx_t *ctx;
     const ccl_synth_options_t *options;
     ccl_synth_stats_t *stats; /* added to */
-    const char *side;  /* "gather" or "reduce", for the trace */
-    double deadline_s; /* of ccl_now_s(); 0: none */
-    bool balance;      /* also spread the load: slices will overlap */
-    bool start_only;   /* no solver */
-    bool limited;      /* set when the deadline or CCL_I_CEGIS_UNKNOWN's clock stopped it */
+    const char *side;         /* "gather" or "reduce", for the trace */
+    double deadline_s;        /* of ccl_now_s(); 0: none */
+    bool balance;             /* also spread the load: slices will overlap */
+    bool start_only;          /* no solver */
+    bool limited;             /* set when the deadline or CCL_I_CEGIS_UNKNOWN's clock stopped it */
 } ccl_i_cegis_task_t;
 
 /** The best plan found: fewest steps, then least load. */

@@ -1,8 +1,8 @@
 /*
- * Trees of a plan changed so that the busiest link or group has less to do. A rank gets a chunk from
- * another one; or another rank of its subtree gets it instead and hands it on to it. Whatever lowers
- * the busiest without raising another one as high is done, the best first. Where nothing does, one is
- * raised as high, at random, a few times. Then the trees are put into steps again.
+ * Trees of a plan changed so that the busiest link or group has less to do. A rank gets a chunk
+ * from another one; or another rank of its subtree gets it instead and hands it on to it. Whatever
+ * lowers the busiest without raising another one as high is done, the best first. Where nothing
+ * does, one is raised as high, at random, a few times. Then the trees are put into steps again.
  */
 #include "synth/cegis.h"
 
@@ -35,18 +35,17 @@ typedef struct choice {
 typedef struct trees {
     const ccl_i_cegis_problem_t *p;
     uint32_t n, looks;
-    uint32_t *into;  /* [nchunks * n] hop over which it comes; CCL_NONE: it does not */
-    uint8_t *there;  /* [nchunks * n] */
-    double *load_s;  /* [nresources] */
-    double *use_s;   /* [nresources] of one chunk, once */
-    uint8_t *below;  /* [n] scratch: in the subtree */
+    uint32_t *into;   /* [nchunks * n] hop over which it comes; CCL_NONE: it does not */
+    uint8_t *there;   /* [nchunks * n] */
+    double *load_s;   /* [nresources] */
+    double *use_s;    /* [nresources] of one chunk, once */
+    uint8_t *below;   /* [n] scratch: in the subtree */
     uint32_t *banned; /* [nchunks * n] number of the move until which it gets nothing new */
     uint32_t moves;
     ccl_rng_t rng;
 } trees_t;
 
-static bool trees_init(trees_t *t, const ccl_i_cegis_problem_t *p,
-                       const ccl_i_cegis_plan_t *plan) {
+static bool trees_init(trees_t *t, const ccl_i_cegis_problem_t *p, const ccl_i_cegis_plan_t *plan) {
     const ccl_i_exchange_t *x = p->x;
     size_t pairs = (size_t)p->nchunks * x->nranks + 1, nresources = x->nresources + (size_t)1;
     *t = (trees_t){.p = p, .n = x->nranks};

@@ -104,8 +104,8 @@ static bool may_send(const greedy_t *g, uint32_t k, uint32_t u) {
 /* ---------------------------------------------------------------- zones */
 
 /**
- * Chunks that zone z lacks and that a hop which still fits could bring: into g->reach. What does not
- * fit any more will not in this step.
+ * Chunks that zone z lacks and that a hop which still fits could bring: into g->reach. What does
+ * not fit any more will not in this step.
  */
 static bool find_reach(greedy_t *g, const ccl_i_cegis_level_t *level, const zones_t *zones,
                        uint32_t z) {

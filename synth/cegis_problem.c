@@ -448,6 +448,6 @@ double ccl_i_cegis_slices(const ccl_i_cegis_problem_t *p, const ccl_i_cegis_plan
     double alpha_s = 0;
     for (size_t k = 0; k < plan->len; k++)
         alpha_s = fmax(alpha_s, p->x->hops[plan->sends[k].hop].alpha_s);
-    return fmax(1, sqrt(ccl_i_cegis_load_s(p, plan) * plan->nsteps /
-                        fmax(SLICE_COST * alpha_s, 1e-7)));
+    return fmax(
+        1, sqrt(ccl_i_cegis_load_s(p, plan) * plan->nsteps / fmax(SLICE_COST * alpha_s, 1e-7)));
 }

@@ -132,8 +132,7 @@ static ccl_status_t start_again(uint32_t index, uint32_t worker, void *user, ccl
     uint64_t seed = task->ctx ? task->ctx->seed : 1;
     uint64_t dice = ccl_hash64(&(uint64_t[3]){seed, r->round, index}, 24, 0);
     (void)worker;
-    if (index > atomic_load(&r->found) ||
-        (task->deadline_s > 0 && ccl_now_s() >= task->deadline_s))
+    if (index > atomic_load(&r->found) || (task->deadline_s > 0 && ccl_now_s() >= task->deadline_s))
         return CCL_OK;
     CCL_TRY(ccl_i_cegis_greedy(s->p, task->options->plain_start, dice, &r->plans[index], err));
     uint32_t first = atomic_load(&r->found);
@@ -217,8 +216,8 @@ static ccl_status_t relieve(solver_t *s, ccl_error_t *err) {
 }
 
 /**
- * The same number of steps, and nothing busy for longer than it must be, or not much longer; or more
- * steps, where slices overlap them. The solver is asked where that leaves much to gain.
+ * The same number of steps, and nothing busy for longer than it must be, or not much longer; or
+ * more steps, where slices overlap them. The solver is asked where that leaves much to gain.
  */
 static ccl_status_t balance(solver_t *s, ccl_error_t *err) {
     static const double slacks[] = {1, 1.25, 1.5};

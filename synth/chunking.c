@@ -31,8 +31,8 @@ static double gamma_of(const ccl_i_exchange_t *x, const ccl_i_hop_t *hop, bool r
 }
 
 ccl_status_t ccl_i_chunking_init(ccl_i_chunking_t *out, const ccl_i_exchange_t *x,
-                                 double chunk_bytes, double tau_ref_s, double stretch,
-                                 bool ceiling, bool reduce, bool reversed, ccl_error_t *err) {
+                                 double chunk_bytes, double tau_ref_s, double stretch, bool ceiling,
+                                 bool reduce, bool reversed, ccl_error_t *err) {
     memset(out, 0, sizeof *out);
     ccl_arena_init(&out->arena);
     out->hop_tau_s = ccl_arena_alloc(&out->arena, x->nhops + (size_t)1, sizeof(double));

@@ -35,8 +35,8 @@ uint32_t ccl_i_chunking_fit(double tau_ref_s, double alpha_s, double Bps, uint32
  * @param reduce     receivers add: tau grows by chunk_bytes times gamma.
  */
 ccl_status_t ccl_i_chunking_init(ccl_i_chunking_t *out, const ccl_i_exchange_t *x,
-                                 double chunk_bytes, double tau_ref_s, double stretch,
-                                 bool ceiling, bool reduce, bool reversed, ccl_error_t *err);
+                                 double chunk_bytes, double tau_ref_s, double stretch, bool ceiling,
+                                 bool reduce, bool reversed, ccl_error_t *err);
 /** Hops, links and groups that are alike, for people. */
 ccl_status_t ccl_i_chunking_explain(const ccl_i_chunking_t *chunking, const ccl_i_exchange_t *x,
                                     ccl_chunk_capacities_t **out, ccl_error_t *err);

@@ -110,7 +110,8 @@ static ccl_status_t simulate(uint32_t index, uint32_t worker, void *user, ccl_er
     if (!race->routes[worker])
         return ccl_fail_nomem(err);
     return ccl_i_time_schedule(&quiet, race->c->topo, race->routes[worker], race->made[index],
-                               race->c->size_bytes, CCL_GRANULARITY_TASK, &race->time_s[index], err);
+                               race->c->size_bytes, CCL_GRANULARITY_TASK, &race->time_s[index],
+                               err);
 }
 
 static ccl_status_t find_fastest(ccl_i_composer_t *c, ccl_schedule_t **made, uint32_t n,

@@ -19,7 +19,12 @@
 enum { MOST_SHARING = 4, MOST_PARTS = 64, MOST_RANKS = 1024 };
 /* More GPUs than this are packed by local search alone, more than a few where that comes within
  * BEYOND of the bound; more transfers than that are made only where fewer do not. */
-enum { FEW_RANKS = 24, MOST_FLOW_RANKS = 128, MOST_SWAP_TRANSFERS = 300000, MOST_CONTENDED_TRANSFERS = 500 };
+enum {
+    FEW_RANKS = 24,
+    MOST_FLOW_RANKS = 128,
+    MOST_SWAP_TRANSFERS = 300000,
+    MOST_CONTENDED_TRANSFERS = 500
+};
 #define BEYOND 0.02
 
 static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
@@ -487,7 +492,8 @@ static ccl_status_t swap_trees(packing_t *p, const ccl_i_pack_hops_t *x, uint8_t
         set_even_roots(p, x, k);
         if (p->total == 0)
             continue;
-        double transfers = (double)p->total * (p->n - 1), price = PRICE * transfers / MANY_TRANSFERS;
+        double transfers = (double)p->total * (p->n - 1),
+               price = PRICE * transfers / MANY_TRANSFERS;
         if (best < INFINITY && least + price >= best_score &&
             (best <= least * (1 + BEYOND) || transfers > MOST_SWAP_TRANSFERS))
             break;
@@ -500,7 +506,8 @@ static ccl_status_t swap_trees(packing_t *p, const ccl_i_pack_hops_t *x, uint8_t
         ccl_log(p->ctx, CCL_LOG_DEBUG, "packing",
                 "%lld trees by local search: %.4f of the bound, routes allow no less than %.4f",
                 (long long)p->total, load, least);
-        if (load + price < best_score || (best > least * (1 + BEYOND) && load < best * (1 - BEYOND / 2))) {
+        if (load + price < best_score ||
+            (best > least * (1 + BEYOND) && load < best * (1 - BEYOND / 2))) {
             best = load;
             best_score = load + price;
             best_k = k;
@@ -596,8 +603,7 @@ static ccl_status_t pack_by_swaps(packing_t *p, double bound_s, uint32_t given, 
     ccl_status_t status = CCL_OK;
     for (int again = 0; again < 2; again++) {
         ccl_error_t why = CCL_ERROR_INIT;
-        CCL_TRY(
-            ccl_i_pack_hops_init(p->ctx, p->cluster, p->c, spread, again ? 0 : most, &x, err));
+        CCL_TRY(ccl_i_pack_hops_init(p->ctx, p->cluster, p->c, spread, again ? 0 : most, &x, err));
         status = swap_sharing(p, &x, NULL, bound_s, given, &swaps, &why);
         if (status != CCL_INFEASIBLE || again) {
             if (status != CCL_OK && err)
@@ -717,8 +723,8 @@ static ccl_status_t bound_seconds(packing_t *p, double *out, ccl_error_t *err) {
 }
 
 /*
- * By local search, which needs fewest trees; where that does not come near the bound by flows, which
- * are exact where the model's routes allow it. What loads the busiest link least is taken.
+ * By local search, which needs fewest trees; where that does not come near the bound by flows,
+ * which are exact where the model's routes allow it. What loads the busiest link least is taken.
  */
 static ccl_status_t pack(packing_t *p, uint32_t given, ccl_error_t *err) {
     double bound_s = 0, least_s = 0, have_s = INFINITY;

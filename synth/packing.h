@@ -76,8 +76,8 @@ typedef struct ccl_i_pack_forest {
 typedef struct ccl_i_pack_hop {
     uint32_t src, dst; /* ranks */
     uint32_t channel;
-    uint32_t orbit;           /* hops that the group carries to each other */
-    double cap_Bps;           /* most that a flow of one connection asks for */
+    uint32_t orbit;            /* hops that the group carries to each other */
+    double cap_Bps;            /* most that a flow of one connection asks for */
     uint32_t first_use, nuses; /* into uses */
 } ccl_i_pack_hop_t;
 
@@ -87,7 +87,7 @@ typedef struct ccl_i_pack_hop {
  */
 typedef struct ccl_i_pack_hops {
     uint32_t n, nhops;
-    uint32_t norbits; /* orbits are below this */
+    uint32_t norbits;        /* orbits are below this */
     ccl_i_pack_hop_t *hops;  /* by src, dst, channel */
     uint32_t *first;         /* [n + 1] into hops, by src */
     uint32_t *in_first, *in; /* [n + 1], hops by dst */
@@ -154,9 +154,9 @@ ccl_status_t ccl_i_pack_open_rings(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluste
  * @par Complexity  a pass: trees times hops; at most MOST_PASSES.
  */
 ccl_status_t ccl_i_pack_swap(const ccl_ctx_t *ctx, const ccl_i_pack_hops_t *hops,
-                             const int64_t *roots, bool down, bool up,
-                             uint8_t *const open[2], double enough_s, double fresh,
-                             ccl_i_pack_swaps_t *out, ccl_error_t *err);
+                             const int64_t *roots, bool down, bool up, uint8_t *const open[2],
+                             double enough_s, double fresh, ccl_i_pack_swaps_t *out,
+                             ccl_error_t *err);
 void ccl_i_pack_swaps_fini(ccl_i_pack_swaps_t *swaps);
 /**
  * Seconds that the busiest link needs at least for such trees of a byte, by prices on the links.
@@ -175,7 +175,7 @@ typedef struct ccl_i_pack_edge {
     uint32_t src, dst, tree;
     bool up;
     uint16_t *channel; /* of its route; then its own */
-    uint32_t *depth;   /* of the rank that it leads to, seen from the root; then its place in time */
+    uint32_t *depth; /* of the rank that it leads to, seen from the root; then its place in time */
     uint32_t most, place; /* private */
 } ccl_i_pack_edge_t;
 /**
@@ -225,7 +225,8 @@ ccl_status_t ccl_i_pack_run(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
 
 /** Thread blocks of the GPU with fewest; UINT32_MAX: no limit. */
 uint32_t ccl_i_pack_fewest_sms(const ccl_topology_t *topo);
-/** Has the link a contention slope, and is a thread block fast enough that two already lose by it? */
+/** Has the link a contention slope, and is a thread block fast enough that two already lose by it?
+ */
 bool ccl_i_pack_loses(const ccl_topology_t *topo, uint32_t link);
 /** What a connection's flow asks for (R of docs/model.md), by Simple's constants. */
 double ccl_i_pack_flow_Bps(const ccl_topology_t *topo, const ccl_route_t *route);

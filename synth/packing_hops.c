@@ -16,13 +16,13 @@ enum { MOST_SEARCHES = 48 };
 typedef struct finder {
     ccl_i_pack_hops_t *out;
     const ccl_capacity_t *c;
-    uint32_t **links;      /* [nhops] arcs of the route, in order */
-    uint16_t *nlinks;      /* [nhops] */
-    uint32_t *arc_set;     /* [narcs + left groups] disjoint sets */
-    uint32_t *hop_set;     /* [nhops] */
-    uint32_t *arc_image;   /* [narcs] of the symmetry in hand */
-    uint32_t *vertex;      /* [nvertices] */
-    uint32_t *rank, *hop;  /* [n], [nhops] images */
+    uint32_t **links;     /* [nhops] arcs of the route, in order */
+    uint16_t *nlinks;     /* [nhops] */
+    uint32_t *arc_set;    /* [narcs + left groups] disjoint sets */
+    uint32_t *hop_set;    /* [nhops] */
+    uint32_t *arc_image;  /* [narcs] of the symmetry in hand */
+    uint32_t *vertex;     /* [nvertices] */
+    uint32_t *rank, *hop; /* [n], [nhops] images */
     ccl_arena_t scratch;
 } finder_t;
 
@@ -210,8 +210,8 @@ static ccl_status_t classify(finder_t *f, ccl_error_t *err) {
     }
     for (uint32_t l = 0; l < topo->nlinks; l++)
         first[l + 2] += first[l + 1];
-    uint32_t *group = ccl_arena_alloc(&f->scratch, first[topo->nlinks + 1] + (size_t)1,
-                                      sizeof *group);
+    uint32_t *group =
+        ccl_arena_alloc(&f->scratch, first[topo->nlinks + 1] + (size_t)1, sizeof *group);
     uint32_t *item = ccl_arena_alloc(&f->scratch, topo->ngroups + (size_t)1, sizeof *item);
     if (!group || !item)
         return ccl_fail_nomem(err);
@@ -234,11 +234,10 @@ static ccl_status_t classify(finder_t *f, ccl_error_t *err) {
     if (!x->class_Bps || !x->class_kappa)
         return ccl_fail_nomem(err);
     for (uint32_t i = 0; i < nitems; i++) {
-        double Bps = i >= c->narcs
-                         ? topo->groups[c->left_groups[i - c->narcs]].bandwidth_Bps
-                         : (c->arcs[i].link != CCL_NONE
-                                ? topo->links[c->arcs[i].link].bandwidth_Bps
-                                : topo->groups[c->arcs[i].group].bandwidth_Bps);
+        double Bps = i >= c->narcs ? topo->groups[c->left_groups[i - c->narcs]].bandwidth_Bps
+                                   : (c->arcs[i].link != CCL_NONE
+                                          ? topo->links[c->arcs[i].link].bandwidth_Bps
+                                          : topo->groups[c->arcs[i].group].bandwidth_Bps);
         x->class_Bps[class_of[i]] += Bps / x->order;
         if (i < c->narcs && c->arcs[i].link != CCL_NONE &&
             ccl_i_pack_loses(topo, c->arcs[i].link)) {
@@ -276,7 +275,8 @@ static bool alike(const ccl_i_pack_hops_t *x, uint32_t a, uint32_t b) {
                   x->hops[a].nuses * sizeof *x->uses) == 0;
 }
 
-/* Of the hops of a GPU that are alike only the first, second, fourth ... stay, with their images. */
+/* Of the hops of a GPU that are alike only the first, second, fourth ... stay, with their images.
+ */
 static bool thin_out(finder_t *f) {
     ccl_i_pack_hops_t *x = f->out;
     uint8_t *keep = ccl_arena_alloc(&f->scratch, x->nhops + (size_t)1, 1);
@@ -325,8 +325,8 @@ ccl_status_t ccl_i_pack_hops_init(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster
     f.hop = ccl_arena_alloc(&f.scratch, x.nhops + (size_t)1, sizeof *f.hop);
     out->image = ccl_arena_alloc(&out->arena, n, sizeof *out->image);
     out->class_root = ccl_arena_alloc(&out->arena, n, sizeof *out->class_root);
-    if (!f.arc_set || !f.hop_set || !f.arc_image || !f.vertex || !f.rank || !f.hop ||
-        !out->image || !out->class_root || !index_hops(out)) {
+    if (!f.arc_set || !f.hop_set || !f.arc_image || !f.vertex || !f.rank || !f.hop || !out->image ||
+        !out->class_root || !index_hops(out)) {
         status = ccl_fail_nomem(err);
         goto end;
     }

@@ -65,8 +65,7 @@ static double cheapest(least_t *s, uint32_t n, uint32_t narcs, uint32_t root) {
         for (uint32_t i = 0; i < narcs; i++) {
             arc_t a = s->arcs[i];
             if (s->name[a.from] != s->name[a.to])
-                s->arcs[kept++] =
-                    (arc_t){s->name[a.from], s->name[a.to], a.cost - s->in[a.to]};
+                s->arcs[kept++] = (arc_t){s->name[a.from], s->name[a.to], a.cost - s->in[a.to]};
         }
         narcs = kept;
         n = named;

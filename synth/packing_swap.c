@@ -23,13 +23,13 @@ typedef struct swapper {
     double *growth; /* [nclasses] what one hop more multiplies weight by */
     double *gain;   /* [nclasses] what one hop more adds to weight, where none is lost by sharing */
     double level, sharp, fresh;
-    uint32_t *used[2]; /* [nhops] by orbit: ranks that hang on it, in trees out and in */
-    uint32_t *depth; /* [n] of the tree in hand */
-    uint32_t *queue; /* [n] */
-    uint8_t *joined; /* [n] */
-    double *price;   /* [n] of the cheapest hop to a rank */
+    uint32_t *used[2];    /* [nhops] by orbit: ranks that hang on it, in trees out and in */
+    uint32_t *depth;      /* [n] of the tree in hand */
+    uint32_t *queue;      /* [n] */
+    uint8_t *joined;      /* [n] */
+    double *price;        /* [n] of the cheapest hop to a rank */
     uint8_t *const *open; /* [2][norbits], NULL: all */
-    uint32_t banned; /* orbit that no tree may be grown over; CCL_NONE */
+    uint32_t banned;      /* orbit that no tree may be grown over; CCL_NONE */
 } swapper_t;
 
 static uint32_t parent_of(const swapper_t *s, const ccl_i_pack_swap_tree_t *t, uint32_t v) {
@@ -106,8 +106,8 @@ static double contended_cost(const swapper_t *s, uint32_t hop, bool up) {
         uint32_t class = s->x->uses[h->first_use + i];
         if (s->x->class_kappa[class] > 0) {
             double more = s->used[up][h->orbit] > 0 ? 0 : h->cap_Bps / s->x->class_Bps[class];
-            sum += weight_of(s, class, s->load[class] + 1, s->asked[class] + more) -
-                   s->weight[class];
+            sum +=
+                weight_of(s, class, s->load[class] + 1, s->asked[class] + more) - s->weight[class];
         } else {
             sum += s->gain[class];
         }
@@ -268,8 +268,9 @@ static uint32_t improve(swapper_t *s, ccl_i_pack_swap_tree_t *t) {
 }
 
 /*
- * A connection less: every tree over one that shares a link which loses by it is grown anew without.
- * One move is too little, as all trees must leave it before the link gains. True: better now.
+ * A connection less: every tree over one that shares a link which loses by it is grown anew
+ * without. One move is too little, as all trees must leave it before the link gains. True: better
+ * now.
  */
 static ccl_status_t close_connection(swapper_t *s, uint32_t orbit, bool up, bool *better_out,
                                      ccl_error_t *err) {
@@ -417,10 +418,9 @@ static uint32_t most_blocks(swapper_t *s) {
     return most;
 }
 
-ccl_status_t ccl_i_pack_swap(const ccl_ctx_t *ctx, const ccl_i_pack_hops_t *x,
-                             const int64_t *roots, bool down, bool up,
-                             uint8_t *const open[2], double enough_s, double fresh,
-                             ccl_i_pack_swaps_t *out, ccl_error_t *err) {
+ccl_status_t ccl_i_pack_swap(const ccl_ctx_t *ctx, const ccl_i_pack_hops_t *x, const int64_t *roots,
+                             bool down, bool up, uint8_t *const open[2], double enough_s,
+                             double fresh, ccl_i_pack_swaps_t *out, ccl_error_t *err) {
     ccl_arena_t arena;
     swapper_t s = {.x = x, .out = out, .fresh = fresh, .open = open, .banned = CCL_NONE};
     ccl_status_t status = CCL_OK;
@@ -443,8 +443,7 @@ ccl_status_t ccl_i_pack_swap(const ccl_ctx_t *ctx, const ccl_i_pack_hops_t *x,
         total += x->class_root[r] == r ? (size_t)roots[r] * (down + up) : 0;
     out->trees = ccl_arena_alloc(&out->arena, total + 1, sizeof *out->trees);
     if (!s.load || !s.asked || !s.weight || !s.growth || !s.gain || !s.depth || !s.queue ||
-        !s.joined || !s.price ||
-        !s.used[0] || !s.used[1] || !out->trees) {
+        !s.joined || !s.price || !s.used[0] || !s.used[1] || !out->trees) {
         status = ccl_fail_nomem(err);
         goto end;
     }
@@ -455,8 +454,8 @@ ccl_status_t ccl_i_pack_swap(const ccl_ctx_t *ctx, const ccl_i_pack_hops_t *x,
                 if (x->class_root[r] != r || round >= roots[r] || !(k ? up : down))
                     continue;
                 ccl_i_pack_swap_tree_t *t = &out->trees[out->ntrees];
-                *t = (ccl_i_pack_swap_tree_t){
-                    r, k == 1, ccl_arena_alloc(&out->arena, n, sizeof *t->hop)};
+                *t = (ccl_i_pack_swap_tree_t){r, k == 1,
+                                              ccl_arena_alloc(&out->arena, n, sizeof *t->hop)};
                 if (!t->hop) {
                     status = ccl_fail_nomem(err);
                     goto end;

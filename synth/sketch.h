@@ -72,7 +72,7 @@ typedef struct ccl_i_sketch {
     /* By shape over the network: what it takes more than the busiest resource where the hops of a
        way come one after the other, as they do for a single piece. */
     double fill_s_per_byte[CCL_I_SHAPES];
-    char *name;             /* "nvlink > net" */
+    char *name; /* "nvlink > net" */
 } ccl_i_sketch_t;
 
 /** Ways to solve sub-demands (sketch_solve.c), NULL-terminated. */
@@ -202,11 +202,11 @@ typedef struct ccl_i_mix {
     double depth_s, busy_s;  /* the deepest sketch; overheads of a part along every sketch */
     double fifo_s;           /* waits for slots, likewise */
     double fill_s_per_byte[CCL_I_SHAPES]; /* most of a sketch */
-    double transfers;        /* of all parts */
-    bool given;              /* the user's: counts, channels, cuts and shapes are as they are */
-    uint32_t cuts;           /* given; 0: 1 */
-    uint32_t stride;         /* given; steps from a cut to the next; 0: side by side */
-    uint32_t channels;       /* given; 0: as elsewhere */
+    double transfers;                     /* of all parts */
+    bool given;        /* the user's: counts, channels, cuts and shapes are as they are */
+    uint32_t cuts;     /* given; 0: 1 */
+    uint32_t stride;   /* given; steps from a cut to the next; 0: side by side */
+    uint32_t channels; /* given; 0: as elsewhere */
     uint8_t shapes[CCL_I_SKETCH_DIMENSIONS]; /* given */
 } ccl_i_mix_t;
 

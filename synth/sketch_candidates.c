@@ -327,8 +327,7 @@ bool ccl_i_candidates_add(ccl_i_candidates_t *all, const ccl_i_space_t *space,
     c.transfers = transfers_of(mix, c.parts, costs);
     if (c.transfers > CCL_I_SKETCH_TRANSFERS && c.parts > mix->parts && !costs->fixed)
         return true; /* too many: fewer channels do */
-    c.estimate_s =
-        mix->depth_s + chain_s + flow_s(space, mix, c.parts, costs->chunk_bytes, fill);
+    c.estimate_s = mix->depth_s + chain_s + flow_s(space, mix, c.parts, costs->chunk_bytes, fill);
     if (!ccl_grow(&all->items, &all->cap, all->n + 1, sizeof *all->items))
         return false;
     all->items[all->n++] = c;
@@ -350,8 +349,8 @@ static bool add_given(ccl_i_candidates_t *all, const ccl_i_space_t *space,
     c.parts *= (c.channels + c.parts - 1) / c.parts;
     c.parts *= c.cuts;
     c.transfers = transfers_of(mix, c.parts, costs);
-    c.estimate_s = mix->depth_s + flow_s(space, mix, c.parts, costs->chunk_bytes,
-                                            CCL_I_SHAPE_DIRECT);
+    c.estimate_s =
+        mix->depth_s + flow_s(space, mix, c.parts, costs->chunk_bytes, CCL_I_SHAPE_DIRECT);
     if (!ccl_grow(&all->items, &all->cap, all->n + 1, sizeof *all->items))
         return false;
     all->items[all->n++] = c;

@@ -13,7 +13,8 @@
 #define SIMULATED_TRANSFERS 1.2e6
 /* So many that are estimated alike are simulated. */
 enum { ALIKE = 2, MOST_COUNTED = 12 };
-/* When one is this near to the busiest link's time under the best shares, others cannot gain more. */
+/* When one is this near to the busiest link's time under the best shares, others cannot gain more.
+ */
 #define ENOUGH 1.01
 /* So many are simulated before it is asked whether that is enough. */
 enum { FIRST_ROUND = 2 };
@@ -30,12 +31,11 @@ enum { PIPED = 8 };
 #define CHEAP_TRANSFERS 8000.0
 /* Balanced trees are raced in so many cuts, so many steps apart, of together so many transfers. */
 #define PACED_TRANSFERS 2.5e5
-/* Then in twice as many, while pieces are larger than this and it gains, up to so many transfers. */
+/* Then in twice as many, while pieces are larger than this and it gains, up to so many transfers.
+ */
 #define PACED_BYTES 16384.0
 #define PACED_CLIMB 9e5
-static const struct {
-    uint32_t cuts, stride;
-} PACES[] = {{8, 3}, {16, 2}, {16, 5}};
+static const struct { uint32_t cuts, stride; } PACES[] = {{8, 3}, {16, 2}, {16, 5}};
 enum { PACED_STRIDE = 2 };
 /* Reductions of so many transfers, over all micro-batches, are simulated in two orders. */
 #define BOTH_ORDERS 4e4
@@ -74,9 +74,8 @@ static ccl_status_t simulate(const race_t *race, const ccl_ctx_t *ctx, ccl_route
     ccl_schedule_t *ordered = NULL;
     ccl_program_t *program = NULL;
     ccl_sim_result_t *result = NULL;
-    ccl_status_t status =
-        ccl_i_schedule_order(ctx, schedule, race->space->topo, routes, order, flow, 0,
-                             &ordered, NULL, NULL, err);
+    ccl_status_t status = ccl_i_schedule_order(ctx, schedule, race->space->topo, routes, order,
+                                               flow, 0, &ordered, NULL, NULL, err);
 
     lower.granularity = sim.granularity = CCL_GRANULARITY_TASK;
     lower.topo = race->space->topo;
@@ -108,14 +107,13 @@ static ccl_status_t time_of(const race_t *race, const ccl_ctx_t *ctx, ccl_routes
 
     if (by_step)
         return simulate(race, ctx, routes, schedule, CCL_ORDER_STEP, CCL_I_FLOW_NO, time_s, err);
-    CCL_TRY(
-        simulate(race, ctx, routes, schedule, CCL_ORDER_HPDS, CCL_I_FLOW_NO, time_s, err));
-    if (reduces(race) && schedule->ntransfers *
-                           ccl_i_likely_batches(schedule, race->space->topo, "Simple",
-                                                race->size_bytes, &bytes) <=
-                       BOTH_ORDERS)
-        CCL_TRY(simulate(race, ctx, routes, schedule, CCL_ORDER_HPDS, CCL_I_FLOW_YES, &other_s,
-                         err));
+    CCL_TRY(simulate(race, ctx, routes, schedule, CCL_ORDER_HPDS, CCL_I_FLOW_NO, time_s, err));
+    if (reduces(race) &&
+        schedule->ntransfers * ccl_i_likely_batches(schedule, race->space->topo, "Simple",
+                                                    race->size_bytes, &bytes) <=
+            BOTH_ORDERS)
+        CCL_TRY(
+            simulate(race, ctx, routes, schedule, CCL_ORDER_HPDS, CCL_I_FLOW_YES, &other_s, err));
     *time_s = fmin(*time_s, other_s);
     return CCL_OK;
 }
@@ -168,8 +166,8 @@ static ccl_status_t run_one(uint32_t index, uint32_t worker, void *user, ccl_err
     if (status == CCL_OK) {
         ccl_error_t why = CCL_ERROR_INIT;
 
-        status = time_of(race, &ctx, race->routes[worker], schedule, c->stride > 0, &c->time_s,
-                         &why);
+        status =
+            time_of(race, &ctx, race->routes[worker], schedule, c->stride > 0, &c->time_s, &why);
         if (status == CCL_ERR_UNSUPPORTED) { /* more thread blocks than a GPU has */
             c->time_s = INFINITY;
             status = CCL_OK;
@@ -347,8 +345,8 @@ static ccl_status_t race_from(race_t *race, uint32_t first, uint32_t threads, ui
     return race_some(race, last, race->n, threads, best, best_s, err);
 }
 
-/* The candidate `from` in another shape, over other channels, or in other cuts, joins the race, if it
-   fits and was not there yet. @param cuts  0: as the estimate says */
+/* The candidate `from` in another shape, over other channels, or in other cuts, joins the race, if
+   it fits and was not there yet. @param cuts  0: as the estimate says */
 static ccl_status_t add_paced(ccl_i_candidates_t *all, race_t *race, uint32_t from_index,
                               uint8_t net, uint32_t channels, uint32_t cuts, uint32_t stride,
                               ccl_error_t *err) {
@@ -364,8 +362,7 @@ static ccl_status_t add_paced(ccl_i_candidates_t *all, race_t *race, uint32_t fr
         const ccl_i_candidate_t *c = &all->items[i];
 
         if (c->mix == from.mix && c->channels == channels && c->cuts == one.items[0].cuts &&
-            c->stride == stride &&
-            memcmp(c->shapes, one.items[0].shapes, sizeof c->shapes) == 0)
+            c->stride == stride && memcmp(c->shapes, one.items[0].shapes, sizeof c->shapes) == 0)
             one.n = 0;
     }
     if (ok && one.n && !one.items[0].hopeless &&
@@ -470,14 +467,15 @@ static ccl_status_t race_cuts(ccl_i_candidates_t *all, race_t *race, double with
     return CCL_OK;
 }
 
-/* Where roots are not alike what wins in the other shapes: rails that lack a GPU make short chains and
-   long ones unlike, which shows in so many cuts only. */
+/* Where roots are not alike what wins in the other shapes: rails that lack a GPU make short chains
+   and long ones unlike, which shows in so many cuts only. */
 static ccl_status_t race_shapes(ccl_i_candidates_t *all, race_t *race, uint32_t threads,
                                 uint32_t *best, double *best_s, ccl_error_t *err) {
     const ccl_i_candidate_t c = all->items[*best];
     const uint32_t done = race->n;
 
-    if (race->space->nclasses < 2 || c.stride || c.transfers > FINE_TRANSFERS || enough(race, *best_s))
+    if (race->space->nclasses < 2 || c.stride || c.transfers > FINE_TRANSFERS ||
+        enough(race, *best_s))
         return CCL_OK;
     for (uint8_t net = CCL_I_SHAPE_DIRECT; net < CCL_I_SHAPES; net++)
         CCL_TRY(add_paced(all, race, *best, net, c.channels, c.cuts, 0, err));

@@ -63,11 +63,11 @@ static void add_levels(const ccl_i_space_t *s, const ccl_i_grower_t *g, const do
 /* What one worker needs to load sketches. */
 typedef struct loader {
     ccl_i_grower_t grower;
-    double *weight;     /* [nranks] */
-    float *sends;       /* [x.nhops] over each hop */
-    uint32_t *blocks;   /* [nranks] */
-    uint32_t *turns;    /* [x.nhops] bit per variant that goes over it */
-    uint32_t *level;    /* [nranks] hops from the root */
+    double *weight;                   /* [nranks] */
+    float *sends;                     /* [x.nhops] over each hop */
+    uint32_t *blocks;                 /* [nranks] */
+    uint32_t *turns;                  /* [x.nhops] bit per variant that goes over it */
+    uint32_t *level;                  /* [nranks] hops from the root */
     double *level_load[CCL_I_SHAPES]; /* [LEVELS][x.nresources] */
     bool ready;
 } loader_t;
@@ -93,8 +93,7 @@ static ccl_status_t loader_init(loader_t *l, const ccl_i_space_t *s, ccl_error_t
     bool ok = l->weight && l->sends && l->blocks && l->turns && l->level;
 
     for (int i = 0; i < CCL_I_SHAPES; i++) {
-        l->level_load[i] =
-            calloc(LEVELS * (s->x.nresources + (size_t)1), sizeof *l->level_load[i]);
+        l->level_load[i] = calloc(LEVELS * (s->x.nresources + (size_t)1), sizeof *l->level_load[i]);
         ok &= l->level_load[i] != NULL;
     }
     return ok ? CCL_OK : ccl_fail_nomem(err);

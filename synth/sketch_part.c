@@ -487,9 +487,9 @@ ccl_status_t ccl_i_part_init(ccl_i_part_t *out, const ccl_i_space_t *space,
         status = ccl_fail_nomem(err);
         goto end;
     }
-    status = ccl_collective_create(out->root == CCL_NONE ? CCL_ALLGATHER : CCL_BROADCAST, out->n,
-                                   out->chunks, out->root == CCL_NONE ? 0 : out->root, &out->coll,
-                                   err);
+    status =
+        ccl_collective_create(out->root == CCL_NONE ? CCL_ALLGATHER : CCL_BROADCAST, out->n,
+                              out->chunks, out->root == CCL_NONE ? 0 : out->root, &out->coll, err);
 end:
     free(labels);
     ccl_arena_fini(&arena);

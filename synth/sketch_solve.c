@@ -47,14 +47,13 @@ static const kind_t KINDS[] = {
 };
 enum { NKINDS = CCL_ARRAY_LEN(KINDS) };
 const char *const ccl_i_solver_names[] = {
-    "coarse epochs", "fine epochs", "fine epochs, halves", "packing", "ring", "greedy",
-    "hm", NULL};
+    "coarse epochs", "fine epochs", "fine epochs, halves", "packing", "ring", "greedy", "hm", NULL};
 _Static_assert(CCL_ARRAY_LEN(ccl_i_solver_names) == NKINDS + 1, "a name for each");
 
 /* A group that is solved. */
 typedef struct group {
-    uint32_t dimension, group; /* of the space; group CCL_NONE: all of the dimension, as one */
-    bool whole;                /* all GPUs: it is a sketch by itself */
+    uint32_t dimension, group;    /* of the space; group CCL_NONE: all of the dimension, as one */
+    bool whole;                   /* all GPUs: it is a sketch by itself */
     ccl_i_part_t part[NKINDS];    /* part_of() says which */
     uint32_t first[NKINDS];       /* lowest group whose part is the same */
     ccl_i_trees_t *trees[NKINDS]; /* of that group only */

@@ -12,10 +12,10 @@
 
 /** A sub-demand in epochs, GPUs, hops and resources numbered canonically. */
 typedef struct ccl_i_part {
-    uint32_t n;        /* GPUs */
-    uint32_t chunks;   /* at each of them, or at the root */
-    uint32_t root;     /* place; CCL_NONE: every GPU is one */
-    uint32_t *rank;    /* [n] of each place */
+    uint32_t n;         /* GPUs */
+    uint32_t chunks;    /* at each of them, or at the root */
+    uint32_t root;      /* place; CCL_NONE: every GPU is one */
+    uint32_t *rank;     /* [n] of each place */
     ccl_i_exchange_t x; /* ranks are places */
     uint32_t *hop;      /* [x.nhops] of the space */
     ccl_collective_t *coll;
@@ -28,7 +28,7 @@ typedef struct ccl_i_part {
 
 /** What becomes a part. */
 typedef struct ccl_i_part_want {
-    const uint32_t *ranks; /* ascending */
+    const uint32_t *ranks;    /* ascending */
     uint32_t n, chunks, root; /* root: a rank, or CCL_NONE */
     uint32_t dimensions;      /* bits of those whose hops may be used */
     double chunk_bytes;
@@ -63,11 +63,11 @@ void ccl_i_trees_destroy(ccl_i_trees_t *trees);
 ccl_status_t ccl_i_part_shape(const ccl_i_part_t *part, ccl_i_trees_t **out, ccl_error_t *err);
 
 typedef struct ccl_i_part_limits {
-    uint32_t nodes;     /* of GLPK's search, for each number of epochs */
-    uint32_t tries;     /* numbers of epochs: the least, 1, 2, 4 ... more */
-    uint32_t epochs;    /* at most; GLPK's simplex may stall on longer ones, and nothing stops it */
-    double variables;   /* models with more are not asked */
-    double time_s;      /* wall time; 0: none. With it the answer depends on the machine */
+    uint32_t nodes;   /* of GLPK's search, for each number of epochs */
+    uint32_t tries;   /* numbers of epochs: the least, 1, 2, 4 ... more */
+    uint32_t epochs;  /* at most; GLPK's simplex may stall on longer ones, and nothing stops it */
+    double variables; /* models with more are not asked */
+    double time_s;    /* wall time; 0: none. With it the answer depends on the machine */
 } ccl_i_part_limits_t;
 /** Whether its MILP is within the limits. Finds the part's rotation, if that may matter. */
 ccl_status_t ccl_i_part_askable(ccl_i_part_t *part, const ccl_i_part_limits_t *limits,

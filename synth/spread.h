@@ -80,7 +80,7 @@ ccl_status_t ccl_i_spread_trees(const ccl_ctx_t *ctx, const ccl_i_spread_t *what
 typedef struct ccl_i_traffic {
     const ccl_i_exchange_t *x;
     double *free_Bps;              /* [nresources] */
-    double *full_Bps; /* [nhops] of one thread block, with nothing else there */
+    double *full_Bps;              /* [nhops] of one thread block, with nothing else there */
     uint64_t *busy;                /* [nhops] lanes in use */
     uint8_t *lanes;                /* [nhops] thread blocks that it may take, at most 64 */
     uint8_t *opened;               /* [nhops] that it has taken so far */

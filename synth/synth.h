@@ -81,7 +81,7 @@ typedef struct ccl_sketch_options {
                                      Borrowed; may be shared by threads. */
     bool with_found;            /**< search as well (the file may say so too); else the file's
                                      sketches only, and where it has mixes these only */
-    ccl_text_t *write; /**< sketches and the mix that was chosen are added, in that format */
+    ccl_text_t *write;       /**< sketches and the mix that was chosen are added, in that format */
     double within;           /**< R1: candidates estimated so much slower are dropped; 0: 0.2 */
     uint32_t most_simulated; /**< R2: of the others at most so many are simulated; 0: 8 */
     double coarse;           /**< E1: coarse epochs, in a chunk's times on the fastest link; 0: 3 */
@@ -95,8 +95,8 @@ typedef struct ccl_sketch_options {
 
 /** Of `c2c`. */
 typedef struct ccl_c2c_options {
-    uint32_t clusters; /**< so many in all, each of one vendor; 0: one per vendor, or as many as make
-                            their bandwidths about equal, whichever is faster */
+    uint32_t clusters; /**< so many in all, each of one vendor; 0: one per vendor, or as many as
+                          make their bandwidths about equal, whichever is faster */
     const char *inner; /**< synthesizer for collectives inside clusters; NULL: the fastest of
                             direct, hm and ring */
 } ccl_c2c_options_t;
@@ -287,9 +287,9 @@ typedef struct ccl_lower_options {
     double size_bytes;             /**< the run whose timeline `state` looks at; 0: 256 MiB */
     uint32_t batches;              /**< its micro-batches; 0: as many as the model says */
     ccl_lower_stats_t *stats;      /**< filled when not NULL */
-    bool rough; /**< to look at its time only, order `hpds` and allocation `state` soon: of more than
-                     100,000 sends not all ways are simulated; what state would merge, at a cost of
-                     at most 1 %, stays in blocks of its own */
+    bool rough; /**< to look at its time only, order `hpds` and allocation `state` soon: of more
+                   than 100,000 sends not all ways are simulated; what state would merge, at a cost
+                   of at most 1 %, stays in blocks of its own */
 } ccl_lower_options_t;
 #define CCL_LOWER_OPTIONS_INIT                                                                     \
     {                                                                                              \

@@ -1,4 +1,5 @@
-/* What a schedule takes, lowered with a block for each connection; sharing blocks costs it little. */
+/* What a schedule takes, lowered with a block for each connection; sharing blocks costs it little.
+ */
 #include "synth/plan.h"
 
 #include <math.h>

@@ -46,8 +46,8 @@ ccl_status_t ccl_i_traffic_init(ccl_i_traffic_t *t, const ccl_i_exchange_t *x, b
     t->senders = ccl_arena_alloc(&t->arena, x->nranks + (size_t)1, sizeof *t->senders);
     t->receivers = ccl_arena_alloc(&t->arena, x->nranks + (size_t)1, sizeof *t->receivers);
     t->room = ccl_arena_alloc(&t->arena, x->nranks + (size_t)1, sizeof *t->room);
-    if (!t->full_Bps || !t->opened || !t->senders || !t->receivers || !t->room || !t->free_Bps || !t->busy ||
-        !t->lanes || !t->user_first || !t->users) {
+    if (!t->full_Bps || !t->opened || !t->senders || !t->receivers || !t->room || !t->free_Bps ||
+        !t->busy || !t->lanes || !t->user_first || !t->users) {
         ccl_i_traffic_fini(t);
         return ccl_fail_nomem(err);
     }

@@ -20,8 +20,7 @@ ccl_status_t ccl_i_constants_at(const ccl_json_at_t *at, ccl_status_t status,
     return CCL_OK;
 }
 
-static ccl_status_t read_mechanism(const ccl_json_at_t *v, ccl_mechanism_t *out,
-                                   ccl_error_t *err) {
+static ccl_status_t read_mechanism(const ccl_json_at_t *v, ccl_mechanism_t *out, ccl_error_t *err) {
     const char *name = NULL;
     CCL_TRY(ccl_json_string(v, false, &name, err));
     if (!name)

@@ -111,7 +111,7 @@ static ccl_status_t check_gpu_models(const ccl_json_at_t *root, ccl_topology_bui
 static ccl_status_t check(ccl_profile_t *p, ccl_error_t *err) {
     static const char *const keys[] = {"format",    "name",       "summary", "machine",    "date",
                                        "command",   "source",     "links",   "transports", "fit",
-                                       "constants", "gpu_models", "host",    "device",  NULL};
+                                       "constants", "gpu_models", "host",    "device",     NULL};
     ccl_json_at_t root = ccl_json_root(&p->doc);
     CCL_TRY(ccl_json_object(&root, true, err));
     const char *format = NULL;

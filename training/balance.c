@@ -23,10 +23,10 @@ typedef struct split {
     const double *speeds; /* NULL: all alike */
     const uint64_t *most; /* NULL: no limits */
     uint32_t n;
-    bool *full;     /* [n] at its limit */
-    double *quota;  /* [n] of those that are not */
-    uint64_t *out;  /* [n] */
-    uint64_t left;  /* not given out */
+    bool *full;    /* [n] at its limit */
+    double *quota; /* [n] of those that are not */
+    uint64_t *out; /* [n] */
+    uint64_t left; /* not given out */
 } split_t;
 
 static double speed(const split_t *s, uint32_t i) {
@@ -37,8 +37,8 @@ static uint64_t most(const split_t *s, uint32_t i) {
     return s->most ? s->most[i] : CCL_BALANCE_ANY;
 }
 
-/* Shares of those below their limits. A share only grows when another is cut to its limit, so who is
-   cut stays cut. */
+/* Shares of those below their limits. A share only grows when another is cut to its limit, so who
+   is cut stays cut. */
 static void fill(split_t *s) {
     for (bool again = true; again;) {
         double sum = 0;

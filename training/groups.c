@@ -142,8 +142,8 @@ typedef struct ask {
     ccl_collective_kind_t kind;
     double size_bytes;
     const char *const *with;
-    double *time_s;    /* [nwith] INFINITY: cannot */
-    ccl_error_t *why;  /* [nwith] */
+    double *time_s;   /* [nwith] INFINITY: cannot */
+    ccl_error_t *why; /* [nwith] */
 } ask_t;
 
 static ccl_status_t run(const ask_t *a, const ccl_ctx_t *ctx, const ccl_synth_ops_t *ops,

@@ -126,10 +126,9 @@ static ccl_status_t optional(const ccl_json_at_t *at, const char *key, double *o
 }
 
 static ccl_status_t read_model(const ccl_json_at_t *at, ccl_training_t *t, ccl_error_t *err) {
-    static const char *const members[] = {"parameters", "layers",          "hidden",
-                                          "sequence",   "samples",         "bytes",
-                                          "recompute",  "optimizer_bytes", "activation_bytes",
-                                          NULL};
+    static const char *const members[] = {
+        "parameters", "layers",    "hidden",          "sequence",         "samples",
+        "bytes",      "recompute", "optimizer_bytes", "activation_bytes", NULL};
     ccl_json_at_t member = ccl_json_member(at, "parameters");
     CCL_TRY(ccl_json_object(at, false, err));
     if (!at->value)
@@ -227,8 +226,8 @@ static ccl_status_t read_stages(const ccl_json_at_t *at, const ccl_topology_t *t
     }
     free(taken);
     if (status == CCL_OK && fabs(layers - t->layers) > 1e-9 * t->layers)
-        status = ccl_json_fail(at, err, "the stages have %g layers, the model %g", layers,
-                               t->layers);
+        status =
+            ccl_json_fail(at, err, "the stages have %g layers, the model %g", layers, t->layers);
     return status;
 }
 
@@ -271,8 +270,9 @@ static ccl_status_t read_parallel(const ccl_json_at_t *at, const ccl_topology_t 
 
 static ccl_status_t read_plan(const ccl_json_doc_t *doc, const ccl_topology_t *topo,
                               ccl_training_t *t, ccl_error_t *err) {
-    static const char *const members[] = {"format", "name",   "source", "note",  "chosen",  "total",
-                                          "speeds", "memory", "most",   "model", "parallel", NULL};
+    static const char *const members[] = {"format", "name",  "source",   "note",
+                                          "chosen", "total", "speeds",   "memory",
+                                          "most",   "model", "parallel", NULL};
     ccl_json_at_t root = ccl_json_root(doc), at;
     const char *format = NULL, *name = NULL, *source = "";
     uint32_t total = 0;

@@ -31,9 +31,9 @@ typedef struct estimate {
 typedef struct part {
     const ccl_training_stage_t *stage;
     uint32_t nworkers;
-    double share;    /* of the model */
-    double *speeds;  /* [nworkers] of the whole model */
-    uint64_t *most;  /* [nworkers] */
+    double share;   /* of the model */
+    double *speeds; /* [nworkers] of the whole model */
+    uint64_t *most; /* [nworkers] */
     uint64_t *batches;
     uint64_t longest; /* most batches of a worker */
     double compute_s; /* of the slowest worker */
@@ -66,7 +66,8 @@ static const char *id_of(const estimate_t *e, uint32_t rank) {
     return e->topo->devices[e->topo->rank_device[rank]].id;
 }
 
-/* Bytes of parameters, gradients and optimizer that a GPU holds (ZeRO, arXiv 1910.02054, figure 1). */
+/* Bytes of parameters, gradients and optimizer that a GPU holds (ZeRO, arXiv 1910.02054, figure 1).
+ */
 static double state_bytes(const ccl_training_t *t, const part_t *p) {
     double held = t->parameters * p->share / t->tensor;
     double n = p->nworkers;
@@ -201,9 +202,9 @@ static double activation(const ccl_training_t *t) {
     return t->samples * t->sequence * t->hidden * t->bytes;
 }
 
-/* Two AllReduces a layer forward, two back (Megatron-LM, section 3), two more where the way forward is
-   done again. With one stage a pass has several micro-batches at once; the size is the mean of whoever
-   has most. */
+/* Two AllReduces a layer forward, two back (Megatron-LM, section 3), two more where the way forward
+   is done again. With one stage a pass has several micro-batches at once; the size is the mean of
+   whoever has most. */
 static ccl_status_t tensor(estimate_t *e, const spread_t *s, uint32_t k, ccl_error_t *err) {
     const ccl_training_t *t = e->t;
     part_t *p = &s->parts[k];
@@ -259,11 +260,9 @@ static ccl_status_t border(estimate_t *e, const spread_t *s, uint32_t k, passed_
     double each = ceil((double)s->total * e->t->tensor / n);
     ccl_status_t status = pairs ? CCL_OK : ccl_fail_nomem(err);
     for (uint32_t way = 0; status == CCL_OK && way < 2; way++) {
-        ccl_training_collective_t c = {"pipeline", way ? "gradients" : "activations",
-                                       "send",     "",
-                                       k,          n,
-                                       2,          size_bytes,
-                                       0,          each};
+        ccl_training_collective_t c = {
+            "pipeline", way ? "gradients" : "activations", "send", "", k, n, 2, size_bytes, 0,
+            each};
         for (uint32_t i = 0; i < n; i++) {
             pairs[2 * (size_t)i + way] = a->ranks[(uint64_t)i * a->nranks / n];
             pairs[2 * (size_t)i + 1 - way] = b->ranks[(uint64_t)i * b->nranks / n];
@@ -452,9 +451,15 @@ static ccl_status_t keep_workers(estimate_t *e, const spread_t *s, ccl_error_t *
                      ccl_balance_makespan_s(p->speeds, best, p->nworkers) * p->share);
         for (uint32_t w = 0; status == CCL_OK && w < p->nworkers; w++) {
             uint32_t first = p->stage->ranks[w * e->t->tensor];
-            r->workers[r->nworkers++] = (ccl_training_worker_t){
-                k,          first,         e->t->tensor, p->speeds[w],
-                p->most[w], p->batches[w], 0,            (double)p->batches[w] * p->share / p->speeds[w]};
+            r->workers[r->nworkers++] =
+                (ccl_training_worker_t){k,
+                                        first,
+                                        e->t->tensor,
+                                        p->speeds[w],
+                                        p->most[w],
+                                        p->batches[w],
+                                        0,
+                                        (double)p->batches[w] * p->share / p->speeds[w]};
         }
         /* The equal split once more, to tell it; it may not fit. */
         if (status == CCL_OK && ccl_balance(p->speeds, p->most, p->nworkers, s->total,
@@ -509,8 +514,8 @@ static ccl_status_t all_steps(estimate_t *e, const ccl_training_options_t *optio
     CCL_TRY(balanced(e, options->rule, err));
     if (options->no_others)
         return CCL_OK;
-    CCL_TRY(other_step(e, e->t->stages, e->t->nstages, e->t->total, CCL_BALANCE_EQUAL, "equal",
-                       err));
+    CCL_TRY(
+        other_step(e, e->t->stages, e->t->nstages, e->t->total, CCL_BALANCE_EQUAL, "equal", err));
     if (r->steps[1].status == CCL_OK && r->steps[0].time_s > 0)
         r->speedup = r->steps[1].time_s / r->steps[0].time_s;
     return e->t->nstages == 1 ? alone(e, options->rule, err) : CCL_OK;

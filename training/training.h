@@ -1,6 +1,7 @@
 /**
  * @file training.h
- * Training on unlike GPUs: micro-batches by speed, and the time of a step from simulated collectives.
+ * Training on unlike GPUs: micro-batches by speed, and the time of a step from simulated
+ * collectives.
  */
 #ifndef CCL_TRAINING_TRAINING_H
 #define CCL_TRAINING_TRAINING_H
@@ -26,16 +27,16 @@ const char *ccl_balance_rule_name(ccl_balance_rule_t rule); /**< "remainder", ..
 
 /**
  * Split `total` micro-batches over n workers: in proportion to their speeds, b_i = B s_i / sum s_j.
- * Who has a limit below its share takes the limit, the others share the rest; fractions become whole
- * by the rule. Equal remainders (or times) go to the lowest worker.
+ * Who has a limit below its share takes the limit, the others share the rest; fractions become
+ * whole by the rule. Equal remainders (or times) go to the lowest worker.
  *
  * @param speeds_per_s  [n] micro-batches a second, finite, > 0.
  * @param most          [n] limits, or CCL_BALANCE_ANY; NULL: none.
  * @param total         at most CCL_BALANCE_MOST_TOTAL.
  * @param out           [n] adds up to total; at most `most`.
  * @retval CCL_INFEASIBLE  all limits together are less than total.
- * @par Source  HetCCL (Seoul National University, Samsung), section 4.5. The paper has no limits and
- * no rounding; the least makespan: smallest T with sum floor(s_i T) >= B.
+ * @par Source  HetCCL (Seoul National University, Samsung), section 4.5. The paper has no limits
+ * and no rounding; the least makespan: smallest T with sum floor(s_i T) >= B.
  */
 ccl_status_t ccl_balance(const double *speeds_per_s, const uint64_t *most, uint32_t n,
                          uint64_t total, ccl_balance_rule_t rule, uint64_t *out, ccl_error_t *err);
@@ -54,19 +55,19 @@ typedef struct ccl_training_stage {
 /** What is trained, and how it is spread over the GPUs of one cluster. */
 typedef struct ccl_training {
     const char *name, *source;
-    uint32_t nranks;        /**< of the cluster */
-    uint64_t total;         /**< micro-batches of a step; 0: not said yet */
-    double *speeds_per_s;   /**< [nranks] micro-batches of the whole model; 0: not said */
-    uint64_t *most;         /**< [nranks] micro-batches; CCL_BALANCE_ANY: no limit */
-    double *memory_bytes;   /**< [nranks] INFINITY: no limit */
-    bool has_model;         /**< false: only compute time is known */
-    double parameters;      /**< of the model */
-    double layers;          /**< of all stages */
-    double hidden;          /**< width of activations between layers; 0: not said */
-    double sequence;        /**< tokens of a sample; 0: not said */
-    double samples;         /**< of a micro-batch */
-    double bytes;           /**< of a parameter, gradient or activation */
-    double optimizer_bytes; /**< per parameter, unsharded */
+    uint32_t nranks;         /**< of the cluster */
+    uint64_t total;          /**< micro-batches of a step; 0: not said yet */
+    double *speeds_per_s;    /**< [nranks] micro-batches of the whole model; 0: not said */
+    uint64_t *most;          /**< [nranks] micro-batches; CCL_BALANCE_ANY: no limit */
+    double *memory_bytes;    /**< [nranks] INFINITY: no limit */
+    bool has_model;          /**< false: only compute time is known */
+    double parameters;       /**< of the model */
+    double layers;           /**< of all stages */
+    double hidden;           /**< width of activations between layers; 0: not said */
+    double sequence;         /**< tokens of a sample; 0: not said */
+    double samples;          /**< of a micro-batch */
+    double bytes;            /**< of a parameter, gradient or activation */
+    double optimizer_bytes;  /**< per parameter, unsharded */
     double activation_bytes; /**< of a micro-batch, that all layers hold for the way back */
     bool recompute;          /**< the way forward is done again on the way back */
     uint32_t tensor;         /**< GPUs that share every layer */
@@ -123,11 +124,11 @@ typedef struct ccl_training_worker {
 
 /** A collective of the step, in all its groups at once. */
 typedef struct ccl_training_collective {
-    const char *part;    /**< "tensor", "pipeline", "data"; static */
-    const char *what;    /**< "gradients", "parameters", "activations"; static */
-    const char *name;    /**< "allreduce", ... or "send" */
-    const char *by;      /**< synthesizer */
-    uint32_t stage;      /**< of pipeline: the one that sends forward */
+    const char *part;         /**< "tensor", "pipeline", "data"; static */
+    const char *what;         /**< "gradients", "parameters", "activations"; static */
+    const char *name;         /**< "allreduce", ... or "send" */
+    const char *by;           /**< synthesizer */
+    uint32_t stage;           /**< of pipeline: the one that sends forward */
     uint32_t ngroups, nranks; /**< groups, ranks of each; of pipeline: pairs, 2 */
     double size_bytes, time_s;
     double times; /**< that it is done in a step */
@@ -135,13 +136,13 @@ typedef struct ccl_training_collective {
 
 /** One way to spread the step. */
 typedef struct ccl_training_step {
-    const char *name; /**< "balanced", "equal", or the vendor */
-    ccl_status_t status;      /**< CCL_OK, or CCL_INFEASIBLE: limits do not let it */
+    const char *name;    /**< "balanced", "equal", or the vendor */
+    ccl_status_t status; /**< CCL_OK, or CCL_INFEASIBLE: limits do not let it */
     uint64_t total;
-    double time_s;            /**< compute_s + tensor_s + pipeline_s + data_s */
-    double compute_s;         /**< with all communication free; stages wait for one another */
+    double time_s;    /**< compute_s + tensor_s + pipeline_s + data_s */
+    double compute_s; /**< with all communication free; stages wait for one another */
     double tensor_s, pipeline_s, data_s; /**< what each adds: exposed */
-    double per_s;             /**< total / time_s */
+    double per_s;                        /**< total / time_s */
 } ccl_training_step_t;
 
 typedef struct ccl_training_result {
@@ -149,21 +150,22 @@ typedef struct ccl_training_result {
     ccl_training_worker_t *workers;
     ccl_training_collective_t *collectives; /**< of the balanced step */
     size_t collectives_cap;
-    ccl_training_step_t *steps; /**< balanced, equal, then each vendor */
+    ccl_training_step_t *steps;         /**< balanced, equal, then each vendor */
     double makespan_s, best_makespan_s; /**< compute of the slowest; of the best split */
-    double speedup;    /**< time of equal / balanced; NAN: no equal split */
+    double speedup;                     /**< time of equal / balanced; NAN: no equal split */
     double efficiency; /**< per_s / sum of vendors' per_s; NAN: not two vendors in one stage */
     ccl_arena_t arena;
 } ccl_training_result_t;
 
 /**
- * Split the micro-batches and estimate what a step takes; beside it with an equal split and, where a
- * stage has several vendors, of each vendor alone with the micro-batches that its GPUs have here.
+ * Split the micro-batches and estimate what a step takes; beside it with an equal split and, where
+ * a stage has several vendors, of each vendor alone with the micro-batches that its GPUs have here.
  * docs/training.md has the terms.
  *
  * @param out  destroy with ccl_training_result_destroy().
  * @retval CCL_INFEASIBLE  memory or limits do not let it (err tells where).
- * @retval CCL_ERR_INPUT   a total or a speed is missing; the plan asks for what does not go together.
+ * @retval CCL_ERR_INPUT   a total or a speed is missing; the plan asks for what does not go
+ * together.
  * @par Determinism  the same for any number of threads.
  * @par Source  table 3 of HetCCL (Seoul National University, Samsung) for ZeRO; Megatron-LM (arXiv
  * 1909.08053) for tensor, GPipe's fill for pipeline parallelism.

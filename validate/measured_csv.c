@@ -108,7 +108,8 @@ static uint32_t version_of(const ccl_csv_field_t *f) {
 static ccl_status_t csv_row(table_t *t, const ccl_csv_field_t *fields, uint32_t n, uint32_t line,
                             ccl_error_t *err) {
     ccl_collective_kind_t kind;
-    const ccl_csv_field_t *op = get(t, fields, n, COLUMN_OP), *type = get(t, fields, n, COLUMN_TYPE);
+    const ccl_csv_field_t *op = get(t, fields, n, COLUMN_OP),
+                          *type = get(t, fields, n, COLUMN_TYPE);
     if (!ccl_i_collective_named(op->text, op->len, &kind))
         return ccl_error_set(err, CCL_ERR_INPUT, t->m->name, (int)line, 0,
                              "\"%.60s\" is no collective", op->text);
@@ -141,7 +142,8 @@ static ccl_status_t csv_row(table_t *t, const ccl_csv_field_t *fields, uint32_t 
         point.in_place_time_s = in_place * 1e-6;
     if (point.time_s == 0 && point.in_place_time_s == 0)
         return CCL_OK; /* a bandwidth without a time */
-    const ccl_csv_field_t *gpu = get(t, fields, n, COLUMN_GPU), *source = get(t, fields, n, COLUMN_SOURCE);
+    const ccl_csv_field_t *gpu = get(t, fields, n, COLUMN_GPU),
+                          *source = get(t, fields, n, COLUMN_SOURCE);
     const ccl_csv_field_t *version = get(t, fields, n, COLUMN_VERSION);
     if (source->len == 0)
         source = version;

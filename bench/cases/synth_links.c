@@ -97,8 +97,8 @@ static ccl_status_t bench(const char *name, ccl_collective_kind_t kind, uint32_t
     if (status == CCL_OK)
         status = load(topo, routes, schedule, &busiest_s, err);
     if (status == CCL_OK) {
-        printf("%-24s %4u GPUs %8.3f s %8u transfers %5u steps, load %.4f", topo->name, topo->nranks, cpu_s,
-               schedule->ntransfers, schedule->nsteps, busiest_s / bound_s);
+        printf("%-24s %4u GPUs %8.3f s %8u transfers %5u steps, load %.4f", topo->name,
+               topo->nranks, cpu_s, schedule->ntransfers, schedule->nsteps, busiest_s / bound_s);
         if (kind == CCL_ALLREDUCE && bound.bandwidth.trees_Bps > 0)
             printf(" (of trees %.4f)", busiest_s * bound.bandwidth.trees_Bps / 1e9);
         fflush(stdout);

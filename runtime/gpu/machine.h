@@ -14,7 +14,7 @@ typedef unsigned short uint16_t;
 typedef int int32_t;
 typedef unsigned int uint32_t;
 typedef unsigned long uintptr_t; /* as on Linux */
-#ifndef __HIPCC_RTC__ /* which has its own */
+#ifndef __HIPCC_RTC__            /* which has its own */
 typedef unsigned long uint64_t;
 #endif
 #endif

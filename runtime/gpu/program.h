@@ -30,9 +30,9 @@ enum { GPU_MOST_THREADS = 512, GPU_LEAST_THREADS = 128 };
 
 struct ccl_device_handle {
     uint32_t index;
-    double tick_s;                   /* of the kernels' clock */
-    bool flushes;                    /* what RDMA devices write is seen after a flush only */
-    volatile uint32_t *flush_at;     /* HIP: the register that does it; NULL: nothing to do */
+    double tick_s;               /* of the kernels' clock */
+    bool flushes;                /* what RDMA devices write is seen after a flush only */
+    volatile uint32_t *flush_at; /* HIP: the register that does it; NULL: nothing to do */
 };
 struct ccl_device_stream {
     ccl_device_handle_t *device;

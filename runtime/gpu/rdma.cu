@@ -54,8 +54,8 @@ int gpu_rdma_flush(ccl_device_handle_t *device) {
 int gpu_rdma_alloc(ccl_device_handle_t *device, size_t bytes, void **out) {
     int order = 0, options = 0;
     GPU_TRY(gpu_use(device));
-    GPU_TRY(cudaDeviceGetAttribute(&order, cudaDevAttrGPUDirectRDMAWritesOrdering,
-                                   (int)device->index));
+    GPU_TRY(
+        cudaDeviceGetAttribute(&order, cudaDevAttrGPUDirectRDMAWritesOrdering, (int)device->index));
     GPU_TRY(cudaDeviceGetAttribute(&options, cudaDevAttrGPUDirectRDMAFlushWritesOptions,
                                    (int)device->index));
     device->flushes = order < cudaGPUDirectRDMAWritesOrderingOwner;

@@ -199,11 +199,10 @@ START_TEST(explanation) {
 END_TEST
 
 START_TEST(progress) {
-    static const ccl_draw_moment_t moments[] = {
-        {0, 9, 4, 0, false, true},
-        {0.5, 9, 4, 12, true, false},
-        {0.5, 8, 4, 0, false, true},
-        {2, 8, 8, 3, true, false}};
+    static const ccl_draw_moment_t moments[] = {{0, 9, 4, 0, false, true},
+                                                {0.5, 9, 4, 12, true, false},
+                                                {0.5, 8, 4, 0, false, true},
+                                                {2, 8, 8, 3, true, false}};
     ccl_draw_search_t searches[] = {{"with a solver", 4, moments}, {"without", 1, moments}};
     ccl_picture_t *picture = NULL;
     svg_t *svg;

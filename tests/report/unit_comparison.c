@@ -198,7 +198,8 @@ START_TEST(csv) {
 
     ck_assert_ptr_nonnull(strstr(times, "1048576,direct,ok,2e-05,"));
     ck_assert_ptr_nonnull(strstr(times, "tree,not taking part,,,"));
-    ck_assert_ptr_nonnull(strstr(times, ",hpds,state,task,6,0.25,0.5,1.5e-05,1.3333333333333335\n"));
+    ck_assert_ptr_nonnull(
+        strstr(times, ",hpds,state,task,6,0.25,0.5,1.5e-05,1.3333333333333335\n"));
     ck_assert_ptr_nonnull(strstr(times, ",,,algorithm,8,0.25,0.5,1.5e-05,1.3333333333333335\n"));
     for (const char *p = links; *p; p++)
         rows += *p == '\n';

@@ -26,10 +26,11 @@ static bool permitted(void) {
     if (pid == 0) {
         if (unshare(CLONE_NEWNET))
             _exit(1);
-        int code = system("PATH=$PATH:/usr/sbin:/sbin; (ip link add br0 type bridge && "
-                          "ip link add v0 type veth peer name w0 && ip link set v0 gso_max_size 8192 "
-                          "&& tc qdisc add dev v0 root tbf rate 1mbit burst 10kb limit 10kb) "
-                          ">/dev/null 2>&1");
+        int code =
+            system("PATH=$PATH:/usr/sbin:/sbin; (ip link add br0 type bridge && "
+                   "ip link add v0 type veth peer name w0 && ip link set v0 gso_max_size 8192 "
+                   "&& tc qdisc add dev v0 root tbf rate 1mbit burst 10kb limit 10kb) "
+                   ">/dev/null 2>&1");
         int fd = open("/proc/sys/net/ipv4/tcp_congestion_control", O_WRONLY);
         _exit(code ? 2 : fd < 0 || write(fd, "reno", 4) != 4 ? 3 : 0);
     }

@@ -233,7 +233,7 @@ START_TEST(demands) {
     ccl_bound_options_t options = CCL_BOUND_OPTIONS_INIT;
     options.size_bytes = coll->natural_bytes;
     ck_assert_int_eq(ccl_bound(NULL, t, coll, &options, &b, &err), CCL_OK);
-    ck_assert_double_eq_tol(b.bandwidth_s, 4e6 / 10e9, 1e-9);  /* rank 1 receives 4 MB at 10 GB/s */
+    ck_assert_double_eq_tol(b.bandwidth_s, 4e6 / 10e9, 1e-9); /* rank 1 receives 4 MB at 10 GB/s */
     ck_assert_double_eq_tol(b.latency.latency_s, 1e-6, 1e-12);
     ck_assert_double_eq_tol(b.time_s, 4e-4, 1e-9);
     ccl_bound_fini(&b);

@@ -7,7 +7,6 @@
 #include "brute.h"
 #include "tests/base/main.h"
 
-
 #define MUTANTS 12000
 #define SURVIVOR_RUNS 24
 

@@ -1,5 +1,5 @@
-/* Network profiles after HetCCL (Peking University and BAAI), section 6.1.1: which of NCCL's, HetCCL's and
-   Gloo's way is fastest at which size, and by how much they were fitted to differ. */
+/* Network profiles after HetCCL (Peking University and BAAI), section 6.1.1: which of NCCL's,
+   HetCCL's and Gloo's way is fastest at which size, and by how much they were fitted to differ. */
 #include <stdlib.h>
 
 #include "search/search.h"

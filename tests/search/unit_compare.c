@@ -122,7 +122,8 @@ END_TEST
 START_TEST(test_notebook) {
     static const ccl_contender_t contenders[] = {{.name = "ring"}, {.name = "hm"}, {.name = "pxn"}};
     static const char *const knobs[] = {"with=ring,hm",    "channels=auto", "chunks=auto",
-                                        "order=auto,hpds", "allocate=auto", "granularity=auto", "proto=auto"};
+                                        "order=auto,hpds", "allocate=auto", "granularity=auto",
+                                        "proto=auto"};
     char path[] = "/tmp/ccllab_compare_XXXXXX", file[80], command[100];
     ccl_topology_t *topo = topology("heteccl-h20-4+8");
     ccl_comparison_t *plain = compare(topo, CCL_ALLGATHER, 1, contenders, 3, sizes, 2), *c = NULL;

@@ -39,9 +39,9 @@ START_TEST(test_programs) {
     options.nsizes = CCL_ARRAY_LEN(sizes);
     options.budget_runs = 30;
     ck_assert_msg(ccl_tune(NULL, topo, want, &options, &tuning, &err) == CCL_OK, "%s", err.text);
-    ck_assert_msg(ccl_export_programs(NULL, topo, want, tuning, CCL_EXECUTOR_RCCL, &list, &n,
-                                      &err) == CCL_OK,
-                  "%s", err.text);
+    ck_assert_msg(
+        ccl_export_programs(NULL, topo, want, tuning, CCL_EXECUTOR_RCCL, &list, &n, &err) == CCL_OK,
+        "%s", err.text);
     ck_assert(n >= 2 && n <= options.nsizes); /* small messages want another program */
     ck_assert(list[0].program->min_bytes == sizes[0]);
     ck_assert(list[n - 1].program->max_bytes == sizes[3]);
@@ -108,8 +108,7 @@ START_TEST(test_graph) {
         ck_assert_msg(ccl_export_nccl_graph(NULL, topo, s, 0, &text, &err) == CCL_OK, "%s",
                       err.text);
         n[s] = graph_channels(text.data, s ? 8 : 4, 4, ends);
-        ck_assert_int_eq(
-            sscanf(strstr(text.data, "nchannels="), "nchannels=\"%u\"", &told), 1);
+        ck_assert_int_eq(sscanf(strstr(text.data, "nchannels="), "nchannels=\"%u\"", &told), 1);
         ck_assert(told == n[s] && n[s] >= 4);
         for (uint32_t i = 0; i < n[s]; i++)
             used[ends[i][1]] = true;
@@ -136,9 +135,9 @@ START_TEST(test_tuner) {
     ccl_profile_t *profile = NULL;
     ck_assert_int_eq(ccl_profile_read("nccl-a100", &profile, &err), CCL_OK);
     open_cluster("heteccl-a100-4+8", CCL_ALLREDUCE);
-    ck_assert_msg(ccl_export_nccl_tuner(NULL, topo, profile, CCL_ALLREDUCE, sizes, 4, &text, &err) ==
-                      CCL_OK,
-                  "%s", err.text);
+    ck_assert_msg(
+        ccl_export_nccl_tuner(NULL, topo, profile, CCL_ALLREDUCE, sizes, 4, &text, &err) == CCL_OK,
+        "%s", err.text);
     ck_assert(text.data[0] == '#');
     for (char *line = strchr(text.data, '\n') + 1; *line; line = strchr(line, '\n') + 1, rows++) {
         double low, high;
@@ -162,9 +161,8 @@ START_TEST(test_tuner) {
     ck_assert_msg(rows >= 2 && strcmp(first, "simple") != 0 && strcmp(last, "ll") != 0, "%s",
                   text.data);
     ccl_text_fini(&text);
-    ck_assert_int_eq(
-        ccl_export_nccl_tuner(NULL, topo, NULL, CCL_ALLTOALL, sizes, 4, &text, &err),
-        CCL_ERR_UNSUPPORTED);
+    ck_assert_int_eq(ccl_export_nccl_tuner(NULL, topo, NULL, CCL_ALLTOALL, sizes, 4, &text, &err),
+                     CCL_ERR_UNSUPPORTED);
     ccl_text_fini(&text);
     ccl_profile_destroy(profile);
     close_cluster();

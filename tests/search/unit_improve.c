@@ -90,8 +90,8 @@ START_TEST(test_kinds) {
     static const struct {
         ccl_collective_kind_t kind;
         const char *with;
-    } rows[] = {{CCL_ALLREDUCE, "ring"},     {CCL_ALLREDUCE, "recursive"}, {CCL_REDUCESCATTER, "hm"},
-                {CCL_ALLTOALL, "direct"},    {CCL_BROADCAST, "tree"},      {CCL_REDUCE, "tree"},
+    } rows[] = {{CCL_ALLREDUCE, "ring"},  {CCL_ALLREDUCE, "recursive"}, {CCL_REDUCESCATTER, "hm"},
+                {CCL_ALLTOALL, "direct"}, {CCL_BROADCAST, "tree"},      {CCL_REDUCE, "tree"},
                 {CCL_ALLREDUCE, "hm"}};
     ccl_schedule_t *s = make("servers:2 gpus:2 nvswitch=300GB/s,0.7us nics:1x25GB/s,2us",
                              rows[_i].kind, rows[_i].with);

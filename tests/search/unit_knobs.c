@@ -69,7 +69,7 @@ static void lay(const row_t *row, const char *proto, ccl_topology_t **topo,
 
 static ccl_tuning_t *tune(const row_t *row, const ccl_topology_t *topo,
                           const ccl_tune_constants_t *constants) {
-    static const char *const none[] = {"channels=auto", "chunks=auto", "order=auto",
+    static const char *const none[] = {"channels=auto", "chunks=auto",      "order=auto",
                                        "allocate=auto", "granularity=auto", "proto=auto"};
     ccl_tune_options_t o = CCL_TUNE_OPTIONS_INIT;
     ccl_collective_t *want = NULL;

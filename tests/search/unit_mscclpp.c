@@ -43,7 +43,8 @@ static json_t *of_type(json_t *list, const char *key, const char *type) {
 
 /* The channel's number in its GPU's list; its other end. */
 static uint32_t channel(uint32_t g, json_t *tb, json_t *op) {
-    json_t *list = of_type(json_object_get(tb, "channels"), "channel_type", word(op, "channel_type"));
+    json_t *list =
+        of_type(json_object_get(tb, "channels"), "channel_type", word(op, "channel_type"));
     json_t *id = json_array_get(json_object_get(list, "channel_ids"), first(op, "channel_ids"));
     ck_assert(json_is_integer(id));
     (void)g;
@@ -209,9 +210,9 @@ static const struct {
     const char *with;
     uint32_t channels;
     bool out_of_place;
-} ROWS[] = {{CCL_ALLGATHER, "ring", 2, false},     {CCL_ALLREDUCE, "ring", 1, false},
-            {CCL_ALLREDUCE, "ring", 2, true},      {CCL_REDUCESCATTER, "hm", 1, false},
-            {CCL_ALLTOALL, "direct", 1, false},    {CCL_BROADCAST, "tree", 1, false},
+} ROWS[] = {{CCL_ALLGATHER, "ring", 2, false},      {CCL_ALLREDUCE, "ring", 1, false},
+            {CCL_ALLREDUCE, "ring", 2, true},       {CCL_REDUCESCATTER, "hm", 1, false},
+            {CCL_ALLTOALL, "direct", 1, false},     {CCL_BROADCAST, "tree", 1, false},
             {CCL_ALLREDUCE, "recursive", 1, false}, {CCL_ALLREDUCE, "hm", 1, false}};
 
 START_TEST(test_runs) {
@@ -230,9 +231,9 @@ START_TEST(test_runs) {
         CCL_OK);
     ccl_routes_t *routes = ccl_routes_create(topo);
     ck_assert_int_eq(ccl_collective_create(ROWS[_i].kind, 4, 1, 0, &want, NULL), CCL_OK);
-    ck_assert_msg(ccl_synthesize(NULL, ROWS[_i].with, topo, routes, want, &synth, &schedule,
-                                 &err) == CCL_OK,
-                  "%s", err.text);
+    ck_assert_msg(
+        ccl_synthesize(NULL, ROWS[_i].with, topo, routes, want, &synth, &schedule, &err) == CCL_OK,
+        "%s", err.text);
     ck_assert_int_eq(ccl_lower(NULL, schedule, &lower, &program, &err), CCL_OK);
     for (int servers = 0; servers < 2; servers++) {
         json_error_t where;
@@ -247,9 +248,9 @@ START_TEST(test_runs) {
         ck_assert_int_eq(strstr(text.data, "\"port\"") != NULL, servers);
         /* A signal that is missing is missed. */
         json_t *ops = json_object_get(
-            json_array_get(json_object_get(json_array_get(json_object_get(plan, "gpus"), 0),
-                                           "threadblocks"),
-                           0),
+            json_array_get(
+                json_object_get(json_array_get(json_object_get(plan, "gpus"), 0), "threadblocks"),
+                0),
             "ops");
         for (size_t i = json_array_size(ops); i-- > 0;)
             if (strcmp(word(json_array_get(ops, i), "name"), "signal") == 0) {

@@ -191,8 +191,7 @@ static const row_t rows[] = {
     /* -- mechanisms: engines copy into a buffer, the NIC sends it, engines copy out of it */
     {"device: the wire alone", ONE, T + L, .on.links = "0-1:net,10,1",
      .on.transports = "\"net\":{\"mechanism\":\"device\",\"copy_in\":\"1GB/s\"}"},
-    {"host, one slice: in, across, out", ONE, C / 4e9 + T + L + C / 5e9,
-     .on.links = "0-1:net,10,1",
+    {"host, one slice: in, across, out", ONE, C / 4e9 + T + L + C / 5e9, .on.links = "0-1:net,10,1",
      .on.transports = "\"net\":{" HOST_COPIES "}"},
     {"... in k slices: one of each stage, k - 1 of the slowest", ONE,
      (C / 4e9 + T + C / 5e9) / 8 + L + 7 * C / 4e9 / 8, .on.links = "0-1:net,10,1",

@@ -205,8 +205,9 @@ static inline ccl_transport_t naive_transport(const ccl_topology_t *topo, const 
             kind = "pcie";
     if (!kind)
         kind = topo->kinds[topo->links[route->links[0]].kind];
-    ccl_transport_t t = {0, 0, INFINITY, INFINITY, INFINITY, 1, 8, true, strcmp(kind, "net") != 0,
-                         0, INFINITY, INFINITY};
+    ccl_transport_t t = {
+        0, 0,        INFINITY, INFINITY, INFINITY, 1, 8, true, strcmp(kind, "net") != 0,
+        0, INFINITY, INFINITY};
     uint32_t given = 0;
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t i = 0; i < topo->ntransports; i++) {
@@ -357,8 +358,8 @@ static inline void naive_move(naive_sim_t *s, naive_block_t *b) {
     else if (receives && !in->transport.direct)
         pass_Bps = fmin(pass_Bps, in->transport.tb_rate_Bps);
     if (sends)
-        pass_Bps = fmin(pass_Bps, engines_out ? out->transport.copy_in_Bps
-                                              : out->transport.tb_rate_Bps);
+        pass_Bps =
+            fmin(pass_Bps, engines_out ? out->transport.copy_in_Bps : out->transport.tb_rate_Bps);
     if (ccl_primitive_reduces(st->type))
         pass_Bps = fmin(pass_Bps, gpu.reduce_rate_Bps);
     if (st->type == CCL_PRIM_CPY)

@@ -36,8 +36,7 @@ static double pack(const ccl_topology_t *topo, ccl_collective_kind_t kind, uint3
     options.chunks = chunks;
     ccl_status_t status =
         ccl_synthesize(NULL, "packing", topo, routes, want, &options, &schedule, &err);
-    ck_assert_msg(status == CCL_OK, "%s on %s: %s", want->name,
-                  topo->name, err.text);
+    ck_assert_msg(status == CCL_OK, "%s on %s: %s", want->name, topo->name, err.text);
     if (status == CCL_OK) {
         ck_assert_int_eq(ccl_bound(NULL, topo, want, NULL, &bound, &err), CCL_OK);
         ratio = busiest_s(topo, routes, schedule) * bound.bandwidth.Bps;
@@ -183,8 +182,7 @@ END_TEST
 
 /* One root has no symmetry to copy by: every tree is searched for among all hops that are kept. */
 START_TEST(one_root_of_many_gpus) {
-    ccl_topology_t *topo =
-        topology("servers:17 gpus:8 nvswitch=180GB/s nics:8x50GB/s fabric=rail");
+    ccl_topology_t *topo = topology("servers:17 gpus:8 nvswitch=180GB/s nics:8x50GB/s fabric=rail");
     double down = pack(topo, CCL_BROADCAST, 5, NULL), up = pack(topo, CCL_REDUCE, 5, NULL);
     ck_assert_msg(down >= 1 - 1e-9 && down <= 1.03, "Broadcast: %.6f of the bound", down);
     ck_assert_msg(up >= 1 - 1e-9 && up <= 1.03, "Reduce: %.6f of the bound", up);

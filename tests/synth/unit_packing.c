@@ -91,16 +91,16 @@ START_TEST(prices) {
     ccl_error_t err = CCL_ERROR_INIT;
     ccl_rng_t rng;
     ccl_rng_init(&rng, 3);
-    ck_assert_int_eq(ccl_i_pack_swap(NULL, &f.hops, roots, true, false, NULL, 1e-15, 1, &swaps, &err),
-                     CCL_OK);
+    ck_assert_int_eq(
+        ccl_i_pack_swap(NULL, &f.hops, roots, true, false, NULL, 1e-15, 1, &swaps, &err), CCL_OK);
     ck_assert_double_gt(swaps.least_s, swaps.busiest_s * (1 - 1e-6));
     ck_assert_double_lt(swaps.least_s, swaps.busiest_s * (1 + 1e-6));
     double *price = calloc(f.hops.nclasses, sizeof *price), least = 0;
     for (int round = 0; round < 50; round++) {
         for (uint32_t i = 0; i < f.hops.nclasses; i++)
             price[i] = 1 + ccl_rng_below(&rng, 9);
-        ck_assert_int_eq(
-            ccl_i_pack_least(NULL, &f.hops, roots, true, false, price, &least, &err), CCL_OK);
+        ck_assert_int_eq(ccl_i_pack_least(NULL, &f.hops, roots, true, false, price, &least, &err),
+                         CCL_OK);
         ck_assert_double_gt(least, 0);
         ck_assert_double_le(least, swaps.busiest_s * (1 + 1e-9));
     }
@@ -165,8 +165,11 @@ START_TEST(by_load) {
         bool limited = true;
         open_edited(&f, "heteccl-h20-4+8", rows[i].edit, 0);
         for (uint32_t t = 0; t < 10; t++)
-            edges[t] = (ccl_i_pack_edge_t){.src = 0, .dst = t < 8 ? 1 : 2, .tree = t % 8,
-                                           .channel = &channel[t], .depth = &depth[t]};
+            edges[t] = (ccl_i_pack_edge_t){.src = 0,
+                                           .dst = t < 8 ? 1 : 2,
+                                           .tree = t % 8,
+                                           .channel = &channel[t],
+                                           .depth = &depth[t]};
         ck_assert_int_eq(ccl_i_pack_channels(&f.cluster, edges, 10, 8, 1e9, 0, rows[i].by_load,
                                              &channels, &limited, NULL),
                          CCL_OK);

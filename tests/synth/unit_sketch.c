@@ -427,8 +427,8 @@ START_TEST(test_shares_by_class) {
 END_TEST
 
 START_TEST(test_signature) {
-    /* Across, then inside: the server of the root may have it a stage earlier, which is the same trees.
-       Inside first and then every GPU across is not. */
+    /* Across, then inside: the server of the root may have it a stage earlier, which is the same
+       trees. Inside first and then every GPU across is not. */
     static const char *const stages[] = {"-e a-", "ae a-", "a- -a"};
     made_t m;
     uint64_t signature[CCL_ARRAY_LEN(stages)], with_steps[CCL_ARRAY_LEN(stages)];
@@ -458,8 +458,8 @@ END_TEST
 START_TEST(test_fill_of_chains) {
     /*
      * Ten servers over one switch, across then inside: what comes last inside NVLink waits for, the
-     * chunks of nine servers, of three at the ends of chains of three, of one at the end of a chain.
-     * Where two holders hand on there is no chain, whatever is asked for.
+     * chunks of nine servers, of three at the ends of chains of three, of one at the end of a
+     * chain. Where two holders hand on there is no chain, whatever is asked for.
      */
     made_t m;
 
@@ -486,8 +486,8 @@ START_TEST(test_fill_of_chains) {
 END_TEST
 
 START_TEST(test_stride) {
-    /* Two cuts, of which the second is 1000 steps behind, further than a cut takes: all of the first
-       comes before all of the second. Side by side they are in the same steps. */
+    /* Two cuts, of which the second is 1000 steps behind, further than a cut takes: all of the
+       first comes before all of the second. Side by side they are in the same steps. */
     uint8_t reach[64] = {0};
     ccl_error_t err = CCL_ERROR_INIT;
     ccl_i_cluster_t cluster;
@@ -529,9 +529,9 @@ START_TEST(test_stride) {
 END_TEST
 
 START_TEST(test_chains_start_sooner) {
-    /* Ten servers over one switch, across then inside. Where blocks are too few for all connections,
-       or transfers too many to simulate several, chains of 3 are told apart by when their first
-       chunk is there: a third of the wait. */
+    /* Ten servers over one switch, across then inside. Where blocks are too few for all
+       connections, or transfers too many to simulate several, chains of 3 are told apart by when
+       their first chunk is there: a third of the wait. */
     uint8_t reach[64] = {0};
     double estimate_s[3], fill_s;
     made_t m;
@@ -567,8 +567,8 @@ START_TEST(test_chains_start_sooner) {
 END_TEST
 
 START_TEST(test_enough) {
-    /* One switch, no latencies: the first candidates are at the bound, others are not simulated. With
-       latencies that count none is, so all are. */
+    /* One switch, no latencies: the first candidates are at the bound, others are not simulated.
+       With latencies that count none is, so all are. */
     static const struct {
         const char *spec;
         double size_bytes;

@@ -44,8 +44,8 @@ START_TEST(test_small) {
             all += speeds[i];
         }
         for (uint32_t rule = 0; rule < 3; rule++) {
-            ccl_status_t status = ccl_balance(speeds, most, n, total, (ccl_balance_rule_t)rule,
-                                              out[rule], NULL);
+            ccl_status_t status =
+                ccl_balance(speeds, most, n, total, (ccl_balance_rule_t)rule, out[rule], NULL);
             ck_assert_int_eq(status, room < total ? CCL_INFEASIBLE : CCL_OK);
             if (status != CCL_OK)
                 continue;
@@ -56,13 +56,12 @@ START_TEST(test_small) {
         if (room < total)
             continue;
         split++;
-        ck_assert_double_eq_tol(
-            ccl_balance_makespan_s(speeds, out[CCL_BALANCE_MAKESPAN], n),
-            brute(speeds, most, n, 0, total, 0, INFINITY), 1e-9 * (double)(total + 1));
+        ck_assert_double_eq_tol(ccl_balance_makespan_s(speeds, out[CCL_BALANCE_MAKESPAN], n),
+                                brute(speeds, most, n, 0, total, 0, INFINITY),
+                                1e-9 * (double)(total + 1));
         for (uint32_t i = 0; !limited && i < n; i++)
-            ck_assert_double_lt(fabs((double)out[CCL_BALANCE_REMAINDER][i] -
-                                     (double)total * speeds[i] / all),
-                                1);
+            ck_assert_double_lt(
+                fabs((double)out[CCL_BALANCE_REMAINDER][i] - (double)total * speeds[i] / all), 1);
     }
     ck_assert_uint_gt(split, 600);
 }
@@ -83,10 +82,10 @@ START_TEST(test_large) {
             scaled[i] = 1024 * speeds[i];
         }
         for (uint32_t rule = 0; rule < 3; rule++) {
-            ck_assert_int_eq(
-                ccl_balance(speeds, NULL, N, total, (ccl_balance_rule_t)rule, a, NULL), CCL_OK);
-            ck_assert_int_eq(
-                ccl_balance(scaled, NULL, N, total, (ccl_balance_rule_t)rule, b, NULL), CCL_OK);
+            ck_assert_int_eq(ccl_balance(speeds, NULL, N, total, (ccl_balance_rule_t)rule, a, NULL),
+                             CCL_OK);
+            ck_assert_int_eq(ccl_balance(scaled, NULL, N, total, (ccl_balance_rule_t)rule, b, NULL),
+                             CCL_OK);
             ck_assert_uint_eq(sum(a, N), total);
             for (uint32_t i = 0; i < N; i++)
                 ck_assert_uint_eq(a[i], b[i]);

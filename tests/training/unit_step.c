@@ -79,8 +79,8 @@ START_TEST(test_zero) {
 }
 END_TEST
 
-/* One group of all GPUs is the collective that `compare` times; hidden behind all of compute it costs
-   what is left over. */
+/* One group of all GPUs is the collective that `compare` times; hidden behind all of compute it
+   costs what is left over. */
 START_TEST(test_same_as_compare) {
     ccl_training_options_t options = CCL_TRAINING_OPTIONS_INIT;
     ccl_topology_t *topo;
@@ -89,9 +89,8 @@ START_TEST(test_same_as_compare) {
                  "\"total\": 4, \"speeds\": {\"all\": 50}, \"model\": {\"parameters\": 1e8}, "
                  "\"parallel\": {\"overlap\": 0.5}",
                  options, &topo);
-    static const ccl_contender_t contenders[] = {{.name = "ring"},   {.name = "tree"},
-                                                 {.name = "hm"},     {.name = "direct"},
-                                                 {.name = "c2c"}};
+    static const ccl_contender_t contenders[] = {
+        {.name = "ring"}, {.name = "tree"}, {.name = "hm"}, {.name = "direct"}, {.name = "c2c"}};
     const double size_bytes = 2e8;
     ccl_compare_options_t compare = {.size = sizeof compare,
                                      .contenders = contenders,
@@ -128,15 +127,15 @@ START_TEST(test_groups) {
         "\"total\": 8, \"speeds\": {\"all\": 1}, \"model\": {\"parameters\": 1e9, \"layers\": 10, "
         "\"hidden\": 1000, \"sequence\": 1000}, \"parallel\": {\"tensor\": 2, \"passes\": 4}",
         options, &topo);
-    /* Messages of one micro-batch: 4 a worker in 4 passes. Ring AllReduce of 2: 2 x half at 100 GB/s. */
+    /* Messages of one micro-batch: 4 a worker in 4 passes. Ring AllReduce of 2: 2 x half at 100
+     * GB/s. */
     ck_assert_uint_eq(r->ncollectives, 2);
     ck_assert_str_eq(r->collectives[0].part, "tensor");
     ck_assert_uint_eq(r->collectives[0].ngroups, 2);
     ck_assert_double_eq(r->collectives[0].size_bytes, 2e6);
     ck_assert_double_eq(r->collectives[0].times, 4 * 10 * 4);
     ck_assert_double_eq_tol(r->steps[0].compute_s, 2, 1e-12);
-    ck_assert_double_eq_tol(r->steps[0].tensor_s,
-                            160 * r->collectives[0].time_s, 1e-9);
+    ck_assert_double_eq_tol(r->steps[0].tensor_s, 160 * r->collectives[0].time_s, 1e-9);
     ccl_training_result_t *alone = estimate(
         "servers:1 gpus:2 nvswitch=100GB/s",
         "\"total\": 4, \"speeds\": {\"all\": 1}, \"model\": {\"parameters\": 1e9, \"layers\": 10, "
@@ -244,9 +243,9 @@ START_TEST(test_refused) {
         ccl_training_result_t *result = NULL;
         ccl_error_t err = CCL_ERROR_INIT;
         char text[600];
-        int len = snprintf(text, sizeof text,
-                           "{\"format\": \"ccllab-training-1\", \"name\": \"t\", %s}",
-                           rows[i].members);
+        int len =
+            snprintf(text, sizeof text, "{\"format\": \"ccllab-training-1\", \"name\": \"t\", %s}",
+                     rows[i].members);
         ck_assert_msg(ccl_training_read_text("plan", text, (size_t)len, topo, &training, &err) ==
                           CCL_OK,
                       "%s", err.text);
@@ -275,14 +274,17 @@ START_TEST(test_bad_plans) {
         {2, "\"parallel\": {\"zero\": 4}", "3"},
         {2, "\"parallel\": {\"tensor\": 0}", "at least 1"},
         {2, "\"parallel\": {\"overlap\": 2}", "from 0 to 1"},
-        {3, "\"model\": {\"parameters\": 1, \"layers\": 2},\n\"parallel\": {\"stages\": [{\"on\": "
-            "[\"all\"], \"layers\": 3}]}",
+        {3,
+         "\"model\": {\"parameters\": 1, \"layers\": 2},\n\"parallel\": {\"stages\": [{\"on\": "
+         "[\"all\"], \"layers\": 3}]}",
          "the stages have 3 layers, the model 2"},
-        {3, "\"model\": {\"parameters\": 1, \"layers\": 2},\n\"parallel\": {\"stages\": [{\"on\": "
-            "[\"s0\"], \"layers\": 1}, {\"on\": [\"all\"], \"layers\": 1}]}",
+        {3,
+         "\"model\": {\"parameters\": 1, \"layers\": 2},\n\"parallel\": {\"stages\": [{\"on\": "
+         "[\"s0\"], \"layers\": 1}, {\"on\": [\"all\"], \"layers\": 1}]}",
          "is in an earlier stage too"},
-        {3, "\"model\": {\"parameters\": 1, \"layers\": 2},\n\"parallel\": {\"zero\": 2, "
-            "\"stages\": [{\"on\": [\"s0\"], \"layers\": 1}, {\"on\": [\"s1\"], \"layers\": 1}]}",
+        {3,
+         "\"model\": {\"parameters\": 1, \"layers\": 2},\n\"parallel\": {\"zero\": 2, "
+         "\"stages\": [{\"on\": [\"s0\"], \"layers\": 1}, {\"on\": [\"s1\"], \"layers\": 1}]}",
          "0 or 1 is wanted"},
         {2, "\"parallel\": {\"stages\": []}", "1 to 4 stages"},
     };
@@ -291,12 +293,11 @@ START_TEST(test_bad_plans) {
         ccl_training_t *training = NULL;
         ccl_error_t err = CCL_ERROR_INIT;
         char text[600];
-        int len = snprintf(text, sizeof text,
-                           "{\"format\": \"ccllab-training-1\", \"name\": \"t\",\n%s}",
-                           rows[i].members);
-        ck_assert_int_eq(
-            ccl_training_read_text("plan", text, (size_t)len, topo, &training, &err),
-            CCL_ERR_INPUT);
+        int len =
+            snprintf(text, sizeof text, "{\"format\": \"ccllab-training-1\", \"name\": \"t\",\n%s}",
+                     rows[i].members);
+        ck_assert_int_eq(ccl_training_read_text("plan", text, (size_t)len, topo, &training, &err),
+                         CCL_ERR_INPUT);
         ck_assert_msg(err.line == rows[i].line && strstr(err.text, rows[i].text),
                       "line %d: \"%s\", not \"%s\"", err.line, err.text, rows[i].text);
         ck_assert_ptr_null(training);
