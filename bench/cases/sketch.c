@@ -104,9 +104,9 @@ static int phases(const char *spec) {
 
             if (make(spec, kinds[k], sizes[i], 0, NULL, &m))
                 return 1;
-            printf("%s,%s,%.0f,%.4f,%.4f,%.4f,%.4f,%.4f\n", spec, names[k], sizes[i],
-                   m.stats.symmetry_s, m.stats.search_s, m.stats.combine_s, m.stats.simulate_s,
-                   m.wall_s);
+            printf("%s,%s,%.0f,%.4f,%.4f,%.4f,%.4f,%.4f,%.4f\n", spec, names[k], sizes[i],
+                   m.stats.symmetry_s, m.stats.search_s, m.stats.solve_s, m.stats.combine_s,
+                   m.stats.simulate_s, m.wall_s);
         }
     }
     return 0;
@@ -172,7 +172,7 @@ int main(int argc, char **argv) {
         const char *topologies[4];
     } what[] = {
         {"phases",
-         "topology,collective,size_bytes,symmetry_s,search_s,combine_s,simulate_s,wall_s",
+         "topology,collective,size_bytes,symmetry_s,search_s,solve_s,combine_s,simulate_s,wall_s",
          phases,
          {"syccl-a100-16", "syccl-a100-32", "syccl-h800-64"}},
         {"threads",
