@@ -42,6 +42,9 @@ static const struct {
 _Static_assert(2 * (1 + CCL_ARRAY_LEN(more_cuts) + CCL_ARRAY_LEN(others)) <= CCL_I_CEGIS_PLANS,
                "up and down a cut may have two plans");
 #define OTHER_WORTH 0.98
+/* And only where latency is at least this part of what a block takes on the slowest hop: below,
+   load decides, which no length of a step changes. */
+#define OTHER_LATENCY 0.06
 #define OTHER_ROUGH 2.0
 /* Transfers (slices of transports) that may be simulated to choose cuts, slices and connections:
    for each pair of ranks, at least (one way; up and down), at most. */
@@ -294,11 +297,26 @@ static ccl_status_t make_cut(cegis_t *c, bool free, bool *uneven_out, ccl_error_
     return status;
 }
 
+/** Part that latency has of the time of a GPU's block on the slowest hop. */
+static double latency_share(const cegis_t *c, const side_t *side) {
+    double blocks = c->options->chunks ? c->options->chunks : 1, slowest_s = 0, alpha_s = 0;
+    for (uint32_t h = 0; h < side->x.nhops; h++) {
+        if (side->capacity.hop_tau_s[h] <= slowest_s)
+            continue;
+        slowest_s = side->capacity.hop_tau_s[h];
+        alpha_s = side->x.hops[h].alpha_s;
+    }
+    return slowest_s > 0 ? alpha_s / (alpha_s + (slowest_s - alpha_s) * blocks) : 0;
+}
+
 /** Steps of other lengths than the first plan's. */
 static ccl_status_t make_others(cegis_t *c, ccl_error_t *err) {
+    const side_t *side = &c->cut[0].sides[!c->cut[0].sides[0].used];
+    double chosen = side->capacity.stretch;
     uint32_t one = c->cuts;
-    double chosen = c->cut[0].sides[!c->cut[0].sides[0].used].capacity.stretch;
     bool uneven;
+    if (!side->used || latency_share(c, side) < OTHER_LATENCY)
+        return CCL_OK;
     for (size_t i = 0; i < CCL_ARRAY_LEN(others) && chosen > 0 && !c->options->ceiling; i++) {
         uint32_t cuts = c->options->chunks ? 1 : others[i].cuts;
         if (c->task.limited || (others[i].stretch == chosen && cuts == 1) ||
