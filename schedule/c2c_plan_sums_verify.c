@@ -205,18 +205,8 @@ static ccl_status_t same_steps(const check_t *c) {
 
 static ccl_status_t right(const check_t *c) {
     const ccl_collective_t *coll = c->schedule->coll;
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < c->schedule->ntransfers; i++) {
-        const ccl_transfer_t *t = &c->schedule->transfers[i];
-        if (c->groups->of[t->src] == c->groups->of[t->dst])
-            continue;
-        n++;
-        if (!c->crossed[(size_t)t->dst * c->nchunks + t->chunk])
-            return WRONG(c, "the schedule sends chunk %u to rank %u, the plans do not", t->chunk,
-                         t->dst);
-    }
-    if (n != c->messages)
-        return WRONG(c, "%u chunks cross borders in the plans, %u in the schedule", c->messages, n);
+    CCL_TRY(ccl_i_c2c_same_borders(c->schedule, c->groups, c->crossed, c->nchunks, c->messages,
+                                   c->err));
     for (uint32_t r = 0; r < c->nranks; r++) {
         uint32_t len = ccl_collective_output_len(coll, r);
         for (uint32_t i = 0; i < len; i++) {

@@ -166,19 +166,29 @@ static ccl_status_t run(check_t *c) {
     return CCL_OK;
 }
 
-static ccl_status_t same_borders(const check_t *c) {
+ccl_status_t ccl_i_c2c_same_borders(const ccl_schedule_t *schedule, const ccl_c2c_groups_t *groups,
+                                    const bool *crossed, uint32_t nchunks, uint32_t messages,
+                                    ccl_error_t *err) {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < c->schedule->ntransfers; i++) {
-        const ccl_transfer_t *t = &c->schedule->transfers[i];
-        if (c->groups->of[t->src] == c->groups->of[t->dst])
+    for (uint32_t i = 0; i < schedule->ntransfers; i++) {
+        const ccl_transfer_t *t = &schedule->transfers[i];
+        if (groups->of[t->src] == groups->of[t->dst])
             continue;
         n++;
-        if (!c->crossed[(size_t)t->dst * c->nchunks + t->chunk])
-            return WRONG(c, "the schedule sends chunk %u to rank %u, the plans do not", t->chunk,
-                         t->dst);
+        if (!crossed[(size_t)t->dst * nchunks + t->chunk])
+            return ccl_fail(err, CCL_CHECK,
+                            "the schedule sends chunk %u to rank %u, the plans do not", t->chunk,
+                            t->dst);
     }
-    if (n != c->messages)
-        return WRONG(c, "%u chunks cross borders in the plans, %u in the schedule", c->messages, n);
+    if (n != messages)
+        return ccl_fail(err, CCL_CHECK, "%u chunks cross borders in the plans, %u in the schedule",
+                        messages, n);
+    return CCL_OK;
+}
+
+static ccl_status_t right(const check_t *c) {
+    CCL_TRY(ccl_i_c2c_same_borders(c->schedule, c->groups, c->crossed, c->nchunks, c->messages,
+                                   c->err));
     for (size_t i = 0; i < (size_t)c->groups->nranks * c->nchunks; i++) {
         if (!c->has[i])
             return WRONG(c, "rank %u ends without chunk %u", (uint32_t)(i / c->nchunks),
@@ -227,7 +237,7 @@ ccl_status_t ccl_c2c_plans_verify(const ccl_schedule_t *schedule, const ccl_c2c_
     if (status == CCL_OK)
         status = run(&c);
     if (status == CCL_OK)
-        status = same_borders(&c);
+        status = right(&c);
     free(c.first);
     free(c.size);
     free(c.has);
