@@ -192,6 +192,39 @@ START_TEST(test_damaged_sums) {
 }
 END_TEST
 
+/** Whether the schedule sends the chunk to the rank from another cluster. */
+static bool crosses(const made_t *m, uint32_t rank, uint32_t chunk) {
+    for (uint32_t i = 0; i < m->schedule->ntransfers; i++) {
+        const ccl_transfer_t *t = &m->schedule->transfers[i];
+        if (t->dst == rank && t->chunk == chunk && m->of[t->src] != m->of[rank])
+            return true;
+    }
+    return false;
+}
+
+/* A schedule that sends less across borders than its plans, or to someone else. */
+START_TEST(test_other_borders) {
+    static const ccl_collective_kind_t kinds[] = {CCL_ALLGATHER, CCL_ALLREDUCE};
+    uint32_t i = 0, other = 0;
+    made_t m;
+
+    make("hetccl-snu", kinds[_i], "c2c", 0, &m);
+    plans(&m);
+    while (m.of[m.schedule->transfers[i].src] == m.of[m.schedule->transfers[i].dst])
+        i++;
+    ccl_transfer_t *t = &m.schedule->transfers[i], kept = *t;
+    t->src = t->dst;
+    wrong(&m, "cross borders in the plans");
+    *t = kept;
+    while (m.of[other] != m.of[t->dst] || crosses(&m, other, t->chunk))
+        ck_assert_uint_lt(++other, m.groups.nranks);
+    t->dst = other;
+    wrong(&m, "the plans do not");
+    *t = kept;
+    fini(&m);
+}
+END_TEST
+
 START_TEST(test_refused) {
     ccl_c2c_plan_t *plan = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
@@ -279,4 +312,15 @@ START_TEST(test_bad_files) {
 }
 END_TEST
 
-RUN_TESTS(test_round_trip, test_damage, test_damaged_sums, test_refused, test_bad_files)
+int main(void) {
+    Suite *suite = suite_create("unit.synth.c2c_plan");
+    TCase *tcase = tcase_create("plans");
+    tcase_add_test(tcase, test_round_trip);
+    tcase_add_test(tcase, test_damage);
+    tcase_add_test(tcase, test_damaged_sums);
+    tcase_add_loop_test(tcase, test_other_borders, 0, 2);
+    tcase_add_test(tcase, test_refused);
+    tcase_add_test(tcase, test_bad_files);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
+}
