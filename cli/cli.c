@@ -232,7 +232,7 @@ int ccl_cli_main(int argc, char **argv) {
     if (argc < 2)
         return usage_error("no command given (see ccllab --help)");
     if (strcmp(argv[1], "--version") == 0) {
-        ccl_text_printf(&text, "ccllab %s\n", CCL_VERSION);
+        ccl_text_printf(&text, "ccllab %s\n", ccl_notebook_tool());
         return print(&text);
     }
     command = find_command(argc, argv, &words);

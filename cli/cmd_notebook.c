@@ -188,7 +188,7 @@ const ccl_i_command_t ccl_i_cmd_notebook_export = {
 const ccl_i_command_t ccl_i_cmd_notebook_gc = {
     .name = "notebook gc",
     .usage = "[--all] [options]",
-    .summary = "drop points of other versions of ccllab, and give the space back",
+    .summary = "drop points of other builds of ccllab, and give the space back",
     .accepts = gc_accepts,
     .run = run_gc,
 };

@@ -234,17 +234,35 @@ static ccl_status_t replay(ccl_i_cli_t *cli, tune_t *t, const ccl_replay_options
     return CCL_OK;
 }
 
-/** Where mpirun or srun started several processes: which one is this? */
+/**
+ * Where mpirun or srun started several processes: which one is this?
+ * @retval CCL_ERR_UNSUPPORTED  they cannot find each other: each would tune the same.
+ */
 static ccl_status_t find_place(ccl_i_cli_t *cli, tune_t *t, ccl_error_t *err) {
-    static const ccl_bootstrap_kind_t kinds[] = {CCL_BOOTSTRAP_AUTO, CCL_BOOTSTRAP_AUTO,
-                                                 CCL_BOOTSTRAP_MPI}; /* as the option lists them */
+    enum { AUTO, ALONE, MPI }; /* as the option lists them */
     ccl_run_options_t place = CCL_RUN_OPTIONS_INIT;
+    ccl_ctx_t quiet = cli->ctx;
+    ccl_error_t why = CCL_ERROR_INIT;
+    uint32_t rank = 0, world = 0, how = cli->args.job.bootstrap;
+    bool launched = ccl_run_place_from_environment(&rank, &world) && world > 1;
+    ccl_status_t status;
 
     t->place = place;
-    if (cli->args.job.bootstrap != 1)
-        CCL_TRY(ccl_bootstrap_open(&cli->ctx, kinds[cli->args.job.bootstrap], &t->place,
-                                   &t->bootstrap, err));
-    return CCL_OK;
+    if (how == ALONE || (how == AUTO && !launched))
+        return CCL_OK;
+    quiet.log = NULL; /* what it would warn of is an error here */
+    status = ccl_bootstrap_open(&quiet, CCL_BOOTSTRAP_MPI, &t->place, &t->bootstrap, &why);
+    if (status == CCL_OK && launched && t->place.world < 2)
+        status = ccl_fail(&why, CCL_ERR_UNSUPPORTED, "MPI knows this one alone, so it is not the "
+                                                     "launcher's MPI");
+    if (status == CCL_ERR_UNSUPPORTED && launched)
+        return ccl_fail(err, status,
+                        "process %u of %u that a launcher started does not find the others: %.300s "
+                        "(--bootstrap none: each tunes by itself)",
+                        rank, world, why.text);
+    if (status != CCL_OK && err)
+        *err = why;
+    return status;
 }
 
 /** @param worked_out  this process works for process 0, and is done. */

@@ -206,7 +206,7 @@ static const option_t options[] = {
      "auto,phase"},
     {"all", 0, KIND_FLAG, AT(all), NULL,
      "every order, allocation and granularity of which none is named", NULL},
-    {"all@notebook", 0, KIND_FLAG, AT(all), NULL, "every point, not only those of other versions",
+    {"all@notebook", 0, KIND_FLAG, AT(all), NULL, "every point, not only those of other builds",
      NULL},
     {"budget", 0, KIND_TEXT, AT(tune.budget), "TIME|RUNS",
      "stop after so long (60s), or after so many runs (500) (60s)", NULL},

@@ -405,6 +405,7 @@ static ccl_status_t look_up(compare_t *c, ccl_error_t *err) {
     if (!c->options->notebook || ccl_compare_untold(c->options))
         return CCL_OK;
     CCL_TRY(ccl_i_point_inputs(c->options->notebook, topo, c->want, c->topology, c->demand, err));
+    CCL_TRY(ccl_i_notebook_tell(c->ctx, c->options->notebook, c->topology, c->demand, err));
     for (uint32_t i = 0; i < nc; i++) {
         const ccl_contender_t *contender = &c->options->contenders[i];
         if (contender->program || contender->schedule || !ccl_synth_find(contender->name))

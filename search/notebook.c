@@ -2,7 +2,7 @@
  * The lab notebook: one SQLite file in WAL mode. A point is one row, written by one statement, so
  * it is there or it is not, whoever is killed when. Rows point to inputs by their content's hash.
  */
-#include "search/search.h"
+#include "search/tuner.h"
 
 #include <errno.h>
 #include <math.h>
@@ -23,6 +23,7 @@ struct ccl_notebook {
     sqlite3 *db;
     sqlite3_stmt *add, *find; /* one thread at a time: the connection's mutex */
     char path[1024];
+    bool told; /* that other builds' points are not used */
 };
 
 static const char schema[] =
@@ -296,7 +297,7 @@ static void bind_point(sqlite3_stmt *stmt, const ccl_point_t *p, int settings, i
     sqlite3_bind_int64(stmt, settings + 1, (sqlite3_int64)p->seed);
     sqlite3_bind_double(stmt, settings + 2, p->size_bytes);
     sqlite3_bind_text(stmt, settings + 3, p->estimate ? "estimate" : "full", -1, SQLITE_STATIC);
-    sqlite3_bind_text(stmt, tool, CCL_VERSION, -1, SQLITE_STATIC);
+    sqlite3_bind_text(stmt, tool, ccl_notebook_tool(), -1, SQLITE_STATIC);
 }
 
 ccl_status_t ccl_notebook_add(ccl_notebook_t *n, const ccl_point_t *point,
@@ -380,6 +381,32 @@ ccl_status_t ccl_notebook_find(ccl_notebook_t *n, const ccl_point_t *point, ccl_
     sqlite3_reset(n->find);
     sqlite3_clear_bindings(n->find);
     sqlite3_mutex_leave(mutex);
+    return status;
+}
+
+ccl_status_t ccl_i_notebook_tell(const ccl_ctx_t *ctx, ccl_notebook_t *n,
+                                 const ccl_content_t topology, const ccl_content_t demand,
+                                 ccl_error_t *err) {
+    sqlite3_stmt *stmt = NULL;
+    if (!n || n->told)
+        return CCL_OK;
+    CCL_TRY(prepare(n,
+                    "SELECT total(tool = ?3), count(*), max(tool) FROM point WHERE topology = ?1"
+                    " AND demand = ?2",
+                    &stmt, err));
+    sqlite3_bind_text(stmt, 1, topology, -1, SQLITE_STATIC);
+    sqlite3_bind_text(stmt, 2, demand, -1, SQLITE_STATIC);
+    sqlite3_bind_text(stmt, 3, ccl_notebook_tool(), -1, SQLITE_STATIC);
+    ccl_status_t status = sqlite3_step(stmt) == SQLITE_ROW ? CCL_OK : failed(n, err);
+    if (status == CCL_OK && sqlite3_column_int(stmt, 0) == 0 && sqlite3_column_int(stmt, 1) > 0) {
+        ccl_log(ctx, CCL_LOG_WARN, "notebook",
+                "%s: %lld points of this cluster and collective are of another build (%s); this "
+                "one, %s, does not use them (ccllab notebook gc drops them)",
+                n->path, (long long)sqlite3_column_int64(stmt, 1), sqlite3_column_text(stmt, 2),
+                ccl_notebook_tool());
+        n->told = true;
+    }
+    sqlite3_finalize(stmt);
     return status;
 }
 
@@ -512,12 +539,11 @@ void ccl_notebook_rows_destroy(ccl_notebook_rows_t *rows) {
 ccl_status_t ccl_notebook_gc(ccl_notebook_t *notebook, bool all, uint64_t *points_out,
                              uint64_t *inputs_out, ccl_error_t *err) {
     ccl_status_t status;
+    char drop[100];
+    snprintf(drop, sizeof drop, "DELETE FROM point WHERE %d OR tool <> '%s'", all,
+             ccl_notebook_tool());
     CCL_TRY(execute(notebook, "BEGIN IMMEDIATE", err));
-    CCL_TRY_GOTO(execute(notebook,
-                         all ? "DELETE FROM point WHERE true"
-                             : "DELETE FROM point WHERE tool <> '" CCL_VERSION "'",
-                         err),
-                 status, end);
+    CCL_TRY_GOTO(execute(notebook, drop, err), status, end);
     *points_out = (uint64_t)sqlite3_changes(notebook->db);
     CCL_TRY_GOTO(execute(notebook,
                          "DELETE FROM input WHERE hash NOT IN (SELECT topology FROM point"

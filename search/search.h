@@ -136,6 +136,13 @@ void ccl_lowered_destroy(ccl_lowered_t *lowered, uint32_t n);
 
 /* ---------------------------------------------------------------- the lab notebook */
 
+/**
+ * What writes points: version of ccllab and 12 digits of a hash of the sources that results hang on
+ * ("0.1.0+1a2b3c4d5e6f"); static. Builds of the same sources have the same; points of another are
+ * kept, listed, and never taken for this one's.
+ */
+const char *ccl_notebook_tool(void);
+
 /** Content hash as 32 hexadecimal digits (two times FNV-1a; not cryptographic). */
 typedef char ccl_content_t[33];
 
@@ -193,14 +200,13 @@ void ccl_notebook_close(ccl_notebook_t *notebook);
 ccl_status_t ccl_notebook_input(ccl_notebook_t *notebook, const char *kind, const char *name,
                                 const char *text, size_t len, ccl_content_t out, ccl_error_t *err);
 /**
- * Write a point down; one that is there already, of this version of ccllab, stays. Any thread.
+ * Write a point down; one that is there already, of this ccl_notebook_tool(), stays. Any thread.
  * @param profile  name of the profile that was laid over the cluster; NULL: none.
  */
 ccl_status_t ccl_notebook_add(ccl_notebook_t *notebook, const ccl_point_t *point,
                               const ccl_point_result_t *result, const char *profile,
                               ccl_error_t *err);
-/** The same point, of this version of ccllab. @param found_out  whether there is one. Any thread.
- */
+/** The same point, of this ccl_notebook_tool(). @param found_out  there is one. Any thread. */
 ccl_status_t ccl_notebook_find(ccl_notebook_t *notebook, const ccl_point_t *point,
                                ccl_point_result_t *out, bool *found_out, ccl_error_t *err);
 /**
@@ -214,7 +220,7 @@ ccl_status_t ccl_notebook_query(const ccl_ctx_t *ctx, ccl_notebook_t *notebook, 
                                 ccl_error_t *err);
 void ccl_notebook_rows_destroy(ccl_notebook_rows_t *rows);
 /**
- * Drop points of other versions of ccllab (all: every point), then inputs that no point has, and
+ * Drop points of other ccl_notebook_tool()s (all: every point), then inputs that no point has, and
  * give the space back.
  */
 ccl_status_t ccl_notebook_gc(ccl_notebook_t *notebook, bool all, uint64_t *points_out,

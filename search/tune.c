@@ -330,7 +330,9 @@ static ccl_status_t tuner_init(ccl_i_tuner_t *t, ccl_error_t *err) {
     atomic_init(&t->simulate_ns, 0);
     atomic_init(&t->notebook_ns, 0);
     CCL_TRY(allocate(t, err));
-    return ccl_i_point_inputs(t->options->notebook, t->topo, t->want, t->topology, t->demand, err);
+    CCL_TRY(
+        ccl_i_point_inputs(t->options->notebook, t->topo, t->want, t->topology, t->demand, err));
+    return ccl_i_notebook_tell(t->ctx, t->options->notebook, t->topology, t->demand, err);
 }
 
 static ccl_i_tuner_t *tuner_create(const ccl_ctx_t *ctx, const ccl_topology_t *topo,

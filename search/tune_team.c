@@ -31,13 +31,13 @@ typedef struct made_record {
     ccl_content_t content;
 } made_record_t;
 
-/* Answers are read as if they were of this machine and version. */
+/* Answers are read as if they were of this machine and build. */
 static uint64_t identity_of(const ccl_i_tuner_t *t) {
     const uint64_t numbers[] = {
         t->ctx ? t->ctx->seed : 1,  CCL_KNOBS,      sizeof(header_t),
         sizeof(ccl_point_result_t), sizeof(item_t), UINT64_C(0x0102030405060708)};
     uint64_t h = ccl_hash64(numbers, sizeof numbers, 1);
-    h = ccl_hash64(CCL_VERSION, sizeof CCL_VERSION, h);
+    h = ccl_hash64(ccl_notebook_tool(), strlen(ccl_notebook_tool()), h);
     h = ccl_hash64(t->topology, sizeof t->topology, h);
     h = ccl_hash64(t->demand, sizeof t->demand, h);
     return ccl_hash64(t->out->sizes_bytes, t->out->nsizes * sizeof *t->out->sizes_bytes, h);

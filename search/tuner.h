@@ -117,6 +117,10 @@ void ccl_i_cluster_key(const ccl_i_tuner_t *t, const double values[CCL_KNOBS], c
 ccl_status_t ccl_i_point_inputs(ccl_notebook_t *notebook, const ccl_topology_t *topo,
                                 const ccl_collective_t *want, ccl_content_t topology_out,
                                 ccl_content_t demand_out, ccl_error_t *err);
+/** Log, once for a notebook, that all it knows of these inputs is of other builds of ccllab. */
+ccl_status_t ccl_i_notebook_tell(const ccl_ctx_t *ctx, ccl_notebook_t *notebook,
+                                 const ccl_content_t topology, const ccl_content_t demand,
+                                 ccl_error_t *err);
 /** Settings of a synthesizer in a comparison, as those of a tuning; malloc'ed, NULL: no memory. */
 char *ccl_i_compare_settings(const ccl_compare_options_t *options,
                              const ccl_contender_t *contender);

@@ -11,8 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Goes up when an answer to the same question may differ. */
-#define HEADER "ccllab sub-demand 1\n"
+#define FORMAT "ccllab sub-demand "
 #define MAX_BYTES ((size_t)64 << 20)
 
 char *ccl_i_cache_dir(const char *given) {
@@ -32,6 +31,11 @@ char *ccl_i_cache_dir(const char *given) {
         return NULL;
     }
     return path.data;
+}
+
+/* The first line: another solver may answer the same question otherwise. */
+static size_t header(char out[64]) {
+    return (size_t)snprintf(out, 64, FORMAT "2 %s\n", ccl_i_sketch_sources);
 }
 
 static bool path_of(const char *dir, const ccl_i_part_t *part, ccl_text_t *out) {
@@ -103,8 +107,8 @@ ccl_status_t ccl_i_cache_get(const ccl_ctx_t *ctx, const char *dir, const ccl_i_
                              ccl_i_trees_t **out, bool *none_out, ccl_error_t *err) {
     ccl_text_t path = {0};
     ccl_error_t why = CCL_ERROR_INIT;
-    char *data = NULL;
-    size_t len = 0, head = strlen(HEADER), question = part->content.len;
+    char *data = NULL, first[64];
+    size_t len = 0, head = header(first), question = part->content.len;
     struct stat info;
     ccl_status_t status = CCL_OK;
 
@@ -120,10 +124,9 @@ ccl_status_t ccl_i_cache_get(const ccl_ctx_t *ctx, const char *dir, const ccl_i_
         ccl_log(ctx, CCL_LOG_WARN, "sketch", "%s; it is solved again", why.text);
         goto end;
     }
-    if (len >= head && memcmp(data, "ccllab sub-demand ", 18) == 0 &&
-        memcmp(data, HEADER, head) != 0)
-        goto end; /* another version's */
-    bool good = len > head + question + 17 && memcmp(data, HEADER, head) == 0;
+    if (len >= head && memcmp(data, FORMAT, strlen(FORMAT)) == 0 && memcmp(data, first, head) != 0)
+        goto end; /* another solver's */
+    bool good = len > head + question + 17 && memcmp(data, first, head) == 0;
     unsigned long long sum = 0;
 
     good = good && data[len - 1] == '\n' && data[len - 18] == '\n' &&
@@ -166,10 +169,12 @@ void ccl_i_cache_put(const ccl_ctx_t *ctx, const char *dir, const ccl_i_part_t *
     ccl_text_t path = {0}, text = {0};
     ccl_error_t why = CCL_ERROR_INIT;
     size_t cells = (size_t)part->n * part->chunks * part->n, n = 0;
+    char first[64];
 
+    header(first);
     for (size_t i = 0; trees && i < cells; i++)
         n += trees->parent[i] != CCL_NONE;
-    ccl_text_printf(&text, "%s%s%u %d %zu\n", HEADER, part->content.data, trees ? trees->epochs : 0,
+    ccl_text_printf(&text, "%s%s%u %d %zu\n", first, part->content.data, trees ? trees->epochs : 0,
                     trees && trees->proven, n);
     for (size_t i = 0; trees && i < cells; i++) {
         if (trees->parent[i] != CCL_NONE)

@@ -84,6 +84,8 @@ bool ccl_i_part_check(const ccl_i_part_t *part, const ccl_i_trees_t *trees);
 
 /* ---------------------------------------------------------------- cache (sketch_cache.c) */
 
+/** Hash of the sources that solve sub-demands; sketch_sources.c.in. */
+extern const char ccl_i_sketch_sources[];
 /** Where answers are kept: `given`, for "auto" the user's cache directory; free. NULL: nowhere. */
 char *ccl_i_cache_dir(const char *given);
 /**

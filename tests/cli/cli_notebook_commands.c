@@ -70,7 +70,10 @@ START_TEST(test_reading) {
          "[\"busbw_GBps\",3,null]]");
     rows("diff --json 1 1", "[]");
     says("list", 0, "pair     allgather", "");
-    says("list --csv", 0, "pair,allgather,0.1.0,2,1,1,3,2,", "");
+    char row[100];
+
+    snprintf(row, sizeof(row), "pair,allgather,%s,2,1,1,3,2,", ccl_notebook_tool());
+    says("list --csv", 0, row, "");
     says("show 2", 0, "why            a \"why\", with comma", "");
     says("export", 0, "id,cluster,collective,size_bytes,", "");
     says("export", 0, "\"a \"\"why\"\", with comma\"", "");

@@ -7,37 +7,67 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 bad=0
 say() { echo "$*"; bad=1; }
-tune="tune -t heteccl-h20-4+8 -c allgather --sizes 1M,16M -k with=ring,hm,direct,packing -k chunks=auto,1:4"
+tune="tune -t heteccl-h20-4+8 -c allgather --sizes 1M,16M -k with=ring,hm,direct,packing -k chunks=auto,1:8"
 
-best() { # JSON of a tuning: best time and settings per size
-    sed -n 's/.*"best": {\("size_bytes": [^,]*, "time_s": [^,]*\),.*"settings": \(.*\)}.*/\1 \2/p' "$1"
+# All but times of synthesis and evaluation, the front that is drawn against them, and what was resumed.
+settled() {
+    sed -E 's/"(synth_s|eval_s|lower_s|simulate_s|notebook_s)": [^,}]*/"\1": 0/g; /^  "synthesis": /,/^  \]/d
+        s/"resumed": true/"resumed": false/; s/"schedules": .*//' "$1"
 }
+points() { # points in a notebook
+    [ -s "$1" ] || { echo 0; return; }
+    "$ccllab" notebook query 'SELECT count(*) FROM point' --csv --notebook "$1" 2>"$dir/err" | tail -1 | tr -dc 0-9
+}
+
+# Killed at 20 random moments: what one had finished the next takes over, and the end is that of an unbroken run.
+budget=600
+[ -z "${CCL_SANITIZED:-}" ] || budget=150
+start=$(date +%s%N)
 # shellcheck disable=SC2086
-"$ccllab" $tune --budget 150 --notebook none --json >"$dir/whole"
-[ "$(best "$dir/whole" | wc -l)" -eq 2 ] || say "no best times: $(head -c 600 "$dir/whole")"
-for limit in 0.2 0.3 0.5; do
+"$ccllab" $tune --budget $budget --notebook none --json >"$dir/whole"
+whole_ms=$((($(date +%s%N) - start) / 1000000))
+[ "$(grep -c '"settings"' "$dir/whole")" -ge $budget ] || say "too few runs: $(head -c 600 "$dir/whole")"
+settled "$dir/whole" >"$dir/want"
+kills=0 had=0 within=0
+while [ $kills -lt 20 ]; do
+    moment_ms=$(($(od -An -N2 -tu2 /dev/urandom) % (whole_ms / 5 + 20)))
+    code=0
     # shellcheck disable=SC2086
-    timeout -s KILL $limit "$ccllab" $tune --budget 150 --notebook "$dir/n.db" >"$dir/killed" 2>&1 || true
+    timeout -s KILL "$(printf '%d.%03d' $((moment_ms / 1000)) $((1 + moment_ms % 999)))" \
+        "$ccllab" $tune --budget $budget --notebook "$dir/n.db" --json >"$dir/resumed" 2>&1 || code=$?
+    has=$(points "$dir/n.db")
+    [ "${has:-0}" -ge "$had" ] || say "kill $kills: $had points were there, now $has: $(cat "$dir/err")"
+    if [ $code -eq 137 ]; then
+        kills=$((kills + 1))
+        [ "$has" -eq "$had" ] || within=$((within + 1))
+        had=$has
+    elif [ $code -eq 0 ]; then # it was done: once more from the start
+        settled "$dir/resumed" | cmp -s - "$dir/want" || say "after $kills kills: another result"
+        rm -f "$dir"/n.db*
+        had=0
+    else
+        say "kill $kills: exit code $code: $(cat "$dir/resumed")"
+        break
+    fi
 done
-had=0
-[ ! -s "$dir/n.db" ] || had=$("$ccllab" notebook query 'SELECT count(*) FROM point' --csv --notebook "$dir/n.db" | tail -1 | tr -d '\r')
+[ $within -ge 5 ] || say "only $within of 20 kills came while points were tried: the test tests nothing"
 # shellcheck disable=SC2086
-"$ccllab" $tune --budget 150 --notebook "$dir/n.db" --json >"$dir/resumed"
-[ "$(best "$dir/whole")" = "$(best "$dir/resumed")" ] || say "resumed: $(best "$dir/resumed"), not $(best "$dir/whole")"
+"$ccllab" $tune --budget $budget --notebook "$dir/n.db" --json >"$dir/resumed"
+settled "$dir/resumed" | cmp -s - "$dir/want" || say "killed and called again: another result"
 resumed=$(sed -n '/^  "runs"/,$p' "$dir/resumed" | grep -c '"resumed": true' || true)
 [ "$resumed" -ge "$had" ] || say "$had points were written down, $resumed were taken from there"
 # Once more: all is known.
 # shellcheck disable=SC2086
-"$ccllab" $tune --budget 150 --notebook "$dir/n.db" --json >"$dir/again"
+"$ccllab" $tune --budget $budget --notebook "$dir/n.db" --json >"$dir/again"
 [ "$(grep -c '"resumed": false' "$dir/again")" -eq 0 ] || say "a finished point was run again"
 grep -q '"schedules": 0,' "$dir/again" || say "schedules were synthesized for nothing"
 # The CSV tables and the text exist.
 for table in best blocks synthesis knobs runs; do
     # shellcheck disable=SC2086
-    [ "$("$ccllab" $tune --budget 150 --notebook "$dir/n.db" --csv --table $table | wc -l)" -ge 3 ] || say "--table $table is empty"
+    [ "$("$ccllab" $tune --budget $budget --notebook "$dir/n.db" --csv --table $table | wc -l)" -ge 3 ] || say "--table $table is empty"
 done
 # shellcheck disable=SC2086
-"$ccllab" $tune --budget 150 --notebook "$dir/n.db" | grep -q 'time against thread blocks' || say "no text"
+"$ccllab" $tune --budget $budget --notebook "$dir/n.db" | grep -q 'time against thread blocks' || say "no text"
 
 # It ends near the bound, and says how near; a cluster that knows no LL128 is not tuned with it unless that is named.
 near() { # words of the first line, options
@@ -53,15 +83,11 @@ near 'sizes done' -k proto=LL128 --sizes 1K
 grep -q 'no transport of this cluster has constants for protocol LL128' "$dir/err" || say "LL128 is not told"
 
 # Ctrl-C: what is finished is printed and written down.
-points() {
-    [ ! -s "$dir/i.db" ] || "$ccllab" notebook query 'SELECT count(*) FROM point' --csv --notebook "$dir/i.db" 2>/dev/null |
-        tail -1 | tr -dc 0-9
-}
 "$ccllab" tune -t heteccl-v100-4x2+8x2 -c allgather --sizes 1M:1G --strategy grid --budget 600s \
     --notebook "$dir/i.db" --json >"$dir/interrupted" 2>"$dir/err" &
 pid=$!
 waited=0
-while [ "$(points)" -lt 5 ] 2>/dev/null || [ -z "$(points)" ]; do
+while [ "$(points "$dir/i.db")" -lt 5 ] 2>/dev/null || [ -z "$(points "$dir/i.db")" ]; do
     sleep 0.2
     waited=$((waited + 1))
     [ $waited -lt 600 ] || break
@@ -71,6 +97,29 @@ rc=0
 wait $pid || rc=$?
 [ $rc -eq 130 ] || say "Ctrl-C: exit code $rc: $(cat "$dir/err")"
 grep -q '"stopped": "interrupted"' "$dir/interrupted" || say "Ctrl-C: nothing was printed"
+
+# Processes that a launcher started and that cannot find each other do not tune the same each, quiet or not.
+cp "$ccllab" "$dir/alone" # where the module for MPI is not
+together() { # exit code, words that stderr has, environment and options
+    want=$1 words=$2
+    shift 2
+    rc=0
+    env "$@" >"$dir/out" 2>"$dir/err" || rc=$?
+    [ -z "$words" ] || words=$(grep -F -e "$words" "$dir/err") || words=none
+    if [ $rc -ne "$want" ] || [ "$words" != "$(cat "$dir/err")" ]; then # one line or nothing
+        say "$*: exit code $rc: $(cat "$dir/err")"
+    fi
+}
+small="tune -q -t dgx-a100 -c allgather --sizes 64K -k with=ring --budget 5 --notebook none"
+lost='that a launcher started does not find the others: no bootstrap mpi'
+# shellcheck disable=SC2086
+{
+    together 4 "process 2 of 4 $lost" OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=4 "$dir/alone" $small
+    together 4 "process 0 of 2 $lost" SLURM_PROCID=0 SLURM_NTASKS=2 "$dir/alone" $small
+    together 0 '' PMI_RANK=1 PMI_SIZE=3 "$dir/alone" $small --bootstrap none
+    together 0 '' PMI_RANK=0 PMI_SIZE=1 "$dir/alone" $small
+    together 4 'no bootstrap mpi' "$dir/alone" $small --bootstrap mpi
+}
 
 refused() { # words that stderr has, options
     words=$1

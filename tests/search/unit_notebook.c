@@ -230,6 +230,92 @@ START_TEST(test_versions) {
 }
 END_TEST
 
+typedef struct builds {
+    ccl_topology_t *topo;
+    ccl_collective_t *want;
+    ccl_space_t *space;
+    uint32_t warnings;
+} builds_t;
+
+static void count_warnings(ccl_log_level_t level, const char *subsystem, const char *text,
+                           void *user) {
+    builds_t *b = user;
+    b->warnings += level == CCL_LOG_WARN && strcmp(subsystem, "notebook") == 0 &&
+                   strstr(text, "0.0.9+000000000000") && strstr(text, ccl_notebook_tool());
+}
+
+/* One time, by a comparison or a tuning: whether the notebook had it, how often that warned. */
+static void ask_builds(builds_t *b, bool comparing, uint32_t resumed, uint32_t warnings) {
+    static const double size = 1e6;
+    static const ccl_contender_t ring = {.name = "ring"};
+    ccl_notebook_t *n = opened();
+    ccl_tuning_t *t = NULL;
+    ccl_comparison_t *c = NULL;
+    ccl_ctx_t ctx = CCL_CTX_INIT;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_tune_options_t tune = CCL_TUNE_OPTIONS_INIT;
+    ccl_compare_options_t compare = {.size = sizeof compare,
+                                     .contenders = &ring,
+                                     .ncontenders = 1,
+                                     .sizes_bytes = &size,
+                                     .nsizes = 1,
+                                     .synth = CCL_SYNTH_OPTIONS_INIT,
+                                     .lower = CCL_LOWER_OPTIONS_INIT,
+                                     .sim = CCL_SIM_OPTIONS_INIT,
+                                     .notebook = n};
+    tune.space = b->space;
+    tune.strategy = CCL_STRATEGY_GRID;
+    tune.sizes_bytes = &size;
+    tune.nsizes = 1;
+    tune.notebook = n;
+    b->warnings = 0;
+    ctx.log = count_warnings;
+    ctx.log_user = b;
+    ccl_status_t status = comparing ? ccl_compare(&ctx, b->topo, b->want, &compare, &c, &err)
+                                    : ccl_tune(&ctx, b->topo, b->want, &tune, &t, &err);
+    ck_assert_msg(status == CCL_OK, "%s", err.text);
+    ck_assert_uint_eq(comparing ? c->resumed : t->runs[0].resumed, resumed);
+    ck_assert_uint_eq(b->warnings, warnings);
+    ccl_comparison_destroy(c);
+    ccl_tuning_destroy(t);
+    ccl_notebook_close(n);
+}
+
+/* What another build found out is kept, never taken for this one's, and told of where it is all
+   that there is. */
+START_TEST(test_builds) {
+    static const char *const knobs[] = {"with=ring",  "channels=auto", "chunks=auto",
+                                        "order=auto", "allocate=auto", "granularity=auto",
+                                        "proto=auto"};
+    builds_t b = {0};
+    uint64_t points = 9, inputs = 9;
+    ck_assert_int_eq(
+        ccl_topology_read(NULL, "servers:1 gpus:2 nvswitch=100GB/s,1us", &b.topo, NULL), CCL_OK);
+    ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, 2, 1, 0, &b.want, NULL), CCL_OK);
+    ck_assert_int_eq(ccl_space_create(&b.space, NULL), CCL_OK);
+    for (size_t i = 0; i < CCL_ARRAY_LEN(knobs); i++)
+        ck_assert_int_eq(ccl_space_set(b.space, knobs[i], NULL), CCL_OK);
+    ask_builds(&b, false, 0, 0);
+    ask_builds(&b, false, 1, 0);
+    for (int comparing = 0; comparing <= 1; comparing++) {
+        execute("DELETE FROM point WHERE time_s = 1;"
+                "UPDATE point SET tool = '0.0.9+000000000000', time_s = 1");
+        ask_builds(&b, comparing, 0, 1); /* before there is a point of this build */
+        ask_builds(&b, comparing, 1, 0);
+    }
+    ccl_notebook_t *n = opened();
+    is(n, "SELECT count(DISTINCT tool) FROM run", "2");
+    is(n, "SELECT count(*) FROM run WHERE time_s = 1", "1");
+    ck_assert_int_eq(ccl_notebook_gc(n, false, &points, &inputs, NULL), CCL_OK);
+    ck_assert(points == 1 && inputs == 0);
+    is(n, "SELECT tool FROM run", ccl_notebook_tool());
+    ccl_notebook_close(n);
+    ccl_space_destroy(b.space);
+    ccl_collective_destroy(b.want);
+    ccl_topology_destroy(b.topo);
+}
+END_TEST
+
 START_TEST(test_gc) {
     ccl_notebook_t *n = opened();
     ccl_point_t p = point_of(n, "{}", 1);
@@ -274,6 +360,7 @@ int main(void) {
     tcase_add_test(t, test_interrupt);
     tcase_add_test(t, test_no_notebook);
     tcase_add_test(t, test_versions);
+    tcase_add_test(t, test_builds);
     tcase_add_test(t, test_gc);
     tcase_add_test(t, test_default_path);
     suite_add_tcase(s, t);

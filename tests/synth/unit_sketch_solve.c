@@ -234,6 +234,19 @@ static void cut(const char *path) {
     ck_assert_int_eq(truncate(path, 25), 0);
 }
 
+/* In the first line, what solved it. */
+static void solved_elsewhere(const char *path) {
+    FILE *f = fopen(path, "r+");
+    char line[100];
+
+    ck_assert_ptr_nonnull(f);
+    ck_assert_ptr_nonnull(fgets(line, sizeof line, f));
+    ck_assert_ptr_nonnull(strstr(line, ccl_i_sketch_sources));
+    fseek(f, (long)strlen(line) - 2, SEEK_SET);
+    fputc(line[strlen(line) - 2] == '0' ? '1' : '0', f);
+    fclose(f);
+}
+
 static void make_dir(char *dir, size_t len) {
     snprintf(dir, len, "/tmp/ccllab-cache-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(dir));
@@ -284,6 +297,15 @@ START_TEST(test_cache) {
     ck_assert_int_eq(ccl_i_cache_get(&ctx, dir, &b, &back, &none, &err), CCL_OK);
     ck_assert(!back && none);
     ck_assert_uint_eq(warnings, 0);
+    /* What another solver found is not this one's answer, nor damage. */
+    files(dir, solved_elsewhere);
+    ck_assert_int_eq(ccl_i_cache_get(&ctx, dir, &a, &back, &none, &err), CCL_OK);
+    ck_assert(!back && !none && warnings == 0);
+    ccl_i_cache_put(&ctx, dir, &a, trees);
+    ck_assert_int_eq(ccl_i_cache_get(&ctx, dir, &a, &back, &none, &err), CCL_OK);
+    ck_assert_ptr_nonnull(back);
+    ccl_i_trees_destroy(back);
+    back = NULL;
     /* Damage is told, and counts as nothing; what is written then is good again. */
     for (int i = 0; i < 2; i++) {
         files(dir, i ? cut : damage);
