@@ -106,31 +106,46 @@ static bool same_transport(const ccl_transport_spec_t *a, const ccl_transport_sp
            x->copy_in_Bps == y->copy_in_Bps && x->copy_out_Bps == y->copy_out_Bps;
 }
 
+/* Its name: "net", "net LL". */
+static bool transport_name(const ccl_transport_spec_t *spec, ccl_text_t *out) {
+    ccl_text_printf(out, "%s%s%s", spec->kind, spec->protocol ? " " : "",
+                    spec->protocol ? spec->protocol : "");
+    return !out->nomem;
+}
+
+static ccl_status_t add_transport(joiner_t *j, const ccl_transport_spec_t *spec, const char *name) {
+    if (!ccl_grow(&j->given, &j->given_cap, (size_t)j->ntransports + 1, sizeof(*j->given)) ||
+        !ccl_strmap_put(j->transports, name, j->ntransports))
+        return ccl_fail_nomem(j->err);
+    j->given[j->ntransports++] = spec;
+    return ccl_topology_builder_transport(j->b, spec, j->err);
+}
+
 /* Transports belong to a link kind, not to a node: the first node that has one gives it. */
 static ccl_status_t add_transports(joiner_t *j, uint32_t at) {
     const ccl_topology_t *node = j->nodes[at];
-    for (uint32_t i = 0; i < node->ntransports; i++) {
+    ccl_text_t unlike = {0};
+    ccl_status_t status = CCL_OK;
+    for (uint32_t i = 0; i < node->ntransports && status == CCL_OK; i++) {
         const ccl_transport_spec_t *spec = &node->transports[i];
-        ccl_text_t key = {0};
-        ccl_text_printf(&key, "%s %s", spec->kind, spec->protocol ? spec->protocol : "");
-        uint32_t before = key.nomem ? CCL_NONE : ccl_strmap_get(j->transports, key.data);
-        ccl_status_t status = CCL_OK;
-        if (key.nomem ||
-            (before == CCL_NONE && !ccl_strmap_put(j->transports, key.data, j->ntransports)))
+        ccl_text_t name = {0};
+        if (!transport_name(spec, &name)) {
             status = ccl_fail_nomem(j->err);
-        else if (before != CCL_NONE && !same_transport(j->given[before], spec))
-            ccl_log(j->ctx, CCL_LOG_WARN, "join",
-                    "transport %s of node %u differs from an earlier node's, which counts",
-                    key.data, at);
-        ccl_text_fini(&key);
-        CCL_TRY(status);
-        if (before != CCL_NONE)
-            continue;
-        if (!ccl_grow(&j->given, &j->given_cap, (size_t)j->ntransports + 1, sizeof(*j->given)))
-            return ccl_fail_nomem(j->err);
-        j->given[j->ntransports++] = spec;
-        CCL_TRY(ccl_topology_builder_transport(j->b, spec, j->err));
+        } else {
+            uint32_t before = ccl_strmap_get(j->transports, name.data);
+            if (before == CCL_NONE)
+                status = add_transport(j, spec, name.data);
+            else if (!same_transport(j->given[before], spec))
+                ccl_text_printf(&unlike, "%s%s", unlike.len ? ", " : "", name.data);
+        }
+        ccl_text_fini(&name);
     }
+    if (unlike.len && !unlike.nomem)
+        ccl_log(j->ctx, CCL_LOG_WARN, "join",
+                "node %u has other transports than an earlier node, whose count: %s", at,
+                unlike.data);
+    ccl_text_fini(&unlike);
+    CCL_TRY(status);
     return CCL_OK;
 }
 

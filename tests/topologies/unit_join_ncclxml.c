@@ -212,6 +212,25 @@ START_TEST(test_servers) {
 }
 END_TEST
 
+/* Nodes whose transports are unlike: the first one's count, said once for a node, all of them
+ * named. */
+START_TEST(test_unlike) {
+    ccl_ctx_t ctx = CCL_CTX_INIT;
+    ccl_text_t log = {0};
+    ccl_topology_t *t = NULL;
+    ctx.log = keep_log;
+    ctx.log_user = &log;
+    ck_assert_int_eq(ccl_topology_read(&ctx, "dgx-a100+mi300x-x8", &t, NULL), CCL_OK);
+    ck_assert_ptr_nonnull(log.data);
+    ck_assert_str_eq(strstr(log.data, "join"),
+                     "join node 1 has other transports than an earlier node, whose count: "
+                     "net, net LL, net LL128\n");
+    ck_assert_uint_eq(strcspn(log.data, "\n") + 1, log.len); /* one line */
+    ccl_text_fini(&log);
+    ccl_topology_destroy(t);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("join");
     TCase *tc = tcase_create("all");
@@ -220,6 +239,7 @@ int main(void) {
     tcase_add_test(tc, test_refusals);
     tcase_add_test(tc, test_one_word);
     tcase_add_test(tc, test_servers);
+    tcase_add_test(tc, test_unlike);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }
