@@ -43,6 +43,14 @@ static const char schema[] =
     " tool, at FROM point LEFT JOIN input t ON t.hash = topology"
     " LEFT JOIN input d ON d.hash = demand WHERE fidelity = 'full';";
 
+/* What the operating system said of it. */
+static ccl_status_t no_file(const ccl_notebook_t *n, const char *what, ccl_error_t *err) {
+    int number = sqlite3_system_errno(n->db);
+    return ccl_error_set(err, CCL_ERR_IO, n->path, 0, 0, "lab notebook: %s%s%s",
+                         what ? what : sqlite3_errmsg(n->db), number ? ": " : "",
+                         number ? strerror(number) : "");
+}
+
 static ccl_status_t failed(const ccl_notebook_t *n, ccl_error_t *err) {
     switch (sqlite3_errcode(n->db) & 0xff) {
     case SQLITE_NOMEM:
@@ -52,9 +60,25 @@ static ccl_status_t failed(const ccl_notebook_t *n, ccl_error_t *err) {
     case SQLITE_NOTADB:
         return ccl_error_set(err, CCL_ERR_INPUT, n->path, 0, 0,
                              "not a lab notebook (SQLite: %.300s)", sqlite3_errmsg(n->db));
-    default:
-        return ccl_error_set(err, CCL_ERR_IO, n->path, 0, 0, "lab notebook: %.400s",
+    case SQLITE_ERROR:
+        return ccl_error_set(err, CCL_ERR_INPUT, n->path, 0, 0,
+                             "not a whole lab notebook (SQLite: %.300s)", sqlite3_errmsg(n->db));
+    case SQLITE_CORRUPT:
+        return ccl_error_set(err, CCL_ERR_IO, n->path, 0, 0,
+                             "lab notebook: damaged (SQLite: %.300s); a copy is wanted, or what "
+                             "sqlite3's .recover saves",
                              sqlite3_errmsg(n->db));
+    case SQLITE_BUSY:
+        return ccl_error_set(err, CCL_ERR_IO, n->path, 0, 0,
+                             "lab notebook: another program has locked it for %d s",
+                             BUSY_MS / 1000);
+    case SQLITE_READONLY:
+        return no_file(n,
+                       "it or its folder is not to be written, which SQLite needs to read it, "
+                       "too; a copy elsewhere will do",
+                       err);
+    default:
+        return no_file(n, NULL, err);
     }
 }
 
@@ -232,11 +256,13 @@ ccl_status_t ccl_notebook_open(const char *path, bool write, ccl_notebook_t **ou
     ccl_status_t status = CCL_OK;
     if (!n)
         return ccl_fail_nomem(err);
-    if (strlen(path) >= sizeof n->path) {
+    /* "" and ":memory:" would be databases that SQLite soon forgets. */
+    int len = snprintf(n->path, sizeof n->path, "%s%s", path[0] == ':' ? "./" : "", path);
+    if (len <= 0 || (size_t)len >= sizeof n->path) {
         free(n);
-        return ccl_fail(err, CCL_ERR_USAGE, "the path of the lab notebook is too long");
+        return ccl_fail(err, CCL_ERR_USAGE, "the path of the lab notebook is %s",
+                        len > 0 ? "too long" : "empty");
     }
-    memcpy(n->path, path, strlen(path) + 1);
     if (write)
         CCL_TRY_GOTO(make_folders(path, err), status, end);
     else if (access(path, F_OK) != 0)
@@ -247,7 +273,7 @@ ccl_status_t ccl_notebook_open(const char *path, bool write, ccl_notebook_t **ou
                      status, end);
     /* Also to read: a WAL that a killed process left is to be taken in. */
     int flags = SQLITE_OPEN_FULLMUTEX | SQLITE_OPEN_READWRITE | (write ? SQLITE_OPEN_CREATE : 0);
-    if (sqlite3_open_v2(path, &n->db, flags, NULL) != SQLITE_OK) {
+    if (sqlite3_open_v2(n->path, &n->db, flags, NULL) != SQLITE_OK) {
         status = n->db ? failed(n, err) : ccl_fail_nomem(err);
         goto end;
     }
@@ -513,7 +539,9 @@ ccl_status_t ccl_notebook_query(const ccl_ctx_t *ctx, ccl_notebook_t *notebook, 
     CCL_TRY_GOTO(take_columns(g.rows, stmt, err), status, end);
     while ((rc = sqlite3_step(stmt)) == SQLITE_ROW)
         CCL_TRY_GOTO(take_row(&g, stmt, err), status, end);
-    if (rc != SQLITE_DONE)
+    if (rc == SQLITE_ERROR || rc == SQLITE_TOOBIG || rc == SQLITE_MISMATCH || rc == SQLITE_RANGE)
+        status = ccl_fail(err, CCL_ERR_INPUT, "query: %.500s", sqlite3_errmsg(notebook->db));
+    else if (rc != SQLITE_DONE)
         status = failed(notebook, err);
 end:
     sqlite3_finalize(stmt);

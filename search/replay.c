@@ -162,8 +162,10 @@ static ccl_status_t measure(job_t *j, ccl_error_t *err) {
         j->r->nran += j->r->points[i].status == CCL_OK;
     if (j->r->nran)
         return CCL_OK;
-    return ccl_fail(err, CCL_ERR_INPUT, "nothing to fit to: no point ran; the first: %.400s",
-                    j->r->points[0].why);
+    bool missing =
+        j->r->points[0].status == CCL_ERR_UNSUPPORTED; /* the device, or what it can do */
+    return ccl_fail(err, missing ? CCL_ERR_UNSUPPORTED : CCL_ERR_INPUT,
+                    "nothing to fit to: no point ran; the first: %.400s", j->r->points[0].why);
 }
 
 /* ---------------------------------------------------------------- fitting */

@@ -87,11 +87,61 @@ START_TEST(test_refused) {
     says("diff 1", 2, "", "nothing to work on");
     says("query 'DROP TABLE point'", 2, "", "does not read");
     says("query 'SELECT x FROM run'", 2, "", "no such column");
+    says("query 'SELECT load_extension(1)'", 2, "", "query: not authorized");
+    says("query 'SELECT randomblob(2000000000)'", 2, "", "query: string or blob too big");
 
     said_t said = run("notebook list --notebook /no/such/n.db");
 
     ck_assert_int_eq(said.rc, 4);
     ck_assert_ptr_nonnull(strstr(said.err, "/no/such/n.db: there is no lab notebook"));
+    said_free(&said);
+}
+END_TEST
+
+/* Files that are not whole, or not to be opened: for reading as for tuning. */
+START_TEST(test_broken) {
+    static const struct {
+        const char *shell; /* makes n.db in the folder $1 */
+        int rc;
+        const char *err;
+    } rows[] = {
+        {"head -c 5000 n.db >m.db && mv m.db n.db", 4, "damaged (SQLite: "},
+        {"echo 'to whom it may concern: this is no database, but a text' >n.db", 2,
+         "not a lab notebook (SQLite: "},
+        {"rm -rf n.db && mkdir n.db", 4, "n.db: lab notebook: unable to open database file"},
+        {"rm -rf n.db && ln -s /proc/none n.db", 4, "n.db: "},
+    };
+    static const char *const commands[] = {
+        "notebook list", "notebook gc", "notebook export -o /dev/null",
+        "tune -q -t dgx-a100 -c allgather --sizes 1M -k with=ring --budget 5"};
+    char dir[64];
+
+    strcpy(dir, path);
+    *strrchr(dir, '/') = '\0';
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        char command[300];
+
+        snprintf(command, sizeof(command), "cd '%s' && rm -f n.db-* && %s", dir, rows[i].shell);
+        ck_assert_int_eq(system(command), 0);
+        for (size_t k = 0; k < CCL_ARRAY_LEN(commands); k++) {
+            snprintf(command, sizeof(command), "%s --notebook '%s'", commands[k], path);
+            said_t said = run(command);
+
+            ck_assert_msg(said.rc == rows[i].rc && strstr(said.err, rows[i].err), "%s: %d, %s",
+                          command, said.rc, said.err);
+            ck_assert_uint_eq(lines(said.err), 1);
+            said_free(&said);
+        }
+    }
+    /* SQLite would take these for databases of its own, gone when the program ends. */
+    said_t said = run("tune -q -t dgx-a100 -c allgather --sizes 1M -k with=ring --notebook ''");
+
+    ck_assert_int_eq(said.rc, 2);
+    ck_assert_ptr_nonnull(strstr(said.err, "the path of the lab notebook is empty"));
+    said_free(&said);
+    said = run("notebook list --notebook :memory:");
+    ck_assert_int_eq(said.rc, 4);
+    ck_assert_ptr_nonnull(strstr(said.err, "there is no lab notebook"));
     said_free(&said);
 }
 END_TEST
@@ -112,6 +162,7 @@ int main(void) {
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, test_reading);
     tcase_add_test(t, test_refused);
+    tcase_add_test(t, test_broken);
     tcase_add_test(t, test_gc);
     suite_add_tcase(s, t);
 

@@ -119,6 +119,7 @@ lost='that a launcher started does not find the others: no bootstrap mpi'
     together 0 '' PMI_RANK=1 PMI_SIZE=3 "$dir/alone" $small --bootstrap none
     together 0 '' PMI_RANK=0 PMI_SIZE=1 "$dir/alone" $small
     together 4 'no bootstrap mpi' "$dir/alone" $small --bootstrap mpi
+    together 4 'no device cuda: its module' "$dir/alone" $small --replay cuda
 }
 
 refused() { # words that stderr has, options
