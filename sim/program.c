@@ -344,6 +344,10 @@ static bool on_between(void *user, double time_s) {
         if (run->status != CCL_OK)
             return false;
     }
+    if (time_s > run->give_up_s && run->nleft > 0) {
+        run->gave_up = true;
+        return false;
+    }
     if (run->record)
         ccl_i_record_instant(run);
     if (run->steady && run->wrapped != CCL_NONE)

@@ -112,8 +112,9 @@ typedef struct ccl_i_run {
     double *flag_s;                    /* [nranks] */
     uint32_t *ready;                   /* ring of nunits + 1: units to go on with */
     uint32_t ready_head, ready_tail;
-    bool nomem;
+    bool nomem, gave_up;
     double end_s;
+    double give_up_s;            /* INFINITY: never */
     uint64_t primitives;         /* done so far, skipped ones too */
     uint64_t total;              /* of the run */
     uint32_t rounds;             /* instants since progress was last told */

@@ -637,6 +637,7 @@ ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, c
                        .program = program,
                        .granularity = options->granularity,
                        .trace = options->trace,
+                       .give_up_s = options->give_up_s > 0 ? options->give_up_s : INFINITY,
                        .wrapped = CCL_NONE};
     ccl_routes_t *own = routes ? NULL : ccl_routes_create(topo);
     ccl_sim_result_t *r = ccl_i_result_create(topo->nlinks, program->ntbs, 0);
@@ -690,13 +691,21 @@ ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, c
         status = ccl_fail_nomem(err);
         goto done;
     }
-    ccl_i_unfold(&run);
+    if (!run.gave_up)
+        ccl_i_unfold(&run);
     r->size_bytes = options->size_bytes;
     r->batches = run.batches;
     r->chunk_bytes = options->size_bytes / program->nchunks / run.batches;
     r->events = ccl_i_engine_events(run.engine);
     r->rate_changes = ccl_i_net_rate_changes(ccl_i_engine_net(run.engine));
     r->skipped_batches = run.skipped;
+    if (run.gave_up) {
+        r->time_s = INFINITY;
+        *out = r;
+        r = NULL;
+        status = CCL_OK;
+        goto done;
+    }
     if (run.nleft > 0) {
         CCL_TRY_GOTO(report_deadlock(&run, r, err), status, done);
         *out = r;

@@ -27,6 +27,8 @@ typedef ccl_i_cegis_trial_t trial_t;
 #define DEFAULT_BYTES (256.0 * 1024 * 1024)
 #define FEWEST_TREES 8u
 #define MOST_SLICES CCL_I_CEGIS_SLICES
+/* Of a schedule: twice as many slices gain less than 1 % there, and cost every user of it twice the
+   time. */
 #define MOST_TRANSFERS 300000.0
 /* More cuts of a block that are tried: the last ones where fewer divide badly, without a solver. */
 static const uint32_t more_cuts[] = {2, 3, 4, 6, 8, 12};
@@ -395,20 +397,22 @@ static ccl_status_t make(cegis_t *c, ccl_i_cluster_t *cluster, ccl_schedule_t **
 
 /* ---------------------------------------------------------------- the fastest by simulation */
 
+static double sends_of(const cut_t *cut) {
+    return (double)cut->sides[0].plan.len + (double)cut->sides[1].plan.len;
+}
+
 /** Of a simulation: transfers, or slices that transports cut them into. */
 static double work_of(const cegis_t *c, const cut_t *cut, uint32_t slices) {
-    double sends = 0, bytes = 0, least = INFINITY;
-    for (int i = 0; i < 2; i++) {
-        sends += (double)cut->sides[i].plan.len;
+    double bytes = 0, least = INFINITY;
+    for (int i = 0; i < 2; i++)
         if (cut->sides[i].used)
             bytes += (double)cut->sides[i].plan.len * cut->sides[i].capacity.chunk_bytes;
-    }
     for (uint32_t t = 0; t < c->topo->ntransports; t++) {
         const ccl_transport_spec_t *spec = &c->topo->transports[t];
         if (!spec->protocol || strcmp(spec->protocol, "Simple") == 0)
             least = fmin(least, spec->value.slice_bytes);
     }
-    return fmax(sends * slices, bytes / least);
+    return fmax(sends_of(cut) * slices, bytes / least);
 }
 
 static ccl_status_t simulate(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
@@ -514,7 +518,8 @@ static ccl_status_t refine(cegis_t *c, ccl_i_cluster_t *cluster, trial_t *best, 
         trial_t from = *best;
         uint32_t len = 0, fewer = from.slices / 2, more = 2 * from.slices;
         from.schedule = NULL;
-        if (more <= MOST_SLICES && more > tried[1])
+        bool many = more > MOST_SLICES || more * sends_of(&c->cut[from.cut]) > MOST_TRANSFERS;
+        if (!many && more > tried[1])
             trials[len] = from, trials[len++].slices = tried[1] = more;
         for (uint32_t k = 0; first && k < CCL_I_LANES_KINDS; k++) {
             if (k != from.lanes)
@@ -533,9 +538,8 @@ static ccl_status_t refine(cegis_t *c, ccl_i_cluster_t *cluster, trial_t *best, 
 /** A plan as it is tried first: as many slices as there is work for. */
 static trial_t first_trial(const cegis_t *c, uint32_t k) {
     const cut_t *cut = &c->cut[k];
-    double sends = (double)cut->sides[0].plan.len + (double)cut->sides[1].plan.len;
     uint32_t slices = cut->slices;
-    while (slices > 1 && sends * slices > c->work / SHARES)
+    while (slices > 1 && sends_of(cut) * slices > c->work / SHARES)
         slices /= 2;
     return (trial_t){.cut = k, .slices = slices, .lanes = CCL_I_LANES_RATE};
 }

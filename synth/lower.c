@@ -517,7 +517,7 @@ static ccl_status_t make(const void *user, const ccl_schedule_t *schedule, ccl_p
     const maker_t *m = user;
     CCL_TRY(ccl_i_lower_program(m->ctx, schedule, m->how, out, err));
     if (m->options->allocation == CCL_ALLOCATE_STATE && !m->options->rough)
-        return ccl_i_allocate_state(m->ctx, m->options, out, err);
+        return ccl_i_allocate_state(m->ctx, m->options, out, NULL, err);
     return CCL_OK;
 }
 
@@ -535,10 +535,16 @@ static ccl_status_t check_blocks(const ccl_program_t *program, const ccl_lower_o
     return CCL_OK;
 }
 
-/* From the schedule in its order to the program, with at most max_channels for a connection. */
+/** Channels of a connection. */
+typedef struct width {
+    uint32_t most;
+    bool wider; /* more than one for some connection, or the schedule is refused */
+} width_t;
+
+/* From the schedule in its order to the program. */
 static ccl_status_t lower_spread(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                                  const ccl_lower_options_t *options, const ccl_i_lower_how_t *how,
-                                 uint32_t max_channels, uint32_t *spread_out, ccl_program_t **out,
+                                 width_t width, uint32_t *spread_out, ccl_program_t **out,
                                  ccl_error_t *err) {
     const ccl_executor_limits_t *limits = ccl_executor_limits(options->executor);
     ccl_schedule_t *spread = NULL;
@@ -548,20 +554,24 @@ static ccl_status_t lower_spread(const ccl_ctx_t *ctx, const ccl_schedule_t *sch
     ccl_i_maker_t maker = {make, &user};
     ccl_status_t status = CCL_OK;
     *spread_out = 1;
-    if (max_channels > 1) {
+    if (width.most > 1) {
         ccl_i_capacity_t capacity = {.topo = options->topo,
                                      .routes = options->routes,
                                      .proto = how->proto,
                                      .stage = how->stage,
                                      .size_bytes = options->size_bytes,
                                      .batches = options->batches,
-                                     .max_channels = max_channels,
+                                     .max_channels = width.most,
                                      .all_channels = limits->channels,
                                      .max_blocks = limits->tbs,
                                      .copies = options->out_of_place};
         CCL_TRY_GOTO(ccl_i_channels_capacity(schedule, &capacity, spread_out, &spread, err), status,
                      end);
         schedule = spread;
+    }
+    if (width.wider && *spread_out == 1) {
+        status = ccl_fail(err, CCL_ERR_UNSUPPORTED, "no connection is spread");
+        goto end;
     }
     if (options->executor == CCL_EXECUTOR_ANY)
         status = make(&user, schedule, &program, err);
@@ -585,10 +595,10 @@ end:
 /* What does not fit when fast connections are spread may fit when they are spread less. */
 static ccl_status_t lower_fitting(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                                   const ccl_lower_options_t *options, const ccl_i_lower_how_t *how,
-                                  uint32_t most, ccl_program_t **out, ccl_error_t *err) {
+                                  width_t width, ccl_program_t **out, ccl_error_t *err) {
     ccl_status_t status = CCL_OK;
-    for (uint32_t spread; most >= 1; most = spread / 2) {
-        status = lower_spread(ctx, schedule, options, how, most, &spread, out, err);
+    for (uint32_t spread; width.most >= 1; width.most = spread / 2) {
+        status = lower_spread(ctx, schedule, options, how, width, &spread, out, err);
         if (status != CCL_ERR_UNSUPPORTED || spread <= 1)
             break;
     }
@@ -603,31 +613,30 @@ typedef struct choice {
     const ccl_ctx_t *ctx;
     const ccl_lower_options_t *options; /* a block per connection */
     const ccl_i_lower_how_t *how;
-    ccl_program_t *program;
-    double time_s;
+    ccl_i_timed_t best;
     uint32_t most; /* channels that it may spread a connection over */
 } choice_t;
 
 /* Takes the program of this schedule when it is faster by more than `gain`; *taken_out then. */
-static ccl_status_t consider(choice_t *c, const ccl_schedule_t *schedule, uint32_t most,
+static ccl_status_t consider(choice_t *c, const ccl_schedule_t *schedule, width_t width,
                              double gain, bool *taken_out, ccl_error_t *err) {
-    ccl_program_t *program = NULL;
-    double time_s;
-    ccl_status_t status = lower_fitting(c->ctx, schedule, c->options, c->how, most, &program, NULL);
+    ccl_i_timed_t timed = {NULL, NULL};
+    double below_s = c->best.program ? (1 - gain) * c->best.run->time_s : 0;
+    ccl_status_t status =
+        lower_fitting(c->ctx, schedule, c->options, c->how, width, &timed.program, NULL);
     if (status == CCL_INTERRUPTED || status == CCL_ERR_NOMEM)
         return ccl_fail(err, status, "%s", ccl_status_meaning(status));
     if (status != CCL_OK) /* it does not fit */
         return CCL_OK;
-    status = ccl_i_state_time(c->ctx, c->options, program, &time_s, err);
-    if (status == CCL_OK && (!c->program || time_s < (1 - gain) * c->time_s)) {
-        ccl_program_destroy(c->program);
-        c->program = program;
-        c->time_s = time_s;
-        c->most = most;
+    status = ccl_i_state_run(c->ctx, c->options, &timed, below_s, err);
+    if (status == CCL_OK && (!c->best.program || timed.run->time_s < below_s)) {
+        ccl_i_timed_fini(&c->best);
+        c->best = timed;
+        c->most = width.most;
         *taken_out = true;
         return CCL_OK;
     }
-    ccl_program_destroy(program);
+    ccl_i_timed_fini(&timed);
     return status;
 }
 
@@ -661,40 +670,50 @@ static ccl_status_t in_parts(const ccl_schedule_t *schedule, uint32_t parts, ccl
  */
 static ccl_status_t lower_state(const ccl_ctx_t *ctx, const ccl_schedule_t *given,
                                 const ccl_schedule_t *ordered, const ccl_lower_options_t *options,
-                                const ccl_i_lower_how_t *how, ccl_program_t **out,
-                                uint32_t *pipelines, ccl_error_t *err) {
+                                const ccl_i_lower_how_t *how, ccl_i_timed_t *known,
+                                ccl_program_t **out, uint32_t *pipelines, ccl_error_t *err) {
     enum { MOST_PARTS = 16 };
     ccl_lower_options_t plain = *options;
     choice_t c = {.ctx = ctx, .options = &plain, .how = how, .most = 1};
     ccl_schedule_t *split = NULL;
+    const width_t one = {.most = 1}, any = {.most = UINT16_MAX},
+                  wider = {.most = UINT16_MAX, .wider = true};
     bool hpds = options->order == CCL_ORDER_HPDS, taken = false;
+    bool differ = hpds && !ccl_schedule_equal(given, ordered);
     double bytes, batches = options->batches;
     ccl_status_t status = CCL_OK;
     plain.allocation = CCL_ALLOCATE_CONNECTION;
     if (!options->batches)
         batches =
             ccl_i_likely_batches(given, options->topo, how->proto, options->size_bytes, &bytes);
-    CCL_TRY_GOTO(consider(&c, ordered, 1, 0, &taken, err), status, end);
+    if (known->run && check_blocks(known->program, &plain, NULL) == CCL_OK) {
+        c.best = *known;
+        *known = (ccl_i_timed_t){NULL, NULL};
+    } else if (!known->run) {
+        CCL_TRY_GOTO(consider(&c, ordered, one, 0, &taken, err), status, end);
+    }
     bool few = batches * given->ntransfers <= ccl_i_lower_most_sends(options);
     if (few || !options->rough)
-        CCL_TRY_GOTO(consider(&c, ordered, UINT16_MAX, WIDE, &taken, err), status, end);
+        CCL_TRY_GOTO(consider(&c, ordered, wider, WIDE, &taken, err), status, end);
     if (hpds && few) {
         const ccl_schedule_t *best = ordered;
         uint32_t fewest = batches < 4 ? 2 : 4;
         taken = false;
-        CCL_TRY_GOTO(consider(&c, given, UINT16_MAX, WIDE, &taken, err), status, end);
+        if (differ)
+            CCL_TRY_GOTO(consider(&c, given, any, WIDE, &taken, err), status, end);
         best = taken ? given : best;
         for (uint32_t parts = fewest; parts <= MOST_PARTS && parts <= batches; parts *= 4) {
             bool better = false;
-            for (int k = 0; k < 2; k++) {
+            for (int k = 0; k < 1 + differ; k++) {
                 const ccl_schedule_t *whole = k ? given : ordered;
                 if (parts > fewest && whole != best) /* the first tell which order suits */
                     continue;
                 taken = false;
                 CCL_TRY_GOTO(in_parts(whole, parts, &split, err), status, end);
-                CCL_TRY_GOTO(consider(&c, split, c.most, PARTS, &taken, err), status, end);
+                width_t same = {.most = c.most};
+                CCL_TRY_GOTO(consider(&c, split, same, PARTS, &taken, err), status, end);
                 if (parts == fewest && c.most > 1) /* parts may do what spreading did */
-                    CCL_TRY_GOTO(consider(&c, split, 1, PARTS, &taken, err), status, end);
+                    CCL_TRY_GOTO(consider(&c, split, one, PARTS, &taken, err), status, end);
                 ccl_schedule_destroy(split);
                 split = NULL;
                 best = taken ? whole : best;
@@ -705,18 +724,30 @@ static ccl_status_t lower_state(const ccl_ctx_t *ctx, const ccl_schedule_t *give
         }
         *pipelines = best == ordered ? *pipelines : 0;
     }
-    if (!c.program) { /* merged it may fit */
-        status = lower_fitting(ctx, ordered, options, how, 1, out, err);
+    if (!c.best.program) { /* merged it may fit */
+        status = lower_fitting(ctx, ordered, options, how, one, out, err);
         goto end;
     }
     if (!options->rough)
-        CCL_TRY_GOTO(ccl_i_allocate_state(ctx, options, &c.program, err), status, end);
-    *out = c.program;
-    c.program = NULL;
+        CCL_TRY_GOTO(ccl_i_allocate_state(ctx, options, &c.best.program, c.best.run, err), status,
+                     end);
+    *out = c.best.program;
+    c.best.program = NULL;
 end:
     ccl_schedule_destroy(split);
-    ccl_program_destroy(c.program);
+    ccl_i_timed_fini(&c.best);
     return status;
+}
+
+/* State allocation of a program that is simulated already. */
+static ccl_status_t merge_known(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,
+                                ccl_i_timed_t *known, ccl_program_t **out, ccl_error_t *err) {
+    if (!options->rough)
+        CCL_TRY(ccl_i_allocate_state(ctx, options, &known->program, known->run, err));
+    CCL_TRY(check_blocks(known->program, options, err));
+    *out = known->program;
+    known->program = NULL;
+    return CCL_OK;
 }
 
 static ccl_status_t check_options(const ccl_schedule_t *schedule,
@@ -752,7 +783,9 @@ ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
     uint16_t *stage = NULL;
     uint8_t *forwards = NULL;
     ccl_status_t status = CCL_OK;
+    ccl_i_timed_t timed = {NULL, NULL};
     double start_s = ccl_now_s();
+    width_t width = {.most = 1};
     options = options ? options : &defaults;
     ccl_i_lower_how_t how = {.proto = options->proto ? options->proto : "Simple",
                              .out_of_place = options->out_of_place,
@@ -771,10 +804,12 @@ ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
             return ccl_fail_nomem(err);
     }
     options = &full;
+    if (options->allocation == CCL_ALLOCATE_CAPACITY)
+        width.most = UINT16_MAX;
     if (options->order != CCL_ORDER_STEP) {
         how.ordered = false; /* steps are no rounds any more */
-        CCL_TRY_GOTO(ccl_i_lower_order(ctx, schedule, options, &how, &ordered, &stats, err), status,
-                     end);
+        CCL_TRY_GOTO(ccl_i_lower_order(ctx, schedule, options, &how, &ordered, &timed, &stats, err),
+                     status, end);
         schedule = ordered;
     }
     if (options->granularity == CCL_GRANULARITY_STAGE) {
@@ -799,11 +834,12 @@ ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
         how.forwards = forwards;
     }
     if (options->allocation == CCL_ALLOCATE_STATE && how.task)
-        status = lower_state(ctx, given, schedule, options, &how, out, &stats.pipelines, err);
-    else
         status =
-            lower_fitting(ctx, schedule, options, &how,
-                          options->allocation == CCL_ALLOCATE_CAPACITY ? UINT16_MAX : 1, out, err);
+            lower_state(ctx, given, schedule, options, &how, &timed, out, &stats.pipelines, err);
+    else if (timed.run && options->granularity == CCL_GRANULARITY_ALGORITHM)
+        status = merge_known(ctx, options, &timed, out, err);
+    else
+        status = lower_fitting(ctx, schedule, options, &how, width, out, err);
     if (status != CCL_OK)
         goto end;
     stats.lower_s = ccl_now_s() - start_s - stats.analyse_s - stats.order_s;
@@ -812,6 +848,7 @@ ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
 end:
     free(stage);
     free(forwards);
+    ccl_i_timed_fini(&timed);
     ccl_schedule_destroy(ordered);
     ccl_routes_destroy(own_routes);
     return status;

@@ -120,16 +120,28 @@ ccl_status_t ccl_i_lower_blocks(ccl_i_lowering_t *l, ccl_i_lblocks_t *out, ccl_e
  */
 ccl_status_t ccl_i_lower_unblock(ccl_i_lowering_t *l, ccl_i_lblocks_t *blocks, ccl_error_t *err);
 
-/** Time of a program in the run that the options describe (state.c). */
-ccl_status_t ccl_i_state_time(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,
-                              const ccl_program_t *program, double *time_s_out, ccl_error_t *err);
+/** A program and its run with the times of steps (NULL: not known). */
+typedef struct ccl_i_timed {
+    ccl_program_t *program;
+    ccl_sim_result_t *run;
+} ccl_i_timed_t;
+
+void ccl_i_timed_fini(ccl_i_timed_t *timed);
+/**
+ * timed->run: of timed->program as the options describe (state.c).
+ * @param give_up_s  > 0: a longer run ends there, its time_s is INFINITY.
+ */
+ccl_status_t ccl_i_state_run(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,
+                             ccl_i_timed_t *timed, double give_up_s, ccl_error_t *err);
 /**
  * State-based allocation (state.c): blocks of *program whose connections are hardly active at the
  * same time in a run of options->size_bytes, ->batches and ->granularity on options->topo become
  * one. *program is replaced (and destroyed) when that saves blocks at no more than 1 % more time.
+ * @param known  such a run of *program, with times of steps; NULL: it is simulated.
  */
 ccl_status_t ccl_i_allocate_state(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,
-                                  ccl_program_t **program, ccl_error_t *err);
+                                  ccl_program_t **program, const ccl_sim_result_t *known,
+                                  ccl_error_t *err);
 
 /* ---------------------------------------------------------------- passes */
 
@@ -205,10 +217,13 @@ double ccl_i_likely_batches(const ccl_schedule_t *schedule, const ccl_topology_t
  * The schedule in options->order for the run that the options describe. Of HPDS's two ways (may a
  * transfer stand in the sub-pipeline of what it waits for?) the faster one in simulation, or by
  * estimate where simulating would take long.
+ * @param timed_out  for allocation by state, where it was simulated: *out with a block per
+ * connection; for ccl_i_timed_fini().
  */
 ccl_status_t ccl_i_lower_order(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                                const ccl_lower_options_t *options, const ccl_i_lower_how_t *how,
-                               ccl_schedule_t **out, ccl_lower_stats_t *stats, ccl_error_t *err);
+                               ccl_schedule_t **out, ccl_i_timed_t *timed_out,
+                               ccl_lower_stats_t *stats, ccl_error_t *err);
 /**
  * @param spread_out  greatest number of channels that one connection got.
  */

@@ -9,26 +9,33 @@
 
 #include <math.h>
 
+/* The order given stays only where it is better than HPDS's by this: it has no sub-pipelines. */
+#define GIVEN_GAIN 0.005
+
 double ccl_i_lower_most_sends(const ccl_lower_options_t *options) {
     return options->rough ? 1e5 : 5e6; /* a few seconds */
 }
 
-/* Simulated time; INFINITY when it cannot run like this (another allocation may). */
+/* Simulated; timed_out stays empty when it takes longer than give_up_s, or cannot run like this
+   (another allocation may). */
 static ccl_status_t run_time(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                              const ccl_lower_options_t *options, const ccl_i_lower_how_t *how,
-                             double size_bytes, double *time_s_out, ccl_error_t *err) {
-    ccl_program_t *program = NULL;
-    ccl_sim_result_t *result = NULL;
+                             double size_bytes, double give_up_s, ccl_i_timed_t *timed_out,
+                             ccl_error_t *err) {
+    ccl_i_timed_t timed = {NULL, NULL};
     ccl_sim_options_t run = CCL_SIM_OPTIONS_INIT;
     run.granularity = how->task ? CCL_GRANULARITY_TASK : CCL_GRANULARITY_ALGORITHM;
     run.size_bytes = size_bytes;
     run.batches = options->batches;
-    CCL_TRY(ccl_i_lower_program(ctx, schedule, how, &program, err));
+    run.give_up_s = give_up_s;
+    run.step_times = options->allocation == CCL_ALLOCATE_STATE;
+    CCL_TRY(ccl_i_lower_program(ctx, schedule, how, &timed.program, err));
     ccl_status_t status =
-        ccl_sim_program(ctx, options->topo, options->routes, program, &run, &result, NULL);
-    *time_s_out = status == CCL_OK ? result->time_s : INFINITY;
-    ccl_sim_result_destroy(result);
-    ccl_program_destroy(program);
+        ccl_sim_program(ctx, options->topo, options->routes, timed.program, &run, &timed.run, NULL);
+    if (status == CCL_OK && timed.run->time_s < INFINITY && timed.run->time_s <= give_up_s)
+        *timed_out = timed;
+    else
+        ccl_i_timed_fini(&timed);
     if (status != CCL_OK && status != CCL_DEADLOCK && status != CCL_ERR_INPUT)
         return status == CCL_ERR_NOMEM ? ccl_fail_nomem(err)
                                        : ccl_fail(err, status, "%s", ccl_status_meaning(status));
@@ -54,13 +61,16 @@ static ccl_status_t order_way(const ccl_ctx_t *ctx, const ccl_schedule_t *schedu
 
 ccl_status_t ccl_i_lower_order(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                                const ccl_lower_options_t *options, const ccl_i_lower_how_t *how,
-                               ccl_schedule_t **out, ccl_lower_stats_t *stats, ccl_error_t *err) {
-    enum { FLOW, NO_FLOW, GIVEN, WAYS };
+                               ccl_schedule_t **out, ccl_i_timed_t *timed_out,
+                               ccl_lower_stats_t *stats, ccl_error_t *err) {
+    enum { GIVEN, FLOW, NO_FLOW, WAYS };
     ccl_schedule_t *ways[WAYS] = {NULL};
     uint32_t pipelines[WAYS] = {0};
-    double time_s[WAYS], bytes, batches = options->batches;
+    ccl_i_timed_t fastest = {NULL, NULL}, timed = {NULL, NULL};
+    double bytes, batches = options->batches;
     double size_bytes = options->size_bytes > 0 ? options->size_bytes : 256.0 * (1 << 20);
     ccl_status_t status = CCL_OK;
+    *timed_out = fastest;
     if (!options->batches)
         batches = ccl_i_likely_batches(schedule, options->topo, how->proto, size_bytes, &bytes);
     if (options->order != CCL_ORDER_HPDS ||
@@ -75,21 +85,31 @@ ccl_status_t ccl_i_lower_order(const ccl_ctx_t *ctx, const ccl_schedule_t *sched
                      status, end);
         pipelines[i] = stats->pipelines;
     }
-    int best = FLOW;
+    int best = GIVEN;
     for (int i = 0; i < WAYS; i++) {
+        double best_s = fastest.run ? fastest.run->time_s : INFINITY;
+        double most_s = best == GIVEN ? best_s / (1 - GIVEN_GAIN) : best_s * (1 - 1e-9);
         if (i == NO_FLOW && ccl_schedule_equal(ways[i], ways[FLOW]))
-            time_s[i] = time_s[FLOW];
-        else
-            CCL_TRY_GOTO(run_time(ctx, ways[i], options, how, size_bytes, &time_s[i], err), status,
-                         end);
-        /* The given order only where it really is better: it has no sub-pipelines. */
-        if (time_s[i] < time_s[best] * (i == GIVEN ? 0.995 : 1 - 1e-9))
-            best = i;
+            continue;
+        CCL_TRY_GOTO(run_time(ctx, ways[i], options, how, size_bytes, most_s, &timed, err), status,
+                     end);
+        if (!timed.run &&
+            (i != FLOW || fastest.run)) /* of all that cannot run, the first of HPDS */
+            continue;
+        best = i;
+        ccl_i_timed_fini(&fastest);
+        fastest = timed;
+        timed = (ccl_i_timed_t){NULL, NULL};
     }
     stats->pipelines = pipelines[best];
     *out = ways[best];
     ways[best] = NULL;
+    if (options->allocation == CCL_ALLOCATE_STATE) {
+        *timed_out = fastest;
+        fastest = (ccl_i_timed_t){NULL, NULL};
+    }
 end:
+    ccl_i_timed_fini(&fastest);
     for (int i = 0; i < WAYS; i++)
         ccl_schedule_destroy(ways[i]);
     return status;

@@ -9,7 +9,8 @@
  * every transfer is one place in that order (its send and its receive together), so the first
  * transfer that is not finished can always go on, with one FIFO slot, at any granularity and for
  * any number of micro-batches. Merging is tried from generous to strict; the first result that
- * finishes and takes at most 1 % longer is it.
+ * finishes and takes at most 1 % longer is it. Of large programs the strictest is tried before all:
+ * where it fails, nearly always all do.
  */
 #include "synth/lower.h"
 
@@ -20,6 +21,8 @@
 /* Overlap that is tried, as a share of the run; the simulated time decides. */
 static const double TOLERANCE[] = {0.08, 0.03, 0.01, 0.003, 1e-9};
 static const double SLOWER = 0.01;
+/* Steps of a program of which a try takes a good part of a second. */
+#define LARGE_STEPS 100000u
 
 typedef struct span {
     double start_s, end_s;
@@ -285,9 +288,10 @@ static size_t spans_of(const state_t *s, uint32_t t, span_t *spans) {
     return n;
 }
 
-static double overlap(const team_t *team, const span_t *spans, size_t n) {
+/** Seconds that both are active. @param most_s  more than that need not be known better. */
+static double overlap(const team_t *team, const span_t *spans, size_t n, double most_s) {
     double sum = 0;
-    for (size_t a = 0, b = 0; a < team->nspans && b < n;) {
+    for (size_t a = 0, b = 0; a < team->nspans && b < n && sum <= most_s;) {
         double start_s = fmax(team->spans[a].start_s, spans[b].start_s);
         double end_s = fmin(team->spans[a].end_s, spans[b].end_s);
         sum += end_s > start_s ? end_s - start_s : 0;
@@ -374,7 +378,7 @@ static ccl_status_t make_teams(state_t *s, double tolerance, ccl_error_t *err) {
             double least_s = INFINITY, latest_s = -INFINITY;
             for (uint32_t g = first_team; g < s->nteams; g++) {
                 const team_t *team = &s->teams[g];
-                double over_s = overlap(team, spans, k);
+                double over_s = overlap(team, spans, k, fmin(allowed_s, least_s));
                 double last_s = team->nspans ? team->spans[team->nspans - 1].end_s : 0;
                 if (over_s > allowed_s ||
                     (s->options->executor != CCL_EXECUTOR_ANY && !fits_executor(s, team, t)))
@@ -555,23 +559,26 @@ static ccl_status_t build(const state_t *s, ccl_program_t **out, ccl_error_t *er
 /* ---------------------------------------------------------------- trying */
 
 static ccl_status_t simulate(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,
-                             const ccl_program_t *p, bool step_times, ccl_sim_result_t **out,
-                             ccl_error_t *err) {
+                             const ccl_program_t *p, bool step_times, double give_up_s,
+                             ccl_sim_result_t **out, ccl_error_t *err) {
     ccl_sim_options_t run = CCL_SIM_OPTIONS_INIT;
     run.size_bytes = options->size_bytes > 0 ? options->size_bytes : 268435456;
     run.batches = options->batches;
     run.granularity = options->granularity;
     run.step_times = step_times;
+    run.give_up_s = give_up_s;
     return ccl_sim_program(ctx, options->topo, options->routes, p, &run, out, err);
 }
 
-ccl_status_t ccl_i_state_time(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,
-                              const ccl_program_t *program, double *time_s_out, ccl_error_t *err) {
-    ccl_sim_result_t *run = NULL;
-    CCL_TRY(simulate(ctx, options, program, false, &run, err));
-    *time_s_out = run->time_s;
-    ccl_sim_result_destroy(run);
-    return CCL_OK;
+ccl_status_t ccl_i_state_run(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,
+                             ccl_i_timed_t *timed, double give_up_s, ccl_error_t *err) {
+    return simulate(ctx, options, timed->program, true, give_up_s, &timed->run, err);
+}
+
+void ccl_i_timed_fini(ccl_i_timed_t *timed) {
+    ccl_program_destroy(timed->program);
+    ccl_sim_result_destroy(timed->run);
+    *timed = (ccl_i_timed_t){NULL, NULL};
 }
 
 /** Finishes with one slot, also when every step runs several micro-batches. */
@@ -589,19 +596,17 @@ static ccl_status_t attempt(const ccl_ctx_t *ctx, state_t *s, bool any_slots, ui
                             ccl_program_t **out, ccl_error_t *err) {
     ccl_program_t *merged = NULL;
     ccl_sim_result_t *run = NULL;
-    bool good = false;
+    double most_s = s->timeline->time_s * (1 + SLOWER);
     *out = NULL;
     if (s->nteams >= limit)
         return CCL_OK;
     CCL_TRY(build(s, &merged, err));
-    ccl_status_t status = any_slots ? finishes(ctx, s->options, merged, &good, err) : CCL_OK;
-    good = good || !any_slots;
-    if (status == CCL_OK && good) {
-        status = simulate(ctx, s->options, merged, false, &run, err);
-        good = status == CCL_OK && run->time_s <= s->timeline->time_s * (1 + SLOWER);
-        if (status == CCL_DEADLOCK) /* refused, not a failure */
-            status = CCL_OK;
-    }
+    ccl_status_t status = simulate(ctx, s->options, merged, false, most_s, &run, err);
+    bool good = status == CCL_OK && run->time_s <= most_s;
+    if (status == CCL_DEADLOCK) /* refused, not a failure */
+        status = CCL_OK;
+    if (good && any_slots)
+        status = finishes(ctx, s->options, merged, &good, err);
     ccl_sim_result_destroy(run);
     if (status == CCL_OK && good)
         *out = merged;
@@ -611,15 +616,16 @@ static ccl_status_t attempt(const ccl_ctx_t *ctx, state_t *s, bool any_slots, ui
 }
 
 ccl_status_t ccl_i_allocate_state(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,
-                                  ccl_program_t **program, ccl_error_t *err) {
+                                  ccl_program_t **program, const ccl_sim_result_t *known,
+                                  ccl_error_t *err) {
     ccl_sim_result_t *timeline = NULL;
-    ccl_program_t *merged = NULL;
+    ccl_program_t *merged = NULL, *strict = NULL;
     bool cycle = false, any_slots = false;
     state_t s = {.p = *program, .options = options};
-    ccl_status_t status = simulate(ctx, options, *program, true, &timeline, err);
-    if (status != CCL_OK)
-        goto end;
-    s.timeline = timeline;
+    ccl_status_t status = CCL_OK;
+    if (!known)
+        CCL_TRY_GOTO(simulate(ctx, options, *program, true, 0, &timeline, err), status, end);
+    s.timeline = known ? known : timeline;
     CCL_TRY_GOTO(state_init(&s, err), status, end);
     CCL_TRY_GOTO(find_messages(&s, err), status, end);
     CCL_TRY_GOTO(sort_steps(&s, true, &cycle, err), status, end);
@@ -633,15 +639,28 @@ ccl_status_t ccl_i_allocate_state(const ccl_ctx_t *ctx, const ccl_lower_options_
     /* A program that itself needs more slots than one (fused rings) is only held to the run. */
     CCL_TRY_GOTO(finishes(ctx, options, *program, &any_slots, err), status, end);
     uint32_t limit = (*program)->ntbs;
-    for (size_t k = 0; k < CCL_ARRAY_LEN(TOLERANCE) && !merged; k++) {
+    size_t tries = CCL_ARRAY_LEN(TOLERANCE);
+    if ((*program)->nsteps > LARGE_STEPS) {
+        do /* the strictest that merges anything */
+            CCL_TRY_GOTO(make_teams(&s, TOLERANCE[--tries], err), status, end);
+        while (tries > 0 && s.nteams >= limit);
+        CCL_TRY_GOTO(attempt(ctx, &s, any_slots, limit, &strict, err), status, end);
+        tries = strict ? tries : 0;
+    }
+    for (size_t k = 0; k < tries && !merged; k++) {
         CCL_TRY_GOTO(make_teams(&s, TOLERANCE[k], err), status, end);
         CCL_TRY_GOTO(attempt(ctx, &s, any_slots, limit, &merged, err), status, end);
+    }
+    if (!merged) {
+        merged = strict;
+        strict = NULL;
     }
     if (merged) {
         ccl_program_destroy(*program);
         *program = merged;
     }
 end:
+    ccl_program_destroy(strict);
     ccl_sim_result_destroy(timeline);
     state_fini(&s);
     return status;

@@ -46,9 +46,9 @@ static void one(const ccl_schedule_t *schedule, const ccl_lower_options_t *optio
     ck_assert_int_eq(ccl_lower(NULL, schedule, options, &plain, &err), CCL_OK);
     ck_assert_int_eq(ccl_lower(NULL, schedule, options, &merged, &err), CCL_OK);
     ck_assert_int_eq(ccl_lower(NULL, schedule, options, &again, &err), CCL_OK);
-    ck_assert_msg(ccl_i_allocate_state(NULL, options, &merged, &err) == CCL_OK, "%s: %s", what,
-                  err.text);
-    ck_assert_int_eq(ccl_i_allocate_state(NULL, options, &again, &err), CCL_OK);
+    ck_assert_msg(ccl_i_allocate_state(NULL, options, &merged, NULL, &err) == CCL_OK, "%s: %s",
+                  what, err.text);
+    ck_assert_int_eq(ccl_i_allocate_state(NULL, options, &again, NULL, &err), CCL_OK);
     ck_assert_msg(ccl_program_equal(merged, again), "%s: different the second time", what);
     ck_assert_uint_le(merged->ntbs, plain->ntbs);
     ck_assert_uint_le(merged->nsteps, plain->nsteps);

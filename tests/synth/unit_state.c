@@ -69,7 +69,7 @@ START_TEST(merges) {
         options.routes = routes;
         options.size_bytes = 64 * 1048576.0;
         options.batches = 16;
-        ck_assert_msg(ccl_i_allocate_state(NULL, &options, &merged, &err) == CCL_OK, "%s: %s",
+        ck_assert_msg(ccl_i_allocate_state(NULL, &options, &merged, NULL, &err) == CCL_OK, "%s: %s",
                       row->name, err.text);
         double before = busiest(plain), after = busiest(merged);
         double plain_s = run_s(&options, plain), merged_s = run_s(&options, merged);
