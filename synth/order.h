@@ -65,7 +65,7 @@ void ccl_i_conns_fini(ccl_i_conns_t *conns);
 typedef struct ccl_i_entry {
     uint64_t urgency;
     uint32_t rank;
-    uint32_t chunk; /* of the unit: looked up often */
+    uint32_t chunk; /* of the unit: looked up often; or what else the entry is of */
 } ccl_i_entry_t;
 static inline bool ccl_i_entry_before(const ccl_i_entry_t *a, const ccl_i_entry_t *b) {
     return a->urgency != b->urgency ? a->urgency < b->urgency : a->rank < b->rank;
@@ -86,6 +86,14 @@ ccl_status_t ccl_i_order_hpds(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, const ccl_
                               bool flowing, ccl_progress_t begin, uint32_t *order_out,
                               uint32_t *pipeline_out, uint32_t *npipelines_out, ccl_error_t *err);
 /**
+ * List scheduling: longest way first, each connection's transfers one after the other.
+ * @param chunk_bytes  [nchunks]
+ * @param order_out    [nunits] as they start.
+ * @par Source  Hu 1961 (highest level first).
+ */
+ccl_status_t ccl_i_order_list(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, const ccl_i_conns_t *conns,
+                              const double *chunk_bytes, uint32_t *order_out, ccl_error_t *err);
+/**
  * Estimate of a run in this order at task level, seconds. @param chunk_bytes of a micro-batch.
  */
 ccl_status_t ccl_i_order_pace(const ccl_i_dag_t *dag, const ccl_i_conns_t *conns,
@@ -104,5 +112,15 @@ ccl_status_t ccl_i_schedule_order(const ccl_ctx_t *ctx, const ccl_schedule_t *sc
                                   ccl_order_t order, ccl_i_flow_t flow, uint32_t batches,
                                   ccl_schedule_t **out, uint32_t **pipeline_out,
                                   ccl_lower_stats_t *stats, ccl_error_t *err);
+/**
+ * The schedule as it drains best in a run of one micro-batch of so many bytes: in the order of
+ * ccl_i_order_list(), a step for each transfer. Channels are new: a hop with links of its own is
+ * one queue, served over as many channels as its FIFOs need to keep the link busy; hops that share
+ * links keep their channels, each as many times as it carries more than another.
+ * @param routes  of the topology.
+ */
+ccl_status_t ccl_i_schedule_flow(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
+                                 const ccl_topology_t *topo, ccl_routes_t *routes,
+                                 double size_bytes, ccl_schedule_t **out, ccl_error_t *err);
 
 #endif

@@ -205,7 +205,7 @@ typedef struct ccl_i_mix {
     double transfers;                     /* of all parts */
     bool given;        /* the user's: counts, channels, cuts and shapes are as they are */
     uint32_t cuts;     /* given; 0: 1 */
-    uint32_t stride;   /* given; steps from a cut to the next; 0: side by side */
+    bool flows;        /* given; its pieces flow: ccl_i_schedule_flow() */
     uint32_t channels; /* given; 0: as elsewhere */
     uint8_t shapes[CCL_I_SKETCH_DIMENSIONS]; /* given */
 } ccl_i_mix_t;
@@ -229,7 +229,8 @@ ccl_status_t ccl_i_sketch_mixes(const ccl_ctx_t *ctx, ccl_i_space_t *space,
 /** What was made. */
 typedef struct ccl_i_chosen {
     const ccl_i_mix_t *mix;
-    uint32_t channels, cuts, stride;
+    uint32_t channels, cuts;
+    bool flows;
     uint8_t shapes[CCL_I_SKETCH_DIMENSIONS];
 } ccl_i_chosen_t;
 

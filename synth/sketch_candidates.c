@@ -1,4 +1,5 @@
 /* Candidates of the sketch synthesizer: their schedules, and estimates of what they take. */
+#include "synth/order.h"
 #include "synth/sketch_candidates.h"
 
 #include <math.h>
@@ -43,7 +44,8 @@ static ccl_status_t tree(void *user, const ccl_i_want_t *want, ccl_i_tree_t *out
     ccl_i_grower_t *g = &m->growers[part];
     bool gather = want->kind == CCL_GATHER;
     uint32_t root = gather ? m->space->root : want->root;
-    uint32_t late = c->stride ? part / (c->parts / c->cuts) * c->stride : 0;
+    /* Of pieces that are alike those of the first cut flow first. */
+    uint32_t late = c->flow_bytes > 0 ? part / (c->parts / c->cuts) : 0;
 
     if (m->root[part] != root) {
         size_t at = (size_t)m->space->root_class[root] * c->parts + part;
@@ -101,7 +103,8 @@ ccl_status_t ccl_i_candidate_make(const ccl_ctx_t *ctx, const ccl_i_space_t *spa
                                   const ccl_i_candidate_t *candidate, ccl_i_cluster_t *cluster,
                                   const ccl_collective_t *want, ccl_schedule_t **out,
                                   ccl_error_t *err) {
-    uint32_t parts = candidate->parts, made = 0;
+    uint32_t parts = candidate->parts, grown = 0;
+    ccl_schedule_t *made = NULL;
     maker_t m = {.space = space, .sketches = sketches, .candidate = candidate};
     ccl_i_plan_t plan = {
         .name = "sketch", .parts = parts, .spread_roots = true, .tree = tree, .user = &m};
@@ -113,9 +116,9 @@ ccl_status_t ccl_i_candidate_make(const ccl_ctx_t *ctx, const ccl_i_space_t *spa
     m.turn = calloc((size_t)parts * space->nclasses, sizeof *m.turn);
     if (!m.growers || !m.root || !m.sketch || !m.turn)
         status = ccl_fail_nomem(err);
-    for (; status == CCL_OK && made < parts; made++) {
-        m.root[made] = CCL_NONE;
-        status = ccl_i_grower_init(&m.growers[made], space, err);
+    for (; status == CCL_OK && grown < parts; grown++) {
+        m.root[grown] = CCL_NONE;
+        status = ccl_i_grower_init(&m.growers[grown], space, err);
         if (status != CCL_OK)
             break;
     }
@@ -125,10 +128,17 @@ ccl_status_t ccl_i_candidate_make(const ccl_ctx_t *ctx, const ccl_i_space_t *spa
                          m.turn + (size_t)c * parts);
         plan.down_channels =
             ccl_i_cluster_down_channels(cluster, candidate->channels, 2 * cluster->max_gpus);
-        status = ccl_i_plan_run(ctx, cluster, want, &plan, out, err);
+        status = ccl_i_plan_run(ctx, cluster, want, &plan, &made, err);
     }
-    while (made)
-        ccl_i_grower_fini(&m.growers[--made]);
+    if (status == CCL_OK && candidate->flow_bytes > 0) {
+        status = ccl_i_schedule_flow(ctx, made, space->topo, cluster->routes, candidate->flow_bytes,
+                                     out, err);
+        ccl_schedule_destroy(made);
+    } else if (status == CCL_OK) {
+        *out = made;
+    }
+    while (grown)
+        ccl_i_grower_fini(&m.growers[--grown]);
     free(m.growers);
     free(m.root);
     free(m.sketch);
@@ -197,10 +207,8 @@ static int by_estimate(const void *a, const void *b) {
     return x->index < y->index ? -1 : 1;
 }
 
-/* So many times the parts that each way of a sub-demand, and of one root each way to pick single
-   GPUs, has as many. */
-static uint32_t turns(const ccl_i_space_t *space, const ccl_i_sketches_t *sketches,
-                      const ccl_i_mix_t *mix) {
+uint32_t ccl_i_candidate_parts(const ccl_i_space_t *space, const ccl_i_sketches_t *sketches,
+                               const ccl_i_mix_t *mix) {
     uint32_t times = 0, most = 32 > space->rotations ? 32 : space->rotations;
     bool even = false;
 
@@ -215,7 +223,7 @@ static uint32_t turns(const ccl_i_space_t *space, const ccl_i_sketches_t *sketch
                 even &= mix->count[0][i] * times % space->rotations == 0;
         }
     }
-    return even ? times : 1;
+    return mix->parts * (even ? times : 1);
 }
 
 /* Thread blocks of a sketch over so many channels. */
@@ -314,7 +322,7 @@ bool ccl_i_candidates_add(ccl_i_candidates_t *all, const ccl_i_space_t *space,
         c.wide |= blocks > sms;
         c.hopeless |= blocks > 2 * sms;
     }
-    c.parts = mix->parts * turns(space, sketches, mix);
+    c.parts = ccl_i_candidate_parts(space, sketches, mix);
     c.parts *= (channels + c.parts - 1) / c.parts;
     /* When chains start tells apart those that there is no other way for, or of which few are
        simulated. */
@@ -341,11 +349,11 @@ static bool add_given(ccl_i_candidates_t *all, const ccl_i_space_t *space,
     ccl_i_candidate_t c = {.mix = mix,
                            .channels = mix->channels ? mix->channels : channels,
                            .cuts = mix->cuts ? mix->cuts : 1,
-                           .stride = mix->stride,
+                           .flow_bytes = mix->flows ? costs->size_bytes : 0,
                            .index = (uint32_t)all->n};
 
     memcpy(c.shapes, mix->shapes, sizeof c.shapes);
-    c.parts = mix->parts * turns(space, sketches, mix);
+    c.parts = ccl_i_candidate_parts(space, sketches, mix);
     c.parts *= (c.channels + c.parts - 1) / c.parts;
     c.parts *= c.cuts;
     c.transfers = transfers_of(mix, c.parts, costs);
@@ -385,7 +393,7 @@ ccl_status_t ccl_i_candidates_fill(ccl_i_candidates_t *all, const ccl_i_space_t 
 
             /* Every way of a solved sub-demand over a channel of its own. */
             if (ok && !costs->fixed && shape == CCL_I_SHAPE_DIRECT) {
-                uint32_t own = mix->parts * turns(space, sketches, mix);
+                uint32_t own = ccl_i_candidate_parts(space, sketches, mix);
 
                 own *= (channels + own - 1) / own;
                 if (ccl_i_mix_solved(sketches, mix) && own > 1 && own <= 32 && own != channels)

@@ -17,12 +17,12 @@ typedef struct ccl_i_candidate {
     const ccl_i_mix_t *mix;
     uint8_t shapes[CCL_I_SKETCH_DIMENSIONS];
     uint32_t channels, parts, index;
-    double transfers; /* about */
-    uint32_t cuts;    /* parts are so many times those of the mix with its turns */
-    uint32_t stride;  /* steps from a cut to the next, which runs in the order of steps; 0: all
-                         cuts side by side */
-    bool hopeless;    /* more than twice as many */
-    bool line;        /* simulated for the few flows that share links, whatever its estimate */
+    double transfers;  /* about */
+    uint32_t cuts;     /* parts are so many times those of the mix with its turns */
+    double flow_bytes; /* its pieces flow in a run of so many bytes: ccl_i_schedule_flow(); 0: all
+                          cuts side by side, in the order of lowering */
+    bool hopeless;     /* more than twice as many */
+    bool line;         /* simulated for the few flows that share links, whatever its estimate */
     bool wide; /* more connections than a GPU has thread blocks: only where nothing else is */
     double estimate_s;
     double time_s;      /* simulated */
@@ -33,7 +33,7 @@ typedef struct ccl_i_candidate {
 
 /* What is the same for all candidates. */
 typedef struct ccl_i_costs {
-    double chunk_bytes;
+    double chunk_bytes, size_bytes; /* of a chunk, of the collective */
     double ways;  /* how often a part goes along its trees: in an AllReduce up and down */
     uint32_t sms; /* of the GPU that has fewest; 0: no limit */
     bool fixed;   /* the user says how many channels */
@@ -60,6 +60,10 @@ bool ccl_i_candidates_add(ccl_i_candidates_t *all, const ccl_i_space_t *space,
                           const ccl_i_sketches_t *sketches, const ccl_i_mix_t *mix,
                           uint32_t channels, uint32_t cuts, const ccl_i_costs_t *costs,
                           ccl_i_shape_t net);
+/** Parts of a mix in which each way of a sub-demand, and of one root each way to pick single GPUs,
+ * has as many. */
+uint32_t ccl_i_candidate_parts(const ccl_i_space_t *space, const ccl_i_sketches_t *sketches,
+                               const ccl_i_mix_t *mix);
 /** Whether some group's part is solved: as a flow, or in rounds, quite unlike a tree. */
 bool ccl_i_mix_solved(const ccl_i_sketches_t *sketches, const ccl_i_mix_t *mix);
 /** Find its signature: candidates whose parts have the same trees, and with `steps` also the same

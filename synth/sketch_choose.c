@@ -29,14 +29,12 @@ enum { PIPED = 8 };
 /* And over more cuts of its parts while its simulation gains by them, up to so many transfers. */
 #define FINE_TRANSFERS 1e5
 #define CHEAP_TRANSFERS 8000.0
-/* Balanced trees are raced in so many cuts, so many steps apart, of together so many transfers. */
-#define PACED_TRANSFERS 2.5e5
-/* Then in twice as many, while pieces are larger than this and it gains, up to so many transfers.
- */
-#define PACED_BYTES 16384.0
-#define PACED_CLIMB 9e5
-static const struct { uint32_t cuts, stride; } PACES[] = {{8, 3}, {16, 2}, {16, 5}};
-enum { PACED_STRIDE = 2 };
+/* Pieces that flow are raced in so many transfers, and in twice as many or half while that gains,
+   up to so many; for so many mixes beside the best, whose busiest link takes no more than this. */
+#define FLOW_TRANSFERS 1e5
+#define FLOW_CLIMB 4e5
+#define FLOW_LOAD 1.05
+enum { FLOW_MIXES = 2 };
 /* Reductions of so many transfers, over all micro-batches, are simulated in two orders. */
 #define BOTH_ORDERS 4e4
 /* Candidates of more transfers are not told apart by the steps of equal trees. */
@@ -166,8 +164,8 @@ static ccl_status_t run_one(uint32_t index, uint32_t worker, void *user, ccl_err
     if (status == CCL_OK) {
         ccl_error_t why = CCL_ERROR_INIT;
 
-        status =
-            time_of(race, &ctx, race->routes[worker], schedule, c->stride > 0, &c->time_s, &why);
+        status = time_of(race, &ctx, race->routes[worker], schedule, c->flow_bytes > 0, &c->time_s,
+                         &why);
         if (status == CCL_ERR_UNSUPPORTED) { /* more thread blocks than a GPU has */
             c->time_s = INFINITY;
             status = CCL_OK;
@@ -347,22 +345,22 @@ static ccl_status_t race_from(race_t *race, uint32_t first, uint32_t threads, ui
 
 /* The candidate `from` in another shape, over other channels, or in other cuts, joins the race, if
    it fits and was not there yet. @param cuts  0: as the estimate says */
-static ccl_status_t add_paced(ccl_i_candidates_t *all, race_t *race, uint32_t from_index,
-                              uint8_t net, uint32_t channels, uint32_t cuts, uint32_t stride,
-                              ccl_error_t *err) {
-    const ccl_i_candidate_t from = all->items[from_index];
+static ccl_status_t add_made(ccl_i_candidates_t *all, race_t *race, const ccl_i_mix_t *mix,
+                             uint8_t net, uint32_t channels, uint32_t cuts, bool flows,
+                             ccl_error_t *err) {
     ccl_i_candidates_t one = {0};
     bool ok;
 
-    if (from.mix->given)
+    if (mix->given)
         return CCL_OK; /* as it was given */
-    ok = ccl_i_candidates_add(&one, race->space, race->sketches, from.mix, channels, cuts,
-                              &race->costs, (ccl_i_shape_t)net);
+    ok = ccl_i_candidates_add(&one, race->space, race->sketches, mix, channels, cuts, &race->costs,
+                              (ccl_i_shape_t)net);
     for (uint32_t i = 0; ok && one.n && i < race->n; i++) {
         const ccl_i_candidate_t *c = &all->items[i];
 
-        if (c->mix == from.mix && c->channels == channels && c->cuts == one.items[0].cuts &&
-            c->stride == stride && memcmp(c->shapes, one.items[0].shapes, sizeof c->shapes) == 0)
+        if (c->mix == mix && c->channels == channels && c->cuts == one.items[0].cuts &&
+            (c->flow_bytes > 0) == flows &&
+            memcmp(c->shapes, one.items[0].shapes, sizeof c->shapes) == 0)
             one.n = 0;
     }
     if (ok && one.n && !one.items[0].hopeless &&
@@ -371,7 +369,7 @@ static ccl_status_t add_paced(ccl_i_candidates_t *all, race_t *race, uint32_t fr
         if (ok) { /* behind those raced so far */
             memmove(all->items + race->n + 1, all->items + race->n,
                     (all->n - race->n) * sizeof *all->items);
-            one.items[0].stride = stride;
+            one.items[0].flow_bytes = flows ? race->size_bytes : 0;
             all->items[race->n++] = one.items[0];
             all->n++;
             race->transfers += one.items[0].transfers;
@@ -384,7 +382,9 @@ static ccl_status_t add_paced(ccl_i_candidates_t *all, race_t *race, uint32_t fr
 
 static ccl_status_t add_variant(ccl_i_candidates_t *all, race_t *race, uint32_t from_index,
                                 uint32_t channels, uint32_t cuts, ccl_error_t *err) {
-    return add_paced(all, race, from_index, all->items[from_index].net, channels, cuts, 0, err);
+    const ccl_i_candidate_t from = all->items[from_index];
+
+    return add_made(all, race, from.mix, from.net, channels, cuts, false, err);
 }
 
 /* Where latency counts most there is nothing to gain. */
@@ -471,57 +471,114 @@ static ccl_status_t race_cuts(ccl_i_candidates_t *all, race_t *race, double with
    and long ones unlike, which shows in so many cuts only. */
 static ccl_status_t race_shapes(ccl_i_candidates_t *all, race_t *race, uint32_t threads,
                                 uint32_t *best, double *best_s, ccl_error_t *err) {
-    const ccl_i_candidate_t c = all->items[*best];
+    ccl_i_candidate_t c = all->items[*best];
     const uint32_t done = race->n;
 
-    if (race->space->nclasses < 2 || c.stride || c.transfers > FINE_TRANSFERS ||
+    if (race->space->nclasses < 2 || c.flow_bytes > 0 || c.transfers > FINE_TRANSFERS ||
         enough(race, *best_s))
         return CCL_OK;
-    for (uint8_t net = CCL_I_SHAPE_DIRECT; net < CCL_I_SHAPES; net++)
-        CCL_TRY(add_paced(all, race, *best, net, c.channels, c.cuts, 0, err));
+    CCL_TRY(ccl_i_candidate_sign(race->space, race->sketches, &c, true, err));
+    for (uint8_t net = CCL_I_SHAPE_DIRECT; net < CCL_I_SHAPES; net++) {
+        const uint32_t last = race->n;
+        ccl_i_candidate_t *other;
+
+        CCL_TRY(add_made(all, race, c.mix, net, c.channels, c.cuts, false, err));
+        if (race->n == last)
+            continue;
+        other = &all->items[last];
+        CCL_TRY(ccl_i_candidate_sign(race->space, race->sketches, other, true, err));
+        if (other->signature == c.signature) { /* solved groups have no shape */
+            race->transfers -= other->transfers;
+            memmove(other, other + 1, (--all->n - last) * sizeof *other);
+            race->n = last;
+        }
+    }
     return race->n > done ? race_from(race, done, threads, best, best_s, err) : CCL_OK;
 }
 
-/*
- * Trees that were balanced for a group are so while all of them flow: without micro-batches these
- * are made of cuts, each a few steps behind the one before, and every tree has its channel.
- */
-static ccl_status_t race_paced(ccl_i_candidates_t *all, race_t *race, uint32_t threads,
-                               uint32_t *best, double *best_s, ccl_error_t *err) {
-    const ccl_i_candidate_t c = all->items[*best];
-    const uint32_t own = c.parts / (c.cuts ? c.cuts : 1), done = race->n;
-    uint32_t trees = 0;
+/* Joins the race in so many cuts as make FLOW_TRANSFERS, all parts of a cut over channels of their
+   own. */
+static ccl_status_t add_flow(ccl_i_candidates_t *all, race_t *race, const ccl_i_mix_t *mix,
+                             uint8_t net, ccl_error_t *err) {
+    const uint32_t own = ccl_i_candidate_parts(race->space, race->sketches, mix);
+    const double transfers = race->costs.ways * mix->transfers / mix->parts * own;
+    uint32_t cuts = 1;
 
-    for (uint32_t i = 0; i < c.mix->n; i++) {
-        const ccl_i_sketch_t *sketch = &race->sketches->items[c.mix->sketch[i]];
-
-        trees = sketch->sub && sketch->variants > trees ? sketch->variants : trees;
-    }
-    if (trees < 2 || own % trees || race->space->scatter || !worth_pieces(race, c.mix) ||
-        isfinite(race->space->piece_bytes))
+    while (2 * cuts <= CCL_I_SKETCH_CUTS && 2 * cuts * transfers <= FLOW_TRANSFERS)
+        cuts *= 2;
+    if (cuts * transfers > FLOW_TRANSFERS)
         return CCL_OK;
-    for (size_t i = 0; i < CCL_ARRAY_LEN(PACES) && !enough(race, *best_s); i++) {
-        if (PACES[i].cuts * c.transfers / c.parts * trees <= PACED_TRANSFERS)
-            CCL_TRY(add_paced(all, race, *best, c.net, trees, PACES[i].cuts, PACES[i].stride, err));
-    }
-    if (race->n > done)
-        CCL_TRY(race_from(race, done, threads, best, best_s, err));
-    for (double before_s = INFINITY; *best_s < before_s * (1 - CCL_I_SKETCH_CUT_GAIN);) {
-        const ccl_i_candidate_t paced = all->items[*best];
-        const uint32_t last = race->n;
+    race->transfers -= fmin(race->transfers, cuts * transfers); /* beside the others */
+    return add_made(all, race, mix, net, own, cuts, true, err);
+}
 
-        if (!paced.stride || 2 * paced.cuts > CCL_I_SKETCH_CUTS ||
-            2 * paced.transfers > PACED_CLIMB || enough(race, *best_s) ||
-            race->costs.chunk_bytes / paced.parts < PACED_BYTES)
+/* The mix with trees that were balanced for groups which promises most, but those taken already;
+   NULL: none. */
+static const ccl_i_mix_t *next_balanced(const ccl_i_candidates_t *all, const race_t *race,
+                                        const ccl_i_mix_t *const *taken, uint32_t n) {
+    const ccl_i_mix_t *next = NULL;
+    double next_s = INFINITY;
+
+    for (size_t i = 0; i < all->n; i++) {
+        const ccl_i_mix_t *mix = all->items[i].mix;
+        double s = mix->depth_s + mix->s_per_byte * race->costs.chunk_bytes;
+        bool tried = s >= next_s || !ccl_i_mix_solved(race->sketches, mix) ||
+                     mix->s_per_byte * race->costs.chunk_bytes > FLOW_LOAD * race->least_s;
+
+        for (uint32_t t = 0; t < n; t++)
+            tried |= taken[t] == mix;
+        if (!tried) {
+            next = mix;
+            next_s = s;
+        }
+    }
+    return next;
+}
+
+/* In twice as many pieces, or half, as long as that gains. */
+static ccl_status_t climb_flow(ccl_i_candidates_t *all, race_t *race, bool up, uint32_t threads,
+                               uint32_t *best, double *best_s, ccl_error_t *err) {
+    for (double before_s = INFINITY; *best_s < before_s * (1 - CCL_I_SKETCH_CUT_GAIN);) {
+        const ccl_i_candidate_t c = all->items[*best];
+        const uint32_t done = race->n, cuts = up ? 2 * c.cuts : c.cuts / 2;
+
+        if (!(c.flow_bytes > 0) || cuts < 1 || cuts > CCL_I_SKETCH_CUTS ||
+            (up && 2 * c.transfers > FLOW_CLIMB) || enough(race, *best_s))
             break;
         before_s = *best_s;
-        race->transfers -= fmin(race->transfers, 2 * paced.transfers); /* beside the others */
-        CCL_TRY(add_paced(all, race, *best, paced.net, paced.channels, 2 * paced.cuts, PACED_STRIDE,
-                          err));
-        if (race->n > last)
-            CCL_TRY(race_from(race, last, threads, best, best_s, err));
+        race->transfers -= fmin(race->transfers, 2 * c.transfers); /* beside the others */
+        CCL_TRY(add_made(all, race, c.mix, c.net, c.channels, cuts, true, err));
+        if (race->n > done)
+            CCL_TRY(race_from(race, done, threads, best, best_s, err));
     }
     return CCL_OK;
+}
+
+/*
+ * Without micro-batches pieces can be in an order that fills and drains the links: what has far to
+ * go first. That of the best, and of trees that were balanced for groups, which are so while all of
+ * them flow: side by side they tell little.
+ */
+static ccl_status_t race_flow(ccl_i_candidates_t *all, race_t *race, uint32_t threads,
+                              uint32_t *best, double *best_s, ccl_error_t *err) {
+    const uint32_t done = race->n;
+    const ccl_i_mix_t *taken[FLOW_MIXES + 1] = {all->items[*best].mix};
+
+    if (isfinite(race->space->piece_bytes) || !worth_pieces(race, taken[0]) ||
+        enough(race, *best_s))
+        return CCL_OK;
+    CCL_TRY(add_flow(all, race, taken[0], all->items[*best].net, err));
+    for (uint32_t n = 1; n <= FLOW_MIXES; n++) {
+        taken[n] = next_balanced(all, race, taken, n);
+        if (!taken[n])
+            break;
+        CCL_TRY(add_flow(all, race, taken[n], CCL_I_SHAPE_DIRECT, err));
+    }
+    if (race->n == done)
+        return CCL_OK;
+    CCL_TRY(race_from(race, done, threads, best, best_s, err));
+    CCL_TRY(climb_flow(all, race, true, threads, best, best_s, err));
+    return climb_flow(all, race, false, threads, best, best_s, err);
 }
 
 /*
@@ -559,7 +616,7 @@ static ccl_status_t race_fine(ccl_i_candidates_t *all, race_t *race, const ccl_i
     CCL_TRY(race_piped(all, race, threads, best, best_s, err));
     CCL_TRY(race_cuts(all, race, run->within, threads, best, best_s, err));
     CCL_TRY(race_shapes(all, race, threads, best, best_s, err));
-    return race_paced(all, race, threads, best, best_s, err);
+    return race_flow(all, race, threads, best, best_s, err);
 }
 
 ccl_status_t ccl_i_sketch_choose(const ccl_ctx_t *ctx, const ccl_i_space_t *space,
@@ -583,6 +640,7 @@ ccl_status_t ccl_i_sketch_choose(const ccl_ctx_t *ctx, const ccl_i_space_t *spac
     double best_s = INFINITY;
     ccl_status_t status;
 
+    race.costs.size_bytes = run->size_bytes;
     race.costs.chunk_bytes = run->size_bytes * (want->nchunks ? want->chunks[0].share : 1);
     if (want->kind == CCL_ALLREDUCE)
         race.costs.chunk_bytes /= space->topo->nranks; /* a chunk of every root */
@@ -614,7 +672,7 @@ ccl_status_t ccl_i_sketch_choose(const ccl_ctx_t *ctx, const ccl_i_space_t *spac
     chosen->mix = all.items[best].mix;
     chosen->channels = all.items[best].channels;
     chosen->cuts = all.items[best].cuts;
-    chosen->stride = all.items[best].stride;
+    chosen->flows = all.items[best].flow_bytes > 0;
     memcpy(chosen->shapes, all.items[best].shapes, sizeof chosen->shapes);
     status = ccl_i_candidate_make(ctx, space, sketches, &all.items[best], race.clusters[0], want,
                                   out, err);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_GIVEN = 10000, MAX_COUNT = 1024, MAX_CHANNELS = 256, MAX_STRIDE = 64 };
+enum { MAX_GIVEN = 10000, MAX_COUNT = 1024, MAX_CHANNELS = 256 };
 
 static const char *const reach_names[] = {"none", "one each",  "one a server",
                                           "all",  "on and on", NULL};
@@ -301,9 +301,9 @@ static ccl_status_t read_shapes(const ccl_json_at_t *at, const ccl_i_space_t *sp
 
 static ccl_status_t read_mix(const ccl_json_at_t *at, const ccl_i_space_t *space,
                              const ccl_i_sketches_t *sketches, ccl_i_mix_t *out, ccl_error_t *err) {
-    static const char *const keys[] = {"channels", "cuts", "stride", "shapes", "parts", NULL};
+    static const char *const keys[] = {"channels", "cuts", "flows", "shapes", "parts", NULL};
     static const char *const part_keys[] = {"sketch", "count", NULL};
-    ccl_json_at_t parts, channels, cuts, stride, shapes;
+    ccl_json_at_t parts, channels, cuts, flows, shapes;
     ccl_i_mix_t mix = {.given = true};
     size_t n = 0;
 
@@ -311,7 +311,7 @@ static ccl_status_t read_mix(const ccl_json_at_t *at, const ccl_i_space_t *space
     parts = ccl_json_member(at, "parts");
     channels = ccl_json_member(at, "channels");
     cuts = ccl_json_member(at, "cuts");
-    stride = ccl_json_member(at, "stride");
+    flows = ccl_json_member(at, "flows");
     shapes = ccl_json_member(at, "shapes");
     CCL_TRY(ccl_json_u32(&channels, false, MAX_CHANNELS, &mix.channels, err));
     if (channels.value && mix.channels == 0)
@@ -321,10 +321,7 @@ static ccl_status_t read_mix(const ccl_json_at_t *at, const ccl_i_space_t *space
     if (cuts.value && mix.cuts == 0)
         return ccl_json_fail(&cuts, err, "0 cuts: 1 to %d, or leave the key out",
                              (int)CCL_I_SKETCH_CUTS);
-    CCL_TRY(ccl_json_u32(&stride, false, MAX_STRIDE, &mix.stride, err));
-    if (stride.value && space->scatter)
-        return ccl_json_fail(&stride, err,
-                             "a stride, and every destination has chunks of its own: leave it out");
+    CCL_TRY(ccl_json_bool(&flows, false, &mix.flows, err));
     CCL_TRY(read_shapes(&shapes, space, mix.shapes, err));
     CCL_TRY(ccl_json_array(&parts, true, &n, err));
     if (n < 1 || n > CCL_I_SKETCH_MIX)
@@ -487,8 +484,8 @@ static void write_mix(ccl_text_t *out, const ccl_i_space_t *space, const ccl_i_s
     ccl_text_printf(out, "{\"channels\": %u, ", chosen->channels);
     if (chosen->cuts > 1)
         ccl_text_printf(out, "\"cuts\": %u, ", chosen->cuts);
-    if (chosen->stride)
-        ccl_text_printf(out, "\"stride\": %u, ", chosen->stride);
+    if (chosen->flows)
+        ccl_text_printf(out, "\"flows\": true, ");
     ccl_text_printf(out, "\"shapes\": {");
     for (uint32_t d = 0; d < space->ndimensions; d++) {
         ccl_text_printf(out, "%s", d ? ", " : "");

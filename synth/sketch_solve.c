@@ -18,6 +18,7 @@ enum {
     MOST_SHAPE_GPUS = 8, /* of a group with all hops, where shapes are switched off */
     MOST_VARIANTS = 32,
     MOST_CUTS = 6,
+    FEW_TREES = 8,
     MOST_SKETCHES = 12 /* that get solved forms */
 };
 /* GLPK's: what it does in a second or so. Should its simplex stall all the same, the clock ends it,
@@ -44,10 +45,12 @@ static const kind_t KINDS[] = {
     {&ccl_i_synth_ring, false, 0, 0, false},
     {&ccl_i_synth_greedy, false, 0, MOST_CUTS, false}, /* trying all cuts takes ten times as long */
     {&ccl_i_synth_hm, false, 0, 0, true},              /* few steps, for small messages */
+    {&ccl_i_synth_packing, false, 0, FEW_TREES, true}, /* pieces that flow want few */
 };
 enum { NKINDS = CCL_ARRAY_LEN(KINDS) };
 const char *const ccl_i_solver_names[] = {
-    "coarse epochs", "fine epochs", "fine epochs, halves", "packing", "ring", "greedy", "hm", NULL};
+    "coarse epochs", "fine epochs", "fine epochs, halves", "packing", "ring",
+    "greedy",        "hm",          "packing, few trees",  NULL};
 _Static_assert(CCL_ARRAY_LEN(ccl_i_solver_names) == NKINDS + 1, "a name for each");
 
 /* A group that is solved. */

@@ -60,6 +60,8 @@ static const struct {
      "0 channels: 1 to 256, or leave the key out"},
     {HEAD GOOD ", \"mixes\": [{\"parts\": [{\"sketch\": \"a\", \"count\": 1}], \"cuts\": 0}]}",
      "0 cuts: 1 to 64, or leave the key out"},
+    {HEAD GOOD ", \"mixes\": [{\"parts\": [{\"sketch\": \"a\", \"count\": 1}], \"flows\": 2}]}",
+     "/flows: "},
     {HEAD GOOD
      ", \"mixes\": [{\"parts\": [{\"sketch\": \"a\", \"count\": 1}], \"shapes\": {\"net\": "
      "\"ring\"}}]}",

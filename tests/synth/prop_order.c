@@ -30,11 +30,12 @@ typedef struct run {
     const uint32_t *pipeline;
     uint32_t *new_of; /* [ntransfers] index in made of each given transfer */
     const char *what;
+    bool own_channels; /* made has others than given */
 } run_t;
 
-static uint64_t key_of(const ccl_transfer_t *t) {
+static uint64_t key_of(const run_t *r, const ccl_transfer_t *t) {
     return (uint64_t)t->src << 48 | (uint64_t)t->dst << 32 | (uint64_t)t->chunk << 8 |
-           (uint64_t)t->channel << 2 | (uint64_t)t->reduce;
+           (uint64_t)(r->own_channels ? 0 : t->channel) << 2 | (uint64_t)t->reduce;
 }
 
 typedef struct keyed {
@@ -49,17 +50,17 @@ static int by_key(const void *a, const void *b) {
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-static keyed_t *sorted_keys(const ccl_schedule_t *s) {
+static keyed_t *sorted_keys(const run_t *r, const ccl_schedule_t *s) {
     keyed_t *keys = malloc((s->ntransfers + (size_t)1) * sizeof *keys);
     for (uint32_t i = 0; i < s->ntransfers; i++)
-        keys[i] = (keyed_t){key_of(&s->transfers[i]), i};
+        keys[i] = (keyed_t){key_of(r, &s->transfers[i]), i};
     qsort(keys, s->ntransfers, sizeof *keys, by_key);
     return keys;
 }
 
 /* The same transfers; equal ones keep their order, as both write the same place. */
 static void match(run_t *r) {
-    keyed_t *given = sorted_keys(r->given), *made = sorted_keys(r->made);
+    keyed_t *given = sorted_keys(r, r->given), *made = sorted_keys(r, r->made);
     ck_assert_uint_eq(r->given->ntransfers, r->made->ntransfers);
     for (uint32_t i = 0; i < r->given->ntransfers; i++) {
         const ccl_transfer_t *a = &r->given->transfers[given[i].index];
@@ -267,9 +268,50 @@ static void check_lowered(const run_t *r, bool out_of_place) {
     ccl_program_destroy(program);
 }
 
+/* Pieces that flow: on channels of their own, over the routes that they had. */
+static void check_flow(const ccl_topology_t *topo, ccl_routes_t *routes,
+                       const ccl_schedule_t *given, const char *name) {
+    char what[300];
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_schedule_t *made = NULL, *again = NULL;
+    ccl_verdict_t *verdict = calloc(1, sizeof *verdict);
+    uint32_t *pipeline = calloc(given->ntransfers + (size_t)1, sizeof *pipeline);
+    run_t r = {topo, routes,   given,
+               NULL, pipeline, calloc(given->ntransfers + (size_t)1, sizeof(uint32_t)),
+               what, true};
+
+    snprintf(what, sizeof what, "%s, flow", name);
+    ck_assert_msg(ccl_i_schedule_flow(NULL, given, topo, routes, 1e7, &made, &err) == CCL_OK,
+                  "%s: %s", what, err.text);
+    ck_assert_int_eq(ccl_schedule_verify(NULL, made, verdict, &err), CCL_OK);
+    ck_assert_msg(verdict->valid, "%s: %s", what, verdict->fault.text);
+    r.made = made;
+    match(&r);
+    check_units(&r);
+    check_dependencies(&r);
+    for (uint32_t i = 0; i < given->ntransfers; i++) {
+        const ccl_transfer_t *a = &given->transfers[i], *b = &made->transfers[r.new_of[i]];
+        const ccl_route_t *was = NULL, *is = NULL;
+
+        ck_assert_int_eq(ccl_routes_get(routes, a->src, a->dst, a->channel, &was, &err), CCL_OK);
+        ck_assert_int_eq(ccl_routes_get(routes, b->src, b->dst, b->channel, &is, &err), CCL_OK);
+        ck_assert_uint_eq(was->nlinks, is->nlinks);
+        ck_assert_mem_eq(was->links, is->links, was->nlinks * sizeof *was->links);
+    }
+    check_lowered(&r, false);
+    ck_assert_int_eq(ccl_i_schedule_flow(NULL, given, topo, routes, 1e7, &again, &err), CCL_OK);
+    ck_assert_msg(ccl_schedule_equal(made, again), "%s: not the same twice", what);
+    free(r.new_of);
+    free(pipeline);
+    free(verdict);
+    ccl_schedule_destroy(again);
+    ccl_schedule_destroy(made);
+}
+
 static void check_orders(const ccl_topology_t *topo, ccl_routes_t *routes,
                          const ccl_schedule_t *given, const char *name) {
     ccl_verdict_t *verdict = calloc(1, sizeof *verdict);
+    check_flow(topo, routes, given, name);
     for (uint32_t w = 0; w < CCL_ARRAY_LEN(ways); w++) {
         char what[300];
         ccl_error_t err = CCL_ERROR_INIT;
@@ -284,7 +326,7 @@ static void check_orders(const ccl_topology_t *topo, ccl_routes_t *routes,
         ck_assert_msg(verdict->valid, "%s: %s", what, verdict->fault.text);
         run_t r = {topo, routes,   given,
                    made, pipeline, calloc(given->ntransfers + (size_t)1, sizeof(uint32_t)),
-                   what};
+                   what, false};
         match(&r);
         check_units(&r);
         check_dependencies(&r);

@@ -485,9 +485,9 @@ START_TEST(test_fill_of_chains) {
 }
 END_TEST
 
-START_TEST(test_stride) {
-    /* Two cuts, of which the second is 1000 steps behind, further than a cut takes: all of the
-       first comes before all of the second. Side by side they are in the same steps. */
+START_TEST(test_flows) {
+    /* The same trees with and without a flow: its order has a step for each transfer, of a first
+       hop over the network before one inside the server, which nobody waits for. */
     uint8_t reach[64] = {0};
     ccl_error_t err = CCL_ERROR_INIT;
     ccl_i_cluster_t cluster;
@@ -496,31 +496,41 @@ START_TEST(test_stride) {
     make(&m, PAIR, CCL_ALLGATHER);
     ccl_i_sketches_t sketches = {calloc(1, sizeof *sketches.items), 1, 1};
     ccl_i_mixes_t mixes = {0};
+    ccl_schedule_t *made[2] = {NULL, NULL};
 
     sketches.items[0] = sketch_of(&m, "-e a-", reach);
     ck_assert_int_eq(ccl_i_sketch_mixes(NULL, &m.space, &sketches, 1, 1, &mixes, &err), CCL_OK);
     ck_assert_int_eq(ccl_i_cluster_init(&cluster, m.topo, m.routes, &err), CCL_OK);
-    for (uint32_t stride = 0; stride <= 1000; stride += 1000) {
-        const ccl_i_candidate_t c = {
-            .mix = mixes.items, .channels = 1, .parts = 2, .cuts = 2, .stride = stride};
-        uint32_t last[2] = {0}, first[2] = {CCL_NONE, CCL_NONE};
-        ccl_schedule_t *made = NULL;
+    for (int flows = 0; flows < 2; flows++) {
+        const ccl_i_candidate_t c = {.mix = mixes.items,
+                                     .channels = 1,
+                                     .parts = 2,
+                                     .cuts = 2,
+                                     .flow_bytes = flows ? 1e6 : 0};
 
-        ck_assert_int_eq(
-            ccl_i_candidate_make(NULL, &m.space, &sketches, &c, &cluster, m.want, &made, &err),
-            CCL_OK);
-        for (uint32_t i = 0; i < made->ntransfers; i++) {
-            uint32_t cut = made->transfers[i].chunk % 2, step = made->transfers[i].step;
-
-            last[cut] = step > last[cut] ? step : last[cut];
-            first[cut] = step < first[cut] ? step : first[cut];
-        }
-        if (stride)
-            ck_assert_uint_lt(last[0], first[1]);
-        else
-            ck_assert(last[0] == last[1] && first[0] == first[1]);
-        ccl_schedule_destroy(made);
+        ck_assert_int_eq(ccl_i_candidate_make(NULL, &m.space, &sketches, &c, &cluster, m.want,
+                                              &made[flows], &err),
+                         CCL_OK);
     }
+    ck_assert_uint_eq(made[0]->ntransfers, made[1]->ntransfers);
+    ck_assert_uint_lt(made[0]->nsteps, made[0]->ntransfers);
+    ck_assert_uint_eq(made[1]->nsteps, made[1]->ntransfers);
+    for (uint32_t rank = 0; rank < m.topo->nranks; rank++) {
+        bool inside = false;
+
+        for (uint32_t i = 0; i < made[1]->ntransfers; i++) {
+            const ccl_transfer_t *t = &made[1]->transfers[i];
+            bool near = ccl_i_cluster_gpus(&cluster, 0) > 0 &&
+                        cluster.server[t->src] == cluster.server[t->dst];
+
+            if (t->src != rank || t->chunk / 2 != rank)
+                continue;
+            ck_assert(near || !inside);
+            inside |= near;
+        }
+    }
+    ccl_schedule_destroy(made[0]);
+    ccl_schedule_destroy(made[1]);
     ccl_i_cluster_fini(&cluster);
     free(mixes.items);
     free(sketches.items);
@@ -617,7 +627,7 @@ int main(void) {
     tcase_add_test(tcase, test_shares_by_class);
     tcase_add_test(tcase, test_signature);
     tcase_add_test(tcase, test_fill_of_chains);
-    tcase_add_test(tcase, test_stride);
+    tcase_add_test(tcase, test_flows);
     tcase_add_test(tcase, test_chains_start_sooner);
     tcase_add_test(tcase, test_enough);
     suite_add_tcase(suite, tcase);
