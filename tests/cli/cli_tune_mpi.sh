@@ -39,14 +39,20 @@ for n in 2 4; do
     [ "$(rows "$dir/$n.db")" -ge 80 ] || say "$n processes: not all was written down"
 done
 
-# Process 1 is killed when the notebook has 20 points.
+# A worker, whichever, is killed when the notebook has so many points, whenever that is.
+draw() { echo $(($(od -An -N2 -tu2 /dev/urandom) % $1)); } # 0 ... N - 1
+choose() {
+    victim=$((1 + $(draw 2)))
+    moment=$((5 + $(draw 100)))
+    export victim moment
+}
 cat >"$dir/killed" <<EOF
 #!/bin/sh
-if [ "\${OMPI_COMM_WORLD_RANK:-\${PMI_RANK:-}}" = 1 ]; then
+if [ "\${OMPI_COMM_WORLD_RANK:-\${PMI_RANK:-}}" = "\$victim" ]; then
     "\$@" &
     while kill -0 \$! 2>/dev/null; do
         n=\$("$ccllab" notebook query 'SELECT count(*) FROM point' --csv --notebook "$dir/k.db" 2>/dev/null | tail -1 | tr -dc 0-9)
-        [ "\${n:-0}" -lt 20 ] || { kill -9 \$! && : >"$dir/struck"; break; }
+        [ "\${n:-0}" -lt "\$moment" ] || { kill -9 \$! && : >"$dir/struck"; break; }
     done
     wait \$! || exit 0
     exit
@@ -55,12 +61,13 @@ exec "\$@"
 EOF
 chmod +x "$dir/killed"
 long=$(echo "$tune" | sed 's/--budget 80/--budget 300/; s/=ring/=packing,ring/')
+choose
 # shellcheck disable=SC2086
 go 3 "" "$dir/killed" "$ccllab" $long --notebook "$dir/k.db" --json
 [ $code != 124 ] || say "killed: the others hang"
 [ -f "$dir/struck" ] || say "nobody was killed"
 had=$(rows "$dir/k.db")
-[ "$had" -ge 20 ] || say "killed: only $had points are there"
+[ "$had" -ge "$moment" ] || say "process $victim killed at $moment points: only $had are there"
 # shellcheck disable=SC2086
 "$ccllab" $long --notebook "$dir/k.db" --json >"$dir/resumed"
 # shellcheck disable=SC2086
@@ -73,9 +80,10 @@ settled "$dir/resumed" | cmp -s - "$dir/want" || say "killed and called again: a
 # A launcher that leaves the others alone: they finish.
 if $open; then
     rm -f "$dir/k.db" "$dir/struck"
+    choose
     # shellcheck disable=SC2086
     go 3 --enable-recovery "$dir/killed" "$ccllab" $long --notebook "$dir/k.db" --json
     [ -f "$dir/struck" ] || say "recovery: nobody was killed"
-    grep -q 'process 1 of 3 ended: the others do its points' "$dir/err" || say "recovery: not told"
+    grep -q "process $victim of 3 ended: the others do its points" "$dir/err" || say "recovery: not told"
     settled "$dir/out" | cmp -s - "$dir/want" || say "recovery: another result"
 fi
