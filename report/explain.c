@@ -520,24 +520,8 @@ static void csv_blocks(const about_t *a, ccl_table_t *table) {
 
     ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), CCL_ARRAY_LEN(headers));
     for (uint32_t i = 0; i < r->ntbs; i++) {
-        const ccl_tb_t *tb = &a->program->tbs[i];
-        const ccl_tb_use_t *u = &r->tbs[i];
-        const double times[] = {u->start_s,
-                                u->done_s,
-                                u->busy_s,
-                                u->wait_data_s,
-                                u->wait_peer_s,
-                                u->wait_slot_s,
-                                a->explanation->sum.tb_s[i]};
-
-        ccl_table_row(table);
-        ccl_table_cell(table, "%u", tb->rank);
-        ccl_table_cell(table, "%u", tb->id);
-        ccl_table_cell(table, "%u", tb->channel);
-        ccl_table_cell(table, "%s", ccl_i_index(tb->send_peer, text, sizeof(text)));
-        ccl_table_cell(table, "%s", ccl_i_index(tb->recv_peer, text, sizeof(text)));
-        for (size_t k = 0; k < CCL_ARRAY_LEN(times); k++)
-            ccl_table_cell(table, "%s", ccl_i_number(times[k], text, sizeof(text)));
+        ccl_i_table_block(table, &a->program->tbs[i], &r->tbs[i]);
+        ccl_table_cell(table, "%s", ccl_i_number(a->explanation->sum.tb_s[i], text, sizeof(text)));
     }
 }
 

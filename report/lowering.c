@@ -198,18 +198,15 @@ static void text_way(const ccl_report_lowering_t *r, const ccl_lowered_t *way, c
 }
 
 static ccl_status_t text_ways(const ccl_report_lowering_t *r, ccl_text_t *out, ccl_error_t *err) {
-    static const char *const headers[] = {"blocks",      "time(us)", "gap",       "algbw(GB/s)",
-                                          "busbw(GB/s)", "speed-up", "moving(%)", "idle(%)",
-                                          "idlest(%)",   "links(%)"};
+    static const char *const headers[] = {
+        "order",       "allocation", "level",     "blocks",  "time(us)",  "gap",     "algbw(GB/s)",
+        "busbw(GB/s)", "speed-up",   "moving(%)", "idle(%)", "idlest(%)", "links(%)"};
     ccl_table_t *table = ccl_table_create();
     ccl_status_t status;
 
     if (!table)
         return ccl_fail_nomem(err);
-    ccl_table_column(table, "order", CCL_ALIGN_LEFT);
-    ccl_table_column(table, "allocation", CCL_ALIGN_LEFT);
-    ccl_table_column(table, "level", CCL_ALIGN_LEFT);
-    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), 0);
+    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), 3);
     for (uint32_t i = 0; i < r->nways; i++)
         text_way(r, &r->ways[i], table);
     status = ccl_i_table_emit(table, CCL_REPORT_TEXT, out, err);
@@ -219,17 +216,15 @@ static ccl_status_t text_ways(const ccl_report_lowering_t *r, ccl_text_t *out, c
 
 /** Milliseconds of the phases of ResCCL's figure 10a. */
 static ccl_status_t text_phases(const ccl_report_lowering_t *r, ccl_text_t *out, ccl_error_t *err) {
-    static const char *const headers[] = {"sub-pipelines", "parse(ms)", "analyse(ms)",
-                                          "order(ms)",     "lower(ms)", "all(ms)"};
+    static const char *const headers[] = {"order",         "allocation", "level",
+                                          "sub-pipelines", "parse(ms)",  "analyse(ms)",
+                                          "order(ms)",     "lower(ms)",  "all(ms)"};
     ccl_table_t *table = ccl_table_create();
     ccl_status_t status;
 
     if (!table)
         return ccl_fail_nomem(err);
-    ccl_table_column(table, "order", CCL_ALIGN_LEFT);
-    ccl_table_column(table, "allocation", CCL_ALIGN_LEFT);
-    ccl_table_column(table, "level", CCL_ALIGN_LEFT);
-    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), 0);
+    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), 3);
     for (uint32_t i = 0; i < r->nways; i++) {
         const ccl_lowered_t *way = &r->ways[i];
         const ccl_lower_stats_t *s = &way->stats;

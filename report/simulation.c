@@ -243,26 +243,12 @@ static void csv_blocks(const ccl_report_run_t *run, ccl_table_t *table) {
     static const char *const headers[] = {"rank",        "id",          "channel",    "send",
                                           "recv",        "start_s",     "done_s",     "busy_s",
                                           "wait_data_s", "wait_peer_s", "wait_slot_s"};
-    char text[40];
 
     ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), CCL_ARRAY_LEN(headers));
     if (!run->program || !finished(run) || !run->result->tbs)
         return;
-    for (uint32_t i = 0; i < run->result->ntbs; i++) {
-        const ccl_tb_t *tb = &run->program->tbs[i];
-        const ccl_tb_use_t *u = &run->result->tbs[i];
-        const double times[] = {u->start_s,     u->done_s,      u->busy_s,
-                                u->wait_data_s, u->wait_peer_s, u->wait_slot_s};
-
-        ccl_table_row(table);
-        ccl_table_cell(table, "%u", tb->rank);
-        ccl_table_cell(table, "%u", tb->id);
-        ccl_table_cell(table, "%u", tb->channel);
-        ccl_table_cell(table, "%s", ccl_i_index(tb->send_peer, text, sizeof(text)));
-        ccl_table_cell(table, "%s", ccl_i_index(tb->recv_peer, text, sizeof(text)));
-        for (size_t k = 0; k < CCL_ARRAY_LEN(times); k++)
-            ccl_table_cell(table, "%s", ccl_i_number(times[k], text, sizeof(text)));
-    }
+    for (uint32_t i = 0; i < run->result->ntbs; i++)
+        ccl_i_table_block(table, &run->program->tbs[i], &run->result->tbs[i]);
 }
 
 /** Flow lists: when each flow arrived. */

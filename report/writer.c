@@ -324,6 +324,21 @@ void ccl_i_table_columns(ccl_table_t *table, const char *const *headers, size_t 
         ccl_table_column(table, headers[i], i < left ? CCL_ALIGN_LEFT : CCL_ALIGN_RIGHT);
 }
 
+void ccl_i_table_block(ccl_table_t *table, const ccl_tb_t *tb, const ccl_tb_use_t *use) {
+    const double times[] = {use->start_s,     use->done_s,      use->busy_s,
+                            use->wait_data_s, use->wait_peer_s, use->wait_slot_s};
+    char text[40];
+
+    ccl_table_row(table);
+    ccl_table_cell(table, "%u", tb->rank);
+    ccl_table_cell(table, "%u", tb->id);
+    ccl_table_cell(table, "%u", tb->channel);
+    ccl_table_cell(table, "%s", ccl_i_index(tb->send_peer, text, sizeof(text)));
+    ccl_table_cell(table, "%s", ccl_i_index(tb->recv_peer, text, sizeof(text)));
+    for (size_t k = 0; k < CCL_ARRAY_LEN(times); k++)
+        ccl_table_cell(table, "%s", ccl_i_number(times[k], text, sizeof(text)));
+}
+
 ccl_status_t ccl_i_table_emit(const ccl_table_t *table, ccl_report_format_t format, ccl_text_t *out,
                               ccl_error_t *err) {
     ccl_text_t text = {0};

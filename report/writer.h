@@ -45,6 +45,9 @@ const char *ccl_i_us(double seconds, char *out, size_t out_len);
 
 /** Columns of a table, the first `left` of them aligned left, the others right. */
 void ccl_i_table_columns(ccl_table_t *table, const char *const *headers, size_t n, size_t left);
+/** A new row: rank, id, channel and peers of a thread block; its start, end, work and waits in s.
+ */
+void ccl_i_table_block(ccl_table_t *table, const ccl_tb_t *tb, const ccl_tb_use_t *use);
 /** Append a table in the style's form (text or CSV). */
 ccl_status_t ccl_i_table_emit(const ccl_table_t *table, ccl_report_format_t format, ccl_text_t *out,
                               ccl_error_t *err);
