@@ -206,6 +206,7 @@ typedef struct ccl_i_mix {
     bool given;        /* the user's: counts, channels, cuts and shapes are as they are */
     uint32_t cuts;     /* given; 0: 1 */
     bool flows;        /* given; its pieces flow: ccl_i_schedule_flow() */
+    bool apart;        /* given; what is handed on has channels of its own */
     uint32_t channels; /* given; 0: as elsewhere */
     uint8_t shapes[CCL_I_SKETCH_DIMENSIONS]; /* given */
 } ccl_i_mix_t;
@@ -230,7 +231,7 @@ ccl_status_t ccl_i_sketch_mixes(const ccl_ctx_t *ctx, ccl_i_space_t *space,
 typedef struct ccl_i_chosen {
     const ccl_i_mix_t *mix;
     uint32_t channels, cuts;
-    bool flows;
+    bool flows, apart;
     uint8_t shapes[CCL_I_SKETCH_DIMENSIONS];
 } ccl_i_chosen_t;
 

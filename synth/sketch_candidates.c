@@ -44,6 +44,8 @@ static ccl_status_t tree(void *user, const ccl_i_want_t *want, ccl_i_tree_t *out
     ccl_i_grower_t *g = &m->growers[part];
     bool gather = want->kind == CCL_GATHER;
     uint32_t root = gather ? m->space->root : want->root;
+    /* Above the others', apart from them also where channels choose among up to 8 equal routes. */
+    const uint32_t apart = (c->channels + 7) / 8 * 8;
     /* Of pieces that are alike those of the first cut flow first. */
     uint32_t late = c->flow_bytes > 0 ? part / (c->parts / c->cuts) : 0;
 
@@ -71,8 +73,10 @@ static ccl_status_t tree(void *user, const ccl_i_want_t *want, ccl_i_tree_t *out
     for (uint32_t i = 1; i < g->norder; i++) {
         uint32_t r = g->order[i];
 
-        ccl_i_tree_add(out, g->parent[r], r, g->step[r] + late,
-                       channel_of(&m->space->x, g->via[r], part % c->channels));
+        ccl_i_tree_add(
+            out, g->parent[r], r, g->step[r] + late,
+            channel_of(&m->space->x, g->via[r],
+                       part % c->channels + (c->apart && g->parent[r] != root ? apart : 0)));
     }
     return CCL_OK;
 }
@@ -350,6 +354,7 @@ static bool add_given(ccl_i_candidates_t *all, const ccl_i_space_t *space,
                            .channels = mix->channels ? mix->channels : channels,
                            .cuts = mix->cuts ? mix->cuts : 1,
                            .flow_bytes = mix->flows ? costs->size_bytes : 0,
+                           .apart = mix->apart,
                            .index = (uint32_t)all->n};
 
     memcpy(c.shapes, mix->shapes, sizeof c.shapes);

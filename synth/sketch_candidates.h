@@ -21,6 +21,7 @@ typedef struct ccl_i_candidate {
     uint32_t cuts;     /* parts are so many times those of the mix with its turns */
     double flow_bytes; /* its pieces flow in a run of so many bytes: ccl_i_schedule_flow(); 0: all
                           cuts side by side, in the order of lowering */
+    bool apart;    /* what is handed on has as many channels of its own */
     bool hopeless;     /* more than twice as many */
     bool line;         /* simulated for the few flows that share links, whatever its estimate */
     bool wide; /* more connections than a GPU has thread blocks: only where nothing else is */

@@ -343,10 +343,13 @@ static ccl_status_t race_from(race_t *race, uint32_t first, uint32_t threads, ui
     return race_some(race, last, race->n, threads, best, best_s, err);
 }
 
+/* How a candidate is made. */
+typedef enum how { PLAIN, FLOWS, APART } how_t;
+
 /* The candidate `from` in another shape, over other channels, or in other cuts, joins the race, if
    it fits and was not there yet. @param cuts  0: as the estimate says */
 static ccl_status_t add_made(ccl_i_candidates_t *all, race_t *race, const ccl_i_mix_t *mix,
-                             uint8_t net, uint32_t channels, uint32_t cuts, bool flows,
+                             uint8_t net, uint32_t channels, uint32_t cuts, how_t how,
                              ccl_error_t *err) {
     ccl_i_candidates_t one = {0};
     bool ok;
@@ -359,7 +362,7 @@ static ccl_status_t add_made(ccl_i_candidates_t *all, race_t *race, const ccl_i_
         const ccl_i_candidate_t *c = &all->items[i];
 
         if (c->mix == mix && c->channels == channels && c->cuts == one.items[0].cuts &&
-            (c->flow_bytes > 0) == flows &&
+            (c->flow_bytes > 0) == (how == FLOWS) && c->apart == (how == APART) &&
             memcmp(c->shapes, one.items[0].shapes, sizeof c->shapes) == 0)
             one.n = 0;
     }
@@ -369,7 +372,8 @@ static ccl_status_t add_made(ccl_i_candidates_t *all, race_t *race, const ccl_i_
         if (ok) { /* behind those raced so far */
             memmove(all->items + race->n + 1, all->items + race->n,
                     (all->n - race->n) * sizeof *all->items);
-            one.items[0].flow_bytes = flows ? race->size_bytes : 0;
+            one.items[0].flow_bytes = how == FLOWS ? race->size_bytes : 0;
+            one.items[0].apart = how == APART;
             all->items[race->n++] = one.items[0];
             all->n++;
             race->transfers += one.items[0].transfers;
@@ -384,7 +388,7 @@ static ccl_status_t add_variant(ccl_i_candidates_t *all, race_t *race, uint32_t 
                                 uint32_t channels, uint32_t cuts, ccl_error_t *err) {
     const ccl_i_candidate_t from = all->items[from_index];
 
-    return add_made(all, race, from.mix, from.net, channels, cuts, false, err);
+    return add_made(all, race, from.mix, from.net, channels, cuts, PLAIN, err);
 }
 
 /* Where latency counts most there is nothing to gain. */
@@ -423,10 +427,17 @@ static ccl_status_t race_piped(ccl_i_candidates_t *all, race_t *race, uint32_t t
 
     for (uint32_t k = 0; k < n; k++) {
         const ccl_i_candidate_t c = all->items[leader[k]];
+        uint32_t times = PIPED;
 
-        if (worth_pieces(race, c.mix) && PIPED * c.cuts <= CCL_I_SKETCH_CUTS &&
-            PIPED * c.transfers <= PIPED_TRANSFERS)
-            CCL_TRY(add_variant(all, race, leader[k], c.channels, PIPED * c.cuts, err));
+        if (!worth_pieces(race, c.mix))
+            continue;
+        if (times * c.cuts <= CCL_I_SKETCH_CUTS && times * c.transfers <= PIPED_TRANSFERS)
+            CCL_TRY(add_variant(all, race, leader[k], c.channels, times * c.cuts, err));
+        /* Parts that are as long as a micro-batch's gain nothing by it, quarters of them may. */
+        times *= 4;
+        if (times * c.cuts <= CCL_I_SKETCH_CUTS && times * c.transfers <= PIPED_TRANSFERS &&
+            race->costs.chunk_bytes / c.parts / PIPED >= race->space->piece_bytes / 2)
+            CCL_TRY(add_variant(all, race, leader[k], c.channels, times * c.cuts, err));
     }
     return race->n > done ? race_from(race, done, threads, best, best_s, err) : CCL_OK;
 }
@@ -467,6 +478,27 @@ static ccl_status_t race_cuts(ccl_i_candidates_t *all, race_t *race, double with
     return CCL_OK;
 }
 
+/*
+ * What wins, and the best mix over one channel, with what is handed on apart from what a GPU sends
+ * of its own: neither then waits for the other, and the first hop takes no more connections.
+ */
+static ccl_status_t race_apart(ccl_i_candidates_t *all, race_t *race, uint32_t threads,
+                               uint32_t *best, double *best_s, ccl_error_t *err) {
+    const ccl_i_candidate_t c = all->items[*best];
+    const uint32_t done = race->n, own = ccl_i_candidate_parts(race->space, race->sketches, c.mix);
+    const uint32_t channels = c.channels > 1 ? c.channels / 2 : 1;
+    const uint32_t cuts = c.parts / (own * ((channels + own - 1) / own)); /* as many parts */
+
+    if (race->space->scatter || c.flow_bytes > 0 || enough(race, *best_s) ||
+        !worth_pieces(race, c.mix))
+        return CCL_OK;
+    for (uint32_t times = 1; times <= 2; times++) {
+        if (cuts && times * cuts <= CCL_I_SKETCH_CUTS && times * c.transfers <= CHEAP_TRANSFERS)
+            CCL_TRY(add_made(all, race, c.mix, c.net, channels, times * cuts, APART, err));
+    }
+    return race->n > done ? race_from(race, done, threads, best, best_s, err) : CCL_OK;
+}
+
 /* Where roots are not alike what wins in the other shapes: rails that lack a GPU make short chains
    and long ones unlike, which shows in so many cuts only. */
 static ccl_status_t race_shapes(ccl_i_candidates_t *all, race_t *race, uint32_t threads,
@@ -482,7 +514,7 @@ static ccl_status_t race_shapes(ccl_i_candidates_t *all, race_t *race, uint32_t 
         const uint32_t last = race->n;
         ccl_i_candidate_t *other;
 
-        CCL_TRY(add_made(all, race, c.mix, net, c.channels, c.cuts, false, err));
+        CCL_TRY(add_made(all, race, c.mix, net, c.channels, c.cuts, PLAIN, err));
         if (race->n == last)
             continue;
         other = &all->items[last];
@@ -509,7 +541,7 @@ static ccl_status_t add_flow(ccl_i_candidates_t *all, race_t *race, const ccl_i_
     if (cuts * transfers > FLOW_TRANSFERS)
         return CCL_OK;
     race->transfers -= fmin(race->transfers, cuts * transfers); /* beside the others */
-    return add_made(all, race, mix, net, own, cuts, true, err);
+    return add_made(all, race, mix, net, own, cuts, FLOWS, err);
 }
 
 /* The mix with trees that were balanced for groups which promises most, but those taken already;
@@ -547,7 +579,7 @@ static ccl_status_t climb_flow(ccl_i_candidates_t *all, race_t *race, bool up, u
             break;
         before_s = *best_s;
         race->transfers -= fmin(race->transfers, 2 * c.transfers); /* beside the others */
-        CCL_TRY(add_made(all, race, c.mix, c.net, c.channels, cuts, true, err));
+        CCL_TRY(add_made(all, race, c.mix, c.net, c.channels, cuts, FLOWS, err));
         if (race->n > done)
             CCL_TRY(race_from(race, done, threads, best, best_s, err));
     }
@@ -615,6 +647,7 @@ static ccl_status_t race_fine(ccl_i_candidates_t *all, race_t *race, const ccl_i
         CCL_TRY(race_from(race, done, threads, best, best_s, err));
     CCL_TRY(race_piped(all, race, threads, best, best_s, err));
     CCL_TRY(race_cuts(all, race, run->within, threads, best, best_s, err));
+    CCL_TRY(race_apart(all, race, threads, best, best_s, err));
     CCL_TRY(race_shapes(all, race, threads, best, best_s, err));
     return race_flow(all, race, threads, best, best_s, err);
 }
@@ -672,6 +705,7 @@ ccl_status_t ccl_i_sketch_choose(const ccl_ctx_t *ctx, const ccl_i_space_t *spac
     chosen->mix = all.items[best].mix;
     chosen->channels = all.items[best].channels;
     chosen->cuts = all.items[best].cuts;
+    chosen->apart = all.items[best].apart;
     chosen->flows = all.items[best].flow_bytes > 0;
     memcpy(chosen->shapes, all.items[best].shapes, sizeof chosen->shapes);
     status = ccl_i_candidate_make(ctx, space, sketches, &all.items[best], race.clusters[0], want,

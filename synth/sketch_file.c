@@ -301,9 +301,10 @@ static ccl_status_t read_shapes(const ccl_json_at_t *at, const ccl_i_space_t *sp
 
 static ccl_status_t read_mix(const ccl_json_at_t *at, const ccl_i_space_t *space,
                              const ccl_i_sketches_t *sketches, ccl_i_mix_t *out, ccl_error_t *err) {
-    static const char *const keys[] = {"channels", "cuts", "flows", "shapes", "parts", NULL};
+    static const char *const keys[] = {"channels", "cuts",  "flows", "apart",
+                                       "shapes",   "parts", NULL};
     static const char *const part_keys[] = {"sketch", "count", NULL};
-    ccl_json_at_t parts, channels, cuts, flows, shapes;
+    ccl_json_at_t parts, channels, cuts, flows, apart, shapes;
     ccl_i_mix_t mix = {.given = true};
     size_t n = 0;
 
@@ -312,6 +313,7 @@ static ccl_status_t read_mix(const ccl_json_at_t *at, const ccl_i_space_t *space
     channels = ccl_json_member(at, "channels");
     cuts = ccl_json_member(at, "cuts");
     flows = ccl_json_member(at, "flows");
+    apart = ccl_json_member(at, "apart");
     shapes = ccl_json_member(at, "shapes");
     CCL_TRY(ccl_json_u32(&channels, false, MAX_CHANNELS, &mix.channels, err));
     if (channels.value && mix.channels == 0)
@@ -322,6 +324,7 @@ static ccl_status_t read_mix(const ccl_json_at_t *at, const ccl_i_space_t *space
         return ccl_json_fail(&cuts, err, "0 cuts: 1 to %d, or leave the key out",
                              (int)CCL_I_SKETCH_CUTS);
     CCL_TRY(ccl_json_bool(&flows, false, &mix.flows, err));
+    CCL_TRY(ccl_json_bool(&apart, false, &mix.apart, err));
     CCL_TRY(read_shapes(&shapes, space, mix.shapes, err));
     CCL_TRY(ccl_json_array(&parts, true, &n, err));
     if (n < 1 || n > CCL_I_SKETCH_MIX)
@@ -486,6 +489,8 @@ static void write_mix(ccl_text_t *out, const ccl_i_space_t *space, const ccl_i_s
         ccl_text_printf(out, "\"cuts\": %u, ", chosen->cuts);
     if (chosen->flows)
         ccl_text_printf(out, "\"flows\": true, ");
+    if (chosen->apart)
+        ccl_text_printf(out, "\"apart\": true, ");
     ccl_text_printf(out, "\"shapes\": {");
     for (uint32_t d = 0; d < space->ndimensions; d++) {
         ccl_text_printf(out, "%s", d ? ", " : "");

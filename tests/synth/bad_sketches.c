@@ -62,6 +62,8 @@ static const struct {
      "0 cuts: 1 to 64, or leave the key out"},
     {HEAD GOOD ", \"mixes\": [{\"parts\": [{\"sketch\": \"a\", \"count\": 1}], \"flows\": 2}]}",
      "/flows: "},
+    {HEAD GOOD ", \"mixes\": [{\"parts\": [{\"sketch\": \"a\", \"count\": 1}], \"apart\": 2}]}",
+     "/apart: "},
     {HEAD GOOD
      ", \"mixes\": [{\"parts\": [{\"sketch\": \"a\", \"count\": 1}], \"shapes\": {\"net\": "
      "\"ring\"}}]}",
