@@ -2,6 +2,9 @@
 #include "program.h"
 #include "tests/base/main.h"
 
+/* A tuning that is soon done. */
+#define TUNED "-q -t dgx-a100 -c allgather --sizes 64K -k with=ring --budget 3 --notebook none"
+
 static const struct {
     const char *line;
     int rc;
@@ -205,6 +208,17 @@ static const struct {
     {"topology show dgx-a100 -o /nonexistent/out.txt", 4, "/nonexistent/out.txt", NULL,
      "no such folder to write to"},
     {"topology list -o /dev/full", 4, "/dev/full", NULL, "a full device"},
+    {"tune " TUNED " -o /dev/full", 4, "/dev/full: cannot write", NULL, "a tuning's table"},
+    {"tune " TUNED " --export /dev/full", 4, "/dev/full/", "time against",
+     "no folder to export to"},
+    {"tune " TUNED " --replay host:2 --save-profile /dev/full", 4, "/dev/full: cannot write",
+     "time against", "a fitted profile"},
+    {"sweep " TUNED " --json -o /dev/full", 4, "/dev/full: cannot write", NULL, "a sweep's result"},
+    {"sweep " TUNED " --vary scale:bandwidth:nvlink=2,", 2, "--vary scale:bandwidth:nvlink=", NULL,
+     "a value that is missing"},
+    {"tune " TUNED " --space /dev/null", 2, "/dev/null:1: not valid JSON", NULL, "an empty space"},
+    {"tune " TUNED " --space /nonexistent/space.json", 4, "/nonexistent/space.json", NULL,
+     "no such space"},
 };
 
 START_TEST(codes) {
