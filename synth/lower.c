@@ -667,11 +667,14 @@ static ccl_status_t in_parts(const ccl_schedule_t *schedule, uint32_t parts, ccl
  * found, these are simulated: fast connections spread over channels (ResCCL looks at primitives,
  * not connections: section 4.1); and the whole done part by part, so that parts overlap as
  * micro-batches do at algorithm level. The fastest is merged.
+ *
+ * @param unturned  NULL, or an order that may suit parts better, in which sums are not mirrored.
  */
 static ccl_status_t lower_state(const ccl_ctx_t *ctx, const ccl_schedule_t *given,
-                                const ccl_schedule_t *ordered, const ccl_lower_options_t *options,
-                                const ccl_i_lower_how_t *how, ccl_i_timed_t *known,
-                                ccl_program_t **out, uint32_t *pipelines, ccl_error_t *err) {
+                                const ccl_schedule_t *ordered, const ccl_schedule_t *unturned,
+                                const ccl_lower_options_t *options, const ccl_i_lower_how_t *how,
+                                ccl_i_timed_t *known, ccl_program_t **out, uint32_t *pipelines,
+                                ccl_error_t *err) {
     enum { MOST_PARTS = 16 };
     ccl_lower_options_t plain = *options;
     choice_t c = {.ctx = ctx, .options = &plain, .how = how, .most = 1};
@@ -704,9 +707,10 @@ static ccl_status_t lower_state(const ccl_ctx_t *ctx, const ccl_schedule_t *give
         best = taken ? given : best;
         for (uint32_t parts = fewest; parts <= MOST_PARTS && parts <= batches; parts *= 4) {
             bool better = false;
-            for (int k = 0; k < 1 + differ; k++) {
-                const ccl_schedule_t *whole = k ? given : ordered;
-                if (parts > fewest && whole != best) /* the first tell which order suits */
+            for (int k = 0; k < 3; k++) {
+                const ccl_schedule_t *whole = k == 0 ? ordered : k == 1 ? given : unturned;
+                if (!whole || (whole == given && !differ) ||
+                    (parts > fewest && whole != best)) /* the first tell which order suits */
                     continue;
                 taken = false;
                 CCL_TRY_GOTO(in_parts(whole, parts, &split, err), status, end);
@@ -779,7 +783,7 @@ ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
     ccl_lower_stats_t stats = {0};
     ccl_routes_t *own_routes = NULL;
     const ccl_schedule_t *given = schedule;
-    ccl_schedule_t *ordered = NULL;
+    ccl_schedule_t *ordered = NULL, *unturned = NULL;
     uint16_t *stage = NULL;
     uint8_t *forwards = NULL;
     ccl_status_t status = CCL_OK;
@@ -808,7 +812,8 @@ ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
         width.most = UINT16_MAX;
     if (options->order != CCL_ORDER_STEP) {
         how.ordered = false; /* steps are no rounds any more */
-        CCL_TRY_GOTO(ccl_i_lower_order(ctx, schedule, options, &how, &ordered, &timed, &stats, err),
+        CCL_TRY_GOTO(ccl_i_lower_order(ctx, schedule, options, &how, &ordered, &timed, &unturned,
+                                       &stats, err),
                      status, end);
         schedule = ordered;
     }
@@ -834,8 +839,8 @@ ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
         how.forwards = forwards;
     }
     if (options->allocation == CCL_ALLOCATE_STATE && how.task)
-        status =
-            lower_state(ctx, given, schedule, options, &how, &timed, out, &stats.pipelines, err);
+        status = lower_state(ctx, given, schedule, unturned, options, &how, &timed, out,
+                             &stats.pipelines, err);
     else if (timed.run && options->granularity == CCL_GRANULARITY_ALGORITHM)
         status = merge_known(ctx, options, &timed, out, err);
     else
@@ -850,6 +855,7 @@ end:
     free(forwards);
     ccl_i_timed_fini(&timed);
     ccl_schedule_destroy(ordered);
+    ccl_schedule_destroy(unturned);
     ccl_routes_destroy(own_routes);
     return status;
 }

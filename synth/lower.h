@@ -215,15 +215,18 @@ double ccl_i_likely_batches(const ccl_schedule_t *schedule, const ccl_topology_t
                             const char *proto, double size_bytes, double *chunk_bytes_out);
 /**
  * The schedule in options->order for the run that the options describe. Of HPDS's two ways (may a
- * transfer stand in the sub-pipeline of what it waits for?) the faster one in simulation, or by
- * estimate where simulating would take long.
+ * transfer stand in the sub-pipeline of what it waits for?), of sums also in the mirrored order of
+ * copies, the fastest one in simulation, or by estimate where simulating would take long.
+ *
  * @param timed_out  for allocation by state, where it was simulated: *out with a block per
  * connection; for ccl_i_timed_fini().
+ * @param unturned_out  where the mirrored order is fastest the best other one of HPDS, else NULL.
  */
 ccl_status_t ccl_i_lower_order(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                                const ccl_lower_options_t *options, const ccl_i_lower_how_t *how,
                                ccl_schedule_t **out, ccl_i_timed_t *timed_out,
-                               ccl_lower_stats_t *stats, ccl_error_t *err);
+                               ccl_schedule_t **unturned_out, ccl_lower_stats_t *stats,
+                               ccl_error_t *err);
 /**
  * @param spread_out  greatest number of channels that one connection got.
  */

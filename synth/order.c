@@ -204,12 +204,16 @@ ccl_status_t ccl_i_schedule_order(const ccl_ctx_t *ctx, const ccl_schedule_t *sc
             status = ccl_fail_nomem(err);
             goto end;
         }
-        CCL_TRY_GOTO(ccl_i_dag_init(&dag, schedule, err), status, end);
+        bool turned = flow >= CCL_I_FLOW_TURNED && order == CCL_ORDER_HPDS;
+        CCL_TRY_GOTO(ccl_i_dag_init(&dag, schedule, turned, err), status, end);
         CCL_TRY_GOTO(ccl_i_conns_init(&conns, schedule, &dag, topo, routes, err), status, end);
         analysed_s = ccl_now_s();
         progress.total = dag.nunits;
         if (order == CCL_ORDER_RR)
             status = ccl_i_order_rr(ctx, &dag, made.row, err);
+        else if (turned)
+            status = ccl_i_order_turned(ctx, schedule, &dag, &conns, flow == CCL_I_FLOW_TURNED,
+                                        progress, made.row, made.pipelines, &made.npipelines, err);
         else if (flow == CCL_I_FLOW_BY_PACE && dag.nunits <= BOTH_WAYS)
             status = order_by_pace(ctx, &dag, &conns, batches, &made, err);
         else

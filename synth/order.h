@@ -28,13 +28,25 @@ typedef struct ccl_i_dag {
     uint32_t *group_left;  /* [ngroups] accesses not done */
     uint8_t *group_starts; /* [ngroups + 1] 1: first of its history */
     uint32_t *group_units; /* [2 nmembers] by group: the unit of each access */
+    const uint8_t *past;   /* [nunits] 1: taken already, not to be ordered; NULL: none is */
+    uint32_t npast;
 } ccl_i_dag_t;
 
-/** The schedule's transfers as units with their dependencies. Fini also after a failure. */
-ccl_status_t ccl_i_dag_init(ccl_i_dag_t *dag, const ccl_schedule_t *schedule, ccl_error_t *err);
+/**
+ * The schedule's transfers as units with their dependencies. Fini also after a failure.
+ * @param commute  sums that come to a rank one after the other may come in any order; else as
+ * given.
+ */
+ccl_status_t ccl_i_dag_init(ccl_i_dag_t *dag, const ccl_schedule_t *schedule, bool commute,
+                            ccl_error_t *err);
 void ccl_i_dag_fini(ccl_i_dag_t *dag);
 /** As after init: nothing is done. */
 void ccl_i_dag_rewind(ccl_i_dag_t *dag);
+/** Whatever waited is waited for, last steps first; nothing is done. Twice: as it was. */
+void ccl_i_dag_reverse(ccl_i_dag_t *dag);
+/** All units, each behind what it waits for. @param row_out  [nunits] */
+ccl_status_t ccl_i_dag_walk(const ccl_i_dag_t *dag, uint32_t *row_out, uint32_t *nrow_out,
+                            ccl_error_t *err);
 /**
  * The unit is done: units that waited for it alone are given to `ready` (ascending order is not
  * promised). Units that wait for nothing from the start have unit_wait 0 after init.
@@ -94,6 +106,17 @@ ccl_status_t ccl_i_order_hpds(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, const ccl_
 ccl_status_t ccl_i_order_list(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, const ccl_i_conns_t *conns,
                               const double *chunk_bytes, uint32_t *order_out, ccl_error_t *err);
 /**
+ * Algorithm 1 turned round (order_turned.c): all that sums wait for, and the sums, in the mirrored
+ * order of what they are when time runs backwards, copies to many; then the rest in its order.
+ * @param dag  sums commute; rewound. Parameters as above.
+ */
+ccl_status_t ccl_i_order_turned(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
+                                ccl_i_dag_t *dag, const ccl_i_conns_t *conns, bool flowing,
+                                ccl_progress_t begin, uint32_t *order_out, uint32_t *pipeline_out,
+                                uint32_t *npipelines_out, ccl_error_t *err);
+/** Whether some transfer reduces. */
+bool ccl_i_order_reduces(const ccl_schedule_t *schedule);
+/**
  * Estimate of a run in this order at task level, seconds. @param chunk_bytes of a micro-batch.
  */
 ccl_status_t ccl_i_order_pace(const ccl_i_dag_t *dag, const ccl_i_conns_t *conns,
@@ -104,7 +127,9 @@ ccl_status_t ccl_i_order_pace(const ccl_i_dag_t *dag, const ccl_i_conns_t *conns
 typedef enum ccl_i_flow {
     CCL_I_FLOW_BY_PACE, /**< whichever gives the better pace */
     CCL_I_FLOW_YES,
-    CCL_I_FLOW_NO
+    CCL_I_FLOW_NO,
+    CCL_I_FLOW_TURNED,      /**< yes, with sums in the order of copies, mirrored */
+    CCL_I_FLOW_TURNED_APART /**< no, likewise */
 } ccl_i_flow_t;
 /** ccl_schedule_order_for() with a choice. */
 ccl_status_t ccl_i_schedule_order(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,

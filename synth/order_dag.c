@@ -30,6 +30,7 @@ typedef struct builder {
     uint32_t *count;              /* [2 nranks] accesses of local histories */
     uint32_t *row;                /* [2 n] accesses of the chunk by step and class */
     uint8_t *row_class;           /* [2 n] by access */
+    bool commute;
 } builder_t;
 
 enum { CLASS_READ, CLASS_EXCHANGE, CLASS_WRITE };
@@ -294,11 +295,15 @@ static void add_groups(builder_t *b, uint32_t chunk, uint32_t begin, uint32_t en
     for (uint32_t h = 0, at = base; h < nlocal; h++) {
         unsigned before = CLASS_WRITE;
         uint32_t before_step = 0;
+        bool summed = false;
         for (bool starts = true; at < b->count[h]; at++, starts = false) {
             uint32_t access = d->group_units[at];
+            const ccl_transfer_t *t = &b->transfers[d->transfer[access / 2]];
             unsigned class = access_class(b, access);
-            uint32_t step = b->transfers[d->transfer[access / 2]].step;
-            if (starts || class != before || (class != CLASS_READ && step != before_step)) {
+            uint32_t step = t->step;
+            bool sum = b->commute && class == CLASS_WRITE && t->reduce;
+            if (starts || class != before ||
+                (class != CLASS_READ && step != before_step && !(sum && summed))) {
                 d->group_first[d->ngroups] = at;
                 d->group_starts[d->ngroups++] = starts;
             }
@@ -306,12 +311,14 @@ static void add_groups(builder_t *b, uint32_t chunk, uint32_t begin, uint32_t en
             d->group_units[at] = d->unit_of[access / 2];
             before = class;
             before_step = step;
+            summed = sum;
         }
     }
 }
 
-ccl_status_t ccl_i_dag_init(ccl_i_dag_t *d, const ccl_schedule_t *schedule, ccl_error_t *err) {
-    builder_t b = {.dag = d, .transfers = schedule->transfers};
+ccl_status_t ccl_i_dag_init(ccl_i_dag_t *d, const ccl_schedule_t *schedule, bool commute,
+                            ccl_error_t *err) {
+    builder_t b = {.dag = d, .transfers = schedule->transfers, .commute = commute};
     uint32_t n = schedule->ntransfers, nchunks = schedule->coll->nchunks;
     memset(d, 0, sizeof *d);
     d->nchunks = nchunks;
@@ -353,4 +360,65 @@ void ccl_i_dag_take(ccl_i_dag_t *d, uint32_t unit, ccl_i_ready_fn ready, void *u
                 ready(other, user);
         }
     }
+}
+
+static void swap_u32(uint32_t *row, size_t n) {
+    for (size_t i = 0; i < n / 2; i++) {
+        uint32_t item = row[i];
+        row[i] = row[n - 1 - i];
+        row[n - 1 - i] = item;
+    }
+}
+
+/* Histories backwards are the histories of what runs backwards: all arrays of groups turned. */
+void ccl_i_dag_reverse(ccl_i_dag_t *d) {
+    uint32_t accesses = 2 * d->nmembers, last = 0;
+    swap_u32(d->group_units, accesses);
+    for (uint32_t g = 0; g <= d->ngroups; g++)
+        d->group_first[g] = accesses - d->group_first[g];
+    swap_u32(d->group_first, d->ngroups + (size_t)1);
+    for (uint32_t g = 0; g <= d->ngroups / 2; g++) { /* a history's last group becomes its first */
+        uint8_t starts = d->group_starts[g];
+        d->group_starts[g] = d->group_starts[d->ngroups - g];
+        d->group_starts[d->ngroups - g] = starts;
+    }
+    for (uint32_t a = 0; a < accesses; a++)
+        d->group_of[a] = d->ngroups - 1 - d->group_of[a];
+    for (uint32_t u = 0; u < d->nunits; u++)
+        last = d->unit_step[u] > last ? d->unit_step[u] : last;
+    for (uint32_t u = 0; u < d->nunits; u++)
+        d->unit_step[u] = last - d->unit_step[u];
+    ccl_i_dag_rewind(d);
+}
+
+typedef struct row {
+    uint32_t *units, len;
+} row_t;
+
+static void add_to_row(uint32_t unit, void *user) {
+    row_t *row = user;
+    row->units[row->len++] = unit;
+}
+
+ccl_status_t ccl_i_dag_walk(const ccl_i_dag_t *d, uint32_t *row_out, uint32_t *nrow_out,
+                            ccl_error_t *err) {
+    ccl_i_dag_t copy = *d;
+    row_t row = {row_out, 0};
+    copy.group_left = malloc((d->ngroups + (size_t)1) * sizeof(uint32_t));
+    copy.unit_wait = malloc((d->nunits + (size_t)1) * sizeof(uint32_t));
+    ccl_status_t status = copy.group_left && copy.unit_wait ? CCL_OK : ccl_fail_nomem(err);
+    if (status == CCL_OK) {
+        memcpy(copy.group_left, d->group_left, d->ngroups * sizeof(uint32_t));
+        memcpy(copy.unit_wait, d->unit_wait, d->nunits * sizeof(uint32_t));
+        for (uint32_t u = 0; u < d->nunits; u++) {
+            if (copy.unit_wait[u] == 0 && !(d->past && d->past[u]))
+                add_to_row(u, &row);
+        }
+        for (uint32_t n = 0; n < row.len; n++)
+            ccl_i_dag_take(&copy, row.units[n], add_to_row, &row);
+        *nrow_out = row.len;
+    }
+    free(copy.group_left);
+    free(copy.unit_wait);
+    return status;
 }

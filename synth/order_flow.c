@@ -34,7 +34,7 @@ static ccl_status_t flow_init(flow_t *f, double size_bytes, ccl_error_t *err) {
     const ccl_collective_t *coll = f->schedule->coll;
     size_t n;
 
-    CCL_TRY(ccl_i_dag_init(&f->dag, f->schedule, err));
+    CCL_TRY(ccl_i_dag_init(&f->dag, f->schedule, false, err));
     CCL_TRY(ccl_i_conns_init(&f->conns, f->schedule, &f->dag, f->topo, f->routes, err));
     n = f->conns.nconns + (size_t)1;
     f->chunk_bytes = calloc(coll->nchunks + (size_t)1, sizeof *f->chunk_bytes);

@@ -185,37 +185,17 @@ static uint32_t unit_cost(const hpds_t *h, uint32_t unit) {
     return LOCAL_COST;
 }
 
-typedef struct row {
-    uint32_t *units, len;
-} row_t;
-
-static void add_to_row(uint32_t unit, void *user) {
-    row_t *row = user;
-    row->units[row->len++] = unit;
-}
-
 /* way_out[unit]: cost of the longest chain of transfers that it begins. */
 static ccl_status_t find_ways(const hpds_t *h, uint32_t *way_out, ccl_error_t *err) {
     const ccl_i_dag_t *d = h->dag;
-    ccl_i_dag_t copy = *d;
     bool ok = true;
     uint32_t n = 0;
     uint32_t *row = take_bytes(&ok, d->nunits, sizeof *row);
     uint32_t *group_way = take_bytes(&ok, d->ngroups, sizeof *group_way);
-    copy.group_left = take_bytes(&ok, d->ngroups, sizeof(uint32_t));
-    copy.unit_wait = take_bytes(&ok, d->nunits, sizeof(uint32_t));
-    row_t walk = {row, 0};
-    if (ok) {
-        memcpy(copy.group_left, d->group_left, d->ngroups * sizeof(uint32_t));
-        memcpy(copy.unit_wait, d->unit_wait, d->nunits * sizeof(uint32_t));
-    }
-    for (uint32_t u = 0; ok && u < d->nunits; u++) {
-        if (copy.unit_wait[u] == 0)
-            add_to_row(u, &walk);
-    }
-    for (; ok && n < walk.len; n++)
-        ccl_i_dag_take(&copy, row[n], add_to_row, &walk);
-    while (ok && n-- > 0) {
+    ccl_status_t status = ok ? CCL_OK : ccl_fail_nomem(err);
+    if (status == CCL_OK)
+        status = ccl_i_dag_walk(d, row, &n, err);
+    while (status == CCL_OK && n-- > 0) {
         uint32_t unit = row[n], begin = 2 * d->unit_first[unit], end = 2 * d->unit_first[unit + 1];
         uint32_t way = 0;
         for (uint32_t a = begin; a < end; a++) {
@@ -232,9 +212,7 @@ static ccl_status_t find_ways(const hpds_t *h, uint32_t *way_out, ccl_error_t *e
     }
     free(row);
     free(group_way);
-    free(copy.group_left);
-    free(copy.unit_wait);
-    return ok ? CCL_OK : ccl_fail_nomem(err);
+    return status;
 }
 
 /* Ranks by step, then chunk; where they do not flow the longest way first. */
@@ -472,7 +450,7 @@ ccl_status_t ccl_i_order_hpds(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, const ccl_
                               bool flowing, ccl_progress_t begin, uint32_t *order_out,
                               uint32_t *pipeline_out, uint32_t *npipelines_out, ccl_error_t *err) {
     hpds_t h = {.dag = dag, .conns = conns, .now = 1, .visiting = CCL_NONE};
-    uint32_t done = 0;
+    uint32_t done = 0, n = dag->nunits - dag->npast;
     ccl_progress_t progress = begin;
     ccl_status_t status = hpds_init(&h, err);
     if (status == CCL_OK)
@@ -480,10 +458,10 @@ ccl_status_t ccl_i_order_hpds(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, const ccl_
     if (status == CCL_OK)
         status = rank_units(&h, flowing, err);
     for (uint32_t u = 0; status == CCL_OK && u < dag->nunits; u++) {
-        if (dag->unit_wait[u] == 0)
+        if (dag->unit_wait[u] == 0 && !(dag->past && dag->past[u]))
             add_open(u, &h);
     }
-    while (status == CCL_OK && done < dag->nunits) {
+    while (status == CCL_OK && done < n) {
         uint32_t before = done;
         progress.done = begin.done + done;
         CCL_TRY_GOTO(ccl_ctx_poll(ctx, &progress), status, end);

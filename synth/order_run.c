@@ -1,8 +1,10 @@
 /*
  * Ordering for a run. Which of HPDS's two ways is better depends on how links are shared over time,
  * which no short estimate tells well; so both are lowered and simulated, unless that would take
- * long. With few micro-batches neither may be better than the order given (ResCCL, section 5.2:
- * small messages leave little to schedule); then that stays.
+ * long. So is the mirrored order of what sums are when time runs backwards (order_turned.c): it
+ * knows nothing of sums of a chunk that wait for each other, so that neither is always better. With
+ * few micro-batches neither may be better than the order given (ResCCL, section 5.2: small messages
+ * leave little to schedule); then that stays.
  */
 #include "synth/lower.h"
 #include "synth/order.h"
@@ -11,6 +13,8 @@
 
 /* The order given stays only where it is better than HPDS's by this: it has no sub-pipelines. */
 #define GIVEN_GAIN 0.005
+/* Sends up to which the mirrored order has both of HPDS's ways. */
+#define BOTH_TURNED 5e5
 
 double ccl_i_lower_most_sends(const ccl_lower_options_t *options) {
     return options->rough ? 1e5 : 5e6; /* a few seconds */
@@ -62,8 +66,11 @@ static ccl_status_t order_way(const ccl_ctx_t *ctx, const ccl_schedule_t *schedu
 ccl_status_t ccl_i_lower_order(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                                const ccl_lower_options_t *options, const ccl_i_lower_how_t *how,
                                ccl_schedule_t **out, ccl_i_timed_t *timed_out,
-                               ccl_lower_stats_t *stats, ccl_error_t *err) {
-    enum { GIVEN, FLOW, NO_FLOW, WAYS };
+                               ccl_schedule_t **unturned_out, ccl_lower_stats_t *stats,
+                               ccl_error_t *err) {
+    enum { GIVEN, FLOW, NO_FLOW, APART, TURNED, WAYS };
+    static const ccl_i_flow_t flows[WAYS] = {CCL_I_FLOW_YES, CCL_I_FLOW_YES, CCL_I_FLOW_NO,
+                                             CCL_I_FLOW_TURNED_APART, CCL_I_FLOW_TURNED};
     ccl_schedule_t *ways[WAYS] = {NULL};
     uint32_t pipelines[WAYS] = {0};
     ccl_i_timed_t fastest = {NULL, NULL}, timed = {NULL, NULL};
@@ -71,25 +78,27 @@ ccl_status_t ccl_i_lower_order(const ccl_ctx_t *ctx, const ccl_schedule_t *sched
     double size_bytes = options->size_bytes > 0 ? options->size_bytes : 256.0 * (1 << 20);
     ccl_status_t status = CCL_OK;
     *timed_out = fastest;
+    *unturned_out = NULL;
     if (!options->batches)
         batches = ccl_i_likely_batches(schedule, options->topo, how->proto, size_bytes, &bytes);
-    if (options->order != CCL_ORDER_HPDS ||
-        batches * schedule->ntransfers > ccl_i_lower_most_sends(options))
+    double sends = batches * schedule->ntransfers;
+    if (options->order != CCL_ORDER_HPDS || sends > ccl_i_lower_most_sends(options))
         return order_way(ctx, schedule, options, CCL_I_FLOW_BY_PACE, batches, out, stats, err);
+    int nways = !ccl_i_order_reduces(schedule) ? APART : sends > BOTH_TURNED ? TURNED : WAYS;
     ccl_lower_options_t given = *options;
     given.order = CCL_ORDER_STEP;
-    for (int i = 0; i < WAYS; i++) {
-        CCL_TRY_GOTO(order_way(ctx, schedule, i == GIVEN ? &given : options,
-                               i == NO_FLOW ? CCL_I_FLOW_NO : CCL_I_FLOW_YES, batches, &ways[i],
-                               stats, err),
-                     status, end);
-        pipelines[i] = stats->pipelines;
-    }
-    int best = GIVEN;
-    for (int i = 0; i < WAYS; i++) {
+    int best = GIVEN, unturned = GIVEN;
+    for (int i = 0; i < nways; i++) {
         double best_s = fastest.run ? fastest.run->time_s : INFINITY;
         double most_s = best == GIVEN ? best_s / (1 - GIVEN_GAIN) : best_s * (1 - 1e-9);
-        if (i == NO_FLOW && ccl_schedule_equal(ways[i], ways[FLOW]))
+        CCL_TRY_GOTO(order_way(ctx, schedule, i == GIVEN ? &given : options, flows[i], batches,
+                               &ways[i], stats, err),
+                     status, end);
+        pipelines[i] = stats->pipelines;
+        bool same = false; /* as one that was simulated */
+        for (int k = FLOW; k < i && !same; k++)
+            same = ccl_schedule_equal(ways[i], ways[k]);
+        if (same)
             continue;
         CCL_TRY_GOTO(run_time(ctx, ways[i], options, how, size_bytes, most_s, &timed, err), status,
                      end);
@@ -97,9 +106,14 @@ ccl_status_t ccl_i_lower_order(const ccl_ctx_t *ctx, const ccl_schedule_t *sched
             (i != FLOW || fastest.run)) /* of all that cannot run, the first of HPDS */
             continue;
         best = i;
+        unturned = i < APART ? i : unturned;
         ccl_i_timed_fini(&fastest);
         fastest = timed;
         timed = (ccl_i_timed_t){NULL, NULL};
+    }
+    if (best != unturned && unturned != GIVEN) {
+        *unturned_out = ways[unturned];
+        ways[unturned] = NULL;
     }
     stats->pipelines = pipelines[best];
     *out = ways[best];

@@ -26,9 +26,10 @@ typedef struct ccl_i_candidate {
     bool line;         /* simulated for the few flows that share links, whatever its estimate */
     bool wide; /* more connections than a GPU has thread blocks: only where nothing else is */
     double estimate_s;
-    double time_s;      /* simulated */
-    bool late;          /* not simulated: no time left */
-    uint8_t net;        /* shape over the network */
+    double time_s;     /* simulated, in the best order */
+    double order_s[2]; /* of reductions: in its own order, in the mirrored one; INFINITY: not run */
+    bool late;         /* not simulated: no time left */
+    uint8_t net;       /* shape over the network */
     uint64_t signature; /* of its trees, once they are needed; 0: not yet */
 } ccl_i_candidate_t;
 

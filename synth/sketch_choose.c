@@ -35,8 +35,14 @@ enum { PIPED = 8 };
 #define FLOW_CLIMB 4e5
 #define FLOW_LOAD 1.05
 enum { FLOW_MIXES = 2 };
-/* Reductions of so many transfers, over all micro-batches, are simulated in two orders. */
-#define BOTH_ORDERS 4e4
+/* Reductions of so many transfers, over all micro-batches, are simulated in four orders, in two. */
+#define ALL_ORDERS 4e4
+#define TWO_ORDERS 2e5
+/* Reductions of at most so many are lowered to choose between them, and so many of those that are
+   so near to the fastest. */
+#define LOWERED 1e5
+#define FINALISTS_WITHIN 1.1
+enum { FINALISTS = 6 };
 /* Candidates of more transfers are not told apart by the steps of equal trees. */
 #define TREES_ALONE 5e3
 
@@ -92,27 +98,46 @@ static ccl_status_t simulate(const race_t *race, const ccl_ctx_t *ctx, ccl_route
     return status;
 }
 
+/* Over all micro-batches. */
+static double sends_of(const race_t *race, const ccl_schedule_t *schedule) {
+    double bytes;
+
+    return schedule->ntransfers *
+           ccl_i_likely_batches(schedule, race->space->topo, "Simple", race->size_bytes, &bytes);
+}
+
 /*
  * Candidates are compared in one order: HPDS's in which nothing stands in the sub-pipeline of what
- * it waits for. Of the orders that lowering tries for the winner it is the best nearly always, and
- * it keeps alike what is alike, so simulation is fast. Reductions are also tried in the other one,
- * where that does not take long. Sharing blocks (state) costs at most a hundredth.
+ * it waits for, of sums mirrored. Of the orders that lowering tries for the winner it is the best
+ * nearly always, and it keeps alike what is alike, so simulation is fast. Reductions are also tried
+ * in the others, where that does not take long. Sharing blocks (state) costs at most a hundredth.
  */
 static ccl_status_t time_of(const race_t *race, const ccl_ctx_t *ctx, ccl_routes_t *routes,
-                            const ccl_schedule_t *schedule, bool by_step, double *time_s,
+                            const ccl_schedule_t *schedule, ccl_i_candidate_t *c,
                             ccl_error_t *err) {
-    double other_s = INFINITY, bytes;
+    static const ccl_i_flow_t orders[] = {CCL_I_FLOW_TURNED_APART, CCL_I_FLOW_NO, CCL_I_FLOW_TURNED,
+                                          CCL_I_FLOW_YES};
+    const bool flows = c->flow_bytes > 0;
+    const bool sums = ccl_i_order_reduces(schedule); /* not in a Gather */
+    double sends;
+    int n;
 
-    if (by_step)
-        return simulate(race, ctx, routes, schedule, CCL_ORDER_STEP, CCL_I_FLOW_NO, time_s, err);
-    CCL_TRY(simulate(race, ctx, routes, schedule, CCL_ORDER_HPDS, CCL_I_FLOW_NO, time_s, err));
-    if (reduces(race) &&
-        schedule->ntransfers * ccl_i_likely_batches(schedule, race->space->topo, "Simple",
-                                                    race->size_bytes, &bytes) <=
-            BOTH_ORDERS)
-        CCL_TRY(
-            simulate(race, ctx, routes, schedule, CCL_ORDER_HPDS, CCL_I_FLOW_YES, &other_s, err));
-    *time_s = fmin(*time_s, other_s);
+    c->order_s[0] = c->order_s[1] = INFINITY;
+    if (flows || !reduces(race))
+        return simulate(race, ctx, routes, schedule, flows ? CCL_ORDER_STEP : CCL_ORDER_HPDS,
+                        CCL_I_FLOW_NO, &c->time_s, err);
+    sends = sends_of(race, schedule);
+    n = sends <= ALL_ORDERS ? 4 : sends <= TWO_ORDERS || !sums ? 2 : 1;
+    for (int i = 0; i < n; i++) {
+        bool turned = orders[i] >= CCL_I_FLOW_TURNED;
+        double s;
+
+        if (turned && !sums)
+            continue;
+        CCL_TRY(simulate(race, ctx, routes, schedule, CCL_ORDER_HPDS, orders[i], &s, err));
+        c->order_s[turned] = fmin(c->order_s[turned], s);
+    }
+    c->time_s = fmin(c->order_s[0], c->order_s[1]);
     return CCL_OK;
 }
 
@@ -164,10 +189,9 @@ static ccl_status_t run_one(uint32_t index, uint32_t worker, void *user, ccl_err
     if (status == CCL_OK) {
         ccl_error_t why = CCL_ERROR_INIT;
 
-        status = time_of(race, &ctx, race->routes[worker], schedule, c->flow_bytes > 0, &c->time_s,
-                         &why);
+        status = time_of(race, &ctx, race->routes[worker], schedule, c, &why);
         if (status == CCL_ERR_UNSUPPORTED) { /* more thread blocks than a GPU has */
-            c->time_s = INFINITY;
+            c->time_s = c->order_s[0] = c->order_s[1] = INFINITY;
             status = CCL_OK;
         }
         if (status != CCL_OK && err)
@@ -396,11 +420,38 @@ static bool worth_pieces(const race_t *race, const ccl_i_mix_t *mix) {
     return mix->s_per_byte * race->costs.chunk_bytes >= mix->depth_s;
 }
 
-/* The fastest so far, one candidate a mix; how many there are. */
-static uint32_t leaders(const race_t *race, double limit_s, uint32_t out[FINE_MIXES]) {
+/* How far a candidate is behind the fastest: of reductions in either order, since one that is far
+   ahead in one order says little of what the other will gain. */
+static double behind(const ccl_i_candidate_t *c, const double best_s[3]) {
+    double behind = c->time_s / best_s[2];
+
+    for (int k = 0; k < 2; k++) {
+        if (isfinite(best_s[k]))
+            behind = fmin(behind, c->order_s[k] / best_s[k]);
+    }
+    return behind;
+}
+
+/* @param best_s  the least in its own order, in the mirrored one, in any */
+static void find_best(const race_t *race, double best_s[3]) {
     const ccl_i_candidate_t *c = race->candidates;
+
+    best_s[0] = best_s[1] = best_s[2] = INFINITY;
+    for (uint32_t i = 0; i < race->n; i++) {
+        for (int k = 0; k < 2 && !c[i].late && reduces(race) && !(c[i].flow_bytes > 0); k++)
+            best_s[k] = fmin(best_s[k], c[i].order_s[k]);
+        best_s[2] = c[i].late ? best_s[2] : fmin(best_s[2], c[i].time_s);
+    }
+}
+
+/* The fastest so far, one candidate a mix, as long as they are not slower by more than `within`;
+   how many there are. */
+static uint32_t leaders(const race_t *race, double within, uint32_t out[FINE_MIXES]) {
+    const ccl_i_candidate_t *c = race->candidates;
+    double best_s[3];
     uint32_t n = 0;
 
+    find_best(race, best_s);
     while (n < FINE_MIXES) {
         uint32_t next = CCL_NONE;
 
@@ -409,10 +460,12 @@ static uint32_t leaders(const race_t *race, double limit_s, uint32_t out[FINE_MI
 
             for (uint32_t k = 0; k < n; k++)
                 tried |= c[out[k]].mix == c[i].mix;
-            if (!tried && (next == CCL_NONE || c[i].time_s < c[next].time_s))
+            if (!tried && (next == CCL_NONE || behind(&c[i], best_s) < behind(&c[next], best_s) ||
+                           (behind(&c[i], best_s) == behind(&c[next], best_s) &&
+                            c[i].time_s < c[next].time_s)))
                 next = i;
         }
-        if (next == CCL_NONE || c[next].time_s > limit_s)
+        if (next == CCL_NONE || behind(&c[next], best_s) > within)
             break;
         out[n++] = next;
     }
@@ -423,7 +476,7 @@ static uint32_t leaders(const race_t *race, double limit_s, uint32_t out[FINE_MI
    more, where that costs little. */
 static ccl_status_t race_piped(ccl_i_candidates_t *all, race_t *race, uint32_t threads,
                                uint32_t *best, double *best_s, ccl_error_t *err) {
-    uint32_t leader[FINE_MIXES], n = leaders(race, *best_s * FINE_WITHIN, leader), done = race->n;
+    uint32_t leader[FINE_MIXES], n = leaders(race, FINE_WITHIN, leader), done = race->n;
 
     for (uint32_t k = 0; k < n; k++) {
         const ccl_i_candidate_t c = all->items[leader[k]];
@@ -466,12 +519,35 @@ static ccl_status_t climb(ccl_i_candidates_t *all, race_t *race, uint32_t now, b
     return CCL_OK;
 }
 
-/* The fastest two mixes in more cuts, and in fewer. */
+/* The fastest of reductions in an order, its own or the mirrored one; CCL_NONE: none. */
+static uint32_t fastest_in(const race_t *race, int order) {
+    const ccl_i_candidate_t *c = race->candidates;
+    uint32_t best = CCL_NONE;
+
+    for (uint32_t i = 0; i < race->n && reduces(race); i++) {
+        if (!c[i].late && !(c[i].flow_bytes > 0) && isfinite(c[i].order_s[order]) &&
+            (best == CCL_NONE || c[i].order_s[order] < c[best].order_s[order]))
+            best = i;
+    }
+    return best;
+}
+
+/* The fastest two mixes in more cuts, and in fewer; of reductions the fastest in either order. */
 static ccl_status_t race_cuts(ccl_i_candidates_t *all, race_t *race, double within,
                               uint32_t threads, uint32_t *best, double *best_s, ccl_error_t *err) {
-    uint32_t leader[FINE_MIXES], n = leaders(race, *best_s * (1 + within), leader);
+    uint32_t leader[FINE_MIXES + 2], n = leaders(race, 1 + within, leader);
 
-    for (uint32_t k = 0; k < n && k < CUT_MIXES; k++) {
+    n = n < CUT_MIXES ? n : CUT_MIXES;
+    for (int order = 0; order < 2; order++) {
+        uint32_t first = fastest_in(race, order);
+        bool there = first == CCL_NONE;
+
+        for (uint32_t k = 0; k < n; k++)
+            there |= leader[k] == first;
+        if (!there)
+            leader[n++] = first;
+    }
+    for (uint32_t k = 0; k < n; k++) {
         CCL_TRY(climb(all, race, leader[k], true, threads, best, best_s, err));
         CCL_TRY(climb(all, race, leader[k], false, threads, best, best_s, err));
     }
@@ -620,7 +696,8 @@ static ccl_status_t race_flow(ccl_i_candidates_t *all, race_t *race, uint32_t th
 static ccl_status_t race_fine(ccl_i_candidates_t *all, race_t *race, const ccl_i_sketch_run_t *run,
                               uint32_t threads, uint32_t *best, double *best_s, ccl_error_t *err) {
     uint32_t done = race->n, leader[FINE_MIXES + 1 + ALIKE];
-    uint32_t n = leaders(race, *best_s * FINE_WITHIN, leader);
+    uint32_t n = leaders(race, FINE_WITHIN, leader);
+    bool four = false;
 
     leader[n++] = 0; /* the best estimate, which may be held up by its one channel */
     for (uint32_t i = 0; i < done; i++) { /* as a line through few connections is */
@@ -634,11 +711,17 @@ static ccl_status_t race_fine(ccl_i_candidates_t *all, race_t *race, const ccl_i
     if (race->n > done)
         CCL_TRY(race_from(race, done, threads, best, best_s, err));
     done = race->n;
+    for (int order = 0; order < 2; order++) { /* of reductions in either order */
+        uint32_t first = fastest_in(race, order);
+
+        four |= first != CCL_NONE && all->items[first].channels == FIRST_CHANNELS;
+    }
+    four |= all->items[*best].channels == FIRST_CHANNELS;
     for (size_t f = 0; f < CCL_ARRAY_LEN(FINE_CHANNELS) && !enough(race, *best_s); f++) {
         /* Beyond four only where four were better; fewer also for the second. */
-        if (FINE_CHANNELS[f] > FIRST_CHANNELS && all->items[*best].channels != FIRST_CHANNELS)
+        if (FINE_CHANNELS[f] > FIRST_CHANNELS && !four)
             break;
-        n = FINE_CHANNELS[f] > FIRST_CHANNELS ? 1 : leaders(race, *best_s * FINE_WITHIN, leader);
+        n = FINE_CHANNELS[f] > FIRST_CHANNELS ? 1 : leaders(race, FINE_WITHIN, leader);
         leader[0] = *best;
         for (uint32_t k = 0; k < n && k < CUT_MIXES; k++)
             CCL_TRY(add_variant(all, race, leader[k], FINE_CHANNELS[f], 0, err));
@@ -650,6 +733,82 @@ static ccl_status_t race_fine(ccl_i_candidates_t *all, race_t *race, const ccl_i
     CCL_TRY(race_apart(all, race, threads, best, best_s, err));
     CCL_TRY(race_shapes(all, race, threads, best, best_s, err));
     return race_flow(all, race, threads, best, best_s, err);
+}
+
+/* Time of the candidate as it will be lowered, all ways that cost little tried; INFINITY: not with
+   so many sends, or it does not fit. */
+static ccl_status_t lowered_time(const race_t *race, const ccl_i_candidate_t *c, double *time_s,
+                                 ccl_error_t *err) {
+    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+    ccl_schedule_t *schedule = NULL;
+    ccl_i_timed_t timed = {NULL, NULL};
+    ccl_status_t status = ccl_i_candidate_make(race->ctx, race->space, race->sketches, c,
+                                               race->clusters[0], race->want, &schedule, err);
+
+    *time_s = INFINITY;
+    lower.order = CCL_ORDER_HPDS;
+    lower.allocation = CCL_ALLOCATE_STATE;
+    lower.granularity = CCL_GRANULARITY_TASK;
+    lower.rough = true;
+    lower.topo = race->space->topo;
+    lower.routes = race->given;
+    lower.size_bytes = race->size_bytes;
+    ccl_lower_options_fit(&lower, race->space->topo);
+    if (status == CCL_OK && sends_of(race, schedule) <= LOWERED) {
+        status = ccl_lower(race->ctx, schedule, &lower, &timed.program, err);
+        if (status == CCL_OK)
+            status = ccl_i_state_run(race->ctx, &lower, &timed, 0, err);
+        else if (status == CCL_ERR_UNSUPPORTED)
+            status = CCL_OK;
+        if (timed.run)
+            *time_s = timed.run->time_s;
+    }
+    ccl_i_timed_fini(&timed);
+    ccl_schedule_destroy(schedule);
+    return status;
+}
+
+/*
+ * Lowering also runs reductions part by part, in steps, over more channels, and what gains most by
+ * that is not what was fastest before. Of those that are nearly so in either order, by turns, what
+ * is faster once lowered is it.
+ */
+static ccl_status_t decide(const race_t *race, uint32_t *best, ccl_error_t *err) {
+    const ccl_i_candidate_t *c = race->candidates;
+    uint32_t tried[FINALISTS];
+    double best_s[3], least_s = INFINITY;
+    int n = 0;
+
+    if (c[*best].flow_bytes > 0 || !isfinite(c[*best].time_s))
+        return CCL_OK;
+    find_best(race, best_s);
+    for (int k = 0; n < FINALISTS; k = !k) {
+        uint32_t next = CCL_NONE;
+        double s;
+
+        for (uint32_t i = 0; i < race->n; i++) {
+            bool in = !c[i].late && !(c[i].flow_bytes > 0) &&
+                      c[i].order_s[k] <= best_s[k] * FINALISTS_WITHIN;
+
+            for (int t = 0; t < n; t++)
+                in &= tried[t] != i;
+            if (in && (next == CCL_NONE || c[i].order_s[k] < c[next].order_s[k]))
+                next = i;
+        }
+        if (next == CCL_NONE && n > 0)
+            break;
+        if (next == CCL_NONE)
+            continue;
+        tried[n++] = next;
+        CCL_TRY(lowered_time(race, &c[next], &s, err));
+        if (!isfinite(s)) /* too many sends: by the times there are */
+            break;
+        if (s < least_s) {
+            least_s = s;
+            *best = next;
+        }
+    }
+    return CCL_OK;
 }
 
 ccl_status_t ccl_i_sketch_choose(const ccl_ctx_t *ctx, const ccl_i_space_t *space,
@@ -700,6 +859,8 @@ ccl_status_t ccl_i_sketch_choose(const ccl_ctx_t *ctx, const ccl_i_space_t *spac
         CCL_TRY_GOTO(race_from(&race, 0, threads, &best, &best_s, err), status, end);
     if (run->fine && !enough(&race, best_s))
         CCL_TRY_GOTO(race_fine(&all, &race, run, threads, &best, &best_s, err), status, end);
+    if (reduces(&race))
+        CCL_TRY_GOTO(decide(&race, &best, err), status, end);
     if (run->stats)
         run->stats->candidates += all.n;
     chosen->mix = all.items[best].mix;

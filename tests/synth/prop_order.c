@@ -21,7 +21,9 @@ static const struct {
     const char *name;
 } ways[] = {{CCL_ORDER_RR, CCL_I_FLOW_NO, "rr"},
             {CCL_ORDER_HPDS, CCL_I_FLOW_YES, "hpds"},
-            {CCL_ORDER_HPDS, CCL_I_FLOW_NO, "hpds, no flow"}};
+            {CCL_ORDER_HPDS, CCL_I_FLOW_NO, "hpds, no flow"},
+            {CCL_ORDER_HPDS, CCL_I_FLOW_TURNED, "hpds, mirrored"},
+            {CCL_ORDER_HPDS, CCL_I_FLOW_TURNED_APART, "hpds, mirrored, no flow"}};
 
 typedef struct run {
     const ccl_topology_t *topo;
@@ -31,6 +33,7 @@ typedef struct run {
     uint32_t *new_of; /* [ntransfers] index in made of each given transfer */
     const char *what;
     bool own_channels; /* made has others than given */
+    bool turned;       /* sums of a rank come in any order */
 } run_t;
 
 static uint64_t key_of(const run_t *r, const ccl_transfer_t *t) {
@@ -83,7 +86,7 @@ static void check_pair(const run_t *r, uint32_t i, uint32_t j) {
         return;
     bool earlier = a->step < b->step;
     bool raw = earlier && a->dst == b->src, war = a->src == b->dst;
-    bool waw = earlier && a->dst == b->dst;
+    bool waw = earlier && a->dst == b->dst && !(r->turned && a->reduce && b->reduce);
     uint32_t x = new_step(r, i), y = new_step(r, j);
     if (!raw && !war && !waw)
         return;
@@ -278,7 +281,7 @@ static void check_flow(const ccl_topology_t *topo, ccl_routes_t *routes,
     uint32_t *pipeline = calloc(given->ntransfers + (size_t)1, sizeof *pipeline);
     run_t r = {topo, routes,   given,
                NULL, pipeline, calloc(given->ntransfers + (size_t)1, sizeof(uint32_t)),
-               what, true};
+               what, true, false};
 
     snprintf(what, sizeof what, "%s, flow", name);
     ck_assert_msg(ccl_i_schedule_flow(NULL, given, topo, routes, 1e7, &made, &err) == CCL_OK,
@@ -313,6 +316,9 @@ static void check_orders(const ccl_topology_t *topo, ccl_routes_t *routes,
     ccl_verdict_t *verdict = calloc(1, sizeof *verdict);
     check_flow(topo, routes, given, name);
     for (uint32_t w = 0; w < CCL_ARRAY_LEN(ways); w++) {
+        bool turned = ways[w].flow >= CCL_I_FLOW_TURNED;
+        if (turned && !ccl_i_order_reduces(given))
+            continue; /* unit_order.c: the same as otherwise */
         char what[300];
         ccl_error_t err = CCL_ERROR_INIT;
         ccl_schedule_t *made = NULL, *again = NULL;
@@ -326,11 +332,12 @@ static void check_orders(const ccl_topology_t *topo, ccl_routes_t *routes,
         ck_assert_msg(verdict->valid, "%s: %s", what, verdict->fault.text);
         run_t r = {topo, routes,   given,
                    made, pipeline, calloc(given->ntransfers + (size_t)1, sizeof(uint32_t)),
-                   what, false};
+                   what, false,    turned};
         match(&r);
         check_units(&r);
         check_dependencies(&r);
-        if (ways[w].order == CCL_ORDER_HPDS)
+        if (ways[w].order == CCL_ORDER_HPDS &&
+            !turned) /* a mirrored one ends with what is left over */
             check_pipelines(&r, stats.pipelines, ways[w].flow == CCL_I_FLOW_YES);
         check_lowered(&r, w == 1);
         ck_assert_int_eq(ccl_i_schedule_order(NULL, given, topo, NULL, ways[w].order, ways[w].flow,

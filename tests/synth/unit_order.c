@@ -6,6 +6,9 @@ typedef struct row {
     uint32_t src, dst, chunk, step, channel;
 } row_t;
 
+/* Beside a row's channel: it reduces. */
+enum { SUM = 256 };
+
 static ccl_schedule_t *schedule(uint32_t nranks, uint32_t nchunks, const row_t *rows, size_t n) {
     ccl_collective_t *coll = NULL;
     ccl_schedule_t *out = NULL;
@@ -16,7 +19,8 @@ static ccl_schedule_t *schedule(uint32_t nranks, uint32_t nchunks, const row_t *
                                                      .dst = rows[i].dst,
                                                      .chunk = rows[i].chunk,
                                                      .step = rows[i].step,
-                                                     .channel = (uint16_t)rows[i].channel,
+                                                     .channel = (uint16_t)(rows[i].channel % SUM),
+                                                     .reduce = rows[i].channel >= SUM,
                                                      .phase = 1});
     ck_assert_int_eq(ccl_schedule_builder_finish(b, &out, NULL), CCL_OK);
     return out;
@@ -190,6 +194,59 @@ static const struct {
       {0, 4, 4, 0, 2},
       {1, 5, 5, 0, 2}},
      "0>4.0, 1>5.1, 0>4.2, 1>5.3 | 0>4.4, 1>5.5"},
+    {"sums in their own order: what can start at once takes the connection of the longest way",
+     plain,
+     4,
+     2,
+     CCL_ORDER_HPDS,
+     CCL_I_FLOW_NO,
+     {{3, 2, 0, 0, SUM}, {1, 0, 1, 0, SUM}, {2, 1, 0, 1, SUM}, {1, 0, 0, 2, SUM}},
+     "3>2.0, 1>0.1 | 2>1.0 | 1>0.0"},
+    {"mirrored: backwards the longest way begins, so it ends last; what that kept open is next",
+     plain,
+     4,
+     2,
+     CCL_ORDER_HPDS,
+     CCL_I_FLOW_TURNED_APART,
+     {{3, 2, 0, 0, SUM}, {1, 0, 1, 0, SUM}, {2, 1, 0, 1, SUM}, {1, 0, 0, 2, SUM}},
+     "3>2.0 | 2>1.0, 1>0.1 | 1>0.0"},
+    {"sums of one chunk wait for each other where they have steps",
+     plain,
+     4,
+     1,
+     CCL_ORDER_HPDS,
+     CCL_I_FLOW_NO,
+     {{1, 0, 0, 0, SUM}, {2, 0, 0, 1, SUM}, {3, 0, 0, 2, SUM}},
+     "1>0.0 | 2>0.0 | 3>0.0"},
+    {"mirrored they are copies to three at once",
+     plain,
+     4,
+     1,
+     CCL_ORDER_HPDS,
+     CCL_I_FLOW_TURNED_APART,
+     {{1, 0, 0, 0, SUM}, {2, 0, 0, 1, SUM}, {3, 0, 0, 2, SUM}},
+     "1>0.0, 2>0.0, 3>0.0"},
+    {"a copy before sums comes before them, mirrored or not",
+     plain,
+     4,
+     1,
+     CCL_ORDER_HPDS,
+     CCL_I_FLOW_TURNED_APART,
+     {{2, 3, 0, 0, 0}, {1, 3, 0, 1, SUM}, {3, 0, 0, 2, SUM}},
+     "2>3.0 | 1>3.0 | 3>0.0"},
+    {"copies of sums keep their own order, behind the sums",
+     plain,
+     4,
+     2,
+     CCL_ORDER_HPDS,
+     CCL_I_FLOW_TURNED,
+     {{3, 2, 0, 0, SUM},
+      {2, 0, 0, 1, SUM},
+      {1, 0, 1, 0, SUM},
+      {0, 3, 0, 2, 0},
+      {0, 1, 1, 1, 0},
+      {1, 2, 1, 2, 0}},
+     "3>2.0, 1>0.1, 2>0.0 | 0>1.1, 0>3.0, 1>2.1"},
 };
 
 START_TEST(test_by_hand) {
@@ -237,6 +294,23 @@ static ccl_schedule_t *in_order(const ccl_schedule_t *s, const ccl_topology_t *t
                      CCL_OK);
     return out;
 }
+
+/* Without sums there is nothing to mirror. */
+START_TEST(test_copies_alone) {
+    ccl_topology_t *topo = topology("resccl-topo2");
+    ccl_collective_t *want = collective(CCL_ALLGATHER, topo->nranks, 0);
+    ccl_schedule_t *s = NULL;
+    ck_assert_int_eq(ccl_synthesize(NULL, "hm", topo, NULL, want, NULL, &s, NULL), CCL_OK);
+    ccl_schedule_t *plain_way = in_order(s, topo, CCL_I_FLOW_NO, 1);
+    ccl_schedule_t *mirrored = in_order(s, topo, CCL_I_FLOW_TURNED_APART, 1);
+    ck_assert(!ccl_i_order_reduces(s) && ccl_schedule_equal(plain_way, mirrored));
+    ccl_schedule_destroy(plain_way);
+    ccl_schedule_destroy(mirrored);
+    ccl_schedule_destroy(s);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
 
 /* The estimate where simulating takes too long; simulation agrees with these. */
 START_TEST(test_pace) {
@@ -364,6 +438,7 @@ int main(void) {
     Suite *suite = suite_create("unit.synth.order");
     TCase *tcase = tcase_create("order");
     tcase_add_loop_test(tcase, test_by_hand, 0, (int)CCL_ARRAY_LEN(cases));
+    tcase_add_test(tcase, test_copies_alone);
     tcase_add_loop_test(tcase, test_pace, 0, 3);
     tcase_add_loop_test(tcase, test_lower, 0, 2);
     tcase_add_test(tcase, test_given);
