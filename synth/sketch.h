@@ -54,6 +54,7 @@ typedef struct ccl_i_sketch {
     bool uses_one;        /* some stage picks single GPUs: parts take turns which */
     bool line;            /* from one root: the newest holders hand on, in a line where each server
                              gets one; so the root's links carry what they must only */
+    bool tree;            /* of a line: each server that gets one hands on to two others */
     const ccl_i_sub_t *const *sub; /* [nstages][ngroups] how a group does it; NULL, also all of
                                       it: as ccl_i_reach_t says */
     uint8_t solved;                /* how: 1 + place in ccl_i_solver_names; 0: not */
@@ -153,7 +154,8 @@ typedef struct ccl_i_grower {
     uint32_t *used;     /* [nranks] children in this tree */
     uint32_t *sends;    /* [ndimensions][nranks] those over hops of the dimension */
     uint32_t dimension; /* in hand */
-    bool line;          /* of the sketch in hand */
+    bool line, tree;    /* of the sketch in hand */
+    uint32_t *heads;    /* [nranks] of a tree over servers, in its order */
     ccl_arena_t arena;
 } ccl_i_grower_t;
 ccl_status_t ccl_i_grower_init(ccl_i_grower_t *g, const ccl_i_space_t *space, ccl_error_t *err);
@@ -183,7 +185,7 @@ void ccl_i_grower_measure(const ccl_i_grower_t *g, uint32_t *relays, double *dep
 /* ---------------------------------------------------------------- search (sketch_search.c) */
 
 /** "nvlink > net (one each)", in the space's arena; NULL: out of memory. */
-char *ccl_i_sketch_name(ccl_i_space_t *space, const uint8_t *reach, uint32_t nstages, bool line);
+char *ccl_i_sketch_name(ccl_i_space_t *space, const ccl_i_sketch_t *sketch);
 /** Sketches that are in `out` already stay; those found that are like them count as isomorphic. */
 ccl_status_t ccl_i_sketch_search(const ccl_ctx_t *ctx, ccl_i_space_t *space,
                                  const ccl_i_sketch_limits_t *limits, ccl_i_sketches_t *out,

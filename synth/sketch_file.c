@@ -170,8 +170,8 @@ static ccl_status_t check_reach(const ccl_json_at_t *at, const ccl_i_space_t *sp
 
 static ccl_status_t read_sketch(const ccl_json_at_t *at, ccl_i_space_t *space, ccl_i_grower_t *g,
                                 ccl_i_sketch_t *out, ccl_error_t *err) {
-    static const char *const keys[] = {"name", "line", "solved", "stages", NULL};
-    ccl_json_at_t stages, name, line, solved;
+    static const char *const keys[] = {"name", "line", "tree", "solved", "stages", NULL};
+    ccl_json_at_t stages, name, line, tree, solved;
     ccl_i_sketch_t sketch = {0};
     uint8_t *reach;
     const char *given = NULL;
@@ -180,6 +180,7 @@ static ccl_status_t read_sketch(const ccl_json_at_t *at, ccl_i_space_t *space, c
     stages = ccl_json_member(at, "stages");
     name = ccl_json_member(at, "name");
     line = ccl_json_member(at, "line");
+    tree = ccl_json_member(at, "tree");
     solved = ccl_json_member(at, "solved");
     if (solved.value) {
         CCL_TRY(word(&solved, ccl_i_solver_names, &sketch.solved, err));
@@ -191,6 +192,9 @@ static ccl_status_t read_sketch(const ccl_json_at_t *at, ccl_i_space_t *space, c
         return ccl_json_fail(&line, err,
                              "only sketches of broadcast and reduce may be in a line: elsewhere "
                              "every GPU is root, or every destination has chunks of its own");
+    CCL_TRY(ccl_json_bool(&tree, false, &sketch.tree, err));
+    if (sketch.tree && !sketch.line)
+        return ccl_json_fail(&tree, err, "a tree of servers is a kind of line: \"line\": true");
     reach = ccl_arena_alloc(&space->arena, (size_t)CCL_I_SKETCH_STAGES * (space->ngroups + 1), 1);
     if (!reach)
         return ccl_fail_nomem(err);
@@ -198,8 +202,8 @@ static ccl_status_t read_sketch(const ccl_json_at_t *at, ccl_i_space_t *space, c
     for (size_t i = 0; i < (size_t)sketch.nstages * space->ngroups; i++)
         sketch.uses_one |= reach[i] == CCL_I_REACH_ONE || reach[i] == CCL_I_REACH_EACH;
     sketch.reach = reach;
-    sketch.name = given ? ccl_arena_strdup(&space->arena, given)
-                        : ccl_i_sketch_name(space, reach, sketch.nstages, sketch.line);
+    sketch.name =
+        given ? ccl_arena_strdup(&space->arena, given) : ccl_i_sketch_name(space, &sketch);
     if (!sketch.name)
         return ccl_fail_nomem(err);
     if (!sketch.solved) /* else when it is */
@@ -451,7 +455,7 @@ static void write_sketch(ccl_text_t *out, const ccl_i_space_t *space, const ccl_
     ccl_text_printf(out, "{\"name\": ");
     quoted(out, s->name);
     if (s->line)
-        ccl_text_printf(out, ", \"line\": true");
+        ccl_text_printf(out, s->tree ? ", \"line\": true, \"tree\": true" : ", \"line\": true");
     if (s->solved) {
         ccl_text_printf(out, ", \"solved\": ");
         quoted(out, ccl_i_solver_names[s->solved - 1]);

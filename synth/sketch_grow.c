@@ -56,7 +56,9 @@ ccl_status_t ccl_i_grower_init(ccl_i_grower_t *g, const ccl_i_space_t *space, cc
     g->used = ccl_arena_alloc(&g->arena, n, sizeof *g->used);
     g->sends = ccl_arena_alloc(&g->arena, n * (space->ndimensions + (size_t)1), sizeof *g->sends);
     g->list = ccl_arena_alloc(&g->arena, 2 * n, sizeof *g->list);
-    if (g->got && g->parent && g->via && g->step && g->order && g->used && g->sends && g->list)
+    g->heads = ccl_arena_alloc(&g->arena, n, sizeof *g->heads);
+    if (g->heads && g->got && g->parent && g->via && g->step && g->order && g->used && g->sends &&
+        g->list)
         return CCL_OK;
     ccl_arena_fini(&g->arena);
     return ccl_fail_nomem(err);
@@ -188,8 +190,8 @@ static uint32_t chain_start(ccl_i_grower_t *g, uint32_t source, uint32_t stage, 
 
 /*
  * One GPU in every group of the nearest dimension that has none yet, by turns which. In a line the
- * newest holder hands on to the first, that one to the next; in chains the only holder to the first
- * of each.
+ * newest holder hands on to the first, that one to the next; in a tree each to two; in chains the
+ * only holder to the first of each.
  * @param length  of chains; 0: every holder hands on itself
  */
 static void grow_each(ccl_i_grower_t *g, const uint32_t *sources, uint32_t ns,
@@ -207,6 +209,7 @@ static void grow_each(ccl_i_grower_t *g, const uint32_t *sources, uint32_t ns,
         return; /* another group's GPUs are newer: theirs to do */
     while (start < nr && receivers[start] < newest)
         start++;
+    g->heads[0] = newest;
     place = topo->rank_local_index[newest] + (g->line || chain ? 0 : turn);
     for (uint32_t i = 0; i < nr; i++) {
         uint32_t dst = receivers[(start + i) % nr], home = near->group_of[dst];
@@ -228,6 +231,8 @@ static void grow_each(ccl_i_grower_t *g, const uint32_t *sources, uint32_t ns,
             src = g->line || chain ? newest : CCL_NONE;
             if (chain && reached % length == 0)
                 src = head;
+            if (g->line && g->tree)
+                src = g->heads[reached / 2];
             if (src != CCL_NONE) /* a chain goes on in any dimension */
                 hop = ccl_i_space_hop(g->space, chain ? CCL_NONE : g->dimension, src, at,
                                       chain && g->space->port ? port_turn(g, head) : turn);
@@ -237,7 +242,7 @@ static void grow_each(ccl_i_grower_t *g, const uint32_t *sources, uint32_t ns,
                 continue;
             reach(g, src, at, hop, stage, step + i);
             newest = at;
-            reached++;
+            g->heads[++reached] = at;
         }
     }
 }
@@ -347,6 +352,7 @@ bool ccl_i_grow(ccl_i_grower_t *g, const ccl_i_sketch_t *sketch, const uint8_t *
     memset(g->sends, 0, (size_t)nranks * s->ndimensions * sizeof *g->sends);
     g->norder = 0;
     g->line = sketch->line;
+    g->tree = sketch->tree;
     g->got[root] = 1;
     g->order[g->norder++] = root;
     for (uint32_t d = 0; d < s->ndimensions; d++) {

@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Servers from which on a tree over them is worth it: of fewer a line is as short. */
+enum { LEAST_TREE = 5 };
+
 typedef struct search {
     const ccl_ctx_t *ctx;
     ccl_i_space_t *space;
@@ -69,7 +72,9 @@ static ccl_status_t meet(const search_t *s, const ccl_i_sketch_t *sketch, bool *
     return ok ? CCL_OK : ccl_fail_nomem(err);
 }
 
-char *ccl_i_sketch_name(ccl_i_space_t *space, const uint8_t *reach, uint32_t nstages, bool line) {
+char *ccl_i_sketch_name(ccl_i_space_t *space, const ccl_i_sketch_t *sketch) {
+    const uint8_t *reach = sketch->reach;
+    const uint32_t nstages = sketch->nstages;
     ccl_text_t text = {0};
     char *name;
 
@@ -101,16 +106,21 @@ char *ccl_i_sketch_name(ccl_i_space_t *space, const uint8_t *reach, uint32_t nst
             some = true;
         }
     }
-    if (line)
-        ccl_text_printf(&text, ", in a line");
+    if (sketch->line)
+        ccl_text_printf(&text, sketch->tree ? ", in a tree" : ", in a line");
     name = text.nomem ? NULL : ccl_arena_strdup(&space->arena, text.data ? text.data : "");
     ccl_text_fini(&text);
     return name;
 }
 
 /* The tree in hand, if it is new. */
-static ccl_status_t keep_tree(search_t *s, uint32_t nstages, bool line, ccl_error_t *err) {
-    ccl_i_sketch_t sketch = {.nstages = nstages, .line = line, .variants = 1};
+static ccl_status_t keep_tree(search_t *s, const ccl_i_sketch_t *grown, ccl_error_t *err) {
+    const uint32_t nstages = grown->nstages;
+    ccl_i_sketch_t sketch = {.nstages = nstages,
+                             .reach = s->reach,
+                             .line = grown->line,
+                             .tree = grown->tree,
+                             .variants = 1};
     size_t bytes = (size_t)nstages * s->space->ngroups;
     uint8_t *reach;
 
@@ -134,7 +144,7 @@ static ccl_status_t keep_tree(search_t *s, uint32_t nstages, bool line, ccl_erro
         return CCL_OK;
     }
     reach = ccl_arena_alloc(&s->space->arena, bytes, 1);
-    sketch.name = ccl_i_sketch_name(s->space, s->reach, nstages, line);
+    sketch.name = ccl_i_sketch_name(s->space, &sketch);
     if (!reach || !sketch.name ||
         !ccl_grow(&s->out->items, &s->out->cap, s->out->n + 1, sizeof *s->out->items))
         return ccl_fail_nomem(err);
@@ -147,16 +157,21 @@ static ccl_status_t keep_tree(search_t *s, uint32_t nstages, bool line, ccl_erro
     return CCL_OK;
 }
 
-/* The sketch whose tree is in hand; from a single root also in a line. */
+/* The sketch whose tree is in hand; from a single root also in a line and in a tree of servers. */
 static ccl_status_t keep(search_t *s, uint32_t nstages, ccl_error_t *err) {
-    const ccl_i_sketch_t line = {
-        .nstages = nstages, .reach = s->reach, .line = true, .variants = 1};
+    ccl_i_sketch_t sketch = {.nstages = nstages, .reach = s->reach, .variants = 1};
 
-    CCL_TRY(keep_tree(s, nstages, false, err));
+    CCL_TRY(keep_tree(s, &sketch, err));
+    sketch.line = true;
     if (s->space->root == CCL_NONE || s->space->scatter ||
-        !ccl_i_grow(&s->grower, &line, NULL, s->root, 0))
+        !ccl_i_grow(&s->grower, &sketch, NULL, s->root, 0))
         return CCL_OK;
-    return keep_tree(s, nstages, true, err);
+    CCL_TRY(keep_tree(s, &sketch, err));
+    sketch.tree = true;
+    if (s->space->symmetry->dimensions[s->space->dimension[0]].ngroups < LEAST_TREE ||
+        !ccl_i_grow(&s->grower, &sketch, NULL, s->root, 0))
+        return CCL_OK;
+    return keep_tree(s, &sketch, err);
 }
 
 static ccl_status_t extend(search_t *s, uint32_t stage, ccl_error_t *err);
@@ -260,8 +275,7 @@ static ccl_status_t keep_line(search_t *s, ccl_error_t *err) {
             memcmp(s->out->items[i].reach, s->reach, 2 * (size_t)space->ngroups) == 0)
             return CCL_OK;
     }
-    return ccl_i_grow(&s->grower, &line, NULL, s->root, 0) ? keep_tree(&one, 2, false, err)
-                                                           : CCL_OK;
+    return ccl_i_grow(&s->grower, &line, NULL, s->root, 0) ? keep_tree(&one, &line, err) : CCL_OK;
 }
 
 /* Where roots are not alike: from each at once to all, over every dimension. From the first root a
@@ -283,7 +297,7 @@ static ccl_status_t keep_direct(search_t *s, ccl_error_t *err) {
     for (uint32_t r = 0; r < space->topo->nranks && whole; r++)
         whole = ccl_i_grow(&s->grower, &direct, NULL, r, 0);
     whole = whole && ccl_i_grow(&s->grower, &direct, NULL, s->root, 0);
-    return whole ? keep_tree(&one, 1, false, err) : CCL_OK;
+    return whole ? keep_tree(&one, &direct, err) : CCL_OK;
 }
 
 ccl_status_t ccl_i_sketch_search(const ccl_ctx_t *ctx, ccl_i_space_t *space,

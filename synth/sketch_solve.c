@@ -519,8 +519,10 @@ static ccl_status_t add_whole(solver_t *s, const group_t *group, ccl_i_sub_t *co
         return ccl_fail_nomem(err);
     for (uint32_t i = first_of(s, group); i < last_of(s, group); i++)
         reach[i] = s->space->reach_limit[group->dimension];
-    sketch.name = group->group == CCL_NONE ? ccl_arena_strdup(&s->space->arena, "all GPUs")
-                                           : ccl_i_sketch_name(s->space, reach, 1, false);
+    sketch.name =
+        group->group == CCL_NONE
+            ? ccl_arena_strdup(&s->space->arena, "all GPUs")
+            : ccl_i_sketch_name(s->space, &(ccl_i_sketch_t){.nstages = 1, .reach = reach});
     if (!sketch.name)
         return ccl_fail_nomem(err);
     return add_sketch(s, sketch, subs, k, sketches, err);
