@@ -43,6 +43,8 @@ static const struct {
     {HEAD
      "\"sketches\": [{\"line\": true, \"stages\": [{\"nvlink\": \"all\"}, {\"net\": \"all\"}]}]}",
      "t.json:2:23: /sketches/0/line: only sketches of broadcast and reduce may be in a line"},
+    {HEAD "\"sketches\": [{\"tree\": true, \"stages\": [{\"nvlink\": \"all\"}]}]}",
+     "t.json:2:23: /sketches/0/tree: a tree of servers is a kind of line: \"line\": true"},
     {HEAD GOOD ", \"mixes\": [{}]}", "/mixes/0/parts: missing"},
     {HEAD GOOD ", \"mixes\": [{\"parts\": []}]}", "0 sketches: a mix is of 1 to 8"},
     {HEAD GOOD ", \"mixes\": [{\"parts\": [{\"sketch\": \"b\", \"count\": 1}]}]}",

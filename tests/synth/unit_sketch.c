@@ -149,6 +149,30 @@ START_TEST(test_grow_reduction) {
 }
 END_TEST
 
+/* From one root over six servers of two: in a line each hands on to the next; in a tree the root's
+   to two, the first of these to two more, the second to the last; inside a server from whoever got
+   it there. */
+START_TEST(test_grow_tree) {
+    made_t m;
+    uint8_t reach[256] = {0};
+    static const uint32_t want[2][12] = {{0, 0, 0, 2, 2, 4, 4, 6, 6, 8, 8, 10},
+                                         {0, 0, 0, 2, 0, 4, 2, 6, 2, 8, 4, 10}};
+
+    make(&m, "servers:6 gpus:2 nvswitch=180GB/s,1us nics:2x50GB/s,5us", CCL_BROADCAST);
+    for (int tree = 0; tree < 2; tree++) {
+        ccl_i_sketch_t sketch = sketch_of(&m, "-e a-", reach);
+
+        sketch.line = true;
+        sketch.tree = tree;
+        ck_assert(ccl_i_grow(&m.grower, &sketch, NULL, 0, 0));
+        for (uint32_t r = 1; r < 12; r++)
+            ck_assert_msg(m.grower.parent[r] == want[tree][r], "%s: %u has it from %u",
+                          tree ? "tree" : "line", r, m.grower.parent[r]);
+    }
+    done(&m);
+}
+END_TEST
+
 START_TEST(test_grow_missing_hops) {
     /* A ring of six: "all" is the two neighbours, flooding goes on from them. */
     made_t m;
@@ -618,6 +642,7 @@ int main(void) {
     tcase_set_timeout(tcase, 0);
     tcase_add_test(tcase, test_grow);
     tcase_add_test(tcase, test_grow_reduction);
+    tcase_add_test(tcase, test_grow_tree);
     tcase_add_test(tcase, test_grow_missing_hops);
     tcase_add_test(tcase, test_search_one_switch);
     tcase_add_test(tcase, test_search_prunings);
