@@ -204,6 +204,9 @@ typedef struct ccl_i_capacity {
 /** Most bytes of a chunk in a micro-batch by default, counting all transports of the topology;
     INFINITY where nothing limits it: then there is one micro-batch. */
 double ccl_i_most_chunk_bytes(const ccl_topology_t *topo, const char *proto);
+/** Each GPU runs all its blocks at once. @retval CCL_ERR_UNSUPPORTED  it has no room for them. */
+ccl_status_t ccl_i_check_blocks(const ccl_program_t *program, const ccl_lower_options_t *options,
+                                ccl_error_t *err);
 /** Sends, over all micro-batches, up to which ways of ordering and of cutting are simulated. */
 double ccl_i_lower_most_sends(const ccl_lower_options_t *options);
 

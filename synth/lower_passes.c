@@ -42,9 +42,8 @@ static ccl_status_t make(const void *user, const ccl_schedule_t *schedule, ccl_p
     return CCL_OK;
 }
 
-/* Each GPU runs all its blocks at once, so it must have room for them. */
-static ccl_status_t check_blocks(const ccl_program_t *program, const ccl_lower_options_t *options,
-                                 ccl_error_t *err) {
+ccl_status_t ccl_i_check_blocks(const ccl_program_t *program, const ccl_lower_options_t *options,
+                                ccl_error_t *err) {
     for (uint32_t r = 0; options->topo && r < program->nranks; r++) {
         ccl_gpu_model_t gpu = ccl_model_gpu(options->topo, r);
         uint32_t blocks = ccl_program_rank_blocks(program, r, options->granularity);
@@ -102,7 +101,7 @@ static ccl_status_t lower_spread(const ccl_ctx_t *ctx, const ccl_schedule_t *sch
                                     how->stage, options->routes, &maker, &program, err);
     }
     if (status == CCL_OK)
-        status = check_blocks(program, options, err);
+        status = ccl_i_check_blocks(program, options, err);
     if (status == CCL_OK) {
         *out = program;
         program = NULL;
@@ -210,7 +209,7 @@ static ccl_status_t lower_state(const ccl_ctx_t *ctx, const ccl_schedule_t *give
     if (!options->batches)
         batches =
             ccl_i_likely_batches(given, options->topo, how->proto, options->size_bytes, &bytes);
-    if (known->run && check_blocks(known->program, &plain, NULL) == CCL_OK) {
+    if (known->run && ccl_i_check_blocks(known->program, &plain, NULL) == CCL_OK) {
         c.best = *known;
         *known = (ccl_i_timed_t){NULL, NULL};
     } else if (!known->run) {
@@ -219,7 +218,7 @@ static ccl_status_t lower_state(const ccl_ctx_t *ctx, const ccl_schedule_t *give
     bool few = batches * given->ntransfers <= ccl_i_lower_most_sends(options);
     if (few || !options->rough)
         CCL_TRY_GOTO(consider(&c, ordered, wider, WIDE, &taken, err), status, end);
-    if (hpds && few) {
+    if (hpds && few && c.best.program) { /* else neither fits in parts */
         const ccl_schedule_t *best = ordered;
         uint32_t fewest = batches < 4 ? 2 : 4;
         taken = false;
@@ -269,7 +268,7 @@ static ccl_status_t merge_known(const ccl_ctx_t *ctx, const ccl_lower_options_t 
                                 ccl_i_timed_t *known, ccl_program_t **out, ccl_error_t *err) {
     if (!options->rough)
         CCL_TRY(ccl_i_allocate_state(ctx, options, &known->program, known->run, err));
-    CCL_TRY(check_blocks(known->program, options, err));
+    CCL_TRY(ccl_i_check_blocks(known->program, options, err));
     *out = known->program;
     known->program = NULL;
     return CCL_OK;

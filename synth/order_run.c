@@ -13,6 +13,9 @@
 
 /* The order given stays only where it is better than HPDS's by this: it has no sub-pipelines. */
 #define GIVEN_GAIN 0.005
+/* Transfers of a schedule of which a lowering takes a good part of a second: of HPDS's two ways
+   only the one with the better pace is simulated, and none where blocks have no room. */
+#define LARGE 100000u
 /* Sends up to which the mirrored order has both of HPDS's ways. */
 #define BOTH_TURNED 5e5
 
@@ -21,11 +24,12 @@ double ccl_i_lower_most_sends(const ccl_lower_options_t *options) {
 }
 
 /* Simulated; timed_out stays empty when it takes longer than give_up_s, or cannot run like this
-   (another allocation may). */
+   (another allocation may). @param fits_out  false: a large one whose blocks have no room; not
+   simulated. */
 static ccl_status_t run_time(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                              const ccl_lower_options_t *options, const ccl_i_lower_how_t *how,
                              double size_bytes, double give_up_s, ccl_i_timed_t *timed_out,
-                             ccl_error_t *err) {
+                             bool *fits_out, ccl_error_t *err) {
     ccl_i_timed_t timed = {NULL, NULL};
     ccl_sim_options_t run = CCL_SIM_OPTIONS_INIT;
     run.granularity = how->task ? CCL_GRANULARITY_TASK : CCL_GRANULARITY_ALGORITHM;
@@ -34,6 +38,13 @@ static ccl_status_t run_time(const ccl_ctx_t *ctx, const ccl_schedule_t *schedul
     run.give_up_s = give_up_s;
     run.step_times = options->allocation == CCL_ALLOCATE_STATE;
     CCL_TRY(ccl_i_lower_program(ctx, schedule, how, &timed.program, err));
+    *fits_out = schedule->ntransfers <= LARGE ||
+                options->granularity == CCL_GRANULARITY_STAGE || /* has other blocks than these */
+                ccl_i_check_blocks(timed.program, options, NULL) == CCL_OK;
+    if (!*fits_out) {
+        ccl_i_timed_fini(&timed);
+        return CCL_OK;
+    }
     ccl_status_t status =
         ccl_sim_program(ctx, options->topo, options->routes, timed.program, &run, &timed.run, NULL);
     if (status == CCL_OK && timed.run->time_s < INFINITY && timed.run->time_s <= give_up_s)
@@ -88,20 +99,29 @@ ccl_status_t ccl_i_lower_order(const ccl_ctx_t *ctx, const ccl_schedule_t *sched
     ccl_lower_options_t given = *options;
     given.order = CCL_ORDER_STEP;
     int best = GIVEN, unturned = GIVEN;
+    bool both = schedule->ntransfers <= LARGE, fits;
     for (int i = 0; i < nways; i++) {
+        if (i == NO_FLOW && !both)
+            continue;
         double best_s = fastest.run ? fastest.run->time_s : INFINITY;
         double most_s = best == GIVEN ? best_s / (1 - GIVEN_GAIN) : best_s * (1 - 1e-9);
-        CCL_TRY_GOTO(order_way(ctx, schedule, i == GIVEN ? &given : options, flows[i], batches,
+        ccl_i_flow_t flow = i == FLOW && !both ? CCL_I_FLOW_BY_PACE : flows[i];
+        CCL_TRY_GOTO(order_way(ctx, schedule, i == GIVEN ? &given : options, flow, batches,
                                &ways[i], stats, err),
                      status, end);
         pipelines[i] = stats->pipelines;
         bool same = false; /* as one that was simulated */
         for (int k = FLOW; k < i && !same; k++)
-            same = ccl_schedule_equal(ways[i], ways[k]);
+            same = ways[k] && ccl_schedule_equal(ways[i], ways[k]);
         if (same)
             continue;
-        CCL_TRY_GOTO(run_time(ctx, ways[i], options, how, size_bytes, most_s, &timed, err), status,
-                     end);
+        CCL_TRY_GOTO(run_time(ctx, ways[i], options, how, size_bytes, most_s, &timed, &fits, err),
+                     status, end);
+        if (i == GIVEN && !fits) { /* nor would others */
+            status =
+                order_way(ctx, schedule, options, CCL_I_FLOW_BY_PACE, batches, out, stats, err);
+            goto end;
+        }
         if (!timed.run &&
             (i != FLOW || fastest.run)) /* of all that cannot run, the first of HPDS */
             continue;

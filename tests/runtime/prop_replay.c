@@ -11,7 +11,7 @@
    here, so programs differ from run to run. */
 enum { PROGRAMS = 1400, OFTEN = 30 };
 #ifdef __SANITIZE_ADDRESS__
-enum { IN_PROCESSES = 25 }; /* children start slowly there */
+enum { IN_PROCESSES = 12 }; /* children start slowly there */
 #else
 enum { IN_PROCESSES = 60 };
 #endif
