@@ -93,32 +93,16 @@ static ccl_status_t find_rates(list_t *l, ccl_error_t *err) {
     return ok ? CCL_OK : ccl_fail_nomem(err);
 }
 
-typedef struct row {
-    uint32_t *units, len;
-} row_t;
-
-static void add_to_row(uint32_t unit, void *user) {
-    row_t *row = user;
-
-    row->units[row->len++] = unit;
-}
-
 /* way_out[unit]: seconds of the longest chain of transfers that it begins. */
 static ccl_status_t find_ways(list_t *l, double *way_out, ccl_error_t *err) {
-    ccl_i_dag_t *d = l->dag;
+    const ccl_i_dag_t *d = l->dag;
     bool ok = true;
-    row_t walk = {take_bytes(&ok, d->nunits, sizeof(uint32_t)), 0};
+    uint32_t *row = take_bytes(&ok, d->nunits, sizeof *row), n = 0;
     double *group_way = take_bytes(&ok, d->ngroups, sizeof *group_way);
-    uint32_t n = 0;
+    ccl_status_t status = ok ? ccl_i_dag_walk(d, row, &n, err) : ccl_fail_nomem(err);
 
-    for (uint32_t u = 0; ok && u < d->nunits; u++) {
-        if (d->unit_wait[u] == 0)
-            add_to_row(u, &walk);
-    }
-    for (; ok && n < walk.len; n++)
-        ccl_i_dag_take(d, walk.units[n], add_to_row, &walk);
-    while (ok && n-- > 0) {
-        uint32_t unit = walk.units[n];
+    while (status == CCL_OK && n-- > 0) {
+        uint32_t unit = row[n];
         uint32_t begin = 2 * d->unit_first[unit], end = 2 * d->unit_first[unit + 1];
         double way = 0;
 
@@ -132,11 +116,9 @@ static ccl_status_t find_ways(list_t *l, double *way_out, ccl_error_t *err) {
         for (uint32_t a = begin; a < end; a++)
             group_way[d->group_of[a]] = fmax(group_way[d->group_of[a]], way);
     }
-    if (ok)
-        ccl_i_dag_rewind(d);
-    free(walk.units);
+    free(row);
     free(group_way);
-    return ok ? CCL_OK : ccl_fail_nomem(err);
+    return status;
 }
 
 typedef struct by_way {
