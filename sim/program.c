@@ -36,6 +36,8 @@ static void begin_flow(ccl_i_run_t *run, uint32_t c, uint32_t step, double time_
         run->flow_start_s[c] = time_s;
     if (run->record)
         ccl_i_record_flow(run, c, time_s);
+    if (run->unsent_bytes)
+        ccl_i_least_flow(run, conn->route, w->bytes, time_s);
     /* Units are in order of rank, thread block, stage: their number says all. */
     ccl_i_engine_flow(run->engine, time_s, w->path, conn->route, w->bytes, c, 0, conn->sender);
 }
@@ -225,6 +227,8 @@ static void advance(ccl_i_run_t *run, uint32_t unit, double time_s) {
                 ccl_i_record_start(run, unit, time_s);
             if (run->step_start_s && u->batch == 0 && u->slice == 0)
                 run->step_start_s[step] = time_s;
+            if (run->rest_s && u->slice == 0)
+                ccl_i_least_step(run, u, time_s);
             u->phase = PHASE_OVERHEAD;
             if (u->slice == 0 && w->overhead_s > 0) {
                 ccl_i_engine_at(run->engine, time_s + w->overhead_s, EV_UNIT, unit);
@@ -344,14 +348,15 @@ static bool on_between(void *user, double time_s) {
         if (run->status != CCL_OK)
             return false;
     }
-    if (time_s > run->give_up_s && run->nleft > 0) {
-        run->gave_up = true;
+    run->gave_up |= time_s > run->give_up_s && run->nleft > 0;
+    if (run->gave_up)
         return false;
-    }
     if (run->record)
         ccl_i_record_instant(run);
-    if (run->steady && run->wrapped != CCL_NONE)
-        ccl_i_steady_step(run, time_s);
+    if (run->steady && run->wrapped != CCL_NONE && ccl_i_steady_step(run, time_s) > 0) {
+        free(run->unsent_bytes); /* nobody counts the flows of what is skipped */
+        run->unsent_bytes = NULL;
+    }
     return !run->nomem;
 }
 

@@ -114,12 +114,15 @@ typedef struct ccl_i_run {
     uint32_t ready_head, ready_tail;
     bool nomem, gave_up;
     double end_s;
-    double give_up_s;            /* INFINITY: never */
-    uint64_t primitives;         /* done so far, skipped ones too */
-    uint64_t total;              /* of the run */
-    uint32_t rounds;             /* instants since progress was last told */
-    ccl_status_t status;         /* why the run was stopped */
-    uint64_t skipped;            /* micro-batches passed over */
+    double give_up_s;     /* INFINITY: never */
+    double *rest_s;       /* [nsteps] by order: least time of a unit's steps from this one on,
+                             of a micro-batch; NULL: never gives up */
+    double *unsent_bytes; /* [links] of flows that have not begun; NULL: not known */
+    uint64_t primitives;  /* done so far, skipped ones too */
+    uint64_t total;       /* of the run */
+    uint32_t rounds;      /* instants since progress was last told */
+    ccl_status_t status;  /* why the run was stopped */
+    uint64_t skipped;     /* micro-batches passed over */
     struct ccl_i_steady *steady; /* NULL: no skipping */
     struct ccl_i_record *record; /* NULL: no critical path is wanted */
     uint32_t wrapped; /* unit that finished a primitive it repeats every micro-batch; CCL_NONE */
@@ -145,6 +148,16 @@ ccl_status_t ccl_i_run_progress(const ccl_i_run_t *run);
 bool ccl_i_fold(ccl_i_run_t *run, uint64_t slices);
 /** Put the whole program's tables back, with what the run found; nothing when it was not folded. */
 void ccl_i_unfold(ccl_i_run_t *run);
+
+/** least.c: the run cannot end by give_up_s; before folding. */
+bool ccl_i_least_exceeds(const ccl_i_run_t *run, const ccl_sim_result_t *r);
+/** After folding. @param r  has the bytes of links. False when out of memory. */
+bool ccl_i_least_init(ccl_i_run_t *run, const ccl_sim_result_t *r);
+void ccl_i_least_fini(ccl_i_run_t *run);
+/** A unit begins a micro-batch of a step: gives up when what it has left takes too long. */
+void ccl_i_least_step(ccl_i_run_t *run, const ccl_i_unit_t *u, double time_s);
+/** Likewise of the links of a flow that begins. */
+void ccl_i_least_flow(ccl_i_run_t *run, const ccl_route_t *route, double bytes, double time_s);
 
 /** Steady-state detection and skipping (steady.c). Called between instants. */
 struct ccl_i_steady *ccl_i_steady_create(const ccl_i_run_t *run);

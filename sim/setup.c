@@ -585,6 +585,7 @@ static void run_fini(ccl_i_run_t *run) {
     free(run->ready);
     ccl_i_steady_destroy(run->steady);
     ccl_i_record_destroy(run->record);
+    ccl_i_least_fini(run);
     ccl_i_engine_destroy(run->engine);
 }
 
@@ -622,6 +623,40 @@ static ccl_status_t check(const ccl_topology_t *topo, const ccl_program_t *progr
         return ccl_fail(err, CCL_ERR_INPUT, "size %g bytes is not within (0, 1e18)",
                         options->size_bytes);
     return CCL_OK;
+}
+
+static ccl_status_t stopped(const ccl_i_run_t *run, ccl_status_t status, ccl_error_t *err) {
+    return status == CCL_OK
+               ? CCL_OK
+               : ccl_fail(err, status, "stopped at %.6g s of simulated time", run->end_s);
+}
+
+static ccl_status_t progress(const ccl_i_run_t *run, ccl_error_t *err) {
+    return stopped(run, ccl_i_run_progress(run), err);
+}
+
+/* From its tables to where it ends or stops. */
+static ccl_status_t simulate(ccl_i_run_t *run, const ccl_sim_options_t *options,
+                             const ccl_sim_result_t *r, ccl_error_t *err) {
+    const ccl_program_t *p = run->program;
+    bool fair = options->sharing == CCL_SHARING_FAIR && !options->trace;
+    if ((!options->no_fold && fair && !ccl_i_fold(run, r->flows)) || !make_paths(run) ||
+        !ccl_i_least_init(run, r))
+        return ccl_fail_nomem(err);
+    if (options->path)
+        CCL_TRY(ccl_i_record_create(run, err));
+    if (!options->no_skip && !options->path && fair)
+        run->steady = ccl_i_steady_create(run);
+    for (uint32_t rank = 0; rank < p->nranks; rank++)
+        if (run->rank_units[rank] < run->rank_units[rank + 1])
+            ccl_i_engine_at(run->engine, ccl_model_gpu(run->topo, rank).launch_s, EV_LAUNCH, rank);
+    run->total = (uint64_t)run->nsteps * run->batches;
+    CCL_TRY(progress(run, err));
+    CCL_TRY(ccl_i_engine_run(run->engine, err));
+    CCL_TRY(stopped(run, run->status, err));
+    if (run->record)
+        ccl_i_record_keep(run);
+    return run->nomem ? ccl_fail_nomem(err) : CCL_OK;
 }
 
 ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
@@ -664,33 +699,9 @@ ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, c
         goto done;
     }
     CCL_TRY_GOTO(make_work(&run, &kinds, options->size_bytes, conn_slices, r, err), status, done);
-    if (!options->no_fold && !options->trace && options->sharing == CCL_SHARING_FAIR &&
-        !ccl_i_fold(&run, r->flows)) {
-        status = ccl_fail_nomem(err);
-        goto done;
-    }
-    if (!make_paths(&run)) {
-        status = ccl_fail_nomem(err);
-        goto done;
-    }
-    if (options->path)
-        CCL_TRY_GOTO(ccl_i_record_create(&run, err), status, done);
-    if (!options->no_skip && !options->trace && !options->path &&
-        options->sharing == CCL_SHARING_FAIR)
-        run.steady = ccl_i_steady_create(&run);
-    for (uint32_t rank = 0; rank < program->nranks; rank++)
-        if (run.rank_units[rank] < run.rank_units[rank + 1])
-            ccl_i_engine_at(run.engine, ccl_model_gpu(topo, rank).launch_s, EV_LAUNCH, rank);
-    run.total = (uint64_t)run.nsteps * run.batches;
-    CCL_TRY_GOTO(ccl_i_run_progress(&run), status, stopped);
-    CCL_TRY_GOTO(ccl_i_engine_run(run.engine, err), status, done);
-    CCL_TRY_GOTO(run.status, status, stopped);
-    if (run.record)
-        ccl_i_record_keep(&run);
-    if (run.nomem) {
-        status = ccl_fail_nomem(err);
-        goto done;
-    }
+    run.gave_up = ccl_i_least_exceeds(&run, r);
+    if (!run.gave_up)
+        CCL_TRY_GOTO(simulate(&run, options, r, err), status, done);
     if (!run.gave_up)
         ccl_i_unfold(&run);
     r->size_bytes = options->size_bytes;
@@ -714,7 +725,7 @@ ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, c
                           (*out)->deadlock->stuck);
         goto done;
     }
-    CCL_TRY_GOTO(ccl_i_run_progress(&run), status, stopped);
+    CCL_TRY_GOTO(progress(&run, err), status, done);
     r->time_s = run.end_s;
     if (r->time_s > 0) {
         r->algbw_GBps = r->size_bytes / r->time_s / 1e9;
@@ -731,9 +742,6 @@ ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, c
     *out = r;
     r = NULL;
     status = CCL_OK;
-stopped:
-    if (status != CCL_OK)
-        ccl_fail(err, status, "stopped at %.6g s of simulated time", run.end_s);
 done:
     free(conn_slices);
     free(kinds.ends);

@@ -100,9 +100,10 @@ typedef struct ccl_sim_options {
     bool path;          /**< fill path of the result; such a run does not skip */
     uint32_t intervals; /**< with path: fill link_bytes of the result, so many equal parts of the
                              run */
-    double give_up_s; /**< > 0: a run that takes longer may end there: then its time_s is INFINITY,
-                           and of the rest only the sizes, events and rate_changes are set (a
-                           search needs no more of what is slower than what it has) */
+    double give_up_s;   /**< > 0: a run that takes longer may end there, or as soon as what its
+                             blocks and links have left takes too long: then its time_s is INFINITY,
+                             and of the rest only the sizes, events and rate_changes are set (a
+                             search needs no more of what is slower than what it has) */
 } ccl_sim_options_t;
 #define CCL_SIM_OPTIONS_INIT                                                                       \
     {                                                                                              \
