@@ -337,6 +337,12 @@ typedef ccl_status_t (*ccl_job_fn)(uint32_t index, uint32_t worker, void *user, 
  */
 ccl_status_t ccl_parallel_for(uint32_t n, uint32_t threads, ccl_job_fn fn, void *user,
                               ccl_error_t *err);
+/** For what workers of a loop share. */
+typedef struct ccl_lock ccl_lock_t;
+ccl_lock_t *ccl_lock_create(void); /**< NULL: out of memory */
+void ccl_lock_destroy(ccl_lock_t *lock);
+void ccl_lock_take(ccl_lock_t *lock); /**< waits until nobody has it */
+void ccl_lock_release(ccl_lock_t *lock);
 /**
  * fork(2), also beside workers of loops, and from one: the child may allocate. In builds with the
  * address sanitizer, whose locks do not survive a fork, it waits until they are between two jobs.

@@ -1,4 +1,4 @@
-/** @file thread.c Parallel loops on pthreads; the clock for measuring our own work. */
+/** @file thread.c Parallel loops and locks on pthreads; the clock for measuring our own work. */
 #define _GNU_SOURCE
 #include "base/base.h"
 
@@ -268,4 +268,32 @@ double ccl_now_s(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+struct ccl_lock {
+    pthread_mutex_t mutex;
+};
+
+ccl_lock_t *ccl_lock_create(void) {
+    ccl_lock_t *lock = malloc(sizeof *lock);
+    if (lock && pthread_mutex_init(&lock->mutex, NULL)) {
+        free(lock);
+        lock = NULL;
+    }
+    return lock;
+}
+
+void ccl_lock_destroy(ccl_lock_t *lock) {
+    if (!lock)
+        return;
+    pthread_mutex_destroy(&lock->mutex);
+    free(lock);
+}
+
+void ccl_lock_take(ccl_lock_t *lock) {
+    pthread_mutex_lock(&lock->mutex);
+}
+
+void ccl_lock_release(ccl_lock_t *lock) {
+    pthread_mutex_unlock(&lock->mutex);
 }

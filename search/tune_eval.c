@@ -51,11 +51,17 @@ void ccl_i_result_usage(const ccl_program_t *program, const ccl_sim_result_t *ru
     out->link_utilization = usage.link_utilization;
 }
 
+/* A run of a program is the same whoever asked for it. */
+static bool same_run(const ccl_sim_result_t *known, const ccl_sim_options_t *sim,
+                     uint32_t batches) {
+    return known && known->size_bytes == sim->size_bytes && known->batches == batches;
+}
+
 static ccl_status_t simulate(ccl_i_tuner_t *t, const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                              ccl_routes_t *routes, const ccl_program_t *program,
-                             ccl_sim_options_t sim, bool estimate, ccl_point_result_t *out,
-                             ccl_error_t *err) {
-    ccl_sim_result_t *result = NULL;
+                             const ccl_sim_result_t *known, ccl_sim_options_t sim, bool estimate,
+                             ccl_point_result_t *out, ccl_error_t *err) {
+    ccl_sim_result_t *own = NULL;
     double size_bytes = sim.size_bytes;
     uint32_t batches = sim.batches;
     if (!batches)
@@ -64,7 +70,9 @@ static ccl_status_t simulate(ccl_i_tuner_t *t, const ccl_ctx_t *ctx, const ccl_t
         sim.batches = 1;
         sim.size_bytes = size_bytes / batches;
     }
-    CCL_TRY(ccl_sim_program(ctx, topo, routes, program, &sim, &result, err));
+    if (!same_run(known, &sim, estimate ? 1 : batches))
+        CCL_TRY(ccl_sim_program(ctx, topo, routes, program, &sim, &own, err));
+    const ccl_sim_result_t *result = own ? own : known;
     out->time_s = estimate ? carried_on(topo, result, batches) : result->time_s;
     out->algbw_GBps = estimate ? size_bytes / out->time_s / 1e9 : result->algbw_GBps;
     out->busbw_GBps = out->algbw_GBps * ccl_collective_busbw_factor(t->want->kind, t->want->nranks);
@@ -74,7 +82,7 @@ static ccl_status_t simulate(ccl_i_tuner_t *t, const ccl_ctx_t *ctx, const ccl_t
     out->comm_share = out->mean_idle_share = out->max_idle_share = out->link_utilization = NAN;
     if (!estimate)
         ccl_i_result_usage(program, result, out);
-    ccl_sim_result_destroy(result);
+    ccl_sim_result_destroy(own);
     return CCL_OK;
 }
 
@@ -91,9 +99,10 @@ static ccl_sim_options_t sim_of(const double v[CCL_KNOBS], double size_bytes,
 static ccl_status_t lower_point(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                 ccl_routes_t *routes, const ccl_schedule_t *schedule,
                                 const double v[CCL_KNOBS], ccl_way_t way,
-                                const ccl_sim_options_t *sim, bool improve, ccl_executor_t executor,
-                                ccl_program_t **out, ccl_error_t *err) {
-    ccl_lower_options_t lower = ccl_i_point_lower(v);
+                                const ccl_sim_options_t *sim, bool improve,
+                                const ccl_lower_options_t *base, ccl_program_t **out,
+                                ccl_error_t *err) {
+    ccl_lower_options_t lower = *base;
     ccl_improve_options_t options = CCL_IMPROVE_OPTIONS_INIT;
     ccl_improvement_t better = {0};
     options.tries = improve ? ccl_i_whole(v[CCL_KNOB_IMPROVE], 0) : 0;
@@ -101,10 +110,12 @@ static ccl_status_t lower_point(const ccl_ctx_t *ctx, const ccl_topology_t *topo
         options.way = ccl_i_point_way(v);
         options.lower = lower;
         options.lower.routes = routes;
+        options.lower.run_out = NULL;
+        options.lower.memo = NULL;
         options.sim = *sim;
         CCL_TRY(ccl_improve(ctx, topo, schedule, &options, &better, err));
+        lower.memo = better.schedule ? NULL : lower.memo; /* of the schedule as it was */
     }
-    lower.executor = executor;
     ccl_status_t status =
         ccl_i_way_lower(ctx, topo, routes, better.schedule ? better.schedule : schedule, way,
                         &lower, sim, NULL, out, err);
@@ -145,7 +156,7 @@ static ccl_status_t find_crowded(const ccl_topology_t *topo, const ccl_schedule_
 
 ccl_status_t ccl_i_tune_lower(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_routes_t *routes,
                               const ccl_i_made_t *m, const ccl_tune_run_t *run, ccl_program_t **out,
-                              ccl_error_t *err) {
+                              ccl_sim_result_t **simulated_out, ccl_error_t *err) {
     enum { SMALL = 100000 }; /* transfers; merging is looked at only where that is soon done */
     const double *v = t->out->points[run->point].values;
     const ccl_schedule_t *schedule = m->shared->schedule;
@@ -153,6 +164,8 @@ ccl_status_t ccl_i_tune_lower(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_
     ccl_way_t way = ccl_i_point_way(v);
     ccl_sim_options_t sim = sim_of(v, t->out->sizes_bytes[run->size], way.granularity);
     ccl_lower_options_t lower = ccl_i_point_lower(v);
+    lower.memo = topo == t->topo ? m->shared->memo : NULL;
+    lower.run_out = simulated_out;
     bool improved = !run->estimate && !isnan(v[CCL_KNOB_IMPROVE]),
          merged = way.allocation == CCL_ALLOCATE_STATE;
     bool can_merge = merged && (!run->estimate || schedule->ntransfers <= SMALL);
@@ -163,26 +176,26 @@ ccl_status_t ccl_i_tune_lower(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_
                         "%s: rank %u has more connections than its %s has room for thread blocks",
                         schedule->name, crowded, ccl_model_gpu(topo, crowded).name);
     if (!run->estimate || crowded != CCL_NONE)
-        return lower_point(&ctx, topo, routes, schedule, v, way, &sim, !run->estimate,
-                           CCL_EXECUTOR_ANY, out, err);
+        return lower_point(&ctx, topo, routes, schedule, v, way, &sim, !run->estimate, &lower, out,
+                           err);
     lower.rough = true;
     ccl_status_t status =
         ccl_i_way_lower(&ctx, topo, routes, schedule, way, &lower, &sim, NULL, out, err);
     if (status != CCL_ERR_UNSUPPORTED || !can_merge)
         return status;
-    return lower_point(&ctx, topo, routes, schedule, v, way, &sim, false, CCL_EXECUTOR_ANY, out,
-                       err); /* merged there may be room for it */
+    lower.rough = false; /* merged there may be room for it */
+    return lower_point(&ctx, topo, routes, schedule, v, way, &sim, false, &lower, out, err);
 }
 
 ccl_status_t ccl_i_tune_simulate(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_routes_t *routes,
-                                 const ccl_program_t *program, ccl_tune_run_t *run,
-                                 ccl_error_t *err) {
+                                 const ccl_program_t *program, const ccl_sim_result_t *known,
+                                 ccl_tune_run_t *run, ccl_error_t *err) {
     const double *v = t->out->points[run->point].values;
     ccl_ctx_t ctx = ccl_i_worker_ctx(t->ctx);
     ccl_way_t way = ccl_i_point_way(v);
     ccl_sim_options_t sim = sim_of(v, t->out->sizes_bytes[run->size], way.granularity);
     run->result.thread_blocks = ccl_i_most_blocks(program, way.granularity);
-    return simulate(t, &ctx, topo, routes, program, sim, run->estimate, &run->result, err);
+    return simulate(t, &ctx, topo, routes, program, known, sim, run->estimate, &run->result, err);
 }
 
 /* What an executor can run: it knows no levels and no blocks that connections share. */
@@ -203,15 +216,17 @@ ccl_status_t ccl_tune_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     ccl_way_t way = within(ccl_i_point_way(values), executor);
     ccl_sim_options_t sim = sim_of(values, size_bytes, way.granularity);
     ccl_synth_options_t synth = ccl_i_point_synth(values, size_bytes);
+    ccl_lower_options_t lower = ccl_i_point_lower(values);
     ccl_schedule_t *schedule = NULL;
     ccl_program_t *program = NULL;
     ccl_routes_t *routes = ccl_routes_create(topo);
+    lower.executor = executor;
     ccl_status_t status = routes ? CCL_OK : ccl_fail_nomem(err);
     if (status == CCL_OK)
         status = ccl_synthesize(&inner, ccl_i_point_ops(values)->name, topo, routes, want, &synth,
                                 &schedule, err);
     if (status == CCL_OK)
-        status = lower_point(&inner, topo, routes, schedule, values, way, &sim, true, executor,
+        status = lower_point(&inner, topo, routes, schedule, values, way, &sim, true, &lower,
                              &program, err);
     if (status == CCL_OK)
         status =

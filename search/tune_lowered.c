@@ -15,6 +15,7 @@ void ccl_i_lowered_destroy(ccl_i_lowered_t *l) {
     if (!l)
         return;
     ccl_program_destroy(l->program);
+    ccl_sim_result_destroy(l->run);
     free(l);
 }
 
@@ -105,7 +106,7 @@ static ccl_status_t prepare(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_ro
         prove |= !t->out->runs[i].estimate;
     if (!l->program) {
         CCL_TRY(ccl_i_made_of(t, first, &m, err));
-        CCL_TRY(ccl_i_tune_lower(t, topo, routes, m, first, &l->program, err));
+        CCL_TRY(ccl_i_tune_lower(t, topo, routes, m, first, &l->program, &l->run, err));
     }
     if (!prove || l->proven)
         return CCL_OK;
@@ -118,6 +119,8 @@ static ccl_status_t prepare(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_ro
 
 /* Only time depends on what is kept. */
 static void release(ccl_i_tuner_t *t, ccl_i_lowered_t *l, bool was_kept) {
+    ccl_sim_result_destroy(l->run); /* has served the runs that are of its size */
+    l->run = NULL;
     if (!l->program || was_kept)
         return;
     uint64_t before = atomic_fetch_add(&t->kept_steps, l->program->nsteps);
@@ -130,18 +133,18 @@ static void release(ccl_i_tuner_t *t, ccl_i_lowered_t *l, bool was_kept) {
 
 /* On the cluster that it was made for, or on another one as the point has that. */
 static ccl_status_t simulate(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_routes_t *routes,
-                             const ccl_program_t *program, uint32_t worker, ccl_tune_run_t *run,
+                             const ccl_i_lowered_t *l, uint32_t worker, ccl_tune_run_t *run,
                              ccl_error_t *err) {
     ccl_topology_t *own = NULL;
     if (!t->again)
-        return ccl_i_tune_simulate(t, topo, routes, program, run, err);
+        return ccl_i_tune_simulate(t, topo, routes, l->program, l->run, run, err);
     CCL_TRY(ccl_tune_cluster(t->ctx, t->again, NULL, t->out->points[run->point].values, &own, err));
     ccl_routes_t *own_routes = own ? ccl_routes_create(own) : NULL;
     if (!own && !t->again_routes[worker])
         t->again_routes[worker] = ccl_routes_create(t->again);
     routes = own ? own_routes : t->again_routes[worker];
     ccl_status_t status =
-        routes ? ccl_i_tune_simulate(t, own ? own : t->again, routes, program, run, err)
+        routes ? ccl_i_tune_simulate(t, own ? own : t->again, routes, l->program, NULL, run, err)
                : ccl_fail_nomem(err);
     ccl_routes_destroy(own_routes);
     ccl_topology_destroy(own);
@@ -157,7 +160,7 @@ static ccl_status_t run_all(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_ro
         ccl_status_t status = l->status;
         CCL_TRY(ccl_i_tune_poll(t, "tune", worker));
         if (status == CCL_OK)
-            status = simulate(t, topo, routes, l->program, worker, run, &why);
+            status = simulate(t, topo, routes, l, worker, run, &why);
         if (ccl_i_stops_all(status)) {
             if (err)
                 *err = why;

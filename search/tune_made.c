@@ -157,6 +157,9 @@ static ccl_status_t synthesize(uint32_t index, uint32_t worker, void *user, ccl_
     }
     m->shared->users = 1;
     m->shared->schedule = schedule;
+    m->shared->memo = ccl_lower_memo_create();
+    if (!m->shared->memo)
+        return ccl_fail_nomem(err);
     content_of(schedule, m->shared->content);
     return CCL_OK;
 }
@@ -166,6 +169,7 @@ void ccl_i_made_destroy(ccl_i_made_t *m) {
         return;
     if (m->shared && --m->shared->users == 0) {
         ccl_schedule_destroy(m->shared->schedule);
+        ccl_lower_memo_destroy(m->shared->memo);
         free(m->shared);
     }
     free(m->key);
@@ -181,10 +185,15 @@ static void share(ccl_i_tuner_t *t) {
             ccl_i_shared_t *other = t->made[k]->shared;
             if (!other || strcmp(other->content, m->shared->content) != 0)
                 continue;
-            if (other->schedule)
-                ccl_schedule_destroy(m->shared->schedule);
-            else
-                other->schedule = m->shared->schedule; /* it may be another process's only */
+            if (!other->schedule) { /* it may be another process's only */
+                ccl_i_shared_t swap = *other;
+                other->schedule = m->shared->schedule;
+                other->memo = m->shared->memo;
+                m->shared->schedule = swap.schedule;
+                m->shared->memo = swap.memo;
+            }
+            ccl_schedule_destroy(m->shared->schedule);
+            ccl_lower_memo_destroy(m->shared->memo);
             free(m->shared);
             m->shared = other;
             other->users++;
@@ -222,6 +231,10 @@ ccl_status_t ccl_i_made_here(ccl_i_tuner_t *t, const ccl_tune_run_t *run, ccl_er
         return CCL_OK;
     ccl_i_made_t again = *found;
     again.point = &t->out->points[run->point];
+    if (!again.shared->memo)
+        again.shared->memo = ccl_lower_memo_create();
+    if (!again.shared->memo)
+        return ccl_fail_nomem(err);
     CCL_TRY(make(t, &again, 0, &again.shared->schedule, err));
     return again.status == CCL_OK ? CCL_OK : ccl_fail(err, CCL_ERR_INTERNAL, "%s", again.err.text);
 }

@@ -10,6 +10,7 @@
 /** A schedule that one or several settings give. */
 typedef struct ccl_i_shared {
     ccl_schedule_t *schedule; /* NULL: another process of the team has it */
+    ccl_lower_memo_t *memo;   /* of its lowerings on the cluster as it is; NULL: none */
     ccl_content_t content;
     uint32_t users;
 } ccl_i_shared_t;
@@ -43,6 +44,7 @@ typedef struct ccl_i_cluster {
 typedef struct ccl_i_lowered {
     char *key;
     ccl_program_t *program; /* NULL: not lowered yet, it cannot be, or given up to save memory */
+    ccl_sim_result_t *run;  /* of it, where lowering has made one; NULL: none */
     bool proven;
     ccl_status_t status; /* of lowering and proof */
     ccl_error_t err;
@@ -151,14 +153,16 @@ void ccl_i_made_destroy(ccl_i_made_t *m);
 ccl_status_t ccl_i_made_here(ccl_i_tuner_t *t, const ccl_tune_run_t *run, ccl_error_t *err);
 
 /* tune_eval.c: runs */
-/** Lowers the program of a run; of an estimate roughly. @param topo  the point's. */
+/** Lowers the program of a run; of an estimate roughly. @param topo  the point's.
+    @param simulated_out  its run where lowering has made one, else NULL. */
 ccl_status_t ccl_i_tune_lower(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_routes_t *routes,
                               const ccl_i_made_t *m, const ccl_tune_run_t *run, ccl_program_t **out,
-                              ccl_error_t *err);
-/** Simulates a run of its program. */
+                              ccl_sim_result_t **simulated_out, ccl_error_t *err);
+/** Simulates a run of its program. @param known  a run of the program on this cluster, which may be
+    the one; NULL: none. */
 ccl_status_t ccl_i_tune_simulate(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_routes_t *routes,
-                                 const ccl_program_t *program, ccl_tune_run_t *run,
-                                 ccl_error_t *err);
+                                 const ccl_program_t *program, const ccl_sim_result_t *known,
+                                 ccl_tune_run_t *run, ccl_error_t *err);
 void ccl_i_result_usage(const ccl_program_t *program, const ccl_sim_result_t *run,
                         ccl_point_result_t *out);
 ccl_lower_options_t ccl_i_point_lower(const double values[CCL_KNOBS]);

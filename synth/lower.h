@@ -120,7 +120,7 @@ ccl_status_t ccl_i_lower_blocks(ccl_i_lowering_t *l, ccl_i_lblocks_t *out, ccl_e
  */
 ccl_status_t ccl_i_lower_unblock(ccl_i_lowering_t *l, ccl_i_lblocks_t *blocks, ccl_error_t *err);
 
-/** A program and its run with the times of steps (NULL: not known). */
+/** A program and its run (NULL: not known). */
 typedef struct ccl_i_timed {
     ccl_program_t *program;
     ccl_sim_result_t *run;
@@ -128,20 +128,52 @@ typedef struct ccl_i_timed {
 
 void ccl_i_timed_fini(ccl_i_timed_t *timed);
 /**
- * timed->run: of timed->program as the options describe (state.c).
+ * timed->run: of timed->program as the options describe, with times of steps (state.c).
  * @param give_up_s  > 0: a longer run ends there, its time_s is INFINITY.
  */
 ccl_status_t ccl_i_state_run(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,
                              ccl_i_timed_t *timed, double give_up_s, ccl_error_t *err);
 /**
- * State-based allocation (state.c): blocks of *program whose connections are hardly active at the
- * same time in a run of options->size_bytes, ->batches and ->granularity on options->topo become
- * one. *program is replaced (and destroyed) when that saves blocks at no more than 1 % more time.
- * @param known  such a run of *program, with times of steps; NULL: it is simulated.
+ * State-based allocation (state.c): blocks of the program whose connections are hardly active at
+ * the same time in a run of options->size_bytes, ->batches and ->granularity on options->topo
+ * become one. The program is replaced (and destroyed) when that saves blocks at no more than 1 %
+ * more time.
+ * @param timed  its run: such a one, with times of steps; NULL: it is simulated. Afterwards that of
+ * the program that is there then; without times of steps if that was replaced.
  */
 ccl_status_t ccl_i_allocate_state(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,
-                                  ccl_program_t **program, const ccl_sim_result_t *known,
-                                  ccl_error_t *err);
+                                  ccl_i_timed_t *timed, ccl_error_t *err);
+
+/* ---------------------------------------------------------------- what is known */
+
+/** Whose order a candidate has. */
+typedef enum ccl_i_order_of {
+    CCL_I_ORDER_GIVEN, /* and those of HPDS, as ccl_i_lower_order() looks at them */
+    CCL_I_ORDER_FLOW,
+    CCL_I_ORDER_NO_FLOW,
+    CCL_I_ORDER_APART,
+    CCL_I_ORDER_TURNED,
+    CCL_I_ORDERS,
+    CCL_I_ORDER_OTHER /* not simulated */
+} ccl_i_order_of_t;
+
+/** A candidate of the passes, with a block per connection. */
+typedef struct ccl_i_try {
+    ccl_i_order_of_t order;
+    uint32_t parts, most; /* of a chunk; channels of a connection */
+    bool wider;           /* as in width_t */
+    bool fits;            /* only if its blocks have room */
+} ccl_i_try_t;
+
+typedef struct ccl_i_known {
+    enum {
+        CCL_I_UNKNOWN,
+        CCL_I_TIME,   /* it takes time_s */
+        CCL_I_LONGER, /* it takes more; INFINITY: it cannot run, or never has to be looked at */
+        CCL_I_UNFIT   /* large, and its blocks have no room: others are not looked at */
+    } what;
+    double time_s;
+} ccl_i_known_t;
 
 /* ---------------------------------------------------------------- passes */
 
@@ -156,6 +188,14 @@ typedef struct ccl_i_lower_how {
        on in one block what it receives; NULL: as the channels say. */
     const uint8_t *forwards;
 } ccl_i_lower_how_t;
+
+/** UNKNOWN also without a memo (options->memo). */
+ccl_i_known_t ccl_i_memo_get(const ccl_lower_options_t *options, const ccl_i_lower_how_t *how,
+                             ccl_i_try_t candidate);
+void ccl_i_memo_put(const ccl_lower_options_t *options, const ccl_i_lower_how_t *how,
+                    ccl_i_try_t candidate, ccl_i_known_t known);
+/** How often something was known. */
+uint64_t ccl_i_memo_hits(const ccl_lower_memo_t *memo);
 
 /** Values, dependencies and rounds. l is to be ended in any case. */
 ccl_status_t ccl_i_lowering_begin(ccl_i_lowering_t *l, const ccl_ctx_t *ctx,
@@ -216,20 +256,26 @@ double ccl_i_lower_most_sends(const ccl_lower_options_t *options);
  */
 double ccl_i_likely_batches(const ccl_schedule_t *schedule, const ccl_topology_t *topo,
                             const char *proto, double size_bytes, double *chunk_bytes_out);
+/** A schedule in its order. */
+typedef struct ccl_i_ordered {
+    ccl_schedule_t *schedule;
+    ccl_schedule_t *unturned; /* where the mirrored order is fastest the best other one of HPDS,
+                                 else NULL */
+    ccl_i_order_of_t order, unturned_order;
+    ccl_i_timed_t timed; /* with a block per connection, where it was simulated; for allocation by
+                            state always if it was ever, with times of steps */
+} ccl_i_ordered_t;
 /**
  * The schedule in options->order for the run that the options describe. Of HPDS's two ways (may a
  * transfer stand in the sub-pipeline of what it waits for?), of sums also in the mirrored order of
  * copies, the fastest one in simulation, or by estimate where simulating would take long.
  *
- * @param timed_out  for allocation by state, where it was simulated: *out with a block per
- * connection; for ccl_i_timed_fini().
- * @param unturned_out  where the mirrored order is fastest the best other one of HPDS, else NULL.
+ * @param out  order; whose it is; for ccl_i_ordered_fini().
  */
 ccl_status_t ccl_i_lower_order(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                                const ccl_lower_options_t *options, const ccl_i_lower_how_t *how,
-                               ccl_schedule_t **out, ccl_i_timed_t *timed_out,
-                               ccl_schedule_t **unturned_out, ccl_lower_stats_t *stats,
-                               ccl_error_t *err);
+                               ccl_i_ordered_t *out, ccl_lower_stats_t *stats, ccl_error_t *err);
+void ccl_i_ordered_fini(ccl_i_ordered_t *ordered);
 /**
  * @param spread_out  greatest number of channels that one connection got.
  */

@@ -5,6 +5,7 @@
 #include "synth/lower.h"
 #include "synth/registry.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,10 +37,17 @@ typedef struct maker {
 static ccl_status_t make(const void *user, const ccl_schedule_t *schedule, ccl_program_t **out,
                          ccl_error_t *err) {
     const maker_t *m = user;
-    CCL_TRY(ccl_i_lower_program(m->ctx, schedule, m->how, out, err));
+    ccl_i_timed_t timed = {NULL, NULL};
+    CCL_TRY(ccl_i_lower_program(m->ctx, schedule, m->how, &timed.program, err));
+    ccl_status_t status = CCL_OK;
     if (m->options->allocation == CCL_ALLOCATE_STATE && !m->options->rough)
-        return ccl_i_allocate_state(m->ctx, m->options, out, NULL, err);
-    return CCL_OK;
+        status = ccl_i_allocate_state(m->ctx, m->options, &timed, err);
+    if (status == CCL_OK) {
+        *out = timed.program;
+        timed.program = NULL;
+    }
+    ccl_i_timed_fini(&timed);
+    return status;
 }
 
 ccl_status_t ccl_i_check_blocks(const ccl_program_t *program, const ccl_lower_options_t *options,
@@ -138,17 +146,29 @@ typedef struct choice {
 } choice_t;
 
 /* Takes the program of this schedule when it is faster by more than `gain`; *taken_out then. */
-static ccl_status_t consider(choice_t *c, const ccl_schedule_t *schedule, width_t width,
+static ccl_status_t consider(choice_t *c, const ccl_schedule_t *schedule, ccl_i_try_t this,
                              double gain, bool *taken_out, ccl_error_t *err) {
+    width_t width = {this.most, this.wider};
     ccl_i_timed_t timed = {NULL, NULL};
     double below_s = c->best.program ? (1 - gain) * c->best.run->time_s : 0;
+    ccl_i_known_t known = ccl_i_memo_get(c->options, c->how, this);
+    if (known.what != CCL_I_UNKNOWN &&
+        (known.time_s == INFINITY || (c->best.program && known.time_s >= below_s)))
+        return CCL_OK;
     ccl_status_t status =
         lower_fitting(c->ctx, schedule, c->options, c->how, width, &timed.program, NULL);
     if (status == CCL_INTERRUPTED || status == CCL_ERR_NOMEM)
         return ccl_fail(err, status, "%s", ccl_status_meaning(status));
-    if (status != CCL_OK) /* it does not fit */
+    if (status != CCL_OK) { /* it does not fit */
+        ccl_i_memo_put(c->options, c->how, this, (ccl_i_known_t){CCL_I_LONGER, INFINITY});
         return CCL_OK;
+    }
     status = ccl_i_state_run(c->ctx, c->options, &timed, below_s, err);
+    if (status == CCL_OK) {
+        known = timed.run->time_s < INFINITY ? (ccl_i_known_t){CCL_I_TIME, timed.run->time_s}
+                                             : (ccl_i_known_t){CCL_I_LONGER, below_s};
+        ccl_i_memo_put(c->options, c->how, this, known);
+    }
     if (status == CCL_OK && (!c->best.program || timed.run->time_s < below_s)) {
         ccl_i_timed_fini(&c->best);
         c->best = timed;
@@ -187,57 +207,66 @@ static ccl_status_t in_parts(const ccl_schedule_t *schedule, uint32_t parts, ccl
  * found, these are simulated: fast connections spread over channels (ResCCL looks at primitives,
  * not connections: section 4.1); and the whole done part by part, so that parts overlap as
  * micro-batches do at algorithm level. The fastest is merged.
- *
- * @param unturned  NULL, or an order that may suit parts better, in which sums are not mirrored.
  */
 static ccl_status_t lower_state(const ccl_ctx_t *ctx, const ccl_schedule_t *given,
-                                const ccl_schedule_t *ordered, const ccl_schedule_t *unturned,
-                                const ccl_lower_options_t *options, const ccl_i_lower_how_t *how,
-                                ccl_i_timed_t *known, ccl_program_t **out, uint32_t *pipelines,
-                                ccl_error_t *err) {
+                                ccl_i_ordered_t *o, const ccl_lower_options_t *options,
+                                const ccl_i_lower_how_t *how, ccl_i_timed_t *out,
+                                uint32_t *pipelines, ccl_error_t *err) {
     enum { MOST_PARTS = 16 };
     ccl_lower_options_t plain = *options;
     choice_t c = {.ctx = ctx, .options = &plain, .how = how, .most = 1};
     ccl_schedule_t *split = NULL;
-    const width_t one = {.most = 1}, any = {.most = UINT16_MAX},
-                  wider = {.most = UINT16_MAX, .wider = true};
+    const ccl_schedule_t *ordered = o->schedule ? o->schedule : given;
+    const struct {
+        const ccl_schedule_t *schedule;
+        ccl_i_order_of_t order;
+    } orders[] = {{ordered, o->schedule ? o->order : CCL_I_ORDER_GIVEN},
+                  {given, CCL_I_ORDER_GIVEN},
+                  {o->unturned, o->unturned_order}};
     bool hpds = options->order == CCL_ORDER_HPDS, taken = false;
     bool differ = hpds && !ccl_schedule_equal(given, ordered);
     double bytes, batches = options->batches;
     ccl_status_t status = CCL_OK;
+    ccl_i_try_t as = {.order = orders[0].order, .parts = 1, .most = 1, .fits = true};
     plain.allocation = CCL_ALLOCATE_CONNECTION;
     if (!options->batches)
         batches =
             ccl_i_likely_batches(given, options->topo, how->proto, options->size_bytes, &bytes);
-    if (known->run && ccl_i_check_blocks(known->program, &plain, NULL) == CCL_OK) {
-        c.best = *known;
-        *known = (ccl_i_timed_t){NULL, NULL};
-    } else if (!known->run) {
-        CCL_TRY_GOTO(consider(&c, ordered, one, 0, &taken, err), status, end);
+    if (o->timed.run && ccl_i_check_blocks(o->timed.program, &plain, NULL) == CCL_OK) {
+        c.best = o->timed;
+        o->timed = (ccl_i_timed_t){NULL, NULL};
+    } else if (!o->timed.run) {
+        CCL_TRY_GOTO(consider(&c, ordered, as, 0, &taken, err), status, end);
     }
     bool few = batches * given->ntransfers <= ccl_i_lower_most_sends(options);
+    as.most = UINT16_MAX;
+    as.wider = true;
     if (few || !options->rough)
-        CCL_TRY_GOTO(consider(&c, ordered, wider, WIDE, &taken, err), status, end);
+        CCL_TRY_GOTO(consider(&c, ordered, as, WIDE, &taken, err), status, end);
     if (hpds && few && c.best.program) { /* else neither fits in parts */
         const ccl_schedule_t *best = ordered;
         uint32_t fewest = batches < 4 ? 2 : 4;
         taken = false;
+        as.wider = false;
+        as.order = CCL_I_ORDER_GIVEN;
         if (differ)
-            CCL_TRY_GOTO(consider(&c, given, any, WIDE, &taken, err), status, end);
+            CCL_TRY_GOTO(consider(&c, given, as, WIDE, &taken, err), status, end);
         best = taken ? given : best;
-        for (uint32_t parts = fewest; parts <= MOST_PARTS && parts <= batches; parts *= 4) {
+        for (as.parts = fewest; as.parts <= MOST_PARTS && as.parts <= batches; as.parts *= 4) {
             bool better = false;
             for (int k = 0; k < 3; k++) {
-                const ccl_schedule_t *whole = k == 0 ? ordered : k == 1 ? given : unturned;
+                const ccl_schedule_t *whole = orders[k].schedule;
                 if (!whole || (whole == given && !differ) ||
-                    (parts > fewest && whole != best)) /* the first tell which order suits */
+                    (as.parts > fewest && whole != best)) /* the first tell which order suits */
                     continue;
                 taken = false;
-                CCL_TRY_GOTO(in_parts(whole, parts, &split, err), status, end);
-                width_t same = {.most = c.most};
-                CCL_TRY_GOTO(consider(&c, split, same, PARTS, &taken, err), status, end);
-                if (parts == fewest && c.most > 1) /* parts may do what spreading did */
-                    CCL_TRY_GOTO(consider(&c, split, one, PARTS, &taken, err), status, end);
+                as.order = orders[k].order;
+                as.most = c.most;
+                CCL_TRY_GOTO(in_parts(whole, as.parts, &split, err), status, end);
+                CCL_TRY_GOTO(consider(&c, split, as, PARTS, &taken, err), status, end);
+                as.most = 1;
+                if (as.parts == fewest && c.most > 1) /* parts may do what spreading did */
+                    CCL_TRY_GOTO(consider(&c, split, as, PARTS, &taken, err), status, end);
                 ccl_schedule_destroy(split);
                 split = NULL;
                 best = taken ? whole : best;
@@ -249,28 +278,28 @@ static ccl_status_t lower_state(const ccl_ctx_t *ctx, const ccl_schedule_t *give
         *pipelines = best == ordered ? *pipelines : 0;
     }
     if (!c.best.program) { /* merged it may fit */
-        status = lower_fitting(ctx, ordered, options, how, one, out, err);
+        width_t one = {.most = 1};
+        status = lower_fitting(ctx, ordered, options, how, one, &out->program, err);
         goto end;
     }
     if (!options->rough)
-        CCL_TRY_GOTO(ccl_i_allocate_state(ctx, options, &c.best.program, c.best.run, err), status,
-                     end);
-    *out = c.best.program;
-    c.best.program = NULL;
+        CCL_TRY_GOTO(ccl_i_allocate_state(ctx, options, &c.best, err), status, end);
+    *out = c.best;
+    c.best = (ccl_i_timed_t){NULL, NULL};
 end:
     ccl_schedule_destroy(split);
     ccl_i_timed_fini(&c.best);
     return status;
 }
 
-/* State allocation of a program that is simulated already. */
-static ccl_status_t merge_known(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,
-                                ccl_i_timed_t *known, ccl_program_t **out, ccl_error_t *err) {
-    if (!options->rough)
-        CCL_TRY(ccl_i_allocate_state(ctx, options, &known->program, known->run, err));
+/* What was simulated in its order, and needs no further pass but merging. */
+static ccl_status_t finish_known(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,
+                                 ccl_i_timed_t *known, ccl_i_timed_t *out, ccl_error_t *err) {
+    if (options->allocation == CCL_ALLOCATE_STATE && !options->rough)
+        CCL_TRY(ccl_i_allocate_state(ctx, options, known, err));
     CCL_TRY(ccl_i_check_blocks(known->program, options, err));
-    *out = known->program;
-    known->program = NULL;
+    *out = *known;
+    *known = (ccl_i_timed_t){NULL, NULL};
     return CCL_OK;
 }
 
@@ -303,14 +332,16 @@ ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
     ccl_lower_stats_t stats = {0};
     ccl_routes_t *own_routes = NULL;
     const ccl_schedule_t *given = schedule;
-    ccl_schedule_t *ordered = NULL, *unturned = NULL;
+    ccl_i_ordered_t ordered = {.order = CCL_I_ORDER_OTHER};
     uint16_t *stage = NULL;
     uint8_t *forwards = NULL;
     ccl_status_t status = CCL_OK;
-    ccl_i_timed_t timed = {NULL, NULL};
+    ccl_i_timed_t made = {NULL, NULL};
     double start_s = ccl_now_s();
     width_t width = {.most = 1};
     options = options ? options : &defaults;
+    if (options->run_out)
+        *options->run_out = NULL;
     ccl_i_lower_how_t how = {.proto = options->proto ? options->proto : "Simple",
                              .out_of_place = options->out_of_place,
                              .no_fuse = options->no_fuse,
@@ -332,10 +363,9 @@ ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
         width.most = UINT16_MAX;
     if (options->order != CCL_ORDER_STEP) {
         how.ordered = false; /* steps are no rounds any more */
-        CCL_TRY_GOTO(ccl_i_lower_order(ctx, schedule, options, &how, &ordered, &timed, &unturned,
-                                       &stats, err),
-                     status, end);
-        schedule = ordered;
+        CCL_TRY_GOTO(ccl_i_lower_order(ctx, schedule, options, &how, &ordered, &stats, err), status,
+                     end);
+        schedule = ordered.schedule;
     }
     if (options->granularity == CCL_GRANULARITY_STAGE) {
         stage = calloc(schedule->ntransfers + (size_t)1, sizeof *stage);
@@ -359,23 +389,28 @@ ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
         how.forwards = forwards;
     }
     if (options->allocation == CCL_ALLOCATE_STATE && how.task)
-        status = lower_state(ctx, given, schedule, unturned, options, &how, &timed, out,
-                             &stats.pipelines, err);
-    else if (timed.run && options->granularity == CCL_GRANULARITY_ALGORITHM)
-        status = merge_known(ctx, options, &timed, out, err);
+        status = lower_state(ctx, given, &ordered, options, &how, &made, &stats.pipelines, err);
+    else if (ordered.timed.run && options->allocation != CCL_ALLOCATE_CAPACITY &&
+             options->granularity != CCL_GRANULARITY_STAGE && options->executor == CCL_EXECUTOR_ANY)
+        status = finish_known(ctx, options, &ordered.timed, &made, err);
     else
-        status = lower_fitting(ctx, schedule, options, &how, width, out, err);
+        status = lower_fitting(ctx, schedule, options, &how, width, &made.program, err);
     if (status != CCL_OK)
         goto end;
+    *out = made.program;
+    made.program = NULL;
+    if (options->run_out) {
+        *options->run_out = made.run;
+        made.run = NULL;
+    }
     stats.lower_s = ccl_now_s() - start_s - stats.analyse_s - stats.order_s;
     if (options->stats)
         *options->stats = stats;
 end:
     free(stage);
     free(forwards);
-    ccl_i_timed_fini(&timed);
-    ccl_schedule_destroy(ordered);
-    ccl_schedule_destroy(unturned);
+    ccl_i_timed_fini(&made);
+    ccl_i_ordered_fini(&ordered);
     ccl_routes_destroy(own_routes);
     return status;
 }

@@ -593,11 +593,11 @@ static ccl_status_t finishes(const ccl_ctx_t *ctx, const ccl_lower_options_t *op
 
 /** The program of one tolerance, NULL when it is no better than what there is. */
 static ccl_status_t attempt(const ccl_ctx_t *ctx, state_t *s, bool any_slots, uint32_t limit,
-                            ccl_program_t **out, ccl_error_t *err) {
+                            ccl_i_timed_t *out, ccl_error_t *err) {
     ccl_program_t *merged = NULL;
     ccl_sim_result_t *run = NULL;
     double most_s = s->timeline->time_s * (1 + SLOWER);
-    *out = NULL;
+    *out = (ccl_i_timed_t){NULL, NULL};
     if (s->nteams >= limit)
         return CCL_OK;
     CCL_TRY(build(s, &merged, err));
@@ -607,25 +607,23 @@ static ccl_status_t attempt(const ccl_ctx_t *ctx, state_t *s, bool any_slots, ui
         status = CCL_OK;
     if (good && any_slots)
         status = finishes(ctx, s->options, merged, &good, err);
-    ccl_sim_result_destroy(run);
+    ccl_i_timed_t timed = {merged, run};
     if (status == CCL_OK && good)
-        *out = merged;
+        *out = timed;
     else
-        ccl_program_destroy(merged);
+        ccl_i_timed_fini(&timed);
     return status;
 }
 
 ccl_status_t ccl_i_allocate_state(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,
-                                  ccl_program_t **program, const ccl_sim_result_t *known,
-                                  ccl_error_t *err) {
-    ccl_sim_result_t *timeline = NULL;
-    ccl_program_t *merged = NULL, *strict = NULL;
+                                  ccl_i_timed_t *timed, ccl_error_t *err) {
+    ccl_i_timed_t merged = {NULL, NULL}, strict = {NULL, NULL};
     bool cycle = false, any_slots = false;
-    state_t s = {.p = *program, .options = options};
+    state_t s = {.p = timed->program, .options = options};
     ccl_status_t status = CCL_OK;
-    if (!known)
-        CCL_TRY_GOTO(simulate(ctx, options, *program, true, 0, &timeline, err), status, end);
-    s.timeline = known ? known : timeline;
+    if (!timed->run)
+        CCL_TRY(ccl_i_state_run(ctx, options, timed, 0, err));
+    s.timeline = timed->run;
     CCL_TRY_GOTO(state_init(&s, err), status, end);
     CCL_TRY_GOTO(find_messages(&s, err), status, end);
     CCL_TRY_GOTO(sort_steps(&s, true, &cycle, err), status, end);
@@ -637,31 +635,30 @@ ccl_status_t ccl_i_allocate_state(const ccl_ctx_t *ctx, const ccl_lower_options_
         }
     }
     /* A program that itself needs more slots than one (fused rings) is only held to the run. */
-    CCL_TRY_GOTO(finishes(ctx, options, *program, &any_slots, err), status, end);
-    uint32_t limit = (*program)->ntbs;
+    CCL_TRY_GOTO(finishes(ctx, options, timed->program, &any_slots, err), status, end);
+    uint32_t limit = timed->program->ntbs;
     size_t tries = CCL_ARRAY_LEN(TOLERANCE);
-    if ((*program)->nsteps > LARGE_STEPS) {
+    if (timed->program->nsteps > LARGE_STEPS) {
         do /* the strictest that merges anything */
             CCL_TRY_GOTO(make_teams(&s, TOLERANCE[--tries], err), status, end);
         while (tries > 0 && s.nteams >= limit);
         CCL_TRY_GOTO(attempt(ctx, &s, any_slots, limit, &strict, err), status, end);
-        tries = strict ? tries : 0;
+        tries = strict.program ? tries : 0;
     }
-    for (size_t k = 0; k < tries && !merged; k++) {
+    for (size_t k = 0; k < tries && !merged.program; k++) {
         CCL_TRY_GOTO(make_teams(&s, TOLERANCE[k], err), status, end);
         CCL_TRY_GOTO(attempt(ctx, &s, any_slots, limit, &merged, err), status, end);
     }
-    if (!merged) {
+    if (!merged.program) {
         merged = strict;
-        strict = NULL;
+        strict = (ccl_i_timed_t){NULL, NULL};
     }
-    if (merged) {
-        ccl_program_destroy(*program);
-        *program = merged;
+    if (merged.program) {
+        ccl_i_timed_fini(timed);
+        *timed = merged;
     }
 end:
-    ccl_program_destroy(strict);
-    ccl_sim_result_destroy(timeline);
+    ccl_i_timed_fini(&strict);
     state_fini(&s);
     return status;
 }

@@ -266,6 +266,15 @@ typedef struct ccl_lower_stats {
     uint32_t pipelines;                 /**< sub-pipelines of CCL_ORDER_HPDS, else 0 */
 } ccl_lower_stats_t;
 
+/**
+ * What lowerings of one schedule on one topology know of each other: how long its orders and cuts
+ * take to run, so that what is slower is not made and simulated again by those that differ in
+ * allocation, or are rough. Their programs are the same without. For several threads at once.
+ */
+typedef struct ccl_lower_memo ccl_lower_memo_t;
+ccl_lower_memo_t *ccl_lower_memo_create(void); /**< NULL: out of memory */
+void ccl_lower_memo_destroy(ccl_lower_memo_t *memo);
+
 typedef struct ccl_lower_options {
     size_t size;
     const char *proto; /**< "Simple" (default), "LL", "LL128" */
@@ -290,12 +299,16 @@ typedef struct ccl_lower_options {
     bool rough; /**< to look at its time only, order `hpds` and allocation `state` soon: of more
                    than 100,000 sends not all ways are simulated; what state would merge, at a cost
                    of at most 1 %, stays in blocks of its own */
+    ccl_lower_memo_t *memo;     /**< borrowed; of this schedule and topology; NULL: none */
+    ccl_sim_result_t **run_out; /**< NULL, or gets the program's run of size_bytes and batches at
+                                     `granularity` where lowering made it anyway, else NULL; to be
+                                     destroyed by the caller */
 } ccl_lower_options_t;
 #define CCL_LOWER_OPTIONS_INIT                                                                     \
     {                                                                                              \
         sizeof(ccl_lower_options_t), "Simple", false, false, false, 0, CCL_ORDER_STEP,             \
             CCL_ALLOCATE_CONNECTION, CCL_GRANULARITY_ALGORITHM, CCL_STAGES_AUTO, CCL_EXECUTOR_ANY, \
-            NULL, NULL, 0, 0, NULL, false                                                          \
+            NULL, NULL, 0, 0, NULL, false, NULL, NULL                                              \
     }
 
 /**

@@ -53,7 +53,8 @@ START_TEST(merges) {
         ccl_routes_t *routes = ccl_routes_create(topo);
         ccl_collective_t *want = collective(row->kind, topo->nranks, 0);
         ccl_schedule_t *schedule = NULL;
-        ccl_program_t *plain = NULL, *merged = NULL;
+        ccl_program_t *plain = NULL;
+        ccl_i_timed_t merged = {NULL, NULL};
         ccl_error_t err = CCL_ERROR_INIT;
         ccl_synth_options_t synth = CCL_SYNTH_OPTIONS_INIT;
         ccl_lower_options_t options = CCL_LOWER_OPTIONS_INIT;
@@ -63,16 +64,16 @@ START_TEST(merges) {
             "%s: %s", row->name, err.text);
         options.no_fuse = true;
         ck_assert_int_eq(ccl_lower(NULL, schedule, &options, &plain, &err), CCL_OK);
-        ck_assert_int_eq(ccl_lower(NULL, schedule, &options, &merged, &err), CCL_OK);
+        ck_assert_int_eq(ccl_lower(NULL, schedule, &options, &merged.program, &err), CCL_OK);
         options.granularity = CCL_GRANULARITY_TASK;
         options.topo = topo;
         options.routes = routes;
         options.size_bytes = 64 * 1048576.0;
         options.batches = 16;
-        ck_assert_msg(ccl_i_allocate_state(NULL, &options, &merged, NULL, &err) == CCL_OK, "%s: %s",
+        ck_assert_msg(ccl_i_allocate_state(NULL, &options, &merged, &err) == CCL_OK, "%s: %s",
                       row->name, err.text);
-        double before = busiest(plain), after = busiest(merged);
-        double plain_s = run_s(&options, plain), merged_s = run_s(&options, merged);
+        double before = busiest(plain), after = busiest(merged.program);
+        double plain_s = run_s(&options, plain), merged_s = run_s(&options, merged.program);
         ck_assert_msg(after <= row->most * before && after >= row->least * before,
                       "%s: %g of %g blocks (%s)", row->name, after, before, row->why);
         ck_assert_msg(merged_s <= plain_s * 1.01, "%s: %g s, without merging %g s", row->name,
@@ -82,10 +83,10 @@ START_TEST(merges) {
         how.granularity = CCL_GRANULARITY_TASK;
         how.slots = 1;
         how.batches = 9;
-        ck_assert_int_eq(ccl_program_verify(NULL, merged, &how, &verdict, &err), CCL_OK);
+        ck_assert_int_eq(ccl_program_verify(NULL, merged.program, &how, &verdict, &err), CCL_OK);
         ck_assert_msg(verdict.valid, "%s: %s", row->name, verdict.fault.text);
         ccl_program_destroy(plain);
-        ccl_program_destroy(merged);
+        ccl_i_timed_fini(&merged);
         ccl_schedule_destroy(schedule);
         ccl_collective_destroy(want);
         ccl_routes_destroy(routes);
