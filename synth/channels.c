@@ -49,10 +49,7 @@ ccl_status_t ccl_i_schedule_with_channels(const ccl_schedule_t *schedule, const 
 }
 
 static void sort(spreader_t *s) {
-    uint64_t max_key = 0;
-    for (uint32_t i = 0; i < s->schedule->ntransfers; i++)
-        max_key = s->keys[i] > max_key ? s->keys[i] : max_key;
-    ccl_i_radix_sort(s->keys, s->list, s->keys_tmp, s->list_tmp, s->schedule->ntransfers, max_key);
+    ccl_i_radix_sort(s->keys, s->list, s->keys_tmp, s->list_tmp, s->schedule->ntransfers);
 }
 
 /* Units are runs of equal connection and stage. */

@@ -45,10 +45,7 @@ typedef struct fitter {
 } fitter_t;
 
 static void sort(fitter_t *f, size_t n) {
-    uint64_t max_key = 0;
-    for (size_t i = 0; i < n; i++)
-        max_key = f->keys[i] > max_key ? f->keys[i] : max_key;
-    ccl_i_radix_sort(f->keys, f->list, f->keys_tmp, f->list_tmp, n, max_key);
+    ccl_i_radix_sort(f->keys, f->list, f->keys_tmp, f->list_tmp, n);
 }
 
 /* Transfers by channel and stage give the groups; by source and destination, the units. */

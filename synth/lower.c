@@ -409,15 +409,14 @@ static ccl_status_t raise_stages(ccl_i_lowering_t *l, ccl_error_t *err) {
 /* Places by stage first. Dependencies never lead to a later stage, so they still go forward. */
 static ccl_status_t order_by_stage(ccl_i_lowering_t *l, ccl_error_t *err) {
     size_t n = 2 * (size_t)l->ntransfers;
-    uint64_t *keys = malloc((2 * n + 1) * sizeof *keys), max_key = 0;
+    uint64_t *keys = malloc((2 * n + 1) * sizeof *keys);
     uint32_t *items_tmp = malloc((n + 1) * sizeof *items_tmp);
     ccl_status_t status = keys && items_tmp ? CCL_OK : ccl_fail_nomem(err);
     if (status == CCL_OK) {
         for (size_t i = 0; i < n; i++) {
             keys[i] = ccl_i_stage(l, l->by_place[i] / 2);
-            max_key = keys[i] > max_key ? keys[i] : max_key;
         }
-        ccl_i_radix_sort(keys, l->by_place, keys + n, items_tmp, n, max_key);
+        ccl_i_radix_sort(keys, l->by_place, keys + n, items_tmp, n);
         for (size_t i = 0; i < n; i++)
             l->ops[l->by_place[i]].place = (uint32_t)i;
     }

@@ -83,10 +83,10 @@ static inline uint32_t ccl_i_op_rank(const ccl_i_lowering_t *l, uint32_t op) {
 
 /**
  * Stable radix sort of items by keys (both permuted). @param keys, items length n; scratch of the
- * same lengths. Keys up to max_key.
+ * same lengths.
  */
 void ccl_i_radix_sort(uint64_t *keys, uint32_t *items, uint64_t *keys_tmp, uint32_t *items_tmp,
-                      size_t n, uint64_t max_key);
+                      size_t n);
 
 /** The stage of a transfer, by its place in l->transfers. */
 static inline uint32_t ccl_i_stage(const ccl_i_lowering_t *l, uint32_t transfer) {

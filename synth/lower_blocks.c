@@ -41,7 +41,6 @@ static ccl_status_t find_ends(const ccl_i_lowering_t *l, work_t *w, ccl_error_t 
     w->list_tmp = malloc(room * sizeof *w->list_tmp);
     if (!w->keys || !w->keys_tmp || !w->list || !w->list_tmp)
         return ccl_fail_nomem(err);
-    uint64_t max_key = 0;
     uint32_t at = 0;
     for (size_t place = 0; place < 2 * n; place++) {
         if (l->by_place[place] % 2) /* sends and receives of a connection have one order */
@@ -50,9 +49,8 @@ static ccl_status_t find_ends(const ccl_i_lowering_t *l, work_t *w, ccl_error_t 
         const ccl_transfer_t *x = &l->transfers[t];
         w->keys[at] = (uint64_t)x->src << 32 | (uint64_t)x->channel << 16 | x->dst;
         w->list[at++] = t;
-        max_key = w->keys[at - 1] > max_key ? w->keys[at - 1] : max_key;
     }
-    ccl_i_radix_sort(w->keys, w->list, w->keys_tmp, w->list_tmp, n, max_key);
+    ccl_i_radix_sort(w->keys, w->list, w->keys_tmp, w->list_tmp, n);
     size_t nconns = 0;
     for (size_t i = 0; i < n; i++)
         nconns += i == 0 || w->keys[i] != w->keys[i - 1];
@@ -67,15 +65,13 @@ static ccl_status_t find_ends(const ccl_i_lowering_t *l, work_t *w, ccl_error_t 
         w->ends[w->nends++] = (end_t){i, end - i, x->src, x->dst, x->channel, false};
         w->ends[w->nends++] = (end_t){i, end - i, x->dst, x->src, x->channel, true};
     }
-    max_key = 0;
     for (uint32_t i = 0; i < w->nends; i++) {
         const end_t *e = &w->ends[i];
         w->keys[i] = (uint64_t)e->rank << 33 | (uint64_t)e->channel << 17 |
                      (uint64_t)e->receives << 16 | e->peer;
         w->order[i] = i;
-        max_key = w->keys[i] > max_key ? w->keys[i] : max_key;
     }
-    ccl_i_radix_sort(w->keys, w->order, w->keys_tmp, w->list_tmp, w->nends, max_key);
+    ccl_i_radix_sort(w->keys, w->order, w->keys_tmp, w->list_tmp, w->nends);
     return CCL_OK;
 }
 
@@ -152,7 +148,7 @@ static bool may_forward(const ccl_i_lowering_t *l, const work_t *w, const end_t 
 ccl_status_t ccl_i_find_forwarding(const ccl_schedule_t *schedule, uint8_t *forwards,
                                    ccl_error_t *err) {
     size_t n = 2 * (size_t)schedule->ntransfers;
-    uint64_t *keys = malloc((2 * n + 1) * sizeof *keys), max_key = 0;
+    uint64_t *keys = malloc((2 * n + 1) * sizeof *keys);
     uint32_t *ops = malloc((2 * n + 1) * sizeof *ops);
     ccl_status_t status = keys && ops ? CCL_OK : ccl_fail_nomem(err);
     for (size_t op = 0; status == CCL_OK && op < n; op++) { /* by rank, channel, direction, peer */
@@ -161,10 +157,9 @@ ccl_status_t ccl_i_find_forwarding(const ccl_schedule_t *schedule, uint8_t *forw
         /* Ranks are below 2^23: 2^16 channels. */
         keys[op] = rank << 40 | (uint64_t)t->channel << 24 | (uint64_t)(op % 2) << 23 | peer;
         ops[op] = (uint32_t)op;
-        max_key = keys[op] > max_key ? keys[op] : max_key;
     }
     if (status == CCL_OK)
-        ccl_i_radix_sort(keys, ops, keys + n, ops + n, n, max_key);
+        ccl_i_radix_sort(keys, ops, keys + n, ops + n, n);
     for (size_t i = 0, end; status == CCL_OK && i < n; i = end) {
         uint32_t peers[2] = {0, 0};
         for (end = i; end < n && keys[end] >> 24 == keys[i] >> 24; end++)

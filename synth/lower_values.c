@@ -9,10 +9,16 @@
 #include <string.h>
 
 void ccl_i_radix_sort(uint64_t *keys, uint32_t *items, uint64_t *keys_tmp, uint32_t *items_tmp,
-                      size_t n, uint64_t max_key) {
+                      size_t n) {
     enum { BITS = 11, BUCKETS = 1 << BITS };
-    bool swapped = false;
-    for (unsigned shift = 0; shift < 64 && max_key >> shift; shift += BITS) {
+    uint64_t differ = 0; /* bits in which not all are alike; others need no pass */
+    bool sorted = true, swapped = false;
+    for (size_t i = 1; i < n; i++) {
+        differ |= keys[i] ^ keys[0];
+        sorted = sorted && keys[i - 1] <= keys[i];
+    }
+    while (differ && !sorted) {
+        int shift = __builtin_ctzll(differ);
         size_t count[BUCKETS] = {0}, at = 0;
         const uint64_t *from = swapped ? keys_tmp : keys;
         const uint32_t *from_items = swapped ? items_tmp : items;
@@ -20,8 +26,6 @@ void ccl_i_radix_sort(uint64_t *keys, uint32_t *items, uint64_t *keys_tmp, uint3
         uint32_t *to_items = swapped ? items : items_tmp;
         for (size_t i = 0; i < n; i++)
             count[from[i] >> shift & (BUCKETS - 1)]++;
-        if (n == 0 || count[from[0] >> shift & (BUCKETS - 1)] == n)
-            continue; /* all alike in these bits */
         for (unsigned b = 0; b < BUCKETS; b++) {
             size_t c = count[b];
             count[b] = at;
@@ -32,6 +36,7 @@ void ccl_i_radix_sort(uint64_t *keys, uint32_t *items, uint64_t *keys_tmp, uint3
             to[place] = from[i];
             to_items[place] = from_items[i];
         }
+        differ &= ~((uint64_t)(BUCKETS - 1) << shift);
         swapped = !swapped;
     }
     if (swapped) {
@@ -61,12 +66,8 @@ static void sorter_fini(sorter_t *s) {
     free(s->items_tmp);
 }
 
-static uint64_t sorter_run(sorter_t *s, size_t n) {
-    uint64_t max_key = 0;
-    for (size_t i = 0; i < n; i++)
-        max_key = s->keys[i] > max_key ? s->keys[i] : max_key;
-    ccl_i_radix_sort(s->keys, s->items, s->keys_tmp, s->items_tmp, n, max_key);
-    return max_key;
+static void sorter_run(sorter_t *s, size_t n) {
+    ccl_i_radix_sort(s->keys, s->items, s->keys_tmp, s->items_tmp, n);
 }
 
 static uint64_t place_key(const ccl_i_lowering_t *l, uint32_t op) {

@@ -219,7 +219,6 @@ static ccl_status_t find_ways(const hpds_t *h, uint32_t *way_out, ccl_error_t *e
 static ccl_status_t rank_units(hpds_t *h, bool flowing, ccl_error_t *err) {
     uint32_t n = h->dag->nunits;
     bool ok = true;
-    uint64_t max_key = 0;
     uint64_t *keys = take_bytes(&ok, n, sizeof *keys), *keys_tmp = take_bytes(&ok, n, sizeof *keys);
     uint32_t *tmp = take_bytes(&ok, n, sizeof *tmp), *way = take_bytes(&ok, n, sizeof *way);
     ccl_status_t status = ok ? CCL_OK : ccl_fail_nomem(err);
@@ -229,10 +228,9 @@ static ccl_status_t rank_units(hpds_t *h, bool flowing, ccl_error_t *err) {
         /* Ways fit in 31 bits: at most NET_COST for each of 2^24 transfers. */
         keys[u] = (uint64_t)(INT32_MAX - way[u]) << 32 | h->dag->unit_step[u];
         h->by_rank[u] = u;
-        max_key = keys[u] > max_key ? keys[u] : max_key;
     }
     if (status == CCL_OK)
-        ccl_i_radix_sort(keys, h->by_rank, keys_tmp, tmp, n, max_key);
+        ccl_i_radix_sort(keys, h->by_rank, keys_tmp, tmp, n);
     for (uint32_t i = 0; status == CCL_OK && i < n; i++)
         h->rank[h->by_rank[i]] = i;
     free(keys);

@@ -63,14 +63,12 @@ static void links_fini(links_t *l) {
 static void number_conns(ccl_i_conns_t *c, const ccl_schedule_t *schedule, const ccl_i_dag_t *dag,
                          links_t *l, uint32_t nranks) {
     uint32_t n = dag->nmembers;
-    uint64_t max_key = 0;
     for (uint32_t m = 0; m < n; m++) {
         const ccl_transfer_t *t = &schedule->transfers[dag->transfer[m]];
         l->keys[m] = ((uint64_t)t->src * schedule->nchannels + t->channel) * nranks + t->dst;
         l->items[m] = m;
-        max_key = l->keys[m] > max_key ? l->keys[m] : max_key;
     }
-    ccl_i_radix_sort(l->keys, l->items, l->keys_tmp, l->items_tmp, n, max_key);
+    ccl_i_radix_sort(l->keys, l->items, l->keys_tmp, l->items_tmp, n);
     for (uint32_t i = 0; i < n; i++) {
         c->nconns += i == 0 || l->keys[i] != l->keys[i - 1];
         c->conn_of[l->items[i]] = c->nconns - 1;
