@@ -64,6 +64,24 @@ static ccl_status_t find(ccl_i_tuner_t *t, const ccl_tune_run_t *run, const ccl_
     return CCL_OK;
 }
 
+/* Steps that are looked at, more or less: ways of ordering, of merging. */
+static double work_of(const ccl_i_tuner_t *t, const ccl_tune_run_t *run, const ccl_i_made_t *m) {
+    ccl_way_t way = ccl_i_point_way(t->out->points[run->point].values);
+    double work = m->shared->schedule ? m->shared->schedule->ntransfers : 0;
+    work *= (way.order == CCL_ORDER_HPDS ? 2 : 1) * (way.allocation == CCL_ALLOCATE_STATE ? 3 : 1);
+    return run->estimate ? work / 2 : work;
+}
+
+/* The longest first, so that no worker is left with one at the end. */
+static void sort_groups(ccl_i_tuner_t *t) {
+    for (uint32_t i = 1; i < t->ngroups; i++) { /* a round is short */
+        uint32_t group = t->groups[i], at = i;
+        for (; at > 0 && t->lowered[t->groups[at - 1]]->work < t->lowered[group]->work; at--)
+            t->groups[at] = t->groups[at - 1];
+        t->groups[at] = group;
+    }
+}
+
 /* Runs with one program stand together. What has no schedule is over. */
 static ccl_status_t group(ccl_i_tuner_t *t, uint32_t nmissing, ccl_error_t *err) {
     t->ngroups = 0;
@@ -87,11 +105,13 @@ static ccl_status_t group(ccl_i_tuner_t *t, uint32_t nmissing, ccl_error_t *err)
         if (l->first_run == CCL_NONE) {
             t->groups[t->ngroups++] = at;
             l->first_run = t->missing[i];
+            l->work = work_of(t, run, m);
         } else {
             t->next_of[l->last_run - t->first_run] = t->missing[i];
         }
         l->last_run = t->missing[i];
     }
+    sort_groups(t);
     return CCL_OK;
 }
 

@@ -49,6 +49,7 @@ typedef struct ccl_i_lowered {
     ccl_status_t status; /* of lowering and proof */
     ccl_error_t err;
     uint32_t first_run, last_run; /* of this round, joined by t->next_of; CCL_NONE */
+    double work;                  /* how long the first run may take, in no unit */
 } ccl_i_lowered_t;
 
 /** A round: so many runs at most are looked at together. */
