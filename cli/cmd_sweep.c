@@ -11,9 +11,12 @@ typedef struct sweep {
     uint32_t nsizes, ncases;
     size_t cap;
     ccl_report_sweep_case_t *cases;
+    ccl_i_launched_t launched;
+    bool idle; /* after every tuning: all others of the team waited */
 } sweep_t;
 
 static void sweep_fini(sweep_t *s) {
+    ccl_i_launched_end(&s->launched, s->idle);
     for (uint32_t i = 0; i < s->ncases; i++) {
         ccl_tuning_destroy((ccl_tuning_t *)s->cases[i].tuning);
         ccl_topology_destroy((ccl_topology_t *)s->cases[i].topo);
@@ -92,18 +95,36 @@ static ccl_status_t open_cases(ccl_i_cli_t *cli, sweep_t *s, ccl_error_t *err) {
     return CCL_OK;
 }
 
+static ccl_status_t tune_case(ccl_i_cli_t *cli, sweep_t *s, uint32_t i,
+                              const ccl_tune_options_t *options, ccl_error_t *err) {
+    const ccl_topology_t *topo = s->cases[i].topo;
+    ccl_collective_t *want = NULL;
+    ccl_tuning_t *tuning = NULL;
+    ccl_status_t status;
+
+    CCL_TRY(ccl_i_collective_open(&cli->args, cli->args.collective, topo->nranks, &want, err));
+    if (ccl_i_launched_helper(&s->launched))
+        status = ccl_i_launched_work(cli, &s->launched, topo, want, options, err);
+    else
+        status = ccl_tune(&cli->ctx, topo, want, options, &tuning, err);
+    s->idle = s->idle && tuning && tuning->team_idle;
+    s->cases[i].tuning = tuning;
+    ccl_collective_destroy(want);
+    return status;
+}
+
+/* Of several processes all go through the cases together; process 0 has the results. */
 static ccl_status_t tune_cases(ccl_i_cli_t *cli, sweep_t *s, ccl_tune_options_t *options,
                                ccl_error_t *err) {
+    CCL_TRY(ccl_i_launched_join(&s->launched, &options->team, err));
+    s->idle = true;
     for (uint32_t i = 0; i < s->ncases; i++) {
-        ccl_collective_t *want = NULL;
-        ccl_tuning_t *tuning = NULL;
-
-        CCL_TRY(ccl_i_collective_open(&cli->args, cli->args.collective, s->cases[i].topo->nranks,
-                                      &want, err));
-        ccl_status_t status = ccl_tune(&cli->ctx, s->cases[i].topo, want, options, &tuning, err);
-        s->cases[i].tuning = tuning;
-        ccl_collective_destroy(want);
-        CCL_TRY(status);
+        options->turn = i;
+        CCL_TRY(tune_case(cli, s, i, options, err));
+        if (ccl_i_launched_helper(&s->launched) && s->launched.parting != CCL_TEAM_NEXT)
+            return CCL_OK;
+        if (options->team && !ccl_i_launched_helper(&s->launched) && i + 1 < s->ncases)
+            ccl_tune_team_end(options->team, CCL_TEAM_NEXT);
     }
     return CCL_OK;
 }
@@ -133,30 +154,33 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     const ccl_i_args_t *args = &cli->args;
     ccl_tune_options_t options = CCL_TUNE_OPTIONS_INIT;
     sweep_t s = {0};
-    ccl_status_t status = ccl_i_tune_options(cli, &options, &s.space, err);
+    ccl_status_t status = ccl_i_launched_find(cli, &s.launched, err);
+    bool helper = ccl_i_launched_helper(&s.launched);
 
+    if (status == CCL_OK)
+        status = ccl_i_tune_options(cli, &options, &s.space, err);
     if (status == CCL_OK)
         status = open_cases(cli, &s, err);
     if (status == CCL_OK)
         status =
             ccl_i_sizes(args->sizes ? args->sizes : "64K:1G:16", &s.sizes_bytes, &s.nsizes, err);
-    if (status == CCL_OK && (!args->notebook || strcmp(args->notebook, "none") != 0))
+    if (status == CCL_OK && !helper && (!args->notebook || strcmp(args->notebook, "none") != 0))
         status = ccl_i_notebook_open(cli, true, &s.notebook, err);
     options.sizes_bytes = s.sizes_bytes;
     options.nsizes = s.nsizes;
     options.notebook = s.notebook;
     if (status == CCL_OK)
         status = tune_cases(cli, &s, &options, err);
-    if (status == CCL_OK)
+    if (status == CCL_OK && !helper)
         status = print(cli, &s, err);
     sweep_fini(&s);
     return status;
 }
 
 static const char *const accepts[] = {
-    "topology", "fail", "degrade", "scale",         "set",    "profile", "collective",
-    "demand",   "root", "sizes",   "vary",          "budget", "space",   "knob",
-    "strategy", "gap",  "improve", "notebook@tune", "width",  NULL};
+    "topology", "fail", "degrade", "scale",         "set",    "profile",        "collective",
+    "demand",   "root", "sizes",   "vary",          "budget", "space",          "knob",
+    "strategy", "gap",  "improve", "notebook@tune", "width",  "bootstrap@tune", NULL};
 const ccl_i_command_t ccl_i_cmd_sweep = {
     .name = "sweep",
     .usage = "--topology SPEC --collective NAME [--vary EDIT]... [options] [SPEC]...",
@@ -164,7 +188,8 @@ const ccl_i_command_t ccl_i_cmd_sweep = {
     .details =
         "Tunes the cluster, the cluster with each --vary, and the clusters named, each with\n"
         "the same space and budget, and puts their best times beside the first one's. With\n"
-        "-o FILE.svg (.pdf, .png) it draws their bandwidths as one plot.\n",
+        "-o FILE.svg (.pdf, .png) it draws their bandwidths as one plot. Under mpirun or srun\n"
+        "all processes work on one sweep.\n",
     .accepts = accepts,
     .max_inputs = 64,
     .run = run,

@@ -17,25 +17,11 @@ typedef struct tune {
     char device[16];
     double *sizes_bytes;
     uint32_t nsizes;
-    /* One of several processes that mpirun or srun started: */
-    ccl_run_options_t place; /* world, rank, bootstrap */
-    ccl_bootstrap_t *bootstrap;
-    ccl_team_t *team;
-    bool together; /* all processes end in order */
+    ccl_i_launched_t launched;
 } tune_t;
 
-/** The others are sent home last: a launcher may end all when one ends. */
-static void team_fini(tune_t *t) {
-    if (t->team && t->place.rank == 0) {
-        t->together = t->tuning && t->tuning->team_idle;
-        ccl_tune_team_end(t->team, t->together);
-    }
-    ccl_team_close(t->team);
-    ccl_bootstrap_close(t->bootstrap, t->together || t->place.world < 2);
-}
-
 static void tune_fini(tune_t *t) {
-    team_fini(t);
+    ccl_i_launched_end(&t->launched, t->tuning && t->tuning->team_idle);
     ccl_replay_destroy(t->replay);
     ccl_tuning_destroy(t->tuning);
     ccl_notebook_close(t->notebook);
@@ -169,7 +155,8 @@ static ccl_status_t open_all(ccl_i_cli_t *cli, tune_t *t, ccl_tune_options_t *op
     CCL_TRY(ccl_i_collective_open(args, args->collective, t->topo->nranks, &t->want, err));
     CCL_TRY(ccl_i_sizes(args->sizes ? args->sizes : "64K:1G:4", &t->sizes_bytes, &t->nsizes, err));
     /* Process 0 alone writes things down. */
-    if (t->place.rank == 0 && (!args->notebook || strcmp(args->notebook, "none") != 0))
+    if (!ccl_i_launched_helper(&t->launched) &&
+        (!args->notebook || strcmp(args->notebook, "none") != 0))
         CCL_TRY(ccl_i_notebook_open(cli, true, &t->notebook, err));
     options->sizes_bytes = t->sizes_bytes;
     options->nsizes = t->nsizes;
@@ -234,51 +221,13 @@ static ccl_status_t replay(ccl_i_cli_t *cli, tune_t *t, const ccl_replay_options
     return CCL_OK;
 }
 
-/**
- * Where mpirun or srun started several processes: which one is this?
- * @retval CCL_ERR_UNSUPPORTED  they cannot find each other: each would tune the same.
- */
-static ccl_status_t find_place(ccl_i_cli_t *cli, tune_t *t, ccl_error_t *err) {
-    enum { AUTO, ALONE, MPI }; /* as the option lists them */
-    ccl_run_options_t place = CCL_RUN_OPTIONS_INIT;
-    ccl_ctx_t quiet = cli->ctx;
-    ccl_error_t why = CCL_ERROR_INIT;
-    uint32_t rank = 0, world = 0, how = cli->args.job.bootstrap;
-    bool launched = ccl_run_place_from_environment(&rank, &world) && world > 1;
-    ccl_status_t status;
-
-    t->place = place;
-    if (how == ALONE || (how == AUTO && !launched))
-        return CCL_OK;
-    quiet.log = NULL; /* what it would warn of is an error here */
-    status = ccl_bootstrap_open(&quiet, CCL_BOOTSTRAP_MPI, &t->place, &t->bootstrap, &why);
-    if (status == CCL_OK && launched && t->place.world < 2)
-        status = ccl_fail(&why, CCL_ERR_UNSUPPORTED, "MPI knows this one alone, so it is not the "
-                                                     "launcher's MPI");
-    if (status == CCL_ERR_UNSUPPORTED && launched)
-        return ccl_fail(err, status,
-                        "process %u of %u that a launcher started does not find the others: %.300s "
-                        "(--bootstrap none: each tunes by itself)",
-                        rank, world, why.text);
-    if (status != CCL_OK && err)
-        *err = why;
-    return status;
-}
-
 /** @param worked_out  this process works for process 0, and is done. */
 static ccl_status_t join(ccl_i_cli_t *cli, tune_t *t, ccl_tune_options_t *options, bool *worked_out,
                          ccl_error_t *err) {
-    ccl_ctx_t quiet = cli->ctx;
-
-    if (t->place.world < 2)
-        return CCL_OK;
-    CCL_TRY(ccl_team_open(&t->place, &t->team, err));
-    options->team = t->team;
-    *worked_out = t->place.rank > 0;
-    if (t->place.rank == 0)
-        return CCL_OK;
-    quiet.progress = NULL; /* process 0 has one line for all */
-    return ccl_tune_work(&quiet, t->topo, t->want, options, &t->together, err);
+    *worked_out = ccl_i_launched_helper(&t->launched);
+    CCL_TRY(ccl_i_launched_join(&t->launched, &options->team, err));
+    return *worked_out ? ccl_i_launched_work(cli, &t->launched, t->topo, t->want, options, err)
+                       : CCL_OK;
 }
 
 static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
@@ -286,7 +235,7 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     ccl_replay_options_t again = CCL_REPLAY_OPTIONS_INIT;
     tune_t t = {0};
     bool some = false, worked = false;
-    ccl_status_t status = find_place(cli, &t, err);
+    ccl_status_t status = ccl_i_launched_find(cli, &t.launched, err);
 
     if (status == CCL_OK)
         status = open_all(cli, &t, &options, err);

@@ -297,6 +297,32 @@ ccl_status_t ccl_i_export(ccl_i_cli_t *cli, const ccl_topology_t *plain, const c
                           const ccl_collective_t *want, const ccl_tuning_t *tuning, const char *dir,
                           ccl_error_t *err);
 
+/* ---------------------------------------------------------------- launched.c */
+
+/** One of several processes that mpirun or srun started. Zeros: alone. */
+typedef struct ccl_i_launched {
+    ccl_run_options_t place; /* world, rank, bootstrap */
+    ccl_bootstrap_t *bootstrap;
+    ccl_team_t *team;
+    ccl_team_parting_t parting;
+} ccl_i_launched_t;
+/**
+ * Where a launcher started several processes: which one is this?
+ * @retval CCL_ERR_UNSUPPORTED  they cannot find each other: each would do the same.
+ */
+ccl_status_t ccl_i_launched_find(ccl_i_cli_t *cli, ccl_i_launched_t *l, ccl_error_t *err);
+/** Not process 0: it works for that one. */
+bool ccl_i_launched_helper(const ccl_i_launched_t *l);
+/** @param out  the team of all of them; as it is where there is one process. */
+ccl_status_t ccl_i_launched_join(ccl_i_launched_t *l, ccl_team_t **out, ccl_error_t *err);
+/** Works for process 0 until it parts (l->parting). */
+ccl_status_t ccl_i_launched_work(const ccl_i_cli_t *cli, ccl_i_launched_t *l,
+                                 const ccl_topology_t *topo, const ccl_collective_t *want,
+                                 const ccl_tune_options_t *options, ccl_error_t *err);
+/** Process 0 sends the others home, last of all: a launcher may end all when one ends.
+    @param idle  none of them is at work and none has ended. */
+void ccl_i_launched_end(ccl_i_launched_t *l, bool idle);
+
 /* ---------------------------------------------------------------- cmd_notebook.c */
 
 /** The lab notebook of --notebook, or the user's own. */

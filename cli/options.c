@@ -343,8 +343,8 @@ static const option_t options[] = {
      "(auto: what is given; else mpi under mpirun or srun)",
      "auto,root,env,mpi"},
     {"bootstrap@tune", 0, KIND_CHOICE, AT(job.bootstrap), "HOW",
-     "how the processes of a tuning find each other: mpi, or none, each alone (auto: mpi under "
-     "mpirun or srun)",
+     "how the processes find each other: mpi, or none, each alone (auto: mpi under mpirun or "
+     "srun)",
      "auto,none,mpi"},
     {"world", 0, KIND_U32, AT(job.world), "N",
      "this is one of N processes of a job that were started apart (by srun or mpirun: from the "

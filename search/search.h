@@ -329,7 +329,8 @@ typedef struct ccl_tune_options {
     const char *profile;      /**< name of the profile laid over the cluster; NULL: none */
     uint32_t improve; /**< in the end ccl_improve() each size's best with so many tries; 0: none */
     ccl_team_t
-        *team; /**< NULL: this process does all; else the others of it do (ccl_tune_work()) */
+        *team;     /**< NULL: this process does all; else the others of it do (ccl_tune_work()) */
+    uint32_t turn; /**< with team: how many tunings it has done before this one */
     const ccl_tune_constants_t *constants; /**< the topology has them for protocol Simple; NULL: it
                                                 has only its own. Longer there than the result */
     bool keep; /**< schedules and programs stay in memory with the result, for ccl_tune_replay():
@@ -338,7 +339,7 @@ typedef struct ccl_tune_options {
 #define CCL_TUNE_OPTIONS_INIT                                                                      \
     {                                                                                              \
         sizeof(ccl_tune_options_t), NULL, CCL_STRATEGY_HALVING, NULL, 0, 0, 0, 0.01, NULL, NULL,   \
-            0, NULL, NULL, false                                                                   \
+            0, NULL, 0, NULL, false                                                                \
     }
 
 /** One point of the space. */
@@ -397,6 +398,12 @@ ccl_status_t ccl_tune(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                       const ccl_collective_t *want, const ccl_tune_options_t *options,
                       ccl_tuning_t **out, ccl_error_t *err);
 void ccl_tuning_destroy(ccl_tuning_t *tuning);
+/** How process 0 parts from the others of a team. */
+typedef enum ccl_team_parting {
+    CCL_TEAM_APART,    /**< some have ended, or are still at work */
+    CCL_TEAM_TOGETHER, /**< everybody ends in order: MPI can be ended together */
+    CCL_TEAM_NEXT      /**< for the next tuning: they call ccl_tune_work() again, with its turn */
+} ccl_team_parting_t;
 /**
  * What every other process of options->team does while process 0 is in ccl_tune() with the same
  * topology, collective, options and seed: schedules and runs that it is asked for, until process 0
@@ -406,18 +413,18 @@ void ccl_tuning_destroy(ccl_tuning_t *tuning);
  * down as they come. What a process that ends had not answered is given to another one; what it is
  * late with (2 s and four times the longest answer so far) also to one that has nothing to do. With
  * none left process 0 goes on alone.
- * @param together_out  everybody ends in order: MPI can be ended together.
+ * @param parting_out  as process 0 ended it.
  * @retval CCL_ERR_IO     process 0 is gone.
  * @retval CCL_ERR_INPUT  process 0 tunes something else.
  */
 ccl_status_t ccl_tune_work(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                            const ccl_collective_t *want, const ccl_tune_options_t *options,
-                           bool *together_out, ccl_error_t *err);
+                           ccl_team_parting_t *parting_out, ccl_error_t *err);
 /**
- * Process 0: sends the others home. @param idle  none of them is at work and none has ended
- * (ccl_tuning_t.team_idle); they are told.
+ * Process 0: ends what the others do in ccl_tune_work(). @param parting  TOGETHER only where none
+ * of them is at work and none has ended, in any tuning of the team (ccl_tuning_t.team_idle).
  */
-void ccl_tune_team_end(ccl_team_t *team, bool idle);
+void ccl_tune_team_end(ccl_team_t *team, ccl_team_parting_t parting);
 
 typedef enum ccl_front { CCL_FRONT_BLOCKS, CCL_FRONT_SYNTHESIS } ccl_front_t;
 /**

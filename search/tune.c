@@ -387,13 +387,13 @@ ccl_status_t ccl_tune(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
 
 ccl_status_t ccl_tune_work(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                            const ccl_collective_t *want, const ccl_tune_options_t *options,
-                           bool *together_out, ccl_error_t *err) {
+                           ccl_team_parting_t *parting_out, ccl_error_t *err) {
     ccl_tune_options_t own = *options;
     own.notebook = NULL;
     ccl_i_tuner_t *t = tuner_create(ctx, topo, want, &own);
     ccl_status_t status = t ? tuner_init(t, err) : ccl_fail_nomem(err);
     if (status == CCL_OK)
-        status = ccl_i_team_work(t, together_out, err);
+        status = ccl_i_team_work(t, parting_out, err);
     ccl_tuning_t *unused = t ? t->out : NULL;
     tuner_destroy(t);
     ccl_tuning_destroy(unused);

@@ -14,7 +14,7 @@ typedef enum kind { ASK_MAKE, ASK_RUN, ASK_END } kind_t;
 
 typedef struct header {
     uint64_t identity, id; /* of who tunes what; of the question, from 1 */
-    uint32_t kind, n, together;
+    uint32_t kind, n, parting;
     ccl_status_t status; /* of an answer: what stops all, with err */
     ccl_error_t err;
 } header_t;
@@ -33,9 +33,13 @@ typedef struct made_record {
 
 /* Answers are read as if they were of this machine and build. */
 static uint64_t identity_of(const ccl_i_tuner_t *t) {
-    const uint64_t numbers[] = {
-        t->ctx ? t->ctx->seed : 1,  CCL_KNOBS,      sizeof(header_t),
-        sizeof(ccl_point_result_t), sizeof(item_t), UINT64_C(0x0102030405060708)};
+    const uint64_t numbers[] = {t->ctx ? t->ctx->seed : 1,
+                                CCL_KNOBS,
+                                sizeof(header_t),
+                                t->options->turn,
+                                sizeof(ccl_point_result_t),
+                                sizeof(item_t),
+                                UINT64_C(0x0102030405060708)};
     uint64_t h = ccl_hash64(numbers, sizeof numbers, 1);
     h = ccl_hash64(ccl_notebook_tool(), strlen(ccl_notebook_tool()), h);
     h = ccl_hash64(t->topology, sizeof t->topology, h);
@@ -233,6 +237,8 @@ static ccl_status_t take(ccl_i_tuner_t *t, phase_t *p, const ccl_team_message_t 
     if (m->len < sizeof h)
         return ccl_fail(err, CCL_ERR_IO, "process %u answers what was not asked", m->from);
     memcpy(&h, m->data, sizeof h);
+    if (h.identity != identity_of(t)) /* late: of a tuning before */
+        return CCL_OK;
     t->team.doing[m->from] = 0;
     if (h.id < p->first_id) /* late: another one has done it */
         return CCL_OK;
@@ -326,11 +332,11 @@ ccl_status_t ccl_i_team_run(ccl_i_tuner_t *t, ccl_error_t *err) {
     return status;
 }
 
-void ccl_tune_team_end(ccl_team_t *team, bool idle) {
+void ccl_tune_team_end(ccl_team_t *team, ccl_team_parting_t parting) {
     header_t h;
     memset(&h, 0, sizeof h);
     h.kind = ASK_END;
-    h.together = idle;
+    h.parting = parting;
     for (uint32_t w = 1; team && w < ccl_team_world(team); w++)
         send(team, w, &h, NULL, 0);
 }
@@ -411,7 +417,7 @@ static ccl_status_t check(const ccl_i_tuner_t *t, const ccl_team_message_t *m, h
     return CCL_OK;
 }
 
-ccl_status_t ccl_i_team_work(ccl_i_tuner_t *t, bool *together_out, ccl_error_t *err) {
+ccl_status_t ccl_i_team_work(ccl_i_tuner_t *t, ccl_team_parting_t *parting_out, ccl_error_t *err) {
     for (;;) {
         ccl_team_message_t m;
         header_t h;
@@ -426,7 +432,7 @@ ccl_status_t ccl_i_team_work(ccl_i_tuner_t *t, bool *together_out, ccl_error_t *
         free(m.data);
         CCL_TRY(status);
         if (h.kind == ASK_END) {
-            *together_out = h.together;
+            *parting_out = (ccl_team_parting_t)h.parting;
             return CCL_OK;
         }
         CCL_TRY(answer(t, &h, items, err));

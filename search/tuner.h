@@ -208,7 +208,7 @@ ccl_status_t ccl_i_team_make(ccl_i_tuner_t *t, ccl_error_t *err);
 /** Runs of t->groups; those stay there that nobody was left for. */
 ccl_status_t ccl_i_team_run(ccl_i_tuner_t *t, ccl_error_t *err);
 /** What the others do; ccl_tune_work(). */
-ccl_status_t ccl_i_team_work(ccl_i_tuner_t *t, bool *together_out, ccl_error_t *err);
+ccl_status_t ccl_i_team_work(ccl_i_tuner_t *t, ccl_team_parting_t *parting_out, ccl_error_t *err);
 
 ccl_point_t ccl_i_tune_notebook_point(const ccl_i_tuner_t *t, const ccl_tune_run_t *run);
 

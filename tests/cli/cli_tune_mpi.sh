@@ -1,6 +1,6 @@
 #!/bin/sh
-# ccllab tune under mpirun: with 2 and 4 processes the same as with one; a process that is killed loses nothing that
-# is finished, whether the launcher lets the others go on or not. Skipped where the module or mpirun is missing.
+# ccllab tune and sweep under mpirun: with 2 and 4 processes the same as with one; a process that is killed loses nothing
+# that is finished, whether the launcher lets the others go on or not. Skipped where the module or mpirun is missing.
 # Usage: cli_tune_mpi.sh PROGRAM SOURCE_DIR
 set -eu
 ccllab=$1
@@ -38,6 +38,15 @@ for n in 2 4; do
     plain "$dir/out" | cmp -s - "$dir/want" || say "$n processes: another result"
     [ "$(rows "$dir/$n.db")" -ge 80 ] || say "$n processes: not all was written down"
 done
+
+sweep="sweep -t heteccl-h20-4+8 -c allgather --sizes 1M,16M --vary scale:bandwidth:net=0.5,2 -k with=ring,hm -k chunks=auto,1:4 --budget 30"
+# shellcheck disable=SC2086
+"$ccllab" $sweep --notebook none --json >"$dir/want"
+# shellcheck disable=SC2086
+go 3 "" "$ccllab" $sweep --notebook "$dir/sweep.db" --json
+[ $code = 0 ] || say "sweep: exit code $code"
+cmp -s "$dir/out" "$dir/want" || say "sweep: another result"
+[ "$(rows "$dir/sweep.db")" -ge 90 ] || say "sweep: not all was written down"
 
 # A worker, whichever, is killed when the notebook has so many points, whenever that is.
 draw() { echo $(($(od -An -N2 -tu2 /dev/urandom) % $1)); } # 0 ... N - 1

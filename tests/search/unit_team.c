@@ -1,6 +1,6 @@
 /*
  * Tuning by several processes comes to the same as by one, also when others are killed, stop, or
- * tune something else; what is finished is in the notebook.
+ * tune something else, and when one tuning follows another; what is finished is in the notebook.
  */
 #include <arpa/inet.h>
 #include <check.h>
@@ -82,11 +82,11 @@ static int befall(const ccl_progress_t *progress, void *user) {
     return 0;
 }
 
-/** Exit code: 0, sent home together; 10, apart; else 20 and the status. */
+/** All tunings of the team. Exit code: 0, sent home together; 10, apart; else 20 and the status. */
 static void work(uint32_t rank, uint32_t world, const char *root, fate_t fate) {
     ccl_ctx_t ctx = CCL_CTX_INIT;
     ccl_error_t err = CCL_ERROR_INIT;
-    bool together = false;
+    ccl_team_parting_t parting = CCL_TEAM_APART;
     ccl_team_t *team = join(rank, world, root);
     ccl_tune_options_t o = options_of(NULL, team);
     if (fate.signal == OTHER_SIZES)
@@ -95,9 +95,13 @@ static void work(uint32_t rank, uint32_t world, const char *root, fate_t fate) {
         ctx.progress = befall;
         ctx.progress_user = &fate;
     }
-    ccl_status_t status = ccl_tune_work(&ctx, topo, want, &o, &together, &err);
+    ccl_status_t status = CCL_OK;
+    do {
+        status = ccl_tune_work(&ctx, topo, want, &o, &parting, &err);
+        o.turn++;
+    } while (status == CCL_OK && parting == CCL_TEAM_NEXT);
     ccl_team_close(team);
-    _exit(status == CCL_OK ? together ? 0 : 10 : 20 + (int)status);
+    _exit(status == CCL_OK ? parting == CCL_TEAM_TOGETHER ? 0 : 10 : 20 + (int)status);
 }
 
 static void assert_same(const ccl_tuning_t *a, const ccl_tuning_t *b, const char *why) {
@@ -119,11 +123,12 @@ static void assert_same(const ccl_tuning_t *a, const ccl_tuning_t *b, const char
     ck_assert(memcmp(a->best, b->best, a->nsizes * sizeof *a->best) == 0);
 }
 
-static ccl_tuning_t *tune(ccl_notebook_t *notebook, ccl_team_t *team) {
+static ccl_tuning_t *tune(ccl_notebook_t *notebook, ccl_team_t *team, uint32_t turn) {
     ccl_ctx_t ctx = CCL_CTX_INIT;
     ccl_error_t err = CCL_ERROR_INIT;
     ccl_tuning_t *out = NULL;
     ccl_tune_options_t o = options_of(notebook, team);
+    o.turn = turn;
     ck_assert_msg(ccl_tune(&ctx, topo, want, &o, &out, &err) == CCL_OK, "%s", err.text);
     return out;
 }
@@ -133,13 +138,17 @@ static const struct row {
     uint32_t world;
     fate_t fate;  /* of process 1 */
     int exits[2]; /* of process 1 (negative: a signal), of the others */
+    bool twice;   /* a tuning before, without a notebook; who stopped in it goes on after it */
 } rows[] = {
-    {"one works", 2, {0}, {0, 0}},
-    {"three work", 4, {0}, {0, 0}},
-    {"one of three is killed at work", 4, {SIGKILL, 20, 0}, {-SIGKILL, 10}},
-    {"the only one is killed: process 0 goes on alone", 2, {SIGKILL, 20, 0}, {-SIGKILL, 10}},
-    {"one of two stops and never answers", 3, {SIGSTOP, 20, 0}, {-SIGKILL, 10}},
-    {"one tunes something else", 3, {OTHER_SIZES, 0, 0}, {20 + CCL_ERR_INPUT, 10}},
+    {"one works", 2, {0}, {0, 0}, false},
+    {"three work", 4, {0}, {0, 0}, false},
+    {"one of three is killed at work", 4, {SIGKILL, 20, 0}, {-SIGKILL, 10}, false},
+    {"the only one is killed: process 0 goes on alone", 2, {SIGKILL, 20, 0}, {-SIGKILL, 10}, false},
+    {"one of two stops and never answers", 3, {SIGSTOP, 20, 0}, {-SIGKILL, 10}, false},
+    {"one tunes something else", 3, {OTHER_SIZES, 0, 0}, {20 + CCL_ERR_INPUT, 10}, false},
+    {"two tunings", 3, {0}, {0, 0}, true},
+    {"one is killed in the first of two", 3, {SIGKILL, 20, 0}, {-SIGKILL, 10}, true},
+    {"one answers what the first of two asked", 3, {SIGSTOP, 20, 0}, {10, 10}, true},
 };
 
 START_TEST(test_team) {
@@ -161,9 +170,15 @@ START_TEST(test_team) {
     close(fd);
     ck_assert_int_eq(ccl_notebook_open(path, true, &notebook, &err), CCL_OK);
     ccl_team_t *team = join(0, row->world, root);
-    ccl_tuning_t *many = tune(notebook, team);
-    ccl_tune_team_end(team, many->team_idle);
-    if (row->fate.signal == SIGSTOP)
+    ccl_tuning_t *before = row->twice ? tune(NULL, team, 0) : NULL;
+    if (before) {
+        ccl_tune_team_end(team, CCL_TEAM_NEXT);
+        kill(others[1], SIGCONT);
+    }
+    ccl_tuning_t *many = tune(notebook, team, row->twice);
+    bool idle = many->team_idle && (!before || before->team_idle);
+    ccl_tune_team_end(team, idle ? CCL_TEAM_TOGETHER : CCL_TEAM_APART);
+    if (row->fate.signal == SIGSTOP && !before)
         kill(others[1], SIGKILL);
     for (uint32_t w = 1; w < row->world; w++) {
         int state = 0;
@@ -173,12 +188,15 @@ START_TEST(test_team) {
                       "%s: process %u ended with %x", row->why, w, (unsigned)state);
     }
     ccl_team_close(team);
-    ccl_tuning_t *one = tune(NULL, NULL), *again = tune(notebook, NULL);
+    ccl_tuning_t *one = tune(NULL, NULL, 0), *again = tune(notebook, NULL, 0);
     assert_same(one, many, row->why);
+    if (before)
+        assert_same(one, before, row->why);
     for (uint32_t i = 0; i < again->nruns; i++)
         ck_assert_msg(again->runs[i].resumed, "%s: run %u was not written down", row->why, i);
     ccl_tuning_destroy(one);
     ccl_tuning_destroy(many);
+    ccl_tuning_destroy(before);
     ccl_tuning_destroy(again);
     ccl_notebook_close(notebook);
     unlink(path);
