@@ -393,8 +393,10 @@ ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
     else if (ordered.timed.run && options->allocation != CCL_ALLOCATE_CAPACITY &&
              options->granularity != CCL_GRANULARITY_STAGE && options->executor == CCL_EXECUTOR_ANY)
         status = finish_known(ctx, options, &ordered.timed, &made, err);
-    else
+    else {
+        ccl_i_timed_fini(&ordered.timed);
         status = lower_fitting(ctx, schedule, options, &how, width, &made.program, err);
+    }
     if (status != CCL_OK)
         goto end;
     *out = made.program;
