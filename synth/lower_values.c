@@ -8,14 +8,32 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void sort_few(uint64_t *keys, uint32_t *items, size_t n) {
+    for (size_t i = 1; i < n; i++) {
+        uint64_t key = keys[i];
+        uint32_t item = items[i];
+        size_t at = i;
+        for (; at > 0 && keys[at - 1] > key; at--) {
+            keys[at] = keys[at - 1];
+            items[at] = items[at - 1];
+        }
+        keys[at] = key;
+        items[at] = item;
+    }
+}
+
 void ccl_i_radix_sort(uint64_t *keys, uint32_t *items, uint64_t *keys_tmp, uint32_t *items_tmp,
                       size_t n) {
-    enum { BITS = 11, BUCKETS = 1 << BITS };
+    enum { BITS = 11, BUCKETS = 1 << BITS, FEW = 64 };
     uint64_t differ = 0; /* bits in which not all are alike; others need no pass */
     bool sorted = true, swapped = false;
     for (size_t i = 1; i < n; i++) {
         differ |= keys[i] ^ keys[0];
         sorted = sorted && keys[i - 1] <= keys[i];
+    }
+    if (n <= FEW && !sorted) {
+        sort_few(keys, items, n);
+        return;
     }
     while (differ && !sorted) {
         int shift = __builtin_ctzll(differ);
