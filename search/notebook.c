@@ -220,7 +220,8 @@ static ccl_status_t set_up(ccl_notebook_t *n, bool write, ccl_error_t *err) {
     if (status != CCL_OK)
         return status;
     if (fresh && !write)
-        return ccl_error_set(err, CCL_ERR_INPUT, n->path, 0, 0, "an empty file, no lab notebook");
+        return ccl_error_set(err, CCL_ERR_INPUT, n->path, 0, 0,
+                             "an empty file, no lab notebook yet (ccllab tune begins one)");
     if (fresh)
         CCL_TRY(create(n, err));
     /* In WAL mode a killed process loses nothing that was committed; a power cut may lose the last

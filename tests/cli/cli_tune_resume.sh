@@ -14,9 +14,15 @@ settled() {
     sed -E 's/"(synth_s|eval_s|lower_s|simulate_s|notebook_s)": [^,}]*/"\1": 0/g; /^  "synthesis": /,/^  \]/d
         s/"resumed": true/"resumed": false/; s/"schedules": .*//' "$1"
 }
-points() { # points in a notebook
+points() { # points in a notebook: none where its process was killed before anything was in it
     [ -s "$1" ] || { echo 0; return; }
-    "$ccllab" notebook query 'SELECT count(*) FROM point' --csv --notebook "$1" 2>"$dir/err" | tail -1 | tr -dc 0-9
+    if "$ccllab" notebook query 'SELECT count(*) FROM point' --csv --notebook "$1" >"$dir/count" 2>"$dir/err"; then
+        tail -1 "$dir/count"
+    elif grep -q 'an empty file, no lab notebook yet' "$dir/err"; then
+        echo 0
+    else
+        echo -1
+    fi
 }
 
 # Killed at 20 random moments or more, of which some come while points are tried: what one had finished the next takes over, and the end is that of an unbroken run.
@@ -36,7 +42,7 @@ while [ $kills -lt 20 ] || { [ $within -lt 5 ] && [ $kills -lt 100 ]; }; do
     timeout -s KILL "$(printf '%d.%03d' $((moment_ms / 1000)) $((1 + moment_ms % 999)))" \
         "$ccllab" $tune --budget $budget --notebook "$dir/n.db" --json >"$dir/resumed" 2>&1 || code=$?
     has=$(points "$dir/n.db")
-    [ "${has:-0}" -ge "$had" ] || say "kill $kills: $had points were there, now $has: $(cat "$dir/err")"
+    [ "$has" -ge "$had" ] || say "kill $kills: $had points were there, now $has: $(cat "$dir/err")"
     if [ $code -eq 137 ]; then
         kills=$((kills + 1))
         [ "$has" -eq "$had" ] || within=$((within + 1))
@@ -87,7 +93,7 @@ grep -q 'no transport of this cluster has constants for protocol LL128' "$dir/er
     --notebook "$dir/i.db" --json >"$dir/interrupted" 2>"$dir/err" &
 pid=$!
 waited=0
-while [ "$(points "$dir/i.db")" -lt 5 ] 2>/dev/null || [ -z "$(points "$dir/i.db")" ]; do
+while [ "$(points "$dir/i.db")" -lt 5 ]; do
     sleep 0.2
     waited=$((waited + 1))
     [ $waited -lt 600 ] || break

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "search/search.h"
@@ -160,6 +161,14 @@ static void put(const char *text) {
     ck_assert_int_eq(fclose(file), 0);
 }
 
+static void execute(const char *sql) {
+    sqlite3 *db = NULL;
+    ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+    ck_assert_msg(sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK, "%s: %s", sql,
+                  sqlite3_errmsg(db));
+    sqlite3_close(db);
+}
+
 START_TEST(test_no_notebook) {
     ccl_notebook_t *n = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
@@ -186,13 +195,22 @@ START_TEST(test_no_notebook) {
 }
 END_TEST
 
-static void execute(const char *sql) {
-    sqlite3 *db = NULL;
-    ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
-    ck_assert_msg(sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK, "%s: %s", sql,
-                  sqlite3_errmsg(db));
-    sqlite3_close(db);
+/* A process was killed while it began a file: in WAL mode already, nothing in it. */
+START_TEST(test_begun) {
+    ccl_notebook_t *n = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    struct stat file;
+    snprintf(path, sizeof path, "%s/begun.db", dir);
+    execute("PRAGMA journal_mode = WAL");
+    ck_assert_int_eq(stat(path, &file), 0);
+    ck_assert_int_gt(file.st_size, 0);
+    ck_assert_int_eq(ccl_notebook_open(path, false, &n, &err), CCL_ERR_INPUT);
+    ck_assert_ptr_nonnull(strstr(err.text, "an empty file, no lab notebook yet"));
+    n = opened();
+    is(n, "SELECT count(*) FROM point", "0");
+    ccl_notebook_close(n);
 }
+END_TEST
 
 /* A file of version 1 is read as it is, and gets what it lacks when it is written to; one of a
    later version is refused. */
@@ -359,6 +377,7 @@ int main(void) {
     tcase_add_test(t, test_queries_only_read);
     tcase_add_test(t, test_interrupt);
     tcase_add_test(t, test_no_notebook);
+    tcase_add_test(t, test_begun);
     tcase_add_test(t, test_versions);
     tcase_add_test(t, test_builds);
     tcase_add_test(t, test_gc);
