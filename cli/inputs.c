@@ -103,8 +103,19 @@ ccl_status_t ccl_i_proto(const char *text, const char **out, ccl_error_t *err) {
 
 /* ---------------------------------------------------------------- collectives */
 
-static bool is_rooted(ccl_collective_kind_t kind) {
-    return kind == CCL_BROADCAST || kind == CCL_REDUCE || kind == CCL_GATHER || kind == CCL_SCATTER;
+/* Is one of these words, in a list with commas, a rooted collective? */
+static bool any_is_rooted(const char *list) {
+    while (list) {
+        const char *comma = strchr(list, ',');
+        char word[32];
+        ccl_collective_kind_t kind;
+        snprintf(word, sizeof word, "%.*s", comma ? (int)(comma - list) : (int)strlen(list), list);
+        if (ccl_collective_kind_parse(word, &kind, NULL) == CCL_OK &&
+            ccl_collective_kind_is_rooted(kind))
+            return true;
+        list = comma ? comma + 1 : NULL;
+    }
+    return false;
 }
 
 ccl_status_t ccl_i_collective_open(const ccl_i_args_t *args, const char *word, uint32_t nranks,
@@ -113,6 +124,10 @@ ccl_status_t ccl_i_collective_open(const ccl_i_args_t *args, const char *word, u
     ccl_collective_t *coll = NULL;
 
     if (args->demand) {
+        if (ccl_i_given(args, "root"))
+            return ccl_fail(err, CCL_ERR_USAGE,
+                            "--root is of broadcast, reduce, gather and scatter; a demand file "
+                            "says itself where its chunks are");
         CCL_TRY(ccl_demand_read(args->demand, &coll, err));
         if (coll->nranks != nranks) {
             ccl_status_t status = ccl_error_set(
@@ -134,7 +149,11 @@ ccl_status_t ccl_i_collective_open(const ccl_i_args_t *args, const char *word, u
     if (args->root >= nranks)
         return ccl_fail(err, CCL_ERR_USAGE, "root %u, but the cluster has the ranks 0 to %u",
                         args->root, nranks - 1);
-    return ccl_collective_create(kind, nranks, 1, is_rooted(kind) ? args->root : 0, out, err);
+    if (ccl_i_given(args, "root") && args->collective && !any_is_rooted(args->collective))
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "--root is of broadcast, reduce, gather and scatter; %s has no root",
+                        ccl_collective_kind_name(kind));
+    return ccl_collective_create(kind, nranks, 1, args->root, out, err);
 }
 
 /* ---------------------------------------------------------------- lists */

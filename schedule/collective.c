@@ -44,7 +44,7 @@ ccl_status_t ccl_collective_kind_parse(const char *text, ccl_collective_kind_t *
                     text);
 }
 
-static bool kind_is_rooted(ccl_collective_kind_t kind) {
+bool ccl_collective_kind_is_rooted(ccl_collective_kind_t kind) {
     return kind == CCL_BROADCAST || kind == CCL_REDUCE || kind == CCL_GATHER || kind == CCL_SCATTER;
 }
 
@@ -80,7 +80,7 @@ ccl_status_t ccl_collective_create(ccl_collective_kind_t kind, uint32_t nranks,
                         CCL_I_MAX_RANKS);
     if (chunks_per_block < 1)
         return ccl_fail(err, CCL_ERR_INPUT, "0 chunks per block: at least 1 is needed");
-    if (kind_is_rooted(kind) && root >= nranks)
+    if (ccl_collective_kind_is_rooted(kind) && root >= nranks)
         return ccl_fail(err, CCL_ERR_INPUT, "root %u is not one of %u ranks", root, nranks);
     if (kind == CCL_ALLREDUCE || kind == CCL_BROADCAST || kind == CCL_REDUCE)
         blocks = 1;
@@ -98,7 +98,7 @@ ccl_status_t ccl_collective_create(ccl_collective_kind_t kind, uint32_t nranks,
     if (!coll)
         return ccl_fail_nomem(err);
     coll->chunks_per_block = chunks_per_block;
-    coll->root = kind_is_rooted(kind) ? root : 0;
+    coll->root = ccl_collective_kind_is_rooted(kind) ? root : 0;
     coll->name = kind_names[kind];
     /* The largest buffer holds one block (allreduce ...) or n of them; sendrecv's one. */
     bool single = blocks == 1 || kind == CCL_SENDRECV;

@@ -33,10 +33,6 @@ static void add_index(ccl_text_t *out, const char *name, uint32_t value) {
     add(out, "-1\"");
 }
 
-static bool is_rooted(ccl_collective_kind_t kind) {
-    return kind == CCL_BROADCAST || kind == CCL_REDUCE || kind == CCL_GATHER || kind == CCL_SCATTER;
-}
-
 static void write_algo(const ccl_program_t *p, ccl_text_t *out) {
     add(out, "<algo name=");
     ccl_i_xml_text(p->name, out);
@@ -50,7 +46,7 @@ static void write_algo(const ccl_program_t *p, ccl_text_t *out) {
     add_u32(out, "\" inplace=\"", p->in_place);
     add_u32(out, " outofplace=\"", p->out_of_place);
     ccl_text_printf(out, " minBytes=\"%.0f\" maxBytes=\"%.0f\"", p->min_bytes, p->max_bytes);
-    if (is_rooted(p->coll->kind))
+    if (ccl_collective_kind_is_rooted(p->coll->kind))
         add_u32(out, " root=\"", p->coll->root);
     add(out, ">\n");
 }

@@ -68,6 +68,8 @@ const char *ccl_collective_kind_name(ccl_collective_kind_t kind); /**< "allreduc
 /** Accepts any case, '-' and '_' ("all_reduce", "AllReduce", "reduce_scatter"). */
 ccl_status_t ccl_collective_kind_parse(const char *text, ccl_collective_kind_t *out,
                                        ccl_error_t *err);
+/** Broadcast, reduce, gather, scatter: do they have a root? */
+bool ccl_collective_kind_is_rooted(ccl_collective_kind_t kind);
 /** A built-in collective. @param chunks_per_block >= 1. @param root used by rooted kinds. */
 ccl_status_t ccl_collective_create(ccl_collective_kind_t kind, uint32_t nranks,
                                    uint32_t chunks_per_block, uint32_t root, ccl_collective_t **out,
