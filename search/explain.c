@@ -105,8 +105,7 @@ static void interval_causes(ccl_explanation_t *e) {
  * and for AllReduce, which is its own reverse, the links back where they are as fast. */
 static ccl_status_t links_alike(const ccl_topology_t *topo, const ccl_collective_t *coll,
                                 const bool *in, bool *out, ccl_error_t *err) {
-    bool rooted = coll->kind == CCL_BROADCAST || coll->kind == CCL_REDUCE ||
-                  coll->kind == CCL_GATHER || coll->kind == CCL_SCATTER;
+    bool rooted = ccl_collective_kind_is_rooted(coll->kind);
     ccl_capacity_t *c = NULL;
     ccl_automorphisms_t symmetry;
     memcpy(out, in, topo->nlinks * sizeof *out);
