@@ -155,10 +155,7 @@ ccl_status_t ccl_i_space_init(ccl_i_space_t *space, const ccl_topology_t *topo,
     space->up = up;
     space->scatter =
         want->kind == CCL_ALLTOALL || want->kind == CCL_SCATTER || want->kind == CCL_GATHER;
-    space->root = want->kind == CCL_BROADCAST || want->kind == CCL_REDUCE ||
-                          want->kind == CCL_SCATTER || want->kind == CCL_GATHER
-                      ? want->root
-                      : CCL_NONE;
+    space->root = ccl_collective_kind_is_rooted(want->kind) ? want->root : CCL_NONE;
     space->rotations = 1;
     space->piece_bytes = ccl_i_most_chunk_bytes(topo, "Simple");
     CCL_TRY(fill_classes(space, err));
