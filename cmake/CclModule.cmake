@@ -64,9 +64,11 @@ function(ccl_add_test name)
                        ENVIRONMENT "CK_FORK=no")
 endfunction()
 
-# ccl_add_tests(MODULE): every KIND_CASE.c of this folder is a test KIND.MODULE.CASE. A first line
-# "// timeout: S" raises its limit and lets it begin first. A case may use modules above its own only in tests/cli.
+# ccl_add_tests(MODULE [DEPS module...]): every KIND_CASE.c of this folder is a test KIND.MODULE.CASE. A first line
+# "// timeout: S" raises its limit and lets it begin first. Modules above its own that a case may use are DEPS, and named in
+# tests/house/layers.sh.
 function(ccl_add_tests module)
+  cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
   file(GLOB cases CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_*.c)
   foreach(case IN LISTS cases)
     get_filename_component(stem ${case} NAME_WE)
@@ -78,7 +80,7 @@ function(ccl_add_tests module)
     if(first)
       string(REGEX MATCH "[0-9]+" timeout "${first}")
     endif()
-    ccl_add_test(${kind}.${module}.${rest} SOURCES ${case} DEPS ${module} TIMEOUT ${timeout})
+    ccl_add_test(${kind}.${module}.${rest} SOURCES ${case} DEPS ${module} ${ARG_DEPS} TIMEOUT ${timeout})
     if(first) # the long ones begin first, so that none is left alone at the end
       set_tests_properties(${kind}.${module}.${rest} PROPERTIES COST ${timeout})
     endif()

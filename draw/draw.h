@@ -9,7 +9,7 @@
 #ifndef CCL_DRAW_DRAW_H
 #define CCL_DRAW_DRAW_H
 
-#include "search/search.h"
+#include "sim/sim.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -181,10 +181,16 @@ typedef struct ccl_draw_piece {
     uint32_t colour; /**< pieces of equal numbers have one colour */
     double time_s;
 } ccl_draw_piece_t;
+/** What a change alters. */
+typedef enum ccl_draw_change_of {
+    CCL_DRAW_CHANGE_PROGRAM,
+    CCL_DRAW_CHANGE_SETTING,
+    CCL_DRAW_CHANGE_HARDWARE
+} ccl_draw_change_of_t;
 /** What was tried in place of a run. */
 typedef struct ccl_draw_change {
     const char *what;
-    ccl_remedy_t of;
+    ccl_draw_change_of_t of;
     double time_s;
 } ccl_draw_change_t;
 /** Why a run took its time. */

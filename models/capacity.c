@@ -121,6 +121,55 @@ static ccl_status_t fill(ccl_capacity_t *c, const ccl_topology_t *topo, const do
     return CCL_OK;
 }
 
+static uint64_t arc_colour(const ccl_capacity_t *c, const ccl_capacity_arc_t *arc) {
+    uint64_t words[4] = {(uint64_t)arc->units, 1, 0, 0};
+    if (arc->link != CCL_NONE) {
+        const ccl_link_t *l = &c->topo->links[arc->link];
+        words[1] = 2 + (uint64_t)l->kind;
+        memcpy(&words[2], &l->latency_s, sizeof words[2]);
+        memcpy(&words[3], &l->contention, sizeof words[3]);
+    }
+    return ccl_hash64(words, sizeof words, 7);
+}
+
+static uint64_t vertex_colour(const ccl_topology_t *topo, uint32_t vertex) {
+    if (vertex >= topo->ndevices) /* a group */
+        return 0;
+    const ccl_device_t *d = &topo->devices[vertex];
+    uint64_t gpu = d->kind == CCL_DEVICE_GPU ? 1 + (uint64_t)(d->model + 1) : 0;
+    return (1 + (uint64_t)d->kind) | gpu << 8;
+}
+
+/* c->graph of the vertices and arcs that c has. */
+static ccl_status_t colour(ccl_capacity_t *c, ccl_error_t *err) {
+    const ccl_topology_t *topo = c->topo;
+    uint32_t(*ends)[2] = ccl_arena_alloc(&c->arena, c->narcs + (size_t)1, sizeof *ends);
+    uint64_t *arcs = ccl_arena_alloc(&c->arena, c->narcs + (size_t)1, sizeof *arcs);
+    uint64_t *vertices = ccl_arena_alloc(&c->arena, c->nvertices + (size_t)1, sizeof *vertices);
+    uint32_t *places = ccl_arena_alloc(&c->arena, c->nvertices + (size_t)1, sizeof *places);
+    if (!ends || !arcs || !vertices || !places)
+        return ccl_fail_nomem(err);
+    for (uint32_t a = 0; a < c->narcs; a++) {
+        ends[a][0] = c->arcs[a].from;
+        ends[a][1] = c->arcs[a].to;
+        arcs[a] = arc_colour(c, &c->arcs[a]);
+    }
+    for (uint32_t v = 0; v < c->nvertices; v++) {
+        bool gpu = v < topo->ndevices && topo->devices[v].kind == CCL_DEVICE_GPU;
+        vertices[v] = vertex_colour(topo, v);
+        places[v] = gpu ? topo->devices[v].rank : CCL_NONE;
+    }
+    c->graph = (ccl_graph_t){.nvertices = c->nvertices,
+                             .narcs = c->narcs,
+                             .ends = (const uint32_t(*)[2])ends,
+                             .vertex_colour = vertices,
+                             .arc_colour = arcs,
+                             .nplaces = topo->nranks,
+                             .vertex_at = topo->rank_device,
+                             .place_of = places};
+    return CCL_OK;
+}
+
 ccl_status_t ccl_capacity_create(const ccl_topology_t *topo, ccl_capacity_t **out,
                                  ccl_error_t *err) {
     ccl_capacity_t *c = calloc(1, sizeof *c);
@@ -145,6 +194,8 @@ ccl_status_t ccl_capacity_create(const ccl_topology_t *topo, ccl_capacity_t **ou
         rates[topo->nlinks + g] = topo->groups[g].bandwidth_Bps;
     choose_unit(rates, n, topo->nranks + 1, c);
     status = fill(c, topo, rates, err);
+    if (status == CCL_OK)
+        status = colour(c, err);
     if (status == CCL_OK) {
         *out = c;
         c = NULL;

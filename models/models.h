@@ -5,6 +5,7 @@
 #ifndef CCL_MODELS_MODELS_H
 #define CCL_MODELS_MODELS_H
 
+#include "graph/graph.h"
 #include "topologies/topologies.h"
 
 #ifdef __cplusplus
@@ -96,36 +97,7 @@ ccl_status_t ccl_symmetry_find(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
 bool ccl_dimension_has(const ccl_topology_t *topo, const ccl_dimension_t *dimension,
                        const ccl_route_t *route);
 void ccl_symmetry_destroy(ccl_symmetry_t *symmetry);
-/**
- * Numbers for the vertices of an undirected graph that do not depend on how it was numbered: two
- * graphs become equal exactly when they are isomorphic, colours kept.
- *
- * @param label_out  [nvertices] the new number of each.
- * @par Source  Junttila, Kaski (ALENEX 2007), bliss.
- */
-ccl_status_t ccl_graph_canonical(uint32_t nvertices, const uint32_t *colour, size_t nedges,
-                                 const uint32_t (*edges)[2], uint32_t *label_out, ccl_error_t *err);
-
 /* ---------------------------------------------------------------- capacities and cuts */
-
-/** Maximum flow over whole numbers. */
-typedef struct ccl_maxflow ccl_maxflow_t;
-ccl_maxflow_t *ccl_maxflow_create(uint32_t nvertices); /**< NULL: out of memory */
-void ccl_maxflow_destroy(ccl_maxflow_t *flow);
-/** A new arc without flow; its index, from 0. CCL_NONE: out of memory. */
-uint32_t ccl_maxflow_arc(ccl_maxflow_t *flow, uint32_t from, uint32_t to, int64_t capacity);
-/** Change a capacity; what the arc carries stays and must fit. */
-void ccl_maxflow_capacity(ccl_maxflow_t *flow, uint32_t arc, int64_t capacity);
-void ccl_maxflow_reset(ccl_maxflow_t *flow); /**< no flow anywhere */
-/** What an arc carries. */
-int64_t ccl_maxflow_of(const ccl_maxflow_t *flow, uint32_t arc);
-/**
- * Add flow from s to t to what is there, at most `most`; what was added. Less than `most`: the flow
- * is greatest.  @par Source  Dinic 1970.
- */
-int64_t ccl_maxflow_run(ccl_maxflow_t *flow, uint32_t s, uint32_t t, int64_t most);
-/** After a run that reached the maximum: vertices on s's side of a smallest cut. */
-void ccl_maxflow_side(ccl_maxflow_t *flow, uint32_t s, bool *side);
 
 /** One arc: a link, or a group of links that share a capacity. */
 typedef struct ccl_capacity_arc {
@@ -147,47 +119,14 @@ typedef struct ccl_capacity {
     uint32_t nleft_groups; /**< groups that no vertex stands for: their links do not all leave, or
                                 all enter, one device, or overlap with another group there */
     uint32_t *left_groups;
+    ccl_graph_t graph; /**< the same vertices and arcs: colours keep device kinds and GPU models,
+                            link kinds, latencies, contention and capacities; places are ranks */
     ccl_arena_t arena;
 } ccl_capacity_t;
 /** @param out  borrows the topology; destroy with ccl_capacity_destroy(). */
 ccl_status_t ccl_capacity_create(const ccl_topology_t *topo, ccl_capacity_t **out,
                                  ccl_error_t *err);
 void ccl_capacity_destroy(ccl_capacity_t *capacity);
-
-/**
- * Symmetries of a capacity graph: permutations of its vertices that keep device kinds, link kinds,
- * latencies and capacities. Each generator was checked arc by arc; orbits may be finer than those
- * of all symmetries, never coarser.
- * @par Source  individualization and refinement: McKay, Piperno 2014, section 2.
- */
-typedef struct ccl_automorphisms {
-    uint32_t ngenerators;
-    uint32_t **generators;  /**< [ngenerators][nvertices] image of every vertex */
-    uint32_t *vertex_orbit; /**< [nvertices] least vertex of its orbit */
-    uint32_t *arc_orbit;    /**< [narcs] least arc of its orbit */
-    ccl_arena_t arena;
-} ccl_automorphisms_t;
-/** @param fixed  a vertex that stays where it is (a root's device); CCL_NONE: none. */
-ccl_status_t ccl_automorphisms_find(const ccl_capacity_t *capacity, uint32_t fixed,
-                                    ccl_automorphisms_t *out, ccl_error_t *err);
-void ccl_automorphisms_fini(ccl_automorphisms_t *symmetry);
-/**
- * One symmetry at a time: the one that takes rank `from` to rank `to` and goes on as a shift where
- * it may choose, each GPU to the rank nearest above its own plus to - from (round the end). So it
- * finds rotations: of servers among each other, of GPUs within them, of tori.
- */
-typedef struct ccl_shift_search ccl_shift_search_t;
-/** @param capacity  borrowed. */
-ccl_status_t ccl_shift_search_create(const ccl_capacity_t *capacity, ccl_shift_search_t **out,
-                                     ccl_error_t *err);
-/**
- * False: the first way tried is no symmetry.
- * @param vertex_out  [nvertices] image of every vertex.
- * @param arc_out     [narcs] image of every arc.
- */
-bool ccl_shift_search_run(ccl_shift_search_t *search, uint32_t from, uint32_t to,
-                          uint32_t *vertex_out, uint32_t *arc_out);
-void ccl_shift_search_destroy(ccl_shift_search_t *search);
 
 /* ---------------------------------------------------------------- lower bounds */
 

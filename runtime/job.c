@@ -5,9 +5,9 @@
 #include "runtime/job.h"
 
 #include "runtime/generate.h"
-#include "runtime/hom.h"
-#include "runtime/vendor.h"
-#include "runtime/wire.h"
+#include "runtime/hom/hom.h"
+#include "runtime/hom/vendor.h"
+#include "runtime/wire/wire.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,12 +5,12 @@
 #ifndef CCL_RUNTIME_JOB_H
 #define CCL_RUNTIME_JOB_H
 
-#include "runtime/group.h"
-#include "runtime/host.h"
+#include "runtime/wire/group.h"
+#include "runtime/host/host.h"
 #include "runtime/kinds.h"
 #include "runtime/plan.h"
-#include "runtime/reach.h"
-#include "runtime/values.h"
+#include "runtime/wire/reach.h"
+#include "runtime/host/values.h"
 
 struct ccl_i_wire;
 struct ccl_i_vendor;

@@ -4,9 +4,9 @@
  */
 #define _GNU_SOURCE
 #include "runtime/job.h"
-#include "runtime/hom.h"
-#include "runtime/vendor.h"
-#include "runtime/wire.h"
+#include "runtime/hom/hom.h"
+#include "runtime/hom/vendor.h"
+#include "runtime/wire/wire.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * Who tells a process its place in a job: its options, the launcher's environment, or MPI.
  */
 #define _GNU_SOURCE
-#include "runtime/bootstrap.h"
+#include "runtime/wire/bootstrap.h"
 #include "runtime/module.h"
 #include "runtime/mpi/mpi_module.h"
 

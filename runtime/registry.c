@@ -5,7 +5,7 @@
  * A module is libccl_device_KIND.so.
  */
 #define _GNU_SOURCE
-#include "runtime/host.h"
+#include "runtime/host/host.h"
 #include "runtime/job.h"
 #include "runtime/module.h"
 

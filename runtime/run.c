@@ -3,13 +3,13 @@
  * ccl_run_program: options, plan, and who runs which ranks.
  */
 #define _GNU_SOURCE
-#include "runtime/bootstrap.h"
+#include "runtime/wire/bootstrap.h"
 #include "runtime/generate.h"
-#include "runtime/hom.h"
+#include "runtime/hom/hom.h"
 #include "runtime/job.h"
-#include "runtime/segment.h"
-#include "runtime/verbs.h"
-#include "runtime/wire.h"
+#include "runtime/wire/segment.h"
+#include "runtime/wire/verbs.h"
+#include "runtime/wire/wire.h"
 
 #include <errno.h>
 #include <math.h>

@@ -8,7 +8,7 @@
 #ifndef CCL_RUNTIME_RUNTIME_H
 #define CCL_RUNTIME_RUNTIME_H
 
-#include "synth/synth.h"
+#include "schedule/schedule.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -2,7 +2,7 @@
  * @file team.c
  * Teams: the star of sockets of a job without agreement, so that one can end and the others go on.
  */
-#include "runtime/bootstrap.h"
+#include "runtime/wire/bootstrap.h"
 
 #include <stdlib.h>
 

@@ -159,7 +159,7 @@ void ccl_schedule_destroy(ccl_schedule_t *schedule) {
 
 bool ccl_schedule_equal(const ccl_schedule_t *a, const ccl_schedule_t *b) {
     if (strcmp(a->name, b->name) != 0 || a->ntransfers != b->ntransfers || a->nsteps != b->nsteps ||
-        a->nchannels != b->nchannels || a->limited != b->limited ||
+        a->nchannels != b->nchannels || a->limited != b->limited || a->rounds != b->rounds ||
         !ccl_collective_equal(a->coll, b->coll))
         return false;
     for (uint32_t i = 0; i < a->ntransfers; i++) {

@@ -155,6 +155,9 @@ typedef struct ccl_schedule {
     ccl_transfer_t *transfers; /**< sorted by step (stable) */
     uint32_t ntransfers, nsteps, nchannels;
     bool limited; /**< a limit was reached; this is the best so far */
+    bool rounds;  /**< steps are rounds: lowered in their own order, a rank starts a step's sends
+                     only  when its sends and receives of its step before, on the same channel, are
+                     done */
     ccl_arena_t arena;
 } ccl_schedule_t;
 

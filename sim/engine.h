@@ -10,7 +10,7 @@
 #ifndef CCL_SIM_ENGINE_H
 #define CCL_SIM_ENGINE_H
 
-#include "sim/network.h"
+#include "sim/maxmin/network.h"
 
 typedef struct ccl_i_event {
     double time_s;

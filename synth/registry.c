@@ -1,6 +1,6 @@
 /* The synthesizers behind one interface. */
 #include "synth/registry.h"
-#include "synth/compose.h"
+#include "synth/compose/compose.h"
 
 #include <string.h>
 
@@ -20,20 +20,6 @@ const ccl_synth_ops_t *ccl_synth_find(const char *name) {
             return all[i];
     }
     return NULL;
-}
-
-ccl_way_t ccl_way_choose(const ccl_way_t *preset, ccl_way_t given, unsigned given_bits) {
-    ccl_way_t way = {CCL_ORDER_STEP, CCL_ALLOCATE_CONNECTION, CCL_GRANULARITY_ALGORITHM};
-
-    if (preset)
-        way = *preset;
-    if (given_bits & CCL_WAY_ORDER)
-        way.order = given.order;
-    if (given_bits & CCL_WAY_ALLOCATION)
-        way.allocation = given.allocation;
-    if (given_bits & CCL_WAY_GRANULARITY)
-        way.granularity = given.granularity;
-    return way;
 }
 
 static ccl_status_t unknown(const char *name, ccl_error_t *err) {
@@ -126,6 +112,7 @@ ccl_status_t ccl_synthesize(const ccl_ctx_t *ctx, const char *name, const ccl_to
     ccl_status_t status = make(ctx, ops, topo, routes, want, options, &schedule, err);
     if (status != CCL_OK)
         goto end;
+    schedule->rounds = ops->ordered;
     verdict = ccl_arena_alloc(&schedule->arena, 1, sizeof *verdict);
     if (!verdict) {
         status = ccl_fail_nomem(err);

@@ -1,11 +1,11 @@
 /**
  * @file synth.h
- * Synthesizers behind one interface, and lowering of schedules to thread-block programs.
+ * Synthesizers behind one interface.
  */
 #ifndef CCL_SYNTH_SYNTH_H
 #define CCL_SYNTH_SYNTH_H
 
-#include "sim/sim.h"
+#include "lower/lower.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -150,29 +150,6 @@ typedef struct ccl_synth_options {
             false, NULL, NULL, CCL_SKETCH_OPTIONS_INIT, false, CCL_C2C_OPTIONS_INIT                \
     }
 
-/** Order in which a rank's operations run. */
-typedef enum ccl_order {
-    CCL_ORDER_STEP, /**< the schedule's own steps */
-    CCL_ORDER_RR,   /**< round robin over chunks: ResCCL's baseline (SIGCOMM 2025, section 5.3) */
-    CCL_ORDER_HPDS  /**< priority-based sub-pipelines (ResCCL, section 4.3, algorithm 1) */
-} ccl_order_t;
-
-/** Which connections a thread block serves. */
-typedef enum ccl_allocation {
-    CCL_ALLOCATE_CONNECTION, /**< one per connection and channel: NCCL, MSCCL */
-    CCL_ALLOCATE_STATE,      /**< connections never active together share one (ResCCL, 4.4) */
-    CCL_ALLOCATE_CAPACITY    /**< several channels where a link is fast (HeteCCL, 5.3) */
-} ccl_allocation_t;
-
-/** One way of lowering a schedule, and the level at which the program runs. */
-typedef struct ccl_way {
-    ccl_order_t order;
-    ccl_allocation_t allocation;
-    ccl_granularity_t granularity;
-} ccl_way_t;
-/** Members of a way, as bits. */
-enum { CCL_WAY_ORDER = 1, CCL_WAY_ALLOCATION = 2, CCL_WAY_GRANULARITY = 4 };
-
 typedef struct ccl_synth_ops {
     size_t size;
     const char *name;    /**< "ring" */
@@ -191,11 +168,7 @@ typedef struct ccl_synth_ops {
                                ccl_routes_t *routes, const ccl_collective_t *want,
                                const ccl_synth_options_t *options, ccl_schedule_t **out,
                                ccl_error_t *err);
-    /**
-     * Its steps are rounds: lowering makes a rank start a step's sends only when its sends and
-     * receives of its step before, on the same channel, are done.
-     */
-    bool ordered;
+    bool ordered; /**< its steps are rounds (ccl_schedule_t.rounds) */
     /** Its schedules depend on options->size_bytes: compare asks for one per size. */
     bool by_size;
     /** May be asked for pods and rails, whose schedules are put together (options->compose). */
@@ -211,10 +184,6 @@ typedef struct ccl_synth_ops {
 /** All synthesizers, in the order they are compared, those `by_name` last; ends with NULL. */
 const ccl_synth_ops_t *const *ccl_synth_all(void);
 const ccl_synth_ops_t *ccl_synth_find(const char *name);
-/** A preset, NULL for the default way, with those members of `given` that `given_bits` names. */
-ccl_way_t ccl_way_choose(const ccl_way_t *preset, ccl_way_t given, unsigned given_bits);
-/** Hierarchical mesh or any other schedule "+ HPDS": its order, state allocation, task level. */
-extern const ccl_way_t ccl_way_hpds;
 /** Find, check supports(), synthesize, verify the schedule (a wrong one is CCL_ERR_INTERNAL). */
 ccl_status_t ccl_synthesize(const ccl_ctx_t *ctx, const char *name, const ccl_topology_t *topo,
                             ccl_routes_t *routes, const ccl_collective_t *want,
@@ -254,126 +223,6 @@ ccl_status_t ccl_synth_capacities(const ccl_ctx_t *ctx, const ccl_topology_t *to
                                   const ccl_synth_options_t *options, ccl_chunk_capacities_t **out,
                                   ccl_error_t *err);
 void ccl_chunk_capacities_destroy(ccl_chunk_capacities_t *capacities);
-
-typedef enum ccl_stages {
-    CCL_STAGES_AUTO, /**< cut where data passes between links inside servers and the network */
-    CCL_STAGES_PHASE /**< the transfers' `phase` as given */
-} ccl_stages_t;
-
-/** Wall time of each part of lowering (ResCCL figure 10a; parsing is the caller's), and counts. */
-typedef struct ccl_lower_stats {
-    double analyse_s, order_s, lower_s; /**< dependency DAG; ordering; the rest */
-    uint32_t pipelines;                 /**< sub-pipelines of CCL_ORDER_HPDS, else 0 */
-} ccl_lower_stats_t;
-
-/**
- * What lowerings of one schedule on one topology know of each other: how long its orders and cuts
- * take to run, so that what is slower is not made and simulated again by those that differ in
- * allocation, or are rough. Their programs are the same without. For several threads at once.
- */
-typedef struct ccl_lower_memo ccl_lower_memo_t;
-ccl_lower_memo_t *ccl_lower_memo_create(void); /**< NULL: out of memory */
-void ccl_lower_memo_destroy(ccl_lower_memo_t *memo);
-
-typedef struct ccl_lower_options {
-    size_t size;
-    const char *proto; /**< "Simple" (default), "LL", "LL128" */
-    bool no_fuse;      /**< keep receive and forward apart, in blocks of their own */
-    bool out_of_place; /**< AllReduce and its like: separate output buffer (default in place) */
-    bool ordered;      /**< steps are rounds (ccl_synth_ops_t.ordered); also so when the schedule
-                            has the name of such a synthesizer. Only with CCL_ORDER_STEP. */
-    uint32_t slots;    /**< FIFO depth, in whole primitives, for which the program must finish;
-                            0: 2. With 1 a ring's blocks forward less in one primitive. */
-    ccl_order_t order;
-    ccl_allocation_t allocation;
-    ccl_granularity_t granularity; /**< level at which it will run and must finish: stage writes
-                                        stages, task does not fuse */
-    ccl_stages_t stages;           /**< at stage level */
-    ccl_executor_t executor;       /**< blocks are cut over channels to keep its limits */
-    const ccl_topology_t *topo;    /**< borrowed; needed by every order but `step`, every
-                                        allocation but `connection`, and automatic stages */
-    ccl_routes_t *routes;          /**< borrowed; NULL: made for the call */
-    double size_bytes;             /**< the run whose timeline `state` looks at; 0: 256 MiB */
-    uint32_t batches;              /**< its micro-batches; 0: as many as the model says */
-    ccl_lower_stats_t *stats;      /**< filled when not NULL */
-    bool rough; /**< to look at its time only, order `hpds` and allocation `state` soon: of more
-                   than 100,000 sends not all ways are simulated; what state would merge, at a cost
-                   of at most 1 %, stays in blocks of its own */
-    ccl_lower_memo_t *memo;     /**< borrowed; of this schedule and topology; NULL: none */
-    ccl_sim_result_t **run_out; /**< NULL, or gets the program's run of size_bytes and batches at
-                                     `granularity` where lowering made it anyway, else NULL; to be
-                                     destroyed by the caller */
-} ccl_lower_options_t;
-#define CCL_LOWER_OPTIONS_INIT                                                                     \
-    {                                                                                              \
-        sizeof(ccl_lower_options_t), "Simple", false, false, false, 0, CCL_ORDER_STEP,             \
-            CCL_ALLOCATE_CONNECTION, CCL_GRANULARITY_ALGORITHM, CCL_STAGES_AUTO, CCL_EXECUTOR_ANY, \
-            NULL, NULL, 0, 0, NULL, false, NULL, NULL                                              \
-    }
-
-/**
- * The same schedule in another order: steps are renumbered so that every transfer has a step of its
- * own (transfers that exchange one chunk's values in one step keep sharing one); what it computes
- * stays the same. CCL_ORDER_STEP copies.
- *
- * Data dependencies follow from chunks and steps. Communication dependencies: no connection is used
- * twice in a sub-pipeline, and no link with a contention slope and no group beyond what its
- * transfers' peak rates (Simple protocol) need to fill it. Rounds of a synthesizer marked `ordered`
- * do not survive: steps are no rounds any more.
- *
- * @param pipeline_out  NULL, or [ntransfers], freed by the caller: sub-pipeline of each transfer of
- *                      *out (0 but for CCL_ORDER_HPDS).
- * @param stats         NULL, or analyse_s, order_s and pipelines are filled.
- * @retval CCL_ERR_INPUT  the topology has another number of ranks, or two ranks have no route.
- * @retval CCL_ERR_USAGE  no topology, unless the order is CCL_ORDER_STEP.
- * @par Source ResCCL (SIGCOMM 2025), section 4.3, algorithm 1; round robin: section 5.3.
- */
-ccl_status_t ccl_schedule_order(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
-                                const ccl_topology_t *topo, ccl_routes_t *routes, ccl_order_t order,
-                                ccl_schedule_t **out, uint32_t **pipeline_out,
-                                ccl_lower_stats_t *stats, ccl_error_t *err);
-
-/**
- * ccl_schedule_order() for a run of `batches` micro-batches (0: many). In algorithm 1 as printed a
- * transfer may stand in the sub-pipeline of the transfer that it waits for. With few micro-batches
- * that leaves connections idle; then it comes into a later one, and among equals the transfer with
- * the longest way behind it first. Both ways are tried; an estimate of their pace chooses.
- * Beyond 2^20 transfers it is the first way from 8 micro-batches on. ccl_lower() simulates both,
- * where that takes no longer than a second or so.
- */
-ccl_status_t ccl_schedule_order_for(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
-                                    const ccl_topology_t *topo, ccl_routes_t *routes,
-                                    ccl_order_t order, uint32_t batches, ccl_schedule_t **out,
-                                    uint32_t **pipeline_out, ccl_lower_stats_t *stats,
-                                    ccl_error_t *err);
-
-/**
- * Fit options to a topology: `slots`, where it is 0, becomes what its transports' FIFOs hold in
- * primitives under options->proto, the smallest `slots` over the greatest `slices`, but at most 2,
- * MSCCL's least; where not even one primitive fits, no_fuse is set. Call it wherever a schedule is
- * lowered to run on a topology.
- */
-void ccl_lower_options_fit(ccl_lower_options_t *options, const ccl_topology_t *topo);
-/**
- * Lower a schedule to thread blocks, one per connection and channel (NCCL's and MSCCL's way); a
- * block that only forwards along one channel gets both ends and fused primitives. The program
- * computes what the schedule computes, is free of races, and finishes at algorithm level for any
- * FIFO depth >= options->slots (0: 2, MSCCL's least) in primitives: a primitive of k slices takes
- * k slots, and by default a micro-batch's are at most half of them.
- *
- * At stage level steps carry their stages and the program also finishes at algorithm level; at task
- * level it finishes for any FIFO depth >= 1 and any number of micro-batches. With an executor its
- * limits are kept, stages are channels, and slots above 2 count as 2.
- *
- * @retval CCL_ERR_INPUT        options lack the topology, or it has other ranks; a rank sends what
- * it does not have.
- * @retval CCL_ERR_UNSUPPORTED  more thread blocks than a GPU's sms, or beyond the executor's
- * limits; names the limit and the rank.
- * @par Source  capacity: HeteCCL (NSDI 2026), section 5.3; stages: ResCCL (SIGCOMM 2025),
- * section 2.1.
- */
-ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
-                       const ccl_lower_options_t *options, ccl_program_t **out, ccl_error_t *err);
 
 #ifdef __cplusplus
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "topologies/constants.h"
+#include "topologies/readers/constants.h"
 #include "topologies/internal.h"
 #include "topologies/library_data.h"
 

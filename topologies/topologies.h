@@ -359,6 +359,18 @@ const ccl_profile_entry_t *ccl_profile_library(void);
 ccl_status_t ccl_topology_edit(const ccl_topology_t *topo, const char *edit, ccl_topology_t **out,
                                ccl_error_t *err);
 
+/** The topology without the other GPUs; ranks keep their order. @param keep  [nranks]. */
+ccl_status_t ccl_topology_keep(const ccl_topology_t *topo, const bool *keep, ccl_topology_t **out,
+                               ccl_error_t *err);
+/**
+ * The GPUs that a run used: the first `nranks` of a server, or of `nhosts` servers alike; the
+ * topology itself, copied, when it has as many.
+ * @param nhosts  0: as few servers as hold them.
+ * @retval CCL_ERR_INPUT  the topology does not have so many, or not so spread.
+ */
+ccl_status_t ccl_topology_take(const ccl_topology_t *topo, uint32_t nranks, uint32_t nhosts,
+                               ccl_topology_t **out, ccl_error_t *err);
+
 #ifdef __cplusplus
 }
 #endif

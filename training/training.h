@@ -6,7 +6,7 @@
 #ifndef CCL_TRAINING_TRAINING_H
 #define CCL_TRAINING_TRAINING_H
 
-#include "search/search.h"
+#include "synth/synth.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -2,7 +2,7 @@
  * Runs in a testbed beside the simulator. What is measured of the testbed are few constants; the
  * rates of its NICs are known. Calibration programs have a rank per server and are none of a suite.
  */
-#include "validate/host.h"
+#include "validate/fit/host.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -8,6 +8,7 @@
 #define CCL_VALIDATE_VALIDATE_H
 
 #include "runtime/runtime.h"
+#include "synth/synth.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -62,18 +63,6 @@ ccl_status_t ccl_measured_read(const char *path, ccl_measured_log_t **out, ccl_e
 ccl_status_t ccl_measured_read_text(const char *name, const char *text, size_t len,
                                     ccl_measured_log_t **out, ccl_error_t *err);
 void ccl_measured_log_destroy(ccl_measured_log_t *log);
-/** The topology without the other GPUs; ranks keep their order. @param keep  [nranks]. */
-ccl_status_t ccl_topology_keep(const ccl_topology_t *topo, const bool *keep, ccl_topology_t **out,
-                               ccl_error_t *err);
-/**
- * The GPUs that a run used: the first `nranks` of a server, or of `nhosts` servers alike; the
- * topology itself, copied, when it has as many.
- * @param nhosts  0: as few servers as hold them.
- * @retval CCL_ERR_INPUT  the topology does not have so many, or not so spread.
- */
-ccl_status_t ccl_topology_take(const ccl_topology_t *topo, uint32_t nranks, uint32_t nhosts,
-                               ccl_topology_t **out, ccl_error_t *err);
-
 /* ---------------------------------------------------------------- NCCL's choice */
 
 typedef enum ccl_nccl_algo { CCL_NCCL_RING, CCL_NCCL_TREE, CCL_NCCL_P2P } ccl_nccl_algo_t;

@@ -168,7 +168,7 @@ START_TEST(explanation) {
 
     for (int i = 0; i < 30; i++)
         changes[i] = (ccl_draw_change_t){i % 2 ? "faster <NICs>" : "more batches",
-                                         i % 2 ? CCL_REMEDY_HARDWARE : CCL_REMEDY_PROGRAM,
+                                         i % 2 ? CCL_DRAW_CHANGE_HARDWARE : CCL_DRAW_CHANGE_PROGRAM,
                                          (50 + 5 * i) * 1e-6};
     ck_assert_int_eq(ccl_draw_explanation(&about, &picture, NULL), CCL_OK);
     svg = svg_read(picture);

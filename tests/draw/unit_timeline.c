@@ -1,6 +1,7 @@
 /* Runs over time: rows, states against the simulator's own sums, level of detail, limits. */
 #include <math.h>
 
+#include "synth/synth.h"
 #include "tests/draw/svg.h"
 
 typedef struct ran {

@@ -21,7 +21,12 @@ check() { # folder with the modules; prints violations
                     owner["sqlite3.h"] = "search"
                     owner["pthread.h"] = "base runtime cli"
                     owner["cairo.h"] = owner["cairo-pdf.h"] = "draw"
+                    owner["glpk.h"] = owner["z3.h"] = "graph synth"
+                    owner["bliss/bliss_C.h"] = "graph models"
                     owner["check.h"] = "tests"
+                    # Tests that need something made by a module above theirs.
+                    also["lower"] = also["runtime"] = also["draw"] = "synth"
+                    also["training"] = "search"
                 }
                 function bad(why) {
                     file = FILENAME; sub(root, "", file); print file ":" FNR ": " why; count++
@@ -34,6 +39,7 @@ check() { # folder with the modules; prints violations
                         bad("<" name "> belongs to " owner[name])
                     split(name, part, "/")
                     if (!(part[1] in known)) next
+                    if (test && also[module] != "" && name == also[module] "/" also[module] ".h") next
                     if (!(part[1] in may)) bad("\"" name "\" is above " module)
                     else if (part[1] != module && name != part[1] "/" part[1] ".h")
                         bad("\"" name "\" is private to " part[1])

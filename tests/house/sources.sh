@@ -16,7 +16,7 @@ here=$(id "$source" "$list")
 [ -n "$here" ] && [ "$said" = "$here" ] || { echo "the program is of sources $said, here are $here"; exit 1; }
 
 tr ';' '\n' <"$list" | sed "s|^$source/||" >"$dir/names"
-for name in sim/engine.c synth/synth.h search/tune.c models/cost.c base/json.c; do
+for name in sim/engine.c synth/synth.h search/tune/tune.c models/cost.c base/json.c; do
     grep -qx "$name" "$dir/names" || { echo "$name is not among the sources"; exit 1; }
 done
 mkdir "$dir/copy"

@@ -116,7 +116,7 @@ static uint32_t gpu_orbits(const char *spec, uint32_t fixed_rank, uint32_t *arcs
     uint32_t n = 0, arcs = 0;
     ck_assert_int_eq(ccl_capacity_create(topo, &c, NULL), CCL_OK);
     uint32_t fixed = fixed_rank == CCL_NONE ? CCL_NONE : topo->rank_device[fixed_rank];
-    ck_assert_int_eq(ccl_automorphisms_find(c, fixed, &s, NULL), CCL_OK);
+    ck_assert_int_eq(ccl_automorphisms_find(&c->graph, fixed, &s, NULL), CCL_OK);
     for (uint32_t r = 0; r < topo->nranks; r++)
         n += s.vertex_orbit[topo->rank_device[r]] == topo->rank_device[r];
     for (uint32_t a = 0; a < c->narcs; a++)
@@ -167,7 +167,7 @@ START_TEST(orbits) {
         ccl_capacity_t *c = NULL;
         ccl_automorphisms_t s;
         ck_assert_int_eq(ccl_capacity_create(topo, &c, NULL), CCL_OK);
-        ck_assert_int_eq(ccl_automorphisms_find(c, CCL_NONE, &s, NULL), CCL_OK);
+        ck_assert_int_eq(ccl_automorphisms_find(&c->graph, CCL_NONE, &s, NULL), CCL_OK);
         ck_assert_uint_eq(s.vertex_orbit[2], k ? 2 : 0);
         ck_assert_uint_eq(s.vertex_orbit[1], 1);
         ccl_automorphisms_fini(&s);

@@ -3,6 +3,7 @@
 #define CCL_TESTS_RUNTIME_COMMON_H
 
 #include "runtime/runtime.h"
+#include "synth/synth.h"
 #include "tests/base/main.h"
 
 #include <arpa/inet.h>

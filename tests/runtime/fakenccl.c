@@ -7,7 +7,7 @@
  */
 #define _GNU_SOURCE
 #include "fakenative.h"
-#include "runtime/kernels.h"
+#include "runtime/host/kernels.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -7,7 +7,7 @@
  */
 #include "random_programs.h"
 
-#include "runtime/verbs.h"
+#include "runtime/wire/verbs.h"
 
 #include <signal.h>
 #include <sys/wait.h>

@@ -4,7 +4,7 @@
  */
 #include "random_programs.h"
 
-#include "runtime/host.h"
+#include "runtime/host/host.h"
 
 #include <math.h>
 

@@ -1,11 +1,11 @@
 /*
- * Memory of devices for RDMA (runtime/direct.c), all played: a dmabuf, peer memory where there is
- * none or it is refused, nothing where that is refused too; what was taken is given back, the
+ * Memory of devices for RDMA (runtime/wire/direct.c), all played: a dmabuf, peer memory where there
+ * is none or it is refused, nothing where that is refused too; what was taken is given back, the
  * registration before the memory, and files are not left open.
  */
 #include "common.h"
 
-#include "runtime/direct.h"
+#include "runtime/wire/direct.h"
 
 #include <errno.h>
 #include <fcntl.h>

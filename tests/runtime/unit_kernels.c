@@ -1,7 +1,7 @@
 /* The host's loops: conversions against arithmetic, reductions against single items. */
 #include "common.h"
 
-#include "runtime/kernels.h"
+#include "runtime/host/kernels.h"
 
 #include <math.h>
 

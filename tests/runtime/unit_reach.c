@@ -1,7 +1,7 @@
 // timeout: 300
 /*
- * Ranks of one run on several devices and in several processes (runtime/reach.c), with the fake GPU
- * (gpublocks.c), whose memory other processes can open: handles are exchanged, mapped and
+ * Ranks of one run on several devices and in several processes (runtime/wire/reach.c), with the
+ * fake GPU (gpublocks.c), whose memory other processes can open: handles are exchanged, mapped and
  * unmapped; without them FIFOs lie in memory of the host or go over TCP. Processes that die, hang
  * or find wrong data.
  */

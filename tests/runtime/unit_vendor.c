@@ -1,7 +1,8 @@
 // timeout: 120
 /*
- * Collectives by a vendor's library (runtime/vendor.c): a fake one (fakenccl.c) on the fake GPUs,
- * in one process and in several; libraries that do wrong, hang, refuse, or are not what is needed.
+ * Collectives by a vendor's library (runtime/hom/vendor.c): a fake one (fakenccl.c) on the fake
+ * GPUs, in one process and in several; libraries that do wrong, hang, refuse, or are not what is
+ * needed.
  */
 #include "common.h"
 

@@ -3,7 +3,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "search/moves.h"
+#include "search/improve/moves.h"
 #include "search/search.h"
 
 static ccl_topology_t *topo;

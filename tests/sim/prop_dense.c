@@ -5,7 +5,7 @@
  * resource carries more than it can, and each flow drains when its bytes are through.
  */
 #include "random_cases.h"
-#include "sim/network.h"
+#include "sim/maxmin/network.h"
 
 enum { MOST_FLOWS = 64 * 63 };
 

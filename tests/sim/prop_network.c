@@ -6,7 +6,7 @@
  */
 #include "naive.h"
 #include "random_cases.h"
-#include "sim/network.h"
+#include "sim/maxmin/network.h"
 
 enum { MOST_FLOWS = 64, MOST_PATHS = 96 };
 

@@ -4,7 +4,7 @@
  * every server takes part, and in both directions.
  */
 #include "common.h"
-#include "synth/plan.h"
+#include "synth/common/plan.h"
 
 static const struct {
     const char *spec;

@@ -5,7 +5,7 @@
  * Counted here, without cegis's own checker; which then must see what is broken on purpose.
  */
 #include "common.h"
-#include "synth/cegis.h"
+#include "synth/cegis/cegis.h"
 
 typedef struct setting {
     ccl_topology_t *topo;

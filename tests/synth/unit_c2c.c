@@ -4,7 +4,7 @@
  * sequential.
  */
 #include "common.h"
-#include "synth/c2c.h"
+#include "synth/c2c/c2c.h"
 
 #include <math.h>
 

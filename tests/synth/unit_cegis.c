@@ -1,7 +1,7 @@
 // timeout: 300
 /* cegis: steps that are known to be the fewest, proofs, the trace, limits, equal bytes. */
 #include "common.h"
-#include "synth/cegis.h"
+#include "synth/cegis/cegis.h"
 
 /* Two quads of four GPUs, each a mesh, with two links between them: HeteCCL's figure 5. */
 static ccl_topology_t *figure5(void) {

@@ -3,7 +3,7 @@
  * the start-up penalty of its appendix K, measured in the simulator.
  */
 #include "common.h"
-#include "synth/chunking.h"
+#include "synth/cegis/chunking.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* Composition of pods: parts of a topology, every collective, what it costs beside the bound. */
 #include "common.h"
-#include "synth/compose.h"
+#include "synth/compose/compose.h"
 
 static const char pods8[] = "servers:8 gpus:4 nvswitch=180GB/s,1us nics:4x50GB/s,2us fabric=rail";
 

@@ -1,6 +1,6 @@
 /* The exchange graph: hops, what they share, on topologies where all of it is known. */
 #include "common.h"
-#include "synth/exchange.h"
+#include "synth/common/exchange.h"
 
 #include <math.h>
 

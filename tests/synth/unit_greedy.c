@@ -1,6 +1,6 @@
 /* greedy: figures with known optima, determinism, roots by what servers carry, limits. */
 #include "common.h"
-#include "synth/turn.h"
+#include "synth/common/turn.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* milp: epochs and flows where the least is known, the limit, what is refused. */
 #include "common.h"
-#include "synth/milp.h"
+#include "synth/exact/milp.h"
 
 #include <math.h>
 

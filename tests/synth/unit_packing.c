@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "common.h"
-#include "synth/packing.h"
+#include "synth/packing/packing.h"
 
 typedef struct fixture {
     ccl_topology_t *topo;

@@ -1,7 +1,7 @@
 /* sccl: least steps and rounds where they are known, capacities kept, what is refused; rotations.
  */
 #include "common.h"
-#include "synth/sccl.h"
+#include "synth/exact/sccl.h"
 
 /** Torus or mesh of w x h GPUs, 1 GB/s links, a second lane in x direction when `fast`. */
 static ccl_topology_t *grid(uint32_t w, uint32_t h, bool wrap, bool fast) {

@@ -1,6 +1,6 @@
 /* Sketches on clusters where every number can be worked out by hand. */
 #include "common.h"
-#include "synth/sketch_candidates.h"
+#include "synth/sketch/candidates.h"
 #include "synth/synth.h"
 
 #include <math.h>

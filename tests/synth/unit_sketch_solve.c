@@ -1,6 +1,6 @@
 /* Sub-demands of sketches: canonical numbers, proven shapes and the MILP, the cache, the trees. */
 #include "common.h"
-#include "synth/sketch_solve.h"
+#include "synth/sketch/solve.h"
 
 #include <dirent.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* A solver's process: what it hands over, its limit, its death, interruption, several at a time. */
 #include "common.h"
-#include "synth/solver_child.h"
+#include "synth/common/solver_child.h"
 
 #include <signal.h>
 #include <sys/wait.h>

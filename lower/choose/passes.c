@@ -1,0 +1,416 @@
+/*
+ * The passes of a lowering in their order: order, stages, channels, blocks (lower.c), executor,
+ * allocation by state. Where no rule tells which way is better, several are lowered and simulated.
+ */
+#include "lower/lower_i.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* FIFO depth in primitives of the poorest executor: MSCCL under Simple. */
+enum { LEAST_SLOTS = 2 };
+
+void ccl_lower_options_fit(ccl_lower_options_t *options, const ccl_topology_t *topo) {
+    uint32_t slots = UINT32_MAX, slices = 1;
+    for (uint32_t k = 0; k < topo->nkinds; k++) {
+        ccl_transport_t t =
+            ccl_model_transport(topo, topo->kinds[k], options->proto ? options->proto : "Simple");
+        slots = t.slots < slots ? t.slots : slots;
+        slices = t.slices > slices ? t.slices : slices;
+    }
+    slots /= slices;
+    if (slots == 0)
+        options->no_fuse = true;
+    if (options->slots == 0)
+        options->slots = slots < 1 ? 1 : slots > LEAST_SLOTS ? LEAST_SLOTS : slots;
+}
+
+/** The last pass: everything behind the schedule's channels. */
+typedef struct maker {
+    const ccl_ctx_t *ctx;
+    const ccl_lower_options_t *options;
+    const ccl_i_lower_how_t *how;
+} maker_t;
+
+static ccl_status_t make(const void *user, const ccl_schedule_t *schedule, ccl_program_t **out,
+                         ccl_error_t *err) {
+    const maker_t *m = user;
+    ccl_timed_program_t timed = {NULL, NULL};
+    CCL_TRY(ccl_i_lower_program(m->ctx, schedule, m->how, &timed.program, err));
+    ccl_status_t status = CCL_OK;
+    if (m->options->allocation == CCL_ALLOCATE_STATE && !m->options->rough)
+        status = ccl_i_allocate_state(m->ctx, m->options, &timed, err);
+    if (status == CCL_OK) {
+        *out = timed.program;
+        timed.program = NULL;
+    }
+    ccl_timed_program_fini(&timed);
+    return status;
+}
+
+ccl_status_t ccl_i_check_blocks(const ccl_program_t *program, const ccl_lower_options_t *options,
+                                ccl_error_t *err) {
+    for (uint32_t r = 0; options->topo && r < program->nranks; r++) {
+        ccl_gpu_model_t gpu = ccl_model_gpu(options->topo, r);
+        uint32_t blocks = ccl_program_rank_blocks(program, r, options->granularity);
+        if (gpu.sms && blocks > gpu.sms)
+            return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+                            "%s: rank %u needs %u thread blocks; its %s has room for %u",
+                            program->name, r, blocks, gpu.name, gpu.sms);
+    }
+    return CCL_OK;
+}
+
+/** Channels of a connection. */
+typedef struct width {
+    uint32_t most;
+    bool wider; /* more than one for some connection, or the schedule is refused */
+} width_t;
+
+/* From the schedule in its order to the program. */
+static ccl_status_t lower_spread(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
+                                 const ccl_lower_options_t *options, const ccl_i_lower_how_t *how,
+                                 width_t width, uint32_t *spread_out, ccl_program_t **out,
+                                 ccl_error_t *err) {
+    const ccl_executor_limits_t *limits = ccl_executor_limits(options->executor);
+    ccl_schedule_t *spread = NULL;
+    ccl_program_t *program = NULL;
+    ccl_i_lower_how_t plain = *how;
+    maker_t user = {ctx, options, &plain};
+    ccl_i_maker_t maker = {make, &user};
+    ccl_status_t status = CCL_OK;
+    *spread_out = 1;
+    if (width.most > 1) {
+        ccl_i_capacity_t capacity = {.topo = options->topo,
+                                     .routes = options->routes,
+                                     .proto = how->proto,
+                                     .stage = how->stage,
+                                     .size_bytes = options->size_bytes,
+                                     .batches = options->batches,
+                                     .max_channels = width.most,
+                                     .all_channels = limits->channels,
+                                     .max_blocks = limits->tbs,
+                                     .copies = options->out_of_place};
+        CCL_TRY_GOTO(ccl_i_channels_capacity(schedule, &capacity, spread_out, &spread, err), status,
+                     end);
+        schedule = spread;
+    }
+    if (width.wider && *spread_out == 1) {
+        status = ccl_fail(err, CCL_ERR_UNSUPPORTED, "no connection is spread");
+        goto end;
+    }
+    if (options->executor == CCL_EXECUTOR_ANY)
+        status = make(&user, schedule, &program, err);
+    else {
+        plain.stage = NULL; /* stages are channels then */
+        status = ccl_i_executor_fit(ctx, schedule, options->executor, options->granularity,
+                                    how->stage, options->routes, &maker, &program, err);
+    }
+    if (status == CCL_OK)
+        status = ccl_i_check_blocks(program, options, err);
+    if (status == CCL_OK) {
+        *out = program;
+        program = NULL;
+    }
+end:
+    ccl_program_destroy(program);
+    ccl_schedule_destroy(spread);
+    return status;
+}
+
+/* What does not fit when fast connections are spread may fit when they are spread less. */
+static ccl_status_t lower_fitting(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
+                                  const ccl_lower_options_t *options, const ccl_i_lower_how_t *how,
+                                  width_t width, ccl_program_t **out, ccl_error_t *err) {
+    ccl_status_t status = CCL_OK;
+    for (uint32_t spread; width.most >= 1; width.most = spread / 2) {
+        status = lower_spread(ctx, schedule, options, how, width, &spread, out, err);
+        if (status != CCL_ERR_UNSUPPORTED || spread <= 1)
+            break;
+    }
+    return status;
+}
+
+/* What more blocks must bring; parts cost none. */
+static const double WIDE = 0.02, PARTS = 0.005;
+
+/** The best program so far of state allocation at task level, blocks not merged yet. */
+typedef struct choice {
+    const ccl_ctx_t *ctx;
+    const ccl_lower_options_t *options; /* a block per connection */
+    const ccl_i_lower_how_t *how;
+    ccl_timed_program_t best;
+    uint32_t most; /* channels that it may spread a connection over */
+} choice_t;
+
+/* Takes the program of this schedule when it is faster by more than `gain`; *taken_out then. */
+static ccl_status_t consider(choice_t *c, const ccl_schedule_t *schedule, ccl_i_try_t this,
+                             double gain, bool *taken_out, ccl_error_t *err) {
+    width_t width = {this.most, this.wider};
+    ccl_timed_program_t timed = {NULL, NULL};
+    double below_s = c->best.program ? (1 - gain) * c->best.run->time_s : 0;
+    ccl_i_known_t known = ccl_i_memo_get(c->options, c->how, this);
+    if (known.what != CCL_I_UNKNOWN &&
+        (known.time_s == INFINITY || (c->best.program && known.time_s >= below_s)))
+        return CCL_OK;
+    ccl_status_t status =
+        lower_fitting(c->ctx, schedule, c->options, c->how, width, &timed.program, NULL);
+    if (status == CCL_INTERRUPTED || status == CCL_ERR_NOMEM)
+        return ccl_fail(err, status, "%s", ccl_status_meaning(status));
+    if (status != CCL_OK) { /* it does not fit */
+        ccl_i_memo_put(c->options, c->how, this, (ccl_i_known_t){CCL_I_LONGER, INFINITY});
+        return CCL_OK;
+    }
+    status = ccl_lower_run(c->ctx, c->options, &timed, below_s, err);
+    if (status == CCL_OK) {
+        known = timed.run->time_s < INFINITY ? (ccl_i_known_t){CCL_I_TIME, timed.run->time_s}
+                                             : (ccl_i_known_t){CCL_I_LONGER, below_s};
+        ccl_i_memo_put(c->options, c->how, this, known);
+    }
+    if (status == CCL_OK && (!c->best.program || timed.run->time_s < below_s)) {
+        ccl_timed_program_fini(&c->best);
+        c->best = timed;
+        c->most = width.most;
+        *taken_out = true;
+        return CCL_OK;
+    }
+    ccl_timed_program_fini(&timed);
+    return status;
+}
+
+/* Every chunk cut into parts, the schedule done for one part after the other. */
+static ccl_status_t in_parts(const ccl_schedule_t *schedule, uint32_t parts, ccl_schedule_t **out,
+                             ccl_error_t *err) {
+    ccl_collective_t *coll;
+    CCL_TRY(ccl_collective_split(schedule->coll, parts, &coll, err));
+    ccl_schedule_builder_t *b = ccl_schedule_builder_create(schedule->name, coll);
+    if (!b)
+        return ccl_fail_nomem(err);
+    for (uint32_t part = 0; part < parts; part++) {
+        for (uint32_t i = 0; i < schedule->ntransfers; i++) {
+            ccl_transfer_t t = schedule->transfers[i];
+            t.chunk = t.chunk * parts + part;
+            t.step += part * schedule->nsteps;
+            ccl_schedule_builder_add(b, t);
+        }
+    }
+    return ccl_schedule_builder_finish(b, out, err);
+}
+
+/*
+ * State allocation at task level. Task level does the transfers of a connection one after the
+ * other, each for all micro-batches. That costs where several have their data at the same time
+ * (when servers differ in size): they wait in line; and where what comes last in a micro-batch
+ * could run beside what comes first in the next (an AllReduce's two phases). So beside the order
+ * found, these are simulated: fast connections spread over channels (ResCCL looks at primitives,
+ * not connections: section 4.1); and the whole done part by part, so that parts overlap as
+ * micro-batches do at algorithm level. The fastest is merged.
+ */
+static ccl_status_t lower_state(const ccl_ctx_t *ctx, const ccl_schedule_t *given,
+                                ccl_i_ordered_t *o, const ccl_lower_options_t *options,
+                                const ccl_i_lower_how_t *how, ccl_timed_program_t *out,
+                                uint32_t *pipelines, ccl_error_t *err) {
+    enum { MOST_PARTS = 16 };
+    ccl_lower_options_t plain = *options;
+    choice_t c = {.ctx = ctx, .options = &plain, .how = how, .most = 1};
+    ccl_schedule_t *split = NULL;
+    const ccl_schedule_t *ordered = o->schedule ? o->schedule : given;
+    const struct {
+        const ccl_schedule_t *schedule;
+        ccl_i_order_of_t order;
+    } orders[] = {{ordered, o->schedule ? o->order : CCL_I_ORDER_GIVEN},
+                  {given, CCL_I_ORDER_GIVEN},
+                  {o->unturned, o->unturned_order}};
+    bool hpds = options->order == CCL_ORDER_HPDS, taken = false;
+    bool differ = hpds && !ccl_schedule_equal(given, ordered);
+    double bytes, batches = options->batches;
+    ccl_status_t status = CCL_OK;
+    ccl_i_try_t as = {.order = orders[0].order, .parts = 1, .most = 1, .fits = true};
+    plain.allocation = CCL_ALLOCATE_CONNECTION;
+    if (!options->batches)
+        batches = ccl_lower_batches(given, options->topo, how->proto, options->size_bytes, &bytes);
+    if (o->timed.run && ccl_i_check_blocks(o->timed.program, &plain, NULL) == CCL_OK) {
+        c.best = o->timed;
+        o->timed = (ccl_timed_program_t){NULL, NULL};
+    } else if (!o->timed.run) {
+        CCL_TRY_GOTO(consider(&c, ordered, as, 0, &taken, err), status, end);
+    }
+    bool few = batches * given->ntransfers <= ccl_i_lower_most_sends(options);
+    as.most = UINT16_MAX;
+    as.wider = true;
+    if (few || !options->rough)
+        CCL_TRY_GOTO(consider(&c, ordered, as, WIDE, &taken, err), status, end);
+    if (hpds && few && c.best.program) { /* else neither fits in parts */
+        const ccl_schedule_t *best = ordered;
+        uint32_t fewest = batches < 4 ? 2 : 4;
+        taken = false;
+        as.wider = false;
+        as.order = CCL_I_ORDER_GIVEN;
+        if (differ)
+            CCL_TRY_GOTO(consider(&c, given, as, WIDE, &taken, err), status, end);
+        best = taken ? given : best;
+        for (as.parts = fewest; as.parts <= MOST_PARTS && as.parts <= batches; as.parts *= 4) {
+            bool better = false;
+            for (int k = 0; k < 3; k++) {
+                const ccl_schedule_t *whole = orders[k].schedule;
+                if (!whole || (whole == given && !differ) ||
+                    (as.parts > fewest && whole != best)) /* the first tell which order suits */
+                    continue;
+                taken = false;
+                as.order = orders[k].order;
+                as.most = c.most;
+                CCL_TRY_GOTO(in_parts(whole, as.parts, &split, err), status, end);
+                CCL_TRY_GOTO(consider(&c, split, as, PARTS, &taken, err), status, end);
+                as.most = 1;
+                if (as.parts == fewest && c.most > 1) /* parts may do what spreading did */
+                    CCL_TRY_GOTO(consider(&c, split, as, PARTS, &taken, err), status, end);
+                ccl_schedule_destroy(split);
+                split = NULL;
+                best = taken ? whole : best;
+                better = better || taken;
+            }
+            if (!better)
+                break;
+        }
+        *pipelines = best == ordered ? *pipelines : 0;
+    }
+    if (!c.best.program) { /* merged it may fit */
+        width_t one = {.most = 1};
+        status = lower_fitting(ctx, ordered, options, how, one, &out->program, err);
+        goto end;
+    }
+    if (!options->rough)
+        CCL_TRY_GOTO(ccl_i_allocate_state(ctx, options, &c.best, err), status, end);
+    *out = c.best;
+    c.best = (ccl_timed_program_t){NULL, NULL};
+end:
+    ccl_schedule_destroy(split);
+    ccl_timed_program_fini(&c.best);
+    return status;
+}
+
+/* What was simulated in its order, and needs no further pass but merging. */
+static ccl_status_t finish_known(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,
+                                 ccl_timed_program_t *known, ccl_timed_program_t *out,
+                                 ccl_error_t *err) {
+    if (options->allocation == CCL_ALLOCATE_STATE && !options->rough)
+        CCL_TRY(ccl_i_allocate_state(ctx, options, known, err));
+    CCL_TRY(ccl_i_check_blocks(known->program, options, err));
+    *out = *known;
+    *known = (ccl_timed_program_t){NULL, NULL};
+    return CCL_OK;
+}
+
+static ccl_status_t check_options(const ccl_schedule_t *schedule,
+                                  const ccl_lower_options_t *options, ccl_error_t *err) {
+    bool stages = options->granularity == CCL_GRANULARITY_STAGE;
+    const char *what = options->order != CCL_ORDER_STEP                 ? "this order"
+                       : options->allocation != CCL_ALLOCATE_CONNECTION ? "this allocation"
+                       : stages && options->stages == CCL_STAGES_AUTO   ? "cutting into stages"
+                                                                        : NULL;
+    if (what && !options->topo)
+        return ccl_fail(err, CCL_ERR_INPUT, "lowering: %s needs a topology", what);
+    if (options->topo && options->topo->nranks != schedule->coll->nranks)
+        return ccl_fail(err, CCL_ERR_INPUT, "the schedule has %u ranks, the topology %u",
+                        schedule->coll->nranks, options->topo->nranks);
+    if (options->allocation == CCL_ALLOCATE_STATE && options->executor != CCL_EXECUTOR_ANY)
+        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+                        "lowering: state allocation makes blocks that connections share; %s runs "
+                        "none: take another allocation",
+                        ccl_executor_limits(options->executor)->name);
+    if (!(options->size_bytes >= 0) || options->size_bytes > 1e300)
+        return ccl_fail(err, CCL_ERR_INPUT, "lowering: the size is no number of bytes");
+    return CCL_OK;
+}
+
+ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
+                       const ccl_lower_options_t *options, ccl_program_t **out, ccl_error_t *err) {
+    const ccl_lower_options_t defaults = CCL_LOWER_OPTIONS_INIT;
+    ccl_lower_stats_t stats = {0};
+    ccl_routes_t *own_routes = NULL;
+    const ccl_schedule_t *given = schedule;
+    ccl_i_ordered_t ordered = {.order = CCL_I_ORDER_OTHER};
+    uint16_t *stage = NULL;
+    uint8_t *forwards = NULL;
+    ccl_status_t status = CCL_OK;
+    ccl_timed_program_t made = {NULL, NULL};
+    double start_s = ccl_now_s();
+    width_t width = {.most = 1};
+    options = options ? options : &defaults;
+    if (options->run_out)
+        *options->run_out = NULL;
+    ccl_i_lower_how_t how = {.proto = options->proto ? options->proto : "Simple",
+                             .out_of_place = options->out_of_place,
+                             .no_fuse = options->no_fuse,
+                             .ordered = options->ordered || schedule->rounds,
+                             .task = options->granularity == CCL_GRANULARITY_TASK,
+                             .slots = options->slots ? options->slots : LEAST_SLOTS};
+    how.no_fuse = how.no_fuse || how.task;
+    if (options->executor != CCL_EXECUTOR_ANY && how.slots > LEAST_SLOTS)
+        how.slots = LEAST_SLOTS;
+    CCL_TRY(check_options(schedule, options, err));
+    ccl_lower_options_t full = *options;
+    if (full.topo && !full.routes) {
+        full.routes = own_routes = ccl_routes_create(full.topo);
+        if (!own_routes)
+            return ccl_fail_nomem(err);
+    }
+    options = &full;
+    if (options->allocation == CCL_ALLOCATE_CAPACITY)
+        width.most = UINT16_MAX;
+    if (options->order != CCL_ORDER_STEP) {
+        how.ordered = false; /* steps are no rounds any more */
+        CCL_TRY_GOTO(ccl_i_lower_order(ctx, schedule, options, &how, &ordered, &stats, err), status,
+                     end);
+        schedule = ordered.schedule;
+    }
+    if (options->granularity == CCL_GRANULARITY_STAGE) {
+        stage = calloc(schedule->ntransfers + (size_t)1, sizeof *stage);
+        if (!stage) {
+            status = ccl_fail_nomem(err);
+            goto end;
+        }
+        CCL_TRY_GOTO(
+            ccl_i_stages_find(ctx, schedule, &how, options->stages, options->routes, stage, err),
+            status, end);
+        how.stage = stage;
+    }
+    if (!how.no_fuse &&
+        (options->allocation == CCL_ALLOCATE_CAPACITY || options->executor != CCL_EXECUTOR_ANY)) {
+        forwards = calloc(schedule->ntransfers + (size_t)1, 2);
+        if (!forwards) {
+            status = ccl_fail_nomem(err);
+            goto end;
+        }
+        CCL_TRY_GOTO(ccl_i_find_forwarding(schedule, forwards, err), status, end);
+        how.forwards = forwards;
+    }
+    if (options->allocation == CCL_ALLOCATE_STATE && how.task)
+        status = lower_state(ctx, given, &ordered, options, &how, &made, &stats.pipelines, err);
+    else if (ordered.timed.run && options->allocation != CCL_ALLOCATE_CAPACITY &&
+             options->granularity != CCL_GRANULARITY_STAGE && options->executor == CCL_EXECUTOR_ANY)
+        status = finish_known(ctx, options, &ordered.timed, &made, err);
+    else {
+        ccl_timed_program_fini(&ordered.timed);
+        status = lower_fitting(ctx, schedule, options, &how, width, &made.program, err);
+    }
+    if (status != CCL_OK)
+        goto end;
+    *out = made.program;
+    made.program = NULL;
+    if (options->run_out) {
+        *options->run_out = made.run;
+        made.run = NULL;
+    }
+    stats.lower_s = ccl_now_s() - start_s - stats.analyse_s - stats.order_s;
+    if (options->stats)
+        *options->stats = stats;
+end:
+    free(stage);
+    free(forwards);
+    ccl_timed_program_fini(&made);
+    ccl_i_ordered_fini(&ordered);
+    ccl_routes_destroy(own_routes);
+    return status;
+}

@@ -1,0 +1,60 @@
+/* Private to models: what the bounds on bandwidth share. */
+#ifndef CCL_MODELS_BOUNDS_H
+#define CCL_MODELS_BOUNDS_H
+
+#include "models/models.h"
+
+/** Cuts of a capacity graph, by maximum flows from a source that feeds every rank. */
+typedef struct ccl_i_cutter {
+    const ccl_capacity_t *c;
+    bool reversed; /**< arcs lead the other way */
+    ccl_maxflow_t *flow;
+    uint32_t source;
+    bool *side;           /**< [nvertices + 1] of the last cut found */
+    int64_t *group_units; /**< [ngroups] of groups without a vertex, else -1 */
+    int64_t *group_left;  /**< [ngroups] scratch */
+    int64_t total_units;
+} ccl_i_cutter_t;
+ccl_status_t ccl_i_cutter_init(ccl_i_cutter_t *cutter, const ccl_capacity_t *c, bool reversed,
+                               ccl_error_t *err);
+void ccl_i_cutter_fini(ccl_i_cutter_t *cutter);
+/** Capacity out of `side` ([nvertices], true within). */
+int64_t ccl_i_cut_units(ccl_i_cutter_t *cutter, const bool *side);
+/** Units that can go from the ranks of `from` to those of `to` ([nranks] each) at once; fills side.
+ */
+int64_t ccl_i_cut_between(ccl_i_cutter_t *cutter, const uint8_t *from, const uint8_t *to);
+
+/** The tightest cut so far: `parts` must leave `side`, `units` can in a second and unit. */
+typedef struct ccl_i_cut {
+    int64_t parts, units; /**< units 0: none */
+    bool *side;           /**< [nvertices] */
+} ccl_i_cut_t;
+/**
+ * Tighten `cut` until no set without `sink` holds weights beyond parts / units times what can leave
+ * it.
+ */
+ccl_status_t ccl_i_cut_tighten(ccl_i_cutter_t *cutter, const uint32_t *weights, uint32_t sink,
+                               ccl_i_cut_t *cut, ccl_error_t *err);
+
+/** Bps = parts units / moved, in the capacity's unit, as number and fraction. */
+void ccl_i_bound_rate(const ccl_capacity_t *c, uint64_t parts, uint64_t units, uint64_t moved,
+                      ccl_bandwidth_bound_t *out);
+/** Mark in `crosses` ([nlinks]) the links, members of groups too, by which `side` is left. */
+void ccl_i_bound_crossing(const ccl_capacity_t *c, bool reversed, const bool *side,
+                          uint8_t *crosses);
+/** The marked links as those of the bound. */
+ccl_status_t ccl_i_bound_links(const ccl_topology_t *topo, const uint8_t *crosses,
+                               ccl_bandwidth_bound_t *out, ccl_error_t *err);
+/** part and links of a cut; `side` as the cutter has it. */
+ccl_status_t ccl_i_bound_witness(const ccl_capacity_t *c, bool reversed, const bool *side,
+                                 ccl_bandwidth_bound_t *out, ccl_error_t *err);
+/** Every vertex that is no GPU can send as much as it can receive, so that trees need no switch. */
+bool ccl_i_capacity_balanced(const ccl_capacity_t *c);
+
+ccl_status_t ccl_i_bound_pairs(const ccl_ctx_t *ctx, const ccl_capacity_t *c,
+                               const ccl_bound_demand_t *demand, ccl_bandwidth_bound_t *out,
+                               ccl_error_t *err);
+ccl_status_t ccl_i_bound_allreduce(const ccl_ctx_t *ctx, const ccl_capacity_t *c,
+                                   ccl_bandwidth_bound_t *out, ccl_error_t *err);
+
+#endif

@@ -1,0 +1,538 @@
+/**
+ * @file host_exec.c
+ * The interpreter of the host: units as state machines, stepped by one worker per core.
+ */
+#define _GNU_SOURCE
+#include "runtime/host/kernels.h"
+#include "runtime/plan.h"
+#include "runtime/host/pool.h"
+#include "runtime/host/sched.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A unit gives way after so many bytes, so that pipelines move as a whole; fused primitives work in
+   tiles that stay in the first-level cache. */
+enum { QUANTUM_BYTES = 64 << 10, SLICE_COST_BYTES = 4 << 10, TILE_BYTES = 8 << 10 };
+/* Units that a worker comes back to, the last first. */
+enum { STACK = 64 };
+/* Looks at the marks before a worker parks: about 20 us. */
+enum { IDLE_LOOKS = 400, LOOKS_PER_YIELD = 50 };
+enum { PROGRESS_EVERY = 64 };
+
+enum { PHASE_DEP, PHASE_DATA, PHASE_SLOT };
+
+typedef struct block {
+    uint32_t step, batch, slice;
+    uint32_t phase, waits;
+    uint64_t items, slice_items; /* of the step in this micro-batch */
+    /* timed runs only */
+    double mark_s;
+    ccl_device_use_t use;
+} block_t;
+
+typedef struct worker {
+    struct ccl_device_program *program;
+    pthread_t thread;
+    ccl_i_home_t home;
+    uint32_t stack[STACK]; /* units to go on with before all others; the oldest are overwritten */
+    uint32_t depth;
+    uint32_t next;         /* unit that the last pass gave a slice, if it waits for a worker */
+    uint64_t slices, told; /* passes; of them in the launch's progress */
+    double start_s;        /* when it saw the gate open */
+} worker_t;
+
+struct ccl_device_program {
+    const ccl_device_plan_t *plan;
+    const ccl_i_host_t *host;
+    ccl_i_sched_t *sched;
+    ccl_i_reduce_fn reduce;
+    block_t *blocks; /* of the plan's units first_unit .. end_unit */
+    worker_t *workers;
+    uint32_t nworkers;
+    ccl_i_pool_t *pool;
+    const ccl_device_launch_t *launch;
+    bool quit;
+    uint32_t generation; /* futex: a run begins, or the end of all */
+    uint32_t arrived;    /* workers at the gate */
+    uint32_t left;       /* units not finished */
+    uint32_t gone;       /* workers that left the run; futex */
+    double end_s;
+};
+
+/* ---------------------------------------------------------------- moving data */
+
+typedef struct pass {
+    const ccl_device_program_t *program;
+    uint32_t prim, item_bytes;
+    char *memory;
+    const char *in;
+    char *out;
+} pass_t;
+
+static void move(const pass_t *p, uint64_t src_item, uint64_t dst_item, uint64_t items) {
+    char *src = p->memory + src_item * p->item_bytes, *dst = p->memory + dst_item * p->item_bytes;
+    size_t bytes = (size_t)items * p->item_bytes, tile;
+    ccl_i_reduce_fn reduce = p->program->reduce;
+    switch (p->prim) {
+    case CCL_PRIM_S:
+        memcpy(p->out, src, bytes);
+        break;
+    case CCL_PRIM_R:
+        memcpy(dst, p->in, bytes);
+        break;
+    case CCL_PRIM_RCS:
+        for (size_t i = 0; i < bytes; i += tile) {
+            tile = bytes - i < TILE_BYTES ? bytes - i : TILE_BYTES;
+            memcpy(dst + i, p->in + i, tile);
+            memcpy(p->out + i, p->in + i, tile);
+        }
+        break;
+    case CCL_PRIM_RRS:
+        reduce(p->out, src, p->in, (size_t)items);
+        break;
+    case CCL_PRIM_RRC:
+        reduce(dst, src, p->in, (size_t)items);
+        break;
+    case CCL_PRIM_RRCS:
+        for (size_t i = 0; i < bytes; i += tile) {
+            tile = bytes - i < TILE_BYTES ? bytes - i : TILE_BYTES;
+            reduce(dst + i, src + i, p->in + i, tile / p->item_bytes);
+            memcpy(p->out + i, dst + i, tile);
+        }
+        break;
+    case CCL_PRIM_CPY:
+        if (src != dst)
+            memcpy(dst, src, bytes);
+        break;
+    case CCL_PRIM_RE:
+        reduce(dst, dst, src, (size_t)items);
+        break;
+    default:
+        break;
+    }
+}
+
+/** Items begin .. end of a step's data in a micro-batch; in and out point at the slice. */
+static void move_slice(pass_t *p, const ccl_device_step_t *step, uint64_t batch, uint64_t begin,
+                       uint64_t end) {
+    const ccl_device_plan_t *plan = p->program->plan;
+    for (uint32_t i = 0; i < step->npieces && begin < end; i++) {
+        const ccl_device_piece_t *piece = &plan->pieces[step->first_piece + i];
+        uint64_t own = ccl_i_piece_items(piece, batch), all = piece->n * own;
+        uint64_t stop = end < all ? end : all;
+        while (begin < stop) {
+            uint64_t e = begin / own, off = begin % own;
+            uint64_t n = own - off < stop - begin ? own - off : stop - begin;
+            if (own == piece->items) /* elements follow each other without gaps */
+                n = stop - begin;
+            uint64_t at = e * piece->items + batch * piece->batch_items + off;
+            move(p, piece->src + at, piece->dst + at, n);
+            if (p->in)
+                p->in += n * p->item_bytes;
+            if (p->out)
+                p->out += n * p->item_bytes;
+            begin += n;
+        }
+        begin -= all < begin ? all : begin;
+        end -= all < end ? all : end;
+    }
+}
+
+/* ---------------------------------------------------------------- one unit */
+
+static uint64_t load(const uint64_t *word) {
+    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+static void store(uint64_t *word, uint64_t value) {
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+
+/** The unit at the other end of a connection, or the transport to it, may go on. */
+static void tell(worker_t *w, uint32_t conn, uint32_t unit, bool data) {
+    const ccl_device_program_t *p = w->program;
+    uint32_t process = p->host->unit_process[unit];
+    ccl_i_sched_t *sched = p->host->scheds[process];
+    if (!sched)
+        p->host->proxy(p->host->proxy_user, conn, data);
+    else if (ccl_i_sched_mark(sched, unit - sched->first_unit) && data && process == p->host->self)
+        w->next = unit - sched->first_unit;
+}
+
+static void charge(const ccl_device_program_t *p, block_t *b, double *use) {
+    if (!p->launch->uses)
+        return;
+    double now = ccl_now_s();
+    *use += now - b->mark_s;
+    b->mark_s = now;
+}
+
+static double *use_of(block_t *b, uint32_t waits) {
+    return waits == CCL_WAIT_DATA   ? &b->use.wait_data_s
+           : waits == CCL_WAIT_SLOT ? &b->use.wait_slot_s
+           : waits == CCL_NONE      ? &b->use.wait_core_s
+                                    : &b->use.wait_peer_s;
+}
+
+static void step_done(const ccl_device_program_t *p, const ccl_device_unit_t *unit, block_t *b,
+                      uint32_t index) {
+    const ccl_device_plan_t *plan = p->plan;
+    const ccl_device_step_t *step = &plan->steps[index];
+    if (step->nwaiters) {
+        store(&plan->done[index], b->batch + UINT64_C(1));
+        for (uint32_t i = 0; i < step->nwaiters; i++)
+            ccl_i_host_ring(p->host, plan->waiters[step->first_waiter + i]);
+    }
+    b->slice = 0;
+    b->phase = PHASE_DEP;
+    if (plan->by_task) {
+        if (++b->batch == plan->batches) {
+            b->batch = 0;
+            b->step++;
+        }
+    } else if (++b->step == unit->nsteps && ++b->batch < plan->batches) {
+        b->step = 0;
+    }
+}
+
+static bool waits(block_t *b, uint32_t why) {
+    b->waits = why;
+    return false;
+}
+
+/** Waits for nothing: the pass of one slice. */
+static uint64_t pass(worker_t *w, const ccl_device_unit_t *unit, block_t *b, uint32_t index) {
+    const ccl_device_program_t *p = w->program;
+    const ccl_device_plan_t *plan = p->plan;
+    const ccl_device_step_t *step = &plan->steps[index];
+    const ccl_device_conn_t *recv = step->recv == CCL_NONE ? NULL : &plan->conns[step->recv];
+    const ccl_device_conn_t *send = step->send == CCL_NONE ? NULL : &plan->conns[step->send];
+    uint64_t begin = b->slice * b->slice_items, end = begin + b->slice_items;
+    uint64_t tail = 0, head = 0;
+    uint32_t me = (uint32_t)(w - p->workers);
+    bool pooled_in = recv && ccl_i_pool_has(p->pool, step->recv);
+    pass_t pass = {.program = p,
+                   .prim = step->prim,
+                   .item_bytes = plan->item_bytes,
+                   .memory = plan->memory[unit->rank]};
+    begin = begin < b->items ? begin : b->items;
+    end = end < b->items ? end : b->items;
+    if (recv) {
+        tail = __atomic_load_n(recv->tail, __ATOMIC_RELAXED);
+        pass.in = pooled_in ? ccl_i_pool_find(p->pool, step->recv, tail)
+                            : (const char *)recv->data + tail % recv->slots * recv->slot_bytes;
+    }
+    if (send) {
+        head = __atomic_load_n(send->head, __ATOMIC_RELAXED);
+        pass.out = ccl_i_pool_has(p->pool, step->send)
+                       ? ccl_i_pool_take(p->pool, me, step->send, head)
+                       : (char *)send->data + head % send->slots * send->slot_bytes;
+    }
+    if (begin < end)
+        move_slice(&pass, step, b->batch, begin, end);
+    if (recv) {
+        if (pooled_in)
+            ccl_i_pool_give(p->pool, me, step->recv, tail);
+        store(recv->tail, tail + 1);
+        tell(w, step->recv, recv->sender, false);
+    }
+    if (send) {
+        if (send->lengths)
+            send->lengths[head % send->slots] = (end - begin) * plan->item_bytes;
+        store(send->head, head + 1);
+        tell(w, step->send, send->receiver, true);
+    }
+    w->slices++;
+    b->use.slices++;
+    charge(p, b, &b->use.busy_s);
+    if (++b->slice == step->slices)
+        step_done(p, unit, b, index);
+    return (end - begin) * plan->item_bytes + SLICE_COST_BYTES;
+}
+
+/**
+ * Step a unit until it must wait (false), has finished (false) or gives way (true): to the unit
+ * that it gave a slice, which is read before it leaves the cache, or to all when it had its share.
+ */
+static bool advance(worker_t *w, const ccl_device_unit_t *unit, block_t *b) {
+    const ccl_device_program_t *p = w->program;
+    const ccl_device_plan_t *plan = p->plan;
+    uint64_t spent = 0;
+    while (b->step < unit->nsteps) {
+        uint32_t index = unit->first_step + b->step;
+        const ccl_device_step_t *step = &plan->steps[index];
+        if (spent >= QUANTUM_BYTES || w->next != CCL_NONE)
+            return true;
+        switch (b->phase) {
+        case PHASE_DEP:
+            if (b->step == 0 && unit->after != CCL_NONE &&
+                load(&plan->done[unit->after]) <= b->batch)
+                return waits(b, CCL_WAIT_STAGE);
+            if (step->dep != CCL_NONE && load(&plan->done[step->dep]) <= b->batch)
+                return waits(b, CCL_WAIT_DEP);
+            b->items = ccl_i_step_items(plan, step, b->batch);
+            b->slice_items = ccl_i_slice_items(b->items, step->slices, plan->item_bytes);
+            b->phase = PHASE_DATA; /* fall through */
+        case PHASE_DATA:
+            if (step->recv != CCL_NONE) {
+                const ccl_device_conn_t *c = &plan->conns[step->recv];
+                if (load(c->head) == __atomic_load_n(c->tail, __ATOMIC_RELAXED))
+                    return waits(b, CCL_WAIT_DATA);
+            }
+            b->phase = PHASE_SLOT; /* fall through */
+        default:
+            if (step->send != CCL_NONE) {
+                const ccl_device_conn_t *c = &plan->conns[step->send];
+                if (__atomic_load_n(c->head, __ATOMIC_RELAXED) - load(c->tail) >= c->slots)
+                    return waits(b, CCL_WAIT_SLOT);
+            }
+            b->phase = PHASE_DATA;
+            b->waits = CCL_NONE;
+            spent += pass(w, unit, b, index);
+        }
+    }
+    b->waits = CCL_NONE;
+    return false;
+}
+
+/* ---------------------------------------------------------------- workers */
+
+static void relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("yield");
+#endif
+}
+
+static bool stopped(const ccl_device_program_t *p) {
+    return __atomic_load_n(p->launch->stop, __ATOMIC_RELAXED) != 0;
+}
+
+static bool over(const ccl_device_program_t *p) {
+    return __atomic_load_n(&p->left, __ATOMIC_ACQUIRE) == 0 || stopped(p);
+}
+
+static void park(ccl_device_program_t *p) {
+    ccl_i_sched_t *s = p->sched;
+    uint32_t epoch = __atomic_load_n(&s->epoch, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&s->parked, 1, __ATOMIC_SEQ_CST);
+    if (!ccl_i_sched_any(s) && !over(p))
+        ccl_i_futex_wait(&s->epoch, epoch, 0.1); /* to see that all should stop */
+    __atomic_fetch_sub(&s->parked, 1, __ATOMIC_SEQ_CST);
+}
+
+static void wake_all(ccl_i_sched_t *s) {
+    __atomic_fetch_add(&s->epoch, 1, __ATOMIC_SEQ_CST);
+    ccl_i_futex_wake(&s->epoch, INT32_MAX);
+}
+
+static void finish_unit(ccl_device_program_t *p) {
+    if (__atomic_fetch_sub(&p->left, 1, __ATOMIC_ACQ_REL) != 1)
+        return;
+    p->end_s = ccl_now_s();
+    wake_all(p->sched);
+}
+
+static void tell_progress(worker_t *w) {
+    if (w->slices != w->told)
+        __atomic_fetch_add(w->program->launch->progress, w->slices - w->told, __ATOMIC_RELAXED);
+    w->told = w->slices;
+}
+
+static void push(worker_t *w, uint32_t local) {
+    w->stack[w->depth++ % STACK] = local;
+}
+
+/** What was begun last goes on first: the receiver of a slice, then its sender, then the others. */
+static uint32_t take(worker_t *w) {
+    ccl_i_sched_t *sched = w->program->sched;
+    uint32_t least = w->depth > STACK ? w->depth - STACK : 0;
+    while (w->depth > least) {
+        uint32_t local = w->stack[--w->depth % STACK];
+        if (ccl_i_sched_claim(sched, local))
+            return local;
+    }
+    w->depth = 0;
+    return ccl_i_sched_take(sched, &w->home);
+}
+
+static void run_units(worker_t *w) {
+    ccl_device_program_t *p = w->program;
+    uint32_t looks = 0;
+    w->depth = 0;
+    while (!over(p)) {
+        uint32_t local = take(w);
+        if (local == CCL_NONE) {
+            tell_progress(w);
+            if (++looks % LOOKS_PER_YIELD == 0)
+                sched_yield();
+            else
+                relax();
+            if (looks >= IDLE_LOOKS) {
+                park(p);
+                looks = 0;
+            }
+            continue;
+        }
+        looks = 0;
+        const ccl_device_unit_t *unit = &p->plan->units[p->plan->first_unit + local];
+        block_t *b = &p->blocks[local];
+        bool unfinished = b->step < unit->nsteps;
+        if (unfinished) {
+            b->mark_s = b->mark_s > 0 ? b->mark_s : w->start_s;
+            charge(p, b, use_of(b, b->waits));
+        }
+        w->next = CCL_NONE;
+        bool again = unfinished && advance(w, unit, b);
+        if (w->slices - w->told >= PROGRESS_EVERY)
+            tell_progress(w);
+        bool finished = unfinished && b->step >= unit->nsteps;
+        ccl_i_sched_release(p->sched, local, again);
+        if (finished)
+            finish_unit(p);
+        else
+            push(w, local);
+        if (w->next != CCL_NONE)
+            push(w, w->next);
+    }
+}
+
+static void wait_at_gate(worker_t *w) {
+    ccl_device_program_t *p = w->program;
+    uint32_t looks = 0, all = p->nworkers;
+    if (__atomic_add_fetch(&p->arrived, 1, __ATOMIC_ACQ_REL) == all) {
+        __atomic_store_n(p->launch->ready, 1, __ATOMIC_RELEASE);
+        ccl_i_futex_wake(p->launch->ready, INT32_MAX);
+    }
+    while (!__atomic_load_n(p->launch->gate, __ATOMIC_ACQUIRE) && !stopped(p)) {
+        if (++looks % LOOKS_PER_YIELD == 0)
+            sched_yield();
+        else
+            relax();
+        if (looks >= 10 * IDLE_LOOKS)
+            ccl_i_futex_wait(p->launch->gate, 0, 0.1);
+    }
+    w->start_s = ccl_now_s();
+}
+
+static void *worker_main(void *arg) {
+    worker_t *w = arg;
+    ccl_device_program_t *p = w->program;
+    for (uint32_t seen = 0;;) {
+        while (__atomic_load_n(&p->generation, __ATOMIC_ACQUIRE) == seen)
+            ccl_i_futex_wait(&p->generation, seen, 1.0);
+        seen++;
+        if (p->quit)
+            return NULL;
+        wait_at_gate(w);
+        run_units(w);
+        if (__atomic_add_fetch(&p->gone, 1, __ATOMIC_ACQ_REL) == p->nworkers)
+            ccl_i_futex_wake(&p->gone, INT32_MAX);
+    }
+}
+
+/* ---------------------------------------------------------------- a run */
+
+static void begin_run(ccl_device_program_t *p, const ccl_device_launch_t *launch) {
+    const ccl_device_plan_t *plan = p->plan;
+    p->launch = launch;
+    p->arrived = p->gone = 0;
+    p->left = plan->end_unit - plan->first_unit;
+    p->end_s = 0;
+    /* Marks that are left from the run before, or come late from a transport, do no harm. */
+    memset(p->blocks, 0, (p->left + (size_t)1) * sizeof *p->blocks);
+    for (uint32_t u = 0; u < p->left; u++) {
+        const ccl_device_unit_t *unit = &plan->units[plan->first_unit + u];
+        p->blocks[u].waits = CCL_NONE;
+        memset(&plan->done[unit->first_step], 0, unit->nsteps * sizeof *plan->done);
+        ccl_i_sched_mark(p->sched, u);
+    }
+    for (uint32_t i = 0; i < p->nworkers; i++)
+        p->workers[i].home =
+            (ccl_i_home_t){.first = (uint32_t)((uint64_t)p->left * i / p->nworkers),
+                           .end = (uint32_t)((uint64_t)p->left * (i + 1) / p->nworkers),
+                           .cursor = 0};
+}
+
+static void end_run(ccl_device_program_t *p) {
+    const ccl_device_plan_t *plan = p->plan;
+    const ccl_device_launch_t *launch = p->launch;
+    double start_s = p->workers[0].start_s;
+    for (uint32_t i = 1; i < p->nworkers; i++)
+        start_s = p->workers[i].start_s < start_s ? p->workers[i].start_s : start_s;
+    *launch->start_s = start_s;
+    *launch->end_s = p->end_s > start_s ? p->end_s : start_s;
+    for (uint32_t u = 0; u < plan->end_unit - plan->first_unit; u++) {
+        const block_t *b = &p->blocks[u];
+        uint32_t at = plan->first_unit + u;
+        if (launch->places)
+            launch->places[at] = (ccl_device_place_t){b->step, b->batch, b->slice, b->waits};
+        if (launch->uses)
+            launch->uses[at] = b->use;
+    }
+}
+
+void ccl_i_host_program_run(ccl_device_program_t *p, const ccl_device_launch_t *launch) {
+    begin_run(p, launch);
+    __atomic_fetch_add(&p->generation, 1, __ATOMIC_RELEASE);
+    ccl_i_futex_wake(&p->generation, INT32_MAX);
+    for (uint32_t gone; (gone = __atomic_load_n(&p->gone, __ATOMIC_ACQUIRE)) < p->nworkers;)
+        ccl_i_futex_wait(&p->gone, gone, 0.1);
+    end_run(p);
+    __atomic_store_n(launch->over, 1, __ATOMIC_RELEASE);
+    ccl_i_futex_wake(launch->over, INT32_MAX);
+}
+
+int ccl_i_host_program_load(ccl_device_handle_t *device, const ccl_device_plan_t *plan,
+                            uint32_t threads, ccl_device_program_t **out) {
+    (void)device;
+    uint32_t nunits = plan->end_unit - plan->first_unit;
+    ccl_device_program_t *p = calloc(1, sizeof *p);
+    if (!p)
+        return ENOMEM;
+    p->plan = plan;
+    p->host = plan->host;
+    p->sched = p->host->scheds[p->host->self];
+    p->reduce = ccl_i_reduce_get((ccl_type_t)plan->type, (ccl_reduction_t)plan->op);
+    p->blocks = calloc(nunits + (size_t)1, sizeof *p->blocks);
+    threads = threads ? threads : 1;
+    p->workers = calloc(threads, sizeof *p->workers);
+    p->pool = ccl_i_pool_create(plan, threads);
+    if (!p->blocks || !p->workers || !p->pool) {
+        ccl_i_host_program_unload(p);
+        return ENOMEM;
+    }
+    for (uint32_t i = 0; i < threads; i++) {
+        worker_t *w = &p->workers[i];
+        *w = (worker_t){.program = p};
+        if (pthread_create(&w->thread, NULL, worker_main, w))
+            break; /* the others do its work */
+        p->nworkers++;
+    }
+    if (p->nworkers == 0) {
+        ccl_i_host_program_unload(p);
+        return EAGAIN;
+    }
+    *out = p;
+    return 0;
+}
+
+int ccl_i_host_program_unload(ccl_device_program_t *p) {
+    if (!p)
+        return 0;
+    p->quit = true;
+    __atomic_fetch_add(&p->generation, 1, __ATOMIC_RELEASE);
+    ccl_i_futex_wake(&p->generation, INT32_MAX);
+    for (uint32_t i = 0; i < p->nworkers; i++)
+        pthread_join(p->workers[i].thread, NULL);
+    ccl_i_pool_destroy(p->pool);
+    free(p->workers);
+    free(p->blocks);
+    free(p);
+    return 0;
+}

@@ -1,0 +1,221 @@
+/* Blocks and connections as a run at some granularity has them. */
+#include "schedule/verify/verify.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+uint32_t ccl_i_dep(const ccl_program_t *program, const ccl_tb_t *tb, const ccl_step_t *step) {
+    if (step->dep_tb == CCL_NONE || step->dep_step == CCL_NONE)
+        return CCL_NONE;
+    uint32_t on = program->rank_first_tb[tb->rank] + step->dep_tb;
+    return program->tbs[on].first_step + step->dep_step;
+}
+
+void ccl_i_blocks_fini(ccl_i_blocks_t *blocks) {
+    free(blocks->blocks);
+    free(blocks->conns);
+    free(blocks->order);
+    free(blocks->block_of);
+    free(blocks->index_of);
+    free(blocks->step_in);
+    free(blocks->step_out);
+    memset(blocks, 0, sizeof *blocks);
+}
+
+typedef struct staged {
+    uint32_t stage, step;
+} staged_t;
+
+static int staged_cmp(const void *a, const void *b) {
+    const staged_t *x = a, *y = b;
+    if (x->stage != y->stage)
+        return x->stage < y->stage ? -1 : 1;
+    return x->step < y->step ? -1 : x->step > y->step;
+}
+
+/** Writes the steps of one thread block to out->order, by stage; `staged` is scratch of its size.
+ */
+static void order_steps(const ccl_program_t *p, const ccl_tb_t *tb, bool by_stage, staged_t *staged,
+                        uint32_t *order) {
+    bool sorted = true;
+    for (uint32_t i = 0; i < tb->nsteps; i++) {
+        uint32_t step = tb->first_step + i;
+        order[step] = step;
+        sorted = sorted && (!i || p->steps[step - 1].stage <= p->steps[step].stage);
+    }
+    if (!by_stage || sorted)
+        return;
+    for (uint32_t i = 0; i < tb->nsteps; i++)
+        staged[i] = (staged_t){p->steps[tb->first_step + i].stage, tb->first_step + i};
+    qsort(staged, tb->nsteps, sizeof *staged, staged_cmp);
+    for (uint32_t i = 0; i < tb->nsteps; i++)
+        order[tb->first_step + i] = staged[i].step;
+}
+
+static bool cut_blocks(const ccl_program_t *p, bool by_stage, ccl_i_blocks_t *out) {
+    uint32_t longest = 0;
+    for (uint32_t t = 0; t < p->ntbs; t++)
+        longest = p->tbs[t].nsteps > longest ? p->tbs[t].nsteps : longest;
+    staged_t *staged = malloc((longest ? longest : 1) * sizeof *staged);
+    size_t cap = 0;
+    if (!staged || !ccl_grow(&out->blocks, &cap, p->ntbs + (size_t)1, sizeof *out->blocks))
+        goto nomem;
+    for (uint32_t t = 0; t < p->ntbs; t++) {
+        const ccl_tb_t *tb = &p->tbs[t];
+        order_steps(p, tb, by_stage, staged, out->order);
+        uint32_t prev = CCL_NONE;
+        for (uint32_t i = 0; i < tb->nsteps || i == 0;) {
+            uint32_t end = by_stage && tb->nsteps ? i + 1 : tb->nsteps;
+            while (by_stage && end < tb->nsteps &&
+                   p->steps[out->order[tb->first_step + end]].stage ==
+                       p->steps[out->order[tb->first_step + i]].stage)
+                end++;
+            if (!ccl_grow(&out->blocks, &cap, out->nblocks + (size_t)1, sizeof *out->blocks))
+                goto nomem;
+            out->blocks[out->nblocks] = (ccl_i_block_t){.tb = t,
+                                                        .first = tb->first_step + i,
+                                                        .nsteps = end - i,
+                                                        .prev = prev,
+                                                        .in = CCL_NONE,
+                                                        .out = CCL_NONE};
+            for (uint32_t k = i; k < end; k++) {
+                out->block_of[out->order[tb->first_step + k]] = out->nblocks;
+                out->index_of[out->order[tb->first_step + k]] = k - i;
+            }
+            prev = out->nblocks++;
+            i = end > i ? end : i + 1;
+        }
+    }
+    free(staged);
+    return true;
+nomem:
+    free(staged);
+    return false;
+}
+
+static size_t conn_hash(const ccl_i_conn_t *c) {
+    uint64_t x = ((uint64_t)c->src << 32 | c->dst) * UINT64_C(0x9e3779b97f4a7c15);
+    x ^= ((uint64_t)c->channel << 32 | c->stage) * UINT64_C(0xc2b2ae3d27d4eb4f);
+    x ^= x >> 31;
+    x *= UINT64_C(0xbf58476d1ce4e5b9);
+    return (size_t)(x ^ x >> 30);
+}
+
+/** Connection of that key, added when new. slots has room. */
+static uint32_t find_conn(ccl_i_blocks_t *out, uint32_t *slots, size_t mask, ccl_i_conn_t key) {
+    size_t at = conn_hash(&key) & mask;
+    for (; slots[at] != CCL_NONE; at = (at + 1) & mask) {
+        const ccl_i_conn_t *c = &out->conns[slots[at]];
+        if (c->src == key.src && c->dst == key.dst && c->channel == key.channel &&
+            c->stage == key.stage)
+            return slots[at];
+    }
+    slots[at] = out->nconns;
+    out->conns[out->nconns] = key;
+    return out->nconns++;
+}
+
+/** Block b is at one end of connection c. */
+static void take_end(ccl_i_blocks_t *out, uint32_t c, uint32_t b, bool sends) {
+    uint32_t *end = sends ? &out->conns[c].sender : &out->conns[c].receiver;
+    if (*end == CCL_NONE)
+        *end = b;
+    if (*end == b || out->twin_a != CCL_NONE)
+        return;
+    out->twin_a = *end;
+    out->twin_b = b;
+    out->twin_sends = sends;
+    out->twin_conn = c;
+}
+
+/** Connections of a block whose steps each have their own. */
+static void join_shared(const ccl_program_t *p, uint32_t b, uint32_t stage, ccl_i_blocks_t *out,
+                        uint32_t *slots, size_t mask) {
+    const ccl_i_block_t *block = &out->blocks[b];
+    const ccl_tb_t *tb = &p->tbs[block->tb];
+    for (uint32_t i = 0; i < block->nsteps; i++) {
+        uint32_t step = out->order[block->first + i];
+        ccl_peers_t peers = ccl_program_peers(p, tb, step);
+        ccl_i_conn_t key = {
+            .channel = peers.channel, .stage = stage, .sender = CCL_NONE, .receiver = CCL_NONE};
+        out->step_in[step] = out->step_out[step] = CCL_NONE;
+        if (ccl_primitive_sends(p->steps[step].type) && peers.send_peer != CCL_NONE) {
+            key.src = tb->rank;
+            key.dst = peers.send_peer;
+            out->step_out[step] = find_conn(out, slots, mask, key);
+            take_end(out, out->step_out[step], b, true);
+        }
+        if (ccl_primitive_receives(p->steps[step].type) && peers.recv_peer != CCL_NONE) {
+            key.src = peers.recv_peer;
+            key.dst = tb->rank;
+            out->step_in[step] = find_conn(out, slots, mask, key);
+            take_end(out, out->step_in[step], b, false);
+        }
+    }
+}
+
+static bool join_blocks(const ccl_program_t *p, bool by_stage, ccl_i_blocks_t *out) {
+    size_t nslots = 16, most = 2 * (size_t)(p->peers ? p->nsteps : out->nblocks);
+    while (nslots < 2 * most)
+        nslots *= 2;
+    uint32_t *slots = malloc(nslots * sizeof *slots);
+    out->conns = malloc((most + 1) * sizeof *out->conns);
+    if (!slots || !out->conns) {
+        free(slots);
+        return false;
+    }
+    memset(slots, 0xff, nslots * sizeof *slots);
+    for (uint32_t b = 0; b < out->nblocks; b++) {
+        ccl_i_block_t *block = &out->blocks[b];
+        const ccl_tb_t *tb = &p->tbs[block->tb];
+        uint32_t stage = by_stage && block->nsteps ? p->steps[out->order[block->first]].stage : 0;
+        if (p->peers) {
+            join_shared(p, b, stage, out, slots, nslots - 1);
+            continue;
+        }
+        bool sends = false, receives = false;
+        for (uint32_t i = 0; i < block->nsteps; i++) {
+            ccl_primitive_t type = p->steps[out->order[block->first + i]].type;
+            sends = sends || ccl_primitive_sends(type);
+            receives = receives || ccl_primitive_receives(type);
+        }
+        ccl_i_conn_t key = {
+            .channel = tb->channel, .stage = stage, .sender = CCL_NONE, .receiver = CCL_NONE};
+        if (sends && tb->send_peer != CCL_NONE) {
+            key.src = tb->rank;
+            key.dst = tb->send_peer;
+            block->out = find_conn(out, slots, nslots - 1, key);
+            take_end(out, block->out, b, true);
+        }
+        if (receives && tb->recv_peer != CCL_NONE) {
+            key.src = tb->recv_peer;
+            key.dst = tb->rank;
+            block->in = find_conn(out, slots, nslots - 1, key);
+            take_end(out, block->in, b, false);
+        }
+    }
+    free(slots);
+    return true;
+}
+
+ccl_status_t ccl_i_blocks_init(const ccl_program_t *program, ccl_granularity_t granularity,
+                               ccl_i_blocks_t *out, ccl_error_t *err) {
+    bool by_stage = granularity == CCL_GRANULARITY_STAGE;
+    size_t n = program->nsteps ? program->nsteps : 1;
+    memset(out, 0, sizeof *out);
+    out->twin_a = out->twin_b = CCL_NONE;
+    out->order = malloc(n * sizeof *out->order);
+    out->block_of = malloc(n * sizeof *out->block_of);
+    out->index_of = malloc(n * sizeof *out->index_of);
+    if (program->peers) {
+        out->step_in = malloc(n * sizeof *out->step_in);
+        out->step_out = malloc(n * sizeof *out->step_out);
+    }
+    if (!out->order || !out->block_of || !out->index_of ||
+        (program->peers && (!out->step_in || !out->step_out)) ||
+        !cut_blocks(program, by_stage, out) || !join_blocks(program, by_stage, out)) {
+        ccl_i_blocks_fini(out);
+        return ccl_fail_nomem(err);
+    }
+    return CCL_OK;
+}

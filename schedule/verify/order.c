@@ -1,0 +1,260 @@
+/*
+ * Happens-before: program order, dependencies, and messages (a send before the receive that takes
+ * it). Questions are answered by a search backwards from the later step, along messages first: they
+ * lead straight back along the path that the data took. What was found is kept for the next
+ * question about the same two blocks.
+ */
+#include "schedule/verify/verify.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/** Steps up to `from` of block a happen before steps from `to` on of block b. */
+struct ccl_i_known {
+    uint32_t a, b, from, to;
+};
+#define KNOWN_SLOTS ((size_t)1 << 16)
+
+void ccl_i_order_fini(ccl_i_order_t *order) {
+    free(order->order);
+    free(order->pos);
+    free(order->seen);
+    free(order->stack);
+    free(order->known);
+    free(order->above);
+    free(order->head);
+    memset(order, 0, sizeof *order);
+}
+
+/** Round robin: every block does one step a turn, so that the order is near to that of a real run.
+ */
+static ccl_status_t sort_steps(ccl_i_order_t *o, ccl_error_t *err) {
+    const ccl_program_t *p = o->program;
+    size_t ntbs = p->ntbs ? p->ntbs : 1;
+    uint32_t *cur = calloc(ntbs, sizeof *cur), *queue = malloc((ntbs + 1) * sizeof *queue);
+    uint32_t *next = malloc(ntbs * sizeof *next);
+    uint32_t *waiting = malloc((p->nsteps + (size_t)1) * sizeof *waiting);
+    ccl_status_t status = CCL_OK;
+    if (!cur || !queue || !next || !waiting) {
+        status = ccl_fail_nomem(err);
+        goto end;
+    }
+    memset(waiting, 0xff, (p->nsteps + (size_t)1) * sizeof *waiting);
+    memset(o->pos, 0xff, (p->nsteps ? p->nsteps : 1) * sizeof *o->pos);
+    size_t head = 0, tail = 0, len = ntbs + 1; /* a ring; each block is in it once at most */
+    for (uint32_t t = 0; t < p->ntbs; t++)
+        queue[tail++] = t;
+    uint32_t done = 0;
+    while (head != tail) {
+        uint32_t t = queue[head];
+        head = (head + 1) % len;
+        if (cur[t] == p->tbs[t].nsteps)
+            continue;
+        uint32_t step = p->tbs[t].first_step + cur[t], need = CCL_NONE;
+        if (o->links->dep[step] != CCL_NONE && o->pos[o->links->dep[step]] == CCL_NONE)
+            need = o->links->dep[step];
+        else if (o->links->sender[step] != CCL_NONE && o->pos[o->links->sender[step]] == CCL_NONE)
+            need = o->links->sender[step];
+        if (need != CCL_NONE) {
+            next[t] = waiting[need];
+            waiting[need] = t;
+            continue;
+        }
+        o->pos[step] = done;
+        o->order[done++] = step;
+        cur[t]++;
+        queue[tail] = t;
+        tail = (tail + 1) % len;
+        for (uint32_t w = waiting[step]; w != CCL_NONE; w = next[w]) {
+            queue[tail] = w;
+            tail = (tail + 1) % len;
+        }
+        waiting[step] = CCL_NONE;
+    }
+    if (done != p->nsteps)
+        status = ccl_fail(err, CCL_ERR_INTERNAL, "steps wait for each other");
+end:
+    free(cur);
+    free(queue);
+    free(next);
+    free(waiting);
+    return status;
+}
+
+ccl_status_t ccl_i_order_init(const ccl_program_t *program, const ccl_i_links_t *links,
+                              ccl_i_order_t *out, ccl_error_t *err) {
+    size_t n = program->nsteps ? program->nsteps : 1;
+    memset(out, 0, sizeof *out);
+    out->program = program;
+    out->links = links;
+    out->order = malloc(n * sizeof *out->order);
+    out->pos = malloc(n * sizeof *out->pos);
+    out->seen = calloc(n, sizeof *out->seen);
+    out->known = malloc(KNOWN_SLOTS * sizeof *out->known);
+    ccl_status_t status = CCL_OK;
+    if (!out->order || !out->pos || !out->seen || !out->known)
+        status = ccl_fail_nomem(err);
+    else
+        status = sort_steps(out, err);
+    if (status != CCL_OK) {
+        ccl_i_order_fini(out);
+        return status;
+    }
+    memset(out->known, 0xff, KNOWN_SLOTS * sizeof *out->known);
+    return CCL_OK;
+}
+
+static struct ccl_i_known *known_slot(ccl_i_order_t *o, uint32_t a, uint32_t b) {
+    uint64_t x = ((uint64_t)a << 32 | b) * UINT64_C(0x9e3779b97f4a7c15);
+    return &o->known[x >> 48];
+}
+
+/** Puts a step on the stack unless it was seen or is too early. @return 1 target, 0 no, -1 nomem.
+ */
+static int visit(ccl_i_order_t *o, uint32_t step, uint32_t a, size_t *depth) {
+    if (step == CCL_NONE || o->pos[step] < o->pos[a] || o->seen[step] == o->query)
+        return 0;
+    if (o->links->step_tb[step] == o->links->step_tb[a] && step >= a)
+        return 1;
+    o->seen[step] = o->query;
+    if (!ccl_grow(&o->stack, &o->stack_cap, *depth + 1, sizeof *o->stack))
+        return -1;
+    o->stack[(*depth)++] = step;
+    return 0;
+}
+
+static uint32_t step_before(const ccl_i_order_t *o, uint32_t step) {
+    return step > o->program->tbs[o->links->step_tb[step]].first_step ? step - 1 : CCL_NONE;
+}
+
+/** The step before in the data's path: the sender, else what was waited for, else program order. */
+static uint32_t data_parent(const ccl_i_order_t *o, uint32_t step) {
+    const ccl_i_links_t *links = o->links;
+    return links->sender[step] != CCL_NONE ? links->sender[step]
+           : links->dep[step] != CCL_NONE  ? links->dep[step]
+                                           : step_before(o, step);
+}
+
+/**
+ * Data paths form a forest. For every step: the nearest step of its own rank above it, found in one
+ * walk over all trees, and the head of the chain of messages that it ends.
+ */
+static bool map_paths(ccl_i_order_t *o) {
+    const ccl_program_t *p = o->program;
+    size_t n = p->nsteps + (size_t)1;
+    uint32_t *child = malloc(n * sizeof *child), *sibling = malloc(n * sizeof *sibling);
+    uint32_t *last = malloc((p->nranks + (size_t)1) * sizeof *last); /* on the way down, by rank */
+    o->above = malloc(n * sizeof *o->above);
+    o->head = malloc(n * sizeof *o->head);
+    bool ok = child && sibling && last && o->above && o->head;
+    if (ok) {
+        memset(child, 0xff, n * sizeof *child);
+        memset(last, 0xff, (p->nranks + (size_t)1) * sizeof *last);
+        for (uint32_t s = p->nsteps; s-- > 0;) {
+            uint32_t parent = data_parent(o, s);
+            if (parent != CCL_NONE) {
+                sibling[s] = child[parent];
+                child[parent] = s;
+            }
+        }
+        for (uint32_t i = 0; i < p->nsteps; i++) {
+            uint32_t s = o->order[i], sender = o->links->sender[s];
+            o->head[s] = sender != CCL_NONE ? o->head[sender] : s;
+        }
+    }
+    for (uint32_t tree = 0; ok && tree < p->nsteps; tree++) {
+        if (data_parent(o, tree) != CCL_NONE)
+            continue;
+        uint32_t at = tree;
+        for (bool down = true; at != CCL_NONE;) {
+            uint32_t *mine = &last[p->tbs[o->links->step_tb[at]].rank];
+            if (down) {
+                o->above[at] = *mine;
+                *mine = at;
+            }
+            uint32_t next = child[at];
+            down = next != CCL_NONE;
+            if (down) {
+                child[at] = sibling[next];
+                at = next;
+            } else {
+                *mine = o->above[at];
+                at = at == tree ? CCL_NONE : data_parent(o, at);
+            }
+        }
+    }
+    free(child);
+    free(sibling);
+    free(last);
+    return ok;
+}
+
+/** Whether the path that b's data took shows that it comes after a. */
+static bool on_data_path(const ccl_i_order_t *o, uint32_t a, uint32_t a_elem, uint32_t b,
+                         uint32_t b_elem, bool *keep_out) {
+    uint32_t ta = o->links->step_tb[a], at = o->above[b];
+    while (at != CCL_NONE && o->pos[at] > o->pos[a] && o->links->step_tb[at] != ta)
+        at = o->above[at];
+    if (at == CCL_NONE || o->links->step_tb[at] != ta || at < a)
+        return false;
+    *keep_out = at > a || o->head[a] != o->head[b]; /* else messages all the way, slice by slice */
+    return *keep_out || a_elem <= b_elem;
+}
+
+bool ccl_i_order_before(ccl_i_order_t *o, uint32_t a, uint32_t a_elem, uint32_t b, uint32_t b_elem,
+                        bool *out) {
+    const ccl_i_links_t *links = o->links;
+    uint32_t ta = links->step_tb[a], tb = links->step_tb[b];
+    *out = true;
+    if (ta == tb) {
+        *out = a < b;
+        return true;
+    }
+    struct ccl_i_known *known = known_slot(o, ta, tb);
+    if (known->a == ta && known->b == tb && known->from >= a && known->to <= b)
+        return true;
+    if (!o->above && !map_paths(o))
+        return false;
+    bool keep = false;
+    if (on_data_path(o, a, a_elem, b, b_elem, &keep)) {
+        if (keep)
+            *known = (struct ccl_i_known){ta, tb, a, b};
+        return true;
+    }
+    if (++o->query == 0) {
+        memset(o->seen, 0, o->program->nsteps * sizeof *o->seen);
+        o->query = 1;
+    }
+    /*
+     * b and the fused steps that its data came through work slice by slice, so of these only what
+     * comes before them is over when b starts; of step a itself, at the head of such a chain, only
+     * the elements up to b's own.
+     */
+    size_t depth = 0;
+    int hit = 0;
+    for (uint32_t at = b; at != CCL_NONE && !hit && o->pos[at] >= o->pos[a];
+         at = links->sender[at]) {
+        if (at == a) {
+            if (a_elem <= b_elem)
+                return true; /* holds for this element only: not kept */
+            break;
+        }
+        hit = visit(o, step_before(o, at), a, &depth);
+        if (!hit)
+            hit = visit(o, links->dep[at], a, &depth);
+    }
+    while (!hit && depth) {
+        uint32_t at = o->stack[--depth];
+        hit = visit(o, step_before(o, at), a, &depth);
+        if (!hit)
+            hit = visit(o, links->dep[at], a, &depth);
+        if (!hit)
+            hit = visit(o, links->sender[at], a, &depth);
+    }
+    if (hit < 0)
+        return false;
+    if (hit)
+        *known = (struct ccl_i_known){ta, tb, a, b};
+    *out = hit > 0;
+    return true;
+}

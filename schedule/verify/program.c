@@ -1,0 +1,664 @@
+/*
+ * The program verifier: structure, executor limits, deadlock, then a symbolic execution in an order
+ * that happens-before allows, in which every buffer element is a sum of contributions to one chunk
+ * and every access is held against the last accesses of the same element by other blocks.
+ *
+ * Without races all orders give the same result, so one order decides. Micro-batches work on
+ * different slices of all buffers, scratch included, so one micro-batch decides.
+ */
+#include "schedule/verify/verify.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Bounds on memory: elements of all buffers, and elements read, written or on the way. */
+#define MAX_ELEMENTS (UINT64_C(1) << 25)
+#define MAX_ACCESSES (UINT64_C(1) << 26)
+
+typedef struct value {
+    uint32_t chunk; /* CCL_NONE: nothing was written */
+    uint32_t sum;   /* ccl_i_sums_t id */
+} value_t;
+
+typedef struct reader {
+    uint32_t step, elem, next;
+} reader_t;
+
+typedef struct exec {
+    const ccl_program_t *program;
+    const ccl_collective_t *coll;
+    const ccl_i_links_t *links;
+    ccl_i_order_t *order;
+    ccl_verdict_t *verdict;
+    ccl_error_t *err;
+    bool in_place;
+    const char *prefix; /* of fault texts */
+    /* Elements of buffer b of rank r: base[3 r + b] + 0 .. room[3 r + b] - 1. */
+    uint32_t *base, *room;
+    uint32_t *input_map; /* in place of a custom collective: place of each input element */
+    uint32_t *input_first;
+    uint32_t nelems;
+    value_t *values;
+    uint32_t *writer, *writer_elem; /* last step that wrote it, its element; CCL_NONE: none */
+    uint32_t *readers;              /* list of reads since */
+    reader_t *reader_pool;
+    size_t nreaders, readers_cap;
+    value_t *messages;
+    uint64_t *message_first; /* [nsteps] */
+    ccl_i_sums_t sums;
+} exec_t;
+
+/* ---------------------------------------------------------------- buffers */
+
+/** Lays the buffers out; in place as NCCL aliases them (one memory, one of them shifted). */
+static ccl_status_t lay_out(exec_t *x) {
+    const ccl_program_t *p = x->program;
+    const ccl_collective_t *coll = x->coll;
+    uint64_t total = 0;
+    for (uint32_t r = 0; r < p->nranks; r++) {
+        const uint32_t *len = p->buffer_len + 3 * (size_t)r;
+        uint64_t in_shift = 0, out_shift = 0;
+        bool alias = x->in_place && coll->kind != CCL_CUSTOM;
+        uint64_t own = (uint64_t)r * coll->chunks_per_block;
+        if (coll->kind == CCL_ALLGATHER)
+            in_shift = own;
+        else if (coll->kind == CCL_REDUCESCATTER)
+            out_shift = own;
+        else if (coll->kind == CCL_GATHER && r == coll->root)
+            in_shift = own;
+        else if (coll->kind == CCL_SCATTER && r == coll->root)
+            out_shift = own;
+        else if (coll->kind == CCL_GATHER || coll->kind == CCL_SCATTER)
+            alias = false; /* only the root has both buffers */
+        if (!alias)
+            in_shift = out_shift = 0;
+        uint64_t in_end = in_shift + len[CCL_BUF_INPUT];
+        uint64_t out_end = out_shift + len[CCL_BUF_OUTPUT];
+        uint64_t both = in_end > out_end ? in_end : out_end;
+        uint64_t size = (alias ? both : in_end + out_end) + len[CCL_BUF_SCRATCH];
+        if (total + size > MAX_ELEMENTS)
+            return ccl_fail(x->err, CCL_ERR_UNSUPPORTED,
+                            "buffers have more than %llu elements: too many to verify",
+                            (unsigned long long)MAX_ELEMENTS);
+        uint32_t *base = x->base + 3 * (size_t)r, *room = x->room + 3 * (size_t)r;
+        base[CCL_BUF_INPUT] = (uint32_t)(total + in_shift);
+        base[CCL_BUF_OUTPUT] = (uint32_t)(total + (alias ? out_shift : in_end));
+        base[CCL_BUF_SCRATCH] = (uint32_t)(total + size - len[CCL_BUF_SCRATCH]);
+        room[CCL_BUF_INPUT] = alias ? (uint32_t)(both - in_shift) : len[CCL_BUF_INPUT];
+        room[CCL_BUF_OUTPUT] =
+            alias ? (both > out_shift ? (uint32_t)(both - out_shift) : 0) : len[CCL_BUF_OUTPUT];
+        room[CCL_BUF_SCRATCH] = len[CCL_BUF_SCRATCH];
+        total += size;
+    }
+    x->nelems = (uint32_t)total;
+    return CCL_OK;
+}
+
+/** A demand's chunk that a rank both gives and wants has one place, that of the output. */
+static bool lay_out_custom(exec_t *x) {
+    const ccl_program_t *p = x->program;
+    if (!x->in_place || x->coll->kind != CCL_CUSTOM)
+        return true;
+    size_t total = 0;
+    x->input_first = malloc((p->nranks + (size_t)1) * sizeof *x->input_first);
+    for (uint32_t r = 0; r < p->nranks; r++)
+        total += p->buffer_len[3 * (size_t)r + CCL_BUF_INPUT];
+    x->input_map = malloc((total + 1) * sizeof *x->input_map);
+    if (!x->input_first || !x->input_map)
+        return false;
+    uint32_t at = 0;
+    for (uint32_t r = 0; r < p->nranks; r++) {
+        x->input_first[r] = at;
+        for (uint32_t e = 0; e < p->buffer_len[3 * (size_t)r + CCL_BUF_INPUT]; e++)
+            x->input_map[at++] = x->base[3 * (size_t)r + CCL_BUF_INPUT] + e;
+    }
+    for (uint32_t k = 0; k < x->coll->nchunks; k++) {
+        const ccl_chunk_t *chunk = &x->coll->chunks[k];
+        for (uint32_t i = 0; i < chunk->nsources; i++) {
+            uint32_t r = chunk->sources[i];
+            uint32_t in = ccl_collective_input(x->coll, r, k);
+            uint32_t out = ccl_collective_output(x->coll, r, k);
+            if (in < p->buffer_len[3 * (size_t)r + CCL_BUF_INPUT] &&
+                out < p->buffer_len[3 * (size_t)r + CCL_BUF_OUTPUT])
+                x->input_map[x->input_first[r] + in] =
+                    x->base[3 * (size_t)r + CCL_BUF_OUTPUT] + out;
+        }
+    }
+    return true;
+}
+
+static uint32_t place_of(const exec_t *x, uint32_t rank, uint8_t buffer, uint32_t elem) {
+    if (x->input_map && buffer == CCL_BUF_INPUT)
+        return x->input_map[x->input_first[rank] + elem];
+    return x->base[3 * (size_t)rank + buffer] + elem;
+}
+
+/** Place of an element if the rank has it; CCL_NONE: it has not. */
+static uint32_t place_if(const exec_t *x, uint32_t rank, uint8_t buffer, uint32_t elem) {
+    if (elem == CCL_NONE || elem >= x->room[3 * (size_t)rank + buffer])
+        return CCL_NONE;
+    return place_of(x, rank, buffer, elem);
+}
+
+static void fill_inputs(exec_t *x) {
+    memset(x->values, 0xff, (x->nelems + (size_t)1) * sizeof *x->values);
+    for (uint32_t k = 0; k < x->coll->nchunks; k++) {
+        const ccl_chunk_t *chunk = &x->coll->chunks[k];
+        for (uint32_t i = 0; i < chunk->nsources; i++) {
+            uint32_t r = chunk->sources[i];
+            uint32_t at = place_if(x, r, CCL_BUF_INPUT, ccl_collective_input(x->coll, r, k));
+            if (at != CCL_NONE)
+                x->values[at] = (value_t){k, r};
+        }
+    }
+}
+
+/** Elements of no bytes hold nothing, and nobody minds. */
+static bool is_void(const exec_t *x, uint32_t rank, uint8_t buffer, uint32_t elem) {
+    return x->program->shares && x->program->shares[3 * (size_t)rank + buffer][elem] == 0;
+}
+
+/* ---------------------------------------------------------------- faults */
+
+static const char *buffer_name(uint8_t buffer) {
+    static const char *const names[] = {"input", "output", "scratch"};
+    return buffer <= CCL_BUF_SCRATCH ? names[buffer] : "?";
+}
+
+static uint32_t step_index(const exec_t *x, uint32_t step) {
+    return step - x->program->tbs[x->links->step_tb[step]].first_step;
+}
+
+static ccl_i_place_t place_text(const exec_t *x, uint32_t step) {
+    return ccl_i_place(x->program, x->links->step_tb[step], step_index(x, step));
+}
+
+/** Fault at a step: `kind`, and "place: text". */
+static void fault_at(exec_t *x, const char *kind, uint32_t step, uint32_t chunk, const char *text) {
+    const ccl_tb_t *tb = &x->program->tbs[x->links->step_tb[step]];
+    ccl_i_fault(x->verdict, kind, tb->rank, tb->id, step_index(x, step), chunk, "%s%s: %s",
+                x->prefix, place_text(x, step).text, text);
+}
+
+static void fault_race(exec_t *x, uint32_t a, bool a_writes, uint32_t b, bool b_writes,
+                       uint8_t buffer, uint32_t elem, uint32_t chunk) {
+    char text[320];
+    snprintf(
+        text, sizeof text, "%s %s element %u, which block %u step %u %s; nothing orders the two",
+        b_writes ? "writes" : "reads", buffer_name(buffer), elem,
+        x->program->tbs[x->links->step_tb[a]].id, step_index(x, a), a_writes ? "writes" : "reads");
+    fault_at(x, "race", b, chunk, text);
+}
+
+/**
+ * What a wrong value comes from: a write of the same element by another block that should have come
+ * before, or should not have, if there is one that nothing orders. @return false when out of
+ * memory.
+ */
+static bool blame_race(exec_t *x, uint32_t step, uint8_t buffer, uint32_t elem, uint32_t at,
+                       uint32_t chunk) {
+    const ccl_program_t *p = x->program;
+    uint32_t own = x->links->step_tb[step], rank = p->tbs[own].rank;
+    if (x->links->shared)
+        return true;
+    for (uint32_t t = p->rank_first_tb[rank]; t < p->rank_first_tb[rank + 1]; t++) {
+        for (uint32_t i = 0; i < p->tbs[t].nsteps && t != own; i++) {
+            uint32_t w = p->tbs[t].first_step + i;
+            const ccl_step_t *s = &p->steps[w];
+            if (!ccl_i_writes_dst(s->type) || x->order->pos[w] < x->order->pos[step])
+                continue;
+            for (uint32_t e = 0; e < s->count; e++) {
+                if (place_of(x, rank, s->dst_buf, s->dst_off + e) != at)
+                    continue;
+                bool after;
+                const ccl_step_t *own_step = &p->steps[step];
+                bool src = buffer == own_step->src_buf && elem >= own_step->src_off &&
+                           elem - own_step->src_off < own_step->count;
+                uint32_t own_elem = elem - (src ? own_step->src_off : own_step->dst_off);
+                if (!ccl_i_order_before(x->order, step, own_elem, w, e, &after))
+                    return false;
+                if (!after) {
+                    fault_race(x, w, true, step, false, buffer, elem, chunk);
+                    return true;
+                }
+            }
+        }
+    }
+    return true;
+}
+
+/* ---------------------------------------------------------------- accesses */
+
+/** Holds the access of b (element elem of its own) against the last write. False: stop. */
+static bool after_write(exec_t *x, uint32_t b, uint32_t own, bool b_writes, uint32_t at,
+                        uint8_t buffer, uint32_t elem) {
+    uint32_t a = x->writer[at];
+    if (a == CCL_NONE || x->links->step_tb[a] == x->links->step_tb[b] || x->links->shared)
+        return true;
+    bool ordered;
+    if (!ccl_i_order_before(x->order, a, x->writer_elem[at], b, own, &ordered)) {
+        ccl_fail_nomem(x->err);
+        return false;
+    }
+    if (!ordered)
+        fault_race(x, a, true, b, b_writes, buffer, elem, x->values[at].chunk);
+    return ordered;
+}
+
+/** Element `e` of a step reads an element of a buffer. False: stop (fault or error). */
+static bool read_elem(exec_t *x, uint32_t step, uint32_t e, uint8_t buffer, uint32_t off,
+                      value_t *out) {
+    uint32_t rank = x->program->tbs[x->links->step_tb[step]].rank, elem = off + e;
+    uint32_t at = place_of(x, rank, buffer, elem);
+    *out = x->values[at];
+    if (is_void(x, rank, buffer, elem))
+        return true;
+    if (out->chunk == CCL_NONE) {
+        char text[160];
+        if (!blame_race(x, step, buffer, elem, at, CCL_NONE)) {
+            ccl_fail_nomem(x->err);
+            return false;
+        }
+        snprintf(text, sizeof text, "reads %s element %u, which %s", buffer_name(buffer), elem,
+                 buffer == CCL_BUF_INPUT ? "holds nothing of this collective"
+                                         : "nothing has written");
+        fault_at(x, "unread", step, CCL_NONE, text);
+        return false;
+    }
+    if (!after_write(x, step, e, false, at, buffer, elem))
+        return false;
+    uint32_t head = x->readers[at];
+    if (head != CCL_NONE &&
+        x->links->step_tb[x->reader_pool[head].step] == x->links->step_tb[step]) {
+        x->reader_pool[head].step = step; /* its earlier read is covered by this one */
+        x->reader_pool[head].elem = e;
+        return true;
+    }
+    if (!ccl_grow(&x->reader_pool, &x->readers_cap, x->nreaders + 1, sizeof *x->reader_pool)) {
+        ccl_fail_nomem(x->err);
+        return false;
+    }
+    x->reader_pool[x->nreaders] = (reader_t){step, e, head};
+    x->readers[at] = (uint32_t)x->nreaders++;
+    return true;
+}
+
+static bool write_elem(exec_t *x, uint32_t step, uint32_t e, uint8_t buffer, uint32_t off,
+                       value_t value) {
+    uint32_t rank = x->program->tbs[x->links->step_tb[step]].rank, elem = off + e;
+    uint32_t at = place_of(x, rank, buffer, elem);
+    if (is_void(x, rank, buffer, elem))
+        return true;
+    if (!after_write(x, step, e, true, at, buffer, elem))
+        return false;
+    for (uint32_t i = x->readers[at]; i != CCL_NONE; i = x->reader_pool[i].next) {
+        const reader_t *r = &x->reader_pool[i];
+        bool ordered = true;
+        if (!x->links->shared && x->links->step_tb[r->step] != x->links->step_tb[step] &&
+            !ccl_i_order_before(x->order, r->step, r->elem, step, e, &ordered)) {
+            ccl_fail_nomem(x->err);
+            return false;
+        }
+        if (!ordered) {
+            fault_race(x, r->step, false, step, true, buffer, elem, x->values[at].chunk);
+            return false;
+        }
+    }
+    if (buffer == CCL_BUF_INPUT && !x->in_place && x->program->steps[step].count)
+        ccl_i_warn(x->verdict, "%s overwrites the input though it may be run out of place",
+                   place_text(x, step).text);
+    x->readers[at] = CCL_NONE;
+    x->writer[at] = step;
+    x->writer_elem[at] = e;
+    x->values[at] = value;
+    return true;
+}
+
+/** held + more; the fault is told at `step`. buffer, elem: where `held` lies. */
+static bool add_values(exec_t *x, uint32_t step, uint8_t buffer, uint32_t elem, value_t held,
+                       value_t more, value_t *out) {
+    char text[200];
+    if (held.chunk == CCL_NONE || more.chunk == CCL_NONE) { /* of no bytes */
+        *out = held.chunk == CCL_NONE ? more : held;
+        return true;
+    }
+    uint32_t twice = CCL_NONE;
+    *out = held;
+    if (held.chunk == more.chunk &&
+        !ccl_i_sums_add(&x->sums, held.sum, more.sum, &out->sum, &twice)) {
+        ccl_fail_nomem(x->err);
+        return false;
+    }
+    if (held.chunk == more.chunk && twice == CCL_NONE)
+        return true;
+    uint32_t rank = x->program->tbs[x->links->step_tb[step]].rank;
+    uint32_t at = place_of(x, rank, buffer, elem);
+    if (!blame_race(x, step, buffer, elem, at, held.chunk)) {
+        ccl_fail_nomem(x->err);
+        return false;
+    }
+    if (held.chunk != more.chunk) {
+        snprintf(text, sizeof text, "adds chunk %u to chunk %u", more.chunk, held.chunk);
+        fault_at(x, "mixed", step, held.chunk, text);
+    } else {
+        snprintf(text, sizeof text, "adds the contribution of rank %u to chunk %u twice", twice,
+                 held.chunk);
+        fault_at(x, "twice", step, held.chunk, text);
+    }
+    return false;
+}
+
+/** One element of one step. False: stop. */
+static bool run_elem(exec_t *x, uint32_t step, uint32_t e) {
+    const ccl_step_t *s = &x->program->steps[step];
+    value_t in = {CCL_NONE, CCL_NONE}, held, result = {CCL_NONE, CCL_NONE};
+    if (ccl_primitive_receives(s->type))
+        in = x->messages[x->message_first[x->links->sender[step]] + e];
+    switch ((ccl_primitive_t)s->type) {
+    case CCL_PRIM_S:
+    case CCL_PRIM_CPY:
+        if (!read_elem(x, step, e, s->src_buf, s->src_off, &result))
+            return false;
+        break;
+    case CCL_PRIM_R:
+    case CCL_PRIM_RCS:
+        result = in;
+        break;
+    case CCL_PRIM_RRS:
+    case CCL_PRIM_RRC:
+    case CCL_PRIM_RRCS:
+        if (!read_elem(x, step, e, s->src_buf, s->src_off, &held) ||
+            !add_values(x, step, s->src_buf, s->src_off + e, held, in, &result))
+            return false;
+        break;
+    case CCL_PRIM_RE:
+        if (!read_elem(x, step, e, s->src_buf, s->src_off, &in) ||
+            !read_elem(x, step, e, s->dst_buf, s->dst_off, &held) ||
+            !add_values(x, step, s->dst_buf, s->dst_off + e, held, in, &result))
+            return false;
+        break;
+    case CCL_PRIM_NOP:
+        return true;
+    }
+    if (ccl_primitive_sends(s->type))
+        x->messages[x->message_first[step] + e] = result;
+    uint32_t rank = x->program->tbs[x->links->step_tb[step]].rank;
+    if (s->type == CCL_PRIM_CPY && place_of(x, rank, s->src_buf, s->src_off + e) ==
+                                       place_of(x, rank, s->dst_buf, s->dst_off + e))
+        return true; /* in place: a copy onto itself changes nothing */
+    return !ccl_i_writes_dst(s->type) || write_elem(x, step, e, s->dst_buf, s->dst_off, result);
+}
+
+/* ---------------------------------------------------------------- the end */
+
+static void check_result(exec_t *x) {
+    for (uint32_t k = 0; k < x->coll->nchunks && x->verdict->valid; k++) {
+        const ccl_chunk_t *chunk = &x->coll->chunks[k];
+        for (uint32_t i = 0; i < chunk->ndests && chunk->share > 0; i++) {
+            uint32_t r = chunk->dests[i], elem = ccl_collective_output(x->coll, r, k);
+            uint32_t at = place_if(x, r, CCL_BUF_OUTPUT, elem), nlack = 0;
+            value_t got = at == CCL_NONE ? (value_t){CCL_NONE, CCL_NONE} : x->values[at];
+            uint32_t lack =
+                got.chunk == k ? ccl_i_sums_lacks(&x->sums, got.sum, chunk, &nlack) : CCL_NONE;
+            if (got.chunk == k && lack == CCL_NONE)
+                continue;
+            uint32_t w = at == CCL_NONE ? CCL_NONE : x->writer[at];
+            uint32_t t = w == CCL_NONE ? CCL_NONE : x->links->step_tb[w];
+            char where[128], what[200], more[48] = "";
+            if (w == CCL_NONE)
+                snprintf(where, sizeof where, "rank %u", r);
+            else
+                snprintf(where, sizeof where, "%s", place_text(x, w).text);
+            if (got.chunk == k && nlack > 1)
+                snprintf(more, sizeof more, " and %u more", nlack - 1);
+            if (got.chunk == k)
+                snprintf(what, sizeof what, "chunk %u lacks the contribution of rank %u%s", k, lack,
+                         more);
+            else if (at == CCL_NONE)
+                snprintf(what, sizeof what, "chunk %u is missing: there is no output element", k);
+            else if (got.chunk == CCL_NONE)
+                snprintf(what, sizeof what, "chunk %u is missing: nothing was written", k);
+            else
+                snprintf(what, sizeof what, "chunk %u is missing: chunk %u is there", k, got.chunk);
+            ccl_i_fault(x->verdict, "missing", r, t == CCL_NONE ? CCL_NONE : x->program->tbs[t].id,
+                        w == CCL_NONE ? CCL_NONE : step_index(x, w), k,
+                        "%s%s: at the end %s (output element %u of rank %u)", x->prefix, where,
+                        what, elem, r);
+            return;
+        }
+    }
+}
+
+static void warn_orders(exec_t *x) {
+    uint32_t n = 0, first = 0, a = 0, b = 0;
+    for (uint32_t k = 0; k < x->coll->nchunks; k++) {
+        const ccl_chunk_t *chunk = &x->coll->chunks[k];
+        if (!chunk->reduced || chunk->share <= 0)
+            continue;
+        for (uint32_t i = 1; i < chunk->ndests; i++) {
+            uint32_t sums[2];
+            for (uint32_t j = 0; j < 2; j++) {
+                uint32_t r = chunk->dests[j ? i : 0];
+                sums[j] =
+                    x->values[place_of(x, r, CCL_BUF_OUTPUT, ccl_collective_output(x->coll, r, k))]
+                        .sum;
+            }
+            if (sums[0] == sums[1])
+                continue;
+            if (!n++) {
+                first = k;
+                a = chunk->dests[0];
+                b = chunk->dests[i];
+            }
+            break;
+        }
+    }
+    if (n)
+        ccl_i_warn(x->verdict,
+                   "ranks %u and %u add up chunk %u in different orders (%u chunks so): their "
+                   "results may differ in the last bits",
+                   a, b, first, n);
+}
+
+/* ---------------------------------------------------------------- all of it */
+
+static ccl_status_t alloc_exec(exec_t *x) {
+    const ccl_program_t *p = x->program;
+    size_t nbuffers = 3 * (size_t)p->nranks;
+    x->base = malloc(nbuffers * sizeof *x->base);
+    x->room = malloc(nbuffers * sizeof *x->room);
+    x->message_first = malloc((p->nsteps + (size_t)1) * sizeof *x->message_first);
+    if (!x->base || !x->room || !x->message_first)
+        return ccl_fail_nomem(x->err);
+    CCL_TRY(ccl_i_check_members(x->coll, x->err));
+    CCL_TRY(lay_out(x));
+    uint64_t on_the_way = 0, accesses = 0;
+    for (uint32_t s = 0; s < p->nsteps; s++) {
+        x->message_first[s] = on_the_way;
+        if (ccl_primitive_sends(p->steps[s].type))
+            on_the_way += p->steps[s].count;
+        if (p->steps[s].type != CCL_PRIM_NOP)
+            accesses += p->steps[s].count;
+        if (accesses > MAX_ACCESSES)
+            return ccl_fail(x->err, CCL_ERR_UNSUPPORTED,
+                            "steps work on more than %llu elements: too many to verify",
+                            (unsigned long long)MAX_ACCESSES);
+    }
+    size_t n = x->nelems + (size_t)1;
+    x->values = malloc(n * sizeof *x->values);
+    x->writer = malloc(n * sizeof *x->writer);
+    x->writer_elem = malloc(n * sizeof *x->writer_elem);
+    x->readers = malloc(n * sizeof *x->readers);
+    x->messages = malloc((on_the_way + 1) * sizeof *x->messages);
+    if (!x->values || !x->writer || !x->writer_elem || !x->readers || !x->messages ||
+        !lay_out_custom(x) || !ccl_i_sums_init(&x->sums, p->nranks))
+        return ccl_fail_nomem(x->err);
+    memset(x->writer, 0xff, n * sizeof *x->writer);
+    memset(x->readers, 0xff, n * sizeof *x->readers);
+    return CCL_OK;
+}
+
+static void free_exec(exec_t *x) {
+    free(x->base);
+    free(x->room);
+    free(x->input_map);
+    free(x->input_first);
+    free(x->values);
+    free(x->writer);
+    free(x->writer_elem);
+    free(x->readers);
+    free(x->reader_pool);
+    free(x->messages);
+    free(x->message_first);
+    ccl_i_sums_fini(&x->sums);
+}
+
+static ccl_status_t execute(const ccl_ctx_t *ctx, const ccl_program_t *program,
+                            const ccl_i_links_t *links, ccl_i_order_t *order, bool in_place,
+                            const char *prefix, ccl_verdict_t *verdict, ccl_error_t *err) {
+    ccl_error_t own_err = CCL_ERROR_INIT; /* a stop is told from a fault by its status */
+    exec_t x = {.program = program,
+                .coll = program->coll,
+                .links = links,
+                .order = order,
+                .verdict = verdict,
+                .err = &own_err,
+                .in_place = in_place,
+                .prefix = prefix};
+    ccl_status_t status = alloc_exec(&x);
+    if (status != CCL_OK)
+        goto end;
+    fill_inputs(&x);
+    for (uint32_t i = 0; i < program->nsteps && verdict->valid; i++) {
+        uint32_t step = order->order[i];
+        for (uint32_t e = 0; e < program->steps[step].count; e++) {
+            if (!run_elem(&x, step, e))
+                break;
+        }
+        if (own_err.status != CCL_OK) {
+            status = own_err.status;
+            goto end;
+        }
+        if (!(i & 0xffff)) {
+            ccl_progress_t progress = {.phase = "verify", .done = i, .total = program->nsteps};
+            CCL_TRY_GOTO(ccl_ctx_poll(ctx, &progress), status, end);
+        }
+    }
+    if (verdict->valid)
+        check_result(&x);
+    if (verdict->valid)
+        warn_orders(&x);
+end:
+    if (own_err.status != CCL_OK)
+        ccl_fail(err, own_err.status, "%s", own_err.text);
+    free_exec(&x);
+    return status;
+}
+
+static void tell_deadlock(const ccl_program_t *p, const ccl_deadlock_t *found, uint32_t slots,
+                          ccl_verdict_t *verdict) {
+    char text[440] = "";
+    size_t len = 0;
+    uint32_t shown = found->nwaits < 4 ? found->nwaits : 4;
+    for (uint32_t i = 0; i < shown; i++) {
+        const ccl_deadlock_wait_t *w = &found->waits[i];
+        uint32_t line =
+            p->steps[p->tbs[p->rank_first_tb[w->rank] + w->tb].first_step + w->step].line;
+        char on[64] = "nobody", at[32] = "";
+        if (w->on_rank != CCL_NONE)
+            snprintf(on, sizeof on, "rank %u block %u", w->on_rank, w->on_tb);
+        if (line)
+            snprintf(at, sizeof at, " (line %u)", line);
+        int n = snprintf(text + len, sizeof text - len,
+                         "%srank %u block %u step %u%s waits for a %s of %s", i ? ", " : "",
+                         w->rank, w->tb, w->step, at,
+                         w->wait == CCL_WAIT_DATA ? "message" : ccl_wait_name(w->wait), on);
+        if (n < 0 || (size_t)n >= sizeof text - len)
+            break;
+        len += (size_t)n;
+    }
+    char depth[48] = "with any FIFO depth";
+    if (slots != UINT32_MAX)
+        snprintf(depth, sizeof depth, "with FIFO depth %u", slots);
+    const ccl_deadlock_wait_t *w = &found->waits[0];
+    ccl_i_fault(verdict, "deadlock", w->rank, w->tb, w->step, CCL_NONE,
+                "deadlock %s: %s%s; %u blocks are stuck", depth, text,
+                found->nwaits > shown ? ", ..." : "", found->stuck);
+}
+
+static ccl_status_t check_deadlock(const ccl_ctx_t *ctx, const ccl_program_t *program,
+                                   const ccl_verify_options_t *options, ccl_verdict_t *verdict,
+                                   ccl_error_t *err) {
+    ccl_blocking_t blocking = {.granularity = options->granularity,
+                               .batches = options->batches ? options->batches : 4};
+    blocking.slots = options->skip_deadlock ? UINT32_MAX
+                     : options->slots       ? options->slots
+                                            : ccl_i_default_slots(program->proto);
+    ccl_deadlock_t found;
+    CCL_TRY(ccl_program_deadlock(ctx, program, &blocking, &found, err));
+    if (found.nwaits)
+        tell_deadlock(program, &found, blocking.slots, verdict);
+    return CCL_OK;
+}
+
+/** Symbolic runs, one for each way the program may be called. */
+static ccl_status_t check_places(const ccl_ctx_t *ctx, const ccl_program_t *program,
+                                 const ccl_i_links_t *links, ccl_verdict_t *verdict,
+                                 ccl_error_t *err) {
+    ccl_i_order_t order;
+    CCL_TRY(ccl_i_order_init(program, links, &order, err));
+    ccl_status_t status = CCL_OK;
+    bool out_of_place = program->out_of_place || !program->in_place;
+    if (out_of_place)
+        status = execute(ctx, program, links, &order, false, "", verdict, err);
+    if (status == CCL_OK && program->in_place && verdict->valid) {
+        status = execute(ctx, program, links, &order, true, out_of_place ? "in place: " : "",
+                         verdict, err);
+        if (status == CCL_OK && out_of_place && !verdict->valid)
+            verdict->fault.kind = "alias"; /* right until the buffers are one */
+    }
+    ccl_i_order_fini(&order);
+    return status;
+}
+
+/** What sharing a connection did to the data, or that alone. */
+static void tell_shared(const ccl_program_t *program, const ccl_i_links_t *links,
+                        ccl_verdict_t *verdict) {
+    if (verdict->valid) {
+        ccl_i_fault_shared(program, links, verdict);
+        return;
+    }
+    size_t len = strlen(verdict->fault.text);
+    if (strcmp(verdict->fault.kind, "connection"))
+        snprintf(verdict->fault.text + len, sizeof verdict->fault.text - len, " (%s)",
+                 links->shared_text);
+}
+
+ccl_status_t ccl_program_verify(const ccl_ctx_t *ctx, const ccl_program_t *program,
+                                const ccl_verify_options_t *options, ccl_verdict_t *out,
+                                ccl_error_t *err) {
+    static const ccl_verify_options_t defaults = CCL_VERIFY_OPTIONS_INIT;
+    const ccl_verify_options_t *o = options ? options : &defaults;
+    ccl_verdict_t verdict = {.valid = true,
+                             .fault = {NULL, CCL_NONE, CCL_NONE, CCL_NONE, CCL_NONE, ""}};
+    ccl_i_links_t links;
+    ccl_status_t status = ccl_i_links_init(program, o->granularity, &links, &verdict, err);
+    if (status != CCL_OK)
+        return status;
+    if (verdict.valid && o->executor != CCL_EXECUTOR_ANY)
+        ccl_i_check_executor(program, o->executor, &verdict);
+    if (o->limits_only)
+        goto told;
+    if (verdict.valid && !links.shared)
+        CCL_TRY_GOTO(check_deadlock(ctx, program, o, &verdict, err), status, end);
+    if (verdict.valid)
+        CCL_TRY_GOTO(check_places(ctx, program, &links, &verdict, err), status, end);
+told:
+    if (links.shared)
+        tell_shared(program, &links, &verdict);
+    *out = verdict;
+end:
+    ccl_i_links_fini(&links);
+    return status;
+}

@@ -1,0 +1,264 @@
+/*
+ * The schedule verifier: runs the transfers step by step on sums of contributions. Only what a rank
+ * holds is stored, so that an AllToAll of 512 ranks (262144 chunks) costs what its transfers cost.
+ */
+#include "schedule/verify/verify.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/** What a rank holds of a chunk: open addressing, key rank and chunk. */
+typedef struct held {
+    uint32_t rank, chunk; /* rank CCL_NONE: free */
+    uint32_t sum;
+    uint32_t step;    /* step + 1 of the last copy or reduction into it; 0: none */
+    uint32_t written; /* transfer that wrote it last in that step */
+} held_t;
+
+typedef struct state {
+    const ccl_schedule_t *schedule;
+    const ccl_collective_t *coll;
+    held_t *held;
+    size_t nslots, nheld;
+    uint32_t *in_flight; /* sums that the transfers of a step carry */
+    size_t in_flight_cap;
+    ccl_i_sums_t sums;
+    ccl_verdict_t *verdict;
+} state_t;
+
+static size_t held_hash(uint32_t rank, uint32_t chunk) {
+    uint64_t x = ((uint64_t)rank << 32 | chunk) * UINT64_C(0x9e3779b97f4a7c15);
+    x ^= x >> 29;
+    x *= UINT64_C(0xbf58476d1ce4e5b9);
+    return (size_t)(x ^ x >> 32);
+}
+
+static held_t *find_slot(held_t *held, size_t nslots, uint32_t rank, uint32_t chunk) {
+    for (size_t at = held_hash(rank, chunk);; at++) {
+        held_t *h = &held[at & (nslots - 1)];
+        if (h->rank == CCL_NONE || (h->rank == rank && h->chunk == chunk))
+            return h;
+    }
+}
+
+/** What rank holds of chunk, or NULL. */
+static held_t *get(const state_t *st, uint32_t rank, uint32_t chunk) {
+    held_t *h = find_slot(st->held, st->nslots, rank, chunk);
+    return h->rank == CCL_NONE ? NULL : h;
+}
+
+/** The entry, made when absent (then with sum CCL_NONE); NULL when out of memory. */
+static held_t *put(state_t *st, uint32_t rank, uint32_t chunk) {
+    held_t *h = find_slot(st->held, st->nslots, rank, chunk);
+    if (h->rank != CCL_NONE)
+        return h;
+    if (2 * (st->nheld + 1) > st->nslots) {
+        size_t nslots = 2 * st->nslots;
+        held_t *grown = malloc(nslots * sizeof *grown);
+        if (!grown)
+            return NULL;
+        memset(grown, 0xff, nslots * sizeof *grown);
+        for (size_t i = 0; i < st->nslots; i++) {
+            if (st->held[i].rank != CCL_NONE)
+                *find_slot(grown, nslots, st->held[i].rank, st->held[i].chunk) = st->held[i];
+        }
+        free(st->held);
+        st->held = grown;
+        st->nslots = nslots;
+        h = find_slot(st->held, st->nslots, rank, chunk);
+    }
+    *h = (held_t){rank, chunk, CCL_NONE, 0, CCL_NONE};
+    st->nheld++;
+    return h;
+}
+
+static ccl_status_t start(state_t *st, ccl_error_t *err) {
+    const ccl_schedule_t *s = st->schedule;
+    CCL_TRY(ccl_i_check_members(st->coll, err));
+    st->nslots = 1024;
+    while (st->nslots < 2 * ((size_t)s->ntransfers + st->coll->nchunks))
+        st->nslots *= 2;
+    st->held = malloc(st->nslots * sizeof *st->held);
+    if (!st->held || !ccl_i_sums_init(&st->sums, st->coll->nranks))
+        return ccl_fail_nomem(err);
+    memset(st->held, 0xff, st->nslots * sizeof *st->held);
+    for (uint32_t k = 0; k < st->coll->nchunks; k++) {
+        const ccl_chunk_t *chunk = &st->coll->chunks[k];
+        for (uint32_t i = 0; i < chunk->nsources; i++) {
+            held_t *h = put(st, chunk->sources[i], k);
+            if (!h)
+                return ccl_fail_nomem(err);
+            h->sum = chunk->sources[i];
+        }
+    }
+    return CCL_OK;
+}
+
+static void fault(state_t *st, const char *kind, uint32_t rank, const ccl_transfer_t *t,
+                  const char *text) {
+    ccl_i_fault(st->verdict, kind, rank, CCL_NONE, t->step, t->chunk,
+                "step %u, rank %u to rank %u (%s): %s", t->step, t->src, t->dst,
+                t->reduce ? "reduce" : "copy", text);
+}
+
+static bool check_transfers(state_t *st) {
+    const ccl_schedule_t *s = st->schedule;
+    for (uint32_t i = 0; i < s->ntransfers; i++) {
+        const ccl_transfer_t *t = &s->transfers[i];
+        char text[128];
+        if (t->src >= st->coll->nranks || t->dst >= st->coll->nranks) {
+            snprintf(text, sizeof text, "there are only %u ranks", st->coll->nranks);
+            fault(st, "range", t->src, t, text);
+        } else if (t->src == t->dst) {
+            fault(st, "peer", t->src, t, "a rank sends to itself");
+        } else if (t->chunk >= st->coll->nchunks) {
+            snprintf(text, sizeof text, "chunk %u of only %u", t->chunk, st->coll->nchunks);
+            fault(st, "range", t->src, t, text);
+        } else if (i && t->step < s->transfers[i - 1].step) {
+            snprintf(text, sizeof text, "comes after a transfer of step %u",
+                     s->transfers[i - 1].step);
+            fault(st, "order", t->src, t, text);
+        }
+        if (!st->verdict->valid)
+            return false;
+    }
+    return true;
+}
+
+/** What transfers first .. end - 1, of one step, carry: the state before the step. */
+static bool load(state_t *st, uint32_t first, uint32_t end) {
+    for (uint32_t i = first; i < end; i++) {
+        const ccl_transfer_t *t = &st->schedule->transfers[i];
+        const held_t *h = get(st, t->src, t->chunk);
+        st->in_flight[i - first] = h ? h->sum : CCL_NONE;
+        if (h || st->coll->chunks[t->chunk].share <= 0)
+            continue;
+        char text[96];
+        snprintf(text, sizeof text, "rank %u does not hold chunk %u", t->src, t->chunk);
+        fault(st, "unread", t->src, t, text);
+        return false;
+    }
+    return true;
+}
+
+/** Puts sum `in` to where transfer i goes. */
+static ccl_status_t store(state_t *st, uint32_t i, uint32_t in, ccl_error_t *err) {
+    const ccl_transfer_t *t = &st->schedule->transfers[i];
+    char text[160];
+    if (in == CCL_NONE)
+        return CCL_OK; /* of no bytes */
+    held_t *h = t->reduce ? get(st, t->dst, t->chunk) : put(st, t->dst, t->chunk);
+    if (!h && !t->reduce)
+        return ccl_fail_nomem(err);
+    if (!h) {
+        if (st->coll->chunks[t->chunk].share <= 0)
+            return CCL_OK;
+        snprintf(text, sizeof text, "rank %u holds nothing of chunk %u to add to", t->dst,
+                 t->chunk);
+        fault(st, "unread", t->dst, t, text);
+        return CCL_OK;
+    }
+    bool again = h->step == t->step + 1; /* another transfer of this step wrote it */
+    const ccl_transfer_t *other = again ? &st->schedule->transfers[h->written] : NULL;
+    if (other && (other->reduce != t->reduce || (!t->reduce && h->sum != in))) {
+        snprintf(text, sizeof text, "rank %u writes chunk %u there in the same step", other->src,
+                 t->chunk);
+        fault(st, "race", t->dst, t, text);
+        return CCL_OK;
+    }
+    uint32_t twice = CCL_NONE, sum = in;
+    if (t->reduce && !ccl_i_sums_add(&st->sums, h->sum, in, &sum, &twice))
+        return ccl_fail_nomem(err);
+    if (twice != CCL_NONE) {
+        snprintf(text, sizeof text, "adds the contribution of rank %u to chunk %u twice", twice,
+                 t->chunk);
+        fault(st, "twice", t->dst, t, text);
+        return CCL_OK;
+    }
+    h->sum = sum;
+    h->step = t->step + 1;
+    h->written = i;
+    return CCL_OK;
+}
+
+static ccl_status_t run(const ccl_ctx_t *ctx, state_t *st, ccl_error_t *err) {
+    const ccl_schedule_t *s = st->schedule;
+    for (uint32_t first = 0; first < s->ntransfers && st->verdict->valid;) {
+        uint32_t end = first;
+        while (end < s->ntransfers && s->transfers[end].step == s->transfers[first].step)
+            end++;
+        if (!ccl_grow(&st->in_flight, &st->in_flight_cap, end - first, sizeof *st->in_flight))
+            return ccl_fail_nomem(err);
+        if (!load(st, first, end))
+            return CCL_OK;
+        for (uint32_t i = first; i < end && st->verdict->valid; i++)
+            CCL_TRY(store(st, i, st->in_flight[i - first], err));
+        first = end;
+        ccl_progress_t progress = {.phase = "verify", .done = first, .total = s->ntransfers};
+        CCL_TRY(ccl_ctx_poll(ctx, &progress));
+    }
+    return CCL_OK;
+}
+
+static void check_result(state_t *st) {
+    uint32_t differ = 0, first = 0, a = 0, b = 0;
+    for (uint32_t k = 0; k < st->coll->nchunks; k++) {
+        const ccl_chunk_t *chunk = &st->coll->chunks[k];
+        uint32_t sum0 = CCL_NONE;
+        bool counted = false;
+        for (uint32_t i = 0; i < chunk->ndests && chunk->share > 0; i++) {
+            uint32_t r = chunk->dests[i], nlack = 0;
+            const held_t *h = get(st, r, k);
+            if (!h) {
+                ccl_i_fault(st->verdict, "missing", r, CCL_NONE, CCL_NONE, k,
+                            "rank %u: at the end chunk %u (of rank %u) is missing", r, k,
+                            chunk->nsources ? chunk->sources[0] : 0);
+                return;
+            }
+            uint32_t lack = ccl_i_sums_lacks(&st->sums, h->sum, chunk, &nlack);
+            if (lack != CCL_NONE) {
+                char more[48] = "";
+                if (nlack > 1)
+                    snprintf(more, sizeof more, " and %u more", nlack - 1);
+                ccl_i_fault(st->verdict, "missing", r, CCL_NONE, h->step ? h->step - 1 : CCL_NONE,
+                            k, "rank %u: at the end chunk %u lacks the contribution of rank %u%s",
+                            r, k, lack, more);
+                return;
+            }
+            sum0 = i ? sum0 : h->sum;
+            if (h->sum != sum0 && !counted) {
+                counted = true;
+                if (!differ++) {
+                    first = k;
+                    a = chunk->dests[0];
+                    b = r;
+                }
+            }
+        }
+    }
+    if (differ)
+        ccl_i_warn(st->verdict,
+                   "ranks %u and %u add up chunk %u in different orders (%u chunks so): their "
+                   "results may differ in the last bits",
+                   a, b, first, differ);
+}
+
+ccl_status_t ccl_schedule_verify(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
+                                 ccl_verdict_t *out, ccl_error_t *err) {
+    ccl_verdict_t verdict = {.valid = true,
+                             .fault = {NULL, CCL_NONE, CCL_NONE, CCL_NONE, CCL_NONE, ""}};
+    state_t st = {.schedule = schedule, .coll = schedule->coll, .verdict = &verdict};
+    ccl_status_t status = CCL_OK;
+    if (check_transfers(&st)) {
+        CCL_TRY_GOTO(start(&st, err), status, end);
+        CCL_TRY_GOTO(run(ctx, &st, err), status, end);
+        if (verdict.valid)
+            check_result(&st);
+    }
+    *out = verdict;
+end:
+    free(st.held);
+    free(st.in_flight);
+    ccl_i_sums_fini(&st.sums);
+    return status;
+}

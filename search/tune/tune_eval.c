@@ -1,0 +1,288 @@
+/* One run of a point: lowering, proof, simulation; estimates look at one micro-batch. */
+#include "search/tune/tuner.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+ccl_way_t ccl_i_point_way(const double v[CCL_KNOBS]) {
+    ccl_way_t given = {(ccl_order_t)ccl_i_whole(v[CCL_KNOB_ORDER], 0),
+                       (ccl_allocation_t)ccl_i_whole(v[CCL_KNOB_ALLOCATE], 0),
+                       (ccl_granularity_t)ccl_i_whole(v[CCL_KNOB_GRANULARITY], 0)};
+    unsigned bits = (isnan(v[CCL_KNOB_ORDER]) ? 0u : CCL_WAY_ORDER) |
+                    (isnan(v[CCL_KNOB_ALLOCATE]) ? 0u : CCL_WAY_ALLOCATION) |
+                    (isnan(v[CCL_KNOB_GRANULARITY]) ? 0u : CCL_WAY_GRANULARITY);
+    return ccl_way_choose(ccl_i_point_ops(v)->way, given, bits);
+}
+
+ccl_lower_options_t ccl_i_point_lower(const double v[CCL_KNOBS]) {
+    static const char *const protos[] = CCL_I_PROTOS;
+    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+    lower.proto = protos[ccl_i_whole(v[CCL_KNOB_PROTO], 0)];
+    lower.no_fuse = ccl_i_whole(v[CCL_KNOB_FUSE], 0) == 1;
+    lower.slots = ccl_i_whole(v[CCL_KNOB_SLOTS], 0);
+    return lower;
+}
+
+/* ---------------------------------------------------------------- runs */
+
+/*
+ * One micro-batch, carried on: every further one takes as long as the busiest thread block or link
+ * is busy in it.
+ */
+static double carried_on(const ccl_topology_t *topo, const ccl_sim_result_t *one,
+                         uint32_t batches) {
+    double period_s = 0;
+    for (uint32_t i = 0; i < one->ntbs; i++)
+        period_s = fmax(period_s, one->tbs[i].busy_s);
+    for (uint32_t i = 0; i < one->nlinks; i++)
+        period_s = fmax(period_s, one->links[i].bytes / topo->links[i].bandwidth_Bps);
+    return one->time_s + (batches - 1) * period_s;
+}
+
+void ccl_i_result_usage(const ccl_program_t *program, const ccl_sim_result_t *run,
+                        ccl_point_result_t *out) {
+    ccl_sim_usage_t usage;
+    ccl_sim_usage(program, run, &usage);
+    out->comm_share = usage.comm_share;
+    out->mean_idle_share = usage.mean_idle_share;
+    out->max_idle_share = usage.max_idle_share;
+    out->link_utilization = usage.link_utilization;
+}
+
+/* A run of a program is the same whoever asked for it. */
+static bool same_run(const ccl_sim_result_t *known, const ccl_sim_options_t *sim,
+                     uint32_t batches) {
+    return known && known->size_bytes == sim->size_bytes && known->batches == batches;
+}
+
+static ccl_status_t simulate(ccl_i_tuner_t *t, const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                             ccl_routes_t *routes, const ccl_program_t *program,
+                             const ccl_sim_result_t *known, ccl_sim_options_t sim, bool estimate,
+                             ccl_point_result_t *out, ccl_error_t *err) {
+    ccl_sim_result_t *own = NULL;
+    double size_bytes = sim.size_bytes;
+    uint32_t batches = sim.batches;
+    if (!batches)
+        CCL_TRY(ccl_sim_default_batches(topo, routes, program, size_bytes, &batches, err));
+    if (estimate) {
+        sim.batches = 1;
+        sim.size_bytes = size_bytes / batches;
+    }
+    if (!same_run(known, &sim, estimate ? 1 : batches))
+        CCL_TRY(ccl_sim_program(ctx, topo, routes, program, &sim, &own, err));
+    const ccl_sim_result_t *result = own ? own : known;
+    out->time_s = estimate ? carried_on(topo, result, batches) : result->time_s;
+    out->algbw_GBps = estimate ? size_bytes / out->time_s / 1e9 : result->algbw_GBps;
+    out->busbw_GBps = out->algbw_GBps * ccl_collective_busbw_factor(t->want->kind, t->want->nranks);
+    if (!estimate)
+        out->busbw_GBps = result->busbw_GBps;
+    out->batches = batches;
+    out->comm_share = out->mean_idle_share = out->max_idle_share = out->link_utilization = NAN;
+    if (!estimate)
+        ccl_i_result_usage(program, result, out);
+    ccl_sim_result_destroy(own);
+    return CCL_OK;
+}
+
+static ccl_sim_options_t sim_of(const double v[CCL_KNOBS], double size_bytes,
+                                ccl_granularity_t granularity) {
+    ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
+    sim.size_bytes = size_bytes;
+    sim.batches = ccl_i_whole(v[CCL_KNOB_BATCHES], 0);
+    sim.granularity = granularity;
+    return sim;
+}
+
+/* Lowers a point's schedule, improved first where the point says so. */
+static ccl_status_t lower_point(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                ccl_routes_t *routes, const ccl_schedule_t *schedule,
+                                const double v[CCL_KNOBS], ccl_way_t way,
+                                const ccl_sim_options_t *sim, bool improve,
+                                const ccl_lower_options_t *base, ccl_program_t **out,
+                                ccl_error_t *err) {
+    ccl_lower_options_t lower = *base;
+    ccl_improve_options_t options = CCL_IMPROVE_OPTIONS_INIT;
+    ccl_improvement_t better = {0};
+    options.tries = improve ? ccl_i_whole(v[CCL_KNOB_IMPROVE], 0) : 0;
+    if (options.tries > 0) {
+        options.way = ccl_i_point_way(v);
+        options.lower = lower;
+        options.lower.routes = routes;
+        options.lower.run_out = NULL;
+        options.lower.memo = NULL;
+        options.sim = *sim;
+        CCL_TRY(ccl_improve(ctx, topo, schedule, &options, &better, err));
+        lower.memo = better.schedule ? NULL : lower.memo; /* of the schedule as it was */
+    }
+    ccl_status_t status =
+        ccl_i_way_lower(ctx, topo, routes, better.schedule ? better.schedule : schedule, way,
+                        &lower, sim, NULL, out, err);
+    ccl_schedule_destroy(better.schedule);
+    return status;
+}
+
+/*
+ * A block sends over one connection and receives over one, unless it is merged: so a GPU needs as
+ * many blocks as it has connections either way. @param rank_out  who has no room for them;
+ * CCL_NONE.
+ */
+static ccl_status_t find_crowded(const ccl_topology_t *topo, const ccl_schedule_t *schedule,
+                                 uint32_t *rank_out, ccl_error_t *err) {
+    size_t n = topo->nranks, channels = schedule->nchannels ? schedule->nchannels : 1;
+    *rank_out = CCL_NONE;
+    if (n * n * channels > (size_t)1 << 26) /* lowering will tell */
+        return CCL_OK;
+    uint8_t *seen = calloc(n * n * channels, 1);
+    uint32_t *ends = calloc(n, 2 * sizeof *ends);
+    for (uint32_t i = 0; seen && ends && i < schedule->ntransfers; i++) {
+        const ccl_transfer_t *t = &schedule->transfers[i];
+        uint8_t *mark = &seen[(t->channel * n + t->src) * n + t->dst];
+        ends[2 * t->src] += !*mark;
+        ends[2 * t->dst + 1] += !*mark;
+        *mark = 1;
+    }
+    for (uint32_t r = 0; seen && ends && r < n && *rank_out == CCL_NONE; r++) {
+        uint32_t sms = ccl_model_gpu(topo, r).sms;
+        if (sms && (ends[2 * r] > sms || ends[2 * r + 1] > sms))
+            *rank_out = r;
+    }
+    ccl_status_t status = seen && ends ? CCL_OK : ccl_fail_nomem(err);
+    free(seen);
+    free(ends);
+    return status;
+}
+
+ccl_status_t ccl_i_tune_lower(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_routes_t *routes,
+                              const ccl_i_made_t *m, const ccl_tune_run_t *run, ccl_program_t **out,
+                              ccl_sim_result_t **simulated_out, ccl_error_t *err) {
+    enum { SMALL = 100000 }; /* transfers; merging is looked at only where that is soon done */
+    const double *v = t->out->points[run->point].values;
+    const ccl_schedule_t *schedule = m->shared->schedule;
+    ccl_ctx_t ctx = ccl_i_worker_ctx(t->ctx);
+    ccl_way_t way = ccl_i_point_way(v);
+    ccl_sim_options_t sim = sim_of(v, t->out->sizes_bytes[run->size], way.granularity);
+    ccl_lower_options_t lower = ccl_i_point_lower(v);
+    lower.memo = topo == t->topo ? m->shared->memo : NULL;
+    lower.run_out = simulated_out;
+    bool improved = !run->estimate && !isnan(v[CCL_KNOB_IMPROVE]),
+         merged = way.allocation == CCL_ALLOCATE_STATE;
+    bool can_merge = merged && (!run->estimate || schedule->ntransfers <= SMALL);
+    uint32_t crowded;
+    CCL_TRY(find_crowded(topo, schedule, &crowded, err));
+    if (crowded != CCL_NONE && !improved && !can_merge)
+        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+                        "%s: rank %u has more connections than its %s has room for thread blocks",
+                        schedule->name, crowded, ccl_model_gpu(topo, crowded).name);
+    if (!run->estimate || crowded != CCL_NONE)
+        return lower_point(&ctx, topo, routes, schedule, v, way, &sim, !run->estimate, &lower, out,
+                           err);
+    lower.rough = true;
+    ccl_status_t status =
+        ccl_i_way_lower(&ctx, topo, routes, schedule, way, &lower, &sim, NULL, out, err);
+    if (status != CCL_ERR_UNSUPPORTED || !can_merge)
+        return status;
+    lower.rough = false; /* merged there may be room for it */
+    return lower_point(&ctx, topo, routes, schedule, v, way, &sim, false, &lower, out, err);
+}
+
+ccl_status_t ccl_i_tune_simulate(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_routes_t *routes,
+                                 const ccl_program_t *program, const ccl_sim_result_t *known,
+                                 ccl_tune_run_t *run, ccl_error_t *err) {
+    const double *v = t->out->points[run->point].values;
+    ccl_ctx_t ctx = ccl_i_worker_ctx(t->ctx);
+    ccl_way_t way = ccl_i_point_way(v);
+    ccl_sim_options_t sim = sim_of(v, t->out->sizes_bytes[run->size], way.granularity);
+    run->result.thread_blocks = ccl_i_most_blocks(program, way.granularity);
+    return simulate(t, &ctx, topo, routes, program, known, sim, run->estimate, &run->result, err);
+}
+
+/* What an executor can run: it knows no levels and no blocks that connections share. */
+static ccl_way_t within(ccl_way_t way, ccl_executor_t executor) {
+    if (executor == CCL_EXECUTOR_ANY)
+        return way;
+    way.granularity = CCL_GRANULARITY_ALGORITHM;
+    if (way.allocation == CCL_ALLOCATE_STATE)
+        way.allocation = CCL_ALLOCATE_CONNECTION;
+    return way;
+}
+
+ccl_status_t ccl_tune_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                              const ccl_collective_t *want, const double values[CCL_KNOBS],
+                              double size_bytes, ccl_executor_t executor, ccl_program_t **out,
+                              ccl_way_t *way_out, ccl_error_t *err) {
+    ccl_ctx_t inner = ccl_i_worker_ctx(ctx);
+    ccl_way_t way = within(ccl_i_point_way(values), executor);
+    ccl_sim_options_t sim = sim_of(values, size_bytes, way.granularity);
+    ccl_synth_options_t synth = ccl_i_point_synth(values, size_bytes);
+    ccl_lower_options_t lower = ccl_i_point_lower(values);
+    ccl_schedule_t *schedule = NULL;
+    ccl_program_t *program = NULL;
+    ccl_routes_t *routes = ccl_routes_create(topo);
+    lower.executor = executor;
+    ccl_status_t status = routes ? CCL_OK : ccl_fail_nomem(err);
+    if (status == CCL_OK)
+        status = ccl_synthesize(&inner, ccl_i_point_ops(values)->name, topo, routes, want, &synth,
+                                &schedule, err);
+    if (status == CCL_OK)
+        status = lower_point(&inner, topo, routes, schedule, values, way, &sim, true, &lower,
+                             &program, err);
+    if (status == CCL_OK)
+        status =
+            ccl_i_program_prove(&inner, program, way.granularity, executor, CCL_ERR_INTERNAL, err);
+    if (status == CCL_OK) {
+        *out = program;
+        program = NULL;
+        if (way_out)
+            *way_out = way;
+    }
+    ccl_program_destroy(program);
+    ccl_schedule_destroy(schedule);
+    ccl_routes_destroy(routes);
+    return status;
+}
+
+char *ccl_i_tune_work(const ccl_i_tuner_t *t, const ccl_tune_run_t *run, const ccl_i_made_t *m) {
+    const double *v = t->out->points[run->point].values;
+    ccl_way_t way = ccl_i_point_way(v);
+    ccl_text_t text = {0};
+    ccl_text_printf(&text, "%s %d %d %d %u %d", m->shared->content, way.order, way.allocation,
+                    way.granularity, run->size, run->estimate);
+    for (uint32_t k = CCL_KNOB_FUSE; k < CCL_KNOBS; k++)
+        if (k != CCL_KNOB_IMPROVE || !run->estimate)
+            ccl_text_printf(&text, " %.17g", v[k]);
+    if (!text.nomem)
+        return text.data;
+    ccl_text_fini(&text);
+    return NULL;
+}
+
+ccl_point_t ccl_i_tune_notebook_point(const ccl_i_tuner_t *t, const ccl_tune_run_t *run) {
+    ccl_point_t p = {.settings = t->out->points[run->point].settings,
+                     .seed = t->ctx ? t->ctx->seed : 1,
+                     .size_bytes = t->out->sizes_bytes[run->size],
+                     .estimate = run->estimate};
+    memcpy(p.topology, t->topology, sizeof p.topology);
+    memcpy(p.demand, t->demand, sizeof p.demand);
+    return p;
+}
+
+ccl_status_t ccl_i_tune_keep(ccl_i_tuner_t *t, ccl_tune_run_t *run, ccl_status_t status,
+                             ccl_error_t *err) {
+    if (t->options->notebook) {
+        double start_s = ccl_now_s();
+        ccl_point_t point = ccl_i_tune_notebook_point(t, run);
+        run->result.status = status;
+        ccl_status_t kept =
+            ccl_notebook_add(t->options->notebook, &point, &run->result, t->options->profile, err);
+        if (kept != CCL_OK) {
+            run->result.status = CCL_INTERRUPTED;
+            return kept;
+        }
+        ccl_i_tune_spend(&t->notebook_ns, start_s);
+    }
+    run->result.status = status;
+    atomic_fetch_add(&t->done, 1);
+    return CCL_OK;
+}

@@ -1,0 +1,137 @@
+/* Collectives inside a cluster (homColl), by any of our synthesizers, as hops by chunk. */
+#include "synth/c2c/c2c.h"
+#include "synth/compose/compose.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Tried where nobody names one: a vendor's library has a ring and something that spreads at once.
+ */
+static const char *const tried[] = {"direct", "hm", "ring"};
+
+/* What a synthesizer makes of the part, and how long that takes. */
+static ccl_status_t make(const ccl_ctx_t *ctx, const char *name, const ccl_topology_t *part,
+                         ccl_routes_t *routes, const ccl_collective_t *want,
+                         const ccl_synth_options_t *options, bool timed, ccl_schedule_t **out,
+                         double *time_out, ccl_error_t *err) {
+    CCL_TRY(ccl_synthesize(ctx, name, part, routes, want, options, out, err));
+    *time_out = 0;
+    if (!timed)
+        return CCL_OK;
+    return ccl_i_time_schedule(ctx, part, routes, *out, options->size_bytes,
+                               CCL_GRANULARITY_ALGORITHM, time_out, err);
+}
+
+static ccl_status_t choose(const ccl_ctx_t *ctx, const ccl_topology_t *part, ccl_routes_t *routes,
+                           const ccl_collective_t *want, const char *inner,
+                           const ccl_synth_options_t *options, ccl_schedule_t **out,
+                           ccl_error_t *err) {
+    double time_s, best_s = INFINITY;
+    const char *why_not = NULL;
+    const ccl_synth_ops_t *ops = inner ? ccl_synth_find(inner) : NULL;
+    /* Gather, Scatter and AllToAll send and receive, whatever a library has for the others. */
+    if (inner && !(ops && want->kind == CCL_ALLTOALL && !ops->supports(part, want, &why_not)))
+        return make(ctx, inner, part, routes, want, options, false, out, &time_s, err);
+    for (size_t i = 0; i < CCL_ARRAY_LEN(tried); i++) {
+        ccl_schedule_t *made = NULL;
+        ccl_error_t why = CCL_ERROR_INIT;
+        ccl_status_t status =
+            make(ctx, tried[i], part, routes, want, options, true, &made, &time_s, &why);
+        if (status == CCL_OK && (!*out || time_s < best_s)) {
+            ccl_schedule_destroy(*out);
+            *out = made;
+            made = NULL;
+            best_s = time_s;
+        }
+        ccl_schedule_destroy(made);
+        if (status != CCL_OK && status != CCL_ERR_UNSUPPORTED) {
+            if (err)
+                *err = why;
+            return status;
+        }
+    }
+    return CCL_OK;
+}
+
+static ccl_status_t take_hops(const ccl_schedule_t *s, const ccl_i_c2c_cluster_t *cluster,
+                              uint32_t blocks, ccl_i_c2c_hom_t *out, ccl_error_t *err) {
+    uint32_t nk = s->coll->nchunks;
+    out->first = calloc(nk + (size_t)2, sizeof *out->first);
+    out->hops = calloc(s->ntransfers + (size_t)1, sizeof *out->hops);
+    if (!out->first || !out->hops)
+        return ccl_fail_nomem(err);
+    out->nchunks = nk;
+    out->nchannels = s->nchannels;
+    out->nsteps = s->nsteps ? s->nsteps : 1;
+    out->parts = nk / blocks;
+    for (uint32_t i = 0; i < s->ntransfers; i++)
+        out->first[s->transfers[i].chunk + 2]++;
+    for (uint32_t k = 0; k < nk; k++)
+        out->first[k + 2] += out->first[k + 1];
+    for (uint32_t i = 0; i < s->ntransfers; i++) {
+        const ccl_transfer_t *t = &s->transfers[i];
+        out->hops[out->first[t->chunk + 1]++] = (ccl_i_c2c_hop_t){
+            cluster->ranks[t->src], cluster->ranks[t->dst], t->step, t->channel, t->reduce};
+    }
+    return CCL_OK;
+}
+
+ccl_status_t ccl_i_c2c_hom_init(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                ccl_routes_t *routes, const ccl_i_c2c_cluster_t *cluster,
+                                const ccl_i_c2c_hom_want_t *want,
+                                const ccl_synth_options_t *options, ccl_i_c2c_hom_t *out,
+                                ccl_error_t *err) {
+    ccl_synth_options_t inner = *options;
+    ccl_topology_t *part = NULL;
+    ccl_routes_t *part_routes = NULL;
+    ccl_collective_t *coll = NULL;
+    ccl_schedule_t *schedule = NULL;
+    ccl_error_t why = CCL_ERROR_INIT;
+    memset(out, 0, sizeof *out);
+    out->parts = 1;
+    if (cluster->nranks == 1)
+        return CCL_OK;
+    ccl_status_t status = ccl_i_topology_part(topo, routes, cluster->ranks, cluster->nranks,
+                                              want->sms_share, &part, &why);
+    if (status == CCL_ERR_INPUT)
+        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+                        "the cluster of rank %u does not hang together: %.200s", cluster->ranks[0],
+                        why.text);
+    if (status != CCL_OK) {
+        if (err)
+            *err = why;
+        return status;
+    }
+    inner.size_bytes = want->size_bytes;
+    inner.channels = want->channels;
+    inner.chunks = 0;
+    inner.compose = CCL_COMPOSE_OFF;
+    inner.part = true;
+    inner.c2c = (ccl_c2c_options_t)CCL_C2C_OPTIONS_INIT;
+    inner.stats = NULL; /* several are made, few are kept */
+    part_routes = ccl_routes_create(part);
+    if (!part_routes) {
+        status = ccl_fail_nomem(err);
+        goto end;
+    }
+    CCL_TRY_GOTO(ccl_collective_create(want->kind, cluster->nranks, 1, want->root, &coll, err),
+                 status, end);
+    CCL_TRY_GOTO(choose(ctx, part, part_routes, coll, want->inner, &inner, &schedule, err), status,
+                 end);
+    status = take_hops(schedule, cluster, coll->nchunks, out, err);
+end:
+    ccl_schedule_destroy(schedule);
+    ccl_collective_destroy(coll);
+    ccl_routes_destroy(part_routes);
+    ccl_topology_destroy(part);
+    if (status != CCL_OK)
+        ccl_i_c2c_hom_fini(out);
+    return status;
+}
+
+void ccl_i_c2c_hom_fini(ccl_i_c2c_hom_t *hom) {
+    free(hom->first);
+    free(hom->hops);
+    memset(hom, 0, sizeof *hom);
+}

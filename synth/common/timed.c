@@ -1,0 +1,49 @@
+/* What a schedule takes, lowered with a block for each connection; sharing blocks costs it little.
+ */
+#include "synth/common/plan.h"
+
+#include <math.h>
+
+/* Of a run's cost: lowering a transfer, an event, a new rate, in plain transfers. */
+#define PER_TRANSFER 0.4
+#define PER_EVENT 0.08
+#define PER_RATE 0.15
+
+ccl_status_t ccl_i_time_schedule(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                 ccl_routes_t *routes, const ccl_schedule_t *schedule,
+                                 double size_bytes, ccl_granularity_t level, double *time_out,
+                                 ccl_error_t *err) {
+    double work;
+    return ccl_i_time_schedule_work(ctx, topo, routes, schedule, size_bytes, level, time_out, &work,
+                                    err);
+}
+
+ccl_status_t ccl_i_time_schedule_work(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                      ccl_routes_t *routes, const ccl_schedule_t *schedule,
+                                      double size_bytes, ccl_granularity_t level, double *time_out,
+                                      double *work_out, ccl_error_t *err) {
+    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+    ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
+    ccl_program_t *program = NULL;
+    ccl_sim_result_t *result = NULL;
+    ccl_error_t why = CCL_ERROR_INIT;
+    ccl_lower_options_fit(&lower, topo);
+    lower.topo = topo;
+    lower.routes = routes;
+    lower.size_bytes = sim.size_bytes = size_bytes;
+    lower.granularity = sim.granularity = level;
+    ccl_status_t status = ccl_lower(ctx, schedule, &lower, &program, &why);
+    if (status == CCL_OK)
+        status = ccl_sim_program(ctx, topo, routes, program, &sim, &result, &why);
+    *time_out = status == CCL_OK ? result->time_s : INFINITY;
+    *work_out = PER_TRANSFER * (double)schedule->ntransfers;
+    if (result)
+        *work_out += PER_EVENT * (double)result->events + PER_RATE * (double)result->rate_changes;
+    ccl_sim_result_destroy(result);
+    ccl_program_destroy(program);
+    if (status == CCL_ERR_UNSUPPORTED || status == CCL_DEADLOCK)
+        return CCL_OK;
+    if (status != CCL_OK && err)
+        *err = why;
+    return status;
+}

@@ -1,0 +1,90 @@
+/*
+ * Private to synth: from moves in time to schedules. Out-trees that spread chunks (an AllGather's,
+ * a Broadcast's) become a schedule of any collective: turned round in time and direction they are
+ * reductions (ReduceScatter, Reduce, Gather), and a reduction to roots with the spreading of the
+ * sums behind it is AllReduce.
+ */
+#ifndef CCL_SYNTH_TURN_H
+#define CCL_SYNTH_TURN_H
+
+#include "synth/common/exchange.h"
+
+/** A chunk passed on; times only order moves. A chunk's moves are an out-tree from where it is. */
+typedef struct ccl_i_move {
+    uint32_t src, dst, chunk;
+    uint16_t channel;
+    double start_s, arrive_s; /* start_s < arrive_s <= start_s of what passes it on */
+} ccl_i_move_t;
+
+/** What becomes a schedule. */
+typedef struct ccl_i_turn {
+    const char *name;
+    /* Trees that will be turned: found on an exchange graph that is `reversed`; u -> v here is the
+       transfer v -> u, reduced. Only for chunks that are reduced. */
+    const ccl_i_move_t *up;
+    size_t nup;
+    const ccl_i_move_t *down; /* as they are; of reduced chunks behind all that is turned */
+    size_t ndown;
+    /* Sums go out on channels higher by so many: thread blocks of their own, so that they need not
+       wait for the last sum. 0: the same channels. */
+    uint32_t down_channels;
+} ccl_i_turn_t;
+
+/** @param coll  owned from here on; chunk numbers of the moves are its. */
+ccl_status_t ccl_i_turn_schedule(const ccl_i_turn_t *turn, ccl_collective_t *coll,
+                                 ccl_schedule_t **out, ccl_error_t *err);
+
+/** What a solver's baseline finds: out-trees of copies. */
+typedef struct ccl_i_copies {
+    ccl_i_move_t *moves; /* malloc'ed, the caller's; times in its own steps */
+    size_t nmoves;
+    uint32_t parts; /* chunks that each of the collective's was cut into */
+    bool limited;
+} ccl_i_copies_t;
+
+/**
+ * Plans a collective in which every chunk has one source.
+ * @param x  where chunks can go in one hop; maybe `reversed`.
+ */
+typedef ccl_status_t (*ccl_i_copies_fn)(const ccl_ctx_t *ctx, const ccl_i_exchange_t *x,
+                                        const ccl_collective_t *want,
+                                        const ccl_synth_options_t *options, ccl_i_copies_t *out,
+                                        ccl_error_t *err);
+/** A collective that ccl_i_turn_copies makes of copies alone. */
+bool ccl_i_turn_copied(const ccl_collective_t *want);
+/**
+ * Any collective from a planner of copies: ReduceScatter is the AllGather of the turned hops turned
+ * round, Reduce the Broadcast; AllReduce is both behind each other, with roots by
+ * ccl_i_turn_roots, one chunk of as many as there are ranks each. Collectives without reduction
+ * are planned as they are. AllReduce asks twice, with half of a time limit each.
+ *
+ * @param want  ccl_i_turn_copied(), or a collective of one-source chunks.
+ * @par Source  SCCL (PPoPP 2021), section 3.5: reductions by inversion.
+ */
+ccl_status_t ccl_i_turn_copies(const ccl_ctx_t *ctx, const char *name, const ccl_topology_t *topo,
+                               ccl_routes_t *routes, const ccl_collective_t *want,
+                               const ccl_synth_options_t *options, ccl_i_copies_fn plan,
+                               ccl_schedule_t **out, ccl_error_t *err);
+
+/**
+ * Roots of AllReduce: who sums up which chunk. With w_r the share that GPU r is root of, a set of
+ * GPUs S takes in 1 - w(S) of the sums and w(S) of the summands, and sends out as much the other
+ * way; the shares are those for which the time of the slowest set is least, as even as that allows.
+ * Sets are single GPUs and those of ccl_i_cuts_init; what they can carry is the smaller of what can
+ * flow in and out.
+ *
+ * @param uniform  every rank as many (to one).
+ * @param owner_out  [nchunks]
+ * @par Source  HeteCCL (NSDI 2026), section 5, has roots k mod |V|: `uniform`.
+ */
+ccl_status_t ccl_i_turn_roots(const ccl_i_exchange_t *x, uint32_t nchunks, bool uniform,
+                              uint32_t *owner_out, ccl_error_t *err);
+
+/**
+ * Channel whose connection takes the hop's route, the `lane`-th of them.
+ * @param reversed  as the exchange graph is.
+ */
+ccl_status_t ccl_i_exchange_channel(const ccl_i_hop_t *hop, ccl_routes_t *routes, bool reversed,
+                                    uint32_t lane, uint16_t *channel_out, ccl_error_t *err);
+
+#endif

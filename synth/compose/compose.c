@@ -1,0 +1,292 @@
+/*
+ * Hierarchical composition (HeteCCL, NSDI 2026, section 7): schedules of one pod and of one rail of
+ * every kind of pod make the schedule of the whole. Several ways to put them together are made and
+ * simulated.
+ */
+#include "synth/compose/compose.h"
+#include "synth/common/plan.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Parts of a block, while they make no more transfers than this. */
+static const uint32_t parts_tried[] = {16, 8, 4, 2};
+#define MOST_TRANSFERS 1.2e6
+/* Of one root's buffer: at most so many chunks, with none smaller than this. */
+#define MOST_CHUNKS 4096.0
+#define LEAST_CHUNK_BYTES 65536.0
+/* Ways that parts of a block take in turn. */
+#define VARIANTS 16u
+/* Transfers that may be simulated to choose; the first way is made in any case. */
+#define MOST_SIMULATED 1e7
+/* Thread blocks for moves inside pods and between them; the rest copies. */
+#define POD_SMS 0.7
+#define RAIL_SMS 0.25
+#define MOST_WAYS 8u
+
+static bool is_rooted(const ccl_i_composer_t *c) {
+    return c->want->kind == CCL_BROADCAST || c->want->kind == CCL_REDUCE;
+}
+
+/* ---------------------------------------------------------------- one way */
+
+static ccl_status_t make(ccl_i_composer_t *c, const char *name, const ccl_i_composition_t *how,
+                         ccl_schedule_t **out, ccl_error_t *err) {
+    ccl_collective_kind_t kind = c->want->kind;
+    bool up = kind == CCL_ALLREDUCE || kind == CCL_REDUCESCATTER || kind == CCL_REDUCE;
+    bool down = kind != CCL_REDUCESCATTER && kind != CCL_REDUCE;
+    bool whole = kind == CCL_ALLREDUCE || is_rooted(c);
+    ccl_collective_t *coll = NULL;
+    ccl_i_turn_t turn = {.name = name};
+    ccl_i_move_t *ups = NULL;
+    c->how = *how;
+    CCL_TRY(ccl_collective_split(c->want, whole ? how->nchunks : c->parts, &coll, err));
+    c->how.nchunks = coll->nchunks;
+    ccl_status_t status = CCL_OK;
+    if (up) {
+        c->up = true;
+        CCL_TRY_GOTO(ccl_i_compose_moves(c, err), status, end);
+        turn.up = ups = c->moves;
+        turn.nup = c->nmoves;
+        c->moves = NULL;
+        c->cap = 0;
+    }
+    if (down) {
+        c->up = false;
+        CCL_TRY_GOTO(ccl_i_compose_moves(c, err), status, end);
+        turn.down = c->moves;
+        turn.ndown = c->nmoves;
+    }
+    status = ccl_i_turn_schedule(&turn, coll, out, err);
+    coll = NULL;
+end:
+    free(ups);
+    ccl_collective_destroy(coll);
+    return status;
+}
+
+/* ---------------------------------------------------------------- the fastest */
+
+/* Those that may be good, the likeliest first. */
+static uint32_t list_ways(const ccl_i_composer_t *c, ccl_i_composition_t *ways) {
+    uint32_t n = 0, nchunks = c->parts * c->topo->nranks;
+    if (c->want->kind == CCL_ALLTOALL) {
+        ways[n++] = (ccl_i_composition_t){CCL_I_PART_INNER, CCL_I_PART_INNER, nchunks};
+        return n;
+    }
+    if (!is_rooted(c)) {
+        ways[n++] = (ccl_i_composition_t){CCL_I_PART_PLAIN, CCL_I_PART_PLAIN, nchunks};
+        ways[n++] = (ccl_i_composition_t){CCL_I_PART_INNER, CCL_I_PART_PLAIN, nchunks};
+        ways[n++] = (ccl_i_composition_t){CCL_I_PART_INNER, CCL_I_PART_INNER, nchunks};
+        return n;
+    }
+    double most = fmin(MOST_CHUNKS, MOST_TRANSFERS / c->topo->nranks);
+    most = fmax(fmin(most, c->size_bytes / LEAST_CHUNK_BYTES), 2 * c->pods.most);
+    uint32_t nroot = c->options->chunks ? nchunks : (uint32_t)most;
+    ways[n++] = (ccl_i_composition_t){CCL_I_PART_PLAIN, CCL_I_PART_PLAIN, nroot};
+    ways[n++] = (ccl_i_composition_t){CCL_I_PART_PLAIN, CCL_I_PART_TREE, nroot};
+    ways[n++] = (ccl_i_composition_t){CCL_I_PART_INNER, CCL_I_PART_INNER, nroot};
+    return n;
+}
+
+typedef struct race {
+    ccl_i_composer_t *c;
+    ccl_schedule_t **made;
+    ccl_routes_t **routes; /* [threads] */
+    double time_s[MOST_WAYS];
+} race_t;
+
+static ccl_status_t simulate(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
+    race_t *race = user;
+    ccl_ctx_t quiet = race->c->ctx ? *race->c->ctx : (ccl_ctx_t)CCL_CTX_INIT;
+    quiet.progress = NULL; /* workers tell no progress */
+    quiet.log = NULL;
+    race->time_s[index] = INFINITY;
+    if (!race->made[index])
+        return CCL_OK;
+    if (!race->routes[worker])
+        race->routes[worker] = ccl_routes_create(race->c->topo);
+    if (!race->routes[worker])
+        return ccl_fail_nomem(err);
+    return ccl_i_time_schedule(&quiet, race->c->topo, race->routes[worker], race->made[index],
+                               race->c->size_bytes, CCL_GRANULARITY_TASK, &race->time_s[index],
+                               err);
+}
+
+static ccl_status_t find_fastest(ccl_i_composer_t *c, ccl_schedule_t **made, uint32_t n,
+                                 uint32_t *best, ccl_error_t *err) {
+    uint32_t threads = c->ctx && c->ctx->threads ? c->ctx->threads : ccl_core_count();
+    race_t race = {.c = c, .made = made, .routes = calloc(threads, sizeof *race.routes)};
+    if (!race.routes)
+        return ccl_fail_nomem(err);
+    ccl_status_t status = ccl_parallel_for(n, threads, simulate, &race, err);
+    for (uint32_t i = 0; i < n; i++)
+        *best = race.time_s[i] < race.time_s[*best] * (1 - 1e-6) ? i : *best;
+    for (uint32_t t = 0; t < threads; t++)
+        ccl_routes_destroy(race.routes[t]);
+    free(race.routes);
+    return status;
+}
+
+/* Ways that a part's synthesizer cannot do are passed over. */
+static ccl_status_t run(ccl_i_composer_t *c, const char *name, ccl_schedule_t **out,
+                        ccl_error_t *err) {
+    ccl_i_composition_t ways[MOST_WAYS];
+    ccl_schedule_t *made[MOST_WAYS] = {NULL};
+    uint32_t nways = list_ways(c, ways), n = 0, best = 0;
+    ccl_i_composition_t of[MOST_WAYS];
+    double simulated = 0, until_s = INFINITY;
+    bool limited = false;
+    ccl_status_t status = CCL_OK;
+    if (c->options->time_limit_s > 0)
+        until_s = ccl_now_s() + c->options->time_limit_s / 2;
+    for (uint32_t i = 0; i < nways; i++) {
+        ccl_error_t why = CCL_ERROR_INIT;
+        limited = n > 0 && ccl_now_s() > until_s;
+        if (limited || (n > 0 && simulated + made[0]->ntransfers > MOST_SIMULATED))
+            break;
+        status = make(c, name, &ways[i], &made[n], &why);
+        of[n] = ways[i];
+        if (status != CCL_OK && status != CCL_ERR_UNSUPPORTED) {
+            if (err)
+                *err = why;
+            goto end;
+        }
+        n += status == CCL_OK;
+        simulated += status == CCL_OK ? made[n - 1]->ntransfers : 0;
+        if (i + 1 == nways && n == 0 && err)
+            *err = why;
+    }
+    status = n ? CCL_OK : CCL_ERR_UNSUPPORTED;
+    if (n > 1)
+        status = find_fastest(c, made, n, &best, err);
+    if (status == CCL_OK) {
+        *out = made[best];
+        (*out)->limited |= limited;
+        made[best] = NULL;
+        ccl_log(c->ctx, CCL_LOG_INFO, "compose", "%u pods of %u kinds; pods %s, rails %s",
+                c->pods.npods, c->pods.nkinds, of[best].pod == CCL_I_PART_INNER ? name : "direct",
+                of[best].rail == CCL_I_PART_INNER  ? name
+                : of[best].rail == CCL_I_PART_TREE ? "in trees"
+                                                   : "in rings");
+    }
+end:
+    for (uint32_t i = 0; i < n; i++)
+        ccl_schedule_destroy(made[i]);
+    return status;
+}
+
+/* ---------------------------------------------------------------- what there is */
+
+static ccl_status_t make_parts(ccl_i_composer_t *c, ccl_error_t *err) {
+    uint32_t *rail = calloc(c->pods.npods, sizeof *rail);
+    c->kinds = calloc(c->pods.nkinds, sizeof *c->kinds);
+    ccl_status_t status = rail && c->kinds ? CCL_OK : ccl_fail_nomem(err);
+    for (uint32_t k = 0; status == CCL_OK && k < c->pods.nkinds; k++) {
+        uint32_t np = ccl_i_kind_size(&c->pods, k), pod = ccl_i_kind_pod(&c->pods, k, 0);
+        uint32_t g = ccl_i_pod_size(&c->pods, pod);
+        for (uint32_t i = 0; i < np; i++)
+            rail[i] = ccl_i_pod_rank(&c->pods, ccl_i_kind_pod(&c->pods, k, i), 0);
+        if (g > 1)
+            status = ccl_i_topology_part(c->topo, c->routes, c->pods.ranks + c->pods.first[pod], g,
+                                         POD_SMS, &c->kinds[k].pod, err);
+        if (status == CCL_OK && np > 1)
+            status =
+                ccl_i_topology_part(c->topo, c->routes, rail, np, RAIL_SMS, &c->kinds[k].rail, err);
+    }
+    free(rail);
+    return status;
+}
+
+static ccl_status_t find_roots(ccl_i_composer_t *c, ccl_error_t *err) {
+    uint32_t nchunks = c->parts * c->topo->nranks;
+    ccl_i_exchange_t x;
+    c->owner = calloc(nchunks, sizeof *c->owner);
+    if (!c->owner)
+        return ccl_fail_nomem(err);
+    CCL_TRY(ccl_i_exchange_init(&x, c->topo, c->routes, NULL, err));
+    /* Where all pods are alike all GPUs carry as much. */
+    bool uniform = c->options->uniform_roots || c->pods.nkinds == 1;
+    ccl_status_t status = ccl_i_turn_roots(&x, nchunks, uniform, c->owner, err);
+    ccl_i_exchange_fini(&x);
+    return status;
+}
+
+static ccl_status_t init(ccl_i_composer_t *c, ccl_error_t *err) {
+    uint32_t n = c->topo->nranks;
+    CCL_TRY(ccl_i_pods_find(c->topo, c->routes, &c->pods, err));
+    if (c->want->kind == CCL_ALLTOALL && c->pods.nkinds > 1)
+        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "pods differ: %u kinds, and alltoall wants one",
+                        c->pods.nkinds);
+    CCL_TRY(make_parts(c, err));
+    c->arrived = calloc(c->pods.most, sizeof *c->arrived);
+    c->at_head = calloc((size_t)c->pods.npods * c->pods.most, sizeof *c->at_head);
+    c->given = calloc(n, sizeof *c->given);
+    c->entered = calloc(n, sizeof *c->entered);
+    c->sent = calloc(c->pods.npods, sizeof *c->sent);
+    if (!c->arrived || !c->at_head || !c->given || !c->entered || !c->sent)
+        return ccl_fail_nomem(err);
+    c->parts = c->options->chunks ? c->options->chunks : 1;
+    for (size_t i = 0; i < CCL_ARRAY_LEN(parts_tried) && !c->options->chunks && !is_rooted(c);
+         i++) {
+        double blocks = (double)n * n * (c->want->kind == CCL_ALLTOALL ? 4 : 1);
+        if (parts_tried[i] > c->parts && blocks * parts_tried[i] <= MOST_TRANSFERS)
+            c->parts = parts_tried[i];
+    }
+    c->variants = is_rooted(c) ? VARIANTS : c->parts;
+    if (c->want->kind == CCL_ALLREDUCE)
+        CCL_TRY(find_roots(c, err));
+    return ccl_i_compose_heads(c, err);
+}
+
+static void fini(ccl_i_composer_t *c) {
+    for (uint32_t k = 0; c->kinds && k < c->pods.nkinds; k++) {
+        for (uint32_t i = 0; i < 2 * CCL_I_PART_SHAPES; i++) {
+            ccl_i_compose_trees_fini(&c->kinds[k].in_pod[i % 2][i / 2]);
+            ccl_i_compose_trees_fini(&c->kinds[k].on_rail[i % 2][i / 2]);
+        }
+        ccl_topology_destroy(c->kinds[k].pod);
+        ccl_topology_destroy(c->kinds[k].rail);
+    }
+    free(c->kinds);
+    ccl_i_pods_fini(&c->pods);
+    free(c->moves);
+    free(c->arrived);
+    free(c->at_head);
+    free(c->given);
+    free(c->entered);
+    free(c->sent);
+    free(c->owner);
+}
+
+ccl_status_t ccl_i_compose(const ccl_ctx_t *ctx, const char *name, const ccl_topology_t *topo,
+                           ccl_routes_t *routes, const ccl_collective_t *want,
+                           const ccl_synth_options_t *options, ccl_i_inner_fn inner, void *user,
+                           ccl_schedule_t **out, ccl_error_t *err) {
+    ccl_i_composer_t c = {.ctx = ctx,
+                          .topo = topo,
+                          .routes = routes,
+                          .want = want,
+                          .options = options,
+                          .inner = inner,
+                          .user = user};
+    switch (want->kind) {
+    case CCL_ALLGATHER:
+    case CCL_REDUCESCATTER:
+    case CCL_ALLREDUCE:
+    case CCL_BROADCAST:
+    case CCL_REDUCE:
+    case CCL_ALLTOALL:
+        break;
+    default:
+        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "%s is not composed of pods' schedules",
+                        want->name);
+    }
+    c.size_bytes = options->size_bytes > 0 ? options->size_bytes : 268435456.0;
+    ccl_status_t status = init(&c, err);
+    if (status == CCL_OK)
+        status = run(&c, name, out, err);
+    fini(&c);
+    return status;
+}

@@ -1,0 +1,66 @@
+/* Private to synth: what milp asks GLPK, and the answers. */
+#ifndef CCL_SYNTH_MILP_H
+#define CCL_SYNTH_MILP_H
+
+#include "synth/exact/rotation.h"
+#include "synth/common/solver_child.h"
+
+/** A chunk goes over a hop, from the start of an epoch. */
+typedef struct ccl_i_milp_send {
+    uint32_t chunk, hop, epoch;
+} ccl_i_milp_send_t;
+
+/** A collective in epochs. */
+typedef struct ccl_i_milp {
+    const ccl_i_exchange_t *x;
+    const ccl_collective_t *coll;     /* already cut */
+    const ccl_i_rotation_t *rotation; /* imposed where its order is above 1 */
+    const uint32_t *delay;            /* [nhops] epochs until the chunk can be sent on */
+    const uint32_t *window;           /* [nresources] in any so many epochs together ... */
+    const uint32_t *capacity;         /* [nresources] ... so many chunks */
+    const uint32_t *away; /* [n * n] epochs from GPU to GPU at least; CCL_NONE: no way */
+    uint32_t nodes;       /* of the search at most so many; 0: no limit */
+} ccl_i_milp_t;
+
+/* Most epochs that a chunk may take on a hop. */
+#define CCL_I_MILP_EPOCHS 4096u
+/**
+ * Epochs of a given length: delay of every hop, window and capacity of every resource.
+ * @retval CCL_ERR_USAGE  an epoch is too short.
+ */
+ccl_status_t ccl_i_milp_discretise(const ccl_i_exchange_t *x, double chunk_bytes, double epoch_s,
+                                   uint32_t *delay, uint32_t *window, uint32_t *capacity,
+                                   ccl_error_t *err);
+/** Least epochs from GPU to GPU, [n * n]; CCL_NONE: no way. */
+void ccl_i_milp_distances(const ccl_i_exchange_t *x, const uint32_t *delay, uint32_t *away);
+
+typedef enum ccl_i_milp_answer {
+    CCL_I_MILP_FOUND,
+    CCL_I_MILP_NONE, /* proven; with a rotation: none that turns */
+    CCL_I_MILP_UNKNOWN,
+    CCL_I_MILP_NOMEM
+} ccl_i_milp_answer_t;
+
+/** Variables of a model with so many epochs. */
+double ccl_i_milp_variables(const ccl_i_milp_t *m, uint32_t epochs);
+/**
+ * Is there a schedule of so many epochs? In a child process only.
+ * @param sends  malloc'ed, caller frees; by epoch, every one is needed.
+ */
+ccl_i_milp_answer_t ccl_i_milp_ask(const ccl_i_milp_t *m, uint32_t epochs,
+                                   ccl_i_milp_send_t **sends, size_t *nsends);
+/** Where the rotation takes a chunk of an allgather or alltoall. */
+uint32_t ccl_i_milp_turn(const ccl_i_milp_t *m, uint32_t chunk);
+
+/**
+ * The least time in which flows can bring every chunk, of `bytes` each, from its source to its one
+ * destination, and such flows, cut into at most `parts` paths a chunk. In a child process only.
+ *
+ * @param sends  malloc'ed: chunk * parts + part over a hop; `epoch` is the place on its path,
+ * counted so that all paths end together.
+ */
+ccl_i_milp_answer_t ccl_i_milp_flows(const ccl_i_exchange_t *x, const ccl_collective_t *coll,
+                                     double bytes, uint32_t parts, double *time_s,
+                                     ccl_i_milp_send_t **sends, size_t *nsends);
+
+#endif

@@ -1,0 +1,236 @@
+/*
+ * The LP form for collectives in which every chunk has one destination (TE-CCL, section 4.1; there
+ * with epochs): flows, added up by source, that bring everything in the least time, when all links
+ * are busy all the time. Then every source's flows are taken apart into paths, and a chunk into
+ * parts, one for each path.
+ */
+#include "synth/exact/milp.h"
+
+#include <glpk.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A little of the objective for every hop, so that no flow goes round in circles. */
+#define DETOUR 1e-4
+#define LEAST_FLOW 1e-9 /* of a chunk */
+
+typedef struct flows {
+    const ccl_i_exchange_t *x;
+    const ccl_collective_t *coll;
+    uint32_t n, nhops, parts;
+    double *flow;   /* [n][nhops] chunks of a source over a hop */
+    uint32_t *path; /* [n] hops of a walk */
+    bool *seen;     /* [n] */
+    ccl_i_milp_send_t *sends;
+    size_t nsends, csends;
+} flows_t;
+
+/** Column of a source's flow over a hop; the first is the time. */
+static int column(const flows_t *f, uint32_t src, uint32_t hop) {
+    return 2 + (int)(src * f->nhops + hop);
+}
+
+static bool add_rows(const flows_t *f, glp_prob *lp, double bytes) {
+    const ccl_i_exchange_t *x = f->x;
+    size_t most = (size_t)f->n * f->nhops + 2;
+    int *index = malloc(most * sizeof *index);
+    double *value = malloc(most * sizeof *value);
+    double *wants = calloc((size_t)f->n * f->n, sizeof *wants); /* chunks of a source for a GPU */
+    bool ok = index && value && wants;
+    for (uint32_t c = 0; ok && c < f->coll->nchunks; c++) {
+        const ccl_chunk_t *chunk = &f->coll->chunks[c];
+        if (chunk->dests[0] != chunk->sources[0])
+            wants[(size_t)chunk->sources[0] * f->n + chunk->dests[0]]++;
+    }
+    for (uint32_t s = 0; ok && s < f->n; s++)
+        for (uint32_t r = 0; r < f->n; r++) { /* what comes in goes on, but for what is wanted */
+            int len = 0, row;
+            if (r == s)
+                continue;
+            for (uint32_t i = x->in_first[r]; i < x->in_first[r + 1]; i++) {
+                index[++len] = column(f, s, x->in_hops[i]);
+                value[len] = 1;
+            }
+            for (uint32_t h = x->out_first[r]; h < x->out_first[r + 1]; h++) {
+                index[++len] = column(f, s, h);
+                value[len] = -1;
+            }
+            row = glp_add_rows(lp, 1);
+            glp_set_row_bnds(lp, row, GLP_FX, wants[(size_t)s * f->n + r],
+                             wants[(size_t)s * f->n + r]);
+            glp_set_mat_row(lp, row, len, index, value);
+        }
+    for (uint32_t r = 0; ok && r < x->nresources; r++) { /* and takes no longer than the time */
+        int len = 1, row;
+        index[1] = 1;
+        value[1] = -1;
+        for (uint32_t h = 0; h < f->nhops; h++)
+            for (uint32_t u = 0; u < x->hops[h].nuses; u++) {
+                const ccl_i_use_t *use = &x->uses[x->hops[h].first_use + u];
+                for (uint32_t s = 0; use->resource == r && s < f->n; s++) {
+                    index[++len] = column(f, s, h);
+                    value[len] = use->times * bytes / x->resources[r].Bps;
+                }
+            }
+        row = glp_add_rows(lp, 1);
+        glp_set_row_bnds(lp, row, GLP_UP, 0, 0);
+        glp_set_mat_row(lp, row, len, index, value);
+    }
+    free(index);
+    free(value);
+    free(wants);
+    return ok;
+}
+
+static ccl_i_milp_answer_t solve(flows_t *f, double bytes, double *time_s) {
+    glp_prob *lp = glp_create_prob();
+    glp_smcp how;
+    double slowest = INFINITY;
+    ccl_i_milp_answer_t answer = CCL_I_MILP_UNKNOWN;
+    for (uint32_t r = 0; r < f->x->nresources; r++)
+        slowest = fmin(slowest, f->x->resources[r].Bps);
+    /* Times in units of what the slowest link needs for a chunk, so that GLPK sees numbers near 1.
+     */
+    double unit_s = bytes / slowest;
+    glp_set_obj_dir(lp, GLP_MIN);
+    glp_add_cols(lp, 1 + (int)(f->n * f->nhops));
+    for (int col = 1; col <= 1 + (int)(f->n * f->nhops); col++) {
+        glp_set_col_bnds(lp, col, GLP_LO, 0, 0);
+        glp_set_obj_coef(lp, col, col == 1 ? 1 : DETOUR / ((double)f->n * f->nhops));
+    }
+    if (add_rows(f, lp, slowest)) {
+        glp_init_smcp(&how);
+        how.msg_lev = GLP_MSG_OFF;
+        how.presolve = GLP_ON;
+        int code = glp_simplex(lp, &how);
+        if (!code && glp_get_status(lp) == GLP_OPT) {
+            *time_s = glp_get_col_prim(lp, 1) * unit_s;
+            for (uint32_t s = 0; s < f->n; s++)
+                for (uint32_t h = 0; h < f->nhops; h++)
+                    f->flow[(size_t)s * f->nhops + h] = glp_get_col_prim(lp, column(f, s, h));
+            answer = CCL_I_MILP_FOUND;
+        } else if (code == GLP_ENOPFS || (!code && glp_get_status(lp) == GLP_NOFEAS)) {
+            answer = CCL_I_MILP_NONE;
+        }
+    } else {
+        answer = CCL_I_MILP_NOMEM;
+    }
+    glp_delete_prob(lp);
+    return answer;
+}
+
+/** Back from a GPU to the source along the widest flows; 0: no way with flow left. */
+static uint32_t walk_back(flows_t *f, uint32_t src, uint32_t dst, double *width) {
+    const ccl_i_exchange_t *x = f->x;
+    uint32_t len = 0;
+    memset(f->seen, 0, f->n * sizeof *f->seen);
+    *width = INFINITY;
+    for (uint32_t at = dst; at != src;) {
+        uint32_t best = CCL_NONE;
+        f->seen[at] = true;
+        for (uint32_t i = x->in_first[at]; i < x->in_first[at + 1]; i++) {
+            uint32_t h = x->in_hops[i];
+            if (!f->seen[x->hops[h].src] && f->flow[(size_t)src * f->nhops + h] > LEAST_FLOW &&
+                (best == CCL_NONE ||
+                 f->flow[(size_t)src * f->nhops + h] > f->flow[(size_t)src * f->nhops + best]))
+                best = h;
+        }
+        if (best == CCL_NONE)
+            return 0;
+        *width = fmin(*width, f->flow[(size_t)src * f->nhops + best]);
+        f->path[len++] = best; /* last hop first */
+        at = x->hops[best].src;
+    }
+    return len;
+}
+
+static bool add_path(flows_t *f, uint32_t chunk, uint32_t part, uint32_t len) {
+    if (!ccl_grow(&f->sends, &f->csends, f->nsends + len, sizeof *f->sends))
+        return false;
+    for (uint32_t i = 0; i < len; i++)
+        f->sends[f->nsends++] =
+            (ccl_i_milp_send_t){chunk * f->parts + part, f->path[i], len - 1 - i};
+    return true;
+}
+
+/** What still has far to go first: what waits for it keeps links busy at the end. */
+static bool sort_sends(flows_t *f) {
+    uint32_t nchunks = f->coll->nchunks * f->parts;
+    uint32_t *len = calloc(nchunks + (size_t)1, sizeof *len);
+    ccl_i_milp_send_t *sorted = malloc((f->nsends + 1) * sizeof *sorted);
+    size_t n = 0;
+    uint32_t longest = 0;
+    if (!len || !sorted) {
+        free(len);
+        free(sorted);
+        return false;
+    }
+    for (size_t i = 0; i < f->nsends; i++) {
+        uint32_t *of = &len[f->sends[i].chunk];
+        *of = f->sends[i].epoch + 1 > *of ? f->sends[i].epoch + 1 : *of;
+        longest = *of > longest ? *of : longest;
+    }
+    for (uint32_t step = 0; step < longest; step++)
+        for (uint32_t left = longest; left > 0; left--)
+            for (size_t i = 0; i < f->nsends; i++)
+                if (f->sends[i].epoch == step && len[f->sends[i].chunk] - step == left)
+                    sorted[n++] = f->sends[i];
+    free(f->sends);
+    free(len);
+    f->sends = sorted;
+    return true;
+}
+
+/** A chunk's parts one by one: each along the widest path left, which it narrows by its size. */
+static bool take_apart(flows_t *f) {
+    for (uint32_t part = 0; part < f->parts; part++)
+        for (uint32_t c = 0; c < f->coll->nchunks; c++) {
+            uint32_t src = f->coll->chunks[c].sources[0], dst = f->coll->chunks[c].dests[0];
+            double width;
+            if (src == dst)
+                continue;
+            uint32_t len = walk_back(f, src, dst, &width);
+            if (!len) { /* rounded away: the shortest way with any hops at all */
+                for (uint32_t h = 0; h < f->nhops; h++)
+                    f->flow[(size_t)src * f->nhops + h] += 1e-6;
+                len = walk_back(f, src, dst, &width);
+                for (uint32_t h = 0; h < f->nhops; h++)
+                    f->flow[(size_t)src * f->nhops + h] -= 1e-6;
+            }
+            if (!len || !add_path(f, c, part, len))
+                return false;
+            for (uint32_t i = 0; i < len; i++)
+                f->flow[(size_t)src * f->nhops + f->path[i]] -= 1.0 / f->parts;
+        }
+    return sort_sends(f);
+}
+
+ccl_i_milp_answer_t ccl_i_milp_flows(const ccl_i_exchange_t *x, const ccl_collective_t *coll,
+                                     double bytes, uint32_t parts, double *time_s,
+                                     ccl_i_milp_send_t **sends, size_t *nsends) {
+    flows_t f = {.x = x, .coll = coll, .n = coll->nranks, .nhops = x->nhops, .parts = parts};
+    ccl_i_milp_answer_t answer = CCL_I_MILP_NOMEM;
+    f.flow = calloc((size_t)f.n * f.nhops + 1, sizeof *f.flow);
+    f.path = malloc((f.n + (size_t)1) * sizeof *f.path);
+    f.seen = malloc(f.n + (size_t)1);
+    *sends = NULL;
+    *nsends = 0;
+    if (f.flow && f.path && f.seen) {
+        glp_term_out(GLP_OFF);
+        answer = solve(&f, bytes, time_s);
+        if (answer == CCL_I_MILP_FOUND && !take_apart(&f))
+            answer = CCL_I_MILP_NOMEM;
+        glp_free_env();
+    }
+    free(f.flow);
+    free(f.path);
+    free(f.seen);
+    if (answer == CCL_I_MILP_FOUND) {
+        *sends = f.sends;
+        *nsends = f.nsends;
+    } else {
+        free(f.sends);
+    }
+    return answer;
+}

@@ -1,0 +1,357 @@
+/*
+ * The epoch MILP of a whole collective in GLPK (TE-CCL, SIGCOMM 2024, section 3): F, a chunk is
+ * sent over a hop in an epoch, binary; B, a GPU has a chunk at the start of an epoch. With the
+ * number of epochs fixed and no objective GLPK finds in a second what takes it minutes with a
+ * makespan to minimise. Runs in a child process only: GLPK passes its limits, and ends the process
+ * when short of memory.
+ */
+#include "synth/exact/milp.h"
+
+#include <glpk.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct model {
+    const ccl_i_milp_t *m;
+    glp_prob *lp;
+    uint32_t n, nhops, nchunks, epochs, order;
+    uint32_t *rep, *turns;
+    uint32_t *rank_turned, *hop_turned; /* [order][n], [order][nhops] */
+    int *send;                          /* [nchunks][nhops][epochs] column; 0: never */
+    int *has;                           /* [nchunks][n][epochs + 1] column; 0: no; -1: for sure */
+    int *index;                         /* scratch, from 1 */
+    double *value;
+    size_t most;
+} model_t;
+
+uint32_t ccl_i_milp_turn(const ccl_i_milp_t *m, uint32_t chunk) {
+    uint32_t c = m->coll->chunks_per_block, n = m->coll->nranks, block = chunk / c;
+    const uint32_t *rank = m->rotation->rank;
+    uint32_t to =
+        m->coll->kind == CCL_ALLTOALL ? rank[block / n] * n + rank[block % n] : rank[block];
+    return to * c + chunk % c;
+}
+
+double ccl_i_milp_variables(const ccl_i_milp_t *m, uint32_t epochs) {
+    return (double)m->coll->nchunks * (m->x->nhops + m->x->nranks) * epochs / m->rotation->order;
+}
+
+static int has_of(const model_t *m, uint32_t chunk, uint32_t rank, uint32_t k) {
+    uint32_t r = m->rank_turned[m->turns[chunk] * m->n + rank];
+    return m->has[((size_t)m->rep[chunk] * m->n + r) * (m->epochs + 1) + k];
+}
+
+static int send_of(const model_t *m, uint32_t chunk, uint32_t hop, uint32_t k) {
+    uint32_t h = m->hop_turned[m->turns[chunk] * m->nhops + hop];
+    return m->send[((size_t)m->rep[chunk] * m->nhops + h) * m->epochs + k];
+}
+
+static void make_circles(model_t *m) {
+    const ccl_i_rotation_t *rot = m->m->rotation;
+    for (uint32_t k = 0; k < m->order; k++) {
+        for (uint32_t r = 0; r < m->n; r++)
+            m->rank_turned[k * m->n + r] = k ? rot->rank[m->rank_turned[(k - 1) * m->n + r]] : r;
+        for (uint32_t h = 0; h < m->nhops; h++)
+            m->hop_turned[k * m->nhops + h] =
+                k ? rot->hop[m->hop_turned[(k - 1) * m->nhops + h]] : h;
+    }
+    for (uint32_t c = 0; c < m->nchunks; c++) {
+        m->rep[c] = c;
+        m->turns[c] = 0;
+        for (uint32_t k = 1, at = c; k < m->order; k++) {
+            at = ccl_i_milp_turn(m->m, at);
+            if (at < m->rep[c]) {
+                m->rep[c] = at;
+                m->turns[c] = k;
+            }
+        }
+    }
+}
+
+/* ---------------------------------------------------------------- the model */
+
+static uint32_t to_dest(const model_t *m, uint32_t chunk, uint32_t rank) {
+    const ccl_chunk_t *c = &m->m->coll->chunks[chunk];
+    uint32_t best = CCL_NONE;
+    for (uint32_t i = 0; i < c->ndests; i++) {
+        uint32_t away = m->m->away[(size_t)rank * m->n + c->dests[i]];
+        best = away < best ? away : best;
+    }
+    return best;
+}
+
+/** Columns for what can be: nothing before a chunk can have come, nothing that comes too late. */
+static void add_columns(model_t *m) {
+    for (uint32_t c = 0; c < m->nchunks; c++) {
+        if (m->rep[c] != c)
+            continue;
+        uint32_t src = m->m->coll->chunks[c].sources[0];
+        const uint32_t *away = &m->m->away[(size_t)src * m->n];
+        for (uint32_t r = 0; r < m->n; r++)
+            for (uint32_t k = 0; k <= m->epochs; k++) {
+                int *col = &m->has[((size_t)c * m->n + r) * (m->epochs + 1) + k];
+                if (r == src) {
+                    *col = -1;
+                } else if (k >= away[r]) {
+                    *col = glp_add_cols(m->lp, 1);
+                    glp_set_col_bnds(m->lp, *col, GLP_DB, 0, 1);
+                }
+            }
+        for (uint32_t h = 0; h < m->nhops; h++) {
+            const ccl_i_hop_t *hop = &m->m->x->hops[h];
+            uint64_t rest = (uint64_t)m->m->delay[h] + to_dest(m, c, hop->dst);
+            for (uint32_t k = away[hop->src]; k < m->epochs && hop->dst != src; k++) {
+                if (k + rest > m->epochs)
+                    break;
+                int col = glp_add_cols(m->lp, 1);
+                glp_set_col_kind(m->lp, col, GLP_BV);
+                m->send[((size_t)c * m->nhops + h) * m->epochs + k] = col;
+            }
+        }
+    }
+}
+
+/** sum(value * column) <= limit */
+static void add_row(model_t *m, size_t len, double limit) {
+    int row = glp_add_rows(m->lp, 1);
+    glp_set_row_bnds(m->lp, row, GLP_UP, 0, limit);
+    glp_set_mat_row(m->lp, row, (int)len, m->index, m->value);
+}
+
+static void put(model_t *m, size_t *len, int column, double value) {
+    m->index[++*len] = column;
+    m->value[*len] = value;
+}
+
+static bool add_chunk(model_t *m, uint32_t c) {
+    const ccl_i_exchange_t *x = m->m->x;
+    const ccl_chunk_t *chunk = &m->m->coll->chunks[c];
+    for (uint32_t h = 0; h < m->nhops; h++)
+        for (uint32_t k = 0; k < m->epochs; k++) {
+            int send = send_of(m, c, h, k), has = has_of(m, c, x->hops[h].src, k);
+            size_t len = 0;
+            if (!send || has < 0)
+                continue;
+            put(m, &len, send, 1);
+            if (has)
+                put(m, &len, has, -1);
+            add_row(m, len, 0);
+        }
+    for (uint32_t r = 0; r < m->n; r++)
+        for (uint32_t k = 0; k <= m->epochs; k++) {
+            int now = has_of(m, c, r, k), before = k ? has_of(m, c, r, k - 1) : 0;
+            size_t len = 0;
+            if (now <= 0)
+                continue;
+            put(m, &len, now, 1);
+            if (before > 0)
+                put(m, &len, before, -1);
+            for (uint32_t i = x->in_first[r]; i < x->in_first[r + 1]; i++) {
+                uint32_t h = x->in_hops[i], delay = m->m->delay[h];
+                int send = k >= delay ? send_of(m, c, h, k - delay) : 0;
+                if (send)
+                    put(m, &len, send, -1);
+            }
+            add_row(m, len, 0);
+        }
+    for (uint32_t i = 0; i < chunk->ndests; i++) {
+        int has = has_of(m, c, chunk->dests[i], m->epochs);
+        if (!has)
+            return false;
+        if (has > 0)
+            glp_set_col_bnds(m->lp, has, GLP_FX, 1, 1);
+    }
+    return true;
+}
+
+static void add_resource(model_t *m, uint32_t r) {
+    const ccl_i_exchange_t *x = m->m->x;
+    uint32_t window = m->m->window[r];
+    for (uint32_t from = 0; from < m->epochs; from++) {
+        size_t len = 0;
+        double total = 0;
+        for (uint32_t h = 0; h < m->nhops; h++) {
+            uint32_t times = 0;
+            for (uint32_t u = 0; u < x->hops[h].nuses; u++)
+                if (x->uses[x->hops[h].first_use + u].resource == r)
+                    times = x->uses[x->hops[h].first_use + u].times;
+            for (uint32_t k = from; times && k < from + window && k < m->epochs; k++)
+                for (uint32_t c = 0; c < m->nchunks; c++) {
+                    int send = send_of(m, c, h, k);
+                    if (send && len + 1 < m->most) {
+                        put(m, &len, send, times);
+                        total += times;
+                    }
+                }
+        }
+        if (total > m->m->capacity[r]) {
+            /* Chunks of one circle may be one variable: their columns are summed. */
+            size_t kept = 0;
+            for (size_t i = 1; i <= len; i++) {
+                size_t at = 1;
+                while (m->order > 1 && at <= kept && m->index[at] != m->index[i])
+                    at++;
+                if (m->order == 1 || at > kept) {
+                    at = ++kept;
+                    m->index[at] = m->index[i];
+                    m->value[at] = m->value[i];
+                } else {
+                    m->value[at] += m->value[i];
+                }
+            }
+            add_row(m, kept, m->m->capacity[r]);
+        }
+    }
+}
+
+/* ---------------------------------------------------------------- answer */
+
+/** Of all that bring a chunk to a GPU the one that is there first; of these what is needed. */
+static bool keep_needed(const model_t *m, ccl_i_milp_send_t *sends, size_t *nsends) {
+    size_t cells = (size_t)m->nchunks * m->n, kept = *nsends;
+    size_t *first = malloc(cells * sizeof *first); /* SIZE_MAX: none */
+    bool *needed = calloc(cells, sizeof *needed);
+    if (!first || !needed) {
+        free(first);
+        free(needed);
+        return false;
+    }
+    for (size_t i = 0; i < cells; i++)
+        first[i] = SIZE_MAX;
+    for (size_t i = 0; i < *nsends; i++) {
+        const ccl_i_hop_t *hop = &m->m->x->hops[sends[i].hop];
+        size_t *at = &first[(size_t)sends[i].chunk * m->n + hop->dst];
+        if (*at == SIZE_MAX || sends[i].epoch + m->m->delay[sends[i].hop] <
+                                   sends[*at].epoch + m->m->delay[sends[*at].hop])
+            *at = i;
+    }
+    for (uint32_t c = 0; c < m->nchunks; c++)
+        for (uint32_t i = 0; i < m->m->coll->chunks[c].ndests; i++)
+            needed[(size_t)c * m->n + m->m->coll->chunks[c].dests[i]] = true;
+    for (size_t i = *nsends; i-- > 0;) {
+        const ccl_i_hop_t *hop = &m->m->x->hops[sends[i].hop];
+        size_t base = (size_t)sends[i].chunk * m->n;
+        if (first[base + hop->dst] != i || !needed[base + hop->dst])
+            continue;
+        needed[base + hop->src] = true;
+        sends[--kept] = sends[i];
+    }
+    memmove(sends, sends + kept, (*nsends - kept) * sizeof *sends);
+    *nsends -= kept;
+    free(first);
+    free(needed);
+    return true;
+}
+
+static ccl_i_milp_answer_t read_answer(const model_t *m, ccl_i_milp_send_t **out, size_t *nout) {
+    ccl_i_milp_send_t *sends = NULL;
+    size_t n = 0, cap = 0;
+    for (uint32_t k = 0; k < m->epochs; k++)
+        for (uint32_t c = 0; c < m->nchunks; c++)
+            for (uint32_t h = 0; h < m->nhops; h++) {
+                int send = send_of(m, c, h, k);
+                if (!send || glp_mip_col_val(m->lp, send) < 0.5)
+                    continue;
+                if (!ccl_grow(&sends, &cap, n + 1, sizeof *sends)) {
+                    free(sends);
+                    return CCL_I_MILP_NOMEM;
+                }
+                sends[n++] = (ccl_i_milp_send_t){c, h, k};
+            }
+    if (!keep_needed(m, sends, &n)) {
+        free(sends);
+        return CCL_I_MILP_NOMEM;
+    }
+    *out = sends;
+    *nout = n;
+    return CCL_I_MILP_FOUND;
+}
+
+/* Ends the search after so many nodes: the same on any machine, as a limit in seconds is not. */
+static void count_nodes(glp_tree *tree, void *info) {
+    const uint32_t *most = info;
+    int total = 0;
+    glp_ios_tree_size(tree, NULL, NULL, &total);
+    if ((uint32_t)total > *most)
+        glp_ios_terminate(tree);
+}
+
+static ccl_i_milp_answer_t solve(model_t *m, ccl_i_milp_send_t **sends, size_t *nsends) {
+    glp_iocp how;
+    make_circles(m);
+    add_columns(m);
+    for (uint32_t c = 0; c < m->nchunks; c++)
+        if (m->rep[c] == c && !add_chunk(m, c))
+            return CCL_I_MILP_NONE;
+    for (uint32_t r = 0; r < m->m->x->nresources; r++) {
+        bool lowest = true; /* of its circle; the others follow */
+        for (uint32_t k = 1, at = r; k < m->order; k++) {
+            at = m->m->rotation->resource[at];
+            lowest = lowest && at >= r;
+        }
+        if (lowest)
+            add_resource(m, r);
+    }
+    glp_init_iocp(&how);
+    how.msg_lev = GLP_MSG_OFF;
+    how.presolve = GLP_ON;
+    how.fp_heur = GLP_ON;
+    how.br_tech = GLP_BR_DTH;
+    how.bt_tech = GLP_BT_DFS;
+    uint32_t nodes = m->m->nodes;
+    if (nodes) {
+        how.cb_func = count_nodes;
+        how.cb_info = &nodes;
+    }
+    int code = glp_intopt(m->lp, &how);
+    if (code == GLP_ESTOP && glp_mip_status(m->lp) == GLP_FEAS)
+        return read_answer(m, sends, nsends);
+    if (code == GLP_ENOPFS || code == GLP_ENODFS)
+        return CCL_I_MILP_NONE;
+    if (code)
+        return CCL_I_MILP_UNKNOWN;
+    int status = glp_mip_status(m->lp);
+    if (status == GLP_NOFEAS)
+        return CCL_I_MILP_NONE;
+    if (status != GLP_OPT && status != GLP_FEAS)
+        return CCL_I_MILP_UNKNOWN;
+    return read_answer(m, sends, nsends);
+}
+
+ccl_i_milp_answer_t ccl_i_milp_ask(const ccl_i_milp_t *milp, uint32_t epochs,
+                                   ccl_i_milp_send_t **sends, size_t *nsends) {
+    model_t m = {.m = milp,
+                 .n = milp->coll->nranks,
+                 .nhops = milp->x->nhops,
+                 .nchunks = milp->coll->nchunks,
+                 .epochs = epochs,
+                 .order = milp->rotation->order};
+    ccl_i_milp_answer_t answer = CCL_I_MILP_NOMEM;
+    uint32_t widest = 1;
+    for (uint32_t r = 0; r < milp->x->nresources; r++)
+        widest = milp->window[r] > widest ? milp->window[r] : widest;
+    m.most = (size_t)m.nchunks * m.nhops * (widest < epochs ? widest : epochs) + m.nhops + 8;
+    *sends = NULL;
+    *nsends = 0;
+    m.rep = malloc((m.nchunks + (size_t)1) * sizeof *m.rep);
+    m.turns = malloc((m.nchunks + (size_t)1) * sizeof *m.turns);
+    m.rank_turned = malloc((size_t)m.order * m.n * sizeof *m.rank_turned);
+    m.hop_turned = malloc(((size_t)m.order * m.nhops + 1) * sizeof *m.hop_turned);
+    m.send = calloc((size_t)m.nchunks * m.nhops * epochs + 1, sizeof *m.send);
+    m.has = calloc((size_t)m.nchunks * m.n * (epochs + 1), sizeof *m.has);
+    m.index = malloc(m.most * sizeof *m.index);
+    m.value = malloc(m.most * sizeof *m.value);
+    if (m.rep && m.turns && m.rank_turned && m.hop_turned && m.send && m.has && m.index &&
+        m.value) {
+        glp_term_out(GLP_OFF);
+        m.lp = glp_create_prob();
+        answer = solve(&m, sends, nsends);
+        glp_delete_prob(m.lp);
+        glp_free_env();
+    }
+    void *const all[] = {m.rep,  m.turns, m.rank_turned, m.hop_turned,
+                         m.send, m.has,   m.index,       m.value};
+    for (size_t i = 0; i < CCL_ARRAY_LEN(all); i++)
+        free(all[i]);
+    return answer;
+}

@@ -1,0 +1,366 @@
+/*
+ * One query of sccl for Z3 (SCCL, PPoPP 2021, section 3): has a GPU a chunk after a step, is a
+ * chunk sent over a hop in a step. Booleans and cardinalities instead of SCCL's integer times: Z3
+ * is much faster at them. Runs in a child process only: Z3 keeps its memory, and may end the
+ * process.
+ */
+#include "synth/exact/sccl.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <z3.h>
+
+typedef struct model {
+    const ccl_i_sccl_query_t *q;
+    Z3_context z3;
+    Z3_solver solver;
+    uint32_t n, nhops, nchunks, steps, order;
+    uint32_t *rep, *turns; /* [nchunks] the chunk of its circle that has variables; how often
+                              the rotation takes this chunk to it */
+    uint32_t *rank_turned; /* [order][n] */
+    uint32_t *hop_turned;  /* [order][nhops] */
+    Z3_ast *has;           /* [nchunks][n][steps + 1]; NULL: false */
+    Z3_ast *send;          /* [nchunks][nhops][steps]; NULL: never */
+    Z3_ast *extra;         /* [steps][rounds - steps] the step has one more round */
+    Z3_ast *list;          /* [most] scratch */
+    int *weight;
+} model_t;
+
+static uint32_t source_of(const ccl_i_sccl_query_t *q, uint32_t chunk) {
+    return q->coll->chunks[chunk].sources[0];
+}
+
+/** Where the rotation takes a chunk of a collective in which all ranks are alike. */
+static uint32_t turn_chunk(const ccl_i_sccl_query_t *q, uint32_t chunk) {
+    uint32_t c = q->coll->chunks_per_block, n = q->coll->nranks, block = chunk / c;
+    uint32_t to = q->coll->kind == CCL_ALLTOALL
+                      ? q->rotation->rank[block / n] * n + q->rotation->rank[block % n]
+                      : q->rotation->rank[block];
+    return to * c + chunk % c;
+}
+
+static Z3_ast has_of(const model_t *m, uint32_t chunk, uint32_t rank, uint32_t t) {
+    uint32_t r = m->rank_turned[m->turns[chunk] * m->n + rank];
+    return m->has[((size_t)m->rep[chunk] * m->n + r) * (m->steps + 1) + t];
+}
+
+static Z3_ast send_of(const model_t *m, uint32_t chunk, uint32_t hop, uint32_t t) {
+    uint32_t h = m->hop_turned[m->turns[chunk] * m->nhops + hop];
+    return m->send[((size_t)m->rep[chunk] * m->nhops + h) * m->steps + t];
+}
+
+static Z3_ast fresh(model_t *m, const char *prefix) {
+    return Z3_mk_fresh_const(m->z3, prefix, Z3_mk_bool_sort(m->z3));
+}
+
+static void must(model_t *m, Z3_ast what) {
+    Z3_solver_assert(m->z3, m->solver, what);
+}
+
+/* ---------------------------------------------------------------- variables */
+
+static void make_circles(model_t *m) {
+    const ccl_i_rotation_t *rot = m->q->rotation;
+    for (uint32_t k = 0; k < m->order; k++) {
+        for (uint32_t r = 0; r < m->n; r++)
+            m->rank_turned[k * m->n + r] = k ? rot->rank[m->rank_turned[(k - 1) * m->n + r]] : r;
+        for (uint32_t h = 0; h < m->nhops; h++)
+            m->hop_turned[k * m->nhops + h] =
+                k ? rot->hop[m->hop_turned[(k - 1) * m->nhops + h]] : h;
+    }
+    for (uint32_t c = 0; c < m->nchunks; c++) {
+        uint32_t at = c, turns = 0;
+        m->rep[c] = c;
+        m->turns[c] = 0;
+        for (uint32_t k = 1; k < m->order; k++) {
+            at = turn_chunk(m->q, at);
+            turns++;
+            if (at < m->rep[c]) {
+                m->rep[c] = at;
+                m->turns[c] = turns;
+            }
+        }
+    }
+}
+
+/** Least hops from a rank to one of a chunk's destinations. */
+static uint32_t to_dest(const ccl_i_sccl_query_t *q, uint32_t chunk, uint32_t rank) {
+    const ccl_chunk_t *c = &q->coll->chunks[chunk];
+    uint32_t best = UINT16_MAX;
+    for (uint32_t i = 0; i < c->ndests; i++) {
+        uint32_t hops = q->hops_between[(size_t)rank * q->coll->nranks + c->dests[i]];
+        best = hops < best ? hops : best;
+    }
+    return best;
+}
+
+static void make_variables(model_t *m) {
+    const ccl_i_sccl_query_t *q = m->q;
+    for (uint32_t c = 0; c < m->nchunks; c++) {
+        if (m->rep[c] != c)
+            continue;
+        uint32_t src = source_of(q, c);
+        const uint16_t *from = &q->hops_between[(size_t)src * m->n];
+        for (uint32_t r = 0; r < m->n; r++)
+            for (uint32_t t = 0; t <= m->steps; t++)
+                if (r == src)
+                    m->has[((size_t)c * m->n + r) * (m->steps + 1) + t] = Z3_mk_true(m->z3);
+                else if (t >= from[r])
+                    m->has[((size_t)c * m->n + r) * (m->steps + 1) + t] = fresh(m, "h");
+        for (uint32_t h = 0; h < m->nhops; h++) {
+            const ccl_i_hop_t *hop = &q->x->hops[h];
+            uint32_t rest = to_dest(q, c, hop->dst);
+            for (uint32_t t = from[hop->src]; t < m->steps && hop->dst != src; t++)
+                if (t + 1 + rest <= m->steps)
+                    m->send[((size_t)c * m->nhops + h) * m->steps + t] = fresh(m, "s");
+        }
+    }
+    for (uint32_t i = 0; i < m->steps * (q->rounds - m->steps); i++)
+        m->extra[i] = fresh(m, "x");
+}
+
+/* ---------------------------------------------------------------- constraints */
+
+/** What is sent is there; what is there came; it comes once; who must have it has it. */
+static void constrain_chunk(model_t *m, uint32_t c) {
+    const ccl_i_exchange_t *x = m->q->x;
+    const ccl_chunk_t *chunk = &m->q->coll->chunks[c];
+    for (uint32_t r = 0; r < m->n; r++) {
+        unsigned came = 0;
+        if (r == source_of(m->q, c))
+            continue;
+        for (uint32_t t = 0; t < m->steps; t++) {
+            unsigned now = 0, first = came;
+            for (uint32_t i = x->in_first[r]; i < x->in_first[r + 1]; i++) {
+                uint32_t h = x->in_hops[i];
+                Z3_ast send = send_of(m, c, h, t), had = has_of(m, c, x->hops[h].src, t);
+                if (!send)
+                    continue;
+                must(m, had ? Z3_mk_implies(m->z3, send, had) : Z3_mk_not(m->z3, send));
+                m->list[came++] = send;
+                now++;
+            }
+            Z3_ast after = has_of(m, c, r, t + 1), before = has_of(m, c, r, t);
+            if (!after)
+                continue;
+            Z3_ast why[2] = {before, now ? Z3_mk_or(m->z3, now, &m->list[first]) : NULL};
+            if (!before || !why[1])
+                why[0] = before ? before : why[1] ? why[1] : Z3_mk_false(m->z3);
+            else
+                why[0] = Z3_mk_or(m->z3, 2, why);
+            must(m, Z3_mk_implies(m->z3, after, why[0]));
+        }
+        if (came > 1)
+            must(m, Z3_mk_atmost(m->z3, came, m->list, 1));
+    }
+    for (uint32_t i = 0; i < chunk->ndests; i++) {
+        Z3_ast has = has_of(m, c, chunk->dests[i], m->steps);
+        must(m, has ? has : Z3_mk_false(m->z3));
+    }
+}
+
+/** Rounds beyond one per step are spread over the steps; in a step they come one by one. */
+static void constrain_rounds(model_t *m) {
+    uint32_t more = m->q->rounds - m->steps;
+    if (!more)
+        return;
+    must(m, Z3_mk_atmost(m->z3, m->steps * more, m->extra, more));
+    for (uint32_t t = 0; t < m->steps; t++)
+        for (uint32_t i = 0; i + 1 < more; i++)
+            must(m, Z3_mk_implies(m->z3, m->extra[t * more + i + 1], m->extra[t * more + i]));
+}
+
+static void constrain_resource(model_t *m, uint32_t r, const uint32_t *first, const uint32_t *users,
+                               const uint32_t *times) {
+    uint32_t more = m->q->rounds - m->steps;
+    int capacity = (int)m->q->capacity[r];
+    for (uint32_t t = 0; t < m->steps; t++) {
+        unsigned len = 0;
+        long total = 0;
+        for (uint32_t i = first[r]; i < first[r + 1]; i++)
+            for (uint32_t c = 0; c < m->nchunks; c++) {
+                Z3_ast send = send_of(m, c, users[i], t);
+                if (!send)
+                    continue;
+                m->list[len] = send;
+                m->weight[len++] = (int)times[i];
+                total += times[i];
+            }
+        if (total <= capacity)
+            continue;
+        for (uint32_t i = 0; i < more; i++) {
+            m->list[len] = m->extra[t * more + i];
+            m->weight[len++] = -capacity;
+        }
+        must(m, Z3_mk_pble(m->z3, len, m->list, m->weight, capacity));
+    }
+}
+
+static bool constrain_resources(model_t *m) {
+    const ccl_i_exchange_t *x = m->q->x;
+    size_t nuses = 0;
+    for (uint32_t h = 0; h < m->nhops; h++)
+        nuses += x->hops[h].nuses;
+    uint32_t *first = calloc(x->nresources + (size_t)2, sizeof *first);
+    uint32_t *users = malloc((nuses + 1) * sizeof *users);
+    uint32_t *times = malloc((nuses + 1) * sizeof *times);
+    bool ok = first && users && times;
+    for (uint32_t pass = 0; ok && pass < 2; pass++) {
+        for (uint32_t h = 0; h < m->nhops; h++)
+            for (uint32_t u = 0; u < x->hops[h].nuses; u++) {
+                const ccl_i_use_t *use = &x->uses[x->hops[h].first_use + u];
+                if (pass) {
+                    users[first[use->resource + 1]] = h;
+                    times[first[use->resource + 1]] = use->times;
+                }
+                first[use->resource + (pass ? 1 : 2)]++;
+            }
+        for (uint32_t r = 0; !pass && r <= x->nresources; r++)
+            first[r + 1] += first[r];
+    }
+    for (uint32_t r = 0; ok && r < x->nresources; r++) {
+        bool lowest = true; /* of its circle; the others follow */
+        uint32_t at = r;
+        for (uint32_t k = 1; k < m->order; k++) {
+            at = m->q->rotation->resource[at];
+            lowest = lowest && at >= r;
+        }
+        if (lowest)
+            constrain_resource(m, r, first, users, times);
+    }
+    free(first);
+    free(users);
+    free(times);
+    return ok;
+}
+
+/* ---------------------------------------------------------------- answer */
+
+static bool is_true(const model_t *m, Z3_model found, Z3_ast what) {
+    Z3_ast value = NULL;
+    return what && Z3_model_eval(m->z3, found, what, false, &value) &&
+           Z3_get_bool_value(m->z3, value) == Z3_L_TRUE;
+}
+
+/** Sends that nobody needs, which the solver is free to make, are left out, from the end. */
+static void keep_needed(const model_t *m, ccl_i_sccl_send_t *sends, size_t *nsends) {
+    size_t kept = *nsends;
+    bool *needed = calloc((size_t)m->nchunks * m->n, sizeof *needed);
+    if (!needed)
+        return;
+    for (uint32_t c = 0; c < m->nchunks; c++)
+        for (uint32_t i = 0; i < m->q->coll->chunks[c].ndests; i++)
+            needed[(size_t)c * m->n + m->q->coll->chunks[c].dests[i]] = true;
+    for (size_t i = *nsends; i-- > 0;) { /* they come by step */
+        const ccl_i_hop_t *hop = &m->q->x->hops[sends[i].hop];
+        size_t base = (size_t)sends[i].chunk * m->n;
+        if (needed[base + hop->dst]) {
+            needed[base + hop->src] = true;
+            sends[--kept] = sends[i];
+        }
+    }
+    memmove(sends, sends + kept, (*nsends - kept) * sizeof *sends);
+    *nsends -= kept;
+    free(needed);
+}
+
+static ccl_i_sccl_answer_t read_model(const model_t *m, ccl_i_sccl_send_t **out, size_t *nout) {
+    Z3_model found = Z3_solver_get_model(m->z3, m->solver);
+    size_t cap = 0, n = 0;
+    ccl_i_sccl_send_t *sends = NULL;
+    if (!found)
+        return CCL_I_SCCL_UNKNOWN;
+    Z3_model_inc_ref(m->z3, found);
+    for (uint32_t t = 0; t < m->steps; t++)
+        for (uint32_t c = 0; c < m->nchunks; c++)
+            for (uint32_t h = 0; h < m->nhops; h++) {
+                if (!is_true(m, found, send_of(m, c, h, t)))
+                    continue;
+                if (!ccl_grow(&sends, &cap, n + 1, sizeof *sends)) {
+                    free(sends);
+                    return CCL_I_SCCL_NOMEM;
+                }
+                sends[n++] = (ccl_i_sccl_send_t){c, h, t};
+            }
+    keep_needed(m, sends, &n);
+    *out = sends;
+    *nout = n;
+    return CCL_I_SCCL_FOUND;
+}
+
+/** One wrong turn of Z3's API shall not end the process. */
+static void ignore(Z3_context z3, Z3_error_code code) {
+    (void)z3;
+    (void)code;
+}
+
+static bool allocate(model_t *m) {
+    const ccl_i_sccl_query_t *q = m->q;
+    size_t most = (size_t)m->nchunks * m->nhops + (size_t)m->steps * m->nhops + q->rounds + 16;
+    m->rep = malloc((m->nchunks + (size_t)1) * sizeof *m->rep);
+    m->turns = malloc((m->nchunks + (size_t)1) * sizeof *m->turns);
+    m->rank_turned = malloc((size_t)m->order * m->n * sizeof *m->rank_turned);
+    m->hop_turned = malloc(((size_t)m->order * m->nhops + 1) * sizeof *m->hop_turned);
+    m->has = calloc((size_t)m->nchunks * m->n * (m->steps + 1), sizeof *m->has);
+    m->send = calloc((size_t)m->nchunks * m->nhops * m->steps + 1, sizeof *m->send);
+    m->extra = calloc((size_t)m->steps * (q->rounds - m->steps) + 1, sizeof *m->extra);
+    m->list = malloc(most * sizeof *m->list);
+    m->weight = malloc(most * sizeof *m->weight);
+    return m->rep && m->turns && m->rank_turned && m->hop_turned && m->has && m->send && m->extra &&
+           m->list && m->weight;
+}
+
+static ccl_i_sccl_answer_t ask(model_t *m, ccl_i_sccl_send_t **sends, size_t *nsends) {
+    make_circles(m);
+    make_variables(m);
+    for (uint32_t c = 0; c < m->nchunks; c++)
+        if (m->rep[c] == c)
+            constrain_chunk(m, c);
+    constrain_rounds(m);
+    if (!constrain_resources(m))
+        return CCL_I_SCCL_NOMEM;
+    switch (Z3_solver_check(m->z3, m->solver)) {
+    case Z3_L_TRUE:
+        return read_model(m, sends, nsends);
+    case Z3_L_FALSE:
+        return CCL_I_SCCL_NONE;
+    default:
+        return CCL_I_SCCL_UNKNOWN;
+    }
+}
+
+ccl_i_sccl_answer_t ccl_i_sccl_ask(const ccl_i_sccl_query_t *query, ccl_i_sccl_send_t **sends,
+                                   size_t *nsends) {
+    model_t m = {.q = query,
+                 .n = query->coll->nranks,
+                 .nhops = query->x->nhops,
+                 .nchunks = query->coll->nchunks,
+                 .steps = query->steps,
+                 .order = query->rotation->order};
+    ccl_i_sccl_answer_t answer = CCL_I_SCCL_NOMEM;
+    *sends = NULL;
+    *nsends = 0;
+    if (allocate(&m)) {
+        Z3_config config = Z3_mk_config();
+        m.z3 = Z3_mk_context(config);
+        Z3_set_error_handler(m.z3, ignore);
+        m.solver = Z3_mk_simple_solver(m.z3);
+        Z3_solver_inc_ref(m.z3, m.solver);
+        Z3_params params = Z3_mk_params(m.z3);
+        Z3_params_inc_ref(m.z3, params);
+        if (query->effort)
+            Z3_params_set_uint(m.z3, params, Z3_mk_string_symbol(m.z3, "rlimit"),
+                               query->effort > UINT32_MAX ? UINT32_MAX : (unsigned)query->effort);
+        Z3_solver_set_params(m.z3, m.solver, params);
+        answer = ask(&m, sends, nsends);
+        Z3_params_dec_ref(m.z3, params);
+        Z3_solver_dec_ref(m.z3, m.solver);
+        Z3_del_context(m.z3);
+        Z3_del_config(config);
+    }
+    void *const all[] = {m.rep,  m.turns, m.rank_turned, m.hop_turned, m.has,
+                         m.send, m.extra, m.list,        m.weight};
+    for (size_t i = 0; i < CCL_ARRAY_LEN(all); i++)
+        free(all[i]);
+    return answer;
+}

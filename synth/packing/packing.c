@@ -1,0 +1,815 @@
+/*
+ * packing: spanning trees packed into the links, as many as the tightest cut allows (ForestColl,
+ * Zhao et al., arXiv 2402.06787). Every block is cut into equal chunks, each of which spreads along
+ * a tree of its own; the trees together use every link no more than its bandwidth. Reductions are
+ * trees turned round; AllReduce has as much rooted at each GPU as cuts allow.
+ */
+#include "synth/packing/packing.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "synth/registry.h"
+
+/* Rounding to whole chunks may cost this share of the time with so many transfers, less with fewer.
+ */
+#define PRICE 0.005
+#define MANY_TRANSFERS 20000.0
+enum { MOST_SHARING = 4, MOST_PARTS = 64, MOST_RANKS = 1024 };
+/* More GPUs than this are packed by local search alone, more than a few where that comes within
+ * BEYOND of the bound; more transfers than that are made only where fewer do not. */
+enum {
+    FEW_RANKS = 24,
+    MOST_FLOW_RANKS = 128,
+    MOST_SWAP_TRANSFERS = 300000,
+    MOST_CONTENDED_TRANSFERS = 500
+};
+#define BEYOND 0.02
+
+static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
+    switch (want->kind) {
+    case CCL_ALLGATHER:
+    case CCL_REDUCESCATTER:
+    case CCL_ALLREDUCE:
+    case CCL_BROADCAST:
+    case CCL_REDUCE:
+        break;
+    default:
+        *why = "no data are shared by several GPUs, so trees gain nothing; use direct or pxn";
+        return false;
+    }
+    if (topo->nranks < 2) {
+        *why = "there is one GPU, and nothing to pack; use direct";
+        return false;
+    }
+    if (topo->nranks > MOST_RANKS) {
+        *why = "more than 1024 GPUs take too long; use hm or hpds";
+        return false;
+    }
+    return true;
+}
+
+typedef ccl_i_pack_forest_t forest_t;
+
+typedef struct packing {
+    const ccl_ctx_t *ctx;
+    ccl_i_cluster_t *cluster;
+    const ccl_capacity_t *c;
+    const ccl_collective_t *want;
+    uint32_t n;
+    double *weight; /* [n] what is rooted at each, relative */
+    int64_t *roots; /* [n] trees at each */
+    int64_t *units; /* [narcs] trees on each arc */
+    int64_t total;
+    double seconds; /* a tree of one unit's rate takes this: links carry seconds x units trees */
+    double bound;   /* the same without rounding */
+    forest_t up, down;
+    bool has_up, has_down, few_connections;
+} packing_t;
+
+static void forest_fini(forest_t *f) {
+    free(f->net.pieces);
+    ccl_i_pack_trees_fini(&f->trees);
+    free(f->first);
+    free(f->tree);
+    free(f->channel);
+    free(f->depth);
+    memset(f, 0, sizeof *f);
+}
+
+/* Arcs, then an arc from the source to each rank. */
+static ccl_maxflow_t *network(const packing_t *p, bool reversed) {
+    const ccl_capacity_t *c = p->c;
+    ccl_maxflow_t *f = ccl_maxflow_create(c->nvertices + 1);
+    bool ok = f != NULL;
+    for (uint32_t a = 0; ok && a < c->narcs; a++)
+        ok = ccl_maxflow_arc(f, reversed ? c->arcs[a].to : c->arcs[a].from,
+                             reversed ? c->arcs[a].from : c->arcs[a].to, 0) != CCL_NONE;
+    for (uint32_t r = 0; ok && r < p->n; r++)
+        ok = ccl_maxflow_arc(f, c->nvertices, c->topo->rank_device[r], 0) != CCL_NONE;
+    if (ok)
+        return f;
+    ccl_maxflow_destroy(f);
+    return NULL;
+}
+
+static void set_units(packing_t *p, double seconds) {
+    for (uint32_t a = 0; a < p->c->narcs; a++) {
+        double trees = floor(seconds * (double)p->c->arcs[a].units * (1 + 1e-12) + 1e-9);
+        p->units[a] = trees < (double)p->total ? (int64_t)trees : p->total;
+    }
+}
+
+/* Do cuts allow the trees with links that carry what they can in so many seconds? */
+static bool enough(packing_t *p, ccl_maxflow_t *flow, double seconds) {
+    set_units(p, seconds);
+    for (uint32_t a = 0; a < p->c->narcs; a++)
+        ccl_maxflow_capacity(flow, a, p->units[a]);
+    for (uint32_t r = 0; r < p->n; r++)
+        ccl_maxflow_capacity(flow, p->c->narcs + r, p->roots[r]);
+    return ccl_i_pack_feasible(flow, p->c->nvertices, p->c->topo->rank_device, p->n, p->total,
+                               NULL);
+}
+
+/* Fewest seconds for the roots as they are, both ways where both are needed. */
+static double search(packing_t *p, ccl_maxflow_t *const flows[2], double least) {
+    double narrow = INFINITY, low = least, high;
+    for (uint32_t a = 0; a < p->c->narcs; a++)
+        narrow = fmin(narrow, (double)p->c->arcs[a].units);
+    high = least + 1 / narrow;
+    for (int round = 0; round < 40 && high > low * (1 + 1e-9); round++) {
+        double middle = round == 0 ? low : (low + high) / 2;
+        bool ok = true;
+        for (int k = 0; k < 2 && ok; k++)
+            ok = !flows[k] || enough(p, flows[k], middle);
+        if (ok)
+            high = middle;
+        else
+            low = middle;
+        if (ok && round == 0)
+            return least;
+    }
+    return high;
+}
+
+/* ---------------------------------------------------------------- how much is rooted where */
+
+/* What may be lost to whole chunks: the more, the more transfers there are. */
+static double allowed(const packing_t *p) {
+    double many = (double)p->total * (p->n - 1) / MANY_TRANSFERS;
+    return 1e-9 + fmin(PRICE, PRICE * many * many);
+}
+
+/* Seconds per part and unit when each rank has `weights` parts, from the bound of that. */
+static ccl_status_t bound_of(const packing_t *p, const uint32_t *weights, bool reversed,
+                             double *seconds_out, ccl_error_t *err) {
+    ccl_bandwidth_bound_t bound;
+    ccl_bound_demand_t demand = {CCL_BOUND_SPREAD, reversed, 0, weights, NULL, 1};
+    CCL_TRY(ccl_model_bandwidth_bound(p->ctx, p->c->topo, &demand, &bound, err));
+    *seconds_out = p->c->unit_Bps / bound.Bps;
+    ccl_bandwidth_bound_fini(&bound);
+    return CCL_OK;
+}
+
+/*
+ * AllReduce: as much at each rank as cuts let out at once. All grow alike until a cut is full; its
+ * ranks stay, the others grow on.
+ */
+static ccl_status_t fill_weights(packing_t *p, ccl_error_t *err) {
+    const ccl_capacity_t *c = p->c;
+    const ccl_topology_t *topo = c->topo;
+    double scale = 0x1p60; /* below, of capacities: a flow of all ranks fits 64 bits */
+    uint8_t *fixed = calloc(p->n, 1);
+    bool *side = calloc(c->nvertices + (size_t)1, sizeof *side);
+    uint32_t *ones = malloc(p->n * sizeof *ones);
+    ccl_maxflow_t *flows[2] = {network(p, false), network(p, true)};
+    double seconds[2] = {0, 0};
+    ccl_status_t status = CCL_OK;
+    if (!fixed || !side || !ones || !flows[0] || !flows[1]) {
+        status = ccl_fail_nomem(err);
+        goto end;
+    }
+    for (uint32_t a = 0; a < c->narcs; a++)
+        scale = fmin(scale, 0x1p60 / ((double)c->arcs[a].units * 4 * c->narcs * (p->n + 1.0)));
+    scale = fmin(0x1p20, exp2(floor(log2(scale))));
+    for (uint32_t r = 0; r < p->n; r++)
+        ones[r] = 1;
+    for (int k = 0; k < 2; k++)
+        CCL_TRY_GOTO(bound_of(p, ones, k == 1, &seconds[k], err), status, end);
+    for (uint32_t r = 0; r < p->n; r++)
+        p->weight[r] = 1 / fmax(seconds[0], seconds[1]); /* units of rate */
+    for (int k = 0; k < 2; k++) {
+        for (uint32_t a = 0; a < c->narcs; a++)
+            ccl_maxflow_capacity(flows[k], a, (int64_t)((double)c->arcs[a].units * scale));
+    }
+    for (uint32_t round = 0; round < 4 * p->n; round++) {
+        /* Ranks that cannot have a hair more are fixed. */
+        double most = INFINITY;
+        uint32_t open = 0;
+        for (uint32_t r = 0; r < p->n; r++)
+            open += !fixed[r];
+        if (open == 0)
+            break;
+        for (double step = -1;;) { /* Newton on the step that all open ranks take */
+            double now = step < 0 ? 4.0 * (double)c->arcs[0].units * c->narcs : step;
+            bool tight = false;
+            for (int k = 0; k < 2; k++) {
+                int64_t want = 0;
+                for (uint32_t r = 0; r < p->n; r++) {
+                    int64_t x = (int64_t)((p->weight[r] + (fixed[r] ? 0 : now)) * scale);
+                    ccl_maxflow_capacity(flows[k], c->narcs + r, x);
+                    want += x;
+                }
+                for (uint32_t r = 0; r < p->n; r++) {
+                    ccl_maxflow_reset(flows[k]);
+                    if (ccl_maxflow_run(flows[k], c->nvertices, topo->rank_device[r], want) >=
+                        want - (int64_t)p->n)
+                        continue;
+                    ccl_maxflow_side(flows[k], c->nvertices, side);
+                    double units = 0, have = 0;
+                    uint32_t inside = 0;
+                    for (uint32_t a = 0; a < c->narcs; a++) {
+                        uint32_t u = k ? c->arcs[a].to : c->arcs[a].from;
+                        uint32_t v = k ? c->arcs[a].from : c->arcs[a].to;
+                        units += side[u] && !side[v] ? (double)c->arcs[a].units : 0;
+                    }
+                    for (uint32_t q = 0; q < p->n; q++) {
+                        have += side[topo->rank_device[q]] ? p->weight[q] : 0;
+                        inside += side[topo->rank_device[q]] && !fixed[q];
+                    }
+                    double allowed = inside ? fmax(0, (units - have) / inside) : now;
+                    if (allowed < now * (1 - 1e-9)) {
+                        now = allowed;
+                        tight = true;
+                        for (uint32_t q = 0; q < p->n; q++)
+                            ones[q] = side[topo->rank_device[q]];
+                        break;
+                    }
+                }
+            }
+            step = most = now;
+            if (!tight)
+                break;
+        }
+        uint32_t before = open;
+        for (uint32_t r = 0; r < p->n; r++) {
+            p->weight[r] += fixed[r] ? 0 : most;
+            if (ones[r] && !fixed[r]) {
+                fixed[r] = 1;
+                open--;
+            }
+        }
+        if (open == before)
+            break;
+    }
+end:
+    free(fixed);
+    free(side);
+    free(ones);
+    ccl_maxflow_destroy(flows[0]);
+    ccl_maxflow_destroy(flows[1]);
+    return status;
+}
+
+/* Trees at each rank for `parts` of the average one. */
+static void set_roots(packing_t *p, uint32_t parts) {
+    double sum = 0, some = 0;
+    p->total = 0;
+    for (uint32_t r = 0; r < p->n; r++) {
+        sum += p->weight[r];
+        some += p->weight[r] > 0;
+    }
+    for (uint32_t r = 0; r < p->n; r++) {
+        p->roots[r] = (int64_t)llround(p->weight[r] / sum * some * parts);
+        p->total += p->roots[r];
+    }
+}
+
+/*
+ * Number of trees: exact where that takes few, else the fewest within the price. With equal roots
+ * the bound p / q seconds per block gives the exact one: q over what it shares with all links.
+ */
+static ccl_status_t choose(packing_t *p, uint32_t given, ccl_error_t *err) {
+    ccl_maxflow_t *flows[2] = {p->has_down ? network(p, false) : NULL,
+                               p->has_up ? network(p, true) : NULL};
+    double some = 0, sum = 0, most = 0, best = INFINITY;
+    uint32_t best_parts = 1;
+    ccl_status_t status = CCL_OK;
+    if ((p->has_down && !flows[0]) || (p->has_up && !flows[1])) {
+        status = ccl_fail_nomem(err);
+        goto end;
+    }
+    for (uint32_t r = 0; r < p->n; r++) {
+        sum += p->weight[r];
+        some += p->weight[r] > 0;
+        most = fmax(most, p->weight[r]);
+    }
+    /* Seconds per tree with average weights, if trees were as fine as one likes. */
+    uint32_t *parts = calloc(p->n, sizeof *parts);
+    if (!parts) {
+        status = ccl_fail_nomem(err);
+        goto end;
+    }
+    double fine = 0;
+    for (uint32_t r = 0; r < p->n; r++)
+        parts[r] = (uint32_t)llround(p->weight[r] / most * (1 << 12));
+    for (int k = 0; k < 2 && status == CCL_OK; k++) {
+        double seconds = 0;
+        if (flows[k])
+            status = bound_of(p, parts, k == 1, &seconds, err);
+        fine = fmax(fine, seconds / (1 << 12) * most * some / sum);
+    }
+    free(parts);
+    if (status != CCL_OK)
+        goto end;
+    for (uint32_t k = given ? given : 1; k <= (given ? given : MOST_PARTS); k++) {
+        CCL_TRY_GOTO(ccl_ctx_poll(p->ctx, NULL), status, end);
+        set_roots(p, k);
+        if (p->total == 0)
+            continue;
+        double average = (double)p->total / some;
+        double seconds = search(p, flows, fine * average * (1 - 1e-12)), price;
+        price = seconds / (fine * average);
+        if (price < best * (1 - 1e-9)) {
+            best = price;
+            best_parts = k;
+        }
+        double many = (double)p->total * (p->n - 1) / MANY_TRANSFERS;
+        if (best <= 1 + allowed(p) || (many > 2 && best < 1.05))
+            break;
+    }
+    set_roots(p, best_parts);
+    p->bound = fine * (double)p->total / some;
+    p->seconds = search(p, flows, p->bound * (1 - 1e-12));
+end:
+    ccl_maxflow_destroy(flows[0]);
+    ccl_maxflow_destroy(flows[1]);
+    return status;
+}
+
+/* ---------------------------------------------------------------- trees to chunks */
+
+static ccl_status_t index_trees(packing_t *p, forest_t *f, ccl_error_t *err) {
+    uint32_t n = p->n;
+    size_t nb = f->trees.nbatches, at = 0;
+    f->first = calloc(n + (size_t)1, sizeof *f->first);
+    f->tree = calloc((size_t)p->total + 1, sizeof *f->tree);
+    f->depth = calloc(nb * n + 1, sizeof *f->depth);
+    if (!f->first || !f->tree || !f->depth)
+        return ccl_fail_nomem(err);
+    for (uint32_t r = 0; r < n; r++) {
+        f->first[r] = (uint32_t)at;
+        for (size_t b = 0; b < nb; b++) {
+            for (int64_t t = 0; f->trees.batches[b].root == r && t < f->trees.batches[b].trees; t++)
+                f->tree[at++] = (uint32_t)b;
+        }
+    }
+    f->first[n] = (uint32_t)at;
+    for (size_t b = 0; b < nb; b++) {
+        const ccl_i_pack_batch_t *batch = &f->trees.batches[b];
+        for (uint32_t i = 1; i < n; i++)
+            f->depth[b * n + batch->order[i]] =
+                f->depth[b * n + batch->parent[batch->order[i]]] + 1;
+    }
+    return CCL_OK;
+}
+
+/* Each tree's edges take what is left of their pair's pieces. */
+static ccl_status_t take_pieces(packing_t *p, forest_t *f, ccl_error_t *err) {
+    uint32_t n = p->n;
+    size_t at = f->first[n];
+    f->channel = calloc(at * n + 1, sizeof *f->channel);
+    if (!f->channel)
+        return ccl_fail_nomem(err);
+    for (size_t t = 0; t < at; t++) {
+        const ccl_i_pack_batch_t *batch = &f->trees.batches[f->tree[t]];
+        for (uint32_t i = 1; i < n; i++) {
+            uint32_t dst = batch->order[i], src = batch->parent[dst];
+            size_t low = 0, high = f->net.npieces;
+            while (low < high) {
+                size_t middle = (low + high) / 2;
+                const ccl_i_pack_piece_t *x = &f->net.pieces[middle];
+                if (x->src < src || (x->src == src && x->dst < dst))
+                    low = middle + 1;
+                else
+                    high = middle;
+            }
+            while (low < f->net.npieces && f->net.pieces[low].src == src &&
+                   f->net.pieces[low].dst == dst && f->net.pieces[low].trees == 0)
+                low++;
+            if (low == f->net.npieces || f->net.pieces[low].src != src ||
+                f->net.pieces[low].dst != dst)
+                return ccl_fail(err, CCL_ERR_INTERNAL,
+                                "packing: trees use ranks %u to %u beyond what they carry", src,
+                                dst);
+            f->net.pieces[low].trees--;
+            f->channel[t * n + dst] = (uint16_t)f->net.pieces[low].channel;
+        }
+    }
+    return CCL_OK;
+}
+
+/* Seconds of the busiest link for a message of a byte that is cut into p->total trees. */
+static double seconds_of(const packing_t *p) {
+    return p->seconds / p->c->unit_Bps / (double)p->total * (p->has_up && p->has_down ? 2 : 1);
+}
+
+/* ---------------------------------------------------------------- by local search */
+
+/* One tree of hops as symmetry `g` moves it, as tree `t` of its forest. */
+static bool place_tree(const ccl_i_pack_hops_t *x, const ccl_i_pack_swap_tree_t *tree, uint32_t g,
+                       forest_t *f, size_t t, uint32_t *depth) {
+    uint32_t n = x->n;
+    const uint32_t *image = x->image + (size_t)g * n;
+    ccl_i_pack_batch_t *b = &f->trees.batches[t];
+    *b = (ccl_i_pack_batch_t){image[tree->root], 1,
+                              ccl_arena_alloc(&f->trees.arena, n, sizeof *b->order),
+                              ccl_arena_alloc(&f->trees.arena, n, sizeof *b->parent)};
+    if (!b->order || !b->parent)
+        return false;
+    b->parent[b->root] = CCL_NONE;
+    for (uint32_t v = 0; v < n; v++) {
+        if (v == tree->root)
+            continue;
+        uint32_t h = ccl_i_pack_hops_image(x, g, tree->hop[v]);
+        const ccl_i_pack_hop_t *hop = &x->hops[h];
+        b->parent[image[v]] = tree->up ? hop->dst : hop->src;
+        f->channel[t * n + image[v]] = (uint16_t)hop->channel;
+    }
+    /* By depth, which counts ranks at each first. */
+    uint32_t *count = depth + n;
+    memset(count, 0, (n + (size_t)1) * sizeof *count);
+    for (uint32_t v = 0; v < n; v++) {
+        depth[v] = 0;
+        for (uint32_t u = b->parent[v]; u != CCL_NONE; u = b->parent[u])
+            depth[v]++;
+        count[depth[v] + 1]++;
+    }
+    for (uint32_t d = 1; d <= n; d++)
+        count[d] += count[d - 1];
+    for (uint32_t v = 0; v < n; v++)
+        b->order[count[depth[v]]++] = v;
+    return true;
+}
+
+static ccl_status_t place_trees(packing_t *p, const ccl_i_pack_hops_t *x,
+                                const ccl_i_pack_swaps_t *swaps, bool up, ccl_error_t *err) {
+    forest_t *f = up ? &p->up : &p->down;
+    uint32_t *depth = malloc((2 * (size_t)p->n + 1) * sizeof *depth);
+    size_t *next = malloc(p->n * sizeof *next);
+    ccl_status_t status = CCL_OK;
+    f->reversed = up;
+    ccl_arena_init(&f->trees.arena);
+    f->trees.nbatches = (size_t)p->total;
+    f->trees.batches =
+        ccl_arena_alloc(&f->trees.arena, (size_t)p->total + 1, sizeof *f->trees.batches);
+    f->channel = calloc((size_t)p->total * p->n + 1, sizeof *f->channel);
+    if (!depth || !next || !f->trees.batches || !f->channel)
+        status = ccl_fail_nomem(err);
+    /* All trees of a rank stand together. */
+    for (uint32_t r = 0; r < p->n && status == CCL_OK; r++)
+        next[r] = r == 0 ? 0 : next[r - 1] + (size_t)p->roots[r - 1];
+    for (uint32_t g = 0; g < x->order && status == CCL_OK; g++) {
+        for (size_t i = 0; i < swaps->ntrees && status == CCL_OK; i++) {
+            const ccl_i_pack_swap_tree_t *tree = &swaps->trees[i];
+            size_t *at = &next[x->image[(size_t)g * p->n + tree->root]];
+            if (tree->up == up && !place_tree(x, tree, g, f, (*at)++, depth))
+                status = ccl_fail_nomem(err);
+        }
+    }
+    free(depth);
+    free(next);
+    return status;
+}
+
+/* Trees for `k` parts at the average rank; ranks that a symmetry moves to each other have as many.
+ */
+static void set_even_roots(packing_t *p, const ccl_i_pack_hops_t *x, uint32_t k) {
+    set_roots(p, k);
+    p->total = 0;
+    for (uint32_t r = 0; r < p->n; r++)
+        p->total += p->roots[r] = p->roots[x->class_root[r]];
+}
+
+/*
+ * More and more trees, until they load links no more than the bound's share or there are many. A
+ * message of a byte has `bound_s` seconds at least.
+ */
+static ccl_status_t swap_trees(packing_t *p, const ccl_i_pack_hops_t *x, uint8_t *const open[2],
+                               double bound_s, double fresh, uint32_t given,
+                               ccl_i_pack_swaps_t *out, ccl_error_t *err) {
+    static const uint32_t some[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12,
+                                    13, 14, 15, 16, 17, 20, 24, 28, 32, 40, 48, 64};
+    /* Over the bound; transfers have a price. */
+    double best = INFINITY, best_score = INFINITY, least = 1;
+    uint32_t best_k = 0;
+    ccl_status_t status = CCL_OK;
+    memset(out, 0, sizeof *out);
+    for (size_t i = 0; i < CCL_ARRAY_LEN(some); i++) {
+        ccl_i_pack_swaps_t now;
+        uint32_t k = given ? given : some[i];
+        set_even_roots(p, x, k);
+        if (p->total == 0)
+            continue;
+        double transfers = (double)p->total * (p->n - 1),
+               price = PRICE * transfers / MANY_TRANSFERS;
+        if (best < INFINITY && least + price >= best_score &&
+            (best <= least * (1 + BEYOND) || transfers > MOST_SWAP_TRANSFERS))
+            break;
+        double one_s = bound_s * (double)p->total;
+        CCL_TRY_GOTO(ccl_i_pack_swap(p->ctx, x, p->roots, p->has_down, p->has_up, open,
+                                     one_s * (1 + allowed(p) / 2), fresh, &now, err),
+                     status, end);
+        double load = now.busiest_s / one_s;
+        least = fmax(least, now.least_s / one_s);
+        ccl_log(p->ctx, CCL_LOG_DEBUG, "packing",
+                "%lld trees by local search: %.4f of the bound, routes allow no less than %.4f",
+                (long long)p->total, load, least);
+        if (load + price < best_score ||
+            (best > least * (1 + BEYOND) && load < best * (1 - BEYOND / 2))) {
+            best = load;
+            best_score = load + price;
+            best_k = k;
+            ccl_i_pack_swaps_fini(out);
+            *out = now;
+        } else {
+            ccl_i_pack_swaps_fini(&now);
+        }
+        bool enough = x->contended && transfers > MOST_CONTENDED_TRANSFERS;
+        if (given || enough || best <= fmax(1, least) * (1 + allowed(p)))
+            break;
+    }
+    set_even_roots(p, x, best_k);
+    out->busiest_s = best * bound_s;
+    out->least_s = least * bound_s;
+end:
+    if (status != CCL_OK)
+        ccl_i_pack_swaps_fini(out);
+    return status;
+}
+
+/* Trees that share connections where a GPU has too few thread blocks for all. */
+static ccl_status_t swap_sharing(packing_t *p, const ccl_i_pack_hops_t *x, uint8_t *const open[2],
+                                 double bound_s, uint32_t given, ccl_i_pack_swaps_t *out,
+                                 ccl_error_t *err) {
+    uint32_t sms = ccl_i_pack_fewest_sms(p->c->topo);
+    double fresh = 1;
+    ccl_status_t status = swap_trees(p, x, open, bound_s, fresh, given, out, err);
+    for (int k = 0; k < MOST_SHARING && status == CCL_OK && out->blocks > sms; k++) {
+        fresh = k == 0 ? 1.1 : 3 * fresh;
+        ccl_i_pack_swaps_fini(out);
+        status = swap_trees(p, x, open, bound_s, fresh, given, out, err);
+    }
+    return status;
+}
+
+/* The trees found as the packing's own. */
+static ccl_status_t place(packing_t *p, const ccl_i_pack_hops_t *x, const ccl_i_pack_swaps_t *swaps,
+                          double bound_s, ccl_error_t *err) {
+    ccl_status_t status = CCL_OK;
+    ccl_log(p->ctx, CCL_LOG_INFO, "packing",
+            "%lld trees by local search, %u symmetries, %u hops; trees over %s take %.4f of "
+            "the bound at least",
+            (long long)p->total, x->order, x->nhops,
+            x->thinned ? "these hops" : "the model's routes", swaps->least_s / bound_s);
+    p->bound = bound_s * p->c->unit_Bps * (double)p->total / (p->has_up && p->has_down ? 2 : 1);
+    p->seconds = p->bound * swaps->busiest_s / bound_s;
+    for (int k = 0; k < 2 && status == CCL_OK; k++) {
+        if (!(k ? p->has_up : p->has_down))
+            continue;
+        status = place_trees(p, x, swaps, k == 1, err);
+        if (status == CCL_OK)
+            status = index_trees(p, k ? &p->up : &p->down, err);
+    }
+    return status;
+}
+
+/*
+ * Links that lose when flows share them. A symmetry copies a connection to all GPUs, where one of
+ * several would do, so none is used; and few connections are found by rings rather than by search.
+ */
+static ccl_status_t pack_few_connections(packing_t *p, double bound_s, uint32_t given,
+                                         double *busiest_out, double *least_out, ccl_error_t *err) {
+    ccl_i_pack_hops_t x;
+    ccl_i_pack_swaps_t swaps = {0};
+    CCL_TRY(ccl_i_pack_hops_init(p->ctx, p->cluster, p->c, false, 0, &x, err));
+    uint8_t *open[2] = {calloc(x.norbits + (size_t)1, 1), calloc(x.norbits + (size_t)1, 1)};
+    ccl_status_t status = open[0] && open[1] ? CCL_OK : ccl_fail_nomem(err);
+    if (status == CCL_OK)
+        status = ccl_i_pack_open_rings(p->ctx, p->cluster, &x, p->has_up && p->has_down, open, err);
+    if (status == CCL_OK)
+        status = swap_sharing(p, &x, open, bound_s, given, &swaps, err);
+    if (status == CCL_OK) {
+        p->few_connections = true;
+        *busiest_out = swaps.busiest_s;
+        *least_out = swaps.least_s;
+        status = place(p, &x, &swaps, bound_s, err);
+    }
+    free(open[0]);
+    free(open[1]);
+    ccl_i_pack_swaps_fini(&swaps);
+    ccl_i_pack_hops_fini(&x);
+    return status;
+}
+
+/* Trees over the model's routes; seconds of the busiest link for a message of a byte. */
+static ccl_status_t pack_by_swaps(packing_t *p, double bound_s, uint32_t given, double *busiest_out,
+                                  double *least_out, ccl_error_t *err) {
+    ccl_i_pack_hops_t x;
+    ccl_i_pack_swaps_t swaps = {0};
+    bool spread = p->want->kind != CCL_BROADCAST && p->want->kind != CCL_REDUCE;
+    uint32_t sms = ccl_i_pack_fewest_sms(p->c->topo), most = sms == UINT32_MAX ? 64 : sms / 4;
+    ccl_status_t status = CCL_OK;
+    for (int again = 0; again < 2; again++) {
+        ccl_error_t why = CCL_ERROR_INIT;
+        CCL_TRY(ccl_i_pack_hops_init(p->ctx, p->cluster, p->c, spread, again ? 0 : most, &x, err));
+        status = swap_sharing(p, &x, NULL, bound_s, given, &swaps, &why);
+        if (status != CCL_INFEASIBLE || again) {
+            if (status != CCL_OK && err)
+                *err = why;
+            break;
+        }
+        ccl_i_pack_hops_fini(&x); /* too few hops were kept */
+    }
+    if (status == CCL_OK) {
+        *busiest_out = swaps.busiest_s;
+        *least_out = x.thinned ? bound_s : swaps.least_s;
+        status = place(p, &x, &swaps, bound_s, err);
+    }
+    ccl_i_pack_swaps_fini(&swaps);
+    ccl_i_pack_hops_fini(&x);
+    return status;
+}
+
+/* What was found by another way in place of what `p` has. */
+static void replace(packing_t *p, packing_t *by) {
+    packing_t old = *p;
+    *p = *by;
+    *by = old;
+    forest_fini(&by->down);
+    forest_fini(&by->up);
+    free(by->roots);
+    by->roots = NULL;
+}
+
+/* A packing that has found nothing yet, with roots of its own. */
+static ccl_status_t start_anew(const packing_t *p, packing_t *out, ccl_error_t *err) {
+    *out = *p;
+    memset(&out->down, 0, sizeof out->down);
+    memset(&out->up, 0, sizeof out->up);
+    out->few_connections = false;
+    out->roots = calloc(p->n, sizeof *out->roots);
+    return out->roots ? CCL_OK : ccl_fail_nomem(err);
+}
+
+/*
+ * Where links lose by sharing: connections may be slow enough to share them, or few be needed.
+ */
+static ccl_status_t pack_contended(packing_t *p, double bound_s, uint32_t given,
+                                   double *busiest_out, double *least_out, ccl_error_t *err) {
+    packing_t few;
+    double few_s = INFINITY, least_s = 0;
+    ccl_error_t why = CCL_ERROR_INIT;
+    ccl_status_t status = pack_by_swaps(p, bound_s, given, busiest_out, least_out, err);
+    if (status != CCL_OK || *busiest_out <= fmax(bound_s, *least_out) * (1 + PRICE))
+        return status;
+    CCL_TRY(start_anew(p, &few, err));
+    status = pack_few_connections(&few, bound_s, given, &few_s, &least_s, &why);
+    if (status == CCL_OK && few_s < *busiest_out * (1 - PRICE)) {
+        replace(p, &few);
+        *busiest_out = few_s;
+        *least_out = least_s;
+    }
+    forest_fini(&few.down);
+    forest_fini(&few.up);
+    free(few.roots);
+    if (status == CCL_INFEASIBLE)
+        return CCL_OK;
+    if (status != CCL_OK && err)
+        *err = why;
+    return status;
+}
+
+/* Switches taken out and trees grown by flows, for links that carry p->seconds. */
+static ccl_status_t pack_by_flows(packing_t *p, ccl_error_t *err) {
+    forest_t *forests[2] = {p->has_down ? &p->down : NULL, p->has_up ? &p->up : NULL};
+    ccl_status_t status = CCL_OK;
+    for (int k = 0; k < 2 && status == CCL_OK; k++) {
+        forest_t *f = forests[k];
+        if (!f)
+            continue;
+        f->reversed = k == 1;
+        set_units(p, p->seconds);
+        status = ccl_i_pack_split(p->ctx, p->cluster, p->c, p->units, p->roots, f->reversed,
+                                  &f->net, err);
+        if (status == CCL_OK)
+            status = ccl_i_pack_grow(p->ctx, &f->net, p->roots, &f->trees, err);
+        if (status == CCL_OK)
+            status = index_trees(p, f, err);
+        if (status == CCL_OK)
+            status = take_pieces(p, f, err);
+    }
+    if (status != CCL_OK) {
+        forest_fini(&p->down);
+        forest_fini(&p->up);
+    }
+    return status;
+}
+
+/* Seconds that a message of a byte takes at least, links alone. */
+static ccl_status_t bound_seconds(packing_t *p, double *out, ccl_error_t *err) {
+    ccl_bandwidth_bound_t bound;
+    ccl_bound_demand_t demand = {CCL_BOUND_ALLREDUCE, false, 0, NULL, NULL, 1};
+    uint32_t *weights = calloc(p->n, sizeof *weights);
+    if (!weights)
+        return ccl_fail_nomem(err);
+    for (uint32_t r = 0; r < p->n; r++) {
+        weights[r] = p->weight[r] > 0;
+        demand.parts += p->want->kind != CCL_ALLREDUCE && weights[r] > 0;
+    }
+    if (p->want->kind != CCL_ALLREDUCE) {
+        demand.shape = CCL_BOUND_SPREAD;
+        demand.reversed = p->has_up;
+        demand.weights = weights;
+        demand.parts--;
+    }
+    ccl_status_t status = ccl_model_bandwidth_bound(p->ctx, p->c->topo, &demand, &bound, err);
+    free(weights);
+    CCL_TRY(status);
+    *out = 1 / (bound.trees_Bps > 0 ? bound.trees_Bps : bound.Bps);
+    ccl_bandwidth_bound_fini(&bound);
+    return CCL_OK;
+}
+
+/*
+ * By local search, which needs fewest trees; where that does not come near the bound by flows,
+ * which are exact where the model's routes allow it. What loads the busiest link least is taken.
+ */
+static ccl_status_t pack(packing_t *p, uint32_t given, ccl_error_t *err) {
+    double bound_s = 0, least_s = 0, have_s = INFINITY;
+    ccl_error_t why = CCL_ERROR_INIT;
+    CCL_TRY(bound_seconds(p, &bound_s, err));
+    bool contended = false;
+    for (uint32_t l = 0; l < p->c->topo->nlinks && p->n <= MOST_FLOW_RANKS; l++)
+        contended = contended || ccl_i_pack_loses(p->c->topo, l);
+    ccl_status_t status =
+        (contended ? pack_contended : pack_by_swaps)(p, bound_s, given, &have_s, &least_s, &why);
+    if (status != CCL_OK && status != CCL_INFEASIBLE)
+        goto end;
+    if (have_s <= fmax(bound_s, least_s) * (1 + (p->n > FEW_RANKS ? BEYOND : allowed(p))) ||
+        p->n > MOST_FLOW_RANKS || (contended && have_s < INFINITY))
+        goto end;
+    packing_t flows;
+    CCL_TRY(start_anew(p, &flows, err));
+    status = choose(&flows, given, err);
+    if (status == CCL_OK && seconds_of(&flows) < have_s * (1 - PRICE / 10))
+        status = pack_by_flows(&flows, &why);
+    if (status == CCL_OK && (flows.down.first || flows.up.first))
+        replace(p, &flows);
+    free(flows.roots);
+    if (status == CCL_INFEASIBLE && have_s < INFINITY)
+        status = CCL_OK;
+end:
+    if (status != CCL_OK && err && why.status != CCL_OK)
+        *err = why;
+    return status;
+}
+
+static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                               ccl_routes_t *routes, const ccl_collective_t *want,
+                               const ccl_synth_options_t *options, ccl_schedule_t **out,
+                               ccl_error_t *err) {
+    ccl_i_cluster_t cluster;
+    ccl_capacity_t *c = NULL;
+    packing_t p = {.ctx = ctx, .want = want, .n = topo->nranks};
+    ccl_status_t status;
+    CCL_TRY(ccl_i_cluster_init(&cluster, topo, routes, err));
+    p.cluster = &cluster;
+    CCL_TRY_GOTO(ccl_capacity_create(topo, &c, err), status, end);
+    p.c = c;
+    p.has_up =
+        want->kind == CCL_REDUCESCATTER || want->kind == CCL_REDUCE || want->kind == CCL_ALLREDUCE;
+    p.has_down = !p.has_up || want->kind == CCL_ALLREDUCE;
+    p.weight = calloc(p.n, sizeof *p.weight);
+    p.roots = calloc(p.n, sizeof *p.roots);
+    p.units = calloc(c->narcs + (size_t)1, sizeof *p.units);
+    if (!p.weight || !p.roots || !p.units) {
+        status = ccl_fail_nomem(err);
+        goto end;
+    }
+    for (uint32_t r = 0; r < p.n; r++)
+        p.weight[r] = want->kind == CCL_BROADCAST || want->kind == CCL_REDUCE ? r == want->root : 1;
+    if (want->kind == CCL_ALLREDUCE)
+        CCL_TRY_GOTO(fill_weights(&p, err), status, end);
+    CCL_TRY_GOTO(pack(&p, options->chunks, err), status, end);
+    ccl_log(ctx, CCL_LOG_INFO, "packing", "%lld trees, %.3f %% slower than the bound on trees: %s",
+            (long long)p.total, 100 * (p.seconds / p.bound - 1),
+            p.seconds > p.bound * (1 + 1e-9) ? "whole chunks and routes" : "exact");
+    ccl_i_packed_t packed = {.total = (uint32_t)p.total,
+                             .roots = p.roots,
+                             .down = &p.down,
+                             .up = &p.up,
+                             .tree_Bps = 1 / (seconds_of(&p) * (double)p.total),
+                             .paced = p.few_connections};
+    status = ccl_i_pack_run(ctx, &cluster, want, &packed, options, out, err);
+end:
+    forest_fini(&p.up);
+    forest_fini(&p.down);
+    free(p.weight);
+    free(p.roots);
+    free(p.units);
+    ccl_capacity_destroy(c);
+    ccl_i_cluster_fini(&cluster);
+    return status;
+}
+
+const ccl_synth_ops_t ccl_i_synth_packing = {
+    .size = sizeof(ccl_synth_ops_t),
+    .name = "packing",
+    .summary = "spanning trees packed into the links, as many as the tightest cut allows",
+    .source = "ForestColl (Zhao et al., arXiv 2402.06787); Edmonds 1973",
+    .supports = supports,
+    .synthesize = synthesize,
+    .by_size = true,
+};

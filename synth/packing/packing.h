@@ -1,0 +1,239 @@
+/*
+ * Private to synth: spanning trees packed into a cluster's links (packing*.c).
+ */
+#ifndef CCL_SYNTH_PACKING_H
+#define CCL_SYNTH_PACKING_H
+
+#include "synth/common/exchange.h"
+#include "synth/common/plan.h"
+
+/** What a pair of GPUs may carry over the route of one channel, in trees. */
+typedef struct ccl_i_pack_piece {
+    uint32_t src, dst; /* ranks */
+    uint32_t channel;
+    int64_t trees;
+} ccl_i_pack_piece_t;
+
+/** A network without switches: GPUs, and what their routes carry. */
+typedef struct ccl_i_pack_net {
+    uint32_t nranks;
+    ccl_i_pack_piece_t *pieces; /* by src, then dst, then channel */
+    size_t npieces, cap;
+} ccl_i_pack_net_t;
+
+/**
+ * Take the switches out of a capacity graph: what enters one and what leaves it become direct
+ * capacities, so that every GPU can still get all of every root's trees.
+ *
+ * @param units     [narcs] trees that each arc carries.
+ * @param roots     [nranks] trees rooted at each.
+ * @param reversed  trees will run against the links' direction (reductions).
+ * @param out       finish by freeing pieces.
+ * @retval CCL_INFEASIBLE  not with routes that the model takes.
+ * @par Source  Bang-Jensen, Frank, Jackson 1995; ForestColl (arXiv 2402.06787), edge splitting.
+ */
+ccl_status_t ccl_i_pack_split(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
+                              const ccl_capacity_t *capacity, const int64_t *units,
+                              const int64_t *roots, bool reversed, ccl_i_pack_net_t *out,
+                              ccl_error_t *err);
+
+/** So many equal trees from one root: parent and place of every rank. */
+typedef struct ccl_i_pack_batch {
+    uint32_t root;
+    int64_t trees;
+    uint32_t *order;  /* [nranks] ranks in the order they joined, root first */
+    uint32_t *parent; /* [nranks] by rank */
+} ccl_i_pack_batch_t;
+typedef struct ccl_i_pack_trees {
+    ccl_i_pack_batch_t *batches;
+    size_t nbatches, cap;
+    ccl_arena_t arena;
+} ccl_i_pack_trees_t;
+/**
+ * Spanning out-trees, roots[r] of them at each r, that use no pair more often than it carries.
+ *
+ * @retval CCL_INFEASIBLE  some cut carries less than it must.
+ * @par Source  Edmonds 1973; Berczi, Frank 2010; ForestColl (arXiv 2402.06787), tree construction.
+ */
+ccl_status_t ccl_i_pack_grow(const ccl_ctx_t *ctx, const ccl_i_pack_net_t *net,
+                             const int64_t *roots, ccl_i_pack_trees_t *out, ccl_error_t *err);
+void ccl_i_pack_trees_fini(ccl_i_pack_trees_t *trees);
+
+/** One direction of trees. */
+typedef struct ccl_i_pack_forest {
+    bool reversed;
+    ccl_i_pack_net_t net;
+    ccl_i_pack_trees_t trees;
+    uint32_t *first;   /* [nranks + 1] into tree; NULL: there are none */
+    uint32_t *tree;    /* batch of each tree, by root */
+    uint16_t *channel; /* [ntrees][nranks] of the route to a rank */
+    uint32_t *depth;   /* [nbatches][nranks] */
+} ccl_i_pack_forest_t;
+
+/* ---------------------------------------------------------------- trees of hops */
+
+/** A way from one GPU to another over a route of the model, and what it uses. */
+typedef struct ccl_i_pack_hop {
+    uint32_t src, dst; /* ranks */
+    uint32_t channel;
+    uint32_t orbit;            /* hops that the group carries to each other */
+    double cap_Bps;            /* most that a flow of one connection asks for */
+    uint32_t first_use, nuses; /* into uses */
+} ccl_i_pack_hop_t;
+
+/**
+ * All hops of a cluster, and a group of symmetries that leaves no GPU where it was (but the
+ * identity): what is found for one GPU is carried to all that it can be moved to.
+ */
+typedef struct ccl_i_pack_hops {
+    uint32_t n, nhops;
+    uint32_t norbits;        /* orbits are below this */
+    ccl_i_pack_hop_t *hops;  /* by src, dst, channel */
+    uint32_t *first;         /* [n + 1] into hops, by src */
+    uint32_t *in_first, *in; /* [n + 1], hops by dst */
+    uint32_t *uses;          /* classes of links and groups; one used twice stands twice */
+    uint32_t nclasses;
+    double *class_Bps;    /* [nclasses] what all members carry together, over `order` */
+    double *class_kappa;  /* [nclasses] contention slope, 0 where two connections lose nothing */
+    bool contended;       /* some class has one */
+    uint32_t order;       /* symmetries in the group */
+    uint32_t *image;      /* [order][n] ranks; the first is the identity */
+    uint32_t *class_root; /* [n] least rank that a symmetry takes to this one */
+    bool thinned;         /* some hops were left out */
+    ccl_arena_t arena;
+} ccl_i_pack_hops_t;
+/**
+ * @param spread  at most so many hops a GPU, if more trees still can be made of fewer: those to the
+ *                first, second, fourth ... GPU with routes alike. 0: all.
+ * @par Complexity  pairs with a route times its links, and a search for every symmetry tried.
+ */
+ccl_status_t ccl_i_pack_hops_init(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
+                                  const ccl_capacity_t *capacity, bool symmetric, uint32_t spread,
+                                  ccl_i_pack_hops_t *out, ccl_error_t *err);
+void ccl_i_pack_hops_fini(ccl_i_pack_hops_t *hops);
+/** The hop that symmetry `g` takes hop `h` to. */
+uint32_t ccl_i_pack_hops_image(const ccl_i_pack_hops_t *hops, uint32_t g, uint32_t h);
+
+/** A tree of hops for each root that a symmetry may move it to. */
+typedef struct ccl_i_pack_swap_tree {
+    uint32_t root;
+    bool up;       /* data run towards the root */
+    uint32_t *hop; /* [n] between a rank and its parent; CCL_NONE at the root */
+} ccl_i_pack_swap_tree_t;
+typedef struct ccl_i_pack_swaps {
+    ccl_i_pack_swap_tree_t *trees;
+    size_t ntrees, cap;
+    double busiest_s; /* of the busiest link or group, for trees of a byte */
+    uint32_t blocks;  /* most ends of connections at a GPU, all on one channel */
+    double least_s;   /* no trees over these hops make it less (0: not looked for); sums may be
+                         rooted anywhere */
+    ccl_arena_t arena;
+} ccl_i_pack_swaps_t;
+/**
+ * Hops that rings over all GPUs take, and all that share no link with a contention slope: as few
+ * connections on such links as serve everybody.
+ *
+ * @param apart  reductions take every second ring, copies the others.
+ * @param open   [2][norbits] filled: may copies, may reductions go this way?
+ */
+ccl_status_t ccl_i_pack_open_rings(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
+                                   const ccl_i_pack_hops_t *hops, bool apart,
+                                   uint8_t *const open[2], ccl_error_t *err);
+/**
+ * Spanning trees of hops that load the busiest link as little as a local search finds: each is
+ * grown over the hops that are cheapest for the load so far, then ranks change their parents as
+ * long as the load, weighted exponentially, falls. No capacity is given: what is asked for comes.
+ *
+ * @param roots   [n] trees rooted at each; those of ranks that a symmetry moves to each other are
+ *                equal.
+ * @param open    [2][norbits] copies, reductions may only go where this is not 0; NULL: everywhere.
+ * @param enough_s  the search ends where the busiest link needs no more.
+ * @param fresh   >= 1: a hop that no tree uses yet costs so many times as much. Above 1 trees share
+ *                connections, of which GPUs can have few.
+ * @retval CCL_INFEASIBLE  a rank cannot be reached over the hops.
+ * @par Complexity  a pass: trees times hops; at most MOST_PASSES.
+ */
+ccl_status_t ccl_i_pack_swap(const ccl_ctx_t *ctx, const ccl_i_pack_hops_t *hops,
+                             const int64_t *roots, bool down, bool up, uint8_t *const open[2],
+                             double enough_s, double fresh, ccl_i_pack_swaps_t *out,
+                             ccl_error_t *err);
+void ccl_i_pack_swaps_fini(ccl_i_pack_swaps_t *swaps);
+/**
+ * Seconds that the busiest link needs at least for such trees of a byte, by prices on the links.
+ *
+ * @param price  [nclasses] >= 0, not all 0; any are right, some tell more.
+ * @par Source  Edmonds 1967 (cheapest trees); linear programming duality.
+ */
+ccl_status_t ccl_i_pack_least(const ccl_ctx_t *ctx, const ccl_i_pack_hops_t *hops,
+                              const int64_t *roots, bool down, bool up, const double *price,
+                              double *least_s_out, ccl_error_t *err);
+
+/* ---------------------------------------------------------------- connections */
+
+/** An edge of a tree, in the direction in which data go. */
+typedef struct ccl_i_pack_edge {
+    uint32_t src, dst, tree;
+    bool up;
+    uint16_t *channel; /* of its route; then its own */
+    uint32_t *depth; /* of the rank that it leads to, seen from the root; then its place in time */
+    uint32_t most, place; /* private */
+} ccl_i_pack_edge_t;
+/**
+ * Channels: those of the routes come again after a period of all forks. Each tree on channels of
+ * its own is best, for it then waits for no other; fewer where thread blocks do not suffice, and
+ * over links with a contention slope only as many connections as the trees need.
+ *
+ * @param edges     reordered; their channels are set.
+ * @param tree_Bps  a tree's data go at this rate.
+ * @param given     channels for each of the period's; 0: chosen.
+ * @param by_load   where thread blocks do not suffice for all trees' channels, hops get theirs by
+ *                  what they have to carry, else all as many.
+ * @param limited_out  they do not suffice.
+ * @param channels_out  all are below this.
+ */
+ccl_status_t ccl_i_pack_channels(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *edges, size_t nedges,
+                                 uint32_t ntrees, double tree_Bps, uint32_t given, bool by_load,
+                                 uint32_t *channels_out, bool *limited_out, ccl_error_t *err);
+/**
+ * When each edge's turn is, where trees wait for each other: a connection moves a tree's data at a
+ * time, at its own rate, those first that have the longest way to go.
+ *
+ * @param edges  with their channels; reordered, their depths are set.
+ * @par Complexity  edges times those that are ready at a time.
+ */
+ccl_status_t ccl_i_pack_pace(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *edges, size_t nedges,
+                             uint32_t ntrees, ccl_error_t *err);
+/* ---------------------------------------------------------------- schedules */
+
+/** Trees that were found. */
+typedef struct ccl_i_packed {
+    uint32_t total;                       /* trees in all */
+    const int64_t *roots;                 /* [nranks] trees rooted at each */
+    const ccl_i_pack_forest_t *down, *up; /* AllReduce has both */
+    double tree_Bps;                      /* a tree's data go at this rate */
+    bool paced;                           /* trees wait for each other: ccl_i_pack_pace() */
+} ccl_i_packed_t;
+/**
+ * The schedule of these trees. Where thread blocks, overheads or latencies count and the size is
+ * known, a tree's data are cut into chunks that follow each other, and connections are many or by
+ * load: as simulation at that size finds fastest.
+ */
+ccl_status_t ccl_i_pack_run(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
+                            const ccl_collective_t *want, const ccl_i_packed_t *packed,
+                            const ccl_synth_options_t *options, ccl_schedule_t **out,
+                            ccl_error_t *err);
+
+/** Thread blocks of the GPU with fewest; UINT32_MAX: no limit. */
+uint32_t ccl_i_pack_fewest_sms(const ccl_topology_t *topo);
+/** Has the link a contention slope, and is a thread block fast enough that two already lose by it?
+ */
+bool ccl_i_pack_loses(const ccl_topology_t *topo, uint32_t link);
+/** What a connection's flow asks for (R of docs/model.md), by Simple's constants. */
+double ccl_i_pack_flow_Bps(const ccl_topology_t *topo, const ccl_route_t *route);
+
+/** Can every rank get all trees? Arcs of `flow` are set; source arcs are its arcs `first` + rank.
+ */
+bool ccl_i_pack_feasible(ccl_maxflow_t *flow, uint32_t source, const uint32_t *vertex, uint32_t n,
+                         int64_t total, int64_t *missing_out);
+
+#endif

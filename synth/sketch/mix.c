@@ -1,0 +1,592 @@
+/*
+ * Mixes of sketches (SyCCL, section 4.2): how much of every chunk goes along which sketch so that
+ * no link waits for another. Loads are taken link by link and group by group, not dimension by
+ * dimension, so that dimensions that share links (a leaf and the spine behind it share NICs) are
+ * right too. A linear programme per combination; a combination that leaves a sketch without a share
+ * is another, smaller one and is dropped.
+ */
+#include "synth/sketch/sketch.h"
+
+#include <glpk.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAIRS_OF = 96, TRIPLES_OF = 20 };
+
+/* ---------------------------------------------------------------- loads */
+
+/* Hops of a way from the root that are told apart: those after them are as one. */
+enum { LEVELS = 96 };
+
+static void add_load(const ccl_i_space_t *s, ccl_i_grower_t *g, double *weight, double scale,
+                     double *load) {
+    const ccl_i_exchange_t *x = &s->x;
+
+    for (uint32_t i = 0; i < g->norder; i++)
+        weight[g->order[i]] = 1;
+    for (uint32_t i = g->norder; i-- > 1;) {
+        uint32_t rank = g->order[i];
+        const ccl_i_hop_t *hop = &x->hops[g->via[rank]];
+
+        for (uint32_t u = hop->first_use; u < hop->first_use + hop->nuses; u++) {
+            uint32_t r = x->uses[u].resource;
+
+            load[r] += scale * weight[rank] * x->uses[u].times / x->resources[r].Bps;
+        }
+        if (s->scatter)
+            weight[g->parent[rank]] += weight[rank];
+    }
+}
+
+/* The same by the hop of the way; weights as add_load() left them.
+   @param level_load  [LEVELS][nresources] */
+static void add_levels(const ccl_i_space_t *s, const ccl_i_grower_t *g, const double *weight,
+                       uint32_t *level, double *level_load) {
+    const ccl_i_exchange_t *x = &s->x;
+
+    level[g->order[0]] = 0;
+    for (uint32_t i = 1; i < g->norder; i++) {
+        uint32_t rank = g->order[i], up = level[g->parent[rank]];
+        const ccl_i_hop_t *hop = &x->hops[g->via[rank]];
+
+        level[rank] = up + (up + 1 < LEVELS);
+        for (uint32_t u = hop->first_use; u < hop->first_use + hop->nuses; u++) {
+            uint32_t r = x->uses[u].resource;
+
+            level_load[(size_t)level[rank] * x->nresources + r] +=
+                weight[rank] * x->uses[u].times / x->resources[r].Bps;
+        }
+    }
+}
+
+/* What one worker needs to load sketches. */
+typedef struct loader {
+    ccl_i_grower_t grower;
+    double *weight;                   /* [nranks] */
+    float *sends;                     /* [x.nhops] over each hop */
+    uint32_t *blocks;                 /* [nranks] */
+    uint32_t *turns;                  /* [x.nhops] bit per variant that goes over it */
+    uint32_t *level;                  /* [nranks] hops from the root */
+    double *level_load[CCL_I_SHAPES]; /* [LEVELS][x.nresources] */
+    bool ready;
+} loader_t;
+
+typedef struct loads {
+    const ccl_ctx_t *ctx;
+    const ccl_i_space_t *space;
+    ccl_i_sketches_t *sketches;
+    double **load;     /* [sketches] zeroed */
+    loader_t *loaders; /* [workers] */
+} loads_t;
+
+static ccl_status_t loader_init(loader_t *l, const ccl_i_space_t *s, ccl_error_t *err) {
+    if (l->ready)
+        return CCL_OK;
+    CCL_TRY(ccl_i_grower_init(&l->grower, s, err));
+    l->ready = true;
+    l->weight = calloc(s->topo->nranks, sizeof *l->weight);
+    l->sends = calloc(s->x.nhops + (size_t)1, sizeof *l->sends);
+    l->blocks = calloc(s->topo->nranks, sizeof *l->blocks);
+    l->turns = calloc(s->x.nhops + (size_t)1, sizeof *l->turns);
+    l->level = calloc(s->topo->nranks, sizeof *l->level);
+    bool ok = l->weight && l->sends && l->blocks && l->turns && l->level;
+
+    for (int i = 0; i < CCL_I_SHAPES; i++) {
+        l->level_load[i] = calloc(LEVELS * (s->x.nresources + (size_t)1), sizeof *l->level_load[i]);
+        ok &= l->level_load[i] != NULL;
+    }
+    return ok ? CCL_OK : ccl_fail_nomem(err);
+}
+
+static void loader_fini(loader_t *l) {
+    free(l->weight);
+    free(l->sends);
+    free(l->blocks);
+    free(l->turns);
+    free(l->level);
+    for (int i = 0; i < CCL_I_SHAPES; i++)
+        free(l->level_load[i]);
+    if (l->ready)
+        ccl_i_grower_fini(&l->grower);
+}
+
+static uint32_t most_of(const uint32_t *count, uint32_t n) {
+    uint32_t most = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        most = count[i] > most ? count[i] : most;
+    return most;
+}
+
+/* What hops one after the other take more than the busiest resource; level_load is zero again. */
+static double fill_of(const ccl_i_space_t *s, double *level_load) {
+    uint32_t n = s->x.nresources;
+    double serial = 0, busiest = 0;
+
+    for (uint32_t k = 0; k < LEVELS; k++) {
+        double most = 0;
+
+        for (uint32_t r = 0; r < n; r++)
+            most = fmax(most, level_load[(size_t)k * n + r]);
+        serial += most;
+    }
+    for (uint32_t r = 0; r < n; r++) {
+        double sum = 0;
+
+        for (uint32_t k = 0; k < LEVELS; k++)
+            sum += level_load[(size_t)k * n + r];
+        busiest = fmax(busiest, sum);
+    }
+    memset(level_load, 0, LEVELS * (size_t)n * sizeof *level_load);
+    return serial - busiest;
+}
+
+static ccl_status_t load_one(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
+    const loads_t *all = user;
+    const ccl_i_space_t *s = all->space;
+    loader_t *l = &all->loaders[worker];
+    ccl_i_grower_t *g = &l->grower;
+    ccl_i_sketch_t *sketch = &all->sketches->items[index];
+    uint32_t nranks = s->topo->nranks, rotations = sketch->uses_one ? s->rotations : 1;
+    double *load = all->load[index];
+    uint8_t shapes[CCL_I_SKETCH_DIMENSIONS];
+    bool chained;
+    ccl_ctx_t quiet = all->ctx ? *all->ctx : (ccl_ctx_t)CCL_CTX_INIT;
+
+    /* Relays of what is for one only would hand on what is for all behind them: no chains. */
+    chained = ccl_i_space_shapes(s, CCL_I_SHAPE_DIRECT, shapes) && !s->scatter;
+    quiet.progress = NULL;
+    sketch->variants = sketch->variants ? sketch->variants : 1;
+    /* All ways to pick single GPUs with all ways of the sub-demands, if not too many. */
+    if (sketch->variants > 1)
+        rotations =
+            rotations * sketch->variants <= 32 ? rotations * sketch->variants : sketch->variants;
+    CCL_TRY(loader_init(l, s, err));
+    for (uint32_t r = 0; r < nranks; r++) {
+        if (s->root != CCL_NONE && r != s->root)
+            continue;
+        for (uint32_t turn = 0; turn < rotations; turn++) {
+            if (!ccl_i_grow(g, sketch, NULL, r, turn))
+                load[0] = INFINITY; /* does not work from every root */
+            add_load(s, g, l->weight, 1.0 / rotations,
+                     load + (size_t)s->root_class[r] * s->x.nresources);
+            if (turn == 0)
+                add_levels(s, g, l->weight, l->level, l->level_load[CCL_I_SHAPE_DIRECT]);
+            for (uint32_t k = 1; k < g->norder; k++) {
+                uint32_t hop = g->via[g->order[k]];
+
+                l->sends[hop] +=
+                    (float)(s->scatter ? l->weight[g->order[k]] : 1) / (float)rotations;
+                l->turns[hop] |= 1u << turn % sketch->variants;
+            }
+        }
+        for (int net = CCL_I_SHAPE_CHAIN; chained && net < CCL_I_SHAPES; net++) {
+            ccl_i_space_shapes(s, (ccl_i_shape_t)net, shapes);
+            if (ccl_i_grow(g, sketch, shapes, r, 0))
+                add_levels(s, g, l->weight, l->level, l->level_load[net]);
+        }
+        if (r % 16 == 0)
+            CCL_TRY(ccl_ctx_poll(&quiet, NULL));
+    }
+    sketch->turns = rotations;
+    sketch->load = load;
+    for (int net = 0; net < CCL_I_SHAPES; net++)
+        sketch->fill_s_per_byte[net] =
+            fill_of(s, l->level_load[chained ? net : CCL_I_SHAPE_DIRECT]);
+    memset(l->blocks, 0, nranks * sizeof *l->blocks);
+    sketch->transfers = 0;
+    for (uint32_t h = 0; h < s->x.nhops; h++) {
+        sketch->transfers += l->sends[h];
+        sketch->busy_s = fmax(sketch->busy_s, l->sends[h] * s->overhead_s[h]);
+        sketch->fifo_s = fmax(sketch->fifo_s, l->sends[h] * s->slot_s[h]);
+        l->blocks[s->x.hops[h].src] += l->sends[h] > 0;
+        l->blocks[s->x.hops[h].dst] += l->sends[h] > 0;
+        l->sends[h] = 0;
+    }
+    sketch->blocks = most_of(l->blocks, nranks);
+    memset(l->blocks, 0, nranks * sizeof *l->blocks);
+    for (uint32_t h = 0; h < s->x.nhops; h++) {
+        l->blocks[s->x.hops[h].src] += (uint32_t)__builtin_popcount(l->turns[h]);
+        l->blocks[s->x.hops[h].dst] += (uint32_t)__builtin_popcount(l->turns[h]);
+        l->turns[h] = 0;
+    }
+    sketch->turn_blocks = most_of(l->blocks, nranks);
+    return CCL_OK;
+}
+
+static ccl_status_t loads(const ccl_ctx_t *ctx, ccl_i_space_t *s, ccl_i_sketches_t *sketches,
+                          uint64_t *unreaching, ccl_error_t *err) {
+    uint32_t threads = ctx && ctx->threads ? ctx->threads : ccl_core_count();
+    loads_t all = {ctx, s, sketches, NULL, NULL};
+    ccl_status_t status = CCL_OK;
+
+    if (sketches->n == 0)
+        return CCL_OK;
+    all.load = calloc(sketches->n, sizeof(double *));
+    all.loaders = calloc(threads, sizeof *all.loaders);
+    if (!all.load || !all.loaders)
+        status = ccl_fail_nomem(err);
+    for (size_t i = 0; status == CCL_OK && i < sketches->n; i++) {
+        all.load[i] = ccl_arena_alloc(
+            &s->arena, (size_t)s->nclasses * (s->x.nresources + (size_t)1), sizeof(double));
+        if (!all.load[i])
+            status = ccl_fail_nomem(err);
+    }
+    if (status == CCL_OK)
+        status = ccl_parallel_for((uint32_t)sketches->n, threads, load_one, &all, err);
+    /* A sketch that does not reach everyone from every root is none. */
+    size_t kept = 0;
+    for (size_t i = 0; i < sketches->n && status == CCL_OK; i++) {
+        if (isfinite(sketches->items[i].load[0]))
+            sketches->items[kept++] = sketches->items[i];
+    }
+    if (status == CCL_OK) {
+        *unreaching = sketches->n - kept;
+        sketches->n = kept;
+    }
+    for (uint32_t i = 0; all.loaders && i < threads; i++)
+        loader_fini(&all.loaders[i]);
+    free(all.loaders);
+    free(all.load);
+    return status;
+}
+
+/* ---------------------------------------------------------------- rows */
+
+/* Resources whose loads are the same under all sketches count once: in a symmetric cluster a few
+   are left. */
+typedef struct rows {
+    const ccl_i_space_t *space;
+    const ccl_i_sketches_t *sketches;
+    uint32_t *resource;
+    uint32_t n;
+} rows_t;
+
+static double load_of(const rows_t *rows, uint32_t class, uint32_t sketch, uint32_t row) {
+    return rows->sketches->items[sketch]
+        .load[(size_t) class * rows->space->x.nresources + rows->resource[row]];
+}
+
+static ccl_status_t rows_init(rows_t *rows, const ccl_i_space_t *s,
+                              const ccl_i_sketches_t *sketches, ccl_error_t *err) {
+    ccl_strmap_t *seen = ccl_strmap_create();
+    ccl_text_t key = {0};
+    bool ok = seen != NULL;
+
+    *rows = (rows_t){s, sketches, calloc(s->x.nresources + (size_t)1, sizeof *rows->resource), 0};
+    ok = ok && rows->resource;
+    for (uint32_t r = 0; ok && r < s->x.nresources; r++) {
+        bool some = false;
+
+        key.len = 0;
+        rows->resource[rows->n] = r;
+        for (size_t i = 0; i < sketches->n; i++) {
+            for (uint32_t c = 0; c < s->nclasses; c++) {
+                double load = load_of(rows, c, (uint32_t)i, rows->n);
+
+                ccl_text_printf(&key, "%.9g ", load);
+                some |= load > 0;
+            }
+        }
+        ok = !key.nomem;
+        if (!ok || !some || ccl_strmap_get(seen, key.data) != CCL_NONE)
+            continue;
+        ok = ccl_strmap_put(seen, key.data, r);
+        rows->n++;
+    }
+    ccl_text_fini(&key);
+    ccl_strmap_destroy(seen);
+    return ok ? CCL_OK : ccl_fail_nomem(err);
+}
+
+/* Seconds per byte of the busiest resource. @param share  [nclasses][n]. */
+static double busiest(const rows_t *rows, const uint32_t *which, const double *share, uint32_t n) {
+    double worst = 0;
+
+    for (uint32_t k = 0; k < rows->n; k++) {
+        double sum = 0;
+
+        for (uint32_t c = 0; c < rows->space->nclasses; c++) {
+            for (uint32_t i = 0; i < n; i++)
+                sum += share[c * n + i] * load_of(rows, c, which[i], k);
+        }
+        worst = fmax(worst, sum);
+    }
+    return worst;
+}
+
+/* ---------------------------------------------------------------- shares */
+
+/*
+ * Shares that make the busiest resource least busy: minimise z, sum of share load(r) <= z for every
+ * resource r, shares >= 0 and those of a class with sum 1. A basic solution uses few sketches.
+ * @param share  [nclasses][n], filled.
+ */
+static bool balance(const rows_t *rows, const uint32_t *which, uint32_t n, double *share,
+                    double *z_out) {
+    uint32_t nclasses = rows->space->nclasses, columns = nclasses * n;
+    glp_prob *lp = glp_create_prob();
+    glp_smcp parm;
+    int *ind = calloc(columns + (size_t)3, sizeof *ind);
+    double *val = calloc(columns + (size_t)3, sizeof *val);
+    double scale = 0;
+    bool ok = ind && val;
+
+    for (uint32_t k = 0; k < rows->n; k++) {
+        for (uint32_t v = 0; v < columns; v++)
+            scale = fmax(scale, load_of(rows, v / n, which[v % n], k));
+    }
+    ok = ok && scale > 0 && isfinite(scale);
+    if (ok) {
+        glp_init_smcp(&parm);
+        parm.msg_lev = GLP_MSG_OFF;
+        glp_set_obj_dir(lp, GLP_MIN);
+        glp_add_cols(lp, (int)columns + 1);
+        for (uint32_t v = 1; v <= columns + 1; v++)
+            glp_set_col_bnds(lp, (int)v, GLP_LO, 0, 0);
+        glp_set_obj_coef(lp, (int)columns + 1, 1);
+        glp_add_rows(lp, (int)(rows->n + nclasses));
+        for (uint32_t k = 0; k < rows->n; k++) {
+            for (uint32_t v = 0; v < columns; v++) {
+                ind[v + 1] = (int)v + 1;
+                val[v + 1] = load_of(rows, v / n, which[v % n], k) / scale;
+            }
+            ind[columns + 1] = (int)columns + 1;
+            val[columns + 1] = -1;
+            glp_set_mat_row(lp, (int)k + 1, (int)columns + 1, ind, val);
+            glp_set_row_bnds(lp, (int)k + 1, GLP_UP, 0, 0);
+        }
+        for (uint32_t c = 0; c < nclasses; c++) {
+            for (uint32_t i = 0; i < n; i++) {
+                ind[i + 1] = (int)(c * n + i) + 1;
+                val[i + 1] = 1;
+            }
+            glp_set_mat_row(lp, (int)(rows->n + c) + 1, (int)n, ind, val);
+            glp_set_row_bnds(lp, (int)(rows->n + c) + 1, GLP_FX, 1, 1);
+        }
+        ok = glp_simplex(lp, &parm) == 0 && glp_get_status(lp) == GLP_OPT;
+    }
+    for (uint32_t v = 0; ok && v < columns; v++)
+        share[v] = fmax(0, glp_get_col_prim(lp, (int)v + 1));
+    if (ok)
+        *z_out = glp_get_obj_val(lp) * scale;
+    glp_delete_prob(lp);
+    free(ind);
+    free(val);
+    return ok;
+}
+
+/* Largest remainders: counts that sum to `parts`. */
+static void round_shares(const double *share, uint32_t n, uint32_t parts, uint32_t *count) {
+    double rest[CCL_I_SKETCH_MIX];
+    uint32_t left = parts;
+
+    for (uint32_t i = 0; i < n; i++) {
+        count[i] = (uint32_t)floor(share[i] * parts + 1e-9);
+        rest[i] = share[i] * parts - count[i];
+        left -= count[i] < left ? count[i] : left;
+    }
+    for (; left; left--) {
+        uint32_t best = 0;
+
+        for (uint32_t i = 1; i < n; i++)
+            best = rest[i] > rest[best] + 1e-12 ? i : best;
+        count[best]++;
+        rest[best] -= 1;
+    }
+}
+
+/* Transfers of a mix with its counts; a class has its part of the roots. */
+static double transfers_of(const rows_t *rows, const ccl_i_mix_t *mix) {
+    const ccl_i_space_t *s = rows->space;
+    uint32_t nroots = s->root == CCL_NONE ? s->topo->nranks : 1;
+    double sum = 0;
+
+    for (uint32_t r = 0; r < nroots; r++) {
+        uint32_t c = s->root_class[s->root == CCL_NONE ? r : s->root];
+
+        for (uint32_t i = 0; i < mix->n; i++)
+            sum += rows->sketches->items[mix->sketch[i]].transfers / nroots * mix->count[c][i];
+    }
+    return sum;
+}
+
+/* The fewest parts that come within 1 % of the exact shares, else the best number that are not too
+   many transfers; 0: some sketch is not worth one. */
+static void choose_parts(const rows_t *rows, uint32_t max_parts, ccl_i_mix_t *mix) {
+    uint32_t nclasses = rows->space->nclasses, n = mix->n;
+    double best = INFINITY;
+
+    for (uint32_t parts = 1; parts <= max_parts; parts++) {
+        uint32_t count[CCL_I_SKETCH_CLASSES][CCL_I_SKETCH_MIX] = {{0}};
+        uint32_t used[CCL_I_SKETCH_MIX] = {0};
+        double share[CCL_I_SKETCH_CLASSES * CCL_I_SKETCH_MIX], z;
+        bool some_none = false;
+
+        for (uint32_t c = 0; c < nclasses; c++) {
+            round_shares(mix->share[c], n, parts, count[c]);
+            for (uint32_t i = 0; i < n; i++) {
+                used[i] += count[c][i];
+                share[c * n + i] = (double)count[c][i] / parts;
+            }
+        }
+        for (uint32_t i = 0; i < n; i++)
+            some_none |= used[i] == 0;
+        if (some_none)
+            continue; /* a smaller mix */
+        ccl_i_mix_t counted = *mix;
+
+        memcpy(counted.count, count, sizeof count);
+        counted.transfers = transfers_of(rows, &counted);
+        if (parts > 1 && counted.transfers > CCL_I_SKETCH_TRANSFERS)
+            return;
+        z = busiest(rows, mix->sketch, share, n);
+        if (z < best * (1 - 1e-9)) {
+            best = z;
+            mix->parts = parts;
+            mix->s_per_byte = z;
+            mix->transfers = counted.transfers;
+            memcpy(mix->count, count, sizeof mix->count);
+        }
+        if (best <= mix->ideal_s_per_byte * 1.01)
+            return;
+    }
+}
+
+static void fill_more(double *mix, const double *sketch) {
+    for (int net = 0; net < CCL_I_SHAPES; net++)
+        mix[net] = fmax(mix[net], sketch[net]);
+}
+
+static ccl_status_t try_mix(const rows_t *rows, const uint32_t *which, uint32_t n,
+                            uint32_t max_parts, bool all, ccl_i_mixes_t *out, ccl_error_t *err) {
+    uint32_t nclasses = rows->space->nclasses;
+    ccl_i_mix_t mix = {0};
+    double *share = calloc((size_t)nclasses * n, sizeof *share), z = 0;
+    bool ok = share && balance(rows, which, n, share, &z);
+
+    out->tried++;
+    for (uint32_t i = 0; ok && i < n; i++) {
+        const ccl_i_sketch_t *sketch = &rows->sketches->items[which[i]];
+        double most = 0;
+
+        for (uint32_t c = 0; c < nclasses; c++)
+            most = fmax(most, share[c * n + i]);
+        if (most < 1e-6) {
+            ok = all; /* of all together only some are meant to stay */
+            continue;
+        }
+        if (mix.n == CCL_I_SKETCH_MIX) {
+            ok = false;
+            break;
+        }
+        mix.sketch[mix.n] = which[i];
+        for (uint32_t c = 0; c < nclasses; c++)
+            mix.share[c][mix.n] = share[c * n + i];
+        mix.n++;
+        mix.depth_s = fmax(mix.depth_s, sketch->depth_s);
+        mix.busy_s += sketch->busy_s;
+        mix.fifo_s += sketch->fifo_s;
+        fill_more(mix.fill_s_per_byte, sketch->fill_s_per_byte);
+    }
+    free(share);
+    if (!share)
+        return ccl_fail_nomem(err);
+    if (!ok || mix.n == 0) {
+        out->unbalanced++;
+        return CCL_OK;
+    }
+    mix.ideal_s_per_byte = z;
+    choose_parts(rows, max_parts, &mix);
+    if (mix.parts == 0) { /* some share is too small for a part */
+        out->unbalanced++;
+        return CCL_OK;
+    }
+    for (size_t i = 0; i < out->n; i++) {
+        const ccl_i_mix_t *other = &out->items[i];
+
+        if (other->n == mix.n && other->parts == mix.parts &&
+            memcmp(other->sketch, mix.sketch, mix.n * sizeof *mix.sketch) == 0 &&
+            memcmp(other->count, mix.count, sizeof mix.count) == 0)
+            return CCL_OK;
+    }
+    if (!ccl_grow(&out->items, &out->cap, out->n + 1, sizeof *out->items))
+        return ccl_fail_nomem(err);
+    out->items[out->n++] = mix;
+    return CCL_OK;
+}
+
+/* Numbers of a mix whose counts are given. */
+static ccl_status_t weigh(const rows_t *rows, ccl_i_mix_t *mix, ccl_error_t *err) {
+    uint32_t nclasses = rows->space->nclasses;
+    double *share = calloc((size_t)nclasses * mix->n, sizeof *share);
+
+    if (!share)
+        return ccl_fail_nomem(err);
+    for (uint32_t i = 0; i < mix->n; i++) {
+        const ccl_i_sketch_t *sketch = &rows->sketches->items[mix->sketch[i]];
+
+        for (uint32_t c = 0; c < nclasses; c++) {
+            mix->share[c][i] = (double)mix->count[c][i] / mix->parts;
+            share[c * mix->n + i] = mix->share[c][i];
+        }
+        mix->depth_s = fmax(mix->depth_s, sketch->depth_s);
+        mix->busy_s += sketch->busy_s;
+        mix->fifo_s += sketch->fifo_s;
+        fill_more(mix->fill_s_per_byte, sketch->fill_s_per_byte);
+    }
+    mix->transfers = transfers_of(rows, mix);
+    mix->s_per_byte = mix->ideal_s_per_byte = busiest(rows, mix->sketch, share, mix->n);
+    free(share);
+    return CCL_OK;
+}
+
+ccl_status_t ccl_i_sketch_mixes(const ccl_ctx_t *ctx, ccl_i_space_t *space,
+                                ccl_i_sketches_t *sketches, uint32_t most, uint32_t max_parts,
+                                ccl_i_mixes_t *out, ccl_error_t *err) {
+    rows_t rows = {0};
+    uint32_t n;
+    uint32_t *all = NULL;
+    bool fresh;
+    ccl_status_t status = loads(ctx, space, sketches, &out->unreaching, err);
+
+    n = (uint32_t)sketches->n;
+    if (status != CCL_OK || n == 0)
+        return status;
+    fresh = glp_init_env() == 0; /* the thread's; who calls may have one of their own */
+    CCL_TRY_GOTO(rows_init(&rows, space, sketches, err), status, end);
+    for (size_t i = 0; i < out->n; i++)
+        CCL_TRY_GOTO(weigh(&rows, &out->items[i], err), status, end);
+    if (out->complete)
+        goto end;
+    for (uint32_t i = 0; i < n; i++)
+        CCL_TRY_GOTO(try_mix(&rows, &i, 1, max_parts, false, out, err), status, end);
+    for (uint32_t i = 0; most >= 2 && n <= PAIRS_OF && i < n; i++) {
+        CCL_TRY_GOTO(ccl_ctx_poll(ctx, NULL), status, end);
+        for (uint32_t j = i + 1; j < n; j++) {
+            const uint32_t pair[] = {i, j};
+
+            CCL_TRY_GOTO(try_mix(&rows, pair, 2, max_parts, false, out, err), status, end);
+            for (uint32_t k = j + 1; most >= 3 && n <= TRIPLES_OF && k < n; k++) {
+                const uint32_t triple[] = {i, j, k};
+
+                CCL_TRY_GOTO(try_mix(&rows, triple, 3, max_parts, false, out, err), status, end);
+            }
+        }
+    }
+    all = calloc(n, sizeof *all);
+    if (!all) {
+        status = ccl_fail_nomem(err);
+        goto end;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        all[i] = i;
+    status = try_mix(&rows, all, n, max_parts, true, out, err);
+end:
+    if (fresh)
+        glp_free_env();
+    free(all);
+    free(rows.resource);
+    return status;
+}

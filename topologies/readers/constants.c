@@ -1,0 +1,118 @@
+/* Entries of "transports" and "gpu_models", for the explicit and the compact form. */
+#include "topologies/readers/constants.h"
+
+#include <string.h>
+
+#include "topologies/internal.h"
+
+#define MAX_COUNT ((uint32_t)1 << 20) /* slots, slices, sms */
+#define TRANSPORT_KEYS                                                                             \
+    "overhead", "latency", "tb_rate", "slice", "slices", "piece", "slots", "direct", "holds_tb",   \
+        "mechanism", "copy_in", "copy_out"
+
+ccl_status_t ccl_i_constants_at(const ccl_json_at_t *at, ccl_status_t status,
+                                const ccl_error_t *inner, ccl_error_t *err) {
+    if (status == CCL_ERR_INPUT)
+        return ccl_json_fail(at, err, "%s", inner->text);
+    if (status != CCL_OK)
+        return ccl_error_set(err, status, inner->where, inner->line, inner->column, "%s",
+                             inner->text);
+    return CCL_OK;
+}
+
+static ccl_status_t read_mechanism(const ccl_json_at_t *v, ccl_mechanism_t *out, ccl_error_t *err) {
+    const char *name = NULL;
+    CCL_TRY(ccl_json_string(v, false, &name, err));
+    if (!name)
+        return CCL_OK;
+    for (ccl_mechanism_t m = CCL_MECHANISM_DEVICE; m <= CCL_MECHANISM_PROXY; m++) {
+        if (strcmp(name, ccl_mechanism_name(m)) == 0) {
+            *out = m;
+            return CCL_OK;
+        }
+    }
+    return ccl_json_fail(v, err, "mechanism \"%.40s\"; device, host or proxy", name);
+}
+
+static ccl_status_t read_keys(const ccl_json_at_t *at, ccl_transport_spec_t *spec,
+                              ccl_error_t *err) {
+    ccl_transport_t *t = &spec->value;
+    *t = ccl_transport_default(spec->kind);
+    spec->given = 0;
+#define KEY_(bit_, key_, read_)                                                                    \
+    do {                                                                                           \
+        ccl_json_at_t v = ccl_json_member(at, key_);                                               \
+        CCL_TRY(read_);                                                                            \
+        if (v.value)                                                                               \
+            spec->given |= (bit_);                                                                 \
+    } while (0)
+    KEY_(CCL_TRANSPORT_OVERHEAD, "overhead", ccl_json_time_s(&v, false, &t->overhead_s, err));
+    KEY_(CCL_TRANSPORT_LATENCY, "latency", ccl_json_time_s(&v, false, &t->latency_s, err));
+    KEY_(CCL_TRANSPORT_TB_RATE, "tb_rate", ccl_json_rate_Bps(&v, false, &t->tb_rate_Bps, err));
+    KEY_(CCL_TRANSPORT_SLICE, "slice", ccl_json_bytes(&v, false, &t->slice_bytes, err));
+    KEY_(CCL_TRANSPORT_PIECE, "piece", ccl_json_bytes(&v, false, &t->piece_bytes, err));
+    KEY_(CCL_TRANSPORT_SLICES, "slices", ccl_json_u32(&v, false, MAX_COUNT, &t->slices, err));
+    KEY_(CCL_TRANSPORT_SLOTS, "slots", ccl_json_u32(&v, false, MAX_COUNT, &t->slots, err));
+    KEY_(CCL_TRANSPORT_DIRECT, "direct", ccl_json_bool(&v, false, &t->direct, err));
+    KEY_(CCL_TRANSPORT_HOLDS_TB, "holds_tb", ccl_json_bool(&v, false, &t->holds_tb, err));
+    KEY_(CCL_TRANSPORT_MECHANISM, "mechanism", read_mechanism(&v, &t->mechanism, err));
+    KEY_(CCL_TRANSPORT_COPY_IN, "copy_in", ccl_json_rate_Bps(&v, false, &t->copy_in_Bps, err));
+    KEY_(CCL_TRANSPORT_COPY_OUT, "copy_out", ccl_json_rate_Bps(&v, false, &t->copy_out_Bps, err));
+#undef KEY_
+    return CCL_OK;
+}
+
+ccl_status_t ccl_i_constants_transport(const ccl_json_at_t *at, const char *kind,
+                                       ccl_topology_builder_t *b, ccl_error_t *err) {
+    static const char *const keys[] = {TRANSPORT_KEYS, "protocols", NULL};
+    static const char *const protocol_keys[] = {TRANSPORT_KEYS, NULL};
+    static const char *const protocol_names[] = {"Simple", "LL", "LL128", NULL};
+    ccl_transport_spec_t spec = {.kind = kind};
+    CCL_TRY(ccl_json_object(at, true, err));
+    CCL_TRY(ccl_json_only(at, keys, err));
+    CCL_TRY(read_keys(at, &spec, err));
+    ccl_error_t inner = CCL_ERROR_INIT;
+    CCL_TRY(ccl_i_constants_at(at, ccl_topology_builder_transport(b, &spec, &inner), &inner, err));
+    ccl_json_at_t protocols = ccl_json_member(at, "protocols");
+    if (!protocols.value)
+        return CCL_OK;
+    CCL_TRY(ccl_json_object(&protocols, true, err));
+    CCL_TRY(ccl_json_only(&protocols, protocol_names, err));
+    json_t *value;
+    json_object_foreach((json_t *)protocols.value, spec.protocol, value) {
+        ccl_json_at_t one = ccl_json_member(&protocols, spec.protocol);
+        CCL_TRY(ccl_json_object(&one, true, err));
+        CCL_TRY(ccl_json_only(&one, protocol_keys, err));
+        CCL_TRY(read_keys(&one, &spec, err));
+        CCL_TRY(ccl_i_constants_at(&one, ccl_topology_builder_transport(b, &spec, &inner), &inner,
+                                   err));
+    }
+    return CCL_OK;
+}
+
+ccl_status_t ccl_i_constants_gpu_model(const ccl_json_at_t *at, const char *name,
+                                       ccl_topology_builder_t *b, ccl_error_t *err) {
+    static const char *const keys[] = {"vendor",   "sms",  "copy_rate", "reduce_rate",
+                                       "overhead", "flag", "launch",    NULL};
+    CCL_TRY(ccl_json_object(at, true, err));
+    CCL_TRY(ccl_json_only(at, keys, err));
+    ccl_gpu_model_t model = ccl_gpu_model_default(name);
+    ccl_json_at_t vendor = ccl_json_member(at, "vendor");
+    ccl_json_at_t sms = ccl_json_member(at, "sms");
+    ccl_json_at_t copy_rate = ccl_json_member(at, "copy_rate");
+    ccl_json_at_t reduce_rate = ccl_json_member(at, "reduce_rate");
+    ccl_json_at_t overhead = ccl_json_member(at, "overhead");
+    ccl_json_at_t flag = ccl_json_member(at, "flag");
+    ccl_json_at_t launch = ccl_json_member(at, "launch");
+    CCL_TRY(ccl_json_string(&vendor, false, &model.vendor, err));
+    CCL_TRY(ccl_json_u32(&sms, false, MAX_COUNT, &model.sms, err));
+    if (sms.value && model.sms == 0)
+        return ccl_json_fail(&sms, err, "0 sms; 1 or more, or leave it out");
+    CCL_TRY(ccl_json_rate_Bps(&copy_rate, false, &model.copy_rate_Bps, err));
+    CCL_TRY(ccl_json_rate_Bps(&reduce_rate, false, &model.reduce_rate_Bps, err));
+    CCL_TRY(ccl_json_time_s(&overhead, false, &model.overhead_s, err));
+    CCL_TRY(ccl_json_time_s(&flag, false, &model.flag_s, err));
+    CCL_TRY(ccl_json_time_s(&launch, false, &model.launch_s, err));
+    ccl_error_t inner = CCL_ERROR_INIT;
+    return ccl_i_constants_at(at, ccl_topology_builder_gpu_model(b, &model, &inner), &inner, err);
+}
