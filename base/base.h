@@ -179,6 +179,65 @@ size_t ccl_strmap_len(const ccl_strmap_t *map);
 
 /** 64-bit FNV-1a, for content hashes that are not cryptographic. */
 uint64_t ccl_hash64(const void *data, size_t len, uint64_t seed);
+/** A bijection of 64-bit numbers whose every output bit depends on every input bit; for hashes of
+    numbers. @par Source  Steele, Lea, Flood, OOPSLA 2014 (splitmix64). */
+static inline uint64_t ccl_mix64(uint64_t x) {
+    x += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+/* ---------------------------------------------------------------- heaps */
+
+/**
+ * Functions of a binary heap of ITEM_ in an array, the first item first. BEFORE_(x, a, b) compares
+ * two items, PUT_(x, heap, at, item) stores one (and notes its place, where that is wanted); x is a
+ * CONTEXT_ that is passed through. Of equal items the order is that of the array, so that equal
+ * calls give equal results. The caller owns the array and counts its items:
+ *
+ * - NAME_push(x, heap, len, item)  there are len items, then len + 1
+ * - NAME_pop(x, heap, len)         there are len > 0 items, then len - 1; returns the first
+ * - NAME_fix(x, heap, len, at)     the item at `at` has changed
+ */
+#define CCL_HEAP(NAME_, ITEM_, CONTEXT_, BEFORE_, PUT_)                                            \
+    __attribute__((unused)) static inline size_t NAME_##_rise(CONTEXT_ x, ITEM_ *heap, size_t at,  \
+                                                              ITEM_ item) {                        \
+        while (at > 0 && BEFORE_(x, item, heap[(at - 1) / 2])) {                                   \
+            PUT_(x, heap, at, heap[(at - 1) / 2]);                                                 \
+            at = (at - 1) / 2;                                                                     \
+        }                                                                                          \
+        return at;                                                                                 \
+    }                                                                                              \
+    __attribute__((unused)) static inline void NAME_##_sink(CONTEXT_ x, ITEM_ *heap, size_t len,   \
+                                                            size_t at, ITEM_ item) {               \
+        for (size_t kid; (kid = 2 * at + 1) < len; at = kid) {                                     \
+            if (kid + 1 < len && BEFORE_(x, heap[kid + 1], heap[kid]))                             \
+                kid++;                                                                             \
+            if (!BEFORE_(x, heap[kid], item))                                                      \
+                break;                                                                             \
+            PUT_(x, heap, at, heap[kid]);                                                          \
+        }                                                                                          \
+        PUT_(x, heap, at, item);                                                                   \
+    }                                                                                              \
+    __attribute__((unused)) static inline void NAME_##_push(CONTEXT_ x, ITEM_ *heap, size_t len,   \
+                                                            ITEM_ item) {                          \
+        size_t at = NAME_##_rise(x, heap, len, item);                                              \
+        PUT_(x, heap, at, item);                                                                   \
+    }                                                                                              \
+    __attribute__((unused)) static inline ITEM_ NAME_##_pop(CONTEXT_ x, ITEM_ *heap, size_t len) { \
+        ITEM_ first = heap[0];                                                                     \
+        if (len > 1)                                                                               \
+            NAME_##_sink(x, heap, len - 1, 0, heap[len - 1]);                                      \
+        return first;                                                                              \
+    }                                                                                              \
+    __attribute__((unused)) static inline void NAME_##_fix(CONTEXT_ x, ITEM_ *heap, size_t len,    \
+                                                           size_t at) {                            \
+        ITEM_ item = heap[at];                                                                     \
+        NAME_##_sink(x, heap, len, NAME_##_rise(x, heap, at, item), item);                         \
+    }
+/** PUT_ of a heap that notes no places. */
+#define CCL_HEAP_PUT(x_, heap_, at_, item_) ((void)(x_), (void)((heap_)[at_] = (item_)))
 
 /* ---------------------------------------------------------------- whole numbers */
 

@@ -4,20 +4,13 @@
  */
 #include "base/base.h"
 
-static uint64_t splitmix(uint64_t *state) {
-    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
 static uint64_t rotl(uint64_t x, int k) {
     return (x << k) | (x >> (64 - k));
 }
 
 void ccl_rng_init(ccl_rng_t *rng, uint64_t seed) {
-    for (int i = 0; i < 4; i++)
-        rng->s[i] = splitmix(&seed);
+    for (int i = 0; i < 4; i++, seed += UINT64_C(0x9e3779b97f4a7c15))
+        rng->s[i] = ccl_mix64(seed);
 }
 
 uint64_t ccl_rng_next(ccl_rng_t *rng) {

@@ -31,10 +31,7 @@ uint64_t ccl_hash64(const void *data, size_t len, uint64_t seed) {
 
 /* FNV's low bits are weak for short keys that differ in one digit ("gpu:1", "gpu:2"). */
 static uint64_t key_hash(const char *key) {
-    uint64_t h = ccl_hash64(key, strlen(key), 0);
-    h ^= h >> 33;
-    h *= UINT64_C(0xff51afd7ed558ccd);
-    return h ^ (h >> 33);
+    return ccl_mix64(ccl_hash64(key, strlen(key), 0));
 }
 
 ccl_strmap_t *ccl_strmap_create(void) {

@@ -38,14 +38,6 @@ typedef struct partition {
     uint32_t ncells;
 } partition_t;
 
-static uint64_t mix(uint64_t x) {
-    x ^= x >> 31;
-    x *= 0x9e3779b97f4a7c15u;
-    x ^= x >> 29;
-    x *= 0xbf58476d1ce4e5b9u;
-    return x ^ x >> 32;
-}
-
 static bool partition_init(partition_t *p, ccl_arena_t *arena, uint32_t n) {
     memset(p, 0, sizeof *p);
     p->elem = ccl_arena_alloc(arena, n, sizeof *p->elem);
@@ -286,8 +278,8 @@ static bool build(search_t *s, const ccl_graph_t *g, uint32_t fixed, ccl_arena_t
     for (uint32_t a = 0; a < g->narcs; a++) {
         uint64_t colour = g->arc_colour[a];
         uint32_t from = g->ends[a][0], to = g->ends[a][1];
-        r->halves[r->first[from]++] = (half_t){to, a, mix(colour)};
-        r->halves[r->first[to]++] = (half_t){from, a, mix(colour + 1)};
+        r->halves[r->first[from]++] = (half_t){to, a, ccl_mix64(colour)};
+        r->halves[r->first[to]++] = (half_t){from, a, ccl_mix64(colour + 1)};
     }
     for (uint32_t v = n; v > 0; v--)
         r->first[v] = r->first[v - 1];

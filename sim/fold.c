@@ -43,9 +43,7 @@ typedef struct folding {
 } folding_t;
 
 static inline uint64_t mix(uint64_t h, uint64_t x) {
-    h = (h ^ (x + 0x9e3779b97f4a7c15u)) * 0xbf58476d1ce4e5b9u;
-    h = (h ^ (h >> 29)) * 0x94d049bb133111ebu;
-    return h ^ (h >> 32);
+    return ccl_mix64(h ^ ccl_mix64(x));
 }
 
 static inline uint64_t mix_double(uint64_t h, double x) {

@@ -184,7 +184,7 @@ typedef struct conn_table {
 /* Connections are asked for rank by rank, from either end. Neighbours in a row or a column of ranks
    lie near each other in this table, so that both orders stay in the cache. */
 static uint32_t *key_slot(const conn_table_t *t, conn_key_t k) {
-    uint64_t plane = ((uint64_t)k.channel << 32 | k.stage) * 0xbf58476d1ce4e5b9u;
+    uint64_t plane = ccl_mix64((uint64_t)k.channel << 32 | k.stage);
     return &t->head[((uint64_t)k.src * t->row + k.dst + (plane >> 20)) & (t->len - 1)];
 }
 

@@ -152,37 +152,9 @@ typedef struct keyed {
     uint32_t node;
 } keyed_t;
 
-static bool before(keyed_t a, keyed_t b) {
-    return a.key < b.key || (a.key == b.key && a.node < b.node);
-}
-
-static void heap_push(keyed_t *heap, size_t *n, keyed_t item) {
-    size_t at = (*n)++;
-    while (at > 0 && before(item, heap[(at - 1) / 2])) {
-        heap[at] = heap[(at - 1) / 2];
-        at = (at - 1) / 2;
-    }
-    heap[at] = item;
-}
-
-static keyed_t heap_pop(keyed_t *heap, size_t *n) {
-    keyed_t top = heap[0], item = heap[--*n];
-    size_t at = 0;
-    for (;;) {
-        size_t kid = 2 * at + 1;
-        if (kid >= *n)
-            break;
-        if (kid + 1 < *n && before(heap[kid + 1], heap[kid]))
-            kid++;
-        if (!before(heap[kid], item))
-            break;
-        heap[at] = heap[kid];
-        at = kid;
-    }
-    if (*n)
-        heap[at] = item;
-    return top;
-}
+#define KEYED_BEFORE(x_, a_, b_)                                                                   \
+    ((a_).key < (b_).key || ((a_).key == (b_).key && (a_).node < (b_).node))
+CCL_HEAP(keyed, keyed_t, void *, KEYED_BEFORE, CCL_HEAP_PUT)
 
 static uint32_t dependency(const ccl_program_t *p, const ccl_tb_t *tb, uint32_t step) {
     const ccl_step_t *st = &p->steps[step];
@@ -235,9 +207,9 @@ static ccl_status_t sort_steps(state_t *s, bool contract, bool *cycle_out, ccl_e
     }
     for (uint32_t i = 0; i < p->nsteps; i++)
         if (s->node[i] == i && !open[i])
-            heap_push(heap, &nheap, (keyed_t){s->timeline->step_start_s[i], i});
+            keyed_push(NULL, heap, nheap++, (keyed_t){s->timeline->step_start_s[i], i});
     while (nheap) {
-        uint32_t place = heap_pop(heap, &nheap).node;
+        uint32_t place = keyed_pop(NULL, heap, nheap--).node;
         uint32_t members[2] = {place, CCL_NONE};
         if (contract && s->match[place] != CCL_NONE && s->node[s->match[place]] == place)
             members[1] = s->match[place];
@@ -251,11 +223,12 @@ static ccl_status_t sort_steps(state_t *s, bool contract, bool *cycle_out, ccl_e
                 freed[1] = s->match[i];
             for (int f = 0; f < 2; f++)
                 if (freed[f] != CCL_NONE && --open[s->node[freed[f]]] == 0)
-                    heap_push(heap, &nheap,
-                              (keyed_t){s->timeline->step_start_s[freed[f]], s->node[freed[f]]});
+                    keyed_push(NULL, heap, nheap++,
+                               (keyed_t){s->timeline->step_start_s[freed[f]], s->node[freed[f]]});
             for (uint32_t w = first_dep[i]; w != CCL_NONE; w = next_dep[w])
                 if (--open[s->node[w]] == 0)
-                    heap_push(heap, &nheap, (keyed_t){s->timeline->step_start_s[w], s->node[w]});
+                    keyed_push(NULL, heap, nheap++,
+                               (keyed_t){s->timeline->step_start_s[w], s->node[w]});
         }
         done++;
     }

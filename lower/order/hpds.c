@@ -33,32 +33,14 @@ typedef struct places {
     uint32_t *at;
 } places_t;
 
-static void queue_put(queue_t *q, const places_t *p, uint32_t place, uint32_t item) {
-    q->items[place] = item;
-    p->at[item] = place;
-}
+/* A queue's items by their keys; `at` notes their places. */
+#define ITEM_BEFORE(p_, a_, b_) ccl_i_entry_before(&(p_)->key[a_], &(p_)->key[b_])
+#define ITEM_PUT(p_, heap_, at_, item_) ((p_)->at[item_] = (uint32_t)(at_), (heap_)[at_] = (item_))
+CCL_HEAP(items, uint32_t, const places_t *, ITEM_BEFORE, ITEM_PUT)
 
 /* The item at `place` has a new key or is new there. */
 static void queue_settle(queue_t *q, const places_t *p, uint32_t place) {
-    uint32_t item = q->items[place];
-    ccl_i_entry_t key = p->key[item];
-    while (place && ccl_i_entry_before(&key, &p->key[q->items[(place - 1) / 2]])) {
-        queue_put(q, p, place, q->items[(place - 1) / 2]);
-        place = (place - 1) / 2;
-    }
-    for (;;) {
-        uint32_t child = 2 * place + 1;
-        if (child >= q->len)
-            break;
-        if (child + 1 < q->len &&
-            ccl_i_entry_before(&p->key[q->items[child + 1]], &p->key[q->items[child]]))
-            child++;
-        if (!ccl_i_entry_before(&p->key[q->items[child]], &key))
-            break;
-        queue_put(q, p, place, q->items[child]);
-        place = child;
-    }
-    queue_put(q, p, place, item);
+    items_fix(p, q->items, q->len, place);
 }
 
 static void queue_add(queue_t *q, const places_t *p, uint32_t item) {
@@ -336,8 +318,8 @@ static void add_open(uint32_t unit, void *user) {
     hpds_t *h = user;
     uint32_t chunk = h->dag->unit_chunk[unit], class = h->class_of[unit];
     uint32_t visits = h->visits[chunk] + (chunk == h->visiting);
-    ccl_i_heap_push(h->waiting + h->class_first[class], &h->nwaiting[class],
-                    (ccl_i_entry_t){(uint64_t)h->now << 32 | visits, h->rank[unit], chunk});
+    ccl_i_entries_push(NULL, h->waiting + h->class_first[class], h->nwaiting[class]++,
+                       (ccl_i_entry_t){(uint64_t)h->now << 32 | visits, h->rank[unit], chunk});
     renew_class(h, class);
 }
 
@@ -392,7 +374,7 @@ static void refresh(hpds_t *h, uint32_t r) {
         ccl_i_entry_t *heap = h->waiting + h->class_first[class];
         for (stale = false; (uint32_t)heap->urgency < h->visits[heap->chunk]; stale = true) {
             heap->urgency = heap->urgency >> 32 << 32 | h->visits[heap->chunk];
-            ccl_i_heap_sink(heap, h->nwaiting[class]);
+            ccl_i_entries_fix(NULL, heap, h->nwaiting[class], 0);
         }
         h->class_place.key[class] = *heap;
         queue_settle(q, &h->class_place, 0);
@@ -426,7 +408,7 @@ static uint32_t look(hpds_t *h) {
     h->visiting = chunk;
     h->priority = visits;
     load(h, unit);
-    ccl_i_heap_pop(heap, &h->nwaiting[class]);
+    ccl_i_entries_pop(NULL, heap, h->nwaiting[class]--);
     defer(h, class); /* its connection is taken */
     return unit;
 }

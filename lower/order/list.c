@@ -204,18 +204,20 @@ static void add_ready(uint32_t unit, void *user) {
     list_t *l = user;
     uint32_t conn = l->conns->conn_of[l->dag->unit_first[unit]];
 
-    ccl_i_heap_push(l->waiting + l->conn_first[conn], &l->nwaiting[conn],
-                    (ccl_i_entry_t){0, l->rank[unit], 0});
+    ccl_i_entries_push(NULL, l->waiting + l->conn_first[conn], l->nwaiting[conn]++,
+                       (ccl_i_entry_t){0, l->rank[unit], 0});
     touch(l, conn);
 }
 
 static void add_event(list_t *l, double after_s, uint32_t what) {
-    ccl_i_heap_push(l->events, &l->nevents, (ccl_i_entry_t){bits_of(l->now_s + after_s), what, 0});
+    ccl_i_entries_push(NULL, l->events, l->nevents++,
+                       (ccl_i_entry_t){bits_of(l->now_s + after_s), what, 0});
 }
 
 static void start(list_t *l, uint32_t conn) {
     uint32_t unit =
-        l->by_rank[ccl_i_heap_pop(l->waiting + l->conn_first[conn], &l->nwaiting[conn]).rank];
+        l->by_rank[ccl_i_entries_pop(NULL, l->waiting + l->conn_first[conn], l->nwaiting[conn]--)
+                       .rank];
 
     l->order[l->done++] = unit;
     l->busy[conn] = 1;
@@ -230,12 +232,12 @@ static void start_all(list_t *l) {
 
         l->is_touched[conn] = 0;
         if (!l->busy[conn] && l->nwaiting[conn])
-            ccl_i_heap_push(l->fresh, &l->nfresh,
-                            (ccl_i_entry_t){0, l->waiting[l->conn_first[conn]].rank, conn});
+            ccl_i_entries_push(NULL, l->fresh, l->nfresh++,
+                               (ccl_i_entry_t){0, l->waiting[l->conn_first[conn]].rank, conn});
     }
     l->ntouched = 0;
     while (l->nfresh)
-        start(l, ccl_i_heap_pop(l->fresh, &l->nfresh).chunk);
+        start(l, ccl_i_entries_pop(NULL, l->fresh, l->nfresh--).chunk);
 }
 
 static void happen(list_t *l, uint32_t what) {
@@ -264,7 +266,7 @@ static ccl_status_t run(const ccl_ctx_t *ctx, list_t *l, ccl_error_t *err) {
         /* What happens at once happens before anything starts. */
         for (const uint64_t last = bits_of(l->now_s * (1 + 1e-12));
              l->nevents && l->events[0].urgency <= last;)
-            happen(l, ccl_i_heap_pop(l->events, &l->nevents).rank);
+            happen(l, ccl_i_entries_pop(NULL, l->events, l->nevents--).rank);
         if (l->done - progress.done >= TELL) {
             progress.done = l->done;
             CCL_TRY(ccl_ctx_poll(ctx, &progress));

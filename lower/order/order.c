@@ -3,35 +3,6 @@
 
 #include <stdlib.h>
 
-void ccl_i_heap_push(ccl_i_entry_t *heap, uint32_t *len, ccl_i_entry_t entry) {
-    uint32_t at = (*len)++;
-    while (at && ccl_i_entry_before(&entry, &heap[(at - 1) / 2])) {
-        heap[at] = heap[(at - 1) / 2];
-        at = (at - 1) / 2;
-    }
-    heap[at] = entry;
-}
-
-void ccl_i_heap_sink(ccl_i_entry_t *heap, uint32_t len) {
-    ccl_i_entry_t entry = heap[0];
-    uint32_t at = 0;
-    for (uint32_t child; (child = 2 * at + 1) < len; at = child) {
-        child += child + 1 < len && ccl_i_entry_before(&heap[child + 1], &heap[child]);
-        if (!ccl_i_entry_before(&heap[child], &entry))
-            break;
-        heap[at] = heap[child];
-    }
-    heap[at] = entry;
-}
-
-ccl_i_entry_t ccl_i_heap_pop(ccl_i_entry_t *heap, uint32_t *len) {
-    ccl_i_entry_t first = heap[0];
-    heap[0] = heap[--*len];
-    if (*len)
-        ccl_i_heap_sink(heap, *len);
-    return first;
-}
-
 /** Open units of every chunk, as heaps in the chunks' own places. */
 typedef struct rr {
     const ccl_i_dag_t *dag;
@@ -42,8 +13,8 @@ typedef struct rr {
 static void rr_open(uint32_t unit, void *user) {
     rr_t *rr = user;
     uint32_t chunk = rr->dag->unit_chunk[unit];
-    ccl_i_heap_push(rr->open + rr->dag->chunk_first[chunk], &rr->nopen[chunk],
-                    (ccl_i_entry_t){0, unit, chunk});
+    ccl_i_entries_push(NULL, rr->open + rr->dag->chunk_first[chunk], rr->nopen[chunk]++,
+                       (ccl_i_entry_t){0, unit, chunk});
 }
 
 ccl_status_t ccl_i_order_rr(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, uint32_t *order_out,
@@ -75,7 +46,7 @@ ccl_status_t ccl_i_order_rr(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, uint32_t *or
             if (rr.nopen[chunk] == 0)
                 continue; /* what is not done has something open: this chunk is done */
             ccl_i_entry_t *heap = rr.open + dag->chunk_first[chunk];
-            uint32_t unit = ccl_i_heap_pop(heap, &rr.nopen[chunk]).rank;
+            uint32_t unit = ccl_i_entries_pop(NULL, heap, rr.nopen[chunk]--).rank;
             order_out[done++] = unit;
             ccl_i_dag_take(dag, unit, rr_open, &rr);
             circle[nleft++] = chunk;

@@ -82,9 +82,8 @@ typedef struct ccl_i_entry {
 static inline bool ccl_i_entry_before(const ccl_i_entry_t *a, const ccl_i_entry_t *b) {
     return a->urgency != b->urgency ? a->urgency < b->urgency : a->rank < b->rank;
 }
-void ccl_i_heap_push(ccl_i_entry_t *heap, uint32_t *len, ccl_i_entry_t entry);
-ccl_i_entry_t ccl_i_heap_pop(ccl_i_entry_t *heap, uint32_t *len); /**< len > 0 */
-void ccl_i_heap_sink(ccl_i_entry_t *heap, uint32_t len);          /**< after heap[0] grew */
+#define CCL_I_ENTRY_BEFORE(x_, a_, b_) ccl_i_entry_before(&(a_), &(b_))
+CCL_HEAP(ccl_i_entries, ccl_i_entry_t, void *, CCL_I_ENTRY_BEFORE, CCL_HEAP_PUT)
 
 /** Round robin. @param order_out [nunits]. */
 ccl_status_t ccl_i_order_rr(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, uint32_t *order_out,

@@ -52,33 +52,18 @@ static uint32_t wanted(const pairs_t *p, uint32_t s, uint32_t d) {
     return s != d;
 }
 
+#define NEARER(x_, a_, b_) ((a_).distance < (b_).distance)
+CCL_HEAP(heap, heap_item_t, void *, NEARER, CCL_HEAP_PUT)
+
 static bool push(pairs_t *p, double distance, uint32_t vertex) {
     if (!ccl_grow(&p->heap, &p->heap_cap, p->heap_len + 1, sizeof *p->heap))
         return false;
-    size_t i = p->heap_len++;
-    while (i > 0 && distance < p->heap[(i - 1) / 2].distance) {
-        p->heap[i] = p->heap[(i - 1) / 2];
-        i = (i - 1) / 2;
-    }
-    p->heap[i] = (heap_item_t){distance, vertex};
+    heap_push(NULL, p->heap, p->heap_len++, (heap_item_t){distance, vertex});
     return true;
 }
 
 static heap_item_t pop(pairs_t *p) {
-    heap_item_t top = p->heap[0], last = p->heap[--p->heap_len];
-    size_t i = 0;
-    for (;;) {
-        size_t k = 2 * i + 1;
-        if (k >= p->heap_len)
-            break;
-        k += k + 1 < p->heap_len && p->heap[k + 1].distance < p->heap[k].distance;
-        if (!(p->heap[k].distance < last.distance))
-            break;
-        p->heap[i] = p->heap[k];
-        i = k;
-    }
-    p->heap[i] = last;
-    return top;
+    return heap_pop(NULL, p->heap, p->heap_len--);
 }
 
 static uint32_t tail(const pairs_t *p, uint32_t a) {

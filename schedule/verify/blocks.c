@@ -94,11 +94,8 @@ nomem:
 }
 
 static size_t conn_hash(const ccl_i_conn_t *c) {
-    uint64_t x = ((uint64_t)c->src << 32 | c->dst) * UINT64_C(0x9e3779b97f4a7c15);
-    x ^= ((uint64_t)c->channel << 32 | c->stage) * UINT64_C(0xc2b2ae3d27d4eb4f);
-    x ^= x >> 31;
-    x *= UINT64_C(0xbf58476d1ce4e5b9);
-    return (size_t)(x ^ x >> 30);
+    uint64_t ends = (uint64_t)c->src << 32 | c->dst, lane = (uint64_t)c->channel << 32 | c->stage;
+    return (size_t)ccl_mix64(ends ^ ccl_mix64(lane));
 }
 
 /** Connection of that key, added when new. slots has room. */

@@ -105,8 +105,7 @@ ccl_status_t ccl_i_order_init(const ccl_program_t *program, const ccl_i_links_t 
 }
 
 static struct ccl_i_known *known_slot(ccl_i_order_t *o, uint32_t a, uint32_t b) {
-    uint64_t x = ((uint64_t)a << 32 | b) * UINT64_C(0x9e3779b97f4a7c15);
-    return &o->known[x >> 48];
+    return &o->known[ccl_mix64((uint64_t)a << 32 | b) >> 48];
 }
 
 /** Puts a step on the stack unless it was seen or is too early. @return 1 target, 0 no, -1 nomem.

@@ -26,15 +26,8 @@ typedef struct state {
     ccl_verdict_t *verdict;
 } state_t;
 
-static size_t held_hash(uint32_t rank, uint32_t chunk) {
-    uint64_t x = ((uint64_t)rank << 32 | chunk) * UINT64_C(0x9e3779b97f4a7c15);
-    x ^= x >> 29;
-    x *= UINT64_C(0xbf58476d1ce4e5b9);
-    return (size_t)(x ^ x >> 32);
-}
-
 static held_t *find_slot(held_t *held, size_t nslots, uint32_t rank, uint32_t chunk) {
-    for (size_t at = held_hash(rank, chunk);; at++) {
+    for (size_t at = (size_t)ccl_mix64((uint64_t)rank << 32 | chunk);; at++) {
         held_t *h = &held[at & (nslots - 1)];
         if (h->rank == CCL_NONE || (h->rank == rank && h->chunk == chunk))
             return h;

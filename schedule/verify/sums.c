@@ -27,13 +27,6 @@ void ccl_i_sums_fini(ccl_i_sums_t *sums) {
     memset(sums, 0, sizeof *sums);
 }
 
-static size_t pair_hash(uint32_t a, uint32_t b) {
-    uint64_t x = ((uint64_t)a << 32 | b) * UINT64_C(0x9e3779b97f4a7c15);
-    x ^= x >> 29;
-    x *= UINT64_C(0xbf58476d1ce4e5b9);
-    return (size_t)(x ^ x >> 32);
-}
-
 static bool rehash(ccl_i_sums_t *sums) {
     size_t nslots = 2 * sums->nslots;
     uint32_t *slots = malloc(nslots * sizeof *slots);
@@ -41,7 +34,8 @@ static bool rehash(ccl_i_sums_t *sums) {
         return false;
     memset(slots, 0xff, nslots * sizeof *slots);
     for (uint32_t i = 0; i < sums->nnodes; i++) {
-        size_t at = pair_hash(sums->pairs[2 * (size_t)i], sums->pairs[2 * (size_t)i + 1]);
+        size_t at = (size_t)ccl_mix64((uint64_t)sums->pairs[2 * (size_t)i] << 32 |
+                                      sums->pairs[2 * (size_t)i + 1]);
         while (slots[at & (nslots - 1)] != CCL_NONE)
             at++;
         slots[at & (nslots - 1)] = i;
@@ -83,7 +77,7 @@ bool ccl_i_sums_add(ccl_i_sums_t *sums, uint32_t a, uint32_t b, uint32_t *out,
                     uint32_t *twice_out) {
     *twice_out = CCL_NONE;
     uint32_t lo = a < b ? a : b, hi = a < b ? b : a;
-    size_t at = pair_hash(lo, hi);
+    size_t at = (size_t)ccl_mix64((uint64_t)lo << 32 | hi);
     for (;; at++) {
         uint32_t node = sums->slots[at & (sums->nslots - 1)];
         if (node == CCL_NONE)

@@ -99,12 +99,14 @@ ccl_status_t ccl_i_made_want(ccl_i_tuner_t *t, const ccl_tune_run_t *run, ccl_er
 
 /* What lowering and simulation look at. */
 static void content_of(const ccl_schedule_t *s, ccl_content_t out) {
-    const uint32_t shape[] = {(uint32_t)s->coll->kind, s->coll->nchunks, s->coll->chunks_per_block,
-                              s->nchannels, s->nsteps};
+    const uint32_t shape[] = {(uint32_t)s->coll->kind,
+                              s->coll->nchunks,
+                              s->coll->chunks_per_block,
+                              s->nchannels,
+                              s->nsteps,
+                              s->rounds};
     uint64_t hash[2] = {1, 2};
     for (int i = 0; i < 2; i++) {
-        hash[i] =
-            ccl_hash64(s->name, strlen(s->name), hash[i]); /* it tells whether steps are rounds */
         hash[i] = ccl_hash64(shape, sizeof shape, hash[i]);
         hash[i] = ccl_hash64(s->transfers, s->ntransfers * sizeof *s->transfers, hash[i]);
     }

@@ -11,33 +11,8 @@ static int by_key(const void *a, const void *b) {
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static void fill_push(keyed_t *heap, uint32_t *n, keyed_t item) {
-    uint32_t at = (*n)++;
-    while (at > 0 && by_key(&heap[(at - 1) / 2], &item) > 0) {
-        heap[at] = heap[(at - 1) / 2];
-        at = (at - 1) / 2;
-    }
-    heap[at] = item;
-}
-
-static keyed_t fill_pop(keyed_t *heap, uint32_t *n) {
-    keyed_t top = heap[0], item = heap[--*n];
-    uint32_t at = 0;
-    for (;;) {
-        uint32_t kid = 2 * at + 1;
-        if (kid >= *n)
-            break;
-        if (kid + 1 < *n && by_key(&heap[kid + 1], &heap[kid]) < 0)
-            kid++;
-        if (by_key(&heap[kid], &item) >= 0)
-            break;
-        heap[at] = heap[kid];
-        at = kid;
-    }
-    if (*n)
-        heap[at] = item;
-    return top;
-}
+#define KEYED_BEFORE(x_, a_, b_) ((a_).key != (b_).key ? (a_).key < (b_).key : (a_).id < (b_).id)
+CCL_HEAP(fill, keyed_t, void *, KEYED_BEFORE, CCL_HEAP_PUT)
 
 /* During filling `offset` holds the path's own clock until the path is settled. */
 static void settle(ccl_i_net_t *net, uint32_t path, uint32_t index, double level) {
@@ -136,7 +111,7 @@ static void clear(ccl_i_net_t *net, component_t *c) {
             r->cnt += (double)net->entries[p->first + r->list[k].slot].weight * p->count;
         }
         if (r->cnt > 0)
-            fill_push(c->heap, &c->nheap, (keyed_t){r->rem / r->cnt, index});
+            fill_push(NULL, c->heap, c->nheap++, (keyed_t){r->rem / r->cnt, index});
     }
 }
 
@@ -162,13 +137,13 @@ static void fill_levels(ccl_i_net_t *net, component_t *c) {
                 }
             continue;
         }
-        keyed_t top = fill_pop(c->heap, &c->nheap);
+        keyed_t top = fill_pop(NULL, c->heap, c->nheap--);
         resource_t *r = &net->res[top.id];
         if (r->cnt < 0.5)
             continue;
         double level = r->rem > 0 ? r->rem / r->cnt : 0;
         if (level > top.key * (1 + EPS)) { /* others took less than their share since */
-            fill_push(c->heap, &c->nheap, (keyed_t){level, top.id});
+            fill_push(NULL, c->heap, c->nheap++, (keyed_t){level, top.id});
             continue;
         }
         ccl_i_net_set_level(net, top.id, level);
@@ -290,7 +265,7 @@ void ccl_i_net_rebuild(ccl_i_net_t *net) {
         r->rem = net->cap[index];
         r->cnt = net->all[index];
         if (!r->fixed && r->cnt > 0)
-            fill_push(c->heap, &c->nheap, (keyed_t){r->rem / r->cnt, index});
+            fill_push(NULL, c->heap, c->nheap++, (keyed_t){r->rem / r->cnt, index});
     }
     fill_levels(net, c);
 }

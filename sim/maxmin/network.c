@@ -20,26 +20,12 @@ static void queue_place(ccl_i_net_t *net, uint32_t at, uint32_t r) {
     net->res[r].queue_pos = at;
 }
 
+#define SOONER(net_, a_, b_) ((net_)->res[a_].next_t < (net_)->res[b_].next_t)
+#define QUEUE_PUT(net_, heap_, at_, item_) queue_place(net_, (uint32_t)(at_), item_)
+CCL_HEAP(resources, uint32_t, ccl_i_net_t *, SOONER, QUEUE_PUT)
+
 static void queue_fix(ccl_i_net_t *net, uint32_t at) {
-    uint32_t r = net->queue[at];
-    double key = net->res[r].next_t;
-    while (at > 0 && net->res[net->queue[(at - 1) / 2]].next_t > key) {
-        queue_place(net, at, net->queue[(at - 1) / 2]);
-        at = (at - 1) / 2;
-    }
-    for (;;) {
-        uint32_t kid = 2 * at + 1;
-        if (kid >= net->nqueue)
-            break;
-        if (kid + 1 < net->nqueue &&
-            net->res[net->queue[kid + 1]].next_t < net->res[net->queue[kid]].next_t)
-            kid++;
-        if (net->res[net->queue[kid]].next_t >= key)
-            break;
-        queue_place(net, at, net->queue[kid]);
-        at = kid;
-    }
-    queue_place(net, at, r);
+    resources_fix(net, net->queue, net->nqueue, at);
 }
 
 static void requeue(ccl_i_net_t *net, uint32_t index) {

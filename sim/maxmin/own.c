@@ -6,6 +6,9 @@
 
 /* ---------------------------------------------------------------- a path's flows */
 
+#define KEY_BEFORE(x_, a_, b_) ((a_).key < (b_).key)
+CCL_HEAP(flows, flow_t, void *, KEY_BEFORE, CCL_HEAP_PUT)
+
 static bool push_rest(ccl_i_net_t *net, path_t *p, flow_t flow) {
     if (p->rest == CCL_NONE) {
         if (!ccl_i_grow(&net->rests, &net->crests, net->nrests + 1u, sizeof(*net->rests)))
@@ -15,12 +18,7 @@ static bool push_rest(ccl_i_net_t *net, path_t *p, flow_t flow) {
     rest_t *r = &net->rests[p->rest];
     if (!ccl_i_grow(&r->heap, &r->cheap, p->nflows, sizeof(*r->heap)))
         return false;
-    uint32_t at = p->nflows - 1;
-    while (at > 0 && r->heap[(at - 1) / 2].key > flow.key) {
-        r->heap[at] = r->heap[(at - 1) / 2];
-        at = (at - 1) / 2;
-    }
-    r->heap[at] = flow;
+    flows_push(NULL, r->heap, p->nflows - 1, flow);
     return true;
 }
 
@@ -44,21 +42,7 @@ void ccl_i_path_pop(ccl_i_net_t *net, path_t *p) {
     if (--p->nflows == 0)
         return;
     flow_t *heap = net->rests[p->rest].heap;
-    uint32_t n = p->nflows - 1, at = 0;
-    p->flow = heap[0];
-    flow_t item = heap[n];
-    for (;;) {
-        uint32_t kid = 2 * at + 1;
-        if (kid >= n)
-            break;
-        if (kid + 1 < n && heap[kid + 1].key < heap[kid].key)
-            kid++;
-        if (heap[kid].key >= item.key)
-            break;
-        heap[at] = heap[kid];
-        at = kid;
-    }
-    heap[at] = item;
+    p->flow = flows_pop(NULL, heap, p->nflows);
 }
 
 /* ---------------------------------------------------------------- a resource's own paths */
@@ -69,25 +53,16 @@ static void own_place(ccl_i_net_t *net, resource_t *r, uint32_t at, own_t item) 
     net->paths[item.path].own_pos = at;
 }
 
+typedef struct owner {
+    ccl_i_net_t *net;
+    resource_t *r;
+} owner_t;
+#define OWN_PUT(o_, heap_, at_, item_) own_place((o_).net, (o_).r, (uint32_t)(at_), item_)
+CCL_HEAP(own, own_t, owner_t, KEY_BEFORE, OWN_PUT)
+
 /* Restore the heap of a cap class around one place. */
-static void own_fix(ccl_i_net_t *net, resource_t *r, uint32_t at) {
-    own_t item = r->own[at];
-    while (at > 0 && r->own[(at - 1) / 2].key > item.key) {
-        own_place(net, r, at, r->own[(at - 1) / 2]);
-        at = (at - 1) / 2;
-    }
-    for (;;) {
-        uint32_t kid = 2 * at + 1;
-        if (kid >= r->nown)
-            break;
-        if (kid + 1 < r->nown && r->own[kid + 1].key < r->own[kid].key)
-            kid++;
-        if (r->own[kid].key >= item.key)
-            break;
-        own_place(net, r, at, r->own[kid]);
-        at = kid;
-    }
-    own_place(net, r, at, item);
+static void own_fix_at(ccl_i_net_t *net, resource_t *r, uint32_t at) {
+    own_fix((owner_t){net, r}, r->own, r->nown, at);
 }
 
 static void own_swap(ccl_i_net_t *net, resource_t *r, uint32_t a, uint32_t b) {
@@ -134,7 +109,7 @@ static void own_add(ccl_i_net_t *net, uint32_t path, uint32_t res) {
     r->nwide += item.other == CCL_NONE;
     own_place(net, r, r->nown++, item);
     if (r->fixed) {
-        own_fix(net, r, r->nown - 1);
+        own_fix_at(net, r, r->nown - 1);
         return;
     }
     if (item.key < r->min_key)
@@ -157,7 +132,7 @@ void ccl_i_net_own_remove(ccl_i_net_t *net, uint32_t path, resource_t *r) {
         return;
     own_place(net, r, at, last);
     if (r->fixed)
-        own_fix(net, r, at);
+        own_fix_at(net, r, at);
 }
 
 void ccl_i_net_own_update(ccl_i_net_t *net, uint32_t path) {
@@ -171,7 +146,7 @@ void ccl_i_net_own_update(ccl_i_net_t *net, uint32_t path) {
     r->loads[p->own_pos].count = p->count;
     own->key = key;
     if (r->fixed)
-        own_fix(net, r, p->own_pos);
+        own_fix_at(net, r, p->own_pos);
     else if (key < r->min_key)
         r->min_key = key;
 }

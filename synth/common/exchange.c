@@ -75,14 +75,6 @@ static void maker_fini(maker_t *m) {
     free(m->reduce_Bps);
 }
 
-/* splitmix64's mixing step */
-static uint64_t mix(uint64_t v) {
-    v += 0x9e3779b97f4a7c15u;
-    v = (v ^ (v >> 30)) * 0xbf58476d1ce4e5b9u;
-    v = (v ^ (v >> 27)) * 0x94d049bb133111ebu;
-    return v ^ (v >> 31);
-}
-
 /* Uses hold items (links, groups) until resources are known. */
 static bool add_use(maker_t *m, ccl_i_hop_t *hop, uint32_t item) {
     ccl_i_exchange_t *x = m->x;
@@ -140,8 +132,8 @@ static ccl_status_t add_hop(maker_t *m, uint32_t src, uint32_t dst, uint32_t cha
     for (uint32_t i = hop->first_use; i < m->nuses; i++) {
         users_t *u = &m->users[x->uses[i].resource];
         uint64_t mark = ((uint64_t)x->nhops << 8) + x->uses[i].times;
-        u->sum[0] += mix(mark);
-        u->sum[1] += mix(~mark);
+        u->sum[0] += ccl_mix64(mark);
+        u->sum[1] += ccl_mix64(~mark);
     }
     x->nhops++;
     return CCL_OK;

@@ -88,14 +88,14 @@ typedef struct finder {
 /* A set that is not there yet and lacks something. */
 static ccl_status_t add_set(finder_t *f, uint32_t label, ccl_error_t *err) {
     uint32_t n = f->what->x->nranks, members = 0;
-    uint64_t hash = 14695981039346656037u;
+    uint64_t hash = 0;
     double own_bytes = 0, Bps;
     for (uint32_t r = 0; r < n; r++) {
         f->inside[r] = f->label[r] == label;
         members += f->inside[r];
         if (f->inside[r]) {
             own_bytes += f->owned_bytes[r];
-            hash = (hash ^ r) * 1099511628211u;
+            hash = ccl_mix64(hash ^ r);
         }
     }
     if (members == n)

@@ -126,33 +126,19 @@ void ccl_i_traffic_give(ccl_i_traffic_t *t, uint32_t hop, uint32_t lane, double 
     }
 }
 
-static bool before(const ccl_i_event_t *a, const ccl_i_event_t *b) {
-    return a->at_s != b->at_s ? a->at_s < b->at_s : a->id < b->id;
-}
+#define EVENT_BEFORE(x_, a_, b_)                                                                   \
+    ((a_).at_s != (b_).at_s ? (a_).at_s < (b_).at_s : (a_).id < (b_).id)
+CCL_HEAP(events, ccl_i_event_t, void *, EVENT_BEFORE, CCL_HEAP_PUT)
 
 bool ccl_i_agenda_add(ccl_i_agenda_t *a, double at_s, uint32_t id) {
     if (!ccl_grow(&a->heap, &a->cap, a->len + 1, sizeof *a->heap))
         return false;
-    ccl_i_event_t event = {at_s, id};
-    size_t i = a->len++;
-    for (; i > 0 && before(&event, &a->heap[(i - 1) / 2]); i = (i - 1) / 2)
-        a->heap[i] = a->heap[(i - 1) / 2];
-    a->heap[i] = event;
+    events_push(NULL, a->heap, a->len++, (ccl_i_event_t){at_s, id});
     return true;
 }
 
 ccl_i_event_t ccl_i_agenda_take(ccl_i_agenda_t *a) {
-    ccl_i_event_t first = a->heap[0], last = a->heap[--a->len];
-    size_t i = 0;
-    for (size_t child; (child = 2 * i + 1) < a->len; i = child) {
-        if (child + 1 < a->len && before(&a->heap[child + 1], &a->heap[child]))
-            child++;
-        if (!before(&a->heap[child], &last))
-            break;
-        a->heap[i] = a->heap[child];
-    }
-    a->heap[i] = last;
-    return first;
+    return events_pop(NULL, a->heap, a->len--);
 }
 
 void ccl_i_sends_fini(ccl_i_sends_t *sends) {

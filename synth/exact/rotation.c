@@ -23,13 +23,6 @@ typedef struct search {
     ccl_i_rotation_t *best;
 } search_t;
 
-static uint64_t mix(uint64_t x) {
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
-
 static uint64_t bits(double value) {
     uint64_t out;
     memcpy(&out, &value, sizeof out);
@@ -37,7 +30,7 @@ static uint64_t bits(double value) {
 }
 
 static uint64_t hop_kind(const ccl_i_hop_t *h) {
-    return mix(bits(h->link_Bps) ^ mix(bits(h->alpha_s) ^ mix(bits(h->tb_Bps))));
+    return ccl_mix64(bits(h->link_Bps) ^ ccl_mix64(bits(h->alpha_s) ^ ccl_mix64(bits(h->tb_Bps))));
 }
 
 /** Circles of one length: that length, else 1. */
@@ -78,13 +71,13 @@ static bool map_resources(search_t *s) {
     if (!image)
         return false;
     for (uint32_t r = 0; r < x->nresources; r++) {
-        image[r] = mix(bits(x->resources[r].Bps));
+        image[r] = ccl_mix64(bits(x->resources[r].Bps));
         s->resource[r] = CCL_NONE;
     }
     for (uint32_t h = 0; h < x->nhops; h++)
         for (uint32_t u = 0; u < x->hops[h].nuses; u++) {
             const ccl_i_use_t *use = &x->uses[x->hops[h].first_use + u];
-            image[use->resource] += mix(mix(s->hop[h]) ^ use->times);
+            image[use->resource] += ccl_mix64(ccl_mix64(s->hop[h]) ^ use->times);
         }
     bool fits = true;
     for (uint32_t h = 0; h < x->nhops && fits; h++)
@@ -172,11 +165,11 @@ static void run(search_t *s) {
         s->first_hop[hop->src * n + hop->dst] = h;
         for (uint32_t u = 0; u < hop->nuses; u++) {
             const ccl_i_use_t *use = &x->uses[hop->first_use + u];
-            s->users[use->resource] += mix(mix(h) ^ use->times);
+            s->users[use->resource] += ccl_mix64(ccl_mix64(h) ^ use->times);
         }
     }
     for (uint32_t r = 0; r < x->nresources; r++)
-        s->users[r] += mix(bits(x->resources[r].Bps));
+        s->users[r] += ccl_mix64(bits(x->resources[r].Bps));
     choose_order(s);
     for (uint32_t to = 0; to < n; to++) {
         if (to == s->order[0])

@@ -53,7 +53,7 @@ static bool signature(const search_t *s, const ccl_i_sketch_t *sketch, ccl_text_
             kind[2] = hop->nuses;
         }
         label[r] = ccl_hash64(key, sizeof key, ccl_hash64(kind, sizeof kind, 7));
-        sum += label[r] * 0x9e3779b97f4a7c15ull ^ label[r] >> 29;
+        sum += ccl_mix64(label[r]);
     }
     free(label);
     ccl_text_printf(out, "%u %016llx", sketch->nstages, (unsigned long long)sum);
