@@ -72,6 +72,5 @@ ccl_status_t ccl_i_document_lower(ccl_i_cli_t *cli, const ccl_topology_t *topo,
     options.granularity = way.granularity;
     options.topo = topo;
     options.size_bytes = size_bytes;
-    ccl_lower_options_fit(&options, topo);
     return ccl_lower(&cli->ctx, document->schedule, &options, &document->program, err);
 }

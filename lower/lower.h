@@ -163,18 +163,11 @@ ccl_status_t ccl_schedule_order_list(const ccl_ctx_t *ctx, const ccl_schedule_t 
                                      double size_bytes, ccl_schedule_t **out, ccl_error_t *err);
 
 /**
- * Fit options to a topology: `slots`, where it is 0, becomes what its transports' FIFOs hold in
- * primitives under options->proto, the smallest `slots` over the greatest `slices`, but at most 2,
- * MSCCL's least; where not even one primitive fits, no_fuse is set. Call it wherever a schedule is
- * lowered to run on a topology.
- */
-void ccl_lower_options_fit(ccl_lower_options_t *options, const ccl_topology_t *topo);
-/**
  * Lower a schedule to thread blocks, one per connection and channel (NCCL's and MSCCL's way); a
  * block that only forwards along one channel gets both ends and fused primitives. The program
  * computes what the schedule computes, is free of races, and finishes at algorithm level for any
- * FIFO depth >= options->slots (0: 2, MSCCL's least) in primitives: a primitive of k slices takes
- * k slots, and by default a micro-batch's are at most half of them.
+ * FIFO depth >= options->slots in primitives: a primitive of k slices takes k slots, and by default
+ * a micro-batch's are at most half of them.
  *
  * At stage level steps carry their stages and the program also finishes at algorithm level; at task
  * level it finishes for any FIFO depth >= 1 and any number of micro-batches. With an executor its

@@ -164,6 +164,10 @@ typedef struct ccl_i_known {
 
 /* ---------------------------------------------------------------- passes */
 
+/** `slots` and `no_fuse` as the FIFOs of the topology's transports want them (ccl_lower_options_t).
+ */
+void ccl_i_lower_fit(ccl_lower_options_t *options, const ccl_topology_t *topo);
+
 /** What one lowering needs to know beside the schedule. */
 typedef struct ccl_i_lower_how {
     const char *proto;

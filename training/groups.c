@@ -24,56 +24,22 @@ static ccl_status_t group_topology(const ccl_topology_t *topo, const uint32_t *r
     return status;
 }
 
-static ccl_status_t prove(const ccl_ctx_t *ctx, const ccl_program_t *program,
-                          ccl_granularity_t granularity, ccl_error_t *err) {
-    ccl_verify_options_t options = CCL_VERIFY_OPTIONS_INIT;
-    ccl_verdict_t *verdict = calloc(1, sizeof *verdict);
-    ccl_status_t status;
-    if (!verdict)
-        return ccl_fail_nomem(err);
-    options.granularity = granularity;
-    options.skip_deadlock = true;
-    status = ccl_program_verify(ctx, program, &options, verdict, err);
-    if (status == CCL_OK && !verdict->valid)
-        status = ccl_fail(err, CCL_ERR_INTERNAL, "the program is wrong: %s", verdict->fault.text);
-    free(verdict);
-    return status;
-}
-
 /* Synthesized, lowered the synthesizer's way, proven. */
 static ccl_status_t group_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                   ccl_collective_kind_t kind, double size_bytes, const char *by,
-                                  ccl_way_t way, ccl_program_t **out, ccl_error_t *err) {
+                                  ccl_program_t **out, ccl_error_t *err) {
     ccl_synth_options_t synth = CCL_SYNTH_OPTIONS_INIT;
-    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
     ccl_collective_t *want = NULL;
-    ccl_schedule_t *schedule = NULL;
-    ccl_routes_t *routes = ccl_routes_create(topo);
-    ccl_status_t status = routes ? CCL_OK : ccl_fail_nomem(err);
-    if (status == CCL_OK)
-        status = ccl_collective_create(kind, topo->nranks, 1, 0, &want, err);
+    ccl_made_t made = {0};
     synth.size_bytes = size_bytes;
-    if (status == CCL_OK)
-        status = ccl_synthesize(ctx, by, topo, routes, want, &synth, &schedule, err);
-    lower.order = way.order;
-    lower.allocation = way.allocation;
-    lower.granularity = way.granularity;
-    lower.topo = topo;
-    lower.routes = routes;
-    lower.size_bytes = size_bytes;
-    ccl_lower_options_fit(&lower, topo);
-    if (status == CCL_OK)
-        status = ccl_lower(ctx, schedule, &lower, out, err);
+    CCL_TRY(ccl_collective_create(kind, topo->nranks, 1, 0, &want, err));
+    ccl_status_t status = ccl_make(ctx, by, topo, NULL, want, &synth, NULL, false, &made, err);
     if (status == CCL_OK) {
-        status = prove(ctx, *out, way.granularity, err);
-        if (status != CCL_OK) {
-            ccl_program_destroy(*out);
-            *out = NULL;
-        }
+        *out = made.program;
+        made.program = NULL;
     }
-    ccl_schedule_destroy(schedule);
+    ccl_made_fini(&made);
     ccl_collective_destroy(want);
-    ccl_routes_destroy(routes);
     return status;
 }
 
@@ -154,8 +120,8 @@ static ccl_status_t run(const ask_t *a, const ccl_ctx_t *ctx, const ccl_synth_op
     ccl_way_t way = ccl_way_choose(ops->way, (ccl_way_t){0}, 0);
     ccl_status_t status = CCL_OK;
     for (uint32_t g = 0; status == CCL_OK && g < a->groups->n; g++)
-        status = group_program(ctx, a->parts[g], a->kind, a->size_bytes, ops->name, way,
-                               &programs[g], err);
+        status =
+            group_program(ctx, a->parts[g], a->kind, a->size_bytes, ops->name, &programs[g], err);
     if (status == CCL_OK)
         status = join(a->topo, a->groups, programs, a->kind, &joined, err);
     sim.size_bytes = a->size_bytes;

@@ -6,7 +6,7 @@
 #ifndef CCL_TRAINING_TRAINING_H
 #define CCL_TRAINING_TRAINING_H
 
-#include "synth/synth.h"
+#include "make/make.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -32,10 +32,8 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, ccl_collective_kind_t kind,
     char spec[96];
     ccl_topology_t *alike = NULL;
     ccl_collective_t *coll = NULL;
-    ccl_schedule_t *schedule = NULL;
-    ccl_program_t *program = NULL;
+    ccl_made_t made = {0};
     ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
-    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
     const ccl_synth_ops_t *ops = ccl_synth_find(with);
     if (!ops)
         return ccl_fail(err, CCL_ERR_INPUT, "no synthesizer \"%.60s\" (ccllab algos)", with);
@@ -49,18 +47,11 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, ccl_collective_kind_t kind,
         status = ccl_collective_create(kind, ranks, 1, 0, &coll, err);
     options.channels = channels;
     if (status == CCL_OK)
-        status = ccl_synthesize(ctx, with, topo, routes, coll, &options, &schedule, err);
-    ccl_way_t way = ccl_way_choose(ops->way, ccl_way_hpds, 0);
-    lower.order = way.order;
-    lower.allocation = way.allocation;
-    lower.granularity = way.granularity;
-    lower.topo = topo;
-    lower.routes = routes;
-    if (status == CCL_OK)
-        status = ccl_lower(ctx, schedule, &lower, &program, err);
-    out->program = program;
-    out->granularity = way.granularity;
-    ccl_schedule_destroy(schedule);
+        status = ccl_make(ctx, with, topo, routes, coll, &options, NULL, false, &made, err);
+    out->program = made.program;
+    out->granularity = made.way.granularity;
+    made.program = NULL;
+    ccl_made_fini(&made);
     ccl_collective_destroy(coll);
     ccl_routes_destroy(routes);
     ccl_topology_destroy(alike);

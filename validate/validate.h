@@ -8,7 +8,7 @@
 #define CCL_VALIDATE_VALIDATE_H
 
 #include "runtime/runtime.h"
-#include "synth/synth.h"
+#include "make/make.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -31,7 +31,6 @@ static ccl_status_t simulate(const ccl_topology_t *topo, const ccl_schedule_t *s
     lower.granularity = sim.granularity = CCL_GRANULARITY_TASK;
     lower.topo = topo;
     lower.size_bytes = sim.size_bytes = size_bytes;
-    ccl_lower_options_fit(&lower, topo);
     status = ccl_lower(NULL, schedule, &lower, &program, err);
     if (status == CCL_OK)
         status = ccl_sim_program(NULL, topo, NULL, program, &sim, &result, err);

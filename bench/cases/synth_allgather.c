@@ -33,7 +33,6 @@ static ccl_status_t bench(const char *name, uint32_t chunks, const char *spec, c
         status = ccl_synthesize(NULL, name, topo, NULL, want, &options, &schedule, err);
     made_s = ccl_now_s() - start_s;
     if (status == CCL_OK) {
-        ccl_lower_options_fit(&lower, topo);
         lower.topo = topo;
         lower.order = way.order;
         lower.allocation = way.allocation;

@@ -41,7 +41,6 @@ static ccl_status_t bench(const job_t *job, const char *spec, ccl_error_t *err) 
     double wall_s = ccl_now_s() - start_s, cpu_s = bench_cpu_s() - start_cpu_s;
     double peak_mb = bench_peak_mb();
     if (status == CCL_OK) {
-        ccl_lower_options_fit(&lower, topo);
         lower.topo = topo;
         status = ccl_lower(NULL, schedule, &lower, &program, err);
     }

@@ -104,7 +104,6 @@ static ccl_status_t bench(const char *name, ccl_collective_kind_t kind, uint32_t
         fflush(stdout);
     }
     if (status == CCL_OK && batches > 0) {
-        ccl_lower_options_fit(&lower, topo);
         lower.topo = topo;
         lower.batches = batches;
         lower.order = way.order;

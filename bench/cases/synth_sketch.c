@@ -53,7 +53,6 @@ static ccl_status_t bench(const ccl_topology_t *topo, const row_t *row, double s
         status = ccl_synthesize(NULL, "sketch", topo, NULL, want, &options, &schedule, err);
     made_s = ccl_now_s() - start_s;
     if (status == CCL_OK) {
-        ccl_lower_options_fit(&lower, topo);
         lower.topo = topo;
         lower.order = way.order;
         lower.allocation = way.allocation;

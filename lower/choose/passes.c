@@ -11,7 +11,7 @@
 /* FIFO depth in primitives of the poorest executor: MSCCL under Simple. */
 enum { LEAST_SLOTS = 2 };
 
-void ccl_lower_options_fit(ccl_lower_options_t *options, const ccl_topology_t *topo) {
+void ccl_i_lower_fit(ccl_lower_options_t *options, const ccl_topology_t *topo) {
     uint32_t slots = UINT32_MAX, slices = 1;
     for (uint32_t k = 0; k < topo->nkinds; k++) {
         ccl_transport_t t =
@@ -337,7 +337,10 @@ ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
     ccl_timed_program_t made = {NULL, NULL};
     double start_s = ccl_now_s();
     width_t width = {.most = 1};
-    options = options ? options : &defaults;
+    ccl_lower_options_t full = options ? *options : defaults;
+    options = &full;
+    if (full.topo)
+        ccl_i_lower_fit(&full, full.topo);
     if (options->run_out)
         *options->run_out = NULL;
     ccl_i_lower_how_t how = {.proto = options->proto ? options->proto : "Simple",
@@ -350,13 +353,11 @@ ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
     if (options->executor != CCL_EXECUTOR_ANY && how.slots > LEAST_SLOTS)
         how.slots = LEAST_SLOTS;
     CCL_TRY(check_options(schedule, options, err));
-    ccl_lower_options_t full = *options;
     if (full.topo && !full.routes) {
         full.routes = own_routes = ccl_routes_create(full.topo);
         if (!own_routes)
             return ccl_fail_nomem(err);
     }
-    options = &full;
     if (options->allocation == CCL_ALLOCATE_CAPACITY)
         width.most = UINT16_MAX;
     if (options->order != CCL_ORDER_STEP) {

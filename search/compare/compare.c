@@ -120,20 +120,11 @@ static ccl_status_t lower_at(const compare_t *c, const ccl_ctx_t *ctx, ccl_route
                              ccl_program_t **out, ccl_error_t *err) {
     const ccl_way_t way = c->ready[contender].way;
     ccl_sim_options_t sim = sim_of(c, contender, size_bytes);
-    ccl_program_t *program = NULL;
-    CCL_TRY(ccl_i_way_lower(ctx, c->topo, routes, schedule, way, &c->options->lower, &sim, NULL,
-                            &program, err));
     const ccl_contender_t *by = &c->options->contenders[contender];
-    ccl_status_t status = CCL_OK;
-    if (!by->schedule || !c->options->no_verify)
-        status = ccl_i_program_prove(ctx, program, way.granularity, CCL_EXECUTOR_ANY,
-                                     by->schedule ? CCL_CHECK : CCL_ERR_INTERNAL, err);
-    if (status != CCL_OK) {
-        ccl_program_destroy(program);
-        return status;
-    }
-    *out = program;
-    return CCL_OK;
+    ccl_make_options_t make = ccl_i_make_options(way, &c->options->lower, &sim);
+    make.no_prove = by->schedule && c->options->no_verify;
+    make.wrong = by->schedule ? CCL_CHECK : CCL_ERR_INTERNAL;
+    return ccl_make_program(ctx, c->topo, routes, schedule, &make, out, err);
 }
 
 static ccl_status_t check_ranks(const compare_t *c, const char *form, const ccl_collective_t *coll,
@@ -157,8 +148,8 @@ static ccl_status_t prepare_program(compare_t *c, uint32_t i, uint32_t worker, c
         r->program = contender->program;
         CCL_TRY(check_ranks(c, "program", r->program->coll, err));
         return c->options->no_verify ? CCL_OK
-                                     : ccl_i_program_prove(&ctx, r->program, r->way.granularity,
-                                                           CCL_EXECUTOR_ANY, CCL_CHECK, err);
+                                     : ccl_make_proven(&ctx, r->program, r->way.granularity,
+                                                       CCL_EXECUTOR_ANY, CCL_CHECK, err);
     }
     if (contender->schedule) {
         r->schedule = contender->schedule;

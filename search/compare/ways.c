@@ -31,43 +31,14 @@ ccl_ctx_t ccl_i_worker_ctx(const ccl_ctx_t *ctx) {
     return inner;
 }
 
-ccl_status_t ccl_i_way_lower(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
-                             const ccl_schedule_t *schedule, ccl_way_t way,
-                             const ccl_lower_options_t *base, const ccl_sim_options_t *sim,
-                             ccl_lower_stats_t *stats, ccl_program_t **out, ccl_error_t *err) {
-    ccl_lower_options_t lower = *base;
-
-    if (lower.size == 0)
-        lower = (ccl_lower_options_t)CCL_LOWER_OPTIONS_INIT;
-    lower.order = way.order;
-    lower.allocation = way.allocation;
-    lower.granularity = way.granularity;
-    lower.topo = topo;
-    lower.routes = routes;
-    lower.size_bytes = sim->size_bytes;
-    lower.batches = sim->batches;
-    lower.stats = stats;
-    ccl_lower_options_fit(&lower, topo);
-    return ccl_lower(ctx, schedule, &lower, out, err);
-}
-
-ccl_status_t ccl_i_program_prove(const ccl_ctx_t *ctx, const ccl_program_t *program,
-                                 ccl_granularity_t granularity, ccl_executor_t executor,
-                                 ccl_status_t wrong, ccl_error_t *err) {
-    ccl_verify_options_t verify = CCL_VERIFY_OPTIONS_INIT;
-    ccl_verdict_t *verdict = calloc(1, sizeof *verdict);
-    ccl_status_t status;
-
-    if (!verdict)
-        return ccl_fail_nomem(err);
-    verify.granularity = granularity;
-    verify.executor = executor;
-    verify.skip_deadlock = true;
-    status = ccl_program_verify(ctx, program, &verify, verdict, err);
-    if (status == CCL_OK && !verdict->valid)
-        status = ccl_fail(err, wrong, "the program is wrong: %s", verdict->fault.text);
-    free(verdict);
-    return status;
+ccl_make_options_t ccl_i_make_options(ccl_way_t way, const ccl_lower_options_t *base,
+                                      const ccl_sim_options_t *sim) {
+    ccl_make_options_t make = CCL_MAKE_OPTIONS_INIT;
+    make.way = way;
+    make.lower = *base;
+    make.size_bytes = sim->size_bytes;
+    make.batches = sim->batches;
+    return make;
 }
 
 /* ---------------------------------------------------------------- every way */
@@ -96,13 +67,15 @@ static ccl_status_t run_way(ways_t *w, ccl_routes_t *routes, ccl_lowered_t *row,
     ccl_sim_options_t sim = w->options->sim;
 
     sim.granularity = row->way.granularity;
-    CCL_TRY(ccl_i_way_lower(&ctx, w->topo, routes, w->schedule, row->way, &w->options->lower, &sim,
-                            &row->stats, &row->program, err));
+    ccl_make_options_t make = ccl_i_make_options(row->way, &w->options->lower, &sim);
+    make.lower.stats = &row->stats;
+    make.no_prove = true; /* after what it takes is known */
+    CCL_TRY(ccl_make_program(&ctx, w->topo, routes, w->schedule, &make, &row->program, err));
     row->ntbs = row->program->ntbs;
     row->nsteps = row->program->nsteps;
     row->usage.thread_blocks = ccl_i_most_blocks(row->program, row->way.granularity);
-    CCL_TRY(ccl_i_program_prove(&ctx, row->program, row->way.granularity,
-                                w->options->lower.executor, CCL_CHECK, err));
+    CCL_TRY(ccl_make_proven(&ctx, row->program, row->way.granularity, w->options->lower.executor,
+                            CCL_CHECK, err));
     CCL_TRY(ccl_sim_program(&ctx, w->topo, routes, row->program, &sim, &row->result, err));
     row->time_s = row->result->time_s;
     row->algbw_GBps = row->result->algbw_GBps;

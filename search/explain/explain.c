@@ -263,14 +263,10 @@ static ccl_status_t lower_changed(const trial_t *t, const ccl_ctx_t *ctx,
     lower.proto = c->proto ? c->proto : lower.proto;
     lower.no_fuse = c->no_fuse ? true : lower.no_fuse;
     sim.batches = c->batches ? c->batches : sim.batches;
-    status = ccl_i_way_lower(ctx, topo, routes, schedule, c->way, &lower, &sim, NULL, out, err);
+    ccl_make_options_t make = ccl_i_make_options(c->way, &lower, &sim);
+    make.wrong = CCL_CHECK;
+    status = ccl_make_program(ctx, topo, routes, schedule, &make, out, err);
     ccl_schedule_destroy(made);
-    CCL_TRY(status);
-    status = ccl_i_program_prove(ctx, *out, c->way.granularity, lower.executor, CCL_CHECK, err);
-    if (status != CCL_OK) {
-        ccl_program_destroy(*out);
-        *out = NULL;
-    }
     return status;
 }
 

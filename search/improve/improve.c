@@ -62,8 +62,9 @@ static ccl_status_t try_out(const improve_t *m, const ccl_schedule_t *schedule, 
     if (!valid)
         return ccl_i_stops_all(status) ? status : CCL_OK;
     sim.granularity = m->options->way.granularity;
-    status = ccl_i_way_lower(m->ctx, m->topo, m->routes, schedule, m->options->way,
-                             &m->options->lower, &sim, NULL, program_out, NULL);
+    ccl_make_options_t make = ccl_i_make_options(m->options->way, &m->options->lower, &sim);
+    make.no_prove = true; /* what is taken over is proven */
+    status = ccl_make_program(m->ctx, m->topo, m->routes, schedule, &make, program_out, NULL);
     if (status == CCL_OK)
         status = ccl_sim_program(m->ctx, m->topo, m->routes, *program_out, &sim, &result, NULL);
     if (status == CCL_OK) {
@@ -151,8 +152,8 @@ static ccl_status_t judge(improve_t *m, ccl_i_moves_t *to, ccl_schedule_t **sche
     best->valid++;
     if (!accepted(m, time_s, left))
         return CCL_OK;
-    ccl_status_t status = ccl_i_program_prove(m->ctx, program, m->options->way.granularity,
-                                              m->options->lower.executor, CCL_CHECK, &why);
+    ccl_status_t status = ccl_make_proven(m->ctx, program, m->options->way.granularity,
+                                          m->options->lower.executor, CCL_CHECK, &why);
     if (status == CCL_CHECK) /* of valid schedules lowering makes right programs only */
         return ccl_fail(err, CCL_ERR_INTERNAL, "%.300s", why.text);
     CCL_TRY(status);

@@ -116,9 +116,10 @@ static ccl_status_t lower_point(const ccl_ctx_t *ctx, const ccl_topology_t *topo
         CCL_TRY(ccl_improve(ctx, topo, schedule, &options, &better, err));
         lower.memo = better.schedule ? NULL : lower.memo; /* of the schedule as it was */
     }
-    ccl_status_t status =
-        ccl_i_way_lower(ctx, topo, routes, better.schedule ? better.schedule : schedule, way,
-                        &lower, sim, NULL, out, err);
+    ccl_make_options_t make = ccl_i_make_options(way, &lower, sim);
+    make.no_prove = true; /* once for all runs of it */
+    ccl_status_t status = ccl_make_program(
+        ctx, topo, routes, better.schedule ? better.schedule : schedule, &make, out, err);
     ccl_schedule_destroy(better.schedule);
     return status;
 }
@@ -179,8 +180,9 @@ ccl_status_t ccl_i_tune_lower(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_
         return lower_point(&ctx, topo, routes, schedule, v, way, &sim, !run->estimate, &lower, out,
                            err);
     lower.rough = true;
-    ccl_status_t status =
-        ccl_i_way_lower(&ctx, topo, routes, schedule, way, &lower, &sim, NULL, out, err);
+    ccl_make_options_t make = ccl_i_make_options(way, &lower, &sim);
+    make.no_prove = true;
+    ccl_status_t status = ccl_make_program(&ctx, topo, routes, schedule, &make, out, err);
     if (status != CCL_ERR_UNSUPPORTED || !can_merge)
         return status;
     lower.rough = false; /* merged there may be room for it */
@@ -229,8 +231,7 @@ ccl_status_t ccl_tune_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         status = lower_point(&inner, topo, routes, schedule, values, way, &sim, true, &lower,
                              &program, err);
     if (status == CCL_OK)
-        status =
-            ccl_i_program_prove(&inner, program, way.granularity, executor, CCL_ERR_INTERNAL, err);
+        status = ccl_make_proven(&inner, program, way.granularity, executor, CCL_ERR_INTERNAL, err);
     if (status == CCL_OK) {
         *out = program;
         program = NULL;

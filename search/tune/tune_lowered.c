@@ -131,8 +131,8 @@ static ccl_status_t prepare(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_ro
     if (!prove || l->proven)
         return CCL_OK;
     ccl_way_t way = ccl_i_point_way(t->out->points[first->point].values);
-    CCL_TRY(ccl_i_program_prove(&ctx, l->program, way.granularity, CCL_EXECUTOR_ANY,
-                                CCL_ERR_INTERNAL, err));
+    CCL_TRY(ccl_make_proven(&ctx, l->program, way.granularity, CCL_EXECUTOR_ANY, CCL_ERR_INTERNAL,
+                            err));
     l->proven = true;
     return CCL_OK;
 }

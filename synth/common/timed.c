@@ -27,7 +27,6 @@ ccl_status_t ccl_i_time_schedule_work(const ccl_ctx_t *ctx, const ccl_topology_t
     ccl_program_t *program = NULL;
     ccl_sim_result_t *result = NULL;
     ccl_error_t why = CCL_ERROR_INIT;
-    ccl_lower_options_fit(&lower, topo);
     lower.topo = topo;
     lower.routes = routes;
     lower.size_bytes = sim.size_bytes = size_bytes;

@@ -83,7 +83,6 @@ static ccl_status_t simulate(const race_t *race, const ccl_ctx_t *ctx, ccl_route
     lower.topo = race->space->topo;
     lower.routes = routes;
     lower.size_bytes = sim.size_bytes = race->size_bytes;
-    ccl_lower_options_fit(&lower, race->space->topo);
     if (status == CCL_OK)
         status = ccl_lower(ctx, ordered, &lower, &program, err);
     if (status == CCL_OK)
@@ -751,7 +750,6 @@ static ccl_status_t lowered_time(const race_t *race, const ccl_i_candidate_t *c,
     lower.topo = race->space->topo;
     lower.routes = race->given;
     lower.size_bytes = race->size_bytes;
-    ccl_lower_options_fit(&lower, race->space->topo);
     if (status == CCL_OK && sends_of(race, schedule) <= LOWERED) {
         status = ccl_lower(race->ctx, schedule, &lower, &timed.program, err);
         if (status == CCL_OK)

@@ -1,4 +1,5 @@
 /* Lowering: shapes of blocks, fused primitives, places of data, rounds, refusals. */
+#include "lower/lower_i.h"
 #include "tests/synth/common.h"
 
 #define SWITCH4 "servers:1 gpus:4 nvswitch=100GB/s,1us"
@@ -131,11 +132,11 @@ START_TEST(test_fit) {
              fits[_i].transports);
     ck_assert_msg(ccl_topology_read_text(NULL, "t", json, strlen(json), &topo, &err) == CCL_OK,
                   "%s", err.text);
-    ccl_lower_options_fit(&options, topo);
+    ccl_i_lower_fit(&options, topo);
     ck_assert_msg(options.slots == fits[_i].slots, "%s: %u", fits[_i].why, options.slots);
     ck_assert_msg(options.no_fuse == fits[_i].no_fuse, "%s", fits[_i].why);
     options.slots = 7; /* as the caller says */
-    ccl_lower_options_fit(&options, topo);
+    ccl_i_lower_fit(&options, topo);
     ck_assert_uint_eq(options.slots, 7);
     ccl_topology_destroy(topo);
 }

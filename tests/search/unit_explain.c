@@ -29,7 +29,6 @@ static ccl_program_t *lower(const made_t *m, ccl_way_t way, uint32_t batches, bo
     lower.size_bytes = m->options.sim.size_bytes;
     lower.batches = batches;
     lower.no_fuse = no_fuse;
-    ccl_lower_options_fit(&lower, m->topo);
     ck_assert_msg(ccl_lower(NULL, m->schedule, &lower, &program, &err) == CCL_OK, "%s", err.text);
     return program;
 }

@@ -58,7 +58,6 @@ static double run(const ccl_schedule_t *schedule, double size_bytes) {
     ccl_sim_result_t *result = NULL;
     lower.topo = topo;
     lower.size_bytes = sim.size_bytes = size_bytes;
-    ccl_lower_options_fit(&lower, topo);
     ck_assert_int_eq(ccl_lower(NULL, schedule, &lower, &program, NULL), CCL_OK);
     ck_assert_int_eq(ccl_sim_program(NULL, topo, routes, program, &sim, &result, NULL), CCL_OK);
     double time_s = result->time_s;

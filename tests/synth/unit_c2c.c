@@ -40,7 +40,6 @@ static double time_of(const ccl_topology_t *topo, const ccl_schedule_t *schedule
     ccl_program_t *program = NULL;
     ccl_sim_result_t *result = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
-    ccl_lower_options_fit(&lower, topo);
     lower.topo = topo;
     sim.size_bytes = size;
     sim.batches = batches;

@@ -234,7 +234,6 @@ static double run_with(const ccl_topology_t *topo, const char *name, ccl_collect
     lower.order = way.order;
     lower.allocation = way.allocation;
     lower.granularity = sim.granularity = way.granularity;
-    ccl_lower_options_fit(&lower, topo);
     if (status == CCL_OK)
         status = ccl_lower(NULL, schedule, &lower, &program, &err);
     if (status == CCL_OK)

@@ -11,7 +11,6 @@ static double time_at(const ccl_topology_t *topo, const ccl_schedule_t *schedule
     ccl_program_t *program = NULL;
     ccl_sim_result_t *result = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
-    ccl_lower_options_fit(&lower, topo);
     lower.topo = topo;
     lower.size_bytes = sim.size_bytes = bytes;
     ck_assert_msg(ccl_lower(NULL, schedule, &lower, &program, &err) == CCL_OK, "%s", err.text);

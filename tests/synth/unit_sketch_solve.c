@@ -414,7 +414,6 @@ static double time_of(const ccl_topology_t *topo, const ccl_schedule_t *schedule
     lower.granularity = sim.granularity = ccl_way_hpds.granularity;
     lower.topo = topo;
     lower.size_bytes = sim.size_bytes = size;
-    ccl_lower_options_fit(&lower, topo);
     ck_assert_msg(ccl_lower(NULL, schedule, &lower, &program, &err) == CCL_OK, "%s", err.text);
     ck_assert_msg(ccl_sim_program(NULL, topo, NULL, program, &sim, &result, &err) == CCL_OK, "%s",
                   err.text);

@@ -219,15 +219,15 @@ static ccl_status_t lowered(const ccl_ctx_t *ctx, const char *name, const ccl_to
     ccl_collective_t *coll = NULL;
     ccl_schedule_t *schedule = NULL;
     ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
-    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+    ccl_make_options_t make = CCL_MAKE_OPTIONS_INIT;
     options.channels = choice->channels;
     CCL_TRY(ccl_collective_create(kind, topo->nranks, 1, root, &coll, err));
     ccl_status_t status = ccl_synthesize(ctx, name, topo, routes, coll, &options, &schedule, err);
     ccl_collective_destroy(coll);
     CCL_TRY(status);
-    lower.proto = ccl_nccl_proto_name(choice->proto);
-    ccl_lower_options_fit(&lower, topo);
-    status = ccl_lower(ctx, schedule, &lower, out, err);
+    make.lower.proto = ccl_nccl_proto_name(choice->proto);
+    make.no_prove = true; /* only its time is wanted */
+    status = ccl_make_program(ctx, topo, routes, schedule, &make, out, err);
     ccl_schedule_destroy(schedule);
     return status;
 }
