@@ -1,0 +1,103 @@
+/* From a topology and a collective to a proven program and its run. */
+#include "make/make.h"
+#include "tests/synth/common.h"
+
+#define CLUSTER "servers:2 gpus:4 nvswitch=300GB/s,1us nics:4x50GB/s,2us"
+
+/* The same as its steps one by one. */
+START_TEST(test_all_steps) {
+    static const char *const names[] = {"ring", "hm", "hpds", "greedy"};
+    ccl_topology_t *topo = topology(CLUSTER);
+    ccl_collective_t *want = collective(CCL_ALLREDUCE, 8, 0);
+    ccl_synth_options_t synth = CCL_SYNTH_OPTIONS_INIT;
+    ccl_error_t err = CCL_ERROR_INIT;
+    synth.size_bytes = 1 << 20;
+    for (size_t i = 0; i < CCL_ARRAY_LEN(names); i++) {
+        ccl_made_t made = {0};
+        ck_assert_msg(ccl_make(NULL, names[i], topo, NULL, want, &synth, NULL, true, &made, &err) ==
+                          CCL_OK,
+                      "%s", err.text);
+        const ccl_way_t *way = ccl_synth_find(names[i])->way;
+        ck_assert(!way || memcmp(way, &made.way, sizeof *way) == 0);
+        ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+        ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
+        ccl_program_t *program = NULL;
+        ccl_sim_result_t *run = NULL;
+        lower.topo = topo;
+        lower.order = made.way.order;
+        lower.allocation = made.way.allocation;
+        lower.granularity = sim.granularity = made.way.granularity;
+        lower.size_bytes = sim.size_bytes = synth.size_bytes;
+        ck_assert_int_eq(ccl_lower(NULL, made.schedule, &lower, &program, NULL), CCL_OK);
+        ck_assert_int_eq(ccl_sim_program(NULL, topo, NULL, program, &sim, &run, NULL), CCL_OK);
+        ck_assert(ccl_program_equal(program, made.program));
+        ck_assert(made.run->time_s == run->time_s);
+        ccl_sim_result_destroy(run);
+        ccl_program_destroy(program);
+        ccl_made_fini(&made);
+    }
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+/* An AllGather in which one rank never gets one chunk. */
+static ccl_schedule_t *without_last(const ccl_topology_t *topo, const ccl_collective_t *want) {
+    ccl_schedule_t *whole = NULL, *less = NULL;
+    ccl_collective_t *coll = NULL;
+    ck_assert_int_eq(ccl_synthesize(NULL, "direct", topo, NULL, want, NULL, &whole, NULL), CCL_OK);
+    ck_assert_int_eq(ccl_collective_clone(whole->coll, &coll, NULL), CCL_OK);
+    ccl_schedule_builder_t *b = ccl_schedule_builder_create("less", coll);
+    for (uint32_t i = 0; i + 1 < whole->ntransfers; i++)
+        ccl_schedule_builder_add(b, whole->transfers[i]);
+    ck_assert_int_eq(ccl_schedule_builder_finish(b, &less, NULL), CCL_OK);
+    ccl_schedule_destroy(whole);
+    return less;
+}
+
+START_TEST(test_wrong_programs) {
+    ccl_topology_t *topo = topology(CLUSTER);
+    ccl_collective_t *want = collective(CCL_ALLGATHER, 8, 0);
+    ccl_schedule_t *schedule = without_last(topo, want);
+    ccl_make_options_t make = CCL_MAKE_OPTIONS_INIT;
+    ccl_program_t *program = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_int_eq(ccl_make_program(NULL, topo, NULL, schedule, NULL, &program, &err),
+                     CCL_ERR_INTERNAL);
+    ck_assert_ptr_null(program);
+    ck_assert_msg(strncmp(err.text, "the program is wrong: ", 22) == 0, "%s", err.text);
+    make.wrong = CCL_CHECK;
+    ck_assert_int_eq(ccl_make_program(NULL, topo, NULL, schedule, &make, &program, NULL),
+                     CCL_CHECK);
+    ck_assert_ptr_null(program);
+    make.no_prove = true;
+    ck_assert_int_eq(ccl_make_program(NULL, topo, NULL, schedule, &make, &program, NULL), CCL_OK);
+    ck_assert_int_eq(ccl_make_proven(NULL, program, CCL_GRANULARITY_ALGORITHM, CCL_EXECUTOR_ANY,
+                                     CCL_CHECK, NULL),
+                     CCL_CHECK);
+    ccl_program_destroy(program);
+    ccl_schedule_destroy(schedule);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+START_TEST(test_refused) {
+    ccl_topology_t *topo = topology(CLUSTER);
+    ccl_collective_t *want = collective(CCL_ALLTOALL, 8, 0);
+    ccl_made_t made = {0};
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_int_eq(ccl_make(NULL, "rung", topo, NULL, want, NULL, NULL, false, &made, &err),
+                     CCL_ERR_INPUT);
+    ck_assert_msg(strstr(err.text, "did you mean 'ring'"), "%s", err.text);
+    ccl_error_clear(&err);
+    ck_assert_int_ne(ccl_make(NULL, "tree", topo, NULL, want, NULL, NULL, false, &made, &err),
+                     CCL_OK);
+    ck_assert_ptr_null(made.schedule);
+    ck_assert_ptr_null(made.program);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+RUN_TESTS(test_all_steps, test_wrong_programs, test_refused)
