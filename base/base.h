@@ -17,9 +17,21 @@
 
 #include <jansson.h>
 
+/** Around the declarations of a public header: C linkage in C++, and exported by the shared
+   library, which hides everything else. */
 #ifdef __cplusplus
-extern "C" {
+#define CCL_BEGIN_DECLS                                                                            \
+    extern "C" {                                                                                   \
+    _Pragma("GCC visibility push(default)")
+#define CCL_END_DECLS                                                                              \
+    _Pragma("GCC visibility pop")                                                                  \
+    }
+#else
+#define CCL_BEGIN_DECLS _Pragma("GCC visibility push(default)")
+#define CCL_END_DECLS _Pragma("GCC visibility pop")
 #endif
+
+CCL_BEGIN_DECLS
 
 #define CCL_VERSION "0.1.0"
 #define CCL_PRINTF(fmt_, args_) __attribute__((format(printf, fmt_, args_)))
@@ -59,6 +71,7 @@ typedef struct ccl_error {
     char text[768];  /**< one lower-case line, no full stop */
 } ccl_error_t;
 
+/** The defaults. */
 #define CCL_ERROR_INIT                                                                             \
     { CCL_OK, 0, 0, "", "" }
 #define CCL_TRY(expr_)                                                                             \
@@ -127,6 +140,7 @@ typedef struct ccl_ctx {
     uint64_t seed;
     uint32_t threads; /**< 0: one per core */
 } ccl_ctx_t;
+/** The defaults. */
 #define CCL_CTX_INIT                                                                               \
     { NULL, NULL, NULL, NULL, NULL, 1, 0 }
 
@@ -165,11 +179,13 @@ void ccl_text_add(ccl_text_t *text, const char *data, size_t len);
 void ccl_text_printf(ccl_text_t *text, const char *fmt, ...) CCL_PRINTF(2, 3);
 /** Text between tags or in an attribute of XML and HTML: & < > " become entities. */
 void ccl_text_add_xml(ccl_text_t *text, const char *data);
+/** Frees what it owns; the struct itself is the caller's. */
 void ccl_text_fini(ccl_text_t *text);
 
 /** String to uint32_t map, insertion order kept. Keys are copied. */
 typedef struct ccl_strmap ccl_strmap_t;
 ccl_strmap_t *ccl_strmap_create(void);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_strmap_destroy(ccl_strmap_t *map);
 /** CCL_NONE when absent. */
 uint32_t ccl_strmap_get(const ccl_strmap_t *map, const char *key);
@@ -322,6 +338,7 @@ typedef struct ccl_json_doc {
 ccl_status_t ccl_json_parse(const char *name, const char *text, size_t len, ccl_json_doc_t *out,
                             ccl_error_t *err);
 ccl_status_t ccl_json_read(const char *path, ccl_json_doc_t *out, ccl_error_t *err);
+/** Frees what it owns; the struct itself is the caller's. */
 void ccl_json_fini(ccl_json_doc_t *doc);
 
 /** One value of a document together with its JSON pointer ("/links/3/bandwidth"). */
@@ -365,6 +382,7 @@ const char *ccl_nearest(const char *word, const char *const *candidates);
 typedef enum ccl_align { CCL_ALIGN_LEFT, CCL_ALIGN_RIGHT } ccl_align_t;
 typedef struct ccl_table ccl_table_t;
 ccl_table_t *ccl_table_create(void);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_table_destroy(ccl_table_t *table);
 /** Units belong in the header: "time(us)". Add all columns before the first row. */
 void ccl_table_column(ccl_table_t *table, const char *header, ccl_align_t align);
@@ -399,6 +417,7 @@ ccl_status_t ccl_parallel_for(uint32_t n, uint32_t threads, ccl_job_fn fn, void 
 /** For what workers of a loop share. */
 typedef struct ccl_lock ccl_lock_t;
 ccl_lock_t *ccl_lock_create(void); /**< NULL: out of memory */
+/** Frees it and all it owns; NULL is fine. */
 void ccl_lock_destroy(ccl_lock_t *lock);
 void ccl_lock_take(ccl_lock_t *lock); /**< waits until nobody has it */
 void ccl_lock_release(ccl_lock_t *lock);
@@ -413,7 +432,5 @@ uint32_t ccl_core_count(void);
 /** Monotonic seconds, for measuring our own work. */
 double ccl_now_s(void);
 
-#ifdef __cplusplus
-}
-#endif
+CCL_END_DECLS
 #endif

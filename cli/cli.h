@@ -7,9 +7,7 @@
 
 #include "report/report.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+CCL_BEGIN_DECLS
 
 /**
  * Run one command. Installs handlers for SIGINT and SIGTERM; writes the result to standard output
@@ -20,7 +18,5 @@ extern "C" {
  */
 int ccl_cli_main(int argc, char **argv);
 
-#ifdef __cplusplus
-}
-#endif
+CCL_END_DECLS
 #endif

@@ -1,15 +1,11 @@
-# Libraries, headers as include/ccllab/<module>/<module>.h, exported targets ccllab::<module>,
+# The shared library, headers as include/ccllab/<module>/<module>.h, the exported target ccllab::ccllab,
 # ccllab.pc and the program.
 include(CMakePackageConfigHelpers)
 
 set(ccl_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ccllab)
-set(ccl_libs "")
-foreach(module IN LISTS CCL_MODULES)
-  install(TARGETS ccl_${module} EXPORT ccllab
-          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
-          FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ccllab)
-  string(PREPEND ccl_libs "-lccl_${module} ") # a static library before those that it uses
-endforeach()
+install(TARGETS ccllab_library EXPORT ccllab
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ccllab)
 if(TARGET ccllab)
   install(TARGETS ccllab RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(FILES ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})

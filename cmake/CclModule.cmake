@@ -1,5 +1,6 @@
 # ccl_add_module(NAME SOURCES ... [DEPS ...] [LIBS ...])
-#   A static library ccl_NAME, alias ccllab::NAME. DEPS are modules below it (their include
+#   A static library ccl_NAME, alias ccllab::NAME, for the program and the tests; all of them together are the
+#   shared library (cmake/CclLibrary.cmake). DEPS are modules below it (their include
 #   directories and libraries come along), LIBS are private outside libraries.
 # ccl_add_test(KIND.AREA.CASE SOURCE... DEPS module... [TIMEOUT s])
 #   A libcheck program registered with CTest under that name, label KIND.
@@ -38,6 +39,7 @@ function(ccl_add_module name)
     target_link_libraries(ccl_${name} PUBLIC ccllab::${dep})
   endforeach()
   target_link_libraries(ccl_${name} PRIVATE $<BUILD_INTERFACE:ccl_flags> ${ARG_LIBS})
+  set_property(GLOBAL APPEND PROPERTY CCL_OUTSIDE_LIBS ${ARG_LIBS})
   target_sources(ccl_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}
                  FILES ${PROJECT_SOURCE_DIR}/${name}/${name}.h)
 endfunction()

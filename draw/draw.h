@@ -11,9 +11,7 @@
 
 #include "sim/sim.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+CCL_BEGIN_DECLS
 
 typedef enum ccl_draw_format { CCL_DRAW_SVG, CCL_DRAW_PDF, CCL_DRAW_PNG } ccl_draw_format_t;
 /**
@@ -23,6 +21,7 @@ typedef enum ccl_draw_format { CCL_DRAW_SVG, CCL_DRAW_PDF, CCL_DRAW_PNG } ccl_dr
 ccl_status_t ccl_draw_format_of(const char *path, ccl_draw_format_t *out, ccl_error_t *err);
 
 typedef struct ccl_picture ccl_picture_t;
+/** Frees it and all it owns; NULL is fine. */
 void ccl_picture_destroy(ccl_picture_t *picture);
 double ccl_picture_width(const ccl_picture_t *picture);  /**< units */
 double ccl_picture_height(const ccl_picture_t *picture); /**< units */
@@ -50,6 +49,7 @@ typedef struct ccl_draw_topology_options {
     const ccl_link_use_t *links; /**< [nlinks] of a run: links are coloured by it; NULL: by kind */
     const char *run;             /**< then what was run, for the line below the title */
 } ccl_draw_topology_options_t;
+/** The defaults. */
 #define CCL_DRAW_TOPOLOGY_OPTIONS_INIT                                                             \
     { sizeof(ccl_draw_topology_options_t), NULL, NULL, NULL }
 /**
@@ -83,6 +83,7 @@ typedef struct ccl_draw_timeline_options {
     bool by_chunk; /**< busy time is coloured by chunk (place in the buffer) instead of by state */
     uint32_t rank; /**< only blocks of this GPU; CCL_NONE: all */
 } ccl_draw_timeline_options_t;
+/** The defaults. */
 #define CCL_DRAW_TIMELINE_OPTIONS_INIT                                                             \
     { sizeof(ccl_draw_timeline_options_t), NULL, CCL_DRAW_ROWS_AUTO, false, CCL_NONE }
 /**
@@ -233,7 +234,5 @@ typedef struct ccl_draw_search {
 ccl_status_t ccl_draw_progress(const ccl_draw_search_t *searches, uint32_t nsearches,
                                ccl_picture_t **out, ccl_error_t *err);
 
-#ifdef __cplusplus
-}
-#endif
+CCL_END_DECLS
 #endif

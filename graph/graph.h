@@ -8,9 +8,7 @@
 
 #include "base/base.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+CCL_BEGIN_DECLS
 
 /** A directed graph with colours; arrays are borrowed from whoever built it. */
 typedef struct ccl_graph {
@@ -50,6 +48,7 @@ typedef struct ccl_automorphisms {
 /** @param fixed  a vertex that stays where it is; CCL_NONE: none. */
 ccl_status_t ccl_automorphisms_find(const ccl_graph_t *graph, uint32_t fixed,
                                     ccl_automorphisms_t *out, ccl_error_t *err);
+/** Frees what it owns; the struct itself is the caller's. */
 void ccl_automorphisms_fini(ccl_automorphisms_t *symmetry);
 /**
  * One automorphism at a time: the one that takes place `from` to place `to` and goes on as a shift
@@ -67,6 +66,7 @@ ccl_status_t ccl_shift_search_create(const ccl_graph_t *graph, ccl_shift_search_
  */
 bool ccl_shift_search_run(ccl_shift_search_t *search, uint32_t from, uint32_t to,
                           uint32_t *vertex_out, uint32_t *arc_out);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_shift_search_destroy(ccl_shift_search_t *search);
 
 /* ---------------------------------------------------------------- flows */
@@ -74,6 +74,7 @@ void ccl_shift_search_destroy(ccl_shift_search_t *search);
 /** Maximum flow over whole numbers. */
 typedef struct ccl_maxflow ccl_maxflow_t;
 ccl_maxflow_t *ccl_maxflow_create(uint32_t nvertices); /**< NULL: out of memory */
+/** Frees it and all it owns; NULL is fine. */
 void ccl_maxflow_destroy(ccl_maxflow_t *flow);
 /** A new arc without flow; its index, from 0. CCL_NONE: out of memory. */
 uint32_t ccl_maxflow_arc(ccl_maxflow_t *flow, uint32_t from, uint32_t to, int64_t capacity);
@@ -99,6 +100,7 @@ void ccl_maxflow_side(ccl_maxflow_t *flow, uint32_t s, bool *side);
 typedef struct ccl_lp ccl_lp_t;
 /** @param rhs  [nrows], >= 0; a starting basis of artificial columns at `big` cost is made. */
 ccl_lp_t *ccl_lp_create(uint32_t nrows, const double *rhs, double big);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_lp_destroy(ccl_lp_t *lp);
 /** Add a column; its index, CCL_NONE: out of memory. */
 uint32_t ccl_lp_column(ccl_lp_t *lp, double cost, const double *entries);
@@ -108,7 +110,5 @@ double ccl_lp_value(const ccl_lp_t *lp);
 const double *ccl_lp_duals(const ccl_lp_t *lp); /**< [nrows], of the last solve */
 double ccl_lp_x(const ccl_lp_t *lp, uint32_t column);
 
-#ifdef __cplusplus
-}
-#endif
+CCL_END_DECLS
 #endif

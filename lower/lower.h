@@ -8,9 +8,7 @@
 
 #include "sim/sim.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+CCL_BEGIN_DECLS
 
 /** Order in which a rank's operations run. */
 typedef enum ccl_order {
@@ -58,6 +56,7 @@ typedef struct ccl_lower_stats {
  */
 typedef struct ccl_lower_memo ccl_lower_memo_t;
 ccl_lower_memo_t *ccl_lower_memo_create(void); /**< NULL: out of memory */
+/** Frees it and all it owns; NULL is fine. */
 void ccl_lower_memo_destroy(ccl_lower_memo_t *memo);
 
 typedef struct ccl_lower_options {
@@ -89,6 +88,7 @@ typedef struct ccl_lower_options {
                                      `granularity` where lowering made it anyway, else NULL; to be
                                      destroyed by the caller */
 } ccl_lower_options_t;
+/** The defaults. */
 #define CCL_LOWER_OPTIONS_INIT                                                                     \
     {                                                                                              \
         sizeof(ccl_lower_options_t), "Simple", false, false, false, 0, CCL_ORDER_STEP,             \
@@ -202,6 +202,7 @@ typedef struct ccl_timed_program {
     ccl_sim_result_t *run;
 } ccl_timed_program_t;
 
+/** Frees what it owns; the struct itself is the caller's. */
 void ccl_timed_program_fini(ccl_timed_program_t *timed);
 
 /**
@@ -211,7 +212,5 @@ void ccl_timed_program_fini(ccl_timed_program_t *timed);
 ccl_status_t ccl_lower_run(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,
                            ccl_timed_program_t *timed, double give_up_s, ccl_error_t *err);
 
-#ifdef __cplusplus
-}
-#endif
+CCL_END_DECLS
 #endif

@@ -8,9 +8,7 @@
 
 #include "synth/synth.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+CCL_BEGIN_DECLS
 
 /** From a schedule to its program. */
 typedef struct ccl_make_options {
@@ -25,6 +23,7 @@ typedef struct ccl_make_options {
                                   schedule        of the user's; CCL_OK: CCL_ERR_INTERNAL, for one that a
                                   synthesizer made        and that was proven before */
 } ccl_make_options_t;
+/** The defaults. */
 #define CCL_MAKE_OPTIONS_INIT                                                                      \
     {                                                                                              \
         sizeof(ccl_make_options_t),                                                                \
@@ -63,6 +62,7 @@ typedef struct ccl_made {
     ccl_way_t way;         /**< how it was lowered */
     ccl_sim_result_t *run; /**< NULL where no run was asked for */
 } ccl_made_t;
+/** Frees what it owns; the struct itself is the caller's. */
 void ccl_made_fini(ccl_made_t *made);
 /**
  * Synthesize, lower the synthesizer's own way (ccl_synth_ops_t.way) and prove.
@@ -80,7 +80,5 @@ ccl_status_t ccl_make(const ccl_ctx_t *ctx, const char *name, const ccl_topology
                       const ccl_synth_options_t *synth, const ccl_lower_options_t *lower, bool run,
                       ccl_made_t *out, ccl_error_t *err);
 
-#ifdef __cplusplus
-}
-#endif
+CCL_END_DECLS
 #endif

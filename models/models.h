@@ -8,9 +8,7 @@
 #include "graph/graph.h"
 #include "topologies/topologies.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+CCL_BEGIN_DECLS
 
 /**
  * The transport of link kind `kind` under protocol `proto` (docs/model.md "Connections"). Of
@@ -96,6 +94,7 @@ ccl_status_t ccl_symmetry_find(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
 /** Whether a route is one of those that make groups of dimension `dimension`. */
 bool ccl_dimension_has(const ccl_topology_t *topo, const ccl_dimension_t *dimension,
                        const ccl_route_t *route);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_symmetry_destroy(ccl_symmetry_t *symmetry);
 /* ---------------------------------------------------------------- capacities and cuts */
 
@@ -126,6 +125,7 @@ typedef struct ccl_capacity {
 /** @param out  borrows the topology; destroy with ccl_capacity_destroy(). */
 ccl_status_t ccl_capacity_create(const ccl_topology_t *topo, ccl_capacity_t **out,
                                  ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_capacity_destroy(ccl_capacity_t *capacity);
 
 /* ---------------------------------------------------------------- lower bounds */
@@ -192,6 +192,7 @@ typedef struct ccl_bandwidth_bound {
 ccl_status_t ccl_model_bandwidth_bound(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                        const ccl_bound_demand_t *demand, ccl_bandwidth_bound_t *out,
                                        ccl_error_t *err);
+/** Frees what it owns; the struct itself is the caller's. */
 void ccl_bandwidth_bound_fini(ccl_bandwidth_bound_t *bound);
 
 /**
@@ -213,7 +214,5 @@ ccl_status_t ccl_model_latency_bound(const ccl_topology_t *topo, ccl_routes_t *r
                                      const uint8_t *moves, const char *proto,
                                      ccl_latency_bound_t *out, ccl_error_t *err);
 
-#ifdef __cplusplus
-}
-#endif
+CCL_END_DECLS
 #endif

@@ -16,9 +16,7 @@
 #include "training/training.h"
 #include "validate/validate.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+CCL_BEGIN_DECLS
 
 typedef enum ccl_report_format {
     CCL_REPORT_TEXT,
@@ -33,6 +31,7 @@ typedef struct ccl_report_style {
     uint32_t rows;     /**< text: most rows of "busiest" tables; 0: 8 */
     uint32_t columns;  /**< text: width at which wide tables are split; 0: 120 */
 } ccl_report_style_t;
+/** The defaults. */
 #define CCL_REPORT_STYLE_INIT                                                                      \
     { CCL_REPORT_TEXT, NULL, 0, 0 }
 
@@ -396,7 +395,5 @@ ccl_status_t ccl_report_sweep(const ccl_report_sweep_t *about, const ccl_report_
 ccl_status_t ccl_report_draw_sweep(const ccl_report_sweep_t *about, ccl_picture_t **out,
                                    ccl_error_t *err);
 
-#ifdef __cplusplus
-}
-#endif
+CCL_END_DECLS
 #endif

@@ -10,9 +10,7 @@
 
 #include "schedule/schedule.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+CCL_BEGIN_DECLS
 
 typedef enum ccl_type { CCL_TYPE_INT32, CCL_TYPE_FP32, CCL_TYPE_FP16, CCL_TYPE_BF16 } ccl_type_t;
 #define CCL_TYPES 4
@@ -127,6 +125,7 @@ typedef struct ccl_run_options {
                                     their vendor's library where it is here (AUTO: any; NCCL, RCCL:
                                     that one alone). HetCCL (Peking/BAAI), 3.3 and 4.2: homColl */
 } ccl_run_options_t;
+/** The defaults. */
 #define CCL_RUN_OPTIONS_INIT                                                                       \
     {                                                                                              \
         sizeof(ccl_run_options_t), NULL, 0, 0, CCL_GRANULARITY_ALGORITHM, CCL_TYPE_FP32,           \
@@ -228,6 +227,7 @@ typedef struct ccl_run_result {
 ccl_status_t ccl_run_program(const ccl_ctx_t *ctx, const ccl_program_t *program,
                              const ccl_run_options_t *options, ccl_run_result_t **out,
                              ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_run_result_destroy(ccl_run_result_t *result);
 
 /** Memory that a pass uses; addresses count through the memory of all ranks. */
@@ -361,6 +361,7 @@ typedef struct ccl_testbed_plan {
  */
 ccl_status_t ccl_testbed_plan(const ccl_topology_t *topo, double rate_max_bps,
                               ccl_testbed_plan_t **out, ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_testbed_plan_destroy(ccl_testbed_plan_t *plan);
 /**
  * The commands, one a line, that make the network: of the namespace of a server, or of the bridge
@@ -401,6 +402,7 @@ typedef struct ccl_testbed ccl_testbed_t;
  */
 ccl_status_t ccl_testbed_open(const ccl_testbed_plan_t *plan, ccl_testbed_t **out,
                               ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_testbed_close(ccl_testbed_t *testbed);
 const ccl_testbed_plan_t *ccl_testbed_get_plan(const ccl_testbed_t *testbed);
 /**
@@ -441,7 +443,5 @@ ccl_status_t ccl_testbed_drop(const char *name, ccl_error_t *err);
 /** @param out  malloc'ed, by name; caller frees. */
 ccl_status_t ccl_testbed_list(ccl_testbed_entry_t **out, uint32_t *n_out, ccl_error_t *err);
 
-#ifdef __cplusplus
-}
-#endif
+CCL_END_DECLS
 #endif

@@ -10,9 +10,7 @@
 
 #include "models/models.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+CCL_BEGIN_DECLS
 
 /* ---------------------------------------------------------------- collectives */
 
@@ -79,6 +77,7 @@ ccl_status_t ccl_collective_split(const ccl_collective_t *coll, uint32_t parts,
                                   ccl_collective_t **out, ccl_error_t *err);
 ccl_status_t ccl_collective_clone(const ccl_collective_t *coll, ccl_collective_t **out,
                                   ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_collective_destroy(ccl_collective_t *coll);
 /** Same kind, ranks, chunks (sizes to 1e-12) and, for custom ones, name. */
 bool ccl_collective_equal(const ccl_collective_t *a, const ccl_collective_t *b);
@@ -107,6 +106,7 @@ typedef struct ccl_bound_options {
     ccl_routes_t *routes; /**< borrowed; NULL: made for the call */
     bool no_latency;      /**< leave the latency bound 0: quicker where only bandwidth is wanted */
 } ccl_bound_options_t;
+/** The defaults. */
 #define CCL_BOUND_OPTIONS_INIT                                                                     \
     { sizeof(ccl_bound_options_t), 0, NULL, NULL, false }
 
@@ -133,6 +133,7 @@ ccl_status_t ccl_bound(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                        ccl_bound_t *out, ccl_error_t *err);
 /** The bound for another size of the same collective, seconds. */
 double ccl_bound_time_s(const ccl_bound_t *bound, double size_bytes);
+/** Frees what it owns; the struct itself is the caller's. */
 void ccl_bound_fini(ccl_bound_t *bound);
 
 /* ---------------------------------------------------------------- schedules */
@@ -164,12 +165,14 @@ typedef struct ccl_schedule {
 /** Collects transfers in any order. Takes ownership of coll (also when it returns NULL). */
 typedef struct ccl_schedule_builder ccl_schedule_builder_t;
 ccl_schedule_builder_t *ccl_schedule_builder_create(const char *name, ccl_collective_t *coll);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_schedule_builder_destroy(ccl_schedule_builder_t *b);
 /** Out of memory is remembered and told by finish. */
 void ccl_schedule_builder_add(ccl_schedule_builder_t *b, ccl_transfer_t transfer);
 /** Checks ranges, sorts by step (stable), destroys the builder, also on failure. */
 ccl_status_t ccl_schedule_builder_finish(ccl_schedule_builder_t *b, ccl_schedule_t **out,
                                          ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_schedule_destroy(ccl_schedule_t *schedule);
 /** Same name, collective and transfers in the same order. */
 bool ccl_schedule_equal(const ccl_schedule_t *a, const ccl_schedule_t *b);
@@ -221,6 +224,7 @@ typedef struct ccl_epoch_flows {
  */
 ccl_status_t ccl_epoch_flows_read_text(const char *name, const char *text, size_t len,
                                        ccl_epoch_flows_t **out, ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_epoch_flows_destroy(ccl_epoch_flows_t *flows);
 /** As a schedule: a step per epoch; parts become chunks of their own, the first to arrive leave
  * first. @retval CCL_ERR_INPUT  more of a chunk leaves a GPU than came. */
@@ -316,6 +320,7 @@ typedef struct ccl_program_builder ccl_program_builder_t;
 /** Takes ownership of coll. @param nchunks nchunksperloop. */
 ccl_program_builder_t *ccl_program_builder_create(const char *name, ccl_collective_t *coll,
                                                   uint32_t nchunks, const char *proto);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_program_builder_destroy(ccl_program_builder_t *b);
 void ccl_program_builder_place(ccl_program_builder_t *b, bool in_place, bool out_of_place,
                                double min_bytes, double max_bytes);
@@ -337,6 +342,7 @@ uint32_t ccl_program_builder_step_peers(ccl_program_builder_t *b, uint32_t tb, c
 /** Checks indices and ranges, freezes, destroys the builder, also on failure. */
 ccl_status_t ccl_program_builder_finish(ccl_program_builder_t *b, ccl_program_t **out,
                                         ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_program_destroy(ccl_program_t *program);
 /** The same program in every field but the lines of its file (shares to 1e-12). */
 bool ccl_program_equal(const ccl_program_t *a, const ccl_program_t *b);
@@ -464,6 +470,7 @@ ccl_status_t ccl_c2c_plan_write_xml(const ccl_c2c_plan_t *plan, ccl_text_t *out,
 /** Such a file, of any origin. @param rank  which the file's name tells: PREFIX_RANK.xml. */
 ccl_status_t ccl_c2c_plan_read_xml(const char *name, const char *text, size_t len, uint32_t rank,
                                    ccl_c2c_plan_t **out, ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_c2c_plan_destroy(ccl_c2c_plan_t *plan);
 /**
  * Do the plans of all ranks cross borders exactly as the schedule does, with each receive met by
@@ -485,6 +492,7 @@ typedef struct ccl_flow_list {
 ccl_status_t ccl_flow_list_read(const char *path, ccl_flow_list_t **out, ccl_error_t *err);
 ccl_status_t ccl_flow_list_read_text(const char *name, const char *text, size_t len,
                                      ccl_flow_list_t **out, ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_flow_list_destroy(ccl_flow_list_t *list);
 
 /* ---------------------------------------------------------------- verifier */
@@ -510,6 +518,7 @@ typedef struct ccl_verify_options {
     bool skip_deadlock; /**< leave the deadlock check to the simulator, which knows the FIFOs */
     bool limits_only;   /**< structure and the executor's limits, nothing else */
 } ccl_verify_options_t;
+/** The defaults. */
 #define CCL_VERIFY_OPTIONS_INIT                                                                    \
     {                                                                                              \
         sizeof(ccl_verify_options_t), CCL_EXECUTOR_ANY, CCL_GRANULARITY_ALGORITHM, 0, 0, false,    \
@@ -578,7 +587,5 @@ ccl_status_t ccl_program_deadlock(const ccl_ctx_t *ctx, const ccl_program_t *pro
                                   ccl_error_t *err);
 const char *ccl_wait_name(ccl_wait_t wait); /**< "data", "slot", "dependency", "stage" */
 
-#ifdef __cplusplus
-}
-#endif
+CCL_END_DECLS
 #endif

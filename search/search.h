@@ -8,9 +8,7 @@
 #include "synth/synth.h"
 #include "validate/validate.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+CCL_BEGIN_DECLS
 
 /**
  * The lab notebook, what was tried, in one SQLite file: every evaluated point, with its inputs by
@@ -92,6 +90,7 @@ ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
 const char *ccl_compare_untold(const ccl_compare_options_t *options);
 /** Do two warnings say the same of different links or transports (which stand before the colon)? */
 bool ccl_warnings_alike(const char *a, const char *b);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_comparison_destroy(ccl_comparison_t *comparison);
 
 /* ---------------------------------------------------------------- one schedule, many ways */
@@ -132,6 +131,7 @@ typedef struct ccl_lower_ways_options {
 ccl_status_t ccl_lower_ways(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                             const ccl_schedule_t *schedule, const ccl_lower_ways_options_t *options,
                             ccl_lowered_t **out, ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_lowered_destroy(ccl_lowered_t *lowered, uint32_t n);
 
 /* ---------------------------------------------------------------- the lab notebook */
@@ -191,6 +191,7 @@ ccl_status_t ccl_notebook_default_path(char *out, size_t out_len, ccl_error_t *e
  */
 ccl_status_t ccl_notebook_open(const char *path, bool write, ccl_notebook_t **out,
                                ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_notebook_close(ccl_notebook_t *notebook);
 /**
  * Keep an input (a cluster, a demand, a profile) and tell its hash.
@@ -218,6 +219,7 @@ ccl_status_t ccl_notebook_find(ccl_notebook_t *notebook, const ccl_point_t *poin
 ccl_status_t ccl_notebook_query(const ccl_ctx_t *ctx, ccl_notebook_t *notebook, const char *sql,
                                 const char *const *args, uint32_t nargs, ccl_notebook_rows_t **out,
                                 ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_notebook_rows_destroy(ccl_notebook_rows_t *rows);
 /**
  * Drop points of other ccl_notebook_tool()s (all: every point), then inputs that no point has, and
@@ -297,6 +299,7 @@ ccl_status_t ccl_space_read(const char *path, ccl_space_t **out, ccl_error_t *er
  * "chunks=1:8 when with=greedy,cegis": also of its conditions; without "when" these stay.
  */
 ccl_status_t ccl_space_set(ccl_space_t *space, const char *text, ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_space_destroy(ccl_space_t *space);
 /** Knobs that do not apply become auto. @param values  `with` is set. */
 void ccl_space_point(const ccl_space_t *space, double values[CCL_KNOBS]);
@@ -336,6 +339,7 @@ typedef struct ccl_tune_options {
     bool keep; /**< schedules and programs stay in memory with the result, for ccl_tune_replay():
                     context, topology, collective and these options must be there as long */
 } ccl_tune_options_t;
+/** The defaults. */
 #define CCL_TUNE_OPTIONS_INIT                                                                      \
     {                                                                                              \
         sizeof(ccl_tune_options_t), NULL, CCL_STRATEGY_HALVING, NULL, 0, 0, 0, 0.01, NULL, NULL,   \
@@ -397,6 +401,7 @@ typedef struct ccl_tuning {
 ccl_status_t ccl_tune(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                       const ccl_collective_t *want, const ccl_tune_options_t *options,
                       ccl_tuning_t **out, ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_tuning_destroy(ccl_tuning_t *tuning);
 /** How process 0 parts from the others of a team. */
 typedef enum ccl_team_parting {
@@ -487,6 +492,7 @@ typedef struct ccl_replay_options {
     void *measure_user;
     double rank_s; /**< wall time for ranking all points again, looked at between rounds; 0: all */
 } ccl_replay_options_t;
+/** The defaults. */
 #define CCL_REPLAY_OPTIONS_INIT                                                                    \
     { sizeof(ccl_replay_options_t), CCL_RUN_OPTIONS_INIT, 0, 0, NULL, NULL, 0 }
 
@@ -533,6 +539,7 @@ ccl_status_t ccl_tune_replay(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                              const ccl_collective_t *want, const ccl_tuning_t *tuning,
                              const ccl_replay_options_t *options, ccl_replay_t **out,
                              ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_replay_destroy(ccl_replay_t *replay);
 
 /* ---------------------------------------------------------------- export */
@@ -554,6 +561,7 @@ ccl_status_t ccl_export_programs(const ccl_ctx_t *ctx, const ccl_topology_t *top
                                  const ccl_collective_t *want, const ccl_tuning_t *tuning,
                                  ccl_executor_t executor, ccl_export_t **out, uint32_t *n_out,
                                  ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_exports_destroy(ccl_export_t *exports, uint32_t n);
 /**
  * The ring orders of one server as a file for NCCL_GRAPH_FILE: a channel per ring that `ring` finds
@@ -586,6 +594,7 @@ typedef struct ccl_improve_options {
     ccl_sim_options_t sim;     /**< the run: size_bytes > 0 */
     uint32_t tries;
 } ccl_improve_options_t;
+/** The defaults. */
 #define CCL_IMPROVE_OPTIONS_INIT                                                                   \
     {                                                                                              \
         sizeof(ccl_improve_options_t),                                                             \
@@ -694,9 +703,8 @@ typedef struct ccl_explanation {
 ccl_status_t ccl_explain(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                          const ccl_explain_options_t *options, ccl_explanation_t **out,
                          ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_explanation_destroy(ccl_explanation_t *explanation);
 
-#ifdef __cplusplus
-}
-#endif
+CCL_END_DECLS
 #endif

@@ -7,9 +7,7 @@
 
 #include "schedule/schedule.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+CCL_BEGIN_DECLS
 
 typedef enum ccl_sharing {
     CCL_SHARING_FAIR,     /**< max-min fair rates */
@@ -63,6 +61,7 @@ typedef struct ccl_path_segment {
 typedef struct ccl_trace ccl_trace_t;
 /** @param max_events 0: no limit; beyond it events are counted, not written. */
 ccl_trace_t *ccl_trace_create(uint64_t max_events);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_trace_destroy(ccl_trace_t *trace);
 /** What a trace keeps: one pass of a thread block, or one slice on the network. */
 typedef struct ccl_trace_span {
@@ -105,6 +104,7 @@ typedef struct ccl_sim_options {
                              and of the rest only the sizes, events and rate_changes are set (a
                              search needs no more of what is slower than what it has) */
 } ccl_sim_options_t;
+/** The defaults. */
 #define CCL_SIM_OPTIONS_INIT                                                                       \
     {                                                                                              \
         sizeof(ccl_sim_options_t), 0, 0, CCL_GRANULARITY_ALGORITHM, CCL_SHARING_FAIR, false, NULL, \
@@ -202,6 +202,7 @@ ccl_status_t ccl_sim_flows(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl
 ccl_status_t ccl_sim_epoch_flows(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                  const ccl_epoch_flows_t *flows, double size_bytes, bool multicast,
                                  ccl_sim_result_t **out, ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_sim_result_destroy(ccl_sim_result_t *result);
 
 /** What a finished run made of its thread blocks and links. */
@@ -234,9 +235,8 @@ typedef struct ccl_path_sum {
 /** @param out  finish with ccl_path_sum_fini().  @retval CCL_ERR_INPUT  the run kept no path. */
 ccl_status_t ccl_path_sum(const ccl_topology_t *topo, const ccl_sim_result_t *result,
                           ccl_path_sum_t *out, ccl_error_t *err);
+/** Frees what it owns; the struct itself is the caller's. */
 void ccl_path_sum_fini(ccl_path_sum_t *sum);
 
-#ifdef __cplusplus
-}
-#endif
+CCL_END_DECLS
 #endif

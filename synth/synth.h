@@ -7,9 +7,7 @@
 
 #include "lower/lower.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+CCL_BEGIN_DECLS
 
 /** Whether a cluster is solved as a whole, or a pod and a rail of it (HeteCCL, section 7). */
 typedef enum ccl_compose {
@@ -90,6 +88,7 @@ typedef struct ccl_sketch_options {
     const char *cache;       /**< directory of solved sub-demands, "auto": the user's; NULL, "none":
                                   none */
 } ccl_sketch_options_t;
+/** The defaults. */
 #define CCL_SKETCH_OPTIONS_INIT                                                                    \
     { false, false, false, CCL_NONE, 0, 0, NULL, false, NULL, 0, 0, 0, 0, false, NULL }
 
@@ -100,6 +99,7 @@ typedef struct ccl_c2c_options {
     const char *inner; /**< synthesizer for collectives inside clusters; NULL: the fastest of
                             direct, hm and ring */
 } ccl_c2c_options_t;
+/** The defaults. */
 #define CCL_C2C_OPTIONS_INIT                                                                       \
     { 0, NULL }
 
@@ -144,6 +144,7 @@ typedef struct ccl_synth_options {
                     not weigh its latency */
     ccl_c2c_options_t c2c;
 } ccl_synth_options_t;
+/** The defaults. */
 #define CCL_SYNTH_OPTIONS_INIT                                                                     \
     {                                                                                              \
         sizeof(ccl_synth_options_t), 0, 0, 0, 0, 0, 0, 0, 0, false, CCL_COMPOSE_AUTO, 0, 0, false, \
@@ -222,9 +223,8 @@ ccl_status_t ccl_synth_capacities(const ccl_ctx_t *ctx, const ccl_topology_t *to
                                   ccl_routes_t *routes, const ccl_collective_t *want,
                                   const ccl_synth_options_t *options, ccl_chunk_capacities_t **out,
                                   ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_chunk_capacities_destroy(ccl_chunk_capacities_t *capacities);
 
-#ifdef __cplusplus
-}
-#endif
+CCL_END_DECLS
 #endif

@@ -9,9 +9,7 @@
 
 #include "base/base.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+CCL_BEGIN_DECLS
 
 typedef enum ccl_device_kind {
     CCL_DEVICE_GPU,
@@ -131,6 +129,7 @@ typedef struct ccl_topology {
 /** Collects parts; ids are checked on the way, the whole on finish. Names are copied. */
 typedef struct ccl_topology_builder ccl_topology_builder_t;
 ccl_topology_builder_t *ccl_topology_builder_create(const char *name);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_topology_builder_destroy(ccl_topology_builder_t *b);
 void ccl_topology_builder_about(ccl_topology_builder_t *b, const char *source, const char *note);
 /** @param server NULL: none. @param rank CCL_NONE for what is no GPU. @param model NULL: none. */
@@ -164,6 +163,7 @@ ccl_gpu_model_t ccl_gpu_model_default(const char *name);
  */
 ccl_status_t ccl_topology_builder_finish(ccl_topology_builder_t *b, ccl_topology_t **out,
                                          ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_topology_destroy(ccl_topology_t *topo);
 
 /* ---------------------------------------------------------------- routes */
@@ -184,6 +184,7 @@ typedef struct ccl_route {
 /** Computes and keeps routes; not thread-safe (one per thread). Borrows the topology. */
 typedef struct ccl_routes ccl_routes_t;
 ccl_routes_t *ccl_routes_create(const ccl_topology_t *topo);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_routes_destroy(ccl_routes_t *routes);
 /**
  * The route of connection (src, dst, channel), docs/model.md "Routes": never through a third GPU;
@@ -237,6 +238,7 @@ typedef struct ccl_topology_join_options {
     ccl_join_fabric_t fabric;
     const char *name; /**< of the result; NULL: made of the nodes' names */
 } ccl_topology_join_options_t;
+/** The defaults. */
 #define CCL_TOPOLOGY_JOIN_OPTIONS_INIT                                                             \
     { sizeof(ccl_topology_join_options_t), CCL_JOIN_SINGLE, NULL }
 /**
@@ -304,6 +306,7 @@ ccl_status_t ccl_profile_read(const char *spec, ccl_profile_t **out, ccl_error_t
 /** The same from memory; `name` is for messages. */
 ccl_status_t ccl_profile_read_text(const char *name, const char *text, size_t len,
                                    ccl_profile_t **out, ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_profile_destroy(ccl_profile_t *profile);
 const char *ccl_profile_name(const ccl_profile_t *profile);   /**< borrowed */
 const char *ccl_profile_source(const ccl_profile_t *profile); /**< the runs it was fitted to; "" */
@@ -371,7 +374,5 @@ ccl_status_t ccl_topology_keep(const ccl_topology_t *topo, const bool *keep, ccl
 ccl_status_t ccl_topology_take(const ccl_topology_t *topo, uint32_t nranks, uint32_t nhosts,
                                ccl_topology_t **out, ccl_error_t *err);
 
-#ifdef __cplusplus
-}
-#endif
+CCL_END_DECLS
 #endif

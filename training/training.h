@@ -8,9 +8,7 @@
 
 #include "make/make.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+CCL_BEGIN_DECLS
 
 /* ---------------------------------------------------------------- whole micro-batches by speed */
 
@@ -89,6 +87,7 @@ ccl_status_t ccl_training_read(const char *path, const ccl_topology_t *topo, ccl
 ccl_status_t ccl_training_read_text(const char *name, const char *text, size_t len,
                                     const ccl_topology_t *topo, ccl_training_t **out,
                                     ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_training_destroy(ccl_training_t *training);
 /**
  * "nvidia=4.2,amd=2": takes the place of these GPUs' speeds. Who: all, a vendor, a GPU model, a
@@ -110,6 +109,7 @@ typedef struct ccl_training_options {
     uint32_t nwith;
     bool no_others; /**< only the step itself, neither an equal split nor vendors alone */
 } ccl_training_options_t;
+/** The defaults. */
 #define CCL_TRAINING_OPTIONS_INIT                                                                  \
     { sizeof(ccl_training_options_t), CCL_BALANCE_REMAINDER, NULL, 0, false }
 
@@ -174,9 +174,8 @@ ccl_status_t ccl_training_estimate(const ccl_ctx_t *ctx, const ccl_topology_t *t
                                    const ccl_training_t *training,
                                    const ccl_training_options_t *options,
                                    ccl_training_result_t **out, ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_training_result_destroy(ccl_training_result_t *result);
 
-#ifdef __cplusplus
-}
-#endif
+CCL_END_DECLS
 #endif

@@ -10,9 +10,7 @@
 #include "runtime/runtime.h"
 #include "make/make.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+CCL_BEGIN_DECLS
 
 /* ---------------------------------------------------------------- measured runs */
 
@@ -62,6 +60,7 @@ ccl_status_t ccl_measured_read(const char *path, ccl_measured_log_t **out, ccl_e
 /** The same from memory; `name` is for messages. */
 ccl_status_t ccl_measured_read_text(const char *name, const char *text, size_t len,
                                     ccl_measured_log_t **out, ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_measured_log_destroy(ccl_measured_log_t *log);
 /* ---------------------------------------------------------------- NCCL's choice */
 
@@ -146,6 +145,7 @@ typedef struct ccl_prediction {
 ccl_status_t ccl_predictor_create(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                   const ccl_profile_t *profile, uint32_t channels,
                                   ccl_predictor_t **out, ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_predictor_destroy(ccl_predictor_t *p);
 /** NCCL's version decides a little of its choice. @param version  22703 for 2.27.3; 0: as before.
  */
@@ -200,6 +200,7 @@ typedef struct ccl_calibrate_options {
     double min_bytes;  /**< points below are left out; 0: none */
     const char *name, *date, *command, *source; /**< for the profile; NULL: "" */
 } ccl_calibrate_options_t;
+/** The defaults. */
 #define CCL_CALIBRATE_OPTIONS_INIT                                                                 \
     { sizeof(ccl_calibrate_options_t), 0, false, 0, NULL, NULL, NULL, NULL }
 typedef struct ccl_calibration {
@@ -224,6 +225,7 @@ typedef struct ccl_calibration {
 ccl_status_t ccl_calibrate(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                            const ccl_measured_run_t *run, const ccl_calibrate_options_t *options,
                            ccl_calibration_t **out, ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_calibration_destroy(ccl_calibration_t *calibration);
 
 /* ---------------------------------------------------------------- the host */
@@ -321,6 +323,7 @@ typedef struct ccl_host_calibrate_options {
     void *measure_user;
     const char *name, *machine, *date, *command; /**< for the profile; NULL: "" */
 } ccl_host_calibrate_options_t;
+/** The defaults. */
 #define CCL_HOST_CALIBRATE_OPTIONS_INIT                                                            \
     {                                                                                              \
         sizeof(ccl_host_calibrate_options_t), CCL_RUN_OPTIONS_INIT, 0, NULL, 0, NULL, NULL, NULL,  \
@@ -341,6 +344,7 @@ typedef struct ccl_host_calibration {
  */
 ccl_status_t ccl_host_calibrate(const ccl_ctx_t *ctx, const ccl_host_calibrate_options_t *options,
                                 ccl_host_calibration_t **out, ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_host_calibration_destroy(ccl_host_calibration_t *calibration);
 
 /* ---------------------------------------------------------------- devices */
@@ -376,6 +380,7 @@ typedef struct ccl_gpu_calibrate_options {
     const char *name, *machine, *model, *link, *date, *command; /**< for the profile; NULL: "".
                                      Model and link kind: those that the constants are laid over */
 } ccl_gpu_calibrate_options_t;
+/** The defaults. */
 #define CCL_GPU_CALIBRATE_OPTIONS_INIT                                                             \
     {                                                                                              \
         sizeof(ccl_gpu_calibrate_options_t), CCL_RUN_OPTIONS_INIT, 0, 0, 0, NULL, NULL, NULL,      \
@@ -400,6 +405,7 @@ double ccl_gpu_lanes_s(const ccl_gpu_constants_t *c, uint32_t lanes, double byte
  */
 ccl_status_t ccl_gpu_calibrate(const ccl_ctx_t *ctx, const ccl_gpu_calibrate_options_t *options,
                                ccl_gpu_calibration_t **out, ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_gpu_calibration_destroy(ccl_gpu_calibration_t *calibration);
 
 /** A calibrated device as its profile has it (member "device"). */
@@ -464,6 +470,7 @@ typedef struct ccl_validate_options {
     void *predict_user;
     const char *setting; /**< measurements that are kept are of this setting; NULL: the host */
 } ccl_validate_options_t;
+/** The defaults. */
 #define CCL_VALIDATE_OPTIONS_INIT                                                                  \
     { sizeof(ccl_validate_options_t), CCL_RUN_OPTIONS_INIT, 0, NULL, NULL, NULL, NULL, NULL, NULL }
 /**
@@ -483,6 +490,7 @@ ccl_status_t ccl_validate_gpu(const ccl_ctx_t *ctx, const ccl_gpu_machine_t *mac
                               const double *sizes_bytes, uint32_t nsizes,
                               const ccl_validate_options_t *options, ccl_validation_t **out,
                               ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_validation_destroy(ccl_validation_t *validation);
 
 /** Programs of a suite; own them. */
@@ -501,6 +509,7 @@ ccl_status_t ccl_suite_read(const ccl_ctx_t *ctx, const char *spec, ccl_suite_t 
 /** The same for a cluster: schedules are made for it, and all must have its number of ranks. */
 ccl_status_t ccl_suite_read_on(const ccl_ctx_t *ctx, const char *spec, const ccl_topology_t *topo,
                                ccl_suite_t **out, ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_suite_destroy(ccl_suite_t *suite);
 
 /* ---------------------------------------------------------------- testbeds */
@@ -523,6 +532,7 @@ ccl_status_t ccl_testbed_calibrate(const ccl_ctx_t *ctx, const ccl_testbed_plan_
                                    const ccl_testbed_t *testbed, const ccl_run_options_t *run,
                                    uint32_t rounds, ccl_host_measure_fn measure, void *user,
                                    ccl_testbed_calibration_t **out, ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_testbed_calibration_destroy(ccl_testbed_calibration_t *calibration);
 /**
  * Time of a run in a testbed: the simulation on its topology, less the head start that full token
@@ -578,9 +588,8 @@ ccl_status_t ccl_diagnose(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                           const ccl_profile_t *profile, const ccl_measured_run_t *run,
                           uint32_t channels, bool in_place, ccl_diagnosis_run_t **out,
                           ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
 void ccl_diagnosis_destroy(ccl_diagnosis_run_t *diagnosis);
 
-#ifdef __cplusplus
-}
-#endif
+CCL_END_DECLS
 #endif

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Install into a fresh prefix, move it, and build a small program on it with find_package and with
-# pkg-config. Usage: consumer.sh CMAKE BUILD SOURCE CC GENERATOR SANITIZERS BUILD-TYPE
+# pkg-config. Usage: consumer.sh CMAKE BUILD SOURCE CC GENERATOR SANITIZERS BUILD-TYPE NM
 set -eu
-cmake=$1 build=$2 source=$3 cc=$4 generator=$5 sanitizers=$6 build_type=$7
+cmake=$1 build=$2 source=$3 cc=$4 generator=$5 sanitizers=$6 build_type=$7 nm=$8
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
 flags=
@@ -34,6 +34,19 @@ cp "$temporary/consumer.c" "$temporary/by_cmake/"
 
 libdir=$(dirname "$(find "$prefix" -name ccllab.pc)")
 export PKG_CONFIG_PATH="$libdir"
+LD_LIBRARY_PATH=$(dirname "$libdir")
+export LD_LIBRARY_PATH
+
+# One library, with a version, that exports what the headers declare and nothing else.
+library=$(find "$prefix" -name 'libccllab.so')
+[ -L "$library" ] || { echo "no link libccllab.so to a library with a version"; exit 1; }
+find "$prefix" -name 'libccl_*.a' | grep . && { echo "static libraries are installed"; exit 1; }
+"$nm" -D --defined-only "$library" | awk '$2 ~ /^[TDBR]$/ { sub(/@.*/, "", $3); print $3 }' |
+    grep -v '^CCLLAB_' | sort >"$temporary/exported"
+cat "$prefix"/include/ccllab/*/*.h | tr -s '[:space:]' ' ' | grep -oE '\bccl_[A-Za-z0-9_]+' | sort -u >"$temporary/named"
+comm -23 "$temporary/exported" "$temporary/named" >"$temporary/stray"
+[ ! -s "$temporary/stray" ] || { echo "exported, but in no public header:"; cat "$temporary/stray"; exit 1; }
+[ "$(wc -l <"$temporary/exported")" -gt 300 ] || { echo "the library exports hardly anything"; exit 1; }
 # shellcheck disable=SC2046,SC2086
 "$cc" -std=c11 $flags "$temporary/consumer.c" -o "$temporary/consumer" \
     $(pkg-config --cflags --libs ccllab)

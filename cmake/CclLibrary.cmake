@@ -1,0 +1,27 @@
+# libccllab.so: all modules but cli. It exports what the public headers declare (CCL_BEGIN_DECLS in
+# base/base.h); ccllab.map gives these symbols a version and hides the rest. SOVERSION is the major version; while
+# that is 0 it is 0.MINOR, as any minor version may change the interface.
+set(objects "")
+set(header_folders "")
+foreach(module IN LISTS CCL_MODULES)
+  list(APPEND objects $<TARGET_OBJECTS:ccl_${module}>)
+endforeach()
+get_property(outside GLOBAL PROPERTY CCL_OUTSIDE_LIBS)
+list(REMOVE_DUPLICATES outside)
+
+add_library(ccllab_library SHARED ${objects})
+add_library(ccllab::ccllab ALIAS ccllab_library)
+set(map ${CMAKE_CURRENT_LIST_DIR}/ccllab.map)
+set_target_properties(ccllab_library PROPERTIES
+  OUTPUT_NAME ccllab EXPORT_NAME ccllab
+  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+  LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib LINK_DEPENDS ${map})
+target_link_libraries(ccllab_library PRIVATE $<BUILD_INTERFACE:ccl_flags> ${outside} PkgConfig::JANSSON
+                      Threads::Threads)
+target_link_options(ccllab_library PRIVATE LINKER:--version-script=${map} LINKER:-Bsymbolic
+                    $<$<NOT:$<BOOL:${CCL_SANITIZE}>>:LINKER:--no-undefined>)
+set(headers "")
+foreach(module IN LISTS CCL_MODULES)
+  list(APPEND headers ${PROJECT_SOURCE_DIR}/${module}/${module}.h)
+endforeach()
+target_sources(ccllab_library PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${headers})

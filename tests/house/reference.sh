@@ -1,0 +1,20 @@
+#!/bin/sh
+# The reference of the public headers is made without a warning. Usage: reference.sh SOURCE-FOLDER
+set -eu
+cd "$1"
+command -v doxygen >/dev/null 2>&1 || { echo "no doxygen"; exit 77; }
+temporary=$(mktemp -d)
+trap 'rm -rf "$temporary"' EXIT
+for module in $(sed -n 's/^set(CCL_MODULES \(.*\))$/\1/p' CMakeLists.txt); do
+    grep -qF "$module/$module.h" docs/Doxyfile || { echo "docs/Doxyfile: $module/$module.h is not in INPUT"; exit 1; }
+done
+make_reference() { # configuration on standard input
+    { cat; echo "OUTPUT_DIRECTORY = $temporary"; } | doxygen - 2>&1
+}
+said=$({ cat docs/Doxyfile; echo "INPUT += $temporary/wrong.h"; } >"$temporary/Doxyfile"
+    printf '/** @file wrong.h */\n/** @param none  there is none. */\nvoid ccl_wrong(int some);\n' >"$temporary/wrong.h"
+    make_reference <"$temporary/Doxyfile" | grep -c 'wrong.h' || true)
+[ "$said" -gt 0 ] || { echo "the checker is blind: a wrong comment passes"; exit 1; }
+said=$(make_reference <docs/Doxyfile)
+[ -z "$said" ] || { echo "$said"; exit 1; }
+echo "the reference is made without a warning"
