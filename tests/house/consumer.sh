@@ -52,6 +52,36 @@ comm -23 "$temporary/exported" "$temporary/named" >"$temporary/stray"
     $(pkg-config --cflags --libs ccllab)
 "$temporary/consumer"
 
+# The examples, each against what it should say.
+example() { # name, pattern, arguments...
+    name=$1 pattern=$2
+    shift 2
+    "$temporary/example/$name" "$@" >"$temporary/example/$name.out" 2>&1 ||
+        { echo "examples/$name fails:"; cat "$temporary/example/$name.out"; exit 1; }
+    grep -q "$pattern" "$temporary/example/$name.out" ||
+        { echo "examples/$name says no \"$pattern\":"; cat "$temporary/example/$name.out"; exit 1; }
+}
+mkdir "$temporary/example"
+for file in "$prefix"/share/doc/ccllab/examples/*.c; do
+    # shellcheck disable=SC2046,SC2086
+    "$cc" -std=c11 -Wall -Wextra -Werror $flags "$file" -o "$temporary/example/$(basename "$file" .c)" \
+        $(pkg-config --cflags --libs ccllab)
+done
+for file in "$source"/examples/*.c; do # none is left out
+    [ -x "$temporary/example/$(basename "$file" .c)" ] || { echo "$file is not installed"; exit 1; }
+done
+example read '^heteccl-h20-4+8: 12 GPUs on 2 servers' heteccl-h20-4+8
+example build '"id": "s0/gpu3"'
+"$temporary/example/synthesize" dgx-h100 1048576 >"$temporary/example/direct.xml" 2>/dev/null
+example verify 'right for allgather on 8 ranks' "$temporary/example/direct.xml"
+sed '0,/type="r"/s//type="rrc"/' "$temporary/example/direct.xml" >"$temporary/example/wrong.xml"
+if "$temporary/example/verify" "$temporary/example/wrong.xml" >/dev/null; then
+    echo "examples/verify takes a wrong program"; exit 1
+fi
+example simulate '^ *16777216 ' dgx-h100 "$temporary/example/direct.xml"
+example bound '^direct: .* gap 1\.' dgx-h100 direct
+example sweep '^scale:bandwidth:net=0.25 ' heteccl-h20-4+8
+
 # The worked example of docs/howto/add-a-synthesizer.md, as it stands there: code, and what it prints.
 page=$source/docs/howto/add-a-synthesizer.md
 block() { # the code block behind a comment

@@ -7,7 +7,7 @@ modules=$(sed -n 's/^set(CCL_MODULES \(.*\))$/\1/p' CMakeLists.txt)
 bad=0
 say() { echo "$*"; bad=1; }
 
-for file in $(find $modules cli tests fuzz bench -name '*.[ch]' 2>/dev/null | sort); do
+for file in $(find $modules cli tests fuzz bench examples -name '*.[ch]' 2>/dev/null | sort); do
     lines=$(wc -l <"$file")
     [ "$lines" -le 900 ] || say "$file: $lines lines, 900 are the most"
     awk -v file="$file" '
