@@ -61,7 +61,7 @@ offending() {
 
 pages() { # files: their lines outside of code blocks
     for page in "$@"; do
-        awk -v page="$page" '/^[ ]*```/ { on = !on; next } !on { gsub(/\t/, " "); print page ":" FNR "\t" $0 }' "$page"
+        awk -v page="$page" '/^[ ]*```/ { on = !on; next } !on && !/^    / { gsub(/\t/, " "); print page ":" FNR "\t" $0 }' "$page"
     done
 }
 
@@ -101,8 +101,7 @@ printf '%s\n' 'the sum of both, not the max' 'it tells the two apart' 'switched 
 cd "$source"
 : >"$dir/used"
 # shellcheck disable=SC2046
-pages CHANGELOG.md CONTRIBUTING.md $(find . -name build -prune -o -name .git -prune -o -name '*.md' -print | sed 's,^\./,,' |
-    grep -v -e '^C' | sort) >"$dir/text"
+pages $(find . \( -name build -o -name .git \) -prune -o -name '*.md' -print | sed 's,^\./,,' | sort) >"$dir/text"
 for folder in $clean; do
     # shellcheck disable=SC2046
     comments $(find "$folder" -name '*.[ch]' | sort) >>"$dir/text"
