@@ -50,8 +50,9 @@ offending() {
             gsub(/`[^`]*`/, " ", words)
             gsub(/[^a-z-]+/, " ", words)
             words = " " words " "
-            gsub(/ (tell|tells|told|telling)( [a-z-]+)?( [a-z-]+)?( [a-z-]+)?( [a-z-]+)? apart /, " ", words)
+            gsub(/ (tell|tells|told|telling)( [a-z-]+)* apart /, " ", words)
             gsub(/ turned (on|off|into|out) /, " ", words)
+            gsub(/ thread blocks? /, " ", words)
             for (i = 1; i <= n; i++) if (match(words, rule[i])) {
                 found = substr(words, RSTART + 1, RLENGTH - 2)
                 print $1 ": \"" found "\": " instead[i]
