@@ -326,7 +326,7 @@ ccl_status_t ccl_file_write(const char *path, const void *data, size_t len, ccl_
 
 /* ---------------------------------------------------------------- JSON */
 
-/** A parsed document that can tell the line and column of any of its values. */
+/** A parsed document that knows the line and column of any of its values. */
 typedef struct ccl_json_doc {
     json_t *root;
     char *text;

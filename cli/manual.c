@@ -132,7 +132,7 @@ static void see_also(ccl_text_t *out, const ccl_i_command_t *but) {
 void ccl_i_man_program(ccl_text_t *out) {
     char name[80];
 
-    title(out, "ccllab", "laboratory for collective communication on clusters of unlike GPUs");
+    title(out, "ccllab", "laboratory for collective communication on heterogeneous GPU clusters");
     ccl_text_printf(out, ".SH SYNOPSIS\n.B ccllab\n[\\fB\\-\\-version\\fR | "
                          "\\fB\\-\\-help\\fR] \\fICOMMAND\\fR [\\fIoptions\\fR] "
                          "\\fIINPUT\\fR...\n.SH DESCRIPTION\n");

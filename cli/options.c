@@ -59,7 +59,7 @@ static const option_t options[] = {
      NULL},
     {"from-nccl-tests", 0, KIND_TEXT, AT(from_nccl_tests), "LOG",
      "output of nccl-tests or rccl-tests, or a table of such runs, to fit", NULL},
-    {"ranks", 0, KIND_U32, AT(ranks), "N", "only measured runs on so many ranks", NULL},
+    {"ranks", 0, KIND_U32, AT(ranks), "N", "only measured runs on this number of ranks", NULL},
     {"run", 0, KIND_U32, AT(run), "N", "only the N-th of the measured runs, from 1", NULL},
     {"in-place", 0, KIND_FLAG, AT(in_place), NULL, "take the in-place columns", NULL},
     {"name", 0, KIND_TEXT, AT(name), "NAME", "name of the profile (that of its file)", NULL},
@@ -89,9 +89,10 @@ static const option_t options[] = {
      "NCCL, thinks best)",
      NULL},
     {"chunks", 0, KIND_U32, AT(chunks), "N",
-     "parts that a block of a channel is cut into (the synthesizer's choice)", NULL},
+     "chunks per shard and channel (the synthesizer's choice)", NULL},
     {"restarts", 0, KIND_U32, AT(restarts), "N",
-     "times that a random synthesizer begins anew, each with a seed of its own (its choice)", NULL},
+     "times that a random synthesizer starts again, each with a seed of its own (its choice)",
+     NULL},
     {"compose", 0, KIND_CHOICE, AT(compose), "HOW",
      "greedy, cegis: a cluster of pods from the schedules of one pod and of one rail of each kind "
      "(auto: from 96 GPUs on)",
@@ -100,11 +101,12 @@ static const option_t options[] = {
      "allreduce of greedy, cegis, sccl, milp: GPUs are root of what they can carry, or all of as "
      "much (weighted)",
      "weighted,uniform"},
-    {"steps", 0, KIND_U32, AT(steps), "N", "sccl: so many steps (as few as can be)", NULL},
+    {"steps", 0, KIND_U32, AT(steps), "N", "sccl: number of steps (as few as possible)", NULL},
     {"rounds", 0, KIND_U32, AT(rounds), "N",
-     "sccl: so many rounds in all steps together (as few per chunk as can be)", NULL},
+     "sccl: number of rounds in all steps together (as few per chunk as possible)", NULL},
     {"clusters", 0, KIND_U32, AT(clusters), "N",
-     "c2c: so many clusters, servers of one vendor each (a cluster per vendor, or as many as make "
+     "c2c: number of clusters, servers of one vendor each (a cluster per vendor, or as many as "
+     "make "
      "their bandwidths equal)",
      NULL},
     {"inner", 0, KIND_TEXT, AT(inner), "NAME",
@@ -133,7 +135,7 @@ static const option_t options[] = {
     {"time-limit", 0, KIND_SECONDS, AT(time_limit_s), "TIME",
      "stop a synthesizer after this long (10s, 500ms); the best so far is kept, exit code 3", NULL},
     {"effort", 0, KIND_U32, AT(effort), "N",
-     "cegis: so many times the usual work of solver and simulation; 0: the start alone (1)", NULL},
+     "cegis: N times the usual work of solver and simulation; 0: the start alone (1)", NULL},
     {"capacity", 0, KIND_CHOICE, AT(capacity), "HOW",
      "cegis: chunks that a link carries in a step are rounded down (floor), or up as in HeteCCL's "
      "equation 1 (ceiling)",
@@ -165,10 +167,10 @@ static const option_t options[] = {
      "(200)",
      NULL},
     {"within", 0, KIND_TEXT, AT(sketch.within), "PERCENT",
-     "sketch: R1, candidates estimated so much slower than the best are not simulated (20)", NULL},
-    {"simulated", 0, KIND_U32, AT(sketch.simulated), "N",
-     "sketch: R2, at most so many of the others are, before numbers of channels are tried (8)",
+     "sketch: R1, candidates estimated this much slower than the best are not simulated (20)",
      NULL},
+    {"simulated", 0, KIND_U32, AT(sketch.simulated), "N",
+     "sketch: R2, at most N of the others are, before numbers of channels are tried (8)", NULL},
     {"coarse-epochs", 0, KIND_TEXT, AT(sketch.coarse), "E",
      "sketch: E1, length of coarse epochs of sub-demands, in a chunk's times on the fastest link "
      "(3)",
@@ -209,7 +211,7 @@ static const option_t options[] = {
     {"all@notebook", 0, KIND_FLAG, AT(all), NULL, "every point, not only those of other builds",
      NULL},
     {"budget", 0, KIND_TEXT, AT(tune.budget), "TIME|RUNS",
-     "stop after so long (60s), or after so many runs (500) (60s)", NULL},
+     "stop after this time (60s), or after this many runs (500) (60s)", NULL},
     {"space", 0, KIND_TEXT, AT(tune.space), "FILE",
      "knobs and their values, as JSON (channels, chunks, order, allocation, granularity)", NULL},
     {"knob", 'k', KIND_LIST, AT(tune.knobs), "NAME=VALUES",
@@ -227,7 +229,7 @@ static const option_t options[] = {
      NULL},
     {"save-profile", 0, KIND_TEXT, AT(tune.save_profile), "FILE",
      "write the constants that a replay fitted as a profile", NULL},
-    {"top", 0, KIND_U32, AT(tune.top), "K", "so many of each size are replayed (3)", NULL},
+    {"top", 0, KIND_U32, AT(tune.top), "K", "the best K of each size are replayed (3)", NULL},
     {"vary", 0, KIND_LIST, AT(tune.vary), "EDIT",
      "a further cluster: the first one with fail:gpu:3, degrade:a-b=18Gbit/s, "
      "scale:bandwidth:net=0.5,2 or set:slots=2,8 (one per value); may be repeated",
@@ -283,7 +285,7 @@ static const option_t options[] = {
      "besides, the same collective by the vendor's library: auto, nccl or rccl (none)",
      "none,auto,nccl,rccl"},
     {"hom-ccl", 0, KIND_CHOICE, AT(job.hom), "LIBRARY",
-     "inside clusters of one vendor, before and behind what crosses between unlike devices, the "
+     "inside clusters of one vendor, before and after what crosses between vendors, the "
      "vendor's library instead of the program: auto, nccl or rccl (none)",
      "none,auto,nccl,rccl"},
     {"kernel@calibrate", 0, KIND_CHOICE, AT(job.kernel), "K",
@@ -302,11 +304,12 @@ static const option_t options[] = {
     {"slices", 0, KIND_U32, AT(job.slices), "N", "least slices of a primitive (1)", NULL},
     {"no-check", 0, KIND_FLAG, AT(job.no_check), NULL, "do not look at the data", NULL},
     {"watchdog", 0, KIND_SECONDS, AT(job.watchdog_s), "TIME",
-     "stop when nothing has moved for so long (10s)", NULL},
+     "stop when nothing has moved for this long (10s)", NULL},
     {"ranks@run", 0, KIND_CHOICE, AT(job.ranks), "HOW",
      "threads: all in this process; processes: children run them (threads)", "threads,processes"},
     {"ranks@calibrate", 0, KIND_TEXT, AT(host.ranks), "N|threads|processes",
-     "only the measured run on so many ranks; of the host: how its ranks run (threads)", NULL},
+     "only the measured run on this number of ranks; of the host: how its ranks run (threads)",
+     NULL},
     {"suite", 0, KIND_TEXT, AT(host.suite), "default|FILE",
      "what is run: a line is a collective, a synthesizer, ranks, perhaps channels; or the path of "
      "a "
@@ -329,7 +332,8 @@ static const option_t options[] = {
     {"topology@testbed", 't', KIND_TEXT, AT(topology), "FILE",
      "the emulated cluster with its constants, as testbed topology writes it (measured first)",
      NULL},
-    {"processes", 0, KIND_U32, AT(job.processes), "N", "so many children (one per rank)", NULL},
+    {"processes", 0, KIND_U32, AT(job.processes), "N", "number of child processes (one per rank)",
+     NULL},
     {"transport", 0, KIND_CHOICE, AT(job.transport), "T",
      "between processes: shm, tcp or verbs, which is RDMA (shm; a job on several machines: tcp)",
      "shm,tcp,verbs"},
@@ -809,16 +813,16 @@ static void help_commands(const char *prefix, ccl_text_t *out) {
 void ccl_i_help_family(const char *prefix, ccl_text_t *out) {
     ccl_text_printf(out, "usage: ccllab %s COMMAND [options]\n\n", prefix);
     help_commands(prefix, out);
-    ccl_text_printf(out, "\nccllab COMMAND --help tells the options of a command.\n");
+    ccl_text_printf(out, "\nccllab COMMAND --help lists the options of a command.\n");
 }
 
 void ccl_i_help_all(ccl_text_t *out) {
-    ccl_text_printf(out,
-                    "usage: ccllab [--version | --help] COMMAND [options] INPUT...\n\n"
-                    "A laboratory for collective communication on clusters of unlike GPUs: build "
-                    "a\nschedule, prove it right, simulate it, compare it with others.\n\n");
+    ccl_text_printf(
+        out, "usage: ccllab [--version | --help] COMMAND [options] INPUT...\n\n"
+             "A laboratory for collective communication on heterogeneous GPU clusters: build "
+             "a\nschedule, prove it right, simulate it, compare it with others.\n\n");
     help_commands("", out);
-    ccl_text_printf(out, "\nccllab COMMAND --help tells the options of a command.\n\n");
+    ccl_text_printf(out, "\nccllab COMMAND --help lists the options of a command.\n\n");
     ccl_text_t codes = {0};
     ccl_text_printf(&codes, "exit codes:");
     for (const ccl_i_exit_code_t *e = ccl_i_exit_codes; e->code; e++)

@@ -66,7 +66,7 @@ ccl_picture_t *ccl_i_picture_create(void); /**< NULL when out of memory */
 ccl_status_t ccl_i_picture_finish(ccl_picture_t *p, double width, double height,
                                   ccl_picture_t **out, ccl_error_t *err);
 
-/* Shapes; memory that is lacking is told by finish. */
+/* Shapes; missing memory is reported by finish. */
 void ccl_i_open(ccl_picture_t *p, const char *name, const char *title);
 void ccl_i_close(ccl_picture_t *p);
 void ccl_i_rect(ccl_picture_t *p, double x, double y, double w, double h, double r,

@@ -28,7 +28,7 @@ double ccl_picture_height(const ccl_picture_t *picture); /**< units */
 /**
  * Append a picture to `out`.
  *
- * @param width_px  the picture is scaled to so many pixels (PDF: units); 0: its own width.
+ * @param width_px  the picture is scaled to this many pixels (PDF: units); 0: its own width.
  * @retval CCL_ERR_INPUT        a PNG of more than 32,767 pixels a side.
  * @retval CCL_ERR_UNSUPPORTED  PDF and PNG: the font DejaVu Sans is not installed.
  */
@@ -90,7 +90,7 @@ typedef struct ccl_draw_timeline_options {
  * A run over time: what every thread block did (busy, or what it waited for), or how busy every
  * link was.
  *
- * A row of one block tells its states; a row of many tells the share of them that is busy by its
+ * A row of one block shows its states; a row of many shows the share of them that is busy by its
  * colour and, where rows are not too thin for it, the share that waits by how far it is light from
  * its top (in quarters), and a row of a link the share of its bandwidth that is used. Time is cut
  * into as many parts as the picture can show and 40,000 rectangles can draw; a part of a row has
@@ -139,7 +139,7 @@ ccl_status_t ccl_draw_curves(const ccl_draw_curves_t *plots, uint32_t nplots, cc
 typedef struct ccl_draw_point {
     double size_bytes, value; /**< both > 0 */
     uint32_t kind;            /**< < nkinds: its colour and marker */
-    const char *about;        /**< what a pointer on it is told */
+    const char *about;        /**< what is shown under a pointer */
 } ccl_draw_point_t;
 /** Single results of several kinds. */
 typedef struct ccl_draw_points {

@@ -1,7 +1,7 @@
 /*
  * Where the devices of a cluster stand. In a server, from top to bottom: what leads outside (NICs),
- * what hangs on it (PCIe switches, hosts), GPUs in rank order, what only joins GPUs (NVSwitch). The
- * fabric stands above the servers, its switches by their distance from them.
+ * what is attached to it (PCIe switches, hosts), GPUs in rank order, what only joins GPUs
+ * (NVSwitch). The fabric stands above the servers, its switches by their distance from them.
  */
 #include "draw/layout.h"
 

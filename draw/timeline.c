@@ -44,7 +44,7 @@ typedef struct timeline {
     uint32_t *link_row;   /* [nlinks] */
     float *share;         /* [nrows][nbins][nstates] seconds */
     double time_s, left;  /* left: where the field begins */
-    bool heat;            /* colours tell a share, not a state */
+    bool heat;            /* colours show a share, not a state */
     ccl_arena_t arena;
 } timeline_t;
 
@@ -341,7 +341,7 @@ static uint32_t state_at(const timeline_t *t, uint32_t row, uint32_t bin, double
             best = s;
         }
     }
-    /* A link is blank where it is idle; of a block, a part that belongs to its life is told. */
+    /* A link is blank where it is idle; of a block, a part that belongs to its life is shown. */
     return t->by != CCL_DRAW_ROWS_LINK && none > most ? CCL_NONE : best;
 }
 
@@ -357,7 +357,7 @@ static bool tells_waits(const timeline_t *t) {
     return t->heat && t->by != CCL_DRAW_ROWS_LINK && row_height(t) >= LEAST_WAIT_H;
 }
 
-/** How much of a row's blocks wait, in WAIT_LEVELS; 0 where rows do not tell it. */
+/** How much of a row's blocks wait, in WAIT_LEVELS; 0 where rows do not show it. */
 static uint32_t waits_at(const timeline_t *t, uint32_t row, uint32_t bin, double bin_s) {
     const float *share = t->share + ((size_t)row * t->nbins + bin) * t->nstates;
 

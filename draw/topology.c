@@ -194,7 +194,7 @@ static void draw_edge(drawing_t *g, const edge_t *e) {
     ccl_i_close(g->p);
 }
 
-/** A colour so much nearer to white. */
+/** A colour, this much nearer to white. */
 static uint32_t tint(uint32_t colour, double white) {
     uint32_t out = 0;
 

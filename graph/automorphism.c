@@ -11,7 +11,7 @@
 /* Searches for a symmetry between two orbits before the rest are taken as they are. */
 enum { MOST_TRIES = 64 };
 
-/* Arcs of each vertex, both ways, with a colour that tells direction, capacity and kind. */
+/* Arcs of each vertex, both ways, with a colour for direction, capacity and kind. */
 typedef struct half {
     uint32_t to, arc;
     uint64_t colour;

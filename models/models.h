@@ -132,7 +132,7 @@ void ccl_capacity_destroy(ccl_capacity_t *capacity);
 
 /** What must move, in a shape that a bound is known for; sizes in parts of the message. */
 typedef enum ccl_bound_shape {
-    CCL_BOUND_SPREAD, /**< every rank's block to all (AllGather); `weights`: the blocks */
+    CCL_BOUND_SPREAD, /**< every rank's shard to all (AllGather); `weights`: the shards */
     CCL_BOUND_GATHER, /**< the ranks' blocks to the rank `root` */
     CCL_BOUND_PAIRS,  /**< a block per pair of ranks (AllToAll): `pairs` */
     CCL_BOUND_ALLREDUCE
@@ -142,10 +142,10 @@ typedef struct ccl_bound_demand {
     bool reversed;           /**< every transfer the other way round: ReduceScatter for AllGather,
                                   Scatter for Gather, Reduce for Broadcast */
     uint32_t root;           /**< GATHER */
-    const uint32_t *weights; /**< SPREAD, GATHER: [nranks] whole parts of each rank's block */
+    const uint32_t *weights; /**< SPREAD, GATHER: [nranks] whole parts of each rank's shard */
     const uint32_t *pairs;   /**< PAIRS: [nranks * nranks] whole parts from s to d at s nranks + d;
                                   NULL: 1 for each two */
-    uint64_t parts;          /**< the message is so many parts */
+    uint64_t parts;          /**< the message has this many parts */
 } ccl_bound_demand_t;
 
 /** A fraction; den 0: none. */

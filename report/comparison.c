@@ -12,7 +12,7 @@ static const ccl_compare_cell_t *cell_at(const ccl_comparison_t *c, uint32_t siz
     return &c->cells[(size_t)size * c->ncontenders + contender];
 }
 
-/** Is this contender as good as the winner, as far as the model can tell? */
+/** Is this contender as good as the winner, as far as the model knows? */
 static bool is_tied(const ccl_comparison_t *c, uint32_t size, uint32_t contender) {
     uint32_t w = c->winner[size];
     const ccl_compare_cell_t *cell = cell_at(c, size, contender);

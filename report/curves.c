@@ -7,7 +7,7 @@
 
 enum { MOST_COLUMNS = 64 };
 
-/** A table: columns one behind the other. */
+/** A table: columns one after the other. */
 typedef struct curves {
     const char *name; /* of the file */
     ccl_arena_t arena;

@@ -16,7 +16,7 @@ static const char *constant_text(const ccl_constant_t *c, double value, char *ou
 static ccl_status_t constants_table(const ccl_gpu_calibration_t *made, ccl_report_format_t format,
                                     ccl_text_t *out, ccl_error_t *err) {
     bool csv = format == CCL_REPORT_CSV;
-    const char *const heads[2][5] = {{"constant", "value", "from (95 %)", "to", "the runs tell it"},
+    const char *const heads[2][5] = {{"constant", "value", "from (95 %)", "to", "determined"},
                                      {"constant", "value", "low", "high", "determined"}};
     ccl_table_t *table = ccl_table_create();
     if (!table)

@@ -666,7 +666,7 @@ static void text_changes(const about_t *a, ccl_text_t *out) {
                         "(%u that lower the schedule anew were left out: the program is large)\n",
                         e->untried);
     if (failed)
-        ccl_text_printf(out, "(%u could not run: --csv --table changes tells why)\n", failed);
+        ccl_text_printf(out, "(%u could not run: --csv --table changes says why)\n", failed);
 }
 
 static ccl_status_t text_cut(const about_t *a, ccl_text_t *out, ccl_error_t *err) {

@@ -6,7 +6,7 @@
 
 /* ---------------------------------------------------------------- calibration */
 
-static const ccl_i_constants_t host_constants = {"ns", 1e9, "the runs tell it"};
+static const ccl_i_constants_t host_constants = {"ns", 1e9, "determined"};
 
 static ccl_status_t calibration_json(const ccl_host_calibration_t *made, const char *output,
                                      ccl_text_t *out, ccl_error_t *err) {

@@ -1,4 +1,4 @@
-/* What a replay of tuned points told: times, ranks before and after the fit, constants. */
+/* What a replay of tuned points found: times, ranks before and after the fit, constants. */
 #include "report/writer.h"
 
 #include <math.h>

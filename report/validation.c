@@ -5,7 +5,7 @@
 
 /* ---------------------------------------------------------------- calibration */
 
-static const ccl_i_constants_t log_constants = {"us", 1e6, "the log tells it"};
+static const ccl_i_constants_t log_constants = {"us", 1e6, "determined"};
 
 static ccl_status_t calibration_json(const ccl_report_calibration_t *about, ccl_text_t *out,
                                      ccl_error_t *err) {

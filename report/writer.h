@@ -57,7 +57,7 @@ ccl_status_t ccl_i_text_status(const ccl_text_t *out, ccl_error_t *err);
 ccl_status_t ccl_i_table_choice(const char *const *tables, const char *wanted, size_t *out,
                                 ccl_error_t *err);
 
-/** How a calibration's constants are told to people. */
+/** How a calibration's constants are shown to people. */
 typedef struct ccl_i_constants {
     const char *time_unit;
     double per_s;     /**< of these in a second */

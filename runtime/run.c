@@ -76,7 +76,7 @@ static ccl_status_t check_options(const ccl_program_t *program, ccl_run_options_
     CCL_TRY(ccl_i_kinds_check(o->device, program->nranks, err));
     if (o->world <= 1 && o->ranks == CCL_RANKS_THREADS && ccl_i_kinds_several(o->device))
         return ccl_fail(err, CCL_ERR_USAGE,
-                        "ranks on unlike devices run in processes: --ranks processes");
+                        "ranks on different kinds of device run in processes: --ranks processes");
     if (o->ranks == CCL_RANKS_THREADS)
         o->processes = 1;
     else if (o->processes == 0 || o->processes > program->nranks)

@@ -82,7 +82,7 @@ typedef struct ccl_i_fabric {
     double uplink_latency_s;                   /**< < 0: not given, a port's */
     double oversubscription;                   /**< default 1; the leaf's ports to its uplinks */
     uint32_t servers_per_leaf, ports_per_leaf; /**< clos: exactly one of them */
-    uint32_t leaves_per_pod;      /**< clos: a third tier joins pods of so many leaves */
+    uint32_t leaves_per_pod;      /**< clos: a third tier joins pods of this many leaves */
     uint32_t cores;               /**< default 1 */
     double core_oversubscription; /**< default 1 */
     double core_Bps;

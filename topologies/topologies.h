@@ -369,7 +369,7 @@ ccl_status_t ccl_topology_keep(const ccl_topology_t *topo, const bool *keep, ccl
  * The GPUs that a run used: the first `nranks` of a server, or of `nhosts` servers alike; the
  * topology itself, copied, when it has as many.
  * @param nhosts  0: as few servers as hold them.
- * @retval CCL_ERR_INPUT  the topology does not have so many, or not so spread.
+ * @retval CCL_ERR_INPUT  the topology does not have that many, or not spread that way.
  */
 ccl_status_t ccl_topology_take(const ccl_topology_t *topo, uint32_t nranks, uint32_t nhosts,
                                ccl_topology_t **out, ccl_error_t *err);

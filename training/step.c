@@ -461,7 +461,7 @@ static ccl_status_t keep_workers(estimate_t *e, const spread_t *s, ccl_error_t *
                                         0,
                                         (double)p->batches[w] * p->share / p->speeds[w]};
         }
-        /* The equal split once more, to tell it; it may not fit. */
+        /* The equal split once more, to report it; it may not fit. */
         if (status == CCL_OK && ccl_balance(p->speeds, p->most, p->nworkers, s->total,
                                             CCL_BALANCE_EQUAL, best, NULL) == CCL_OK) {
             for (uint32_t w = 0; w < p->nworkers; w++)

@@ -1,6 +1,6 @@
 /**
  * @file training.h
- * Training on unlike GPUs: micro-batches by speed, and the time of a step from simulated
+ * Training on heterogeneous GPUs: micro-batches by speed, and the time of a step from simulated
  * collectives.
  */
 #ifndef CCL_TRAINING_TRAINING_H
@@ -15,7 +15,7 @@ CCL_BEGIN_DECLS
 typedef enum ccl_balance_rule {
     CCL_BALANCE_REMAINDER, /**< in proportion to speed, leftovers by largest remainder */
     CCL_BALANCE_MAKESPAN,  /**< the slowest is done as early as can be */
-    CCL_BALANCE_EQUAL      /**< as many for everybody, speeds do not count */
+    CCL_BALANCE_EQUAL      /**< as many for every GPU, speeds do not count */
 } ccl_balance_rule_t;
 const char *ccl_balance_rule_name(ccl_balance_rule_t rule); /**< "remainder", ...; static */
 /** As a limit: none. */
@@ -70,7 +70,7 @@ typedef struct ccl_training {
     bool recompute;          /**< the way forward is done again on the way back */
     uint32_t tensor;         /**< GPUs that share every layer */
     uint32_t zero;           /**< 0: plain data parallelism; ZeRO's stage 1, 2 or 3 */
-    uint32_t passes;         /**< of one stage: in so many a worker's micro-batches are done */
+    uint32_t passes;         /**< of one stage: a worker's micro-batches are done in this many */
     double overlap;          /**< share of compute time behind which gradients may hide */
     uint32_t nstages;
     ccl_training_stage_t *stages;
@@ -163,7 +163,7 @@ typedef struct ccl_training_result {
  * docs/training.md has the terms.
  *
  * @param out  destroy with ccl_training_result_destroy().
- * @retval CCL_INFEASIBLE  memory or limits do not let it (err tells where).
+ * @retval CCL_INFEASIBLE  memory or limits do not let it (err says where).
  * @retval CCL_ERR_INPUT   a total or a speed is missing; the plan asks for what does not go
  * together.
  * @par Determinism  the same for any number of threads.

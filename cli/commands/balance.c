@@ -79,7 +79,7 @@ static const char *const accepts[] = {"topology", "fail", "degrade", "scale", "s
 const ccl_i_command_t ccl_i_cmd_balance = {
     .name = "balance",
     .usage = "--topology SPEC [--plan FILE] [--speeds LIST] [options]",
-    .summary = "micro-batches for GPUs of unlike speed, and what a training step takes",
+    .summary = "training micro-batches for GPUs of different speed, and a step's time",
     .details =
         "Splits the micro-batches of a step in proportion to the GPUs' speeds, within memory\n"
         "and limits. With a model in the plan: the time of a step, compute and what\n"

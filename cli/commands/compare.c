@@ -318,7 +318,7 @@ static ccl_status_t open_notebook(ccl_i_cli_t *cli, compare_t *c, ccl_compare_op
 
     if (untold)
         return ccl_fail(err, CCL_ERR_USAGE,
-                        "--notebook does not go with --%s: points of a notebook do not tell it",
+                        "--notebook does not go with --%s: points of a notebook do not record it",
                         untold);
     CCL_TRY(ccl_i_notebook_open(cli, true, &c->notebook, err));
     options->notebook = c->notebook;

@@ -336,8 +336,8 @@ const ccl_i_command_t ccl_i_cmd_run = {
     .summary = "run a program on a device, check every item of the result, and time it",
     .details =
         "FILE is a program (MSCCL XML) or a schedule (our JSON, ResCCLang), which is lowered\n"
-        "first. Every run fills the inputs anew, poisons all else, and compares every output\n"
-        "with what the collective defines; wrong data are told with rank, offset, expected\n"
+        "first. Every run fills the inputs again, poisons all else, and compares every output\n"
+        "with what the collective defines; wrong data are reported with rank, offset, expected\n"
         "and got, a hung run with who waits for whom; both exit with 1. docs/runtime.md says\n"
         "what the times mean. --csv prints one table: --table sizes (default) or\n"
         "thread_blocks. --kernel both runs every size twice, interpreted and with a kernel\n"

@@ -72,7 +72,7 @@ const ccl_i_command_t ccl_i_cmd_verify = {
     .summary = "is a program or schedule right? exit code 0 or 1",
     .details =
         "FILE is a program (MSCCL XML, either dialect) or a schedule (our JSON, ResCCLang),\n"
-        "told apart by content; - is stdin. It is executed symbolically: every required chunk\n"
+        "recognised by content; - is stdin. It is executed symbolically: every required chunk\n"
         "arrives, every reduction holds each contribution exactly once, nothing is read before\n"
         "it is there, no thread blocks race, connections match, no deadlock. The first fault\n"
         "is named: rank, thread block, step, chunk. --batches, --slots and --granularity are\n"

@@ -2,8 +2,8 @@
  * AllReduce. Valid for every schedule that copies and adds:
  * - a cut: the whole message must leave and enter every set of GPUs that is not all of them;
  * - a partition into k parts: per element 2 (k - 1) messages pass between parts, for the first part
- *   that knows the sum has heard of k - 1 others, and each of them must then hear of it (one-way
- *   gossip, Harary, Schwenk 1974). Each part sends no more than its smallest cut lets out.
+ *   that has the whole reduction has heard of k - 1 others, and each of them must then hear of it
+ * (one-way gossip, Harary, Schwenk 1974). Each part sends no more than its smallest cut lets out.
  * Beside it what trees reach: in-trees and out-trees with the same roots share the links; how much
  * is rooted where and how each link is split is a linear program over cuts, which are found by
  * maximum flows (ForestColl, arXiv 2402.06787, section on AllReduce). Switches neither copy nor
@@ -202,7 +202,7 @@ end:
     return status;
 }
 
-/* Blocks for a topology that names no servers: the tightest cut of an AllGather tells which links
+/* Parts for a topology that names no servers: the tightest cut of an AllGather shows which links
  * are narrow; what stays together without links as narrow as these is a block. */
 static ccl_status_t find_blocks(const ccl_ctx_t *ctx, sets_t *s,
                                 const ccl_automorphisms_t *symmetry, blocks_t *b,

@@ -14,7 +14,7 @@
 
 #include "models/bounds/bounds.h"
 
-/* Beyond so many variables cuts alone: a program without symmetry takes tens of seconds there. */
+/* Beyond this many variables cuts alone: a program without symmetry takes tens of seconds there. */
 enum { MOST_ROWS = 700, MOST_ROWS_PLAIN = 260 };
 enum { MOST_ROUNDS = 4000, LENGTH_BITS = 28, FEW_RANKS = 6 };
 #define LIMIT_S 45.0

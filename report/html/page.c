@@ -228,7 +228,7 @@ static ccl_status_t cluster(const ccl_report_page_t *page, ccl_text_t *out, ccl_
     return status == CCL_OK ? ccl_i_page_picture(picture, out, err) : status;
 }
 
-/** Winner, time, gap, and everybody's busbw by size. */
+/** Winner, time, gap, and every contender's busbw by size. */
 static void comparison_table(const json_t *comparison, ccl_text_t *out) {
     const json_t *contenders = json_object_get(comparison, "contenders");
     const json_t *sizes = json_object_get(comparison, "sizes");

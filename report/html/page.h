@@ -19,9 +19,9 @@ void ccl_i_script_string(ccl_text_t *out, const char *text);
  */
 ccl_status_t ccl_i_page_timeline(const ccl_json_doc_t *doc, ccl_text_t *out, double *merged_ns_out,
                                  size_t *spans_out, ccl_error_t *err);
-/** A member of a result as a page tells it. */
+/** A member of a result as a page shows it. */
 typedef struct ccl_i_page_fact {
-    const char *key, *told; /**< told with its unit */
+    const char *key, *told; /**< shown with its unit */
     double scale;           /**< that a number is multiplied by; 0: 1 */
 } ccl_i_page_fact_t;
 /** A table of two columns without its end; no row for what `root` does not have. */

@@ -7,7 +7,7 @@
 
 /** A point with a time. */
 typedef struct tried {
-    double size_bytes, time_s, bound_s, seed; /* seed: NaN where it is not told */
+    double size_bytes, time_s, bound_s, seed; /* seed: NaN where it is not given */
     const char *settings, *with;
     uint32_t order; /* in the document */
 } tried_t;

@@ -349,7 +349,7 @@ static int open_place(uint32_t world, place_t *place) {
 /** Process 0 has several addresses, of which some may not be reached from here. */
 static ccl_status_t come_to(const ccl_run_options_t *o, const place_t *root, uint64_t machine,
                             int *fd_out, ccl_error_t *err) {
-    static const char where[] = "the addresses that it told";
+    static const char where[] = "the addresses that it gave";
     double limit_s = ccl_now_s() + JOIN_LIMIT_S / 2;
     uint32_t n = root->naddresses < MAX_ADDRESSES ? root->naddresses : MAX_ADDRESSES;
     do {

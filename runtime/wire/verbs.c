@@ -77,8 +77,7 @@ static bool use_port(ccl_i_verbs_t *v, uint8_t port, const wanted_t *want, char 
     v->port_number = port;
     snprintf(v->name, sizeof v->name, "%.48s port %u", device, port);
     if (ibv_query_port(v->context, port, &v->port)) {
-        snprintf(why, len, "RDMA device %s does not tell about itself: %s", v->name,
-                 strerror(errno));
+        snprintf(why, len, "RDMA device %s cannot be queried: %s", v->name, strerror(errno));
         return false;
     }
     if (v->port.state != IBV_PORT_ACTIVE) {

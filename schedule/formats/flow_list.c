@@ -212,7 +212,7 @@ static ccl_status_t read_flows(cursor_t *c, ccl_flow_list_t *list) {
         list->dep[id] = dep;
     }
     if (next_line(c))
-        return BAD(c, c->p, "more flows than the %u that the first line tells", nflows);
+        return BAD(c, c->p, "more flows than the %u that the first line announces", nflows);
     return CCL_OK;
 }
 

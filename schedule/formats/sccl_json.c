@@ -300,7 +300,7 @@ static ccl_status_t add_steps(reader_t *r, ccl_schedule_builder_t *b) {
     size_t bytes = (size_t)r->nvalues * r->nranks * r->words * sizeof *r->has;
     /* A step costs a look at everything: no more of that than a second. */
     if (nsteps && bytes > ((size_t)1 << 36) / nsteps)
-        return ccl_json_fail(&r->steps, r->err, "too many steps for so many chunks");
+        return ccl_json_fail(&r->steps, r->err, "too many steps for this many chunks");
     memcpy(r->next, r->has, bytes);
     for (size_t i = 0; i < nsteps; i++) {
         ccl_json_at_t at = ccl_json_element(&r->steps, i);

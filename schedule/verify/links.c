@@ -78,10 +78,11 @@ static void check_dep(const ccl_program_t *p, uint32_t t, uint32_t i, ccl_verdic
     }
     /* On an earlier step of its own block order is enough. */
     if (on != t && !p->steps[p->tbs[on].first_step + s->dep_step].has_dep)
-        ccl_i_fault(v, "dependency", tb->rank, tb->id, i, CCL_NONE,
-                    "%s waits for block %u step %u, which tells nobody that it is done (hasdep=0): "
-                    "it would wait for ever",
-                    ccl_i_place(p, t, i).text, s->dep_tb, s->dep_step);
+        ccl_i_fault(
+            v, "dependency", tb->rank, tb->id, i, CCL_NONE,
+            "%s waits for block %u step %u, which does not signal that it is done (hasdep=0): "
+            "it would wait for ever",
+            ccl_i_place(p, t, i).text, s->dep_tb, s->dep_step);
 }
 
 /** A step whose source and destination overlap but are not the same reads what it just wrote. */

@@ -260,7 +260,7 @@ static ccl_status_t solve(ccl_i_solver_pipe_t *pipe, void *user, ccl_error_t *er
     }
     return ccl_fail(err, s->unproven ? CCL_TIMEOUT : CCL_INFEASIBLE,
                     s->unproven ? "nothing was found, though not all was searched"
-                                : "no schedule has so few steps and rounds for so many chunks");
+                                : "no schedule has that few steps and rounds for that many chunks");
 }
 
 /* ---------------------------------------------------------------- all of it */

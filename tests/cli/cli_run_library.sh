@@ -78,4 +78,4 @@ inside "$dir/c2c.json" --size 64K --device 'cuda*2,host*2' --json
 grep -q '"by": "nccl 2.19.4", "why": null, "allgather": 1,' "$dir/out" || say "no step by nccl"
 grep -q '"by": "program", "why": "nccl runs on cuda devices, not on host"' "$dir/out" || say "no step by the program"
 inside "$dir/ring.json" --size 64K --device 'cuda*2,hip*2'
-grep -q 'no stages before or behind .*: the program alone' "$dir/err" || say "not one line for a ring"
+grep -q 'no stages before or after .*: the program alone' "$dir/err" || say "not one line for a ring"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Small rules of docs/STYLE.md that a text search can hold: file length, line length, tabs, trailing
-# blanks, marks of unfinished work, a README in every module. Usage: text.sh SOURCE-FOLDER
+# blanks, marks of unfinished work, a README in every folder with sources that explains instead of listing files.
+# Usage: text.sh SOURCE-FOLDER
 set -eu
 cd "$1"
 modules=$(sed -n 's/^set(CCL_MODULES \(.*\))$/\1/p' CMakeLists.txt)
@@ -17,13 +18,23 @@ for file in $(find $modules cli tests fuzz bench examples -name '*.[ch]' 2>/dev/
         /(^|[^A-Za-z])(TO[D]O|FIX[M]E|X[X]X)([^A-Za-z]|$)/ { print file ":" FNR ": unfinished work"; n++ }
         END { exit n > 0 }' "$file" || bad=1
 done
-for module in $modules cli; do
-    [ -d "$module" ] || continue
-    if [ -f "$module/README.md" ]; then
-        lines=$(wc -l <"$module/README.md")
-        [ "$lines" -le 40 ] || say "$module/README.md: $lines lines, 40 are the most"
+# A README for every folder with sources, of tests only at the top and for the house.
+folders() {
+    # shellcheck disable=SC2086
+    find $modules cli bench fuzz tests -type f \( -name '*.[ch]' -o -name '*.cu' \) 2>/dev/null | sed 's,/[^/]*$,,' |
+        sed 's,^tests/.*,tests,' | sort -u
+    [ ! -d tests/house ] || echo tests/house
+}
+for folder in $(folders); do
+    if [ -f "$folder/README.md" ]; then
+        lines=$(wc -l <"$folder/README.md")
+        [ "$lines" -ge 8 ] && [ "$lines" -le 60 ] ||
+            say "$folder/README.md: $lines lines; half a page is 8 to 60"
+        # It explains concepts; what a file does stands at its head.
+        listed=$(grep -cE '^[-|] *`?[a-z0-9_]+\.[ch]`?' "$folder/README.md" || true)
+        [ "$listed" -le 2 ] || say "$folder/README.md lists $listed files instead of explaining concepts"
     else
-        say "$module has no README.md"
+        say "$folder has no README.md"
     fi
 done
 exit $bad

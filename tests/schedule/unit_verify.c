@@ -116,11 +116,11 @@ static const struct row {
                                  PLAIN("5", "r", "o", "2", "o", "2") "</tb></gpu></algo>",
      "deadlock", 0, 0, 2, NONE,
      "deadlock with FIFO depth 2: rank 0 block 0 step 2 (line 6) waits for a slot of rank 1"},
-    {"waits for a step that tells nobody",
+    {"waits for a step that does not signal",
      ALGO("allreduce", "1", IN_PLACE) PAIR_0(ADD_SEND "</tb>" TB("1", "-1", "-1") STEP(
          "0", "nop", "i", "0", "i", "0", "0", "0", "0", "0")) PAIR_1(SEND_GET) "</algo>",
      "dependency", 0, 1, 0, NONE,
-     "waits for block 0 step 0, which tells nobody that it is done (hasdep=0)"},
+     "waits for block 0 step 0, which does not signal that it is done (hasdep=0)"},
     {"two blocks send on one connection: what that does to the data",
      ALGO("allreduce", "1", IN_PLACE)
          PAIR_0(ADD_SEND "</tb>" TB("1", "1", "-1") PLAIN("0", "s", "i", "0", "i", "0"))

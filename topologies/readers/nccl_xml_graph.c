@@ -2,7 +2,7 @@
  * <graphs>: the channels that NCCL found on a machine (NCCL_GRAPH_FILE), without the machine
  * itself.
  *
- * The ring graph (id 0, else the first whose pattern is a ring, else the first) tells which GPUs
+ * The ring graph (id 0, else the first whose pattern is a ring, else the first) shows which GPUs
  * there are, in which order each channel passes them, and how fast: speedintra GB/s per channel
  * between GPUs, speedinter GB/s per channel at a NIC. From it comes the least machine that can run
  * all channels at once at these speeds:

@@ -154,7 +154,7 @@ ccl_status_t ccl_i_nccl_read_mapping(ccl_i_plan_t *plan, const ccl_i_xml_tree_t 
     if (plan->ngpus == 0)
         return ccl_i_xml_fail(tree, group, err, "no gpu and no slot in this group");
     CCL_TRY(ccl_i_plan_number(plan, err));
-    /* Chosen: the name tells only that all GPUs are in one link group, not how. */
+    /* Chosen: the name says only that all GPUs are in one link group, not how. */
     double lane_GBps = ccl_i_nccl_xgmi_GBps(m.gfx);
     CCL_TRY(
         ccl_i_plan_wire(plan, CCL_I_WIRING_MESH, "xgmi", plan->ngpus - 1, lane_GBps, &what, err));
