@@ -530,7 +530,7 @@ uint32_t ccl_i_choice(const ccl_i_choices_t *choices) {
     return choices->n ? choices->at[0] : 0;
 }
 
-/** An error of a value parser, told as a wrong use of this option. */
+/** An error of a value parser, reported as a wrong use of this option. */
 static ccl_status_t value_error(const option_t *o, const ccl_error_t *inner, ccl_error_t *err) {
     if (inner->status == CCL_ERR_NOMEM)
         return ccl_fail_nomem(err);
