@@ -142,7 +142,7 @@ bool ccl_i_list_add(ccl_i_list_t *list, const char *item);
 bool ccl_i_given(const ccl_i_args_t *args, const char *name);
 /** The one choice; 0, the default, when none was given. */
 uint32_t ccl_i_choice(const ccl_i_choices_t *choices);
-/** An option as help, manual pages and completion tell it. */
+/** An option as help, manual pages and completion show it. */
 typedef struct ccl_i_option_info {
     char name[32];       /**< as it is spelled, without dashes */
     char letter;         /**< 0: none */
@@ -191,7 +191,7 @@ ccl_status_t ccl_i_synth_options(const ccl_i_args_t *args, ccl_json_doc_t *sketc
 
 /**
  * Measured runs of a log that --collective, --ranks and --run leave, and for which the cluster has
- * the GPUs; what is left out is told.
+ * the GPUs; what is left out is reported.
  * @param n_out  at least 1.  @param chosen_out  malloc'ed, borrows from the log.
  */
 ccl_status_t ccl_i_measured_open(ccl_i_cli_t *cli, const char *path, const ccl_topology_t *topo,
@@ -263,7 +263,7 @@ void ccl_i_document_fini(ccl_i_document_t *document);
 /** Warn where some of the sizes are outside of what the program says it is made for. */
 void ccl_i_warn_sizes(const ccl_i_cli_t *cli, const char *path, const ccl_program_t *program,
                       const double *sizes_bytes, uint32_t nsizes);
-/** The collective of --collective (one word of it) or --demand for so many ranks. */
+/** The collective of --collective (one word of it) or --demand for this many ranks. */
 ccl_status_t ccl_i_collective_open(const ccl_i_args_t *args, const char *word, uint32_t nranks,
                                    ccl_collective_t **out, ccl_error_t *err);
 /** Split at commas into a malloc'ed array of pointers into `copy_out`; empty words are refused. */

@@ -25,7 +25,7 @@ ccl_status_t ccl_i_topology_open(ccl_i_cli_t *cli, const char *spec, ccl_topolog
         ccl_status_t status = ccl_topology_edit(topo, edit, &edited, err);
 
         ccl_topology_destroy(topo);
-        /* "fail:gpu:9" is how the option is passed on; tell it as it was given. */
+        /* "fail:gpu:9" is how the option is passed on; show it as it was given. */
         if (status != CCL_OK && err && strcmp(err->where, edit) == 0)
             snprintf(err->where, sizeof(err->where), "--%.*s %s", (int)strcspn(edit, ":"), edit,
                      edit + strcspn(edit, ":") + 1);

@@ -114,12 +114,14 @@ static const option_t options[] = {
     {"plan", 0, KIND_TEXT, AT(train.plan), "FILE",
      "what is trained and how it is spread (ccllab-training-1, docs/formats.md)", NULL},
     {"speeds", 0, KIND_TEXT, AT(train.speeds), "WHO=X,...",
-     "micro-batches of the whole model that a GPU does in a second; who: all, a vendor, GPU model, "
+     "training micro-batches of the whole model that a GPU does in a second; who: all, a vendor, "
+     "GPU model, "
      "server or GPU (the plan's)",
      NULL},
     {"most", 0, KIND_TEXT, AT(train.most), "WHO=N,...",
-     "the most micro-batches that a GPU may get in a step (what memory leaves)", NULL},
-    {"total", 0, KIND_U32, AT(train.total), "N", "micro-batches of a step (the plan's)", NULL},
+     "the most training micro-batches that a GPU may get in a step (what memory leaves)", NULL},
+    {"total", 0, KIND_U32, AT(train.total), "N", "training micro-batches of a step (the plan's)",
+     NULL},
     {"rule", 0, KIND_CHOICE, AT(train.rule), "RULE",
      "remainder: in proportion, leftovers by largest remainder; makespan: the slowest is done as "
      "early as can be; equal (remainder)",
@@ -528,7 +530,7 @@ uint32_t ccl_i_choice(const ccl_i_choices_t *choices) {
     return choices->n ? choices->at[0] : 0;
 }
 
-/** An error of a value parser, told as a wrong use of this option. */
+/** An error of a value parser, reported as a wrong use of this option. */
 static ccl_status_t value_error(const option_t *o, const ccl_error_t *inner, ccl_error_t *err) {
     if (inner->status == CCL_ERR_NOMEM)
         return ccl_fail_nomem(err);

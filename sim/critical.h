@@ -57,7 +57,7 @@ ccl_status_t ccl_i_record_create(ccl_i_run_t *run, ccl_error_t *err);
 void ccl_i_record_destroy(ccl_i_record_t *record);
 /** Before the run is unfolded; run->nomem when out of memory. */
 void ccl_i_record_keep(ccl_i_run_t *run);
-/** After it: the path, and what links carried in each of so many intervals (0: not wanted). */
+/** After it: the path, and what links carried in each of this many intervals (0: not wanted). */
 ccl_status_t ccl_i_record_path(const ccl_i_run_t *run, uint32_t intervals, ccl_sim_result_t *r,
                                ccl_error_t *err);
 

@@ -5,7 +5,7 @@
  *
  * A transmission is one chunk on one link. A link sends its transmissions one by one, in the order
  * of their epochs; a switch forwards while it receives. Everything that a transmission waits for is
- * known beforehand, so this is a longest path, found by going on wherever something became free.
+ * known in advance, so this is a longest path, found by going on wherever something became free.
  */
 #include "sim/internal.h"
 

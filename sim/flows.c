@@ -68,7 +68,7 @@ static void granted(void *user, uint32_t f, double time_s) {
 
 static const ccl_i_engine_ops_t OPS = {event, drained, granted, NULL, NULL};
 
-/* Routes of so many flows are looked up before the first of them is read. */
+/* Routes of this many flows are looked up before the first of them is read. */
 #define BLOCK 32u
 
 static bool register_paths(run_t *run, uint32_t from, uint32_t to) {

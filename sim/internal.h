@@ -9,7 +9,7 @@
 #include <string.h>
 
 /**
- * First room of an array for ccl_grow(), of a size known beforehand: exact and not zeroed (every
+ * First room of an array for ccl_grow(), of a size known in advance: exact and not zeroed (every
  * element is assigned before it is read), so a generous guess costs nothing.
  */
 static inline bool ccl_i_reserve(void *array, size_t *capacity, size_t need, size_t elem_size) {

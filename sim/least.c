@@ -1,6 +1,6 @@
 /**
  * @file least.c
- * What is left of a run takes at least so long: a run that is to give up does so as soon as that
+ * A lower bound for the rest of a run: a run that is to give up does so as soon as that
  * is too much. A block has its steps to do one after the other, each at the rate of its block and
  * its links at best; a link has to carry all that is not on it yet.
  */
@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Beyond the time by this much: sums are rounded. */
+/* Beyond the time by this much: additions are rounded. */
 #define SURE (1 + 1e-7)
 
 /* One micro-batch of a step. */

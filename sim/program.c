@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A unit so many places on gets its connection fetched. */
+/* A unit this many places on gets its connection fetched. */
 #define AHEAD 8
 
 /* ---------------------------------------------------------------- running */
@@ -105,7 +105,7 @@ static bool waits_for(ccl_i_run_t *run, uint32_t unit, uint32_t step) {
     return true;
 }
 
-/* The primitive is done: tell dependents, go to the next. */
+/* The primitive is done: notify dependents, go to the next. */
 static void primitive_done(ccl_i_run_t *run, uint32_t unit, uint32_t step, double time_s) {
     ccl_i_unit_t *u = &run->units[unit];
     if (time_s > run->end_s)

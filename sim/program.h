@@ -120,7 +120,7 @@ typedef struct ccl_i_run {
     double *unsent_bytes; /* [links] of flows that have not begun; NULL: not known */
     uint64_t primitives;  /* done so far, skipped ones too */
     uint64_t total;       /* of the run */
-    uint32_t rounds;      /* instants since progress was last told */
+    uint32_t rounds;      /* instants since progress was last reported */
     ccl_status_t status;  /* why the run was stopped */
     uint64_t skipped;     /* micro-batches passed over */
     struct ccl_i_steady *steady; /* NULL: no skipping */
@@ -137,7 +137,7 @@ static inline void ccl_i_unit_conns(const ccl_i_run_t *run, ccl_i_unit_t *u) {
     u->recv = run->step_conns[2 * (size_t)step + 1];
 }
 
-/** Tell progress; CCL_INTERRUPTED when the run must stop. */
+/** Report progress; CCL_INTERRUPTED when the run must stop. */
 ccl_status_t ccl_i_run_progress(const ccl_i_run_t *run);
 
 /**

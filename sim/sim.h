@@ -97,7 +97,7 @@ typedef struct ccl_sim_options {
     bool step_times;    /**< fill step_start_s and step_end_s of the result */
     bool no_fold;       /**< simulate every thread block, also those that are alike */
     bool path;          /**< fill path of the result; such a run does not skip */
-    uint32_t intervals; /**< with path: fill link_bytes of the result, so many equal parts of the
+    uint32_t intervals; /**< with path: fill link_bytes of the result, this many equal parts of the
                              run */
     double give_up_s;   /**< > 0: a run that takes longer may end there, or as soon as what its
                              blocks and links have left takes too long: then its time_s is INFINITY,

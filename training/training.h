@@ -1,7 +1,7 @@
 /**
  * @file training.h
- * Training on heterogeneous GPUs: micro-batches by speed, and the time of a step from simulated
- * collectives.
+ * Training on heterogeneous GPUs: training micro-batches by speed, and the time of a step from
+ * simulated collectives.
  */
 #ifndef CCL_TRAINING_TRAINING_H
 #define CCL_TRAINING_TRAINING_H
@@ -10,7 +10,7 @@
 
 CCL_BEGIN_DECLS
 
-/* ---------------------------------------------------------------- whole micro-batches by speed */
+/* ---------------------------------------------------------------- training micro-batches */
 
 typedef enum ccl_balance_rule {
     CCL_BALANCE_REMAINDER, /**< in proportion to speed, leftovers by largest remainder */

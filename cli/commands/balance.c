@@ -81,12 +81,12 @@ const ccl_i_command_t ccl_i_cmd_balance = {
     .usage = "--topology SPEC [--plan FILE] [--speeds LIST] [options]",
     .summary = "training micro-batches for GPUs of different speed, and a step's time",
     .details =
-        "Splits the micro-batches of a step in proportion to the GPUs' speeds, within memory\n"
-        "and limits. With a model in the plan: the time of a step, compute and what\n"
-        "collectives of data, tensor and pipeline parallelism and ZeRO add to it, each\n"
+        "Splits the training micro-batches of a step in proportion to the GPUs' speeds,\n"
+        "within memory and limits. With a model in the plan: the time of a step, compute and\n"
+        "what collectives of data, tensor and pipeline parallelism and ZeRO add to it, each\n"
         "simulated on the cluster; beside it an equal split and each vendor alone.\n"
         "docs/training.md has the terms. --csv has the workers.\n",
     .accepts = accepts,
-    .no = "memory or limits leave no room for the micro-batches",
+    .no = "memory or limits leave no room for the training micro-batches",
     .run = run,
 };

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** A lab notebook by its first bytes; what is called one and is not is told so. */
+/** A lab notebook by its first bytes; a file that is named like one and is not is refused as such.
+ */
 static bool is_notebook(const char *path) {
     static const char magic[16] = "SQLite format 3";
     const char *end = strrchr(path, '.');

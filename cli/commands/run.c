@@ -289,7 +289,7 @@ static ccl_status_t run_steps(ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
         CCL_TRY(print(cli, r, refused ? 0 : r->nsizes, err));
     if (refused)
         return CCL_CHECK;
-    for (uint32_t i = 0; i < r->nsizes; i++) { /* the result tells why */
+    for (uint32_t i = 0; i < r->nsizes; i++) { /* the result says why */
         if (r->measured[i].status != CCL_OK)
             return r->measured[i].status;
         if (r->measured[i].library_why)

@@ -35,7 +35,7 @@ static ccl_status_t conclude(ccl_i_cli_t *cli, ccl_report_run_t *about, ccl_sim_
 
     if (run_status != CCL_OK && !(run_status == CCL_DEADLOCK && result))
         return run_status;
-    ccl_error_clear(err); /* the result tells the deadlock in full */
+    ccl_error_clear(err); /* the result has the deadlock in full */
     about->result = result;
     if (about->options->trace)
         status = write_trace(cli, about->options->trace, &later);
@@ -47,7 +47,7 @@ static ccl_status_t conclude(ccl_i_cli_t *cli, ccl_report_run_t *about, ccl_sim_
 }
 
 /**
- * The verdict is no. Of a deadlock the simulator's own check, which knows this run's FIFOs, tells
+ * The verdict is no. Of a deadlock the simulator's own check, which knows this run's FIFOs, has
  * the cycle.
  */
 static ccl_status_t refuse(ccl_i_cli_t *cli, ccl_report_run_t *about, ccl_error_t *err) {

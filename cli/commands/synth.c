@@ -59,7 +59,7 @@ static ccl_status_t write_out(ccl_i_cli_t *cli, const ccl_topology_t *topo, targ
     return ccl_program_write_xml(made->program, out, err);
 }
 
-/** With a file for the schedule, standard output is free to tell what was made. */
+/** With a file for the schedule, standard output is free to show what was made. */
 static ccl_status_t tell(ccl_i_cli_t *cli, const ccl_topology_t *topo, const ccl_i_document_t *made,
                          const ccl_synth_stats_t *stats, ccl_error_t *err) {
     ccl_report_synth_t about = {topo,

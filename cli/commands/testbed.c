@@ -176,7 +176,7 @@ static ccl_status_t topology(ccl_i_cli_t *cli, ccl_error_t *err) {
 
 /* ---------------------------------------------------------------- validate --testbed */
 
-/** The file of -t must be of this testbed: nothing else tells it. */
+/** The file of -t must be of this testbed: nothing else shows it. */
 static ccl_status_t take_emulated(ccl_i_cli_t *cli, place_t *p, ccl_error_t *err) {
     if (!cli->args.topology)
         return calibrate(cli, p, err);

@@ -114,7 +114,7 @@ static bool names_protocols(const ccl_i_args_t *args) {
     return args->tune.space != NULL;
 }
 
-/** Protocols that nothing is known of: told where the user named them, else left out. */
+/** Protocols that nothing is known of: reported where the user named them, else left out. */
 static ccl_status_t check_protocols(const ccl_i_cli_t *cli, const ccl_topology_t *topo,
                                     ccl_space_t *space, ccl_error_t *err) {
     uint32_t unknown = 0;

@@ -44,7 +44,7 @@ typedef struct ccl_i_share {
 /** Register a path that stands for several: one flow on it loads `shares`. Never shared. */
 uint32_t ccl_i_net_path_of(ccl_i_net_t *net, const ccl_route_t *route, double cap_Bps,
                            const ccl_i_share_t *shares, uint32_t nshares);
-/** Room for so many paths, if the number is known; paths beyond it are fine. */
+/** Room for this many paths, if the number is known; paths beyond it are fine. */
 bool ccl_i_net_reserve(ccl_i_net_t *net, uint32_t npaths);
 /** After the last path: drops resources that can never be the tightest. */
 bool ccl_i_net_freeze(ccl_i_net_t *net);

@@ -247,7 +247,7 @@ void ccl_i_net_wake(ccl_i_net_t *net, uint32_t index) {
 
 void ccl_i_net_rest(ccl_i_net_t *net, uint32_t index) {
     resource_t *r = &net->res[index];
-    /* Looking costs a pass over all paths; once per so many flows that ended it does not count. */
+    /* Looking costs a pass over all paths; once per many flows that ended it does not count. */
     if (net->lazy[index] || net->own[index] > 0 || r->fixed || r->kappa > 0 || r->nlist < 8 ||
         8 * ++r->calm < r->nlist)
         return;

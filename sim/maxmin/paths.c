@@ -48,7 +48,7 @@ static uint32_t only_link(const ccl_topology_t *topo, const uint32_t *list, uint
 
 /* A link that every route enters from, or leaves to, the same other link (a NIC's PCIe link and
    its port) is full only when that one is, if that one is no wider. A route passes no device twice
-   and no GPU, so the topology alone tells. */
+   and no GPU, so the topology alone decides. */
 static bool drop_implied(ccl_i_net_t *net) {
     const ccl_topology_t *topo = net->topo;
     uint32_t *in_first = calloc(topo->ndevices + 2u, sizeof(*in_first));
@@ -382,7 +382,7 @@ static bool drop_redundant(ccl_i_net_t *net) {
         common[net->used[i]].n = UNSEEN;
         left += !net->res[net->used[i]].fixed;
     }
-    /* A few paths from all over mostly tell that nothing is. */
+    /* A few paths from all over mostly show that nothing is. */
     for (uint32_t i = 0, at = 0; left > 0 && i < net->npaths / 8; i++) {
         left -= narrow_down(net, common, at);
         at = (uint32_t)((at + 0x9e3779b1ull) % net->npaths);

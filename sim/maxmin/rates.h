@@ -15,7 +15,7 @@
 /* Rates that differ by less than this, relatively, are equal: keeps rounding from moving paths
    to and fro between resources that are tied. */
 #define EPS 1e-12
-/* Paths of a list are far apart in memory: fetch those so many places on. */
+/* Paths of a list are far apart in memory: fetch those this many places on. */
 #define AHEAD 8
 
 typedef struct entry {
@@ -246,7 +246,7 @@ void ccl_i_net_relax(ccl_i_net_t *net, uint32_t index);
 /* fill.c */
 /** Progressive filling of all that net->seeds are connected to. */
 void ccl_i_net_fill(ccl_i_net_t *net);
-/** Takes what started and ended, makes the lists of all resources anew and fills: for instants in
+/** Takes what started and ended, makes the lists of all resources again and fills: for instants in
     which most flows change. */
 void ccl_i_net_rebuild(ccl_i_net_t *net);
 
@@ -258,7 +258,7 @@ static inline uint64_t ccl_i_net_bits(double x) {
 
 /** Levels of a bin differ by 2^-18 at most; far apart ones share bins. Few resources change places
     in the order of levels at a time: that the bins between the old and the new level are empty
-    tells it without a look at all paths. */
+    shows it without a look at all paths. */
 static inline uint64_t ccl_i_net_bin(double level) {
     return ccl_i_net_bits(level) >> 34;
 }

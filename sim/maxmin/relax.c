@@ -1,11 +1,11 @@
 /**
  * @file relax.c
- * Local relaxation: set one resource's level, tell those its paths also use, lowest level first.
+ * Local relaxation: set one resource's level, notify those its paths also use, lowest level first.
  */
 #include "sim/maxmin/rates.h"
 
 /* The dirty resources lie in buckets by the level they would get. Bounds are taken from the levels
-   of all resources, so that as many lie in each; two bitmaps tell which buckets are not empty. The
+   of all resources, so that as many lie in each; two bitmaps show which buckets are not empty. The
    order saves work, no more: ties and bounds grown old do no harm. */
 enum { MOST_BUCKETS = 4096, LOOK = 8 };
 
@@ -184,7 +184,7 @@ static void move_path(ccl_i_net_t *net, uint32_t path, uint32_t to) {
     ccl_i_net_join(net, path, to, weight, clock);
 }
 
-/* Thousands of small differences added up leave a rounding error; begin anew now and then. */
+/* Thousands of small differences added up leave a rounding error; start again now and then. */
 static void sum_afresh(ccl_i_net_t *net, uint32_t index) {
     resource_t *r = &net->res[index];
     double other = 0;

@@ -12,7 +12,7 @@ bad=0
 say() { echo "$*"; bad=1; }
 
 # Folders whose comments are held to the list. Whoever cleans another one adds it here.
-clean="base graph topologies models training draw report bench fuzz"
+clean="base graph topologies models sim training draw report cli bench fuzz"
 
 # What is looked for (extended regular expression, lower case, words bounded by blanks), and the words to use instead.
 # In the text that is searched every character that is no letter or hyphen is one blank.
