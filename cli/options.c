@@ -255,6 +255,7 @@ static const ccl_i_own_option_t options[] = {
 
 static const char *const everywhere[] = {"output",   "json",  "csv",     "seed", "threads",
                                          "progress", "quiet", "verbose", "help", NULL};
+
 /** Older names of options, taken and not shown; those of tables stand there. */
 static const struct { const char *old, *name; } aliases[] = {{"root", "rendezvous"}};
 
@@ -290,12 +291,14 @@ static bool find_common(const char *name, ccl_i_entry_t *out) {
     return false;
 }
 
-/** All of a table, behind each other. @param files  also what is written. */
-static size_t add_table(const ccl_option_t *table, size_t base, const char *group, bool files,
-                        ccl_i_entry_t *entries, size_t n) {
-    for (; table->name && n < CCL_I_MOST_OPTIONS; table++)
-        if (!(table->flags & CCL_OPTION_KNOB_ONLY) && (files || table->type != CCL_OPTION_OUTPUT))
-            entries[n++] = (ccl_i_entry_t){.of = table, .base = base, .group = group};
+/** All of a table, one behind the other. @param files  also what is written. */
+static size_t add_table(const ccl_option_t *table, size_t base, bool files, ccl_i_entry_t *entries,
+                        size_t n) {
+    const ccl_option_t *group = table == ccl_synth_option_table(0) ? NULL : table;
+
+    for (const ccl_option_t *o = table; o->name && n < CCL_I_MOST_OPTIONS; o++)
+        if (!(o->flags & CCL_OPTION_KNOB_ONLY) && (files || o->type != CCL_OPTION_OUTPUT))
+            entries[n++] = (ccl_i_entry_t){.of = o, .base = base, .group = group};
     return n;
 }
 
@@ -310,7 +313,6 @@ static size_t add_named(const char *name, bool general, ccl_i_entry_t *entries, 
 }
 
 size_t ccl_i_entries(const ccl_i_command_t *command, ccl_i_entry_t entries[CCL_I_MOST_OPTIONS]) {
-    static const char lowering[] = "lowering", synthesizers[] = "";
     bool lowers = false, synthesizes = false, files = false;
     size_t n = 0;
 
@@ -323,11 +325,11 @@ size_t ccl_i_entries(const ccl_i_command_t *command, ccl_i_entry_t entries[CCL_I
         n = add_named(name, false, entries, n);
     }
     if (synthesizes)
-        n = add_table(ccl_synth_option_table(0), AT(synth), NULL, files, entries, n);
+        n = add_table(ccl_synth_option_table(0), AT(synth), files, entries, n);
     if (lowers)
-        n = add_table(ccl_lower_option_table, AT(lower), lowering, true, entries, n);
+        n = add_table(ccl_lower_option_table, AT(lower), true, entries, n);
     for (uint32_t t = 1; synthesizes && ccl_synth_option_table(t); t++)
-        n = add_table(ccl_synth_option_table(t), AT(synth), synthesizers, files, entries, n);
+        n = add_table(ccl_synth_option_table(t), AT(synth), files, entries, n);
     for (size_t i = 0; everywhere[i]; i++)
         n = add_named(everywhere[i], true, entries, n);
     return n;
@@ -418,11 +420,9 @@ bool ccl_i_option_info(const ccl_i_command_t *command, size_t index, ccl_i_optio
     out->help = e->own ? e->own->help : e->of->doc;
     out->otherwise = e->own ? NULL : e->of->otherwise;
     out->choices = e->own ? e->own->words : e->of->words;
-    if (e->group && *e->group)
-        snprintf(out->group, sizeof(out->group), "%s", e->group);
-    for (uint32_t t = 1; e->group && !*e->group && !*out->group && ccl_synth_option_table(t); t++)
-        for (const ccl_option_t *o = ccl_synth_option_table(t); o->name; o++)
-            if (o == e->of)
-                ccl_synth_option_owners(ccl_synth_option_table(t), out->group, sizeof(out->group));
+    if (e->group == ccl_lower_option_table)
+        snprintf(out->group, sizeof(out->group), "lowering");
+    else if (e->group)
+        ccl_synth_option_owners(e->group, out->group, sizeof(out->group));
     return true;
 }

@@ -36,7 +36,7 @@ typedef struct ccl_i_entry {
     const ccl_i_own_option_t *own;
     const ccl_option_t *of;
     size_t base;
-    const char *group; /* as ccl_i_option_info_t */
+    const ccl_option_t *group; /* the table that help has it under; NULL: the command's */
     bool general;
 } ccl_i_entry_t;
 

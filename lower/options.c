@@ -1,6 +1,8 @@
 /* The options of lowering: the one place that declares them. */
 #include "lower/lower.h"
 
+_Static_assert(sizeof(ccl_order_t) == sizeof(uint32_t), "enums are set as 32 bits");
+
 #define AT(member_) offsetof(ccl_lower_options_t, member_)
 
 const ccl_option_t ccl_lower_option_table[] = {

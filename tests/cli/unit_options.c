@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/command.h"
+#include "cli/options.h"
 #include "tests/base/main.h"
 
 typedef void (*each_fn)(const ccl_option_t *table, const ccl_option_t *o);
@@ -268,6 +268,32 @@ START_TEST(test_sound) {
 }
 END_TEST
 
+/* What commands name is declared somewhere, and there is room for all of it. */
+START_TEST(test_commands) {
+    static ccl_i_entry_t entries[CCL_I_MOST_OPTIONS], e;
+    for (size_t c = 0; ccl_i_commands[c]; c++) {
+        const ccl_i_command_t *command = ccl_i_commands[c];
+        size_t n = ccl_i_entries(command, entries);
+        ck_assert_msg(n < CCL_I_MOST_OPTIONS, "%s has no room", command->name);
+        for (size_t i = 0; command->accepts[i]; i++) {
+            char name[64];
+            snprintf(name, sizeof name, "%.*s", (int)ccl_i_spelled_len(command->accepts[i]),
+                     command->accepts[i]);
+            ck_assert_msg(!*name || ccl_i_find_long(command, name, &e), "%s: no --%s",
+                          command->name, command->accepts[i]);
+        }
+        for (size_t i = 0; i < n; i++) { /* no name twice */
+            const char *name = ccl_i_entry_name(&entries[i]);
+            char spelled[64];
+            snprintf(spelled, sizeof spelled, "%.*s", (int)ccl_i_spelled_len(name), name);
+            ck_assert(ccl_i_find_long(command, spelled, &e));
+            ck_assert_msg(e.own == entries[i].own && e.of == entries[i].of, "%s: --%s twice",
+                          command->name, spelled);
+        }
+    }
+}
+END_TEST
+
 START_TEST(test_exclusive) {
     char one[] = "--sketches=a", two[] = "--add-sketches=b";
     char *argv[] = {one, two};
@@ -303,5 +329,5 @@ START_TEST(test_renamed) {
 }
 END_TEST
 
-RUN_TESTS(test_taken, test_refused, test_stands, test_groups, test_sound, test_exclusive,
-          test_renamed)
+RUN_TESTS(test_taken, test_refused, test_stands, test_groups, test_sound, test_commands,
+          test_exclusive, test_renamed)
