@@ -307,6 +307,86 @@ const char *ccl_format_rate(double Bps, char *out, size_t out_len);
 /** "2us"; reads back to the same double. */
 const char *ccl_format_time(double s, char *out, size_t out_len);
 
+/* ---------------------------------------------------------------- options */
+
+/** How an option is written, and what its member of the owner's options is. */
+typedef enum ccl_option_type {
+    CCL_OPTION_FLAG,    /**< bool; takes no value */
+    CCL_OPTION_EITHER,  /**< bool; one of two words, the second is true */
+    CCL_OPTION_CHOICE,  /**< an enum (32 bits): index into its words */
+    CCL_OPTION_WORD,    /**< const char *: one of its words, in any case */
+    CCL_OPTION_COUNT,   /**< uint32_t */
+    CCL_OPTION_TIME,    /**< double, seconds; written with a unit */
+    CCL_OPTION_BYTES,   /**< double */
+    CCL_OPTION_NUMBER,  /**< double */
+    CCL_OPTION_PERCENT, /**< double; 0.2 is written 20 */
+    CCL_OPTION_TEXT,    /**< const char *, borrowed; not empty */
+    CCL_OPTION_INPUT,   /**< const ccl_json_doc_t *: a file that the command line reads */
+    CCL_OPTION_OUTPUT   /**< ccl_text_t *: a file that the command line writes afterwards */
+} ccl_option_type_t;
+
+enum {
+    CCL_OPTION_KNOB_ONLY = 1, /**< for the tuner; the command line does not take it */
+    CCL_OPTION_NEUTRAL = 2    /**< does not change the result: a notebook need not know it */
+};
+
+/**
+ * One option of a synthesizer, of lowering or of a run, as its owner declares it. Command line,
+ * help, manual pages, completion, the tuner's space, the notebook's settings and the tables of
+ * docs/ are made from it. A table ends with a row without a name.
+ */
+typedef struct ccl_option {
+    const char *name; /**< on the command line, without dashes: "tau-ref" */
+    char letter;      /**< 0: none */
+    ccl_option_type_t type;
+    size_t offset;            /**< of the member in the owner's options */
+    const char *value;        /**< what help calls its value: "TIME"; NULL for flags */
+    const char *const *words; /**< of words; ends with NULL */
+    double min, max;          /**< of numbers, as stored; max 0: what the type holds */
+    double automatic;         /**< as stored: without it, the owner chooses; of words an index */
+    const char *doc;          /**< what it does */
+    const char *otherwise;    /**< what holds without it; NULL: nothing to say */
+    const char *excludes;     /**< the option that it does not go with; NULL: none */
+    const char *alias;        /**< an older name, taken but shown nowhere; NULL: none */
+    /** Of texts: whether this may be its value; NULL: any. */
+    ccl_status_t (*check)(const char *text, ccl_error_t *err);
+    const char *knob;              /**< "tau_ref" in spaces and settings; NULL: is not tuned */
+    double knob_max;               /**< of numbers: the most that the tuner takes; 0: max */
+    const char *const *knob_words; /**< where the tuner's differ; NULL: words */
+    const char *knob_doc;          /**< then what they mean; NULL: doc */
+    unsigned flags;
+} ccl_option_t;
+
+/** CCL_OPTION_WORDS("a", "b") is a list of words. */
+#define CCL_OPTION_WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/** The option of a table with that name, of `len` bytes; NULL: none. */
+const ccl_option_t *ccl_option_find(const ccl_option_t *table, const char *name, size_t len);
+/** Index of a word of `len` bytes; CCL_NONE: it is none of them. @param words  ends with NULL. */
+uint32_t ccl_option_word(const char *const *words, const char *text, size_t len);
+/** "a, b or c" by their separators: words one behind the other, but for the first `skip`. */
+const char *ccl_option_join(const char *const *words, uint32_t skip, const char *between, char *out,
+                            size_t out_len);
+/**
+ * Set the member by what stands on a command line.
+ * @param text     of flags NULL. Texts are borrowed.
+ * @param options  the owner's. Inputs and outputs, which are files, are the caller's.
+ * @retval CCL_ERR_USAGE  "option --NAME wants ..., not ...".
+ */
+ccl_status_t ccl_option_parse(const ccl_option_t *option, const char *text, void *options,
+                              ccl_error_t *err);
+/** The member is not what it is without the option. */
+bool ccl_option_is_set(const ccl_option_t *option, const void *options);
+/**
+ * The member as the tuner has it: a number, or the index of a word; NAN: automatic.
+ * @return false: the tuner has no such value.
+ */
+bool ccl_option_get(const ccl_option_t *option, const void *options, double *out);
+/** Set the member to a value as the tuner has it; NAN leaves it as it is. */
+void ccl_option_put(const ccl_option_t *option, double value, void *options);
+/** The words that the tuner has for it; NULL: it has numbers. */
+const char *const *ccl_option_knob_words(const ccl_option_t *option);
+
 /* ---------------------------------------------------------------- files */
 
 #define CCL_FILE_MAX_BYTES ((size_t)2 << 30)

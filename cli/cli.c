@@ -208,6 +208,9 @@ static int help(int argc, char **argv) {
     } else if (strcmp(what, "--commands") == 0) {
         for (size_t i = 0; ccl_i_commands[i]; i++)
             ccl_text_printf(&text, "%s\n", ccl_i_commands[i]->name);
+    } else if (strcmp(what, "--markdown") == 0) {
+        if (argc != 4 || !ccl_i_markdown(argv[3], &text))
+            return usage_error("help --markdown wants synthesizers, lowering, runs or knobs");
     } else if (command) {
         ccl_i_help_command(command, &text); /* as with --help behind it */
     } else if (is_family(what)) {

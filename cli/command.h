@@ -13,11 +13,17 @@ typedef struct ccl_i_list {
     size_t n, cap;
 } ccl_i_list_t;
 
-/** Choices of one option, as indices into its list; most commands take one of them. */
+/** Choices of one option, as indices into its words. */
 typedef struct ccl_i_choices {
     uint32_t n; /**< 0: not given */
     uint32_t at[4];
 } ccl_i_choices_t;
+
+/** Among a command's options: all of lowering; all of synthesizers; the same with what these write.
+ */
+#define CCL_I_LOWERING "@lowering"
+#define CCL_I_SYNTH "@synth"
+#define CCL_I_SYNTH_FILES "@synth-files"
 
 /** All options of all commands; an option means the same wherever it is accepted. */
 typedef struct ccl_i_args {
@@ -31,17 +37,14 @@ typedef struct ccl_i_args {
     const char *topology;
     ccl_i_list_t edits; /**< "fail:..." and "degrade:..." in the order given */
     /* what to do */
-    const char *collective, *demand, *with, *proto, *format, *table, *flows, *trace, *sizes;
+    const char *collective, *demand, *with, *format, *table, *flows, *trace, *sizes;
     const char *rank;
     ccl_i_list_t programs, schedules;
-    double size_bytes, time_limit_s, epoch_s;
-    uint32_t steps, rounds; /**< of sccl */
-    uint32_t clusters;      /**< of c2c */
-    const char *inner;      /**< of c2c */
-    uint32_t root, channels, chunks, restarts, batches, slots, rows;
-    uint32_t roots, compose; /**< index into the option's choices */
-    uint32_t sharing;        /**< index into the option's choices */
-    ccl_i_choices_t order, allocation, granularity, stages, executor;
+    double size_bytes;
+    uint32_t root, nccl_channels, slots, rows;
+    ccl_synth_options_t synth; /**< what tables of options set; files and sizes are not in them */
+    ccl_lower_options_t lower;
+    ccl_sim_options_t sim;
     const char *profile, *from_nccl_tests, *name, *source;
     uint32_t ranks, run; /**< which measured runs; 0: all */
     bool in_place;
@@ -60,15 +63,7 @@ typedef struct ccl_i_args {
         const char *cluster, *rate_max;
         bool calibrate;
     } testbed;
-    uint32_t effort, capacity, start; /**< of cegis; the last two index the options' choices */
-    double tau_ref_s;
-    bool explain;
-    struct { /* of sketch */
-        bool keep_isomorphic, keep_inconsistent, keep_relayed;
-        uint32_t max_relays, max_stages, max_sketches, simulated;
-        bool no_shapes;
-        const char *file, *add, *write, *cache, *within, *coarse, *fine; /**< the last: numbers */
-    } sketch;
+    bool explain;         /**< --explain-capacities */
     const char *question; /**< of `report` */
     const char *heat;     /**< of `draw` */
     uint32_t width_px;
@@ -87,10 +82,11 @@ typedef struct ccl_i_args {
         uint32_t total, rule; /**< the last: index into the option's choices */
     } train;
     bool path, no_what_if; /**< of `explain` */
-    bool unicast, no_verify, no_skip, no_fold, no_fuse, out_of_place, all, blocks;
+    bool unicast, no_verify, all, blocks;
     /* and the rest of the line */
     ccl_i_list_t inputs;
-    ccl_i_list_t given; /**< names of the options on the line */
+    ccl_i_list_t given;       /**< names of the options on the line */
+    ccl_i_list_t given_texts; /**< and their values, "" of flags */
 } ccl_i_args_t;
 
 typedef struct ccl_i_cli {
@@ -104,9 +100,9 @@ typedef struct ccl_i_command {
     const char *usage;          /**< what follows the name */
     const char *summary;        /**< one line */
     const char *details;        /**< paragraphs of the help, at most 80 columns wide */
-    const char *const *accepts; /**< names of its own options, NULL-terminated */
+    const char *const *accepts; /**< names of its own options, and CCL_I_*; NULL-terminated */
     uint32_t min_inputs, max_inputs;
-    bool several;              /**< a choice may be a list with commas */
+    const char *const *lists;  /**< options whose words may be a list with commas; NULL: none */
     const char *const *tables; /**< what --table takes, NULL-terminated; NULL: no --table */
     const char *no;            /**< when its exit code is 1; NULL: never */
     /** CCL_OK, or the status whose exit code is wanted; err without text: all is said already. */
@@ -129,7 +125,7 @@ extern const ccl_i_command_t ccl_i_cmd_notebook_list, ccl_i_cmd_notebook_show,
     ccl_i_cmd_notebook_query, ccl_i_cmd_notebook_diff, ccl_i_cmd_notebook_export,
     ccl_i_cmd_notebook_gc;
 
-/* ---------------------------------------------------------------- options.c */
+/* ---------------------------------------------------------------- options.c, parse.c, help.c */
 
 /** Parse what follows the command's name. CCL_ERR_USAGE with one line otherwise. */
 ccl_status_t ccl_i_options_parse(const ccl_i_command_t *command, int argc, char **argv,
@@ -140,8 +136,10 @@ void ccl_i_args_fini(ccl_i_args_t *args);
 bool ccl_i_list_add(ccl_i_list_t *list, const char *item);
 /** Whether the line has this option, by its name in the table. */
 bool ccl_i_given(const ccl_i_args_t *args, const char *name);
-/** The one choice; 0, the default, when none was given. */
-uint32_t ccl_i_choice(const ccl_i_choices_t *choices);
+/** Its value on the line, the last one; NULL: the line has no such option. */
+const char *ccl_i_given_text(const ccl_i_args_t *args, const char *name);
+/** All words of an option that takes a list. */
+ccl_i_choices_t ccl_i_choices(const ccl_i_args_t *args, const ccl_option_t *option);
 /** An option as help, manual pages and completion show it. */
 typedef struct ccl_i_option_info {
     char name[32];       /**< as it is spelled, without dashes */
@@ -150,8 +148,12 @@ typedef struct ccl_i_option_info {
     bool general;        /**< of every command */
     const char *value;   /**< how its value is named; NULL: takes none */
     const char *help;
-    const char *choices; /**< "a,b,c"; NULL: not a choice */
+    const char *otherwise;      /**< what holds without it; NULL: help says so */
+    const char *const *choices; /**< NULL: not a choice */
+    char group[80];             /**< "lowering", "greedy, cegis"; "": the command's */
 } ccl_i_option_info_t;
+/** Its help, with what holds without it. */
+void ccl_i_option_doc(const ccl_i_option_info_t *option, ccl_text_t *out);
 /** Option number `index` of a command, its own first; false: there are no more. */
 bool ccl_i_option_info(const ccl_i_command_t *command, size_t index, ccl_i_option_info_t *out);
 /** Usage, details and options of a command, at most 80 columns wide. */
@@ -172,6 +174,11 @@ void ccl_i_man_program(ccl_text_t *out);
 /** Manual page ccllab-COMMAND(1), in roff. */
 void ccl_i_man_command(const ccl_i_command_t *command, ccl_text_t *out);
 
+/* ---------------------------------------------------------------- markdown.c */
+
+/** A table of docs/: "synthesizers", "lowering", "runs", "knobs". false: there is no such. */
+bool ccl_i_markdown(const char *what, ccl_text_t *out);
+
 /* ---------------------------------------------------------------- completion.c */
 
 /** A script for bash that completes commands, options, their values, and inputs. */
@@ -179,13 +186,27 @@ void ccl_i_completion_bash(ccl_text_t *out);
 
 /* ---------------------------------------------------------------- synthesis.c */
 
+/** Files that options of synthesizers name: an input that is read, and texts to be written. */
+typedef struct ccl_i_synth_files {
+    ccl_json_doc_t input;
+    uint32_t noutputs;
+    struct {
+        const char *path;
+        ccl_text_t text;
+    } outputs[8];
+} ccl_i_synth_files_t;
 /**
- * What the options say to synthesizers; what they write is the caller's.
- * @param sketches  zeroed; a file of sketches, which *out borrows: ccl_json_fini(), also on
- * failure.
+ * What the options say to synthesizers.
+ * @param files  zeroed; *out borrows from it: ccl_i_synth_files_fini(), also on failure.
  */
-ccl_status_t ccl_i_synth_options(const ccl_i_args_t *args, ccl_json_doc_t *sketches,
+ccl_status_t ccl_i_synth_options(const ccl_i_args_t *args, ccl_i_synth_files_t *files,
                                  ccl_synth_options_t *out, ccl_error_t *err);
+/** Write what a synthesizer has put into the outputs. */
+ccl_status_t ccl_i_synth_files_write(const ccl_i_synth_files_t *files, ccl_error_t *err);
+void ccl_i_synth_files_fini(ccl_i_synth_files_t *files);
+/** A file of options (sketches, a trace) is refused beside a synthesizer that does not know it.
+    @param with  its name; NULL: none is named. */
+ccl_status_t ccl_i_synth_files_check(const ccl_i_args_t *args, const char *with, ccl_error_t *err);
 
 /* ---------------------------------------------------------------- measured.c */
 
@@ -273,8 +294,6 @@ ccl_status_t ccl_i_words(const char *option, const char *text, char **copy_out,
 ccl_status_t ccl_i_sizes(const char *text, double **out, uint32_t *n_out, ccl_error_t *err);
 /** The simulator's options of the command line. */
 ccl_sim_options_t ccl_i_sim_options(const ccl_i_args_t *args);
-/** "Simple", "LL", "LL128" for any spelling; an error otherwise. */
-ccl_status_t ccl_i_proto(const char *text, const char **out, ccl_error_t *err);
 /** "dir/allgather_8.xml" is shown as "allgather_8"; malloc'ed, NULL when out of memory. */
 char *ccl_i_title(const char *path);
 /** Write a result where -o says. */
@@ -334,9 +353,9 @@ ccl_status_t ccl_i_notebook_open(const ccl_i_cli_t *cli, bool write, ccl_noteboo
 /** The way of lowering of the command line. @param bits_out  CCL_WAY_* of what was given. */
 ccl_way_t ccl_i_way(const ccl_i_args_t *args, unsigned *bits_out);
 /** All options of lowering, but for what depends on a cluster and a run. */
-ccl_status_t ccl_i_lower_options(const ccl_i_args_t *args, ccl_lower_options_t *out,
-                                 ccl_error_t *err);
-/** The first option of lowering that was given, NULL: none. @param level  count --granularity. */
+ccl_lower_options_t ccl_i_lower_options(const ccl_i_args_t *args);
+/** The first option of lowering that was given and that a program cannot follow, NULL: none.
+    @param level  count --granularity. */
 const char *ccl_i_lowering_given(const ccl_i_args_t *args, bool level);
 /** An error when an option was given that only a schedule can follow: a program is lowered. */
 ccl_status_t ccl_i_refuse_lowered(const ccl_i_args_t *args, const char *path, ccl_error_t *err);

@@ -66,12 +66,8 @@ static void value_place(const ccl_i_command_t *command, const ccl_i_option_info_
         for (size_t t = 0; command->tables && command->tables[t]; t++)
             ccl_text_printf(&out->words, " %s", command->tables[t]);
     } else if (o->choices) {
-        for (const char *p = o->choices; *p;) {
-            size_t n = strcspn(p, ",");
-
-            ccl_text_printf(&out->words, " %.*s", (int)n, p);
-            p += n + (p[n] == ',');
-        }
+        for (const char *const *word = o->choices; *word; word++)
+            ccl_text_printf(&out->words, " %s", *word);
     } else {
         alternatives(o->value, strlen(o->value), out);
     }

@@ -47,7 +47,7 @@ static ccl_status_t verify(ccl_i_cli_t *cli, const char *path, ccl_program_t *pr
 
     if (cli->args.no_verify)
         return CCL_OK;
-    options.granularity = (ccl_granularity_t)ccl_i_choice(&cli->args.granularity);
+    options.granularity = cli->args.sim.granularity;
     options.skip_deadlock = true;
     CCL_TRY(ccl_program_verify(&cli->ctx, program, &options, &verdict, err));
     if (verdict.valid)
@@ -62,7 +62,6 @@ ccl_status_t ccl_i_run_open(ccl_i_cli_t *cli, const char *path, ccl_topology_t *
     ccl_sim_options_t options = ccl_i_sim_options(&cli->args);
     ccl_topology_t *laid = NULL;
     const ccl_collective_t *coll = NULL;
-    const char *proto = NULL;
     const char *form;
     char size[32];
     ccl_status_t status = ccl_i_document_read(path, &document, &form, err);
@@ -76,11 +75,10 @@ ccl_status_t ccl_i_run_open(ccl_i_cli_t *cli, const char *path, ccl_topology_t *
         status =
             ccl_error_set(err, CCL_ERR_INPUT, path, 0, 0, "a %s for %u ranks, but %s has %u GPUs",
                           form, coll->nranks, (*topo)->name, (*topo)->nranks);
-    if (status == CCL_OK && document.schedule)
-        status = ccl_i_proto(cli->args.proto, &proto, err);
     if (status == CCL_OK)
-        status = ccl_i_profile_lay(cli, *topo, document.program ? document.program->proto : proto,
-                                   &laid, err);
+        status = ccl_i_profile_lay(
+            cli, *topo, document.program ? document.program->proto : cli->args.lower.proto, &laid,
+            err);
     if (laid) {
         ccl_topology_destroy(*topo);
         *topo = laid;

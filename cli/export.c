@@ -35,7 +35,7 @@ static ccl_status_t unless_unsupported(ccl_i_cli_t *cli, ccl_status_t status, co
 static ccl_status_t programs(ccl_i_cli_t *cli, const ccl_topology_t *topo,
                              const ccl_collective_t *want, const ccl_tuning_t *tuning,
                              const char *dir, ccl_error_t *err) {
-    ccl_executor_t executor = (ccl_executor_t)ccl_i_choice(&cli->args.executor);
+    ccl_executor_t executor = cli->args.lower.executor;
     ccl_export_t *list = NULL;
     uint32_t n = 0;
     ccl_status_t status = CCL_OK;
@@ -79,8 +79,8 @@ static ccl_status_t graphs(ccl_i_cli_t *cli, const ccl_topology_t *topo, const c
         char name[200];
         ccl_text_t text = {0};
         ccl_error_t inner = CCL_ERROR_INIT;
-        ccl_status_t status = ccl_export_nccl_graph(&cli->ctx, topo, topo->nservers ? s : CCL_NONE,
-                                                    cli->args.channels, &text, &inner);
+        ccl_status_t status =
+            ccl_export_nccl_graph(&cli->ctx, topo, topo->nservers ? s : CCL_NONE, 0, &text, &inner);
 
         snprintf(name, sizeof name, "graph-%.120s.xml", topo->nservers ? topo->servers[s] : "all");
         for (char *p = name; *p; p++)

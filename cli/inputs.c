@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 enum { MAX_SIZES = 4096 };
 
@@ -84,21 +83,6 @@ char *ccl_i_title(const char *path) {
 
     ccl_file_title(path, title, sizeof(title));
     return strdup(title);
-}
-
-ccl_status_t ccl_i_proto(const char *text, const char **out, ccl_error_t *err) {
-    static const char *const names[] = {"Simple", "LL", "LL128"};
-
-    if (!text)
-        text = names[0];
-    for (size_t i = 0; i < CCL_ARRAY_LEN(names); i++) {
-        if (strcasecmp(text, names[i]) == 0) {
-            *out = names[i];
-            return CCL_OK;
-        }
-    }
-    return ccl_fail(err, CCL_ERR_USAGE, "option --proto wants one of Simple, LL, LL128, not \"%s\"",
-                    text);
 }
 
 /* ---------------------------------------------------------------- collectives */
@@ -274,14 +258,9 @@ ccl_status_t ccl_i_sizes(const char *text, double **out, uint32_t *n_out, ccl_er
 }
 
 ccl_sim_options_t ccl_i_sim_options(const ccl_i_args_t *args) {
-    ccl_sim_options_t options = CCL_SIM_OPTIONS_INIT;
+    ccl_sim_options_t options = args->sim;
 
     options.size_bytes = args->size_bytes;
-    options.batches = args->batches;
-    options.granularity = (ccl_granularity_t)ccl_i_choice(&args->granularity);
-    options.sharing = (ccl_sharing_t)args->sharing;
-    options.no_skip = args->no_skip;
-    options.no_fold = args->no_fold;
     return options;
 }
 

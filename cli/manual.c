@@ -65,6 +65,8 @@ static void title(ccl_text_t *out, const char *name, const char *summary) {
 }
 
 static void option(ccl_text_t *out, const ccl_i_option_info_t *o) {
+    ccl_text_t text = {0};
+
     ccl_text_printf(out, ".TP\n");
     if (o->letter)
         ccl_text_printf(out, "\\fB\\-%c\\fR, ", o->letter);
@@ -77,15 +79,21 @@ static void option(ccl_text_t *out, const ccl_i_option_info_t *o) {
         ccl_text_printf(out, "\\fR%s", o->value_optional ? "]" : "");
     }
     ccl_text_add(out, "\n", 1);
-    line(out, o->help);
+    ccl_i_option_doc(o, &text);
+    line(out, text.data ? text.data : "");
+    out->nomem |= text.nomem;
+    ccl_text_fini(&text);
 }
 
 static void options(ccl_text_t *out, const ccl_i_command_t *command, bool general) {
-    ccl_i_option_info_t o;
+    ccl_i_option_info_t o, before = {0};
 
     for (size_t i = 0; ccl_i_option_info(command, i, &o); i++) {
         if (o.general != general)
             continue;
+        if (strcmp(o.group, before.group) != 0)
+            ccl_text_printf(out, ".SH OPTIONS OF %s\n", o.group);
+        before = o;
         option(out, &o);
         if (strcmp(o.name, "table") == 0)
             for (size_t t = 0; command->tables && command->tables[t]; t++)

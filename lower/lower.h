@@ -90,11 +90,10 @@ typedef struct ccl_lower_options {
 } ccl_lower_options_t;
 /** The defaults. */
 #define CCL_LOWER_OPTIONS_INIT                                                                     \
-    {                                                                                              \
-        sizeof(ccl_lower_options_t), "Simple", false, false, false, 0, CCL_ORDER_STEP,             \
-            CCL_ALLOCATE_CONNECTION, CCL_GRANULARITY_ALGORITHM, CCL_STAGES_AUTO, CCL_EXECUTOR_ANY, \
-            NULL, NULL, 0, 0, NULL, false, NULL, NULL                                              \
-    }
+    { .size = sizeof(ccl_lower_options_t), .proto = "Simple" }
+/** The options of lowering, by their place in ccl_lower_options_t; ends without a name. The level,
+    `granularity`, is the run's (ccl_sim_option_table). */
+extern const ccl_option_t ccl_lower_option_table[];
 
 /**
  * The same schedule in another order: steps are renumbered so that every transfer has a step of its

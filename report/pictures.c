@@ -341,9 +341,10 @@ ccl_status_t ccl_report_draw_progress(const char *name, const char *text, size_t
         n++;
     }
     if (status == CCL_OK && n == 0)
-        status = ccl_error_set(err, CCL_ERR_INPUT, name, 1, 1,
-                               "nothing in it; what ccllab synth --with cegis --trace FILE writes "
-                               "is wanted");
+        status = ccl_error_set(
+            err, CCL_ERR_INPUT, name, 1, 1,
+            "nothing in it; what ccllab synth --with cegis --search-trace FILE writes "
+            "is wanted");
     if (status == CCL_OK)
         status = ccl_draw_progress(searches, n, out, err);
     free(sides[0].moments);

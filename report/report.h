@@ -335,7 +335,8 @@ ccl_status_t ccl_report_draw_idle(const ccl_json_doc_t *docs, uint32_t ndocs, ui
  * ccl_picture_destroy(). @retval CCL_ERR_INPUT  not such a result; file, line and column. */
 ccl_status_t ccl_report_draw_explanation(const ccl_json_doc_t *doc, ccl_picture_t **out,
                                          ccl_error_t *err);
-/** Progress of what `synth --with cegis --trace` wrote. @param name  for messages and titles. */
+/** Progress of what `synth --with cegis --search-trace` wrote. @param name  for messages and
+ * titles. */
 ccl_status_t ccl_report_draw_progress(const char *name, const char *text, size_t len,
                                       ccl_picture_t **out, ccl_error_t *err);
 /**

@@ -230,29 +230,19 @@ ccl_status_t ccl_notebook_gc(ccl_notebook_t *notebook, bool all, uint64_t *point
 
 /* ---------------------------------------------------------------- tuning */
 
-/** What can be tuned; docs/tuning.md says what each is. */
+/** Most options of synthesizers, without the common ones, that the tuner can have. */
+enum { CCL_KNOBS_OWN = 32 };
+/**
+ * What can be tuned; docs/tuning.md says what each is. Those of synthesizers come from their tables
+ * of options (ccl_synth_option_table), in that order; so do those of lowering and of a run.
+ */
 typedef enum ccl_knob {
     CCL_KNOB_WITH,
     CCL_KNOB_CHANNELS,
     CCL_KNOB_CHUNKS,
-    CCL_KNOB_RESTARTS,
-    CCL_KNOB_ROOTS,
-    CCL_KNOB_EFFORT,
-    CCL_KNOB_TAU_REF,
-    CCL_KNOB_CAPACITY,
-    CCL_KNOB_START,
-    CCL_KNOB_MAX_RELAYS,
-    CCL_KNOB_MAX_STAGES,
-    CCL_KNOB_MAX_SKETCHES,
-    CCL_KNOB_WITHIN,
-    CCL_KNOB_SIMULATED,
-    CCL_KNOB_COARSE_EPOCHS,
-    CCL_KNOB_FINE_EPOCHS,
-    CCL_KNOB_EPOCH,
-    CCL_KNOB_COMPOSE,
-    CCL_KNOB_CLUSTERS,
-    CCL_KNOB_INNER,
-    CCL_KNOB_ORDER, /**< this one and those behind it: lowering and the run; before: synthesis */
+    CCL_KNOB_OWN, /**< the first of what only some synthesizers have */
+    /** This one and those behind it: lowering and the run; before: synthesis. */
+    CCL_KNOB_ORDER = CCL_KNOB_OWN + CCL_KNOBS_OWN,
     CCL_KNOB_ALLOCATE,
     CCL_KNOB_GRANULARITY,
     CCL_KNOB_FUSE,
@@ -270,7 +260,13 @@ typedef enum ccl_knob {
     CCL_KNOB_IMPROVE, /**< tries of ccl_improve() */
     CCL_KNOBS
 } ccl_knob_t;
-const char *ccl_knob_name(ccl_knob_t knob); /**< "tau_ref"; static */
+/** Its option, as its owner declares it; NULL: no synthesizer has so many, or it is `with`. */
+const ccl_option_t *ccl_knob_option(ccl_knob_t knob);
+/** "greedy, cegis": which synthesizers look at it, of those that only some do. Returns out. */
+const char *ccl_knob_owners(ccl_knob_t knob, char *out, size_t out_len);
+/** @retval CCL_ERR_INPUT  there is none of that name; the nearest is named. */
+ccl_status_t ccl_knob_find(const char *name, size_t len, ccl_knob_t *out, ccl_error_t *err);
+const char *ccl_knob_name(ccl_knob_t knob); /**< "tau_ref"; static; NULL: there is none */
 /** "auto", "4", "2us", "hpds", "ring". */
 void ccl_knob_text(ccl_knob_t knob, double value, char *out, size_t out_len);
 

@@ -106,10 +106,9 @@ typedef struct ccl_sim_options {
 } ccl_sim_options_t;
 /** The defaults. */
 #define CCL_SIM_OPTIONS_INIT                                                                       \
-    {                                                                                              \
-        sizeof(ccl_sim_options_t), 0, 0, CCL_GRANULARITY_ALGORITHM, CCL_SHARING_FAIR, false, NULL, \
-            false, false, false, 0, 0                                                              \
-    }
+    { .size = sizeof(ccl_sim_options_t) }
+/** The options of a run, by their place in ccl_sim_options_t; ends without a name. */
+extern const ccl_option_t ccl_sim_option_table[];
 
 /** Use of one directed link. */
 typedef struct ccl_link_use {

@@ -75,10 +75,10 @@ typedef struct ccl_sketch_options {
     uint32_t max_relays;    /**< of pruning 3; CCL_NONE: dimensions - 1 */
     uint32_t max_stages;    /**< of a sketch, at most 10; 0: dimensions + 1 */
     uint32_t max_sketches;  /**< 0: 200; partial ones: 30 times as many */
-    const ccl_json_doc_t *file; /**< the user's sketches and mixes (docs/formats.md); NULL: none.
-                                     Borrowed; may be shared by threads. */
-    bool with_found;            /**< search as well (the file may say so too); else the file's
-                                     sketches only, and where it has mixes these only */
+    /** The user's sketches and mixes (docs/formats.md) in place of a search, and where it has mixes
+        these only; NULL: none. Borrowed; may be shared by threads. */
+    const ccl_json_doc_t *file;
+    const ccl_json_doc_t *added; /**< the same besides what a search finds; not with `file` */
     ccl_text_t *write;       /**< sketches and the mix that was chosen are added, in that format */
     double within;           /**< R1: candidates estimated so much slower are dropped; 0: 0.2 */
     uint32_t most_simulated; /**< R2: of the others at most so many are simulated; 0: 8 */
@@ -88,9 +88,6 @@ typedef struct ccl_sketch_options {
     const char *cache;       /**< directory of solved sub-demands, "auto": the user's; NULL, "none":
                                   none */
 } ccl_sketch_options_t;
-/** The defaults. */
-#define CCL_SKETCH_OPTIONS_INIT                                                                    \
-    { false, false, false, CCL_NONE, 0, 0, NULL, false, NULL, 0, 0, 0, 0, false, NULL }
 
 /** Of `c2c`. */
 typedef struct ccl_c2c_options {
@@ -99,9 +96,6 @@ typedef struct ccl_c2c_options {
     const char *inner; /**< synthesizer for collectives inside clusters; NULL: the fastest of
                             direct, hm and ring */
 } ccl_c2c_options_t;
-/** The defaults. */
-#define CCL_C2C_OPTIONS_INIT                                                                       \
-    { 0, NULL }
 
 /**
  * Links' times of a schedule of `c2c`: bytes over bandwidth, of links and of groups, without
@@ -133,7 +127,7 @@ typedef struct ccl_synth_options {
     double epoch_s;         /**< of `milp`; 0: its choice */
     bool uniform_roots; /**< AllReduce: as many chunks summed at each GPU, whatever it can carry */
     ccl_compose_t compose;    /**< for synthesizers that are `composable` */
-    double effort;            /**< cegis: so many times the usual solver work; 0: 1; < 0: none */
+    uint32_t effort;          /**< cegis: times the usual solver work (1); 0: none */
     double tau_ref_s;         /**< cegis: length of a step; 0: its choice */
     bool ceiling;             /**< cegis: capacities rounded up as HeteCCL's equation 1 has them */
     bool plain_start;         /**< cegis: start from links filled at random */
@@ -147,8 +141,7 @@ typedef struct ccl_synth_options {
 /** The defaults. */
 #define CCL_SYNTH_OPTIONS_INIT                                                                     \
     {                                                                                              \
-        sizeof(ccl_synth_options_t), 0, 0, 0, 0, 0, 0, 0, 0, false, CCL_COMPOSE_AUTO, 0, 0, false, \
-            false, NULL, NULL, CCL_SKETCH_OPTIONS_INIT, false, CCL_C2C_OPTIONS_INIT                \
+        .size = sizeof(ccl_synth_options_t), .effort = 1, .sketch = {.max_relays = CCL_NONE }      \
     }
 
 typedef struct ccl_synth_ops {
@@ -177,6 +170,9 @@ typedef struct ccl_synth_ops {
     /** A solver's baseline, minutes on larger clusters: comparisons have it only where it is named.
      */
     bool by_name;
+    /** Tables of the options that it looks at besides the common ones, by their place in
+        ccl_synth_options_t; ends with NULL. NULL: none. A table may be several synthesizers'. */
+    const ccl_option_t *const *options;
     /** How its schedules are lowered and run where nobody says otherwise (ccl_way_choose); NULL:
         step order, a block per connection, algorithm level. */
     const ccl_way_t *way;
@@ -185,6 +181,15 @@ typedef struct ccl_synth_ops {
 /** All synthesizers, in the order they are compared, those `by_name` last; ends with NULL. */
 const ccl_synth_ops_t *const *ccl_synth_all(void);
 const ccl_synth_ops_t *ccl_synth_find(const char *name);
+/**
+ * All tables of options by index: first the one that every synthesizer has, then each that some
+ * have, in the order of ccl_synth_all(); NULL: there are no more.
+ */
+const ccl_option_t *ccl_synth_option_table(uint32_t index);
+/** Whether a synthesizer looks at the options of a table. */
+bool ccl_synth_has_options(const ccl_synth_ops_t *ops, const ccl_option_t *table);
+/** "greedy, cegis": who has a table; "" of the common one. Returns out. */
+const char *ccl_synth_option_owners(const ccl_option_t *table, char *out, size_t out_len);
 /** Find, check supports(), synthesize, verify the schedule (a wrong one is CCL_ERR_INTERNAL). */
 ccl_status_t ccl_synthesize(const ccl_ctx_t *ctx, const char *name, const ccl_topology_t *topo,
                             ccl_routes_t *routes, const ccl_collective_t *want,

@@ -32,8 +32,8 @@ static ccl_status_t bound(ccl_i_cli_t *cli, bound_t *b, ccl_error_t *err) {
     ccl_status_t status;
     uint32_t n;
 
-    if (cli->args.proto)
-        CCL_TRY(ccl_i_proto(cli->args.proto, &options.proto, err));
+    if (ccl_i_given(&cli->args, "proto"))
+        options.proto = cli->args.lower.proto;
     CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &b->topo, err));
     CCL_TRY(ccl_i_profile_lay(cli, b->topo, options.proto, &laid, err));
     if (laid) {

@@ -30,8 +30,8 @@ static void command_line(const ccl_i_cli_t *cli, const ccl_measured_run_t *run,
                     (uint32_t)(run - log->runs) + 1);
     if (cli->args.collective)
         ccl_text_printf(out, " --collective %s", cli->args.collective);
-    if (cli->args.channels)
-        ccl_text_printf(out, " --channels %u", cli->args.channels);
+    if (cli->args.nccl_channels)
+        ccl_text_printf(out, " --channels %u", cli->args.nccl_channels);
     if (cli->args.in_place)
         ccl_text_printf(out, " --in-place");
 }
@@ -64,7 +64,7 @@ static ccl_status_t calibrate(ccl_i_cli_t *cli, const ccl_topology_t *topo,
     ccl_i_measured_title(run, source, sizeof(source));
     command_line(cli, run, log, &command);
     ccl_file_title(cli->args.output ? cli->args.output : "fitted", name, sizeof(name));
-    options.channels = cli->args.channels;
+    options.channels = cli->args.nccl_channels;
     options.in_place = cli->args.in_place;
     options.name = cli->args.name ? cli->args.name : name;
     options.date = date;
@@ -90,8 +90,9 @@ static ccl_status_t calibrate(ccl_i_cli_t *cli, const ccl_topology_t *topo,
 static ccl_status_t refuse_others(const ccl_i_args_t *args, ccl_error_t *err) {
     static const char *const of_host[] = {"processes", "transport",  "type", "op",
                                           "repeats",   "footprints", NULL};
-    static const char *const of_log[] = {"topology", "fail",     "degrade", "collective", "run",
-                                         "channels", "in-place", "source",  NULL};
+    static const char *const of_log[] = {"topology",   "fail",   "degrade",
+                                         "collective", "run",    "channels@measured",
+                                         "in-place",   "source", NULL};
     bool host = args->job.device != NULL;
     for (const char *const *name = host ? of_log : of_host; *name; name++)
         if (ccl_i_given(args, *name))
@@ -151,7 +152,7 @@ static const char *const accepts[] = {"topology",
                                       "collective",
                                       "ranks@calibrate",
                                       "run",
-                                      "channels",
+                                      "channels@measured",
                                       "in-place",
                                       "name",
                                       "source",

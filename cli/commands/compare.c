@@ -25,9 +25,9 @@ typedef struct compare {
     ccl_comparison_t **comparisons;
     ccl_contender_t *contenders; /* room for all */
     uint32_t ncollectives;
-    ccl_json_doc_t sketches;  /* of --sketches */
-    ccl_topology_t *known_as; /* with a profile: the cluster for protocol Simple; else NULL */
-    ccl_notebook_t *notebook; /* NULL: none */
+    ccl_i_synth_files_t files; /* of --sketches */
+    ccl_topology_t *known_as;  /* with a profile: the cluster for protocol Simple; else NULL */
+    ccl_notebook_t *notebook;  /* NULL: none */
 } compare_t;
 
 static void compare_fini(compare_t *c) {
@@ -51,7 +51,7 @@ static void compare_fini(compare_t *c) {
     free(c->with_copy);
     free(c->words);
     free(c->collectives_copy);
-    ccl_json_fini(&c->sketches);
+    ccl_i_synth_files_fini(&c->files);
     ccl_topology_destroy(c->topo);
     ccl_topology_destroy(c->known_as);
     ccl_notebook_close(c->notebook);
@@ -134,7 +134,7 @@ static ccl_status_t verify_mine(ccl_i_cli_t *cli, const mine_t *mine, const char
     ccl_text_t text = {0};
     ccl_status_t status;
 
-    options.granularity = (ccl_granularity_t)ccl_i_choice(&cli->args.granularity);
+    options.granularity = cli->args.sim.granularity;
     options.skip_deadlock = true;
     if (mine->document.program)
         CCL_TRY(ccl_program_verify(&cli->ctx, mine->document.program, &options, &verdict, err));
@@ -332,7 +332,7 @@ static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
     ccl_topology_t *laid = NULL;
     size_t nall = 0;
 
-    CCL_TRY(ccl_i_lower_options(&cli->args, &options.lower, err));
+    options.lower = ccl_i_lower_options(&cli->args);
     ccl_i_way(&cli->args, &options.way_bits);
     if (cli->args.with) {
         CCL_TRY(ccl_i_words("with", cli->args.with, &c->with_copy, &c->with, &c->nwith, err));
@@ -358,7 +358,7 @@ static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
     options.contenders = c->contenders;
     options.sizes_bytes = c->sizes_bytes;
     options.nsizes = c->nsizes;
-    CCL_TRY(ccl_i_synth_options(&cli->args, &c->sketches, &options.synth, err));
+    CCL_TRY(ccl_i_synth_options(&cli->args, &c->files, &options.synth, err));
     options.sim = ccl_i_sim_options(&cli->args);
     options.no_verify = true; /* files of the user were verified above, or are not to be */
     if (cli->args.notebook)
@@ -387,57 +387,11 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     return status;
 }
 
-static const char *const accepts[] = {"topology",
-                                      "fail",
-                                      "degrade",
-                                      "scale",
-                                      "set",
-                                      "profile",
-                                      "notebook@compare",
-                                      "collective",
-                                      "demand",
-                                      "root",
-                                      "sizes",
-                                      "with",
-                                      "program",
-                                      "schedule",
-                                      "order",
-                                      "allocate",
-                                      "granularity",
-                                      "stages",
-                                      "executor",
-                                      "sharing",
-                                      "batches",
-                                      "channels",
-                                      "chunks",
-                                      "restarts",
-                                      "roots",
-                                      "compose",
-                                      "clusters",
-                                      "inner",
-                                      "proto",
-                                      "no-fuse",
-                                      "out-of-place",
-                                      "time-limit",
-                                      "no-verify",
-                                      "no-skip",
-                                      "no-fold",
-                                      "table",
-                                      "keep-isomorphic",
-                                      "keep-inconsistent",
-                                      "keep-relayed",
-                                      "max-relays",
-                                      "max-stages",
-                                      "max-sketches",
-                                      "sketches",
-                                      "add-sketches",
-                                      "within",
-                                      "simulated",
-                                      "coarse-epochs",
-                                      "fine-epochs",
-                                      "no-shapes",
-                                      "cache",
-                                      NULL};
+static const char *const accepts[] = {
+    "topology",         "fail",       "degrade",     "scale",        "set",       "profile",
+    "notebook@compare", "collective", "demand",      "root",         "sizes",     "with",
+    "program",          "schedule",   "granularity", "sharing",      "batches",   "no-verify",
+    "no-skip",          "no-fold",    "table",       CCL_I_LOWERING, CCL_I_SYNTH, NULL};
 const ccl_i_command_t ccl_i_cmd_compare = {
     .name = "compare",
     .usage = "--topology SPEC --collective NAME[,NAME...] [options]",

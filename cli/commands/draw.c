@@ -38,9 +38,8 @@ static ccl_status_t run_topology(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const topology_accepts[] = {
-    "topology", "fail",    "degrade",     "scale",   "set",     "heat",         "size",
-    "width",    "batches", "granularity", "sharing", "profile", "no-verify",    "order",
-    "allocate", "stages",  "executor",    "proto",   "no-fuse", "out-of-place", NULL};
+    "topology", "fail",        "degrade", "scale",   "set",       "heat",         "size", "width",
+    "batches",  "granularity", "sharing", "profile", "no-verify", CCL_I_LOWERING, NULL};
 const ccl_i_command_t ccl_i_cmd_draw_topology = {
     .name = "draw topology",
     .usage = "--topology SPEC [--heat FILE --size BYTES] -o PICTURE",
@@ -111,10 +110,9 @@ static ccl_status_t run_timeline(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const timeline_accepts[] = {
-    "topology",  "fail",    "degrade",   "scale",        "set",      "size",
-    "rows@draw", "colour",  "rank@draw", "width",        "batches",  "granularity",
-    "sharing",   "profile", "no-verify", "order",        "allocate", "stages",
-    "executor",  "proto",   "no-fuse",   "out-of-place", NULL};
+    "topology",  "fail",    "degrade",   "scale",        "set",     "size",
+    "rows@draw", "colour",  "rank@draw", "width",        "batches", "granularity",
+    "sharing",   "profile", "no-verify", CCL_I_LOWERING, NULL};
 const ccl_i_command_t ccl_i_cmd_draw_timeline = {
     .name = "draw timeline",
     .usage = "--topology SPEC FILE --size BYTES -o PICTURE",
@@ -242,7 +240,7 @@ const ccl_i_command_t ccl_i_cmd_draw_progress = {
     .name = "draw progress",
     .usage = "TRACE -o PICTURE",
     .summary = "best, bound and counterexamples of a search of cegis over time",
-    .details = "TRACE is what \"ccllab synth --with cegis --trace TRACE\" wrote.\n",
+    .details = "TRACE is what \"ccllab synth --with cegis --search-trace TRACE\" wrote.\n",
     .accepts = busbw_accepts,
     .min_inputs = 1,
     .max_inputs = 1,

@@ -8,7 +8,7 @@ typedef struct explain {
     ccl_i_document_t document;
     ccl_topology_t *topo;
     ccl_collective_t *want; /* NULL: the input is a file */
-    ccl_json_doc_t sketches;
+    ccl_i_synth_files_t files;
     ccl_explanation_t *explanation;
 } explain_t;
 
@@ -17,7 +17,7 @@ static void explain_fini(explain_t *x) {
     ccl_i_document_fini(&x->document);
     ccl_collective_destroy(x->want);
     ccl_topology_destroy(x->topo);
-    ccl_json_fini(&x->sketches);
+    ccl_i_synth_files_fini(&x->files);
 }
 
 /** A program or schedule file, or what --with makes of --collective. */
@@ -49,7 +49,7 @@ static ccl_status_t open_input(ccl_i_cli_t *cli, explain_t *x, ccl_explain_optio
         options->sim.size_bytes = x->want->natural_bytes;
     options->with = args->with;
     options->want = x->want;
-    CCL_TRY(ccl_i_synth_options(args, &x->sketches, &options->synth, err));
+    CCL_TRY(ccl_i_synth_options(args, &x->files, &options->synth, err));
     options->synth.size_bytes = options->sim.size_bytes;
     ccl_status_t status = ccl_synthesize(&cli->ctx, args->with, x->topo, NULL, x->want,
                                          &options->synth, &x->document.schedule, err);
@@ -73,7 +73,7 @@ static ccl_status_t make_program(ccl_i_cli_t *cli, explain_t *x, ccl_explain_opt
 
     options->way = ccl_way_choose(preset, way, bits);
     options->sim.granularity = options->way.granularity;
-    CCL_TRY(ccl_i_lower_options(&cli->args, &options->lower, err));
+    options->lower = ccl_i_lower_options(&cli->args);
     options->schedule = x->document.schedule;
     CCL_TRY(ccl_i_document_lower(cli, x->topo, preset, options->sim.size_bytes, &x->document, err));
     options->program = x->document.program;
@@ -91,14 +91,12 @@ static ccl_status_t explain(ccl_i_cli_t *cli, explain_t *x, ccl_error_t *err) {
     ccl_report_explanation_t about = {0};
     ccl_topology_t *laid = NULL;
     ccl_text_t text = {0};
-    const char *proto;
     ccl_status_t status;
 
     options.sim = ccl_i_sim_options(&cli->args);
     options.no_what_if = cli->args.no_what_if;
-    CCL_TRY(ccl_i_proto(cli->args.proto, &proto, err));
     CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &x->topo, err));
-    CCL_TRY(ccl_i_profile_lay(cli, x->topo, proto, &laid, err));
+    CCL_TRY(ccl_i_profile_lay(cli, x->topo, cli->args.lower.proto, &laid, err));
     if (laid) {
         ccl_topology_destroy(x->topo);
         x->topo = laid;
@@ -131,11 +129,10 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const accepts[] = {
-    "topology",   "fail",    "degrade",      "scale",    "set",     "profile",
-    "size",       "with",    "collective",   "demand",   "root",    "channels",
-    "chunks",     "batches", "granularity",  "sharing",  "no-fold", "proto",
-    "no-fuse",    "order",   "out-of-place", "allocate", "stages",  "executor",
-    "time-limit", "path",    "no-what-if",   "table",    "rows",    NULL};
+    "topology", "fail",       "degrade",     "scale",   "set",          "profile",
+    "size",     "with",       "collective",  "demand",  "root",         "channels",
+    "chunks",   "batches",    "granularity", "sharing", "no-fold",      "time-limit",
+    "path",     "no-what-if", "table",       "rows",    CCL_I_LOWERING, NULL};
 const ccl_i_command_t ccl_i_cmd_explain = {
     .name = "explain",
     .usage = "--topology SPEC [options] FILE --size BYTES",

@@ -22,18 +22,25 @@ static void lower_fini(lower_t *l) {
     ccl_topology_destroy(l->topo);
 }
 
-/** What was chosen of one option, else its first choice, or with --all each of `all`. */
-static ccl_i_choices_t choices_of(const ccl_i_choices_t *given, bool all) {
-    ccl_i_choices_t every = {3, {0, 1, 2, 0}};
-    ccl_i_choices_t first = {1, {0, 0, 0, 0}};
+/** What was chosen of one option, else its first choice, or with --all each of them. */
+static ccl_i_choices_t choices_of(const ccl_i_args_t *args, const ccl_option_t *table,
+                                  const char *name) {
+    const ccl_option_t *option = ccl_option_find(table, name, strlen(name));
+    ccl_i_choices_t out = ccl_i_choices(args, option);
 
-    return given->n ? *given : all ? every : first;
+    if (out.n)
+        return out;
+    for (out.n = 0; out.n < CCL_ARRAY_LEN(out.at) && option->words[out.n]; out.n++)
+        out.at[out.n] = out.n;
+    if (!args->all)
+        out.n = 1;
+    return out;
 }
 
 static void choose_ways(const ccl_i_args_t *args, lower_t *l) {
-    ccl_i_choices_t orders = choices_of(&args->order, args->all);
-    ccl_i_choices_t allocations = choices_of(&args->allocation, args->all);
-    ccl_i_choices_t levels = choices_of(&args->granularity, args->all);
+    ccl_i_choices_t orders = choices_of(args, ccl_lower_option_table, "order");
+    ccl_i_choices_t allocations = choices_of(args, ccl_lower_option_table, "allocate");
+    ccl_i_choices_t levels = choices_of(args, ccl_sim_option_table, "granularity");
 
     for (uint32_t g = 0; g < levels.n; g++) {
         for (uint32_t a = 0; a < allocations.n; a++) {
@@ -128,7 +135,7 @@ static ccl_status_t lower(ccl_i_cli_t *cli, lower_t *l, ccl_error_t *err) {
 
     choose_ways(args, l);
     CCL_TRY(check_output(args, l, err));
-    CCL_TRY(ccl_i_lower_options(args, &options.lower, err));
+    options.lower = ccl_i_lower_options(args);
     CCL_TRY(ccl_i_topology_open(cli, args->topology, &l->topo, err));
     CCL_TRY(rank_of(args, l->topo->nranks, &about, err));
     start_s = ccl_now_s();
@@ -184,11 +191,11 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     return status;
 }
 
-static const char *const accepts[] = {
-    "topology",    "fail",    "degrade",      "scale",    "set",     "order",   "allocate",
-    "granularity", "all",     "stages",       "executor", "size",    "batches", "sharing",
-    "proto",       "no-fuse", "out-of-place", "no-skip",  "no-fold", "blocks",  "rank",
-    "table",       NULL};
+static const char *const accepts[] = {"topology",     "fail",    "degrade", "scale",   "set",
+                                      "granularity",  "all",     "size",    "batches", "sharing",
+                                      "no-skip",      "no-fold", "blocks",  "rank",    "table",
+                                      CCL_I_LOWERING, NULL};
+static const char *const lists[] = {"order", "allocate", "granularity", NULL};
 const ccl_i_command_t ccl_i_cmd_lower = {
     .name = "lower",
     .usage = "SCHEDULE --topology SPEC [options] [-o PROGRAM.xml]",
@@ -202,7 +209,7 @@ const ccl_i_command_t ccl_i_cmd_lower = {
     .accepts = accepts,
     .min_inputs = 1,
     .max_inputs = 1,
-    .several = true,
+    .lists = lists,
     .tables = ccl_report_lowering_tables,
     .no = "it is wrong, or no way could run",
     .run = run,

@@ -49,11 +49,11 @@ static ccl_status_t options_of(const ccl_i_cli_t *cli, run_t *r, ccl_error_t *er
     unsigned bits;
 
     o.device = args->job.device ? args->job.device : "host";
-    o.batches = args->batches;
+    o.batches = args->sim.batches;
     o.granularity = ccl_i_way(args, &bits).granularity;
     o.type = types[args->job.type];
     o.op = (ccl_reduction_t)args->job.op;
-    o.out_of_place = args->out_of_place;
+    o.out_of_place = args->lower.out_of_place;
     o.repeats = args->job.repeats;
     o.warmups = args->job.warmups;
     o.no_check = args->job.no_check;
@@ -82,7 +82,7 @@ static ccl_status_t options_of(const ccl_i_cli_t *cli, run_t *r, ccl_error_t *er
 /** A schedule needs no cluster as long as nothing asks what its links are like. */
 static ccl_status_t lower(ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
     const ccl_i_args_t *args = &cli->args;
-    ccl_lower_options_t options;
+    ccl_lower_options_t options = ccl_i_lower_options(args);
 
     if (r->document.program)
         return ccl_i_refuse_lowered(args, r->input, err);
@@ -97,7 +97,6 @@ static ccl_status_t lower(ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
                 r->document.schedule->coll->nranks, r->topo->name, r->topo->nranks);
         return ccl_i_document_lower(cli, r->topo, NULL, r->sizes[r->nsizes - 1], &r->document, err);
     }
-    CCL_TRY(ccl_i_lower_options(args, &options, err));
     options.size_bytes = r->sizes[r->nsizes - 1];
     return ccl_lower(&cli->ctx, r->document.schedule, &options, &r->document.program, err);
 }
@@ -249,9 +248,9 @@ static ccl_status_t synthesize(ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
     ccl_routes_t *routes = ccl_routes_create(r->emulated);
     ccl_status_t status = routes ? CCL_OK : ccl_fail_nomem(err);
 
-    options.channels = cli->args.channels;
+    options.channels = cli->args.synth.channels;
     r->preset = ccl_synth_find(r->input)->way;
-    if (r->preset && !cli->args.granularity.n)
+    if (r->preset && !ccl_i_given(&cli->args, "granularity"))
         r->options.granularity = r->preset->granularity;
     if (status == CCL_OK)
         status = ccl_i_collective_open(&cli->args, cli->args.collective, r->emulated->nranks, &want,
@@ -324,12 +323,12 @@ ccl_status_t ccl_i_run_in(ccl_i_cli_t *cli, const ccl_testbed_t *testbed,
 }
 
 static const char *const accepts[] = {
-    "size",      "sizes",        "type",        "op",          "repeats",   "warmups",  "device",
-    "ranks@run", "processes",    "transport",   "rdma",        "bootstrap", "world",    "rank@job",
-    "root@job",  "batches",      "granularity", "slots@run",   "slice",     "slices",   "watchdog",
-    "no-check",  "no-verify",    "blocks@run",  "table",       "topology",  "fail",     "degrade",
-    "scale",     "set",          "order",       "allocate",    "stages",    "executor", "proto",
-    "no-fuse",   "out-of-place", "kernel",      "emit-kernel", "with-ccl",  "hom-ccl",  NULL};
+    "size",   "sizes",       "type",       "op",        "repeats",      "warmups",
+    "device", "ranks@run",   "processes",  "transport", "rdma",         "bootstrap",
+    "world",  "rank@job",    "rendezvous", "batches",   "granularity",  "slots@run",
+    "slice",  "slices",      "watchdog",   "no-check",  "no-verify",    "blocks@run",
+    "table",  "topology",    "fail",       "degrade",   "scale",        "set",
+    "kernel", "emit-kernel", "with-ccl",   "hom-ccl",   CCL_I_LOWERING, NULL};
 const ccl_i_command_t ccl_i_cmd_run = {
     .name = "run",
     .usage = "FILE [options]",

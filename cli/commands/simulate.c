@@ -83,7 +83,6 @@ static ccl_status_t simulate_program(ccl_i_cli_t *cli, const ccl_topology_t *top
     ccl_bound_options_t bounds = CCL_BOUND_OPTIONS_INIT;
     ccl_bound_t bound;
     unsigned bits;
-    const char *proto = NULL;
     const ccl_way_t way = ccl_i_way(&cli->args, &bits);
     const char *form;
     ccl_status_t status = ccl_i_document_read(cli->args.inputs.items[0], &document, &form, err);
@@ -99,11 +98,10 @@ static ccl_status_t simulate_program(ccl_i_cli_t *cli, const ccl_topology_t *top
         status = ccl_error_set(err, CCL_ERR_INPUT, about.input, 0, 0,
                                "a %s for %u ranks, but %s has %u GPUs", form, coll->nranks,
                                topo->name, topo->nranks);
-    if (status == CCL_OK && document.schedule)
-        status = ccl_i_proto(cli->args.proto, &proto, err);
     if (status == CCL_OK)
-        status = ccl_i_profile_lay(cli, topo, document.program ? document.program->proto : proto,
-                                   &laid, err);
+        status = ccl_i_profile_lay(
+            cli, topo, document.program ? document.program->proto : cli->args.lower.proto, &laid,
+            err);
     if (laid)
         about.topo = topo = laid;
     if (status == CCL_OK && !(options->size_bytes > 0))
@@ -286,12 +284,10 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     return status;
 }
 
-static const char *const accepts[] = {"topology", "fail",    "degrade",  "scale",        "set",
-                                      "profile",  "size",    "batches",  "granularity",  "sharing",
-                                      "flows",    "unicast", "trace",    "no-verify",    "no-skip",
-                                      "no-fold",  "proto",   "no-fuse",  "out-of-place", "order",
-                                      "allocate", "stages",  "executor", "table",        "rows",
-                                      NULL};
+static const char *const accepts[] = {"topology", "fail",    "degrade", "scale",        "set",
+                                      "profile",  "size",    "batches", "granularity",  "sharing",
+                                      "flows",    "unicast", "trace",   "no-verify",    "no-skip",
+                                      "no-fold",  "table",   "rows",    CCL_I_LOWERING, NULL};
 const ccl_i_command_t ccl_i_cmd_simulate = {
     .name = "simulate",
     .usage = "--topology SPEC [options] FILE --size BYTES",

@@ -98,15 +98,6 @@ static ccl_status_t explain(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_ro
     return status;
 }
 
-/** What a synthesizer wrote besides its schedule. */
-static ccl_status_t save(const char *path, const ccl_text_t *text, ccl_error_t *err) {
-    if (!path)
-        return CCL_OK;
-    if (text->nomem)
-        return ccl_fail_nomem(err);
-    return ccl_file_write(path, text->data ? text->data : "", text->len, err);
-}
-
 /** A plan per rank for FlagCX, proven beside the schedule before the first is written. */
 static ccl_status_t write_plans(const ccl_i_cli_t *cli, const ccl_topology_t *topo,
                                 const ccl_schedule_t *schedule, ccl_error_t *err) {
@@ -117,7 +108,7 @@ static ccl_status_t write_plans(const ccl_i_cli_t *cli, const ccl_topology_t *to
     ccl_status_t status = of && borders && plans ? CCL_OK : ccl_fail_nomem(err);
 
     if (status == CCL_OK)
-        status = ccl_c2c_clusters(topo, cli->args.clusters, of, borders, &nclusters, err);
+        status = ccl_c2c_clusters(topo, cli->args.synth.c2c.clusters, of, borders, &nclusters, err);
     ccl_c2c_groups_t groups = {n, nclusters, of, borders};
     for (uint32_t r = 0; status == CCL_OK && r < n; r++)
         status = ccl_c2c_plan_create(schedule, &groups, r, &plans[r], err);
@@ -157,10 +148,9 @@ static ccl_status_t keep_vendors(const ccl_topology_t *topo, uint32_t *clusters,
 }
 
 static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_routes_t *routes,
-                         const ccl_collective_t *want, ccl_synth_options_t options, target_t target,
-                         ccl_error_t *err) {
+                         const ccl_collective_t *want, ccl_synth_options_t options,
+                         const ccl_i_synth_files_t *files, target_t target, ccl_error_t *err) {
     ccl_synth_stats_t stats = {0};
-    ccl_text_t trace = {0}, sketches = {0};
     ccl_i_document_t made = {NULL, NULL};
     ccl_text_t text = {0};
     ccl_status_t status;
@@ -169,8 +159,6 @@ static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_route
     if (target == TARGET_FLAGCX && !options.c2c.clusters)
         CCL_TRY(keep_vendors(topo, &options.c2c.clusters, err));
     options.stats = &stats;
-    options.trace = cli->args.trace ? &trace : NULL;
-    options.sketch.write = cli->args.sketch.write ? &sketches : NULL;
     status = ccl_synthesize(&cli->ctx, cli->args.with, topo, routes, want, &options, &made.schedule,
                             err);
     if (status == CCL_TIMEOUT && made.schedule) {
@@ -178,9 +166,7 @@ static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_route
         status = CCL_OK;
     }
     if (status == CCL_OK)
-        status = save(cli->args.trace, &trace, err);
-    if (status == CCL_OK)
-        status = save(cli->args.sketch.write, &sketches, err);
+        status = ccl_i_synth_files_write(files, err);
     if (status == CCL_OK && target == TARGET_FLAGCX)
         status = write_plans(cli, topo, made.schedule, err);
     else if (status == CCL_OK)
@@ -195,26 +181,18 @@ static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_route
         ccl_error_clear(err);
     }
     ccl_text_fini(&text);
-    ccl_text_fini(&trace);
-    ccl_text_fini(&sketches);
     ccl_i_document_fini(&made);
     return status;
 }
 
 /** Options of one synthesizer are refused beside another. */
 static ccl_status_t check_with(const ccl_i_args_t *args, ccl_error_t *err) {
-    static const char *const of_sketch[] = {"sketches", "add-sketches", "write-sketches"};
-
     if (args->explain && args->with && strcmp(args->with, "cegis") != 0)
         return ccl_fail(err, CCL_ERR_USAGE, "--explain-capacities is for --with cegis");
     if (!args->with && !args->explain)
         return ccl_fail(err, CCL_ERR_USAGE,
                         "no synthesizer given: --with NAME (ccllab algos lists them)");
-    for (size_t i = 0; i < CCL_ARRAY_LEN(of_sketch); i++) {
-        if (ccl_i_given(args, of_sketch[i]) && (!args->with || strcmp(args->with, "sketch") != 0))
-            return ccl_fail(err, CCL_ERR_USAGE, "--%s is for --with sketch", of_sketch[i]);
-    }
-    return CCL_OK;
+    return ccl_i_synth_files_check(args, args->explain ? "cegis" : args->with, err);
 }
 
 static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
@@ -222,18 +200,16 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     ccl_collective_t *want = NULL;
     ccl_routes_t *routes = NULL;
     ccl_synth_options_t options;
-    ccl_json_doc_t sketches = {0};
+    ccl_i_synth_files_t files = {0};
     target_t target = TARGET_JSON;
-    const char *proto;
     ccl_status_t status;
 
     if (!cli->args.explain)
         CCL_TRY(target_of(&cli->args, &target, err));
-    CCL_TRY(ccl_i_proto(cli->args.proto, &proto, err));
     if (target != TARGET_XML && !cli->args.explain)
         CCL_TRY(refuse_unlowered(&cli->args, err));
     CCL_TRY(check_with(&cli->args, err));
-    status = ccl_i_synth_options(&cli->args, &sketches, &options, err);
+    status = ccl_i_synth_options(&cli->args, &files, &options, err);
     if (status == CCL_OK)
         status = ccl_i_topology_open(cli, cli->args.topology, &topo, err);
     if (status == CCL_OK)
@@ -245,68 +221,21 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
         else if (cli->args.explain)
             status = explain(cli, topo, routes, want, &options, err);
         else
-            status = make(cli, topo, routes, want, options, target, err);
+            status = make(cli, topo, routes, want, options, &files, target, err);
     }
     ccl_routes_destroy(routes);
     ccl_collective_destroy(want);
     ccl_topology_destroy(topo);
-    ccl_json_fini(&sketches);
+    ccl_i_synth_files_fini(&files);
     return status;
 }
 
-static const char *const accepts[] = {"topology",
-                                      "fail",
-                                      "degrade",
-                                      "scale",
-                                      "set",
-                                      "collective",
-                                      "demand",
-                                      "root",
-                                      "with",
-                                      "size",
-                                      "channels",
-                                      "chunks",
-                                      "restarts",
-                                      "roots",
-                                      "compose",
-                                      "clusters",
-                                      "inner",
-                                      "proto",
-                                      "no-fuse",
-                                      "out-of-place",
-                                      "order",
-                                      "allocate",
-                                      "stages",
-                                      "granularity",
-                                      "executor",
-                                      "batches",
-                                      "time-limit",
-                                      "effort",
-                                      "capacity",
-                                      "tau-ref",
-                                      "start",
-                                      "trace",
-                                      "format",
-                                      "explain-capacities",
-                                      "steps",
-                                      "rounds",
-                                      "epoch",
-                                      "keep-isomorphic",
-                                      "keep-inconsistent",
-                                      "keep-relayed",
-                                      "max-relays",
-                                      "max-stages",
-                                      "max-sketches",
-                                      "sketches",
-                                      "add-sketches",
-                                      "write-sketches",
-                                      "within",
-                                      "simulated",
-                                      "coarse-epochs",
-                                      "fine-epochs",
-                                      "no-shapes",
-                                      "cache",
-                                      NULL};
+static const char *const accepts[] = {
+    "topology",    "fail",       "degrade",      "scale",
+    "set",         "collective", "demand",       "root",
+    "with",        "size",       "format",       "explain-capacities",
+    "granularity", "batches",    CCL_I_LOWERING, CCL_I_SYNTH_FILES,
+    NULL};
 const ccl_i_command_t ccl_i_cmd_synth = {
     .name = "synth",
     .usage = "--topology SPEC --collective NAME --with NAME [--size BYTES] -o FILE",

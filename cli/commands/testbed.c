@@ -253,11 +253,10 @@ const ccl_i_command_t ccl_i_cmd_testbed_up = {
 };
 
 static const char *const run_accepts[] = {
-    "collective",  "demand",     "root",    "channels",     "rate-max", "size",
-    "sizes",       "type",       "op",      "repeats",      "warmups",  "batches",
-    "granularity", "slots@run",  "slice",   "slices",       "watchdog", "no-check",
-    "no-verify",   "blocks@run", "table",   "order",        "allocate", "stages",
-    "executor",    "proto",      "no-fuse", "out-of-place", NULL};
+    "collective",  "demand",     "root",  "channels",     "rate-max", "size",
+    "sizes",       "type",       "op",    "repeats",      "warmups",  "batches",
+    "granularity", "slots@run",  "slice", "slices",       "watchdog", "no-check",
+    "no-verify",   "blocks@run", "table", CCL_I_LOWERING, NULL};
 const ccl_i_command_t ccl_i_cmd_testbed_run = {
     .name = "testbed run",
     .usage = "CLUSTER|NAME FILE|SYNTHESIZER [options]",

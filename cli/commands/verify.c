@@ -38,10 +38,10 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
         *err = why;
         return status;
     }
-    options.executor = (ccl_executor_t)ccl_i_choice(&cli->args.executor);
-    options.granularity = (ccl_granularity_t)ccl_i_choice(&cli->args.granularity);
+    options.executor = cli->args.lower.executor;
+    options.granularity = cli->args.sim.granularity;
     options.slots = cli->args.slots;
-    options.batches = cli->args.batches;
+    options.batches = cli->args.sim.batches;
     if (document.program) {
         about.collective = document.program->coll->name;
         about.nranks = document.program->nranks;

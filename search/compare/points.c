@@ -41,80 +41,46 @@ ccl_status_t ccl_i_point_inputs(ccl_notebook_t *notebook, const ccl_topology_t *
 
 /* ---------------------------------------------------------------- comparisons */
 
-/* A value, or auto where it is what auto is. */
-static double given(double value, double otherwise) {
-    return value == otherwise ? NAN : value;
-}
-
+/* Knobs of synthesis from their options; what no knob tells is left out. */
 static void synthesis_values(const ccl_synth_options_t *o, double v[CCL_KNOBS]) {
-    static const char *const inner[] = CCL_I_INNER;
-    v[CCL_KNOB_CHANNELS] = given(o->channels, 0);
-    v[CCL_KNOB_CHUNKS] = given(o->chunks, 0);
-    v[CCL_KNOB_RESTARTS] = given(o->restarts, 0);
-    v[CCL_KNOB_ROOTS] = given(o->uniform_roots, 0);
-    v[CCL_KNOB_EFFORT] = given(o->effort, 0);
-    v[CCL_KNOB_TAU_REF] = given(o->tau_ref_s, 0);
-    v[CCL_KNOB_CAPACITY] = given(o->ceiling, 0);
-    v[CCL_KNOB_START] = given(o->plain_start, 0);
-    v[CCL_KNOB_MAX_RELAYS] = given(o->sketch.max_relays, CCL_NONE);
-    v[CCL_KNOB_MAX_STAGES] = given(o->sketch.max_stages, 0);
-    v[CCL_KNOB_MAX_SKETCHES] = given(o->sketch.max_sketches, 0);
-    v[CCL_KNOB_WITHIN] = given(o->sketch.within, 0);
-    v[CCL_KNOB_SIMULATED] = given(o->sketch.most_simulated, 0);
-    v[CCL_KNOB_COARSE_EPOCHS] = given(o->sketch.coarse, 0);
-    v[CCL_KNOB_FINE_EPOCHS] = given(o->sketch.fine, 0);
-    v[CCL_KNOB_EPOCH] = given(o->epoch_s, 0);
-    v[CCL_KNOB_COMPOSE] = o->compose == CCL_COMPOSE_AUTO ? NAN : o->compose == CCL_COMPOSE_ON;
-    v[CCL_KNOB_CLUSTERS] = given(o->c2c.clusters, 0);
-    for (uint32_t i = 0; o->c2c.inner && i < CCL_ARRAY_LEN(inner); i++)
-        if (strcmp(o->c2c.inner, inner[i]) == 0)
-            v[CCL_KNOB_INNER] = i;
+    for (uint32_t k = CCL_KNOB_CHANNELS; k < CCL_KNOB_ORDER; k++) {
+        const ccl_option_t *option = ccl_knob_option((ccl_knob_t)k);
+        if (option && !ccl_option_get(option, o, &v[k]))
+            v[k] = NAN;
+    }
 }
 
 static void run_values(const ccl_compare_options_t *o, double v[CCL_KNOBS]) {
-    static const char *const protos[] = CCL_I_PROTOS;
+    static const ccl_knob_t lowering[] = {CCL_KNOB_FUSE, CCL_KNOB_SLOTS, CCL_KNOB_PROTO};
     if (o->way_bits & CCL_WAY_ORDER)
         v[CCL_KNOB_ORDER] = o->lower.order;
     if (o->way_bits & CCL_WAY_ALLOCATION)
         v[CCL_KNOB_ALLOCATE] = o->lower.allocation;
     if (o->way_bits & CCL_WAY_GRANULARITY)
         v[CCL_KNOB_GRANULARITY] = o->sim.granularity;
-    v[CCL_KNOB_FUSE] = given(o->lower.no_fuse, 0);
-    v[CCL_KNOB_SLOTS] = given(o->lower.slots, 0);
-    v[CCL_KNOB_BATCHES] = given(o->sim.batches, 0);
-    for (uint32_t i = 1; i < CCL_ARRAY_LEN(protos); i++)
-        if (o->lower.proto && strcmp(o->lower.proto, protos[i]) == 0)
-            v[CCL_KNOB_PROTO] = i;
+    for (size_t i = 0; i < CCL_ARRAY_LEN(lowering); i++)
+        (void)ccl_option_get(ccl_knob_option(lowering[i]), &o->lower, &v[lowering[i]]);
+    (void)ccl_option_get(ccl_knob_option(CCL_KNOB_BATCHES), &o->sim, &v[CCL_KNOB_BATCHES]);
+}
+
+/* The first option of a table with a value that changes results and that no knob tells. */
+static const char *untold_of(const ccl_option_t *table, const void *options) {
+    for (; table->name; table++) {
+        double value = NAN;
+        if (table->flags & CCL_OPTION_NEUTRAL || ccl_option_get(table, options, &value))
+            continue;
+        return table->name;
+    }
+    return NULL;
 }
 
 const char *ccl_compare_untold(const ccl_compare_options_t *o) {
-    static const char *const inner[] = CCL_I_INNER;
-    const ccl_synth_options_t *s = &o->synth;
-    const struct {
-        bool given;
-        const char *option;
-    } rows[] = {{s->time_limit_s > 0, "time-limit"},
-                {s->steps > 0, "steps"},
-                {s->rounds > 0, "rounds"},
-                {s->effort < 0, "effort 0"},
-                {s->sketch.file != NULL, "sketches"},
-                {s->sketch.keep_isomorphic, "keep-isomorphic"},
-                {s->sketch.keep_inconsistent, "keep-inconsistent"},
-                {s->sketch.keep_relayed, "keep-relayed"},
-                {s->sketch.no_shapes, "no-shapes"},
-                {o->lower.out_of_place, "out-of-place"},
-                {o->lower.stages != CCL_STAGES_AUTO, "stages"},
-                {o->lower.executor != CCL_EXECUTOR_ANY, "executor"},
-                {o->sim.sharing != CCL_SHARING_FAIR, "sharing"},
-                {o->sim.no_skip, "no-skip"},
-                {o->sim.no_fold, "no-fold"}};
-    bool known = !s->c2c.inner;
-    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++)
-        if (rows[i].given)
-            return rows[i].option;
-    for (size_t i = 0; i < CCL_ARRAY_LEN(inner) && !known; i++)
-        known = strcmp(s->c2c.inner, inner[i]) == 0;
-    return known ? NULL : "inner";
+    const char *name = NULL;
+    for (uint32_t t = 0; !name && o->synth.size && ccl_synth_option_table(t); t++)
+        name = untold_of(ccl_synth_option_table(t), &o->synth);
+    if (!name)
+        name = untold_of(ccl_lower_option_table, &o->lower);
+    return name ? name : untold_of(ccl_sim_option_table, &o->sim);
 }
 
 char *ccl_i_compare_settings(const ccl_compare_options_t *o, const ccl_contender_t *contender) {

@@ -18,7 +18,7 @@ static const double LEAST_OVERHEAD_S =
 static const double MOST_SHARE = 2; /* a profile's */
 static const double NOISE = 0.05;
 
-static const char *const protos[] = CCL_I_PROTOS;
+static const char *const protos[] = {"Simple", "LL", "LL128"};
 
 typedef struct job {
     const ccl_ctx_t *ctx;

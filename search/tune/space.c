@@ -1,172 +1,13 @@
 /* What is tuned: knobs, their values, when each applies; from JSON, from the command line. */
-#include "search/search.h"
+#include "search/tune/tuner.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum kind { KIND_WITH, KIND_COUNT, KIND_TIME, KIND_BYTES, KIND_NUMBER, KIND_CHOICE } kind_t;
-
-typedef struct knob {
-    const char *name;
-    kind_t kind;
-    double max;          /* counts: 1 to max; numbers: above 0 to max */
-    const char *choices; /* comma separated */
-    const char *only;    /* synthesizers that have it, each between blanks; NULL: all */
-} knob_t;
-
-static const knob_t knobs[CCL_KNOBS] = {
-    [CCL_KNOB_WITH] = {"with", KIND_WITH, 0, NULL, NULL},
-    [CCL_KNOB_CHANNELS] = {"channels", KIND_COUNT, 64, NULL, NULL},
-    [CCL_KNOB_CHUNKS] = {"chunks", KIND_COUNT, 1024, NULL, NULL},
-    [CCL_KNOB_RESTARTS] = {"restarts", KIND_COUNT, 10000, NULL, " greedy "},
-    [CCL_KNOB_ROOTS] = {"roots", KIND_CHOICE, 0, "weighted,uniform", " greedy cegis "},
-    [CCL_KNOB_EFFORT] = {"effort", KIND_COUNT, 1000, NULL, " cegis "},
-    [CCL_KNOB_TAU_REF] = {"tau_ref", KIND_TIME, 0, NULL, " cegis "},
-    [CCL_KNOB_CAPACITY] = {"capacity", KIND_CHOICE, 0, "floor,ceiling", " cegis "},
-    [CCL_KNOB_START] = {"start", KIND_CHOICE, 0, "zones,plain", " cegis "},
-    [CCL_KNOB_MAX_RELAYS] = {"max_relays", KIND_COUNT, 64, NULL, " sketch "},
-    [CCL_KNOB_MAX_STAGES] = {"max_stages", KIND_COUNT, 10, NULL, " sketch "},
-    [CCL_KNOB_MAX_SKETCHES] = {"max_sketches", KIND_COUNT, 100000, NULL, " sketch "},
-    [CCL_KNOB_WITHIN] = {"within", KIND_NUMBER, 100, NULL, " sketch "},
-    [CCL_KNOB_SIMULATED] = {"simulated", KIND_COUNT, 1000, NULL, " sketch "},
-    [CCL_KNOB_COARSE_EPOCHS] = {"coarse_epochs", KIND_NUMBER, 1000, NULL, " sketch "},
-    [CCL_KNOB_FINE_EPOCHS] = {"fine_epochs", KIND_NUMBER, 1000, NULL, " sketch "},
-    [CCL_KNOB_EPOCH] = {"epoch", KIND_TIME, 0, NULL, " milp "},
-    [CCL_KNOB_COMPOSE] = {"compose", KIND_CHOICE, 0, "off,on", " greedy cegis "},
-    [CCL_KNOB_CLUSTERS] = {"clusters", KIND_COUNT, 1024, NULL, " c2c c2c-sequential "},
-    [CCL_KNOB_INNER] = {"inner", KIND_CHOICE, 0, "direct,hm,ring", " c2c c2c-sequential "},
-    [CCL_KNOB_ORDER] = {"order", KIND_CHOICE, 0, "step,rr,hpds", NULL},
-    [CCL_KNOB_ALLOCATE] = {"allocate", KIND_CHOICE, 0, "connection,state,capacity", NULL},
-    [CCL_KNOB_GRANULARITY] = {"granularity", KIND_CHOICE, 0, "algorithm,stage,task", NULL},
-    [CCL_KNOB_FUSE] = {"fuse", KIND_CHOICE, 0, "yes,no", NULL},
-    [CCL_KNOB_SLOTS] = {"slots", KIND_COUNT, 64, NULL, NULL},
-    [CCL_KNOB_BATCHES] = {"batches", KIND_COUNT, 1 << 20, NULL, NULL},
-    [CCL_KNOB_PROTO] = {"proto", KIND_CHOICE, 0, "Simple,LL,LL128", NULL},
-    [CCL_KNOB_BLOCKS] = {"blocks", KIND_COUNT, 1 << 20, NULL, NULL},
-    [CCL_KNOB_SLICE] = {"slice", KIND_BYTES, 0, NULL, NULL},
-    [CCL_KNOB_SLICES] = {"slices", KIND_COUNT, 1 << 20, NULL, NULL},
-    [CCL_KNOB_PIECE] = {"piece", KIND_BYTES, 0, NULL, NULL},
-    [CCL_KNOB_FIFO] = {"fifo", KIND_COUNT, 1 << 20, NULL, NULL},
-    [CCL_KNOB_LATENCY] = {"latency", KIND_NUMBER, 1000, NULL, NULL},
-    [CCL_KNOB_OVERHEAD] = {"overhead", KIND_NUMBER, 1000, NULL, NULL},
-    [CCL_KNOB_TB_RATE] = {"tb_rate", KIND_NUMBER, 1000, NULL, NULL},
-    [CCL_KNOB_IMPROVE] = {"improve", KIND_COUNT, 1e6, NULL, NULL},
-};
-
 enum { MAX_VALUES = 4096 };
 
-const char *ccl_knob_name(ccl_knob_t knob) {
-    return knobs[knob].name;
-}
-
-static ccl_status_t find_knob(const char *name, size_t len, ccl_knob_t *out, ccl_error_t *err) {
-    const char *names[CCL_KNOBS + 1] = {NULL};
-    char word[64];
-    for (uint32_t k = 0; k < CCL_KNOBS; k++) {
-        names[k] = knobs[k].name;
-        if (strlen(names[k]) == len && strncmp(names[k], name, len) == 0) {
-            *out = (ccl_knob_t)k;
-            return CCL_OK;
-        }
-    }
-    snprintf(word, sizeof word, "%.*s", (int)(len < 60 ? len : 60), name);
-    const char *near = ccl_nearest(word, names);
-    return near ? ccl_fail(err, CCL_ERR_INPUT, "unknown knob \"%s\", did you mean \"%s\"?", word,
-                           near)
-                : ccl_fail(err, CCL_ERR_INPUT, "unknown knob \"%s\" (docs/tuning.md lists them)",
-                           word);
-}
-
 /* ---------------------------------------------------------------- values */
-
-static ccl_status_t choice(const knob_t *k, const char *text, double *out, ccl_error_t *err) {
-    size_t len = strlen(text);
-    double index = 0;
-    for (const char *p = k->choices; p; index++) {
-        size_t n = strcspn(p, ",");
-        if (n == len && strncmp(p, text, n) == 0) {
-            *out = index;
-            return CCL_OK;
-        }
-        p = p[n] ? p + n + 1 : NULL;
-    }
-    return ccl_fail(err, CCL_ERR_INPUT, "knob %s wants auto or one of %s, not \"%.60s\"", k->name,
-                    k->choices, text);
-}
-
-static ccl_status_t synthesizer(const char *text, double *out, ccl_error_t *err) {
-    const char *names[128];
-    uint32_t n = 0;
-    for (const ccl_synth_ops_t *const *all = ccl_synth_all(); all[n] && n + 1 < 128; n++) {
-        names[n] = all[n]->name;
-        if (strcmp(names[n], text) == 0) {
-            *out = n;
-            return CCL_OK;
-        }
-    }
-    names[n] = NULL;
-    const char *near = ccl_nearest(text, names);
-    return near ? ccl_fail(err, CCL_ERR_INPUT,
-                           "unknown synthesizer \"%.60s\", did you mean "
-                           "\"%s\"?",
-                           text, near)
-                : ccl_fail(err, CCL_ERR_INPUT,
-                           "unknown synthesizer \"%.60s\" (ccllab algos lists "
-                           "them)",
-                           text);
-}
-
-static ccl_status_t count(const knob_t *k, const char *text, double *out, ccl_error_t *err) {
-    char *end = NULL;
-    size_t digits = strspn(text, "0123456789");
-    double value = strtod(text, &end);
-    if (digits == 0 || text[digits] || digits > 9 || value < 1 || value > k->max)
-        return ccl_fail(err, CCL_ERR_INPUT,
-                        "knob %s wants auto or a whole number from 1 to %.0f, not \"%.60s\"",
-                        k->name, k->max, text);
-    *out = value;
-    return CCL_OK;
-}
-
-static ccl_status_t real(const knob_t *k, const char *text, double *out, ccl_error_t *err) {
-    char *end = NULL;
-    double value = strtod(text, &end);
-    if (end == text || *end || !(value > 0) || value > k->max)
-        return ccl_fail(err, CCL_ERR_INPUT,
-                        "knob %s wants auto or a number above 0, at most %.0f, not \"%.60s\"",
-                        k->name, k->max, text);
-    *out = value;
-    return CCL_OK;
-}
-
-static ccl_status_t value_of(const knob_t *k, const char *text, double *out, ccl_error_t *err) {
-    if (k->kind != KIND_WITH && strcmp(text, "auto") == 0) {
-        *out = NAN;
-        return CCL_OK;
-    }
-    switch (k->kind) {
-    case KIND_WITH:
-        return synthesizer(text, out, err);
-    case KIND_CHOICE:
-        return choice(k, text, out, err);
-    case KIND_COUNT:
-        return count(k, text, out, err);
-    case KIND_NUMBER:
-        return real(k, text, out, err);
-    case KIND_TIME:
-    case KIND_BYTES: {
-        ccl_error_t inner = CCL_ERROR_INIT;
-        if ((k->kind == KIND_TIME ? ccl_parse_time_s : ccl_parse_bytes)(text, out, &inner) !=
-            CCL_OK)
-            return ccl_fail(err, CCL_ERR_INPUT, "knob %s: %.300s", k->name, inner.text);
-        if (!(*out > 0))
-            return ccl_fail(err, CCL_ERR_INPUT, "knob %s wants more than 0", k->name);
-        return CCL_OK;
-    }
-    }
-    return ccl_fail(err, CCL_ERR_INTERNAL, "knob %s has no kind", k->name);
-}
 
 static bool same(double a, double b) {
     return a == b || (isnan(a) && isnan(b));
@@ -177,7 +18,7 @@ static ccl_status_t add_value(ccl_space_t *s, ccl_knob_t knob, double value, ccl
         if (same(s->values[knob][i], value))
             return CCL_OK;
     if (s->nvalues[knob] == MAX_VALUES)
-        return ccl_fail(err, CCL_ERR_INPUT, "knob %s: more than %d values", knobs[knob].name,
+        return ccl_fail(err, CCL_ERR_INPUT, "knob %s: more than %d values", ccl_knob_name(knob),
                         MAX_VALUES);
     if (!ccl_grow(&s->values[knob], &s->caps[knob], s->nvalues[knob] + 1u, sizeof *s->values[knob]))
         return ccl_fail_nomem(err);
@@ -187,34 +28,35 @@ static ccl_status_t add_value(ccl_space_t *s, ccl_knob_t knob, double value, ccl
 
 /* FIRST:LAST[:FACTOR]; writes into the word. */
 static ccl_status_t add_range(ccl_space_t *s, ccl_knob_t knob, char *word, ccl_error_t *err) {
-    const knob_t *k = &knobs[knob];
+    const ccl_option_t *o = ccl_knob_option(knob);
+    const char *name = ccl_knob_name(knob);
     char *last_text = strchr(word, ':'), *factor_text = strchr(last_text + 1, ':');
     double first = 0, last = 0, factor = 2;
-    if (k->kind == KIND_WITH || k->kind == KIND_CHOICE)
-        return ccl_fail(err, CCL_ERR_INPUT, "knob %s has no ranges: its values are words", k->name);
+    if (!o || ccl_option_knob_words(o))
+        return ccl_fail(err, CCL_ERR_INPUT, "knob %s has no ranges: its values are words", name);
     *last_text++ = '\0';
     if (factor_text)
         *factor_text++ = '\0';
-    CCL_TRY(value_of(k, word, &first, err));
-    CCL_TRY(value_of(k, last_text, &last, err));
+    CCL_TRY(ccl_i_knob_value(knob, word, &first, err));
+    CCL_TRY(ccl_i_knob_value(knob, last_text, &last, err));
     if (isnan(first) || isnan(last) || last < first)
         return ccl_fail(err, CCL_ERR_INPUT,
                         "knob %s: a range goes from a number to a greater one, "
                         "not from \"%.40s\" to \"%.40s\"",
-                        k->name, word, last_text);
+                        name, word, last_text);
     if (factor_text) {
         char *end = NULL;
         factor = strtod(factor_text, &end);
         if (end == factor_text || *end || !isfinite(factor) || !(factor > 1))
             return ccl_fail(err, CCL_ERR_INPUT,
-                            "knob %s: factor \"%.40s\" is not a number greater than 1", k->name,
+                            "knob %s: factor \"%.40s\" is not a number greater than 1", name,
                             factor_text);
     }
     for (uint32_t i = 0;; i++) {
         double value = first * pow(factor, i);
         if (value > last * (1 + 1e-9))
             return CCL_OK;
-        CCL_TRY(add_value(s, knob, k->kind == KIND_COUNT ? round(value) : value, err));
+        CCL_TRY(add_value(s, knob, ccl_i_knob_whole(knob) ? round(value) : value, err));
     }
 }
 
@@ -224,14 +66,14 @@ static ccl_status_t add_words(ccl_space_t *s, ccl_knob_t knob, const char *text,
         char word[128];
         if (n == 0 || n >= sizeof word)
             return ccl_fail(err, CCL_ERR_INPUT, "knob %s: empty or too long a value in \"%.80s\"",
-                            knobs[knob].name, text);
+                            ccl_knob_name(knob), text);
         memcpy(word, p, n);
         word[n] = '\0';
         if (strchr(word, ':')) {
             CCL_TRY(add_range(s, knob, word, err));
         } else {
             double value = 0;
-            CCL_TRY(value_of(&knobs[knob], word, &value, err));
+            CCL_TRY(ccl_i_knob_value(knob, word, &value, err));
             CCL_TRY(add_value(s, knob, value, err));
         }
         p = p[n] ? p + n + 1 : NULL;
@@ -249,7 +91,7 @@ static ccl_status_t split(const char *text, ccl_knob_t *knob, const char **value
                         "channels=auto,1:16, not \"%.60s\"",
                         text);
     *values = text + len + 1;
-    return find_knob(text, len, knob, err);
+    return ccl_knob_find(text, len, knob, err);
 }
 
 /* `knob` applies only where `on` has one of `list`'s values, which are taken over. */
@@ -283,8 +125,8 @@ static ccl_status_t set_when(ccl_space_t *s, ccl_knob_t knob, const char *text, 
     ccl_knob_t on;
     CCL_TRY(split(text, &on, &values, err));
     if (!can_depend(knob, on))
-        return ccl_fail(err, CCL_ERR_INPUT, "knob %s cannot depend on %s", knobs[knob].name,
-                        knobs[on].name);
+        return ccl_fail(err, CCL_ERR_INPUT, "knob %s cannot depend on %s", ccl_knob_name(knob),
+                        ccl_knob_name(on));
     ccl_space_t *list = calloc(1, sizeof *list); /* its values are read as any */
     if (!list)
         return ccl_fail_nomem(err);
@@ -347,7 +189,7 @@ static ccl_status_t read_values(const ccl_json_at_t *at, ccl_space_t *s, ccl_kno
         return told_at(at, add_words(s, knob, word, &inner), &inner, err);
     }
     if (json_array_size(at->value) == 0)
-        return ccl_json_fail(at, err, "knob %s has no value", knobs[knob].name);
+        return ccl_json_fail(at, err, "knob %s has no value", ccl_knob_name(knob));
     for (size_t i = 0; i < json_array_size(at->value); i++) {
         ccl_json_at_t element = ccl_json_element(at, i);
         CCL_TRY(scalar(&element, word, sizeof word, err));
@@ -362,9 +204,9 @@ static ccl_status_t read_condition(const ccl_json_at_t *at, ccl_space_t *s, ccl_
     ccl_json_at_t values = ccl_json_member(at, on_name);
     ccl_error_t inner = CCL_ERROR_INIT;
     ccl_knob_t on;
-    CCL_TRY(told_at(&values, find_knob(on_name, strlen(on_name), &on, &inner), &inner, err));
+    CCL_TRY(told_at(&values, ccl_knob_find(on_name, strlen(on_name), &on, &inner), &inner, err));
     if (!can_depend(knob, on))
-        return ccl_json_fail(&values, err, "knob %s cannot depend on %s", knobs[knob].name,
+        return ccl_json_fail(&values, err, "knob %s cannot depend on %s", ccl_knob_name(knob),
                              on_name);
     ccl_space_t *list = calloc(1, sizeof *list); /* its values are read as any */
     if (!list)
@@ -386,7 +228,7 @@ static ccl_status_t read_when(const ccl_json_at_t *at, ccl_space_t *s, ccl_error
         ccl_json_at_t member = ccl_json_member(at, name);
         ccl_error_t inner = CCL_ERROR_INIT;
         ccl_knob_t knob;
-        CCL_TRY(told_at(&member, find_knob(name, strlen(name), &knob, &inner), &inner, err));
+        CCL_TRY(told_at(&member, ccl_knob_find(name, strlen(name), &knob, &inner), &inner, err));
         CCL_TRY(ccl_json_object(&member, true, err));
         json_object_foreach(value, on, ignored) CCL_TRY(read_condition(&member, s, knob, on, err));
     }
@@ -410,7 +252,7 @@ static ccl_status_t read_space(const ccl_json_doc_t *doc, ccl_space_t *s, ccl_er
         ccl_json_at_t member = ccl_json_member(&at, name);
         ccl_error_t inner = CCL_ERROR_INIT;
         ccl_knob_t knob;
-        CCL_TRY(told_at(&member, find_knob(name, strlen(name), &knob, &inner), &inner, err));
+        CCL_TRY(told_at(&member, ccl_knob_find(name, strlen(name), &knob, &inner), &inner, err));
         s->nvalues[knob] = 0;
         CCL_TRY(read_values(&member, s, knob, err));
     }
@@ -467,11 +309,9 @@ void ccl_space_destroy(ccl_space_t *space) {
 /* ---------------------------------------------------------------- points */
 
 void ccl_space_point(const ccl_space_t *space, double values[CCL_KNOBS]) {
-    char name[64];
     const ccl_synth_ops_t *ops = ccl_synth_all()[(uint32_t)values[CCL_KNOB_WITH]];
-    snprintf(name, sizeof name, " %s ", ops->name);
-    for (uint32_t k = 0; k < CCL_KNOBS; k++)
-        if (knobs[k].only && !strstr(knobs[k].only, name))
+    for (uint32_t k = CCL_KNOB_OWN; k < CCL_KNOB_ORDER; k++)
+        if (!isnan(values[k]) && !ccl_i_knob_counts((ccl_knob_t)k, ops))
             values[k] = NAN;
     /* One that does not apply may make another not apply: until nothing changes. */
     for (uint32_t round = 0; round <= space->nconditions; round++) {
@@ -486,28 +326,6 @@ void ccl_space_point(const ccl_space_t *space, double values[CCL_KNOBS]) {
     }
 }
 
-void ccl_knob_text(ccl_knob_t knob, double value, char *out, size_t out_len) {
-    const knob_t *k = &knobs[knob];
-    if (isnan(value)) {
-        snprintf(out, out_len, "auto");
-    } else if (k->kind == KIND_WITH) {
-        snprintf(out, out_len, "%s", ccl_synth_all()[(uint32_t)value]->name);
-    } else if (k->kind == KIND_TIME) {
-        ccl_format_time(value, out, out_len);
-    } else if (k->kind == KIND_BYTES) {
-        ccl_format_bytes(value, out, out_len);
-    } else if (k->kind == KIND_NUMBER) {
-        snprintf(out, out_len, "%.9g", value);
-    } else if (k->kind == KIND_COUNT) {
-        snprintf(out, out_len, "%.0f", value);
-    } else {
-        const char *p = k->choices;
-        for (uint32_t i = 0; i < (uint32_t)value; i++)
-            p += strcspn(p, ",") + 1;
-        snprintf(out, out_len, "%.*s", (int)strcspn(p, ","), p);
-    }
-}
-
 char *ccl_space_settings(const double values[CCL_KNOBS]) {
     json_t *object = json_object();
     char text[64];
@@ -516,9 +334,10 @@ char *ccl_space_settings(const double values[CCL_KNOBS]) {
         if (isnan(values[k]))
             continue;
         ccl_knob_text((ccl_knob_t)k, values[k], text, sizeof text);
-        good = json_object_set_new(object, knobs[k].name,
-                                   knobs[k].kind == KIND_COUNT ? json_integer((json_int_t)values[k])
-                                                               : json_string(text)) == 0;
+        good = json_object_set_new(object, ccl_knob_name((ccl_knob_t)k),
+                                   ccl_i_knob_whole((ccl_knob_t)k)
+                                       ? json_integer((json_int_t)values[k])
+                                       : json_string(text)) == 0;
     }
     char *settings = good ? json_dumps(object, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     json_decref(object);

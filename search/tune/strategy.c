@@ -34,8 +34,8 @@ typedef struct search {
     ccl_i_tuner_t *tuner;
     const ccl_space_t *space;
     ccl_tuning_t *out;
-    double with[128]; /* synthesizers */
-    uint32_t nwith;
+    double with[128];     /* synthesizers */
+    uint32_t nwith, nown; /* nown: knobs that only some synthesizers have */
     ccl_rng_t rng;
 } search_t;
 
@@ -71,6 +71,12 @@ static double choice_of(const search_t *s, uint32_t knob, uint32_t index) {
     return knob == CCL_KNOB_WITH         ? s->with[index]
            : s->space->nvalues[knob] > 0 ? s->space->values[knob][index]
                                          : NAN;
+}
+
+/* A draw for each knob that there is, so that room left for others changes nothing. */
+static uint32_t drawn(search_t *s, uint32_t knob, uint32_t n) {
+    bool room = knob >= CCL_KNOB_OWN + s->nown && knob < CCL_KNOB_ORDER;
+    return room ? 0 : ccl_rng_below(&s->rng, n);
 }
 
 /* Point number `index` of the grid; the last knob changes fastest, so that a schedule's points
@@ -112,7 +118,7 @@ static ccl_status_t add_random(search_t *s, double most, uint32_t level, ccl_err
         double values[CCL_KNOBS];
         uint32_t before = s->out->npoints, point;
         for (uint32_t k = 0; k < CCL_KNOBS; k++)
-            values[k] = choice_of(s, k, ccl_rng_below(&s->rng, choices_of(s, k)));
+            values[k] = choice_of(s, k, drawn(s, k, choices_of(s, k)));
         if (level_of(s, values) <= level)
             CCL_TRY(ccl_i_tune_point(s->tuner, values, &point, err));
         stale = s->out->npoints > before ? 0 : stale + 1;
@@ -237,7 +243,7 @@ static ccl_status_t add_coarse(search_t *s, double most, ccl_error_t *err) {
     for (uint32_t stale = 0; s->out->npoints < most && stale < 1000;) {
         uint32_t before = s->out->npoints;
         for (uint32_t k = 0; k < CCL_KNOBS; k++)
-            values[k] = coarse_choice(s, k, ccl_rng_below(&s->rng, coarse_choices(s, k)));
+            values[k] = coarse_choice(s, k, drawn(s, k, coarse_choices(s, k)));
         CCL_TRY(ccl_i_tune_point(s->tuner, values, &point, err));
         stale = s->out->npoints > before ? 0 : stale + 1;
     }
@@ -556,6 +562,8 @@ ccl_status_t ccl_i_tune_search(ccl_i_tuner_t *tuner, ccl_error_t *err) {
     search_t s = {.tuner = tuner, .space = o->space, .out = ccl_i_tuner_result(tuner)};
     ccl_rng_init(&s.rng, ccl_i_tuner_seed(tuner));
     CCL_TRY(choose_synthesizers(&s, err));
+    while (s.nown < CCL_KNOBS_OWN && ccl_knob_option((ccl_knob_t)(CCL_KNOB_OWN + s.nown)))
+        s.nown++;
     s.out->space_points = 1;
     for (uint32_t k = 0; k < CCL_KNOBS; k++)
         s.out->space_points *= choices_of(&s, k);

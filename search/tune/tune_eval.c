@@ -17,11 +17,10 @@ ccl_way_t ccl_i_point_way(const double v[CCL_KNOBS]) {
 }
 
 ccl_lower_options_t ccl_i_point_lower(const double v[CCL_KNOBS]) {
-    static const char *const protos[] = CCL_I_PROTOS;
+    static const ccl_knob_t knobs[] = {CCL_KNOB_PROTO, CCL_KNOB_FUSE, CCL_KNOB_SLOTS};
     ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
-    lower.proto = protos[ccl_i_whole(v[CCL_KNOB_PROTO], 0)];
-    lower.no_fuse = ccl_i_whole(v[CCL_KNOB_FUSE], 0) == 1;
-    lower.slots = ccl_i_whole(v[CCL_KNOB_SLOTS], 0);
+    for (size_t i = 0; i < CCL_ARRAY_LEN(knobs); i++)
+        ccl_option_put(ccl_knob_option(knobs[i]), v[knobs[i]], &lower);
     return lower;
 }
 
@@ -90,7 +89,7 @@ static ccl_sim_options_t sim_of(const double v[CCL_KNOBS], double size_bytes,
                                 ccl_granularity_t granularity) {
     ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
     sim.size_bytes = size_bytes;
-    sim.batches = ccl_i_whole(v[CCL_KNOB_BATCHES], 0);
+    ccl_option_put(ccl_knob_option(CCL_KNOB_BATCHES), v[CCL_KNOB_BATCHES], &sim);
     sim.granularity = granularity;
     return sim;
 }

@@ -20,31 +20,12 @@ uint32_t ccl_i_whole(double value, uint32_t otherwise) {
 }
 
 ccl_synth_options_t ccl_i_point_synth(const double v[CCL_KNOBS], double size_bytes) {
-    static const char *const inner[] = CCL_I_INNER;
     ccl_synth_options_t o = CCL_SYNTH_OPTIONS_INIT;
     if (ccl_i_point_ops(v)->by_size)
         o.size_bytes = size_bytes;
-    o.channels = ccl_i_whole(v[CCL_KNOB_CHANNELS], 0);
-    o.chunks = ccl_i_whole(v[CCL_KNOB_CHUNKS], 0);
-    o.restarts = ccl_i_whole(v[CCL_KNOB_RESTARTS], 0);
-    o.uniform_roots = ccl_i_whole(v[CCL_KNOB_ROOTS], 0) == 1;
-    o.effort = ccl_i_whole(v[CCL_KNOB_EFFORT], 0);
-    o.tau_ref_s = isnan(v[CCL_KNOB_TAU_REF]) ? 0 : v[CCL_KNOB_TAU_REF];
-    o.ceiling = ccl_i_whole(v[CCL_KNOB_CAPACITY], 0) == 1;
-    o.plain_start = ccl_i_whole(v[CCL_KNOB_START], 0) == 1;
-    o.sketch.max_relays = ccl_i_whole(v[CCL_KNOB_MAX_RELAYS], CCL_NONE);
-    o.sketch.max_stages = ccl_i_whole(v[CCL_KNOB_MAX_STAGES], 0);
-    o.sketch.max_sketches = ccl_i_whole(v[CCL_KNOB_MAX_SKETCHES], 0);
-    o.sketch.within = isnan(v[CCL_KNOB_WITHIN]) ? 0 : v[CCL_KNOB_WITHIN];
-    o.sketch.most_simulated = ccl_i_whole(v[CCL_KNOB_SIMULATED], 0);
-    o.sketch.coarse = isnan(v[CCL_KNOB_COARSE_EPOCHS]) ? 0 : v[CCL_KNOB_COARSE_EPOCHS];
-    o.epoch_s = isnan(v[CCL_KNOB_EPOCH]) ? 0 : v[CCL_KNOB_EPOCH];
-    o.compose = isnan(v[CCL_KNOB_COMPOSE]) ? CCL_COMPOSE_AUTO
-                : v[CCL_KNOB_COMPOSE] == 1 ? CCL_COMPOSE_ON
-                                           : CCL_COMPOSE_OFF;
-    o.c2c.clusters = ccl_i_whole(v[CCL_KNOB_CLUSTERS], 0);
-    o.c2c.inner = isnan(v[CCL_KNOB_INNER]) ? NULL : inner[(uint32_t)v[CCL_KNOB_INNER]];
-    o.sketch.fine = isnan(v[CCL_KNOB_FINE_EPOCHS]) ? 0 : v[CCL_KNOB_FINE_EPOCHS];
+    for (uint32_t k = CCL_KNOB_CHANNELS; k < CCL_KNOB_ORDER; k++)
+        if (!isnan(v[k]))
+            ccl_option_put(ccl_knob_option((ccl_knob_t)k), v[k], &o);
     return o;
 }
 

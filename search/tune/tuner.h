@@ -110,12 +110,15 @@ ccl_status_t ccl_i_cluster_routes(ccl_i_cluster_t *cluster, uint32_t worker, ccl
 /** What of the cluster a point sets, as text; empty: nothing. */
 void ccl_i_cluster_key(const ccl_i_tuner_t *t, const double values[CCL_KNOBS], ccl_text_t *out);
 
+/* knobs.c */
+/** Whether a synthesizer looks at a knob. */
+bool ccl_i_knob_counts(ccl_knob_t knob, const ccl_synth_ops_t *ops);
+/** Its values are whole numbers. */
+bool ccl_i_knob_whole(ccl_knob_t knob);
+/** A value from text: "auto", "4", "2us", "hpds". */
+ccl_status_t ccl_i_knob_value(ccl_knob_t knob, const char *text, double *out, ccl_error_t *err);
+
 /* points.c */
-/** Words of knobs, by their index. */
-#define CCL_I_INNER                                                                                \
-    { "direct", "hm", "ring" }
-#define CCL_I_PROTOS                                                                               \
-    { "Simple", "LL", "LL128" }
 /** Keep cluster and collective, and tell their hashes. @param notebook  NULL: only the hashes. */
 ccl_status_t ccl_i_point_inputs(ccl_notebook_t *notebook, const ccl_topology_t *topo,
                                 const ccl_collective_t *want, ccl_content_t topology_out,

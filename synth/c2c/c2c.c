@@ -5,6 +5,7 @@
  * or, as c2c-sequential, one phase behind the other.
  */
 #include "synth/c2c/moves.h"
+#include "synth/common/options.h"
 #include "synth/registry.h"
 
 #include <math.h>
@@ -351,6 +352,38 @@ static ccl_status_t synthesize_sequential(const ccl_ctx_t *ctx, const ccl_topolo
     return synthesize_any(ctx, topo, routes, want, options, true, out, err);
 }
 
+/* A name of a synthesizer. */
+static ccl_status_t check_inner(const char *text, ccl_error_t *err) {
+    if (ccl_synth_find(text))
+        return CCL_OK;
+    return ccl_fail(err, CCL_ERR_INPUT, "unknown synthesizer \"%.40s\" (ccllab algos lists them)",
+                    text);
+}
+
+static const ccl_option_t own_options[] = {
+    {.name = "clusters",
+     .type = CCL_OPTION_COUNT,
+     .offset = CCL_I_SYNTH_AT(c2c.clusters),
+     .value = "N",
+     .min = 2,
+     .doc = "number of clusters, servers of one vendor each",
+     .otherwise = "a cluster per vendor, or as many as make their bandwidths equal, whichever is "
+                  "faster",
+     .knob = "clusters",
+     .knob_max = 1024},
+    {.name = "inner",
+     .type = CCL_OPTION_TEXT,
+     .offset = CCL_I_SYNTH_AT(c2c.inner),
+     .value = "SYNTHESIZER",
+     .doc = "for collectives inside clusters",
+     .otherwise = "the fastest of direct, hm and ring",
+     .check = check_inner,
+     .knob = "inner",
+     .knob_words = CCL_OPTION_WORDS("direct", "hm", "ring")},
+    {.name = NULL},
+};
+static const ccl_option_t *const options[] = {own_options, NULL};
+
 const ccl_synth_ops_t ccl_i_synth_c2c = {
     .size = sizeof(ccl_synth_ops_t),
     .name = "c2c",
@@ -360,6 +393,7 @@ const ccl_synth_ops_t ccl_i_synth_c2c = {
     .supports_with = supports_with,
     .synthesize = synthesize,
     .by_size = true,
+    .options = options,
 };
 
 const ccl_synth_ops_t ccl_i_synth_c2c_sequential = {
@@ -373,4 +407,5 @@ const ccl_synth_ops_t ccl_i_synth_c2c_sequential = {
     .ordered = true,
     .by_size = true,
     .by_name = true,
+    .options = options,
 };

@@ -108,7 +108,7 @@ ccl_status_t ccl_i_c2c_hom_init(const ccl_ctx_t *ctx, const ccl_topology_t *topo
     inner.chunks = 0;
     inner.compose = CCL_COMPOSE_OFF;
     inner.part = true;
-    inner.c2c = (ccl_c2c_options_t)CCL_C2C_OPTIONS_INIT;
+    inner.c2c = (ccl_c2c_options_t){0};
     inner.stats = NULL; /* several are made, few are kept */
     part_routes = ccl_routes_create(part);
     if (!part_routes) {

@@ -10,6 +10,7 @@
  * many parts blocks are cut and how many connections hops get is decided by simulation.
  */
 #include "synth/cegis/job.h"
+#include "synth/common/options.h"
 #include "synth/common/plan.h"
 #include "synth/registry.h"
 #include "synth/common/turn.h"
@@ -709,6 +710,52 @@ ccl_status_t ccl_synth_capacities(const ccl_ctx_t *ctx, const ccl_topology_t *to
     return status;
 }
 
+static const ccl_option_t own_options[] = {
+    {.name = "effort",
+     .type = CCL_OPTION_COUNT,
+     .offset = CCL_I_SYNTH_AT(effort),
+     .value = "N",
+     .automatic = 1,
+     .doc = "times the usual work of solver and simulation; 0: the start alone",
+     .otherwise = "1",
+     .knob = "effort",
+     .knob_max = 1000},
+    {.name = "tau-ref",
+     .type = CCL_OPTION_TIME,
+     .offset = CCL_I_SYNTH_AT(tau_ref_s),
+     .value = "TIME",
+     .doc = "length of a step",
+     .otherwise = "a multiple of what the slowest hop needs for a chunk",
+     .knob = "tau_ref"},
+    {.name = "capacity",
+     .type = CCL_OPTION_EITHER,
+     .offset = CCL_I_SYNTH_AT(ceiling),
+     .value = "HOW",
+     .words = CCL_OPTION_WORDS("floor", "ceiling"),
+     .doc = "chunks that a link carries in a step are rounded down, or up as in HeteCCL's "
+            "equation 1",
+     .otherwise = "floor",
+     .knob = "capacity"},
+    {.name = "start",
+     .type = CCL_OPTION_EITHER,
+     .offset = CCL_I_SYNTH_AT(plain_start),
+     .value = "HOW",
+     .words = CCL_OPTION_WORDS("zones", "plain"),
+     .doc = "the greedy start looks at zones and rarity, or fills links at random",
+     .otherwise = "zones",
+     .knob = "start"},
+    {.name = "search-trace",
+     .type = CCL_OPTION_OUTPUT,
+     .offset = CCL_I_SYNTH_AT(trace),
+     .value = "FILE",
+     .doc = "write a JSON line per snapshot of the search",
+     .alias = "trace",
+     .flags = CCL_OPTION_NEUTRAL},
+    {.name = NULL},
+};
+static const ccl_option_t *const options[] = {ccl_i_rooted_options, ccl_i_compose_options,
+                                              own_options, NULL};
+
 const ccl_synth_ops_t ccl_i_synth_cegis = {
     .size = sizeof(ccl_synth_ops_t),
     .name = "cegis",
@@ -719,4 +766,5 @@ const ccl_synth_ops_t ccl_i_synth_cegis = {
     .by_size = true,
     .way = &ccl_way_hpds,
     .composable = true,
+    .options = options,
 };

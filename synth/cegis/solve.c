@@ -171,7 +171,7 @@ static ccl_status_t repair(solver_t *s, uint32_t steps, ccl_i_cegis_answer_t *an
     ccl_i_cegis_run_t run;
     double left_s = s->task->deadline_s > 0 ? s->task->deadline_s - ccl_now_s() : 0;
     *answer_out = CCL_I_CEGIS_UNKNOWN;
-    if (s->effort == 0 || s->task->start_only || s->task->options->effort < 0 ||
+    if (s->effort == 0 || s->task->start_only || s->task->options->effort == 0 ||
         (s->task->deadline_s > 0 && left_s <= 0))
         return CCL_OK;
     CCL_TRY(ccl_i_cegis_search(s->task->ctx, s->p, s->best, steps, s->effort, left_s, &run, err));

@@ -5,6 +5,7 @@
  * each: the LP. Reductions are found turned round (turn.h).
  */
 #include "synth/exact/milp.h"
+#include "synth/common/options.h"
 #include "synth/registry.h"
 #include "synth/common/turn.h"
 
@@ -361,6 +362,18 @@ static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, c
     return true;
 }
 
+static const ccl_option_t own_options[] = {
+    {.name = "epoch",
+     .type = CCL_OPTION_TIME,
+     .offset = CCL_I_SYNTH_AT(epoch_s),
+     .value = "TIME",
+     .doc = "length of an epoch",
+     .otherwise = "what the slowest link needs for a chunk",
+     .knob = "epoch"},
+    {.name = NULL},
+};
+static const ccl_option_t *const options[] = {ccl_i_rooted_options, own_options, NULL};
+
 const ccl_synth_ops_t ccl_i_synth_milp = {
     .size = sizeof(ccl_synth_ops_t),
     .name = "milp",
@@ -369,4 +382,5 @@ const ccl_synth_ops_t ccl_i_synth_milp = {
     .supports = supports,
     .synthesize = synthesize,
     .by_name = true,
+    .options = options,
 };

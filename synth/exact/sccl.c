@@ -6,6 +6,7 @@
  * found turned round (turn.h).
  */
 #include "synth/registry.h"
+#include "synth/common/options.h"
 #include "synth/exact/sccl.h"
 #include "synth/common/turn.h"
 
@@ -347,6 +348,23 @@ static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, c
     return true;
 }
 
+static const ccl_option_t own_options[] = {
+    {.name = "steps",
+     .type = CCL_OPTION_COUNT,
+     .offset = CCL_I_SYNTH_AT(steps),
+     .value = "N",
+     .doc = "number of steps; of allreduce in each half",
+     .otherwise = "as few as can be"},
+    {.name = "rounds",
+     .type = CCL_OPTION_COUNT,
+     .offset = CCL_I_SYNTH_AT(rounds),
+     .value = "N",
+     .doc = "number of rounds in all steps together",
+     .otherwise = "as few per chunk as can be"},
+    {.name = NULL},
+};
+static const ccl_option_t *const options[] = {ccl_i_rooted_options, own_options, NULL};
+
 const ccl_synth_ops_t ccl_i_synth_sccl = {
     .size = sizeof(ccl_synth_ops_t),
     .name = "sccl",
@@ -355,4 +373,5 @@ const ccl_synth_ops_t ccl_i_synth_sccl = {
     .supports = supports,
     .synthesize = synthesize,
     .by_name = true,
+    .options = options,
 };

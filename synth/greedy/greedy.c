@@ -4,6 +4,7 @@
  * destinations are routed (spread_tree.c).
  */
 #include "synth/common/plan.h"
+#include "synth/common/options.h"
 #include "synth/registry.h"
 #include "synth/common/spread.h"
 #include "synth/common/turn.h"
@@ -457,6 +458,20 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     return status;
 }
 
+static const ccl_option_t own_options[] = {
+    {.name = "restarts",
+     .type = CCL_OPTION_COUNT,
+     .offset = CCL_I_SYNTH_AT(restarts),
+     .value = "N",
+     .doc = "times that it begins anew, each with a seed of its own",
+     .otherwise = "its choice",
+     .knob = "restarts",
+     .knob_max = 10000},
+    {.name = NULL},
+};
+static const ccl_option_t *const options[] = {own_options, ccl_i_rooted_options,
+                                              ccl_i_compose_options, NULL};
+
 const ccl_synth_ops_t ccl_i_synth_greedy = {
     .size = sizeof(ccl_synth_ops_t),
     .name = "greedy",
@@ -467,4 +482,5 @@ const ccl_synth_ops_t ccl_i_synth_greedy = {
     .by_size = true,
     .way = &ccl_way_hpds,
     .composable = true,
+    .options = options,
 };

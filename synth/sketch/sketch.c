@@ -250,6 +250,8 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     ccl_i_sketch_stats_t search = {0};
     ccl_i_mixes_t mixes = {0};
     ccl_i_chosen_t chosen = {0};
+    const ccl_json_doc_t *file =
+        options->sketch.added ? options->sketch.added : options->sketch.file;
     bool with_found = false;
     double from_s = ccl_now_s();
     char *cache = NULL;
@@ -260,15 +262,14 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     CCL_TRY(ccl_symmetry_find(ctx, topo, routes, &symmetry, err));
     CCL_TRY_GOTO(ccl_i_space_init(&space, topo, routes, symmetry, want, err), status, end);
     stats->symmetry_s += lap(&from_s);
-    if (options->sketch.file)
-        CCL_TRY_GOTO(ccl_i_sketch_file_read(options->sketch.file, &space, &sketches, &mixes,
-                                            &with_found, err),
+    if (file)
+        CCL_TRY_GOTO(ccl_i_sketch_file_read(file, &space, &sketches, &mixes, &with_found, err),
                      status, end);
-    with_found |= options->sketch.with_found;
+    with_found |= options->sketch.added != NULL;
     given = sketches.n;
     stats->given += sketches.n;
     mixes.complete = mixes.n > 0 && !with_found;
-    if (!options->sketch.file || with_found)
+    if (!file || with_found)
         CCL_TRY_GOTO(ccl_i_sketch_search(ctx, &space, &limits, &sketches, &search, err), status,
                      end);
     stats->search_s += lap(&from_s);
@@ -280,7 +281,7 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         .no_shapes = options->sketch.no_shapes,
         .cache = cache,
         .given = given,
-        .search = !options->sketch.file || with_found,
+        .search = !file || with_found,
         .until_s = run.until_s,
         .stats = stats};
     CCL_TRY_GOTO(ccl_i_sketch_solve(ctx, &space, routes, want, &solve, &sketches, &limited, err),
@@ -327,4 +328,5 @@ const ccl_synth_ops_t ccl_i_synth_sketch = {
     .synthesize = synthesize,
     .by_size = true,
     .way = &ccl_way_hpds,
+    .options = ccl_i_sketch_options,
 };

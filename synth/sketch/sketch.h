@@ -273,4 +273,7 @@ ccl_status_t ccl_i_sketch_file_write(const ccl_i_space_t *space, const ccl_colle
                                      const ccl_i_chosen_t *chosen, ccl_text_t *out,
                                      ccl_error_t *err);
 
+/* options.c: tables of its options; ends with NULL */
+extern const ccl_option_t *const ccl_i_sketch_options[];
+
 #endif

@@ -1,6 +1,7 @@
 #!/bin/sh
 # docs/commands.md has every command in its table and every option of it by its long name: in the command's
-# own section, in "Clusters" or in "Options of every command". Usage: cli_docs_commands.sh PROGRAM SOURCE_DIR
+# own section, in one of the sections on options that it links to, in "Clusters" or in "Options of every
+# command". Usage: cli_docs_commands.sh PROGRAM SOURCE_DIR
 set -eu
 ccllab=$1
 page=$2/docs/commands.md
@@ -12,6 +13,15 @@ section() { awk -v head="## $1" '/^## / { on = $0 == head } on' "$page"; }
 
 section Clusters >"$dir/clusters"
 section "Options of every command" >"$dir/every"
+section Lowering >"$dir/lowering"
+section Runs >"$dir/runs"
+section "Options of synthesizers" >"$dir/synthesizers"
+linked() { # files with the sections that a command's own links to
+    for link in lowering runs; do
+        ! grep -qF "(#$link)" "$dir/own" || echo "$dir/$link"
+    done
+    ! grep -qF "(#options-of-synthesizers)" "$dir/own" || echo "$dir/synthesizers"
+}
 "$ccllab" help --commands >"$dir/commands"
 lacks() { # which options of a command's help do not stand in these files?
     # shellcheck disable=SC2086
@@ -26,7 +36,8 @@ while read -r command <&3; do
     grep -qF "| [\`$command\`](#${command%% *}) |" "$page" || say "no row of $command in the table of commands"
     section "${command%% *}" >"$dir/own"
     [ -s "$dir/own" ] || say "no section \"## ${command%% *}\""
-    missing=$(lacks "$command" "$dir/own" "$dir/clusters" "$dir/every")
+    # shellcheck disable=SC2046
+    missing=$(lacks "$command" "$dir/own" $(linked) "$dir/clusters" "$dir/every")
     [ -z "$missing" ] || say "docs/commands.md, ${command%% *}: not there of $command:" $missing
 done 3<"$dir/commands"
 # The check itself: without the command's own section options are missed.

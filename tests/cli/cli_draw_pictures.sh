@@ -46,7 +46,7 @@ cmp compare.svg busbw.svg || say "compare -o and draw busbw differ"
 "$ccllab" draw idle run.json run.json --rank 5 -o idle.svg
 [ "$(count run idle.svg)" -eq 2 ] || say "idle: not two runs"
 [ "$(count block idle.svg)" -eq "$((2 * $(grep -c '"rank": 5, "id"' run.json)))" ] || say "idle: blocks are missing"
-"$ccllab" synth -t heteccl-h20-4+8 -c allgather --with cegis -q --trace trace.jsonl -o cegis.json
+"$ccllab" synth -t heteccl-h20-4+8 -c allgather --with cegis -q --search-trace trace.jsonl -o cegis.json
 "$ccllab" draw progress trace.jsonl -o progress.svg
 printf 'tau (us),one (%%),"two, 64M (%%)",one (s)\n1,0,3,0.5\n20,,1.5,0.25\n400,2,0,0.1\n' >curves.csv
 "$ccllab" draw curves curves.csv -o curves.svg

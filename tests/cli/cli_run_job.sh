@@ -11,9 +11,9 @@ for over in shm tcp; do
     options= # shm is the default on one machine
     [ $over = shm ] || options="--transport $over"
     # shellcheck disable=SC2086
-    "$ccllab" run "$program" --size 64K --world 2 --rank 1 --root "$root" $options >"$dir/one" &
+    "$ccllab" run "$program" --size 64K --world 2 --rank 1 --rendezvous "$root" $options >"$dir/one" &
     # shellcheck disable=SC2086
-    "$ccllab" run "$program" --size 64K --world 2 --rank 0 --root "$root" $options >"$dir/zero"
+    "$ccllab" run "$program" --size 64K --world 2 --rank 0 --rendezvous "$root" $options >"$dir/zero"
     wait $!
     [ ! -s "$dir/one" ] || { echo "process 1 printed: $(cat "$dir/one")"; exit 1; }
     grep -q "2 processes over $over" "$dir/zero" || { cat "$dir/zero"; exit 1; }
@@ -21,8 +21,9 @@ for over in shm tcp; do
 done
 
 export OMPI_COMM_WORLD_SIZE=2
+# --root, its older name.
 OMPI_COMM_WORLD_RANK=1 "$ccllab" run "$program" --size 64K --root "$root" >/dev/null &
-OMPI_COMM_WORLD_RANK=0 "$ccllab" run "$program" --size 64K --root "$root" --json >"$dir/json"
+OMPI_COMM_WORLD_RANK=0 "$ccllab" run "$program" --size 64K --rendezvous "$root" --json >"$dir/json"
 wait $!
 grep -q '"processes": 2' "$dir/json" || { cat "$dir/json"; exit 1; }
 
@@ -34,7 +35,7 @@ code=0
 OMPI_COMM_WORLD_RANK=1 "$dir/alone" run "$program" --size 64K >"$dir/out" 2>"$dir/err"
 grep -q 'process 1 of 2 that a launcher started runs alone' "$dir/err" || { cat "$dir/err"; exit 1; }
 grep -q 'right$' "$dir/out" || { cat "$dir/out"; exit 1; }
-for wrong in '--bootstrap env' '--bootstrap root' '--bootstrap mpi --root here:1' '--bootstrap env --world 2'; do
+for wrong in '--bootstrap env' '--bootstrap root' '--bootstrap mpi --rendezvous here:1' '--bootstrap env --world 2'; do
     code=0
     # shellcheck disable=SC2086
     OMPI_COMM_WORLD_RANK=1 "$ccllab" run "$program" $wrong >/dev/null 2>&1 || code=$?

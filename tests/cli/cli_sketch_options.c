@@ -116,17 +116,17 @@ END_TEST
 
 START_TEST(wrong) {
     static const char *const lines[][2] = {
-        {"--max-stages 11", "--max-stages wants 1 to 10, not 11"},
-        {"--max-stages 0", "--max-stages wants 1 to 10, not 0"},
-        {"--max-sketches 0", "--max-sketches wants 1 to 100000, not 0"},
+        {"--max-stages 11", "--max-stages wants a whole number from 1 to 10, not \"11\""},
+        {"--max-stages 0", "--max-stages wants a whole number from 1 to 10, not \"0\""},
+        {"--max-sketches 0", "--max-sketches wants a whole number from 1 to 100000, not \"0\""},
         {"--max-relays x", "wants a whole number"},
         {"--sketches /nowhere/x.json", "/nowhere/x.json"},
         {"--sketches a --add-sketches b", "exclude each other"},
-        {"--within 0", "--within wants a number from 0.1 to 1000, not 0"},
-        {"--fine-epochs x", "--fine-epochs wants a number from 0.05 to 100, not x"},
-        {"--coarse-epochs 3x", "--coarse-epochs wants a number from 0.05 to 100, not 3x"},
-        {"--simulated 0", "--simulated wants 1 to 1000, not 0"},
-        {"--cache \"\"", "--cache wants a directory or none"},
+        {"--within 0", "--within wants a number from 0.1 to 1000, not \"0\""},
+        {"--fine-epochs x", "--fine-epochs wants a number from 0.05 to 100, not \"x\""},
+        {"--coarse-epochs 3x", "--coarse-epochs wants a number from 0.05 to 100, not \"3x\""},
+        {"--simulated 0", "--simulated wants a whole number from 1 to 1000, not \"0\""},
+        {"--cache \"\"", "--cache wants DIR|none, not \"\""},
         {"--max-relays 1 --keep-relayed", "exclude each other"},
     };
 

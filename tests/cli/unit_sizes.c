@@ -87,9 +87,9 @@ START_TEST(options_mixed) {
     ck_assert_msg(ccl_i_options_parse(&command, argc, line, &args, &err) == CCL_OK, "%s", err.text);
     ck_assert(args.quiet);
     ck_assert_uint_eq(args.verbose, 2);
-    ck_assert_uint_eq(args.batches, 4);
+    ck_assert_uint_eq(args.sim.batches, 4);
     ck_assert_double_eq(args.size_bytes, 1024);
-    ck_assert_uint_eq(ccl_i_choice(&args.granularity), CCL_GRANULARITY_TASK);
+    ck_assert_uint_eq(args.sim.granularity, CCL_GRANULARITY_TASK);
     ck_assert(!args.json);
     ck_assert_uint_eq(args.inputs.n, 2);
     ck_assert_str_eq(args.inputs.items[0], "a.xml");
@@ -104,14 +104,43 @@ START_TEST(options_mixed) {
 END_TEST
 
 START_TEST(protocols) {
-    const char *proto = NULL;
+    char any_case[] = "--proto=ll128", wrong[] = "--proto=LL64", input[] = "a.xml";
+    char *line[] = {input, any_case}, *bad_line[] = {input, wrong};
+    ccl_i_args_t args;
     ccl_error_t err = CCL_ERROR_INIT;
 
-    ck_assert_int_eq(ccl_i_proto(NULL, &proto, &err), CCL_OK);
-    ck_assert_str_eq(proto, "Simple");
-    ck_assert_int_eq(ccl_i_proto("ll128", &proto, &err), CCL_OK);
-    ck_assert_str_eq(proto, "LL128");
-    ck_assert_int_eq(ccl_i_proto("LL64", &proto, &err), CCL_ERR_USAGE);
+    ccl_i_args_init(&args);
+    ck_assert_str_eq(args.lower.proto, "Simple");
+    ck_assert_int_eq(ccl_i_options_parse(&ccl_i_cmd_simulate, 2, line, &args, &err), CCL_OK);
+    ck_assert_str_eq(args.lower.proto, "LL128");
+    ck_assert_int_eq(ccl_i_options_parse(&ccl_i_cmd_simulate, 2, bad_line, &args, &err),
+                     CCL_ERR_USAGE);
+    ccl_i_args_fini(&args);
+}
+END_TEST
+
+/* `lower` takes lists of words, each once, in their order; other commands one. */
+START_TEST(lists) {
+    char several[] = "--order=hpds,step,hpds", wrong[] = "--order=hpds,x", input[] = "a.json";
+    char *line[] = {input, several}, *bad_line[] = {input, wrong};
+    ccl_i_args_t args;
+    ccl_error_t err = CCL_ERROR_INIT;
+
+    ccl_i_args_init(&args);
+    ck_assert_msg(ccl_i_options_parse(&ccl_i_cmd_lower, 2, line, &args, &err) == CCL_OK, "%s",
+                  err.text);
+    ccl_i_choices_t orders =
+        ccl_i_choices(&args, ccl_option_find(ccl_lower_option_table, "order", 5));
+    ck_assert_uint_eq(orders.n, 2);
+    ck_assert_uint_eq(orders.at[0], CCL_ORDER_HPDS);
+    ck_assert_uint_eq(orders.at[1], CCL_ORDER_STEP);
+    ck_assert_uint_eq(args.lower.order, CCL_ORDER_HPDS);
+    ck_assert_int_eq(ccl_i_options_parse(&ccl_i_cmd_lower, 2, bad_line, &args, &err),
+                     CCL_ERR_USAGE);
+    ck_assert_ptr_nonnull(strstr(err.text, "option --order wants one of step,rr,hpds, not \"x\""));
+    ccl_error_clear(&err);
+    ck_assert_int_eq(ccl_i_options_parse(&ccl_i_cmd_simulate, 2, line, &args, &err), CCL_ERR_USAGE);
+    ccl_i_args_fini(&args);
 }
 END_TEST
 
@@ -123,6 +152,7 @@ int main(void) {
     tcase_add_loop_test(cases, sizes_bad, 0, (int)(sizeof(bad) / sizeof(bad[0])));
     tcase_add_test(cases, options_mixed);
     tcase_add_test(cases, protocols);
+    tcase_add_test(cases, lists);
     suite_add_tcase(suite, cases);
     return run_suite(suite);
 }

@@ -38,8 +38,7 @@ static run_t make(const ccl_topology_t *topo, const ccl_collective_t *want, doub
         ck_assert_msg(ccl_json_parse("t", text, strlen(text), &doc, &err) == CCL_OK, "%s: %s\n%s",
                       what, err.text, text);
     options.size_bytes = size_bytes;
-    options.sketch.file = text ? &doc : NULL;
-    options.sketch.with_found = with_found;
+    *(with_found ? &options.sketch.added : &options.sketch.file) = text ? &doc : NULL;
     options.sketch.write = &r.written;
     options.stats = &r.stats;
     ccl_status_t status =

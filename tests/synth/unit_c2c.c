@@ -313,7 +313,7 @@ static void check_loads(size_t i, const ccl_topology_t *topo, const ccl_schedule
 
 START_TEST(test_speed) {
     ccl_topology_t *topo = topology(speeds[_i].spec);
-    ccl_c2c_options_t options = CCL_C2C_OPTIONS_INIT;
+    ccl_c2c_options_t options = {0};
     ccl_schedule_t *pipelined = make(topo, "c2c", CCL_ALLGATHER, 0, options);
     ccl_schedule_t *sequential = make(topo, "c2c-sequential", CCL_ALLGATHER, 0, options);
     ccl_bound_options_t how = CCL_BOUND_OPTIONS_INIT;

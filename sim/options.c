@@ -1,0 +1,42 @@
+/* The options of a run: the one place that declares them. */
+#include "sim/sim.h"
+
+#define AT(member_) offsetof(ccl_sim_options_t, member_)
+
+const ccl_option_t ccl_sim_option_table[] = {
+    {.name = "batches",
+     .letter = 'b',
+     .type = CCL_OPTION_COUNT,
+     .offset = AT(batches),
+     .value = "N",
+     .doc = "micro-batches",
+     .otherwise = "by the model's rule; see docs/model.md",
+     .knob = "batches",
+     .knob_max = 1 << 20},
+    {.name = "granularity",
+     .letter = 'g',
+     .type = CCL_OPTION_CHOICE,
+     .offset = AT(granularity),
+     .value = "LEVEL",
+     .words = CCL_OPTION_WORDS("algorithm", "stage", "task"),
+     .automatic = -1,
+     .doc = "how micro-batches are run; stage writes stages, task fuses nothing",
+     .otherwise = "algorithm; compare: each contender's own",
+     .knob = "granularity"},
+    {.name = "sharing",
+     .type = CCL_OPTION_CHOICE,
+     .offset = AT(sharing),
+     .value = "HOW",
+     .words = CCL_OPTION_WORDS("fair", "exclusive"),
+     .doc = "fair: max-min rates; exclusive: a flow holds its links",
+     .otherwise = "fair"},
+    {.name = "no-skip",
+     .type = CCL_OPTION_FLAG,
+     .offset = AT(no_skip),
+     .doc = "simulate every micro-batch, also in steady state"},
+    {.name = "no-fold",
+     .type = CCL_OPTION_FLAG,
+     .offset = AT(no_fold),
+     .doc = "simulate every thread block, also those that are alike"},
+    {.name = NULL},
+};
