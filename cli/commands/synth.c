@@ -147,16 +147,23 @@ static ccl_status_t keep_vendors(const ccl_topology_t *topo, uint32_t *clusters,
     return status;
 }
 
+/** What is made, and where it goes. */
+typedef struct job {
+    ccl_synth_options_t options;
+    ccl_i_synth_files_t files;
+    target_t target;
+} job_t;
+
 static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_routes_t *routes,
-                         const ccl_collective_t *want, ccl_synth_options_t options,
-                         const ccl_i_synth_files_t *files, target_t target, ccl_error_t *err) {
+                         const ccl_collective_t *want, const job_t *job, ccl_error_t *err) {
+    ccl_synth_options_t options = job->options;
     ccl_synth_stats_t stats = {0};
     ccl_i_document_t made = {NULL, NULL};
     ccl_text_t text = {0};
     ccl_status_t status;
     bool limited = false;
 
-    if (target == TARGET_FLAGCX && !options.c2c.clusters)
+    if (job->target == TARGET_FLAGCX && !options.c2c.clusters)
         CCL_TRY(keep_vendors(topo, &options.c2c.clusters, err));
     options.stats = &stats;
     status = ccl_synthesize(&cli->ctx, cli->args.with, topo, routes, want, &options, &made.schedule,
@@ -166,12 +173,12 @@ static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_route
         status = CCL_OK;
     }
     if (status == CCL_OK)
-        status = ccl_i_synth_files_write(files, err);
-    if (status == CCL_OK && target == TARGET_FLAGCX)
+        status = ccl_i_synth_files_write(&job->files, err);
+    if (status == CCL_OK && job->target == TARGET_FLAGCX)
         status = write_plans(cli, topo, made.schedule, err);
     else if (status == CCL_OK)
-        status = write_out(cli, topo, target, &made, &text, err);
-    if (status == CCL_OK && target != TARGET_FLAGCX)
+        status = write_out(cli, topo, job->target, &made, &text, err);
+    if (status == CCL_OK && job->target != TARGET_FLAGCX)
         status = ccl_i_emit(cli, &text, err);
     if (status == CCL_OK && cli->args.output && strcmp(cli->args.output, "-") != 0)
         status = tell(cli, topo, &made, &stats, err);
@@ -199,17 +206,15 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     ccl_topology_t *topo = NULL;
     ccl_collective_t *want = NULL;
     ccl_routes_t *routes = NULL;
-    ccl_synth_options_t options;
-    ccl_i_synth_files_t files = {0};
-    target_t target = TARGET_JSON;
+    job_t job = {.target = TARGET_JSON};
     ccl_status_t status;
 
     if (!cli->args.explain)
-        CCL_TRY(target_of(&cli->args, &target, err));
-    if (target != TARGET_XML && !cli->args.explain)
+        CCL_TRY(target_of(&cli->args, &job.target, err));
+    if (job.target != TARGET_XML && !cli->args.explain)
         CCL_TRY(refuse_unlowered(&cli->args, err));
     CCL_TRY(check_with(&cli->args, err));
-    status = ccl_i_synth_options(&cli->args, &files, &options, err);
+    status = ccl_i_synth_options(&cli->args, &job.files, &job.options, err);
     if (status == CCL_OK)
         status = ccl_i_topology_open(cli, cli->args.topology, &topo, err);
     if (status == CCL_OK)
@@ -219,14 +224,14 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
         if (!routes)
             status = ccl_fail_nomem(err);
         else if (cli->args.explain)
-            status = explain(cli, topo, routes, want, &options, err);
+            status = explain(cli, topo, routes, want, &job.options, err);
         else
-            status = make(cli, topo, routes, want, options, &files, target, err);
+            status = make(cli, topo, routes, want, &job, err);
     }
     ccl_routes_destroy(routes);
     ccl_collective_destroy(want);
     ccl_topology_destroy(topo);
-    ccl_i_synth_files_fini(&files);
+    ccl_i_synth_files_fini(&job.files);
     return status;
 }
 
