@@ -364,7 +364,7 @@ typedef struct ccl_option {
 const ccl_option_t *ccl_option_find(const ccl_option_t *table, const char *name, size_t len);
 /** Index of a word of `len` bytes; CCL_NONE: it is none of them. @param words  ends with NULL. */
 uint32_t ccl_option_word(const char *const *words, const char *text, size_t len);
-/** "a, b or c" by their separators: words one behind the other, but for the first `skip`. */
+/** "a, b or c" by their separators: words one after the other, but for the first `skip`. */
 const char *ccl_option_join(const char *const *words, uint32_t skip, const char *between, char *out,
                             size_t out_len);
 /**

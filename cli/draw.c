@@ -52,7 +52,7 @@ static ccl_status_t verify(ccl_i_cli_t *cli, const char *path, ccl_program_t *pr
     CCL_TRY(ccl_program_verify(&cli->ctx, program, &options, &verdict, err));
     if (verdict.valid)
         return CCL_OK;
-    return ccl_error_set(err, CCL_CHECK, path, 0, 0, "not right: %s (%s; ccllab verify tells more)",
+    return ccl_error_set(err, CCL_CHECK, path, 0, 0, "not right: %s (%s; ccllab verify says more)",
                          verdict.fault.text, verdict.fault.kind);
 }
 

@@ -93,16 +93,16 @@ static void help_commands(const char *prefix, ccl_text_t *out) {
 void ccl_i_help_family(const char *prefix, ccl_text_t *out) {
     ccl_text_printf(out, "usage: ccllab %s COMMAND [options]\n\n", prefix);
     help_commands(prefix, out);
-    ccl_text_printf(out, "\nccllab COMMAND --help tells the options of a command.\n");
+    ccl_text_printf(out, "\nccllab COMMAND --help lists the options of a command.\n");
 }
 
 void ccl_i_help_all(ccl_text_t *out) {
-    ccl_text_printf(out,
-                    "usage: ccllab [--version | --help] COMMAND [options] INPUT...\n\n"
-                    "A laboratory for collective communication on clusters of unlike GPUs: build "
-                    "a\nschedule, prove it right, simulate it, compare it with others.\n\n");
+    ccl_text_printf(
+        out, "usage: ccllab [--version | --help] COMMAND [options] INPUT...\n\n"
+             "A laboratory for collective communication on heterogeneous GPU clusters: build a\n"
+             "schedule, prove it right, simulate it, compare it with others.\n\n");
     help_commands("", out);
-    ccl_text_printf(out, "\nccllab COMMAND --help tells the options of a command.\n\n");
+    ccl_text_printf(out, "\nccllab COMMAND --help lists the options of a command.\n\n");
     ccl_text_t codes = {0};
     ccl_text_printf(&codes, "exit codes:");
     for (const ccl_i_exit_code_t *e = ccl_i_exit_codes; e->code; e++)

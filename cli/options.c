@@ -295,7 +295,7 @@ static bool find_common(const char *name, ccl_i_entry_t *out) {
     return false;
 }
 
-/** All of a table, one behind the other. @param files  also what is written. */
+/** All of a table, one after the other. @param files  also what is written. */
 static size_t add_table(const ccl_option_t *table, size_t base, bool files, ccl_i_entry_t *entries,
                         size_t n) {
     const ccl_option_t *group = table == ccl_synth_option_table(0) ? NULL : table;
