@@ -42,6 +42,18 @@ extern const char *const ccl_report_simulation_tables[]; /**< summary links thre
 extern const char *const ccl_report_comparison_tables[]; /**< times links */
 extern const char *const ccl_report_lowering_tables[];   /**< ways blocks */
 
+/* ---------------------------------------------------------------- schemas of JSON results */
+
+/** Every result that is written as JSON, with the command that writes it. */
+ccl_status_t ccl_report_schemas(const ccl_report_style_t *style, ccl_text_t *out, ccl_error_t *err);
+/**
+ * JSON Schema (draft 2020-12) of the results "ccllab/NAME/1", made from the descriptions that
+ * write them.
+ * @param name  "compare", ...
+ * @retval CCL_ERR_USAGE  no result is called so.
+ */
+ccl_status_t ccl_report_schema(const char *name, ccl_text_t *out, ccl_error_t *err);
+
 /* ---------------------------------------------------------------- what there is */
 
 /** The built-in library of servers and clusters. */
@@ -311,6 +323,11 @@ ccl_status_t ccl_report_diagnosis(const ccl_report_diagnosis_t *about,
 ccl_status_t ccl_report_notebook(const ccl_notebook_rows_t *rows, bool upright,
                                  const ccl_report_style_t *style, ccl_text_t *out,
                                  ccl_error_t *err);
+
+/** What `notebook gc` dropped. */
+ccl_status_t ccl_report_notebook_gc(uint64_t points, uint64_t inputs,
+                                    const ccl_report_style_t *style, ccl_text_t *out,
+                                    ccl_error_t *err);
 
 /**
  * All points of a notebook as the document that `notebook export --json` writes, for
