@@ -7,6 +7,6 @@ string(JSON n LENGTH "${list}" schemas)
 math(EXPR last "${n} - 1")
 foreach(i RANGE ${last})
   string(JSON name GET "${list}" schemas ${i} name)
-  execute_process(COMMAND ${PROGRAM} schema ${name} OUTPUT_FILE ${FOLDER}/${name}-1.json
+  execute_process(COMMAND ${PROGRAM} schema ${name} --json OUTPUT_FILE ${FOLDER}/${name}-1.json
                   COMMAND_ERROR_IS_FATAL ANY)
 endforeach()

@@ -4,8 +4,8 @@
  *
  * Every function appends to a caller's text buffer. JSON objects name their schema
  * ("ccllab/simulate/1"), keep a fixed key order, and print numbers so that they read back to the
- * same double. CSV is one table; where a result has several, `table` chooses. docs/commands.md
- * lists the schemas.
+ * same double. CSV is one table; where a result has several, `table` chooses. docs/results.md
+ * has all keys, ccl_report_schema() the JSON Schemas.
  */
 #ifndef CCL_REPORT_REPORT_H
 #define CCL_REPORT_REPORT_H
@@ -48,11 +48,12 @@ extern const char *const ccl_report_lowering_tables[];   /**< ways blocks */
 ccl_status_t ccl_report_schemas(const ccl_report_style_t *style, ccl_text_t *out, ccl_error_t *err);
 /**
  * JSON Schema (draft 2020-12) of the results "ccllab/NAME/1", made from the descriptions that
- * write them.
+ * write them; as text and CSV a row per key with type, unit and meaning.
  * @param name  "compare", ...
  * @retval CCL_ERR_USAGE  no result is called so.
  */
-ccl_status_t ccl_report_schema(const char *name, ccl_text_t *out, ccl_error_t *err);
+ccl_status_t ccl_report_schema(const char *name, const ccl_report_style_t *style, ccl_text_t *out,
+                               ccl_error_t *err);
 
 /* ---------------------------------------------------------------- what there is */
 

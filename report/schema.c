@@ -1,6 +1,7 @@
 /* JSON Schemas (draft 2020-12) of all results, from the same descriptions that write them. */
 #include "report/describe.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const ccl_i_result_t *const results[] = {
@@ -168,25 +169,10 @@ static void schema_record(ccl_i_json_t *json, const ccl_i_described_t *record, c
     ccl_i_json_close_array(json);
 }
 
-ccl_status_t ccl_report_schema(const char *name, ccl_text_t *out, ccl_error_t *err) {
-    const ccl_i_result_t *result = NULL;
-    ccl_text_t names = {0};
-    ccl_status_t status;
+static ccl_status_t schema_json(const ccl_i_result_t *result, ccl_text_t *out, ccl_error_t *err) {
     ccl_i_json_t json;
     char schema[80];
 
-    for (size_t i = 0; i < CCL_ARRAY_LEN(results) && !result; i++) {
-        if (strcmp(results[i]->name, name) == 0)
-            result = results[i];
-        ccl_text_printf(&names, "%s%s", i ? ", " : "", results[i]->name);
-    }
-    if (!result) {
-        status = ccl_fail(err, CCL_ERR_USAGE, "no result is called \"%s\"; there are %s", name,
-                          names.data);
-        ccl_text_fini(&names);
-        return status;
-    }
-    ccl_text_fini(&names);
     ccl_i_schema_name(result, schema, sizeof(schema));
     ccl_i_json_begin(&json, out);
     ccl_i_json_string(&json, "$schema", "https://json-schema.org/draft/2020-12/schema");
@@ -197,6 +183,111 @@ ccl_status_t ccl_report_schema(const char *name, ccl_text_t *out, ccl_error_t *e
     schema_record(&json, result->root, schema);
     ccl_i_json_end(&json);
     return ccl_i_text_status(out, err);
+}
+
+/* ---------------------------------------------------------------- for people: its keys */
+
+typedef struct key_row {
+    char path[160]; /* "sizes[].results[].time_s" */
+    char type[24];
+    const char *unit;
+    char meaning[400];
+} key_row_t;
+
+typedef struct keys {
+    key_row_t *rows;
+    size_t n, cap;
+} keys_t;
+
+static uint64_t count_keys(const void *root) {
+    return ((const keys_t *)root)->n;
+}
+
+static const void *key_at(const void *root, uint64_t i, void *scratch) {
+    (void)scratch;
+    return &((const keys_t *)root)->rows[i];
+}
+
+static const ccl_i_described_t key_record = {
+    .fields = (const ccl_i_field_t[]){{"key", CCL_I_AT(key_row_t, path)},
+                                      {"type", CCL_I_AT(key_row_t, type)},
+                                      {"unit", CCL_I_AT(key_row_t, unit), .null = "none"},
+                                      {"meaning", CCL_I_AT(key_row_t, meaning)},
+                                      {0}}};
+static const ccl_i_described_t keys_record = {
+    .fields =
+        (const ccl_i_field_t[]){{"keys", CCL_I_LIST_OF(key_record, count_keys, key_at)}, {0}}};
+
+/** What it means, which words it can be, when it is null or absent; "; " between. */
+static void meaning_of(const ccl_i_field_t *field, char *out, size_t out_len) {
+    size_t len = 0;
+
+    snprintf(out, out_len, "%s", field->doc ? field->doc : "");
+    for (const char *const *word = field->words; word && *word; word++) {
+        len = strlen(out);
+        snprintf(out + len, out_len - len, "%s%s",
+                 word != field->words ? ", "
+                 : field->doc         ? ": "
+                                      : "",
+                 *word);
+    }
+    len = strlen(out);
+    if (field->null)
+        snprintf(out + len, out_len - len, "%snull: %s", len ? "; " : "", field->null);
+    len = strlen(out);
+    if (field->when)
+        snprintf(out + len, out_len - len, "%snot always there", len ? "; " : "");
+}
+
+/** @return false: out of memory. */
+static bool add_keys(keys_t *keys, const char *parent, const ccl_i_described_t *record) {
+    for (const ccl_i_field_t *f = record->fields; f->name; f++) {
+        bool list = f->type == CCL_I_LIST;
+        key_row_t *row;
+        char path[160];
+
+        if (f->hidden || stands_before(record, f))
+            continue;
+        if (!ccl_grow(&keys->rows, &keys->cap, keys->n + 1, sizeof(*keys->rows)))
+            return false;
+        row = &keys->rows[keys->n++];
+        snprintf(row->path, sizeof(row->path), "%s%s", parent, f->name);
+        snprintf(row->type, sizeof(row->type), "%s", type_name(f));
+        if (list && f->of->bare)
+            snprintf(row->type, sizeof(row->type), "array of %ss", type_name(f->of->fields));
+        row->unit = f->type == CCL_I_NUMBER ? unit_of(f->name) : NULL;
+        meaning_of(f, row->meaning, sizeof(row->meaning));
+        snprintf(path, sizeof(path), "%.150s%s.", row->path, list ? "[]" : "");
+        if (f->of && !f->of->bare && !add_keys(keys, path, f->of))
+            return false;
+    }
+    return true;
+}
+
+ccl_status_t ccl_report_schema(const char *name, const ccl_report_style_t *style, ccl_text_t *out,
+                               ccl_error_t *err) {
+    const ccl_i_result_t *result = NULL;
+    ccl_text_t names = {0};
+    ccl_status_t status;
+    keys_t keys = {0};
+
+    for (size_t i = 0; i < CCL_ARRAY_LEN(results) && !result; i++) {
+        if (strcmp(results[i]->name, name) == 0)
+            result = results[i];
+        ccl_text_printf(&names, "%s%s", i ? ", " : "", results[i]->name);
+    }
+    if (!result)
+        status = ccl_fail(err, CCL_ERR_USAGE, "no result is called \"%s\"; there are %s", name,
+                          names.data ? names.data : "none");
+    else if (style->format == CCL_REPORT_JSON)
+        status = schema_json(result, out, err);
+    else if (add_keys(&keys, "", result->root))
+        status = ccl_i_rows_emit(&keys_record, "keys", &keys, NULL, style->format, out, err);
+    else
+        status = ccl_fail_nomem(err);
+    ccl_text_fini(&names);
+    free(keys.rows);
+    return status;
 }
 
 /* ---------------------------------------------------------------- all of them */
