@@ -43,6 +43,7 @@ const ccl_i_command_t *const ccl_i_commands[] = {&ccl_i_cmd_compare,
                                                  &ccl_i_cmd_draw_progress,
                                                  &ccl_i_cmd_draw_curves,
                                                  &ccl_i_cmd_report,
+                                                 &ccl_i_cmd_schema,
                                                  NULL};
 
 static int usage_error(const char *text) {

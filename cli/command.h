@@ -117,7 +117,8 @@ extern const ccl_i_command_t ccl_i_cmd_topology_list, ccl_i_cmd_topology_show,
     ccl_i_cmd_compare, ccl_i_cmd_lower, ccl_i_cmd_calibrate, ccl_i_cmd_diagnose, ccl_i_cmd_run,
     ccl_i_cmd_devices, ccl_i_cmd_validate, ccl_i_cmd_explain;
 extern const ccl_i_command_t ccl_i_cmd_draw_topology, ccl_i_cmd_draw_timeline, ccl_i_cmd_draw_busbw,
-    ccl_i_cmd_draw_idle, ccl_i_cmd_draw_progress, ccl_i_cmd_draw_curves, ccl_i_cmd_report;
+    ccl_i_cmd_draw_idle, ccl_i_cmd_draw_progress, ccl_i_cmd_draw_curves, ccl_i_cmd_report,
+    ccl_i_cmd_schema;
 extern const ccl_i_command_t ccl_i_cmd_testbed_up, ccl_i_cmd_testbed_run, ccl_i_cmd_testbed_down,
     ccl_i_cmd_testbed_list, ccl_i_cmd_testbed_topology;
 extern const ccl_i_command_t ccl_i_cmd_tune, ccl_i_cmd_sweep, ccl_i_cmd_balance;

@@ -1,10 +1,8 @@
 /* Lower bounds: how fast a collective can be at all on a cluster, and what stands in the way. */
-#include "report/writer.h"
+#include "report/describe.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Names of one line before the rest are counted. */
 enum { MOST_NAMES = 12 };
@@ -159,123 +157,196 @@ static void text_one(const ccl_report_bounds_t *r, uint32_t i, uint32_t rows, cc
 
 /* ---------------------------------------------------------------- JSON and CSV */
 
-static void json_one(ccl_i_json_t *json, const ccl_report_bounds_t *r, uint32_t i) {
+typedef struct bound_row {
+    const ccl_topology_t *topo;
+    const ccl_bandwidth_bound_t *of;
+    const char *topology, *collective, *proof;
+    double size_bytes, time_s, latency_s, bandwidth_s, algbw_GBps, busbw_GBps, trees_GBps;
+    uint32_t latency_from, latency_to, latency_hops;
+    const void *exact; /* NULL, or &exact_GBps */
+    ccl_fraction_t exact_GBps;
+    char exact_text[48];
+    bool tight;
+} bound_row_t;
+
+typedef struct part_row {
+    const bound_row_t *bound;
+    uint32_t part;
+} part_row_t;
+
+typedef struct link_row {
+    const char *from, *to, *kind;
+    double bandwidth_GBps;
+} link_row_t;
+
+static uint64_t count_devices(const void *row) {
+    const part_row_t *part = row;
+
+    return part->bound->topo->ndevices;
+}
+
+static const void *device_at(const void *row, uint64_t i, void *scratch) {
+    const part_row_t *part = row;
+    const char **id = scratch;
+
+    *id = part->bound->topo->devices[i].id;
+    return part->bound->of->part[i] == part->part ? id : NULL;
+}
+
+static uint64_t count_parts(const void *row) {
+    const bound_row_t *bound = row;
+
+    return bound->of->part ? bound->of->nparts : 0;
+}
+
+static const void *part_at(const void *row, uint64_t i, void *scratch) {
+    part_row_t *part = scratch;
+
+    *part = (part_row_t){row, (uint32_t)i};
+    return part;
+}
+
+static uint64_t count_links(const void *row) {
+    const bound_row_t *bound = row;
+
+    return bound->of->nlinks;
+}
+
+static const void *link_at(const void *row, uint64_t i, void *scratch) {
+    const bound_row_t *bound = row;
+    const ccl_topology_t *topo = bound->topo;
+    const ccl_link_t *link = &topo->links[bound->of->links[i]];
+    link_row_t *out = scratch;
+
+    *out = (link_row_t){topo->devices[link->from].id, topo->devices[link->to].id,
+                        topo->kinds[link->kind], link->bandwidth_Bps / 1e9};
+    return out;
+}
+
+static uint64_t count_bounds(const void *root) {
+    const ccl_report_bounds_t *r = root;
+
+    return r->nbounds;
+}
+
+static const void *bound_at(const void *root, uint64_t i, void *scratch) {
+    const ccl_report_bounds_t *r = root;
     const ccl_bound_t *b = &r->bounds[i];
     const ccl_bandwidth_bound_t *w = &b->bandwidth;
-    const ccl_topology_t *topo = r->topo;
     const ccl_collective_t *coll = r->collectives[i];
-    ccl_fraction_t exact = GBps_of(w->exact_Bps);
     bool sized = b->size_bytes > 0;
+    bound_row_t *row = scratch;
 
-    ccl_i_json_object(json, NULL, false);
-    ccl_i_json_string(json, "collective", coll->name);
-    ccl_i_json_number(json, "size_bytes", sized ? b->size_bytes : NAN);
-    ccl_i_json_number(json, "time_s", sized ? b->time_s : NAN);
-    ccl_i_json_number(json, "latency_s", b->latency.latency_s);
-    ccl_i_json_index(json, "latency_from", b->latency.from);
-    ccl_i_json_index(json, "latency_to", b->latency.to);
-    ccl_i_json_u64(json, "latency_hops", b->latency.hops);
-    ccl_i_json_number(json, "bandwidth_s", sized ? b->bandwidth_s : NAN);
-    ccl_i_json_number(json, "algbw_GBps", w->Bps / 1e9);
-    ccl_i_json_number(json, "busbw_GBps",
-                      w->Bps / 1e9 * ccl_collective_busbw_factor(coll->kind, coll->nranks));
-    if (exact.den) {
-        ccl_i_json_object(json, "exact_GBps", true);
-        ccl_i_json_u64(json, "num", exact.num);
-        ccl_i_json_u64(json, "den", exact.den);
-        ccl_i_json_close_object(json);
-    } else {
-        ccl_i_json_null(json, "exact_GBps");
+    *row = (bound_row_t){.topo = r->topo, .of = w, .topology = r->topo->name};
+    row->collective = coll->name;
+    row->proof = ccl_bound_proof_name(w->proof);
+    row->size_bytes = sized ? b->size_bytes : NAN;
+    row->time_s = sized ? b->time_s : NAN;
+    row->latency_s = b->latency.latency_s;
+    row->bandwidth_s = sized ? b->bandwidth_s : NAN;
+    row->algbw_GBps = w->Bps / 1e9;
+    row->busbw_GBps = w->Bps / 1e9 * ccl_collective_busbw_factor(coll->kind, coll->nranks);
+    row->trees_GBps = w->trees_Bps > 0 ? w->trees_Bps / 1e9 : NAN;
+    row->latency_from = b->latency.from;
+    row->latency_to = b->latency.to;
+    row->latency_hops = b->latency.hops;
+    row->tight = w->tight;
+    row->exact_GBps = GBps_of(w->exact_Bps);
+    if (row->exact_GBps.den) {
+        row->exact = &row->exact_GBps;
+        snprintf(row->exact_text, sizeof(row->exact_text), "%" PRIu64 "/%" PRIu64,
+                 row->exact_GBps.num, row->exact_GBps.den);
     }
-    ccl_i_json_string(json, "proof", ccl_bound_proof_name(w->proof));
-    ccl_i_json_bool(json, "tight", w->tight);
-    ccl_i_json_number(json, "trees_GBps", w->trees_Bps > 0 ? w->trees_Bps / 1e9 : NAN);
-    ccl_i_json_array(json, "parts", false);
-    for (uint32_t p = 0; w->part && p < w->nparts; p++) {
-        ccl_i_json_array(json, NULL, true);
-        for (uint32_t v = 0; v < topo->ndevices; v++) {
-            if (w->part[v] == p)
-                ccl_i_json_string(json, NULL, topo->devices[v].id);
-        }
-        ccl_i_json_close_array(json);
-    }
-    ccl_i_json_close_array(json);
-    ccl_i_json_array(json, "links", false);
-    for (uint32_t l = 0; l < w->nlinks; l++) {
-        const ccl_link_t *link = &topo->links[w->links[l]];
-
-        ccl_i_json_object(json, NULL, true);
-        ccl_i_json_string(json, "from", topo->devices[link->from].id);
-        ccl_i_json_string(json, "to", topo->devices[link->to].id);
-        ccl_i_json_string(json, "kind", topo->kinds[link->kind]);
-        ccl_i_json_number(json, "bandwidth_GBps", link->bandwidth_Bps / 1e9);
-        ccl_i_json_close_object(json);
-    }
-    ccl_i_json_close_array(json);
-    ccl_i_json_close_object(json);
+    return row;
 }
 
-static ccl_status_t bounds_csv(const ccl_report_bounds_t *r, ccl_text_t *out, ccl_error_t *err) {
-    static const char *const headers[] = {"topology",   "collective",  "size_bytes", "time_s",
-                                          "latency_s",  "bandwidth_s", "algbw_GBps", "busbw_GBps",
-                                          "exact_GBps", "proof",       "tight",      "trees_GBps"};
-    ccl_table_t *table = ccl_table_create();
-    ccl_status_t status;
-    char text[60];
+static const ccl_i_described_t fraction_record = {
+    .fields = (const ccl_i_field_t[]){
+        {"num", CCL_I_AT(ccl_fraction_t, num)}, {"den", CCL_I_AT(ccl_fraction_t, den)}, {0}}};
+static const ccl_i_described_t part_record = {
+    .size = sizeof(part_row_t),
+    .fields =
+        (const ccl_i_field_t[]){
+            {"devices", CCL_I_LIST_OF(ccl_i_bare_string, count_devices, device_at), .line = true},
+            {0}},
+    .bare = true};
+static const ccl_i_described_t link_record = {
+    .size = sizeof(link_row_t),
+    .fields = (const ccl_i_field_t[]){{"from", CCL_I_AT(link_row_t, from), "device"},
+                                      {"to", CCL_I_AT(link_row_t, to), "device"},
+                                      {"kind", CCL_I_AT(link_row_t, kind)},
+                                      {"bandwidth_GBps", CCL_I_AT(link_row_t, bandwidth_GBps)},
+                                      {0}}};
+#define AT(member) CCL_I_AT(bound_row_t, member)
+#define UNSIZED "no size was named"
+static const ccl_i_described_t bound_record = {
+    .size = sizeof(bound_row_t),
+    .fields =
+        (const ccl_i_field_t[]){
+            {"collective", AT(collective)},
+            {"size_bytes", AT(size_bytes), .null = UNSIZED},
+            {"time_s", AT(time_s), "the larger of latency and bandwidth", .null = UNSIZED},
+            {"latency_s", AT(latency_s), "of the slowest route that data must go"},
+            {"latency_from", AT(latency_from), "rank at its start", .null = "no data must move"},
+            {"latency_to", AT(latency_to), "rank at its end", .null = "no data must move"},
+            {"latency_hops", AT(latency_hops)},
+            {"bandwidth_s", AT(bandwidth_s), .null = UNSIZED},
+            {"algbw_GBps", AT(algbw_GBps), .null = "no limit"},
+            {"busbw_GBps", AT(busbw_GBps), .null = "no limit"},
+            {"exact_GBps", AT(exact), "algbw as a fraction", .null = "rounded",
+             .of = &fraction_record},
+            {"proof", AT(proof), "what proves the bandwidth"},
+            {"tight", AT(tight), "schedules can meet the bandwidth"},
+            {"trees_GBps", AT(trees_GBps),
+             "the best that reduce-scatter and all-gather trees reach", .null = "not found"},
+            {"parts", CCL_I_LIST_OF(part_record, count_parts, part_at),
+             "devices of each part of the cut or partition"},
+            {"links", CCL_I_LIST_OF(link_record, count_links, link_at), "that are saturated"},
+            {"topology", AT(topology), .hidden = true},
+            {"exact_text", AT(exact_text), .hidden = true},
+            {0}},
+    .tall = true};
+#undef AT
 
-    if (!table)
-        return ccl_fail_nomem(err);
-    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), CCL_ARRAY_LEN(headers));
-    for (uint32_t i = 0; i < r->nbounds; i++) {
-        const ccl_bound_t *b = &r->bounds[i];
-        const ccl_collective_t *coll = r->collectives[i];
-        ccl_fraction_t exact = GBps_of(b->bandwidth.exact_Bps);
-        double factor = ccl_collective_busbw_factor(coll->kind, coll->nranks);
-        bool sized = b->size_bytes > 0;
-        const double numbers[] = {sized ? b->size_bytes : NAN, sized ? b->time_s : NAN,
-                                  b->latency.latency_s,        sized ? b->bandwidth_s : NAN,
-                                  b->bandwidth.Bps / 1e9,      b->bandwidth.Bps / 1e9 * factor};
+typedef struct root {
+    ccl_report_bounds_t of;
+    const char *topology;
+    uint32_t nranks;
+} root_t;
 
-        ccl_table_row(table);
-        ccl_table_cell(table, "%s", r->topo->name);
-        ccl_table_cell(table, "%s", coll->name);
-        for (size_t k = 0; k < CCL_ARRAY_LEN(numbers); k++)
-            ccl_table_cell(table, "%s", ccl_i_number(numbers[k], text, sizeof(text)));
-        if (exact.den)
-            ccl_table_cell(table, "%" PRIu64 "/%" PRIu64, exact.num, exact.den);
-        else
-            ccl_table_cell(table, "%s", "");
-        ccl_table_cell(table, "%s", ccl_bound_proof_name(b->bandwidth.proof));
-        ccl_table_cell(table, "%s", b->bandwidth.tight ? "true" : "false");
-        ccl_table_cell(table, "%s",
-                       b->bandwidth.trees_Bps > 0
-                           ? ccl_i_number(b->bandwidth.trees_Bps / 1e9, text, sizeof(text))
-                           : "");
-    }
-    status = ccl_i_table_emit(table, CCL_REPORT_CSV, out, err);
-    ccl_table_destroy(table);
-    return status;
-}
+const ccl_i_result_t ccl_i_result_bound = {
+    "bound", "ccllab bound", "lower bounds of collectives on a cluster, and what proves them",
+    &(const ccl_i_described_t){
+        .fields = (const ccl_i_field_t[]){
+            {"topology", CCL_I_AT(root_t, topology)},
+            {"nranks", CCL_I_AT(root_t, nranks)},
+            {"bounds", CCL_I_LIST_OF(bound_record, count_bounds, bound_at), "one per collective"},
+            {0}}}};
+
+static const ccl_i_column_t csv_columns[] = {CCL_I_COLUMN("topology"),
+                                             CCL_I_COLUMN("collective"),
+                                             CCL_I_COLUMN("size_bytes"),
+                                             CCL_I_COLUMN("time_s"),
+                                             CCL_I_COLUMN("latency_s"),
+                                             CCL_I_COLUMN("bandwidth_s"),
+                                             CCL_I_COLUMN("algbw_GBps"),
+                                             CCL_I_COLUMN("busbw_GBps"),
+                                             CCL_I_COLUMN("exact_text", "exact_GBps"),
+                                             CCL_I_COLUMN("proof"),
+                                             CCL_I_COLUMN("tight"),
+                                             CCL_I_COLUMN("trees_GBps"),
+                                             CCL_I_COLUMNS_END};
 
 ccl_status_t ccl_report_bounds(const ccl_report_bounds_t *bounds, const ccl_report_style_t *style,
                                ccl_text_t *out, ccl_error_t *err) {
-    ccl_i_json_t json;
+    const root_t root = {*bounds, bounds->topo->name, bounds->topo->nranks};
 
+    if (style->format == CCL_REPORT_JSON)
+        return ccl_i_result_json(&ccl_i_result_bound, &root, out, err);
     if (style->format == CCL_REPORT_CSV)
-        return bounds_csv(bounds, out, err);
-    if (style->format == CCL_REPORT_TEXT) {
-        for (uint32_t i = 0; i < bounds->nbounds; i++)
-            text_one(bounds, i, style->rows ? style->rows : 8, out);
-        return ccl_i_text_status(out, err);
-    }
-    ccl_i_json_begin(&json, out);
-    ccl_i_json_schema(&json, "ccllab/bound/1");
-    ccl_i_json_string(&json, "topology", bounds->topo->name);
-    ccl_i_json_u64(&json, "nranks", bounds->topo->nranks);
-    ccl_i_json_array(&json, "bounds", false);
+        return ccl_i_rows_emit(ccl_i_result_bound.root, "bounds", &root, csv_columns, style->format,
+                               out, err);
     for (uint32_t i = 0; i < bounds->nbounds; i++)
-        json_one(&json, bounds, i);
-    ccl_i_json_close_array(&json);
-    ccl_i_json_end(&json);
+        text_one(bounds, i, style->rows ? style->rows : 8, out);
     return ccl_i_text_status(out, err);
 }

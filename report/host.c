@@ -1,142 +1,175 @@
 /* The host's calibration and validation as text, JSON and CSV. */
-#include "report/writer.h"
-
-#include <math.h>
-#include <string.h>
+#include "report/constants.h"
 
 /* ---------------------------------------------------------------- calibration */
 
-static const ccl_i_constants_t host_constants = {"ns", 1e9, "determined"};
+typedef struct fit {
+    ccl_i_constants_t constants;
+    const char *output;
+    uint32_t workers, runs;
+    double r2, median_error, worst_error;
+} fit_t;
 
-static ccl_status_t calibration_json(const ccl_host_calibration_t *made, const char *output,
-                                     ccl_text_t *out, ccl_error_t *err) {
-    ccl_i_json_t json;
-    ccl_i_json_begin(&json, out);
-    ccl_i_json_schema(&json, "ccllab/calibrate-host/1");
-    ccl_i_json_string(&json, "output", output);
-    ccl_i_json_u64(&json, "workers", made->model.workers);
-    ccl_i_json_u64(&json, "runs", made->npoints);
-    ccl_i_json_number(&json, "r2", made->r2);
-    ccl_i_json_number(&json, "median_error", made->median_error);
-    ccl_i_json_number(&json, "worst_error", made->worst_error);
-    ccl_i_json_constants(&json, made->constants, made->nconstants);
-    ccl_i_json_end(&json);
-    return ccl_i_text_status(out, err);
-}
+#define AT(member) CCL_I_AT(fit_t, member)
+const ccl_i_result_t ccl_i_result_calibrate_host = {
+    "calibrate-host", "ccllab calibrate --device host", "constants fitted to runs on the host",
+    &(const ccl_i_described_t){.fields = (const ccl_i_field_t[]){
+                                   {"output", AT(output), "file of the constants"},
+                                   {"workers", AT(workers), "threads that ran blocks"},
+                                   {"runs", AT(runs), "that were fitted to"},
+                                   {"r2", AT(r2), "of log(time)"},
+                                   {"median_error", AT(median_error), "of |fitted / measured - 1|"},
+                                   {"worst_error", AT(worst_error)},
+                                   CCL_I_CONSTANTS(fit_t, ccl_i_constant_record),
+                                   {0}}}};
+#undef AT
 
 ccl_status_t ccl_report_host_calibration(const ccl_host_calibration_t *made, const char *output,
                                          const ccl_report_style_t *style, ccl_text_t *out,
                                          ccl_error_t *err) {
+    const fit_t root = {{made->constants, made->nconstants, true, "ns", 1e9, 3, "the runs tell it"},
+                        output,
+                        made->model.workers,
+                        made->npoints,
+                        made->r2,
+                        made->median_error,
+                        made->worst_error};
+    const ccl_i_described_t *record = ccl_i_result_calibrate_host.root;
+
     if (style->format == CCL_REPORT_JSON)
-        return calibration_json(made, output, out, err);
+        return ccl_i_result_json(&ccl_i_result_calibrate_host, &root, out, err);
     if (style->format == CCL_REPORT_CSV)
-        return ccl_i_constants_emit(&host_constants, made->constants, made->nconstants,
-                                    style->format, out, err);
+        return ccl_i_constants_emit(record, &root, &root.constants, style->format, out, err);
     ccl_text_printf(out,
                     "%u workers, %u runs: R2 %.4f of log(time); error median %.1f %%, worst "
                     "%.1f %%\n\n",
                     made->model.workers, made->npoints, made->r2, 100 * made->median_error,
                     100 * made->worst_error);
-    CCL_TRY(ccl_i_constants_emit(&host_constants, made->constants, made->nconstants, style->format,
-                                 out, err));
+    CCL_TRY(ccl_i_constants_emit(record, &root, &root.constants, style->format, out, err));
     ccl_text_printf(out, "\nwritten to %s\n", output);
     return ccl_i_text_status(out, err);
 }
 
 /* ---------------------------------------------------------------- validation */
 
-static ccl_status_t runs_table(const ccl_report_validation_t *about, ccl_report_format_t format,
-                               ccl_text_t *out, ccl_error_t *err) {
-    bool csv = format == CCL_REPORT_CSV;
-    static const char *const heads[2][5] = {
-        {"size", "predicted(us)", "least(us)", "median(us)", "spread(%)"},
-        {"size_bytes", "predicted_s", "min_s", "median_s", "spread"}};
-    ccl_table_t *table = ccl_table_create();
-    if (!table)
-        return ccl_fail_nomem(err);
-    ccl_table_column(table, "collective", CCL_ALIGN_LEFT);
-    ccl_table_column(table, "schedule", CCL_ALIGN_LEFT);
-    ccl_table_column(table, csv ? "nranks" : "ranks", CCL_ALIGN_RIGHT);
-    for (int k = 0; k < 5; k++)
-        ccl_table_column(table, heads[csv][k], CCL_ALIGN_RIGHT);
-    ccl_table_column(table, csv ? "error" : "error(%)", CCL_ALIGN_RIGHT);
-    for (uint32_t i = 0; i < about->validation->npoints; i++) {
-        const ccl_validate_point_t *p = &about->validation->points[i];
-        const ccl_validate_case_t *c = &about->cases[p->at];
-        char a[40], b[40], d[40], e[40];
-        ccl_table_row(table);
-        ccl_table_cell(table, "%s", c->collective);
-        ccl_table_cell(table, "%s", c->schedule);
-        ccl_table_cell(table, "%u", c->program->nranks);
-        if (csv) {
-            ccl_table_cell(table, "%s", ccl_i_number(p->size_bytes, a, sizeof a));
-            ccl_table_cell(table, "%s", ccl_i_number(p->predicted_s, a, sizeof a));
-            ccl_table_cell(table, "%s", ccl_i_number(p->min_s, b, sizeof b));
-            ccl_table_cell(table, "%s", ccl_i_number(p->median_s, d, sizeof d));
-            ccl_table_cell(table, "%s", ccl_i_number(p->spread, e, sizeof e));
-            ccl_table_cell(table, "%s", ccl_i_number(p->error, a, sizeof a));
-        } else {
-            ccl_table_cell(table, "%s", ccl_format_bytes(p->size_bytes, a, sizeof a));
-            ccl_table_cell(table, "%s", ccl_i_us(p->predicted_s, a, sizeof a));
-            ccl_table_cell(table, "%s", ccl_i_us(p->min_s, b, sizeof b));
-            ccl_table_cell(table, "%s", ccl_i_us(p->median_s, d, sizeof d));
-            ccl_table_cell(table, "%.0f", 100 * p->spread);
-            ccl_table_cell(table, "%+.1f", 100 * p->error);
-        }
-    }
-    ccl_status_t status = ccl_i_table_emit(table, format, out, err);
-    ccl_table_destroy(table);
-    return status;
+typedef struct run_row {
+    const char *collective, *schedule;
+    uint32_t nranks;
+    double size_bytes, predicted_s, min_s, median_s, spread, error, error_of_median;
+} run_row_t;
+
+typedef struct validated {
+    const ccl_report_validation_t *of;
+    const char *device, *profile, *suite, *type;
+    uint32_t repeats, pairs, ranked_right;
+    double median_error, p90_error, worst_error, median_error_of_medians, tau;
+} validated_t;
+
+static uint64_t count_runs(const void *root) {
+    const validated_t *v = root;
+
+    return v->of->validation->npoints;
 }
 
-static ccl_status_t validation_json(const ccl_report_validation_t *about, ccl_text_t *out,
-                                    ccl_error_t *err) {
-    const ccl_validation_t *v = about->validation;
-    ccl_i_json_t json;
-    ccl_i_json_begin(&json, out);
-    ccl_i_json_schema(&json, "ccllab/validate/1");
-    ccl_i_json_string(&json, "device", about->device ? about->device : "host");
-    ccl_i_json_string(&json, "profile", about->profile);
-    ccl_i_json_string(&json, "suite", about->suite);
-    ccl_i_json_string(&json, "type", ccl_type_name(about->run->type));
-    ccl_i_json_u64(&json, "repeats", v->repeats);
-    ccl_i_json_number(&json, "median_error", v->median_error);
-    ccl_i_json_number(&json, "p90_error", v->p90_error);
-    ccl_i_json_number(&json, "worst_error", v->worst_error);
-    ccl_i_json_number(&json, "median_error_of_medians", v->median_error_median);
-    ccl_i_json_number(&json, "tau", v->tau);
-    ccl_i_json_u64(&json, "pairs", v->npairs);
-    ccl_i_json_u64(&json, "ranked_right", v->nranked);
-    ccl_i_json_array(&json, "runs", false);
-    for (uint32_t i = 0; i < v->npoints; i++) {
-        const ccl_validate_point_t *p = &v->points[i];
-        const ccl_validate_case_t *c = &about->cases[p->at];
-        ccl_i_json_object(&json, NULL, true);
-        ccl_i_json_string(&json, "collective", c->collective);
-        ccl_i_json_string(&json, "schedule", c->schedule);
-        ccl_i_json_u64(&json, "nranks", c->program->nranks);
-        ccl_i_json_number(&json, "size_bytes", p->size_bytes);
-        ccl_i_json_number(&json, "predicted_s", p->predicted_s);
-        ccl_i_json_number(&json, "min_s", p->min_s);
-        ccl_i_json_number(&json, "median_s", p->median_s);
-        ccl_i_json_number(&json, "spread", p->spread);
-        ccl_i_json_number(&json, "error", p->error);
-        ccl_i_json_number(&json, "error_of_median", p->error_median);
-        ccl_i_json_close_object(&json);
-    }
-    ccl_i_json_close_array(&json);
-    ccl_i_json_end(&json);
-    return ccl_i_text_status(out, err);
+static const void *run_at(const void *root, uint64_t i, void *scratch) {
+    const validated_t *v = root;
+    const ccl_validate_point_t *p = &v->of->validation->points[i];
+    const ccl_validate_case_t *c = &v->of->cases[p->at];
+    run_row_t *out = scratch;
+
+    *out =
+        (run_row_t){c->collective, c->schedule, c->program->nranks, p->size_bytes, p->predicted_s,
+                    p->min_s,      p->median_s, p->spread,          p->error,      p->error_median};
+    return out;
 }
+
+#define AT(member) CCL_I_AT(run_row_t, member)
+static const ccl_i_described_t run_record = {
+    .size = sizeof(run_row_t),
+    .fields = (const ccl_i_field_t[]){
+        {"collective", AT(collective)},
+        {"schedule", AT(schedule)},
+        {"nranks", AT(nranks)},
+        {"size_bytes", AT(size_bytes)},
+        {"predicted_s", AT(predicted_s)},
+        {"min_s", AT(min_s), "of the repeats"},
+        {"median_s", AT(median_s), "of the repeats"},
+        {"spread", AT(spread), "(max - min) / median", .null = "the median is 0"},
+        {"error", AT(error), "predicted / least time - 1"},
+        {"error_of_median", AT(error_of_median), "predicted / median time - 1"},
+        {0}}};
+#undef AT
+#define AT(member) CCL_I_AT(validated_t, member)
+const ccl_i_result_t ccl_i_result_validate = {
+    "validate", "ccllab validate", "predicted and measured times of a suite",
+    &(const ccl_i_described_t){
+        .fields = (const ccl_i_field_t[]){
+            {"device", AT(device), .words = (const char *const[]){"host", "testbed", NULL}},
+            {"profile", AT(profile), "as given"},
+            {"suite", AT(suite), "as given"},
+            {"type", AT(type), "of the elements"},
+            {"repeats", AT(repeats), "of each run"},
+            {"median_error", AT(median_error), "of |predicted / least - 1|"},
+            {"p90_error", AT(p90_error), "90th percentile"},
+            {"worst_error", AT(worst_error)},
+            {"median_error_of_medians", AT(median_error_of_medians), "of |predicted / median - 1|"},
+            {"tau", AT(tau), "Kendall's, of the order of schedules", .null = "nothing to order"},
+            {"pairs", AT(pairs), "of schedules that differ by more than 10 %"},
+            {"ranked_right", AT(ranked_right), "of these"},
+            {"runs", CCL_I_LIST_OF(run_record, count_runs, run_at)},
+            {0}}}};
+#undef AT
+
+static const char *show_error(double error, char *out, size_t out_len) {
+    snprintf(out, out_len, "%+.1f", 100 * error);
+    return out;
+}
+
+static const char *show_spread(double spread, char *out, size_t out_len) {
+    return ccl_i_show_0(100 * spread, out, out_len);
+}
+
+static const ccl_i_column_t csv_columns[] = {
+    CCL_I_COLUMN("collective"), CCL_I_COLUMN("schedule"),    CCL_I_COLUMN("nranks"),
+    CCL_I_COLUMN("size_bytes"), CCL_I_COLUMN("predicted_s"), CCL_I_COLUMN("min_s"),
+    CCL_I_COLUMN("median_s"),   CCL_I_COLUMN("spread"),      CCL_I_COLUMN("error"),
+    CCL_I_COLUMNS_END};
+static const ccl_i_column_t text_columns[] = {
+    CCL_I_COLUMN("collective"),
+    CCL_I_COLUMN("schedule"),
+    CCL_I_COLUMN("nranks", "ranks"),
+    CCL_I_COLUMN("size_bytes", "size", ccl_format_bytes),
+    CCL_I_COLUMN("predicted_s", "predicted(us)", ccl_i_us),
+    CCL_I_COLUMN("min_s", "least(us)", ccl_i_us),
+    CCL_I_COLUMN("median_s", "median(us)", ccl_i_us),
+    CCL_I_COLUMN("spread", "spread(%)", show_spread),
+    CCL_I_COLUMN("error", "error(%)", show_error),
+    CCL_I_COLUMNS_END};
 
 ccl_status_t ccl_report_validation(const ccl_report_validation_t *about,
                                    const ccl_report_style_t *style, ccl_text_t *out,
                                    ccl_error_t *err) {
     const ccl_validation_t *v = about->validation;
+    const validated_t root = {about,
+                              about->device ? about->device : "host",
+                              about->profile,
+                              about->suite,
+                              ccl_type_name(about->run->type),
+                              v->repeats,
+                              v->npairs,
+                              v->nranked,
+                              v->median_error,
+                              v->p90_error,
+                              v->worst_error,
+                              v->median_error_median,
+                              v->tau};
+    bool csv = style->format == CCL_REPORT_CSV;
+
     if (style->format == CCL_REPORT_JSON)
-        return validation_json(about, out, err);
-    CCL_TRY(runs_table(about, style->format, out, err));
-    if (style->format == CCL_REPORT_CSV)
+        return ccl_i_result_json(&ccl_i_result_validate, &root, out, err);
+    CCL_TRY(ccl_i_rows_emit(ccl_i_result_validate.root, "runs", &root,
+                            csv ? csv_columns : text_columns, style->format, out, err));
+    if (csv)
         return CCL_OK;
     ccl_text_printf(out,
                     "\n%u runs, %u repeats, error against the least time: median %.1f %%, 90th "

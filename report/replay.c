@@ -1,133 +1,224 @@
 /* What a replay of tuned points found: times, ranks before and after the fit, constants. */
-#include "report/writer.h"
+#include "report/replay.h"
 
 #include <math.h>
 
-static const ccl_tune_run_t *run_of(const ccl_tuning_t *t, const ccl_replayed_t *p) {
-    return &t->runs[p->run];
+/* ---------------------------------------------------------------- rows */
+
+typedef struct point_row {
+    double size_bytes, tuned_s, fitted_s, measured_s;
+    uint32_t tuned_rank, fitted_rank, measured_rank;
+    const char *status, *why, *settings, *settings_or_why, *some_ranks;
+    char ranks[80];
+} point_row_t;
+
+typedef struct ranked_row {
+    double size_bytes, tuned_s, fitted_s, measured_s;
+    uint32_t tuned_rank, fitted_rank;
+    const char *settings;
+} ranked_row_t;
+
+/** A size: how many points, how many of them changed rank, and the best now. */
+typedef struct size_row {
+    uint32_t points, moved;
+    ranked_row_t best;
+} size_row_t;
+
+static uint64_t count_points(const void *row) {
+    return ((const ccl_i_replay_row_t *)row)->of->npoints;
 }
 
-static double or_nan(const ccl_replayed_t *p, double value) {
-    return p->status == CCL_OK ? value : NAN;
+static const void *point_at(const void *row, uint64_t i, void *scratch) {
+    const ccl_i_replay_row_t *replay = row;
+    const ccl_tuning_t *t = replay->tuning;
+    const ccl_replayed_t *p = &replay->of->points[i];
+    const ccl_tune_run_t *run = &t->runs[p->run];
+    bool ok = p->status == CCL_OK;
+    point_row_t *out = scratch;
+
+    *out = (point_row_t){.size_bytes = t->sizes_bytes[run->size],
+                         .tuned_s = p->tuned_s,
+                         .fitted_s = ok ? p->fitted_s : NAN,
+                         .measured_s = ok ? p->measured_s : NAN,
+                         .tuned_rank = p->tuned_rank,
+                         .fitted_rank = p->fitted_rank,
+                         .measured_rank = p->measured_rank,
+                         .status = ccl_status_name(p->status),
+                         .why = p->why,
+                         .settings = t->points[run->point].settings};
+    out->settings_or_why = ok ? out->settings : p->why;
+    snprintf(out->ranks, sizeof(out->ranks), "%u > %u, %u", p->tuned_rank, p->fitted_rank,
+             p->measured_rank);
+    out->some_ranks = ok ? out->ranks : NULL;
+    return out;
 }
 
-/* ---------------------------------------------------------------- all points, ranked again */
+static ranked_row_t ranked_row(const ccl_i_replay_row_t *replay, uint32_t i) {
+    const ccl_reranked_t *p = &replay->of->ranked[i];
+    const ccl_tune_run_t *run = &replay->tuning->runs[p->run];
+    ranked_row_t row = {replay->tuning->sizes_bytes[run->size],
+                        p->tuned_s,
+                        p->fitted_s,
+                        p->replayed == CCL_NONE ? NAN : replay->of->points[p->replayed].measured_s,
+                        p->tuned_rank,
+                        p->fitted_rank,
+                        replay->tuning->points[run->point].settings};
 
-/** Of the size of the point at `first`: how many, and how many of them changed rank. */
-static uint32_t of_size(const ccl_tuning_t *t, const ccl_replay_t *r, uint32_t first,
-                        uint32_t *moved_out) {
-    uint32_t n = 0, size = t->runs[r->ranked[first].run].size;
-
-    *moved_out = 0;
-    for (; first + n < r->nranked && t->runs[r->ranked[first + n].run].size == size; n++)
-        *moved_out += r->ranked[first + n].tuned_rank != r->ranked[first + n].fitted_rank;
-    return n;
+    return row;
 }
 
-static double measured(const ccl_replay_t *r, const ccl_reranked_t *p) {
-    return p->replayed == CCL_NONE ? NAN : r->points[p->replayed].measured_s;
+static uint64_t count_ranked(const void *row) {
+    return ((const ccl_i_replay_row_t *)row)->of->nranked;
 }
 
-static const char *settings(const ccl_tuning_t *t, const ccl_reranked_t *p) {
-    return t->points[t->runs[p->run].point].settings;
+static const void *ranked_at(const void *row, uint64_t i, void *scratch) {
+    ranked_row_t *out = scratch;
+
+    *out = ranked_row(row, (uint32_t)i);
+    return out;
 }
 
-static void json_ranked(ccl_i_json_t *json, const char *key, const ccl_tuning_t *t,
-                        const ccl_replay_t *r, const ccl_reranked_t *p) {
-    ccl_i_json_object(json, key, true);
-    ccl_i_json_number(json, "size_bytes", t->sizes_bytes[t->runs[p->run].size]);
-    ccl_i_json_number(json, "tuned_s", p->tuned_s);
-    ccl_i_json_number(json, "fitted_s", p->fitted_s);
-    ccl_i_json_number(json, "measured_s", measured(r, p));
-    ccl_i_json_u64(json, "tuned_rank", p->tuned_rank);
-    ccl_i_json_u64(json, "fitted_rank", p->fitted_rank);
-    ccl_i_json_string(json, "settings", settings(t, p));
-    ccl_i_json_close_object(json);
-}
+/** Sizes begin where the one before ends: the others of a size are no rows. */
+static const void *size_at(const void *row, uint64_t i, void *scratch) {
+    const ccl_i_replay_row_t *replay = row;
+    const ccl_reranked_t *ranked = replay->of->ranked;
+    const ccl_tune_run_t *runs = replay->tuning->runs;
+    uint32_t size = runs[ranked[i].run].size;
+    size_row_t *out = scratch;
 
-static void json_ranks(ccl_i_json_t *json, const ccl_tuning_t *t, const ccl_replay_t *r) {
-    uint32_t n, moved;
-
-    ccl_i_json_u64(json, "unranked", r->nunranked);
-    ccl_i_json_array(json, "sizes", false);
-    for (uint32_t i = 0; i < r->nranked; i += n) {
-        n = of_size(t, r, i, &moved);
-        ccl_i_json_object(json, NULL, false);
-        ccl_i_json_number(json, "size_bytes", t->sizes_bytes[t->runs[r->ranked[i].run].size]);
-        ccl_i_json_u64(json, "points", n);
-        ccl_i_json_u64(json, "moved", moved);
-        json_ranked(json, "best", t, r, &r->ranked[i]);
-        ccl_i_json_close_object(json);
+    if (i > 0 && runs[ranked[i - 1].run].size == size)
+        return NULL;
+    *out = (size_row_t){0, 0, ranked_row(replay, (uint32_t)i)};
+    for (uint64_t k = i; k < replay->of->nranked && runs[ranked[k].run].size == size; k++) {
+        out->points++;
+        out->moved += ranked[k].tuned_rank != ranked[k].fitted_rank;
     }
-    ccl_i_json_close_array(json);
-    ccl_i_json_array(json, "ranks", false);
-    for (uint32_t i = 0; i < r->nranked; i++)
-        json_ranked(json, NULL, t, r, &r->ranked[i]);
-    ccl_i_json_close_array(json);
+    return out;
 }
 
-static void csv_ranks(const ccl_tuning_t *t, const ccl_replay_t *r, ccl_table_t *table) {
-    char text[40];
+/* ---------------------------------------------------------------- what they hold */
 
-    for (uint32_t i = 0; i < r->nranked; i++) {
-        const ccl_reranked_t *p = &r->ranked[i];
-        const double values[] = {t->sizes_bytes[t->runs[p->run].size], p->tuned_s, p->fitted_s,
-                                 measured(r, p)};
-
-        ccl_table_row(table);
-        for (size_t c = 0; c < CCL_ARRAY_LEN(values); c++)
-            ccl_table_cell(table, "%s", ccl_i_number(values[c], text, sizeof(text)));
-        ccl_table_cell(table, "%u", p->tuned_rank);
-        ccl_table_cell(table, "%u", p->fitted_rank);
-        ccl_table_cell(table, "%s", settings(t, p));
+#define NO_RUN "it did not run"
+#define AT(member) CCL_I_AT(point_row_t, member)
+static const ccl_i_described_t point_record = {
+    .size = sizeof(point_row_t),
+    .fields = (const ccl_i_field_t[]){
+        {"size_bytes", AT(size_bytes)},
+        {"tuned_s", AT(tuned_s), "simulated as tuned"},
+        {"fitted_s", AT(fitted_s), "simulated with what was fitted", .null = NO_RUN},
+        {"measured_s", AT(measured_s), "the least", .null = NO_RUN},
+        {"tuned_rank", AT(tuned_rank), "from 1 among those of its size that ran; 0: it did not"},
+        {"fitted_rank", AT(fitted_rank)},
+        {"measured_rank", AT(measured_rank)},
+        {"status", AT(status)},
+        {"why", AT(why), "it did not run; empty: it ran"},
+        {"settings", AT(settings), "JSON as a string"},
+        {"ranks", AT(some_ranks), .hidden = true},
+        {"settings_or_why", AT(settings_or_why), .hidden = true},
+        {0}}};
+#undef AT
+#define RANKED_FIELDS(T, m)                                                                        \
+    {"size_bytes", CCL_I_AT(T, m size_bytes)},                                                     \
+        {"tuned_s", CCL_I_AT(T, m tuned_s), "simulated as tuned"},                                 \
+        {"fitted_s", CCL_I_AT(T, m fitted_s), "simulated with what was fitted"},                   \
+        {"measured_s", CCL_I_AT(T, m measured_s), "the least", .null = NO_RUN},                    \
+        {"tuned_rank", CCL_I_AT(T, m tuned_rank), "from 1 among those of its size"},               \
+        {"fitted_rank", CCL_I_AT(T, m fitted_rank)}, {                                             \
+        "settings", CCL_I_AT(T, m settings), "JSON as a string"                                    \
     }
+static const ccl_i_described_t ranked_record = {
+    .size = sizeof(ranked_row_t),
+    .fields = (const ccl_i_field_t[]){RANKED_FIELDS(ranked_row_t, ), {0}}};
+#define AT(member) CCL_I_AT(size_row_t, member)
+static const ccl_i_described_t size_record = {
+    .size = sizeof(size_row_t),
+    .fields = (const ccl_i_field_t[]){{"size_bytes", AT(best.size_bytes)},
+                                      {"points", AT(points), "that were ranked"},
+                                      {"moved", AT(moved), "of these, to another rank"},
+                                      {"best", CCL_I_PART_IN(size_row_t, best, ranked_record),
+                                       "with what was fitted"},
+                                      {"tuned_rank", AT(best.tuned_rank), .hidden = true},
+                                      {"fitted_s", AT(best.fitted_s), .hidden = true},
+                                      {"measured_s", AT(best.measured_s), .hidden = true},
+                                      {"settings", AT(best.settings), .hidden = true},
+                                      {0}},
+    .tall = true};
+#undef AT
+#define AT(member) CCL_I_AT(ccl_i_replay_row_t, member)
+#define NO_PAIR "no two of a size"
+const ccl_i_described_t ccl_i_replay_record = {
+    .fields =
+        (const ccl_i_field_t[]){
+            {"device", AT(device)},
+            {"error_tuned", AT(error_tuned), "median of |predicted / measured - 1|",
+             .null = NO_RUN},
+            {"error_fitted", AT(error_fitted), .null = NO_RUN},
+            {"tau_tuned", AT(tau_tuned), "Kendall's", .null = NO_PAIR},
+            {"tau_fitted", AT(tau_fitted), .null = NO_PAIR},
+            {"points", CCL_I_LIST_OF(point_record, count_points, point_at), "that were run"},
+            CCL_I_CONSTANTS(ccl_i_replay_row_t, ccl_i_replay_constant_record),
+            {"profile", AT(profile), "what was fitted, JSON as a string", .null = "there is none"},
+            {"unranked", AT(unranked), "points that the budget left out"},
+            {"sizes", CCL_I_LIST_OF(size_record, count_ranked, size_at)},
+            {"ranks", CCL_I_LIST_OF(ranked_record, count_ranked, ranked_at),
+             "all points with what was fitted"},
+            {0}},
+    .tall = true};
+#undef AT
+
+ccl_i_replay_row_t ccl_i_replay_row(const char *device, const ccl_tuning_t *tuning,
+                                    const ccl_replay_t *replay) {
+    ccl_i_replay_row_t row = {{replay->constants, replay->nconstants, false, "us", 1e6, 3, NULL},
+                              replay,
+                              tuning,
+                              device,
+                              replay->profile,
+                              replay->error_tuned,
+                              replay->error_fitted,
+                              replay->tau_tuned,
+                              replay->tau_fitted,
+                              replay->nunranked};
+
+    return row;
 }
 
-/** One row per size: what is best now. */
-static void text_ranks(const ccl_tuning_t *t, const ccl_replay_t *r, ccl_table_t *table) {
-    uint32_t n, moved;
-    char text[40];
+/* ---------------------------------------------------------------- tables */
 
-    for (uint32_t i = 0; i < r->nranked; i += n) {
-        const ccl_reranked_t *p = &r->ranked[i];
+static const ccl_i_column_t csv_points[] = {
+    CCL_I_COLUMN("size_bytes"),    CCL_I_COLUMN("tuned_s"),
+    CCL_I_COLUMN("fitted_s"),      CCL_I_COLUMN("measured_s"),
+    CCL_I_COLUMN("tuned_rank"),    CCL_I_COLUMN("fitted_rank"),
+    CCL_I_COLUMN("measured_rank"), CCL_I_COLUMN("status"),
+    CCL_I_COLUMN("settings"),      CCL_I_COLUMNS_END};
+static const ccl_i_column_t text_points[] = {
+    CCL_I_COLUMN("size_bytes", "size", ccl_format_bytes),
+    CCL_I_COLUMN("tuned_s", "tuned(us)", ccl_i_us),
+    CCL_I_COLUMN("fitted_s", "fitted(us)", ccl_i_us, "-"),
+    CCL_I_COLUMN("measured_s", "measured(us)", ccl_i_us, "-"),
+    CCL_I_COLUMN("ranks", "rank > fitted, measured", NULL, "-", .right = true),
+    CCL_I_COLUMN("settings_or_why", "settings"),
+    CCL_I_COLUMNS_END};
+static const ccl_i_column_t text_sizes[] = {
+    CCL_I_COLUMN("size_bytes", "size", ccl_format_bytes),
+    CCL_I_COLUMN("points"),
+    CCL_I_COLUMN("moved"),
+    CCL_I_COLUMN("tuned_rank", "rank as tuned"),
+    CCL_I_COLUMN("fitted_s", "fitted(us)", ccl_i_us),
+    CCL_I_COLUMN("measured_s", "measured(us)", ccl_i_us, "not run"),
+    CCL_I_COLUMN("settings", "best now"),
+    CCL_I_COLUMNS_END};
 
-        n = of_size(t, r, i, &moved);
-        ccl_table_row(table);
-        ccl_table_cell(table, "%s",
-                       ccl_format_bytes(t->sizes_bytes[t->runs[p->run].size], text, sizeof(text)));
-        ccl_table_cell(table, "%u", n);
-        ccl_table_cell(table, "%u", moved);
-        ccl_table_cell(table, "%u", p->tuned_rank);
-        ccl_table_cell(table, "%s", ccl_i_us(p->fitted_s, text, sizeof(text)));
-        ccl_table_cell(table, "%s",
-                       p->replayed == CCL_NONE ? "not run"
-                                               : ccl_i_us(measured(r, p), text, sizeof(text)));
-        ccl_table_cell(table, "%s", settings(t, p));
-    }
+ccl_status_t ccl_i_replay_points(const ccl_i_replay_row_t *row, ccl_report_format_t format,
+                                 ccl_text_t *out, ccl_error_t *err) {
+    return ccl_i_rows_emit(&ccl_i_replay_record, "points", row,
+                           format == CCL_REPORT_CSV ? csv_points : text_points, format, out, err);
 }
 
-static void columns_of(const char *const *columns, ccl_report_format_t format, ccl_table_t *table) {
-    for (uint32_t c = 0; columns[c]; c++)
-        ccl_table_column(table, columns[c],
-                         columns[c + 1] && format != CCL_REPORT_CSV ? CCL_ALIGN_RIGHT
-                                                                    : CCL_ALIGN_LEFT);
-}
-
-ccl_status_t ccl_i_ranks_table(const ccl_tuning_t *t, const ccl_replay_t *r,
-                               ccl_report_format_t format, ccl_table_t *table, ccl_error_t *err) {
-    static const char *const csv[] = {"size_bytes", "tuned_s",     "fitted_s", "measured_s",
-                                      "tuned_rank", "fitted_rank", "settings", NULL};
-    static const char *const heads[] = {"size",       "points",       "moved",    "rank as tuned",
-                                        "fitted(us)", "measured(us)", "best now", NULL};
-
-    if (!r)
-        return ccl_fail(err, CCL_ERR_USAGE, "there are no new ranks without --replay");
-    columns_of(format == CCL_REPORT_CSV ? csv : heads, format, table);
+ccl_status_t ccl_i_replay_ranks(const ccl_i_replay_row_t *row, ccl_report_format_t format,
+                                ccl_text_t *out, ccl_error_t *err) {
     if (format == CCL_REPORT_CSV)
-        csv_ranks(t, r, table);
-    else
-        text_ranks(t, r, table);
-    return CCL_OK;
+        return ccl_i_rows_emit(&ccl_i_replay_record, "ranks", row, NULL, format, out, err);
+    return ccl_i_rows_emit(&ccl_i_replay_record, "sizes", row, text_sizes, format, out, err);
 }
 
 void ccl_i_ranks_head(const ccl_replay_t *r, ccl_text_t *out) {
@@ -135,108 +226,6 @@ void ccl_i_ranks_head(const ccl_replay_t *r, ccl_text_t *out) {
     if (r->nunranked)
         ccl_text_printf(out, " but %u, the slowest as tuned: the budget is spent", r->nunranked);
     ccl_text_printf(out, "\n");
-}
-
-/* ---------------------------------------------------------------- those that ran */
-
-void ccl_i_replay_json(ccl_i_json_t *json, const char *device, const ccl_tuning_t *t,
-                       const ccl_replay_t *r) {
-    ccl_i_json_object(json, "replay", false);
-    ccl_i_json_string(json, "device", device);
-    ccl_i_json_number(json, "error_tuned", r->error_tuned);
-    ccl_i_json_number(json, "error_fitted", r->error_fitted);
-    ccl_i_json_number(json, "tau_tuned", r->tau_tuned);
-    ccl_i_json_number(json, "tau_fitted", r->tau_fitted);
-    ccl_i_json_array(json, "points", false);
-    for (uint32_t i = 0; i < r->npoints; i++) {
-        const ccl_replayed_t *p = &r->points[i];
-
-        ccl_i_json_object(json, NULL, true);
-        ccl_i_json_number(json, "size_bytes", t->sizes_bytes[run_of(t, p)->size]);
-        ccl_i_json_number(json, "tuned_s", p->tuned_s);
-        ccl_i_json_number(json, "fitted_s", or_nan(p, p->fitted_s));
-        ccl_i_json_number(json, "measured_s", or_nan(p, p->measured_s));
-        ccl_i_json_u64(json, "tuned_rank", p->tuned_rank);
-        ccl_i_json_u64(json, "fitted_rank", p->fitted_rank);
-        ccl_i_json_u64(json, "measured_rank", p->measured_rank);
-        ccl_i_json_string(json, "status", ccl_status_name(p->status));
-        ccl_i_json_string(json, "why", p->why);
-        ccl_i_json_string(json, "settings", t->points[run_of(t, p)->point].settings);
-        ccl_i_json_close_object(json);
-    }
-    ccl_i_json_close_array(json);
-    ccl_i_json_array(json, "constants", false);
-    for (uint32_t i = 0; i < r->nconstants; i++) {
-        const ccl_constant_t *c = &r->constants[i];
-
-        ccl_i_json_object(json, NULL, true);
-        ccl_i_json_string(json, "name", c->name);
-        ccl_i_json_string(json, "unit", c->unit);
-        ccl_i_json_number(json, "value", c->value);
-        ccl_i_json_number(json, "low", c->low);
-        ccl_i_json_number(json, "high", c->high);
-        ccl_i_json_close_object(json);
-    }
-    ccl_i_json_close_array(json);
-    ccl_i_json_string(json, "profile", r->profile);
-    json_ranks(json, t, r);
-    ccl_i_json_close_object(json);
-}
-
-static void csv_row(const ccl_tuning_t *t, const ccl_replayed_t *p, ccl_table_t *table) {
-    const double values[] = {t->sizes_bytes[run_of(t, p)->size], p->tuned_s, or_nan(p, p->fitted_s),
-                             or_nan(p, p->measured_s)};
-    char text[40];
-
-    for (size_t c = 0; c < CCL_ARRAY_LEN(values); c++)
-        ccl_table_cell(table, "%s", ccl_i_number(values[c], text, sizeof(text)));
-    ccl_table_cell(table, "%u", p->tuned_rank);
-    ccl_table_cell(table, "%u", p->fitted_rank);
-    ccl_table_cell(table, "%u", p->measured_rank);
-    ccl_table_cell(table, "%s", ccl_status_name(p->status));
-}
-
-static void text_row(const ccl_tuning_t *t, const ccl_replayed_t *p, ccl_table_t *table) {
-    char text[40];
-
-    ccl_table_cell(table, "%s",
-                   ccl_format_bytes(t->sizes_bytes[run_of(t, p)->size], text, sizeof(text)));
-    ccl_table_cell(table, "%s", ccl_i_us(p->tuned_s, text, sizeof(text)));
-    if (p->status != CCL_OK) {
-        for (int c = 0; c < 3; c++)
-            ccl_table_cell(table, "-");
-        ccl_table_cell(table, "%s", p->why);
-        return;
-    }
-    ccl_table_cell(table, "%s", ccl_i_us(p->fitted_s, text, sizeof(text)));
-    ccl_table_cell(table, "%s", ccl_i_us(p->measured_s, text, sizeof(text)));
-    ccl_table_cell(table, "%u > %u, %u", p->tuned_rank, p->fitted_rank, p->measured_rank);
-}
-
-ccl_status_t ccl_i_replay_table(const ccl_tuning_t *t, const ccl_replay_t *r,
-                                ccl_report_format_t format, ccl_table_t *table, ccl_error_t *err) {
-    static const char *const csv[] = {"size_bytes", "tuned_s",     "fitted_s",      "measured_s",
-                                      "tuned_rank", "fitted_rank", "measured_rank", "status",
-                                      "settings",   NULL};
-    static const char *const heads[] = {
-        "size",     "tuned(us)", "fitted(us)", "measured(us)", "rank > fitted, measured",
-        "settings", NULL};
-
-    if (!r)
-        return ccl_fail(err, CCL_ERR_USAGE, "there is no table of a replay without --replay");
-    columns_of(format == CCL_REPORT_CSV ? csv : heads, format, table);
-    for (uint32_t i = 0; i < r->npoints; i++) {
-        const ccl_replayed_t *p = &r->points[i];
-
-        ccl_table_row(table);
-        if (format == CCL_REPORT_CSV)
-            csv_row(t, p, table);
-        else
-            text_row(t, p, table);
-        if (format == CCL_REPORT_CSV || p->status == CCL_OK)
-            ccl_table_cell(table, "%s", t->points[run_of(t, p)->point].settings);
-    }
-    return CCL_OK;
 }
 
 void ccl_i_replay_head(const char *device, const ccl_replay_t *r, ccl_text_t *out) {

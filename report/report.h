@@ -4,8 +4,8 @@
  *
  * Every function appends to a caller's text buffer. JSON objects name their schema
  * ("ccllab/simulate/1"), keep a fixed key order, and print numbers so that they read back to the
- * same double. CSV is one table; where a result has several, `table` chooses. docs/commands.md
- * lists the schemas.
+ * same double. CSV is one table; where a result has several, `table` chooses. docs/results.md
+ * has all keys, ccl_report_schema() the JSON Schemas.
  */
 #ifndef CCL_REPORT_REPORT_H
 #define CCL_REPORT_REPORT_H
@@ -40,6 +40,19 @@ extern const char *const ccl_report_topology_tables[];   /**< devices links grou
 extern const char *const ccl_report_simulation_tables[]; /**< summary links thread_blocks flows */
 extern const char *const ccl_report_comparison_tables[]; /**< times links */
 extern const char *const ccl_report_lowering_tables[];   /**< ways blocks */
+
+/* ---------------------------------------------------------------- schemas of JSON results */
+
+/** Every result that is written as JSON, with the command that writes it. */
+ccl_status_t ccl_report_schemas(const ccl_report_style_t *style, ccl_text_t *out, ccl_error_t *err);
+/**
+ * JSON Schema (draft 2020-12) of the results "ccllab/NAME/1", made from the descriptions that
+ * write them; as text and CSV a row per key with type, unit and meaning.
+ * @param name  "compare", ...
+ * @retval CCL_ERR_USAGE  no result is called so.
+ */
+ccl_status_t ccl_report_schema(const char *name, const ccl_report_style_t *style, ccl_text_t *out,
+                               ccl_error_t *err);
 
 /* ---------------------------------------------------------------- what there is */
 
@@ -310,6 +323,11 @@ ccl_status_t ccl_report_diagnosis(const ccl_report_diagnosis_t *about,
 ccl_status_t ccl_report_notebook(const ccl_notebook_rows_t *rows, bool upright,
                                  const ccl_report_style_t *style, ccl_text_t *out,
                                  ccl_error_t *err);
+
+/** What `notebook gc` dropped. */
+ccl_status_t ccl_report_notebook_gc(uint64_t points, uint64_t inputs,
+                                    const ccl_report_style_t *style, ccl_text_t *out,
+                                    ccl_error_t *err);
 
 /**
  * All points of a notebook as the document that `notebook export --json` writes, for

@@ -1,5 +1,5 @@
 /* One simulated run: the time, how busy every link was, what every thread block waited for. */
-#include "report/writer.h"
+#include "report/rows.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -38,52 +38,56 @@ static const char *collective_name(const ccl_report_run_t *run) {
     return run->program ? run->program->coll->name : NULL;
 }
 
-/* ---------------------------------------------------------------- JSON */
+/* ---------------------------------------------------------------- rows */
 
-static void json_links(ccl_i_json_t *json, const ccl_topology_t *topo,
-                       const ccl_sim_result_t *result) {
-    ccl_i_json_array(json, "links", false);
-    for (uint32_t l = 0; l < result->nlinks && l < topo->nlinks; l++) {
-        const ccl_link_t *link = &topo->links[l];
+typedef struct run_row {
+    const ccl_report_run_t *of;
+    ccl_i_links_t links;
+    const char *input, *topology, *collective, *proto, *sharing;
+    uint32_t nranks;
+    bool is_program, is_plan, done, done_program, deadlocked;
+    const bool *valid; /* NULL: not verified */
+    const void *fault, *deadlock;
+    ccl_i_way_row_t way;
+    ccl_i_usage_row_t usage;
+    double size_bytes, claimed_s, time_s, bound_s, gap, algbw_GBps, busbw_GBps, batches,
+        chunk_bytes;
+    uint64_t transfers, flows, events, rate_changes, skipped_batches;
+} run_row_t;
 
-        ccl_i_json_object(json, NULL, true);
-        ccl_i_json_string(json, "from", topo->devices[link->from].id);
-        ccl_i_json_string(json, "to", topo->devices[link->to].id);
-        ccl_i_json_string(json, "kind", topo->kinds[link->kind]);
-        ccl_i_json_number(json, "bytes", result->links[l].bytes);
-        ccl_i_json_number(json, "utilization", result->links[l].utilization);
-        ccl_i_json_close_object(json);
-    }
-    ccl_i_json_close_array(json);
+typedef struct flow_row {
+    uint32_t id, src, dst;
+    double bytes, done_s;
+} flow_row_t;
+
+static uint64_t count_blocks(const void *root) {
+    const run_row_t *run = root;
+
+    return run->is_program && run->done && run->of->result->tbs ? run->of->result->ntbs : 0;
 }
 
-static void json_blocks(ccl_i_json_t *json, const ccl_program_t *program,
-                        const ccl_sim_result_t *result) {
-    ccl_i_json_array(json, "thread_blocks", false);
-    for (uint32_t i = 0; i < program->ntbs && i < result->ntbs; i++) {
-        const ccl_tb_t *tb = &program->tbs[i];
-        const ccl_tb_use_t *use = &result->tbs[i];
+static const void *block_at(const void *root, uint64_t i, void *scratch) {
+    const run_row_t *run = root;
+    ccl_i_block_row_t *out = scratch;
 
-        ccl_i_json_object(json, NULL, true);
-        ccl_i_json_u64(json, "rank", tb->rank);
-        ccl_i_json_u64(json, "id", tb->id);
-        ccl_i_json_u64(json, "channel", tb->channel);
-        ccl_i_json_index(json, "send", tb->send_peer);
-        ccl_i_json_index(json, "recv", tb->recv_peer);
-        ccl_i_json_number(json, "start_s", use->start_s);
-        ccl_i_json_number(json, "done_s", use->done_s);
-        ccl_i_json_number(json, "busy_s", use->busy_s);
-        ccl_i_json_number(json, "wait_data_s", use->wait_data_s);
-        ccl_i_json_number(json, "wait_peer_s", use->wait_peer_s);
-        ccl_i_json_number(json, "wait_slot_s", use->wait_slot_s);
-        ccl_i_json_close_object(json);
-    }
-    ccl_i_json_close_array(json);
+    *out = ccl_i_block_row(&run->of->program->tbs[i], &run->of->result->tbs[i]);
+    return out;
 }
 
-/** NaN, which is printed as null, for what a run that did not finish does not have. */
-static double or_null(bool have, double value) {
-    return have ? value : NAN;
+/** Flow lists: when each flow arrived. */
+static uint64_t count_flows(const void *root) {
+    const run_row_t *run = root;
+
+    return run->of->flows && run->done && run->of->result->flow_done_s ? run->of->flows->nflows : 0;
+}
+
+static const void *flow_at(const void *root, uint64_t i, void *scratch) {
+    const ccl_report_run_t *run = ((const run_row_t *)root)->of;
+    flow_row_t *out = scratch;
+
+    *out = (flow_row_t){(uint32_t)i, run->flows->src[i], run->flows->dst[i], run->flows->bytes[i],
+                        run->result->flow_done_s[i]};
+    return out;
 }
 
 static const char *sharing_name(const ccl_report_run_t *run) {
@@ -92,199 +96,162 @@ static const char *sharing_name(const ccl_report_run_t *run) {
     return ccl_i_sharing_name(run->options->sharing);
 }
 
-/** Order and allocation of a schedule, the level of all. */
-static void json_way(ccl_i_json_t *json, const ccl_report_run_t *run) {
-    ccl_way_t way = {CCL_ORDER_STEP, CCL_ALLOCATE_CONNECTION, run->options->granularity};
-
-    ccl_i_json_way(json, run->way ? run->way : &way, run->way != NULL);
-}
-
-static ccl_status_t run_json(const ccl_report_run_t *run, ccl_text_t *out, ccl_error_t *err) {
+/** What the run itself gave. */
+static void row_of_result(const ccl_report_run_t *run, run_row_t *out) {
     const ccl_sim_result_t *r = run->result;
-    bool done = finished(run);
-    ccl_i_json_t json;
+    ccl_sim_usage_t usage = {0};
 
-    ccl_i_json_begin(&json, out);
-    ccl_i_json_schema(&json, "ccllab/simulate/1");
-    ccl_i_json_string(&json, "input", run->input);
-    ccl_i_json_string(&json, "topology", run->topo->name);
-    ccl_i_json_string(&json, "collective", collective_name(run));
-    ccl_i_json_u64(&json, "nranks", run->topo->nranks);
-    if (run->program) {
-        if (run->verdict)
-            ccl_i_json_bool(&json, "valid", run->verdict->valid);
-        else
-            ccl_i_json_null(&json, "valid");
-        ccl_i_json_fault(&json, run->verdict);
-        ccl_i_json_string(&json, "proto", run->program->proto);
-        ccl_i_json_number(&json, "size_bytes", run->options->size_bytes);
-        json_way(&json, run);
+    out->batches = out->chunk_bytes = NAN;
+    out->time_s = out->gap = out->algbw_GBps = out->busbw_GBps = NAN;
+    out->transfers = out->flows = UINT64_MAX;
+    if (r && run->program) {
+        out->batches = r->batches;
+        out->chunk_bytes = r->chunk_bytes;
+        out->deadlock = r->deadlock;
     }
-    ccl_i_json_string(&json, "sharing", sharing_name(run));
-    if (run->epochs) {
-        ccl_i_json_number(&json, "size_bytes", run->options->size_bytes);
-        ccl_i_json_number(&json, "claimed_s", run->epochs->finish_s);
+    out->deadlocked = r && r->deadlock;
+    if (out->done) {
+        out->links = (ccl_i_links_t){run->topo, r};
+        out->time_s = r->time_s;
+        out->gap = ccl_i_gap(r->time_s, out->bound_s);
+        out->transfers = r->transfers;
+        out->flows = r->flows;
+        out->events = r->events;
+        out->rate_changes = r->rate_changes;
+        out->skipped_batches = r->skipped_batches;
     }
-    ccl_i_json_number(&json, "time_s", or_null(done, r ? r->time_s : 0));
-    if (run->program) {
-        double bound_s = run->bound ? run->bound->time_s : NAN;
-
-        ccl_i_json_number(&json, "bound_s", bound_s);
-        ccl_i_json_number(&json, "gap", or_null(done, r ? ccl_i_gap(r->time_s, bound_s) : 0));
+    if (out->done_program) {
+        out->algbw_GBps = r->algbw_GBps;
+        out->busbw_GBps = r->busbw_GBps;
+        ccl_sim_usage(run->program, r, &usage);
     }
-    if (run->program) {
-        ccl_i_json_number(&json, "algbw_GBps", or_null(done, r ? r->algbw_GBps : 0));
-        ccl_i_json_number(&json, "busbw_GBps", or_null(done, r ? r->busbw_GBps : 0));
-        ccl_i_json_number(&json, "batches", or_null(r != NULL, r ? r->batches : 0));
-        ccl_i_json_number(&json, "chunk_bytes", or_null(r != NULL, r ? r->chunk_bytes : 0));
-    }
-    if (done) {
-        ccl_i_json_u64(&json, "transfers", r->transfers);
-        ccl_i_json_u64(&json, "flows", r->flows);
-        ccl_i_json_u64(&json, "events", r->events);
-        ccl_i_json_u64(&json, "rate_changes", r->rate_changes);
-        if (run->program)
-            ccl_i_json_u64(&json, "skipped_batches", r->skipped_batches);
-    } else {
-        ccl_i_json_null(&json, "transfers");
-        ccl_i_json_null(&json, "flows");
-    }
-    if (run->program) {
-        ccl_sim_usage_t usage = {0};
-
-        if (done)
-            ccl_sim_usage(run->program, r, &usage);
-        ccl_i_json_usage(&json, &usage, done);
-        ccl_i_json_deadlock(&json, r ? r->deadlock : NULL);
-    }
-    if (done && r->links) {
-        json_links(&json, run->topo, r);
-    } else {
-        ccl_i_json_array(&json, "links", true);
-        ccl_i_json_close_array(&json);
-    }
-    if (run->program) {
-        if (done && r->tbs) {
-            json_blocks(&json, run->program, r);
-        } else {
-            ccl_i_json_array(&json, "thread_blocks", true);
-            ccl_i_json_close_array(&json);
-        }
-    }
-    ccl_i_json_end(&json);
-    return ccl_i_text_status(out, err);
+    out->usage = ccl_i_usage_row(&usage, out->done_program);
 }
 
-/* ---------------------------------------------------------------- CSV */
+static run_row_t row_of(const ccl_report_run_t *run) {
+    const ccl_way_t own = {CCL_ORDER_STEP, CCL_ALLOCATE_CONNECTION, run->options->granularity};
+    run_row_t row = {.of = run,
+                     .input = run->input,
+                     .topology = run->topo->name,
+                     .collective = collective_name(run),
+                     .proto = run->program ? run->program->proto : NULL,
+                     .sharing = sharing_name(run),
+                     .nranks = run->topo->nranks,
+                     .is_program = run->program != NULL,
+                     .is_plan = run->epochs != NULL,
+                     .done = finished(run),
+                     .done_program = finished(run) && run->program,
+                     .valid = run->verdict ? &run->verdict->valid : NULL,
+                     .fault = run->verdict && !run->verdict->valid ? &run->verdict->fault : NULL,
+                     .way = ccl_i_way_row(run->way ? run->way : &own, run->way != NULL),
+                     .size_bytes = run->options->size_bytes,
+                     .claimed_s = run->epochs ? run->epochs->finish_s : NAN,
+                     .bound_s = run->bound ? run->bound->time_s : NAN};
 
-static void csv_summary(const ccl_report_run_t *run, ccl_table_t *table) {
-    static const char *const headers[] = {
-        "input",       "topology",  "collective", "nranks",          "size_bytes", "batches",
-        "granularity", "sharing",   "valid",      "deadlock",        "time_s",     "algbw_GBps",
-        "busbw_GBps",  "transfers", "flows",      "skipped_batches", "bound_s",    "gap"};
-    const ccl_sim_result_t *r = run->result;
-    bool done = finished(run);
-    char text[40];
-
-    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), CCL_ARRAY_LEN(headers));
-    ccl_table_row(table);
-    ccl_table_cell(table, "%s", run->input);
-    ccl_table_cell(table, "%s", run->topo->name);
-    ccl_table_cell(table, "%s", run->program ? collective_name(run) : "");
-    ccl_table_cell(table, "%u", run->topo->nranks);
-    ccl_table_cell(table, "%s",
-                   run->program ? ccl_i_number(run->options->size_bytes, text, sizeof(text)) : "");
-    ccl_table_cell(table, "%s",
-                   run->program && r ? ccl_i_index(r->batches, text, sizeof(text)) : "");
-    ccl_table_cell(table, "%s",
-                   run->program ? ccl_i_granularity_name(run->options->granularity) : "");
-    ccl_table_cell(table, "%s", sharing_name(run));
-    ccl_table_cell(table, "%s", run->verdict ? (run->verdict->valid ? "true" : "false") : "");
-    ccl_table_cell(table, "%s", r && r->deadlock ? "true" : "false");
-    ccl_table_cell(table, "%s", done ? ccl_i_number(r->time_s, text, sizeof(text)) : "");
-    ccl_table_cell(table, "%s",
-                   done && run->program ? ccl_i_number(r->algbw_GBps, text, sizeof(text)) : "");
-    ccl_table_cell(table, "%s",
-                   done && run->program ? ccl_i_number(r->busbw_GBps, text, sizeof(text)) : "");
-    if (done) {
-        ccl_table_cell(table, "%llu", (unsigned long long)r->transfers);
-        ccl_table_cell(table, "%llu", (unsigned long long)r->flows);
-        ccl_table_cell(table, "%llu", (unsigned long long)r->skipped_batches);
-    } else {
-        for (int i = 0; i < 3; i++)
-            ccl_table_cell(table, "%s", "");
-    }
-    double bound_s = run->bound ? run->bound->time_s : NAN;
-
-    ccl_table_cell(table, "%s", ccl_i_number(bound_s, text, sizeof(text)));
-    ccl_table_cell(table, "%s",
-                   done ? ccl_i_number(ccl_i_gap(r->time_s, bound_s), text, sizeof(text)) : "");
+    row_of_result(run, &row);
+    return row;
 }
 
-static void csv_links(const ccl_report_run_t *run, ccl_table_t *table) {
-    static const char *const headers[] = {"from", "to", "kind", "bytes", "utilization"};
-    char text[40];
+/* ---------------------------------------------------------------- what they hold */
 
-    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), CCL_ARRAY_LEN(headers));
-    for (uint32_t l = 0; finished(run) && run->result->links && l < run->result->nlinks; l++) {
-        const ccl_link_t *link = &run->topo->links[l];
+static const ccl_i_described_t block_record = {
+    .size = sizeof(ccl_i_block_row_t),
+    .fields = (const ccl_i_field_t[]){CCL_I_BLOCK_FIELDS(ccl_i_block_row_t, ), {0}}};
 
-        ccl_table_row(table);
-        ccl_table_cell(table, "%s", run->topo->devices[link->from].id);
-        ccl_table_cell(table, "%s", run->topo->devices[link->to].id);
-        ccl_table_cell(table, "%s", run->topo->kinds[link->kind]);
-        ccl_table_cell(table, "%s", ccl_i_number(run->result->links[l].bytes, text, sizeof(text)));
-        ccl_table_cell(table, "%s",
-                       ccl_i_number(run->result->links[l].utilization, text, sizeof(text)));
-    }
-}
+#define AT(member) CCL_I_AT(flow_row_t, member)
+static const ccl_i_described_t flow_record = {.size = sizeof(flow_row_t),
+                                              .fields =
+                                                  (const ccl_i_field_t[]){{"id", AT(id)},
+                                                                          {"src", AT(src)},
+                                                                          {"dst", AT(dst)},
+                                                                          {"bytes", AT(bytes)},
+                                                                          {"done_s", AT(done_s)},
+                                                                          {0}}};
+#undef AT
 
-static void csv_blocks(const ccl_report_run_t *run, ccl_table_t *table) {
-    static const char *const headers[] = {"rank",        "id",          "channel",    "send",
-                                          "recv",        "start_s",     "done_s",     "busy_s",
-                                          "wait_data_s", "wait_peer_s", "wait_slot_s"};
+#define AT(member) CCL_I_AT(run_row_t, member)
+#define PROGRAM .when = CCL_I_WHEN(run_row_t, is_program)
+#define PLAN .when = CCL_I_WHEN(run_row_t, is_plan)
+#define DONE .when = CCL_I_WHEN(run_row_t, done)
+const ccl_i_result_t ccl_i_result_simulate = {
+    "simulate", "ccllab simulate", "one simulated run of a program or of flows",
+    &(const ccl_i_described_t){
+        .size = sizeof(run_row_t),
+        .fields = (const ccl_i_field_t[]){
+            {"input", AT(input), "file"},
+            {"topology", AT(topology)},
+            {"collective", AT(collective), .null = "of flows"},
+            {"nranks", AT(nranks)},
+            {"valid", AT(valid), "proven", .null = "not verified", PROGRAM},
+            {"fault", AT(fault), .null = "there is none", PROGRAM, .of = &ccl_i_fault_record},
+            {"proto", AT(proto), "protocol", PROGRAM},
+            {"size_bytes", AT(size_bytes), "of the largest buffer of a GPU", PROGRAM},
+            {"order", AT(way.order), "of transfers", .null = "a program's own",
+             .words = ccl_i_order_words, PROGRAM},
+            {"allocation", AT(way.allocation), "of thread blocks", .null = "a program's own",
+             .words = ccl_i_allocation_words, PROGRAM},
+            {"granularity", AT(way.granularity), "level of execution",
+             .words = ccl_i_granularity_words, PROGRAM},
+            {"sharing", AT(sharing), "of links",
+             .words = (const char *const[]){"fair", "exclusive", "fifo", "fifo-multicast", NULL}},
+            {"size_bytes", AT(size_bytes), PLAN},
+            {"claimed_s", AT(claimed_s), "that the plan of epoch flows claims", PLAN},
+            {"time_s", AT(time_s), .null = CCL_I_NO_RUN},
+            {"bound_s", AT(bound_s), "no schedule is faster", .null = "there is none", PROGRAM},
+            {"gap", AT(gap), "time_s / bound_s", .null = CCL_I_NO_RUN, PROGRAM},
+            {"algbw_GBps", AT(algbw_GBps), "size / time", .null = CCL_I_NO_RUN, PROGRAM},
+            {"busbw_GBps", AT(busbw_GBps), "as nccl-tests has it", .null = CCL_I_NO_RUN, PROGRAM},
+            {"batches", AT(batches), "micro-batches", .null = "it was refused", .whole = true,
+             PROGRAM},
+            {"chunk_bytes", AT(chunk_bytes), "of a micro-batch", .null = "it was refused", PROGRAM},
+            {"transfers", AT(transfers), .null = CCL_I_NO_RUN},
+            {"flows", AT(flows), "slices that links carried", .null = CCL_I_NO_RUN},
+            {"events", AT(events), "that were simulated", DONE},
+            {"rate_changes", AT(rate_changes), "of flows", DONE},
+            {"skipped_batches", AT(skipped_batches), "passed over in steady state",
+             .when = CCL_I_WHEN(run_row_t, done_program)},
+            {"thread_blocks_per_gpu", AT(usage.thread_blocks), "on the fullest GPU",
+             .null = CCL_I_NO_RUN, .whole = true, PROGRAM},
+            {"comm_share", AT(usage.comm_share), "of the lives of blocks, in which they move data",
+             .null = CCL_I_NO_RUN, PROGRAM},
+            {"mean_idle_share", AT(usage.mean_idle_share), "of the lives of blocks",
+             .null = CCL_I_NO_RUN, PROGRAM},
+            {"max_idle_share", AT(usage.max_idle_share), "of the idlest block",
+             .null = CCL_I_NO_RUN, PROGRAM},
+            {"link_utilization", AT(usage.link_utilization), "mean over the links that carry data",
+             .null = CCL_I_NO_RUN, PROGRAM},
+            {"deadlock", AT(deadlock), .null = "there is none", PROGRAM,
+             .of = &ccl_i_deadlock_record},
+            {"links",
+             CCL_I_LIST_IN(run_row_t, links, ccl_i_link_record, ccl_i_count_links, ccl_i_link_at)},
+            {"thread_blocks", CCL_I_LIST_OF(block_record, count_blocks, block_at), PROGRAM},
+            {"flow_list", CCL_I_LIST_OF(flow_record, count_flows, flow_at), .hidden = true},
+            {"deadlocked", AT(deadlocked), .hidden = true},
+            {"skipped", AT(skipped_batches), .hidden = true, DONE},
+            {0}}}};
+#undef AT
 
-    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), CCL_ARRAY_LEN(headers));
-    if (!run->program || !finished(run) || !run->result->tbs)
-        return;
-    for (uint32_t i = 0; i < run->result->ntbs; i++)
-        ccl_i_table_block(table, &run->program->tbs[i], &run->result->tbs[i]);
-}
-
-/** Flow lists: when each flow arrived. */
-static void csv_flows(const ccl_report_run_t *run, ccl_table_t *table) {
-    static const char *const headers[] = {"id", "src", "dst", "bytes", "done_s"};
-    char text[40];
-
-    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), CCL_ARRAY_LEN(headers));
-    if (!run->flows || !finished(run) || !run->result->flow_done_s)
-        return;
-    for (uint32_t i = 0; i < run->flows->nflows; i++) {
-        ccl_table_row(table);
-        ccl_table_cell(table, "%u", i);
-        ccl_table_cell(table, "%u", run->flows->src[i]);
-        ccl_table_cell(table, "%u", run->flows->dst[i]);
-        ccl_table_cell(table, "%s", ccl_i_number(run->flows->bytes[i], text, sizeof(text)));
-        ccl_table_cell(table, "%s", ccl_i_number(run->result->flow_done_s[i], text, sizeof(text)));
-    }
-}
+static const ccl_i_column_t summary_columns[] = {CCL_I_COLUMN("input"),
+                                                 CCL_I_COLUMN("topology"),
+                                                 CCL_I_COLUMN("collective"),
+                                                 CCL_I_COLUMN("nranks"),
+                                                 CCL_I_COLUMN("size_bytes"),
+                                                 CCL_I_COLUMN("batches"),
+                                                 CCL_I_COLUMN("granularity"),
+                                                 CCL_I_COLUMN("sharing"),
+                                                 CCL_I_COLUMN("valid"),
+                                                 CCL_I_COLUMN("deadlocked", "deadlock"),
+                                                 CCL_I_COLUMN("time_s"),
+                                                 CCL_I_COLUMN("algbw_GBps"),
+                                                 CCL_I_COLUMN("busbw_GBps"),
+                                                 CCL_I_COLUMN("transfers"),
+                                                 CCL_I_COLUMN("flows"),
+                                                 CCL_I_COLUMN("skipped", "skipped_batches"),
+                                                 CCL_I_COLUMN("bound_s"),
+                                                 CCL_I_COLUMN("gap"),
+                                                 CCL_I_COLUMNS_END};
 
 /* ---------------------------------------------------------------- text */
-
-typedef struct rank_by {
-    double key;
-    uint32_t index;
-} rank_by_t;
-
-/** Largest key first; equal keys by index, so that the order is always the same. */
-static int by_key(const void *a, const void *b) {
-    const rank_by_t *x = a;
-    const rank_by_t *y = b;
-
-    if (x->key != y->key)
-        return x->key > y->key ? -1 : 1;
-    return x->index < y->index ? -1 : x->index > y->index;
-}
 
 static ccl_status_t text_classes(const ccl_report_run_t *run, ccl_text_t *out, ccl_error_t *err) {
     const ccl_topology_t *topo = run->topo;
@@ -373,8 +340,8 @@ static void block_row(const ccl_report_run_t *run, uint32_t i, uint32_t alike, c
 }
 
 /** First rows of a sorted list, neighbours that look alike in one row. */
-static void grouped(const ccl_report_run_t *run, const rank_by_t *order, uint32_t n, uint32_t rows,
-                    void (*key)(const ccl_report_run_t *, uint32_t, char *, size_t),
+static void grouped(const ccl_report_run_t *run, const ccl_i_keyed_t *order, uint32_t n,
+                    uint32_t rows, void (*key)(const ccl_report_run_t *, uint32_t, char *, size_t),
                     void (*row)(const ccl_report_run_t *, uint32_t, uint32_t, ccl_table_t *),
                     ccl_table_t *table) {
     char have[256] = "";
@@ -397,7 +364,7 @@ static void grouped(const ccl_report_run_t *run, const rank_by_t *order, uint32_
 static ccl_status_t text_busiest(const ccl_report_run_t *run, uint32_t rows, ccl_text_t *out,
                                  ccl_error_t *err) {
     const ccl_sim_result_t *r = run->result;
-    rank_by_t *order = calloc(r->nlinks ? r->nlinks : 1, sizeof(*order));
+    ccl_i_keyed_t *order = calloc(r->nlinks ? r->nlinks : 1, sizeof(*order));
     ccl_table_t *table = ccl_table_create();
     ccl_status_t status = CCL_ERR_NOMEM;
     uint32_t used = 0;
@@ -405,9 +372,9 @@ static ccl_status_t text_busiest(const ccl_report_run_t *run, uint32_t rows, ccl
     if (order && table) {
         for (uint32_t l = 0; l < r->nlinks; l++) {
             if (r->links[l].bytes > 0)
-                order[used++] = (rank_by_t){r->links[l].utilization, l};
+                order[used++] = (ccl_i_keyed_t){r->links[l].utilization, l};
         }
-        qsort(order, used, sizeof(*order), by_key);
+        qsort(order, used, sizeof(*order), ccl_i_by_key);
         ccl_table_column(table, "link", CCL_ALIGN_LEFT);
         ccl_table_column(table, "alike", CCL_ALIGN_RIGHT);
         ccl_table_column(table, "kind", CCL_ALIGN_LEFT);
@@ -432,7 +399,7 @@ static ccl_status_t text_blocks(const ccl_report_run_t *run, bool idle, uint32_t
         "rank",     "block",    "alike",           "channel",  "send to", "recv from",
         "done(us)", "busy(us)", "waits: data(us)", "peer(us)", "slot(us)"};
     const ccl_sim_result_t *r = run->result;
-    rank_by_t *order = calloc(r->ntbs ? r->ntbs : 1, sizeof(*order));
+    ccl_i_keyed_t *order = calloc(r->ntbs ? r->ntbs : 1, sizeof(*order));
     ccl_table_t *table = ccl_table_create();
     ccl_status_t status = CCL_ERR_NOMEM;
     uint32_t n = 0;
@@ -443,9 +410,9 @@ static ccl_status_t text_blocks(const ccl_report_run_t *run, bool idle, uint32_t
             double waits = u->wait_data_s + u->wait_peer_s + u->wait_slot_s;
 
             if (!idle || waits > 0)
-                order[n++] = (rank_by_t){idle ? waits : u->done_s, i};
+                order[n++] = (ccl_i_keyed_t){idle ? waits : u->done_s, i};
         }
-        qsort(order, n, sizeof(*order), by_key);
+        qsort(order, n, sizeof(*order), ccl_i_by_key);
         ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), 0);
         grouped(run, order, n, rows, block_key, block_row, table);
         ccl_text_printf(out, "\n%s\n",
@@ -602,27 +569,17 @@ static ccl_status_t run_text(const ccl_report_run_t *run, uint32_t rows, ccl_tex
 
 ccl_status_t ccl_report_simulation(const ccl_report_run_t *run, const ccl_report_style_t *style,
                                    ccl_text_t *out, ccl_error_t *err) {
-    ccl_table_t *table;
-    ccl_status_t status;
+    static const char *const lists[] = {NULL, "links", "thread_blocks", "flow_list"};
+    const ccl_i_described_t *record = ccl_i_result_simulate.root;
+    run_row_t row = row_of(run);
     size_t which = 0;
 
     CCL_TRY(ccl_i_table_choice(ccl_report_simulation_tables, style->table, &which, err));
     if (style->format == CCL_REPORT_JSON)
-        return run_json(run, out, err);
+        return ccl_i_result_json(&ccl_i_result_simulate, &row, out, err);
     if (style->format == CCL_REPORT_TEXT)
         return run_text(run, style->rows ? style->rows : 8, out, err);
-    table = ccl_table_create();
-    if (!table)
-        return ccl_fail_nomem(err);
     if (which == 0)
-        csv_summary(run, table);
-    else if (which == 1)
-        csv_links(run, table);
-    else if (which == 2)
-        csv_blocks(run, table);
-    else
-        csv_flows(run, table);
-    status = ccl_i_table_emit(table, CCL_REPORT_CSV, out, err);
-    ccl_table_destroy(table);
-    return status;
+        return ccl_i_row_emit(record, &row, summary_columns, CCL_REPORT_CSV, out, err);
+    return ccl_i_rows_emit(record, lists[which], &row, NULL, CCL_REPORT_CSV, out, err);
 }

@@ -1,5 +1,5 @@
 /* The same tuning on several clusters: their best beside the first one's. */
-#include "report/writer.h"
+#include "report/describe.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -18,115 +18,139 @@ static double speedup(const ccl_report_sweep_t *about, uint32_t at, uint32_t siz
     return base && run ? base->result.time_s / run->result.time_s : NAN;
 }
 
-static ccl_status_t json(const ccl_report_sweep_t *about, ccl_text_t *out, ccl_error_t *err) {
-    ccl_i_json_t json;
+/* ---------------------------------------------------------------- rows */
 
-    ccl_i_json_begin(&json, out);
-    ccl_i_json_schema(&json, "ccllab/sweep/1");
-    ccl_i_json_string(&json, "collective", about->collective);
-    ccl_i_json_array(&json, "cases", false);
-    for (uint32_t i = 0; i < about->ncases; i++) {
-        const ccl_report_sweep_case_t *c = &about->cases[i];
+/** The best of one cluster at one size. */
+typedef struct size_row {
+    const char *cluster, *settings;
+    uint32_t nranks;
+    double size_bytes, time_s, busbw_GBps, bound_s, speedup;
+    char gap[40];
+} size_row_t;
 
-        ccl_i_json_object(&json, NULL, false);
-        ccl_i_json_string(&json, "name", c->name);
-        ccl_i_json_u64(&json, "nranks", c->topo->nranks);
-        ccl_i_json_string(&json, "stopped", c->tuning->stopped);
-        ccl_i_json_array(&json, "sizes", false);
-        for (uint32_t s = 0; s < c->tuning->nsizes; s++) {
-            const ccl_tune_run_t *run = best_of(c, s);
+typedef struct case_row {
+    const ccl_report_sweep_t *about;
+    uint32_t at;
+    const char *name, *stopped;
+    uint32_t nranks;
+} case_row_t;
 
-            ccl_i_json_object(&json, NULL, true);
-            ccl_i_json_number(&json, "size_bytes", c->tuning->sizes_bytes[s]);
-            ccl_i_json_number(&json, "time_s", run ? run->result.time_s : NAN);
-            ccl_i_json_number(&json, "busbw_GBps", run ? run->result.busbw_GBps : NAN);
-            ccl_i_json_number(&json, "bound_s", c->tuning->bound_s[s]);
-            ccl_i_json_number(&json, "speedup", speedup(about, i, s));
-            if (run)
-                ccl_i_json_string(&json, "settings", c->tuning->points[run->point].settings);
-            else
-                ccl_i_json_null(&json, "settings");
-            ccl_i_json_close_object(&json);
-        }
-        ccl_i_json_close_array(&json);
-        ccl_i_json_close_object(&json);
-    }
-    ccl_i_json_close_array(&json);
-    ccl_i_json_end(&json);
-    return ccl_i_text_status(out, err);
-}
-
-static void csv_row(const ccl_report_sweep_t *about, uint32_t at, uint32_t size,
-                    ccl_table_t *table) {
+static const void *size_of(const ccl_report_sweep_t *about, uint32_t at, uint32_t size,
+                           size_row_t *out) {
     const ccl_report_sweep_case_t *c = &about->cases[at];
     const ccl_tune_run_t *run = best_of(c, size);
-    const double values[] = {c->topo->nranks,
-                             c->tuning->sizes_bytes[size],
-                             run ? run->result.time_s : NAN,
-                             run ? run->result.busbw_GBps : NAN,
-                             c->tuning->bound_s[size],
-                             speedup(about, at, size)};
-    char text[40];
 
-    ccl_table_row(table);
-    ccl_table_cell(table, "%s", c->name);
-    for (size_t v = 0; v < CCL_ARRAY_LEN(values); v++)
-        ccl_table_cell(table, "%s", ccl_i_number(values[v], text, sizeof(text)));
-    ccl_table_cell(table, "%s", run ? c->tuning->points[run->point].settings : "");
+    out->cluster = c->name;
+    out->settings = run ? c->tuning->points[run->point].settings : NULL;
+    out->nranks = c->topo->nranks;
+    out->size_bytes = c->tuning->sizes_bytes[size];
+    out->time_s = run ? run->result.time_s : NAN;
+    out->busbw_GBps = run ? run->result.busbw_GBps : NAN;
+    out->bound_s = c->tuning->bound_s[size];
+    out->speedup = speedup(about, at, size);
+    ccl_i_gap_text(out->time_s, out->bound_s, out->gap, sizeof(out->gap));
+    return out;
 }
 
-static void text_row(const ccl_report_sweep_t *about, uint32_t at, uint32_t size,
-                     ccl_table_t *table) {
-    const ccl_report_sweep_case_t *c = &about->cases[at];
-    const ccl_tune_run_t *run = best_of(c, size);
-    char text[40];
+static uint64_t count_sizes(const void *row) {
+    const case_row_t *c = row;
 
-    ccl_table_row(table);
-    ccl_table_cell(table, "%s", ccl_format_bytes(c->tuning->sizes_bytes[size], text, sizeof(text)));
-    ccl_table_cell(table, "%s", c->name);
-    ccl_table_cell(table, "%u", c->topo->nranks);
-    if (!run) {
-        ccl_table_cell(table, "nobody could run");
-        return;
-    }
-    ccl_table_cell(table, "%s", ccl_i_us(run->result.time_s, text, sizeof(text)));
-    ccl_table_cell(table, "%s", ccl_i_GBps(run->result.busbw_GBps * 1e9, text, sizeof(text)));
-    ccl_table_cell(
-        table, "%s",
-        ccl_i_gap_text(run->result.time_s, c->tuning->bound_s[size], text, sizeof(text)));
-    if (isnan(speedup(about, at, size)))
-        ccl_table_cell(table, "-");
-    else
-        ccl_table_cell(table, "%.2f", speedup(about, at, size));
-    ccl_table_cell(table, "%s", c->tuning->points[run->point].settings);
+    return c->about->cases[c->at].tuning->nsizes;
 }
+
+static const void *size_at(const void *row, uint64_t i, void *scratch) {
+    const case_row_t *c = row;
+
+    return size_of(c->about, c->at, (uint32_t)i, scratch);
+}
+
+static uint64_t count_cases(const void *root) {
+    const ccl_report_sweep_t *about = root;
+
+    return about->ncases;
+}
+
+static const void *case_at(const void *root, uint64_t i, void *scratch) {
+    const ccl_report_sweep_t *about = root;
+    const ccl_report_sweep_case_t *c = &about->cases[i];
+    case_row_t *out = scratch;
+
+    *out = (case_row_t){about, (uint32_t)i, c->name, c->tuning->stopped, c->topo->nranks};
+    return out;
+}
+
+/** All sizes, and at each all clusters. */
+static uint64_t count_rows(const void *root) {
+    const ccl_report_sweep_t *about = root;
+
+    return (uint64_t)about->cases[0].tuning->nsizes * about->ncases;
+}
+
+static const void *row_at(const void *root, uint64_t i, void *scratch) {
+    const ccl_report_sweep_t *about = root;
+
+    return size_of(about, (uint32_t)(i % about->ncases), (uint32_t)(i / about->ncases), scratch);
+}
+
+#define AT(member) CCL_I_AT(size_row_t, member)
+#define NOBODY "nobody could run"
+static const ccl_i_described_t size_record = {
+    .size = sizeof(size_row_t),
+    .fields = (const ccl_i_field_t[]){
+        {"size_bytes", AT(size_bytes)},
+        {"time_s", AT(time_s), "the best", .null = NOBODY},
+        {"busbw_GBps", AT(busbw_GBps), .null = NOBODY},
+        {"bound_s", AT(bound_s), "no schedule is faster", .null = "there is none"},
+        {"speedup", AT(speedup), "time of the first cluster / time", .null = NOBODY},
+        {"settings", AT(settings), "of the best, JSON as a string", .null = NOBODY},
+        {"case", AT(cluster), .hidden = true},
+        {"nranks", AT(nranks), .hidden = true},
+        {"gap", AT(gap), .hidden = true},
+        {0}}};
+#undef AT
+static const ccl_i_described_t case_record = {
+    .size = sizeof(case_row_t),
+    .fields = (const ccl_i_field_t[]){{"name", CCL_I_AT(case_row_t, name),
+                                       "of the cluster, with its edits"},
+                                      {"nranks", CCL_I_AT(case_row_t, nranks)},
+                                      {"stopped", CCL_I_AT(case_row_t, stopped),
+                                       "why the tuning ended", .words = ccl_i_stopped_words},
+                                      {"sizes", CCL_I_LIST_OF(size_record, count_sizes, size_at)},
+                                      {0}},
+    .tall = true};
+const ccl_i_result_t ccl_i_result_sweep = {
+    "sweep", "ccllab sweep", "the same tuning on several clusters",
+    &(const ccl_i_described_t){
+        .fields = (const ccl_i_field_t[]){
+            {"collective", CCL_I_AT(ccl_report_sweep_t, collective)},
+            {"cases", CCL_I_LIST_OF(case_record, count_cases, case_at), "the clusters"},
+            {"rows", CCL_I_LIST_OF(size_record, count_rows, row_at), .hidden = true},
+            {0}}}};
+
+/* ---------------------------------------------------------------- tables */
+
+static const ccl_i_column_t csv_columns[] = {
+    CCL_I_COLUMN("case"),    CCL_I_COLUMN("nranks"),     CCL_I_COLUMN("size_bytes"),
+    CCL_I_COLUMN("time_s"),  CCL_I_COLUMN("busbw_GBps"), CCL_I_COLUMN("bound_s"),
+    CCL_I_COLUMN("speedup"), CCL_I_COLUMN("settings"),   CCL_I_COLUMNS_END};
+static const ccl_i_column_t text_columns[] = {
+    CCL_I_COLUMN("size_bytes", "size", ccl_format_bytes),
+    CCL_I_COLUMN("case", "cluster"),
+    CCL_I_COLUMN("nranks", "GPUs"),
+    CCL_I_COLUMN("time_s", "time(us)", ccl_i_us, NOBODY, .last = true),
+    CCL_I_COLUMN("busbw_GBps", "busbw(GB/s)", ccl_i_show_GBps),
+    CCL_I_COLUMN("gap", .right = true),
+    CCL_I_COLUMN("speedup", NULL, ccl_i_show_2, "-"),
+    CCL_I_COLUMN("settings"),
+    CCL_I_COLUMNS_END};
 
 ccl_status_t ccl_report_sweep(const ccl_report_sweep_t *about, const ccl_report_style_t *style,
                               ccl_text_t *out, ccl_error_t *err) {
-    static const char *const csv_heads[] = {"case",    "nranks",     "size_bytes",
-                                            "time_s",  "busbw_GBps", "bound_s",
-                                            "speedup", "settings",   NULL};
-    static const char *const text_heads[] = {
-        "size", "cluster", "GPUs", "time(us)", "busbw(GB/s)", "gap", "speedup", "settings", NULL};
-    bool csv = style->format == CCL_REPORT_CSV;
-    const char *const *heads = csv ? csv_heads : text_heads;
-    uint32_t nsizes = about->cases[0].tuning->nsizes;
-    ccl_table_t *table;
-
     if (style->format == CCL_REPORT_JSON)
-        return json(about, out, err);
-    table = ccl_table_create();
-    if (!table)
-        return ccl_fail_nomem(err);
-    for (size_t h = 0; heads[h]; h++)
-        ccl_table_column(table, heads[h],
-                         csv || h == 1 || !heads[h + 1] ? CCL_ALIGN_LEFT : CCL_ALIGN_RIGHT);
-    for (uint32_t s = 0; s < nsizes; s++)
-        for (uint32_t i = 0; i < about->ncases; i++)
-            (csv ? csv_row : text_row)(about, i, s, table);
-    ccl_status_t status = ccl_i_table_emit(table, style->format, out, err);
-    ccl_table_destroy(table);
-    return status == CCL_OK ? ccl_i_text_status(out, err) : status;
+        return ccl_i_result_json(&ccl_i_result_sweep, about, out, err);
+    return ccl_i_rows_emit(ccl_i_result_sweep.root, "rows", about,
+                           style->format == CCL_REPORT_CSV ? csv_columns : text_columns,
+                           style->format, out, err);
 }
 
 ccl_status_t ccl_report_draw_sweep(const ccl_report_sweep_t *about, ccl_picture_t **out,

@@ -1,5 +1,5 @@
 /* A cluster at a glance: devices, servers, links by kind, groups, transports, routes. */
-#include "report/writer.h"
+#include "report/describe.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -202,6 +202,405 @@ static ccl_status_t links_alike(const ccl_topology_t *topo, alikes_t *out, ccl_e
     return CCL_OK;
 }
 
+/* ---------------------------------------------------------------- rows */
+
+typedef struct root {
+    const ccl_topology_t *topo;
+    alikes_t links_alike;
+    const ccl_route_class_t *classes;
+    uint32_t nclasses;
+    ccl_text_t *content; /* of the server at hand */
+    const char *name, *source, *note;
+    uint32_t nranks, nlinks, route_sources;
+    uint32_t kinds[DEVICE_KINDS];
+} root_t;
+
+typedef struct server_row {
+    const char *name, *content;
+} server_row_t;
+
+typedef struct device_row {
+    const char *id, *kind, *server, *model;
+    uint32_t rank;
+} device_row_t;
+
+/** A link, or links that are alike. */
+typedef struct link_row {
+    const char *from, *to, *kind;
+    double bandwidth_Bps, latency_s, contention;
+    uint32_t links, lanes;
+    char example[300];
+} link_row_t;
+
+typedef struct group_row {
+    const char *name;
+    uint32_t links;
+    double bandwidth_Bps;
+    char first[300];
+} group_row_t;
+
+typedef struct member_row {
+    const char *group, *from, *to;
+    double bandwidth_Bps;
+} member_row_t;
+
+typedef struct transport_row {
+    const char *kind, *protocol, *mechanism;
+    double overhead_s, latency_s, tb_rate_Bps, slice_bytes, piece_bytes, copy_in_Bps, copy_out_Bps;
+    uint32_t slices, slots;
+    bool direct, holds_tb;
+} transport_row_t;
+
+typedef struct model_row {
+    const char *name, *vendor, *some_vendor;
+    uint32_t sms, some_sms;
+    double copy_rate_Bps, reduce_rate_Bps, overhead_s, flag_s, launch_s;
+} model_row_t;
+
+typedef struct route_row {
+    ccl_route_class_t of;
+    bool direct; /* there is a route without a relaying GPU */
+    char links[40], rates_GBps[140], latencies_us[140]; /* "25.00" or "12.50..25.00" */
+} route_row_t;
+
+static uint64_t count_servers(const void *row) {
+    return ((const root_t *)row)->topo->nservers;
+}
+
+static const void *server_at(const void *row, uint64_t i, void *scratch) {
+    const root_t *root = row;
+    server_row_t *out = scratch;
+
+    root->content->len = 0;
+    ccl_text_add(root->content, "", 0);
+    server_content(root->topo, (uint32_t)i, root->content);
+    *out = (server_row_t){root->topo->servers[i], root->content->data ? root->content->data : ""};
+    return out;
+}
+
+static uint64_t count_devices(const void *row) {
+    return ((const root_t *)row)->topo->ndevices;
+}
+
+static const void *device_at(const void *row, uint64_t i, void *scratch) {
+    const ccl_topology_t *topo = ((const root_t *)row)->topo;
+    const ccl_device_t *d = &topo->devices[i];
+    device_row_t *out = scratch;
+
+    *out = (device_row_t){d->id, device_kinds[d->kind],
+                          d->server == CCL_NONE ? NULL : topo->servers[d->server],
+                          d->model == CCL_NONE ? NULL : topo->gpu_models[d->model].name, d->rank};
+    return out;
+}
+
+static const void *link_of(const ccl_topology_t *topo, uint32_t link, uint32_t alike,
+                           link_row_t *out) {
+    const ccl_link_t *l = &topo->links[link];
+
+    *out = (link_row_t){topo->devices[l->from].id,
+                        topo->devices[l->to].id,
+                        topo->kinds[l->kind],
+                        l->bandwidth_Bps,
+                        l->latency_s,
+                        l->contention,
+                        alike,
+                        l->lanes,
+                        ""};
+    ccl_i_link_name(topo, link, out->example, sizeof(out->example));
+    return out;
+}
+
+static uint64_t count_links(const void *row) {
+    return ((const root_t *)row)->topo->nlinks;
+}
+
+static const void *link_at(const void *row, uint64_t i, void *scratch) {
+    return link_of(((const root_t *)row)->topo, (uint32_t)i, 1, scratch);
+}
+
+static uint64_t count_alike(const void *row) {
+    return ((const root_t *)row)->links_alike.n;
+}
+
+/** For people the first few do. */
+static uint64_t count_first_alike(const void *row) {
+    uint64_t n = count_alike(row);
+
+    return n < MAX_ROWS ? n : MAX_ROWS;
+}
+
+static const void *alike_at(const void *row, uint64_t i, void *scratch) {
+    const root_t *root = row;
+    const alike_t *alike = &root->links_alike.rows[i];
+
+    return link_of(root->topo, alike->first, alike->count, scratch);
+}
+
+static uint64_t count_groups(const void *row) {
+    return ((const root_t *)row)->topo->ngroups;
+}
+
+static uint64_t count_first_groups(const void *row) {
+    uint64_t n = count_groups(row);
+
+    return n < MAX_ROWS ? n : MAX_ROWS;
+}
+
+static const void *group_at(const void *row, uint64_t i, void *scratch) {
+    const ccl_topology_t *topo = ((const root_t *)row)->topo;
+    const ccl_group_t *g = &topo->groups[i];
+    group_row_t *out = scratch;
+
+    *out = (group_row_t){g->name, g->nlinks, g->bandwidth_Bps, ""};
+    if (g->nlinks)
+        ccl_i_link_name(topo, g->links[0], out->first, sizeof(out->first));
+    return out;
+}
+
+/** One row per link of a group. */
+static uint64_t count_members(const void *row) {
+    const ccl_topology_t *topo = ((const root_t *)row)->topo;
+    uint64_t n = 0;
+
+    for (uint32_t g = 0; g < topo->ngroups; g++)
+        n += topo->groups[g].nlinks;
+    return n;
+}
+
+static const void *member_at(const void *row, uint64_t i, void *scratch) {
+    const ccl_topology_t *topo = ((const root_t *)row)->topo;
+    const ccl_group_t *g = topo->groups;
+    member_row_t *out = scratch;
+    const ccl_link_t *l;
+
+    for (; i >= g->nlinks; g++)
+        i -= g->nlinks;
+    l = &topo->links[g->links[i]];
+    *out = (member_row_t){g->name, topo->devices[l->from].id, topo->devices[l->to].id,
+                          g->bandwidth_Bps};
+    return out;
+}
+
+static uint64_t count_transports(const void *row) {
+    return ((const root_t *)row)->topo->ntransports;
+}
+
+static const void *transport_at(const void *row, uint64_t i, void *scratch) {
+    const ccl_topology_t *topo = ((const root_t *)row)->topo;
+    const ccl_transport_spec_t *spec = &topo->transports[i];
+    ccl_transport_t t = ccl_model_transport(topo, spec->kind, spec->protocol);
+    transport_row_t *out = scratch;
+
+    *out = (transport_row_t){spec->kind,     spec->protocol, ccl_mechanism_name(t.mechanism),
+                             t.overhead_s,   t.latency_s,    t.tb_rate_Bps,
+                             t.slice_bytes,  t.piece_bytes,  t.copy_in_Bps,
+                             t.copy_out_Bps, t.slices,       t.slots,
+                             t.direct,       t.holds_tb};
+    return out;
+}
+
+static uint64_t count_models(const void *row) {
+    return ((const root_t *)row)->topo->ngpu_models;
+}
+
+static const void *model_at(const void *row, uint64_t i, void *scratch) {
+    const ccl_gpu_model_t *m = &((const root_t *)row)->topo->gpu_models[i];
+    model_row_t *out = scratch;
+
+    *out = (model_row_t){m->name,
+                         m->vendor,
+                         m->vendor[0] ? m->vendor : NULL,
+                         m->sms,
+                         m->sms ? m->sms : CCL_NONE,
+                         m->copy_rate_Bps,
+                         m->reduce_rate_Bps,
+                         m->overhead_s,
+                         m->flag_s,
+                         m->launch_s};
+    return out;
+}
+
+static void range(const char *low, const char *high, char *out, size_t out_len) {
+    snprintf(out, out_len, strcmp(low, high) ? "%s..%s" : "%s", low, high);
+}
+
+static uint64_t count_routes(const void *row) {
+    return ((const root_t *)row)->nclasses;
+}
+
+static const void *route_at(const void *row, uint64_t i, void *scratch) {
+    const ccl_route_class_t *c = &((const root_t *)row)->classes[i];
+    route_row_t *out = scratch;
+    char a[64], b[64];
+
+    *out = (route_row_t){*c, c->transport != NULL, "", "", ""};
+    range(ccl_i_index(c->min_links, a, sizeof(a)), ccl_i_index(c->max_links, b, sizeof(b)),
+          out->links, sizeof(out->links));
+    range(ccl_i_GBps(c->min_Bps, a, sizeof(a)), ccl_i_GBps(c->max_Bps, b, sizeof(b)),
+          out->rates_GBps, sizeof(out->rates_GBps));
+    range(ccl_i_us(c->min_latency_s, a, sizeof(a)), ccl_i_us(c->max_latency_s, b, sizeof(b)),
+          out->latencies_us, sizeof(out->latencies_us));
+    return out;
+}
+
+static const void *direct_route_at(const void *row, uint64_t i, void *scratch) {
+    return ((const root_t *)row)->classes[i].transport ? route_at(row, i, scratch) : NULL;
+}
+
+/* ---------------------------------------------------------------- what they hold */
+
+static const ccl_i_described_t kinds_record = {
+    .fields = (const ccl_i_field_t[]){{"gpu", CCL_I_AT(root_t, kinds[CCL_DEVICE_GPU])},
+                                      {"switch", CCL_I_AT(root_t, kinds[CCL_DEVICE_SWITCH])},
+                                      {"nic", CCL_I_AT(root_t, kinds[CCL_DEVICE_NIC])},
+                                      {"host", CCL_I_AT(root_t, kinds[CCL_DEVICE_HOST])},
+                                      {0}}};
+static const ccl_i_described_t server_record = {
+    .size = sizeof(server_row_t),
+    .fields =
+        (const ccl_i_field_t[]){{"name", CCL_I_AT(server_row_t, name)},
+                                {"content", CCL_I_AT(server_row_t, content), "\"8 x H20, 4 nics\""},
+                                {0}}};
+#define AT(member) CCL_I_AT(device_row_t, member)
+static const ccl_i_described_t device_record = {
+    .size = sizeof(device_row_t),
+    .fields = (const ccl_i_field_t[]){{"id", AT(id)},
+                                      {"kind", AT(kind)},
+                                      {"server", AT(server), .null = "of none"},
+                                      {"rank", AT(rank), .null = "no GPU"},
+                                      {"model", AT(model), .null = "not named"},
+                                      {0}}};
+#undef AT
+#define AT(member) CCL_I_AT(link_row_t, member)
+static const ccl_i_described_t alike_record = {
+    .size = sizeof(link_row_t),
+    .fields = (const ccl_i_field_t[]){{"kind", AT(kind)},
+                                      {"links", AT(links), "directed, that are alike"},
+                                      {"bandwidth_Bps", AT(bandwidth_Bps)},
+                                      {"latency_s", AT(latency_s)},
+                                      {"lanes", AT(lanes)},
+                                      {"contention", AT(contention)},
+                                      {"example", AT(example), "the first: \"from->to\""},
+                                      {0}}};
+static const ccl_i_described_t link_record = {
+    .size = sizeof(link_row_t),
+    .fields = (const ccl_i_field_t[]){{"from", AT(from)},
+                                      {"to", AT(to)},
+                                      {"kind", AT(kind)},
+                                      {"bandwidth_Bps", AT(bandwidth_Bps)},
+                                      {"latency_s", AT(latency_s)},
+                                      {"lanes", AT(lanes)},
+                                      {"contention", AT(contention)},
+                                      {0}}};
+#undef AT
+static const ccl_i_described_t group_record = {
+    .size = sizeof(group_row_t),
+    .fields = (const ccl_i_field_t[]){
+        {"name", CCL_I_AT(group_row_t, name)},
+        {"links", CCL_I_AT(group_row_t, links), "that share its capacity"},
+        {"bandwidth_Bps", CCL_I_AT(group_row_t, bandwidth_Bps), "of them together"},
+        {"first", CCL_I_AT(group_row_t, first), .hidden = true},
+        {0}}};
+#define AT(member) CCL_I_AT(member_row_t, member)
+static const ccl_i_described_t member_record = {
+    .size = sizeof(member_row_t),
+    .fields = (const ccl_i_field_t[]){{"group", AT(group)},
+                                      {"bandwidth_Bps", AT(bandwidth_Bps)},
+                                      {"from", AT(from)},
+                                      {"to", AT(to)},
+                                      {0}}};
+#undef AT
+#define AT(member) CCL_I_AT(transport_row_t, member)
+#define NO_LIMIT "no limit"
+static const ccl_i_described_t transport_record = {
+    .size = sizeof(transport_row_t),
+    .fields = (const ccl_i_field_t[]){
+        {"kind", AT(kind), "of links"},
+        {"protocol", AT(protocol), .null = "all"},
+        {"overhead_s", AT(overhead_s), "of a primitive"},
+        {"latency_s", AT(latency_s), "of a slice"},
+        {"tb_rate_Bps", AT(tb_rate_Bps), "of a thread block", .null = NO_LIMIT},
+        {"slice_bytes", AT(slice_bytes), .null = NO_LIMIT},
+        {"slices", AT(slices), "of a slot"},
+        {"piece_bytes", AT(piece_bytes), .null = NO_LIMIT},
+        {"slots", AT(slots), "of a FIFO"},
+        {"direct", AT(direct), "writes where the data belongs"},
+        {"holds_tb", AT(holds_tb), "the thread block stays until data has arrived"},
+        {"mechanism", AT(mechanism), "that moves the data"},
+        {"copy_in_Bps", AT(copy_in_Bps), .null = NO_LIMIT},
+        {"copy_out_Bps", AT(copy_out_Bps), .null = NO_LIMIT},
+        {0}}};
+#undef AT
+#define AT(member) CCL_I_AT(model_row_t, member)
+static const ccl_i_described_t model_record = {
+    .size = sizeof(model_row_t),
+    .fields = (const ccl_i_field_t[]){
+        {"name", AT(name)},
+        {"vendor", AT(vendor), "empty: not given"},
+        {"sms", AT(sms), "the most thread blocks; 0: not given"},
+        {"copy_rate_Bps", AT(copy_rate_Bps), .null = NO_LIMIT},
+        {"reduce_rate_Bps", AT(reduce_rate_Bps), .null = NO_LIMIT},
+        {"overhead_s", AT(overhead_s), "of a copy or reduction"},
+        {"flag_s", AT(flag_s), "from a primitive's end to blocks that depend on it"},
+        {"launch_s", AT(launch_s)},
+        {"some_vendor", AT(some_vendor), .hidden = true},
+        {"some_sms", AT(some_sms), .null = "not given", .hidden = true},
+        {0}}};
+#undef AT
+#define AT(member) CCL_I_AT(route_row_t, member)
+#define ROUTE_FIELDS(...)                                                                          \
+    {"transport", AT(of.transport), .null = "no route without a relaying GPU"},                    \
+        {"pairs", AT(of.pairs), "ordered, of GPUs"}, {"min_links", AT(of.min_links), __VA_ARGS__}, \
+        {"max_links", AT(of.max_links), __VA_ARGS__},                                              \
+        {"min_Bps", AT(of.min_Bps), "bottleneck", __VA_ARGS__},                                    \
+        {"max_Bps", AT(of.max_Bps), __VA_ARGS__},                                                  \
+        {"min_latency_s", AT(of.min_latency_s), __VA_ARGS__},                                      \
+        {"max_latency_s", AT(of.max_latency_s), __VA_ARGS__}, {                                    \
+        "max_width", AT(of.max_width), "routes of equal cost", __VA_ARGS__                         \
+    }
+static const ccl_i_described_t route_record = {
+    .size = sizeof(route_row_t),
+    .fields = (const ccl_i_field_t[]){ROUTE_FIELDS(.when = CCL_I_WHEN(route_row_t, direct)),
+                                      {"links", AT(links), .hidden = true},
+                                      {"rates_GBps", AT(rates_GBps), .hidden = true},
+                                      {"latencies_us", AT(latencies_us), .hidden = true},
+                                      {0}}};
+/** In CSV a class without routes has its columns, too. */
+static const ccl_i_described_t class_record = {
+    .size = sizeof(route_row_t), .fields = (const ccl_i_field_t[]){ROUTE_FIELDS(.when = 0), {0}}};
+#undef AT
+#define AT(member) CCL_I_AT(root_t, member)
+const ccl_i_result_t ccl_i_result_topology_summary = {
+    "topology-summary", "ccllab topology show", "a cluster at a glance",
+    &(const ccl_i_described_t){
+        .fields = (const ccl_i_field_t[]){
+            {"name", AT(name)},
+            {"source", AT(source), "where the numbers come from; empty: not given"},
+            {"note", AT(note), .null = "none"},
+            {"nranks", AT(nranks)},
+            {"devices", CCL_I_PART_OF(kinds_record), "how many of each kind"},
+            {"servers", CCL_I_LIST_OF(server_record, count_servers, server_at)},
+            {"links", AT(nlinks), "directed"},
+            {"link_classes", CCL_I_LIST_OF(alike_record, count_alike, alike_at),
+             "links with the same kind and constants"},
+            {"groups", CCL_I_LIST_OF(group_record, count_groups, group_at)},
+            {"transports", CCL_I_LIST_OF(transport_record, count_transports, transport_at)},
+            {"gpu_models", CCL_I_LIST_OF(model_record, count_models, model_at)},
+            {"route_sources", AT(route_sources), "GPUs whose routes to all others were counted"},
+            {"routes", CCL_I_LIST_OF(route_record, count_routes, route_at), "by transport"},
+            {"all_devices", CCL_I_LIST_OF(device_record, count_devices, device_at), .hidden = true},
+            {"all_links", CCL_I_LIST_OF(link_record, count_links, link_at), .hidden = true},
+            {"all_members", CCL_I_LIST_OF(member_record, count_members, member_at), .hidden = true},
+            {"all_routes", CCL_I_LIST_OF(class_record, count_routes, route_at), .hidden = true},
+            {"first_classes", CCL_I_LIST_OF(alike_record, count_first_alike, alike_at),
+             .hidden = true},
+            {"first_groups", CCL_I_LIST_OF(group_record, count_first_groups, group_at),
+             .hidden = true},
+            {"direct_routes", CCL_I_LIST_OF(route_record, count_routes, direct_route_at),
+             .hidden = true},
+            {0}}}};
+#undef AT
+
 /* ---------------------------------------------------------------- text */
 
 static ccl_status_t text_servers(const ccl_topology_t *topo, ccl_text_t *out, ccl_error_t *err) {
@@ -227,243 +626,130 @@ static ccl_status_t text_servers(const ccl_topology_t *topo, ccl_text_t *out, cc
     return status;
 }
 
-static ccl_status_t emit_indented(const ccl_table_t *table, const char *title, ccl_text_t *out,
-                                  ccl_error_t *err) {
+/** A list, indented under a title. */
+static ccl_status_t indented(const root_t *root, const char *list, const ccl_i_column_t *columns,
+                             const char *title, ccl_text_t *out, ccl_error_t *err) {
+    ccl_table_t *table = ccl_table_create();
     ccl_text_t body = {0};
-    ccl_status_t status = ccl_table_text(table, &body);
+    ccl_status_t status = CCL_OK;
 
+    if (!table)
+        return ccl_fail_nomem(err);
+    CCL_TRY_GOTO(
+        ccl_i_rows_table(ccl_i_result_topology_summary.root, list, root, columns, table, err),
+        status, end);
+    status = ccl_table_text(table, &body);
     if (status != CCL_OK) {
-        ccl_text_fini(&body);
-        return status == CCL_ERR_NOMEM ? ccl_fail_nomem(err) : status;
+        status = status == CCL_ERR_NOMEM ? ccl_fail_nomem(err) : status;
+        goto end;
     }
     ccl_text_printf(out, "\n%s\n", title);
     for (const char *p = body.data; p && *p;) {
-        const char *end = strchr(p, '\n');
-        size_t len = end ? (size_t)(end - p) : strlen(p);
+        size_t len = strcspn(p, "\n");
 
-        ccl_text_add(out, "  ", 2);
-        ccl_text_add(out, p, len);
-        ccl_text_add(out, "\n", 1);
-        p += len + (end ? 1 : 0);
+        ccl_text_printf(out, "  %.*s\n", (int)len, p);
+        p += len + (p[len] == '\n');
     }
+    status = ccl_i_text_status(out, err);
+end:
     ccl_text_fini(&body);
-    return ccl_i_text_status(out, err);
-}
-
-static ccl_status_t text_links(const ccl_topology_t *topo, ccl_text_t *out, ccl_error_t *err) {
-    alikes_t alike = {0};
-    ccl_table_t *table = ccl_table_create();
-    ccl_status_t status = links_alike(topo, &alike, err);
-    char text[200];
-
-    if (!table) {
-        alikes_fini(&alike);
-        return ccl_fail_nomem(err);
-    }
-    ccl_table_column(table, "kind", CCL_ALIGN_LEFT);
-    ccl_table_column(table, "links", CCL_ALIGN_RIGHT);
-    ccl_table_column(table, "each(GB/s)", CCL_ALIGN_RIGHT);
-    ccl_table_column(table, "latency(us)", CCL_ALIGN_RIGHT);
-    ccl_table_column(table, "lanes", CCL_ALIGN_RIGHT);
-    ccl_table_column(table, "contention", CCL_ALIGN_RIGHT);
-    ccl_table_column(table, "for example", CCL_ALIGN_LEFT);
-    for (size_t i = 0; status == CCL_OK && i < alike.n && i < MAX_ROWS; i++) {
-        const ccl_link_t *link = &topo->links[alike.rows[i].first];
-
-        ccl_table_row(table);
-        ccl_table_cell(table, "%s", topo->kinds[link->kind]);
-        ccl_table_cell(table, "%u", alike.rows[i].count);
-        ccl_table_cell(table, "%s", ccl_i_GBps(link->bandwidth_Bps, text, sizeof(text)));
-        ccl_table_cell(table, "%s", ccl_i_us(link->latency_s, text, sizeof(text)));
-        ccl_table_cell(table, "%u", link->lanes);
-        ccl_table_cell(table, "%.3g", link->contention);
-        ccl_table_cell(table, "%s", ccl_i_link_name(topo, alike.rows[i].first, text, sizeof(text)));
-    }
-    if (status == CCL_OK)
-        status = emit_indented(table, "links (directed; a duplex link is two)", out, err);
-    if (status == CCL_OK && alike.n > MAX_ROWS)
-        ccl_text_printf(out, "  and %zu more kinds of link\n", alike.n - MAX_ROWS);
-    ccl_table_destroy(table);
-    alikes_fini(&alike);
-    return status;
-}
-
-static ccl_status_t text_groups(const ccl_topology_t *topo, ccl_text_t *out, ccl_error_t *err) {
-    ccl_table_t *table;
-    ccl_status_t status;
-    char text[200];
-
-    if (topo->ngroups == 0)
-        return CCL_OK;
-    table = ccl_table_create();
-    if (!table)
-        return ccl_fail_nomem(err);
-    ccl_table_column(table, "group", CCL_ALIGN_LEFT);
-    ccl_table_column(table, "links", CCL_ALIGN_RIGHT);
-    ccl_table_column(table, "together(GB/s)", CCL_ALIGN_RIGHT);
-    ccl_table_column(table, "first link", CCL_ALIGN_LEFT);
-    for (uint32_t g = 0; g < topo->ngroups && g < MAX_ROWS; g++) {
-        ccl_table_row(table);
-        ccl_table_cell(table, "%s", topo->groups[g].name);
-        ccl_table_cell(table, "%u", topo->groups[g].nlinks);
-        ccl_table_cell(table, "%s", ccl_i_GBps(topo->groups[g].bandwidth_Bps, text, sizeof(text)));
-        ccl_table_cell(table, "%s",
-                       topo->groups[g].nlinks
-                           ? ccl_i_link_name(topo, topo->groups[g].links[0], text, sizeof(text))
-                           : "");
-    }
-    status = emit_indented(table, "groups (links that share one capacity)", out, err);
-    if (status == CCL_OK && topo->ngroups > MAX_ROWS)
-        ccl_text_printf(out, "  and %u more groups\n", topo->ngroups - MAX_ROWS);
     ccl_table_destroy(table);
     return status;
 }
 
-static const char *rate_or_none(double Bps, char *out, size_t out_len) {
-    if (!isfinite(Bps))
-        snprintf(out, out_len, "-");
-    else
-        ccl_i_GBps(Bps, out, out_len);
+static const char *show_g3(double value, char *out, size_t out_len) {
+    snprintf(out, out_len, "%.3g", value);
     return out;
 }
 
-static const char *bytes_or_none(double bytes, char *out, size_t out_len) {
-    if (!isfinite(bytes))
-        snprintf(out, out_len, "-");
-    else
-        ccl_format_bytes(bytes, out, out_len);
-    return out;
-}
+static const ccl_i_column_t link_columns[] = {
+    CCL_I_COLUMN("kind"),
+    CCL_I_COLUMN("links"),
+    CCL_I_COLUMN("bandwidth_Bps", "each(GB/s)", ccl_i_GBps),
+    CCL_I_COLUMN("latency_s", "latency(us)", ccl_i_us),
+    CCL_I_COLUMN("lanes"),
+    CCL_I_COLUMN("contention", NULL, show_g3),
+    CCL_I_COLUMN("example", "for example"),
+    CCL_I_COLUMNS_END};
+static const ccl_i_column_t group_columns[] = {
+    CCL_I_COLUMN("name", "group"), CCL_I_COLUMN("links"),
+    CCL_I_COLUMN("bandwidth_Bps", "together(GB/s)", ccl_i_GBps),
+    CCL_I_COLUMN("first", "first link"), CCL_I_COLUMNS_END};
+static const ccl_i_column_t transport_columns[] = {
+    CCL_I_COLUMN("kind", "transport"),
+    CCL_I_COLUMN("protocol", NULL, NULL, "all"),
+    CCL_I_COLUMN("tb_rate_Bps", "tb_rate(GB/s)", ccl_i_GBps, "-"),
+    CCL_I_COLUMN("overhead_s", "overhead(us)", ccl_i_us),
+    CCL_I_COLUMN("latency_s", "latency(us)", ccl_i_us),
+    CCL_I_COLUMN("slice_bytes", "slice", ccl_format_bytes, "-"),
+    CCL_I_COLUMN("slices"),
+    CCL_I_COLUMN("piece_bytes", "piece", ccl_format_bytes, "-"),
+    CCL_I_COLUMN("slots"),
+    CCL_I_COLUMN("direct", NULL, ccl_i_show_yes),
+    CCL_I_COLUMN("holds_tb", NULL, ccl_i_show_yes),
+    CCL_I_COLUMNS_END};
+static const ccl_i_column_t model_columns[] = {
+    CCL_I_COLUMN("name", "GPU model"),
+    CCL_I_COLUMN("some_vendor", "vendor", NULL, "-"),
+    CCL_I_COLUMN("some_sms", "sms", NULL, "-"),
+    CCL_I_COLUMN("copy_rate_Bps", "copy(GB/s)", ccl_i_GBps, "-"),
+    CCL_I_COLUMN("reduce_rate_Bps", "reduce(GB/s)", ccl_i_GBps, "-"),
+    CCL_I_COLUMN("overhead_s", "overhead(us)", ccl_i_us),
+    CCL_I_COLUMN("flag_s", "flag(us)", ccl_i_us),
+    CCL_I_COLUMN("launch_s", "launch(us)", ccl_i_us),
+    CCL_I_COLUMNS_END};
+static const ccl_i_column_t route_columns[] = {
+    CCL_I_COLUMN("transport", "over"),
+    CCL_I_COLUMN("pairs", "GPU pairs"),
+    CCL_I_COLUMN("links", "links on route", .right = true),
+    CCL_I_COLUMN("rates_GBps", "narrowest(GB/s)", .right = true),
+    CCL_I_COLUMN("latencies_us", "latency(us)", .right = true),
+    CCL_I_COLUMN("max_width", "equal routes"),
+    CCL_I_COLUMNS_END};
 
-static ccl_status_t text_transports(const ccl_topology_t *topo, ccl_text_t *out, ccl_error_t *err) {
-    static const char *const headers[] = {
-        "transport", "protocol", "tb_rate(GB/s)", "overhead(us)", "latency(us)", "slice",
-        "slices",    "piece",    "slots",         "direct",       "holds_tb"};
-    ccl_table_t *table;
-    ccl_status_t status;
-    char text[64];
-
-    if (topo->ntransports == 0)
-        return CCL_OK;
-    table = ccl_table_create();
-    if (!table)
-        return ccl_fail_nomem(err);
-    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), 2);
-    for (uint32_t i = 0; i < topo->ntransports; i++) {
-        const ccl_transport_spec_t *spec = &topo->transports[i];
-        ccl_transport_t t = ccl_model_transport(topo, spec->kind, spec->protocol);
-
-        ccl_table_row(table);
-        ccl_table_cell(table, "%s", spec->kind);
-        ccl_table_cell(table, "%s", spec->protocol ? spec->protocol : "all");
-        ccl_table_cell(table, "%s", rate_or_none(t.tb_rate_Bps, text, sizeof(text)));
-        ccl_table_cell(table, "%s", ccl_i_us(t.overhead_s, text, sizeof(text)));
-        ccl_table_cell(table, "%s", ccl_i_us(t.latency_s, text, sizeof(text)));
-        ccl_table_cell(table, "%s", bytes_or_none(t.slice_bytes, text, sizeof(text)));
-        ccl_table_cell(table, "%u", t.slices);
-        ccl_table_cell(table, "%s", bytes_or_none(t.piece_bytes, text, sizeof(text)));
-        ccl_table_cell(table, "%u", t.slots);
-        ccl_table_cell(table, "%s", t.direct ? "yes" : "no");
-        ccl_table_cell(table, "%s", t.holds_tb ? "yes" : "no");
-    }
-    status = emit_indented(table, "transports (- is no limit)", out, err);
-    ccl_table_destroy(table);
-    return status;
-}
-
-static ccl_status_t text_models(const ccl_topology_t *topo, ccl_text_t *out, ccl_error_t *err) {
-    static const char *const headers[] = {"GPU model",    "vendor",       "sms",      "copy(GB/s)",
-                                          "reduce(GB/s)", "overhead(us)", "flag(us)", "launch(us)"};
-    ccl_table_t *table;
-    ccl_status_t status;
-    char text[64];
-
-    if (topo->ngpu_models == 0)
-        return CCL_OK;
-    table = ccl_table_create();
-    if (!table)
-        return ccl_fail_nomem(err);
-    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), 2);
-    for (uint32_t i = 0; i < topo->ngpu_models; i++) {
-        const ccl_gpu_model_t *m = &topo->gpu_models[i];
-
-        ccl_table_row(table);
-        ccl_table_cell(table, "%s", m->name);
-        ccl_table_cell(table, "%s", m->vendor[0] ? m->vendor : "-");
-        ccl_table_cell(table, "%s", m->sms ? ccl_i_index(m->sms, text, sizeof(text)) : "-");
-        ccl_table_cell(table, "%s", rate_or_none(m->copy_rate_Bps, text, sizeof(text)));
-        ccl_table_cell(table, "%s", rate_or_none(m->reduce_rate_Bps, text, sizeof(text)));
-        ccl_table_cell(table, "%s", ccl_i_us(m->overhead_s, text, sizeof(text)));
-        ccl_table_cell(table, "%s", ccl_i_us(m->flag_s, text, sizeof(text)));
-        ccl_table_cell(table, "%s", ccl_i_us(m->launch_s, text, sizeof(text)));
-    }
-    status = emit_indented(table, "GPU models (- is no limit)", out, err);
-    ccl_table_destroy(table);
-    return status;
-}
-
-/** "25.00" or "12.50..25.00" when both ends differ as printed. */
-static void range_cell(ccl_table_t *table, const char *low, const char *high) {
-    if (strcmp(low, high) == 0)
-        ccl_table_cell(table, "%s", low);
-    else
-        ccl_table_cell(table, "%s..%s", low, high);
-}
-
-static ccl_status_t text_routes(const ccl_topology_t *topo, const ccl_route_class_t *classes,
-                                uint32_t n, uint32_t sources, ccl_text_t *out, ccl_error_t *err) {
-    ccl_table_t *table = ccl_table_create();
-    ccl_status_t status;
+static ccl_status_t text_routes(const root_t *root, ccl_text_t *out, ccl_error_t *err) {
     uint64_t relayed = 0;
     char title[120];
-    char a[64];
-    char b[64];
 
-    if (!table)
-        return ccl_fail_nomem(err);
-    ccl_table_column(table, "over", CCL_ALIGN_LEFT);
-    ccl_table_column(table, "GPU pairs", CCL_ALIGN_RIGHT);
-    ccl_table_column(table, "links on route", CCL_ALIGN_RIGHT);
-    ccl_table_column(table, "narrowest(GB/s)", CCL_ALIGN_RIGHT);
-    ccl_table_column(table, "latency(us)", CCL_ALIGN_RIGHT);
-    ccl_table_column(table, "equal routes", CCL_ALIGN_RIGHT);
-    for (uint32_t i = 0; i < n; i++) {
-        const ccl_route_class_t *c = &classes[i];
-
-        if (!c->transport) {
-            relayed += c->pairs;
-            continue;
-        }
-        ccl_table_row(table);
-        ccl_table_cell(table, "%s", c->transport);
-        ccl_table_cell(table, "%llu", (unsigned long long)c->pairs);
-        range_cell(table, ccl_i_index(c->min_links, a, sizeof(a)),
-                   ccl_i_index(c->max_links, b, sizeof(b)));
-        range_cell(table, ccl_i_GBps(c->min_Bps, a, sizeof(a)),
-                   ccl_i_GBps(c->max_Bps, b, sizeof(b)));
-        range_cell(table, ccl_i_us(c->min_latency_s, a, sizeof(a)),
-                   ccl_i_us(c->max_latency_s, b, sizeof(b)));
-        ccl_table_cell(table, "%u", c->max_width);
-    }
-    if (sources < topo->nranks)
-        snprintf(title, sizeof(title), "routes (from %u of the %u GPUs to all others)", sources,
-                 topo->nranks);
+    for (uint32_t i = 0; i < root->nclasses; i++)
+        relayed += root->classes[i].transport ? 0 : root->classes[i].pairs;
+    if (root->route_sources < root->nranks)
+        snprintf(title, sizeof(title), "routes (from %u of the %u GPUs to all others)",
+                 root->route_sources, root->nranks);
     else
         snprintf(title, sizeof(title), "routes (all ordered pairs of GPUs)");
-    status = emit_indented(table, title, out, err);
-    if (status == CCL_OK && relayed)
+    CCL_TRY(indented(root, "direct_routes", route_columns, title, out, err));
+    if (relayed)
         ccl_text_printf(out, "  %llu pairs have no direct route: a schedule must relay over GPUs\n",
                         (unsigned long long)relayed);
-    ccl_table_destroy(table);
-    return status;
+    return CCL_OK;
 }
 
-static ccl_status_t topology_text(const ccl_topology_t *topo, const ccl_route_class_t *classes,
-                                  uint32_t n, uint32_t sources, ccl_text_t *out, ccl_error_t *err) {
-    uint32_t kinds[DEVICE_KINDS] = {0};
+static ccl_status_t text_tables(const root_t *root, ccl_text_t *out, ccl_error_t *err) {
+    const ccl_topology_t *topo = root->topo;
 
-    for (uint32_t i = 0; i < topo->ndevices; i++)
-        kinds[topo->devices[i].kind]++;
+    CCL_TRY(indented(root, "first_classes", link_columns, "links (directed; a duplex link is two)",
+                     out, err));
+    if (root->links_alike.n > MAX_ROWS)
+        ccl_text_printf(out, "  and %zu more kinds of link\n", root->links_alike.n - MAX_ROWS);
+    if (topo->ngroups)
+        CCL_TRY(indented(root, "first_groups", group_columns,
+                         "groups (links that share one capacity)", out, err));
+    if (topo->ngroups > MAX_ROWS)
+        ccl_text_printf(out, "  and %u more groups\n", topo->ngroups - MAX_ROWS);
+    if (topo->ntransports)
+        CCL_TRY(indented(root, "transports", transport_columns, "transports (- is no limit)", out,
+                         err));
+    if (topo->ngpu_models)
+        CCL_TRY(
+            indented(root, "gpu_models", model_columns, "GPU models (- is no limit)", out, err));
+    return text_routes(root, out, err);
+}
+
+static ccl_status_t topology_text(const root_t *root, ccl_text_t *out, ccl_error_t *err) {
+    const ccl_topology_t *topo = root->topo;
+    const uint32_t *kinds = root->kinds;
+
     ccl_text_printf(out, "%s\n", topo->name);
     if (topo->note && topo->note[0])
         ccl_text_printf(out, "  note: %s\n", topo->note);
@@ -474,325 +760,106 @@ static ccl_status_t topology_text(const ccl_topology_t *topo, const ccl_route_cl
                     kinds[2], kinds[2] == 1 ? "" : "s", kinds[3], kinds[3] == 1 ? "" : "s",
                     topo->nservers, topo->nservers == 1 ? "" : "s");
     CCL_TRY(text_servers(topo, out, err));
-    CCL_TRY(text_links(topo, out, err));
-    CCL_TRY(text_groups(topo, out, err));
-    CCL_TRY(text_transports(topo, out, err));
-    CCL_TRY(text_models(topo, out, err));
-    CCL_TRY(text_routes(topo, classes, n, sources, out, err));
+    CCL_TRY(text_tables(root, out, err));
     return ccl_i_text_status(out, err);
 }
 
-/* ---------------------------------------------------------------- CSV and JSON */
+/* ---------------------------------------------------------------- all of it */
 
-static void csv_devices(const ccl_topology_t *topo, ccl_table_t *table) {
-    char text[24];
+static ccl_status_t emit(const root_t *root, size_t table, const ccl_report_style_t *style,
+                         ccl_text_t *out, ccl_error_t *err) {
+    static const char *const lists[] = {"all_devices", "all_links", "all_members", "all_routes"};
 
-    for (size_t i = 0; i < 5; i++)
-        ccl_table_column(table, (const char *[]){"id", "kind", "server", "rank", "model"}[i],
-                         CCL_ALIGN_LEFT);
-    for (uint32_t i = 0; i < topo->ndevices; i++) {
-        const ccl_device_t *d = &topo->devices[i];
-
-        ccl_table_row(table);
-        ccl_table_cell(table, "%s", d->id);
-        ccl_table_cell(table, "%s", device_kinds[d->kind]);
-        ccl_table_cell(table, "%s", d->server == CCL_NONE ? "" : topo->servers[d->server]);
-        ccl_table_cell(table, "%s", ccl_i_index(d->rank, text, sizeof(text)));
-        ccl_table_cell(table, "%s", d->model == CCL_NONE ? "" : topo->gpu_models[d->model].name);
-    }
-}
-
-static void csv_links(const ccl_topology_t *topo, ccl_table_t *table) {
-    static const char *const headers[] = {"from",      "to",    "kind",      "bandwidth_Bps",
-                                          "latency_s", "lanes", "contention"};
-    char text[40];
-
-    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), CCL_ARRAY_LEN(headers));
-    for (uint32_t i = 0; i < topo->nlinks; i++) {
-        const ccl_link_t *l = &topo->links[i];
-
-        ccl_table_row(table);
-        ccl_table_cell(table, "%s", topo->devices[l->from].id);
-        ccl_table_cell(table, "%s", topo->devices[l->to].id);
-        ccl_table_cell(table, "%s", topo->kinds[l->kind]);
-        ccl_table_cell(table, "%s", ccl_i_number(l->bandwidth_Bps, text, sizeof(text)));
-        ccl_table_cell(table, "%s", ccl_i_number(l->latency_s, text, sizeof(text)));
-        ccl_table_cell(table, "%u", l->lanes);
-        ccl_table_cell(table, "%s", ccl_i_number(l->contention, text, sizeof(text)));
-    }
-}
-
-/** One row per link of a group. */
-static void csv_groups(const ccl_topology_t *topo, ccl_table_t *table) {
-    static const char *const headers[] = {"group", "bandwidth_Bps", "from", "to"};
-    char text[40];
-
-    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), CCL_ARRAY_LEN(headers));
-    for (uint32_t g = 0; g < topo->ngroups; g++) {
-        for (uint32_t i = 0; i < topo->groups[g].nlinks; i++) {
-            const ccl_link_t *l = &topo->links[topo->groups[g].links[i]];
-
-            ccl_table_row(table);
-            ccl_table_cell(table, "%s", topo->groups[g].name);
-            ccl_table_cell(table, "%s",
-                           ccl_i_number(topo->groups[g].bandwidth_Bps, text, sizeof(text)));
-            ccl_table_cell(table, "%s", topo->devices[l->from].id);
-            ccl_table_cell(table, "%s", topo->devices[l->to].id);
-        }
-    }
-}
-
-static void csv_routes(const ccl_route_class_t *classes, uint32_t n, ccl_table_t *table) {
-    static const char *const headers[] = {"transport",     "pairs",         "min_links",
-                                          "max_links",     "min_Bps",       "max_Bps",
-                                          "min_latency_s", "max_latency_s", "max_width"};
-    char text[40];
-
-    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), CCL_ARRAY_LEN(headers));
-    for (uint32_t i = 0; i < n; i++) {
-        const ccl_route_class_t *c = &classes[i];
-
-        ccl_table_row(table);
-        ccl_table_cell(table, "%s", c->transport ? c->transport : "");
-        ccl_table_cell(table, "%llu", (unsigned long long)c->pairs);
-        ccl_table_cell(table, "%u", c->min_links);
-        ccl_table_cell(table, "%u", c->max_links);
-        ccl_table_cell(table, "%s", ccl_i_number(c->min_Bps, text, sizeof(text)));
-        ccl_table_cell(table, "%s", ccl_i_number(c->max_Bps, text, sizeof(text)));
-        ccl_table_cell(table, "%s", ccl_i_number(c->min_latency_s, text, sizeof(text)));
-        ccl_table_cell(table, "%s", ccl_i_number(c->max_latency_s, text, sizeof(text)));
-        ccl_table_cell(table, "%u", c->max_width);
-    }
-}
-
-static void json_links(ccl_i_json_t *json, const ccl_topology_t *topo, const alikes_t *alike) {
-    ccl_i_json_array(json, "link_classes", false);
-    for (size_t i = 0; i < alike->n; i++) {
-        const ccl_link_t *l = &topo->links[alike->rows[i].first];
-        char name[200];
-
-        ccl_i_json_object(json, NULL, true);
-        ccl_i_json_string(json, "kind", topo->kinds[l->kind]);
-        ccl_i_json_u64(json, "links", alike->rows[i].count);
-        ccl_i_json_number(json, "bandwidth_Bps", l->bandwidth_Bps);
-        ccl_i_json_number(json, "latency_s", l->latency_s);
-        ccl_i_json_u64(json, "lanes", l->lanes);
-        ccl_i_json_number(json, "contention", l->contention);
-        ccl_i_json_string(json, "example",
-                          ccl_i_link_name(topo, alike->rows[i].first, name, sizeof(name)));
-        ccl_i_json_close_object(json);
-    }
-    ccl_i_json_close_array(json);
-}
-
-static void json_constants(ccl_i_json_t *json, const ccl_topology_t *topo) {
-    ccl_i_json_array(json, "groups", false);
-    for (uint32_t g = 0; g < topo->ngroups; g++) {
-        ccl_i_json_object(json, NULL, true);
-        ccl_i_json_string(json, "name", topo->groups[g].name);
-        ccl_i_json_u64(json, "links", topo->groups[g].nlinks);
-        ccl_i_json_number(json, "bandwidth_Bps", topo->groups[g].bandwidth_Bps);
-        ccl_i_json_close_object(json);
-    }
-    ccl_i_json_close_array(json);
-    ccl_i_json_array(json, "transports", false);
-    for (uint32_t i = 0; i < topo->ntransports; i++) {
-        const ccl_transport_spec_t *spec = &topo->transports[i];
-        ccl_transport_t t = ccl_model_transport(topo, spec->kind, spec->protocol);
-
-        ccl_i_json_object(json, NULL, true);
-        ccl_i_json_string(json, "kind", spec->kind);
-        ccl_i_json_string(json, "protocol", spec->protocol);
-        ccl_i_json_number(json, "overhead_s", t.overhead_s);
-        ccl_i_json_number(json, "latency_s", t.latency_s);
-        ccl_i_json_number(json, "tb_rate_Bps", t.tb_rate_Bps);
-        ccl_i_json_number(json, "slice_bytes", t.slice_bytes);
-        ccl_i_json_u64(json, "slices", t.slices);
-        ccl_i_json_number(json, "piece_bytes", t.piece_bytes);
-        ccl_i_json_u64(json, "slots", t.slots);
-        ccl_i_json_bool(json, "direct", t.direct);
-        ccl_i_json_bool(json, "holds_tb", t.holds_tb);
-        ccl_i_json_string(json, "mechanism", ccl_mechanism_name(t.mechanism));
-        ccl_i_json_number(json, "copy_in_Bps", t.copy_in_Bps);
-        ccl_i_json_number(json, "copy_out_Bps", t.copy_out_Bps);
-        ccl_i_json_close_object(json);
-    }
-    ccl_i_json_close_array(json);
-    ccl_i_json_array(json, "gpu_models", false);
-    for (uint32_t i = 0; i < topo->ngpu_models; i++) {
-        const ccl_gpu_model_t *m = &topo->gpu_models[i];
-
-        ccl_i_json_object(json, NULL, true);
-        ccl_i_json_string(json, "name", m->name);
-        ccl_i_json_string(json, "vendor", m->vendor);
-        ccl_i_json_u64(json, "sms", m->sms);
-        ccl_i_json_number(json, "copy_rate_Bps", m->copy_rate_Bps);
-        ccl_i_json_number(json, "reduce_rate_Bps", m->reduce_rate_Bps);
-        ccl_i_json_number(json, "overhead_s", m->overhead_s);
-        ccl_i_json_number(json, "flag_s", m->flag_s);
-        ccl_i_json_number(json, "launch_s", m->launch_s);
-        ccl_i_json_close_object(json);
-    }
-    ccl_i_json_close_array(json);
-}
-
-static void json_routes(ccl_i_json_t *json, const ccl_route_class_t *classes, uint32_t n) {
-    ccl_i_json_array(json, "routes", false);
-    for (uint32_t i = 0; i < n; i++) {
-        const ccl_route_class_t *c = &classes[i];
-
-        ccl_i_json_object(json, NULL, true);
-        ccl_i_json_string(json, "transport", c->transport);
-        ccl_i_json_u64(json, "pairs", c->pairs);
-        if (c->transport) {
-            ccl_i_json_u64(json, "min_links", c->min_links);
-            ccl_i_json_u64(json, "max_links", c->max_links);
-            ccl_i_json_number(json, "min_Bps", c->min_Bps);
-            ccl_i_json_number(json, "max_Bps", c->max_Bps);
-            ccl_i_json_number(json, "min_latency_s", c->min_latency_s);
-            ccl_i_json_number(json, "max_latency_s", c->max_latency_s);
-            ccl_i_json_u64(json, "max_width", c->max_width);
-        }
-        ccl_i_json_close_object(json);
-    }
-    ccl_i_json_close_array(json);
-}
-
-static ccl_status_t topology_json(const ccl_topology_t *topo, const ccl_route_class_t *classes,
-                                  uint32_t n, uint32_t sources, ccl_text_t *out, ccl_error_t *err) {
-    alikes_t links = {0};
-    ccl_i_json_t json;
-    uint32_t kinds[DEVICE_KINDS] = {0};
-    ccl_status_t status = links_alike(topo, &links, err);
-
-    if (status != CCL_OK) {
-        alikes_fini(&links);
-        return status;
-    }
-    for (uint32_t i = 0; i < topo->ndevices; i++)
-        kinds[topo->devices[i].kind]++;
-    ccl_i_json_begin(&json, out);
-    ccl_i_json_schema(&json, "ccllab/topology-summary/1");
-    ccl_i_json_string(&json, "name", topo->name);
-    ccl_i_json_string(&json, "source", topo->source);
-    ccl_i_json_string(&json, "note", topo->note);
-    ccl_i_json_u64(&json, "nranks", topo->nranks);
-    ccl_i_json_object(&json, "devices", true);
-    for (uint32_t k = 0; k < DEVICE_KINDS; k++)
-        ccl_i_json_u64(&json, device_kinds[k], kinds[k]);
-    ccl_i_json_close_object(&json);
-    ccl_i_json_array(&json, "servers", false);
-    for (uint32_t s = 0; s < topo->nservers; s++) {
-        ccl_text_t content = {0};
-
-        server_content(topo, s, &content);
-        ccl_i_json_object(&json, NULL, true);
-        ccl_i_json_string(&json, "name", topo->servers[s]);
-        ccl_i_json_string(&json, "content", content.data ? content.data : "");
-        ccl_i_json_close_object(&json);
-        ccl_text_fini(&content);
-    }
-    ccl_i_json_close_array(&json);
-    ccl_i_json_u64(&json, "links", topo->nlinks);
-    json_links(&json, topo, &links);
-    json_constants(&json, topo);
-    ccl_i_json_u64(&json, "route_sources", sources);
-    json_routes(&json, classes, n);
-    ccl_i_json_end(&json);
-    alikes_fini(&links);
-    return ccl_i_text_status(out, err);
+    if (style->format == CCL_REPORT_TEXT)
+        return topology_text(root, out, err);
+    if (style->format == CCL_REPORT_JSON)
+        return ccl_i_result_json(&ccl_i_result_topology_summary, root, out, err);
+    return ccl_i_rows_emit(ccl_i_result_topology_summary.root, lists[table], root, NULL,
+                           CCL_REPORT_CSV, out, err);
 }
 
 ccl_status_t ccl_report_topology(const ccl_topology_t *topo, ccl_routes_t *routes,
                                  const ccl_report_style_t *style, ccl_text_t *out,
                                  ccl_error_t *err) {
     ccl_route_class_t *classes = NULL;
-    uint32_t n = 0;
-    uint32_t sources = 0;
+    ccl_text_t content = {0};
+    root_t root = {.topo = topo,
+                   .content = &content,
+                   .name = topo->name,
+                   .source = topo->source,
+                   .note = topo->note,
+                   .nranks = topo->nranks,
+                   .nlinks = topo->nlinks};
     size_t which = 0;
     ccl_status_t status;
 
     CCL_TRY(ccl_i_table_choice(ccl_report_topology_tables, style->table, &which, err));
     CCL_TRY(ccl_report_route_classes(topo, routes,
                                      topo->nranks > 2 * ROUTE_SOURCES ? ROUTE_SOURCES : 0, &classes,
-                                     &n, &sources, err));
-    if (style->format == CCL_REPORT_TEXT) {
-        status = topology_text(topo, classes, n, sources, out, err);
-    } else if (style->format == CCL_REPORT_JSON) {
-        status = topology_json(topo, classes, n, sources, out, err);
-    } else {
-        ccl_table_t *table = ccl_table_create();
-
-        if (!table) {
-            free(classes);
-            return ccl_fail_nomem(err);
-        }
-        if (which == 0)
-            csv_devices(topo, table);
-        else if (which == 1)
-            csv_links(topo, table);
-        else if (which == 2)
-            csv_groups(topo, table);
-        else
-            csv_routes(classes, n, table);
-        status = ccl_i_table_emit(table, CCL_REPORT_CSV, out, err);
-        ccl_table_destroy(table);
-    }
+                                     &root.nclasses, &root.route_sources, err));
+    root.classes = classes;
+    for (uint32_t i = 0; i < topo->ndevices; i++)
+        root.kinds[topo->devices[i].kind]++;
+    status = links_alike(topo, &root.links_alike, err);
+    if (status == CCL_OK)
+        status = emit(&root, which, style, out, err);
+    if (status == CCL_OK && content.nomem)
+        status = ccl_fail_nomem(err);
+    alikes_fini(&root.links_alike);
+    ccl_text_fini(&content);
     free(classes);
     return status;
 }
 
+/* ---------------------------------------------------------------- a verdict */
+
+typedef struct check {
+    const char *input, *name, *error;
+    bool valid;
+    uint32_t nranks, devices, links;
+} check_t;
+
+#define AT(member) CCL_I_AT(check_t, member)
+#define REFUSED "it was refused"
+const ccl_i_result_t ccl_i_result_topology_check = {
+    "topology-check", "ccllab topology check", "is this a good description?",
+    &(const ccl_i_described_t){
+        .fields = (const ccl_i_field_t[]){{"input", AT(input), "as given"},
+                                          {"valid", AT(valid)},
+                                          {"name", AT(name), .null = REFUSED},
+                                          {"nranks", AT(nranks), .null = REFUSED},
+                                          {"devices", AT(devices), .null = REFUSED},
+                                          {"links", AT(links), "directed", .null = REFUSED},
+                                          {"error", AT(error), "in words", .null = "it is good"},
+                                          {0}}}};
+#undef AT
+
 ccl_status_t ccl_report_topology_check(const char *spec, const ccl_topology_t *topo,
                                        const ccl_error_t *why, const ccl_report_style_t *style,
                                        ccl_text_t *out, ccl_error_t *err) {
+    static const ccl_i_column_t columns[] = {CCL_I_COLUMN("input"), CCL_I_COLUMN("valid"),
+                                             CCL_I_COLUMN("nranks"), CCL_I_COLUMN("error"),
+                                             CCL_I_COLUMNS_END};
+    check_t check = {spec, NULL, NULL, topo != NULL, CCL_NONE, CCL_NONE, CCL_NONE};
     char text[1200] = "";
-    ccl_i_json_t json;
 
-    if (!topo)
+    if (topo) {
+        check.name = topo->name;
+        check.nranks = topo->nranks;
+        check.devices = topo->ndevices;
+        check.links = topo->nlinks;
+    } else {
         ccl_error_format(why, text, sizeof(text));
-    if (style->format == CCL_REPORT_JSON) {
-        ccl_i_json_begin(&json, out);
-        ccl_i_json_schema(&json, "ccllab/topology-check/1");
-        ccl_i_json_string(&json, "input", spec);
-        ccl_i_json_bool(&json, "valid", topo != NULL);
-        if (topo) {
-            ccl_i_json_string(&json, "name", topo->name);
-            ccl_i_json_u64(&json, "nranks", topo->nranks);
-            ccl_i_json_u64(&json, "devices", topo->ndevices);
-            ccl_i_json_u64(&json, "links", topo->nlinks);
-            ccl_i_json_null(&json, "error");
-        } else {
-            ccl_i_json_null(&json, "name");
-            ccl_i_json_null(&json, "nranks");
-            ccl_i_json_null(&json, "devices");
-            ccl_i_json_null(&json, "links");
-            ccl_i_json_string(&json, "error", text);
-        }
-        ccl_i_json_end(&json);
-    } else if (style->format == CCL_REPORT_CSV) {
-        ccl_table_t *table = ccl_table_create();
-        ccl_status_t status;
-
-        if (!table)
-            return ccl_fail_nomem(err);
-        for (size_t i = 0; i < 4; i++)
-            ccl_table_column(table, (const char *[]){"input", "valid", "nranks", "error"}[i],
-                             CCL_ALIGN_LEFT);
-        ccl_table_row(table);
-        ccl_table_cell(table, "%s", spec);
-        ccl_table_cell(table, "%s", topo ? "true" : "false");
-        if (topo)
-            ccl_table_cell(table, "%u", topo->nranks);
-        else
-            ccl_table_cell(table, "%s", "");
-        ccl_table_cell(table, "%s", text);
-        status = ccl_i_table_emit(table, CCL_REPORT_CSV, out, err);
-        ccl_table_destroy(table);
-        return status;
-    } else if (topo) {
+        check.error = text;
+    }
+    if (style->format == CCL_REPORT_JSON)
+        return ccl_i_result_json(&ccl_i_result_topology_check, &check, out, err);
+    if (style->format == CCL_REPORT_CSV)
+        return ccl_i_row_emit(ccl_i_result_topology_check.root, &check, columns, style->format, out,
+                              err);
+    if (topo)
         ccl_text_printf(out, "%s: good: %u GPUs, %u devices, %u directed links, %u server%s\n",
                         topo->name, topo->nranks, topo->ndevices, topo->nlinks, topo->nservers,
                         topo->nservers == 1 ? "" : "s");
-    }
     return ccl_i_text_status(out, err);
 }

@@ -1,23 +1,8 @@
 /* What `balance` found: who gets how many micro-batches, and what a step takes. */
-#include "report/writer.h"
+#include "report/describe.h"
 
 #include <inttypes.h>
 #include <math.h>
-
-/* Workers in a row that have all the same. */
-static uint32_t alike(const ccl_report_training_t *r, uint32_t first) {
-    const ccl_training_worker_t *a = &r->result->workers[first];
-    uint32_t n = 1;
-
-    for (; first + n < r->result->nworkers; n++) {
-        const ccl_training_worker_t *b = a + n;
-
-        if (a->stage != b->stage || a->speed_per_s != b->speed_per_s || a->most != b->most ||
-            a->batches != b->batches || a->equal != b->equal)
-            break;
-    }
-    return n;
-}
 
 static const char *id_of(const ccl_topology_t *topo, uint32_t rank) {
     return topo->devices[topo->rank_device[rank]].id;
@@ -29,123 +14,271 @@ static const char *model_of(const ccl_topology_t *topo, uint32_t rank) {
     return model == CCL_NONE ? "" : topo->gpu_models[model].name;
 }
 
-static const char *limit(uint64_t most, char *out, size_t out_len) {
-    if (most == CCL_BALANCE_ANY)
-        snprintf(out, out_len, "-");
+/* ---------------------------------------------------------------- rows */
+
+typedef struct worker_row {
+    uint32_t stage, rank, nranks;
+    const char *gpu, *model;
+    double speed_per_s, compute_s;
+    uint64_t most, batches, equal;
+    char gpus[300]; /* "s0/gpu0", or "s0/gpu0 .. s0/gpu3" */
+} worker_row_t;
+
+typedef struct step_row {
+    const char *step, *status;
+    uint64_t total;
+    double time_s, compute_s, tensor_s, pipeline_s, data_s, per_s;
+    char name[100];
+} step_row_t;
+
+typedef struct root {
+    const ccl_report_training_t *of;
+    const char *topology, *plan, *rule;
+    uint32_t nranks;
+    uint64_t micro_batches;
+    double makespan_s, best_makespan_s, speedup, efficiency;
+} root_t;
+
+static uint64_t count_workers(const void *root) {
+    const ccl_report_training_t *r = ((const root_t *)root)->of;
+
+    return r->result->nworkers;
+}
+
+/** Workers [first, last] as one row. */
+static const void *workers_of(const ccl_report_training_t *r, uint32_t first, uint32_t last,
+                              worker_row_t *out) {
+    const ccl_training_worker_t *a = &r->result->workers[first], *z = &r->result->workers[last];
+
+    *out = (worker_row_t){.stage = a->stage,
+                          .rank = a->rank,
+                          .nranks = a->nranks,
+                          .gpu = id_of(r->topo, a->rank),
+                          .model = model_of(r->topo, a->rank),
+                          .speed_per_s = a->speed_per_s,
+                          .compute_s = a->compute_s,
+                          .most = a->most,
+                          .batches = a->batches,
+                          .equal = a->equal};
+    if (first == last && a->nranks == 1)
+        snprintf(out->gpus, sizeof(out->gpus), "%s", out->gpu);
     else
-        snprintf(out, out_len, "%" PRIu64, most);
+        snprintf(out->gpus, sizeof(out->gpus), "%s .. %s", out->gpu,
+                 id_of(r->topo, z->rank + z->nranks - 1));
     return out;
 }
 
-static ccl_table_t *workers_table(const ccl_report_training_t *r, bool folded) {
-    static const char *const headers[] = {"stage", "GPUs",     "model", "speed(1/s)",
-                                          "limit", "balanced", "equal", "compute(us)"};
-    ccl_table_t *table = ccl_table_create();
-    uint32_t step = 1;
+static const void *worker_at(const void *root, uint64_t i, void *scratch) {
+    const ccl_report_training_t *r = ((const root_t *)root)->of;
 
-    if (!table)
+    return workers_of(r, (uint32_t)i, (uint32_t)i, scratch);
+}
+
+static bool alike(const ccl_training_worker_t *a, const ccl_training_worker_t *b) {
+    return a->stage == b->stage && a->speed_per_s == b->speed_per_s && a->most == b->most &&
+           a->batches == b->batches && a->equal == b->equal;
+}
+
+/** Workers in a row that have all the same are one row, that of their first. */
+static const void *folded_at(const void *root, uint64_t i, void *scratch) {
+    const ccl_report_training_t *r = ((const root_t *)root)->of;
+    const ccl_training_worker_t *all = r->result->workers;
+    uint32_t last = (uint32_t)i;
+
+    if (i > 0 && alike(&all[i - 1], &all[i]))
         return NULL;
-    for (size_t h = 0; h < CCL_ARRAY_LEN(headers); h++)
-        ccl_table_column(table, headers[h], h == 1 || h == 2 ? CCL_ALIGN_LEFT : CCL_ALIGN_RIGHT);
-    for (uint32_t w = 0; w < r->result->nworkers; w += step) {
-        const ccl_training_worker_t *a = &r->result->workers[w], *z;
-        char number[40], most[40];
-
-        step = folded ? alike(r, w) : 1;
-        z = a + step - 1;
-        ccl_table_row(table);
-        ccl_table_cell(table, "%u", a->stage);
-        if (step == 1 && a->nranks == 1)
-            ccl_table_cell(table, "%s", id_of(r->topo, a->rank));
-        else
-            ccl_table_cell(table, "%s .. %s", id_of(r->topo, a->rank),
-                           id_of(r->topo, z->rank + z->nranks - 1));
-        ccl_table_cell(table, "%s", model_of(r->topo, a->rank));
-        ccl_table_cell(table, "%s", ccl_i_number(a->speed_per_s, number, sizeof(number)));
-        ccl_table_cell(table, "%s", limit(a->most, most, sizeof(most)));
-        ccl_table_cell(table, "%" PRIu64, a->batches);
-        ccl_table_cell(table, "%" PRIu64, a->equal);
-        ccl_table_cell(table, "%.0f", a->compute_s * 1e6);
-    }
-    return table;
+    while (last + 1 < r->result->nworkers && alike(&all[i], &all[last + 1]))
+        last++;
+    return workers_of(r, (uint32_t)i, last, scratch);
 }
 
-static ccl_table_t *collectives_table(const ccl_report_training_t *r) {
-    static const char *const headers[] = {"stage", "part", "what", "collective", "groups",
-                                          "ranks", "size", "by",   "time(us)",   "times"};
-    ccl_table_t *table = ccl_table_create();
+static uint64_t count_collectives(const void *root) {
+    const ccl_report_training_t *r = ((const root_t *)root)->of;
 
-    if (!table)
-        return NULL;
-    for (size_t h = 0; h < CCL_ARRAY_LEN(headers); h++)
-        ccl_table_column(table, headers[h],
-                         (h >= 1 && h <= 3) || h == 7 ? CCL_ALIGN_LEFT : CCL_ALIGN_RIGHT);
-    for (uint32_t c = 0; c < r->result->ncollectives; c++) {
-        const ccl_training_collective_t *k = &r->result->collectives[c];
-        char a[40];
-
-        ccl_table_row(table);
-        ccl_table_cell(table, "%u", k->stage);
-        ccl_table_cell(table, "%s", k->part);
-        ccl_table_cell(table, "%s", k->what);
-        ccl_table_cell(table, "%s", k->name);
-        ccl_table_cell(table, "%u", k->ngroups);
-        ccl_table_cell(table, "%u", k->nranks);
-        ccl_table_cell(table, "%.4gMB", k->size_bytes / 1e6);
-        ccl_table_cell(table, "%s", k->by);
-        ccl_table_cell(table, "%s", ccl_i_us(k->time_s, a, sizeof(a)));
-        ccl_table_cell(table, "%g", k->times);
-    }
-    return table;
+    return r->result->ncollectives;
 }
 
-static ccl_table_t *steps_table(const ccl_report_training_t *r) {
-    static const char *const headers[] = {"step",       "micro-batches", "time(ms)", "compute(ms)",
-                                          "tensor(ms)", "pipeline(ms)",  "data(ms)", "a second"};
-    ccl_table_t *table = ccl_table_create();
+static const void *collective_at(const void *root, uint64_t i, void *scratch) {
+    const ccl_report_training_t *r = ((const root_t *)root)->of;
 
-    if (!table)
-        return NULL;
-    for (size_t h = 0; h < CCL_ARRAY_LEN(headers); h++)
-        ccl_table_column(table, headers[h], h ? CCL_ALIGN_RIGHT : CCL_ALIGN_LEFT);
-    for (uint32_t s = 0; s < r->result->nsteps; s++) {
-        const ccl_training_step_t *k = &r->result->steps[s];
-        const double ms[] = {k->time_s, k->compute_s, k->tensor_s, k->pipeline_s, k->data_s};
-
-        ccl_table_row(table);
-        ccl_table_cell(table, s < 2 ? "%s" : "%s alone", k->name);
-        ccl_table_cell(table, "%" PRIu64, k->total);
-        for (size_t i = 0; i < CCL_ARRAY_LEN(ms); i++)
-            ccl_table_cell(table, k->status == CCL_OK ? "%.2f" : "-", ms[i] * 1e3);
-        ccl_table_cell(table, k->status == CCL_OK ? "%.2f" : "-", k->per_s);
-    }
-    return table;
+    (void)scratch;
+    return &r->result->collectives[i];
 }
 
-static ccl_status_t emit(ccl_table_t *table, ccl_report_format_t format, ccl_text_t *out,
-                         ccl_error_t *err) {
-    ccl_status_t status = table ? ccl_i_table_emit(table, format, out, err) : ccl_fail_nomem(err);
+static uint64_t count_steps(const void *root) {
+    const ccl_report_training_t *r = ((const root_t *)root)->of;
 
-    ccl_table_destroy(table);
-    return status;
+    return r->result->nsteps;
 }
 
-static ccl_status_t text(const ccl_report_training_t *r, ccl_text_t *out, ccl_error_t *err) {
+static const void *step_at(const void *root, uint64_t i, void *scratch) {
+    const ccl_report_training_t *r = ((const root_t *)root)->of;
+    const ccl_training_step_t *k = &r->result->steps[i];
+    bool ok = k->status == CCL_OK;
+    step_row_t *out = scratch;
+
+    *out = (step_row_t){k->name,
+                        ccl_i_status_word(k->status),
+                        k->total,
+                        ok ? k->time_s : NAN,
+                        ok ? k->compute_s : NAN,
+                        ok ? k->tensor_s : NAN,
+                        ok ? k->pipeline_s : NAN,
+                        ok ? k->data_s : NAN,
+                        ok ? k->per_s : NAN,
+                        ""};
+    snprintf(out->name, sizeof(out->name), i < 2 ? "%s" : "%s alone", k->name);
+    return out;
+}
+
+/* ---------------------------------------------------------------- what they hold */
+
+#define AT(member) CCL_I_AT(worker_row_t, member)
+static const ccl_i_described_t worker_record = {
+    .size = sizeof(worker_row_t),
+    .fields = (const ccl_i_field_t[]){
+        {"stage", AT(stage), "of the pipeline"},
+        {"rank", AT(rank), "the first of its ranks"},
+        {"nranks", AT(nranks)},
+        {"gpu", AT(gpu), "of that rank"},
+        {"model", AT(model), "of that GPU"},
+        {"speed_per_s", AT(speed_per_s), "micro-batches of the whole model"},
+        {"limit", AT(most), "micro-batches that memory and limits leave", .null = "none"},
+        {"balanced", AT(batches), "micro-batches of the balanced split"},
+        {"equal", AT(equal), "micro-batches of the equal split"},
+        {"compute_s", AT(compute_s), "of the balanced split"},
+        {"gpus", AT(gpus), .hidden = true},
+        {0}}};
+#undef AT
+#define AT(member) CCL_I_AT(ccl_training_collective_t, member)
+static const ccl_i_described_t collective_record = {
+    .fields = (const ccl_i_field_t[]){
+        {"stage", AT(stage)},
+        {"part", AT(part), "of the training",
+         .words = (const char *const[]){"tensor", "pipeline", "data", NULL}},
+        {"what", AT(what), "what it carries"},
+        {"collective", AT(name)},
+        {"groups", AT(ngroups), "that do it at once"},
+        {"nranks", AT(nranks), "of each group"},
+        {"size_bytes", AT(size_bytes)},
+        {"by", AT(by), "synthesizer"},
+        {"time_s", AT(time_s), "of one"},
+        {"times", AT(times), "that it is done in a step"},
+        {0}}};
+#undef AT
+#define AT(member) CCL_I_AT(step_row_t, member)
+#define NO_STEP "limits do not let it"
+static const ccl_i_described_t step_record = {
+    .size = sizeof(step_row_t),
+    .fields = (const ccl_i_field_t[]){
+        {"step", AT(step), "balanced, equal, or the vendor whose GPUs are alone"},
+        {"status", AT(status), .words = ccl_i_status_words},
+        {"micro_batches", AT(total)},
+        {"time_s", AT(time_s), .null = NO_STEP},
+        {"compute_s", AT(compute_s), "with all communication free", .null = NO_STEP},
+        {"tensor_s", AT(tensor_s), "that tensor parallelism adds", .null = NO_STEP},
+        {"pipeline_s", AT(pipeline_s), "that the pipeline adds", .null = NO_STEP},
+        {"data_s", AT(data_s), "that data parallelism adds", .null = NO_STEP},
+        {"per_s", AT(per_s), "micro-batches", .null = NO_STEP},
+        {"name", AT(name), .hidden = true},
+        {0}}};
+#undef AT
+#define AT(member) CCL_I_AT(root_t, member)
+const ccl_i_result_t ccl_i_result_balance = {
+    "balance", "ccllab balance", "micro-batches of GPUs, and what a training step takes",
+    &(const ccl_i_described_t){
+        .fields = (const ccl_i_field_t[]){
+            {"topology", AT(topology)},
+            {"nranks", AT(nranks)},
+            {"plan", AT(plan), "its name"},
+            {"rule", AT(rule), "of the split"},
+            {"micro_batches", AT(micro_batches), "of a step"},
+            {"makespan_s", AT(makespan_s), "compute of the slowest"},
+            {"best_makespan_s", AT(best_makespan_s), "of the best split"},
+            {"speedup", AT(speedup), "time of the equal split / time",
+             .null = "an equal split does not fit"},
+            {"efficiency", AT(efficiency), "throughput / that of the vendors together",
+             .null = "not several vendors in one stage"},
+            {"workers", CCL_I_LIST_OF(worker_record, count_workers, worker_at)},
+            {"collectives", CCL_I_LIST_OF(collective_record, count_collectives, collective_at),
+             "of the balanced step"},
+            {"steps", CCL_I_LIST_OF(step_record, count_steps, step_at),
+             "balanced, equal, then each vendor"},
+            {"folded", CCL_I_LIST_OF(worker_record, count_workers, folded_at), .hidden = true},
+            {0}}}};
+#undef AT
+
+/* ---------------------------------------------------------------- tables */
+
+static const ccl_i_column_t worker_columns[] = {
+    CCL_I_COLUMN("stage"),
+    CCL_I_COLUMN("gpus", "GPUs"),
+    CCL_I_COLUMN("model"),
+    CCL_I_COLUMN("speed_per_s", "speed(1/s)"),
+    CCL_I_COLUMN("limit", NULL, NULL, "-"),
+    CCL_I_COLUMN("balanced"),
+    CCL_I_COLUMN("equal"),
+    CCL_I_COLUMN("compute_s", "compute(us)", ccl_i_show_us0),
+    CCL_I_COLUMNS_END};
+
+static const char *show_MB(double bytes, char *out, size_t out_len) {
+    snprintf(out, out_len, "%.4gMB", bytes / 1e6);
+    return out;
+}
+
+static const char *show_times(double times, char *out, size_t out_len) {
+    snprintf(out, out_len, "%g", times);
+    return out;
+}
+
+static const char *show_ms(double seconds, char *out, size_t out_len) {
+    return ccl_i_show_2(seconds * 1e3, out, out_len);
+}
+
+static const ccl_i_column_t collective_columns[] = {CCL_I_COLUMN("stage"),
+                                                    CCL_I_COLUMN("part"),
+                                                    CCL_I_COLUMN("what"),
+                                                    CCL_I_COLUMN("collective"),
+                                                    CCL_I_COLUMN("groups"),
+                                                    CCL_I_COLUMN("nranks", "ranks"),
+                                                    CCL_I_COLUMN("size_bytes", "size", show_MB),
+                                                    CCL_I_COLUMN("by"),
+                                                    CCL_I_COLUMN("time_s", "time(us)", ccl_i_us),
+                                                    CCL_I_COLUMN("times", NULL, show_times),
+                                                    CCL_I_COLUMNS_END};
+static const ccl_i_column_t step_columns[] = {
+    CCL_I_COLUMN("name", "step"),
+    CCL_I_COLUMN("micro_batches", "micro-batches"),
+    CCL_I_COLUMN("time_s", "time(ms)", show_ms, "-"),
+    CCL_I_COLUMN("compute_s", "compute(ms)", show_ms, "-"),
+    CCL_I_COLUMN("tensor_s", "tensor(ms)", show_ms, "-"),
+    CCL_I_COLUMN("pipeline_s", "pipeline(ms)", show_ms, "-"),
+    CCL_I_COLUMN("data_s", "data(ms)", show_ms, "-"),
+    CCL_I_COLUMN("per_s", "a second", ccl_i_show_2, "-"),
+    CCL_I_COLUMNS_END};
+
+static ccl_status_t emit(const root_t *root, const char *list, const ccl_i_column_t *columns,
+                         ccl_report_format_t format, ccl_text_t *out, ccl_error_t *err) {
+    return ccl_i_rows_emit(ccl_i_result_balance.root, list, root, columns, format, out, err);
+}
+
+static ccl_status_t text(const root_t *root, ccl_text_t *out, ccl_error_t *err) {
+    const ccl_report_training_t *r = root->of;
     const ccl_training_result_t *t = r->result;
 
     ccl_text_printf(out, "%s on %s (%u GPUs), %" PRIu64 " micro-batches a step, by %s\n\n",
                     r->training->name, r->topo->name, r->topo->nranks, r->training->total,
                     ccl_balance_rule_name(r->rule));
-    CCL_TRY(emit(workers_table(r, true), CCL_REPORT_TEXT, out, err));
+    CCL_TRY(emit(root, "folded", worker_columns, CCL_REPORT_TEXT, out, err));
     if (t->makespan_s > t->best_makespan_s * (1 + 1e-9))
         ccl_text_printf(out, "the best split computes for %.0f us: --rule makespan\n",
                         t->best_makespan_s * 1e6);
     if (t->ncollectives > 0) {
         ccl_text_printf(out, "\n");
-        CCL_TRY(emit(collectives_table(r), CCL_REPORT_TEXT, out, err));
+        CCL_TRY(emit(root, "collectives", collective_columns, CCL_REPORT_TEXT, out, err));
     }
     ccl_text_printf(out, "\n");
-    CCL_TRY(emit(steps_table(r), CCL_REPORT_TEXT, out, err));
+    CCL_TRY(emit(root, "steps", step_columns, CCL_REPORT_TEXT, out, err));
     if (isfinite(t->speedup))
         ccl_text_printf(out, "balanced over equal: %.3f times as fast\n", t->speedup);
     if (isfinite(t->efficiency))
@@ -154,97 +287,24 @@ static ccl_status_t text(const ccl_report_training_t *r, ccl_text_t *out, ccl_er
     return ccl_i_text_status(out, err);
 }
 
-/* ---------------------------------------------------------------- JSON */
-
-static void json_workers(ccl_i_json_t *json, const ccl_report_training_t *r) {
-    ccl_i_json_array(json, "workers", false);
-    for (uint32_t w = 0; w < r->result->nworkers; w++) {
-        const ccl_training_worker_t *k = &r->result->workers[w];
-
-        ccl_i_json_object(json, NULL, true);
-        ccl_i_json_u64(json, "stage", k->stage);
-        ccl_i_json_u64(json, "rank", k->rank);
-        ccl_i_json_u64(json, "nranks", k->nranks);
-        ccl_i_json_string(json, "gpu", id_of(r->topo, k->rank));
-        ccl_i_json_string(json, "model", model_of(r->topo, k->rank));
-        ccl_i_json_number(json, "speed_per_s", k->speed_per_s);
-        if (k->most == CCL_BALANCE_ANY)
-            ccl_i_json_null(json, "limit");
-        else
-            ccl_i_json_u64(json, "limit", k->most);
-        ccl_i_json_u64(json, "balanced", k->batches);
-        ccl_i_json_u64(json, "equal", k->equal);
-        ccl_i_json_number(json, "compute_s", k->compute_s);
-        ccl_i_json_close_object(json);
-    }
-    ccl_i_json_close_array(json);
-}
-
-static void json_collectives(ccl_i_json_t *json, const ccl_report_training_t *r) {
-    ccl_i_json_array(json, "collectives", false);
-    for (uint32_t c = 0; c < r->result->ncollectives; c++) {
-        const ccl_training_collective_t *k = &r->result->collectives[c];
-
-        ccl_i_json_object(json, NULL, true);
-        ccl_i_json_u64(json, "stage", k->stage);
-        ccl_i_json_string(json, "part", k->part);
-        ccl_i_json_string(json, "what", k->what);
-        ccl_i_json_string(json, "collective", k->name);
-        ccl_i_json_u64(json, "groups", k->ngroups);
-        ccl_i_json_u64(json, "nranks", k->nranks);
-        ccl_i_json_number(json, "size_bytes", k->size_bytes);
-        ccl_i_json_string(json, "by", k->by);
-        ccl_i_json_number(json, "time_s", k->time_s);
-        ccl_i_json_number(json, "times", k->times);
-        ccl_i_json_close_object(json);
-    }
-    ccl_i_json_close_array(json);
-}
-
-static void json_steps(ccl_i_json_t *json, const ccl_report_training_t *r) {
-    ccl_i_json_array(json, "steps", false);
-    for (uint32_t s = 0; s < r->result->nsteps; s++) {
-        const ccl_training_step_t *k = &r->result->steps[s];
-        bool ok = k->status == CCL_OK;
-
-        ccl_i_json_object(json, NULL, true);
-        ccl_i_json_string(json, "step", k->name);
-        ccl_i_json_string(json, "status", ccl_i_status_word(k->status));
-        ccl_i_json_u64(json, "micro_batches", k->total);
-        ccl_i_json_number(json, "time_s", ok ? k->time_s : NAN);
-        ccl_i_json_number(json, "compute_s", ok ? k->compute_s : NAN);
-        ccl_i_json_number(json, "tensor_s", ok ? k->tensor_s : NAN);
-        ccl_i_json_number(json, "pipeline_s", ok ? k->pipeline_s : NAN);
-        ccl_i_json_number(json, "data_s", ok ? k->data_s : NAN);
-        ccl_i_json_number(json, "per_s", ok ? k->per_s : NAN);
-        ccl_i_json_close_object(json);
-    }
-    ccl_i_json_close_array(json);
-}
-
 ccl_status_t ccl_report_training(const ccl_report_training_t *training,
                                  const ccl_report_style_t *style, ccl_text_t *out,
                                  ccl_error_t *err) {
-    ccl_i_json_t json;
+    const ccl_training_result_t *result = training->result;
+    const root_t root = {training,
+                         training->topo->name,
+                         training->training->name,
+                         ccl_balance_rule_name(training->rule),
+                         training->topo->nranks,
+                         training->training->total,
+                         result->makespan_s,
+                         result->best_makespan_s,
+                         result->speedup,
+                         result->efficiency};
 
     if (style->format == CCL_REPORT_TEXT)
-        return text(training, out, err);
+        return text(&root, out, err);
     if (style->format == CCL_REPORT_CSV)
-        return emit(workers_table(training, false), CCL_REPORT_CSV, out, err);
-    ccl_i_json_begin(&json, out);
-    ccl_i_json_schema(&json, "ccllab/balance/1");
-    ccl_i_json_string(&json, "topology", training->topo->name);
-    ccl_i_json_u64(&json, "nranks", training->topo->nranks);
-    ccl_i_json_string(&json, "plan", training->training->name);
-    ccl_i_json_string(&json, "rule", ccl_balance_rule_name(training->rule));
-    ccl_i_json_u64(&json, "micro_batches", training->training->total);
-    ccl_i_json_number(&json, "makespan_s", training->result->makespan_s);
-    ccl_i_json_number(&json, "best_makespan_s", training->result->best_makespan_s);
-    ccl_i_json_number(&json, "speedup", training->result->speedup);
-    ccl_i_json_number(&json, "efficiency", training->result->efficiency);
-    json_workers(&json, training);
-    json_collectives(&json, training);
-    json_steps(&json, training);
-    ccl_i_json_end(&json);
-    return ccl_i_text_status(out, err);
+        return emit(&root, "workers", worker_columns, CCL_REPORT_CSV, out, err);
+    return ccl_i_result_json(&ccl_i_result_balance, &root, out, err);
 }

@@ -1,175 +1,276 @@
 /* Fits and diagnoses as text, JSON and CSV. */
-#include "report/writer.h"
-
-#include <string.h>
+#include "report/constants.h"
 
 /* ---------------------------------------------------------------- calibration */
 
-static const ccl_i_constants_t log_constants = {"us", 1e6, "determined"};
+typedef struct fit {
+    ccl_i_constants_t constants;
+    const ccl_calibration_t *of;
+    const char *input, *output, *topology, *collective;
+    uint32_t nranks;
+    double r2, median_error_before, median_error, worst_error;
+} fit_t;
 
-static ccl_status_t calibration_json(const ccl_report_calibration_t *about, ccl_text_t *out,
-                                     ccl_error_t *err) {
-    const ccl_calibration_t *made = about->calibration;
-    ccl_i_json_t json;
-    ccl_i_json_begin(&json, out);
-    ccl_i_json_schema(&json, "ccllab/calibrate/1");
-    ccl_i_json_string(&json, "input", about->input);
-    ccl_i_json_string(&json, "output", about->output);
-    ccl_i_json_string(&json, "topology", about->topo->name);
-    ccl_i_json_string(&json, "collective", ccl_collective_kind_name(made->run->kind));
-    ccl_i_json_u64(&json, "nranks", made->run->nranks);
-    ccl_i_json_number(&json, "r2", made->r2);
-    ccl_i_json_number(&json, "median_error_before", made->median_before);
-    ccl_i_json_number(&json, "median_error", made->median_error);
-    ccl_i_json_number(&json, "worst_error", made->worst_error);
-    ccl_i_json_constants(&json, made->constants, made->nconstants);
-    ccl_i_json_array(&json, "points", false);
-    for (uint32_t i = 0; i < made->npoints; i++) {
-        ccl_i_json_object(&json, NULL, true);
-        ccl_i_json_number(&json, "size_bytes", made->sizes_bytes[i]);
-        ccl_i_json_number(&json, "measured_s", made->measured_s[i]);
-        ccl_i_json_number(&json, "before_s", made->before_s[i]);
-        ccl_i_json_number(&json, "fitted_s", made->fitted_s[i]);
-        ccl_i_json_close_object(&json);
-    }
-    ccl_i_json_close_array(&json);
-    ccl_i_json_end(&json);
-    return ccl_i_text_status(out, err);
+typedef struct fit_point {
+    double size_bytes, measured_s, before_s, fitted_s;
+} fit_point_t;
+
+static uint64_t count_fit_points(const void *root) {
+    const fit_t *fit = root;
+
+    return fit->of->npoints;
 }
+
+static const void *fit_point_at(const void *root, uint64_t i, void *scratch) {
+    const ccl_calibration_t *made = ((const fit_t *)root)->of;
+    fit_point_t *out = scratch;
+
+    *out = (fit_point_t){made->sizes_bytes[i], made->measured_s[i], made->before_s[i],
+                         made->fitted_s[i]};
+    return out;
+}
+
+static const ccl_i_described_t fit_point_record = {
+    .size = sizeof(fit_point_t),
+    .fields = (const ccl_i_field_t[]){
+        {"size_bytes", CCL_I_AT(fit_point_t, size_bytes)},
+        {"measured_s", CCL_I_AT(fit_point_t, measured_s)},
+        {"before_s", CCL_I_AT(fit_point_t, before_s), "simulated with the topology's constants"},
+        {"fitted_s", CCL_I_AT(fit_point_t, fitted_s), "simulated with the fitted ones"},
+        {0}}};
+#define AT(member) CCL_I_AT(fit_t, member)
+const ccl_i_result_t ccl_i_result_calibrate = {
+    "calibrate", "ccllab calibrate", "constants fitted to a log of measured runs",
+    &(const ccl_i_described_t){
+        .fields = (const ccl_i_field_t[]){
+            {"input", AT(input), "the log"},
+            {"output", AT(output), "file of the constants"},
+            {"topology", AT(topology)},
+            {"collective", AT(collective)},
+            {"nranks", AT(nranks)},
+            {"r2", AT(r2), "of log(time)"},
+            {"median_error_before", AT(median_error_before), "of |simulated / measured - 1|"},
+            {"median_error", AT(median_error), "after the fit"},
+            {"worst_error", AT(worst_error), "after the fit"},
+            CCL_I_CONSTANTS(fit_t, ccl_i_constant_record),
+            {"points", CCL_I_LIST_OF(fit_point_record, count_fit_points, fit_point_at),
+             "sizes of the log"},
+            {0}}}};
+#undef AT
 
 ccl_status_t ccl_report_calibration(const ccl_report_calibration_t *about,
                                     const ccl_report_style_t *style, ccl_text_t *out,
                                     ccl_error_t *err) {
     const ccl_calibration_t *made = about->calibration;
+    const ccl_i_described_t *record = ccl_i_result_calibrate.root;
+    const fit_t root = {{made->constants, made->nconstants, true, "us", 1e6, 3, "determined"},
+                        made,
+                        about->input,
+                        about->output,
+                        about->topo->name,
+                        ccl_collective_kind_name(made->run->kind),
+                        made->run->nranks,
+                        made->r2,
+                        made->median_before,
+                        made->median_error,
+                        made->worst_error};
+
     if (style->format == CCL_REPORT_JSON)
-        return calibration_json(about, out, err);
+        return ccl_i_result_json(&ccl_i_result_calibrate, &root, out, err);
     if (style->format == CCL_REPORT_CSV)
-        return ccl_i_constants_emit(&log_constants, made->constants, made->nconstants,
-                                    style->format, out, err);
+        return ccl_i_constants_emit(record, &root, &root.constants, style->format, out, err);
     ccl_text_printf(out, "%s on %u ranks, %u sizes: R2 %.4f of log(time)\n",
                     ccl_collective_kind_name(made->run->kind), made->run->nranks, made->npoints,
                     made->r2);
     ccl_text_printf(out, "error before: median %.1f %%; after: median %.1f %%, worst %.1f %%\n\n",
                     100 * made->median_before, 100 * made->median_error, 100 * made->worst_error);
-    CCL_TRY(ccl_i_constants_emit(&log_constants, made->constants, made->nconstants, style->format,
-                                 out, err));
+    CCL_TRY(ccl_i_constants_emit(record, &root, &root.constants, style->format, out, err));
     ccl_text_printf(out, "\nwritten to %s\n", about->output);
     return ccl_i_text_status(out, err);
 }
 
 /* ---------------------------------------------------------------- diagnosis */
 
-static ccl_status_t points_table(const ccl_report_diagnosis_t *about, uint32_t first, uint32_t last,
-                                 ccl_report_format_t format, ccl_text_t *out, ccl_error_t *err) {
-    bool csv = format == CCL_REPORT_CSV;
-    ccl_table_t *table = ccl_table_create();
-    if (!table)
-        return ccl_fail_nomem(err);
-    if (csv) {
-        ccl_table_column(table, "collective", CCL_ALIGN_LEFT);
-        ccl_table_column(table, "nranks", CCL_ALIGN_RIGHT);
-    }
-    ccl_table_column(table, csv ? "size_bytes" : "size", CCL_ALIGN_RIGHT);
-    ccl_table_column(table, "measured(us)", CCL_ALIGN_RIGHT);
-    ccl_table_column(table, "expected(us)", CCL_ALIGN_RIGHT);
-    ccl_table_column(table, "busbw(GB/s)", CCL_ALIGN_RIGHT);
-    ccl_table_column(table, "expected(GB/s)", CCL_ALIGN_RIGHT);
-    ccl_table_column(table, "ratio", CCL_ALIGN_RIGHT);
-    ccl_table_column(table, "nccl", CCL_ALIGN_LEFT);
-    ccl_table_column(table, "limit", CCL_ALIGN_LEFT);
-    ccl_table_column(table, "verdict", CCL_ALIGN_LEFT);
-    for (uint32_t r = first; r < last; r++) {
-        const ccl_diagnosis_run_t *run = about->diagnoses[r];
-        for (uint32_t i = 0; i < run->npoints; i++) {
-            const ccl_diagnosis_t *d = &run->points[i];
-            char a[40], b[40];
-            ccl_table_row(table);
-            if (csv) {
-                ccl_table_cell(table, "%s", ccl_collective_kind_name(run->run->kind));
-                ccl_table_cell(table, "%u", run->run->nranks);
-                ccl_table_cell(table, "%s", ccl_i_number(d->size_bytes, a, sizeof a));
-            } else {
-                ccl_table_cell(table, "%s", ccl_format_bytes(d->size_bytes, a, sizeof a));
-            }
-            ccl_table_cell(table, "%s", ccl_i_us(d->measured_s, a, sizeof a));
-            ccl_table_cell(table, "%s", ccl_i_us(d->expected.time_s, b, sizeof b));
-            ccl_table_cell(table, "%.2f", d->measured_busbw_GBps);
-            ccl_table_cell(table, "%.2f", d->expected.busbw_GBps);
-            ccl_table_cell(table, "%.2f", d->ratio);
-            ccl_table_cell(table, "%s %s x%u", ccl_nccl_algo_name(d->expected.choice.algo),
-                           ccl_nccl_proto_name(d->expected.choice.proto),
-                           d->expected.choice.channels);
-            if (d->limit == CCL_LIMIT_LINK)
-                ccl_table_cell(table, "%s", d->expected.link_kind);
-            else
-                ccl_table_cell(table, "%s", ccl_limit_name(d->limit));
-            ccl_table_cell(table, "%s", d->verdict);
-        }
-    }
-    ccl_status_t status = ccl_i_table_emit(table, format, out, err);
-    ccl_table_destroy(table);
-    return status;
+typedef struct point_row {
+    const char *collective, *algo, *proto, *best_algo, *best_proto, *limit, *link_kind, *verdict;
+    const char *limited_by; /* the kind of link, or the limit */
+    uint32_t nranks, channels;
+    double size_bytes, measured_s, measured_busbw_GBps, expected_s, expected_busbw_GBps, ratio,
+        best_s, link_use;
+    bool normal;
+    char nccl[80]; /* "ring Simple x16" */
+} point_row_t;
+
+typedef struct run_row {
+    const ccl_diagnosis_run_t *of;
+    const char *collective, *gpu, *type, *label;
+    uint32_t nranks, line;
+    bool in_place;
+} run_row_t;
+
+typedef struct diagnosed {
+    const ccl_report_diagnosis_t *of;
+    const char *input, *topology, *profile;
+} diagnosed_t;
+
+static uint64_t count_points(const void *row) {
+    const run_row_t *run = row;
+
+    return run->of->npoints;
 }
 
-static void point_json(ccl_i_json_t *json, const ccl_diagnosis_t *d) {
-    ccl_i_json_object(json, NULL, true);
-    ccl_i_json_number(json, "size_bytes", d->size_bytes);
-    ccl_i_json_number(json, "measured_s", d->measured_s);
-    ccl_i_json_number(json, "measured_busbw_GBps", d->measured_busbw_GBps);
-    ccl_i_json_number(json, "expected_s", d->expected.time_s);
-    ccl_i_json_number(json, "expected_busbw_GBps", d->expected.busbw_GBps);
-    ccl_i_json_number(json, "ratio", d->ratio);
-    ccl_i_json_string(json, "algo", ccl_nccl_algo_name(d->expected.choice.algo));
-    ccl_i_json_string(json, "proto", ccl_nccl_proto_name(d->expected.choice.proto));
-    ccl_i_json_u64(json, "channels", d->expected.choice.channels);
-    ccl_i_json_number(json, "best_s", d->best.time_s);
-    ccl_i_json_string(json, "best_algo", ccl_nccl_algo_name(d->best.choice.algo));
-    ccl_i_json_string(json, "best_proto", ccl_nccl_proto_name(d->best.choice.proto));
-    ccl_i_json_string(json, "limit", ccl_limit_name(d->limit));
-    ccl_i_json_string(json, "link_kind", d->expected.link_kind);
-    ccl_i_json_number(json, "link_use", d->expected.link_use);
-    ccl_i_json_bool(json, "normal", d->normal);
-    ccl_i_json_string(json, "verdict", d->verdict);
-    ccl_i_json_close_object(json);
+static const void *point_of(const ccl_diagnosis_run_t *run, uint64_t i, point_row_t *out) {
+    const ccl_diagnosis_t *d = &run->points[i];
+    const ccl_nccl_choice_t *choice = &d->expected.choice;
+
+    *out = (point_row_t){.collective = ccl_collective_kind_name(run->run->kind),
+                         .nranks = run->run->nranks,
+                         .size_bytes = d->size_bytes,
+                         .measured_s = d->measured_s,
+                         .measured_busbw_GBps = d->measured_busbw_GBps,
+                         .expected_s = d->expected.time_s,
+                         .expected_busbw_GBps = d->expected.busbw_GBps,
+                         .ratio = d->ratio,
+                         .algo = ccl_nccl_algo_name(choice->algo),
+                         .proto = ccl_nccl_proto_name(choice->proto),
+                         .channels = choice->channels,
+                         .best_s = d->best.time_s,
+                         .best_algo = ccl_nccl_algo_name(d->best.choice.algo),
+                         .best_proto = ccl_nccl_proto_name(d->best.choice.proto),
+                         .limit = ccl_limit_name(d->limit),
+                         .link_kind = d->expected.link_kind,
+                         .link_use = d->expected.link_use,
+                         .normal = d->normal,
+                         .verdict = d->verdict};
+    out->limited_by = d->limit == CCL_LIMIT_LINK ? out->link_kind : out->limit;
+    snprintf(out->nccl, sizeof out->nccl, "%s %s x%u", out->algo, out->proto, out->channels);
+    return out;
 }
 
-static ccl_status_t diagnosis_json(const ccl_report_diagnosis_t *about, ccl_text_t *out,
-                                   ccl_error_t *err) {
-    ccl_i_json_t json;
-    ccl_i_json_begin(&json, out);
-    ccl_i_json_schema(&json, "ccllab/diagnose/1");
-    ccl_i_json_string(&json, "input", about->input);
-    ccl_i_json_string(&json, "topology", about->topo->name);
-    ccl_i_json_string(&json, "profile", about->profile ? ccl_profile_name(about->profile) : NULL);
-    ccl_i_json_array(&json, "runs", false);
-    for (uint32_t r = 0; r < about->ndiagnoses; r++) {
-        const ccl_diagnosis_run_t *run = about->diagnoses[r];
-        ccl_i_json_object(&json, NULL, false);
-        ccl_i_json_string(&json, "collective", ccl_collective_kind_name(run->run->kind));
-        ccl_i_json_u64(&json, "nranks", run->run->nranks);
-        ccl_i_json_string(&json, "gpu", run->run->gpu);
-        ccl_i_json_string(&json, "type", run->run->type);
-        ccl_i_json_string(&json, "label", run->run->label);
-        ccl_i_json_u64(&json, "line", run->run->line);
-        ccl_i_json_bool(&json, "in_place", run->in_place);
-        ccl_i_json_array(&json, "sizes", false);
-        for (uint32_t i = 0; i < run->npoints; i++)
-            point_json(&json, &run->points[i]);
-        ccl_i_json_close_array(&json);
-        ccl_i_json_close_object(&json);
-    }
-    ccl_i_json_close_array(&json);
-    ccl_i_json_end(&json);
-    return ccl_i_text_status(out, err);
+static const void *point_at(const void *row, uint64_t i, void *scratch) {
+    const run_row_t *run = row;
+
+    return point_of(run->of, i, scratch);
 }
+
+static uint64_t count_diagnosed(const void *root) {
+    const diagnosed_t *about = root;
+
+    return about->of->ndiagnoses;
+}
+
+static const void *diagnosed_at(const void *root, uint64_t i, void *scratch) {
+    const ccl_diagnosis_run_t *d = ((const diagnosed_t *)root)->of->diagnoses[i];
+    run_row_t *out = scratch;
+
+    *out = (run_row_t){d,
+                       ccl_collective_kind_name(d->run->kind),
+                       d->run->gpu,
+                       d->run->type,
+                       d->run->label,
+                       d->run->nranks,
+                       (uint32_t)d->run->line,
+                       d->in_place};
+    return out;
+}
+
+/** The points of all runs. */
+static uint64_t count_all(const void *root) {
+    const diagnosed_t *about = root;
+    uint64_t n = 0;
+
+    for (uint32_t r = 0; r < about->of->ndiagnoses; r++)
+        n += about->of->diagnoses[r]->npoints;
+    return n;
+}
+
+static const void *any_point_at(const void *root, uint64_t i, void *scratch) {
+    const diagnosed_t *about = root;
+    uint32_t r = 0;
+
+    for (; i >= about->of->diagnoses[r]->npoints; r++)
+        i -= about->of->diagnoses[r]->npoints;
+    return point_of(about->of->diagnoses[r], i, scratch);
+}
+
+#define AT(member) CCL_I_AT(point_row_t, member)
+static const ccl_i_described_t point_record = {
+    .size = sizeof(point_row_t),
+    .fields = (const ccl_i_field_t[]){
+        {"size_bytes", AT(size_bytes)},
+        {"measured_s", AT(measured_s)},
+        {"measured_busbw_GBps", AT(measured_busbw_GBps)},
+        {"expected_s", AT(expected_s), "with what NCCL chooses"},
+        {"expected_busbw_GBps", AT(expected_busbw_GBps)},
+        {"ratio", AT(ratio), "measured_s / expected_s"},
+        {"algo", AT(algo), "that NCCL chooses"},
+        {"proto", AT(proto), "that NCCL chooses"},
+        {"channels", AT(channels), "that NCCL uses"},
+        {"best_s", AT(best_s), "the fastest of ring and tree with any protocol"},
+        {"best_algo", AT(best_algo)},
+        {"best_proto", AT(best_proto)},
+        {"limit", AT(limit), "what limits the expected time"},
+        {"link_kind", AT(link_kind), "of the busiest link", .null = "no link carries data"},
+        {"link_use", AT(link_use), "of the busiest link, 0..1"},
+        {"normal", AT(normal), "the measured time is as expected"},
+        {"verdict", AT(verdict), "in words"},
+        {"collective", AT(collective), .hidden = true},
+        {"nranks", AT(nranks), .hidden = true},
+        {"nccl", AT(nccl), .hidden = true},
+        {"limited_by", AT(limited_by), .hidden = true},
+        {0}}};
+#undef AT
+#define AT(member) CCL_I_AT(run_row_t, member)
+static const ccl_i_described_t run_record = {
+    .size = sizeof(run_row_t),
+    .fields =
+        (const ccl_i_field_t[]){{"collective", AT(collective)},
+                                {"nranks", AT(nranks)},
+                                {"gpu", AT(gpu), "as the log says"},
+                                {"type", AT(type), "of the elements, as the log says"},
+                                {"label", AT(label), "as the log says"},
+                                {"line", AT(line), "of the log"},
+                                {"in_place", AT(in_place)},
+                                {"sizes", CCL_I_LIST_OF(point_record, count_points, point_at)},
+                                {0}},
+    .tall = true};
+#undef AT
+#define AT(member) CCL_I_AT(diagnosed_t, member)
+const ccl_i_result_t ccl_i_result_diagnose = {
+    "diagnose", "ccllab diagnose", "measured runs beside what the model expects",
+    &(const ccl_i_described_t){
+        .fields = (const ccl_i_field_t[]){
+            {"input", AT(input), "the log"},
+            {"topology", AT(topology)},
+            {"profile", AT(profile), .null = "the topology's own constants"},
+            {"runs", CCL_I_LIST_OF(run_record, count_diagnosed, diagnosed_at)},
+            {"all", CCL_I_LIST_OF(point_record, count_all, any_point_at), .hidden = true},
+            {0}}}};
+#undef AT
+
+#define POINT_COLUMNS                                                                              \
+    CCL_I_COLUMN("measured_s", "measured(us)", ccl_i_us),                                          \
+        CCL_I_COLUMN("expected_s", "expected(us)", ccl_i_us),                                      \
+        CCL_I_COLUMN("measured_busbw_GBps", "busbw(GB/s)", ccl_i_show_2),                          \
+        CCL_I_COLUMN("expected_busbw_GBps", "expected(GB/s)", ccl_i_show_2),                       \
+        CCL_I_COLUMN("ratio", NULL, ccl_i_show_2), CCL_I_COLUMN("nccl"),                           \
+        CCL_I_COLUMN("limited_by", "limit"), CCL_I_COLUMN("verdict"), CCL_I_COLUMNS_END
+static const ccl_i_column_t csv_columns[] = {CCL_I_COLUMN("collective"), CCL_I_COLUMN("nranks"),
+                                             CCL_I_COLUMN("size_bytes"), POINT_COLUMNS};
+static const ccl_i_column_t text_columns[] = {CCL_I_COLUMN("size_bytes", "size", ccl_format_bytes),
+                                              POINT_COLUMNS};
 
 ccl_status_t ccl_report_diagnosis(const ccl_report_diagnosis_t *about,
                                   const ccl_report_style_t *style, ccl_text_t *out,
                                   ccl_error_t *err) {
+    const diagnosed_t root = {about, about->input, about->topo->name,
+                              about->profile ? ccl_profile_name(about->profile) : NULL};
+
     if (style->format == CCL_REPORT_JSON)
-        return diagnosis_json(about, out, err);
+        return ccl_i_result_json(&ccl_i_result_diagnose, &root, out, err);
     if (style->format == CCL_REPORT_CSV)
-        return points_table(about, 0, about->ndiagnoses, style->format, out, err);
+        return ccl_i_rows_emit(ccl_i_result_diagnose.root, "all", &root, csv_columns, style->format,
+                               out, err);
     ccl_text_printf(out, "%s with %s%s\n", about->topo->name,
                     about->profile ? "profile " : "the constants of its description",
                     about->profile ? ccl_profile_name(about->profile) : "");
@@ -184,7 +285,8 @@ ccl_status_t ccl_report_diagnosis(const ccl_report_diagnosis_t *about,
         if (run->run->label[0])
             ccl_text_printf(out, ", %s", run->run->label);
         ccl_text_printf(out, ", %s\n", run->in_place ? "in place" : "out of place");
-        CCL_TRY(points_table(about, r, r + 1, style->format, out, err));
+        const run_row_t row = {.of = run};
+        CCL_TRY(ccl_i_rows_emit(&run_record, "sizes", &row, text_columns, style->format, out, err));
     }
     return ccl_i_text_status(out, err);
 }

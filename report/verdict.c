@@ -1,97 +1,127 @@
 /* What verify and synth found. */
-#include "report/writer.h"
+#include "report/rows.h"
 
-#include <string.h>
+typedef struct verify_fault {
+    const char *kind, *text;
+    uint32_t rank, tb, step, chunk, line, column;
+    bool malformed;
+} verify_fault_t;
 
-static ccl_status_t verdict_json(const ccl_report_verdict_t *v, ccl_text_t *out, ccl_error_t *err) {
-    ccl_i_json_t json;
-    char text[1200];
+typedef struct verified {
+    const ccl_report_verdict_t *of;
+    const char *input, *form, *collective;
+    bool valid;
+    uint32_t nranks, nwarnings;
+    const void *fault; /* NULL, or &fault_row */
+    verify_fault_t fault_row;
+    char malformed[1200];
+} verified_t;
 
-    ccl_i_json_begin(&json, out);
-    ccl_i_json_schema(&json, "ccllab/verify/1");
-    ccl_i_json_string(&json, "input", v->input);
-    ccl_i_json_string(&json, "form", v->form);
-    ccl_i_json_bool(&json, "valid", v->verdict && v->verdict->valid);
-    ccl_i_json_string(&json, "collective", v->collective);
-    if (v->nranks)
-        ccl_i_json_u64(&json, "nranks", v->nranks);
-    else
-        ccl_i_json_null(&json, "nranks");
-    if (v->verdict) {
-        ccl_i_json_fault(&json, v->verdict);
-    } else {
-        ccl_error_format(v->malformed, text, sizeof(text));
-        ccl_i_json_object(&json, "fault", true);
-        ccl_i_json_string(&json, "kind", "malformed");
-        ccl_i_json_null(&json, "rank");
-        ccl_i_json_null(&json, "thread_block");
-        ccl_i_json_null(&json, "step");
-        ccl_i_json_null(&json, "chunk");
-        ccl_i_json_index(&json, "line",
-                         v->malformed->line > 0 ? (uint32_t)v->malformed->line : CCL_NONE);
-        ccl_i_json_index(&json, "column",
-                         v->malformed->column > 0 ? (uint32_t)v->malformed->column : CCL_NONE);
-        ccl_i_json_string(&json, "text", text);
-        ccl_i_json_close_object(&json);
-    }
-    ccl_i_json_array(&json, "warnings", false);
-    for (uint32_t i = 0; v->verdict && i < v->verdict->nwarnings && i < CCL_MAX_WARNINGS; i++)
-        ccl_i_json_string(&json, NULL, v->verdict->warnings[i]);
-    ccl_i_json_close_array(&json);
-    ccl_i_json_end(&json);
-    return ccl_i_text_status(out, err);
-}
-
-static ccl_status_t verdict_csv(const ccl_report_verdict_t *v, ccl_text_t *out, ccl_error_t *err) {
-    static const char *const headers[] = {"input", "valid", "collective",   "nranks",
-                                          "kind",  "rank",  "thread_block", "step",
-                                          "chunk", "text",  "warnings"};
+static void verify_row(const ccl_report_verdict_t *v, verified_t *out) {
     const ccl_fault_t *fault = v->verdict && !v->verdict->valid ? &v->verdict->fault : NULL;
-    ccl_table_t *table = ccl_table_create();
-    ccl_status_t status;
-    char text[1200] = "";
 
-    if (!table)
-        return ccl_fail_nomem(err);
-    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), CCL_ARRAY_LEN(headers));
-    ccl_table_row(table);
-    ccl_table_cell(table, "%s", v->input);
-    ccl_table_cell(table, "%s", v->verdict && v->verdict->valid ? "true" : "false");
-    ccl_table_cell(table, "%s", v->collective ? v->collective : "");
-    ccl_table_cell(table, "%s", ccl_i_index(v->nranks ? v->nranks : CCL_NONE, text, sizeof(text)));
-    if (fault) {
-        ccl_table_cell(table, "%s", fault->kind);
-        ccl_table_cell(table, "%s", ccl_i_index(fault->rank, text, sizeof(text)));
-        ccl_table_cell(table, "%s", ccl_i_index(fault->tb, text, sizeof(text)));
-        ccl_table_cell(table, "%s", ccl_i_index(fault->step, text, sizeof(text)));
-        ccl_table_cell(table, "%s", ccl_i_index(fault->chunk, text, sizeof(text)));
-        ccl_table_cell(table, "%s", fault->text);
-    } else {
-        ccl_table_cell(table, "%s", v->verdict ? "" : "malformed");
-        for (int i = 0; i < 4; i++)
-            ccl_table_cell(table, "%s", "");
-        text[0] = '\0';
-        if (!v->verdict)
-            ccl_error_format(v->malformed, text, sizeof(text));
-        ccl_table_cell(table, "%s", text);
+    *out = (verified_t){.of = v,
+                        .input = v->input,
+                        .form = v->form,
+                        .collective = v->collective,
+                        .valid = v->verdict && v->verdict->valid,
+                        .nranks = v->nranks ? v->nranks : CCL_NONE,
+                        .nwarnings = v->verdict ? v->verdict->nwarnings : 0};
+    out->fault_row = (verify_fault_t){NULL,     NULL,     CCL_NONE, CCL_NONE, CCL_NONE,
+                                      CCL_NONE, CCL_NONE, CCL_NONE, false};
+    if (fault)
+        out->fault_row =
+            (verify_fault_t){fault->kind,  fault->text, fault->rank, fault->tb, fault->step,
+                             fault->chunk, CCL_NONE,    CCL_NONE,    false};
+    if (!v->verdict) {
+        ccl_error_format(v->malformed, out->malformed, sizeof(out->malformed));
+        out->fault_row.kind = "malformed";
+        out->fault_row.text = out->malformed;
+        out->fault_row.malformed = true;
+        if (v->malformed->line > 0)
+            out->fault_row.line = (uint32_t)v->malformed->line;
+        if (v->malformed->column > 0)
+            out->fault_row.column = (uint32_t)v->malformed->column;
     }
-    ccl_table_cell(table, "%u", v->verdict ? v->verdict->nwarnings : 0);
-    status = ccl_i_table_emit(table, CCL_REPORT_CSV, out, err);
-    ccl_table_destroy(table);
-    return status;
+    out->fault = out->fault_row.kind ? &out->fault_row : NULL;
 }
+
+static uint64_t count_warnings(const void *row) {
+    const ccl_verdict_t *verdict = ((const verified_t *)row)->of->verdict;
+
+    if (!verdict)
+        return 0;
+    return verdict->nwarnings < CCL_MAX_WARNINGS ? verdict->nwarnings : CCL_MAX_WARNINGS;
+}
+
+static const void *warning_at(const void *row, uint64_t i, void *scratch) {
+    (void)scratch;
+    return ((const verified_t *)row)->of->verdict->warnings[i];
+}
+
+#define FAULT(member) CCL_I_AT(verify_fault_t, member)
+#define NOT_SAID "not of one"
+static const ccl_i_described_t verify_fault_record = {
+    .fields =
+        (const ccl_i_field_t[]){{"kind", FAULT(kind), "docs/formats.md lists them"},
+                                {"rank", FAULT(rank), .null = NOT_SAID},
+                                {"thread_block", FAULT(tb), .null = NOT_SAID},
+                                {"step", FAULT(step), .null = NOT_SAID},
+                                {"chunk", FAULT(chunk), .null = NOT_SAID},
+                                {"line", FAULT(line), "of the input; malformed ones only",
+                                 .null = NOT_SAID, .when = CCL_I_WHEN(verify_fault_t, malformed)},
+                                {"column", FAULT(column), "of the input; malformed ones only",
+                                 .null = NOT_SAID, .when = CCL_I_WHEN(verify_fault_t, malformed)},
+                                {"text", FAULT(text), "in words"},
+                                {0}}};
+
+#define AT(member) CCL_I_AT(verified_t, member)
+const ccl_i_result_t ccl_i_result_verify = {
+    "verify", "ccllab verify", "is a program or schedule right?",
+    &(const ccl_i_described_t){
+        .fields = (const ccl_i_field_t[]){
+            {"input", AT(input), "file"},
+            {"form", AT(form), .words = (const char *const[]){"program", "schedule", NULL}},
+            {"valid", AT(valid)},
+            {"collective", AT(collective), .null = "not known"},
+            {"nranks", AT(nranks), .null = "not known"},
+            {"fault", AT(fault), .null = "there is none", .of = &verify_fault_record},
+            {"warnings", CCL_I_LIST_OF(ccl_i_bare_chars, count_warnings, warning_at), "in words"},
+            {"kind", AT(fault_row.kind), .hidden = true},
+            {"rank", AT(fault_row.rank), .null = NOT_SAID, .hidden = true},
+            {"thread_block", AT(fault_row.tb), .null = NOT_SAID, .hidden = true},
+            {"step", AT(fault_row.step), .null = NOT_SAID, .hidden = true},
+            {"chunk", AT(fault_row.chunk), .null = NOT_SAID, .hidden = true},
+            {"text", AT(fault_row.text), .hidden = true},
+            {"nwarnings", AT(nwarnings), .hidden = true},
+            {0}}}};
+#undef AT
+
+static const ccl_i_column_t verify_columns[] = {CCL_I_COLUMN("input"),
+                                                CCL_I_COLUMN("valid"),
+                                                CCL_I_COLUMN("collective"),
+                                                CCL_I_COLUMN("nranks"),
+                                                CCL_I_COLUMN("kind"),
+                                                CCL_I_COLUMN("rank"),
+                                                CCL_I_COLUMN("thread_block"),
+                                                CCL_I_COLUMN("step"),
+                                                CCL_I_COLUMN("chunk"),
+                                                CCL_I_COLUMN("text"),
+                                                CCL_I_COLUMN("nwarnings", "warnings"),
+                                                CCL_I_COLUMNS_END};
 
 ccl_status_t ccl_report_verdict(const ccl_report_verdict_t *v, const ccl_report_style_t *style,
                                 ccl_text_t *out, ccl_error_t *err) {
-    char text[1200];
+    verified_t row;
 
+    verify_row(v, &row);
     if (style->format == CCL_REPORT_JSON)
-        return verdict_json(v, out, err);
+        return ccl_i_result_json(&ccl_i_result_verify, &row, out, err);
     if (style->format == CCL_REPORT_CSV)
-        return verdict_csv(v, out, err);
+        return ccl_i_row_emit(ccl_i_result_verify.root, &row, verify_columns, style->format, out,
+                              err);
     if (!v->verdict) {
-        ccl_error_format(v->malformed, text, sizeof(text));
-        ccl_text_printf(out, "invalid: malformed %s: %s\n", v->form, text);
+        ccl_text_printf(out, "invalid: malformed %s: %s\n", v->form, row.malformed);
     } else if (v->verdict->valid) {
         ccl_text_printf(out, "valid: %s is a correct %s for %u ranks (%s)\n", v->input,
                         v->collective, v->nranks, v->form);
@@ -115,39 +145,136 @@ static uint32_t most_blocks(const ccl_program_t *program) {
     return most;
 }
 
-static ccl_status_t synth_csv(const ccl_report_synth_t *made, ccl_text_t *out, ccl_error_t *err) {
-    static const char *const headers[] = {"output",    "synthesizer", "collective", "topology",
-                                          "nranks",    "size_bytes",  "transfers",  "steps",
-                                          "channels",  "limited",     "seed",       "thread_blocks",
-                                          "primitives"};
-    const ccl_schedule_t *s = made->schedule;
-    ccl_table_t *table = ccl_table_create();
-    ccl_status_t status;
-    char number[40];
+typedef struct sketch_row {
+    ccl_sketch_stats_t of;
+    bool seconds;
+} sketch_row_t;
 
-    if (!table)
-        return ccl_fail_nomem(err);
-    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), CCL_ARRAY_LEN(headers));
-    ccl_table_row(table);
-    ccl_table_cell(table, "%s", made->output);
-    ccl_table_cell(table, "%s", made->with);
-    ccl_table_cell(table, "%s", s->coll->name);
-    ccl_table_cell(table, "%s", made->topo->name);
-    ccl_table_cell(table, "%u", s->coll->nranks);
-    ccl_table_cell(table, "%s", ccl_i_number(made->size_bytes, number, sizeof(number)));
-    ccl_table_cell(table, "%u", s->ntransfers);
-    ccl_table_cell(table, "%u", s->nsteps);
-    ccl_table_cell(table, "%u", s->nchannels);
-    ccl_table_cell(table, "%s", s->limited ? "true" : "false");
-    ccl_table_cell(table, "%llu", (unsigned long long)made->seed);
-    ccl_table_cell(table, "%s",
-                   made->program ? ccl_i_index(made->program->ntbs, number, sizeof(number)) : "");
-    ccl_table_cell(table, "%s",
-                   made->program ? ccl_i_index(made->program->nsteps, number, sizeof(number)) : "");
-    status = ccl_i_table_emit(table, CCL_REPORT_CSV, out, err);
-    ccl_table_destroy(table);
-    return status;
+typedef struct made {
+    const char *output, *synthesizer, *collective, *topology;
+    uint32_t nranks, transfers, steps, channels, thread_blocks, primitives;
+    uint64_t seed;
+    double size_bytes;
+    bool limited;
+    const void *search, *sketch, *c2c; /* NULL, or what stands behind */
+    ccl_synth_stats_t stats;
+    sketch_row_t sketch_row;
+} made_t;
+
+static void made_row(const ccl_report_synth_t *m, made_t *out) {
+    const ccl_schedule_t *s = m->schedule;
+
+    *out = (made_t){.output = m->output,
+                    .synthesizer = m->with,
+                    .collective = s->coll->name,
+                    .topology = m->topo->name,
+                    .nranks = s->coll->nranks,
+                    .transfers = s->ntransfers,
+                    .steps = s->nsteps,
+                    .channels = s->nchannels,
+                    .thread_blocks = m->program ? m->program->ntbs : CCL_NONE,
+                    .primitives = m->program ? m->program->nsteps : CCL_NONE,
+                    .seed = m->seed,
+                    .size_bytes = m->size_bytes,
+                    .limited = s->limited};
+    if (!m->stats)
+        return;
+    out->stats = *m->stats;
+    out->sketch_row = (sketch_row_t){m->stats->sketch, m->seconds};
+    out->search = m->stats->parts ? &out->stats : NULL;
+    out->sketch = m->stats->sketch.runs ? &out->sketch_row : NULL;
+    out->c2c = m->stats->c2c.runs ? &out->stats.c2c : NULL;
 }
+
+#define AT(member) CCL_I_AT(ccl_synth_stats_t, member)
+static const ccl_i_described_t search_record = {
+    .fields = (const ccl_i_field_t[]){{"start_steps", AT(start_steps), "of the start"},
+                                      {"steps", AT(steps), "in the end"},
+                                      {"bound_steps", AT(bound_steps), "proven: none has fewer"},
+                                      {"counterexamples", AT(counterexamples)},
+                                      {"solver_calls", AT(solver_calls)},
+                                      {"solver_s", AT(solver_s), "wall time in the solver"},
+                                      {0}},
+    .tall = true};
+#undef AT
+#define AT(member) CCL_I_AT(sketch_row_t, of.member)
+/* Without this the same on every machine, whatever its cache holds. */
+#define SECONDS .when = CCL_I_WHEN(sketch_row_t, seconds)
+static const ccl_i_described_t sketch_record = {
+    .fields =
+        (const ccl_i_field_t[]){
+            {"dimensions", AT(dimensions), "of the cluster, used"},
+            {"visited", AT(visited), "partial sketches"},
+            {"found", AT(found), "sketches kept"},
+            {"given", AT(given), "sketches of the user's file"},
+            {"isomorphic", AT(isomorphic), "dropped by pruning 1"},
+            {"inconsistent", AT(inconsistent), "ways to fill a stage that pruning 2 left out"},
+            {"relayed", AT(relayed), "dropped by pruning 3"},
+            {"unreaching", AT(unreaching), "dropped: do not work from every root"},
+            {"capped", AT(capped), "there were more than the limits let in"},
+            {"mixes_tried", AT(mixes_tried), "combinations balanced"},
+            {"mixes", AT(mixes), "kept"},
+            {"candidates", AT(candidates), "mixes with channels and shapes: estimated"},
+            {"simulated", AT(simulated), "candidates made into schedules and simulated"},
+            {"solved", AT(solved), "sketches added whose sub-demands are solved"},
+            {"sub_demands", AT(sub_demands), "different ones"},
+            {"shapes", AT(shapes), "of these answered by a proven shape"},
+            {"milps", AT(milps), "asked of GLPK; with --verbose", SECONDS},
+            {"cached", AT(cached), "found in the cache; with --verbose", SECONDS},
+            {"solve_s", AT(solve_s), "wall time; with --verbose", SECONDS},
+            {"symmetry_s", AT(symmetry_s), "wall time; with --verbose", SECONDS},
+            {"search_s", AT(search_s), "wall time; with --verbose", SECONDS},
+            {"combine_s", AT(combine_s), "wall time; with --verbose", SECONDS},
+            {"simulate_s", AT(simulate_s), "wall time; with --verbose", SECONDS},
+            {0}},
+    .tall = true};
+#undef AT
+#define AT(member) CCL_I_AT(ccl_c2c_stats_t, member)
+static const ccl_i_described_t c2c_record = {
+    .fields =
+        (const ccl_i_field_t[]){
+            {"size_bytes", AT(size_bytes)},
+            {"start_s", AT(phase_s[0]), "of the busiest link or group in the start"},
+            {"between_s", AT(phase_s[1]), "the same between clusters"},
+            {"end_s", AT(phase_s[2]), "the same in the end"},
+            {"together_s", AT(together_s), "the same in all three"},
+            {"overlap_gain", AT(overlap_gain), "what overlapping the phases gains at least"},
+            {0}},
+    .tall = true};
+#undef AT
+#define AT(member) CCL_I_AT(made_t, member)
+const ccl_i_result_t ccl_i_result_synth = {
+    "synth", "ccllab synth", "a schedule that was synthesized",
+    &(const ccl_i_described_t){
+        .fields = (const ccl_i_field_t[]){
+            {"output", AT(output), "file of the schedule or program"},
+            {"synthesizer", AT(synthesizer)},
+            {"collective", AT(collective)},
+            {"topology", AT(topology)},
+            {"nranks", AT(nranks)},
+            {"size_bytes", AT(size_bytes), "that it was made for"},
+            {"transfers", AT(transfers)},
+            {"steps", AT(steps)},
+            {"channels", AT(channels)},
+            {"limited", AT(limited), "a limit was reached: the best so far"},
+            {"seed", AT(seed)},
+            {"thread_blocks", AT(thread_blocks), .null = "not lowered"},
+            {"primitives", AT(primitives), .null = "not lowered"},
+            {"search", AT(search), "of cegis", .null = "another synthesizer", .of = &search_record},
+            {"sketch", AT(sketch), "of sketch", .null = "another synthesizer",
+             .of = &sketch_record},
+            {"c2c", AT(c2c), "of c2c", .null = "another synthesizer", .of = &c2c_record},
+            {0}}}};
+#undef AT
+
+static const ccl_i_column_t synth_columns[] = {
+    CCL_I_COLUMN("output"),     CCL_I_COLUMN("synthesizer"),
+    CCL_I_COLUMN("collective"), CCL_I_COLUMN("topology"),
+    CCL_I_COLUMN("nranks"),     CCL_I_COLUMN("size_bytes"),
+    CCL_I_COLUMN("transfers"),  CCL_I_COLUMN("steps"),
+    CCL_I_COLUMN("channels"),   CCL_I_COLUMN("limited"),
+    CCL_I_COLUMN("seed"),       CCL_I_COLUMN("thread_blocks"),
+    CCL_I_COLUMN("primitives"), CCL_I_COLUMNS_END};
 
 /* What sketch did, in words. */
 static void sketch_text(const ccl_sketch_stats_t *s, bool seconds, ccl_text_t *out) {
@@ -171,36 +298,6 @@ static void sketch_text(const ccl_sketch_stats_t *s, bool seconds, ccl_text_t *o
                         s->solve_s, s->combine_s, s->simulate_s);
 }
 
-static void sketch_json(const ccl_sketch_stats_t *s, bool seconds, ccl_i_json_t *json) {
-    ccl_i_json_object(json, "sketch", false);
-    ccl_i_json_u64(json, "dimensions", s->dimensions);
-    ccl_i_json_u64(json, "visited", s->visited);
-    ccl_i_json_u64(json, "found", s->found);
-    ccl_i_json_u64(json, "given", s->given);
-    ccl_i_json_u64(json, "isomorphic", s->isomorphic);
-    ccl_i_json_number(json, "inconsistent", s->inconsistent);
-    ccl_i_json_u64(json, "relayed", s->relayed);
-    ccl_i_json_u64(json, "unreaching", s->unreaching);
-    ccl_i_json_bool(json, "capped", s->capped);
-    ccl_i_json_u64(json, "mixes_tried", s->mixes_tried);
-    ccl_i_json_u64(json, "mixes", s->mixes);
-    ccl_i_json_u64(json, "candidates", s->candidates);
-    ccl_i_json_u64(json, "simulated", s->simulated);
-    ccl_i_json_u64(json, "solved", s->solved);
-    ccl_i_json_u64(json, "sub_demands", s->sub_demands);
-    ccl_i_json_u64(json, "shapes", s->shapes);
-    if (seconds) { /* else the same on every machine, whatever its cache holds */
-        ccl_i_json_u64(json, "milps", s->milps);
-        ccl_i_json_u64(json, "cached", s->cached);
-        ccl_i_json_number(json, "solve_s", s->solve_s);
-        ccl_i_json_number(json, "symmetry_s", s->symmetry_s);
-        ccl_i_json_number(json, "search_s", s->search_s);
-        ccl_i_json_number(json, "combine_s", s->combine_s);
-        ccl_i_json_number(json, "simulate_s", s->simulate_s);
-    }
-    ccl_i_json_close_object(json);
-}
-
 static void c2c_text(const ccl_c2c_stats_t *s, ccl_text_t *out) {
     ccl_text_printf(out,
                     "c2c: at %.0f bytes links are busy for %.6g us in the start, %.6g between "
@@ -210,88 +307,36 @@ static void c2c_text(const ccl_c2c_stats_t *s, ccl_text_t *out) {
                     1e6 * s->together_s, s->overlap_gain);
 }
 
-static void c2c_json(const ccl_c2c_stats_t *s, ccl_i_json_t *json) {
-    ccl_i_json_object(json, "c2c", false);
-    ccl_i_json_number(json, "size_bytes", s->size_bytes);
-    ccl_i_json_number(json, "start_s", s->phase_s[0]);
-    ccl_i_json_number(json, "between_s", s->phase_s[1]);
-    ccl_i_json_number(json, "end_s", s->phase_s[2]);
-    ccl_i_json_number(json, "together_s", s->together_s);
-    ccl_i_json_number(json, "overlap_gain", s->overlap_gain);
-    ccl_i_json_close_object(json);
-}
-
 ccl_status_t ccl_report_synth(const ccl_report_synth_t *made, const ccl_report_style_t *style,
                               ccl_text_t *out, ccl_error_t *err) {
     const ccl_schedule_t *s = made->schedule;
-    ccl_i_json_t json;
+    made_t row;
 
+    made_row(made, &row);
+    if (style->format == CCL_REPORT_JSON)
+        return ccl_i_result_json(&ccl_i_result_synth, &row, out, err);
     if (style->format == CCL_REPORT_CSV)
-        return synth_csv(made, out, err);
-    if (style->format == CCL_REPORT_TEXT) {
+        return ccl_i_row_emit(ccl_i_result_synth.root, &row, synth_columns, style->format, out,
+                              err);
+    ccl_text_printf(out, "%s: %s by %s on %s: %u ranks, %u transfer%s in %u step%s, %u channel%s%s",
+                    made->output, s->coll->name, made->with, made->topo->name, s->coll->nranks,
+                    s->ntransfers, s->ntransfers == 1 ? "" : "s", s->nsteps,
+                    s->nsteps == 1 ? "" : "s", s->nchannels, s->nchannels == 1 ? "" : "s",
+                    s->limited ? " (limit reached: best so far)" : "");
+    if (made->program)
+        ccl_text_printf(out, ", at most %u thread blocks a GPU", most_blocks(made->program));
+    ccl_text_printf(out, "\n");
+    if (made->stats && made->stats->parts)
         ccl_text_printf(out,
-                        "%s: %s by %s on %s: %u ranks, %u transfer%s in %u step%s, %u channel%s%s",
-                        made->output, s->coll->name, made->with, made->topo->name, s->coll->nranks,
-                        s->ntransfers, s->ntransfers == 1 ? "" : "s", s->nsteps,
-                        s->nsteps == 1 ? "" : "s", s->nchannels, s->nchannels == 1 ? "" : "s",
-                        s->limited ? " (limit reached: best so far)" : "");
-        if (made->program)
-            ccl_text_printf(out, ", at most %u thread blocks a GPU", most_blocks(made->program));
-        ccl_text_printf(out, "\n");
-        if (made->stats && made->stats->parts)
-            ccl_text_printf(
-                out,
-                "search: %u steps at first, %u now, %u %s; %u counterexamples, %u solver "
-                "calls of %.3f s in all\n",
-                made->stats->start_steps, made->stats->steps, made->stats->bound_steps,
-                made->stats->steps > made->stats->bound_steps ? "at least" : "proven least",
-                made->stats->counterexamples, made->stats->solver_calls, made->stats->solver_s);
-        if (made->stats && made->stats->sketch.runs)
-            sketch_text(&made->stats->sketch, made->seconds, out);
-        if (made->stats && made->stats->c2c.runs && made->seconds)
-            c2c_text(&made->stats->c2c, out);
-        return ccl_i_text_status(out, err);
-    }
-    ccl_i_json_begin(&json, out);
-    ccl_i_json_schema(&json, "ccllab/synth/1");
-    ccl_i_json_string(&json, "output", made->output);
-    ccl_i_json_string(&json, "synthesizer", made->with);
-    ccl_i_json_string(&json, "collective", s->coll->name);
-    ccl_i_json_string(&json, "topology", made->topo->name);
-    ccl_i_json_u64(&json, "nranks", s->coll->nranks);
-    ccl_i_json_number(&json, "size_bytes", made->size_bytes);
-    ccl_i_json_u64(&json, "transfers", s->ntransfers);
-    ccl_i_json_u64(&json, "steps", s->nsteps);
-    ccl_i_json_u64(&json, "channels", s->nchannels);
-    ccl_i_json_bool(&json, "limited", s->limited);
-    ccl_i_json_u64(&json, "seed", made->seed);
-    if (made->program) {
-        ccl_i_json_u64(&json, "thread_blocks", made->program->ntbs);
-        ccl_i_json_u64(&json, "primitives", made->program->nsteps);
-    } else {
-        ccl_i_json_null(&json, "thread_blocks");
-        ccl_i_json_null(&json, "primitives");
-    }
-    if (made->stats && made->stats->parts) {
-        ccl_i_json_object(&json, "search", false);
-        ccl_i_json_u64(&json, "start_steps", made->stats->start_steps);
-        ccl_i_json_u64(&json, "steps", made->stats->steps);
-        ccl_i_json_u64(&json, "bound_steps", made->stats->bound_steps);
-        ccl_i_json_u64(&json, "counterexamples", made->stats->counterexamples);
-        ccl_i_json_u64(&json, "solver_calls", made->stats->solver_calls);
-        ccl_i_json_number(&json, "solver_s", made->stats->solver_s);
-        ccl_i_json_close_object(&json);
-    } else {
-        ccl_i_json_null(&json, "search");
-    }
+                        "search: %u steps at first, %u now, %u %s; %u counterexamples, %u solver "
+                        "calls of %.3f s in all\n",
+                        made->stats->start_steps, made->stats->steps, made->stats->bound_steps,
+                        made->stats->steps > made->stats->bound_steps ? "at least" : "proven least",
+                        made->stats->counterexamples, made->stats->solver_calls,
+                        made->stats->solver_s);
     if (made->stats && made->stats->sketch.runs)
-        sketch_json(&made->stats->sketch, made->seconds, &json);
-    else
-        ccl_i_json_null(&json, "sketch");
-    if (made->stats && made->stats->c2c.runs)
-        c2c_json(&made->stats->c2c, &json);
-    else
-        ccl_i_json_null(&json, "c2c");
-    ccl_i_json_end(&json);
+        sketch_text(&made->stats->sketch, made->seconds, out);
+    if (made->stats && made->stats->c2c.runs && made->seconds)
+        c2c_text(&made->stats->c2c, out);
     return ccl_i_text_status(out, err);
 }

@@ -1,4 +1,4 @@
-#include "report/writer.h"
+#include "report/describe.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -158,13 +158,6 @@ void ccl_i_json_u64(ccl_i_json_t *json, const char *key, uint64_t value) {
     ccl_text_printf(json->out, "%llu", (unsigned long long)value);
 }
 
-void ccl_i_json_index(ccl_i_json_t *json, const char *key, uint32_t value) {
-    if (value == CCL_NONE)
-        ccl_i_json_null(json, key);
-    else
-        ccl_i_json_u64(json, key, value);
-}
-
 void ccl_i_json_bool(ccl_i_json_t *json, const char *key, bool value) {
     member(json, key);
     add(json->out, value ? "true" : "false");
@@ -225,22 +218,26 @@ const char *ccl_i_us(double seconds, char *out, size_t out_len) {
     return c_locale(out);
 }
 
-const char *ccl_i_order_name(ccl_order_t order) {
-    static const char *const names[] = {"step", "rr", "hpds"};
+const char *const ccl_i_order_words[] = {"step", "rr", "hpds", NULL};
 
-    return (size_t)order < CCL_ARRAY_LEN(names) ? names[order] : "?";
+const char *ccl_i_order_name(ccl_order_t order) {
+    return (size_t)order + 1 < CCL_ARRAY_LEN(ccl_i_order_words) ? ccl_i_order_words[order] : "?";
 }
+
+const char *const ccl_i_allocation_words[] = {"connection", "state", "capacity", NULL};
 
 const char *ccl_i_allocation_name(ccl_allocation_t allocation) {
-    static const char *const names[] = {"connection", "state", "capacity"};
-
-    return (size_t)allocation < CCL_ARRAY_LEN(names) ? names[allocation] : "?";
+    return (size_t)allocation + 1 < CCL_ARRAY_LEN(ccl_i_allocation_words)
+               ? ccl_i_allocation_words[allocation]
+               : "?";
 }
 
-const char *ccl_i_granularity_name(ccl_granularity_t granularity) {
-    static const char *const names[] = {"algorithm", "stage", "task"};
+const char *const ccl_i_granularity_words[] = {"algorithm", "stage", "task", NULL};
 
-    return (size_t)granularity < CCL_ARRAY_LEN(names) ? names[granularity] : "?";
+const char *ccl_i_granularity_name(ccl_granularity_t granularity) {
+    return (size_t)granularity + 1 < CCL_ARRAY_LEN(ccl_i_granularity_words)
+               ? ccl_i_granularity_words[granularity]
+               : "?";
 }
 
 const char *ccl_i_sharing_name(ccl_sharing_t sharing) {
@@ -253,6 +250,10 @@ const char *ccl_i_link_name(const ccl_topology_t *topo, uint32_t link, char *out
     snprintf(out, out_len, "%s->%s", topo->devices[l->from].id, topo->devices[l->to].id);
     return out;
 }
+
+const char *const ccl_i_status_words[] = {"ok",    "invalid",     "infeasible", "deadlock",
+                                          "limit", "interrupted", "failed",     NULL};
+const char *const ccl_i_stopped_words[] = {"space", "budget", "gap", "interrupted", NULL};
 
 const char *ccl_i_status_word(ccl_status_t status) {
     switch (status) {
@@ -285,20 +286,6 @@ const char *ccl_i_percent(double share, char *out, size_t out_len) {
     return out;
 }
 
-void ccl_i_json_way(ccl_i_json_t *json, const ccl_way_t *way, bool lowered) {
-    ccl_i_json_string(json, "order", lowered ? ccl_i_order_name(way->order) : NULL);
-    ccl_i_json_string(json, "allocation", lowered ? ccl_i_allocation_name(way->allocation) : NULL);
-    ccl_i_json_string(json, "granularity", ccl_i_granularity_name(way->granularity));
-}
-
-void ccl_i_json_usage(ccl_i_json_t *json, const ccl_sim_usage_t *usage, bool have) {
-    ccl_i_json_number(json, "thread_blocks_per_gpu", have ? usage->thread_blocks : NAN);
-    ccl_i_json_number(json, "comm_share", have ? usage->comm_share : NAN);
-    ccl_i_json_number(json, "mean_idle_share", have ? usage->mean_idle_share : NAN);
-    ccl_i_json_number(json, "max_idle_share", have ? usage->max_idle_share : NAN);
-    ccl_i_json_number(json, "link_utilization", have ? usage->link_utilization : NAN);
-}
-
 /* ---------------------------------------------------------------- tables and faults */
 
 ccl_status_t ccl_i_text_status(const ccl_text_t *out, ccl_error_t *err) {
@@ -322,21 +309,6 @@ static void add_trimmed(const char *text, ccl_text_t *out) {
 void ccl_i_table_columns(ccl_table_t *table, const char *const *headers, size_t n, size_t left) {
     for (size_t i = 0; i < n; i++)
         ccl_table_column(table, headers[i], i < left ? CCL_ALIGN_LEFT : CCL_ALIGN_RIGHT);
-}
-
-void ccl_i_table_block(ccl_table_t *table, const ccl_tb_t *tb, const ccl_tb_use_t *use) {
-    const double times[] = {use->start_s,     use->done_s,      use->busy_s,
-                            use->wait_data_s, use->wait_peer_s, use->wait_slot_s};
-    char text[40];
-
-    ccl_table_row(table);
-    ccl_table_cell(table, "%u", tb->rank);
-    ccl_table_cell(table, "%u", tb->id);
-    ccl_table_cell(table, "%u", tb->channel);
-    ccl_table_cell(table, "%s", ccl_i_index(tb->send_peer, text, sizeof(text)));
-    ccl_table_cell(table, "%s", ccl_i_index(tb->recv_peer, text, sizeof(text)));
-    for (size_t k = 0; k < CCL_ARRAY_LEN(times); k++)
-        ccl_table_cell(table, "%s", ccl_i_number(times[k], text, sizeof(text)));
 }
 
 ccl_status_t ccl_i_table_emit(const ccl_table_t *table, ccl_report_format_t format, ccl_text_t *out,
@@ -375,48 +347,6 @@ ccl_status_t ccl_i_table_choice(const char *const *tables, const char *wanted, s
                       list.data ? list.data : "none");
     ccl_text_fini(&list);
     return status;
-}
-
-void ccl_i_json_fault(ccl_i_json_t *json, const ccl_verdict_t *verdict) {
-    if (!verdict || verdict->valid) {
-        ccl_i_json_null(json, "fault");
-        return;
-    }
-    ccl_i_json_object(json, "fault", true);
-    ccl_i_json_string(json, "kind", verdict->fault.kind);
-    ccl_i_json_index(json, "rank", verdict->fault.rank);
-    ccl_i_json_index(json, "thread_block", verdict->fault.tb);
-    ccl_i_json_index(json, "step", verdict->fault.step);
-    ccl_i_json_index(json, "chunk", verdict->fault.chunk);
-    ccl_i_json_string(json, "text", verdict->fault.text);
-    ccl_i_json_close_object(json);
-}
-
-void ccl_i_json_deadlock(ccl_i_json_t *json, const ccl_deadlock_t *deadlock) {
-    if (!deadlock) {
-        ccl_i_json_null(json, "deadlock");
-        return;
-    }
-    ccl_i_json_object(json, "deadlock", false);
-    ccl_i_json_u64(json, "stuck", deadlock->stuck);
-    ccl_i_json_u64(json, "cycle_length", deadlock->nwaits);
-    ccl_i_json_array(json, "cycle", false);
-    for (uint32_t i = 0; i < deadlock->nwaits && i < CCL_ARRAY_LEN(deadlock->waits); i++) {
-        const ccl_deadlock_wait_t *w = &deadlock->waits[i];
-
-        ccl_i_json_object(json, NULL, true);
-        ccl_i_json_index(json, "rank", w->rank);
-        ccl_i_json_index(json, "thread_block", w->tb);
-        ccl_i_json_index(json, "step", w->step);
-        ccl_i_json_index(json, "batch", w->batch);
-        ccl_i_json_index(json, "slice", w->slice);
-        ccl_i_json_string(json, "waits_for", ccl_wait_name(w->wait));
-        ccl_i_json_index(json, "on_rank", w->on_rank);
-        ccl_i_json_index(json, "on_thread_block", w->on_tb);
-        ccl_i_json_close_object(json);
-    }
-    ccl_i_json_close_array(json);
-    ccl_i_json_close_object(json);
 }
 
 const char *ccl_i_path_cause_text(ccl_path_cause_t cause) {

@@ -28,7 +28,6 @@ void ccl_i_json_close_array(ccl_i_json_t *json);
 void ccl_i_json_string(ccl_i_json_t *json, const char *key, const char *value); /**< NULL: null */
 void ccl_i_json_number(ccl_i_json_t *json, const char *key, double value); /**< not finite: null */
 void ccl_i_json_u64(ccl_i_json_t *json, const char *key, uint64_t value);
-void ccl_i_json_index(ccl_i_json_t *json, const char *key, uint32_t value); /**< CCL_NONE: null */
 void ccl_i_json_bool(ccl_i_json_t *json, const char *key, bool value);
 void ccl_i_json_null(ccl_i_json_t *json, const char *key);
 /** "schema" and "version", the first members of every result. */
@@ -45,9 +44,6 @@ const char *ccl_i_us(double seconds, char *out, size_t out_len);
 
 /** Columns of a table, the first `left` of them aligned left, the others right. */
 void ccl_i_table_columns(ccl_table_t *table, const char *const *headers, size_t n, size_t left);
-/** A new row: rank, id, channel and peers of a thread block; its start, end, work and waits in s.
- */
-void ccl_i_table_block(ccl_table_t *table, const ccl_tb_t *tb, const ccl_tb_use_t *use);
 /** Append a table in the style's form (text or CSV). */
 ccl_status_t ccl_i_table_emit(const ccl_table_t *table, ccl_report_format_t format, ccl_text_t *out,
                               ccl_error_t *err);
@@ -57,33 +53,13 @@ ccl_status_t ccl_i_text_status(const ccl_text_t *out, ccl_error_t *err);
 ccl_status_t ccl_i_table_choice(const char *const *tables, const char *wanted, size_t *out,
                                 ccl_error_t *err);
 
-/** How a calibration's constants are shown to people. */
-typedef struct ccl_i_constants {
-    const char *time_unit;
-    double per_s;     /**< of these in a second */
-    const char *told; /**< head of the column that says whether the runs determine it */
-} ccl_i_constants_t;
-ccl_status_t ccl_i_constants_emit(const ccl_i_constants_t *how, const ccl_constant_t *list,
-                                  uint32_t n, ccl_report_format_t format, ccl_text_t *out,
-                                  ccl_error_t *err);
-/** Member "constants". */
-void ccl_i_json_constants(ccl_i_json_t *json, const ccl_constant_t *list, uint32_t n);
-
 const char *ccl_i_order_name(ccl_order_t order);
 const char *ccl_i_allocation_name(ccl_allocation_t allocation);
 const char *ccl_i_granularity_name(ccl_granularity_t granularity);
 const char *ccl_i_status_word(ccl_status_t status); /**< "ok", "invalid", ... of a contender */
 /** Percent with two digits; little is not nothing. Returns out. */
 const char *ccl_i_percent(double share, char *out, size_t out_len);
-/** Members "order", "allocation", "granularity"; the first two null for a program's own way. */
-void ccl_i_json_way(ccl_i_json_t *json, const ccl_way_t *way, bool lowered);
-/** Members of what a run made of its blocks and links; null when `have` is false. */
-void ccl_i_json_usage(ccl_i_json_t *json, const ccl_sim_usage_t *usage, bool have);
 const char *ccl_i_sharing_name(ccl_sharing_t sharing);
-/** "deadlock" member: the object, or null. */
-void ccl_i_json_deadlock(ccl_i_json_t *json, const ccl_deadlock_t *deadlock);
-/** "fault" member: the object, or null when the verdict is good or absent. */
-void ccl_i_json_fault(ccl_i_json_t *json, const ccl_verdict_t *verdict);
 /** Devices of a link as "from->to". Returns out. */
 const char *ccl_i_link_name(const ccl_topology_t *topo, uint32_t link, char *out, size_t out_len);
 /** What words say of a cause of the critical path: "bytes on a link". */
@@ -93,18 +69,5 @@ const char *ccl_i_path_wait_text(ccl_path_wait_t wait);
 /** time / bound, NaN without a bound; "-" then. */
 double ccl_i_gap(double time_s, double bound_s);
 const char *ccl_i_gap_text(double time_s, double bound_s, char *out, size_t out_len);
-
-/* replay.c: of a tuning's points on a device */
-void ccl_i_replay_json(ccl_i_json_t *json, const char *device, const ccl_tuning_t *tuning,
-                       const ccl_replay_t *replay);
-/** @retval CCL_ERR_USAGE  replay is NULL. */
-ccl_status_t ccl_i_replay_table(const ccl_tuning_t *tuning, const ccl_replay_t *replay,
-                                ccl_report_format_t format, ccl_table_t *table, ccl_error_t *err);
-void ccl_i_replay_head(const char *device, const ccl_replay_t *replay, ccl_text_t *out);
-void ccl_i_replay_constants(const ccl_replay_t *replay, ccl_text_t *out);
-/** All points with what was fitted: CSV a row per point, text the best of each size. */
-ccl_status_t ccl_i_ranks_table(const ccl_tuning_t *tuning, const ccl_replay_t *replay,
-                               ccl_report_format_t format, ccl_table_t *table, ccl_error_t *err);
-void ccl_i_ranks_head(const ccl_replay_t *replay, ccl_text_t *out);
 
 #endif

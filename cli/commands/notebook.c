@@ -124,18 +124,9 @@ static ccl_status_t run_gc(ccl_i_cli_t *cli, ccl_error_t *err) {
     status = ccl_notebook_gc(notebook, cli->args.all, &points, &inputs, err);
     ccl_notebook_close(notebook);
     CCL_TRY(status);
-    if (cli->style.format == CCL_REPORT_JSON)
-        ccl_text_printf(&text,
-                        "{\n  \"schema\": \"ccllab/notebook-gc/1\",\n  \"version\": \"%s\",\n"
-                        "  \"points\": %llu,\n  \"inputs\": %llu\n}\n",
-                        CCL_VERSION, (unsigned long long)points, (unsigned long long)inputs);
-    else if (cli->style.format == CCL_REPORT_CSV)
-        ccl_text_printf(&text, "points,inputs\r\n%llu,%llu\r\n", (unsigned long long)points,
-                        (unsigned long long)inputs);
-    else
-        ccl_text_printf(&text, "dropped: %llu points, %llu inputs\n", (unsigned long long)points,
-                        (unsigned long long)inputs);
-    status = ccl_i_emit(cli, &text, err);
+    status = ccl_report_notebook_gc(points, inputs, &cli->style, &text, err);
+    if (status == CCL_OK)
+        status = ccl_i_emit(cli, &text, err);
     ccl_text_fini(&text);
     return status;
 }

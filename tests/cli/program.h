@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/report/schema.h"
+
 #define DATA CCLLAB_SOURCE_DIR "/tests/cli/data"
 #define RAILS "-t 'servers:2 gpus:2 nvswitch=300GB/s,0.35us nics:2x25GB/s,1.3us fabric=rail'"
 #define PAIR "-t 'servers:1 gpus:2 nvswitch=300GB/s,1us'"
@@ -78,12 +80,37 @@ static inline size_t lines(const char *text) {
     return n;
 }
 
-/** The result as JSON; duplicate keys are refused. */
+/** The schema of results "ccllab/NAME/1", from the program; NULL: it has none of that name. */
+static inline json_t *schema_of(const char *id) {
+    char line[200], name[100];
+    json_t *schema;
+    said_t said;
+
+    ck_assert_msg(sscanf(id, "ccllab/%99[^/]/1", name) == 1, "no name of a schema: %s", id);
+    snprintf(line, sizeof(line), "schema %s --json", name);
+    said = run(line);
+    schema = said.rc == 0 ? json_loads(said.out, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    said_free(&said);
+    return schema;
+}
+
+/** The result as JSON; duplicate keys are refused, and one that names a schema must pass it. */
 static inline json_t *json_of(const said_t *said) {
     json_error_t error;
     json_t *root = json_loads(said->out, JSON_REJECT_DUPLICATES, &error);
+    const char *id;
 
     ck_assert_msg(root != NULL, "not JSON: line %d: %s\n%s", error.line, error.text, said->out);
+    id = json_string_value(json_object_get(root, "schema"));
+    if (id) {
+        schema_fault_t fault = {""};
+        json_t *schema = schema_of(id);
+
+        ck_assert_msg(schema != NULL, "there is no schema %s", id);
+        schema_check(root, schema, "", &fault);
+        ck_assert_msg(!fault.text[0], "not as %s has it: %s", id, fault.text);
+        json_decref(schema);
+    }
     return root;
 }
 

@@ -100,7 +100,8 @@ if "$temporary/biring" no-such-cluster 2>/dev/null; then echo "$page: the exampl
 if [ -x "$prefix/bin/ccllab" ]; then
     (cd / && "$prefix/bin/ccllab" --version)
     for file in share/man/man1/ccllab.1 share/man/man1/ccllab-topology-show.1 \
-        share/bash-completion/completions/ccllab share/doc/ccllab/docs/commands.md; do
+        share/bash-completion/completions/ccllab share/doc/ccllab/docs/commands.md \
+        share/ccllab/schemas/compare-1.json; do
         [ -s "$prefix/$file" ] || { echo "$file is not installed"; exit 1; }
     done
 fi

@@ -1,0 +1,54 @@
+/**
+ * @file explain.h
+ * Private to report/: what a result of `explain` holds.
+ */
+#ifndef CCL_REPORT_EXPLAIN_H
+#define CCL_REPORT_EXPLAIN_H
+
+#include "report/rows.h"
+
+/** Which of ccl_report_explanation_tables; text has these. */
+enum {
+    CCL_I_EXPLAIN_CAUSES = 1,
+    CCL_I_EXPLAIN_WAITS,
+    CCL_I_EXPLAIN_LINKS,
+    CCL_I_EXPLAIN_PATH,
+    CCL_I_EXPLAIN_CUT
+};
+
+/** Root of the result. */
+typedef struct ccl_i_explain {
+    const ccl_report_explanation_t *of;
+    ccl_i_keyed_t *resources, *causes; /* of the path, most of it first; of all time, likewise */
+    uint32_t nresources, ncauses;
+    ccl_text_t *edits; /* of the change at hand */
+    uint32_t most;     /* links of text */
+    ccl_text_t room;   /* of `edits` */
+    bool path;
+    const void *cut; /* NULL, or what stands behind */
+    const char *input, *topology, *collective, *proto, *order, *allocation, *granularity, *sharing;
+    uint32_t nranks, batches, untried;
+    uint64_t path_transfers;
+    double size_bytes, time_s, algbw_GBps, busbw_GBps, bound_s, gap;
+    struct {
+        const struct ccl_i_explain *root;
+        const char *proof;
+        double least_bytes, path_share;
+        ccl_cut_use_t of;
+    } cut_row;
+} ccl_i_explain_t;
+
+/** @param most  links of text. End it with ccl_i_explain_fini(); it must not move meanwhile. */
+ccl_status_t ccl_i_explain_init(const ccl_report_explanation_t *about, uint32_t most,
+                                ccl_i_explain_t *out, ccl_error_t *err);
+void ccl_i_explain_fini(ccl_i_explain_t *root);
+ccl_status_t ccl_i_explain_table(ccl_i_explain_t *root, size_t which, ccl_report_format_t format,
+                                 ccl_text_t *out, ccl_error_t *err);
+/** Of the run's time. */
+double ccl_i_explain_share(const ccl_report_explanation_t *about, double time_s);
+/** What a change adds to the time, relative: -0.31. */
+double ccl_i_explain_change(const ccl_report_explanation_t *about, const ccl_counterfactual_t *c);
+/** A change as options of the command line. */
+void ccl_i_explain_edits(const ccl_counterfactual_t *c, ccl_text_t *out);
+
+#endif

@@ -1,0 +1,108 @@
+/**
+ * @file rows.h
+ * Private to report/: rows that several results have.
+ */
+#ifndef CCL_REPORT_ROWS_H
+#define CCL_REPORT_ROWS_H
+
+#include "report/describe.h"
+
+/* ---------------------------------------------------------------- how a schedule was lowered */
+
+typedef struct ccl_i_way_row {
+    const char *order, *allocation; /**< NULL: a program's own */
+    const char *granularity;
+} ccl_i_way_row_t;
+ccl_i_way_row_t ccl_i_way_row(const ccl_way_t *way, bool lowered);
+/** Fields "order", "allocation", "granularity" of member `m`. */
+#define CCL_I_WAY_FIELDS(T, m, own)                                                                \
+    {"order", CCL_I_AT(T, m.order), "of transfers", .null = own, .words = ccl_i_order_words},      \
+        {"allocation", CCL_I_AT(T, m.allocation), "of thread blocks", .null = own,                 \
+         .words = ccl_i_allocation_words},                                                         \
+    {                                                                                              \
+        "granularity", CCL_I_AT(T, m.granularity), "level of execution",                           \
+            .words = ccl_i_granularity_words                                                       \
+    }
+
+/* ---------------------------------------------------------------- what a run made of its blocks */
+
+typedef struct ccl_i_usage_row {
+    double thread_blocks, comm_share, mean_idle_share, max_idle_share, link_utilization;
+} ccl_i_usage_row_t;
+/** Not finite where `have` is false. */
+ccl_i_usage_row_t ccl_i_usage_row(const ccl_sim_usage_t *usage, bool have);
+#define CCL_I_NO_RUN "it did not run to its end"
+#define CCL_I_USAGE_FIELDS(T, m)                                                                   \
+    {"thread_blocks_per_gpu", CCL_I_AT(T, m.thread_blocks), "on the fullest GPU",                  \
+     .null = CCL_I_NO_RUN, .whole = true},                                                         \
+        {"comm_share", CCL_I_AT(T, m.comm_share),                                                  \
+         "of the lives of blocks, in which they move data", .null = CCL_I_NO_RUN},                 \
+        {"mean_idle_share", CCL_I_AT(T, m.mean_idle_share), "of the lives of blocks",              \
+         .null = CCL_I_NO_RUN},                                                                    \
+        {"max_idle_share", CCL_I_AT(T, m.max_idle_share), "of the idlest block",                   \
+         .null = CCL_I_NO_RUN},                                                                    \
+    {                                                                                              \
+        "link_utilization", CCL_I_AT(T, m.link_utilization),                                       \
+            "mean over the links that carry data", .null = CCL_I_NO_RUN                            \
+    }
+
+/* ---------------------------------------------------------------- thread blocks of a run */
+
+typedef struct ccl_i_block_row {
+    uint32_t rank, id, channel, send, recv;
+    double start_s, done_s, busy_s, wait_data_s, wait_peer_s, wait_slot_s;
+} ccl_i_block_row_t;
+ccl_i_block_row_t ccl_i_block_row(const ccl_tb_t *tb, const ccl_tb_use_t *use);
+#define CCL_I_BLOCK_TIMES(T, m)                                                                    \
+    {"start_s", CCL_I_AT(T, m start_s)}, {"done_s", CCL_I_AT(T, m done_s)},                        \
+        {"busy_s", CCL_I_AT(T, m busy_s), "moving data"},                                          \
+        {"wait_data_s", CCL_I_AT(T, m wait_data_s)},                                               \
+        {"wait_peer_s", CCL_I_AT(T, m wait_peer_s), "for another block"}, {                        \
+        "wait_slot_s", CCL_I_AT(T, m wait_slot_s), "for a free slot"                               \
+    }
+#define CCL_I_BLOCK_FIELDS(T, m)                                                                   \
+    {"rank", CCL_I_AT(T, m rank)}, {"id", CCL_I_AT(T, m id), "on its rank"},                       \
+        {"channel", CCL_I_AT(T, m channel)},                                                       \
+        {"send", CCL_I_AT(T, m send), "rank that it sends to", .null = "none"},                    \
+        {"recv", CCL_I_AT(T, m recv), "rank that it receives from", .null = "none"},               \
+        CCL_I_BLOCK_TIMES(T, m)
+
+/* ---------------------------------------------------------------- links of a run */
+
+/** Links of a run in a root; without a result there are none. */
+typedef struct ccl_i_links {
+    const ccl_topology_t *topo;
+    const ccl_sim_result_t *result;
+} ccl_i_links_t;
+typedef struct ccl_i_link_row {
+    const char *from, *to, *kind;
+    double bytes, utilization;
+} ccl_i_link_row_t;
+ccl_i_link_row_t ccl_i_link_row(const ccl_topology_t *topo, const ccl_sim_result_t *result,
+                                uint32_t link);
+uint64_t ccl_i_count_links(const void *links);
+const void *ccl_i_link_at(const void *links, uint64_t i, void *scratch);
+extern const ccl_i_described_t ccl_i_link_record;
+#define CCL_I_LINK_USE(T, m)                                                                       \
+    {"bytes", CCL_I_AT(T, m bytes), "carried"}, {                                                  \
+        "utilization", CCL_I_AT(T, m utilization), "bytes / (bandwidth x time), 0..1"              \
+    }
+#define CCL_I_LINK_FIELDS(T, m)                                                                    \
+    {"from", CCL_I_AT(T, m from), "device"}, {"to", CCL_I_AT(T, m to), "device"},                  \
+        {"kind", CCL_I_AT(T, m kind)}, CCL_I_LINK_USE(T, m)
+
+/* ---------------------------------------------------------------- sorted rows */
+
+typedef struct ccl_i_keyed {
+    double key;
+    uint32_t index;
+} ccl_i_keyed_t;
+/** For qsort(): largest key first; equal keys by index, so that the order is always the same. */
+int ccl_i_by_key(const void *a, const void *b);
+
+/* ---------------------------------------------------------------- what went wrong */
+
+extern const ccl_i_described_t ccl_i_fault_record;    /**< ccl_fault_t */
+extern const ccl_i_described_t ccl_i_deadlock_record; /**< ccl_deadlock_t */
+
+#endif
