@@ -27,7 +27,7 @@ const ccl_i_result_t ccl_i_result_calibrate_host = {
 ccl_status_t ccl_report_host_calibration(const ccl_host_calibration_t *made, const char *output,
                                          const ccl_report_style_t *style, ccl_text_t *out,
                                          ccl_error_t *err) {
-    const fit_t root = {{made->constants, made->nconstants, true, "ns", 1e9, 3, "the runs tell it"},
+    const fit_t root = {{made->constants, made->nconstants, true, "ns", 1e9, 3, "determined"},
                         output,
                         made->model.workers,
                         made->npoints,
