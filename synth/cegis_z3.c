@@ -11,7 +11,6 @@
  * work, so the result does not depend on the machine. The only file that includes z3.h.
  */
 #include "synth/cegis.h"
-#include "synth/solver_child.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -43,7 +42,7 @@ typedef struct search {
     uint64_t effort; /* left; 0 with `endless` */
     bool endless;
     /* child */
-    ccl_i_solver_pipe_t *pipe;
+    ccl_child_pipe_t *pipe;
     ccl_i_cegis_plan_t plan; /* candidate */
     ccl_i_cegis_examples_t examples;
     ccl_i_cegis_snapshot_t *snapshots;
@@ -68,7 +67,7 @@ static bool put(search_t *s, ccl_i_cegis_answer_t answer) {
         memcpy(data + sizeof head, s->snapshots, snapshots);
     if (sends)
         memcpy(data + sizeof head + snapshots, s->plan.sends, sends);
-    bool ok = ccl_i_solver_put(s->pipe, data, sizeof head + snapshots + sends);
+    bool ok = ccl_child_put(s->pipe, data, sizeof head + snapshots + sends);
     free(data);
     return ok;
 }
@@ -765,7 +764,7 @@ static bool index_users(search_t *s) {
 }
 
 /** Algorithm 1, in the child. The process ends behind it, so nothing is freed. */
-static ccl_status_t search(ccl_i_solver_pipe_t *pipe, void *user, ccl_error_t *err) {
+static ccl_status_t search(ccl_child_pipe_t *pipe, void *user, ccl_error_t *err) {
     search_t *s = user;
     const ccl_i_exchange_t *x = s->p->x;
     ccl_i_cegis_answer_t answer = CCL_I_CEGIS_UNKNOWN;
@@ -821,11 +820,11 @@ ccl_status_t ccl_i_cegis_search(const ccl_ctx_t *ctx, const ccl_i_cegis_problem_
                                 double time_left_s, ccl_i_cegis_run_t *run, ccl_error_t *err) {
     search_t s = {
         .p = p, .start = start, .nsteps = nsteps, .effort = effort, .endless = effort == 0};
-    ccl_i_solver_limits_t limits = {time_left_s, 0, "cegis"};
-    ccl_i_solver_answer_t answer;
+    ccl_child_limits_t limits = {time_left_s, 0, "cegis"};
+    ccl_child_answer_t answer;
     memset(run, 0, sizeof *run);
     run->answer = CCL_I_CEGIS_UNKNOWN;
-    ccl_status_t status = ccl_i_solver_run(ctx, &limits, search, &s, &answer, err);
+    ccl_status_t status = ccl_child_run(ctx, &limits, search, &s, &answer, err);
     run->limited = answer.limited;
     if (status == CCL_OK && answer.data && answer.len >= sizeof(answer_t)) {
         answer_t head;

@@ -3,7 +3,6 @@
 #define CCL_SYNTH_MILP_H
 
 #include "synth/rotation.h"
-#include "synth/solver_child.h"
 
 /** A chunk goes over a hop, from the start of an epoch. */
 typedef struct ccl_i_milp_send {

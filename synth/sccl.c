@@ -151,7 +151,7 @@ static bool given(const search_t *s) {
 }
 
 /** One point: first with the rotation, which proves nothing when it fails, then without. */
-static ccl_status_t try_point(search_t *s, ccl_i_solver_pipe_t *pipe, point_t point, bool *found,
+static ccl_status_t try_point(search_t *s, ccl_child_pipe_t *pipe, point_t point, bool *found,
                               ccl_error_t *err) {
     ccl_collective_t *coll = NULL;
     ccl_i_sccl_send_t *sends = NULL;
@@ -189,7 +189,7 @@ static ccl_status_t try_point(search_t *s, ccl_i_solver_pipe_t *pipe, point_t po
         memcpy(data, &head, sizeof head);
         if (nsends)
             memcpy(data + sizeof head, sends, nsends * sizeof *sends);
-        ccl_i_solver_put(pipe, data, sizeof head + nsends * sizeof *sends);
+        ccl_child_put(pipe, data, sizeof head + nsends * sizeof *sends);
     }
     free(data);
     free(sends);
@@ -226,7 +226,7 @@ static size_t list_points(const search_t *s, uint32_t steps, point_t *points) {
     return kept;
 }
 
-static ccl_status_t solve(ccl_i_solver_pipe_t *pipe, void *user, ccl_error_t *err) {
+static ccl_status_t solve(ccl_child_pipe_t *pipe, void *user, ccl_error_t *err) {
     search_t *s = user;
     const ccl_synth_options_t *o = s->options;
     point_t points[(MORE_ROUNDS + 1) * MAX_CHUNKS];
@@ -252,7 +252,7 @@ static ccl_status_t solve(ccl_i_solver_pipe_t *pipe, void *user, ccl_error_t *er
             s->unproven = open;
         }
         for (size_t i = 0; i < n && !found; i++) {
-            ccl_i_solver_tell(pipe, i, n);
+            ccl_child_tell(pipe, i, n);
             CCL_TRY(try_point(s, pipe, points[i], &found, err));
         }
         if (found || start)
@@ -265,7 +265,7 @@ static ccl_status_t solve(ccl_i_solver_pipe_t *pipe, void *user, ccl_error_t *er
 
 /* ---------------------------------------------------------------- all of it */
 
-static ccl_status_t moves_of(const search_t *s, const ccl_i_solver_answer_t *answer,
+static ccl_status_t moves_of(const search_t *s, const ccl_child_answer_t *answer,
                              ccl_i_copies_t *out, ccl_error_t *err) {
     answer_t head;
     memcpy(&head, answer->data, sizeof head);
@@ -305,11 +305,11 @@ static ccl_status_t plan(const ccl_ctx_t *ctx, const ccl_i_exchange_t *x,
                          const ccl_collective_t *want, const ccl_synth_options_t *options,
                          ccl_i_copies_t *out, ccl_error_t *err) {
     search_t s = {.x = x, .want = want, .options = options};
-    ccl_i_solver_answer_t answer = {0};
-    ccl_i_solver_limits_t limits = {options->time_limit_s, 0, "sccl"};
+    ccl_child_answer_t answer = {0};
+    ccl_child_limits_t limits = {options->time_limit_s, 0, "sccl"};
     ccl_status_t status = prepare(&s, err);
     if (status == CCL_OK)
-        status = ccl_i_solver_run(ctx, &limits, solve, &s, &answer, err);
+        status = ccl_child_run(ctx, &limits, solve, &s, &answer, err);
     if (status == CCL_OK && !answer.data)
         status = ccl_fail(err, CCL_TIMEOUT, "sccl found nothing within its time limit");
     if (status == CCL_OK)

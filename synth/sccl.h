@@ -3,7 +3,6 @@
 #define CCL_SYNTH_SCCL_H
 
 #include "synth/rotation.h"
-#include "synth/solver_child.h"
 
 /** Is there a schedule of so many steps, rounds and chunks? */
 typedef struct ccl_i_sccl_query {

@@ -15,7 +15,7 @@ typedef struct answer {
 } answer_t;
 
 /* The least number of epochs, 1, 2, 4 ... more, each with the rotation first. */
-static ccl_status_t ask(ccl_i_solver_pipe_t *pipe, void *user, ccl_error_t *err) {
+static ccl_status_t ask(ccl_child_pipe_t *pipe, void *user, ccl_error_t *err) {
     const question_t *q = user;
     const ccl_i_part_t *p = q->part;
     ccl_i_rotation_t rotation = p->rotation;
@@ -52,7 +52,7 @@ static ccl_status_t ask(ccl_i_solver_pipe_t *pipe, void *user, ccl_error_t *err)
                 if (n)
                     memcpy(data + sizeof head, sends, n * sizeof *sends);
                 free(sends);
-                ccl_i_solver_put(pipe, data, bytes);
+                ccl_child_put(pipe, data, bytes);
                 free(data);
                 return CCL_OK;
             }
@@ -97,8 +97,8 @@ ccl_status_t ccl_i_part_milp(const ccl_ctx_t *ctx, ccl_i_part_t *part,
                              const ccl_i_part_limits_t *limits, ccl_i_trees_t **out,
                              bool *limited_out, ccl_error_t *err) {
     question_t q = {part, limits};
-    ccl_i_solver_limits_t child = {limits->time_s, 0, "sub-demands"};
-    ccl_i_solver_answer_t answer = {0};
+    ccl_child_limits_t child = {limits->time_s, 0, "sub-demands"};
+    ccl_child_answer_t answer = {0};
     answer_t head = {0};
     ccl_i_trees_t *trees = NULL;
     bool askable = false;
@@ -109,7 +109,7 @@ ccl_status_t ccl_i_part_milp(const ccl_ctx_t *ctx, ccl_i_part_t *part,
     CCL_TRY(ccl_i_part_askable(part, limits, &askable, err));
     if (!askable)
         return CCL_OK;
-    CCL_TRY_GOTO(ccl_i_solver_run(ctx, &child, ask, &q, &answer, err), status, end);
+    CCL_TRY_GOTO(ccl_child_run(ctx, &child, ask, &q, &answer, err), status, end);
     *limited_out = answer.limited;
     if (answer.len < sizeof head)
         goto end;
