@@ -87,7 +87,7 @@ typedef struct ccl_symmetry {
  * groups stay and fall into classes.
  *
  * @param routes  borrowed.
- * @retval CCL_ERR_NOMEM
+ * @retval CCL_ERR_NOMEM  also where the child process died that bliss runs in.
  * @par Source  SyCCL (SIGCOMM 2025), section 3.1; search: Junttila, Kaski (ALENEX 2007), bliss.
  */
 ccl_status_t ccl_symmetry_find(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
@@ -100,11 +100,14 @@ void ccl_symmetry_destroy(ccl_symmetry_t *symmetry);
  * Numbers for the vertices of an undirected graph that do not depend on how it was numbered: two
  * graphs become equal exactly when they are isomorphic, colours kept.
  *
+ * @param ctx        may be NULL; its cancel flag ends the search.
  * @param label_out  [nvertices] the new number of each.
+ * @retval CCL_ERR_NOMEM  also where the child process died that bliss runs in.
  * @par Source  Junttila, Kaski (ALENEX 2007), bliss.
  */
-ccl_status_t ccl_graph_canonical(uint32_t nvertices, const uint32_t *colour, size_t nedges,
-                                 const uint32_t (*edges)[2], uint32_t *label_out, ccl_error_t *err);
+ccl_status_t ccl_graph_canonical(const ccl_ctx_t *ctx, uint32_t nvertices, const uint32_t *colour,
+                                 size_t nedges, const uint32_t (*edges)[2], uint32_t *label_out,
+                                 ccl_error_t *err);
 
 /* ---------------------------------------------------------------- capacities and cuts */
 

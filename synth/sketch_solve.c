@@ -122,14 +122,14 @@ static ccl_status_t add_group(solver_t *s, uint32_t d, uint32_t g, const uint32_
 
         if (part_of(group, k) != &group->part[k])
             continue;
-        status = ccl_i_part_init(&group->part[k], s->space, &want, &why);
+        status = ccl_i_part_init(s->ctx, &group->part[k], s->space, &want, &why);
 
         /* Latencies of too many epochs: not this way, but others need one part. */
         while (status == CCL_ERR_USAGE && group->whole && k == 0 && want.epochs < MOST_EPOCHS) {
             ccl_i_part_fini(&group->part[k]);
             ccl_error_clear(&why);
             want.epochs *= 4;
-            status = ccl_i_part_init(&group->part[k], s->space, &want, &why);
+            status = ccl_i_part_init(s->ctx, &group->part[k], s->space, &want, &why);
         }
         if (status == CCL_ERR_USAGE) {
             group->part[k].least = CCL_NONE;

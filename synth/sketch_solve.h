@@ -39,7 +39,7 @@ typedef struct ccl_i_part_want {
  * @param out  finish with ccl_i_part_fini(), also on failure.
  * @retval CCL_ERR_USAGE  an epoch is too short for the slowest hop.
  */
-ccl_status_t ccl_i_part_init(ccl_i_part_t *out, const ccl_i_space_t *space,
+ccl_status_t ccl_i_part_init(const ccl_ctx_t *ctx, ccl_i_part_t *out, const ccl_i_space_t *space,
                              const ccl_i_part_want_t *want, ccl_error_t *err);
 void ccl_i_part_fini(ccl_i_part_t *part);
 

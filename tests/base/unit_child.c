@@ -3,18 +3,13 @@
 
 #include <signal.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/base/main.h"
+#include "tests/base/scarce.h"
 
 #define BIG ((size_t)3 << 20) /* more than a pipe holds */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#else
-#define SANITIZED 0
-#endif
 
 typedef struct job {
     uint32_t answers; /* to put before what follows */
@@ -162,7 +157,7 @@ START_TEST(deaths_are_errors) {
         ck_assert_int_eq(d.code, CCL_ERR_NOMEM);
         ck_assert_msg(strstr(d.err.text, rows[i].text) != NULL, "%s", d.err.text);
         ck_assert(all_are(&d.answer, 1));
-        if (!SANITIZED)
+        if (SCARCE_MEMORY)
             ck_assert_str_eq(text, "");
         free(d.answer.data);
     }
@@ -173,7 +168,7 @@ END_TEST
 START_TEST(memory_limit) {
     ccl_child_answer_t a;
     ccl_error_t err = CCL_ERROR_INIT;
-    if (SANITIZED)
+    if (!SCARCE_MEMORY)
         return; /* there is none */
     ck_assert_int_eq(run(NULL, (job_t){1, 4, FILL, 1}, 60, &a, &err), CCL_ERR_NOMEM);
     ck_assert_str_eq(err.text, "out of memory");
