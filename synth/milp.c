@@ -204,14 +204,12 @@ static ccl_status_t fewer_epochs(plan_t *p, ccl_child_pipe_t *pipe, uint32_t epo
         while (epochs > least) {
             ccl_i_milp_send_t *sends = NULL;
             size_t nsends = 0;
-            ccl_i_milp_answer_t answer = CCL_I_MILP_UNKNOWN;
+            ccl_i_glpk_answer_t answer = CCL_I_GLPK_UNKNOWN;
             ccl_child_tell(pipe, epochs - 1, epochs);
             if (ccl_i_milp_variables(&p->milp, epochs - 1) <= MAX_VARIABLES)
-                answer = ccl_i_milp_ask(&p->milp, epochs - 1, &sends, &nsends);
-            if (answer == CCL_I_MILP_NOMEM)
-                return ccl_fail_nomem(err);
-            last->unproven = answer != CCL_I_MILP_NONE;
-            if (answer != CCL_I_MILP_FOUND)
+                CCL_TRY(ccl_i_milp_ask(&p->milp, epochs - 1, &answer, &sends, &nsends, err));
+            last->unproven = answer != CCL_I_GLPK_NONE;
+            if (answer != CCL_I_GLPK_FOUND)
                 break;
             epochs--;
             *last = (answer_t){(uint32_t)nsends, epochs, 1, epochs > least};
@@ -242,21 +240,14 @@ static ccl_status_t solve_epochs(plan_t *p, ccl_child_pipe_t *pipe, ccl_error_t 
 }
 
 static ccl_status_t solve_flows(plan_t *p, ccl_child_pipe_t *pipe, ccl_error_t *err) {
-    ccl_i_milp_send_t *sends = NULL;
-    size_t nsends = 0;
-    double time_s = 0;
+    ccl_i_milp_flows_t flows;
     uint32_t parts = p->options->chunks ? p->options->chunks : PARTS;
-    switch (ccl_i_milp_flows(p->x, p->want, p->chunk_bytes, parts, &time_s, &sends, &nsends)) {
-    case CCL_I_MILP_FOUND:
-        break;
-    case CCL_I_MILP_NOMEM:
-        return ccl_fail_nomem(err);
-    default:
+    CCL_TRY(ccl_i_milp_flows(p->x, p->want, p->chunk_bytes, parts, &flows, err));
+    if (flows.answer != CCL_I_GLPK_FOUND)
         return ccl_fail(err, CCL_INFEASIBLE, "GLPK finds no flows");
-    }
-    answer_t head = {(uint32_t)nsends, 0, parts, 0};
-    bool ok = put(pipe, head, sends);
-    free(sends);
+    answer_t head = {(uint32_t)flows.nsends, 0, parts, 0};
+    bool ok = put(pipe, head, flows.sends);
+    free(flows.sends);
     return ok ? CCL_OK : ccl_fail_nomem(err);
 }
 

@@ -1,4 +1,4 @@
-/* Sub-demands as epoch MILPs in GLPK, in a child process. */
+/* Sub-demands as epoch MILPs, in a child process. */
 #include "synth/sketch_solve.h"
 
 #include <stdlib.h>
@@ -30,16 +30,14 @@ static ccl_status_t ask(ccl_child_pipe_t *pipe, void *user, ccl_error_t *err) {
         for (uint32_t turn = 0; turn < 2; turn++) {
             ccl_i_milp_send_t *sends = NULL;
             size_t n = 0;
-            ccl_i_milp_answer_t found = CCL_I_MILP_UNKNOWN;
+            ccl_i_glpk_answer_t found = CCL_I_GLPK_UNKNOWN;
 
             rotation.order = turn ? 1 : p->rotation.order;
             if (turn && p->rotation.order == 1)
                 continue;
             if (k <= q->limits->epochs && ccl_i_milp_variables(&milp, k) <= q->limits->variables)
-                found = ccl_i_milp_ask(&milp, k, &sends, &n);
-            if (found == CCL_I_MILP_NOMEM)
-                return ccl_fail_nomem(err);
-            if (found == CCL_I_MILP_FOUND) {
+                CCL_TRY(ccl_i_milp_ask(&milp, k, &found, &sends, &n, err));
+            if (found == CCL_I_GLPK_FOUND) {
                 size_t bytes = sizeof(answer_t) + n * sizeof *sends;
                 answer_t head = {k, proven, n};
                 char *data = malloc(bytes);
@@ -58,7 +56,7 @@ static ccl_status_t ask(ccl_child_pipe_t *pipe, void *user, ccl_error_t *err) {
             }
             /* Only without the rotation "none" is none at all. */
             if (rotation.order == 1)
-                proven = proven && found == CCL_I_MILP_NONE;
+                proven = proven && found == CCL_I_GLPK_NONE;
         }
     }
     return CCL_OK;

@@ -275,7 +275,7 @@ START_TEST(without_memory) {
     MUST(ccl_symmetry_find(NULL, topo, routes, &s, e)); /* routes are known from now on */
     ccl_symmetry_destroy(s);
     uint32_t failed = 0;
-    for (size_t kilobytes = 128;; kilobytes *= 2) {
+    for (size_t kilobytes = 64;; kilobytes *= 2) {
         s = NULL;
         ccl_error_clear(&err);
         before = scarce_begin(kilobytes << 10);
