@@ -159,7 +159,9 @@ static ccl_status_t try_point(search_t *s, ccl_child_pipe_t *pipe, point_t point
     ccl_i_sccl_answer_t answer = CCL_I_SCCL_UNKNOWN;
     CCL_TRY(ccl_collective_split(s->want, point.chunks, &coll, err));
     uint64_t variables = (uint64_t)coll->nchunks * (s->x->nhops + s->x->nranks) * point.steps;
-    for (uint32_t way = turns(s) ? 0 : 1; way < 2 && answer != CCL_I_SCCL_FOUND; way++) {
+    ccl_status_t status = CCL_OK;
+    for (uint32_t way = turns(s) ? 0 : 1; way < 2 && answer != CCL_I_SCCL_FOUND && status == CCL_OK;
+         way++) {
         ccl_i_sccl_query_t query = {.x = s->x,
                                     .coll = coll,
                                     .rotation = way ? &s->none : &s->rotation,
@@ -169,16 +171,12 @@ static ccl_status_t try_point(search_t *s, ccl_child_pipe_t *pipe, point_t point
                                     .rounds = point.rounds};
         if (!(s->options->time_limit_s > 0) && !given(s))
             query.effort = EFFORT;
-        if (variables / (way ? 1 : s->rotation.order) > MAX_VARIABLES)
-            answer = CCL_I_SCCL_UNKNOWN;
-        else
-            answer = ccl_i_sccl_ask(&query, &sends, &nsends);
-        if (answer == CCL_I_SCCL_NOMEM) {
-            ccl_collective_destroy(coll);
-            return ccl_fail_nomem(err);
-        }
+        answer = CCL_I_SCCL_UNKNOWN;
+        if (variables / (way ? 1 : s->rotation.order) <= MAX_VARIABLES)
+            status = ccl_i_sccl_ask(&query, &answer, &sends, &nsends, err);
     }
     ccl_collective_destroy(coll);
+    CCL_TRY(status);
     if (answer == CCL_I_SCCL_UNKNOWN)
         s->unproven = true;
     if (answer != CCL_I_SCCL_FOUND)
