@@ -316,7 +316,7 @@ static ccl_status_t plan(const ccl_ctx_t *ctx, const ccl_i_exchange_t *x,
                   want->chunks[c].share == want->chunks[0].share;
     ccl_status_t status = prepare(&p, err);
     if (status == CCL_OK)
-        status = ccl_child_run(ctx, &limits, solve, &p, &answer, err);
+        status = ccl_i_copies_search(ctx, &limits, solve, &p, &answer, &out->dropped, err);
     if (status == CCL_OK && !answer.data)
         status = ccl_fail(err, CCL_TIMEOUT, "milp found nothing within its time limit");
     if (status == CCL_OK)

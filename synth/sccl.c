@@ -307,7 +307,7 @@ static ccl_status_t plan(const ccl_ctx_t *ctx, const ccl_i_exchange_t *x,
     ccl_child_limits_t limits = {options->time_limit_s, 0, "sccl"};
     ccl_status_t status = prepare(&s, err);
     if (status == CCL_OK)
-        status = ccl_child_run(ctx, &limits, solve, &s, &answer, err);
+        status = ccl_i_copies_search(ctx, &limits, solve, &s, &answer, &out->dropped, err);
     if (status == CCL_OK && !answer.data)
         status = ccl_fail(err, CCL_TIMEOUT, "sccl found nothing within its time limit");
     if (status == CCL_OK)

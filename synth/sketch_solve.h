@@ -108,6 +108,7 @@ typedef struct ccl_i_solve_options {
     bool search;                     /* the others get solved forms as well */
     double until_s;                  /* ccl_now_s() after which nothing is asked; 0: no limit */
     ccl_sketch_stats_t *stats;
+    uint64_t *dropped; /* sub-demands without an answer for lack of memory are added */
 } ccl_i_solve_options_t;
 
 /**
