@@ -18,7 +18,7 @@ ccl_status_t ccl_i_program_prove(const ccl_ctx_t *ctx, const ccl_program_t *prog
                                  ccl_status_t wrong, ccl_error_t *err);
 /** Thread blocks of the GPU that runs most of them at this level. */
 uint32_t ccl_i_most_blocks(const ccl_program_t *program, ccl_granularity_t granularity);
-/** Statuses that end all work, not only one contender's. */
+/** Statuses that end all work, not only one contender's: lack of memory may be one's alone. */
 bool ccl_i_stops_all(ccl_status_t status);
 /** A context for work inside a worker: cancellable, silent, one thread. */
 ccl_ctx_t ccl_i_worker_ctx(const ccl_ctx_t *ctx);
