@@ -1,7 +1,7 @@
 /**
  * @file base.h
  * Errors, memory, units, JSON and table helpers, hashing, random numbers, progress, logging,
- * threads.
+ * threads, child processes.
  *
  * The lowest module: it includes nothing of ours. Nothing here prints, exits or keeps global state.
  */
@@ -511,6 +511,59 @@ void ccl_fork_point(void);
 uint32_t ccl_core_count(void);
 /** Monotonic seconds, for measuring our own work. */
 double ccl_now_s(void);
+
+/* ---------------------------------------------------------------- child processes */
+
+/**
+ * A function in a child process with a hard time limit: for libraries (GLPK, Z3, bliss) that
+ * overrun limits, keep global state, and end their process when short of memory. A child can always
+ * be killed, and its end is an error like any other.
+ */
+
+/** The child's way back to its parent. */
+typedef struct ccl_child_pipe ccl_child_pipe_t;
+/**
+ * Hand an answer to the parent. Only the last complete one counts, so that what is found on the way
+ * survives the limit. Flat bytes: pointers mean nothing in the other process.
+ * @return false when the parent no longer listens; then the function should return.
+ */
+bool ccl_child_put(ccl_child_pipe_t *pipe, const void *data, size_t len);
+/** What the parent's progress callback shall see: `done` and `total` of its phase. */
+bool ccl_child_tell(ccl_child_pipe_t *pipe, uint64_t done, uint64_t total);
+/**
+ * Runs in the child, on a copy of the parent's memory, in its only thread. Output to stdout and
+ * stderr goes nowhere (with sanitizers stderr stays, for their reports). It must not take locks
+ * that another thread may have held at the fork.
+ */
+typedef ccl_status_t (*ccl_child_fn)(ccl_child_pipe_t *pipe, void *user, ccl_error_t *err);
+
+typedef struct ccl_child_limits {
+    double time_s;       /**< wall time; 0: none */
+    double memory_bytes; /**< of address space beyond what there is at the fork; 0: none. Not
+                              under sanitizers, which need terabytes of it */
+    const char *phase;   /**< for progress; static */
+} ccl_child_limits_t;
+
+typedef struct ccl_child_answer {
+    void *data; /**< last answer, malloc'ed, caller frees; NULL: none */
+    size_t len;
+    bool limited; /**< stopped at the time limit */
+    double wall_s;
+} ccl_child_answer_t;
+
+/**
+ * Run fn(user) in a child and wait for it. Several threads may do so at a time.
+ *
+ * @param out  filled whatever the return value: at the limit, when interrupted and where the child
+ *             died it holds the last answer put.
+ * @retval CCL_OK           the function returned CCL_OK, or the limit was reached (`limited`).
+ * @retval CCL_INTERRUPTED  ctx asks to stop; the child is gone.
+ * @retval CCL_ERR_NOMEM    there is no process to be had, or the child died of itself: a library's
+ *                          abort, which is lack of memory or a fault of that library.
+ * @return else what fn returned, with its error text.
+ */
+ccl_status_t ccl_child_run(const ccl_ctx_t *ctx, const ccl_child_limits_t *limits, ccl_child_fn fn,
+                           void *user, ccl_child_answer_t *out, ccl_error_t *err);
 
 CCL_END_DECLS
 #endif

@@ -27,11 +27,51 @@ typedef struct ccl_graph {
  * Numbers for the vertices of an undirected graph that do not depend on how it was numbered: two
  * graphs become equal exactly when they are isomorphic, colours kept.
  *
+ * @param ctx        may be NULL; its cancel flag ends the search.
  * @param label_out  [nvertices] the new number of each.
+ * @retval CCL_ERR_NOMEM  also where the child process died that bliss runs in.
  * @par Source  Junttila, Kaski (ALENEX 2007), bliss.
  */
-ccl_status_t ccl_graph_canonical(uint32_t nvertices, const uint32_t *colour, size_t nedges,
-                                 const uint32_t (*edges)[2], uint32_t *label_out, ccl_error_t *err);
+ccl_status_t ccl_graph_canonical(const ccl_ctx_t *ctx, uint32_t nvertices, const uint32_t *colour,
+                                 size_t nedges, const uint32_t (*edges)[2], uint32_t *label_out,
+                                 ccl_error_t *err);
+
+/**
+ * An undirected graph with coloured vertices, built vertex by vertex, for bliss, which runs in a
+ * child process: it does not check what malloc returns, and throws through C.
+ */
+typedef struct ccl_undirected {
+    uint32_t *colour; /* [nvertices] */
+    uint32_t (*edges)[2];
+    size_t nvertices, nedges, vertices_cap, edges_cap;
+    bool nomem; /* some vertex or edge is missing */
+} ccl_undirected_t;
+
+/** Number of the new vertex. Without memory the graph is marked, and refused later. */
+uint32_t ccl_undirected_vertex(ccl_undirected_t *graph, uint32_t colour);
+void ccl_undirected_edge(ccl_undirected_t *graph, uint32_t a, uint32_t b);
+void ccl_undirected_fini(ccl_undirected_t *graph);
+
+typedef struct ccl_undirected_group {
+    uint32_t ngenerators;
+    double log10_order; /* of the group, approximate */
+} ccl_undirected_group_t;
+
+/**
+ * One generator of the automorphism group, vertex i to image[i]. Runs in the child, where it may
+ * change nothing that outlives it but `state`.
+ */
+typedef void (*ccl_generator_fn)(const uint32_t *image, void *state, const void *user);
+
+/**
+ * Show fn generators of the graph's automorphism group.
+ * @param state  `bytes` bytes, without pointers; as fn leaves them on success, else unchanged.
+ * @retval CCL_ERR_NOMEM
+ */
+ccl_status_t ccl_undirected_automorphisms(const ccl_ctx_t *ctx, const ccl_undirected_t *graph,
+                                       ccl_generator_fn fn, const void *user, void *state,
+                                       size_t bytes, ccl_undirected_group_t *about_out,
+                                       ccl_error_t *err);
 
 /**
  * Automorphisms of a graph: permutations of its vertices that keep all colours. Each generator was

@@ -86,7 +86,7 @@ typedef struct ccl_symmetry {
  * groups stay and fall into classes.
  *
  * @param routes  borrowed.
- * @retval CCL_ERR_NOMEM
+ * @retval CCL_ERR_NOMEM  also where the child process died that bliss runs in.
  * @par Source  SyCCL (SIGCOMM 2025), section 3.1; search: Junttila, Kaski (ALENEX 2007), bliss.
  */
 ccl_status_t ccl_symmetry_find(const ccl_ctx_t *ctx, const ccl_topology_t *topo,

@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <bliss/bliss_C.h>
-
 #include "models/models.h"
 
 /* A link must be this much faster than the next to make a dimension of its own in a server. */
@@ -60,19 +58,19 @@ static bool same_link(const ccl_link_t *a, const ccl_link_t *b) {
            a->latency_s == b->latency_s && a->contention == b->contention;
 }
 
-static void add_devices(BlissGraph *graph, colours_t *colours, const ccl_topology_t *topo) {
+static void add_devices(ccl_undirected_t *graph, colours_t *colours, const ccl_topology_t *topo) {
     char key[128];
 
     for (uint32_t i = 0; i < topo->ndevices; i++) {
         snprintf(key, sizeof key, "device %d %u", (int)topo->devices[i].kind,
                  topo->devices[i].model);
-        bliss_add_vertex(graph, colour(colours, key));
+        ccl_undirected_vertex(graph, colour(colours, key));
     }
     for (uint32_t i = 0; i < topo->nservers; i++)
-        bliss_add_vertex(graph, colour(colours, "server"));
+        ccl_undirected_vertex(graph, colour(colours, "server"));
     for (uint32_t i = 0; i < topo->ndevices; i++) {
         if (topo->devices[i].server != CCL_NONE)
-            bliss_add_edge(graph, i, topo->ndevices + topo->devices[i].server);
+            ccl_undirected_edge(graph, i, topo->ndevices + topo->devices[i].server);
     }
 }
 
@@ -90,7 +88,7 @@ static uint32_t way_back(const ccl_topology_t *topo, const uint8_t *done, uint32
     return CCL_NONE;
 }
 
-static void add_links(BlissGraph *graph, colours_t *colours, const ccl_topology_t *topo,
+static void add_links(ccl_undirected_t *graph, colours_t *colours, const ccl_topology_t *topo,
                       uint8_t *done, uint32_t *tail) {
     char key[160];
 
@@ -113,29 +111,29 @@ static void add_links(BlissGraph *graph, colours_t *colours, const ccl_topology_
 
             done[i] = done[back] = 1;
             snprintf(both, sizeof both, "both %s", key);
-            tail[i] = tail[back] = bliss_add_vertex(graph, colour(colours, both));
-            bliss_add_edge(graph, tail[i], link->from);
-            bliss_add_edge(graph, tail[i], link->to);
+            tail[i] = tail[back] = ccl_undirected_vertex(graph, colour(colours, both));
+            ccl_undirected_edge(graph, tail[i], link->from);
+            ccl_undirected_edge(graph, tail[i], link->to);
         } else {
             uint32_t head;
             char one[176];
 
             snprintf(one, sizeof one, "tail %s", key);
-            tail[i] = bliss_add_vertex(graph, colour(colours, one));
+            tail[i] = ccl_undirected_vertex(graph, colour(colours, one));
             snprintf(one, sizeof one, "head %s", key);
-            head = bliss_add_vertex(graph, colour(colours, one));
-            bliss_add_edge(graph, tail[i], link->from);
-            bliss_add_edge(graph, tail[i], head);
-            bliss_add_edge(graph, head, link->to);
+            head = ccl_undirected_vertex(graph, colour(colours, one));
+            ccl_undirected_edge(graph, tail[i], link->from);
+            ccl_undirected_edge(graph, tail[i], head);
+            ccl_undirected_edge(graph, head, link->to);
         }
     }
     for (uint32_t g = 0; g < topo->ngroups; g++) {
         uint32_t vertex;
 
         snprintf(key, sizeof key, "group %.17g", topo->groups[g].bandwidth_Bps);
-        vertex = bliss_add_vertex(graph, colour(colours, key));
+        vertex = ccl_undirected_vertex(graph, colour(colours, key));
         for (uint32_t k = 0; k < topo->groups[g].nlinks; k++)
-            bliss_add_edge(graph, vertex, tail[topo->groups[g].links[k]]);
+            ccl_undirected_edge(graph, vertex, tail[topo->groups[g].links[k]]);
     }
 }
 
@@ -406,17 +404,17 @@ typedef struct orbits {
     const ccl_topology_t *topo;
     const ccl_dimension_t *dimensions;
     uint32_t ndimensions;
-    uint32_t *gpus;    /* [nranks] disjoint sets */
-    uint32_t **groups; /* [ndimensions][ngroups] disjoint sets */
+    const uint32_t
+        *first; /* [ndimensions + 1] of a dimension's groups in the sets; GPUs come first */
 } orbits_t;
 
-/* A generator carries GPUs to GPUs, and with them groups to groups. */
-static void on_generator(void *user, unsigned n, const unsigned *image) {
-    orbits_t *o = user;
+/* A generator carries GPUs to GPUs, and with them groups to groups. @param state  disjoint sets */
+static void on_generator(const uint32_t *image, void *state, const void *user) {
+    const orbits_t *o = user;
+    uint32_t *sets = state;
 
-    (void)n;
     for (uint32_t r = 0; r < o->topo->nranks; r++)
-        ccl_set_join(o->gpus, r, o->topo->devices[image[o->topo->rank_device[r]]].rank);
+        ccl_set_join(sets, r, o->topo->devices[image[o->topo->rank_device[r]]].rank);
     for (uint32_t d = 0; d < o->ndimensions; d++) {
         const ccl_dimension_t *dim = &o->dimensions[d];
 
@@ -425,59 +423,83 @@ static void on_generator(void *user, unsigned n, const unsigned *image) {
             uint32_t to = dim->group_of[o->topo->devices[image[device]].rank];
 
             if (to != CCL_NONE) /* always: automorphisms keep routes' kinds */
-                ccl_set_join(o->groups[d], g, to);
+                ccl_set_join(sets + o->first[d], g, to);
         }
     }
 }
 
-static ccl_status_t find_orbits(ccl_symmetry_t *s, ccl_dimension_t *dimensions,
-                                const ccl_topology_t *topo, ccl_error_t *err) {
-    ccl_arena_t arena;
-    colours_t colours = {ccl_strmap_create(), false};
-    BlissGraph *graph = bliss_new(0);
-    BlissStats stats;
-    uint32_t *gpu_class = ccl_arena_alloc(&s->arena, topo->nranks, sizeof(*gpu_class));
-    uint8_t *done;
-    uint32_t *tail;
-    orbits_t o = {topo, dimensions, s->ndimensions, NULL, NULL};
-    bool ok;
+/* @param sets  as bliss's generators left them */
+static bool fill_classes(ccl_symmetry_t *s, ccl_dimension_t *dimensions, uint32_t *sets,
+                         const uint32_t *first) {
+    uint32_t *gpu_class = ccl_arena_alloc(&s->arena, s->nranks, sizeof(*gpu_class));
 
-    ccl_arena_init(&arena);
-    memset(&stats, 0, sizeof stats);
-    done = ccl_arena_alloc(&arena, topo->nlinks + 1, 1);
-    tail = ccl_arena_alloc(&arena, topo->nlinks + 1, sizeof(*tail));
-    o.gpus = singletons(&arena, topo->nranks);
-    o.groups = ccl_arena_alloc(&arena, s->ndimensions + 1, sizeof(*o.groups));
-    ok = colours.map && graph && gpu_class && done && tail && o.gpus && o.groups;
-    for (uint32_t d = 0; ok && d < s->ndimensions; d++)
-        ok = (o.groups[d] = singletons(&arena, dimensions[d].ngroups)) != NULL;
-    if (ok) {
-        add_devices(graph, &colours, topo);
-        add_links(graph, &colours, topo, done, tail);
-        ok = !colours.nomem;
-    }
-    if (ok) {
-        bliss_find_automorphisms(graph, on_generator, &o, &stats);
-        s->ngenerators = (uint32_t)stats.nof_generators;
-        s->log10_automorphisms = (double)log10l(stats.group_size_approx);
-        s->ngpu_classes = number_sets(o.gpus, topo->nranks, gpu_class);
-        s->gpu_class = gpu_class;
-    }
-    for (uint32_t d = 0; ok && d < s->ndimensions; d++) {
+    if (!gpu_class)
+        return false;
+    s->ngpu_classes = number_sets(sets, s->nranks, gpu_class);
+    s->gpu_class = gpu_class;
+    for (uint32_t d = 0; d < s->ndimensions; d++) {
         uint32_t *class_of =
             ccl_arena_alloc(&s->arena, dimensions[d].ngroups + 1, sizeof(*class_of));
 
-        ok = class_of != NULL;
-        if (!ok)
-            break;
-        dimensions[d].nclasses = number_sets(o.groups[d], dimensions[d].ngroups, class_of);
+        if (!class_of)
+            return false;
+        dimensions[d].nclasses = number_sets(sets + first[d], dimensions[d].ngroups, class_of);
         dimensions[d].class_of = class_of;
     }
-    if (graph)
-        bliss_release(graph);
+    return true;
+}
+
+static bool build_graph(ccl_undirected_t *graph, const ccl_topology_t *topo, ccl_arena_t *arena) {
+    colours_t colours = {ccl_strmap_create(), false};
+    uint8_t *done = ccl_arena_alloc(arena, topo->nlinks + 1, 1);
+    uint32_t *tail = ccl_arena_alloc(arena, topo->nlinks + 1, sizeof(*tail));
+    bool ok = colours.map && done && tail;
+
+    if (ok) {
+        add_devices(graph, &colours, topo);
+        add_links(graph, &colours, topo, done, tail);
+    }
     ccl_strmap_destroy(colours.map);
+    return ok && !colours.nomem && !graph->nomem;
+}
+
+static ccl_status_t find_orbits(const ccl_ctx_t *ctx, ccl_symmetry_t *s,
+                                ccl_dimension_t *dimensions, const ccl_topology_t *topo,
+                                ccl_error_t *err) {
+    ccl_arena_t arena;
+    ccl_undirected_t graph = {0};
+    ccl_undirected_group_t about;
+    ccl_status_t status = CCL_ERR_NOMEM;
+    uint32_t *first, *sets;
+
+    ccl_arena_init(&arena);
+    first = ccl_arena_alloc(&arena, s->ndimensions + 1, sizeof(*first));
+    if (!first)
+        goto end;
+    first[0] = topo->nranks;
+    for (uint32_t d = 0; d < s->ndimensions; d++)
+        first[d + 1] = first[d] + dimensions[d].ngroups;
+    sets = ccl_arena_alloc(&arena, first[s->ndimensions], sizeof(*sets));
+    if (!sets || !build_graph(&graph, topo, &arena))
+        goto end;
+    for (uint32_t i = 0; i < topo->nranks; i++)
+        sets[i] = i;
+    for (uint32_t d = 0; d < s->ndimensions; d++) {
+        for (uint32_t g = 0; g < dimensions[d].ngroups; g++)
+            sets[first[d] + g] = g;
+    }
+    const orbits_t o = {topo, dimensions, s->ndimensions, first};
+    status = ccl_undirected_automorphisms(ctx, &graph, on_generator, &o, sets,
+                                       first[s->ndimensions] * sizeof(*sets), &about, err);
+    if (status != CCL_OK)
+        goto end;
+    s->ngenerators = about.ngenerators;
+    s->log10_automorphisms = about.log10_order;
+    status = fill_classes(s, dimensions, sets, first) ? CCL_OK : CCL_ERR_NOMEM;
+end:
+    ccl_undirected_fini(&graph);
     ccl_arena_fini(&arena);
-    return ok ? CCL_OK : ccl_fail_nomem(err);
+    return status == CCL_ERR_NOMEM ? ccl_fail_nomem(err) : status;
 }
 
 /* ---------------------------------------------------------------- all of it */
@@ -535,7 +557,7 @@ ccl_status_t ccl_symmetry_find(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         if (status != CCL_OK)
             goto out;
     }
-    status = find_orbits(s, dimensions, topo, err);
+    status = find_orbits(ctx, s, dimensions, topo, err);
 out:
     if (status == CCL_ERR_NOMEM)
         ccl_fail_nomem(err);

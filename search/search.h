@@ -68,9 +68,10 @@ typedef struct ccl_comparison {
     ccl_compare_cell_t *cells; /**< [nsizes][ncontenders] */
     uint32_t *winner;          /**< [nsizes] contender, CCL_NONE: none ran */
     bool *tie;                 /**< [nsizes] another is within the winner's spread */
-    ccl_sim_result_t **best;   /**< [nsizes] full result of the winner; NULL when none */
+    ccl_sim_result_t **best;   /**< [nsizes] full result of the winner; NULL: none, or no memory */
     uint32_t nwarnings;
-    const char **warnings; /**< [nwarnings] of the simulator on this cluster, each kind once */
+    const char **warnings; /**< [nwarnings] of the simulator on this cluster, each kind once; the
+                                last one of what is missing for lack of memory, if anything is */
     uint32_t resumed;      /**< cells that the notebook had */
     ccl_arena_t arena;
 } ccl_comparison_t;
@@ -79,8 +80,9 @@ typedef struct ccl_comparison {
  * Synthesize, lower, verify and simulate every contender at every size, in parallel.
  * Where others are within a quarter of the winner it is run again at (1 -+ 1e-6) times the size,
  * and so are those that are slower than it ever was; a winner inside the spread of another is a
- * tie.
- * @par Determinism  the same for any number of threads.
+ * tie. Contenders that there is no memory for do not take part, the others go on.
+ * @retval CCL_ERR_NOMEM  there is none for anybody.
+ * @par Determinism  the same for any number of threads, as long as there is memory.
  */
 ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                          const ccl_collective_t *want, const ccl_compare_options_t *options,
@@ -351,6 +353,8 @@ typedef struct ccl_tune_point {
 typedef struct ccl_tune_run {
     uint32_t point, size;
     bool estimate, resumed; /**< resumed: it was in the notebook */
+    bool scarce; /**< memory was short: a candidate was dropped or (CCL_ERR_NOMEM) the run,
+                      which with more of it may come to more; not in the notebook */
     ccl_point_result_t result;
 } ccl_tune_run_t;
 
@@ -399,6 +403,8 @@ ccl_status_t ccl_tune(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                       ccl_tuning_t **out, ccl_error_t *err);
 /** Frees it and all it owns; NULL is fine. */
 void ccl_tuning_destroy(ccl_tuning_t *tuning);
+/** No size has a time, and lack of memory is why. */
+bool ccl_tuning_scarce(const ccl_tuning_t *tuning);
 /** How process 0 parts from the others of a team. */
 typedef enum ccl_team_parting {
     CCL_TEAM_APART,    /**< some have ended, or are still at work */

@@ -62,7 +62,10 @@ typedef struct ccl_synth_stats {
     uint32_t bound_steps;     /**< proven: no schedule of this discretisation has fewer */
     uint32_t counterexamples; /**< violations found in candidates */
     uint32_t solver_calls;
-    double solver_s;           /**< wall time in the solver */
+    double solver_s;  /**< wall time in the solver */
+    uint64_t dropped; /**< candidates given up for lack of memory, or where a solver (GLPK, Z3)
+                           failed: without them the schedule may be worse, so it is marked
+                           limited */
     ccl_sketch_stats_t sketch; /**< of `sketch` alone; `parts` stays 0 */
     ccl_c2c_stats_t c2c;       /**< of `c2c` and `c2c-sequential` alone; `parts` stays 0 */
 } ccl_synth_stats_t;

@@ -151,7 +151,7 @@ static ccl_status_t one(uint32_t index, uint32_t worker, void *user, ccl_error_t
     for (uint32_t g = 0; g < a->groups->n; g++)
         ccl_program_destroy(programs[g]);
     free(programs);
-    if (status == CCL_INTERRUPTED || status == CCL_ERR_NOMEM || status == CCL_ERR_INTERNAL) {
+    if (status == CCL_INTERRUPTED || status == CCL_ERR_INTERNAL) {
         if (err)
             *err = a->why[index];
         return status;
@@ -167,6 +167,10 @@ static ccl_status_t choose(const ask_t *a, uint32_t nwith, double *time_s_out, c
     for (uint32_t w = 0; w < nwith; w++) {
         if (isfinite(a->time_s[w]) && (best == CCL_NONE || a->time_s[w] < a->time_s[best]))
             best = w;
+    }
+    for (uint32_t w = 0; best == CCL_NONE && w < nwith; w++) {
+        if (a->why[w].status == CCL_ERR_NOMEM)
+            return ccl_fail_nomem(err);
     }
     if (best == CCL_NONE)
         return ccl_fail(err, CCL_INFEASIBLE, "no synthesizer can do %s in groups of %u: %s: %s",

@@ -119,6 +119,10 @@ static ccl_status_t conclude(const lower_t *l, ccl_error_t *err) {
         if (l->rows[i].status == CCL_OK)
             return CCL_OK;
     }
+    for (uint32_t i = 0; i < l->nways; i++) {
+        if (l->rows[i].status == CCL_ERR_NOMEM)
+            return ccl_fail_nomem(err);
+    }
     return ccl_fail(err, CCL_INFEASIBLE, "no way of lowering could run: %s", l->rows[0].why);
 }
 

@@ -129,6 +129,25 @@ static ccl_status_t tune_cases(ccl_i_cli_t *cli, sweep_t *s, ccl_tune_options_t 
     return CCL_OK;
 }
 
+/* Clusters that there was no memory for: of all of them it is the end, of some told. */
+static ccl_status_t check_memory(const ccl_i_cli_t *cli, const sweep_t *s, ccl_error_t *err) {
+    uint32_t scarce = 0, first = 0;
+
+    for (uint32_t i = s->ncases; i-- > 0;) {
+        if (s->cases[i].tuning && ccl_tuning_scarce(s->cases[i].tuning)) {
+            scarce++;
+            first = i;
+        }
+    }
+    if (scarce > 0 && scarce == s->ncases)
+        return ccl_fail_nomem(err);
+    if (scarce > 0)
+        ccl_log(&cli->ctx, CCL_LOG_WARN, "sweep",
+                "out of memory: %u of %u clusters have no times, the first is %s", scarce,
+                s->ncases, s->cases[first].name);
+    return CCL_OK;
+}
+
 static ccl_status_t print(ccl_i_cli_t *cli, const sweep_t *s, ccl_error_t *err) {
     ccl_report_sweep_t about = {cli->args.collective ? cli->args.collective : "demand", s->ncases,
                                 s->cases};
@@ -171,6 +190,8 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     options.notebook = s.notebook;
     if (status == CCL_OK)
         status = tune_cases(cli, &s, &options, err);
+    if (status == CCL_OK && !helper)
+        status = check_memory(cli, &s, err);
     if (status == CCL_OK && !helper)
         status = print(cli, &s, err);
     sweep_fini(&s);

@@ -183,7 +183,14 @@ static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_route
     if (status == CCL_OK && cli->args.output && strcmp(cli->args.output, "-") != 0)
         status = tell(cli, topo, &made, &stats, err);
     if (status == CCL_OK && (limited || made.schedule->limited)) {
-        ccl_i_say("warning", "limit reached, the best schedule so far was written");
+        char line[160] = "limit reached, the best schedule so far was written";
+
+        if (stats.dropped)
+            snprintf(line, sizeof(line),
+                     "out of memory: %llu candidate%s dropped, the best schedule of the others was "
+                     "written",
+                     (unsigned long long)stats.dropped, stats.dropped == 1 ? " was" : "s were");
+        ccl_i_say("warning", line);
         status = CCL_TIMEOUT;
         ccl_error_clear(err);
     }

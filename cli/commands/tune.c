@@ -280,7 +280,7 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
         if (printed != CCL_OK)
             status = printed;
         else if (status == CCL_OK && !some)
-            status = CCL_CHECK;
+            status = ccl_tuning_scarce(t.tuning) ? ccl_fail_nomem(err) : CCL_CHECK;
     }
     tune_fini(&t);
     return status;

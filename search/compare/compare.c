@@ -5,7 +5,8 @@
  * contender) pairs are simulated, those near the winner also at (1 -+ 1e-6) times the size, because
  * sharing makes some long programs chaotic (docs/model.md): a difference inside that spread is a
  * tie. What the notebook has is neither synthesized nor simulated, but for ties and the winner's
- * links.
+ * links. What several threads have no memory for together is tried once more by itself; who has too
+ * little even then does not take part, and the others go on.
  */
 #include "search/tune/tuner.h"
 
@@ -42,6 +43,7 @@ typedef struct ready {
     char *warnings[MAX_WARNINGS]; /* malloc'ed: of the simulator, at the first size */
     uint32_t nwarnings;
     bool nomem;
+    atomic_uint_least64_t dropped; /* candidates that its synthesizer had no memory for, any size */
 } ready_t;
 
 typedef struct compare {
@@ -57,6 +59,7 @@ typedef struct compare {
     uint32_t nagain;
     ccl_content_t topology, demand; /* of the notebook */
     ccl_routes_t **routes;          /* [threads], made when first needed */
+    atomic_uint unsure;             /* cells without a spread, sizes without links: no memory */
     atomic_uint_least64_t done;
     uint64_t total;
 } compare_t;
@@ -106,12 +109,16 @@ static ccl_status_t synthesize_at(const compare_t *c, const ccl_ctx_t *ctx, ccl_
                                   uint32_t contender, uint32_t size, ccl_schedule_t **out,
                                   ccl_error_t *err) {
     ccl_synth_options_t synth = c->options->synth;
+    ccl_synth_stats_t stats = {0};
     if (synth.size == 0)
         synth = (ccl_synth_options_t)CCL_SYNTH_OPTIONS_INIT;
     if (c->ready[contender].by_size)
         synth.size_bytes = c->options->sizes_bytes[size];
-    return ccl_synthesize(ctx, c->options->contenders[contender].name, c->topo, routes, c->want,
-                          &synth, out, err);
+    synth.stats = &stats;
+    ccl_status_t status = ccl_synthesize(ctx, c->options->contenders[contender].name, c->topo,
+                                         routes, c->want, &synth, out, err);
+    atomic_fetch_add(&c->ready[contender].dropped, stats.dropped);
+    return status;
 }
 
 /* Lower for one size and prove what came out. */
@@ -274,6 +281,11 @@ static ccl_status_t program_at(compare_t *c, uint32_t size, uint32_t contender,
     ccl_program_t *made = NULL;
     ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
     *own = NULL;
+    if (r->status != CCL_OK) {
+        if (err)
+            *err = r->err;
+        return r->status;
+    }
     if (r->program || r->kept[size]) {
         *out = r->program ? r->program : r->kept[size];
         return CCL_OK;
@@ -349,7 +361,11 @@ static ccl_status_t write_down(compare_t *c, uint32_t size, uint32_t contender, 
                                const char *why, ccl_error_t *err) {
     const ready_t *r = &c->ready[contender];
     ccl_point_result_t result;
-    if (!r->settings)
+    /* With more memory it may be another time. */
+    bool scarce =
+        c->out->cells[(size_t)size * c->options->ncontenders + contender].status == CCL_ERR_NOMEM ||
+        atomic_load(&r->dropped);
+    if (!r->settings || scarce)
         return CCL_OK;
     ccl_point_t point = point_of(c, size, contender);
     keep_cell(r, &c->out->cells[(size_t)size * c->options->ncontenders + contender], why,
@@ -386,6 +402,94 @@ static ccl_status_t simulate(uint32_t index, uint32_t worker, void *user, ccl_er
             return ccl_fail_nomem(err);
     }
     return write_down(c, size, contender, ccl_now_s() - start_s, why.text, err);
+}
+
+/* ---------------------------------------------------------------- with little memory */
+
+static void forget(ready_t *r, uint32_t nsizes) {
+    ccl_program_destroy(r->own);
+    ccl_schedule_destroy(r->made);
+    for (uint32_t k = 0; r->kept && k < nsizes; k++)
+        ccl_program_destroy(r->kept[k]);
+    free(r->kept);
+    r->own = NULL;
+    r->made = NULL;
+    r->kept = NULL;
+    r->program = NULL;
+    r->schedule = NULL;
+}
+
+/* Contenders that there was no memory for beside others. */
+static ccl_status_t prepare_alone(compare_t *c, ccl_error_t *err) {
+    for (uint32_t i = 0; i < c->options->ncontenders; i++) {
+        ready_t *r = &c->ready[i];
+        if (r->status != CCL_ERR_NOMEM)
+            continue;
+        forget(r, c->options->nsizes);
+        atomic_store(&r->dropped, 0);
+        atomic_fetch_sub(&c->done, 1);
+        r->tried = false;
+        r->status = CCL_OK;
+        CCL_TRY(prepare(i, 0, c, err));
+    }
+    return CCL_OK;
+}
+
+/* The same of runs. */
+static ccl_status_t simulate_alone(compare_t *c, ccl_error_t *err) {
+    uint32_t nc = c->options->ncontenders, n = nc * c->options->nsizes;
+    for (uint32_t index = 0; index < n; index++) {
+        size_t cell = (size_t)(c->options->nsizes - 1 - index / nc) * nc + index % nc;
+        if (c->out->cells[cell].status != CCL_ERR_NOMEM || c->ready[index % nc].status != CCL_OK)
+            continue;
+        free(c->cell_why[cell]);
+        c->cell_why[cell] = NULL;
+        c->ready[index % nc].nomem = false;
+        atomic_fetch_sub(&c->done, 1);
+        CCL_TRY(simulate(index, 0, c, err));
+    }
+    return CCL_OK;
+}
+
+static ccl_status_t run_all(compare_t *c, uint32_t threads, ccl_error_t *err) {
+    uint32_t nc = c->options->ncontenders;
+    CCL_TRY(ccl_parallel_for(nc, threads, prepare, c, err));
+    if (threads > 1)
+        CCL_TRY(prepare_alone(c, err));
+    CCL_TRY(ccl_parallel_for(nc * c->options->nsizes, threads, simulate, c, err));
+    return threads > 1 ? simulate_alone(c, err) : CCL_OK;
+}
+
+/* Nobody has a time, and memory is why. */
+static bool too_little(const ccl_comparison_t *out) {
+    bool scarce = false;
+    for (size_t i = 0; i < (size_t)out->nsizes * out->ncontenders; i++) {
+        if (out->cells[i].status == CCL_OK)
+            return false;
+        scarce |= out->cells[i].status == CCL_ERR_NOMEM;
+    }
+    return scarce;
+}
+
+/* In one warning: what is missing for lack of memory. */
+static void tell_memory(const compare_t *c, ccl_text_t *text) {
+    const ccl_comparison_t *out = c->out;
+    for (uint32_t i = 0; i < out->ncontenders; i++) {
+        uint64_t dropped = atomic_load(&c->ready[i].dropped);
+        uint32_t missing = 0;
+        for (uint32_t s = 0; s < out->nsizes; s++)
+            missing += out->cells[(size_t)s * out->ncontenders + i].status == CCL_ERR_NOMEM;
+        const char *before = text->len ? ", " : "out of memory: ";
+        if (missing)
+            ccl_text_printf(text, "%s%s ran at %u of %u sizes", before, out->names[i],
+                            out->nsizes - missing, out->nsizes);
+        else if (dropped)
+            ccl_text_printf(text, "%s%s is without %llu of its candidates", before, out->names[i],
+                            (unsigned long long)dropped);
+    }
+    if (atomic_load(&c->unsure))
+        ccl_text_printf(text, "%sties and links of winners are not complete",
+                        text->len ? ", " : "out of memory: ");
 }
 
 /* ---------------------------------------------------------------- what is known */
@@ -462,6 +566,14 @@ static void choose_again(compare_t *c, bool winners) {
     }
 }
 
+/* Without memory for it a cell has no spread, a size no links. */
+static ccl_status_t unsure(compare_t *c, ccl_status_t status) {
+    if (status != CCL_ERR_NOMEM)
+        return status;
+    atomic_fetch_add(&c->unsure, 1);
+    return CCL_OK;
+}
+
 /* The spread of a cell. */
 static ccl_status_t run_again(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
     compare_t *c = user;
@@ -475,10 +587,10 @@ static ccl_status_t run_again(uint32_t index, uint32_t worker, void *user, ccl_e
     const ccl_program_t *program = NULL;
     ccl_program_t *own = NULL;
     CCL_TRY(poll(c, "simulate", worker));
-    CCL_TRY(routes_of(c, worker, &routes, err));
-    CCL_TRY(program_at(c, size, contender, routes, &program, &own, err));
+    ccl_status_t status = routes_of(c, worker, &routes, err);
+    if (status == CCL_OK)
+        status = program_at(c, size, contender, routes, &program, &own, err);
     sim.batches = cell->batches; /* as at the size itself: their number may jump there */
-    ccl_status_t status = CCL_OK;
     for (int side = -1; side <= 1 && status == CCL_OK; side += 2) {
         double time_s = cell->time_s;
         sim.size_bytes = size_bytes * (1 + side * SPREAD);
@@ -487,7 +599,7 @@ static ccl_status_t run_again(uint32_t index, uint32_t worker, void *user, ccl_e
         cell->high_s = fmax(cell->high_s, time_s);
     }
     ccl_program_destroy(own);
-    return status;
+    return unsure(c, status);
 }
 
 static ccl_status_t find_ties(compare_t *c, uint32_t threads, ccl_error_t *err) {
@@ -501,28 +613,31 @@ static ccl_status_t find_ties(compare_t *c, uint32_t threads, ccl_error_t *err) 
     return CCL_OK;
 }
 
+static ccl_status_t run_winner(compare_t *c, uint32_t size, uint32_t worker, ccl_error_t *err) {
+    uint32_t winner = c->out->winner[size];
+    ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
+    ccl_sim_options_t sim = sim_of(c, winner, c->options->sizes_bytes[size]);
+    ccl_routes_t *routes = NULL;
+    const ccl_program_t *program = NULL;
+    ccl_program_t *own = NULL;
+    CCL_TRY(routes_of(c, worker, &routes, err));
+    CCL_TRY(program_at(c, size, winner, routes, &program, &own, err));
+    if (size == 0 && c->known[winner]) { /* nothing was run that could warn */
+        ctx.log = keep_warning;
+        ctx.log_user = &c->ready[winner];
+    }
+    ccl_status_t status =
+        ccl_sim_program(&ctx, c->topo, routes, program, &sim, &c->out->best[size], err);
+    ccl_program_destroy(own);
+    return status;
+}
+
 /* The winner again, for its full result. */
 static ccl_status_t detail(uint32_t size, uint32_t worker, void *user, ccl_error_t *err) {
     compare_t *c = user;
-    uint32_t winner = c->out->winner[size];
-    ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
-    ccl_routes_t *routes = NULL;
     CCL_TRY(poll(c, "simulate", worker));
-    if (winner != CCL_NONE) {
-        ccl_sim_options_t sim = sim_of(c, winner, c->options->sizes_bytes[size]);
-        const ccl_program_t *program = NULL;
-        ccl_program_t *own = NULL;
-        CCL_TRY(routes_of(c, worker, &routes, err));
-        CCL_TRY(program_at(c, size, winner, routes, &program, &own, err));
-        if (size == 0 && c->known[winner]) { /* nothing was run that could warn */
-            ctx.log = keep_warning;
-            ctx.log_user = &c->ready[winner];
-        }
-        ccl_status_t status =
-            ccl_sim_program(&ctx, c->topo, routes, program, &sim, &c->out->best[size], err);
-        ccl_program_destroy(own);
-        CCL_TRY(status);
-    }
+    if (c->out->winner[size] != CCL_NONE)
+        CCL_TRY(unsure(c, run_winner(c, size, worker, err)));
     atomic_fetch_add(&c->done, 1);
     return CCL_OK;
 }
@@ -601,7 +716,8 @@ bool ccl_warnings_alike(const char *a, const char *b) {
 /* Each kind once, in the order of the contenders whatever the threads did. */
 static ccl_status_t gather_warnings(compare_t *c, ccl_error_t *err) {
     ccl_comparison_t *out = c->out;
-    size_t most = (size_t)out->ncontenders * MAX_WARNINGS;
+    size_t most = (size_t)out->ncontenders * MAX_WARNINGS + 1;
+    ccl_text_t memory = {0};
     out->warnings = ccl_arena_alloc(&out->arena, most + 1, sizeof *out->warnings);
     if (!out->warnings)
         return ccl_fail_nomem(err);
@@ -619,7 +735,13 @@ static ccl_status_t gather_warnings(compare_t *c, ccl_error_t *err) {
             out->nwarnings++;
         }
     }
-    return CCL_OK;
+    tell_memory(c, &memory);
+    if (memory.len)
+        out->warnings[out->nwarnings] = ccl_arena_strdup(&out->arena, memory.data);
+    bool nomem = memory.nomem || (memory.len && !out->warnings[out->nwarnings]);
+    out->nwarnings += memory.len > 0;
+    ccl_text_fini(&memory);
+    return nomem ? ccl_fail_nomem(err) : CCL_OK;
 }
 
 static ccl_status_t bound_sizes(compare_t *c, ccl_error_t *err) {
@@ -647,6 +769,26 @@ static ccl_status_t check_options(const ccl_topology_t *topo, const ccl_collecti
     return CCL_OK;
 }
 
+static void compare_fini(compare_t *c, uint32_t threads) {
+    uint32_t nc = c->options->ncontenders, ns = c->options->nsizes;
+    for (uint32_t i = 0; c->ready && i < nc; i++) {
+        forget(&c->ready[i], ns);
+        free(c->ready[i].settings);
+        for (uint32_t k = 0; k < c->ready[i].nwarnings; k++)
+            free(c->ready[i].warnings[k]);
+    }
+    for (uint32_t i = 0; c->routes && i < threads; i++)
+        ccl_routes_destroy(c->routes[i]);
+    for (size_t i = 0; c->cell_why && i < (size_t)nc * ns; i++)
+        free(c->cell_why[i]);
+    free(c->cell_why);
+    free(c->known);
+    free(c->again);
+    free(c->ready);
+    free(c->routes);
+    ccl_comparison_destroy(c->out);
+}
+
 ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                          const ccl_collective_t *want, const ccl_compare_options_t *options,
                          ccl_comparison_t **out, ccl_error_t *err) {
@@ -659,6 +801,7 @@ ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     ccl_status_t status = CCL_OK;
     c.total = (uint64_t)nc + (uint64_t)nc * ns + ns;
     atomic_init(&c.done, 0);
+    atomic_init(&c.unsure, 0);
     c.out = calloc(1, sizeof *c.out);
     c.ready = calloc(nc, sizeof *c.ready);
     c.routes = calloc(threads, sizeof *c.routes);
@@ -677,8 +820,11 @@ ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     for (uint32_t k = 0; k < ns; k++)
         c.out->winner[k] = CCL_NONE;
     CCL_TRY_GOTO(look_up(&c, err), status, end);
-    CCL_TRY_GOTO(ccl_parallel_for(nc, threads, prepare, &c, err), status, end);
-    CCL_TRY_GOTO(ccl_parallel_for(nc * ns, threads, simulate, &c, err), status, end);
+    CCL_TRY_GOTO(run_all(&c, threads, err), status, end);
+    if (too_little(c.out)) {
+        status = ccl_fail_nomem(err);
+        goto end;
+    }
     for (uint32_t s = 0; s < ns; s++)
         pick_winner(c.out, s);
     CCL_TRY_GOTO(find_ties(&c, threads, err), status, end);
@@ -689,26 +835,7 @@ ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     *out = c.out;
     c.out = NULL;
 end:
-    for (uint32_t i = 0; c.ready && i < nc; i++) {
-        ccl_program_destroy(c.ready[i].own);
-        ccl_schedule_destroy(c.ready[i].made);
-        for (uint32_t k = 0; c.ready[i].kept && k < ns; k++)
-            ccl_program_destroy(c.ready[i].kept[k]);
-        free(c.ready[i].kept);
-        free(c.ready[i].settings);
-        for (uint32_t k = 0; k < c.ready[i].nwarnings; k++)
-            free(c.ready[i].warnings[k]);
-    }
-    for (uint32_t i = 0; c.routes && i < threads; i++)
-        ccl_routes_destroy(c.routes[i]);
-    for (size_t i = 0; c.cell_why && i < (size_t)nc * ns; i++)
-        free(c.cell_why[i]);
-    free(c.cell_why);
-    free(c.known);
-    free(c.again);
-    free(c.ready);
-    free(c.routes);
-    ccl_comparison_destroy(c.out);
+    compare_fini(&c, threads);
     return status;
 }
 

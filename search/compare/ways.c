@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 bool ccl_i_stops_all(ccl_status_t status) {
-    return status == CCL_INTERRUPTED || status == CCL_ERR_NOMEM || status == CCL_ERR_INTERNAL;
+    return status == CCL_INTERRUPTED || status == CCL_ERR_INTERNAL;
 }
 
 uint32_t ccl_i_most_blocks(const ccl_program_t *program, ccl_granularity_t granularity) {

@@ -46,6 +46,11 @@ static ccl_status_t schedule_of(const improve_t *m, const ccl_i_moves_t *from, c
     return ccl_schedule_builder_finish(b, out, err);
 }
 
+/* Not of this try alone. */
+static bool ends(ccl_status_t status) {
+    return ccl_i_stops_all(status) || status == CCL_ERR_NOMEM;
+}
+
 /* Proven as a schedule, lowered, simulated; *program_out is not proven yet. */
 static ccl_status_t try_out(const improve_t *m, const ccl_schedule_t *schedule, bool *good_out,
                             ccl_program_t **program_out, double *time_s_out) {
@@ -60,7 +65,7 @@ static ccl_status_t try_out(const improve_t *m, const ccl_schedule_t *schedule, 
     bool valid = status == CCL_OK && verdict->valid;
     free(verdict);
     if (!valid)
-        return ccl_i_stops_all(status) ? status : CCL_OK;
+        return ends(status) ? status : CCL_OK;
     sim.granularity = m->options->way.granularity;
     ccl_make_options_t make = ccl_i_make_options(m->options->way, &m->options->lower, &sim);
     make.no_prove = true; /* what is taken over is proven */
@@ -75,7 +80,7 @@ static ccl_status_t try_out(const improve_t *m, const ccl_schedule_t *schedule, 
         *program_out = NULL;
     }
     ccl_sim_result_destroy(result);
-    return ccl_i_stops_all(status) ? status : CCL_OK; /* it does not fit, or cannot finish */
+    return ends(status) ? status : CCL_OK; /* it does not fit, or cannot finish */
 }
 
 /* Where the time goes: connections by their share of the critical path. */
@@ -93,7 +98,7 @@ static ccl_status_t look(improve_t *m, const ccl_program_t *program, ccl_error_t
             m->heat[(size_t)program->tbs[p->tb].rank * n + p->peer] += p->end_s - p->start_s;
     }
     ccl_sim_result_destroy(result);
-    if (ccl_i_stops_all(status))
+    if (ends(status))
         return ccl_fail(err, status, "%s", ccl_status_meaning(status));
     return CCL_OK; /* too long to keep a path: changes begin anywhere */
 }

@@ -270,7 +270,8 @@ ccl_point_t ccl_i_tune_notebook_point(const ccl_i_tuner_t *t, const ccl_tune_run
 
 ccl_status_t ccl_i_tune_keep(ccl_i_tuner_t *t, ccl_tune_run_t *run, ccl_status_t status,
                              ccl_error_t *err) {
-    if (t->options->notebook) {
+    run->scarce |= status == CCL_ERR_NOMEM;
+    if (t->options->notebook && !run->scarce) {
         double start_s = ccl_now_s();
         ccl_point_t point = ccl_i_tune_notebook_point(t, run);
         run->result.status = status;

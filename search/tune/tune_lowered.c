@@ -92,6 +92,7 @@ static ccl_status_t group(ccl_i_tuner_t *t, uint32_t nmissing, ccl_error_t *err)
         uint32_t at;
         CCL_TRY(ccl_i_made_of(t, run, &m, err));
         run->result.synth_s = m->synth_s;
+        run->scarce = m->scarce;
         CCL_TRY(ccl_i_cluster_of(t, t->out->points[run->point].values, &cluster, err));
         run->result.bound_s = cluster->bound_s[run->size];
         if (m->status != CCL_OK) {
@@ -171,6 +172,7 @@ static ccl_status_t simulate(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_r
     return status;
 }
 
+/* Those that there is no memory for beside others wait: l->waits. */
 static ccl_status_t run_all(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_routes_t *routes,
                             ccl_i_lowered_t *l, uint32_t worker, double start_s, ccl_error_t *err) {
     double simulate_s = ccl_i_tune_spend(&t->lower_ns, start_s);
@@ -178,6 +180,8 @@ static ccl_status_t run_all(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_ro
         ccl_tune_run_t *run = &t->out->runs[i];
         ccl_error_t why = l->err;
         ccl_status_t status = l->status;
+        if (run->result.status != CCL_INTERRUPTED)
+            continue; /* done before others had to wait */
         CCL_TRY(ccl_i_tune_poll(t, "tune", worker));
         if (status == CCL_OK)
             status = simulate(t, topo, routes, l, worker, run, &why);
@@ -186,6 +190,9 @@ static ccl_status_t run_all(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_ro
                 *err = why;
             return status;
         }
+        l->waits = status == CCL_ERR_NOMEM && !t->alone;
+        if (l->waits)
+            return CCL_OK;
         double end_s = ccl_i_tune_spend(&t->simulate_ns, simulate_s);
         run->result.eval_s = end_s - start_s; /* the first one's with lowering and proof */
         snprintf(run->result.why, sizeof run->result.why, "%.255s", why.text);
@@ -204,13 +211,42 @@ static ccl_status_t evaluate(uint32_t index, uint32_t worker, void *user, ccl_er
     CCL_TRY(ccl_i_tune_poll(t, "tune", worker));
     const double *values = t->out->points[t->out->runs[l->first_run].point].values;
     CCL_TRY(ccl_i_cluster_of(t, values, &cluster, err)); /* all its runs have the same */
-    CCL_TRY(ccl_i_cluster_routes(cluster, worker, &routes, err));
     double start_s = ccl_now_s();
+    if (l->status == CCL_OK)
+        l->status = ccl_i_cluster_routes(cluster, worker, &routes, &l->err);
     if (l->status == CCL_OK)
         l->status = prepare(t, cluster->topo, routes, l, &l->err);
     ccl_status_t status = run_all(t, cluster->topo, routes, l, worker, start_s, err);
     release(t, l, was_kept);
     return status;
+}
+
+/* By itself: what there was no memory for beside others. */
+static ccl_status_t evaluate_alone(ccl_i_tuner_t *t, ccl_error_t *err) {
+    ccl_status_t status = CCL_OK;
+    t->alone = true;
+    for (uint32_t i = 0; i < t->ngroups && status == CCL_OK; i++) {
+        ccl_i_lowered_t *l = t->lowered[t->groups[i]];
+        if (!l->waits)
+            continue;
+        l->waits = false;
+        l->status = CCL_OK;
+        ccl_error_clear(&l->err);
+        status = evaluate(i, 0, t, err);
+    }
+    t->alone = false;
+    return status;
+}
+
+/* A later round may have more. */
+static void forgive(ccl_i_tuner_t *t) {
+    for (uint32_t i = 0; i < t->ngroups; i++) {
+        ccl_i_lowered_t *l = t->lowered[t->groups[i]];
+        if (l->status != CCL_ERR_NOMEM)
+            continue;
+        l->status = CCL_OK;
+        ccl_error_clear(&l->err);
+    }
 }
 
 ccl_status_t ccl_i_tune_evaluate(ccl_i_tuner_t *t, uint32_t nmissing, ccl_error_t *err) {
@@ -221,6 +257,9 @@ ccl_status_t ccl_i_tune_evaluate(ccl_i_tuner_t *t, uint32_t nmissing, ccl_error_
         status = ccl_i_made_here(t, &t->out->runs[t->lowered[t->groups[i]]->first_run], err);
     if (status == CCL_OK)
         status = ccl_parallel_for(t->ngroups, t->threads, evaluate, t, err);
+    if (status == CCL_OK)
+        status = evaluate_alone(t, err);
+    forgive(t);
     for (uint32_t i = 0; i < t->nlowered; i++)
         t->lowered[i]->first_run = CCL_NONE;
     return status;

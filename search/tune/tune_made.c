@@ -112,16 +112,32 @@ static ccl_status_t make(ccl_i_tuner_t *t, ccl_i_made_t *m, uint32_t worker, ccl
         return CCL_OK;
     }
     CCL_TRY(ccl_i_cluster_routes(cluster, worker, &routes, err));
+    ccl_synth_stats_t stats = {0};
+    options.stats = &stats;
     double start_s = ccl_now_s();
     m->status = ccl_synthesize(&ctx, ccl_i_point_ops(m->point->values)->name, cluster->topo, routes,
                                t->want, &options, out, &m->err);
     m->synth_s = ccl_now_s() - start_s;
     m->tried = true;
+    m->scarce = m->status == CCL_ERR_NOMEM || stats.dropped > 0;
     if (!ccl_i_stops_all(m->status))
         return CCL_OK;
     if (err)
         *err = m->err;
     return m->status;
+}
+
+static ccl_i_shared_t *share_of(ccl_schedule_t *schedule) {
+    ccl_i_shared_t *shared = calloc(1, sizeof *shared);
+    ccl_lower_memo_t *memo = ccl_lower_memo_create();
+    if (!shared || !memo) {
+        free(shared);
+        ccl_lower_memo_destroy(memo);
+        return NULL;
+    }
+    *shared = (ccl_i_shared_t){.schedule = schedule, .memo = memo, .users = 1};
+    content_of(schedule, shared->content);
+    return shared;
 }
 
 static ccl_status_t synthesize(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
@@ -130,20 +146,32 @@ static ccl_status_t synthesize(uint32_t index, uint32_t worker, void *user, ccl_
     ccl_schedule_t *schedule = NULL;
     if (m->tried)
         return CCL_OK;
-    CCL_TRY(make(t, m, worker, &schedule, err));
+    ccl_status_t status = make(t, m, worker, &schedule, err);
+    if (status == CCL_ERR_NOMEM) /* of its routes */
+        m->status = ccl_fail_nomem(&m->err);
+    else
+        CCL_TRY(status);
     if (m->status != CCL_OK)
         return CCL_OK;
-    m->shared = calloc(1, sizeof *m->shared);
-    if (!m->shared) {
-        ccl_schedule_destroy(schedule);
-        return ccl_fail_nomem(err);
+    m->shared = share_of(schedule);
+    if (m->shared)
+        return CCL_OK;
+    ccl_schedule_destroy(schedule);
+    m->status = ccl_fail_nomem(&m->err);
+    return CCL_OK;
+}
+
+/* Those that there was no memory for beside others. */
+static ccl_status_t synthesize_alone(ccl_i_tuner_t *t, ccl_error_t *err) {
+    for (uint32_t i = 0; i < t->nmade - t->first_new; i++) {
+        ccl_i_made_t *m = t->made[t->first_new + i];
+        if (m->status != CCL_ERR_NOMEM || m->owner != CCL_NONE)
+            continue;
+        m->tried = false;
+        m->status = CCL_OK;
+        ccl_error_clear(&m->err);
+        CCL_TRY(synthesize(i, 0, t, err));
     }
-    m->shared->users = 1;
-    m->shared->schedule = schedule;
-    m->shared->memo = ccl_lower_memo_create();
-    if (!m->shared->memo)
-        return ccl_fail_nomem(err);
-    content_of(schedule, m->shared->content);
     return CCL_OK;
 }
 
@@ -189,6 +217,8 @@ ccl_status_t ccl_i_made_all(ccl_i_tuner_t *t, ccl_error_t *err) {
     ccl_status_t status = t->team.world ? ccl_i_team_make(t, err) : CCL_OK;
     if (status == CCL_OK)
         status = ccl_parallel_for(t->nmade - t->first_new, t->threads, synthesize, t, err);
+    if (status == CCL_OK && t->threads > 1)
+        status = synthesize_alone(t, err);
     for (uint32_t i = t->first_new; i < t->nmade; i++)
         t->out->synth_s += t->made[i]->synth_s;
     t->out->schedules += t->nmade - t->first_new;
@@ -219,6 +249,8 @@ ccl_status_t ccl_i_made_here(ccl_i_tuner_t *t, const ccl_tune_run_t *run, ccl_er
     if (!again.shared->memo)
         return ccl_fail_nomem(err);
     CCL_TRY(make(t, &again, 0, &again.shared->schedule, err));
+    if (again.status == CCL_ERR_NOMEM)
+        return ccl_fail_nomem(err);
     return again.status == CCL_OK ? CCL_OK : ccl_fail(err, CCL_ERR_INTERNAL, "%s", again.err.text);
 }
 

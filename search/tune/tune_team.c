@@ -29,6 +29,7 @@ typedef struct made_record {
     ccl_error_t err;
     double synth_s;
     ccl_content_t content;
+    bool scarce;
 } made_record_t;
 
 /* Answers are read as if they were of this machine and build. */
@@ -203,6 +204,7 @@ static void take_made(ccl_i_tuner_t *t, ccl_i_made_t *m, const made_record_t *r,
     m->status = r->status;
     m->err = r->err;
     m->synth_s = r->synth_s;
+    m->scarce = r->scarce;
     if (r->status != CCL_OK)
         return;
     m->shared = calloc(1, sizeof *m->shared); /* its schedule stays there */
@@ -383,6 +385,7 @@ static ccl_status_t answer(ccl_i_tuner_t *t, header_t *h, const item_t *items, c
         made.status = m->status;
         made.err = m->err;
         made.synth_s = m->synth_s;
+        made.scarce = m->scarce;
         if (m->shared)
             memcpy(made.content, m->shared->content, sizeof made.content);
         for (uint32_t i = 0; i < h->n; i++)

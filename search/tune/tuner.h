@@ -26,6 +26,7 @@ typedef struct ccl_i_made {
     bool tried;                   /* shared, status and err say what came out */
     uint32_t run_point, run_size; /* whom it was first asked for */
     uint32_t owner;               /* of a team: the process that has the schedule; else CCL_NONE */
+    bool scarce;                  /* some of its candidates were dropped for lack of memory */
 } ccl_i_made_t;
 
 /** The cluster, or as some points have it. */
@@ -46,6 +47,7 @@ typedef struct ccl_i_lowered {
     ccl_program_t *program; /* NULL: not lowered yet, it cannot be, or given up to save memory */
     ccl_sim_result_t *run;  /* of it, where lowering has made one; NULL: none */
     bool proven;
+    bool waits;          /* for memory: some of its runs are to be tried again */
     ccl_status_t status; /* of lowering and proof */
     ccl_error_t err;
     uint32_t first_run, last_run; /* of this round, joined by t->next_of; CCL_NONE */
@@ -82,6 +84,7 @@ struct ccl_i_tuner {
     ccl_i_lowered_t **lowered;
     size_t lowered_cap;
     uint32_t nlowered, ngroups;
+    bool alone;        /* one thread evaluates what waited for memory */
     uint32_t *groups;  /* [ngroups] of this round: indices into lowered */
     uint32_t *next_of; /* [run - first_run] the next run with the same program; CCL_NONE */
     atomic_uint_least64_t kept_steps;

@@ -623,6 +623,7 @@ static ccl_status_t run(cegis_t *c, ccl_i_cluster_t *cluster, ccl_schedule_t **o
                                              : "what links carry");
     if (c->options->stats) {
         ccl_synth_stats_t *all = c->options->stats;
+        all->dropped += c->task.dropped;
         const ccl_synth_stats_t *own = &c->cut[best.cut].stats;
         all->parts += own->parts;
         all->start_steps += own->start_steps;
@@ -635,7 +636,7 @@ static ccl_status_t run(cegis_t *c, ccl_i_cluster_t *cluster, ccl_schedule_t **o
         }
     }
     *out = best.schedule;
-    (*out)->limited = c->task.limited;
+    (*out)->limited = c->task.limited || c->task.dropped;
     return CCL_OK;
 }
 

@@ -187,6 +187,7 @@ typedef struct ccl_i_cegis_task {
     bool balance;             /* also spread the load: slices will overlap */
     bool start_only;          /* no solver */
     bool limited;             /* set when the deadline or CCL_I_CEGIS_UNKNOWN's clock stopped it */
+    uint32_t dropped;         /* searches that Z3 failed at, for lack of memory */
 } ccl_i_cegis_task_t;
 
 /** The best plan found: fewest steps, then least load. */

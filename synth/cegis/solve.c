@@ -169,12 +169,25 @@ static ccl_status_t restart(solver_t *s, uint32_t round, ccl_error_t *err) {
 static ccl_status_t repair(solver_t *s, uint32_t steps, ccl_i_cegis_answer_t *answer_out,
                            ccl_error_t *err) {
     ccl_i_cegis_run_t run;
+    ccl_error_t why = CCL_ERROR_INIT;
     double left_s = s->task->deadline_s > 0 ? s->task->deadline_s - ccl_now_s() : 0;
     *answer_out = CCL_I_CEGIS_UNKNOWN;
     if (s->effort == 0 || s->task->start_only || s->task->options->effort == 0 ||
         (s->task->deadline_s > 0 && left_s <= 0))
         return CCL_OK;
-    CCL_TRY(ccl_i_cegis_search(s->task->ctx, s->p, s->best, steps, s->effort, left_s, &run, err));
+    ccl_status_t status =
+        ccl_i_cegis_search(s->task->ctx, s->p, s->best, steps, s->effort, left_s, &run, &why);
+    if (status == CCL_ERR_NOMEM || status == CCL_ERR_UNSUPPORTED) {
+        ccl_log(s->task->ctx, CCL_LOG_INFO, "cegis", "a search for %u steps was dropped: %s", steps,
+                why.text);
+        s->task->dropped++;
+        return CCL_OK;
+    }
+    if (status != CCL_OK) {
+        if (err)
+            *err = why;
+        return status;
+    }
     trace_run(s, &run);
     s->effort -= run.spent < s->effort ? run.spent : s->effort;
     s->task->limited |= run.limited;

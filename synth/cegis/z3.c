@@ -8,15 +8,14 @@
  * none, so many steps are proven to be too few.
  *
  * Runs in a child process: Z3 overruns its limits. What it may spend is counted in its own unit of
- * work, so the result does not depend on the machine. The only file that includes z3.h.
+ * work, so the result does not depend on the machine.
  */
 #include "synth/cegis/cegis.h"
-#include "synth/common/solver_child.h"
+#include "synth/common/solver_z3.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <z3.h>
 
 /* A problem with more variables leaves out ways that are unlikely to be needed. */
 #define MOST_VARIABLES 120000u
@@ -43,7 +42,7 @@ typedef struct search {
     uint64_t effort; /* left; 0 with `endless` */
     bool endless;
     /* child */
-    ccl_i_solver_pipe_t *pipe;
+    ccl_child_pipe_t *pipe;
     ccl_i_cegis_plan_t plan; /* candidate */
     ccl_i_cegis_examples_t examples;
     ccl_i_cegis_snapshot_t *snapshots;
@@ -68,7 +67,7 @@ static bool put(search_t *s, ccl_i_cegis_answer_t answer) {
         memcpy(data + sizeof head, s->snapshots, snapshots);
     if (sends)
         memcpy(data + sizeof head + snapshots, s->plan.sends, sends);
-    bool ok = ccl_i_solver_put(s->pipe, data, sizeof head + snapshots + sends);
+    bool ok = ccl_child_put(s->pipe, data, sizeof head + snapshots + sends);
     free(data);
     return ok;
 }
@@ -77,7 +76,7 @@ static bool put(search_t *s, ccl_i_cegis_answer_t answer) {
 
 typedef struct variable {
     uint32_t chunk, hop, step;
-    Z3_ast ast;
+    ccl_i_z3_term_t ast;
 } variable_t;
 
 /** Steps from..nsteps-1 of the plan, after a locked prefix. */
@@ -85,49 +84,28 @@ typedef struct window {
     search_t *s;
     uint32_t from, steps, n;
     bool pruned;
-    Z3_context z3;
-    Z3_solver solver;
-    Z3_sort boolean;
-    uint32_t serial;
+    ccl_i_z3_t *z3;
     variable_t *vars; /* by hop, then step, then chunk */
     size_t nvars, vars_cap;
-    size_t *hop_first; /* [nhops + 1] into vars */
-    uint16_t *at;      /* [nchunks * nranks] step from which it is there; UINT16_MAX: not yet */
-    uint16_t *soon;    /* the same, at the earliest */
-    Z3_ast *has;       /* [nchunks * nranks * (steps + 1)] NULL: impossible */
+    size_t *hop_first;    /* [nhops + 1] into vars */
+    uint16_t *at;         /* [nchunks * nranks] step from which it is there; UINT16_MAX: not yet */
+    uint16_t *soon;       /* the same, at the earliest */
+    ccl_i_z3_term_t *has; /* [nchunks * nranks * (steps + 1)] NULL: impossible */
     uint32_t nconstraints;
     uint8_t *tight_hop, *tight_resource, *tight_budget; /* asserted in this window */
     bool tight_sender;
-    bool failed; /* no memory, or Z3 says so */
 } window_t;
 
-static void on_error(Z3_context z3, Z3_error_code code) {
-    (void)z3, (void)code; /* asked for with Z3_get_error_code */
+static void demand(window_t *w, ccl_i_z3_term_t term) {
+    ccl_i_z3_demand(w->z3, term);
 }
 
-static Z3_ast keep(window_t *w, Z3_ast ast) {
-    if (ast)
-        Z3_inc_ref(w->z3, ast);
-    else
-        w->failed = true;
-    return ast;
+static ccl_i_z3_term_t negated(window_t *w, ccl_i_z3_term_t term) {
+    return ccl_i_z3_not(w->z3, term);
 }
 
-static Z3_ast fresh(window_t *w) {
-    Z3_symbol name = Z3_mk_int_symbol(w->z3, (int)w->serial++);
-    return keep(w, Z3_mk_const(w->z3, name, w->boolean));
-}
-
-static void demand(window_t *w, Z3_ast ast) {
-    Z3_solver_assert(w->z3, w->solver, keep(w, ast));
-}
-
-static Z3_ast negated(window_t *w, Z3_ast ast) {
-    return keep(w, Z3_mk_not(w->z3, ast));
-}
-
-static void clause(window_t *w, uint32_t n, Z3_ast *literals) {
-    demand(w, n == 1 ? literals[0] : Z3_mk_or(w->z3, n, literals));
+static void clause(window_t *w, uint32_t n, const ccl_i_z3_term_t *literals) {
+    demand(w, n == 1 ? literals[0] : ccl_i_z3_or(w->z3, n, literals));
 }
 
 /** Who has what when the window opens, and the earliest they could have it. */
@@ -243,7 +221,7 @@ static bool find_variables(window_t *w, size_t most) {
     return ok;
 }
 
-static Z3_ast *has_slot(const window_t *w, uint32_t k, uint32_t v, uint32_t t) {
+static ccl_i_z3_term_t *has_slot(const window_t *w, uint32_t k, uint32_t v, uint32_t t) {
     return &w->has[((size_t)k * w->n + v) * (w->steps + 1) + (t - w->from)];
 }
 
@@ -254,10 +232,10 @@ static bool build(window_t *w) {
     uint32_t end = w->s->nsteps;
     for (size_t i = 0; i < w->nvars; i++) {
         variable_t *var = &w->vars[i];
-        var->ast = fresh(w);
-        Z3_ast *slot = has_slot(w, var->chunk, x->hops[var->hop].dst, var->step + 1);
+        var->ast = ccl_i_z3_variable(w->z3);
+        ccl_i_z3_term_t *slot = has_slot(w, var->chunk, x->hops[var->hop].dst, var->step + 1);
         if (!*slot)
-            *slot = fresh(w);
+            *slot = ccl_i_z3_variable(w->z3);
     }
     /* What is there stays. */
     for (uint32_t k = 0; k < p->nchunks; k++) {
@@ -265,12 +243,12 @@ static bool build(window_t *w) {
             if (w->at[(size_t)k * w->n + v] != UINT16_MAX)
                 continue;
             for (uint32_t t = w->from + 1; t < end; t++) {
-                Z3_ast now = *has_slot(w, k, v, t), *next = has_slot(w, k, v, t + 1);
+                ccl_i_z3_term_t now = *has_slot(w, k, v, t), *next = has_slot(w, k, v, t + 1);
                 if (!now)
                     continue;
                 if (!*next)
-                    *next = fresh(w);
-                clause(w, 2, (Z3_ast[2]){negated(w, now), *next});
+                    *next = ccl_i_z3_variable(w->z3);
+                clause(w, 2, (ccl_i_z3_term_t[2]){negated(w, now), *next});
             }
         }
     }
@@ -279,24 +257,25 @@ static bool build(window_t *w) {
         most = x->in_first[v + 1] - x->in_first[v] + 2 > most
                    ? x->in_first[v + 1] - x->in_first[v] + 2
                    : most;
-    Z3_ast *any = malloc(most * sizeof *any);
+    ccl_i_z3_term_t *any = malloc(most * sizeof *any);
     size_t *next = malloc((x->nhops + (size_t)1) * sizeof *next);
     bool ok = any && next;
     for (size_t i = 0; ok && i < w->nvars; i++) {
         variable_t *var = &w->vars[i];
         const ccl_i_hop_t *hop = &x->hops[var->hop];
-        Z3_ast not_sent = negated(w, var->ast);
+        ccl_i_z3_term_t not_sent = negated(w, var->ast);
         if (w->at[(size_t)var->chunk * w->n + hop->src] == UINT16_MAX) {
-            Z3_ast held = *has_slot(w, var->chunk, hop->src, var->step);
+            ccl_i_z3_term_t held = *has_slot(w, var->chunk, hop->src, var->step);
             if (held)
-                clause(w, 2, (Z3_ast[2]){not_sent, held});
+                clause(w, 2, (ccl_i_z3_term_t[2]){not_sent, held});
             else
                 demand(w, not_sent);
         }
-        clause(w, 2, (Z3_ast[2]){not_sent, *has_slot(w, var->chunk, hop->dst, var->step + 1)});
-        Z3_ast before = *has_slot(w, var->chunk, hop->dst, var->step);
+        clause(w, 2,
+               (ccl_i_z3_term_t[2]){not_sent, *has_slot(w, var->chunk, hop->dst, var->step + 1)});
+        ccl_i_z3_term_t before = *has_slot(w, var->chunk, hop->dst, var->step);
         if (before && var->step > w->from)
-            clause(w, 2, (Z3_ast[2]){not_sent, negated(w, before)});
+            clause(w, 2, (ccl_i_z3_term_t[2]){not_sent, negated(w, before)});
     }
     /* Variables of a hop are by chunk, then step: walk all hops into v side by side. */
     for (uint32_t v = 0; ok && v < w->n; v++) {
@@ -306,8 +285,8 @@ static bool build(window_t *w) {
             if (w->at[(size_t)k * w->n + v] != UINT16_MAX)
                 continue;
             for (uint32_t t = w->from; t < end; t++) {
-                Z3_ast now = *has_slot(w, k, v, t + 1);
-                Z3_ast before = t > w->from ? *has_slot(w, k, v, t) : NULL;
+                ccl_i_z3_term_t now = *has_slot(w, k, v, t + 1);
+                ccl_i_z3_term_t before = t > w->from ? *has_slot(w, k, v, t) : NULL;
                 uint32_t nany = 0;
                 for (uint32_t i = x->in_first[v]; i < x->in_first[v + 1]; i++) {
                     uint32_t h = x->in_hops[i];
@@ -322,12 +301,12 @@ static bool build(window_t *w) {
                 any[nany++] = negated(w, now);
                 clause(w, nany, any);
             }
-            Z3_ast last = *has_slot(w, k, v, end);
+            ccl_i_z3_term_t last = *has_slot(w, k, v, end);
             if (ccl_i_cegis_wants(p, k, v)) {
                 if (last)
                     demand(w, last);
                 else
-                    demand(w, Z3_mk_false(w->z3));
+                    demand(w, ccl_i_z3_constant(w->z3, false));
             }
         }
     }
@@ -340,12 +319,12 @@ static bool build(window_t *w) {
  */
 
 typedef struct terms {
-    Z3_ast *items;
+    ccl_i_z3_term_t *items;
     int *weights;
     size_t len, items_cap, weights_cap;
 } terms_t;
 
-static bool add_term(terms_t *terms, Z3_ast ast, uint32_t weight) {
+static bool add_term(terms_t *terms, ccl_i_z3_term_t ast, uint32_t weight) {
     if (!ccl_grow(&terms->items, &terms->items_cap, terms->len + 1, sizeof *terms->items) ||
         !ccl_grow(&terms->weights, &terms->weights_cap, terms->len + 1, sizeof *terms->weights))
         return false;
@@ -363,10 +342,8 @@ static void at_most(window_t *w, const terms_t *terms, uint32_t most) {
     }
     if (sum <= most)
         return;
-    if (plain)
-        demand(w, Z3_mk_atmost(w->z3, (unsigned)terms->len, terms->items, most));
-    else
-        demand(w, Z3_mk_pble(w->z3, (unsigned)terms->len, terms->items, terms->weights, (int)most));
+    demand(w, ccl_i_z3_most(w->z3, (uint32_t)terms->len, terms->items,
+                            plain ? NULL : terms->weights, (int)most));
     w->nconstraints++;
 }
 
@@ -486,37 +463,12 @@ static void learn(search_t *s) {
 
 /* ---------------------------------------------------------------- solving */
 
-static uint64_t spent(window_t *w) {
-    Z3_stats stats = Z3_solver_get_statistics(w->z3, w->solver);
-    uint64_t count = 0;
-    Z3_stats_inc_ref(w->z3, stats);
-    for (unsigned i = 0; i < Z3_stats_size(w->z3, stats); i++) {
-        if (strcmp(Z3_stats_get_key(w->z3, stats, i), "rlimit count") == 0)
-            count = Z3_stats_is_uint(w->z3, stats, i)
-                        ? Z3_stats_get_uint_value(w->z3, stats, i)
-                        : (uint64_t)Z3_stats_get_double_value(w->z3, stats, i);
-    }
-    Z3_stats_dec_ref(w->z3, stats);
-    return count;
-}
-
 /** @param limit  work this check may do; 0: as much as it likes. Takes it from the search's. */
 static int check(window_t *w, uint64_t limit, uint64_t *used, double *wall_s) {
-    Z3_params params = Z3_mk_params(w->z3);
-    Z3_params_inc_ref(w->z3, params);
-    if (limit && limit < UINT32_MAX)
-        Z3_params_set_uint(w->z3, params, Z3_mk_string_symbol(w->z3, "rlimit"), (unsigned)limit);
-    Z3_solver_set_params(w->z3, w->solver, params);
-    Z3_params_dec_ref(w->z3, params);
     double start_s = ccl_now_s();
-    uint64_t before = spent(w);
-    Z3_lbool result = Z3_solver_check(w->z3, w->solver);
-    uint64_t after = spent(w);
-    *used = after > before ? after - before : 0;
+    ccl_i_z3_answer_t answer = ccl_i_z3_check(w->z3, limit, used);
     *wall_s = ccl_now_s() - start_s;
-    if (Z3_get_error_code(w->z3) != Z3_OK)
-        w->failed = true;
-    return w->failed ? -1 : (int)result == Z3_L_TRUE ? 1 : result == Z3_L_FALSE ? 0 : -1;
+    return answer == CCL_I_Z3_SAT ? 1 : answer == CCL_I_Z3_UNSAT ? 0 : -1;
 }
 
 /** The candidate: prefix and what the model sends; of two arrivals in a step one is dropped. */
@@ -525,12 +477,8 @@ static bool decode(window_t *w) {
     const ccl_i_exchange_t *x = s->p->x;
     size_t pairs = (size_t)s->p->nchunks * w->n, kept = 0;
     uint32_t *got = malloc((pairs + 1) * sizeof *got);
-    Z3_model model = Z3_solver_get_model(w->z3, w->solver);
-    if (!got || !model) {
-        free(got);
+    if (!got)
         return false;
-    }
-    Z3_model_inc_ref(w->z3, model);
     memset(got, 0, pairs * sizeof *got);
     for (size_t i = 0; i < s->plan.len; i++) {
         if (s->plan.sends[i].step < w->from)
@@ -541,16 +489,13 @@ static bool decode(window_t *w) {
     for (size_t i = 0; ok && i < w->nvars; i++) {
         const variable_t *var = &w->vars[i];
         size_t to = (size_t)var->chunk * w->n + x->hops[var->hop].dst;
-        Z3_ast value = NULL;
-        if (got[to] || !Z3_model_eval(w->z3, model, var->ast, true, &value) ||
-            Z3_get_bool_value(w->z3, value) != Z3_L_TRUE)
+        if (got[to] || !ccl_i_z3_is_true(w->z3, var->ast))
             continue;
         got[to] = 1;
         ok = ccl_grow(&s->plan.sends, &s->plan.cap, s->plan.len + 1, sizeof *s->plan.sends);
         if (ok)
             s->plan.sends[s->plan.len++] = (ccl_i_cegis_send_t){var->chunk, var->hop, var->step};
     }
-    Z3_model_dec_ref(w->z3, model);
     free(got);
     ok = ok && ccl_i_cegis_plan_sort(&s->plan);
     s->plan.nsteps = s->nsteps;
@@ -612,134 +557,143 @@ static void spend(search_t *s, uint64_t used) {
     s->effort = s->effort > used ? s->effort - used : 0;
 }
 
-/** The loop in one window. @return 1 found, 0 none with this prefix, -1 unknown. */
-static int repair(window_t *w, uint64_t share, ccl_error_t *err) {
+/** What a candidate leaves wrong, in the snapshot; without any it is filled up. */
+static ccl_status_t judge(window_t *w, uint32_t locked, ccl_i_cegis_snapshot_t *shot,
+                          ccl_error_t *err) {
     search_t *s = w->s;
-    uint8_t *sent = malloc(w->nvars + 1);
-    int found = -1;
+    CCL_TRY(ccl_i_cegis_check(s->p, &s->plan, &s->examples, err));
+    shot->examples = (uint32_t)s->examples.len;
+    shot->checkpoint = earliest(s);
+    if (s->examples.len == 0)
+        return ccl_i_cegis_fill(s->p, &s->plan, locked < s->nsteps ? locked : w->from,
+                                &shot->filled, err);
+    shot->first = s->examples.items[0];
+    for (size_t i = 1; i < s->examples.len; i++) {
+        if (s->examples.items[i].step < shot->first.step)
+            shot->first = s->examples.items[i];
+    }
+    return CCL_OK;
+}
+
+/** One question, and the candidate that its answer is. */
+static ccl_status_t ask(window_t *w, uint32_t locked, uint64_t share, const uint8_t *sent,
+                        ccl_i_cegis_snapshot_t *shot, ccl_error_t *err) {
+    search_t *s = w->s;
+    bool is_locked = locked > w->from;
+    uint64_t used;
+    double wall_s;
+    if (!tighten(w))
+        return ccl_fail_nomem(err);
+    if (is_locked) {
+        ccl_i_z3_push(w->z3);
+        lock(w, locked, sent);
+    }
+    shot->locked = locked;
+    shot->constraints = w->nconstraints;
+    shot->sat = check(w, allowance(s, is_locked ? 2 * share : share), &used, &wall_s);
+    shot->solver_s = wall_s;
+    spend(s, used);
+    bool decoded = shot->sat != 1 || decode(w);
+    if (is_locked)
+        ccl_i_z3_pop(w->z3);
+    CCL_TRY(ccl_i_z3_status(w->z3, err));
+    return decoded ? CCL_OK : ccl_fail_nomem(err);
+}
+
+/** The loop in one window. @param found_out  1 found, 0 none with this prefix, -1 unknown. */
+static ccl_status_t repair(window_t *w, uint64_t share, uint8_t *sent, int *found_out,
+                           ccl_error_t *err) {
+    search_t *s = w->s;
     uint32_t locked = w->from;
-    if (!sent)
-        return -1;
     while (s->endless || s->effort) {
         ccl_i_cegis_snapshot_t shot = {
             .nsteps = s->nsteps, .checkpoint = s->nsteps, .variables = (uint32_t)w->nvars};
-        uint64_t used;
-        double wall_s;
-        bool is_locked = locked > w->from;
-        if (!tighten(w))
-            break;
-        if (is_locked) {
-            Z3_solver_push(w->z3, w->solver);
-            lock(w, locked, sent);
-        }
-        shot.locked = locked;
-        shot.constraints = w->nconstraints;
-        shot.sat = check(w, allowance(s, is_locked ? 2 * share : share), &used, &wall_s);
-        shot.solver_s = wall_s;
-        spend(s, used);
-        if (w->failed)
-            break;
-        bool decoded = shot.sat != 1 || decode(w);
-        if (is_locked)
-            Z3_solver_pop(w->z3, w->solver, 1);
-        if (!decoded)
-            break;
+        CCL_TRY(ask(w, locked, share, sent, &shot, err));
         s->examples.len = 0;
-        if (shot.sat == 1) {
-            if (ccl_i_cegis_check(s->p, &s->plan, &s->examples, err) != CCL_OK)
-                break;
-            shot.examples = (uint32_t)s->examples.len;
-            shot.checkpoint = earliest(s);
-            if (s->examples.len) {
-                shot.first = s->examples.items[0];
-                for (size_t i = 1; i < s->examples.len; i++) {
-                    if (s->examples.items[i].step < shot.first.step)
-                        shot.first = s->examples.items[i];
-                }
-            }
-            if (s->examples.len == 0) {
-                uint32_t at = locked < s->nsteps ? locked : w->from;
-                if (ccl_i_cegis_fill(s->p, &s->plan, at, &shot.filled, err) != CCL_OK)
-                    break;
-            }
-        }
+        if (shot.sat == 1)
+            CCL_TRY(judge(w, locked, &shot, err));
         if (!snapshot(s, shot) || !put(s, CCL_I_CEGIS_UNKNOWN))
-            break;
+            return ccl_fail_nomem(err);
         if (shot.sat == 1 && s->examples.len == 0) {
-            found = 1;
+            *found_out = 1;
             break;
         }
         if (shot.sat == 1) {
             learn(s);
             locked = shot.checkpoint > w->from ? shot.checkpoint : w->from;
             mark_sent(w, sent);
-        } else if (is_locked) {
+        } else if (locked > w->from) {
             locked = w->from;
         } else {
-            found = shot.sat;
+            *found_out = shot.sat;
             break;
         }
     }
-    free(sent);
-    return found;
+    return CCL_OK;
 }
 
-static int try_window(search_t *s, uint32_t from, uint64_t share, bool *pruned_out,
-                      ccl_error_t *err) {
-    const ccl_i_cegis_problem_t *p = s->p;
-    window_t w = {.s = s, .from = from, .steps = s->nsteps - from, .n = p->x->nranks};
-    size_t pairs = (size_t)p->nchunks * w.n;
-    int found = -1;
-    w.at = malloc((pairs + 1) * sizeof *w.at);
-    w.soon = malloc((pairs + 1) * sizeof *w.soon);
-    w.has = calloc(pairs * (w.steps + 1) + 1, sizeof *w.has);
-    w.hop_first = calloc(p->x->nhops + (size_t)2, sizeof *w.hop_first);
-    w.tight_hop = calloc(p->x->nhops + (size_t)1, 1);
-    w.tight_resource = calloc(p->x->nresources + (size_t)1, 1);
-    w.tight_budget = calloc(p->x->nresources + (size_t)1, 1);
-    if (!w.at || !w.soon || !w.has || !w.hop_first || !w.tight_hop || !w.tight_resource ||
-        !w.tight_budget)
-        goto end;
-    find_times(&w);
-    size_t most = s->endless ? SIZE_MAX : s->effort / WORK_PER_VARIABLE;
-    size_t unpruned = p->nlevels > 2 ? MOST_VARIABLES : most;
-    if (!find_variables(&w, unpruned))
-        goto end;
-    if (w.nvars > MOST_VARIABLES && p->nlevels > 2) {
-        w.pruned = true;
-        if (!find_variables(&w, most))
-            goto end;
-    }
+static bool window_init(window_t *w) {
+    const ccl_i_cegis_problem_t *p = w->s->p;
+    size_t pairs = (size_t)p->nchunks * w->n;
+    w->at = malloc((pairs + 1) * sizeof *w->at);
+    w->soon = malloc((pairs + 1) * sizeof *w->soon);
+    w->has = calloc(pairs * (w->steps + 1) + 1, sizeof *w->has);
+    w->hop_first = calloc(p->x->nhops + (size_t)2, sizeof *w->hop_first);
+    w->tight_hop = calloc(p->x->nhops + (size_t)1, 1);
+    w->tight_resource = calloc(p->x->nresources + (size_t)1, 1);
+    w->tight_budget = calloc(p->x->nresources + (size_t)1, 1);
+    if (!w->at || !w->soon || !w->has || !w->hop_first || !w->tight_hop || !w->tight_resource ||
+        !w->tight_budget)
+        return false;
+    find_times(w);
+    size_t most = w->s->endless ? SIZE_MAX : w->s->effort / WORK_PER_VARIABLE;
+    if (!find_variables(w, p->nlevels > 2 ? MOST_VARIABLES : most))
+        return false;
+    w->pruned = w->nvars > MOST_VARIABLES && p->nlevels > 2;
+    return !w->pruned || find_variables(w, most);
+}
+
+static void window_fini(window_t *w) {
+    ccl_i_z3_destroy(w->z3);
+    free(w->at);
+    free(w->soon);
+    free(w->has);
+    free(w->hop_first);
+    free(w->tight_hop);
+    free(w->tight_resource);
+    free(w->tight_budget);
+    free(w->vars);
+}
+
+static ccl_status_t solve_window(window_t *w, uint64_t share, int *found_out, ccl_error_t *err) {
+    w->z3 = ccl_i_z3_create(0);
+    if (!w->z3)
+        return ccl_fail_nomem(err);
+    spend(w->s, (uint64_t)w->nvars * WORK_PER_VARIABLE);
+    if (!build(w))
+        return ccl_fail_nomem(err);
+    uint8_t *sent = malloc(w->nvars + 1);
+    if (!sent)
+        return ccl_fail_nomem(err);
+    ccl_status_t status = repair(w, share, sent, found_out, err);
+    free(sent);
+    return status;
+}
+
+static ccl_status_t try_window(search_t *s, uint32_t from, uint64_t share, int *found_out,
+                               bool *pruned_out, ccl_error_t *err) {
+    window_t w = {.s = s, .from = from, .steps = s->nsteps - from, .n = s->p->x->nranks};
+    ccl_status_t status = CCL_OK;
+    *found_out = -1;
+    if (!window_init(&w))
+        status = ccl_fail_nomem(err);
     *pruned_out = w.pruned;
-    if (!s->endless && w.nvars * (uint64_t)WORK_PER_VARIABLE > s->effort) {
-        s->effort = 0;
-        goto end; /* not even the model can be afforded */
-    }
-    Z3_config config = Z3_mk_config();
-    w.z3 = Z3_mk_context_rc(config);
-    Z3_del_config(config);
-    if (!w.z3)
-        goto end;
-    Z3_set_error_handler(w.z3, on_error);
-    w.solver = Z3_mk_simple_solver(w.z3);
-    Z3_solver_inc_ref(w.z3, w.solver);
-    w.boolean = Z3_mk_bool_sort(w.z3);
-    keep(&w, (Z3_ast)w.boolean);
-    spend(s, (uint64_t)w.nvars * WORK_PER_VARIABLE);
-    if (build(&w) && !w.failed)
-        found = repair(&w, share, err);
-    Z3_solver_dec_ref(w.z3, w.solver);
-    Z3_del_context(w.z3);
-end:
-    free(w.at);
-    free(w.soon);
-    free(w.has);
-    free(w.hop_first);
-    free(w.tight_hop);
-    free(w.tight_resource);
-    free(w.tight_budget);
-    free(w.vars);
-    return found;
+    if (status == CCL_OK && !s->endless && w.nvars * (uint64_t)WORK_PER_VARIABLE > s->effort)
+        s->effort = 0; /* not even the model can be afforded */
+    else if (status == CCL_OK)
+        status = solve_window(&w, share, found_out, err);
+    window_fini(&w);
+    return status;
 }
 
 static bool index_users(search_t *s) {
@@ -765,7 +719,7 @@ static bool index_users(search_t *s) {
 }
 
 /** Algorithm 1, in the child. The process ends behind it, so nothing is freed. */
-static ccl_status_t search(ccl_i_solver_pipe_t *pipe, void *user, ccl_error_t *err) {
+static ccl_status_t search(ccl_child_pipe_t *pipe, void *user, ccl_error_t *err) {
     search_t *s = user;
     const ccl_i_exchange_t *x = s->p->x;
     ccl_i_cegis_answer_t answer = CCL_I_CEGIS_UNKNOWN;
@@ -802,7 +756,8 @@ static ccl_status_t search(ccl_i_solver_pipe_t *pipe, void *user, ccl_error_t *e
             return ccl_fail_nomem(err);
         s->plan = kept;
         from = from > s->nsteps - 1 ? s->nsteps - 1 : from;
-        int found = try_window(s, from, from ? 4 : 1, &pruned, err);
+        int found;
+        CCL_TRY(try_window(s, from, from ? 4 : 1, &found, &pruned, err));
         if (found == 1)
             answer = CCL_I_CEGIS_FOUND;
         else if (from == 0)
@@ -821,11 +776,11 @@ ccl_status_t ccl_i_cegis_search(const ccl_ctx_t *ctx, const ccl_i_cegis_problem_
                                 double time_left_s, ccl_i_cegis_run_t *run, ccl_error_t *err) {
     search_t s = {
         .p = p, .start = start, .nsteps = nsteps, .effort = effort, .endless = effort == 0};
-    ccl_i_solver_limits_t limits = {time_left_s, 0, "cegis"};
-    ccl_i_solver_answer_t answer;
+    ccl_child_limits_t limits = {time_left_s, 0, "cegis"};
+    ccl_child_answer_t answer;
     memset(run, 0, sizeof *run);
     run->answer = CCL_I_CEGIS_UNKNOWN;
-    ccl_status_t status = ccl_i_solver_run(ctx, &limits, search, &s, &answer, err);
+    ccl_status_t status = ccl_child_run(ctx, &limits, search, &s, &answer, err);
     run->limited = answer.limited;
     if (status == CCL_OK && answer.data && answer.len >= sizeof(answer_t)) {
         answer_t head;

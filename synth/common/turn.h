@@ -40,6 +40,7 @@ typedef struct ccl_i_copies {
     size_t nmoves;
     uint32_t parts; /* chunks that each of the collective's was cut into */
     bool limited;
+    bool dropped; /* limited: the planner ran out of memory and this is the best so far */
 } ccl_i_copies_t;
 
 /**
@@ -50,6 +51,13 @@ typedef ccl_status_t (*ccl_i_copies_fn)(const ccl_ctx_t *ctx, const ccl_i_exchan
                                         const ccl_collective_t *want,
                                         const ccl_synth_options_t *options, ccl_i_copies_t *out,
                                         ccl_error_t *err);
+/**
+ * A planner's search in a child process. Where it fails after it has put an answer, for lack of
+ * memory, that is the best so far: CCL_OK, and *dropped_out.
+ */
+ccl_status_t ccl_i_copies_search(const ccl_ctx_t *ctx, const ccl_child_limits_t *limits,
+                                 ccl_child_fn fn, void *user, ccl_child_answer_t *out,
+                                 bool *dropped_out, ccl_error_t *err);
 /** A collective that ccl_i_turn_copies makes of copies alone. */
 bool ccl_i_turn_copied(const ccl_collective_t *want);
 /**

@@ -60,6 +60,21 @@ static ccl_status_t spread_of(const turner_t *t, const ccl_collective_t *want,
     return status;
 }
 
+ccl_status_t ccl_i_copies_search(const ccl_ctx_t *ctx, const ccl_child_limits_t *limits,
+                                 ccl_child_fn fn, void *user, ccl_child_answer_t *out,
+                                 bool *dropped_out, ccl_error_t *err) {
+    ccl_error_t why = CCL_ERROR_INIT;
+    ccl_status_t status = ccl_child_run(ctx, limits, fn, user, out, &why);
+    *dropped_out = (status == CCL_ERR_NOMEM || status == CCL_ERR_UNSUPPORTED) && out->data;
+    if (*dropped_out) {
+        ccl_log(ctx, CCL_LOG_INFO, limits->phase, "the search ended early: %s", why.text);
+        return CCL_OK;
+    }
+    if (err && status != CCL_OK)
+        *err = why;
+    return status;
+}
+
 static ccl_status_t plan_side(const turner_t *t, bool up, const ccl_collective_t *what,
                               const ccl_synth_options_t *options, ccl_i_copies_t *out,
                               ccl_error_t *err) {
@@ -102,7 +117,9 @@ ccl_status_t ccl_i_turn_copies(const ccl_ctx_t *ctx, const char *name, const ccl
                          .ndown = downs.nmoves};
     status = ccl_i_turn_schedule(&turn, coll, out, err);
     if (status == CCL_OK)
-        (*out)->limited = ups.limited || downs.limited;
+        (*out)->limited = ups.limited || downs.limited || ups.dropped || downs.dropped;
+    if (status == CCL_OK && options->stats)
+        options->stats->dropped += (uint64_t)ups.dropped + downs.dropped;
 end:
     ccl_collective_destroy(spread);
     free(ups.moves);

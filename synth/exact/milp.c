@@ -35,7 +35,7 @@ typedef struct answer {
     uint32_t nsends, epochs, parts, unproven;
 } answer_t;
 
-static bool put(ccl_i_solver_pipe_t *pipe, answer_t head, const ccl_i_milp_send_t *sends) {
+static bool put(ccl_child_pipe_t *pipe, answer_t head, const ccl_i_milp_send_t *sends) {
     size_t bytes = head.nsends * sizeof *sends;
     char *data = malloc(sizeof head + bytes);
     if (!data)
@@ -43,7 +43,7 @@ static bool put(ccl_i_solver_pipe_t *pipe, answer_t head, const ccl_i_milp_send_
     memcpy(data, &head, sizeof head);
     if (bytes)
         memcpy(data + sizeof head, sends, bytes);
-    bool ok = ccl_i_solver_put(pipe, data, sizeof head + bytes);
+    bool ok = ccl_child_put(pipe, data, sizeof head + bytes);
     free(data);
     return ok;
 }
@@ -196,8 +196,8 @@ static uint32_t least_epochs(const plan_t *p) {
 }
 
 /** One epoch fewer, again and again: with the rotation as long as that works, then without. */
-static ccl_status_t fewer_epochs(plan_t *p, ccl_i_solver_pipe_t *pipe, uint32_t epochs,
-                                 answer_t *last, ccl_error_t *err) {
+static ccl_status_t fewer_epochs(plan_t *p, ccl_child_pipe_t *pipe, uint32_t epochs, answer_t *last,
+                                 ccl_error_t *err) {
     uint32_t least = least_epochs(p), order = p->rotation.order;
     bool turns = order > 1 && p->coll->kind == CCL_ALLGATHER;
     for (uint32_t way = turns ? 0 : 1; way < 2; way++) {
@@ -205,14 +205,12 @@ static ccl_status_t fewer_epochs(plan_t *p, ccl_i_solver_pipe_t *pipe, uint32_t 
         while (epochs > least) {
             ccl_i_milp_send_t *sends = NULL;
             size_t nsends = 0;
-            ccl_i_milp_answer_t answer = CCL_I_MILP_UNKNOWN;
-            ccl_i_solver_tell(pipe, epochs - 1, epochs);
+            ccl_i_glpk_answer_t answer = CCL_I_GLPK_UNKNOWN;
+            ccl_child_tell(pipe, epochs - 1, epochs);
             if (ccl_i_milp_variables(&p->milp, epochs - 1) <= MAX_VARIABLES)
-                answer = ccl_i_milp_ask(&p->milp, epochs - 1, &sends, &nsends);
-            if (answer == CCL_I_MILP_NOMEM)
-                return ccl_fail_nomem(err);
-            last->unproven = answer != CCL_I_MILP_NONE;
-            if (answer != CCL_I_MILP_FOUND)
+                CCL_TRY(ccl_i_milp_ask(&p->milp, epochs - 1, &answer, &sends, &nsends, err));
+            last->unproven = answer != CCL_I_GLPK_NONE;
+            if (answer != CCL_I_GLPK_FOUND)
                 break;
             epochs--;
             *last = (answer_t){(uint32_t)nsends, epochs, 1, epochs > least};
@@ -225,7 +223,7 @@ static ccl_status_t fewer_epochs(plan_t *p, ccl_i_solver_pipe_t *pipe, uint32_t 
     return CCL_OK;
 }
 
-static ccl_status_t solve_epochs(plan_t *p, ccl_i_solver_pipe_t *pipe, ccl_error_t *err) {
+static ccl_status_t solve_epochs(plan_t *p, ccl_child_pipe_t *pipe, ccl_error_t *err) {
     ccl_i_milp_send_t *sends = NULL;
     size_t nsends = 0;
     uint32_t epochs = 0;
@@ -242,26 +240,19 @@ static ccl_status_t solve_epochs(plan_t *p, ccl_i_solver_pipe_t *pipe, ccl_error
     return status;
 }
 
-static ccl_status_t solve_flows(plan_t *p, ccl_i_solver_pipe_t *pipe, ccl_error_t *err) {
-    ccl_i_milp_send_t *sends = NULL;
-    size_t nsends = 0;
-    double time_s = 0;
+static ccl_status_t solve_flows(plan_t *p, ccl_child_pipe_t *pipe, ccl_error_t *err) {
+    ccl_i_milp_flows_t flows;
     uint32_t parts = p->options->chunks ? p->options->chunks : PARTS;
-    switch (ccl_i_milp_flows(p->x, p->want, p->chunk_bytes, parts, &time_s, &sends, &nsends)) {
-    case CCL_I_MILP_FOUND:
-        break;
-    case CCL_I_MILP_NOMEM:
-        return ccl_fail_nomem(err);
-    default:
+    CCL_TRY(ccl_i_milp_flows(p->x, p->want, p->chunk_bytes, parts, &flows, err));
+    if (flows.answer != CCL_I_GLPK_FOUND)
         return ccl_fail(err, CCL_INFEASIBLE, "GLPK finds no flows");
-    }
-    answer_t head = {(uint32_t)nsends, 0, parts, 0};
-    bool ok = put(pipe, head, sends);
-    free(sends);
+    answer_t head = {(uint32_t)flows.nsends, 0, parts, 0};
+    bool ok = put(pipe, head, flows.sends);
+    free(flows.sends);
     return ok ? CCL_OK : ccl_fail_nomem(err);
 }
 
-static ccl_status_t solve(ccl_i_solver_pipe_t *pipe, void *user, ccl_error_t *err) {
+static ccl_status_t solve(ccl_child_pipe_t *pipe, void *user, ccl_error_t *err) {
     plan_t *p = user;
     return p->flows ? solve_flows(p, pipe, err) : solve_epochs(p, pipe, err);
 }
@@ -293,8 +284,8 @@ static ccl_status_t prepare(plan_t *p, ccl_error_t *err) {
     return CCL_OK;
 }
 
-static ccl_status_t moves_of(const plan_t *p, const ccl_i_solver_answer_t *answer,
-                             ccl_i_copies_t *out, ccl_error_t *err) {
+static ccl_status_t moves_of(const plan_t *p, const ccl_child_answer_t *answer, ccl_i_copies_t *out,
+                             ccl_error_t *err) {
     answer_t head;
     memcpy(&head, answer->data, sizeof head);
     const char *sends = (const char *)answer->data + sizeof head;
@@ -318,15 +309,15 @@ static ccl_status_t plan(const ccl_ctx_t *ctx, const ccl_i_exchange_t *x,
                          const ccl_collective_t *want, const ccl_synth_options_t *options,
                          ccl_i_copies_t *out, ccl_error_t *err) {
     plan_t p = {.want = want, .options = options, .x = x, .flows = true};
-    ccl_i_solver_answer_t answer = {0};
-    ccl_i_solver_limits_t limits = {
+    ccl_child_answer_t answer = {0};
+    ccl_child_limits_t limits = {
         options->time_limit_s > 0 ? options->time_limit_s : DEFAULT_LIMIT_S, 0, "milp"};
     for (uint32_t c = 0; c < want->nchunks; c++)
         p.flows = p.flows && want->chunks[c].ndests == 1 &&
                   want->chunks[c].share == want->chunks[0].share;
     ccl_status_t status = prepare(&p, err);
     if (status == CCL_OK)
-        status = ccl_i_solver_run(ctx, &limits, solve, &p, &answer, err);
+        status = ccl_i_copies_search(ctx, &limits, solve, &p, &answer, &out->dropped, err);
     if (status == CCL_OK && !answer.data)
         status = ccl_fail(err, CCL_TIMEOUT, "milp found nothing within its time limit");
     if (status == CCL_OK)

@@ -1,9 +1,9 @@
-/* Private to synth: what milp asks GLPK, and the answers. */
+/* Private to synth: what milp asks, and the answers. */
 #ifndef CCL_SYNTH_MILP_H
 #define CCL_SYNTH_MILP_H
 
+#include "synth/common/solver_glpk.h"
 #include "synth/exact/rotation.h"
-#include "synth/common/solver_child.h"
 
 /** A chunk goes over a hop, from the start of an epoch. */
 typedef struct ccl_i_milp_send {
@@ -34,33 +34,30 @@ ccl_status_t ccl_i_milp_discretise(const ccl_i_exchange_t *x, double chunk_bytes
 /** Least epochs from GPU to GPU, [n * n]; CCL_NONE: no way. */
 void ccl_i_milp_distances(const ccl_i_exchange_t *x, const uint32_t *delay, uint32_t *away);
 
-typedef enum ccl_i_milp_answer {
-    CCL_I_MILP_FOUND,
-    CCL_I_MILP_NONE, /* proven; with a rotation: none that turns */
-    CCL_I_MILP_UNKNOWN,
-    CCL_I_MILP_NOMEM
-} ccl_i_milp_answer_t;
-
 /** Variables of a model with so many epochs. */
 double ccl_i_milp_variables(const ccl_i_milp_t *m, uint32_t epochs);
 /**
  * Is there a schedule of so many epochs? In a child process only.
- * @param sends  malloc'ed, caller frees; by epoch, every one is needed.
+ * @param answer  NONE: proven; with a rotation: none that turns.
+ * @param sends   FOUND: malloc'ed, caller frees; by epoch, every one is needed.
  */
-ccl_i_milp_answer_t ccl_i_milp_ask(const ccl_i_milp_t *m, uint32_t epochs,
-                                   ccl_i_milp_send_t **sends, size_t *nsends);
+ccl_status_t ccl_i_milp_ask(const ccl_i_milp_t *m, uint32_t epochs, ccl_i_glpk_answer_t *answer,
+                            ccl_i_milp_send_t **sends, size_t *nsends, ccl_error_t *err);
 /** Where the rotation takes a chunk of an allgather or alltoall. */
 uint32_t ccl_i_milp_turn(const ccl_i_milp_t *m, uint32_t chunk);
 
+typedef struct ccl_i_milp_flows {
+    ccl_i_glpk_answer_t answer;
+    double time_s;
+    ccl_i_milp_send_t *sends; /* malloc'ed: chunk * parts + part over a hop; `epoch` is the place on
+                                 its path, counted so that all paths end together */
+    size_t nsends;
+} ccl_i_milp_flows_t;
 /**
  * The least time in which flows can bring every chunk, of `bytes` each, from its source to its one
  * destination, and such flows, cut into at most `parts` paths a chunk. In a child process only.
- *
- * @param sends  malloc'ed: chunk * parts + part over a hop; `epoch` is the place on its path,
- * counted so that all paths end together.
  */
-ccl_i_milp_answer_t ccl_i_milp_flows(const ccl_i_exchange_t *x, const ccl_collective_t *coll,
-                                     double bytes, uint32_t parts, double *time_s,
-                                     ccl_i_milp_send_t **sends, size_t *nsends);
+ccl_status_t ccl_i_milp_flows(const ccl_i_exchange_t *x, const ccl_collective_t *coll, double bytes,
+                              uint32_t parts, ccl_i_milp_flows_t *out, ccl_error_t *err);
 
 #endif

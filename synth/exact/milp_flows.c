@@ -6,7 +6,6 @@
  */
 #include "synth/exact/milp.h"
 
-#include <glpk.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +21,7 @@ typedef struct flows {
     double *flow;   /* [n][nhops] chunks of a source over a hop */
     uint32_t *path; /* [n] hops of a walk */
     bool *seen;     /* [n] */
+    ccl_i_glpk_t lp;
     ccl_i_milp_send_t *sends;
     size_t nsends, csends;
 } flows_t;
@@ -31,93 +31,79 @@ static int column(const flows_t *f, uint32_t src, uint32_t hop) {
     return 2 + (int)(src * f->nhops + hop);
 }
 
-static bool add_rows(const flows_t *f, glp_prob *lp, double bytes) {
+/** What comes in goes on, but for what is wanted. @param wants  [n][n] chunks of a source for a GPU
+ */
+static void add_balance(flows_t *f, const double *wants) {
     const ccl_i_exchange_t *x = f->x;
-    size_t most = (size_t)f->n * f->nhops + 2;
-    int *index = malloc(most * sizeof *index);
-    double *value = malloc(most * sizeof *value);
-    double *wants = calloc((size_t)f->n * f->n, sizeof *wants); /* chunks of a source for a GPU */
-    bool ok = index && value && wants;
-    for (uint32_t c = 0; ok && c < f->coll->nchunks; c++) {
+    for (uint32_t s = 0; s < f->n; s++)
+        for (uint32_t r = 0; r < f->n; r++) {
+            if (r == s)
+                continue;
+            for (uint32_t i = x->in_first[r]; i < x->in_first[r + 1]; i++)
+                ccl_i_glpk_term(&f->lp, column(f, s, x->in_hops[i]), 1);
+            for (uint32_t h = x->out_first[r]; h < x->out_first[r + 1]; h++)
+                ccl_i_glpk_term(&f->lp, column(f, s, h), -1);
+            ccl_i_glpk_row(&f->lp, true, wants[(size_t)s * f->n + r]);
+        }
+}
+
+/** No resource takes longer than the time. */
+static void add_times(flows_t *f, double bytes) {
+    const ccl_i_exchange_t *x = f->x;
+    for (uint32_t r = 0; r < x->nresources; r++) {
+        ccl_i_glpk_term(&f->lp, 1, -1);
+        for (uint32_t h = 0; h < f->nhops; h++)
+            for (uint32_t u = 0; u < x->hops[h].nuses; u++) {
+                const ccl_i_use_t *use = &x->uses[x->hops[h].first_use + u];
+                for (uint32_t s = 0; use->resource == r && s < f->n; s++)
+                    ccl_i_glpk_term(&f->lp, column(f, s, h),
+                                    use->times * bytes / x->resources[r].Bps);
+            }
+        ccl_i_glpk_row(&f->lp, false, 0);
+    }
+}
+
+/** @param bytes  of a chunk, in some unit */
+static ccl_status_t build(flows_t *f, double bytes, ccl_error_t *err) {
+    double *wants = calloc((size_t)f->n * f->n, sizeof *wants);
+    if (!wants)
+        return ccl_fail_nomem(err);
+    for (uint32_t c = 0; c < f->coll->nchunks; c++) {
         const ccl_chunk_t *chunk = &f->coll->chunks[c];
         if (chunk->dests[0] != chunk->sources[0])
             wants[(size_t)chunk->sources[0] * f->n + chunk->dests[0]]++;
     }
-    for (uint32_t s = 0; ok && s < f->n; s++)
-        for (uint32_t r = 0; r < f->n; r++) { /* what comes in goes on, but for what is wanted */
-            int len = 0, row;
-            if (r == s)
-                continue;
-            for (uint32_t i = x->in_first[r]; i < x->in_first[r + 1]; i++) {
-                index[++len] = column(f, s, x->in_hops[i]);
-                value[len] = 1;
-            }
-            for (uint32_t h = x->out_first[r]; h < x->out_first[r + 1]; h++) {
-                index[++len] = column(f, s, h);
-                value[len] = -1;
-            }
-            row = glp_add_rows(lp, 1);
-            glp_set_row_bnds(lp, row, GLP_FX, wants[(size_t)s * f->n + r],
-                             wants[(size_t)s * f->n + r]);
-            glp_set_mat_row(lp, row, len, index, value);
-        }
-    for (uint32_t r = 0; ok && r < x->nresources; r++) { /* and takes no longer than the time */
-        int len = 1, row;
-        index[1] = 1;
-        value[1] = -1;
-        for (uint32_t h = 0; h < f->nhops; h++)
-            for (uint32_t u = 0; u < x->hops[h].nuses; u++) {
-                const ccl_i_use_t *use = &x->uses[x->hops[h].first_use + u];
-                for (uint32_t s = 0; use->resource == r && s < f->n; s++) {
-                    index[++len] = column(f, s, h);
-                    value[len] = use->times * bytes / x->resources[r].Bps;
-                }
-            }
-        row = glp_add_rows(lp, 1);
-        glp_set_row_bnds(lp, row, GLP_UP, 0, 0);
-        glp_set_mat_row(lp, row, len, index, value);
-    }
-    free(index);
-    free(value);
+    for (uint32_t col = 0; col <= f->n * f->nhops; col++)
+        ccl_i_glpk_column(&f->lp, CCL_I_GLPK_POSITIVE,
+                          col == 0 ? 1 : DETOUR / ((double)f->n * f->nhops));
+    add_balance(f, wants);
+    add_times(f, bytes);
     free(wants);
-    return ok;
+    return CCL_OK;
 }
 
-static ccl_i_milp_answer_t solve(flows_t *f, double bytes, double *time_s) {
-    glp_prob *lp = glp_create_prob();
-    glp_smcp how;
+static ccl_status_t solve(flows_t *f, double bytes, ccl_i_glpk_answer_t *answer, double *time_s,
+                          ccl_error_t *err) {
+    const ccl_i_glpk_options_t options = {.presolve = true};
     double slowest = INFINITY;
-    ccl_i_milp_answer_t answer = CCL_I_MILP_UNKNOWN;
+    double *columns = malloc(((size_t)f->n * f->nhops + 2) * sizeof *columns);
+    if (!columns)
+        return ccl_fail_nomem(err);
     for (uint32_t r = 0; r < f->x->nresources; r++)
         slowest = fmin(slowest, f->x->resources[r].Bps);
     /* Times in units of what the slowest link needs for a chunk, so that GLPK sees numbers near 1.
      */
     double unit_s = bytes / slowest;
-    glp_set_obj_dir(lp, GLP_MIN);
-    glp_add_cols(lp, 1 + (int)(f->n * f->nhops));
-    for (int col = 1; col <= 1 + (int)(f->n * f->nhops); col++) {
-        glp_set_col_bnds(lp, col, GLP_LO, 0, 0);
-        glp_set_obj_coef(lp, col, col == 1 ? 1 : DETOUR / ((double)f->n * f->nhops));
+    ccl_status_t status = build(f, slowest, err);
+    if (status == CCL_OK)
+        status = ccl_i_glpk_solve(&f->lp, &options, columns, NULL, answer, err);
+    if (status == CCL_OK && *answer == CCL_I_GLPK_FOUND) {
+        *time_s = columns[1] * unit_s;
+        memcpy(f->flow, columns + 2, (size_t)f->n * f->nhops * sizeof *f->flow);
     }
-    if (add_rows(f, lp, slowest)) {
-        glp_init_smcp(&how);
-        how.msg_lev = GLP_MSG_OFF;
-        how.presolve = GLP_ON;
-        int code = glp_simplex(lp, &how);
-        if (!code && glp_get_status(lp) == GLP_OPT) {
-            *time_s = glp_get_col_prim(lp, 1) * unit_s;
-            for (uint32_t s = 0; s < f->n; s++)
-                for (uint32_t h = 0; h < f->nhops; h++)
-                    f->flow[(size_t)s * f->nhops + h] = glp_get_col_prim(lp, column(f, s, h));
-            answer = CCL_I_MILP_FOUND;
-        } else if (code == GLP_ENOPFS || (!code && glp_get_status(lp) == GLP_NOFEAS)) {
-            answer = CCL_I_MILP_NONE;
-        }
-    } else {
-        answer = CCL_I_MILP_NOMEM;
-    }
-    glp_delete_prob(lp);
-    return answer;
+    ccl_i_glpk_fini(&f->lp);
+    free(columns);
+    return status;
 }
 
 /** Back from a GPU to the source along the widest flows; 0: no way with flow left. */
@@ -206,31 +192,28 @@ static bool take_apart(flows_t *f) {
     return sort_sends(f);
 }
 
-ccl_i_milp_answer_t ccl_i_milp_flows(const ccl_i_exchange_t *x, const ccl_collective_t *coll,
-                                     double bytes, uint32_t parts, double *time_s,
-                                     ccl_i_milp_send_t **sends, size_t *nsends) {
+ccl_status_t ccl_i_milp_flows(const ccl_i_exchange_t *x, const ccl_collective_t *coll, double bytes,
+                              uint32_t parts, ccl_i_milp_flows_t *out, ccl_error_t *err) {
     flows_t f = {.x = x, .coll = coll, .n = coll->nranks, .nhops = x->nhops, .parts = parts};
-    ccl_i_milp_answer_t answer = CCL_I_MILP_NOMEM;
+    ccl_status_t status;
     f.flow = calloc((size_t)f.n * f.nhops + 1, sizeof *f.flow);
     f.path = malloc((f.n + (size_t)1) * sizeof *f.path);
     f.seen = malloc(f.n + (size_t)1);
-    *sends = NULL;
-    *nsends = 0;
-    if (f.flow && f.path && f.seen) {
-        glp_term_out(GLP_OFF);
-        answer = solve(&f, bytes, time_s);
-        if (answer == CCL_I_MILP_FOUND && !take_apart(&f))
-            answer = CCL_I_MILP_NOMEM;
-        glp_free_env();
-    }
+    *out = (ccl_i_milp_flows_t){.answer = CCL_I_GLPK_UNKNOWN};
+    if (f.flow && f.path && f.seen)
+        status = solve(&f, bytes, &out->answer, &out->time_s, err);
+    else
+        status = ccl_fail_nomem(err);
+    if (status == CCL_OK && out->answer == CCL_I_GLPK_FOUND && !take_apart(&f))
+        status = ccl_fail_nomem(err);
     free(f.flow);
     free(f.path);
     free(f.seen);
-    if (answer == CCL_I_MILP_FOUND) {
-        *sends = f.sends;
-        *nsends = f.nsends;
+    if (status == CCL_OK && out->answer == CCL_I_GLPK_FOUND) {
+        out->sends = f.sends;
+        out->nsends = f.nsends;
     } else {
         free(f.sends);
     }
-    return answer;
+    return status;
 }

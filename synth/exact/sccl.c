@@ -152,7 +152,7 @@ static bool given(const search_t *s) {
 }
 
 /** One point: first with the rotation, which proves nothing when it fails, then without. */
-static ccl_status_t try_point(search_t *s, ccl_i_solver_pipe_t *pipe, point_t point, bool *found,
+static ccl_status_t try_point(search_t *s, ccl_child_pipe_t *pipe, point_t point, bool *found,
                               ccl_error_t *err) {
     ccl_collective_t *coll = NULL;
     ccl_i_sccl_send_t *sends = NULL;
@@ -160,7 +160,9 @@ static ccl_status_t try_point(search_t *s, ccl_i_solver_pipe_t *pipe, point_t po
     ccl_i_sccl_answer_t answer = CCL_I_SCCL_UNKNOWN;
     CCL_TRY(ccl_collective_split(s->want, point.chunks, &coll, err));
     uint64_t variables = (uint64_t)coll->nchunks * (s->x->nhops + s->x->nranks) * point.steps;
-    for (uint32_t way = turns(s) ? 0 : 1; way < 2 && answer != CCL_I_SCCL_FOUND; way++) {
+    ccl_status_t status = CCL_OK;
+    for (uint32_t way = turns(s) ? 0 : 1; way < 2 && answer != CCL_I_SCCL_FOUND && status == CCL_OK;
+         way++) {
         ccl_i_sccl_query_t query = {.x = s->x,
                                     .coll = coll,
                                     .rotation = way ? &s->none : &s->rotation,
@@ -170,16 +172,12 @@ static ccl_status_t try_point(search_t *s, ccl_i_solver_pipe_t *pipe, point_t po
                                     .rounds = point.rounds};
         if (!(s->options->time_limit_s > 0) && !given(s))
             query.effort = EFFORT;
-        if (variables / (way ? 1 : s->rotation.order) > MAX_VARIABLES)
-            answer = CCL_I_SCCL_UNKNOWN;
-        else
-            answer = ccl_i_sccl_ask(&query, &sends, &nsends);
-        if (answer == CCL_I_SCCL_NOMEM) {
-            ccl_collective_destroy(coll);
-            return ccl_fail_nomem(err);
-        }
+        answer = CCL_I_SCCL_UNKNOWN;
+        if (variables / (way ? 1 : s->rotation.order) <= MAX_VARIABLES)
+            status = ccl_i_sccl_ask(&query, &answer, &sends, &nsends, err);
     }
     ccl_collective_destroy(coll);
+    CCL_TRY(status);
     if (answer == CCL_I_SCCL_UNKNOWN)
         s->unproven = true;
     if (answer != CCL_I_SCCL_FOUND)
@@ -190,7 +188,7 @@ static ccl_status_t try_point(search_t *s, ccl_i_solver_pipe_t *pipe, point_t po
         memcpy(data, &head, sizeof head);
         if (nsends)
             memcpy(data + sizeof head, sends, nsends * sizeof *sends);
-        ccl_i_solver_put(pipe, data, sizeof head + nsends * sizeof *sends);
+        ccl_child_put(pipe, data, sizeof head + nsends * sizeof *sends);
     }
     free(data);
     free(sends);
@@ -227,7 +225,7 @@ static size_t list_points(const search_t *s, uint32_t steps, point_t *points) {
     return kept;
 }
 
-static ccl_status_t solve(ccl_i_solver_pipe_t *pipe, void *user, ccl_error_t *err) {
+static ccl_status_t solve(ccl_child_pipe_t *pipe, void *user, ccl_error_t *err) {
     search_t *s = user;
     const ccl_synth_options_t *o = s->options;
     point_t points[(MORE_ROUNDS + 1) * MAX_CHUNKS];
@@ -253,7 +251,7 @@ static ccl_status_t solve(ccl_i_solver_pipe_t *pipe, void *user, ccl_error_t *er
             s->unproven = open;
         }
         for (size_t i = 0; i < n && !found; i++) {
-            ccl_i_solver_tell(pipe, i, n);
+            ccl_child_tell(pipe, i, n);
             CCL_TRY(try_point(s, pipe, points[i], &found, err));
         }
         if (found || start)
@@ -266,7 +264,7 @@ static ccl_status_t solve(ccl_i_solver_pipe_t *pipe, void *user, ccl_error_t *er
 
 /* ---------------------------------------------------------------- all of it */
 
-static ccl_status_t moves_of(const search_t *s, const ccl_i_solver_answer_t *answer,
+static ccl_status_t moves_of(const search_t *s, const ccl_child_answer_t *answer,
                              ccl_i_copies_t *out, ccl_error_t *err) {
     answer_t head;
     memcpy(&head, answer->data, sizeof head);
@@ -306,11 +304,11 @@ static ccl_status_t plan(const ccl_ctx_t *ctx, const ccl_i_exchange_t *x,
                          const ccl_collective_t *want, const ccl_synth_options_t *options,
                          ccl_i_copies_t *out, ccl_error_t *err) {
     search_t s = {.x = x, .want = want, .options = options};
-    ccl_i_solver_answer_t answer = {0};
-    ccl_i_solver_limits_t limits = {options->time_limit_s, 0, "sccl"};
+    ccl_child_answer_t answer = {0};
+    ccl_child_limits_t limits = {options->time_limit_s, 0, "sccl"};
     ccl_status_t status = prepare(&s, err);
     if (status == CCL_OK)
-        status = ccl_i_solver_run(ctx, &limits, solve, &s, &answer, err);
+        status = ccl_i_copies_search(ctx, &limits, solve, &s, &answer, &out->dropped, err);
     if (status == CCL_OK && !answer.data)
         status = ccl_fail(err, CCL_TIMEOUT, "sccl found nothing within its time limit");
     if (status == CCL_OK)

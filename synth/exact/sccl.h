@@ -3,7 +3,6 @@
 #define CCL_SYNTH_SCCL_H
 
 #include "synth/exact/rotation.h"
-#include "synth/common/solver_child.h"
 
 /** Is there a schedule of so many steps, rounds and chunks? */
 typedef struct ccl_i_sccl_query {
@@ -25,12 +24,11 @@ typedef struct ccl_i_sccl_send {
 typedef enum ccl_i_sccl_answer {
     CCL_I_SCCL_FOUND,
     CCL_I_SCCL_NONE, /* with a rotation: none that turns */
-    CCL_I_SCCL_UNKNOWN,
-    CCL_I_SCCL_NOMEM
+    CCL_I_SCCL_UNKNOWN
 } ccl_i_sccl_answer_t;
 
-/** @param sends  malloc'ed, caller frees; every one is needed. */
-ccl_i_sccl_answer_t ccl_i_sccl_ask(const ccl_i_sccl_query_t *query, ccl_i_sccl_send_t **sends,
-                                   size_t *nsends);
+/** In a child process only. @param sends  FOUND: malloc'ed, caller frees; every one is needed. */
+ccl_status_t ccl_i_sccl_ask(const ccl_i_sccl_query_t *query, ccl_i_sccl_answer_t *answer,
+                            ccl_i_sccl_send_t **sends, size_t *nsends, ccl_error_t *err);
 
 #endif

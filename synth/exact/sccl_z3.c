@@ -1,28 +1,27 @@
 /*
  * One query of sccl for Z3 (SCCL, PPoPP 2021, section 3): has a GPU a chunk after a step, is a
  * chunk sent over a hop in a step. Booleans and cardinalities instead of SCCL's integer times: Z3
- * is much faster at them. Runs in a child process only: Z3 keeps its memory, and may end the
- * process.
+ * is much faster at them. Runs in a child process only.
  */
 #include "synth/exact/sccl.h"
 
+#include "synth/common/solver_z3.h"
+
 #include <stdlib.h>
 #include <string.h>
-#include <z3.h>
 
 typedef struct model {
     const ccl_i_sccl_query_t *q;
-    Z3_context z3;
-    Z3_solver solver;
+    ccl_i_z3_t *z3;
     uint32_t n, nhops, nchunks, steps, order;
-    uint32_t *rep, *turns; /* [nchunks] the chunk of its circle that has variables; how often
-                              the rotation takes this chunk to it */
-    uint32_t *rank_turned; /* [order][n] */
-    uint32_t *hop_turned;  /* [order][nhops] */
-    Z3_ast *has;           /* [nchunks][n][steps + 1]; NULL: false */
-    Z3_ast *send;          /* [nchunks][nhops][steps]; NULL: never */
-    Z3_ast *extra;         /* [steps][rounds - steps] the step has one more round */
-    Z3_ast *list;          /* [most] scratch */
+    uint32_t *rep, *turns;  /* [nchunks] the chunk of its circle that has variables; how often
+                               the rotation takes this chunk to it */
+    uint32_t *rank_turned;  /* [order][n] */
+    uint32_t *hop_turned;   /* [order][nhops] */
+    ccl_i_z3_term_t *has;   /* [nchunks][n][steps + 1]; NULL: false */
+    ccl_i_z3_term_t *send;  /* [nchunks][nhops][steps]; NULL: never */
+    ccl_i_z3_term_t *extra; /* [steps][rounds - steps] the step has one more round */
+    ccl_i_z3_term_t *list;  /* [most] scratch */
     int *weight;
 } model_t;
 
@@ -39,22 +38,18 @@ static uint32_t turn_chunk(const ccl_i_sccl_query_t *q, uint32_t chunk) {
     return to * c + chunk % c;
 }
 
-static Z3_ast has_of(const model_t *m, uint32_t chunk, uint32_t rank, uint32_t t) {
+static ccl_i_z3_term_t has_of(const model_t *m, uint32_t chunk, uint32_t rank, uint32_t t) {
     uint32_t r = m->rank_turned[m->turns[chunk] * m->n + rank];
     return m->has[((size_t)m->rep[chunk] * m->n + r) * (m->steps + 1) + t];
 }
 
-static Z3_ast send_of(const model_t *m, uint32_t chunk, uint32_t hop, uint32_t t) {
+static ccl_i_z3_term_t send_of(const model_t *m, uint32_t chunk, uint32_t hop, uint32_t t) {
     uint32_t h = m->hop_turned[m->turns[chunk] * m->nhops + hop];
     return m->send[((size_t)m->rep[chunk] * m->nhops + h) * m->steps + t];
 }
 
-static Z3_ast fresh(model_t *m, const char *prefix) {
-    return Z3_mk_fresh_const(m->z3, prefix, Z3_mk_bool_sort(m->z3));
-}
-
-static void must(model_t *m, Z3_ast what) {
-    Z3_solver_assert(m->z3, m->solver, what);
+static void must(model_t *m, ccl_i_z3_term_t what) {
+    ccl_i_z3_demand(m->z3, what);
 }
 
 /* ---------------------------------------------------------------- variables */
@@ -104,19 +99,20 @@ static void make_variables(model_t *m) {
         for (uint32_t r = 0; r < m->n; r++)
             for (uint32_t t = 0; t <= m->steps; t++)
                 if (r == src)
-                    m->has[((size_t)c * m->n + r) * (m->steps + 1) + t] = Z3_mk_true(m->z3);
+                    m->has[((size_t)c * m->n + r) * (m->steps + 1) + t] =
+                        ccl_i_z3_constant(m->z3, true);
                 else if (t >= from[r])
-                    m->has[((size_t)c * m->n + r) * (m->steps + 1) + t] = fresh(m, "h");
+                    m->has[((size_t)c * m->n + r) * (m->steps + 1) + t] = ccl_i_z3_variable(m->z3);
         for (uint32_t h = 0; h < m->nhops; h++) {
             const ccl_i_hop_t *hop = &q->x->hops[h];
             uint32_t rest = to_dest(q, c, hop->dst);
             for (uint32_t t = from[hop->src]; t < m->steps && hop->dst != src; t++)
                 if (t + 1 + rest <= m->steps)
-                    m->send[((size_t)c * m->nhops + h) * m->steps + t] = fresh(m, "s");
+                    m->send[((size_t)c * m->nhops + h) * m->steps + t] = ccl_i_z3_variable(m->z3);
         }
     }
     for (uint32_t i = 0; i < m->steps * (q->rounds - m->steps); i++)
-        m->extra[i] = fresh(m, "x");
+        m->extra[i] = ccl_i_z3_variable(m->z3);
 }
 
 /* ---------------------------------------------------------------- constraints */
@@ -133,29 +129,30 @@ static void constrain_chunk(model_t *m, uint32_t c) {
             unsigned now = 0, first = came;
             for (uint32_t i = x->in_first[r]; i < x->in_first[r + 1]; i++) {
                 uint32_t h = x->in_hops[i];
-                Z3_ast send = send_of(m, c, h, t), had = has_of(m, c, x->hops[h].src, t);
+                ccl_i_z3_term_t send = send_of(m, c, h, t), had = has_of(m, c, x->hops[h].src, t);
                 if (!send)
                     continue;
-                must(m, had ? Z3_mk_implies(m->z3, send, had) : Z3_mk_not(m->z3, send));
+                must(m, had ? ccl_i_z3_implies(m->z3, send, had) : ccl_i_z3_not(m->z3, send));
                 m->list[came++] = send;
                 now++;
             }
-            Z3_ast after = has_of(m, c, r, t + 1), before = has_of(m, c, r, t);
+            ccl_i_z3_term_t after = has_of(m, c, r, t + 1), before = has_of(m, c, r, t);
             if (!after)
                 continue;
-            Z3_ast why[2] = {before, now ? Z3_mk_or(m->z3, now, &m->list[first]) : NULL};
+            ccl_i_z3_term_t why[2] = {before,
+                                      now ? ccl_i_z3_or(m->z3, now, &m->list[first]) : NULL};
             if (!before || !why[1])
-                why[0] = before ? before : why[1] ? why[1] : Z3_mk_false(m->z3);
+                why[0] = before ? before : why[1] ? why[1] : ccl_i_z3_constant(m->z3, false);
             else
-                why[0] = Z3_mk_or(m->z3, 2, why);
-            must(m, Z3_mk_implies(m->z3, after, why[0]));
+                why[0] = ccl_i_z3_or(m->z3, 2, why);
+            must(m, ccl_i_z3_implies(m->z3, after, why[0]));
         }
         if (came > 1)
-            must(m, Z3_mk_atmost(m->z3, came, m->list, 1));
+            must(m, ccl_i_z3_most(m->z3, came, m->list, NULL, 1));
     }
     for (uint32_t i = 0; i < chunk->ndests; i++) {
-        Z3_ast has = has_of(m, c, chunk->dests[i], m->steps);
-        must(m, has ? has : Z3_mk_false(m->z3));
+        ccl_i_z3_term_t has = has_of(m, c, chunk->dests[i], m->steps);
+        must(m, has ? has : ccl_i_z3_constant(m->z3, false));
     }
 }
 
@@ -164,10 +161,10 @@ static void constrain_rounds(model_t *m) {
     uint32_t more = m->q->rounds - m->steps;
     if (!more)
         return;
-    must(m, Z3_mk_atmost(m->z3, m->steps * more, m->extra, more));
+    must(m, ccl_i_z3_most(m->z3, m->steps * more, m->extra, NULL, (int)more));
     for (uint32_t t = 0; t < m->steps; t++)
         for (uint32_t i = 0; i + 1 < more; i++)
-            must(m, Z3_mk_implies(m->z3, m->extra[t * more + i + 1], m->extra[t * more + i]));
+            must(m, ccl_i_z3_implies(m->z3, m->extra[t * more + i + 1], m->extra[t * more + i]));
 }
 
 static void constrain_resource(model_t *m, uint32_t r, const uint32_t *first, const uint32_t *users,
@@ -179,7 +176,7 @@ static void constrain_resource(model_t *m, uint32_t r, const uint32_t *first, co
         long total = 0;
         for (uint32_t i = first[r]; i < first[r + 1]; i++)
             for (uint32_t c = 0; c < m->nchunks; c++) {
-                Z3_ast send = send_of(m, c, users[i], t);
+                ccl_i_z3_term_t send = send_of(m, c, users[i], t);
                 if (!send)
                     continue;
                 m->list[len] = send;
@@ -192,7 +189,7 @@ static void constrain_resource(model_t *m, uint32_t r, const uint32_t *first, co
             m->list[len] = m->extra[t * more + i];
             m->weight[len++] = -capacity;
         }
-        must(m, Z3_mk_pble(m->z3, len, m->list, m->weight, capacity));
+        must(m, ccl_i_z3_most(m->z3, len, m->list, m->weight, capacity));
     }
 }
 
@@ -236,18 +233,12 @@ static bool constrain_resources(model_t *m) {
 
 /* ---------------------------------------------------------------- answer */
 
-static bool is_true(const model_t *m, Z3_model found, Z3_ast what) {
-    Z3_ast value = NULL;
-    return what && Z3_model_eval(m->z3, found, what, false, &value) &&
-           Z3_get_bool_value(m->z3, value) == Z3_L_TRUE;
-}
-
 /** Sends that nobody needs, which the solver is free to make, are left out, from the end. */
-static void keep_needed(const model_t *m, ccl_i_sccl_send_t *sends, size_t *nsends) {
+static bool keep_needed(const model_t *m, ccl_i_sccl_send_t *sends, size_t *nsends) {
     size_t kept = *nsends;
     bool *needed = calloc((size_t)m->nchunks * m->n, sizeof *needed);
     if (!needed)
-        return;
+        return false;
     for (uint32_t c = 0; c < m->nchunks; c++)
         for (uint32_t i = 0; i < m->q->coll->chunks[c].ndests; i++)
             needed[(size_t)c * m->n + m->q->coll->chunks[c].dests[i]] = true;
@@ -262,36 +253,34 @@ static void keep_needed(const model_t *m, ccl_i_sccl_send_t *sends, size_t *nsen
     memmove(sends, sends + kept, (*nsends - kept) * sizeof *sends);
     *nsends -= kept;
     free(needed);
+    return true;
 }
 
-static ccl_i_sccl_answer_t read_model(const model_t *m, ccl_i_sccl_send_t **out, size_t *nout) {
-    Z3_model found = Z3_solver_get_model(m->z3, m->solver);
+static ccl_status_t read_model(const model_t *m, ccl_i_sccl_send_t **out, size_t *nout,
+                               ccl_error_t *err) {
     size_t cap = 0, n = 0;
     ccl_i_sccl_send_t *sends = NULL;
-    if (!found)
-        return CCL_I_SCCL_UNKNOWN;
-    Z3_model_inc_ref(m->z3, found);
     for (uint32_t t = 0; t < m->steps; t++)
         for (uint32_t c = 0; c < m->nchunks; c++)
             for (uint32_t h = 0; h < m->nhops; h++) {
-                if (!is_true(m, found, send_of(m, c, h, t)))
+                if (!ccl_i_z3_is_true(m->z3, send_of(m, c, h, t)))
                     continue;
                 if (!ccl_grow(&sends, &cap, n + 1, sizeof *sends)) {
                     free(sends);
-                    return CCL_I_SCCL_NOMEM;
+                    return ccl_fail_nomem(err);
                 }
                 sends[n++] = (ccl_i_sccl_send_t){c, h, t};
             }
-    keep_needed(m, sends, &n);
+    ccl_status_t status = ccl_i_z3_status(m->z3, err);
+    if (status == CCL_OK && !keep_needed(m, sends, &n))
+        status = ccl_fail_nomem(err);
+    if (status != CCL_OK) {
+        free(sends);
+        return status;
+    }
     *out = sends;
     *nout = n;
-    return CCL_I_SCCL_FOUND;
-}
-
-/** One wrong turn of Z3's API shall not end the process. */
-static void ignore(Z3_context z3, Z3_error_code code) {
-    (void)z3;
-    (void)code;
+    return CCL_OK;
 }
 
 static bool allocate(model_t *m) {
@@ -310,7 +299,8 @@ static bool allocate(model_t *m) {
            m->list && m->weight;
 }
 
-static ccl_i_sccl_answer_t ask(model_t *m, ccl_i_sccl_send_t **sends, size_t *nsends) {
+static ccl_status_t ask(model_t *m, ccl_i_sccl_answer_t *answer, ccl_i_sccl_send_t **sends,
+                        size_t *nsends, ccl_error_t *err) {
     make_circles(m);
     make_variables(m);
     for (uint32_t c = 0; c < m->nchunks; c++)
@@ -318,49 +308,40 @@ static ccl_i_sccl_answer_t ask(model_t *m, ccl_i_sccl_send_t **sends, size_t *ns
             constrain_chunk(m, c);
     constrain_rounds(m);
     if (!constrain_resources(m))
-        return CCL_I_SCCL_NOMEM;
-    switch (Z3_solver_check(m->z3, m->solver)) {
-    case Z3_L_TRUE:
-        return read_model(m, sends, nsends);
-    case Z3_L_FALSE:
-        return CCL_I_SCCL_NONE;
+        return ccl_fail_nomem(err);
+    switch (ccl_i_z3_check(m->z3, m->q->effort, NULL)) {
+    case CCL_I_Z3_SAT:
+        *answer = CCL_I_SCCL_FOUND;
+        return read_model(m, sends, nsends, err);
+    case CCL_I_Z3_UNSAT:
+        *answer = CCL_I_SCCL_NONE;
+        return CCL_OK;
     default:
-        return CCL_I_SCCL_UNKNOWN;
+        *answer = CCL_I_SCCL_UNKNOWN;
+        return ccl_i_z3_status(m->z3, err);
     }
 }
 
-ccl_i_sccl_answer_t ccl_i_sccl_ask(const ccl_i_sccl_query_t *query, ccl_i_sccl_send_t **sends,
-                                   size_t *nsends) {
+ccl_status_t ccl_i_sccl_ask(const ccl_i_sccl_query_t *query, ccl_i_sccl_answer_t *answer,
+                            ccl_i_sccl_send_t **sends, size_t *nsends, ccl_error_t *err) {
     model_t m = {.q = query,
+                 .z3 = ccl_i_z3_create(0),
                  .n = query->coll->nranks,
                  .nhops = query->x->nhops,
                  .nchunks = query->coll->nchunks,
                  .steps = query->steps,
                  .order = query->rotation->order};
-    ccl_i_sccl_answer_t answer = CCL_I_SCCL_NOMEM;
+    ccl_status_t status;
     *sends = NULL;
     *nsends = 0;
-    if (allocate(&m)) {
-        Z3_config config = Z3_mk_config();
-        m.z3 = Z3_mk_context(config);
-        Z3_set_error_handler(m.z3, ignore);
-        m.solver = Z3_mk_simple_solver(m.z3);
-        Z3_solver_inc_ref(m.z3, m.solver);
-        Z3_params params = Z3_mk_params(m.z3);
-        Z3_params_inc_ref(m.z3, params);
-        if (query->effort)
-            Z3_params_set_uint(m.z3, params, Z3_mk_string_symbol(m.z3, "rlimit"),
-                               query->effort > UINT32_MAX ? UINT32_MAX : (unsigned)query->effort);
-        Z3_solver_set_params(m.z3, m.solver, params);
-        answer = ask(&m, sends, nsends);
-        Z3_params_dec_ref(m.z3, params);
-        Z3_solver_dec_ref(m.z3, m.solver);
-        Z3_del_context(m.z3);
-        Z3_del_config(config);
-    }
+    if (m.z3 && allocate(&m))
+        status = ask(&m, answer, sends, nsends, err);
+    else
+        status = ccl_fail_nomem(err);
+    ccl_i_z3_destroy(m.z3);
     void *const all[] = {m.rep,  m.turns, m.rank_turned, m.hop_turned, m.has,
                          m.send, m.extra, m.list,        m.weight};
     for (size_t i = 0; i < CCL_ARRAY_LEN(all); i++)
         free(all[i]);
-    return answer;
+    return status;
 }

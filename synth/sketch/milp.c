@@ -1,4 +1,4 @@
-/* Sub-demands as epoch MILPs in GLPK, in a child process. */
+/* Sub-demands as epoch MILPs, in a child process. */
 #include "synth/sketch/solve.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ typedef struct answer {
 } answer_t;
 
 /* The least number of epochs, 1, 2, 4 ... more, each with the rotation first. */
-static ccl_status_t ask(ccl_i_solver_pipe_t *pipe, void *user, ccl_error_t *err) {
+static ccl_status_t ask(ccl_child_pipe_t *pipe, void *user, ccl_error_t *err) {
     const question_t *q = user;
     const ccl_i_part_t *p = q->part;
     ccl_i_rotation_t rotation = p->rotation;
@@ -30,16 +30,14 @@ static ccl_status_t ask(ccl_i_solver_pipe_t *pipe, void *user, ccl_error_t *err)
         for (uint32_t turn = 0; turn < 2; turn++) {
             ccl_i_milp_send_t *sends = NULL;
             size_t n = 0;
-            ccl_i_milp_answer_t found = CCL_I_MILP_UNKNOWN;
+            ccl_i_glpk_answer_t found = CCL_I_GLPK_UNKNOWN;
 
             rotation.order = turn ? 1 : p->rotation.order;
             if (turn && p->rotation.order == 1)
                 continue;
             if (k <= q->limits->epochs && ccl_i_milp_variables(&milp, k) <= q->limits->variables)
-                found = ccl_i_milp_ask(&milp, k, &sends, &n);
-            if (found == CCL_I_MILP_NOMEM)
-                return ccl_fail_nomem(err);
-            if (found == CCL_I_MILP_FOUND) {
+                CCL_TRY(ccl_i_milp_ask(&milp, k, &found, &sends, &n, err));
+            if (found == CCL_I_GLPK_FOUND) {
                 size_t bytes = sizeof(answer_t) + n * sizeof *sends;
                 answer_t head = {k, proven, n};
                 char *data = malloc(bytes);
@@ -52,13 +50,13 @@ static ccl_status_t ask(ccl_i_solver_pipe_t *pipe, void *user, ccl_error_t *err)
                 if (n)
                     memcpy(data + sizeof head, sends, n * sizeof *sends);
                 free(sends);
-                ccl_i_solver_put(pipe, data, bytes);
+                ccl_child_put(pipe, data, bytes);
                 free(data);
                 return CCL_OK;
             }
             /* Only without the rotation "none" is none at all. */
             if (rotation.order == 1)
-                proven = proven && found == CCL_I_MILP_NONE;
+                proven = proven && found == CCL_I_GLPK_NONE;
         }
     }
     return CCL_OK;
@@ -97,8 +95,8 @@ ccl_status_t ccl_i_part_milp(const ccl_ctx_t *ctx, ccl_i_part_t *part,
                              const ccl_i_part_limits_t *limits, ccl_i_trees_t **out,
                              bool *limited_out, ccl_error_t *err) {
     question_t q = {part, limits};
-    ccl_i_solver_limits_t child = {limits->time_s, 0, "sub-demands"};
-    ccl_i_solver_answer_t answer = {0};
+    ccl_child_limits_t child = {limits->time_s, 0, "sub-demands"};
+    ccl_child_answer_t answer = {0};
     answer_t head = {0};
     ccl_i_trees_t *trees = NULL;
     bool askable = false;
@@ -109,7 +107,7 @@ ccl_status_t ccl_i_part_milp(const ccl_ctx_t *ctx, ccl_i_part_t *part,
     CCL_TRY(ccl_i_part_askable(part, limits, &askable, err));
     if (!askable)
         return CCL_OK;
-    CCL_TRY_GOTO(ccl_i_solver_run(ctx, &child, ask, &q, &answer, err), status, end);
+    CCL_TRY_GOTO(ccl_child_run(ctx, &child, ask, &q, &answer, err), status, end);
     *limited_out = answer.limited;
     if (answer.len < sizeof head)
         goto end;

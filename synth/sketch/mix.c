@@ -2,12 +2,13 @@
  * Mixes of sketches (SyCCL, section 4.2): how much of every chunk goes along which sketch so that
  * no link waits for another. Loads are taken link by link and group by group, not dimension by
  * dimension, so that dimensions that share links (a leaf and the spine behind it share NICs) are
- * right too. A linear programme per combination; a combination that leaves a sketch without a share
- * is another, smaller one and is dropped.
+ * right too. A linear program per combination of several, in a child process, where GLPK may fail;
+ * a combination that leaves a sketch without a share is another, smaller one and is dropped.
  */
 #include "synth/sketch/sketch.h"
 
-#include <glpk.h>
+#include "synth/common/solver_glpk.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -318,63 +319,67 @@ static double busiest(const rows_t *rows, const uint32_t *which, const double *s
 
 /* ---------------------------------------------------------------- shares */
 
+/* The program of balance(), loads in units of `scale`; the last column is z. */
+static void build_lp(const rows_t *rows, const uint32_t *which, uint32_t n, double scale,
+                     ccl_i_glpk_t *lp) {
+    uint32_t nclasses = rows->space->nclasses, columns = nclasses * n;
+
+    for (uint32_t v = 0; v <= columns; v++)
+        ccl_i_glpk_column(lp, CCL_I_GLPK_POSITIVE, v == columns);
+    for (uint32_t k = 0; k < rows->n; k++) {
+        for (uint32_t v = 0; v < columns; v++)
+            ccl_i_glpk_term(lp, (int)v + 1, load_of(rows, v / n, which[v % n], k) / scale);
+        ccl_i_glpk_term(lp, (int)columns + 1, -1);
+        ccl_i_glpk_row(lp, false, 0);
+    }
+    for (uint32_t c = 0; c < nclasses; c++) {
+        for (uint32_t i = 0; i < n; i++)
+            ccl_i_glpk_term(lp, (int)(c * n + i) + 1, 1);
+        ccl_i_glpk_row(lp, true, 1);
+    }
+}
+
 /*
  * Shares that make the busiest resource least busy: minimise z, sum of share load(r) <= z for every
- * resource r, shares >= 0 and those of a class with sum 1. A basic solution uses few sketches.
- * @param share  [nclasses][n], filled.
+ * resource r, shares >= 0 and those of a class with sum 1. A basic solution uses few sketches. Of a
+ * single sketch nothing is to be asked; of several in a child process only.
+ * @param share  [nclasses][n], filled.  @param z_out  0: there is no balance
  */
-static bool balance(const rows_t *rows, const uint32_t *which, uint32_t n, double *share,
-                    double *z_out) {
-    uint32_t nclasses = rows->space->nclasses, columns = nclasses * n;
-    glp_prob *lp = glp_create_prob();
-    glp_smcp parm;
-    int *ind = calloc(columns + (size_t)3, sizeof *ind);
-    double *val = calloc(columns + (size_t)3, sizeof *val);
-    double scale = 0;
-    bool ok = ind && val;
+static ccl_status_t balance(const rows_t *rows, const uint32_t *which, uint32_t n, double *share,
+                            double *z_out, ccl_error_t *err) {
+    const ccl_i_glpk_options_t options = {0};
+    uint32_t columns = rows->space->nclasses * n;
+    double scale = 0, *value;
+    ccl_i_glpk_answer_t answer = CCL_I_GLPK_UNKNOWN;
+    ccl_i_glpk_t lp = {0};
+    ccl_status_t status;
 
+    *z_out = 0;
     for (uint32_t k = 0; k < rows->n; k++) {
         for (uint32_t v = 0; v < columns; v++)
             scale = fmax(scale, load_of(rows, v / n, which[v % n], k));
     }
-    ok = ok && scale > 0 && isfinite(scale);
-    if (ok) {
-        glp_init_smcp(&parm);
-        parm.msg_lev = GLP_MSG_OFF;
-        glp_set_obj_dir(lp, GLP_MIN);
-        glp_add_cols(lp, (int)columns + 1);
-        for (uint32_t v = 1; v <= columns + 1; v++)
-            glp_set_col_bnds(lp, (int)v, GLP_LO, 0, 0);
-        glp_set_obj_coef(lp, (int)columns + 1, 1);
-        glp_add_rows(lp, (int)(rows->n + nclasses));
-        for (uint32_t k = 0; k < rows->n; k++) {
-            for (uint32_t v = 0; v < columns; v++) {
-                ind[v + 1] = (int)v + 1;
-                val[v + 1] = load_of(rows, v / n, which[v % n], k) / scale;
-            }
-            ind[columns + 1] = (int)columns + 1;
-            val[columns + 1] = -1;
-            glp_set_mat_row(lp, (int)k + 1, (int)columns + 1, ind, val);
-            glp_set_row_bnds(lp, (int)k + 1, GLP_UP, 0, 0);
-        }
-        for (uint32_t c = 0; c < nclasses; c++) {
-            for (uint32_t i = 0; i < n; i++) {
-                ind[i + 1] = (int)(c * n + i) + 1;
-                val[i + 1] = 1;
-            }
-            glp_set_mat_row(lp, (int)(rows->n + c) + 1, (int)n, ind, val);
-            glp_set_row_bnds(lp, (int)(rows->n + c) + 1, GLP_FX, 1, 1);
-        }
-        ok = glp_simplex(lp, &parm) == 0 && glp_get_status(lp) == GLP_OPT;
+    if (!(scale > 0) || !isfinite(scale))
+        return CCL_OK;
+    if (n == 1) {
+        for (uint32_t v = 0; v < columns; v++)
+            share[v] = 1;
+        *z_out = busiest(rows, which, share, n);
+        return CCL_OK;
     }
-    for (uint32_t v = 0; ok && v < columns; v++)
-        share[v] = fmax(0, glp_get_col_prim(lp, (int)v + 1));
-    if (ok)
-        *z_out = glp_get_obj_val(lp) * scale;
-    glp_delete_prob(lp);
-    free(ind);
-    free(val);
-    return ok;
+    value = calloc(columns + (size_t)2, sizeof *value);
+    if (!value)
+        return ccl_fail_nomem(err);
+    build_lp(rows, which, n, scale, &lp);
+    status = ccl_i_glpk_solve(&lp, &options, value, NULL, &answer, err);
+    if (status == CCL_OK && answer == CCL_I_GLPK_FOUND) {
+        for (uint32_t v = 0; v < columns; v++)
+            share[v] = fmax(0, value[v + 1]);
+        *z_out = value[columns + 1] * scale;
+    }
+    ccl_i_glpk_fini(&lp);
+    free(value);
+    return status;
 }
 
 /* Largest remainders: counts that sum to `parts`. */
@@ -464,8 +469,13 @@ static ccl_status_t try_mix(const rows_t *rows, const uint32_t *which, uint32_t 
     uint32_t nclasses = rows->space->nclasses;
     ccl_i_mix_t mix = {0};
     double *share = calloc((size_t)nclasses * n, sizeof *share), z = 0;
-    bool ok = share && balance(rows, which, n, share, &z);
+    ccl_status_t status = share ? balance(rows, which, n, share, &z, err) : ccl_fail_nomem(err);
+    bool ok = z > 0;
 
+    if (status != CCL_OK) {
+        free(share);
+        return status;
+    }
     out->tried++;
     for (uint32_t i = 0; ok && i < n; i++) {
         const ccl_i_sketch_t *sketch = &rows->sketches->items[which[i]];
@@ -491,8 +501,6 @@ static ccl_status_t try_mix(const rows_t *rows, const uint32_t *which, uint32_t 
         fill_more(mix.fill_s_per_byte, sketch->fill_s_per_byte);
     }
     free(share);
-    if (!share)
-        return ccl_fail_nomem(err);
     if (!ok || mix.n == 0) {
         out->unbalanced++;
         return CCL_OK;
@@ -542,51 +550,154 @@ static ccl_status_t weigh(const rows_t *rows, ccl_i_mix_t *mix, ccl_error_t *err
     return CCL_OK;
 }
 
+/* ---------------------------------------------------------------- all of them */
+
+/* Mixes of several sketches, which a child process finds. */
+typedef struct mixer {
+    const rows_t *rows;
+    ccl_i_mixes_t *out; /* the child has a copy */
+    uint32_t most, max_parts;
+} mixer_t;
+
+/* What the child says before its mixes. */
+typedef struct found {
+    uint64_t tried, unbalanced, dropped, n;
+    ccl_error_t why; /* of the first that was dropped */
+} found_t;
+
+/* One that GLPK fails at is dropped. */
+static void try_several(const mixer_t *m, const uint32_t *which, uint32_t n, bool all,
+                        found_t *found) {
+    if (try_mix(m->rows, which, n, m->max_parts, all, m->out, &found->why) != CCL_OK)
+        found->dropped++;
+}
+
+/* @param found  NULL: count them only.  @return how many there are */
+static uint64_t try_pairs(const mixer_t *m, found_t *found) {
+    uint32_t n = (uint32_t)m->rows->sketches->n;
+    uint64_t count = 0;
+
+    for (uint32_t i = 0; m->most >= 2 && n <= PAIRS_OF && i < n; i++) {
+        for (uint32_t j = i + 1; j < n; j++) {
+            const uint32_t pair[] = {i, j};
+
+            count++;
+            if (found)
+                try_several(m, pair, 2, false, found);
+            for (uint32_t k = j + 1; m->most >= 3 && n <= TRIPLES_OF && k < n; k++) {
+                const uint32_t triple[] = {i, j, k};
+
+                count++;
+                if (found)
+                    try_several(m, triple, 3, false, found);
+            }
+        }
+    }
+    return count;
+}
+
+static ccl_status_t try_all(const mixer_t *m, found_t *found, ccl_error_t *err) {
+    uint32_t n = (uint32_t)m->rows->sketches->n, *all = calloc(n, sizeof *all);
+
+    if (!all)
+        return ccl_fail_nomem(err);
+    for (uint32_t i = 0; i < n; i++)
+        all[i] = i;
+    try_several(m, all, n, true, found);
+    free(all);
+    return CCL_OK;
+}
+
+static ccl_status_t mix_several(ccl_child_pipe_t *pipe, void *user, ccl_error_t *err) {
+    mixer_t *m = user;
+    size_t known = m->out->n;
+    found_t found = {0};
+    char *answer;
+
+    m->out->tried = m->out->unbalanced = 0;
+    try_pairs(m, &found);
+    CCL_TRY(try_all(m, &found, err));
+    found.tried = m->out->tried;
+    found.unbalanced = m->out->unbalanced;
+    found.n = m->out->n - known;
+    answer = malloc(sizeof found + found.n * sizeof *m->out->items);
+    if (!answer)
+        return ccl_fail_nomem(err);
+    memcpy(answer, &found, sizeof found);
+    if (found.n)
+        memcpy(answer + sizeof found, m->out->items + known, found.n * sizeof *m->out->items);
+    ccl_child_put(pipe, answer, sizeof found + found.n * sizeof *m->out->items);
+    free(answer);
+    return CCL_OK;
+}
+
+static ccl_status_t take_mixes(const ccl_child_answer_t *answer, ccl_i_mixes_t *out,
+                               ccl_error_t *why, ccl_error_t *err) {
+    found_t found;
+
+    if (answer->len < sizeof found)
+        return ccl_fail_nomem(err);
+    memcpy(&found, answer->data, sizeof found);
+    if (!ccl_grow(&out->items, &out->cap, out->n + found.n, sizeof *out->items))
+        return ccl_fail_nomem(err);
+    if (found.n)
+        memcpy(out->items + out->n, (const char *)answer->data + sizeof found,
+               found.n * sizeof *out->items);
+    out->n += found.n;
+    out->tried += found.tried;
+    out->unbalanced += found.unbalanced;
+    out->dropped += found.dropped;
+    *why = found.why;
+    return CCL_OK;
+}
+
+/* Where no child process can be had, or it dies, single sketches are left. */
+static ccl_status_t combine(const ccl_ctx_t *ctx, mixer_t *m, ccl_error_t *err) {
+    const ccl_child_limits_t none = {0, 0, "mixes"};
+    ccl_ctx_t quiet = ctx ? *ctx : (ccl_ctx_t)CCL_CTX_INIT;
+    ccl_child_answer_t answer = {0};
+    ccl_error_t why = CCL_ERROR_INIT;
+    ccl_status_t status;
+
+    quiet.progress = NULL; /* there is none */
+    status = ccl_child_run(&quiet, &none, mix_several, m, &answer, &why);
+    if (status == CCL_OK)
+        status = take_mixes(&answer, m->out, &why, &why);
+    if (status == CCL_ERR_NOMEM) {
+        m->out->dropped += try_pairs(m, NULL) + 1;
+        status = CCL_OK;
+    }
+    free(answer.data);
+    if (status != CCL_OK) {
+        if (err)
+            *err = why;
+        return status;
+    }
+    if (m->out->dropped)
+        ccl_log(ctx, CCL_LOG_INFO, "sketch", "%llu mixes were dropped: %s",
+                (unsigned long long)m->out->dropped, why.text);
+    return CCL_OK;
+}
+
 ccl_status_t ccl_i_sketch_mixes(const ccl_ctx_t *ctx, ccl_i_space_t *space,
                                 ccl_i_sketches_t *sketches, uint32_t most, uint32_t max_parts,
                                 ccl_i_mixes_t *out, ccl_error_t *err) {
     rows_t rows = {0};
-    uint32_t n;
-    uint32_t *all = NULL;
-    bool fresh;
+    mixer_t mixer = {&rows, out, most, max_parts};
     ccl_status_t status = loads(ctx, space, sketches, &out->unreaching, err);
 
-    n = (uint32_t)sketches->n;
-    if (status != CCL_OK || n == 0)
+    if (status != CCL_OK || sketches->n == 0)
         return status;
-    fresh = glp_init_env() == 0; /* the thread's; who calls may have one of their own */
     CCL_TRY_GOTO(rows_init(&rows, space, sketches, err), status, end);
     for (size_t i = 0; i < out->n; i++)
         CCL_TRY_GOTO(weigh(&rows, &out->items[i], err), status, end);
     if (out->complete)
         goto end;
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < sketches->n; i++)
         CCL_TRY_GOTO(try_mix(&rows, &i, 1, max_parts, false, out, err), status, end);
-    for (uint32_t i = 0; most >= 2 && n <= PAIRS_OF && i < n; i++) {
-        CCL_TRY_GOTO(ccl_ctx_poll(ctx, NULL), status, end);
-        for (uint32_t j = i + 1; j < n; j++) {
-            const uint32_t pair[] = {i, j};
-
-            CCL_TRY_GOTO(try_mix(&rows, pair, 2, max_parts, false, out, err), status, end);
-            for (uint32_t k = j + 1; most >= 3 && n <= TRIPLES_OF && k < n; k++) {
-                const uint32_t triple[] = {i, j, k};
-
-                CCL_TRY_GOTO(try_mix(&rows, triple, 3, max_parts, false, out, err), status, end);
-            }
-        }
-    }
-    all = calloc(n, sizeof *all);
-    if (!all) {
-        status = ccl_fail_nomem(err);
-        goto end;
-    }
-    for (uint32_t i = 0; i < n; i++)
-        all[i] = i;
-    status = try_mix(&rows, all, n, max_parts, true, out, err);
+    if (sketches->n > 1)
+        status = combine(ctx, &mixer, err);
 end:
-    if (fresh)
-        glp_free_env();
-    free(all);
     free(rows.resource);
     return status;
 }

@@ -153,8 +153,8 @@ static bool colour(const uint64_t *key, uint32_t n, uint32_t *out) {
  * Vertices: GPUs; two per hop, so that it has a direction; one per use that counts more than once;
  * resources.
  */
-static ccl_status_t label(const draft_t *d, uint32_t n, uint32_t root, uint32_t **label_out,
-                          ccl_error_t *err) {
+static ccl_status_t label(const ccl_ctx_t *ctx, const draft_t *d, uint32_t n, uint32_t root,
+                          uint32_t **label_out, ccl_error_t *err) {
     const ccl_i_exchange_t *x = &d->x;
     uint32_t nv = n + 2 * x->nhops + x->nresources + d->nuses, at = n + 2 * x->nhops, more;
     uint64_t *key = calloc(nv + (size_t)1, sizeof *key);
@@ -196,8 +196,8 @@ static ccl_status_t label(const draft_t *d, uint32_t n, uint32_t root, uint32_t 
     if (!colour(key, more, colours))
         status = ccl_fail_nomem(err);
     else
-        status =
-            ccl_graph_canonical(more, colours, ne, (const uint32_t(*)[2])edges, *label_out, err);
+        status = ccl_graph_canonical(ctx, more, colours, ne, (const uint32_t(*)[2])edges,
+                                     *label_out, err);
 end:
     free(key);
     free(colours);
@@ -450,7 +450,7 @@ static uint32_t least_epochs(const ccl_i_part_t *p) {
     return least;
 }
 
-ccl_status_t ccl_i_part_init(ccl_i_part_t *out, const ccl_i_space_t *space,
+ccl_status_t ccl_i_part_init(const ccl_ctx_t *ctx, ccl_i_part_t *out, const ccl_i_space_t *space,
                              const ccl_i_part_want_t *want, ccl_error_t *err) {
     draft_t d = {.space = space};
     ccl_arena_t arena;
@@ -477,9 +477,9 @@ ccl_status_t ccl_i_part_init(ccl_i_part_t *out, const ccl_i_space_t *space,
                                        want->epochs * want->chunk_bytes / fastest_Bps, d.delay,
                                        d.window, d.capacity, err),
                  status, end);
-    CCL_TRY_GOTO(
-        label(&d, want->n, want->root == CCL_NONE ? CCL_NONE : d.place[want->root], &labels, err),
-        status, end);
+    CCL_TRY_GOTO(label(ctx, &d, want->n, want->root == CCL_NONE ? CCL_NONE : d.place[want->root],
+                       &labels, err),
+                 status, end);
     CCL_TRY_GOTO(renumber(out, &d, want, labels, err), status, end);
     ccl_i_milp_distances(&out->x, out->delay, out->away);
     out->least = least_epochs(out);

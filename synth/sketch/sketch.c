@@ -257,6 +257,7 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     char *cache = NULL;
     size_t given = 0;
     bool limited = false;
+    uint64_t dropped = 0;
     ccl_status_t status;
 
     CCL_TRY(ccl_symmetry_find(ctx, topo, routes, &symmetry, err));
@@ -283,7 +284,8 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         .given = given,
         .search = !file || with_found,
         .until_s = run.until_s,
-        .stats = stats};
+        .stats = stats,
+        .dropped = &dropped};
     CCL_TRY_GOTO(ccl_i_sketch_solve(ctx, &space, routes, want, &solve, &sketches, &limited, err),
                  status, end);
     stats->solve_s += lap(&from_s);
@@ -298,7 +300,10 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
             space.ndimensions, sketches.n, (unsigned long long)search.visited,
             (unsigned long long)search.isomorphic, (unsigned long long)search.relayed, mixes.n,
             (unsigned long long)mixes.tried);
-    if (mixes.n == 0)
+    dropped += mixes.dropped;
+    if (mixes.n == 0 && dropped)
+        status = ccl_fail_nomem(err);
+    else if (mixes.n == 0)
         status = ccl_fail(err, CCL_ERR_UNSUPPORTED, "sketch: no sketch reaches all %u GPUs",
                           topo->nranks);
     else
@@ -309,7 +314,9 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                          options->sketch.write, err);
     stats->simulate_s += lap(&from_s);
     if (status == CCL_OK)
-        (*out)->limited |= limited;
+        (*out)->limited |= limited || dropped;
+    if (status == CCL_OK && options->stats)
+        options->stats->dropped += dropped;
 end:
     free(cache);
     free(mixes.items);

@@ -219,10 +219,12 @@ typedef struct ccl_i_mixes {
     bool complete;              /* those given are all: no others are made */
     uint64_t tried, unbalanced; /* combinations; those without a solution that uses all */
     uint64_t unreaching;        /* sketches dropped: they do not work from every root */
+    uint64_t dropped;           /* combinations whose program GLPK failed at: without memory */
 } ccl_i_mixes_t;
 
 /** Load of every sketch and all mixes of at most `most` sketches, and the best of all together.
-    Mixes that are in `out` already, given ones, come first. */
+    Mixes that are in `out` already, given ones, come first. Without memory for those of several
+    sketches these are counted as dropped. */
 ccl_status_t ccl_i_sketch_mixes(const ccl_ctx_t *ctx, ccl_i_space_t *space,
                                 ccl_i_sketches_t *sketches, uint32_t most, uint32_t max_parts,
                                 ccl_i_mixes_t *out, ccl_error_t *err);

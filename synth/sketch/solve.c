@@ -65,6 +65,8 @@ typedef struct group {
 
 typedef struct job {
     uint32_t group, kind;
+    bool dropped; /* for lack of memory, or GLPK failed */
+    char why[160];
 } job_t;
 
 typedef struct solver {
@@ -122,16 +124,21 @@ static ccl_status_t add_group(solver_t *s, uint32_t d, uint32_t g, const uint32_
 
         if (part_of(group, k) != &group->part[k])
             continue;
-        status = ccl_i_part_init(&group->part[k], s->space, &want, &why);
+        status = ccl_i_part_init(s->ctx, &group->part[k], s->space, &want, &why);
 
         /* Latencies of too many epochs: not this way, but others need one part. */
         while (status == CCL_ERR_USAGE && group->whole && k == 0 && want.epochs < MOST_EPOCHS) {
             ccl_i_part_fini(&group->part[k]);
             ccl_error_clear(&why);
             want.epochs *= 4;
-            status = ccl_i_part_init(&group->part[k], s->space, &want, &why);
+            status = ccl_i_part_init(s->ctx, &group->part[k], s->space, &want, &why);
         }
-        if (status == CCL_ERR_USAGE) {
+        if (status == CCL_ERR_NOMEM) {
+            ccl_log(s->ctx, CCL_LOG_INFO, "sketch", "a group was dropped: %s", why.text);
+            ccl_i_part_fini(&group->part[k]);
+            ++*s->options->dropped;
+        }
+        if (status == CCL_ERR_USAGE || status == CCL_ERR_NOMEM) {
             group->part[k].least = CCL_NONE;
             status = CCL_OK;
         }
@@ -209,7 +216,7 @@ static ccl_status_t choose_jobs(solver_t *s, ccl_error_t *err) {
             if (group->first[k] != g || part_of(group, k)->least == CCL_NONE || !s->wanted[k] ||
                 (KINDS[k].whole && !group->whole))
                 continue;
-            s->jobs[s->njobs++] = (job_t){g, k};
+            s->jobs[s->njobs++] = (job_t){.group = g, .kind = k};
             own |= KINDS[k].ops != NULL;
         }
         if (own && !group->whole)
@@ -355,8 +362,11 @@ static ccl_status_t ask_milp(solver_t *s, const ccl_ctx_t *ctx, ccl_i_part_t *pa
 
 static ccl_status_t run_job(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
     solver_t *s = user;
-    group_t *group = &s->groups[s->jobs[index].group];
-    uint32_t k = s->jobs[index].kind;
+    job_t *job = &s->jobs[index];
+    group_t *group = &s->groups[job->group];
+    uint32_t k = job->kind;
+    ccl_error_t why = CCL_ERROR_INIT;
+    ccl_status_t status;
     ccl_ctx_t ctx = s->ctx ? *s->ctx : (ccl_ctx_t)CCL_CTX_INIT;
     ccl_progress_t progress = {"sub-demands", index, s->njobs, 0, 0};
 
@@ -367,9 +377,27 @@ static ccl_status_t run_job(uint32_t index, uint32_t worker, void *user, ccl_err
     ctx.threads = 1;
     if (KINDS[k].ops) {
         ctx.log = NULL; /* its order would depend on the threads */
-        return ask_other(s, &ctx, group, k, &group->trees[k], err);
+        status = ask_other(s, &ctx, group, k, &group->trees[k], &why);
+    } else {
+        status = ask_milp(s, &ctx, part_of(group, k), &group->trees[k], &why);
     }
-    return ask_milp(s, &ctx, part_of(group, k), &group->trees[k], err);
+    job->dropped = status == CCL_ERR_NOMEM || status == CCL_ERR_UNSUPPORTED;
+    if (status == CCL_OK || job->dropped) {
+        snprintf(job->why, sizeof job->why, "%.159s", why.text);
+        return CCL_OK;
+    }
+    if (err)
+        *err = why;
+    return status;
+}
+
+static void count_dropped(const solver_t *s) {
+    for (uint32_t i = 0; i < s->njobs; i++) {
+        if (!s->jobs[i].dropped)
+            continue;
+        ++*s->options->dropped;
+        ccl_log(s->ctx, CCL_LOG_INFO, "sketch", "a sub-demand was dropped: %s", s->jobs[i].why);
+    }
 }
 
 /* ---------------------------------------------------------------- sketches */
@@ -553,6 +581,8 @@ static ccl_status_t attach_given(solver_t *s, ccl_i_sketch_t *sketches, size_t n
         if (sketches[i].solved != k + 1)
             continue;
         CCL_TRY(attach(s, &sketches[i], single(s, &sketches[i]) ? all : inner, k, &some, err));
+        if (!some && *s->options->dropped)
+            return ccl_fail_nomem(err);
         if (!some)
             return ccl_fail(err, CCL_ERR_INPUT,
                             "sketch \"%.80s\": solved by %s it does not reach all GPUs, or it has "
@@ -629,6 +659,7 @@ ccl_status_t ccl_i_sketch_solve(const ccl_ctx_t *ctx, ccl_i_space_t *space, ccl_
     if (s.njobs)
         CCL_TRY_GOTO(ccl_parallel_for(s.njobs, threads, run_job, &s, err), status, end);
     *limited_out = atomic_load(&s.limited);
+    count_dropped(&s);
     if (options->stats) {
         for (uint32_t i = 0; i < s.njobs; i++)
             options->stats->sub_demands += KINDS[s.jobs[i].kind].ops == NULL;

@@ -39,7 +39,7 @@ typedef struct ccl_i_part_want {
  * @param out  finish with ccl_i_part_fini(), also on failure.
  * @retval CCL_ERR_USAGE  an epoch is too short for the slowest hop.
  */
-ccl_status_t ccl_i_part_init(ccl_i_part_t *out, const ccl_i_space_t *space,
+ccl_status_t ccl_i_part_init(const ccl_ctx_t *ctx, ccl_i_part_t *out, const ccl_i_space_t *space,
                              const ccl_i_part_want_t *want, ccl_error_t *err);
 void ccl_i_part_fini(ccl_i_part_t *part);
 
@@ -108,6 +108,7 @@ typedef struct ccl_i_solve_options {
     bool search;                     /* the others get solved forms as well */
     double until_s;                  /* ccl_now_s() after which nothing is asked; 0: no limit */
     ccl_sketch_stats_t *stats;
+    uint64_t *dropped; /* sub-demands without an answer for lack of memory are added */
 } ccl_i_solve_options_t;
 
 /**

@@ -5,6 +5,7 @@
 
 #include "models/models.h"
 #include "tests/base/main.h"
+#include "tests/base/scarce.h"
 
 #define MUST(call_)                                                                                \
     do {                                                                                           \
@@ -228,6 +229,71 @@ START_TEST(direction_and_groups_count) {
 }
 END_TEST
 
+enum { RING = 100000 }; /* vertices: bliss wants tens of megabytes for them */
+
+static ccl_status_t label_ring(uint32_t *labels, ccl_error_t *err) {
+    static uint32_t colour[RING];
+    static uint32_t edges[RING][2];
+
+    for (uint32_t i = 0; i < RING; i++) {
+        colour[i] = i == 0; /* nothing to search for */
+        edges[i][0] = i;
+        edges[i][1] = (i + 1) % RING;
+    }
+    return ccl_graph_canonical(NULL, RING, colour, RING, (const uint32_t(*)[2])edges, labels, err);
+}
+
+/* bliss dereferences what malloc did not give, or throws: an error here, and no output. */
+START_TEST(without_memory) {
+    ccl_error_t err = CCL_ERROR_INIT;
+    uint32_t *labels = calloc(RING, sizeof *labels);
+    ccl_topology_t *topo = NULL;
+    ccl_routes_t *routes;
+    ccl_symmetry_t *s = NULL;
+
+    ck_assert_ptr_nonnull(labels);
+    MUST(label_ring(labels, e));
+    ck_assert_uint_ne(labels[0], labels[1]);
+    if (!SCARCE_MEMORY) {
+        free(labels);
+        return;
+    }
+    memset(labels, 0, RING * sizeof *labels);
+    struct rlimit before = scarce_begin((size_t)3 << 20);
+    ccl_status_t status = label_ring(labels, &err);
+    scarce_end(before);
+    ck_assert_int_eq(status, CCL_ERR_NOMEM);
+    ck_assert_msg(strstr(err.text, "out of memory") != NULL, "%s", err.text);
+    for (uint32_t i = 0; i < RING; i++)
+        ck_assert_uint_eq(labels[i], 0);
+    free(labels);
+
+    /* From nothing left to enough: never more than an error. */
+    MUST(ccl_topology_read(NULL, "syccl-h800-64", &topo, e));
+    routes = ccl_routes_create(topo);
+    ck_assert_ptr_nonnull(routes);
+    MUST(ccl_symmetry_find(NULL, topo, routes, &s, e)); /* routes are known from now on */
+    ccl_symmetry_destroy(s);
+    uint32_t failed = 0;
+    for (size_t kilobytes = 64;; kilobytes *= 2) {
+        s = NULL;
+        ccl_error_clear(&err);
+        before = scarce_begin(kilobytes << 10);
+        status = ccl_symmetry_find(NULL, topo, routes, &s, &err);
+        scarce_end(before);
+        if (status == CCL_OK)
+            break;
+        ck_assert_int_eq(status, CCL_ERR_NOMEM);
+        ck_assert_ptr_null(s);
+        failed++;
+    }
+    ck_assert_uint_gt(failed, 0);
+    ccl_symmetry_destroy(s);
+    ccl_routes_destroy(routes);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("symmetry");
     TCase *tcase = tcase_create("all");
@@ -239,6 +305,7 @@ int main(void) {
     tcase_add_test(tcase, fast_pairs_are_a_dimension);
     tcase_add_test(tcase, mixed_servers_fall_into_classes);
     tcase_add_test(tcase, direction_and_groups_count);
+    tcase_add_test(tcase, without_memory);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

@@ -46,7 +46,7 @@ static void part_of(const made_t *m, uint32_t g, uint32_t chunks, uint32_t root,
                                     .epochs = 1};
     ccl_error_t err = CCL_ERROR_INIT;
 
-    ck_assert_msg(ccl_i_part_init(p, &m->space, &want, &err) == CCL_OK, "%s", err.text);
+    ck_assert_msg(ccl_i_part_init(NULL, p, &m->space, &want, &err) == CCL_OK, "%s", err.text);
 }
 
 static const ccl_i_part_limits_t LIMITS = {

@@ -1,11 +1,11 @@
-/*
- * A function in a child process, its answers over a pipe.
+/**
+ * @file child.c A function in a child process, its answers over a pipe.
  *
  * The parent trusts messages and waitpid() rather than the end of the pipe: children that other
  * threads fork at the same time hold copies of its ends.
  */
 #define _GNU_SOURCE /* pipe2 */
-#include "synth/common/solver_child.h"
+#include "base/base.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@
 #define SANITIZED 0
 #endif
 
-struct ccl_i_solver_pipe {
+struct ccl_child_pipe {
     int fd;
 };
 
@@ -65,7 +65,7 @@ static bool send_message(int fd, message_t message, const void *data) {
     return write_all(fd, &message, sizeof message) && write_all(fd, data, message.len);
 }
 
-bool ccl_i_solver_put(ccl_i_solver_pipe_t *pipe, const void *data, size_t len) {
+bool ccl_child_put(ccl_child_pipe_t *pipe, const void *data, size_t len) {
     message_t message;
     memset(&message, 0, sizeof message);
     message.kind = MESSAGE_ANSWER;
@@ -73,7 +73,7 @@ bool ccl_i_solver_put(ccl_i_solver_pipe_t *pipe, const void *data, size_t len) {
     return send_message(pipe->fd, message, data);
 }
 
-bool ccl_i_solver_tell(ccl_i_solver_pipe_t *pipe, uint64_t done, uint64_t total) {
+bool ccl_child_tell(ccl_child_pipe_t *pipe, uint64_t done, uint64_t total) {
     message_t message;
     memset(&message, 0, sizeof message);
     message.kind = MESSAGE_TELL;
@@ -103,15 +103,15 @@ static void limit_memory(double bytes) {
         limit.rlim_cur = limit.rlim_max = (rlim_t)(bytes + used);
         (void)setrlimit(RLIMIT_AS, &limit);
     }
-    /* A solver that aborts shall not leave a core behind. */
+    /* A library that aborts shall not leave a core behind. */
     struct rlimit none = {0, 0};
     (void)setrlimit(RLIMIT_CORE, &none);
 }
 
 /** The child's life. It ends without the caller's exit handlers, which are not its own. */
-static void child(int fd, pid_t parent, const ccl_i_solver_limits_t *limits, ccl_i_solver_fn fn,
+static void child(int fd, pid_t parent, const ccl_child_limits_t *limits, ccl_child_fn fn,
                   void *user) {
-    ccl_i_solver_pipe_t out = {fd};
+    ccl_child_pipe_t out = {fd};
     ccl_error_t err = CCL_ERROR_INIT;
     message_t message;
     int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -119,6 +119,8 @@ static void child(int fd, pid_t parent, const ccl_i_solver_limits_t *limits, ccl
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (nowhere >= 0 && getppid() == parent) {
         (void)dup2(nowhere, STDOUT_FILENO);
+        if (!SANITIZED) /* what a library says before it aborts: the parent tells in one line */
+            (void)dup2(nowhere, STDERR_FILENO);
         limit_memory(limits->memory_bytes);
         err.status = CCL_OK;
         ccl_status_t status = fn(&out, user, &err);
@@ -135,12 +137,13 @@ static void child(int fd, pid_t parent, const ccl_i_solver_limits_t *limits, ccl
 
 typedef struct watch {
     const ccl_ctx_t *ctx;
-    const ccl_i_solver_limits_t *limits;
-    ccl_i_solver_answer_t *out;
+    const ccl_child_limits_t *limits;
+    ccl_child_answer_t *out;
     pid_t pid;
     int fd;
     double start_s;
     bool dead;       /* waited for */
+    int state;       /* then: as waitpid() has it; -1: it does not say */
     bool ended;      /* its last message is here */
     ccl_error_t end; /* then: what fn said */
     ccl_progress_t progress;
@@ -197,18 +200,33 @@ static ccl_status_t drain(watch_t *watch, ccl_error_t *err) {
 }
 
 static void reap(watch_t *watch, bool by_force) {
-    int state;
     if (watch->dead)
         return;
     if (by_force)
         (void)kill(watch->pid, SIGKILL);
     for (;;) {
-        pid_t pid = waitpid(watch->pid, &state, by_force ? 0 : WNOHANG);
+        pid_t pid = waitpid(watch->pid, &watch->state, by_force ? 0 : WNOHANG);
         if (pid < 0 && errno == EINTR)
             continue;
         watch->dead = pid != 0; /* or nobody's child any more */
+        if (pid < 0)
+            watch->state = -1;
         return;
     }
+}
+
+/** A library that aborts does so for lack of memory, as a rule: malloc failed, or an exception. */
+static ccl_status_t died(const watch_t *watch, ccl_error_t *err) {
+    const char *phase = watch->progress.phase;
+    if (watch->state != -1 && WIFSIGNALED(watch->state))
+        return ccl_fail(err, CCL_ERR_NOMEM,
+                        "%s: signal %d ended the child process: out of memory, or a fault of its "
+                        "library",
+                        phase, WTERMSIG(watch->state));
+    return ccl_fail(err, CCL_ERR_NOMEM,
+                    "%s: the child process ended too early: out of memory, or a fault of its "
+                    "library",
+                    phase);
 }
 
 static ccl_status_t wait_for(watch_t *watch, ccl_error_t *err) {
@@ -226,33 +244,33 @@ static ccl_status_t wait_for(watch_t *watch, ccl_error_t *err) {
             ms = (int)(left_s * 1e3) + 1;
         reap(watch, false); /* before reading: then what is read is all */
         if (!watch->dead && poll(&poll_fd, 1, ms) < 0 && errno != EINTR)
-            return ccl_fail(err, CCL_ERR_IO, "a solver's answer cannot be read: %s",
-                            strerror(errno));
+            return ccl_fail(err, CCL_ERR_IO, "%s: the child's answer cannot be read: %s",
+                            watch->progress.phase, strerror(errno));
         CCL_TRY(drain(watch, err));
         if (watch->ended)
             return CCL_OK;
         if (watch->dead)
-            return ccl_fail(err, CCL_ERR_INTERNAL,
-                            "the solver's process died (out of memory, or a fault of the solver)");
+            return died(watch, err);
         CCL_TRY(ccl_ctx_poll(watch->ctx, &watch->progress));
         ccl_fork_point();
     }
 }
 
-ccl_status_t ccl_i_solver_run(const ccl_ctx_t *ctx, const ccl_i_solver_limits_t *limits,
-                              ccl_i_solver_fn fn, void *user, ccl_i_solver_answer_t *out,
-                              ccl_error_t *err) {
-    static const ccl_i_solver_answer_t nothing;
+ccl_status_t ccl_child_run(const ccl_ctx_t *ctx, const ccl_child_limits_t *limits, ccl_child_fn fn,
+                           void *user, ccl_child_answer_t *out, ccl_error_t *err) {
+    static const ccl_child_answer_t nothing;
     watch_t watch = {.ctx = ctx, .limits = limits, .out = out};
     int ends[2];
     *out = nothing;
+    watch.progress.phase = limits->phase ? limits->phase : "child";
     if (pipe2(ends, O_CLOEXEC))
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "no pipe for a solver: %s", strerror(errno));
+        return ccl_fail(err, CCL_ERR_NOMEM, "%s: no pipe to a child process: %s",
+                        watch.progress.phase, strerror(errno));
     (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    watch.progress.phase = limits->phase ? limits->phase : "solver";
     watch.start_s = ccl_now_s();
     pid_t parent = getpid();
     watch.pid = ccl_fork();
+    int why = errno;
     if (watch.pid == 0) {
         close(ends[0]);
         child(ends[1], parent, limits, fn, user);
@@ -260,7 +278,8 @@ ccl_status_t ccl_i_solver_run(const ccl_ctx_t *ctx, const ccl_i_solver_limits_t 
     close(ends[1]);
     if (watch.pid < 0) {
         close(ends[0]);
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "no process for a solver: %s", strerror(errno));
+        return ccl_fail(err, CCL_ERR_NOMEM, "%s: no child process: %s", watch.progress.phase,
+                        strerror(why));
     }
     watch.fd = ends[0];
     ccl_status_t status = wait_for(&watch, err);

@@ -1,19 +1,17 @@
 /*
- * The epoch MILP of a whole collective in GLPK (TE-CCL, SIGCOMM 2024, section 3): F, a chunk is
- * sent over a hop in an epoch, binary; B, a GPU has a chunk at the start of an epoch. With the
- * number of epochs fixed and no objective GLPK finds in a second what takes it minutes with a
- * makespan to minimise. Runs in a child process only: GLPK passes its limits, and ends the process
- * when short of memory.
+ * The epoch MILP of a whole collective (TE-CCL, SIGCOMM 2024, section 3): F, a chunk is sent over a
+ * hop in an epoch, binary; B, a GPU has a chunk at the start of an epoch. With the number of epochs
+ * fixed and no objective GLPK finds in a second what takes it minutes with a makespan to minimise.
+ * Runs in a child process only: GLPK passes its limits.
  */
 #include "synth/exact/milp.h"
 
-#include <glpk.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct model {
     const ccl_i_milp_t *m;
-    glp_prob *lp;
+    ccl_i_glpk_t lp;
     uint32_t n, nhops, nchunks, epochs, order;
     uint32_t *rep, *turns;
     uint32_t *rank_turned, *hop_turned; /* [order][n], [order][nhops] */
@@ -93,8 +91,7 @@ static void add_columns(model_t *m) {
                 if (r == src) {
                     *col = -1;
                 } else if (k >= away[r]) {
-                    *col = glp_add_cols(m->lp, 1);
-                    glp_set_col_bnds(m->lp, *col, GLP_DB, 0, 1);
+                    *col = ccl_i_glpk_column(&m->lp, CCL_I_GLPK_SHARE, 0);
                 }
             }
         for (uint32_t h = 0; h < m->nhops; h++) {
@@ -103,9 +100,8 @@ static void add_columns(model_t *m) {
             for (uint32_t k = away[hop->src]; k < m->epochs && hop->dst != src; k++) {
                 if (k + rest > m->epochs)
                     break;
-                int col = glp_add_cols(m->lp, 1);
-                glp_set_col_kind(m->lp, col, GLP_BV);
-                m->send[((size_t)c * m->nhops + h) * m->epochs + k] = col;
+                m->send[((size_t)c * m->nhops + h) * m->epochs + k] =
+                    ccl_i_glpk_column(&m->lp, CCL_I_GLPK_BINARY, 0);
             }
         }
     }
@@ -113,9 +109,9 @@ static void add_columns(model_t *m) {
 
 /** sum(value * column) <= limit */
 static void add_row(model_t *m, size_t len, double limit) {
-    int row = glp_add_rows(m->lp, 1);
-    glp_set_row_bnds(m->lp, row, GLP_UP, 0, limit);
-    glp_set_mat_row(m->lp, row, (int)len, m->index, m->value);
+    for (size_t i = 1; i <= len; i++)
+        ccl_i_glpk_term(&m->lp, m->index[i], m->value[i]);
+    ccl_i_glpk_row(&m->lp, false, limit);
 }
 
 static void put(model_t *m, size_t *len, int column, double value) {
@@ -159,7 +155,7 @@ static bool add_chunk(model_t *m, uint32_t c) {
         if (!has)
             return false;
         if (has > 0)
-            glp_set_col_bnds(m->lp, has, GLP_FX, 1, 1);
+            ccl_i_glpk_fix(&m->lp, has);
     }
     return true;
 }
@@ -243,46 +239,38 @@ static bool keep_needed(const model_t *m, ccl_i_milp_send_t *sends, size_t *nsen
     return true;
 }
 
-static ccl_i_milp_answer_t read_answer(const model_t *m, ccl_i_milp_send_t **out, size_t *nout) {
+static ccl_status_t read_answer(const model_t *m, const double *column, ccl_i_milp_send_t **out,
+                                size_t *nout, ccl_error_t *err) {
     ccl_i_milp_send_t *sends = NULL;
     size_t n = 0, cap = 0;
     for (uint32_t k = 0; k < m->epochs; k++)
         for (uint32_t c = 0; c < m->nchunks; c++)
             for (uint32_t h = 0; h < m->nhops; h++) {
                 int send = send_of(m, c, h, k);
-                if (!send || glp_mip_col_val(m->lp, send) < 0.5)
+                if (!send || column[send] < 0.5)
                     continue;
                 if (!ccl_grow(&sends, &cap, n + 1, sizeof *sends)) {
                     free(sends);
-                    return CCL_I_MILP_NOMEM;
+                    return ccl_fail_nomem(err);
                 }
                 sends[n++] = (ccl_i_milp_send_t){c, h, k};
             }
     if (!keep_needed(m, sends, &n)) {
         free(sends);
-        return CCL_I_MILP_NOMEM;
+        return ccl_fail_nomem(err);
     }
     *out = sends;
     *nout = n;
-    return CCL_I_MILP_FOUND;
+    return CCL_OK;
 }
 
-/* Ends the search after so many nodes: the same on any machine, as a limit in seconds is not. */
-static void count_nodes(glp_tree *tree, void *info) {
-    const uint32_t *most = info;
-    int total = 0;
-    glp_ios_tree_size(tree, NULL, NULL, &total);
-    if ((uint32_t)total > *most)
-        glp_ios_terminate(tree);
-}
-
-static ccl_i_milp_answer_t solve(model_t *m, ccl_i_milp_send_t **sends, size_t *nsends) {
-    glp_iocp how;
+/** false: some chunk cannot be where it must. */
+static bool build(model_t *m) {
     make_circles(m);
     add_columns(m);
     for (uint32_t c = 0; c < m->nchunks; c++)
         if (m->rep[c] == c && !add_chunk(m, c))
-            return CCL_I_MILP_NONE;
+            return false;
     for (uint32_t r = 0; r < m->m->x->nresources; r++) {
         bool lowest = true; /* of its circle; the others follow */
         for (uint32_t k = 1, at = r; k < m->order; k++) {
@@ -292,41 +280,34 @@ static ccl_i_milp_answer_t solve(model_t *m, ccl_i_milp_send_t **sends, size_t *
         if (lowest)
             add_resource(m, r);
     }
-    glp_init_iocp(&how);
-    how.msg_lev = GLP_MSG_OFF;
-    how.presolve = GLP_ON;
-    how.fp_heur = GLP_ON;
-    how.br_tech = GLP_BR_DTH;
-    how.bt_tech = GLP_BT_DFS;
-    uint32_t nodes = m->m->nodes;
-    if (nodes) {
-        how.cb_func = count_nodes;
-        how.cb_info = &nodes;
-    }
-    int code = glp_intopt(m->lp, &how);
-    if (code == GLP_ESTOP && glp_mip_status(m->lp) == GLP_FEAS)
-        return read_answer(m, sends, nsends);
-    if (code == GLP_ENOPFS || code == GLP_ENODFS)
-        return CCL_I_MILP_NONE;
-    if (code)
-        return CCL_I_MILP_UNKNOWN;
-    int status = glp_mip_status(m->lp);
-    if (status == GLP_NOFEAS)
-        return CCL_I_MILP_NONE;
-    if (status != GLP_OPT && status != GLP_FEAS)
-        return CCL_I_MILP_UNKNOWN;
-    return read_answer(m, sends, nsends);
+    return true;
 }
 
-ccl_i_milp_answer_t ccl_i_milp_ask(const ccl_i_milp_t *milp, uint32_t epochs,
-                                   ccl_i_milp_send_t **sends, size_t *nsends) {
+static ccl_status_t solve(model_t *m, ccl_i_glpk_answer_t *answer, ccl_i_milp_send_t **sends,
+                          size_t *nsends, ccl_error_t *err) {
+    const ccl_i_glpk_options_t options = {.integer = true, .nodes = m->m->nodes};
+    *answer = CCL_I_GLPK_NONE;
+    if (!build(m))
+        return m->lp.nomem ? ccl_fail_nomem(err) : CCL_OK;
+    double *column = malloc((m->lp.ncolumns + 1) * sizeof *column);
+    if (!column)
+        return ccl_fail_nomem(err);
+    ccl_status_t status = ccl_i_glpk_solve(&m->lp, &options, column, NULL, answer, err);
+    if (status == CCL_OK && *answer == CCL_I_GLPK_FOUND)
+        status = read_answer(m, column, sends, nsends, err);
+    free(column);
+    return status;
+}
+
+ccl_status_t ccl_i_milp_ask(const ccl_i_milp_t *milp, uint32_t epochs, ccl_i_glpk_answer_t *answer,
+                            ccl_i_milp_send_t **sends, size_t *nsends, ccl_error_t *err) {
     model_t m = {.m = milp,
                  .n = milp->coll->nranks,
                  .nhops = milp->x->nhops,
                  .nchunks = milp->coll->nchunks,
                  .epochs = epochs,
                  .order = milp->rotation->order};
-    ccl_i_milp_answer_t answer = CCL_I_MILP_NOMEM;
+    ccl_status_t status;
     uint32_t widest = 1;
     for (uint32_t r = 0; r < milp->x->nresources; r++)
         widest = milp->window[r] > widest ? milp->window[r] : widest;
@@ -341,17 +322,14 @@ ccl_i_milp_answer_t ccl_i_milp_ask(const ccl_i_milp_t *milp, uint32_t epochs,
     m.has = calloc((size_t)m.nchunks * m.n * (epochs + 1), sizeof *m.has);
     m.index = malloc(m.most * sizeof *m.index);
     m.value = malloc(m.most * sizeof *m.value);
-    if (m.rep && m.turns && m.rank_turned && m.hop_turned && m.send && m.has && m.index &&
-        m.value) {
-        glp_term_out(GLP_OFF);
-        m.lp = glp_create_prob();
-        answer = solve(&m, sends, nsends);
-        glp_delete_prob(m.lp);
-        glp_free_env();
-    }
+    if (m.rep && m.turns && m.rank_turned && m.hop_turned && m.send && m.has && m.index && m.value)
+        status = solve(&m, answer, sends, nsends, err);
+    else
+        status = ccl_fail_nomem(err);
+    ccl_i_glpk_fini(&m.lp);
     void *const all[] = {m.rep,  m.turns, m.rank_turned, m.hop_turned,
                          m.send, m.has,   m.index,       m.value};
     for (size_t i = 0; i < CCL_ARRAY_LEN(all); i++)
         free(all[i]);
-    return answer;
+    return status;
 }
