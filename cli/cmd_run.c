@@ -153,6 +153,11 @@ static ccl_status_t measure_generated(ccl_i_cli_t *cli, run_t *r, ccl_measured_s
     return status;
 }
 
+/** A library is not here, or does not do this: the program goes without it. */
+static bool cannot_here(ccl_status_t status) {
+    return status == CCL_UNSUPPORTED || status == CCL_ERR_MISSING;
+}
+
 /**
  * The same collective by a vendor's library, for --with-ccl. That there is none, or none for this,
  * is said once, and the program goes alone.
@@ -168,7 +173,7 @@ static ccl_status_t measure_library(ccl_i_cli_t *cli, run_t *r, uint32_t i, ccl_
     options.block_times = false;
     m->library_status = ccl_run_program(&cli->ctx, r->document.program, &options, &result, why);
     m->library = result;
-    if (m->library_status == CCL_ERR_UNSUPPORTED) {
+    if (cannot_here(m->library_status)) {
         if (options.world <= 1 || options.rank == 0)
             ccl_log(&cli->ctx, CCL_LOG_WARN, "run", "%s: the program alone", why->text);
         r->library = CCL_LIBRARY_NONE;
@@ -187,7 +192,7 @@ static ccl_status_t measure_program(ccl_i_cli_t *cli, run_t *r, ccl_run_result_t
     if (r->testbed)
         return ccl_testbed_run(&cli->ctx, r->testbed, r->document.program, &r->options, out, err);
     ccl_status_t status = ccl_run_program(&cli->ctx, r->document.program, &r->options, out, err);
-    if (status != CCL_ERR_UNSUPPORTED || !r->options.hom_library)
+    if (!cannot_here(status) || !r->options.hom_library)
         return status;
     if (r->options.world <= 1 || r->options.rank == 0)
         ccl_log(&cli->ctx, CCL_LOG_WARN, "run", "%s: the program alone", err->text);
@@ -348,7 +353,7 @@ const ccl_i_command_t ccl_i_cmd_run = {
     .min_inputs = 1,
     .max_inputs = 1,
     .tables = ccl_report_measurement_tables,
-    .no = "the data are wrong, or it cannot finish",
+    .no = "it or its data are wrong, it cannot finish, or the device cannot run it",
     .run = run,
 };
 

@@ -201,7 +201,7 @@ static ccl_status_t run_segment(flow_t *f, uint32_t segment, ccl_error_t *err) {
     for (uint32_t u = 0; u < f->plan->dev.nunits; u++)
         open |= segment_of(f, u) == segment && f->at_step[u] < f->plan->units[u].nsteps;
     if (open)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+        return ccl_fail(err, CCL_UNSUPPORTED,
                         "a stage of the program waits for a later one: its start and end cannot be "
                         "left to libraries");
     size_t first = segment ? f->end_of[segment - 1] : 0;

@@ -159,7 +159,7 @@ ccl_status_t ccl_i_layout_init(const ccl_program_t *program, const ccl_run_optio
         l.first[i] = (uint32_t)total;
         total += program->buffer_len[i];
         if (total > MAX_ELEMENTS) {
-            status = ccl_fail(err, CCL_ERR_UNSUPPORTED,
+            status = ccl_fail(err, CCL_UNSUPPORTED,
                               "buffers have more than %llu elements: too many to run",
                               (unsigned long long)MAX_ELEMENTS);
             goto end;

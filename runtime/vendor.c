@@ -95,7 +95,7 @@ static ccl_status_t check_buffers(const ccl_i_vendor_t *v, ccl_error_t *err) {
             for (uint32_t b = 0; fine && b < len / c; b++)
                 fine = span_of(v, r, buffer, b * c, (b + 1) * c, &span) && span.items == want;
             if (!fine)
-                return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+                return ccl_fail(err, CCL_UNSUPPORTED,
                                 "%s takes blocks of one size, each in one piece; those of rank %u "
                                 "are not",
                                 v->library.name, r);
@@ -108,20 +108,20 @@ static ccl_status_t check_job(const ccl_i_vendor_t *v, const char *kind, ccl_err
     const ccl_i_job_t *job = v->job;
     const ccl_collective_t *coll = job->program->coll;
     if (job->mixed || strcmp(job->kind, kind) != 0)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "%s runs on %s devices, this run is on %s%s",
+        return ccl_fail(err, CCL_ERR_MISSING, "%s runs on %s devices, this run is on %s%s",
                         v->library.name, kind, job->kind, job->mixed ? " and others" : "");
     if (!job->ops->stream_native)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "device %s does not show %s its streams",
+        return ccl_fail(err, CCL_ERR_MISSING, "device %s does not show %s its streams",
                         job->ops->name, v->library.name);
     if (job->nparts != job->end_rank - job->first_rank)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+        return ccl_fail(err, CCL_ERR_MISSING,
                         "%s wants a device for every rank, process %u has %u ranks on %u",
                         v->library.name, job->self, job->end_rank - job->first_rank, job->nparts);
     if (coll->kind == CCL_CUSTOM)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "%s has no collective like %s", v->library.name,
+        return ccl_fail(err, CCL_UNSUPPORTED, "%s has no collective like %s", v->library.name,
                         coll->name);
     if (job->plan->layout.in_place && (coll->kind == CCL_ALLTOALL || coll->kind == CCL_SENDRECV))
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+        return ccl_fail(err, CCL_UNSUPPORTED,
                         "%s runs %s out of place only, the program is in place", v->library.name,
                         coll->name);
     return check_buffers(v, err);
@@ -157,8 +157,8 @@ static ccl_status_t connect(ccl_i_vendor_t *v, const ccl_i_library_id_t *id, ccl
     int ended = v->library.calls.GroupEnd();
     code = code == 0 ? ended : code;
     if (code != 0)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "%s cannot connect the ranks: %s",
-                        v->library.name, v->library.calls.GetErrorString(code));
+        return ccl_fail(err, CCL_ERR_MISSING, "%s cannot connect the ranks: %s", v->library.name,
+                        v->library.calls.GetErrorString(code));
     return CCL_OK;
 }
 

@@ -374,7 +374,7 @@ ccl_status_t ccl_program_write_xml(const ccl_program_t *program, ccl_text_t *out
  * the receiver's scratch, one each, so it needs scratch for all that a GPU receives. One pass over
  * the buffers: no micro-batches. Between servers channels are ports, inside memory.
  * @param topo  NULL: all GPUs in one server.
- * @retval CCL_ERR_UNSUPPORTED  blocks that connections share, or chunks of unequal size.
+ * @retval CCL_UNSUPPORTED  blocks that connections share, or chunks of unequal size.
  * @par Source  MSCCL++'s executor and the plans of its tests.
  */
 ccl_status_t ccl_program_write_mscclpp(const ccl_program_t *program, const ccl_topology_t *topo,
@@ -449,7 +449,7 @@ typedef struct ccl_c2c_groups {
  * in the cluster, Reduce, ReduceScatter), and for allreduce the results back and a Broadcast of
  * them.
  *
- * @retval CCL_ERR_UNSUPPORTED  another collective; sums and more than two clusters, or chunks whose
+ * @retval CCL_UNSUPPORTED  another collective; sums and more than two clusters, or chunks whose
  *         sums are not consecutive, or a rank that adds itself; clusters whose ranks are not
  *         consecutive; a chunk that does not enter every other cluster once, or leaves one again by
  *         another rank than it came in by.

@@ -22,7 +22,7 @@ typedef struct ccl_i_place {
  */
 ccl_i_place_t ccl_i_place(const ccl_program_t *program, uint32_t tb, uint32_t step);
 /**
- * Refuses (CCL_ERR_UNSUPPORTED) a collective with more than 2^26 contributions and results in all,
+ * Refuses (CCL_UNSUPPORTED) a collective with more than 2^26 contributions and results in all,
  * which a small file could ask for: 65536 ranks with a million chunks each.
  */
 ccl_status_t ccl_i_check_members(const ccl_collective_t *coll, ccl_error_t *err);

@@ -78,7 +78,7 @@ static ccl_status_t lay_out(exec_t *x) {
         uint64_t both = in_end > out_end ? in_end : out_end;
         uint64_t size = (alias ? both : in_end + out_end) + len[CCL_BUF_SCRATCH];
         if (total + size > MAX_ELEMENTS)
-            return ccl_fail(x->err, CCL_ERR_UNSUPPORTED,
+            return ccl_fail(x->err, CCL_UNSUPPORTED,
                             "buffers have more than %llu elements: too many to verify",
                             (unsigned long long)MAX_ELEMENTS);
         uint32_t *base = x->base + 3 * (size_t)r, *room = x->room + 3 * (size_t)r;
@@ -481,7 +481,7 @@ static ccl_status_t alloc_exec(exec_t *x) {
         if (p->steps[s].type != CCL_PRIM_NOP)
             accesses += p->steps[s].count;
         if (accesses > MAX_ACCESSES)
-            return ccl_fail(x->err, CCL_ERR_UNSUPPORTED,
+            return ccl_fail(x->err, CCL_UNSUPPORTED,
                             "steps work on more than %llu elements: too many to verify",
                             (unsigned long long)MAX_ACCESSES);
     }

@@ -244,7 +244,7 @@ typedef struct ccl_i_capacity {
 /** Most bytes of a chunk in a micro-batch by default, counting all transports of the topology;
     INFINITY where nothing limits it: then there is one micro-batch. */
 double ccl_i_most_chunk_bytes(const ccl_topology_t *topo, const char *proto);
-/** Each GPU runs all its blocks at once. @retval CCL_ERR_UNSUPPORTED  it has no room for them. */
+/** Each GPU runs all its blocks at once. @retval CCL_UNSUPPORTED  it has no room for them. */
 ccl_status_t ccl_i_check_blocks(const ccl_program_t *program, const ccl_lower_options_t *options,
                                 ccl_error_t *err);
 /** Sends, over all micro-batches, up to which ways of ordering and of cutting are simulated. */
@@ -294,7 +294,7 @@ typedef struct ccl_i_maker {
  * @param stage   as in ccl_i_lower_how_t: stages get channels of their own; the maker is not to
  *                look at them any more.
  * @param routes  NULL, or channels are chosen, where there is a choice, that keep the routes.
- * @retval CCL_ERR_UNSUPPORTED  names the limit and the rank.
+ * @retval CCL_UNSUPPORTED  names the limit and the rank.
  */
 ccl_status_t ccl_i_executor_fit(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                                 ccl_executor_t executor, ccl_granularity_t granularity,

@@ -299,8 +299,8 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
             (unsigned long long)search.isomorphic, (unsigned long long)search.relayed, mixes.n,
             (unsigned long long)mixes.tried);
     if (mixes.n == 0)
-        status = ccl_fail(err, CCL_ERR_UNSUPPORTED, "sketch: no sketch reaches all %u GPUs",
-                          topo->nranks);
+        status =
+            ccl_fail(err, CCL_UNSUPPORTED, "sketch: no sketch reaches all %u GPUs", topo->nranks);
     else
         status = ccl_i_sketch_choose(ctx, &space, &sketches, &mixes, routes, want, &run, &chosen,
                                      out, err);

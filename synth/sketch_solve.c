@@ -295,8 +295,8 @@ static ccl_status_t ask_other(solver_t *s, const ccl_ctx_t *ctx, group_t *group,
         status = kind->ops->synthesize(ctx, topo, routes, want, &options, &schedule, &refused);
         if (status == CCL_OK)
             status = trees_of(schedule, place, part->n, all, out, err);
-        else if (status == CCL_ERR_UNSUPPORTED || status == CCL_INFEASIBLE ||
-                 status == CCL_ERR_USAGE || status == CCL_ERR_INPUT) {
+        else if (status == CCL_UNSUPPORTED || status == CCL_INFEASIBLE || status == CCL_ERR_USAGE ||
+                 status == CCL_ERR_INPUT) {
             status = CCL_OK; /* no answer of this kind */
             break;
         } else if (err)

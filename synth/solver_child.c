@@ -247,7 +247,7 @@ ccl_status_t ccl_i_solver_run(const ccl_ctx_t *ctx, const ccl_i_solver_limits_t 
     int ends[2];
     *out = nothing;
     if (pipe2(ends, O_CLOEXEC))
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "no pipe for a solver: %s", strerror(errno));
+        return ccl_fail(err, CCL_ERR_IO, "no pipe for a solver: %s", strerror(errno));
     (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
     watch.progress.phase = limits->phase ? limits->phase : "solver";
     watch.start_s = ccl_now_s();
@@ -260,7 +260,7 @@ ccl_status_t ccl_i_solver_run(const ccl_ctx_t *ctx, const ccl_i_solver_limits_t 
     close(ends[1]);
     if (watch.pid < 0) {
         close(ends[0]);
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "no process for a solver: %s", strerror(errno));
+        return ccl_fail(err, CCL_ERR_IO, "no process for a solver: %s", strerror(errno));
     }
     watch.fd = ends[0];
     ccl_status_t status = wait_for(&watch, err);

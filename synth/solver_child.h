@@ -47,7 +47,7 @@ typedef struct ccl_i_solver_answer {
  *             answer put.
  * @retval CCL_OK               the function returned CCL_OK, or the limit was reached (`limited`).
  * @retval CCL_INTERRUPTED      ctx asks to stop; the child is gone.
- * @retval CCL_ERR_UNSUPPORTED  no process could be started.
+ * @retval CCL_ERR_IO           no process could be started.
  * @retval CCL_ERR_INTERNAL     the child died of itself (a solver's abort, lack of memory).
  * @return else what fn returned, with its error text.
  */

@@ -117,7 +117,7 @@ ccl_status_t ccl_c2c_load(const ccl_topology_t *topo, ccl_routes_t *routes,
  * @param clusters   so many; 0: one per vendor.
  * @param of_out     [nranks] cluster, by lowest rank.
  * @param border_out [nranks] next to a NIC.
- * @retval CCL_ERR_UNSUPPORTED  fewer than two clusters, or not so many.
+ * @retval CCL_UNSUPPORTED  fewer than two clusters, or not so many.
  */
 ccl_status_t ccl_c2c_clusters(const ccl_topology_t *topo, uint32_t clusters, uint32_t *of_out,
                               bool *border_out, uint32_t *nclusters_out, ccl_error_t *err);
@@ -367,7 +367,7 @@ void ccl_lower_options_fit(ccl_lower_options_t *options, const ccl_topology_t *t
  *
  * @retval CCL_ERR_INPUT        options lack the topology, or it has other ranks; a rank sends what
  * it does not have.
- * @retval CCL_ERR_UNSUPPORTED  more thread blocks than a GPU's sms, or beyond the executor's
+ * @retval CCL_UNSUPPORTED  more thread blocks than a GPU's sms, or beyond the executor's
  * limits; names the limit and the rank.
  * @par Source  capacity: HeteCCL (NSDI 2026), section 5.3; stages: ResCCL (SIGCOMM 2025),
  * section 2.1.

@@ -261,10 +261,10 @@ START_TEST(test_refused) {
     ccl_program_t *p = program_for("c2c", CCL_ALLGATHER, mixed);
     ccl_run_options_t o = options(FAKE_BOTH, NULL);
     o.device = "cuda";
-    must_fail(p, &o, CCL_ERR_UNSUPPORTED, "nothing crosses between unlike devices; --with-ccl");
+    must_fail(p, &o, CCL_UNSUPPORTED, "nothing crosses between unlike devices; --with-ccl");
     o = options(FAKE_BOTH, NULL);
     o.device = "cuda*2,hip*4"; /* not the clusters of the program */
-    must_fail(p, &o, CCL_ERR_UNSUPPORTED, "the program has no stages before or behind those");
+    must_fail(p, &o, CCL_UNSUPPORTED, "the program has no stages before or behind those");
     o.device = "cuda*4,hip*2";
     o.granularity = CCL_GRANULARITY_ALGORITHM;
     must_fail(p, &o, CCL_ERR_USAGE, "want a program at stage level");
@@ -274,7 +274,7 @@ START_TEST(test_refused) {
     ccl_program_destroy(p);
     p = program_of("ring", CCL_ALLGATHER, mixed, NULL);
     o.library = CCL_LIBRARY_NONE;
-    must_fail(p, &o, CCL_ERR_UNSUPPORTED, "the program has no stages before or behind those");
+    must_fail(p, &o, CCL_UNSUPPORTED, "the program has no stages before or behind those");
     ccl_program_destroy(p);
 }
 END_TEST

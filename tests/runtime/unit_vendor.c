@@ -110,23 +110,23 @@ START_TEST(test_refused) {
         must_fail(p, &o, CCL_ERR_IO, "nccl: allreduce: invalid usage (fake)");
         o = options(FAKE_GPU ":" FAKE_OLD_NCCL, NULL);
         o.ranks = how[i];
-        must_fail(p, &o, CCL_ERR_UNSUPPORTED, "libnccl.so.2 has no ncclSend: version 2.7 or later");
+        must_fail(p, &o, CCL_ERR_MISSING, "libnccl.so.2 has no ncclSend: version 2.7 or later");
         o = options(FAKE_BOTH, NULL);
         o.ranks = how[i];
         o.library = CCL_LIBRARY_RCCL;
-        must_fail(p, &o, CCL_ERR_UNSUPPORTED, "rccl runs on hip devices, this run is on cuda");
+        must_fail(p, &o, CCL_ERR_MISSING, "rccl runs on hip devices, this run is on cuda");
         o.device = "host";
         o.library = CCL_LIBRARY_NCCL;
-        must_fail(p, &o, CCL_ERR_UNSUPPORTED, "nccl runs on cuda devices, this run is on host");
+        must_fail(p, &o, CCL_ERR_MISSING, "nccl runs on cuda devices, this run is on host");
     }
     ccl_run_options_t o = options(FAKE_BOTH, NULL);
     setenv("CCL_TEST_DEVICES", "3", 1); /* in one process, then in four that share them */
-    must_fail(p, &o, CCL_ERR_UNSUPPORTED, "nccl wants a device for every rank, process 0 has 4");
+    must_fail(p, &o, CCL_ERR_MISSING, "nccl wants a device for every rank, process 0 has 4");
     o.ranks = CCL_RANKS_PROCESSES;
-    must_fail(p, &o, CCL_ERR_UNSUPPORTED, "nccl cannot connect the ranks: invalid usage (fake)");
+    must_fail(p, &o, CCL_ERR_MISSING, "nccl cannot connect the ranks: invalid usage (fake)");
     o.device = "cuda*2,hip*2";
     o.processes = 2;
-    must_fail(p, &o, CCL_ERR_UNSUPPORTED, "nccl runs on cuda devices, this run is on cuda and");
+    must_fail(p, &o, CCL_ERR_MISSING, "nccl runs on cuda devices, this run is on cuda and");
     o = options(FAKE_BOTH, NULL);
     o.block_times = true;
     must_fail(p, &o, CCL_ERR_USAGE, "a library's collective has no thread blocks");
