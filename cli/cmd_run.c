@@ -119,9 +119,12 @@ static ccl_status_t sizes_of(const ccl_i_args_t *args, run_t *r, ccl_error_t *er
     return CCL_OK;
 }
 
+/** Unproven, it must be one that can run. */
 static ccl_status_t verify(ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
     ccl_verify_options_t options = CCL_VERIFY_OPTIONS_INIT;
 
+    if (cli->args.no_verify)
+        return ccl_program_check(r->document.program, r->options.granularity, &r->verdict, err);
     options.granularity = r->options.granularity;
     options.skip_deadlock = true; /* the run's check knows its FIFOs */
     CCL_TRY(ccl_program_verify(&cli->ctx, r->document.program, &options, &r->verdict, err));
@@ -234,7 +237,7 @@ static ccl_status_t measure(ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
 static ccl_status_t print(ccl_i_cli_t *cli, const run_t *r, uint32_t nsizes, ccl_error_t *err) {
     ccl_report_measurement_t about = {.input = r->input,
                                       .program = r->document.program,
-                                      .verdict = cli->args.no_verify ? NULL : &r->verdict,
+                                      .verdict = cli->args.no_verify && nsizes ? NULL : &r->verdict,
                                       .options = &r->options,
                                       .sizes = r->measured,
                                       .nsizes = nsizes};
@@ -281,9 +284,8 @@ static ccl_status_t run_steps(ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
         CCL_TRY(ccl_i_document_read(r->input, &r->document, &form, err));
     CCL_TRY(sizes_of(&cli->args, r, err));
     CCL_TRY(lower(cli, r, err));
-    if (!cli->args.no_verify)
-        CCL_TRY(verify(cli, r, err));
-    bool refused = !cli->args.no_verify && !r->verdict.valid;
+    CCL_TRY(verify(cli, r, err));
+    bool refused = !r->verdict.valid;
     r->both = cli->args.job.kernel == 2;
     r->library = (ccl_run_library_t)cli->args.job.library;
     if (!refused && cli->args.job.emit_kernel)

@@ -243,9 +243,9 @@ static void mark_results(const flow_t *f, bool *live) {
     const ccl_i_layout_t *l = &f->plan->layout;
     for (uint32_t r = 0; r < f->program->nranks; r++) {
         uint32_t len = ccl_collective_output_len(f->program->coll, r);
-        for (uint32_t i = 0; i < len && i < f->program->buffer_len[3 * (size_t)r + 1]; i++) {
-            uint32_t e = ccl_i_layout_element(l, r, CCL_BUF_OUTPUT, i);
-            if (l->items[e])
+        for (uint32_t i = 0; i < len; i++) {
+            uint32_t e = ccl_i_layout_find(f->program, l, r, CCL_BUF_OUTPUT, i);
+            if (e != CCL_NONE && l->items[e])
                 live[place_of(f->out, r, l->at[e])] = true;
         }
     }

@@ -212,11 +212,13 @@ typedef struct ccl_run_result {
 /**
  * Run a program, check every item that it produced, and time it.
  *
- * The program should have been verified (ccl_program_verify): a wrong one is found by its data,
- * after the run.
+ * The program should have been verified (ccl_program_verify): one that can run (ccl_program_check)
+ * but is wrong is found by its data, after the run.
  *
- * @param out  set on CCL_OK, CCL_CHECK and CCL_DEADLOCK; destroy with ccl_run_result_destroy().
- * @retval CCL_CHECK        wrong data; the error names rank, offset, expected, got.
+ * @param out  set on CCL_OK, with wrong data and on CCL_DEADLOCK; destroy with
+ *             ccl_run_result_destroy().
+ * @retval CCL_CHECK        wrong data; the error names rank, offset, expected, got. Or
+ *                          ccl_program_check() finds a fault, before anything starts.
  * @retval CCL_DEADLOCK     the program cannot finish, or nothing moved for watchdog_s;
  *                          (*out)->deadlock tells who waits for what.
  * @retval CCL_ERR_IO       a process of the job ended or cannot be reached.

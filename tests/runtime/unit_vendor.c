@@ -4,6 +4,7 @@
  * in one process and in several; libraries that do wrong, hang, refuse, or are not what is needed.
  */
 #include "common.h"
+#include "tests/schedule/mutants.h"
 
 static const char four[] = "servers:2 gpus:2 nvswitch=300GB/s,1us nics:2x25GB/s,2us";
 
@@ -61,6 +62,23 @@ START_TEST(test_right) {
     ck_assert(r->min_s > 0 && r->busbw_GBps > 0);
     ccl_run_result_destroy(r);
     ccl_program_destroy(p);
+}
+END_TEST
+
+/* In place with one of the two buffers only, as files have it. */
+START_TEST(test_one_buffer) {
+    if (cases[_i].out_of_place)
+        return;
+    for (uint32_t keep = CCL_BUF_INPUT; keep <= CCL_BUF_OUTPUT; keep++) {
+        ccl_program_t *p = program_for((size_t)_i), m = mutant_of(p);
+        ccl_run_options_t o = options_for((size_t)_i, NULL);
+        mutant_fold(&m, (ccl_buffer_t)keep);
+        ccl_run_result_t *r = run_right(&m, &o, ccl_collective_kind_name(cases[_i].kind));
+        ck_assert_str_eq(r->library, "nccl 2.19.4");
+        ccl_run_result_destroy(r);
+        mutant_free(&m);
+        ccl_program_destroy(p);
+    }
 }
 END_TEST
 
@@ -151,6 +169,7 @@ int main(void) {
     TCase *tests = tcase_create("vendor");
     tcase_set_timeout(tests, 0);
     tcase_add_loop_test(tests, test_right, 0, CCL_ARRAY_LEN(cases));
+    tcase_add_loop_test(tests, test_one_buffer, 0, CCL_ARRAY_LEN(cases));
     tcase_add_loop_test(tests, test_wrong, 0, CCL_ARRAY_LEN(cases));
     tcase_add_loop_test(tests, test_hangs, 0, 2);
     tcase_add_test(tests, test_refused);
