@@ -41,20 +41,40 @@ CCL_BEGIN_DECLS
 
 /* ---------------------------------------------------------------- status and errors */
 
-/** X(code, exit code of the command line, meaning). */
+/**
+ * Exit codes of the program: X(name, code, as it is written, meaning). The one table that --help,
+ * the manual pages and docs/exit-codes.md are held to.
+ */
+#define CCL_EXIT_MAP(X_)                                                                           \
+    X_(CCL_EXIT_DONE, 0, "0", "done")                                                              \
+    X_(CCL_EXIT_NO, 1, "1", "the answer is no: wrong, a deadlock, no solution, or not this way")   \
+    X_(CCL_EXIT_USE, 2, "2", "wrong use, or bad input")                                            \
+    X_(CCL_EXIT_LIMIT, 3, "3", "limit reached; what was found by then was written")                \
+    X_(CCL_EXIT_MACHINE, 4, "4", "a file, device, module or process failed, or no memory is left") \
+    X_(CCL_EXIT_BUG, 70, "70", "a bug in ccllab; please report it with the line that it printed")  \
+    X_(CCL_EXIT_SIGNAL, 128, "128+n", "ended by signal n: 130 by Ctrl-C, 143 by SIGTERM")
+
+enum {
+#define CCL_EXIT_ENUM_(name_, code_, written_, meaning_) name_ = (code_),
+    CCL_EXIT_MAP(CCL_EXIT_ENUM_)
+#undef CCL_EXIT_ENUM_
+};
+
+/** X(status, exit code of the program, meaning). Those named CCL_ERR_ are errors, not answers. */
 #define CCL_STATUS_MAP(X_)                                                                         \
-    X_(CCL_OK, 0, "done")                                                                          \
-    X_(CCL_CHECK, 1, "the answer is no (check failed)")                                            \
-    X_(CCL_INFEASIBLE, 1, "no solution exists")                                                    \
-    X_(CCL_DEADLOCK, 1, "the program cannot finish")                                               \
-    X_(CCL_ERR_USAGE, 2, "wrong use of a command")                                                 \
-    X_(CCL_ERR_INPUT, 2, "bad input")                                                              \
-    X_(CCL_TIMEOUT, 3, "limit reached, best so far returned")                                      \
-    X_(CCL_INTERRUPTED, 130, "interrupted")                                                        \
-    X_(CCL_ERR_IO, 4, "input or output failed")                                                    \
-    X_(CCL_ERR_UNSUPPORTED, 4, "not available here")                                               \
-    X_(CCL_ERR_NOMEM, 4, "out of memory")                                                          \
-    X_(CCL_ERR_INTERNAL, 70, "bug in ccllab")
+    X_(CCL_OK, CCL_EXIT_DONE, "done")                                                              \
+    X_(CCL_CHECK, CCL_EXIT_NO, "it is wrong")                                                      \
+    X_(CCL_INFEASIBLE, CCL_EXIT_NO, "there is no solution")                                        \
+    X_(CCL_DEADLOCK, CCL_EXIT_NO, "the program cannot finish")                                     \
+    X_(CCL_UNSUPPORTED, CCL_EXIT_NO, "this method or format cannot do it here")                    \
+    X_(CCL_ERR_USAGE, CCL_EXIT_USE, "wrong use of a command")                                      \
+    X_(CCL_ERR_INPUT, CCL_EXIT_USE, "bad input")                                                   \
+    X_(CCL_TIMEOUT, CCL_EXIT_LIMIT, "limit reached; what was found is returned")                   \
+    X_(CCL_ERR_IO, CCL_EXIT_MACHINE, "a file, a device or a process failed")                       \
+    X_(CCL_ERR_MISSING, CCL_EXIT_MACHINE, "a device, module, library or right is not here")        \
+    X_(CCL_ERR_NOMEM, CCL_EXIT_MACHINE, "out of memory")                                           \
+    X_(CCL_ERR_INTERNAL, CCL_EXIT_BUG, "a bug in ccllab")                                          \
+    X_(CCL_INTERRUPTED, CCL_EXIT_SIGNAL + 2, "interrupted")
 
 typedef enum ccl_status {
 #define CCL_STATUS_ENUM_(code_, exit_, text_) code_,
@@ -90,7 +110,7 @@ typedef struct ccl_error {
 
 const char *ccl_status_name(ccl_status_t status);    /**< "CCL_ERR_INPUT"; static */
 const char *ccl_status_meaning(ccl_status_t status); /**< one line; static */
-int ccl_status_exit_code(ccl_status_t status);       /**< 0, 1, 2, 3, 4, 70 or 130 */
+int ccl_status_exit_code(ccl_status_t status);       /**< 0, 1, 2, 3, 4, 70 or 130 (128 + SIGINT) */
 
 /**
  * Fill an error, unless it is filled already (first writer wins).

@@ -26,7 +26,7 @@ static ccl_status_t device_of(const char *kind, ccl_device_info_t *out, uint32_t
         return ccl_fail(err, CCL_ERR_USAGE, "unknown device \"%.40s\": host, cuda or hip is wanted",
                         kind);
     if (!*n_out)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "no device %s to calibrate: %s", kind, out->name);
+        return ccl_fail(err, CCL_ERR_MISSING, "no device %s to calibrate: %s", kind, out->name);
     return CCL_OK;
 }
 

@@ -167,7 +167,7 @@ static void set_style(ccl_i_cli_t *cli, const ccl_i_command_t *command) {
     cli->style.rows = cli->args.rows;
 }
 
-static int finish(ccl_status_t status, const ccl_error_t *err) {
+int ccl_i_finish(ccl_status_t status, const ccl_error_t *err) {
     char text[1400];
     int code = ccl_status_exit_code(status);
 
@@ -258,7 +258,7 @@ int ccl_cli_main(int argc, char **argv) {
         set_style(&cli, command);
         status = command->run(&cli, &err);
     }
-    code = finish(status, &err);
+    code = ccl_i_finish(status, &err);
     ccl_i_args_fini(&cli.args);
     return code;
 }

@@ -13,8 +13,7 @@ CCL_BEGIN_DECLS
  * Run one command. Installs handlers for SIGINT and SIGTERM; writes the result to standard output
  * (or -o FILE) and all talk to standard error.
  *
- * @return the exit code: 0 done; 1 the answer is no; 2 usage or bad input; 3 limit reached;
- *         4 input, output or device missing; 70 bug; 128+n ended by signal n.
+ * @return the exit code: a row of CCL_EXIT_MAP.
  */
 int ccl_cli_main(int argc, char **argv);
 

@@ -163,6 +163,14 @@ void ccl_i_help_all(ccl_text_t *out);
 /** Commands that begin with `prefix` ("topology"). */
 void ccl_i_help_family(const char *prefix, ccl_text_t *out);
 
+/* ---------------------------------------------------------------- cli.c */
+
+/**
+ * The end of a command: one line on standard error, where there is something to say.
+ * @return the exit code.
+ */
+int ccl_i_finish(ccl_status_t status, const ccl_error_t *err);
+
 /* ---------------------------------------------------------------- manual.c */
 
 /** What an exit code means; the last has code NULL. */
@@ -328,7 +336,7 @@ typedef struct ccl_i_launched {
 } ccl_i_launched_t;
 /**
  * Where a launcher started several processes: which one is this?
- * @retval CCL_ERR_UNSUPPORTED  they cannot find each other: each would do the same.
+ * @retval CCL_ERR_MISSING  they cannot find each other: each would do the same.
  */
 ccl_status_t ccl_i_launched_find(ccl_i_cli_t *cli, ccl_i_launched_t *l, ccl_error_t *err);
 /** Not process 0: it works for that one. */

@@ -23,7 +23,7 @@ static ccl_status_t put(ccl_i_cli_t *cli, const char *dir, const char *name, ccl
 /* What cannot be had is reported, and the rest written. */
 static ccl_status_t unless_unsupported(ccl_i_cli_t *cli, ccl_status_t status, const char *what,
                                        ccl_error_t *inner, ccl_error_t *err) {
-    if (status == CCL_ERR_UNSUPPORTED) {
+    if (status == CCL_UNSUPPORTED) {
         ccl_log(&cli->ctx, CCL_LOG_WARN, "export", "no %s: %s", what, inner->text);
         return CCL_OK;
     }

@@ -16,10 +16,10 @@ ccl_status_t ccl_i_launched_find(ccl_i_cli_t *cli, ccl_i_launched_t *l, ccl_erro
     quiet.log = NULL; /* what it would warn of is an error here */
     status = ccl_bootstrap_open(&quiet, CCL_BOOTSTRAP_MPI, &l->place, &l->bootstrap, &why);
     if (status == CCL_OK && launched && l->place.world < 2)
-        status = ccl_fail(&why, CCL_ERR_UNSUPPORTED,
+        status = ccl_fail(&why, CCL_ERR_MISSING,
                           "MPI knows this one alone, so it is not the "
                           "launcher's MPI");
-    if (status == CCL_ERR_UNSUPPORTED && launched)
+    if (status == CCL_ERR_MISSING && launched)
         return ccl_fail(err, status,
                         "process %u of %u that a launcher started does not find the others: %.300s "
                         "(--bootstrap none: each does all by itself)",

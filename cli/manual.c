@@ -4,16 +4,8 @@
 #include <ctype.h>
 #include <string.h>
 
-const ccl_i_exit_code_t ccl_i_exit_codes[] = {
-    {"0", "done"},
-    {"1", "the answer is no (invalid, deadlock, nothing found)"},
-    {"2", "wrong use or bad input"},
-    {"3", "limit reached, best so far written"},
-    {"4", "a file or device failed"},
-    {"70", "bug"},
-    {"128+n", "ended by signal n"},
-    {NULL, NULL},
-};
+#define ROW_(name_, code_, written_, meaning_) {written_, meaning_},
+const ccl_i_exit_code_t ccl_i_exit_codes[] = {CCL_EXIT_MAP(ROW_){NULL, NULL}};
 
 /** Text that roff leaves as it is: every hyphen one that can be copied, no line a request. */
 static void plain(ccl_text_t *out, const char *text) {

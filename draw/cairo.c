@@ -181,7 +181,7 @@ ccl_status_t ccl_i_cairo(const ccl_picture_t *p, ccl_draw_format_t format, doubl
     if (status != CAIRO_STATUS_SUCCESS)
         return ccl_fail(err, CCL_ERR_INTERNAL, "cairo: %s", cairo_status_to_string(status));
     if (!found)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+        return ccl_fail(err, CCL_ERR_MISSING,
                         "the font " FONT " is not installed (Debian: fonts-dejavu-core); SVG needs "
                         "no font");
     return CCL_OK;

@@ -29,8 +29,8 @@ double ccl_picture_height(const ccl_picture_t *picture); /**< units */
  * Append a picture to `out`.
  *
  * @param width_px  the picture is scaled to this many pixels (PDF: units); 0: its own width.
- * @retval CCL_ERR_INPUT        a PNG of more than 32,767 pixels a side.
- * @retval CCL_ERR_UNSUPPORTED  PDF and PNG: the font DejaVu Sans is not installed.
+ * @retval CCL_ERR_INPUT    a PNG of more than 32,767 pixels a side.
+ * @retval CCL_ERR_MISSING  PDF and PNG: the font DejaVu Sans is not installed.
  */
 ccl_status_t ccl_picture_write(const ccl_picture_t *picture, ccl_draw_format_t format,
                                uint32_t width_px, ccl_text_t *out, ccl_error_t *err);
@@ -100,7 +100,8 @@ typedef struct ccl_draw_timeline_options {
  * @param result  of the run that filled `trace`.
  * @param trace   kept passes; for rows of links, slices.
  * @param out     destroy with ccl_picture_destroy().
- * @retval CCL_ERR_INPUT  the trace dropped events; no such rank; nothing ran.
+ * @retval CCL_UNSUPPORTED  the trace dropped events.
+ * @retval CCL_ERR_INPUT    no such rank; nothing ran.
  */
 ccl_status_t ccl_draw_timeline(const ccl_topology_t *topo, const ccl_program_t *program,
                                const ccl_sim_result_t *result, const ccl_trace_t *trace,

@@ -598,7 +598,7 @@ ccl_status_t ccl_draw_timeline(const ccl_topology_t *topo, const ccl_program_t *
 
     t.spans = ccl_trace_spans(trace, &t.nspans, &dropped);
     if (dropped)
-        return ccl_fail(err, CCL_ERR_INPUT,
+        return ccl_fail(err, CCL_UNSUPPORTED,
                         "%llu of %llu events did not fit into the trace; a smaller --size, fewer "
                         "--batches",
                         (unsigned long long)dropped, (unsigned long long)(dropped + t.nspans));

@@ -174,7 +174,7 @@ ccl_status_t ccl_schedule_order_list(const ccl_ctx_t *ctx, const ccl_schedule_t 
  *
  * @retval CCL_ERR_INPUT        options lack the topology, or it has other ranks; a rank sends what
  * it does not have.
- * @retval CCL_ERR_UNSUPPORTED  more thread blocks than a GPU's sms, or beyond the executor's
+ * @retval CCL_UNSUPPORTED  more thread blocks than a GPU's sms, or beyond the executor's
  * limits; names the limit and the rank.
  * @par Source  capacity: HeteCCL (NSDI 2026), section 5.3; stages: ResCCL (SIGCOMM 2025),
  * section 2.1.

@@ -233,7 +233,7 @@ typedef struct ccl_i_capacity {
     bool copies;           /* a GPU may need a block for local copies */
 } ccl_i_capacity_t;
 
-/** Each GPU runs all its blocks at once. @retval CCL_ERR_UNSUPPORTED  it has no room for them. */
+/** Each GPU runs all its blocks at once. @retval CCL_UNSUPPORTED  it has no room for them. */
 ccl_status_t ccl_i_check_blocks(const ccl_program_t *program, const ccl_lower_options_t *options,
                                 ccl_error_t *err);
 /** Sends, over all micro-batches, up to which ways of ordering and of cutting are simulated. */
@@ -277,7 +277,7 @@ typedef struct ccl_i_maker {
  * @param stage   as in ccl_i_lower_how_t: stages get channels of their own; the maker is not to
  *                look at them any more.
  * @param routes  NULL, or channels are chosen, where there is a choice, that keep the routes.
- * @retval CCL_ERR_UNSUPPORTED  names the limit and the rank.
+ * @retval CCL_UNSUPPORTED  names the limit and the rank.
  */
 ccl_status_t ccl_i_executor_fit(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                                 ccl_executor_t executor, ccl_granularity_t granularity,

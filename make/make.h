@@ -39,7 +39,7 @@ typedef struct ccl_make_options {
  * @param options  NULL: defaults.
  * @param out      destroy with ccl_program_destroy().
  * @retval CCL_ERR_INPUT        the schedule has other ranks than the topology.
- * @retval CCL_ERR_UNSUPPORTED  what ccl_lower() says.
+ * @retval CCL_UNSUPPORTED  what ccl_lower() says.
  * @retval options->wrong       the program does not compute the collective.
  */
 ccl_status_t ccl_make_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
@@ -72,7 +72,7 @@ void ccl_made_fini(ccl_made_t *made);
  * @param lower   NULL: defaults; as in ccl_make_options_t.
  * @param run     true: the program is simulated as well; of synth->size_bytes, which must be > 0.
  * @retval CCL_ERR_INPUT        no such synthesizer.
- * @retval CCL_ERR_UNSUPPORTED  the synthesizer or lowering cannot do this here.
+ * @retval CCL_UNSUPPORTED  the synthesizer or lowering cannot do this here.
  * @retval CCL_DEADLOCK         with `run`: the program cannot finish with the cluster's FIFOs.
  */
 ccl_status_t ccl_make(const ccl_ctx_t *ctx, const char *name, const ccl_topology_t *topo,

@@ -265,6 +265,8 @@ const char *ccl_i_status_word(ccl_status_t status) {
         return "infeasible";
     case CCL_DEADLOCK:
         return "deadlock";
+    case CCL_UNSUPPORTED:
+        return "unsupported";
     case CCL_TIMEOUT:
         return "limit";
     case CCL_INTERRUPTED:

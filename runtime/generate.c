@@ -236,7 +236,7 @@ ccl_status_t ccl_i_kernel_text(const ccl_device_plan_t *plan, uint32_t slots, cc
     for (uint32_t u = plan->first_unit; u < plan->end_unit; u++)
         steps += plan->units[u].nsteps;
     if (steps > MAX_STEPS)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+        return ccl_fail(err, CCL_UNSUPPORTED,
                         "a kernel of %u steps: at most %u are generated; --kernel interpreter",
                         steps, MAX_STEPS);
     ccl_text_printf(

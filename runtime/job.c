@@ -413,7 +413,7 @@ static ccl_status_t generate(ccl_i_job_t *job, ccl_i_part_t *part, double *compi
                              ccl_error_t *err) {
     char log[1024] = "";
     if (!job->ops->kernel_compile)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+        return ccl_fail(err, CCL_UNSUPPORTED,
                         "device %s runs no generated kernels: --kernel interpreter", job->kind);
     CCL_TRY(ccl_i_kernel_text(&part->plan, job->plan->slots, &part->kernel, err));
     double before_s = ccl_now_s();
@@ -421,9 +421,9 @@ static ccl_status_t generate(ccl_i_job_t *job, ccl_i_part_t *part, double *compi
         job->ops->kernel_compile(part->kernel.data, part->properties.architecture, log, sizeof log);
     *compile_s += ccl_now_s() - before_s;
     if (code)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "device %s: the program's kernel: %s%s%.*s",
-                        job->kind, job->ops->error_text(code), log[0] ? ": " : "",
-                        (int)strcspn(log, "\n"), log);
+        return ccl_fail(err, CCL_ERR_IO, "device %s: the program's kernel: %s%s%.*s", job->kind,
+                        job->ops->error_text(code), log[0] ? ": " : "", (int)strcspn(log, "\n"),
+                        log);
     part->plan.source = part->kernel.data;
     return CCL_OK;
 }

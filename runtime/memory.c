@@ -135,7 +135,7 @@ static ccl_status_t open_part(ccl_i_job_t *job, ccl_i_part_t *part, ccl_error_t 
     uint32_t blocks = first[part->end_rank] - first[part->first_rank];
     DEVICE_TRY(job->ops->properties(part->index, &part->properties), "properties");
     if (part->properties.max_blocks && blocks > part->properties.max_blocks)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+        return ccl_fail(err, CCL_UNSUPPORTED,
                         "the program has %u thread blocks, device %s holds %u at once", blocks,
                         job->ops->name, part->properties.max_blocks);
     DEVICE_TRY(job->ops->open(part->index, &part->device), "opening it");
@@ -163,7 +163,7 @@ static ccl_status_t find_device(ccl_i_job_t *job, bool *host_out, ccl_error_t *e
     CCL_TRY(ccl_i_device_find(job->kind, &job->ops, &job->module, err));
     DEVICE_TRY(job->ops->count(&devices), "looking for devices");
     if (devices == 0)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "no %s device is here", job->kind);
+        return ccl_fail(err, CCL_ERR_MISSING, "no %s device is here", job->kind);
     DEVICE_TRY(job->ops->properties(0, &first), "properties");
     *host_out = first.host_access;
     return CCL_OK;

@@ -79,7 +79,7 @@ static ccl_status_t mpi_table(ccl_bootstrap_t *b, ccl_error_t *err) {
     memcpy(&entry, &symbol, sizeof entry);
     b->ops = entry ? entry() : NULL;
     if (!b->ops || b->ops->abi != CCL_BOOTSTRAP_ABI || b->ops->size < sizeof *b->ops)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "%s is of another version", MPI_MODULE);
+        return ccl_fail(err, CCL_ERR_MISSING, "%s is of another version", MPI_MODULE);
     return CCL_OK;
 }
 
@@ -100,7 +100,7 @@ static ccl_status_t place_by_mpi(const ccl_ctx_t *ctx, ccl_run_options_t *o, ccl
     b->module = ccl_i_module_open(MPI_MODULE);
     ccl_status_t status = b->module
                               ? mpi_table(b, err)
-                              : ccl_fail(err, CCL_ERR_UNSUPPORTED,
+                              : ccl_fail(err, CCL_ERR_MISSING,
                                          "no bootstrap mpi: its module " MPI_MODULE " is not here");
     if (status == CCL_OK) {
         int code = b->ops->open(&b->state, &o->rank, &o->world);
@@ -130,7 +130,7 @@ static ccl_status_t place_by_itself(const ccl_ctx_t *ctx, ccl_run_options_t *o,
     if (!ccl_run_place_from_environment(&rank, &world) || world < 2)
         return CCL_OK;
     ccl_status_t status = place_by_mpi(ctx, o, out, err);
-    if (status != CCL_ERR_UNSUPPORTED)
+    if (status != CCL_ERR_MISSING)
         return status;
     ccl_log(ctx, CCL_LOG_WARN, "run",
             "process %u of %u that a launcher started runs alone: %s; ccllab run can do with a "

@@ -76,24 +76,6 @@ static ccl_status_t make_units(const ccl_program_t *program, bool by_stage, ccl_
 
 /* ---------------------------------------------------------------- pieces */
 
-static ccl_status_t differ(const ccl_tb_t *tb, uint32_t step, ccl_error_t *err) {
-    return ccl_fail(err, CCL_ERR_INPUT,
-                    "rank %u block %u step %u: its source and destination differ in size", tb->rank,
-                    tb->id, step - tb->first_step);
-}
-
-static ccl_status_t range(const ccl_tb_t *tb, uint32_t step, ccl_error_t *err) {
-    return ccl_fail(err, CCL_ERR_INPUT,
-                    "rank %u block %u step %u uses elements that its buffer has not", tb->rank,
-                    tb->id, step - tb->first_step);
-}
-
-static bool in_range(const ccl_program_t *program, uint32_t rank, uint8_t buffer, uint32_t off,
-                     uint32_t count) {
-    uint32_t len = buffer <= CCL_BUF_SCRATCH ? program->buffer_len[3 * (size_t)rank + buffer] : 0;
-    return off <= len && count <= len - off;
-}
-
 static ccl_status_t make_pieces(const ccl_program_t *program, const ccl_device_unit_t *unit,
                                 uint32_t at, ccl_i_run_plan_t *plan, size_t *cap,
                                 ccl_error_t *err) {
@@ -106,16 +88,11 @@ static ccl_status_t make_pieces(const ccl_program_t *program, const ccl_device_u
     d->first_piece = plan->dev.npieces;
     if (!reads && !writes)
         return CCL_OK;
-    if ((reads && !in_range(program, tb->rank, s->src_buf, s->src_off, s->count)) ||
-        (writes && !in_range(program, tb->rank, s->dst_buf, s->dst_off, s->count)))
-        return range(tb, index, err);
     ccl_device_piece_t *last = NULL;
     for (uint32_t e = 0; e < s->count; e++) {
         uint32_t src = reads ? ccl_i_layout_element(l, tb->rank, s->src_buf, s->src_off + e) : 0;
         uint32_t dst = writes ? ccl_i_layout_element(l, tb->rank, s->dst_buf, s->dst_off + e) : 0;
-        uint64_t items = l->items[reads ? src : dst];
-        if (reads && writes && l->items[src] != l->items[dst])
-            return differ(tb, index, err);
+        uint64_t items = l->items[reads ? src : dst]; /* of one size */
         uint64_t from = reads ? l->at[src] : 0, to = writes ? l->at[dst] : 0;
         if (items == 0)
             continue;
@@ -274,11 +251,20 @@ static ccl_status_t fit(const ccl_run_options_t *options, ccl_i_run_plan_t *plan
 
 /* ---------------------------------------------------------------- all of it */
 
+/** All that follows relies on it. */
+static ccl_status_t check(const ccl_program_t *program, ccl_granularity_t granularity,
+                          ccl_error_t *err) {
+    ccl_verdict_t verdict;
+    CCL_TRY(ccl_program_check(program, granularity, &verdict, err));
+    return verdict.valid ? CCL_OK : ccl_fail(err, CCL_CHECK, "%s", verdict.fault.text);
+}
+
 ccl_status_t ccl_i_run_plan_init(const ccl_program_t *program, const ccl_run_options_t *options,
                                  ccl_i_run_plan_t *out, ccl_error_t *err) {
     ccl_i_run_plan_t plan = {0};
     ccl_status_t status;
     size_t n = program->nsteps + (size_t)1, cap = 0;
+    CCL_TRY(check(program, options->granularity, err));
     CCL_TRY(ccl_i_layout_init(program, options, &plan.layout, err));
     plan.dev.size = sizeof plan.dev;
     plan.dev.nranks = program->nranks;
@@ -314,7 +300,6 @@ ccl_status_t ccl_i_run_plan_init(const ccl_program_t *program, const ccl_run_opt
     plan.dev.waiters = plan.waiters;
     plan.dev.conns = plan.conns;
     CCL_TRY_GOTO(fit(options, &plan, err), status, end);
-    CCL_TRY_GOTO(ccl_i_run_plan_match(program, &plan, err), status, end);
     *out = plan;
     return CCL_OK;
 end:

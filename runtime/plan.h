@@ -9,7 +9,10 @@
 #include "runtime/device.h"
 #include "runtime/runtime.h"
 
-/** Where the elements of all buffers lie. Element e of buffer b of rank r: first[3 r + b] + e. */
+/**
+ * Where the elements of all buffers lie. Element e of buffer b of rank r: first[3 r + b] + e; that
+ * of a chunk is one that ccl_program_element() finds.
+ */
 typedef struct ccl_i_layout {
     uint32_t nranks, item_bytes;
     bool in_place;
@@ -17,13 +20,15 @@ typedef struct ccl_i_layout {
     uint64_t *items;        /* [elements] whole items */
     uint64_t *at;           /* [elements] first item, from the rank's memory */
     uint64_t *rank_items;   /* [nranks] of its memory */
+    uint64_t *output_at;    /* [nranks] first item of the output, from the rank's memory */
     uint64_t largest_items; /* of an element */
     double buffer_bytes;    /* largest input or output buffer of a rank */
 } ccl_i_layout_t;
 
 /**
- * Items of an element of share s: ceil(s size / item bytes), so that equal shares get equal items
- * on every rank, and none that is not 0 gets nothing.
+ * Items of an element of share s: ceil(s size / item bytes), so that equal shares (to
+ * CCL_SHARE_TOLERANCE) get equal items on every rank, and none that is not 0 gets nothing.
+ * @param program  one that ccl_program_check() finds nothing wrong with.
  */
 ccl_status_t ccl_i_layout_init(const ccl_program_t *program, const ccl_run_options_t *options,
                                ccl_i_layout_t *out, ccl_error_t *err);
@@ -31,6 +36,14 @@ void ccl_i_layout_fini(ccl_i_layout_t *layout);
 static inline uint32_t ccl_i_layout_element(const ccl_i_layout_t *l, uint32_t rank, uint32_t buffer,
                                             uint32_t element) {
     return l->first[3 * (size_t)rank + buffer] + element;
+}
+
+/** Of a collective's element, which in place may lie in the other buffer; CCL_NONE: nowhere. */
+static inline uint32_t ccl_i_layout_find(const ccl_program_t *program, const ccl_i_layout_t *l,
+                                         uint32_t rank, ccl_buffer_t buffer, uint32_t element) {
+    if (element == CCL_NONE || !ccl_program_element(program, rank, l->in_place, &buffer, &element))
+        return CCL_NONE;
+    return ccl_i_layout_element(l, rank, buffer, element);
 }
 
 typedef struct ccl_i_plan {
@@ -52,7 +65,7 @@ typedef struct ccl_i_plan {
     uint64_t transfers; /* slices handed over in a run */
 } ccl_i_run_plan_t;
 
-/** Checks too that both ends of every message agree, which verified programs do. */
+/** @retval CCL_CHECK  ccl_program_check() finds a fault, which the error tells. */
 ccl_status_t ccl_i_run_plan_init(const ccl_program_t *program, const ccl_run_options_t *options,
                                  ccl_i_run_plan_t *out, ccl_error_t *err);
 void ccl_i_run_plan_fini(ccl_i_run_plan_t *plan);

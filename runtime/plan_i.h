@@ -7,11 +7,8 @@
 bool ccl_i_prim_reads(uint32_t prim);  /**< its source */
 bool ccl_i_prim_writes(uint32_t prim); /**< its destination */
 
-/** Connections of all steps, one unit at each end. */
+/** Connections of all steps, one unit at each end, as ccl_program_check() wants them. */
 ccl_status_t ccl_i_run_plan_connect(const ccl_program_t *program, bool by_stage,
                                     ccl_i_run_plan_t *plan, ccl_error_t *err);
-/** The k-th message sent on a connection is the k-th received: of the same elements' sizes. */
-ccl_status_t ccl_i_run_plan_match(const ccl_program_t *program, const ccl_i_run_plan_t *plan,
-                                  ccl_error_t *err);
 
 #endif

@@ -32,15 +32,15 @@ static ccl_status_t table_of(const char *kind, void *module, const ccl_device_op
     memcpy(&entry, &symbol, sizeof entry);
     const ccl_device_ops_t *ops = entry ? entry() : NULL;
     if (!ops)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "the module for %s has no %s", kind,
+        return ccl_fail(err, CCL_ERR_MISSING, "the module for %s has no %s", kind,
                         CCL_DEVICE_ENTRY);
     if (ops->abi != CCL_DEVICE_ABI || ops->size < sizeof *ops)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+        return ccl_fail(err, CCL_ERR_MISSING,
                         "the module for %s is of version %u with %zu bytes; version %u with %zu "
                         "is needed",
                         kind, ops->abi, ops->size, CCL_DEVICE_ABI, sizeof *ops);
     if (!complete(ops))
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "the module for %s lacks functions", kind);
+        return ccl_fail(err, CCL_ERR_MISSING, "the module for %s lacks functions", kind);
     *out = ops;
     return CCL_OK;
 }
@@ -59,8 +59,8 @@ ccl_status_t ccl_i_device_find(const char *name, const ccl_device_ops_t **ops_ou
         snprintf(file, sizeof file, "libccl_device_%s.so", name);
         void *module = ccl_i_module_open(file);
         if (!module)
-            return ccl_fail(err, CCL_ERR_UNSUPPORTED, "no device %s: its module %s is not here",
-                            name, file);
+            return ccl_fail(err, CCL_ERR_MISSING, "no device %s: its module %s is not here", name,
+                            file);
         ccl_status_t status = table_of(name, module, ops_out, err);
         if (status != CCL_OK)
             dlclose(module);

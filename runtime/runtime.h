@@ -211,18 +211,23 @@ typedef struct ccl_run_result {
 /**
  * Run a program, check every item that it produced, and time it.
  *
- * The program should have been verified (ccl_program_verify): a wrong one is found by its data,
- * after the run.
+ * The program should have been verified (ccl_program_verify): one that can run (ccl_program_check)
+ * but is wrong is found by its data, after the run.
  *
- * @param out  set on CCL_OK, CCL_CHECK and CCL_DEADLOCK; destroy with ccl_run_result_destroy().
- * @retval CCL_CHECK     wrong data; the error names rank, offset, expected, got.
- * @retval CCL_DEADLOCK  the program cannot finish, or nothing moved for watchdog_s;
- *                       (*out)->deadlock tells who waits for what.
- * @retval CCL_ERR_IO    a process of the job ended or cannot be reached.
- * @retval CCL_ERR_UNSUPPORTED  the device is not there, or runs no generated kernels; with
- * `library`: it is not there, or does not run this collective on these ranks' devices (ranks of one
- * vendor, each with a device of its own, equal blocks); with `hom_library`: nothing crosses between
- * unlike devices, or all of it does.
+ * @param out  set on CCL_OK, with wrong data and on CCL_DEADLOCK; destroy with
+ *             ccl_run_result_destroy().
+ * @retval CCL_CHECK        wrong data; the error names rank, offset, expected, got. Or
+ *                          ccl_program_check() finds a fault, before anything starts.
+ * @retval CCL_DEADLOCK     the program cannot finish, or nothing moved for watchdog_s;
+ *                          (*out)->deadlock tells who waits for what.
+ * @retval CCL_ERR_IO       a process of the job ended or cannot be reached.
+ * @retval CCL_ERR_MISSING  the device is not there; with `library` or `hom_library`: the library
+ *                          is not there, or this run's ranks have not its devices (of one vendor,
+ *                          each rank one of its own).
+ * @retval CCL_UNSUPPORTED  the device has no room for the program's blocks, or runs no generated
+ *                          kernels; with `library`: it has no such collective, or takes equal
+ *                          blocks only; with `hom_library`: nothing crosses between heterogeneous
+ *                          devices, or all of it does.
  */
 ccl_status_t ccl_run_program(const ccl_ctx_t *ctx, const ccl_program_t *program,
                              const ccl_run_options_t *options, ccl_run_result_t **out,
@@ -253,7 +258,7 @@ ccl_status_t ccl_run_order(const ccl_program_t *program, const ccl_run_options_t
  * The kernel that ccl_run_program would have a device compile for all ranks of the program
  * (CCL_KERNEL_GENERATED): C++ for CUDA and HIP that needs no header.
  * @param out  the text is added to it.
- * @retval CCL_ERR_UNSUPPORTED  the program has too many steps for a kernel.
+ * @retval CCL_UNSUPPORTED  the program has too many steps for a kernel.
  */
 ccl_status_t ccl_run_kernel_text(const ccl_program_t *program, const ccl_run_options_t *options,
                                  ccl_text_t *out, ccl_error_t *err);
@@ -279,7 +284,7 @@ typedef enum ccl_bootstrap_kind {
  * @param out      NULL without MPI; else what options->bootstrap is: end with
  *                 ccl_bootstrap_close() after the last run.
  * @retval CCL_ERR_USAGE        too little or too much is told, or there is no launcher.
- * @retval CCL_ERR_UNSUPPORTED  CCL_BOOTSTRAP_MPI, but its module is not here.
+ * @retval CCL_ERR_MISSING      CCL_BOOTSTRAP_MPI, but its module is not here.
  */
 ccl_status_t ccl_bootstrap_open(const ccl_ctx_t *ctx, ccl_bootstrap_kind_t kind,
                                 ccl_run_options_t *options, ccl_bootstrap_t **out,
@@ -398,7 +403,7 @@ typedef struct ccl_testbed ccl_testbed_t;
 /**
  * Make the namespaces, held by this process alone: when it ends, however it ends, they are gone.
  * @param plan  borrowed while the testbed lives.
- * @retval CCL_ERR_UNSUPPORTED  not permitted (CAP_SYS_ADMIN and CAP_NET_ADMIN), or no ip or tc.
+ * @retval CCL_ERR_MISSING  not permitted (CAP_SYS_ADMIN and CAP_NET_ADMIN), or no ip or tc.
  */
 ccl_status_t ccl_testbed_open(const ccl_testbed_plan_t *plan, ccl_testbed_t **out,
                               ccl_error_t *err);

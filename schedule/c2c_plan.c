@@ -36,7 +36,7 @@ static ccl_status_t clusters(ways_t *w, ccl_error_t *err) {
         if (w->size[q] == 0)
             w->first[q] = r;
         else if (g->of[r - 1] != q)
-            return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+            return ccl_fail(err, CCL_UNSUPPORTED,
                             "ranks of a cluster must be consecutive, %u and %u are not", r - 1, r);
         w->size[q]++;
         all_borders = all_borders && g->borders[r];
@@ -52,11 +52,11 @@ static ccl_status_t crossing(ways_t *w, const ccl_transfer_t *t, ccl_error_t *er
     uint32_t from = w->groups->of[t->src], to = w->groups->of[t->dst];
     size_t a = (size_t)from * w->nchunks + t->chunk, b = (size_t)to * w->nchunks + t->chunk;
     if (w->after[b] != CCL_NONE)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "chunk %u enters the cluster of rank %u twice",
+        return ccl_fail(err, CCL_UNSUPPORTED, "chunk %u enters the cluster of rank %u twice",
                         t->chunk, t->dst);
     if (w->after[a] == CCL_NONE || (w->after[a] > 0 && w->keeper[a] != t->src) ||
         (w->own && w->schedule->coll->chunks[t->chunk].sources[0] != t->src))
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+        return ccl_fail(err, CCL_UNSUPPORTED,
                         "chunk %u goes on from rank %u, where a plan does not have it then",
                         t->chunk, t->src);
     w->after[b] = w->after[a] + 1;
@@ -69,7 +69,7 @@ static ccl_status_t ways_init(ways_t *w, ccl_error_t *err) {
     const ccl_collective_t *coll = w->schedule->coll;
     size_t n;
     if (coll->kind != CCL_ALLGATHER && coll->kind != CCL_BROADCAST)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+        return ccl_fail(err, CCL_UNSUPPORTED,
                         "plans between clusters are of allgather, broadcast, allreduce, reduce and "
                         "reducescatter, not of %s",
                         coll->name);
@@ -94,8 +94,7 @@ static ccl_status_t ways_init(ways_t *w, ccl_error_t *err) {
     }
     for (size_t i = 0; i < n; i++) {
         if (w->after[i] == CCL_NONE)
-            return ccl_fail(err, CCL_ERR_UNSUPPORTED,
-                            "chunk %u does not enter the cluster of rank %u",
+            return ccl_fail(err, CCL_UNSUPPORTED, "chunk %u does not enter the cluster of rank %u",
                             (uint32_t)(i % w->nchunks), w->first[i / w->nchunks]);
     }
     return CCL_OK;

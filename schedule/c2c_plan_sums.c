@@ -34,7 +34,7 @@ static ccl_status_t find_clusters(sums_t *s, ccl_error_t *err) {
     const ccl_c2c_groups_t *g = s->groups;
     if (g->nclusters != 2)
         return ccl_fail(
-            err, CCL_ERR_UNSUPPORTED,
+            err, CCL_UNSUPPORTED,
             "plans of %s are for two clusters, here are %u: with more, what lands would "
             "have to be set to zero between steps, which FlagCX does not do",
             s->schedule->coll->name, g->nclusters);
@@ -43,7 +43,7 @@ static ccl_status_t find_clusters(sums_t *s, ccl_error_t *err) {
         if (s->size[q]++ == 0)
             s->first[q] = r;
         else if (g->of[r - 1] != q)
-            return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+            return ccl_fail(err, CCL_UNSUPPORTED,
                             "ranks of a cluster must be consecutive, %u and %u are not", r - 1, r);
     }
     return CCL_OK;
@@ -54,7 +54,7 @@ static ccl_status_t crossing(sums_t *s, const ccl_transfer_t *t, ccl_error_t *er
     way_t *w = &s->ways[t->chunk];
     if (w->ncrossings++ == 0) {
         if (t->reduce)
-            return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+            return ccl_fail(err, CCL_UNSUPPORTED,
                             "rank %u adds what it receives from another cluster itself; in a plan "
                             "it lands on another rank of its cluster",
                             t->dst);
@@ -66,8 +66,8 @@ static ccl_status_t crossing(sums_t *s, const ccl_transfer_t *t, ccl_error_t *er
         return CCL_OK;
     }
     if (coll->kind != CCL_ALLREDUCE || w->ncrossings > 2 || s->groups->of[t->src] == w->from)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
-                        "chunk %u crosses borders more often than plans do", t->chunk);
+        return ccl_fail(err, CCL_UNSUPPORTED, "chunk %u crosses borders more often than plans do",
+                        t->chunk);
     w->keeper[1] = t->src;
     w->back = t->dst;
     return CCL_OK;
@@ -83,11 +83,11 @@ static ccl_status_t find_ways(sums_t *s, ccl_error_t *err) {
     for (uint32_t k = 0; k < coll->nchunks; k++) {
         const way_t *w = &s->ways[k];
         if (w->ncrossings != (coll->kind == CCL_ALLREDUCE ? 2 : 1))
-            return ccl_fail(err, CCL_ERR_UNSUPPORTED, "chunk %u is summed in one cluster only", k);
+            return ccl_fail(err, CCL_UNSUPPORTED, "chunk %u is summed in one cluster only", k);
         uint32_t q = 1 - w->from;
         if (s->end[q] && s->end[q] != k)
             return ccl_fail(
-                err, CCL_ERR_UNSUPPORTED,
+                err, CCL_UNSUPPORTED,
                 "chunks that are summed in a cluster must be consecutive, %u and %u are "
                 "not",
                 s->end[q] - 1, k);
@@ -151,13 +151,13 @@ static ccl_status_t make_refresh(const sums_t *s, ccl_c2c_plan_t *p, ccl_error_t
     uint32_t q = s->groups->of[p->rank], lo = 0, end = 0;
     for (uint32_t k = s->lo[q]; k < s->end[q]; k++) {
         if (s->ways[k].lands == p->rank && s->ways[k].keeper[1] == p->rank)
-            return ccl_fail(err, CCL_ERR_UNSUPPORTED, "chunk %u lands where its sum is, at rank %u",
-                            k, p->rank);
+            return ccl_fail(err, CCL_UNSUPPORTED, "chunk %u lands where its sum is, at rank %u", k,
+                            p->rank);
         if (s->ways[k].keeper[1] != p->rank)
             continue;
         if (end && end != k)
             return ccl_fail(
-                err, CCL_ERR_UNSUPPORTED,
+                err, CCL_UNSUPPORTED,
                 "chunks that a rank keeps must be consecutive, %u and %u of rank %u are "
                 "not",
                 end - 1, k, p->rank);

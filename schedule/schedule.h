@@ -88,6 +88,14 @@ uint32_t ccl_collective_output(const ccl_collective_t *coll, uint32_t rank, uint
 uint32_t ccl_collective_input_len(const ccl_collective_t *coll, uint32_t rank);
 uint32_t ccl_collective_output_len(const ccl_collective_t *coll, uint32_t rank);
 /**
+ * Whether a rank's input and output are one memory when the collective runs in place, as
+ * nccl-tests has them: one of the two begins at the rank's own block of the other.
+ * @param input_first, output_first  where in that memory each begins, in elements.
+ * @return false: of a custom collective, and where a rank has only one of them.
+ */
+bool ccl_collective_in_place(const ccl_collective_t *coll, uint32_t rank, uint32_t *input_first,
+                             uint32_t *output_first);
+/**
  * busbw / algbw. AllReduce 2(n-1)/n; AllGather, ReduceScatter, AllToAll, Gather, Scatter (n-1)/n;
  * else 1.  @par Source nccl-tests doc/PERFORMANCE.md.
  */
@@ -361,6 +369,16 @@ static inline bool ccl_program_tb_shared(const ccl_program_t *program, const ccl
             return true;
     return false;
 }
+/**
+ * Which element of which buffer has this memory. In place an element of the input may be one of the
+ * output, and files often have only one of the two buffers (`i_chunks` or `o_chunks` 0), in which
+ * the elements of the other lie.
+ * @param buffer, element  in: what is looked for; the element may be beyond its buffer's end. Out:
+ *                         an element that the program has; of the output where both have it.
+ * @return false: there is no such memory.
+ */
+bool ccl_program_element(const ccl_program_t *program, uint32_t rank, bool in_place,
+                         ccl_buffer_t *buffer, uint32_t *element);
 /** Bytes / size that a step moves or works on (0 for nop). */
 double ccl_program_step_share(const ccl_program_t *program, const ccl_tb_t *tb,
                               const ccl_step_t *step);
@@ -383,7 +401,7 @@ ccl_status_t ccl_program_write_xml(const ccl_program_t *program, ccl_text_t *out
  * the receiver's scratch, one each, so it needs scratch for all that a GPU receives. One pass over
  * the buffers: no micro-batches. Between servers channels are ports, inside memory.
  * @param topo  NULL: all GPUs in one server.
- * @retval CCL_ERR_UNSUPPORTED  blocks that connections share, or chunks of unequal size.
+ * @retval CCL_UNSUPPORTED  blocks that connections share, or chunks of unequal size.
  * @par Source  MSCCL++'s executor and the plans of its tests.
  */
 ccl_status_t ccl_program_write_mscclpp(const ccl_program_t *program, const ccl_topology_t *topo,
@@ -458,7 +476,7 @@ typedef struct ccl_c2c_groups {
  * in the cluster, Reduce, ReduceScatter), and for allreduce the results back and a Broadcast of
  * them.
  *
- * @retval CCL_ERR_UNSUPPORTED  another collective; sums and more than two clusters, or chunks whose
+ * @retval CCL_UNSUPPORTED  another collective; sums and more than two clusters, or chunks whose
  *         sums are not consecutive, or a rank that adds itself; clusters whose ranks are not
  *         consecutive; a chunk that does not enter every other cluster once, or leaves one again by
  *         another rank than it came in by.
@@ -525,6 +543,9 @@ typedef struct ccl_verify_options {
             false                                                                                  \
     }
 
+/** Shares that differ by less, relatively, are one size: they come from decimals and quotients. */
+#define CCL_SHARE_TOLERANCE 1e-9
+
 /** The first fault found. Fields that do not apply are CCL_NONE. */
 typedef struct ccl_fault {
     const char
@@ -542,6 +563,17 @@ typedef struct ccl_verdict {
     char warnings[CCL_MAX_WARNINGS][256];
 } ccl_verdict_t;
 
+/**
+ * What a program must be so that it can run at all, whatever its data become: elements, peers and
+ * awaited steps that exist, one block at each end of a connection, sends and receives that match, a
+ * place for every chunk at each rank that must have it, of one size wherever the chunk is. The
+ * first part of ccl_program_verify, and asked before every run: what one refuses the other refuses
+ * with the same fault.
+ * @return CCL_OK when the verdict is known, valid or not.
+ * @retval CCL_UNSUPPORTED  more elements than are verified or run.
+ */
+ccl_status_t ccl_program_check(const ccl_program_t *program, ccl_granularity_t granularity,
+                               ccl_verdict_t *out, ccl_error_t *err);
 /**
  * Execute a schedule symbolically: sources hold what they send, every reduction holds each
  * contribution exactly once, every destination ends with its chunks.

@@ -476,7 +476,7 @@ bool ccl_tune_can_be_had(const double values[CCL_KNOBS]);
  *                  connection where the point shares them, so it may be slower than what was tuned.
  * @param out       proven; destroy with ccl_program_destroy().
  * @param way_out   NULL, or how it was lowered.
- * @retval CCL_ERR_UNSUPPORTED  it does not fit the executor.
+ * @retval CCL_UNSUPPORTED  it does not fit the executor.
  */
 ccl_status_t ccl_tune_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                               const ccl_collective_t *want, const double values[CCL_KNOBS],
@@ -534,8 +534,9 @@ typedef struct ccl_replay {
  * @param tuning  of `topo`, which has a rank for each that is run; with options.keep, else only
  * what ran is ranked again (points, not ranked).
  * @param out     destroy with ccl_replay_destroy().
- * @retval CCL_ERR_INPUT        no point of the tuning has a time, or none could run: its reason.
- * @retval CCL_ERR_UNSUPPORTED  the device is not there.
+ * @retval CCL_INFEASIBLE   no point of the tuning has a time.
+ * @retval CCL_ERR_MISSING  the device is not there. Where no point could run, the first one's
+ *                          status and reason are told.
  */
 ccl_status_t ccl_tune_replay(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                              const ccl_collective_t *want, const ccl_tuning_t *tuning,
@@ -570,7 +571,7 @@ void ccl_exports_destroy(ccl_export_t *exports, uint32_t n);
  * on the cluster, from the NIC where it comes in to the one where it goes out.
  * @param server    index; CCL_NONE: GPUs that have none.
  * @param channels  0: as many as `ring` thinks best.
- * @retval CCL_ERR_UNSUPPORTED  no ring passes the server in one go.
+ * @retval CCL_UNSUPPORTED  no ring passes the server in one go.
  */
 ccl_status_t ccl_export_nccl_graph(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                    uint32_t server, uint32_t channels, ccl_text_t *out,
@@ -580,7 +581,7 @@ ccl_status_t ccl_export_nccl_graph(const ccl_ctx_t *ctx, const ccl_topology_t *t
  * with each protocol, NCCL's own programs, the one that the model says is fastest, by size.
  * @param profile      NULL: the topology's constants.
  * @param sizes_bytes  [nsizes] ascending; ranges as in ccl_export_programs().
- * @retval CCL_ERR_UNSUPPORTED  a collective that NCCL does not ask its tuner for.
+ * @retval CCL_UNSUPPORTED  a collective that NCCL does not ask its tuner for.
  */
 ccl_status_t ccl_export_nccl_tuner(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                    const ccl_profile_t *profile, ccl_collective_kind_t kind,
@@ -698,8 +699,8 @@ typedef struct ccl_explanation {
  * program. So every figure is that of a separate run.
  *
  * @param out  destroy with ccl_explanation_destroy().
- * @retval CCL_DEADLOCK         the program cannot finish.
- * @retval CCL_ERR_UNSUPPORTED  the run is too long to keep its path (ccl_sim_program).
+ * @retval CCL_DEADLOCK     the program cannot finish.
+ * @retval CCL_UNSUPPORTED  the run is too long to keep its path (ccl_sim_program).
  * @par Determinism  the same for any number of threads.
  */
 ccl_status_t ccl_explain(const ccl_ctx_t *ctx, const ccl_topology_t *topo,

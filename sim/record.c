@@ -25,7 +25,7 @@ static uint64_t count_nodes(const ccl_i_run_t *run) {
 ccl_status_t ccl_i_record_create(ccl_i_run_t *run, ccl_error_t *err) {
     uint64_t n = count_nodes(run);
     if (n > MOST_NODES)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+        return ccl_fail(err, CCL_UNSUPPORTED,
                         "the critical path of %llu slices is too much to keep (%llu at most); a "
                         "smaller --size or fewer --batches",
                         (unsigned long long)n, (unsigned long long)MOST_NODES);

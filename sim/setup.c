@@ -204,7 +204,7 @@ static ccl_status_t conn_get(ccl_i_run_t *run, conn_table_t *t, kinds_t *kinds,
         return ccl_fail_nomem(err);
     uint32_t kind = kind_get(kinds, route);
     if (kind == CCL_NONE)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "more than %u kinds of connection in one program",
+        return ccl_fail(err, CCL_UNSUPPORTED, "more than %u kinds of connection in one program",
                         (unsigned)CCL_ARRAY_LEN(kinds->kind));
     const ccl_transport_t *transport = &kinds->kind[kind].transport;
     t->conns[run->nconns] = (keyed_conn_t){key, *head};

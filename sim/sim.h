@@ -175,8 +175,8 @@ ccl_status_t ccl_sim_default_batches(const ccl_topology_t *topo, ccl_routes_t *r
  *
  * @param routes  of the same topology; NULL: made for the call.
  * @param out     set on success and on CCL_DEADLOCK; destroy with ccl_sim_result_destroy().
- * @retval CCL_DEADLOCK  the program cannot finish; (*out)->deadlock names the cycle.
- * @retval CCL_ERR_UNSUPPORTED  a path is asked for of a run of more than 2^24 slices.
+ * @retval CCL_DEADLOCK     the program cannot finish; (*out)->deadlock names the cycle.
+ * @retval CCL_UNSUPPORTED  a path is asked for of a run of more than 2^24 slices.
  * @par Determinism  equal inputs give bit-equal results.
  */
 ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,

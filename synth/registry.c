@@ -51,7 +51,7 @@ static ccl_status_t inner(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_
     const ccl_synth_ops_t *ops = *(const ccl_synth_ops_t **)user;
     const char *why = NULL;
     if (!ops->supports(topo, want, &why))
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "%s cannot do %s on a part: %s", ops->name,
+        return ccl_fail(err, CCL_UNSUPPORTED, "%s cannot do %s on a part: %s", ops->name,
                         want->name, why);
     return ops->synthesize(ctx, topo, routes, want, options, out, err);
 }
@@ -63,14 +63,13 @@ static ccl_status_t make(const ccl_ctx_t *ctx, const ccl_synth_ops_t *ops,
                          ccl_schedule_t **out, ccl_error_t *err) {
     ccl_compose_t how = options->compose;
     if (how == CCL_COMPOSE_ON && !ops->composable)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "%s is not composed of pods' schedules",
-                        ops->name);
+        return ccl_fail(err, CCL_UNSUPPORTED, "%s is not composed of pods' schedules", ops->name);
     if (ops->composable &&
         (how == CCL_COMPOSE_ON || (how == CCL_COMPOSE_AUTO && topo->nranks >= COMPOSE_RANKS))) {
         ccl_error_t why = CCL_ERROR_INIT;
         ccl_status_t status =
             ccl_i_compose(ctx, ops->name, topo, routes, want, options, inner, &ops, out, &why);
-        if (status != CCL_ERR_UNSUPPORTED || how == CCL_COMPOSE_ON) {
+        if (status != CCL_UNSUPPORTED || how == CCL_COMPOSE_ON) {
             if (err && status != CCL_OK)
                 *err = why;
             return status;
@@ -102,8 +101,7 @@ ccl_status_t ccl_synthesize(const ccl_ctx_t *ctx, const char *name, const ccl_to
         options = &defaults;
     if (ops->supports_with ? !ops->supports_with(topo, want, options, &why)
                            : !ops->supports(topo, want, &why))
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "%s cannot do %s here: %s", name, want->name,
-                        why);
+        return ccl_fail(err, CCL_UNSUPPORTED, "%s cannot do %s here: %s", name, want->name, why);
     if (!routes) {
         routes = own_routes = ccl_routes_create(topo);
         if (!routes)

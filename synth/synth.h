@@ -114,7 +114,7 @@ ccl_status_t ccl_c2c_load(const ccl_topology_t *topo, ccl_routes_t *routes,
  * @param clusters   so many; 0: one per vendor.
  * @param of_out     [nranks] cluster, by lowest rank.
  * @param border_out [nranks] next to a NIC.
- * @retval CCL_ERR_UNSUPPORTED  fewer than two clusters, or not so many.
+ * @retval CCL_UNSUPPORTED  fewer than two clusters, or not so many.
  */
 ccl_status_t ccl_c2c_clusters(const ccl_topology_t *topo, uint32_t clusters, uint32_t *of_out,
                               bool *border_out, uint32_t *nclusters_out, ccl_error_t *err);

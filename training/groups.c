@@ -87,7 +87,7 @@ static ccl_status_t join(const ccl_topology_t *topo, const ccl_i_groups_t *group
     for (uint32_t g = 0; g < groups->n; g++) {
         nchunks *= programs[g]->nchunks / ccl_gcd(nchunks, programs[g]->nchunks);
         if (programs[g]->shares || nchunks > 1u << 20)
-            return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+            return ccl_fail(err, CCL_UNSUPPORTED,
                             "groups that differ too much to run as one program");
     }
     CCL_TRY(ccl_collective_create(kind, topo->nranks, 1, 0, &all, err));

@@ -401,7 +401,7 @@ double ccl_gpu_lanes_s(const ccl_gpu_constants_t *c, uint32_t lanes, double byte
  * Run small programs on a device (any: `host` too), interleaved, and fit its constants to the least
  * times, robustly, with 95 % intervals.
  * @param out  destroy with ccl_gpu_calibration_destroy().
- * @retval CCL_ERR_UNSUPPORTED  the device is not there.
+ * @retval CCL_ERR_MISSING  the device is not there.
  */
 ccl_status_t ccl_gpu_calibrate(const ccl_ctx_t *ctx, const ccl_gpu_calibrate_options_t *options,
                                ccl_gpu_calibration_t **out, ccl_error_t *err);
@@ -425,7 +425,7 @@ ccl_status_t ccl_gpu_machine_read(const char *path, ccl_gpu_machine_t *out, ccl_
  * memory. Several: a switch, a rank on each.
  * @param slots, slice_bytes  of the run.
  * @param step_bytes          that a primitive moves at a time: further slices cost overhead too.
- * @retval CCL_ERR_UNSUPPORTED  more ranks than devices, of which there are several.
+ * @retval CCL_ERR_MISSING  more ranks than devices, of which there are several.
  */
 ccl_status_t ccl_gpu_topology(const ccl_gpu_machine_t *machine, uint32_t nranks, uint32_t slots,
                               double slice_bytes, double step_bytes, ccl_topology_t **out,

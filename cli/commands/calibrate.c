@@ -177,5 +177,6 @@ const ccl_i_command_t ccl_i_cmd_calibrate = {
         "ccllab validate predicts with that. --device cuda or hip fits a GPU's launch, latency,\n"
         "overhead, rate of a thread block, contention of 1 to 64 of them, and local rates.\n",
     .accepts = accepts,
+    .no = "the data of a run are wrong",
     .run = run,
 };

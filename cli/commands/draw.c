@@ -123,7 +123,7 @@ const ccl_i_command_t ccl_i_cmd_draw_timeline = {
     .accepts = timeline_accepts,
     .min_inputs = 1,
     .max_inputs = 1,
-    .no = "it is not right, or cannot finish",
+    .no = "it is not right, cannot finish, or is too long to draw",
     .run = run_timeline,
 };
 

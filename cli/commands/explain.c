@@ -146,7 +146,7 @@ const ccl_i_command_t ccl_i_cmd_explain = {
         "thread_blocks. docs/explain.md reads one.\n",
     .accepts = accepts,
     .tables = ccl_report_explanation_tables,
-    .no = "it is wrong, or a deadlock",
+    .no = "it is wrong, a deadlock, or too long to explain",
     .max_inputs = 1,
     .run = run,
 };

@@ -118,9 +118,12 @@ static ccl_status_t sizes_of(const ccl_i_args_t *args, run_t *r, ccl_error_t *er
     return CCL_OK;
 }
 
+/** Unproven, it must be one that can run. */
 static ccl_status_t verify(ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
     ccl_verify_options_t options = CCL_VERIFY_OPTIONS_INIT;
 
+    if (cli->args.no_verify)
+        return ccl_program_check(r->document.program, r->options.granularity, &r->verdict, err);
     options.granularity = r->options.granularity;
     options.skip_deadlock = true; /* the run's check knows its FIFOs */
     CCL_TRY(ccl_program_verify(&cli->ctx, r->document.program, &options, &r->verdict, err));
@@ -152,6 +155,11 @@ static ccl_status_t measure_generated(ccl_i_cli_t *cli, run_t *r, ccl_measured_s
     return status;
 }
 
+/** A library is not here, or does not do this: the program goes without it. */
+static bool cannot_here(ccl_status_t status) {
+    return status == CCL_UNSUPPORTED || status == CCL_ERR_MISSING;
+}
+
 /**
  * The same collective by a vendor's library, for --with-ccl. That there is none, or none for this,
  * is said once, and the program goes alone.
@@ -167,7 +175,7 @@ static ccl_status_t measure_library(ccl_i_cli_t *cli, run_t *r, uint32_t i, ccl_
     options.block_times = false;
     m->library_status = ccl_run_program(&cli->ctx, r->document.program, &options, &result, why);
     m->library = result;
-    if (m->library_status == CCL_ERR_UNSUPPORTED) {
+    if (cannot_here(m->library_status)) {
         if (options.world <= 1 || options.rank == 0)
             ccl_log(&cli->ctx, CCL_LOG_WARN, "run", "%s: the program alone", why->text);
         r->library = CCL_LIBRARY_NONE;
@@ -186,7 +194,7 @@ static ccl_status_t measure_program(ccl_i_cli_t *cli, run_t *r, ccl_run_result_t
     if (r->testbed)
         return ccl_testbed_run(&cli->ctx, r->testbed, r->document.program, &r->options, out, err);
     ccl_status_t status = ccl_run_program(&cli->ctx, r->document.program, &r->options, out, err);
-    if (status != CCL_ERR_UNSUPPORTED || !r->options.hom_library)
+    if (!cannot_here(status) || !r->options.hom_library)
         return status;
     if (r->options.world <= 1 || r->options.rank == 0)
         ccl_log(&cli->ctx, CCL_LOG_WARN, "run", "%s: the program alone", err->text);
@@ -228,7 +236,7 @@ static ccl_status_t measure(ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
 static ccl_status_t print(ccl_i_cli_t *cli, const run_t *r, uint32_t nsizes, ccl_error_t *err) {
     ccl_report_measurement_t about = {.input = r->input,
                                       .program = r->document.program,
-                                      .verdict = cli->args.no_verify ? NULL : &r->verdict,
+                                      .verdict = cli->args.no_verify && nsizes ? NULL : &r->verdict,
                                       .options = &r->options,
                                       .sizes = r->measured,
                                       .nsizes = nsizes};
@@ -275,9 +283,8 @@ static ccl_status_t run_steps(ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
         CCL_TRY(ccl_i_document_read(r->input, &r->document, &form, err));
     CCL_TRY(sizes_of(&cli->args, r, err));
     CCL_TRY(lower(cli, r, err));
-    if (!cli->args.no_verify)
-        CCL_TRY(verify(cli, r, err));
-    bool refused = !cli->args.no_verify && !r->verdict.valid;
+    CCL_TRY(verify(cli, r, err));
+    bool refused = !r->verdict.valid;
     r->both = cli->args.job.kernel == 2;
     r->library = (ccl_run_library_t)cli->args.job.library;
     if (!refused && cli->args.job.emit_kernel)
@@ -347,7 +354,7 @@ const ccl_i_command_t ccl_i_cmd_run = {
     .min_inputs = 1,
     .max_inputs = 1,
     .tables = ccl_report_measurement_tables,
-    .no = "the data are wrong, or it cannot finish",
+    .no = "it or its data are wrong, it cannot finish, or the device cannot run it",
     .run = run,
 };
 

@@ -301,6 +301,6 @@ const ccl_i_command_t ccl_i_cmd_simulate = {
     .accepts = accepts,
     .max_inputs = 1,
     .tables = ccl_report_simulation_tables,
-    .no = "it is wrong, or a deadlock",
+    .no = "it is wrong, a deadlock, or cannot be lowered this way",
     .run = run,
 };

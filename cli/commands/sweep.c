@@ -213,5 +213,6 @@ const ccl_i_command_t ccl_i_cmd_sweep = {
         "all processes work on one sweep.\n",
     .accepts = accepts,
     .max_inputs = 64,
+    .no = "nobody could run",
     .run = run,
 };

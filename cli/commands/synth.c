@@ -258,6 +258,6 @@ const ccl_i_command_t ccl_i_cmd_synth = {
         "--executor say how). The schedule is verified before it is written. --format flagcx\n"
         "writes a plan per rank between clusters, PREFIX_RANK.xml, for FlagCX.\n",
     .accepts = accepts,
-    .no = "there is none",
+    .no = "there is none, or not by this synthesizer",
     .run = run,
 };

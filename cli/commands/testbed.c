@@ -269,7 +269,7 @@ const ccl_i_command_t ccl_i_cmd_testbed_run = {
     .min_inputs = 2,
     .max_inputs = 2,
     .tables = ccl_report_measurement_tables,
-    .no = "the data are wrong, or it cannot finish",
+    .no = "it or its data are wrong, or it cannot finish",
     .run = run,
 };
 

@@ -5,14 +5,6 @@
 #include <string.h>
 #include <time.h>
 
-static ccl_status_t only_host(const ccl_i_args_t *args, ccl_error_t *err) {
-    const char *device = args->job.device ? args->job.device : "host";
-    if (strcmp(device, "host") != 0)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "device \"%.40s\": host can be calibrated",
-                        device);
-    return CCL_OK;
-}
-
 /* ---------------------------------------------------------------- calibrate --device host */
 
 static void command_line(const ccl_i_args_t *a, const ccl_run_options_t *o, ccl_text_t *out) {
@@ -61,7 +53,6 @@ ccl_status_t ccl_i_calibrate_host(ccl_i_cli_t *cli, ccl_error_t *err) {
     time_t now = time(NULL);
     struct tm utc;
 
-    CCL_TRY(only_host(args, err));
     CCL_TRY(ccl_i_calibration_runs(args, &options.run, err));
     options.run.threads = args->threads;
     if (args->host.footprints)
@@ -193,5 +184,6 @@ const ccl_i_command_t ccl_i_cmd_validate = {
         "namespaces; the testbed is calibrated first where no -t is given. Sizes: 1M:16M:4.\n",
     .accepts = accepts,
     .max_inputs = 0,
+    .no = "the data of a run are wrong",
     .run = run,
 };

@@ -219,13 +219,13 @@ static ccl_status_t by_first_fit(fitter_t *f, ccl_error_t *err) {
                 }
             }
             if (!done && full)
-                return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+                return ccl_fail(err, CCL_UNSUPPORTED,
                                 "%s: rank %u has more to send to rank %u than %u channels of %s, "
                                 "with blocks of %u steps, can hold",
                                 f->schedule->name, u->src, u->dst, channels, f->limits->name,
                                 f->limits->steps);
             if (!done)
-                return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+                return ccl_fail(err, CCL_UNSUPPORTED,
                                 "%s: rank %u or rank %u has more connections than %s can hold: %u "
                                 "on each of %u channels",
                                 f->schedule->name, u->src, u->dst, f->limits->name,
@@ -290,7 +290,7 @@ static ccl_status_t measure(fitter_t *f, const ccl_program_t *program, bool *fit
             finer |= cut_finer(f, lo, pair | tb->channel, tb->nsteps);
         }
         if (!finer)
-            return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+            return ccl_fail(err, CCL_UNSUPPORTED,
                             "%s: rank %u block %u has %u steps: %s takes at most %u",
                             f->schedule->name, tb->rank, tb->id, tb->nsteps, f->limits->name, most);
         *fits = false;
@@ -326,11 +326,10 @@ static ccl_status_t check(const ccl_ctx_t *ctx, const ccl_program_t *program,
     options.limits_only = true; /* lowering made the rest right */
     ccl_status_t status = ccl_program_verify(ctx, program, &options, verdict, err);
     if (status == CCL_OK && !verdict->valid)
-        status =
-            strcmp(verdict->fault.kind, "limit") == 0
-                ? ccl_fail(err, CCL_ERR_UNSUPPORTED, "%s: %s", program->name, verdict->fault.text)
-                : ccl_fail(err, CCL_ERR_INTERNAL, "lowering for an executor: %s: %s",
-                           verdict->fault.kind, verdict->fault.text);
+        status = strcmp(verdict->fault.kind, "limit") == 0
+                     ? ccl_fail(err, CCL_UNSUPPORTED, "%s: %s", program->name, verdict->fault.text)
+                     : ccl_fail(err, CCL_ERR_INTERNAL, "lowering for an executor: %s: %s",
+                                verdict->fault.kind, verdict->fault.text);
     free(verdict);
     return status;
 }

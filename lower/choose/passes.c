@@ -55,7 +55,7 @@ ccl_status_t ccl_i_check_blocks(const ccl_program_t *program, const ccl_lower_op
         ccl_gpu_model_t gpu = ccl_model_gpu(options->topo, r);
         uint32_t blocks = ccl_program_rank_blocks(program, r, options->granularity);
         if (gpu.sms && blocks > gpu.sms)
-            return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+            return ccl_fail(err, CCL_UNSUPPORTED,
                             "%s: rank %u needs %u thread blocks; its %s has room for %u",
                             program->name, r, blocks, gpu.name, gpu.sms);
     }
@@ -97,7 +97,7 @@ static ccl_status_t lower_spread(const ccl_ctx_t *ctx, const ccl_schedule_t *sch
         schedule = spread;
     }
     if (width.wider && *spread_out == 1) {
-        status = ccl_fail(err, CCL_ERR_UNSUPPORTED, "no connection is spread");
+        status = ccl_fail(err, CCL_UNSUPPORTED, "no connection is spread");
         goto end;
     }
     if (options->executor == CCL_EXECUTOR_ANY)
@@ -126,7 +126,7 @@ static ccl_status_t lower_fitting(const ccl_ctx_t *ctx, const ccl_schedule_t *sc
     ccl_status_t status = CCL_OK;
     for (uint32_t spread; width.most >= 1; width.most = spread / 2) {
         status = lower_spread(ctx, schedule, options, how, width, &spread, out, err);
-        if (status != CCL_ERR_UNSUPPORTED || spread <= 1)
+        if (status != CCL_UNSUPPORTED || spread <= 1)
             break;
     }
     return status;
@@ -315,7 +315,7 @@ static ccl_status_t check_options(const ccl_schedule_t *schedule,
         return ccl_fail(err, CCL_ERR_INPUT, "the schedule has %u ranks, the topology %u",
                         schedule->coll->nranks, options->topo->nranks);
     if (options->allocation == CCL_ALLOCATE_STATE && options->executor != CCL_EXECUTOR_ANY)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+        return ccl_fail(err, CCL_UNSUPPORTED,
                         "lowering: state allocation makes blocks that connections share; %s runs "
                         "none: take another allocation",
                         ccl_executor_limits(options->executor)->name);

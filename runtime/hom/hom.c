@@ -38,11 +38,11 @@ static ccl_status_t find_middle(const ccl_program_t *program, const ccl_i_run_pl
         }
     }
     if (lo == UINT32_MAX)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+        return ccl_fail(err, CCL_UNSUPPORTED,
                         "nothing crosses between vendors; --with-ccl has a library do the "
                         "whole collective");
     if (lo == 0 && hi == last)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+        return ccl_fail(err, CCL_UNSUPPORTED,
                         "the program has no stages before or after those that cross between "
                         "vendors: it wants phases as stages (synth --with c2c --granularity "
                         "stage --stages phase), and clusters that are the devices' vendors");

@@ -84,7 +84,7 @@ static inline uint32_t ccl_i_hom_part_of(const ccl_i_hom_t *hom, uint32_t stage)
  * @param plan   of the program at stage level.
  * @param kinds  [nranks] device of every rank.
  * @param out    finish with ccl_i_hom_fini(). A part that cannot be said as calls has a `why`.
- * @retval CCL_ERR_UNSUPPORTED  nothing crosses between vendors, or there is nothing before
+ * @retval CCL_UNSUPPORTED  nothing crosses between vendors, or there is nothing before
  *                              or behind that.
  */
 ccl_status_t ccl_i_hom_find(const ccl_program_t *program, const ccl_i_run_plan_t *plan,

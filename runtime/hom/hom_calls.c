@@ -21,7 +21,7 @@ typedef struct builder {
 
 static ccl_status_t cannot(builder_t *b, const char *why) {
     snprintf(b->part->why, sizeof b->part->why, "%s", why);
-    return CCL_ERR_UNSUPPORTED;
+    return CCL_UNSUPPORTED;
 }
 
 /** A call of no one yet. */
@@ -265,5 +265,5 @@ ccl_status_t ccl_i_hom_calls(ccl_i_hom_t *hom, uint32_t cluster, uint32_t part, 
         b.part->ncalls = (uint32_t)b.ncalls;
     }
     free(b.calls);
-    return status == CCL_ERR_UNSUPPORTED ? CCL_OK : status;
+    return status == CCL_UNSUPPORTED ? CCL_OK : status;
 }

@@ -201,7 +201,7 @@ static ccl_status_t run_segment(flow_t *f, uint32_t segment, ccl_error_t *err) {
     for (uint32_t u = 0; u < f->plan->dev.nunits; u++)
         open |= segment_of(f, u) == segment && f->at_step[u] < f->plan->units[u].nsteps;
     if (open)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+        return ccl_fail(err, CCL_UNSUPPORTED,
                         "a stage of the program waits for a later one: its start and end cannot be "
                         "left to libraries");
     size_t first = segment ? f->end_of[segment - 1] : 0;
@@ -243,9 +243,9 @@ static void mark_results(const flow_t *f, bool *live) {
     const ccl_i_layout_t *l = &f->plan->layout;
     for (uint32_t r = 0; r < f->program->nranks; r++) {
         uint32_t len = ccl_collective_output_len(f->program->coll, r);
-        for (uint32_t i = 0; i < len && i < f->program->buffer_len[3 * (size_t)r + 1]; i++) {
-            uint32_t e = ccl_i_layout_element(l, r, CCL_BUF_OUTPUT, i);
-            if (l->items[e])
+        for (uint32_t i = 0; i < len; i++) {
+            uint32_t e = ccl_i_layout_find(f->program, l, r, CCL_BUF_OUTPUT, i);
+            if (e != CCL_NONE && l->items[e])
                 live[place_of(f->out, r, l->at[e])] = true;
         }
     }

@@ -61,15 +61,15 @@ static ccl_status_t find_library(ccl_i_hom_run_t *run, card_t *out, ccl_error_t 
     void *module = NULL;
     ccl_i_library_choose(job->options->hom_library, job->kind, &run->library);
     if (strcmp(run->library.kind, job->kind) != 0)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "%s runs on %s devices, not on %s",
-                        run->library.name, run->library.kind, job->kind);
+        return ccl_fail(err, CCL_ERR_MISSING, "%s runs on %s devices, not on %s", run->library.name,
+                        run->library.kind, job->kind);
     CCL_TRY(ccl_i_device_find(job->kind, &ops, &module, err));
     int code = ops->count(&out->devices);
     bool streams = ops->stream_native != NULL;
     ccl_i_device_release(module);
     if (code || !streams)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "device %s does not show %s its streams",
-                        job->kind, run->library.name);
+        return ccl_fail(err, CCL_ERR_MISSING, "device %s does not show %s its streams", job->kind,
+                        run->library.name);
     return ccl_i_library_open(&run->library, out->version, sizeof out->version, err);
 }
 

@@ -65,14 +65,13 @@ ccl_status_t ccl_i_library_open(ccl_i_library_t *library, char *version_out, siz
     /* It stays open: these libraries leave threads and exit handlers behind. */
     void *module = ccl_i_module_open(library->file);
     if (!module)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "%s is not here: no %s", library->name,
+        return ccl_fail(err, CCL_ERR_MISSING, "%s is not here: no %s", library->name,
                         library->file);
     for (size_t i = 0; i < CCL_ARRAY_LEN(symbols); i++) {
         void *symbol = dlsym(module, symbols[i].name);
         if (!symbol)
-            return ccl_fail(err, CCL_ERR_UNSUPPORTED,
-                            "%s has no %s: version 2.7 or later is needed", library->file,
-                            symbols[i].name);
+            return ccl_fail(err, CCL_ERR_MISSING, "%s has no %s: version 2.7 or later is needed",
+                            library->file, symbols[i].name);
         memcpy((char *)&library->calls + symbols[i].at, &symbol, sizeof symbol);
     }
     return name_version(library, version_out, len, err);

@@ -47,7 +47,7 @@ void ccl_i_library_choose(ccl_run_library_t which, const char *kind, ccl_i_libra
 /**
  * Opens the chosen library, for the life of the process.
  * @param version_out  "nccl 2.18.5".
- * @retval CCL_ERR_UNSUPPORTED  it is not here, or too old.
+ * @retval CCL_ERR_MISSING  it is not here, or too old.
  */
 ccl_status_t ccl_i_library_open(ccl_i_library_t *library, char *version_out, size_t len,
                                 ccl_error_t *err);

@@ -50,34 +50,32 @@ static ccl_status_t device_fail(const ccl_i_vendor_t *v, int code, ccl_error_t *
 /* ---------------------------------------------------------------- buffers */
 
 /** Elements first to end - 1 of a rank's buffer. @return false: they do not follow each other. */
-static bool span_of(const ccl_i_vendor_t *v, uint32_t rank, uint32_t buffer, uint32_t first,
+static bool span_of(const ccl_i_vendor_t *v, uint32_t rank, ccl_buffer_t buffer, uint32_t first,
                     uint32_t end, span_t *out) {
     const ccl_i_layout_t *l = &v->job->plan->layout;
-    uint32_t have = v->job->program->buffer_len[3 * (size_t)rank + buffer];
+    uint64_t begin = 0;
     *out = (span_t){NULL, 0};
-    if (end > have)
-        return false;
     for (uint32_t i = first; i < end; i++) {
-        uint32_t e = ccl_i_layout_element(l, rank, buffer, i);
-        uint32_t e0 = ccl_i_layout_element(l, rank, buffer, first);
-        if (l->at[e] != l->at[e0] + out->items)
+        uint32_t e = ccl_i_layout_find(v->job->program, l, rank, buffer, i);
+        if (e == CCL_NONE || (i > first && l->at[e] != begin + out->items))
             return false;
+        begin = i == first ? l->at[e] : begin;
         out->items += l->items[e];
     }
     if (first < end && v->job->memory[rank])
-        out->memory = (char *)v->job->memory[rank] +
-                      l->at[ccl_i_layout_element(l, rank, buffer, first)] * l->item_bytes;
+        out->memory = (char *)v->job->memory[rank] + begin * l->item_bytes;
     return true;
 }
 
-static span_t block_of(const ccl_i_vendor_t *v, uint32_t rank, uint32_t buffer, uint32_t block) {
+static span_t block_of(const ccl_i_vendor_t *v, uint32_t rank, ccl_buffer_t buffer,
+                       uint32_t block) {
     uint32_t c = v->job->program->coll->chunks_per_block;
     span_t span;
     span_of(v, rank, buffer, block * c, (block + 1) * c, &span); /* was checked */
     return span;
 }
 
-static uint32_t buffer_len(const ccl_collective_t *coll, uint32_t rank, uint32_t buffer) {
+static uint32_t buffer_len(const ccl_collective_t *coll, uint32_t rank, ccl_buffer_t buffer) {
     return buffer == CCL_BUF_INPUT ? ccl_collective_input_len(coll, rank)
                                    : ccl_collective_output_len(coll, rank);
 }
@@ -88,14 +86,15 @@ static ccl_status_t check_buffers(const ccl_i_vendor_t *v, ccl_error_t *err) {
     uint64_t want =
         block_of(v, coll->root, ccl_collective_input_len(coll, coll->root) == 0, 0).items;
     for (uint32_t r = 0; r < coll->nranks; r++) {
-        for (uint32_t buffer = CCL_BUF_INPUT; buffer <= CCL_BUF_OUTPUT; buffer++) {
+        for (uint32_t b = CCL_BUF_INPUT; b <= CCL_BUF_OUTPUT; b++) {
+            ccl_buffer_t buffer = (ccl_buffer_t)b;
             uint32_t len = buffer_len(coll, r, buffer), c = coll->chunks_per_block;
             span_t span;
             bool fine = span_of(v, r, buffer, 0, len, &span);
-            for (uint32_t b = 0; fine && b < len / c; b++)
-                fine = span_of(v, r, buffer, b * c, (b + 1) * c, &span) && span.items == want;
+            for (uint32_t i = 0; fine && i < len / c; i++)
+                fine = span_of(v, r, buffer, i * c, (i + 1) * c, &span) && span.items == want;
             if (!fine)
-                return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+                return ccl_fail(err, CCL_UNSUPPORTED,
                                 "%s takes blocks of one size, each in one piece; those of rank %u "
                                 "are not",
                                 v->library.name, r);
@@ -108,20 +107,20 @@ static ccl_status_t check_job(const ccl_i_vendor_t *v, const char *kind, ccl_err
     const ccl_i_job_t *job = v->job;
     const ccl_collective_t *coll = job->program->coll;
     if (job->mixed || strcmp(job->kind, kind) != 0)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "%s runs on %s devices, this run is on %s%s",
+        return ccl_fail(err, CCL_ERR_MISSING, "%s runs on %s devices, this run is on %s%s",
                         v->library.name, kind, job->kind, job->mixed ? " and others" : "");
     if (!job->ops->stream_native)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "device %s does not show %s its streams",
+        return ccl_fail(err, CCL_ERR_MISSING, "device %s does not show %s its streams",
                         job->ops->name, v->library.name);
     if (job->nparts != job->end_rank - job->first_rank)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+        return ccl_fail(err, CCL_ERR_MISSING,
                         "%s wants a device for every rank, process %u has %u ranks on %u",
                         v->library.name, job->self, job->end_rank - job->first_rank, job->nparts);
     if (coll->kind == CCL_CUSTOM)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "%s has no collective like %s", v->library.name,
+        return ccl_fail(err, CCL_UNSUPPORTED, "%s has no collective like %s", v->library.name,
                         coll->name);
     if (job->plan->layout.in_place && (coll->kind == CCL_ALLTOALL || coll->kind == CCL_SENDRECV))
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+        return ccl_fail(err, CCL_UNSUPPORTED,
                         "%s runs %s out of place only, the program is in place", v->library.name,
                         coll->name);
     return check_buffers(v, err);
@@ -157,8 +156,8 @@ static ccl_status_t connect(ccl_i_vendor_t *v, const ccl_i_library_id_t *id, ccl
     int ended = v->library.calls.GroupEnd();
     code = code == 0 ? ended : code;
     if (code != 0)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "%s cannot connect the ranks: %s",
-                        v->library.name, v->library.calls.GetErrorString(code));
+        return ccl_fail(err, CCL_ERR_MISSING, "%s cannot connect the ranks: %s", v->library.name,
+                        v->library.calls.GetErrorString(code));
     return CCL_OK;
 }
 

@@ -16,7 +16,9 @@ typedef struct ccl_i_vendor ccl_i_vendor_t;
  * get the same status.
  * @param name_out  "nccl 2.18.5".
  * @param out       borrows the job; close before its devices.
- * @retval CCL_ERR_UNSUPPORTED  the library is not here, or does not run this on these devices.
+ * @retval CCL_ERR_MISSING  the library is not here, or the ranks have not the devices that it
+ * wants.
+ * @retval CCL_UNSUPPORTED  it does not run this collective, or not in these buffers.
  */
 ccl_status_t ccl_i_vendor_open(ccl_i_job_t *job, char *name_out, size_t len, ccl_i_vendor_t **out,
                                ccl_error_t *err);

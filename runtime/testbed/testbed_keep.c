@@ -255,7 +255,7 @@ static ccl_status_t reach(const char *name, int *fd_out, ccl_error_t *err) {
     }
     if (!is_friend(fd)) {
         close(fd);
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "testbed \"%s\" is another user's", name);
+        return ccl_fail(err, CCL_ERR_MISSING, "testbed \"%s\" is another user's", name);
     }
     set_limits(fd);
     *fd_out = fd;

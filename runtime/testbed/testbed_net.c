@@ -72,7 +72,7 @@ static ccl_status_t settle(ccl_error_t *err) {
     };
     for (size_t i = 0; i < CCL_ARRAY_LEN(settings); i++)
         if (!write_setting(settings[i].path, settings[i].value) && settings[i].needed)
-            return ccl_fail(err, CCL_ERR_UNSUPPORTED, "%s cannot be set in a namespace: %s",
+            return ccl_fail(err, CCL_ERR_MISSING, "%s cannot be set in a namespace: %s",
                             settings[i].path, strerror(errno));
     return CCL_OK;
 }
@@ -84,10 +84,10 @@ static void *make_namespaces(void *arg) {
         if (unshare(CLONE_NEWNET)) {
             m->status =
                 errno == EPERM
-                    ? ccl_fail(&m->err, CCL_ERR_UNSUPPORTED,
+                    ? ccl_fail(&m->err, CCL_ERR_MISSING,
                                "a testbed needs root (CAP_SYS_ADMIN and CAP_NET_ADMIN) for its "
                                "network namespaces")
-                    : ccl_fail(&m->err, CCL_ERR_UNSUPPORTED,
+                    : ccl_fail(&m->err, CCL_ERR_MISSING,
                                "no network namespace can be made here: %s", strerror(errno));
             break;
         }
@@ -153,9 +153,9 @@ static ccl_status_t run_tool(const ccl_testbed_t *t, uint32_t server, bool tc,
     if (pid > 0 && WIFEXITED(state) && WEXITSTATUS(state) == 0)
         return CCL_OK;
     if (pid > 0 && WIFEXITED(state) && WEXITSTATUS(state) == 127)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "%s is not here: a testbed needs iproute2", tool);
+        return ccl_fail(err, CCL_ERR_MISSING, "%s is not here: a testbed needs iproute2", tool);
     said[strcspn(said, "\n")] = '\0';
-    return ccl_fail(err, CCL_ERR_UNSUPPORTED, "%s -batch failed: %s", tool,
+    return ccl_fail(err, CCL_ERR_IO, "%s -batch failed: %s", tool,
                     pid < 0 ? "no more processes" : said);
 }
 
@@ -217,7 +217,7 @@ typedef struct job {
 
 static ccl_status_t enter(const job_t *j, uint32_t server, ccl_error_t *err) {
     if (setns(j->testbed->fds[server], CLONE_NEWNET))
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "the namespace of server %s: %s",
+        return ccl_fail(err, CCL_ERR_IO, "the namespace of server %s: %s",
                         j->testbed->plan->servers[server].name, strerror(errno));
     return CCL_OK;
 }

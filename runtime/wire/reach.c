@@ -115,7 +115,7 @@ ccl_status_t ccl_i_reach_parts(ccl_i_job_t *job, uint32_t devices, ccl_error_t *
         status = ccl_i_group_exchange(job->group, &mine, sizeof mine, cards, NULL, err);
     for (uint32_t p = 0; p < n && status == CCL_OK; p++)
         if (cards[p].devices == 0) /* everybody says so, nobody waits for the others */
-            status = ccl_fail(err, CCL_ERR_UNSUPPORTED, "no %s device is here", cards[p].kind);
+            status = ccl_fail(err, CCL_ERR_MISSING, "no %s device is here", cards[p].kind);
     if (status == CCL_OK)
         status = set_parts(job, cards, err);
     free(cards);
@@ -326,7 +326,7 @@ static ccl_status_t make_staged(ccl_i_job_t *job, void **device_out, ccl_error_t
     uint64_t lengths = (uint64_t)plan->dev.nconns * plan->slots * sizeof(uint64_t);
     r->memory_bytes = ccl_i_region_bytes(plan, job->nprocesses);
     if (!job->ops->host_register || !job->ops->host_unregister)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "device %s reaches no memory of the host",
+        return ccl_fail(err, CCL_ERR_MISSING, "device %s reaches no memory of the host",
                         job->ops->name);
     if (!r->memory_is_shared) {
         r->memory_bytes += lengths;

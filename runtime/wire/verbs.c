@@ -128,7 +128,7 @@ ccl_status_t ccl_i_verbs_open(const char *text, ccl_i_verbs_t **out, ccl_error_t
         ibv_free_device_list(list);
     if (!v->context) {
         free(v);
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "%s", why);
+        return ccl_fail(err, CCL_ERR_MISSING, "%s", why);
     }
     *out = v;
     return CCL_OK;

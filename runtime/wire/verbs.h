@@ -14,7 +14,7 @@ typedef struct ccl_i_verbs ccl_i_verbs_t;
 /**
  * @param want  "DEVICE[:PORT[:GID]]" (GID: index of the port's address table); NULL or "": the
  *              first device with an active port; for RoCE version 2 of the address that is IPv4's.
- * @retval CCL_ERR_UNSUPPORTED  there is no such device, its port is down, or ccllab was built
+ * @retval CCL_ERR_MISSING  there is no such device, its port is down, or ccllab was built
  *                              without libibverbs; the error says which.
  */
 ccl_status_t ccl_i_verbs_open(const char *want, ccl_i_verbs_t **out, ccl_error_t *err);

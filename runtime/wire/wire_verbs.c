@@ -417,7 +417,7 @@ static ccl_status_t make_memory(ccl_i_wire_t *w, ccl_error_t *err) {
     rdma_t *s = w->state;
     uint32_t nconns = w->plan->dev.nconns;
     if (nconns > CONN_MASK)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+        return ccl_fail(err, CCL_UNSUPPORTED,
                         "%u connections: RDMA carries at most %u of a program; --transport tcp",
                         nconns, (unsigned)CONN_MASK);
     s->remote_at = calloc(nconns + (size_t)1, sizeof *s->remote_at);
@@ -476,7 +476,7 @@ static ccl_status_t make_queues(ccl_i_wire_t *w, ccl_error_t *err) {
     s->send_depth = most < SEND_DEPTH ? most : SEND_DEPTH;
     s->recv_depth = most < RECV_DEPTH ? most : RECV_DEPTH;
     if (!s->send_depth)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+        return ccl_fail(err, CCL_ERR_MISSING,
                         "RDMA device %s: its completion queues are too small for %u processes",
                         s->verbs->name, links);
     s->channel = ibv_create_comp_channel(s->verbs->context);
@@ -597,10 +597,9 @@ static ccl_status_t connect_all(ccl_i_wire_t *w, ccl_error_t *err) {
         if (peer->direct > 1u + CCL_I_DIRECT_HOST)
             direct_at(w, i, peer);
         if (peer->ethernet != s->verbs->ethernet)
-            status =
-                ccl_fail(err, CCL_ERR_UNSUPPORTED, "process %u has RDMA over %s, this one over %s",
-                         i, peer->ethernet ? "Ethernet" : "InfiniBand",
-                         s->verbs->ethernet ? "Ethernet" : "InfiniBand");
+            status = ccl_fail(err, CCL_ERR_MISSING, "process %u has RDMA over %s, this one over %s",
+                              i, peer->ethernet ? "Ethernet" : "InfiniBand",
+                              s->verbs->ethernet ? "Ethernet" : "InfiniBand");
         else
             status = connect_qp(s, link, peer, qpns[w->host->self], err);
     }

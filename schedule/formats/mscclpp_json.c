@@ -390,7 +390,7 @@ ccl_status_t ccl_program_write_mscclpp(const ccl_program_t *program, const ccl_t
     ccl_status_t status = CCL_OK;
     if (program->peers || program->shares)
         return ccl_fail(
-            err, CCL_ERR_UNSUPPORTED, "a plan of MSCCL++ has no %s: lower with another allocation",
+            err, CCL_UNSUPPORTED, "a plan of MSCCL++ has no %s: lower with another allocation",
             program->peers ? "blocks that connections share" : "chunks of unequal size");
     if (topo && topo->nranks != program->nranks)
         return ccl_fail(err, CCL_ERR_INPUT, "the program has %u ranks, topology %.80s has %u",

@@ -385,7 +385,7 @@ static ccl_status_t add_parts(const ccl_epoch_flows_t *flows, uint32_t parts,
                               ccl_schedule_builder_t *b, ccl_error_t *err) {
     uint64_t cells = (uint64_t)flows->coll->nchunks * flows->nranks * parts;
     if (cells > MAX_CELLS)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "%u chunks of %u parts on %u GPUs are too many",
+        return ccl_fail(err, CCL_UNSUPPORTED, "%u chunks of %u parts on %u GPUs are too many",
                         flows->coll->nchunks, parts, flows->nranks);
     uint32_t *since = malloc(cells * sizeof *since); /* epoch of arrival + 1; CCL_NONE: not here */
     ccl_status_t status = CCL_OK;
@@ -423,7 +423,7 @@ ccl_status_t ccl_epoch_flows_schedule(const ccl_epoch_flows_t *flows, ccl_schedu
     ccl_collective_t *coll = NULL;
     uint32_t parts = count_parts(flows);
     if (!parts)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+        return ccl_fail(err, CCL_UNSUPPORTED,
                         "volumes that are no multiples of a chunk's n-th part, n up to %u",
                         MAX_PARTS);
     CCL_TRY(ccl_collective_split(flows->coll, parts, &coll, err));

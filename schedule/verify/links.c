@@ -21,8 +21,8 @@ static double share_of(const ccl_program_t *p, uint32_t rank, uint8_t buffer, ui
     return p->shares[3 * (size_t)rank + buffer][elem];
 }
 
-static bool same_share(double a, double b) {
-    return fabs(a - b) <= 1e-9 * fmax(fabs(a), fabs(b));
+bool ccl_i_same_share(double a, double b) {
+    return fabs(a - b) <= CCL_SHARE_TOLERANCE * fmax(fabs(a), fabs(b));
 }
 
 static void check_peer(const ccl_program_t *p, uint32_t t, uint32_t peer, const char *verb,
@@ -93,8 +93,8 @@ static void check_overlap(const ccl_program_t *p, uint32_t t, uint32_t i, ccl_ve
         return;
     if (p->shares) {
         for (uint32_t e = 0; e < s->count; e++) {
-            if (!same_share(share_of(p, tb->rank, s->src_buf, s->src_off + e),
-                            share_of(p, tb->rank, s->dst_buf, s->dst_off + e))) {
+            if (!ccl_i_same_share(share_of(p, tb->rank, s->src_buf, s->src_off + e),
+                                  share_of(p, tb->rank, s->dst_buf, s->dst_off + e))) {
                 ccl_i_fault(v, "mismatch", tb->rank, tb->id, i, CCL_NONE,
                             "%s: source element %u and destination element %u differ in size",
                             ccl_i_place(p, t, i).text, s->src_off + e, s->dst_off + e);
@@ -170,7 +170,7 @@ static void check_sizes(const ccl_program_t *p, const ccl_i_links_t *links, uint
     for (uint32_t e = 0; e < s->count; e++) {
         double a = share_of(p, p->tbs[st].rank, sb, so + e);
         double b = share_of(p, p->tbs[rt].rank, rb, ro + e);
-        if (!same_share(a, b)) {
+        if (!ccl_i_same_share(a, b)) {
             ccl_i_fault(v, "mismatch", p->tbs[rt].rank, p->tbs[rt].id, ri, CCL_NONE,
                         "%s receives an element of share %.9g, but %s sends one of %.9g",
                         ccl_i_place(p, rt, ri).text, b, ccl_i_place(p, st, si).text, a);
@@ -328,6 +328,8 @@ end:
 
 void ccl_i_links_fini(ccl_i_links_t *links) {
     free(links->step_tb);
+    free(links->run);
+    free(links->place);
     free(links->sender);
     free(links->receiver);
     free(links->dep);
@@ -343,12 +345,14 @@ ccl_status_t ccl_i_links_init(const ccl_program_t *program, ccl_granularity_t gr
         return CCL_OK;
     size_t bytes = (p->nsteps ? p->nsteps : 1) * sizeof(uint32_t);
     out->step_tb = malloc(bytes);
+    out->run = malloc(bytes);
+    out->place = malloc(bytes);
     out->sender = malloc(bytes);
     out->receiver = malloc(bytes);
     out->dep = malloc(bytes);
     ccl_i_blocks_t net;
     memset(&net, 0, sizeof net);
-    if (!out->step_tb || !out->sender || !out->receiver || !out->dep) {
+    if (!out->step_tb || !out->run || !out->place || !out->sender || !out->receiver || !out->dep) {
         ccl_i_links_fini(out);
         return ccl_fail_nomem(err);
     }
@@ -365,6 +369,10 @@ ccl_status_t ccl_i_links_init(const ccl_program_t *program, ccl_granularity_t gr
     if (status != CCL_OK) {
         ccl_i_links_fini(out);
         return status;
+    }
+    for (uint32_t i = 0; i < p->nsteps; i++) {
+        out->run[i] = net.order[i];
+        out->place[net.order[i]] = i;
     }
     if (net.twin_a != CCL_NONE)
         status = match_shared(p, &net, out, verdict, err);

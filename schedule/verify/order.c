@@ -1,15 +1,15 @@
 /*
- * Happens-before: program order, dependencies, and messages (a send before the receive that takes
- * it). Questions are answered by a search backwards from the later step, along messages first: they
- * lead straight back along the path that the data took. What was found is kept for the next
- * question about the same two blocks.
+ * Happens-before: program order (at stage level by stage), dependencies, and messages (a send
+ * before the receive that takes it). Questions are answered by a search backwards from the later
+ * step, along messages first: they lead straight back along the path that the data took. What was
+ * found is kept for the next question about the same two blocks.
  */
 #include "schedule/verify/verify.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/** Steps up to `from` of block a happen before steps from `to` on of block b. */
+/** Steps up to place `from` of block a happen before steps from place `to` on of block b. */
 struct ccl_i_known {
     uint32_t a, b, from, to;
 };
@@ -50,7 +50,7 @@ static ccl_status_t sort_steps(ccl_i_order_t *o, ccl_error_t *err) {
         head = (head + 1) % len;
         if (cur[t] == p->tbs[t].nsteps)
             continue;
-        uint32_t step = p->tbs[t].first_step + cur[t], need = CCL_NONE;
+        uint32_t step = o->links->run[p->tbs[t].first_step + cur[t]], need = CCL_NONE;
         if (o->links->dep[step] != CCL_NONE && o->pos[o->links->dep[step]] == CCL_NONE)
             need = o->links->dep[step];
         else if (o->links->sender[step] != CCL_NONE && o->pos[o->links->sender[step]] == CCL_NONE)
@@ -113,7 +113,8 @@ static struct ccl_i_known *known_slot(ccl_i_order_t *o, uint32_t a, uint32_t b) 
 static int visit(ccl_i_order_t *o, uint32_t step, uint32_t a, size_t *depth) {
     if (step == CCL_NONE || o->pos[step] < o->pos[a] || o->seen[step] == o->query)
         return 0;
-    if (o->links->step_tb[step] == o->links->step_tb[a] && step >= a)
+    if (o->links->step_tb[step] == o->links->step_tb[a] &&
+        o->links->place[step] >= o->links->place[a])
         return 1;
     o->seen[step] = o->query;
     if (!ccl_grow(&o->stack, &o->stack_cap, *depth + 1, sizeof *o->stack))
@@ -123,7 +124,9 @@ static int visit(ccl_i_order_t *o, uint32_t step, uint32_t a, size_t *depth) {
 }
 
 static uint32_t step_before(const ccl_i_order_t *o, uint32_t step) {
-    return step > o->program->tbs[o->links->step_tb[step]].first_step ? step - 1 : CCL_NONE;
+    uint32_t at = o->links->place[step];
+    return at > o->program->tbs[o->links->step_tb[step]].first_step ? o->links->run[at - 1]
+                                                                    : CCL_NONE;
 }
 
 /** The step before in the data's path: the sender, else what was waited for, else program order. */
@@ -194,9 +197,9 @@ static bool on_data_path(const ccl_i_order_t *o, uint32_t a, uint32_t a_elem, ui
     uint32_t ta = o->links->step_tb[a], at = o->above[b];
     while (at != CCL_NONE && o->pos[at] > o->pos[a] && o->links->step_tb[at] != ta)
         at = o->above[at];
-    if (at == CCL_NONE || o->links->step_tb[at] != ta || at < a)
+    if (at == CCL_NONE || o->links->step_tb[at] != ta || o->links->place[at] < o->links->place[a])
         return false;
-    *keep_out = at > a || o->head[a] != o->head[b]; /* else messages all the way, slice by slice */
+    *keep_out = at != a || o->head[a] != o->head[b]; /* else messages all the way, slice by slice */
     return *keep_out || a_elem <= b_elem;
 }
 
@@ -204,20 +207,21 @@ bool ccl_i_order_before(ccl_i_order_t *o, uint32_t a, uint32_t a_elem, uint32_t 
                         bool *out) {
     const ccl_i_links_t *links = o->links;
     uint32_t ta = links->step_tb[a], tb = links->step_tb[b];
+    uint32_t from = links->place[a], to = links->place[b];
     *out = true;
     if (ta == tb) {
-        *out = a < b;
+        *out = from < to;
         return true;
     }
     struct ccl_i_known *known = known_slot(o, ta, tb);
-    if (known->a == ta && known->b == tb && known->from >= a && known->to <= b)
+    if (known->a == ta && known->b == tb && known->from >= from && known->to <= to)
         return true;
     if (!o->above && !map_paths(o))
         return false;
     bool keep = false;
     if (on_data_path(o, a, a_elem, b, b_elem, &keep)) {
         if (keep)
-            *known = (struct ccl_i_known){ta, tb, a, b};
+            *known = (struct ccl_i_known){ta, tb, from, to};
         return true;
     }
     if (++o->query == 0) {
@@ -253,7 +257,7 @@ bool ccl_i_order_before(ccl_i_order_t *o, uint32_t a, uint32_t a_elem, uint32_t 
     if (hit < 0)
         return false;
     if (hit)
-        *known = (struct ccl_i_known){ta, tb, a, b};
+        *known = (struct ccl_i_known){ta, tb, from, to};
     *out = hit > 0;
     return true;
 }

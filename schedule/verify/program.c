@@ -33,9 +33,8 @@ typedef struct exec {
     ccl_verdict_t *verdict;
     ccl_error_t *err;
     bool in_place;
-    const char *prefix; /* of fault texts */
-    /* Elements of buffer b of rank r: base[3 r + b] + 0 .. room[3 r + b] - 1. */
-    uint32_t *base, *room;
+    const char *prefix;  /* of fault texts */
+    uint32_t *base;      /* [3 nranks] place of element 0 of each buffer */
     uint32_t *input_map; /* in place of a custom collective: place of each input element */
     uint32_t *input_first;
     uint32_t nelems;
@@ -54,41 +53,23 @@ typedef struct exec {
 /** Lays the buffers out; in place as NCCL aliases them (one memory, one of them shifted). */
 static ccl_status_t lay_out(exec_t *x) {
     const ccl_program_t *p = x->program;
-    const ccl_collective_t *coll = x->coll;
     uint64_t total = 0;
     for (uint32_t r = 0; r < p->nranks; r++) {
         const uint32_t *len = p->buffer_len + 3 * (size_t)r;
-        uint64_t in_shift = 0, out_shift = 0;
-        bool alias = x->in_place && coll->kind != CCL_CUSTOM;
-        uint64_t own = (uint64_t)r * coll->chunks_per_block;
-        if (coll->kind == CCL_ALLGATHER)
-            in_shift = own;
-        else if (coll->kind == CCL_REDUCESCATTER)
-            out_shift = own;
-        else if (coll->kind == CCL_GATHER && r == coll->root)
-            in_shift = own;
-        else if (coll->kind == CCL_SCATTER && r == coll->root)
-            out_shift = own;
-        else if (coll->kind == CCL_GATHER || coll->kind == CCL_SCATTER)
-            alias = false; /* only the root has both buffers */
-        if (!alias)
-            in_shift = out_shift = 0;
-        uint64_t in_end = in_shift + len[CCL_BUF_INPUT];
-        uint64_t out_end = out_shift + len[CCL_BUF_OUTPUT];
+        uint32_t in_shift = 0, out_shift = 0;
+        bool alias = x->in_place && ccl_collective_in_place(x->coll, r, &in_shift, &out_shift);
+        uint64_t in_end = (uint64_t)in_shift + len[CCL_BUF_INPUT];
+        uint64_t out_end = (uint64_t)out_shift + len[CCL_BUF_OUTPUT];
         uint64_t both = in_end > out_end ? in_end : out_end;
         uint64_t size = (alias ? both : in_end + out_end) + len[CCL_BUF_SCRATCH];
         if (total + size > MAX_ELEMENTS)
-            return ccl_fail(x->err, CCL_ERR_UNSUPPORTED,
+            return ccl_fail(x->err, CCL_UNSUPPORTED,
                             "buffers have more than %llu elements: too many to verify",
                             (unsigned long long)MAX_ELEMENTS);
-        uint32_t *base = x->base + 3 * (size_t)r, *room = x->room + 3 * (size_t)r;
+        uint32_t *base = x->base + 3 * (size_t)r;
         base[CCL_BUF_INPUT] = (uint32_t)(total + in_shift);
         base[CCL_BUF_OUTPUT] = (uint32_t)(total + (alias ? out_shift : in_end));
         base[CCL_BUF_SCRATCH] = (uint32_t)(total + size - len[CCL_BUF_SCRATCH]);
-        room[CCL_BUF_INPUT] = alias ? (uint32_t)(both - in_shift) : len[CCL_BUF_INPUT];
-        room[CCL_BUF_OUTPUT] =
-            alias ? (both > out_shift ? (uint32_t)(both - out_shift) : 0) : len[CCL_BUF_OUTPUT];
-        room[CCL_BUF_SCRATCH] = len[CCL_BUF_SCRATCH];
         total += size;
     }
     x->nelems = (uint32_t)total;
@@ -110,19 +91,11 @@ static bool lay_out_custom(exec_t *x) {
     uint32_t at = 0;
     for (uint32_t r = 0; r < p->nranks; r++) {
         x->input_first[r] = at;
-        for (uint32_t e = 0; e < p->buffer_len[3 * (size_t)r + CCL_BUF_INPUT]; e++)
-            x->input_map[at++] = x->base[3 * (size_t)r + CCL_BUF_INPUT] + e;
-    }
-    for (uint32_t k = 0; k < x->coll->nchunks; k++) {
-        const ccl_chunk_t *chunk = &x->coll->chunks[k];
-        for (uint32_t i = 0; i < chunk->nsources; i++) {
-            uint32_t r = chunk->sources[i];
-            uint32_t in = ccl_collective_input(x->coll, r, k);
-            uint32_t out = ccl_collective_output(x->coll, r, k);
-            if (in < p->buffer_len[3 * (size_t)r + CCL_BUF_INPUT] &&
-                out < p->buffer_len[3 * (size_t)r + CCL_BUF_OUTPUT])
-                x->input_map[x->input_first[r] + in] =
-                    x->base[3 * (size_t)r + CCL_BUF_OUTPUT] + out;
+        for (uint32_t e = 0; e < p->buffer_len[3 * (size_t)r + CCL_BUF_INPUT]; e++) {
+            ccl_buffer_t buffer = CCL_BUF_INPUT;
+            uint32_t elem = e;
+            ccl_program_element(p, r, true, &buffer, &elem);
+            x->input_map[at++] = x->base[3 * (size_t)r + buffer] + elem;
         }
     }
     return true;
@@ -134,11 +107,11 @@ static uint32_t place_of(const exec_t *x, uint32_t rank, uint8_t buffer, uint32_
     return x->base[3 * (size_t)rank + buffer] + elem;
 }
 
-/** Place of an element if the rank has it; CCL_NONE: it has not. */
-static uint32_t place_if(const exec_t *x, uint32_t rank, uint8_t buffer, uint32_t elem) {
-    if (elem == CCL_NONE || elem >= x->room[3 * (size_t)rank + buffer])
+/** Place of a chunk's element if the rank has it; CCL_NONE: it has not. */
+static uint32_t place_if(const exec_t *x, uint32_t rank, ccl_buffer_t buffer, uint32_t elem) {
+    if (elem == CCL_NONE || !ccl_program_element(x->program, rank, x->in_place, &buffer, &elem))
         return CCL_NONE;
-    return place_of(x, rank, buffer, elem);
+    return place_of(x, rank, (uint8_t)buffer, elem);
 }
 
 static void fill_inputs(exec_t *x) {
@@ -246,6 +219,25 @@ static bool after_write(exec_t *x, uint32_t b, uint32_t own, bool b_writes, uint
     return ordered;
 }
 
+/**
+ * A step's elements are moved in any order, so none may be read and another written in one place:
+ * in place, input and output that overlap otherwise than element by element. False: they do.
+ */
+static bool keeps_apart(exec_t *x, uint32_t step, uint32_t e, uint8_t buffer, uint32_t elem,
+                        uint32_t at) {
+    char text[160];
+    uint32_t head = x->readers[at];
+    bool written = x->writer[at] == step && x->writer_elem[at] != e;
+    bool read =
+        head != CCL_NONE && x->reader_pool[head].step == step && x->reader_pool[head].elem != e;
+    if (!written && !read)
+        return true;
+    snprintf(text, sizeof text, "source and destination overlap in place, at %s element %u",
+             buffer_name(buffer), elem);
+    fault_at(x, "alias", step, x->values[at].chunk, text);
+    return false;
+}
+
 /** Element `e` of a step reads an element of a buffer. False: stop (fault or error). */
 static bool read_elem(exec_t *x, uint32_t step, uint32_t e, uint8_t buffer, uint32_t off,
                       value_t *out) {
@@ -254,6 +246,8 @@ static bool read_elem(exec_t *x, uint32_t step, uint32_t e, uint8_t buffer, uint
     *out = x->values[at];
     if (is_void(x, rank, buffer, elem))
         return true;
+    if (!keeps_apart(x, step, e, buffer, elem, at))
+        return false;
     if (out->chunk == CCL_NONE) {
         char text[160];
         if (!blame_race(x, step, buffer, elem, at, CCL_NONE)) {
@@ -290,7 +284,8 @@ static bool write_elem(exec_t *x, uint32_t step, uint32_t e, uint8_t buffer, uin
     uint32_t at = place_of(x, rank, buffer, elem);
     if (is_void(x, rank, buffer, elem))
         return true;
-    if (!after_write(x, step, e, true, at, buffer, elem))
+    if (!keeps_apart(x, step, e, buffer, elem, at) ||
+        !after_write(x, step, e, true, at, buffer, elem))
         return false;
     for (uint32_t i = x->readers[at]; i != CCL_NONE; i = x->reader_pool[i].next) {
         const reader_t *r = &x->reader_pool[i];
@@ -397,13 +392,13 @@ static void check_result(exec_t *x) {
         const ccl_chunk_t *chunk = &x->coll->chunks[k];
         for (uint32_t i = 0; i < chunk->ndests && chunk->share > 0; i++) {
             uint32_t r = chunk->dests[i], elem = ccl_collective_output(x->coll, r, k);
-            uint32_t at = place_if(x, r, CCL_BUF_OUTPUT, elem), nlack = 0;
-            value_t got = at == CCL_NONE ? (value_t){CCL_NONE, CCL_NONE} : x->values[at];
+            uint32_t at = place_if(x, r, CCL_BUF_OUTPUT, elem), nlack = 0; /* was checked */
+            value_t got = x->values[at];
             uint32_t lack =
                 got.chunk == k ? ccl_i_sums_lacks(&x->sums, got.sum, chunk, &nlack) : CCL_NONE;
             if (got.chunk == k && lack == CCL_NONE)
                 continue;
-            uint32_t w = at == CCL_NONE ? CCL_NONE : x->writer[at];
+            uint32_t w = x->writer[at];
             uint32_t t = w == CCL_NONE ? CCL_NONE : x->links->step_tb[w];
             char where[128], what[200], more[48] = "";
             if (w == CCL_NONE)
@@ -415,8 +410,6 @@ static void check_result(exec_t *x) {
             if (got.chunk == k)
                 snprintf(what, sizeof what, "chunk %u lacks the contribution of rank %u%s", k, lack,
                          more);
-            else if (at == CCL_NONE)
-                snprintf(what, sizeof what, "chunk %u is missing: there is no output element", k);
             else if (got.chunk == CCL_NONE)
                 snprintf(what, sizeof what, "chunk %u is missing: nothing was written", k);
             else
@@ -441,7 +434,7 @@ static void warn_orders(exec_t *x) {
             for (uint32_t j = 0; j < 2; j++) {
                 uint32_t r = chunk->dests[j ? i : 0];
                 sums[j] =
-                    x->values[place_of(x, r, CCL_BUF_OUTPUT, ccl_collective_output(x->coll, r, k))]
+                    x->values[place_if(x, r, CCL_BUF_OUTPUT, ccl_collective_output(x->coll, r, k))]
                         .sum;
             }
             if (sums[0] == sums[1])
@@ -467,11 +460,9 @@ static ccl_status_t alloc_exec(exec_t *x) {
     const ccl_program_t *p = x->program;
     size_t nbuffers = 3 * (size_t)p->nranks;
     x->base = malloc(nbuffers * sizeof *x->base);
-    x->room = malloc(nbuffers * sizeof *x->room);
     x->message_first = malloc((p->nsteps + (size_t)1) * sizeof *x->message_first);
-    if (!x->base || !x->room || !x->message_first)
+    if (!x->base || !x->message_first)
         return ccl_fail_nomem(x->err);
-    CCL_TRY(ccl_i_check_members(x->coll, x->err));
     CCL_TRY(lay_out(x));
     uint64_t on_the_way = 0, accesses = 0;
     for (uint32_t s = 0; s < p->nsteps; s++) {
@@ -481,7 +472,7 @@ static ccl_status_t alloc_exec(exec_t *x) {
         if (p->steps[s].type != CCL_PRIM_NOP)
             accesses += p->steps[s].count;
         if (accesses > MAX_ACCESSES)
-            return ccl_fail(x->err, CCL_ERR_UNSUPPORTED,
+            return ccl_fail(x->err, CCL_UNSUPPORTED,
                             "steps work on more than %llu elements: too many to verify",
                             (unsigned long long)MAX_ACCESSES);
     }
@@ -501,7 +492,6 @@ static ccl_status_t alloc_exec(exec_t *x) {
 
 static void free_exec(exec_t *x) {
     free(x->base);
-    free(x->room);
     free(x->input_map);
     free(x->input_first);
     free(x->values);
@@ -650,6 +640,8 @@ ccl_status_t ccl_program_verify(const ccl_ctx_t *ctx, const ccl_program_t *progr
         ccl_i_check_executor(program, o->executor, &verdict);
     if (o->limits_only)
         goto told;
+    if (verdict.valid)
+        CCL_TRY_GOTO(ccl_i_check_places(program, &verdict, err), status, end);
     if (verdict.valid && !links.shared)
         CCL_TRY_GOTO(check_deadlock(ctx, program, o, &verdict, err), status, end);
     if (verdict.valid)

@@ -56,7 +56,7 @@ ccl_status_t ccl_i_check_members(const ccl_collective_t *coll, ccl_error_t *err)
     for (uint32_t k = 0; k < coll->nchunks; k++) {
         members += (uint64_t)coll->chunks[k].nsources + coll->chunks[k].ndests;
         if (members > most)
-            return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+            return ccl_fail(err, CCL_UNSUPPORTED,
                             "the collective has more than %llu contributions and results: too many "
                             "to verify",
                             (unsigned long long)most);

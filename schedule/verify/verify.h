@@ -22,7 +22,7 @@ typedef struct ccl_i_place {
  */
 ccl_i_place_t ccl_i_place(const ccl_program_t *program, uint32_t tb, uint32_t step);
 /**
- * Refuses (CCL_ERR_UNSUPPORTED) a collective with more than 2^26 contributions and results in all,
+ * Refuses (CCL_UNSUPPORTED) a collective with more than 2^26 contributions and results in all,
  * which a small file could ask for: 65536 ranks with a million chunks each.
  */
 ccl_status_t ccl_i_check_members(const ccl_collective_t *coll, ccl_error_t *err);
@@ -105,6 +105,8 @@ uint32_t ccl_i_dep(const ccl_program_t *program, const ccl_tb_t *tb, const ccl_s
 /** Which step meets which. */
 typedef struct ccl_i_links {
     uint32_t *step_tb;  /* [nsteps] index into tbs */
+    uint32_t *run;      /* [nsteps] by block: its steps as it runs them, at stage level by stage */
+    uint32_t *place;    /* [nsteps] where in `run` a step is */
     uint32_t *sender;   /* [nsteps] whose message a receiving step takes; else CCL_NONE */
     uint32_t *receiver; /* [nsteps] who takes a sending step's message; else CCL_NONE */
     uint32_t *dep;      /* [nsteps] step waited for; else CCL_NONE */
@@ -129,6 +131,14 @@ void ccl_i_links_fini(ccl_i_links_t *links);
 /** The fault of shared links. */
 void ccl_i_fault_shared(const ccl_program_t *program, const ccl_i_links_t *links,
                         ccl_verdict_t *verdict);
+/**
+ * Faults of places: a chunk that a rank must have has an element there, and is of one size wherever
+ * it is. Refuses (CCL_UNSUPPORTED) programs that are too large to verify and to run.
+ */
+ccl_status_t ccl_i_check_places(const ccl_program_t *program, ccl_verdict_t *verdict,
+                                ccl_error_t *err);
+/** Whether two shares are one size. */
+bool ccl_i_same_share(double a, double b);
 /** Limits of an executor's parser and kernel. */
 void ccl_i_check_executor(const ccl_program_t *program, ccl_executor_t executor,
                           ccl_verdict_t *verdict);

@@ -67,7 +67,7 @@ static ccl_status_t best_program(const ccl_ctx_t *ctx, const ccl_topology_t *top
         ccl_program_destroy(program);
         ccl_sim_result_destroy(result);
         ccl_topology_destroy(own);
-        if (status == CCL_ERR_UNSUPPORTED || status == CCL_DEADLOCK)
+        if (status == CCL_UNSUPPORTED || status == CCL_DEADLOCK)
             status = CCL_OK; /* beyond its limits: the next */
         else if (status != CCL_OK && err)
             *err = why;
@@ -185,7 +185,7 @@ static ccl_status_t find_rings(const ccl_schedule_t *ring, rings_t *r, ccl_error
         uint32_t *next = &r->next[(size_t)t->channel * n + t->src];
         const ccl_route_t *route = NULL;
         if (*next != CCL_NONE && *next != t->dst)
-            return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+            return ccl_fail(err, CCL_UNSUPPORTED,
                             "rank %u sends to two ranks on ring %u: its walk is no ring of NCCL",
                             t->src, t->channel);
         if (*next != CCL_NONE)
@@ -273,7 +273,7 @@ static ccl_status_t write_graph(const rings_t *r, uint32_t server, ccl_text_t *o
         ccl_text_printf(&channels, "    </channel>\n");
     }
     if (status == CCL_OK && written == 0)
-        status = ccl_fail(err, CCL_ERR_UNSUPPORTED, "no ring passes server %.60s in one go",
+        status = ccl_fail(err, CCL_UNSUPPORTED, "no ring passes server %.60s in one go",
                           server == CCL_NONE ? "?" : topo->servers[server]);
     if (status == CCL_OK)
         ccl_text_printf(out,
@@ -351,7 +351,7 @@ ccl_status_t ccl_export_nccl_tuner(const ccl_ctx_t *ctx, const ccl_topology_t *t
     ccl_nccl_choice_t *choices = calloc(nsizes + (size_t)1, sizeof *choices);
     ccl_status_t status = choices ? CCL_OK : ccl_fail_nomem(err);
     if (kind > CCL_REDUCESCATTER && kind != CCL_BROADCAST && kind != CCL_REDUCE)
-        status = ccl_fail(err, CCL_ERR_UNSUPPORTED,
+        status = ccl_fail(err, CCL_UNSUPPORTED,
                           "NCCL asks its tuner for allreduce, allgather, reducescatter, broadcast "
                           "and reduce only, not for %s",
                           ccl_collective_kind_name(kind));

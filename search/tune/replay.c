@@ -63,7 +63,7 @@ static ccl_status_t choose(job_t *j, ccl_error_t *err) {
     }
     free(list);
     return j->r->npoints ? CCL_OK
-                         : ccl_fail(err, CCL_ERR_INPUT, "nothing to replay: no point has a time");
+                         : ccl_fail(err, CCL_INFEASIBLE, "nothing to replay: no point has a time");
 }
 
 static const ccl_tune_run_t *run_of(const job_t *j, uint32_t point) {
@@ -82,8 +82,8 @@ static double size_of(const job_t *j, uint32_t point) {
 
 /* What concerns one point only; anything else ends the replay. */
 static bool one_points(ccl_status_t status) {
-    return status == CCL_CHECK || status == CCL_DEADLOCK || status == CCL_ERR_UNSUPPORTED ||
-           status == CCL_ERR_INPUT;
+    return status == CCL_CHECK || status == CCL_DEADLOCK || status == CCL_UNSUPPORTED ||
+           status == CCL_ERR_INPUT || status == CCL_ERR_MISSING;
 }
 
 static ccl_status_t told(ccl_replayed_t *p, ccl_status_t status, const ccl_error_t *why,
@@ -162,10 +162,8 @@ static ccl_status_t measure(job_t *j, ccl_error_t *err) {
         j->r->nran += j->r->points[i].status == CCL_OK;
     if (j->r->nran)
         return CCL_OK;
-    bool missing =
-        j->r->points[0].status == CCL_ERR_UNSUPPORTED; /* the device, or what it can do */
-    return ccl_fail(err, missing ? CCL_ERR_UNSUPPORTED : CCL_ERR_INPUT,
-                    "nothing to fit to: no point ran; the first: %.400s", j->r->points[0].why);
+    return ccl_fail(err, j->r->points[0].status, "no point ran; the first: %.400s",
+                    j->r->points[0].why);
 }
 
 /* ---------------------------------------------------------------- fitting */

@@ -57,7 +57,7 @@ static ccl_status_t choose_synthesizers(search_t *s, ccl_error_t *err) {
     }
     if (s->nwith > 0)
         return CCL_OK;
-    return ccl_fail(err, CCL_ERR_INPUT, "no synthesizer of the space can do this: %.300s",
+    return ccl_fail(err, CCL_UNSUPPORTED, "no synthesizer of the space can do this: %.300s",
                     why ? why : "none is named");
 }
 

@@ -172,7 +172,7 @@ ccl_status_t ccl_i_tune_lower(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_
     uint32_t crowded;
     CCL_TRY(find_crowded(topo, schedule, &crowded, err));
     if (crowded != CCL_NONE && !improved && !can_merge)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+        return ccl_fail(err, CCL_UNSUPPORTED,
                         "%s: rank %u has more connections than its %s has room for thread blocks",
                         schedule->name, crowded, ccl_model_gpu(topo, crowded).name);
     if (!run->estimate || crowded != CCL_NONE)
@@ -182,7 +182,7 @@ ccl_status_t ccl_i_tune_lower(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_
     ccl_make_options_t make = ccl_i_make_options(way, &lower, &sim);
     make.no_prove = true;
     ccl_status_t status = ccl_make_program(&ctx, topo, routes, schedule, &make, out, err);
-    if (status != CCL_ERR_UNSUPPORTED || !can_merge)
+    if (status != CCL_UNSUPPORTED || !can_merge)
         return status;
     lower.rough = false; /* merged there may be room for it */
     return lower_point(&ctx, topo, routes, schedule, v, way, &sim, false, &lower, out, err);

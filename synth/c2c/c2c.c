@@ -261,7 +261,7 @@ static ccl_status_t try_way(race_t *r, way_t way) {
     ccl_schedule_destroy(made);
     if (status != CCL_OK && !r->why.status)
         r->why = at;
-    return status == CCL_ERR_UNSUPPORTED ? CCL_OK : status;
+    return status == CCL_UNSUPPORTED ? CCL_OK : status;
 }
 
 /* Start and end may share thread blocks, where there are both. */
@@ -283,7 +283,7 @@ static ccl_status_t try_clusters(race_t *r) {
         return CCL_OK;
     ccl_status_t status = ccl_i_c2c_map_init(r->cluster, CCL_I_C2C_BALANCED, &map, &err);
     if (status != CCL_OK)
-        return status == CCL_ERR_UNSUPPORTED ? CCL_OK : status;
+        return status == CCL_UNSUPPORTED ? CCL_OK : status;
     bool again = map.nclusters == vendors;
     ccl_i_c2c_map_fini(&map);
     for (uint32_t same = 0; same < shared && !again; same++)
@@ -324,7 +324,7 @@ static ccl_status_t synthesize_any(const ccl_ctx_t *ctx, const ccl_topology_t *t
     if (status == CCL_OK)
         status = try_inners(&r);
     if (status == CCL_OK && !r.best)
-        status = CCL_ERR_UNSUPPORTED;
+        status = CCL_UNSUPPORTED;
     if (status == CCL_OK && options->stats)
         status = ccl_c2c_load(topo, cluster.routes, r.best, r.size, &options->stats->c2c, &r.why);
     if (status != CCL_OK) {

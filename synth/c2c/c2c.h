@@ -36,7 +36,7 @@ uint32_t ccl_i_c2c_vendors(const ccl_topology_t *topo);
  *
  * @param nclusters  0: one per vendor; CCL_I_C2C_BALANCED: so many that all have about the
  *                   bandwidth of the poorest vendor.
- * @retval CCL_ERR_UNSUPPORTED  fewer than two clusters, no route out of one, or not so many
+ * @retval CCL_UNSUPPORTED  fewer than two clusters, no route out of one, or not so many
  * servers.
  * @par Source  HetCCL, sections 4.2.1 and 4.4.
  */
@@ -56,7 +56,7 @@ typedef struct ccl_i_c2c_item {
  *                 takes none.
  * @param border_out  [n] indices into the cluster's borders; CCL_NONE where only the rank to avoid
  *                    could.
- * @retval CCL_ERR_UNSUPPORTED  no border has a route to an item's peer.
+ * @retval CCL_UNSUPPORTED  no border has a route to an item's peer.
  */
 ccl_status_t ccl_i_c2c_assign(const ccl_i_cluster_t *cluster, const ccl_i_c2c_cluster_t *to,
                               bool outward, uint32_t n, const ccl_i_c2c_item_t *items,
@@ -91,7 +91,7 @@ typedef struct ccl_i_c2c_hom_want {
 
 /**
  * A cluster's collective by one of our synthesizers.
- * @retval CCL_ERR_UNSUPPORTED  the cluster does not hang together, or `inner` cannot do it.
+ * @retval CCL_UNSUPPORTED  the cluster does not hang together, or `inner` cannot do it.
  */
 ccl_status_t ccl_i_c2c_hom_init(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                 ccl_routes_t *routes, const ccl_i_c2c_cluster_t *cluster,

@@ -150,8 +150,8 @@ static ccl_status_t choose_parts(vendor_t *vendors, uint32_t n, uint32_t ncluste
         return CCL_OK;
     }
     if (nclusters && nclusters < n)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
-                        "%u clusters are too few: the GPUs are of %u vendors", nclusters, n);
+        return ccl_fail(err, CCL_UNSUPPORTED, "%u clusters are too few: the GPUs are of %u vendors",
+                        nclusters, n);
     for (; total < nclusters; total++) {
         uint32_t best = CCL_NONE;
         for (uint32_t v = 0; v < n; v++)
@@ -160,8 +160,8 @@ static ccl_status_t choose_parts(vendor_t *vendors, uint32_t n, uint32_t ncluste
                                          vendors[best].Bps / vendors[best].parts * (1 + 1e-9)))
                 best = v;
         if (best == CCL_NONE)
-            return ccl_fail(err, CCL_ERR_UNSUPPORTED,
-                            "%u clusters are too many: there are %u servers", nclusters, servers);
+            return ccl_fail(err, CCL_UNSUPPORTED, "%u clusters are too many: there are %u servers",
+                            nclusters, servers);
         vendors[best].parts++;
     }
     return CCL_OK;
@@ -279,7 +279,7 @@ static ccl_status_t fill_cluster(ccl_i_cluster_t *c, ccl_i_c2c_map_t *map, uint3
     }
     k->vendor = vendor_of(c->topo, ranks[0]);
     if (k->nborders == 0)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+        return ccl_fail(err, CCL_UNSUPPORTED,
                         "no GPU of the cluster of rank %u (%.60s) has a route to another cluster",
                         ranks[0], k->vendor);
     for (uint32_t b = 0; b < k->nborders; b++) {
@@ -308,7 +308,7 @@ ccl_status_t ccl_i_c2c_map_init(ccl_i_cluster_t *cluster, uint32_t nclusters, cc
     CCL_TRY_GOTO(weigh_ranks(cluster, out->of, weight, err), status, end);
     CCL_TRY_GOTO(split(cluster, weight, nclusters, out->of, &out->nclusters, err), status, end);
     if (out->nclusters < 2) {
-        status = ccl_fail(err, CCL_ERR_UNSUPPORTED, "all GPUs are of one vendor");
+        status = ccl_fail(err, CCL_UNSUPPORTED, "all GPUs are of one vendor");
         goto end;
     }
     CCL_TRY_GOTO(weigh_ranks(cluster, out->of, weight, err), status, end);
@@ -401,7 +401,7 @@ ccl_status_t ccl_i_c2c_assign(const ccl_i_cluster_t *cluster, const ccl_i_c2c_cl
         if (best == CCL_NONE && items[i].avoid != CCL_NONE)
             continue;
         if (best == CCL_NONE) {
-            status = ccl_fail(err, CCL_ERR_UNSUPPORTED,
+            status = ccl_fail(err, CCL_UNSUPPORTED,
                               "no border rank of the cluster of rank %u has a route %s rank %u",
                               to->ranks[0], outward ? "to" : "from", items[i].peer);
             break;

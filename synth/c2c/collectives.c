@@ -170,7 +170,7 @@ static ccl_status_t check_route(const ccl_i_c2c_t *b, uint32_t from, uint32_t to
                                 ccl_error_t *err) {
     if (ccl_i_cluster_reaches(b->cluster, from, to))
         return CCL_OK;
-    return ccl_fail(err, CCL_ERR_UNSUPPORTED, "rank %u has no route to rank %u of another cluster",
+    return ccl_fail(err, CCL_UNSUPPORTED, "rank %u has no route to rank %u of another cluster",
                     from, to);
 }
 

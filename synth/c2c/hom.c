@@ -45,7 +45,7 @@ static ccl_status_t choose(const ccl_ctx_t *ctx, const ccl_topology_t *part, ccl
             best_s = time_s;
         }
         ccl_schedule_destroy(made);
-        if (status != CCL_OK && status != CCL_ERR_UNSUPPORTED) {
+        if (status != CCL_OK && status != CCL_UNSUPPORTED) {
             if (err)
                 *err = why;
             return status;
@@ -95,7 +95,7 @@ ccl_status_t ccl_i_c2c_hom_init(const ccl_ctx_t *ctx, const ccl_topology_t *topo
     ccl_status_t status = ccl_i_topology_part(topo, routes, cluster->ranks, cluster->nranks,
                                               want->sms_share, &part, &why);
     if (status == CCL_ERR_INPUT)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+        return ccl_fail(err, CCL_UNSUPPORTED,
                         "the cluster of rank %u does not hang together: %.200s", cluster->ranks[0],
                         why.text);
     if (status != CCL_OK) {

@@ -89,7 +89,7 @@ static uint32_t root_of(const cegis_t *c, uint32_t chunk, uint32_t cut) {
 static ccl_status_t list_chunks(cegis_t *c, side_t *side, ccl_error_t *err) {
     uint64_t ntrees = (uint64_t)c->want->nchunks * c->cuts;
     if (ntrees >= 1u << 20)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "cegis: more than a million chunks");
+        return ccl_fail(err, CCL_UNSUPPORTED, "cegis: more than a million chunks");
     side->chunks = ccl_arena_alloc(&c->arena, ntrees + 1, sizeof *side->chunks);
     if (!side->chunks)
         return ccl_fail_nomem(err);

@@ -358,7 +358,7 @@ ccl_status_t ccl_i_cegis_greedy(const ccl_i_cegis_problem_t *p, bool plain, uint
     out->len = 0;
     out->nsteps = 0;
     if (p->nchunks >= 1u << 20 || p->x->nranks >= 1u << 16) {
-        status = ccl_fail(err, CCL_ERR_UNSUPPORTED, "more than a million chunks or 65535 ranks");
+        status = ccl_fail(err, CCL_UNSUPPORTED, "more than a million chunks or 65535 ranks");
         goto end;
     }
     if (!greedy_init(&g)) {

@@ -177,7 +177,7 @@ static ccl_status_t repair(solver_t *s, uint32_t steps, ccl_i_cegis_answer_t *an
         return CCL_OK;
     ccl_status_t status =
         ccl_i_cegis_search(s->task->ctx, s->p, s->best, steps, s->effort, left_s, &run, &why);
-    if (status == CCL_ERR_NOMEM || status == CCL_ERR_UNSUPPORTED) {
+    if (status == CCL_ERR_NOMEM || status == CCL_UNSUPPORTED) {
         ccl_log(s->task->ctx, CCL_LOG_INFO, "cegis", "a search for %u steps was dropped: %s", steps,
                 why.text);
         s->task->dropped++;

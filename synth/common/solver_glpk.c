@@ -169,7 +169,7 @@ static ccl_status_t gave_up(guard_t *guard, ccl_error_t *err) {
     guard->text[strcspn(guard->text, "\n")] = '\0';
     if (strstr(guard->text, "memory") || strstr(guard->text, "too large"))
         return ccl_fail(err, CCL_ERR_NOMEM, "out of memory (GLPK: %s)", guard->text);
-    return ccl_fail(err, CCL_ERR_UNSUPPORTED, "GLPK gave up: %s", guard->text);
+    return ccl_fail(err, CCL_UNSUPPORTED, "GLPK gave up: %s", guard->text);
 }
 
 /* @return false when GLPK jumped out; nothing that this function changes is looked at then */

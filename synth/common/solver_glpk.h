@@ -66,7 +66,7 @@ typedef enum ccl_i_glpk_answer {
  * @param value_out      [ncolumns + 1] by number; FOUND: filled.
  * @param objective_out  may be NULL.
  * @retval CCL_ERR_NOMEM        GLPK had no memory, or its limit was reached.
- * @retval CCL_ERR_UNSUPPORTED  GLPK gave up; err says why.
+ * @retval CCL_UNSUPPORTED  GLPK gave up; err says why.
  */
 ccl_status_t ccl_i_glpk_solve(const ccl_i_glpk_t *lp, const ccl_i_glpk_options_t *options,
                               double *value_out, double *objective_out,

@@ -32,7 +32,7 @@ static bool fine(ccl_i_z3_t *z) {
     if (code == Z3_MEMOUT_FAIL || of_memory(text))
         ccl_fail(&z->err, CCL_ERR_NOMEM, "out of memory (Z3: %.200s)", text);
     else
-        ccl_fail(&z->err, CCL_ERR_UNSUPPORTED, "Z3 gave up: %.200s", text);
+        ccl_fail(&z->err, CCL_UNSUPPORTED, "Z3 gave up: %.200s", text);
     return false;
 }
 

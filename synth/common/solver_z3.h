@@ -19,7 +19,7 @@ void ccl_i_z3_destroy(ccl_i_z3_t *z);
 /**
  * Whether all went well so far.
  * @retval CCL_ERR_NOMEM        Z3 was short of memory.
- * @retval CCL_ERR_UNSUPPORTED  Z3 gave up; err says why.
+ * @retval CCL_UNSUPPORTED  Z3 gave up; err says why.
  */
 ccl_status_t ccl_i_z3_status(const ccl_i_z3_t *z, ccl_error_t *err);
 

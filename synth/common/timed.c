@@ -40,7 +40,7 @@ ccl_status_t ccl_i_time_schedule_work(const ccl_ctx_t *ctx, const ccl_topology_t
         *work_out += PER_EVENT * (double)result->events + PER_RATE * (double)result->rate_changes;
     ccl_sim_result_destroy(result);
     ccl_program_destroy(program);
-    if (status == CCL_ERR_UNSUPPORTED || status == CCL_DEADLOCK)
+    if (status == CCL_UNSUPPORTED || status == CCL_DEADLOCK)
         return CCL_OK;
     if (status != CCL_OK && err)
         *err = why;

@@ -65,7 +65,7 @@ ccl_status_t ccl_i_copies_search(const ccl_ctx_t *ctx, const ccl_child_limits_t 
                                  bool *dropped_out, ccl_error_t *err) {
     ccl_error_t why = CCL_ERROR_INIT;
     ccl_status_t status = ccl_child_run(ctx, limits, fn, user, out, &why);
-    *dropped_out = (status == CCL_ERR_NOMEM || status == CCL_ERR_UNSUPPORTED) && out->data;
+    *dropped_out = (status == CCL_ERR_NOMEM || status == CCL_UNSUPPORTED) && out->data;
     if (*dropped_out) {
         ccl_log(ctx, CCL_LOG_INFO, limits->phase, "the search ended early: %s", why.text);
         return CCL_OK;

@@ -148,7 +148,7 @@ static ccl_status_t run(ccl_i_composer_t *c, const char *name, ccl_schedule_t **
             break;
         status = make(c, name, &ways[i], &made[n], &why);
         of[n] = ways[i];
-        if (status != CCL_OK && status != CCL_ERR_UNSUPPORTED) {
+        if (status != CCL_OK && status != CCL_UNSUPPORTED) {
             if (err)
                 *err = why;
             goto end;
@@ -158,7 +158,7 @@ static ccl_status_t run(ccl_i_composer_t *c, const char *name, ccl_schedule_t **
         if (i + 1 == nways && n == 0 && err)
             *err = why;
     }
-    status = n ? CCL_OK : CCL_ERR_UNSUPPORTED;
+    status = n ? CCL_OK : CCL_UNSUPPORTED;
     if (n > 1)
         status = find_fastest(c, made, n, &best, err);
     if (status == CCL_OK) {
@@ -217,7 +217,7 @@ static ccl_status_t init(ccl_i_composer_t *c, ccl_error_t *err) {
     uint32_t n = c->topo->nranks;
     CCL_TRY(ccl_i_pods_find(c->topo, c->routes, &c->pods, err));
     if (c->want->kind == CCL_ALLTOALL && c->pods.nkinds > 1)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "pods differ: %u kinds, and alltoall wants one",
+        return ccl_fail(err, CCL_UNSUPPORTED, "pods differ: %u kinds, and alltoall wants one",
                         c->pods.nkinds);
     CCL_TRY(make_parts(c, err));
     c->arrived = calloc(c->pods.most, sizeof *c->arrived);
@@ -280,8 +280,7 @@ ccl_status_t ccl_i_compose(const ccl_ctx_t *ctx, const char *name, const ccl_top
     case CCL_ALLTOALL:
         break;
     default:
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "%s is not composed of pods' schedules",
-                        want->name);
+        return ccl_fail(err, CCL_UNSUPPORTED, "%s is not composed of pods' schedules", want->name);
     }
     c.size_bytes = options->size_bytes > 0 ? options->size_bytes : 268435456.0;
     ccl_status_t status = init(&c, err);

@@ -39,7 +39,7 @@ static inline uint32_t ccl_i_kind_pod(const ccl_i_pods_t *p, uint32_t kind, uint
  * Pods of a topology: its servers; without servers the sets of GPUs that hang together over faster
  * hops. Pods are of one kind if hops between their places are as fast, their GPUs as fast towards
  * other pods, and a hop leads from every place to the same place of the others.
- * @retval CCL_ERR_UNSUPPORTED  there are none, or most of them differ; says how.
+ * @retval CCL_UNSUPPORTED  there are none, or most of them differ; says how.
  */
 ccl_status_t ccl_i_pods_find(const ccl_topology_t *topo, ccl_routes_t *routes, ccl_i_pods_t *out,
                              ccl_error_t *err);
@@ -146,7 +146,7 @@ ccl_status_t ccl_i_compose_moves(ccl_i_composer_t *c, ccl_error_t *err);
  * of the destination, then along the rail. Several ways to do so are simulated, the fastest stays.
  *
  * @param name  of the schedule; @param inner  must do the collective itself on a pod and on a rail.
- * @retval CCL_ERR_UNSUPPORTED  no equal pods, or another collective; says why.
+ * @retval CCL_UNSUPPORTED  no equal pods, or another collective; says why.
  * @par Source  HeteCCL (NSDI 2026), section 7.
  * @par Differs  a pod is no single node between pods: each of its rails is one; the rails' schedule
  * is that of the first. Pods of several kinds are composed, each kind solved once.

@@ -81,8 +81,7 @@ static ccl_status_t ask(ccl_i_composer_t *c, const part_t *part, ccl_routes_t *r
     if (part->shape == CCL_I_PART_INNER)
         return c->inner(c->ctx, part->topo, routes, want, &options, out, err, c->user);
     if (!ops->supports(part->topo, want, &why))
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "no %s for %s here: %s", ops->name, want->name,
-                        why);
+        return ccl_fail(err, CCL_UNSUPPORTED, "no %s for %s here: %s", ops->name, want->name, why);
     options.channels = 1;
     if (part->shape == CCL_I_PART_TREE)
         options.channels = TREES, options.chunks = 1;

@@ -197,16 +197,16 @@ ccl_status_t ccl_i_pods_find(const ccl_topology_t *topo, ccl_routes_t *routes, c
         CCL_TRY_GOTO(find_sets(&x, label, &nlabels, err), status, fini);
     }
     if (nlabels < 2 || nlabels == n) {
-        status = ccl_fail(err, CCL_ERR_UNSUPPORTED, "the cluster has no pods");
+        status = ccl_fail(err, CCL_UNSUPPORTED, "the cluster has no pods");
         goto fini;
     }
     CCL_TRY_GOTO(fill_pods(out, n, label, nlabels, err), status, fini);
     sort_kinds(&x, out, seen);
     if (2 * out->nkinds > out->npods)
-        status = ccl_fail(err, CCL_ERR_UNSUPPORTED, "pods differ: %u are of %u kinds", out->npods,
+        status = ccl_fail(err, CCL_UNSUPPORTED, "pods differ: %u are of %u kinds", out->npods,
                           out->nkinds);
     else if (!has_rails(&x, out))
-        status = ccl_fail(err, CCL_ERR_UNSUPPORTED,
+        status = ccl_fail(err, CCL_UNSUPPORTED,
                           "pods cannot be composed: no route leads from place to place");
 fini:
     ccl_i_exchange_fini(&x);

@@ -146,7 +146,7 @@ static ccl_status_t to_other_kind(ccl_i_composer_t *c, const chunk_t *chunk, uin
     }
     if (best == CCL_NONE)
         return ccl_fail(
-            err, CCL_ERR_UNSUPPORTED,
+            err, CCL_UNSUPPORTED,
             "pods differ: no route leads from rank %u to any GPU of another kind of pod", src);
     c->entered[ccl_i_pod_rank(&c->pods, first, best)]++;
     c->sent[p]++;

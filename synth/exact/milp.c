@@ -166,8 +166,7 @@ static ccl_status_t start_plan(const plan_t *p, ccl_i_milp_send_t **sends, size_
             goto end;
         }
     if (left)
-        status =
-            ccl_fail(err, CCL_ERR_UNSUPPORTED, "more than %u epochs would be needed", MAX_EPOCHS);
+        status = ccl_fail(err, CCL_UNSUPPORTED, "more than %u epochs would be needed", MAX_EPOCHS);
     *sends = g.sends;
     *nsends = g.nsends;
     *epochs = g.epochs;
@@ -273,7 +272,7 @@ static ccl_status_t prepare(plan_t *p, ccl_error_t *err) {
     for (uint32_t c = 0; c < p->coll->nchunks; c++)
         p->chunk_bytes = fmax(p->chunk_bytes, size * p->coll->chunks[c].share);
     if (!(p->chunk_bytes > 0))
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED, "all chunks are empty");
+        return ccl_fail(err, CCL_UNSUPPORTED, "all chunks are empty");
     choose_epoch(p);
     CCL_TRY(ccl_i_milp_discretise(p->x, p->chunk_bytes, p->epoch_s, p->delay, p->window,
                                   p->capacity, err));

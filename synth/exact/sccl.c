@@ -234,7 +234,7 @@ static ccl_status_t solve(ccl_child_pipe_t *pipe, void *user, ccl_error_t *err) 
     bool found = false;
     if (s->least_rounds > MAX_BOUND)
         return ccl_fail(
-            err, CCL_ERR_UNSUPPORTED,
+            err, CCL_UNSUPPORTED,
             "sccl: a chunk needs %.0f rounds of the slowest link here, %.0f are possible",
             s->least_rounds, MAX_BOUND);
     if (first < s->least_steps)

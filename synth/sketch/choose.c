@@ -187,7 +187,7 @@ static ccl_status_t run_one(uint32_t index, uint32_t worker, void *user, ccl_err
         ccl_error_t why = CCL_ERROR_INIT;
 
         status = time_of(race, &ctx, race->routes[worker], schedule, c, &why);
-        if (status == CCL_ERR_UNSUPPORTED) { /* more thread blocks than a GPU has */
+        if (status == CCL_UNSUPPORTED) { /* more thread blocks than a GPU has */
             c->time_s = c->order_s[0] = c->order_s[1] = INFINITY;
             status = CCL_OK;
         }
@@ -754,7 +754,7 @@ static ccl_status_t lowered_time(const race_t *race, const ccl_i_candidate_t *c,
         status = ccl_lower(race->ctx, schedule, &lower, &timed.program, err);
         if (status == CCL_OK)
             status = ccl_lower_run(race->ctx, &lower, &timed, 0, err);
-        else if (status == CCL_ERR_UNSUPPORTED)
+        else if (status == CCL_UNSUPPORTED)
             status = CCL_OK;
         if (timed.run)
             *time_s = timed.run->time_s;

@@ -304,7 +304,7 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     if (mixes.n == 0 && dropped)
         status = ccl_fail_nomem(err);
     else if (mixes.n == 0)
-        status = ccl_fail(err, CCL_ERR_UNSUPPORTED, "sketch: no sketch reaches all %u GPUs",
+        status = ccl_fail(err, CCL_UNSUPPORTED, "sketch: no sketch reaches all %u GPUs",
                           topo->nranks);
     else
         status = ccl_i_sketch_choose(ctx, &space, &sketches, &mixes, routes, want, &run, &chosen,

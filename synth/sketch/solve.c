@@ -302,8 +302,8 @@ static ccl_status_t ask_other(solver_t *s, const ccl_ctx_t *ctx, group_t *group,
         status = kind->ops->synthesize(ctx, topo, routes, want, &options, &schedule, &refused);
         if (status == CCL_OK)
             status = trees_of(schedule, place, part->n, all, out, err);
-        else if (status == CCL_ERR_UNSUPPORTED || status == CCL_INFEASIBLE ||
-                 status == CCL_ERR_USAGE || status == CCL_ERR_INPUT) {
+        else if (status == CCL_UNSUPPORTED || status == CCL_INFEASIBLE || status == CCL_ERR_USAGE ||
+                 status == CCL_ERR_INPUT) {
             status = CCL_OK; /* no answer of this kind */
             break;
         } else if (err)
@@ -381,7 +381,7 @@ static ccl_status_t run_job(uint32_t index, uint32_t worker, void *user, ccl_err
     } else {
         status = ask_milp(s, &ctx, part_of(group, k), &group->trees[k], &why);
     }
-    job->dropped = status == CCL_ERR_NOMEM || status == CCL_ERR_UNSUPPORTED;
+    job->dropped = status == CCL_ERR_NOMEM || status == CCL_UNSUPPORTED;
     if (status == CCL_OK || job->dropped) {
         snprintf(job->why, sizeof job->why, "%.159s", why.text);
         return CCL_OK;

@@ -14,15 +14,19 @@ START_TEST(status_table) {
         {CCL_CHECK, 1, "CCL_CHECK", "an answer of no"},
         {CCL_INFEASIBLE, 1, "CCL_INFEASIBLE", "an answer of no"},
         {CCL_DEADLOCK, 1, "CCL_DEADLOCK", "an answer of no"},
+        {CCL_UNSUPPORTED, 1, "CCL_UNSUPPORTED", "an answer of no"},
         {CCL_ERR_USAGE, 2, "CCL_ERR_USAGE", "usage"},
         {CCL_ERR_INPUT, 2, "CCL_ERR_INPUT", "bad input"},
         {CCL_TIMEOUT, 3, "CCL_TIMEOUT", "limit reached"},
         {CCL_ERR_IO, 4, "CCL_ERR_IO", "I/O"},
-        {CCL_ERR_UNSUPPORTED, 4, "CCL_ERR_UNSUPPORTED", "device missing"},
+        {CCL_ERR_MISSING, 4, "CCL_ERR_MISSING", "device missing"},
         {CCL_ERR_NOMEM, 4, "CCL_ERR_NOMEM", "memory"},
         {CCL_ERR_INTERNAL, 70, "CCL_ERR_INTERNAL", "bug"},
         {CCL_INTERRUPTED, 130, "CCL_INTERRUPTED", "128 + SIGINT"},
     };
+#define COUNT_(status_, exit_, meaning_) +1
+    ck_assert_uint_eq(CCL_ARRAY_LEN(rows), 0 CCL_STATUS_MAP(COUNT_));
+#undef COUNT_
     for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
         ck_assert_msg(ccl_status_exit_code(rows[i].status) == rows[i].exit_code, "%s: got %d",
                       rows[i].why, ccl_status_exit_code(rows[i].status));
@@ -46,7 +50,7 @@ START_TEST(format_table) {
          "a column without line says nothing"},
         {{CCL_ERR_INPUT, 3, 7, "", "bad"}, "3:7: bad", "no file"},
         {{CCL_ERR_INPUT, 0, 0, "", "bad"}, "bad", "text only"},
-        {{CCL_INFEASIBLE, 0, 0, "", ""}, "no solution exists", "no text: what the status means"},
+        {{CCL_INFEASIBLE, 0, 0, "", ""}, "there is no solution", "no text: what the status means"},
     };
     for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
         char out[128];

@@ -42,9 +42,4 @@ while read -r command <&3; do
 done 3<"$dir/commands"
 # The check itself: without the command's own section options are missed.
 [ -n "$(lacks simulate "$dir/clusters" "$dir/every")" ] || say "missing options are not told"
-# Exit codes of the help all stand in their table.
-section "Exit codes" >"$dir/codes"
-for code in 0 1 2 3 4 70 128+n; do
-    grep -qF "| $code |" "$dir/codes" || say "exit code $code has no row"
-done
 exit $bad

@@ -198,7 +198,7 @@ START_TEST(refusals) {
     ccl_error_t err = CCL_ERROR_INIT;
 
     ck_assert_int_eq(ccl_draw_timeline(r.topo, r.program, r.result, r.trace, NULL, &picture, &err),
-                     CCL_ERR_INPUT);
+                     CCL_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(err.text, "did not fit into the trace"));
     ran_free(&r);
     ccl_error_clear(&err);

@@ -209,7 +209,7 @@ START_TEST(test_refusals) {
     options.topo = m.topo;
     options.executor = refusals[_i].executor;
     options.allocation = refusals[_i].allocation;
-    ck_assert_int_eq(ccl_lower(NULL, m.schedule, &options, &m.program, &err), CCL_ERR_UNSUPPORTED);
+    ck_assert_int_eq(ccl_lower(NULL, m.schedule, &options, &m.program, &err), CCL_UNSUPPORTED);
     ck_assert_str_eq(err.text, refusals[_i].text);
     done(&m);
 }

@@ -153,7 +153,7 @@ START_TEST(test_missing) {
     ccl_run_result_t *r = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
     setenv("CCL_TEST_DEVICES", "0", 1);
-    ck_assert_int_eq(ccl_run_program(NULL, p, &o, &r, &err), CCL_ERR_UNSUPPORTED);
+    ck_assert_int_eq(ccl_run_program(NULL, p, &o, &r, &err), CCL_ERR_MISSING);
     ck_assert_msg(strstr(err.text, "no cuda device is here"), "%s", err.text);
     ccl_program_destroy(p);
 }

@@ -253,7 +253,7 @@ static inline ccl_program_t *random_lowered(ccl_rng_t *rng, const random_world_t
     if (ops) {
         ccl_status_t status = ccl_synthesize(NULL, ops->name, topo, world->routes[spec], want,
                                              &options, &schedule, &err);
-        ck_assert_msg(status == CCL_OK || status == CCL_TIMEOUT || status == CCL_ERR_UNSUPPORTED ||
+        ck_assert_msg(status == CCL_OK || status == CCL_TIMEOUT || status == CCL_UNSUPPORTED ||
                           status == CCL_INFEASIBLE,
                       "%s: %s", ops->name, err.text);
     }
@@ -273,7 +273,7 @@ static inline ccl_program_t *random_lowered(ccl_rng_t *rng, const random_world_t
              (int)lower->allocation, (int)lower->granularity, lower->slots);
     if (schedule) {
         ccl_status_t status = ccl_lower(NULL, schedule, lower, &program, &err);
-        ck_assert_msg(status == CCL_OK || status == CCL_ERR_UNSUPPORTED, "%s: %s", what, err.text);
+        ck_assert_msg(status == CCL_OK || status == CCL_UNSUPPORTED, "%s: %s", what, err.text);
     }
     ccl_schedule_destroy(schedule);
     ccl_collective_destroy(want);

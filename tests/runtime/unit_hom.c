@@ -5,6 +5,7 @@
  * right, calls and volumes exactly as table 7 of HetCCL (Peking/BAAI) wants them.
  */
 #include "common.h"
+#include "tests/schedule/mutants.h"
 
 static const char mixed[] = "servers:1 gpus:4 nvswitch=200GB/s,1us nics:2x25GB/s,2us model=A + "
                             "servers:1 gpus:2 nvswitch=100GB/s,1us nics:2x25GB/s,2us model=B";
@@ -221,6 +222,22 @@ START_TEST(test_out_of_place) {
 }
 END_TEST
 
+/* In place with one of the two buffers only, as files have it. */
+START_TEST(test_one_buffer) {
+    for (uint32_t keep = CCL_BUF_INPUT; keep <= CCL_BUF_OUTPUT; keep++) {
+        ccl_program_t *p = program_for("c2c", cases[_i].kind, mixed), m = mutant_of(p);
+        ccl_run_options_t o = options(FAKE_BOTH, NULL);
+        if (p->in_place)
+            mutant_fold(&m, (ccl_buffer_t)keep);
+        ccl_run_result_t *r = run_right(&m, &o, ccl_collective_kind_name(cases[_i].kind));
+        ck_assert_int_eq(r->clusters[0].start.by, CCL_RUN_BY_LIBRARY);
+        ccl_run_result_destroy(r);
+        mutant_free(&m);
+        ccl_program_destroy(p);
+    }
+}
+END_TEST
+
 /* ---------------------------------------------------------------- what goes wrong */
 
 static void must_fail(const ccl_program_t *p, const ccl_run_options_t *o, ccl_status_t want,
@@ -261,10 +278,10 @@ START_TEST(test_refused) {
     ccl_program_t *p = program_for("c2c", CCL_ALLGATHER, mixed);
     ccl_run_options_t o = options(FAKE_BOTH, NULL);
     o.device = "cuda";
-    must_fail(p, &o, CCL_ERR_UNSUPPORTED, "nothing crosses between vendors; --with-ccl");
+    must_fail(p, &o, CCL_UNSUPPORTED, "nothing crosses between vendors; --with-ccl");
     o = options(FAKE_BOTH, NULL);
     o.device = "cuda*2,hip*4"; /* not the clusters of the program */
-    must_fail(p, &o, CCL_ERR_UNSUPPORTED, "the program has no stages before or after those");
+    must_fail(p, &o, CCL_UNSUPPORTED, "the program has no stages before or after those");
     o.device = "cuda*4,hip*2";
     o.granularity = CCL_GRANULARITY_ALGORITHM;
     must_fail(p, &o, CCL_ERR_USAGE, "want a program at stage level");
@@ -274,7 +291,7 @@ START_TEST(test_refused) {
     ccl_program_destroy(p);
     p = program_of("ring", CCL_ALLGATHER, mixed, NULL);
     o.library = CCL_LIBRARY_NONE;
-    must_fail(p, &o, CCL_ERR_UNSUPPORTED, "the program has no stages before or after those");
+    must_fail(p, &o, CCL_UNSUPPORTED, "the program has no stages before or after those");
     ccl_program_destroy(p);
 }
 END_TEST
@@ -289,6 +306,7 @@ int main(void) {
     tcase_add_loop_test(tests, test_some_without, 0, CCL_ARRAY_LEN(cases));
     tcase_add_test(tests, test_one);
     tcase_add_loop_test(tests, test_out_of_place, 0, CCL_ARRAY_LEN(cases));
+    tcase_add_loop_test(tests, test_one_buffer, 0, CCL_ARRAY_LEN(cases));
     tcase_add_loop_test(tests, test_faults, 0, 10);
     tcase_add_test(tests, test_refused);
     suite_add_tcase(suite, tests);

@@ -5,6 +5,7 @@
  * needed.
  */
 #include "common.h"
+#include "tests/schedule/mutants.h"
 
 static const char four[] = "servers:2 gpus:2 nvswitch=300GB/s,1us nics:2x25GB/s,2us";
 
@@ -65,6 +66,23 @@ START_TEST(test_right) {
 }
 END_TEST
 
+/* In place with one of the two buffers only, as files have it. */
+START_TEST(test_one_buffer) {
+    if (cases[_i].out_of_place)
+        return;
+    for (uint32_t keep = CCL_BUF_INPUT; keep <= CCL_BUF_OUTPUT; keep++) {
+        ccl_program_t *p = program_for((size_t)_i), m = mutant_of(p);
+        ccl_run_options_t o = options_for((size_t)_i, NULL);
+        mutant_fold(&m, (ccl_buffer_t)keep);
+        ccl_run_result_t *r = run_right(&m, &o, ccl_collective_kind_name(cases[_i].kind));
+        ck_assert_str_eq(r->library, "nccl 2.19.4");
+        ccl_run_result_destroy(r);
+        mutant_free(&m);
+        ccl_program_destroy(p);
+    }
+}
+END_TEST
+
 /* What is checked is what the library wrote. */
 START_TEST(test_wrong) {
     ccl_program_t *p = program_for((size_t)_i);
@@ -111,23 +129,23 @@ START_TEST(test_refused) {
         must_fail(p, &o, CCL_ERR_IO, "nccl: allreduce: invalid usage (fake)");
         o = options(FAKE_GPU ":" FAKE_OLD_NCCL, NULL);
         o.ranks = how[i];
-        must_fail(p, &o, CCL_ERR_UNSUPPORTED, "libnccl.so.2 has no ncclSend: version 2.7 or later");
+        must_fail(p, &o, CCL_ERR_MISSING, "libnccl.so.2 has no ncclSend: version 2.7 or later");
         o = options(FAKE_BOTH, NULL);
         o.ranks = how[i];
         o.library = CCL_LIBRARY_RCCL;
-        must_fail(p, &o, CCL_ERR_UNSUPPORTED, "rccl runs on hip devices, this run is on cuda");
+        must_fail(p, &o, CCL_ERR_MISSING, "rccl runs on hip devices, this run is on cuda");
         o.device = "host";
         o.library = CCL_LIBRARY_NCCL;
-        must_fail(p, &o, CCL_ERR_UNSUPPORTED, "nccl runs on cuda devices, this run is on host");
+        must_fail(p, &o, CCL_ERR_MISSING, "nccl runs on cuda devices, this run is on host");
     }
     ccl_run_options_t o = options(FAKE_BOTH, NULL);
     setenv("CCL_TEST_DEVICES", "3", 1); /* in one process, then in four that share them */
-    must_fail(p, &o, CCL_ERR_UNSUPPORTED, "nccl wants a device for every rank, process 0 has 4");
+    must_fail(p, &o, CCL_ERR_MISSING, "nccl wants a device for every rank, process 0 has 4");
     o.ranks = CCL_RANKS_PROCESSES;
-    must_fail(p, &o, CCL_ERR_UNSUPPORTED, "nccl cannot connect the ranks: invalid usage (fake)");
+    must_fail(p, &o, CCL_ERR_MISSING, "nccl cannot connect the ranks: invalid usage (fake)");
     o.device = "cuda*2,hip*2";
     o.processes = 2;
-    must_fail(p, &o, CCL_ERR_UNSUPPORTED, "nccl runs on cuda devices, this run is on cuda and");
+    must_fail(p, &o, CCL_ERR_MISSING, "nccl runs on cuda devices, this run is on cuda and");
     o = options(FAKE_BOTH, NULL);
     o.block_times = true;
     must_fail(p, &o, CCL_ERR_USAGE, "a library's collective has no thread blocks");
@@ -152,6 +170,7 @@ int main(void) {
     TCase *tests = tcase_create("vendor");
     tcase_set_timeout(tests, 0);
     tcase_add_loop_test(tests, test_right, 0, CCL_ARRAY_LEN(cases));
+    tcase_add_loop_test(tests, test_one_buffer, 0, CCL_ARRAY_LEN(cases));
     tcase_add_loop_test(tests, test_wrong, 0, CCL_ARRAY_LEN(cases));
     tcase_add_loop_test(tests, test_hangs, 0, 2);
     tcase_add_test(tests, test_refused);

@@ -5,6 +5,7 @@
  * right, and mutants that the verifier says lack something must go wrong there.
  */
 #include "brute.h"
+#include "mutants.h"
 #include "tests/base/main.h"
 
 #define MUTANTS 12000
@@ -172,172 +173,6 @@ static ccl_program_t *pair_reducescatter(void) {
 
 /* ---------------------------------------------------------------- mutants */
 
-typedef enum mutation {
-    DROP_DEP,
-    DROP_FLAG,
-    SWAP_STEPS,
-    OFFSET,
-    COUNT,
-    PEER,
-    CHANNEL,
-    DROP_STEP,
-    TYPE,
-    BUFFER,
-    MUTATIONS
-} mutation_t;
-
-static const char *const mutation_names[] = {
-    "drop dependency", "drop flag", "swap steps", "offset", "count", "peer",
-    "channel",         "drop step", "type",       "buffer"};
-
-static bool uses_src(uint32_t t) {
-    return t != CCL_PRIM_R && t != CCL_PRIM_RCS && t != CCL_PRIM_NOP;
-}
-
-static bool uses_dst(uint32_t t) {
-    return t != CCL_PRIM_S && t != CCL_PRIM_RRS && t != CCL_PRIM_NOP;
-}
-
-/** A copy of p whose blocks and steps may be changed; borrows the rest. */
-static ccl_program_t copy_of(const ccl_program_t *p) {
-    ccl_program_t m = *p;
-    m.tbs = malloc(p->ntbs * sizeof *m.tbs);
-    m.steps = malloc(p->nsteps * sizeof *m.steps);
-    memcpy(m.tbs, p->tbs, p->ntbs * sizeof *m.tbs);
-    memcpy(m.steps, p->steps, p->nsteps * sizeof *m.steps);
-    return m;
-}
-
-static void free_copy(ccl_program_t *m) {
-    free(m->tbs);
-    free(m->steps);
-}
-
-/** Deletes a step; waits for later steps of its block move along, waits for itself go. */
-static void drop_step(ccl_program_t *m, uint32_t t, uint32_t i) {
-    ccl_tb_t *tb = &m->tbs[t];
-    uint32_t at = tb->first_step + i;
-    memmove(&m->steps[at], &m->steps[at + 1], (m->nsteps - at - 1) * sizeof *m->steps);
-    m->nsteps--;
-    tb->nsteps--;
-    for (uint32_t q = t + 1; q < m->ntbs; q++)
-        m->tbs[q].first_step--;
-    for (uint32_t q = m->rank_first_tb[tb->rank]; q < m->rank_first_tb[tb->rank + 1]; q++) {
-        for (uint32_t k = 0; k < m->tbs[q].nsteps; k++) {
-            ccl_step_t *s = &m->steps[m->tbs[q].first_step + k];
-            if (s->dep_tb != tb->id)
-                continue;
-            if (s->dep_step == i)
-                s->dep_tb = s->dep_step = CCL_NONE;
-            else if (s->dep_step > i)
-                s->dep_step--;
-        }
-    }
-}
-
-static bool same_step(const ccl_step_t *a, const ccl_step_t *b) {
-    bool src = uses_src(a->type), dst = uses_dst(a->type);
-    return a->type == b->type && a->count == b->count &&
-           (!src || (a->src_buf == b->src_buf && a->src_off == b->src_off)) &&
-           (!dst || (a->dst_buf == b->dst_buf && a->dst_off == b->dst_off)) &&
-           a->dep_tb == b->dep_tb && a->dep_step == b->dep_step;
-}
-
-static bool overlap(uint8_t buf_a, uint32_t off_a, uint32_t len_a, uint8_t buf_b, uint32_t off_b,
-                    uint32_t len_b) {
-    return buf_a == buf_b && off_a < off_b + len_b && off_b < off_a + len_a;
-}
-
-/**
- * Whether swapping two steps of a block plainly changes nothing: they use different directions of
- * the connection and different elements, or add to the same sum.
- */
-static bool commute(const ccl_step_t *a, const ccl_step_t *b) {
-    if ((brute_sends(a->type) && brute_sends(b->type)) ||
-        (brute_receives(a->type) && brute_receives(b->type)))
-        return false;
-    if (a->type == CCL_PRIM_RE && b->type == CCL_PRIM_RE && a->dst_buf == b->dst_buf &&
-        a->dst_off == b->dst_off)
-        return true;
-    bool ws = uses_dst(a->type), wt = uses_dst(b->type);
-    return !(ws && wt &&
-             overlap(a->dst_buf, a->dst_off, a->count, b->dst_buf, b->dst_off, b->count)) &&
-           !(ws && uses_src(b->type) &&
-             overlap(a->dst_buf, a->dst_off, a->count, b->src_buf, b->src_off, b->count)) &&
-           !(wt && uses_src(a->type) &&
-             overlap(b->dst_buf, b->dst_off, b->count, a->src_buf, a->src_off, a->count));
-}
-
-/** Changes one thing that matters; false when the dice named nothing to change. */
-static bool mutate(ccl_program_t *m, mutation_t how, ccl_rng_t *rng) {
-    uint32_t t = ccl_rng_below(rng, m->ntbs);
-    ccl_tb_t *tb = &m->tbs[t];
-    if (!tb->nsteps)
-        return false;
-    uint32_t i = ccl_rng_below(rng, tb->nsteps);
-    ccl_step_t *s = &m->steps[tb->first_step + i];
-    bool pick_src = uses_src(s->type) && (!uses_dst(s->type) || ccl_rng_below(rng, 2));
-    uint32_t was;
-    switch (how) {
-    case DROP_DEP:
-        was = s->dep_tb;
-        s->dep_tb = s->dep_step = CCL_NONE;
-        return was != CCL_NONE && was != tb->id;
-    case DROP_FLAG:
-        was = s->has_dep;
-        s->has_dep = 0;
-        return was;
-    case SWAP_STEPS: {
-        ccl_step_t *q = &m->steps[tb->first_step + ccl_rng_below(rng, tb->nsteps)], keep = *s;
-        if (same_step(s, q) || commute(s, q))
-            return false;
-        *s = *q;
-        *q = keep;
-        uint8_t flag = s->has_dep; /* who waits, waits for the place */
-        s->has_dep = q->has_dep;
-        q->has_dep = flag;
-        return true;
-    }
-    case OFFSET: {
-        uint32_t *off = pick_src ? &s->src_off : &s->dst_off;
-        was = *off;
-        uint32_t len = m->buffer_len[3 * tb->rank + (pick_src ? s->src_buf : s->dst_buf)];
-        *off = ccl_rng_below(rng, len + 1);
-        return s->type != CCL_PRIM_NOP && *off != was;
-    }
-    case COUNT:
-        was = s->count;
-        s->count = ccl_rng_below(rng, was + 3);
-        return s->type != CCL_PRIM_NOP && s->count != was;
-    case PEER: {
-        uint32_t *peer = ccl_rng_below(rng, 2) ? &tb->send_peer : &tb->recv_peer;
-        was = *peer;
-        *peer = ccl_rng_below(rng, m->nranks);
-        return was != CCL_NONE && *peer != was;
-    }
-    case CHANNEL:
-        was = tb->channel;
-        tb->channel = ccl_rng_below(rng, m->nchannels + 1);
-        return tb->channel != was && (tb->send_peer != CCL_NONE || tb->recv_peer != CCL_NONE);
-    case DROP_STEP:
-        was = s->type;
-        drop_step(m, t, i);
-        return was != CCL_PRIM_NOP;
-    case TYPE:
-        was = s->type;
-        s->type = (uint8_t)ccl_rng_below(rng, CCL_PRIM_NOP + 1);
-        return s->type != was && was != CCL_PRIM_NOP;
-    default: {
-        uint8_t *buffer = pick_src ? &s->src_buf : &s->dst_buf;
-        was = *buffer;
-        *buffer = (uint8_t)ccl_rng_below(rng, 3);
-        bool alias = m->in_place && !m->out_of_place && *buffer != CCL_BUF_SCRATCH &&
-                     was != CCL_BUF_SCRATCH && m->coll->kind == CCL_ALLREDUCE;
-        return s->type != CCL_PRIM_NOP && *buffer != was && !alias;
-    }
-    }
-}
-
 typedef struct tally {
     uint32_t mutants, survivors, checked, races, races_shown, by_kind[MUTATIONS],
         alive_by_kind[MUTATIONS];
@@ -365,7 +200,7 @@ static void try_base(const ccl_program_t *p, uint32_t nmutants, uint64_t seed, t
     ccl_rng_t rng;
     ccl_rng_init(&rng, seed);
     for (uint32_t i = 0; i < nmutants;) {
-        ccl_program_t m = copy_of(p);
+        ccl_program_t m = mutant_of(p);
         mutation_t how = (mutation_t)ccl_rng_below(&rng, MUTATIONS);
         if (mutate(&m, how, &rng)) {
             ck_assert_int_eq(ccl_program_verify(NULL, &m, NULL, &verdict, &err), CCL_OK);
@@ -391,7 +226,7 @@ static void try_base(const ccl_program_t *p, uint32_t nmutants, uint64_t seed, t
             }
             i++;
         }
-        free_copy(&m);
+        mutant_free(&m);
     }
 }
 
@@ -481,10 +316,10 @@ START_TEST(drifting_programs_that_verify_are_right) {
     ccl_rng_t rng;
     ccl_rng_init(&rng, 99);
     for (size_t i = 0; i < CCL_ARRAY_LEN(bases); i++) {
-        ccl_program_t now = copy_of(bases[i]);
+        ccl_program_t now = mutant_of(bases[i]);
         uint32_t slots = !strcmp(now.proto, "Simple") ? 2 : 8;
         for (uint32_t k = 0; k < 3000; k++) {
-            ccl_program_t m = copy_of(&now);
+            ccl_program_t m = mutant_of(&now);
             bool changed = ccl_rng_below(&rng, 2);
             if (changed)
                 reorder(&m, &rng);
@@ -493,16 +328,16 @@ START_TEST(drifting_programs_that_verify_are_right) {
             ccl_verdict_t verdict;
             ck_assert_int_eq(ccl_program_verify(NULL, &m, NULL, &verdict, NULL), CCL_OK);
             if (!changed || !verdict.valid) {
-                free_copy(&m);
+                mutant_free(&m);
                 continue;
             }
             ck_assert_msg(brute_check(&m, slots, 9, k), "%s after %u changes: wrong", m.name,
                           accepted);
             accepted++;
-            free_copy(&now);
+            mutant_free(&now);
             now = m;
         }
-        free_copy(&now);
+        mutant_free(&now);
         ccl_program_destroy(bases[i]);
     }
     if (getenv("CCL_TEST_VERBOSE"))

@@ -142,7 +142,7 @@ START_TEST(refused) {
     ccl_error_t err = CCL_ERROR_INIT;
     ccl_schedule_t *s = NULL;
     ccl_status_t status = ccl_schedule_read_json("in", row->text, strlen(row->text), &s, &err);
-    ck_assert_msg(status == CCL_ERR_INPUT || status == CCL_ERR_UNSUPPORTED, "%s: %s", row->text,
+    ck_assert_msg(status == CCL_ERR_INPUT || status == CCL_UNSUPPORTED, "%s: %s", row->text,
                   ccl_status_name(status));
     ck_assert_msg(strstr(err.text, row->says) != NULL, "'%s' does not say '%s'", err.text,
                   row->says);

@@ -135,6 +135,33 @@ static const struct row {
                  TB("0", "-1", "0") PLAIN("0", "r", "i", "0", "i", "0")
                      PLAIN("1", "r", "i", "1", "i", "1") "</tb></gpu></algo>",
      "connection", 0, 1, NONE, NONE, "blocks 0 and 1 both send to rank 1 on channel 0"},
+    {"in place, all in the input, as files have it",
+     ALGO("allreduce", "1", IN_PLACE) GPU("0", "1", "0", "0") TB("0", "1", "1") ADD_SEND
+     "</tb></gpu>" GPU("1", "1", "0", "0") TB("0", "0", "0") SEND_GET "</tb></gpu></algo>",
+     NULL, NONE, NONE, NONE, NONE, NULL},
+    {"the same out of place has no output",
+     ALGO("allreduce", "1", OUT_OF_PLACE) GPU("0", "1", "0", "0") TB("0", "1", "1") ADD_SEND
+     "</tb></gpu>" GPU("1", "1", "0", "0") TB("0", "0", "0") SEND_GET "</tb></gpu></algo>",
+     "missing", 0, NONE, NONE, 0, "rank 0 has no output element for chunk 0 of the collective"},
+    {"the same in both ways has none out of place",
+     ALGO("allreduce", "1", BOTH) GPU("0", "1", "1", "0") TB("0", "1", "1") ADD_SEND
+     "</tb></gpu>" GPU("1", "1", "0", "0") TB("0", "0", "0") SEND_GET "</tb></gpu></algo>",
+     "missing", 1, NONE, NONE, 0,
+     "rank 1 has no output element for chunk 0 of the collective, out of place"},
+    {"too short a buffer for both",
+     ALGO("allreduce", "2", IN_PLACE)
+         GPU("0", "1", "1", "0") "</gpu>" GPU("1", "2", "0", "0") "</gpu></algo>",
+     "missing", 0, NONE, NONE, 1, "rank 0 has no output element for chunk 1 of the collective"},
+    {"a copy over part of itself, as input and output; right one by one",
+     ALGO("allgather", "4", IN_PLACE) GPU("0", "2", "4", "0") TB("0", "1", "1")
+         PLAIN("0", "s", "o", "0", "o", "0") PLAIN("1", "s", "o", "1", "o", "1")
+             PLAIN("2", "r", "o", "2", "o", "2") PLAIN("3", "r", "o", "3", "o",
+                                                       "3") "</tb></gpu>" GPU("1", "2", "4", "0")
+                 TB("0", "0", "0") STEP("0", "cpy", "i", "0", "o", "1", "2", "-1", "-1", "0")
+                     PLAIN("1", "s", "o", "1", "o", "1") PLAIN("2", "s", "o", "2", "o", "2")
+                         PLAIN("3", "cpy", "o", "1", "i", "0") PLAIN("4", "r", "o", "0", "o", "0")
+                             PLAIN("5", "r", "o", "1", "o", "1") "</tb></gpu></algo>",
+     "alias", 1, 0, 0, 2, "source and destination overlap in place, at output element 2"},
     {"a copy over part of itself",
      ALGO("allreduce", "3", IN_PLACE) GPU("0", "3", "0", "0") TB("0", "-1", "-1")
          STEP("0", "cpy", "i", "0", "i", "1", "2", "-1", "-1",
@@ -500,6 +527,48 @@ START_TEST(demands) {
 }
 END_TEST
 
+/* Sizes of a chunk where nothing moves it; what moves is compared step by step. */
+START_TEST(sizes) {
+    static const struct {
+        const char *why;
+        uint32_t rank, buffer, elem;
+        double factor;
+        bool in_place;
+        const char *kind, *text;
+    } changes[] = {
+        {"as the demand has it", 1, CCL_BUF_OUTPUT, 2, 1, false, "missing", "chunk 3 is missing"},
+        {"an output that nothing is copied to", 1, CCL_BUF_OUTPUT, 2, 2, false, "mismatch",
+         "chunk 3 has outputs of different sizes: share "},
+        {"an input that nobody takes", 1, CCL_BUF_INPUT, 1, 2, false, "mismatch",
+         "chunk 3 is of share 0.142857143 at its source rank 1, but 0.0714285714 where it goes"},
+        {"one place, two sizes", 1, CCL_BUF_OUTPUT, 2, 0.5, true, "mismatch",
+         "rank 1: input element 1 and output element 2 are one in place but differ in size"},
+        {"one place, one size to rounding", 1, CCL_BUF_OUTPUT, 2, 1 + 1e-12, true, NULL, ""},
+    };
+    for (size_t i = 0; i < CCL_ARRAY_LEN(changes); i++) {
+        ccl_program_t *p = demand_program();
+        size_t at = 3 * (size_t)changes[i].rank + changes[i].buffer;
+        ck_assert_int_eq(p->steps[6].type, CCL_PRIM_CPY); /* rank 1 copies its own chunk */
+        p->steps[6].type = CCL_PRIM_NOP;
+        if (changes[i].buffer == CCL_BUF_INPUT) /* and sends it to rank 2 */
+            p->steps[5].type = p->steps[p->nsteps - 1].type = CCL_PRIM_NOP;
+        ((double *)(uintptr_t)p->shares[at])[changes[i].elem] *= changes[i].factor;
+        p->in_place = changes[i].in_place;
+        p->out_of_place = !changes[i].in_place;
+        ccl_verdict_t v, first;
+        ck_assert_int_eq(ccl_program_verify(NULL, p, NULL, &v, NULL), CCL_OK);
+        ck_assert_int_eq(ccl_program_check(p, CCL_GRANULARITY_ALGORITHM, &first, NULL), CCL_OK);
+        ck_assert_msg(v.valid == !changes[i].kind &&
+                          (v.valid || (!strcmp(v.fault.kind, changes[i].kind) &&
+                                       strstr(v.fault.text, changes[i].text))),
+                      "%s: %s: %s", changes[i].why, v.valid ? "valid" : v.fault.kind, v.fault.text);
+        ck_assert_msg(first.valid || !strcmp(first.fault.text, v.fault.text), "%s: first %s",
+                      changes[i].why, first.fault.text);
+        ccl_program_destroy(p);
+    }
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("schedule.verify");
     TCase *tc = tcase_create("all");
@@ -508,6 +577,7 @@ int main(void) {
     tcase_add_loop_test(tc, schedules, 0, (int)CCL_ARRAY_LEN(schedule_rows));
     tcase_add_test(tc, schedules_made_by_hand_are_not_trusted);
     tcase_add_test(tc, demands);
+    tcase_add_test(tc, sizes);
     tcase_set_timeout(tc, 0);
     suite_add_tcase(suite, tc);
     return run_suite(suite);

@@ -162,7 +162,7 @@ START_TEST(test_tuner) {
                   text.data);
     ccl_text_fini(&text);
     ck_assert_int_eq(ccl_export_nccl_tuner(NULL, topo, NULL, CCL_ALLTOALL, sizes, 4, &text, &err),
-                     CCL_ERR_UNSUPPORTED);
+                     CCL_UNSUPPORTED);
     ccl_text_fini(&text);
     ccl_profile_destroy(profile);
     close_cluster();

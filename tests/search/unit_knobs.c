@@ -230,7 +230,7 @@ START_TEST(test_impossible) {
     row_t crowded = row;
     crowded.with = "direct";
     ccl_tuning_t *t = tune(&crowded, topo, NULL);
-    ck_assert_int_eq(t->runs[1].result.status, CCL_ERR_UNSUPPORTED);
+    ck_assert_int_eq(t->runs[1].result.status, CCL_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(t->runs[1].result.why, "thread blocks"));
     ck_assert_int_eq(t->runs[t->best[0]].result.status, CCL_OK);
     ccl_tuning_destroy(t);

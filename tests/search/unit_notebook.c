@@ -100,14 +100,14 @@ END_TEST
 START_TEST(test_failed_point) {
     ccl_notebook_t *n = opened();
     ccl_point_t p = point_of(n, "{}", 1);
-    ccl_point_result_t in = {.status = CCL_ERR_UNSUPPORTED, .why = "not here", .bound_s = 1}, out;
+    ccl_point_result_t in = {.status = CCL_UNSUPPORTED, .why = "not here", .bound_s = 1}, out;
     bool found = false;
     ck_assert_int_eq(ccl_notebook_add(n, &p, &in, "nccl-h100", NULL), CCL_OK);
     ck_assert_int_eq(ccl_notebook_find(n, &p, &out, &found, NULL), CCL_OK);
-    ck_assert(found && out.status == CCL_ERR_UNSUPPORTED);
+    ck_assert(found && out.status == CCL_UNSUPPORTED);
     ck_assert_str_eq(out.why, "not here");
     is(n, "SELECT time_s FROM run", "null");
-    is(n, "SELECT status || ' ' || profile FROM run", "CCL_ERR_UNSUPPORTED nccl-h100");
+    is(n, "SELECT status || ' ' || profile FROM run", "CCL_UNSUPPORTED nccl-h100");
     ccl_notebook_close(n);
 }
 END_TEST

@@ -187,7 +187,7 @@ START_TEST(test_names) {
     options.path = true;
     options.batches = 1u << 24; /* two nodes each */
     ck_assert_int_eq(ccl_sim_program(NULL, topo, NULL, program, &options, &r, &err),
-                     CCL_ERR_UNSUPPORTED);
+                     CCL_UNSUPPORTED);
     ccl_program_destroy(program);
     ccl_topology_destroy(topo);
 }

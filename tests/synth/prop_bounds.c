@@ -22,7 +22,7 @@ static double simulate(const ccl_topology_t *topo, ccl_routes_t *routes,
     lower.proto = proto;
     ccl_status_t status = ccl_lower(NULL, schedule, &lower, &program, &err);
     if (status ==
-        CCL_ERR_UNSUPPORTED) { /* the bound also holds for more blocks than a GPU has room for */
+        CCL_UNSUPPORTED) { /* the bound also holds for more blocks than a GPU has room for */
         lower.topo = NULL;
         status = ccl_lower(NULL, schedule, &lower, &program, &err);
     }

@@ -264,7 +264,7 @@ START_TEST(refusals) {
     ccl_schedule_t *schedule = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
     ck_assert_int_eq(ccl_synthesize(NULL, "packing", topo, NULL, want, NULL, &schedule, &err),
-                     CCL_ERR_UNSUPPORTED);
+                     CCL_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(err.text, "use direct or pxn"));
     ccl_collective_destroy(want);
     ccl_topology_destroy(topo);

@@ -370,7 +370,7 @@ START_TEST(test_refused) {
     ccl_error_t err = CCL_ERROR_INIT;
     ck_assert_int_eq(
         try(topo, refused[_i].name, refused[_i].kind, 0, refused[_i].options, &schedule, &err),
-        CCL_ERR_UNSUPPORTED);
+        CCL_UNSUPPORTED);
     ck_assert_str_eq(err.text, refused[_i].want);
     ck_assert_ptr_null(schedule);
     ccl_topology_destroy(topo);

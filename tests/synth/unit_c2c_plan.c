@@ -231,26 +231,22 @@ START_TEST(test_refused) {
     made_t m;
 
     make("hetccl-snu", CCL_GATHER, "c2c", 0, &m);
-    ck_assert_int_eq(ccl_c2c_plan_create(m.schedule, &m.groups, 0, &plan, &err),
-                     CCL_ERR_UNSUPPORTED);
+    ck_assert_int_eq(ccl_c2c_plan_create(m.schedule, &m.groups, 0, &plan, &err), CCL_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(err.text, "reduce and reducescatter, not of gather"));
     fini(&m);
     ccl_error_clear(&err);
     make("hetccl-snu", CCL_REDUCE, "direct", 0, &m); /* the root adds what comes from there */
-    ck_assert_int_eq(ccl_c2c_plan_create(m.schedule, &m.groups, 0, &plan, &err),
-                     CCL_ERR_UNSUPPORTED);
+    ck_assert_int_eq(ccl_c2c_plan_create(m.schedule, &m.groups, 0, &plan, &err), CCL_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(err.text, "adds what it receives from another cluster itself"));
     fini(&m);
     ccl_error_clear(&err);
     make("hetccl-pku", CCL_REDUCE, "c2c", 0, &m);
-    ck_assert_int_eq(ccl_c2c_plan_create(m.schedule, &m.groups, 0, &plan, &err),
-                     CCL_ERR_UNSUPPORTED);
+    ck_assert_int_eq(ccl_c2c_plan_create(m.schedule, &m.groups, 0, &plan, &err), CCL_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(err.text, "for two clusters, here are 4"));
     fini(&m);
     ccl_error_clear(&err);
     make("hetccl-snu", CCL_ALLGATHER, "direct", 0, &m); /* chunks enter a cluster eight times */
-    ck_assert_int_eq(ccl_c2c_plan_create(m.schedule, &m.groups, 0, &plan, &err),
-                     CCL_ERR_UNSUPPORTED);
+    ck_assert_int_eq(ccl_c2c_plan_create(m.schedule, &m.groups, 0, &plan, &err), CCL_UNSUPPORTED);
     ck_assert_ptr_null(plan);
     fini(&m);
 }

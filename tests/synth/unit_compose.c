@@ -127,7 +127,7 @@ START_TEST(test_refused) {
         options.compose = CCL_COMPOSE_ON;
         ck_assert_int_eq(
             ccl_synthesize(NULL, "greedy", topo, NULL, want, &options, &schedule, &err),
-            CCL_ERR_UNSUPPORTED);
+            CCL_UNSUPPORTED);
         ck_assert_msg(strstr(err.text, rows[i].text), "%s", err.text);
         options.compose = CCL_COMPOSE_AUTO;
         options.chunks = 1;

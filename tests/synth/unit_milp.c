@@ -188,7 +188,7 @@ START_TEST(limited_and_refused) {
     want = collective(CCL_REDUCESCATTER, topo->nranks, 0);
     ccl_error_clear(&err);
     ck_assert_int_eq(ccl_synthesize(NULL, "milp", topo, NULL, want, &options, &s, &err),
-                     CCL_ERR_UNSUPPORTED);
+                     CCL_UNSUPPORTED);
     ck_assert_msg(strstr(err.text, "2 to 64 GPUs"), "%s", err.text);
     ccl_collective_destroy(want);
     ccl_topology_destroy(topo);

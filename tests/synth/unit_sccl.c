@@ -133,7 +133,7 @@ START_TEST(refuses) {
     ck_assert_int_eq(ccl_demand_read_text("sums", sums, sizeof sums - 1, &want, &err), CCL_OK);
     ccl_error_clear(&err);
     ck_assert_int_eq(ccl_synthesize(NULL, "sccl", topo, NULL, want, &options, &s, &err),
-                     CCL_ERR_UNSUPPORTED);
+                     CCL_UNSUPPORTED);
     ck_assert_msg(strstr(err.text, "do not reduce"), "%s", err.text);
     ccl_collective_destroy(want);
     ccl_topology_destroy(topo);

@@ -118,7 +118,7 @@ START_TEST(partial_group_is_refused) {
     ccl_topology_t *t = finish(b);
     ccl_text_t out = {0};
     ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_int_eq(ccl_topology_write_json(t, &out, &err), CCL_ERR_UNSUPPORTED);
+    ck_assert_int_eq(ccl_topology_write_json(t, &out, &err), CCL_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(err.text, "only some"));
     ccl_text_fini(&out);
     ccl_topology_destroy(t);

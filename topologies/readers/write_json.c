@@ -153,7 +153,7 @@ static ccl_status_t write_group(const ccl_topology_t *topo, const ccl_group_t *g
             if (topo->links[other].to != link->to)
                 continue;
             if (in_group[other] != stamp)
-                return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+                return ccl_fail(err, CCL_UNSUPPORTED,
                                 "group \"%s\" holds only some of the links from \"%s\" to \"%s\", "
                                 "which the file format cannot say",
                                 group->name, topo->devices[link->from].id,

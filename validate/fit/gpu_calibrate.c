@@ -201,7 +201,7 @@ static ccl_status_t measure(job_t *j, ccl_error_t *err) {
         ccl_error_t own = CCL_ERROR_INIT;
         ccl_status_t status = ccl_i_host_measure(j->ctx, p->program, &o, j->o->measure,
                                                  j->o->measure_user, &time_s, &own);
-        if (status == CCL_ERR_UNSUPPORTED && p->kind == LANES && p->lanes > 1) {
+        if (status == CCL_UNSUPPORTED && p->kind == LANES && p->lanes > 1) {
             p->left_out = true;
             continue;
         }

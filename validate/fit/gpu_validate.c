@@ -144,7 +144,7 @@ ccl_status_t ccl_gpu_topology(const ccl_gpu_machine_t *machine, uint32_t nranks,
                                           CCL_TRANSPORT_SLICE | CCL_TRANSPORT_DIRECT,
                                  .value = ccl_transport_default("memory")};
     if (machine->devices > 1 && nranks > machine->devices)
-        return ccl_fail(err, CCL_ERR_UNSUPPORTED,
+        return ccl_fail(err, CCL_ERR_MISSING,
                         "%u ranks on %u devices: the constants are of ranks with a device each",
                         nranks, machine->devices);
     model.launch_s = c->launch_s;
