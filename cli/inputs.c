@@ -282,6 +282,7 @@ ccl_sim_options_t ccl_i_sim_options(const ccl_i_args_t *args) {
     options.sharing = (ccl_sharing_t)args->sharing;
     options.no_skip = args->no_skip;
     options.no_fold = args->no_fold;
+    options.cause = true;
     return options;
 }
 

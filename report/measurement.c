@@ -457,6 +457,7 @@ static void text_deadlock(const ccl_deadlock_t *d, ccl_text_t *out) {
     }
     if (shown < d->nwaits)
         ccl_text_printf(out, "  and %u more\n", d->nwaits - shown);
+    ccl_i_text_cause(&d->cause, out);
 }
 
 static void step_text(const char *name, const ccl_run_cluster_t *k, const ccl_run_cluster_step_t *s,

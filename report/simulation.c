@@ -491,6 +491,7 @@ static ccl_status_t text_deadlock(const ccl_report_run_t *run, ccl_text_t *out, 
     }
     if (d->nwaits > CCL_ARRAY_LEN(d->waits))
         ccl_text_printf(out, "  and %u more\n", d->nwaits - (uint32_t)CCL_ARRAY_LEN(d->waits));
+    ccl_i_text_cause(&d->cause, out);
     if (run->options->granularity == CCL_GRANULARITY_TASK)
         ccl_text_printf(out, "at task level a block that receives and sends needs a slot for every "
                              "micro-batch: fewer batches, or lower the schedule with --no-fuse\n");

@@ -389,7 +389,47 @@ void ccl_i_json_fault(ccl_i_json_t *json, const ccl_verdict_t *verdict) {
     ccl_i_json_index(json, "step", verdict->fault.step);
     ccl_i_json_index(json, "chunk", verdict->fault.chunk);
     ccl_i_json_string(json, "text", verdict->fault.text);
+    if (strcmp(verdict->fault.kind, "deadlock") == 0) {
+        bool limited = verdict->fault.slots > 0 && verdict->fault.slots < UINT32_MAX;
+        bool ends = verdict->fault.least_slots > 0;
+
+        ccl_i_json_index(json, "slots", limited ? verdict->fault.slots : CCL_NONE);
+        ccl_i_json_index(json, "least_slots", ends ? verdict->fault.least_slots : CCL_NONE);
+    }
     ccl_i_json_close_object(json);
+}
+
+static void json_name(ccl_i_json_t *json, const char *key, const char *text) {
+    if (text[0])
+        ccl_i_json_string(json, key, text);
+    else
+        ccl_i_json_null(json, key);
+}
+
+static void json_cause(ccl_i_json_t *json, const ccl_deadlock_cause_t *c) {
+    if (!c->known || !c->least_slots) {
+        if (c->known)
+            ccl_i_json_bool(json, "any_depth", true);
+        else
+            ccl_i_json_null(json, "any_depth");
+        ccl_i_json_null(json, "depends_on");
+        ccl_i_json_null(json, "finishes_with_batches");
+        return;
+    }
+    ccl_i_json_bool(json, "any_depth", false);
+    ccl_i_json_object(json, "depends_on", true);
+    ccl_i_json_string(json, "key", "slots");
+    json_name(json, "transport", c->transport);
+    json_name(json, "protocol", c->protocol);
+    ccl_i_json_u64(json, "value", c->slots);
+    ccl_i_json_u64(json, "least", c->least_slots);
+    ccl_i_json_number(json, "slice_bytes", c->slice_bytes > 0 ? c->slice_bytes : NAN);
+    ccl_i_json_string(json, "source", c->from[0] ? c->from : "default");
+    ccl_i_json_close_object(json);
+    if (c->batches)
+        ccl_i_json_u64(json, "finishes_with_batches", c->batches);
+    else
+        ccl_i_json_null(json, "finishes_with_batches");
 }
 
 void ccl_i_json_deadlock(ccl_i_json_t *json, const ccl_deadlock_t *deadlock) {
@@ -416,7 +456,32 @@ void ccl_i_json_deadlock(ccl_i_json_t *json, const ccl_deadlock_t *deadlock) {
         ccl_i_json_close_object(json);
     }
     ccl_i_json_close_array(json);
+    json_cause(json, &deadlock->cause);
     ccl_i_json_close_object(json);
+}
+
+void ccl_i_text_cause(const ccl_deadlock_cause_t *c, ccl_text_t *out) {
+    char slice[40] = "";
+    char text[40];
+
+    if (!c->known)
+        return;
+    if (!c->least_slots) {
+        ccl_text_printf(out, "no depth of FIFOs helps: it deadlocks at any\n");
+        return;
+    }
+    if (c->slice_bytes > 0)
+        snprintf(slice, sizeof(slice), " of at most %s",
+                 ccl_format_bytes(c->slice_bytes, text, sizeof(text)));
+    ccl_text_printf(out,
+                    "it depends on slots%s%s%s%s%s, %u%s (from %s): with %u it finishes in as many "
+                    "micro-batches",
+                    c->transport[0] ? " of " : "", c->transport, c->protocol[0] ? " (" : "",
+                    c->protocol, c->protocol[0] ? ")" : "", c->slots, slice,
+                    c->from[0] ? c->from : "the default", c->least_slots);
+    if (c->batches)
+        ccl_text_printf(out, "; as it is in %u", c->batches);
+    ccl_text_printf(out, "\n");
 }
 
 const char *ccl_i_path_cause_text(ccl_path_cause_t cause) {

@@ -82,6 +82,8 @@ void ccl_i_json_usage(ccl_i_json_t *json, const ccl_sim_usage_t *usage, bool hav
 const char *ccl_i_sharing_name(ccl_sharing_t sharing);
 /** "deadlock" member: the object, or null. */
 void ccl_i_json_deadlock(ccl_i_json_t *json, const ccl_deadlock_t *deadlock);
+/** On what a deadlock depends, one line; nothing where that is not known. */
+void ccl_i_text_cause(const ccl_deadlock_cause_t *cause, ccl_text_t *out);
 /** "fault" member: the object, or null when the verdict is good or absent. */
 void ccl_i_json_fault(ccl_i_json_t *json, const ccl_verdict_t *verdict);
 /** Devices of a link as "from->to". Returns out. */

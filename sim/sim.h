@@ -104,11 +104,12 @@ typedef struct ccl_sim_options {
                              blocks and links have left takes too long: then its time_s is INFINITY,
                              and of the rest only the sizes, events and rate_changes are set (a
                              search needs no more of what is slower than what it has) */
+    bool cause; /**< of a deadlock, fill its cause, too: tens of untimed runs with other FIFOs */
 } ccl_sim_options_t;
 #define CCL_SIM_OPTIONS_INIT                                                                       \
     {                                                                                              \
         sizeof(ccl_sim_options_t), 0, 0, CCL_GRANULARITY_ALGORITHM, CCL_SHARING_FAIR, false, NULL, \
-            false, false, false, 0, 0                                                              \
+            false, false, false, 0, 0, false                                                       \
     }
 
 /** Use of one directed link. */
