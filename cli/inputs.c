@@ -261,6 +261,7 @@ ccl_sim_options_t ccl_i_sim_options(const ccl_i_args_t *args) {
     ccl_sim_options_t options = args->sim;
 
     options.size_bytes = args->size_bytes;
+    options.cause = true;
     return options;
 }
 

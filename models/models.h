@@ -16,6 +16,10 @@ CCL_BEGIN_DECLS
  */
 ccl_transport_t ccl_model_transport(const ccl_topology_t *topo, const char *kind,
                                     const char *proto);
+/** Who gives `slots` of that transport: its protocol's override, else the kind's own; NULL: nobody,
+ * it is the default. */
+const ccl_transport_spec_t *ccl_model_slots_spec(const ccl_topology_t *topo, const char *kind,
+                                                 const char *proto);
 /** What a receiving pass is limited to: copy_out, tb_rate, or no limit where it is direct. */
 double ccl_model_receive_Bps(const ccl_transport_t *transport);
 /** Transport kind of a route: "net" if it crosses a net link, else "pcie", else its first link's.

@@ -75,6 +75,19 @@ ccl_transport_t ccl_model_transport(const ccl_topology_t *topo, const char *kind
     return t;
 }
 
+const ccl_transport_spec_t *ccl_model_slots_spec(const ccl_topology_t *topo, const char *kind,
+                                                 const char *proto) {
+    const ccl_transport_spec_t *found = NULL;
+    for (uint32_t i = 0; i < topo->ntransports; i++) {
+        const ccl_transport_spec_t *spec = &topo->transports[i];
+        if (strcmp(spec->kind, kind) != 0 || !(spec->given & CCL_TRANSPORT_SLOTS))
+            continue;
+        if (spec->protocol ? proto && strcmp(spec->protocol, proto) == 0 : !found)
+            found = spec;
+    }
+    return found;
+}
+
 const char *ccl_model_route_kind(const ccl_topology_t *topo, const ccl_route_t *route) {
     if (route->crosses_net)
         return "net";

@@ -516,8 +516,8 @@ const ccl_i_result_t ccl_i_result_explain = {
 /* ---------------------------------------------------------------- tables */
 
 #define TIMES(show, share_show)                                                                    \
-    CCL_I_COLUMN("time_s", "time(us)", show),                                                      \
-        CCL_I_COLUMN("share", "share(%)", share_show), CCL_I_COLUMNS_END
+    CCL_I_COLUMN("time_s", "time(us)", show), CCL_I_COLUMN("share", "share(%)", share_show),       \
+        CCL_I_COLUMNS_END
 static const ccl_i_column_t csv_changes[] = {
     CCL_I_COLUMN("what", "change"), CCL_I_COLUMN("of"),     CCL_I_COLUMN("with"),
     CCL_I_COLUMN("status"),         CCL_I_COLUMN("time_s"), CCL_I_COLUMN("change", "relative"),

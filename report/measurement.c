@@ -68,6 +68,7 @@ typedef struct root {
     uint32_t nranks, warmups;
     const bool *valid;
     const void *fault;
+    ccl_i_fault_row_t fault_row;
     double devices, processes, threads, slots, repeats;
 } root_t;
 
@@ -94,6 +95,7 @@ typedef struct size_row {
         chunk_bytes, slice_bytes, transfers, checked_items, wrong_items, compile_s, timed_batches;
     generated_row_t generated_row;
     library_row_t library_row;
+    ccl_i_deadlock_row_t deadlock_row;
 } size_row_t;
 
 typedef struct step_row {
@@ -246,7 +248,6 @@ static const void *size_at(const void *row, uint64_t i, void *scratch) {
                         .why = s->why,
                         .kernel = generated ? "generated" : "interpreter",
                         .data_fault = r && r->wrong_items ? &r->fault : NULL,
-                        .deadlock = r ? r->deadlock : NULL,
                         .size_bytes = s->size_bytes,
                         .median_s = ok ? r->median_s : NAN,
                         .min_s = ok ? r->min_s : NAN,
@@ -262,6 +263,7 @@ static const void *size_at(const void *row, uint64_t i, void *scratch) {
                         .wrong_items = r && r->checked ? (double)r->wrong_items : NAN,
                         .compile_s = generated ? r->compile_s : NAN,
                         .timed_batches = ok ? r->batches : NAN};
+    out->deadlock = r ? ccl_i_deadlock_row(r->deadlock, &out->deadlock_row) : NULL;
     if (ok)
         kernels_of(s, out);
     if (ok)
@@ -464,31 +466,29 @@ const ccl_i_result_t ccl_i_result_run = {
             {0}}}};
 #undef AT
 
-static root_t root_of(const ccl_report_measurement_t *m) {
+static void root_of(const ccl_report_measurement_t *m, root_t *out) {
     const ccl_run_result_t *r = last_result(m);
     const ccl_verdict_t *v = m->verdict;
-    root_t root = {.of = m,
-                   .last = r,
-                   .input = m->input,
-                   .collective = m->program->coll->name,
-                   .device = r ? r->device : m->options->device,
-                   .type = ccl_type_name(m->options->type),
-                   .op = ccl_reduction_name(m->options->op),
-                   .granularity = ccl_i_granularity_name(m->options->granularity),
-                   .transport = r && r->processes > 1 ? transport(r) : NULL,
-                   .rdma_memory = r && r->rdma_memory[0] ? r->rdma_memory : NULL,
-                   .rdma_why = r && r->rdma_why[0] ? r->rdma_why : NULL,
-                   .nranks = m->program->nranks,
-                   .warmups = m->options->warmups,
-                   .valid = v ? &v->valid : NULL,
-                   .fault = v && !v->valid ? &v->fault : NULL,
-                   .devices = r && r->devices ? r->devices : NAN,
-                   .processes = r && r->processes ? r->processes : NAN,
-                   .threads = r && r->processes ? r->threads : NAN,
-                   .slots = r ? r->slots : NAN,
-                   .repeats = r ? r->repeats : NAN};
-
-    return root;
+    *out = (root_t){.of = m,
+                    .last = r,
+                    .input = m->input,
+                    .collective = m->program->coll->name,
+                    .device = r ? r->device : m->options->device,
+                    .type = ccl_type_name(m->options->type),
+                    .op = ccl_reduction_name(m->options->op),
+                    .granularity = ccl_i_granularity_name(m->options->granularity),
+                    .transport = r && r->processes > 1 ? transport(r) : NULL,
+                    .rdma_memory = r && r->rdma_memory[0] ? r->rdma_memory : NULL,
+                    .rdma_why = r && r->rdma_why[0] ? r->rdma_why : NULL,
+                    .nranks = m->program->nranks,
+                    .warmups = m->options->warmups,
+                    .valid = v ? &v->valid : NULL,
+                    .devices = r && r->devices ? r->devices : NAN,
+                    .processes = r && r->processes ? r->processes : NAN,
+                    .threads = r && r->processes ? r->threads : NAN,
+                    .slots = r ? r->slots : NAN,
+                    .repeats = r ? r->repeats : NAN};
+    out->fault = ccl_i_fault_row(v, &out->fault_row);
 }
 
 /* ---------------------------------------------------------------- tables */
@@ -577,6 +577,7 @@ static void text_deadlock(const ccl_deadlock_t *d, ccl_text_t *out) {
     }
     if (shown < d->nwaits)
         ccl_text_printf(out, "  and %u more\n", d->nwaits - shown);
+    ccl_i_text_cause(&d->cause, out);
 }
 
 static void step_text(const char *name, const ccl_run_cluster_t *k, const ccl_run_cluster_step_t *s,
@@ -676,7 +677,9 @@ static ccl_status_t measurement_text(const root_t *root, ccl_text_t *out, ccl_er
 ccl_status_t ccl_report_measurement(const ccl_report_measurement_t *m,
                                     const ccl_report_style_t *style, ccl_text_t *out,
                                     ccl_error_t *err) {
-    const root_t root = root_of(m);
+    root_t root;
+
+    root_of(m, &root);
     size_t table = 0;
 
     if (style->format == CCL_REPORT_JSON)

@@ -2,6 +2,7 @@
 #include "report/rows.h"
 
 #include <math.h>
+#include <string.h>
 
 ccl_i_way_row_t ccl_i_way_row(const ccl_way_t *way, bool lowered) {
     ccl_i_way_row_t row = {lowered ? ccl_i_order_name(way->order) : NULL,
@@ -69,17 +70,67 @@ int ccl_i_by_key(const void *a, const void *b) {
 
 /* ---------------------------------------------------------------- faults */
 
-#define AT(member) CCL_I_AT(ccl_fault_t, member)
+const ccl_i_fault_row_t *ccl_i_fault_row(const ccl_verdict_t *verdict, ccl_i_fault_row_t *out) {
+    if (!verdict || verdict->valid)
+        return NULL;
+    const ccl_fault_t *f = &verdict->fault;
+    bool limited = f->slots > 0 && f->slots < UINT32_MAX;
+    *out = (ccl_i_fault_row_t){.kind = f->kind,
+                               .text = f->text,
+                               .rank = f->rank,
+                               .tb = f->tb,
+                               .step = f->step,
+                               .chunk = f->chunk,
+                               .slots = limited ? f->slots : CCL_NONE,
+                               .least_slots = f->least_slots ? f->least_slots : CCL_NONE,
+                               .line = CCL_NONE,
+                               .column = CCL_NONE,
+                               .deadlock = strcmp(f->kind, "deadlock") == 0};
+    return out;
+}
+
+#define AT(member) CCL_I_AT(ccl_i_fault_row_t, member)
 #define NOT_SAID "not of one"
+#define MALFORMED .null = NOT_SAID, .when = CCL_I_WHEN(ccl_i_fault_row_t, malformed)
+#define DEADLOCK .when = CCL_I_WHEN(ccl_i_fault_row_t, deadlock)
 const ccl_i_described_t ccl_i_fault_record = {
-    .fields = (const ccl_i_field_t[]){{"kind", AT(kind), "docs/formats.md lists them"},
-                                      {"rank", AT(rank), .null = NOT_SAID},
-                                      {"thread_block", AT(tb), .null = NOT_SAID},
-                                      {"step", AT(step), .null = NOT_SAID},
-                                      {"chunk", AT(chunk), .null = NOT_SAID},
-                                      {"text", AT(text), "in words"},
-                                      {0}}};
+    .fields = (const ccl_i_field_t[]){
+        {"kind", AT(kind), "docs/formats.md lists them"},
+        {"rank", AT(rank), .null = NOT_SAID},
+        {"thread_block", AT(tb), .null = NOT_SAID},
+        {"step", AT(step), .null = NOT_SAID},
+        {"chunk", AT(chunk), .null = NOT_SAID},
+        {"line", AT(line), "of the input; malformed ones only", MALFORMED},
+        {"column", AT(column), "of the input; malformed ones only", MALFORMED},
+        {"text", AT(text), "in words"},
+        {"slots", AT(slots), "deadlocks only: FIFO depth of the check", .null = "no limit",
+         DEADLOCK},
+        {"least_slots", AT(least_slots), "deadlocks only: the least depth with which it finishes",
+         .null = "it deadlocks at any", DEADLOCK},
+        {0}}};
 #undef AT
+
+const ccl_i_deadlock_row_t *ccl_i_deadlock_row(const ccl_deadlock_t *d, ccl_i_deadlock_row_t *out) {
+    if (!d)
+        return NULL;
+    const ccl_deadlock_cause_t *c = &d->cause;
+    bool depends = c->known && c->least_slots > 0;
+    *out = (ccl_i_deadlock_row_t){.of = d,
+                                  .stuck = d->stuck,
+                                  .cycle_length = d->nwaits,
+                                  .batches = depends && c->batches ? c->batches : CCL_NONE,
+                                  .any = c->known && !c->least_slots};
+    out->any_depth = c->known ? &out->any : NULL;
+    out->depends = (ccl_i_depends_row_t){.key = "slots",
+                                         .transport = c->transport[0] ? c->transport : NULL,
+                                         .protocol = c->protocol[0] ? c->protocol : NULL,
+                                         .source = c->from[0] ? c->from : "default",
+                                         .value = c->slots,
+                                         .least = c->least_slots,
+                                         .slice_bytes = c->slice_bytes > 0 ? c->slice_bytes : NAN};
+    out->depends_on = depends ? &out->depends : NULL;
+    return out;
+}
 
 typedef struct wait_row {
     uint32_t rank, tb, step, batch, slice, on_rank, on_tb;
@@ -87,13 +138,13 @@ typedef struct wait_row {
 } wait_row_t;
 
 static uint64_t count_waits(const void *row) {
-    const ccl_deadlock_t *d = row;
+    const ccl_deadlock_t *d = ((const ccl_i_deadlock_row_t *)row)->of;
 
     return d->nwaits < CCL_ARRAY_LEN(d->waits) ? d->nwaits : CCL_ARRAY_LEN(d->waits);
 }
 
 static const void *wait_at(const void *row, uint64_t i, void *scratch) {
-    const ccl_deadlock_wait_t *w = &((const ccl_deadlock_t *)row)->waits[i];
+    const ccl_deadlock_wait_t *w = &((const ccl_i_deadlock_row_t *)row)->of->waits[i];
     wait_row_t *out = scratch;
 
     *out = (wait_row_t){w->rank,  w->tb,      w->step,  w->batch,
@@ -114,10 +165,33 @@ static const ccl_i_described_t wait_record = {
         {"on_rank", AT(on_rank), "that could give it", .null = "nobody ever gives it"},
         {"on_thread_block", AT(on_tb), .null = NOT_SAID},
         {0}}};
+#undef AT
+#define AT(member) CCL_I_AT(ccl_i_depends_row_t, member)
+static const ccl_i_described_t depends_record = {
+    .fields = (const ccl_i_field_t[]){
+        {"key", AT(key), "the constant"},
+        {"transport", AT(transport), "whose", .null = "of all of the program"},
+        {"protocol", AT(protocol), .null = "the transport's own value, or the default"},
+        {"value", AT(value), "now"},
+        {"least", AT(least), "that finishes in as many micro-batches"},
+        {"slice_bytes", AT(slice_bytes), "most bytes of a slice", .null = "no limit"},
+        {"source", AT(source), "what gives the value: library NAME, a file, an option, default"},
+        {0}}};
+#undef AT
+#define AT(member) CCL_I_AT(ccl_i_deadlock_row_t, member)
 const ccl_i_described_t ccl_i_deadlock_record = {
-    .fields = (const ccl_i_field_t[]){{"stuck", CCL_I_AT(ccl_deadlock_t, stuck), "thread blocks"},
-                                      {"cycle_length", CCL_I_AT(ccl_deadlock_t, nwaits)},
-                                      {"cycle", CCL_I_LIST_OF(wait_record, count_waits, wait_at),
-                                       "who waits for whom"},
-                                      {0}},
+    .fields =
+        (const ccl_i_field_t[]){
+            {"stuck", AT(stuck), "thread blocks"},
+            {"cycle_length", AT(cycle_length)},
+            {"cycle", CCL_I_LIST_OF(wait_record, count_waits, wait_at), "who waits for whom"},
+            {"any_depth", AT(any_depth), "no depth of FIFOs helps", .null = "not looked for"},
+            {"depends_on", AT(depends_on), "a constant with which it would finish",
+             .null = "on no FIFO, or not looked for", .of = &depends_record},
+            {"finishes_with_batches", AT(batches),
+             "micro-batches with which it finishes as the FIFOs are: the least, at task level the "
+             "most",
+             .null = "none"},
+            {0}},
     .tall = true};
+#undef AT

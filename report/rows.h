@@ -102,7 +102,32 @@ int ccl_i_by_key(const void *a, const void *b);
 
 /* ---------------------------------------------------------------- what went wrong */
 
-extern const ccl_i_described_t ccl_i_fault_record;    /**< ccl_fault_t */
-extern const ccl_i_described_t ccl_i_deadlock_record; /**< ccl_deadlock_t */
+typedef struct ccl_i_fault_row {
+    const char *kind, *text;
+    uint32_t rank, tb, step, chunk, slots, least_slots, line, column;
+    bool deadlock, malformed;
+} ccl_i_fault_row_t;
+/** The verdict's fault. Returns out; NULL: there is none. */
+const ccl_i_fault_row_t *ccl_i_fault_row(const ccl_verdict_t *verdict, ccl_i_fault_row_t *out);
+extern const ccl_i_described_t ccl_i_fault_record;
+
+/** The FIFOs that a deadlock depends on. */
+typedef struct ccl_i_depends_row {
+    const char *key, *transport, *protocol, *source;
+    uint32_t value, least;
+    double slice_bytes;
+} ccl_i_depends_row_t;
+typedef struct ccl_i_deadlock_row {
+    const ccl_deadlock_t *of;
+    uint32_t stuck, cycle_length, batches;
+    bool any;
+    const bool *any_depth;
+    const void *depends_on;
+    ccl_i_depends_row_t depends;
+} ccl_i_deadlock_row_t;
+/** Returns out, which holds pointers into itself; NULL: there is no deadlock. */
+const ccl_i_deadlock_row_t *ccl_i_deadlock_row(const ccl_deadlock_t *deadlock,
+                                               ccl_i_deadlock_row_t *out);
+extern const ccl_i_described_t ccl_i_deadlock_record;
 
 #endif

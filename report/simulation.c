@@ -48,6 +48,8 @@ typedef struct run_row {
     bool is_program, is_plan, done, done_program, deadlocked;
     const bool *valid; /* NULL: not verified */
     const void *fault, *deadlock;
+    ccl_i_fault_row_t fault_row;
+    ccl_i_deadlock_row_t deadlock_row;
     ccl_i_way_row_t way;
     ccl_i_usage_row_t usage;
     double size_bytes, claimed_s, time_s, bound_s, gap, algbw_GBps, busbw_GBps, batches,
@@ -107,7 +109,7 @@ static void row_of_result(const ccl_report_run_t *run, run_row_t *out) {
     if (r && run->program) {
         out->batches = r->batches;
         out->chunk_bytes = r->chunk_bytes;
-        out->deadlock = r->deadlock;
+        out->deadlock = ccl_i_deadlock_row(r->deadlock, &out->deadlock_row);
     }
     out->deadlocked = r && r->deadlock;
     if (out->done) {
@@ -128,28 +130,27 @@ static void row_of_result(const ccl_report_run_t *run, run_row_t *out) {
     out->usage = ccl_i_usage_row(&usage, out->done_program);
 }
 
-static run_row_t row_of(const ccl_report_run_t *run) {
+static void row_of(const ccl_report_run_t *run, run_row_t *out) {
     const ccl_way_t own = {CCL_ORDER_STEP, CCL_ALLOCATE_CONNECTION, run->options->granularity};
-    run_row_t row = {.of = run,
-                     .input = run->input,
-                     .topology = run->topo->name,
-                     .collective = collective_name(run),
-                     .proto = run->program ? run->program->proto : NULL,
-                     .sharing = sharing_name(run),
-                     .nranks = run->topo->nranks,
-                     .is_program = run->program != NULL,
-                     .is_plan = run->epochs != NULL,
-                     .done = finished(run),
-                     .done_program = finished(run) && run->program,
-                     .valid = run->verdict ? &run->verdict->valid : NULL,
-                     .fault = run->verdict && !run->verdict->valid ? &run->verdict->fault : NULL,
-                     .way = ccl_i_way_row(run->way ? run->way : &own, run->way != NULL),
-                     .size_bytes = run->options->size_bytes,
-                     .claimed_s = run->epochs ? run->epochs->finish_s : NAN,
-                     .bound_s = run->bound ? run->bound->time_s : NAN};
+    *out = (run_row_t){.of = run,
+                       .input = run->input,
+                       .topology = run->topo->name,
+                       .collective = collective_name(run),
+                       .proto = run->program ? run->program->proto : NULL,
+                       .sharing = sharing_name(run),
+                       .nranks = run->topo->nranks,
+                       .is_program = run->program != NULL,
+                       .is_plan = run->epochs != NULL,
+                       .done = finished(run),
+                       .done_program = finished(run) && run->program,
+                       .valid = run->verdict ? &run->verdict->valid : NULL,
+                       .way = ccl_i_way_row(run->way ? run->way : &own, run->way != NULL),
+                       .size_bytes = run->options->size_bytes,
+                       .claimed_s = run->epochs ? run->epochs->finish_s : NAN,
+                       .bound_s = run->bound ? run->bound->time_s : NAN};
 
-    row_of_result(run, &row);
-    return row;
+    out->fault = ccl_i_fault_row(run->verdict, &out->fault_row);
+    row_of_result(run, out);
 }
 
 /* ---------------------------------------------------------------- what they hold */
@@ -458,6 +459,7 @@ static ccl_status_t text_deadlock(const ccl_report_run_t *run, ccl_text_t *out, 
     }
     if (d->nwaits > CCL_ARRAY_LEN(d->waits))
         ccl_text_printf(out, "  and %u more\n", d->nwaits - (uint32_t)CCL_ARRAY_LEN(d->waits));
+    ccl_i_text_cause(&d->cause, out);
     if (run->options->granularity == CCL_GRANULARITY_TASK)
         ccl_text_printf(out, "at task level a block that receives and sends needs a slot for every "
                              "micro-batch: fewer batches, or lower the schedule with --no-fuse\n");
@@ -571,7 +573,9 @@ ccl_status_t ccl_report_simulation(const ccl_report_run_t *run, const ccl_report
                                    ccl_text_t *out, ccl_error_t *err) {
     static const char *const lists[] = {NULL, "links", "thread_blocks", "flow_list"};
     const ccl_i_described_t *record = ccl_i_result_simulate.root;
-    run_row_t row = row_of(run);
+    run_row_t row;
+
+    row_of(run, &row);
     size_t which = 0;
 
     CCL_TRY(ccl_i_table_choice(ccl_report_simulation_tables, style->table, &which, err));

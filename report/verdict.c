@@ -1,25 +1,17 @@
 /* What verify and synth found. */
 #include "report/rows.h"
 
-typedef struct verify_fault {
-    const char *kind, *text;
-    uint32_t rank, tb, step, chunk, line, column;
-    bool malformed;
-} verify_fault_t;
-
 typedef struct verified {
     const ccl_report_verdict_t *of;
     const char *input, *form, *collective;
     bool valid;
     uint32_t nranks, nwarnings;
     const void *fault; /* NULL, or &fault_row */
-    verify_fault_t fault_row;
+    ccl_i_fault_row_t fault_row;
     char malformed[1200];
 } verified_t;
 
 static void verify_row(const ccl_report_verdict_t *v, verified_t *out) {
-    const ccl_fault_t *fault = v->verdict && !v->verdict->valid ? &v->verdict->fault : NULL;
-
     *out = (verified_t){.of = v,
                         .input = v->input,
                         .form = v->form,
@@ -27,12 +19,13 @@ static void verify_row(const ccl_report_verdict_t *v, verified_t *out) {
                         .valid = v->verdict && v->verdict->valid,
                         .nranks = v->nranks ? v->nranks : CCL_NONE,
                         .nwarnings = v->verdict ? v->verdict->nwarnings : 0};
-    out->fault_row = (verify_fault_t){NULL,     NULL,     CCL_NONE, CCL_NONE, CCL_NONE,
-                                      CCL_NONE, CCL_NONE, CCL_NONE, false};
-    if (fault)
-        out->fault_row =
-            (verify_fault_t){fault->kind,  fault->text, fault->rank, fault->tb, fault->step,
-                             fault->chunk, CCL_NONE,    CCL_NONE,    false};
+    out->fault_row = (ccl_i_fault_row_t){.rank = CCL_NONE,
+                                         .tb = CCL_NONE,
+                                         .step = CCL_NONE,
+                                         .chunk = CCL_NONE,
+                                         .line = CCL_NONE,
+                                         .column = CCL_NONE};
+    ccl_i_fault_row(v->verdict, &out->fault_row);
     if (!v->verdict) {
         ccl_error_format(v->malformed, out->malformed, sizeof(out->malformed));
         out->fault_row.kind = "malformed";
@@ -59,22 +52,7 @@ static const void *warning_at(const void *row, uint64_t i, void *scratch) {
     return ((const verified_t *)row)->of->verdict->warnings[i];
 }
 
-#define FAULT(member) CCL_I_AT(verify_fault_t, member)
 #define NOT_SAID "not of one"
-static const ccl_i_described_t verify_fault_record = {
-    .fields =
-        (const ccl_i_field_t[]){{"kind", FAULT(kind), "docs/formats.md lists them"},
-                                {"rank", FAULT(rank), .null = NOT_SAID},
-                                {"thread_block", FAULT(tb), .null = NOT_SAID},
-                                {"step", FAULT(step), .null = NOT_SAID},
-                                {"chunk", FAULT(chunk), .null = NOT_SAID},
-                                {"line", FAULT(line), "of the input; malformed ones only",
-                                 .null = NOT_SAID, .when = CCL_I_WHEN(verify_fault_t, malformed)},
-                                {"column", FAULT(column), "of the input; malformed ones only",
-                                 .null = NOT_SAID, .when = CCL_I_WHEN(verify_fault_t, malformed)},
-                                {"text", FAULT(text), "in words"},
-                                {0}}};
-
 #define AT(member) CCL_I_AT(verified_t, member)
 const ccl_i_result_t ccl_i_result_verify = {
     "verify", "ccllab verify", "is a program or schedule right?",
@@ -85,7 +63,7 @@ const ccl_i_result_t ccl_i_result_verify = {
             {"valid", AT(valid)},
             {"collective", AT(collective), .null = "not known"},
             {"nranks", AT(nranks), .null = "not known"},
-            {"fault", AT(fault), .null = "there is none", .of = &verify_fault_record},
+            {"fault", AT(fault), .null = "there is none", .of = &ccl_i_fault_record},
             {"warnings", CCL_I_LIST_OF(ccl_i_bare_chars, count_warnings, warning_at), "in words"},
             {"kind", AT(fault_row.kind), .hidden = true},
             {"rank", AT(fault_row.rank), .null = NOT_SAID, .hidden = true},

@@ -351,6 +351,30 @@ ccl_status_t ccl_i_table_choice(const char *const *tables, const char *wanted, s
     return status;
 }
 
+void ccl_i_text_cause(const ccl_deadlock_cause_t *c, ccl_text_t *out) {
+    char slice[40] = "";
+    char text[40];
+
+    if (!c->known)
+        return;
+    if (!c->least_slots) {
+        ccl_text_printf(out, "no depth of FIFOs helps: it deadlocks at any\n");
+        return;
+    }
+    if (c->slice_bytes > 0)
+        snprintf(slice, sizeof(slice), " of at most %s",
+                 ccl_format_bytes(c->slice_bytes, text, sizeof(text)));
+    ccl_text_printf(out,
+                    "it depends on slots%s%s%s%s%s, %u%s (from %s): with %u it finishes in as many "
+                    "micro-batches",
+                    c->transport[0] ? " of " : "", c->transport, c->protocol[0] ? " (" : "",
+                    c->protocol, c->protocol[0] ? ")" : "", c->slots, slice,
+                    c->from[0] ? c->from : "the default", c->least_slots);
+    if (c->batches)
+        ccl_text_printf(out, "; as it is in %u", c->batches);
+    ccl_text_printf(out, "\n");
+}
+
 const char *ccl_i_path_cause_text(ccl_path_cause_t cause) {
     static const char *const texts[CCL_PATH_CAUSES] = {"bytes on a link",
                                                        "link shared with other flows",

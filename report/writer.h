@@ -60,6 +60,8 @@ const char *ccl_i_status_word(ccl_status_t status); /**< "ok", "invalid", ... of
 /** Percent with two digits; little is not nothing. Returns out. */
 const char *ccl_i_percent(double share, char *out, size_t out_len);
 const char *ccl_i_sharing_name(ccl_sharing_t sharing);
+/** On what a deadlock depends, one line; nothing where that is not known. */
+void ccl_i_text_cause(const ccl_deadlock_cause_t *cause, ccl_text_t *out);
 /** Devices of a link as "from->to". Returns out. */
 const char *ccl_i_link_name(const ccl_topology_t *topo, uint32_t link, char *out, size_t out_len);
 /** What words say of a cause of the critical path: "bytes on a link". */

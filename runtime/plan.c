@@ -335,6 +335,12 @@ ccl_status_t ccl_i_run_plan_deadlock(const ccl_ctx_t *ctx, const ccl_program_t *
                                .slots = plan->slots,
                                .step_slices = slices};
     ccl_status_t status = ccl_program_deadlock(ctx, program, &blocking, out, err);
+    if (status == CCL_OK && out->nwaits) {
+        ccl_deadlock_cause_t cause = {.known = true, .slots = plan->slots};
+        status = ccl_program_least_slots(ctx, program, &blocking, NULL, &cause.least_slots, err);
+        cause.slice_bytes = plan->slice_bytes;
+        out->cause = cause;
+    }
     free(slices);
     return status;
 }

@@ -508,6 +508,8 @@ static ccl_status_t check_finishes(const ccl_ctx_t *ctx, const ccl_program_t *pr
     if (!found->nwaits)
         return CCL_OK;
     result->deadlock = found;
+    if (options->slots)
+        snprintf(found->cause.from, sizeof found->cause.from, "--slots");
     const ccl_deadlock_wait_t *w = &found->waits[0];
     return ccl_fail(err, CCL_DEADLOCK,
                     "the program cannot finish with FIFOs of %u slices and %u micro-batches: %u "

@@ -552,7 +552,9 @@ typedef struct ccl_fault {
         *kind; /**< static: "missing", "twice", "mixed", "unread", "race", "mismatch", "alias",
                     "deadlock", "range", "limit", "order", ... docs/formats.md lists them */
     uint32_t rank, tb, step, chunk;
-    char text[512];
+    char text[640];
+    uint32_t slots;       /**< of a deadlock: the FIFO depth of the check; else 0, or no limit */
+    uint32_t least_slots; /**< least depth with which it finishes; 0: it deadlocks at any */
 } ccl_fault_t;
 
 #define CCL_MAX_WARNINGS 8
@@ -604,10 +606,25 @@ typedef struct ccl_deadlock_wait {
     ccl_wait_t wait;
     uint32_t on_rank, on_tb; /**< whom it waits for; CCL_NONE: nobody ever does it */
 } ccl_deadlock_wait_t;
+/** On what a deadlock depends. Without pointers: results pass between processes. */
+typedef struct ccl_deadlock_cause {
+    bool known;           /**< it was looked for; else the rest is 0 */
+    char transport[32];   /**< whose FIFOs: a kind of link; "": all of the program */
+    char protocol[16];    /**< whose `slots` those are; "": the transport's own, or the default */
+    char from[160];       /**< what gives `slots`: slots_from of the transport, "library NAME" of an
+                               entry; "": the default */
+    uint32_t slots;       /**< depth of these FIFOs, in slices */
+    double slice_bytes;   /**< most bytes of a slice; 0: no limit, or not known */
+    uint32_t least_slots; /**< least depth of these with which the program finishes in as many
+                               micro-batches; 0: it deadlocks at any depth */
+    uint32_t batches;     /**< micro-batches with which it finishes as the FIFOs are: the least, at
+                               task level the most; 0: none, or not looked for */
+} ccl_deadlock_cause_t;
 typedef struct ccl_deadlock {
     uint32_t nwaits;               /**< length of the cycle; 0: no deadlock */
     uint32_t stuck;                /**< blocks that cannot finish */
     ccl_deadlock_wait_t waits[64]; /**< first 64 of the cycle */
+    ccl_deadlock_cause_t cause;    /**< of callers that look for it */
 } ccl_deadlock_t;
 /**
  * Run a program untimed and tell whether it finishes. At algorithm and stage level one micro-batch
@@ -617,6 +634,15 @@ typedef struct ccl_deadlock {
 ccl_status_t ccl_program_deadlock(const ccl_ctx_t *ctx, const ccl_program_t *program,
                                   const ccl_blocking_t *blocking, ccl_deadlock_t *out,
                                   ccl_error_t *err);
+/**
+ * The least depth of FIFOs with which a program finishes (deeper ones never hinder it), by trying.
+ *
+ * @param deepen  [nsteps] the sending steps whose FIFOs grow; NULL: all.
+ * @param out     0: not even without a limit. At least what the shallowest of these has now.
+ */
+ccl_status_t ccl_program_least_slots(const ccl_ctx_t *ctx, const ccl_program_t *program,
+                                     const ccl_blocking_t *blocking, const uint8_t *deepen,
+                                     uint32_t *out, ccl_error_t *err);
 const char *ccl_wait_name(ccl_wait_t wait); /**< "data", "slot", "dependency", "stage" */
 
 CCL_END_DECLS

@@ -128,6 +128,23 @@ typedef struct ccl_i_run {
     uint32_t wrapped; /* unit that finished a primitive it repeats every micro-batch; CCL_NONE */
 } ccl_i_run_t;
 
+/** Transports that a program uses, by number of kind, and what the model takes over all of them. */
+typedef struct ccl_i_fifos {
+    struct {
+        const char *name;
+        ccl_transport_t transport;
+    } kind[64];
+    uint32_t n;
+    double slice_bytes;     /* smallest */
+    uint32_t slots, slices; /* fewest, most */
+} ccl_i_fifos_t;
+
+/** deadlock.c: r->deadlock of a run that is stuck; with `cause` also on what it depends. */
+ccl_status_t ccl_i_run_deadlock(const ccl_i_run_t *run, const ccl_i_fifos_t *fifos, bool cause,
+                                ccl_sim_result_t *r, ccl_error_t *err);
+/** One line: how many blocks are stuck, and the cause where it is known. */
+void ccl_i_deadlock_text(const ccl_deadlock_t *d, char *out, size_t len);
+
 ccl_i_engine_t *ccl_i_run_engine(ccl_i_run_t *run, ccl_sharing_t sharing);
 
 /** A unit with several connections takes up those of its step in hand. */

@@ -15,38 +15,33 @@ typedef struct ends {
 } ends_t;
 #define NO_KIND 0xff
 
-/** Transports by kind, resolved once, and what the model takes over all
- * that a program uses. */
+/** Transports by kind, resolved once. */
 typedef struct kinds {
     const ccl_topology_t *topo;
     const char *proto;
-    struct {
-        const char *name;
-        ccl_transport_t transport;
-    } kind[64];
-    uint32_t n;
-    struct ends *ends;               /* [units]; NULL: see the connections */
-    double slice_bytes, piece_bytes; /* smallest over those used */
-    uint32_t slots, slices;          /* fewest, most */
+    struct ends *ends;  /* [units]; NULL: see the connections */
+    double piece_bytes; /* smallest over those used */
+    ccl_i_fifos_t fifos;
 } kinds_t;
 
 /* Index of the transport; CCL_NONE: too many. */
 static uint32_t kind_get(kinds_t *k, const ccl_route_t *route) {
     const char *name = ccl_model_route_kind(k->topo, route);
     uint32_t i = 0;
-    while (i < k->n && k->kind[i].name != name && strcmp(k->kind[i].name, name) != 0)
+    while (i < k->fifos.n && k->fifos.kind[i].name != name &&
+           strcmp(k->fifos.kind[i].name, name) != 0)
         i++;
-    if (i == CCL_ARRAY_LEN(k->kind))
+    if (i == CCL_ARRAY_LEN(k->fifos.kind))
         return CCL_NONE;
-    if (i == k->n) {
-        ccl_transport_t *t = &k->kind[i].transport;
-        k->n++;
-        k->kind[i].name = name;
+    if (i == k->fifos.n) {
+        ccl_transport_t *t = &k->fifos.kind[i].transport;
+        k->fifos.n++;
+        k->fifos.kind[i].name = name;
         *t = ccl_model_transport(k->topo, name, k->proto);
-        k->slice_bytes = fmin(k->slice_bytes, t->slice_bytes);
+        k->fifos.slice_bytes = fmin(k->fifos.slice_bytes, t->slice_bytes);
         k->piece_bytes = fmin(k->piece_bytes, t->piece_bytes);
-        k->slots = t->slots < k->slots ? t->slots : k->slots;
-        k->slices = t->slices > k->slices ? t->slices : k->slices;
+        k->fifos.slots = t->slots < k->fifos.slots ? t->slots : k->fifos.slots;
+        k->fifos.slices = t->slices > k->fifos.slices ? t->slices : k->fifos.slices;
     }
     return i;
 }
@@ -54,10 +49,8 @@ static uint32_t kind_get(kinds_t *k, const ccl_route_t *route) {
 static kinds_t kinds_init(const ccl_topology_t *topo, const ccl_program_t *program) {
     return (kinds_t){.topo = topo,
                      .proto = program->proto,
-                     .slice_bytes = INFINITY,
                      .piece_bytes = INFINITY,
-                     .slots = UINT32_MAX,
-                     .slices = 1};
+                     .fifos = {.slice_bytes = INFINITY, .slots = UINT32_MAX, .slices = 1}};
 }
 
 static ccl_status_t check_peer(const ccl_program_t *program, const ccl_tb_t *tb, uint32_t peer,
@@ -83,7 +76,7 @@ static double largest_element(const ccl_program_t *program) {
 
 static ccl_status_t default_batches(const kinds_t *k, const ccl_program_t *program,
                                     double size_bytes, uint32_t *out, ccl_error_t *err) {
-    double most = fmin(0.5 * k->slots * k->slice_bytes, k->piece_bytes);
+    double most = fmin(0.5 * k->fifos.slots * k->fifos.slice_bytes, k->piece_bytes);
     double n = most < INFINITY ? ccl_model_ceil(size_bytes * largest_element(program) / most) : 1;
     if (n > 1e9)
         return ccl_fail(err, CCL_ERR_INPUT,
@@ -205,8 +198,8 @@ static ccl_status_t conn_get(ccl_i_run_t *run, conn_table_t *t, kinds_t *kinds,
     uint32_t kind = kind_get(kinds, route);
     if (kind == CCL_NONE)
         return ccl_fail(err, CCL_UNSUPPORTED, "more than %u kinds of connection in one program",
-                        (unsigned)CCL_ARRAY_LEN(kinds->kind));
-    const ccl_transport_t *transport = &kinds->kind[kind].transport;
+                        (unsigned)CCL_ARRAY_LEN(kinds->fifos.kind));
+    const ccl_transport_t *transport = &kinds->fifos.kind[kind].transport;
     t->conns[run->nconns] = (keyed_conn_t){key, *head};
     *head = run->nconns;
     run->conns[run->nconns] = (ccl_i_conn_t){.sender = CCL_NONE,
@@ -329,15 +322,15 @@ static ccl_status_t make_conns(ccl_i_run_t *run, conn_table_t *t, kinds_t *kinds
 }
 
 static void warn(const ccl_i_run_t *run, const kinds_t *kinds) {
-    for (uint32_t i = 0; i < kinds->n; i++) {
-        const ccl_transport_t *t = &kinds->kind[i].transport;
+    for (uint32_t i = 0; i < kinds->fifos.n; i++) {
+        const ccl_transport_t *t = &kinds->fifos.kind[i].transport;
         if (t->holds_tb || !(t->tb_rate_Bps < INFINITY) || t->slice_bytes < INFINITY ||
             t->slices > 1)
             continue;
         ccl_log(run->ctx, CCL_LOG_WARN, "sim",
                 "transport %s does not hold its thread block and has a tb_rate but neither "
                 "slice nor slices: whole messages are stored and forwarded",
-                kinds->kind[i].name);
+                kinds->fifos.kind[i].name);
         break;
     }
     bool contention = false;
@@ -345,7 +338,7 @@ static void warn(const ccl_i_run_t *run, const kinds_t *kinds) {
         contention = contention || run->topo->links[l].contention > 0;
     for (uint32_t c = 0; contention && c < run->nconns; c++) {
         const ccl_i_conn_t *conn = &run->conns[c];
-        if (kinds->kind[conn->kind].transport.tb_rate_Bps < INFINITY)
+        if (kinds->fifos.kind[conn->kind].transport.tb_rate_Bps < INFINITY)
             continue;
         for (uint32_t i = 0; i < conn->route->nlinks; i++) {
             const ccl_link_t *link = &run->topo->links[conn->route->links[i]];
@@ -400,7 +393,8 @@ static ccl_status_t make_work(ccl_i_run_t *run, const kinds_t *kinds, double siz
             if (w->dep != CCL_NONE)
                 run->awaited[w->dep] = 1;
             if (w->sends || w->receives) {
-                double n = fmax(ccl_model_ceil(bytes / kinds->slice_bytes), kinds->slices);
+                double n =
+                    fmax(ccl_model_ceil(bytes / kinds->fifos.slice_bytes), kinds->fifos.slices);
                 if (n > 1e9)
                     return ccl_fail(err, CCL_ERR_INPUT,
                                     "rank %u block %u step %u: %.3g slices of one primitive",
@@ -413,9 +407,10 @@ static ccl_status_t make_work(ccl_i_run_t *run, const kinds_t *kinds, double siz
             const ccl_i_conn_t *send = w->sends ? &run->conns[send_conn] : NULL;
             const ccl_transport_t *to = NULL, *from = NULL;
             if (w->sends)
-                to = &kinds->kind[own ? send->kind : kinds->ends[i].send].transport;
+                to = &kinds->fifos.kind[own ? send->kind : kinds->ends[i].send].transport;
             if (w->receives)
-                from = &kinds->kind[own ? run->conns[own[1]].kind : kinds->ends[i].recv].transport;
+                from = &kinds->fifos.kind[own ? run->conns[own[1]].kind : kinds->ends[i].recv]
+                            .transport;
             if (from)
                 w->rate_Bps = fmin(w->rate_Bps, ccl_model_receive_Bps(from));
             if (to)
@@ -528,42 +523,6 @@ static bool tb_results(const ccl_i_run_t *run, ccl_sim_result_t *r) {
                                           .wait_slot_s = u->use_s[USE_SLOT]}};
     }
     return true;
-}
-
-/* Who waits for whom is found by the untimed run: blocking does not depend on time. */
-static ccl_status_t report_deadlock(const ccl_i_run_t *run, ccl_sim_result_t *r, ccl_error_t *err) {
-    const ccl_program_t *p = run->program;
-    ccl_status_t status = CCL_OK;
-    uint32_t *slots = malloc((p->nsteps + 1u) * sizeof(*slots));
-    uint32_t *slices = malloc((p->nsteps + 1u) * sizeof(*slices));
-    r->deadlock = ccl_arena_alloc(&r->arena, 1, sizeof(*r->deadlock));
-    if (!slots || !slices || !r->deadlock) {
-        status = ccl_fail_nomem(err);
-        goto done;
-    }
-    for (uint32_t i = 0; i < run->nunits; i++) {
-        const ccl_i_unit_t *u = &run->units[i];
-        for (uint32_t k = 0; k < u->nsteps; k++) {
-            uint32_t s = run->order[u->first + k];
-            uint32_t send = run->step_conns ? run->step_conns[2 * (size_t)s] : u->send;
-            slots[s] = send != CCL_NONE ? run->conns[send].slots : 1;
-            slices[s] = run->work[s].slices;
-        }
-    }
-    ccl_blocking_t blocking = {.granularity = run->granularity,
-                               .batches = run->batches,
-                               .step_slots = slots,
-                               .slots = 8,
-                               .step_slices = slices};
-    CCL_TRY_GOTO(ccl_program_deadlock(run->ctx, p, &blocking, r->deadlock, err), status, done);
-    if (r->deadlock->stuck == 0)
-        status = ccl_fail(err, CCL_ERR_INTERNAL,
-                          "%u thread blocks did not finish, the untimed run finds no deadlock",
-                          run->nleft);
-done:
-    free(slots);
-    free(slices);
-    return status;
 }
 
 static void run_fini(ccl_i_run_t *run) {
@@ -718,11 +677,12 @@ ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, c
         goto done;
     }
     if (run.nleft > 0) {
-        CCL_TRY_GOTO(report_deadlock(&run, r, err), status, done);
+        char text[400];
+        CCL_TRY_GOTO(ccl_i_run_deadlock(&run, &kinds.fifos, options->cause, r, err), status, done);
         *out = r;
         r = NULL;
-        status = ccl_fail(err, CCL_DEADLOCK, "deadlock: %u thread blocks cannot finish",
-                          (*out)->deadlock->stuck);
+        ccl_i_deadlock_text((*out)->deadlock, text, sizeof(text));
+        status = ccl_fail(err, CCL_DEADLOCK, "%s", text);
         goto done;
     }
     CCL_TRY_GOTO(progress(&run, err), status, done);

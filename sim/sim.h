@@ -103,6 +103,7 @@ typedef struct ccl_sim_options {
                              blocks and links have left takes too long: then its time_s is INFINITY,
                              and of the rest only the sizes, events and rate_changes are set (a
                              search needs no more of what is slower than what it has) */
+    bool cause; /**< of a deadlock, fill its cause, too: tens of untimed runs with other FIFOs */
 } ccl_sim_options_t;
 /** The defaults. */
 #define CCL_SIM_OPTIONS_INIT                                                                       \

@@ -393,7 +393,10 @@ ccl_status_t ccl_topology_builder_transport(ccl_topology_builder_t *b,
                                  .value = ccl_transport_default(spec->kind)};
     if (spec->protocol)
         copy.protocol = ccl_arena_strdup(&b->arena, spec->protocol);
-    if (!copy.kind || (spec->protocol && !copy.protocol) ||
+    bool from = spec->slots_from && (given & CCL_TRANSPORT_SLOTS);
+    if (from)
+        copy.slots_from = ccl_arena_strdup(&b->arena, spec->slots_from);
+    if (!copy.kind || (spec->protocol && !copy.protocol) || (from && !copy.slots_from) ||
         !ccl_grow(&b->transports, &b->ctransports, b->ntransports + 1, sizeof copy))
         return ccl_fail_nomem(err);
 #define TAKE_(bit_, field_)                                                                        \
@@ -511,6 +514,9 @@ static bool freeze(const ccl_topology_builder_t *b, ccl_topology_t *topo) {
         ok = transports[i].kind != NULL;
         if (ok && transports[i].protocol)
             ok = (transports[i].protocol = ccl_arena_strdup(arena, transports[i].protocol)) != NULL;
+        const char *from = transports[i].slots_from;
+        if (ok && from)
+            ok = (transports[i].slots_from = ccl_arena_strdup(arena, from)) != NULL;
     }
     for (size_t i = 0; ok && i < b->nmodels; i++) {
         models[i].name = ccl_arena_strdup(arena, models[i].name);

@@ -315,12 +315,41 @@ static ccl_status_t apply_links(const ccl_profile_t *p, const ccl_topology_t *to
     return CCL_OK;
 }
 
+/* Who gave `slots`: the profile where it has them, else who gave them before. */
+static ccl_status_t name_givers(const ccl_profile_t *p, const ccl_topology_t *topo,
+                                ccl_topology_t *out, ccl_error_t *err) {
+    const json_t *mine = json_object_get(p->doc.root, "transports");
+    ccl_transport_spec_t *specs = (ccl_transport_spec_t *)out->transports; /* it is ours yet */
+    char name[140];
+    snprintf(name, sizeof name, "profile %.120s", p->name);
+    for (uint32_t i = 0; i < out->ntransports; i++) {
+        ccl_transport_spec_t *spec = &specs[i];
+        const json_t *entry = json_object_get(mine, spec->kind);
+        const char *from = NULL;
+        if (spec->protocol)
+            entry = json_object_get(json_object_get(entry, "protocols"), spec->protocol);
+        for (uint32_t t = 0; t < topo->ntransports; t++) {
+            const ccl_transport_spec_t *old = &topo->transports[t];
+            if (strcmp(old->kind, spec->kind) == 0 && !old->protocol == !spec->protocol &&
+                (!spec->protocol || strcmp(old->protocol, spec->protocol) == 0))
+                from = old->slots_from;
+        }
+        if (json_object_get(entry, "slots"))
+            from = name;
+        spec->slots_from = from ? ccl_arena_strdup(&out->arena, from) : NULL;
+        if (from && !spec->slots_from)
+            return ccl_fail_nomem(err);
+    }
+    return CCL_OK;
+}
+
 ccl_status_t ccl_profile_apply(const ccl_ctx_t *ctx, const ccl_profile_t *profile,
                                const ccl_topology_t *topo, const char *proto, ccl_topology_t **out,
                                ccl_error_t *err) {
     ccl_text_t text = {0};
     char *merged = NULL;
     ccl_json_doc_t doc = {0};
+    ccl_topology_t *laid = NULL;
     ccl_status_t status;
     CCL_TRY_GOTO(ccl_topology_write_json(topo, &text, err), status, done);
     CCL_TRY_GOTO(ccl_json_parse(topo->name, text.data, text.len, &doc, err), status, done);
@@ -341,8 +370,13 @@ ccl_status_t ccl_profile_apply(const ccl_ctx_t *ctx, const ccl_profile_t *profil
     }
     char name[256];
     snprintf(name, sizeof name, "%.120s with profile %.100s", topo->name, profile->name);
-    status = ccl_topology_read_json(ctx, name, merged, strlen(merged), out, err);
+    CCL_TRY_GOTO(ccl_topology_read_json(ctx, name, merged, strlen(merged), &laid, err), status,
+                 done);
+    CCL_TRY_GOTO(name_givers(profile, topo, laid, err), status, done);
+    *out = laid;
+    laid = NULL;
 done:
+    ccl_topology_destroy(laid);
     free(merged);
     ccl_json_fini(&doc);
     ccl_text_fini(&text);

@@ -165,14 +165,16 @@ static uint32_t scaled_slots(uint32_t slots, double factor) {
     return x < 1 ? 1 : x > 1e9 ? 1000000000u : (uint32_t)x;
 }
 
-static void scale_spec(const where_t *at, ccl_transport_spec_t *spec) {
+static void scale_spec(const where_t *at, const char *edit, ccl_transport_spec_t *spec) {
     ccl_transport_t *v = &spec->value;
     if (at->quantity == LATENCY && (spec->given & CCL_TRANSPORT_LATENCY))
         v->latency_s *= at->factor;
     if (at->quantity == OVERHEAD && (spec->given & CCL_TRANSPORT_OVERHEAD))
         v->overhead_s *= at->factor;
-    if (at->quantity == SLOTS && (spec->given & CCL_TRANSPORT_SLOTS))
+    if (at->quantity == SLOTS && (spec->given & CCL_TRANSPORT_SLOTS)) {
         v->slots = scaled_slots(v->slots, at->factor);
+        spec->slots_from = edit;
+    }
     if (at->quantity == TB_RATE && (spec->given & CCL_TRANSPORT_TB_RATE)) {
         v->tb_rate_Bps *= at->factor;
         if (isinf(v->tb_rate_Bps)) /* no limit is what a key that is not given means */
@@ -236,7 +238,7 @@ ccl_status_t ccl_i_topology_scale(const ccl_topology_t *topo, const char *edit, 
     for (uint32_t i = 0; i < nspecs; i++)
         if (at.a == CCL_NONE && at.server == CCL_NONE && at.group == CCL_NONE &&
             (at.kind == CCL_NONE || strcmp(specs[i].kind, topo->kinds[at.kind]) == 0))
-            scale_spec(&at, &specs[i]);
+            scale_spec(&at, edit, &specs[i]);
     for (uint32_t i = 0; i < topo->ngpu_models; i++)
         scale_model(&at, &models[i]);
     *out = *topo;

@@ -155,8 +155,11 @@ static void put(const constant_t *key, const value_t *value, void *object) {
 }
 
 /* No limit is what a key that is not given means. */
-static void give(const constant_t *key, const value_t *value, ccl_transport_spec_t *spec) {
+static void give(const constant_t *key, const value_t *value, const char *edit,
+                 ccl_transport_spec_t *spec) {
     put(key, value, &spec->value);
+    if (key->bit == CCL_TRANSPORT_SLOTS)
+        spec->slots_from = edit;
     if ((key->unit == UNIT_RATE || key->unit == UNIT_BYTES) && isinf(value->number))
         spec->given &= ~key->bit;
     else
@@ -165,8 +168,8 @@ static void give(const constant_t *key, const value_t *value, ccl_transport_spec
 
 /* The kind's own key, and that of protocols which have one of their own. @return how many. */
 static uint32_t set_transports(const ccl_topology_t *topo, const constant_t *key,
-                               const value_t *value, uint32_t only, ccl_transport_spec_t *specs,
-                               uint32_t n) {
+                               const value_t *value, uint32_t only, const char *edit,
+                               ccl_transport_spec_t *specs, uint32_t n) {
     for (uint32_t k = 0; k < topo->nkinds; k++) {
         bool own = false;
         if (only != CCL_NONE && only != k)
@@ -176,13 +179,13 @@ static uint32_t set_transports(const ccl_topology_t *topo, const constant_t *key
                 continue;
             own |= !specs[i].protocol;
             if (!specs[i].protocol || (specs[i].given & key->bit))
-                give(key, value, &specs[i]);
+                give(key, value, edit, &specs[i]);
         }
         if (own)
             continue;
         specs[n] = (ccl_transport_spec_t){.kind = topo->kinds[k],
                                           .value = ccl_transport_default(topo->kinds[k])};
-        give(key, value, &specs[n++]);
+        give(key, value, edit, &specs[n++]);
     }
     return n;
 }
@@ -258,7 +261,7 @@ ccl_status_t ccl_i_topology_set(const ccl_topology_t *topo, const char *edit, cc
     memcpy(devices, topo->devices, topo->ndevices * sizeof *devices);
     *out = *topo;
     if (key->bit)
-        out->ntransports = set_transports(topo, key, &value, kind, specs, topo->ntransports);
+        out->ntransports = set_transports(topo, key, &value, kind, edit, specs, topo->ntransports);
     else
         out->ngpu_models = set_models(topo, key, &value, models, devices);
     out->transports = specs;

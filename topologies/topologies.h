@@ -76,6 +76,9 @@ typedef struct ccl_transport_spec {
     const char *protocol; /**< "Simple", "LL", "LL128"; NULL: all */
     uint32_t given;       /**< bit per key that was given, CCL_TRANSPORT_* */
     ccl_transport_t value;
+    /** What gave `slots`: a file, an entry of the library, "profile NAME" or an edit
+       ("set:slots=4"); NULL: not known. */
+    const char *slots_from;
 } ccl_transport_spec_t;
 enum {
     CCL_TRANSPORT_OVERHEAD = 1,

@@ -397,3 +397,85 @@ end:
     free_run(&run);
     return status;
 }
+
+/* ---------------------------------------------------------------- how deep would do */
+
+typedef struct depths {
+    const ccl_program_t *program;
+    const ccl_blocking_t *blocking;
+    const uint8_t *deepen;
+    uint32_t *slots; /* [nsteps] of a trial */
+} depths_t;
+
+static uint32_t depth_now(const depths_t *d, uint32_t step) {
+    return d->blocking->step_slots ? d->blocking->step_slots[step] : d->blocking->slots;
+}
+
+static bool grows(const depths_t *d, uint32_t step) {
+    return ccl_primitive_sends(d->program->steps[step].type) && (!d->deepen || d->deepen[step]);
+}
+
+static ccl_status_t finishes_at(const ccl_ctx_t *ctx, const depths_t *d, uint32_t slots, bool *out,
+                                ccl_error_t *err) {
+    ccl_blocking_t trial = *d->blocking;
+    ccl_deadlock_t found;
+    for (uint32_t i = 0; i < d->program->nsteps; i++) {
+        uint32_t now = depth_now(d, i);
+        d->slots[i] = grows(d, i) && slots > now ? slots : now;
+    }
+    trial.step_slots = d->slots;
+    CCL_TRY(ccl_program_deadlock(ctx, d->program, &trial, &found, err));
+    *out = found.stuck == 0;
+    return CCL_OK;
+}
+
+/* A depth at which it finishes, above one at which it does not; 0: at none. */
+static ccl_status_t some_depth(const ccl_ctx_t *ctx, const depths_t *d, uint32_t *fails,
+                               uint32_t *ends, ccl_error_t *err) {
+    bool yes = false;
+    CCL_TRY(finishes_at(ctx, d, UINT32_MAX, &yes, err));
+    *ends = yes ? UINT32_MAX : 0;
+    while (yes && *fails < UINT32_MAX / 2) {
+        uint32_t next = 2 * *fails;
+        bool enough = false;
+        CCL_TRY(finishes_at(ctx, d, next, &enough, err));
+        if (enough) {
+            *ends = next;
+            break;
+        }
+        *fails = next;
+    }
+    return CCL_OK;
+}
+
+ccl_status_t ccl_program_least_slots(const ccl_ctx_t *ctx, const ccl_program_t *program,
+                                     const ccl_blocking_t *blocking, const uint8_t *deepen,
+                                     uint32_t *out, ccl_error_t *err) {
+    depths_t d = {program, blocking, deepen, malloc((program->nsteps + 1u) * sizeof(uint32_t))};
+    uint32_t fails = UINT32_MAX, ends = 0;
+    bool yes = false;
+    ccl_status_t status = CCL_OK;
+    if (!d.slots)
+        return ccl_fail_nomem(err);
+    for (uint32_t i = 0; i < program->nsteps; i++)
+        if (grows(&d, i) && depth_now(&d, i) < fails)
+            fails = depth_now(&d, i);
+    fails = fails ? fails : 1; /* a depth of 0 counts as 1 */
+    CCL_TRY_GOTO(finishes_at(ctx, &d, fails, &yes, err), status, end);
+    if (yes)
+        ends = fails;
+    else
+        CCL_TRY_GOTO(some_depth(ctx, &d, &fails, &ends, err), status, end);
+    while (ends > fails + 1) {
+        uint32_t middle = fails + (ends - fails) / 2;
+        CCL_TRY_GOTO(finishes_at(ctx, &d, middle, &yes, err), status, end);
+        if (yes)
+            ends = middle;
+        else
+            fails = middle;
+    }
+    *out = ends;
+end:
+    free(d.slots);
+    return status;
+}

@@ -547,8 +547,8 @@ end:
 }
 
 static void tell_deadlock(const ccl_program_t *p, const ccl_deadlock_t *found, uint32_t slots,
-                          ccl_verdict_t *verdict) {
-    char text[440] = "";
+                          uint32_t least, bool given, ccl_verdict_t *verdict) {
+    char text[440] = "", more[80] = "";
     size_t len = 0;
     uint32_t shown = found->nwaits < 4 ? found->nwaits : 4;
     for (uint32_t i = 0; i < shown; i++) {
@@ -569,12 +569,17 @@ static void tell_deadlock(const ccl_program_t *p, const ccl_deadlock_t *found, u
         len += (size_t)n;
     }
     char depth[48] = "with any FIFO depth";
-    if (slots != UINT32_MAX)
+    if (least) {
         snprintf(depth, sizeof depth, "with FIFO depth %u", slots);
+        snprintf(more, sizeof more, "; with FIFO depth %u it finishes (%u is %s%.16s)", least,
+                 slots, given ? "given" : "the default of ", given ? "" : p->proto);
+    }
     const ccl_deadlock_wait_t *w = &found->waits[0];
     ccl_i_fault(verdict, "deadlock", w->rank, w->tb, w->step, CCL_NONE,
-                "deadlock %s: %s%s; %u blocks are stuck", depth, text,
-                found->nwaits > shown ? ", ..." : "", found->stuck);
+                "deadlock %s: %s%s; %u blocks are stuck%s", depth, text,
+                found->nwaits > shown ? ", ..." : "", found->stuck, more);
+    verdict->fault.slots = slots;
+    verdict->fault.least_slots = least;
 }
 
 static ccl_status_t check_deadlock(const ccl_ctx_t *ctx, const ccl_program_t *program,
@@ -587,8 +592,12 @@ static ccl_status_t check_deadlock(const ccl_ctx_t *ctx, const ccl_program_t *pr
                                             : ccl_i_default_slots(program->proto);
     ccl_deadlock_t found;
     CCL_TRY(ccl_program_deadlock(ctx, program, &blocking, &found, err));
-    if (found.nwaits)
-        tell_deadlock(program, &found, blocking.slots, verdict);
+    if (!found.nwaits)
+        return CCL_OK;
+    uint32_t least = 0;
+    if (blocking.slots < UINT32_MAX)
+        CCL_TRY(ccl_program_least_slots(ctx, program, &blocking, NULL, &least, err));
+    tell_deadlock(program, &found, blocking.slots, least, options->slots != 0, verdict);
     return CCL_OK;
 }
 
@@ -631,7 +640,7 @@ ccl_status_t ccl_program_verify(const ccl_ctx_t *ctx, const ccl_program_t *progr
     static const ccl_verify_options_t defaults = CCL_VERIFY_OPTIONS_INIT;
     const ccl_verify_options_t *o = options ? options : &defaults;
     ccl_verdict_t verdict = {.valid = true,
-                             .fault = {NULL, CCL_NONE, CCL_NONE, CCL_NONE, CCL_NONE, ""}};
+                             .fault = {NULL, CCL_NONE, CCL_NONE, CCL_NONE, CCL_NONE, "", 0, 0}};
     ccl_i_links_t links;
     ccl_status_t status = ccl_i_links_init(program, o->granularity, &links, &verdict, err);
     if (status != CCL_OK)

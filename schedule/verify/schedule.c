@@ -239,7 +239,7 @@ static void check_result(state_t *st) {
 ccl_status_t ccl_schedule_verify(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                                  ccl_verdict_t *out, ccl_error_t *err) {
     ccl_verdict_t verdict = {.valid = true,
-                             .fault = {NULL, CCL_NONE, CCL_NONE, CCL_NONE, CCL_NONE, ""}};
+                             .fault = {NULL, CCL_NONE, CCL_NONE, CCL_NONE, CCL_NONE, "", 0, 0}};
     state_t st = {.schedule = schedule, .coll = schedule->coll, .verdict = &verdict};
     ccl_status_t status = CCL_OK;
     if (check_transfers(&st)) {

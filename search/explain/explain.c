@@ -283,6 +283,7 @@ static ccl_status_t run_changed(const trial_t *t, const ccl_topology_t *topo, cc
     sim.path = false;
     sim.intervals = 0;
     sim.step_times = false;
+    sim.cause = false;
     if (c->lower) {
         CCL_TRY(lower_changed(t, &ctx, topo, routes, c, &own, err));
         program = own;

@@ -236,9 +236,68 @@ START_TEST(simulate_deadlock) {
         ck_assert_str_eq(text(first, "waits_for"), "data");
         ck_assert_int_eq((int)number(first, "on_rank"), 1 - (int)number(first, "rank"));
         ck_assert_int_eq((int)number(first, "on_thread_block"), 0);
+        ck_assert(json_is_true(need(deadlock, "any_depth")));
+        ck_assert(json_is_null(need(deadlock, "depends_on")));
+        ck_assert(json_is_null(need(deadlock, "finishes_with_batches")));
         json_decref(root);
         said_free(&said);
     }
+}
+END_TEST
+
+/* A deadlock that deeper FIFOs would end: which, how deep, and who gave the depth. */
+START_TEST(deadlock_depends) {
+    static const struct {
+        const char *line, *object; /* what holds "deadlock" */
+        const char *transport, *source;
+        int value, least;
+    } lines_of[] = {
+        {"simulate " PAIR " --set slots:nvlink=2 " DATA "/deadlock_depth.xml --size 6M --json",
+         NULL, "nvlink", "set:slots:nvlink=2", 2, 3},
+        {"simulate " PAIR " --scale slots=0.25 " DATA "/deadlock_depth.xml --size 6M --json", NULL,
+         "nvlink", "scale:slots=0.25", 2, 3},
+        {"run " DATA "/deadlock_depth.xml --slots 2 --size 6K --json", "sizes", NULL, "--slots", 2,
+         3},
+    };
+    said_t said;
+    json_t *root;
+
+    for (size_t k = 0; k < sizeof(lines_of) / sizeof(*lines_of); k++) {
+        const json_t *deadlock, *on;
+
+        said = run(lines_of[k].line);
+        root = json_of(&said);
+        deadlock = lines_of[k].object ? json_array_get(need(root, lines_of[k].object), 0) : root;
+        deadlock = need(deadlock, "deadlock");
+        on = need(deadlock, "depends_on");
+        ck_assert_int_eq(said.rc, 1);
+        ck_assert(json_is_false(need(deadlock, "any_depth")));
+        ck_assert_str_eq(text(on, "key"), "slots");
+        if (lines_of[k].transport)
+            ck_assert_str_eq(text(on, "transport"), lines_of[k].transport);
+        else
+            ck_assert(json_is_null(need(on, "transport")));
+        ck_assert(json_is_null(need(on, "protocol")));
+        ck_assert_int_eq((int)number(on, "value"), lines_of[k].value);
+        ck_assert_int_eq((int)number(on, "least"), lines_of[k].least);
+        ck_assert_str_eq(text(on, "source"), lines_of[k].source);
+        need(on, "slice_bytes");
+        ck_assert(json_is_null(need(deadlock, "finishes_with_batches")));
+        json_decref(root);
+        said_free(&said);
+    }
+    said = run("verify " DATA "/deadlock_depth.xml --json");
+    root = json_of(&said);
+    ck_assert_int_eq(said.rc, 1);
+    ck_assert_int_eq((int)number(need(root, "fault"), "slots"), 2);
+    ck_assert_int_eq((int)number(need(root, "fault"), "least_slots"), 3);
+    json_decref(root);
+    said_free(&said);
+    said = run("verify " DATA "/deadlock_2.xml --json");
+    root = json_of(&said);
+    ck_assert(json_is_null(need(need(root, "fault"), "least_slots")));
+    json_decref(root);
+    said_free(&said);
 }
 END_TEST
 
@@ -724,6 +783,7 @@ int main(void) {
     tcase_add_test(cases, verify_malformed);
     tcase_add_test(cases, simulate_run);
     tcase_add_test(cases, simulate_deadlock);
+    tcase_add_test(cases, deadlock_depends);
     tcase_add_test(cases, simulate_refused);
     tcase_add_test(cases, run_right);
     tcase_add_test(cases, run_wrong);

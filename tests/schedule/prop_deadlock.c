@@ -256,10 +256,53 @@ static void check_cycle(const ccl_deadlock_t *d) {
     }
 }
 
+static bool finishes_with(const ccl_program_t *p, const ccl_blocking_t *how, const uint8_t *deepen,
+                          uint32_t depth) {
+    uint32_t slots[64];
+    ccl_blocking_t trial = *how;
+    ccl_deadlock_t got;
+    for (uint32_t s = 0; s < p->nsteps; s++) {
+        slots[s] = how->step_slots ? how->step_slots[s] : how->slots;
+        if ((!deepen || deepen[s]) && slots[s] < depth)
+            slots[s] = depth;
+    }
+    trial.step_slots = slots;
+    ck_assert_int_eq(ccl_program_deadlock(NULL, p, &trial, &got, NULL), CCL_OK);
+    return got.stuck == 0;
+}
+
+/** The least depth that does, of all FIFOs or of some: one less does not. @return whether any does
+ */
+static bool check_least_slots(const ccl_program_t *p, const ccl_blocking_t *how, ccl_rng_t *rng) {
+    uint8_t some[64];
+    uint32_t least[2] = {7, 7};
+    for (uint32_t t = 0; t < p->ntbs; t++) { /* whole connections */
+        uint8_t word = (uint8_t)ccl_rng_below(rng, 256);
+        for (uint32_t k = 0; k < p->tbs[t].nsteps; k++) {
+            uint32_t at = p->tbs[t].first_step + k;
+            ccl_peers_t peers = ccl_program_peers(p, &p->tbs[t], at);
+            some[at] = (word >> (peers.channel + peers.send_peer) % 8) & 1;
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        const uint8_t *deepen = i ? some : NULL;
+        ck_assert_int_eq(ccl_program_least_slots(NULL, p, how, deepen, &least[i], NULL), CCL_OK);
+        if (!least[i]) {
+            ck_assert(!finishes_with(p, how, deepen, 1u << 30));
+            continue;
+        }
+        ck_assert(finishes_with(p, how, deepen, least[i]));
+        ck_assert_uint_gt(least[i], 1);
+        ck_assert(!finishes_with(p, how, deepen, least[i] - 1));
+    }
+    ck_assert(!least[1] || least[0]); /* what some do, all do */
+    return least[0] > 0;
+}
+
 START_TEST(same_as_the_naive_run) {
     ccl_rng_t rng;
     ccl_rng_init(&rng, 7);
-    uint32_t finishes = 0, stuck_runs = 0;
+    uint32_t finishes = 0, stuck_runs = 0, deeper = 0;
     for (uint32_t i = 0; i < 3000; i++) {
         ccl_program_t *p = random_program(&rng);
         if (i % 2)
@@ -295,6 +338,7 @@ START_TEST(same_as_the_naive_run) {
                           i, g, got.stuck, want);
             if (want) {
                 check_cycle(&got);
+                deeper += check_least_slots(p, &how, &rng);
                 stuck_runs++;
             } else {
                 ck_assert_uint_eq(got.nwaits, 0);
@@ -305,6 +349,7 @@ START_TEST(same_as_the_naive_run) {
     }
     ck_assert_uint_gt(finishes, 1000);
     ck_assert_uint_gt(stuck_runs, 1000);
+    ck_assert_uint_gt(deeper, 100);
 }
 END_TEST
 

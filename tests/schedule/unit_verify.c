@@ -233,6 +233,44 @@ END_TEST
 /* ---------------------------------------------------------------- different orders */
 
 /** Ranks send to each other and each adds its own sum: a + b and b + a are bitwise the same. */
+/** A deadlock says with which depth of FIFOs there is none, or that there is no such depth. */
+START_TEST(deadlock_depths) {
+    static const struct {
+        const char *why; /* of the row whose program it is */
+        uint32_t given, slots, least;
+        const char *text; /* NULL: it finishes */
+    } depths[] = {
+        {"both send three before they receive: two slots", 0, 2, 3,
+         "; 2 blocks are stuck; with FIFO depth 3 it finishes (2 is the default of Simple)"},
+        {"both send three before they receive: two slots", 1, 1, 3,
+         "; with FIFO depth 3 it finishes (1 is given)"},
+        {"both send three before they receive: two slots", 3, 0, 0, NULL},
+        {"both wait for data first", 0, 2, 0, "deadlock with any FIFO depth: rank 0"},
+        {"both wait for data first", 100, 100, 0, "deadlock with any FIFO depth: rank 0"},
+    };
+    for (size_t i = 0; i < CCL_ARRAY_LEN(depths); i++) {
+        const struct row *row = NULL;
+        ccl_verify_options_t options = CCL_VERIFY_OPTIONS_INIT;
+        ccl_program_t *p = NULL;
+        ccl_verdict_t v;
+        for (size_t k = 0; k < CCL_ARRAY_LEN(rows); k++)
+            if (strcmp(rows[k].why, depths[i].why) == 0)
+                row = &rows[k];
+        ck_assert_ptr_nonnull(row);
+        ck_assert_int_eq(ccl_program_read_xml("t.xml", row->xml, strlen(row->xml), &p, NULL),
+                         CCL_OK);
+        options.slots = depths[i].given;
+        ck_assert_int_eq(ccl_program_verify(NULL, p, &options, &v, NULL), CCL_OK);
+        ck_assert_int_eq(v.valid, depths[i].text == NULL);
+        if (!v.valid)
+            ck_assert_msg(strstr(v.fault.text, depths[i].text), "%s", v.fault.text);
+        ck_assert_uint_eq(v.fault.slots, depths[i].slots);
+        ck_assert_uint_eq(v.fault.least_slots, depths[i].least);
+        ccl_program_destroy(p);
+    }
+}
+END_TEST
+
 START_TEST(order_of_two_does_not_matter_of_three_does) {
     for (uint32_t n = 2; n <= 3; n++) {
         ccl_collective_t *coll = NULL;
@@ -573,6 +611,7 @@ int main(void) {
     Suite *suite = suite_create("schedule.verify");
     TCase *tc = tcase_create("all");
     tcase_add_loop_test(tc, programs, 0, (int)CCL_ARRAY_LEN(rows));
+    tcase_add_test(tc, deadlock_depths);
     tcase_add_test(tc, order_of_two_does_not_matter_of_three_does);
     tcase_add_loop_test(tc, schedules, 0, (int)CCL_ARRAY_LEN(schedule_rows));
     tcase_add_test(tc, schedules_made_by_hand_are_not_trusted);

@@ -30,7 +30,7 @@ static const struct {
     {"servers:1 gpus:8 nvswitch=300GB/s,0.7us", CCL_ALLGATHER, 300, 0.99, "one switch"},
     {"dgx1-v100", CCL_ALLGATHER, 150, 0.95, "hybrid cube mesh: six NVLinks of 25 into every GPU"},
     {"dgx1-v100", CCL_ALLREDUCE, 150, 0.95, "hybrid cube mesh"},
-    {"mi300x-x8", CCL_ALLGATHER, 0, 0.95, "full mesh"},
+    {"mi300x-x8", CCL_ALLGATHER, 0, 0.93, "full mesh; blocks copy out in step"},
     {"dgx-a100", CCL_ALLREDUCE, 300, 0.95, "thread blocks limit a ring"},
     {"h20-x8", CCL_ALLGATHER, 450, 0.95, "thread blocks limit a ring"},
     {"v100-pcie-x4", CCL_ALLREDUCE, 12, 0.94, "blocks copy out in step over shared PCIe"},

@@ -59,6 +59,7 @@ static ccl_status_t read_keys(const ccl_json_at_t *at, ccl_transport_spec_t *spe
     KEY_(CCL_TRANSPORT_COPY_IN, "copy_in", ccl_json_rate_Bps(&v, false, &t->copy_in_Bps, err));
     KEY_(CCL_TRANSPORT_COPY_OUT, "copy_out", ccl_json_rate_Bps(&v, false, &t->copy_out_Bps, err));
 #undef KEY_
+    spec->slots_from = at->doc->name;
     return CCL_OK;
 }
 
