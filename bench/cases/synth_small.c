@@ -5,7 +5,8 @@
  *        [--against FILE] [TOPOLOGY...]
  * --all: all five collectives on every cluster. TOPOLOGY: these at the two sizes 64K and 64M
  * instead of random ones. A line of CSV per cluster, collective and synthesizer: CPU seconds for
- * both sizes (synthesis, lowering, proof, simulation), simulated times in microseconds. Against the
+ * both sizes (synthesis, lowering, proof, simulation), simulated times in microseconds, simulations
+ * and their events (what of the work does not depend on the machine). Against the
  * output of another build: times that differ by more than 0.1 % are listed on stderr, with a
  * summary of CPU seconds per synthesizer.
  */
@@ -20,6 +21,7 @@ enum { SIZES = 2, MOST_NAMES = 32, MOST_ROWS = 65536 };
 typedef struct row {
     char key[96]; /* cluster,gpus,links,collective,size,size,synthesizer */
     double cpu_s, us[SIZES];
+    double runs, events;
 } row_t;
 
 typedef struct bench {
@@ -49,12 +51,16 @@ static ccl_status_t ask(const ccl_topology_t *topo, const ccl_collective_t *want
                                      .sim = CCL_SIM_OPTIONS_INIT};
     ccl_comparison_t *made = NULL;
     ccl_ctx_t ctx = CCL_CTX_INIT;
+    ccl_work_t work = {0, 0};
     double from_s = bench_cpu_s();
 
     ctx.threads = 1;
+    ctx.work = &work;
     ccl_lower_options_fit(&options.lower, topo);
     CCL_TRY(ccl_compare(&ctx, topo, want, &options, &made, err));
     row->cpu_s = bench_cpu_s() - from_s;
+    row->runs = (double)work.runs;
+    row->events = (double)work.events;
     for (uint32_t s = 0; s < SIZES; s++)
         row->us[s] = made->cells[s].status == CCL_OK ? made->cells[s].time_s * 1e6 : INFINITY;
     ccl_comparison_destroy(made);
@@ -79,7 +85,8 @@ static ccl_status_t ask_all(bench_t *b, const ccl_topology_t *topo, ccl_collecti
         status = ask(topo, want, (*ops)->name, sizes, row, err);
         if (status == CCL_OK) {
             b->nrows++;
-            printf("%s,%.4f,%.6f,%.6f\n", row->key, row->cpu_s, row->us[0], row->us[1]);
+            printf("%s,%.4f,%.6f,%.6f,%.0f,%.0f\n", row->key, row->cpu_s, row->us[0], row->us[1],
+                   row->runs, row->events);
             fflush(stdout);
         }
     }
@@ -143,7 +150,8 @@ static bool read_before(bench_t *b, const char *path) {
         if (!at || (size_t)(at - line) >= sizeof row->key)
             continue;
         memcpy(row->key, line, (size_t)(at - line));
-        if (sscanf(at, ",%lf,%lf,%lf", &row->cpu_s, &row->us[0], &row->us[1]) == 3)
+        if (sscanf(at, ",%lf,%lf,%lf,%lf,%lf", &row->cpu_s, &row->us[0], &row->us[1], &row->runs,
+                   &row->events) >= 3)
             b->nbefore++;
     }
     if (file)
@@ -153,7 +161,7 @@ static bool read_before(bench_t *b, const char *path) {
 
 typedef struct total {
     char name[32];
-    double before_s, after_s, worst_s;
+    double before_s, after_s, worst_s, before_events, events;
     uint32_t n, over;
 } total_t;
 
@@ -166,6 +174,8 @@ static void add_total(total_t *totals, const row_t *before, const row_t *after) 
     snprintf(t->name, sizeof t->name, "%.31s", name);
     t->before_s += before ? before->cpu_s : 0;
     t->after_s += after->cpu_s;
+    t->before_events += before ? before->events : 0;
+    t->events += after->events;
     t->worst_s = fmax(t->worst_s, after->cpu_s);
     t->over += after->cpu_s >= 0.5;
     t->n++;
@@ -173,7 +183,7 @@ static void add_total(total_t *totals, const row_t *before, const row_t *after) 
 
 /* How many times are slower by more than 1 %. */
 static uint32_t report(const bench_t *b) {
-    total_t totals[MOST_NAMES + 1] = {{{0}, 0, 0, 0, 0, 0}};
+    total_t totals[MOST_NAMES + 1] = {{.n = 0}};
     uint32_t slower = 0;
 
     for (size_t i = 0; i < b->nrows; i++) {
@@ -193,11 +203,11 @@ static uint32_t report(const bench_t *b) {
                         now->us[s], was->us[s], ratio, ratio > 1.01 ? " SLOWER" : "");
         }
     }
-    fprintf(stderr, "%-14s %5s %9s %9s %9s %9s\n", "synthesizer", "n", "before_s", "cpu_s",
-            "longest_s", "over 0.5");
+    fprintf(stderr, "%-14s %5s %9s %9s %9s %9s %12s %12s\n", "synthesizer", "n", "before_s",
+            "cpu_s", "longest_s", "over 0.5", "events before", "events");
     for (const total_t *t = totals; t->name[0]; t++)
-        fprintf(stderr, "%-14s %5u %9.3f %9.3f %9.3f %9u\n", t->name, t->n, t->before_s, t->after_s,
-                t->worst_s, t->over);
+        fprintf(stderr, "%-14s %5u %9.3f %9.3f %9.3f %9u %12.0f %12.0f\n", t->name, t->n,
+                t->before_s, t->after_s, t->worst_s, t->over, t->before_events, t->events);
     fprintf(stderr, "slower by more than 1 %%: %u\n", slower);
     return slower;
 }
@@ -237,7 +247,7 @@ int main(int argc, char **argv) {
         return 2;
     }
     bench_keep_memory();
-    printf("cluster,gpus,links,collective,size0,size1,synthesizer,cpu_s,us0,us1\n");
+    printf("cluster,gpus,links,collective,size0,size1,synthesizer,cpu_s,us0,us1,runs,events\n");
     for (uint32_t k = b.from; i == argc && status == CCL_OK && k < b.from + b.nclusters; k++)
         status = one(&b, k, &err);
     while (status == CCL_OK && i < argc)
