@@ -150,6 +150,15 @@ typedef struct ccl_progress {
 /** Return non-zero to cancel. */
 typedef int (*ccl_progress_fn)(const ccl_progress_t *progress, void *user);
 
+/**
+ * What was simulated on behalf of a caller, added to by any thread; zeroed by the caller, read when
+ * the call is over. The same for any number of threads.
+ */
+typedef struct ccl_work {
+    uint64_t runs;   /**< simulations of programs, those given up included */
+    uint64_t events; /**< of their engines */
+} ccl_work_t;
+
 /** Passed (may be NULL everywhere) to long or talkative functions. */
 typedef struct ccl_ctx {
     ccl_log_fn log; /**< NULL: silent */
@@ -159,13 +168,16 @@ typedef struct ccl_ctx {
     const volatile int *cancel; /**< non-zero target: stop with CCL_INTERRUPTED; NULL: never */
     uint64_t seed;
     uint32_t threads; /**< 0: one per core */
+    ccl_work_t *work; /**< NULL: not counted */
 } ccl_ctx_t;
 /** The defaults. */
 #define CCL_CTX_INIT                                                                               \
-    { NULL, NULL, NULL, NULL, NULL, 1, 0 }
+    { NULL, NULL, NULL, NULL, NULL, 1, 0, NULL }
 
 void ccl_log(const ccl_ctx_t *ctx, ccl_log_level_t level, const char *subsystem, const char *fmt,
              ...) CCL_PRINTF(4, 5);
+/** One simulation more, of so many events, where ctx counts. */
+void ccl_ctx_count(const ccl_ctx_t *ctx, uint64_t events);
 /** CCL_INTERRUPTED when ctx asks to stop, or its progress callback does; else CCL_OK. */
 ccl_status_t ccl_ctx_poll(const ccl_ctx_t *ctx, const ccl_progress_t *progress);
 

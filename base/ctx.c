@@ -1,4 +1,4 @@
-/** @file ctx.c Logging, progress and cancellation through the caller's context. */
+/** @file ctx.c Logging, progress, cancellation and counts of work through the caller's context. */
 #include "base/base.h"
 
 #include "base/clocale.h"
@@ -13,6 +13,13 @@ void ccl_log(const ccl_ctx_t *ctx, ccl_log_level_t level, const char *subsystem,
     ccl_i_vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     ctx->log(level, subsystem, text, ctx->log_user);
+}
+
+void ccl_ctx_count(const ccl_ctx_t *ctx, uint64_t events) {
+    if (!ctx || !ctx->work)
+        return;
+    __atomic_fetch_add(&ctx->work->runs, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&ctx->work->events, events, __ATOMIC_RELAXED);
 }
 
 ccl_status_t ccl_ctx_poll(const ccl_ctx_t *ctx, const ccl_progress_t *progress) {

@@ -667,6 +667,7 @@ ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, c
     r->batches = run.batches;
     r->chunk_bytes = options->size_bytes / program->nchunks / run.batches;
     r->events = ccl_i_engine_events(run.engine);
+    ccl_ctx_count(ctx, r->events);
     r->rate_changes = ccl_i_net_rate_changes(ccl_i_engine_net(run.engine));
     r->skipped_batches = run.skipped;
     if (run.gave_up) {
