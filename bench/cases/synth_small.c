@@ -56,7 +56,6 @@ static ccl_status_t ask(const ccl_topology_t *topo, const ccl_collective_t *want
 
     ctx.threads = 1;
     ctx.work = &work;
-    ccl_lower_options_fit(&options.lower, topo);
     CCL_TRY(ccl_compare(&ctx, topo, want, &options, &made, err));
     row->cpu_s = bench_cpu_s() - from_s;
     row->runs = (double)work.runs;

@@ -1,5 +1,5 @@
 /* Places of chunks: that each has one wherever it must be, and is of one size everywhere. */
-#include "schedule/verify.h"
+#include "schedule/verify/verify.h"
 
 /* Bounds the memory of the verifier and of a run's layout. */
 #define MAX_ELEMENTS (UINT64_C(1) << 25)
