@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,6 +22,52 @@ typedef struct loop {
     uint32_t running; /* workers that may still allocate */
     bool over;        /* they may end */
 } loop_t;
+
+/* ---------------------------------------------------------------- threads and their stacks */
+
+/* A worker's thread. */
+typedef struct thread {
+    pthread_t id;
+    char *stack; /* unmapped with it: libc would keep stacks, which count where memory is limited */
+    size_t stack_len;
+} thread_t;
+
+static bool map_stack(thread_t *thread, pthread_attr_t *attr) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), len = 0;
+    if (pthread_attr_getstacksize(attr, &len))
+        return false;
+    len = (len + page - 1) / page * page + page;
+    void *stack = mmap(NULL, len, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
+    if (stack == MAP_FAILED)
+        return false;
+    /* The lowest page is the guard. */
+    if (mprotect(stack, page, PROT_NONE) ||
+        pthread_attr_setstack(attr, (char *)stack + page, len - page)) {
+        munmap(stack, len);
+        return false;
+    }
+    thread->stack = stack;
+    thread->stack_len = len;
+    return true;
+}
+
+static bool thread_start(thread_t *thread, void *(*fn)(void *), void *arg) {
+    pthread_attr_t attr;
+    if (pthread_attr_init(&attr))
+        return false;
+    bool mapped = map_stack(thread, &attr);
+    bool started = mapped && pthread_create(&thread->id, &attr, fn, arg) == 0;
+    if (mapped && !started)
+        munmap(thread->stack, thread->stack_len);
+    pthread_attr_destroy(&attr);
+    return started;
+}
+
+static void thread_join(const thread_t *thread) {
+    pthread_join(thread->id, NULL);
+    munmap(thread->stack, thread->stack_len);
+}
 
 /* ---------------------------------------------------------------- forks beside threads */
 
@@ -99,7 +146,7 @@ static void worker_end(loop_t *loop) {
     pthread_mutex_unlock(&gate.lock);
 }
 
-static void join(loop_t *loop, const pthread_t *threads, uint32_t n) {
+static void join(loop_t *loop, const thread_t *threads, uint32_t n) {
     if (!n)
         return;
     pthread_mutex_lock(&gate.lock);
@@ -112,7 +159,7 @@ static void join(loop_t *loop, const pthread_t *threads, uint32_t n) {
     pthread_cond_broadcast(&gate.changed);
     pthread_mutex_unlock(&gate.lock);
     for (uint32_t i = 0; i < n; i++)
-        pthread_join(threads[i], NULL);
+        thread_join(&threads[i]);
 }
 
 pid_t ccl_fork(void) {
@@ -164,10 +211,10 @@ static void worker_end(loop_t *loop) {
     (void)loop;
 }
 
-static void join(loop_t *loop, const pthread_t *threads, uint32_t n) {
+static void join(loop_t *loop, const thread_t *threads, uint32_t n) {
     (void)loop;
     for (uint32_t i = 0; i < n; i++)
-        pthread_join(threads[i], NULL);
+        thread_join(&threads[i]);
 }
 
 pid_t ccl_fork(void) {
@@ -231,12 +278,12 @@ ccl_status_t ccl_parallel_for(uint32_t n, uint32_t threads, ccl_job_fn fn, void 
     /* The caller works too, as worker 0. Threads that cannot be had are done without. */
     loop_begin();
     worker_t *workers = threads > 1 ? calloc(threads - 1, sizeof *workers) : NULL;
-    pthread_t *started = threads > 1 ? calloc(threads - 1, sizeof *started) : NULL;
+    thread_t *started = threads > 1 ? calloc(threads - 1, sizeof *started) : NULL;
     uint32_t n_started = 0;
     for (uint32_t i = 0; workers && started && i < threads - 1; i++) {
         workers[i] = (worker_t){.loop = &loop, .index = i + 1};
         count_worker(&loop, true);
-        if (pthread_create(&started[i], NULL, thread_main, &workers[i])) {
+        if (!thread_start(&started[i], thread_main, &workers[i])) {
             count_worker(&loop, false);
             break;
         }
