@@ -443,7 +443,8 @@ typedef struct ccl_json_doc {
     json_t *root;
     char *text;
     size_t len;
-    char name[256]; /**< file name for messages */
+    char name[256];    /**< file name for messages */
+    ccl_arena_t names; /**< what ccl_json_name() spelled */
 } ccl_json_doc_t;
 
 /** Parse; duplicate keys refused; depth and size bounded. `text` is copied. */
@@ -471,6 +472,10 @@ ccl_status_t ccl_json_only(const ccl_json_at_t *at, const char *const *allowed, 
 /* Typed reads. `required` false: absent leaves *out as it is. */
 ccl_status_t ccl_json_string(const ccl_json_at_t *at, bool required, const char **out,
                              ccl_error_t *err);
+/** A name: a string, or a whole number from 0, whose digits are the name (3 is "3"). Lives as long
+ * as the document, which one thread reads at a time. */
+ccl_status_t ccl_json_name(const ccl_json_at_t *at, bool required, const char **out,
+                           ccl_error_t *err);
 ccl_status_t ccl_json_u32(const ccl_json_at_t *at, bool required, uint32_t max, uint32_t *out,
                           ccl_error_t *err);
 ccl_status_t ccl_json_bool(const ccl_json_at_t *at, bool required, bool *out, ccl_error_t *err);

@@ -96,6 +96,7 @@ void ccl_json_fini(ccl_json_doc_t *doc) {
         return;
     json_decref(doc->root);
     free(doc->text);
+    ccl_arena_fini(&doc->names);
     *doc = (ccl_json_doc_t){0};
 }
 
@@ -340,9 +341,27 @@ ccl_status_t ccl_json_string(const ccl_json_at_t *at, bool required, const char 
     CCL_TRY(present(at, required, &use, err));
     if (!use)
         return CCL_OK;
+    if (json_is_integer(at->value))
+        return ccl_json_fail(at, err,
+                             "expected a string, got a number; write \"%" JSON_INTEGER_FORMAT "\"",
+                             json_integer_value(at->value));
     if (!json_is_string(at->value))
         return wrong_type(at, "a string", err);
     *out = json_string_value(at->value);
+    return CCL_OK;
+}
+
+ccl_status_t ccl_json_name(const ccl_json_at_t *at, bool required, const char **out,
+                           ccl_error_t *err) {
+    if (!at->value || !json_is_integer(at->value) || json_integer_value(at->value) < 0)
+        return ccl_json_string(at, required, out, err);
+    char text[32];
+    snprintf(text, sizeof text, "%" JSON_INTEGER_FORMAT, json_integer_value(at->value));
+    /* Documents are the callers' own and never const themselves. */
+    char *name = ccl_arena_strdup(&((ccl_json_doc_t *)at->doc)->names, text);
+    if (!name)
+        return ccl_fail_nomem(err);
+    *out = name;
     return CCL_OK;
 }
 

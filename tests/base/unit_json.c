@@ -64,6 +64,45 @@ START_TEST(typed_reads) {
 }
 END_TEST
 
+START_TEST(names) {
+    ccl_json_doc_t doc = parsed(
+        "{\"s\":\"x\",\"i\":3,\"zero\":0,\"big\":9223372036854775807,\"less\":-3,\"real\":3.0,"
+        "\"no\":false}");
+    ccl_json_at_t root = ccl_json_root(&doc);
+    static const struct {
+        const char *key, *name, *says;
+    } rows[] = {{"s", "x", NULL},
+                {"i", "3", NULL},
+                {"zero", "0", NULL},
+                {"big", "9223372036854775807", NULL},
+                {"less", NULL, "/less: expected a string, got a number; write \"-3\""},
+                {"real", NULL, "/real: expected a string, got a number"},
+                {"no", NULL, "/no: expected a string, got a boolean"},
+                {"absent", NULL, "missing"}};
+    const char *got[CCL_ARRAY_LEN(rows)];
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        ccl_json_at_t at = ccl_json_member(&root, rows[i].key);
+        ccl_error_t err = CCL_ERROR_INIT;
+        got[i] = NULL;
+        ck_assert_int_eq(ccl_json_name(&at, true, &got[i], &err),
+                         rows[i].name ? CCL_OK : CCL_ERR_INPUT);
+        if (rows[i].says)
+            ck_assert_msg(strstr(err.text, rows[i].says), "%s", err.text);
+    }
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) { /* none was in another's way */
+        if (rows[i].name)
+            ck_assert_str_eq(got[i], rows[i].name);
+        else
+            ck_assert_ptr_null(got[i]);
+    }
+    ccl_json_at_t at = ccl_json_member(&root, "absent");
+    const char *kept = "kept";
+    ck_assert_int_eq(ccl_json_name(&at, false, &kept, NULL), CCL_OK);
+    ck_assert_str_eq(kept, "kept");
+    ccl_json_fini(&doc);
+}
+END_TEST
+
 START_TEST(absent_keeps_the_default) {
     ccl_json_doc_t doc = parsed("{}");
     ccl_json_at_t root = ccl_json_root(&doc), at = ccl_json_member(&root, "k");
@@ -178,4 +217,4 @@ START_TEST(nearest) {
 }
 END_TEST
 
-RUN_TESTS(typed_reads, absent_keeps_the_default, positions, long_pointers_are_cut, nearest)
+RUN_TESTS(typed_reads, names, absent_keeps_the_default, positions, long_pointers_are_cut, nearest)

@@ -25,6 +25,28 @@
     "{\"format\":\"ccllab-cluster-1\",\"name\":\"t\",\"servers\":[" servers_ "]," rest_ "}"
 #define PAIRS(n_) "{\"server\":" PAIR ",\"count\":" n_ "}"
 
+/* Whole numbers where names stand: "s0/0" is GPU 0 of the first server. */
+START_TEST(numbers_as_names) {
+    ccl_topology_t *t = read_cluster_text(
+        "{\"format\":\"ccllab-cluster-1\",\"name\":5,\"servers\":[{\"server\":{\"name\":6,"
+        "\"devices\":[{\"id\":0,\"kind\":\"gpu\",\"model\":7},{\"id\":1,\"kind\":\"gpu\"},"
+        "{\"id\":2,\"kind\":\"nic\"}],\"links\":[{\"from\":0,\"to\":1,\"kind\":8,"
+        "\"bandwidth\":\"1GB/s\"},{\"from\":\"0\",\"to\":2,\"kind\":\"pcie\",\"bandwidth\":\"1GB/"
+        "s\"}],"
+        "\"groups\":[{\"name\":9,\"links\":[[0,1],[0,\"2\"]],\"bandwidth\":\"1GB/s\"}],"
+        "\"ports\":[{\"device\":2,\"bandwidth\":\"1GB/"
+        "s\"}],\"gpu_models\":{\"7\":{\"launch\":\"1us\"}}},"
+        "\"count\":2}],\"fabric\":{\"kind\":\"single\"}}");
+    ck_assert_str_eq(t->name, "5");
+    check_link(t, "s1/0", "s1/1", "8", 1, 0, "a kind, too");
+    check_link(t, "s0/2", "fabric/switch", "net", 1, 0, "its port");
+    ck_assert_str_eq(t->groups[1].name, "s1/9");
+    ck_assert_str_eq(t->gpu_models[0].name, "7");
+    ck_assert_double_eq(t->gpu_models[0].launch_s, 1e-6);
+    ccl_topology_destroy(t);
+}
+END_TEST
+
 START_TEST(single) {
     ccl_topology_t *t = read_cluster_text(
         CLUSTER(PAIRS("2"), "\"fabric\":{\"kind\":\"single\",\"contention\":0.25}"));
@@ -273,6 +295,7 @@ int main(void) {
     Suite *suite = suite_create("compact");
     TCase *tc = tcase_create("all");
     tcase_add_test(tc, single);
+    tcase_add_test(tc, numbers_as_names);
     tcase_add_test(tc, ports_can_be_overridden);
     tcase_add_test(tc, rail);
     tcase_add_test(tc, rail_of_unequal_servers);

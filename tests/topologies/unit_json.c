@@ -75,6 +75,50 @@ START_TEST(every_key) {
 }
 END_TEST
 
+/* Where a name stands, a whole number is the name that its digits spell; written, it is a string.
+ */
+START_TEST(numbers_as_names) {
+    static const char numbers[] =
+        "{\"format\":\"ccllab-topology-1\",\"name\":7,\"devices\":["
+        "{\"id\":1,\"kind\":\"gpu\",\"server\":3,\"rank\":1,\"model\":4090},"
+        "{\"id\":0,\"kind\":\"gpu\",\"server\":\"3\",\"rank\":0,\"model\":\"4090\"},"
+        "{\"id\":18446744073709,\"kind\":\"switch\",\"server\":4}],"
+        "\"links\":[{\"from\":0,\"to\":\"1\",\"kind\":5,\"bandwidth\":\"25GB/s\"},"
+        "{\"from\":1,\"to\":18446744073709,\"kind\":\"5\",\"bandwidth\":\"1GB/s\"}],"
+        "\"groups\":[{\"name\":9,\"links\":[[0,1],[\"1\",\"0\"]],\"bandwidth\":\"30GB/s\"}],"
+        "\"transports\":{\"5\":{\"slots\":2}},"
+        "\"gpu_models\":{\"4090\":{\"vendor\":10,\"sms\":128}}}";
+    ccl_topology_t *t = read_json(numbers);
+    ck_assert_str_eq(t->name, "7");
+    ck_assert_str_eq(t->devices[0].id, "1"); /* a name, not a place in the list */
+    ck_assert_str_eq(t->devices[1].id, "0");
+    ck_assert_str_eq(t->devices[2].id, "18446744073709");
+    ck_assert_uint_eq(t->nservers, 2);
+    ck_assert_str_eq(t->servers[0], "3");
+    ck_assert(t->devices[0].server == 0 && t->devices[1].server == 0 && t->devices[2].server == 1);
+    ck_assert(t->links[0].from == 1 && t->links[0].to == 0);
+    ck_assert_uint_eq(t->nkinds, 1);
+    ck_assert_str_eq(t->kinds[0], "5");
+    ck_assert_str_eq(t->groups[0].name, "9");
+    ck_assert(t->groups[0].nlinks == 2 && t->groups[0].links[0] == 0 && t->groups[0].links[1] == 1);
+    ck_assert_uint_eq(t->ngpu_models, 1);
+    ck_assert_str_eq(t->gpu_models[0].name, "4090");
+    ck_assert_str_eq(t->gpu_models[0].vendor, "10");
+    ck_assert(t->devices[0].model == 0 && t->devices[1].model == 0);
+    ccl_text_t once = {0}, twice = {0};
+    MUST(ccl_topology_write_json(t, &once, e));
+    ck_assert_ptr_nonnull(strstr(once.data, "\"id\": \"1\""));
+    ck_assert_ptr_nonnull(strstr(once.data, "\"server\": \"3\""));
+    ccl_topology_t *back = read_json(once.data);
+    MUST(ccl_topology_write_json(back, &twice, e));
+    ck_assert_str_eq(once.data, twice.data);
+    ccl_text_fini(&once);
+    ccl_text_fini(&twice);
+    ccl_topology_destroy(back);
+    ccl_topology_destroy(t);
+}
+END_TEST
+
 START_TEST(least_file) {
     ccl_topology_t *t = read_json("{\"format\":\"ccllab-topology-1\",\"devices\":"
                                   "[{\"id\":\"a\",\"kind\":\"gpu\",\"rank\":0}]}");
@@ -152,6 +196,7 @@ int main(void) {
     Suite *suite = suite_create("unit.topologies.json");
     TCase *tc = tcase_create("json");
     tcase_add_test(tc, every_key);
+    tcase_add_test(tc, numbers_as_names);
     tcase_add_test(tc, least_file);
     tcase_add_test(tc, written_form);
     tcase_add_test(tc, partial_group_is_refused);

@@ -105,7 +105,7 @@ typedef struct type_reader {
 static ccl_status_t device_named(const type_reader_t *t, const ccl_json_at_t *at,
                                  uint32_t *index_out) {
     const char *id = NULL;
-    CCL_TRY(ccl_json_string(at, true, &id, t->r->err));
+    CCL_TRY(ccl_json_name(at, true, &id, t->r->err));
     uint32_t index = ccl_topology_builder_find(t->scratch, id);
     if (index == CCL_NONE) {
         const char **ids = ccl_arena_alloc(&t->r->arena, t->type->ndevices + 1, sizeof *ids);
@@ -142,9 +142,9 @@ static ccl_status_t read_devices(type_reader_t *t, const ccl_json_at_t *at) {
         ccl_json_at_t id_at = ccl_json_member(&item, "id");
         ccl_json_at_t kind_at = ccl_json_member(&item, "kind");
         ccl_json_at_t model_at = ccl_json_member(&item, "model");
-        CCL_TRY(ccl_json_string(&id_at, true, &device.id, r->err));
+        CCL_TRY(ccl_json_name(&id_at, true, &device.id, r->err));
         CCL_TRY(ccl_json_string(&kind_at, true, &kind, r->err));
-        CCL_TRY(ccl_json_string(&model_at, false, &device.model, r->err));
+        CCL_TRY(ccl_json_name(&model_at, false, &device.model, r->err));
         if (!ccl_i_device_kind_parse(kind, &device.kind))
             return ccl_json_fail(&kind_at, r->err,
                                  "unknown device kind \"%.40s\"; gpu, switch, nic or host", kind);
@@ -212,7 +212,7 @@ static ccl_status_t read_links(type_reader_t *t, const ccl_json_at_t *at) {
         ccl_json_at_t contention = ccl_json_member(&item, "contention");
         CCL_TRY(device_named(t, &from, &link.from));
         CCL_TRY(device_named(t, &to, &link.to));
-        CCL_TRY(ccl_json_string(&kind, true, &link.kind, r->err));
+        CCL_TRY(ccl_json_name(&kind, true, &link.kind, r->err));
         CCL_TRY(ccl_json_rate_Bps(&bandwidth, true, &link.bandwidth_Bps, r->err));
         CCL_TRY(ccl_json_time_s(&latency, false, &link.latency_s, r->err));
         CCL_TRY(ccl_json_u32(&lanes, false, 65536, &link.lanes, r->err));
@@ -271,7 +271,7 @@ static ccl_status_t read_group(type_reader_t *t, const ccl_json_at_t *at) {
     ccl_json_at_t name = ccl_json_member(at, "name");
     ccl_json_at_t bandwidth = ccl_json_member(at, "bandwidth");
     ccl_json_at_t pairs = ccl_json_member(at, "links");
-    CCL_TRY(ccl_json_string(&name, true, &group.name, r->err));
+    CCL_TRY(ccl_json_name(&name, true, &group.name, r->err));
     CCL_TRY(ccl_json_rate_Bps(&bandwidth, true, &group.bandwidth_Bps, r->err));
     size_t n = 0;
     CCL_TRY(ccl_json_array(&pairs, true, &n, r->err));
@@ -362,7 +362,7 @@ static ccl_status_t read_about(reader_t *r, const ccl_json_at_t *at, const char 
     ccl_json_at_t note_at = ccl_json_member(at, "note");
     ccl_json_at_t summary_at = ccl_json_member(at, "summary");
     ccl_json_at_t chosen = ccl_json_member(at, "chosen");
-    CCL_TRY(ccl_json_string(&name_at, false, name, r->err));
+    CCL_TRY(ccl_json_name(&name_at, false, name, r->err));
     CCL_TRY(ccl_json_string(&source_at, false, source, r->err));
     CCL_TRY(ccl_json_string(&note_at, false, note, r->err));
     CCL_TRY(ccl_json_string(&summary_at, false, &summary, r->err));

@@ -105,7 +105,7 @@ ccl_status_t ccl_i_constants_gpu_model(const ccl_json_at_t *at, const char *name
     ccl_json_at_t overhead = ccl_json_member(at, "overhead");
     ccl_json_at_t flag = ccl_json_member(at, "flag");
     ccl_json_at_t launch = ccl_json_member(at, "launch");
-    CCL_TRY(ccl_json_string(&vendor, false, &model.vendor, err));
+    CCL_TRY(ccl_json_name(&vendor, false, &model.vendor, err));
     CCL_TRY(ccl_json_u32(&sms, false, MAX_COUNT, &model.sms, err));
     if (sms.value && model.sms == 0)
         return ccl_json_fail(&sms, err, "0 sms; 1 or more, or leave it out");

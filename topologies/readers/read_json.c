@@ -56,7 +56,7 @@ static ccl_status_t read_devices(const ccl_ctx_t *ctx, const ccl_json_at_t *root
         CCL_TRY(ccl_json_only(&at, keys, err));
         const char *id = NULL, *word = NULL, *server = NULL, *model = NULL;
         ccl_json_at_t v = ccl_json_member(&at, "id");
-        CCL_TRY(ccl_json_string(&v, true, &id, err));
+        CCL_TRY(ccl_json_name(&v, true, &id, err));
         v = ccl_json_member(&at, "kind");
         CCL_TRY(ccl_json_string(&v, true, &word, err));
         ccl_device_kind_t kind;
@@ -64,9 +64,9 @@ static ccl_status_t read_devices(const ccl_ctx_t *ctx, const ccl_json_at_t *root
             return ccl_json_fail(&v, err, "unknown device kind \"%.40s\"; gpu, switch, nic or host",
                                  word);
         v = ccl_json_member(&at, "server");
-        CCL_TRY(ccl_json_string(&v, false, &server, err));
+        CCL_TRY(ccl_json_name(&v, false, &server, err));
         v = ccl_json_member(&at, "model");
-        CCL_TRY(ccl_json_string(&v, false, &model, err));
+        CCL_TRY(ccl_json_name(&v, false, &model, err));
         if (model && models.value && !json_object_get(models.value, model))
             ccl_log(ctx, CCL_LOG_WARN, "topologies",
                     "%s: model \"%s\" of device \"%s\" is not in gpu_models: no limits, no costs",
@@ -86,7 +86,7 @@ static ccl_status_t read_devices(const ccl_ctx_t *ctx, const ccl_json_at_t *root
 static ccl_status_t read_end(const ccl_json_at_t *at, const ccl_topology_builder_t *b,
                              uint32_t *out, ccl_error_t *err) {
     const char *id = NULL;
-    CCL_TRY(ccl_json_string(at, true, &id, err));
+    CCL_TRY(ccl_json_name(at, true, &id, err));
     *out = ccl_topology_builder_find(b, id);
     if (*out == CCL_NONE)
         return ccl_json_fail(at, err, "no device \"%.200s\"", id);
@@ -140,7 +140,7 @@ static ccl_status_t read_links(const ccl_json_at_t *root, ccl_topology_builder_t
         v = ccl_json_member(&at, "to");
         CCL_TRY(read_end(&v, b, &to, err));
         v = ccl_json_member(&at, "kind");
-        CCL_TRY(ccl_json_string(&v, true, &kind, err));
+        CCL_TRY(ccl_json_name(&v, true, &kind, err));
         v = ccl_json_member(&at, "bandwidth");
         CCL_TRY(ccl_json_rate_Bps(&v, true, &bandwidth_Bps, err));
         v = ccl_json_member(&at, "latency");
@@ -195,7 +195,7 @@ static ccl_status_t read_group(const ccl_json_at_t *at, ccl_topology_builder_t *
     double bandwidth_Bps = 0;
     size_t npairs = 0;
     ccl_json_at_t v = ccl_json_member(at, "name");
-    CCL_TRY(ccl_json_string(&v, true, &name, err));
+    CCL_TRY(ccl_json_name(&v, true, &name, err));
     v = ccl_json_member(at, "bandwidth");
     CCL_TRY(ccl_json_rate_Bps(&v, true, &bandwidth_Bps, err));
     ccl_json_at_t pairs = ccl_json_member(at, "links");
@@ -287,7 +287,7 @@ ccl_status_t ccl_i_topology_read_explicit(const ccl_ctx_t *ctx, const ccl_json_d
         return ccl_json_fail(&v, err, "format \"%.60s\"; \"ccllab-topology-1\"", format);
     CCL_TRY(ccl_json_only(&root, keys, err));
     v = ccl_json_member(&root, "name");
-    CCL_TRY(ccl_json_string(&v, false, &name, err));
+    CCL_TRY(ccl_json_name(&v, false, &name, err));
     v = ccl_json_member(&root, "source");
     CCL_TRY(ccl_json_string(&v, false, &source, err));
     v = ccl_json_member(&root, "note");
