@@ -176,7 +176,7 @@ typedef struct ccl_ctx {
 
 void ccl_log(const ccl_ctx_t *ctx, ccl_log_level_t level, const char *subsystem, const char *fmt,
              ...) CCL_PRINTF(4, 5);
-/** One simulation more, of so many events, where ctx counts. */
+/** Counts one simulation and its events, where ctx counts. */
 void ccl_ctx_count(const ccl_ctx_t *ctx, uint64_t events);
 /** CCL_INTERRUPTED when ctx asks to stop, or its progress callback does; else CCL_OK. */
 ccl_status_t ccl_ctx_poll(const ccl_ctx_t *ctx, const ccl_progress_t *progress);

@@ -42,7 +42,7 @@ enum { MESSAGE_ANSWER = 1, MESSAGE_TELL, MESSAGE_END };
 typedef struct message {
     uint32_t kind;
     uint64_t len;         /* bytes behind it */
-    uint64_t done, total; /* of MESSAGE_TELL */
+    uint64_t done, total; /* of a progress message */
 } message_t;
 
 /* ---------------------------------------------------------------- child */
@@ -119,7 +119,7 @@ static void child(int fd, pid_t parent, const ccl_child_limits_t *limits, ccl_ch
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (nowhere >= 0 && getppid() == parent) {
         (void)dup2(nowhere, STDOUT_FILENO);
-        if (!SANITIZED) /* what a library says before it aborts: the parent tells in one line */
+        if (!SANITIZED) /* what a library says before it aborts: the parent reports in one line */
             (void)dup2(nowhere, STDERR_FILENO);
         limit_memory(limits->memory_bytes);
         err.status = CCL_OK;

@@ -32,7 +32,7 @@ void ccl_undirected_fini(ccl_undirected_t *g) {
 
 /* ---------------------------------------------------------------- in the child */
 
-/* Whatever bliss does without memory ends the child, which is told as that. */
+/* Whatever bliss does without memory ends the child, which is reported as that. */
 static BlissGraph *build(uint32_t nvertices, const uint32_t *colour, size_t nedges,
                          const uint32_t (*edges)[2]) {
     BlissGraph *graph = bliss_new(0);

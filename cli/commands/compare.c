@@ -404,6 +404,6 @@ const ccl_i_command_t ccl_i_cmd_compare = {
         "numbers; --csv prints --table times (default) or links.\n",
     .accepts = accepts,
     .tables = ccl_report_comparison_tables,
-    .no = "nobody could run, or a program of yours is wrong",
+    .no = "no contender could run, or a program of yours is wrong",
     .run = run,
 };

@@ -129,7 +129,7 @@ static ccl_status_t tune_cases(ccl_i_cli_t *cli, sweep_t *s, ccl_tune_options_t 
     return CCL_OK;
 }
 
-/* Clusters that there was no memory for: of all of them it is the end, of some told. */
+/* Clusters that there was no memory for: all: the sweep ends; some: they are reported. */
 static ccl_status_t check_memory(const ccl_i_cli_t *cli, const sweep_t *s, ccl_error_t *err) {
     uint32_t scarce = 0, first = 0;
 
@@ -213,6 +213,6 @@ const ccl_i_command_t ccl_i_cmd_sweep = {
         "all processes work on one sweep.\n",
     .accepts = accepts,
     .max_inputs = 64,
-    .no = "nobody could run",
+    .no = "no synthesizer could run",
     .run = run,
 };

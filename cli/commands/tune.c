@@ -304,6 +304,6 @@ const ccl_i_command_t ccl_i_cmd_tune = {
         "first try points for it. docs/tuning.md has knobs and strategies.\n",
     .accepts = accepts,
     .tables = ccl_report_tuning_tables,
-    .no = "nobody could run",
+    .no = "no synthesizer could run",
     .run = run,
 };

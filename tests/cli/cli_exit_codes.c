@@ -69,7 +69,7 @@ static const struct {
     {"synth -t " DATA "/chain_6.json -c allgather --with c2c -o /tmp/x.json", 1, "c2c cannot do",
      NULL, "no clusters"},
     {"synth -t dgx1-v100 -c allgather --with sccl --steps 1 --chunks 1 -o /tmp/x.json", 1,
-     "no schedule has so few steps", NULL, "proven: there is none"},
+     "no schedule has that few steps", NULL, "proven: there is none"},
     {"synth -t dgx1-v100 -c alltoall --with direct -o - --format xml --executor msccl --allocate "
      "state",
      1, "blocks that connections share; msccl runs none", NULL, "an executor without such blocks"},

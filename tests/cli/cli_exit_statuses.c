@@ -142,7 +142,7 @@ static const struct {
     {CCL_OK, "verify " DATA "/allgather_2.xml", "valid: "},
     {CCL_CHECK, "verify " DATA "/missing_2.xml", "invalid: missing"},
     {CCL_INFEASIBLE, "synth -t dgx1-v100 -c allgather --with sccl --steps 1 --chunks 1 -o -",
-     "no schedule has so few steps"},
+     "no schedule has that few steps"},
     {CCL_DEADLOCK, "simulate --size 1M --no-verify " PAIR " " DATA "/deadlock_2.xml",
      "who waits for whom"},
     {CCL_UNSUPPORTED, "synth -t " DATA "/chain_6.json -c allgather --with sketch --cache none -o -",

@@ -41,7 +41,7 @@ check() { # folder with the modules; prints violations
                     if (name in owner && !(test && (name == "check.h" || name == "pthread.h" || name == "expat.h")) &&
                         index(" " owner[name] " ", " " module " ") == 0)
                         bad("<" name "> belongs to " owner[name])
-                    if (name in only && FILENAME != root only[name])
+                    else if (name in only && FILENAME != root only[name])
                         bad("<" name "> belongs to " only[name])
                     split(name, part, "/")
                     if (!(part[1] in known)) next
