@@ -313,6 +313,10 @@ ccl_status_t ccl_i_emit(const ccl_i_cli_t *cli, const ccl_text_t *text, ccl_erro
 /** What the line says of budget, strategy and space. @param space_out  also on failure, if set. */
 ccl_status_t ccl_i_tune_options(ccl_i_cli_t *cli, ccl_tune_options_t *options,
                                 ccl_space_t **space_out, ccl_error_t *err);
+/** In one line, what there was no memory for. @retval CCL_ERR_NOMEM  there was none for anything.
+ */
+ccl_status_t ccl_i_tell_scarcity(const ccl_i_cli_t *cli, const ccl_scarcity_t *scarcity,
+                                 ccl_error_t *err);
 
 /* ---------------------------------------------------------------- export.c */
 

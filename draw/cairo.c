@@ -1,11 +1,16 @@
-/* A picture by cairo: PDF and PNG. */
+/*
+ * A picture by cairo: PDF and PNG. In a child process: fontconfig, which finds the font, crashes or
+ * never ends when short of memory.
+ */
 #include "draw/canvas.h"
 
 #include <cairo-pdf.h>
 #include <cairo.h>
 #include <math.h>
+#include <stdlib.h>
 
 enum { MOST_PIXELS = 32767 };
+#define LONGEST_S 600.0 /* the largest PNG takes a tenth of that */
 #define FONT "DejaVu Sans"
 #define POINTS_PER_UNIT 0.75
 
@@ -137,52 +142,90 @@ static cairo_surface_t *surface_of(const ccl_picture_t *p, ccl_draw_format_t for
     return surface;
 }
 
+typedef struct job {
+    const ccl_picture_t *picture;
+    ccl_draw_format_t format;
+    double scale;
+} job_t;
+
+/* Neither the screen nor the user's settings have a say. */
+static void set_options(cairo_t *cr) {
+    cairo_font_options_t *options = cairo_font_options_create();
+
+    cairo_font_options_set_antialias(options, CAIRO_ANTIALIAS_GRAY);
+    cairo_font_options_set_hint_style(options, CAIRO_HINT_STYLE_NONE);
+    cairo_font_options_set_hint_metrics(options, CAIRO_HINT_METRICS_OFF);
+    cairo_set_font_options(cr, options);
+    cairo_font_options_destroy(options);
+}
+
+/* @param found_out  the font is there; else nothing is drawn. */
+static cairo_status_t render(const job_t *j, ccl_text_t *out, bool *found_out) {
+    cairo_surface_t *surface = surface_of(j->picture, j->format, j->scale, out);
+    cairo_t *cr = cairo_create(surface);
+    cairo_status_t status;
+
+    set_options(cr);
+    *found_out = has_font(cr);
+    if (*found_out) {
+        double unit = j->scale * (j->format == CCL_DRAW_PDF ? POINTS_PER_UNIT : 1);
+
+        cairo_scale(cr, unit, unit);
+        draw(cr, j->picture);
+        if (j->format == CCL_DRAW_PDF)
+            cairo_show_page(cr);
+    }
+    status = cairo_status(cr);
+    cairo_destroy(cr);
+    if (j->format == CCL_DRAW_PNG && *found_out && status == CAIRO_STATUS_SUCCESS)
+        status = cairo_surface_write_to_png_stream(surface, add_bytes, out);
+    cairo_surface_finish(surface);
+    if (status == CAIRO_STATUS_SUCCESS)
+        status = cairo_surface_status(surface);
+    cairo_surface_destroy(surface);
+    return status;
+}
+
+static ccl_status_t child(ccl_child_pipe_t *pipe, void *user, ccl_error_t *err) {
+    ccl_text_t out = {0};
+    bool found = false;
+    cairo_status_t status = render(user, &out, &found);
+    ccl_status_t done = CCL_OK;
+
+    /* libpng writes to memory here: that is all it can lack. */
+    if (out.nomem || status == CAIRO_STATUS_NO_MEMORY || status == CAIRO_STATUS_PNG_ERROR)
+        done = ccl_fail_nomem(err);
+    else if (status != CAIRO_STATUS_SUCCESS)
+        done = ccl_fail(err, CCL_ERR_INTERNAL, "cairo: %s", cairo_status_to_string(status));
+    else if (!found)
+        done = ccl_fail(err, CCL_ERR_MISSING,
+                        "the font " FONT " is not installed (Debian: fonts-dejavu-core); SVG needs "
+                        "no font");
+    else
+        ccl_child_put(pipe, out.data, out.len);
+    ccl_text_fini(&out);
+    return done;
+}
+
 ccl_status_t ccl_i_cairo(const ccl_picture_t *p, ccl_draw_format_t format, double scale,
                          ccl_text_t *out, ccl_error_t *err) {
-    cairo_surface_t *surface;
-    cairo_font_options_t *options;
-    cairo_status_t status;
-    cairo_t *cr;
-    bool found;
+    const ccl_child_limits_t limits = {LONGEST_S, 0, "cairo"};
+    job_t job = {p, format, scale};
+    ccl_child_answer_t answer = {0};
+    ccl_status_t status;
 
     if (format == CCL_DRAW_PNG &&
         (p->width * scale > MOST_PIXELS || p->height * scale > MOST_PIXELS))
         return ccl_fail(err, CCL_ERR_INPUT,
                         "a PNG of %.0f x %.0f pixels is too large, %d a side are the most",
                         p->width * scale, p->height * scale, MOST_PIXELS);
-    surface = surface_of(p, format, scale, out);
-    cr = cairo_create(surface);
-    /* Neither the screen nor the user's settings have a say. */
-    options = cairo_font_options_create();
-    cairo_font_options_set_antialias(options, CAIRO_ANTIALIAS_GRAY);
-    cairo_font_options_set_hint_style(options, CAIRO_HINT_STYLE_NONE);
-    cairo_font_options_set_hint_metrics(options, CAIRO_HINT_METRICS_OFF);
-    cairo_set_font_options(cr, options);
-    cairo_font_options_destroy(options);
-    found = has_font(cr);
-    if (found) {
-        double unit = scale * (format == CCL_DRAW_PDF ? POINTS_PER_UNIT : 1);
-
-        cairo_scale(cr, unit, unit);
-        draw(cr, p);
-        if (format == CCL_DRAW_PDF)
-            cairo_show_page(cr);
-    }
-    status = cairo_status(cr);
-    cairo_destroy(cr);
-    if (format == CCL_DRAW_PNG && found && status == CAIRO_STATUS_SUCCESS)
-        status = cairo_surface_write_to_png_stream(surface, add_bytes, out);
-    cairo_surface_finish(surface);
-    if (status == CAIRO_STATUS_SUCCESS)
-        status = cairo_surface_status(surface);
-    cairo_surface_destroy(surface);
-    if (out->nomem || status == CAIRO_STATUS_NO_MEMORY)
-        return ccl_fail_nomem(err);
-    if (status != CAIRO_STATUS_SUCCESS)
-        return ccl_fail(err, CCL_ERR_INTERNAL, "cairo: %s", cairo_status_to_string(status));
-    if (!found)
-        return ccl_fail(err, CCL_ERR_MISSING,
-                        "the font " FONT " is not installed (Debian: fonts-dejavu-core); SVG needs "
-                        "no font");
-    return CCL_OK;
+    status = ccl_child_run(NULL, &limits, child, &job, &answer, err);
+    if (status == CCL_OK && answer.limited)
+        status = ccl_fail(err, CCL_UNSUPPORTED, "cairo: no picture after %g s", LONGEST_S);
+    else if (status == CCL_OK && answer.len)
+        ccl_text_add(out, answer.data, answer.len);
+    if (status == CCL_OK && (out->nomem || !answer.len))
+        status = ccl_fail_nomem(err);
+    free(answer.data);
+    return status;
 }

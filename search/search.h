@@ -403,8 +403,13 @@ ccl_status_t ccl_tune(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                       ccl_tuning_t **out, ccl_error_t *err);
 /** Frees it and all it owns; NULL is fine. */
 void ccl_tuning_destroy(ccl_tuning_t *tuning);
-/** No size has a time, and lack of memory is why. */
-bool ccl_tuning_scarce(const ccl_tuning_t *tuning);
+/** What a tuning had no memory for. */
+typedef struct ccl_scarcity {
+    uint32_t runs, missing; /**< all of them; those that were not made */
+    uint32_t partly;        /**< whose schedule had fewer candidates to be chosen from */
+    bool all;               /**< no size has a time, and this is why */
+} ccl_scarcity_t;
+ccl_scarcity_t ccl_tuning_scarcity(const ccl_tuning_t *tuning);
 /** How process 0 parts from the others of a team. */
 typedef enum ccl_team_parting {
     CCL_TEAM_APART,    /**< some have ended, or are still at work */

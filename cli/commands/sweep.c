@@ -129,23 +129,19 @@ static ccl_status_t tune_cases(ccl_i_cli_t *cli, sweep_t *s, ccl_tune_options_t 
     return CCL_OK;
 }
 
-/* Clusters that there was no memory for: all: the sweep ends; some: they are reported. */
+/* Of all clusters together. */
 static ccl_status_t check_memory(const ccl_i_cli_t *cli, const sweep_t *s, ccl_error_t *err) {
-    uint32_t scarce = 0, first = 0;
+    ccl_scarcity_t sum = {.all = true};
 
-    for (uint32_t i = s->ncases; i-- > 0;) {
-        if (s->cases[i].tuning && ccl_tuning_scarce(s->cases[i].tuning)) {
-            scarce++;
-            first = i;
-        }
+    for (uint32_t i = 0; i < s->ncases; i++) {
+        ccl_scarcity_t one = ccl_tuning_scarcity(s->cases[i].tuning);
+
+        sum.runs += one.runs;
+        sum.missing += one.missing;
+        sum.partly += one.partly;
+        sum.all &= one.all;
     }
-    if (scarce > 0 && scarce == s->ncases)
-        return ccl_fail_nomem(err);
-    if (scarce > 0)
-        ccl_log(&cli->ctx, CCL_LOG_WARN, "sweep",
-                "out of memory: %u of %u clusters have no times, the first is %s", scarce,
-                s->ncases, s->cases[first].name);
-    return CCL_OK;
+    return ccl_i_tell_scarcity(cli, &sum, err);
 }
 
 static ccl_status_t print(ccl_i_cli_t *cli, const sweep_t *s, ccl_error_t *err) {

@@ -81,6 +81,18 @@ static ccl_status_t open_space(const ccl_i_args_t *args, ccl_space_t **out, ccl_
     return CCL_OK;
 }
 
+ccl_status_t ccl_i_tell_scarcity(const ccl_i_cli_t *cli, const ccl_scarcity_t *s,
+                                 ccl_error_t *err) {
+    if (s->all)
+        return ccl_fail_nomem(err);
+    if (s->missing + s->partly)
+        ccl_log(&cli->ctx, CCL_LOG_WARN, "tune",
+                "out of memory: of %u runs %u were not made and %u had fewer candidates to choose "
+                "from; the notebook does not keep them",
+                s->runs, s->missing, s->partly);
+    return CCL_OK;
+}
+
 ccl_status_t ccl_i_tune_options(ccl_i_cli_t *cli, ccl_tune_options_t *options,
                                 ccl_space_t **space_out, ccl_error_t *err) {
     const ccl_i_args_t *args = &cli->args;
@@ -268,6 +280,11 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
                 1e3 * t.tuning->notebook_s / (t.tuning->nruns ? t.tuning->nruns : 1));
     for (uint32_t s = 0; t.tuning && s < t.tuning->nsizes; s++)
         some |= t.tuning->best[s] != CCL_NONE;
+    if (status == CCL_OK) {
+        ccl_scarcity_t scarcity = ccl_tuning_scarcity(t.tuning);
+
+        status = ccl_i_tell_scarcity(cli, &scarcity, err);
+    }
     if (status == CCL_OK && some && cli->args.tune.replay)
         status = replay(cli, &t, &again, err);
     if (t.tuning) {
@@ -280,7 +297,7 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
         if (printed != CCL_OK)
             status = printed;
         else if (status == CCL_OK && !some)
-            status = ccl_tuning_scarce(t.tuning) ? ccl_fail_nomem(err) : CCL_CHECK;
+            status = CCL_CHECK;
     }
     tune_fini(&t);
     return status;

@@ -352,33 +352,17 @@ static void tuner_destroy(ccl_i_tuner_t *t) {
     free(t);
 }
 
-static bool anybody(const ccl_tuning_t *out) {
-    bool some = false;
-    for (uint32_t s = 0; s < out->nsizes; s++)
-        some |= out->best[s] != CCL_NONE;
-    return some;
-}
-
-bool ccl_tuning_scarce(const ccl_tuning_t *tuning) {
-    bool scarce = false;
-    for (uint32_t i = 0; i < tuning->nruns; i++)
-        scarce |= tuning->runs[i].result.status == CCL_ERR_NOMEM;
-    return scarce && !anybody(tuning);
-}
-
-/* In one line: what is missing, or may be better, for lack of memory. */
-static void tell_memory(const ccl_i_tuner_t *t) {
-    uint32_t missing = 0, partly = 0;
-    for (uint32_t i = 0; i < t->out->nruns; i++) {
-        const ccl_tune_run_t *run = &t->out->runs[i];
-        missing += run->result.status == CCL_ERR_NOMEM;
-        partly += run->scarce && run->result.status != CCL_ERR_NOMEM;
+ccl_scarcity_t ccl_tuning_scarcity(const ccl_tuning_t *tuning) {
+    ccl_scarcity_t s = {tuning->nruns, 0, 0, true};
+    for (uint32_t i = 0; i < tuning->nruns; i++) {
+        const ccl_tune_run_t *run = &tuning->runs[i];
+        s.missing += run->result.status == CCL_ERR_NOMEM;
+        s.partly += run->scarce && run->result.status != CCL_ERR_NOMEM;
     }
-    if (missing + partly)
-        ccl_log(t->ctx, CCL_LOG_WARN, "tune",
-                "out of memory: of %u runs %u were not made and %u had fewer candidates to choose "
-                "from; the notebook does not keep them",
-                t->out->nruns, missing, partly);
+    for (uint32_t i = 0; i < tuning->nsizes; i++)
+        s.all &= tuning->best[i] == CCL_NONE;
+    s.all = s.all && s.missing;
+    return s;
 }
 
 static ccl_status_t tune(ccl_i_tuner_t *t, ccl_error_t *err) {
@@ -394,8 +378,6 @@ static ccl_status_t tune(ccl_i_tuner_t *t, ccl_error_t *err) {
     t->out->simulate_s = 1e-9 * (double)atomic_load(&t->simulate_ns);
     t->out->notebook_s = 1e-9 * (double)atomic_load(&t->notebook_ns);
     t->out->team_idle = t->options->team && ccl_i_team_idle(&t->team);
-    if (status == CCL_OK && anybody(t->out))
-        tell_memory(t);
     return status;
 }
 
