@@ -13,6 +13,13 @@
 static ccl_topology_t *topo;
 static ccl_collective_t *coll;
 static ccl_schedule_t *schedule;
+static bool warned;
+
+static void on_log(ccl_log_level_t level, const char *subsystem, const char *text, void *user) {
+    (void)level, (void)subsystem, (void)user;
+    warned |= strstr(text, "out of memory") != NULL;
+}
+
 static ccl_ctx_t ctx = CCL_CTX_INIT;
 
 static void build(void) {
@@ -23,6 +30,7 @@ static void build(void) {
     ck_assert_int_eq(ccl_collective_create(CCL_ALLREDUCE, 4, 1, 0, &coll, NULL), CCL_OK);
     ck_assert_int_eq(ccl_synthesize(NULL, "hm", topo, NULL, coll, NULL, &schedule, NULL), CCL_OK);
     ctx.threads = 1;
+    ctx.log = on_log;
 }
 
 static void destroy(void) {
@@ -145,6 +153,7 @@ START_TEST(every_allocation) {
         ccl_status_t status;
         bool struck;
 
+        warned = false;
         fail_in = n;
         armed = n >= 0;
         status = works[_i](&text, &err);
@@ -156,7 +165,7 @@ START_TEST(every_allocation) {
                       "allocation %ld: %s %s", n, ccl_status_name(status), err.text);
         if (status == CCL_OK)
             /* wall times differ in length; what lacks memory is left out, and says so */
-            ck_assert_msg(text.len + 400 > whole || strstr(text.data, "out of memory"),
+            ck_assert_msg(text.len + 400 > whole || warned || strstr(text.data, "out of memory"),
                           "allocation %ld: a part is missing, and nothing says why", n);
         ccl_text_fini(&text);
         if (n >= 0 && !struck) {
