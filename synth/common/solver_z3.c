@@ -19,17 +19,13 @@ static void on_error(Z3_context z3, Z3_error_code code) {
     (void)z3, (void)code;
 }
 
-static bool of_memory(const char *text) {
-    return strstr(text, "memory") || strstr(text, "memout");
-}
-
 /* Of the last call. */
 static bool fine(ccl_i_z3_t *z) {
     Z3_error_code code = Z3_get_error_code(z->z3);
     if (z->err.status != CCL_OK || code == Z3_OK)
         return z->err.status == CCL_OK;
     const char *text = Z3_get_error_msg(z->z3, code);
-    if (code == Z3_MEMOUT_FAIL || of_memory(text))
+    if (code == Z3_MEMOUT_FAIL || strstr(text, "memory"))
         ccl_fail(&z->err, CCL_ERR_NOMEM, "out of memory (Z3: %.200s)", text);
     else
         ccl_fail(&z->err, CCL_UNSUPPORTED, "Z3 gave up: %.200s", text);
@@ -187,13 +183,6 @@ static uint64_t spent(ccl_i_z3_t *z) {
     return count;
 }
 
-/* An answer of "unknown" because of memory is no error to Z3. */
-static void check_reason(ccl_i_z3_t *z) {
-    const char *why = Z3_solver_get_reason_unknown(z->z3, z->solver);
-    if (fine(z) && why && of_memory(why))
-        ccl_fail(&z->err, CCL_ERR_NOMEM, "out of memory (Z3: %.200s)", why);
-}
-
 ccl_i_z3_answer_t ccl_i_z3_check(ccl_i_z3_t *z, uint64_t work, uint64_t *used_out) {
     if (used_out)
         *used_out = 0;
@@ -204,8 +193,7 @@ ccl_i_z3_answer_t ccl_i_z3_check(ccl_i_z3_t *z, uint64_t work, uint64_t *used_ou
     if (failed(z))
         return CCL_I_Z3_UNKNOWN;
     Z3_lbool result = Z3_solver_check(z->z3, z->solver);
-    if (fine(z) && result == Z3_L_UNDEF)
-        check_reason(z);
+    (void)fine(z);
     uint64_t after = failed(z) ? 0 : spent(z);
     if (used_out)
         *used_out = after > before ? after - before : 0;
