@@ -18,8 +18,10 @@ set_target_properties(ccllab_library PROPERTIES
   LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib LINK_DEPENDS ${map})
 target_link_libraries(ccllab_library PRIVATE $<BUILD_INTERFACE:ccl_flags> ${outside} PkgConfig::JANSSON
                       Threads::Threads)
-target_link_options(ccllab_library PRIVATE LINKER:--version-script=${map} LINKER:-Bsymbolic
-                    $<$<NOT:$<BOOL:${CCL_SANITIZE}>>:LINKER:--no-undefined>)
+target_link_options(ccllab_library PRIVATE LINKER:--version-script=${map} LINKER:-Bsymbolic)
+if(NOT CCL_SANITIZE) # a sanitizer's runtime comes with the program
+  target_link_options(ccllab_library PRIVATE LINKER:--no-undefined)
+endif()
 set(headers "")
 foreach(module IN LISTS CCL_MODULES)
   list(APPEND headers ${PROJECT_SOURCE_DIR}/${module}/${module}.h)
