@@ -19,7 +19,7 @@ static ccl_status_t build(ccl_topology_t **out, ccl_error_t *err) {
             status = ccl_topology_builder_duplex(b, gpu, hub, "nvlink", 450e9, 1e-6, 1, 0, err);
     }
     if (status == CCL_OK)
-        return ccl_topology_builder_finish(b, out, err);
+        status = ccl_topology_builder_finish(b, out, err);
     ccl_topology_builder_destroy(b);
     return status;
 }
