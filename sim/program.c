@@ -348,7 +348,8 @@ static bool on_between(void *user, double time_s) {
         if (run->status != CCL_OK)
             return false;
     }
-    run->gave_up |= time_s > run->give_up_s && run->nleft > 0;
+    run->gave_up |=
+        (time_s > run->give_up_s || run->primitives - run->passed > run->most) && run->nleft > 0;
     if (run->gave_up)
         return false;
     if (run->record)

@@ -119,6 +119,8 @@ typedef struct ccl_i_run {
                              of a micro-batch; NULL: never gives up */
     double *unsent_bytes; /* [links] of flows that have not begun; NULL: not known */
     uint64_t primitives;  /* done so far, skipped ones too */
+    uint64_t passed;      /* of them skipped */
+    uint64_t most;        /* gives up beyond as many that are not skipped */
     uint64_t total;       /* of the run */
     uint32_t rounds;      /* instants since progress was last reported */
     ccl_status_t status;  /* why the run was stopped */
@@ -127,6 +129,18 @@ typedef struct ccl_i_run {
     struct ccl_i_record *record; /* NULL: no critical path is wanted */
     uint32_t wrapped; /* unit that finished a primitive it repeats every micro-batch; CCL_NONE */
 } ccl_i_run_t;
+
+/** A run in full that stops where extrapolation is cheaper (estimate.c). */
+typedef struct ccl_i_trial {
+    uint32_t first; /* set: micro-batches of the shortest run to extrapolate from */
+    bool stopped;   /* set: it did stop, and its time is INFINITY */
+} ccl_i_trial_t;
+/** Sets when the run stops. @param slots  most of any FIFO. */
+void ccl_i_trial_begin(struct ccl_i_run *run, ccl_i_trial_t *trial, uint32_t slots);
+/** setup.c: one run of all micro-batches. @param trial  NULL: to its end. */
+ccl_status_t ccl_i_sim_run(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
+                           const ccl_program_t *program, const ccl_sim_options_t *options,
+                           ccl_i_trial_t *trial, ccl_sim_result_t **out, ccl_error_t *err);
 
 /** Transports that a program uses, by number of kind, and what the model takes over all of them. */
 typedef struct ccl_i_fifos {

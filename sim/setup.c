@@ -594,8 +594,16 @@ static ccl_status_t progress(const ccl_i_run_t *run, ccl_error_t *err) {
     return stopped(run, ccl_i_run_progress(run), err);
 }
 
+static uint32_t most_slots(const ccl_i_fifos_t *fifos) {
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < fifos->n; i++)
+        most = fifos->kind[i].transport.slots > most ? fifos->kind[i].transport.slots : most;
+    return most;
+}
+
 /* From its tables to where it ends or stops. */
 static ccl_status_t simulate(ccl_i_run_t *run, const ccl_sim_options_t *options,
+                             ccl_i_trial_t *trial, const ccl_i_fifos_t *fifos,
                              const ccl_sim_result_t *r, ccl_error_t *err) {
     const ccl_program_t *p = run->program;
     bool fair = options->sharing == CCL_SHARING_FAIR && !options->trace;
@@ -610,6 +618,8 @@ static ccl_status_t simulate(ccl_i_run_t *run, const ccl_sim_options_t *options,
         if (run->rank_units[rank] < run->rank_units[rank + 1])
             ccl_i_engine_at(run->engine, ccl_model_gpu(run->topo, rank).launch_s, EV_LAUNCH, rank);
     run->total = (uint64_t)run->nsteps * run->batches;
+    if (trial)
+        ccl_i_trial_begin(run, trial, most_slots(fifos));
     CCL_TRY(progress(run, err));
     CCL_TRY(ccl_i_engine_run(run->engine, err));
     CCL_TRY(stopped(run, run->status, err));
@@ -618,9 +628,9 @@ static ccl_status_t simulate(ccl_i_run_t *run, const ccl_sim_options_t *options,
     return run->nomem ? ccl_fail_nomem(err) : CCL_OK;
 }
 
-ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
-                             const ccl_program_t *program, const ccl_sim_options_t *options,
-                             ccl_sim_result_t **out, ccl_error_t *err) {
+ccl_status_t ccl_i_sim_run(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
+                           const ccl_program_t *program, const ccl_sim_options_t *options,
+                           ccl_i_trial_t *trial, ccl_sim_result_t **out, ccl_error_t *err) {
     CCL_TRY(check(topo, program, options, err));
     ccl_status_t status;
     conn_table_t table = {0};
@@ -632,6 +642,7 @@ ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, c
                        .granularity = options->granularity,
                        .trace = options->trace,
                        .give_up_s = options->give_up_s > 0 ? options->give_up_s : INFINITY,
+                       .most = UINT64_MAX,
                        .wrapped = CCL_NONE};
     ccl_routes_t *own = routes ? NULL : ccl_routes_create(topo);
     ccl_sim_result_t *r = ccl_i_result_create(topo->nlinks, program->ntbs, 0);
@@ -660,9 +671,11 @@ ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, c
     CCL_TRY_GOTO(make_work(&run, &kinds, options->size_bytes, conn_slices, r, err), status, done);
     run.gave_up = ccl_i_least_exceeds(&run, r);
     if (!run.gave_up)
-        CCL_TRY_GOTO(simulate(&run, options, r, err), status, done);
+        CCL_TRY_GOTO(simulate(&run, options, trial, &kinds.fifos, r, err), status, done);
     if (!run.gave_up)
         ccl_i_unfold(&run);
+    if (trial)
+        trial->stopped = run.gave_up && run.primitives - run.passed > run.most;
     r->size_bytes = options->size_bytes;
     r->batches = run.batches;
     r->chunk_bytes = options->size_bytes / program->nchunks / run.batches;

@@ -103,7 +103,9 @@ typedef struct ccl_sim_options {
                              blocks and links have left takes too long: then its time_s is INFINITY,
                              and of the rest only the sizes, events and rate_changes are set (a
                              search needs no more of what is slower than what it has) */
-    bool cause; /**< of a deadlock, fill its cause, too: tens of untimed runs with other FIFOs */
+    bool estimate; /**< a run of many micro-batches that does not become periodic is extrapolated
+                        from shorter ones; see ccl_sim_program() */
+    bool cause;    /**< of a deadlock, fill its cause, too: tens of untimed runs with other FIFOs */
 } ccl_sim_options_t;
 /** The defaults. */
 #define CCL_SIM_OPTIONS_INIT                                                                       \
@@ -160,6 +162,9 @@ typedef struct ccl_sim_result {
     uint64_t skipped_batches; /**< micro-batches passed over in steady state, summed over skips (at
                                    task level each skip is within one step) */
     uint64_t rate_changes;    /**< link levels recomputed, links that are alike once */
+    bool estimated;           /**< extrapolated: time_s, bandwidths, step times and sizes are those
+                                   of the run asked for, within about 1 %; events and rate_changes
+                                   of all shorter runs; the rest is the longest one's */
     ccl_deadlock_t *deadlock; /**< set when the program cannot finish (status CCL_DEADLOCK) */
     ccl_arena_t arena;
 } ccl_sim_result_t;
@@ -173,6 +178,12 @@ ccl_status_t ccl_sim_default_batches(const ccl_topology_t *topo, ccl_routes_t *r
                                      ccl_error_t *err);
 /**
  * Simulate a program.
+ *
+ * With `estimate` a run of many micro-batches is stopped when a sixteenth of its primitives have
+ * been simulated and it has not become periodic. Then runs of n, 2n and 4n micro-batches of the
+ * same bytes are made, n doubled until the times that two pairs of them extrapolate to are within
+ * 0.3 % of each other; where that takes a third of the whole, or a shorter run cannot finish, it is
+ * run in full. A search compares candidates by such times; what it reports it runs in full.
  *
  * @param routes  of the same topology; NULL: made for the call.
  * @param out     set on success and on CCL_DEADLOCK; destroy with ccl_sim_result_destroy().

@@ -288,7 +288,9 @@ static uint32_t skip(struct ccl_i_steady *st, ccl_i_run_t *run, uint64_t n, doub
         ccl_i_unit_t *u = &run->units[i];
         uint32_t delta = u->batch - st->a.units[i].batch;
         u->batch += (uint32_t)(n * delta);
-        run->primitives += n * delta * (run->granularity == CCL_GRANULARITY_TASK ? 1 : u->nsteps);
+        uint64_t passed = n * delta * (run->granularity == CCL_GRANULARITY_TASK ? 1 : u->nsteps);
+        run->primitives += passed;
+        run->passed += passed;
         most = delta > most ? delta : most;
         double use_s[4];
         use_until(u, now_s, use_s);

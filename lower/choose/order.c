@@ -35,6 +35,7 @@ static ccl_status_t run_time(const ccl_ctx_t *ctx, const ccl_schedule_t *schedul
     run.size_bytes = size_bytes;
     run.batches = options->batches;
     run.give_up_s = give_up_s;
+    run.estimate = true;
     run.step_times = options->allocation == CCL_ALLOCATE_STATE;
     CCL_TRY(ccl_i_lower_program(ctx, schedule, how, &timed.program, err));
     bool fits = schedule->ntransfers <= LARGE ||

@@ -400,7 +400,7 @@ ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
         goto end;
     *out = made.program;
     made.program = NULL;
-    if (options->run_out) {
+    if (options->run_out && made.run && !made.run->estimated) {
         *options->run_out = made.run;
         made.run = NULL;
     }

@@ -31,6 +31,7 @@ ccl_status_t ccl_i_time_schedule_work(const ccl_ctx_t *ctx, const ccl_topology_t
     lower.routes = routes;
     lower.size_bytes = sim.size_bytes = size_bytes;
     lower.granularity = sim.granularity = level;
+    sim.estimate = true;
     ccl_status_t status = ccl_lower(ctx, schedule, &lower, &program, &why);
     if (status == CCL_OK)
         status = ccl_sim_program(ctx, topo, routes, program, &sim, &result, &why);
