@@ -6,43 +6,54 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Together no more than so many transfers are simulated, some seconds; but two candidates at least,
-   and beside them one of more than so many. */
-#define SIMULATED_TRANSFERS 1.2e6
-/* So many that are estimated alike are simulated. */
+/*
+ * How much is simulated. Transfers are those of schedules, sends count every micro-batch. Chosen
+ * with bench/cases/synth_sketch.c on the library's clusters.
+ */
+typedef struct policy {
+    double simulated;   /* transfers of all candidates, but two at least, and beside them one of
+                           more than CCL_I_SKETCH_DEAR */
+    double piped;       /* transfers up to which the fastest are cut into PIPED times the pieces */
+    double fine, cheap; /* and into ever more while that gains; up to `cheap`, also after one step
+                           that did not */
+    double flow;        /* pieces that flow begin with about as many transfers, */
+    double flow_climb;  /* and get up to as many while that gains */
+    double all_orders, two_orders; /* sends up to which reductions are simulated in four orders, in
+                                      two */
+    double lowered;     /* sends up to which reductions are lowered to choose between them */
+    double trees_alone; /* transfers from which steps of equal trees do not tell candidates apart */
+} policy_t;
+
+static const policy_t POLICY = {.simulated = 1.2e6,
+                                .piped = 2e4,
+                                .fine = 1e5,
+                                .cheap = 8000,
+                                .flow = 1e5,
+                                .flow_climb = 4e5,
+                                .all_orders = 4e4,
+                                .two_orders = 2e5,
+                                .lowered = 1e5,
+                                .trees_alone = 5e3};
+
+/* Candidates that are estimated alike and are simulated; those whose thread blocks are counted. */
 enum { ALIKE = 2, MOST_COUNTED = 12 };
 /* When one is this near to the busiest link's time under the best shares, others cannot gain more.
  */
 #define ENOUGH 1.01
-/* So many are simulated before it is asked whether that is enough. */
+/* Candidates that are simulated before it is asked whether that is enough. */
 enum { FIRST_ROUND = 2 };
 /* Then the best over four channels, and what wins over as many as these. */
 static const uint32_t FINE_CHANNELS[] = {2, 8, 16};
 enum { FINE_MIXES = 4, CUT_MIXES = 2, FIRST_CHANNELS = 4 };
 /* If they are not slower than the fastest by more than this: it may not stay so. */
 #define FINE_WITHIN 1.6
-/* Those are tried at once in so many times as many pieces, up to so many transfers. */
 enum { PIPED = 8 };
-#define PIPED_TRANSFERS 2e4
-/* And over more cuts of its parts while its simulation gains by them, up to so many transfers. */
-#define FINE_TRANSFERS 1e5
-#define CHEAP_TRANSFERS 8000.0
-/* Pieces that flow are raced in so many transfers, and in twice as many or half while that gains,
-   up to so many; for so many mixes beside the best, whose busiest link takes no more than this. */
-#define FLOW_TRANSFERS 1e5
-#define FLOW_CLIMB 4e5
-#define FLOW_LOAD 1.05
+/* Mixes beside the best whose pieces flow, and how busy their busiest link may be. */
 enum { FLOW_MIXES = 2 };
-/* Reductions of so many transfers, over all micro-batches, are simulated in four orders, in two. */
-#define ALL_ORDERS 4e4
-#define TWO_ORDERS 2e5
-/* Reductions of at most so many are lowered to choose between them, and so many of those that are
-   so near to the fastest. */
-#define LOWERED 1e5
-#define FINALISTS_WITHIN 1.1
+#define FLOW_LOAD 1.05
+/* Reductions that are lowered: how many, of those that are this near to the fastest. */
 enum { FINALISTS = 6 };
-/* Candidates of more transfers are not told apart by the steps of equal trees. */
-#define TREES_ALONE 5e3
+#define FINALISTS_WITHIN 1.1
 
 /* ---------------------------------------------------------------- simulation */
 
@@ -83,6 +94,7 @@ static ccl_status_t simulate(const race_t *race, const ccl_ctx_t *ctx, ccl_route
     lower.topo = race->space->topo;
     lower.routes = routes;
     lower.size_bytes = sim.size_bytes = race->size_bytes;
+    sim.estimate = true;
     if (status == CCL_OK)
         status = ccl_lower(ctx, ordered, &lower, &program, err);
     if (status == CCL_OK)
@@ -124,7 +136,7 @@ static ccl_status_t time_of(const race_t *race, const ccl_ctx_t *ctx, ccl_routes
         return simulate(race, ctx, routes, schedule, flows ? CCL_ORDER_STEP : CCL_ORDER_HPDS,
                         CCL_ORDER_FLOW_NO, &c->time_s, err);
     sends = sends_of(race, schedule);
-    n = sends <= ALL_ORDERS ? 4 : sends <= TWO_ORDERS || !sums ? 2 : 1;
+    n = sends <= POLICY.all_orders ? 4 : sends <= POLICY.two_orders || !sums ? 2 : 1;
     for (int i = 0; i < n; i++) {
         bool turned = orders[i] >= CCL_ORDER_FLOW_REVERSED;
         double s;
@@ -251,7 +263,7 @@ static ccl_status_t worth(ccl_i_candidates_t *all, race_t *race, const ccl_i_ske
     for (size_t i = given; i < all->n && n - given < run->most; i++) {
         ccl_i_candidate_t c = all->items[i];
         uint32_t alike = 0;
-        bool same = false, trees_alone = c.transfers > TREES_ALONE && !reduces(race);
+        bool same = false, trees_alone = c.transfers > POLICY.trees_alone && !reduces(race);
         bool solves = ccl_i_mix_solved(race->sketches, c.mix);
 
         if (c.estimate_s > limit_s)
@@ -285,7 +297,7 @@ static ccl_status_t worth(ccl_i_candidates_t *all, race_t *race, const ccl_i_ske
         }
         if (c.transfers > CCL_I_SKETCH_DEAR)
             dear++;
-        else if (n > given + 1 && *transfers + c.transfers > SIMULATED_TRANSFERS)
+        else if (n > given + 1 && *transfers + c.transfers > POLICY.simulated)
             break;
         else
             *transfers += c.transfers;
@@ -298,7 +310,7 @@ static ccl_status_t worth(ccl_i_candidates_t *all, race_t *race, const ccl_i_ske
 
         if (c.net != CCL_I_SHAPE_CHAIN || c.wide || c.mix->n > 1 ||
             !in_line(race->space, &race->sketches->items[c.mix->sketch[0]]) ||
-            *transfers + c.transfers > SIMULATED_TRANSFERS)
+            *transfers + c.transfers > POLICY.simulated)
             continue;
         chains++;
         c.line = true;
@@ -388,7 +400,7 @@ static ccl_status_t add_made(ccl_i_candidates_t *all, race_t *race, const ccl_i_
             one.n = 0;
     }
     if (ok && one.n && !one.items[0].hopeless &&
-        race->transfers + one.items[0].transfers <= SIMULATED_TRANSFERS) {
+        race->transfers + one.items[0].transfers <= POLICY.simulated) {
         ok = ccl_grow(&all->items, &all->cap, all->n + 1, sizeof *all->items);
         if (ok) { /* behind those raced so far */
             memmove(all->items + race->n + 1, all->items + race->n,
@@ -481,11 +493,11 @@ static ccl_status_t race_piped(ccl_i_candidates_t *all, race_t *race, uint32_t t
 
         if (!worth_pieces(race, c.mix))
             continue;
-        if (times * c.cuts <= CCL_I_SKETCH_CUTS && times * c.transfers <= PIPED_TRANSFERS)
+        if (times * c.cuts <= CCL_I_SKETCH_CUTS && times * c.transfers <= POLICY.piped)
             CCL_TRY(add_variant(all, race, leader[k], c.channels, times * c.cuts, err));
         /* Parts that are as long as a micro-batch's gain nothing by it, quarters of them may. */
         times *= 4;
-        if (times * c.cuts <= CCL_I_SKETCH_CUTS && times * c.transfers <= PIPED_TRANSFERS &&
+        if (times * c.cuts <= CCL_I_SKETCH_CUTS && times * c.transfers <= POLICY.piped &&
             race->costs.chunk_bytes / c.parts / PIPED >= race->space->piece_bytes / 2)
             CCL_TRY(add_variant(all, race, leader[k], c.channels, times * c.cuts, err));
     }
@@ -503,10 +515,10 @@ static ccl_status_t climb(ccl_i_candidates_t *all, race_t *race, uint32_t now, b
         uint32_t done = race->n, cuts = up ? 2 * c.cuts : c.cuts / 2;
 
         missed = c.time_s > before_s * (1 - CCL_I_SKETCH_CUT_GAIN) ? missed + 1 : 0;
-        if (missed > (c.transfers <= CHEAP_TRANSFERS))
+        if (missed > (c.transfers <= POLICY.cheap))
             break;
         before_s = fmin(before_s, c.time_s);
-        if (cuts && cuts <= CCL_I_SKETCH_CUTS && (!up || 2 * c.transfers <= FINE_TRANSFERS))
+        if (cuts && cuts <= CCL_I_SKETCH_CUTS && (!up || 2 * c.transfers <= POLICY.fine))
             CCL_TRY(add_variant(all, race, now, c.channels, cuts, err));
         if (race->n == done)
             break;
@@ -566,7 +578,7 @@ static ccl_status_t race_apart(ccl_i_candidates_t *all, race_t *race, uint32_t t
         !worth_pieces(race, c.mix))
         return CCL_OK;
     for (uint32_t times = 1; times <= 2; times++) {
-        if (cuts && times * cuts <= CCL_I_SKETCH_CUTS && times * c.transfers <= CHEAP_TRANSFERS)
+        if (cuts && times * cuts <= CCL_I_SKETCH_CUTS && times * c.transfers <= POLICY.cheap)
             CCL_TRY(add_made(all, race, c.mix, c.net, channels, times * cuts, APART, err));
     }
     return race->n > done ? race_from(race, done, threads, best, best_s, err) : CCL_OK;
@@ -579,7 +591,7 @@ static ccl_status_t race_shapes(ccl_i_candidates_t *all, race_t *race, uint32_t 
     ccl_i_candidate_t c = all->items[*best];
     const uint32_t done = race->n;
 
-    if (race->space->nclasses < 2 || c.flow_bytes > 0 || c.transfers > FINE_TRANSFERS ||
+    if (race->space->nclasses < 2 || c.flow_bytes > 0 || c.transfers > POLICY.fine ||
         enough(race, *best_s))
         return CCL_OK;
     CCL_TRY(ccl_i_candidate_sign(race->space, race->sketches, &c, true, err));
@@ -601,17 +613,17 @@ static ccl_status_t race_shapes(ccl_i_candidates_t *all, race_t *race, uint32_t 
     return race->n > done ? race_from(race, done, threads, best, best_s, err) : CCL_OK;
 }
 
-/* Joins the race in so many cuts as make FLOW_TRANSFERS, all parts of a cut over channels of their
-   own. */
+/* Joins the race in as many cuts as the policy's transfers make, all parts of a cut over channels
+   of their own. */
 static ccl_status_t add_flow(ccl_i_candidates_t *all, race_t *race, const ccl_i_mix_t *mix,
                              uint8_t net, ccl_error_t *err) {
     const uint32_t own = ccl_i_candidate_parts(race->space, race->sketches, mix);
     const double transfers = race->costs.ways * mix->transfers / mix->parts * own;
     uint32_t cuts = 1;
 
-    while (2 * cuts <= CCL_I_SKETCH_CUTS && 2 * cuts * transfers <= FLOW_TRANSFERS)
+    while (2 * cuts <= CCL_I_SKETCH_CUTS && 2 * cuts * transfers <= POLICY.flow)
         cuts *= 2;
-    if (cuts * transfers > FLOW_TRANSFERS)
+    if (cuts * transfers > POLICY.flow)
         return CCL_OK;
     race->transfers -= fmin(race->transfers, cuts * transfers); /* beside the others */
     return add_made(all, race, mix, net, own, cuts, FLOWS, err);
@@ -648,7 +660,7 @@ static ccl_status_t climb_flow(ccl_i_candidates_t *all, race_t *race, bool up, u
         const uint32_t done = race->n, cuts = up ? 2 * c.cuts : c.cuts / 2;
 
         if (!(c.flow_bytes > 0) || cuts < 1 || cuts > CCL_I_SKETCH_CUTS ||
-            (up && 2 * c.transfers > FLOW_CLIMB) || enough(race, *best_s))
+            (up && 2 * c.transfers > POLICY.flow_climb) || enough(race, *best_s))
             break;
         before_s = *best_s;
         race->transfers -= fmin(race->transfers, 2 * c.transfers); /* beside the others */
@@ -750,7 +762,7 @@ static ccl_status_t lowered_time(const race_t *race, const ccl_i_candidate_t *c,
     lower.topo = race->space->topo;
     lower.routes = race->given;
     lower.size_bytes = race->size_bytes;
-    if (status == CCL_OK && sends_of(race, schedule) <= LOWERED) {
+    if (status == CCL_OK && sends_of(race, schedule) <= POLICY.lowered) {
         status = ccl_lower(race->ctx, schedule, &lower, &timed.program, err);
         if (status == CCL_OK)
             status = ccl_lower_run(race->ctx, &lower, &timed, 0, err);
