@@ -8,7 +8,8 @@
  * links. What several threads have no memory for together is tried once more by itself; who has too
  * little even then does not take part, and the others go on.
  */
-#include "search/tune/tuner.h"
+#include "search/compare/points.h"
+#include "search/compare/shared.h"
 
 #include <math.h>
 #include <stdatomic.h>
