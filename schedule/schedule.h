@@ -13,5 +13,6 @@
 #include "schedule/program.h"
 #include "schedule/transfers.h"
 #include "schedule/verify/verdict.h"
+#include "schedule/wiring.h"
 
 #endif
