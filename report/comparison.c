@@ -70,67 +70,111 @@ static double bound_of(const ccl_comparison_t *c, uint32_t size) {
     return c->bound_s ? c->bound_s[size] : 0;
 }
 
-static const char *bound_text(const ccl_comparison_t *c, uint32_t size, char *out, size_t out_len) {
-    if (!(bound_of(c, size) > 0))
-        return "-";
-    return ccl_i_us(bound_of(c, size), out, out_len);
+/* ---------------------------------------------------------------- tables of text */
+
+/** One block of the table of times: contenders [first, last) of those that take part. */
+typedef struct times {
+    const ccl_comparison_t *of;
+    const uint32_t *order;
+    uint32_t first, last;
+} times_t;
+
+typedef struct times_row {
+    const times_t *of;
+    uint32_t size;
+    double size_bytes, time_s, bound_s, gap, algbw_GBps, busbw_GBps;
+    char winner[80];
+    const char *bar;
+} times_row_t;
+
+typedef struct head_cell {
+    char heading[300], text[100];
+} head_cell_t;
+
+static uint64_t count_shown(const void *row) {
+    const times_t *t = ((const times_row_t *)row)->of;
+
+    return t->last - t->first;
 }
 
-/** One block of the table: contenders [first, last) of those that take part. */
-static ccl_status_t text_times(const ccl_comparison_t *c, const uint32_t *order, uint32_t first,
-                               uint32_t last, ccl_text_t *out, ccl_error_t *err) {
-    ccl_table_t *table = ccl_table_create();
-    ccl_status_t status;
-    char text[64];
+static const void *shown_at(const void *row, uint64_t i, void *scratch) {
+    const times_row_t *r = row;
+    const ccl_comparison_t *c = r->of->of;
+    uint32_t contender = r->of->order[r->of->first + i];
+    head_cell_t *out = scratch;
 
-    if (!table)
-        return ccl_fail_nomem(err);
-    ccl_table_column(table, "size", CCL_ALIGN_RIGHT);
-    if (first == 0) {
-        ccl_table_column(table, "winner", CCL_ALIGN_LEFT);
-        ccl_table_column(table, "time(us)", CCL_ALIGN_RIGHT);
-        ccl_table_column(table, "bound(us)", CCL_ALIGN_RIGHT);
-        ccl_table_column(table, "gap", CCL_ALIGN_RIGHT);
-        ccl_table_column(table, "algbw(GB/s)", CCL_ALIGN_RIGHT);
-        ccl_table_column(table, "busbw(GB/s)", CCL_ALIGN_RIGHT);
-    }
-    ccl_table_column(table, "|", CCL_ALIGN_LEFT);
-    for (uint32_t k = first; k < last; k++) {
-        /* the blank stands above the marks */
-        snprintf(text, sizeof(text), "%.60s ", c->names[order[k]]);
-        ccl_table_column(table, text, CCL_ALIGN_RIGHT);
-    }
-    for (uint32_t s = 0; s < c->nsizes; s++) {
-        uint32_t w = c->winner[s];
+    /* the blank stands above the marks */
+    snprintf(out->heading, sizeof(out->heading), "%.60s ", c->names[contender]);
+    cell_text(c, r->size, contender, out->text, sizeof(out->text));
+    return out;
+}
 
-        ccl_table_row(table);
-        ccl_table_cell(table, "%s", ccl_format_bytes(c->sizes_bytes[s], text, sizeof(text)));
-        if (first == 0 && w != CCL_NONE) {
-            const ccl_compare_cell_t *best = cell_at(c, s, w);
+static uint64_t count_shown_sizes(const void *times) {
+    return ((const times_t *)times)->of->nsizes;
+}
 
-            ccl_table_cell(table, "%s%s", c->names[w], c->tie[s] ? " =" : "");
-            ccl_table_cell(table, "%s", ccl_i_us(best->time_s, text, sizeof(text)));
-            ccl_table_cell(table, "%s", bound_text(c, s, text, sizeof(text)));
-            ccl_table_cell(table, "%s",
-                           ccl_i_gap_text(best->time_s, bound_of(c, s), text, sizeof(text)));
-            ccl_table_cell(table, "%s", ccl_i_GBps(best->algbw_GBps * 1e9, text, sizeof(text)));
-            ccl_table_cell(table, "%s", ccl_i_GBps(best->busbw_GBps * 1e9, text, sizeof(text)));
-        } else if (first == 0) {
-            ccl_table_cell(table, "none");
-            for (int k = 0; k < 5; k++) {
-                if (k == 1)
-                    ccl_table_cell(table, "%s", bound_text(c, s, text, sizeof(text)));
-                else
-                    ccl_table_cell(table, "-");
-            }
-        }
-        ccl_table_cell(table, "|");
-        for (uint32_t k = first; k < last; k++)
-            ccl_table_cell(table, "%s", cell_text(c, s, order[k], text, sizeof(text)));
-    }
-    status = ccl_i_table_emit(table, CCL_REPORT_TEXT, out, err);
-    ccl_table_destroy(table);
-    return status;
+static const void *shown_size_at(const void *times, uint64_t i, void *scratch) {
+    const times_t *t = times;
+    const ccl_comparison_t *c = t->of;
+    uint32_t s = (uint32_t)i, w = c->winner[s];
+    const ccl_compare_cell_t *best = w == CCL_NONE ? NULL : cell_at(c, s, w);
+    times_row_t *out = scratch;
+
+    *out = (times_row_t){.of = t,
+                         .size = s,
+                         .size_bytes = c->sizes_bytes[s],
+                         .time_s = best ? best->time_s : NAN,
+                         .bound_s = bound_of(c, s) > 0 ? bound_of(c, s) : NAN,
+                         .gap = best ? ccl_i_gap(best->time_s, bound_of(c, s)) : NAN,
+                         .algbw_GBps = best ? best->algbw_GBps : NAN,
+                         .busbw_GBps = best ? best->busbw_GBps : NAN,
+                         .bar = "|"};
+    snprintf(out->winner, sizeof(out->winner), "%s%s", best ? c->names[w] : "none",
+             best && c->tie[s] ? " =" : "");
+    return out;
+}
+
+static const ccl_i_described_t head_cell_record = {
+    .size = sizeof(head_cell_t),
+    .fields = (const ccl_i_field_t[]){
+        {"heading", CCL_I_AT(head_cell_t, heading)}, {"text", CCL_I_AT(head_cell_t, text)}, {0}}};
+#define AT(member) CCL_I_AT(times_row_t, member)
+static const ccl_i_described_t times_record = {
+    .size = sizeof(times_row_t),
+    .fields = (const ccl_i_field_t[]){
+        {"size", AT(size_bytes)},
+        {"winner", AT(winner)},
+        {"time_s", AT(time_s)},
+        {"bound_s", AT(bound_s)},
+        {"gap", AT(gap)},
+        {"algbw_GBps", AT(algbw_GBps)},
+        {"busbw_GBps", AT(busbw_GBps)},
+        {"|", AT(bar)},
+        {"contenders", CCL_I_LIST_OF(head_cell_record, count_shown, shown_at)},
+        {0}}};
+#undef AT
+static const ccl_i_described_t times_of = {
+    .fields = (const ccl_i_field_t[]){
+        {"sizes", CCL_I_LIST_OF(times_record, count_shown_sizes, shown_size_at)}, {0}}};
+
+static const ccl_i_column_t first_times[] = {
+    CCL_I_COLUMN("size", .show = ccl_format_bytes),
+    CCL_I_COLUMN("winner"),
+    CCL_I_COLUMN("time_s", "time(us)", ccl_i_us, "-"),
+    CCL_I_COLUMN("bound_s", "bound(us)", ccl_i_us, "-"),
+    CCL_I_COLUMN("gap", .show = ccl_i_show_gap, .none = "-"),
+    CCL_I_COLUMN("algbw_GBps", "algbw(GB/s)", ccl_i_show_GBps, "-"),
+    CCL_I_COLUMN("busbw_GBps", "busbw(GB/s)", ccl_i_show_GBps, "-"),
+    CCL_I_COLUMN("|"),
+    CCL_I_COLUMN("contenders", .spread = true, .right = true),
+    CCL_I_COLUMNS_END};
+static const ccl_i_column_t more_times[] = {
+    CCL_I_COLUMN("size", .show = ccl_format_bytes), CCL_I_COLUMN("|"),
+    CCL_I_COLUMN("contenders", .spread = true, .right = true), CCL_I_COLUMNS_END};
+
+static ccl_status_t text_times(const times_t *times, ccl_text_t *out, ccl_error_t *err) {
+    return ccl_i_rows_emit(&times_of, "sizes", times, times->first == 0 ? first_times : more_times,
+                           CCL_REPORT_TEXT, out, err);
 }
 
 static ccl_status_t text_all_times(const ccl_comparison_t *c, uint32_t columns, ccl_text_t *out,
@@ -159,7 +203,7 @@ static ccl_status_t text_all_times(const ccl_comparison_t *c, uint32_t columns, 
             width += column_width(c, order[last++]);
         if (first > 0)
             ccl_text_printf(out, "\n");
-        status = text_times(c, order, first, last, out, err);
+        status = text_times(&(const times_t){c, order, first, last}, out, err);
         if (last == first)
             break;
         first = last;
@@ -180,60 +224,99 @@ static uint32_t busiest_link(const ccl_sim_result_t *result) {
     return best;
 }
 
-static ccl_status_t text_links(const ccl_topology_t *topo, const ccl_comparison_t *c,
-                               ccl_text_t *out, ccl_error_t *err) {
-    ccl_link_class_t *classes = calloc(topo->nkinds ? topo->nkinds : 1, sizeof(*classes));
-    ccl_table_t *table = ccl_table_create();
-    ccl_status_t status;
-    bool some = false;
-    char text[300];
+/** The winner's links, size by size. */
+typedef struct busy {
+    const ccl_topology_t *topo;
+    const ccl_comparison_t *of;
+    ccl_link_class_t *classes; /* [nkinds] of the size at hand */
+} busy_t;
+
+typedef struct busy_row {
+    const busy_t *of;
+    double size_bytes, utilization;
+    const char *winner;
+    char link[300];
+} busy_row_t;
+
+static uint64_t count_busy_kinds(const void *row) {
+    return ((const busy_row_t *)row)->of->topo->nkinds;
+}
+
+static const void *busy_kind_at(const void *row, uint64_t i, void *scratch) {
+    const busy_t *b = ((const busy_row_t *)row)->of;
+    const ccl_link_class_t *k = &b->classes[i];
+    head_cell_t *out = scratch;
     char low[24], mean[24], high[24];
 
-    if (!classes || !table) {
-        free(classes);
-        ccl_table_destroy(table);
-        return ccl_fail_nomem(err);
-    }
-    ccl_table_column(table, "size", CCL_ALIGN_RIGHT);
-    ccl_table_column(table, "winner", CCL_ALIGN_LEFT);
-    for (uint32_t k = 0; k < topo->nkinds; k++) {
-        snprintf(text, sizeof(text), "%s(%%)", topo->kinds[k]);
-        ccl_table_column(table, text, CCL_ALIGN_RIGHT);
-    }
-    ccl_table_column(table, "busiest link", CCL_ALIGN_LEFT);
-    ccl_table_column(table, "busy(%)", CCL_ALIGN_RIGHT);
-    for (uint32_t s = 0; s < c->nsizes; s++) {
-        uint32_t top;
+    snprintf(out->heading, sizeof(out->heading), "%s(%%)", b->topo->kinds[i]);
+    snprintf(out->text, sizeof(out->text), "%s / %s / %s", ccl_i_percent(k->min, low, sizeof(low)),
+             ccl_i_percent(k->mean, mean, sizeof(mean)), ccl_i_percent(k->max, high, sizeof(high)));
+    return out;
+}
 
-        if (!c->best[s] || !c->best[s]->links)
-            continue;
-        some = true;
-        ccl_report_link_classes(topo, c->best[s], classes);
-        ccl_table_row(table);
-        ccl_table_cell(table, "%s", ccl_format_bytes(c->sizes_bytes[s], text, sizeof(text)));
-        ccl_table_cell(table, "%s", c->names[c->winner[s]]);
-        for (uint32_t k = 0; k < topo->nkinds; k++)
-            ccl_table_cell(table, "%s / %s / %s", ccl_i_percent(classes[k].min, low, sizeof(low)),
-                           ccl_i_percent(classes[k].mean, mean, sizeof(mean)),
-                           ccl_i_percent(classes[k].max, high, sizeof(high)));
-        top = busiest_link(c->best[s]);
-        if (top == CCL_NONE) {
-            ccl_table_cell(table, "-");
-            ccl_table_cell(table, "-");
-        } else {
-            ccl_table_cell(table, "%s", ccl_i_link_name(topo, top, text, sizeof(text)));
-            ccl_table_cell(table, "%s",
-                           ccl_i_percent(c->best[s]->links[top].utilization, high, sizeof(high)));
-        }
-    }
-    status = CCL_OK;
-    if (some) {
-        ccl_text_printf(out, "\nHow busy the winner's links were, by kind: the least busy link / "
-                             "the mean / the busiest\n");
-        status = ccl_i_table_emit(table, CCL_REPORT_TEXT, out, err);
-    }
-    ccl_table_destroy(table);
-    free(classes);
+static uint64_t count_busy_sizes(const void *busy) {
+    return ((const busy_t *)busy)->of->nsizes;
+}
+
+static const void *busy_size_at(const void *busy, uint64_t i, void *scratch) {
+    const busy_t *b = busy;
+    const ccl_sim_result_t *best = b->of->best[i];
+    busy_row_t *out = scratch;
+    uint32_t top;
+
+    if (!best || !best->links)
+        return NULL;
+    ccl_report_link_classes(b->topo, best, b->classes);
+    top = busiest_link(best);
+    *out = (busy_row_t){.of = b,
+                        .size_bytes = b->of->sizes_bytes[i],
+                        .winner = b->of->names[b->of->winner[i]],
+                        .utilization = top == CCL_NONE ? NAN : best->links[top].utilization,
+                        .link = "-"};
+    if (top != CCL_NONE)
+        ccl_i_link_name(b->topo, top, out->link, sizeof(out->link));
+    return out;
+}
+
+#define AT(member) CCL_I_AT(busy_row_t, member)
+static const ccl_i_described_t busy_record = {
+    .size = sizeof(busy_row_t),
+    .fields = (const ccl_i_field_t[]){
+        {"size", AT(size_bytes)},
+        {"winner", AT(winner)},
+        {"kinds", CCL_I_LIST_OF(head_cell_record, count_busy_kinds, busy_kind_at)},
+        {"link", AT(link)},
+        {"utilization", AT(utilization)},
+        {0}}};
+#undef AT
+static const ccl_i_described_t busy_of = {
+    .fields = (const ccl_i_field_t[]){
+        {"sizes", CCL_I_LIST_OF(busy_record, count_busy_sizes, busy_size_at)}, {0}}};
+static const ccl_i_column_t busy_columns[] = {
+    CCL_I_COLUMN("size", .show = ccl_format_bytes),
+    CCL_I_COLUMN("winner"),
+    CCL_I_COLUMN("kinds", .spread = true, .right = true),
+    CCL_I_COLUMN("link", "busiest link"),
+    CCL_I_COLUMN("utilization", "busy(%)", ccl_i_percent, "-"),
+    CCL_I_COLUMNS_END};
+
+static ccl_status_t text_links(const ccl_topology_t *topo, const ccl_comparison_t *c,
+                               ccl_text_t *out, ccl_error_t *err) {
+    busy_t busy = {topo, c, NULL};
+    ccl_status_t status;
+    bool some = false;
+
+    for (uint32_t s = 0; s < c->nsizes; s++)
+        some = some || (c->best[s] && c->best[s]->links);
+    if (!some)
+        return CCL_OK;
+    busy.classes = calloc(topo->nkinds ? topo->nkinds : 1, sizeof(*busy.classes));
+    if (!busy.classes)
+        return ccl_fail_nomem(err);
+    ccl_text_printf(out, "\nHow busy the winner's links were, by kind: the least busy link / "
+                         "the mean / the busiest\n");
+    status = ccl_i_rows_emit(&busy_of, "sizes", &busy, busy_columns, CCL_REPORT_TEXT, out, err);
+    free(busy.classes);
     return status;
 }
 

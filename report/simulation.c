@@ -254,41 +254,170 @@ static const ccl_i_column_t summary_columns[] = {CCL_I_COLUMN("input"),
 
 /* ---------------------------------------------------------------- text */
 
-static ccl_status_t text_classes(const ccl_report_run_t *run, ccl_text_t *out, ccl_error_t *err) {
-    const ccl_topology_t *topo = run->topo;
-    ccl_link_class_t *classes = calloc(topo->nkinds ? topo->nkinds : 1, sizeof(*classes));
-    ccl_table_t *table = ccl_table_create();
-    ccl_status_t status = CCL_ERR_NOMEM;
+/** Lists of a run's text: kinds of links; groups of links or thread blocks that look alike. */
+typedef struct lists {
+    const ccl_report_run_t *run;
+    ccl_link_class_t *classes;  /* [nkinds] */
+    const ccl_i_keyed_t *order; /* what is grouped, as it is to stand */
+    const ccl_i_group_t *groups;
+    uint32_t ngroups;
+} lists_t;
 
-    if (classes && table) {
-        ccl_report_link_classes(topo, run->result, classes);
-        ccl_table_column(table, "links", CCL_ALIGN_LEFT);
-        ccl_table_column(table, "used", CCL_ALIGN_RIGHT);
-        ccl_table_column(table, "GB carried", CCL_ALIGN_RIGHT);
-        ccl_table_column(table, "least busy(%)", CCL_ALIGN_RIGHT);
-        ccl_table_column(table, "mean(%)", CCL_ALIGN_RIGHT);
-        ccl_table_column(table, "busiest(%)", CCL_ALIGN_RIGHT);
-        for (uint32_t k = 0; k < topo->nkinds; k++) {
-            ccl_table_row(table);
-            ccl_table_cell(table, "%s", classes[k].kind);
-            ccl_table_cell(table, "%u of %u", classes[k].used, classes[k].nlinks);
-            ccl_table_cell(table, "%.4g", classes[k].bytes / 1e9);
-            ccl_table_cell(table, "%.1f", 100 * classes[k].min);
-            ccl_table_cell(table, "%.1f", 100 * classes[k].mean);
-            ccl_table_cell(table, "%.1f", 100 * classes[k].max);
-        }
-        ccl_text_printf(out, "\nHow busy the links were (bytes / (bandwidth x time))\n");
-        status = ccl_i_table_emit(table, CCL_REPORT_TEXT, out, err);
-    } else {
-        ccl_fail_nomem(err);
-    }
-    ccl_table_destroy(table);
-    free(classes);
+typedef struct kind_row {
+    const char *kind;
+    char used[40];
+    double bytes, min, mean, max;
+} kind_row_t;
+
+typedef struct busy_row {
+    char link[300];
+    uint32_t alike;
+    const char *kind;
+    double bandwidth_Bps;
+    ccl_i_link_row_t use;
+} busy_row_t;
+
+typedef struct some_blocks {
+    ccl_i_block_row_t of;
+    uint32_t alike;
+} some_blocks_t;
+
+static uint64_t count_kinds(const void *lists) {
+    return ((const lists_t *)lists)->run->topo->nkinds;
+}
+
+static const void *kind_at(const void *lists, uint64_t i, void *scratch) {
+    const ccl_link_class_t *k = &((const lists_t *)lists)->classes[i];
+    kind_row_t *out = scratch;
+
+    *out = (kind_row_t){
+        .kind = k->kind, .bytes = k->bytes, .min = k->min, .mean = k->mean, .max = k->max};
+    snprintf(out->used, sizeof(out->used), "%u of %u", k->used, k->nlinks);
+    return out;
+}
+
+static uint64_t count_groups(const void *lists) {
+    return ((const lists_t *)lists)->ngroups;
+}
+
+static uint32_t first_of(const lists_t *lists, uint64_t group) {
+    return lists->order[lists->groups[group].first].index;
+}
+
+static const void *busy_at(const void *lists, uint64_t i, void *scratch) {
+    const lists_t *l = lists;
+    const ccl_topology_t *topo = l->run->topo;
+    uint32_t link = first_of(l, i);
+    busy_row_t *out = scratch;
+
+    *out = (busy_row_t){.alike = l->groups[i].n,
+                        .kind = topo->kinds[topo->links[link].kind],
+                        .bandwidth_Bps = topo->links[link].bandwidth_Bps,
+                        .use = ccl_i_link_row(topo, l->run->result, link)};
+    ccl_i_link_name(topo, link, out->link, sizeof(out->link));
+    return out;
+}
+
+static const void *some_blocks_at(const void *lists, uint64_t i, void *scratch) {
+    const lists_t *l = lists;
+    uint32_t tb = first_of(l, i);
+    some_blocks_t *out = scratch;
+
+    *out = (some_blocks_t){ccl_i_block_row(&l->run->program->tbs[tb], &l->run->result->tbs[tb]),
+                           l->groups[i].n};
+    return out;
+}
+
+#define AT(member) CCL_I_AT(kind_row_t, member)
+static const ccl_i_described_t kind_record = {.size = sizeof(kind_row_t),
+                                              .fields =
+                                                  (const ccl_i_field_t[]){{"links", AT(kind)},
+                                                                          {"used", AT(used)},
+                                                                          {"bytes", AT(bytes)},
+                                                                          {"min", AT(min)},
+                                                                          {"mean", AT(mean)},
+                                                                          {"max", AT(max)},
+                                                                          {0}}};
+#undef AT
+#define AT(member) CCL_I_AT(busy_row_t, member)
+static const ccl_i_described_t busy_record = {
+    .size = sizeof(busy_row_t),
+    .fields = (const ccl_i_field_t[]){{"link", AT(link)},
+                                      {"alike", AT(alike)},
+                                      {"kind", AT(kind)},
+                                      {"bandwidth_Bps", AT(bandwidth_Bps)},
+                                      CCL_I_LINK_USE(busy_row_t, use.),
+                                      {0}}};
+#undef AT
+static const ccl_i_described_t some_blocks_record = {
+    .size = sizeof(some_blocks_t),
+    .fields = (const ccl_i_field_t[]){
+        CCL_I_BLOCK_FIELDS(some_blocks_t, of.), {"alike", CCL_I_AT(some_blocks_t, alike)}, {0}}};
+static const ccl_i_described_t lists_record = {
+    .fields = (const ccl_i_field_t[]){
+        {"kinds", CCL_I_LIST_OF(kind_record, count_kinds, kind_at)},
+        {"links", CCL_I_LIST_OF(busy_record, count_groups, busy_at)},
+        {"thread_blocks", CCL_I_LIST_OF(some_blocks_record, count_groups, some_blocks_at)},
+        {0}}};
+
+static const char *show_GB(double bytes, char *out, size_t out_len) {
+    snprintf(out, out_len, "%.4g", bytes / 1e9);
+    return out;
+}
+
+static const char *show_MB(double bytes, char *out, size_t out_len) {
+    snprintf(out, out_len, "%.4g", bytes / 1e6);
+    return out;
+}
+
+static const ccl_i_column_t kind_columns[] = {
+    CCL_I_COLUMN("links"),
+    CCL_I_COLUMN("used", .right = true),
+    CCL_I_COLUMN("bytes", "GB carried", show_GB),
+    CCL_I_COLUMN("min", "least busy(%)", ccl_i_show_percent),
+    CCL_I_COLUMN("mean", "mean(%)", ccl_i_show_percent),
+    CCL_I_COLUMN("max", "busiest(%)", ccl_i_show_percent),
+    CCL_I_COLUMNS_END};
+static const ccl_i_column_t busy_columns[] = {
+    CCL_I_COLUMN("link"),
+    CCL_I_COLUMN("alike"),
+    CCL_I_COLUMN("kind"),
+    CCL_I_COLUMN("bandwidth_Bps", "bandwidth(GB/s)", ccl_i_GBps),
+    CCL_I_COLUMN("bytes", "MB carried", show_MB),
+    CCL_I_COLUMN("utilization", "busy(%)", ccl_i_show_percent),
+    CCL_I_COLUMNS_END};
+static const ccl_i_column_t some_blocks_columns[] = {
+    CCL_I_COLUMN("rank"),
+    CCL_I_COLUMN("id", "block"),
+    CCL_I_COLUMN("alike"),
+    CCL_I_COLUMN("channel"),
+    CCL_I_COLUMN("send", "send to", .none = "-"),
+    CCL_I_COLUMN("recv", "recv from", .none = "-"),
+    CCL_I_COLUMN("done_s", "done(us)", ccl_i_us),
+    CCL_I_COLUMN("busy_s", "busy(us)", ccl_i_us),
+    CCL_I_COLUMN("wait_data_s", "waits: data(us)", ccl_i_us),
+    CCL_I_COLUMN("wait_peer_s", "peer(us)", ccl_i_us),
+    CCL_I_COLUMN("wait_slot_s", "slot(us)", ccl_i_us),
+    CCL_I_COLUMNS_END};
+
+static ccl_status_t text_kinds(const ccl_report_run_t *run, ccl_text_t *out, ccl_error_t *err) {
+    const ccl_topology_t *topo = run->topo;
+    lists_t lists = {.run = run};
+    ccl_status_t status;
+
+    lists.classes = calloc(topo->nkinds ? topo->nkinds : 1, sizeof(*lists.classes));
+    if (!lists.classes)
+        return ccl_fail_nomem(err);
+    ccl_report_link_classes(topo, run->result, lists.classes);
+    ccl_text_printf(out, "\nHow busy the links were (bytes / (bandwidth x time))\n");
+    status =
+        ccl_i_rows_emit(&lists_record, "kinds", &lists, kind_columns, CCL_REPORT_TEXT, out, err);
+    free(lists.classes);
     return status;
 }
 
-/** What a link's row shows but for its name: equal ones stand in one row. */
-static void link_key(const ccl_report_run_t *run, uint32_t l, char *out, size_t out_len) {
+static void link_key(const void *user, uint32_t l, char *out, size_t out_len) {
+    const ccl_report_run_t *run = user;
     const ccl_link_t *link = &run->topo->links[l];
     const ccl_link_use_t *use = &run->result->links[l];
     char a[40];
@@ -299,19 +428,8 @@ static void link_key(const ccl_report_run_t *run, uint32_t l, char *out, size_t 
              100 * use->utilization);
 }
 
-static void link_row(const ccl_report_run_t *run, uint32_t l, uint32_t alike, ccl_table_t *table) {
-    char text[300];
-
-    ccl_table_row(table);
-    ccl_table_cell(table, "%s", ccl_i_link_name(run->topo, l, text, sizeof(text)));
-    ccl_table_cell(table, "%u", alike);
-    ccl_table_cell(table, "%s", run->topo->kinds[run->topo->links[l].kind]);
-    ccl_table_cell(table, "%s", ccl_i_GBps(run->topo->links[l].bandwidth_Bps, text, sizeof(text)));
-    ccl_table_cell(table, "%.4g", run->result->links[l].bytes / 1e6);
-    ccl_table_cell(table, "%.1f", 100 * run->result->links[l].utilization);
-}
-
-static void block_key(const ccl_report_run_t *run, uint32_t i, char *out, size_t out_len) {
+static void block_key(const void *user, uint32_t i, char *out, size_t out_len) {
+    const ccl_report_run_t *run = user;
     const ccl_tb_use_t *u = &run->result->tbs[i];
     char t[5][40];
 
@@ -321,74 +439,45 @@ static void block_key(const ccl_report_run_t *run, uint32_t i, char *out, size_t
              ccl_i_us(u->wait_slot_s, t[4], sizeof(t[4])));
 }
 
-static void block_row(const ccl_report_run_t *run, uint32_t i, uint32_t alike, ccl_table_t *table) {
-    const ccl_tb_t *tb = &run->program->tbs[i];
-    const ccl_tb_use_t *u = &run->result->tbs[i];
-    const double times[] = {u->done_s, u->busy_s, u->wait_data_s, u->wait_peer_s, u->wait_slot_s};
-    const uint32_t peers[] = {tb->send_peer, tb->recv_peer};
-    char text[64];
+/** The first `rows` groups of a list, under a title. @param order  sorted here */
+static ccl_status_t text_grouped(const ccl_report_run_t *run, const char *title, const char *list,
+                                 ccl_i_keyed_t *order, uint32_t n, uint32_t rows, ccl_text_t *out,
+                                 ccl_error_t *err) {
+    bool links = strcmp(list, "links") == 0;
+    uint32_t most = rows < n ? rows : n;
+    ccl_i_group_t *groups = calloc(most + (size_t)1, sizeof(*groups));
+    ccl_status_t status;
 
-    ccl_table_row(table);
-    ccl_table_cell(table, "%u", tb->rank);
-    ccl_table_cell(table, "%u", tb->id);
-    ccl_table_cell(table, "%u", alike);
-    ccl_table_cell(table, "%u", tb->channel);
-    for (size_t k = 0; k < CCL_ARRAY_LEN(peers); k++)
-        ccl_table_cell(table, "%s",
-                       peers[k] == CCL_NONE ? "-" : ccl_i_index(peers[k], text, sizeof(text)));
-    for (size_t k = 0; k < CCL_ARRAY_LEN(times); k++)
-        ccl_table_cell(table, "%s", ccl_i_us(times[k], text, sizeof(text)));
-}
-
-/** First rows of a sorted list, neighbours that look alike in one row. */
-static void grouped(const ccl_report_run_t *run, const ccl_i_keyed_t *order, uint32_t n,
-                    uint32_t rows, void (*key)(const ccl_report_run_t *, uint32_t, char *, size_t),
-                    void (*row)(const ccl_report_run_t *, uint32_t, uint32_t, ccl_table_t *),
-                    ccl_table_t *table) {
-    char have[256] = "";
-    char next[256];
-    uint32_t first = 0;
-
-    for (uint32_t i = 0; rows > 0 && i <= n; i++) {
-        next[0] = '\0';
-        if (i < n)
-            key(run, order[i].index, next, sizeof(next));
-        if (i > 0 && strcmp(have, next) != 0) {
-            row(run, order[first].index, i - first, table);
-            first = i;
-            rows--;
-        }
-        memcpy(have, next, sizeof(have));
-    }
+    if (!groups)
+        return ccl_fail_nomem(err);
+    qsort(order, n, sizeof(*order), ccl_i_by_key);
+    lists_t lists = {.run = run,
+                     .order = order,
+                     .groups = groups,
+                     .ngroups =
+                         ccl_i_groups(order, n, links ? link_key : block_key, run, groups, most)};
+    ccl_text_printf(out, "\n%s\n", title);
+    status = ccl_i_rows_emit(&lists_record, list, &lists,
+                             links ? busy_columns : some_blocks_columns, CCL_REPORT_TEXT, out, err);
+    free(groups);
+    return status;
 }
 
 static ccl_status_t text_busiest(const ccl_report_run_t *run, uint32_t rows, ccl_text_t *out,
                                  ccl_error_t *err) {
     const ccl_sim_result_t *r = run->result;
     ccl_i_keyed_t *order = calloc(r->nlinks ? r->nlinks : 1, sizeof(*order));
-    ccl_table_t *table = ccl_table_create();
-    ccl_status_t status = CCL_ERR_NOMEM;
+    ccl_status_t status;
     uint32_t used = 0;
 
-    if (order && table) {
-        for (uint32_t l = 0; l < r->nlinks; l++) {
-            if (r->links[l].bytes > 0)
-                order[used++] = (ccl_i_keyed_t){r->links[l].utilization, l};
-        }
-        qsort(order, used, sizeof(*order), ccl_i_by_key);
-        ccl_table_column(table, "link", CCL_ALIGN_LEFT);
-        ccl_table_column(table, "alike", CCL_ALIGN_RIGHT);
-        ccl_table_column(table, "kind", CCL_ALIGN_LEFT);
-        ccl_table_column(table, "bandwidth(GB/s)", CCL_ALIGN_RIGHT);
-        ccl_table_column(table, "MB carried", CCL_ALIGN_RIGHT);
-        ccl_table_column(table, "busy(%)", CCL_ALIGN_RIGHT);
-        grouped(run, order, used, rows, link_key, link_row, table);
-        ccl_text_printf(out, "\nBusiest links (alike: how many stand for this row)\n");
-        status = ccl_i_table_emit(table, CCL_REPORT_TEXT, out, err);
-    } else {
-        ccl_fail_nomem(err);
+    if (!order)
+        return ccl_fail_nomem(err);
+    for (uint32_t l = 0; l < r->nlinks; l++) {
+        if (r->links[l].bytes > 0)
+            order[used++] = (ccl_i_keyed_t){r->links[l].utilization, l};
     }
-    ccl_table_destroy(table);
+    status = text_grouped(run, "Busiest links (alike: how many stand for this row)", "links", order,
+                          used, rows, out, err);
     free(order);
     return status;
 }
@@ -396,34 +485,23 @@ static ccl_status_t text_busiest(const ccl_report_run_t *run, uint32_t rows, ccl
 /** The blocks that finished last, or (idle) that waited longest. */
 static ccl_status_t text_blocks(const ccl_report_run_t *run, bool idle, uint32_t rows,
                                 ccl_text_t *out, ccl_error_t *err) {
-    static const char *const headers[] = {
-        "rank",     "block",    "alike",           "channel",  "send to", "recv from",
-        "done(us)", "busy(us)", "waits: data(us)", "peer(us)", "slot(us)"};
     const ccl_sim_result_t *r = run->result;
     ccl_i_keyed_t *order = calloc(r->ntbs ? r->ntbs : 1, sizeof(*order));
-    ccl_table_t *table = ccl_table_create();
-    ccl_status_t status = CCL_ERR_NOMEM;
+    ccl_status_t status;
     uint32_t n = 0;
 
-    if (order && table) {
-        for (uint32_t i = 0; i < r->ntbs; i++) {
-            const ccl_tb_use_t *u = &r->tbs[i];
-            double waits = u->wait_data_s + u->wait_peer_s + u->wait_slot_s;
+    if (!order)
+        return ccl_fail_nomem(err);
+    for (uint32_t i = 0; i < r->ntbs; i++) {
+        const ccl_tb_use_t *u = &r->tbs[i];
+        double waits = u->wait_data_s + u->wait_peer_s + u->wait_slot_s;
 
-            if (!idle || waits > 0)
-                order[n++] = (ccl_i_keyed_t){idle ? waits : u->done_s, i};
-        }
-        qsort(order, n, sizeof(*order), ccl_i_by_key);
-        ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), 0);
-        grouped(run, order, n, rows, block_key, block_row, table);
-        ccl_text_printf(out, "\n%s\n",
-                        idle ? "Thread blocks that waited longest"
-                             : "Thread blocks that finished last");
-        status = ccl_i_table_emit(table, CCL_REPORT_TEXT, out, err);
-    } else {
-        ccl_fail_nomem(err);
+        if (!idle || waits > 0)
+            order[n++] = (ccl_i_keyed_t){idle ? waits : u->done_s, i};
     }
-    ccl_table_destroy(table);
+    status = text_grouped(
+        run, idle ? "Thread blocks that waited longest" : "Thread blocks that finished last",
+        "thread_blocks", order, n, rows, out, err);
     free(order);
     return status;
 }
@@ -559,7 +637,7 @@ static ccl_status_t run_text(const ccl_report_run_t *run, uint32_t rows, ccl_tex
         ccl_text_printf(out, "  time   %s us (last arrival)\n", ccl_i_us(r->time_s, a, sizeof(a)));
     }
     if (r->links) {
-        CCL_TRY(text_classes(run, out, err));
+        CCL_TRY(text_kinds(run, out, err));
         CCL_TRY(text_busiest(run, rows, out, err));
     }
     if (run->program && r->tbs) {
