@@ -8,7 +8,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define SLOTS 8u
 #define WORK_RATE_Bps 1e9 /* a byte is a nanosecond of a worker */

@@ -1,5 +1,5 @@
 /* Why a run takes its time: the critical path, the links of the bound, idle blocks, what helps. */
-#include "report/explain.h"
+#include "report/runs/explain.h"
 
 #include <stdlib.h>
 #include <string.h>
