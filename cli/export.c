@@ -1,5 +1,6 @@
 /* What `tune --export DIR` writes. */
 #include "cli/command.h"
+#include "search/export/export.h"
 
 #include <errno.h>
 #include <stdlib.h>

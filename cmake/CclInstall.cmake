@@ -1,4 +1,4 @@
-# The shared library, headers as include/ccllab/<module>/<module>.h, the exported target ccllab::ccllab,
+# The shared library, headers as include/ccllab/<module>/, the exported target ccllab::ccllab,
 # ccllab.pc and the program.
 include(CMakePackageConfigHelpers)
 

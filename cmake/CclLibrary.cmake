@@ -2,7 +2,6 @@
 # base/base.h); ccllab.map gives these symbols a version and hides the rest. SOVERSION is the major version; while
 # that is 0 it is 0.MINOR, as any minor version may change the interface.
 set(objects "")
-set(header_folders "")
 foreach(module IN LISTS CCL_MODULES)
   list(APPEND objects $<TARGET_OBJECTS:ccl_${module}>)
 endforeach()
@@ -24,6 +23,7 @@ if(NOT CCL_SANITIZE) # a sanitizer's runtime comes with the program
 endif()
 set(headers "")
 foreach(module IN LISTS CCL_MODULES)
-  list(APPEND headers ${PROJECT_SOURCE_DIR}/${module}/${module}.h)
+  ccl_public_headers(${module} public)
+  list(APPEND headers ${public})
 endforeach()
 target_sources(ccllab_library PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${headers})

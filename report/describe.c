@@ -175,13 +175,17 @@ static const ccl_i_field_t *field_named(const ccl_i_described_t *record, const c
     return NULL;
 }
 
+static bool fits_column(const ccl_i_field_t *field, const ccl_i_column_t *column) {
+    return column->spread ? field->type == CCL_I_LIST : fits_cell(field);
+}
+
 static ccl_status_t show(const ccl_i_described_t *record, const ccl_i_column_t *columns,
                          shown_t *out, ccl_error_t *err) {
     out->n = 0;
     for (const ccl_i_column_t *c = columns; c && c->field && out->n < MOST_COLUMNS; c++) {
         const ccl_i_field_t *field = field_named(record, c->field);
 
-        if (!field || !fits_cell(field))
+        if (!field || !fits_column(field, c))
             return ccl_fail(err, CCL_ERR_INTERNAL, "a result has no column \"%s\"", c->field);
         out->columns[out->n] = *c;
         out->fields[out->n++] = field;
@@ -196,14 +200,43 @@ static ccl_status_t show(const ccl_i_described_t *record, const ccl_i_column_t *
     return CCL_OK;
 }
 
-static void headings(const shown_t *shown, ccl_table_t *table) {
+static void heading(const ccl_i_field_t *field, const ccl_i_column_t *column, const char *text,
+                    ccl_table_t *table) {
+    bool left = column->left || (is_string(field) && !column->right);
+
+    ccl_table_column(table, text, left ? CCL_ALIGN_LEFT : CCL_ALIGN_RIGHT);
+}
+
+/** Row i of a list in a row; NULL: none, or no memory. */
+static const void *part_at(const ccl_i_field_t *list, const void *row, uint64_t i, void **scratch) {
+    if (!*scratch && list->of->size)
+        *scratch = malloc(list->of->size);
+    return *scratch || !list->of->size ? list->at(at(list, row), i, *scratch) : NULL;
+}
+
+/** @param row  the first; NULL: there is none. @return false when out of memory */
+static bool headings(const shown_t *shown, const void *row, ccl_table_t *table) {
     for (uint32_t c = 0; c < shown->n; c++) {
         const ccl_i_column_t *column = &shown->columns[c];
-        bool left = column->left || (is_string(shown->fields[c]) && !column->right);
+        const ccl_i_field_t *field = shown->fields[c];
+        uint64_t n = column->spread && row ? field->count(at(field, row)) : 0;
+        void *scratch = NULL;
 
-        ccl_table_column(table, column->heading ? column->heading : column->field,
-                         left ? CCL_ALIGN_LEFT : CCL_ALIGN_RIGHT);
+        if (!column->spread)
+            heading(field, column, column->heading ? column->heading : column->field, table);
+        for (uint64_t i = 0; i < n; i++) {
+            const ccl_i_field_t *parts = field->of->fields;
+            const void *part = part_at(field, row, i, &scratch);
+
+            if (!part) {
+                free(scratch);
+                return false;
+            }
+            heading(&parts[1], column, string_of(&parts[0], part), table);
+        }
+        free(scratch);
     }
+    return true;
 }
 
 static void number_cell(const ccl_i_column_t *column, double value, ccl_table_t *table) {
@@ -256,35 +289,56 @@ static void cell(const ccl_i_field_t *field, const ccl_i_column_t *column, const
     }
 }
 
-static void add_row(const shown_t *shown, const void *row, ccl_table_t *table) {
+/** @return false when out of memory */
+static bool add_row(const shown_t *shown, const void *row, ccl_table_t *table) {
     ccl_table_row(table);
     for (uint32_t c = 0; c < shown->n; c++) {
-        cell(shown->fields[c], &shown->columns[c], row, table);
-        if (shown->columns[c].last && is_null(shown->fields[c], row))
-            return;
+        const ccl_i_field_t *field = shown->fields[c];
+        const ccl_i_column_t *column = &shown->columns[c];
+        uint64_t n = column->spread ? field->count(at(field, row)) : 0;
+        void *scratch = NULL;
+
+        if (!column->spread)
+            cell(field, column, row, table);
+        for (uint64_t i = 0; i < n; i++) {
+            const void *part = part_at(field, row, i, &scratch);
+
+            if (!part) {
+                free(scratch);
+                return false;
+            }
+            cell(&field->of->fields[1], column, part, table);
+        }
+        free(scratch);
+        if (column->last && is_null(field, row))
+            return true;
     }
+    return true;
 }
 
 static ccl_status_t fill(const ccl_i_field_t *list, const void *parent,
                          const ccl_i_column_t *columns, ccl_table_t *table, ccl_error_t *err) {
     uint64_t n = list->count(parent);
     void *scratch = NULL;
+    bool ok = true, some = false;
     shown_t shown;
 
     CCL_TRY(show(list->of, columns, &shown, err));
-    headings(&shown, table);
-    if (n == CCL_I_NO_LIST)
-        return CCL_OK;
+    n = n == CCL_I_NO_LIST ? 0 : n;
     if (list->of->size && n > 0 && !(scratch = calloc(1, list->of->size)))
         return ccl_fail_nomem(err);
-    for (uint64_t i = 0; i < n; i++) {
+    for (uint64_t i = 0; ok && i < n; i++) {
         const void *row = list->at(parent, i, scratch);
 
-        if (row)
-            add_row(&shown, row, table);
+        if (row) {
+            ok = (some || headings(&shown, row, table)) && add_row(&shown, row, table);
+            some = true;
+        }
     }
+    if (ok && !some)
+        ok = headings(&shown, NULL, table);
     free(scratch);
-    return CCL_OK;
+    return ok ? CCL_OK : ccl_fail_nomem(err);
 }
 
 static ccl_status_t emit(const ccl_i_field_t *list, const void *parent,

@@ -95,6 +95,8 @@ typedef struct ccl_i_column {
     const char *none;    /**< for null; NULL: "" */
     bool right, left;    /**< where cells stand in any case */
     bool last;           /**< a row where it is null ends here */
+    bool spread;         /**< of a list: a column for each of its rows, whose first field is the
+                              heading, the same in all rows of the table, and whose second is shown */
 } ccl_i_column_t;
 /** Field, then what else there is in order. */
 #define CCL_I_COLUMN(...)                                                                          \

@@ -12,7 +12,11 @@
 
 #include "draw/draw.h"
 #include "runtime/runtime.h"
-#include "search/search.h"
+#include "search/compare/compare.h"
+#include "search/compare/ways.h"
+#include "search/explain/explain.h"
+#include "search/notebook/notebook.h"
+#include "search/tune/replay.h"
 #include "training/training.h"
 #include "validate/validate.h"
 

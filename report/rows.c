@@ -68,6 +68,24 @@ int ccl_i_by_key(const void *a, const void *b) {
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
+uint32_t ccl_i_groups(const ccl_i_keyed_t *list, uint32_t n, ccl_i_key_fn key, const void *user,
+                      ccl_i_group_t *groups, uint32_t most) {
+    char have[256] = "", next[256];
+    uint32_t ngroups = 0, first = 0;
+
+    for (uint32_t i = 0; ngroups < most && i <= n; i++) {
+        next[0] = '\0';
+        if (i < n)
+            key(user, list[i].index, next, sizeof(next));
+        if (i > 0 && strcmp(have, next) != 0) {
+            groups[ngroups++] = (ccl_i_group_t){first, i - first};
+            first = i;
+        }
+        memcpy(have, next, sizeof(have));
+    }
+    return ngroups;
+}
+
 /* ---------------------------------------------------------------- faults */
 
 const ccl_i_fault_row_t *ccl_i_fault_row(const ccl_verdict_t *verdict, ccl_i_fault_row_t *out) {

@@ -308,11 +308,6 @@ static void add_trimmed(const char *text, ccl_text_t *out) {
     }
 }
 
-void ccl_i_table_columns(ccl_table_t *table, const char *const *headers, size_t n, size_t left) {
-    for (size_t i = 0; i < n; i++)
-        ccl_table_column(table, headers[i], i < left ? CCL_ALIGN_LEFT : CCL_ALIGN_RIGHT);
-}
-
 ccl_status_t ccl_i_table_emit(const ccl_table_t *table, ccl_report_format_t format, ccl_text_t *out,
                               ccl_error_t *err) {
     ccl_text_t text = {0};

@@ -42,8 +42,6 @@ const char *ccl_i_GBps(double Bps, char *out, size_t out_len);
 /** Microseconds for tables, nccl-tests' two decimals, more below 1 us. Returns out. */
 const char *ccl_i_us(double seconds, char *out, size_t out_len);
 
-/** Columns of a table, the first `left` of them aligned left, the others right. */
-void ccl_i_table_columns(ccl_table_t *table, const char *const *headers, size_t n, size_t left);
 /** Append a table in the style's form (text or CSV). */
 ccl_status_t ccl_i_table_emit(const ccl_table_t *table, ccl_report_format_t format, ccl_text_t *out,
                               ccl_error_t *err);

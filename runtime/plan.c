@@ -1,7 +1,7 @@
 /**
  * @file plan.c
- * Units, steps with their pieces, micro-batches, slices and who waits for whom.
- * Connections are in connections.c.
+ * Steps with their pieces, micro-batches, slices and who waits for whom. Units and connections are
+ * in connections.c.
  */
 #include "runtime/plan_i.h"
 
@@ -20,58 +20,6 @@ bool ccl_i_prim_reads(uint32_t prim) {
 bool ccl_i_prim_writes(uint32_t prim) {
     return prim == CCL_PRIM_R || prim == CCL_PRIM_RCS || prim == CCL_PRIM_RRC ||
            prim == CCL_PRIM_RRCS || prim == CCL_PRIM_CPY || prim == CCL_PRIM_RE;
-}
-
-/* ---------------------------------------------------------------- units */
-
-typedef struct staged {
-    uint32_t stage, step;
-} staged_t;
-
-static int staged_cmp(const void *a, const void *b) {
-    const staged_t *x = a, *y = b;
-    if (x->stage != y->stage)
-        return x->stage < y->stage ? -1 : 1;
-    return x->step < y->step ? -1 : x->step > y->step;
-}
-
-/** Blocks of the program, at stage level one unit per stage of each; steps by unit. */
-static ccl_status_t make_units(const ccl_program_t *program, bool by_stage, ccl_i_run_plan_t *plan,
-                               ccl_error_t *err) {
-    staged_t *staged = malloc((program->nsteps + (size_t)1) * sizeof *staged);
-    size_t cap = 0;
-    uint32_t at = 0;
-    if (!staged)
-        return ccl_fail_nomem(err);
-    for (uint32_t t = 0; t < program->ntbs; t++) {
-        const ccl_tb_t *tb = &program->tbs[t];
-        uint32_t previous = CCL_NONE;
-        for (uint32_t i = 0; i < tb->nsteps; i++) {
-            uint32_t step = tb->first_step + i;
-            staged[i] = (staged_t){by_stage ? program->steps[step].stage : 0, step};
-        }
-        if (by_stage)
-            qsort(staged, tb->nsteps, sizeof *staged, staged_cmp);
-        for (uint32_t i = 0; i < tb->nsteps; i++) {
-            if (i == 0 || staged[i].stage != staged[i - 1].stage) {
-                if (!ccl_grow(&plan->units, &cap, plan->dev.nunits + (size_t)1,
-                              sizeof *plan->units)) {
-                    free(staged);
-                    return ccl_fail_nomem(err);
-                }
-                plan->units[plan->dev.nunits++] = (ccl_device_unit_t){tb->rank, t, at, 0, previous};
-                plan->rank_first_unit[tb->rank + 1] = plan->dev.nunits;
-            }
-            plan->units[plan->dev.nunits - 1].nsteps++;
-            plan->program_step[at] = staged[i].step;
-            previous = at++;
-        }
-    }
-    free(staged);
-    for (uint32_t r = 0; r < program->nranks; r++) /* ranks without blocks */
-        if (plan->rank_first_unit[r + 1] < plan->rank_first_unit[r])
-            plan->rank_first_unit[r + 1] = plan->rank_first_unit[r];
-    return CCL_OK;
 }
 
 /* ---------------------------------------------------------------- pieces */
@@ -275,25 +223,18 @@ ccl_status_t ccl_i_run_plan_init(const ccl_program_t *program, const ccl_run_opt
     plan.dev.op = options->op;
     plan.dev.item_bytes = plan.layout.item_bytes;
     plan.steps = calloc(n, sizeof *plan.steps);
-    plan.program_step = malloc(n * sizeof *plan.program_step);
-    plan.rank_first_unit = calloc(program->nranks + (size_t)1, sizeof *plan.rank_first_unit);
-    if (!plan.steps || !plan.program_step || !plan.rank_first_unit) {
+    if (!plan.steps) {
         status = ccl_fail_nomem(err);
         goto end;
     }
-    CCL_TRY_GOTO(make_units(program, options->granularity == CCL_GRANULARITY_STAGE, &plan, err),
-                 status, end);
+    CCL_TRY_GOTO(ccl_i_run_plan_connect(program, options->granularity, &plan, err), status, end);
     for (uint32_t u = 0; u < plan.dev.nunits; u++) {
         const ccl_device_unit_t *unit = &plan.units[u];
         for (uint32_t i = unit->first_step; i < unit->first_step + unit->nsteps; i++) {
-            plan.steps[i].prim = program->steps[plan.program_step[i]].type;
             CCL_TRY_GOTO(make_pieces(program, unit, i, &plan, &cap, err), status, end);
         }
     }
     CCL_TRY_GOTO(make_waiters(program, &plan, err), status, end);
-    CCL_TRY_GOTO(
-        ccl_i_run_plan_connect(program, options->granularity == CCL_GRANULARITY_STAGE, &plan, err),
-        status, end);
     plan.dev.units = plan.units;
     plan.dev.steps = plan.steps;
     plan.dev.pieces = plan.pieces;

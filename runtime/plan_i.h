@@ -7,8 +7,8 @@
 bool ccl_i_prim_reads(uint32_t prim);  /**< its source */
 bool ccl_i_prim_writes(uint32_t prim); /**< its destination */
 
-/** Connections of all steps, one unit at each end, as ccl_program_check() wants them. */
-ccl_status_t ccl_i_run_plan_connect(const ccl_program_t *program, bool by_stage,
+/** Units, primitives and connections of all steps. @param program  passes ccl_program_check(). */
+ccl_status_t ccl_i_run_plan_connect(const ccl_program_t *program, ccl_granularity_t granularity,
                                     ccl_i_run_plan_t *plan, ccl_error_t *err);
 
 #endif

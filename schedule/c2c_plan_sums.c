@@ -6,7 +6,6 @@
 #include "schedule/c2c_plan_i.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /** Where a chunk is summed. */
 typedef struct way {

@@ -9,11 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** Kinds of what a unit sends and receives on; NO_KIND: it does not. */
+/** Kinds of what a unit sends and receives on, if it does. */
 typedef struct ends {
     uint8_t send, recv;
 } ends_t;
-#define NO_KIND 0xff
 
 /** Transports by kind, resolved once. */
 typedef struct kinds {
@@ -53,17 +52,6 @@ static kinds_t kinds_init(const ccl_topology_t *topo, const ccl_program_t *progr
                      .fifos = {.slice_bytes = INFINITY, .slots = UINT32_MAX, .slices = 1}};
 }
 
-static ccl_status_t check_peer(const ccl_program_t *program, const ccl_tb_t *tb, uint32_t peer,
-                               const char *what, ccl_error_t *err) {
-    if (peer == CCL_NONE)
-        return ccl_fail(err, CCL_ERR_INPUT, "rank %u block %u %ss but has no %s peer", tb->rank,
-                        tb->id, what, what);
-    if (peer >= program->nranks || peer == tb->rank)
-        return ccl_fail(err, CCL_ERR_INPUT, "rank %u block %u: %s peer %u is %s", tb->rank, tb->id,
-                        what, peer, peer == tb->rank ? "itself" : "no rank");
-    return CCL_OK;
-}
-
 static double largest_element(const ccl_program_t *program) {
     if (!program->shares)
         return 1.0 / program->nchunks;
@@ -90,235 +78,87 @@ ccl_status_t ccl_sim_default_batches(const ccl_topology_t *topo, ccl_routes_t *r
                                      const ccl_program_t *program, double size_bytes, uint32_t *out,
                                      ccl_error_t *err) {
     kinds_t kinds = kinds_init(topo, program);
-    for (uint32_t i = 0; i < program->ntbs; i++) {
-        const ccl_tb_t *tb = &program->tbs[i];
-        for (uint32_t s = 0; s < tb->nsteps; s++) {
-            if (!ccl_primitive_sends(program->steps[tb->first_step + s].type))
-                continue;
-            const ccl_route_t *route;
-            ccl_peers_t peers = ccl_program_peers(program, tb, tb->first_step + s);
-            CCL_TRY(check_peer(program, tb, peers.send_peer, "send", err));
-            CCL_TRY(ccl_routes_get(routes, tb->rank, peers.send_peer, peers.channel, &route, err));
+    ccl_wiring_t w;
+    CCL_TRY(ccl_wiring_init(program, CCL_GRANULARITY_ALGORITHM, &w, err));
+    ccl_status_t status = CCL_OK;
+    for (uint32_t i = 0; status == CCL_OK && i < w.nconns; i++) {
+        const ccl_wiring_conn_t *c = &w.conns[i];
+        const ccl_route_t *route;
+        status = ccl_routes_get(routes, c->src, c->dst, c->channel, &route, err);
+        if (status == CCL_OK)
             kind_get(&kinds, route);
-            if (!program->peers) /* the others are like it */
-                break;
-        }
     }
+    ccl_wiring_fini(&w);
+    if (status != CCL_OK)
+        return status;
     return default_batches(&kinds, program, size_bytes, out, err);
 }
 
-/* ---------------------------------------------------------------- units */
+/* ---------------------------------------------------------------- units and connections */
 
-static ccl_status_t make_units(ccl_i_run_t *run, ccl_error_t *err) {
-    const ccl_program_t *p = run->program;
-    size_t cap = 0;
-    run->order = malloc((p->nsteps + 1u) * sizeof(*run->order));
-    run->rank_units = calloc(p->nranks + 1u, sizeof(*run->rank_units));
-    if (!run->order || !run->rank_units ||
-        !ccl_i_reserve(&run->units, &cap, p->ntbs, sizeof(*run->units)))
-        return ccl_fail_nomem(err);
-    uint32_t at = 0;
-    for (uint32_t i = 0; i < p->ntbs; i++) {
-        const ccl_tb_t *tb = &p->tbs[i];
-        uint32_t stage = 0, previous = CCL_NONE, left = tb->nsteps;
-        while (left > 0) {
-            uint32_t first = at, next = UINT32_MAX;
-            for (uint32_t s = 0; s < tb->nsteps; s++) {
-                uint32_t of = run->granularity == CCL_GRANULARITY_STAGE
-                                  ? p->steps[tb->first_step + s].stage
-                                  : 0;
-                if (of == stage)
-                    run->order[at++] = tb->first_step + s;
-                else if (of > stage && of < next)
-                    next = of;
-            }
-            left -= at - first;
-            if (at > first) {
-                if (!ccl_i_grow(&run->units, &cap, run->nunits + 1u, sizeof(*run->units)))
-                    return ccl_fail_nomem(err);
-                ccl_i_unit_t *u = &run->units[run->nunits++];
-                *u = (ccl_i_unit_t){.tb = i,
-                                    .first = first,
-                                    .nsteps = at - first,
-                                    .send = CCL_NONE,
-                                    .recv = CCL_NONE,
-                                    .stage_dep = previous,
-                                    .next_waiter = CCL_NONE};
-                run->rank_units[tb->rank + 1] = run->nunits;
-                previous = run->order[at - 1];
-            }
-            stage = next;
-        }
+static bool make_units(ccl_i_run_t *run, ccl_wiring_t *w) {
+    run->units = malloc((w->nunits + (size_t)1) * sizeof(*run->units));
+    if (!run->units)
+        return false;
+    for (uint32_t i = 0; i < w->nunits; i++) {
+        const ccl_wiring_unit_t *u = &w->units[i];
+        run->units[i] = (ccl_i_unit_t){.tb = u->tb,
+                                       .first = u->first,
+                                       .nsteps = u->nsteps,
+                                       .send = u->send,
+                                       .recv = u->recv,
+                                       .stage_dep = u->previous,
+                                       .next_waiter = CCL_NONE};
     }
-    for (uint32_t rank = 0; rank < p->nranks; rank++) /* ranks without blocks */
-        if (run->rank_units[rank + 1] < run->rank_units[rank])
-            run->rank_units[rank + 1] = run->rank_units[rank];
-    run->nleft = run->nunits;
-    return CCL_OK;
+    run->nunits = run->nleft = w->nunits;
+    run->order = w->order;
+    run->rank_units = w->rank_units;
+    run->step_conns = w->step_conns;
+    w->order = w->rank_units = w->step_conns = NULL; /* the run's from now on */
+    return true;
 }
 
-/* ---------------------------------------------------------------- connections */
-
-typedef struct conn_key {
-    uint32_t src, dst, channel, stage;
-} conn_key_t;
-
-typedef struct keyed_conn {
-    conn_key_t key;
-    uint32_t next; /* of the same slot */
-} keyed_conn_t;
-
-typedef struct conn_table {
-    keyed_conn_t *conns; /* [nconns] */
-    size_t ckeyed, cconns;
-    uint32_t *head, len, row;
-} conn_table_t;
-
-/* Connections are asked for rank by rank, from either end. Neighbours in a row or a column of ranks
-   lie near each other in this table, so that both orders stay in the cache. */
-static uint32_t *key_slot(const conn_table_t *t, conn_key_t k) {
-    uint64_t plane = ccl_mix64((uint64_t)k.channel << 32 | k.stage);
-    return &t->head[((uint64_t)k.src * t->row + k.dst + (plane >> 20)) & (t->len - 1)];
-}
-
-static ccl_status_t conn_get(ccl_i_run_t *run, conn_table_t *t, kinds_t *kinds,
-                             ccl_routes_t *routes, conn_key_t key, uint32_t *out,
-                             ccl_error_t *err) {
-    uint32_t *head = key_slot(t, key);
-    for (uint32_t c = *head; c != CCL_NONE; c = t->conns[c].next)
-        if (memcmp(&t->conns[c].key, &key, sizeof(key)) == 0) {
-            *out = c;
-            return CCL_OK;
-        }
-    const ccl_route_t *route;
-    CCL_TRY(ccl_routes_get(routes, key.src, key.dst, key.channel, &route, err));
-    if (!ccl_i_grow(&run->conns, &t->cconns, run->nconns + 1u, sizeof(*run->conns)) ||
-        !ccl_i_grow(&t->conns, &t->ckeyed, run->nconns + 1u, sizeof(*t->conns)))
+/* Route, transport and delay of every connection. */
+static ccl_status_t make_conns(ccl_i_run_t *run, const ccl_wiring_t *w, kinds_t *kinds,
+                               ccl_routes_t *routes, ccl_error_t *err) {
+    run->conns = malloc((w->nconns + (size_t)1) * sizeof(*run->conns));
+    kinds->ends = malloc((w->nunits + (size_t)1) * sizeof(*kinds->ends));
+    if (!run->conns || !kinds->ends)
         return ccl_fail_nomem(err);
-    uint32_t kind = kind_get(kinds, route);
-    if (kind == CCL_NONE)
-        return ccl_fail(err, CCL_UNSUPPORTED, "more than %u kinds of connection in one program",
-                        (unsigned)CCL_ARRAY_LEN(kinds->fifos.kind));
-    const ccl_transport_t *transport = &kinds->fifos.kind[kind].transport;
-    t->conns[run->nconns] = (keyed_conn_t){key, *head};
-    *head = run->nconns;
-    run->conns[run->nconns] = (ccl_i_conn_t){.sender = CCL_NONE,
-                                             .receiver = CCL_NONE,
-                                             .slots = transport->slots,
-                                             .holds = transport->holds_tb,
-                                             .delay_s = route->latency_s + transport->latency_s,
-                                             .kind = (uint8_t)kind,
-                                             .route = route};
-    *out = run->nconns++;
+    for (; run->nconns < w->nconns; run->nconns++) {
+        const ccl_wiring_conn_t *c = &w->conns[run->nconns];
+        const ccl_route_t *route;
+        CCL_TRY(ccl_routes_get(routes, c->src, c->dst, c->channel, &route, err));
+        uint32_t kind = kind_get(kinds, route);
+        if (kind == CCL_NONE)
+            return ccl_fail(err, CCL_UNSUPPORTED, "more than %u kinds of connection in one program",
+                            (unsigned)CCL_ARRAY_LEN(kinds->fifos.kind));
+        const ccl_transport_t *transport = &kinds->fifos.kind[kind].transport;
+        run->conns[run->nconns] = (ccl_i_conn_t){.sender = c->sender,
+                                                 .receiver = c->receiver,
+                                                 .slots = transport->slots,
+                                                 .holds = transport->holds_tb,
+                                                 .delay_s = route->latency_s + transport->latency_s,
+                                                 .kind = (uint8_t)kind,
+                                                 .route = route};
+        if (c->sender != CCL_NONE)
+            kinds->ends[c->sender].send = (uint8_t)kind;
+        if (c->receiver != CCL_NONE)
+            kinds->ends[c->receiver].recv = (uint8_t)kind;
+    }
     return CCL_OK;
 }
 
-/* Unit i becomes one end of the connection of `key`. */
-static ccl_status_t take_end(ccl_i_run_t *run, conn_table_t *t, kinds_t *kinds,
-                             ccl_routes_t *routes, uint32_t i, conn_key_t key, bool sends,
-                             uint32_t *out, ccl_error_t *err) {
-    const ccl_tb_t *tb = &run->program->tbs[run->units[i].tb];
-    CCL_TRY(
-        check_peer(run->program, tb, sends ? key.dst : key.src, sends ? "send" : "receive", err));
-    CCL_TRY(conn_get(run, t, kinds, routes, key, out, err));
-    uint32_t *end = sends ? &run->conns[*out].sender : &run->conns[*out].receiver;
-    if (*end != CCL_NONE && *end != i)
-        return ccl_fail(err, CCL_ERR_INPUT,
-                        "rank %u blocks %u and %u %s on the same connection (%s %u, channel %u)",
-                        tb->rank, run->program->tbs[run->units[*end].tb].id, tb->id,
-                        sends ? "send" : "receive", sends ? "to" : "from",
-                        sends ? key.dst : key.src, key.channel);
-    *end = i;
-    return CCL_OK;
-}
-
-/* Connections of every step of a unit that has several. */
-static ccl_status_t share_conns(ccl_i_run_t *run, conn_table_t *t, kinds_t *kinds,
-                                ccl_routes_t *routes, uint32_t i, uint32_t stage,
+static ccl_status_t make_wiring(ccl_i_run_t *run, kinds_t *kinds, ccl_routes_t *routes,
                                 ccl_error_t *err) {
-    const ccl_program_t *p = run->program;
-    ccl_i_unit_t *u = &run->units[i];
-    const ccl_tb_t *tb = &p->tbs[u->tb];
-    for (uint32_t k = 0; k < u->nsteps; k++) {
-        uint32_t s = run->order[u->first + k], *conns = &run->step_conns[2 * (size_t)s];
-        ccl_peers_t peers = ccl_program_peers(p, tb, s);
-        conns[0] = conns[1] = CCL_NONE;
-        if (ccl_primitive_sends(p->steps[s].type))
-            CCL_TRY(take_end(run, t, kinds, routes, i,
-                             (conn_key_t){tb->rank, peers.send_peer, peers.channel, stage}, true,
-                             &conns[0], err));
-        if (ccl_primitive_receives(p->steps[s].type))
-            CCL_TRY(take_end(run, t, kinds, routes, i,
-                             (conn_key_t){peers.recv_peer, tb->rank, peers.channel, stage}, false,
-                             &conns[1], err));
-    }
-    if (u->nsteps > 0)
-        ccl_i_unit_conns(run, u);
-    return CCL_OK;
-}
-
-static uint32_t stage_of(const ccl_i_run_t *run, uint32_t unit) {
-    const ccl_step_t *first = &run->program->steps[run->order[run->units[unit].first]];
-    return run->granularity == CCL_GRANULARITY_STAGE ? first->stage : 0;
-}
-
-/* All senders first: the connections of a rank then follow one another. */
-static ccl_status_t unit_conns(ccl_i_run_t *run, conn_table_t *t, kinds_t *kinds,
-                               ccl_routes_t *routes, ccl_error_t *err) {
-    const ccl_program_t *p = run->program;
-    kinds->ends = malloc((run->nunits + 1u) * sizeof(*kinds->ends));
-    if (!kinds->ends)
-        return ccl_fail_nomem(err);
-    for (uint32_t i = 0; i < run->nunits; i++) {
-        ccl_i_unit_t *u = &run->units[i];
-        const ccl_tb_t *tb = &p->tbs[u->tb];
-        bool sends = false, receives = false;
-        for (uint32_t s = 0; s < u->nsteps; s++) {
-            uint8_t type = p->steps[run->order[u->first + s]].type;
-            sends = sends || ccl_primitive_sends(type);
-            receives = receives || ccl_primitive_receives(type);
-        }
-        kinds->ends[i] = (ends_t){NO_KIND, receives ? 0 : NO_KIND};
-        if (!sends)
-            continue;
-        CCL_TRY(take_end(run, t, kinds, routes, i,
-                         (conn_key_t){tb->rank, tb->send_peer, tb->channel, stage_of(run, i)}, true,
-                         &u->send, err));
-        kinds->ends[i].send = run->conns[u->send].kind;
-    }
-    for (uint32_t i = 0; i < run->nunits; i++) {
-        ccl_i_unit_t *u = &run->units[i];
-        const ccl_tb_t *tb = &p->tbs[u->tb];
-        if (kinds->ends[i].recv == NO_KIND)
-            continue;
-        CCL_TRY(take_end(run, t, kinds, routes, i,
-                         (conn_key_t){tb->recv_peer, tb->rank, tb->channel, stage_of(run, i)},
-                         false, &u->recv, err));
-        kinds->ends[i].recv = run->conns[u->recv].kind;
-    }
-    return CCL_OK;
-}
-
-static ccl_status_t make_conns(ccl_i_run_t *run, conn_table_t *t, kinds_t *kinds,
-                               ccl_routes_t *routes, ccl_error_t *err) {
-    const ccl_program_t *p = run->program;
-    uint64_t ends = p->peers ? 2ull * p->nsteps : run->nunits;
-    for (t->len = 64; t->len < ends; t->len *= 2)
-        ;
-    t->row = p->nranks | 1; /* odd: every slot can be the first of a row */
-    if (p->peers) {
-        run->step_conns = malloc((2 * (size_t)p->nsteps + 1) * sizeof(*run->step_conns));
-        if (!run->step_conns)
-            return ccl_fail_nomem(err);
-    }
-    t->head = malloc(t->len * sizeof(*t->head));
-    if (!t->head || !ccl_i_reserve(&run->conns, &t->cconns, run->nunits, sizeof(*run->conns)) ||
-        !ccl_i_reserve(&t->conns, &t->ckeyed, run->nunits, sizeof(*t->conns)))
-        return ccl_fail_nomem(err);
-    memset(t->head, 0xff, t->len * sizeof(*t->head));
-    for (uint32_t i = 0; p->peers && i < run->nunits; i++)
-        CCL_TRY(share_conns(run, t, kinds, routes, i, stage_of(run, i), err));
-    return p->peers ? CCL_OK : unit_conns(run, t, kinds, routes, err);
+    ccl_wiring_t w;
+    CCL_TRY(ccl_wiring_init(run->program, run->granularity, &w, err));
+    ccl_status_t status =
+        make_units(run, &w) ? make_conns(run, &w, kinds, routes, err) : ccl_fail_nomem(err);
+    for (uint32_t i = 0; status == CCL_OK && run->step_conns && i < run->nunits; i++)
+        ccl_i_unit_conns(run, &run->units[i]);
+    ccl_wiring_fini(&w);
+    return status;
 }
 
 static void warn(const ccl_i_run_t *run, const kinds_t *kinds) {
@@ -633,7 +473,6 @@ ccl_status_t ccl_i_sim_run(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl
                            ccl_i_trial_t *trial, ccl_sim_result_t **out, ccl_error_t *err) {
     CCL_TRY(check(topo, program, options, err));
     ccl_status_t status;
-    conn_table_t table = {0};
     uint64_t *conn_slices = NULL;
     kinds_t kinds = kinds_init(topo, program);
     ccl_i_run_t run = {.ctx = ctx,
@@ -651,8 +490,7 @@ ccl_status_t ccl_i_sim_run(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl
         status = ccl_fail_nomem(err);
         goto done;
     }
-    CCL_TRY_GOTO(make_units(&run, err), status, done);
-    CCL_TRY_GOTO(make_conns(&run, &table, &kinds, routes ? routes : own, err), status, done);
+    CCL_TRY_GOTO(make_wiring(&run, &kinds, routes ? routes : own, err), status, done);
     warn(&run, &kinds);
     run.batches = options->batches;
     if (!run.batches)
@@ -719,8 +557,6 @@ ccl_status_t ccl_i_sim_run(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl
 done:
     free(conn_slices);
     free(kinds.ends);
-    free(table.conns);
-    free(table.head);
     run_fini(&run);
     ccl_routes_destroy(own);
     ccl_sim_result_destroy(r);

@@ -12,7 +12,7 @@
  */
 #include "bench/common.h"
 #include "bench/small_clusters.h"
-#include "search/search.h"
+#include "search/compare/compare.h"
 
 #include <math.h>
 

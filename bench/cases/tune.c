@@ -4,7 +4,7 @@
  *
  *     bench_tune [THREADS]
  */
-#include "search/search.h"
+#include "search/tune/tune.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -86,62 +86,26 @@ static ccl_status_t state_init(state_t *s, ccl_error_t *err) {
     for (uint32_t t = 0; t < s->p->ntbs; t++)
         for (uint32_t k = 0; k < s->p->tbs[t].nsteps; k++)
             s->tb_of[s->p->tbs[t].first_step + k] = t;
-    memset(s->match, 0xff, n * sizeof *s->match);
     return CCL_OK;
 }
 
 /* ---------------------------------------------------------------- messages */
 
-typedef struct end {
-    uint32_t src, dst, channel, stage, step;
-} end_t;
-
-static int by_connection(const void *a, const void *b) {
-    const end_t *x = a, *y = b;
-    if (x->src != y->src)
-        return x->src < y->src ? -1 : 1;
-    if (x->dst != y->dst)
-        return x->dst < y->dst ? -1 : 1;
-    if (x->channel != y->channel)
-        return x->channel < y->channel ? -1 : 1;
-    if (x->stage != y->stage)
-        return x->stage < y->stage ? -1 : 1;
-    return x->step < y->step ? -1 : x->step > y->step;
-}
-
-/** The k-th send of a connection meets its k-th receive; a connection has one block at each end. */
 static ccl_status_t find_messages(state_t *s, ccl_error_t *err) {
     const ccl_program_t *p = s->p;
-    bool by_stage = s->options->granularity == CCL_GRANULARITY_STAGE;
-    size_t nsends = 0, nreceives = 0;
-    end_t *sends = malloc((p->nsteps + (size_t)1) * sizeof *sends);
-    end_t *receives = malloc((p->nsteps + (size_t)1) * sizeof *receives);
-    ccl_status_t status = CCL_OK;
-    if (!sends || !receives) {
-        status = ccl_fail_nomem(err);
-        goto end;
-    }
-    for (uint32_t i = 0; i < p->nsteps; i++) {
-        const ccl_tb_t *tb = &p->tbs[s->tb_of[i]];
-        ccl_peers_t peers = ccl_program_peers(p, tb, i);
-        uint32_t stage = by_stage ? p->steps[i].stage : 0;
-        if (ccl_primitive_sends(p->steps[i].type))
-            sends[nsends++] = (end_t){tb->rank, peers.send_peer, peers.channel, stage, i};
-        if (ccl_primitive_receives(p->steps[i].type))
-            receives[nreceives++] = (end_t){peers.recv_peer, tb->rank, peers.channel, stage, i};
-    }
-    qsort(sends, nsends, sizeof *sends, by_connection);
-    qsort(receives, nreceives, sizeof *receives, by_connection);
-    for (size_t i = 0; i < nsends && i < nreceives && nsends == nreceives; i++) {
-        s->match[sends[i].step] = receives[i].step;
-        if (!ccl_primitive_sends(p->steps[receives[i].step].type))
-            s->match[receives[i].step] = sends[i].step;
-    }
-    if (nsends != nreceives)
-        status = ccl_fail(err, CCL_ERR_INTERNAL, "%zu sends meet %zu receives", nsends, nreceives);
-end:
-    free(sends);
-    free(receives);
+    bool whole = false;
+    ccl_wiring_t w;
+    CCL_TRY(ccl_wiring_init(p, s->options->granularity, &w, err));
+    uint32_t *sender = malloc((p->nsteps + (size_t)1) * sizeof *sender);
+    ccl_status_t status =
+        sender ? ccl_wiring_match(&w, p, s->match, sender, &whole, err) : ccl_fail_nomem(err);
+    for (uint32_t i = 0; status == CCL_OK && i < p->nsteps; i++)
+        if (s->match[i] == CCL_NONE)
+            s->match[i] = sender[i];
+    if (status == CCL_OK && !whole)
+        status = ccl_fail(err, CCL_ERR_INTERNAL, "sends and receives do not match");
+    free(sender);
+    ccl_wiring_fini(&w);
     return status;
 }
 

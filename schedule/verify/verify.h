@@ -1,6 +1,7 @@
 /*
  * Private to the verifier and the deadlock check: blocks and connections of a run, sums of
- * contributions, happens-before, verdicts. Shares no code with builders or synthesizers.
+ * contributions, happens-before, verdicts. Shares no code with builders or synthesizers; units,
+ * connections and messages are found here once more, not by schedule/wiring.h, on purpose.
  */
 #ifndef CCL_SCHEDULE_VERIFY_H
 #define CCL_SCHEDULE_VERIFY_H

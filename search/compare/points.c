@@ -1,5 +1,6 @@
 /* Points of the lab notebook: inputs by their content, and the settings of a comparison. */
-#include "search/tune/tuner.h"
+#include "search/compare/points.h"
+#include "search/tune/space.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* One schedule, lowered every way asked for; each program proven and run. */
 #include "search/compare/ways.h"
+#include "search/compare/shared.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

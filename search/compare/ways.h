@@ -1,17 +1,52 @@
-/* Private to search: what its comparisons, explanations and tunings share. */
+/**
+ * @file ways.h
+ * One schedule lowered in many ways.
+ */
 #ifndef CCL_SEARCH_WAYS_H
 #define CCL_SEARCH_WAYS_H
 
-#include "search/search.h"
+#include "lower/lower.h"
 
-/** How a schedule becomes a program for this run; `base` gives what `way` and `sim` do not. */
-ccl_make_options_t ccl_i_make_options(ccl_way_t way, const ccl_lower_options_t *base,
-                                      const ccl_sim_options_t *sim);
-/** Thread blocks of the GPU that runs most of them at this level. */
-uint32_t ccl_i_most_blocks(const ccl_program_t *program, ccl_granularity_t granularity);
-/** Statuses that end all work, not only one contender's: lack of memory may be one's alone. */
-bool ccl_i_stops_all(ccl_status_t status);
-/** A context for work inside a worker: cancellable, silent, one thread. */
-ccl_ctx_t ccl_i_worker_ctx(const ccl_ctx_t *ctx);
+CCL_BEGIN_DECLS
 
+/** One schedule lowered one way, and one run of the program. */
+typedef struct ccl_lowered {
+    ccl_way_t way;
+    ccl_status_t status; /**< CCL_OK, or why there is no time */
+    char why[768];       /**< then one line */
+    ccl_lower_stats_t stats;
+    double time_s, algbw_GBps, busbw_GBps;
+    uint32_t batches;
+    ccl_sim_usage_t usage;
+    uint32_t ntbs, nsteps;    /**< of the program */
+    ccl_program_t *program;   /**< when kept */
+    ccl_sim_result_t *result; /**< when kept */
+} ccl_lowered_t;
+
+typedef struct ccl_lower_ways_options {
+    size_t size;
+    const ccl_way_t *ways;
+    uint32_t nways;
+    ccl_lower_options_t lower; /**< all but the way, the topology and the run */
+    ccl_sim_options_t sim;     /**< the run: size_bytes > 0; granularity is the way's */
+    bool keep;                 /**< programs and results stay, for tables of thread blocks */
+} ccl_lower_ways_options_t;
+
+/**
+ * Lower a schedule every way given, prove each program at its level (with options->lower.executor's
+ * limits), and simulate it, in parallel. A way that fails is told in its row; the schedule itself
+ * must be right.
+ *
+ * @param out  array [nways], freed with ccl_lowered_destroy().
+ * @retval CCL_CHECK  the schedule is wrong (err tells its first fault).
+ * @par Determinism  all but stats is the same for any number of threads; the wall times of stats
+ * are undisturbed with one.
+ */
+ccl_status_t ccl_lower_ways(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                            const ccl_schedule_t *schedule, const ccl_lower_ways_options_t *options,
+                            ccl_lowered_t **out, ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
+void ccl_lowered_destroy(ccl_lowered_t *lowered, uint32_t n);
+
+CCL_END_DECLS
 #endif

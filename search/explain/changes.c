@@ -1,5 +1,5 @@
 /* Which changes are worth a run: those of what the critical path spends time on. */
-#include "search/explain/explain.h"
+#include "search/explain/changes.h"
 
 #include <math.h>
 #include <stdlib.h>

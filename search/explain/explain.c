@@ -1,5 +1,5 @@
 /* Why a run takes its time: its critical path, the links of the bound, and what was tried. */
-#include "search/explain/explain.h"
+#include "search/explain/changes.h"
 
 #include <math.h>
 #include <stdatomic.h>

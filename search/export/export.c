@@ -2,8 +2,7 @@
  * What a tuning has found, for libraries that run it: programs per range of sizes, ring orders for
  * NCCL_GRAPH_FILE, and a table for NCCL's example tuner plugin.
  */
-#include "search/search.h"
-#include "validate/validate.h"
+#include "search/export/export.h"
 
 #include <math.h>
 #include <stdlib.h>

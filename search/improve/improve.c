@@ -6,8 +6,9 @@
  * chunk at most once, as trees, rings and meshes do: after it, steps of the chunk are pushed later
  * until everything that a transfer reads is there. What that does not keep is refused by the proof.
  */
+#include "search/improve/improve.h"
+#include "search/compare/shared.h"
 #include "search/improve/moves.h"
-#include "search/compare/ways.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef CCL_SEARCH_MOVES_H
 #define CCL_SEARCH_MOVES_H
 
-#include "search/search.h"
+#include "schedule/schedule.h"
 
 typedef struct ccl_i_moves {
     ccl_collective_t *coll;

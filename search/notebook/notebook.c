@@ -2,7 +2,8 @@
  * The lab notebook: one SQLite file in WAL mode. A point is one row, written by one statement, so
  * it is there or it is not, whoever is killed when. Rows point to inputs by their content's hash.
  */
-#include "search/tune/tuner.h"
+#include "search/notebook/notebook.h"
+#include "search/compare/points.h"
 
 #include <errno.h>
 #include <math.h>

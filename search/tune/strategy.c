@@ -8,7 +8,7 @@
  * lowering; the best of all run in full at the sizes around; then the neighbours of each size's
  * best, one knob a step aside, until nothing improves.
  */
-#include "search/tune/tune.h"
+#include "search/tune/strategy.h"
 
 #include <math.h>
 #include <stdlib.h>

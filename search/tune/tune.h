@@ -1,31 +1,199 @@
-/* Private to search: what strategies ask of the tuner. */
+/**
+ * @file tune.h
+ * The best settings of synthesizers and lowering for each size.
+ */
 #ifndef CCL_SEARCH_TUNE_H
 #define CCL_SEARCH_TUNE_H
 
-#include "search/search.h"
+#include "search/notebook/notebook.h"
+#include "search/tune/space.h"
+#include "validate/validate.h"
 
-typedef struct ccl_i_tuner ccl_i_tuner_t;
+CCL_BEGIN_DECLS
 
-/** The whole search: untuned points, then the strategy. In strategy.c. */
-ccl_status_t ccl_i_tune_search(ccl_i_tuner_t *tuner, ccl_error_t *err);
+typedef enum ccl_strategy {
+    CCL_STRATEGY_HALVING, /**< estimates of many at few sizes, runs of few at all, neighbours */
+    CCL_STRATEGY_GRID,    /**< all points of the space */
+    CCL_STRATEGY_RANDOM   /**< points drawn at random */
+} ccl_strategy_t;
 
-ccl_tuning_t *ccl_i_tuner_result(ccl_i_tuner_t *tuner);
-const ccl_tune_options_t *ccl_i_tuner_options(const ccl_i_tuner_t *tuner);
-uint64_t ccl_i_tuner_seed(const ccl_i_tuner_t *tuner);
-const ccl_topology_t *ccl_i_tuner_topology(const ccl_i_tuner_t *tuner);
-const ccl_collective_t *ccl_i_tuner_collective(const ccl_i_tuner_t *tuner);
-/** Index of a point; one that is known keeps its index. */
-ccl_status_t ccl_i_tune_point(ccl_i_tuner_t *tuner, const double values[CCL_KNOBS], uint32_t *out,
-                              ccl_error_t *err);
-/** Ask for a point at a size, unless it was asked for, the size is done, or no run is left. */
-ccl_status_t ccl_i_tune_run(ccl_i_tuner_t *tuner, uint32_t point, uint32_t size, bool estimate,
-                            ccl_error_t *err);
-/** The same, whatever budget is left. */
-ccl_status_t ccl_i_tune_extra(ccl_i_tuner_t *tuner, uint32_t point, uint32_t size,
-                              ccl_error_t *err);
-/** Everything asked for is finished then. */
-ccl_status_t ccl_i_tune_flush(ccl_i_tuner_t *tuner, ccl_error_t *err);
-/** All sizes are done, or this share of a budget is spent. */
-bool ccl_i_tune_spent(const ccl_i_tuner_t *tuner, double share);
+/** Measured constants that were laid over a cluster: protocols may have launch times of their own.
+ */
+typedef struct ccl_tune_constants {
+    const ccl_topology_t *plain; /**< the cluster before */
+    const ccl_profile_t *profile;
+} ccl_tune_constants_t;
 
+typedef struct ccl_tune_options {
+    size_t size;
+    const ccl_space_t *space;
+    ccl_strategy_t strategy;
+    const double *sizes_bytes;
+    uint32_t nsizes;
+    uint64_t budget_runs;     /**< 0: none; runs and estimates, also those that the notebook had */
+    double budget_s;          /**< 0: none; wall time, looked at between rounds */
+    double gap;               /**< a size is done when its time is within (1 + gap) of the bound */
+    ccl_notebook_t *notebook; /**< NULL: none */
+    const char *profile;      /**< name of the profile laid over the cluster; NULL: none */
+    uint32_t improve; /**< in the end ccl_improve() each size's best with so many tries; 0: none */
+    ccl_team_t
+        *team;     /**< NULL: this process does all; else the others of it do (ccl_tune_work()) */
+    uint32_t turn; /**< with team: how many tunings it has done before this one */
+    const ccl_tune_constants_t *constants; /**< the topology has them for protocol Simple; NULL: it
+                                                has only its own. Longer there than the result */
+    bool keep; /**< schedules and programs stay in memory with the result, for ccl_tune_replay():
+                    context, topology, collective and these options must be there as long */
+} ccl_tune_options_t;
+/** The defaults. */
+#define CCL_TUNE_OPTIONS_INIT                                                                      \
+    {                                                                                              \
+        sizeof(ccl_tune_options_t), NULL, CCL_STRATEGY_HALVING, NULL, 0, 0, 0, 0.01, NULL, NULL,   \
+            0, NULL, 0, NULL, false                                                                \
+    }
+
+/** One point of the space. */
+typedef struct ccl_tune_point {
+    double values[CCL_KNOBS];
+    char *settings; /**< canonical JSON */
+} ccl_tune_point_t;
+/** One point at one size. */
+typedef struct ccl_tune_run {
+    uint32_t point, size;
+    bool estimate, resumed; /**< resumed: it was in the notebook */
+    bool scarce; /**< memory was short: a candidate was dropped or (CCL_ERR_NOMEM) the run,
+                      which with more of it may come to more; not in the notebook */
+    ccl_point_result_t result;
+} ccl_tune_run_t;
+
+typedef struct ccl_tuning {
+    uint32_t npoints, nsizes, nuntuned;
+    ccl_tune_point_t *points; /**< the first nuntuned: each synthesizer, all else auto */
+    size_t points_cap;
+    double *sizes_bytes; /**< [nsizes] */
+    double *bound_s;     /**< [nsizes] of all clusters that the space's knobs make */
+    uint32_t *best;      /**< [nsizes] run in full; CCL_NONE: none has a time */
+    uint32_t *untuned;   /**< [nsizes] the best of the untuned points */
+    bool *done;          /**< [nsizes] within the gap of the bound */
+    double gap;          /**< of the options: 0.01 is 1 % */
+    uint32_t nruns;
+    ccl_tune_run_t *runs; /**< in the order of the search */
+    size_t runs_cap;
+    double space_points;                   /**< points of the space as a grid, doubles counted */
+    uint32_t schedules;                    /**< that were synthesized */
+    double synth_s, eval_s;                /**< work here, summed over threads */
+    double lower_s, simulate_s;            /**< parts of eval_s: lowering with proof; simulation */
+    double notebook_s;                     /**< looking points up and writing them down */
+    const ccl_tune_constants_t *constants; /**< of the options; borrowed */
+    bool interrupted;
+    bool team_idle;           /**< of a team: all others are there and wait for work */
+    const char *stopped;      /**< "space", "budget", "gap", "interrupted": why it ended; static */
+    struct ccl_i_tuner *kept; /**< what options.keep asked for, private; NULL: nothing */
+} ccl_tuning_t;
+
+/**
+ * Search settings of synthesizers and lowering for a collective on a cluster, per size.
+ *
+ * First every synthesizer with all else auto, so that the result is never worse than the best of
+ * them; then the strategy. Rounds have a fixed number of points; bounds and budgets are looked at
+ * between rounds. A point that the notebook has is not run again.
+ *
+ * @param out  destroy with ccl_tuning_destroy(); set also with CCL_INTERRUPTED, to what is
+ * finished.
+ * @retval CCL_ERR_INPUT  no synthesizer of the space supports this; no size; no budget for a grid
+ * that is too large.
+ * @par Determinism  the same for any number of threads but for wall times, unless budget_s ends it.
+ * @par Source  coarse to fine: SyCCL's R1 and R2; successive halving: Jamieson and Talwalkar
+ * (AISTATS 2016).
+ */
+ccl_status_t ccl_tune(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                      const ccl_collective_t *want, const ccl_tune_options_t *options,
+                      ccl_tuning_t **out, ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
+void ccl_tuning_destroy(ccl_tuning_t *tuning);
+/** What a tuning had no memory for. */
+typedef struct ccl_scarcity {
+    uint32_t runs, missing; /**< all of them; those that were not made */
+    uint32_t partly;        /**< whose schedule had fewer candidates to be chosen from */
+    bool all;               /**< no size has a time, and this is why */
+} ccl_scarcity_t;
+ccl_scarcity_t ccl_tuning_scarcity(const ccl_tuning_t *tuning);
+/** How process 0 parts from the others of a team. */
+typedef enum ccl_team_parting {
+    CCL_TEAM_APART,    /**< some have ended, or are still at work */
+    CCL_TEAM_TOGETHER, /**< everybody ends in order: MPI can be ended together */
+    CCL_TEAM_NEXT      /**< for the next tuning: they call ccl_tune_work() again, with its turn */
+} ccl_team_parting_t;
+/**
+ * What every other process of options->team does while process 0 is in ccl_tune() with the same
+ * topology, collective, options and seed: schedules and runs that it is asked for, until process 0
+ * ends the team (ccl_tune_team_end()). The notebook is not used.
+ *
+ * Process 0 sends settings and sizes, gets statuses and results as plain records, and writes these
+ * down as they come. What a process that ends had not answered is given to another one; what it is
+ * late with (2 s and four times the longest answer so far) also to one that has nothing to do. With
+ * none left process 0 goes on alone.
+ * @param parting_out  as process 0 ended it.
+ * @retval CCL_ERR_IO     process 0 is gone.
+ * @retval CCL_ERR_INPUT  process 0 tunes something else.
+ */
+ccl_status_t ccl_tune_work(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                           const ccl_collective_t *want, const ccl_tune_options_t *options,
+                           ccl_team_parting_t *parting_out, ccl_error_t *err);
+/**
+ * Process 0: ends what the others do in ccl_tune_work(). @param parting  TOGETHER only where none
+ * of them is at work and none has ended, in any tuning of the team (ccl_tuning_t.team_idle).
+ */
+void ccl_tune_team_end(ccl_team_t *team, ccl_team_parting_t parting);
+
+typedef enum ccl_front { CCL_FRONT_BLOCKS, CCL_FRONT_SYNTHESIS } ccl_front_t;
+/**
+ * The Pareto front of a size: runs in full, none of which is beaten in both time and thread blocks
+ * (or time of synthesis, which is wall time), cheapest first.
+ * @param out  malloc'ed indices of runs.
+ */
+ccl_status_t ccl_tuning_front(const ccl_tuning_t *tuning, uint32_t size, ccl_front_t front,
+                              uint32_t **out, uint32_t *n_out, ccl_error_t *err);
+/** What one value of a knob is worth. */
+typedef struct ccl_knob_worth {
+    ccl_knob_t knob;
+    double value;
+    uint32_t runs;       /**< in full, with a time */
+    uint32_t best_sizes; /**< sizes whose best has it */
+    double slowdown;     /**< geometric mean over sizes: best time with it / best time, >= 1 */
+} ccl_knob_worth_t;
+/** Every value that was run, of every knob with two or more of them. @param out  malloc'ed. */
+ccl_status_t ccl_tuning_sensitivity(const ccl_tuning_t *tuning, ccl_knob_worth_t **out,
+                                    uint32_t *n_out, ccl_error_t *err);
+
+/**
+ * The cluster as a point has it: with its limit of thread blocks, its transports' constants, and
+ * its protocol's launch times.
+ *
+ * @param constants  NULL: nothing was laid over it.
+ * @param out        destroy with ccl_topology_destroy(); NULL: `topo` itself.
+ * @retval CCL_ERR_INPUT  a value that this cluster cannot have.
+ */
+ccl_status_t ccl_tune_cluster(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                              const ccl_tune_constants_t *constants, const double values[CCL_KNOBS],
+                              ccl_topology_t **out, ccl_error_t *err);
+/** Nothing of the point is a constant that nobody can choose (knobs latency, overhead, tb_rate). */
+bool ccl_tune_can_be_had(const double values[CCL_KNOBS]);
+
+/**
+ * The schedule and program of a point at a size, made again as ccl_tune() made them.
+ *
+ * @param topo      the cluster as the point has it: ccl_tune_cluster().
+ * @param values    of a point (ccl_tune_point_t.values).
+ * @param executor  lowered within its limits; not CCL_EXECUTOR_ANY: at algorithm level, a block per
+ *                  connection where the point shares them, so it may be slower than what was tuned.
+ * @param out       proven; destroy with ccl_program_destroy().
+ * @param way_out   NULL, or how it was lowered.
+ * @retval CCL_UNSUPPORTED  it does not fit the executor.
+ */
+ccl_status_t ccl_tune_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                              const ccl_collective_t *want, const double values[CCL_KNOBS],
+                              double size_bytes, ccl_executor_t executor, ccl_program_t **out,
+                              ccl_way_t *way_out, ccl_error_t *err);
+
+CCL_END_DECLS
 #endif

@@ -1,4 +1,5 @@
 /* One run of a point: lowering, proof, simulation; estimates look at one micro-batch. */
+#include "search/improve/improve.h"
 #include "search/tune/tuner.h"
 
 #include <math.h>

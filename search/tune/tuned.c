@@ -1,5 +1,5 @@
 /* What a tuning has shown: fronts of time against what it costs, and what knobs are worth. */
-#include "search/search.h"
+#include "search/tune/tune.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,8 +2,10 @@
 #ifndef CCL_SEARCH_TUNER_H
 #define CCL_SEARCH_TUNER_H
 
-#include "search/tune/tune.h"
-#include "search/compare/ways.h"
+#include "search/compare/points.h"
+#include "search/compare/shared.h"
+#include "search/tune/replay.h"
+#include "search/tune/strategy.h"
 
 #include <stdatomic.h>
 
@@ -120,19 +122,6 @@ bool ccl_i_knob_counts(ccl_knob_t knob, const ccl_synth_ops_t *ops);
 bool ccl_i_knob_whole(ccl_knob_t knob);
 /** A value from text: "auto", "4", "2us", "hpds". */
 ccl_status_t ccl_i_knob_value(ccl_knob_t knob, const char *text, double *out, ccl_error_t *err);
-
-/* points.c */
-/** Keep cluster and collective, and tell their hashes. @param notebook  NULL: only the hashes. */
-ccl_status_t ccl_i_point_inputs(ccl_notebook_t *notebook, const ccl_topology_t *topo,
-                                const ccl_collective_t *want, ccl_content_t topology_out,
-                                ccl_content_t demand_out, ccl_error_t *err);
-/** Log, once for a notebook, that all it knows of these inputs is of other builds of ccllab. */
-ccl_status_t ccl_i_notebook_tell(const ccl_ctx_t *ctx, ccl_notebook_t *notebook,
-                                 const ccl_content_t topology, const ccl_content_t demand,
-                                 ccl_error_t *err);
-/** Settings of a synthesizer in a comparison, as those of a tuning; malloc'ed, NULL: no memory. */
-char *ccl_i_compare_settings(const ccl_compare_options_t *options,
-                             const ccl_contender_t *contender);
 
 /* tune.c */
 /** Nothing tried yet; *out is destroyed with ccl_tuning_destroy(), also after an error. */

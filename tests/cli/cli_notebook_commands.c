@@ -1,5 +1,5 @@
 /* ccllab notebook: what its commands print, and what they refuse. */
-#include "search/search.h"
+#include "search/notebook/notebook.h"
 #include "program.h"
 
 static char path[64];

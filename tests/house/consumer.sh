@@ -16,6 +16,7 @@ prefix=$temporary/prefix
 headers=$(cd "$prefix/include" && find . -type f | sort | tr '\n' ' ')
 want=$(for module in $(sed -n 's/^set(CCL_MODULES \(.*\))$/\1/p' "$source/CMakeLists.txt"); do
     echo "./ccllab/$module/$module.h"
+    sed -n "s,^#include \"\($module/.*\)\"\$,./ccllab/\1,p" "$source/$module/$module.h"
 done | sort | tr '\n' ' ')
 [ "$headers" = "$want" ] || { echo "installed headers: $headers, not $want"; exit 1; }
 grep -rlF "$source" "$prefix/lib" --include='*.cmake' --include='*.pc' &&
@@ -43,7 +44,7 @@ library=$(find "$prefix" -name 'libccllab.so')
 find "$prefix" -name 'libccl_*.a' | grep . && { echo "static libraries are installed"; exit 1; }
 "$nm" -D --defined-only "$library" | awk '$2 ~ /^[TDBR]$/ { sub(/@.*/, "", $3); print $3 }' |
     grep -v '^CCLLAB_' | sort >"$temporary/exported"
-cat "$prefix"/include/ccllab/*/*.h | tr -s '[:space:]' ' ' | grep -oE '\bccl_[A-Za-z0-9_]+' | sort -u >"$temporary/named"
+find "$prefix/include/ccllab" -name '*.h' -exec cat {} + | tr -s '[:space:]' ' ' | grep -oE '\bccl_[A-Za-z0-9_]+' | sort -u >"$temporary/named"
 comm -23 "$temporary/exported" "$temporary/named" >"$temporary/stray"
 [ ! -s "$temporary/stray" ] || { echo "exported, but in no public header:"; cat "$temporary/stray"; exit 1; }
 [ "$(wc -l <"$temporary/exported")" -gt 300 ] || { echo "the library exports hardly anything"; exit 1; }

@@ -1,19 +1,24 @@
 #!/bin/sh
 # A module includes public headers of modules below it and its own; outside libraries stay where they
-# belong. Usage: layers.sh SOURCE-FOLDER. The checker first proves that it can fail.
+# belong. A module's public headers are the one of its name and those of its folders that this one includes. Usage: layers.sh SOURCE-FOLDER. The checker first proves that it can fail.
 set -eu
 root=$1
 modules=$(sed -n 's/^set(CCL_MODULES \(.*\))$/\1/p' "$root/CMakeLists.txt")
 [ -n "$modules" ] || { echo "no module list in CMakeLists.txt"; exit 1; }
 
 check() { # folder with the modules; prints violations
-    below=
+    below= public=
+    for module in $modules cli; do
+        public="$public $module/$module.h"
+        [ ! -f "$1/$module/$module.h" ] ||
+            public="$public $(sed -n "s,^#include \"\($module/.*\)\"\$,\1,p" "$1/$module/$module.h" | tr '\n' ' ')"
+    done
     for module in $modules cli; do
         below="$below $module"
         for folder in "$1/$module" "$1/tests/$module"; do
             [ -d "$folder" ] || continue
             find "$folder" -name '*.[ch]' | sort | xargs -r awk -v module="$module" -v below="$below" \
-                -v modules="$modules cli" -v root="$1/" '
+                -v public=" $public " -v modules="$modules cli" -v root="$1/" '
                 BEGIN {
                     n = split(below, b, " "); for (i = 1; i <= n; i++) may[b[i]] = 1
                     n = split(modules, m, " "); for (i = 1; i <= n; i++) known[m[i]] = 1
@@ -45,9 +50,9 @@ check() { # folder with the modules; prints violations
                         bad("<" name "> belongs to " only[name])
                     split(name, part, "/")
                     if (!(part[1] in known)) next
-                    if (test && also[module] != "" && name == also[module] "/" also[module] ".h") next
+                    if (test && also[module] != "" && part[1] == also[module] && index(public, " " name " ")) next
                     if (!(part[1] in may)) bad("\"" name "\" is above " module)
-                    else if (part[1] != module && name != part[1] "/" part[1] ".h")
+                    else if (part[1] != module && !index(public, " " name " "))
                         bad("\"" name "\" is private to " part[1])
                 }'
         done
@@ -57,7 +62,7 @@ check() { # folder with the modules; prints violations
 # The checker must see each kind of violation.
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
-mkdir -p "$temporary/base" "$temporary/sim" "$temporary/tests/base"
+mkdir -p "$temporary/base" "$temporary/sim" "$temporary/lower" "$temporary/tests/base"
 echo '#include "sim/sim.h"' >"$temporary/base/up.c"
 echo '# include <base/clocale.h>' >"$temporary/sim/private.c"
 echo '#include <expat.h>' >"$temporary/sim/outside.c"
@@ -65,8 +70,11 @@ echo '#include "sim/sim.h"' >"$temporary/tests/base/unit_up.c"
 echo '#include <glpk.h>' >"$temporary/sim/solver.c"
 echo '#include "base/base.h"' >"$temporary/sim/fine.c"
 echo '#include "sim/private.h"' >>"$temporary/sim/fine.c"
+echo '#include "sim/part/part.h"' >"$temporary/sim/sim.h"
+printf '#include "sim/%s"\n' sim.h part/part.h >"$temporary/lower/fine.c"
+echo '#include "sim/part/other.h"' >"$temporary/lower/private.c"
 found=$(check "$temporary" | cut -d: -f1 | tr '\n' ' ')
-want="base/up.c tests/base/unit_up.c sim/outside.c sim/private.c sim/solver.c "
+want="base/up.c tests/base/unit_up.c sim/outside.c sim/private.c sim/solver.c lower/private.c "
 [ "$found" = "$want" ] || { echo "the checker is blind: found '$found', not '$want'"; exit 1; }
 
 violations=$(check "$root")

@@ -6,7 +6,9 @@ command -v doxygen >/dev/null 2>&1 || { echo "no doxygen"; exit 77; }
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
 for module in $(sed -n 's/^set(CCL_MODULES \(.*\))$/\1/p' CMakeLists.txt); do
-    grep -qF "$module/$module.h" docs/Doxyfile || { echo "docs/Doxyfile: $module/$module.h is not in INPUT"; exit 1; }
+    for header in "$module/$module.h" $(sed -n "s,^#include \"\($module/.*\)\"\$,\1,p" "$module/$module.h"); do
+        grep -qF "$header" docs/Doxyfile || { echo "docs/Doxyfile: $header is not in INPUT"; exit 1; }
+    done
 done
 make_reference() { # configuration on standard input
     { cat; echo "OUTPUT_DIRECTORY = $temporary"; } | doxygen - 2>&1

@@ -2,7 +2,7 @@
    HetCCL's and Gloo's way is fastest at which size, and by how much they were fitted to differ. */
 #include <stdlib.h>
 
-#include "search/search.h"
+#include "search/compare/compare.h"
 #include "tests/base/main.h"
 #include "validate/validate.h"
 

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "search/search.h"
+#include "search/notebook/notebook.h"
 
 enum { KILLS = 20, WRITERS = 2 };
 

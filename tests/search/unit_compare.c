@@ -1,5 +1,6 @@
 /* compare: winners, ties, who does not take part and why, threads do not matter, cancelling. */
-#include "search/search.h"
+#include "search/compare/compare.h"
+#include "search/tune/tune.h"
 #include "tests/base/main.h"
 
 #include <stdio.h>

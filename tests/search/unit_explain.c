@@ -2,7 +2,7 @@
  * Explanations: every counterfactual is the time of a separate run on the edited cluster, or with
  * the options named; shares add up; threads change nothing.
  */
-#include "search/search.h"
+#include "search/explain/explain.h"
 #include "tests/synth/common.h"
 
 #include <check.h>

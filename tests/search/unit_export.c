@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "search/search.h"
+#include "search/export/export.h"
 
 static ccl_topology_t *topo;
 static ccl_collective_t *want;

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 
 #include "search/improve/moves.h"
-#include "search/search.h"
+#include "search/improve/improve.h"
+#include "synth/synth.h"
 
 static ccl_topology_t *topo;
 static ccl_routes_t *routes;

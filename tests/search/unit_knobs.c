@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "search/search.h"
+#include "search/compare/compare.h"
+#include "search/tune/tune.h"
 #include "tests/base/main.h"
 
 #define MIXED "heteccl-h20-4+8"

@@ -9,7 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "search/search.h"
+#include "search/compare/compare.h"
+#include "search/tune/tune.h"
 
 static char dir[64], path[128];
 

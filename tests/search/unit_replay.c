@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "search/search.h"
+#include "search/tune/replay.h"
 #include "tests/base/main.h"
 
 #define CLUSTER "servers:1 gpus:4 nvswitch=100GB/s,1us"

@@ -3,7 +3,8 @@
  * has too little does not take part, the others go on; the notebook is whole, and what it has is
  * what comes out with plenty.
  */
-#include "search/search.h"
+#include "search/compare/compare.h"
+#include "search/tune/tune.h"
 #include "tests/base/main.h"
 #include "tests/base/scarce.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "search/search.h"
+#include "search/tune/space.h"
 
 static ccl_status_t read_text(const char *text, ccl_space_t **out, ccl_error_t *err) {
     char path[] = "/tmp/ccllab_space_XXXXXX";

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "search/search.h"
+#include "search/tune/tune.h"
 
 enum { MOST = 4, BUDGET = 80, OTHER_SIZES = -1 };
 static const double sizes[] = {1048576, 16777216};

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "search/search.h"
+#include "search/compare/compare.h"
 #include "tests/base/main.h"
 
 START_TEST(test_threads) {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "search/search.h"
+#include "search/tune/tune.h"
 
 static const double sizes[] = {65536, 4194304};
 

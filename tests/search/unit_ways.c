@@ -1,5 +1,6 @@
 /* One schedule lowered many ways: rows, failures, threads; ways of contenders in a comparison. */
-#include "search/search.h"
+#include "search/compare/compare.h"
+#include "search/compare/ways.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "tests/base/main.h"
-#include "search/search.h"
+#include "search/compare/compare.h"
 #include "training/training.h"
 
 static ccl_topology_t *cluster(const char *spec) {

@@ -8,7 +8,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define SLOTS 8u
 #define WORK_RATE_Bps 1e9 /* a byte is a nanosecond of a worker */
@@ -67,25 +66,6 @@ double ccl_i_host_at(const ccl_host_model_t *m, const double *values, double byt
 }
 
 /* ---------------------------------------------------------------- the program of the work */
-
-/* One end of a connection: sends and receives of a connection meet in order. */
-typedef struct end {
-    uint32_t src, dst, channel, stage, order, step;
-} end_t;
-
-static int by_connection(const void *a, const void *b) {
-    const end_t *x = a, *y = b;
-#define BY_(field_)                                                                                \
-    if (x->field_ != y->field_)                                                                    \
-    return x->field_ < y->field_ ? -1 : 1
-    BY_(src);
-    BY_(dst);
-    BY_(channel);
-    BY_(stage);
-    BY_(order);
-#undef BY_
-    return 0;
-}
 
 typedef struct rewrite {
     const ccl_program_t *p;
@@ -150,42 +130,26 @@ static ccl_status_t cost_steps(rewrite_t *w, ccl_error_t *err) {
 /* The work of a receive that does not send goes to the send that it meets. */
 static ccl_status_t move_receives(rewrite_t *w, ccl_error_t *err) {
     const ccl_program_t *p = w->p;
-    end_t *sends = calloc(p->nsteps + (size_t)1, sizeof *sends);
-    end_t *receives = calloc(p->nsteps + (size_t)1, sizeof *receives);
-    uint32_t ns = 0, nr = 0;
-    bool matched = sends && receives;
-    for (uint32_t t = 0; matched && t < p->ntbs; t++) {
-        const ccl_tb_t *tb = &p->tbs[t];
-        for (uint32_t i = tb->first_step; i < tb->first_step + tb->nsteps; i++) {
-            const ccl_step_t *s = &p->steps[i];
-            ccl_peers_t peers = ccl_program_peers(p, tb, i);
-            uint32_t stage = w->o->granularity == CCL_GRANULARITY_STAGE ? s->stage : 0;
-            if (ccl_primitive_sends(s->type))
-                sends[ns++] = (end_t){tb->rank, peers.send_peer, peers.channel, stage, i, i};
-            if (ccl_primitive_receives(s->type))
-                receives[nr++] = (end_t){peers.recv_peer, tb->rank, peers.channel, stage, i, i};
-        }
+    bool whole = false;
+    ccl_wiring_t wiring;
+    CCL_TRY(ccl_wiring_init(p, w->o->granularity, &wiring, err));
+    uint32_t *receiver = malloc((p->nsteps + (size_t)1) * sizeof *receiver);
+    uint32_t *sender = malloc((p->nsteps + (size_t)1) * sizeof *sender);
+    ccl_status_t status = receiver && sender
+                              ? ccl_wiring_match(&wiring, p, receiver, sender, &whole, err)
+                              : ccl_fail_nomem(err);
+    if (status == CCL_OK && !whole)
+        status = ccl_fail(err, CCL_ERR_INPUT, "program \"%.100s\": sends and receives do not match",
+                          p->name);
+    for (uint32_t i = 0; status == CCL_OK && i < p->nsteps; i++) {
+        if (sender[i] == CCL_NONE || ccl_primitive_sends(p->steps[i].type))
+            continue;
+        w->work_ns[sender[i]] += w->work_ns[i];
+        w->work_ns[i] = 0;
     }
-    ccl_status_t status = matched ? CCL_OK : ccl_fail_nomem(err);
-    if (status == CCL_OK) {
-        qsort(sends, ns, sizeof *sends, by_connection);
-        qsort(receives, nr, sizeof *receives, by_connection);
-        matched = ns == nr;
-        for (uint32_t i = 0; i < ns && matched; i++) {
-            uint32_t from = sends[i].step, to = receives[i].step;
-            sends[i].order = receives[i].order;
-            matched = by_connection(&sends[i], &receives[i]) == 0;
-            if (matched && !ccl_primitive_sends(p->steps[to].type)) {
-                w->work_ns[from] += w->work_ns[to];
-                w->work_ns[to] = 0;
-            }
-        }
-        if (!matched)
-            status = ccl_fail(err, CCL_ERR_INPUT,
-                              "program \"%.100s\": sends and receives do not match", p->name);
-    }
-    free(sends);
-    free(receives);
+    free(receiver);
+    free(sender);
+    ccl_wiring_fini(&wiring);
     return status;
 }
 

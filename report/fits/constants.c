@@ -1,5 +1,5 @@
 /* The constants of a calibration: one table and one JSON array for logs, the host and devices. */
-#include "report/constants.h"
+#include "report/fits/constants.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* What a replay of tuned points found: times, ranks before and after the fit, constants. */
-#include "report/replay.h"
+#include "report/search/replay.h"
 
 #include <math.h>
 

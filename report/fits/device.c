@@ -1,5 +1,5 @@
 /* The calibration of a device as text, JSON and CSV. */
-#include "report/constants.h"
+#include "report/fits/constants.h"
 
 typedef struct root {
     ccl_i_constants_t constants;

@@ -1,9 +1,8 @@
 /* What a result of `explain` holds, and its tables. */
-#include "report/explain.h"
+#include "report/runs/explain.h"
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 const char *const ccl_report_explanation_tables[] = {"changes", "causes", "waits",         "links",
                                                      "path",    "cut",    "thread_blocks", NULL};
@@ -13,85 +12,12 @@ typedef ccl_report_explanation_t about_t;
 /* Rows of the cut's parts for people. */
 enum { SHOWN_PARTS = 10 };
 
-double ccl_i_explain_share(const about_t *a, double time_s) {
-    double whole_s = a->explanation->result->time_s;
-
-    return whole_s > 0 ? time_s / whole_s : 0;
-}
-
-double ccl_i_explain_change(const about_t *a, const ccl_counterfactual_t *c) {
-    return ccl_i_explain_share(a, c->time_s) - 1;
-}
-
-static const char *resource_name(const about_t *a, uint32_t res, char *out, size_t out_len) {
-    if (res == CCL_NONE)
-        snprintf(out, out_len, "%s", "");
-    else if (res < a->topo->nlinks)
-        ccl_i_link_name(a->topo, res, out, out_len);
-    else
-        snprintf(out, out_len, "group %s", a->topo->groups[res - a->topo->nlinks].name);
-    return out;
-}
-
-static double resource_Bps(const about_t *a, uint32_t res) {
-    return res < a->topo->nlinks ? a->topo->links[res].bandwidth_Bps
-                                 : a->topo->groups[res - a->topo->nlinks].bandwidth_Bps;
-}
-
 static const char *kind_name(const about_t *a, uint32_t kind) {
     return kind < a->topo->nkinds ? a->topo->kinds[kind] : "";
 }
 
 static const char *word_of_input(const about_t *a) {
     return a->input ? a->input : a->program->name;
-}
-
-/** Links and groups on the path, most of it first. @param out  malloc'ed. */
-static ccl_status_t path_resources(const about_t *a, ccl_i_keyed_t **out, uint32_t *n_out,
-                                   ccl_error_t *err) {
-    uint32_t n = a->topo->nlinks + a->topo->ngroups;
-    ccl_i_keyed_t *rows = malloc((n + 1u) * sizeof(*rows));
-    uint32_t used = 0;
-
-    if (!rows)
-        return ccl_fail_nomem(err);
-    for (uint32_t r = 0; r < n; r++) {
-        const double *causes = &a->explanation->sum.resource_s[(size_t)r * CCL_PATH_CAUSES];
-        double sum_s = 0;
-
-        for (uint32_t c = 0; c < CCL_PATH_CAUSES; c++)
-            sum_s += causes[c];
-        if (sum_s > 0)
-            rows[used++] = (ccl_i_keyed_t){sum_s, r};
-    }
-    qsort(rows, used, sizeof(*rows), ccl_i_by_key);
-    *out = rows;
-    *n_out = used;
-    return CCL_OK;
-}
-
-/** All time by cause and kind, most of it first. @param out  malloc'ed. */
-static ccl_status_t largest_causes(const about_t *a, ccl_i_keyed_t **out, uint32_t *n_out,
-                                   ccl_error_t *err) {
-    uint32_t cells = (a->topo->nkinds + 1) * CCL_PATH_CAUSES, n = 0;
-    ccl_i_keyed_t *rows = malloc(cells * sizeof(*rows));
-
-    if (!rows)
-        return ccl_fail_nomem(err);
-    for (uint32_t i = 0; i < cells; i++)
-        if (a->explanation->sum.kind_s[i] > 0)
-            rows[n++] = (ccl_i_keyed_t){a->explanation->sum.kind_s[i], i};
-    qsort(rows, n, sizeof(*rows), ccl_i_by_key);
-    *out = rows;
-    *n_out = n;
-    return CCL_OK;
-}
-
-void ccl_i_explain_edits(const ccl_counterfactual_t *c, ccl_text_t *out) {
-    for (uint32_t i = 0; i < c->nedits; i++)
-        ccl_text_printf(out, "%s--scale '%s'", i ? " " : "", strchr(c->edits[i], ':') + 1);
-    if (c->options)
-        ccl_text_printf(out, "%s%s", c->nedits ? " " : "", c->options);
 }
 
 /* ---------------------------------------------------------------- rows */
@@ -250,8 +176,8 @@ static const void *resource_at(const void *row, uint64_t i, void *scratch) {
     const double *s = &root->of->explanation->sum.resource_s[(size_t)key->index * CCL_PATH_CAUSES];
     resource_row_t *out = scratch;
 
-    resource_name(root->of, key->index, out->link, sizeof(out->link));
-    out->bandwidth_Bps = resource_Bps(root->of, key->index);
+    ccl_i_explain_resource(root->of, key->index, out->link, sizeof(out->link));
+    out->bandwidth_Bps = ccl_i_explain_resource_Bps(root->of, key->index);
     out->link_s = s[CCL_PATH_LINK];
     out->sharing_s = s[CCL_PATH_SHARING];
     out->latency_s = s[CCL_PATH_LATENCY];
@@ -281,7 +207,7 @@ static const void *segment_at(const void *row, uint64_t i, void *scratch) {
     out->batch = s->batch;
     out->slice = s->slice;
     out->peer = s->peer;
-    resource_name(a, s->resource, out->link_name, sizeof(out->link_name));
+    ccl_i_explain_resource(a, s->resource, out->link_name, sizeof(out->link_name));
     out->link = s->resource == CCL_NONE ? NULL : out->link_name;
     return out;
 }
@@ -658,9 +584,9 @@ ccl_status_t ccl_i_explain_init(const ccl_report_explanation_t *about, uint32_t 
 
     fill(about, out);
     out->most = most;
-    status = path_resources(about, &out->resources, &out->nresources, err);
+    status = ccl_i_explain_resources(about, &out->resources, &out->nresources, err);
     if (status == CCL_OK)
-        status = largest_causes(about, &out->causes, &out->ncauses, err);
+        status = ccl_i_explain_causes(about, &out->causes, &out->ncauses, err);
     if (status != CCL_OK)
         ccl_i_explain_fini(out);
     return status;

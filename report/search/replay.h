@@ -5,7 +5,7 @@
 #ifndef CCL_REPORT_REPLAY_H
 #define CCL_REPORT_REPLAY_H
 
-#include "report/constants.h"
+#include "report/fits/constants.h"
 
 typedef struct ccl_i_replay_row {
     ccl_i_constants_t constants;

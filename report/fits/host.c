@@ -1,5 +1,5 @@
 /* The host's calibration and validation as text, JSON and CSV. */
-#include "report/constants.h"
+#include "report/fits/constants.h"
 
 /* ---------------------------------------------------------------- calibration */
 

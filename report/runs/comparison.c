@@ -1,352 +1,22 @@
 /* Who wins at which size, by how much, and how busy the winner's links were. */
-#include "report/rows.h"
+#include "report/runs/comparison.h"
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 const char *const ccl_report_comparison_tables[] = {"times", "links", NULL};
 
-static const ccl_compare_cell_t *cell_at(const ccl_comparison_t *c, uint32_t size,
-                                         uint32_t contender) {
-    return &c->cells[(size_t)size * c->ncontenders + contender];
-}
-
-/** Is this contender as good as the winner, as far as the model knows? */
-static bool is_tied(const ccl_comparison_t *c, uint32_t size, uint32_t contender) {
+bool ccl_i_compare_tied(const ccl_comparison_t *c, uint32_t size, uint32_t contender) {
     uint32_t w = c->winner[size];
-    const ccl_compare_cell_t *cell = cell_at(c, size, contender);
+    const ccl_compare_cell_t *cell = ccl_i_compare_cell(c, size, contender);
 
     if (w == CCL_NONE || contender == w || !c->tie[size] || cell->status != CCL_OK)
         return false;
-    return cell->low_s <= cell_at(c, size, w)->high_s;
+    return cell->low_s <= ccl_i_compare_cell(c, size, w)->high_s;
 }
 
-/* ---------------------------------------------------------------- text */
-
-static void text_title(const ccl_report_comparison_t *r, uint32_t i, ccl_text_t *out) {
-    const ccl_topology_t *topo = r->topo;
-
-    ccl_text_printf(out, "%s%s on %s: %u GPUs", i ? "\n\n" : "", r->collectives[i]->name,
-                    topo->name, topo->nranks);
-    if (topo->nservers)
-        ccl_text_printf(out, " on %u server%s", topo->nservers, topo->nservers == 1 ? "" : "s");
-    ccl_text_printf(out, " (simulated; %s level, %s sharing)\n\n",
-                    ccl_i_granularity_name(r->options->granularity),
-                    ccl_i_sharing_name(r->options->sharing));
-}
-
-/** What a contender's column shows at a size, with a mark or a blank behind it. */
-static const char *cell_text(const ccl_comparison_t *c, uint32_t size, uint32_t contender,
-                             char *out, size_t out_len) {
-    const ccl_compare_cell_t *cell = cell_at(c, size, contender);
-    char number[40];
-
-    if (cell->status != CCL_OK)
-        snprintf(out, out_len, "%s ", ccl_i_status_word(cell->status));
-    else
-        snprintf(out, out_len, "%s%s", ccl_i_GBps(cell->busbw_GBps * 1e9, number, sizeof(number)),
-                 contender == c->winner[size]  ? "*"
-                 : is_tied(c, size, contender) ? "="
-                                               : " ");
-    return out;
-}
-
-/** Width of a contender's column, with the gap before it. */
-static uint32_t column_width(const ccl_comparison_t *c, uint32_t contender) {
-    size_t most = strlen(c->names[contender]) + 1;
-    char text[64];
-
-    for (uint32_t s = 0; s < c->nsizes; s++) {
-        size_t len = strlen(cell_text(c, s, contender, text, sizeof(text)));
-
-        most = len > most ? len : most;
-    }
-    return (uint32_t)most + 2;
-}
-
-/** Lower bound at a size, seconds; 0: there is none. */
-static double bound_of(const ccl_comparison_t *c, uint32_t size) {
+double ccl_i_compare_bound_s(const ccl_comparison_t *c, uint32_t size) {
     return c->bound_s ? c->bound_s[size] : 0;
-}
-
-static const char *bound_text(const ccl_comparison_t *c, uint32_t size, char *out, size_t out_len) {
-    if (!(bound_of(c, size) > 0))
-        return "-";
-    return ccl_i_us(bound_of(c, size), out, out_len);
-}
-
-/** One block of the table: contenders [first, last) of those that take part. */
-static ccl_status_t text_times(const ccl_comparison_t *c, const uint32_t *order, uint32_t first,
-                               uint32_t last, ccl_text_t *out, ccl_error_t *err) {
-    ccl_table_t *table = ccl_table_create();
-    ccl_status_t status;
-    char text[64];
-
-    if (!table)
-        return ccl_fail_nomem(err);
-    ccl_table_column(table, "size", CCL_ALIGN_RIGHT);
-    if (first == 0) {
-        ccl_table_column(table, "winner", CCL_ALIGN_LEFT);
-        ccl_table_column(table, "time(us)", CCL_ALIGN_RIGHT);
-        ccl_table_column(table, "bound(us)", CCL_ALIGN_RIGHT);
-        ccl_table_column(table, "gap", CCL_ALIGN_RIGHT);
-        ccl_table_column(table, "algbw(GB/s)", CCL_ALIGN_RIGHT);
-        ccl_table_column(table, "busbw(GB/s)", CCL_ALIGN_RIGHT);
-    }
-    ccl_table_column(table, "|", CCL_ALIGN_LEFT);
-    for (uint32_t k = first; k < last; k++) {
-        /* the blank stands above the marks */
-        snprintf(text, sizeof(text), "%.60s ", c->names[order[k]]);
-        ccl_table_column(table, text, CCL_ALIGN_RIGHT);
-    }
-    for (uint32_t s = 0; s < c->nsizes; s++) {
-        uint32_t w = c->winner[s];
-
-        ccl_table_row(table);
-        ccl_table_cell(table, "%s", ccl_format_bytes(c->sizes_bytes[s], text, sizeof(text)));
-        if (first == 0 && w != CCL_NONE) {
-            const ccl_compare_cell_t *best = cell_at(c, s, w);
-
-            ccl_table_cell(table, "%s%s", c->names[w], c->tie[s] ? " =" : "");
-            ccl_table_cell(table, "%s", ccl_i_us(best->time_s, text, sizeof(text)));
-            ccl_table_cell(table, "%s", bound_text(c, s, text, sizeof(text)));
-            ccl_table_cell(table, "%s",
-                           ccl_i_gap_text(best->time_s, bound_of(c, s), text, sizeof(text)));
-            ccl_table_cell(table, "%s", ccl_i_GBps(best->algbw_GBps * 1e9, text, sizeof(text)));
-            ccl_table_cell(table, "%s", ccl_i_GBps(best->busbw_GBps * 1e9, text, sizeof(text)));
-        } else if (first == 0) {
-            ccl_table_cell(table, "none");
-            for (int k = 0; k < 5; k++) {
-                if (k == 1)
-                    ccl_table_cell(table, "%s", bound_text(c, s, text, sizeof(text)));
-                else
-                    ccl_table_cell(table, "-");
-            }
-        }
-        ccl_table_cell(table, "|");
-        for (uint32_t k = first; k < last; k++)
-            ccl_table_cell(table, "%s", cell_text(c, s, order[k], text, sizeof(text)));
-    }
-    status = ccl_i_table_emit(table, CCL_REPORT_TEXT, out, err);
-    ccl_table_destroy(table);
-    return status;
-}
-
-static ccl_status_t text_all_times(const ccl_comparison_t *c, uint32_t columns, ccl_text_t *out,
-                                   ccl_error_t *err) {
-    uint32_t *order = calloc(c->ncontenders ? c->ncontenders : 1, sizeof(*order));
-    uint32_t fixed = 8 + 10 + 11 + 6 + 13 + 13 + 3;
-    uint32_t winner = 6;
-    uint32_t n = 0;
-    ccl_status_t status = CCL_OK;
-
-    if (!order)
-        return ccl_fail_nomem(err);
-    for (uint32_t k = 0; k < c->ncontenders; k++) {
-        if (c->why_not[k])
-            continue;
-        order[n++] = k;
-        if (strlen(c->names[k]) + 2 > winner)
-            winner = (uint32_t)strlen(c->names[k]) + 2;
-    }
-    ccl_text_printf(out, "The winner at each size; right of the bar, busbw (GB/s) of everyone\n");
-    for (uint32_t first = 0; status == CCL_OK && (first < n || first == 0);) {
-        uint32_t width = first == 0 ? fixed + winner + 2 : 8 + 3;
-        uint32_t last = first;
-
-        while (last < n && (last == first || width + column_width(c, order[last]) <= columns))
-            width += column_width(c, order[last++]);
-        if (first > 0)
-            ccl_text_printf(out, "\n");
-        status = text_times(c, order, first, last, out, err);
-        if (last == first)
-            break;
-        first = last;
-    }
-    free(order);
-    return status;
-}
-
-/** Busiest link of a run; CCL_NONE when nothing was carried. */
-static uint32_t busiest_link(const ccl_sim_result_t *result) {
-    uint32_t best = CCL_NONE;
-
-    for (uint32_t l = 0; l < result->nlinks; l++) {
-        if (result->links[l].utilization > 0 &&
-            (best == CCL_NONE || result->links[l].utilization > result->links[best].utilization))
-            best = l;
-    }
-    return best;
-}
-
-static ccl_status_t text_links(const ccl_topology_t *topo, const ccl_comparison_t *c,
-                               ccl_text_t *out, ccl_error_t *err) {
-    ccl_link_class_t *classes = calloc(topo->nkinds ? topo->nkinds : 1, sizeof(*classes));
-    ccl_table_t *table = ccl_table_create();
-    ccl_status_t status;
-    bool some = false;
-    char text[300];
-    char low[24], mean[24], high[24];
-
-    if (!classes || !table) {
-        free(classes);
-        ccl_table_destroy(table);
-        return ccl_fail_nomem(err);
-    }
-    ccl_table_column(table, "size", CCL_ALIGN_RIGHT);
-    ccl_table_column(table, "winner", CCL_ALIGN_LEFT);
-    for (uint32_t k = 0; k < topo->nkinds; k++) {
-        snprintf(text, sizeof(text), "%s(%%)", topo->kinds[k]);
-        ccl_table_column(table, text, CCL_ALIGN_RIGHT);
-    }
-    ccl_table_column(table, "busiest link", CCL_ALIGN_LEFT);
-    ccl_table_column(table, "busy(%)", CCL_ALIGN_RIGHT);
-    for (uint32_t s = 0; s < c->nsizes; s++) {
-        uint32_t top;
-
-        if (!c->best[s] || !c->best[s]->links)
-            continue;
-        some = true;
-        ccl_report_link_classes(topo, c->best[s], classes);
-        ccl_table_row(table);
-        ccl_table_cell(table, "%s", ccl_format_bytes(c->sizes_bytes[s], text, sizeof(text)));
-        ccl_table_cell(table, "%s", c->names[c->winner[s]]);
-        for (uint32_t k = 0; k < topo->nkinds; k++)
-            ccl_table_cell(table, "%s / %s / %s", ccl_i_percent(classes[k].min, low, sizeof(low)),
-                           ccl_i_percent(classes[k].mean, mean, sizeof(mean)),
-                           ccl_i_percent(classes[k].max, high, sizeof(high)));
-        top = busiest_link(c->best[s]);
-        if (top == CCL_NONE) {
-            ccl_table_cell(table, "-");
-            ccl_table_cell(table, "-");
-        } else {
-            ccl_table_cell(table, "%s", ccl_i_link_name(topo, top, text, sizeof(text)));
-            ccl_table_cell(table, "%s",
-                           ccl_i_percent(c->best[s]->links[top].utilization, high, sizeof(high)));
-        }
-    }
-    status = CCL_OK;
-    if (some) {
-        ccl_text_printf(out, "\nHow busy the winner's links were, by kind: the least busy link / "
-                             "the mean / the busiest\n");
-        status = ccl_i_table_emit(table, CCL_REPORT_TEXT, out, err);
-    }
-    ccl_table_destroy(table);
-    free(classes);
-    return status;
-}
-
-static bool any_tie(const ccl_comparison_t *c) {
-    for (uint32_t s = 0; s < c->nsizes; s++) {
-        if (c->tie[s])
-            return true;
-    }
-    return false;
-}
-
-/** Who is lowered and run otherwise than the title says. */
-static void text_ways(const ccl_report_comparison_t *r, const ccl_comparison_t *c,
-                      ccl_text_t *out) {
-    for (uint32_t k = 0; k < c->ncontenders; k++) {
-        const ccl_way_t *way = &c->ways[k];
-
-        if (c->why_not[k])
-            continue;
-        if (c->lowered[k] &&
-            (way->order != CCL_ORDER_STEP || way->allocation != CCL_ALLOCATE_CONNECTION ||
-             way->granularity != r->options->granularity))
-            ccl_text_printf(out, "  %s: %s order, %s allocation, %s level\n", c->names[k],
-                            ccl_i_order_name(way->order), ccl_i_allocation_name(way->allocation),
-                            ccl_i_granularity_name(way->granularity));
-    }
-}
-
-/** Reasons begin with the name mostly, which stands before them already. */
-static const char *without_name(const char *why, const char *name) {
-    size_t len = strlen(name);
-
-    return strncmp(why, name, len) == 0 && strncmp(why + len, ": ", 2) == 0 ? why + len + 2 : why;
-}
-
-/** At which sizes one that takes part has no time, and why: sizes of one reason in one line. */
-static void text_without_time(const ccl_comparison_t *c, uint32_t k, ccl_text_t *out) {
-    const char *last = NULL;
-    char text[64];
-
-    for (uint32_t s = 0; !c->why_not[k] && s < c->nsizes; s++) {
-        const char *why = cell_at(c, s, k)->why;
-
-        if (!why)
-            continue;
-        ccl_format_bytes(c->sizes_bytes[s], text, sizeof(text));
-        if (last && strcmp(why, last) == 0) {
-            ccl_text_printf(out, ", %s", text);
-            continue;
-        }
-        if (last)
-            ccl_text_printf(out, ": %s\n", without_name(last, c->names[k]));
-        ccl_text_printf(out, "  %s has no time at %s", c->names[k], text);
-        last = why;
-    }
-    if (last)
-        ccl_text_printf(out, ": %s\n", without_name(last, c->names[k]));
-}
-
-static void text_notes(const ccl_report_comparison_t *r, uint32_t i, ccl_text_t *out) {
-    const ccl_comparison_t *c = r->comparisons[i];
-    double factor = ccl_collective_busbw_factor(r->collectives[i]->kind, r->collectives[i]->nranks);
-    bool some = false;
-
-    ccl_text_printf(out, "\n  size   bytes of the largest buffer of a GPU (K, M, G are 2^10, 2^20, "
-                         "2^30, as in nccl-tests)\n"
-                         "  bound  no schedule is faster (ccllab bound); gap: time / bound\n"
-                         "  algbw  size / time\n");
-    if (factor == 1)
-        ccl_text_printf(out, "  busbw  the same as algbw here\n");
-    else
-        ccl_text_printf(
-            out,
-            "  busbw  algbw x %.4g, nccl-tests' measure to set beside link speeds whatever "
-            "the number of GPUs\n",
-            factor);
-    ccl_text_printf(out, "  *      the winner%s\n",
-                    any_tie(c) ? "; = as good as the winner (their times differ by no more than a "
-                                 "size change of 1e-6 does)"
-                               : "");
-    ccl_text_printf(out, "  busy   bytes carried / (bandwidth x time)\n");
-    ccl_text_printf(out, "  thread blocks on the fullest GPU:");
-    for (uint32_t k = 0; k < c->ncontenders; k++) {
-        if (c->why_not[k])
-            continue;
-        ccl_text_printf(out, "%s %s %u", some ? "," : "", c->names[k], c->thread_blocks[k]);
-        some = true;
-    }
-    ccl_text_printf(out, "%s\n", some ? "" : " nobody took part");
-    text_ways(r, c, out);
-    for (uint32_t k = 0; k < c->ncontenders; k++) {
-        size_t len = strlen(c->names[k]);
-
-        if (!c->why_not[k])
-            continue;
-        ccl_text_printf(out, "  did not take part: ");
-        if (strncmp(c->why_not[k], c->names[k], len) != 0) /* most reasons begin with the name */
-            ccl_text_printf(out, "%s: ", c->names[k]);
-        ccl_text_printf(out, "%s\n", c->why_not[k]);
-    }
-    for (uint32_t k = 0; k < c->ncontenders; k++)
-        text_without_time(c, k, out);
-}
-
-static ccl_status_t comparison_text(const ccl_report_comparison_t *r, uint32_t columns,
-                                    ccl_text_t *out, ccl_error_t *err) {
-    for (uint32_t i = 0; i < r->ncomparisons; i++) {
-        text_title(r, i, out);
-        CCL_TRY(text_all_times(r->comparisons[i], columns, out, err));
-        CCL_TRY(text_links(r->topo, r->comparisons[i], out, err));
-        text_notes(r, i, out);
-    }
-    return ccl_i_text_status(out, err);
 }
 
 /* ---------------------------------------------------------------- rows */
@@ -420,7 +90,7 @@ static const void *contender_at(const void *row, uint64_t i, void *scratch) {
 static const void *cell_of(const ccl_report_comparison_t *r, uint32_t i, uint32_t s, uint32_t k,
                            cell_row_t *out) {
     const ccl_comparison_t *c = r->comparisons[i];
-    const ccl_compare_cell_t *cell = cell_at(c, s, k);
+    const ccl_compare_cell_t *cell = ccl_i_compare_cell(c, s, k);
     bool ok = !c->why_not[k] && cell->status == CCL_OK;
 
     *out =
@@ -430,15 +100,15 @@ static const void *cell_of(const ccl_report_comparison_t *r, uint32_t i, uint32_
                      .status = c->why_not[k] ? "not taking part" : ccl_i_status_word(cell->status),
                      .why = cell->why,
                      .winner = k == c->winner[s],
-                     .tied = !c->why_not[k] && is_tied(c, s, k),
+                     .tied = !c->why_not[k] && ccl_i_compare_tied(c, s, k),
                      .size_bytes = c->sizes_bytes[s],
                      .time_s = ok ? cell->time_s : NAN,
                      .algbw_GBps = ok ? cell->algbw_GBps : NAN,
                      .busbw_GBps = ok ? cell->busbw_GBps : NAN,
                      .low_s = ok ? cell->low_s : NAN,
                      .high_s = ok ? cell->high_s : NAN,
-                     .gap = ok ? ccl_i_gap(cell->time_s, bound_of(c, s)) : NAN,
-                     .bound_s = bound_of(c, s),
+                     .gap = ok ? ccl_i_gap(cell->time_s, ccl_i_compare_bound_s(c, s)) : NAN,
+                     .bound_s = ccl_i_compare_bound_s(c, s),
                      .batches = cell->batches,
                      .run_batches = ok ? cell->batches : CCL_NONE,
                      .way = ccl_i_way_row(&c->ways[k], c->lowered[k]),
@@ -467,7 +137,7 @@ static const void *tied_at(const void *row, uint64_t i, void *scratch) {
     const char **name = scratch;
 
     *name = c->names[i];
-    return !c->why_not[i] && is_tied(c, size->size, (uint32_t)i) ? name : NULL;
+    return !c->why_not[i] && ccl_i_compare_tied(c, size->size, (uint32_t)i) ? name : NULL;
 }
 
 static uint64_t count_classes(const void *row) {
@@ -494,7 +164,7 @@ static uint64_t count_sizes(const void *row) {
 static const void *size_at(const void *row, uint64_t i, void *scratch) {
     const comparison_row_t *c = row;
     uint32_t w = c->of->winner[i];
-    double bound_s = bound_of(c->of, (uint32_t)i);
+    double bound_s = ccl_i_compare_bound_s(c->of, (uint32_t)i);
     size_row_t *out = scratch;
 
     *out = (size_row_t){c,
@@ -749,7 +419,7 @@ ccl_status_t ccl_report_comparison(const ccl_report_comparison_t *comparison,
     if (style->format == CCL_REPORT_JSON)
         return comparison_json(&root, out, err);
     if (style->format == CCL_REPORT_TEXT)
-        return comparison_text(comparison, style->columns ? style->columns : 120, out, err);
+        return ccl_i_compare_text(comparison, style->columns ? style->columns : 120, out, err);
     return ccl_i_rows_emit(ccl_i_result_compare.root, ccl_report_comparison_tables[which], &root,
                            which == 0 ? time_columns : NULL, CCL_REPORT_CSV, out, err);
 }

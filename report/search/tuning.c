@@ -1,5 +1,5 @@
 /* What `tune` found: the best per size, fronts, what knobs are worth. */
-#include "report/replay.h"
+#include "report/search/replay.h"
 
 #include <math.h>
 #include <stdlib.h>

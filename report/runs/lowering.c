@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 const char *const ccl_report_lowering_tables[] = {"ways", "blocks", NULL};
 

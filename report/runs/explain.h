@@ -48,6 +48,16 @@ ccl_status_t ccl_i_explain_table(ccl_i_explain_t *root, size_t which, ccl_report
 double ccl_i_explain_share(const ccl_report_explanation_t *about, double time_s);
 /** What a change adds to the time, relative: -0.31. */
 double ccl_i_explain_change(const ccl_report_explanation_t *about, const ccl_counterfactual_t *c);
+/** Name of a link or group; "" for CCL_NONE. Returns out. */
+const char *ccl_i_explain_resource(const ccl_report_explanation_t *about, uint32_t resource,
+                                   char *out, size_t out_len);
+double ccl_i_explain_resource_Bps(const ccl_report_explanation_t *about, uint32_t resource);
+/** Links and groups on the path, most of it first. @param out  malloc'ed. */
+ccl_status_t ccl_i_explain_resources(const ccl_report_explanation_t *about, ccl_i_keyed_t **out,
+                                     uint32_t *n_out, ccl_error_t *err);
+/** All time by cause and kind, most of it first. @param out  malloc'ed. */
+ccl_status_t ccl_i_explain_causes(const ccl_report_explanation_t *about, ccl_i_keyed_t **out,
+                                  uint32_t *n_out, ccl_error_t *err);
 /** A change as options of the command line. */
 void ccl_i_explain_edits(const ccl_counterfactual_t *c, ccl_text_t *out);
 

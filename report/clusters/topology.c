@@ -1,218 +1,24 @@
 /* A cluster at a glance: devices, servers, links by kind, groups, transports, routes. */
-#include "report/describe.h"
+#include "report/clusters/alike.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 const char *const ccl_report_topology_tables[] = {"devices", "links", "groups", "routes", NULL};
 
-enum { DEVICE_KINDS = 4, MAX_ROWS = 40, ROUTE_SOURCES = 64 };
-static const char *const device_kinds[DEVICE_KINDS] = {"gpu", "switch", "nic", "host"};
-
-/* ---------------------------------------------------------------- routes */
-
-static void class_add(ccl_route_class_t *c, const ccl_route_t *route, uint32_t width) {
-    if (c->pairs++ == 0) {
-        c->min_links = c->max_links = route->nlinks;
-        c->min_Bps = c->max_Bps = route->bottleneck_Bps;
-        c->min_latency_s = c->max_latency_s = route->latency_s;
-        c->max_width = width;
-        return;
-    }
-    if (route->nlinks < c->min_links)
-        c->min_links = route->nlinks;
-    if (route->nlinks > c->max_links)
-        c->max_links = route->nlinks;
-    c->min_Bps = fmin(c->min_Bps, route->bottleneck_Bps);
-    c->max_Bps = fmax(c->max_Bps, route->bottleneck_Bps);
-    c->min_latency_s = fmin(c->min_latency_s, route->latency_s);
-    c->max_latency_s = fmax(c->max_latency_s, route->latency_s);
-    if (width > c->max_width)
-        c->max_width = width;
-}
-
-/** Class of a transport (compared by text; NULL: no route), made when it is new. */
-static ccl_route_class_t *class_find(ccl_route_class_t *classes, uint32_t *n, uint32_t room,
-                                     const char *transport) {
-    for (uint32_t i = 0; i < *n; i++) {
-        const char *have = classes[i].transport;
-
-        if (have == transport || (have && transport && strcmp(have, transport) == 0))
-            return &classes[i];
-    }
-    if (*n == room)
-        return NULL;
-    classes[*n].transport = transport;
-    return &classes[(*n)++];
-}
-
-ccl_status_t ccl_report_route_classes(const ccl_topology_t *topo, ccl_routes_t *routes,
-                                      uint32_t max_sources, ccl_route_class_t **out,
-                                      uint32_t *n_out, uint32_t *sources_out, ccl_error_t *err) {
-    uint32_t sources = max_sources && max_sources < topo->nranks ? max_sources : topo->nranks;
-    uint32_t room = topo->nkinds + 4; /* net, pcie, each kind, no route */
-    uint32_t n = 0;
-    ccl_route_class_t *classes = calloc(room, sizeof(*classes));
-
-    if (!classes)
-        return ccl_fail_nomem(err);
-    for (uint32_t i = 0; i < sources; i++) {
-        uint32_t src = (uint32_t)((uint64_t)i * topo->nranks / sources);
-
-        for (uint32_t dst = 0; dst < topo->nranks; dst++) {
-            const ccl_route_t *route = NULL;
-            ccl_route_class_t *c;
-            ccl_status_t status;
-            ccl_error_t why = CCL_ERROR_INIT;
-
-            if (dst == src)
-                continue;
-            status = ccl_routes_get(routes, src, dst, 0, &route, &why);
-            if (status == CCL_ERR_INPUT) {
-                c = class_find(classes, &n, room, NULL);
-                if (c)
-                    c->pairs++;
-                continue;
-            }
-            if (status != CCL_OK) {
-                free(classes);
-                if (err)
-                    *err = why;
-                return status;
-            }
-            c = class_find(classes, &n, room, ccl_model_route_kind(topo, route));
-            if (c)
-                class_add(c, route, ccl_routes_width(routes, src, dst));
-        }
-    }
-    *out = classes;
-    *n_out = n;
-    *sources_out = sources;
-    return CCL_OK;
-}
-
-/* ---------------------------------------------------------------- counting */
-
-/** "4 x H20, 1 x A100" and so on: what a server is made of. */
-static void server_content(const ccl_topology_t *topo, uint32_t server, ccl_text_t *out) {
-    uint32_t kinds[DEVICE_KINDS] = {0};
-    bool some = false;
-
-    for (uint32_t m = 0; m <= topo->ngpu_models; m++) {
-        uint32_t n = 0;
-
-        for (uint32_t r = 0; r < topo->nranks; r++) {
-            const ccl_device_t *d = &topo->devices[topo->rank_device[r]];
-
-            if (d->server == server && d->model == (m < topo->ngpu_models ? m : CCL_NONE))
-                n++;
-        }
-        if (n == 0)
-            continue;
-        ccl_text_printf(out, "%s%u x %s", some ? ", " : "", n,
-                        m < topo->ngpu_models ? topo->gpu_models[m].name : "gpu");
-        some = true;
-    }
-    for (uint32_t i = 0; i < topo->ndevices; i++) {
-        if (topo->devices[i].server == server)
-            kinds[topo->devices[i].kind]++;
-    }
-    for (uint32_t k = CCL_DEVICE_SWITCH; k < DEVICE_KINDS; k++) {
-        if (kinds[k] == 0)
-            continue;
-        ccl_text_printf(out, "%s%u %s%s", some ? ", " : "", kinds[k], device_kinds[k],
-                        kinds[k] == 1 ? "" : (k == CCL_DEVICE_SWITCH ? "es" : "s"));
-        some = true;
-    }
-}
-
-/** Things that look alike: a description, how many, the first and the last. */
-typedef struct alike {
-    char *key;
-    uint32_t count, first, last;
-} alike_t;
-typedef struct alikes {
-    ccl_strmap_t *map;
-    alike_t *rows;
-    size_t n, cap;
-} alikes_t;
-
-static void alikes_fini(alikes_t *a) {
-    for (size_t i = 0; i < a->n; i++)
-        free(a->rows[i].key);
-    free(a->rows);
-    ccl_strmap_destroy(a->map);
-}
-
-static ccl_status_t alikes_add(alikes_t *a, const ccl_text_t *key, uint32_t index,
-                               ccl_error_t *err) {
-    const char *text = key->data ? key->data : "";
-    uint32_t at;
-
-    if (key->nomem || (!a->map && !(a->map = ccl_strmap_create())))
-        return ccl_fail_nomem(err);
-    at = ccl_strmap_get(a->map, text);
-    if (at == CCL_NONE) {
-        if (!ccl_grow(&a->rows, &a->cap, a->n + 1, sizeof(*a->rows)) ||
-            !(a->rows[a->n].key = strdup(text)))
-            return ccl_fail_nomem(err);
-        at = (uint32_t)a->n++;
-        a->rows[at].first = index;
-        a->rows[at].count = 0;
-        if (!ccl_strmap_put(a->map, text, at))
-            return ccl_fail_nomem(err);
-    }
-    a->rows[at].count++;
-    a->rows[at].last = index;
-    return CCL_OK;
-}
-
-static ccl_status_t servers_alike(const ccl_topology_t *topo, alikes_t *out, ccl_error_t *err) {
-    for (uint32_t s = 0; s < topo->nservers; s++) {
-        ccl_text_t key = {0};
-        ccl_status_t status;
-
-        server_content(topo, s, &key);
-        status = alikes_add(out, &key, s, err);
-        ccl_text_fini(&key);
-        CCL_TRY(status);
-    }
-    return CCL_OK;
-}
-
-/** Directed links with the same kind and constants. */
-static ccl_status_t links_alike(const ccl_topology_t *topo, alikes_t *out, ccl_error_t *err) {
-    for (uint32_t l = 0; l < topo->nlinks; l++) {
-        const ccl_link_t *link = &topo->links[l];
-        ccl_text_t key = {0};
-        ccl_status_t status;
-        char a[40];
-        char b[40];
-        char c[40];
-
-        ccl_text_printf(&key, "%u %s %s %u %s", link->kind,
-                        ccl_i_number(link->bandwidth_Bps, a, sizeof(a)),
-                        ccl_i_number(link->latency_s, b, sizeof(b)), link->lanes,
-                        ccl_i_number(link->contention, c, sizeof(c)));
-        status = alikes_add(out, &key, l, err);
-        ccl_text_fini(&key);
-        CCL_TRY(status);
-    }
-    return CCL_OK;
-}
+enum { MAX_ROWS = 40, ROUTE_SOURCES = 64 };
 
 /* ---------------------------------------------------------------- rows */
 
 typedef struct root {
     const ccl_topology_t *topo;
-    alikes_t links_alike;
+    ccl_i_alikes_t links_alike;
     const ccl_route_class_t *classes;
     uint32_t nclasses;
     ccl_text_t *content; /* of the server at hand */
     const char *name, *source, *note;
     uint32_t nranks, nlinks, route_sources;
-    uint32_t kinds[DEVICE_KINDS];
+    uint32_t kinds[CCL_I_DEVICE_KINDS];
 } root_t;
 
 typedef struct server_row {
@@ -273,7 +79,7 @@ static const void *server_at(const void *row, uint64_t i, void *scratch) {
 
     root->content->len = 0;
     ccl_text_add(root->content, "", 0);
-    server_content(root->topo, (uint32_t)i, root->content);
+    ccl_i_server_content(root->topo, (uint32_t)i, root->content);
     *out = (server_row_t){root->topo->servers[i], root->content->data ? root->content->data : ""};
     return out;
 }
@@ -287,7 +93,7 @@ static const void *device_at(const void *row, uint64_t i, void *scratch) {
     const ccl_device_t *d = &topo->devices[i];
     device_row_t *out = scratch;
 
-    *out = (device_row_t){d->id, device_kinds[d->kind],
+    *out = (device_row_t){d->id, ccl_i_device_kinds[d->kind],
                           d->server == CCL_NONE ? NULL : topo->servers[d->server],
                           d->model == CCL_NONE ? NULL : topo->gpu_models[d->model].name, d->rank};
     return out;
@@ -331,7 +137,7 @@ static uint64_t count_first_alike(const void *row) {
 
 static const void *alike_at(const void *row, uint64_t i, void *scratch) {
     const root_t *root = row;
-    const alike_t *alike = &root->links_alike.rows[i];
+    const ccl_i_alike_t *alike = &root->links_alike.rows[i];
 
     return link_of(root->topo, alike->first, alike->count, scratch);
 }
@@ -603,29 +409,6 @@ const ccl_i_result_t ccl_i_result_topology_summary = {
 
 /* ---------------------------------------------------------------- text */
 
-static ccl_status_t text_servers(const ccl_topology_t *topo, ccl_text_t *out, ccl_error_t *err) {
-    alikes_t alike = {0};
-    ccl_status_t status = servers_alike(topo, &alike, err);
-
-    if (status == CCL_OK && topo->nservers > 0) {
-        ccl_text_printf(out, "\nservers\n");
-        for (size_t i = 0; i < alike.n && i < MAX_ROWS; i++) {
-            const alike_t *row = &alike.rows[i];
-
-            ccl_text_printf(out, "  %u x [%s]  %s", row->count, row->key,
-                            topo->servers[row->first]);
-            if (row->count > 1)
-                ccl_text_printf(out, "%s%s", row->count > 2 ? " .. " : ", ",
-                                topo->servers[row->last]);
-            ccl_text_printf(out, "\n");
-        }
-        if (alike.n > MAX_ROWS)
-            ccl_text_printf(out, "  and %zu more kinds of server\n", alike.n - MAX_ROWS);
-    }
-    alikes_fini(&alike);
-    return status;
-}
-
 /** A list, indented under a title. */
 static ccl_status_t indented(const root_t *root, const char *list, const ccl_i_column_t *columns,
                              const char *title, ccl_text_t *out, ccl_error_t *err) {
@@ -759,7 +542,7 @@ static ccl_status_t topology_text(const root_t *root, ccl_text_t *out, ccl_error
                     kinds[0], kinds[0] == 1 ? "" : "s", kinds[1], kinds[1] == 1 ? "" : "es",
                     kinds[2], kinds[2] == 1 ? "" : "s", kinds[3], kinds[3] == 1 ? "" : "s",
                     topo->nservers, topo->nservers == 1 ? "" : "s");
-    CCL_TRY(text_servers(topo, out, err));
+    CCL_TRY(ccl_i_servers_text(topo, MAX_ROWS, out, err));
     CCL_TRY(text_tables(root, out, err));
     return ccl_i_text_status(out, err);
 }
@@ -800,66 +583,13 @@ ccl_status_t ccl_report_topology(const ccl_topology_t *topo, ccl_routes_t *route
     root.classes = classes;
     for (uint32_t i = 0; i < topo->ndevices; i++)
         root.kinds[topo->devices[i].kind]++;
-    status = links_alike(topo, &root.links_alike, err);
+    status = ccl_i_links_alike(topo, &root.links_alike, err);
     if (status == CCL_OK)
         status = emit(&root, which, style, out, err);
     if (status == CCL_OK && content.nomem)
         status = ccl_fail_nomem(err);
-    alikes_fini(&root.links_alike);
+    ccl_i_alikes_fini(&root.links_alike);
     ccl_text_fini(&content);
     free(classes);
     return status;
-}
-
-/* ---------------------------------------------------------------- a verdict */
-
-typedef struct check {
-    const char *input, *name, *error;
-    bool valid;
-    uint32_t nranks, devices, links;
-} check_t;
-
-#define AT(member) CCL_I_AT(check_t, member)
-#define REFUSED "it was refused"
-const ccl_i_result_t ccl_i_result_topology_check = {
-    "topology-check", "ccllab topology check", "is this a good description?",
-    &(const ccl_i_described_t){
-        .fields = (const ccl_i_field_t[]){{"input", AT(input), "as given"},
-                                          {"valid", AT(valid)},
-                                          {"name", AT(name), .null = REFUSED},
-                                          {"nranks", AT(nranks), .null = REFUSED},
-                                          {"devices", AT(devices), .null = REFUSED},
-                                          {"links", AT(links), "directed", .null = REFUSED},
-                                          {"error", AT(error), "in words", .null = "it is good"},
-                                          {0}}}};
-#undef AT
-
-ccl_status_t ccl_report_topology_check(const char *spec, const ccl_topology_t *topo,
-                                       const ccl_error_t *why, const ccl_report_style_t *style,
-                                       ccl_text_t *out, ccl_error_t *err) {
-    static const ccl_i_column_t columns[] = {CCL_I_COLUMN("input"), CCL_I_COLUMN("valid"),
-                                             CCL_I_COLUMN("nranks"), CCL_I_COLUMN("error"),
-                                             CCL_I_COLUMNS_END};
-    check_t check = {spec, NULL, NULL, topo != NULL, CCL_NONE, CCL_NONE, CCL_NONE};
-    char text[1200] = "";
-
-    if (topo) {
-        check.name = topo->name;
-        check.nranks = topo->nranks;
-        check.devices = topo->ndevices;
-        check.links = topo->nlinks;
-    } else {
-        ccl_error_format(why, text, sizeof(text));
-        check.error = text;
-    }
-    if (style->format == CCL_REPORT_JSON)
-        return ccl_i_result_json(&ccl_i_result_topology_check, &check, out, err);
-    if (style->format == CCL_REPORT_CSV)
-        return ccl_i_row_emit(ccl_i_result_topology_check.root, &check, columns, style->format, out,
-                              err);
-    if (topo)
-        ccl_text_printf(out, "%s: good: %u GPUs, %u devices, %u directed links, %u server%s\n",
-                        topo->name, topo->nranks, topo->ndevices, topo->nlinks, topo->nservers,
-                        topo->nservers == 1 ? "" : "s");
-    return ccl_i_text_status(out, err);
 }

@@ -1,5 +1,5 @@
 /* Why a run takes its time: the critical path, the links of the bound, idle blocks, what helps. */
-#include "report/explain.h"
+#include "report/runs/explain.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,61 +23,94 @@ static double waited_s(const ccl_tb_use_t *use) {
 /* ---------------------------------------------------------------- text */
 
 /** Blocks that wait, idlest first; neighbours that look alike in one row. */
-static ccl_status_t idle_table(const about_t *a, uint32_t most, ccl_table_t *table,
-                               ccl_error_t *err) {
-    static const char *const headers[] = {"rank",    "block",     "alike",   "channel",
-                                          "send to", "recv from", "busy(%)", "waits: data(%)",
-                                          "peer(%)", "slot(%)",   "over(%)", "on the path(%)"};
+typedef struct idle {
+    const about_t *about;
+    ccl_i_keyed_t *order;
+    ccl_i_group_t *groups;
+    uint32_t ngroups;
+} idle_t;
+
+typedef struct idle_row {
+    uint32_t rank, id, alike, channel, send, recv;
+    double busy, data, peer, slot, over, path; /* shares of the run */
+} idle_row_t;
+
+static idle_row_t idle_row(const about_t *a, uint32_t tb) {
+    const ccl_tb_t *block = &a->program->tbs[tb];
     const ccl_sim_result_t *r = a->explanation->result;
-    ccl_i_keyed_t *order = malloc((r->ntbs + 1u) * sizeof(*order));
-    char cells[2][160] = {"", ""}, head[160] = "";
-    uint32_t n = 0, first = 0;
+    const ccl_tb_use_t *u = &r->tbs[tb];
 
-    if (!order)
-        return ccl_fail_nomem(err);
-    ccl_i_table_columns(table, headers, CCL_ARRAY_LEN(headers), 0);
-    for (uint32_t i = 0; i < r->ntbs; i++)
-        order[n++] = (ccl_i_keyed_t){waited_s(&r->tbs[i]) + r->time_s - r->tbs[i].done_s, i};
-    qsort(order, n, sizeof(*order), ccl_i_by_key);
-    for (uint32_t i = 0; i <= n && most > 0; i++) {
-        cells[1][0] = '\0';
-        if (i < n) {
-            const ccl_tb_use_t *u = &r->tbs[order[i].index];
-
-            snprintf(cells[1], sizeof(cells[1]), "%.1f %.1f %.1f %.1f %.1f",
-                     100 * ccl_i_explain_share(a, u->busy_s),
-                     100 * ccl_i_explain_share(a, u->wait_data_s),
-                     100 * ccl_i_explain_share(a, u->wait_peer_s),
-                     100 * ccl_i_explain_share(a, u->wait_slot_s),
-                     100 * ccl_i_explain_share(a, r->time_s - u->done_s));
-        }
-        if (i > 0 && strcmp(cells[0], cells[1]) != 0) {
-            const ccl_tb_t *tb = &a->program->tbs[order[first].index];
-            double path_s = 0;
-            char peer[40];
-
-            for (uint32_t k = first; k < i; k++)
-                path_s += a->explanation->sum.tb_s[order[k].index];
-            ccl_table_row(table);
-            ccl_table_cell(table, "%u", tb->rank);
-            ccl_table_cell(table, "%u", tb->id);
-            ccl_table_cell(table, "%u", i - first);
-            ccl_table_cell(table, "%u", tb->channel);
-            ccl_table_cell(table, "%s", ccl_i_index(tb->send_peer, peer, sizeof(peer)));
-            ccl_table_cell(table, "%s", ccl_i_index(tb->recv_peer, peer, sizeof(peer)));
-            snprintf(head, sizeof(head), "%s", cells[0]);
-            for (char *save = NULL, *word = strtok_r(head, " ", &save); word;
-                 word = strtok_r(NULL, " ", &save))
-                ccl_table_cell(table, "%s", word);
-            ccl_table_cell(table, "%.1f", 100 * ccl_i_explain_share(a, path_s));
-            first = i;
-            most--;
-        }
-        memcpy(cells[0], cells[1], sizeof(cells[0]));
-    }
-    free(order);
-    return CCL_OK;
+    return (idle_row_t){.rank = block->rank,
+                        .id = block->id,
+                        .channel = block->channel,
+                        .send = block->send_peer,
+                        .recv = block->recv_peer,
+                        .busy = ccl_i_explain_share(a, u->busy_s),
+                        .data = ccl_i_explain_share(a, u->wait_data_s),
+                        .peer = ccl_i_explain_share(a, u->wait_peer_s),
+                        .slot = ccl_i_explain_share(a, u->wait_slot_s),
+                        .over = ccl_i_explain_share(a, r->time_s - u->done_s)};
 }
+
+static void idle_key(const void *about, uint32_t tb, char *out, size_t out_len) {
+    idle_row_t row = idle_row(about, tb);
+
+    snprintf(out, out_len, "%.1f %.1f %.1f %.1f %.1f", 100 * row.busy, 100 * row.data,
+             100 * row.peer, 100 * row.slot, 100 * row.over);
+}
+
+static uint64_t count_idle(const void *idle) {
+    return ((const idle_t *)idle)->ngroups;
+}
+
+static const void *idle_at(const void *idle, uint64_t i, void *scratch) {
+    const idle_t *l = idle;
+    const ccl_i_keyed_t *of = &l->order[l->groups[i].first];
+    idle_row_t *out = scratch;
+    double path_s = 0;
+
+    *out = idle_row(l->about, of->index);
+    out->alike = l->groups[i].n;
+    for (uint32_t k = 0; k < out->alike; k++)
+        path_s += l->about->explanation->sum.tb_s[of[k].index];
+    out->path = ccl_i_explain_share(l->about, path_s);
+    return out;
+}
+
+#define AT(member) CCL_I_AT(idle_row_t, member)
+static const ccl_i_described_t idle_record = {
+    .size = sizeof(idle_row_t),
+    .fields = (const ccl_i_field_t[]){{"rank", AT(rank)},
+                                      {"id", AT(id)},
+                                      {"alike", AT(alike)},
+                                      {"channel", AT(channel)},
+                                      {"send", AT(send), .null = "none"},
+                                      {"recv", AT(recv), .null = "none"},
+                                      {"busy", AT(busy)},
+                                      {"data", AT(data)},
+                                      {"peer", AT(peer)},
+                                      {"slot", AT(slot)},
+                                      {"over", AT(over)},
+                                      {"path", AT(path)},
+                                      {0}}};
+#undef AT
+static const ccl_i_described_t idle_list = {
+    .fields =
+        (const ccl_i_field_t[]){{"idle", CCL_I_LIST_OF(idle_record, count_idle, idle_at)}, {0}}};
+static const ccl_i_column_t idle_columns[] = {
+    CCL_I_COLUMN("rank"),
+    CCL_I_COLUMN("id", "block"),
+    CCL_I_COLUMN("alike"),
+    CCL_I_COLUMN("channel"),
+    CCL_I_COLUMN("send", "send to"),
+    CCL_I_COLUMN("recv", "recv from"),
+    CCL_I_COLUMN("busy", "busy(%)", ccl_i_show_percent),
+    CCL_I_COLUMN("data", "waits: data(%)", ccl_i_show_percent),
+    CCL_I_COLUMN("peer", "peer(%)", ccl_i_show_percent),
+    CCL_I_COLUMN("slot", "slot(%)", ccl_i_show_percent),
+    CCL_I_COLUMN("over", "over(%)", ccl_i_show_percent),
+    CCL_I_COLUMN("path", "on the path(%)", ccl_i_show_percent),
+    CCL_I_COLUMNS_END};
 
 /** One table under a title. */
 static ccl_status_t emit(ccl_i_explain_t *root, const char *title, size_t which, ccl_text_t *out,
@@ -87,16 +120,26 @@ static ccl_status_t emit(ccl_i_explain_t *root, const char *title, size_t which,
 }
 
 static ccl_status_t emit_idle(const about_t *a, uint32_t rows, ccl_text_t *out, ccl_error_t *err) {
-    ccl_table_t *table = ccl_table_create();
-    ccl_status_t status;
+    const ccl_sim_result_t *r = a->explanation->result;
+    uint32_t most = rows < r->ntbs ? rows : r->ntbs;
+    idle_t idle = {.about = a};
+    ccl_status_t status = CCL_ERR_NOMEM;
 
-    if (!table)
-        return ccl_fail_nomem(err);
-    ccl_text_printf(out, "\nIdlest thread blocks (over: of the run, after their end)\n");
-    status = idle_table(a, rows, table, err);
-    if (status == CCL_OK)
-        status = ccl_i_table_emit(table, CCL_REPORT_TEXT, out, err);
-    ccl_table_destroy(table);
+    idle.order = malloc((r->ntbs + (size_t)1) * sizeof(*idle.order));
+    idle.groups = malloc((most + (size_t)1) * sizeof(*idle.groups));
+    if (idle.order && idle.groups) {
+        for (uint32_t i = 0; i < r->ntbs; i++)
+            idle.order[i] = (ccl_i_keyed_t){waited_s(&r->tbs[i]) + r->time_s - r->tbs[i].done_s, i};
+        qsort(idle.order, r->ntbs, sizeof(*idle.order), ccl_i_by_key);
+        idle.ngroups = ccl_i_groups(idle.order, r->ntbs, idle_key, a, idle.groups, most);
+        ccl_text_printf(out, "\nIdlest thread blocks (over: of the run, after their end)\n");
+        status =
+            ccl_i_rows_emit(&idle_list, "idle", &idle, idle_columns, CCL_REPORT_TEXT, out, err);
+    } else {
+        ccl_fail_nomem(err);
+    }
+    free(idle.order);
+    free(idle.groups);
     return status;
 }
 

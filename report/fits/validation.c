@@ -1,5 +1,5 @@
 /* Fits and diagnoses as text, JSON and CSV. */
-#include "report/constants.h"
+#include "report/fits/constants.h"
 
 /* ---------------------------------------------------------------- calibration */
 

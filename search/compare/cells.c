@@ -1,0 +1,351 @@
+/*
+ * One contender of a comparison made ready, and one of its runs: synthesis, lowering and proof once
+ * or by size, simulation, what goes to the notebook.
+ */
+#include "search/compare/cells.h"
+#include "search/compare/shared.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Primitives of all programs of a contender, over its sizes, that are kept for the winner's details
+   (some 100 MB); larger ones are lowered again. */
+static const double KEPT_STEPS = 2e6;
+
+ccl_status_t ccl_i_compare_poll(ccl_i_compare_t *c, const char *phase, uint32_t worker) {
+    uint64_t done = atomic_load(&c->done);
+    ccl_progress_t progress = {phase, done, c->total, 0, 0};
+    ccl_ctx_t quiet = c->ctx ? *c->ctx : (ccl_ctx_t)CCL_CTX_INIT;
+    if (worker != 0) /* callbacks come from one thread only */
+        quiet.progress = NULL;
+    return ccl_ctx_poll(&quiet, &progress);
+}
+
+ccl_status_t ccl_i_compare_routes(ccl_i_compare_t *c, uint32_t worker, ccl_routes_t **out,
+                                  ccl_error_t *err) {
+    if (!c->routes[worker])
+        c->routes[worker] = ccl_routes_create(c->topo);
+    if (!c->routes[worker])
+        return ccl_fail_nomem(err);
+    *out = c->routes[worker];
+    return CCL_OK;
+}
+
+ccl_sim_options_t ccl_i_compare_sim(const ccl_i_compare_t *c, uint32_t contender,
+                                    double size_bytes) {
+    ccl_sim_options_t sim = c->options->sim;
+    sim.size_bytes = size_bytes;
+    sim.granularity = c->ready[contender].way.granularity;
+    sim.trace = NULL;
+    return sim;
+}
+
+ccl_way_t ccl_i_compare_way(const ccl_i_compare_t *c, uint32_t i) {
+    const ccl_contender_t *contender = &c->options->contenders[i];
+    const ccl_synth_ops_t *ops =
+        contender->program || contender->schedule ? NULL : ccl_synth_find(contender->name);
+    const ccl_way_t *way = contender->way ? contender->way : ops ? ops->way : NULL;
+    ccl_way_t given = {c->options->lower.order, c->options->lower.allocation,
+                       c->options->sim.granularity};
+    if (contender->program || !way)
+        return given;
+    return ccl_way_choose(way, given, c->options->way_bits);
+}
+
+/* The contender's schedule for one size. */
+static ccl_status_t synthesize_at(const ccl_i_compare_t *c, const ccl_ctx_t *ctx,
+                                  ccl_routes_t *routes, uint32_t contender, uint32_t size,
+                                  ccl_schedule_t **out, ccl_error_t *err) {
+    ccl_synth_options_t synth = c->options->synth;
+    ccl_synth_stats_t stats = {0};
+    if (synth.size == 0)
+        synth = (ccl_synth_options_t)CCL_SYNTH_OPTIONS_INIT;
+    if (c->ready[contender].by_size)
+        synth.size_bytes = c->options->sizes_bytes[size];
+    synth.stats = &stats;
+    ccl_status_t status = ccl_synthesize(ctx, c->options->contenders[contender].name, c->topo,
+                                         routes, c->want, &synth, out, err);
+    atomic_fetch_add(&c->ready[contender].dropped, stats.dropped);
+    return status;
+}
+
+/* Lower for one size and prove what came out. */
+static ccl_status_t lower_at(const ccl_i_compare_t *c, const ccl_ctx_t *ctx, ccl_routes_t *routes,
+                             const ccl_schedule_t *schedule, uint32_t contender, double size_bytes,
+                             ccl_program_t **out, ccl_error_t *err) {
+    const ccl_way_t way = c->ready[contender].way;
+    ccl_sim_options_t sim = ccl_i_compare_sim(c, contender, size_bytes);
+    const ccl_contender_t *by = &c->options->contenders[contender];
+    ccl_make_options_t make = ccl_i_make_options(way, &c->options->lower, &sim);
+    make.no_prove = by->schedule && c->options->no_verify;
+    make.wrong = by->schedule ? CCL_CHECK : CCL_ERR_INTERNAL;
+    return ccl_make_program(ctx, c->topo, routes, schedule, &make, out, err);
+}
+
+static ccl_status_t check_ranks(const ccl_i_compare_t *c, const char *form,
+                                const ccl_collective_t *coll, ccl_error_t *err) {
+    if (coll->nranks != c->topo->nranks)
+        return ccl_fail(err, CCL_ERR_INPUT, "the %s has %u ranks, the topology %u", form,
+                        coll->nranks, c->topo->nranks);
+    if (coll->kind != c->want->kind)
+        return ccl_fail(err, CCL_ERR_INPUT, "the %s is an %s, not an %s", form, coll->name,
+                        c->want->name);
+    return CCL_OK;
+}
+
+static ccl_status_t prepare_program(ccl_i_compare_t *c, uint32_t i, uint32_t worker,
+                                    ccl_error_t *err) {
+    const ccl_contender_t *contender = &c->options->contenders[i];
+    ccl_i_ready_t *r = &c->ready[i];
+    ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
+    ccl_routes_t *routes = NULL;
+    CCL_TRY(ccl_i_compare_routes(c, worker, &routes, err));
+    if (contender->program) {
+        r->program = contender->program;
+        CCL_TRY(check_ranks(c, "program", r->program->coll, err));
+        return c->options->no_verify ? CCL_OK
+                                     : ccl_make_proven(&ctx, r->program, r->way.granularity,
+                                                       CCL_EXECUTOR_ANY, CCL_CHECK, err);
+    }
+    if (contender->schedule) {
+        r->schedule = contender->schedule;
+        CCL_TRY(check_ranks(c, "schedule", r->schedule->coll, err));
+    } else {
+        const ccl_synth_ops_t *ops = ccl_synth_find(contender->name);
+        r->by_size = ops && ops->by_size && c->options->nsizes > 0;
+        double start_s = ccl_now_s();
+        CCL_TRY(synthesize_at(c, &ctx, routes, i, r->first, &r->made, err));
+        r->synth_s = ccl_now_s() - start_s;
+        r->schedule = r->made;
+    }
+    /* HPDS and state look at runs, capacity at the bytes of a piece: each size is lowered for
+       itself. */
+    if (r->by_size || r->way.allocation != CCL_ALLOCATE_CONNECTION ||
+        r->way.order == CCL_ORDER_HPDS) {
+        r->kept = calloc(c->options->nsizes, sizeof *r->kept);
+        return r->kept ? CCL_OK : ccl_fail_nomem(err);
+    }
+    CCL_TRY(lower_at(c, &ctx, routes, r->schedule, i, c->options->sizes_bytes[0], &r->own, err));
+    r->program = r->own;
+    r->schedule = NULL;
+    ccl_schedule_destroy(r->made);
+    r->made = NULL;
+    return CCL_OK;
+}
+
+/* Is something of contender i to be run, and what is the first? */
+static bool wanted(const ccl_i_compare_t *c, uint32_t i, uint32_t *first) {
+    uint32_t nc = c->options->ncontenders;
+    for (uint32_t s = 0; s < c->options->nsizes; s++) {
+        bool again = c->out->winner[s] == i;
+        for (uint32_t k = 0; k < c->nagain && !again; k++)
+            again = c->again[k] == s * nc + i;
+        if (c->known[(size_t)s * nc + i] && !again)
+            continue;
+        *first = s;
+        return true;
+    }
+    return false;
+}
+
+ccl_status_t ccl_i_compare_prepare(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
+    ccl_i_compare_t *c = user;
+    ccl_i_ready_t *r = &c->ready[index];
+    if (r->tried || !wanted(c, index, &r->first))
+        return CCL_OK;
+    r->tried = true;
+    CCL_TRY(ccl_i_compare_poll(c, "synthesize", worker));
+    ccl_error_clear(&r->err);
+    r->status = prepare_program(c, index, worker, &r->err);
+    if (r->status != CCL_OK) {
+        r->program = NULL;
+        r->schedule = NULL;
+    }
+    if (ccl_i_stops_all(r->status)) {
+        if (err)
+            *err = r->err;
+        return r->status;
+    }
+    atomic_fetch_add(&c->done, 1);
+    return CCL_OK;
+}
+
+ccl_status_t ccl_i_compare_time(ccl_i_compare_t *c, const ccl_ctx_t *ctx, ccl_routes_t *routes,
+                                const ccl_program_t *program, ccl_sim_options_t sim, double *out,
+                                ccl_error_t *err) {
+    ccl_sim_result_t *result = NULL;
+    ccl_status_t status = ccl_sim_program(ctx, c->topo, routes, program, &sim, &result, err);
+    if (status == CCL_OK)
+        *out = result->time_s;
+    ccl_sim_result_destroy(result);
+    return status;
+}
+
+void ccl_i_compare_warning(ccl_log_level_t level, const char *subsystem, const char *text,
+                           void *user) {
+    ccl_i_ready_t *r = user;
+    (void)subsystem;
+    if (level != CCL_LOG_WARN || r->nwarnings == CCL_I_COMPARE_WARNINGS)
+        return;
+    r->warnings[r->nwarnings] = strdup(text);
+    if (r->warnings[r->nwarnings])
+        r->nwarnings++;
+    else
+        r->nomem = true;
+}
+
+static ccl_status_t run_program(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
+                                const ccl_program_t *program, ccl_routes_t *routes,
+                                ccl_compare_cell_t *cell, ccl_error_t *err) {
+    ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
+    ccl_sim_result_t *result = NULL;
+    double size_bytes = c->options->sizes_bytes[size];
+    ccl_sim_options_t sim = ccl_i_compare_sim(c, contender, size_bytes);
+    if (size == 0) { /* one worker's */
+        ctx.log = ccl_i_compare_warning;
+        ctx.log_user = &c->ready[contender];
+    }
+    ccl_status_t status = ccl_sim_program(&ctx, c->topo, routes, program, &sim, &result, err);
+    ctx.log = NULL;
+    if (c->ready[contender].nomem)
+        status = ccl_fail_nomem(err);
+    if (status == CCL_OK) {
+        cell->time_s = cell->low_s = cell->high_s = result->time_s;
+        cell->algbw_GBps = result->algbw_GBps;
+        cell->busbw_GBps = result->busbw_GBps;
+        cell->batches = result->batches;
+        ccl_sim_usage(program, result, &cell->usage);
+    }
+    ccl_sim_result_destroy(result);
+    return status;
+}
+
+ccl_status_t ccl_i_compare_program(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
+                                   ccl_routes_t *routes, const ccl_program_t **out,
+                                   ccl_program_t **own, ccl_error_t *err) {
+    const ccl_i_ready_t *r = &c->ready[contender];
+    ccl_program_t *made = NULL;
+    ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
+    *own = NULL;
+    if (r->status != CCL_OK) {
+        if (err)
+            *err = r->err;
+        return r->status;
+    }
+    if (r->program || r->kept[size]) {
+        *out = r->program ? r->program : r->kept[size];
+        return CCL_OK;
+    }
+    ccl_schedule_t *anew = NULL;
+    if (r->by_size && size != r->first)
+        CCL_TRY(synthesize_at(c, &ctx, routes, contender, size, &anew, err));
+    ccl_status_t status = lower_at(c, &ctx, routes, anew ? anew : r->schedule, contender,
+                                   c->options->sizes_bytes[size], &made, err);
+    ccl_schedule_destroy(anew);
+    CCL_TRY(status);
+    if ((double)made->nsteps * c->options->nsizes <= KEPT_STEPS)
+        r->kept[size] = made; /* a size and a contender belong to one worker */
+    else
+        *own = made;
+    *out = made;
+    return CCL_OK;
+}
+
+static ccl_status_t run_cell(ccl_i_compare_t *c, uint32_t size, uint32_t contender, uint32_t worker,
+                             ccl_compare_cell_t *cell, ccl_error_t *err) {
+    ccl_routes_t *routes = NULL;
+    const ccl_program_t *program = NULL;
+    ccl_program_t *own = NULL;
+    CCL_TRY(ccl_i_compare_routes(c, worker, &routes, err));
+    CCL_TRY(ccl_i_compare_program(c, size, contender, routes, &program, &own, err));
+    cell->usage.thread_blocks = ccl_i_most_blocks(program, c->ready[contender].way.granularity);
+    ccl_status_t status = run_program(c, size, contender, program, routes, cell, err);
+    ccl_program_destroy(own);
+    return status;
+}
+
+/* What a cell says, as a point has it. */
+static void keep_cell(const ccl_i_ready_t *r, const ccl_compare_cell_t *cell, const char *why,
+                      double bound_s, ccl_point_result_t *out) {
+    *out = (ccl_point_result_t){.status = cell->status,
+                                .time_s = cell->time_s,
+                                .algbw_GBps = cell->algbw_GBps,
+                                .busbw_GBps = cell->busbw_GBps,
+                                .bound_s = bound_s,
+                                .synth_s = r->synth_s,
+                                .thread_blocks = cell->usage.thread_blocks,
+                                .batches = cell->batches,
+                                .comm_share = cell->usage.comm_share,
+                                .mean_idle_share = cell->usage.mean_idle_share,
+                                .max_idle_share = cell->usage.max_idle_share,
+                                .link_utilization = cell->usage.link_utilization};
+    snprintf(out->why, sizeof out->why, "%.255s", why ? why : "");
+}
+
+void ccl_i_compare_take(const ccl_point_result_t *r, ccl_compare_cell_t *cell) {
+    cell->status = r->status;
+    cell->time_s = cell->low_s = cell->high_s = r->time_s;
+    cell->algbw_GBps = r->algbw_GBps;
+    cell->busbw_GBps = r->busbw_GBps;
+    cell->batches = r->batches;
+    cell->usage.thread_blocks = r->thread_blocks;
+    if (r->status == CCL_OK)
+        cell->usage = (ccl_sim_usage_t){r->thread_blocks, r->comm_share, r->mean_idle_share,
+                                        r->max_idle_share, r->link_utilization};
+}
+
+ccl_point_t ccl_i_compare_point(const ccl_i_compare_t *c, uint32_t size, uint32_t contender) {
+    ccl_point_t p = {.settings = c->ready[contender].settings,
+                     .seed = c->ctx ? c->ctx->seed : 1,
+                     .size_bytes = c->options->sizes_bytes[size]};
+    memcpy(p.topology, c->topology, sizeof p.topology);
+    memcpy(p.demand, c->demand, sizeof p.demand);
+    return p;
+}
+
+static ccl_status_t write_down(ccl_i_compare_t *c, uint32_t size, uint32_t contender, double eval_s,
+                               const char *why, ccl_error_t *err) {
+    const ccl_i_ready_t *r = &c->ready[contender];
+    ccl_point_result_t result;
+    /* With more memory it may be another time. */
+    bool scarce =
+        c->out->cells[(size_t)size * c->options->ncontenders + contender].status == CCL_ERR_NOMEM ||
+        atomic_load(&r->dropped);
+    if (!r->settings || scarce)
+        return CCL_OK;
+    ccl_point_t point = ccl_i_compare_point(c, size, contender);
+    keep_cell(r, &c->out->cells[(size_t)size * c->options->ncontenders + contender], why,
+              c->out->bound_s[size], &result);
+    result.eval_s = eval_s;
+    return ccl_notebook_add(c->options->notebook, &point, &result, c->options->profile, err);
+}
+
+ccl_status_t ccl_i_compare_simulate(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
+    ccl_i_compare_t *c = user;
+    uint32_t nc = c->options->ncontenders;
+    /* Big sizes take longest: start with them. */
+    uint32_t size = c->options->nsizes - 1 - index / nc, contender = index % nc;
+    const ccl_i_ready_t *r = &c->ready[contender];
+    ccl_compare_cell_t *cell = &c->out->cells[(size_t)size * nc + contender];
+    ccl_error_t why = r->err;
+    CCL_TRY(ccl_i_compare_poll(c, "simulate", worker));
+    atomic_fetch_add(&c->done, 1);
+    if (c->known[(size_t)size * nc + contender])
+        return CCL_OK;
+    double start_s = ccl_now_s();
+    cell->status = r->status;
+    if (r->program || r->schedule)
+        cell->status = run_cell(c, size, contender, worker, cell, &why);
+    if (ccl_i_stops_all(cell->status)) {
+        if (err)
+            *err = why;
+        return cell->status;
+    }
+    if (cell->status != CCL_OK && (r->program || r->schedule)) {
+        char **text = &c->cell_why[(size_t)size * nc + contender];
+        *text = strdup(why.text);
+        if (!*text)
+            return ccl_fail_nomem(err);
+    }
+    return write_down(c, size, contender, ccl_now_s() - start_s, why.text, err);
+}

@@ -1,0 +1,79 @@
+/* Private to search: the state of a comparison, and its cells: one contender at one size. */
+#ifndef CCL_SEARCH_CELLS_H
+#define CCL_SEARCH_CELLS_H
+
+#include "search/compare/points.h"
+
+#include <stdatomic.h>
+
+enum { CCL_I_COMPARE_WARNINGS = 8 };
+
+/** One contender made ready. */
+typedef struct ccl_i_ready {
+    ccl_program_t *own;           /* made here */
+    const ccl_program_t *program; /* for all sizes; NULL: by size, or it does not take part */
+    ccl_schedule_t *made;         /* by size: synthesized here */
+    bool by_size, tried;          /* `made` is for size `first`, others are synthesized anew */
+    uint32_t first;               /* the first size that is asked for */
+    char *settings;               /* malloc'ed, in the notebook; NULL: it is not */
+    double synth_s;
+    const ccl_schedule_t *schedule; /* by size: lowered for each; else NULL */
+    ccl_program_t **kept;           /* [nsizes] by size: until the winner is known, if small */
+    ccl_way_t way;
+    ccl_status_t status;
+    ccl_error_t err;
+    char *warnings[CCL_I_COMPARE_WARNINGS]; /* malloc'ed: of the simulator, at the first size */
+    uint32_t nwarnings;
+    bool nomem;
+    atomic_uint_least64_t dropped; /* candidates that its synthesizer had no memory for, any size */
+} ccl_i_ready_t;
+
+typedef struct ccl_i_compare {
+    const ccl_ctx_t *ctx;
+    const ccl_topology_t *topo;
+    const ccl_collective_t *want;
+    const ccl_compare_options_t *options;
+    ccl_comparison_t *out;
+    ccl_i_ready_t *ready; /* [ncontenders] */
+    char **cell_why;      /* [nsizes][ncontenders] malloc'ed, NULL: it ran */
+    bool *known;          /* [nsizes][ncontenders] the notebook had it */
+    uint32_t *again;      /* cells that are run at another size for ties */
+    uint32_t nagain;
+    ccl_content_t topology, demand; /* of the notebook */
+    ccl_routes_t **routes;          /* [threads], made when first needed */
+    atomic_uint unsure;             /* cells without a spread, sizes without links: no memory */
+    atomic_uint_least64_t done;
+    uint64_t total;
+} ccl_i_compare_t;
+
+/** Report progress; callbacks come from the first worker only. */
+ccl_status_t ccl_i_compare_poll(ccl_i_compare_t *c, const char *phase, uint32_t worker);
+/** A worker's own routes, made when first asked for. */
+ccl_status_t ccl_i_compare_routes(ccl_i_compare_t *c, uint32_t worker, ccl_routes_t **out,
+                                  ccl_error_t *err);
+/** The simulator's options of one contender at one size. */
+ccl_sim_options_t ccl_i_compare_sim(const ccl_i_compare_t *c, uint32_t contender,
+                                    double size_bytes);
+/** How contender i is lowered and run: its own way, but for what the caller fixed. */
+ccl_way_t ccl_i_compare_way(const ccl_i_compare_t *c, uint32_t i);
+/** Make a contender ready: synthesized, lowered, proven. A task of ccl_parallel(). */
+ccl_status_t ccl_i_compare_prepare(uint32_t index, uint32_t worker, void *user, ccl_error_t *err);
+/** One run; only its time is kept. */
+ccl_status_t ccl_i_compare_time(ccl_i_compare_t *c, const ccl_ctx_t *ctx, ccl_routes_t *routes,
+                                const ccl_program_t *program, ccl_sim_options_t sim, double *out,
+                                ccl_error_t *err);
+/** Of a contender at the first size: one worker, so no lock. */
+void ccl_i_compare_warning(ccl_log_level_t level, const char *subsystem, const char *text,
+                           void *user);
+/** The program of a contender at a size. @param own  set when the caller is to destroy it. */
+ccl_status_t ccl_i_compare_program(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
+                                   ccl_routes_t *routes, const ccl_program_t **out,
+                                   ccl_program_t **own, ccl_error_t *err);
+/** A cell as the notebook has it. */
+void ccl_i_compare_take(const ccl_point_result_t *r, ccl_compare_cell_t *cell);
+/** The notebook's point of a cell. */
+ccl_point_t ccl_i_compare_point(const ccl_i_compare_t *c, uint32_t size, uint32_t contender);
+/** Run one cell. A task like ccl_i_compare_prepare(). */
+ccl_status_t ccl_i_compare_simulate(uint32_t index, uint32_t worker, void *user, ccl_error_t *err);
+
+#endif

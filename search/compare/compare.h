@@ -1,0 +1,92 @@
+/**
+ * @file compare.h
+ * Which schedule wins: every chosen synthesizer at every size.
+ */
+#ifndef CCL_SEARCH_COMPARE_H
+#define CCL_SEARCH_COMPARE_H
+
+#include "search/notebook/notebook.h"
+#include "synth/synth.h"
+
+CCL_BEGIN_DECLS
+
+/** One contender: a synthesizer, or a schedule or a program of the user's. */
+typedef struct ccl_contender {
+    const char *name;               /**< column title */
+    const ccl_program_t *program;   /**< NULL: `schedule`, or synthesize `name` */
+    const ccl_schedule_t *schedule; /**< lowered here; used when there is no program */
+    const ccl_way_t *way;           /**< how a schedule is lowered; NULL: the synthesizer's way */
+} ccl_contender_t;
+
+typedef struct ccl_compare_options {
+    size_t size;
+    const ccl_contender_t *contenders;
+    uint32_t ncontenders;
+    const double *sizes_bytes;
+    uint32_t nsizes;
+    ccl_synth_options_t synth;
+    ccl_lower_options_t lower; /**< topology, routes, size, batches and level are set per run */
+    ccl_sim_options_t sim;     /**< size_bytes is set per run; granularity: of programs, and of
+                                    schedules without a way of their own */
+    bool no_verify;            /**< take contenders' own programs without proof */
+    unsigned way_bits;        /**< CCL_WAY_*: what lower and sim say of the way holds for contenders
+                                   with a way of their own too */
+    ccl_notebook_t *notebook; /**< synthesizers' times are looked up there and written down, as
+                                   ccl_tune() does with the same settings; NULL: none. Not with what
+                                   ccl_compare_untold() names */
+    const ccl_topology_t *known_as; /**< the cluster under which they are: with a profile, as it is
+                                         for protocol Simple; NULL: the one compared on */
+    const char *profile;            /**< name of the profile that was laid over it; NULL: none */
+} ccl_compare_options_t;
+
+typedef struct ccl_compare_cell {
+    ccl_status_t status; /**< CCL_OK, or why there is no time */
+    const char *why;     /**< then one line, where it takes part; else NULL */
+    double time_s, algbw_GBps, busbw_GBps;
+    double low_s, high_s; /**< spread over sizes (1 -+ 1e-6) where ties hang on it, of a winner
+                               and those near to it; else time_s */
+    uint32_t batches;
+    ccl_sim_usage_t usage;
+} ccl_compare_cell_t;
+
+typedef struct ccl_comparison {
+    uint32_t ncontenders, nsizes;
+    const char **names;      /**< [ncontenders] */
+    const char **why_not;    /**< [ncontenders] NULL, or why it does not take part */
+    uint32_t *thread_blocks; /**< [ncontenders] most per GPU, at any size */
+    ccl_way_t *ways;         /**< [ncontenders]; of a program only its level is known */
+    bool *lowered;           /**< [ncontenders] false: a program of the user's */
+    double *sizes_bytes;     /**< [nsizes] */
+    double *bound_s; /**< [nsizes] lower bound (ccl_bound) of any protocol: no time is less */
+    ccl_compare_cell_t *cells; /**< [nsizes][ncontenders] */
+    uint32_t *winner;          /**< [nsizes] contender, CCL_NONE: none ran */
+    bool *tie;                 /**< [nsizes] another is within the winner's spread */
+    ccl_sim_result_t **best;   /**< [nsizes] full result of the winner; NULL: none, or no memory */
+    uint32_t nwarnings;
+    const char **warnings; /**< [nwarnings] of the simulator on this cluster, each kind once; the
+                                last one of what is missing for lack of memory, if anything is */
+    uint32_t resumed;      /**< cells that the notebook had */
+    ccl_arena_t arena;
+} ccl_comparison_t;
+
+/**
+ * Synthesize, lower, verify and simulate every contender at every size, in parallel.
+ * Where others are within a quarter of the winner it is run again at (1 -+ 1e-6) times the size,
+ * and so are those that are slower than it ever was; a winner inside the spread of another is a
+ * tie. Contenders that there is no memory for do not take part, the others go on.
+ * @retval CCL_ERR_NOMEM  there is none for anybody.
+ * @par Determinism  the same for any number of threads, as long as there is memory.
+ */
+ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                         const ccl_collective_t *want, const ccl_compare_options_t *options,
+                         ccl_comparison_t **out, ccl_error_t *err);
+/** An option that the settings of a point do not tell, so that the notebook is no use; NULL: none.
+ */
+const char *ccl_compare_untold(const ccl_compare_options_t *options);
+/** Do two warnings say the same of different links or transports (which stand before the colon)? */
+bool ccl_warnings_alike(const char *a, const char *b);
+/** Frees it and all it owns; NULL is fine. */
+void ccl_comparison_destroy(ccl_comparison_t *comparison);
+
+CCL_END_DECLS
+#endif
