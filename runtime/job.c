@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** What a process tells the others after a run. */
+/** What a process sends to the others after a run. */
 typedef struct outcome {
     ccl_status_t status;
     uint32_t hung;
@@ -156,8 +156,8 @@ static ccl_status_t finish(ccl_i_job_t *job, uint32_t launched, const ccl_i_watc
 }
 
 /**
- * Launch, start with everybody else, wait for the end. Returns the job's status, also when the run
- * was stopped; then the process must not go on.
+ * Launch, start with all other processes, wait for the end. Returns the job's status, also when the
+ * run was stopped; then the process must not go on.
  */
 static ccl_status_t launch(ccl_i_job_t *job, bool timed, ccl_error_t *err) {
     ccl_i_words_t *w = job->words;
@@ -194,7 +194,7 @@ static ccl_status_t launch(ccl_i_job_t *job, bool timed, ccl_error_t *err) {
 }
 
 /**
- * Everybody learns what everybody found; times are the slowest process's.
+ * Every process learns what all processes found; times are the slowest process's.
  * @param watch  while others may still run; NULL afterwards.
  */
 static ccl_status_t merge(ccl_i_job_t *job, const outcome_t *mine, const ccl_i_watch_t *watch,
@@ -275,7 +275,7 @@ static ccl_status_t wrong_data(const ccl_i_job_t *job, const outcome_t *o, ccl_e
                     ccl_type_name(job->options->type));
 }
 
-/** Places of all units at everybody. */
+/** Places of all units, known to every process. */
 static ccl_status_t gather_places(ccl_i_job_t *job, ccl_device_place_t **out, ccl_error_t *err) {
     uint32_t n = job->plan->dev.nunits;
     size_t bytes = n * sizeof(ccl_device_place_t);

@@ -169,7 +169,7 @@ static ccl_status_t find_device(ccl_i_job_t *job, bool *host_out, ccl_error_t *e
     return CCL_OK;
 }
 
-/** The host: one part, whose memory everybody on the machine may share. */
+/** The host: one part, whose memory all processes on the machine may share. */
 static ccl_status_t open_host(ccl_i_job_t *job, ccl_error_t *err) {
     job->parts = calloc(1, sizeof *job->parts);
     if (!job->parts)

@@ -1,6 +1,6 @@
 /**
  * @file place.c
- * Who tells a process its place in a job: its options, the launcher's environment, or MPI.
+ * From where a process knows its place in a job: its options, the launcher's environment, or MPI.
  */
 #define _GNU_SOURCE
 #include "runtime/wire/bootstrap.h"

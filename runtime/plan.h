@@ -65,7 +65,7 @@ typedef struct ccl_i_plan {
     uint64_t transfers; /* slices handed over in a run */
 } ccl_i_run_plan_t;
 
-/** @retval CCL_CHECK  ccl_program_check() finds a fault, which the error tells. */
+/** @retval CCL_CHECK  ccl_program_check() finds a fault, which the error names. */
 ccl_status_t ccl_i_run_plan_init(const ccl_program_t *program, const ccl_run_options_t *options,
                                  ccl_i_run_plan_t *out, ccl_error_t *err);
 void ccl_i_run_plan_fini(ccl_i_run_plan_t *plan);

@@ -115,7 +115,7 @@ static ccl_status_t open_hom(ccl_i_job_t *job, const card_t *all, ccl_run_result
     return status;
 }
 
-/** Everybody runs the same, on which devices, and how many of them share this machine. */
+/** All processes run the same, on which devices, and how many of them share this machine. */
 static ccl_status_t introduce(ccl_i_job_t *job, uint32_t *here_out, ccl_run_result_t *result,
                               ccl_error_t *err) {
     card_t mine = {.run = ccl_i_bootstrap_fingerprint(job->plan, job->options),
@@ -240,7 +240,7 @@ static ccl_status_t run_process(ccl_i_job_t *job, ccl_run_result_t *result, ccl_
     job->first_rank = ccl_i_first_rank(job->plan, job->nprocesses, job->self);
     job->end_rank = ccl_i_first_rank(job->plan, job->nprocesses, job->self + 1);
     ccl_status_t status = introduce(job, &here, result, err);
-    if (job->mixed) { /* unlike devices have no memory that all of them see */
+    if (job->mixed) { /* different devices have no memory that all of them see */
         job->region = NULL;
         job->region_is_shared = false;
     }
@@ -381,7 +381,7 @@ end:
 
 /* ---------------------------------------------------------------- children with devices */
 
-/** What the leader of such a family tells, in memory that this process shares with it. */
+/** What the leader of such a family reports, in memory that this process shares with it. */
 typedef struct report {
     bool done;
     ccl_status_t status;

@@ -5,7 +5,7 @@
 
 #include "schedule/schedule.h"
 
-/* Shares of demands are rounded down to so many parts of a message. */
+/* Shares of demands are rounded down to multiples of 1/PARTS of a message. */
 #define PARTS ((uint64_t)1 << 20)
 
 static ccl_status_t built_in(const ccl_ctx_t *ctx, const ccl_topology_t *topo,

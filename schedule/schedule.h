@@ -38,17 +38,20 @@ typedef struct ccl_chunk {
 } ccl_chunk_t;
 
 /**
- * `size` of a collective is nccl-tests': the largest of a rank's buffers. Chunks of the built-in
- * kinds, c = chunks_per_block, n = nranks, all of equal share:
- *   allreduce, broadcast, reduce   c chunks, share 1/c; chunk k is element k of every buffer
- *   allgather, gather              n c chunks; chunk r c + j from rank r; output element r c + j
- *   reducescatter, scatter         n c chunks; chunk r c + j to rank r; input element r c + j
- *   alltoall                       n n c chunks; chunk (s n + d) c + j from s (input element d c +
- * j) to d (output element s c + j), share 1/(n c) sendrecv                       n c chunks; chunk
- * r c + j from r to (r + 1) mod n, share 1/c custom                         input of a rank: the
- * chunks it is a source of, ascending; output: the chunks it is a destination of, ascending Sources
- * are among the destinations wherever the operation leaves them a copy: every rank of an allgather,
- * the root of a broadcast, gather or scatter, rank s of an alltoall's chunk (s, s).
+ * What has to be moved. `size` is nccl-tests': the largest of a rank's buffers. Chunks of the
+ * built-in kinds, with c = `chunks_per_block` (of a shard) and n = nranks, all of equal share:
+ *
+ * - allreduce, broadcast, reduce: c chunks, share 1/c; chunk k is element k of every buffer.
+ * - allgather, gather: n c chunks; chunk r c + j from rank r; output element r c + j.
+ * - reducescatter, scatter: n c chunks; chunk r c + j to rank r; input element r c + j.
+ * - alltoall: n n c chunks; chunk (s n + d) c + j from s (input element d c + j) to d (output
+ *   element s c + j), share 1/(n c).
+ * - sendrecv: n c chunks; chunk r c + j from r to (r + 1) mod n, share 1/c.
+ * - custom: a rank's input is the chunks that it is a source of, ascending; its output those that
+ *   it is a destination of, ascending.
+ *
+ * Sources are among the destinations wherever the operation leaves them a copy: every rank of an
+ * allgather, the root of a broadcast, gather or scatter, rank s of an alltoall's chunk (s, s).
  */
 typedef struct ccl_collective {
     ccl_collective_kind_t kind;
@@ -68,7 +71,8 @@ ccl_status_t ccl_collective_kind_parse(const char *text, ccl_collective_kind_t *
                                        ccl_error_t *err);
 /** Broadcast, reduce, gather, scatter: do they have a root? */
 bool ccl_collective_kind_is_rooted(ccl_collective_kind_t kind);
-/** A built-in collective. @param chunks_per_block >= 1. @param root used by rooted kinds. */
+/** A built-in collective. @param chunks_per_block of a shard, >= 1. @param root used by rooted
+ * kinds. */
 ccl_status_t ccl_collective_create(ccl_collective_kind_t kind, uint32_t nranks,
                                    uint32_t chunks_per_block, uint32_t root, ccl_collective_t **out,
                                    ccl_error_t *err);
@@ -175,7 +179,7 @@ typedef struct ccl_schedule_builder ccl_schedule_builder_t;
 ccl_schedule_builder_t *ccl_schedule_builder_create(const char *name, ccl_collective_t *coll);
 /** Frees it and all it owns; NULL is fine. */
 void ccl_schedule_builder_destroy(ccl_schedule_builder_t *b);
-/** Out of memory is remembered and told by finish. */
+/** Out of memory is remembered and reported by finish. */
 void ccl_schedule_builder_add(ccl_schedule_builder_t *b, ccl_transfer_t transfer);
 /** Checks ranges, sorts by step (stable), destroys the builder, also on failure. */
 ccl_status_t ccl_schedule_builder_finish(ccl_schedule_builder_t *b, ccl_schedule_t **out,
@@ -341,7 +345,7 @@ void ccl_program_builder_shares(ccl_program_builder_t *b, uint32_t rank, ccl_buf
 uint32_t ccl_program_builder_tb(ccl_program_builder_t *b, uint32_t rank, uint32_t send_peer,
                                 uint32_t recv_peer, uint32_t channel);
 /** Append a step to block `tb`; its index in the block is returned. dep_tb is an id, as in
-   ccl_step_t. has_dep of the awaited steps and `s` are set by finish. Out of memory is told by
+   ccl_step_t. has_dep of the awaited steps and `s` are set by finish. Out of memory is reported by
    finish. */
 uint32_t ccl_program_builder_step(ccl_program_builder_t *b, uint32_t tb, ccl_step_t step);
 /** The same for a block that several connections share; its own peers must be CCL_NONE. */
@@ -436,7 +440,7 @@ typedef struct ccl_c2c_message {
     bool receives;
 } ccl_c2c_message_t;
 
-/** What becomes zero when sums are to be made (RefreshFunc): of `total` chunks all but `count`. */
+/** What becomes zero before a reduction (RefreshFunc): of `total` chunks all but `count`. */
 typedef struct ccl_c2c_refresh {
     int32_t buffer;                       /**< 1 output, 2 scratch; -1: FlagCX's choice */
     uint32_t start, offset, count, total; /**< in chunks; offset from start */
@@ -471,13 +475,13 @@ typedef struct ccl_c2c_groups {
  * rest to collectives inside: all of a cluster before (AllGather, or Broadcast in the root's
  * cluster), a Broadcast from each border rank behind each step.
  *
- * With sums (allreduce, reduce, reducescatter of two clusters): Reduces to the ranks that send or
- * keep the sums, zeros elsewhere, what crosses, one call that adds it (AllReduce of what is summed
- * in the cluster, Reduce, ReduceScatter), and for allreduce the results back and a Broadcast of
- * them.
+ * With a reduction (allreduce, reduce, reducescatter of two clusters): Reduces to the ranks that
+ * send or keep the results, zeros elsewhere, what crosses, one call that adds it (AllReduce of what
+ * is reduced in the cluster, Reduce, ReduceScatter), and for allreduce the results back and a
+ * Broadcast of them.
  *
- * @retval CCL_UNSUPPORTED  another collective; sums and more than two clusters, or chunks whose
- *         sums are not consecutive, or a rank that adds itself; clusters whose ranks are not
+ * @retval CCL_UNSUPPORTED  another collective; a reduction and more than two clusters, or chunks
+ * whose results are not consecutive, or a rank that reduces itself; clusters whose ranks are not
  *         consecutive; a chunk that does not enter every other cluster once, or leaves one again by
  *         another rank than it came in by.
  * @par Source  FlagCX's planner and its XML reader, which take a plan per rank.
@@ -485,7 +489,7 @@ typedef struct ccl_c2c_groups {
 ccl_status_t ccl_c2c_plan_create(const ccl_schedule_t *schedule, const ccl_c2c_groups_t *groups,
                                  uint32_t rank, ccl_c2c_plan_t **out, ccl_error_t *err);
 ccl_status_t ccl_c2c_plan_write_xml(const ccl_c2c_plan_t *plan, ccl_text_t *out, ccl_error_t *err);
-/** Such a file, of any origin. @param rank  which the file's name tells: PREFIX_RANK.xml. */
+/** Such a file, of any origin. @param rank  as in the file's name: PREFIX_RANK.xml. */
 ccl_status_t ccl_c2c_plan_read_xml(const char *name, const char *text, size_t len, uint32_t rank,
                                    ccl_c2c_plan_t **out, ccl_error_t *err);
 /** Frees it and all it owns; NULL is fine. */
@@ -494,7 +498,7 @@ void ccl_c2c_plan_destroy(ccl_c2c_plan_t *plan);
  * Do the plans of all ranks cross borders exactly as the schedule does, with each receive met by
  * its send, and do all ranks have all chunks in the end?
  * @param plans  [groups->nranks], of ranks in order.
- * @retval CCL_CHECK  they do not; err tells the first fault.
+ * @retval CCL_CHECK  they do not; err names the first fault.
  */
 ccl_status_t ccl_c2c_plans_verify(const ccl_schedule_t *schedule, const ccl_c2c_groups_t *groups,
                                   const ccl_c2c_plan_t *const *plans, ccl_error_t *err);
@@ -627,7 +631,7 @@ typedef struct ccl_deadlock {
     ccl_deadlock_cause_t cause;    /**< of callers that look for it */
 } ccl_deadlock_t;
 /**
- * Run a program untimed and tell whether it finishes. At algorithm and stage level one micro-batch
+ * Run a program untimed and find whether it finishes. At algorithm and stage level one micro-batch
  * decides for all (a run that ends with empty FIFOs can be repeated, and FIFO networks are
  * determinate); at task level all batches are run.
  */

@@ -50,7 +50,7 @@ typedef struct ccl_compare_cell {
     ccl_status_t status; /**< CCL_OK, or why there is no time */
     const char *why;     /**< then one line, where it takes part; else NULL */
     double time_s, algbw_GBps, busbw_GBps;
-    double low_s, high_s; /**< spread over sizes (1 -+ 1e-6) where ties hang on it, of a winner
+    double low_s, high_s; /**< spread over sizes (1 -+ 1e-6) where ties depend on it, of a winner
                                and those near to it; else time_s */
     uint32_t batches;
     ccl_sim_usage_t usage;
@@ -87,7 +87,7 @@ typedef struct ccl_comparison {
 ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                          const ccl_collective_t *want, const ccl_compare_options_t *options,
                          ccl_comparison_t **out, ccl_error_t *err);
-/** An option that the settings of a point do not tell, so that the notebook is no use; NULL: none.
+/** An option that the settings of a point lack, so that the notebook is no use; NULL: none.
  */
 const char *ccl_compare_untold(const ccl_compare_options_t *options);
 /** Do two warnings say the same of different links or transports (which stand before the colon)? */
@@ -122,11 +122,11 @@ typedef struct ccl_lower_ways_options {
 
 /**
  * Lower a schedule every way given, prove each program at its level (with options->lower.executor's
- * limits), and simulate it, in parallel. A way that fails is told in its row; the schedule itself
+ * limits), and simulate it, in parallel. A way that fails says so in its row; the schedule itself
  * must be right.
  *
  * @param out  array [nways], freed with ccl_lowered_destroy().
- * @retval CCL_CHECK  the schedule is wrong (err tells its first fault).
+ * @retval CCL_CHECK  the schedule is wrong (err names its first fault).
  * @par Determinism  all but stats is the same for any number of threads; the wall times of stats
  * are undisturbed with one.
  */
@@ -139,7 +139,8 @@ void ccl_lowered_destroy(ccl_lowered_t *lowered, uint32_t n);
 /* ---------------------------------------------------------------- the lab notebook */
 
 /**
- * What writes points: version of ccllab and 12 digits of a hash of the sources that results hang on
+ * What writes points: version of ccllab and 12 digits of a hash of the sources that results depend
+ * on
  * ("0.1.0+1a2b3c4d5e6f"); static. Builds of the same sources have the same; points of another are
  * kept, listed, and never taken for this one's.
  */
@@ -196,7 +197,7 @@ ccl_status_t ccl_notebook_open(const char *path, bool write, ccl_notebook_t **ou
 /** Frees it and all it owns; NULL is fine. */
 void ccl_notebook_close(ccl_notebook_t *notebook);
 /**
- * Keep an input (a cluster, a demand, a profile) and tell its hash.
+ * Keep an input (a cluster, a demand, a profile) and return its hash.
  * @param notebook  NULL: only the hash.
  * @param kind      "topology", "demand", "profile".
  */
@@ -262,7 +263,7 @@ typedef enum ccl_knob {
     CCL_KNOB_IMPROVE, /**< tries of ccl_improve() */
     CCL_KNOBS
 } ccl_knob_t;
-/** Its option, as its owner declares it; NULL: no synthesizer has so many, or it is `with`. */
+/** Its option, as its owner declares it; NULL: no such knob, or it is `with`. */
 const ccl_option_t *ccl_knob_option(ccl_knob_t knob);
 /** "greedy, cegis": which synthesizers look at it, of those that only some do. Returns out. */
 const char *ccl_knob_owners(ccl_knob_t knob, char *out, size_t out_len);
@@ -328,7 +329,8 @@ typedef struct ccl_tune_options {
     double gap;               /**< a size is done when its time is within (1 + gap) of the bound */
     ccl_notebook_t *notebook; /**< NULL: none */
     const char *profile;      /**< name of the profile laid over the cluster; NULL: none */
-    uint32_t improve; /**< in the end ccl_improve() each size's best with so many tries; 0: none */
+    uint32_t improve; /**< in the end ccl_improve() each size's best with this number of tries; 0:
+                         none */
     ccl_team_t
         *team;     /**< NULL: this process does all; else the others of it do (ccl_tune_work()) */
     uint32_t turn; /**< with team: how many tunings it has done before this one */
@@ -413,7 +415,7 @@ ccl_scarcity_t ccl_tuning_scarcity(const ccl_tuning_t *tuning);
 /** How process 0 parts from the others of a team. */
 typedef enum ccl_team_parting {
     CCL_TEAM_APART,    /**< some have ended, or are still at work */
-    CCL_TEAM_TOGETHER, /**< everybody ends in order: MPI can be ended together */
+    CCL_TEAM_TOGETHER, /**< all processes end in order: MPI can be ended together */
     CCL_TEAM_NEXT      /**< for the next tuning: they call ccl_tune_work() again, with its turn */
 } ccl_team_parting_t;
 /**
@@ -493,7 +495,7 @@ ccl_status_t ccl_tune_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
 typedef struct ccl_replay_options {
     size_t size;
     ccl_run_options_t run; /**< device, workers, ranks; size, level, micro-batches: per point */
-    uint32_t top;          /**< so many of each size, the fastest; 0: 3 */
+    uint32_t top;          /**< points of each size that run, the fastest; 0: 3 */
     uint32_t repeats;      /**< interleaved over all points, the least counts; 0: 5 */
     ccl_host_measure_fn measure; /**< NULL: ccl_run_program() */
     void *measure_user;
@@ -534,14 +536,14 @@ typedef struct ccl_replay {
 /**
  * Run the fastest points of a tuning on a device, fit an overhead per primitive and a share of the
  * bandwidth for each transport that they use to the least times, and rank all points of the tuning
- * that have a time in full again with these: the same programs, simulated anew.
+ * that have a time in full again with these: the same programs, simulated again.
  *
  * @param tuning  of `topo`, which has a rank for each that is run; with options.keep, else only
  * what ran is ranked again (points, not ranked).
  * @param out     destroy with ccl_replay_destroy().
  * @retval CCL_INFEASIBLE   no point of the tuning has a time.
  * @retval CCL_ERR_MISSING  the device is not there. Where no point could run, the first one's
- *                          status and reason are told.
+ *                          status and reason are returned.
  */
 ccl_status_t ccl_tune_replay(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                              const ccl_collective_t *want, const ccl_tuning_t *tuning,
@@ -693,7 +695,7 @@ typedef struct ccl_explanation {
     ccl_counterfactual_t *tried; /**< [ntried] the shortest time first, those without one last */
     uint32_t ntried;
     uint32_t untried; /**< changes left out because a program of more than 200,000 primitives would
-                           be lowered anew for each */
+                           be lowered again for each */
     ccl_arena_t arena;
 } ccl_explanation_t;
 /**

@@ -246,7 +246,7 @@ static ccl_status_t fit(calibration_t *c, ccl_testbed_calibration_t *made, ccl_e
     return CCL_OK;
 }
 
-/** The plan with one rank per server, of the first so many. */
+/** The plan with one rank per server, of the first `nservers`. */
 static ccl_testbed_plan_t thin(const ccl_testbed_plan_t *plan, uint32_t nservers,
                                ccl_testbed_server_t *servers) {
     ccl_testbed_plan_t out = *plan;

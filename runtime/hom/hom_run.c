@@ -112,7 +112,7 @@ static void decide(ccl_i_hom_run_t *run, const card_t *cards, const char *const 
     }
 }
 
-/* ---------------------------------------------------------------- what is told */
+/* ---------------------------------------------------------------- what is reported */
 
 static ccl_status_t tell(const ccl_i_hom_run_t *run, ccl_run_result_t *result, ccl_error_t *err) {
     const ccl_i_hom_t *hom = &run->hom;

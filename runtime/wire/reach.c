@@ -114,7 +114,7 @@ ccl_status_t ccl_i_reach_parts(ccl_i_job_t *job, uint32_t devices, ccl_error_t *
     if (status == CCL_OK)
         status = ccl_i_group_exchange(job->group, &mine, sizeof mine, cards, NULL, err);
     for (uint32_t p = 0; p < n && status == CCL_OK; p++)
-        if (cards[p].devices == 0) /* everybody says so, nobody waits for the others */
+        if (cards[p].devices == 0) /* every process says so, none waits for the others */
             status = ccl_fail(err, CCL_ERR_MISSING, "no %s device is here", cards[p].kind);
     if (status == CCL_OK)
         status = set_parts(job, cards, err);
@@ -162,7 +162,7 @@ static uint64_t take(uint64_t *region_bytes, uint64_t bytes) {
     return at;
 }
 
-/** Sizes of all regions and what lies where in them: everybody finds the same. */
+/** Sizes of all regions and what lies where in them: every process finds the same. */
 static void lay_out(ccl_i_job_t *job) {
     ccl_i_reach_t *r = &job->reach;
     const ccl_i_run_plan_t *plan = job->plan;

@@ -42,7 +42,7 @@ typedef struct ccl_i_token {
 typedef struct ccl_i_lexer {
     const char *p, *end, *line_start;
     int line;
-    unsigned parens, nindents, dedents; /* dedents: still to be told */
+    unsigned parens, nindents, dedents; /* dedents: still to be returned */
     size_t indents[CCL_I_RESCCL_MAX_NESTING];
     bool fresh_line, ended;
     const char *file;

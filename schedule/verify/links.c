@@ -280,7 +280,7 @@ static bool step_shared(const ccl_program_t *p, const ccl_i_blocks_t *net, ccl_i
     return true;
 }
 
-/** Matches a program in which blocks share a connection; tells the fault if that has no end. */
+/** Matches a program in which blocks share a connection; names the fault if that has no end. */
 static ccl_status_t match_shared(const ccl_program_t *p, const ccl_i_blocks_t *net,
                                  ccl_i_links_t *links, ccl_verdict_t *v, ccl_error_t *err) {
     const ccl_tb_t *a = &p->tbs[net->blocks[net->twin_a].tb];

@@ -32,8 +32,9 @@ uint32_t ccl_i_default_slots(const char *proto);
 /* ---------------------------------------------------------------- sums (verify_sums.c) */
 
 /**
- * Sums of contributions, hash-consed. Ids below nranks are the contribution of one rank, higher
- * ones are unordered pairs of sums: equal ids are added up in the same order, so are bitwise equal.
+ * Reductions of contributions, hash-consed. Ids below nranks are the contribution of one rank,
+ * higher ones are unordered pairs of ids: equal ids are reduced in the same order, so are bitwise
+ * equal.
  */
 typedef struct ccl_i_sums {
     uint32_t nranks, words, nnodes;
@@ -112,7 +113,7 @@ typedef struct ccl_i_links {
     uint32_t *dep;      /* [nsteps] step waited for; else CCL_NONE */
     /*
      * Several blocks share one end of a connection, which is a fault. Then messages are matched as
-     * in a run in which each block in turn goes as far as it can, to tell what that does to the
+     * in a run in which each block in turn goes as far as it can, to find what that does to the
      * data.
      */
     bool shared;

@@ -16,8 +16,8 @@
 #include <string.h>
 
 #define SPREAD 1e-6
-/* Who is so much slower is no tie: a change of a millionth of the size brings a slice less, at most
-   20 % in what was measured (docs/decisions.md). */
+/* Whoever is slower by more than this is no tie: a change of a millionth of the size brings a slice
+   less, at most 20 % in what was measured (docs/decisions.md). */
 static const double NEAR = 0.25;
 
 enum { MAX_WARNINGS = 8 };
@@ -31,7 +31,7 @@ typedef struct ready {
     ccl_program_t *own;           /* made here */
     const ccl_program_t *program; /* for all sizes; NULL: by size, or it does not take part */
     ccl_schedule_t *made;         /* by size: synthesized here */
-    bool by_size, tried;          /* `made` is for size `first`, others are synthesized anew */
+    bool by_size, tried;          /* `made` is for size `first`, others are synthesized again */
     uint32_t first;               /* the first size that is asked for */
     char *settings;               /* malloc'ed, in the notebook; NULL: it is not */
     double synth_s;
@@ -674,7 +674,7 @@ static ccl_status_t allocate(compare_t *c, ccl_error_t *err) {
     return CCL_OK;
 }
 
-/* Who has no time at any size does not take part; the largest size tells why. */
+/* Who has no time at any size does not take part; the largest size says why. */
 static ccl_status_t explain(compare_t *c, ccl_error_t *err) {
     ccl_comparison_t *out = c->out;
     for (uint32_t i = 0; i < out->ncontenders; i++) {

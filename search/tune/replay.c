@@ -2,7 +2,8 @@
  * Tuned points on a device: the fastest of each size are run, what the simulator thought of the
  * cluster's transports is fitted to their times, and they are ranked again with that. Fitted are,
  * for each transport that their connections use, the overhead of a primitive and the share of the
- * bandwidth that its links (and thread blocks) reach; what the runs do not tell stays as described.
+ * bandwidth that its links (and thread blocks) reach; what the runs do not determine stays as
+ * described.
  */
 #include "search/tune/tuner.h"
 
@@ -206,7 +207,7 @@ static double overhead_of(const job_t *j, uint32_t kind, size_t proto) {
                 LEAST_OVERHEAD_S);
 }
 
-/* The one that constants are told of: the first in use. */
+/* The one whose constants are reported: the first in use. */
 static size_t main_proto(const job_t *j, uint32_t kind) {
     size_t proto = 0;
     while (proto + 1 < CCL_ARRAY_LEN(protos) && !j->uses[kind][proto])

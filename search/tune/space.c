@@ -171,7 +171,7 @@ static ccl_status_t scalar(const ccl_json_at_t *at, char *out, size_t out_len, c
     return CCL_OK;
 }
 
-/* An error of a value, told at its place. */
+/* An error of a value, reported at its place. */
 static ccl_status_t told_at(const ccl_json_at_t *at, ccl_status_t status, const ccl_error_t *inner,
                             ccl_error_t *err) {
     if (status == CCL_OK)

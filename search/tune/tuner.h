@@ -54,7 +54,7 @@ typedef struct ccl_i_lowered {
     double work;                  /* how long the first run may take, in no unit */
 } ccl_i_lowered_t;
 
-/** A round: so many runs at most are looked at together. */
+/** A round: at most this many runs are looked at together. */
 enum { CCL_I_ROUND = 64 };
 
 /** Process 0's view of a team. */
@@ -122,7 +122,7 @@ bool ccl_i_knob_whole(ccl_knob_t knob);
 ccl_status_t ccl_i_knob_value(ccl_knob_t knob, const char *text, double *out, ccl_error_t *err);
 
 /* points.c */
-/** Keep cluster and collective, and tell their hashes. @param notebook  NULL: only the hashes. */
+/** Keep cluster and collective, and return their hashes. @param notebook  NULL: only the hashes. */
 ccl_status_t ccl_i_point_inputs(ccl_notebook_t *notebook, const ccl_topology_t *topo,
                                 const ccl_collective_t *want, ccl_content_t topology_out,
                                 ccl_content_t demand_out, ccl_error_t *err);
@@ -139,7 +139,7 @@ char *ccl_i_compare_settings(const ccl_compare_options_t *options,
 ccl_status_t ccl_i_tuning_create(const ccl_i_tuner_t *t, ccl_tuning_t **out, ccl_error_t *err);
 /** Adds the time since start_s; returns now. */
 double ccl_i_tune_spend(atomic_uint_least64_t *ns, double start_s);
-/** Counts as progress, told by the first worker. */
+/** Counts as progress, reported by the first worker. */
 ccl_status_t ccl_i_tune_poll(ccl_i_tuner_t *t, const char *phase, uint32_t worker);
 
 /* tune_made.c: schedules, kept while they are not too many */
@@ -195,7 +195,7 @@ typedef struct ccl_i_candidate {
  */
 uint32_t ccl_i_tune_candidates(const ccl_tuning_t *tuning, uint32_t size, ccl_i_candidate_t *list);
 /**
- * All points with a time ranked anew: their programs, made for the cluster that was tuned, on
+ * All points with a time ranked again: their programs, made for the cluster that was tuned, on
  * `topo`.
  * @param tuning  with kept.
  * @param most_s  wall time after which no round is begun; 0: none.
@@ -209,7 +209,7 @@ ccl_status_t ccl_i_team_init(ccl_i_tuner_t *t, ccl_error_t *err);
 void ccl_i_team_fini(ccl_i_team_t *team);
 /** Nobody has ended, and nobody is at work. */
 bool ccl_i_team_idle(const ccl_i_team_t *team);
-/** Schedules since first_new. What is left, where everybody ended, is not tried. */
+/** Schedules since first_new. What is left, where all processes ended, is not tried. */
 ccl_status_t ccl_i_team_make(ccl_i_tuner_t *t, ccl_error_t *err);
 /** Runs of t->groups; those stay there that nobody was left for. */
 ccl_status_t ccl_i_team_run(ccl_i_tuner_t *t, ccl_error_t *err);

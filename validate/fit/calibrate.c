@@ -3,7 +3,7 @@
  * topology's own: launch per protocol, latency per transport and protocol, what a thread block
  * moves per protocol (one factor for all transports: it is the GPU's), and the share of their
  * bandwidth that links reach. The priors say how far each may reasonably be from what is described;
- * what the curve does not tell stays there.
+ * what the curve does not determine stays there.
  */
 #include "validate/validate.h"
 
@@ -133,7 +133,7 @@ static void choose_parameters(job_t *j) {
 
 /* ---------------------------------------------------------------- a profile from factors */
 
-/* Six digits are more than any fit tells. */
+/* Six digits are more than any fit determines. */
 static double rounded(double value) {
     char text[40];
     snprintf(text, sizeof text, "%.6g", value);

@@ -207,7 +207,7 @@ static ccl_status_t measure(job_t *j, ccl_error_t *err) {
         }
         if (status != CCL_OK)
             return ccl_fail(err, status, "%s", own.text);
-        if (!(time_s > 0)) /* below what the device's clock tells */
+        if (!(time_s > 0)) /* below the device clock's resolution */
             time_s = 1e-9;
         p->time_s = fmin(p->time_s, time_s);
     }

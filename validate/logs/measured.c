@@ -1,4 +1,5 @@
-/* What every reader of measured runs shares: growing runs, names of collectives, telling forms. */
+/* What every reader of measured runs shares: growing runs, names of collectives, recognizing forms.
+ */
 #include "validate/logs/measured.h"
 
 #include <ctype.h>

@@ -152,7 +152,7 @@ static ccl_status_t csv_row(table_t *t, const ccl_csv_field_t *fields, uint32_t 
              gpu->text, source->text, get(t, fields, n, COLUMN_CONFIG)->text);
     ccl_i_run_t *run = ccl_i_measured_key(t->m, key, line);
     if (!run)
-        return CCL_OK; /* told by the caller, or more runs than are kept */
+        return CCL_OK; /* reported by the caller, or more runs than are kept */
     ccl_measured_run_t *a = &run->about;
     if (run->npoints == 0) {
         double nodes;

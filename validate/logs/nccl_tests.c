@@ -18,7 +18,7 @@ typedef struct word {
     size_t len;
 } word_t;
 
-/* What the lines before a table told. */
+/* What the lines before a table said. */
 typedef struct state {
     ccl_i_measured_t *m;
     ccl_i_run_t *run; /* rows go there; NULL: none begun */
