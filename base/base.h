@@ -341,6 +341,23 @@ const char *ccl_format_time(double s, char *out, size_t out_len);
 
 /* ---------------------------------------------------------------- options */
 
+/**
+ * Whether a struct of options is one of this library. Every such struct begins with `size_t size`,
+ * which its CCL_..._INIT sets; a struct of another size was not initialised, or was compiled with
+ * headers of another version. Members are added only where SOVERSION changes, so both a smaller
+ * and a larger one are refused: a tail that one side does not know may hold a setting that counts.
+ *
+ * @param type     "ccl_sim_options_t"
+ * @param options  NULL: the defaults are meant, which is fine.
+ * @param known    sizeof the struct in this library.
+ * @retval CCL_ERR_INPUT  it has another size.
+ */
+ccl_status_t ccl_options_check(const char *type, const void *options, size_t known,
+                               ccl_error_t *err);
+/** ccl_options_check() at the top of a function that takes such a struct. */
+#define CCL_OPTIONS_TRY(type_, options_, err_)                                                     \
+    CCL_TRY(ccl_options_check(#type_, 1 ? (options_) : (const type_ *)NULL, sizeof(type_), err_))
+
 /** How an option is written, and what its member of the owner's options is. */
 typedef enum ccl_option_type {
     CCL_OPTION_FLAG,    /**< bool; takes no value */

@@ -411,6 +411,7 @@ static double draw_legend(drawing_t *g, double y, ccl_error_t *err, ccl_status_t
 ccl_status_t ccl_draw_topology(const ccl_topology_t *topo,
                                const ccl_draw_topology_options_t *options, ccl_picture_t **out,
                                ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_draw_topology_options_t, options, err);
     static const ccl_draw_topology_options_t defaults = CCL_DRAW_TOPOLOGY_OPTIONS_INIT;
     drawing_t g = {.topo = topo, .options = options ? options : &defaults};
     char below[600];

@@ -539,6 +539,7 @@ static ccl_status_t prepare(const ccl_program_t *program, const ccl_run_options_
 ccl_status_t ccl_run_program(const ccl_ctx_t *ctx, const ccl_program_t *program,
                              const ccl_run_options_t *options, ccl_run_result_t **out,
                              ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_run_options_t, options, err);
     static const ccl_run_options_t defaults = CCL_RUN_OPTIONS_INIT;
     ccl_run_options_t o = options ? *options : defaults;
     ccl_i_run_plan_t plan = {0};
@@ -573,6 +574,7 @@ end:
 
 ccl_status_t ccl_run_kernel_text(const ccl_program_t *program, const ccl_run_options_t *options,
                                  ccl_text_t *out, ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_run_options_t, options, err);
     static const ccl_run_options_t defaults = CCL_RUN_OPTIONS_INIT;
     ccl_run_options_t o = options ? *options : defaults;
     ccl_i_run_plan_t plan = {0};

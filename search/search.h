@@ -45,6 +45,12 @@ typedef struct ccl_compare_options {
                                          for protocol Simple; NULL: the one compared on */
     const char *profile;            /**< name of the profile that was laid over it; NULL: none */
 } ccl_compare_options_t;
+/** The defaults. */
+#define CCL_COMPARE_OPTIONS_INIT                                                                   \
+    {                                                                                              \
+        .size = sizeof(ccl_compare_options_t), .synth = CCL_SYNTH_OPTIONS_INIT,                    \
+        .lower = CCL_LOWER_OPTIONS_INIT, .sim = CCL_SIM_OPTIONS_INIT                               \
+    }
 
 typedef struct ccl_compare_cell {
     ccl_status_t status; /**< CCL_OK, or why there is no time */
@@ -119,6 +125,12 @@ typedef struct ccl_lower_ways_options {
     ccl_sim_options_t sim;     /**< the run: size_bytes > 0; granularity is the way's */
     bool keep;                 /**< programs and results stay, for tables of thread blocks */
 } ccl_lower_ways_options_t;
+/** The defaults. */
+#define CCL_LOWER_WAYS_OPTIONS_INIT                                                                \
+    {                                                                                              \
+        .size = sizeof(ccl_lower_ways_options_t), .lower = CCL_LOWER_OPTIONS_INIT,                 \
+        .sim = CCL_SIM_OPTIONS_INIT                                                                \
+    }
 
 /**
  * Lower a schedule every way given, prove each program at its level (with options->lower.executor's
@@ -668,6 +680,12 @@ typedef struct ccl_explain_options {
     uint32_t intervals;             /**< parts of the run that links are looked at in; 0: 20 */
     bool no_what_if;                /**< no counterfactual runs */
 } ccl_explain_options_t;
+/** The defaults. */
+#define CCL_EXPLAIN_OPTIONS_INIT                                                                   \
+    {                                                                                              \
+        .size = sizeof(ccl_explain_options_t), .synth = CCL_SYNTH_OPTIONS_INIT,                    \
+        .lower = CCL_LOWER_OPTIONS_INIT, .sim = CCL_SIM_OPTIONS_INIT                               \
+    }
 
 /** What the links of the bound's proof did. */
 typedef struct ccl_cut_use {

@@ -621,6 +621,7 @@ static ccl_status_t simulate(ccl_i_run_t *run, const ccl_sim_options_t *options,
 ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
                              const ccl_program_t *program, const ccl_sim_options_t *options,
                              ccl_sim_result_t **out, ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_sim_options_t, options, err);
     CCL_TRY(check(topo, program, options, err));
     ccl_status_t status;
     conn_table_t table = {0};

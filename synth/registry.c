@@ -82,6 +82,7 @@ ccl_status_t ccl_synthesize(const ccl_ctx_t *ctx, const char *name, const ccl_to
                             ccl_routes_t *routes, const ccl_collective_t *want,
                             const ccl_synth_options_t *options, ccl_schedule_t **out,
                             ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_synth_options_t, options, err);
     const ccl_synth_options_t defaults = CCL_SYNTH_OPTIONS_INIT;
     const ccl_synth_ops_t *ops = ccl_synth_find(name);
     const char *why = NULL;

@@ -328,7 +328,7 @@ static ccl_status_t open_notebook(ccl_i_cli_t *cli, compare_t *c, ccl_compare_op
 }
 
 static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
-    ccl_compare_options_t options = {.size = sizeof(options), .lower = CCL_LOWER_OPTIONS_INIT};
+    ccl_compare_options_t options = CCL_COMPARE_OPTIONS_INIT;
     ccl_topology_t *laid = NULL;
     size_t nall = 0;
 

@@ -87,7 +87,7 @@ static ccl_status_t make_program(ccl_i_cli_t *cli, explain_t *x, ccl_explain_opt
 }
 
 static ccl_status_t explain(ccl_i_cli_t *cli, explain_t *x, ccl_error_t *err) {
-    ccl_explain_options_t options = {.size = sizeof(options)};
+    ccl_explain_options_t options = CCL_EXPLAIN_OPTIONS_INIT;
     ccl_report_explanation_t about = {0};
     ccl_topology_t *laid = NULL;
     ccl_text_t text = {0};

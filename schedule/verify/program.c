@@ -637,6 +637,7 @@ static void tell_shared(const ccl_program_t *program, const ccl_i_links_t *links
 ccl_status_t ccl_program_verify(const ccl_ctx_t *ctx, const ccl_program_t *program,
                                 const ccl_verify_options_t *options, ccl_verdict_t *out,
                                 ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_verify_options_t, options, err);
     static const ccl_verify_options_t defaults = CCL_VERIFY_OPTIONS_INIT;
     const ccl_verify_options_t *o = options ? options : &defaults;
     ccl_verdict_t verdict = {.valid = true,

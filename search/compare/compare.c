@@ -792,6 +792,10 @@ static void compare_fini(compare_t *c, uint32_t threads) {
 ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                          const ccl_collective_t *want, const ccl_compare_options_t *options,
                          ccl_comparison_t **out, ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_compare_options_t, options, err);
+    CCL_OPTIONS_TRY(ccl_synth_options_t, &options->synth, err);
+    CCL_OPTIONS_TRY(ccl_lower_options_t, &options->lower, err);
+    CCL_OPTIONS_TRY(ccl_sim_options_t, &options->sim, err);
     compare_t c = {.ctx = ctx, .topo = topo, .want = want, .options = options};
     uint32_t threads = ctx && ctx->threads ? ctx->threads : ccl_core_count();
     uint32_t nc = options->ncontenders, ns = options->nsizes;

@@ -460,6 +460,8 @@ ccl_status_t ccl_tune_replay(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                              const ccl_collective_t *want, const ccl_tuning_t *tuning,
                              const ccl_replay_options_t *options, ccl_replay_t **out,
                              ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_replay_options_t, options, err);
+    CCL_OPTIONS_TRY(ccl_run_options_t, &options->run, err);
     ccl_replay_t *r = calloc(1, sizeof *r);
     job_t j = {.ctx = ctx, .topo = topo, .tuning = tuning, .o = options, .r = r};
     if (!r)

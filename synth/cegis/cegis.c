@@ -692,6 +692,7 @@ ccl_status_t ccl_synth_capacities(const ccl_ctx_t *ctx, const ccl_topology_t *to
                                   ccl_routes_t *routes, const ccl_collective_t *want,
                                   const ccl_synth_options_t *options, ccl_chunk_capacities_t **out,
                                   ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_synth_options_t, options, err);
     const ccl_synth_options_t defaults = CCL_SYNTH_OPTIONS_INIT;
     cegis_t c;
     if (want->nranks != topo->nranks)

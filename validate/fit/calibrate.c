@@ -476,6 +476,7 @@ static ccl_status_t run_job(job_t *j, const ccl_calibrate_options_t *o, ccl_cali
 ccl_status_t ccl_calibrate(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                            const ccl_measured_run_t *run, const ccl_calibrate_options_t *options,
                            ccl_calibration_t **out, ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_calibrate_options_t, options, err);
     job_t job = {.topo = topo, .run = run};
     if (!run->known)
         return ccl_fail(err, CCL_ERR_INPUT,

@@ -350,6 +350,8 @@ static ccl_status_t run(job_t *j, ccl_gpu_calibration_t *c, ccl_error_t *err) {
 
 ccl_status_t ccl_gpu_calibrate(const ccl_ctx_t *ctx, const ccl_gpu_calibrate_options_t *options,
                                ccl_gpu_calibration_t **out, ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_gpu_calibrate_options_t, options, err);
+    CCL_OPTIONS_TRY(ccl_run_options_t, &options->run, err);
     job_t j = {.ctx = ctx, .o = options};
     if (options->most_lanes > 1024 || options->lane_bytes > 0x1p36)
         return ccl_fail(err, CCL_ERR_USAGE, "at most 1024 lanes of 64 GiB are possible");

@@ -359,6 +359,8 @@ static ccl_status_t run(job_t *j, ccl_host_calibration_t *c, ccl_error_t *err) {
 
 ccl_status_t ccl_host_calibrate(const ccl_ctx_t *ctx, const ccl_host_calibrate_options_t *options,
                                 ccl_host_calibration_t **out, ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_host_calibrate_options_t, options, err);
+    CCL_OPTIONS_TRY(ccl_run_options_t, &options->run, err);
     static const double footprints[] = {192 << 10, 768 << 10, 1536 << 10, 3 << 20,
                                         6 << 20,   12 << 20,  24 << 20,   48 << 20};
     const double *f = options->footprints ? options->footprints : footprints;
