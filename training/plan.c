@@ -1,5 +1,6 @@
 /* A training plan: read from JSON, for the GPUs of one cluster. */
 #include "training/plan.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <stdlib.h>

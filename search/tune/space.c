@@ -1,5 +1,6 @@
 /* What is tuned: knobs, their values, when each applies; from JSON, from the command line. */
 #include "search/tune/tuner.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <stdlib.h>

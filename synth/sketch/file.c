@@ -3,6 +3,7 @@
  * read back (SyCCL, appendix C, has users correct the best combination by hand).
  */
 #include "synth/sketch/sketch.h"
+#include "base/json.h"
 
 #include <stdlib.h>
 #include <string.h>

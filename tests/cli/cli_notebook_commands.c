@@ -1,5 +1,6 @@
 /* ccllab notebook: what its commands print, and what they refuse. */
 #include "search/search.h"
+#include "base/json.h"
 #include "program.h"
 
 static char path[64];

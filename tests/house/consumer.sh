@@ -32,6 +32,17 @@ cp "$temporary/consumer.c" "$temporary/by_cmake/"
     { cat "$temporary/log"; exit 1; }
 "$temporary/by_cmake/build/consumer"
 
+# The headers need no other library's: these stand in the way of any that is there.
+mkdir "$temporary/foreign"
+for header in jansson expat sqlite3 cairo glpk z3 check; do
+    echo "#error \"$header.h is included\"" >"$temporary/foreign/$header.h"
+done
+printf '#include <%s.h>\nint main(void) { return 0; }\n' jansson >"$temporary/foreign/sees.c"
+if "$cc" -fsyntax-only -I"$temporary/foreign" "$temporary/foreign/sees.c" 2>/dev/null; then
+    echo "the checker is blind: jansson.h may be included"; exit 1
+fi
+flags="$flags -I$temporary/foreign"
+
 libdir=$(dirname "$(find "$prefix" -name ccllab.pc)")
 export PKG_CONFIG_PATH="$libdir"
 LD_LIBRARY_PATH=$(dirname "$libdir")

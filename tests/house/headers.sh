@@ -7,7 +7,7 @@ cc=$1 root=$2
 shift 2
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
-flags="-I$root $(pkg-config --cflags jansson) -Wall -Wextra -Werror -fsyntax-only"
+flags="-I$root -Wall -Wextra -Werror -fsyntax-only"
 for module in "$@"; do
     printf '#include "%s/%s.h"\n#include "%s/%s.h"\n' "$module" "$module" "$module" "$module" \
         >"$temporary/$module.c"

@@ -4,6 +4,7 @@
  * keys.
  */
 #include "topologies/cluster.h"
+#include "base/json.h"
 #include "topologies/readers/constants.h"
 #include "topologies/internal.h"
 

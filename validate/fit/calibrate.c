@@ -6,6 +6,7 @@
  * what the curve does not determine stays there.
  */
 #include "validate/validate.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* A calibrated device as a cluster: its constants in a profile and back, runs on it predicted. */
 #include "validate/fit/host.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <stdlib.h>

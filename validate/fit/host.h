@@ -3,6 +3,7 @@
 #define CCL_VALIDATE_HOST_H
 
 #include "validate/validate.h"
+#include "base/json.h"
 
 #define CCL_I_HOST_SLICE_BYTES (32.0 * 1024) /* the runtime's own limit where there is memory */
 #define CCL_I_HOST_REPEATS 3u                /* runs of one round; the least counts */

@@ -4,6 +4,7 @@
  * MSCCL++ (size in bytes, time in us).
  */
 #include "validate/logs/measured.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <stdlib.h>
