@@ -48,6 +48,11 @@ static const ccl_i_own_option_t options[] = {
      "a demand file instead of a named collective: chunks with sources, destinations, bytes", NULL},
     {"root", 0, KIND_U32, AT(root), "RANK", "root of broadcast, reduce, gather, scatter (0)", NULL},
     {"with", 'w', KIND_TEXT, AT(with), "NAME", "synthesizers (ccllab algos lists them)", NULL},
+    {"plugin", 0, KIND_LIST, AT(plugins), "FILE",
+     "a synthesizer of yours, from a shared object; may be repeated (also those that "
+     "CCLLAB_PLUGINS "
+     "names, separated by colons)",
+     NULL},
     {"program", 'p', KIND_LIST, AT(programs), "FILE",
      "a program or schedule of yours as a further contender; may be repeated", NULL},
     {"schedule", 0, KIND_LIST, AT(schedules), "FILE[+hpds]",

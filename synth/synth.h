@@ -185,6 +185,44 @@ typedef struct ccl_synth_ops {
 const ccl_synth_ops_t *const *ccl_synth_all(void);
 const ccl_synth_ops_t *ccl_synth_find(const char *name);
 /**
+ * Add a synthesizer to those of this process: ccl_synth_all() and everything that takes a name have
+ * it from now on. It comes after the others, but before those `by_name` unless it is one of them.
+ *
+ * Call it before other functions of the library run in other threads. One that is there already is
+ * left as it is.
+ *
+ * @param ops      borrowed to the end of the process; without `options`.
+ * @param version  changes whenever its schedules may change: the notebook keeps points by it; 1 to
+ *                 23 characters; copied.
+ * @retval CCL_ERR_INPUT  it lacks something, or its name is taken.
+ */
+ccl_status_t ccl_synth_register(const ccl_synth_ops_t *ops, const char *version, ccl_error_t *err);
+/** Its version; "" where it is built in. Lives to the end of the process. */
+const char *ccl_synth_version(const ccl_synth_ops_t *ops);
+
+/** What a plugin holds, under the symbol `ccllab_plugin`. */
+typedef struct ccl_plugin {
+    size_t size;         /**< sizeof this struct */
+    const char *version; /**< CCL_VERSION of the headers that it was compiled with */
+    const ccl_synth_ops_t *synth;
+} ccl_plugin_t;
+/** Makes a shared object a plugin: CCL_PLUGIN(biring); at file scope, `biring` a ccl_synth_ops_t.
+ */
+#define CCL_PLUGIN(synth_)                                                                         \
+    __attribute__((visibility("default"))) extern const ccl_plugin_t ccllab_plugin;                \
+    const ccl_plugin_t ccllab_plugin = {sizeof(ccl_plugin_t), CCL_VERSION, &(synth_)}
+/**
+ * Load a plugin, a shared object with CCL_PLUGIN(), and ccl_synth_register() what it holds; its
+ * version is a hash of the file. It stays loaded. The functions of the library that it calls are
+ * those of the program that loads it: a plugin is linked against nothing.
+ *
+ * @param path  of the file; a second time does nothing.
+ * @retval CCL_ERR_IO     the file cannot be read.
+ * @retval CCL_ERR_INPUT  it cannot be loaded, is no plugin, or was compiled for another version of
+ *                        the library; or as ccl_synth_register().
+ */
+ccl_status_t ccl_plugin_load(const char *path, ccl_error_t *err);
+/**
  * All tables of options by index: first the one that every synthesizer has, then each that some
  * have, in the order of ccl_synth_all(); NULL: there are no more.
  */

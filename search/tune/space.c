@@ -340,6 +340,11 @@ char *ccl_space_settings(const double values[CCL_KNOBS]) {
                                        ? json_integer((json_int_t)values[k])
                                        : json_string(text)) == 0;
     }
+    const char *version = isnan(values[CCL_KNOB_WITH])
+                              ? ""
+                              : ccl_synth_version(ccl_synth_all()[(uint32_t)values[CCL_KNOB_WITH]]);
+    if (good && *version) /* what one version of a plugin made is not another's */
+        good = json_object_set_new(object, "version", json_string(version)) == 0;
     char *settings = good ? json_dumps(object, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     json_decref(object);
     return settings;
