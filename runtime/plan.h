@@ -46,7 +46,7 @@ static inline uint32_t ccl_i_layout_find(const ccl_program_t *program, const ccl
     return ccl_i_layout_element(l, rank, buffer, element);
 }
 
-typedef struct ccl_i_plan {
+typedef struct ccl_i_run_plan {
     ccl_device_plan_t dev; /* conns, memory, done and host are filled by the run */
     ccl_i_layout_t layout;
     ccl_device_unit_t *units;

@@ -194,7 +194,7 @@ static void tell_device_memory(const ccl_i_job_t *job, ccl_run_result_t *result)
 }
 
 static ccl_status_t wire_up(ccl_i_job_t *job, ccl_run_result_t *result, ccl_error_t *err) {
-    const ccl_i_reach_t *reach = &job->reach;
+    const ccl_i_wire_reach_t *reach = &job->reach;
     ccl_i_wire_staged_t staged = {reach->conns, reach->carried, reach->memory, reach->memory_bytes};
     ccl_i_wire_how_t how = {.group = job->group, .stop = &job->words->stop};
     how.staged = on_host(job) ? NULL : &staged;

@@ -380,7 +380,7 @@ static ccl_status_t use_devices(ccl_i_wire_t *w, ccl_error_t *err) {
 /** Of a peer whose slots are in its devices. */
 static void direct_at(ccl_i_wire_t *w, uint32_t process, const card_t *peer) {
     rdma_t *s = w->state;
-    const ccl_i_reach_t *r = &w->how.devices->reach;
+    const ccl_i_wire_reach_t *r = &w->how.devices->reach;
     for (uint32_t c = 0; c < w->plan->dev.nconns; c++) {
         if (w->conn_peer[c] != process || !ccl_i_wire_outbound(w, c))
             continue;

@@ -67,14 +67,14 @@ typedef struct ccl_i_block {
     uint32_t in, out; /* connections, or CCL_NONE; of a shared block see ccl_i_step_in/out */
 } ccl_i_block_t;
 
-typedef struct ccl_i_conn {
+typedef struct ccl_i_verify_conn {
     uint32_t src, dst, channel, stage;
     uint32_t sender, receiver; /* blocks, or CCL_NONE */
-} ccl_i_conn_t;
+} ccl_i_verify_conn_t;
 
 typedef struct ccl_i_blocks {
     ccl_i_block_t *blocks;
-    ccl_i_conn_t *conns;
+    ccl_i_verify_conn_t *conns;
     uint32_t *order;    /* [nsteps] steps by block */
     uint32_t *block_of; /* [nsteps] */
     uint32_t *index_of; /* [nsteps] place in its block */
@@ -163,7 +163,7 @@ typedef struct ccl_i_order {
     uint32_t
         *above;     /* [nsteps] nearest step of its rank up its data's path; NULL: not mapped yet */
     uint32_t *head; /* [nsteps] first step of the chain of messages that it ends */
-    struct ccl_i_known *known; /* hash of what earlier queries found */
+    struct ccl_i_known_order *known; /* hash of what earlier queries found */
 } ccl_i_order_t;
 
 /** The program must not block with unlimited FIFOs. */

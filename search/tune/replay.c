@@ -38,7 +38,8 @@ typedef struct job {
 /* ---------------------------------------------------------------- which */
 
 /* Most likely one program under several settings. */
-static bool alike(const ccl_tuning_t *t, const ccl_i_candidate_t *a, const ccl_i_candidate_t *b) {
+static bool alike(const ccl_tuning_t *t, const ccl_i_tune_candidate_t *a,
+                  const ccl_i_tune_candidate_t *b) {
     return a->time_s == b->time_s && t->points[t->runs[a->run].point].values[CCL_KNOB_WITH] ==
                                          t->points[t->runs[b->run].point].values[CCL_KNOB_WITH];
 }
@@ -46,7 +47,7 @@ static bool alike(const ccl_tuning_t *t, const ccl_i_candidate_t *a, const ccl_i
 static ccl_status_t choose(job_t *j, ccl_error_t *err) {
     const ccl_tuning_t *t = j->tuning;
     uint32_t top = j->o->top ? j->o->top : TOP;
-    ccl_i_candidate_t *list = malloc(((size_t)t->nruns + 1) * sizeof *list);
+    ccl_i_tune_candidate_t *list = malloc(((size_t)t->nruns + 1) * sizeof *list);
     j->r->points = ccl_arena_alloc(&j->r->arena, (size_t)t->nruns + 1, sizeof *j->r->points);
     if (!list || !j->r->points) {
         free(list);

@@ -377,7 +377,7 @@ static ccl_status_t run(matcher_t *m, const ccl_ctx_t *ctx, double give_up_s, cc
         }
         if (++rounds % 4096 == 0)
             CCL_TRY(ccl_ctx_poll(ctx, NULL));
-        ccl_i_event_t event = ccl_i_agenda_take(&m->agenda);
+        ccl_i_spread_event_t event = ccl_i_agenda_take(&m->agenda);
         m->now_s = event.at_s;
         if (m->now_s > give_up_s) {
             m->out->time_s = INFINITY;

@@ -30,4 +30,18 @@ missing=$(while read -r name; do
     grep -q "[ (]$name(" "$root/tests/house/unit_options.c" || echo "$name"
 done <"$temporary/takers")
 [ -z "$missing" ] || { echo "tests/house/unit_options.c does not call:" $missing; exit 1; }
+
+# A type has a name of its own in the whole tree, public or internal. Private ones of a file (no ccl_) may share theirs.
+twice() { # folder: names of structs, enums, unions and callbacks that are defined more than once
+    find "$1" \( -name build -o -name tests -o -name .git \) -prune -o -name '*.[ch]' -print | sort | xargs cat |
+        grep -oE '^(typedef )?(struct|enum|union) ccl_[A-Za-z0-9_]+ \{|^\} ccl_[A-Za-z0-9_]+;|^typedef .*\(\*ccl_[A-Za-z0-9_]+_fn\)' |
+        sed 's/.*\(ccl_[A-Za-z0-9_]*\).*/\1/' | sort | uniq -d |
+        grep -vxE 'ccl_device_(handle|stream|event)' # opaque: host and GPU modules each have their own
+}
+mkdir "$temporary/types"
+echo 'typedef struct ccl_a { int x; } ccl_a_t;' >"$temporary/types/fine.h"
+printf 'typedef struct ccl_i_b {\n    int x;\n} ccl_i_b_t;\nstruct mine {\n};\n' | tee "$temporary/types/one.h" >"$temporary/types/two.h"
+[ "$(twice "$temporary/types" | tr '\n' ' ')" = "ccl_i_b ccl_i_b_t " ] || { echo "the check of type names is blind"; exit 1; }
+found=$(twice "$root" || true)
+[ -z "$found" ] || { echo "type names that stand for two types:" $found; exit 1; }
 echo "$# headers stand alone, $(wc -l <"$temporary/takers") functions take options"
