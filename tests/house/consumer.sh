@@ -106,6 +106,10 @@ block 'example output' >"$temporary/wanted"
 "$cc" -std=c11 -Wall -Wextra -Werror -shared -fPIC $flags "$prefix/share/doc/ccllab/examples/biring.c" -o "$temporary/biring.so" \
     $(pkg-config --cflags ccllab)
 if [ -x "$prefix/bin/ccllab" ]; then
+    # Plugins call the program's own copy of the library: it has every function.
+    "$nm" -D --defined-only "$prefix/bin/ccllab" | awk '{ print $3 }' | sort >"$temporary/program"
+    comm -23 "$temporary/exported" "$temporary/program" >"$temporary/lacks"
+    [ ! -s "$temporary/lacks" ] || { echo "the program does not export:"; cat "$temporary/lacks"; exit 1; }
     (cd "$temporary" && "$prefix/bin/ccllab" compare --plugin biring.so -t dgx-h100 -c allgather --sizes 64K:256M:16 \
         --with ring,biring) | head -n "$(wc -l <"$temporary/wanted")" >"$temporary/printed"
     diff "$temporary/wanted" "$temporary/printed" || { echo "$page: the example prints something else"; exit 1; }
