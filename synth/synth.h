@@ -186,7 +186,7 @@ const ccl_synth_ops_t *const *ccl_synth_all(void);
 const ccl_synth_ops_t *ccl_synth_find(const char *name);
 /**
  * Add a synthesizer to those of this process: ccl_synth_all() and everything that takes a name have
- * it from now on. It comes after the others, but before those `by_name` unless it is one of them.
+ * it from now on. It comes before the first `by_name`, or at the end if it is one of them.
  *
  * Call it before other functions of the library run in other threads. One that is there already is
  * left as it is.
