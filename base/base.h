@@ -15,8 +15,6 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-#include <jansson.h>
-
 /** Around the declarations of a public header: C linkage in C++, and exported by the shared
    library, which hides everything else. */
 #ifdef __cplusplus
@@ -341,6 +339,23 @@ const char *ccl_format_time(double s, char *out, size_t out_len);
 
 /* ---------------------------------------------------------------- options */
 
+/**
+ * Whether a struct of options is one of this library. Every such struct begins with `size_t size`,
+ * which its CCL_..._INIT sets; a struct of another size was not initialised, or was compiled with
+ * headers of another version. Members are added only where SOVERSION changes, so both a smaller
+ * and a larger one are refused: a tail that one side does not know may hold a setting that counts.
+ *
+ * @param type     "ccl_sim_options_t"
+ * @param options  NULL: the defaults are meant, which is fine.
+ * @param known    sizeof the struct in this library.
+ * @retval CCL_ERR_INPUT  it has another size.
+ */
+ccl_status_t ccl_options_check(const char *type, const void *options, size_t known,
+                               ccl_error_t *err);
+/** ccl_options_check() at the top of a function that takes such a struct. */
+#define CCL_OPTIONS_TRY(type_, options_, err_)                                                     \
+    CCL_TRY(ccl_options_check(#type_, 1 ? (options_) : (const type_ *)NULL, sizeof(type_), err_))
+
 /** How an option is written, and what its member of the owner's options is. */
 typedef enum ccl_option_type {
     CCL_OPTION_FLAG,    /**< bool; takes no value */
@@ -438,9 +453,9 @@ ccl_status_t ccl_file_write(const char *path, const void *data, size_t len, ccl_
 
 /* ---------------------------------------------------------------- JSON */
 
-/** A parsed document that knows the line and column of any of its values. */
+/** A parsed document that knows the line and column of any of its values. Its members are private. */
 typedef struct ccl_json_doc {
-    json_t *root;
+    void *root;
     char *text;
     size_t len;
     char name[256];    /**< file name for messages */
@@ -453,43 +468,6 @@ ccl_status_t ccl_json_parse(const char *name, const char *text, size_t len, ccl_
 ccl_status_t ccl_json_read(const char *path, ccl_json_doc_t *out, ccl_error_t *err);
 /** Frees what it owns; the struct itself is the caller's. */
 void ccl_json_fini(ccl_json_doc_t *doc);
-
-/** One value of a document together with its JSON pointer ("/links/3/bandwidth"). */
-typedef struct ccl_json_at {
-    const ccl_json_doc_t *doc;
-    const json_t *value; /**< NULL when absent */
-    char pointer[200];
-} ccl_json_at_t;
-ccl_json_at_t ccl_json_root(const ccl_json_doc_t *doc);
-/** Member or element; .value NULL when absent. */
-ccl_json_at_t ccl_json_member(const ccl_json_at_t *at, const char *key);
-ccl_json_at_t ccl_json_element(const ccl_json_at_t *at, size_t index);
-/** CCL_ERR_INPUT "file:line:column: /pointer: text"; always returns CCL_ERR_INPUT. */
-ccl_status_t ccl_json_fail(const ccl_json_at_t *at, ccl_error_t *err, const char *fmt, ...)
-    CCL_PRINTF(3, 4);
-/** Refuse keys that are not in `allowed` (NULL-terminated), naming the nearest allowed one. */
-ccl_status_t ccl_json_only(const ccl_json_at_t *at, const char *const *allowed, ccl_error_t *err);
-/* Typed reads. `required` false: absent leaves *out as it is. */
-ccl_status_t ccl_json_string(const ccl_json_at_t *at, bool required, const char **out,
-                             ccl_error_t *err);
-/** A name: a string, or a whole number from 0, whose digits are the name (3 is "3"). Lives as long
- * as the document, which one thread reads at a time. */
-ccl_status_t ccl_json_name(const ccl_json_at_t *at, bool required, const char **out,
-                           ccl_error_t *err);
-ccl_status_t ccl_json_u32(const ccl_json_at_t *at, bool required, uint32_t max, uint32_t *out,
-                          ccl_error_t *err);
-ccl_status_t ccl_json_bool(const ccl_json_at_t *at, bool required, bool *out, ccl_error_t *err);
-ccl_status_t ccl_json_number(const ccl_json_at_t *at, bool required, double *out,
-                             ccl_error_t *err); /**< finite */
-/** Strings with units; a bare number is refused with the units listed. */
-ccl_status_t ccl_json_rate_Bps(const ccl_json_at_t *at, bool required, double *out,
-                               ccl_error_t *err);
-ccl_status_t ccl_json_time_s(const ccl_json_at_t *at, bool required, double *out, ccl_error_t *err);
-ccl_status_t ccl_json_bytes(const ccl_json_at_t *at, bool required, double *out,
-                            ccl_error_t *err); /**< a bare number is bytes */
-ccl_status_t ccl_json_array(const ccl_json_at_t *at, bool required, size_t *len_out,
-                            ccl_error_t *err);
-ccl_status_t ccl_json_object(const ccl_json_at_t *at, bool required, ccl_error_t *err);
 
 /** Nearest of `candidates` (NULL-terminated) by edit distance, or NULL when none is near. */
 const char *ccl_nearest(const char *word, const char *const *candidates);

@@ -1,5 +1,5 @@
 /** @file json.c JSON documents whose values know their line and column. */
-#include "base/base.h"
+#include "base/json.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,6 +8,19 @@
 
 #include "base/clocale.h"
 
+ccl_status_t ccl_options_check(const char *type, const void *options, size_t known,
+                               ccl_error_t *err) {
+    size_t size = options ? *(const size_t *)options : known; /* the first member */
+    if (size == known)
+        return CCL_OK;
+    if (size == 0)
+        return ccl_fail(err, CCL_ERR_INPUT, "%s has no size: initialise it with its _INIT macro",
+                        type);
+    return ccl_fail(err, CCL_ERR_INPUT,
+                    "%s has %zu bytes, not %zu: compile with the headers of libccllab " CCL_VERSION,
+                    type, size, known);
+}
+
 const ccl_option_t *ccl_option_find(const ccl_option_t *table, const char *name, size_t len) {
     for (; table->name; table++)
         if (strlen(table->name) == len && strncmp(table->name, name, len) == 0)

@@ -253,6 +253,8 @@ int ccl_cli_main(int argc, char **argv) {
         ccl_i_help_command(command, &text);
         return print(&text);
     }
+    if (status == CCL_OK)
+        status = ccl_i_plugins_load(command, &cli.args, &err);
     if (status == CCL_OK) {
         ccl_i_terminal_open(&cli);
         set_style(&cli, command);

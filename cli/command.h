@@ -39,7 +39,7 @@ typedef struct ccl_i_args {
     /* what to do */
     const char *collective, *demand, *with, *format, *table, *flows, *trace, *sizes;
     const char *rank;
-    ccl_i_list_t programs, schedules;
+    ccl_i_list_t programs, schedules, plugins;
     double size_bytes;
     uint32_t root, nccl_channels, slots, rows;
     ccl_synth_options_t synth; /**< what tables of options set; files and sizes are not in them */
@@ -204,6 +204,9 @@ typedef struct ccl_i_synth_files {
         ccl_text_t text;
     } outputs[8];
 } ccl_i_synth_files_t;
+/** The plugins of CCLLAB_PLUGINS and of --plugin, where the command takes them. */
+ccl_status_t ccl_i_plugins_load(const ccl_i_command_t *command, const ccl_i_args_t *args,
+                                ccl_error_t *err);
 /**
  * What the options say to synthesizers.
  * @param files  zeroed; *out borrows from it: ccl_i_synth_files_fini(), also on failure.

@@ -48,6 +48,11 @@ static const ccl_i_own_option_t options[] = {
      "a demand file instead of a named collective: chunks with sources, destinations, bytes", NULL},
     {"root", 0, KIND_U32, AT(root), "RANK", "root of broadcast, reduce, gather, scatter (0)", NULL},
     {"with", 'w', KIND_TEXT, AT(with), "NAME", "synthesizers (ccllab algos lists them)", NULL},
+    {"plugin", 0, KIND_LIST, AT(plugins), "FILE",
+     "a synthesizer of yours, from a shared object; may be repeated (also those that "
+     "CCLLAB_PLUGINS "
+     "names, separated by colons)",
+     NULL},
     {"program", 'p', KIND_LIST, AT(programs), "FILE",
      "a program or schedule of yours as a further contender; may be repeated", NULL},
     {"schedule", 0, KIND_LIST, AT(schedules), "FILE[+hpds]",
@@ -276,7 +281,7 @@ size_t ccl_i_spelled_len(const char *name) {
 }
 
 /** Of the tables of runs, lowering and what all synthesizers have. */
-static bool find_common(const char *name, ccl_i_entry_t *out) {
+static bool find_common(const char *name, ccl_i_option_entry_t *out) {
     const struct {
         const ccl_option_t *table;
         size_t base;
@@ -288,7 +293,7 @@ static bool find_common(const char *name, ccl_i_entry_t *out) {
         const ccl_option_t *o = ccl_option_find(tables[i].table, name, strlen(name));
 
         if (o && !(o->flags & CCL_OPTION_KNOB_ONLY)) {
-            *out = (ccl_i_entry_t){.of = o, .base = tables[i].base};
+            *out = (ccl_i_option_entry_t){.of = o, .base = tables[i].base};
             return true;
         }
     }
@@ -296,18 +301,18 @@ static bool find_common(const char *name, ccl_i_entry_t *out) {
 }
 
 /** All of a table, one after the other. @param files  also what is written. */
-static size_t add_table(const ccl_option_t *table, size_t base, bool files, ccl_i_entry_t *entries,
-                        size_t n) {
+static size_t add_table(const ccl_option_t *table, size_t base, bool files,
+                        ccl_i_option_entry_t *entries, size_t n) {
     const ccl_option_t *group = table == ccl_synth_option_table(0) ? NULL : table;
 
     for (const ccl_option_t *o = table; o->name && n < CCL_I_MOST_OPTIONS; o++)
         if (!(o->flags & CCL_OPTION_KNOB_ONLY) && (files || o->type != CCL_OPTION_OUTPUT))
-            entries[n++] = (ccl_i_entry_t){.of = o, .base = base, .group = group};
+            entries[n++] = (ccl_i_option_entry_t){.of = o, .base = base, .group = group};
     return n;
 }
 
-static size_t add_named(const char *name, bool general, ccl_i_entry_t *entries, size_t n) {
-    ccl_i_entry_t e = {.own = find_own(name)};
+static size_t add_named(const char *name, bool general, ccl_i_option_entry_t *entries, size_t n) {
+    ccl_i_option_entry_t e = {.own = find_own(name)};
 
     if (n == CCL_I_MOST_OPTIONS || (!e.own && !find_common(name, &e)))
         return n;
@@ -316,7 +321,8 @@ static size_t add_named(const char *name, bool general, ccl_i_entry_t *entries, 
     return n + 1;
 }
 
-size_t ccl_i_entries(const ccl_i_command_t *command, ccl_i_entry_t entries[CCL_I_MOST_OPTIONS]) {
+size_t ccl_i_entries(const ccl_i_command_t *command,
+                     ccl_i_option_entry_t entries[CCL_I_MOST_OPTIONS]) {
     bool lowers = false, synthesizes = false, files = false;
     size_t n = 0;
 
@@ -339,15 +345,15 @@ size_t ccl_i_entries(const ccl_i_command_t *command, ccl_i_entry_t entries[CCL_I
     return n;
 }
 
-const char *ccl_i_entry_name(const ccl_i_entry_t *e) {
+const char *ccl_i_entry_name(const ccl_i_option_entry_t *e) {
     return e->own ? e->own->name : e->of->name;
 }
 
-static char letter_of(const ccl_i_entry_t *e) {
+static char letter_of(const ccl_i_option_entry_t *e) {
     return e->own ? e->own->letter : e->of->letter;
 }
 
-const char *ccl_i_entry_value(const ccl_i_entry_t *e) {
+const char *ccl_i_entry_value(const ccl_i_option_entry_t *e) {
     return e->own ? e->own->value : e->of->value;
 }
 
@@ -357,7 +363,7 @@ static bool spelled(const char *name, const char *word) {
     return strncmp(name, word, len) == 0 && word[len] == '\0';
 }
 
-static bool is_alias(const ccl_i_entry_t *e, const char *word) {
+static bool is_alias(const ccl_i_option_entry_t *e, const char *word) {
     if (e->of)
         return e->of->alias && strcmp(e->of->alias, word) == 0;
     for (size_t i = 0; i < CCL_ARRAY_LEN(aliases); i++)
@@ -366,8 +372,8 @@ static bool is_alias(const ccl_i_entry_t *e, const char *word) {
     return false;
 }
 
-bool ccl_i_find_long(const ccl_i_command_t *command, const char *name, ccl_i_entry_t *out) {
-    ccl_i_entry_t entries[CCL_I_MOST_OPTIONS];
+bool ccl_i_find_long(const ccl_i_command_t *command, const char *name, ccl_i_option_entry_t *out) {
+    ccl_i_option_entry_t entries[CCL_I_MOST_OPTIONS];
     size_t n = ccl_i_entries(command, entries);
 
     for (int old = 0; old < 2; old++) {
@@ -381,8 +387,8 @@ bool ccl_i_find_long(const ccl_i_command_t *command, const char *name, ccl_i_ent
     return false;
 }
 
-bool ccl_i_find_letter(const ccl_i_command_t *command, char letter, ccl_i_entry_t *out) {
-    ccl_i_entry_t entries[CCL_I_MOST_OPTIONS];
+bool ccl_i_find_letter(const ccl_i_command_t *command, char letter, ccl_i_option_entry_t *out) {
+    ccl_i_option_entry_t entries[CCL_I_MOST_OPTIONS];
     size_t n = ccl_i_entries(command, entries);
 
     for (size_t i = 0; i < n; i++) {
@@ -395,7 +401,7 @@ bool ccl_i_find_letter(const ccl_i_command_t *command, char letter, ccl_i_entry_
 }
 
 bool ccl_i_known_elsewhere(const char *name) {
-    ccl_i_entry_t e;
+    ccl_i_option_entry_t e;
 
     for (size_t i = 0; ccl_i_commands[i]; i++)
         if (ccl_i_find_long(ccl_i_commands[i], name, &e))
@@ -403,16 +409,16 @@ bool ccl_i_known_elsewhere(const char *name) {
     return false;
 }
 
-bool ccl_i_value_is_optional(const ccl_i_entry_t *e) {
+bool ccl_i_value_is_optional(const ccl_i_option_entry_t *e) {
     return e->own && e->own->kind == KIND_TEXT_OR_NONE;
 }
 
 bool ccl_i_option_info(const ccl_i_command_t *command, size_t index, ccl_i_option_info_t *out) {
-    ccl_i_entry_t entries[CCL_I_MOST_OPTIONS];
+    ccl_i_option_entry_t entries[CCL_I_MOST_OPTIONS];
 
     if (index >= ccl_i_entries(command, entries))
         return false;
-    const ccl_i_entry_t *e = &entries[index];
+    const ccl_i_option_entry_t *e = &entries[index];
     const char *name = ccl_i_entry_name(e);
 
     memset(out, 0, sizeof(*out));

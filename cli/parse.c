@@ -27,6 +27,7 @@ void ccl_i_args_fini(ccl_i_args_t *args) {
     free(args->edits.items);
     free(args->programs.items);
     free(args->schedules.items);
+    free(args->plugins.items);
     free(args->tune.knobs.items);
     free(args->tune.vary.items);
     free(args->inputs.items);
@@ -147,8 +148,8 @@ static ccl_status_t take_own(const ccl_i_own_option_t *o, const char *text, ccl_
     return ccl_option_parse(&as, text, args, err);
 }
 
-static ccl_status_t take(const ccl_i_command_t *command, const ccl_i_entry_t *e, const char *text,
-                         ccl_i_args_t *args, ccl_error_t *err) {
+static ccl_status_t take(const ccl_i_command_t *command, const ccl_i_option_entry_t *e,
+                         const char *text, ccl_i_args_t *args, ccl_error_t *err) {
     if (!ccl_i_list_add(&args->given, ccl_i_entry_name(e)) ||
         !ccl_i_list_add(&args->given_texts, text ? text : ""))
         return ccl_fail_nomem(err);
@@ -160,7 +161,7 @@ static ccl_status_t take(const ccl_i_command_t *command, const ccl_i_entry_t *e,
     return ccl_option_parse(e->of, text, (char *)args + e->base, err);
 }
 
-static bool wants_value(const ccl_i_entry_t *e) {
+static bool wants_value(const ccl_i_option_entry_t *e) {
     if (e->of)
         return e->of->type != CCL_OPTION_FLAG;
     return e->own->kind != KIND_FLAG && e->own->kind != KIND_REPEATED &&
@@ -170,7 +171,7 @@ static bool wants_value(const ccl_i_entry_t *e) {
 /* ---------------------------------------------------------------- parsing */
 
 static ccl_status_t unknown(const ccl_i_command_t *command, const char *name, ccl_error_t *err) {
-    ccl_i_entry_t entries[CCL_I_MOST_OPTIONS];
+    ccl_i_option_entry_t entries[CCL_I_MOST_OPTIONS];
     const char *names[CCL_I_MOST_OPTIONS + 1] = {NULL};
     const char *near;
 
@@ -194,7 +195,7 @@ static ccl_status_t parse_long(const ccl_i_command_t *command, int argc, char **
     const char *equals = strchr(word, '=');
     size_t len = equals ? (size_t)(equals - word) : strlen(word);
     char name[64];
-    ccl_i_entry_t e;
+    ccl_i_option_entry_t e;
 
     if (len >= sizeof(name))
         return ccl_fail(err, CCL_ERR_USAGE, "unknown option --%.40s...", word);
@@ -220,7 +221,7 @@ static ccl_status_t parse_long(const ccl_i_command_t *command, int argc, char **
 static ccl_status_t parse_letters(const ccl_i_command_t *command, int argc, char **argv, int *i,
                                   ccl_i_args_t *args, ccl_error_t *err) {
     for (const char *p = argv[*i] + 1; *p; p++) {
-        ccl_i_entry_t e;
+        ccl_i_option_entry_t e;
 
         if (!ccl_i_find_letter(command, *p, &e))
             return ccl_fail(err, CCL_ERR_USAGE, "unknown option -%c (see ccllab %s --help)", *p,
@@ -242,7 +243,7 @@ static ccl_status_t parse_letters(const ccl_i_command_t *command, int argc, char
 /** Two options that exclude each other, of tables that say so. */
 static ccl_status_t check_excludes(const ccl_i_command_t *command, const ccl_i_args_t *args,
                                    ccl_error_t *err) {
-    ccl_i_entry_t entries[CCL_I_MOST_OPTIONS];
+    ccl_i_option_entry_t entries[CCL_I_MOST_OPTIONS];
 
     for (size_t i = ccl_i_entries(command, entries); i-- > 0;) {
         const ccl_option_t *o = entries[i].of;

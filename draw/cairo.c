@@ -46,7 +46,7 @@ static void font(cairo_t *cr, double size, bool bold) {
     cairo_set_font_size(cr, size);
 }
 
-static void show_text(cairo_t *cr, const ccl_i_item_t *item) {
+static void show_text(cairo_t *cr, const ccl_i_canvas_item_t *item) {
     double shift = item->anchor == ANCHOR_START ? 0 : item->anchor == ANCHOR_END ? 1 : 0.5;
 
     if (!item->text)
@@ -63,7 +63,7 @@ static void show_text(cairo_t *cr, const ccl_i_item_t *item) {
     cairo_new_path(cr);
 }
 
-static void rounded(cairo_t *cr, const ccl_i_item_t *i) {
+static void rounded(cairo_t *cr, const ccl_i_canvas_item_t *i) {
     double quarter = acos(-1) / 2;
 
     if (!(i->r > 0)) {
@@ -77,7 +77,7 @@ static void rounded(cairo_t *cr, const ccl_i_item_t *i) {
     cairo_close_path(cr);
 }
 
-static void shape(cairo_t *cr, const ccl_picture_t *p, const ccl_i_item_t *item) {
+static void shape(cairo_t *cr, const ccl_picture_t *p, const ccl_i_canvas_item_t *item) {
     const double *at = p->points + item->first;
 
     switch ((ccl_i_item_kind_t)item->kind) {

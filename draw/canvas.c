@@ -85,12 +85,12 @@ ccl_status_t ccl_picture_write_inline(const ccl_picture_t *picture, bool wide, c
 
 /* ---------------------------------------------------------------- shapes */
 
-static ccl_i_item_t *add(ccl_picture_t *p, ccl_i_item_kind_t kind) {
+static ccl_i_canvas_item_t *add(ccl_picture_t *p, ccl_i_item_kind_t kind) {
     if (p->nomem || !ccl_grow(&p->items, &p->items_cap, p->nitems + 1, sizeof(*p->items))) {
         p->nomem = true;
         return NULL;
     }
-    p->items[p->nitems] = (ccl_i_item_t){.kind = kind, .first = (uint32_t)p->npoints};
+    p->items[p->nitems] = (ccl_i_canvas_item_t){.kind = kind, .first = (uint32_t)p->npoints};
     return &p->items[p->nitems++];
 }
 
@@ -126,7 +126,7 @@ static const char *keep(ccl_picture_t *p, const char *text) {
 }
 
 void ccl_i_open(ccl_picture_t *p, const char *name, const char *title) {
-    ccl_i_item_t *item = add(p, ITEM_OPEN);
+    ccl_i_canvas_item_t *item = add(p, ITEM_OPEN);
 
     if (!item)
         return;
@@ -140,7 +140,7 @@ void ccl_i_close(ccl_picture_t *p) {
 
 void ccl_i_rect(ccl_picture_t *p, double x, double y, double w, double h, double r,
                 ccl_i_pen_t pen) {
-    ccl_i_item_t *item = add(p, ITEM_RECT);
+    ccl_i_canvas_item_t *item = add(p, ITEM_RECT);
 
     if (!item)
         return;
@@ -153,7 +153,7 @@ void ccl_i_rect(ccl_picture_t *p, double x, double y, double w, double h, double
 }
 
 void ccl_i_circle(ccl_picture_t *p, double x, double y, double r, ccl_i_pen_t pen) {
-    ccl_i_item_t *item = add(p, ITEM_CIRCLE);
+    ccl_i_canvas_item_t *item = add(p, ITEM_CIRCLE);
 
     if (!item)
         return;
@@ -175,7 +175,7 @@ static void point(ccl_picture_t *p, const double *values, uint32_t n) {
 }
 
 void ccl_i_path(ccl_picture_t *p, bool closed, ccl_i_pen_t pen) {
-    ccl_i_item_t *item = add(p, ITEM_PATH);
+    ccl_i_canvas_item_t *item = add(p, ITEM_PATH);
 
     if (!item)
         return;
@@ -194,7 +194,7 @@ void ccl_i_line(ccl_picture_t *p, double x0, double y0, double x1, double y1, cc
 }
 
 void ccl_i_cells(ccl_picture_t *p, uint32_t fill) {
-    ccl_i_item_t *item = add(p, ITEM_CELLS);
+    ccl_i_canvas_item_t *item = add(p, ITEM_CELLS);
 
     if (item)
         item->pen = ccl_i_fill(fill);
@@ -231,9 +231,9 @@ const char *ccl_i_fit(const char *text, double size, double most, char *out, siz
     return out;
 }
 
-static void text_of(ccl_picture_t *p, ccl_i_item_t shape, const char *fmt, va_list args) {
+static void text_of(ccl_picture_t *p, ccl_i_canvas_item_t shape, const char *fmt, va_list args) {
     char text[512];
-    ccl_i_item_t *item;
+    ccl_i_canvas_item_t *item;
 
     vsnprintf(text, sizeof(text), fmt, args);
     item = add(p, ITEM_TEXT);
@@ -253,7 +253,8 @@ void ccl_i_text(ccl_picture_t *p, double x, double y, double size, ccl_i_anchor_
 
     va_start(args, fmt);
     text_of(p,
-            (ccl_i_item_t){.x = x, .y = y, .h = size, .anchor = anchor, .pen = ccl_i_fill(colour)},
+            (ccl_i_canvas_item_t){
+                .x = x, .y = y, .h = size, .anchor = anchor, .pen = ccl_i_fill(colour)},
             fmt, args);
     va_end(args);
 }
@@ -265,7 +266,7 @@ void ccl_i_text_bold(ccl_picture_t *p, double x, double y, double size, ccl_i_an
     va_start(args, fmt);
     text_of(
         p,
-        (ccl_i_item_t){
+        (ccl_i_canvas_item_t){
             .x = x, .y = y, .h = size, .anchor = anchor, .bold = true, .pen = ccl_i_fill(colour)},
         fmt, args);
     va_end(args);
@@ -277,12 +278,12 @@ void ccl_i_text_up(ccl_picture_t *p, double x, double y, double size, ccl_i_anch
 
     va_start(args, fmt);
     text_of(p,
-            (ccl_i_item_t){.x = x,
-                           .y = y,
-                           .h = size,
-                           .anchor = anchor,
-                           .upright = true,
-                           .pen = ccl_i_fill(colour)},
+            (ccl_i_canvas_item_t){.x = x,
+                                  .y = y,
+                                  .h = size,
+                                  .anchor = anchor,
+                                  .upright = true,
+                                  .pen = ccl_i_fill(colour)},
             fmt, args);
     va_end(args);
 }

@@ -40,7 +40,7 @@ typedef struct ccl_i_pen {
     double dash; /**< 0: solid */
 } ccl_i_pen_t;
 
-typedef struct ccl_i_item {
+typedef struct ccl_i_canvas_item {
     uint8_t kind, anchor;
     bool bold, closed, upright; /* upright: text that runs from bottom to top */
     ccl_i_pen_t pen;
@@ -49,11 +49,11 @@ typedef struct ccl_i_item {
     uint32_t first, n; /* into points: 2 numbers a corner, 4 a cell */
     const char *text;  /* text; class of a group */
     const char *title; /* of a group: what a pointer over it shows; NULL: nothing */
-} ccl_i_item_t;
+} ccl_i_canvas_item_t;
 
 struct ccl_picture {
     double width, height;
-    ccl_i_item_t *items;
+    ccl_i_canvas_item_t *items;
     size_t nitems, items_cap;
     double *points;
     size_t npoints, points_cap;

@@ -152,7 +152,7 @@ typedef struct levels {
     uint32_t nlevels;
 } levels_t;
 
-static void device_size(const ccl_topology_t *topo, uint32_t d, ccl_i_place_t *place) {
+static void device_size(const ccl_topology_t *topo, uint32_t d, ccl_i_layout_place_t *place) {
     const ccl_device_t *device = &topo->devices[d];
     char text[120];
 
@@ -209,7 +209,7 @@ static void place_row(ccl_i_draw_layout_t *l, const neighbours_t *near, uint32_t
     double at;
 
     for (uint32_t i = 0; i < n; i++) {
-        ccl_i_place_t *place = &l->places[row[i]];
+        ccl_i_layout_place_t *place = &l->places[row[i]];
         double mean = 0;
         uint32_t seen = 0;
 
@@ -236,7 +236,7 @@ static void place_row(ccl_i_draw_layout_t *l, const neighbours_t *near, uint32_t
     /* Left to right without overlap, leaving room for what follows. */
     at = x;
     for (uint32_t i = 0; i < n; i++) {
-        ccl_i_place_t *place = &l->places[row[i]];
+        ccl_i_layout_place_t *place = &l->places[row[i]];
         double left = fmax(at, fmin(place->x - place->w / 2, x + w - sum + GAP));
 
         sum -= place->w + GAP;
@@ -250,7 +250,7 @@ static double row_width(const ccl_i_draw_layout_t *l, const uint32_t *row, uint3
     double sum = 0;
 
     for (uint32_t i = 0; i < n; i++) {
-        ccl_i_place_t place;
+        ccl_i_layout_place_t place;
 
         device_size(l->topo, row[i], &place);
         sum += place.w + GAP;
@@ -327,7 +327,7 @@ static ccl_status_t layout_box(ccl_i_draw_layout_t *l, ccl_i_box_t *box, const n
     for (uint32_t i = 0; i < deepest; i++)
         y += LEVEL;
     for (uint32_t i = 0; draw && i < ngpus; i++) {
-        ccl_i_place_t *place = &l->places[v.devices[v.gpus][i]];
+        ccl_i_layout_place_t *place = &l->places[v.devices[v.gpus][i]];
 
         device_size(l->topo, v.devices[v.gpus][i], place);
         place->x = box->x + box->w / 2 + ((i % columns) - (columns - 1) / 2.0) * pitch;

@@ -7,10 +7,10 @@
 
 #include "draw/canvas.h"
 
-typedef struct ccl_i_place {
+typedef struct ccl_i_layout_place {
     double x, y, w, h; /* middle of the device, its width and height */
     bool drawn;
-} ccl_i_place_t;
+} ccl_i_layout_place_t;
 
 /** A server, or (the last one, where there are such) the GPUs and NICs outside of all servers. */
 typedef struct ccl_i_box {
@@ -22,13 +22,13 @@ typedef struct ccl_i_box {
     bool grid;         /* its GPUs stand in several rows */
 } ccl_i_box_t;
 
-typedef struct ccl_i_layout {
+typedef struct ccl_i_draw_layout {
     const ccl_topology_t *topo;
-    ccl_i_place_t *places; /* [ndevices] */
-    uint32_t *box_of;      /* [ndevices]; CCL_NONE: fabric */
-    uint32_t *at;          /* [ndevices] position in its box */
-    uint32_t *devices;     /* by box, then index */
-    uint32_t *level;       /* [ndevices] of fabric: 0 next to servers */
+    ccl_i_layout_place_t *places; /* [ndevices] */
+    uint32_t *box_of;             /* [ndevices]; CCL_NONE: fabric */
+    uint32_t *at;                 /* [ndevices] position in its box */
+    uint32_t *devices;            /* by box, then index */
+    uint32_t *level;              /* [ndevices] of fabric: 0 next to servers */
     ccl_i_box_t *boxes;
     uint32_t nboxes, ndrawn;
     bool folded;

@@ -57,7 +57,7 @@ static void pen(ccl_text_t *out, const ccl_i_pen_t *pen) {
         attribute(out, " stroke-dasharray=\"", pen->dash);
 }
 
-static void text_item(ccl_text_t *out, const ccl_i_item_t *item) {
+static void text_item(ccl_text_t *out, const ccl_i_canvas_item_t *item) {
     static const char *const anchors[] = {"start", "middle", "end"};
 
     attribute(out, "<text x=\"", item->x);
@@ -81,7 +81,7 @@ static void text_item(ccl_text_t *out, const ccl_i_item_t *item) {
     ccl_text_printf(out, "</text>\n");
 }
 
-static void shape(const ccl_picture_t *p, const ccl_i_item_t *item, ccl_text_t *out) {
+static void shape(const ccl_picture_t *p, const ccl_i_canvas_item_t *item, ccl_text_t *out) {
     const double *at = p->points + item->first;
 
     switch ((ccl_i_item_kind_t)item->kind) {

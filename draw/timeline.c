@@ -587,6 +587,7 @@ ccl_status_t ccl_draw_timeline(const ccl_topology_t *topo, const ccl_program_t *
                                const ccl_sim_result_t *result, const ccl_trace_t *trace,
                                const ccl_draw_timeline_options_t *options, ccl_picture_t **out,
                                ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_draw_timeline_options_t, options, err);
     static const ccl_draw_timeline_options_t defaults = CCL_DRAW_TIMELINE_OPTIONS_INIT;
     timeline_t t = {.topo = topo,
                     .program = program,

@@ -121,7 +121,7 @@ static void rate_text(double Bps, char *out, size_t out_len) {
 }
 
 /** Where a line meets a device: as near to `x` as its box allows. */
-static double meet(const ccl_i_place_t *place, double x) {
+static double meet(const ccl_i_layout_place_t *place, double x) {
     double most = fmax(place->w / 2 - 5, 0);
 
     return fmax(place->x - most, fmin(place->x + most, x));
@@ -139,8 +139,8 @@ static void arc(ccl_picture_t *p, double x0, double y0, double x1, double y1, do
 }
 
 static void draw_edge(drawing_t *g, const edge_t *e) {
-    const ccl_i_place_t *a = &g->l.places[e->a];
-    const ccl_i_place_t *b = &g->l.places[e->b];
+    const ccl_i_layout_place_t *a = &g->l.places[e->a];
+    const ccl_i_layout_place_t *b = &g->l.places[e->b];
     const ccl_i_box_t *box = g->l.box_of[e->a] == CCL_NONE ? NULL : &g->l.boxes[g->l.box_of[e->a]];
     bool gpus = g->topo->devices[e->a].kind == CCL_DEVICE_GPU &&
                 g->topo->devices[e->b].kind == CCL_DEVICE_GPU &&
@@ -185,8 +185,8 @@ static void draw_edge(drawing_t *g, const edge_t *e) {
         }
     } else {
         /* Straight from the narrower one, as far as the wider one reaches. */
-        const ccl_i_place_t *narrow = a->w <= b->w ? a : b;
-        const ccl_i_place_t *wide = a->w <= b->w ? b : a;
+        const ccl_i_layout_place_t *narrow = a->w <= b->w ? a : b;
+        const ccl_i_layout_place_t *wide = a->w <= b->w ? b : a;
         double x = meet(wide, narrow->x);
 
         ccl_i_line(g->p, meet(narrow, x), narrow->y, x, wide->y, pen);
@@ -217,7 +217,7 @@ static uint32_t model_colour(uint32_t model) {
 static void draw_device(drawing_t *g, uint32_t d) {
     static const char *const classes[] = {"gpu", "switch", "nic", "host"};
     const ccl_device_t *device = &g->topo->devices[d];
-    const ccl_i_place_t *at = &g->l.places[d];
+    const ccl_i_layout_place_t *at = &g->l.places[d];
     uint32_t fill = device->kind == CCL_DEVICE_GPU    ? model_colour(device->model)
                     : device->kind == CCL_DEVICE_NIC  ? 0xfff6e0
                     : device->kind == CCL_DEVICE_HOST ? 0xf3e8f0
@@ -411,6 +411,7 @@ static double draw_legend(drawing_t *g, double y, ccl_error_t *err, ccl_status_t
 ccl_status_t ccl_draw_topology(const ccl_topology_t *topo,
                                const ccl_draw_topology_options_t *options, ccl_picture_t **out,
                                ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_draw_topology_options_t, options, err);
     static const ccl_draw_topology_options_t defaults = CCL_DRAW_TOPOLOGY_OPTIONS_INIT;
     drawing_t g = {.topo = topo, .options = options ? options : &defaults};
     char below[600];

@@ -1,4 +1,5 @@
 #include "base/base.h"
+#include "base/json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

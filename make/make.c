@@ -26,6 +26,7 @@ ccl_status_t ccl_make_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                               ccl_routes_t *routes, const ccl_schedule_t *schedule,
                               const ccl_make_options_t *options, ccl_program_t **out,
                               ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_make_options_t, options, err);
     const ccl_make_options_t defaults = CCL_MAKE_OPTIONS_INIT;
     ccl_program_t *program = NULL;
     options = options ? options : &defaults;
@@ -61,6 +62,8 @@ ccl_status_t ccl_make(const ccl_ctx_t *ctx, const char *name, const ccl_topology
                       ccl_routes_t *routes, const ccl_collective_t *want,
                       const ccl_synth_options_t *synth, const ccl_lower_options_t *lower, bool run,
                       ccl_made_t *out, ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_synth_options_t, synth, err);
+    CCL_OPTIONS_TRY(ccl_lower_options_t, lower, err);
     const ccl_synth_options_t defaults = CCL_SYNTH_OPTIONS_INIT;
     const ccl_synth_ops_t *ops = ccl_synth_find(name);
     ccl_make_options_t options = CCL_MAKE_OPTIONS_INIT;

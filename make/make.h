@@ -20,8 +20,8 @@ typedef struct ccl_make_options {
     uint32_t batches;          /**< its micro-batches; 0: as many as the model says */
     bool no_prove;             /**< the program is not verified */
     ccl_status_t wrong;        /**< status where it does not compute the collective: CCL_CHECK for a
-                                  schedule        of the user's; CCL_OK: CCL_ERR_INTERNAL, for one that a
-                                  synthesizer made        and that was proven before */
+                                  schedule of the user's; CCL_OK: CCL_ERR_INTERNAL, for one that a
+                                  synthesizer made and that was proven before */
 } ccl_make_options_t;
 /** The defaults. */
 #define CCL_MAKE_OPTIONS_INIT                                                                      \

@@ -1,5 +1,6 @@
 /* Rows of described results as JSON and as cells of tables. */
 #include "report/describe.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <stdlib.h>

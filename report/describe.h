@@ -33,7 +33,7 @@ typedef enum ccl_i_type {
 } ccl_i_type_t;
 #define CCL_I_NO_LIST UINT64_MAX
 
-typedef struct ccl_i_record ccl_i_described_t;
+typedef struct ccl_i_described ccl_i_described_t;
 
 typedef struct ccl_i_field {
     const char *name;
@@ -52,7 +52,7 @@ typedef struct ccl_i_field {
     bool hidden;              /**< not in JSON, for tables only */
 } ccl_i_field_t;
 
-struct ccl_i_record {
+struct ccl_i_described {
     size_t size;                 /**< bytes of a scratch row; 0: `at` needs none */
     const ccl_i_field_t *fields; /**< ended by one without type and name */
     bool tall;                   /**< JSON: a line per member */

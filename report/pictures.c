@@ -1,5 +1,6 @@
 /* Pictures of results that are read back from their JSON. */
 #include "report/pictures.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <stdlib.h>

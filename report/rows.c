@@ -42,13 +42,13 @@ ccl_i_link_row_t ccl_i_link_row(const ccl_topology_t *topo, const ccl_sim_result
 }
 
 uint64_t ccl_i_count_links(const void *links) {
-    const ccl_i_links_t *of = links;
+    const ccl_i_link_rows_t *of = links;
 
     return of->result && of->result->links ? of->result->nlinks : 0;
 }
 
 const void *ccl_i_link_at(const void *links, uint64_t i, void *scratch) {
-    const ccl_i_links_t *of = links;
+    const ccl_i_link_rows_t *of = links;
     ccl_i_link_row_t *out = scratch;
 
     *out = ccl_i_link_row(of->topo, of->result, (uint32_t)i);

@@ -70,10 +70,10 @@ ccl_i_block_row_t ccl_i_block_row(const ccl_tb_t *tb, const ccl_tb_use_t *use);
 /* ---------------------------------------------------------------- links of a run */
 
 /** Links of a run in a root; without a result there are none. */
-typedef struct ccl_i_links {
+typedef struct ccl_i_link_rows {
     const ccl_topology_t *topo;
     const ccl_sim_result_t *result;
-} ccl_i_links_t;
+} ccl_i_link_rows_t;
 typedef struct ccl_i_link_row {
     const char *from, *to, *kind;
     double bytes, utilization;

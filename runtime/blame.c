@@ -1,6 +1,6 @@
 /**
  * @file blame.c
- * What the watchdog tells: from the places of all units to the cycle of who waits for whom.
+ * What the watchdog reports: from the places of all units to the cycle of who waits for whom.
  */
 #include "runtime/job.h"
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** What a process tells the others after a run. */
+/** What a process sends to the others after a run. */
 typedef struct outcome {
     ccl_status_t status;
     uint32_t hung;
@@ -74,7 +74,7 @@ static void abort_libraries(ccl_i_job_t *job) {
     ccl_i_hom_abort(job->hom);
 }
 
-static ccl_status_t wait_for(ccl_i_job_t *job, const ccl_i_part_t *part, uint32_t *word,
+static ccl_status_t wait_for(ccl_i_job_t *job, const ccl_i_job_part_t *part, uint32_t *word,
                              const ccl_i_watch_t *watch, ccl_error_t *err) {
     ccl_status_t status = CCL_OK;
     double wait_s = 1e-3;
@@ -101,7 +101,7 @@ static ccl_status_t wait_for(ccl_i_job_t *job, const ccl_i_part_t *part, uint32_
 }
 
 /** @param within  a library's calls, which say themselves when the part is ready and over. */
-static ccl_status_t launch_part(ccl_i_job_t *job, ccl_i_part_t *part, bool timed, bool within,
+static ccl_status_t launch_part(ccl_i_job_t *job, ccl_i_job_part_t *part, bool timed, bool within,
                                 ccl_error_t *err) {
     ccl_i_words_t *w = part->words, *all = job->words;
     part->how = (ccl_device_launch_t){.size = sizeof part->how,
@@ -141,7 +141,7 @@ static ccl_status_t finish(ccl_i_job_t *job, uint32_t launched, const ccl_i_watc
                            ccl_error_t *err) {
     ccl_status_t status = CCL_OK;
     for (uint32_t k = 0; k < launched; k++) {
-        const ccl_i_part_t *part = &job->parts[k];
+        const ccl_i_job_part_t *part = &job->parts[k];
         ccl_error_t own = CCL_ERROR_INIT;
         ccl_status_t end = wait_for(job, part, &part->words->over, watch, &own);
         if (end != CCL_OK) /* the others wait for this one */
@@ -156,8 +156,8 @@ static ccl_status_t finish(ccl_i_job_t *job, uint32_t launched, const ccl_i_watc
 }
 
 /**
- * Launch, start with everybody else, wait for the end. Returns the job's status, also when the run
- * was stopped; then the process must not go on.
+ * Launch, start with all other processes, wait for the end. Returns the job's status, also when the
+ * run was stopped; then the process must not go on.
  */
 static ccl_status_t launch(ccl_i_job_t *job, bool timed, ccl_error_t *err) {
     ccl_i_words_t *w = job->words;
@@ -194,7 +194,7 @@ static ccl_status_t launch(ccl_i_job_t *job, bool timed, ccl_error_t *err) {
 }
 
 /**
- * Everybody learns what everybody found; times are the slowest process's.
+ * Every process learns what all processes found; times are the slowest process's.
  * @param watch  while others may still run; NULL afterwards.
  */
 static ccl_status_t merge(ccl_i_job_t *job, const outcome_t *mine, const ccl_i_watch_t *watch,
@@ -275,7 +275,7 @@ static ccl_status_t wrong_data(const ccl_i_job_t *job, const outcome_t *o, ccl_e
                     ccl_type_name(job->options->type));
 }
 
-/** Places of all units at everybody. */
+/** Places of all units, known to every process. */
 static ccl_status_t gather_places(ccl_i_job_t *job, ccl_device_place_t **out, ccl_error_t *err) {
     uint32_t n = job->plan->dev.nunits;
     size_t bytes = n * sizeof(ccl_device_place_t);
@@ -409,7 +409,7 @@ static ccl_status_t all_runs(ccl_i_job_t *job, ccl_run_result_t *result, ccl_err
 }
 
 /** Write a part's own kernel and have the device compile it. */
-static ccl_status_t generate(ccl_i_job_t *job, ccl_i_part_t *part, double *compile_s,
+static ccl_status_t generate(ccl_i_job_t *job, ccl_i_job_part_t *part, double *compile_s,
                              ccl_error_t *err) {
     char log[1024] = "";
     if (!job->ops->kernel_compile)
@@ -430,7 +430,7 @@ static ccl_status_t generate(ccl_i_job_t *job, ccl_i_part_t *part, double *compi
 
 static ccl_status_t load(ccl_i_job_t *job, ccl_run_result_t *result, ccl_error_t *err) {
     for (uint32_t k = 0; k < job->nparts; k++) {
-        ccl_i_part_t *part = &job->parts[k];
+        ccl_i_job_part_t *part = &job->parts[k];
         if (job->options->kernel == CCL_KERNEL_GENERATED &&
             part->plan.first_unit < part->plan.end_unit)
             CCL_TRY(generate(job, part, &result->compile_s, err));

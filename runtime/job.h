@@ -25,7 +25,7 @@ typedef struct ccl_i_words {
 } ccl_i_words_t;
 
 /** A device of this process, and the ranks that it runs. The host is one part of all ranks. */
-typedef struct ccl_i_part {
+typedef struct ccl_i_job_part {
     uint32_t index;                /* of the device */
     uint32_t first_rank, end_rank; /* a contiguous share of the process's */
     ccl_device_properties_t properties;
@@ -37,7 +37,7 @@ typedef struct ccl_i_part {
     char *region;         /* FIFOs and flags in the device's memory (reach.c) */
     ccl_i_words_t *words; /* `gate`, `stop` and `progress` are those of the first part */
     ccl_device_launch_t how;
-} ccl_i_part_t;
+} ccl_i_job_part_t;
 
 typedef struct ccl_i_job {
     const ccl_ctx_t *ctx;         /* NULL in children */
@@ -55,10 +55,10 @@ typedef struct ccl_i_job {
     /* device */
     const ccl_device_ops_t *ops;
     void *module;
-    ccl_i_part_t *parts;
+    ccl_i_job_part_t *parts;
     uint32_t nparts;
-    ccl_i_reach_t reach; /* devices whose memory is not the host's */
-    void **memory;       /* [nranks] of own ranks */
+    ccl_i_wire_reach_t reach; /* devices whose memory is not the host's */
+    void **memory;            /* [nranks] of own ranks */
     void **staging; /* [nranks] host copies; the same where the device's memory is the host's */
     ccl_i_words_t *words; /* [nparts] */
     ccl_device_place_t *places;
@@ -90,7 +90,7 @@ ccl_status_t ccl_i_job_run(ccl_i_job_t *job, ccl_run_result_t *result, ccl_error
 void ccl_i_job_blame(const ccl_i_job_t *job, const ccl_device_place_t *places, ccl_deadlock_t *out);
 
 /** The part that runs a rank of this process. */
-static inline ccl_i_part_t *ccl_i_part_of(const ccl_i_job_t *job, uint32_t rank) {
+static inline ccl_i_job_part_t *ccl_i_part_of(const ccl_i_job_t *job, uint32_t rank) {
     uint32_t k = 0;
     while (k + 1 < job->nparts && rank >= job->parts[k].end_rank)
         k++;

@@ -44,7 +44,7 @@ static ccl_status_t device_fail(const ccl_i_job_t *job, int code, const char *wh
 
 /* ---------------------------------------------------------------- parts */
 
-static ccl_status_t check_memory(const ccl_i_job_t *job, const ccl_i_part_t *part,
+static ccl_status_t check_memory(const ccl_i_job_t *job, const ccl_i_job_part_t *part,
                                  ccl_error_t *err) {
     double need = (double)job->region_bytes;
     for (uint32_t r = 0; r < job->plan->dev.nranks; r++)
@@ -117,7 +117,7 @@ static ccl_status_t make_buffers(ccl_i_job_t *job, ccl_error_t *err) {
     if (!job->memory || !job->staging || !job->places || !job->uses || !job->plan->dev.done)
         return ccl_fail_nomem(err);
     for (uint32_t r = job->first_rank; r < job->end_rank; r++) {
-        const ccl_i_part_t *part = ccl_i_part_of(job, r);
+        const ccl_i_job_part_t *part = ccl_i_part_of(job, r);
         size_t bytes = (size_t)l->rank_items[r] * l->item_bytes;
         DEVICE_TRY(job->ops->memory_alloc(part->device, bytes, &job->memory[r]), "memory");
         if (part->properties.host_access)
@@ -130,7 +130,7 @@ static ccl_status_t make_buffers(ccl_i_job_t *job, ccl_error_t *err) {
 
 /* ---------------------------------------------------------------- devices */
 
-static ccl_status_t open_part(ccl_i_job_t *job, ccl_i_part_t *part, ccl_error_t *err) {
+static ccl_status_t open_part(ccl_i_job_t *job, ccl_i_job_part_t *part, ccl_error_t *err) {
     const uint32_t *first = job->plan->rank_first_unit;
     uint32_t blocks = first[part->end_rank] - first[part->first_rank];
     DEVICE_TRY(job->ops->properties(part->index, &part->properties), "properties");
@@ -169,7 +169,7 @@ static ccl_status_t find_device(ccl_i_job_t *job, bool *host_out, ccl_error_t *e
     return CCL_OK;
 }
 
-/** The host: one part, whose memory everybody on the machine may share. */
+/** The host: one part, whose memory all processes on the machine may share. */
 static ccl_status_t open_host(ccl_i_job_t *job, ccl_error_t *err) {
     job->parts = calloc(1, sizeof *job->parts);
     if (!job->parts)
@@ -253,7 +253,7 @@ void ccl_i_job_close(ccl_i_job_t *job, bool together) {
     }
     ccl_i_wire_destroy(job->wire);
     for (uint32_t r = job->first_rank; job->memory && job->staging && r < job->end_rank; r++) {
-        const ccl_i_part_t *part = ccl_i_part_of(job, r);
+        const ccl_i_job_part_t *part = ccl_i_part_of(job, r);
         if (job->staging[r] && job->staging[r] != job->memory[r])
             job->ops->host_free(part->device, job->staging[r]);
         if (job->memory[r])

@@ -185,6 +185,7 @@ static ccl_status_t init(order_t *o, ccl_error_t *err) {
 
 ccl_status_t ccl_run_order(const ccl_program_t *program, const ccl_run_options_t *options,
                            const ccl_run_order_ops_t *ops, void *user, ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_run_options_t, options, err);
     ccl_i_run_plan_t plan;
     order_t o = {.plan = &plan, .ops = ops, .user = user};
     CCL_TRY(ccl_i_run_plan_init(program, options, &plan, err));

@@ -1,6 +1,6 @@
 /**
  * @file place.c
- * Who tells a process its place in a job: its options, the launcher's environment, or MPI.
+ * From where a process knows its place in a job: its options, the launcher's environment, or MPI.
  */
 #define _GNU_SOURCE
 #include "runtime/wire/bootstrap.h"
@@ -142,6 +142,7 @@ static ccl_status_t place_by_itself(const ccl_ctx_t *ctx, ccl_run_options_t *o,
 ccl_status_t ccl_bootstrap_open(const ccl_ctx_t *ctx, ccl_bootstrap_kind_t kind,
                                 ccl_run_options_t *options, ccl_bootstrap_t **out,
                                 ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_run_options_t, options, err);
     static ccl_status_t (*const ways[])(const ccl_ctx_t *, ccl_run_options_t *, ccl_bootstrap_t **,
                                         ccl_error_t *) = {
         [CCL_BOOTSTRAP_AUTO] = place_by_itself,

@@ -46,7 +46,7 @@ static inline uint32_t ccl_i_layout_find(const ccl_program_t *program, const ccl
     return ccl_i_layout_element(l, rank, buffer, element);
 }
 
-typedef struct ccl_i_plan {
+typedef struct ccl_i_run_plan {
     ccl_device_plan_t dev; /* conns, memory, done and host are filled by the run */
     ccl_i_layout_t layout;
     ccl_device_unit_t *units;
@@ -65,7 +65,7 @@ typedef struct ccl_i_plan {
     uint64_t transfers; /* slices handed over in a run */
 } ccl_i_run_plan_t;
 
-/** @retval CCL_CHECK  ccl_program_check() finds a fault, which the error tells. */
+/** @retval CCL_CHECK  ccl_program_check() finds a fault, which the error names. */
 ccl_status_t ccl_i_run_plan_init(const ccl_program_t *program, const ccl_run_options_t *options,
                                  ccl_i_run_plan_t *out, ccl_error_t *err);
 void ccl_i_run_plan_fini(ccl_i_run_plan_t *plan);

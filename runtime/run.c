@@ -115,7 +115,7 @@ static ccl_status_t open_hom(ccl_i_job_t *job, const card_t *all, ccl_run_result
     return status;
 }
 
-/** Everybody runs the same, on which devices, and how many of them share this machine. */
+/** All processes run the same, on which devices, and how many of them share this machine. */
 static ccl_status_t introduce(ccl_i_job_t *job, uint32_t *here_out, ccl_run_result_t *result,
                               ccl_error_t *err) {
     card_t mine = {.run = ccl_i_bootstrap_fingerprint(job->plan, job->options),
@@ -194,7 +194,7 @@ static void tell_device_memory(const ccl_i_job_t *job, ccl_run_result_t *result)
 }
 
 static ccl_status_t wire_up(ccl_i_job_t *job, ccl_run_result_t *result, ccl_error_t *err) {
-    const ccl_i_reach_t *reach = &job->reach;
+    const ccl_i_wire_reach_t *reach = &job->reach;
     ccl_i_wire_staged_t staged = {reach->conns, reach->carried, reach->memory, reach->memory_bytes};
     ccl_i_wire_how_t how = {.group = job->group, .stop = &job->words->stop};
     how.staged = on_host(job) ? NULL : &staged;
@@ -240,7 +240,7 @@ static ccl_status_t run_process(ccl_i_job_t *job, ccl_run_result_t *result, ccl_
     job->first_rank = ccl_i_first_rank(job->plan, job->nprocesses, job->self);
     job->end_rank = ccl_i_first_rank(job->plan, job->nprocesses, job->self + 1);
     ccl_status_t status = introduce(job, &here, result, err);
-    if (job->mixed) { /* unlike devices have no memory that all of them see */
+    if (job->mixed) { /* different devices have no memory that all of them see */
         job->region = NULL;
         job->region_is_shared = false;
     }
@@ -381,7 +381,7 @@ end:
 
 /* ---------------------------------------------------------------- children with devices */
 
-/** What the leader of such a family tells, in memory that this process shares with it. */
+/** What the leader of such a family reports, in memory that this process shares with it. */
 typedef struct report {
     bool done;
     ccl_status_t status;
@@ -539,6 +539,7 @@ static ccl_status_t prepare(const ccl_program_t *program, const ccl_run_options_
 ccl_status_t ccl_run_program(const ccl_ctx_t *ctx, const ccl_program_t *program,
                              const ccl_run_options_t *options, ccl_run_result_t **out,
                              ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_run_options_t, options, err);
     static const ccl_run_options_t defaults = CCL_RUN_OPTIONS_INIT;
     ccl_run_options_t o = options ? *options : defaults;
     ccl_i_run_plan_t plan = {0};
@@ -573,6 +574,7 @@ end:
 
 ccl_status_t ccl_run_kernel_text(const ccl_program_t *program, const ccl_run_options_t *options,
                                  ccl_text_t *out, ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_run_options_t, options, err);
     static const ccl_run_options_t defaults = CCL_RUN_OPTIONS_INIT;
     ccl_run_options_t o = options ? *options : defaults;
     ccl_i_run_plan_t plan = {0};

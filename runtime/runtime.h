@@ -83,11 +83,12 @@ const char *ccl_run_call_name(ccl_run_call_t call); /**< "allgather", ... */
 
 typedef struct ccl_run_options {
     size_t size;
-    const char *device; /**< "host" (NULL), "cuda", "hip", "auto": what a process finds, or one for
-                             every rank, as "cuda*4,host*2,hip": then in processes, none of which
-                             has ranks on unlike devices. Between those it is `transport`, or TCP */
-    double size_bytes;  /**< nccl-tests' size, > 0 (docs/runtime.md: rounding to items) */
-    uint32_t batches;   /**< micro-batches; 0: as few as the FIFOs allow, as in the model */
+    const char
+        *device;       /**< "host" (NULL), "cuda", "hip", "auto": what a process finds, or one for
+                            every rank, as "cuda*4,host*2,hip": then in processes, none of which
+                            has ranks on different devices. Between those it is `transport`, or TCP */
+    double size_bytes; /**< nccl-tests' size, > 0 (docs/runtime.md: rounding to items) */
+    uint32_t batches;  /**< micro-batches; 0: as few as the FIFOs allow, as in the model */
     ccl_granularity_t granularity;
     ccl_type_t type;
     ccl_reduction_t op;
@@ -101,7 +102,7 @@ typedef struct ccl_run_options {
     uint32_t slices;    /**< least number of slices of a primitive; 0: 1 */
     double slice_bytes; /**< most bytes of a slice; 0: 32 KiB, less where the FIFOs of all
                              connections would take more than 512 MiB */
-    double watchdog_s;  /**< give up after so long without any progress; 0: 10 */
+    double watchdog_s;  /**< give up after this time without any progress; 0: 10 */
     bool no_static_check; /**< leave programs that cannot finish to the watchdog */
     uint32_t threads;     /**< workers per process; 0: the machine's cores over the processes */
     ccl_run_ranks_t ranks;
@@ -120,10 +121,11 @@ typedef struct ccl_run_options {
     ccl_run_library_t
         library; /**< with one, the program says which collective, which ranks and how
                       buffers lie; memory, values and the check of them are the same */
-    ccl_run_library_t hom_library; /**< stage level: where a program crosses between unlike devices,
-                                    what clusters of like ones do before and behind that is left to
-                                    their vendor's library where it is here (AUTO: any; NCCL, RCCL:
-                                    that one alone). HetCCL (Peking/BAAI), 3.3 and 4.2: homColl */
+    ccl_run_library_t
+        hom_library; /**< stage level: where a program crosses between different devices,
+                      what clusters of equal ones do before and after that is left to
+                      their vendor's library where it is here (AUTO: any; NCCL, RCCL:
+                      that one alone). HetCCL (Peking/BAAI), 3.3 and 4.2: homColl */
 } ccl_run_options_t;
 /** The defaults. */
 #define CCL_RUN_OPTIONS_INIT                                                                       \
@@ -219,7 +221,7 @@ typedef struct ccl_run_result {
  * @retval CCL_CHECK        wrong data; the error names rank, offset, expected, got. Or
  *                          ccl_program_check() finds a fault, before anything starts.
  * @retval CCL_DEADLOCK     the program cannot finish, or nothing moved for watchdog_s;
- *                          (*out)->deadlock tells who waits for what.
+ *                          (*out)->deadlock says who waits for what.
  * @retval CCL_ERR_IO       a process of the job ended or cannot be reached.
  * @retval CCL_ERR_MISSING  the device is not there; with `library` or `hom_library`: the library
  *                          is not there, or this run's ranks have not its devices (of one vendor,
@@ -269,7 +271,7 @@ ccl_status_t ccl_run_kernel_text(const ccl_program_t *program, const ccl_run_opt
  */
 bool ccl_run_place_from_environment(uint32_t *rank_out, uint32_t *world_out);
 
-/** Who tells a process its place in a job, and where process 0 is. */
+/** From where a process knows its place in a job, and where process 0 is. */
 typedef enum ccl_bootstrap_kind {
     CCL_BOOTSTRAP_AUTO, /**< `root` when a world is given, `env` when a root is; else `mpi` in a
                              process that a launcher started, where its module is here */
@@ -283,7 +285,7 @@ typedef enum ccl_bootstrap_kind {
  * @param options  world, rank, root are read; world, rank and bootstrap are set.
  * @param out      NULL without MPI; else what options->bootstrap is: end with
  *                 ccl_bootstrap_close() after the last run.
- * @retval CCL_ERR_USAGE        too little or too much is told, or there is no launcher.
+ * @retval CCL_ERR_USAGE        too little or too much is given, or there is no launcher.
  * @retval CCL_ERR_MISSING      CCL_BOOTSTRAP_MPI, but its module is not here.
  */
 ccl_status_t ccl_bootstrap_open(const ccl_ctx_t *ctx, ccl_bootstrap_kind_t kind,
@@ -305,7 +307,7 @@ void ccl_bootstrap_close(ccl_bootstrap_t *bootstrap, bool together);
 typedef struct ccl_team ccl_team_t;
 typedef struct ccl_team_message {
     uint32_t from; /**< process; CCL_NONE: nothing came */
-    bool gone;     /**< it has ended, or its machine answers no more; told once; no data */
+    bool gone;     /**< it has ended, or its machine answers no more; reported once; no data */
     void *data;    /**< freed by the caller with free() */
     size_t len;
 } ccl_team_message_t;
@@ -347,7 +349,7 @@ typedef struct ccl_testbed_plan {
     const uint32_t *first_rank; /**< [nservers + 1] */
     double rate_max_bps;        /**< as asked */
     double scale;               /**< emulated over described bandwidth */
-    double head_start_s;        /**< full buckets let so much time's bytes pass free */
+    double head_start_s;        /**< full buckets let the bytes of this time pass free */
     ccl_arena_t arena;
 } ccl_testbed_plan_t;
 #define CCL_TESTBED_RATE_MAX_BPS 1e9

@@ -11,6 +11,7 @@ struct ccl_team {
 };
 
 ccl_status_t ccl_team_open(const ccl_run_options_t *options, ccl_team_t **out, ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_run_options_t, options, err);
     if (options->world < 2 || options->rank >= options->world)
         return ccl_fail(err, CCL_ERR_USAGE, "a team wants more than one process");
     ccl_team_t *team = calloc(1, sizeof *team);

@@ -5,7 +5,7 @@
 
 #include "schedule/schedule.h"
 
-/* Shares of demands are rounded down to so many parts of a message. */
+/* Shares of demands are rounded down to multiples of 1/PARTS of a message. */
 #define PARTS ((uint64_t)1 << 20)
 
 static ccl_status_t built_in(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
@@ -159,6 +159,7 @@ static ccl_status_t latency(const ccl_topology_t *topo, const ccl_collective_t *
 ccl_status_t ccl_bound(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                        const ccl_collective_t *coll, const ccl_bound_options_t *options,
                        ccl_bound_t *out, ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_bound_options_t, options, err);
     const ccl_bound_options_t defaults = CCL_BOUND_OPTIONS_INIT;
     ccl_bound_t made = {0};
     if (!options)

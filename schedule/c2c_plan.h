@@ -36,7 +36,7 @@ typedef struct ccl_c2c_message {
     bool receives;
 } ccl_c2c_message_t;
 
-/** What becomes zero when sums are to be made (RefreshFunc): of `total` chunks all but `count`. */
+/** What becomes zero before a reduction (RefreshFunc): of `total` chunks all but `count`. */
 typedef struct ccl_c2c_refresh {
     int32_t buffer;                       /**< 1 output, 2 scratch; -1: FlagCX's choice */
     uint32_t start, offset, count, total; /**< in chunks; offset from start */
@@ -71,13 +71,13 @@ typedef struct ccl_c2c_groups {
  * rest to collectives inside: all of a cluster before (AllGather, or Broadcast in the root's
  * cluster), a Broadcast from each border rank behind each step.
  *
- * With sums (allreduce, reduce, reducescatter of two clusters): Reduces to the ranks that send or
- * keep the sums, zeros elsewhere, what crosses, one call that adds it (AllReduce of what is summed
- * in the cluster, Reduce, ReduceScatter), and for allreduce the results back and a Broadcast of
- * them.
+ * With a reduction (allreduce, reduce, reducescatter of two clusters): Reduces to the ranks that
+ * send or keep the results, zeros elsewhere, what crosses, one call that adds it (AllReduce of what
+ * is reduced in the cluster, Reduce, ReduceScatter), and for allreduce the results back and a
+ * Broadcast of them.
  *
- * @retval CCL_UNSUPPORTED  another collective; sums and more than two clusters, or chunks whose
- *         sums are not consecutive, or a rank that adds itself; clusters whose ranks are not
+ * @retval CCL_UNSUPPORTED  another collective; a reduction and more than two clusters, or chunks
+ * whose results are not consecutive, or a rank that reduces itself; clusters whose ranks are not
  *         consecutive; a chunk that does not enter every other cluster once, or leaves one again by
  *         another rank than it came in by.
  * @par Source  FlagCX's planner and its XML reader, which take a plan per rank.
@@ -85,7 +85,7 @@ typedef struct ccl_c2c_groups {
 ccl_status_t ccl_c2c_plan_create(const ccl_schedule_t *schedule, const ccl_c2c_groups_t *groups,
                                  uint32_t rank, ccl_c2c_plan_t **out, ccl_error_t *err);
 ccl_status_t ccl_c2c_plan_write_xml(const ccl_c2c_plan_t *plan, ccl_text_t *out, ccl_error_t *err);
-/** Such a file, of any origin. @param rank  which the file's name tells: PREFIX_RANK.xml. */
+/** Such a file, of any origin. @param rank  as in the file's name: PREFIX_RANK.xml. */
 ccl_status_t ccl_c2c_plan_read_xml(const char *name, const char *text, size_t len, uint32_t rank,
                                    ccl_c2c_plan_t **out, ccl_error_t *err);
 /** Frees it and all it owns; NULL is fine. */
@@ -94,7 +94,7 @@ void ccl_c2c_plan_destroy(ccl_c2c_plan_t *plan);
  * Do the plans of all ranks cross borders exactly as the schedule does, with each receive met by
  * its send, and do all ranks have all chunks in the end?
  * @param plans  [groups->nranks], of ranks in order.
- * @retval CCL_CHECK  they do not; err tells the first fault.
+ * @retval CCL_CHECK  they do not; err names the first fault.
  */
 ccl_status_t ccl_c2c_plans_verify(const ccl_schedule_t *schedule, const ccl_c2c_groups_t *groups,
                                   const ccl_c2c_plan_t *const *plans, ccl_error_t *err);

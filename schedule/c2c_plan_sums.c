@@ -96,7 +96,7 @@ static ccl_status_t find_ways(sums_t *s, ccl_error_t *err) {
     return CCL_OK;
 }
 
-/** In which buffer sums are: a ReduceScatter's output is too small. */
+/** The buffer of the reductions: a ReduceScatter's output is too small. */
 static uint32_t work_buffer(const sums_t *s) {
     return s->schedule->coll->kind == CCL_REDUCESCATTER ? 2 : 1;
 }

@@ -33,17 +33,20 @@ typedef struct ccl_chunk {
 } ccl_chunk_t;
 
 /**
- * `size` of a collective is nccl-tests': the largest of a rank's buffers. Chunks of the built-in
- * kinds, c = chunks_per_block, n = nranks, all of equal share:
- *   allreduce, broadcast, reduce   c chunks, share 1/c; chunk k is element k of every buffer
- *   allgather, gather              n c chunks; chunk r c + j from rank r; output element r c + j
- *   reducescatter, scatter         n c chunks; chunk r c + j to rank r; input element r c + j
- *   alltoall                       n n c chunks; chunk (s n + d) c + j from s (input element d c +
- * j) to d (output element s c + j), share 1/(n c) sendrecv                       n c chunks; chunk
- * r c + j from r to (r + 1) mod n, share 1/c custom                         input of a rank: the
- * chunks it is a source of, ascending; output: the chunks it is a destination of, ascending Sources
- * are among the destinations wherever the operation leaves them a copy: every rank of an allgather,
- * the root of a broadcast, gather or scatter, rank s of an alltoall's chunk (s, s).
+ * What has to be moved. `size` is nccl-tests': the largest of a rank's buffers. Chunks of the
+ * built-in kinds, with c = `chunks_per_block` (of a shard) and n = nranks, all of equal share:
+ *
+ * - allreduce, broadcast, reduce: c chunks, share 1/c; chunk k is element k of every buffer.
+ * - allgather, gather: n c chunks; chunk r c + j from rank r; output element r c + j.
+ * - reducescatter, scatter: n c chunks; chunk r c + j to rank r; input element r c + j.
+ * - alltoall: n n c chunks; chunk (s n + d) c + j from s (input element d c + j) to d (output
+ *   element s c + j), share 1/(n c).
+ * - sendrecv: n c chunks; chunk r c + j from r to (r + 1) mod n, share 1/c.
+ * - custom: a rank's input is the chunks that it is a source of, ascending; its output those that
+ *   it is a destination of, ascending.
+ *
+ * Sources are among the destinations wherever the operation leaves them a copy: every rank of an
+ * allgather, the root of a broadcast, gather or scatter, rank s of an alltoall's chunk (s, s).
  */
 typedef struct ccl_collective {
     ccl_collective_kind_t kind;
@@ -63,7 +66,8 @@ ccl_status_t ccl_collective_kind_parse(const char *text, ccl_collective_kind_t *
                                        ccl_error_t *err);
 /** Broadcast, reduce, gather, scatter: do they have a root? */
 bool ccl_collective_kind_is_rooted(ccl_collective_kind_t kind);
-/** A built-in collective. @param chunks_per_block >= 1. @param root used by rooted kinds. */
+/** A built-in collective. @param chunks_per_block of a shard, >= 1. @param root used by rooted
+ * kinds. */
 ccl_status_t ccl_collective_create(ccl_collective_kind_t kind, uint32_t nranks,
                                    uint32_t chunks_per_block, uint32_t root, ccl_collective_t **out,
                                    ccl_error_t *err);

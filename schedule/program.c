@@ -263,7 +263,7 @@ static ccl_status_t check_program(const ccl_program_t *p, ccl_error_t *err) {
     return CCL_OK;
 }
 
-/** Blocks by rank, then id, and their steps behind each other. */
+/** Blocks by rank, then id, and their steps one after the other. */
 static bool place_blocks(const ccl_program_builder_t *b, ccl_program_t *p) {
     size_t ntbs = b->ntbs, nsteps = b->nsteps;
     p->tbs = ccl_arena_alloc(&p->arena, ntbs ? ntbs : 1, sizeof *p->tbs);

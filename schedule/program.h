@@ -109,7 +109,7 @@ void ccl_program_builder_shares(ccl_program_builder_t *b, uint32_t rank, ccl_buf
 uint32_t ccl_program_builder_tb(ccl_program_builder_t *b, uint32_t rank, uint32_t send_peer,
                                 uint32_t recv_peer, uint32_t channel);
 /** Append a step to block `tb`; its index in the block is returned. dep_tb is an id, as in
-   ccl_step_t. has_dep of the awaited steps and `s` are set by finish. Out of memory is told by
+   ccl_step_t. has_dep of the awaited steps and `s` are set by finish. Out of memory is reported by
    finish. */
 uint32_t ccl_program_builder_step(ccl_program_builder_t *b, uint32_t tb, ccl_step_t step);
 /** The same for a block that several connections share; its own peers must be CCL_NONE. */

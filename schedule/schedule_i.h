@@ -14,7 +14,7 @@
 #define CCL_I_MAX_STEP_NUMBER (1u << 24)
 #define CCL_I_MAX_CHANNELS 65536u
 
-/** A custom collective; share fields hold shares. @param parts every chunk is cut into so many. */
+/** A custom collective; share fields hold shares. @param parts into which every chunk is cut. */
 ccl_status_t ccl_i_collective_custom(const char *name, uint32_t nranks, const ccl_chunk_t *chunks,
                                      uint32_t nchunks, double natural_bytes, uint32_t parts,
                                      ccl_collective_t **out, ccl_error_t *err);
@@ -33,7 +33,7 @@ const char *ccl_i_teccl_key(const char *key);
 
 /** Adds a file's step as it stands: `s` and `has_dep` are kept, not derived. */
 void ccl_i_program_builder_keep_file_steps(ccl_program_builder_t *b);
-/** At least so many channels. */
+/** The program has at least `nchannels` channels. */
 void ccl_i_program_builder_channels(ccl_program_builder_t *b, uint32_t nchannels);
 /** Room for what is known to come. */
 void ccl_i_program_builder_reserve(ccl_program_builder_t *b, size_t ntbs, size_t nsteps);

@@ -40,7 +40,7 @@ typedef struct ccl_schedule_builder ccl_schedule_builder_t;
 ccl_schedule_builder_t *ccl_schedule_builder_create(const char *name, ccl_collective_t *coll);
 /** Frees it and all it owns; NULL is fine. */
 void ccl_schedule_builder_destroy(ccl_schedule_builder_t *b);
-/** Out of memory is remembered and told by finish. */
+/** Out of memory is remembered and reported by finish. */
 void ccl_schedule_builder_add(ccl_schedule_builder_t *b, ccl_transfer_t transfer);
 /** Checks ranges, sorts by step (stable), destroys the builder, also on failure. */
 ccl_status_t ccl_schedule_builder_finish(ccl_schedule_builder_t *b, ccl_schedule_t **out,

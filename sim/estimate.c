@@ -151,6 +151,7 @@ ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, c
                              const ccl_program_t *program, const ccl_sim_options_t *options,
                              ccl_sim_result_t **out, ccl_error_t *err) {
     ccl_i_trial_t trial = {0, false};
+    CCL_OPTIONS_TRY(ccl_sim_options_t, options, err);
     bool may = options->estimate && !options->trace && !options->path && !options->no_skip;
     CCL_TRY(ccl_i_sim_run(ctx, topo, routes, program, options, may ? &trial : NULL, out, err));
     if (!trial.stopped)

@@ -150,6 +150,7 @@ static ccl_status_t finish(run_t *run, const ccl_topology_t *topo, ccl_error_t *
 ccl_status_t ccl_sim_flows(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
                            const ccl_flow_list_t *list, const ccl_sim_options_t *options,
                            ccl_sim_result_t **out, ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_sim_options_t, options, err);
     if (list->nranks != topo->nranks)
         return ccl_fail(err, CCL_ERR_INPUT, "the flow list has %u ranks, the topology %u GPUs",
                         list->nranks, topo->nranks);

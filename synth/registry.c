@@ -4,29 +4,100 @@
 
 #include <string.h>
 
-static const ccl_synth_ops_t *const all[] = {
-#define CCL_I_SYNTH_ENTRY(name_) &ccl_i_synth_##name_,
-    CCL_I_SYNTH_MAP(CCL_I_SYNTH_ENTRY)
-#undef CCL_I_SYNTH_ENTRY
-        NULL};
+#define COUNT_ONE(name_) +1
+enum { BUILT_IN = 0 CCL_I_SYNTH_MAP(COUNT_ONE), MOST_ADDED = 16 };
+#undef COUNT_ONE
+
+/* Decision 77: the only mutable data of the library. */
+static struct {
+    const ccl_synth_ops_t *all[BUILT_IN + MOST_ADDED + 1];
+    struct {
+        const ccl_synth_ops_t *ops;
+        char version[24];
+    } added[MOST_ADDED];
+    uint32_t nadded;
+} registry = {.all = {
+#define ENTRY(name_) &ccl_i_synth_##name_,
+                  CCL_I_SYNTH_MAP(ENTRY)
+#undef ENTRY
+              }};
 
 const ccl_synth_ops_t *const *ccl_synth_all(void) {
-    return all;
+    return registry.all;
 }
 
 const ccl_synth_ops_t *ccl_synth_find(const char *name) {
-    for (uint32_t i = 0; name && all[i]; i++) {
-        if (strcmp(all[i]->name, name) == 0)
-            return all[i];
+    for (uint32_t i = 0; name && registry.all[i]; i++) {
+        if (strcmp(registry.all[i]->name, name) == 0)
+            return registry.all[i];
     }
     return NULL;
 }
 
+const char *ccl_synth_version(const ccl_synth_ops_t *ops) {
+    for (uint32_t i = 0; i < registry.nadded; i++)
+        if (registry.added[i].ops == ops)
+            return registry.added[i].version;
+    return "";
+}
+
+/* Lower case, digits, hyphens; begins with a letter: it stands in lists, files and settings. */
+static bool is_name(const char *name) {
+    size_t len = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-");
+    return name[0] >= 'a' && name[0] <= 'z' && len <= 31 && name[len] == '\0';
+}
+
+static ccl_status_t check_ops(const ccl_synth_ops_t *ops, ccl_error_t *err) {
+    if (!ops)
+        return ccl_fail(err, CCL_ERR_INPUT, "no synthesizer is given");
+    CCL_OPTIONS_TRY(ccl_synth_ops_t, ops, err);
+    if (!ops->name || !is_name(ops->name))
+        return ccl_fail(err, CCL_ERR_INPUT,
+                        "a synthesizer's name has 1 to 31 characters a to z, 0 to 9 and -, and "
+                        "begins with a letter");
+    if (!ops->summary || !ops->source || !ops->supports || !ops->synthesize)
+        return ccl_fail(err, CCL_ERR_INPUT,
+                        "synthesizer %s lacks summary, source, supports() or synthesize()",
+                        ops->name);
+    if (ops->options)
+        return ccl_fail(err, CCL_ERR_INPUT,
+                        "synthesizer %s has options of its own, which only built-in ones can have",
+                        ops->name);
+    if (ccl_synth_find(ops->name))
+        return ccl_fail(err, CCL_ERR_INPUT, "there is a synthesizer %s already", ops->name);
+    if (registry.nadded == MOST_ADDED)
+        return ccl_fail(err, CCL_ERR_INPUT, "more than %d synthesizers are added", MOST_ADDED);
+    return CCL_OK;
+}
+
+ccl_status_t ccl_synth_register(const ccl_synth_ops_t *ops, const char *version, ccl_error_t *err) {
+    for (uint32_t i = 0; i < registry.nadded; i++)
+        if (registry.added[i].ops == ops)
+            return CCL_OK;
+    CCL_TRY(check_ops(ops, err));
+    if (!version || !*version || strlen(version) >= sizeof registry.added->version)
+        return ccl_fail(err, CCL_ERR_INPUT, "a version has 1 to %zu characters",
+                        sizeof registry.added->version - 1);
+    registry.added[registry.nadded].ops = ops;
+    snprintf(registry.added[registry.nadded++].version, sizeof registry.added->version, "%s",
+             version);
+    uint32_t n = 0, at = 0;
+    while (registry.all[n])
+        n++;
+    while (!ops->by_name && at < n && !registry.all[at]->by_name)
+        at++;
+    at = ops->by_name ? n : at;
+    memmove(&registry.all[at + 1], &registry.all[at], (n - at) * sizeof(registry.all[0]));
+    registry.all[at] = ops;
+    return CCL_OK;
+}
+
 static ccl_status_t unknown(const char *name, ccl_error_t *err) {
-    const char *names[CCL_ARRAY_LEN(all)];
+    const ccl_synth_ops_t *const *all = registry.all;
+    const char *names[CCL_ARRAY_LEN(registry.all)];
     char list[256] = "";
     size_t len = 0;
-    for (uint32_t i = 0; i < CCL_ARRAY_LEN(all); i++) {
+    for (uint32_t i = 0; i < CCL_ARRAY_LEN(registry.all); i++) {
         names[i] = all[i] ? all[i]->name : NULL;
         if (names[i] && len + strlen(names[i]) + 3 < sizeof list) {
             memcpy(list + len, i ? ", " : "", i ? 2 : 0);
@@ -82,6 +153,7 @@ ccl_status_t ccl_synthesize(const ccl_ctx_t *ctx, const char *name, const ccl_to
                             ccl_routes_t *routes, const ccl_collective_t *want,
                             const ccl_synth_options_t *options, ccl_schedule_t **out,
                             ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_synth_options_t, options, err);
     const ccl_synth_options_t defaults = CCL_SYNTH_OPTIONS_INIT;
     const ccl_synth_ops_t *ops = ccl_synth_find(name);
     const char *why = NULL;

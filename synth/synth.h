@@ -48,7 +48,7 @@ typedef struct ccl_c2c_stats {
     double size_bytes; /**< for which; nccl-tests' */
     double phase_s[3]; /**< the busiest link or group in the start, between clusters, in the end */
     double together_s; /**< the busiest in all three: no order of these transfers takes less */
-    double overlap_gain; /**< the sum of phase_s, which is the least that one phase behind the other
+    double overlap_gain; /**< the sum of phase_s, which is the least that one phase after the other
                               takes, over together_s: what overlapping them gains at least where it
                               fills the links. 1 where one link is the busiest in all phases, up to
                               3 where each has links of its own; 0: nothing moves */
@@ -82,9 +82,9 @@ typedef struct ccl_sketch_options {
         these only; NULL: none. Borrowed; may be shared by threads. */
     const ccl_json_doc_t *file;
     const ccl_json_doc_t *added; /**< the same besides what a search finds; not with `file` */
-    ccl_text_t *write;       /**< sketches and the mix that was chosen are added, in that format */
-    double within;           /**< R1: candidates estimated so much slower are dropped; 0: 0.2 */
-    uint32_t most_simulated; /**< R2: of the others at most so many are simulated; 0: 8 */
+    ccl_text_t *write; /**< sketches and the mix that was chosen are added, in that format */
+    double within;     /**< R1: candidates estimated slower by this share are dropped; 0: 0.2 */
+    uint32_t most_simulated; /**< R2: of the others at most this many are simulated; 0: 8 */
     double coarse;           /**< E1: coarse epochs, in a chunk's times on the fastest link; 0: 3 */
     double fine;             /**< E2: fine epochs; 0: 0.5 */
     bool no_shapes;          /**< ask the solver also where a shape is proven */
@@ -94,7 +94,7 @@ typedef struct ccl_sketch_options {
 
 /** Of `c2c`. */
 typedef struct ccl_c2c_options {
-    uint32_t clusters; /**< so many in all, each of one vendor; 0: one per vendor, or as many as
+    uint32_t clusters; /**< number of clusters, each of one vendor; 0: one per vendor, or as many as
                           make their bandwidths about equal, whichever is faster */
     const char *inner; /**< synthesizer for collectives inside clusters; NULL: the fastest of
                             direct, hm and ring */
@@ -111,10 +111,10 @@ ccl_status_t ccl_c2c_load(const ccl_topology_t *topo, ccl_routes_t *routes,
                           ccl_error_t *err);
 /**
  * Clusters and border ranks as `c2c` has them.
- * @param clusters   so many; 0: one per vendor.
+ * @param clusters   how many; 0: one per vendor.
  * @param of_out     [nranks] cluster, by lowest rank.
  * @param border_out [nranks] next to a NIC.
- * @retval CCL_UNSUPPORTED  fewer than two clusters, or not so many.
+ * @retval CCL_UNSUPPORTED  fewer than two clusters, or than asked for.
  */
 ccl_status_t ccl_c2c_clusters(const ccl_topology_t *topo, uint32_t clusters, uint32_t *of_out,
                               bool *border_out, uint32_t *nclusters_out, ccl_error_t *err);
@@ -123,12 +123,12 @@ typedef struct ccl_synth_options {
     size_t size;
     double size_bytes;      /**< message size the schedule is for; 0: any */
     uint32_t channels;      /**< 0: as many as the synthesizer thinks best */
-    uint32_t chunks;        /**< chunks a block is cut into, per channel; 0: synthesizer's choice */
+    uint32_t chunks;        /**< chunks a shard is cut into, per channel; 0: synthesizer's choice */
     double time_limit_s;    /**< 0: none; after it the best so far is returned, marked limited */
-    uint32_t restarts;      /**< times that a random synthesizer begins anew; 0: its choice */
+    uint32_t restarts;      /**< times that a random synthesizer begins again; 0: its choice */
     uint32_t steps, rounds; /**< of `sccl`; 0: as few as can be, as cheap as can be */
     double epoch_s;         /**< of `milp`; 0: its choice */
-    bool uniform_roots; /**< AllReduce: as many chunks summed at each GPU, whatever it can carry */
+    bool uniform_roots; /**< AllReduce: as many chunks reduced at each GPU, whatever it can carry */
     ccl_compose_t compose;    /**< for synthesizers that are `composable` */
     uint32_t effort;          /**< cegis: times the usual solver work (1); 0: none */
     double tau_ref_s;         /**< cegis: length of a step; 0: its choice */
@@ -158,7 +158,7 @@ typedef struct ccl_synth_ops {
     bool (*supports_with)(const ccl_topology_t *topo, const ccl_collective_t *want,
                           const ccl_synth_options_t *options, const char **why);
     /**
-     * @param want  borrowed; chunks_per_block 1 for built-in kinds. The schedule's own collective
+     * @param want  borrowed; `chunks_per_block` 1 for built-in kinds. The schedule's own collective
      *              may split its chunks (ccl_collective_split).
      */
     ccl_status_t (*synthesize)(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
@@ -185,6 +185,44 @@ typedef struct ccl_synth_ops {
 const ccl_synth_ops_t *const *ccl_synth_all(void);
 const ccl_synth_ops_t *ccl_synth_find(const char *name);
 /**
+ * Add a synthesizer to those of this process: ccl_synth_all() and everything that takes a name have
+ * it from now on. It comes before the first `by_name`, or at the end if it is one of them.
+ *
+ * Call it before other functions of the library run in other threads. One that is there already is
+ * left as it is.
+ *
+ * @param ops      borrowed to the end of the process; without `options`.
+ * @param version  changes whenever its schedules may change: the notebook keeps points by it; 1 to
+ *                 23 characters; copied.
+ * @retval CCL_ERR_INPUT  it lacks something, or its name is taken.
+ */
+ccl_status_t ccl_synth_register(const ccl_synth_ops_t *ops, const char *version, ccl_error_t *err);
+/** Its version; "" where it is built in. Lives to the end of the process. */
+const char *ccl_synth_version(const ccl_synth_ops_t *ops);
+
+/** What a plugin holds, under the symbol `ccllab_plugin`. */
+typedef struct ccl_plugin {
+    size_t size;         /**< sizeof this struct */
+    const char *version; /**< CCL_VERSION of the headers that it was compiled with */
+    const ccl_synth_ops_t *synth;
+} ccl_plugin_t;
+/** Makes a shared object a plugin: CCL_PLUGIN(biring); at file scope, `biring` a ccl_synth_ops_t.
+ */
+#define CCL_PLUGIN(synth_)                                                                         \
+    __attribute__((visibility("default"))) extern const ccl_plugin_t ccllab_plugin;                \
+    const ccl_plugin_t ccllab_plugin = {sizeof(ccl_plugin_t), CCL_VERSION, &(synth_)}
+/**
+ * Load a plugin, a shared object with CCL_PLUGIN(), and ccl_synth_register() what it holds; its
+ * version is a hash of the file. It stays loaded. The functions of the library that it calls are
+ * those of the program that loads it: a plugin is linked against nothing.
+ *
+ * @param path  of the file; a second time does nothing.
+ * @retval CCL_ERR_IO     the file cannot be read.
+ * @retval CCL_ERR_INPUT  it cannot be loaded, is no plugin, or was compiled for another version of
+ *                        the library; or as ccl_synth_register().
+ */
+ccl_status_t ccl_plugin_load(const char *path, ccl_error_t *err);
+/**
  * All tables of options by index: first the one that every synthesizer has, then each that some
  * have, in the order of ccl_synth_all(); NULL: there are no more.
  */
@@ -204,7 +242,7 @@ typedef struct ccl_chunk_capacity {
     const char *what;    /**< "hop", "link" or "group"; static */
     const char *example; /**< the first of them: "0 -> 1", "s0/gpu0 -> s0/nic0", a group's name */
     const char *kind;    /**< of the link, or of the hop's slowest link; "" for groups */
-    uint32_t count;      /**< so many alike */
+    uint32_t count;      /**< how many are alike */
     uint32_t lanes;
     double alpha_s, rate_Bps;
     double tau_s;        /**< of one chunk alone */
@@ -213,7 +251,7 @@ typedef struct ccl_chunk_capacity {
 } ccl_chunk_capacity_t;
 typedef struct ccl_chunk_capacities {
     double chunk_bytes, tau_ref_s;
-    double stretch; /**< tau_ref is so many times the slowest hop's tau; 0: it was given */
+    double stretch; /**< tau_ref over the slowest hop's tau; 0: it was given */
     bool ceiling, reduce;
     uint32_t nrows;
     ccl_chunk_capacity_t *rows; /**< hops first, fast ones first */

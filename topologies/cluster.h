@@ -64,11 +64,11 @@ typedef enum ccl_i_fabric_kind {
 } ccl_i_fabric_kind_t;
 
 /** A wire of the direct fabric: port of one server to port of another. */
-typedef struct ccl_i_wire {
+typedef struct ccl_i_cable {
     uint32_t from_server, from_port, to_server, to_port;
     double bandwidth_Bps, latency_s;
     bool duplex;
-} ccl_i_wire_t;
+} ccl_i_cable_t;
 
 /** Zero (or 0.0) means "not given" in every member but those that say otherwise. */
 typedef struct ccl_i_fabric {
@@ -87,29 +87,29 @@ typedef struct ccl_i_fabric {
     double core_oversubscription; /**< default 1 */
     double core_Bps;
     double core_latency_s; /**< < 0: not given, a port's */
-    const ccl_i_wire_t *wires;
+    const ccl_i_cable_t *wires;
     uint32_t nwires;
 } ccl_i_fabric_t;
 
-typedef struct ccl_i_cluster {
+typedef struct ccl_i_cluster_spec {
     const ccl_i_server_type_t *types;
     uint32_t ntypes;
     const uint32_t *servers; /**< [nservers] index into types */
     uint32_t nservers;
     ccl_i_fabric_t fabric;
-} ccl_i_cluster_t;
+} ccl_i_cluster_spec_t;
 
 #define CCL_I_FABRIC_INIT                                                                          \
     { .latency_s = -1, .uplink_latency_s = -1, .core_latency_s = -1 }
 
 /** Check the bounds above on what `cluster` would expand to. */
-ccl_status_t ccl_i_cluster_check(const ccl_i_cluster_t *cluster, ccl_error_t *err);
+ccl_status_t ccl_i_cluster_check(const ccl_i_cluster_spec_t *cluster, ccl_error_t *err);
 /**
  * Add every server's devices, links and groups to `b`, which must be empty, then the fabric.
  * Ids are "s0/gpu3" in servers and "fabric/..." in the fabric; ranks count by server, then in the
  * server's order.
  */
-ccl_status_t ccl_i_cluster_expand(const ccl_ctx_t *ctx, const ccl_i_cluster_t *cluster,
+ccl_status_t ccl_i_cluster_expand(const ccl_ctx_t *ctx, const ccl_i_cluster_spec_t *cluster,
                                   ccl_topology_builder_t *b, ccl_error_t *err);
 
 #endif

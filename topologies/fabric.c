@@ -8,7 +8,7 @@
 
 typedef struct expansion {
     const ccl_ctx_t *ctx;
-    const ccl_i_cluster_t *cluster;
+    const ccl_i_cluster_spec_t *cluster;
     ccl_topology_builder_t *b;
     ccl_error_t *err;
     uint32_t *first_device; /* [nservers] */
@@ -22,7 +22,7 @@ typedef struct socket_end {
     bool out, in;
 } socket_end_t;
 
-static const ccl_i_server_type_t *type_of(const ccl_i_cluster_t *cluster, uint32_t server) {
+static const ccl_i_server_type_t *type_of(const ccl_i_cluster_spec_t *cluster, uint32_t server) {
     return &cluster->types[cluster->servers[server]];
 }
 
@@ -38,7 +38,7 @@ static socket_end_t port_end(const expansion_t *x, uint32_t server, uint32_t ind
     return end;
 }
 
-ccl_status_t ccl_i_cluster_check(const ccl_i_cluster_t *cluster, ccl_error_t *err) {
+ccl_status_t ccl_i_cluster_check(const ccl_i_cluster_spec_t *cluster, ccl_error_t *err) {
     uint64_t ndevices = 0, nlinks = 0, ngrouplinks = 0, ngpus = 0, nports = 0;
     if (cluster->nservers == 0)
         return ccl_fail(err, CCL_ERR_INPUT, "a cluster needs at least one server");
@@ -328,7 +328,7 @@ done:
 static ccl_status_t expand_direct(expansion_t *x) {
     const ccl_i_fabric_t *fabric = &x->cluster->fabric;
     for (uint32_t w = 0; w < fabric->nwires; w++) {
-        const ccl_i_wire_t *wire = &fabric->wires[w];
+        const ccl_i_cable_t *wire = &fabric->wires[w];
         socket_end_t from = port_end(x, wire->from_server, wire->from_port);
         socket_end_t to = port_end(x, wire->to_server, wire->to_port);
         double bandwidth_Bps = wire->bandwidth_Bps;
@@ -345,7 +345,7 @@ static ccl_status_t expand_direct(expansion_t *x) {
     return CCL_OK;
 }
 
-ccl_status_t ccl_i_cluster_expand(const ccl_ctx_t *ctx, const ccl_i_cluster_t *cluster,
+ccl_status_t ccl_i_cluster_expand(const ccl_ctx_t *ctx, const ccl_i_cluster_spec_t *cluster,
                                   ccl_topology_builder_t *b, ccl_error_t *err) {
     CCL_TRY(ccl_i_cluster_check(cluster, err));
     expansion_t x = {ctx, cluster, b, err, NULL, 0};

@@ -294,6 +294,7 @@ static void default_name(const ccl_topology_t *const *nodes, uint32_t n, char *o
 ccl_status_t ccl_topology_join(const ccl_ctx_t *ctx, const ccl_topology_t *const *nodes, uint32_t n,
                                const ccl_topology_join_options_t *options, ccl_topology_t **out,
                                ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_topology_join_options_t, options, err);
     ccl_topology_join_options_t defaults = CCL_TOPOLOGY_JOIN_OPTIONS_INIT;
     uint64_t ndevices = 0, nlinks = 0, nranks = 0;
     char name[200];

@@ -1,5 +1,6 @@
 /* Profiles, "ccllab-profile-1": measured constants laid over those of a topology. */
 #include "topologies/topologies.h"
+#include "base/json.h"
 
 #include <stdlib.h>
 #include <string.h>

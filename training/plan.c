@@ -1,5 +1,6 @@
 /* A training plan: read from JSON, for the GPUs of one cluster. */
 #include "training/plan.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -70,7 +71,7 @@ static ccl_status_t bytes(const ccl_json_at_t *at, double *out, ccl_error_t *err
 
 /* {"nvidia": 4, "s3": 2} */
 static ccl_status_t by_word(const ccl_json_at_t *at, const ccl_topology_t *topo, scalar_fn scalar,
-                            ccl_i_values_t *v, ccl_error_t *err) {
+                            ccl_i_training_values_t *v, ccl_error_t *err) {
     const char *word;
     json_t *ignored;
     CCL_TRY(ccl_json_object(at, true, err));
@@ -90,7 +91,7 @@ static ccl_status_t by_word(const ccl_json_at_t *at, const ccl_topology_t *topo,
 }
 
 static ccl_status_t values(const ccl_json_at_t *root, const char *key, const ccl_topology_t *topo,
-                           scalar_fn scalar, ccl_i_values_t *v, ccl_error_t *err) {
+                           scalar_fn scalar, ccl_i_training_values_t *v, ccl_error_t *err) {
     ccl_json_at_t at = ccl_json_member(root, key);
     CCL_TRY(ccl_i_values_init(v, topo->nranks, err));
     return at.value ? by_word(&at, topo, scalar, v, err) : CCL_OK;
@@ -98,7 +99,7 @@ static ccl_status_t values(const ccl_json_at_t *root, const char *key, const ccl
 
 static ccl_status_t read_values(const ccl_json_at_t *root, const ccl_topology_t *topo,
                                 ccl_training_t *t, ccl_error_t *err) {
-    ccl_i_values_t speeds = {0}, most = {0}, memory = {0};
+    ccl_i_training_values_t speeds = {0}, most = {0}, memory = {0};
     ccl_status_t status = values(root, "speeds", topo, positive, &speeds, err);
     if (status == CCL_OK)
         status = values(root, "most", topo, whole, &most, err);

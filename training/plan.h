@@ -14,14 +14,14 @@ bool ccl_i_word_means(const ccl_topology_t *topo, const char *word, uint32_t lev
 void ccl_i_word_choices(const ccl_topology_t *topo, char *out, size_t out_len);
 
 /** A number per GPU while words are read; the narrower word counts. */
-typedef struct ccl_i_values {
+typedef struct ccl_i_training_values {
     double *values;  /* [nranks] */
     uint32_t *level; /* [nranks] of the word + 1; 0: none yet */
-} ccl_i_values_t;
-ccl_status_t ccl_i_values_init(ccl_i_values_t *v, uint32_t nranks, ccl_error_t *err);
-void ccl_i_values_fini(ccl_i_values_t *v);
+} ccl_i_training_values_t;
+ccl_status_t ccl_i_values_init(ccl_i_training_values_t *v, uint32_t nranks, ccl_error_t *err);
+void ccl_i_values_fini(ccl_i_training_values_t *v);
 /** @retval CCL_ERR_INPUT  the word means no GPU; the text says which could be meant. */
-ccl_status_t ccl_i_values_set(ccl_i_values_t *v, const ccl_topology_t *topo, const char *word,
-                              double value, ccl_error_t *err);
+ccl_status_t ccl_i_values_set(ccl_i_training_values_t *v, const ccl_topology_t *topo,
+                              const char *word, double value, ccl_error_t *err);
 
 #endif

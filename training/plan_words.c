@@ -60,19 +60,19 @@ void ccl_i_word_choices(const ccl_topology_t *topo, char *out, size_t out_len) {
     ccl_text_fini(&text);
 }
 
-ccl_status_t ccl_i_values_init(ccl_i_values_t *v, uint32_t nranks, ccl_error_t *err) {
+ccl_status_t ccl_i_values_init(ccl_i_training_values_t *v, uint32_t nranks, ccl_error_t *err) {
     v->values = calloc(nranks, sizeof *v->values);
     v->level = calloc(nranks, sizeof *v->level);
     return v->values && v->level ? CCL_OK : ccl_fail_nomem(err);
 }
 
-void ccl_i_values_fini(ccl_i_values_t *v) {
+void ccl_i_values_fini(ccl_i_training_values_t *v) {
     free(v->values);
     free(v->level);
 }
 
-ccl_status_t ccl_i_values_set(ccl_i_values_t *v, const ccl_topology_t *topo, const char *word,
-                              double value, ccl_error_t *err) {
+ccl_status_t ccl_i_values_set(ccl_i_training_values_t *v, const ccl_topology_t *topo,
+                              const char *word, double value, ccl_error_t *err) {
     uint32_t level = ccl_i_word_level(topo, word);
     char choices[300];
     if (level == CCL_NONE) {
@@ -92,8 +92,8 @@ ccl_status_t ccl_i_values_set(ccl_i_values_t *v, const ccl_topology_t *topo, con
 /* ---------------------------------------------------------------- the command line's lists */
 
 /* "who=number" of `text`, up to the next comma. */
-static ccl_status_t one_word(ccl_i_values_t *v, const ccl_topology_t *topo, const char *text,
-                             size_t len, bool whole, ccl_error_t *err) {
+static ccl_status_t one_word(ccl_i_training_values_t *v, const ccl_topology_t *topo,
+                             const char *text, size_t len, bool whole, ccl_error_t *err) {
     char word[200], *equals, *end;
     double value;
     if (len >= sizeof word)
@@ -112,7 +112,7 @@ static ccl_status_t one_word(ccl_i_values_t *v, const ccl_topology_t *topo, cons
     return ccl_i_values_set(v, topo, word, value, err);
 }
 
-static ccl_status_t words(ccl_i_values_t *v, const ccl_topology_t *topo, const char *text,
+static ccl_status_t words(ccl_i_training_values_t *v, const ccl_topology_t *topo, const char *text,
                           bool whole, ccl_error_t *err) {
     for (const char *p = text; p;) {
         size_t len = strcspn(p, ",");
@@ -124,7 +124,7 @@ static ccl_status_t words(ccl_i_values_t *v, const ccl_topology_t *topo, const c
 
 ccl_status_t ccl_training_speeds(ccl_training_t *training, const ccl_topology_t *topo,
                                  const char *text, ccl_error_t *err) {
-    ccl_i_values_t v = {0};
+    ccl_i_training_values_t v = {0};
     ccl_status_t status = ccl_i_values_init(&v, topo->nranks, err);
     if (status == CCL_OK)
         status = words(&v, topo, text, false, err);
@@ -138,7 +138,7 @@ ccl_status_t ccl_training_speeds(ccl_training_t *training, const ccl_topology_t 
 
 ccl_status_t ccl_training_most(ccl_training_t *training, const ccl_topology_t *topo,
                                const char *text, ccl_error_t *err) {
-    ccl_i_values_t v = {0};
+    ccl_i_training_values_t v = {0};
     ccl_status_t status = ccl_i_values_init(&v, topo->nranks, err);
     if (status == CCL_OK)
         status = words(&v, topo, text, true, err);

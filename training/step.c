@@ -525,6 +525,7 @@ ccl_status_t ccl_training_estimate(const ccl_ctx_t *ctx, const ccl_topology_t *t
                                    const ccl_training_t *training,
                                    const ccl_training_options_t *options,
                                    ccl_training_result_t **out, ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_training_options_t, options, err);
     estimate_t e = {.ctx = ctx,
                     .topo = topo,
                     .t = training,

@@ -13,9 +13,9 @@
 #define BUSY 0.7                 /* share of the time from which a resource limits */
 #define NEAR 0.12                /* relative distance at which a share is that of some NICs */
 #define SAME 0.06                /* relative distance at which two times are the same */
-#define EXTRA_S 5e-6             /* of every call, from which on it is told */
+#define EXTRA_S 5e-6             /* of every call, from which on it is reported */
 #define LARGE_BYTES 1073741824.0 /* whose bandwidth is all that the algorithm reaches */
-#define SMALL_BYTES 16384.0      /* messages that tell what a call costs at least */
+#define SMALL_BYTES 16384.0      /* messages that show what a call costs at least */
 #define PCIE_BUSBW 30.0          /* GB/s: what PCIe and shared memory give at most */
 
 typedef struct desk {

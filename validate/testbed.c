@@ -50,6 +50,7 @@ ccl_status_t ccl_testbed_predict(const ccl_ctx_t *ctx, const ccl_testbed_plan_t 
                                  const ccl_topology_t *topo, const ccl_program_t *program,
                                  const ccl_run_options_t *options, double *time_s_out,
                                  ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_run_options_t, options, err);
     double shaped_s = 0, free_s = 0;
     ccl_topology_t wide;
     CCL_TRY(simulate(ctx, topo, program, options, &shaped_s, err));
@@ -246,7 +247,7 @@ static ccl_status_t fit(calibration_t *c, ccl_testbed_calibration_t *made, ccl_e
     return CCL_OK;
 }
 
-/** The plan with one rank per server, of the first so many. */
+/** The plan with one rank per server, of the first `nservers`. */
 static ccl_testbed_plan_t thin(const ccl_testbed_plan_t *plan, uint32_t nservers,
                                ccl_testbed_server_t *servers) {
     ccl_testbed_plan_t out = *plan;
@@ -264,6 +265,7 @@ ccl_status_t ccl_testbed_calibrate(const ccl_ctx_t *ctx, const ccl_testbed_plan_
                                    const ccl_testbed_t *testbed, const ccl_run_options_t *run,
                                    uint32_t rounds, ccl_host_measure_fn measure_fn, void *user,
                                    ccl_testbed_calibration_t **out, ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_run_options_t, run, err);
     static const ccl_testbed_constants_t defaults = CCL_TESTBED_CONSTANTS_INIT;
     ccl_testbed_server_t servers[CCL_TESTBED_MAX_SERVERS];
     calibration_t c = {.ctx = ctx, .testbed = testbed, .run = *run, .values = defaults};
@@ -339,6 +341,8 @@ ccl_status_t ccl_validate_testbed(const ccl_ctx_t *ctx, const ccl_testbed_t *tes
                                   uint32_t ncases, const double *sizes_bytes, uint32_t nsizes,
                                   const ccl_validate_options_t *options, ccl_validation_t **out,
                                   ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_validate_options_t, options, err);
+    CCL_OPTIONS_TRY(ccl_run_options_t, &options->run, err);
     validating_t v = {ctx, testbed, topo};
     const ccl_testbed_plan_t *plan = ccl_testbed_get_plan(testbed);
     ccl_validate_options_t o = *options;

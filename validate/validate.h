@@ -22,17 +22,17 @@ typedef struct ccl_measurement {
     uint32_t line;          /**< of the file */
 } ccl_measurement_t;
 
-/** One table: a collective on so many ranks. */
+/** One table: a collective on `nranks` ranks. */
 typedef struct ccl_measured_run {
     ccl_collective_kind_t kind; /**< meaningful when `known` */
-    bool known;                 /**< the log tells, or leaves no doubt, which collective it is */
+    bool known;                 /**< the log says, or leaves no doubt, which collective it is */
     uint32_t root;
-    uint32_t nranks;   /**< 0: not told */
-    uint32_t nhosts;   /**< 0: not told */
-    uint32_t channels; /**< channels NCCL said it uses, or was told to use at most; 0: not told */
-    uint32_t version;  /**< of NCCL, 22703 for 2.27.3; 0: not told */
-    const char *gpu;   /**< model, "" when not told */
-    const char *type;  /**< element type, "" when not told */
+    uint32_t nranks;   /**< 0: not given */
+    uint32_t nhosts;   /**< 0: not given */
+    uint32_t channels; /**< channels NCCL said it uses, or was set to use at most; 0: not given */
+    uint32_t version;  /**< of NCCL, 22703 for 2.27.3; 0: not given */
+    const char *gpu;   /**< model, "" when not given */
+    const char *type;  /**< element type, "" when not given */
     const char *label; /**< what tells runs of one file apart ("kernel 3", a source); "" */
     uint32_t line;     /**< where it begins */
     uint32_t npoints;
@@ -78,7 +78,7 @@ typedef struct ccl_nccl_setup {
     uint32_t channels; /**< of rings and trees */
     double bus_GBps;   /**< bandwidth of all rings together, as NCCL's graph search sees it */
     uint32_t p2p_channels;
-    uint32_t version; /**< of NCCL, 22703 for 2.27.3; 23000 unless told */
+    uint32_t version; /**< of NCCL, 22703 for 2.27.3; 23000 unless given */
 } ccl_nccl_setup_t;
 /** A decision, with NCCL's own estimate of the time. */
 typedef struct ccl_nccl_choice {
@@ -175,8 +175,8 @@ typedef struct ccl_fit_result {
 } ccl_fit_result_t;
 /**
  * Robust least squares with a normal prior on every parameter: iteratively reweighted (Huber, 1.345
- * scales), damped Gauss-Newton with numerical derivatives. What the points do not tell stays at the
- * prior, and its error stays the prior's.
+ * scales), damped Gauss-Newton with numerical derivatives. What the points do not determine stays
+ * at the prior, and its error stays the prior's.
  *
  * @param start  [nparameters] where to begin; NULL: at the priors.
  * @param noise  least standard deviation of a residual that is believed (0.03: 3 %), > 0.
@@ -191,7 +191,7 @@ typedef struct ccl_constant {
     const char *unit;        /**< "s", "B/s", "1" */
     double value, low, high; /**< 95 % confidence interval */
     double prior;            /**< the topology's */
-    bool determined;         /**< the log tells it: the interval is at most half of the prior's */
+    bool determined; /**< the log determines it: the interval is at most half of the prior's */
 } ccl_constant_t;
 typedef struct ccl_calibrate_options {
     size_t size;
@@ -215,8 +215,8 @@ typedef struct ccl_calibration {
     ccl_arena_t arena;
 } ccl_calibration_t;
 /**
- * Fit the constants that a log of one collective tells: launch, latency and thread-block rate per
- * protocol, efficiency of the links; few, and each tied to the topology's own as prior.
+ * Fit the constants that a log of one collective determines: launch, latency and thread-block rate
+ * per protocol, efficiency of the links; few, and each tied to the topology's own as prior.
  *
  * @param topo  the cluster of the run (see ccl_topology_take()).
  * @param out   destroy with ccl_calibration_destroy().
@@ -362,7 +362,7 @@ typedef struct ccl_gpu_constants {
 } ccl_gpu_constants_t;
 /** Programs to calibrate devices with, besides `ping`, `stream`, `empty` of the host's. */
 typedef enum ccl_gpu_micro {
-    CCL_GPU_MICRO_LANES, /**< so many blocks of rank 0 send to as many of rank 1, all at a time */
+    CCL_GPU_MICRO_LANES, /**< blocks of rank 0 send to as many of rank 1, all at a time */
     CCL_GPU_MICRO_COPY,  /**< one block copies half of its buffer to the other half */
     CCL_GPU_MICRO_REDUCE /**< ... or reduces it there */
 } ccl_gpu_micro_t;

@@ -16,7 +16,8 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     return status;
 }
 
-static const char *const accepts[] = {"topology", "fail", "degrade", "scale", "set", NULL};
+static const char *const accepts[] = {"topology", "fail",   "degrade", "scale",
+                                      "set",      "plugin", NULL};
 const ccl_i_command_t ccl_i_cmd_algos = {
     .name = "algos",
     .usage = "[options]",

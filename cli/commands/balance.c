@@ -75,7 +75,7 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 
 static const char *const accepts[] = {"topology", "fail", "degrade", "scale", "set",
                                       "profile",  "plan", "speeds",  "most",  "total",
-                                      "rule",     "with", NULL};
+                                      "rule",     "with", "plugin",  NULL};
 const ccl_i_command_t ccl_i_cmd_balance = {
     .name = "balance",
     .usage = "--topology SPEC [--plan FILE] [--speeds LIST] [options]",

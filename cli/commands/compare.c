@@ -328,7 +328,7 @@ static ccl_status_t open_notebook(ccl_i_cli_t *cli, compare_t *c, ccl_compare_op
 }
 
 static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
-    ccl_compare_options_t options = {.size = sizeof(options), .lower = CCL_LOWER_OPTIONS_INIT};
+    ccl_compare_options_t options = CCL_COMPARE_OPTIONS_INIT;
     ccl_topology_t *laid = NULL;
     size_t nall = 0;
 
@@ -387,11 +387,31 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     return status;
 }
 
-static const char *const accepts[] = {
-    "topology",         "fail",       "degrade",     "scale",        "set",       "profile",
-    "notebook@compare", "collective", "demand",      "root",         "sizes",     "with",
-    "program",          "schedule",   "granularity", "sharing",      "batches",   "no-verify",
-    "no-skip",          "no-fold",    "table",       CCL_I_LOWERING, CCL_I_SYNTH, NULL};
+static const char *const accepts[] = {"topology",
+                                      "fail",
+                                      "degrade",
+                                      "scale",
+                                      "set",
+                                      "profile",
+                                      "notebook@compare",
+                                      "collective",
+                                      "demand",
+                                      "root",
+                                      "sizes",
+                                      "with",
+                                      "plugin",
+                                      "program",
+                                      "schedule",
+                                      "granularity",
+                                      "sharing",
+                                      "batches",
+                                      "no-verify",
+                                      "no-skip",
+                                      "no-fold",
+                                      "table",
+                                      CCL_I_LOWERING,
+                                      CCL_I_SYNTH,
+                                      NULL};
 const ccl_i_command_t ccl_i_cmd_compare = {
     .name = "compare",
     .usage = "--topology SPEC --collective NAME[,NAME...] [options]",

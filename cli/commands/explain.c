@@ -87,7 +87,7 @@ static ccl_status_t make_program(ccl_i_cli_t *cli, explain_t *x, ccl_explain_opt
 }
 
 static ccl_status_t explain(ccl_i_cli_t *cli, explain_t *x, ccl_error_t *err) {
-    ccl_explain_options_t options = {.size = sizeof(options)};
+    ccl_explain_options_t options = CCL_EXPLAIN_OPTIONS_INIT;
     ccl_report_explanation_t about = {0};
     ccl_topology_t *laid = NULL;
     ccl_text_t text = {0};
@@ -129,10 +129,10 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const accepts[] = {
-    "topology", "fail",       "degrade",     "scale",   "set",          "profile",
-    "size",     "with",       "collective",  "demand",  "root",         "channels",
-    "chunks",   "batches",    "granularity", "sharing", "no-fold",      "time-limit",
-    "path",     "no-what-if", "table",       "rows",    CCL_I_LOWERING, NULL};
+    "topology", "fail",        "degrade",      "scale",   "set",        "profile",  "size",
+    "with",     "plugin",      "collective",   "demand",  "root",       "channels", "chunks",
+    "batches",  "granularity", "sharing",      "no-fold", "time-limit", "path",     "no-what-if",
+    "table",    "rows",        CCL_I_LOWERING, NULL};
 const ccl_i_command_t ccl_i_cmd_explain = {
     .name = "explain",
     .usage = "--topology SPEC [options] FILE --size BYTES",

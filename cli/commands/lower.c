@@ -128,7 +128,7 @@ static ccl_status_t conclude(const lower_t *l, ccl_error_t *err) {
 
 static ccl_status_t lower(ccl_i_cli_t *cli, lower_t *l, ccl_error_t *err) {
     const ccl_i_args_t *args = &cli->args;
-    ccl_lower_ways_options_t options = {.size = sizeof(options), .ways = l->ways};
+    ccl_lower_ways_options_t options = CCL_LOWER_WAYS_OPTIONS_INIT;
     ccl_report_lowering_t about = {
         .input = args->inputs.items[0], .lower = &options.lower, .options = &options.sim};
     ccl_bound_options_t bounds = CCL_BOUND_OPTIONS_INIT;
@@ -137,6 +137,7 @@ static ccl_status_t lower(ccl_i_cli_t *cli, lower_t *l, ccl_error_t *err) {
     ccl_status_t status;
     double start_s;
 
+    options.ways = l->ways;
     choose_ways(args, l);
     CCL_TRY(check_output(args, l, err));
     options.lower = ccl_i_lower_options(args);

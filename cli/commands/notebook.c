@@ -1,5 +1,6 @@
 /* ccllab notebook */
 #include "cli/command.h"
+#include "base/json.h"
 
 #include <string.h>
 

@@ -330,12 +330,12 @@ ccl_status_t ccl_i_run_in(ccl_i_cli_t *cli, const ccl_testbed_t *testbed,
 }
 
 static const char *const accepts[] = {
-    "size",   "sizes",       "type",       "op",        "repeats",      "warmups",
-    "device", "ranks@run",   "processes",  "transport", "rdma",         "bootstrap",
-    "world",  "rank@job",    "rendezvous", "batches",   "granularity",  "slots@run",
-    "slice",  "slices",      "watchdog",   "no-check",  "no-verify",    "blocks@run",
-    "table",  "topology",    "fail",       "degrade",   "scale",        "set",
-    "kernel", "emit-kernel", "with-ccl",   "hom-ccl",   CCL_I_LOWERING, NULL};
+    "size",         "sizes",     "type",        "op",        "repeats",     "warmups",  "device",
+    "ranks@run",    "processes", "transport",   "rdma",      "bootstrap",   "world",    "rank@job",
+    "rendezvous",   "batches",   "granularity", "slots@run", "slice",       "slices",   "watchdog",
+    "no-check",     "no-verify", "blocks@run",  "table",     "topology",    "fail",     "degrade",
+    "scale",        "set",       "plugin",      "kernel",    "emit-kernel", "with-ccl", "hom-ccl",
+    CCL_I_LOWERING, NULL};
 const ccl_i_command_t ccl_i_cmd_run = {
     .name = "run",
     .usage = "FILE [options]",

@@ -195,9 +195,10 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const accepts[] = {
-    "topology", "fail", "degrade", "scale",         "set",    "profile",        "collective",
-    "demand",   "root", "sizes",   "vary",          "budget", "space",          "knob",
-    "strategy", "gap",  "improve", "notebook@tune", "width",  "bootstrap@tune", NULL};
+    "topology",      "fail",   "degrade",        "scale",    "set",  "profile",
+    "collective",    "demand", "root",           "sizes",    "vary", "budget",
+    "plugin",        "space",  "knob",           "strategy", "gap",  "improve",
+    "notebook@tune", "width",  "bootstrap@tune", NULL};
 const ccl_i_command_t ccl_i_cmd_sweep = {
     .name = "sweep",
     .usage = "--topology SPEC --collective NAME [--vary EDIT]... [options] [SPEC]...",

@@ -242,12 +242,24 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     return status;
 }
 
-static const char *const accepts[] = {
-    "topology",    "fail",       "degrade",      "scale",
-    "set",         "collective", "demand",       "root",
-    "with",        "size",       "format",       "explain-capacities",
-    "granularity", "batches",    CCL_I_LOWERING, CCL_I_SYNTH_FILES,
-    NULL};
+static const char *const accepts[] = {"topology",
+                                      "fail",
+                                      "degrade",
+                                      "scale",
+                                      "set",
+                                      "collective",
+                                      "demand",
+                                      "root",
+                                      "with",
+                                      "plugin",
+                                      "size",
+                                      "format",
+                                      "explain-capacities",
+                                      "granularity",
+                                      "batches",
+                                      CCL_I_LOWERING,
+                                      CCL_I_SYNTH_FILES,
+                                      NULL};
 const ccl_i_command_t ccl_i_cmd_synth = {
     .name = "synth",
     .usage = "--topology SPEC --collective NAME --with NAME [--size BYTES] -o FILE",

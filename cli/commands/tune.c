@@ -304,10 +304,11 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const accepts[] = {
-    "topology", "fail",          "degrade", "scale",          "set",    "profile", "collective",
-    "demand",   "root",          "sizes",   "budget",         "space",  "knob",    "strategy",
-    "gap",      "improve",       "export",  "executor",       "replay", "top",     "save-profile",
-    "repeats",  "notebook@tune", "table",   "bootstrap@tune", NULL};
+    "topology",   "fail",           "degrade",  "scale",        "set",     "profile",
+    "collective", "demand",         "root",     "sizes",        "budget",  "plugin",
+    "space",      "knob",           "strategy", "gap",          "improve", "export",
+    "executor",   "replay",         "top",      "save-profile", "repeats", "notebook@tune",
+    "table",      "bootstrap@tune", NULL};
 const ccl_i_command_t ccl_i_cmd_tune = {
     .name = "tune",
     .usage = "--topology SPEC --collective NAME [options]",

@@ -511,6 +511,7 @@ static ccl_status_t simulate(const ccl_ctx_t *ctx, const ccl_lower_options_t *op
 
 ccl_status_t ccl_lower_run(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,
                            ccl_timed_program_t *timed, double give_up_s, ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_lower_options_t, options, err);
     return simulate(ctx, options, timed->program, false, true, give_up_s, &timed->run, err);
 }
 

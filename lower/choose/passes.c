@@ -326,6 +326,7 @@ static ccl_status_t check_options(const ccl_schedule_t *schedule,
 
 ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                        const ccl_lower_options_t *options, ccl_program_t **out, ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_lower_options_t, options, err);
     const ccl_lower_options_t defaults = CCL_LOWER_OPTIONS_INIT;
     ccl_lower_stats_t stats = {0};
     ccl_routes_t *own_routes = NULL;

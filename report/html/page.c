@@ -1,6 +1,7 @@
 /* Results in one HTML page: question, cluster, tables, plots, timelines, how to repeat each line.
  */
 #include "report/html/page.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <stdlib.h>

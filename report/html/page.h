@@ -6,6 +6,7 @@
 #define CCL_REPORT_PAGE_H
 
 #include "report/pictures.h"
+#include "base/json.h"
 #include "report/writer.h"
 
 extern const char ccl_i_timeline_js[]; /**< timeline.js */

@@ -1,5 +1,6 @@
 /* A result of `explain` in the page: critical path, waits, the links of the bound, what helps. */
 #include "report/html/page.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* Parts of the HTML page: what `tune` tried, or all that a lab notebook holds. */
 #include "report/html/page.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <stdlib.h>

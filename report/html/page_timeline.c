@@ -1,5 +1,6 @@
 /* A Chrome trace as data of the page's timelines, few enough spans that a browser stays fluid. */
 #include "report/html/page.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -47,7 +47,7 @@ typedef struct contender_row {
 typedef struct size_row {
     const comparison_row_t *parent;
     uint32_t size;
-    ccl_i_links_t links;
+    ccl_i_link_rows_t links;
     double size_bytes, bound_s;
     const char *winner;
     bool tie;

@@ -41,7 +41,7 @@ static const char *collective_name(const ccl_report_run_t *run) {
 
 typedef struct run_row {
     const ccl_report_run_t *of;
-    ccl_i_links_t links;
+    ccl_i_link_rows_t links;
     const char *input, *topology, *collective, *proto, *sharing;
     uint32_t nranks;
     bool is_program, is_plan, done, done_program, deadlocked;
@@ -112,7 +112,7 @@ static void row_of_result(const ccl_report_run_t *run, run_row_t *out) {
     }
     out->deadlocked = r && r->deadlock;
     if (out->done) {
-        out->links = (ccl_i_links_t){run->topo, r};
+        out->links = (ccl_i_link_rows_t){run->topo, r};
         out->time_s = r->time_s;
         out->gap = ccl_i_gap(r->time_s, out->bound_s);
         out->transfers = r->transfers;

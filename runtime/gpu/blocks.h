@@ -47,7 +47,7 @@ typedef struct ccl_gpu_run {
     ccl_gpu_use_t *uses;        /* of the host; [nunits] */
 } ccl_gpu_run_t;
 
-/** What lane 0 tells the other lanes. */
+/** What lane 0 shares with the other lanes. */
 typedef struct ccl_gpu_shared {
     uint64_t in, out; /* slices before this one in the FIFOs */
     uint32_t stop;
@@ -65,7 +65,7 @@ typedef struct ccl_gpu_block {
 /* ---------------------------------------------------------------- waiting: lane 0 alone */
 
 typedef struct ccl_gpu_watch {
-    uint32_t slices, told; /* moved so far, told the host */
+    uint32_t slices, told; /* moved so far, reported to the host */
 } ccl_gpu_watch_t;
 
 CCL_GPU_FN void ccl_gpu_tell(const ccl_gpu_run_t *run, ccl_gpu_watch_t *watch) {
@@ -119,7 +119,7 @@ CCL_GPU_FN bool ccl_gpu_gate(const ccl_gpu_run_t *run, uint32_t index) {
 
 /* ---------------------------------------------------------------- a block */
 
-/** What a block knows of itself; lane 0's is told. */
+/** What a block knows of itself; lane 0's is reported. */
 typedef struct ccl_gpu_life {
     ccl_device_place_t at;
     ccl_gpu_watch_t watch;
@@ -180,7 +180,7 @@ CCL_GPU_FN uint64_t ccl_gpu_step_items(const ccl_gpu_run_t *run, const ccl_devic
 }
 
 /**
- * Lane 0: wait for all that a slice needs. False: the run is given up; place->waits tells for
+ * Lane 0: wait for all that a slice needs. False: the run is given up; place->waits says for
  * what it waited.
  */
 CCL_GPU_FN bool ccl_gpu_ready(const ccl_gpu_run_t *run, const ccl_device_unit_t *unit,

@@ -1,7 +1,7 @@
 /**
  * @file hom.c
- * Clusters of a program that crosses between unlike devices, and the program without the steps that
- * libraries do.
+ * Clusters of a program that crosses between different devices, and the program without the steps
+ * that libraries do.
  */
 #include "runtime/hom/hom.h"
 
@@ -21,7 +21,7 @@ static uint32_t stage_of(const ccl_program_t *program, const ccl_i_run_plan_t *p
     return program->steps[plan->program_step[unit->first_step]].stage;
 }
 
-/** The stages in which data pass between unlike devices. */
+/** The stages in which data pass between different devices. */
 static ccl_status_t find_middle(const ccl_program_t *program, const ccl_i_run_plan_t *plan,
                                 const char *const *kinds, ccl_i_hom_t *hom, ccl_error_t *err) {
     uint32_t lo = UINT32_MAX, hi = 0, last = 0;

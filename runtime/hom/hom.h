@@ -3,10 +3,10 @@
  * Collectives inside a vendor's cluster left to the vendor's library (homColl of HetCCL,
  * Peking/BAAI, sections 3.3 and 4.2), while our program carries what crosses borders.
  *
- * Of a program at stage level, the stages in which data pass between unlike devices are the middle;
- * those before are the start, those behind it the end. Ranks that start or end together are a
- * cluster. What a start or an end does to the cluster's memory is found by running the program
- * untimed, and said as calls of a library; then its steps can be left out of the program.
+ * Of a program at stage level, the stages in which data pass between different devices are the
+ * middle; those before it are the start, those after it the end. Ranks that start or end together
+ * are a cluster. What a start or an end does to the cluster's memory is found by running the
+ * program untimed, and said as calls of a library; then its steps can be left out of the program.
  */
 #ifndef CCL_RUNTIME_HOM_H
 #define CCL_RUNTIME_HOM_H
@@ -103,7 +103,7 @@ ccl_status_t ccl_i_hom_cut(const ccl_program_t *program, ccl_i_hom_t *hom, ccl_e
 typedef struct ccl_i_hom_run ccl_i_hom_run_t;
 
 /**
- * Decides with all processes of the job which clusters have a library for which part, tells the
+ * Decides with all processes of the job which clusters have a library for which part, reports the
  * result, and has the job run the rest: job->program and job->plan.
  * @param kinds  [processes] device of every process.
  */

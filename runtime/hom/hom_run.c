@@ -112,7 +112,7 @@ static void decide(ccl_i_hom_run_t *run, const card_t *cards, const char *const 
     }
 }
 
-/* ---------------------------------------------------------------- what is told */
+/* ---------------------------------------------------------------- what is reported */
 
 static ccl_status_t tell(const ccl_i_hom_run_t *run, ccl_run_result_t *result, ccl_error_t *err) {
     const ccl_i_hom_t *hom = &run->hom;
@@ -230,7 +230,7 @@ static ccl_status_t prepare(ccl_i_hom_run_t *run, ccl_error_t *err) {
         members[k].cluster = CCL_NONE;
     run->members = members;
     for (uint32_t k = 0; k < job->nparts; k++) {
-        const ccl_i_part_t *part = &job->parts[k];
+        const ccl_i_job_part_t *part = &job->parts[k];
         member_t *m = &members[k];
         uint32_t cluster = run->hom.of[part->first_rank];
         if (!has_library(&run->hom.clusters[cluster]))

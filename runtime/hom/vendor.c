@@ -242,7 +242,7 @@ static int passes(const ccl_i_vendor_t *v, const member_t *m, uint32_t rank) {
     return code;
 }
 
-/** Counts are a rank's block, as in nccl.h. */
+/** Counts are a rank's shard, as in nccl.h. */
 static int collective(const ccl_i_vendor_t *v, const member_t *m, uint32_t rank) {
     const ccl_collective_t *coll = v->job->program->coll;
     const ccl_i_library_calls_t *c = &v->library.calls;

@@ -27,7 +27,7 @@ typedef struct ccl_i_sched {
 size_t ccl_i_sched_bytes(uint32_t nunits);
 void ccl_i_sched_init(ccl_i_sched_t *sched, uint32_t first_unit, uint32_t nunits);
 
-/** plan->host: whom a unit on the host tells of progress. */
+/** plan->host: where a unit on the host reports its progress. */
 typedef struct ccl_i_host {
     uint32_t self;                /* process */
     ccl_i_sched_t *const *scheds; /* by process; NULL where it cannot be reached */

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A unit gives way after so many bytes, so that pipelines move as a whole; fused primitives work in
-   tiles that stay in the first-level cache. */
+/* A unit gives way after this many bytes, so that pipelines move as a whole; fused primitives work
+   in tiles that stay in the first-level cache. */
 enum { QUANTUM_BYTES = 64 << 10, SLICE_COST_BYTES = 4 << 10, TILE_BYTES = 8 << 10 };
 /* Units that a worker comes back to, the last first. */
 enum { STACK = 64 };

@@ -15,7 +15,7 @@ bool ccl_i_pool_has(const ccl_i_pool_t *pool, uint32_t conn);
 char *ccl_i_pool_take(ccl_i_pool_t *pool, uint32_t worker, uint32_t conn, uint64_t k);
 /** Where slice k lies. */
 char *ccl_i_pool_find(const ccl_i_pool_t *pool, uint32_t conn, uint64_t k);
-/** Slice k was read; only then may its slot be told free. */
+/** Slice k was read; only then may its slot be announced free. */
 void ccl_i_pool_give(ccl_i_pool_t *pool, uint32_t worker, uint32_t conn, uint64_t k);
 
 #endif

@@ -27,7 +27,7 @@ ccl_status_t ccl_i_values_fill(const ccl_i_values_t *values, uint32_t run, ccl_e
 ccl_status_t ccl_i_values_check(const ccl_i_values_t *values, uint32_t run, uint64_t *checked,
                                 uint64_t *wrong, ccl_run_fault_t *fault, ccl_error_t *err);
 
-/** Bits of the whole numbers used for a chunk of so many sources: [-2^(bits-1), 2^(bits-1)). */
+/** Bits of the whole numbers used for a chunk of that many sources: [-2^(bits-1), 2^(bits-1)). */
 uint32_t ccl_i_values_bits(ccl_type_t type, ccl_reduction_t op, const ccl_chunk_t *chunk,
                            uint32_t *every_out);
 

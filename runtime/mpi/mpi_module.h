@@ -23,13 +23,14 @@ typedef struct ccl_bootstrap_ops {
     const char *name;
     /** Join; once in a process's life. @param state_out  freed by close. */
     int (*open)(void **state_out, uint32_t *rank_out, uint32_t *world_out);
-    /** Everybody gives `len` bytes and gets those of all in order, [world * len], within limit_s.
+    /** Every process gives `len` bytes and gets all of them in order, [world * len], within
+     * limit_s.
      */
     int (*exchange)(void *state, const void *mine, size_t len, void *all, double limit_s);
     /** One line into text[CCL_BOOTSTRAP_TEXT]. */
     void (*error_text)(int code, char *text);
     /**
-     * @param together  everybody comes here, so all part in order. Otherwise nobody is waited
+     * @param together  every process comes here, so all part in order. Otherwise none is waited
      *                  for: this process is about to end with an error, and the launcher ends the
      *                  others.
      */

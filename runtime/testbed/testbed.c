@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A bucket holds what its rate carries in so long: less is lost while the cores are busy, more
+/* A bucket holds what its rate carries in this time: less is lost while the cores are busy, more
    would let messages of 1 MiB through too fast. */
 #define HEAD_START_S 1e-3
 #define LEAST_BURST_BYTES 4000.0 /* two frames */

@@ -262,7 +262,7 @@ static ccl_status_t reach(const char *name, int *fd_out, ccl_error_t *err) {
     return CCL_OK;
 }
 
-/** What it tells about itself; its namespaces to fds, [CCL_TESTBED_MAX_SERVERS + 1], all or none.
+/** What it reports about itself; its namespaces to fds, [CCL_TESTBED_MAX_SERVERS + 1], all or none.
  */
 static bool ask(int fd, answer_t *out, int *fds) {
     char question = 'd';

@@ -273,6 +273,7 @@ static void *lead(void *arg) {
 ccl_status_t ccl_testbed_run(const ccl_ctx_t *ctx, const ccl_testbed_t *testbed,
                              const ccl_program_t *program, const ccl_run_options_t *options,
                              ccl_run_result_t **out, ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_run_options_t, options, err);
     static const ccl_run_options_t defaults = CCL_RUN_OPTIONS_INIT;
     char root[40];
     pthread_t thread;

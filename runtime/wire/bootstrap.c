@@ -291,7 +291,7 @@ static ccl_status_t star_by_root(const ccl_run_options_t *o, int *fds, ccl_error
 
 enum { MAX_ADDRESSES = 8 };
 
-/** What everybody tells everybody; of process 0 where it listens. */
+/** What every process sends to all; of process 0 where it listens. */
 typedef struct place {
     uint64_t machine, token;
     uint32_t failed, naddresses;

@@ -8,10 +8,10 @@
 #include "runtime/wire/group.h"
 #include "runtime/plan.h"
 
-/** Process 0 listens at its root, or where the bootstrap tells all; the others come; some 30 s. */
+/** Process 0 listens at its root, or where the bootstrap says; the others come; some 30 s. */
 ccl_status_t ccl_i_bootstrap_join(const ccl_run_options_t *options, ccl_i_group_t *out,
                                   ccl_error_t *err);
-/** Everybody gives `len` bytes and gets those of all in order: all[world * len]. */
+/** Every process gives `len` bytes and gets all of them in order: all[world * len]. */
 ccl_status_t ccl_i_bootstrap_exchange(ccl_bootstrap_t *bootstrap, const void *mine, size_t len,
                                       void *all, double limit_s, ccl_error_t *err);
 /**

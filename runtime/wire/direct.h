@@ -47,7 +47,7 @@ typedef struct ccl_i_direct {
 
 /**
  * Memory of the device, registered. Nothing that is missing is an error: `path` is then
- * CCL_I_DIRECT_HOST, nothing is held, and `why` tells what was tried.
+ * CCL_I_DIRECT_HOST, nothing is held, and `why` says what was tried.
  * @param device, ops, calls->user  borrowed until it is closed.
  */
 void ccl_i_direct_open(const ccl_device_ops_t *ops, ccl_device_handle_t *device,

@@ -1,7 +1,7 @@
 /**
  * @file group.c
  * Messages between the processes of a job. All go to or from process 0, which passes on what all
- * must know. A closed socket is a process that is gone; process 0 then tells everybody else.
+ * must know. A closed socket is a process that is gone; process 0 then informs all others.
  */
 #define _GNU_SOURCE
 #include "runtime/wire/group.h"
@@ -292,7 +292,7 @@ ccl_status_t ccl_i_group_exchange(ccl_i_group_t *group, const void *mine, size_t
     if (g->rank != 0) {
         if (!send_message(g, 0, MESSAGE_DATA, mine, len))
             return gone(g, 0, watch, err);
-        /* Process 0 waits for the others, and tells if it gives up. */
+        /* Process 0 waits for the others, and says so if it gives up. */
         CCL_TRY(await(g, 0, watch, limit_s + g->patience_s + GRACE_S, err));
         CCL_TRY(take_data(g, 0, all, len * g->world, err));
         g->together_s = ccl_now_s();

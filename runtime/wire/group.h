@@ -20,7 +20,7 @@ typedef struct ccl_i_group {
     uint32_t seq;        /* of the exchange */
     double moved_s;      /* when anybody was last seen to move */
     uint64_t seen;       /* own progress when it was last looked at */
-    double told_s;       /* when the root was last told */
+    double told_s;       /* when the root was last informed */
     bool hung;           /* STOP was sent or received */
     double patience_s;   /* longer than its own work others may take: 10 times that and this */
     double together_s;   /* end of the last exchange */
@@ -49,7 +49,7 @@ void ccl_i_group_watch_begin(ccl_i_group_t *group);
 ccl_status_t ccl_i_group_tick(ccl_i_group_t *group, const ccl_i_watch_t *watch, double wait_s,
                               ccl_error_t *err);
 /**
- * Everybody gives `len` bytes and gets those of all, [world * len], in order. `len` must be the
+ * Every process gives `len` bytes and gets all of them, [world * len], in order. `len` must be the
  * same everywhere. While it waits it watches (NULL: not). @retval CCL_ERR_IO  a process is gone.
  */
 ccl_status_t ccl_i_group_exchange(ccl_i_group_t *group, const void *mine, size_t len, void *all,
@@ -61,7 +61,7 @@ bool ccl_i_group_send(ccl_i_group_t *group, uint32_t peer, const void *data, siz
 ccl_status_t ccl_i_group_next(ccl_i_group_t *group, double wait_s, ccl_team_message_t *out,
                               ccl_error_t *err);
 /**
- * Everybody succeeds, or everybody returns the error of the lowest process that did not.
+ * All processes succeed, or all return the error of the lowest process that did not.
  * @param status, err  this process's own.
  */
 ccl_status_t ccl_i_group_agree(ccl_i_group_t *group, ccl_status_t status, ccl_error_t *err);

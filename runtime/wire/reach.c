@@ -38,7 +38,7 @@ static uint32_t process_of(const ccl_i_job_t *job, uint32_t unit) {
 }
 
 static bool own_part(const ccl_i_job_t *job, uint32_t part) {
-    const ccl_i_reach_t *r = &job->reach;
+    const ccl_i_wire_reach_t *r = &job->reach;
     return part >= r->first_part[job->self] && part < r->first_part[job->self + 1];
 }
 
@@ -70,7 +70,7 @@ static bool alike(const card_t *a, const card_t *b) {
 }
 
 static ccl_status_t set_parts(ccl_i_job_t *job, const card_t *cards, ccl_error_t *err) {
-    ccl_i_reach_t *r = &job->reach;
+    ccl_i_wire_reach_t *r = &job->reach;
     uint32_t first_device = 0;
     for (uint32_t p = 0; p < job->nprocesses; p++) {
         uint32_t here = 0, before = 0;
@@ -101,7 +101,7 @@ static ccl_status_t set_parts(ccl_i_job_t *job, const card_t *cards, ccl_error_t
 }
 
 ccl_status_t ccl_i_reach_parts(ccl_i_job_t *job, uint32_t devices, ccl_error_t *err) {
-    ccl_i_reach_t *r = &job->reach;
+    ccl_i_wire_reach_t *r = &job->reach;
     uint32_t n = job->nprocesses;
     card_t mine = {.machine = ccl_i_bootstrap_machine(), .devices = devices};
     card_t *cards = calloc(n, sizeof *cards);
@@ -114,7 +114,7 @@ ccl_status_t ccl_i_reach_parts(ccl_i_job_t *job, uint32_t devices, ccl_error_t *
     if (status == CCL_OK)
         status = ccl_i_group_exchange(job->group, &mine, sizeof mine, cards, NULL, err);
     for (uint32_t p = 0; p < n && status == CCL_OK; p++)
-        if (cards[p].devices == 0) /* everybody says so, nobody waits for the others */
+        if (cards[p].devices == 0) /* every process says so, none waits for the others */
             status = ccl_fail(err, CCL_ERR_MISSING, "no %s device is here", cards[p].kind);
     if (status == CCL_OK)
         status = set_parts(job, cards, err);
@@ -135,7 +135,7 @@ static bool enable_peers(const ccl_i_job_t *job) {
 /* ---------------------------------------------------------------- where FIFOs lie */
 
 static bool direct(const ccl_i_job_t *job, uint32_t conn) {
-    const ccl_i_reach_t *r = &job->reach;
+    const ccl_i_wire_reach_t *r = &job->reach;
     uint32_t s = process_of(job, job->plan->conns[conn].sender);
     uint32_t d = process_of(job, job->plan->conns[conn].receiver);
     if (s == d)
@@ -148,7 +148,7 @@ static bool own(const ccl_i_job_t *job, uint32_t conn) {
 }
 
 static uint32_t part_of(const ccl_i_job_t *job, uint32_t unit) {
-    const ccl_i_reach_t *r = &job->reach;
+    const ccl_i_wire_reach_t *r = &job->reach;
     uint32_t p = process_of(job, unit), rank = job->plan->units[unit].rank, k = 0;
     uint32_t parts = r->first_part[p + 1] - r->first_part[p];
     while (k + 1 < parts && rank >= part_rank(job, p, k + 1, parts))
@@ -162,9 +162,9 @@ static uint64_t take(uint64_t *region_bytes, uint64_t bytes) {
     return at;
 }
 
-/** Sizes of all regions and what lies where in them: everybody finds the same. */
+/** Sizes of all regions and what lies where in them: every process finds the same. */
 static void lay_out(ccl_i_job_t *job) {
-    ccl_i_reach_t *r = &job->reach;
+    ccl_i_wire_reach_t *r = &job->reach;
     const ccl_i_run_plan_t *plan = job->plan;
     memset(r->region_bytes, 0, r->nparts * sizeof *r->region_bytes);
     r->staged = r->wired = false;
@@ -186,7 +186,7 @@ static void lay_out(ccl_i_job_t *job) {
 }
 
 static ccl_status_t allot(ccl_i_job_t *job, ccl_error_t *err) {
-    ccl_i_reach_t *r = &job->reach;
+    ccl_i_wire_reach_t *r = &job->reach;
     size_t n = job->plan->dev.nconns + (size_t)1;
     r->from = calloc(n, sizeof *r->from);
     r->to = calloc(n, sizeof *r->to);
@@ -208,9 +208,9 @@ static ccl_status_t allot(ccl_i_job_t *job, ccl_error_t *err) {
 }
 
 static ccl_status_t make_regions(ccl_i_job_t *job, ccl_error_t *err) {
-    const ccl_i_reach_t *r = &job->reach;
+    const ccl_i_wire_reach_t *r = &job->reach;
     for (uint32_t k = 0; k < job->nparts; k++) {
-        ccl_i_part_t *part = &job->parts[k];
+        ccl_i_job_part_t *part = &job->parts[k];
         uint64_t bytes = r->region_bytes[r->first_part[job->self] + k];
         void *memory = NULL;
         if (bytes == 0 || part->properties.host_access) /* whose FIFOs lie elsewhere */
@@ -232,7 +232,7 @@ typedef struct handles {
 
 /** Some connection of own part k has its other end at a part of another process. */
 static bool wanted(const ccl_i_job_t *job, uint32_t k, uint32_t other) {
-    const ccl_i_reach_t *r = &job->reach;
+    const ccl_i_wire_reach_t *r = &job->reach;
     uint32_t part = r->first_part[job->self] + k;
     for (uint32_t c = 0; c < job->plan->dev.nconns; c++)
         if (((r->from[c] == part && r->to[c] == other) ||
@@ -243,7 +243,7 @@ static bool wanted(const ccl_i_job_t *job, uint32_t k, uint32_t other) {
 }
 
 static void unmap(ccl_i_job_t *job) {
-    ccl_i_reach_t *r = &job->reach;
+    ccl_i_wire_reach_t *r = &job->reach;
     for (uint32_t k = 0; r->mapped && k < job->nparts; k++) {
         for (uint32_t g = 0; g < r->nparts; g++) {
             void **m = &r->mapped[(size_t)k * r->nparts + g];
@@ -255,7 +255,7 @@ static void unmap(ccl_i_job_t *job) {
 }
 
 static bool map(ccl_i_job_t *job, const handles_t *all) {
-    ccl_i_reach_t *r = &job->reach;
+    ccl_i_wire_reach_t *r = &job->reach;
     for (uint32_t p = 0; p < job->nprocesses; p++) {
         for (uint32_t g = r->first_part[p]; g < r->first_part[p + 1] && p != job->self; g++)
             for (uint32_t k = 0; k < job->nparts; k++)
@@ -294,7 +294,7 @@ static ccl_status_t all_ok(ccl_i_job_t *job, bool mine, bool *out, ccl_error_t *
 }
 
 static ccl_status_t exchange(ccl_i_job_t *job, ccl_error_t *err) {
-    ccl_i_reach_t *r = &job->reach;
+    ccl_i_wire_reach_t *r = &job->reach;
     handles_t *mine = calloc(1, sizeof *mine), *all = calloc(job->nprocesses, sizeof *all);
     bool opened = false;
     ccl_status_t status = mine && all ? CCL_OK : ccl_fail_nomem(err);
@@ -321,7 +321,7 @@ static ccl_status_t exchange(ccl_i_job_t *job, ccl_error_t *err) {
 /* ---------------------------------------------------------------- through the host */
 
 static ccl_status_t make_staged(ccl_i_job_t *job, void **device_out, ccl_error_t *err) {
-    ccl_i_reach_t *r = &job->reach;
+    ccl_i_wire_reach_t *r = &job->reach;
     const ccl_i_run_plan_t *plan = job->plan;
     uint64_t lengths = (uint64_t)plan->dev.nconns * plan->slots * sizeof(uint64_t);
     r->memory_bytes = ccl_i_region_bytes(plan, job->nprocesses);
@@ -349,7 +349,7 @@ uint64_t ccl_i_reach_staged_at(const ccl_i_run_plan_t *plan, uint32_t conn) {
 
 /** The host's view of a FIFO in its memory, and the devices'. */
 static void stage(ccl_i_job_t *job, uint32_t c, char *device) {
-    ccl_i_reach_t *r = &job->reach;
+    ccl_i_wire_reach_t *r = &job->reach;
     ccl_i_run_plan_t *plan = job->plan;
     ccl_device_conn_t *host = &r->conns[c], *conn = &plan->conns[c];
     uint64_t flags = (uint64_t)c * 2 * LINE_BYTES;
@@ -373,14 +373,14 @@ static void stage(ccl_i_job_t *job, uint32_t c, char *device) {
 
 /** A part's region as the part at the own end of a connection sees it. */
 static char *region_of(const ccl_i_job_t *job, uint32_t own_end, uint32_t part) {
-    const ccl_i_reach_t *r = &job->reach;
+    const ccl_i_wire_reach_t *r = &job->reach;
     uint32_t first = r->first_part[job->self];
     return own_part(job, part) ? job->parts[part - first].region
                                : r->mapped[(size_t)(own_end - first) * r->nparts + part];
 }
 
 static void address(ccl_i_job_t *job, uint32_t c) {
-    const ccl_i_reach_t *r = &job->reach;
+    const ccl_i_wire_reach_t *r = &job->reach;
     ccl_device_conn_t *conn = &job->plan->conns[c];
     uint32_t own_end = own_part(job, r->to[c]) ? r->to[c] : r->from[c];
     char *to = region_of(job, own_end, r->to[c]), *from = region_of(job, own_end, r->from[c]);
@@ -396,7 +396,7 @@ static bool may_use_ipc(const ccl_i_job_t *job) {
 }
 
 ccl_status_t ccl_i_reach_connect(ccl_i_job_t *job, char *shared, ccl_error_t *err) {
-    ccl_i_reach_t *r = &job->reach;
+    ccl_i_wire_reach_t *r = &job->reach;
     uint32_t peers = enable_peers(job), *all = calloc(job->nprocesses, sizeof *all);
     void *device = NULL;
     r->memory = shared;
@@ -428,7 +428,7 @@ ccl_status_t ccl_i_reach_connect(ccl_i_job_t *job, char *shared, ccl_error_t *er
 }
 
 void ccl_i_reach_close(ccl_i_job_t *job, bool together) {
-    ccl_i_reach_t *r = &job->reach;
+    ccl_i_wire_reach_t *r = &job->reach;
     unmap(job);
     if (together && r->ipc) /* nobody frees what another one still has mapped */
         (void)ccl_i_group_agree(job->group, CCL_OK, NULL);

@@ -15,7 +15,7 @@ struct ccl_i_job;
 enum { CCL_I_MOST_PARTS = 16 };
 
 /** Parts of all processes and what they can reach. */
-typedef struct ccl_i_reach {
+typedef struct ccl_i_wire_reach {
     uint32_t nparts;                       /* of all processes */
     uint32_t *first_part;                  /* [nprocesses + 1] */
     uint64_t *machines;                    /* [nprocesses] */
@@ -34,7 +34,7 @@ typedef struct ccl_i_reach {
     bool registered;
     ccl_device_conn_t *conns; /* [nconns] as the host sees them */
     bool *carried;            /* [nconns] by TCP */
-} ccl_i_reach_t;
+} ccl_i_wire_reach_t;
 
 /** Devices of a process's own, where `processes` of one kind share a machine's; at least one. */
 uint32_t ccl_i_reach_share(uint32_t devices, uint32_t processes, uint32_t ranks);

@@ -1,7 +1,7 @@
 /**
  * @file segment.c
  * Shared memory of processes that were started apart on one machine: a POSIX segment that process 0
- * makes and takes the name of as soon as everybody has it.
+ * makes and takes the name of as soon as all have it.
  */
 #define _GNU_SOURCE
 #include "runtime/wire/segment.h"
@@ -16,7 +16,7 @@
 
 enum { NAME_BYTES = 48 };
 
-/** Everybody has its part, or nobody is told yes. */
+/** All processes have their parts, or none gets a yes. */
 static ccl_status_t all_have(ccl_i_group_t *group, bool mine, bool *out, ccl_error_t *err) {
     uint32_t here = mine, *all = malloc(group->world * sizeof *all);
     if (!all)

@@ -14,7 +14,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* Looks at devices' connections: so many per yield, and until the wire sleeps between them. */
+/* Looks at devices' connections: how many per yield, and until the wire sleeps between them. */
 enum { IDLE_LOOKS = 64, IDLE_LIMIT = 20000 };
 
 void ccl_i_wire_ring(void *user, uint32_t conn, bool data) {

@@ -9,7 +9,7 @@
 
 ccl_status_t ccl_i_wire_direct_init(const ccl_i_job_t *job, ccl_i_wire_direct_t *out,
                                     ccl_error_t *err) {
-    const ccl_i_reach_t *r = &job->reach;
+    const ccl_i_wire_reach_t *r = &job->reach;
     uint32_t n = job->plan->dev.nconns;
     out->job = job;
     out->from_at = calloc(n + (size_t)1, sizeof *out->from_at);
@@ -60,7 +60,7 @@ const ccl_i_direct_t *ccl_i_wire_direct_of(const ccl_i_wire_direct_t *d, uint32_
                                            uint64_t *at_out) {
     if (!d->used || !d->job->reach.carried[conn])
         return NULL;
-    const ccl_i_reach_t *r = &d->job->reach;
+    const ccl_i_wire_reach_t *r = &d->job->reach;
     uint32_t first = r->first_part[d->job->self], k = r->from[conn] - first; /* wraps around */
     *at_out = d->from_at[conn];
     if (k >= d->job->nparts) {

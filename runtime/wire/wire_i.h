@@ -74,7 +74,7 @@ uint64_t ccl_i_wire_waiting(const ccl_i_wire_t *wire, uint32_t conn);
 /** The next connection of a peer that has something; CCL_NONE. It must be enqueued again. */
 uint32_t ccl_i_wire_next(ccl_i_wire_t *wire, ccl_i_wire_peer_t *peer);
 void ccl_i_wire_enqueue(ccl_i_wire_t *wire, uint32_t conn);
-/** n slices (n = 1), or credits, of a connection have come: whoever waits for them is told. */
+/** n slices (n = 1), or credits, of a connection have come: whoever waits for them is woken. */
 void ccl_i_wire_arrived(ccl_i_wire_t *wire, uint32_t conn, uint64_t n);
 /** May a peer send that much for a connection? */
 bool ccl_i_wire_acceptable(const ccl_i_wire_t *wire, uint32_t process, uint32_t conn, bool data,

@@ -22,7 +22,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-/* Immediate: bit 31 a credit, of so many slices; the connection. */
+/* Immediate: bit 31 a credit, then its number of slices; the connection. */
 enum { CONN_BITS = 20, MOST_CREDITS = (1 << (31 - CONN_BITS)) - 1 };
 #define CREDIT_BIT (UINT32_C(1) << 31)
 #define CONN_MASK ((UINT32_C(1) << CONN_BITS) - 1)
@@ -63,7 +63,7 @@ typedef struct rdma {
     ccl_i_wire_direct_t direct; /* slots in memory of devices */
 } rdma_t;
 
-/** What a process tells all others; numbers of its QPs, [nprocesses], follow. */
+/** What a process sends to all others; numbers of its QPs, [nprocesses], follow. */
 typedef struct card {
     uint64_t base;
     uint32_t rkey, psn;
@@ -274,8 +274,8 @@ static void take_in(ccl_i_wire_t *w, uint32_t process) {
 
 /**
  * On the host the slots of the connections that cross processes lie in memory of their own, so that
- * no more than that is registered, by number of connection; so everybody knows where they lie at
- * others. @param local_at  [nconns] in this process's; bytes of it are returned.
+ * no more than that is registered, by number of connection; so every process knows where they lie
+ * at others. @param local_at  [nconns] in this process's; bytes of it are returned.
  */
 static uint64_t lay_out(const ccl_i_wire_t *w, uint64_t *at, uint64_t *local_at) {
     const rdma_t *s = w->state;
@@ -380,7 +380,7 @@ static ccl_status_t use_devices(ccl_i_wire_t *w, ccl_error_t *err) {
 /** Of a peer whose slots are in its devices. */
 static void direct_at(ccl_i_wire_t *w, uint32_t process, const card_t *peer) {
     rdma_t *s = w->state;
-    const ccl_i_reach_t *r = &w->how.devices->reach;
+    const ccl_i_wire_reach_t *r = &w->how.devices->reach;
     for (uint32_t c = 0; c < w->plan->dev.nconns; c++) {
         if (w->conn_peer[c] != process || !ccl_i_wire_outbound(w, c))
             continue;
@@ -390,7 +390,7 @@ static void direct_at(ccl_i_wire_t *w, uint32_t process, const card_t *peer) {
     }
 }
 
-/** What all processes tell of their devices, each way once. */
+/** What all processes report of their devices, each way once. */
 static void sum_up_devices(ccl_i_wire_t *w, const char *cards, size_t len) {
     static const ccl_i_direct_path_t paths[] = {CCL_I_DIRECT_DMABUF, CCL_I_DIRECT_PEER,
                                                 CCL_I_DIRECT_HOST};
@@ -401,7 +401,7 @@ static void sum_up_devices(ccl_i_wire_t *w, const char *cards, size_t len) {
             const card_t *card = (const card_t *)(const void *)(cards + p * len);
             if (card->direct != 1u + paths[i])
                 continue;
-            if (card->why[0]) /* the last one told is of the slowest way */
+            if (card->why[0]) /* the last one reported is of the slowest way */
                 snprintf(w->device_why, sizeof w->device_why, "process %u: %s", p, card->why);
             some = true;
         }

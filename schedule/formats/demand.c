@@ -5,6 +5,7 @@
  * source) and allgatherv (bytes of each rank) become chunks in row order.
  */
 #include "schedule/formats/demand_i.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,6 +3,7 @@
 #define CCL_SCHEDULE_DEMAND_I_H
 
 #include "schedule/schedule_i.h"
+#include "base/json.h"
 
 /** Chunks of a demand on their way to a collective. Zero-initialise, set nranks. */
 typedef struct ccl_i_demand {

@@ -8,7 +8,7 @@
 #define CCL_I_XML_MAX_CHUNKS (1u << 22) /* nchunksperloop */
 #define CCL_I_XML_MAX_BYTES 9223372036854775808.0
 
-/** Chunks per block of a collective whose program has `nchunks`; 0: they do not divide. */
+/** Chunks per shard of a collective whose program has `nchunks`; 0: they do not divide. */
 uint32_t ccl_i_xml_chunks_per_block(ccl_collective_kind_t kind, uint32_t nranks, uint32_t nchunks);
 
 /**

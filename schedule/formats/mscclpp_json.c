@@ -2,8 +2,8 @@
  * A program as an execution plan of MSCCL++ (github.com/microsoft/mscclpp, executor): puts into the
  * receiver's scratch, a slot for every message, each with a signal; the receiver waits and copies
  * or adds from the slot. So nobody needs to know when a slot is free again but at the start, where
- * every receiver tells its sender that it has begun. Blocks of a GPU that wait for each other get a
- * semaphore each time.
+ * every receiver signals to its sender that it has begun. Blocks of a GPU that wait for each other
+ * get a semaphore each time.
  */
 #include "schedule/schedule.h"
 

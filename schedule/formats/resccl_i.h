@@ -42,7 +42,7 @@ typedef struct ccl_i_token {
 typedef struct ccl_i_lexer {
     const char *p, *end, *line_start;
     int line;
-    unsigned parens, nindents, dedents; /* dedents: still to be told */
+    unsigned parens, nindents, dedents; /* dedents: still to be returned */
     size_t indents[CCL_I_RESCCL_MAX_NESTING];
     bool fresh_line, ended;
     const char *file;
@@ -55,7 +55,7 @@ ccl_status_t ccl_i_lexer_next(ccl_i_lexer_t *lexer, ccl_i_token_t *out);
 
 /* ---------------------------------------------------------------- compiled form */
 
-typedef enum ccl_i_op {
+typedef enum ccl_i_resccl_op {
     CCL_I_OP_NUMBER, /**< push value */
     CCL_I_OP_LOAD,   /**< push variable value */
     CCL_I_OP_ADD,
@@ -64,13 +64,13 @@ typedef enum ccl_i_op {
     CCL_I_OP_DIV, /**< rounds down */
     CCL_I_OP_MOD, /**< sign of the divisor */
     CCL_I_OP_NEG
-} ccl_i_op_t;
+} ccl_i_resccl_op_t;
 
 /** Postfix, so that evaluating needs no recursion however long an expression is. */
 typedef struct ccl_i_instr {
     int64_t value;
     ccl_i_pos_t pos;
-    ccl_i_op_t op;
+    ccl_i_resccl_op_t op;
 } ccl_i_instr_t;
 
 typedef enum ccl_i_stmt_kind {

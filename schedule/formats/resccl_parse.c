@@ -87,7 +87,7 @@ static ccl_status_t variable_of(parser_t *x, const char *text, size_t len, uint3
     return CCL_OK;
 }
 
-static ccl_status_t emit(parser_t *x, ccl_i_op_t op, int64_t value, ccl_i_pos_t pos) {
+static ccl_status_t emit(parser_t *x, ccl_i_resccl_op_t op, int64_t value, ccl_i_pos_t pos) {
     ccl_i_resccl_t *p = x->program;
     if (op == CCL_I_OP_NUMBER || op == CCL_I_OP_LOAD)
         x->stack++;

@@ -37,7 +37,7 @@ static int64_t floor_mod(int64_t a, int64_t b) {
 }
 
 /** False: does not fit. */
-static bool calculate(ccl_i_op_t op, int64_t a, int64_t b, int64_t *out) {
+static bool calculate(ccl_i_resccl_op_t op, int64_t a, int64_t b, int64_t *out) {
     switch (op) {
     case CCL_I_OP_ADD:
         return !__builtin_add_overflow(a, b, out);

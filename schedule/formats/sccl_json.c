@@ -5,6 +5,7 @@
  * Chunks of one address are contributions to one value: that is how SCCL writes reductions.
  */
 #include "schedule/schedule_i.h"
+#include "base/json.h"
 
 #include <stdlib.h>
 #include <string.h>

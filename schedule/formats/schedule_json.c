@@ -6,6 +6,7 @@
  * the array emptied but its lines kept, so that positions stay right.
  */
 #include "schedule/formats/demand_i.h"
+#include "base/json.h"
 
 #include <stdlib.h>
 #include <string.h>

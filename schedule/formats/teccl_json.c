@@ -6,6 +6,7 @@
  * epoch 0 [via switches 0]"). Keys carry a number that differs by solver ("7-Flows", "6-Flows").
  */
 #include "schedule/schedule_i.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <stdlib.h>

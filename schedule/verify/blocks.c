@@ -93,16 +93,17 @@ nomem:
     return false;
 }
 
-static size_t conn_hash(const ccl_i_conn_t *c) {
+static size_t conn_hash(const ccl_i_verify_conn_t *c) {
     uint64_t ends = (uint64_t)c->src << 32 | c->dst, lane = (uint64_t)c->channel << 32 | c->stage;
     return (size_t)ccl_mix64(ends ^ ccl_mix64(lane));
 }
 
 /** Connection of that key, added when new. slots has room. */
-static uint32_t find_conn(ccl_i_blocks_t *out, uint32_t *slots, size_t mask, ccl_i_conn_t key) {
+static uint32_t find_conn(ccl_i_blocks_t *out, uint32_t *slots, size_t mask,
+                          ccl_i_verify_conn_t key) {
     size_t at = conn_hash(&key) & mask;
     for (; slots[at] != CCL_NONE; at = (at + 1) & mask) {
-        const ccl_i_conn_t *c = &out->conns[slots[at]];
+        const ccl_i_verify_conn_t *c = &out->conns[slots[at]];
         if (c->src == key.src && c->dst == key.dst && c->channel == key.channel &&
             c->stage == key.stage)
             return slots[at];
@@ -133,7 +134,7 @@ static void join_shared(const ccl_program_t *p, uint32_t b, uint32_t stage, ccl_
     for (uint32_t i = 0; i < block->nsteps; i++) {
         uint32_t step = out->order[block->first + i];
         ccl_peers_t peers = ccl_program_peers(p, tb, step);
-        ccl_i_conn_t key = {
+        ccl_i_verify_conn_t key = {
             .channel = peers.channel, .stage = stage, .sender = CCL_NONE, .receiver = CCL_NONE};
         out->step_in[step] = out->step_out[step] = CCL_NONE;
         if (ccl_primitive_sends(p->steps[step].type) && peers.send_peer != CCL_NONE) {
@@ -176,7 +177,7 @@ static bool join_blocks(const ccl_program_t *p, bool by_stage, ccl_i_blocks_t *o
             sends = sends || ccl_primitive_sends(type);
             receives = receives || ccl_primitive_receives(type);
         }
-        ccl_i_conn_t key = {
+        ccl_i_verify_conn_t key = {
             .channel = tb->channel, .stage = stage, .sender = CCL_NONE, .receiver = CCL_NONE};
         if (sends && tb->send_peer != CCL_NONE) {
             key.src = tb->rank;

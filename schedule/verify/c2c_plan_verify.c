@@ -1,4 +1,4 @@
-/* Plans between clusters: what they send across borders beside a schedule, and whether everybody
+/* Plans between clusters: what they send across borders beside a schedule, and whether every rank
    has everything in the end. */
 #include "schedule/c2c_plan_i.h"
 

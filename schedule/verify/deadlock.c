@@ -157,7 +157,7 @@ static uint64_t move_chain(run_t *run, uint32_t b, uint64_t n) {
     uint64_t flow = n;
     for (uint32_t at = b;;) {
         uint32_t out = out_of(run, at);
-        const ccl_i_conn_t *conn = &run->net.conns[out];
+        const ccl_i_verify_conn_t *conn = &run->net.conns[out];
         uint64_t used = run->sent[out] - run->taken[out];
         uint64_t slots = slots_of(run, at);
         run->chain[len] = at;

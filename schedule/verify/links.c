@@ -207,7 +207,7 @@ static uint32_t count_of(const ccl_program_t *p, const ccl_i_blocks_t *net, uint
 static void match(const ccl_program_t *p, const ccl_i_blocks_t *net, ccl_i_links_t *links,
                   ccl_verdict_t *v) {
     for (uint32_t c = 0; c < net->nconns && v->valid; c++) {
-        const ccl_i_conn_t *conn = &net->conns[c];
+        const ccl_i_verify_conn_t *conn = &net->conns[c];
         uint32_t at_s = 0, at_r = 0;
         for (uint32_t number = 0; v->valid; number++) {
             uint32_t send = next_of(p, net, c, true, &at_s);
@@ -280,7 +280,7 @@ static bool step_shared(const ccl_program_t *p, const ccl_i_blocks_t *net, ccl_i
     return true;
 }
 
-/** Matches a program in which blocks share a connection; tells the fault if that has no end. */
+/** Matches a program in which blocks share a connection; names the fault if that has no end. */
 static ccl_status_t match_shared(const ccl_program_t *p, const ccl_i_blocks_t *net,
                                  ccl_i_links_t *links, ccl_verdict_t *v, ccl_error_t *err) {
     const ccl_tb_t *a = &p->tbs[net->blocks[net->twin_a].tb];

@@ -10,7 +10,7 @@
 #include <string.h>
 
 /** Steps up to place `from` of block a happen before steps from place `to` on of block b. */
-struct ccl_i_known {
+struct ccl_i_known_order {
     uint32_t a, b, from, to;
 };
 #define KNOWN_SLOTS ((size_t)1 << 16)
@@ -104,7 +104,7 @@ ccl_status_t ccl_i_order_init(const ccl_program_t *program, const ccl_i_links_t 
     return CCL_OK;
 }
 
-static struct ccl_i_known *known_slot(ccl_i_order_t *o, uint32_t a, uint32_t b) {
+static struct ccl_i_known_order *known_slot(ccl_i_order_t *o, uint32_t a, uint32_t b) {
     return &o->known[ccl_mix64((uint64_t)a << 32 | b) >> 48];
 }
 
@@ -213,7 +213,7 @@ bool ccl_i_order_before(ccl_i_order_t *o, uint32_t a, uint32_t a_elem, uint32_t 
         *out = from < to;
         return true;
     }
-    struct ccl_i_known *known = known_slot(o, ta, tb);
+    struct ccl_i_known_order *known = known_slot(o, ta, tb);
     if (known->a == ta && known->b == tb && known->from >= from && known->to <= to)
         return true;
     if (!o->above && !map_paths(o))
@@ -221,7 +221,7 @@ bool ccl_i_order_before(ccl_i_order_t *o, uint32_t a, uint32_t a_elem, uint32_t 
     bool keep = false;
     if (on_data_path(o, a, a_elem, b, b_elem, &keep)) {
         if (keep)
-            *known = (struct ccl_i_known){ta, tb, from, to};
+            *known = (struct ccl_i_known_order){ta, tb, from, to};
         return true;
     }
     if (++o->query == 0) {
@@ -257,7 +257,7 @@ bool ccl_i_order_before(ccl_i_order_t *o, uint32_t a, uint32_t a_elem, uint32_t 
     if (hit < 0)
         return false;
     if (hit)
-        *known = (struct ccl_i_known){ta, tb, from, to};
+        *known = (struct ccl_i_known_order){ta, tb, from, to};
     *out = hit > 0;
     return true;
 }

@@ -310,7 +310,7 @@ static bool write_elem(exec_t *x, uint32_t step, uint32_t e, uint8_t buffer, uin
     return true;
 }
 
-/** held + more; the fault is told at `step`. buffer, elem: where `held` lies. */
+/** held + more; a fault is reported at `step`. buffer, elem: where `held` lies. */
 static bool add_values(exec_t *x, uint32_t step, uint8_t buffer, uint32_t elem, value_t held,
                        value_t more, value_t *out) {
     char text[200];
@@ -507,7 +507,7 @@ static void free_exec(exec_t *x) {
 static ccl_status_t execute(const ccl_ctx_t *ctx, const ccl_program_t *program,
                             const ccl_i_links_t *links, ccl_i_order_t *order, bool in_place,
                             const char *prefix, ccl_verdict_t *verdict, ccl_error_t *err) {
-    ccl_error_t own_err = CCL_ERROR_INIT; /* a stop is told from a fault by its status */
+    ccl_error_t own_err = CCL_ERROR_INIT; /* its status separates a stop from a fault */
     exec_t x = {.program = program,
                 .coll = program->coll,
                 .links = links,
@@ -637,6 +637,7 @@ static void tell_shared(const ccl_program_t *program, const ccl_i_links_t *links
 ccl_status_t ccl_program_verify(const ccl_ctx_t *ctx, const ccl_program_t *program,
                                 const ccl_verify_options_t *options, ccl_verdict_t *out,
                                 ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_verify_options_t, options, err);
     static const ccl_verify_options_t defaults = CCL_VERIFY_OPTIONS_INIT;
     const ccl_verify_options_t *o = options ? options : &defaults;
     ccl_verdict_t verdict = {.valid = true,

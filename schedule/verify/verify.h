@@ -33,8 +33,9 @@ uint32_t ccl_i_default_slots(const char *proto);
 /* ---------------------------------------------------------------- sums (verify_sums.c) */
 
 /**
- * Sums of contributions, hash-consed. Ids below nranks are the contribution of one rank, higher
- * ones are unordered pairs of sums: equal ids are added up in the same order, so are bitwise equal.
+ * Reductions of contributions, hash-consed. Ids below nranks are the contribution of one rank,
+ * higher ones are unordered pairs of ids: equal ids are reduced in the same order, so are bitwise
+ * equal.
  */
 typedef struct ccl_i_sums {
     uint32_t nranks, words, nnodes;
@@ -67,14 +68,14 @@ typedef struct ccl_i_block {
     uint32_t in, out; /* connections, or CCL_NONE; of a shared block see ccl_i_step_in/out */
 } ccl_i_block_t;
 
-typedef struct ccl_i_conn {
+typedef struct ccl_i_verify_conn {
     uint32_t src, dst, channel, stage;
     uint32_t sender, receiver; /* blocks, or CCL_NONE */
-} ccl_i_conn_t;
+} ccl_i_verify_conn_t;
 
 typedef struct ccl_i_blocks {
     ccl_i_block_t *blocks;
-    ccl_i_conn_t *conns;
+    ccl_i_verify_conn_t *conns;
     uint32_t *order;    /* [nsteps] steps by block */
     uint32_t *block_of; /* [nsteps] */
     uint32_t *index_of; /* [nsteps] place in its block */
@@ -113,7 +114,7 @@ typedef struct ccl_i_links {
     uint32_t *dep;      /* [nsteps] step waited for; else CCL_NONE */
     /*
      * Several blocks share one end of a connection, which is a fault. Then messages are matched as
-     * in a run in which each block in turn goes as far as it can, to tell what that does to the
+     * in a run in which each block in turn goes as far as it can, to find what that does to the
      * data.
      */
     bool shared;
@@ -163,7 +164,7 @@ typedef struct ccl_i_order {
     uint32_t
         *above;     /* [nsteps] nearest step of its rank up its data's path; NULL: not mapped yet */
     uint32_t *head; /* [nsteps] first step of the chain of messages that it ends */
-    struct ccl_i_known *known; /* hash of what earlier queries found */
+    struct ccl_i_known_order *known; /* hash of what earlier queries found */
 } ccl_i_order_t;
 
 /** The program must not block with unlimited FIFOs. */

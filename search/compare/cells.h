@@ -13,7 +13,7 @@ typedef struct ccl_i_ready {
     ccl_program_t *own;           /* made here */
     const ccl_program_t *program; /* for all sizes; NULL: by size, or it does not take part */
     ccl_schedule_t *made;         /* by size: synthesized here */
-    bool by_size, tried;          /* `made` is for size `first`, others are synthesized anew */
+    bool by_size, tried;          /* `made` is for size `first`, others are synthesized again */
     uint32_t first;               /* the first size that is asked for */
     char *settings;               /* malloc'ed, in the notebook; NULL: it is not */
     double synth_s;

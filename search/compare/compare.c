@@ -16,8 +16,8 @@
 #include <string.h>
 
 #define SPREAD 1e-6
-/* Who is so much slower is no tie: a change of a millionth of the size brings a slice less, at most
-   20 % in what was measured (docs/decisions.md). */
+/* Whoever is slower by more than this is no tie: a change of a millionth of the size brings a slice
+   less, at most 20 % in what was measured (docs/decisions.md). */
 static const double NEAR = 0.25;
 
 /* ---------------------------------------------------------------- with little memory */
@@ -291,7 +291,7 @@ static ccl_status_t allocate(ccl_i_compare_t *c, ccl_error_t *err) {
     return CCL_OK;
 }
 
-/* Who has no time at any size does not take part; the largest size tells why. */
+/* Who has no time at any size does not take part; the largest size says why. */
 static ccl_status_t explain(ccl_i_compare_t *c, ccl_error_t *err) {
     ccl_comparison_t *out = c->out;
     for (uint32_t i = 0; i < out->ncontenders; i++) {
@@ -409,6 +409,10 @@ static void compare_fini(ccl_i_compare_t *c, uint32_t threads) {
 ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                          const ccl_collective_t *want, const ccl_compare_options_t *options,
                          ccl_comparison_t **out, ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_compare_options_t, options, err);
+    CCL_OPTIONS_TRY(ccl_synth_options_t, &options->synth, err);
+    CCL_OPTIONS_TRY(ccl_lower_options_t, &options->lower, err);
+    CCL_OPTIONS_TRY(ccl_sim_options_t, &options->sim, err);
     ccl_i_compare_t c = {.ctx = ctx, .topo = topo, .want = want, .options = options};
     uint32_t threads = ctx && ctx->threads ? ctx->threads : ccl_core_count();
     uint32_t nc = options->ncontenders, ns = options->nsizes;

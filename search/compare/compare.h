@@ -38,12 +38,18 @@ typedef struct ccl_compare_options {
                                          for protocol Simple; NULL: the one compared on */
     const char *profile;            /**< name of the profile that was laid over it; NULL: none */
 } ccl_compare_options_t;
+/** The defaults. */
+#define CCL_COMPARE_OPTIONS_INIT                                                                   \
+    {                                                                                              \
+        .size = sizeof(ccl_compare_options_t), .synth = CCL_SYNTH_OPTIONS_INIT,                    \
+        .lower = CCL_LOWER_OPTIONS_INIT, .sim = CCL_SIM_OPTIONS_INIT                               \
+    }
 
 typedef struct ccl_compare_cell {
     ccl_status_t status; /**< CCL_OK, or why there is no time */
     const char *why;     /**< then one line, where it takes part; else NULL */
     double time_s, algbw_GBps, busbw_GBps;
-    double low_s, high_s; /**< spread over sizes (1 -+ 1e-6) where ties hang on it, of a winner
+    double low_s, high_s; /**< spread over sizes (1 -+ 1e-6) where ties depend on it, of a winner
                                and those near to it; else time_s */
     uint32_t batches;
     ccl_sim_usage_t usage;
@@ -80,7 +86,7 @@ typedef struct ccl_comparison {
 ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                          const ccl_collective_t *want, const ccl_compare_options_t *options,
                          ccl_comparison_t **out, ccl_error_t *err);
-/** An option that the settings of a point do not tell, so that the notebook is no use; NULL: none.
+/** An option that the settings of a point lack, so that the notebook is no use; NULL: none.
  */
 const char *ccl_compare_untold(const ccl_compare_options_t *options);
 /** Do two warnings say the same of different links or transports (which stand before the colon)? */

@@ -42,7 +42,7 @@ ccl_status_t ccl_i_point_inputs(ccl_notebook_t *notebook, const ccl_topology_t *
 
 /* ---------------------------------------------------------------- comparisons */
 
-/* Knobs of synthesis from their options; what no knob tells is left out. */
+/* Knobs of synthesis from their options; what no knob sets is left out. */
 static void synthesis_values(const ccl_synth_options_t *o, double v[CCL_KNOBS]) {
     for (uint32_t k = CCL_KNOB_CHANNELS; k < CCL_KNOB_ORDER; k++) {
         const ccl_option_t *option = ccl_knob_option((ccl_knob_t)k);
@@ -64,7 +64,7 @@ static void run_values(const ccl_compare_options_t *o, double v[CCL_KNOBS]) {
     (void)ccl_option_get(ccl_knob_option(CCL_KNOB_BATCHES), &o->sim, &v[CCL_KNOB_BATCHES]);
 }
 
-/* The first option of a table with a value that changes results and that no knob tells. */
+/* The first option of a table with a value that changes results and that no knob sets. */
 static const char *untold_of(const ccl_option_t *table, const void *options) {
     for (; table->name; table++) {
         double value = NAN;

@@ -135,6 +135,9 @@ static ccl_status_t prove_schedule(const ccl_ctx_t *ctx, const ccl_schedule_t *s
 ccl_status_t ccl_lower_ways(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                             const ccl_schedule_t *schedule, const ccl_lower_ways_options_t *options,
                             ccl_lowered_t **out, ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_lower_ways_options_t, options, err);
+    CCL_OPTIONS_TRY(ccl_lower_options_t, &options->lower, err);
+    CCL_OPTIONS_TRY(ccl_sim_options_t, &options->sim, err);
     ways_t w = {.ctx = ctx, .topo = topo, .schedule = schedule, .options = options};
     uint32_t threads = ctx && ctx->threads ? ctx->threads : ccl_core_count();
     ccl_status_t status = CCL_OK;

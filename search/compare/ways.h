@@ -31,14 +31,20 @@ typedef struct ccl_lower_ways_options {
     ccl_sim_options_t sim;     /**< the run: size_bytes > 0; granularity is the way's */
     bool keep;                 /**< programs and results stay, for tables of thread blocks */
 } ccl_lower_ways_options_t;
+/** The defaults. */
+#define CCL_LOWER_WAYS_OPTIONS_INIT                                                                \
+    {                                                                                              \
+        .size = sizeof(ccl_lower_ways_options_t), .lower = CCL_LOWER_OPTIONS_INIT,                 \
+        .sim = CCL_SIM_OPTIONS_INIT                                                                \
+    }
 
 /**
  * Lower a schedule every way given, prove each program at its level (with options->lower.executor's
- * limits), and simulate it, in parallel. A way that fails is told in its row; the schedule itself
+ * limits), and simulate it, in parallel. A way that fails says so in its row; the schedule itself
  * must be right.
  *
  * @param out  array [nways], freed with ccl_lowered_destroy().
- * @retval CCL_CHECK  the schedule is wrong (err tells its first fault).
+ * @retval CCL_CHECK  the schedule is wrong (err names its first fault).
  * @par Determinism  all but stats is the same for any number of threads; the wall times of stats
  * are undisturbed with one.
  */

@@ -11,7 +11,8 @@
 #define ONE_BY_ONE 2
 /* On larger clusters some synthesizers take long: `compare` is for those. */
 #define MOST_RANKS_TO_SYNTHESIZE 64
-/* Primitives of a program that is lowered anew and proven, once for each change: a second or so. */
+/* Primitives of a program that is lowered again and proven, once for each change: a second or so.
+ */
 #define MOST_STEPS_TO_LOWER 200000
 
 typedef struct list {

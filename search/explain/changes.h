@@ -9,7 +9,7 @@
 typedef struct ccl_i_change {
     ccl_counterfactual_t out; /* texts live in the explanation's arena */
     uint32_t index;           /* in the order they were thought of */
-    bool lower;               /* lowered anew: by `way`, proto, no_fuse */
+    bool lower;               /* lowered again: by `way`, proto, no_fuse */
     bool resynthesize;        /* from a schedule with other channels or chunks, or by `with` */
     const char *with;         /* NULL: who made it */
     ccl_way_t way;            /* and the level of the run */

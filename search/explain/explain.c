@@ -388,6 +388,10 @@ static ccl_status_t explain(const ccl_ctx_t *ctx, const ccl_topology_t *topo, cc
 ccl_status_t ccl_explain(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                          const ccl_explain_options_t *options, ccl_explanation_t **out,
                          ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_explain_options_t, options, err);
+    CCL_OPTIONS_TRY(ccl_synth_options_t, &options->synth, err);
+    CCL_OPTIONS_TRY(ccl_lower_options_t, &options->lower, err);
+    CCL_OPTIONS_TRY(ccl_sim_options_t, &options->sim, err);
     ccl_explanation_t *e = calloc(1, sizeof *e);
     ccl_routes_t *routes = ccl_routes_create(topo);
     ccl_status_t status = CCL_OK;

@@ -44,6 +44,12 @@ typedef struct ccl_explain_options {
     uint32_t intervals;             /**< parts of the run that links are looked at in; 0: 20 */
     bool no_what_if;                /**< no counterfactual runs */
 } ccl_explain_options_t;
+/** The defaults. */
+#define CCL_EXPLAIN_OPTIONS_INIT                                                                   \
+    {                                                                                              \
+        .size = sizeof(ccl_explain_options_t), .synth = CCL_SYNTH_OPTIONS_INIT,                    \
+        .lower = CCL_LOWER_OPTIONS_INIT, .sim = CCL_SIM_OPTIONS_INIT                               \
+    }
 
 /** What the links of the bound's proof did. */
 typedef struct ccl_cut_use {
@@ -71,7 +77,7 @@ typedef struct ccl_explanation {
     ccl_counterfactual_t *tried; /**< [ntried] the shortest time first, those without one last */
     uint32_t ntried;
     uint32_t untried; /**< changes left out because a program of more than 200,000 primitives would
-                           be lowered anew for each */
+                           be lowered again for each */
     ccl_arena_t arena;
 } ccl_explanation_t;
 /**

@@ -226,6 +226,9 @@ static ccl_status_t begin(improve_t *m, const ccl_schedule_t *schedule, ccl_impr
 ccl_status_t ccl_improve(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                          const ccl_schedule_t *schedule, const ccl_improve_options_t *options,
                          ccl_improvement_t *out, ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_improve_options_t, options, err);
+    CCL_OPTIONS_TRY(ccl_lower_options_t, &options->lower, err);
+    CCL_OPTIONS_TRY(ccl_sim_options_t, &options->sim, err);
     ccl_ctx_t inner = ccl_i_worker_ctx(ctx);
     improve_t m = {.ctx = &inner, .topo = topo, .options = options};
     ccl_improvement_t best = {0};

@@ -99,7 +99,7 @@ static void see_copies(chunk_t *c) {
             c->copied[of(c, i)->dst] = true;
 }
 
-/* Does x read what y wrote? Sums come before copies. */
+/* Does x read what y wrote? Reductions come before copies. */
 static bool reads(const chunk_t *c, const ccl_transfer_t *x, const ccl_transfer_t *y) {
     if (y->dst != x->src)
         return false;
@@ -169,7 +169,7 @@ static bool holds(const chunk_t *c, uint32_t rank) {
     bool held = c->copied[rank];
     for (uint32_t i = 0; i < chunk->nsources && !held && !chunk->reduced; i++)
         held = chunk->sources[i] == rank;
-    for (uint32_t i = 0; i < c->n && !held; i++) /* of sums: where the copies begin */
+    for (uint32_t i = 0; i < c->n && !held; i++) /* of reductions: where the copies begin */
         held = !of(c, i)->reduce && of(c, i)->src == rank;
     return held;
 }

@@ -14,7 +14,7 @@ typedef struct ccl_i_moves {
 ccl_status_t ccl_i_moves_init(const ccl_schedule_t *schedule, ccl_i_moves_t *out, ccl_error_t *err);
 ccl_status_t ccl_i_moves_copy(const ccl_i_moves_t *from, ccl_i_moves_t *out, ccl_error_t *err);
 void ccl_i_moves_fini(ccl_i_moves_t *m);
-/** Every chunk in two halves, one a step behind the other, which then go their own ways. */
+/** Every chunk in two halves, one a step after the first, which then go their own ways. */
 ccl_status_t ccl_i_moves_split(ccl_i_moves_t *m, bool *done_out, ccl_error_t *err);
 /**
  * Another source or destination for transfer `at`, a relay in its way, the sources of it and of

@@ -16,7 +16,7 @@
 enum {
     APPLICATION = 0x63636c6e, /* "ccln" */
     VERSION = 2,              /* 1: without what a point says of its thread blocks' time */
-    BUSY_MS = 30000,          /* writers wait for each other so long */
+    BUSY_MS = 30000,          /* writers wait for each other at most this time */
     POLL_STEPS = 10000
 };
 

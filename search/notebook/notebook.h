@@ -17,7 +17,8 @@ CCL_BEGIN_DECLS
 typedef struct ccl_notebook ccl_notebook_t;
 
 /**
- * What writes points: version of ccllab and 12 digits of a hash of the sources that results hang on
+ * What writes points: version of ccllab and 12 digits of a hash of the sources that results depend
+ * on
  * ("0.1.0+1a2b3c4d5e6f"); static. Builds of the same sources have the same; points of another are
  * kept, listed, and never taken for this one's.
  */
@@ -74,7 +75,7 @@ ccl_status_t ccl_notebook_open(const char *path, bool write, ccl_notebook_t **ou
 /** Frees it and all it owns; NULL is fine. */
 void ccl_notebook_close(ccl_notebook_t *notebook);
 /**
- * Keep an input (a cluster, a demand, a profile) and tell its hash.
+ * Keep an input (a cluster, a demand, a profile) and return its hash.
  * @param notebook  NULL: only the hash.
  * @param kind      "topology", "demand", "profile".
  */

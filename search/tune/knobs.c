@@ -2,6 +2,7 @@
 #include "search/tune/tuner.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Knobs that no options of a schedule or a run have: what the cluster is like, and the local

@@ -2,7 +2,8 @@
  * Tuned points on a device: the fastest of each size are run, what the simulator thought of the
  * cluster's transports is fitted to their times, and they are ranked again with that. Fitted are,
  * for each transport that their connections use, the overhead of a primitive and the share of the
- * bandwidth that its links (and thread blocks) reach; what the runs do not tell stays as described.
+ * bandwidth that its links (and thread blocks) reach; what the runs do not determine stays as
+ * described.
  */
 #include "search/tune/tuner.h"
 
@@ -37,7 +38,8 @@ typedef struct job {
 /* ---------------------------------------------------------------- which */
 
 /* Most likely one program under several settings. */
-static bool alike(const ccl_tuning_t *t, const ccl_i_candidate_t *a, const ccl_i_candidate_t *b) {
+static bool alike(const ccl_tuning_t *t, const ccl_i_tune_candidate_t *a,
+                  const ccl_i_tune_candidate_t *b) {
     return a->time_s == b->time_s && t->points[t->runs[a->run].point].values[CCL_KNOB_WITH] ==
                                          t->points[t->runs[b->run].point].values[CCL_KNOB_WITH];
 }
@@ -45,7 +47,7 @@ static bool alike(const ccl_tuning_t *t, const ccl_i_candidate_t *a, const ccl_i
 static ccl_status_t choose(job_t *j, ccl_error_t *err) {
     const ccl_tuning_t *t = j->tuning;
     uint32_t top = j->o->top ? j->o->top : TOP;
-    ccl_i_candidate_t *list = malloc(((size_t)t->nruns + 1) * sizeof *list);
+    ccl_i_tune_candidate_t *list = malloc(((size_t)t->nruns + 1) * sizeof *list);
     j->r->points = ccl_arena_alloc(&j->r->arena, (size_t)t->nruns + 1, sizeof *j->r->points);
     if (!list || !j->r->points) {
         free(list);
@@ -206,7 +208,7 @@ static double overhead_of(const job_t *j, uint32_t kind, size_t proto) {
                 LEAST_OVERHEAD_S);
 }
 
-/* The one that constants are told of: the first in use. */
+/* The one whose constants are reported: the first in use. */
 static size_t main_proto(const job_t *j, uint32_t kind) {
     size_t proto = 0;
     while (proto + 1 < CCL_ARRAY_LEN(protos) && !j->uses[kind][proto])
@@ -459,6 +461,8 @@ ccl_status_t ccl_tune_replay(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                              const ccl_collective_t *want, const ccl_tuning_t *tuning,
                              const ccl_replay_options_t *options, ccl_replay_t **out,
                              ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_replay_options_t, options, err);
+    CCL_OPTIONS_TRY(ccl_run_options_t, &options->run, err);
     ccl_replay_t *r = calloc(1, sizeof *r);
     job_t j = {.ctx = ctx, .topo = topo, .tuning = tuning, .o = options, .r = r};
     if (!r)

@@ -12,7 +12,7 @@ CCL_BEGIN_DECLS
 typedef struct ccl_replay_options {
     size_t size;
     ccl_run_options_t run; /**< device, workers, ranks; size, level, micro-batches: per point */
-    uint32_t top;          /**< so many of each size, the fastest; 0: 3 */
+    uint32_t top;          /**< points of each size that run, the fastest; 0: 3 */
     uint32_t repeats;      /**< interleaved over all points, the least counts; 0: 5 */
     ccl_host_measure_fn measure; /**< NULL: ccl_run_program() */
     void *measure_user;
@@ -53,14 +53,14 @@ typedef struct ccl_replay {
 /**
  * Run the fastest points of a tuning on a device, fit an overhead per primitive and a share of the
  * bandwidth for each transport that they use to the least times, and rank all points of the tuning
- * that have a time in full again with these: the same programs, simulated anew.
+ * that have a time in full again with these: the same programs, simulated again.
  *
  * @param tuning  of `topo`, which has a rank for each that is run; with options.keep, else only
  * what ran is ranked again (points, not ranked).
  * @param out     destroy with ccl_replay_destroy().
  * @retval CCL_INFEASIBLE   no point of the tuning has a time.
  * @retval CCL_ERR_MISSING  the device is not there. Where no point could run, the first one's
- *                          status and reason are told.
+ *                          status and reason are returned.
  */
 ccl_status_t ccl_tune_replay(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                              const ccl_collective_t *want, const ccl_tuning_t *tuning,

@@ -111,18 +111,18 @@ static ccl_status_t simulate_again(const ccl_tuning_t *tuning, const ccl_topolog
 /* ---------------------------------------------------------------- ranks */
 
 static int by_time(const void *a, const void *b) {
-    const ccl_i_candidate_t *x = a, *y = b;
+    const ccl_i_tune_candidate_t *x = a, *y = b;
     if (x->time_s != y->time_s)
         return x->time_s < y->time_s ? -1 : 1;
     return x->run < y->run ? -1 : x->run > y->run;
 }
 
-uint32_t ccl_i_tune_candidates(const ccl_tuning_t *t, uint32_t size, ccl_i_candidate_t *list) {
+uint32_t ccl_i_tune_candidates(const ccl_tuning_t *t, uint32_t size, ccl_i_tune_candidate_t *list) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < t->nruns; i++)
         if (t->runs[i].size == size && !t->runs[i].estimate && t->runs[i].result.status == CCL_OK &&
             ccl_tune_can_be_had(t->points[t->runs[i].point].values))
-            list[n++] = (ccl_i_candidate_t){t->runs[i].result.time_s, i};
+            list[n++] = (ccl_i_tune_candidate_t){t->runs[i].result.time_s, i};
     qsort(list, n, sizeof *list, by_time);
     return n;
 }
@@ -144,7 +144,7 @@ static int by_turn(const void *a, const void *b) {
    cuts all sizes alike. */
 static ccl_status_t in_turn(const ccl_tuning_t *t, again_t **out, uint32_t *n_out,
                             ccl_error_t *err) {
-    ccl_i_candidate_t *list = malloc(((size_t)t->nruns + 1) * sizeof *list);
+    ccl_i_tune_candidate_t *list = malloc(((size_t)t->nruns + 1) * sizeof *list);
     turn_t *turns = malloc(((size_t)t->nruns + 1) * sizeof *turns);
     again_t *all = malloc(((size_t)t->nruns + 1) * sizeof *all);
     uint32_t n = 0;

@@ -1,5 +1,6 @@
 /* What is tuned: knobs, their values, when each applies; from JSON, from the command line. */
 #include "search/tune/tuner.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -171,7 +172,7 @@ static ccl_status_t scalar(const ccl_json_at_t *at, char *out, size_t out_len, c
     return CCL_OK;
 }
 
-/* An error of a value, told at its place. */
+/* An error of a value, reported at its place. */
 static ccl_status_t told_at(const ccl_json_at_t *at, ccl_status_t status, const ccl_error_t *inner,
                             ccl_error_t *err) {
     if (status == CCL_OK)
@@ -339,6 +340,11 @@ char *ccl_space_settings(const double values[CCL_KNOBS]) {
                                        ? json_integer((json_int_t)values[k])
                                        : json_string(text)) == 0;
     }
+    const char *version = isnan(values[CCL_KNOB_WITH])
+                              ? ""
+                              : ccl_synth_version(ccl_synth_all()[(uint32_t)values[CCL_KNOB_WITH]]);
+    if (good && *version) /* what one version of a plugin made is not another's */
+        good = json_object_set_new(object, "version", json_string(version)) == 0;
     char *settings = good ? json_dumps(object, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     json_decref(object);
     return settings;

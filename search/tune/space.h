@@ -39,7 +39,7 @@ typedef enum ccl_knob {
     CCL_KNOB_IMPROVE, /**< tries of ccl_improve() */
     CCL_KNOBS
 } ccl_knob_t;
-/** Its option, as its owner declares it; NULL: no synthesizer has so many, or it is `with`. */
+/** Its option, as its owner declares it; NULL: no such knob, or it is `with`. */
 const ccl_option_t *ccl_knob_option(ccl_knob_t knob);
 /** "greedy, cegis": which synthesizers look at it, of those that only some do. Returns out. */
 const char *ccl_knob_owners(ccl_knob_t knob, char *out, size_t out_len);

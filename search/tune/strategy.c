@@ -3,7 +3,7 @@
  * is.
  *
  * Halving, coarse to fine: every second value of what schedules depend on, lowered as they are, is
- * estimated from one micro-batch at a few sizes, small schedules first, dearer ones where these
+ * estimated from one micro-batch at a few sizes, small schedules first, costlier ones where these
  * were near the best; around the best the values between; of the best of these every way of
  * lowering; the best of all run in full at the sizes around; then the neighbours of each size's
  * best, one knob a step aside, until nothing improves.
@@ -99,7 +99,7 @@ static ccl_status_t add_grid(search_t *s, ccl_error_t *err) {
     return CCL_OK;
 }
 
-/* How dear a point is: steps of channels and of chunks above auto. */
+/* What a point costs: steps of channels and of chunks above auto. */
 static uint32_t level_of(const search_t *s, const double values[CCL_KNOBS]) {
     static const ccl_knob_t cutting[] = {CCL_KNOB_CHANNELS, CCL_KNOB_CHUNKS};
     uint32_t level = 0;
@@ -111,7 +111,7 @@ static uint32_t level_of(const search_t *s, const double values[CCL_KNOBS]) {
     return level;
 }
 
-/* Up to `most` points in all, none dearer than `level`. */
+/* Up to `most` points in all, none that costs more than `level`. */
 static ccl_status_t add_random(search_t *s, double most, uint32_t level, ccl_error_t *err) {
     /* A small space is soon drawn out: give up when nothing new comes. */
     for (uint32_t stale = 0; s->out->npoints < most && stale < 1000;) {
@@ -214,7 +214,7 @@ static bool is_anchor(const search_t *s, uint32_t size) {
 
 static uint32_t coarse_choices(const search_t *s, uint32_t knob) {
     uint32_t n = choices_of(s, knob);
-    /* Which schedule is best hangs on the protocol: its latencies say how finely to cut. */
+    /* Which schedule is best depends on the protocol: its latencies say how finely to cut. */
     if (knob >= CCL_KNOB_ORDER && knob != CCL_KNOB_PROTO)
         return 1;
     return knob == CCL_KNOB_WITH || n <= FEW_VALUES ? n : (n + 1) / 2;
@@ -370,8 +370,8 @@ static void end_wave(const search_t *s, racer_t *racers, double *best_s, uint32_
     }
 }
 
-/* The coarse points in waves, the cheapest first; at each size a synthesizer goes on to dearer ones
-   only while it is near the best. */
+/* The coarse points in waves, the cheapest first; at each size a synthesizer goes on to costlier
+   ones only while it is near the best. */
 static ccl_status_t race(search_t *s, double share, ccl_error_t *err) {
     uint32_t ns = s->out->nsizes, npoints = s->out->npoints, dearest = 0;
     racer_t *racers = calloc((size_t)s->nwith * ns, sizeof *racers);
@@ -471,7 +471,7 @@ static ccl_status_t climb(search_t *s, uint32_t first, uint32_t most, double sha
     return CCL_OK;
 }
 
-/* The dearest of all sizes' best. */
+/* The highest level of all sizes' best. */
 static uint32_t best_level(const search_t *s) {
     uint32_t most = 0;
     for (uint32_t z = 0; z < s->out->nsizes; z++) {

@@ -384,6 +384,7 @@ static ccl_status_t tune(ccl_i_tuner_t *t, ccl_error_t *err) {
 ccl_status_t ccl_tune(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                       const ccl_collective_t *want, const ccl_tune_options_t *options,
                       ccl_tuning_t **out, ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_tune_options_t, options, err);
     ccl_i_tuner_t *t = tuner_create(ctx, topo, want, options);
     ccl_status_t status = t ? tune(t, err) : ccl_fail_nomem(err);
     ccl_tuning_t *result = t ? t->out : NULL;
@@ -402,6 +403,7 @@ ccl_status_t ccl_tune(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
 ccl_status_t ccl_tune_work(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                            const ccl_collective_t *want, const ccl_tune_options_t *options,
                            ccl_team_parting_t *parting_out, ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_tune_options_t, options, err);
     ccl_tune_options_t own = *options;
     own.notebook = NULL;
     ccl_i_tuner_t *t = tuner_create(ctx, topo, want, &own);

@@ -35,7 +35,8 @@ typedef struct ccl_tune_options {
     double gap;               /**< a size is done when its time is within (1 + gap) of the bound */
     ccl_notebook_t *notebook; /**< NULL: none */
     const char *profile;      /**< name of the profile laid over the cluster; NULL: none */
-    uint32_t improve; /**< in the end ccl_improve() each size's best with so many tries; 0: none */
+    uint32_t improve; /**< in the end ccl_improve() each size's best with this number of tries; 0:
+                         none */
     ccl_team_t
         *team;     /**< NULL: this process does all; else the others of it do (ccl_tune_work()) */
     uint32_t turn; /**< with team: how many tunings it has done before this one */
@@ -120,7 +121,7 @@ ccl_scarcity_t ccl_tuning_scarcity(const ccl_tuning_t *tuning);
 /** How process 0 parts from the others of a team. */
 typedef enum ccl_team_parting {
     CCL_TEAM_APART,    /**< some have ended, or are still at work */
-    CCL_TEAM_TOGETHER, /**< everybody ends in order: MPI can be ended together */
+    CCL_TEAM_TOGETHER, /**< all processes end in order: MPI can be ended together */
     CCL_TEAM_NEXT      /**< for the next tuning: they call ccl_tune_work() again, with its turn */
 } ccl_team_parting_t;
 /**

@@ -79,18 +79,19 @@ static ccl_status_t bounds(ccl_i_tuner_t *t, const ccl_topology_t *topo, double 
     return CCL_OK;
 }
 
-static void cluster_fini(ccl_i_cluster_t *c, uint32_t threads) {
+static void cluster_fini(ccl_i_tune_cluster_t *c, uint32_t threads) {
     for (uint32_t i = 0; c->routes && i < threads; i++)
         ccl_routes_destroy(c->routes[i]);
     free(c->routes);
     free(c->bound_s);
     free(c->key);
     ccl_topology_destroy(c->own);
-    *c = (ccl_i_cluster_t){0};
+    *c = (ccl_i_tune_cluster_t){0};
 }
 
 /* @param v  NULL: the cluster as it is. */
-static ccl_status_t make(ccl_i_tuner_t *t, const double *v, ccl_i_cluster_t *c, ccl_error_t *err) {
+static ccl_status_t make(ccl_i_tuner_t *t, const double *v, ccl_i_tune_cluster_t *c,
+                         ccl_error_t *err) {
     c->routes = calloc(t->threads, sizeof(ccl_routes_t *));
     c->bound_s = calloc(t->options->nsizes, sizeof *c->bound_s);
     if (!c->routes || !c->bound_s)
@@ -114,7 +115,7 @@ static ccl_status_t make(ccl_i_tuner_t *t, const double *v, ccl_i_cluster_t *c, 
 }
 
 static ccl_status_t add(ccl_i_tuner_t *t, const char *key, const double *v, ccl_error_t *err) {
-    ccl_i_cluster_t c = {.key = strdup(key)};
+    ccl_i_tune_cluster_t c = {.key = strdup(key)};
     ccl_status_t status = c.key ? make(t, v, &c, err) : ccl_fail_nomem(err);
     if (status == CCL_OK &&
         !ccl_grow(&t->clusters, &t->clusters_cap, t->nclusters + 1u, sizeof *t->clusters))
@@ -126,7 +127,7 @@ static ccl_status_t add(ccl_i_tuner_t *t, const char *key, const double *v, ccl_
     return status;
 }
 
-static ccl_i_cluster_t *find(const ccl_i_tuner_t *t, const char *key) {
+static ccl_i_tune_cluster_t *find(const ccl_i_tuner_t *t, const char *key) {
     for (uint32_t i = 0; i < t->nclusters; i++)
         if (strcmp(t->clusters[i].key, key) == 0)
             return &t->clusters[i];
@@ -143,7 +144,7 @@ static ccl_status_t least_bounds(ccl_i_tuner_t *t, double *out, ccl_error_t *err
     double v[CCL_KNOBS];
     memcpy(out, t->clusters[0].bound_s, t->options->nsizes * sizeof *out);
     for (uint32_t p = 0; p <= protos; p++) {
-        ccl_i_cluster_t c = {0};
+        ccl_i_tune_cluster_t c = {0};
         for (uint32_t k = 0; k < CCL_KNOBS; k++)
             v[k] = NAN;
         for (uint32_t k = CCL_KNOB_LATENCY; k <= CCL_KNOB_OVERHEAD; k++)
@@ -176,7 +177,7 @@ ccl_status_t ccl_i_cluster_want(ccl_i_tuner_t *t, const double v[CCL_KNOBS], ccl
 }
 
 ccl_status_t ccl_i_cluster_of(const ccl_i_tuner_t *t, const double v[CCL_KNOBS],
-                              ccl_i_cluster_t **out, ccl_error_t *err) {
+                              ccl_i_tune_cluster_t **out, ccl_error_t *err) {
     ccl_text_t key = {0};
     ccl_i_cluster_key(t, v, &key);
     *out = key.nomem ? NULL : key.len > 0 ? find(t, key.data) : &t->clusters[0];
@@ -187,7 +188,7 @@ ccl_status_t ccl_i_cluster_of(const ccl_i_tuner_t *t, const double v[CCL_KNOBS],
     return *out ? CCL_OK : ccl_fail(err, CCL_ERR_INTERNAL, "a point without its cluster");
 }
 
-ccl_status_t ccl_i_cluster_routes(ccl_i_cluster_t *c, uint32_t worker, ccl_routes_t **out,
+ccl_status_t ccl_i_cluster_routes(ccl_i_tune_cluster_t *c, uint32_t worker, ccl_routes_t **out,
                                   ccl_error_t *err) {
     if (!c->routes[worker])
         c->routes[worker] = ccl_routes_create(c->topo);

@@ -88,7 +88,7 @@ static ccl_status_t group(ccl_i_tuner_t *t, uint32_t nmissing, ccl_error_t *err)
     for (uint32_t i = 0; i < nmissing; i++) {
         ccl_tune_run_t *run = &t->out->runs[t->missing[i]];
         const ccl_i_made_t *m = NULL;
-        ccl_i_cluster_t *cluster = NULL;
+        ccl_i_tune_cluster_t *cluster = NULL;
         uint32_t at;
         CCL_TRY(ccl_i_made_of(t, run, &m, err));
         run->result.synth_s = m->synth_s;
@@ -206,7 +206,7 @@ static ccl_status_t evaluate(uint32_t index, uint32_t worker, void *user, ccl_er
     ccl_i_tuner_t *t = user;
     ccl_i_lowered_t *l = t->lowered[t->groups[index]];
     ccl_routes_t *routes = NULL;
-    ccl_i_cluster_t *cluster = NULL;
+    ccl_i_tune_cluster_t *cluster = NULL;
     bool was_kept = l->program != NULL;
     CCL_TRY(ccl_i_tune_poll(t, "tune", worker));
     const double *values = t->out->points[t->out->runs[l->first_run].point].values;

@@ -43,6 +43,11 @@ static uint64_t identity_of(const ccl_i_tuner_t *t) {
                                 UINT64_C(0x0102030405060708)};
     uint64_t h = ccl_hash64(numbers, sizeof numbers, 1);
     h = ccl_hash64(ccl_notebook_tool(), strlen(ccl_notebook_tool()), h);
+    for (const ccl_synth_ops_t *const *ops = ccl_synth_all(); *ops; ops++) {
+        const char *version = ccl_synth_version(*ops);
+        h = ccl_hash64((*ops)->name, strlen((*ops)->name), h);
+        h = ccl_hash64(version, strlen(version), h);
+    }
     h = ccl_hash64(t->topology, sizeof t->topology, h);
     h = ccl_hash64(t->demand, sizeof t->demand, h);
     return ccl_hash64(t->out->sizes_bytes, t->out->nsizes * sizeof *t->out->sizes_bytes, h);

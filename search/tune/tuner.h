@@ -32,7 +32,7 @@ typedef struct ccl_i_made {
 } ccl_i_made_t;
 
 /** The cluster, or as some points have it. */
-typedef struct ccl_i_cluster {
+typedef struct ccl_i_tune_cluster {
     char *key;
     ccl_topology_t *own;        /* NULL: `topo` is the tuner's */
     const ccl_topology_t *topo; /* NULL: it cannot be so; status and err say why */
@@ -40,7 +40,7 @@ typedef struct ccl_i_cluster {
     double *bound_s;            /* [nsizes] */
     ccl_status_t status;
     ccl_error_t err;
-} ccl_i_cluster_t;
+} ccl_i_tune_cluster_t;
 
 /** A lowered program: for all runs that it is the same for, also of later rounds while it is kept.
  */
@@ -56,7 +56,7 @@ typedef struct ccl_i_lowered {
     double work;                  /* how long the first run may take, in no unit */
 } ccl_i_lowered_t;
 
-/** A round: so many runs at most are looked at together. */
+/** A round: at most this many runs are looked at together. */
 enum { CCL_I_ROUND = 64 };
 
 /** Process 0's view of a team. */
@@ -76,7 +76,7 @@ struct ccl_i_tuner {
     ccl_tuning_t *out;
     ccl_content_t topology, demand;
     ccl_strmap_t *by_settings, *by_run, *by_key, *by_work, *by_program;
-    ccl_i_cluster_t *clusters; /* [nclusters] the first: as it is */
+    ccl_i_tune_cluster_t *clusters; /* [nclusters] the first: as it is */
     size_t clusters_cap;
     uint32_t nclusters, threads;
     ccl_i_made_t **made;
@@ -109,9 +109,9 @@ void ccl_i_clusters_forget(ccl_i_tuner_t *t);
 ccl_status_t ccl_i_cluster_want(ccl_i_tuner_t *t, const double values[CCL_KNOBS], ccl_error_t *err);
 /** @param out  borrowed; until others are made or forgotten. */
 ccl_status_t ccl_i_cluster_of(const ccl_i_tuner_t *t, const double values[CCL_KNOBS],
-                              ccl_i_cluster_t **out, ccl_error_t *err);
-ccl_status_t ccl_i_cluster_routes(ccl_i_cluster_t *cluster, uint32_t worker, ccl_routes_t **out,
-                                  ccl_error_t *err);
+                              ccl_i_tune_cluster_t **out, ccl_error_t *err);
+ccl_status_t ccl_i_cluster_routes(ccl_i_tune_cluster_t *cluster, uint32_t worker,
+                                  ccl_routes_t **out, ccl_error_t *err);
 /** What of the cluster a point sets, as text; empty: nothing. */
 void ccl_i_cluster_key(const ccl_i_tuner_t *t, const double values[CCL_KNOBS], ccl_text_t *out);
 
@@ -128,7 +128,7 @@ ccl_status_t ccl_i_knob_value(ccl_knob_t knob, const char *text, double *out, cc
 ccl_status_t ccl_i_tuning_create(const ccl_i_tuner_t *t, ccl_tuning_t **out, ccl_error_t *err);
 /** Adds the time since start_s; returns now. */
 double ccl_i_tune_spend(atomic_uint_least64_t *ns, double start_s);
-/** Counts as progress, told by the first worker. */
+/** Counts as progress, reported by the first worker. */
 ccl_status_t ccl_i_tune_poll(ccl_i_tuner_t *t, const char *phase, uint32_t worker);
 
 /* tune_made.c: schedules, kept while they are not too many */
@@ -174,17 +174,18 @@ ccl_status_t ccl_i_tune_evaluate(ccl_i_tuner_t *t, uint32_t nmissing, ccl_error_
 void ccl_i_lowered_destroy(ccl_i_lowered_t *l);
 
 /* rerank.c */
-typedef struct ccl_i_candidate {
+typedef struct ccl_i_tune_candidate {
     double time_s;
     uint32_t run; /* of a tuning */
-} ccl_i_candidate_t;
+} ccl_i_tune_candidate_t;
 /**
  * All of a size that have a time in full and settings that can be had, the fastest first.
  * @param list  has room for all runs. @return how many.
  */
-uint32_t ccl_i_tune_candidates(const ccl_tuning_t *tuning, uint32_t size, ccl_i_candidate_t *list);
+uint32_t ccl_i_tune_candidates(const ccl_tuning_t *tuning, uint32_t size,
+                               ccl_i_tune_candidate_t *list);
 /**
- * All points with a time ranked anew: their programs, made for the cluster that was tuned, on
+ * All points with a time ranked again: their programs, made for the cluster that was tuned, on
  * `topo`.
  * @param tuning  with kept.
  * @param most_s  wall time after which no round is begun; 0: none.
@@ -198,7 +199,7 @@ ccl_status_t ccl_i_team_init(ccl_i_tuner_t *t, ccl_error_t *err);
 void ccl_i_team_fini(ccl_i_team_t *team);
 /** Nobody has ended, and nobody is at work. */
 bool ccl_i_team_idle(const ccl_i_team_t *team);
-/** Schedules since first_new. What is left, where everybody ended, is not tried. */
+/** Schedules since first_new. What is left, where all processes ended, is not tried. */
 ccl_status_t ccl_i_team_make(ccl_i_tuner_t *t, ccl_error_t *err);
 /** Runs of t->groups; those stay there that nobody was left for. */
 ccl_status_t ccl_i_team_run(ccl_i_tuner_t *t, ccl_error_t *err);

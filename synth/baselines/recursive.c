@@ -1,6 +1,6 @@
 /*
  * recursive: doubling and halving in ceil(log2 n) steps, farthest partner first, so that the big
- * steps stay inside a server. Every rank's block spreads over a binomial tree in offsets from it:
+ * steps stay inside a server. Every rank's shard spreads over a binomial tree in offsets from it:
  * offset o hears from o without its lowest bit. Offsets are XORs for powers of two (recursive
  * doubling), else sums modulo n (dissemination, works for any n). Servers of equal size are two
  * levels: first over servers at the same place, then inside the server.

@@ -137,7 +137,7 @@ static void add_load(forest_t *f, uint32_t a, uint32_t b, uint32_t channel) {
     }
 }
 
-/* Begin a chain at its place `head`; the order stays the ring's, or is turned round. */
+/* Begin a chain at its place `head`; the order stays the ring's, or is reversed. */
 static void turn_chain(uint32_t *chain, uint32_t n, uint32_t head) {
     if (head == n - 1)
         reverse(chain, n);

@@ -2,7 +2,7 @@
  * c2c: collectives of mixed vendors (HetCCL of Peking University and BAAI, sections 4.2 to 4.4,
  * algorithm 1). Ranks are grouped by vendor into clusters; a start collective inside each, data
  * between border ranks of different clusters, an end collective inside each. Pipelined (figure 9)
- * or, as c2c-sequential, one phase behind the other.
+ * or, as c2c-sequential, one phase after the other.
  */
 #include "synth/c2c/moves.h"
 #include "synth/common/options.h"
@@ -216,7 +216,7 @@ static ccl_status_t build(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
 
 /* ---------------------------------------------------------------- the fastest */
 
-/* Who may make what is inside clusters. Which is best cannot be told from the inside alone: what
+/* Who may make what is inside clusters. Which is best cannot be decided from the inside alone: what
    comes over the border goes on while more comes, and start and end share links with it. */
 static const char *const inners[] = {"hm", "direct", "recursive", "sketch"};
 /* sketch takes its time on more GPUs; of the others none is begun that would make simulations cost

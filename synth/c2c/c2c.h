@@ -15,9 +15,9 @@ typedef struct ccl_i_c2c_cluster {
     uint32_t nranks, nborders;
     const uint32_t *ranks;   /* [nranks] ascending */
     const uint32_t *borders; /* [nborders] ranks nearest to a NIC, ascending */
-    const double *share;     /* [nborders] of the cluster's NIC bandwidth; sums to 1 */
-    const uint32_t *beside;  /* [nborders] rank next to the border that keeps what it lands on:
-                                where sums are; CCL_NONE: a single rank */
+    const double *share;     /* [nborders] of the cluster's NIC bandwidth; together 1 */
+    const uint32_t *beside;  /* [nborders] rank next to the border that keeps the result of a
+                                reduction; CCL_NONE: a single rank */
     double Bps;              /* of its NICs together, one direction */
 } ccl_i_c2c_cluster_t;
 
@@ -34,10 +34,10 @@ uint32_t ccl_i_c2c_vendors(const ccl_topology_t *topo);
  * Ranks by vendor; vendors with more bandwidth to the network split along servers until there are
  * `nclusters` clusters of about equal bandwidth.
  *
- * @param nclusters  0: one per vendor; CCL_I_C2C_BALANCED: so many that all have about the
+ * @param nclusters  0: one per vendor; CCL_I_C2C_BALANCED: as many as give all about the
  *                   bandwidth of the poorest vendor.
- * @retval CCL_UNSUPPORTED  fewer than two clusters, no route out of one, or not so many
- * servers.
+ * @retval CCL_UNSUPPORTED  fewer than two clusters, no route out of one, or fewer
+ * servers than clusters.
  * @par Source  HetCCL, sections 4.2.1 and 4.4.
  */
 ccl_status_t ccl_i_c2c_map_init(ccl_i_cluster_t *cluster, uint32_t nclusters, ccl_i_c2c_map_t *out,

@@ -132,7 +132,7 @@ typedef struct vendor {
     double Bps;
 } vendor_t;
 
-/* So many parts of each vendor that clusters have about equal bandwidth (section 4.4). */
+/* As many parts of each vendor as give clusters about equal bandwidth (section 4.4). */
 static ccl_status_t choose_parts(vendor_t *vendors, uint32_t n, uint32_t nclusters,
                                  ccl_error_t *err) {
     double least = INFINITY;

@@ -3,8 +3,9 @@
  * datum crosses a border once per cluster it must get into or through:
  *   AllGather, AllReduce, Broadcast, Reduce   around the ring of clusters;
  *   ReduceScatter, Gather, Scatter, AllToAll  straight to the cluster that wants it.
- * What comes to be added lands on a border rank beside the one that keeps the sum, and is added by
- * a reduction inside the receiving cluster (c2cRed): no rank adds what comes from another vendor.
+ * What is to be reduced lands on a border rank beside the one that keeps the result, and is added
+ * by a reduction inside the receiving cluster (c2cRed): no rank adds what comes from another
+ * vendor.
  */
 #include "synth/c2c/moves.h"
 
@@ -174,7 +175,7 @@ static ccl_status_t check_route(const ccl_i_c2c_t *b, uint32_t from, uint32_t to
                     from, to);
 }
 
-/* Whether keepers of sums can be chosen by what they send on: what lands beside them lands on
+/* Whether keepers of results can be chosen by what they send on: what lands beside them lands on
    borders of any share, and all have routes to all. */
 static bool keepers_first(const ccl_i_c2c_t *b, uint32_t j) {
     const ccl_i_c2c_cluster_t *k = cluster_of(b, j);
@@ -187,7 +188,7 @@ static bool keepers_first(const ccl_i_c2c_t *b, uint32_t j) {
     return borders;
 }
 
-/* A link of sums into cluster j: where they land, and keeper[n] that they are added to. */
+/* A link of reductions into cluster j: where they land, and keeper[n] that adds them. */
 static ccl_status_t sum_link(ccl_i_c2c_t *b, uint32_t j, ccl_i_c2c_item_t *items,
                              ccl_i_c2c_link_t *link, uint32_t *keeper, ccl_error_t *err) {
     bool first = keepers_first(b, j);
@@ -210,7 +211,7 @@ static ccl_status_t sum_link(ccl_i_c2c_t *b, uint32_t j, ccl_i_c2c_item_t *items
     return CCL_OK;
 }
 
-/* The last link of sums, into the cluster of the rank that keeps them all. */
+/* The last link of reductions, into the cluster of the rank that keeps them all. */
 static ccl_status_t root_link(ccl_i_c2c_t *b, uint32_t root, ccl_i_c2c_item_t *items,
                               ccl_i_c2c_link_t *link, uint32_t *keeper, ccl_error_t *err) {
     for (uint32_t u = 0; u < link->n; u++)
@@ -224,8 +225,9 @@ static ccl_status_t root_link(ccl_i_c2c_t *b, uint32_t root, ccl_i_c2c_item_t *i
     return CCL_OK;
 }
 
-/* Sums of n chunks travel from cluster j + 1 round to j: links, and in each cluster the rank that
-   keeps the sum, keeper[s][n] of cluster j + 1 + s. @param root  keeps all in cluster j, or none.
+/* Reductions of n chunks go from cluster j + 1 round to j: links, and in each cluster the rank that
+   keeps the result, keeper[s][n] of cluster j + 1 + s. @param root  keeps all in cluster j, or
+   none.
  */
 static ccl_status_t sum_chain(ccl_i_c2c_t *b, uint32_t j, uint32_t n, uint32_t root,
                               ccl_i_c2c_link_t *links, uint32_t **keeper, ccl_error_t *err) {
@@ -332,7 +334,7 @@ static ccl_status_t scatter_link(ccl_i_c2c_t *b, uint32_t i, uint32_t j, ccl_i_c
     CCL_TRY(ccl_i_c2c_link_init(b, n, link, err));
     for (uint32_t u = 0; u < n; u++) {
         uint32_t dst = k->ranks[u / b->parts], next = beside(b, dst);
-        /* A border's sums land beside it; others' on any border of their server. */
+        /* What a border reduces lands beside it; others' on any border of their server. */
         items[u] = (ccl_i_c2c_item_t){next == CCL_NONE ? dst : next, k->nranks > 1 ? dst : CCL_NONE,
                                       CCL_NONE};
     }

@@ -26,8 +26,8 @@ typedef struct ccl_i_c2c {
     uint32_t parts; /* that a chunk of want is cut into */
     /* [nclusters] each; those that the collective does not need are empty */
     ccl_i_c2c_hom_t *gather, *scatter, *pairs, root;
-    uint32_t end_channels;           /* end collectives run on channels higher by so many */
-    uint32_t sum_channel;            /* hops from where data lands to where the sum is */
+    uint32_t end_channels;           /* end collectives run on channels higher by this */
+    uint32_t sum_channel;            /* hops from where data lands to where it is reduced */
     uint32_t start_steps, c2c_steps; /* of a sequential schedule */
     double *arrived;                 /* [nranks] of the chunk in hand */
     uint32_t *stamp, serial;

@@ -12,7 +12,7 @@
 
 /* Hops looked at, at most: a tenth of a second or two. */
 #define MOST_LOOKS 4000000u
-/* Edges of a subtree that are turned round. */
+/* Edges of a subtree that are reversed. */
 #define MOST_TURNED 2u
 #define MOST_ADDED (MOST_TURNED + 1)
 /* Moves in a row that gain nothing, and how long what they took away may not come back. */
@@ -139,7 +139,7 @@ static bool is_banned(const trees_t *t, uint32_t k, uint32_t v) {
     return t->banned[(size_t)k * t->n + v] > t->moves;
 }
 
-/** Chunk k enters what hangs below v at y instead, and the way from v to y is turned round. */
+/** Chunk k enters the subtree of v at y instead, and the way from v to y is reversed. */
 static void look_at(trees_t *t, uint32_t k, uint32_t v, uint32_t y, choice_t *c) {
     const ccl_i_exchange_t *x = t->p->x;
     double most_s = fmin(c->best.worst_s, c->now_s * (1 + 1e-9));

@@ -3,11 +3,11 @@
  *
  * The cluster is chunked (chunking.h), a greedy plan in steps is the start, and
  * counterexample-guided search with Z3 takes steps away until a bound, a proof or a limit stops it.
- * ReduceScatter is AllGather turned round, AllReduce one behind the other.
+ * ReduceScatter is AllGather time-reversed, AllReduce one after the other.
  *
  * The schedule is the plan for several slices of every chunk, each a round later than the one
  * before at every hop, so that all hops of the plan are busy at the same time. How many, into how
- * many parts blocks are cut and how many connections hops get is decided by simulation.
+ * many parts shards are cut and how many connections hops get is decided by simulation.
  */
 #include "synth/cegis/job.h"
 #include "synth/common/options.h"
@@ -54,7 +54,7 @@ _Static_assert(2 * (1 + CCL_ARRAY_LEN(more_cuts) + CCL_ARRAY_LEN(others)) <= CCL
 #define WORK_PER_PAIR 400.0
 static const double least_work[] = {280000, 300000};
 #define MOST_WORK 2e6
-/* Of the cuts, so many are simulated, as far as their estimates are this near to the best one. */
+/* At most this many cuts are simulated, as far as their estimates are this near to the best one. */
 #define FINALISTS 3u
 /* And with GPUs' thread blocks, which the estimate does not count, some of at most half as many
    cuts as the best one, not much worse. */
@@ -369,7 +369,8 @@ static ccl_status_t tree(void *user, const ccl_i_want_t *want, ccl_i_tree_t *out
     (void)err;
     if (!side->used)
         return CCL_OK;
-    if (want->up) /* turned round, the last comes first; sums shall go out in the order of slices */
+    if (want->up) /* time-reversed, the last comes first; results shall go out in the order of
+                     slices */
         slice = c->slices - 1 - slice;
     c->depth[want->root] = 0;
     for (size_t i = side->first[k]; i < side->first[k + 1]; i++) {
@@ -419,7 +420,7 @@ static double work_of(const cegis_t *c, const cut_t *cut, uint32_t slices) {
 static ccl_status_t simulate(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
     cegis_t *c = user;
     trial_t *trial = &c->trials[index];
-    ccl_ctx_t quiet = c->ctx ? *c->ctx : (ccl_ctx_t)CCL_CTX_INIT; /* workers tell no progress */
+    ccl_ctx_t quiet = c->ctx ? *c->ctx : (ccl_ctx_t)CCL_CTX_INIT; /* workers report no progress */
     quiet.progress = NULL;
     quiet.log = NULL;
     trial->time_s = INFINITY;
@@ -691,6 +692,7 @@ ccl_status_t ccl_synth_capacities(const ccl_ctx_t *ctx, const ccl_topology_t *to
                                   ccl_routes_t *routes, const ccl_collective_t *want,
                                   const ccl_synth_options_t *options, ccl_chunk_capacities_t **out,
                                   ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_synth_options_t, options, err);
     const ccl_synth_options_t defaults = CCL_SYNTH_OPTIONS_INIT;
     cegis_t c;
     if (want->nranks != topo->nranks)

@@ -21,7 +21,7 @@ typedef struct ccl_i_cegis_chunk {
 typedef struct ccl_i_cegis_level {
     uint32_t nzones;
     uint32_t *zone;           /* [nranks] */
-    uint32_t *in_chunks;      /* [nzones] no more than so many can enter in a step */
+    uint32_t *in_chunks;      /* [nzones] no more than this can enter in a step */
     uint32_t *out_chunks;     /* [nzones] leave */
     double *in_Bps, *out_Bps; /* [nzones] the same as rates */
     uint32_t *members;        /* [nzones] */
@@ -36,10 +36,10 @@ typedef struct ccl_i_cegis_problem {
     ccl_i_cegis_chunk_t *chunks;
     uint64_t *wants; /* [nchunks][rank_words] targets, root not among them */
     uint32_t rank_words;
-    bool one_send;    /* a rank sends a chunk to at most one other in a step: turned round, it adds
+    bool one_send;    /* a rank sends a chunk to at most one other in a step: time-reversed, it adds
                          one arrival at a time (appendix I, equation 8) */
     bool relays;      /* ranks that are no targets may have to pass chunks on */
-    double load_s;    /* some zone's border is busy for so long */
+    double load_s;    /* some zone's border is busy for this time */
     uint32_t *budget; /* [nresources] chunks it carries in load_s; NULL: all steps together may
                          carry any number */
     uint16_t *distance; /* [nranks][nranks] hops */
@@ -140,7 +140,7 @@ ccl_status_t ccl_i_cegis_relieve(const ccl_i_cegis_problem_t *p, const ccl_i_ceg
 
 typedef enum ccl_i_cegis_answer {
     CCL_I_CEGIS_FOUND,
-    CCL_I_CEGIS_NONE,   /* proven: no plan of so many steps */
+    CCL_I_CEGIS_NONE,   /* proven: no plan of this number of steps */
     CCL_I_CEGIS_UNKNOWN /* effort or time used up */
 } ccl_i_cegis_answer_t;
 

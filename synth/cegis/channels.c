@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A link or group with so much of the busiest one's load is worth connections of their own. */
+/* A link or group with this share of the busiest one's load is worth connections of its own. */
 #define BUSY 0.4
 #define MOST_LANES 32u
 
@@ -155,7 +155,7 @@ static ccl_status_t blocks_fit(const ccl_i_cegis_job_t *c, bool apart, bool *fit
     return CCL_OK;
 }
 
-/** How far down-going sums must be moved up so that no connection is shared with summands. */
+/** How far channels of results must be moved up so that they share no connection with inputs. */
 static ccl_status_t find_down_channels(ccl_i_cegis_job_t *c, ccl_error_t *err) {
     const ccl_i_cegis_side_t *down = &c->sides[0];
     uint32_t least = 1;

@@ -1,5 +1,5 @@
 /*
- * Private to synth: chunking (HeteCCL, NSDI 2026, section 4.1). Links of unlike speed become
+ * Private to synth: chunking (HeteCCL, NSDI 2026, section 4.1). Links of different speed become
  * numbers of equal chunks that they carry in one step of length tau_ref.
  */
 #ifndef CCL_SYNTH_CHUNKING_H

@@ -27,7 +27,7 @@ typedef struct ccl_i_cegis_side {
     uint16_t *lane_channel; /* of every lane */
 } ccl_i_cegis_side_t;
 
-/** A plan for so many cuts of a chunk, and what it may take. */
+/** A plan for a number of cuts of a chunk, and what it may take. */
 typedef struct ccl_i_cegis_cut {
     uint32_t cuts, slices;
     uint32_t *owner;

@@ -5,7 +5,7 @@
  * is, and Z3 finds the rest: causality and the goal always, capacities only where counterexamples
  * have shown that they are needed, each then for all steps. Its answer is the next candidate. When
  * the rest has no solution, the lock is moved back; when nothing is locked any more and there is
- * none, so many steps are proven to be too few.
+ * none, that number of steps is proven to be too small.
  *
  * Runs in a child process: Z3 overruns its limits. What it may spend is counted in its own unit of
  * work, so the result does not depend on the machine.

@@ -208,7 +208,7 @@ uint32_t ccl_i_cluster_channels(ccl_i_cluster_t *c, uint32_t peers, uint32_t blo
                                 double transfers) {
     uint32_t channels = 1, sms = 0;
     peers = peers ? peers : 1;
-    /* NICs: the routes of a GPU offer so many; its server's GPUs spread over them. */
+    /* NICs: the routes of a GPU offer some; its server's GPUs spread over them. */
     for (uint32_t s = 0; c->nservers > 1 && s < c->nservers; s++) {
         uint32_t a = c->ranks[c->first[s]], b = c->ranks[c->first[(s + 1) % c->nservers]];
         uint32_t gpus = ccl_i_cluster_gpus(c, s);

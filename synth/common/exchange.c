@@ -1,6 +1,7 @@
 /*
  * The exchange graph: routes of all pairs, then resources. Two links or groups are one resource
- * when the same hops use them as often: such sets are told by a 128-bit sum of the hops' hashes.
+ * when the same hops use them as often: such sets are recognized by a 128-bit sum of the hops'
+ * hashes.
  */
 #include "synth/common/exchange.h"
 

@@ -45,7 +45,7 @@ typedef struct ccl_i_exchange {
 
 typedef struct ccl_i_exchange_options {
     const char *proto; /* NULL: "Simple" */
-    /* Hop u -> v is the route v -> u: a schedule made on it, turned round in time and direction, is
+    /* Hop u -> v is the route v -> u: a schedule made on it, time-reversed, is
        one of reductions (turn.h). */
     bool reversed;
     bool reduce; /* receivers add: thread blocks at no more than their reduce_rate */

@@ -1,7 +1,7 @@
 /*
  * The planner: an out-tree per chunk becomes a schedule of any collective. Copies go down the tree;
- * a reduction is the same tree turned round in space and time (ReduceScatter is the reverse of
- * AllGather), AllReduce both behind each other.
+ * a reduction is the same tree time-reversed (ReduceScatter is the reverse of
+ * AllGather), AllReduce one after the other.
  */
 #include "synth/common/plan.h"
 
@@ -29,7 +29,7 @@ typedef struct planner {
     ccl_i_tree_t tree;
     ccl_transfer_t *transfers; /* step is the key until the end */
     size_t ntransfers, cap;
-    uint32_t max_up; /* greatest key of an edge that is turned */
+    uint32_t max_up; /* greatest key of an edge that is time-reversed */
     bool any_up;
     /* Per rank, for the tree in hand (valid where stamp equals serial). */
     uint32_t *stamp, *got_key, *last_send, *needed, *fed;
@@ -86,7 +86,7 @@ static ccl_status_t emit(planner_t *p, uint32_t src, uint32_t dst, uint32_t key,
     if (p->stamp[src] != p->serial)
         return ccl_fail(err, CCL_ERR_INTERNAL, "%s: chunk %u leaves rank %u before it is there",
                         p->plan->name, chunk, src);
-    /* Not before it came; and turned round, a rank that adds nothing of its own takes the first
+    /* Not before it came; and time-reversed, a rank that adds nothing of its own takes the first
        arrival as a copy, so its arrivals must not be simultaneous. */
     key = key > p->got_key[src] ? key : p->got_key[src];
     bool own = p->source[src];
@@ -106,7 +106,7 @@ static ccl_status_t emit(planner_t *p, uint32_t src, uint32_t dst, uint32_t key,
 
 /*
  * Of the tree's transfers[first ..) only those that lead to a wanted rank stay: relays may have
- * reached ranks in another way than the tree meant. Turned round, sources add to what arrives; a
+ * reached ranks in another way than the tree meant. Time-reversed, sources add to what arrives; a
  * rank that only relays takes its first arrival (the latest of its sends) as a copy.
  */
 static void settle_tree(planner_t *p, size_t first, const ccl_i_want_t *want) {
@@ -124,7 +124,7 @@ static void settle_tree(planner_t *p, size_t first, const ccl_i_want_t *want) {
             uint32_t rank = t.src;
             t.src = t.dst;
             t.dst = rank;
-            t.phase = 1; /* turned at the end */
+            t.phase = 1; /* time-reversed at the end */
             p->any_up = true;
             p->max_up = t.step > p->max_up ? t.step : p->max_up;
         }
@@ -159,7 +159,7 @@ static ccl_status_t add_tree(planner_t *p, const ccl_i_want_t *want, uint32_t ch
         uint32_t hops;
         if (p->stamp[e->dst] == p->serial)
             continue;
-        /* What is turned round must have a route the other way. */
+        /* What is time-reversed must have a route the other way. */
         CCL_TRY(ccl_i_cluster_path(p->cluster, want->up ? e->dst : e->src,
                                    want->up ? e->src : e->dst, p->path, &hops, err));
         for (uint32_t h = 0; want->up && h < (hops + 1) / 2; h++) {
@@ -213,7 +213,7 @@ static ccl_status_t add_chunk(planner_t *p, const ccl_collective_t *uncut, uint3
     return status;
 }
 
-/* Keys become steps 0, 1, 2 ...: turned edges first, latest first, then the others. */
+/* Keys become steps 0, 1, 2 ...: time-reversed edges first, latest first, then the others. */
 static ccl_status_t number_steps(planner_t *p, ccl_error_t *err) {
     uint32_t base = p->any_up ? p->max_up + 1 : 0, max_key = 0;
     for (size_t i = 0; i < p->ntransfers; i++) {

@@ -102,15 +102,16 @@ typedef struct ccl_i_want {
     uint32_t root;
     const uint32_t *targets; /* ascending, may hold the root */
     uint32_t ntargets;
-    bool up; /* the edges will be turned round, towards the root */
+    bool up; /* the edges will be time-reversed, towards the root */
 } ccl_i_want_t;
 
 typedef struct ccl_i_plan {
     const char *name;
-    uint32_t parts;    /* every chunk (AllReduce with roots: every root's) is cut into so many */
+    uint32_t parts;    /* every chunk (AllReduce with roots: every root's) is cut into this many */
     bool spread_roots; /* AllReduce: parts chunks per rank, reduced there, then sent to all */
-    /* Sums go out on channels higher by so many than those they came in on: thread blocks of their
-       own, so that the next micro-batch's reduction need not wait for them. 0: the same channels.
+    /* Results go out on channels higher by this than those that inputs came in on: thread blocks of
+       their own, so that the next micro-batch's reduction need not wait for them. 0: the same
+       channels.
      */
     uint32_t down_channels;
     /** Root of a reduced chunk when roots are not spread; NULL: its first destination. */
@@ -123,7 +124,8 @@ typedef struct ccl_i_plan {
 
 /**
  * Ask for a tree per chunk and make the schedule: copies go down the tree from the source;
- * reductions come up a turned tree. A hop between GPUs that have no route goes over relaying GPUs.
+ * reductions come up a time-reversed tree. A hop between GPUs that have no route goes over relaying
+ * GPUs.
  */
 ccl_status_t ccl_i_plan_run(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
                             const ccl_collective_t *want, const ccl_i_plan_t *plan,

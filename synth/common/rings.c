@@ -2,8 +2,9 @@
  * Rings for the channelled ring algorithm, one after the other, each over the links that are left
  * widest by those before it (bandwidth-ordered). With servers: between servers the pair of GPUs
  * (exit, entry) whose route has most left, different GPUs per channel, so that all NICs are used;
- * inside a server the widest path from entry to exit. Without servers: Hamiltonian cycles, turned
- * round as well where links are duplex; where there is none, a closed walk with few repeats.
+ * inside a server the widest path from entry to exit. Without servers: Hamiltonian cycles, the
+ * other way round as well where links are duplex; where there is none, a closed walk with few
+ * repeats.
  */
 #include "synth/common/cycle.h"
 #include "synth/common/plan.h"
@@ -355,7 +356,7 @@ static ccl_status_t flat_ring(maker_t *m, uint32_t channel, uint64_t variant,
         len = n;
         m->most_Bps = width; /* later rings find more load, so are no wider */
     }
-    /* The ring before it, turned round, when that is at least as wide. */
+    /* The ring before it, the other way round, when that is at least as wide. */
     if (channel > 0 && n > 2) {
         const uint32_t *before = rings->walk[channel - 1];
         uint32_t blen = rings->len[channel - 1];

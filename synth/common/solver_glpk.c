@@ -109,7 +109,8 @@ static glp_prob *build(const ccl_i_glpk_t *lp, bool integer) {
     return prob;
 }
 
-/* Ends the search after so many nodes: the same on any machine, as a limit in seconds is not. */
+/* Ends the search after a number of nodes: the same on any machine, as a limit in seconds is not.
+ */
 static void count_nodes(glp_tree *tree, void *info) {
     const uint32_t *most = info;
     int total = 0;

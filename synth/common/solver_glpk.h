@@ -52,7 +52,7 @@ void ccl_i_glpk_fini(ccl_i_glpk_t *lp);
 typedef struct ccl_i_glpk_options {
     bool integer;       /* binary columns are; else they are shares */
     bool presolve;      /* integer programs always are presolved */
-    uint32_t nodes;     /* of an integer program's search at most so many; 0: no limit */
+    uint32_t nodes;     /* of an integer program's search, at most; 0: no limit */
     uint32_t megabytes; /* that GLPK may allocate; 0: no limit */
 } ccl_i_glpk_options_t;
 

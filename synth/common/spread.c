@@ -33,10 +33,10 @@ typedef struct matcher {
     uint32_t *lacks;  /* [nranks] chunks not claimed */
     double *rate_Bps; /* [sent] */
     size_t rates_cap;
-    size_t missing;  /* arrivals to come */
-    uint32_t *star;  /* [nranks] set in which it sends to everybody what it brought in; CCL_NONE */
-    uint8_t *exits;  /* [nranks] everybody in its star has a hop out of it */
-    uint32_t *local; /* [nranks] place in its star */
+    size_t missing;      /* arrivals to come */
+    uint32_t *star;      /* [nranks] set to whose members it sends what it brought in; CCL_NONE */
+    uint8_t *exits;      /* [nranks] all in its star have a hop out of it */
+    uint32_t *local;     /* [nranks] place in its star */
     uint32_t *next_star; /* [nsets] */
     uint64_t *brought;   /* [nranks][words] what it brought into its star, or owns */
     uint32_t *used;      /* [nhops] chunks that a hop has taken */
@@ -58,7 +58,7 @@ static bool counts(const matcher_t *m, uint32_t set) {
     return m->cuts->share[set] >= m->params->tight;
 }
 
-/* For every rank the smallest set all of whose members it reaches in a hop; last: everybody. */
+/* For every rank the smallest set all of whose members it reaches in a hop; last: all ranks. */
 static ccl_status_t find_stars(matcher_t *m, ccl_error_t *err) {
     const ccl_i_exchange_t *x = m->x;
     uint32_t *stamp = calloc(x->nranks, sizeof *stamp);
@@ -368,7 +368,7 @@ static ccl_status_t run(matcher_t *m, const ccl_ctx_t *ctx, double give_up_s, cc
                 return ccl_fail(err, CCL_ERR_INPUT,
                                 "some GPU cannot be reached, not even over other GPUs");
             if (m->loose)
-                m->traffic.limited = false; /* GPUs with too many blocks: told when lowered */
+                m->traffic.limited = false; /* GPUs with too many blocks: lowering refuses */
             m->loose = true;
             for (uint32_t h = 0; h < x->nhops; h++)
                 want_try(m, h);
@@ -377,7 +377,7 @@ static ccl_status_t run(matcher_t *m, const ccl_ctx_t *ctx, double give_up_s, cc
         }
         if (++rounds % 4096 == 0)
             CCL_TRY(ccl_ctx_poll(ctx, NULL));
-        ccl_i_event_t event = ccl_i_agenda_take(&m->agenda);
+        ccl_i_spread_event_t event = ccl_i_agenda_take(&m->agenda);
         m->now_s = event.at_s;
         if (m->now_s > give_up_s) {
             m->out->time_s = INFINITY;

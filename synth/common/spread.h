@@ -101,15 +101,15 @@ uint32_t ccl_i_traffic_take(ccl_i_traffic_t *t, uint32_t hop, double Bps);
 void ccl_i_traffic_give(ccl_i_traffic_t *t, uint32_t hop, uint32_t lane, double Bps);
 
 /** Times in order; equal ones by id. */
-typedef struct ccl_i_event {
+typedef struct ccl_i_spread_event {
     double at_s;
     uint32_t id;
-} ccl_i_event_t;
+} ccl_i_spread_event_t;
 typedef struct ccl_i_agenda {
-    ccl_i_event_t *heap;
+    ccl_i_spread_event_t *heap;
     size_t len, cap;
 } ccl_i_agenda_t;
 bool ccl_i_agenda_add(ccl_i_agenda_t *a, double at_s, uint32_t id);
-ccl_i_event_t ccl_i_agenda_take(ccl_i_agenda_t *a); /* len > 0 */
+ccl_i_spread_event_t ccl_i_agenda_take(ccl_i_agenda_t *a); /* len > 0 */
 
 #endif

@@ -363,7 +363,7 @@ static ccl_status_t run(runner_t *r, const ccl_ctx_t *ctx, ccl_error_t *err) {
     while (r->agenda.len > 0) {
         if (++rounds % 4096 == 0)
             CCL_TRY(ccl_ctx_poll(ctx, NULL));
-        ccl_i_event_t event = ccl_i_agenda_take(&r->agenda);
+        ccl_i_spread_event_t event = ccl_i_agenda_take(&r->agenda);
         r->now_s = event.at_s;
         CCL_TRY(happen(r, event.id, err));
         while (r->agenda.len > 0 && r->agenda.heap[0].at_s <= r->now_s * (1 + INSTANT))

@@ -128,16 +128,16 @@ void ccl_i_traffic_give(ccl_i_traffic_t *t, uint32_t hop, uint32_t lane, double 
 
 #define EVENT_BEFORE(x_, a_, b_)                                                                   \
     ((a_).at_s != (b_).at_s ? (a_).at_s < (b_).at_s : (a_).id < (b_).id)
-CCL_HEAP(events, ccl_i_event_t, void *, EVENT_BEFORE, CCL_HEAP_PUT)
+CCL_HEAP(events, ccl_i_spread_event_t, void *, EVENT_BEFORE, CCL_HEAP_PUT)
 
 bool ccl_i_agenda_add(ccl_i_agenda_t *a, double at_s, uint32_t id) {
     if (!ccl_grow(&a->heap, &a->cap, a->len + 1, sizeof *a->heap))
         return false;
-    events_push(NULL, a->heap, a->len++, (ccl_i_event_t){at_s, id});
+    events_push(NULL, a->heap, a->len++, (ccl_i_spread_event_t){at_s, id});
     return true;
 }
 
-ccl_i_event_t ccl_i_agenda_take(ccl_i_agenda_t *a) {
+ccl_i_spread_event_t ccl_i_agenda_take(ccl_i_agenda_t *a) {
     return events_pop(NULL, a->heap, a->len--);
 }
 

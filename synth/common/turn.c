@@ -1,4 +1,4 @@
-/* Moves in time to schedules: reductions are out-trees turned round. */
+/* Moves in time to schedules: reductions are out-trees time-reversed. */
 #include "synth/common/turn.h"
 
 #include <stdlib.h>
@@ -30,8 +30,8 @@ static bool is_source(const ccl_chunk_t *c, uint32_t rank, uint32_t nranks) {
     return lo < c->nsources && c->sources[lo] == rank;
 }
 
-/* Turned: latest arrival first. A rank that adds nothing of its own takes what comes first as a
-   copy, so nothing else may come to it in that step: every move has a step of its own then. */
+/* Time-reversed: latest arrival first. A rank that adds nothing of its own takes what comes first
+   as a copy, so nothing else may come to it in that step: every move has a step of its own then. */
 static uint32_t add_up(const ccl_i_turn_t *turn, const ccl_collective_t *coll, entry_t *order,
                        uint64_t *fed, ccl_schedule_builder_t *b) {
     uint32_t step = 0;

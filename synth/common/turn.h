@@ -1,8 +1,8 @@
 /*
  * Private to synth: from moves in time to schedules. Out-trees that spread chunks (an AllGather's,
- * a Broadcast's) become a schedule of any collective: turned round in time and direction they are
+ * a Broadcast's) become a schedule of any collective: time-reversed they are
  * reductions (ReduceScatter, Reduce, Gather), and a reduction to roots with the spreading of the
- * sums behind it is AllReduce.
+ * results after it is AllReduce.
  */
 #ifndef CCL_SYNTH_TURN_H
 #define CCL_SYNTH_TURN_H
@@ -19,14 +19,14 @@ typedef struct ccl_i_move {
 /** What becomes a schedule. */
 typedef struct ccl_i_turn {
     const char *name;
-    /* Trees that will be turned: found on an exchange graph that is `reversed`; u -> v here is the
-       transfer v -> u, reduced. Only for chunks that are reduced. */
+    /* Trees that will be time-reversed: found on an exchange graph that is `reversed`; u -> v here
+       is the transfer v -> u, reduced. Only for chunks that are reduced. */
     const ccl_i_move_t *up;
     size_t nup;
-    const ccl_i_move_t *down; /* as they are; of reduced chunks behind all that is turned */
+    const ccl_i_move_t *down; /* as they are; of reduced chunks after all that is time-reversed */
     size_t ndown;
-    /* Sums go out on channels higher by so many: thread blocks of their own, so that they need not
-       wait for the last sum. 0: the same channels. */
+    /* Results go out on channels higher by this: thread blocks of their own, so that they need not
+       wait for the last input. 0: the same channels. */
     uint32_t down_channels;
 } ccl_i_turn_t;
 
@@ -61,8 +61,8 @@ ccl_status_t ccl_i_copies_search(const ccl_ctx_t *ctx, const ccl_child_limits_t 
 /** A collective that ccl_i_turn_copies makes of copies alone. */
 bool ccl_i_turn_copied(const ccl_collective_t *want);
 /**
- * Any collective from a planner of copies: ReduceScatter is the AllGather of the turned hops turned
- * round, Reduce the Broadcast; AllReduce is both behind each other, with roots by
+ * Any collective from a planner of copies: ReduceScatter is the AllGather of the reversed hops,
+ * time-reversed, Reduce the Broadcast; AllReduce is one after the other, with roots by
  * ccl_i_turn_roots, one chunk of as many as there are ranks each. Collectives without reduction
  * are planned as they are. AllReduce asks twice, with half of a time limit each.
  *
@@ -75,11 +75,11 @@ ccl_status_t ccl_i_turn_copies(const ccl_ctx_t *ctx, const char *name, const ccl
                                ccl_schedule_t **out, ccl_error_t *err);
 
 /**
- * Roots of AllReduce: who sums up which chunk. With w_r the share that GPU r is root of, a set of
- * GPUs S takes in 1 - w(S) of the sums and w(S) of the summands, and sends out as much the other
- * way; the shares are those for which the time of the slowest set is least, as even as that allows.
- * Sets are single GPUs and those of ccl_i_cuts_init; what they can carry is the smaller of what can
- * flow in and out.
+ * Roots of AllReduce: which rank reduces which chunk. With w_r the share that GPU r is root of, a
+ * set of GPUs S takes in 1 - w(S) of the results and w(S) of the inputs, and sends out as much the
+ * other way; the shares are those for which the time of the slowest set is least, as even as that
+ * allows. Sets are single GPUs and those of ccl_i_cuts_init; what they can carry is the smaller of
+ * what can flow in and out.
  *
  * @param uniform  every rank as many (to one).
  * @param owner_out  [nchunks]

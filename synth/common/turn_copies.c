@@ -1,6 +1,6 @@
 /*
- * Reductions for planners that only copy (sccl, milp): the AllGather or Broadcast of the turned
- * hops, turned round.
+ * Reductions for planners that only copy (sccl, milp): the AllGather or Broadcast of the reversed
+ * hops, time-reversed.
  */
 #include "synth/common/turn.h"
 
@@ -39,7 +39,7 @@ static ccl_status_t from_owners(const uint32_t *owner, uint32_t n, ccl_collectiv
     return status;
 }
 
-/* What is spread: turned to reduce, or down. */
+/* What is spread: time-reversed to reduce, or down. */
 static ccl_status_t spread_of(const turner_t *t, const ccl_collective_t *want,
                               const ccl_synth_options_t *options, ccl_collective_t **out,
                               ccl_error_t *err) {

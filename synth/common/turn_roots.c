@@ -12,7 +12,7 @@
 
 #define BISECTIONS 60
 
-/* Node 0 .. n-1: ranks; then the cuts' sets, small ones first; the last: everybody. */
+/* Node 0 .. n-1: ranks; then the cuts' sets, small ones first; the last: all ranks. */
 typedef struct nodes {
     uint32_t n, count;
     uint32_t *parent;

@@ -13,7 +13,7 @@
 /* Parts of a block, while they make no more transfers than this. */
 static const uint32_t parts_tried[] = {16, 8, 4, 2};
 #define MOST_TRANSFERS 1.2e6
-/* Of one root's buffer: at most so many chunks, with none smaller than this. */
+/* Of one root's buffer: at most this many chunks, with none smaller than this. */
 #define MOST_CHUNKS 4096.0
 #define LEAST_CHUNK_BYTES 65536.0
 /* Ways that parts of a block take in turn. */
@@ -100,7 +100,7 @@ typedef struct race {
 static ccl_status_t simulate(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
     race_t *race = user;
     ccl_ctx_t quiet = race->c->ctx ? *race->c->ctx : (ccl_ctx_t)CCL_CTX_INIT;
-    quiet.progress = NULL; /* workers tell no progress */
+    quiet.progress = NULL; /* workers report no progress */
     quiet.log = NULL;
     race->time_s[index] = INFINITY;
     if (!race->made[index])

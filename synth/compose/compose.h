@@ -106,7 +106,7 @@ typedef struct ccl_i_composer {
     uint32_t variants;       /* of ways that parts take in turn */
     uint32_t *owner;         /* [nchunks] of AllReduce: roots */
     ccl_i_composition_t how; /* in hand */
-    bool up;                 /* in hand: to be turned */
+    bool up;                 /* in hand: to be time-reversed */
     ccl_i_move_t *moves;     /* in hand */
     size_t nmoves, cap;
     double *arrived;   /* [most] at the GPUs of the pod in hand; INFINITY: not */
@@ -140,10 +140,11 @@ ccl_status_t ccl_i_compose_moves(ccl_i_composer_t *c, ccl_error_t *err);
  * its place's rail to the other pods of the kind as the rail's says; there on as in its own pod. It
  * enters one pod of every other kind straight from its owner, and goes on there in the same way.
  * Where links inside pods would take longer than those between, part of the chunks goes over
- * several rails. ReduceScatter is found turned round, AllReduce is both, with roots by
+ * several rails. ReduceScatter is found time-reversed, AllReduce is both, with roots by
  * ccl_i_turn_roots. Broadcast: the root deals its chunks out to the GPUs of its pod, which
- * spread them as their own; Reduce turned. AllToAll (pods of one kind): inside the pod to the place
- * of the destination, then along the rail. Several ways to do so are simulated, the fastest stays.
+ * spread them as their own; Reduce is Broadcast time-reversed. AllToAll (pods of one kind): inside
+ * the pod to the place of the destination, then along the rail. Several ways to do so are
+ * simulated, the fastest stays.
  *
  * @param name  of the schedule; @param inner  must do the collective itself on a pod and on a rail.
  * @retval CCL_UNSUPPORTED  no equal pods, or another collective; says why.

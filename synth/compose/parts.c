@@ -28,7 +28,7 @@ static ccl_status_t trees_alloc(ccl_i_part_trees_t *t, uint32_t nchunks, uint32_
     return t->first && t->hops ? CCL_OK : ccl_fail_nomem(err);
 }
 
-/* By chunk; turned schedules backward. A rank that is reached twice is so once. */
+/* By chunk; time-reversed schedules backward. A rank that is reached twice is so once. */
 static ccl_status_t trees_init(ccl_i_part_trees_t *t, const ccl_schedule_t *s, bool turned,
                                ccl_error_t *err) {
     uint32_t nk = s->coll->nchunks, n = s->coll->nranks, nt = s->ntransfers;

@@ -158,7 +158,7 @@ static ccl_status_t to_other_kind(ccl_i_composer_t *c, const chunk_t *chunk, uin
     return to_kind(c, chunk, q, best, err);
 }
 
-/* A chunk from its owner to everybody. */
+/* A chunk from its owner to all ranks. */
 static ccl_status_t spread(ccl_i_composer_t *c, const chunk_t *chunk, ccl_error_t *err) {
     uint32_t p = c->pods.pod[chunk->owner], place = c->pods.place[chunk->owner];
     clear_arrivals(c);

@@ -2,7 +2,7 @@
  * The whole collective as one program of epochs (TE-CCL: Liu and others, Rethinking Machine
  * Learning Collective Communication as a Multi-Commodity Flow Problem, SIGCOMM 2024). Chunks for
  * several GPUs: the MILP, with ever fewer epochs, from what a greedy plan needs. Chunks for one GPU
- * each: the LP. Reductions are found turned round (turn.h).
+ * each: the LP. Reductions are found time-reversed (turn.h).
  */
 #include "synth/exact/milp.h"
 #include "synth/common/options.h"

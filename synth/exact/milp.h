@@ -16,10 +16,10 @@ typedef struct ccl_i_milp {
     const ccl_collective_t *coll;     /* already cut */
     const ccl_i_rotation_t *rotation; /* imposed where its order is above 1 */
     const uint32_t *delay;            /* [nhops] epochs until the chunk can be sent on */
-    const uint32_t *window;           /* [nresources] in any so many epochs together ... */
-    const uint32_t *capacity;         /* [nresources] ... so many chunks */
+    const uint32_t *window;           /* [nresources] in any this many epochs together ... */
+    const uint32_t *capacity;         /* [nresources] ... at most these chunks */
     const uint32_t *away; /* [n * n] epochs from GPU to GPU at least; CCL_NONE: no way */
-    uint32_t nodes;       /* of the search at most so many; 0: no limit */
+    uint32_t nodes;       /* of the search, at most; 0: no limit */
 } ccl_i_milp_t;
 
 /* Most epochs that a chunk may take on a hop. */
@@ -34,10 +34,10 @@ ccl_status_t ccl_i_milp_discretise(const ccl_i_exchange_t *x, double chunk_bytes
 /** Least epochs from GPU to GPU, [n * n]; CCL_NONE: no way. */
 void ccl_i_milp_distances(const ccl_i_exchange_t *x, const uint32_t *delay, uint32_t *away);
 
-/** Variables of a model with so many epochs. */
+/** Variables of a model with `epochs` epochs. */
 double ccl_i_milp_variables(const ccl_i_milp_t *m, uint32_t epochs);
 /**
- * Is there a schedule of so many epochs? In a child process only.
+ * Is there a schedule of that many epochs? In a child process only.
  * @param answer  NONE: proven; with a rotation: none that turns.
  * @param sends   FOUND: malloc'ed, caller frees; by epoch, every one is needed.
  */

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-/* A chunk that takes so much more than an epoch, its latency say, is not made to wait for the next.
- */
+/* A chunk that takes longer than an epoch by this share at most, for its latency say, does not wait
+   for the next one. */
 #define LATE 0.05
 
 ccl_status_t ccl_i_milp_discretise(const ccl_i_exchange_t *x, double chunk_bytes, double epoch_s,

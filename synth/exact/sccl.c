@@ -3,7 +3,7 @@
  * Algorithms, PPoPP 2021): in a step a chunk goes one hop, a step has one or more rounds, in a
  * round a link carries as many chunks as it is faster than the slowest. Least steps first; then
  * least rounds per chunk, the bandwidth cost. Steps, rounds and chunks may be given. Reductions are
- * found turned round (turn.h).
+ * found time-reversed (turn.h).
  */
 #include "synth/registry.h"
 #include "synth/common/options.h"
@@ -22,7 +22,7 @@
 #define MAX_CHUNKS 16u   /* per block, where nobody says how many */
 #define MORE_ROUNDS 4u   /* than steps, likewise */
 #define MORE_STEPS 8u    /* than the least hops, likewise */
-#define CAPACITY 4096.0  /* rounds of a link that is so much faster */
+#define CAPACITY 4096.0  /* rounds of a link, at most, however fast */
 #define EFFORT 30000000u /* of a query, where neither it nor a limit was given */
 
 typedef struct point {
@@ -204,7 +204,7 @@ static int by_cost(const void *a, const void *b) {
     return p->chunks < q->chunks ? -1 : p->chunks > q->chunks;
 }
 
-/** Rounds and chunks to try with so many steps, cheapest first. */
+/** Rounds and chunks to try with a number of steps, cheapest first. */
 static size_t list_points(const search_t *s, uint32_t steps, point_t *points) {
     const ccl_synth_options_t *o = s->options;
     double fewest = s->least_rounds * (o->chunks ? o->chunks : 1);
@@ -242,7 +242,7 @@ static ccl_status_t solve(ccl_child_pipe_t *pipe, void *user, ccl_error_t *err) 
                         first, s->least_steps);
     for (uint32_t steps = first; steps <= last && steps <= MAX_STEPS; steps++) {
         size_t n = list_points(s, steps, points);
-        bool start = false; /* something to fall back on, dear and easily found */
+        bool start = false; /* something to fall back on, costly and easily found */
         if (!o->rounds && n > 1 && o->time_limit_s > 0) {
             point_t easy = {steps, 2 * points[n - 1].rounds + steps, o->chunks ? o->chunks : 1};
             bool open = s->unproven;

@@ -4,7 +4,7 @@
 
 #include "synth/exact/rotation.h"
 
-/** Is there a schedule of so many steps, rounds and chunks? */
+/** Is there a schedule of these numbers of steps, rounds and chunks? */
 typedef struct ccl_i_sccl_query {
     const ccl_i_exchange_t *x;
     const ccl_collective_t *coll; /* already cut */

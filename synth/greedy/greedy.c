@@ -1,6 +1,6 @@
 /*
  * greedy: chunks matched to free hops over time (spread.c), with several cuts of the message and
- * seeds; the fastest is returned. Reductions are spreads turned round (turn.c). Demands with few
+ * seeds; the fastest is returned. Reductions are spreads time-reversed (turn.c). Demands with few
  * destinations are routed (spread_tree.c).
  */
 #include "synth/common/plan.h"
@@ -18,10 +18,11 @@ static const uint32_t cuts_tried[] = {48, 24, 16, 8, 4, 2, 1};
 #define MOST_TRANSFERS 70000.0
 /* Fewer parts are tried while that brings as much. */
 #define GAIN 1e-3
-/* The best so many by their own timing are lowered and simulated; transfers of all of them. */
+/* The best, this many, by their own timing are lowered and simulated; transfers of all of them. */
 #define FINALISTS 4
-/* Of small messages, whose parts take no longer than so many latencies, every cut is tried, and the
-   best of each is simulated: sharing and latency decide there, which its own timing tells badly. */
+/* Of small messages, whose parts take no longer than this many latencies, every cut is tried, and
+   the best of each is simulated: sharing and latency decide there, which its own timing estimates
+   badly. */
 #define SMALL 8.0
 #define MOST_FINALISTS (FINALISTS + CCL_ARRAY_LEN(cuts_tried))
 #define MOST_SIMULATED 300000.0
@@ -45,7 +46,7 @@ typedef struct greedy {
     const ccl_topology_t *topo;
     const ccl_collective_t *want;
     const ccl_synth_options_t *options;
-    ccl_i_exchange_t forward, backward; /* backward: turned, where something is reduced */
+    ccl_i_exchange_t forward, backward; /* backward: time-reversed, where something is reduced */
     bool has_backward;
     double size_bytes, until_s;
     uint32_t nmodes; /* that differ */
@@ -78,7 +79,7 @@ static void side_fini(side_t *s) {
     free(s->ndests);
 }
 
-/* What must be spread, from roots: up to those that contribute (to be turned), or down. */
+/* What must be spread, from roots: up to those that contribute (to be time-reversed), or down. */
 static ccl_status_t side_init(side_t *s, const greedy_t *g, const ccl_collective_t *coll,
                               const uint32_t *root, bool up, ccl_error_t *err) {
     size_t n = coll->nchunks + (size_t)1;
@@ -434,7 +435,7 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                ccl_routes_t *routes, const ccl_collective_t *want,
                                const ccl_synth_options_t *options, ccl_schedule_t **out,
                                ccl_error_t *err) {
-    ccl_ctx_t quiet = ctx ? *ctx : (ccl_ctx_t)CCL_CTX_INIT; /* workers tell no progress */
+    ccl_ctx_t quiet = ctx ? *ctx : (ccl_ctx_t)CCL_CTX_INIT; /* workers report no progress */
     quiet.progress = NULL;
     quiet.log = NULL;
     greedy_t g = {.ctx = &quiet, .topo = topo, .want = want, .options = options};

@@ -85,7 +85,7 @@ static uint32_t copy_of(const ccl_i_pack_edge_t *e, uint32_t copies) {
     return e->place % (e->most < copies ? e->most : copies);
 }
 
-/* Thread blocks of the GPU with most when trees go round so many channels: an end of a connection
+/* Thread blocks of the GPU with most when trees go round `period` channels: an end of a connection
  * each. `edges` by their ends. 0: out of memory. */
 static uint32_t blocks_with(uint32_t n, const ccl_i_pack_edge_t *edges, size_t nedges,
                             uint32_t period, uint32_t copies) {

@@ -117,7 +117,7 @@ ccl_status_t ccl_i_pack_least(const ccl_ctx_t *ctx, const ccl_i_pack_hops_t *x,
         cost += one * (double)roots[r];
         trees += (double)roots[r];
     }
-    /* Where sums are rooted anyone may choose. */
+    /* The roots of reductions may be chosen. */
     *least_s_out = (down && up ? least * trees : cost) / paid;
 end:
     ccl_arena_fini(&arena);

@@ -1,8 +1,8 @@
 /*
  * packing: spanning trees packed into the links, as many as the tightest cut allows (ForestColl,
- * Zhao et al., arXiv 2402.06787). Every block is cut into equal chunks, each of which spreads along
+ * Zhao et al., arXiv 2402.06787). Every shard is cut into equal chunks, each of which spreads along
  * a tree of its own; the trees together use every link no more than its bandwidth. Reductions are
- * trees turned round; AllReduce has as much rooted at each GPU as cuts allow.
+ * trees time-reversed; AllReduce has as much rooted at each GPU as cuts allow.
  */
 #include "synth/packing/packing.h"
 
@@ -12,7 +12,8 @@
 
 #include "synth/registry.h"
 
-/* Rounding to whole chunks may cost this share of the time with so many transfers, less with fewer.
+/* Rounding to whole chunks may cost this share of the time with this many transfers, less with
+ * fewer.
  */
 #define PRICE 0.005
 #define MANY_TRANSFERS 20000.0
@@ -101,7 +102,7 @@ static void set_units(packing_t *p, double seconds) {
     }
 }
 
-/* Do cuts allow the trees with links that carry what they can in so many seconds? */
+/* Do cuts allow the trees with links that carry what they can in `seconds`? */
 static bool enough(packing_t *p, ccl_maxflow_t *flow, double seconds) {
     set_units(p, seconds);
     for (uint32_t a = 0; a < p->c->narcs; a++)

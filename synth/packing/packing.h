@@ -37,7 +37,7 @@ ccl_status_t ccl_i_pack_split(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
                               const int64_t *roots, bool reversed, ccl_i_pack_net_t *out,
                               ccl_error_t *err);
 
-/** So many equal trees from one root: parent and place of every rank. */
+/** Equal trees from one root: parent and place of every rank. */
 typedef struct ccl_i_pack_batch {
     uint32_t root;
     int64_t trees;
@@ -103,8 +103,8 @@ typedef struct ccl_i_pack_hops {
     ccl_arena_t arena;
 } ccl_i_pack_hops_t;
 /**
- * @param spread  at most so many hops a GPU, if more trees still can be made of fewer: those to the
- *                first, second, fourth ... GPU with routes alike. 0: all.
+ * @param spread  at most this many hops a GPU, if more trees still can be made of fewer: those to
+ * the first, second, fourth ... GPU with routes alike. 0: all.
  * @par Complexity  pairs with a route times its links, and a search for every symmetry tried.
  */
 ccl_status_t ccl_i_pack_hops_init(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
@@ -131,7 +131,7 @@ typedef struct ccl_i_pack_swaps {
 } ccl_i_pack_swaps_t;
 /**
  * Hops that rings over all GPUs take, and all that share no link with a contention slope: as few
- * connections on such links as serve everybody.
+ * connections on such links as serve all GPUs.
  *
  * @param apart  reductions take every second ring, copies the others.
  * @param open   [2][norbits] filled: may copies, may reductions go this way?
@@ -148,8 +148,8 @@ ccl_status_t ccl_i_pack_open_rings(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluste
  *                equal.
  * @param open    [2][norbits] copies, reductions may only go where this is not 0; NULL: everywhere.
  * @param enough_s  the search ends where the busiest link needs no more.
- * @param fresh   >= 1: a hop that no tree uses yet costs so many times as much. Above 1 trees share
- *                connections, of which GPUs can have few.
+ * @param fresh   >= 1: a hop that no tree uses yet costs this many times as much. Above 1 trees
+ * share connections, of which GPUs can have few.
  * @retval CCL_INFEASIBLE  a rank cannot be reached over the hops.
  * @par Complexity  a pass: trees times hops; at most MOST_PASSES.
  */
@@ -161,7 +161,7 @@ void ccl_i_pack_swaps_fini(ccl_i_pack_swaps_t *swaps);
 /**
  * Seconds that the busiest link needs at least for such trees of a byte, by prices on the links.
  *
- * @param price  [nclasses] >= 0, not all 0; any are right, some tell more.
+ * @param price  [nclasses] >= 0, not all 0; any are right, some give a better bound.
  * @par Source  Edmonds 1967 (cheapest trees); linear programming duality.
  */
 ccl_status_t ccl_i_pack_least(const ccl_ctx_t *ctx, const ccl_i_pack_hops_t *hops,

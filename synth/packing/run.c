@@ -21,7 +21,7 @@ typedef struct run {
     ccl_i_cluster_t *cluster;
     const ccl_collective_t *want;
     const ccl_i_packed_t *packed;
-    uint32_t cuts; /* chunks that each tree carries, one behind the other */
+    uint32_t cuts; /* chunks that each tree carries, one after the other */
     ccl_i_pack_edge_t *edges;
     uint16_t *channel[2]; /* [total][nranks] down, up: of the connection to a rank */
     uint32_t *depth[2];   /* [nbatches][nranks] */

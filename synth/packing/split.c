@@ -1,9 +1,9 @@
 /*
  * Switches taken out of a network, one by one (edge splitting: Bang-Jensen, Frank, Jackson 1995;
  * ForestColl, arXiv 2402.06787). An arc into a switch and one out of it become a direct arc, as
- * long as every GPU can still get all trees of all roots, which maximum flows tell. First all of a
- * switch is paired evenly at once, which mostly does; where it does not, pair by pair, each as far
- * as flows allow. Pairs whose way is not one of the model's routes are left out.
+ * long as every GPU can still get all trees of all roots, which maximum flows decide. First all of
+ * a switch is paired evenly at once, which mostly does; where it does not, pair by pair, each as
+ * far as flows allow. Pairs whose way is not one of the model's routes are left out.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 /* Channels tried for a way: forks of routes are far fewer. */
 enum { MOST_CHANNELS = 64 };
 
-/* A way through links that carries so many trees; pieces of one pair are a list. */
+/* A way through links that carries `trees` trees; pieces of one pair are a list. */
 typedef struct way {
     uint32_t next;
     uint32_t first, len; /* into links */

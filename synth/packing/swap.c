@@ -23,11 +23,11 @@ typedef struct swapper {
     double *growth; /* [nclasses] what one hop more multiplies weight by */
     double *gain;   /* [nclasses] what one hop more adds to weight, where none is lost by sharing */
     double level, sharp, fresh;
-    uint32_t *used[2];    /* [nhops] by orbit: ranks that hang on it, in trees out and in */
-    uint32_t *depth;      /* [n] of the tree in hand */
-    uint32_t *queue;      /* [n] */
-    uint8_t *joined;      /* [n] */
-    double *price;        /* [n] of the cheapest hop to a rank */
+    uint32_t *used[2]; /* [nhops] by orbit: ranks that are reached over it, in trees out and in */
+    uint32_t *depth;   /* [n] of the tree in hand */
+    uint32_t *queue;   /* [n] */
+    uint8_t *joined;   /* [n] */
+    double *price;     /* [n] of the cheapest hop to a rank */
     uint8_t *const *open; /* [2][norbits], NULL: all */
     uint32_t banned;      /* orbit that no tree may be grown over; CCL_NONE */
 } swapper_t;
@@ -53,7 +53,7 @@ static double bounded_exp(double x) {
     return exp(x < 300 ? x : 300);
 }
 
-/* Seconds of a class with so many hops over it when all its connections are busy at once. */
+/* Seconds of a class with `load` hops over it when all its connections are busy at once. */
 static double seconds(const swapper_t *s, uint32_t class, double load, double asked) {
     double lost = asked > 1 + 1e-9 ? s->x->class_kappa[class] * (asked - 1) : 0;
     return load / s->x->class_Bps[class] * (1 + lost);
@@ -133,7 +133,7 @@ static double busiest(const swapper_t *s) {
     return most;
 }
 
-/* Prices of what hangs on a rank that has joined. */
+/* Prices of the hops of a rank that has joined. */
 static void offer(swapper_t *s, ccl_i_pack_swap_tree_t *t, uint32_t at) {
     const ccl_i_pack_hops_t *x = s->x;
     uint32_t first = t->up ? x->in_first[at] : x->first[at];
@@ -268,7 +268,7 @@ static uint32_t improve(swapper_t *s, ccl_i_pack_swap_tree_t *t) {
 }
 
 /*
- * A connection less: every tree over one that shares a link which loses by it is grown anew
+ * A connection less: every tree over one that shares a link which loses by it is grown again
  * without. One move is too little, as all trees must leave it before the link gains. True: better
  * now.
  */

@@ -2,7 +2,7 @@
  * Spanning out-trees in a network of GPUs (Edmonds 1973), grown edge by edge in batches of equal
  * trees (Berczi, Frank 2010; ForestColl, arXiv 2402.06787): an edge may join as long as what is
  * left still carries all other trees, which one maximum flow from the edge's tail to its head
- * tells. A batch splits where an edge carries a part of it only.
+ * decides. A batch splits where an edge carries a part of it only.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Parts are cut further while an estimate gains more than a hundredth by it, up to so many
+/* Parts are cut further while an estimate gains more than a hundredth by it, up to this many
    transfers. */
 #define CUT_TRANSFERS 2e4
 
@@ -56,7 +56,7 @@ static ccl_status_t tree(void *user, const ccl_i_want_t *want, ccl_i_tree_t *out
         m->root[part] = root;
     }
     if (m->space->scatter) {
-        /* One destination: the way to it, in a gather turned round. */
+        /* One destination: the way to it, in a gather time-reversed. */
         uint32_t last = gather ? want->root : want->targets[0];
 
         for (uint32_t r = last; g->got[r] != 1; r = g->parent[r]) {
@@ -229,7 +229,7 @@ uint32_t ccl_i_candidate_parts(const ccl_i_space_t *space, const ccl_i_sketches_
     return mix->parts * (even ? times : 1);
 }
 
-/* Thread blocks of a sketch over so many channels. */
+/* Thread blocks of a sketch over `channels`. */
 static uint32_t blocks_of(const ccl_i_sketch_t *sketch, uint32_t channels) {
     uint32_t all = sketch->blocks * channels, turns = channels / sketch->variants;
 

@@ -18,8 +18,8 @@ typedef struct ccl_i_candidate {
     uint8_t shapes[CCL_I_SKETCH_DIMENSIONS];
     uint32_t channels, parts, index;
     double transfers;  /* about */
-    uint32_t cuts;     /* parts are so many times those of the mix with its turns */
-    double flow_bytes; /* its pieces flow in a run of so many bytes: ccl_schedule_order_list(); 0:
+    uint32_t cuts;     /* parts are this many times those of the mix with its turns */
+    double flow_bytes; /* its pieces flow in a run of this size: ccl_schedule_order_list(); 0:
                           all cuts side by side, in the order of lowering */
     bool apart;        /* what is handed on has as many channels of its own */
     bool hopeless;     /* more than twice as many */
@@ -72,7 +72,7 @@ bool ccl_i_mix_solved(const ccl_i_sketches_t *sketches, const ccl_i_mix_t *mix);
  * steps in them, have one. */
 ccl_status_t ccl_i_candidate_sign(const ccl_i_space_t *space, const ccl_i_sketches_t *sketches,
                                   ccl_i_candidate_t *c, bool steps, ccl_error_t *err);
-/** Whether GPUs of so many blocks have one for each connection, counted one by one. */
+/** Whether a GPU of `sms` thread blocks has one for each connection, counted one by one. */
 ccl_status_t ccl_i_candidate_fits(const ccl_i_space_t *space, const ccl_i_sketches_t *sketches,
                                   const ccl_i_candidate_t *c, uint32_t sms, bool *fits_out,
                                   ccl_error_t *err);

@@ -3,6 +3,7 @@
  * read back (SyCCL, appendix C, has users correct the best combination by hand).
  */
 #include "synth/sketch/sketch.h"
+#include "base/json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -381,7 +382,7 @@ ccl_status_t ccl_i_sketch_file_read(const ccl_json_doc_t *doc, ccl_i_space_t *sp
     if (strcmp(text, "ccllab/sketches/1") != 0)
         return ccl_json_fail(&at, err, "\"%.60s\" is not \"ccllab/sketches/1\"", text);
     CCL_TRY(ccl_json_only(&root, keys, err));
-    /* What it was made for: told, not held to. */
+    /* What it was made for: read, not held to. */
     at = ccl_json_member(&root, "topology");
     CCL_TRY(ccl_json_string(&at, false, &text, err));
     at = ccl_json_member(&root, "collective");

@@ -104,7 +104,7 @@ static uint32_t best_source(ccl_i_grower_t *g, const uint32_t *sources, uint32_t
     return best;
 }
 
-/* In rank order from the source on, in chains of so many; false when a hop is missing (nothing was
+/* In rank order from the source on, in chains of `length`; false when a hop is missing (nothing was
    done then). */
 static bool grow_chain(ccl_i_grower_t *g, uint32_t source, const uint32_t *receivers, uint32_t n,
                        uint32_t start, uint32_t length, uint32_t turn, uint32_t stage,

@@ -236,7 +236,7 @@ static ccl_status_t loads(const ccl_ctx_t *ctx, ccl_i_space_t *s, ccl_i_sketches
     }
     if (status == CCL_OK)
         status = ccl_parallel_for((uint32_t)sketches->n, threads, load_one, &all, err);
-    /* A sketch that does not reach everyone from every root is none. */
+    /* A sketch that does not reach all GPUs from every root is none. */
     size_t kept = 0;
     for (size_t i = 0; i < sketches->n && status == CCL_OK; i++) {
         if (isfinite(sketches->items[i].load[0]))

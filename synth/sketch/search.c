@@ -176,7 +176,7 @@ static ccl_status_t keep(search_t *s, uint32_t nstages, ccl_error_t *err) {
 
 static ccl_status_t extend(search_t *s, uint32_t stage, ccl_error_t *err);
 
-/* The stage in hand is complete: does it reach anyone new, and everyone? */
+/* The stage in hand is complete: does it reach any new GPU, and all of them? */
 static ccl_status_t complete_stage(search_t *s, uint32_t stage, ccl_error_t *err) {
     const ccl_i_sketch_t partial = {.nstages = stage + 1, .reach = s->reach, .variants = 1};
     ccl_i_grower_t *g = &s->grower;

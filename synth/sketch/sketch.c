@@ -10,7 +10,7 @@
 #include "synth/registry.h"
 #include "synth/sketch/solve.h"
 
-/* R1 and R2 of SyCCL's section 5.3: candidates estimated so much slower than the best are not
+/* R1 and R2 of SyCCL's section 5.3: candidates estimated slower than the best by this share are not
    simulated, nor more of them; fewer for a schedule that is for any size. */
 static const double WITHIN = 0.20;
 /* E1 and E2 of its appendix A.3. */
@@ -304,8 +304,8 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     if (mixes.n == 0 && dropped)
         status = ccl_fail_nomem(err);
     else if (mixes.n == 0)
-        status = ccl_fail(err, CCL_UNSUPPORTED, "sketch: no sketch reaches all %u GPUs",
-                          topo->nranks);
+        status =
+            ccl_fail(err, CCL_UNSUPPORTED, "sketch: no sketch reaches all %u GPUs", topo->nranks);
     else
         status = ccl_i_sketch_choose(ctx, &space, &sketches, &mixes, routes, want, &run, &chosen,
                                      out, err);

@@ -58,13 +58,13 @@ typedef struct ccl_i_sketch {
     const ccl_i_sub_t *const *sub; /* [nstages][ngroups] how a group does it; NULL, also all of
                                       it: as ccl_i_reach_t says */
     uint8_t solved;                /* how: 1 + place in ccl_i_solver_names; 0: not */
-    uint32_t variants;             /* of the sub-demands: so many parts go different ways; else 1 */
+    uint32_t variants;             /* of the sub-demands: parts that go different ways; else 1 */
     uint32_t sub_steps;            /* most of a sub-demand */
     uint32_t relays;               /* most GPUs between stages on a way from the root to a leaf */
     uint32_t blocks;      /* connections in and out of the GPU that has most, a channel's */
     uint32_t turn_blocks; /* the same, if each variant has channels of its own: of all */
     double transfers;     /* of a part of every chunk */
-    uint32_t turns;       /* parts take turns: so many ways were grown from every root */
+    uint32_t turns;       /* parts take turns: ways that were grown from every root */
     double depth_s;       /* longest way from the root by latencies alone */
     double busy_s;        /* overheads of the busiest connection, for one part of every chunk */
     double fifo_s;        /* the same of waiting for free slots: a slot comes back after two ways */
@@ -92,7 +92,7 @@ typedef struct ccl_i_space {
     const ccl_topology_t *topo;
     const ccl_symmetry_t *symmetry;
     ccl_i_exchange_t x;
-    bool up;       /* hops turned round: the trees are of reductions */
+    bool up;       /* hops reversed: the trees are of reductions */
     bool scatter;  /* every destination has chunks of its own: AllToAll, Scatter, Gather */
     uint32_t root; /* of one-to-all collectives; CCL_NONE: every GPU is one */
     uint32_t ndimensions, ngroups;
@@ -240,12 +240,12 @@ typedef struct ccl_i_chosen {
 } ccl_i_chosen_t;
 
 typedef struct ccl_i_sketch_run {
-    double size_bytes;         /* of the collective */
-    double within;             /* those estimated so much slower than the best are not simulated */
-    uint32_t most;             /* candidates to simulate */
-    bool fine;                 /* then the best ones over other numbers of channels */
-    uint32_t channels;         /* 0: one, or as many as use all NICs, whichever is faster */
-    double until_s;            /* ccl_now_s() at which no candidate is begun any more; 0: never */
+    double size_bytes; /* of the collective */
+    double within;     /* those estimated slower than the best by this share are not simulated */
+    uint32_t most;     /* candidates to simulate */
+    bool fine;         /* then the best ones over other numbers of channels */
+    uint32_t channels; /* 0: one, or as many as use all NICs, whichever is faster */
+    double until_s;    /* ccl_now_s() at which no candidate is begun any more; 0: never */
     ccl_sketch_stats_t *stats; /* candidates and those simulated are added */
 } ccl_i_sketch_run_t;
 

@@ -24,7 +24,7 @@ enum {
 /* GLPK's: what it does in a second or so. Should its simplex stall all the same, the clock ends it,
    and the schedule is marked. */
 #define STALLED_S 30.0
-/* No epoch is longer than so many chunks take on the fastest link. */
+/* No epoch is longer than this many chunks take on the fastest link. */
 #define MOST_EPOCHS 1e6
 static const ccl_i_part_limits_t LIMITS = {
     .nodes = 100, .tries = 5, .epochs = 24, .variables = 3000};
@@ -183,7 +183,7 @@ static ccl_status_t choose_groups(solver_t *s, ccl_error_t *err) {
             uint32_t n = dim->first[g + 1] - dim->first[g];
 
             whole |= n == space->topo->nranks;
-            /* With all hops everybody sends to all, in proven shape: a sketch as it is. */
+            /* With all hops all send to all, in proven shape: a sketch as it is. */
             if (n <= MOST_GPUS && n > 2 &&
                 (!dim->complete[g] || (s->options->no_shapes && n <= MOST_SHAPE_GPUS)))
                 CCL_TRY(add_group(s, d, g, dim->ranks + dim->first[g], n, (2u << d) - 1, err));

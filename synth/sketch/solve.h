@@ -32,7 +32,7 @@ typedef struct ccl_i_part_want {
     uint32_t n, chunks, root; /* root: a rank, or CCL_NONE */
     uint32_t dimensions;      /* bits of those whose hops may be used */
     double chunk_bytes;
-    double epochs; /* E: tau is so many times what the fastest link takes for a chunk */
+    double epochs; /* E: tau over what the fastest link takes for a chunk */
 } ccl_i_part_want_t;
 
 /**
@@ -79,7 +79,7 @@ ccl_status_t ccl_i_part_askable(ccl_i_part_t *part, const ccl_i_part_limits_t *l
 ccl_status_t ccl_i_part_milp(const ccl_ctx_t *ctx, ccl_i_part_t *part,
                              const ccl_i_part_limits_t *limits, ccl_i_trees_t **out,
                              bool *limited_out, ccl_error_t *err);
-/** Whether trees do what the part wants in so many epochs, hops and capacities kept. */
+/** Whether trees do what the part wants in its epochs, hops and capacities kept. */
 bool ccl_i_part_check(const ccl_i_part_t *part, const ccl_i_trees_t *trees);
 
 /* ---------------------------------------------------------------- cache (sketch_cache.c) */
@@ -90,11 +90,11 @@ extern const char ccl_i_sketch_sources[];
 char *ccl_i_cache_dir(const char *given);
 /**
  * The answer kept for a part. *out is NULL when there is none, or *none_out is set where there is
- * the answer that nothing was found. What is damaged is told and counts as nothing.
+ * the answer that nothing was found. What is damaged is reported and counts as nothing.
  */
 ccl_status_t ccl_i_cache_get(const ccl_ctx_t *ctx, const char *dir, const ccl_i_part_t *part,
                              ccl_i_trees_t **out, bool *none_out, ccl_error_t *err);
-/** @param trees  NULL: nothing was found. Failure is told, and does no harm. */
+/** @param trees  NULL: nothing was found. Failure is reported, and does no harm. */
 void ccl_i_cache_put(const ccl_ctx_t *ctx, const char *dir, const ccl_i_part_t *part,
                      const ccl_i_trees_t *trees);
 

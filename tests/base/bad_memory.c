@@ -4,6 +4,7 @@
  * linker.
  */
 #include "base/base.h"
+#include "base/json.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 #include "base/base.h"
+#include "base/json.h"
 
 #include <string.h>
 

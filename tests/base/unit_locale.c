@@ -1,5 +1,6 @@
 /* A host program may run in a locale with a decimal comma; our numbers keep their points. */
 #include "base/base.h"
+#include "base/json.h"
 
 #include <locale.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #!/bin/sh
 # docs/commands.md has every command in its table and every option of it by its long name: in the command's
-# own section, in one of the sections on options that it links to, in "Clusters" or in "Options of every
+# own section, in one of the sections on options that it links to, in "Clusters", "Plugins" or "Options of every
 # command". Usage: cli_docs_commands.sh PROGRAM SOURCE_DIR
 set -eu
 ccllab=$1
@@ -12,6 +12,7 @@ say() { echo "$*"; bad=1; }
 section() { awk -v head="## $1" '/^## / { on = $0 == head } on' "$page"; }
 
 section Clusters >"$dir/clusters"
+section Plugins >>"$dir/clusters"
 section "Options of every command" >"$dir/every"
 section Lowering >"$dir/lowering"
 section Runs >"$dir/runs"

@@ -2,6 +2,7 @@
  * like hold what they read to it in json_of(); here every kind of result is written at least once.
  */
 #include "program.h"
+#include "base/json.h"
 #include "tests/base/main.h"
 
 #define NONE "--notebook none -j 1"

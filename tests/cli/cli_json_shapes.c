@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "program.h"
+#include "base/json.h"
 #include "tests/base/main.h"
 
 static const json_t *need(const json_t *object, const char *key) {

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "program.h"
+#include "base/json.h"
 #include "tests/base/main.h"
 
 #define CLUSTER "-t 'servers:2 gpus:4 nvswitch=300GB/s,1us nics:4x25GB/s,2us fabric=rail'"

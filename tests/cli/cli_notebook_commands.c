@@ -1,4 +1,5 @@
 /* ccllab notebook: what its commands print, and what they refuse. */
+#include "base/json.h"
 #include "search/notebook/notebook.h"
 #include "program.h"
 

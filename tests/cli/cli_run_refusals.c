@@ -1,5 +1,6 @@
 /* `verify` and `run` judge alike: the same exit code and the same fault, before anything starts. */
 #include "program.h"
+#include "base/json.h"
 #include "tests/base/main.h"
 
 #include <stdbool.h>

@@ -1,5 +1,6 @@
 /* What sketch's options change, as its statistics show. */
 #include "program.h"
+#include "base/json.h"
 
 #define A100 "synth -t syccl-a100-16 -c alltoall --with sketch -s 1M -o /dev/null --format json "
 

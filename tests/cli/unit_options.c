@@ -270,7 +270,7 @@ END_TEST
 
 /* What commands name is declared somewhere, and there is room for all of it. */
 START_TEST(test_commands) {
-    static ccl_i_entry_t entries[CCL_I_MOST_OPTIONS], e;
+    static ccl_i_option_entry_t entries[CCL_I_MOST_OPTIONS], e;
     for (size_t c = 0; ccl_i_commands[c]; c++) {
         const ccl_i_command_t *command = ccl_i_commands[c];
         size_t n = ccl_i_entries(command, entries);

@@ -33,6 +33,17 @@ cp "$temporary/consumer.c" "$temporary/by_cmake/"
     { cat "$temporary/log"; exit 1; }
 "$temporary/by_cmake/build/consumer"
 
+# The headers need no other library's: these stand in the way of any that is there.
+mkdir "$temporary/foreign"
+for header in jansson expat sqlite3 cairo glpk z3 check; do
+    echo "#error \"$header.h is included\"" >"$temporary/foreign/$header.h"
+done
+printf '#include <%s.h>\nint main(void) { return 0; }\n' jansson >"$temporary/foreign/sees.c"
+if "$cc" -fsyntax-only -I"$temporary/foreign" "$temporary/foreign/sees.c" 2>/dev/null; then
+    echo "the checker is blind: jansson.h may be included"; exit 1
+fi
+flags="$flags -I$temporary/foreign"
+
 libdir=$(dirname "$(find "$prefix" -name ccllab.pc)")
 export PKG_CONFIG_PATH="$libdir"
 LD_LIBRARY_PATH=$(dirname "$libdir")
@@ -64,12 +75,13 @@ example() { # name, pattern, arguments...
 }
 mkdir "$temporary/example"
 for file in "$prefix"/share/doc/ccllab/examples/*.c; do
+    [ "$(basename "$file")" != biring.c ] || continue
     # shellcheck disable=SC2046,SC2086
     "$cc" -std=c11 -Wall -Wextra -Werror $flags "$file" -o "$temporary/example/$(basename "$file" .c)" \
         $(pkg-config --cflags --libs ccllab)
 done
 for file in "$source"/examples/*.c; do # none is left out
-    [ -x "$temporary/example/$(basename "$file" .c)" ] || { echo "$file is not installed"; exit 1; }
+    [ "$(basename "$file")" = biring.c ] || [ -x "$temporary/example/$(basename "$file" .c)" ] || { echo "$file is not installed"; exit 1; }
 done
 example read '^heteccl-h20-4+8: 12 GPUs on 2 servers' heteccl-h20-4+8
 example build '"id": "s0/gpu3"'
@@ -83,20 +95,53 @@ example simulate '^ *16777216 ' dgx-h100 "$temporary/example/direct.xml"
 example bound '^direct: .* gap 1\.' dgx-h100 direct
 example sweep '^scale:bandwidth:net=0.25 ' heteccl-h20-4+8
 
-# The worked example of docs/howto/add-a-synthesizer.md, as it stands there: code, and what it prints.
+# The worked example of docs/howto/add-a-synthesizer.md is examples/biring.c, a plugin, and the page says what it prints.
 page=$source/docs/howto/add-a-synthesizer.md
 block() { # the code block behind a comment
     awk -v mark="<!-- $1 -->" '$0 == mark { next_is = 1; next } next_is && /^```/ { on = !on; if (!on) exit; next } on' "$page"
 }
-block 'example: biring.c' >"$temporary/biring.c"
+block 'example: biring.c' | diff - "$prefix/share/doc/ccllab/examples/biring.c" || { echo "$page: not examples/biring.c"; exit 1; }
 block 'example output' >"$temporary/wanted"
-[ -s "$temporary/biring.c" ] && [ -s "$temporary/wanted" ] || { echo "$page: no example"; exit 1; }
+[ -s "$temporary/wanted" ] || { echo "$page: no output"; exit 1; }
 # shellcheck disable=SC2046,SC2086
-"$cc" -std=c11 -Wall -Wextra -Werror $flags "$temporary/biring.c" -o "$temporary/biring" \
-    $(pkg-config --cflags --libs ccllab)
-"$temporary/biring" dgx-h100 >"$temporary/printed"
-diff "$temporary/wanted" "$temporary/printed" || { echo "$page: the example prints something else"; exit 1; }
-if "$temporary/biring" no-such-cluster 2>/dev/null; then echo "$page: the example takes any cluster"; exit 1; fi
+"$cc" -std=c11 -Wall -Wextra -Werror -shared -fPIC $flags "$prefix/share/doc/ccllab/examples/biring.c" -o "$temporary/biring.so" \
+    $(pkg-config --cflags ccllab)
+if [ -x "$prefix/bin/ccllab" ]; then
+    # Plugins call the program's own copy of the library: it has every function.
+    "$nm" -D --defined-only "$prefix/bin/ccllab" | awk '{ print $3 }' | sort >"$temporary/program"
+    comm -23 "$temporary/exported" "$temporary/program" >"$temporary/lacks"
+    [ ! -s "$temporary/lacks" ] || { echo "the program does not export:"; cat "$temporary/lacks"; exit 1; }
+    (cd "$temporary" && "$prefix/bin/ccllab" compare --plugin biring.so -t dgx-h100 -c allgather --sizes 64K:256M:16 \
+        --with ring,biring) | head -n "$(wc -l <"$temporary/wanted")" >"$temporary/printed"
+    diff "$temporary/wanted" "$temporary/printed" || { echo "$page: the example prints something else"; exit 1; }
+fi
+# A program on the shared library loads it as well.
+cat >"$temporary/loads.c" <<'EOF'
+#include <make/make.h>
+#include <stdio.h>
+int main(int argc, char **argv) {
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_topology_t *topo = NULL;
+    ccl_collective_t *want = NULL;
+    ccl_synth_options_t synth = CCL_SYNTH_OPTIONS_INIT;
+    ccl_made_t made = {0};
+    synth.size_bytes = 1 << 20;
+    if (argc != 2 || ccl_plugin_load(argv[1], &err) != CCL_OK || ccl_topology_read(NULL, "dgx-h100", &topo, &err) != CCL_OK ||
+        ccl_collective_create(CCL_ALLGATHER, 8, 1, 0, &want, &err) != CCL_OK ||
+        ccl_make(NULL, "biring", topo, NULL, want, &synth, NULL, true, &made, &err) != CCL_OK) {
+        fprintf(stderr, "%s\n", err.text);
+        return 1;
+    }
+    printf("biring %.2f us\n", made.run->time_s * 1e6);
+    ccl_made_fini(&made);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+    return 0;
+}
+EOF
+# shellcheck disable=SC2046,SC2086
+"$cc" -std=c11 -Wall -Wextra -Werror $flags "$temporary/loads.c" -o "$temporary/loads" $(pkg-config --cflags --libs ccllab)
+[ "$("$temporary/loads" "$temporary/biring.so")" = "biring 27.17 us" ] || { echo "a program does not load the plugin"; exit 1; }
 
 if [ -x "$prefix/bin/ccllab" ]; then
     (cd / && "$prefix/bin/ccllab" --version)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "report/report.h"
+#include "base/json.h"
 
 enum { N = 6, SIZES = 2 };
 

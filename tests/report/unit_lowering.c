@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "report/report.h"
+#include "base/json.h"
 
 static ccl_topology_t *topo;
 static ccl_schedule_t *schedule;

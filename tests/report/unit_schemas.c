@@ -1,6 +1,7 @@
 /* Results that need a GPU or rights of root pass their schemas as well; the program's own results
  * are held to theirs in cli.json.schemas. */
 #include "report/report.h"
+#include "base/json.h"
 #include "schema.h"
 #include "tests/base/main.h"
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "report/report.h"
+#include "base/json.h"
 
 static const struct {
     const char *spec;

@@ -1,5 +1,6 @@
 /* Schedules as JSON: reading both forms of transfers, writing, refusing. */
 #include "suite.h"
+#include "base/json.h"
 
 #define FILE_OF(coll_, transfers_)                                                                 \
     "{\"format\": \"ccllab-schedule-1\", \"name\": \"t\", \"collective\": " coll_                  \

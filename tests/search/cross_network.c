@@ -20,6 +20,7 @@ static double send_s(const char *name, double size_bytes) {
                                      .ncontenders = 1,
                                      .sizes_bytes = &size_bytes,
                                      .nsizes = 1,
+                                     .synth = CCL_SYNTH_OPTIONS_INIT,
                                      .lower = CCL_LOWER_OPTIONS_INIT,
                                      .sim = CCL_SIM_OPTIONS_INIT};
     double time_s;

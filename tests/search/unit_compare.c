@@ -266,6 +266,8 @@ START_TEST(test_refuses_and_stops) {
                                      .ncontenders = 2,
                                      .sizes_bytes = sizes,
                                      .nsizes = 3,
+                                     .synth = CCL_SYNTH_OPTIONS_INIT,
+                                     .lower = CCL_LOWER_OPTIONS_INIT,
                                      .sim = CCL_SIM_OPTIONS_INIT};
     ctx.threads = 1;
     ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, 4, 1, 0, &want, NULL), CCL_OK);

@@ -278,7 +278,7 @@ START_TEST(test_two_gpus) {
                 {"link a -> b twice as fast", 51},
                 {"latency of nvlink halved", 100.5},
                 {"2 micro-batches instead of 1", 101}};
-    made_t m = {.options = {.size = sizeof(ccl_explain_options_t), .sim = CCL_SIM_OPTIONS_INIT}};
+    made_t m = {.options = CCL_EXPLAIN_OPTIONS_INIT};
     ccl_program_builder_t *b;
     uint32_t found = 0;
     ck_assert_int_eq(ccl_topology_read_text(NULL, "two", text, strlen(text), &m.topo, NULL),

@@ -1,6 +1,7 @@
 /* Traces are well-formed Chrome trace JSON whose rows do not overlap and add up to the busy times.
  */
 #include "small.h"
+#include "base/json.h"
 
 typedef struct traced {
     ccl_topology_t *topo;

@@ -1,5 +1,6 @@
 /* The built-in library: what is in it, that it all expands, and that its choices are declared. */
 #include "tests/topologies/cluster_helpers.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -98,6 +98,7 @@ START_TEST(test_same_as_compare) {
                                      .ncontenders = CCL_ARRAY_LEN(contenders),
                                      .sizes_bytes = &size_bytes,
                                      .nsizes = 1,
+                                     .synth = CCL_SYNTH_OPTIONS_INIT,
                                      .lower = CCL_LOWER_OPTIONS_INIT,
                                      .sim = CCL_SIM_OPTIONS_INIT};
     ccl_collective_t *coll = NULL;

@@ -4,6 +4,7 @@
  * keys.
  */
 #include "topologies/cluster.h"
+#include "base/json.h"
 #include "topologies/readers/constants.h"
 #include "topologies/internal.h"
 
@@ -35,7 +36,7 @@ typedef struct reader {
     uint32_t *servers;
     size_t nservers, cservers;
     constants_t transports, models;
-    ccl_i_cluster_t cluster;
+    ccl_i_cluster_spec_t cluster;
 } reader_t;
 
 static ccl_status_t wrap(reader_t *r, const ccl_json_at_t *at, ccl_status_t status,
@@ -453,12 +454,12 @@ static ccl_status_t read_wires(reader_t *r, const ccl_json_at_t *at) {
     if (n > CCL_I_CLUSTER_MAX_LINKS / 2)
         return ccl_json_fail(&list, r->err, "%zu links, more than %llu", n,
                              (unsigned long long)CCL_I_CLUSTER_MAX_LINKS / 2);
-    ccl_i_wire_t *wires = ccl_arena_alloc(&r->arena, n + 1, sizeof *wires);
+    ccl_i_cable_t *wires = ccl_arena_alloc(&r->arena, n + 1, sizeof *wires);
     if (!wires)
         return ccl_fail_nomem(r->err);
     for (size_t i = 0; i < n; i++) {
         ccl_json_at_t item = ccl_json_element(&list, i);
-        ccl_i_wire_t wire = {.latency_s = -1, .duplex = true};
+        ccl_i_cable_t wire = {.latency_s = -1, .duplex = true};
         CCL_TRY(ccl_json_only(&item, keys, r->err));
         ccl_json_at_t from = ccl_json_member(&item, "from");
         ccl_json_at_t to = ccl_json_member(&item, "to");

@@ -1,5 +1,6 @@
 /* Entries of "transports" and "gpu_models", for the explicit and the compact form. */
 #include "topologies/readers/constants.h"
+#include "base/json.h"
 
 #include <string.h>
 

@@ -6,6 +6,7 @@
 #define CCL_TOPOLOGIES_CONSTANTS_H
 
 #include "topologies/topologies.h"
+#include "base/json.h"
 
 /** One member of "transports" (its key is the link kind), with its protocols, into the builder. */
 ccl_status_t ccl_i_constants_transport(const ccl_json_at_t *at, const char *kind,

@@ -4,7 +4,7 @@
  */
 #include "topologies/readers/nccl_xml.h"
 
-static ccl_status_t read_tree(ccl_i_plan_t *plan, const ccl_i_xml_tree_t *tree,
+static ccl_status_t read_tree(ccl_i_nccl_plan_t *plan, const ccl_i_xml_tree_t *tree,
                               ccl_topology_t **out, ccl_error_t *err) {
     const char *source;
     if (ccl_i_xml_is(tree, 0, "graphs")) {
@@ -26,7 +26,7 @@ static ccl_status_t read_tree(ccl_i_plan_t *plan, const ccl_i_xml_tree_t *tree,
 ccl_status_t ccl_topology_read_nccl_xml(const ccl_ctx_t *ctx, const char *name, const char *text,
                                         size_t len, ccl_topology_t **out, ccl_error_t *err) {
     ccl_i_xml_tree_t tree;
-    ccl_i_plan_t plan;
+    ccl_i_nccl_plan_t plan;
     CCL_TRY(ccl_i_xml_parse(name, text, len, &tree, err));
     ccl_status_t status = ccl_i_plan_init(&plan, ctx, name, err);
     if (status == CCL_OK) {

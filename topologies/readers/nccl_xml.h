@@ -50,7 +50,7 @@ typedef struct ccl_i_plan_link {
     uint32_t next; /**< of the same `from` */
 } ccl_i_plan_link_t;
 
-typedef struct ccl_i_plan {
+typedef struct ccl_i_nccl_plan {
     const ccl_ctx_t *ctx;
     const char *file; /**< for messages */
     const char *name; /**< of the topology */
@@ -67,43 +67,43 @@ typedef struct ccl_i_plan {
     uint32_t nassumed;
     ccl_strmap_t *ids;
     ccl_arena_t arena;
-} ccl_i_plan_t;
+} ccl_i_nccl_plan_t;
 
-ccl_status_t ccl_i_plan_init(ccl_i_plan_t *plan, const ccl_ctx_t *ctx, const char *file,
+ccl_status_t ccl_i_plan_init(ccl_i_nccl_plan_t *plan, const ccl_ctx_t *ctx, const char *file,
                              ccl_error_t *err);
-void ccl_i_plan_fini(ccl_i_plan_t *plan);
+void ccl_i_plan_fini(ccl_i_nccl_plan_t *plan);
 /** Warn through ctx->log and keep the text in the topology's note. */
-void ccl_i_plan_assume(ccl_i_plan_t *plan, const char *fmt, ...) CCL_PRINTF(2, 3);
+void ccl_i_plan_assume(ccl_i_nccl_plan_t *plan, const char *fmt, ...) CCL_PRINTF(2, 3);
 /** Index of a server of that name, added when new. */
-ccl_status_t ccl_i_plan_server(ccl_i_plan_t *plan, const char *name, uint32_t *out,
+ccl_status_t ccl_i_plan_server(ccl_i_nccl_plan_t *plan, const char *name, uint32_t *out,
                                ccl_error_t *err);
 /**
  * Add a device. @param id  made unique with ".2", ".3" ... when taken; NULL only for GPUs.
  * @param out  the new index; *dev_out valid until the next call. Either may be NULL.
  */
-ccl_status_t ccl_i_plan_add(ccl_i_plan_t *plan, ccl_device_kind_t kind, const char *id,
+ccl_status_t ccl_i_plan_add(ccl_i_nccl_plan_t *plan, ccl_device_kind_t kind, const char *id,
                             uint32_t parent, double up_GBps, uint32_t *out, ccl_error_t *err);
 /** Add a direct link, or widen the one that is there. */
-ccl_status_t ccl_i_plan_link(ccl_i_plan_t *plan, uint32_t from, uint32_t to, const char *kind,
+ccl_status_t ccl_i_plan_link(ccl_i_nccl_plan_t *plan, uint32_t from, uint32_t to, const char *kind,
                              uint32_t lanes, double GBps, ccl_error_t *err);
 /** Join GPUs as a preset says: `lanes` links of `lane_GBps` each. @return CCL_OK. */
-ccl_status_t ccl_i_plan_wire(ccl_i_plan_t *plan, ccl_i_wiring_t fabric, const char *kind,
+ccl_status_t ccl_i_plan_wire(ccl_i_nccl_plan_t *plan, ccl_i_wiring_t fabric, const char *kind,
                              uint32_t lanes, double lane_GBps, const char **what_out,
                              ccl_error_t *err);
 /** Number the GPUs: by rank, else by dev, else by PCI address (implied ones), else by order. */
-ccl_status_t ccl_i_plan_number(ccl_i_plan_t *plan, ccl_error_t *err);
+ccl_status_t ccl_i_plan_number(ccl_i_nccl_plan_t *plan, ccl_error_t *err);
 /** Numbered plan to topology. */
-ccl_status_t ccl_i_plan_build(ccl_i_plan_t *plan, const char *source, ccl_topology_t **out,
+ccl_status_t ccl_i_plan_build(ccl_i_nccl_plan_t *plan, const char *source, ccl_topology_t **out,
                               ccl_error_t *err);
 
 /** <system> of NCCL and RCCL. */
-ccl_status_t ccl_i_nccl_read_system(ccl_i_plan_t *plan, const ccl_i_xml_tree_t *tree,
+ccl_status_t ccl_i_nccl_read_system(ccl_i_nccl_plan_t *plan, const ccl_i_xml_tree_t *tree,
                                     ccl_error_t *err);
 /** <system> of <group>s: a mapping file with one group per environment; takes the first. */
-ccl_status_t ccl_i_nccl_read_mapping(ccl_i_plan_t *plan, const ccl_i_xml_tree_t *tree,
+ccl_status_t ccl_i_nccl_read_mapping(ccl_i_nccl_plan_t *plan, const ccl_i_xml_tree_t *tree,
                                      ccl_error_t *err);
 /** <graphs>: the rings that NCCL found. */
-ccl_status_t ccl_i_nccl_read_graphs(ccl_i_plan_t *plan, const ccl_i_xml_tree_t *tree,
+ccl_status_t ccl_i_nccl_read_graphs(ccl_i_nccl_plan_t *plan, const ccl_i_xml_tree_t *tree,
                                     ccl_error_t *err);
 /** PCI bandwidth of an element with link_speed and link_width. */
 ccl_status_t ccl_i_nccl_pci_link(const ccl_i_xml_tree_t *tree, uint32_t elem, double *GBps_out,

@@ -19,7 +19,7 @@
 #define RING_PATTERN 4 /* NCCL_TOPO_PATTERN_RING */
 
 typedef struct graph_reader {
-    ccl_i_plan_t *plan;
+    ccl_i_nccl_plan_t *plan;
     const ccl_i_xml_tree_t *tree;
     uint32_t graph, host, nchannels;
     double intra_GBps, inter_GBps;
@@ -147,7 +147,7 @@ static ccl_status_t read_graph(graph_reader_t *g, ccl_error_t *err) {
     return CCL_OK;
 }
 
-ccl_status_t ccl_i_nccl_read_graphs(ccl_i_plan_t *plan, const ccl_i_xml_tree_t *tree,
+ccl_status_t ccl_i_nccl_read_graphs(ccl_i_nccl_plan_t *plan, const ccl_i_xml_tree_t *tree,
                                     ccl_error_t *err) {
     graph_reader_t g = {.plan = plan, .tree = tree};
     g.gpus = ccl_strmap_create();

@@ -10,7 +10,7 @@
 #include <string.h>
 
 typedef struct mapping {
-    ccl_i_plan_t *plan;
+    ccl_i_nccl_plan_t *plan;
     const ccl_i_xml_tree_t *tree;
     char gfx[16];
     char vendor[40];
@@ -142,7 +142,7 @@ static ccl_status_t add_group(mapping_t *m, uint32_t group, ccl_error_t *err) {
     return CCL_OK;
 }
 
-ccl_status_t ccl_i_nccl_read_mapping(ccl_i_plan_t *plan, const ccl_i_xml_tree_t *tree,
+ccl_status_t ccl_i_nccl_read_mapping(ccl_i_nccl_plan_t *plan, const ccl_i_xml_tree_t *tree,
                                      ccl_error_t *err) {
     uint32_t group = ccl_i_xml_child(tree, 0, "group"), groups = 0;
     mapping_t m = {.plan = plan, .tree = tree};

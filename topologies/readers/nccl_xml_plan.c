@@ -7,7 +7,7 @@
 #define GB 1e9
 #define MAX_ASSUMED 64u /* lines about one file */
 
-ccl_status_t ccl_i_plan_init(ccl_i_plan_t *plan, const ccl_ctx_t *ctx, const char *file,
+ccl_status_t ccl_i_plan_init(ccl_i_nccl_plan_t *plan, const ccl_ctx_t *ctx, const char *file,
                              ccl_error_t *err) {
     memset(plan, 0, sizeof(*plan));
     plan->ctx = ctx;
@@ -28,7 +28,7 @@ ccl_status_t ccl_i_plan_init(ccl_i_plan_t *plan, const ccl_ctx_t *ctx, const cha
     return CCL_OK;
 }
 
-void ccl_i_plan_fini(ccl_i_plan_t *plan) {
+void ccl_i_plan_fini(ccl_i_nccl_plan_t *plan) {
     free(plan->devs);
     free(plan->links);
     free(plan->servers);
@@ -38,7 +38,7 @@ void ccl_i_plan_fini(ccl_i_plan_t *plan) {
     memset(plan, 0, sizeof(*plan));
 }
 
-void ccl_i_plan_assume(ccl_i_plan_t *plan, const char *fmt, ...) {
+void ccl_i_plan_assume(ccl_i_nccl_plan_t *plan, const char *fmt, ...) {
     char text[700];
     if (plan->nassumed++ > MAX_ASSUMED)
         return;
@@ -52,7 +52,7 @@ void ccl_i_plan_assume(ccl_i_plan_t *plan, const char *fmt, ...) {
     ccl_text_printf(&plan->note, "%s%s", plan->note.len ? "; " : "", text);
 }
 
-ccl_status_t ccl_i_plan_server(ccl_i_plan_t *plan, const char *name, uint32_t *out,
+ccl_status_t ccl_i_plan_server(ccl_i_nccl_plan_t *plan, const char *name, uint32_t *out,
                                ccl_error_t *err) {
     for (uint32_t i = 0; i < plan->nservers; i++) {
         if (strcmp(plan->servers[i], name) == 0) {
@@ -69,7 +69,7 @@ ccl_status_t ccl_i_plan_server(ccl_i_plan_t *plan, const char *name, uint32_t *o
     return CCL_OK;
 }
 
-static ccl_status_t unique_id(ccl_i_plan_t *plan, const char *want, const char **out,
+static ccl_status_t unique_id(ccl_i_nccl_plan_t *plan, const char *want, const char **out,
                               ccl_error_t *err) {
     char text[200];
     snprintf(text, sizeof(text), "%.120s", want);
@@ -94,7 +94,7 @@ static ccl_status_t unique_id(ccl_i_plan_t *plan, const char *want, const char *
     return CCL_OK;
 }
 
-ccl_status_t ccl_i_plan_add(ccl_i_plan_t *plan, ccl_device_kind_t kind, const char *id,
+ccl_status_t ccl_i_plan_add(ccl_i_nccl_plan_t *plan, ccl_device_kind_t kind, const char *id,
                             uint32_t parent, double up_GBps, uint32_t *out, ccl_error_t *err) {
     if (plan->ndevs == CCL_I_PLAN_MAX_DEVICES)
         return ccl_error_set(err, CCL_ERR_INPUT, plan->file, 0, 0,
@@ -130,7 +130,7 @@ ccl_status_t ccl_i_plan_add(ccl_i_plan_t *plan, ccl_device_kind_t kind, const ch
     return CCL_OK;
 }
 
-ccl_status_t ccl_i_plan_link(ccl_i_plan_t *plan, uint32_t from, uint32_t to, const char *kind,
+ccl_status_t ccl_i_plan_link(ccl_i_nccl_plan_t *plan, uint32_t from, uint32_t to, const char *kind,
                              uint32_t lanes, double GBps, ccl_error_t *err) {
     uint32_t last = CCL_NONE;
     for (uint32_t i = plan->devs[from].first_link; i != CCL_NONE; i = plan->links[i].next) {
@@ -153,7 +153,7 @@ ccl_status_t ccl_i_plan_link(ccl_i_plan_t *plan, uint32_t from, uint32_t to, con
 }
 
 /* Device of each rank; in the arena. */
-static uint32_t *gpus_by_rank(ccl_i_plan_t *plan) {
+static uint32_t *gpus_by_rank(ccl_i_nccl_plan_t *plan) {
     uint32_t *gpus = ccl_arena_alloc(&plan->arena, (size_t)plan->ngpus + 1, sizeof(*gpus));
     for (uint32_t d = 0; gpus && d < plan->ndevs; d++)
         if (plan->devs[d].kind == CCL_DEVICE_GPU)
@@ -161,7 +161,7 @@ static uint32_t *gpus_by_rank(ccl_i_plan_t *plan) {
     return gpus;
 }
 
-static ccl_status_t join_nvswitch(ccl_i_plan_t *plan, const uint32_t *gpus, const char *kind,
+static ccl_status_t join_nvswitch(ccl_i_nccl_plan_t *plan, const uint32_t *gpus, const char *kind,
                                   uint32_t lanes, double lane_GBps, ccl_error_t *err) {
     uint32_t nvswitch;
     CCL_TRY(ccl_i_plan_add(plan, CCL_DEVICE_SWITCH, "nvswitch", CCL_NONE, 0, &nvswitch, err));
@@ -173,7 +173,7 @@ static ccl_status_t join_nvswitch(ccl_i_plan_t *plan, const uint32_t *gpus, cons
     return CCL_OK;
 }
 
-ccl_status_t ccl_i_plan_wire(ccl_i_plan_t *plan, ccl_i_wiring_t fabric, const char *kind,
+ccl_status_t ccl_i_plan_wire(ccl_i_nccl_plan_t *plan, ccl_i_wiring_t fabric, const char *kind,
                              uint32_t lanes, double lane_GBps, const char **what_out,
                              ccl_error_t *err) {
     *what_out = "no direct links";
@@ -211,7 +211,7 @@ ccl_status_t ccl_i_plan_wire(ccl_i_plan_t *plan, ccl_i_wiring_t fabric, const ch
 
 typedef enum number_by { BY_RANK, BY_DEV, BY_BUS, BY_ORDER } number_by_t;
 
-static bool dense(const ccl_i_plan_t *plan, number_by_t by, uint8_t *seen) {
+static bool dense(const ccl_i_nccl_plan_t *plan, number_by_t by, uint8_t *seen) {
     memset(seen, 0, plan->ngpus);
     for (uint32_t d = 0; d < plan->ndevs; d++) {
         if (plan->devs[d].kind != CCL_DEVICE_GPU)
@@ -225,7 +225,7 @@ static bool dense(const ccl_i_plan_t *plan, number_by_t by, uint8_t *seen) {
 }
 
 /* CUDA numbers equal GPUs by PCI address; a file may list them otherwise. */
-static bool by_bus(const ccl_i_plan_t *plan) {
+static bool by_bus(const ccl_i_nccl_plan_t *plan) {
     for (uint32_t d = 0; d < plan->ndevs; d++)
         if (plan->devs[d].kind == CCL_DEVICE_GPU &&
             (!plan->devs[d].implied || plan->devs[d].bus == CCL_I_BUS_NONE))
@@ -233,7 +233,7 @@ static bool by_bus(const ccl_i_plan_t *plan) {
     return true;
 }
 
-ccl_status_t ccl_i_plan_number(ccl_i_plan_t *plan, ccl_error_t *err) {
+ccl_status_t ccl_i_plan_number(ccl_i_nccl_plan_t *plan, ccl_error_t *err) {
     if (plan->ngpus == 0)
         return ccl_error_set(err, CCL_ERR_INPUT, plan->file, 0, 0,
                              "no gpu in this file: neither <gpu> elements nor pci elements of a "
@@ -288,7 +288,7 @@ ccl_status_t ccl_i_plan_number(ccl_i_plan_t *plan, ccl_error_t *err) {
 /* ---------------------------------------------------------------- graph */
 
 typedef struct build {
-    const ccl_i_plan_t *plan;
+    const ccl_i_nccl_plan_t *plan;
     ccl_topology_builder_t *b;
     uint32_t *index; /* plan device to builder device */
     uint32_t *up;    /* plan device to its directed link upwards (+1: downwards) */
@@ -304,7 +304,7 @@ static ccl_status_t add_device(build_t *s, uint32_t d, ccl_error_t *err) {
 }
 
 static ccl_status_t add_models(build_t *s, ccl_error_t *err) {
-    const ccl_i_plan_t *plan = s->plan;
+    const ccl_i_nccl_plan_t *plan = s->plan;
     for (uint32_t d = 0; d < plan->ndevs; d++) {
         const ccl_i_plan_dev_t *gpu = &plan->devs[d];
         if (gpu->kind != CCL_DEVICE_GPU || !gpu->model)
@@ -329,7 +329,7 @@ static ccl_status_t add_link(build_t *s, uint32_t from, uint32_t to, const char 
 }
 
 static ccl_status_t add_inside_links(build_t *s, ccl_error_t *err) {
-    const ccl_i_plan_t *plan = s->plan;
+    const ccl_i_nccl_plan_t *plan = s->plan;
     for (uint32_t i = 0; i < plan->nlinks; i++) {
         const ccl_i_plan_link_t *l = &plan->links[i];
         CCL_TRY(
@@ -358,7 +358,7 @@ static ccl_status_t add_inside_links(build_t *s, ccl_error_t *err) {
 
 /* Endpoints of one PCI function share its link to the switch above, in each direction. */
 static ccl_status_t add_groups(build_t *s, uint32_t *members, ccl_error_t *err) {
-    const ccl_i_plan_t *plan = s->plan;
+    const ccl_i_nccl_plan_t *plan = s->plan;
     for (uint32_t d = 0; d < plan->ndevs; d++) {
         const ccl_i_plan_dev_t *first = &plan->devs[d];
         if (first->function == CCL_NONE || (d > 0 && plan->devs[d - 1].function == first->function))
@@ -387,7 +387,7 @@ static ccl_status_t add_groups(build_t *s, uint32_t *members, ccl_error_t *err) 
  * CPUs at most, and m + m' + 2k over the fabric.
  */
 static ccl_status_t cable_links(build_t *s, uint32_t *out, ccl_error_t *err) {
-    const ccl_i_plan_t *plan = s->plan;
+    const ccl_i_nccl_plan_t *plan = s->plan;
     uint32_t *down = malloc(((size_t)plan->ndevs + 1) * sizeof(*down)); /* nearest NIC below */
     if (!down)
         return ccl_fail_nomem(err);
@@ -425,7 +425,7 @@ static ccl_status_t cable_links(build_t *s, uint32_t *out, ccl_error_t *err) {
 }
 
 static ccl_status_t add_net(build_t *s, ccl_error_t *err) {
-    const ccl_i_plan_t *plan = s->plan;
+    const ccl_i_nccl_plan_t *plan = s->plan;
     uint32_t joints = 1, fabric = CCL_NONE;
     CCL_TRY(cable_links(s, &joints, err));
     for (uint32_t d = 0; d < plan->ndevs; d++) {
@@ -457,7 +457,7 @@ static ccl_status_t add_net(build_t *s, ccl_error_t *err) {
 
 static ccl_status_t build_all(build_t *s, const char *source, const uint32_t *gpus,
                               uint32_t *members, ccl_topology_t **out, ccl_error_t *err) {
-    const ccl_i_plan_t *plan = s->plan;
+    const ccl_i_nccl_plan_t *plan = s->plan;
     ccl_topology_builder_about(s->b, source, plan->note.data ? plan->note.data : "");
     CCL_TRY(add_models(s, err));
     for (uint32_t r = 0; r < plan->ngpus; r++)
@@ -472,7 +472,7 @@ static ccl_status_t build_all(build_t *s, const char *source, const uint32_t *gp
     return ccl_topology_builder_finish(s->b, out, err);
 }
 
-ccl_status_t ccl_i_plan_build(ccl_i_plan_t *plan, const char *source, ccl_topology_t **out,
+ccl_status_t ccl_i_plan_build(ccl_i_nccl_plan_t *plan, const char *source, ccl_topology_t **out,
                               ccl_error_t *err) {
     if (plan->note.nomem)
         return ccl_fail_nomem(err);

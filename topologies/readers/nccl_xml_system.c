@@ -12,7 +12,7 @@
 #include <string.h>
 
 typedef struct system_reader {
-    ccl_i_plan_t *plan;
+    ccl_i_nccl_plan_t *plan;
     const ccl_i_xml_tree_t *tree;
     ccl_i_platform_key_t key;
     const ccl_i_platform_t *platform;
@@ -440,7 +440,7 @@ typedef struct link_faults {
     uint32_t self, absent, other;
 } link_faults_t;
 
-static uint32_t host_of(const ccl_i_plan_t *plan, uint32_t dev) {
+static uint32_t host_of(const ccl_i_nccl_plan_t *plan, uint32_t dev) {
     while (plan->devs[dev].parent != CCL_NONE)
         dev = plan->devs[dev].parent;
     return dev;
@@ -456,7 +456,7 @@ static ccl_status_t link_host(system_reader_t *r, uint32_t gpu, uint32_t lanes, 
 static ccl_status_t add_direct(system_reader_t *r, uint32_t gpu, uint32_t e, uint32_t *nvswitch,
                                link_faults_t *faults, ccl_error_t *err) {
     const ccl_i_xml_tree_t *tree = r->tree;
-    ccl_i_plan_t *plan = r->plan;
+    ccl_i_nccl_plan_t *plan = r->plan;
     bool xgmi = ccl_i_xml_is(tree, e, "xgmi"), c2c = ccl_i_xml_is(tree, e, "c2c");
     if (!xgmi && !c2c && !ccl_i_xml_is(tree, e, "nvlink"))
         return CCL_OK;
@@ -506,7 +506,7 @@ static ccl_status_t add_direct(system_reader_t *r, uint32_t gpu, uint32_t e, uin
     return ccl_i_plan_link(plan, gpu, peer, kind, lanes, lanes * lane_GBps, err);
 }
 
-static bool has_link(const ccl_i_plan_t *plan, uint32_t from, uint32_t to) {
+static bool has_link(const ccl_i_nccl_plan_t *plan, uint32_t from, uint32_t to) {
     uint32_t i = plan->devs[from].first_link;
     while (i != CCL_NONE && plan->links[i].to != to)
         i = plan->links[i].next;
@@ -514,7 +514,7 @@ static bool has_link(const ccl_i_plan_t *plan, uint32_t from, uint32_t to) {
 }
 
 static ccl_status_t add_all_direct(system_reader_t *r, ccl_error_t *err) {
-    ccl_i_plan_t *plan = r->plan;
+    ccl_i_nccl_plan_t *plan = r->plan;
     link_faults_t faults = {0, 0, 0};
     uint32_t nvswitch = CCL_NONE, ndevs = plan->ndevs, one_way = 0;
     for (uint32_t d = 0; d < ndevs; d++) {
@@ -541,7 +541,7 @@ static ccl_status_t add_all_direct(system_reader_t *r, ccl_error_t *err) {
 /* ---------------------------------------------------------------- what the file leaves out */
 
 static ccl_status_t add_assumed_links(system_reader_t *r, ccl_error_t *err) {
-    ccl_i_plan_t *plan = r->plan;
+    ccl_i_nccl_plan_t *plan = r->plan;
     const ccl_i_gpu_preset_t *preset = NULL;
     if (r->platform)
         preset = ccl_i_gpu_preset_by_name(r->platform->gpu);
@@ -581,7 +581,7 @@ static ccl_status_t add_assumed_links(system_reader_t *r, ccl_error_t *err) {
 
 static ccl_status_t read_all(system_reader_t *r, ccl_error_t *err) {
     const ccl_i_xml_tree_t *tree = r->tree;
-    ccl_i_plan_t *plan = r->plan;
+    ccl_i_nccl_plan_t *plan = r->plan;
     for (uint32_t e = tree->elems[0].child; e != CCL_NONE; e = tree->elems[e].next)
         if (ccl_i_xml_is(tree, e, "cpu"))
             CCL_TRY(add_cpu(r, e, err));
@@ -609,7 +609,7 @@ static ccl_status_t read_all(system_reader_t *r, ccl_error_t *err) {
     return add_assumed_links(r, err);
 }
 
-ccl_status_t ccl_i_nccl_read_system(ccl_i_plan_t *plan, const ccl_i_xml_tree_t *tree,
+ccl_status_t ccl_i_nccl_read_system(ccl_i_nccl_plan_t *plan, const ccl_i_xml_tree_t *tree,
                                     ccl_error_t *err) {
     system_reader_t r = {.plan = plan, .tree = tree};
     r.ports = ccl_strmap_create();

@@ -1,5 +1,6 @@
 /* Tells the formats of a cluster description apart and hands it to the right reader. */
 #include "topologies/topologies.h"
+#include "base/json.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* Our explicit JSON form, "ccllab-topology-1". */
 #include "topologies/topologies.h"
+#include "base/json.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -588,7 +588,7 @@ static ccl_status_t build(parser_t *p, ccl_topology_builder_t *b, ccl_topology_t
     if (p->fabric.contention > 0 && !networked)
         return refuse(p, 0, "contention is of the network's links, and there is no network");
     CCL_TRY(add_transports(p, b, networked));
-    ccl_i_cluster_t cluster = {types, (uint32_t)p->nparts, servers, n, p->fabric};
+    ccl_i_cluster_spec_t cluster = {types, (uint32_t)p->nparts, servers, n, p->fabric};
     ccl_error_t inner = CCL_ERROR_INIT;
     ccl_status_t status = ccl_i_cluster_expand(p->ctx, &cluster, b, &inner);
     if (status == CCL_OK)

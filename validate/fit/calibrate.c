@@ -3,9 +3,10 @@
  * topology's own: launch per protocol, latency per transport and protocol, what a thread block
  * moves per protocol (one factor for all transports: it is the GPU's), and the share of their
  * bandwidth that links reach. The priors say how far each may reasonably be from what is described;
- * what the curve does not tell stays there.
+ * what the curve does not determine stays there.
  */
 #include "validate/validate.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -133,7 +134,7 @@ static void choose_parameters(job_t *j) {
 
 /* ---------------------------------------------------------------- a profile from factors */
 
-/* Six digits are more than any fit tells. */
+/* Six digits are more than any fit determines. */
 static double rounded(double value) {
     char text[40];
     snprintf(text, sizeof text, "%.6g", value);
@@ -476,6 +477,7 @@ static ccl_status_t run_job(job_t *j, const ccl_calibrate_options_t *o, ccl_cali
 ccl_status_t ccl_calibrate(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                            const ccl_measured_run_t *run, const ccl_calibrate_options_t *options,
                            ccl_calibration_t **out, ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_calibrate_options_t, options, err);
     job_t job = {.topo = topo, .run = run};
     if (!run->known)
         return ccl_fail(err, CCL_ERR_INPUT,

@@ -207,7 +207,7 @@ static ccl_status_t measure(job_t *j, ccl_error_t *err) {
         }
         if (status != CCL_OK)
             return ccl_fail(err, status, "%s", own.text);
-        if (!(time_s > 0)) /* below what the device's clock tells */
+        if (!(time_s > 0)) /* below the device clock's resolution */
             time_s = 1e-9;
         p->time_s = fmin(p->time_s, time_s);
     }
@@ -350,6 +350,8 @@ static ccl_status_t run(job_t *j, ccl_gpu_calibration_t *c, ccl_error_t *err) {
 
 ccl_status_t ccl_gpu_calibrate(const ccl_ctx_t *ctx, const ccl_gpu_calibrate_options_t *options,
                                ccl_gpu_calibration_t **out, ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_gpu_calibrate_options_t, options, err);
+    CCL_OPTIONS_TRY(ccl_run_options_t, &options->run, err);
     job_t j = {.ctx = ctx, .o = options};
     if (options->most_lanes > 1024 || options->lane_bytes > 0x1p36)
         return ccl_fail(err, CCL_ERR_USAGE, "at most 1024 lanes of 64 GiB are possible");

@@ -1,5 +1,6 @@
 /* A calibrated device as a cluster: its constants in a profile and back, runs on it predicted. */
 #include "validate/fit/host.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -190,6 +191,7 @@ static double sent_bytes(const ccl_program_t *p, double batch_bytes) {
 ccl_status_t ccl_gpu_predict(const ccl_ctx_t *ctx, const ccl_program_t *program,
                              const ccl_run_options_t *options, const ccl_gpu_machine_t *machine,
                              double *time_s_out, ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_run_options_t, options, err);
     ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
     ccl_sim_result_t *result = NULL;
     ccl_topology_t *topo = NULL;
@@ -227,6 +229,8 @@ ccl_status_t ccl_validate_gpu(const ccl_ctx_t *ctx, const ccl_gpu_machine_t *mac
                               const double *sizes_bytes, uint32_t nsizes,
                               const ccl_validate_options_t *options, ccl_validation_t **out,
                               ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_validate_options_t, options, err);
+    CCL_OPTIONS_TRY(ccl_run_options_t, &options->run, err);
     ccl_validate_options_t o = *options;
     validating_t v = {ctx, machine};
     if (!o.run.device)

@@ -3,6 +3,7 @@
 #define CCL_VALIDATE_HOST_H
 
 #include "validate/validate.h"
+#include "base/json.h"
 
 #define CCL_I_HOST_SLICE_BYTES (32.0 * 1024) /* the runtime's own limit where there is memory */
 #define CCL_I_HOST_REPEATS 3u                /* runs of one round; the least counts */
@@ -11,16 +12,16 @@
 ccl_status_t ccl_i_host_measure(const ccl_ctx_t *ctx, const ccl_program_t *program,
                                 const ccl_run_options_t *options, ccl_host_measure_fn measure,
                                 void *user, double *time_s_out, ccl_error_t *err);
-/** Workers of all processes of a run of so many ranks. */
+/** Workers of all processes of a run of `nranks`. */
 uint32_t ccl_i_host_workers(const ccl_run_options_t *options, uint32_t nranks);
-/** Processes that run so many ranks. */
+/** Processes that run `nranks`. */
 uint32_t ccl_i_host_processes(const ccl_run_options_t *options, uint32_t nranks);
 /** Runs before one that is measured. */
 uint32_t ccl_i_host_warmups(const ccl_run_options_t *options);
 /** The profile's text. */
 void ccl_i_host_profile(const ccl_host_calibration_t *made,
                         const ccl_host_calibrate_options_t *options, ccl_text_t *out);
-/** One of a model's tables at so many bytes: interpolated over their logarithm. */
+/** One of a model's tables at `bytes`: interpolated over their logarithm. */
 double ccl_i_host_at(const ccl_host_model_t *model, const double *values, double bytes);
 /**
  * What the data of every step of a run cost in a micro-batch.

@@ -39,7 +39,7 @@ typedef struct job {
 static const uint32_t rank_counts[2] = {4, 8};
 
 /* Passes by fitted number. Sends and receives come in pairs: what is fitted of r is how many times
-   as much as s it costs, which stays 1 where the programs do not tell. */
+   as much as s it costs, which stays 1 where the programs do not determine it. */
 static const ccl_primitive_t kinds[] = {CCL_PRIM_S,   CCL_PRIM_R,    CCL_PRIM_RCS, CCL_PRIM_RRS,
                                         CCL_PRIM_RRC, CCL_PRIM_RRCS, CCL_PRIM_CPY, CCL_PRIM_RE};
 #define NKINDS 8u
@@ -57,7 +57,7 @@ uint32_t ccl_i_host_workers(const ccl_run_options_t *o, uint32_t nranks) {
     return all < cores ? all : cores;
 }
 
-/* Between processes a run moves on in the FIFOs: after so many every slot has been touched once.
+/* Between processes a run moves on in the FIFOs: after this many every slot has been touched once.
    Within one the same few places are used from the first run on. */
 uint32_t ccl_i_host_warmups(const ccl_run_options_t *o) {
     if (o->ranks == CCL_RANKS_THREADS)
@@ -359,6 +359,8 @@ static ccl_status_t run(job_t *j, ccl_host_calibration_t *c, ccl_error_t *err) {
 
 ccl_status_t ccl_host_calibrate(const ccl_ctx_t *ctx, const ccl_host_calibrate_options_t *options,
                                 ccl_host_calibration_t **out, ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_host_calibrate_options_t, options, err);
+    CCL_OPTIONS_TRY(ccl_run_options_t, &options->run, err);
     static const double footprints[] = {192 << 10, 768 << 10, 1536 << 10, 3 << 20,
                                         6 << 20,   12 << 20,  24 << 20,   48 << 20};
     const double *f = options->footprints ? options->footprints : footprints;

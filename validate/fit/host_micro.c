@@ -33,7 +33,7 @@ static void add(ccl_program_builder_t *b, uint32_t tb, ccl_primitive_t type, uin
 
 /* Some elements of the buffer, in turn, to the others of a rank further on, an element a
    connection: nothing is read while it is written, and much is on its way at a time, as where
-   everybody sends to everybody. */
+   all ranks send to all. */
 static void pairs(ccl_program_builder_t *b, uint32_t n, uint32_t far, uint32_t sources,
                   ccl_primitive_t take) {
     for (uint32_t r = 0; r < n; r++) {
@@ -48,7 +48,7 @@ static void pairs(ccl_program_builder_t *b, uint32_t n, uint32_t far, uint32_t s
     }
 }
 
-/* Everybody's data go five ranks on, over those between. */
+/* The data of all ranks go five ranks on, over those between. */
 static void relay(ccl_program_builder_t *b, uint32_t n, ccl_primitive_t middle,
                   ccl_primitive_t last) {
     for (uint32_t r = 0; r < n; r++) {

@@ -225,6 +225,7 @@ static ccl_status_t build(rewrite_t *w, ccl_program_t **out, ccl_error_t *err) {
 ccl_status_t ccl_host_program(const ccl_program_t *program, const ccl_run_options_t *options,
                               const ccl_host_model_t *model, uint32_t batches, uint32_t *slices_out,
                               ccl_program_t **out, ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_run_options_t, options, err);
     rewrite_t w = {.p = program,
                    .o = options,
                    .model = model,
@@ -269,6 +270,7 @@ ccl_status_t ccl_host_topology(uint32_t nranks, const ccl_host_model_t *model,
 ccl_status_t ccl_host_predict(const ccl_ctx_t *ctx, const ccl_program_t *program,
                               const ccl_run_options_t *options, const ccl_host_model_t *model,
                               double *time_s_out, ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_run_options_t, options, err);
     ccl_program_t *work = NULL;
     ccl_topology_t *topo = NULL;
     ccl_sim_result_t *result = NULL;

@@ -1,7 +1,7 @@
 /*
  * What the data of every step cost, by how long ago they were used, in the order in which one
- * worker of the host takes the passes (ccl_run_order()); data that so many bytes were used after
- * cost what a footprint of that many bytes costs, and data used for the first time that of the
+ * worker of the host takes the passes (ccl_run_order()); data that n bytes were used after
+ * cost what a footprint of n bytes costs, and data used for the first time that of the
  * whole run's, as in the calibration.
  */
 #include "validate/fit/host.h"
@@ -45,7 +45,7 @@ static uint32_t used_until(const history_t *h, uint32_t time) {
     return sum;
 }
 
-/* Times anew from 1 on. */
+/* Times again from 1 on. */
 static void renumber(history_t *h) {
     uint32_t n = 0;
     for (uint32_t t = 1; t <= h->now; t++)

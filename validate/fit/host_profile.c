@@ -1,5 +1,6 @@
 /* A host's constants as a profile, and back. */
 #include "validate/fit/host.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <stdlib.h>

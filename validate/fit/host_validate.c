@@ -222,6 +222,8 @@ ccl_status_t ccl_validate_host(const ccl_ctx_t *ctx, const ccl_host_model_t *mod
                                const double *sizes_bytes, uint32_t nsizes,
                                const ccl_validate_options_t *options, ccl_validation_t **out,
                                ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_validate_options_t, options, err);
+    CCL_OPTIONS_TRY(ccl_run_options_t, &options->run, err);
     if (ncases == 0 || nsizes == 0 || (uint64_t)ncases * nsizes > 10000)
         return ccl_fail(err, CCL_ERR_USAGE,
                         "%u schedules at %u sizes: 1 to 10000 runs are possible", ncases, nsizes);

@@ -1,4 +1,5 @@
-/* What every reader of measured runs shares: growing runs, names of collectives, telling forms. */
+/* What every reader of measured runs shares: growing runs, names of collectives, recognizing forms.
+ */
 #include "validate/logs/measured.h"
 
 #include <ctype.h>
@@ -32,19 +33,19 @@ const char *ccl_i_measured_text(ccl_i_measured_t *m, const char *text, size_t le
     return copy;
 }
 
-ccl_i_run_t *ccl_i_measured_add(ccl_i_measured_t *m, uint32_t line) {
+ccl_i_log_run_t *ccl_i_measured_add(ccl_i_measured_t *m, uint32_t line) {
     if (m->nruns >= CCL_I_MAX_RUNS || !ccl_grow(&m->runs, &m->cap, m->nruns + 1, sizeof *m->runs)) {
         m->nomem = m->nruns < CCL_I_MAX_RUNS;
         return NULL;
     }
-    ccl_i_run_t *run = &m->runs[m->nruns++];
+    ccl_i_log_run_t *run = &m->runs[m->nruns++];
     memset(run, 0, sizeof *run);
     run->about.gpu = run->about.type = run->about.label = "";
     run->about.line = line;
     return run;
 }
 
-ccl_i_run_t *ccl_i_measured_key(ccl_i_measured_t *m, const char *key, uint32_t line) {
+ccl_i_log_run_t *ccl_i_measured_key(ccl_i_measured_t *m, const char *key, uint32_t line) {
     if (!m->keys && !(m->keys = ccl_strmap_create())) {
         m->nomem = true;
         return NULL;
@@ -52,7 +53,7 @@ ccl_i_run_t *ccl_i_measured_key(ccl_i_measured_t *m, const char *key, uint32_t l
     uint32_t index = ccl_strmap_get(m->keys, key);
     if (index != CCL_NONE)
         return &m->runs[index];
-    ccl_i_run_t *run = ccl_i_measured_add(m, line);
+    ccl_i_log_run_t *run = ccl_i_measured_add(m, line);
     if (run && !ccl_strmap_put(m->keys, key, (uint32_t)m->nruns - 1)) {
         m->nomem = true;
         return NULL;
@@ -60,7 +61,7 @@ ccl_i_run_t *ccl_i_measured_key(ccl_i_measured_t *m, const char *key, uint32_t l
     return run;
 }
 
-void ccl_i_measured_point(ccl_i_measured_t *m, ccl_i_run_t *run, ccl_measurement_t point) {
+void ccl_i_measured_point(ccl_i_measured_t *m, ccl_i_log_run_t *run, ccl_measurement_t point) {
     if (!ccl_grow(&run->points, &run->cap, run->npoints + 1, sizeof *run->points)) {
         m->nomem = true;
         return;
@@ -106,7 +107,7 @@ ccl_status_t ccl_i_measured_finish(ccl_i_measured_t *m, ccl_measured_log_t **out
     ccl_measured_run_t *runs = ccl_arena_alloc(&log->arena, m->nruns + 1, sizeof *runs);
     bool ok = runs != NULL;
     for (size_t i = 0; ok && i < m->nruns; i++) {
-        const ccl_i_run_t *run = &m->runs[i];
+        const ccl_i_log_run_t *run = &m->runs[i];
         if (run->npoints == 0)
             continue;
         ccl_measurement_t *points = ccl_arena_alloc(&log->arena, run->npoints, sizeof *points);

@@ -13,16 +13,16 @@
 #define CCL_I_MAX_RANKS ((uint32_t)1 << 20)
 
 /** A run that grows. */
-typedef struct ccl_i_run {
+typedef struct ccl_i_log_run {
     ccl_measured_run_t about;
     ccl_measurement_t *points;
     size_t npoints, cap;
-} ccl_i_run_t;
+} ccl_i_log_run_t;
 
 typedef struct ccl_i_measured {
     const char *name; /**< of the file */
     ccl_arena_t arena;
-    ccl_i_run_t *runs;
+    ccl_i_log_run_t *runs;
     size_t nruns, cap;
     ccl_strmap_t *keys; /**< of runs told apart by columns */
     uint32_t nskipped, first_skipped;
@@ -32,10 +32,10 @@ typedef struct ccl_i_measured {
 void ccl_i_measured_init(ccl_i_measured_t *m, const char *name);
 void ccl_i_measured_fini(ccl_i_measured_t *m);
 /** A new run; NULL when there are too many or no memory (m->nomem). */
-ccl_i_run_t *ccl_i_measured_add(ccl_i_measured_t *m, uint32_t line);
+ccl_i_log_run_t *ccl_i_measured_add(ccl_i_measured_t *m, uint32_t line);
 /** The run of that key, made where there is none; NULL as above. */
-ccl_i_run_t *ccl_i_measured_key(ccl_i_measured_t *m, const char *key, uint32_t line);
-void ccl_i_measured_point(ccl_i_measured_t *m, ccl_i_run_t *run, ccl_measurement_t point);
+ccl_i_log_run_t *ccl_i_measured_key(ccl_i_measured_t *m, const char *key, uint32_t line);
+void ccl_i_measured_point(ccl_i_measured_t *m, ccl_i_log_run_t *run, ccl_measurement_t point);
 const char *ccl_i_measured_text(ccl_i_measured_t *m, const char *text, size_t len);
 /** Names as nccl-tests and others write them, "alltoall_perf", "all_reduce". */
 bool ccl_i_collective_named(const char *text, size_t len, ccl_collective_kind_t *out);

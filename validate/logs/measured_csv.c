@@ -4,6 +4,7 @@
  * MSCCL++ (size in bytes, time in us).
  */
 #include "validate/logs/measured.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -150,9 +151,9 @@ static ccl_status_t csv_row(table_t *t, const ccl_csv_field_t *fields, uint32_t 
     char key[1100];
     snprintf(key, sizeof key, "%s|%s|%s|%g|%s|%s|%s", version->text, op->text, type->text, ranks,
              gpu->text, source->text, get(t, fields, n, COLUMN_CONFIG)->text);
-    ccl_i_run_t *run = ccl_i_measured_key(t->m, key, line);
+    ccl_i_log_run_t *run = ccl_i_measured_key(t->m, key, line);
     if (!run)
-        return CCL_OK; /* told by the caller, or more runs than are kept */
+        return CCL_OK; /* reported by the caller, or more runs than are kept */
     ccl_measured_run_t *a = &run->about;
     if (run->npoints == 0) {
         double nodes;
@@ -237,7 +238,7 @@ static ccl_status_t json_row(ccl_i_measured_t *m, const char *text, size_t len, 
     if (json_is_integer(kernel))
         snprintf(label, sizeof label, "kernel %lld", (long long)json_integer_value(kernel));
     snprintf(key, sizeof key, "%d|%g|%s", (int)kind, ranks, label);
-    ccl_i_run_t *run = ccl_i_measured_key(m, key, line);
+    ccl_i_log_run_t *run = ccl_i_measured_key(m, key, line);
     if (!run)
         goto done;
     if (run->npoints == 0) {

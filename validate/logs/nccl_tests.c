@@ -18,10 +18,10 @@ typedef struct word {
     size_t len;
 } word_t;
 
-/* What the lines before a table told. */
+/* What the lines before a table said. */
 typedef struct state {
     ccl_i_measured_t *m;
-    ccl_i_run_t *run; /* rows go there; NULL: none begun */
+    ccl_i_log_run_t *run; /* rows go there; NULL: none begun */
     bool has_redop, has_root, has_header;
     bool known;
     ccl_collective_kind_t kind;
@@ -108,7 +108,7 @@ static bool u32_after(const char *line, size_t len, const char *mark, uint32_t *
 /* ---------------------------------------------------------------- lines that are no rows */
 
 static void close_run(state_t *s) {
-    ccl_i_run_t *run = s->run;
+    ccl_i_log_run_t *run = s->run;
     if (!run)
         return;
     s->run = NULL;
@@ -238,7 +238,7 @@ static void skip(state_t *s, uint32_t line) {
 }
 
 static bool begin_run(state_t *s, const word_t *type, uint32_t line) {
-    ccl_i_run_t *run = ccl_i_measured_add(s->m, line);
+    ccl_i_log_run_t *run = ccl_i_measured_add(s->m, line);
     if (!run)
         return false;
     s->run = run;
