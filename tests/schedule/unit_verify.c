@@ -184,6 +184,15 @@ static const struct row {
                      "1", "0", "2", "0") TB("0", "0", "0") PLAIN("0", "s", "o", "1", "o", "1")
                      PLAIN("1", "r", "o", "0", "o", "0") "</tb></gpu></algo>",
      NULL, NONE, NONE, NONE, NONE, NULL},
+    {"a writer of one element behind its reader, that nothing orders",
+     ALGO("alltoall", "2", OUT_OF_PLACE) GPU("0", "2", "2", "0") TB("0", "1", "1")
+         PLAIN("0", "s", "i", "1", "o", "0") PLAIN("1", "r", "i", "0", "o", "1") "</tb>" TB(
+             "1", "-1", "-1") PLAIN("0", "cpy", "i", "0", "o", "0")
+             PLAIN("1", "cpy", "i", "0", "i", "1") "</tb></gpu>" GPU("1", "2", "2", "0")
+                 TB("0", "0", "0") PLAIN("0", "cpy", "i", "1", "o", "1")
+                     PLAIN("1", "s", "i", "0", "o", "1")
+                         PLAIN("2", "r", "i", "0", "o", "0") "</tb></gpu></algo>",
+     "race", 0, 1, 1, 1, "writes input element 1, which block 0 step 0 reads; nothing orders"},
     {"order through the other rank: rank 0 overwrites what was sent only when the answer is there",
      ALGO("allreduce", "1", IN_PLACE) GPU("0", "1", "0", "0") TB("0", "1", "-1")
          PLAIN("0", "s", "i", "0", "i", "0") "</tb>" TB("1", "-1", "1")
