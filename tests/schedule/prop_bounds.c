@@ -215,6 +215,72 @@ START_TEST(cuts_are_the_tightest) {
 }
 END_TEST
 
+/* A star of GPUs that are alike but for a group of one link in and one link out, which no vertex
+ * stands for: the cuts around its two GPUs are not those around others. */
+START_TEST(groups_break_symmetry) {
+    enum { N = 26, INTO = 5, OUT_OF = 9 };
+    static const struct {
+        ccl_collective_kind_t kind;
+        double Bps; /* 4 GB/s into GPU 5 and out of GPU 9 over what must pass there */
+    } rows[] = {
+        {CCL_ALLGATHER, 4e9 * N / (N - 1)},
+        {CCL_REDUCESCATTER, 4e9 * N / (N - 1)},
+        {CCL_ALLTOALL, 4e9 * N / (N - 1)},
+        {CCL_BROADCAST, 4e9},
+        {CCL_REDUCE, 4e9},
+        {CCL_ALLREDUCE, 4e9},
+    };
+    ccl_topology_builder_t *b = ccl_topology_builder_create("star");
+    ccl_topology_t *t = NULL;
+    ck_assert_int_eq(
+        ccl_topology_builder_device(b, "s", CCL_DEVICE_SWITCH, NULL, CCL_NONE, NULL, NULL, NULL),
+        CCL_OK);
+    for (uint32_t r = 0; r < N; r++) {
+        char id[16];
+        snprintf(id, sizeof id, "g%u", r);
+        ck_assert_int_eq(
+            ccl_topology_builder_device(b, id, CCL_DEVICE_GPU, NULL, r, NULL, NULL, NULL), CCL_OK);
+        ck_assert_int_eq(ccl_topology_builder_duplex(b, r + 1, 0, "nvlink", 10e9, 1e-6, 1, 0, NULL),
+                         CCL_OK);
+    }
+    const uint32_t links[] = {2 * OUT_OF, 2 * INTO + 1};
+    ck_assert_int_eq(ccl_topology_builder_group(b, "g", 4e9, links, 2, NULL), CCL_OK);
+    ck_assert_int_eq(ccl_topology_builder_finish(b, &t, NULL), CCL_OK);
+    ccl_topology_builder_destroy(b);
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        ccl_bound_t bound = bound_of(t, rows[i].kind, 0);
+        ck_assert_msg(fabs(bound.bandwidth.Bps / rows[i].Bps - 1) < 1e-12, "%s: %.12g, not %.12g",
+                      ccl_collective_kind_name(rows[i].kind), bound.bandwidth.Bps, rows[i].Bps);
+        ccl_bound_fini(&bound);
+    }
+    ccl_topology_destroy(t);
+}
+END_TEST
+
+/* The latency bound begins with the launch of the GPU that the data come from. */
+START_TEST(launch_counts) {
+    static const char text[] =
+        "{\"format\":\"ccllab-topology-1\",\"name\":\"pair\",\"devices\":["
+        "{\"id\":\"a\",\"kind\":\"gpu\",\"rank\":0,\"model\":\"A\"},"
+        "{\"id\":\"b\",\"kind\":\"gpu\",\"rank\":1,\"model\":\"B\"}],\"links\":["
+        "{\"from\":\"a\",\"to\":\"b\",\"kind\":\"nvlink\",\"bandwidth\":\"10GB/s\","
+        "\"latency\":\"2us\"}],"
+        "\"transports\":{\"nvlink\":{\"overhead\":\"1us\"}},"
+        "\"gpu_models\":{\"A\":{\"launch\":\"5us\"},\"B\":{\"launch\":\"70us\"}}}";
+    ccl_topology_t *t = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_status_t status = ccl_topology_read_text(NULL, "pair", text, sizeof text - 1, &t, &err);
+    ck_assert_msg(status == CCL_OK, "%s", err.text);
+    for (uint32_t root = 0; root < 2; root++) {
+        ccl_bound_t bound = bound_of(t, CCL_BROADCAST, root);
+        ck_assert_uint_eq(bound.latency.from, root);
+        ck_assert_double_eq_tol(bound.latency.latency_s, root ? 73e-6 : 8e-6, 1e-15);
+        ccl_bound_fini(&bound);
+    }
+    ccl_topology_destroy(t);
+}
+END_TEST
+
 /* With one demand each, the bound of a demand is that of the collective. */
 START_TEST(demands) {
     static const char *const texts[] = {
@@ -262,6 +328,8 @@ int main(void) {
     tcase_set_timeout(tc, 110);
     tcase_add_test(tc, cuts_are_the_tightest);
     tcase_add_test(tc, partitions_have_links);
+    tcase_add_test(tc, groups_break_symmetry);
+    tcase_add_test(tc, launch_counts);
     tcase_add_test(tc, demands);
     tcase_add_test(tc, refusals);
     suite_add_tcase(suite, tc);
