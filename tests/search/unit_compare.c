@@ -92,6 +92,61 @@ START_TEST(test_tie) {
 }
 END_TEST
 
+/* At this size one slice more than a millionth below it: who is slower by that slice alone is as
+   good, who is slower by more than a slice may bring is not looked at again. */
+START_TEST(test_tie_by_a_slice) {
+    static const char text[] =
+        "{\"format\":\"ccllab-topology-1\",\"name\":\"pair\",\"devices\":["
+        "{\"id\":\"a\",\"kind\":\"gpu\",\"rank\":0},{\"id\":\"b\",\"kind\":\"gpu\",\"rank\":1}],"
+        "\"links\":[{\"from\":\"a\",\"to\":\"b\",\"kind\":\"nvlink\",\"bandwidth\":\"10GB/s\"}],"
+        "\"transports\":{\"nvlink\":{\"slice\":1000000,\"slots\":1,\"latency\":\"25us\","
+        "\"protocols\":{"
+        "\"LL\":{\"slice\":100000000,\"latency\":\"190us\"},"
+        "\"LL128\":{\"latency\":\"60us\"}}}}}";
+    const double size_bytes = 8e6 * (1 + 0.5e-6); /* 5 slices, and 4 a millionth below */
+    static const char *const protos[] = {"LL", "Simple", "LL128"};
+    ccl_topology_t *topo = NULL;
+    ccl_collective_t *want;
+    ccl_schedule_t *schedule = NULL;
+    ccl_contender_t contenders[3];
+    ccl_program_t *programs[3];
+    ck_assert_int_eq(ccl_topology_read_text(NULL, "pair", text, sizeof text - 1, &topo, NULL),
+                     CCL_OK);
+    ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, 2, 1, 0, &want, NULL), CCL_OK);
+    ck_assert_int_eq(ccl_synthesize(NULL, "ring", topo, NULL, want, NULL, &schedule, NULL), CCL_OK);
+    for (uint32_t i = 0; i < 3; i++) {
+        ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+        lower.proto = protos[i];
+        ck_assert_int_eq(ccl_lower(NULL, schedule, &lower, &programs[i], NULL), CCL_OK);
+        contenders[i] = (ccl_contender_t){.name = protos[i], .program = programs[i]};
+    }
+    ccl_compare_options_t options = {.size = sizeof options,
+                                     .contenders = contenders,
+                                     .ncontenders = 3,
+                                     .sizes_bytes = &size_bytes,
+                                     .nsizes = 1,
+                                     .synth = CCL_SYNTH_OPTIONS_INIT,
+                                     .lower = CCL_LOWER_OPTIONS_INIT,
+                                     .sim = CCL_SIM_OPTIONS_INIT};
+    ccl_comparison_t *c = NULL;
+    options.sim.batches = 1;
+    ck_assert_int_eq(ccl_compare(NULL, topo, want, &options, &c, NULL), CCL_OK);
+    const ccl_compare_cell_t *cells = c->cells;
+    ck_assert_uint_eq(c->winner[0], 0);
+    ck_assert_double_gt(cells[1].time_s, cells[0].high_s * 1.03);
+    ck_assert_double_lt(cells[1].low_s, cells[0].time_s);
+    ck_assert(c->tie[0]);
+    ck_assert_double_gt(cells[2].time_s, cells[0].time_s * 1.3);
+    ck_assert_double_eq(cells[2].low_s, cells[2].time_s);
+    ccl_comparison_destroy(c);
+    for (uint32_t i = 0; i < 3; i++)
+        ccl_program_destroy(programs[i]);
+    ccl_schedule_destroy(schedule);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 START_TEST(test_threads) {
     static const ccl_contender_t contenders[] = {{.name = "ring"},
                                                  {.name = "tree"},
@@ -299,6 +354,7 @@ int main(void) {
     tcase_set_timeout(tcase, 0);
     tcase_add_test(tcase, test_winners);
     tcase_add_test(tcase, test_tie);
+    tcase_add_test(tcase, test_tie_by_a_slice);
     tcase_add_test(tcase, test_threads);
     tcase_add_test(tcase, test_notebook);
     tcase_add_test(tcase, test_own_program);
