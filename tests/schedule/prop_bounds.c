@@ -215,45 +215,81 @@ START_TEST(cuts_are_the_tightest) {
 }
 END_TEST
 
-/* A star of GPUs that are alike but for a group of one link in and one link out, which no vertex
- * stands for: the cuts around its two GPUs are not those around others. */
-START_TEST(groups_break_symmetry) {
-    enum { N = 26, INTO = 5, OUT_OF = 9 };
-    static const struct {
-        ccl_collective_kind_t kind;
-        double Bps; /* 4 GB/s into GPU 5 and out of GPU 9 over what must pass there */
-    } rows[] = {
-        {CCL_ALLGATHER, 4e9 * N / (N - 1)},
-        {CCL_REDUCESCATTER, 4e9 * N / (N - 1)},
-        {CCL_ALLTOALL, 4e9 * N / (N - 1)},
-        {CCL_BROADCAST, 4e9},
-        {CCL_REDUCE, 4e9},
-        {CCL_ALLREDUCE, 4e9},
-    };
-    ccl_topology_builder_t *b = ccl_topology_builder_create("star");
+/* Parts of some GPUs each on one switch, of 10 GB/s each, but one link into part `into` and one out
+ * of another share a group that no vertex stands for. Parts of several GPUs have a switch; part 0
+ * is joined by a wider link, and servers have half of the parts each. */
+static ccl_topology_t *alike_but_for_a_group(uint32_t parts, uint32_t gpus, uint32_t into,
+                                             double Bps) {
+    ccl_topology_builder_t *b = ccl_topology_builder_create("alike");
     ccl_topology_t *t = NULL;
-    ck_assert_int_eq(
-        ccl_topology_builder_device(b, "s", CCL_DEVICE_SWITCH, NULL, CCL_NONE, NULL, NULL, NULL),
-        CCL_OK);
-    for (uint32_t r = 0; r < N; r++) {
-        char id[16];
-        snprintf(id, sizeof id, "g%u", r);
-        ck_assert_int_eq(
-            ccl_topology_builder_device(b, id, CCL_DEVICE_GPU, NULL, r, NULL, NULL, NULL), CCL_OK);
-        ck_assert_int_eq(ccl_topology_builder_duplex(b, r + 1, 0, "nvlink", 10e9, 1e-6, 1, 0, NULL),
-                         CCL_OK);
+    ccl_status_t status;
+    uint32_t core = 0, links = 0, shared[2] = {0, 0}, rank = 0;
+    status = ccl_topology_builder_device(b, "core", CCL_DEVICE_SWITCH, NULL, CCL_NONE, NULL, &core,
+                                         NULL);
+    for (uint32_t p = 0; p < parts && status == CCL_OK; p++) {
+        uint32_t part = CCL_NONE, gpu = CCL_NONE;
+        const char *server = gpus == 1 ? NULL : 2 * p < parts ? "a" : "b";
+        char id[24];
+        snprintf(id, sizeof id, "s%u", p);
+        if (gpus > 1)
+            status = ccl_topology_builder_device(b, id, CCL_DEVICE_SWITCH, server, CCL_NONE, NULL,
+                                                 &part, NULL);
+        for (uint32_t g = 0; g < gpus && status == CCL_OK; g++) {
+            snprintf(id, sizeof id, "g%u.%u", p, g);
+            status = ccl_topology_builder_device(b, id, CCL_DEVICE_GPU, server, rank++, NULL, &gpu,
+                                                 NULL);
+            if (gpus == 1)
+                part = gpu;
+            else if (status == CCL_OK)
+                status =
+                    ccl_topology_builder_duplex(b, gpu, part, "nvlink", 20e9, 1e-6, 1, 0, NULL);
+            links += gpus > 1 ? 2 : 0;
+        }
+        if (status == CCL_OK)
+            status = ccl_topology_builder_duplex(
+                b, part, core, "nvlink", gpus > 1 && p == 0 ? 40e9 : 10e9, 1e-6, 1, 0, NULL);
+        if (p == into)
+            shared[0] = links + 1;
+        if (p == into + 1)
+            shared[1] = links;
+        links += 2;
     }
-    const uint32_t links[] = {2 * OUT_OF, 2 * INTO + 1};
-    ck_assert_int_eq(ccl_topology_builder_group(b, "g", 4e9, links, 2, NULL), CCL_OK);
+    ck_assert_int_eq(status, CCL_OK);
+    ck_assert_int_eq(ccl_topology_builder_group(b, "group", Bps, shared, 2, NULL), CCL_OK);
     ck_assert_int_eq(ccl_topology_builder_finish(b, &t, NULL), CCL_OK);
     ccl_topology_builder_destroy(b);
+    return t;
+}
+
+/* Cuts around the parts at such a group are not those around the others. */
+START_TEST(groups_break_symmetry) {
+    enum { N = 26 };
+    static const struct {
+        ccl_collective_kind_t kind;
+        uint32_t parts, gpus;
+        double group_Bps, Bps;
+        const char *why;
+    } rows[] = {
+        {CCL_ALLGATHER, N, 1, 4e9, 4e9 * N / (N - 1), "all but its own into one GPU"},
+        {CCL_REDUCESCATTER, N, 1, 4e9, 4e9 * N / (N - 1), "all but its own out of one GPU"},
+        {CCL_ALLTOALL, N, 1, 4e9, 4e9 * N / (N - 1), "all but its own into one GPU"},
+        {CCL_BROADCAST, N, 1, 4e9, 4e9, "all into one GPU"},
+        {CCL_REDUCE, N, 1, 4e9, 4e9, "all out of one GPU"},
+        {CCL_ALLREDUCE, N, 1, 4e9, 4e9, "a sum into one GPU"},
+        {CCL_ALLREDUCE, N, 1, 8e9, (10e9 * (N - 1) + 8e9) / (2 * (N - 1)),
+         "the partition into GPUs, of which one takes less"},
+        {CCL_ALLREDUCE, 8, 2, 3e9, 3e9, "a sum into two GPUs on a switch"},
+    };
     for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        ccl_topology_t *t =
+            alike_but_for_a_group(rows[i].parts, rows[i].gpus, 5, rows[i].group_Bps);
         ccl_bound_t bound = bound_of(t, rows[i].kind, 0);
-        ck_assert_msg(fabs(bound.bandwidth.Bps / rows[i].Bps - 1) < 1e-12, "%s: %.12g, not %.12g",
-                      ccl_collective_kind_name(rows[i].kind), bound.bandwidth.Bps, rows[i].Bps);
+        ck_assert_msg(fabs(bound.bandwidth.Bps / rows[i].Bps - 1) < 1e-12,
+                      "%s, %s: %.12g, not %.12g", ccl_collective_kind_name(rows[i].kind),
+                      rows[i].why, bound.bandwidth.Bps, rows[i].Bps);
         ccl_bound_fini(&bound);
+        ccl_topology_destroy(t);
     }
-    ccl_topology_destroy(t);
 }
 END_TEST
 
