@@ -228,7 +228,7 @@ static ccl_topology_t *alike_but_for_a_group(uint32_t parts, uint32_t gpus, uint
                                          NULL);
     for (uint32_t p = 0; p < parts && status == CCL_OK; p++) {
         uint32_t part = CCL_NONE, gpu = CCL_NONE;
-        const char *server = gpus == 1 ? NULL : 2 * p < parts ? "a" : "b";
+        const char *server = 2 * p < parts ? "a" : "b";
         char id[24];
         snprintf(id, sizeof id, "s%u", p);
         if (gpus > 1)
