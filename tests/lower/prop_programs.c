@@ -4,6 +4,7 @@
  * shapes. At task level with FIFOs of depth 1 and any number of micro-batches.
  */
 #include "random_schedule.h"
+#include "tests/topologies/topologies.h"
 
 #ifdef __SANITIZE_ADDRESS__
 enum { TRIALS = 7 }; /* ten times as slow */

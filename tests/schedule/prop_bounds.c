@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "schedule/schedule.h"
-#include "tests/base/main.h"
+#include "tests/topologies/topologies.h"
 
 enum { MOST = 9 };
 
@@ -172,8 +172,7 @@ START_TEST(partitions_have_links) {
     static const char *const specs[] = {"heteccl-h20-4x8+8x4", "dgx-h100",
                                         "servers:3 gpus:2 nvswitch=100GB/s nics:2x10GB/s"};
     for (size_t i = 0; i < CCL_ARRAY_LEN(specs); i++) {
-        ccl_topology_t *t = NULL;
-        ck_assert_int_eq(ccl_topology_read(NULL, specs[i], &t, NULL), CCL_OK);
+        ccl_topology_t *t = topology(specs[i]);
         ccl_bound_t b = bound_of(t, CCL_ALLREDUCE, 0);
         ck_assert_int_eq(b.bandwidth.proof, CCL_BOUND_PARTITION);
         check_partition(t, &b.bandwidth);
@@ -221,44 +220,34 @@ END_TEST
 static ccl_topology_t *alike_but_for_a_group(uint32_t parts, uint32_t gpus, uint32_t into,
                                              double Bps) {
     ccl_topology_builder_t *b = ccl_topology_builder_create("alike");
-    ccl_topology_t *t = NULL;
-    ccl_status_t status;
-    uint32_t core = 0, links = 0, shared[2] = {0, 0}, rank = 0;
-    status = ccl_topology_builder_device(b, "core", CCL_DEVICE_SWITCH, NULL, CCL_NONE, NULL, &core,
-                                         NULL);
-    for (uint32_t p = 0; p < parts && status == CCL_OK; p++) {
-        uint32_t part = CCL_NONE, gpu = CCL_NONE;
+    uint32_t core = add_device(b, "core", CCL_DEVICE_SWITCH, NULL, CCL_NONE);
+    uint32_t links = 0, shared[2] = {0, 0}, rank = 0;
+    for (uint32_t p = 0; p < parts; p++) {
+        uint32_t part = CCL_NONE;
         const char *server = 2 * p < parts ? "a" : "b";
         char id[24];
         snprintf(id, sizeof id, "s%u", p);
         if (gpus > 1)
-            status = ccl_topology_builder_device(b, id, CCL_DEVICE_SWITCH, server, CCL_NONE, NULL,
-                                                 &part, NULL);
-        for (uint32_t g = 0; g < gpus && status == CCL_OK; g++) {
+            part = add_device(b, id, CCL_DEVICE_SWITCH, server, CCL_NONE);
+        for (uint32_t g = 0; g < gpus; g++) {
             snprintf(id, sizeof id, "g%u.%u", p, g);
-            status = ccl_topology_builder_device(b, id, CCL_DEVICE_GPU, server, rank++, NULL, &gpu,
-                                                 NULL);
-            if (gpus == 1)
+            uint32_t gpu = add_device(b, id, CCL_DEVICE_GPU, server, rank++);
+            if (gpus == 1) {
                 part = gpu;
-            else if (status == CCL_OK)
-                status =
-                    ccl_topology_builder_duplex(b, gpu, part, "nvlink", 20e9, 1e-6, 1, 0, NULL);
-            links += gpus > 1 ? 2 : 0;
+                continue;
+            }
+            add_duplex(b, gpu, part, "nvlink", 20, 1);
+            links += 2;
         }
-        if (status == CCL_OK)
-            status = ccl_topology_builder_duplex(
-                b, part, core, "nvlink", gpus > 1 && p == 0 ? 40e9 : 10e9, 1e-6, 1, 0, NULL);
+        add_duplex(b, part, core, "nvlink", gpus > 1 && p == 0 ? 40 : 10, 1);
         if (p == into)
             shared[0] = links + 1;
         if (p == into + 1)
             shared[1] = links;
         links += 2;
     }
-    ck_assert_int_eq(status, CCL_OK);
-    ck_assert_int_eq(ccl_topology_builder_group(b, "group", Bps, shared, 2, NULL), CCL_OK);
-    ck_assert_int_eq(ccl_topology_builder_finish(b, &t, NULL), CCL_OK);
-    ccl_topology_builder_destroy(b);
-    return t;
+    MUST(ccl_topology_builder_group(b, "group", Bps, shared, 2, e));
+    return finish(b);
 }
 
 /* Cuts around the parts at such a group are not those around the others. */
@@ -303,10 +292,7 @@ START_TEST(launch_counts) {
         "\"latency\":\"2us\"}],"
         "\"transports\":{\"nvlink\":{\"overhead\":\"1us\"}},"
         "\"gpu_models\":{\"A\":{\"launch\":\"5us\"},\"B\":{\"launch\":\"70us\"}}}";
-    ccl_topology_t *t = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
-    ccl_status_t status = ccl_topology_read_text(NULL, "pair", text, sizeof text - 1, &t, &err);
-    ck_assert_msg(status == CCL_OK, "%s", err.text);
+    ccl_topology_t *t = topology_of(text);
     for (uint32_t root = 0; root < 2; root++) {
         ccl_bound_t bound = bound_of(t, CCL_BROADCAST, root);
         ck_assert_uint_eq(bound.latency.from, root);
@@ -324,13 +310,11 @@ START_TEST(demands) {
         "{\"source\":0,\"destinations\":[1],\"bytes\":3000000},"
         "{\"source\":2,\"destinations\":[1],\"bytes\":1000000}]}",
     };
-    ccl_topology_t *t = NULL;
+    ccl_topology_t *t = topology("servers:1 gpus:3 nvswitch=10GB/s,1us");
     ccl_collective_t *coll = NULL;
     ccl_bound_t b;
     ccl_error_t err = CCL_ERROR_INIT;
-    ccl_status_t status = ccl_topology_read(NULL, "servers:1 gpus:3 nvswitch=10GB/s,1us", &t, &err);
-    ck_assert_msg(status == CCL_OK, "%s", err.text);
-    status = ccl_demand_read_text("d", texts[0], strlen(texts[0]), &coll, &err);
+    ccl_status_t status = ccl_demand_read_text("d", texts[0], strlen(texts[0]), &coll, &err);
     ck_assert_msg(status == CCL_OK, "%s", err.text);
     ccl_bound_options_t options = CCL_BOUND_OPTIONS_INIT;
     options.size_bytes = coll->natural_bytes;
@@ -345,11 +329,10 @@ START_TEST(demands) {
 END_TEST
 
 START_TEST(refusals) {
-    ccl_topology_t *t = NULL;
+    ccl_topology_t *t = topology("dgx-a100");
     ccl_collective_t *coll = NULL;
     ccl_bound_t b;
     ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_int_eq(ccl_topology_read(NULL, "dgx-a100", &t, &err), CCL_OK);
     ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, 4, 1, 0, &coll, &err), CCL_OK);
     ck_assert_int_eq(ccl_bound(NULL, t, coll, NULL, &b, &err), CCL_ERR_INPUT);
     ck_assert_str_eq(err.text, "the collective has 4 ranks, topology dgx-a100 has 8");

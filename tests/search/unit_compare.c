@@ -1,18 +1,11 @@
 /* compare: winners, ties, who does not take part and why, threads do not matter, cancelling. */
 #include "search/search.h"
-#include "tests/base/main.h"
+#include "tests/topologies/topologies.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static ccl_topology_t *topology(const char *spec) {
-    ccl_topology_t *topo = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_msg(ccl_topology_read(NULL, spec, &topo, &err) == CCL_OK, "%s: %s", spec, err.text);
-    return topo;
-}
 
 static ccl_comparison_t *compare(const ccl_topology_t *topo, ccl_collective_kind_t kind,
                                  uint32_t threads, const ccl_contender_t *contenders,
@@ -105,13 +98,11 @@ START_TEST(test_tie_by_a_slice) {
         "\"LL128\":{\"latency\":\"60us\"}}}}}";
     const double size_bytes = 8e6 * (1 + 0.5e-6); /* 5 slices, and 4 a millionth below */
     static const char *const protos[] = {"LL", "Simple", "LL128"};
-    ccl_topology_t *topo = NULL;
+    ccl_topology_t *topo = topology_of(text);
     ccl_collective_t *want;
     ccl_schedule_t *schedule = NULL;
     ccl_contender_t contenders[3];
     ccl_program_t *programs[3];
-    ck_assert_int_eq(ccl_topology_read_text(NULL, "pair", text, sizeof text - 1, &topo, NULL),
-                     CCL_OK);
     ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, 2, 1, 0, &want, NULL), CCL_OK);
     ck_assert_int_eq(ccl_synthesize(NULL, "ring", topo, NULL, want, NULL, &schedule, NULL), CCL_OK);
     for (uint32_t i = 0; i < 3; i++) {

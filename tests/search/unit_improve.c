@@ -5,6 +5,7 @@
 
 #include "search/improve/moves.h"
 #include "search/search.h"
+#include "tests/topologies/topologies.h"
 
 static ccl_topology_t *topo;
 static ccl_routes_t *routes;
@@ -14,7 +15,7 @@ static ccl_schedule_t *make(const char *cluster, ccl_collective_kind_t kind, con
     ccl_collective_t *want = NULL;
     ccl_schedule_t *out = NULL;
     ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
-    ck_assert_msg(ccl_topology_read(NULL, cluster, &topo, &err) == CCL_OK, "%s", err.text);
+    topo = topology(cluster);
     routes = ccl_routes_create(topo);
     ck_assert_int_eq(ccl_collective_create(kind, topo->nranks, 1, 0, &want, NULL), CCL_OK);
     ck_assert_msg(ccl_synthesize(NULL, with, topo, routes, want, &options, &out, &err) == CCL_OK,

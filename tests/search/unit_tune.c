@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "search/search.h"
+#include "tests/topologies/topologies.h"
 
 static const double sizes[] = {65536, 4194304};
 
@@ -21,7 +22,7 @@ static ccl_tuning_t *tune(const char *cluster, const char *const *knobs, ccl_str
     ccl_ctx_t ctx = CCL_CTX_INIT;
     ccl_tune_options_t options = CCL_TUNE_OPTIONS_INIT;
     ctx.threads = threads;
-    ck_assert_msg(ccl_topology_read(NULL, cluster, &topo, &err) == CCL_OK, "%s", err.text);
+    topo = topology(cluster);
     ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, topo->nranks, 1, 0, &want, NULL), CCL_OK);
     ck_assert_int_eq(ccl_space_create(&space, &err), CCL_OK);
     for (; *knobs; knobs++)
@@ -214,7 +215,7 @@ START_TEST(test_interrupted) {
     ccl_ctx_t ctx = CCL_CTX_INIT;
     ctx.cancel = &cancel;
     ccl_tune_options_t options = CCL_TUNE_OPTIONS_INIT;
-    ck_assert_int_eq(ccl_topology_read(NULL, RAILS, &topo, &err), CCL_OK);
+    topo = topology(RAILS);
     ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, topo->nranks, 1, 0, &want, NULL), CCL_OK);
     ck_assert_int_eq(ccl_space_create(&space, &err), CCL_OK);
     options.space = space;

@@ -3,7 +3,7 @@
 #define CCL_TESTS_SYNTH_COMMON_H
 
 #include "synth/synth.h"
-#include "tests/base/main.h"
+#include "tests/topologies/topologies.h"
 
 #include <check.h>
 #include <dirent.h>
@@ -11,14 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static inline ccl_topology_t *topology(const char *spec) {
-    ccl_topology_t *topo = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
-    ccl_status_t status = ccl_topology_read(NULL, spec, &topo, &err);
-    ck_assert_msg(status == CCL_OK, "%s: %s", spec, err.text);
-    return topo;
-}
 
 static inline ccl_collective_t *collective(ccl_collective_kind_t kind, uint32_t n, uint32_t root) {
     ccl_collective_t *coll = NULL;
