@@ -303,6 +303,49 @@ START_TEST(launch_counts) {
 }
 END_TEST
 
+/* Groups of any links, which share some: what a bound says of them is never below what all sets
+ * say. */
+START_TEST(any_groups) {
+    ccl_rng_t rng;
+    uint32_t tight = 0, cases = 0;
+    ccl_rng_init(&rng, 29);
+    for (int round = 0; round < 150; round++) {
+        uint32_t gpus = 3 + ccl_rng_below(&rng, 3);
+        ccl_topology_builder_t *b = with_gpus("random", gpus);
+        uint32_t sw = add_device(b, "s", CCL_DEVICE_SWITCH, NULL, CCL_NONE), links = 0;
+        for (uint32_t r = 0; r < gpus; r++) {
+            add_duplex(b, r, sw, "nvlink", (1 + ccl_rng_below(&rng, 12)) * 2.5, 1);
+            add_duplex(b, r, (r + 1) % gpus, "nvlink", (1 + ccl_rng_below(&rng, 12)) * 2.5, 1);
+            links += 4;
+        }
+        for (uint32_t g = 0; g < 3; g++) {
+            uint32_t list[80], len = 0;
+            char name[16];
+            for (uint32_t l = 0; l < links; l++)
+                if (ccl_rng_below(&rng, 3) == 0)
+                    list[len++] = l;
+            snprintf(name, sizeof name, "g%u", g);
+            if (len > 0)
+                MUST(ccl_topology_builder_group(b, name, (1 + ccl_rng_below(&rng, 12)) * 2.5e9,
+                                                list, len, e));
+        }
+        ccl_topology_t *t = finish(b);
+        for (size_t k = 0; k < CCL_ARRAY_LEN(by_cuts); k++) {
+            ccl_bound_t bound = bound_of(t, by_cuts[k], 0);
+            double want = brute(t, by_cuts[k], 0);
+            ck_assert_msg(bound.bandwidth.Bps >= want * (1 - 1e-12),
+                          "%s: %.17g, all sets say %.17g", ccl_collective_kind_name(by_cuts[k]),
+                          bound.bandwidth.Bps, want);
+            tight += bound.bandwidth.Bps <= want * (1 + 1e-12);
+            cases++;
+            ccl_bound_fini(&bound);
+        }
+        ccl_topology_destroy(t);
+    }
+    ck_assert_uint_gt(tight, cases / 10);
+}
+END_TEST
+
 /* With one demand each, the bound of a demand is that of the collective. */
 START_TEST(demands) {
     static const char *const texts[] = {
@@ -347,6 +390,7 @@ int main(void) {
     tcase_set_timeout(tc, 110);
     tcase_add_test(tc, cuts_are_the_tightest);
     tcase_add_test(tc, partitions_have_links);
+    tcase_add_test(tc, any_groups);
     tcase_add_test(tc, groups_break_symmetry);
     tcase_add_test(tc, launch_counts);
     tcase_add_test(tc, demands);
