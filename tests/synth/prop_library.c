@@ -4,14 +4,16 @@
  * collective it supports: routes exist, schedule and program verify.
  */
 #include "common.h"
+#include "tests/base/nightly.h"
 
+/* Searches take nearly all of the time: at night on the larger ones too, for every kind, all of
+   five that come in turn, for every change one. Sanitizers are ten times as slow. */
 #ifdef __SANITIZE_ADDRESS__
-/* Ten times as slow: the plain build searches on the larger ones, for every kind, three of five;
-   here one of five searches in turn. */
-enum { SEARCHED_RANKS = 16, ALL_KINDS_RANKS = 8, OF_FIVE = 1 };
+enum { NIGHTLY_RANKS = 16, ALL_KINDS_RANKS = 8, NIGHTLY_OF_FIVE = 2 };
 #else
-enum { SEARCHED_RANKS = 64, ALL_KINDS_RANKS = 16, OF_FIVE = 3 };
+enum { NIGHTLY_RANKS = 64, ALL_KINDS_RANKS = 16, NIGHTLY_OF_FIVE = 5 };
 #endif
+enum { SEARCHED_RANKS = 16, OF_FIVE = 1 };
 
 START_TEST(test_library) {
     ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
@@ -35,9 +37,9 @@ START_TEST(test_library) {
                 if (topo->nranks > ALL_KINDS_RANKS && (*ops)->by_size && kind != CCL_ALLGATHER &&
                     (kind != CCL_ALLREDUCE || topo->nranks > 32))
                     continue; /* searching takes its time, and differs little between kinds */
-                if (topo->nranks > SEARCHED_RANKS && (*ops)->by_size)
+                if (topo->nranks > (nightly() ? NIGHTLY_RANKS : SEARCHED_RANKS) && (*ops)->by_size)
                     continue;
-                if ((*ops)->by_size && searches++ % 5 >= OF_FIVE)
+                if ((*ops)->by_size && searches++ % 5 >= (nightly() ? NIGHTLY_OF_FIVE : OF_FIVE))
                     continue;
                 /* Each way of lowering in turn; large ones as compare does. */
                 unsigned way = topo->nranks > 16 ? 1 : 1u << turn++ % 4;
