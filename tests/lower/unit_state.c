@@ -114,10 +114,14 @@ START_TEST(tolerances) {
         ccl_lower_options_t options = CCL_LOWER_OPTIONS_INIT;
         ccl_schedule_t *schedule = NULL;
         ccl_program_t *plain = NULL, *merged = NULL;
-        ck_assert_int_eq(ccl_synthesize(NULL, "recursive", topo, NULL, want, NULL, &schedule, NULL),
-                         CCL_OK);
+        ccl_synth_options_t synth = CCL_SYNTH_OPTIONS_INIT;
+        synth.size_bytes = 256 << 20;
+        ck_assert_int_eq(
+            ccl_synthesize(NULL, rows[i].name, topo, NULL, want, &synth, &schedule, NULL), CCL_OK);
         options.topo = topo;
         options.size_bytes = 64 << 20;
+        options.granularity = rows[i].granularity;
+        options.no_fuse = rows[i].granularity == CCL_GRANULARITY_TASK;
         ck_assert_int_eq(ccl_lower(NULL, schedule, &options, &plain, NULL), CCL_OK);
         options.allocation = CCL_ALLOCATE_STATE;
         ck_assert_int_eq(ccl_lower(NULL, schedule, &options, &merged, NULL), CCL_OK);
