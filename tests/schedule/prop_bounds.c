@@ -303,6 +303,37 @@ START_TEST(launch_counts) {
 }
 END_TEST
 
+/* A hop has the constants of its route's kind: net before pcie before that of the first link. */
+START_TEST(kinds_of_hops) {
+    static const struct {
+        const char *first, *second;
+        double us; /* 1 and 2 of the links, and the transport's */
+    } rows[] = {{"nvlink", "nvlink", 3 + 7},
+                {"nvlink", "pcie", 3 + 40},
+                {"pcie", "nvlink", 3 + 40},
+                {"pcie", "net", 3 + 500}};
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        static const char *const kinds[] = {"nvlink", "pcie", "net"};
+        static const double latency_us[] = {7, 40, 500};
+        ccl_topology_builder_t *b = with_gpus("hops", 2);
+        uint32_t sw = add_device(b, "s", CCL_DEVICE_SWITCH, NULL, CCL_NONE);
+        add_duplex(b, 0, sw, rows[i].first, 10, 1);
+        add_duplex(b, sw, 1, rows[i].second, 10, 2);
+        for (size_t k = 0; k < CCL_ARRAY_LEN(kinds); k++) {
+            ccl_transport_spec_t spec = {.kind = kinds[k], .given = CCL_TRANSPORT_LATENCY};
+            spec.given |= CCL_TRANSPORT_OVERHEAD;
+            spec.value.latency_s = latency_us[k] * 1e-6;
+            MUST(ccl_topology_builder_transport(b, &spec, e));
+        }
+        ccl_topology_t *t = finish(b);
+        ccl_bound_t bound = bound_of(t, CCL_BROADCAST, 0);
+        ck_assert_double_eq_tol(bound.latency.latency_s * 1e6, rows[i].us, 1e-9);
+        ccl_bound_fini(&bound);
+        ccl_topology_destroy(t);
+    }
+}
+END_TEST
+
 /* Groups of any links, which share some: what a bound says of them is never below what all sets
  * say. */
 START_TEST(any_groups) {
@@ -393,6 +424,7 @@ int main(void) {
     tcase_add_test(tc, any_groups);
     tcase_add_test(tc, groups_break_symmetry);
     tcase_add_test(tc, launch_counts);
+    tcase_add_test(tc, kinds_of_hops);
     tcase_add_test(tc, demands);
     tcase_add_test(tc, refusals);
     suite_add_tcase(suite, tc);
