@@ -7,7 +7,7 @@
 #include "tests/base/nightly.h"
 
 #ifdef __SANITIZE_ADDRESS__
-enum { TRIALS = 5, NIGHTLY_TRIALS = 10 }; /* ten times as slow */
+enum { TRIALS = 7, NIGHTLY_TRIALS = 14 }; /* ten times as slow */
 #else
 enum { TRIALS = 10, NIGHTLY_TRIALS = 60 };
 #endif

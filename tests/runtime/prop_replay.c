@@ -122,7 +122,7 @@ START_TEST(test_replay) {
     ck_assert_uint_gt(seen.shared, done / 70);
     ck_assert_uint_gt(seen.ragged, done / 70);
     ck_assert_uint_lt(seen.blocked, done / 4);
-    ck_assert_uint_gt(seen.items, 700 * done);
+    ck_assert_uint_gt(seen.items, 715 * done);
     if (getenv("CCL_TEST_TALK"))
         printf("deps %u scratch %u channels %u in place %u unequal %u shared %u blocked %u ragged "
                "%u items %llu\n",
