@@ -81,7 +81,8 @@ endfunction()
 
 # ccl_add_tests(MODULE [DEPS module...]): every KIND_CASE.c of this folder is a test KIND.MODULE.CASE. A first line
 # "// timeout: S" raises its limit and lets it begin first. Modules above its own that a case may use are DEPS, and named in
-# tests/house/layers.sh.
+# tests/house/layers.sh. A case that includes tests/base/nightly.h is also the test KIND.MODULE.CASE.nightly, with the
+# label nightly alone and six times the limit: it does all of its work there, and enough for every change elsewhere.
 function(ccl_add_tests module)
   cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
   file(GLOB cases CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_*.c)
@@ -98,6 +99,13 @@ function(ccl_add_tests module)
     ccl_add_test(${kind}.${module}.${rest} SOURCES ${case} DEPS ${module} ${ARG_DEPS} TIMEOUT ${timeout})
     if(first) # the long ones begin first, so that none is left alone at the end
       set_tests_properties(${kind}.${module}.${rest} PROPERTIES COST ${timeout})
+    endif()
+    file(STRINGS ${case} more LIMIT_COUNT 1 REGEX "^#include \"tests/base/nightly.h\"")
+    if(more)
+      add_test(NAME ${kind}.${module}.${rest}.nightly COMMAND test_${kind}_${module}_${rest})
+      math(EXPR long "6 * ${timeout}")
+      set_tests_properties(${kind}.${module}.${rest}.nightly PROPERTIES LABELS nightly TIMEOUT ${long} COST ${long}
+                           SKIP_RETURN_CODE 77 ENVIRONMENT "CK_FORK=no;CCL_NIGHTLY=1")
     endif()
   endforeach()
 endfunction()

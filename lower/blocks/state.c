@@ -259,20 +259,6 @@ static bool team_add(state_t *s, uint32_t index, uint32_t t, const span_t *spans
     return true;
 }
 
-/** Executors take one peer to send to, one to receive from, one channel. */
-static bool fits_executor(const state_t *s, const team_t *team, uint32_t t) {
-    const ccl_tb_t *tb = &s->p->tbs[t];
-    for (uint32_t q = team->first_tb; q != CCL_NONE; q = s->next_tb[q]) {
-        const ccl_tb_t *o = &s->p->tbs[q];
-        bool moves = o->send_peer != CCL_NONE || o->recv_peer != CCL_NONE;
-        bool both = (o->send_peer != CCL_NONE && tb->send_peer != CCL_NONE) ||
-                    (o->recv_peer != CCL_NONE && tb->recv_peer != CCL_NONE);
-        if (both || (moves && o->channel != tb->channel))
-            return false;
-    }
-    return true;
-}
-
 typedef struct begun {
     double start_s;
     uint32_t tb;
@@ -317,8 +303,7 @@ static ccl_status_t make_teams(state_t *s, double tolerance, ccl_error_t *err) {
                 const team_t *team = &s->teams[g];
                 double over_s = overlap(team, spans, k, fmin(allowed_s, least_s));
                 double last_s = team->nspans ? team->spans[team->nspans - 1].end_s : 0;
-                if (over_s > allowed_s ||
-                    (s->options->executor != CCL_EXECUTOR_ANY && !fits_executor(s, team, t)))
+                if (over_s > allowed_s)
                     continue;
                 if (over_s < least_s || (over_s == least_s && last_s > latest_s)) {
                     least_s = over_s;

@@ -3,6 +3,7 @@
 
 #include "synth/synth.h"
 #include "tests/draw/svg.h"
+#include "tests/topologies/topologies.h"
 
 typedef struct ran {
     ccl_topology_t *topo;
@@ -20,7 +21,7 @@ static ran_t ran(const char *spec, ccl_collective_kind_t kind, const char *with,
     ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
     ccl_error_t err = CCL_ERROR_INIT;
 
-    ck_assert_int_eq(ccl_topology_read(NULL, spec, &r.topo, &err), CCL_OK);
+    r.topo = topology(spec);
     ck_assert_int_eq(ccl_collective_create(kind, r.topo->nranks, 1, 0, &coll, NULL), CCL_OK);
     ck_assert_msg(ccl_synthesize(NULL, with, r.topo, NULL, coll, NULL, &schedule, &err) == CCL_OK,
                   "%s", err.text);

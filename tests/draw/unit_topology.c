@@ -1,5 +1,6 @@
 /* Pictures of clusters: what is drawn, what is folded, three formats, hostile names. */
 #include "tests/draw/svg.h"
+#include "tests/topologies/topologies.h"
 
 static const struct {
     const char *spec;
@@ -16,14 +17,6 @@ static const struct {
      "GPUs linked to each other by two widths"},
 };
 
-static ccl_topology_t *cluster(const char *spec) {
-    ccl_topology_t *topo = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
-
-    ck_assert_msg(ccl_topology_read(NULL, spec, &topo, &err) == CCL_OK, "%s", err.text);
-    return topo;
-}
-
 static ccl_picture_t *picture_of(const ccl_topology_t *topo,
                                  const ccl_draw_topology_options_t *options) {
     ccl_picture_t *picture = NULL;
@@ -33,7 +26,7 @@ static ccl_picture_t *picture_of(const ccl_topology_t *topo,
 }
 
 START_TEST(structure) {
-    ccl_topology_t *topo = cluster(rows[_i].spec);
+    ccl_topology_t *topo = topology(rows[_i].spec);
     svg_t *svg = svg_read(picture_of(topo, NULL));
 
     ck_assert_msg(svg_count(svg, "gpu") == rows[_i].gpus, "%s: %u GPUs", rows[_i].why,
@@ -52,7 +45,7 @@ START_TEST(structure) {
 END_TEST
 
 START_TEST(heat) {
-    ccl_topology_t *topo = cluster("syccl-h800-512");
+    ccl_topology_t *topo = topology("syccl-h800-512");
     ccl_link_use_t *uses = calloc(topo->nlinks, sizeof(*uses));
     ccl_draw_topology_options_t options = CCL_DRAW_TOPOLOGY_OPTIONS_INIT;
     svg_t *svg;
@@ -85,7 +78,7 @@ static uint32_t big_endian(const char *at) {
 }
 
 START_TEST(formats) {
-    ccl_topology_t *topo = cluster("heteccl-h20-4+8");
+    ccl_topology_t *topo = topology("heteccl-h20-4+8");
     ccl_picture_t *one = picture_of(topo, NULL);
     ccl_picture_t *two = picture_of(topo, NULL);
     ccl_error_t err = CCL_ERROR_INIT;
@@ -161,7 +154,7 @@ END_TEST
 START_TEST(library) {
     /* Every cluster can be drawn, and nothing stands outside of its picture. */
     for (const ccl_library_entry_t *entry = ccl_topology_library(); entry->name; entry++) {
-        ccl_topology_t *topo = cluster(entry->name);
+        ccl_topology_t *topo = topology(entry->name);
         svg_t *svg = svg_read(picture_of(topo, NULL));
 
         ck_assert_msg(svg_count(svg, "gpu") > 0 && svg->width <= 1600, "%s", entry->name);

@@ -4,6 +4,7 @@
  * connections, contended links and groups allow, not fuller.
  */
 #include "tests/synth/common.h"
+#include "tests/base/nightly.h"
 #include "lower/order/order.h"
 
 static const char *const specs[] = {
@@ -437,7 +438,7 @@ int main(void) {
     TCase *tcase = tcase_create("order");
     tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, test_synthesizers, 0, (int)CCL_ARRAY_LEN(specs));
-    tcase_add_loop_test(tcase, test_gossip, 0, 20);
+    tcase_add_loop_test(tcase, test_gossip, 0, nightly() ? 100 : 10);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

@@ -4,11 +4,12 @@
  * shapes. At task level with FIFOs of depth 1 and any number of micro-batches.
  */
 #include "random_schedule.h"
+#include "tests/base/nightly.h"
 
 #ifdef __SANITIZE_ADDRESS__
-enum { TRIALS = 7 }; /* ten times as slow */
+enum { TRIALS = 7, NIGHTLY_TRIALS = 14 }; /* ten times as slow */
 #else
-enum { TRIALS = 15 };
+enum { TRIALS = 10, NIGHTLY_TRIALS = 60 };
 #endif
 
 static const struct {
@@ -128,13 +129,14 @@ START_TEST(test_random) {
     counts_t counts = {0};
     ccl_rng_t rng;
     ccl_rng_init(&rng, 77 + (uint64_t)_i);
-    for (uint32_t trial = 0; trial < TRIALS; trial++) {
+    uint32_t trials = nightly() ? NIGHTLY_TRIALS : TRIALS;
+    for (uint32_t trial = 0; trial < trials; trial++) {
         ccl_schedule_t *schedule =
             random_schedule(&rng, kinds[trial % CCL_ARRAY_LEN(kinds)], topo->nranks);
         check_every_way(&rng, schedule, topo, routes, spec, &counts);
         ccl_schedule_destroy(schedule);
     }
-    ck_assert_uint_gt(counts.lowered, TRIALS * 18);
+    ck_assert_uint_gt(counts.lowered, trials * 18);
     ck_assert_uint_gt(counts.several, 5);
     ck_assert(_i == 0 || _i == 3 || counts.spread > 0); /* of one kind: nothing to spread */
     ccl_routes_destroy(routes);

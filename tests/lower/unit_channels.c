@@ -270,6 +270,76 @@ START_TEST(test_capacity) {
 }
 END_TEST
 
+/* Eight chunks of rank 1 over rank 0 to rank 2. */
+static ccl_schedule_t *to_and_fro(void) {
+    ccl_collective_t *coll = NULL;
+    ccl_schedule_t *out = NULL;
+    ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, 3, 8, 0, &coll, NULL), CCL_OK);
+    ccl_schedule_builder_t *b = ccl_schedule_builder_create("s", coll);
+    for (uint32_t j = 0; j < 8; j++) { /* b -> a -> c */
+        ccl_schedule_builder_add(b, (ccl_transfer_t){1, 0, 8 + j, 0, 0, 0, 0});
+        ccl_schedule_builder_add(b, (ccl_transfer_t){0, 2, 8 + j, 1, 0, 0, 0});
+    }
+    ck_assert_int_eq(ccl_schedule_builder_finish(b, &out, NULL), CCL_OK);
+    return out;
+}
+
+/* Of two routes that are alike the schedule chose one by its channel: so do all that it becomes. */
+START_TEST(test_capacity_routes) {
+    ccl_topology_builder_t *b = with_gpus("t", 3);
+    ccl_lower_options_t options = CCL_LOWER_OPTIONS_INIT;
+    made_t m = {0};
+    uint32_t blocks = 0;
+    add_duplex(b, 0, 1, "nvlink", 100, 0);
+    add_duplex(b, 0, 1, "nvlink", 100, 0);
+    add_duplex(b, 0, 2, "net", 10, 0);
+    m.topo = finish(b);
+    m.schedule = to_and_fro();
+    options.allocation = CCL_ALLOCATE_CAPACITY;
+    options.no_fuse = true;
+    options.size_bytes = 1 << 20;
+    lower(&m, &options);
+    ccl_routes_t *routes = ccl_routes_create(m.topo);
+    ck_assert_uint_eq(ccl_routes_width(routes, 1, 0), 2);
+    const ccl_route_t *first = NULL, *route = NULL;
+    ck_assert_int_eq(ccl_routes_get(routes, 1, 0, 0, &first, NULL), CCL_OK);
+    for (uint32_t t = m.program->rank_first_tb[1]; t < m.program->rank_first_tb[2]; t++) {
+        blocks += m.program->tbs[t].send_peer == 0;
+        ck_assert_int_eq(ccl_routes_get(routes, 1, 0, m.program->tbs[t].channel, &route, NULL),
+                         CCL_OK);
+        ck_assert_uint_eq(route->links[0], first->links[0]);
+    }
+    ck_assert_uint_eq(blocks, 8);
+    ccl_routes_destroy(routes);
+    done(&m);
+}
+END_TEST
+
+/* Lanes are those of a route's narrowest link. One of 24 GB/s is two times as fast as the network;
+   four of 6 GB/s are slower each, and ask for a channel each. */
+START_TEST(test_capacity_lanes) {
+    for (uint32_t lanes = 1; lanes <= 4; lanes += 3) {
+        ccl_topology_builder_t *b = with_gpus("t", 3);
+        uint32_t sw = add_device(b, "s", CCL_DEVICE_SWITCH, NULL, CCL_NONE), blocks = 0;
+        ccl_lower_options_t options = CCL_LOWER_OPTIONS_INIT;
+        made_t m = {0};
+        MUST(ccl_topology_builder_duplex(b, 1, sw, "nvlink", 100e9, 0, 1, 0, e));
+        MUST(ccl_topology_builder_duplex(b, sw, 0, "nvlink", 24e9, 0, lanes, 0, e));
+        add_duplex(b, 0, 2, "net", 10, 0);
+        m.topo = finish(b);
+        m.schedule = to_and_fro();
+        options.allocation = CCL_ALLOCATE_CAPACITY;
+        options.no_fuse = true;
+        options.size_bytes = 1 << 30; /* latencies do not count */
+        lower(&m, &options);
+        for (uint32_t t = m.program->rank_first_tb[1]; t < m.program->rank_first_tb[2]; t++)
+            blocks += m.program->tbs[t].send_peer == 0;
+        ck_assert_uint_eq(blocks, lanes == 1 ? 2 : 4);
+        done(&m);
+    }
+}
+END_TEST
+
 START_TEST(test_capacity_limits) {
     static const struct {
         const char *nvlink; /* of the transport of that name */
@@ -287,7 +357,6 @@ START_TEST(test_capacity_limits) {
     for (size_t k = 0; k < CCL_ARRAY_LEN(rows); k++) {
         char json[2000], sms[40] = "";
         made_t m = {0};
-        ccl_error_t err = CCL_ERROR_INIT;
         ccl_lower_options_t options = CCL_LOWER_OPTIONS_INIT;
         if (rows[k].sms)
             snprintf(sms, sizeof sms, "{\"sms\": %u}", rows[k].sms);
@@ -301,17 +370,8 @@ START_TEST(test_capacity_limits) {
                  "{\"from\": \"a\", \"to\": \"c\", \"kind\": \"net\", \"bandwidth\": \"10GB/s\"}],"
                  "\"transports\": {\"nvlink\": %s}, \"gpu_models\": {\"G\": %s}}",
                  rows[k].nvlink, *sms ? sms : "{}");
-        ck_assert_msg(ccl_topology_read_text(NULL, "t", json, strlen(json), &m.topo, &err) ==
-                          CCL_OK,
-                      "%s", err.text);
-        ccl_collective_t *coll = NULL;
-        ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, 3, 8, 0, &coll, NULL), CCL_OK);
-        ccl_schedule_builder_t *b = ccl_schedule_builder_create("s", coll);
-        for (uint32_t j = 0; j < 8; j++) { /* b -> a -> c, c -> a -> b */
-            ccl_schedule_builder_add(b, (ccl_transfer_t){1, 0, 8 + j, 0, 0, 0, 0});
-            ccl_schedule_builder_add(b, (ccl_transfer_t){0, 2, 8 + j, 1, 0, 0, 0});
-        }
-        ck_assert_int_eq(ccl_schedule_builder_finish(b, &m.schedule, NULL), CCL_OK);
+        m.topo = topology_of(json);
+        m.schedule = to_and_fro();
         options.allocation = CCL_ALLOCATE_CAPACITY;
         options.no_fuse = true;
         options.size_bytes = 1 << 20;
@@ -337,6 +397,8 @@ int main(void) {
     tcase_add_loop_test(tcase, test_refusals, 0, (int)CCL_ARRAY_LEN(refusals));
     tcase_add_test(tcase, test_bad_options);
     tcase_add_test(tcase, test_capacity);
+    tcase_add_test(tcase, test_capacity_routes);
+    tcase_add_test(tcase, test_capacity_lanes);
     tcase_add_test(tcase, test_capacity_limits);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

@@ -121,7 +121,6 @@ static const struct {
 START_TEST(test_fit) {
     char json[1000];
     ccl_topology_t *topo = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
     ccl_lower_options_t options = CCL_LOWER_OPTIONS_INIT;
     options.proto = fits[_i].proto;
     snprintf(json, sizeof json,
@@ -130,8 +129,7 @@ START_TEST(test_fit) {
              "{\"id\": \"b\", \"kind\": \"gpu\", \"rank\": 1}], \"links\": [{\"from\": \"a\","
              "\"to\": \"b\", \"kind\": \"nvlink\", \"bandwidth\": \"1GB/s\"}], \"transports\": %s}",
              fits[_i].transports);
-    ck_assert_msg(ccl_topology_read_text(NULL, "t", json, strlen(json), &topo, &err) == CCL_OK,
-                  "%s", err.text);
+    topo = topology_of(json);
     ccl_i_lower_fit(&options, topo);
     ck_assert_msg(options.slots == fits[_i].slots, "%s: %u", fits[_i].why, options.slots);
     ck_assert_msg(options.no_fuse == fits[_i].no_fuse, "%s", fits[_i].why);

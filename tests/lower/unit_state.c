@@ -95,6 +95,48 @@ START_TEST(merges) {
 }
 END_TEST
 
+/* Between most and least overlap: what merges well at one tolerance does not at those beside it. */
+START_TEST(tolerances) {
+    static const struct {
+        const char *name;
+        ccl_collective_kind_t kind;
+        ccl_granularity_t granularity;
+        uint32_t most;
+        const char *why;
+    } rows[] = {
+        {"greedy", CCL_ALLTOALL, CCL_GRANULARITY_TASK, 66, "3 %: 74 blocks without it"},
+        {"recursive", CCL_REDUCESCATTER, CCL_GRANULARITY_ALGORITHM, 36, "1 %: 45 without it"},
+        {"recursive", CCL_ALLGATHER, CCL_GRANULARITY_ALGORITHM, 36, "0.3 %: 45 without it"},
+    };
+    ccl_topology_t *topo = topology("heteccl-h20-4+8");
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        ccl_collective_t *want = collective(rows[i].kind, topo->nranks, 0);
+        ccl_lower_options_t options = CCL_LOWER_OPTIONS_INIT;
+        ccl_schedule_t *schedule = NULL;
+        ccl_program_t *plain = NULL, *merged = NULL;
+        ccl_synth_options_t synth = CCL_SYNTH_OPTIONS_INIT;
+        synth.size_bytes = 256 << 20;
+        ck_assert_int_eq(
+            ccl_synthesize(NULL, rows[i].name, topo, NULL, want, &synth, &schedule, NULL), CCL_OK);
+        options.topo = topo;
+        options.size_bytes = 64 << 20;
+        options.granularity = rows[i].granularity;
+        options.no_fuse = rows[i].granularity == CCL_GRANULARITY_TASK;
+        ck_assert_int_eq(ccl_lower(NULL, schedule, &options, &plain, NULL), CCL_OK);
+        options.allocation = CCL_ALLOCATE_STATE;
+        ck_assert_int_eq(ccl_lower(NULL, schedule, &options, &merged, NULL), CCL_OK);
+        ck_assert_msg(busiest(merged) <= rows[i].most, "%s: %u blocks of %u", rows[i].why,
+                      busiest(merged), busiest(plain));
+        ck_assert_double_le(run_s(&options, merged), 1.01 * run_s(&options, plain));
+        ccl_program_destroy(plain);
+        ccl_program_destroy(merged);
+        ccl_schedule_destroy(schedule);
+        ccl_collective_destroy(want);
+    }
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 typedef struct beside {
     const char *cluster;
     double size_bytes;
@@ -154,6 +196,7 @@ int main(void) {
     Suite *suite = suite_create("synth.state");
     TCase *all = tcase_create("all");
     tcase_add_test(all, merges);
+    tcase_add_test(all, tolerances);
     tcase_add_loop_test(all, keeps_up, 0, (int)CCL_ARRAY_LEN(BESIDE));
     suite_add_tcase(suite, all);
     return run_suite(suite);

@@ -1,6 +1,7 @@
 /* From a topology and a collective to a proven program and its run. */
 #include "make/make.h"
 #include "tests/synth/common.h"
+#include "tests/topologies/topologies.h"
 
 #define CLUSTER "servers:2 gpus:4 nvswitch=300GB/s,1us nics:4x50GB/s,2us"
 

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "models/models.h"
-#include "tests/base/main.h"
+#include "tests/topologies/topologies.h"
 
 static const char text[] =
     "{\"format\":\"ccllab-topology-1\",\"devices\":["
@@ -24,16 +24,8 @@ static const char text[] =
     "\"holds_tb\":false}}},\"net\":{\"latency\":\"4us\"}},"
     "\"gpu_models\":{\"M\":{\"reduce_rate\":\"10GB/s\",\"launch\":\"5us\"}}}";
 
-static ccl_topology_t *cluster(void) {
-    ccl_topology_t *t = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_msg(ccl_topology_read_json(NULL, "t", text, sizeof text - 1, &t, &err) == CCL_OK,
-                  "%s", err.text);
-    return t;
-}
-
 START_TEST(transports) {
-    ccl_topology_t *t = cluster();
+    ccl_topology_t *t = topology_of(text);
     ccl_transport_t simple = ccl_model_transport(t, "nvlink", "Simple");
     ck_assert(simple.overhead_s == 1e-6 && simple.latency_s == 2e-6 && simple.tb_rate_Bps == 20e9);
     ck_assert(simple.slice_bytes == 1048576 && isinf(simple.piece_bytes) && simple.slices == 1);
@@ -84,7 +76,7 @@ START_TEST(route_kinds) {
         {1, 2, "pcie", "upi, then pcie: pcie wins"},
         {2, 1, "pcie", "pcie, then upi"},
     };
-    ccl_topology_t *t = cluster();
+    ccl_topology_t *t = topology_of(text);
     ccl_routes_t *r = ccl_routes_create(t);
     for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
         const ccl_route_t *route = NULL;
@@ -97,7 +89,7 @@ START_TEST(route_kinds) {
 END_TEST
 
 START_TEST(gpus) {
-    ccl_topology_t *t = cluster();
+    ccl_topology_t *t = topology_of(text);
     ccl_gpu_model_t plain = ccl_model_gpu(t, 0), m = ccl_model_gpu(t, 1);
     ck_assert(isinf(plain.reduce_rate_Bps) && isinf(plain.copy_rate_Bps) && plain.launch_s == 0);
     ck_assert(m.reduce_rate_Bps == 10e9 && isinf(m.copy_rate_Bps) && m.launch_s == 5e-6);
@@ -126,7 +118,7 @@ START_TEST(tau) {
         {"the narrowest link: net 25 GB/s, 2 + 3 + 4 us", 0, 2, "Simple", 1e6, false, 9e-6 + 40e-6},
         {"nothing to send costs alpha", 0, 2, "Simple", 0, true, 9e-6},
     };
-    ccl_topology_t *t = cluster();
+    ccl_topology_t *t = topology_of(text);
     ccl_routes_t *r = ccl_routes_create(t);
     for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
         const ccl_route_t *route = NULL;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "models/models.h"
-#include "tests/base/main.h"
+#include "tests/topologies/topologies.h"
 
 /* Every cut of small random networks; then capacities are raised and the flow goes on. */
 START_TEST(flow_is_the_least_cut) {
@@ -52,28 +52,12 @@ START_TEST(flow_is_the_least_cut) {
 }
 END_TEST
 
-static ccl_topology_t *topology(const char *spec) {
-    ccl_topology_t *topo = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_msg(ccl_topology_read(NULL, spec, &topo, &err) == CCL_OK, "%s", err.text);
-    return topo;
-}
-
+/* A chain of GPUs. */
 static ccl_topology_t *with_rates(const double *Bps, uint32_t n) {
-    ccl_topology_builder_t *b = ccl_topology_builder_create("t");
-    ccl_topology_t *topo = NULL;
-    for (uint32_t i = 0; i <= n; i++) {
-        char id[8];
-        snprintf(id, sizeof id, "g%u", i);
-        ck_assert_int_eq(
-            ccl_topology_builder_device(b, id, CCL_DEVICE_GPU, NULL, i, NULL, NULL, NULL), CCL_OK);
-    }
+    ccl_topology_builder_t *b = with_gpus("chain", n + 1);
     for (uint32_t i = 0; i < n; i++)
-        ck_assert_int_eq(ccl_topology_builder_duplex(b, i, i + 1, "nvlink", Bps[i], 0, 1, 0, NULL),
-                         CCL_OK);
-    ck_assert_int_eq(ccl_topology_builder_finish(b, &topo, NULL), CCL_OK);
-    ccl_topology_builder_destroy(b);
-    return topo;
+        MUST(ccl_topology_builder_duplex(b, i, i + 1, "nvlink", Bps[i], 0, 1, 0, e));
+    return finish(b);
 }
 
 START_TEST(units) {

@@ -4,15 +4,8 @@
 #include <string.h>
 
 #include "models/models.h"
-#include "tests/base/main.h"
 #include "tests/base/scarce.h"
-
-#define MUST(call_)                                                                                \
-    do {                                                                                           \
-        ccl_error_t e_ = CCL_ERROR_INIT, *e = &e_;                                                 \
-        ccl_status_t s_ = (call_);                                                                 \
-        ck_assert_msg(s_ == CCL_OK, "%s: %s", ccl_status_name(s_), e->text);                       \
-    } while (0)
+#include "tests/topologies/topologies.h"
 
 static ccl_symmetry_t *symmetry_of(const ccl_topology_t *topo) {
     ccl_routes_t *routes = ccl_routes_create(topo);
@@ -25,14 +18,12 @@ static ccl_symmetry_t *symmetry_of(const ccl_topology_t *topo) {
 }
 
 static ccl_symmetry_t *symmetry(const char *spec, const char *fail) {
-    ccl_topology_t *topo = NULL;
+    ccl_topology_t *topo = topology(spec);
     ccl_symmetry_t *s;
 
-    MUST(ccl_topology_read(NULL, spec, &topo, e));
     if (fail) {
-        ccl_topology_t *less = NULL;
+        ccl_topology_t *less = edited(topo, fail);
 
-        MUST(ccl_topology_edit(topo, fail, &less, e));
         ccl_topology_destroy(topo);
         topo = less;
     }
@@ -71,55 +62,42 @@ START_TEST(rails_and_a_spine) {
 END_TEST
 
 /* 8 servers of 4, two to a leaf, two leaves to a spine, a core: SyCCL, appendix B, figure 20. */
-static ccl_topology_t *clos(double last_Bps) {
+static ccl_topology_t *clos(double last_GBps) {
     ccl_topology_builder_t *b = ccl_topology_builder_create("clos");
-    ccl_topology_t *topo = NULL;
-    uint32_t core, spine[2], leaf[4];
+    uint32_t core = add_device(b, "core", CCL_DEVICE_SWITCH, NULL, CCL_NONE), spine[2], leaf[4];
     char id[32];
 
-    MUST(ccl_topology_builder_device(b, "core", CCL_DEVICE_SWITCH, NULL, CCL_NONE, NULL, &core, e));
     for (uint32_t i = 0; i < 2; i++) {
         snprintf(id, sizeof id, "spine%u", i);
-        MUST(ccl_topology_builder_device(b, id, CCL_DEVICE_SWITCH, NULL, CCL_NONE, NULL, &spine[i],
-                                         e));
-        MUST(ccl_topology_builder_duplex(b, spine[i], core, "net", 50e9, 1e-6, 1, 0, e));
+        spine[i] = add_device(b, id, CCL_DEVICE_SWITCH, NULL, CCL_NONE);
+        add_duplex(b, spine[i], core, "net", 50, 1);
     }
     for (uint32_t i = 0; i < 4; i++) {
         snprintf(id, sizeof id, "leaf%u", i);
-        MUST(ccl_topology_builder_device(b, id, CCL_DEVICE_SWITCH, NULL, CCL_NONE, NULL, &leaf[i],
-                                         e));
-        MUST(ccl_topology_builder_duplex(b, leaf[i], spine[i / 2], "net", 50e9, 1e-6, 1, 0, e));
+        leaf[i] = add_device(b, id, CCL_DEVICE_SWITCH, NULL, CCL_NONE);
+        add_duplex(b, leaf[i], spine[i / 2], "net", 50, 1);
     }
     for (uint32_t server = 0; server < 8; server++) {
         char name[16];
-        uint32_t crossbar;
 
         snprintf(name, sizeof name, "s%u", server);
         snprintf(id, sizeof id, "s%u/nvswitch", server);
-        MUST(ccl_topology_builder_device(b, id, CCL_DEVICE_SWITCH, name, CCL_NONE, NULL, &crossbar,
-                                         e));
+        uint32_t crossbar = add_device(b, id, CCL_DEVICE_SWITCH, name, CCL_NONE);
         for (uint32_t i = 0; i < 4; i++) {
-            uint32_t gpu, nic;
-
             snprintf(id, sizeof id, "s%u/gpu%u", server, i);
-            MUST(ccl_topology_builder_device(b, id, CCL_DEVICE_GPU, name, server * 4 + i, NULL,
-                                             &gpu, e));
+            uint32_t gpu = add_device(b, id, CCL_DEVICE_GPU, name, server * 4 + i);
             snprintf(id, sizeof id, "s%u/nic%u", server, i);
-            MUST(ccl_topology_builder_device(b, id, CCL_DEVICE_NIC, name, CCL_NONE, NULL, &nic, e));
-            MUST(ccl_topology_builder_duplex(b, gpu, crossbar, "nvlink", 300e9, 1e-6, 1, 0, e));
-            MUST(ccl_topology_builder_duplex(b, gpu, nic, "pcie", 32e9, 1e-6, 1, 0, e));
-            MUST(ccl_topology_builder_duplex(b, nic, leaf[server / 2], "net",
-                                             server == 7 && i == 3 ? last_Bps : 25e9, 1e-6, 1, 0,
-                                             e));
+            uint32_t nic = add_device(b, id, CCL_DEVICE_NIC, name, CCL_NONE);
+            add_duplex(b, gpu, crossbar, "nvlink", 300, 1);
+            add_duplex(b, gpu, nic, "pcie", 32, 1);
+            add_duplex(b, nic, leaf[server / 2], "net", server == 7 && i == 3 ? last_GBps : 25, 1);
         }
     }
-    MUST(ccl_topology_builder_finish(b, &topo, e));
-    ccl_topology_builder_destroy(b);
-    return topo;
+    return finish(b);
 }
 
 START_TEST(a_clos_network_has_a_dimension_per_tier) {
-    ccl_topology_t *topo = clos(25e9);
+    ccl_topology_t *topo = clos(25);
     ccl_symmetry_t *s = symmetry_of(topo);
 
     ck_assert_uint_eq(s->ndimensions, 4);
@@ -136,7 +114,7 @@ START_TEST(a_clos_network_has_a_dimension_per_tier) {
 END_TEST
 
 START_TEST(a_slow_nic_leaves_the_rest_alike) {
-    ccl_topology_t *topo = clos(12.5e9);
+    ccl_topology_t *topo = clos(12.5);
     ccl_symmetry_t *s = symmetry_of(topo);
 
     /* The groups stay; server 7, its leaf, its spine are not like the others any more. */
@@ -269,7 +247,7 @@ START_TEST(without_memory) {
     free(labels);
 
     /* From nothing left to enough: never more than an error. */
-    MUST(ccl_topology_read(NULL, "syccl-h800-64", &topo, e));
+    topo = topology("syccl-h800-64");
     routes = ccl_routes_create(topo);
     ck_assert_ptr_nonnull(routes);
     MUST(ccl_symmetry_find(NULL, topo, routes, &s, e)); /* routes are known from now on */

@@ -5,6 +5,7 @@
 
 #include "report/report.h"
 #include "base/json.h"
+#include "tests/topologies/topologies.h"
 
 static const struct {
     const char *spec;
@@ -26,7 +27,7 @@ START_TEST(route_classes) {
     uint64_t nvlink = 0, net = 0, none = 0, all = 0;
     ccl_error_t err = CCL_ERROR_INIT;
 
-    ck_assert_msg(ccl_topology_read(NULL, rows[_i].spec, &topo, &err) == CCL_OK, "%s", err.text);
+    topo = topology(rows[_i].spec);
     routes = ccl_routes_create(topo);
     ck_assert_ptr_nonnull(routes);
     ck_assert_int_eq(ccl_report_route_classes(topo, routes, 0, &classes, &n, &sources, &err),
@@ -54,11 +55,9 @@ START_TEST(route_classes) {
 END_TEST
 
 START_TEST(forms) {
-    ccl_topology_t *topo = NULL;
+    ccl_topology_t *topo = topology(rows[_i].spec);
     ccl_routes_t *routes;
     ccl_error_t err = CCL_ERROR_INIT;
-
-    ck_assert_int_eq(ccl_topology_read(NULL, rows[_i].spec, &topo, &err), CCL_OK);
     routes = ccl_routes_create(topo);
     for (int f = 0; f < 3; f++) {
         ccl_report_style_t style = {(ccl_report_format_t)f, NULL, 0, 0};

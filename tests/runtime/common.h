@@ -4,7 +4,7 @@
 
 #include "runtime/runtime.h"
 #include "synth/synth.h"
-#include "tests/base/main.h"
+#include "tests/topologies/topologies.h"
 
 #include <arpa/inet.h>
 #include <check.h>
@@ -15,14 +15,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static inline ccl_topology_t *topology(const char *spec) {
-    ccl_topology_t *topo = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
-    ccl_status_t status = ccl_topology_read(NULL, spec, &topo, &err);
-    ck_assert_msg(status == CCL_OK, "%s: %s", spec, err.text);
-    return topo;
-}
 
 static inline ccl_collective_t *collective(ccl_collective_kind_t kind, uint32_t n, uint32_t root) {
     ccl_collective_t *coll = NULL;

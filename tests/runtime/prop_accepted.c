@@ -3,14 +3,15 @@
  * The verifier and a run judge alike: what one accepts the other runs, with right data, and what
  * cannot run is refused before anything starts, by both with the same fault. Random programs and
  * mutants of them: of blocks and steps, of the lengths and sizes of buffers, of in place and out of
- * place. CCL_TEST_PROGRAMS says how many programs are mutated.
+ * place.
  */
 #include "random_programs.h"
+#include "tests/base/nightly.h"
 #include "tests/schedule/mutants.h"
 
 #include <dirent.h>
 
-enum { PROGRAMS = 60, MUTANTS_EACH = 60 };
+enum { PROGRAMS = 60, NIGHTLY_PROGRAMS = 1000, MUTANTS_EACH = 60 };
 
 typedef struct tally {
     uint32_t mutants, accepted, folded, sized, stuck, cannot_run, wrong;
@@ -97,8 +98,7 @@ static void try_mutants(const random_case_t *c, ccl_rng_t *rng, uint32_t n, tall
 }
 
 START_TEST(test_mutants) {
-    const char *text = getenv("CCL_TEST_PROGRAMS");
-    uint32_t programs = text ? (uint32_t)atoi(text) : PROGRAMS;
+    uint32_t programs = nightly() ? NIGHTLY_PROGRAMS : PROGRAMS;
     ccl_rng_t rng;
     random_world_t world;
     tally_t tally = {0};
@@ -121,8 +121,6 @@ START_TEST(test_mutants) {
                "%u are wrong\n",
                tally.mutants, tally.accepted, tally.folded, tally.sized, tally.stuck,
                tally.cannot_run, tally.wrong);
-    if (programs < PROGRAMS)
-        return;
     ck_assert_uint_gt(tally.accepted, 200);
     ck_assert_uint_gt(tally.folded, 50);
     ck_assert_uint_gt(tally.sized, 50);

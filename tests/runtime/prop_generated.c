@@ -5,10 +5,11 @@
  * schedules in all types, reductions and granularities. A fault put into the text must be found.
  */
 #include "random_programs.h"
+#include "tests/base/nightly.h"
 
 #include <dlfcn.h>
 
-enum { PROGRAMS = 36, MOST_BLOCKS = 32 };
+enum { PROGRAMS = 24, NIGHTLY_PROGRAMS = 200, MOST_BLOCKS = 32 };
 
 static ccl_run_options_t generated(void) {
     ccl_run_options_t o = CCL_RUN_OPTIONS_INIT;
@@ -25,7 +26,7 @@ START_TEST(test_random) {
     uint32_t types[CCL_TYPES] = {0}, ops[CCL_REDUCTIONS] = {0}, levels[3] = {0}, many = 0;
     ccl_rng_init(&rng, 4711);
     random_world_init(&world);
-    for (uint32_t done = 0, tried = 0; done < PROGRAMS; tried++) {
+    for (uint32_t done = 0, tried = 0; done < (nightly() ? NIGHTLY_PROGRAMS : PROGRAMS); tried++) {
         random_case_t c = {0};
         ccl_error_t err = CCL_ERROR_INIT;
         ccl_run_result_t *r = NULL;

@@ -2,15 +2,16 @@
 /*
  * One job on unlike devices: some ranks on the host, some on two pretended vendors' GPUs
  * (gpublocks.c as cuda and as hip), each process with its own module; the data are right across
- * the border. CCL_TEST_PROGRAMS says how many random programs run.
+ * the border.
  */
 #include "random_programs.h"
+#include "tests/base/nightly.h"
 
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PROGRAMS = 80, MOST_PROCESSES = 5 };
+enum { PROGRAMS = 50, NIGHTLY_PROGRAMS = 1000, MOST_PROCESSES = 5 };
 
 static const char *const kinds[] = {"host", "cuda", "hip"};
 static const char four[] = "servers:2 gpus:2 nvswitch=300GB/s,1us nics:2x25GB/s,2us";
@@ -36,8 +37,7 @@ static uint32_t random_devices(ccl_rng_t *rng, uint32_t nranks, uint32_t process
 }
 
 START_TEST(test_programs) {
-    const char *text = getenv("CCL_TEST_PROGRAMS");
-    uint32_t programs = text ? (uint32_t)atoi(text) : PROGRAMS, done = 0, mixed = 0;
+    uint32_t programs = nightly() ? NIGHTLY_PROGRAMS : PROGRAMS, done = 0, mixed = 0;
     ccl_rng_t rng;
     random_world_t world;
     ccl_rng_init(&rng, 99);

@@ -249,7 +249,8 @@ static inline ccl_program_t *random_lowered(ccl_rng_t *rng, const random_world_t
     const ccl_synth_ops_t *ops = random_synth(rng, topo, want);
     options.channels = ccl_rng_below(rng, 5);
     options.chunks = ccl_rng_below(rng, 4);
-    options.time_limit_s = 0.05; /* for the searching ones */
+    options.effort = 0; /* of the searching ones */
+    options.restarts = 1;
     if (ops) {
         ccl_status_t status = ccl_synthesize(NULL, ops->name, topo, world->routes[spec], want,
                                              &options, &schedule, &err);

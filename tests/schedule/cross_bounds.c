@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "schedule/schedule.h"
-#include "tests/base/main.h"
+#include "tests/topologies/topologies.h"
 
 /* AllGather, GB/s = num / den. ForestColl (arXiv 2402.06787), its own code on these topologies. */
 static const struct {
@@ -62,10 +62,8 @@ START_TEST(optima) {
     char path[500];
     for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
         ccl_topology_t *t = NULL;
-        ccl_error_t err = CCL_ERROR_INIT;
         snprintf(path, sizeof path, "%s/peers/topologies/%s.json", CCLLAB_DATA_DIR, rows[i].name);
-        ccl_status_t status = ccl_topology_read(NULL, path, &t, &err);
-        ck_assert_msg(status == CCL_OK, "%s: %s", rows[i].name, err.text);
+        t = topology(path);
         double start = ccl_now_s();
         ccl_bound_t b = bound_of(t, CCL_ALLGATHER);
         ck_assert_msg(ccl_now_s() - start < rows[i].most_s, "%s takes too long", rows[i].name);
@@ -99,9 +97,8 @@ START_TEST(pairs) {
     char path[500];
     for (size_t i = 0; i < CCL_ARRAY_LEN(pairs); i++) {
         ccl_topology_t *t = NULL;
-        ccl_error_t err = CCL_ERROR_INIT;
         snprintf(path, sizeof path, "%s/peers/topologies/%s.json", CCLLAB_DATA_DIR, pairs[i].name);
-        ck_assert_int_eq(ccl_topology_read(NULL, path, &t, &err), CCL_OK);
+        t = topology(path);
         ccl_bound_t b = bound_of(t, CCL_ALLTOALL);
         ck_assert_msg(fabs(b.bandwidth.Bps / 1e9 / pairs[i].GBps - 1) < 1e-9, "%s: %.12g: %s",
                       pairs[i].name, b.bandwidth.Bps / 1e9, pairs[i].why);
@@ -114,9 +111,7 @@ END_TEST
 
 /* 512 GPUs of the library: 511 blocks over 180 + 50 GB/s. */
 START_TEST(large) {
-    ccl_topology_t *t = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_int_eq(ccl_topology_read(NULL, "syccl-h800-512", &t, &err), CCL_OK);
+    ccl_topology_t *t = topology("syccl-h800-512");
     ccl_bound_t b = bound_of(t, CCL_ALLGATHER);
     ck_assert(same(b.bandwidth.exact_Bps, 230 * 512, 511));
     ccl_bound_fini(&b);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "schedule/schedule.h"
-#include "tests/base/main.h"
+#include "tests/topologies/topologies.h"
 
 enum { MOST = 9 };
 
@@ -172,8 +172,7 @@ START_TEST(partitions_have_links) {
     static const char *const specs[] = {"heteccl-h20-4x8+8x4", "dgx-h100",
                                         "servers:3 gpus:2 nvswitch=100GB/s nics:2x10GB/s"};
     for (size_t i = 0; i < CCL_ARRAY_LEN(specs); i++) {
-        ccl_topology_t *t = NULL;
-        ck_assert_int_eq(ccl_topology_read(NULL, specs[i], &t, NULL), CCL_OK);
+        ccl_topology_t *t = topology(specs[i]);
         ccl_bound_t b = bound_of(t, CCL_ALLREDUCE, 0);
         ck_assert_int_eq(b.bandwidth.proof, CCL_BOUND_PARTITION);
         check_partition(t, &b.bandwidth);
@@ -215,6 +214,169 @@ START_TEST(cuts_are_the_tightest) {
 }
 END_TEST
 
+/* Parts of some GPUs each on one switch, of 10 GB/s each, but one link into part `into` and one out
+ * of another share a group that no vertex stands for. Parts of several GPUs have a switch; part 0
+ * is joined by a wider link, and servers have half of the parts each. */
+static ccl_topology_t *alike_but_for_a_group(uint32_t parts, uint32_t gpus, uint32_t into,
+                                             double Bps) {
+    ccl_topology_builder_t *b = ccl_topology_builder_create("alike");
+    uint32_t core = add_device(b, "core", CCL_DEVICE_SWITCH, NULL, CCL_NONE);
+    uint32_t links = 0, shared[2] = {0, 0}, rank = 0;
+    for (uint32_t p = 0; p < parts; p++) {
+        uint32_t part = CCL_NONE;
+        const char *server = 2 * p < parts ? "a" : "b";
+        char id[24];
+        snprintf(id, sizeof id, "s%u", p);
+        if (gpus > 1)
+            part = add_device(b, id, CCL_DEVICE_SWITCH, server, CCL_NONE);
+        for (uint32_t g = 0; g < gpus; g++) {
+            snprintf(id, sizeof id, "g%u.%u", p, g);
+            uint32_t gpu = add_device(b, id, CCL_DEVICE_GPU, server, rank++);
+            if (gpus == 1) {
+                part = gpu;
+                continue;
+            }
+            add_duplex(b, gpu, part, "nvlink", 20, 1);
+            links += 2;
+        }
+        add_duplex(b, part, core, "nvlink", gpus > 1 && p == 0 ? 40 : 10, 1);
+        if (p == into)
+            shared[0] = links + 1;
+        if (p == into + 1)
+            shared[1] = links;
+        links += 2;
+    }
+    MUST(ccl_topology_builder_group(b, "group", Bps, shared, 2, e));
+    return finish(b);
+}
+
+/* Cuts around the parts at such a group are not those around the others. */
+START_TEST(groups_break_symmetry) {
+    enum { N = 26 };
+    static const struct {
+        ccl_collective_kind_t kind;
+        uint32_t parts, gpus;
+        double group_Bps, Bps;
+        const char *why;
+    } rows[] = {
+        {CCL_ALLGATHER, N, 1, 4e9, 4e9 * N / (N - 1), "all but its own into one GPU"},
+        {CCL_REDUCESCATTER, N, 1, 4e9, 4e9 * N / (N - 1), "all but its own out of one GPU"},
+        {CCL_ALLTOALL, N, 1, 4e9, 4e9 * N / (N - 1), "all but its own into one GPU"},
+        {CCL_BROADCAST, N, 1, 4e9, 4e9, "all into one GPU"},
+        {CCL_REDUCE, N, 1, 4e9, 4e9, "all out of one GPU"},
+        {CCL_ALLREDUCE, N, 1, 4e9, 4e9, "a sum into one GPU"},
+        {CCL_ALLREDUCE, N, 1, 8e9, (10e9 * (N - 1) + 8e9) / (2 * (N - 1)),
+         "the partition into GPUs, of which one takes less"},
+        {CCL_ALLREDUCE, 8, 2, 3e9, 3e9, "a sum into two GPUs on a switch"},
+    };
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        ccl_topology_t *t =
+            alike_but_for_a_group(rows[i].parts, rows[i].gpus, 5, rows[i].group_Bps);
+        ccl_bound_t bound = bound_of(t, rows[i].kind, 0);
+        ck_assert_msg(fabs(bound.bandwidth.Bps / rows[i].Bps - 1) < 1e-12,
+                      "%s, %s: %.12g, not %.12g", ccl_collective_kind_name(rows[i].kind),
+                      rows[i].why, bound.bandwidth.Bps, rows[i].Bps);
+        ccl_bound_fini(&bound);
+        ccl_topology_destroy(t);
+    }
+}
+END_TEST
+
+/* The latency bound begins with the launch of the GPU that the data come from. */
+START_TEST(launch_counts) {
+    static const char text[] =
+        "{\"format\":\"ccllab-topology-1\",\"name\":\"pair\",\"devices\":["
+        "{\"id\":\"a\",\"kind\":\"gpu\",\"rank\":0,\"model\":\"A\"},"
+        "{\"id\":\"b\",\"kind\":\"gpu\",\"rank\":1,\"model\":\"B\"}],\"links\":["
+        "{\"from\":\"a\",\"to\":\"b\",\"kind\":\"nvlink\",\"bandwidth\":\"10GB/s\","
+        "\"latency\":\"2us\"}],"
+        "\"transports\":{\"nvlink\":{\"overhead\":\"1us\"}},"
+        "\"gpu_models\":{\"A\":{\"launch\":\"5us\"},\"B\":{\"launch\":\"70us\"}}}";
+    ccl_topology_t *t = topology_of(text);
+    for (uint32_t root = 0; root < 2; root++) {
+        ccl_bound_t bound = bound_of(t, CCL_BROADCAST, root);
+        ck_assert_uint_eq(bound.latency.from, root);
+        ck_assert_double_eq_tol(bound.latency.latency_s, root ? 73e-6 : 8e-6, 1e-15);
+        ccl_bound_fini(&bound);
+    }
+    ccl_topology_destroy(t);
+}
+END_TEST
+
+/* A hop has the constants of its route's kind: net before pcie before that of the first link. */
+START_TEST(kinds_of_hops) {
+    static const struct {
+        const char *first, *second;
+        double us; /* 1 and 2 of the links, and the transport's */
+    } rows[] = {{"nvlink", "nvlink", 3 + 7},
+                {"nvlink", "pcie", 3 + 40},
+                {"pcie", "nvlink", 3 + 40},
+                {"pcie", "net", 3 + 500}};
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        static const char *const kinds[] = {"nvlink", "pcie", "net"};
+        static const double latency_us[] = {7, 40, 500};
+        ccl_topology_builder_t *b = with_gpus("hops", 2);
+        uint32_t sw = add_device(b, "s", CCL_DEVICE_SWITCH, NULL, CCL_NONE);
+        add_duplex(b, 0, sw, rows[i].first, 10, 1);
+        add_duplex(b, sw, 1, rows[i].second, 10, 2);
+        for (size_t k = 0; k < CCL_ARRAY_LEN(kinds); k++) {
+            ccl_transport_spec_t spec = {.kind = kinds[k], .given = CCL_TRANSPORT_LATENCY};
+            spec.given |= CCL_TRANSPORT_OVERHEAD;
+            spec.value.latency_s = latency_us[k] * 1e-6;
+            MUST(ccl_topology_builder_transport(b, &spec, e));
+        }
+        ccl_topology_t *t = finish(b);
+        ccl_bound_t bound = bound_of(t, CCL_BROADCAST, 0);
+        ck_assert_double_eq_tol(bound.latency.latency_s * 1e6, rows[i].us, 1e-9);
+        ccl_bound_fini(&bound);
+        ccl_topology_destroy(t);
+    }
+}
+END_TEST
+
+/* Groups of any links, which share some: what a bound says of them is never below what all sets
+ * say. */
+START_TEST(any_groups) {
+    ccl_rng_t rng;
+    uint32_t tight = 0, cases = 0;
+    ccl_rng_init(&rng, 29);
+    for (int round = 0; round < 150; round++) {
+        uint32_t gpus = 3 + ccl_rng_below(&rng, 3);
+        ccl_topology_builder_t *b = with_gpus("random", gpus);
+        uint32_t sw = add_device(b, "s", CCL_DEVICE_SWITCH, NULL, CCL_NONE), links = 0;
+        for (uint32_t r = 0; r < gpus; r++) {
+            add_duplex(b, r, sw, "nvlink", (1 + ccl_rng_below(&rng, 12)) * 2.5, 1);
+            add_duplex(b, r, (r + 1) % gpus, "nvlink", (1 + ccl_rng_below(&rng, 12)) * 2.5, 1);
+            links += 4;
+        }
+        for (uint32_t g = 0; g < 3; g++) {
+            uint32_t list[80], len = 0;
+            char name[16];
+            for (uint32_t l = 0; l < links; l++)
+                if (ccl_rng_below(&rng, 3) == 0)
+                    list[len++] = l;
+            snprintf(name, sizeof name, "g%u", g);
+            if (len > 0)
+                MUST(ccl_topology_builder_group(b, name, (1 + ccl_rng_below(&rng, 12)) * 2.5e9,
+                                                list, len, e));
+        }
+        ccl_topology_t *t = finish(b);
+        for (size_t k = 0; k < CCL_ARRAY_LEN(by_cuts); k++) {
+            ccl_bound_t bound = bound_of(t, by_cuts[k], 0);
+            double want = brute(t, by_cuts[k], 0);
+            ck_assert_msg(bound.bandwidth.Bps >= want * (1 - 1e-12),
+                          "%s: %.17g, all sets say %.17g", ccl_collective_kind_name(by_cuts[k]),
+                          bound.bandwidth.Bps, want);
+            tight += bound.bandwidth.Bps <= want * (1 + 1e-12);
+            cases++;
+            ccl_bound_fini(&bound);
+        }
+        ccl_topology_destroy(t);
+    }
+    ck_assert_uint_gt(tight, cases / 10);
+}
+END_TEST
+
 /* With one demand each, the bound of a demand is that of the collective. */
 START_TEST(demands) {
     static const char *const texts[] = {
@@ -222,13 +384,11 @@ START_TEST(demands) {
         "{\"source\":0,\"destinations\":[1],\"bytes\":3000000},"
         "{\"source\":2,\"destinations\":[1],\"bytes\":1000000}]}",
     };
-    ccl_topology_t *t = NULL;
+    ccl_topology_t *t = topology("servers:1 gpus:3 nvswitch=10GB/s,1us");
     ccl_collective_t *coll = NULL;
     ccl_bound_t b;
     ccl_error_t err = CCL_ERROR_INIT;
-    ccl_status_t status = ccl_topology_read(NULL, "servers:1 gpus:3 nvswitch=10GB/s,1us", &t, &err);
-    ck_assert_msg(status == CCL_OK, "%s", err.text);
-    status = ccl_demand_read_text("d", texts[0], strlen(texts[0]), &coll, &err);
+    ccl_status_t status = ccl_demand_read_text("d", texts[0], strlen(texts[0]), &coll, &err);
     ck_assert_msg(status == CCL_OK, "%s", err.text);
     ccl_bound_options_t options = CCL_BOUND_OPTIONS_INIT;
     options.size_bytes = coll->natural_bytes;
@@ -243,11 +403,10 @@ START_TEST(demands) {
 END_TEST
 
 START_TEST(refusals) {
-    ccl_topology_t *t = NULL;
+    ccl_topology_t *t = topology("dgx-a100");
     ccl_collective_t *coll = NULL;
     ccl_bound_t b;
     ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_int_eq(ccl_topology_read(NULL, "dgx-a100", &t, &err), CCL_OK);
     ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, 4, 1, 0, &coll, &err), CCL_OK);
     ck_assert_int_eq(ccl_bound(NULL, t, coll, NULL, &b, &err), CCL_ERR_INPUT);
     ck_assert_str_eq(err.text, "the collective has 4 ranks, topology dgx-a100 has 8");
@@ -262,6 +421,10 @@ int main(void) {
     tcase_set_timeout(tc, 110);
     tcase_add_test(tc, cuts_are_the_tightest);
     tcase_add_test(tc, partitions_have_links);
+    tcase_add_test(tc, any_groups);
+    tcase_add_test(tc, groups_break_symmetry);
+    tcase_add_test(tc, launch_counts);
+    tcase_add_test(tc, kinds_of_hops);
     tcase_add_test(tc, demands);
     tcase_add_test(tc, refusals);
     suite_add_tcase(suite, tc);

@@ -135,6 +135,13 @@ static const struct row {
                  TB("0", "-1", "0") PLAIN("0", "r", "i", "0", "i", "0")
                      PLAIN("1", "r", "i", "1", "i", "1") "</tb></gpu></algo>",
      "connection", 0, 1, NONE, NONE, "blocks 0 and 1 both send to rank 1 on channel 0"},
+    {"two blocks send on one connection, the second more than its receive takes",
+     ALGO("broadcast", "3", IN_PLACE) GPU("0", "3", "0", "0") TB("0", "1", "-1")
+         PLAIN("0", "s", "i", "0", "i", "0") "</tb>" TB("1", "1", "-1")
+             STEP("0", "s", "i", "1", "i", "1", "2", "-1", "-1", "0") "</tb></gpu>" GPU(
+                 "1", "3", "0", "0") TB("0", "-1", "0") PLAIN("0", "r", "i", "0", "i", "0")
+                 PLAIN("1", "r", "i", "1", "i", "1") "</tb></gpu></algo>",
+     "connection", 0, 1, NONE, NONE, "blocks 0 and 1 both send to rank 1 on channel 0"},
     {"in place, all in the input, as files have it",
      ALGO("allreduce", "1", IN_PLACE) GPU("0", "1", "0", "0") TB("0", "1", "1") ADD_SEND
      "</tb></gpu>" GPU("1", "1", "0", "0") TB("0", "0", "0") SEND_GET "</tb></gpu></algo>",
@@ -184,6 +191,15 @@ static const struct row {
                      "1", "0", "2", "0") TB("0", "0", "0") PLAIN("0", "s", "o", "1", "o", "1")
                      PLAIN("1", "r", "o", "0", "o", "0") "</tb></gpu></algo>",
      NULL, NONE, NONE, NONE, NONE, NULL},
+    {"a writer of one element behind its reader, that nothing orders",
+     ALGO("alltoall", "2", OUT_OF_PLACE) GPU("0", "2", "2", "0") TB("0", "1", "1")
+         PLAIN("0", "s", "i", "1", "o", "0") PLAIN("1", "r", "i", "0", "o", "1") "</tb>" TB(
+             "1", "-1", "-1") PLAIN("0", "cpy", "i", "0", "o", "0")
+             PLAIN("1", "cpy", "i", "0", "i", "1") "</tb></gpu>" GPU("1", "2", "2", "0")
+                 TB("0", "0", "0") PLAIN("0", "cpy", "i", "1", "o", "1")
+                     PLAIN("1", "s", "i", "0", "o", "1")
+                         PLAIN("2", "r", "i", "0", "o", "0") "</tb></gpu></algo>",
+     "race", 0, 1, 1, 1, "writes input element 1, which block 0 step 0 reads; nothing orders"},
     {"order through the other rank: rank 0 overwrites what was sent only when the answer is there",
      ALGO("allreduce", "1", IN_PLACE) GPU("0", "1", "0", "0") TB("0", "1", "-1")
          PLAIN("0", "s", "i", "0", "i", "0") "</tb>" TB("1", "-1", "1")
@@ -371,6 +387,16 @@ static const struct schedule_row {
      1,
      0,
      "adds the contribution of rank 1 to chunk 0 twice"},
+    {"sums of more ranks than a word has bits, which both have rank 66",
+     CCL_REDUCE,
+     70,
+     {T(66, 1, 0, 0, 1), T(66, 0, 0, 0, 1), T(1, 0, 0, 1, 1)},
+     3,
+     "twice",
+     0,
+     1,
+     0,
+     "adds the contribution of rank 66 to chunk 0 twice"},
     {"copy and reduce at once",
      CCL_REDUCE,
      3,

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "search/compare/compare.h"
-#include "tests/base/main.h"
+#include "tests/topologies/topologies.h"
 #include "validate/validate.h"
 
 /* SendRecv between the A800 and the HW-3 of rank 8, seconds. */
@@ -25,7 +25,7 @@ static double send_s(const char *name, double size_bytes) {
                                      .sim = CCL_SIM_OPTIONS_INIT};
     double time_s;
 
-    ck_assert_int_eq(ccl_topology_read(NULL, "hetccl-pku-a800+hw3", &whole, NULL), CCL_OK);
+    whole = topology("hetccl-pku-a800+hw3");
     ck_assert_msg(ccl_topology_keep(whole, keep, &pair, &err) == CCL_OK, "%s", err.text);
     ck_assert_uint_eq(pair->nranks, 2);
     ck_assert_str_eq(pair->devices[pair->rank_device[1]].id, "s1/gpu0");

@@ -1,19 +1,12 @@
 /* compare: winners, ties, who does not take part and why, threads do not matter, cancelling. */
 #include "search/compare/compare.h"
 #include "search/tune/tune.h"
-#include "tests/base/main.h"
+#include "tests/topologies/topologies.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static ccl_topology_t *topology(const char *spec) {
-    ccl_topology_t *topo = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_msg(ccl_topology_read(NULL, spec, &topo, &err) == CCL_OK, "%s: %s", spec, err.text);
-    return topo;
-}
 
 static ccl_comparison_t *compare(const ccl_topology_t *topo, ccl_collective_kind_t kind,
                                  uint32_t threads, const ccl_contender_t *contenders,
@@ -89,6 +82,59 @@ START_TEST(test_tie) {
     ck_assert(!b->tie[0]);
     ccl_comparison_destroy(a);
     ccl_comparison_destroy(b);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+/* At this size one slice more than a millionth below it: who is slower by that slice alone is as
+   good, who is slower by more than a slice may bring is not looked at again. */
+START_TEST(test_tie_by_a_slice) {
+    static const char text[] =
+        "{\"format\":\"ccllab-topology-1\",\"name\":\"pair\",\"devices\":["
+        "{\"id\":\"a\",\"kind\":\"gpu\",\"rank\":0},{\"id\":\"b\",\"kind\":\"gpu\",\"rank\":1}],"
+        "\"links\":[{\"from\":\"a\",\"to\":\"b\",\"kind\":\"nvlink\",\"bandwidth\":\"10GB/s\"}],"
+        "\"transports\":{\"nvlink\":{\"slice\":1000000,\"slots\":1,\"latency\":\"25us\","
+        "\"protocols\":{"
+        "\"LL\":{\"slice\":100000000,\"latency\":\"190us\"},"
+        "\"LL128\":{\"latency\":\"60us\"}}}}}";
+    const double size_bytes = 8e6 * (1 + 0.5e-6); /* 5 slices, and 4 a millionth below */
+    static const char *const protos[] = {"LL", "Simple", "LL128"};
+    ccl_topology_t *topo = topology_of(text);
+    ccl_collective_t *want;
+    ccl_schedule_t *schedule = NULL;
+    ccl_contender_t contenders[3];
+    ccl_program_t *programs[3];
+    ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, 2, 1, 0, &want, NULL), CCL_OK);
+    ck_assert_int_eq(ccl_synthesize(NULL, "ring", topo, NULL, want, NULL, &schedule, NULL), CCL_OK);
+    for (uint32_t i = 0; i < 3; i++) {
+        ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+        lower.proto = protos[i];
+        ck_assert_int_eq(ccl_lower(NULL, schedule, &lower, &programs[i], NULL), CCL_OK);
+        contenders[i] = (ccl_contender_t){.name = protos[i], .program = programs[i]};
+    }
+    ccl_compare_options_t options = {.size = sizeof options,
+                                     .contenders = contenders,
+                                     .ncontenders = 3,
+                                     .sizes_bytes = &size_bytes,
+                                     .nsizes = 1,
+                                     .synth = CCL_SYNTH_OPTIONS_INIT,
+                                     .lower = CCL_LOWER_OPTIONS_INIT,
+                                     .sim = CCL_SIM_OPTIONS_INIT};
+    ccl_comparison_t *c = NULL;
+    options.sim.batches = 1;
+    ck_assert_int_eq(ccl_compare(NULL, topo, want, &options, &c, NULL), CCL_OK);
+    const ccl_compare_cell_t *cells = c->cells;
+    ck_assert_uint_eq(c->winner[0], 0);
+    ck_assert_double_gt(cells[1].time_s, cells[0].high_s * 1.03);
+    ck_assert_double_lt(cells[1].low_s, cells[0].time_s);
+    ck_assert(c->tie[0]);
+    ck_assert_double_gt(cells[2].time_s, cells[0].time_s * 1.3);
+    ck_assert_double_eq(cells[2].low_s, cells[2].time_s);
+    ccl_comparison_destroy(c);
+    for (uint32_t i = 0; i < 3; i++)
+        ccl_program_destroy(programs[i]);
+    ccl_schedule_destroy(schedule);
+    ccl_collective_destroy(want);
     ccl_topology_destroy(topo);
 }
 END_TEST
@@ -302,6 +348,7 @@ int main(void) {
     tcase_set_timeout(tcase, 0);
     tcase_add_test(tcase, test_winners);
     tcase_add_test(tcase, test_tie);
+    tcase_add_test(tcase, test_tie_by_a_slice);
     tcase_add_test(tcase, test_threads);
     tcase_add_test(tcase, test_notebook);
     tcase_add_test(tcase, test_own_program);

@@ -4,6 +4,7 @@
  */
 #include "search/explain/explain.h"
 #include "tests/synth/common.h"
+#include "tests/topologies/topologies.h"
 
 #include <check.h>
 #include <math.h>
@@ -67,7 +68,7 @@ static void make(made_t *m, int which) {
                               .synth = CCL_SYNTH_OPTIONS_INIT,
                               .lower = CCL_LOWER_OPTIONS_INIT,
                               .sim = CCL_SIM_OPTIONS_INIT}};
-    ck_assert_msg(ccl_topology_read(NULL, spec, &m->topo, &err) == CCL_OK, "%s", err.text);
+    m->topo = topology(spec);
     for (uint32_t i = 0; i < cases[which].nfail; i++) {
         ccl_topology_t *less = NULL;
         char edit[20];
@@ -281,8 +282,7 @@ START_TEST(test_two_gpus) {
     made_t m = {.options = CCL_EXPLAIN_OPTIONS_INIT};
     ccl_program_builder_t *b;
     uint32_t found = 0;
-    ck_assert_int_eq(ccl_topology_read_text(NULL, "two", text, strlen(text), &m.topo, NULL),
-                     CCL_OK);
+    m.topo = topology_of(text);
     ck_assert_int_eq(ccl_collective_create(CCL_BROADCAST, 2, 1, 0, &m.want, NULL), CCL_OK);
     b = ccl_program_builder_create("two", m.want, 1, "Simple");
     ccl_step_t s = {.count = 1, .dep_tb = CCL_NONE, .dep_step = CCL_NONE};

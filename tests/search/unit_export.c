@@ -7,13 +7,13 @@
 #include <string.h>
 
 #include "search/export/export.h"
+#include "tests/topologies/topologies.h"
 
 static ccl_topology_t *topo;
 static ccl_collective_t *want;
 
 static void open_cluster(const char *cluster, ccl_collective_kind_t kind) {
-    ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_msg(ccl_topology_read(NULL, cluster, &topo, &err) == CCL_OK, "%s", err.text);
+    topo = topology(cluster);
     ck_assert_int_eq(ccl_collective_create(kind, topo->nranks, 1, 0, &want, NULL), CCL_OK);
 }
 

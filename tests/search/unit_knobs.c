@@ -8,7 +8,7 @@
 
 #include "search/compare/compare.h"
 #include "search/tune/tune.h"
-#include "tests/base/main.h"
+#include "tests/topologies/topologies.h"
 
 #define MIXED "heteccl-h20-4+8"
 #define VENDORS "hetccl-snu"
@@ -194,8 +194,7 @@ END_TEST
 /* A size is done when it is near the least bound of all clusters of the space, not its own. */
 START_TEST(test_bound) {
     static const row_t row = {MIXED, "hm", "latency=0.001,1000", NULL, NULL, NULL, false};
-    ccl_topology_t *topo = NULL;
-    ck_assert_int_eq(ccl_topology_read(NULL, MIXED, &topo, NULL), CCL_OK);
+    ccl_topology_t *topo = topology(MIXED);
     ccl_tuning_t *t = tune(&row, topo, NULL);
     ck_assert_uint_eq(t->nruns, 3);
     const ccl_point_result_t *automatic = &t->runs[0].result, *quick = &t->runs[1].result,
@@ -213,7 +212,7 @@ START_TEST(test_impossible) {
     ccl_topology_t *topo = NULL, *own = NULL;
     double values[CCL_KNOBS];
     ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_int_eq(ccl_topology_read(NULL, MIXED, &topo, NULL), CCL_OK);
+    topo = topology(MIXED);
     for (uint32_t k = 0; k < CCL_KNOBS; k++)
         values[k] = NAN;
     values[CCL_KNOB_WITH] = synthesizer("hm");

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "synth/synth.h"
+#include "tests/topologies/topologies.h"
 
 enum { MOST = 64, TBS = 64, CELLS = 1024 };
 
@@ -226,9 +227,7 @@ START_TEST(test_runs) {
     ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
     synth.channels = ROWS[_i].channels;
     lower.out_of_place = ROWS[_i].out_of_place;
-    ck_assert_int_eq(
-        ccl_topology_read(NULL, "servers:2 gpus:2 nvswitch=300GB/s nics:2x25GB/s", &topo, &err),
-        CCL_OK);
+    topo = topology("servers:2 gpus:2 nvswitch=300GB/s nics:2x25GB/s");
     ccl_routes_t *routes = ccl_routes_create(topo);
     ck_assert_int_eq(ccl_collective_create(ROWS[_i].kind, 4, 1, 0, &want, NULL), CCL_OK);
     ck_assert_msg(

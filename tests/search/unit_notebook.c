@@ -11,6 +11,7 @@
 
 #include "search/compare/compare.h"
 #include "search/tune/tune.h"
+#include "tests/topologies/topologies.h"
 
 static char dir[64], path[128];
 
@@ -308,8 +309,7 @@ START_TEST(test_builds) {
                                         "proto=auto"};
     builds_t b = {0};
     uint64_t points = 9, inputs = 9;
-    ck_assert_int_eq(
-        ccl_topology_read(NULL, "servers:1 gpus:2 nvswitch=100GB/s,1us", &b.topo, NULL), CCL_OK);
+    b.topo = topology("servers:1 gpus:2 nvswitch=100GB/s,1us");
     ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, 2, 1, 0, &b.want, NULL), CCL_OK);
     ck_assert_int_eq(ccl_space_create(&b.space, NULL), CCL_OK);
     for (size_t i = 0; i < CCL_ARRAY_LEN(knobs); i++)

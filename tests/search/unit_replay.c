@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "search/tune/replay.h"
-#include "tests/base/main.h"
+#include "tests/topologies/topologies.h"
 
 #define CLUSTER "servers:1 gpus:4 nvswitch=100GB/s,1us"
 static const double sizes[] = {65536, 1048576};
@@ -23,7 +23,7 @@ static void tune(tuned_t *t) {
     static const char *const knobs[] = {"with=ring,direct,recursive", "chunks=auto,1:4",
                                         "order=auto", "allocate=auto", "granularity=auto"};
     *t = (tuned_t){.options = CCL_TUNE_OPTIONS_INIT};
-    ck_assert_int_eq(ccl_topology_read(NULL, CLUSTER, &t->topo, NULL), CCL_OK);
+    t->topo = topology(CLUSTER);
     ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, 4, 1, 0, &t->want, NULL), CCL_OK);
     ck_assert_int_eq(ccl_space_create(&t->space, NULL), CCL_OK);
     for (size_t i = 0; i < CCL_ARRAY_LEN(knobs); i++)

@@ -5,7 +5,7 @@
  */
 #include "search/compare/compare.h"
 #include "search/tune/tune.h"
-#include "tests/base/main.h"
+#include "tests/topologies/topologies.h"
 #include "tests/base/scarce.h"
 
 #include <stdlib.h>
@@ -159,7 +159,7 @@ START_TEST(test_scarce) {
     trial_t t = {.way = ways[_i / 2], .work.threads = _i % 2 ? 3 : 1};
     uint32_t nothing = 0, some = 0;
     found_t whole, found;
-    ck_assert_int_eq(ccl_topology_read(NULL, "heteccl-h20-4+8", &t.work.topo, NULL), CCL_OK);
+    t.work.topo = topology("heteccl-h20-4+8");
     ck_assert_int_eq(
         ccl_collective_create(CCL_ALLGATHER, t.work.topo->nranks, 1, 0, &t.work.want, NULL),
         CCL_OK);

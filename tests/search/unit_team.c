@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "search/tune/tune.h"
+#include "tests/topologies/topologies.h"
 
 enum { MOST = 4, BUDGET = 80, OTHER_SIZES = -1 };
 static const double sizes[] = {1048576, 16777216};
@@ -21,7 +22,7 @@ static ccl_space_t *space;
 
 static void set_up(void) {
     ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_int_eq(ccl_topology_read(NULL, "heteccl-h20-4+8", &topo, &err), CCL_OK);
+    topo = topology("heteccl-h20-4+8");
     ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, topo->nranks, 1, 0, &want, &err), CCL_OK);
     ck_assert_int_eq(ccl_space_create(&space, &err), CCL_OK);
     ck_assert_int_eq(ccl_space_set(space, "with=ring,hm,direct", &err), CCL_OK);

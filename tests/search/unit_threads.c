@@ -3,17 +3,14 @@
 #include <string.h>
 
 #include "search/compare/compare.h"
-#include "tests/base/main.h"
+#include "tests/topologies/topologies.h"
 
 START_TEST(test_threads) {
     static const double sizes[] = {65536, 1048576, 16777216};
-    ccl_topology_t *topo = NULL;
+    ccl_topology_t *topo =
+        topology("servers:2 gpus:4 nvswitch=300GB/s,0.7us nics:2x25GB/s,2us fabric=rail");
     ccl_collective_t *want = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_msg(ccl_topology_read(
-                      NULL, "servers:2 gpus:4 nvswitch=300GB/s,0.7us nics:2x25GB/s,2us fabric=rail",
-                      &topo, &err) == CCL_OK,
-                  "%s", err.text);
     ck_assert_int_eq(ccl_collective_create(CCL_ALLREDUCE, topo->nranks, 1, 0, &want, NULL), CCL_OK);
     ccl_contender_t contenders[16];
     uint32_t n = 0;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "search/tune/tune.h"
+#include "tests/topologies/topologies.h"
 
 static const double sizes[] = {65536, 4194304};
 
@@ -21,7 +22,7 @@ static ccl_tuning_t *tune(const char *cluster, const char *const *knobs, ccl_str
     ccl_ctx_t ctx = CCL_CTX_INIT;
     ccl_tune_options_t options = CCL_TUNE_OPTIONS_INIT;
     ctx.threads = threads;
-    ck_assert_msg(ccl_topology_read(NULL, cluster, &topo, &err) == CCL_OK, "%s", err.text);
+    topo = topology(cluster);
     ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, topo->nranks, 1, 0, &want, NULL), CCL_OK);
     ck_assert_int_eq(ccl_space_create(&space, &err), CCL_OK);
     for (; *knobs; knobs++)
@@ -113,6 +114,40 @@ START_TEST(test_resume) {
 }
 END_TEST
 
+static bool tried(const ccl_tuning_t *t, double channels, double chunks) {
+    for (uint32_t p = 0; p < t->npoints; p++) {
+        const double *v = t->points[p].values;
+        if (v[CCL_KNOB_CHANNELS] == channels && v[CCL_KNOB_CHUNKS] == chunks)
+            return true;
+    }
+    return false;
+}
+
+/* With budget left, halving draws points up to two steps of channels and chunks above the best,
+   and none above. The coarse grid has auto, 2 and 8, so 1 and 4 come by steps or draws only. */
+START_TEST(test_levels) {
+    static const char *const cuts[] = {"with=ring",
+                                       "channels=auto,1,2,4,8,16",
+                                       "chunks=auto,1,2,4,8,16",
+                                       "order=auto",
+                                       "allocate=auto",
+                                       "granularity=auto",
+                                       "proto=auto",
+                                       NULL};
+    ccl_tuning_t *t =
+        tune("servers:1 gpus:3 nvswitch=100GB/s,1us", cuts, CCL_STRATEGY_HALVING, 150, 1, NULL);
+    ck_assert_str_eq(t->stopped, "space");
+    for (uint32_t z = 0; z < t->nsizes; z++) {
+        const double *best = t->points[t->runs[t->best[z]].point].values;
+        ck_assert(isnan(best[CCL_KNOB_CHANNELS]) && isnan(best[CCL_KNOB_CHUNKS]));
+    }
+    ck_assert(tried(t, 1, 1));
+    ck_assert(!tried(t, 1, 4) && !tried(t, 4, 1));
+    ck_assert(!tried(t, 4, 4) && !tried(t, 1, 16) && !tried(t, 16, 1));
+    ccl_tuning_destroy(t);
+}
+END_TEST
+
 /* Halving comes near to the best of the whole grid. */
 START_TEST(test_halving) {
     ccl_tuning_t *grid = tune(RAILS, few, CCL_STRATEGY_GRID, 0, 2, NULL);
@@ -180,7 +215,7 @@ START_TEST(test_interrupted) {
     ccl_ctx_t ctx = CCL_CTX_INIT;
     ctx.cancel = &cancel;
     ccl_tune_options_t options = CCL_TUNE_OPTIONS_INIT;
-    ck_assert_int_eq(ccl_topology_read(NULL, RAILS, &topo, &err), CCL_OK);
+    topo = topology(RAILS);
     ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, topo->nranks, 1, 0, &want, NULL), CCL_OK);
     ck_assert_int_eq(ccl_space_create(&space, &err), CCL_OK);
     options.space = space;
@@ -205,6 +240,7 @@ int main(void) {
     tcase_add_loop_test(t, test_threads, 0, 3);
     tcase_add_test(t, test_resume);
     tcase_add_test(t, test_halving);
+    tcase_add_test(t, test_levels);
     tcase_add_test(t, test_bound_stops);
     tcase_add_test(t, test_interrupted);
     suite_add_tcase(s, t);

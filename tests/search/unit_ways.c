@@ -1,6 +1,7 @@
 /* One schedule lowered many ways: rows, failures, threads; ways of contenders in a comparison. */
 #include "search/compare/compare.h"
 #include "search/compare/ways.h"
+#include "tests/topologies/topologies.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -12,11 +13,8 @@ static ccl_schedule_t *schedule;
 
 static void make(void) {
     ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_msg(ccl_topology_read(NULL,
-                                    "servers:2 gpus:4 nvswitch=300GB/s,1us nics:4x25GB/s,2us "
-                                    "fabric=rail",
-                                    &topo, &err) == CCL_OK,
-                  "%s", err.text);
+    topo = topology("servers:2 gpus:4 nvswitch=300GB/s,1us nics:4x25GB/s,2us "
+                    "fabric=rail");
     ck_assert_int_eq(ccl_collective_create(CCL_ALLREDUCE, 8, 1, 0, &want, NULL), CCL_OK);
     ck_assert_msg(ccl_synthesize(NULL, "hm", topo, NULL, want, NULL, &schedule, &err) == CCL_OK,
                   "%s", err.text);
@@ -83,8 +81,7 @@ START_TEST(test_refused) {
     ck_assert_ptr_nonnull(strstr(err.text, "no way"));
     ccl_error_clear(&err);
     options.nways = 1;
-    ck_assert_int_eq(ccl_topology_read(NULL, "servers:1 gpus:4 nvswitch=1GB/s,1us", &small, NULL),
-                     CCL_OK);
+    small = topology("servers:1 gpus:4 nvswitch=1GB/s,1us");
     ck_assert_int_eq(ccl_lower_ways(NULL, small, schedule, &options, &rows, &err), CCL_ERR_INPUT);
     ck_assert_ptr_nonnull(strstr(err.text, "8 ranks"));
     ccl_error_clear(&err);

@@ -6,6 +6,7 @@
  */
 #include "random_cases.h"
 #include "sim/maxmin/network.h"
+#include "tests/topologies/topologies.h"
 
 enum { MOST_FLOWS = 64 * 63 };
 
@@ -25,26 +26,14 @@ typedef struct dense {
 
 /* Two classes of links, every link a little different, or all with contention. */
 static ccl_topology_t *star(ccl_rng_t *rng, int kind, uint32_t ngpus) {
-    ccl_topology_builder_t *b = ccl_topology_builder_create("star");
-    ccl_topology_t *topo = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
-    uint32_t sw, gpu;
-    ccl_status_t status =
-        ccl_topology_builder_device(b, "sw", CCL_DEVICE_SWITCH, NULL, CCL_NONE, NULL, &sw, &err);
-    for (uint32_t g = 0; g < ngpus && status == CCL_OK; g++) {
-        char id[16];
-        snprintf(id, sizeof id, "g%u", g);
+    ccl_topology_builder_t *b = with_gpus("star", ngpus);
+    uint32_t sw = add_device(b, "sw", CCL_DEVICE_SWITCH, NULL, CCL_NONE);
+    for (uint32_t g = 0; g < ngpus; g++) {
         double rate_Bps = kind == 1 ? 40e9 * (1 + 0.2 * ccl_rng_unit(rng)) : g % 2 ? 25e9 : 50e9;
-        status = ccl_topology_builder_device(b, id, CCL_DEVICE_GPU, NULL, g, NULL, &gpu, &err);
-        if (status == CCL_OK)
-            status = ccl_topology_builder_duplex(b, gpu, sw, "nvlink", rate_Bps, 0, 1,
-                                                 kind == 2 ? 0.05 : 0, &err);
+        MUST(ccl_topology_builder_duplex(b, g, sw, "nvlink", rate_Bps, 0, 1, kind == 2 ? 0.05 : 0,
+                                         e));
     }
-    if (status == CCL_OK)
-        status = ccl_topology_builder_finish(b, &topo, &err);
-    ck_assert_msg(status == CCL_OK, "%s", err.text);
-    ccl_topology_builder_destroy(b);
-    return topo;
+    return finish(b);
 }
 
 static void add_left(uint32_t user, double left_bytes, void *ctx) {

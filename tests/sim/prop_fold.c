@@ -137,6 +137,32 @@ START_TEST(test_not_alike) {
 }
 END_TEST
 
+/** What sets one pair apart leaves the others alike. */
+START_TEST(test_all_but_one) {
+    static const char *const slow[] = {"\"launch\":\"50us\",\"reduce_rate\":\"5GB/s\"",
+                                       "\"launch\":\"5us\",\"reduce_rate\":\"1GB/s\""};
+    for (uint32_t k = 0; k < CCL_ARRAY_LEN(slow); k++) {
+        small_system_t on = {.links = "0-1:nvlink,10,1 2-3:nvlink,10,1 4-5:nvlink,10,1 "
+                                      "6-7:nvlink,10,1 0-s:pcie,1,1 2-s:pcie,1,1 4-s:pcie,1,1 "
+                                      "6-s:pcie,1,1",
+                             .gpu = "\"launch\":\"5us\",\"reduce_rate\":\"5GB/s\"",
+                             .gpu1 = slow[k]};
+        ccl_topology_t *topo = small_topology(&on);
+        ccl_routes_t *routes = ccl_routes_create(topo);
+        ccl_program_t *program =
+            small_program("0>1: s1 | 1<0: rrc1 | 2>3: s1 | 3<2: rrc1 | 4>5: s1 | 5<4: rrc1 | "
+                          "6>7: s1 | 7<6: rrc1",
+                          topo->nranks, "Simple", NULL);
+        uint32_t before = folded;
+        check_folded(topo, routes, program, 3e6, 1, slow[k]);
+        ck_assert_uint_eq(folded - before, 3);
+        ccl_program_destroy(program);
+        ccl_routes_destroy(routes);
+        ccl_topology_destroy(topo);
+    }
+}
+END_TEST
+
 /** Blocks that are alike need not stand at the same place of their GPUs' lists. */
 START_TEST(test_other_order) {
     small_system_t on = {.gpu = "\"reduce_rate\":\"1GB/s\",\"copy_rate\":\"20GB/s\""};
@@ -161,6 +187,7 @@ int main(void) {
     tcase_add_loop_test(tcase, test_copies, 0, 4);
     tcase_add_test(tcase, test_copies_totals);
     tcase_add_test(tcase, test_not_alike);
+    tcase_add_test(tcase, test_all_but_one);
     tcase_add_test(tcase, test_other_order);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "sim/sim.h"
-#include "tests/base/main.h"
+#include "tests/topologies/topologies.h"
 
 typedef struct small_system {
     const char *links;      /* NULL: SMALL_MESH */
@@ -77,10 +77,7 @@ static inline ccl_topology_t *small_topology(const small_system_t *system) {
                     system->transports ? system->transports : "", system->gpu ? system->gpu : "",
                     system->gpu1 ? ",\"H\":{" : "", system->gpu1 ? system->gpu1 : "",
                     system->gpu1 ? "}" : "");
-    ccl_topology_t *topo = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
-    ccl_status_t status = ccl_topology_read_text(NULL, "small", all.data, all.len, &topo, &err);
-    ck_assert_msg(status == CCL_OK, "%s: %s", err.text, all.data);
+    ccl_topology_t *topo = topology_of(all.data);
     ccl_text_fini(&devices);
     ccl_text_fini(&links);
     ccl_text_fini(&all);

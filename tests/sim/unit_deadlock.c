@@ -1,5 +1,6 @@
 /* Programs that cannot finish: found, and told who waits for whom. */
 #include "small.h"
+#include "tests/topologies/topologies.h"
 
 typedef struct row {
     const char *why, *program;
@@ -110,14 +111,14 @@ static const struct {
     double slice_bytes;
 } causes[] = {
     {"the transport's own slots, from its file", EXCHANGE, "Simple", "0-1:nvlink,10,1",
-     "\"nvlink\":{\"slots\":3,\"slice\":1000000}", NULL, NULL, 1, "nvlink", "", "small", 3, 4, 2,
+     "\"nvlink\":{\"slots\":3,\"slice\":1000000}", NULL, NULL, 1, "nvlink", "", "test", 3, 4, 2,
      1e6},
     {"a protocol's", EXCHANGE, "LL", "0-1:nvlink,10,1",
      "\"nvlink\":{\"slots\":9,\"slice\":1000000,\"protocols\":{\"LL\":{\"slots\":3}}}", NULL, NULL,
-     1, "nvlink", "LL", "small", 3, 4, 2, 1e6},
+     1, "nvlink", "LL", "test", 3, 4, 2, 1e6},
     {"another protocol's do not count", EXCHANGE, "LL", "0-1:nvlink,10,1",
      "\"nvlink\":{\"slots\":3,\"slice\":1000000,\"protocols\":{\"LL128\":{\"slots\":2}}}", NULL,
-     NULL, 1, "nvlink", "", "small", 3, 4, 2, 1e6},
+     NULL, 1, "nvlink", "", "test", 3, 4, 2, 1e6},
     {"the default", EXCHANGE, "Simple", "0-1:nvlink,10,1", "\"nvlink\":{\"slice\":100000}", NULL,
      NULL, 1, "nvlink", "", "", 8, 40, 5, 1e5},
     {"an edit", EXCHANGE, "Simple", "0-1:nvlink,10,1", "\"nvlink\":{\"slots\":9,\"slice\":1000000}",
@@ -129,14 +130,14 @@ static const struct {
      "\"transports\":{\"nvlink\":{\"slots\":3}}", 1, "nvlink", "", "profile p", 3, 4, 2, 1e6},
     {"a profile of other keys", EXCHANGE, "Simple", "0-1:nvlink,10,1",
      "\"nvlink\":{\"slots\":3,\"slice\":1000000}", NULL,
-     "\"transports\":{\"nvlink\":{\"tb_rate\":\"1GB/s\"}}", 1, "nvlink", "", "small", 3, 4, 2, 1e6},
+     "\"transports\":{\"nvlink\":{\"tb_rate\":\"1GB/s\"}}", 1, "nvlink", "", "test", 3, 4, 2, 1e6},
     {"a least number of slices: more micro-batches do not help", EXCHANGE, "Simple",
      "0-1:nvlink,10,1", "\"nvlink\":{\"slots\":3,\"slices\":4,\"slice\":1000000}", NULL, NULL, 1,
-     "nvlink", "", "small", 3, 4, 0, 1e6},
+     "nvlink", "", "test", 3, 4, 0, 1e6},
     {"of two transports the one that is waited for",
      "0>1<1: s1 r1 | 1>0<0: s1 r1 | 1>2: s1 | 2<1: r1", "Simple", "0-1:xgmi,10,1 1-2:nvlink,10,1",
      "\"xgmi\":{\"slots\":3,\"slice\":1000000},\"nvlink\":{\"slots\":2}", NULL, NULL, 1, "xgmi", "",
-     "small", 3, 4, 2, 1e6},
+     "test", 3, 4, 2, 1e6},
 };
 
 START_TEST(test_cause) {
@@ -186,7 +187,7 @@ START_TEST(test_cause_of_library) {
     ccl_sim_options_t options = CCL_SIM_OPTIONS_INIT;
     ccl_sim_result_t *result = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_int_eq(ccl_topology_read(NULL, "mi300x-x8", &topo, NULL), CCL_OK);
+    topo = topology("mi300x-x8");
     options.size_bytes = 4.0 * 6 * 1048576; /* 6 slices of 1 MiB, where FIFOs take 4 */
     options.batches = 1;
     options.cause = true;

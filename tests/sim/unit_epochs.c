@@ -1,7 +1,7 @@
 /* Epoch flows replayed link by link: small ones by hand, TE-CCL's own against what was found apart.
  */
 #include "sim/sim.h"
-#include "tests/base/main.h"
+#include "tests/topologies/topologies.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -9,13 +9,6 @@
 #include <unistd.h>
 
 #define PEERS CCLLAB_DATA_DIR "/peers/"
-
-static ccl_topology_t *topology(const char *spec) {
-    ccl_topology_t *topo = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_msg(ccl_topology_read(NULL, spec, &topo, &err) == CCL_OK, "%s", err.text);
-    return topo;
-}
 
 static ccl_epoch_flows_t *flows_from(const char *name, const char *text) {
     ccl_epoch_flows_t *flows = NULL;
@@ -55,16 +48,8 @@ static double replay_s(const ccl_topology_t *topo, const ccl_epoch_flows_t *flow
     "], \"8-Chunk paths\": {" DEMAND(1, 2) ", " DEMAND(1, 3) ", " DEMAND(2, 1) ", " DEMAND(        \
         2, 3) ", " DEMAND(3, 1) ", " DEMAND(3, 2) "}}"
 
-static ccl_topology_t *star(void) {
-    ccl_topology_t *topo = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
-    ccl_status_t status = ccl_topology_read_text(NULL, "star", STAR, strlen(STAR), &topo, &err);
-    ck_assert_msg(status == CCL_OK, "%s", err.text);
-    return topo;
-}
-
 START_TEST(switch_copies_or_not) {
-    ccl_topology_t *topo = star();
+    ccl_topology_t *topo = topology_of(STAR);
     uint64_t sends;
     /* Chunks of 1000 bytes take 1 us on a link. All send to all in one epoch. */
     ccl_epoch_flows_t *all = flows_from(
@@ -86,7 +71,7 @@ START_TEST(switch_copies_or_not) {
 END_TEST
 
 START_TEST(relays_wait_and_orders_block) {
-    ccl_topology_t *topo = star();
+    ccl_topology_t *topo = topology_of(STAR);
     ccl_error_t err = CCL_ERROR_INIT;
     ccl_sim_result_t *result = NULL;
     /* GPU 3's chunk comes to 2 over 1; 1's link sends it before its own chunk, so both are late. */
@@ -110,7 +95,8 @@ START_TEST(relays_wait_and_orders_block) {
 END_TEST
 
 START_TEST(refused) {
-    ccl_topology_t *topo = star(), *ring = topology("servers:1 gpus:4 nvswitch=1GB/s,1us");
+    ccl_topology_t *topo = topology_of(STAR),
+                   *ring = topology("servers:1 gpus:4 nvswitch=1GB/s,1us");
     ccl_error_t err = CCL_ERROR_INIT;
     ccl_sim_result_t *result = NULL;
     ccl_epoch_flows_t *f = flows_from("f", PLAN(FLOW(1, 1, 2, 0)));

@@ -193,11 +193,44 @@ START_TEST(test_names) {
 }
 END_TEST
 
+/** Of links that are as narrow the network's is named, wherever it stands. */
+START_TEST(test_network_is_named) {
+    static const struct {
+        const char *links;
+        uint32_t link; /* 0->n, n->0, n->1, 1->n */
+    } cases[] = {{"0-n:pcie,10,1 n-1:net,10,1", 2},
+                 {"0-n:net,10,1 n-1:pcie,10,1", 0},
+                 {"0-n:pcie,5,1 n-1:net,10,1", 0}};
+    for (size_t i = 0; i < CCL_ARRAY_LEN(cases); i++) {
+        small_system_t on = {.links = cases[i].links};
+        ccl_topology_t *topo = small_topology(&on);
+        ccl_program_t *program = small_program("0>1: s1 | 1<0: r1", 2, "Simple", NULL);
+        ccl_sim_options_t options = CCL_SIM_OPTIONS_INIT;
+        ccl_sim_result_t *r = NULL;
+        uint32_t named = 0;
+        options.size_bytes = SIZE;
+        options.path = true;
+        ck_assert_int_eq(ccl_sim_program(NULL, topo, NULL, program, &options, &r, NULL), CCL_OK);
+        for (uint32_t k = 0; k < r->npath; k++) {
+            if (r->path[k].cause != LINK)
+                continue;
+            ck_assert_uint_eq(r->path[k].resource, cases[i].link);
+            named++;
+        }
+        ck_assert_uint_gt(named, 0);
+        ccl_sim_result_destroy(r);
+        ccl_program_destroy(program);
+        ccl_topology_destroy(topo);
+    }
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("path");
     TCase *tc = tcase_create("path");
     tcase_add_loop_test(tc, test_rows, 0, (int)CCL_ARRAY_LEN(rows));
     tcase_add_test(tc, test_names);
+    tcase_add_test(tc, test_network_is_named);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }

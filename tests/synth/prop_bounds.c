@@ -3,12 +3,9 @@
 #include <math.h>
 
 #include "common.h"
+#include "tests/base/nightly.h"
 
-#ifdef __SANITIZE_ADDRESS__
-enum { ROUNDS = 3 }; /* ten times as slow */
-#else
-enum { ROUNDS = 12 };
-#endif
+enum { ROUNDS = 3, NIGHTLY_ROUNDS = 40 };
 
 static double simulate(const ccl_topology_t *topo, ccl_routes_t *routes,
                        const ccl_schedule_t *schedule, const char *proto, double size_bytes,
@@ -62,7 +59,6 @@ static void check_topology(const ccl_topology_t *topo) {
             ccl_schedule_t *schedule = NULL;
             ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
             ccl_error_t err = CCL_ERROR_INIT;
-            options.time_limit_s = 2;
             options.sketch.cache = solved_once();
             if (only_plain(*ops, want->kind) || !(*ops)->supports(topo, want, &why))
                 continue;
@@ -87,43 +83,26 @@ static void check_topology(const ccl_topology_t *topo) {
     ccl_routes_destroy(routes);
 }
 
-static ccl_topology_t *random_topology(ccl_rng_t *rng) {
+/** Servers with a switch; some GPUs reach the fabric. */
+static ccl_topology_t *random_servers(ccl_rng_t *rng) {
     ccl_topology_builder_t *b = ccl_topology_builder_create("random");
-    ccl_topology_t *topo = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
     uint32_t servers = 1 + ccl_rng_below(rng, 3), rank = 0;
-    uint32_t fabric = CCL_NONE;
-    ck_assert_int_eq(ccl_topology_builder_device(b, "fabric", CCL_DEVICE_SWITCH, NULL, CCL_NONE,
-                                                 NULL, &fabric, &err),
-                     CCL_OK);
+    uint32_t fabric = add_device(b, "fabric", CCL_DEVICE_SWITCH, NULL, CCL_NONE);
     for (uint32_t s = 0; s < servers; s++) {
         char name[16], id[32];
-        uint32_t gpus = 2 + ccl_rng_below(rng, 3), sw;
+        uint32_t gpus = 2 + ccl_rng_below(rng, 3);
         snprintf(name, sizeof name, "s%u", s);
         snprintf(id, sizeof id, "s%u/sw", s);
-        ck_assert_int_eq(
-            ccl_topology_builder_device(b, id, CCL_DEVICE_SWITCH, name, CCL_NONE, NULL, &sw, &err),
-            CCL_OK);
+        uint32_t sw = add_device(b, id, CCL_DEVICE_SWITCH, name, CCL_NONE);
         for (uint32_t g = 0; g < gpus; g++) {
-            uint32_t gpu;
             snprintf(id, sizeof id, "s%u/g%u", s, g);
-            ck_assert_int_eq(
-                ccl_topology_builder_device(b, id, CCL_DEVICE_GPU, name, rank++, NULL, &gpu, &err),
-                CCL_OK);
-            ck_assert_int_eq(ccl_topology_builder_duplex(b, gpu, sw, "nvlink",
-                                                         (1 + ccl_rng_below(rng, 9)) * 10e9, 1e-6,
-                                                         1, 0, &err),
-                             CCL_OK);
+            uint32_t gpu = add_device(b, id, CCL_DEVICE_GPU, name, rank++);
+            add_duplex(b, gpu, sw, "nvlink", (1 + ccl_rng_below(rng, 9)) * 10, 1);
             if (g == 0 || ccl_rng_below(rng, 2))
-                ck_assert_int_eq(ccl_topology_builder_duplex(b, gpu, fabric, "net",
-                                                             (1 + ccl_rng_below(rng, 4)) * 5e9,
-                                                             2e-6, 1, 0, &err),
-                                 CCL_OK);
+                add_duplex(b, gpu, fabric, "net", (1 + ccl_rng_below(rng, 4)) * 5, 2);
         }
     }
-    ck_assert_msg(ccl_topology_builder_finish(b, &topo, &err) == CCL_OK, "%s", err.text);
-    ccl_topology_builder_destroy(b);
-    return topo;
+    return finish(b);
 }
 
 START_TEST(nobody_is_faster) {
@@ -136,8 +115,8 @@ START_TEST(nobody_is_faster) {
         check_topology(topo);
         ccl_topology_destroy(topo);
     }
-    for (int round = 0; round < ROUNDS; round++) {
-        ccl_topology_t *topo = random_topology(&rng);
+    for (int round = 0; round < (nightly() ? NIGHTLY_ROUNDS : ROUNDS); round++) {
+        ccl_topology_t *topo = random_servers(&rng);
         check_topology(topo);
         ccl_topology_destroy(topo);
     }

@@ -158,9 +158,8 @@ START_TEST(peers) {
     char path[500];
     for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
         ccl_topology_t *topo = NULL;
-        ccl_error_t err = CCL_ERROR_INIT;
         snprintf(path, sizeof path, "%s/peers/topologies/%s.json", CCLLAB_DATA_DIR, rows[i].name);
-        ck_assert_msg(ccl_topology_read(NULL, path, &topo, &err) == CCL_OK, "%s", err.text);
+        topo = topology(path);
         double ratio = pack(topo, CCL_ALLGATHER, 0, NULL);
         ck_assert_msg(ratio >= 1 - 1e-9 && ratio <= rows[i].most * (1 + 1e-6),
                       "%s: %.6f of the bound", rows[i].name, ratio);

@@ -33,12 +33,11 @@ typedef struct made {
     ccl_program_t *program;
 } made_t;
 
-static made_t make(const char *topology, const char *name, ccl_collective_kind_t kind,
+static made_t make(const char *spec, const char *name, ccl_collective_kind_t kind,
                    const char *why) {
     made_t m = {0};
     ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_msg(ccl_topology_read(NULL, topology, &m.topo, &err) == CCL_OK, "%s: %s", why,
-                  err.text);
+    m.topo = topology(spec);
     m.routes = ccl_routes_create(m.topo);
     ck_assert_int_eq(ccl_collective_create(kind, m.topo->nranks, 1, 0, &m.want, NULL), CCL_OK);
     ccl_synth_options_t synth = CCL_SYNTH_OPTIONS_INIT;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "synth/synth.h"
-#include "tests/base/main.h"
+#include "tests/topologies/topologies.h"
 
 typedef struct made {
     ccl_topology_t *topo;
@@ -26,7 +26,7 @@ static void make(const char *cluster, ccl_collective_kind_t kind, const char *wi
     memset(m, 0, sizeof *m);
     options.size_bytes = 1e6;
     options.c2c.inner = "direct"; /* what is inside is not in plans */
-    ck_assert_msg(ccl_topology_read(NULL, cluster, &m->topo, &err) == CCL_OK, "%s", err.text);
+    m->topo = topology(cluster);
     n = m->topo->nranks;
     routes = ccl_routes_create(m->topo);
     m->of = calloc(n, sizeof *m->of);

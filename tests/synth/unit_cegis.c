@@ -7,42 +7,19 @@
 static ccl_topology_t *figure5(void) {
     static const uint32_t links[][2] = {{0, 1}, {0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 3}, {4, 5},
                                         {4, 6}, {4, 7}, {5, 6}, {5, 7}, {6, 7}, {1, 4}, {2, 7}};
-    ccl_topology_t *topo = NULL;
-    ccl_topology_builder_t *b = ccl_topology_builder_create("figure5");
-    for (uint32_t r = 0; r < 8; r++) {
-        char id[16];
-        snprintf(id, sizeof id, "gpu%u", r);
-        ck_assert_int_eq(
-            ccl_topology_builder_device(b, id, CCL_DEVICE_GPU, NULL, r, NULL, NULL, NULL), CCL_OK);
-    }
+    ccl_topology_builder_t *b = with_gpus("figure5", 8);
     for (size_t i = 0; i < CCL_ARRAY_LEN(links); i++)
-        ck_assert_int_eq(ccl_topology_builder_duplex(b, links[i][0], links[i][1], "nvlink", 25e9,
-                                                     1e-6, 1, 0, NULL),
-                         CCL_OK);
-    ck_assert_int_eq(ccl_topology_builder_finish(b, &topo, NULL), CCL_OK);
-    ccl_topology_builder_destroy(b);
-    return topo;
+        add_duplex(b, links[i][0], links[i][1], "nvlink", 25, 1);
+    return finish(b);
 }
 
 static ccl_topology_t *torus4x4(void) {
-    ccl_topology_t *topo = NULL;
-    ccl_topology_builder_t *b = ccl_topology_builder_create("torus");
+    ccl_topology_builder_t *b = with_gpus("torus", 16);
     for (uint32_t r = 0; r < 16; r++) {
-        char id[16];
-        snprintf(id, sizeof id, "gpu%u", r);
-        ck_assert_int_eq(
-            ccl_topology_builder_device(b, id, CCL_DEVICE_GPU, NULL, r, NULL, NULL, NULL), CCL_OK);
+        add_duplex(b, r, r / 4 * 4 + (r + 1) % 4, "nvlink", 50, 1);
+        add_duplex(b, r, (r + 4) % 16, "nvlink", 50, 1);
     }
-    for (uint32_t r = 0; r < 16; r++) {
-        uint32_t right = r / 4 * 4 + (r + 1) % 4, below = (r + 4) % 16;
-        ck_assert_int_eq(ccl_topology_builder_duplex(b, r, right, "nvlink", 50e9, 1e-6, 1, 0, NULL),
-                         CCL_OK);
-        ck_assert_int_eq(ccl_topology_builder_duplex(b, r, below, "nvlink", 50e9, 1e-6, 1, 0, NULL),
-                         CCL_OK);
-    }
-    ck_assert_int_eq(ccl_topology_builder_finish(b, &topo, NULL), CCL_OK);
-    ccl_topology_builder_destroy(b);
-    return topo;
+    return finish(b);
 }
 
 static ccl_schedule_t *synth(const ccl_topology_t *topo, ccl_collective_kind_t kind,

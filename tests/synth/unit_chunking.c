@@ -84,26 +84,15 @@ END_TEST
 
 /* ---------------------------------------------------------------- appendix K */
 
-#define LINK_BPS 1e9
-#define LATENCY_S 2e-6
+#define LINK_GBPS 1
+#define LATENCY_US 2
 #define SLICE_BYTES 1e6
 
 static ccl_topology_t *chain(uint32_t hops) {
-    ccl_topology_t *topo = NULL;
-    ccl_topology_builder_t *b = ccl_topology_builder_create("chain");
-    for (uint32_t r = 0; r <= hops; r++) {
-        char id[16];
-        snprintf(id, sizeof id, "gpu%u", r);
-        ck_assert_int_eq(
-            ccl_topology_builder_device(b, id, CCL_DEVICE_GPU, NULL, r, NULL, NULL, NULL), CCL_OK);
-    }
+    ccl_topology_builder_t *b = with_gpus("chain", hops + 1);
     for (uint32_t r = 0; r < hops; r++)
-        ck_assert_int_eq(
-            ccl_topology_builder_duplex(b, r, r + 1, "nvlink", LINK_BPS, LATENCY_S, 1, 0, NULL),
-            CCL_OK);
-    ck_assert_int_eq(ccl_topology_builder_finish(b, &topo, NULL), CCL_OK);
-    ccl_topology_builder_destroy(b);
-    return topo;
+        add_duplex(b, r, r + 1, "nvlink", LINK_GBPS, LATENCY_US);
+    return finish(b);
 }
 
 /** Broadcast down the chain in slices, `sublinks` of which share a link at a time. */
@@ -143,10 +132,10 @@ static const struct {
 START_TEST(test_penalty) {
     uint32_t hops = penalties[_i].hops, k = penalties[_i].sublinks;
     ccl_topology_t *topo = chain(hops);
-    double slice_s = SLICE_BYTES / LINK_BPS, all_s = penalties[_i].slices * slice_s;
+    double slice_s = SLICE_BYTES / (LINK_GBPS * 1e9), all_s = penalties[_i].slices * slice_s;
     /* Equation 9 with the slice that it lacks, equation 10, and their difference. */
-    double sequential_s = hops * LATENCY_S + (hops - 1) * slice_s + all_s;
-    double chunked_s = hops * LATENCY_S + (hops - 1) * k * slice_s + all_s;
+    double sequential_s = hops * (LATENCY_US * 1e-6) + (hops - 1) * slice_s + all_s;
+    double chunked_s = hops * (LATENCY_US * 1e-6) + (hops - 1) * k * slice_s + all_s;
     double one_s = broadcast_s(topo, 1, penalties[_i].slices);
     double many_s = broadcast_s(topo, k, penalties[_i].slices);
     ck_assert_double_eq_tol(one_s, sequential_s, 1e-9 * sequential_s);

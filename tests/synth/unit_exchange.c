@@ -119,9 +119,7 @@ START_TEST(test_line) {
     ccl_topology_t *topo = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
     ccl_i_exchange_t x;
-    ck_assert_msg(ccl_topology_read_text(NULL, "line", line, sizeof line - 1, &topo, &err) ==
-                      CCL_OK,
-                  "%s", err.text);
+    topo = topology_of(line);
     ccl_routes_t *routes = ccl_routes_create(topo);
     ck_assert_int_eq(ccl_i_exchange_init(&x, topo, routes, NULL, &err), CCL_OK);
     ck_assert_uint_eq(x.nhops, 4); /* never through GPU 1 */

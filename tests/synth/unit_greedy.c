@@ -118,11 +118,8 @@ START_TEST(test_ring_is_found) {
         "{\"from\":\"d\",\"to\":\"a\",\"kind\":\"nvlink\",\"bandwidth\":\"1GB/s\",\"latency\":"
         "\"1us\",\"duplex\":false}]}";
     ccl_topology_t *topo = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
     ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
-    ck_assert_msg(ccl_topology_read_text(NULL, "ring", ring, sizeof ring - 1, &topo, &err) ==
-                      CCL_OK,
-                  "%s", err.text);
+    topo = topology_of(ring);
     options.size_bytes = 1e9;
     options.chunks = 1;
     ccl_schedule_t *schedule = make(topo, CCL_ALLGATHER, &options, 1, 1);

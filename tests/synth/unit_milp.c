@@ -7,21 +7,10 @@
 /** Ring of n GPUs, both ways, 1 GB/s and no latency; every second link twice as fast when `mixed`.
  */
 static ccl_topology_t *ring(uint32_t n, bool mixed) {
-    ccl_topology_builder_t *b = ccl_topology_builder_create("ring");
-    ccl_topology_t *topo = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
-    char id[16];
-    for (uint32_t i = 0; i < n; i++) {
-        snprintf(id, sizeof id, "g%u", i);
-        ck_assert_int_eq(
-            ccl_topology_builder_device(b, id, CCL_DEVICE_GPU, NULL, i, NULL, NULL, &err), CCL_OK);
-    }
+    ccl_topology_builder_t *b = with_gpus("ring", n);
     for (uint32_t i = 0; i < n; i++)
-        ccl_topology_builder_duplex(b, i, (i + 1) % n, "nvlink", mixed && i % 2 ? 2e9 : 1e9, 0, 1,
-                                    0, &err);
-    ck_assert_msg(ccl_topology_builder_finish(b, &topo, &err) == CCL_OK, "%s", err.text);
-    ccl_topology_builder_destroy(b);
-    return topo;
+        add_duplex(b, i, (i + 1) % n, "nvlink", mixed && i % 2 ? 2 : 1, 0);
+    return finish(b);
 }
 
 static ccl_schedule_t *make(const ccl_topology_t *topo, ccl_collective_kind_t kind, double size,

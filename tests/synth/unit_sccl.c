@@ -5,27 +5,16 @@
 
 /** Torus or mesh of w x h GPUs, 1 GB/s links, a second lane in x direction when `fast`. */
 static ccl_topology_t *grid(uint32_t w, uint32_t h, bool wrap, bool fast) {
-    ccl_topology_builder_t *b = ccl_topology_builder_create("grid");
-    ccl_topology_t *topo = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
-    char id[16];
-    for (uint32_t i = 0; i < w * h; i++) {
-        snprintf(id, sizeof id, "g%u", i);
-        ck_assert_int_eq(
-            ccl_topology_builder_device(b, id, CCL_DEVICE_GPU, NULL, i, NULL, NULL, &err), CCL_OK);
-    }
+    ccl_topology_builder_t *b = with_gpus("grid", w * h);
     for (uint32_t y = 0; y < h; y++)
         for (uint32_t x = 0; x < w; x++) {
             if (x + 1 < w || (wrap && w > 2))
-                ccl_topology_builder_duplex(b, y * w + x, y * w + (x + 1) % w, "nvlink",
-                                            fast ? 2e9 : 1e9, 1e-6, fast ? 2 : 1, 0, &err);
+                MUST(ccl_topology_builder_duplex(b, y * w + x, y * w + (x + 1) % w, "nvlink",
+                                                 fast ? 2e9 : 1e9, 1e-6, fast ? 2 : 1, 0, e));
             if (y + 1 < h || (wrap && h > 2))
-                ccl_topology_builder_duplex(b, y * w + x, (y + 1) % h * w + x, "nvlink", 1e9, 1e-6,
-                                            1, 0, &err);
+                add_duplex(b, y * w + x, (y + 1) % h * w + x, "nvlink", 1, 1);
         }
-    ck_assert_msg(ccl_topology_builder_finish(b, &topo, &err) == CCL_OK, "%s", err.text);
-    ccl_topology_builder_destroy(b);
-    return topo;
+    return finish(b);
 }
 
 static ccl_status_t ask(const ccl_topology_t *topo, ccl_collective_kind_t kind, uint32_t steps,

@@ -153,7 +153,7 @@ END_TEST
 
 /* Clashing constants of servers given inside the cluster are told at the second of them. */
 START_TEST(clash_is_resolved_by_the_cluster) {
-    ccl_topology_t *t = read_cluster_text(
+    ccl_topology_t *t = topology_of(
         C "\"servers\":[{\"type\":\"h20-x4\"},{\"type\":\"v100-x4\"}],"
           "\"fabric\":{\"kind\":\"single\"},\"transports\":{\"net\":{},\"nvlink\":{}}}");
     ck_assert_uint_eq(t->nranks, 8);

@@ -1,24 +1,8 @@
-/* Reading clusters from text and finding links in them, for tests only. */
+/* Finding links in clusters, and descriptions that are refused, for tests only. */
 #ifndef CCL_TESTS_CLUSTER_HELPERS_H
 #define CCL_TESTS_CLUSTER_HELPERS_H
 
 #include "tests/topologies/topology_helpers.h"
-
-static inline ccl_topology_t *read_cluster_text(const char *text) {
-    ccl_topology_t *topo = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
-    ccl_status_t status = ccl_topology_read_text(NULL, "test", text, strlen(text), &topo, &err);
-    ck_assert_msg(status == CCL_OK, "%s:%d:%d: %s\n%s", err.where, err.line, err.column, err.text,
-                  text);
-    return topo;
-}
-
-static inline uint32_t device_of(const ccl_topology_t *topo, const char *id) {
-    for (uint32_t d = 0; d < topo->ndevices; d++)
-        if (strcmp(topo->devices[d].id, id) == 0)
-            return d;
-    return CCL_NONE;
-}
 
 /* The only link between two devices, NULL when there is none. */
 static inline const ccl_link_t *link_of(const ccl_topology_t *topo, const char *from,

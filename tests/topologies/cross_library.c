@@ -42,13 +42,6 @@ static const struct {
     {"ndv2", "dgx1_v100_8", true, true},
 };
 
-static ccl_topology_t *read_one(const char *spec) {
-    ccl_topology_t *topo = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_msg(ccl_topology_read(NULL, spec, &topo, &err) == CCL_OK, "%s: %s", spec, err.text);
-    return topo;
-}
-
 static bool is_nvlink(const ccl_topology_t *t, const ccl_link_t *link) {
     return strcmp(t->kinds[link->kind], "nvlink") == 0;
 }
@@ -107,7 +100,7 @@ START_TEST(totals) {
     for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
         char path[512];
         snprintf(path, sizeof path, FOLDER "%s.json", rows[i].file);
-        ccl_topology_t *ours = read_one(rows[i].name), *theirs = read_one(path);
+        ccl_topology_t *ours = topology(rows[i].name), *theirs = topology(path);
         ck_assert_msg(ours->nranks == theirs->nranks, "%s: %u ranks", rows[i].name, ours->nranks);
         totals_t *a = totals_of(ours, rows[i].nvlink), *b = totals_of(theirs, rows[i].nvlink);
         double network_Bps = 0;
@@ -136,7 +129,7 @@ START_TEST(routes_of_every_pair) {
     for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
         char path[512];
         snprintf(path, sizeof path, FOLDER "%s.json", rows[i].file);
-        ccl_topology_t *ours = read_one(rows[i].name), *theirs = read_one(path);
+        ccl_topology_t *ours = topology(rows[i].name), *theirs = topology(path);
         ccl_routes_t *a = ccl_routes_create(ours), *b = ccl_routes_create(theirs);
         uint32_t joined = 0;
         for (uint32_t s = 0; s < ours->nranks; s++) {

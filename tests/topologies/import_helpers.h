@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/base/main.h"
-#include "topologies/topologies.h"
+#include "tests/topologies/topologies.h"
 
 #define GB 1e9
 
@@ -32,17 +31,10 @@ static inline ccl_topology_t *import_logged(import_fn fn, const char *text, ccl_
     return topo;
 }
 
-static inline uint32_t device(const ccl_topology_t *topo, const char *id) {
-    for (uint32_t d = 0; d < topo->ndevices; d++)
-        if (strcmp(topo->devices[d].id, id) == 0)
-            return d;
-    return CCL_NONE;
-}
-
 /* Sum over links of a kind from one device to another; 0: none. */
 static inline double rate_Bps(const ccl_topology_t *topo, const char *from, const char *to,
                               const char *kind, uint32_t *lanes) {
-    uint32_t a = device(topo, from), b = device(topo, to);
+    uint32_t a = device_of(topo, from), b = device_of(topo, to);
     double sum = 0;
     ck_assert_msg(a != CCL_NONE, "no device %s", from);
     ck_assert_msg(b != CCL_NONE, "no device %s", to);

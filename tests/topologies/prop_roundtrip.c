@@ -39,10 +39,7 @@ END_TEST
 START_TEST(library) {
     int n = 0;
     for (const ccl_library_entry_t *entry = ccl_topology_library(); entry->name; entry++, n++) {
-        ccl_topology_t *topo = NULL;
-        ccl_error_t err = CCL_ERROR_INIT;
-        ck_assert_msg(ccl_topology_read(NULL, entry->name, &topo, &err) == CCL_OK, "%s: %s",
-                      entry->name, err.text);
+        ccl_topology_t *topo = topology(entry->name);
         check_roundtrip(entry->name, topo);
         ccl_topology_destroy(topo);
     }
@@ -64,10 +61,7 @@ START_TEST(peers) {
             continue;
         char path[1024];
         snprintf(path, sizeof path, "%s/%s", folder, file->d_name);
-        ccl_topology_t *topo = NULL;
-        ccl_error_t err = CCL_ERROR_INIT;
-        ck_assert_msg(ccl_topology_read(NULL, path, &topo, &err) == CCL_OK, "%s: %s", path,
-                      err.text);
+        ccl_topology_t *topo = topology(path);
         check_roundtrip(file->d_name, topo);
         ccl_topology_destroy(topo);
         n++;

@@ -2,40 +2,7 @@
 #ifndef CCL_TESTS_TOPOLOGY_HELPERS_H
 #define CCL_TESTS_TOPOLOGY_HELPERS_H
 
-#include <check.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "tests/base/main.h"
-#include "topologies/topologies.h"
-
-#define MUST(expr_)                                                                                \
-    do {                                                                                           \
-        ccl_error_t err_ = CCL_ERROR_INIT;                                                         \
-        ccl_error_t *e = &err_;                                                                    \
-        ccl_status_t status_ = (expr_);                                                            \
-        (void)e;                                                                                   \
-        ck_assert_msg(status_ == CCL_OK, "%s: %s", #expr_, err_.text);                             \
-    } while (0)
-
-static inline uint32_t add_device(ccl_topology_builder_t *b, const char *id, ccl_device_kind_t kind,
-                                  const char *server, uint32_t rank) {
-    uint32_t index = CCL_NONE;
-    MUST(ccl_topology_builder_device(b, id, kind, server, rank, NULL, &index, e));
-    return index;
-}
-
-static inline void add_duplex(ccl_topology_builder_t *b, uint32_t from, uint32_t to,
-                              const char *kind, double GBps, double latency_us) {
-    MUST(ccl_topology_builder_duplex(b, from, to, kind, GBps * 1e9, latency_us * 1e-6, 1, 0, e));
-}
-
-static inline ccl_topology_t *finish(ccl_topology_builder_t *b) {
-    ccl_topology_t *topo = NULL;
-    MUST(ccl_topology_builder_finish(b, &topo, e));
-    ccl_topology_builder_destroy(b);
-    return topo;
-}
+#include "tests/topologies/topologies.h"
 
 /*
  * A connected topology of few distinct values, so that ties are common: `gpus` GPUs with shuffled

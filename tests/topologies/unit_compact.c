@@ -27,7 +27,7 @@
 
 /* Whole numbers where names stand: "s0/0" is GPU 0 of the first server. */
 START_TEST(numbers_as_names) {
-    ccl_topology_t *t = read_cluster_text(
+    ccl_topology_t *t = topology_of(
         "{\"format\":\"ccllab-cluster-1\",\"name\":5,\"servers\":[{\"server\":{\"name\":6,"
         "\"devices\":[{\"id\":0,\"kind\":\"gpu\",\"model\":7},{\"id\":1,\"kind\":\"gpu\"},"
         "{\"id\":2,\"kind\":\"nic\"}],\"links\":[{\"from\":0,\"to\":1,\"kind\":8,"
@@ -48,8 +48,8 @@ START_TEST(numbers_as_names) {
 END_TEST
 
 START_TEST(single) {
-    ccl_topology_t *t = read_cluster_text(
-        CLUSTER(PAIRS("2"), "\"fabric\":{\"kind\":\"single\",\"contention\":0.25}"));
+    ccl_topology_t *t =
+        topology_of(CLUSTER(PAIRS("2"), "\"fabric\":{\"kind\":\"single\",\"contention\":0.25}"));
     ck_assert_str_eq(t->name, "t");
     ck_assert_uint_eq(t->nranks, 4);
     ck_assert_uint_eq(t->nservers, 2);
@@ -82,7 +82,7 @@ START_TEST(single) {
 END_TEST
 
 START_TEST(ports_can_be_overridden) {
-    ccl_topology_t *t = read_cluster_text(
+    ccl_topology_t *t = topology_of(
         CLUSTER(PAIRS("2"),
                 "\"fabric\":{\"kind\":\"single\",\"bandwidth\":\"7GB/s\",\"latency\":\"0us\"}"));
     check_link(t, "s0/nic0", "fabric/switch", "net", 7, 0, "the fabric's rate and latency");
@@ -92,7 +92,7 @@ START_TEST(ports_can_be_overridden) {
 END_TEST
 
 START_TEST(rail) {
-    ccl_topology_t *t = read_cluster_text(CLUSTER(PAIRS("2"), "\"fabric\":{\"kind\":\"rail\"}"));
+    ccl_topology_t *t = topology_of(CLUSTER(PAIRS("2"), "\"fabric\":{\"kind\":\"rail\"}"));
     check_link(t, "s0/nic0", "fabric/rail0", "net", 10, 2, "port 0 on rail 0");
     check_link(t, "s1/nic1", "fabric/rail1", "net", 12, 3, "port 1 on rail 1");
     check_link(t, "s0/nic0", "fabric/rail1", "net", 0, 0, "one rail per port");
@@ -107,8 +107,8 @@ END_TEST
 
 START_TEST(rail_of_unequal_servers) {
     /* The poorest server has two ports: two rails, and ports 2 and 3 of the other wrap around. */
-    ccl_topology_t *t = read_cluster_text(
-        CLUSTER(PAIRS("1") ",{\"server\":" WIDE "}", "\"fabric\":{\"kind\":\"rail\"}"));
+    ccl_topology_t *t =
+        topology_of(CLUSTER(PAIRS("1") ",{\"server\":" WIDE "}", "\"fabric\":{\"kind\":\"rail\"}"));
     ck_assert_uint_eq(device_of(t, "fabric/rail2"), CCL_NONE);
     uint32_t rail0 = device_of(t, "fabric/rail0"), wide = device_of(t, "s1/gpu0");
     double rate_Bps = 0;
@@ -117,7 +117,7 @@ START_TEST(rail_of_unequal_servers) {
             rate_Bps += t->links[l].bandwidth_Bps;
     ck_assert_double_eq(rate_Bps, 4e9); /* ports 0 and 2: 1 + 3 GB/s */
     ccl_topology_destroy(t);
-    t = read_cluster_text(
+    t = topology_of(
         CLUSTER(PAIRS("1") ",{\"server\":" WIDE "}", "\"fabric\":{\"kind\":\"rail\",\"rails\":4}"));
     check_link(t, "s1/gpu0", "fabric/rail3", "net", 4, 0, "as many rails as asked for");
     ccl_topology_destroy(t);
@@ -125,9 +125,9 @@ START_TEST(rail_of_unequal_servers) {
 END_TEST
 
 START_TEST(rail_with_spines) {
-    ccl_topology_t *t = read_cluster_text(
-        CLUSTER(PAIRS("3"), "\"fabric\":{\"kind\":\"rail\",\"spine\":{\"count\":2,"
-                            "\"oversubscription\":3,\"latency\":\"1us\"}}"));
+    ccl_topology_t *t =
+        topology_of(CLUSTER(PAIRS("3"), "\"fabric\":{\"kind\":\"rail\",\"spine\":{\"count\":2,"
+                                        "\"oversubscription\":3,\"latency\":\"1us\"}}"));
     check_link(t, "fabric/rail0", "fabric/spine1", "net", 5, 1, "3 x 10 GB/s over 3 and 2 spines");
     check_link(t, "fabric/spine0", "fabric/rail1", "net", 6, 1, "3 x 12 GB/s over 3 and 2 spines");
     ccl_routes_t *routes = ccl_routes_create(t);
@@ -138,7 +138,7 @@ START_TEST(rail_with_spines) {
     ck_assert_uint_eq(route->nlinks, 4);
     ccl_routes_destroy(routes);
     ccl_topology_destroy(t);
-    t = read_cluster_text(
+    t = topology_of(
         CLUSTER(PAIRS("2"), "\"fabric\":{\"kind\":\"rail\",\"spine\":{\"bandwidth\":\"9GB/s\"}}"));
     check_link(t, "fabric/rail1", "fabric/spine0", "net", 9, 3, "given rate, the port's latency");
     ccl_topology_destroy(t);
@@ -147,7 +147,7 @@ END_TEST
 
 START_TEST(clos) {
     /* Three servers, two to a leaf: the second leaf holds one. */
-    ccl_topology_t *t = read_cluster_text(
+    ccl_topology_t *t = topology_of(
         CLUSTER(PAIRS("3"), "\"fabric\":{\"kind\":\"clos\",\"servers_per_leaf\":2,\"spines\":2,"
                             "\"oversubscription\":2}"));
     check_link(t, "s1/nic1", "fabric/leaf0", "net", 12, 3, "second server of leaf 0");
@@ -155,18 +155,17 @@ START_TEST(clos) {
     check_link(t, "fabric/leaf0", "fabric/spine1", "net", 11, 3, "44 GB/s over 2 and 2 spines");
     check_link(t, "fabric/spine0", "fabric/leaf1", "net", 5.5, 3, "22 GB/s over 2 and 2 spines");
     ccl_topology_destroy(t);
-    t = read_cluster_text(CLUSTER(PAIRS("3"),
-                                  "\"fabric\":{\"kind\":\"clos\",\"ports_per_leaf\":4,"
-                                  "\"uplink_bandwidth\":\"8GB/s\",\"uplink_latency\":\"0.5us\"}"));
+    t = topology_of(CLUSTER(PAIRS("3"),
+                            "\"fabric\":{\"kind\":\"clos\",\"ports_per_leaf\":4,"
+                            "\"uplink_bandwidth\":\"8GB/s\",\"uplink_latency\":\"0.5us\"}"));
     check_link(t, "s1/nic1", "fabric/leaf0", "net", 12, 3, "ports counted over the servers");
     check_link(t, "s2/nic0", "fabric/leaf1", "net", 10, 2, "port 4 is the next leaf's first");
     check_link(t, "fabric/leaf1", "fabric/spine0", "net", 8, 0.5, "given rate and latency");
     ccl_topology_destroy(t);
-    t = read_cluster_text(
-        CLUSTER(PAIRS("2"), "\"fabric\":{\"kind\":\"clos\",\"servers_per_leaf\":2}"));
+    t = topology_of(CLUSTER(PAIRS("2"), "\"fabric\":{\"kind\":\"clos\",\"servers_per_leaf\":2}"));
     ck_assert_uint_eq(device_of(t, "fabric/spine0"), CCL_NONE); /* one leaf needs no spine */
     ccl_topology_destroy(t);
-    t = read_cluster_text(
+    t = topology_of(
         CLUSTER(PAIRS("4"), "\"fabric\":{\"kind\":\"clos\",\"servers_per_leaf\":2,\"rails\":2}"));
     check_link(t, "s1/nic1", "fabric/leaf1", "net", 12, 3, "rail 1 of the first block");
     check_link(t, "s2/nic0", "fabric/leaf2", "net", 10, 2, "rail 0 of the second block");
@@ -175,7 +174,7 @@ START_TEST(clos) {
 END_TEST
 
 START_TEST(clos_of_three_tiers) {
-    ccl_topology_t *t = read_cluster_text(
+    ccl_topology_t *t = topology_of(
         CLUSTER(PAIRS("8"), "\"fabric\":{\"kind\":\"clos\",\"servers_per_leaf\":2,\"spines\":1,"
                             "\"leaves_per_pod\":2,\"cores\":2,\"core_oversubscription\":4}"));
     check_link(t, "fabric/leaf1", "fabric/spine0", "net", 44, 3, "pod 0, not oversubscribed");
@@ -187,7 +186,7 @@ START_TEST(clos_of_three_tiers) {
 END_TEST
 
 START_TEST(direct) {
-    ccl_topology_t *t = read_cluster_text(
+    ccl_topology_t *t = topology_of(
         CLUSTER(PAIRS("2"), "\"fabric\":{\"kind\":\"direct\",\"links\":["
                             "{\"from\":\"s0:0\",\"to\":\"s1:1\",\"duplex\":false},"
                             "{\"from\":\"s1:0\",\"to\":\"s0:0\",\"bandwidth\":\"3GB/s\","
@@ -201,7 +200,7 @@ START_TEST(direct) {
 END_TEST
 
 START_TEST(one_way_ports) {
-    ccl_topology_t *t = read_cluster_text(
+    ccl_topology_t *t = topology_of(
         CLUSTER("{\"count\":2,\"server\":{\"devices\":[{\"id\":\"g\",\"kind\":\"gpu\"}],\"ports\":["
                 "{\"device\":\"g\",\"bandwidth\":\"1GB/s\",\"direction\":\"out\"},"
                 "{\"device\":\"g\",\"bandwidth\":\"2GB/s\",\"direction\":\"in\"}]}}",
@@ -214,7 +213,7 @@ START_TEST(one_way_ports) {
 END_TEST
 
 START_TEST(library_types_and_overrides) {
-    ccl_topology_t *t = read_cluster_text(
+    ccl_topology_t *t = topology_of(
         CLUSTER("{\"type\":\"h20-x4\"},{\"type\":\"h20-x8\",\"count\":2},{\"type\":\"h20-x4\"}",
                 "\"fabric\":{\"kind\":\"rail\"},\"source\":\"where\",\"note\":\"what\","
                 "\"transports\":{\"net\":{\"tb_rate\":\"1GB/s\",\"slice\":\"1MiB\"}},"
@@ -244,29 +243,29 @@ START_TEST(library_types_and_overrides) {
 END_TEST
 
 START_TEST(server_alone) {
-    ccl_topology_t *t = read_cluster_text("{\"format\":\"ccllab-server-1\",\"name\":\"x\","
-                                          "\"devices\":[{\"id\":\"g\",\"kind\":\"gpu\"}],"
-                                          "\"source\":\"s\",\"chosen\":[\"a\",\"b\"]}");
+    ccl_topology_t *t = topology_of("{\"format\":\"ccllab-server-1\",\"name\":\"x\","
+                                    "\"devices\":[{\"id\":\"g\",\"kind\":\"gpu\"}],"
+                                    "\"source\":\"s\",\"chosen\":[\"a\",\"b\"]}");
     ck_assert_str_eq(t->name, "x");
     ck_assert_str_eq(t->source, "s");
     ck_assert_uint_eq(t->nranks, 1);
     ck_assert_str_eq(t->devices[0].id, "s0/g");
     ccl_topology_destroy(t);
-    t = read_cluster_text(CLUSTER(PAIRS("1"), "\"note\":\"\""));
+    t = topology_of(CLUSTER(PAIRS("1"), "\"note\":\"\""));
     ck_assert_uint_eq(t->nlinks, 6); /* a lone server needs no fabric */
     ccl_topology_destroy(t);
 }
 END_TEST
 
 START_TEST(groups_take_parallel_links) {
-    ccl_topology_t *t = read_cluster_text(
-        "{\"format\":\"ccllab-server-1\",\"devices\":[{\"id\":\"a\",\"kind\":\"gpu\"},"
-        "{\"id\":\"b\",\"kind\":\"gpu\"}],\"links\":["
-        "{\"from\":\"a\",\"to\":\"b\",\"kind\":\"nvlink\",\"bandwidth\":\"1GB/s\"},"
-        "{\"from\":\"b\",\"to\":\"a\",\"kind\":\"nvlink\",\"bandwidth\":\"2GB/s\"},"
-        "{\"from\":\"a\",\"to\":\"b\",\"kind\":\"nvlink\",\"bandwidth\":\"3GB/s\","
-        "\"duplex\":false}],\"groups\":[{\"name\":\"g\",\"bandwidth\":\"1GB/s\","
-        "\"links\":[[\"a\",\"b\"]]}]}");
+    ccl_topology_t *t =
+        topology_of("{\"format\":\"ccllab-server-1\",\"devices\":[{\"id\":\"a\",\"kind\":\"gpu\"},"
+                    "{\"id\":\"b\",\"kind\":\"gpu\"}],\"links\":["
+                    "{\"from\":\"a\",\"to\":\"b\",\"kind\":\"nvlink\",\"bandwidth\":\"1GB/s\"},"
+                    "{\"from\":\"b\",\"to\":\"a\",\"kind\":\"nvlink\",\"bandwidth\":\"2GB/s\"},"
+                    "{\"from\":\"a\",\"to\":\"b\",\"kind\":\"nvlink\",\"bandwidth\":\"3GB/s\","
+                    "\"duplex\":false}],\"groups\":[{\"name\":\"g\",\"bandwidth\":\"1GB/s\","
+                    "\"links\":[[\"a\",\"b\"]]}]}");
     ck_assert_uint_eq(t->groups[0].nlinks, 3); /* all from a to b in that direction */
     double rate_Bps = 0;
     for (uint32_t i = 0; i < 3; i++)
@@ -277,12 +276,12 @@ START_TEST(groups_take_parallel_links) {
 END_TEST
 
 START_TEST(written_and_read_back) {
-    ccl_topology_t *t = read_cluster_text(
+    ccl_topology_t *t = topology_of(
         CLUSTER(PAIRS("3") ",{\"server\":" WIDE ",\"count\":2}",
                 "\"fabric\":{\"kind\":\"clos\",\"servers_per_leaf\":2,\"contention\":0.1}"));
     ccl_text_t text = {0};
     MUST(ccl_topology_write_json(t, &text, e));
-    ccl_topology_t *again = read_cluster_text(text.data);
+    ccl_topology_t *again = topology_of(text.data);
     const char *difference = topology_difference(t, again);
     ck_assert_msg(!difference, "%s", difference);
     ccl_text_fini(&text);

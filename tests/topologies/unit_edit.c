@@ -35,13 +35,6 @@ static ccl_topology_t *cluster(void) {
     return finish(b);
 }
 
-static ccl_topology_t *edited(const ccl_topology_t *t, const char *edit) {
-    ccl_topology_t *out = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_msg(ccl_topology_edit(t, edit, &out, &err) == CCL_OK, "%s: %s", edit, err.text);
-    return out;
-}
-
 START_TEST(fail_gpu) {
     const char *edits[] = {"fail:gpu:1", "fail:b-1", "fail:gpu:b-1"};
     ccl_topology_t *t = cluster();
@@ -234,9 +227,7 @@ START_TEST(set) {
         " \"latency\": \"1us\", \"duplex\": true}]}";
     const set_row_t *row = &set_rows[_i];
     ccl_topology_t *t = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_msg(ccl_topology_read_text(NULL, "t", text, strlen(text), &t, &err) == CCL_OK, "%s",
-                  err.text);
+    t = topology_of(text);
     ccl_topology_t *n = edited(t, row->edit);
     uint32_t slots[3] = {2, 8, 3}; /* net, nvlink's default, net under LL */
     double slice = 1048576;

@@ -60,8 +60,8 @@ static void check_figure10(const ccl_topology_t *t) {
     for (uint32_t r = 0; r < 6; r++) /* node by node */
         ck_assert_uint_eq(
             t->rank_device[r],
-            device(t, (const char *const[]){"node1/gpu0", "node1/gpu1", "node2/gpu0", "node2/gpu1",
-                                            "node2/gpu2", "node2/gpu3"}[r]));
+            device_of(t, (const char *const[]){"node1/gpu0", "node1/gpu1", "node2/gpu0",
+                                               "node2/gpu1", "node2/gpu2", "node2/gpu3"}[r]));
     check_all_routes(t);
     /* Between nodes all share one NIC a side; pairs of a node without NVLink go over the host. */
     ccl_routes_t *routes = ccl_routes_create(t);

@@ -1,5 +1,6 @@
 /* Nodes joined by a fabric: ids, ranks, rates, and the one-word form. */
 #include "import_helpers.h"
+#include "tests/topologies/topologies.h"
 
 #include <math.h>
 #include <unistd.h>
@@ -38,7 +39,7 @@ START_TEST(test_single) {
     check_duplex(t, "n0/m0", "fabric", "net", 10.0, 1);
     check_duplex(t, "n1/m0", "fabric", "net", 5.0, 1);
     check_duplex(t, "n2/m1", "fabric", "net", 1.0, 1);
-    ck_assert_uint_eq(device(t, "n1/fabric"), CCL_NONE);
+    ck_assert_uint_eq(device_of(t, "n1/fabric"), CCL_NONE);
     ck_assert_str_eq(t->devices[t->rank_device[3]].id, "n1/gpu1");
     for (uint32_t g = 0; g < t->ngroups; g++) /* of m0 and m1 of the same node */
         ck_assert_uint_eq(t->devices[t->links[t->groups[g].links[0]].from].server,
@@ -185,12 +186,11 @@ START_TEST(test_servers) {
     ck_assert_int_eq((int)write(fd, server->text, server->len), (int)server->len);
     close(fd);
     for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
-        ccl_error_t err = CCL_ERROR_INIT;
         ccl_topology_t *t = NULL, *same = NULL;
         const char *file = strstr(rows[i].spec, "%s");
         snprintf(spec, sizeof spec, "%s%s", file ? path : "", rows[i].spec + (file ? 2 : 0));
-        ck_assert_msg(ccl_topology_read(NULL, spec, &t, &err) == CCL_OK, "%s: %s", spec, err.text);
-        ck_assert_int_eq(ccl_topology_read(NULL, rows[i].same, &same, &err), CCL_OK);
+        t = topology(spec);
+        same = topology(rows[i].same);
         ck_assert_uint_eq(t->nranks, same->nranks);
         ck_assert_uint_eq(t->nlinks, same->nlinks);
         ck_assert_uint_eq(t->ngpu_models, same->ngpu_models);

@@ -25,14 +25,8 @@ static const char full[] =
     "\"gpu_models\":{\"M\":{\"vendor\":\"v\",\"sms\":108,\"copy_rate\":\"100GB/s\",\n"
     "  \"reduce_rate\":\"50GB/s\",\"overhead\":\"1us\",\"flag\":\"0.5us\",\"launch\":\"5us\"}}}";
 
-static ccl_topology_t *read_json(const char *text) {
-    ccl_topology_t *t = NULL;
-    MUST(ccl_topology_read_json(NULL, "f", text, strlen(text), &t, e));
-    return t;
-}
-
 START_TEST(every_key) {
-    ccl_topology_t *t = read_json(full);
+    ccl_topology_t *t = topology_of(full);
     ck_assert_str_eq(t->name, "n");
     ck_assert_str_eq(t->source, "s");
     ck_assert_str_eq(t->note, "t");
@@ -88,7 +82,7 @@ START_TEST(numbers_as_names) {
         "\"groups\":[{\"name\":9,\"links\":[[0,1],[\"1\",\"0\"]],\"bandwidth\":\"30GB/s\"}],"
         "\"transports\":{\"5\":{\"slots\":2}},"
         "\"gpu_models\":{\"4090\":{\"vendor\":10,\"sms\":128}}}";
-    ccl_topology_t *t = read_json(numbers);
+    ccl_topology_t *t = topology_of(numbers);
     ck_assert_str_eq(t->name, "7");
     ck_assert_str_eq(t->devices[0].id, "1"); /* a name, not a place in the list */
     ck_assert_str_eq(t->devices[1].id, "0");
@@ -109,7 +103,7 @@ START_TEST(numbers_as_names) {
     MUST(ccl_topology_write_json(t, &once, e));
     ck_assert_ptr_nonnull(strstr(once.data, "\"id\": \"1\""));
     ck_assert_ptr_nonnull(strstr(once.data, "\"server\": \"3\""));
-    ccl_topology_t *back = read_json(once.data);
+    ccl_topology_t *back = topology_of(once.data);
     MUST(ccl_topology_write_json(back, &twice, e));
     ck_assert_str_eq(once.data, twice.data);
     ccl_text_fini(&once);
@@ -120,9 +114,9 @@ START_TEST(numbers_as_names) {
 END_TEST
 
 START_TEST(least_file) {
-    ccl_topology_t *t = read_json("{\"format\":\"ccllab-topology-1\",\"devices\":"
-                                  "[{\"id\":\"a\",\"kind\":\"gpu\",\"rank\":0}]}");
-    ck_assert_str_eq(t->name, "f");
+    ccl_topology_t *t = topology_of("{\"format\":\"ccllab-topology-1\",\"devices\":"
+                                    "[{\"id\":\"a\",\"kind\":\"gpu\",\"rank\":0}]}");
+    ck_assert_str_eq(t->name, "test");
     ck_assert_uint_eq(t->nranks, 1);
     ck_assert_uint_eq(t->nlinks, 0);
     ccl_topology_destroy(t);
@@ -130,7 +124,7 @@ START_TEST(least_file) {
 END_TEST
 
 START_TEST(written_form) {
-    ccl_topology_t *t = read_json(full);
+    ccl_topology_t *t = topology_of(full);
     ccl_text_t out = {0};
     MUST(ccl_topology_write_json(t, &out, e));
     /* One entry for a duplex pair, two where the directions differ. */
@@ -141,7 +135,7 @@ START_TEST(written_form) {
     ck_assert_ptr_nonnull(
         strstr(out.data, "\"links\": [[\"a\", \"b\"], [\"w\", \"b\"]]")); /* each pair once */
     ck_assert_ptr_nonnull(strstr(out.data, "\"slice\": \"512K\""));
-    ccl_topology_t *back = read_json(out.data);
+    ccl_topology_t *back = topology_of(out.data);
     const char *difference = topology_difference(t, back);
     ck_assert_msg(!difference, "%s", difference);
     ccl_topology_destroy(back);

@@ -83,14 +83,6 @@ static const struct {
     {"teccl-ndv2-4x8", false, 32, 4, true},
 };
 
-static ccl_topology_t *read_entry(const char *name) {
-    ccl_topology_t *topo = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_msg(ccl_topology_read(NULL, name, &topo, &err) == CCL_OK, "%s: %s:%d:%d: %s", name,
-                  err.where, err.line, err.column, err.text);
-    return topo;
-}
-
 START_TEST(table) {
     const ccl_library_entry_t *library = ccl_topology_library();
     size_t n = 0;
@@ -164,7 +156,7 @@ static void check_transport(const ccl_topology_t *t, const ccl_route_t *route) {
 
 START_TEST(expands_and_routes) {
     for (size_t i = 0; i < CCL_ARRAY_LEN(entries); i++) {
-        ccl_topology_t *t = read_entry(entries[i].name);
+        ccl_topology_t *t = topology(entries[i].name);
         ck_assert_str_eq(t->name, entries[i].name);
         ck_assert_msg(t->nranks == entries[i].gpus, "%s: %u gpus", t->name, t->nranks);
         ck_assert_msg(t->nservers == entries[i].servers, "%s: %u servers", t->name, t->nservers);
@@ -206,10 +198,10 @@ END_TEST
 
 START_TEST(explicit_form_is_equal) {
     for (size_t i = 0; i < CCL_ARRAY_LEN(entries); i++) {
-        ccl_topology_t *t = read_entry(entries[i].name);
+        ccl_topology_t *t = topology(entries[i].name);
         ccl_text_t text = {0};
         MUST(ccl_topology_write_json(t, &text, e));
-        ccl_topology_t *again = read_cluster_text(text.data);
+        ccl_topology_t *again = topology_of(text.data);
         const char *difference = topology_difference(t, again);
         ck_assert_msg(!difference, "%s: %s", t->name, difference);
         ccl_text_fini(&text);
@@ -260,13 +252,13 @@ START_TEST(facts) {
         {"resccl-topo2", "s1/nic3", "fabric/leaf0", "net", 25, 1.3, "one rack"},
     };
     for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
-        ccl_topology_t *t = read_entry(rows[i].entry);
+        ccl_topology_t *t = topology(rows[i].entry);
         check_link(t, rows[i].from, rows[i].to, rows[i].kind, rows[i].GBps, rows[i].us,
                    rows[i].why);
         ccl_topology_destroy(t);
     }
     /* ResCCL's NICs are where its contention is: four blocks fill one, eight lose. */
-    ccl_topology_t *t = read_entry("resccl-topo4");
+    ccl_topology_t *t = topology("resccl-topo4");
     ck_assert_double_eq(link_of(t, "s0/nic0", "fabric/leaf0")->contention, 0.1);
     ck_assert_double_eq(link_of(t, "s0/gpu0", "s0/nvswitch")->contention, 0);
     ccl_transport_t net;
@@ -274,7 +266,7 @@ START_TEST(facts) {
     ck_assert_double_eq(4 * net.tb_rate_Bps, 25e9);
     ck_assert(net.holds_tb);
     ccl_topology_destroy(t);
-    t = read_entry("mi300x-x8");
+    t = topology("mi300x-x8");
     ck_assert_uint_eq(t->ngroups, 8);
     ck_assert_uint_eq(t->groups[7].nlinks, 7);
     ck_assert_double_eq(t->groups[7].bandwidth_Bps, 317e9);

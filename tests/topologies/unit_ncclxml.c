@@ -400,7 +400,7 @@ START_TEST(test_shared_function_and_hosts) {
     ck_assert_ptr_nonnull(strstr(log.data, "several gpus at PCI address 0000:01:00.0"));
     check_link(t, "gpu2", "gpu0", "nvlink", 20.6, 1); /* an address means its first GPU */
     ck_assert(rate_Bps(t, "cpu0", "cpu0.2", "upi", NULL) == 0);
-    ck_assert(t->devices[device(t, "cpu0")].server != t->devices[device(t, "cpu0.2")].server);
+    ck_assert(t->devices[device_of(t, "cpu0")].server != t->devices[device_of(t, "cpu0.2")].server);
     ccl_text_fini(&log);
     ccl_topology_destroy(t);
 }

@@ -1,6 +1,6 @@
 /* Profiles: every key lands where it belongs, the rest stays; what is wrong is refused with its
  * place. */
-#include "tests/base/main.h"
+#include "tests/topologies/topologies.h"
 #include "topologies/topologies.h"
 
 #include <math.h>
@@ -33,14 +33,6 @@ static ccl_profile_t *profile_of(const char *json) {
     ck_assert_msg(ccl_profile_read_text("p", json, strlen(json), &p, &err) == CCL_OK, "%s",
                   err.text);
     return p;
-}
-
-static ccl_topology_t *topology_of(const char *json) {
-    ccl_topology_t *topo = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_msg(ccl_topology_read_json(NULL, "t", json, strlen(json), &topo, &err) == CCL_OK,
-                  "%s", err.text);
-    return topo;
 }
 
 static ccl_topology_t *laid(const ccl_profile_t *p, const ccl_topology_t *topo, const char *proto) {

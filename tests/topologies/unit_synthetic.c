@@ -1,17 +1,9 @@
 /* One-liners: what each word builds, and what is refused. */
 #include "tests/topologies/cluster_helpers.h"
 
-static ccl_topology_t *one_liner(const char *text) {
-    ccl_topology_t *topo = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_msg(ccl_topology_read(NULL, text, &topo, &err) == CCL_OK, "%s: %d:%d: %s", text,
-                  err.line, err.column, err.text);
-    return topo;
-}
-
 START_TEST(switch_and_rails) {
     ccl_topology_t *t =
-        one_liner("servers:4 gpus:8  nvswitch=300GB/s,0.7us nics:4x25GB/s,2us fabric=rail");
+        topology("servers:4 gpus:8  nvswitch=300GB/s,0.7us nics:4x25GB/s,2us fabric=rail");
     ck_assert_str_eq(t->name,
                      "servers:4 gpus:8 nvswitch=300GB/s,0.7us nics:4x25GB/s,2us fabric=rail");
     ck_assert_uint_eq(t->nranks, 32);
@@ -70,7 +62,7 @@ START_TEST(shapes) {
          "net", 10, 0, "one server a leaf"},
     };
     for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
-        ccl_topology_t *t = one_liner(rows[i].text);
+        ccl_topology_t *t = topology(rows[i].text);
         ck_assert_msg(t->nranks == rows[i].ranks && t->nlinks == rows[i].links,
                       "%s: %u ranks, %u links: %s", rows[i].text, t->nranks, t->nlinks,
                       rows[i].why);
@@ -89,7 +81,7 @@ START_TEST(mixed_servers_and_constants) {
         "nvlink=mesh,25GB/s nics:4x12.5GB/s tb_rate=24GB/s overhead=1us launch=5us",
     };
     for (size_t i = 0; i < CCL_ARRAY_LEN(texts); i++) {
-        ccl_topology_t *t = one_liner(texts[i]);
+        ccl_topology_t *t = topology(texts[i]);
         ck_assert_uint_eq(t->nranks, 16);
         ck_assert_uint_eq(t->nservers, 3);
         ck_assert_uint_eq(t->ngpu_models, 2);
@@ -110,9 +102,9 @@ START_TEST(mixed_servers_and_constants) {
         }
         ccl_topology_destroy(t);
     }
-    ccl_topology_t *t = one_liner("servers:2 gpus:2 nvlink=mesh,1GB/s nics:1x1GB/s contention=0.1 "
-                                  "tb_rate=1GB/s slice=64K slots=4 model=A sms=10 + servers:1 "
-                                  "gpus:1 nics:1x1GB/s model=A sms=10");
+    ccl_topology_t *t = topology("servers:2 gpus:2 nvlink=mesh,1GB/s nics:1x1GB/s contention=0.1 "
+                                 "tb_rate=1GB/s slice=64K slots=4 model=A sms=10 + servers:1 "
+                                 "gpus:1 nics:1x1GB/s model=A sms=10");
     ck_assert_uint_eq(t->ngpu_models, 1);
     ck_assert_uint_eq(t->gpu_models[0].sms, 10);
     ck_assert_double_eq(link_of(t, "s2/nic0", "fabric/switch")->contention, 0.1);
@@ -124,8 +116,8 @@ START_TEST(mixed_servers_and_constants) {
 END_TEST
 
 START_TEST(in_a_file) {
-    ccl_topology_t *t = read_cluster_text("# a comment\nservers:2\n  gpus:2 nvlink=mesh,1GB/s\n"
-                                          "nics:1x1GB/s\n");
+    ccl_topology_t *t = topology_of("# a comment\nservers:2\n  gpus:2 nvlink=mesh,1GB/s\n"
+                                    "nics:1x1GB/s\n");
     ck_assert_uint_eq(t->nranks, 4);
     ck_assert_str_eq(t->name, "servers:2 gpus:2 nvlink=mesh,1GB/s nics:1x1GB/s");
     ccl_topology_destroy(t);
@@ -133,8 +125,7 @@ START_TEST(in_a_file) {
 END_TEST
 
 START_TEST(largest) {
-    ccl_topology_t *t =
-        one_liner("servers:128 gpus:64 nvswitch=300GB/s nics:64x25GB/s fabric=rail");
+    ccl_topology_t *t = topology("servers:128 gpus:64 nvswitch=300GB/s nics:64x25GB/s fabric=rail");
     ck_assert_uint_eq(t->nranks, 8192);
     ccl_topology_destroy(t);
 }

@@ -4,21 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/base/main.h"
 #include "search/compare/compare.h"
+#include "tests/topologies/topologies.h"
 #include "training/training.h"
-
-static ccl_topology_t *cluster(const char *spec) {
-    ccl_topology_t *topo = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_msg(ccl_topology_read(NULL, spec, &topo, &err) == CCL_OK, "%s", err.text);
-    return topo;
-}
 
 /* A plan "members", its estimate; *topo_out is the caller's. */
 static ccl_training_result_t *estimate(const char *spec, const char *members,
                                        ccl_training_options_t options, ccl_topology_t **topo_out) {
-    ccl_topology_t *topo = cluster(spec);
+    ccl_topology_t *topo = topology(spec);
     ccl_training_t *training = NULL;
     ccl_training_result_t *result = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
@@ -238,7 +231,7 @@ START_TEST(test_refused) {
          "\"sequence\": 1}, \"parallel\": {\"tensor\": 3}",
          "groups of 3"},
     };
-    ccl_topology_t *topo = cluster(TWO);
+    ccl_topology_t *topo = topology(TWO);
     for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
         ccl_training_options_t options = CCL_TRAINING_OPTIONS_INIT;
         ccl_training_t *training = NULL;
@@ -290,7 +283,7 @@ START_TEST(test_bad_plans) {
          "0 or 1 is wanted"},
         {2, "\"parallel\": {\"stages\": []}", "1 to 4 stages"},
     };
-    ccl_topology_t *topo = cluster(TWO);
+    ccl_topology_t *topo = topology(TWO);
     for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
         ccl_training_t *training = NULL;
         ccl_error_t err = CCL_ERROR_INIT;

@@ -2,7 +2,7 @@
 #ifndef CCL_TESTS_VALIDATE_COMMON_H
 #define CCL_TESTS_VALIDATE_COMMON_H
 
-#include "tests/base/main.h"
+#include "tests/topologies/topologies.h"
 #include "validate/validate.h"
 
 #include <check.h>
@@ -16,12 +16,6 @@
         ccl_status_t status_ = (expr_);                                                            \
         ck_assert_msg(status_ == CCL_OK, "%s: %s", #expr_, err.text);                              \
     } while (0)
-
-static inline ccl_topology_t *topology(const char *spec) {
-    ccl_topology_t *topo = NULL;
-    OK(ccl_topology_read(NULL, spec, &topo, &err));
-    return topo;
-}
 
 /** The first `nranks` GPUs of a cluster. */
 static inline ccl_topology_t *part(const char *spec, uint32_t nranks) {

@@ -218,7 +218,7 @@ static void lies_over_host(const char *path, const ccl_host_model_t *m) {
     ccl_topology_t *plain = NULL, *topo = NULL;
     uint32_t k = m->nknots / 2, shared = CCL_NONE;
     OK(ccl_profile_read(path, &profile, &err));
-    OK(ccl_topology_read(NULL, "host:4", &plain, &err));
+    plain = topology("host:4");
     ck_assert_uint_eq(plain->nranks, 4);
     OK(ccl_profile_apply(NULL, profile, plain, NULL, &topo, &err));
     for (uint32_t l = 0; l < topo->nlinks; l++)

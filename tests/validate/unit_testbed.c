@@ -7,9 +7,8 @@
 #define TWO "servers:2 gpus:1 nics:1x25GB/s"
 
 static ccl_testbed_plan_t *plan_of(const char *spec) {
-    ccl_topology_t *topo = NULL;
+    ccl_topology_t *topo = topology(spec);
     ccl_testbed_plan_t *plan = NULL;
-    OK(ccl_topology_read(NULL, spec, &topo, &err));
     OK(ccl_testbed_plan(topo, 5e8, &plan, &err));
     ccl_topology_destroy(topo);
     return plan;
@@ -110,7 +109,7 @@ START_TEST(suite_of_a_cluster) {
     ccl_suite_t *suite = NULL;
     char path[] = "/tmp/ccllab_suite_XXXXXX";
     int fd = mkstemp(path);
-    OK(ccl_topology_read(NULL, "servers:3 gpus:1 nics:1x25GB/s", &topo, &err));
+    topo = topology("servers:3 gpus:1 nics:1x25GB/s");
     OK(ccl_suite_read_on(NULL, "default", topo, &suite, &err));
     ck_assert_uint_gt(suite->ncases, 8);
     for (uint32_t i = 0; i < suite->ncases; i++)
