@@ -453,7 +453,8 @@ ccl_status_t ccl_file_write(const char *path, const void *data, size_t len, ccl_
 
 /* ---------------------------------------------------------------- JSON */
 
-/** A parsed document that knows the line and column of any of its values. Its members are private. */
+/** A parsed document that knows the line and column of any of its values. Its members are private.
+ */
 typedef struct ccl_json_doc {
     void *root;
     char *text;

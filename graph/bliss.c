@@ -85,7 +85,7 @@ static ccl_status_t search(ccl_child_pipe_t *pipe, void *user, ccl_error_t *err)
     memset(&stats, 0, sizeof stats);
     bliss_find_automorphisms(graph, on_generator, s, &stats);
     const ccl_undirected_group_t about = {(uint32_t)stats.nof_generators,
-                                               (double)log10l(stats.group_size_approx)};
+                                          (double)log10l(stats.group_size_approx)};
     memcpy(s->answer, &about, sizeof about);
     ccl_child_put(pipe, s->answer, sizeof about + s->bytes);
     bliss_release(graph);
@@ -105,9 +105,9 @@ static ccl_status_t ask(const ccl_ctx_t *ctx, ccl_child_fn fn, void *user, size_
 }
 
 ccl_status_t ccl_undirected_automorphisms(const ccl_ctx_t *ctx, const ccl_undirected_t *graph,
-                                       ccl_generator_fn fn, const void *user, void *state,
-                                       size_t bytes, ccl_undirected_group_t *about_out,
-                                       ccl_error_t *err) {
+                                          ccl_generator_fn fn, const void *user, void *state,
+                                          size_t bytes, ccl_undirected_group_t *about_out,
+                                          ccl_error_t *err) {
     search_t s = {graph, fn, user, malloc(sizeof *about_out + bytes), bytes};
     ccl_child_answer_t answer = {0};
     if (!s.answer || graph->nomem) {

@@ -69,9 +69,9 @@ typedef void (*ccl_generator_fn)(const uint32_t *image, void *state, const void 
  * @retval CCL_ERR_NOMEM
  */
 ccl_status_t ccl_undirected_automorphisms(const ccl_ctx_t *ctx, const ccl_undirected_t *graph,
-                                       ccl_generator_fn fn, const void *user, void *state,
-                                       size_t bytes, ccl_undirected_group_t *about_out,
-                                       ccl_error_t *err);
+                                          ccl_generator_fn fn, const void *user, void *state,
+                                          size_t bytes, ccl_undirected_group_t *about_out,
+                                          ccl_error_t *err);
 
 /**
  * Automorphisms of a graph: permutations of its vertices that keep all colours. Each generator was

@@ -490,7 +490,7 @@ static ccl_status_t find_orbits(const ccl_ctx_t *ctx, ccl_symmetry_t *s,
     }
     const orbits_t o = {topo, dimensions, s->ndimensions, first};
     status = ccl_undirected_automorphisms(ctx, &graph, on_generator, &o, sets,
-                                       first[s->ndimensions] * sizeof(*sets), &about, err);
+                                          first[s->ndimensions] * sizeof(*sets), &about, err);
     if (status != CCL_OK)
         goto end;
     s->ngenerators = about.ngenerators;

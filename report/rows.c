@@ -69,7 +69,7 @@ int ccl_i_by_key(const void *a, const void *b) {
 }
 
 uint32_t ccl_i_groups(const ccl_i_keyed_t *list, uint32_t n, ccl_i_key_fn key, const void *user,
-                      ccl_i_group_t *groups, uint32_t most) {
+                      ccl_i_row_group_t *groups, uint32_t most) {
     char have[256] = "", next[256];
     uint32_t ngroups = 0, first = 0;
 
@@ -78,7 +78,7 @@ uint32_t ccl_i_groups(const ccl_i_keyed_t *list, uint32_t n, ccl_i_key_fn key, c
         if (i < n)
             key(user, list[i].index, next, sizeof(next));
         if (i > 0 && strcmp(have, next) != 0) {
-            groups[ngroups++] = (ccl_i_group_t){first, i - first};
+            groups[ngroups++] = (ccl_i_row_group_t){first, i - first};
             first = i;
         }
         memcpy(have, next, sizeof(have));

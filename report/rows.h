@@ -101,14 +101,14 @@ typedef struct ccl_i_keyed {
 int ccl_i_by_key(const void *a, const void *b);
 
 /** Rows of a sorted list that look alike: neighbours, which stand in one row of a table. */
-typedef struct ccl_i_group {
+typedef struct ccl_i_row_group {
     uint32_t first, n; /**< into the list */
-} ccl_i_group_t;
+} ccl_i_row_group_t;
 /** What the row of `index` shows but for its name. */
 typedef void (*ccl_i_key_fn)(const void *user, uint32_t index, char *out, size_t out_len);
 /** The first groups of a list. @param groups  room for `most`. @return how many. */
 uint32_t ccl_i_groups(const ccl_i_keyed_t *list, uint32_t n, ccl_i_key_fn key, const void *user,
-                      ccl_i_group_t *groups, uint32_t most);
+                      ccl_i_row_group_t *groups, uint32_t most);
 
 /* ---------------------------------------------------------------- what went wrong */
 

@@ -1,6 +1,7 @@
 /**
  * @file search.h
- * Everything that tries many things: the topics of search under one name. Each has a header of its own.
+ * Everything that tries many things: the topics of search under one name. Each has a header of its
+ * own.
  */
 #ifndef CCL_SEARCH_SEARCH_H
 #define CCL_SEARCH_SEARCH_H

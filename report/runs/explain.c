@@ -26,7 +26,7 @@ static double waited_s(const ccl_tb_use_t *use) {
 typedef struct idle {
     const about_t *about;
     ccl_i_keyed_t *order;
-    ccl_i_group_t *groups;
+    ccl_i_row_group_t *groups;
     uint32_t ngroups;
 } idle_t;
 

@@ -9,7 +9,7 @@ typedef struct lists {
     const ccl_report_run_t *run;
     ccl_link_class_t *classes;  /* [nkinds] */
     const ccl_i_keyed_t *order; /* what is grouped, as it is to stand */
-    const ccl_i_group_t *groups;
+    const ccl_i_row_group_t *groups;
     uint32_t ngroups;
 } lists_t;
 
@@ -195,7 +195,7 @@ static ccl_status_t text_grouped(const ccl_report_run_t *run, const char *title,
                                  ccl_error_t *err) {
     bool links = strcmp(list, "links") == 0;
     uint32_t most = rows < n ? rows : n;
-    ccl_i_group_t *groups = calloc(most + (size_t)1, sizeof(*groups));
+    ccl_i_row_group_t *groups = calloc(most + (size_t)1, sizeof(*groups));
     ccl_status_t status;
 
     if (!groups)

@@ -123,7 +123,7 @@ typedef struct ccl_deadlock {
     ccl_deadlock_cause_t cause;    /**< of callers that look for it */
 } ccl_deadlock_t;
 /**
- * Run a program untimed and tell whether it finishes. At algorithm and stage level one micro-batch
+ * Run a program untimed and find whether it finishes. At algorithm and stage level one micro-batch
  * decides for all (a run that ends with empty FIFOs can be repeated, and FIFO networks are
  * determinate); at task level all batches are run.
  */

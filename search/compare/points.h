@@ -4,7 +4,7 @@
 
 #include "search/compare/compare.h"
 
-/** Keep cluster and collective, and tell their hashes. @param notebook  NULL: only the hashes. */
+/** Keep cluster and collective, and return their hashes. @param notebook  NULL: only the hashes. */
 ccl_status_t ccl_i_point_inputs(ccl_notebook_t *notebook, const ccl_topology_t *topo,
                                 const ccl_collective_t *want, ccl_content_t topology_out,
                                 ccl_content_t demand_out, ccl_error_t *err);

@@ -10,8 +10,7 @@ typedef struct item {
     uint32_t key, id;
 } item_t;
 
-#define ITEM_BEFORE(x_, a_, b_)                                                                    \
-    ((a_).key != (b_).key ? (a_).key < (b_).key : (a_).id < (b_).id)
+#define ITEM_BEFORE(x_, a_, b_) ((a_).key != (b_).key ? (a_).key < (b_).key : (a_).id < (b_).id)
 CCL_HEAP(items, item_t, void *, ITEM_BEFORE, CCL_HEAP_PUT)
 
 /** Members by number; keys and places lie beside them. */

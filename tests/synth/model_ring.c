@@ -108,9 +108,7 @@ START_TEST(test_graphs) {
     snprintf(path, sizeof path, "%s/peers/topologies/%s.json", CCLLAB_DATA_DIR, graphs[_i].file);
     ccl_topology_t *topo = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
-    if (ccl_topology_read(NULL, path, &topo, &err) == CCL_ERR_IO)
-        return; /* the data folder is absent */
-    ck_assert_msg(topo != NULL, "%s", err.text);
+    ck_assert_msg(ccl_topology_read(NULL, path, &topo, &err) == CCL_OK, "%s", err.text);
     ccl_routes_t *routes = ccl_routes_create(topo);
     ccl_i_cluster_t cluster;
     ccl_i_rings_t rings;
@@ -129,7 +127,8 @@ int main(void) {
     TCase *tcase = tcase_create("closed form");
     tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, test_closed_form, 0, (int)CCL_ARRAY_LEN(rows));
-    tcase_add_loop_test(tcase, test_graphs, 0, (int)CCL_ARRAY_LEN(graphs));
+    if (access(CCLLAB_DATA_DIR "/peers/topologies", R_OK) == 0)
+        tcase_add_loop_test(tcase, test_graphs, 0, (int)CCL_ARRAY_LEN(graphs));
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }
