@@ -91,8 +91,10 @@ static void take(estimate_t *e, double time_s, ccl_sim_result_t **out) {
     double scale = (double)e->batches / b->batches;
     for (uint32_t i = 0; time_s < INFINITY && r->step_end_s && i < e->program->nsteps; i++) {
         double *start_s = &r->step_start_s[i], *end_s = &r->step_end_s[i];
-        *start_s = fmax(0, line(e->batches, a, a->run->step_start_s[i], b, *start_s));
-        *end_s = fmax(*start_s, line(e->batches, a, a->run->step_end_s[i], b, *end_s));
+        *start_s = line(e->batches, a, a->run->step_start_s[i], b, *start_s);
+        *start_s = fmin(time_s, fmax(0, *start_s));
+        *end_s = line(e->batches, a, a->run->step_end_s[i], b, *end_s);
+        *end_s = fmin(time_s, fmax(*start_s, *end_s));
     }
     if (time_s < INFINITY) {
         r->algbw_GBps *= scale * r->time_s / time_s;
