@@ -480,24 +480,25 @@ static ccl_status_t build(const state_t *s, ccl_program_t **out, ccl_error_t *er
 
 /* ---------------------------------------------------------------- trying */
 
-/* In full what may not finish: a shorter run may where this does not. */
+/* @param timeline  step times are wanted, about; else the time in full: a merged program may block
+   where shorter runs do not, and must not be slower by more than SLOWER. */
 static ccl_status_t simulate(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,
-                             const ccl_program_t *p, bool in_full, bool step_times,
-                             double give_up_s, ccl_sim_result_t **out, ccl_error_t *err) {
+                             const ccl_program_t *p, bool timeline, double give_up_s,
+                             ccl_sim_result_t **out, ccl_error_t *err) {
     ccl_sim_options_t run = CCL_SIM_OPTIONS_INIT;
     run.size_bytes = options->size_bytes > 0 ? options->size_bytes : 268435456;
     run.batches = options->batches;
     run.granularity = options->granularity;
-    run.step_times = step_times;
+    run.step_times = timeline;
     run.give_up_s = give_up_s;
-    run.estimate = !in_full;
+    run.estimate = timeline;
     return ccl_sim_program(ctx, options->topo, options->routes, p, &run, out, err);
 }
 
 ccl_status_t ccl_lower_run(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,
                            ccl_timed_program_t *timed, double give_up_s, ccl_error_t *err) {
     CCL_OPTIONS_TRY(ccl_lower_options_t, options, err);
-    return simulate(ctx, options, timed->program, false, true, give_up_s, &timed->run, err);
+    return simulate(ctx, options, timed->program, true, give_up_s, &timed->run, err);
 }
 
 void ccl_timed_program_fini(ccl_timed_program_t *timed) {
@@ -526,7 +527,7 @@ static ccl_status_t attempt(const ccl_ctx_t *ctx, state_t *s, bool any_slots, ui
     if (s->nteams >= limit)
         return CCL_OK;
     CCL_TRY(build(s, &merged, err));
-    ccl_status_t status = simulate(ctx, s->options, merged, !any_slots, false, most_s, &run, err);
+    ccl_status_t status = simulate(ctx, s->options, merged, false, most_s, &run, err);
     bool good = status == CCL_OK && run->time_s <= most_s;
     if (status == CCL_DEADLOCK) /* refused, not a failure */
         status = CCL_OK;
