@@ -194,6 +194,22 @@ void ccl_i_compare_warning(ccl_log_level_t level, const char *subsystem, const c
         r->nomem = true;
 }
 
+/* Keeps the fastest run of a size, of equals the first contender's; else destroys it. */
+static void keep_best(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
+                      ccl_sim_result_t *result) {
+    ccl_sim_result_t **best = &c->out->best[size];
+    ccl_lock_take(c->lock);
+    if (!*best || result->time_s < (*best)->time_s ||
+        (result->time_s == (*best)->time_s && contender < c->best_of[size])) {
+        ccl_sim_result_t *slower = *best;
+        *best = result;
+        c->best_of[size] = contender;
+        result = slower;
+    }
+    ccl_lock_release(c->lock);
+    ccl_sim_result_destroy(result);
+}
+
 static ccl_status_t run_program(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
                                 const ccl_program_t *program, ccl_routes_t *routes,
                                 ccl_compare_cell_t *cell, ccl_error_t *err) {
@@ -215,8 +231,10 @@ static ccl_status_t run_program(ccl_i_compare_t *c, uint32_t size, uint32_t cont
         cell->busbw_GBps = result->busbw_GBps;
         cell->batches = result->batches;
         ccl_sim_usage(program, result, &cell->usage);
+        keep_best(c, size, contender, result);
+    } else {
+        ccl_sim_result_destroy(result);
     }
-    ccl_sim_result_destroy(result);
     return status;
 }
 

@@ -37,6 +37,8 @@ typedef struct ccl_i_compare {
     ccl_i_ready_t *ready; /* [ncontenders] */
     char **cell_why;      /* [nsizes][ncontenders] malloc'ed, NULL: it ran */
     bool *known;          /* [nsizes][ncontenders] the notebook had it */
+    uint32_t *best_of;    /* [nsizes] contender of out->best; CCL_NONE: none ran here */
+    ccl_lock_t *lock;     /* of out->best and best_of */
     uint32_t *again;      /* cells that are run at another size for ties */
     uint32_t nagain;
     ccl_content_t topology, demand; /* of the notebook */

@@ -239,21 +239,23 @@ static ccl_status_t run_winner(ccl_i_compare_t *c, uint32_t size, uint32_t worke
     ccl_program_t *own = NULL;
     CCL_TRY(ccl_i_compare_routes(c, worker, &routes, err));
     CCL_TRY(ccl_i_compare_program(c, size, winner, routes, &program, &own, err));
-    if (size == 0 && c->known[winner]) { /* nothing was run that could warn */
+    if (size == 0) { /* nothing was run that could warn */
         ctx.log = ccl_i_compare_warning;
         ctx.log_user = &c->ready[winner];
     }
+    ccl_sim_result_destroy(c->out->best[size]);
+    c->out->best[size] = NULL;
     ccl_status_t status =
         ccl_sim_program(&ctx, c->topo, routes, program, &sim, &c->out->best[size], err);
     ccl_program_destroy(own);
     return status;
 }
 
-/* The winner again, for its full result. */
+/* A winner of the notebook is run for its full result. */
 static ccl_status_t detail(uint32_t size, uint32_t worker, void *user, ccl_error_t *err) {
     ccl_i_compare_t *c = user;
     CCL_TRY(ccl_i_compare_poll(c, "simulate", worker));
-    if (c->out->winner[size] != CCL_NONE)
+    if (c->out->winner[size] != c->best_of[size])
         CCL_TRY(unsure(c, run_winner(c, size, worker, err)));
     atomic_fetch_add(&c->done, 1);
     return CCL_OK;
@@ -401,6 +403,8 @@ static void compare_fini(ccl_i_compare_t *c, uint32_t threads) {
     free(c->cell_why);
     free(c->known);
     free(c->again);
+    free(c->best_of);
+    ccl_lock_destroy(c->lock);
     free(c->ready);
     free(c->routes);
     ccl_comparison_destroy(c->out);
@@ -429,7 +433,10 @@ ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     c.cell_why = calloc((size_t)nc * ns, sizeof *c.cell_why);
     c.known = calloc((size_t)nc * ns, sizeof *c.known);
     c.again = calloc((size_t)nc * ns, sizeof *c.again);
-    if (!c.out || !c.ready || !c.routes || !c.cell_why || !c.known || !c.again) {
+    c.best_of = calloc(ns, sizeof *c.best_of);
+    c.lock = ccl_lock_create();
+    if (!c.out || !c.ready || !c.routes || !c.cell_why || !c.known || !c.again || !c.best_of ||
+        !c.lock) {
         status = ccl_fail_nomem(err);
         goto end;
     }
@@ -439,7 +446,7 @@ ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     for (uint32_t i = 0; i < nc; i++)
         c.ready[i].way = ccl_i_compare_way(&c, i);
     for (uint32_t k = 0; k < ns; k++)
-        c.out->winner[k] = CCL_NONE;
+        c.out->winner[k] = c.best_of[k] = CCL_NONE;
     CCL_TRY_GOTO(look_up(&c, err), status, end);
     CCL_TRY_GOTO(run_all(&c, threads, err), status, end);
     if (too_little(c.out)) {
