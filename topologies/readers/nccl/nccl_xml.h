@@ -5,7 +5,7 @@
 #ifndef CCL_TOPOLOGIES_NCCL_XML_H
 #define CCL_TOPOLOGIES_NCCL_XML_H
 
-#include "topologies/readers/nccl_presets.h"
+#include "topologies/readers/nccl/nccl_presets.h"
 #include "topologies/topologies.h"
 #include "topologies/readers/xml_tree.h"
 

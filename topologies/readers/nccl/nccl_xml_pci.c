@@ -1,7 +1,7 @@
 /*
  * Attributes of PCI elements in NCCL's XML: addresses, classes, ids, the width and speed of a link.
  */
-#include "topologies/readers/nccl_xml.h"
+#include "topologies/readers/nccl/nccl_xml.h"
 
 #include <stdlib.h>
 #include <string.h>

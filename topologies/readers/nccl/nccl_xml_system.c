@@ -5,7 +5,7 @@
  * a <nic> is that NIC, the rest are bridges; CPUs are joined all to all; NVSwitches count as one;
  * links go in the direction in which the file gives them.
  */
-#include "topologies/readers/nccl_xml.h"
+#include "topologies/readers/nccl/nccl_xml.h"
 
 #include <math.h>
 #include <stdlib.h>
