@@ -55,34 +55,80 @@ static uint32_t step_of(const folding_t *f, const uint32_t *unit_of, const ccl_i
                             : units[unit_of[f->step_unit[step]]].first + f->step_index[step];
 }
 
+/* Tables of a folded run. */
+typedef struct tables {
+    uint32_t *conn_of;
+    ccl_i_unit_t *units;
+    ccl_i_conn_t *conns;
+    ccl_i_work_t *work;
+    uint32_t *order, *step_conns;
+    uint8_t *awaited;
+    double *times;
+} tables_t;
+
+static bool alloc_tables(const ccl_i_run_t *run, uint32_t nunits, uint32_t nconns, uint32_t nsteps,
+                         tables_t *t) {
+    t->conn_of = malloc((run->nconns + 1u) * sizeof(*t->conn_of));
+    t->units = malloc((nunits + 1u) * sizeof(*t->units));
+    t->conns = malloc((nconns + 1u) * sizeof(*t->conns));
+    t->work = malloc((nsteps + 1u) * sizeof(*t->work));
+    t->order = malloc((nsteps + 1u) * sizeof(*t->order));
+    t->awaited = calloc(nsteps + 1u, 1);
+    t->step_conns = run->step_conns ? malloc((2ull * nsteps + 1) * sizeof(*t->step_conns)) : NULL;
+    t->times = run->step_end_s ? calloc(2ull * nsteps + 1, sizeof(*t->times)) : NULL;
+    if ((!run->step_conns || t->step_conns) && (!run->step_end_s || t->times) && t->conn_of &&
+        t->units && t->conns && t->work && t->order && t->awaited)
+        return true;
+    free(t->conn_of);
+    free(t->units);
+    free(t->conns);
+    free(t->work);
+    free(t->order);
+    free(t->awaited);
+    free(t->step_conns);
+    free(t->times);
+    return false;
+}
+
+/* The run goes on with the folded tables, the fold keeps those of the run as it was. */
+static void take_tables(ccl_i_run_t *run, ccl_i_fold_t *fold, const tables_t *to, uint32_t nunits,
+                        uint32_t nconns, uint32_t nsteps) {
+    fold->conn_of = to->conn_of;
+    free(run->awaited);
+    fold->units = run->units;
+    fold->conns = run->conns;
+    fold->work = run->work;
+    fold->order = run->order;
+    fold->step_conns = run->step_conns;
+    run->step_conns = to->step_conns;
+    fold->step_start_s = run->step_start_s;
+    fold->step_end_s = run->step_end_s;
+    run->step_end_s = to->times;
+    run->step_start_s = to->times ? to->times + nsteps : NULL;
+    fold->nunits = run->nunits;
+    fold->nconns = run->nconns;
+    run->units = to->units;
+    run->conns = to->conns;
+    run->work = to->work;
+    run->order = to->order;
+    run->awaited = to->awaited;
+    run->nleft = run->nunits = nunits;
+    run->nconns = nconns;
+    run->nsteps = nsteps;
+}
+
 /* Tables of the blocks that stay, in their old order, beside the old ones. */
 bool ccl_i_fold_tables(const folding_t *f, ccl_i_run_t *run, ccl_i_fold_t *fold, uint32_t nunits,
                        uint32_t nconns) {
     uint32_t nsteps = 0, u = 0, c = 0;
-    uint32_t *conn_of = malloc((run->nconns + 1u) * sizeof(*conn_of));
     fold->unit_of = malloc((run->nunits + 1u) * sizeof(*fold->unit_of));
-    ccl_i_unit_t *units = malloc((nunits + 1u) * sizeof(*units));
-    ccl_i_conn_t *conns = malloc((nconns + 1u) * sizeof(*conns));
     for (uint32_t i = 0; i < run->nunits; i++)
         nsteps += f->unit_rep[i] == i ? run->units[i].nsteps : 0;
-    ccl_i_work_t *work = malloc((nsteps + 1u) * sizeof(*work));
-    uint32_t *order = malloc((nsteps + 1u) * sizeof(*order));
-    uint8_t *awaited = calloc(nsteps + 1u, 1);
-    uint32_t *step_conns =
-        run->step_conns ? malloc((2ull * nsteps + 1) * sizeof(*step_conns)) : NULL;
-    double *times = run->step_end_s ? calloc(2ull * nsteps + 1, sizeof(*times)) : NULL;
-    if ((run->step_conns && !step_conns) || (run->step_end_s && !times) || !conn_of ||
-        !fold->unit_of || !units || !conns || !work || !order || !awaited) {
-        free(conn_of);
-        free(units);
-        free(conns);
-        free(work);
-        free(order);
-        free(awaited);
-        free(step_conns);
-        free(times);
+    tables_t to;
+    if (!fold->unit_of || !alloc_tables(run, nunits, nconns, nsteps, &to))
         return false;
-    }
+    uint32_t *conn_of = to.conn_of;
+    ccl_i_unit_t *units = to.units;
     nsteps = 0;
     memset(run->rank_units, 0, (run->program->nranks + 1u) * sizeof(*run->rank_units));
     for (uint32_t i = 0; i < run->nunits; i++) {
@@ -99,13 +145,13 @@ bool ccl_i_fold_tables(const folding_t *f, ccl_i_run_t *run, ccl_i_fold_t *fold,
     for (uint32_t i = 0; i < run->nconns; i++) {
         conn_of[i] = f->conn_rep[i] == i ? c : conn_of[f->conn_rep[i]];
         if (f->conn_rep[i] == i)
-            conns[c++] = run->conns[i];
+            to.conns[c++] = run->conns[i];
     }
     for (uint32_t i = 0; i < nconns; i++) {
-        if (conns[i].sender != CCL_NONE)
-            conns[i].sender = fold->unit_of[conns[i].sender];
-        if (conns[i].receiver != CCL_NONE)
-            conns[i].receiver = fold->unit_of[conns[i].receiver];
+        if (to.conns[i].sender != CCL_NONE)
+            to.conns[i].sender = fold->unit_of[to.conns[i].sender];
+        if (to.conns[i].receiver != CCL_NONE)
+            to.conns[i].receiver = fold->unit_of[to.conns[i].receiver];
     }
     for (uint32_t i = 0; i < run->nunits; i++) {
         if (f->unit_rep[i] != i)
@@ -116,41 +162,20 @@ bool ccl_i_fold_tables(const folding_t *f, ccl_i_run_t *run, ccl_i_fold_t *fold,
         unit->stage_dep = step_of(f, fold->unit_of, units, unit->stage_dep);
         for (uint32_t k = 0; k < unit->nsteps; k++) {
             uint32_t old = run->order[run->units[i].first + k], is = unit->first + k;
-            order[is] = is;
-            for (size_t end = 0; step_conns && end < 2; end++) {
+            to.order[is] = is;
+            for (size_t end = 0; to.step_conns && end < 2; end++) {
                 uint32_t conn = run->step_conns[2 * (size_t)old + end];
-                step_conns[2 * (size_t)is + end] = conn == CCL_NONE ? CCL_NONE : conn_of[conn];
+                to.step_conns[2 * (size_t)is + end] = conn == CCL_NONE ? CCL_NONE : conn_of[conn];
             }
-            work[is] = run->work[old];
-            work[is].dep = step_of(f, fold->unit_of, units, work[is].dep);
-            if (work[is].dep != CCL_NONE)
-                awaited[work[is].dep] = 1;
+            to.work[is] = run->work[old];
+            to.work[is].dep = step_of(f, fold->unit_of, units, to.work[is].dep);
+            if (to.work[is].dep != CCL_NONE)
+                to.awaited[to.work[is].dep] = 1;
         }
         if (unit->stage_dep != CCL_NONE)
-            awaited[unit->stage_dep] = 1;
+            to.awaited[unit->stage_dep] = 1;
     }
-    fold->conn_of = conn_of;
-    free(run->awaited);
-    fold->units = run->units;
-    fold->conns = run->conns;
-    fold->work = run->work;
-    fold->order = run->order;
-    fold->step_conns = run->step_conns;
-    run->step_conns = step_conns;
-    fold->step_start_s = run->step_start_s;
-    fold->step_end_s = run->step_end_s;
-    run->step_end_s = times;
-    run->step_start_s = times ? times + nsteps : NULL;
-    fold->nunits = run->nunits;
-    fold->nconns = run->nconns;
-    run->units = units;
-    run->conns = conns;
-    run->work = work;
-    run->order = order;
-    run->awaited = awaited;
-    run->nleft = run->nunits = nunits;
-    run->nconns = nconns;
-    run->nsteps = nsteps;
+    take_tables(run, fold, &to, nunits, nconns, nsteps);
     return true;
 }
 

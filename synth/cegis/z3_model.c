@@ -143,19 +143,10 @@ static ccl_i_z3_term_t *has_slot(const window_t *w, uint32_t k, uint32_t v, uint
     return &w->has[((size_t)k * w->n + v) * (w->steps + 1) + (t - w->from)];
 }
 
-/** Equations 2 and 3, and the goal. */
-bool ccl_i_cegis_window_model(window_t *w) {
+/** What is there stays. */
+static void keep(window_t *w) {
     const ccl_i_cegis_problem_t *p = w->s->p;
-    const ccl_i_exchange_t *x = p->x;
     uint32_t end = w->s->nsteps;
-    for (size_t i = 0; i < w->nvars; i++) {
-        variable_t *var = &w->vars[i];
-        var->ast = ccl_i_z3_variable(w->z3);
-        ccl_i_z3_term_t *slot = has_slot(w, var->chunk, x->hops[var->hop].dst, var->step + 1);
-        if (!*slot)
-            *slot = ccl_i_z3_variable(w->z3);
-    }
-    /* What is there stays. */
     for (uint32_t k = 0; k < p->nchunks; k++) {
         for (uint32_t v = 0; v < w->n; v++) {
             if (w->at[(size_t)k * w->n + v] != UINT16_MAX)
@@ -170,15 +161,12 @@ bool ccl_i_cegis_window_model(window_t *w) {
             }
         }
     }
-    size_t most = 2;
-    for (uint32_t v = 0; v < w->n; v++)
-        most = x->in_first[v + 1] - x->in_first[v] + 2 > most
-                   ? x->in_first[v + 1] - x->in_first[v] + 2
-                   : most;
-    ccl_i_z3_term_t *any = malloc(most * sizeof *any);
-    size_t *next = malloc((x->nhops + (size_t)1) * sizeof *next);
-    bool ok = any && next;
-    for (size_t i = 0; ok && i < w->nvars; i++) {
+}
+
+/** What is sent is held before, and not yet there. */
+static void restrict_sends(window_t *w) {
+    const ccl_i_exchange_t *x = w->s->p->x;
+    for (size_t i = 0; i < w->nvars; i++) {
         variable_t *var = &w->vars[i];
         const ccl_i_hop_t *hop = &x->hops[var->hop];
         ccl_i_z3_term_t not_sent = negated(w, var->ast);
@@ -195,6 +183,21 @@ bool ccl_i_cegis_window_model(window_t *w) {
         if (before && var->step > w->from)
             clause(w, 2, (ccl_i_z3_term_t[2]){not_sent, negated(w, before)});
     }
+}
+
+/** What is there has come in a step, or was there before; the goal is that all wanted is there. */
+static bool demand_arrivals(window_t *w) {
+    const ccl_i_cegis_problem_t *p = w->s->p;
+    const ccl_i_exchange_t *x = p->x;
+    uint32_t end = w->s->nsteps;
+    size_t most = 2;
+    for (uint32_t v = 0; v < w->n; v++)
+        most = x->in_first[v + 1] - x->in_first[v] + 2 > most
+                   ? x->in_first[v + 1] - x->in_first[v] + 2
+                   : most;
+    ccl_i_z3_term_t *any = malloc(most * sizeof *any);
+    size_t *next = malloc((x->nhops + (size_t)1) * sizeof *next);
+    bool ok = any && next;
     /* Variables of a hop are by chunk, then step: walk all hops into v side by side. */
     for (uint32_t v = 0; ok && v < w->n; v++) {
         for (uint32_t i = x->in_first[v]; i < x->in_first[v + 1]; i++)
@@ -231,6 +234,21 @@ bool ccl_i_cegis_window_model(window_t *w) {
     free(any);
     free(next);
     return ok;
+}
+
+/** Equations 2 and 3, and the goal. */
+bool ccl_i_cegis_window_model(window_t *w) {
+    const ccl_i_exchange_t *x = w->s->p->x;
+    for (size_t i = 0; i < w->nvars; i++) {
+        variable_t *var = &w->vars[i];
+        var->ast = ccl_i_z3_variable(w->z3);
+        ccl_i_z3_term_t *slot = has_slot(w, var->chunk, x->hops[var->hop].dst, var->step + 1);
+        if (!*slot)
+            *slot = ccl_i_z3_variable(w->z3);
+    }
+    keep(w);
+    restrict_sends(w);
+    return demand_arrivals(w);
 }
 
 /* ---------------------------------------------------------------- constraints of counterexamples

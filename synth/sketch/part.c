@@ -221,6 +221,39 @@ static int by_ends(const void *a, const void *b) {
     return x->label < y->label ? -1 : x->label > y->label;
 }
 
+/* Room for a part of x's GPUs, hops and resources. */
+static bool alloc_part(ccl_i_part_t *p, uint32_t nuses) {
+    ccl_i_exchange_t *x = &p->x;
+    x->hops = ccl_arena_alloc(&p->arena, x->nhops + (size_t)1, sizeof *x->hops);
+    x->uses = ccl_arena_alloc(&p->arena, nuses + (size_t)1, sizeof *x->uses);
+    x->resources = ccl_arena_alloc(&p->arena, x->nresources + (size_t)1, sizeof *x->resources);
+    x->out_first = ccl_arena_alloc(&p->arena, x->nranks + (size_t)1, sizeof *x->out_first);
+    x->in_first = ccl_arena_alloc(&p->arena, x->nranks + (size_t)1, sizeof *x->in_first);
+    x->in_hops = ccl_arena_alloc(&p->arena, x->nhops + (size_t)1, sizeof *x->in_hops);
+    p->rank = ccl_arena_alloc(&p->arena, x->nranks, sizeof *p->rank);
+    p->hop = ccl_arena_alloc(&p->arena, x->nhops + (size_t)1, sizeof *p->hop);
+    p->delay = ccl_arena_alloc(&p->arena, x->nhops + (size_t)1, sizeof *p->delay);
+    p->window = ccl_arena_alloc(&p->arena, x->nresources + (size_t)1, sizeof *p->window);
+    p->capacity = ccl_arena_alloc(&p->arena, x->nresources + (size_t)1, sizeof *p->capacity);
+    p->away = ccl_arena_alloc(&p->arena, (size_t)x->nranks * x->nranks, sizeof *p->away);
+    return x->hops && x->uses && x->resources && x->out_first && x->in_first && x->in_hops &&
+           p->rank && p->hop && p->delay && p->window && p->capacity && p->away;
+}
+
+/* The counts in out_first and in_first become places; hops by target. */
+static void index_hops(ccl_i_exchange_t *x) {
+    for (uint32_t i = 0; i < x->nranks; i++) {
+        x->out_first[i + 1] += x->out_first[i];
+        x->in_first[i + 1] += x->in_first[i];
+    }
+    for (uint32_t i = x->nhops; i-- > 0;)
+        x->in_hops[--x->in_first[x->hops[i].dst + 1]] = i;
+    /* Counting down left each first one step late. */
+    for (uint32_t i = 0; i < x->nranks; i++)
+        x->in_first[i] = x->in_first[i + 1];
+    x->in_first[x->nranks] = x->nhops;
+}
+
 static ccl_status_t renumber(ccl_i_part_t *p, const draft_t *d, const ccl_i_part_want_t *want,
                              const uint32_t *label, ccl_error_t *err) {
     const ccl_i_exchange_t *from = &d->x;
@@ -235,21 +268,7 @@ static ccl_status_t renumber(ccl_i_part_t *p, const draft_t *d, const ccl_i_part
 
     *x = (ccl_i_exchange_t){
         .topo = from->topo, .nranks = n, .nhops = from->nhops, .nresources = from->nresources};
-    x->hops = ccl_arena_alloc(&p->arena, from->nhops + (size_t)1, sizeof *x->hops);
-    x->uses = ccl_arena_alloc(&p->arena, d->nuses + (size_t)1, sizeof *x->uses);
-    x->resources = ccl_arena_alloc(&p->arena, from->nresources + (size_t)1, sizeof *x->resources);
-    x->out_first = ccl_arena_alloc(&p->arena, n + (size_t)1, sizeof *x->out_first);
-    x->in_first = ccl_arena_alloc(&p->arena, n + (size_t)1, sizeof *x->in_first);
-    x->in_hops = ccl_arena_alloc(&p->arena, from->nhops + (size_t)1, sizeof *x->in_hops);
-    p->rank = ccl_arena_alloc(&p->arena, n, sizeof *p->rank);
-    p->hop = ccl_arena_alloc(&p->arena, from->nhops + (size_t)1, sizeof *p->hop);
-    p->delay = ccl_arena_alloc(&p->arena, from->nhops + (size_t)1, sizeof *p->delay);
-    p->window = ccl_arena_alloc(&p->arena, from->nresources + (size_t)1, sizeof *p->window);
-    p->capacity = ccl_arena_alloc(&p->arena, from->nresources + (size_t)1, sizeof *p->capacity);
-    p->away = ccl_arena_alloc(&p->arena, (size_t)n * n, sizeof *p->away);
-    if (!scratch || !hops || !gpu || !res || !x->hops || !x->uses || !x->resources ||
-        !x->out_first || !x->in_first || !x->in_hops || !p->rank || !p->hop || !p->delay ||
-        !p->window || !p->capacity || !p->away) {
+    if (!scratch || !hops || !gpu || !res || !alloc_part(p, d->nuses)) {
         status = ccl_fail_nomem(err);
         goto end;
     }
@@ -287,16 +306,7 @@ static ccl_status_t renumber(ccl_i_part_t *p, const draft_t *d, const ccl_i_part
         x->out_first[to->src + 1]++;
         x->in_first[to->dst + 1]++;
     }
-    for (uint32_t i = 0; i < n; i++) {
-        x->out_first[i + 1] += x->out_first[i];
-        x->in_first[i + 1] += x->in_first[i];
-    }
-    for (uint32_t i = x->nhops; i-- > 0;)
-        x->in_hops[--x->in_first[x->hops[i].dst + 1]] = i;
-    /* Counting down left each first one step late. */
-    for (uint32_t i = 0; i < n; i++)
-        x->in_first[i] = x->in_first[i + 1];
-    x->in_first[n] = x->nhops;
+    index_hops(x);
     p->root = want->root == CCL_NONE ? CCL_NONE : gpu_place[d->place[want->root]];
 end:
     free(scratch);

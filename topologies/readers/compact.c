@@ -160,7 +160,8 @@ static ccl_status_t read_clos(reader_t *r, const ccl_json_at_t *at) {
     return CCL_OK;
 }
 
-static ccl_status_t read_fabric(reader_t *r, const ccl_json_at_t *cluster_at) {
+/* The fabric's kind, and that it has no keys but those of this kind. */
+static ccl_status_t read_kind(reader_t *r, const ccl_json_at_t *at, ccl_i_fabric_kind_t *out) {
     static const char *const kinds[] = {"single", "rail", "clos", "direct", NULL};
     static const char *const single_keys[] = {"kind", "bandwidth", "latency", "contention", NULL};
     static const char *const rail_keys[] = {"kind",  "bandwidth", "latency", "contention",
@@ -185,18 +186,8 @@ static ccl_status_t read_fabric(reader_t *r, const ccl_json_at_t *cluster_at) {
     static const char *const direct_keys[] = {"kind",       "bandwidth", "latency",
                                               "contention", "links",     NULL};
     static const char *const *const allowed[] = {single_keys, rail_keys, clos_keys, direct_keys};
-    ccl_i_fabric_t *fabric = &r->cluster.fabric;
-    *fabric = (ccl_i_fabric_t)CCL_I_FABRIC_INIT;
-    ccl_json_at_t at = ccl_json_member(cluster_at, "fabric");
-    if (!at.value) {
-        if (r->nservers > 1)
-            return ccl_json_fail(&at, r->err, "missing: %zu servers, but nothing joins them",
-                                 r->nservers);
-        return CCL_OK;
-    }
-    CCL_TRY(ccl_json_object(&at, true, r->err));
     const char *kind = NULL;
-    ccl_json_at_t kind_at = ccl_json_member(&at, "kind");
+    ccl_json_at_t kind_at = ccl_json_member(at, "kind");
     CCL_TRY(ccl_json_string(&kind_at, true, &kind, r->err));
     size_t k = 0;
     while (kinds[k] && strcmp(kinds[k], kind) != 0)
@@ -207,8 +198,22 @@ static ccl_status_t read_fabric(reader_t *r, const ccl_json_at_t *cluster_at) {
             &kind_at, r->err, "unknown fabric \"%.40s\"%s%s%s; single, rail, clos or direct", kind,
             nearest ? ", did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
     }
-    fabric->kind = (ccl_i_fabric_kind_t)(CCL_I_FABRIC_SINGLE + k);
-    CCL_TRY(ccl_json_only(&at, allowed[k], r->err));
+    *out = (ccl_i_fabric_kind_t)(CCL_I_FABRIC_SINGLE + k);
+    return ccl_json_only(at, allowed[k], r->err);
+}
+
+static ccl_status_t read_fabric(reader_t *r, const ccl_json_at_t *cluster_at) {
+    ccl_i_fabric_t *fabric = &r->cluster.fabric;
+    *fabric = (ccl_i_fabric_t)CCL_I_FABRIC_INIT;
+    ccl_json_at_t at = ccl_json_member(cluster_at, "fabric");
+    if (!at.value) {
+        if (r->nservers > 1)
+            return ccl_json_fail(&at, r->err, "missing: %zu servers, but nothing joins them",
+                                 r->nservers);
+        return CCL_OK;
+    }
+    CCL_TRY(ccl_json_object(&at, true, r->err));
+    CCL_TRY(read_kind(r, &at, &fabric->kind));
     ccl_json_at_t bandwidth = ccl_json_member(&at, "bandwidth");
     ccl_json_at_t latency = ccl_json_member(&at, "latency");
     ccl_json_at_t contention = ccl_json_member(&at, "contention");
