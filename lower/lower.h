@@ -139,7 +139,7 @@ typedef enum ccl_order_flow {
     CCL_ORDER_FLOW_BY_PACE, /**< whichever gives the better pace */
     CCL_ORDER_FLOW_YES,
     CCL_ORDER_FLOW_NO,
-    CCL_ORDER_FLOW_REVERSED,      /**< yes, with sums in the order of copies, mirrored */
+    CCL_ORDER_FLOW_REVERSED,      /**< yes, with reductions in the mirrored order of copies */
     CCL_ORDER_FLOW_REVERSED_APART /**< no, likewise */
 } ccl_order_flow_t;
 
@@ -151,7 +151,7 @@ ccl_status_t ccl_schedule_order_flow(const ccl_ctx_t *ctx, const ccl_schedule_t 
                                      ccl_lower_stats_t *stats, ccl_error_t *err);
 
 /**
- * The schedule as it drains best in a run of one micro-batch of so many bytes: in the order of
+ * The schedule as it drains best in a run of one micro-batch of this many bytes: in the order of
  * list scheduling, longest way first, a step for each transfer. Channels are new: a hop with links
  * of its own is one queue, served over as many channels as its FIFOs need to keep the link busy;
  * hops that share links keep their channels, each as many times as it carries more than another.

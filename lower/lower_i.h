@@ -250,8 +250,8 @@ typedef struct ccl_i_ordered {
 } ccl_i_ordered_t;
 /**
  * The schedule in options->order for the run that the options describe. Of HPDS's two ways (may a
- * transfer stand in the sub-pipeline of what it waits for?), of sums also in the mirrored order of
- * copies, the fastest one in simulation, or by estimate where simulating would take long.
+ * transfer stand in the sub-pipeline of what it waits for?), of reductions also in the mirrored
+ * order of copies, the fastest one in simulation, or by estimate where simulating would take long.
  *
  * @param out  order; whose it is; for ccl_i_ordered_fini().
  */

@@ -240,7 +240,7 @@ static ccl_step_t primitive(ccl_i_lowering_t *l, const ccl_i_item_t *item) {
         const ccl_i_op_t *op = &l->ops[item->recv];
         bool reduce = l->transfers[item->recv / 2].reduce, send = item->send != CCL_NONE;
         if (reduce && send && op->readers == 1 && !op->kept) {
-            s.type = CCL_PRIM_RRS; /* nobody else needs the sum: it is not written */
+            s.type = CCL_PRIM_RRS; /* no other step reads the result: it is not written */
             src = dst = resolve(l, item->recv, op->src);
         } else {
             s.type = reduce ? send ? CCL_PRIM_RRCS : CCL_PRIM_RRC

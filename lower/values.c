@@ -245,7 +245,7 @@ static void walk_begin(const ccl_i_lowering_t *l, walk_t *w, uint32_t rank, uint
     w->own = w->now.off != CCL_NONE;
     w->home = element(l, rank, chunk, true);
     if (w->home.off == CCL_NONE && l->in_place && l->coll->kind == CCL_REDUCESCATTER)
-        w->home = w->now; /* partial sums may gather in the input, as NCCL in place allows */
+        w->home = w->now; /* partial results may gather in the input, as NCCL in place allows */
     if (w->home.off == CCL_NONE) {
         w->home_is_scratch = true;
         w->home = (ccl_i_loc_t){CCL_NONE, CCL_BUF_SCRATCH};
@@ -287,8 +287,8 @@ static ccl_status_t walk_send(ccl_i_lowering_t *l, walk_t *w, uint32_t id, reads
 }
 
 /*
- * @param complete  what arrives is the whole sum. If this rank's own part left it by one send only,
- *                  that send is over before the sum comes back, and need not be waited for.
+ * @param complete  what arrives is the final result. If this rank's own part left it by one send
+ * only, that send is over before the result comes back, and need not be waited for.
  */
 static ccl_status_t walk_receive(ccl_i_lowering_t *l, walk_t *w, uint32_t id, bool complete,
                                  reads_t *reads, ccl_error_t *err) {
@@ -325,7 +325,8 @@ static void walk_end(ccl_i_lowering_t *l, const walk_t *w) {
         l->ops[w->last_write].kept = 1;
 }
 
-/* Whether a rank's receive brings the complete sum: contributions are counted along the order. */
+/* Whether a rank's receive brings the complete result: contributions are counted along the order.
+ */
 static ccl_status_t count_contributions(const ccl_i_lowering_t *l, uint8_t *complete,
                                         ccl_error_t *err) {
     uint32_t n = l->ntransfers;
@@ -400,7 +401,7 @@ static ccl_status_t find_copies(ccl_i_lowering_t *l, const uint64_t *keys, ccl_e
     for (uint32_t k = 0; k < coll->nchunks && status == CCL_OK; k++) {
         const ccl_chunk_t *c = &coll->chunks[k];
         if (c->reduced && c->nsources > 1)
-            continue; /* a sum has to be received */
+            continue; /* a reduction has to be received */
         for (uint32_t i = 0; i < c->nsources; i++) {
             uint32_t rank = c->sources[i], out = ccl_collective_output(coll, rank, k);
             uint32_t in = ccl_collective_input(coll, rank, k);

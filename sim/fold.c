@@ -14,33 +14,13 @@
  * Source: Weisfeiler and Leman, 1968 (colour refinement); Golubitsky and Stewart, Bull. AMS 43,
  * 2006: an equitable partition of a network of systems is one of synchrony.
  */
-#include "sim/program.h"
+#include "sim/fold.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct entry {
-    uint32_t res, weight; /* a link or group (after the links) and how often a flow counts on it */
-} entry_t;
-
-typedef struct folding {
-    const ccl_i_run_t *run;
-    uint32_t nsteps, nres;
-    uint32_t *step_unit, *step_index; /* [nsteps] */
-    double *launch_s;                 /* [nranks] */
-    uint32_t *first_dep, *deps;       /* [nunits + 1] units that a unit waits for */
-    uint32_t *first_end, *ends;       /* [nunits + 1] connections of a unit; CCL_NONE */
-    uint32_t *ports;                  /* [2 nconns] place among its sender's, its receiver's ends */
-    uint32_t *first_entry;            /* [nconns + 1] */
-    entry_t *entries;
-    size_t cdeps, cends, centries;
-    uint64_t *unit, *next, *conn, *res; /* colours */
-    uint64_t *seen;                     /* what each resource has seen */
-    uint64_t *set;                      /* open addressing: colours */
-    uint32_t *set_first;                /* member with that colour */
-    uint32_t set_len;
-    uint32_t *unit_rep, *conn_rep, *res_rep; /* first of the same colour */
-} folding_t;
+typedef ccl_i_fold_entry_t entry_t;
+typedef ccl_i_folding_t folding_t;
 
 static inline uint64_t mix(uint64_t h, uint64_t x) {
     return ccl_mix64(h ^ ccl_mix64(x));
@@ -417,161 +397,6 @@ static bool equitable(const folding_t *f) {
 
 /* ---------------------------------------------------------------- the folded run */
 
-/* How often a flow of each connection that stays counts on each resource that stays. */
-static bool make_shares(const folding_t *f, ccl_i_fold_t *fold) {
-    const ccl_i_run_t *run = f->run;
-    uint32_t nentries = f->first_entry[run->nconns], n = 0;
-    uint32_t *first = malloc((run->nconns + 1u) * sizeof(*first));
-    uint32_t *len = calloc(run->nconns + 1u, sizeof(*len));
-    fold->shares = malloc((nentries + 1u) * sizeof(*fold->shares));
-    fold->first_share = malloc((run->nconns + 1u) * sizeof(*fold->first_share));
-    if (!first || !len || !fold->shares || !fold->first_share) {
-        free(first);
-        free(len);
-        return false;
-    }
-    uint32_t kept = 0;
-    for (uint32_t c = 0; c < run->nconns; c++) {
-        if (f->conn_rep[c] != c)
-            continue;
-        fold->first_share[kept++] = first[c] = n;
-        for (uint32_t e = f->first_entry[c]; e < f->first_entry[c + 1]; e++) {
-            uint32_t res = f->res_rep[f->entries[e].res], at = first[c];
-            while (at < n && fold->shares[at].res != res)
-                at++;
-            if (at == n)
-                fold->shares[n++] = (ccl_i_share_t){res, 0};
-        }
-        len[c] = n - first[c];
-    }
-    fold->first_share[kept] = n;
-    for (uint32_t c = 0; c < run->nconns; c++) {
-        uint32_t rep = f->conn_rep[c];
-        for (uint32_t e = f->first_entry[c]; e < f->first_entry[c + 1]; e++)
-            for (uint32_t k = 0; k < len[rep]; k++)
-                if (fold->shares[first[rep] + k].res == f->entries[e].res)
-                    fold->shares[first[rep] + k].weight += f->entries[e].weight;
-    }
-    free(first);
-    free(len);
-    return true;
-}
-
-static uint32_t step_of(const folding_t *f, const uint32_t *unit_of, const ccl_i_unit_t *units,
-                        uint32_t step) {
-    return step == CCL_NONE ? CCL_NONE
-                            : units[unit_of[f->step_unit[step]]].first + f->step_index[step];
-}
-
-/* Tables of the blocks that stay, in their old order, beside the old ones. */
-static bool make_folded(const folding_t *f, ccl_i_run_t *run, ccl_i_fold_t *fold, uint32_t nunits,
-                        uint32_t nconns) {
-    uint32_t nsteps = 0, u = 0, c = 0;
-    uint32_t *conn_of = malloc((run->nconns + 1u) * sizeof(*conn_of));
-    fold->unit_of = malloc((run->nunits + 1u) * sizeof(*fold->unit_of));
-    ccl_i_unit_t *units = malloc((nunits + 1u) * sizeof(*units));
-    ccl_i_conn_t *conns = malloc((nconns + 1u) * sizeof(*conns));
-    for (uint32_t i = 0; i < run->nunits; i++)
-        nsteps += f->unit_rep[i] == i ? run->units[i].nsteps : 0;
-    ccl_i_work_t *work = malloc((nsteps + 1u) * sizeof(*work));
-    uint32_t *order = malloc((nsteps + 1u) * sizeof(*order));
-    uint8_t *awaited = calloc(nsteps + 1u, 1);
-    uint32_t *step_conns =
-        run->step_conns ? malloc((2ull * nsteps + 1) * sizeof(*step_conns)) : NULL;
-    double *times = run->step_end_s ? calloc(2ull * nsteps + 1, sizeof(*times)) : NULL;
-    if ((run->step_conns && !step_conns) || (run->step_end_s && !times) || !conn_of ||
-        !fold->unit_of || !units || !conns || !work || !order || !awaited) {
-        free(conn_of);
-        free(units);
-        free(conns);
-        free(work);
-        free(order);
-        free(awaited);
-        free(step_conns);
-        free(times);
-        return false;
-    }
-    nsteps = 0;
-    memset(run->rank_units, 0, (run->program->nranks + 1u) * sizeof(*run->rank_units));
-    for (uint32_t i = 0; i < run->nunits; i++) {
-        fold->unit_of[i] = f->unit_rep[i] == i ? u : fold->unit_of[f->unit_rep[i]];
-        if (f->unit_rep[i] != i)
-            continue;
-        units[u] = run->units[i];
-        units[u++].first = nsteps;
-        nsteps += run->units[i].nsteps;
-        run->rank_units[run->program->tbs[run->units[i].tb].rank + 1]++;
-    }
-    for (uint32_t r = 0; r < run->program->nranks; r++)
-        run->rank_units[r + 1] += run->rank_units[r];
-    for (uint32_t i = 0; i < run->nconns; i++) {
-        conn_of[i] = f->conn_rep[i] == i ? c : conn_of[f->conn_rep[i]];
-        if (f->conn_rep[i] == i)
-            conns[c++] = run->conns[i];
-    }
-    for (uint32_t i = 0; i < nconns; i++) {
-        if (conns[i].sender != CCL_NONE)
-            conns[i].sender = fold->unit_of[conns[i].sender];
-        if (conns[i].receiver != CCL_NONE)
-            conns[i].receiver = fold->unit_of[conns[i].receiver];
-    }
-    for (uint32_t i = 0; i < run->nunits; i++) {
-        if (f->unit_rep[i] != i)
-            continue;
-        ccl_i_unit_t *unit = &units[fold->unit_of[i]];
-        unit->send = unit->send == CCL_NONE ? CCL_NONE : conn_of[unit->send];
-        unit->recv = unit->recv == CCL_NONE ? CCL_NONE : conn_of[unit->recv];
-        unit->stage_dep = step_of(f, fold->unit_of, units, unit->stage_dep);
-        for (uint32_t k = 0; k < unit->nsteps; k++) {
-            uint32_t old = run->order[run->units[i].first + k], is = unit->first + k;
-            order[is] = is;
-            for (size_t end = 0; step_conns && end < 2; end++) {
-                uint32_t conn = run->step_conns[2 * (size_t)old + end];
-                step_conns[2 * (size_t)is + end] = conn == CCL_NONE ? CCL_NONE : conn_of[conn];
-            }
-            work[is] = run->work[old];
-            work[is].dep = step_of(f, fold->unit_of, units, work[is].dep);
-            if (work[is].dep != CCL_NONE)
-                awaited[work[is].dep] = 1;
-        }
-        if (unit->stage_dep != CCL_NONE)
-            awaited[unit->stage_dep] = 1;
-    }
-    fold->conn_of = conn_of;
-    free(run->awaited);
-    fold->units = run->units;
-    fold->conns = run->conns;
-    fold->work = run->work;
-    fold->order = run->order;
-    fold->step_conns = run->step_conns;
-    run->step_conns = step_conns;
-    fold->step_start_s = run->step_start_s;
-    fold->step_end_s = run->step_end_s;
-    run->step_end_s = times;
-    run->step_start_s = times ? times + nsteps : NULL;
-    fold->nunits = run->nunits;
-    fold->nconns = run->nconns;
-    run->units = units;
-    run->conns = conns;
-    run->work = work;
-    run->order = order;
-    run->awaited = awaited;
-    run->nleft = run->nunits = nunits;
-    run->nconns = nconns;
-    run->nsteps = nsteps;
-    return true;
-}
-
-static void fold_destroy(ccl_i_fold_t *fold) {
-    if (!fold)
-        return;
-    free(fold->unit_of);
-    free(fold->conn_of);
-    free(fold->shares);
-    free(fold->first_share);
-    free(fold);
-}
-
 static bool fold_run(folding_t *f, ccl_i_run_t *run, uint32_t nunits) {
     f->unit_rep = malloc((run->nunits + 1u) * sizeof(*f->unit_rep));
     f->conn_rep = malloc((run->nconns + 1u) * sizeof(*f->conn_rep));
@@ -584,49 +409,12 @@ static bool fold_run(folding_t *f, ccl_i_run_t *run, uint32_t nunits) {
     if (!equitable(f))
         return true;
     ccl_i_fold_t *fold = calloc(1, sizeof(*fold));
-    if (!fold || !make_shares(f, fold) || !make_folded(f, run, fold, nunits, nconns)) {
-        fold_destroy(fold);
+    if (!fold || !ccl_i_fold_shares(f, fold) || !ccl_i_fold_tables(f, run, fold, nunits, nconns)) {
+        ccl_i_fold_destroy(fold);
         return false;
     }
     run->fold = fold;
     return true;
-}
-
-void ccl_i_unfold(ccl_i_run_t *run) {
-    ccl_i_fold_t *fold = run->fold;
-    if (!fold)
-        return;
-    for (uint32_t i = 0; i < fold->nunits; i++) {
-        const ccl_i_unit_t *from = &run->units[fold->unit_of[i]];
-        ccl_i_unit_t *to = &fold->units[i];
-        to->phase = from->phase;
-        to->mark_s = from->mark_s;
-        memcpy(to->use_s, from->use_s, sizeof(to->use_s));
-        for (uint32_t k = 0; fold->step_end_s && k < to->nsteps; k++) {
-            fold->step_start_s[fold->order[to->first + k]] = run->step_start_s[from->first + k];
-            fold->step_end_s[fold->order[to->first + k]] = run->step_end_s[from->first + k];
-        }
-    }
-    for (uint32_t c = 0; c < run->nconns; c++)
-        free(run->conns[c].queue);
-    free(run->units);
-    free(run->conns);
-    free(run->work);
-    free(run->order);
-    free(run->step_conns);
-    free(run->step_end_s);
-    run->units = fold->units;
-    run->conns = fold->conns;
-    run->work = fold->work;
-    run->order = fold->order;
-    run->step_conns = fold->step_conns;
-    run->step_start_s = fold->step_start_s;
-    run->step_end_s = fold->step_end_s;
-    run->nunits = fold->nunits;
-    run->nconns = fold->nconns;
-    run->nsteps = run->program->nsteps;
-    run->fold = NULL;
-    fold_destroy(fold);
 }
 
 bool ccl_i_fold(ccl_i_run_t *run, uint64_t slices) {

@@ -468,12 +468,48 @@ static ccl_status_t simulate(ccl_i_run_t *run, const ccl_sim_options_t *options,
     return run->nomem ? ccl_fail_nomem(err) : CCL_OK;
 }
 
+/* The tables of a run, before anything moves. */
+static ccl_status_t prepare(ccl_i_run_t *run, kinds_t *kinds, ccl_routes_t *routes,
+                            const ccl_sim_options_t *options, ccl_sim_result_t *r,
+                            ccl_error_t *err) {
+    CCL_TRY(make_wiring(run, kinds, routes, err));
+    warn(run, kinds);
+    run->batches = options->batches;
+    if (!run->batches)
+        CCL_TRY(default_batches(kinds, run->program, options->size_bytes, &run->batches, err));
+    if (!run_tables(run))
+        return ccl_fail_nomem(err);
+    uint64_t *conn_slices = run->step_conns ? calloc(run->nconns + 1u, sizeof(*conn_slices)) : NULL;
+    ccl_status_t status;
+    if ((run->step_conns && !conn_slices) || (options->step_times && !step_times(run, r)))
+        status = ccl_fail_nomem(err);
+    else
+        status = make_work(run, kinds, options->size_bytes, conn_slices, r, err);
+    free(conn_slices);
+    return status;
+}
+
+/* What a run that came to its end took. */
+static ccl_status_t finish(const ccl_i_run_t *run, const ccl_sim_options_t *options,
+                           ccl_sim_result_t *r, ccl_error_t *err) {
+    CCL_TRY(progress(run, err));
+    r->time_s = run->end_s;
+    if (r->time_s > 0) {
+        r->algbw_GBps = r->size_bytes / r->time_s / 1e9;
+        r->busbw_GBps = r->algbw_GBps *
+                        ccl_collective_busbw_factor(run->program->coll->kind, run->program->nranks);
+    }
+    ccl_i_result_links(r, run->topo);
+    if (run->record)
+        CCL_TRY(ccl_i_record_path(run, options->intervals, r, err));
+    return tb_results(run, r) ? CCL_OK : ccl_fail_nomem(err);
+}
+
 ccl_status_t ccl_i_sim_run(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
                            const ccl_program_t *program, const ccl_sim_options_t *options,
                            ccl_i_trial_t *trial, ccl_sim_result_t **out, ccl_error_t *err) {
     CCL_TRY(check(topo, program, options, err));
     ccl_status_t status;
-    uint64_t *conn_slices = NULL;
     kinds_t kinds = kinds_init(topo, program);
     ccl_i_run_t run = {.ctx = ctx,
                        .topo = topo,
@@ -490,23 +526,7 @@ ccl_status_t ccl_i_sim_run(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl
         status = ccl_fail_nomem(err);
         goto done;
     }
-    CCL_TRY_GOTO(make_wiring(&run, &kinds, routes ? routes : own, err), status, done);
-    warn(&run, &kinds);
-    run.batches = options->batches;
-    if (!run.batches)
-        CCL_TRY_GOTO(default_batches(&kinds, program, options->size_bytes, &run.batches, err),
-                     status, done);
-    if (!run_tables(&run)) {
-        status = ccl_fail_nomem(err);
-        goto done;
-    }
-    if (run.step_conns)
-        conn_slices = calloc(run.nconns + 1u, sizeof(*conn_slices));
-    if ((run.step_conns && !conn_slices) || (options->step_times && !step_times(&run, r))) {
-        status = ccl_fail_nomem(err);
-        goto done;
-    }
-    CCL_TRY_GOTO(make_work(&run, &kinds, options->size_bytes, conn_slices, r, err), status, done);
+    CCL_TRY_GOTO(prepare(&run, &kinds, routes ? routes : own, options, r, err), status, done);
     run.gave_up = ccl_i_least_exceeds(&run, r);
     if (!run.gave_up)
         CCL_TRY_GOTO(simulate(&run, options, trial, &kinds.fifos, r, err), status, done);
@@ -537,25 +557,11 @@ ccl_status_t ccl_i_sim_run(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl
         status = ccl_fail(err, CCL_DEADLOCK, "%s", text);
         goto done;
     }
-    CCL_TRY_GOTO(progress(&run, err), status, done);
-    r->time_s = run.end_s;
-    if (r->time_s > 0) {
-        r->algbw_GBps = r->size_bytes / r->time_s / 1e9;
-        r->busbw_GBps =
-            r->algbw_GBps * ccl_collective_busbw_factor(program->coll->kind, program->nranks);
-    }
-    ccl_i_result_links(r, topo);
-    if (run.record)
-        CCL_TRY_GOTO(ccl_i_record_path(&run, options->intervals, r, err), status, done);
-    if (!tb_results(&run, r)) {
-        status = ccl_fail_nomem(err);
-        goto done;
-    }
+    CCL_TRY_GOTO(finish(&run, options, r, err), status, done);
     *out = r;
     r = NULL;
     status = CCL_OK;
 done:
-    free(conn_slices);
     free(kinds.ends);
     run_fini(&run);
     ccl_routes_destroy(own);

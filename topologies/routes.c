@@ -8,36 +8,21 @@
  * equal routes. The walk touches only devices between the two GPUs, so a pair costs about as much
  * as its route is long.
  */
-#include "topologies/topologies.h"
+#include "topologies/routes.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define LATENCY_EQUAL_S 1e-15
-/* Passes kept over all sources; beyond this the oldest goes and is redone when asked for again. */
-#define PASS_CACHE_BYTES ((size_t)24 << 20)
 #define LIST_MAX 4 /* routes of a pair in one list; more are hashed by channel class */
 #define PERIOD_UNLIMITED UINT32_MAX
 
 /* Most pairs solved ahead when a source's destinations are asked for in order of rank. */
 #define AHEAD_MOST 64
 
-/* What one source sees over one set of links. */
-typedef struct pass {
-    uint32_t *hops;       /* [ndevices], CCL_NONE: not reached */
-    double *wide_Bps;     /* [ndevices] widest bottleneck over hop-shortest routes */
-    uint32_t *pred_first; /* [ndevices], end in pred_end: links on hop-shortest routes, by target */
-    uint32_t *pred_end;
-    uint32_t *pred;
-    size_t bytes;
-} pass_t;
-
-typedef struct source {
-    pass_t *pass[2];      /* nvlink and xgmi alone, all links */
-    struct pair *pairs;   /* [nranks]; NULL until asked for */
-    uint32_t next, ahead; /* the destination after the last new one; new ones in a row */
-} source_t;
+typedef ccl_i_routes_pass_t pass_t;
+typedef ccl_i_routes_source_t source_t;
 
 /* Routes of one channel class; classes that share a bucket form a list. */
 typedef struct entry {
@@ -51,46 +36,12 @@ typedef struct table {
     entry_t *buckets[];
 } table_t;
 
-typedef struct pair {
+typedef struct ccl_i_routes_pair {
     entry_t *list;   /* all routes while they are few */
     table_t *table;  /* all routes once they are many */
     uint32_t period; /* channels that differ by this share a route; 0: not known yet */
     uint32_t width;  /* widest fork; 0: no route */
 } pair_t;
-
-struct ccl_routes {
-    const ccl_topology_t *topo;
-    ccl_arena_t arena;
-    source_t *sources; /* [nranks] */
-    bool *fast_kind;   /* [nkinds] nvlink or xgmi */
-    bool any_fast;
-    uint32_t net_kind, pcie_kind; /* CCL_NONE: no such link */
-    uint32_t nroutes;
-    /* Kept passes, oldest first, in a ring of 2 nranks places. */
-    uint32_t *ring;
-    uint32_t ring_head, ring_len;
-    size_t pass_bytes;
-    /* Scratch of one pass or pair. */
-    uint32_t *queue; /* [ndevices] */
-    uint32_t *stamp; /* [ndevices] */
-    uint32_t stamp_now;
-    double *to_dst_s, *from_src_s;    /* [ndevices] */
-    uint32_t *fork_head, *fork_count; /* [ndevices] */
-    uint32_t *equal, *fork_next;      /* [nlinks] links on equal routes; next of the same device */
-    uint32_t *path;                   /* [ndevices] */
-    uint32_t nequal;
-};
-
-static void pass_destroy(pass_t *pass) {
-    if (!pass)
-        return;
-    free(pass->hops);
-    free(pass->wide_Bps);
-    free(pass->pred_first);
-    free(pass->pred_end);
-    free(pass->pred);
-    free(pass);
-}
 
 ccl_routes_t *ccl_routes_create(const ccl_topology_t *topo) {
     ccl_routes_t *r = calloc(1, sizeof *r);
@@ -134,8 +85,8 @@ void ccl_routes_destroy(ccl_routes_t *r) {
     if (!r)
         return;
     for (uint32_t s = 0; r->sources && s < r->topo->nranks; s++) {
-        pass_destroy(r->sources[s].pass[0]);
-        pass_destroy(r->sources[s].pass[1]);
+        ccl_i_routes_pass_destroy(r->sources[s].pass[0]);
+        ccl_i_routes_pass_destroy(r->sources[s].pass[1]);
     }
     free(r->sources);
     free(r->fast_kind);
@@ -151,100 +102,6 @@ void ccl_routes_destroy(ccl_routes_t *r) {
     free(r->fork_next);
     ccl_arena_fini(&r->arena);
     free(r);
-}
-
-/* ---------------------------------------------------------------- one source */
-
-/* Breadth first from a GPU, never on through another GPU. */
-static pass_t *pass_create(ccl_routes_t *r, uint32_t src_device, bool fast_only) {
-    const ccl_topology_t *topo = r->topo;
-    const ccl_link_t *links = topo->links;
-    size_t nd = topo->ndevices;
-    pass_t *p = calloc(1, sizeof *p);
-    if (!p)
-        return NULL;
-    p->hops = malloc(nd * sizeof *p->hops);
-    p->wide_Bps = calloc(nd, sizeof *p->wide_Bps);
-    p->pred_first = calloc(nd, sizeof *p->pred_first);
-    p->pred_end = calloc(nd, sizeof *p->pred_end);
-    if (!p->hops || !p->wide_Bps || !p->pred_first || !p->pred_end)
-        goto fail;
-    for (size_t v = 0; v < nd; v++)
-        p->hops[v] = CCL_NONE;
-    uint32_t head = 0, tail = 0;
-    p->hops[src_device] = 0;
-    p->wide_Bps[src_device] = INFINITY;
-    r->queue[tail++] = src_device;
-    /* pred_end counts first; a device is complete before it is taken from the queue. */
-    while (head < tail) {
-        uint32_t v = r->queue[head++];
-        if (v != src_device && topo->devices[v].kind == CCL_DEVICE_GPU)
-            continue;
-        for (uint32_t i = topo->out_first[v]; i < topo->out_first[v + 1]; i++) {
-            const ccl_link_t *link = &links[topo->out_links[i]];
-            uint32_t w = link->to;
-            if (fast_only && !r->fast_kind[link->kind])
-                continue;
-            if (p->hops[w] == CCL_NONE) {
-                p->hops[w] = p->hops[v] + 1;
-                r->queue[tail++] = w;
-            }
-            if (p->hops[w] == p->hops[v] + 1) {
-                double wide = fmin(p->wide_Bps[v], link->bandwidth_Bps);
-                p->wide_Bps[w] = fmax(p->wide_Bps[w], wide);
-                p->pred_end[w]++;
-            }
-        }
-    }
-    uint32_t npred = 0;
-    for (uint32_t i = 0; i < tail; i++) {
-        uint32_t v = r->queue[i];
-        p->pred_first[v] = npred;
-        npred += p->pred_end[v];
-        p->pred_end[v] = p->pred_first[v];
-    }
-    p->pred = malloc(((size_t)npred + 1) * sizeof *p->pred);
-    if (!p->pred)
-        goto fail;
-    for (uint32_t k = 0; k < tail; k++) {
-        uint32_t v = r->queue[k];
-        if (v != src_device && topo->devices[v].kind == CCL_DEVICE_GPU)
-            continue;
-        for (uint32_t i = topo->out_first[v]; i < topo->out_first[v + 1]; i++) {
-            uint32_t l = topo->out_links[i], w = links[l].to;
-            if (!(fast_only && !r->fast_kind[links[l].kind]) && p->hops[w] == p->hops[v] + 1)
-                p->pred[p->pred_end[w]++] = l;
-        }
-    }
-    p->bytes = sizeof *p + nd * (sizeof *p->hops + sizeof *p->wide_Bps + 2 * sizeof *p->pred_end) +
-               npred * sizeof *p->pred;
-    return p;
-fail:
-    pass_destroy(p);
-    return NULL;
-}
-
-static pass_t *pass_get(ccl_routes_t *r, uint32_t src_rank, bool fast_only) {
-    pass_t **slot = &r->sources[src_rank].pass[fast_only ? 0 : 1];
-    if (*slot)
-        return *slot;
-    pass_t *pass = pass_create(r, r->topo->rank_device[src_rank], fast_only);
-    if (!pass)
-        return NULL;
-    uint32_t places = r->topo->nranks * 2;
-    while (r->ring_len > 0 && r->pass_bytes + pass->bytes > PASS_CACHE_BYTES) {
-        uint32_t oldest = r->ring[r->ring_head];
-        pass_t **old = &r->sources[oldest / 2].pass[oldest % 2];
-        r->pass_bytes -= (*old)->bytes;
-        pass_destroy(*old);
-        *old = NULL;
-        r->ring_head = (r->ring_head + 1) % places;
-        r->ring_len--;
-    }
-    r->ring[(r->ring_head + r->ring_len++) % places] = src_rank * 2 + (fast_only ? 0 : 1);
-    r->pass_bytes += pass->bytes;
-    *slot = pass;
-    return pass;
 }
 
 /* ---------------------------------------------------------------- one pair */
@@ -397,7 +254,7 @@ static ccl_status_t pass_for(ccl_routes_t *r, uint32_t src_rank, uint32_t dst,
                              const pass_t **pass_out, ccl_error_t *err) {
     *pass_out = NULL;
     for (int all = r->any_fast ? 0 : 1; all < 2; all++) {
-        const pass_t *pass = pass_get(r, src_rank, all == 0);
+        const pass_t *pass = ccl_i_routes_pass(r, src_rank, all == 0);
         if (!pass)
             return ccl_fail_nomem(err);
         if (pass->hops[dst] != CCL_NONE) {

@@ -1,6 +1,6 @@
 /*
- * Executors' limits: a block holds so many steps, a channel so many blocks of a GPU. The transfers
- * of a connection are cut into segments, both ends alike, each on a channel of its own; the result
+ * Executors limit the steps of a block and the blocks of a GPU on a channel. The transfers of a
+ * connection are cut into segments, both ends alike, each on a channel of its own; the result
  * is lowered and measured, and cut finer where a block is still too long. Stages, which executors
  * do not know, become channels as well.
  *

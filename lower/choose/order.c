@@ -1,8 +1,8 @@
 /*
  * Ordering for a run. Which of HPDS's two ways is better depends on how links are shared over time,
- * which no short estimate tells well; so both are lowered and simulated, unless that would take
- * long. So is the mirrored order of what sums are when time runs backwards (order_turned.c): it
- * knows nothing of sums of a chunk that wait for each other, so that neither is always better. With
+ * which no short estimate captures; so both are lowered and simulated, unless that would take long.
+ * So is the mirrored order of the time-reversed reductions (`turned.c`): it ignores that
+ * reductions of one chunk wait for each other, so that neither is always better. With
  * few micro-batches neither may be better than the order given (ResCCL, section 5.2: small messages
  * leave little to schedule); then that stays.
  */

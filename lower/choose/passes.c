@@ -1,6 +1,6 @@
 /*
- * The passes of a lowering in their order: order, stages, channels, blocks (lower.c), executor,
- * allocation by state. Where no rule tells which way is better, several are lowered and simulated.
+ * The passes of a lowering in their order: order, stages, channels, blocks, executor, allocation
+ * by state. Where no rule decides which way is better, several are lowered and simulated.
  */
 #include "lower/lower_i.h"
 
@@ -255,7 +255,7 @@ static ccl_status_t lower_state(const ccl_ctx_t *ctx, const ccl_schedule_t *give
             for (int k = 0; k < 3; k++) {
                 const ccl_schedule_t *whole = orders[k].schedule;
                 if (!whole || (whole == given && !differ) ||
-                    (as.parts > fewest && whole != best)) /* the first tell which order suits */
+                    (as.parts > fewest && whole != best)) /* the first show which order suits */
                     continue;
                 taken = false;
                 as.order = orders[k].order;

@@ -370,7 +370,7 @@ static void swap_u32(uint32_t *row, size_t n) {
     }
 }
 
-/* Histories backwards are the histories of what runs backwards: all arrays of groups turned. */
+/* Histories backwards are the histories of what runs backwards: all arrays of groups reversed. */
 void ccl_i_dag_reverse(ccl_i_dag_t *d) {
     uint32_t accesses = 2 * d->nmembers, last = 0;
     swap_u32(d->group_units, accesses);

@@ -155,7 +155,7 @@ static ccl_status_t find_queues(flow_t *f, ccl_error_t *err) {
     return CCL_OK;
 }
 
-/* So many that their slots hold what is under way when the link is busy. */
+/* As many lanes as hold in their slots what is under way when the link is busy. */
 static ccl_status_t lanes_alone(const flow_t *f, uint32_t q, double *out, ccl_error_t *err) {
     const ccl_route_t *route;
     ccl_transport_t transport;

@@ -143,7 +143,8 @@ static ccl_status_t rank_units(list_t *l, ccl_error_t *err) {
     double *way = take_bytes(&ok, n, sizeof *way);
     ccl_status_t status = ok ? find_ways(l, way, err) : ccl_fail_nomem(err);
 
-    for (uint32_t u = 0; status == CCL_OK && u < n; u++) /* sums in another order are one way */
+    for (uint32_t u = 0; status == CCL_OK && u < n;
+         u++) /* reductions in another order are one way */
         items[u] = (by_way_t){round(way[u] * 1e12), l->dag->unit_step[u], u};
     if (status == CCL_OK)
         qsort(items, n, sizeof *items, longest_first);

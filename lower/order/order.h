@@ -1,8 +1,8 @@
 /*
  * Private to ordering. Transfers that must share a step are one unit; a unit's data dependencies
- * are told by the histories of the ranks and chunks that it reads and writes (order_dag.c), its
- * communication dependencies by the links and groups of its routes (order_links.c). order.c and
- * order_hpds.c put the units in a row.
+ * follow from the histories of the ranks and chunks that it reads and writes (dag.c), its
+ * communication dependencies from the links and groups of its routes (links.c). order.c and hpds.c
+ * put the units in a row.
  */
 #ifndef CCL_LOWER_ORDER_ORDER_H
 #define CCL_LOWER_ORDER_ORDER_H
@@ -34,7 +34,7 @@ typedef struct ccl_i_dag {
 
 /**
  * The schedule's transfers as units with their dependencies. Fini also after a failure.
- * @param commute  sums that come to a rank one after the other may come in any order; else as
+ * @param commute  reductions that come to a rank one after the other may come in any order; else as
  * given.
  */
 ccl_status_t ccl_i_dag_init(ccl_i_dag_t *dag, const ccl_schedule_t *schedule, bool commute,
@@ -105,9 +105,9 @@ ccl_status_t ccl_i_order_hpds(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, const ccl_
 ccl_status_t ccl_i_order_list(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, const ccl_i_conns_t *conns,
                               const double *chunk_bytes, uint32_t *order_out, ccl_error_t *err);
 /**
- * Algorithm 1 turned round (order_turned.c): all that sums wait for, and the sums, in the mirrored
- * order of what they are when time runs backwards, copies to many; then the rest in its order.
- * @param dag  sums commute; rewound. Parameters as above.
+ * Algorithm 1 time-reversed (`turned.c`): all reductions and what they wait for, in the mirrored
+ * order of the copies that they are when time runs backwards; then the rest in its order.
+ * @param dag  reductions commute; rewound. Parameters as above.
  */
 ccl_status_t ccl_i_order_turned(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                                 ccl_i_dag_t *dag, const ccl_i_conns_t *conns, bool flowing,

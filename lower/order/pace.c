@@ -2,7 +2,7 @@
  * What an order is worth, without simulating it: when the last transfer would end if every
  * connection ran its transfers in turn, each for all micro-batches, at the rate left to it when all
  * connections of its links are busy. Two moments per transfer are enough, those of its first and of
- * its last micro-batch. For choosing between orders, not for telling a time.
+ * its last micro-batch. For choosing between orders, not for predicting a time.
  */
 #include "lower/order/order.h"
 

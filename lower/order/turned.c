@@ -1,12 +1,13 @@
 /*
- * Reductions ordered as what they are when time runs backwards. An in-tree of sums turned round is
- * an out-tree of copies, whose order HPDS finds well: what waits for nothing starts at once, and
- * what has the longest way still to go comes first. Sums have it the other way round: nearly all
- * can start at once, and what matters is that the last ones, at the roots, do not come in a heap.
- * So the order of the turned transfers is found, and mirrored. Which sum comes first is then no
- * constraint either (sums commute), as it is none which copy leaves first.
+ * Reductions ordered by their time-reversed schedule. An in-tree of reductions is, backwards in
+ * time, an out-tree of copies, whose order HPDS finds well: what waits for nothing starts at once,
+ * and what has the longest way still to go comes first. For reductions it is the other way round:
+ * nearly all can start at once, and the last ones, at the roots, must not all come together. So the
+ * order of the time-reversed transfers is found, and mirrored. Which reduction comes first is then
+ * no constraint either (reductions commute), just as it does not matter which copy leaves first.
  *
- * A transfer that no sum waits for (an AllReduce's second half) keeps its own order, behind.
+ * A transfer that no reduction waits for (an AllReduce's second half) keeps its own order, at the
+ * end.
  */
 #include "lower/order/order.h"
 
@@ -21,11 +22,13 @@ bool ccl_schedule_reduces(const ccl_schedule_t *schedule) {
     return false;
 }
 
-/* after_out[unit]: 1 where no sum is in it or waits for it. @param row  in topological order */
+/* after_out[unit]: 1 where no reduction is in it or waits for it. @param row  in topological order
+ */
 static ccl_status_t find_after(const ccl_schedule_t *schedule, const ccl_i_dag_t *d,
                                const uint32_t *row, uint8_t *after_out, uint32_t *nafter_out,
                                ccl_error_t *err) {
-    uint8_t *sums = calloc(d->ngroups + (size_t)1, 1); /* by group: a sum is in it or behind it */
+    uint8_t *sums =
+        calloc(d->ngroups + (size_t)1, 1); /* by group: a reduction is in it or after it */
     if (!sums)
         return ccl_fail_nomem(err);
     *nafter_out = 0;

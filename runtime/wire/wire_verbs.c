@@ -8,10 +8,7 @@
  * @par Source  NCCL's net_ib does the same with writes and immediates; the InfiniBand
  *              specification 1.4, 9.7.5.1 (writes of a QP are done in order, the immediate last).
  */
-#include "runtime/wire/reach.h"
-#include "runtime/wire/verbs_i.h"
-#include "runtime/wire/wire_direct.h"
-#include "runtime/wire/wire_i.h"
+#include "runtime/wire/wire_verbs.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -22,10 +19,6 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-/* Immediate: bit 31 a credit, then its number of slices; the connection. */
-enum { CONN_BITS = 20, MOST_CREDITS = (1 << (31 - CONN_BITS)) - 1 };
-#define CREDIT_BIT (UINT32_C(1) << 31)
-#define CONN_MASK ((UINT32_C(1) << CONN_BITS) - 1)
 /* Requests: the process, what it was, the connection. */
 enum { KIND_SHIFT = 32, PROCESS_SHIFT = 40 };
 enum { SENT_DATA, SENT_CREDIT, RECEIVED };
@@ -34,50 +27,10 @@ enum { SEND_DEPTH = 256, RECV_DEPTH = 1024, POLL_BATCH = 32 };
 /* 4.096 us 2^14 = 67 ms without an answer, seven times; 0.64 ms until a receiver is asked again,
    for ever: it is only slow, who is dead closes its socket. */
 enum { ACK_TIMEOUT = 14, RETRIES = 7, RNR_FOR_EVER = 7, RNR_TIMER = 12 };
-enum { LINE_BYTES = 128 };
 
-/** To a process. */
-typedef struct link {
-    struct ibv_qp *qp; /* NULL: nothing goes there */
-    uint32_t psn, inflight;
-    uint64_t base; /* of its memory */
-    uint32_t rkey;
-} link_t;
-
-typedef struct rdma {
-    ccl_i_verbs_t *verbs;
-    struct ibv_pd *pd;
-    struct ibv_mr *mr;
-    struct ibv_comp_channel *channel;
-    struct ibv_cq *cq;
-    link_t *links;       /* [nprocesses] */
-    uint64_t *remote_at; /* [nconns] of the slots of outbound ones, in the receiver's memory; an
-                            address when all are connected */
-    uint32_t *local_key, *remote_key; /* [nconns] of the memory at both ends */
-    uint64_t *written;                /* [nconns] slices that have left this memory */
-    uint64_t *credited;               /* [nconns] slices that the receiver has freed */
-    char *memory;
-    size_t bytes;
-    bool own_memory;
-    uint32_t send_depth, recv_depth;
-    ccl_i_wire_direct_t direct; /* slots in memory of devices */
-} rdma_t;
-
-/** What a process sends to all others; numbers of its QPs, [nprocesses], follow. */
-typedef struct card {
-    uint64_t base;
-    uint32_t rkey, psn;
-    uint16_t lid;
-    uint8_t mtu, ethernet;
-    uint32_t staged; /* slots lie as in memory of the host that devices reach */
-    uint32_t direct; /* or in that of its devices: 1 + ccl_i_direct_path_t; 0: it has none */
-    union ibv_gid gid;
-    struct {
-        uint64_t base;
-        uint32_t rkey;
-    } parts[CCL_I_MOST_PARTS];
-    char why[sizeof((ccl_i_direct_t *)0)->why]; /* not better */
-} card_t;
+typedef ccl_i_rdma_link_t link_t;
+typedef ccl_i_rdma_card_t card_t;
+typedef ccl_i_rdma_t rdma_t;
 
 static ccl_status_t verbs_fail(const rdma_t *s, const char *what, ccl_error_t *err) {
     return ccl_fail(err, CCL_ERR_IO, "RDMA device %s: %s: %s", s->verbs->name, what,
@@ -270,173 +223,6 @@ static void take_in(ccl_i_wire_t *w, uint32_t process) {
         ccl_i_wire_fail(w, process, NULL);
 }
 
-/* ---------------------------------------------------------------- memory */
-
-/**
- * On the host the slots of the connections that cross processes lie in memory of their own, so that
- * no more than that is registered, by number of connection; so every process knows where they lie
- * at others. @param local_at  [nconns] in this process's; bytes of it are returned.
- */
-static uint64_t lay_out(const ccl_i_wire_t *w, uint64_t *at, uint64_t *local_at) {
-    const rdma_t *s = w->state;
-    const ccl_i_run_plan_t *plan = w->plan;
-    for (uint32_t c = 0; c < plan->dev.nconns; c++) {
-        uint32_t from = w->host->unit_process[plan->conns[c].sender];
-        uint32_t to = w->host->unit_process[plan->conns[c].receiver];
-        if (from == to)
-            continue;
-        local_at[c] = at[w->host->self];
-        s->remote_at[c] = at[to];
-        at[from] += ccl_i_wire_slots_bytes(&plan->conns[c]);
-        at[to] += ccl_i_wire_slots_bytes(&plan->conns[c]);
-    }
-    return at[w->host->self];
-}
-
-static ccl_status_t own_memory(ccl_i_wire_t *w, const uint64_t *local_at, uint64_t bytes,
-                               ccl_error_t *err) {
-    rdma_t *s = w->state;
-    s->bytes = bytes ? bytes : LINE_BYTES;
-    void *memory = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
-        return ccl_fail_nomem(err);
-    s->memory = memory;
-    s->own_memory = true;
-    for (uint32_t c = 0; c < w->plan->dev.nconns; c++)
-        if (w->conn_peer[c] != CCL_NONE)
-            w->conns[c].data = s->memory + local_at[c];
-    return CCL_OK;
-}
-
-static ccl_status_t place_slots(ccl_i_wire_t *w, ccl_error_t *err) {
-    rdma_t *s = w->state;
-    uint64_t *at = calloc(w->nprocesses, sizeof *at);
-    uint64_t *local_at = calloc(w->plan->dev.nconns + (size_t)1, sizeof *local_at);
-    ccl_status_t status = at && local_at ? CCL_OK : ccl_fail_nomem(err);
-    uint64_t bytes = status == CCL_OK ? lay_out(w, at, local_at) : 0;
-    if (w->how.staged) { /* memory of the host that devices reach too */
-        s->memory = w->how.staged->memory;
-        s->bytes = w->how.staged->memory_bytes;
-    } else if (status == CCL_OK) {
-        status = own_memory(w, local_at, bytes, err);
-    }
-    free(at);
-    free(local_at);
-    return status;
-}
-
-/** What reach.c has for a process of devices: flags, then slots, of all connections. */
-static void staged_at(ccl_i_wire_t *w, uint32_t process) {
-    const rdma_t *s = w->state;
-    const ccl_i_run_plan_t *plan = w->plan;
-    for (uint32_t c = 0; c < plan->dev.nconns; c++)
-        if (w->conn_peer[c] == process)
-            s->remote_at[c] = ccl_i_reach_staged_at(plan, c);
-}
-
-/* ---------------------------------------------------------------- memory of devices */
-
-enum { ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE };
-
-static bool take_key(struct ibv_mr *mr, ccl_i_direct_key_t *out) {
-    if (mr)
-        *out = (ccl_i_direct_key_t){mr, mr->lkey, mr->rkey};
-    return mr != NULL;
-}
-
-static bool of_dmabuf(void *pd, int fd, uint64_t offset, void *memory, size_t bytes,
-                      ccl_i_direct_key_t *out) {
-    return take_key(ibv_reg_dmabuf_mr(pd, offset, bytes, (uintptr_t)memory, fd, ACCESS), out);
-}
-
-static bool of_pointer(void *pd, void *memory, size_t bytes, ccl_i_direct_key_t *out) {
-    return take_key(ibv_reg_mr(pd, memory, bytes, ACCESS), out);
-}
-
-static void drop(void *pd, const ccl_i_direct_key_t *key) {
-    (void)pd;
-    ibv_dereg_mr(key->region);
-}
-
-/** Slots in the devices' own memory where they can be; what is set up for the host stays there. */
-static ccl_status_t use_devices(ccl_i_wire_t *w, ccl_error_t *err) {
-    rdma_t *s = w->state;
-    ccl_i_direct_calls_t calls = {s->pd, of_dmabuf, of_pointer, drop};
-    if (w->how.devices)
-        CCL_TRY(ccl_i_wire_direct_init(w->how.devices, &s->direct, err));
-    if (w->how.staged)
-        ccl_i_wire_direct_open(&s->direct, &calls);
-    for (uint32_t c = 0; c < w->plan->dev.nconns; c++) {
-        uint64_t at = 0;
-        const ccl_i_direct_t *part =
-            w->how.staged ? ccl_i_wire_direct_of(&s->direct, c, &at) : NULL;
-        s->local_key[c] = part ? part->key.lkey : s->mr->lkey;
-        if (part) /* programs are not loaded yet */
-            w->conns[c].data = w->plan->conns[c].data = (char *)part->memory + at;
-    }
-    return CCL_OK;
-}
-
-/** Of a peer whose slots are in its devices. */
-static void direct_at(ccl_i_wire_t *w, uint32_t process, const card_t *peer) {
-    rdma_t *s = w->state;
-    const ccl_i_wire_reach_t *r = &w->how.devices->reach;
-    for (uint32_t c = 0; c < w->plan->dev.nconns; c++) {
-        if (w->conn_peer[c] != process || !ccl_i_wire_outbound(w, c))
-            continue;
-        uint32_t k = r->to[c] - r->first_part[process];
-        s->remote_at[c] = peer->parts[k].base + s->direct.to_at[c];
-        s->remote_key[c] = peer->parts[k].rkey;
-    }
-}
-
-/** What all processes report of their devices, each way once. */
-static void sum_up_devices(ccl_i_wire_t *w, const char *cards, size_t len) {
-    static const ccl_i_direct_path_t paths[] = {CCL_I_DIRECT_DMABUF, CCL_I_DIRECT_PEER,
-                                                CCL_I_DIRECT_HOST};
-    size_t used = 0;
-    for (size_t i = 0; i < CCL_ARRAY_LEN(paths); i++) {
-        bool some = false;
-        for (uint32_t p = 0; p < w->nprocesses; p++) {
-            const card_t *card = (const card_t *)(const void *)(cards + p * len);
-            if (card->direct != 1u + paths[i])
-                continue;
-            if (card->why[0]) /* the last one reported is of the slowest way */
-                snprintf(w->device_why, sizeof w->device_why, "process %u: %s", p, card->why);
-            some = true;
-        }
-        if (some)
-            used += (size_t)snprintf(w->device_memory + used, sizeof w->device_memory - used,
-                                     "%s%s", used ? "+" : "", ccl_i_direct_path_name(paths[i]));
-    }
-}
-
-/* ---------------------------------------------------------------- of the host */
-
-static ccl_status_t make_memory(ccl_i_wire_t *w, ccl_error_t *err) {
-    rdma_t *s = w->state;
-    uint32_t nconns = w->plan->dev.nconns;
-    if (nconns > CONN_MASK)
-        return ccl_fail(err, CCL_UNSUPPORTED,
-                        "%u connections: RDMA carries at most %u of a program; --transport tcp",
-                        nconns, (unsigned)CONN_MASK);
-    s->remote_at = calloc(nconns + (size_t)1, sizeof *s->remote_at);
-    s->local_key = calloc(nconns + (size_t)1, sizeof *s->local_key);
-    s->remote_key = calloc(nconns + (size_t)1, sizeof *s->remote_key);
-    s->written = calloc(nconns + (size_t)1, sizeof *s->written);
-    s->credited = calloc(nconns + (size_t)1, sizeof *s->credited);
-    if (!s->remote_at || !s->local_key || !s->remote_key || !s->written || !s->credited)
-        return ccl_fail_nomem(err);
-    CCL_TRY(place_slots(w, err));
-    s->mr = ibv_reg_mr(s->pd, s->memory, s->bytes, ACCESS);
-    if (!s->mr)
-        return ccl_fail(err, CCL_ERR_IO,
-                        "RDMA device %s: %.1f MiB of memory cannot be registered: %s (see ulimit "
-                        "-l, and --slice for smaller FIFOs)",
-                        s->verbs->name, (double)s->bytes / 0x1p20, strerror(errno));
-    return use_devices(w, err);
-}
-
 /* ---------------------------------------------------------------- queue pairs */
 
 static ccl_status_t make_qp(ccl_i_wire_t *w, uint32_t process, ccl_error_t *err) {
@@ -505,7 +291,7 @@ static ccl_status_t open_rdma(ccl_i_wire_t *w, ccl_error_t *err) {
     s->pd = ibv_alloc_pd(s->verbs->context);
     if (!s->pd)
         return verbs_fail(s, "no protection domain", err);
-    CCL_TRY(make_memory(w, err));
+    CCL_TRY(ccl_i_rdma_memory(w, err));
     return make_queues(w, err);
 }
 
@@ -592,10 +378,10 @@ static ccl_status_t connect_all(ccl_i_wire_t *w, ccl_error_t *err) {
         link->base = peer->base;
         link->rkey = peer->rkey;
         if (peer->staged)
-            staged_at(w, i);
+            ccl_i_rdma_staged_at(w, i);
         host_at(w, i);
         if (peer->direct > 1u + CCL_I_DIRECT_HOST)
-            direct_at(w, i, peer);
+            ccl_i_rdma_direct_at(w, i, peer);
         if (peer->ethernet != s->verbs->ethernet)
             status = ccl_fail(err, CCL_ERR_MISSING, "process %u has RDMA over %s, this one over %s",
                               i, peer->ethernet ? "Ethernet" : "InfiniBand",
@@ -604,7 +390,7 @@ static ccl_status_t connect_all(ccl_i_wire_t *w, ccl_error_t *err) {
             status = connect_qp(s, link, peer, qpns[w->host->self], err);
     }
     if (status == CCL_OK)
-        sum_up_devices(w, all, len);
+        ccl_i_rdma_report_devices(w, all, len);
     free(mine);
     free(all);
     return status;

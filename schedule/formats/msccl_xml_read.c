@@ -8,10 +8,8 @@
  * Blocks and steps are collected in flat arrays while expat runs; the collective is made only when
  * the file turned out to describe all its GPUs, so that a small file cannot ask for much memory.
  */
-#include "schedule/formats/demand_i.h"
-#include "schedule/formats/msccl_xml_i.h"
+#include "schedule/formats/msccl_xml_reader_i.h"
 
-#include <expat.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,370 +24,18 @@ enum {
     DEPTH_CHUNK
 };
 
-typedef struct reader {
-    XML_Parser parser;
-    const char *file;
-    ccl_error_t *err;
-    ccl_status_t status;
-    int where; /* which element is open */
-    bool seen_algo;
-    int algo_line, algo_column;
-
-    char *name;
-    char proto[8];
-    ccl_collective_kind_t kind;
-    uint32_t ngpus, nchunks, nchannels, root;
-    bool in_place, out_of_place;
-    double min_bytes, max_bytes;
-    uint32_t missing_attributes;
-
-    uint32_t gpus_seen, rank, gpu_first_tb;
-    uint8_t *gpu_seen;    /* [ngpus] */
-    uint32_t *buffer_len; /* [3 ngpus] */
-    double **shares;      /* [3 ngpus], NULL where not given */
-    ccl_i_demand_t demand;
-    char *demand_name; /* NULL: no demand element yet */
-    int demand_line, demand_column;
-    ccl_tb_t *tbs;
-    size_t ntbs, tbs_cap;
-    ccl_step_t *steps;
-    size_t nsteps, steps_cap;
-    ccl_peers_t *peers; /* [nsteps] once a step gives its own; else NULL */
-    size_t peers_cap;
-} reader_t;
-
-/* ---------------------------------------------------------------- errors and attributes */
-
-static void stop(reader_t *r, ccl_status_t status) {
-    if (r->status == CCL_OK)
-        r->status = status;
-    XML_StopParser(r->parser, XML_FALSE);
-}
-
-static void stop_nomem(reader_t *r) {
-    stop(r, ccl_fail_nomem(r->err));
-}
-
-#define BAD(r_, ...)                                                                               \
-    stop((r_), ccl_error_set((r_)->err, CCL_ERR_INPUT, (r_)->file, line_of(r_), column_of(r_),     \
-                             __VA_ARGS__))
-
-static int line_of(const reader_t *r) {
-    XML_Size line = XML_GetCurrentLineNumber(r->parser);
-    return line <= INT32_MAX ? (int)line : 0;
-}
-
-static int column_of(const reader_t *r) {
-    XML_Size column = XML_GetCurrentColumnNumber(r->parser);
-    return column < INT32_MAX ? (int)column + 1 : 0;
-}
-
-/**
- * Pick the values of `names` out of atts, whatever their order; others are skipped.
- * The first `required` names must be there.
- */
-static bool pick(reader_t *r, const char *element, const XML_Char **atts, const char *const *names,
-                 unsigned n, unsigned required, const char **values) {
-    unsigned hint = 0;
-    memset(values, 0, n * sizeof *values);
-    for (; atts[0]; atts += 2) {
-        for (unsigned i = 0; i < n; i++) {
-            unsigned k = hint + i < n ? hint + i : hint + i - n;
-            if (strcmp(names[k], atts[0]) == 0) {
-                values[k] = atts[1];
-                hint = k + 1 < n ? k + 1 : 0;
-                break;
-            }
-        }
-    }
-    for (unsigned i = 0; i < required; i++) {
-        if (!values[i]) {
-            BAD(r, "%s lacks the attribute '%s'", element, names[i]);
-            return false;
-        }
-    }
-    return true;
-}
-
-/** A decimal integer, nothing else. */
-static bool integer(const char *text, int64_t *out) {
-    bool negative = *text == '-';
-    int64_t value = 0;
-    const char *p = text + (negative ? 1 : 0);
-    if (!*p)
-        return false;
-    for (; *p; p++) {
-        if (*p < '0' || *p > '9' || value > (INT64_MAX - 9) / 10)
-            return false;
-        value = value * 10 + (*p - '0');
-    }
-    *out = negative ? -value : value;
-    return true;
-}
-
-static bool number(reader_t *r, const char *element, const char *name, const char *text,
-                   int64_t min, int64_t max, int64_t *out) {
-    if (integer(text, out) && *out >= min && *out <= max)
-        return true;
-    BAD(r, "%s %s '%.40s': an integer from %lld to %lld is needed", element, name, text,
-        (long long)min, (long long)max);
-    return false;
-}
-
-static bool flag(reader_t *r, const char *element, const char *name, const char *text, bool *out) {
-    int64_t value;
-    if (!number(r, element, name, text, 0, 1, &value))
-        return false;
-    *out = value == 1;
-    return true;
-}
-
-static bool byte_limit(reader_t *r, const char *name, const char *text, double *out) {
-    double value = 0;
-    const char *p = text;
-    for (; *p >= '0' && *p <= '9' && value <= CCL_I_XML_MAX_BYTES; p++)
-        value = value * 10 + (*p - '0');
-    if (p == text || *p || value > CCL_I_XML_MAX_BYTES) {
-        BAD(r, "algo %s '%.40s': a number of bytes up to 2^63 is needed", name, text);
-        return false;
-    }
-    /* Digit by digit rounds; every integer below 2^53 and every power of two is exact this way. */
-    *out = strtod(text, NULL);
-    return true;
-}
-
-/* ---------------------------------------------------------------- algo and gpu */
-
-uint32_t ccl_i_xml_chunks_per_block(ccl_collective_kind_t kind, uint32_t nranks, uint32_t nchunks) {
-    switch (kind) {
-    case CCL_ALLREDUCE:
-    case CCL_BROADCAST:
-    case CCL_REDUCE:
-    case CCL_SENDRECV:
-    case CCL_CUSTOM:
-        return nchunks;
-    default:
-        return nchunks % nranks == 0 ? nchunks / nranks : 0;
-    }
-}
-
-static bool collective_of(reader_t *r, const char *text) {
-    ccl_error_t ignored = CCL_ERROR_INIT;
-    if (ccl_collective_kind_parse(text, &r->kind, &ignored) == CCL_OK)
-        return true;
-    BAD(r,
-        "coll '%.40s' is not supported: allreduce, allgather, reducescatter, alltoall, broadcast, "
-        "reduce, gather, scatter, sendrecv or custom",
-        text);
-    return false;
-}
-
-static void open_algo(reader_t *r, const XML_Char **atts) {
-    enum { NAME, PROTO, NCHANNELS, NCHUNKS, NGPUS, COLL, INPLACE, OUTOFPLACE, MIN, MAX, ROOT, N };
-    static const char *const names[N] = {"name",     "proto",    "nchannels", "nchunksperloop",
-                                         "ngpus",    "coll",     "inplace",   "outofplace",
-                                         "minBytes", "maxBytes", "root"};
-    const char *v[N];
-    int64_t ngpus, nchunks, nchannels, root = 0;
-    if (!pick(r, "algo", atts, names, N, OUTOFPLACE, v))
-        return;
-    r->seen_algo = true;
-    r->algo_line = line_of(r);
-    r->algo_column = column_of(r);
-    if (strcmp(v[PROTO], "Simple") != 0 && strcmp(v[PROTO], "LL") != 0 &&
-        strcmp(v[PROTO], "LL128") != 0) {
-        BAD(r, "algo proto '%.40s': Simple, LL or LL128 is needed", v[PROTO]);
-        return;
-    }
-    strcpy(r->proto, v[PROTO]);
-    if (!number(r, "algo", "ngpus", v[NGPUS], 1, CCL_I_XML_MAX_GPUS, &ngpus) ||
-        !number(r, "algo", "nchunksperloop", v[NCHUNKS], 1, CCL_I_XML_MAX_CHUNKS, &nchunks) ||
-        !number(r, "algo", "nchannels", v[NCHANNELS], 1, CCL_I_MAX_CHANNELS, &nchannels) ||
-        !flag(r, "algo", "inplace", v[INPLACE], &r->in_place) || !collective_of(r, v[COLL]))
-        return;
-    r->out_of_place = !r->in_place;
-    if (v[OUTOFPLACE] && !flag(r, "algo", "outofplace", v[OUTOFPLACE], &r->out_of_place))
-        return;
-    r->missing_attributes = (v[OUTOFPLACE] ? 0 : CCL_ATTRIBUTE_OUTOFPLACE) |
-                            (v[MIN] ? 0 : CCL_ATTRIBUTE_MINBYTES) |
-                            (v[MAX] ? 0 : CCL_ATTRIBUTE_MAXBYTES);
-    if ((v[MIN] && !byte_limit(r, "minBytes", v[MIN], &r->min_bytes)) ||
-        (v[MAX] && !byte_limit(r, "maxBytes", v[MAX], &r->max_bytes)))
-        return;
-    if (v[ROOT] && !number(r, "algo", "root", v[ROOT], 0, ngpus - 1, &root))
-        return;
-    r->ngpus = (uint32_t)ngpus;
-    r->nchunks = (uint32_t)nchunks;
-    r->nchannels = (uint32_t)nchannels;
-    r->root = (uint32_t)root;
-    if (ccl_i_xml_chunks_per_block(r->kind, r->ngpus, r->nchunks) == 0) {
-        BAD(r, "nchunksperloop %u is not a multiple of ngpus %u, as coll %s needs", r->nchunks,
-            r->ngpus, ccl_collective_kind_name(r->kind));
-        return;
-    }
-    r->name = strdup(v[NAME]);
-    r->gpu_seen = calloc(r->ngpus, sizeof *r->gpu_seen);
-    r->buffer_len = calloc(3 * (size_t)r->ngpus, sizeof *r->buffer_len);
-    r->shares = calloc(3 * (size_t)r->ngpus, sizeof *r->shares);
-    if (!r->name || !r->gpu_seen || !r->buffer_len || !r->shares)
-        stop_nomem(r);
-}
-
-/** One blank-separated word of at most 63 characters; NULL at the end or when it is longer. */
-static const char *next_word(const char *p, char word[64]) {
-    size_t len = 0;
-    while (*p == ' ')
-        p++;
-    while (*p && *p != ' ' && len < 63)
-        word[len++] = *p++;
-    word[len] = 0;
-    return len == 0 || (*p && *p != ' ') ? NULL : p;
-}
-
-static bool only_blanks(const char *p) {
-    return p[strspn(p, " ")] == 0;
-}
-
-static void read_shares(reader_t *r, const char *name, const char *text, unsigned buffer) {
-    uint32_t len = r->buffer_len[3 * r->rank + buffer];
-    const char *p = text;
-    char word[64];
-    /* A share takes two characters at least, so the text bounds what is allocated. */
-    double *shares = len <= strlen(text) ? calloc(len ? len : 1, sizeof *shares) : NULL;
-    uint32_t given = 0;
-    if (!shares && len <= strlen(text)) {
-        stop_nomem(r);
-        return;
-    }
-    while (shares && given < len && (p = next_word(p, word))) {
-        if (ccl_parse_bytes(word, &shares[given], NULL) != CCL_OK)
-            break;
-        given++;
-    }
-    if (!shares || given < len || !only_blanks(p)) {
-        BAD(r, "gpu %s: %u numbers, the share of each element, are needed", name, len);
-        free(shares);
-        return;
-    }
-    r->shares[3 * r->rank + buffer] = shares;
-}
-
-static void open_gpu(reader_t *r, const XML_Char **atts) {
-    enum { ID, INPUT, OUTPUT, SCRATCH, SHARES, N = SHARES + 3 };
-    static const char *const names[N] = {"id",       "i_chunks", "o_chunks", "s_chunks",
-                                         "i_shares", "o_shares", "s_shares"};
-    const char *v[N];
-    int64_t id, len;
-    if (!pick(r, "gpu", atts, names, N, SHARES, v) ||
-        !number(r, "gpu", "id", v[ID], 0, (int64_t)r->ngpus - 1, &id))
-        return;
-    if (r->gpu_seen[id]) {
-        BAD(r, "gpu %lld is described twice", (long long)id);
-        return;
-    }
-    r->gpu_seen[id] = 1;
-    r->gpus_seen++;
-    r->rank = (uint32_t)id;
-    r->gpu_first_tb = (uint32_t)r->ntbs;
-    for (unsigned b = 0; b < 3; b++) {
-        if (!number(r, "gpu", names[INPUT + b], v[INPUT + b], 0, INT32_MAX, &len))
-            return;
-        r->buffer_len[3 * r->rank + b] = (uint32_t)len;
-        if (v[SHARES + b])
-            read_shares(r, names[SHARES + b], v[SHARES + b], b);
-    }
-}
-
-/* ---------------------------------------------------------------- demand */
-
-static void open_demand(reader_t *r, const XML_Char **atts) {
-    static const char *const names[] = {"name"};
-    const char *name;
-    if (!pick(r, "demand", atts, names, 1, 1, &name))
-        return;
-    if (r->kind != CCL_CUSTOM || r->demand_name) {
-        BAD(r, r->demand_name ? "a second demand element" : "a demand needs coll custom");
-        return;
-    }
-    r->demand_line = line_of(r);
-    r->demand_column = column_of(r);
-    r->demand.nranks = r->ngpus;
-    r->demand_name = strdup(name);
-    if (!r->demand_name)
-        stop_nomem(r);
-}
-
-/** "all" or ranks between blanks. @param list_out malloc'ed */
-static bool read_ranks(reader_t *r, const char *name, const char *text, uint32_t **list_out,
-                       uint32_t *len_out) {
-    char word[64];
-    const char *p = text;
-    int64_t rank;
-    if (strcmp(text, "all") == 0) {
-        *len_out = CCL_I_DEMAND_ALL;
-        return true;
-    }
-    size_t room = strlen(text) / 2 + 1;
-    uint32_t *list = calloc(room, sizeof *list);
-    uint32_t len = 0;
-    if (!list) {
-        stop_nomem(r);
-        return false;
-    }
-    *list_out = list;
-    while (!only_blanks(p)) {
-        p = next_word(p, word);
-        if (!p || !integer(word, &rank) || rank < 0 || rank >= (int64_t)r->ngpus ||
-            len == r->ngpus) {
-            BAD(r,
-                "chunk %s: 'all', or different ranks from 0 to %u with blanks between, are "
-                "needed",
-                name, r->ngpus - 1);
-            return false;
-        }
-        list[len++] = (uint32_t)rank;
-    }
-    *len_out = len;
-    return true;
-}
-
-static void open_chunk(reader_t *r, const XML_Char **atts) {
-    enum { SOURCES, DESTINATIONS, REDUCED, BYTES, N };
-    static const char *const names[N] = {"sources", "destinations", "reduced", "bytes"};
-    const char *v[N];
-    uint32_t *sources = NULL, *dests = NULL, nsources = 0, ndests = 0;
-    bool reduced;
-    double bytes;
-    ccl_error_t inner = CCL_ERROR_INIT;
-    if (!pick(r, "chunk", atts, names, N, N, v) ||
-        !read_ranks(r, "sources", v[SOURCES], &sources, &nsources) ||
-        !read_ranks(r, "destinations", v[DESTINATIONS], &dests, &ndests) ||
-        !flag(r, "chunk", "reduced", v[REDUCED], &reduced))
-        goto end;
-    if (ccl_parse_bytes(v[BYTES], &bytes, &inner) != CCL_OK) {
-        BAD(r, "chunk bytes: %s", inner.text);
-        goto end;
-    }
-    ccl_status_t status =
-        ccl_i_demand_add(&r->demand, sources, nsources, dests, ndests, reduced, bytes, &inner);
-    if (status == CCL_ERR_INPUT)
-        BAD(r, "%s", inner.text);
-    else if (status != CCL_OK)
-        stop_nomem(r);
-end:
-    free(sources);
-    free(dests);
-}
+typedef ccl_i_msccl_reader_t reader_t;
 
 /* ---------------------------------------------------------------- tb and step */
 
 static bool peer_of(reader_t *r, const char *element, const char *name, const char *text,
                     uint32_t *out) {
     int64_t peer;
-    if (!number(r, element, name, text, -1, (int64_t)r->ngpus - 1, &peer))
+    if (!ccl_i_msccl_number(r, element, name, text, -1, (int64_t)r->ngpus - 1, &peer))
         return false;
     if (peer == (int64_t)r->rank) {
-        BAD(r, "%s %s is its own gpu %u: another gpu or -1 is needed", element, name, r->rank);
+        CCL_I_MSCCL_BAD(r, "%s %s is its own gpu %u: another gpu or -1 is needed", element, name,
+                        r->rank);
         return false;
     }
     *out = peer < 0 ? CCL_NONE : (uint32_t)peer;
@@ -403,24 +49,26 @@ static void open_tb(reader_t *r, const XML_Char **atts) {
     int64_t id, chan;
     uint32_t expected = (uint32_t)r->ntbs - r->gpu_first_tb;
     ccl_tb_t tb = {.rank = r->rank, .id = expected, .first_step = (uint32_t)r->nsteps};
-    if (!pick(r, "tb", atts, names, N, N, v) || !number(r, "tb", "id", v[ID], 0, INT32_MAX, &id))
+    if (!ccl_i_msccl_pick(r, "tb", atts, names, N, N, v) ||
+        !ccl_i_msccl_number(r, "tb", "id", v[ID], 0, INT32_MAX, &id))
         return;
     if (id != (int64_t)expected) {
-        BAD(r, "tb id %lld of gpu %u: ids count from 0 in the order of the file, %u is next",
+        CCL_I_MSCCL_BAD(
+            r, "tb id %lld of gpu %u: ids count from 0 in the order of the file, %u is next",
             (long long)id, r->rank, expected);
         return;
     }
     if (!peer_of(r, "tb", "send", v[SEND], &tb.send_peer) ||
         !peer_of(r, "tb", "recv", v[RECV], &tb.recv_peer) ||
-        !number(r, "tb", "chan", v[CHAN], 0, (int64_t)r->nchannels - 1, &chan))
+        !ccl_i_msccl_number(r, "tb", "chan", v[CHAN], 0, (int64_t)r->nchannels - 1, &chan))
         return;
     tb.channel = (uint32_t)chan;
     if (r->ntbs >= CCL_I_MAX_TRANSFERS) {
-        BAD(r, "too many tbs: at most %u", CCL_I_MAX_TRANSFERS);
+        CCL_I_MSCCL_BAD(r, "too many tbs: at most %u", CCL_I_MAX_TRANSFERS);
         return;
     }
     if (!ccl_grow(&r->tbs, &r->tbs_cap, r->ntbs + 1, sizeof tb)) {
-        stop_nomem(r);
+        ccl_i_msccl_stop_nomem(r);
         return;
     }
     r->tbs[r->ntbs++] = tb;
@@ -433,7 +81,8 @@ static bool type_of(reader_t *r, const char *text, uint8_t *out) {
             return true;
         }
     }
-    BAD(r, "step type '%.40s': one of s, r, rcs, rrs, rrc, rrcs, cpy, re, nop is needed", text);
+    CCL_I_MSCCL_BAD(
+        r, "step type '%.40s': one of s, r, rcs, rrs, rrc, rrcs, cpy, re, nop is needed", text);
     return false;
 }
 
@@ -445,7 +94,7 @@ static bool buffer_of(reader_t *r, const char *name, const char *text, uint8_t *
             return true;
         }
     }
-    BAD(r, "step %s '%.40s': i, o or s is needed", name, text);
+    CCL_I_MSCCL_BAD(r, "step %s '%.40s': i, o or s is needed", name, text);
     return false;
 }
 
@@ -453,18 +102,18 @@ static bool offsets_of(reader_t *r, ccl_step_t *step, const char *src, const cha
                        const char *count) {
     int64_t src_off, dst_off, cnt;
     int64_t min = step->type == CCL_PRIM_NOP ? -1 : 0; /* compilers give a nop -1 */
-    if (!number(r, "step", "srcoff", src, min, INT32_MAX, &src_off) ||
-        !number(r, "step", "dstoff", dst, min, INT32_MAX, &dst_off) ||
-        !number(r, "step", "cnt", count, 0, INT32_MAX, &cnt))
+    if (!ccl_i_msccl_number(r, "step", "srcoff", src, min, INT32_MAX, &src_off) ||
+        !ccl_i_msccl_number(r, "step", "dstoff", dst, min, INT32_MAX, &dst_off) ||
+        !ccl_i_msccl_number(r, "step", "cnt", count, 0, INT32_MAX, &cnt))
         return false;
     if (step->type == CCL_PRIM_NOP)
         return true;
     if (cnt == 0) {
-        BAD(r, "step cnt 0: only a nop moves nothing");
+        CCL_I_MSCCL_BAD(r, "step cnt 0: only a nop moves nothing");
         return false;
     }
     if (src_off + cnt > INT32_MAX || dst_off + cnt > INT32_MAX) {
-        BAD(r, "step offset and cnt reach beyond 2^31 chunks");
+        CCL_I_MSCCL_BAD(r, "step offset and cnt reach beyond 2^31 chunks");
         return false;
     }
     step->src_off = (uint32_t)src_off;
@@ -478,19 +127,19 @@ static bool step_peers(reader_t *r, const ccl_tb_t *tb, const char *send, const 
                        const char *chan, ccl_peers_t *out) {
     int64_t channel;
     if (tb->send_peer != CCL_NONE || tb->recv_peer != CCL_NONE) {
-        BAD(r, "step send, recv and chan are for a tb with send -1 and recv -1");
+        CCL_I_MSCCL_BAD(r, "step send, recv and chan are for a tb with send -1 and recv -1");
         return false;
     }
     if (!send || !recv || !chan) {
-        BAD(r, "step lacks %s: send, recv and chan come together",
-            !send   ? "send"
-            : !recv ? "recv"
-                    : "chan");
+        CCL_I_MSCCL_BAD(r, "step lacks %s: send, recv and chan come together",
+                        !send   ? "send"
+                        : !recv ? "recv"
+                                : "chan");
         return false;
     }
     if (!peer_of(r, "step", "send", send, &out->send_peer) ||
         !peer_of(r, "step", "recv", recv, &out->recv_peer) ||
-        !number(r, "step", "chan", chan, 0, (int64_t)r->nchannels - 1, &channel))
+        !ccl_i_msccl_number(r, "step", "chan", chan, 0, (int64_t)r->nchannels - 1, &channel))
         return false;
     out->channel = (uint32_t)channel;
     return true;
@@ -500,7 +149,7 @@ static bool step_peers(reader_t *r, const ccl_tb_t *tb, const char *send, const 
 static bool keep_peers(reader_t *r, ccl_peers_t peers) {
     bool first = !r->peers;
     if (!ccl_grow(&r->peers, &r->peers_cap, r->nsteps + 1, sizeof *r->peers)) {
-        stop_nomem(r);
+        ccl_i_msccl_stop_nomem(r);
         return false;
     }
     for (size_t t = 0; first && t < r->ntbs; t++) {
@@ -538,19 +187,19 @@ static void open_step(reader_t *r, const XML_Char **atts) {
     bool has_dep;
     ccl_step_t step = {0};
     const ccl_tb_t *tb = &r->tbs[r->ntbs - 1];
-    if (!pick(r, "step", atts, names, N, STAGE, v) ||
-        !number(r, "step", "s", v[S], 0, INT32_MAX, &s) || !type_of(r, v[TYPE], &step.type) ||
-        !buffer_of(r, "srcbuf", v[SRCBUF], &step.src_buf) ||
+    if (!ccl_i_msccl_pick(r, "step", atts, names, N, STAGE, v) ||
+        !ccl_i_msccl_number(r, "step", "s", v[S], 0, INT32_MAX, &s) ||
+        !type_of(r, v[TYPE], &step.type) || !buffer_of(r, "srcbuf", v[SRCBUF], &step.src_buf) ||
         !buffer_of(r, "dstbuf", v[DSTBUF], &step.dst_buf) ||
         !offsets_of(r, &step, v[SRCOFF], v[DSTOFF], v[CNT]) ||
-        !number(r, "step", "depid", v[DEPID], -1, INT32_MAX, &depid) ||
-        !number(r, "step", "deps", v[DEPS], -1, INT32_MAX, &deps) ||
-        !flag(r, "step", "hasdep", v[HASDEP], &has_dep) ||
-        (v[STAGE] && !number(r, "step", "stage", v[STAGE], 0, UINT16_MAX, &stage)))
+        !ccl_i_msccl_number(r, "step", "depid", v[DEPID], -1, INT32_MAX, &depid) ||
+        !ccl_i_msccl_number(r, "step", "deps", v[DEPS], -1, INT32_MAX, &deps) ||
+        !ccl_i_msccl_flag(r, "step", "hasdep", v[HASDEP], &has_dep) ||
+        (v[STAGE] && !ccl_i_msccl_number(r, "step", "stage", v[STAGE], 0, UINT16_MAX, &stage)))
         return;
     if ((depid < 0) != (deps < 0)) {
-        BAD(r, "step depid %lld with deps %lld: both or neither must be -1", (long long)depid,
-            (long long)deps);
+        CCL_I_MSCCL_BAD(r, "step depid %lld with deps %lld: both or neither must be -1",
+                        (long long)depid, (long long)deps);
         return;
     }
     ccl_peers_t peers = {tb->send_peer, tb->recv_peer, tb->channel};
@@ -558,11 +207,11 @@ static void open_step(reader_t *r, const XML_Char **atts) {
     if (own && !step_peers(r, tb, v[SEND], v[RECV], v[CHAN], &peers))
         return;
     if (ccl_primitive_sends(step.type) && peers.send_peer == CCL_NONE) {
-        BAD(r, "step type %s sends, but its tb has send -1", v[TYPE]);
+        CCL_I_MSCCL_BAD(r, "step type %s sends, but its tb has send -1", v[TYPE]);
         return;
     }
     if (ccl_primitive_receives(step.type) && peers.recv_peer == CCL_NONE) {
-        BAD(r, "step type %s receives, but its tb has recv -1", v[TYPE]);
+        CCL_I_MSCCL_BAD(r, "step type %s receives, but its tb has recv -1", v[TYPE]);
         return;
     }
     step.s = (uint32_t)s;
@@ -570,13 +219,13 @@ static void open_step(reader_t *r, const XML_Char **atts) {
     step.dep_step = deps < 0 ? CCL_NONE : (uint32_t)deps; /* still its s; see resolve_deps */
     step.has_dep = has_dep ? 1 : 0;
     step.stage = (uint16_t)stage;
-    step.line = (uint32_t)line_of(r);
+    step.line = (uint32_t)ccl_i_msccl_line(r);
     if (r->nsteps >= CCL_I_MAX_TRANSFERS) {
-        BAD(r, "too many steps: at most %u", CCL_I_MAX_TRANSFERS);
+        CCL_I_MSCCL_BAD(r, "too many steps: at most %u", CCL_I_MAX_TRANSFERS);
         return;
     }
     if (!ccl_grow(&r->steps, &r->steps_cap, r->nsteps + 1, sizeof step)) {
-        stop_nomem(r);
+        ccl_i_msccl_stop_nomem(r);
         return;
     }
     if ((own || r->peers) && !keep_peers(r, peers))
@@ -594,7 +243,7 @@ static void resolve_deps(reader_t *r) {
                                                  (uint32_t)r->ntbs - r->gpu_first_tb, r->steps,
                                                  first, r->nsteps, r->err);
     if (status != CCL_OK)
-        stop(r, status);
+        ccl_i_msccl_stop(r, status);
 }
 
 /* ---------------------------------------------------------------- elements */
@@ -605,16 +254,16 @@ static void XMLCALL open_element(void *user, const XML_Char *element, const XML_
         return;
     if (r->where == DEPTH_TOP && strcmp(element, "algo") == 0) {
         r->where = DEPTH_ALGO;
-        open_algo(r, atts);
+        ccl_i_msccl_open_algo(r, atts);
     } else if (r->where == DEPTH_ALGO && strcmp(element, "gpu") == 0) {
         r->where = DEPTH_GPU;
-        open_gpu(r, atts);
+        ccl_i_msccl_open_gpu(r, atts);
     } else if (r->where == DEPTH_ALGO && strcmp(element, "demand") == 0) {
         r->where = DEPTH_DEMAND;
-        open_demand(r, atts);
+        ccl_i_msccl_open_demand(r, atts);
     } else if (r->where == DEPTH_DEMAND && strcmp(element, "chunk") == 0) {
         r->where = DEPTH_CHUNK;
-        open_chunk(r, atts);
+        ccl_i_msccl_open_chunk(r, atts);
     } else if (r->where == DEPTH_GPU && strcmp(element, "tb") == 0) {
         r->where = DEPTH_TB;
         open_tb(r, atts);
@@ -633,7 +282,7 @@ static void XMLCALL open_element(void *user, const XML_Char *element, const XML_
                                              [DEPTH_COPY] = "copy holds nothing",
                                              [DEPTH_DEMAND] = "demand holds chunk",
                                              [DEPTH_CHUNK] = "chunk holds nothing"};
-        BAD(r, "element '%.40s' is out of place: %s", element, wanted[r->where]);
+        CCL_I_MSCCL_BAD(r, "element '%.40s' is out of place: %s", element, wanted[r->where]);
     }
 }
 
@@ -672,7 +321,7 @@ static void XMLCALL text_inside(void *user, const XML_Char *text, int len) {
         return;
     for (int i = 0; i < len; i++) {
         if (!strchr(" \t\r\n", text[i])) {
-            BAD(r, "text between the elements: only comments may stand there");
+            CCL_I_MSCCL_BAD(r, "text between the elements: only comments may stand there");
             return;
         }
     }
@@ -683,7 +332,8 @@ static void XMLCALL doctype(void *user, const XML_Char *name, const XML_Char *sy
     reader_t *r = user;
     (void)name, (void)sysid, (void)pubid, (void)internal;
     if (r->status == CCL_OK)
-        BAD(r, "a document type declaration is not accepted (entities are never expanded)");
+        CCL_I_MSCCL_BAD(
+            r, "a document type declaration is not accepted (entities are never expanded)");
 }
 
 /* ---------------------------------------------------------------- whole file */
@@ -699,8 +349,9 @@ static ccl_status_t parse(reader_t *r, const char *text, size_t len) {
             enum XML_Error code = XML_GetErrorCode(r->parser);
             if (code == XML_ERROR_NO_MEMORY)
                 return ccl_fail_nomem(r->err);
-            return ccl_error_set(r->err, CCL_ERR_INPUT, r->file, line_of(r), column_of(r),
-                                 "not well-formed XML: %s", XML_ErrorString(code));
+            return ccl_error_set(r->err, CCL_ERR_INPUT, r->file, ccl_i_msccl_line(r),
+                                 ccl_i_msccl_column(r), "not well-formed XML: %s",
+                                 XML_ErrorString(code));
         }
         text += piece;
         len -= piece;

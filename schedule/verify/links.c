@@ -240,6 +240,18 @@ void ccl_i_fault_shared(const ccl_program_t *p, const ccl_i_links_t *links, ccl_
                 "%s; a connection takes one block at each end", links->shared_text);
 }
 
+void ccl_i_add_shared(const ccl_program_t *program, const ccl_i_links_t *links,
+                      ccl_verdict_t *verdict) {
+    if (verdict->valid) {
+        ccl_i_fault_shared(program, links, verdict);
+        return;
+    }
+    size_t len = strlen(verdict->fault.text);
+    if (strcmp(verdict->fault.kind, "connection"))
+        snprintf(verdict->fault.text + len, sizeof verdict->fault.text - len, " (%s)",
+                 links->shared_text);
+}
+
 /** Messages on their way, per connection: a list through `next`, by step. */
 typedef struct mail {
     uint32_t *first, *last; /* [nconns] */

@@ -546,61 +546,6 @@ end:
     return status;
 }
 
-static void tell_deadlock(const ccl_program_t *p, const ccl_deadlock_t *found, uint32_t slots,
-                          uint32_t least, bool given, ccl_verdict_t *verdict) {
-    char text[440] = "", more[80] = "";
-    size_t len = 0;
-    uint32_t shown = found->nwaits < 4 ? found->nwaits : 4;
-    for (uint32_t i = 0; i < shown; i++) {
-        const ccl_deadlock_wait_t *w = &found->waits[i];
-        uint32_t line =
-            p->steps[p->tbs[p->rank_first_tb[w->rank] + w->tb].first_step + w->step].line;
-        char on[64] = "nobody", at[32] = "";
-        if (w->on_rank != CCL_NONE)
-            snprintf(on, sizeof on, "rank %u block %u", w->on_rank, w->on_tb);
-        if (line)
-            snprintf(at, sizeof at, " (line %u)", line);
-        int n = snprintf(text + len, sizeof text - len,
-                         "%srank %u block %u step %u%s waits for a %s of %s", i ? ", " : "",
-                         w->rank, w->tb, w->step, at,
-                         w->wait == CCL_WAIT_DATA ? "message" : ccl_wait_name(w->wait), on);
-        if (n < 0 || (size_t)n >= sizeof text - len)
-            break;
-        len += (size_t)n;
-    }
-    char depth[48] = "with any FIFO depth";
-    if (least) {
-        snprintf(depth, sizeof depth, "with FIFO depth %u", slots);
-        snprintf(more, sizeof more, "; with FIFO depth %u it finishes (%u is %s%.16s)", least,
-                 slots, given ? "given" : "the default of ", given ? "" : p->proto);
-    }
-    const ccl_deadlock_wait_t *w = &found->waits[0];
-    ccl_i_fault(verdict, "deadlock", w->rank, w->tb, w->step, CCL_NONE,
-                "deadlock %s: %s%s; %u blocks are stuck%s", depth, text,
-                found->nwaits > shown ? ", ..." : "", found->stuck, more);
-    verdict->fault.slots = slots;
-    verdict->fault.least_slots = least;
-}
-
-static ccl_status_t check_deadlock(const ccl_ctx_t *ctx, const ccl_program_t *program,
-                                   const ccl_verify_options_t *options, ccl_verdict_t *verdict,
-                                   ccl_error_t *err) {
-    ccl_blocking_t blocking = {.granularity = options->granularity,
-                               .batches = options->batches ? options->batches : 4};
-    blocking.slots = options->skip_deadlock ? UINT32_MAX
-                     : options->slots       ? options->slots
-                                            : ccl_i_default_slots(program->proto);
-    ccl_deadlock_t found;
-    CCL_TRY(ccl_program_deadlock(ctx, program, &blocking, &found, err));
-    if (!found.nwaits)
-        return CCL_OK;
-    uint32_t least = 0;
-    if (blocking.slots < UINT32_MAX)
-        CCL_TRY(ccl_program_least_slots(ctx, program, &blocking, NULL, &least, err));
-    tell_deadlock(program, &found, blocking.slots, least, options->slots != 0, verdict);
-    return CCL_OK;
-}
-
 /** Symbolic runs, one for each way the program may be called. */
 static ccl_status_t check_places(const ccl_ctx_t *ctx, const ccl_program_t *program,
                                  const ccl_i_links_t *links, ccl_verdict_t *verdict,
@@ -619,19 +564,6 @@ static ccl_status_t check_places(const ccl_ctx_t *ctx, const ccl_program_t *prog
     }
     ccl_i_order_fini(&order);
     return status;
-}
-
-/** What sharing a connection did to the data, or that alone. */
-static void tell_shared(const ccl_program_t *program, const ccl_i_links_t *links,
-                        ccl_verdict_t *verdict) {
-    if (verdict->valid) {
-        ccl_i_fault_shared(program, links, verdict);
-        return;
-    }
-    size_t len = strlen(verdict->fault.text);
-    if (strcmp(verdict->fault.kind, "connection"))
-        snprintf(verdict->fault.text + len, sizeof verdict->fault.text - len, " (%s)",
-                 links->shared_text);
 }
 
 ccl_status_t ccl_program_verify(const ccl_ctx_t *ctx, const ccl_program_t *program,
@@ -653,12 +585,12 @@ ccl_status_t ccl_program_verify(const ccl_ctx_t *ctx, const ccl_program_t *progr
     if (verdict.valid)
         CCL_TRY_GOTO(ccl_i_check_places(program, &verdict, err), status, end);
     if (verdict.valid && !links.shared)
-        CCL_TRY_GOTO(check_deadlock(ctx, program, o, &verdict, err), status, end);
+        CCL_TRY_GOTO(ccl_i_check_deadlock(ctx, program, o, &verdict, err), status, end);
     if (verdict.valid)
         CCL_TRY_GOTO(check_places(ctx, program, &links, &verdict, err), status, end);
 told:
     if (links.shared)
-        tell_shared(program, &links, &verdict);
+        ccl_i_add_shared(program, &links, &verdict);
     *out = verdict;
 end:
     ccl_i_links_fini(&links);

@@ -133,6 +133,10 @@ void ccl_i_links_fini(ccl_i_links_t *links);
 /** The fault of shared links. */
 void ccl_i_fault_shared(const ccl_program_t *program, const ccl_i_links_t *links,
                         ccl_verdict_t *verdict);
+/** What sharing a connection did to the data, added to the fault that is there; or that fault
+ * alone. */
+void ccl_i_add_shared(const ccl_program_t *program, const ccl_i_links_t *links,
+                      ccl_verdict_t *verdict);
 /**
  * Faults of places: a chunk that a rank must have has an element there, and is of one size wherever
  * it is. Refuses (CCL_UNSUPPORTED) programs that are too large to verify and to run.
@@ -178,5 +182,10 @@ void ccl_i_order_fini(ccl_i_order_t *order);
  */
 bool ccl_i_order_before(ccl_i_order_t *order, uint32_t a, uint32_t a_elem, uint32_t b,
                         uint32_t b_elem, bool *out);
+
+/** Whether blocks wait for each other for ever: a fault, with the FIFO depth that would do. */
+ccl_status_t ccl_i_check_deadlock(const ccl_ctx_t *ctx, const ccl_program_t *program,
+                                  const ccl_verify_options_t *options, ccl_verdict_t *verdict,
+                                  ccl_error_t *err);
 
 #endif

@@ -12,21 +12,10 @@
 
 #include "synth/registry.h"
 
-/* Rounding to whole chunks may cost this share of the time with this many transfers, less with
- * fewer.
- */
-#define PRICE 0.005
-#define MANY_TRANSFERS 20000.0
-enum { MOST_SHARING = 4, MOST_PARTS = 64, MOST_RANKS = 1024 };
+enum { MOST_PARTS = 64, MOST_RANKS = 1024 };
 /* More GPUs than this are packed by local search alone, more than a few where that comes within
- * BEYOND of the bound; more transfers than that are made only where fewer do not. */
-enum {
-    FEW_RANKS = 24,
-    MOST_FLOW_RANKS = 128,
-    MOST_SWAP_TRANSFERS = 300000,
-    MOST_CONTENDED_TRANSFERS = 500
-};
-#define BEYOND 0.02
+ * CCL_I_PACK_BEYOND of the bound. */
+enum { FEW_RANKS = 24, MOST_FLOW_RANKS = 128 };
 
 static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
     switch (want->kind) {
@@ -52,22 +41,7 @@ static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, c
 }
 
 typedef ccl_i_pack_forest_t forest_t;
-
-typedef struct packing {
-    const ccl_ctx_t *ctx;
-    ccl_i_cluster_t *cluster;
-    const ccl_capacity_t *c;
-    const ccl_collective_t *want;
-    uint32_t n;
-    double *weight; /* [n] what is rooted at each, relative */
-    int64_t *roots; /* [n] trees at each */
-    int64_t *units; /* [narcs] trees on each arc */
-    int64_t total;
-    double seconds; /* a tree of one unit's rate takes this: links carry seconds x units trees */
-    double bound;   /* the same without rounding */
-    forest_t up, down;
-    bool has_up, has_down, few_connections;
-} packing_t;
+typedef ccl_i_packing_t packing_t;
 
 static void forest_fini(forest_t *f) {
     free(f->net.pieces);
@@ -137,9 +111,9 @@ static double search(packing_t *p, ccl_maxflow_t *const flows[2], double least) 
 /* ---------------------------------------------------------------- how much is rooted where */
 
 /* What may be lost to whole chunks: the more, the more transfers there are. */
-static double allowed(const packing_t *p) {
-    double many = (double)p->total * (p->n - 1) / MANY_TRANSFERS;
-    return 1e-9 + fmin(PRICE, PRICE * many * many);
+double ccl_i_pack_allowed(const packing_t *p) {
+    double many = (double)p->total * (p->n - 1) / CCL_I_PACK_MANY_TRANSFERS;
+    return 1e-9 + fmin(CCL_I_PACK_PRICE, CCL_I_PACK_PRICE * many * many);
 }
 
 /* Seconds per part and unit when each rank has `weights` parts, from the bound of that. */
@@ -153,91 +127,112 @@ static ccl_status_t bound_of(const packing_t *p, const uint32_t *weights, bool r
     return CCL_OK;
 }
 
+/* Weights of an AllReduce's ranks while they grow. */
+typedef struct filling {
+    double scale;            /* of capacities */
+    uint8_t *fixed;          /* [nranks] it cannot have more */
+    uint32_t *full;          /* [nranks] it is inside the cut that was found full last */
+    bool *side;              /* [nvertices + 1] of that cut */
+    ccl_maxflow_t *flows[2]; /* copies, reductions */
+} filling_t;
+
+/* What each open rank may still get before the cut in f->side is full. */
+static double room_in_cut(const packing_t *p, const filling_t *f, bool reversed, double now) {
+    const ccl_capacity_t *c = p->c;
+    double units = 0, have = 0;
+    uint32_t inside = 0;
+    for (uint32_t a = 0; a < c->narcs; a++) {
+        uint32_t u = reversed ? c->arcs[a].to : c->arcs[a].from;
+        uint32_t v = reversed ? c->arcs[a].from : c->arcs[a].to;
+        units += f->side[u] && !f->side[v] ? (double)c->arcs[a].units : 0;
+    }
+    for (uint32_t q = 0; q < p->n; q++) {
+        have += f->side[c->topo->rank_device[q]] ? p->weight[q] : 0;
+        inside += f->side[c->topo->rank_device[q]] && !f->fixed[q];
+    }
+    return inside ? fmax(0, (units - have) / inside) : now;
+}
+
+/* Shortens a step that all open ranks take to what a cut allows; its ranks are in f->full then. */
+static bool shorten_step(const packing_t *p, filling_t *f, double *step) {
+    const ccl_capacity_t *c = p->c;
+    bool tight = false;
+    for (int k = 0; k < 2; k++) {
+        int64_t want = 0;
+        for (uint32_t r = 0; r < p->n; r++) {
+            int64_t x = (int64_t)((p->weight[r] + (f->fixed[r] ? 0 : *step)) * f->scale);
+            ccl_maxflow_capacity(f->flows[k], c->narcs + r, x);
+            want += x;
+        }
+        for (uint32_t r = 0; r < p->n; r++) {
+            ccl_maxflow_reset(f->flows[k]);
+            if (ccl_maxflow_run(f->flows[k], c->nvertices, c->topo->rank_device[r], want) >=
+                want - (int64_t)p->n)
+                continue;
+            ccl_maxflow_side(f->flows[k], c->nvertices, f->side);
+            double allowed = room_in_cut(p, f, k == 1, *step);
+            if (allowed < *step * (1 - 1e-9)) {
+                *step = allowed;
+                tight = true;
+                for (uint32_t q = 0; q < p->n; q++)
+                    f->full[q] = f->side[c->topo->rank_device[q]];
+                break;
+            }
+        }
+    }
+    return tight;
+}
+
 /*
  * AllReduce: as much at each rank as cuts let out at once. All grow alike until a cut is full; its
  * ranks stay, the others grow on.
  */
 static ccl_status_t fill_weights(packing_t *p, ccl_error_t *err) {
     const ccl_capacity_t *c = p->c;
-    const ccl_topology_t *topo = c->topo;
-    double scale = 0x1p60; /* below, of capacities: a flow of all ranks fits 64 bits */
-    uint8_t *fixed = calloc(p->n, 1);
-    bool *side = calloc(c->nvertices + (size_t)1, sizeof *side);
-    uint32_t *ones = malloc(p->n * sizeof *ones);
-    ccl_maxflow_t *flows[2] = {network(p, false), network(p, true)};
+    filling_t f = {.scale = 0x1p60, /* at most, so that a flow of all ranks fits 64 bits */
+                   .fixed = calloc(p->n, 1),
+                   .full = malloc(p->n * sizeof *f.full),
+                   .side = calloc(c->nvertices + (size_t)1, sizeof *f.side),
+                   .flows = {network(p, false), network(p, true)}};
     double seconds[2] = {0, 0};
     ccl_status_t status = CCL_OK;
-    if (!fixed || !side || !ones || !flows[0] || !flows[1]) {
+    if (!f.fixed || !f.side || !f.full || !f.flows[0] || !f.flows[1]) {
         status = ccl_fail_nomem(err);
         goto end;
     }
     for (uint32_t a = 0; a < c->narcs; a++)
-        scale = fmin(scale, 0x1p60 / ((double)c->arcs[a].units * 4 * c->narcs * (p->n + 1.0)));
-    scale = fmin(0x1p20, exp2(floor(log2(scale))));
+        f.scale = fmin(f.scale, 0x1p60 / ((double)c->arcs[a].units * 4 * c->narcs * (p->n + 1.0)));
+    f.scale = fmin(0x1p20, exp2(floor(log2(f.scale))));
     for (uint32_t r = 0; r < p->n; r++)
-        ones[r] = 1;
+        f.full[r] = 1;
     for (int k = 0; k < 2; k++)
-        CCL_TRY_GOTO(bound_of(p, ones, k == 1, &seconds[k], err), status, end);
+        CCL_TRY_GOTO(bound_of(p, f.full, k == 1, &seconds[k], err), status, end);
     for (uint32_t r = 0; r < p->n; r++)
         p->weight[r] = 1 / fmax(seconds[0], seconds[1]); /* units of rate */
     for (int k = 0; k < 2; k++) {
         for (uint32_t a = 0; a < c->narcs; a++)
-            ccl_maxflow_capacity(flows[k], a, (int64_t)((double)c->arcs[a].units * scale));
+            ccl_maxflow_capacity(f.flows[k], a, (int64_t)((double)c->arcs[a].units * f.scale));
     }
     for (uint32_t round = 0; round < 4 * p->n; round++) {
         /* Ranks that cannot have a hair more are fixed. */
         double most = INFINITY;
         uint32_t open = 0;
         for (uint32_t r = 0; r < p->n; r++)
-            open += !fixed[r];
+            open += !f.fixed[r];
         if (open == 0)
             break;
         for (double step = -1;;) { /* Newton on the step that all open ranks take */
             double now = step < 0 ? 4.0 * (double)c->arcs[0].units * c->narcs : step;
-            bool tight = false;
-            for (int k = 0; k < 2; k++) {
-                int64_t want = 0;
-                for (uint32_t r = 0; r < p->n; r++) {
-                    int64_t x = (int64_t)((p->weight[r] + (fixed[r] ? 0 : now)) * scale);
-                    ccl_maxflow_capacity(flows[k], c->narcs + r, x);
-                    want += x;
-                }
-                for (uint32_t r = 0; r < p->n; r++) {
-                    ccl_maxflow_reset(flows[k]);
-                    if (ccl_maxflow_run(flows[k], c->nvertices, topo->rank_device[r], want) >=
-                        want - (int64_t)p->n)
-                        continue;
-                    ccl_maxflow_side(flows[k], c->nvertices, side);
-                    double units = 0, have = 0;
-                    uint32_t inside = 0;
-                    for (uint32_t a = 0; a < c->narcs; a++) {
-                        uint32_t u = k ? c->arcs[a].to : c->arcs[a].from;
-                        uint32_t v = k ? c->arcs[a].from : c->arcs[a].to;
-                        units += side[u] && !side[v] ? (double)c->arcs[a].units : 0;
-                    }
-                    for (uint32_t q = 0; q < p->n; q++) {
-                        have += side[topo->rank_device[q]] ? p->weight[q] : 0;
-                        inside += side[topo->rank_device[q]] && !fixed[q];
-                    }
-                    double allowed = inside ? fmax(0, (units - have) / inside) : now;
-                    if (allowed < now * (1 - 1e-9)) {
-                        now = allowed;
-                        tight = true;
-                        for (uint32_t q = 0; q < p->n; q++)
-                            ones[q] = side[topo->rank_device[q]];
-                        break;
-                    }
-                }
-            }
+            bool tight = shorten_step(p, &f, &now);
             step = most = now;
             if (!tight)
                 break;
         }
         uint32_t before = open;
         for (uint32_t r = 0; r < p->n; r++) {
-            p->weight[r] += fixed[r] ? 0 : most;
-            if (ones[r] && !fixed[r]) {
-                fixed[r] = 1;
+            p->weight[r] += f.fixed[r] ? 0 : most;
+            if (f.full[r] && !f.fixed[r]) {
+                f.fixed[r] = 1;
                 open--;
             }
         }
@@ -245,16 +240,16 @@ static ccl_status_t fill_weights(packing_t *p, ccl_error_t *err) {
             break;
     }
 end:
-    free(fixed);
-    free(side);
-    free(ones);
-    ccl_maxflow_destroy(flows[0]);
-    ccl_maxflow_destroy(flows[1]);
+    free(f.fixed);
+    free(f.side);
+    free(f.full);
+    ccl_maxflow_destroy(f.flows[0]);
+    ccl_maxflow_destroy(f.flows[1]);
     return status;
 }
 
 /* Trees at each rank for `parts` of the average one. */
-static void set_roots(packing_t *p, uint32_t parts) {
+void ccl_i_pack_set_roots(packing_t *p, uint32_t parts) {
     double sum = 0, some = 0;
     p->total = 0;
     for (uint32_t r = 0; r < p->n; r++) {
@@ -306,7 +301,7 @@ static ccl_status_t choose(packing_t *p, uint32_t given, ccl_error_t *err) {
         goto end;
     for (uint32_t k = given ? given : 1; k <= (given ? given : MOST_PARTS); k++) {
         CCL_TRY_GOTO(ccl_ctx_poll(p->ctx, NULL), status, end);
-        set_roots(p, k);
+        ccl_i_pack_set_roots(p, k);
         if (p->total == 0)
             continue;
         double average = (double)p->total / some;
@@ -316,11 +311,11 @@ static ccl_status_t choose(packing_t *p, uint32_t given, ccl_error_t *err) {
             best = price;
             best_parts = k;
         }
-        double many = (double)p->total * (p->n - 1) / MANY_TRANSFERS;
-        if (best <= 1 + allowed(p) || (many > 2 && best < 1.05))
+        double many = (double)p->total * (p->n - 1) / CCL_I_PACK_MANY_TRANSFERS;
+        if (best <= 1 + ccl_i_pack_allowed(p) || (many > 2 && best < 1.05))
             break;
     }
-    set_roots(p, best_parts);
+    ccl_i_pack_set_roots(p, best_parts);
     p->bound = fine * (double)p->total / some;
     p->seconds = search(p, flows, p->bound * (1 - 1e-12));
 end:
@@ -331,7 +326,7 @@ end:
 
 /* ---------------------------------------------------------------- trees to chunks */
 
-static ccl_status_t index_trees(packing_t *p, forest_t *f, ccl_error_t *err) {
+ccl_status_t ccl_i_pack_index_trees(packing_t *p, forest_t *f, ccl_error_t *err) {
     uint32_t n = p->n;
     size_t nb = f->trees.nbatches, at = 0;
     f->first = calloc(n + (size_t)1, sizeof *f->first);
@@ -396,233 +391,6 @@ static double seconds_of(const packing_t *p) {
     return p->seconds / p->c->unit_Bps / (double)p->total * (p->has_up && p->has_down ? 2 : 1);
 }
 
-/* ---------------------------------------------------------------- by local search */
-
-/* One tree of hops as symmetry `g` moves it, as tree `t` of its forest. */
-static bool place_tree(const ccl_i_pack_hops_t *x, const ccl_i_pack_swap_tree_t *tree, uint32_t g,
-                       forest_t *f, size_t t, uint32_t *depth) {
-    uint32_t n = x->n;
-    const uint32_t *image = x->image + (size_t)g * n;
-    ccl_i_pack_batch_t *b = &f->trees.batches[t];
-    *b = (ccl_i_pack_batch_t){image[tree->root], 1,
-                              ccl_arena_alloc(&f->trees.arena, n, sizeof *b->order),
-                              ccl_arena_alloc(&f->trees.arena, n, sizeof *b->parent)};
-    if (!b->order || !b->parent)
-        return false;
-    b->parent[b->root] = CCL_NONE;
-    for (uint32_t v = 0; v < n; v++) {
-        if (v == tree->root)
-            continue;
-        uint32_t h = ccl_i_pack_hops_image(x, g, tree->hop[v]);
-        const ccl_i_pack_hop_t *hop = &x->hops[h];
-        b->parent[image[v]] = tree->up ? hop->dst : hop->src;
-        f->channel[t * n + image[v]] = (uint16_t)hop->channel;
-    }
-    /* By depth, which counts ranks at each first. */
-    uint32_t *count = depth + n;
-    memset(count, 0, (n + (size_t)1) * sizeof *count);
-    for (uint32_t v = 0; v < n; v++) {
-        depth[v] = 0;
-        for (uint32_t u = b->parent[v]; u != CCL_NONE; u = b->parent[u])
-            depth[v]++;
-        count[depth[v] + 1]++;
-    }
-    for (uint32_t d = 1; d <= n; d++)
-        count[d] += count[d - 1];
-    for (uint32_t v = 0; v < n; v++)
-        b->order[count[depth[v]]++] = v;
-    return true;
-}
-
-static ccl_status_t place_trees(packing_t *p, const ccl_i_pack_hops_t *x,
-                                const ccl_i_pack_swaps_t *swaps, bool up, ccl_error_t *err) {
-    forest_t *f = up ? &p->up : &p->down;
-    uint32_t *depth = malloc((2 * (size_t)p->n + 1) * sizeof *depth);
-    size_t *next = malloc(p->n * sizeof *next);
-    ccl_status_t status = CCL_OK;
-    f->reversed = up;
-    ccl_arena_init(&f->trees.arena);
-    f->trees.nbatches = (size_t)p->total;
-    f->trees.batches =
-        ccl_arena_alloc(&f->trees.arena, (size_t)p->total + 1, sizeof *f->trees.batches);
-    f->channel = calloc((size_t)p->total * p->n + 1, sizeof *f->channel);
-    if (!depth || !next || !f->trees.batches || !f->channel)
-        status = ccl_fail_nomem(err);
-    /* All trees of a rank stand together. */
-    for (uint32_t r = 0; r < p->n && status == CCL_OK; r++)
-        next[r] = r == 0 ? 0 : next[r - 1] + (size_t)p->roots[r - 1];
-    for (uint32_t g = 0; g < x->order && status == CCL_OK; g++) {
-        for (size_t i = 0; i < swaps->ntrees && status == CCL_OK; i++) {
-            const ccl_i_pack_swap_tree_t *tree = &swaps->trees[i];
-            size_t *at = &next[x->image[(size_t)g * p->n + tree->root]];
-            if (tree->up == up && !place_tree(x, tree, g, f, (*at)++, depth))
-                status = ccl_fail_nomem(err);
-        }
-    }
-    free(depth);
-    free(next);
-    return status;
-}
-
-/* Trees for `k` parts at the average rank; ranks that a symmetry moves to each other have as many.
- */
-static void set_even_roots(packing_t *p, const ccl_i_pack_hops_t *x, uint32_t k) {
-    set_roots(p, k);
-    p->total = 0;
-    for (uint32_t r = 0; r < p->n; r++)
-        p->total += p->roots[r] = p->roots[x->class_root[r]];
-}
-
-/*
- * More and more trees, until they load links no more than the bound's share or there are many. A
- * message of a byte has `bound_s` seconds at least.
- */
-static ccl_status_t swap_trees(packing_t *p, const ccl_i_pack_hops_t *x, uint8_t *const open[2],
-                               double bound_s, double fresh, uint32_t given,
-                               ccl_i_pack_swaps_t *out, ccl_error_t *err) {
-    static const uint32_t some[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12,
-                                    13, 14, 15, 16, 17, 20, 24, 28, 32, 40, 48, 64};
-    /* Over the bound; transfers have a price. */
-    double best = INFINITY, best_score = INFINITY, least = 1;
-    uint32_t best_k = 0;
-    ccl_status_t status = CCL_OK;
-    memset(out, 0, sizeof *out);
-    for (size_t i = 0; i < CCL_ARRAY_LEN(some); i++) {
-        ccl_i_pack_swaps_t now;
-        uint32_t k = given ? given : some[i];
-        set_even_roots(p, x, k);
-        if (p->total == 0)
-            continue;
-        double transfers = (double)p->total * (p->n - 1),
-               price = PRICE * transfers / MANY_TRANSFERS;
-        if (best < INFINITY && least + price >= best_score &&
-            (best <= least * (1 + BEYOND) || transfers > MOST_SWAP_TRANSFERS))
-            break;
-        double one_s = bound_s * (double)p->total;
-        CCL_TRY_GOTO(ccl_i_pack_swap(p->ctx, x, p->roots, p->has_down, p->has_up, open,
-                                     one_s * (1 + allowed(p) / 2), fresh, &now, err),
-                     status, end);
-        double load = now.busiest_s / one_s;
-        least = fmax(least, now.least_s / one_s);
-        ccl_log(p->ctx, CCL_LOG_DEBUG, "packing",
-                "%lld trees by local search: %.4f of the bound, routes allow no less than %.4f",
-                (long long)p->total, load, least);
-        if (load + price < best_score ||
-            (best > least * (1 + BEYOND) && load < best * (1 - BEYOND / 2))) {
-            best = load;
-            best_score = load + price;
-            best_k = k;
-            ccl_i_pack_swaps_fini(out);
-            *out = now;
-        } else {
-            ccl_i_pack_swaps_fini(&now);
-        }
-        bool enough = x->contended && transfers > MOST_CONTENDED_TRANSFERS;
-        if (given || enough || best <= fmax(1, least) * (1 + allowed(p)))
-            break;
-    }
-    set_even_roots(p, x, best_k);
-    out->busiest_s = best * bound_s;
-    out->least_s = least * bound_s;
-end:
-    if (status != CCL_OK)
-        ccl_i_pack_swaps_fini(out);
-    return status;
-}
-
-/* Trees that share connections where a GPU has too few thread blocks for all. */
-static ccl_status_t swap_sharing(packing_t *p, const ccl_i_pack_hops_t *x, uint8_t *const open[2],
-                                 double bound_s, uint32_t given, ccl_i_pack_swaps_t *out,
-                                 ccl_error_t *err) {
-    uint32_t sms = ccl_i_pack_fewest_sms(p->c->topo);
-    double fresh = 1;
-    ccl_status_t status = swap_trees(p, x, open, bound_s, fresh, given, out, err);
-    for (int k = 0; k < MOST_SHARING && status == CCL_OK && out->blocks > sms; k++) {
-        fresh = k == 0 ? 1.1 : 3 * fresh;
-        ccl_i_pack_swaps_fini(out);
-        status = swap_trees(p, x, open, bound_s, fresh, given, out, err);
-    }
-    return status;
-}
-
-/* The trees found as the packing's own. */
-static ccl_status_t place(packing_t *p, const ccl_i_pack_hops_t *x, const ccl_i_pack_swaps_t *swaps,
-                          double bound_s, ccl_error_t *err) {
-    ccl_status_t status = CCL_OK;
-    ccl_log(p->ctx, CCL_LOG_INFO, "packing",
-            "%lld trees by local search, %u symmetries, %u hops; trees over %s take %.4f of "
-            "the bound at least",
-            (long long)p->total, x->order, x->nhops,
-            x->thinned ? "these hops" : "the model's routes", swaps->least_s / bound_s);
-    p->bound = bound_s * p->c->unit_Bps * (double)p->total / (p->has_up && p->has_down ? 2 : 1);
-    p->seconds = p->bound * swaps->busiest_s / bound_s;
-    for (int k = 0; k < 2 && status == CCL_OK; k++) {
-        if (!(k ? p->has_up : p->has_down))
-            continue;
-        status = place_trees(p, x, swaps, k == 1, err);
-        if (status == CCL_OK)
-            status = index_trees(p, k ? &p->up : &p->down, err);
-    }
-    return status;
-}
-
-/*
- * Links that lose when flows share them. A symmetry copies a connection to all GPUs, where one of
- * several would do, so none is used; and few connections are found by rings rather than by search.
- */
-static ccl_status_t pack_few_connections(packing_t *p, double bound_s, uint32_t given,
-                                         double *busiest_out, double *least_out, ccl_error_t *err) {
-    ccl_i_pack_hops_t x;
-    ccl_i_pack_swaps_t swaps = {0};
-    CCL_TRY(ccl_i_pack_hops_init(p->ctx, p->cluster, p->c, false, 0, &x, err));
-    uint8_t *open[2] = {calloc(x.norbits + (size_t)1, 1), calloc(x.norbits + (size_t)1, 1)};
-    ccl_status_t status = open[0] && open[1] ? CCL_OK : ccl_fail_nomem(err);
-    if (status == CCL_OK)
-        status = ccl_i_pack_open_rings(p->ctx, p->cluster, &x, p->has_up && p->has_down, open, err);
-    if (status == CCL_OK)
-        status = swap_sharing(p, &x, open, bound_s, given, &swaps, err);
-    if (status == CCL_OK) {
-        p->few_connections = true;
-        *busiest_out = swaps.busiest_s;
-        *least_out = swaps.least_s;
-        status = place(p, &x, &swaps, bound_s, err);
-    }
-    free(open[0]);
-    free(open[1]);
-    ccl_i_pack_swaps_fini(&swaps);
-    ccl_i_pack_hops_fini(&x);
-    return status;
-}
-
-/* Trees over the model's routes; seconds of the busiest link for a message of a byte. */
-static ccl_status_t pack_by_swaps(packing_t *p, double bound_s, uint32_t given, double *busiest_out,
-                                  double *least_out, ccl_error_t *err) {
-    ccl_i_pack_hops_t x;
-    ccl_i_pack_swaps_t swaps = {0};
-    bool spread = p->want->kind != CCL_BROADCAST && p->want->kind != CCL_REDUCE;
-    uint32_t sms = ccl_i_pack_fewest_sms(p->c->topo), most = sms == UINT32_MAX ? 64 : sms / 4;
-    ccl_status_t status = CCL_OK;
-    for (int again = 0; again < 2; again++) {
-        ccl_error_t why = CCL_ERROR_INIT;
-        CCL_TRY(ccl_i_pack_hops_init(p->ctx, p->cluster, p->c, spread, again ? 0 : most, &x, err));
-        status = swap_sharing(p, &x, NULL, bound_s, given, &swaps, &why);
-        if (status != CCL_INFEASIBLE || again) {
-            if (status != CCL_OK && err)
-                *err = why;
-            break;
-        }
-        ccl_i_pack_hops_fini(&x); /* too few hops were kept */
-    }
-    if (status == CCL_OK) {
-        *busiest_out = swaps.busiest_s;
-        *least_out = x.thinned ? bound_s : swaps.least_s;
-        status = place(p, &x, &swaps, bound_s, err);
-    }
-    ccl_i_pack_swaps_fini(&swaps);
-    ccl_i_pack_hops_fini(&x);
-    return status;
-}
-
 /* What was found by another way in place of what `p` has. */
 static void replace(packing_t *p, packing_t *by) {
     packing_t old = *p;
@@ -652,12 +420,12 @@ static ccl_status_t pack_contended(packing_t *p, double bound_s, uint32_t given,
     packing_t few;
     double few_s = INFINITY, least_s = 0;
     ccl_error_t why = CCL_ERROR_INIT;
-    ccl_status_t status = pack_by_swaps(p, bound_s, given, busiest_out, least_out, err);
-    if (status != CCL_OK || *busiest_out <= fmax(bound_s, *least_out) * (1 + PRICE))
+    ccl_status_t status = ccl_i_pack_by_swaps(p, bound_s, given, busiest_out, least_out, err);
+    if (status != CCL_OK || *busiest_out <= fmax(bound_s, *least_out) * (1 + CCL_I_PACK_PRICE))
         return status;
     CCL_TRY(start_anew(p, &few, err));
-    status = pack_few_connections(&few, bound_s, given, &few_s, &least_s, &why);
-    if (status == CCL_OK && few_s < *busiest_out * (1 - PRICE)) {
+    status = ccl_i_pack_few_connections(&few, bound_s, given, &few_s, &least_s, &why);
+    if (status == CCL_OK && few_s < *busiest_out * (1 - CCL_I_PACK_PRICE)) {
         replace(p, &few);
         *busiest_out = few_s;
         *least_out = least_s;
@@ -687,7 +455,7 @@ static ccl_status_t pack_by_flows(packing_t *p, ccl_error_t *err) {
         if (status == CCL_OK)
             status = ccl_i_pack_grow(p->ctx, &f->net, p->roots, &f->trees, err);
         if (status == CCL_OK)
-            status = index_trees(p, f, err);
+            status = ccl_i_pack_index_trees(p, f, err);
         if (status == CCL_OK)
             status = take_pieces(p, f, err);
     }
@@ -734,17 +502,18 @@ static ccl_status_t pack(packing_t *p, uint32_t given, ccl_error_t *err) {
     bool contended = false;
     for (uint32_t l = 0; l < p->c->topo->nlinks && p->n <= MOST_FLOW_RANKS; l++)
         contended = contended || ccl_i_pack_loses(p->c->topo, l);
-    ccl_status_t status =
-        (contended ? pack_contended : pack_by_swaps)(p, bound_s, given, &have_s, &least_s, &why);
+    ccl_status_t status = (contended ? pack_contended : ccl_i_pack_by_swaps)(
+        p, bound_s, given, &have_s, &least_s, &why);
     if (status != CCL_OK && status != CCL_INFEASIBLE)
         goto end;
-    if (have_s <= fmax(bound_s, least_s) * (1 + (p->n > FEW_RANKS ? BEYOND : allowed(p))) ||
+    if (have_s <= fmax(bound_s, least_s) *
+                      (1 + (p->n > FEW_RANKS ? CCL_I_PACK_BEYOND : ccl_i_pack_allowed(p))) ||
         p->n > MOST_FLOW_RANKS || (contended && have_s < INFINITY))
         goto end;
     packing_t flows;
     CCL_TRY(start_anew(p, &flows, err));
     status = choose(&flows, given, err);
-    if (status == CCL_OK && seconds_of(&flows) < have_s * (1 - PRICE / 10))
+    if (status == CCL_OK && seconds_of(&flows) < have_s * (1 - CCL_I_PACK_PRICE / 10))
         status = pack_by_flows(&flows, &why);
     if (status == CCL_OK && (flows.down.first || flows.up.first))
         replace(p, &flows);

@@ -203,6 +203,45 @@ ccl_status_t ccl_i_pack_channels(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *ed
  */
 ccl_status_t ccl_i_pack_pace(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *edges, size_t nedges,
                              uint32_t ntrees, ccl_error_t *err);
+/* ---------------------------------------------------------------- on the way */
+
+/** Rounding to whole chunks may cost this share of the time with this many transfers, less with
+ * fewer. */
+#define CCL_I_PACK_PRICE 0.005
+#define CCL_I_PACK_MANY_TRANSFERS 20000.0
+/** What local search finds is near enough to the bound within this share of it. */
+#define CCL_I_PACK_BEYOND 0.02
+
+/** A packing while it is made. */
+typedef struct ccl_i_packing {
+    const ccl_ctx_t *ctx;
+    ccl_i_cluster_t *cluster;
+    const ccl_capacity_t *c;
+    const ccl_collective_t *want;
+    uint32_t n;
+    double *weight; /* [n] what is rooted at each, relative */
+    int64_t *roots; /* [n] trees at each */
+    int64_t *units; /* [narcs] trees on each arc */
+    int64_t total;
+    double seconds; /* a tree of one unit's rate takes this: links carry seconds x units trees */
+    double bound;   /* the same without rounding */
+    ccl_i_pack_forest_t up, down;
+    bool has_up, has_down, few_connections;
+} ccl_i_packing_t;
+
+/** Share of the time that rounding may cost here: CCL_I_PACK_PRICE, or less. */
+double ccl_i_pack_allowed(const ccl_i_packing_t *p);
+/** Roots by weight, for shards of this number of parts. */
+void ccl_i_pack_set_roots(ccl_i_packing_t *p, uint32_t parts);
+/** A forest's trees by root, and the depth of each rank. */
+ccl_status_t ccl_i_pack_index_trees(ccl_i_packing_t *p, ccl_i_pack_forest_t *f, ccl_error_t *err);
+/** Over as few connections as serve all GPUs, where links lose when flows share them. */
+ccl_status_t ccl_i_pack_few_connections(ccl_i_packing_t *p, double bound_s, uint32_t given,
+                                        double *busiest_out, double *least_out, ccl_error_t *err);
+/** Over all hops. @param busiest_out  seconds of the busiest link for a message of a byte. */
+ccl_status_t ccl_i_pack_by_swaps(ccl_i_packing_t *p, double bound_s, uint32_t given,
+                                 double *busiest_out, double *least_out, ccl_error_t *err);
+
 /* ---------------------------------------------------------------- schedules */
 
 /** Trees that were found. */

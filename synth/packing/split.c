@@ -312,13 +312,9 @@ static ccl_status_t pair_by_pair(splitter_t *s, uint32_t w, const pairing_t *p, 
     }
 }
 
-static ccl_status_t take_out(splitter_t *s, uint32_t w, ccl_error_t *err) {
-    size_t nv = s->nv, all = nv * nv;
-    pairing_t p = {0};
-    int64_t *kept_trees = NULL;
-    uint32_t *kept_head = NULL;
-    way_t *kept_ways = NULL;
-    ccl_status_t status = CCL_OK;
+/* The ways that lead into `w` and out of it. */
+static bool list_ways(splitter_t *s, uint32_t w, pairing_t *p) {
+    size_t nv = s->nv;
     uint32_t nin = 0, nout = 0;
     for (uint32_t v = 0; v < nv; v++) {
         merge_ways(s, v, w);
@@ -328,21 +324,33 @@ static ccl_status_t take_out(splitter_t *s, uint32_t w, ccl_error_t *err) {
         for (uint32_t x = s->head[w * nv + v]; x != CCL_NONE; x = s->ways[x].next)
             nout += s->ways[x].trees > 0;
     }
-    p.in = malloc((nin + (size_t)1) * sizeof *p.in);
-    p.out = malloc((nout + (size_t)1) * sizeof *p.out);
-    if (!p.in || !p.out) {
-        status = ccl_fail_nomem(err);
-        goto end;
-    }
+    p->in = malloc((nin + (size_t)1) * sizeof *p->in);
+    p->out = malloc((nout + (size_t)1) * sizeof *p->out);
+    if (!p->in || !p->out)
+        return false;
     for (uint32_t v = 0; v < nv; v++) {
         for (uint32_t x = s->head[v * nv + w]; x != CCL_NONE; x = s->ways[x].next) {
             if (s->ways[x].trees > 0)
-                p.in[p.nin++] = (end_t){(uint32_t)v, x};
+                p->in[p->nin++] = (end_t){(uint32_t)v, x};
         }
         for (uint32_t x = s->head[w * nv + v]; x != CCL_NONE; x = s->ways[x].next) {
             if (s->ways[x].trees > 0)
-                p.out[p.nout++] = (end_t){(uint32_t)v, x};
+                p->out[p->nout++] = (end_t){(uint32_t)v, x};
         }
+    }
+    return true;
+}
+
+static ccl_status_t take_out(splitter_t *s, uint32_t w, ccl_error_t *err) {
+    size_t all = (size_t)s->nv * s->nv;
+    pairing_t p = {0};
+    int64_t *kept_trees = NULL;
+    uint32_t *kept_head = NULL;
+    way_t *kept_ways = NULL;
+    ccl_status_t status = CCL_OK;
+    if (!list_ways(s, w, &p)) {
+        status = ccl_fail_nomem(err);
+        goto end;
     }
     size_t cells = (size_t)p.nin * p.nout + 1, nways = s->nways;
     p.arc = malloc(cells * sizeof *p.arc);

@@ -193,6 +193,13 @@ ccl_status_t ccl_i_sketch_search(const ccl_ctx_t *ctx, ccl_i_space_t *space,
 
 /* ---------------------------------------------------------------- mixes (sketch_mix.c) */
 
+/**
+ * Sets the loads of sketches; those that do not reach all GPUs from every root are left out.
+ * @param unreaching  how many.
+ */
+ccl_status_t ccl_i_sketch_loads(const ccl_ctx_t *ctx, ccl_i_space_t *s, ccl_i_sketches_t *sketches,
+                                uint64_t *unreaching, ccl_error_t *err);
+
 /** Sketches with their numbers of parts, for each class of roots. */
 typedef struct ccl_i_mix {
     uint32_t n, parts; /* parts: the sum of a class's counts */

@@ -16,8 +16,6 @@
 enum {
     MOST_GPUS = 32,      /* of a group */
     MOST_SHAPE_GPUS = 8, /* of a group with all hops, where shapes are switched off */
-    MOST_VARIANTS = 32,
-    MOST_CUTS = 6,
     FEW_TREES = 8,
     MOST_SKETCHES = 12 /* that get solved forms */
 };
@@ -34,8 +32,9 @@ typedef struct kind {
     const ccl_synth_ops_t *ops; /* whose trees; NULL: the epoch MILP */
     bool fine;
     uint32_t chunks;
-    uint32_t cut; /* chunks to ask for; 0: as many as suit, MOST_CUTS if these make no trees */
-    bool whole;   /* only of all GPUs */
+    uint32_t
+        cut;    /* chunks to ask for; 0: as many as suit, CCL_I_MOST_CUTS if these make no trees */
+    bool whole; /* only of all GPUs */
 } kind_t;
 static const kind_t KINDS[] = {
     {NULL, false, 1, 0, false},
@@ -43,7 +42,8 @@ static const kind_t KINDS[] = {
     {NULL, true, 2, 0, false},
     {&ccl_i_synth_packing, false, 0, 0, false},
     {&ccl_i_synth_ring, false, 0, 0, false},
-    {&ccl_i_synth_greedy, false, 0, MOST_CUTS, false}, /* trying all cuts takes ten times as long */
+    {&ccl_i_synth_greedy, false, 0, CCL_I_MOST_CUTS,
+     false},                                           /* trying all cuts takes ten times as long */
     {&ccl_i_synth_hm, false, 0, 0, true},              /* few steps, for small messages */
     {&ccl_i_synth_packing, false, 0, FEW_TREES, true}, /* pieces that flow want few */
 };
@@ -226,101 +226,6 @@ static ccl_status_t choose_jobs(solver_t *s, ccl_error_t *err) {
     return CCL_OK;
 }
 
-/*
- * Another synthesizer's schedule as trees; *out NULL when there are too many, or they are not
- * equal.
- * @param rank  [n] rank, in the schedule, of each place
- */
-static ccl_status_t trees_of(const ccl_schedule_t *schedule, const uint32_t *place, uint32_t n,
-                             bool all, ccl_i_trees_t **out, ccl_error_t *err) {
-    uint32_t variants = schedule->coll->nchunks / (all ? n : 1);
-    uint32_t *variant = calloc(schedule->coll->nchunks + (size_t)1, sizeof *variant);
-    uint32_t *next = calloc(n, sizeof *next);
-    ccl_i_trees_t *trees = NULL;
-    bool ok = variants >= 1 && variants <= MOST_VARIANTS;
-
-    if (!variant || !next) {
-        free(variant);
-        free(next);
-        return ccl_fail_nomem(err);
-    }
-    for (uint32_t c = 0; ok && c < schedule->coll->nchunks; c++) {
-        const ccl_chunk_t *chunk = &schedule->coll->chunks[c];
-
-        variant[c] = next[chunk->sources[0]]++;
-        ok = variant[c] < variants &&
-             fabs(chunk->share - schedule->coll->chunks[0].share) <= 1e-9 * chunk->share;
-    }
-    if (ok)
-        trees = ccl_i_trees_create(n, variants);
-    for (uint32_t i = 0; trees && i < schedule->ntransfers; i++) {
-        const ccl_transfer_t *t = &schedule->transfers[i];
-        uint32_t from = place[schedule->coll->chunks[t->chunk].sources[0]];
-        size_t at = ((size_t)from * variants + variant[t->chunk]) * n + place[t->dst];
-
-        if (place[t->dst] == from || trees->parent[at] != CCL_NONE)
-            continue; /* it has it already */
-        trees->parent[at] = place[t->src];
-        trees->step[at] = t->step;
-        trees->channel[at] = t->channel;
-    }
-    free(variant);
-    free(next);
-    if (ok && !trees)
-        return ccl_fail_nomem(err);
-    *out = trees;
-    return CCL_OK;
-}
-
-static ccl_status_t ask_other(solver_t *s, const ccl_ctx_t *ctx, group_t *group, uint32_t k,
-                              ccl_i_trees_t **out, ccl_error_t *err) {
-    const kind_t *kind = &KINDS[k];
-    const ccl_i_part_t *part = part_of(group, k);
-    const ccl_topology_t *topo = group->whole ? s->space->topo : group->topo;
-    ccl_routes_t *routes = ccl_routes_create(topo);
-    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
-    ccl_collective_t *want = NULL;
-    ccl_schedule_t *schedule = NULL;
-    uint32_t *place = calloc(part->n, sizeof *place);
-    const char *why = NULL;
-    ccl_error_t refused = CCL_ERROR_INIT;
-    ccl_status_t status = routes && place ? CCL_OK : ccl_fail_nomem(err);
-    bool all = part->root == CCL_NONE;
-
-    if (status == CCL_OK)
-        status = ccl_collective_create(all ? CCL_ALLGATHER : CCL_BROADCAST, part->n, 1,
-                                       all ? 0 : part->rank[part->root], &want, err);
-    if (status != CCL_OK || !kind->ops->supports(topo, want, &why))
-        goto end;
-    for (uint32_t i = 0; i < part->n; i++) /* parts of a cluster are numbered by place */
-        place[group->whole ? part->rank[i] : i] = i;
-    options.size_bytes = s->options->size_bytes;
-    options.restarts = 1;
-    options.part = true;
-    for (uint32_t chunks = kind->cut; status == CCL_OK && !*out; chunks = MOST_CUTS) {
-        options.chunks = chunks;
-        status = kind->ops->synthesize(ctx, topo, routes, want, &options, &schedule, &refused);
-        if (status == CCL_OK)
-            status = trees_of(schedule, place, part->n, all, out, err);
-        else if (status == CCL_UNSUPPORTED || status == CCL_INFEASIBLE || status == CCL_ERR_USAGE ||
-                 status == CCL_ERR_INPUT) {
-            status = CCL_OK; /* no answer of this kind */
-            break;
-        } else if (err)
-            *err = refused;
-        ccl_schedule_destroy(schedule);
-        schedule = NULL;
-        if (chunks)
-            break;
-    }
-end:
-    ccl_schedule_destroy(schedule);
-    ccl_collective_destroy(want);
-    ccl_routes_destroy(routes);
-    free(place);
-    return status;
-}
-
 static ccl_status_t ask_milp(solver_t *s, const ccl_ctx_t *ctx, ccl_i_part_t *part,
                              ccl_i_trees_t **out, ccl_error_t *err) {
     ccl_i_part_limits_t limits = LIMITS;
@@ -377,7 +282,12 @@ static ccl_status_t run_job(uint32_t index, uint32_t worker, void *user, ccl_err
     ctx.threads = 1;
     if (KINDS[k].ops) {
         ctx.log = NULL; /* its order would depend on the threads */
-        status = ask_other(s, &ctx, group, k, &group->trees[k], &why);
+        ccl_i_trees_ask_t ask = {.ops = KINDS[k].ops,
+                                 .topo = group->whole ? s->space->topo : group->topo,
+                                 .whole = group->whole,
+                                 .cut = KINDS[k].cut,
+                                 .size_bytes = s->options->size_bytes};
+        status = ccl_i_trees_ask(&ctx, &ask, part_of(group, k), &group->trees[k], &why);
     } else {
         status = ask_milp(s, &ctx, part_of(group, k), &group->trees[k], &why);
     }

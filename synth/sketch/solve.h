@@ -8,6 +8,7 @@
 #define CCL_SYNTH_SKETCH_SOLVE_H
 
 #include "synth/exact/milp.h"
+#include "synth/registry.h"
 #include "synth/sketch/sketch.h"
 
 /** A sub-demand in epochs, GPUs, hops and resources numbered canonically. */
@@ -54,6 +55,22 @@ typedef struct ccl_i_trees {
 } ccl_i_trees_t;
 ccl_i_trees_t *ccl_i_trees_create(uint32_t n, uint32_t variants); /* NULL: out of memory */
 void ccl_i_trees_destroy(ccl_i_trees_t *trees);
+
+enum {
+    CCL_I_MOST_CUTS = 6
+}; /* chunks that others are asked for where their own choice makes no trees */
+/** What another synthesizer is asked. */
+typedef struct ccl_i_trees_ask {
+    const ccl_synth_ops_t *ops;
+    const ccl_topology_t *topo; /* the whole cluster, or the part's GPUs numbered by place */
+    bool whole;
+    uint32_t cut; /* chunks; 0: as many as suit, CCL_I_MOST_CUTS if these make no trees */
+    double size_bytes;
+} ccl_i_trees_ask_t;
+/** Its trees for a part. @param out  NULL: it does not support the part, or its schedule has no
+ * equal trees. */
+ccl_status_t ccl_i_trees_ask(const ccl_ctx_t *ctx, const ccl_i_trees_ask_t *ask,
+                             const ccl_i_part_t *part, ccl_i_trees_t **out, ccl_error_t *err);
 
 /**
  * A shape that needs as many epochs as must be: every GPU sends its own to all others where all

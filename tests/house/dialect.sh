@@ -12,7 +12,7 @@ bad=0
 say() { echo "$*"; bad=1; }
 
 # Folders whose comments are held to the list. Whoever cleans another one adds it here.
-clean="base graph topologies models runtime validate schedule sim synth search training draw report cli bench fuzz"
+clean="base graph topologies models runtime validate schedule sim lower synth search training draw report cli bench fuzz"
 # Files of these folders that are not clean yet.
 except="synth/sketch/choose.c"
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Small rules of docs/STYLE.md that a text search can hold: file length, line length, tabs, trailing
+# Small rules of docs/STYLE.md that a text search can hold: line length, tabs, trailing
 # blanks, marks of unfinished work, a README in every folder with sources that explains instead of listing files.
 # Usage: text.sh SOURCE-FOLDER
 set -eu
@@ -9,8 +9,6 @@ bad=0
 say() { echo "$*"; bad=1; }
 
 for file in $(find $modules cli tests fuzz bench examples -name '*.[ch]' 2>/dev/null | sort); do
-    lines=$(wc -l <"$file")
-    [ "$lines" -le 900 ] || say "$file: $lines lines, 900 are the most"
     awk -v file="$file" '
         /\t/ { print file ":" FNR ": tab"; n++ }
         /[ \t]$/ { print file ":" FNR ": blank at the end of the line"; n++ }

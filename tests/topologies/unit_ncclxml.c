@@ -1,7 +1,7 @@
 /* NCCL topology XML: each constant and each rule on a machine small enough to check by hand. */
 #include "import_helpers.h"
 
-#include "topologies/readers/nccl_presets.h"
+#include "topologies/readers/nccl/nccl_presets.h"
 
 static ccl_topology_t *read_xml(const char *text) {
     return import_logged(ccl_topology_read_nccl_xml, text, NULL);

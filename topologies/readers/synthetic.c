@@ -3,7 +3,7 @@
  * is in docs/clusters.md. A latency is what one transfer takes from GPU to GPU: half of it lies on
  * each of the two links through a switch.
  */
-#include "topologies/cluster.h"
+#include "topologies/readers/synthetic.h"
 #include "topologies/internal.h"
 
 #include <math.h>
@@ -15,36 +15,9 @@
 #define MAX_GROUPS 256
 #define MAX_TEXT_BYTES 65536
 
-typedef enum mesh_shape { SHAPE_NONE, SHAPE_SWITCH, SHAPE_MESH, SHAPE_RING } mesh_shape_t;
-
-/* One kind of server, as its words say. */
-typedef struct part {
-    size_t at; /* where it begins, for messages */
-    uint32_t servers, gpus, nics;
-    mesh_shape_t shape;
-    const char *kind; /* of the links between GPUs */
-    double mesh_Bps, mesh_s;
-    double nic_Bps, nic_s;
-    double pcie_Bps, pcie_s;
-    const char *model;
-    double copy_Bps, reduce_Bps, launch_s;
-    uint32_t sms;
-    uint32_t seen; /* bit per key */
-} part_t;
-
-typedef struct parser {
-    const ccl_ctx_t *ctx;
-    ccl_error_t *err;
-    const char *text;
-    ccl_arena_t arena;
-    part_t *parts;
-    size_t nparts, cparts;
-    ccl_i_fabric_t fabric;
-    size_t fabric_at;
-    ccl_transport_t transport; /* the same for every kind of link */
-    uint32_t given;            /* of it */
-    uint32_t seen;
-} parser_t;
+typedef ccl_i_mesh_shape_t mesh_shape_t;
+typedef ccl_i_synthetic_part_t part_t;
+typedef ccl_i_synthetic_parser_t parser_t;
 
 /* A value's fields, separated by commas, in a buffer of their own. */
 typedef struct fields {
@@ -54,8 +27,7 @@ typedef struct fields {
     uint32_t n;
 } fields_t;
 
-static ccl_status_t refuse(const parser_t *p, size_t at, const char *fmt, ...) CCL_PRINTF(3, 4);
-static ccl_status_t refuse(const parser_t *p, size_t at, const char *fmt, ...) {
+ccl_status_t ccl_i_synthetic_refuse(const parser_t *p, size_t at, const char *fmt, ...) {
     char text[512];
     va_list args;
     va_start(args, fmt);
@@ -73,7 +45,7 @@ static ccl_status_t refuse(const parser_t *p, size_t at, const char *fmt, ...) {
 
 static ccl_status_t split(const parser_t *p, size_t at, size_t len, fields_t *out) {
     if (len >= sizeof out->buffer)
-        return refuse(p, at, "value longer than %zu bytes", sizeof out->buffer - 1);
+        return ccl_i_synthetic_refuse(p, at, "value longer than %zu bytes", sizeof out->buffer - 1);
     memcpy(out->buffer, p->text + at, len);
     out->buffer[len] = 0;
     out->n = 0;
@@ -82,9 +54,10 @@ static ccl_status_t split(const parser_t *p, size_t at, size_t len, fields_t *ou
         if (i < len && out->buffer[i] != ',')
             continue;
         if (out->n == CCL_ARRAY_LEN(out->item))
-            return refuse(p, at + i, "more than %zu values", CCL_ARRAY_LEN(out->item));
+            return ccl_i_synthetic_refuse(p, at + i, "more than %zu values",
+                                          CCL_ARRAY_LEN(out->item));
         if (i == start)
-            return refuse(p, at + i, "empty value");
+            return ccl_i_synthetic_refuse(p, at + i, "empty value");
         out->buffer[i] = 0;
         out->item[out->n] = out->buffer + start;
         out->at[out->n++] = at + start;
@@ -94,7 +67,7 @@ static ccl_status_t split(const parser_t *p, size_t at, size_t len, fields_t *ou
 }
 
 static ccl_status_t at_most(const parser_t *p, const fields_t *f, uint32_t n, const char *want) {
-    return f->n <= n ? CCL_OK : refuse(p, f->at[n], "too many values; %s", want);
+    return f->n <= n ? CCL_OK : ccl_i_synthetic_refuse(p, f->at[n], "too many values; %s", want);
 }
 
 /* Digits from *text on, at most 9 of them; moves behind them. */
@@ -135,7 +108,8 @@ static ccl_status_t count(const parser_t *p, const fields_t *f, const char *what
     const char *text = f->item[0];
     CCL_TRY(at_most(p, f, 1, "one count"));
     if (!number(&text, out) || *text || *out < 1 || *out > max)
-        return refuse(p, f->at[0], "\"%s\" is no number of %s from 1 to %u", f->item[0], what, max);
+        return ccl_i_synthetic_refuse(p, f->at[0], "\"%s\" is no number of %s from 1 to %u",
+                                      f->item[0], what, max);
     return CCL_OK;
 }
 
@@ -145,7 +119,7 @@ static ccl_status_t quantity(const parser_t *p, const fields_t *f, uint32_t i, p
                              double *out) {
     ccl_error_t inner = CCL_ERROR_INIT;
     if (parse(f->item[i], out, &inner) != CCL_OK)
-        return refuse(p, f->at[i], "%s", inner.text);
+        return ccl_i_synthetic_refuse(p, f->at[i], "%s", inner.text);
     return CCL_OK;
 }
 
@@ -153,7 +127,7 @@ static ccl_status_t rate_and_latency(const parser_t *p, const fields_t *f, uint3
                                      double *Bps, double *latency_s) {
     CCL_TRY(at_most(p, f, first + 2, "a rate and perhaps a latency"));
     if (f->n <= first)
-        return refuse(p, f->at[0], "no rate; e.g. 50GB/s,0.7us");
+        return ccl_i_synthetic_refuse(p, f->at[0], "no rate; e.g. 50GB/s,0.7us");
     CCL_TRY(quantity(p, f, first, ccl_parse_rate_Bps, Bps));
     if (f->n > first + 1)
         CCL_TRY(quantity(p, f, first + 1, ccl_parse_time_s, latency_s));
@@ -189,7 +163,7 @@ static const char *const keys[] = {"servers",  "gpus",  "nvswitch", "nvlink",   
 
 static ccl_status_t word_mesh(parser_t *p, part_t *part, const fields_t *f, uint32_t key) {
     if (part->shape != SHAPE_NONE)
-        return refuse(p, f->at[0], "the GPUs of these servers are joined already");
+        return ccl_i_synthetic_refuse(p, f->at[0], "the GPUs of these servers are joined already");
     part->kind = key == KEY_XGMI ? "xgmi" : "nvlink";
     if (key == KEY_NVSWITCH) {
         part->shape = SHAPE_SWITCH;
@@ -200,8 +174,9 @@ static ccl_status_t word_mesh(parser_t *p, part_t *part, const fields_t *f, uint
     else if (strcmp(f->item[0], "ring") == 0)
         part->shape = SHAPE_RING;
     else
-        return refuse(p, f->at[0], "\"%s\" is no shape; mesh or ring, e.g. %s=mesh,50GB/s,0.7us",
-                      f->item[0], keys[key]);
+        return ccl_i_synthetic_refuse(p, f->at[0],
+                                      "\"%s\" is no shape; mesh or ring, e.g. %s=mesh,50GB/s,0.7us",
+                                      f->item[0], keys[key]);
     return rate_and_latency(p, f, 1, &part->mesh_Bps, &part->mesh_s);
 }
 
@@ -209,9 +184,11 @@ static ccl_status_t word_mesh(parser_t *p, part_t *part, const fields_t *f, uint
 static ccl_status_t word_nics(parser_t *p, part_t *part, fields_t *f) {
     const char *text = f->item[0];
     if (!number(&text, &part->nics) || *text != 'x')
-        return refuse(p, f->at[0], "\"%s\" names no NICs; e.g. nics:4x25GB/s,2us", f->item[0]);
+        return ccl_i_synthetic_refuse(p, f->at[0], "\"%s\" names no NICs; e.g. nics:4x25GB/s,2us",
+                                      f->item[0]);
     if (part->nics < 1 || part->nics > MAX_NICS_PER_SERVER)
-        return refuse(p, f->at[0], "%u NICs; 1 to %d", part->nics, MAX_NICS_PER_SERVER);
+        return ccl_i_synthetic_refuse(p, f->at[0], "%u NICs; 1 to %d", part->nics,
+                                      MAX_NICS_PER_SERVER);
     f->at[0] += (size_t)(text + 1 - f->item[0]);
     f->item[0] = text + 1;
     return rate_and_latency(p, f, 0, &part->nic_Bps, &part->nic_s);
@@ -230,16 +207,17 @@ static ccl_status_t word_fabric(parser_t *p, const fields_t *f) {
     if (strcmp(name, "single") == 0) {
         fabric->kind = CCL_I_FABRIC_SINGLE;
         if (value)
-            return refuse(p, value_at, "single takes no value");
+            return ccl_i_synthetic_refuse(p, value_at, "single takes no value");
         return at_most(p, f, 1, "fabric=single");
     }
     if (strcmp(name, "rail") == 0) {
         fabric->kind = CCL_I_FABRIC_RAIL;
         if (value && (!number(&value, &fabric->rails) || *value || fabric->rails < 1 ||
                       fabric->rails > CCL_I_CLUSTER_MAX_SWITCHES))
-            return refuse(p, value_at, "\"%s\" is no number of rails", colon + 1);
+            return ccl_i_synthetic_refuse(p, value_at, "\"%s\" is no number of rails", colon + 1);
         if (f->n > 1 && strcmp(f->item[1], "spine") != 0)
-            return refuse(p, f->at[1], "\"%s\"; fabric=rail,spine joins the rails", f->item[1]);
+            return ccl_i_synthetic_refuse(p, f->at[1], "\"%s\"; fabric=rail,spine joins the rails",
+                                          f->item[1]);
         fabric->spines = f->n > 1;
         return at_most(p, f, 2, "fabric=rail,spine");
     }
@@ -249,21 +227,23 @@ static ccl_status_t word_fabric(parser_t *p, const fields_t *f) {
         if (value) {
             if (!decimal(value, &fabric->oversubscription) || !(fabric->oversubscription >= 1e-3) ||
                 !(fabric->oversubscription <= 1e6))
-                return refuse(p, value_at,
-                              "\"%s\" is no oversubscription; 1 is non-blocking, 2 halves the "
-                              "uplinks",
-                              value);
+                return ccl_i_synthetic_refuse(
+                    p, value_at,
+                    "\"%s\" is no oversubscription; 1 is non-blocking, 2 halves the "
+                    "uplinks",
+                    value);
         }
         if (f->n > 1) {
             const char *per_leaf = f->item[1];
             if (!number(&per_leaf, &fabric->servers_per_leaf) || *per_leaf ||
                 fabric->servers_per_leaf < 1 ||
                 fabric->servers_per_leaf > CCL_I_CLUSTER_MAX_SERVERS)
-                return refuse(p, f->at[1], "\"%s\" is no number of servers per leaf", f->item[1]);
+                return ccl_i_synthetic_refuse(
+                    p, f->at[1], "\"%s\" is no number of servers per leaf", f->item[1]);
         }
         return at_most(p, f, 2, "fabric=clos:OVERSUBSCRIPTION,SERVERS_PER_LEAF");
     }
-    return refuse(p, f->at[0], "unknown fabric \"%s\"; single, rail or clos", name);
+    return ccl_i_synthetic_refuse(p, f->at[0], "unknown fabric \"%s\"; single, rail or clos", name);
 }
 
 static ccl_status_t word_model(parser_t *p, part_t *part, const fields_t *f) {
@@ -275,7 +255,8 @@ static ccl_status_t word_model(parser_t *p, part_t *part, const fields_t *f) {
 static ccl_status_t word_contention(parser_t *p, const fields_t *f) {
     double value;
     if (!decimal(f->item[0], &value))
-        return refuse(p, f->at[0], "\"%s\" is no contention; 0 or more", f->item[0]);
+        return ccl_i_synthetic_refuse(p, f->at[0], "\"%s\" is no contention; 0 or more",
+                                      f->item[0]);
     p->fabric.contention = value;
     return at_most(p, f, 1, "one number");
 }
@@ -324,7 +305,9 @@ static ccl_status_t word_value(parser_t *p, part_t *part, uint32_t key, fields_t
     case KEY_SLICE:
         p->given |= CCL_TRANSPORT_SLICE;
         CCL_TRY(one_quantity(p, f, ccl_parse_bytes, &p->transport.slice_bytes));
-        return p->transport.slice_bytes > 0 ? CCL_OK : refuse(p, f->at[0], "slice of 0 bytes");
+        return p->transport.slice_bytes > 0
+                   ? CCL_OK
+                   : ccl_i_synthetic_refuse(p, f->at[0], "slice of 0 bytes");
     default: /* KEY_SLOTS */
         p->given |= CCL_TRANSPORT_SLOTS;
         return count(p, f, "slots", 1u << 20, &p->transport.slots);
@@ -338,8 +321,8 @@ static ccl_status_t word(parser_t *p, size_t at, size_t end) {
     while (at + len < end && p->text[at + len] != ':' && p->text[at + len] != '=')
         len++;
     if (at + len == end || len == 0 || len >= sizeof key || at + len + 1 == end)
-        return refuse(p, at, "\"%.*s\" is not KEY:VALUE or KEY=VALUE",
-                      (int)(end - at < 40 ? end - at : 40), p->text + at);
+        return ccl_i_synthetic_refuse(p, at, "\"%.*s\" is not KEY:VALUE or KEY=VALUE",
+                                      (int)(end - at < 40 ? end - at : 40), p->text + at);
     memcpy(key, p->text + at, len);
     key[len] = 0;
     uint32_t k = 0;
@@ -347,13 +330,14 @@ static ccl_status_t word(parser_t *p, size_t at, size_t end) {
         k++;
     if (!keys[k]) {
         const char *nearest = ccl_nearest(key, keys);
-        return refuse(p, at, "unknown word \"%s\"%s%s%s", key, nearest ? ", did you mean \"" : "",
-                      nearest ? nearest : "", nearest ? "\"?" : "; docs/clusters.md lists them");
+        return ccl_i_synthetic_refuse(p, at, "unknown word \"%s\"%s%s%s", key,
+                                      nearest ? ", did you mean \"" : "", nearest ? nearest : "",
+                                      nearest ? "\"?" : "; docs/clusters.md lists them");
     }
     part_t *part = &p->parts[p->nparts - 1];
     uint32_t *seen = k >= KEY_FABRIC ? &p->seen : &part->seen;
     if (*seen & (1u << k))
-        return refuse(p, at, "\"%s\" is given twice", key);
+        return ccl_i_synthetic_refuse(p, at, "\"%s\" is given twice", key);
     *seen |= 1u << k;
     fields_t f;
     CCL_TRY(split(p, at + len + 1, end - at - len - 1, &f));
@@ -362,7 +346,7 @@ static ccl_status_t word(parser_t *p, size_t at, size_t end) {
 
 static ccl_status_t new_part(parser_t *p, size_t at) {
     if (p->nparts == MAX_GROUPS)
-        return refuse(p, at, "more than %d kinds of servers", MAX_GROUPS);
+        return ccl_i_synthetic_refuse(p, at, "more than %d kinds of servers", MAX_GROUPS);
     if (!ccl_grow(&p->parts, &p->cparts, p->nparts + 1, sizeof *p->parts))
         return ccl_fail_nomem(p->err);
     p->parts[p->nparts++] =
@@ -395,158 +379,7 @@ static ccl_status_t parse(parser_t *p) {
     }
     for (size_t i = 0; i < p->nparts; i++)
         if (p->parts[i].gpus == 0)
-            return refuse(p, p->parts[i].at, "no gpus; e.g. gpus:8");
-    return CCL_OK;
-}
-
-/* ------------------------------------------------------------------ from words to servers */
-
-static bool push_device(ccl_arena_t *arena, ccl_i_server_type_t *type, ccl_device_kind_t kind,
-                        const char *stem, uint32_t number, const char *model) {
-    char id[32];
-    snprintf(id, sizeof id, "%s%u", stem, number);
-    const char *copy = ccl_arena_strdup(arena, id);
-    type->devices[type->ndevices++] = (ccl_i_part_device_t){copy, kind, model};
-    return copy != NULL;
-}
-
-static void push_link(ccl_i_server_type_t *type, uint32_t from, uint32_t to, const char *kind,
-                      double Bps, double latency_s) {
-    type->links[type->nlinks++] = (ccl_i_part_link_t){.from = from,
-                                                      .to = to,
-                                                      .kind = kind,
-                                                      .bandwidth_Bps = Bps,
-                                                      .latency_s = latency_s,
-                                                      .lanes = 1,
-                                                      .duplex = true};
-    type->ndirected += 2;
-}
-
-static ccl_status_t make_type(parser_t *p, const part_t *part, ccl_i_server_type_t *type) {
-    const uint32_t n = part->gpus;
-    const bool through_host = part->shape == SHAPE_NONE && n > 1;
-    if (through_host && part->pcie_Bps <= 0)
-        return refuse(
-            p, part->at,
-            "nothing joins the %u gpus of a server; nvswitch=, nvlink=, xgmi= or pcie=", n);
-    type->name = "one-liner";
-    type->ngpus = n;
-    type->devices = ccl_arena_alloc(&p->arena, (size_t)n + part->nics + 2, sizeof *type->devices);
-    type->links =
-        ccl_arena_alloc(&p->arena, (size_t)n * n + 2u * n + part->nics + 1, sizeof *type->links);
-    type->ports = ccl_arena_alloc(&p->arena, (size_t)part->nics + 1, sizeof *type->ports);
-    if (!type->devices || !type->links || !type->ports)
-        return ccl_fail_nomem(p->err);
-    bool ok = true;
-    for (uint32_t i = 0; i < n; i++)
-        ok = push_device(&p->arena, type, CCL_DEVICE_GPU, "gpu", i, part->model) && ok;
-    uint32_t hub = type->ndevices;
-    if (part->shape == SHAPE_SWITCH)
-        ok = push_device(&p->arena, type, CCL_DEVICE_SWITCH, "nvswitch", 0, NULL) && ok;
-    else if (through_host)
-        ok = push_device(&p->arena, type, CCL_DEVICE_HOST, "host", 0, NULL) && ok;
-    for (uint32_t i = 0; i < n; i++) {
-        if (part->shape == SHAPE_SWITCH)
-            push_link(type, i, hub, part->kind, part->mesh_Bps, part->mesh_s / 2);
-        else if (through_host)
-            push_link(type, i, hub, "pcie", part->pcie_Bps, part->pcie_s / 2);
-        for (uint32_t j = i + 1; j < n && part->shape == SHAPE_MESH; j++)
-            push_link(type, i, j, part->kind, part->mesh_Bps, part->mesh_s);
-        if (part->shape == SHAPE_RING && (i + 1 < n || n > 2))
-            push_link(type, i, (i + 1) % n, part->kind, part->mesh_Bps, part->mesh_s);
-    }
-    uint32_t first_nic = type->ndevices;
-    for (uint32_t k = 0; k < part->nics; k++) {
-        ok = push_device(&p->arena, type, CCL_DEVICE_NIC, "nic", k, NULL) && ok;
-        type->ports[type->nports++] =
-            (ccl_i_port_t){first_nic + k, part->nic_Bps, part->nic_s / 2, true, true};
-        if (through_host)
-            push_link(type, hub, first_nic + k, "pcie", part->nic_Bps, 0);
-    }
-    for (uint32_t i = 0; i < n && part->nics > 0 && !through_host; i++) {
-        /* GPUs share NICs evenly; with more NICs than GPUs each GPU has several. */
-        uint32_t first = i * part->nics / n, last = (i + 1) * part->nics / n;
-        for (uint32_t k = first; k < (last > first ? last : first + 1); k++)
-            push_link(type, i, first_nic + k, "pcie",
-                      part->pcie_Bps > 0 ? part->pcie_Bps : part->nic_Bps,
-                      part->pcie_Bps > 0 ? part->pcie_s / 2 : 0);
-    }
-    return ok ? CCL_OK : ccl_fail_nomem(p->err);
-}
-
-static bool describes_model(const part_t *part) {
-    return part->model || isfinite(part->copy_Bps) || isfinite(part->reduce_Bps) ||
-           part->launch_s > 0 || part->sms > 0;
-}
-
-/* A part whose GPUs have constants of their own gets a model of its own. */
-static ccl_status_t add_models(parser_t *p, ccl_topology_builder_t *b) {
-    for (size_t i = 0; i < p->nparts; i++) {
-        part_t *part = &p->parts[i];
-        if (!describes_model(part))
-            continue;
-        if (!part->model) {
-            char name[32];
-            snprintf(name, sizeof name, p->nparts == 1 ? "gpu" : "gpu%zu", i);
-            part->model = ccl_arena_strdup(&p->arena, name);
-            if (!part->model)
-                return ccl_fail_nomem(p->err);
-        }
-        const part_t *other = NULL;
-        for (size_t j = 0; j < i && !other; j++)
-            if (p->parts[j].model && strcmp(p->parts[j].model, part->model) == 0)
-                other = &p->parts[j];
-        if (other) {
-            if (other->copy_Bps != part->copy_Bps || other->reduce_Bps != part->reduce_Bps ||
-                other->launch_s != part->launch_s || other->sms != part->sms)
-                return refuse(p, part->at, "model \"%.60s\" has two sets of constants",
-                              part->model);
-            continue;
-        }
-        ccl_gpu_model_t model = ccl_gpu_model_default(part->model);
-        model.copy_rate_Bps = part->copy_Bps;
-        model.reduce_rate_Bps = part->reduce_Bps;
-        model.launch_s = part->launch_s;
-        model.sms = part->sms;
-        ccl_error_t inner = CCL_ERROR_INIT;
-        ccl_status_t status = ccl_topology_builder_gpu_model(b, &model, &inner);
-        if (status != CCL_OK)
-            return status == CCL_ERR_INPUT ? refuse(p, part->at, "%s", inner.text)
-                                           : ccl_fail(p->err, status, "%s", inner.text);
-    }
-    return CCL_OK;
-}
-
-static ccl_status_t add_transports(parser_t *p, ccl_topology_builder_t *b, bool networked) {
-    const char *kinds[4];
-    size_t n = 0;
-    bool nvlink = false, xgmi = false, pcie = false;
-    for (size_t i = 0; i < p->nparts; i++) {
-        const part_t *part = &p->parts[i];
-        bool joined = part->shape != SHAPE_NONE && part->gpus > 1;
-        nvlink = nvlink || (joined && strcmp(part->kind, "nvlink") == 0);
-        xgmi = xgmi || (joined && strcmp(part->kind, "xgmi") == 0);
-        pcie = pcie || part->shape == SHAPE_NONE || part->nics > 0;
-    }
-    if (nvlink)
-        kinds[n++] = "nvlink";
-    if (xgmi)
-        kinds[n++] = "xgmi";
-    if (pcie)
-        kinds[n++] = "pcie";
-    if (networked)
-        kinds[n++] = "net";
-    for (size_t i = 0; i < n && p->given; i++) {
-        ccl_transport_spec_t spec = {.kind = kinds[i], .given = p->given, .value = p->transport};
-        /* A NIC takes over from its block slice by slice; one slice of everything would be store
-           and forward of whole messages. */
-        if (strcmp(kinds[i], "net") == 0 && (p->given & CCL_TRANSPORT_TB_RATE) &&
-            !(p->given & CCL_TRANSPORT_SLICE)) {
-            spec.given |= CCL_TRANSPORT_SLICE;
-            spec.value.slice_bytes = 512 * 1024;
-        }
-        CCL_TRY(ccl_topology_builder_transport(b, &spec, p->err));
-    }
+            return ccl_i_synthetic_refuse(p, p->parts[i].at, "no gpus; e.g. gpus:8");
     return CCL_OK;
 }
 
@@ -556,46 +389,6 @@ static ccl_status_t make_name(const char *text, ccl_text_t *name) {
         if (!is_blank(text[i]) || (i > 0 && !is_blank(text[i - 1]) && text[i + 1]))
             ccl_text_add(name, is_blank(text[i]) ? " " : &text[i], 1);
     return name->nomem ? CCL_ERR_NOMEM : CCL_OK;
-}
-
-static ccl_status_t build(parser_t *p, ccl_topology_builder_t *b, ccl_topology_t **out) {
-    CCL_TRY(add_models(p, b)); /* before the types, which take the models' names */
-    uint64_t nservers = 0;
-    ccl_i_server_type_t *types = ccl_arena_alloc(&p->arena, p->nparts, sizeof *types);
-    if (!types)
-        return ccl_fail_nomem(p->err);
-    for (size_t i = 0; i < p->nparts; i++) {
-        CCL_TRY(make_type(p, &p->parts[i], &types[i]));
-        nservers += p->parts[i].servers;
-    }
-    if (nservers > CCL_I_CLUSTER_MAX_SERVERS)
-        return refuse(p, 0, "%llu servers, more than %u", (unsigned long long)nservers,
-                      CCL_I_CLUSTER_MAX_SERVERS);
-    uint32_t *servers = ccl_arena_alloc(&p->arena, nservers, sizeof *servers), n = 0;
-    if (!servers)
-        return ccl_fail_nomem(p->err);
-    for (size_t i = 0; i < p->nparts; i++)
-        for (uint32_t s = 0; s < p->parts[i].servers; s++)
-            servers[n++] = (uint32_t)i;
-    if (p->fabric.kind == CCL_I_FABRIC_NONE && nservers > 1)
-        p->fabric.kind = CCL_I_FABRIC_SINGLE;
-    const bool networked = p->fabric.kind != CCL_I_FABRIC_NONE;
-    for (size_t i = 0; i < p->nparts && networked; i++)
-        if (p->parts[i].nics == 0)
-            return refuse(p, p->parts[i].at,
-                          "servers without NICs cannot be joined; e.g. "
-                          "nics:4x25GB/s,2us");
-    if (p->fabric.contention > 0 && !networked)
-        return refuse(p, 0, "contention is of the network's links, and there is no network");
-    CCL_TRY(add_transports(p, b, networked));
-    ccl_i_cluster_spec_t cluster = {types, (uint32_t)p->nparts, servers, n, p->fabric};
-    ccl_error_t inner = CCL_ERROR_INIT;
-    ccl_status_t status = ccl_i_cluster_expand(p->ctx, &cluster, b, &inner);
-    if (status == CCL_OK)
-        status = ccl_topology_builder_finish(b, out, &inner);
-    if (status == CCL_ERR_INPUT)
-        return refuse(p, p->fabric_at, "%s", inner.text);
-    return status == CCL_OK ? CCL_OK : ccl_fail(p->err, status, "%s", inner.text);
 }
 
 ccl_status_t ccl_topology_read_synthetic(const ccl_ctx_t *ctx, const char *text,
@@ -618,7 +411,7 @@ ccl_status_t ccl_topology_read_synthetic(const ccl_ctx_t *ctx, const char *text,
         goto done;
     if (make_name(text, &name) == CCL_OK)
         b = ccl_topology_builder_create(name.data);
-    status = b ? build(&p, b, out) : ccl_fail_nomem(err);
+    status = b ? ccl_i_synthetic_build(&p, b, out) : ccl_fail_nomem(err);
 done:
     ccl_topology_builder_destroy(b);
     ccl_text_fini(&name);

@@ -2,7 +2,7 @@
  * Topology XML of NCCL and RCCL (NCCL_TOPO_DUMP_FILE, NCCL_TOPO_FILE), their graph XML
  * (NCCL_GRAPH_DUMP_FILE) and mapping files built on it: which kind it is, then the reader for it.
  */
-#include "topologies/readers/nccl_xml.h"
+#include "topologies/readers/nccl/nccl_xml.h"
 
 static ccl_status_t read_tree(ccl_i_nccl_plan_t *plan, const ccl_i_xml_tree_t *tree,
                               ccl_topology_t **out, ccl_error_t *err) {

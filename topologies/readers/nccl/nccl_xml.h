@@ -5,7 +5,7 @@
 #ifndef CCL_TOPOLOGIES_NCCL_XML_H
 #define CCL_TOPOLOGIES_NCCL_XML_H
 
-#include "topologies/readers/nccl_presets.h"
+#include "topologies/readers/nccl/nccl_presets.h"
 #include "topologies/topologies.h"
 #include "topologies/readers/xml_tree.h"
 
@@ -105,6 +105,24 @@ ccl_status_t ccl_i_nccl_read_mapping(ccl_i_nccl_plan_t *plan, const ccl_i_xml_tr
 /** <graphs>: the rings that NCCL found. */
 ccl_status_t ccl_i_nccl_read_graphs(ccl_i_nccl_plan_t *plan, const ccl_i_xml_tree_t *tree,
                                     ccl_error_t *err);
+/* ---------------------------------------------------------------- attributes of PCI elements */
+
+typedef enum ccl_i_pci_class {
+    CCL_I_CLASS_NONE,
+    CCL_I_CLASS_BRIDGE,
+    CCL_I_CLASS_NVSWITCH,
+    CCL_I_CLASS_CPU,
+    CCL_I_CLASS_GPU,
+    CCL_I_CLASS_NIC,
+    CCL_I_CLASS_OTHER
+} ccl_i_pci_class_t;
+/** What a class such as "0x030200" stands for. */
+ccl_i_pci_class_t ccl_i_pci_class(const char *text);
+/** A PCI address; CCL_I_BUS_NONE when it is not given. */
+ccl_status_t ccl_i_pci_bus(const ccl_i_xml_tree_t *tree, uint32_t elem, const char *attr,
+                           uint64_t *out, ccl_error_t *err);
+/** "0x10de" to 0x10de; 0 when absent or malformed. */
+uint32_t ccl_i_pci_hex(const ccl_i_xml_tree_t *tree, uint32_t elem, const char *name);
 /** PCI bandwidth of an element with link_speed and link_width. */
 ccl_status_t ccl_i_nccl_pci_link(const ccl_i_xml_tree_t *tree, uint32_t elem, double *GBps_out,
                                  ccl_error_t *err);

@@ -5,7 +5,7 @@
  * a <nic> is that NIC, the rest are bridges; CPUs are joined all to all; NVSwitches count as one;
  * links go in the direction in which the file gives them.
  */
-#include "topologies/readers/nccl_xml.h"
+#include "topologies/readers/nccl/nccl_xml.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -23,103 +23,8 @@ typedef struct system_reader {
     ccl_strmap_t *by_bus; /* GPU by PCI address */
 } system_reader_t;
 
-/* ---------------------------------------------------------------- attributes */
-
 static bool is_gpu_element(const ccl_i_xml_tree_t *tree, uint32_t elem) {
     return ccl_i_xml_is(tree, elem, "gpu") || ccl_i_xml_is(tree, elem, "apu");
-}
-
-typedef enum pci_class {
-    CLASS_NONE,
-    CLASS_BRIDGE,
-    CLASS_NVSWITCH,
-    CLASS_CPU,
-    CLASS_GPU,
-    CLASS_NIC,
-    CLASS_OTHER
-} pci_class_t;
-
-static pci_class_t class_of(const char *text) {
-    /* NCCL's kvDictPciClass and RCCL's additions, matched as prefixes. */
-    static const struct {
-        const char *prefix;
-        pci_class_t value;
-    } rows[] = {{"0x060400", CLASS_BRIDGE}, {"0x068000", CLASS_NVSWITCH}, {"0x068001", CLASS_CPU},
-                {"0x0680", CLASS_NVSWITCH}, {"0x0604", CLASS_BRIDGE},     {"0x03", CLASS_GPU},
-                {"0x12", CLASS_GPU},        {"0x02", CLASS_NIC}};
-    if (!text || !*text)
-        return CLASS_NONE;
-    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++)
-        if (strncmp(text, rows[i].prefix, strlen(rows[i].prefix)) == 0)
-            return rows[i].value;
-    return CLASS_OTHER;
-}
-
-/* domain:bus:device.function or bus:device.function, hexadecimal. */
-static bool parse_bus(const char *text, uint64_t *out) {
-    uint64_t part[4] = {0, 0, 0, 0};
-    uint32_t n = 0, digits = 0;
-    char separators[4] = "";
-    for (const char *c = text;; c++) {
-        int value = *c >= '0' && *c <= '9'   ? *c - '0'
-                    : *c >= 'a' && *c <= 'f' ? *c - 'a' + 10
-                    : *c >= 'A' && *c <= 'F' ? *c - 'A' + 10
-                                             : -1;
-        if (value >= 0) {
-            if (++digits > 8)
-                return false;
-            part[n] = part[n] << 4 | (uint64_t)value;
-        } else if (*c == '\0' || ((*c == ':' || *c == '.') && n < 3)) {
-            if (!digits)
-                return false;
-            if (*c == '\0')
-                break;
-            separators[n++] = *c;
-            digits = 0;
-        } else {
-            return false;
-        }
-    }
-    if (n == 2 && separators[0] == ':' && separators[1] == '.') {
-        part[3] = part[2], part[2] = part[1], part[1] = part[0], part[0] = 0;
-    } else if (n != 3 || separators[0] != ':' || separators[1] != ':' || separators[2] != '.') {
-        return false;
-    }
-    if (part[1] > 0xff || part[2] > 0xff || part[3] > 0xff)
-        return false;
-    *out = part[0] << 24 | part[1] << 16 | part[2] << 8 | part[3];
-    return true;
-}
-
-static ccl_status_t bus_of(const ccl_i_xml_tree_t *tree, uint32_t elem, const char *attr,
-                           uint64_t *out, ccl_error_t *err) {
-    const char *text = ccl_i_xml_attr(tree, elem, attr);
-    *out = CCL_I_BUS_NONE;
-    if (!text || !*text)
-        return CCL_OK;
-    if (!parse_bus(text, out))
-        return ccl_i_xml_fail(tree, elem, err,
-                              "%s \"%.40s\" is no PCI address (domain:bus:device.function)", attr,
-                              text);
-    return CCL_OK;
-}
-
-/* "0x10de" to 0x10de; 0 when absent or malformed (such ids are only hints). */
-static uint32_t hex_attr(const ccl_i_xml_tree_t *tree, uint32_t elem, const char *name) {
-    const char *text = ccl_i_xml_attr(tree, elem, name);
-    char *end = NULL;
-    unsigned long value = text ? strtoul(text, &end, 16) : 0;
-    return text && end != text && *end == '\0' && value <= 0xffff ? (uint32_t)value : 0;
-}
-
-ccl_status_t ccl_i_nccl_pci_link(const ccl_i_xml_tree_t *tree, uint32_t elem, double *GBps_out,
-                                 ccl_error_t *err) {
-    const char *text = ccl_i_xml_attr(tree, elem, "link_width");
-    int64_t width = 0;
-    if (text && *text)
-        CCL_TRY(ccl_i_xml_int(tree, elem, "link_width", 0, 64, &width, err));
-    *GBps_out = ccl_i_nccl_pci_GBps(ccl_i_xml_attr(tree, elem, "link_speed"), (uint32_t)width);
-    return CCL_OK;
 }
 
 /* ---------------------------------------------------------------- what kind of file is it */
@@ -151,19 +56,19 @@ static void survey(system_reader_t *r) {
                    ccl_i_xml_is(tree, e, "c2c")) {
             r->link_elements++;
         } else if (ccl_i_xml_is(tree, e, "pci")) {
-            pci_class_t class = class_of(ccl_i_xml_attr(tree, e, "class"));
-            bool gpu = class == CLASS_GPU;
+            ccl_i_pci_class_t class = ccl_i_pci_class(ccl_i_xml_attr(tree, e, "class"));
+            bool gpu = class == CCL_I_CLASS_GPU;
             for (uint32_t c = tree->elems[e].child; c != CCL_NONE; c = tree->elems[c].next)
                 gpu = gpu || is_gpu_element(tree, c);
             pcis++;
-            classed += class != CLASS_NONE;
+            classed += class != CCL_I_CLASS_NONE;
             bool leaf = tree->elems[e].child == CCL_NONE;
             key->leaves += leaf;
             key->bridges += ccl_i_xml_child(tree, e, "pci") != CCL_NONE;
-            r->gpu_leaves += leaf && class == CLASS_GPU;
-            r->nic_leaves += leaf && class == CLASS_NIC;
+            r->gpu_leaves += leaf && class == CCL_I_CLASS_GPU;
+            r->nic_leaves += leaf && class == CCL_I_CLASS_NIC;
             if (gpu) {
-                uint32_t device = hex_attr(tree, e, "device");
+                uint32_t device = ccl_i_pci_hex(tree, e, "device");
                 same_device = same_device && (!gpu_device || device == gpu_device);
                 gpu_device = device;
             }
@@ -205,9 +110,9 @@ static void name_gfx(const char *gcn, char out[16]) {
 }
 
 static const ccl_i_gpu_preset_t *preset_of(const system_reader_t *r, uint32_t pci) {
-    uint32_t vendor = hex_attr(r->tree, pci, "vendor");
+    uint32_t vendor = ccl_i_pci_hex(r->tree, pci, "vendor");
     if (vendor == 0x10de)
-        return ccl_i_gpu_preset_by_device(hex_attr(r->tree, pci, "device"));
+        return ccl_i_gpu_preset_by_device(ccl_i_pci_hex(r->tree, pci, "device"));
     return r->platform && !vendor ? ccl_i_gpu_preset_by_name(r->platform->gpu) : NULL;
 }
 
@@ -226,7 +131,7 @@ static ccl_status_t describe_gpu(system_reader_t *r, uint32_t index, uint32_t pc
         gcn = ccl_i_xml_attr(tree, elem, "gcn");
     }
     char name[80];
-    uint32_t vendor = hex_attr(tree, pci, "vendor");
+    uint32_t vendor = ccl_i_pci_hex(tree, pci, "vendor");
     const ccl_i_gpu_preset_t *preset = preset_of(r, pci);
     if (gcn && *gcn) {
         name_gfx(gcn, gpu->gfx);
@@ -245,7 +150,7 @@ static ccl_status_t describe_gpu(system_reader_t *r, uint32_t index, uint32_t pc
     } else {
         gpu->vendor = vendor == 0x10de ? "nvidia" : vendor == 0x1002 ? "amd" : "";
         snprintf(name, sizeof(name), "%s-%04x", *gpu->vendor ? gpu->vendor : "gpu",
-                 hex_attr(tree, pci, "device"));
+                 ccl_i_pci_hex(tree, pci, "device"));
     }
     gpu->model = ccl_arena_strdup(&r->plan->arena, name);
     return gpu->model ? CCL_OK : ccl_fail_nomem(err);
@@ -256,7 +161,7 @@ static ccl_status_t add_gpu(system_reader_t *r, uint32_t pci, uint32_t elem, uin
     uint32_t index;
     CCL_TRY(ccl_i_plan_add(r->plan, CCL_DEVICE_GPU, NULL, parent, GBps, &index, err));
     r->plan->devs[index].function = function;
-    CCL_TRY(bus_of(r->tree, pci, "busid", &r->plan->devs[index].bus, err));
+    CCL_TRY(ccl_i_pci_bus(r->tree, pci, "busid", &r->plan->devs[index].bus, err));
     CCL_TRY(describe_gpu(r, index, pci, elem, err));
     if (r->plan->devs[index].bus == CCL_I_BUS_NONE)
         return CCL_OK;
@@ -283,8 +188,8 @@ static ccl_status_t net_speed(system_reader_t *r, uint32_t pci, uint32_t net, co
     }
     const ccl_i_nic_preset_t *preset =
         given || pci == CCL_NONE ? NULL
-                                 : ccl_i_nic_preset_find(hex_attr(r->tree, pci, "vendor"),
-                                                         hex_attr(r->tree, pci, "device"));
+                                 : ccl_i_nic_preset_find(ccl_i_pci_hex(r->tree, pci, "vendor"),
+                                                         ccl_i_pci_hex(r->tree, pci, "device"));
     if (!preset) {
         *GBps_out = CCL_I_NCCL_NET_DEFAULT_MBITPS / 8000.0;
         ccl_i_plan_assume(r->plan, "net %.60s has no speed: %d Mbit/s as NCCL does", name,
@@ -339,23 +244,23 @@ static ccl_status_t add_nets(system_reader_t *r, uint32_t nic, uint32_t pci, uin
 static ccl_status_t add_leaf(system_reader_t *r, uint32_t pci, uint32_t parent, double GBps,
                              ccl_error_t *err) {
     const char *bus = ccl_i_xml_attr(r->tree, pci, "busid");
-    pci_class_t class = class_of(ccl_i_xml_attr(r->tree, pci, "class"));
-    if (class == CLASS_NONE && r->platform && r->platform->gpu_busids) {
-        class = CLASS_NIC;
+    ccl_i_pci_class_t class = ccl_i_pci_class(ccl_i_xml_attr(r->tree, pci, "class"));
+    if (class == CCL_I_CLASS_NONE && r->platform && r->platform->gpu_busids) {
+        class = CCL_I_CLASS_NIC;
         for (const char *const *id = r->platform->gpu_busids; *id; id++)
             if (bus && strcmp(bus, *id) == 0)
-                class = CLASS_GPU;
+                class = CCL_I_CLASS_GPU;
     }
-    if (class == CLASS_GPU) {
+    if (class == CCL_I_CLASS_GPU) {
         if (!r->gpu_elements)
             return add_gpu(r, pci, CCL_NONE, parent, GBps, CCL_NONE, err);
         r->unused_gpus++;
         return CCL_OK;
     }
-    if (class != CLASS_NIC || r->net_elements)
+    if (class != CCL_I_CLASS_NIC || r->net_elements)
         return CCL_OK;
-    const ccl_i_nic_preset_t *preset =
-        ccl_i_nic_preset_find(hex_attr(r->tree, pci, "vendor"), hex_attr(r->tree, pci, "device"));
+    const ccl_i_nic_preset_t *preset = ccl_i_nic_preset_find(ccl_i_pci_hex(r->tree, pci, "vendor"),
+                                                             ccl_i_pci_hex(r->tree, pci, "device"));
     char id[80];
     snprintf(id, sizeof(id), "nic%u", r->implied_nics);
     uint32_t index;
@@ -375,7 +280,7 @@ static ccl_status_t add_pci(system_reader_t *r, uint32_t pci, uint32_t parent, c
     uint32_t endpoints = 0;
     bool bridge = false;
     CCL_TRY(ccl_i_nccl_pci_link(tree, pci, &GBps, err));
-    CCL_TRY(bus_of(tree, pci, "busid", &bus, err));
+    CCL_TRY(ccl_i_pci_bus(tree, pci, "busid", &bus, err));
     for (uint32_t e = tree->elems[pci].child; e != CCL_NONE; e = tree->elems[e].next) {
         bridge = bridge || ccl_i_xml_is(tree, e, "pci");
         endpoints += is_gpu_element(tree, e);
@@ -473,16 +378,16 @@ static ccl_status_t add_direct(system_reader_t *r, uint32_t gpu, uint32_t e, uin
     double lane_GBps = xgmi ? ccl_i_nccl_xgmi_GBps(plan->devs[gpu].gfx)
                             : ccl_i_nccl_nvlink_GBps(plan->devs[gpu].sm);
     const char *kind = xgmi ? "xgmi" : "nvlink", *target = ccl_i_xml_attr(tree, e, "target");
-    pci_class_t class = class_of(ccl_i_xml_attr(tree, e, "tclass"));
+    ccl_i_pci_class_t class = ccl_i_pci_class(ccl_i_xml_attr(tree, e, "tclass"));
     uint64_t bus;
-    CCL_TRY(bus_of(tree, e, "target", &bus, err));
+    CCL_TRY(ccl_i_pci_bus(tree, e, "target", &bus, err));
     char key[24];
     snprintf(key, sizeof(key), "%llx", (unsigned long long)bus);
     uint32_t peer = bus == CCL_I_BUS_NONE ? CCL_NONE : ccl_strmap_get(r->by_bus, key);
     /* NVSwitches are named by class, since they need not stand in the file. */
-    if (class == CLASS_CPU)
+    if (class == CCL_I_CLASS_CPU)
         return link_host(r, gpu, lanes, lanes * lane_GBps, err);
-    if (class == CLASS_NVSWITCH) {
+    if (class == CCL_I_CLASS_NVSWITCH) {
         if (*nvswitch == CCL_NONE)
             CCL_TRY(
                 ccl_i_plan_add(plan, CCL_DEVICE_SWITCH, "nvswitch", CCL_NONE, 0, nvswitch, err));
@@ -491,7 +396,7 @@ static ccl_status_t add_direct(system_reader_t *r, uint32_t gpu, uint32_t e, uin
     }
     if (!target || !*target)
         return ccl_i_xml_fail(tree, e, err, "no target");
-    if (class != CLASS_GPU && class != CLASS_NONE) {
+    if (class != CCL_I_CLASS_GPU && class != CCL_I_CLASS_NONE) {
         faults->other++;
         return CCL_OK;
     }

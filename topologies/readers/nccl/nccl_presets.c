@@ -6,7 +6,7 @@
  * PCI device names from the PCI ID repository; machines from their vendors' pages, each named in
  * its row. GB/s here is 1e9 bytes per second in one direction.
  */
-#include "topologies/readers/nccl_presets.h"
+#include "topologies/readers/nccl/nccl_presets.h"
 
 #include <string.h>
 

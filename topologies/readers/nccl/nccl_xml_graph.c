@@ -11,7 +11,7 @@
  * way;
  * - other types (PIX, PXB, PHB, SYS ...): one CPU that joins all GPUs, channels x speedintra each.
  */
-#include "topologies/readers/nccl_xml.h"
+#include "topologies/readers/nccl/nccl_xml.h"
 
 #include <stdlib.h>
 #include <string.h>

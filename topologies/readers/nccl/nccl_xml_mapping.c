@@ -4,7 +4,7 @@
  * GPU_count_arch[_vendor]_NICprefix_NICs_fabric_speeds(Gbit/s, joined by -)_linktype_groups. Groups
  * are alternatives, not parts of one machine, so the first is taken.
  */
-#include "topologies/readers/nccl_xml.h"
+#include "topologies/readers/nccl/nccl_xml.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* The plan of one machine, and the graph made of it. */
-#include "topologies/readers/nccl_xml.h"
+#include "topologies/readers/nccl/nccl_xml.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,0 +1,40 @@
+/*
+ * Blocks that are alike, while they are looked for; private to fold*.c.
+ */
+#ifndef CCL_SIM_FOLD_H
+#define CCL_SIM_FOLD_H
+
+#include "sim/program.h"
+
+typedef struct ccl_i_fold_entry {
+    uint32_t res, weight; /* a link or group (after the links) and how often a flow counts on it */
+} ccl_i_fold_entry_t;
+
+typedef struct ccl_i_folding {
+    const ccl_i_run_t *run;
+    uint32_t nsteps, nres;
+    uint32_t *step_unit, *step_index; /* [nsteps] */
+    double *launch_s;                 /* [nranks] */
+    uint32_t *first_dep, *deps;       /* [nunits + 1] units that a unit waits for */
+    uint32_t *first_end, *ends;       /* [nunits + 1] connections of a unit; CCL_NONE */
+    uint32_t *ports;                  /* [2 nconns] place among its sender's, its receiver's ends */
+    uint32_t *first_entry;            /* [nconns + 1] */
+    ccl_i_fold_entry_t *entries;
+    size_t cdeps, cends, centries;
+    uint64_t *unit, *next, *conn, *res; /* colours */
+    uint64_t *seen;                     /* what each resource has seen */
+    uint64_t *set;                      /* open addressing: colours */
+    uint32_t *set_first;                /* member with that colour */
+    uint32_t set_len;
+    uint32_t *unit_rep, *conn_rep, *res_rep; /* first of the same colour */
+} ccl_i_folding_t;
+
+/** How often a flow of each connection that stays counts on each resource that stays. False: no
+ * memory. */
+bool ccl_i_fold_shares(const ccl_i_folding_t *f, ccl_i_fold_t *fold);
+/** Tables of the blocks that stay, in their old order, beside the old ones. False: no memory. */
+bool ccl_i_fold_tables(const ccl_i_folding_t *f, ccl_i_run_t *run, ccl_i_fold_t *fold,
+                       uint32_t nunits, uint32_t nconns);
+void ccl_i_fold_destroy(ccl_i_fold_t *fold);
+
+#endif

@@ -1,0 +1,240 @@
+/*
+ * Packings by local search: trees of hops that swap their edges (swap.c), for links as they are and
+ * for links that lose when connections share them.
+ */
+#include "synth/packing/packing.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* More transfers than this are made only where fewer do not come near the bound. */
+enum { MOST_SHARING = 4, MOST_SWAP_TRANSFERS = 300000, MOST_CONTENDED_TRANSFERS = 500 };
+
+typedef ccl_i_pack_forest_t forest_t;
+typedef ccl_i_packing_t packing_t;
+
+/* One tree of hops as symmetry `g` moves it, as tree `t` of its forest. */
+static bool place_tree(const ccl_i_pack_hops_t *x, const ccl_i_pack_swap_tree_t *tree, uint32_t g,
+                       forest_t *f, size_t t, uint32_t *depth) {
+    uint32_t n = x->n;
+    const uint32_t *image = x->image + (size_t)g * n;
+    ccl_i_pack_batch_t *b = &f->trees.batches[t];
+    *b = (ccl_i_pack_batch_t){image[tree->root], 1,
+                              ccl_arena_alloc(&f->trees.arena, n, sizeof *b->order),
+                              ccl_arena_alloc(&f->trees.arena, n, sizeof *b->parent)};
+    if (!b->order || !b->parent)
+        return false;
+    b->parent[b->root] = CCL_NONE;
+    for (uint32_t v = 0; v < n; v++) {
+        if (v == tree->root)
+            continue;
+        uint32_t h = ccl_i_pack_hops_image(x, g, tree->hop[v]);
+        const ccl_i_pack_hop_t *hop = &x->hops[h];
+        b->parent[image[v]] = tree->up ? hop->dst : hop->src;
+        f->channel[t * n + image[v]] = (uint16_t)hop->channel;
+    }
+    /* By depth, which counts ranks at each first. */
+    uint32_t *count = depth + n;
+    memset(count, 0, (n + (size_t)1) * sizeof *count);
+    for (uint32_t v = 0; v < n; v++) {
+        depth[v] = 0;
+        for (uint32_t u = b->parent[v]; u != CCL_NONE; u = b->parent[u])
+            depth[v]++;
+        count[depth[v] + 1]++;
+    }
+    for (uint32_t d = 1; d <= n; d++)
+        count[d] += count[d - 1];
+    for (uint32_t v = 0; v < n; v++)
+        b->order[count[depth[v]]++] = v;
+    return true;
+}
+
+static ccl_status_t place_trees(packing_t *p, const ccl_i_pack_hops_t *x,
+                                const ccl_i_pack_swaps_t *swaps, bool up, ccl_error_t *err) {
+    forest_t *f = up ? &p->up : &p->down;
+    uint32_t *depth = malloc((2 * (size_t)p->n + 1) * sizeof *depth);
+    size_t *next = malloc(p->n * sizeof *next);
+    ccl_status_t status = CCL_OK;
+    f->reversed = up;
+    ccl_arena_init(&f->trees.arena);
+    f->trees.nbatches = (size_t)p->total;
+    f->trees.batches =
+        ccl_arena_alloc(&f->trees.arena, (size_t)p->total + 1, sizeof *f->trees.batches);
+    f->channel = calloc((size_t)p->total * p->n + 1, sizeof *f->channel);
+    if (!depth || !next || !f->trees.batches || !f->channel)
+        status = ccl_fail_nomem(err);
+    /* All trees of a rank stand together. */
+    for (uint32_t r = 0; r < p->n && status == CCL_OK; r++)
+        next[r] = r == 0 ? 0 : next[r - 1] + (size_t)p->roots[r - 1];
+    for (uint32_t g = 0; g < x->order && status == CCL_OK; g++) {
+        for (size_t i = 0; i < swaps->ntrees && status == CCL_OK; i++) {
+            const ccl_i_pack_swap_tree_t *tree = &swaps->trees[i];
+            size_t *at = &next[x->image[(size_t)g * p->n + tree->root]];
+            if (tree->up == up && !place_tree(x, tree, g, f, (*at)++, depth))
+                status = ccl_fail_nomem(err);
+        }
+    }
+    free(depth);
+    free(next);
+    return status;
+}
+
+/* Trees for `k` parts at the average rank; ranks that a symmetry moves to each other have as many.
+ */
+static void set_even_roots(packing_t *p, const ccl_i_pack_hops_t *x, uint32_t k) {
+    ccl_i_pack_set_roots(p, k);
+    p->total = 0;
+    for (uint32_t r = 0; r < p->n; r++)
+        p->total += p->roots[r] = p->roots[x->class_root[r]];
+}
+
+/*
+ * More and more trees, until they load links no more than the bound's share or there are many. A
+ * message of a byte has `bound_s` seconds at least.
+ */
+static ccl_status_t swap_trees(packing_t *p, const ccl_i_pack_hops_t *x, uint8_t *const open[2],
+                               double bound_s, double fresh, uint32_t given,
+                               ccl_i_pack_swaps_t *out, ccl_error_t *err) {
+    static const uint32_t some[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12,
+                                    13, 14, 15, 16, 17, 20, 24, 28, 32, 40, 48, 64};
+    /* Over the bound; transfers have a price. */
+    double best = INFINITY, best_score = INFINITY, least = 1;
+    uint32_t best_k = 0;
+    ccl_status_t status = CCL_OK;
+    memset(out, 0, sizeof *out);
+    for (size_t i = 0; i < CCL_ARRAY_LEN(some); i++) {
+        ccl_i_pack_swaps_t now;
+        uint32_t k = given ? given : some[i];
+        set_even_roots(p, x, k);
+        if (p->total == 0)
+            continue;
+        double transfers = (double)p->total * (p->n - 1),
+               price = CCL_I_PACK_PRICE * transfers / CCL_I_PACK_MANY_TRANSFERS;
+        if (best < INFINITY && least + price >= best_score &&
+            (best <= least * (1 + CCL_I_PACK_BEYOND) || transfers > MOST_SWAP_TRANSFERS))
+            break;
+        double one_s = bound_s * (double)p->total;
+        CCL_TRY_GOTO(ccl_i_pack_swap(p->ctx, x, p->roots, p->has_down, p->has_up, open,
+                                     one_s * (1 + ccl_i_pack_allowed(p) / 2), fresh, &now, err),
+                     status, end);
+        double load = now.busiest_s / one_s;
+        least = fmax(least, now.least_s / one_s);
+        ccl_log(p->ctx, CCL_LOG_DEBUG, "packing",
+                "%lld trees by local search: %.4f of the bound, routes allow no less than %.4f",
+                (long long)p->total, load, least);
+        if (load + price < best_score ||
+            (best > least * (1 + CCL_I_PACK_BEYOND) && load < best * (1 - CCL_I_PACK_BEYOND / 2))) {
+            best = load;
+            best_score = load + price;
+            best_k = k;
+            ccl_i_pack_swaps_fini(out);
+            *out = now;
+        } else {
+            ccl_i_pack_swaps_fini(&now);
+        }
+        bool enough = x->contended && transfers > MOST_CONTENDED_TRANSFERS;
+        if (given || enough || best <= fmax(1, least) * (1 + ccl_i_pack_allowed(p)))
+            break;
+    }
+    set_even_roots(p, x, best_k);
+    out->busiest_s = best * bound_s;
+    out->least_s = least * bound_s;
+end:
+    if (status != CCL_OK)
+        ccl_i_pack_swaps_fini(out);
+    return status;
+}
+
+/* Trees that share connections where a GPU has too few thread blocks for all. */
+static ccl_status_t swap_sharing(packing_t *p, const ccl_i_pack_hops_t *x, uint8_t *const open[2],
+                                 double bound_s, uint32_t given, ccl_i_pack_swaps_t *out,
+                                 ccl_error_t *err) {
+    uint32_t sms = ccl_i_pack_fewest_sms(p->c->topo);
+    double fresh = 1;
+    ccl_status_t status = swap_trees(p, x, open, bound_s, fresh, given, out, err);
+    for (int k = 0; k < MOST_SHARING && status == CCL_OK && out->blocks > sms; k++) {
+        fresh = k == 0 ? 1.1 : 3 * fresh;
+        ccl_i_pack_swaps_fini(out);
+        status = swap_trees(p, x, open, bound_s, fresh, given, out, err);
+    }
+    return status;
+}
+
+/* The trees found as the packing's own. */
+static ccl_status_t place(packing_t *p, const ccl_i_pack_hops_t *x, const ccl_i_pack_swaps_t *swaps,
+                          double bound_s, ccl_error_t *err) {
+    ccl_status_t status = CCL_OK;
+    ccl_log(p->ctx, CCL_LOG_INFO, "packing",
+            "%lld trees by local search, %u symmetries, %u hops; trees over %s take %.4f of "
+            "the bound at least",
+            (long long)p->total, x->order, x->nhops,
+            x->thinned ? "these hops" : "the model's routes", swaps->least_s / bound_s);
+    p->bound = bound_s * p->c->unit_Bps * (double)p->total / (p->has_up && p->has_down ? 2 : 1);
+    p->seconds = p->bound * swaps->busiest_s / bound_s;
+    for (int k = 0; k < 2 && status == CCL_OK; k++) {
+        if (!(k ? p->has_up : p->has_down))
+            continue;
+        status = place_trees(p, x, swaps, k == 1, err);
+        if (status == CCL_OK)
+            status = ccl_i_pack_index_trees(p, k ? &p->up : &p->down, err);
+    }
+    return status;
+}
+
+/*
+ * Links that lose when flows share them. A symmetry copies a connection to all GPUs, where one of
+ * several would do, so none is used; and few connections are found by rings rather than by search.
+ */
+ccl_status_t ccl_i_pack_few_connections(packing_t *p, double bound_s, uint32_t given,
+                                        double *busiest_out, double *least_out, ccl_error_t *err) {
+    ccl_i_pack_hops_t x;
+    ccl_i_pack_swaps_t swaps = {0};
+    CCL_TRY(ccl_i_pack_hops_init(p->ctx, p->cluster, p->c, false, 0, &x, err));
+    uint8_t *open[2] = {calloc(x.norbits + (size_t)1, 1), calloc(x.norbits + (size_t)1, 1)};
+    ccl_status_t status = open[0] && open[1] ? CCL_OK : ccl_fail_nomem(err);
+    if (status == CCL_OK)
+        status = ccl_i_pack_open_rings(p->ctx, p->cluster, &x, p->has_up && p->has_down, open, err);
+    if (status == CCL_OK)
+        status = swap_sharing(p, &x, open, bound_s, given, &swaps, err);
+    if (status == CCL_OK) {
+        p->few_connections = true;
+        *busiest_out = swaps.busiest_s;
+        *least_out = swaps.least_s;
+        status = place(p, &x, &swaps, bound_s, err);
+    }
+    free(open[0]);
+    free(open[1]);
+    ccl_i_pack_swaps_fini(&swaps);
+    ccl_i_pack_hops_fini(&x);
+    return status;
+}
+
+/* Trees over the model's routes; seconds of the busiest link for a message of a byte. */
+ccl_status_t ccl_i_pack_by_swaps(packing_t *p, double bound_s, uint32_t given, double *busiest_out,
+                                 double *least_out, ccl_error_t *err) {
+    ccl_i_pack_hops_t x;
+    ccl_i_pack_swaps_t swaps = {0};
+    bool spread = p->want->kind != CCL_BROADCAST && p->want->kind != CCL_REDUCE;
+    uint32_t sms = ccl_i_pack_fewest_sms(p->c->topo), most = sms == UINT32_MAX ? 64 : sms / 4;
+    ccl_status_t status = CCL_OK;
+    for (int again = 0; again < 2; again++) {
+        ccl_error_t why = CCL_ERROR_INIT;
+        CCL_TRY(ccl_i_pack_hops_init(p->ctx, p->cluster, p->c, spread, again ? 0 : most, &x, err));
+        status = swap_sharing(p, &x, NULL, bound_s, given, &swaps, &why);
+        if (status != CCL_INFEASIBLE || again) {
+            if (status != CCL_OK && err)
+                *err = why;
+            break;
+        }
+        ccl_i_pack_hops_fini(&x); /* too few hops were kept */
+    }
+    if (status == CCL_OK) {
+        *busiest_out = swaps.busiest_s;
+        *least_out = x.thinned ? bound_s : swaps.least_s;
+        status = place(p, &x, &swaps, bound_s, err);
+    }
+    ccl_i_pack_swaps_fini(&swaps);
+    ccl_i_pack_hops_fini(&x);
+    return status;
+}
