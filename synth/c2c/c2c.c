@@ -322,7 +322,7 @@ static ccl_status_t synthesize_any(const ccl_ctx_t *ctx, const ccl_topology_t *t
     w.race = (ccl_i_race_t){.ctx = ctx,
                             .topo = topo,
                             .routes = cluster.routes,
-                            .stage = "simulate",
+                            .phase = "simulate",
                             .make = make_way,
                             .in_turn = true, /* the next way depends on the last one's time */
                             .user = &w,

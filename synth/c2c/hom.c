@@ -38,7 +38,7 @@ static ccl_status_t choose(const ccl_ctx_t *ctx, const ccl_topology_t *part, ccl
     ccl_i_race_t race = {.ctx = ctx,
                          .topo = part,
                          .routes = routes,
-                         .stage = "simulate",
+                         .phase = "simulate",
                          .make = make,
                          .in_turn = true, /* synthesizers have threads of their own */
                          .user = &p,

@@ -95,10 +95,10 @@ static ccl_status_t run_one(uint32_t index, uint32_t worker, void *user, ccl_err
     ccl_i_raced_t *r = &race->results[index];
     ccl_ctx_t quiet = race->ctx ? *race->ctx : (ccl_ctx_t)CCL_CTX_INIT;
     uint32_t done = __atomic_load_n(&race->done, __ATOMIC_RELAXED);
-    ccl_progress_t progress = {race->stage, done, race->total ? race->total : race->n, 0, 0};
+    ccl_progress_t progress = {race->phase, done, race->total ? race->total : race->n, 0, 0};
     ccl_status_t status = CCL_OK;
     quiet.log = NULL; /* its order would depend on the threads */
-    if (worker != 0 || !race->stage)
+    if (worker != 0 || !race->phase)
         quiet.progress = NULL;
     CCL_TRY(ccl_ctx_poll(&quiet, &progress));
     quiet.progress = NULL;

@@ -48,7 +48,7 @@ typedef struct ccl_i_race {
     ccl_routes_t *routes;       /**< of the calling thread; NULL: made */
     bool clusters;              /**< workers have a cluster */
     uint32_t threads;           /**< 0: as ctx says */
-    const char *stage;          /**< of progress, reported by the calling thread; NULL: no report */
+    const char *phase;          /**< of progress, reported by the calling thread; NULL: no report */
     uint32_t total; /**< candidates of all rounds, for progress; 0: those of the round */
 
     /**

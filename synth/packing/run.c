@@ -186,7 +186,7 @@ static ccl_status_t choose(run_t *r, double size_bytes, ccl_schedule_t **out, cc
     r->race = (ccl_i_race_t){.ctx = r->ctx,
                              .topo = r->cluster->topo,
                              .routes = r->cluster->routes,
-                             .stage = "simulate",
+                             .phase = "simulate",
                              .make = make,
                              .in_turn = true, /* edges and channels are for one at a time */
                              .user = r,

@@ -158,7 +158,7 @@ END_TEST
 
 static int stop(const ccl_progress_t *progress, void *user) {
     uint32_t *calls = user;
-    ck_assert_str_eq(progress->stage, "simulate");
+    ck_assert_str_eq(progress->phase, "simulate");
     return ++*calls > 2;
 }
 
@@ -180,7 +180,7 @@ START_TEST(test_interrupt) {
     ctx.progress_user = &calls;
     race = race_of(&f, 1, false);
     race.ctx = &ctx;
-    race.stage = "simulate";
+    race.phase = "simulate";
     ck_assert_int_eq(ccl_i_race_run(&race, 6, NULL), CCL_INTERRUPTED);
     ck_assert_uint_eq(f.ntimed, 2);
     ccl_i_race_fini(&race);
