@@ -5,6 +5,7 @@
  * or, as c2c-sequential, one phase after the other.
  */
 #include "synth/c2c/moves.h"
+#include "synth/common/race.h"
 #include "synth/common/options.h"
 #include "synth/registry.h"
 
@@ -12,12 +13,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Parts of a block are a multiple of what collectives inside clusters make of it, up to this. */
-enum { MOST_PARTS = 16 };
-/* Parts are halved while a schedule would have more transfers. */
-#define MOST_TRANSFERS 2.5e5
-/* Of a GPU's thread blocks; the rest connects clusters. */
-#define HOM_SMS 0.7
+/*
+ * What is tried, and what parts of a GPU collectives get. Chosen with bench/cases/synth_small.c on
+ * the library's clusters of several vendors.
+ */
+typedef struct policy {
+    uint32_t parts;    /* of a shard at most: a multiple of what collectives inside clusters make */
+    double transfers;  /* of a schedule: parts are halved while there are more */
+    double hom_sms;    /* part of a GPU's thread blocks; the rest connects clusters */
+    uint32_t sketched; /* GPUs up to which `sketch` is tried inside */
+    double work; /* transfers of all simulations: no other synthesizer is begun inside that would
+                    make them cost more; counted, so that every machine does the same */
+    double size; /* bytes, where the user gives none */
+} policy_t;
+
+static const policy_t POLICY = {.parts = 16,
+                                .transfers = 2.5e5,
+                                .hom_sms = 0.7,
+                                .sketched = 16,
+                                .work = 2e6,
+                                .size = 268435456};
 
 static bool supports_kind(const ccl_collective_t *want, const char **why) {
     if (want->kind != CCL_SENDRECV && want->kind != CCL_CUSTOM)
@@ -67,7 +82,7 @@ static needs_t needs_of(ccl_collective_kind_t kind) {
 static ccl_status_t make_hom(ccl_i_c2c_t *b, uint32_t j, ccl_collective_kind_t kind, uint32_t root,
                              const ccl_synth_options_t *options, double share, ccl_i_c2c_hom_t *out,
                              ccl_error_t *err) {
-    double size = options->size_bytes > 0 ? options->size_bytes : 268435456.0;
+    double size = options->size_bytes > 0 ? options->size_bytes : POLICY.size;
     ccl_i_c2c_hom_want_t want = {kind, root,  b->inner,
                                  size, share, b->sequential ? 1 : options->channels};
     return ccl_i_c2c_hom_init(b->ctx, b->topo, b->cluster->routes, &b->map->clusters[j], &want,
@@ -78,7 +93,7 @@ static ccl_status_t make_homs(ccl_i_c2c_t *b, const ccl_synth_options_t *options
                               ccl_error_t *err) {
     needs_t needs = needs_of(b->want->kind);
     uint32_t nc = b->map->nclusters, root = b->want->root, channels = 0;
-    double share = needs.gather && needs.scatter ? HOM_SMS / 2 : HOM_SMS;
+    double share = needs.gather && needs.scatter ? POLICY.hom_sms / 2 : POLICY.hom_sms;
     b->gather = ccl_arena_alloc(&b->arena, nc, sizeof *b->gather);
     b->scatter = ccl_arena_alloc(&b->arena, nc, sizeof *b->scatter);
     b->pairs = ccl_arena_alloc(&b->arena, nc, sizeof *b->pairs);
@@ -120,7 +135,7 @@ static uint32_t inner_parts(const ccl_i_c2c_t *b) {
         for (size_t i = 0; i < CCL_ARRAY_LEN(homs); i++) {
             uint32_t p = homs[i]->nchunks ? homs[i]->parts : 1;
             uint32_t both = parts / (uint32_t)ccl_gcd(parts, p) * p;
-            parts = both <= MOST_PARTS ? both : p > parts && p <= MOST_PARTS ? p : parts;
+            parts = both <= POLICY.parts ? both : p > parts && p <= POLICY.parts ? p : parts;
         }
     }
     return parts;
@@ -145,7 +160,7 @@ static uint32_t choose_parts(const ccl_i_c2c_t *b, uint32_t chunks) {
     default:
         break;
     }
-    while (!chunks && parts > 1 && parts * unit * blocks > MOST_TRANSFERS)
+    while (!chunks && parts > 1 && parts * unit * blocks > POLICY.transfers)
         parts /= 2;
     return parts * unit;
 }
@@ -219,91 +234,78 @@ static ccl_status_t build(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
 /* Who may make what is inside clusters. Which is best cannot be decided from the inside alone: what
    comes over the border goes on while more comes, and start and end share links with it. */
 static const char *const inners[] = {"hm", "direct", "recursive", "sketch"};
-/* sketch takes its time on more GPUs; of the others none is begun that would make simulations cost
-   more than this (ccl_i_time_schedule_work: counted, so that every machine does the same). */
-enum { MOST_SKETCH_RANKS = 16 };
-#define MOST_WORK 2e6
 
-typedef struct race {
-    const ccl_ctx_t *ctx;
+typedef struct ways {
     ccl_i_cluster_t *cluster;
     const ccl_collective_t *want;
     const ccl_synth_options_t *options;
-    double size;
     bool sequential;
-    ccl_schedule_t *best;
-    double best_s, work, last_work;
-    way_t best_way;
+    ccl_i_race_t race;  /* one way a round */
+    way_t way, best;    /* of this round; the fastest */
     uint32_t nclusters; /* of the last way */
-    ccl_error_t why;    /* of the first that was not made */
-} race_t;
+} ways_t;
 
-/* Other errors than that a way cannot be end the race. */
-static ccl_status_t try_way(race_t *r, way_t way) {
-    ccl_schedule_t *made = NULL;
-    double time_s = 0;
-    ccl_error_t at = CCL_ERROR_INIT;
-    ccl_status_t status = build(r->ctx, r->cluster, r->want, r->options, r->sequential, way,
-                                &r->nclusters, &made, &at);
-    r->last_work = 0;
-    if (status == CCL_OK)
-        status =
-            ccl_i_time_schedule_work(r->ctx, r->cluster->topo, r->cluster->routes, made, r->size,
-                                     CCL_GRANULARITY_ALGORITHM, &time_s, &r->last_work, &at);
-    r->work += r->last_work;
-    if (status == CCL_OK && (!r->best || time_s < r->best_s)) {
-        ccl_schedule_destroy(r->best);
-        r->best = made;
-        r->best_s = time_s;
-        r->best_way = way;
-        made = NULL;
-    }
-    ccl_schedule_destroy(made);
-    if (status != CCL_OK && !r->why.status)
-        r->why = at;
-    return status == CCL_UNSUPPORTED ? CCL_OK : status;
+static ccl_status_t make_way(void *user, uint32_t index, const ccl_i_racer_t *with,
+                             ccl_schedule_t **out, ccl_error_t *err) {
+    ways_t *w = user;
+    (void)index;
+    return build(with->ctx, w->cluster, w->want, w->options, w->sequential, w->way, &w->nclusters,
+                 out, err);
+}
+
+static ccl_status_t try_way(ways_t *w, way_t way, ccl_error_t *err) {
+    w->way = way;
+    CCL_TRY(ccl_i_race_run(&w->race, 1, err));
+    if (w->race.best.index == 0)
+        w->best = way;
+    return CCL_OK;
 }
 
 /* Start and end may share thread blocks, where there are both. */
-static bool may_share(const race_t *r) {
-    return r->want->kind == CCL_ALLREDUCE && !r->sequential;
+static bool may_share(const ways_t *w) {
+    return w->want->kind == CCL_ALLREDUCE && !w->sequential;
 }
 
 /* Clusters by vendor, and balanced ones where those are others. */
-static ccl_status_t try_clusters(race_t *r) {
-    const ccl_synth_options_t *o = r->options;
-    uint32_t shared = may_share(r) ? 2 : 1, vendors = 0;
+static ccl_status_t try_clusters(ways_t *w, ccl_error_t *err) {
+    const ccl_synth_options_t *o = w->options;
+    uint32_t shared = may_share(w) ? 2 : 1, vendors = 0;
     ccl_i_c2c_map_t map;
-    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_error_t why = CCL_ERROR_INIT;
     for (uint32_t same = 0; same < shared; same++) {
-        CCL_TRY(try_way(r, (way_t){o->c2c.clusters, same, o->c2c.inner}));
-        vendors = r->nclusters;
+        CCL_TRY(try_way(w, (way_t){o->c2c.clusters, same, o->c2c.inner}, err));
+        vendors = w->nclusters;
     }
     if (o->c2c.clusters)
         return CCL_OK;
-    ccl_status_t status = ccl_i_c2c_map_init(r->cluster, CCL_I_C2C_BALANCED, &map, &err);
-    if (status != CCL_OK)
-        return status == CCL_UNSUPPORTED ? CCL_OK : status;
+    ccl_status_t status = ccl_i_c2c_map_init(w->cluster, CCL_I_C2C_BALANCED, &map, &why);
+    if (status == CCL_UNSUPPORTED)
+        return CCL_OK;
+    if (status != CCL_OK) {
+        if (err)
+            *err = why;
+        return status;
+    }
     bool again = map.nclusters == vendors;
     ccl_i_c2c_map_fini(&map);
     for (uint32_t same = 0; same < shared && !again; same++)
-        CCL_TRY(try_way(r, (way_t){CCL_I_C2C_BALANCED, same, o->c2c.inner}));
+        CCL_TRY(try_way(w, (way_t){CCL_I_C2C_BALANCED, same, o->c2c.inner}, err));
     return CCL_OK;
 }
 
 /* The fastest of these with every other synthesizer inside. */
-static ccl_status_t try_inners(race_t *r) {
-    way_t way = r->best_way;
-    if (r->options->c2c.inner || needs_of(r->want->kind).pairs || !r->best)
+static ccl_status_t try_inners(ways_t *w, ccl_error_t *err) {
+    way_t way = w->best;
+    if (w->options->c2c.inner || needs_of(w->want->kind).pairs || !w->race.best.schedule)
         return CCL_OK;
-    uint32_t shared = may_share(r) ? 2 : 1;
+    uint32_t shared = may_share(w) ? 2 : 1;
     for (size_t i = 0; i < shared * CCL_ARRAY_LEN(inners); i++) {
         way.inner = inners[i / shared];
         way.same_channels = i % shared;
-        if ((strcmp(way.inner, "sketch") == 0 && r->want->nranks > MOST_SKETCH_RANKS) ||
-            r->work + r->last_work > MOST_WORK)
+        if ((strcmp(way.inner, "sketch") == 0 && w->want->nranks > POLICY.sketched) ||
+            w->race.counted > w->race.left)
             continue;
-        CCL_TRY(try_way(r, way));
+        CCL_TRY(try_way(w, way, err));
     }
     return CCL_OK;
 }
@@ -313,27 +315,32 @@ static ccl_status_t synthesize_any(const ccl_ctx_t *ctx, const ccl_topology_t *t
                                    const ccl_synth_options_t *options, bool sequential,
                                    ccl_schedule_t **out, ccl_error_t *err) {
     ccl_i_cluster_t cluster;
-    race_t r = {.ctx = ctx,
-                .cluster = &cluster,
-                .want = want,
-                .options = options,
-                .size = options->size_bytes > 0 ? options->size_bytes : 268435456.0,
-                .sequential = sequential};
+    double size = options->size_bytes > 0 ? options->size_bytes : POLICY.size;
+    ways_t w = {.cluster = &cluster, .want = want, .options = options, .sequential = sequential};
+    *out = NULL;
     CCL_TRY(ccl_i_cluster_init(&cluster, topo, routes, err));
-    ccl_status_t status = try_clusters(&r);
+    w.race = (ccl_i_race_t){.ctx = ctx,
+                            .topo = topo,
+                            .routes = cluster.routes,
+                            .phase = "simulate",
+                            .make = make_way,
+                            .in_turn = true, /* the next way depends on the last one's time */
+                            .user = &w,
+                            .level = CCL_GRANULARITY_ALGORITHM,
+                            .size_bytes = size,
+                            .left = POLICY.work};
+    ccl_status_t status = try_clusters(&w, err);
     if (status == CCL_OK)
-        status = try_inners(&r);
-    if (status == CCL_OK && !r.best)
-        status = CCL_UNSUPPORTED;
+        status = try_inners(&w, err);
+    if (status == CCL_OK)
+        status = ccl_i_race_take(&w.race, out, err);
     if (status == CCL_OK && options->stats)
-        status = ccl_c2c_load(topo, cluster.routes, r.best, r.size, &options->stats->c2c, &r.why);
+        status = ccl_c2c_load(topo, cluster.routes, *out, size, &options->stats->c2c, err);
     if (status != CCL_OK) {
-        ccl_schedule_destroy(r.best);
-        if (err)
-            *err = r.why;
-    } else {
-        *out = r.best;
+        ccl_schedule_destroy(*out);
+        *out = NULL;
     }
+    ccl_i_race_fini(&w.race);
     ccl_i_cluster_fini(&cluster);
     return status;
 }

@@ -1,5 +1,6 @@
 /* Collectives inside a cluster (homColl), by any of our synthesizers, as hops by chunk. */
 #include "synth/c2c/c2c.h"
+#include "synth/common/race.h"
 #include "synth/compose/compose.h"
 
 #include <math.h>
@@ -10,48 +11,44 @@
  */
 static const char *const tried[] = {"direct", "hm", "ring"};
 
-/* What a synthesizer makes of the part, and how long that takes. */
-static ccl_status_t make(const ccl_ctx_t *ctx, const char *name, const ccl_topology_t *part,
-                         ccl_routes_t *routes, const ccl_collective_t *want,
-                         const ccl_synth_options_t *options, bool timed, ccl_schedule_t **out,
-                         double *time_out, ccl_error_t *err) {
-    CCL_TRY(ccl_synthesize(ctx, name, part, routes, want, options, out, err));
-    *time_out = 0;
-    if (!timed)
-        return CCL_OK;
-    return ccl_i_time_schedule(ctx, part, routes, *out, options->size_bytes,
-                               CCL_GRANULARITY_ALGORITHM, time_out, err);
+typedef struct part {
+    const ccl_topology_t *topo;
+    const ccl_collective_t *want;
+    const ccl_synth_options_t *options;
+} part_t;
+
+static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
+                         ccl_schedule_t **out, ccl_error_t *err) {
+    const part_t *p = user;
+    return ccl_synthesize(with->ctx, tried[index], p->topo, with->routes, p->want, p->options, out,
+                          err);
 }
 
+/* The fastest schedule of the part, of those that are tried or by the one that is named. */
 static ccl_status_t choose(const ccl_ctx_t *ctx, const ccl_topology_t *part, ccl_routes_t *routes,
                            const ccl_collective_t *want, const char *inner,
                            const ccl_synth_options_t *options, ccl_schedule_t **out,
                            ccl_error_t *err) {
-    double time_s, best_s = INFINITY;
     const char *why_not = NULL;
     const ccl_synth_ops_t *ops = inner ? ccl_synth_find(inner) : NULL;
     /* Gather, Scatter and AllToAll send and receive, whatever a library has for the others. */
     if (inner && !(ops && want->kind == CCL_ALLTOALL && !ops->supports(part, want, &why_not)))
-        return make(ctx, inner, part, routes, want, options, false, out, &time_s, err);
-    for (size_t i = 0; i < CCL_ARRAY_LEN(tried); i++) {
-        ccl_schedule_t *made = NULL;
-        ccl_error_t why = CCL_ERROR_INIT;
-        ccl_status_t status =
-            make(ctx, tried[i], part, routes, want, options, true, &made, &time_s, &why);
-        if (status == CCL_OK && (!*out || time_s < best_s)) {
-            ccl_schedule_destroy(*out);
-            *out = made;
-            made = NULL;
-            best_s = time_s;
-        }
-        ccl_schedule_destroy(made);
-        if (status != CCL_OK && status != CCL_UNSUPPORTED) {
-            if (err)
-                *err = why;
-            return status;
-        }
-    }
-    return CCL_OK;
+        return ccl_synthesize(ctx, inner, part, routes, want, options, out, err);
+    part_t p = {part, want, options};
+    ccl_i_race_t race = {.ctx = ctx,
+                         .topo = part,
+                         .routes = routes,
+                         .phase = "simulate",
+                         .make = make,
+                         .in_turn = true, /* synthesizers have threads of their own */
+                         .user = &p,
+                         .level = CCL_GRANULARITY_ALGORITHM,
+                         .size_bytes = options->size_bytes};
+    ccl_status_t status = ccl_i_race_run(&race, CCL_ARRAY_LEN(tried), err);
+    if (status == CCL_OK)
+        status = ccl_i_race_take(&race, out, err);
+    ccl_i_race_fini(&race);
+    return status;
 }
 
 static ccl_status_t take_hops(const ccl_schedule_t *s, const ccl_i_c2c_cluster_t *cluster,

@@ -11,7 +11,7 @@
  */
 #include "synth/cegis/job.h"
 #include "synth/common/options.h"
-#include "synth/common/plan.h"
+#include "synth/common/race.h"
 #include "synth/registry.h"
 #include "synth/common/turn.h"
 
@@ -24,46 +24,64 @@ typedef ccl_i_cegis_side_t side_t;
 typedef ccl_i_cegis_cut_t cut_t;
 typedef ccl_i_cegis_trial_t trial_t;
 
-/* Where no size is given. */
-#define DEFAULT_BYTES (256.0 * 1024 * 1024)
 #define FEWEST_TREES 8u
 #define MOST_SLICES CCL_I_CEGIS_SLICES
-/* Of a schedule: twice as many slices gain less than 1 % there, and cost every user of it twice the
-   time. */
-#define MOST_TRANSFERS 300000.0
 /* More cuts of a block that are tried: the last ones where fewer divide badly, without a solver. */
 static const uint32_t more_cuts[] = {2, 3, 4, 6, 8, 12};
 #define EASY_CUTS 6u
-#define MOST_TREES 400.0
 #define MOST_STRETCH 3u
 /* Other lengths of a step that are tried without a solver, and cuts: the estimate that chooses
-   knows little of latency. Taken where they are this much faster. */
+   knows little of latency. */
 static const struct {
     double stretch;
     uint32_t cuts;
 } others[] = {{1, 1}, {1.5, 1}, {1.5, 3}, {2, 1}, {3, 1}};
 _Static_assert(2 * (1 + CCL_ARRAY_LEN(more_cuts) + CCL_ARRAY_LEN(others)) <= CCL_I_CEGIS_PLANS,
                "up and down a cut may have two plans");
-#define OTHER_WORTH 0.98
-/* And only where latency is at least this part of what a block takes on the slowest hop: below,
-   load decides, which no length of a step changes. */
-#define OTHER_LATENCY 0.06
-#define OTHER_ROUGH 2.0
-/* Transfers (slices of transports) that may be simulated to choose cuts, slices and connections:
-   for each pair of ranks, at least (one way; up and down), at most. */
-#define WORK_PER_PAIR 400.0
-static const double least_work[] = {280000, 300000};
-#define MOST_WORK 2e6
-/* At most this many cuts are simulated, as far as their estimates are this near to the best one. */
+
+/*
+ * How much is made and simulated. Work is in transfers (slices of transports) of simulations.
+ * Chosen with bench/cases/synth_small.c and synth_allgather.c on small and library clusters.
+ */
+typedef struct policy {
+    double size;          /* bytes, where the user gives none */
+    double transfers;     /* of a schedule: twice as many slices gain less than 1 % there, and cost
+                             every user of it twice the time */
+    double trees;         /* of a plan in more cuts than needed */
+    double other_worth;   /* part of the best time below which another length of a step is taken */
+    double other_latency; /* part of a shard's time on the slowest hop that latency must have:
+                             below, load decides, which no length of a step changes */
+    double other_rough;   /* times the best estimate up to which other lengths are simulated */
+    double other_work;    /* part of all work that they get beside the others */
+    double pair_work;     /* work to choose cuts, slices and connections, for each pair of ranks: */
+    double least_work[2]; /* at least (one way; up and down), */
+    double work;          /* at most */
+    double shares;        /* no first try costs more than 1 / this of all work */
+    double least_dearer;  /* factor by which a round lowers expected work, at least */
+    double near;          /* times the best estimate up to which cuts are simulated */
+    double rough;         /* the same, of at most half as many cuts as the best one, on GPUs whose
+                             thread blocks count, which the estimate does not */
+    double margin;        /* part of the time by which a later trial must be faster */
+} policy_t;
+
+static const policy_t POLICY = {.size = 256.0 * 1024 * 1024,
+                                .transfers = 3e5,
+                                .trees = 400,
+                                .other_worth = 0.98,
+                                .other_latency = 0.06,
+                                .other_rough = 2,
+                                .other_work = 0.5,
+                                .pair_work = 400,
+                                .least_work = {280000, 300000},
+                                .work = 2e6,
+                                .shares = 8,
+                                .least_dearer = 0.25,
+                                .near = 1.03,
+                                .rough = 1.4,
+                                .margin = 1e-6};
+/* Cuts that are simulated: by their estimates, and with those of fewer cuts. */
 #define FINALISTS 3u
-/* And with GPUs' thread blocks, which the estimate does not count, some of at most half as many
-   cuts as the best one, not much worse. */
 #define MOST_FINALISTS 5u
-#define ROUGH 1.4
-/* No first try costs more than this part of all work. */
-#define SHARES 8
-#define NEAR 1.03
-#define OTHER_WORK 0.5
 
 static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
     if (topo->nranks > UINT16_MAX) {
@@ -117,7 +135,7 @@ static ccl_status_t list_chunks(cegis_t *c, side_t *side, ccl_error_t *err) {
 /* ---------------------------------------------------------------- one side */
 
 static double size_of(const cegis_t *c) {
-    return c->options->size_bytes > 0 ? c->options->size_bytes : DEFAULT_BYTES;
+    return c->options->size_bytes > 0 ? c->options->size_bytes : POLICY.size;
 }
 
 static ccl_status_t discretise(cegis_t *c, side_t *side, double stretch, ccl_error_t *err) {
@@ -210,7 +228,7 @@ static double choose_slices(cegis_t *c) {
         if (side->used)
             slices = fmax(slices, ccl_i_cegis_slices(&side->problem, &side->plan));
     }
-    slices = fmin(slices, MOST_TRANSFERS / fmax(sends, 1));
+    slices = fmin(slices, POLICY.transfers / fmax(sends, 1));
     c->slices = 1;
     while (2 * c->slices <= slices && 2 * c->slices <= MOST_SLICES)
         c->slices *= 2;
@@ -318,12 +336,13 @@ static ccl_status_t make_others(cegis_t *c, ccl_error_t *err) {
     double chosen = side->capacity.stretch;
     uint32_t one = c->cuts;
     bool uneven;
-    if (!side->used || latency_share(c, side) < OTHER_LATENCY)
+    if (!side->used || latency_share(c, side) < POLICY.other_latency)
         return CCL_OK;
     for (size_t i = 0; i < CCL_ARRAY_LEN(others) && chosen > 0 && !c->options->ceiling; i++) {
         uint32_t cuts = c->options->chunks ? 1 : others[i].cuts;
         if (c->task.limited || (others[i].stretch == chosen && cuts == 1) ||
-            (cuts == 1 && others[i].cuts > 1) || (double)cuts * one * c->want->nchunks > MOST_TREES)
+            (cuts == 1 && others[i].cuts > 1) ||
+            (double)cuts * one * c->want->nchunks > POLICY.trees)
             continue;
         c->stretch = others[i].stretch;
         c->cuts = cuts * one;
@@ -343,7 +362,7 @@ static ccl_status_t make_cuts(cegis_t *c, ccl_error_t *err) {
     CCL_TRY(make_others(c, err));
     for (size_t i = 0; !c->options->chunks && i < CCL_ARRAY_LEN(more_cuts); i++) {
         uint32_t n = more_cuts[i];
-        if (c->task.limited || (double)n * one * c->want->nchunks > MOST_TREES ||
+        if (c->task.limited || (double)n * one * c->want->nchunks > POLICY.trees ||
             (n > EASY_CUTS && !uneven))
             break;
         c->cuts = n * one;
@@ -417,28 +436,9 @@ static double work_of(const cegis_t *c, const cut_t *cut, uint32_t slices) {
     return fmax(sends_of(cut) * slices, bytes / least);
 }
 
-static ccl_status_t simulate(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
-    cegis_t *c = user;
-    trial_t *trial = &c->trials[index];
-    ccl_ctx_t quiet = c->ctx ? *c->ctx : (ccl_ctx_t)CCL_CTX_INIT; /* workers report no progress */
-    quiet.progress = NULL;
-    quiet.log = NULL;
-    trial->time_s = INFINITY;
-    if (!trial->schedule || c->options->part)
-        return CCL_OK;
-    if (c->task.deadline_s > 0 && ccl_now_s() > c->task.deadline_s)
-        return CCL_OK;
-    if (!c->copies[worker])
-        c->copies[worker] = ccl_routes_create(c->topo);
-    if (!c->copies[worker])
-        return ccl_fail_nomem(err);
-    return ccl_i_time_schedule_work(&quiet, c->topo, c->copies[worker], trial->schedule, size_of(c),
-                                    CCL_GRANULARITY_TASK, &trial->time_s, &trial->work, err);
-}
-
 /** Whether another trial is the same schedule. */
 static bool same(const cegis_t *c, const trial_t *a, const trial_t *b) {
-    bool same = b->schedule && a->cut == b->cut && a->slices == b->slices;
+    bool same = a->cut == b->cut && a->slices == b->slices;
     for (int i = 0; i < 2 && same; i++) {
         const side_t *side = &c->cut[a->cut].sides[i];
         if (side->used)
@@ -447,58 +447,51 @@ static bool same(const cegis_t *c, const trial_t *a, const trial_t *b) {
     return same;
 }
 
-/** Make trials, as far as there is work left, simulate them; the best so far is kept in `best`. */
-static ccl_status_t race(cegis_t *c, ccl_i_cluster_t *cluster, trial_t *trials, uint32_t n,
-                         trial_t *best, ccl_error_t *err) {
-    uint32_t threads = c->ctx && c->ctx->threads ? c->ctx->threads : ccl_core_count();
-    ccl_status_t status = CCL_OK;
-    double expected = 0, done = 0;
-    for (uint32_t i = 0; i < n && status == CCL_OK; i++) {
-        trial_t *trial = &trials[i];
-        const cut_t *cut = &c->cut[trial->cut];
-        double work = work_of(c, cut, trial->slices) * c->dearer;
-        trial->work = 0;
-        bool first = !best->schedule && i == 0;
-        if (c->task.deadline_s > 0 && ccl_now_s() > c->task.deadline_s)
-            c->task.limited = true;
-        if (!first && (work > c->work || c->task.limited))
-            continue;
-        take(c, trial->cut);
-        c->slices = trial->slices;
-        status = ccl_i_cegis_channels(c, trial->lanes, err);
-        bool again = false;
-        for (int k = 0; k < 2; k++) {
-            c->cut[trial->cut].sides[k].contended = c->sides[k].contended;
-            trial->lanes_of[k] = c->sides[k].lanes;
-        }
-        for (uint32_t k = 0; k <= i && status == CCL_OK; k++)
-            again |= same(c, trial, k < i ? &trials[k] : best);
-        if (status != CCL_OK || again)
-            continue;
-        status = make(c, cluster, &trial->schedule, err);
-        c->work -= work;
-        expected += work;
+static double expect(void *user, uint32_t index) {
+    const cegis_t *c = user;
+    const trial_t *trial = &c->trials[index];
+    return work_of(c, &c->cut[trial->cut], trial->slices) * c->dearer;
+}
+
+/** Dropped where another one is the same. */
+static ccl_status_t make_trial(void *user, uint32_t index, const ccl_i_racer_t *with,
+                               ccl_schedule_t **out, ccl_error_t *err) {
+    cegis_t *c = user;
+    trial_t *trial = &c->trials[index];
+    take(c, trial->cut);
+    c->slices = trial->slices;
+    CCL_TRY(ccl_i_cegis_channels(c, trial->lanes, err));
+    for (int k = 0; k < 2; k++) {
+        c->cut[trial->cut].sides[k].contended = c->sides[k].contended;
+        trial->lanes_of[k] = c->sides[k].lanes;
     }
+    bool again = c->race.best.schedule && same(c, trial, c->best);
+    for (uint32_t k = 0; k < index; k++)
+        again |= c->race.results[k].made && same(c, trial, &c->trials[k]);
+    if (again)
+        return ccl_fail(err, CCL_UNSUPPORTED, "it is the same as another one");
+    return make(c, with->cluster, out, err);
+}
+
+/** Make trials, as far as there is work left, and simulate them; the best so far is c->best. */
+static ccl_status_t race(cegis_t *c, trial_t *trials, uint32_t n, ccl_error_t *err) {
+    ccl_i_race_t *r = &c->race;
     c->trials = trials;
-    if (status == CCL_OK)
-        status = ccl_parallel_for(n, threads, simulate, c, err);
-    for (uint32_t i = 0; i < n; i++)
-        done += trials[i].work;
-    if (done > 0) { /* contention: new rates all the time; steady state: hardly any */
-        c->work -= done - expected;
-        c->dearer *= fmax(done / expected, 0.25);
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        trial_t *trial = &trials[i];
-        if (trial->schedule && (!best->schedule || trial->time_s < best->time_s * (1 - 1e-6))) {
-            ccl_schedule_destroy(best->schedule);
-            *best = *trial;
-        } else {
-            ccl_schedule_destroy(trial->schedule);
-        }
-    }
+    if (c->task.deadline_s > 0 && ccl_now_s() > c->task.deadline_s)
+        c->task.limited = true;
+    r->time_until_s = c->task.deadline_s;
+    r->make_until_s = c->task.limited ? -1 : c->task.deadline_s;
+    ccl_status_t status = ccl_i_race_run(r, n, err);
     memset(c->sides, 0, sizeof c->sides); /* they are c->cut's */
-    return status;
+    CCL_TRY(status);
+    c->task.limited |= r->late;
+    if (r->counted > 0)
+        c->dearer *= fmax(r->counted / r->expected, POLICY.least_dearer);
+    if (r->best.index != CCL_NONE) {
+        *c->best = trials[r->best.index];
+        c->best->time_s = r->best.time_s;
+    }
+    return CCL_OK;
 }
 
 static int by_estimate(const void *a, const void *b) {
@@ -513,14 +506,14 @@ static int by_estimate(const void *a, const void *b) {
  * The best cut with other connections and with more or fewer slices; then on in the direction that
  * helped, as long as it does.
  */
-static ccl_status_t refine(cegis_t *c, ccl_i_cluster_t *cluster, trial_t *best, ccl_error_t *err) {
+static ccl_status_t refine(cegis_t *c, ccl_error_t *err) {
+    const trial_t *best = c->best;
     trial_t trials[CCL_I_LANES_KINDS + 1];
     uint32_t tried[2] = {best->slices, best->slices}; /* the fewest and the most */
     for (bool first = true;; first = false) {
         trial_t from = *best;
         uint32_t len = 0, fewer = from.slices / 2, more = 2 * from.slices;
-        from.schedule = NULL;
-        bool many = more > MOST_SLICES || more * sends_of(&c->cut[from.cut]) > MOST_TRANSFERS;
+        bool many = more > MOST_SLICES || more * sends_of(&c->cut[from.cut]) > POLICY.transfers;
         if (!many && more > tried[1])
             trials[len] = from, trials[len++].slices = tried[1] = more;
         for (uint32_t k = 0; first && k < CCL_I_LANES_KINDS; k++) {
@@ -529,7 +522,7 @@ static ccl_status_t refine(cegis_t *c, ccl_i_cluster_t *cluster, trial_t *best, 
         }
         if (fewer && fewer < tried[0])
             trials[len] = from, trials[len++].slices = tried[0] = fewer;
-        CCL_TRY(race(c, cluster, trials, len, best, err));
+        CCL_TRY(race(c, trials, len, err));
         if (best->lanes != from.lanes)
             tried[0] = tried[1] = best->slices;
         else if (best->slices == from.slices)
@@ -541,45 +534,49 @@ static ccl_status_t refine(cegis_t *c, ccl_i_cluster_t *cluster, trial_t *best, 
 static trial_t first_trial(const cegis_t *c, uint32_t k) {
     const cut_t *cut = &c->cut[k];
     uint32_t slices = cut->slices;
-    while (slices > 1 && sends_of(cut) * slices > c->work / SHARES)
+    while (slices > 1 && sends_of(cut) * slices > c->race.left / POLICY.shares)
         slices /= 2;
     return (trial_t){.cut = k, .slices = slices, .lanes = CCL_I_LANES_RATE};
 }
 
 /** Steps of other lengths, with work of their own: what was found is not lost for them. */
-static ccl_status_t choose_other(cegis_t *c, ccl_i_cluster_t *cluster, double work, uint32_t first,
-                                 trial_t *best, ccl_error_t *err) {
-    trial_t trials[2 * CCL_ARRAY_LEN(others)];
+static ccl_status_t choose_other(cegis_t *c, double work, uint32_t first, ccl_error_t *err) {
+    trial_t trials[2 * CCL_ARRAY_LEN(others)], other = {.time_s = INFINITY}, *best = c->best;
     uint32_t len = 0;
-    c->work = fmax(c->work, 0) + OTHER_WORK * work;
+    c->race.left = fmax(c->race.left, 0) + POLICY.other_work * work;
     for (uint32_t k = first; k < c->ncuts; k++)
-        if (c->cut[k].estimate_s <= OTHER_ROUGH * c->cut[0].estimate_s)
+        if (c->cut[k].estimate_s <= POLICY.other_rough * c->cut[0].estimate_s)
             trials[len++] = first_trial(c, k);
-    trial_t other = {.time_s = INFINITY};
-    ccl_status_t status = len ? race(c, cluster, trials, len, &other, err) : CCL_OK;
-    if (status == CCL_OK && other.schedule && other.time_s <= ROUGH * best->time_s)
-        status = refine(c, cluster, &other, err);
-    if (status == CCL_OK && other.time_s < OTHER_WORTH * best->time_s) {
-        trial_t last = *best;
+    if (!len)
+        return CCL_OK;
+    ccl_i_race_best_t last = ccl_i_race_set_aside(&c->race);
+    c->best = &other;
+    ccl_status_t status = race(c, trials, len, err);
+    if (status == CCL_OK && c->race.best.schedule && other.time_s <= POLICY.rough * best->time_s)
+        status = refine(c, err);
+    c->best = best;
+    if (status == CCL_OK && other.time_s < POLICY.other_worth * best->time_s) {
         *best = other;
-        other = last;
+        ccl_schedule_destroy(last.schedule);
+    } else {
+        ccl_schedule_destroy(c->race.best.schedule);
+        c->race.best = last;
     }
-    ccl_schedule_destroy(other.schedule);
     return status;
 }
 
 /** Cuts, slices and connections: the best cuts as estimated are lowered and simulated. */
-static ccl_status_t choose(cegis_t *c, ccl_i_cluster_t *cluster, trial_t *best, ccl_error_t *err) {
+static ccl_status_t choose(cegis_t *c, ccl_error_t *err) {
     trial_t only = {.cut = 0, .slices = 1, .lanes = CCL_I_LANES_PLAIN}, trials[MOST_FINALISTS];
     double n = c->nranks, work;
     c->dearer = 1;
     if (c->options->part)
-        return race(c, cluster, &only, 1, best, err);
+        return race(c, &only, 1, err);
     bool two_ways = c->cut[0].sides[0].used && c->cut[0].sides[1].used;
-    work = fmin(fmax(WORK_PER_PAIR * n * n, least_work[two_ways]), MOST_WORK);
+    work = fmin(fmax(POLICY.pair_work * n * n, POLICY.least_work[two_ways]), POLICY.work);
     if (c->options->effort > 0)
         work *= c->options->effort;
-    c->work = work;
+    c->race.left = work;
     qsort(c->cut, c->ncuts, sizeof *c->cut, by_estimate);
     uint32_t ncuts = 0;
     while (ncuts < c->ncuts && !c->cut[ncuts].other)
@@ -591,32 +588,40 @@ static ccl_status_t choose(cegis_t *c, ccl_i_cluster_t *cluster, trial_t *best, 
         uint32_t k = i % ncuts;
         double worse = c->cut[k].estimate_s / c->cut[0].estimate_s;
         bool few = ccl_model_gpu(c->topo, 0).sms && 2 * c->cut[k].cuts <= c->cut[0].cuts;
-        bool first = k == 0 || (few && worse <= ROUGH && len < most);
-        if (i < ncuts ? !first : k == 0 || few || k >= FINALISTS || worse > NEAR)
+        bool first = k == 0 || (few && worse <= POLICY.rough && len < most);
+        if (i < ncuts ? !first : k == 0 || few || k >= FINALISTS || worse > POLICY.near)
             continue;
         trials[len++] = first_trial(c, k);
     }
-    CCL_TRY(race(c, cluster, trials, len, best, err));
-    CCL_TRY(refine(c, cluster, best, err));
-    return choose_other(c, cluster, work, ncuts, best, err);
+    CCL_TRY(race(c, trials, len, err));
+    CCL_TRY(refine(c, err));
+    return choose_other(c, work, ncuts, err);
 }
 
-static ccl_status_t run(cegis_t *c, ccl_i_cluster_t *cluster, ccl_schedule_t **out,
-                        ccl_error_t *err) {
+static ccl_status_t run(cegis_t *c, ccl_schedule_t **out, ccl_error_t *err) {
     trial_t best = {.time_s = INFINITY};
-    uint32_t threads = c->ctx && c->ctx->threads ? c->ctx->threads : ccl_core_count();
+    c->best = &best;
+    c->race = (ccl_i_race_t){.ctx = c->ctx,
+                             .topo = c->topo,
+                             .routes = c->routes,
+                             .clusters = true,
+                             .make = make_trial,
+                             .in_turn = true, /* the plan in hand is one */
+                             .user = c,
+                             .level = CCL_GRANULARITY_TASK,
+                             .size_bytes = size_of(c),
+                             .skip_lone = c->options->part,
+                             .margin = POLICY.margin,
+                             .expect = expect};
     c->depth = ccl_arena_alloc(&c->arena, c->nranks, sizeof *c->depth);
-    c->copies = calloc(threads, sizeof *c->copies);
-    ccl_status_t status = c->depth && c->copies ? make_cuts(c, err) : ccl_fail_nomem(err);
+    ccl_status_t status = c->depth ? make_cuts(c, err) : ccl_fail_nomem(err);
     if (status == CCL_OK)
-        status = choose(c, cluster, &best, err);
-    for (uint32_t t = 0; c->copies && t < threads; t++)
-        ccl_routes_destroy(c->copies[t]);
-    free(c->copies);
-    if (status != CCL_OK) {
-        ccl_schedule_destroy(best.schedule);
+        status = choose(c, err);
+    if (status == CCL_OK)
+        status = ccl_i_race_take(&c->race, out, err);
+    ccl_i_race_fini(&c->race);
+    if (status != CCL_OK)
         return status;
-    }
     ccl_log(c->ctx, CCL_LOG_INFO, "cegis", "%u cuts of a block, %u slices, connections by %s",
             c->cut[best.cut].cuts, best.slices,
             best.lanes == CCL_I_LANES_PLAIN  ? "chunk"
@@ -636,7 +641,6 @@ static ccl_status_t run(cegis_t *c, ccl_i_cluster_t *cluster, ccl_schedule_t **o
             all->solver_s += c->cut[k].stats.solver_s;
         }
     }
-    *out = best.schedule;
     (*out)->limited = c->task.limited || c->task.dropped;
     return CCL_OK;
 }
@@ -679,12 +683,9 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                const ccl_synth_options_t *options, ccl_schedule_t **out,
                                ccl_error_t *err) {
     cegis_t c;
-    ccl_i_cluster_t cluster;
     cegis_init(&c, ctx, topo, routes, want, options);
-    CCL_TRY(ccl_i_cluster_init(&cluster, topo, routes, err));
-    ccl_status_t status = run(&c, &cluster, out, err);
+    ccl_status_t status = run(&c, out, err);
     cegis_fini(&c);
-    ccl_i_cluster_fini(&cluster);
     return status;
 }
 

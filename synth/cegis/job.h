@@ -3,7 +3,7 @@
 #define CCL_SYNTH_CEGIS_JOB_H
 
 #include "synth/cegis/cegis.h"
-#include "synth/common/plan.h"
+#include "synth/common/race.h"
 
 /** Plans of one run at most. */
 #define CCL_I_CEGIS_PLANS 24
@@ -50,8 +50,7 @@ typedef struct ccl_i_cegis_trial {
     uint32_t cut, slices;
     ccl_i_cegis_lanes_t lanes;
     const uint32_t *lanes_of[2]; /* both sides' */
-    ccl_schedule_t *schedule;
-    double time_s, work;
+    double time_s;
 } ccl_i_cegis_trial_t;
 
 typedef struct ccl_i_cegis_job {
@@ -74,10 +73,10 @@ typedef struct ccl_i_cegis_job {
     ccl_synth_stats_t stats;         /* of the plan in hand */
     const ccl_i_cegis_plan_t *given; /* the way down is known already, with what it took */
     ccl_synth_stats_t given_stats;
-    double work;                 /* left for simulation */
-    double dearer;               /* than they looked were simulations so far */
+    ccl_i_race_t race;           /* of trials, with the work that is left for simulation */
+    double dearer;               /* factor by which simulations cost more than expected */
     ccl_i_cegis_trial_t *trials; /* those that run now */
-    ccl_routes_t **copies;       /* [threads] */
+    ccl_i_cegis_trial_t *best;   /* the fastest so far, whose schedule is the race's */
     ccl_arena_t arena;
 } ccl_i_cegis_job_t;
 

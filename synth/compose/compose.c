@@ -4,25 +4,40 @@
  * simulated.
  */
 #include "synth/compose/compose.h"
-#include "synth/common/plan.h"
+#include "synth/common/race.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Parts of a block, while they make no more transfers than this. */
+/*
+ * How much is tried, and what parts of a GPU collectives get. Chosen with
+ * bench/cases/synth_composed.c on the library's large clusters.
+ */
+typedef struct policy {
+    double transfers;   /* of a schedule, up to which shards are cut into parts */
+    double chunks;      /* of one root's buffer, at most, */
+    double chunk_bytes; /* none smaller than this */
+    uint32_t variants;  /* ways that parts of one root's buffer take in turn */
+    double simulated;   /* transfers of all ways that are made; the first is made in any case */
+    double margin;      /* part of the time by which a later way must be faster */
+    double pod_sms, rail_sms; /* part of thread blocks for moves inside pods and between them; the
+                                 rest copies */
+    double size;              /* bytes, where the user gives none */
+} policy_t;
+
+static const policy_t POLICY = {.transfers = 1.2e6,
+                                .chunks = 4096,
+                                .chunk_bytes = 65536,
+                                .variants = 16,
+                                .simulated = 1e7,
+                                .margin = 1e-6,
+                                .pod_sms = 0.7,
+                                .rail_sms = 0.25,
+                                .size = 268435456};
+
+/* Parts of a shard, most first. */
 static const uint32_t parts_tried[] = {16, 8, 4, 2};
-#define MOST_TRANSFERS 1.2e6
-/* Of one root's buffer: at most this many chunks, with none smaller than this. */
-#define MOST_CHUNKS 4096.0
-#define LEAST_CHUNK_BYTES 65536.0
-/* Ways that parts of a block take in turn. */
-#define VARIANTS 16u
-/* Transfers that may be simulated to choose; the first way is made in any case. */
-#define MOST_SIMULATED 1e7
-/* Thread blocks for moves inside pods and between them; the rest copies. */
-#define POD_SMS 0.7
-#define RAIL_SMS 0.25
 #define MOST_WAYS 8u
 
 static bool is_rooted(const ccl_i_composer_t *c) {
@@ -81,8 +96,8 @@ static uint32_t list_ways(const ccl_i_composer_t *c, ccl_i_composition_t *ways) 
         ways[n++] = (ccl_i_composition_t){CCL_I_PART_INNER, CCL_I_PART_INNER, nchunks};
         return n;
     }
-    double most = fmin(MOST_CHUNKS, MOST_TRANSFERS / c->topo->nranks);
-    most = fmax(fmin(most, c->size_bytes / LEAST_CHUNK_BYTES), 2 * c->pods.most);
+    double most = fmin(POLICY.chunks, POLICY.transfers / c->topo->nranks);
+    most = fmax(fmin(most, c->size_bytes / POLICY.chunk_bytes), 2 * c->pods.most);
     uint32_t nroot = c->options->chunks ? nchunks : (uint32_t)most;
     ways[n++] = (ccl_i_composition_t){CCL_I_PART_PLAIN, CCL_I_PART_PLAIN, nroot};
     ways[n++] = (ccl_i_composition_t){CCL_I_PART_PLAIN, CCL_I_PART_TREE, nroot};
@@ -90,90 +105,60 @@ static uint32_t list_ways(const ccl_i_composer_t *c, ccl_i_composition_t *ways) 
     return n;
 }
 
-typedef struct race {
+typedef struct ways {
     ccl_i_composer_t *c;
-    ccl_schedule_t **made;
-    ccl_routes_t **routes; /* [threads] */
-    double time_s[MOST_WAYS];
-} race_t;
+    const char *name;
+    ccl_i_composition_t all[MOST_WAYS];
+    double transfers; /* of the first schedule that was made */
+} ways_t;
 
-static ccl_status_t simulate(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
-    race_t *race = user;
-    ccl_ctx_t quiet = race->c->ctx ? *race->c->ctx : (ccl_ctx_t)CCL_CTX_INIT;
-    quiet.progress = NULL; /* workers report no progress */
-    quiet.log = NULL;
-    race->time_s[index] = INFINITY;
-    if (!race->made[index])
-        return CCL_OK;
-    if (!race->routes[worker])
-        race->routes[worker] = ccl_routes_create(race->c->topo);
-    if (!race->routes[worker])
-        return ccl_fail_nomem(err);
-    return ccl_i_time_schedule(&quiet, race->c->topo, race->routes[worker], race->made[index],
-                               race->c->size_bytes, CCL_GRANULARITY_TASK, &race->time_s[index],
-                               err);
+static double expect(void *user, uint32_t index) {
+    const ways_t *ways = user;
+    (void)index;
+    return ways->transfers;
 }
 
-static ccl_status_t find_fastest(ccl_i_composer_t *c, ccl_schedule_t **made, uint32_t n,
-                                 uint32_t *best, ccl_error_t *err) {
-    uint32_t threads = c->ctx && c->ctx->threads ? c->ctx->threads : ccl_core_count();
-    race_t race = {.c = c, .made = made, .routes = calloc(threads, sizeof *race.routes)};
-    if (!race.routes)
-        return ccl_fail_nomem(err);
-    ccl_status_t status = ccl_parallel_for(n, threads, simulate, &race, err);
-    for (uint32_t i = 0; i < n; i++)
-        *best = race.time_s[i] < race.time_s[*best] * (1 - 1e-6) ? i : *best;
-    for (uint32_t t = 0; t < threads; t++)
-        ccl_routes_destroy(race.routes[t]);
-    free(race.routes);
-    return status;
+static ccl_status_t make_way(void *user, uint32_t index, const ccl_i_racer_t *with,
+                             ccl_schedule_t **out, ccl_error_t *err) {
+    ways_t *ways = user;
+    (void)with;
+    CCL_TRY(make(ways->c, ways->name, &ways->all[index], out, err));
+    if (ways->transfers == 0)
+        ways->transfers = (*out)->ntransfers;
+    return CCL_OK;
 }
 
 /* Ways that a part's synthesizer cannot do are passed over. */
 static ccl_status_t run(ccl_i_composer_t *c, const char *name, ccl_schedule_t **out,
                         ccl_error_t *err) {
-    ccl_i_composition_t ways[MOST_WAYS];
-    ccl_schedule_t *made[MOST_WAYS] = {NULL};
-    uint32_t nways = list_ways(c, ways), n = 0, best = 0;
-    ccl_i_composition_t of[MOST_WAYS];
-    double simulated = 0, until_s = INFINITY;
-    bool limited = false;
-    ccl_status_t status = CCL_OK;
+    ways_t ways = {.c = c, .name = name};
+    ccl_i_race_t race = {.ctx = c->ctx,
+                         .topo = c->topo,
+                         .make = make_way,
+                         .in_turn = true, /* the composer's memory is for one at a time */
+                         .user = &ways,
+                         .level = CCL_GRANULARITY_TASK,
+                         .size_bytes = c->size_bytes,
+                         .skip_lone = true,
+                         .margin = POLICY.margin,
+                         .expect = expect,
+                         .unit = CCL_I_RACE_TRANSFERS,
+                         .left = POLICY.simulated};
     if (c->options->time_limit_s > 0)
-        until_s = ccl_now_s() + c->options->time_limit_s / 2;
-    for (uint32_t i = 0; i < nways; i++) {
-        ccl_error_t why = CCL_ERROR_INIT;
-        limited = n > 0 && ccl_now_s() > until_s;
-        if (limited || (n > 0 && simulated + made[0]->ntransfers > MOST_SIMULATED))
-            break;
-        status = make(c, name, &ways[i], &made[n], &why);
-        of[n] = ways[i];
-        if (status != CCL_OK && status != CCL_UNSUPPORTED) {
-            if (err)
-                *err = why;
-            goto end;
-        }
-        n += status == CCL_OK;
-        simulated += status == CCL_OK ? made[n - 1]->ntransfers : 0;
-        if (i + 1 == nways && n == 0 && err)
-            *err = why;
-    }
-    status = n ? CCL_OK : CCL_UNSUPPORTED;
-    if (n > 1)
-        status = find_fastest(c, made, n, &best, err);
+        race.make_until_s = ccl_now_s() + c->options->time_limit_s / 2;
+    ccl_status_t status = ccl_i_race_run(&race, list_ways(c, ways.all), err);
+    if (status == CCL_OK)
+        status = ccl_i_race_take(&race, out, err);
     if (status == CCL_OK) {
-        *out = made[best];
-        (*out)->limited |= limited;
-        made[best] = NULL;
+        const ccl_i_composition_t *of = &ways.all[race.best.index];
+        (*out)->limited |= race.late;
         ccl_log(c->ctx, CCL_LOG_INFO, "compose", "%u pods of %u kinds; pods %s, rails %s",
-                c->pods.npods, c->pods.nkinds, of[best].pod == CCL_I_PART_INNER ? name : "direct",
-                of[best].rail == CCL_I_PART_INNER  ? name
-                : of[best].rail == CCL_I_PART_TREE ? "in trees"
-                                                   : "in rings");
+                c->pods.npods, c->pods.nkinds, of->pod == CCL_I_PART_INNER ? name : "direct",
+                of->rail == CCL_I_PART_INNER  ? name
+                : of->rail == CCL_I_PART_TREE ? "in trees"
+                                              : "in rings");
     }
-end:
-    for (uint32_t i = 0; i < n; i++)
-        ccl_schedule_destroy(made[i]);
+    ccl_i_race_fini(&race);
     return status;
 }
 
@@ -190,10 +175,10 @@ static ccl_status_t make_parts(ccl_i_composer_t *c, ccl_error_t *err) {
             rail[i] = ccl_i_pod_rank(&c->pods, ccl_i_kind_pod(&c->pods, k, i), 0);
         if (g > 1)
             status = ccl_i_topology_part(c->topo, c->routes, c->pods.ranks + c->pods.first[pod], g,
-                                         POD_SMS, &c->kinds[k].pod, err);
+                                         POLICY.pod_sms, &c->kinds[k].pod, err);
         if (status == CCL_OK && np > 1)
-            status =
-                ccl_i_topology_part(c->topo, c->routes, rail, np, RAIL_SMS, &c->kinds[k].rail, err);
+            status = ccl_i_topology_part(c->topo, c->routes, rail, np, POLICY.rail_sms,
+                                         &c->kinds[k].rail, err);
     }
     free(rail);
     return status;
@@ -231,10 +216,10 @@ static ccl_status_t init(ccl_i_composer_t *c, ccl_error_t *err) {
     for (size_t i = 0; i < CCL_ARRAY_LEN(parts_tried) && !c->options->chunks && !is_rooted(c);
          i++) {
         double blocks = (double)n * n * (c->want->kind == CCL_ALLTOALL ? 4 : 1);
-        if (parts_tried[i] > c->parts && blocks * parts_tried[i] <= MOST_TRANSFERS)
+        if (parts_tried[i] > c->parts && blocks * parts_tried[i] <= POLICY.transfers)
             c->parts = parts_tried[i];
     }
-    c->variants = is_rooted(c) ? VARIANTS : c->parts;
+    c->variants = is_rooted(c) ? POLICY.variants : c->parts;
     if (c->want->kind == CCL_ALLREDUCE)
         CCL_TRY(find_roots(c, err));
     return ccl_i_compose_heads(c, err);
@@ -282,7 +267,7 @@ ccl_status_t ccl_i_compose(const ccl_ctx_t *ctx, const char *name, const ccl_top
     default:
         return ccl_fail(err, CCL_UNSUPPORTED, "%s is not composed of pods' schedules", want->name);
     }
-    c.size_bytes = options->size_bytes > 0 ? options->size_bytes : 268435456.0;
+    c.size_bytes = options->size_bytes > 0 ? options->size_bytes : POLICY.size;
     ccl_status_t status = init(&c, err);
     if (status == CCL_OK)
         status = run(&c, name, out, err);

@@ -3,7 +3,7 @@
  * seeds; the fastest is returned. Reductions are spreads time-reversed (turn.c). Demands with few
  * destinations are routed (spread_tree.c).
  */
-#include "synth/common/plan.h"
+#include "synth/common/race.h"
 #include "synth/common/options.h"
 #include "synth/registry.h"
 #include "synth/common/spread.h"
@@ -13,20 +13,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Cuts of a block that are tried, while they make no more transfers than this. */
+/*
+ * How much is tried. Chosen with bench/cases/synth_allgather.c on the library's clusters.
+ */
+typedef struct policy {
+    double transfers; /* of a schedule, up to which cuts of a shard are tried */
+    double gain;      /* part of the time: fewer parts are tried while they bring as much */
+    double small; /* latencies: of messages whose parts take no longer every cut is tried, and the
+                     best of each is simulated: sharing and latency decide there, which its own
+                     timing estimates badly */
+    double simulated; /* transfers of all that are lowered and simulated */
+    double size;      /* bytes, where the user gives none */
+} policy_t;
+
+static const policy_t POLICY = {
+    .transfers = 70000, .gain = 1e-3, .small = 8, .simulated = 3e5, .size = 268435456};
+
+/* Parts of a shard that are tried, most first. */
 static const uint32_t cuts_tried[] = {48, 24, 16, 8, 4, 2, 1};
-#define MOST_TRANSFERS 70000.0
-/* Fewer parts are tried while that brings as much. */
-#define GAIN 1e-3
-/* The best, this many, by their own timing are lowered and simulated; transfers of all of them. */
+/* Candidates, the best by their own timing, that are lowered and simulated. */
 #define FINALISTS 4
-/* Of small messages, whose parts take no longer than this many latencies, every cut is tried, and
-   the best of each is simulated: sharing and latency decide there, which its own timing estimates
-   badly. */
-#define SMALL 8.0
 #define MOST_FINALISTS (FINALISTS + CCL_ARRAY_LEN(cuts_tried))
-#define MOST_SIMULATED 300000.0
-#define DEFAULT_BYTES 268435456.0
 
 /* Sets that take as long as this part of the slowest are entered once per chunk; by stars. */
 static const double tight[] = {0.95, 0.5};
@@ -38,7 +45,6 @@ typedef struct attempt {
     bool star;
     uint64_t seed;
     double time_s; /* by its own timing, later simulated; INFINITY: not done */
-    bool skipped;
 } attempt_t;
 
 typedef struct greedy {
@@ -48,16 +54,14 @@ typedef struct greedy {
     const ccl_synth_options_t *options;
     ccl_i_exchange_t forward, backward; /* backward: time-reversed, where something is reduced */
     bool has_backward;
-    double size_bytes, until_s;
+    double size_bytes;
     uint32_t nmodes; /* that differ */
     attempt_t *attempts;
     uint32_t nattempts, first; /* first: of those that run now */
     size_t attempts_cap;
     uint32_t finalists[MOST_FINALISTS], nfinalists;
-    ccl_schedule_t *made[MOST_FINALISTS];
-    double made_s[MOST_FINALISTS];
-    uint32_t threads;
-    ccl_routes_t **routes; /* [threads] */
+    ccl_i_race_t trials; /* of attempts, by their own timing */
+    ccl_i_race_t finals; /* of finalists, simulated */
 } greedy_t;
 
 /* ---------------------------------------------------------------- one direction */
@@ -218,33 +222,23 @@ end:
     return status;
 }
 
-static ccl_status_t attempt_job(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
+static ccl_status_t time_attempt(void *user, uint32_t index, const ccl_i_racer_t *with,
+                                 const ccl_schedule_t *schedule, ccl_i_raced_t *out,
+                                 ccl_error_t *err) {
     greedy_t *g = user;
-    attempt_t *a = &g->attempts[g->first + index];
-    (void)worker;
-    if (g->first + index > 0 && ccl_now_s() > g->until_s) {
-        a->skipped = true;
-        return CCL_OK;
-    }
-    return attempt(g, a, NULL, &a->time_s, NULL, err);
+    (void)with;
+    (void)schedule;
+    return attempt(g, &g->attempts[g->first + index], NULL, &out->time_s, NULL, err);
+}
+
+static ccl_status_t make_finalist(void *user, uint32_t index, const ccl_i_racer_t *with,
+                                  ccl_schedule_t **out, ccl_error_t *err) {
+    greedy_t *g = user;
+    double time_s;
+    return attempt(g, &g->attempts[g->finalists[index]], with->routes, &time_s, out, err);
 }
 
 /* ---------------------------------------------------------------- the best of them */
-
-static ccl_status_t final_job(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
-    greedy_t *g = user;
-    if (!g->routes[worker])
-        g->routes[worker] = ccl_routes_create(g->topo);
-    if (!g->routes[worker])
-        return ccl_fail_nomem(err);
-    CCL_TRY(attempt(g, &g->attempts[g->finalists[index]], g->routes[worker], &g->made_s[index],
-                    &g->made[index], err));
-    if (g->nfinalists == 1)
-        return CCL_OK;
-    /* INFINITY: too many blocks for a GPU: another one may do. */
-    return ccl_i_time_schedule(g->ctx, g->topo, g->routes[worker], g->made[index], g->size_bytes,
-                               CCL_GRANULARITY_TASK, &g->made_s[index], err);
-}
 
 static double transfers_of(const greedy_t *g, uint32_t parts) {
     return ccl_i_collective_transfers(g->want) * parts;
@@ -299,11 +293,14 @@ static ccl_status_t try_cut(greedy_t *g, uint32_t cut, ccl_error_t *err) {
         ccl_rng_init(&rng, seed * 0x9e3779b97f4a7c15u + r);
         uint64_t start = ccl_rng_next(&rng);
         for (uint32_t mode = 0; mode < g->nmodes; mode++)
-            g->attempts[g->nattempts++] = (attempt_t){
-                parts_of(g, cut), tight[mode / 2], mode % 2 == 0, start, INFINITY, false};
+            g->attempts[g->nattempts++] =
+                (attempt_t){parts_of(g, cut), tight[mode / 2], mode % 2 == 0, start, INFINITY};
     }
     g->first = first;
-    return ccl_parallel_for(g->nattempts - first, g->threads, attempt_job, g, err);
+    CCL_TRY(ccl_i_race_run(&g->trials, g->nattempts - first, err));
+    for (uint32_t i = first; i < g->nattempts; i++)
+        g->attempts[i].time_s = g->trials.results[i - first].time_s;
+    return CCL_OK;
 }
 
 /* Whether parts of a block cut so often take little longer than latencies. Not in parts of a
@@ -321,7 +318,7 @@ static bool is_small(const greedy_t *g, uint32_t parts) {
     }
     if (g->want->kind == CCL_ALLREDUCE)
         share /= g->want->nranks;
-    return g->size_bytes * share / parts / slowest_Bps < SMALL * alpha_s;
+    return g->size_bytes * share / parts / slowest_Bps < POLICY.small * alpha_s;
 }
 
 static ccl_status_t try_cuts(greedy_t *g, ccl_error_t *err) {
@@ -331,12 +328,12 @@ static ccl_status_t try_cuts(greedy_t *g, ccl_error_t *err) {
         uint32_t cut = g->options->chunks ? g->options->chunks : cuts_tried[c];
         bool last = g->options->chunks || c + 1 == CCL_ARRAY_LEN(cuts_tried);
         double now_s = INFINITY;
-        if (!last && transfers_of(g, parts_of(g, cut)) > MOST_TRANSFERS)
+        if (!last && transfers_of(g, parts_of(g, cut)) > POLICY.transfers)
             continue;
         CCL_TRY(try_cut(g, cut, err));
         for (uint32_t i = g->first; i < g->nattempts; i++)
             now_s = fmin(now_s, g->attempts[i].time_s);
-        if (last || (now_s > (1 - GAIN) * best_s && !is_small(g, parts_of(g, cut))))
+        if (last || (now_s > (1 - POLICY.gain) * best_s && !is_small(g, parts_of(g, cut))))
             break;
         best_s = fmin(best_s, now_s);
     }
@@ -370,7 +367,7 @@ static void choose_finalists(greedy_t *g) {
         if (best == CCL_NONE)
             return;
         simulated += transfers_of(g, g->attempts[best].parts);
-        if (g->nfinalists > 0 && simulated > MOST_SIMULATED)
+        if (g->nfinalists > 0 && simulated > POLICY.simulated)
             return;
         g->finalists[g->nfinalists++] = best;
     }
@@ -385,7 +382,7 @@ static void choose_finalists(greedy_t *g) {
         if (best == CCL_NONE || is_taken(g, best))
             continue;
         simulated += transfers_of(g, parts);
-        if (simulated <= MOST_SIMULATED)
+        if (simulated <= POLICY.simulated)
             g->finalists[g->nfinalists++] = best;
     }
 }
@@ -399,12 +396,18 @@ static bool reduces(const ccl_collective_t *want) {
 
 static ccl_status_t init(greedy_t *g, ccl_routes_t *routes, ccl_error_t *err) {
     ccl_i_exchange_options_t turned = {.reversed = true, .reduce = true};
-    g->size_bytes = g->options->size_bytes > 0 ? g->options->size_bytes : DEFAULT_BYTES;
-    g->until_s = g->options->time_limit_s > 0 ? ccl_now_s() + g->options->time_limit_s : INFINITY;
-    g->threads = g->ctx && g->ctx->threads ? g->ctx->threads : ccl_core_count();
-    g->routes = calloc(g->threads, sizeof *g->routes);
-    if (!g->routes)
-        return ccl_fail_nomem(err);
+    g->size_bytes = g->options->size_bytes > 0 ? g->options->size_bytes : POLICY.size;
+    g->trials = (ccl_i_race_t){.ctx = g->ctx, .topo = g->topo, .time = time_attempt, .user = g};
+    if (g->options->time_limit_s > 0)
+        g->trials.make_until_s = ccl_now_s() + g->options->time_limit_s;
+    /* What has too many blocks for a GPU is slowest: another one may do. */
+    g->finals = (ccl_i_race_t){.ctx = g->ctx,
+                               .topo = g->topo,
+                               .make = make_finalist,
+                               .user = g,
+                               .level = CCL_GRANULARITY_TASK,
+                               .size_bytes = g->size_bytes,
+                               .skip_lone = true};
     CCL_TRY(ccl_i_exchange_init(&g->forward, g->topo, routes, NULL, err));
     if (reduces(g->want)) {
         CCL_TRY(ccl_i_exchange_init(&g->backward, g->topo, routes, &turned, err));
@@ -417,11 +420,8 @@ static void fini(greedy_t *g) {
     ccl_i_exchange_fini(&g->forward);
     ccl_i_exchange_fini(&g->backward);
     free(g->attempts);
-    for (uint32_t t = 0; g->routes && t < g->threads; t++)
-        ccl_routes_destroy(g->routes[t]);
-    free(g->routes);
-    for (uint32_t f = 0; f < MOST_FINALISTS; f++)
-        ccl_schedule_destroy(g->made[f]);
+    ccl_i_race_fini(&g->trials);
+    ccl_i_race_fini(&g->finals);
 }
 
 static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
@@ -444,17 +444,12 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         status = try_cuts(&g, err);
     if (status == CCL_OK) {
         choose_finalists(&g);
-        status = ccl_parallel_for(g.nfinalists, g.threads, final_job, &g, err);
+        status = ccl_i_race_run(&g.finals, g.nfinalists, err);
     }
-    if (status == CCL_OK) {
-        uint32_t best = 0;
-        for (uint32_t f = 1; f < g.nfinalists; f++)
-            best = g.made_s[f] < g.made_s[best] ? f : best;
-        *out = g.made[best];
-        g.made[best] = NULL;
-        for (uint32_t i = 0; i < g.nattempts; i++)
-            (*out)->limited |= g.attempts[i].skipped;
-    }
+    if (status == CCL_OK)
+        status = ccl_i_race_take(&g.finals, out, err);
+    if (status == CCL_OK)
+        (*out)->limited |= g.trials.late;
     fini(&g);
     return status;
 }

@@ -8,12 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "synth/common/race.h"
 #include "synth/packing/packing.h"
 
-/* Cuts make no more transfers than that and no smaller chunks; they end where one takes longer than
- * the best so far by this factor: half as long chunks may be worse, and quarters better. */
-enum { MOST_CUT_TRANSFERS = 200000, MOST_CUTS = 32, CUT_BYTES = 8192 };
-#define WORSE 1.1
+/* How far trees are cut. Chosen with bench/cases/synth_small.c on small and library clusters. */
+typedef struct policy {
+    uint64_t transfers; /* of a schedule, at most */
+    uint32_t cuts;      /* of a tree, at most */
+    double cut_bytes;   /* no smaller chunks */
+    double worse;       /* times the best: cuts end with one that is slower than that: half as long
+                           chunks may be worse, and quarters better */
+} policy_t;
+
+static const policy_t POLICY = {.transfers = 200000, .cuts = 32, .cut_bytes = 8192, .worse = 1.1};
 
 /* One way of making the schedule. */
 typedef struct run {
@@ -26,6 +33,10 @@ typedef struct run {
     uint16_t *channel[2]; /* [total][nranks] down, up: of the connection to a rank */
     uint32_t *depth[2];   /* [nbatches][nranks] */
     uint32_t *root_of;    /* [total] root of a tree */
+    ccl_i_race_t race;    /* one candidate a round */
+    ccl_schedule_t *made; /* the next candidate, where it is made already */
+    uint32_t given, try_cuts;
+    bool by_load, limited; /* limited: some hops have fewer connections than wanted */
 } run_t;
 
 static const ccl_i_pack_forest_t *forest(const run_t *r, int up) {
@@ -60,6 +71,8 @@ static void run_fini(run_t *r) {
     }
     free(r->edges);
     free(r->root_of);
+    ccl_schedule_destroy(r->made);
+    ccl_i_race_fini(&r->race);
 }
 
 /* All edges, on the channels of their routes. */
@@ -122,14 +135,22 @@ static uint32_t root_of(void *user, const ccl_i_want_t *want) {
     return r->root_of[want->part / r->cuts];
 }
 
-static ccl_status_t make(run_t *r, uint32_t given, bool by_load, uint32_t cuts, bool *limited_out,
+static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
                          ccl_schedule_t **out, ccl_error_t *err) {
+    run_t *r = user;
     const ccl_i_packed_t *p = r->packed;
+    const uint32_t cuts = r->try_cuts;
     ccl_i_plan_t plan = {.name = "packing", .parts = p->total * cuts, .tree = tree, .user = r};
     uint32_t channels = 0;
+    (void)index;
+    (void)with;
+    *out = r->made;
+    r->made = NULL;
+    if (*out)
+        return CCL_OK;
     size_t nedges = all_edges(r);
-    CCL_TRY(ccl_i_pack_channels(r->cluster, r->edges, nedges, p->total, p->tree_Bps, given, by_load,
-                                &channels, limited_out, err));
+    CCL_TRY(ccl_i_pack_channels(r->cluster, r->edges, nedges, p->total, p->tree_Bps, r->given,
+                                r->by_load, &channels, &r->limited, err));
     if (p->paced)
         CCL_TRY(ccl_i_pack_pace(r->cluster, r->edges, nedges, p->total, err));
     r->cuts = cuts;
@@ -142,32 +163,12 @@ static ccl_status_t make(run_t *r, uint32_t given, bool by_load, uint32_t cuts, 
     return ccl_i_plan_run(r->ctx, r->cluster, r->want, &plan, out, err);
 }
 
-/* The fastest so far. */
-typedef struct chosen {
-    ccl_schedule_t *schedule;
-    double time_s;
-} chosen_t;
-
-/* Simulate `now` and keep it where it is faster, else free it. */
-static ccl_status_t consider(const run_t *r, double size_bytes, ccl_schedule_t *now, chosen_t *best,
-                             double *time_out, ccl_error_t *err) {
-    ccl_status_t status = ccl_i_time_schedule(r->ctx, r->cluster->topo, r->cluster->routes, now,
-                                              size_bytes, CCL_GRANULARITY_ALGORITHM, time_out, err);
-    if (status == CCL_OK && (*time_out < best->time_s || !best->schedule)) {
-        ccl_schedule_destroy(best->schedule);
-        *best = (chosen_t){now, *time_out};
-        return CCL_OK;
-    }
-    ccl_schedule_destroy(now);
-    return status;
-}
-
-static ccl_status_t try_cuts(run_t *r, const ccl_synth_options_t *options, bool by_load,
-                             uint32_t cuts, chosen_t *best, double *time_out, ccl_error_t *err) {
-    ccl_schedule_t *now = NULL;
-    bool limited;
-    CCL_TRY(make(r, options->channels, by_load, cuts, &limited, &now, err));
-    CCL_TRY(consider(r, options->size_bytes, now, best, time_out, err));
+static ccl_status_t try_cuts(run_t *r, bool by_load, uint32_t cuts, double *time_out,
+                             ccl_error_t *err) {
+    r->by_load = by_load;
+    r->try_cuts = cuts;
+    CCL_TRY(ccl_i_race_run(&r->race, 1, err));
+    *time_out = r->race.results[0].time_s;
     ccl_log(r->ctx, CCL_LOG_DEBUG, "packing", "%u chunks a tree, connections %s: %.2f us", cuts,
             by_load ? "by load" : "alike", 1e6 * *time_out);
     return CCL_OK;
@@ -177,30 +178,35 @@ static ccl_status_t try_cuts(run_t *r, const ccl_synth_options_t *options, bool 
  * Whole trees with connections for all hops alike and, where blocks do not suffice for all trees,
  * by load; then what is not far behind is cut further and further.
  */
-static ccl_status_t choose(run_t *r, const ccl_synth_options_t *options, ccl_schedule_t *plain,
-                           bool limited, ccl_schedule_t **out, ccl_error_t *err) {
+static ccl_status_t choose(run_t *r, double size_bytes, ccl_schedule_t **out, ccl_error_t *err) {
     double whole_s[2] = {INFINITY, INFINITY};
-    uint64_t transfers = plain->ntransfers;
-    chosen_t best = {NULL, INFINITY};
-    ccl_status_t status = consider(r, options->size_bytes, plain, &best, &whole_s[0], err);
-    if (status == CCL_OK && limited)
-        status = try_cuts(r, options, true, 1, &best, &whole_s[1], err);
-    double least_s = best.time_s;
-    for (int by_load = 0; status == CCL_OK && by_load < 2; by_load++) {
-        double bytes = options->size_bytes / r->packed->total, time_s = 0;
-        if (!(whole_s[by_load] <= WORSE * least_s))
+    uint64_t transfers = r->made->ntransfers;
+    const ccl_i_race_best_t *best = &r->race.best;
+    bool limited = r->limited;
+    r->race = (ccl_i_race_t){.ctx = r->ctx,
+                             .topo = r->cluster->topo,
+                             .routes = r->cluster->routes,
+                             .phase = "simulate",
+                             .make = make,
+                             .in_turn = true, /* edges and channels are for one at a time */
+                             .user = r,
+                             .level = CCL_GRANULARITY_ALGORITHM,
+                             .size_bytes = size_bytes};
+    CCL_TRY(try_cuts(r, false, 1, &whole_s[0], err));
+    if (limited)
+        CCL_TRY(try_cuts(r, true, 1, &whole_s[1], err));
+    double least_s = best->time_s;
+    for (int by_load = 0; by_load < 2; by_load++) {
+        double bytes = size_bytes / r->packed->total, time_s = 0;
+        if (!(whole_s[by_load] <= POLICY.worse * least_s))
             continue;
         for (uint32_t cuts = 2;
-             cuts <= MOST_CUTS && cuts * transfers <= MOST_CUT_TRANSFERS &&
-             bytes / cuts >= CUT_BYTES && time_s <= WORSE * best.time_s && status == CCL_OK;
+             cuts <= POLICY.cuts && cuts * transfers <= POLICY.transfers &&
+             bytes / cuts >= POLICY.cut_bytes && time_s <= POLICY.worse * best->time_s;
              cuts *= 2)
-            status = try_cuts(r, options, by_load == 1, cuts, &best, &time_s, err);
+            CCL_TRY(try_cuts(r, by_load == 1, cuts, &time_s, err));
     }
-    if (status != CCL_OK)
-        ccl_schedule_destroy(best.schedule);
-    else
-        *out = best.schedule;
-    return status;
+    return ccl_i_race_take(&r->race, out, err);
 }
 
 ccl_status_t ccl_i_pack_run(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
@@ -208,18 +214,23 @@ ccl_status_t ccl_i_pack_run(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
                             const ccl_synth_options_t *options, ccl_schedule_t **out,
                             ccl_error_t *err) {
     const ccl_topology_t *topo = cluster->topo;
-    run_t r = {.ctx = ctx, .cluster = cluster, .want = want, .packed = packed};
-    ccl_schedule_t *plain = NULL;
-    bool limited = false;
+    run_t r = {.ctx = ctx,
+               .cluster = cluster,
+               .want = want,
+               .packed = packed,
+               .given = options->channels,
+               .try_cuts = 1};
     ccl_status_t status = run_init(&r, err);
     if (status == CCL_OK)
-        status = make(&r, options->channels, false, 1, &limited, &plain, err);
+        status = make(&r, 0, NULL, &r.made, err);
     bool open = options->size_bytes > 0 && !options->chunks && !options->part &&
                 (topo->ntransports > 0 || topo->ngpu_models > 0);
-    if (status == CCL_OK && open && 2 * (uint64_t)plain->ntransfers <= MOST_CUT_TRANSFERS)
-        status = choose(&r, options, plain, limited, out, err);
-    else if (status == CCL_OK)
-        *out = plain;
+    if (status == CCL_OK && open && 2 * (uint64_t)r.made->ntransfers <= POLICY.transfers) {
+        status = choose(&r, options->size_bytes, out, err);
+    } else if (status == CCL_OK) {
+        *out = r.made;
+        r.made = NULL;
+    }
     run_fini(&r);
     return status;
 }

@@ -1,8 +1,8 @@
 /* The choice of the sketch synthesizer: the best candidates simulated (SyCCL, section 5.2). */
+#include "synth/common/race.h"
 #include "synth/sketch/candidates.h"
 
 #include <math.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,9 +11,9 @@
  * with bench/cases/synth_sketch.c on the library's clusters.
  */
 typedef struct policy {
-    double simulated;   /* transfers of all candidates, but two at least, and beside them one of
-                           more than CCL_I_SKETCH_DEAR */
-    double piped;       /* transfers up to which the fastest are cut into PIPED times the pieces */
+    double simulated; /* transfers of all candidates, but two at least, and beside them one of
+                         more than CCL_I_SKETCH_DEAR */
+    double piped;     /* transfers up to which the fastest are cut into `piped_times` the pieces */
     double fine, cheap; /* and into ever more while that gains; up to `cheap`, also after one step
                            that did not */
     double flow;        /* pieces that flow begin with about as many transfers, */
@@ -22,6 +22,14 @@ typedef struct policy {
                                       two */
     double lowered;     /* sends up to which reductions are lowered to choose between them */
     double trees_alone; /* transfers from which steps of equal trees do not tell candidates apart */
+    uint32_t counted;   /* candidates whose thread blocks are counted */
+    uint32_t first_round; /* candidates that are simulated before it is asked whether one is */
+    double enough; /* times the busiest link's time under the best shares: no other gains more */
+    double fine_within; /* times the fastest: more channels for what is not slower; it may not stay
+                           so */
+    uint32_t piped_times; /* factor of pieces */
+    double flow_load;     /* times the least load of the busiest link, of mixes whose pieces flow */
+    double finalists_within; /* times the fastest, of reductions that are lowered */
 } policy_t;
 
 static const policy_t POLICY = {.simulated = 1.2e6,
@@ -33,27 +41,24 @@ static const policy_t POLICY = {.simulated = 1.2e6,
                                 .all_orders = 4e4,
                                 .two_orders = 2e5,
                                 .lowered = 1e5,
-                                .trees_alone = 5e3};
+                                .trees_alone = 5e3,
+                                .counted = 12,
+                                .first_round = 2,
+                                .enough = 1.01,
+                                .fine_within = 1.6,
+                                .piped_times = 8,
+                                .flow_load = 1.05,
+                                .finalists_within = 1.1};
 
-/* Candidates that are estimated alike and are simulated; those whose thread blocks are counted. */
-enum { ALIKE = 2, MOST_COUNTED = 12 };
-/* When one is this near to the busiest link's time under the best shares, others cannot gain more.
- */
-#define ENOUGH 1.01
-/* Candidates that are simulated before it is asked whether that is enough. */
-enum { FIRST_ROUND = 2 };
-/* Then the best over four channels, and what wins over as many as these. */
+/* Candidates that are estimated alike and are simulated. */
+enum { ALIKE = 2 };
+/* Channels: the best over four, and what wins over as many as these. */
 static const uint32_t FINE_CHANNELS[] = {2, 8, 16};
 enum { FINE_MIXES = 4, CUT_MIXES = 2, FIRST_CHANNELS = 4 };
-/* If they are not slower than the fastest by more than this: it may not stay so. */
-#define FINE_WITHIN 1.6
-enum { PIPED = 8 };
-/* Mixes beside the best whose pieces flow, and how busy their busiest link may be. */
+/* Mixes beside the best whose pieces flow. */
 enum { FLOW_MIXES = 2 };
-#define FLOW_LOAD 1.05
-/* Reductions that are lowered: how many, of those that are this near to the fastest. */
+/* Reductions that are lowered. */
 enum { FINALISTS = 6 };
-#define FINALISTS_WITHIN 1.1
 
 /* ---------------------------------------------------------------- simulation */
 
@@ -63,15 +68,14 @@ typedef struct race {
     const ccl_i_sketches_t *sketches;
     const ccl_collective_t *want;
     ccl_i_candidate_t *candidates;
-    double size_bytes, until_s; /* 0: no limit */
-    ccl_routes_t **routes;      /* [workers] */
-    ccl_i_cluster_t **clusters; /* [workers] */
+    double size_bytes;
+    ccl_i_race_t rounds;      /* of candidates from `first` on */
+    ccl_i_cluster_t *cluster; /* of the calling thread */
     ccl_routes_t *given;
     uint32_t n, first; /* candidates; those before `first` are done */
     ccl_i_costs_t costs;
     double transfers; /* of all that are simulated */
     double least_s;   /* the busiest link's time under the best shares of all mixes */
-    atomic_uint done;
 } race_t;
 
 static bool reduces(const race_t *race) {
@@ -117,9 +121,10 @@ static double sends_of(const race_t *race, const ccl_schedule_t *schedule) {
 
 /*
  * Candidates are compared in one order: HPDS's in which nothing stands in the sub-pipeline of what
- * it waits for, of sums mirrored. Of the orders that lowering tries for the winner it is the best
- * nearly always, and it keeps alike what is alike, so simulation is fast. Reductions are also tried
- * in the others, where that does not take long. Sharing blocks (state) costs at most a hundredth.
+ * it waits for, of reductions mirrored. Of the orders that lowering tries for the winner it is the
+ * best nearly always, and it keeps alike what is alike, so simulation is fast. Reductions are also
+ * tried in the others, where that does not take long. Sharing blocks (state) costs at most a
+ * hundredth.
  */
 static ccl_status_t time_of(const race_t *race, const ccl_ctx_t *ctx, ccl_routes_t *routes,
                             const ccl_schedule_t *schedule, ccl_i_candidate_t *c,
@@ -150,64 +155,25 @@ static ccl_status_t time_of(const race_t *race, const ccl_ctx_t *ctx, ccl_routes
     return CCL_OK;
 }
 
-/* Routes and clusters fill as they are used: each worker has its own. */
-static ccl_status_t ready(race_t *race, uint32_t worker, ccl_error_t *err) {
-    if (worker == 0)
-        race->routes[worker] = race->given;
-    if (!race->routes[worker])
-        race->routes[worker] = ccl_routes_create(race->space->topo);
-    if (!race->routes[worker])
-        return ccl_fail_nomem(err);
-    if (!race->clusters[worker]) {
-        ccl_i_cluster_t *cluster = calloc(1, sizeof *cluster);
-        ccl_status_t status;
+static ccl_status_t make_one(void *user, uint32_t index, const ccl_i_racer_t *with,
+                             ccl_schedule_t **out, ccl_error_t *err) {
+    race_t *race = user;
+    ccl_i_candidate_t *c = &race->candidates[race->first + index];
 
-        if (!cluster)
-            return ccl_fail_nomem(err);
-        status = ccl_i_cluster_init(cluster, race->space->topo, race->routes[worker], err);
-        if (status != CCL_OK) {
-            free(cluster);
-            return status;
-        }
-        race->clusters[worker] = cluster;
-    }
-    return CCL_OK;
+    c->order_s[0] = c->order_s[1] = INFINITY;
+    return ccl_i_candidate_make(with->ctx, race->space, race->sketches, c, with->cluster,
+                                race->want, out, err);
 }
 
-static ccl_status_t run_one(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
+static ccl_status_t time_one(void *user, uint32_t index, const ccl_i_racer_t *with,
+                             const ccl_schedule_t *schedule, ccl_i_raced_t *out, ccl_error_t *err) {
     race_t *race = user;
-    ccl_i_candidate_t *c = &race->candidates[index += race->first];
-    ccl_progress_t progress = {"simulate", atomic_load(&race->done), race->n, 0, 0};
-    ccl_ctx_t ctx = race->ctx ? *race->ctx : (ccl_ctx_t)CCL_CTX_INIT;
-    ccl_schedule_t *schedule = NULL;
-    ccl_status_t status;
+    ccl_i_candidate_t *c = &race->candidates[race->first + index];
+    ccl_status_t status = time_of(race, with->ctx, with->routes, schedule, c, err);
 
-    ctx.log = NULL; /* its order would depend on the threads */
-    if (worker != 0)
-        ctx.progress = NULL;
-    CCL_TRY(ccl_ctx_poll(&ctx, &progress));
-    ctx.progress = NULL;
-    ctx.threads = 1;
-    if (race->until_s > 0 && index > 0 && ccl_now_s() > race->until_s) {
-        c->late = true;
-        return CCL_OK;
-    }
-    CCL_TRY(ready(race, worker, err));
-    status = ccl_i_candidate_make(&ctx, race->space, race->sketches, c, race->clusters[worker],
-                                  race->want, &schedule, err);
-    if (status == CCL_OK) {
-        ccl_error_t why = CCL_ERROR_INIT;
-
-        status = time_of(race, &ctx, race->routes[worker], schedule, c, &why);
-        if (status == CCL_UNSUPPORTED) { /* more thread blocks than a GPU has */
-            c->time_s = c->order_s[0] = c->order_s[1] = INFINITY;
-            status = CCL_OK;
-        }
-        if (status != CCL_OK && err)
-            *err = why;
-    }
-    ccl_schedule_destroy(schedule);
-    atomic_fetch_add(&race->done, 1);
+    out->time_s = c->time_s;
+    if (status == CCL_UNSUPPORTED) /* more thread blocks than a GPU has */
+        c->order_s[0] = c->order_s[1] = INFINITY;
     return status;
 }
 
@@ -283,8 +249,8 @@ static ccl_status_t worth(ccl_i_candidates_t *all, race_t *race, const ccl_i_ske
         if (same)
             continue;
         if (c.transfers > CCL_I_SKETCH_DEAR && dear > 0)
-            continue; /* estimates of so many are no better: rather a few of less */
-        if (c.net != CCL_I_SHAPE_DIRECT && race->costs.sms && !c.wide && counted < MOST_COUNTED) {
+            continue; /* estimates of that many are no better: rather a few of less */
+        if (c.net != CCL_I_SHAPE_DIRECT && race->costs.sms && !c.wide && counted < POLICY.counted) {
             bool fit = true;
 
             CCL_TRY(
@@ -304,7 +270,7 @@ static ccl_status_t worth(ccl_i_candidates_t *all, race_t *race, const ccl_i_ske
         memmove(all->items + n + 1, all->items + n, (i - n) * sizeof c);
         all->items[n++] = c;
     }
-    /* How much flows that share links lose no estimate tells; in a line few share one. */
+    /* No estimate shows how much flows that share links lose; in a line few share one. */
     for (size_t i = n; race->space->port && i < all->n && chains < ALIKE; i++) {
         ccl_i_candidate_t c = all->items[i];
 
@@ -335,7 +301,7 @@ static uint32_t least_sms(const ccl_topology_t *topo) {
 }
 
 static bool enough(const race_t *race, double best_s) {
-    return best_s <= ENOUGH * race->least_s;
+    return best_s <= POLICY.enough * race->least_s;
 }
 
 /* Simulates candidates from `first` to before `last`; *best is the fastest of all so far. */
@@ -348,17 +314,20 @@ static ccl_status_t race_some(race_t *race, uint32_t first, uint32_t last, uint3
         most = fmax(most, race->candidates[i].transfers);
     if (threads * most > CCL_I_SKETCH_TRANSFERS) /* memory */
         threads = (uint32_t)fmax(1, CCL_I_SKETCH_TRANSFERS / most);
-    CCL_TRY(ccl_parallel_for(last - first, threads, run_one, race, err));
+    race->rounds.threads = threads;
+    race->rounds.total = race->n;
+    CCL_TRY(ccl_i_race_run(&race->rounds, last - first, err));
     for (uint32_t i = first; i < last; i++) {
-        const ccl_i_candidate_t *c = &race->candidates[i];
+        ccl_i_candidate_t *c = &race->candidates[i];
 
-        if (c->late)
-            continue;
-        log_candidate(race->ctx, race->sketches, c);
-        if (c->time_s < *best_s) {
-            *best_s = c->time_s;
-            *best = i;
-        }
+        c->time_s = race->rounds.results[i - first].time_s;
+        c->late = race->rounds.results[i - first].late;
+        if (!c->late)
+            log_candidate(race->ctx, race->sketches, c);
+    }
+    if (race->rounds.best.index != CCL_NONE) {
+        *best = first + race->rounds.best.index;
+        *best_s = race->rounds.best.time_s;
     }
     return CCL_OK; /* none fits a GPU's thread blocks: the first, for lowering by state to try */
 }
@@ -368,7 +337,8 @@ static ccl_status_t race_from(race_t *race, uint32_t first, uint32_t threads, ui
                               double *best_s, ccl_error_t *err) {
     uint32_t last = first;
 
-    while (last < race->n && (last < first + FIRST_ROUND || race->candidates[last].mix->given))
+    while (last < race->n &&
+           (last < first + POLICY.first_round || race->candidates[last].mix->given))
         last++;
     CCL_TRY(race_some(race, first, last, threads, best, best_s, err));
     if (enough(race, *best_s))
@@ -481,15 +451,15 @@ static uint32_t leaders(const race_t *race, double within, uint32_t out[FINE_MIX
     return n;
 }
 
-/* What a mix gains by smaller pieces its first parts do not tell: the fastest few at once in many
-   more, where that costs little. */
+/* The first parts of a mix do not show what it gains by smaller pieces: the fastest few at once in
+   many more, where that costs little. */
 static ccl_status_t race_piped(ccl_i_candidates_t *all, race_t *race, uint32_t threads,
                                uint32_t *best, double *best_s, ccl_error_t *err) {
-    uint32_t leader[FINE_MIXES], n = leaders(race, FINE_WITHIN, leader), done = race->n;
+    uint32_t leader[FINE_MIXES], n = leaders(race, POLICY.fine_within, leader), done = race->n;
 
     for (uint32_t k = 0; k < n; k++) {
         const ccl_i_candidate_t c = all->items[leader[k]];
-        uint32_t times = PIPED;
+        uint32_t times = POLICY.piped_times;
 
         if (!worth_pieces(race, c.mix))
             continue;
@@ -498,7 +468,7 @@ static ccl_status_t race_piped(ccl_i_candidates_t *all, race_t *race, uint32_t t
         /* Parts that are as long as a micro-batch's gain nothing by it, quarters of them may. */
         times *= 4;
         if (times * c.cuts <= CCL_I_SKETCH_CUTS && times * c.transfers <= POLICY.piped &&
-            race->costs.chunk_bytes / c.parts / PIPED >= race->space->piece_bytes / 2)
+            race->costs.chunk_bytes / c.parts / POLICY.piped_times >= race->space->piece_bytes / 2)
             CCL_TRY(add_variant(all, race, leader[k], c.channels, times * c.cuts, err));
     }
     return race->n > done ? race_from(race, done, threads, best, best_s, err) : CCL_OK;
@@ -584,8 +554,8 @@ static ccl_status_t race_apart(ccl_i_candidates_t *all, race_t *race, uint32_t t
     return race->n > done ? race_from(race, done, threads, best, best_s, err) : CCL_OK;
 }
 
-/* Where roots are not alike what wins in the other shapes: rails that lack a GPU make short chains
-   and long ones unlike, which shows in so many cuts only. */
+/* Where roots differ what wins in the other shapes: where rails lack a GPU short chains and long
+   ones differ, which shows in that many cuts only. */
 static ccl_status_t race_shapes(ccl_i_candidates_t *all, race_t *race, uint32_t threads,
                                 uint32_t *best, double *best_s, ccl_error_t *err) {
     ccl_i_candidate_t c = all->items[*best];
@@ -640,7 +610,7 @@ static const ccl_i_mix_t *next_balanced(const ccl_i_candidates_t *all, const rac
         const ccl_i_mix_t *mix = all->items[i].mix;
         double s = mix->depth_s + mix->s_per_byte * race->costs.chunk_bytes;
         bool tried = s >= next_s || !ccl_i_mix_solved(race->sketches, mix) ||
-                     mix->s_per_byte * race->costs.chunk_bytes > FLOW_LOAD * race->least_s;
+                     mix->s_per_byte * race->costs.chunk_bytes > POLICY.flow_load * race->least_s;
 
         for (uint32_t t = 0; t < n; t++)
             tried |= taken[t] == mix;
@@ -674,7 +644,7 @@ static ccl_status_t climb_flow(ccl_i_candidates_t *all, race_t *race, bool up, u
 /*
  * Without micro-batches pieces can be in an order that fills and drains the links: what has far to
  * go first. That of the best, and of trees that were balanced for groups, which are so while all of
- * them flow: side by side they tell little.
+ * them flow: side by side they show little.
  */
 static ccl_status_t race_flow(ccl_i_candidates_t *all, race_t *race, uint32_t threads,
                               uint32_t *best, double *best_s, ccl_error_t *err) {
@@ -699,13 +669,13 @@ static ccl_status_t race_flow(ccl_i_candidates_t *all, race_t *race, uint32_t th
 }
 
 /*
- * What several channels gain (thread blocks that fill a link, NICs, flows that do not wait for each
- * other) no estimate tells: the fastest once more over four, then what wins over other numbers.
+ * No estimate shows what several channels gain (thread blocks that fill a link, NICs, flows that do
+ * not wait for each other): the fastest once more over four, then what wins over other numbers.
  */
 static ccl_status_t race_fine(ccl_i_candidates_t *all, race_t *race, const ccl_i_sketch_run_t *run,
                               uint32_t threads, uint32_t *best, double *best_s, ccl_error_t *err) {
     uint32_t done = race->n, leader[FINE_MIXES + 1 + ALIKE];
-    uint32_t n = leaders(race, FINE_WITHIN, leader);
+    uint32_t n = leaders(race, POLICY.fine_within, leader);
     bool four = false;
 
     leader[n++] = 0; /* the best estimate, which may be held up by its one channel */
@@ -730,7 +700,7 @@ static ccl_status_t race_fine(ccl_i_candidates_t *all, race_t *race, const ccl_i
         /* Beyond four only where four were better; fewer also for the second. */
         if (FINE_CHANNELS[f] > FIRST_CHANNELS && !four)
             break;
-        n = FINE_CHANNELS[f] > FIRST_CHANNELS ? 1 : leaders(race, FINE_WITHIN, leader);
+        n = FINE_CHANNELS[f] > FIRST_CHANNELS ? 1 : leaders(race, POLICY.fine_within, leader);
         leader[0] = *best;
         for (uint32_t k = 0; k < n && k < CUT_MIXES; k++)
             CCL_TRY(add_variant(all, race, leader[k], FINE_CHANNELS[f], 0, err));
@@ -744,15 +714,15 @@ static ccl_status_t race_fine(ccl_i_candidates_t *all, race_t *race, const ccl_i
     return race_flow(all, race, threads, best, best_s, err);
 }
 
-/* Time of the candidate as it will be lowered, all ways that cost little tried; INFINITY: not with
-   so many sends, or it does not fit. */
+/* Time of the candidate as it will be lowered, all ways that cost little tried; INFINITY: it has
+   too many sends, or does not fit. */
 static ccl_status_t lowered_time(const race_t *race, const ccl_i_candidate_t *c, double *time_s,
                                  ccl_error_t *err) {
     ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
     ccl_schedule_t *schedule = NULL;
     ccl_timed_program_t timed = {NULL, NULL};
     ccl_status_t status = ccl_i_candidate_make(race->ctx, race->space, race->sketches, c,
-                                               race->clusters[0], race->want, &schedule, err);
+                                               race->cluster, race->want, &schedule, err);
 
     *time_s = INFINITY;
     lower.order = CCL_ORDER_HPDS;
@@ -796,7 +766,7 @@ static ccl_status_t decide(const race_t *race, uint32_t *best, ccl_error_t *err)
 
         for (uint32_t i = 0; i < race->n; i++) {
             bool in = !c[i].late && !(c[i].flow_bytes > 0) &&
-                      c[i].order_s[k] <= best_s[k] * FINALISTS_WITHIN;
+                      c[i].order_s[k] <= best_s[k] * POLICY.finalists_within;
 
             for (int t = 0; t < n; t++)
                 in &= tried[t] != i;
@@ -830,7 +800,6 @@ ccl_status_t ccl_i_sketch_choose(const ccl_ctx_t *ctx, const ccl_i_space_t *spac
                    .sketches = sketches,
                    .want = want,
                    .size_bytes = run->size_bytes,
-                   .until_s = run->until_s,
                    .given = routes,
                    .costs = {.ways = want->kind == CCL_ALLREDUCE ? 2 : 1,
                              .sms = least_sms(space->topo),
@@ -838,23 +807,29 @@ ccl_status_t ccl_i_sketch_choose(const ccl_ctx_t *ctx, const ccl_i_space_t *spac
     uint32_t threads = ctx && ctx->threads ? ctx->threads : ccl_core_count();
     uint32_t channels = run->channels, best = 0;
     double best_s = INFINITY;
+    const ccl_i_racer_t *own;
     ccl_status_t status;
 
     race.costs.size_bytes = run->size_bytes;
     race.costs.chunk_bytes = run->size_bytes * (want->nchunks ? want->chunks[0].share : 1);
     if (want->kind == CCL_ALLREDUCE)
         race.costs.chunk_bytes /= space->topo->nranks; /* a chunk of every root */
-    race.routes = calloc(threads, sizeof(ccl_routes_t *));
-    race.clusters = calloc(threads, sizeof(ccl_i_cluster_t *));
-    if (!race.routes || !race.clusters) {
-        status = ccl_fail_nomem(err);
-        goto end;
-    }
-    CCL_TRY_GOTO(ready(&race, 0, err), status, end);
+    race.rounds = (ccl_i_race_t){.ctx = ctx,
+                                 .topo = space->topo,
+                                 .routes = routes,
+                                 .clusters = true,
+                                 .phase = "simulate",
+                                 .make = make_one,
+                                 .time = time_one,
+                                 .user = &race,
+                                 .times_only = true,
+                                 .make_until_s = run->until_s};
+    CCL_TRY_GOTO(ccl_i_race_racer(&race.rounds, &own, err), status, end);
+    race.cluster = own->cluster;
     if (channels == 0)
-        channels = ccl_i_cluster_channels(race.clusters[0], race.clusters[0]->max_gpus - 1,
-                                          2 * race.clusters[0]->max_gpus,
-                                          ccl_i_collective_transfers(want));
+        channels =
+            ccl_i_cluster_channels(race.cluster, race.cluster->max_gpus - 1,
+                                   2 * race.cluster->max_gpus, ccl_i_collective_transfers(want));
     CCL_TRY_GOTO(ccl_i_candidates_fill(&all, space, sketches, mixes, channels, &race.costs, err),
                  status, end);
     CCL_TRY_GOTO(worth(&all, &race, run, err), status, end);
@@ -877,24 +852,15 @@ ccl_status_t ccl_i_sketch_choose(const ccl_ctx_t *ctx, const ccl_i_space_t *spac
     chosen->apart = all.items[best].apart;
     chosen->flows = all.items[best].flow_bytes > 0;
     memcpy(chosen->shapes, all.items[best].shapes, sizeof chosen->shapes);
-    status = ccl_i_candidate_make(ctx, space, sketches, &all.items[best], race.clusters[0], want,
-                                  out, err);
+    status =
+        ccl_i_candidate_make(ctx, space, sketches, &all.items[best], race.cluster, want, out, err);
     for (uint32_t i = 0; status == CCL_OK && i < race.n; i++) {
         (*out)->limited |= all.items[i].late;
         if (run->stats)
             run->stats->simulated += race.n > 1 && !all.items[i].late;
     }
 end:
-    for (uint32_t i = 0; i < threads; i++) {
-        if (race.clusters && race.clusters[i]) {
-            ccl_i_cluster_fini(race.clusters[i]);
-            free(race.clusters[i]);
-        }
-        if (race.routes && race.routes[i] != routes)
-            ccl_routes_destroy(race.routes[i]);
-    }
-    free(race.clusters);
-    free(race.routes);
+    ccl_i_race_fini(&race.rounds);
     free(all.items);
     return status;
 }

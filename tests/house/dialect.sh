@@ -13,8 +13,6 @@ say() { echo "$*"; bad=1; }
 
 # Folders whose comments are held to the list. Whoever cleans another one adds it here.
 clean="base graph topologies models runtime validate schedule sim lower synth search training draw report cli bench fuzz"
-# Files of these folders that are not clean yet.
-except="synth/sketch/choose.c"
 
 # What is looked for (extended regular expression, lower case, words bounded by blanks), and the words to use instead.
 # In the text that is searched every character that is no letter or hyphen is one blank.
@@ -107,7 +105,7 @@ cd "$source"
 pages $(find . \( -name build -o -name .git \) -prune -o -name '*.md' -print | sed 's,^\./,,' | sort) >"$dir/text"
 for folder in $clean; do
     # shellcheck disable=SC2046
-    comments $(find "$folder" -name '*.[ch]' | grep -vxF "$except" | sort) >>"$dir/text"
+    comments $(find "$folder" -name '*.[ch]' | sort) >>"$dir/text"
 done
 pages=$(wc -l <"$dir/text")
 "$ccllab" help --commands >"$dir/commands"
