@@ -3,6 +3,7 @@
 #include "synth/common/race.h"
 
 #include <math.h>
+#include <pthread.h>
 
 enum { MOST = 16 };
 
@@ -162,8 +163,40 @@ static int stop(const ccl_progress_t *progress, void *user) {
     return ++*calls > 2;
 }
 
+/* Progress, by the thread that calls. */
+typedef struct seen {
+    pthread_t caller;
+    uint32_t others;
+} seen_t;
+
+static int look(const ccl_progress_t *progress, void *user) {
+    seen_t *seen = user;
+    if (!pthread_equal(pthread_self(), seen->caller))
+        __atomic_fetch_add(&seen->others, 1, __ATOMIC_RELAXED);
+    ck_assert_uint_eq(progress->total, MOST);
+    return 0;
+}
+
+START_TEST(test_progress) {
+    fake_t f;
+    seen_t seen = {.caller = pthread_self()};
+    ccl_ctx_t ctx = CCL_CTX_INIT;
+    fake_init(&f);
+    ctx.progress = look;
+    ctx.progress_user = &seen;
+    ccl_i_race_t race = race_of(&f, 4, false);
+    race.ctx = &ctx;
+    race.phase = "simulate";
+    for (int round = 0; round < 8; round++)
+        ck_assert_int_eq(ccl_i_race_run(&race, MOST, NULL), CCL_OK);
+    ck_assert_uint_eq(seen.others, 0);
+    ccl_i_race_fini(&race);
+    fake_fini(&f);
+}
+END_TEST
+
 START_TEST(test_interrupt) {
-    /* By ctx, and by the caller's report of progress, which comes from its own thread alone. */
+    /* By ctx, and by whom progress is reported to. */
     fake_t f;
     int cancel = 1;
     uint32_t calls = 0;
@@ -293,6 +326,7 @@ int main(void) {
     tcase_add_test(tcase, test_margin);
     tcase_add_test(tcase, test_dropped);
     tcase_add_test(tcase, test_errors);
+    tcase_add_test(tcase, test_progress);
     tcase_add_test(tcase, test_interrupt);
     tcase_add_test(tcase, test_late);
     tcase_add_test(tcase, test_budget);
