@@ -5,7 +5,7 @@
 #define CCL_SYNTH_CEGIS_Z3_H
 
 #include "synth/cegis/cegis.h"
-#include "synth/common/solver_z3.h"
+#include "synth/solvers/solver_z3.h"
 
 #define CCL_I_CEGIS_WORK_PER_VARIABLE 30u /**< of making the model, in Z3's unit */
 

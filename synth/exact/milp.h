@@ -2,7 +2,7 @@
 #ifndef CCL_SYNTH_MILP_H
 #define CCL_SYNTH_MILP_H
 
-#include "synth/common/solver_glpk.h"
+#include "synth/solvers/solver_glpk.h"
 #include "synth/exact/rotation.h"
 
 /** A chunk goes over a hop, from the start of an epoch. */

@@ -5,7 +5,7 @@
  */
 #include "synth/exact/sccl.h"
 
-#include "synth/common/solver_z3.h"
+#include "synth/solvers/solver_z3.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
  */
 #include "synth/sketch/sketch.h"
 
-#include "synth/common/solver_glpk.h"
+#include "synth/solvers/solver_glpk.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -36,8 +36,8 @@ check() { # folder with the modules; prints violations
                     # Internal headers that every module may include.
                     shared["base/json.h"] = 1
                     # These may end their process: one file each calls them, in child processes.
-                    only["glpk.h"] = "synth/common/solver_glpk.c"
-                    only["z3.h"] = "synth/common/solver_z3.c"
+                    only["glpk.h"] = "synth/solvers/solver_glpk.c"
+                    only["z3.h"] = "synth/solvers/solver_z3.c"
                     only["bliss/bliss_C.h"] = "graph/bliss.c"
                 }
                 function bad(why) {

@@ -4,8 +4,8 @@
  */
 #include "common.h"
 
-#include "synth/common/solver_glpk.h"
-#include "synth/common/solver_z3.h"
+#include "synth/solvers/solver_glpk.h"
+#include "synth/solvers/solver_z3.h"
 
 #include <math.h>
 

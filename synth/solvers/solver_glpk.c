@@ -3,7 +3,7 @@
  * error hook jumps out. What it leaves behind then can only be freed as a whole, with its
  * environment.
  */
-#include "synth/common/solver_glpk.h"
+#include "synth/solvers/solver_glpk.h"
 
 #include <glpk.h>
 #include <limits.h>

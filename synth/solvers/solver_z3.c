@@ -1,5 +1,5 @@
 /* Questions to Z3, whose errors stick. */
-#include "synth/common/solver_z3.h"
+#include "synth/solvers/solver_z3.h"
 
 #include <stdlib.h>
 #include <string.h>
