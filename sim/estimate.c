@@ -84,21 +84,27 @@ static ccl_status_t add(estimate_t *e, uint32_t batches, bool *good_out, ccl_err
     return CCL_OK;
 }
 
-/* The longest run's result becomes that of the run asked for. */
-static void take(estimate_t *e, double time_s, ccl_sim_result_t **out) {
+/* The line through the last two runs, for the times of steps. */
+static void place_steps(const estimate_t *e, double time_s, ccl_sim_result_t *r) {
     const point_t *a = &e->points[e->npoints - 2], *b = &e->points[e->npoints - 1];
-    ccl_sim_result_t *r = b->run;
-    double scale = (double)e->batches / b->batches;
-    for (uint32_t i = 0; time_s < INFINITY && r->step_end_s && i < e->program->nsteps; i++) {
+    for (uint32_t i = 0; r->step_end_s && i < e->program->nsteps; i++) {
         double *start_s = &r->step_start_s[i], *end_s = &r->step_end_s[i];
         *start_s = line(e->batches, a, a->run->step_start_s[i], b, *start_s);
         *start_s = fmin(time_s, fmax(0, *start_s));
         *end_s = line(e->batches, a, a->run->step_end_s[i], b, *end_s);
         *end_s = fmin(time_s, fmax(*start_s, *end_s));
     }
+}
+
+/* The longest run's result becomes that of the run asked for. */
+static void take(estimate_t *e, double time_s, ccl_sim_result_t **out) {
+    point_t *longest = &e->points[e->npoints - 1];
+    ccl_sim_result_t *r = longest->run;
     if (time_s < INFINITY) {
-        r->algbw_GBps *= scale * r->time_s / time_s;
-        r->busbw_GBps *= scale * r->time_s / time_s;
+        double faster = (double)e->batches / longest->batches * r->time_s / time_s;
+        place_steps(e, time_s, r);
+        r->algbw_GBps *= faster;
+        r->busbw_GBps *= faster;
     }
     r->time_s = time_s;
     r->size_bytes = e->options->size_bytes;
@@ -106,8 +112,8 @@ static void take(estimate_t *e, double time_s, ccl_sim_result_t **out) {
     r->events = e->events;
     r->rate_changes = e->rate_changes;
     r->estimated = true;
+    longest->run = NULL;
     *out = r;
-    e->points[e->npoints - 1].run = NULL;
 }
 
 /* *out stays NULL when the run has to be done in full. */
@@ -119,9 +125,7 @@ static ccl_status_t extrapolate(estimate_t *e, uint32_t first, ccl_sim_result_t 
         CCL_TRY(add(e, n, &good, err));
         if (!good)
             return CCL_OK;
-        if (time_of(&e->points[e->npoints - 1]) == INFINITY) { /* gave up */
-            if (e->npoints < 2)
-                return CCL_OK;
+        if (time_of(&e->points[e->npoints - 1]) == INFINITY) { /* so would the whole */
             take(e, INFINITY, out);
             return CCL_OK;
         }

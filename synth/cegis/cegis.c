@@ -57,7 +57,7 @@ typedef struct policy {
     double least_work[2]; /* at least (one way; up and down), */
     double work;          /* at most */
     double shares;        /* no first try costs more than 1 / this of all work */
-    double least_dearer;  /* factor by which a round lowers expected work, at least */
+    double least_factor;  /* factor by which a round lowers expected work, at least */
     double near;          /* times the best estimate up to which cuts are simulated */
     double rough;         /* the same, of at most half as many cuts as the best one, on GPUs whose
                              thread blocks count, which the estimate does not */
@@ -75,7 +75,7 @@ static const policy_t POLICY = {.size = 256.0 * 1024 * 1024,
                                 .least_work = {280000, 300000},
                                 .work = 2e6,
                                 .shares = 8,
-                                .least_dearer = 0.25,
+                                .least_factor = 0.25,
                                 .near = 1.03,
                                 .rough = 1.4,
                                 .margin = 1e-6};
@@ -450,7 +450,7 @@ static bool same(const cegis_t *c, const trial_t *a, const trial_t *b) {
 static double expect(void *user, uint32_t index) {
     const cegis_t *c = user;
     const trial_t *trial = &c->trials[index];
-    return work_of(c, &c->cut[trial->cut], trial->slices) * c->dearer;
+    return work_of(c, &c->cut[trial->cut], trial->slices) * c->cost_factor;
 }
 
 /** Dropped where another one is the same. */
@@ -486,7 +486,7 @@ static ccl_status_t race(cegis_t *c, trial_t *trials, uint32_t n, ccl_error_t *e
     CCL_TRY(status);
     c->task.limited |= r->late;
     if (r->counted > 0)
-        c->dearer *= fmax(r->counted / r->expected, POLICY.least_dearer);
+        c->cost_factor *= fmax(r->counted / r->expected, POLICY.least_factor);
     if (r->best.index != CCL_NONE) {
         *c->best = trials[r->best.index];
         c->best->time_s = r->best.time_s;
@@ -569,7 +569,7 @@ static ccl_status_t choose_other(cegis_t *c, double work, uint32_t first, ccl_er
 static ccl_status_t choose(cegis_t *c, ccl_error_t *err) {
     trial_t only = {.cut = 0, .slices = 1, .lanes = CCL_I_LANES_PLAIN}, trials[MOST_FINALISTS];
     double n = c->nranks, work;
-    c->dearer = 1;
+    c->cost_factor = 1;
     if (c->options->part)
         return race(c, &only, 1, err);
     bool two_ways = c->cut[0].sides[0].used && c->cut[0].sides[1].used;

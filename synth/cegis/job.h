@@ -74,7 +74,7 @@ typedef struct ccl_i_cegis_job {
     const ccl_i_cegis_plan_t *given; /* the way down is known already, with what it took */
     ccl_synth_stats_t given_stats;
     ccl_i_race_t race;           /* of trials, with the work that is left for simulation */
-    double dearer;               /* factor by which simulations cost more than expected */
+    double cost_factor;          /* factor by which simulations cost more than expected */
     ccl_i_cegis_trial_t *trials; /* those that run now */
     ccl_i_cegis_trial_t *best;   /* the fastest so far, whose schedule is the race's */
     ccl_arena_t arena;

@@ -329,7 +329,7 @@ bool ccl_i_candidates_add(ccl_i_candidates_t *all, const ccl_i_space_t *space,
     c.parts *= (channels + c.parts - 1) / c.parts;
     /* When chains start tells apart those that there is no other way for, or of which few are
        simulated. */
-    if (!c.wide && transfers_of(mix, c.parts, costs) <= CCL_I_SKETCH_DEAR)
+    if (!c.wide && transfers_of(mix, c.parts, costs) <= CCL_I_SKETCH_LARGE)
         fill = CCL_I_SHAPE_DIRECT;
     if (net != CCL_I_SHAPE_DIRECT) /* in chains a GPU has fewer: worth() counts */
         c.wide = c.hopeless = false;

@@ -10,7 +10,7 @@
 /* Parts are cut further for more than this. */
 #define CCL_I_SKETCH_CUT_GAIN 0.01
 /* Candidates of more transfers take seconds each to simulate. */
-#define CCL_I_SKETCH_DEAR 3e5
+#define CCL_I_SKETCH_LARGE 3e5
 
 /* A mix, how groups hand on, over how many channels. */
 typedef struct ccl_i_candidate {

@@ -12,7 +12,7 @@
  */
 typedef struct policy {
     double simulated; /* transfers of all candidates, but two at least, and beside them one of
-                         more than CCL_I_SKETCH_DEAR */
+                         more than CCL_I_SKETCH_LARGE */
     double piped;     /* transfers up to which the fastest are cut into `piped_times` the pieces */
     double fine, cheap; /* and into ever more while that gains; up to `cheap`, also after one step
                            that did not */
@@ -218,7 +218,7 @@ static bool in_line(const ccl_i_space_t *space, const ccl_i_sketch_t *sketch) {
 static ccl_status_t worth(ccl_i_candidates_t *all, race_t *race, const ccl_i_sketch_run_t *run,
                           ccl_error_t *err) {
     double limit_s, *transfers = &race->transfers;
-    uint32_t n = 0, counted = 0, chains = 0, dear = 0;
+    uint32_t n = 0, counted = 0, chains = 0, large = 0;
 
     /* All that the user gave, and as many of the others as ever. */
     while (n < all->n && all->items[n].mix->given)
@@ -248,7 +248,7 @@ static ccl_status_t worth(ccl_i_candidates_t *all, race_t *race, const ccl_i_ske
             same |= all->items[k].signature == c.signature && !all->items[k].mix->given;
         if (same)
             continue;
-        if (c.transfers > CCL_I_SKETCH_DEAR && dear > 0)
+        if (c.transfers > CCL_I_SKETCH_LARGE && large > 0)
             continue; /* estimates of that many are no better: rather a few of less */
         if (c.net != CCL_I_SHAPE_DIRECT && race->costs.sms && !c.wide && counted < POLICY.counted) {
             bool fit = true;
@@ -261,8 +261,8 @@ static ccl_status_t worth(ccl_i_candidates_t *all, race_t *race, const ccl_i_ske
                 continue;
             }
         }
-        if (c.transfers > CCL_I_SKETCH_DEAR)
-            dear++;
+        if (c.transfers > CCL_I_SKETCH_LARGE)
+            large++;
         else if (n > given + 1 && *transfers + c.transfers > POLICY.simulated)
             break;
         else

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Hops of a way from the root that are told apart: those after them are as one. */
+/* Hops of a way from the root that count one by one; those after them count as one. */
 enum { LEVELS = 96 };
 
 static void add_load(const ccl_i_space_t *s, ccl_i_grower_t *g, double *weight, double scale,

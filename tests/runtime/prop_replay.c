@@ -8,7 +8,7 @@
 #include "random_programs.h"
 #include "tests/base/nightly.h"
 
-/* At least so many, until every primitive came often. Under the address sanitizer, four times as
+/* Programs at least, until every primitive came often. Under the address sanitizer, four times as
    slow, all of them at night only; children start slowly there. */
 enum { PROGRAMS = 1400, OFTEN = 30 };
 #ifdef __SANITIZE_ADDRESS__

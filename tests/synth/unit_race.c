@@ -333,9 +333,5 @@ int main(void) {
     tcase_add_test(tcase, test_lone);
     tcase_add_test(tcase, test_simulated);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -120,7 +120,7 @@ static ccl_status_t glpk_again(ccl_error_t *err) {
     return big(0, err);
 }
 
-/** GLPK is told of a column that is not there, and would abort. */
+/** The problem names a column that does not exist, on which GLPK aborts. */
 static ccl_status_t glpk_gives_up(ccl_error_t *err) {
     const ccl_i_glpk_options_t options = {0};
     ccl_i_glpk_t lp = {0};
