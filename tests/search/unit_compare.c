@@ -68,6 +68,29 @@ START_TEST(test_winners) {
 }
 END_TEST
 
+/* Every cell runs once, the winner too. */
+START_TEST(test_runs) {
+    ccl_topology_t *topo = topology("servers:1 gpus:4 nvswitch=100GB/s,1us");
+    const ccl_contender_t ring = {.name = "ring"};
+    ccl_compare_options_t options = CCL_COMPARE_OPTIONS_INIT;
+    ccl_ctx_t ctx = CCL_CTX_INIT;
+    ccl_work_t work = {0, 0};
+    ccl_collective_t *want;
+    ccl_comparison_t *out = NULL;
+    options.contenders = &ring;
+    options.ncontenders = 1;
+    options.sizes_bytes = sizes;
+    options.nsizes = CCL_ARRAY_LEN(sizes);
+    ctx.work = &work;
+    ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, 4, 1, 0, &want, NULL), CCL_OK);
+    ck_assert_int_eq(ccl_compare(&ctx, topo, want, &options, &out, NULL), CCL_OK);
+    ck_assert_uint_eq(work.runs, CCL_ARRAY_LEN(sizes));
+    ccl_comparison_destroy(out);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 START_TEST(test_tie) {
     /* The same schedule twice is a tie at every size; against another it is not. */
     static const ccl_contender_t twice[] = {{.name = "direct"}, {.name = "direct"}};
@@ -347,6 +370,7 @@ int main(void) {
     TCase *tcase = tcase_create("compare");
     tcase_set_timeout(tcase, 0);
     tcase_add_test(tcase, test_winners);
+    tcase_add_test(tcase, test_runs);
     tcase_add_test(tcase, test_tie);
     tcase_add_test(tcase, test_tie_by_a_slice);
     tcase_add_test(tcase, test_threads);
