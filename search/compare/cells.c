@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Primitives of all programs of a contender, over its sizes, that are kept for the winner's details
-   (some 100 MB); larger ones are lowered again. */
+/* Primitives of all programs of a contender, over its sizes, that are kept for the runs that find
+   ties (some 100 MB); larger ones are lowered again. */
 static const double KEPT_STEPS = 2e6;
 
 ccl_status_t ccl_i_compare_poll(ccl_i_compare_t *c, const char *phase, uint32_t worker) {
