@@ -14,8 +14,8 @@
 #include <string.h>
 
 /*
- * What is tried, and what parts of a GPU collectives get. Chosen with bench/cases/synth_small.c on
- * the library's clusters of several vendors.
+ * What is tried, and what parts of a GPU collectives get. bench_synth_small TOPOLOGY runs it on
+ * clusters of several vendors.
  */
 typedef struct policy {
     uint32_t parts;    /* of a shard at most: a multiple of what collectives inside clusters make */

@@ -41,7 +41,7 @@ _Static_assert(2 * (1 + CCL_ARRAY_LEN(more_cuts) + CCL_ARRAY_LEN(others)) <= CCL
 
 /*
  * How much is made and simulated. Work is in transfers (slices of transports) of simulations.
- * Chosen with bench/cases/synth_small.c and synth_allgather.c on small and library clusters.
+ * bench/cases/synth_small.c and synth_allgather.c run it.
  */
 typedef struct policy {
     double size;          /* bytes, where the user gives none */

@@ -11,8 +11,8 @@
 #include <string.h>
 
 /*
- * How much is tried, and what parts of a GPU collectives get. Chosen with
- * bench/cases/synth_composed.c on the library's large clusters.
+ * How much is tried, and what parts of a GPU collectives get. bench/cases/synth_composed.c runs
+ * it.
  */
 typedef struct policy {
     double transfers;   /* of a schedule, up to which shards are cut into parts */

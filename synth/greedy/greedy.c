@@ -14,7 +14,7 @@
 #include <string.h>
 
 /*
- * How much is tried. Chosen with bench/cases/synth_allgather.c on the library's clusters.
+ * How much is tried. bench/cases/synth_allgather.c and synth_small.c run it.
  */
 typedef struct policy {
     double transfers; /* of a schedule, up to which cuts of a shard are tried */

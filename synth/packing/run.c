@@ -11,7 +11,7 @@
 #include "synth/common/race.h"
 #include "synth/packing/packing.h"
 
-/* How far trees are cut. Chosen with bench/cases/synth_small.c on small and library clusters. */
+/* How far trees are cut. bench/cases/synth_small.c runs it. */
 typedef struct policy {
     uint64_t transfers; /* of a schedule, at most */
     uint32_t cuts;      /* of a tree, at most */

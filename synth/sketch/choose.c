@@ -7,8 +7,8 @@
 #include <string.h>
 
 /*
- * How much is simulated. Transfers are those of schedules, sends count every micro-batch. Chosen
- * with bench/cases/synth_sketch.c on the library's clusters.
+ * How much is simulated. Transfers are those of schedules, sends count every micro-batch.
+ * bench/cases/synth_sketch.c and synth_small.c run it.
  */
 typedef struct policy {
     double simulated; /* transfers of all candidates, but two at least, and beside them one of
