@@ -12,6 +12,11 @@ enum { DEFAULT_SLOTS = 8, MIN_SLICE_BYTES = 4096, DEFAULT_SLICE_BYTES = 32 << 10
 #define MAX_BATCHES (1u << 24)
 #define FIFO_BUDGET_BYTES (UINT64_C(512) << 20)
 
+const char *ccl_run_protocol_name(ccl_run_protocol_t protocol) {
+    static const char *const names[] = {"", "Simple", "LL", "LL128"};
+    return (unsigned)protocol < CCL_ARRAY_LEN(names) ? names[protocol] : "?";
+}
+
 bool ccl_i_prim_reads(uint32_t prim) {
     return prim == CCL_PRIM_S || prim == CCL_PRIM_RRS || prim == CCL_PRIM_RRC ||
            prim == CCL_PRIM_RRCS || prim == CCL_PRIM_CPY || prim == CCL_PRIM_RE;
@@ -144,22 +149,25 @@ static void cut(ccl_i_run_plan_t *plan, uint32_t batches, uint32_t slices, doubl
 /** Slots of every connection as large as its largest slice; returns bytes of all. */
 static uint64_t measure_fifos(ccl_i_run_plan_t *plan) {
     for (uint32_t c = 0; c < plan->dev.nconns; c++)
-        plan->conns[c].slot_bytes = 16;
+        plan->conns[c].slot_bytes = CCL_DEVICE_LL128_LINE;
     plan->transfers = 0;
     for (uint32_t i = 0; i < plan->dev.nsteps; i++) {
         const ccl_device_step_t *d = &plan->steps[i];
         if (d->send == CCL_NONE)
             continue;
         uint64_t n = ccl_i_step_items(&plan->dev, d, 0);
-        uint64_t bytes =
-            ccl_i_slice_items(n, d->slices, plan->layout.item_bytes) * plan->layout.item_bytes;
+        uint64_t bytes = ccl_i_slot_bytes(plan->dev.protocol,
+                                          ccl_i_slice_items(n, d->slices, plan->layout.item_bytes) *
+                                              plan->layout.item_bytes);
         if (bytes > plan->conns[d->send].slot_bytes)
             plan->conns[d->send].slot_bytes = bytes;
         plan->transfers += (uint64_t)d->slices * plan->dev.batches;
     }
     uint64_t sum = 0;
     for (uint32_t c = 0; c < plan->dev.nconns; c++) {
-        plan->conns[c].slot_bytes = (plan->conns[c].slot_bytes + 63) / 64 * 64;
+        uint64_t lines =
+            (plan->conns[c].slot_bytes + CCL_DEVICE_LL128_LINE - 1) / CCL_DEVICE_LL128_LINE;
+        plan->conns[c].slot_bytes = lines * CCL_DEVICE_LL128_LINE;
         plan->conns[c].slots = plan->slots;
         plan->conn_at[c] = sum;
         sum += plan->conns[c].slot_bytes * plan->slots;
@@ -207,6 +215,14 @@ static ccl_status_t check(const ccl_program_t *program, ccl_granularity_t granul
     return verdict.valid ? CCL_OK : ccl_fail(err, CCL_CHECK, "%s", verdict.fault.text);
 }
 
+static uint32_t protocol_of(const ccl_program_t *program, const ccl_run_options_t *options) {
+    if (options->protocol != CCL_RUN_OF_PROGRAM)
+        return options->protocol - CCL_RUN_SIMPLE;
+    return strcmp(program->proto, "LL") == 0      ? CCL_DEVICE_LL
+           : strcmp(program->proto, "LL128") == 0 ? CCL_DEVICE_LL128
+                                                  : CCL_DEVICE_SIMPLE;
+}
+
 ccl_status_t ccl_i_run_plan_init(const ccl_program_t *program, const ccl_run_options_t *options,
                                  ccl_i_run_plan_t *out, ccl_error_t *err) {
     ccl_i_run_plan_t plan = {0};
@@ -222,6 +238,8 @@ ccl_status_t ccl_i_run_plan_init(const ccl_program_t *program, const ccl_run_opt
     plan.dev.type = options->type;
     plan.dev.op = options->op;
     plan.dev.item_bytes = plan.layout.item_bytes;
+    plan.first_slice = options->first_slice;
+    plan.dev.protocol = protocol_of(program, options);
     plan.steps = calloc(n, sizeof *plan.steps);
     if (!plan.steps) {
         status = ccl_fail_nomem(err);

@@ -316,6 +316,7 @@ static inline bool random_case(ccl_rng_t *rng, const random_world_t *world, rand
     o->warmups = 0;
     o->repeats = 1 + ccl_rng_below(rng, 2);
     o->watchdog_s = 30;
+    o->protocol = (ccl_run_protocol_t)ccl_rng_below(rng, CCL_RUN_LL128 + 1);
     return true;
 }
 
