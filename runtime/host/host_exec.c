@@ -185,7 +185,7 @@ static bool pass_lines(worker_t *w, ccl_i_pass_t *pass, const block_t *b, turn_t
         if (t->send)
             ccl_i_lines_write(&out, from, w->out, n * item);
         from += CCL_I_TILE_BYTES;
-        if (t->send && !t->told && from < all) {
+        if (t->send && !t->told && !t->send->counted && from < all) {
             t->told = true;
             tell(w, t->step->send, t->send->receiver, true);
         }
