@@ -29,6 +29,7 @@ typedef struct block {
     uint32_t step, batch, slice;
     uint32_t phase, waits;
     uint64_t items, slice_items; /* of the step in this micro-batch */
+    uint64_t from;               /* bytes of the slice that have passed, with lines */
     /* timed runs only */
     double mark_s;
     ccl_device_use_t use;
@@ -133,13 +134,12 @@ typedef struct turn {
     const ccl_device_step_t *step;
     const ccl_device_conn_t *recv, *send; /* NULL: none */
     uint64_t begin, end, tail, head;
-    bool told; /* the receiver, that lines come */
 } turn_t;
 
 static ccl_i_lines_t lines_of(const ccl_device_program_t *p, const ccl_device_conn_t *c,
                               uint64_t slice) {
     return (ccl_i_lines_t){(char *)c->data + slice % c->slots * c->slot_bytes, slice,
-                           p->plan->protocol, p->launch->stop};
+                           p->plan->protocol};
 }
 
 /** Slices as they are. */
@@ -162,34 +162,35 @@ static void pass_plain(worker_t *w, ccl_i_pass_t *pass, const block_t *b, const 
 }
 
 /**
- * Slices as lines, a tile at a time. It waits for lines only of a slice that has begun: who writes
- * it waits for nothing else but lines of a slice that began before.
+ * Slices as lines, a tile at a time. Whoever writes the slice that comes tells of its first tile,
+ * so that it is read while the rest is written, and again at the end.
+ * @return false: it goes no further than b->from now.
  */
-static bool pass_lines(worker_t *w, ccl_i_pass_t *pass, const block_t *b, turn_t *t) {
+static bool pass_lines(worker_t *w, ccl_i_pass_t *pass, block_t *b, const turn_t *t) {
     const ccl_device_program_t *p = w->program;
     uint32_t item = p->plan->item_bytes;
-    uint64_t tile = CCL_I_TILE_BYTES / item, all = (t->end - t->begin) * item;
+    uint64_t all = (t->end - t->begin) * item;
     ccl_i_lines_t in = {0}, out = {0};
     if (t->recv)
         in = lines_of(p, t->recv, t->tail);
     if (t->send)
         out = lines_of(p, t->send, t->head);
-    for (uint64_t at = t->begin, from = 0; from == 0 || at < t->end; at += tile) {
-        uint64_t n = t->end - at < tile ? t->end - at : tile;
-        if (t->recv && !ccl_i_lines_read(&in, from, w->in, n * item))
+    pass->in = t->recv ? w->in : NULL;
+    pass->out = t->send ? w->out : NULL;
+    do {
+        uint64_t n = all - b->from < CCL_I_TILE_BYTES ? all - b->from : CCL_I_TILE_BYTES;
+        uint64_t at = t->begin + b->from / item;
+        ccl_i_pass_t tile = *pass;
+        if (t->recv && !ccl_i_lines_read(&in, b->from, w->in, n))
             return false;
-        pass->in = t->recv ? w->in : NULL;
-        pass->out = t->send ? w->out : NULL;
-        if (n)
-            ccl_i_move_slice(pass, b->batch, at, at + n);
+        ccl_i_move_slice(&tile, b->batch, at, at + n / item);
         if (t->send)
-            ccl_i_lines_write(&out, from, w->out, n * item);
-        from += CCL_I_TILE_BYTES;
-        if (t->send && !t->told && !t->send->counted && from < all) {
-            t->told = true;
+            ccl_i_lines_write(&out, b->from, w->out, n);
+        if (t->send && b->from == 0 && n < all && !t->send->counted)
             tell(w, t->step->send, t->send->receiver, true);
-        }
-    }
+        b->from += n;
+    } while (b->from < all);
+    b->from = 0;
     if (t->send)
         ccl_i_lines_clean(&out, all, t->send->slot_bytes, t->send->slots);
     return true;
@@ -208,11 +209,10 @@ static void hand_over(worker_t *w, const turn_t *t) {
         t->send->lengths[t->head % t->send->slots] =
             ccl_i_slot_bytes(plan->protocol, (t->end - t->begin) * plan->item_bytes);
     store(t->send->head, t->head + 1);
-    if (!t->told)
-        tell(w, t->step->send, t->send->receiver, true);
+    tell(w, t->step->send, t->send->receiver, true);
 }
 
-/** The pass of one slice, which has all it waits for. @return its cost; 0: the run is given up. */
+/** The pass of one slice. @return its cost; 0: lines have not come yet. */
 static uint64_t pass(worker_t *w, const ccl_device_unit_t *unit, block_t *b, uint32_t index) {
     const ccl_device_program_t *p = w->program;
     const ccl_device_plan_t *plan = p->plan;

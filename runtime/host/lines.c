@@ -11,13 +11,12 @@
 #include <sched.h>
 #include <string.h>
 
-enum { HALF_DATA = 4, LOOKS_PER_YIELD = 50, LOOKS_PER_STOP = 16 };
+enum { HALF_DATA = 4, LOOKS_PER_YIELD = 50 };
+/* Looks at a line before its reader lets another thread block go on: about 10 us, longer than a
+   writer needs for a slice, shorter than a core that it lost. */
+enum { PATIENCE = 250 };
 
-void ccl_i_relax(uint32_t looks) {
-    if (looks % LOOKS_PER_YIELD == 0) {
-        sched_yield(); /* whom we wait for may have lost its core */
-        return;
-    }
+static void pause_core(void) {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -25,9 +24,11 @@ void ccl_i_relax(uint32_t looks) {
 #endif
 }
 
-static bool give_up(const ccl_i_lines_t *l, uint32_t looks) {
-    ccl_i_relax(looks);
-    return looks % LOOKS_PER_STOP == 0 && __atomic_load_n(l->stop, __ATOMIC_RELAXED);
+void ccl_i_relax(uint32_t looks) {
+    if (looks % LOOKS_PER_YIELD == 0)
+        sched_yield();
+    else
+        pause_core();
 }
 
 /* ---------------------------------------------------------------- LL: halves of a line */
@@ -55,19 +56,32 @@ static void write_halves(const ccl_i_lines_t *l, uint64_t from, const char *data
         __atomic_store_n(&half[i], flag | word, __ATOMIC_RELAXED);
 }
 
+/** The data of a half, when it is there. */
+static inline bool await_half(const uint64_t *half, uint64_t flag, uint32_t *word) {
+    for (uint32_t looks = 0; looks < PATIENCE; looks++) {
+        uint64_t got = __atomic_load_n(half, __ATOMIC_RELAXED);
+        *word = (uint32_t)got;
+        if (got - *word == flag)
+            return true;
+        pause_core();
+    }
+    return false;
+}
+
 static bool read_halves(const ccl_i_lines_t *l, uint64_t from, char *data, uint64_t n) {
-    const uint64_t flag = half_flag(l), *half = half_at(l, from);
+    const uint64_t flag = half_flag(l), *half = half_at(l, from), whole = n / HALF_DATA;
     uint64_t halves = (n + CCL_DEVICE_LL_DATA - 1) / CCL_DEVICE_LL_DATA * 2;
-    for (uint64_t i = 0; i < halves; i++) {
-        uint64_t got = __atomic_load_n(&half[i], __ATOMIC_RELAXED), at = i * HALF_DATA;
-        for (uint32_t looks = 1; (got & ~(uint64_t)UINT32_MAX) != flag; looks++) {
-            if (give_up(l, looks))
-                return false;
-            got = __atomic_load_n(&half[i], __ATOMIC_RELAXED);
-        }
-        uint32_t word = (uint32_t)got;
-        if (at < n)
-            memcpy(data + at, &word, n - at < HALF_DATA ? (size_t)(n - at) : HALF_DATA);
+    uint32_t word;
+    for (uint64_t i = 0; i < whole; i++) {
+        if (!await_half(&half[i], flag, &word))
+            return false;
+        memcpy(data + i * HALF_DATA, &word, HALF_DATA);
+    }
+    for (uint64_t i = whole; i < halves; i++) {
+        if (!await_half(&half[i], flag, &word))
+            return false;
+        if (i == whole)
+            memcpy(data + i * HALF_DATA, &word, n % HALF_DATA);
     }
     return true;
 }
@@ -82,30 +96,45 @@ static char *line_at(const ccl_i_lines_t *l, uint64_t from) {
     return l->slot + from / CCL_DEVICE_LL128_DATA * CCL_DEVICE_LL128_LINE;
 }
 
+static void write_line(char *line, const char *data, size_t n, uint64_t flag) {
+    if (n == CCL_DEVICE_LL128_DATA)
+        memcpy(line, data, CCL_DEVICE_LL128_DATA); /* a constant: no call */
+    else
+        memcpy(line, data, n);
+    __atomic_store_n(line_flag(line), flag, __ATOMIC_RELEASE);
+}
+
 static void write_whole(const ccl_i_lines_t *l, uint64_t from, const char *data, uint64_t n) {
     char *line = line_at(l, from);
-    do {
-        uint64_t part = n < CCL_DEVICE_LL128_DATA ? n : CCL_DEVICE_LL128_DATA;
-        memcpy(line, data, (size_t)part);
-        __atomic_store_n(line_flag(line), l->slice + 1, __ATOMIC_RELEASE);
+    for (; n > CCL_DEVICE_LL128_DATA; n -= CCL_DEVICE_LL128_DATA) {
+        write_line(line, data, CCL_DEVICE_LL128_DATA, l->slice + 1);
         line += CCL_DEVICE_LL128_LINE;
-        data += part;
-        n -= part;
-    } while (n);
+        data += CCL_DEVICE_LL128_DATA;
+    }
+    write_line(line, data, (size_t)n, l->slice + 1);
+}
+
+static bool await_line(char *line, uint64_t flag) {
+    for (uint32_t looks = 0; looks < PATIENCE; looks++) {
+        if (__atomic_load_n(line_flag(line), __ATOMIC_ACQUIRE) == flag)
+            return true;
+        pause_core();
+    }
+    return false;
 }
 
 static bool read_whole(const ccl_i_lines_t *l, uint64_t from, char *data, uint64_t n) {
     char *line = line_at(l, from);
-    for (; n; line += CCL_DEVICE_LL128_LINE) {
-        uint64_t part = n < CCL_DEVICE_LL128_DATA ? n : CCL_DEVICE_LL128_DATA;
-        for (uint32_t looks = 1; __atomic_load_n(line_flag(line), __ATOMIC_ACQUIRE) != l->slice + 1;
-             looks++)
-            if (give_up(l, looks))
-                return false;
-        memcpy(data, line, (size_t)part);
-        data += part;
-        n -= part;
+    for (; n >= CCL_DEVICE_LL128_DATA; n -= CCL_DEVICE_LL128_DATA) {
+        if (!await_line(line, l->slice + 1))
+            return false;
+        memcpy(data, line, CCL_DEVICE_LL128_DATA);
+        line += CCL_DEVICE_LL128_LINE;
+        data += CCL_DEVICE_LL128_DATA;
     }
+    if (n && !await_line(line, l->slice + 1))
+        return false;
+    memcpy(data, line, (size_t)n);
     return true;
 }
 

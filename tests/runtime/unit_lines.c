@@ -13,10 +13,9 @@ static const uint32_t protocols[] = {CCL_DEVICE_LL, CCL_DEVICE_LL128};
 static const uint64_t wrap = UINT64_C(1) << 32, half = UINT64_C(1) << 31;
 
 static _Alignas(128) char slot[SLOT_BYTES];
-static uint32_t stop;
 
 static ccl_i_lines_t lines_of(uint32_t protocol, uint64_t slice) {
-    return (ccl_i_lines_t){slot, slice, protocol, &stop};
+    return (ccl_i_lines_t){slot, slice, protocol};
 }
 
 static void fill(char *data, uint64_t n, uint32_t seed) {
@@ -24,13 +23,10 @@ static void fill(char *data, uint64_t n, uint32_t seed) {
         data[i] = (char)(i * 7 + seed);
 }
 
-/** Whether all lines of a slice of n bytes are there, without waiting. */
+/** Whether all lines of a slice of n bytes are there. */
 static bool there(uint32_t protocol, uint64_t slice, uint64_t n, char *data) {
     ccl_i_lines_t l = lines_of(protocol, slice);
-    stop = 1;
-    bool came = ccl_i_lines_begun(&l) && ccl_i_lines_read(&l, 0, data, n);
-    stop = 0;
-    return came;
+    return ccl_i_lines_begun(&l) && ccl_i_lines_read(&l, 0, data, n);
 }
 
 START_TEST(test_sizes) {
@@ -117,7 +113,7 @@ static const struct {
 
 /** Odd sizes, all types, FIFOs from one slice on, and numbers of slices that pass 2^31 and 2^32. */
 static void run_all(const ccl_program_t *p, ccl_run_protocol_t protocol, const char *what) {
-    static const double sizes[] = {1, 130, 4003, 123457, 700001};
+    static const double sizes[] = {1, 130, 4003, 300001};
     static const uint64_t firsts[] = {0, (UINT64_C(1) << 31) - 20, (UINT64_C(1) << 32) - 20};
     for (uint32_t i = 0; i < 3 * CCL_ARRAY_LEN(sizes); i++) {
         ccl_run_options_t o = CCL_RUN_OPTIONS_INIT;
@@ -132,7 +128,7 @@ static void run_all(const ccl_program_t *p, ccl_run_protocol_t protocol, const c
         o.first_slice = deep ? 0 : firsts[i % 3]; /* lines are cleaned two turns before 2^32 */
         o.slots = deep ? 64 : o.first_slice ? 8 : 4 + i % 3;
         o.threads = 1 + i % 3;
-        o.repeats = 12;
+        o.repeats = 7;
         ccl_run_result_t *r = run_right(p, &o, what);
         ck_assert_int_eq(r->protocol, protocol);
         ck_assert_uint_gt(r->checked_items, 0);
