@@ -75,9 +75,12 @@ enum {
 
 typedef struct ccl_device_step {
     uint32_t prim;
-    uint32_t send, recv;             /**< connections; CCL_DEVICE_NONE */
-    uint32_t dep;                    /**< step whose micro-batch must be done; CCL_DEVICE_NONE */
-    uint32_t slices;                 /**< passes of one micro-batch */
+    uint32_t send, recv; /**< connections; CCL_DEVICE_NONE */
+    uint32_t dep;        /**< step whose micro-batch must be done; CCL_DEVICE_NONE */
+    uint32_t slices;     /**< passes of one micro-batch */
+    uint32_t shared; /**< with LL and LL128, whose messages order nothing but their own data: 1: it
+                          touches memory that another block of its rank touches too, and one of the
+                          two writes it. A device orders such a step by fences */
     uint32_t first_piece, npieces;   /**< into pieces */
     uint32_t first_waiter, nwaiters; /**< into waiters: units that wait for this step */
 } ccl_device_step_t;

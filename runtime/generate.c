@@ -81,6 +81,8 @@ static void step_items(const writer_t *w, const ccl_device_step_t *s) {
 
 /** What a slice of the step moves, piece by piece. */
 static void moves(const writer_t *w, const ccl_device_step_t *s) {
+    if (s->shared)
+        ccl_text_printf(w->out, "                ccl_gpu_fence();\n");
     for (uint32_t i = 0; i < s->npieces; i++) {
         const ccl_device_piece_t *p = &w->plan->pieces[s->first_piece + i];
         if (p->n == 1 || w->plan->batches == 1) {
@@ -99,6 +101,8 @@ static void moves(const writer_t *w, const ccl_device_step_t *s) {
                             prims[s->prim], p->src, p->dst, p->items, p->batch_items, p->n);
         }
     }
+    if (s->shared)
+        ccl_text_printf(w->out, "                ccl_gpu_fence();\n");
 }
 
 /** A slice with lines: tile by tile. */

@@ -123,6 +123,98 @@ static ccl_status_t make_waiters(const ccl_program_t *program, ccl_i_run_plan_t 
     return CCL_OK;
 }
 
+/* ---------------------------------------------------------------- memory of several blocks */
+
+/** Where an element lies, counted through the memory of all ranks; sorted. */
+typedef struct places {
+    uint64_t *at, *base; /* [n], [nranks]: of a rank's memory */
+    uint32_t *tb;        /* [n] the one block that touches it, by its first place in `at` */
+    uint8_t *state;
+    size_t n;
+} places_t;
+enum { OF_SEVERAL = 1, WRITTEN = 2 };
+
+static int place_cmp(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static size_t place_of(const places_t *p, uint64_t at) {
+    size_t lo = 0;
+    for (size_t hi = p->n; lo < hi;) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (p->at[mid] < at)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+static ccl_status_t sort_places(const ccl_i_layout_t *l, places_t *p, ccl_error_t *err) {
+    uint64_t sum = 0;
+    p->n = l->first[3 * (size_t)l->nranks];
+    p->at = malloc((p->n + 1) * sizeof *p->at);
+    p->base = malloc((l->nranks + (size_t)1) * sizeof *p->base);
+    p->tb = malloc((p->n + 1) * sizeof *p->tb);
+    p->state = calloc(p->n + 1, 1);
+    if (!p->at || !p->base || !p->tb || !p->state)
+        return ccl_fail_nomem(err);
+    for (uint32_t r = 0; r < l->nranks; r++) {
+        p->base[r] = sum;
+        sum += l->rank_items[r] + 1;
+        for (uint32_t e = l->first[3 * (size_t)r]; e < l->first[3 * (size_t)r + 3]; e++)
+            p->at[e] = p->base[r] + l->at[e];
+    }
+    qsort(p->at, p->n, sizeof *p->at, place_cmp);
+    for (size_t i = 0; i < p->n; i++)
+        p->tb[i] = CCL_NONE;
+    return CCL_OK;
+}
+
+/** Notes who touches the elements of a step; returns whether some are of several blocks. */
+static bool touch(const ccl_program_t *program, const ccl_i_layout_t *l, places_t *p, uint32_t tb,
+                  const ccl_step_t *s) {
+    uint32_t rank = program->tbs[tb].rank;
+    bool shared = false;
+    for (uint32_t i = 0; i < 2 * s->count; i++) {
+        bool writes = i & 1;
+        if (!(writes ? ccl_i_prim_writes(s->type) : ccl_i_prim_reads(s->type)))
+            continue;
+        uint32_t e = ccl_i_layout_element(l, rank, writes ? s->dst_buf : s->src_buf,
+                                          (writes ? s->dst_off : s->src_off) + i / 2);
+        size_t at = place_of(p, p->base[rank] + l->at[e]);
+        p->state[at] |= writes ? WRITTEN : 0;
+        p->state[at] |= p->tb[at] != CCL_NONE && p->tb[at] != tb ? OF_SEVERAL : 0;
+        p->tb[at] = tb;
+        shared = shared || p->state[at] == (OF_SEVERAL | WRITTEN);
+    }
+    return shared;
+}
+
+/** Flags in the data order nothing else: which steps must do so themselves. */
+static ccl_status_t find_shared(const ccl_program_t *program, ccl_i_run_plan_t *plan,
+                                ccl_error_t *err) {
+    places_t p = {0};
+    ccl_status_t status = CCL_OK;
+    if (plan->dev.protocol != CCL_DEVICE_SIMPLE)
+        status = sort_places(&plan->layout, &p, err);
+    /* Twice: the first time all that touch an element become known. */
+    for (int pass = 0; pass < 2 && p.n && status == CCL_OK; pass++) {
+        for (uint32_t u = 0; u < plan->dev.nunits; u++) {
+            const ccl_device_unit_t *unit = &plan->units[u];
+            for (uint32_t i = unit->first_step; i < unit->first_step + unit->nsteps; i++)
+                plan->steps[i].shared = touch(program, &plan->layout, &p, unit->tb,
+                                              &program->steps[plan->program_step[i]]);
+        }
+    }
+    free(p.at);
+    free(p.base);
+    free(p.tb);
+    free(p.state);
+    return status;
+}
+
 /* ---------------------------------------------------------------- micro-batches and slices */
 
 static void cut(ccl_i_run_plan_t *plan, uint32_t batches, uint32_t slices, double slice_bytes) {
@@ -253,6 +345,7 @@ ccl_status_t ccl_i_run_plan_init(const ccl_program_t *program, const ccl_run_opt
         }
     }
     CCL_TRY_GOTO(make_waiters(program, &plan, err), status, end);
+    CCL_TRY_GOTO(find_shared(program, &plan, err), status, end);
     plan.dev.units = plan.units;
     plan.dev.steps = plan.steps;
     plan.dev.pieces = plan.pieces;

@@ -18,6 +18,7 @@
  *   the block call it together, so that the 8 lanes of a line store it at once, or its flag last
  * - ccl_gpu_look_ll128(at, part, active, flag, lo, hi): loads them; true: the flags of all lines
  *   that the warp looks at are there and what was loaded belongs to them
+ * - ccl_gpu_fence(): orders the lane's loads and stores of the device's memory
  * - ccl_gpu_any(what): of a lane of the warp; ccl_gpu_barrier_or(block, what): of the block
  * - ccl_gpu_add32(word, value): what was there before; acquire and release
  * - ccl_gpu_barrier(block): all lanes of the block; orders their memory
@@ -290,8 +291,12 @@ CCL_GPU_FN bool ccl_gpu_pass(const ccl_gpu_run_t *run, const ccl_gpu_block_t *b,
                              ccl_gpu_life_t *life, uint64_t begin, uint64_t end) {
     bool receives = step->recv != CCL_DEVICE_NONE, sends = step->send != CCL_DEVICE_NONE;
     if (run->protocol == CCL_DEVICE_SIMPLE || !(receives || sends)) {
+        if (step->shared)
+            ccl_gpu_fence();
         if (begin < end)
             ccl_gpu_move_slice(run, b, unit, step, life->at.batch, begin, end);
+        if (step->shared)
+            ccl_gpu_fence();
         return true;
     }
     uint64_t size = run->item_bytes, all = (end - begin) * size;
@@ -310,7 +315,11 @@ CCL_GPU_FN bool ccl_gpu_pass(const ccl_gpu_run_t *run, const ccl_gpu_block_t *b,
             life->at.waits = CCL_GPU_WAIT_DATA;
             return false;
         }
+        if (step->shared)
+            ccl_gpu_fence();
         ccl_gpu_move_span(run, b, unit, step, life->at.batch, &span);
+        if (step->shared)
+            ccl_gpu_fence();
         ccl_gpu_tile_end(b, sends ? &out : (const ccl_gpu_lines_t *)0, from, n, all);
     }
     return true;

@@ -201,6 +201,10 @@ CCL_GPU_FN uint32_t ccl_gpu_half_from_float(float f) {
 
 #endif
 
+CCL_GPU_FN void ccl_gpu_fence() {
+    __threadfence();
+}
+
 CCL_GPU_FN void ccl_gpu_credit(uint64_t *word, uint64_t value) {
     ccl_gpu_note(word, value);
 }

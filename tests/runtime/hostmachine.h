@@ -51,6 +51,8 @@ CCL_GPU_FN void ccl_gpu_store32(uint32_t *word, uint32_t value) {
 CCL_GPU_FN void ccl_gpu_note(uint64_t *word, uint64_t value) {
     __atomic_store_n(word, value, __ATOMIC_RELAXED);
 }
+CCL_GPU_FN void ccl_gpu_fence(void) { /* flags order all here */
+}
 CCL_GPU_FN void ccl_gpu_credit(uint64_t *word, uint64_t value) {
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
@@ -72,18 +74,18 @@ CCL_GPU_FN uint32_t ccl_gpu_half_from_float(float f) {
     return ccl_i_half_from_float(f);
 }
 
-/* Halves of a line of LL, each at once. */
+/* Halves of a line of LL, each at once; ordered, since a thread sanitizer knows no fences. */
 CCL_GPU_FN vector_t ccl_gpu_load_ll(const char *line) {
     const wide_t *half = (const wide_t *)(const void *)line;
-    uint64_t a = __atomic_load_n(&half[0], __ATOMIC_RELAXED);
-    uint64_t b = __atomic_load_n(&half[1], __ATOMIC_RELAXED);
+    uint64_t a = __atomic_load_n(&half[0], __ATOMIC_ACQUIRE);
+    uint64_t b = __atomic_load_n(&half[1], __ATOMIC_ACQUIRE);
     vector_t v = {(uint32_t)a, (uint32_t)(a >> 32), (uint32_t)b, (uint32_t)(b >> 32)};
     return v;
 }
 CCL_GPU_FN void ccl_gpu_store_ll(char *line, uint32_t x, uint32_t y, uint32_t flag) {
     wide_t *half = (wide_t *)(void *)line;
-    __atomic_store_n(&half[0], (uint64_t)flag << 32 | x, __ATOMIC_RELAXED);
-    __atomic_store_n(&half[1], (uint64_t)flag << 32 | y, __ATOMIC_RELAXED);
+    __atomic_store_n(&half[0], (uint64_t)flag << 32 | x, __ATOMIC_RELEASE);
+    __atomic_store_n(&half[1], (uint64_t)flag << 32 | y, __ATOMIC_RELEASE);
 }
 /* Lanes are on their own: each looks at the flag of its line. */
 CCL_GPU_FN bool ccl_gpu_look_ll128(const char *at, uint32_t part, bool active, uint64_t flag,

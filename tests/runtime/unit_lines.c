@@ -168,6 +168,31 @@ START_TEST(test_processes) {
 }
 END_TEST
 
+static uint32_t shared_steps(const char *with, ccl_run_protocol_t protocol) {
+    ccl_program_t *p = program_of(with, CCL_ALLREDUCE, spec, NULL);
+    ccl_run_options_t o = CCL_RUN_OPTIONS_INIT;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_i_run_plan_t plan = {0};
+    uint32_t n = 0;
+    o.size_bytes = 4096;
+    o.protocol = protocol;
+    ck_assert_int_eq(ccl_i_run_plan_init(p, &o, &plan, &err), CCL_OK);
+    for (uint32_t i = 0; i < plan.dev.nsteps; i++)
+        n += plan.steps[i].shared;
+    ccl_i_run_plan_fini(&plan);
+    ccl_program_destroy(p);
+    return n;
+}
+
+/* A block of a ring has its chunks for itself; direct sends what another block received. */
+START_TEST(test_shared) {
+    ck_assert_uint_eq(shared_steps("ring", CCL_RUN_LL), 0);
+    ck_assert_uint_gt(shared_steps("direct", CCL_RUN_LL), 0);
+    ck_assert_uint_eq(shared_steps("direct", CCL_RUN_LL), shared_steps("direct", CCL_RUN_LL128));
+    ck_assert_uint_eq(shared_steps("direct", CCL_RUN_SIMPLE), 0);
+}
+END_TEST
+
 /* The program says it, the options may say otherwise. */
 START_TEST(test_choice) {
     static const char *const names[] = {"Simple", "LL", "LL128"};
@@ -225,6 +250,7 @@ int main(void) {
     tcase_add_loop_test(tcase, test_programs, 0, (int)CCL_ARRAY_LEN(cases));
     tcase_add_loop_test(tcase, test_processes, 0, 4);
     tcase_add_test(tcase, test_choice);
+    tcase_add_test(tcase, test_shared);
     tcase_add_loop_test(tcase, test_hang, 0, 2);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
