@@ -77,7 +77,7 @@ ccl_status_t ccl_i_run_plan_deadlock(const ccl_ctx_t *ctx, const ccl_program_t *
 
 /* ---------------------------------------------------------------- arithmetic of pieces */
 
-/** Bytes in a slot of a slice of so many bytes of data. */
+/** Bytes in a slot of a slice with `bytes` of data. */
 static inline uint64_t ccl_i_slot_bytes(uint32_t protocol, uint64_t bytes) {
     uint64_t line = protocol == CCL_DEVICE_LL ? CCL_DEVICE_LL_LINE : CCL_DEVICE_LL128_LINE;
     uint64_t data = protocol == CCL_DEVICE_LL ? CCL_DEVICE_LL_DATA : CCL_DEVICE_LL128_DATA;

@@ -136,7 +136,7 @@ CCL_GPU_FN void ccl_gpu_lines_write(const ccl_gpu_block_t *b, const ccl_gpu_line
         ccl_gpu_write_ll128(b, lines, l->slice + 1, bytes);
 }
 
-/** After a slice of so many bytes (CCL_DEVICE_LL_CLEAN_MASK). */
+/** After a slice of n bytes (CCL_DEVICE_LL_CLEAN_MASK). */
 CCL_GPU_FN void ccl_gpu_lines_clean(const ccl_gpu_block_t *b, const ccl_gpu_lines_t *l,
                                     uint64_t bytes) {
     uint64_t turn = (l->slice + 2 * (uint64_t)l->slots) & CCL_DEVICE_LL_CLEAN_MASK;

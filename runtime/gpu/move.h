@@ -252,7 +252,7 @@ CCL_GPU_FN void ccl_gpu_move_piece(uint32_t prim, uint32_t type, uint32_t op,
     span->end -= all < span->end ? all : span->end;
 }
 
-/** Bytes in a slot of a slice of so many bytes of data. */
+/** Bytes in a slot of a slice with `bytes` of data. */
 CCL_GPU_FN uint64_t ccl_gpu_slot_bytes(uint32_t protocol, uint64_t bytes) {
     uint64_t line = protocol == CCL_DEVICE_LL ? CCL_DEVICE_LL_LINE : CCL_DEVICE_LL128_LINE;
     uint64_t data = protocol == CCL_DEVICE_LL ? CCL_DEVICE_LL_DATA : CCL_DEVICE_LL128_DATA;

@@ -162,7 +162,7 @@ static void pass_plain(worker_t *w, ccl_i_pass_t *pass, const block_t *b, const 
 }
 
 /**
- * Slices as lines, a tile at a time. Whoever writes the slice that comes tells of its first tile,
+ * Slices as lines, a tile at a time. Whoever writes the slice that comes reports its first tile,
  * so that it is read while the rest is written, and again at the end.
  * @return false: it goes no further than b->from now.
  */
