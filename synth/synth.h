@@ -62,7 +62,8 @@ typedef struct ccl_synth_stats {
     uint32_t bound_steps;     /**< proven: no schedule of this discretisation has fewer */
     uint32_t counterexamples; /**< violations found in candidates */
     uint32_t solver_calls;
-    double solver_s;  /**< wall time in the solver */
+    double solver_s;      /**< wall time in the solver */
+    uint64_t solver_work; /**< by Z3's own count (rlimit), the same on every machine */
     uint64_t dropped; /**< candidates given up for lack of memory, or where a solver (GLPK, Z3)
                            failed: without them the schedule may be worse, so it is marked
                            limited */

@@ -315,6 +315,7 @@ static ccl_status_t make_cut(cegis_t *c, bool free, bool *uneven_out, ccl_error_
     c->given = down->len ? down : NULL;
     c->given_stats.counterexamples = c->given_stats.solver_calls = 0; /* counted once */
     c->given_stats.solver_s = 0;
+    c->given_stats.solver_work = 0;
     ccl_status_t status = make_cut(c, true, &other, err);
     c->given = NULL;
     return status;
@@ -652,6 +653,7 @@ static ccl_status_t run(cegis_t *c, ccl_schedule_t **out, ccl_error_t *err) {
             all->counterexamples += c->cut[k].stats.counterexamples;
             all->solver_calls += c->cut[k].stats.solver_calls;
             all->solver_s += c->cut[k].stats.solver_s;
+            all->solver_work += c->cut[k].stats.solver_work;
         }
     }
     (*out)->limited = c->task.limited || c->task.dropped;

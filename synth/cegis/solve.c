@@ -197,6 +197,7 @@ static ccl_status_t repair(solver_t *s, uint32_t steps, ccl_i_cegis_answer_t *an
     }
     trace_run(s, &run);
     s->effort -= run.spent < s->effort ? run.spent : s->effort;
+    s->stats.solver_work += run.spent;
     s->task->limited |= run.limited;
     for (size_t i = 0; i < run.len; i++) {
         s->stats.counterexamples += run.snapshots[i].examples;
@@ -297,6 +298,7 @@ ccl_status_t ccl_i_cegis_solve(ccl_i_cegis_task_t *task, ccl_i_cegis_problem_t *
         stats->counterexamples += s.stats.counterexamples;
         stats->solver_calls += s.stats.solver_calls;
         stats->solver_s += s.stats.solver_s;
+        stats->solver_work += s.stats.solver_work;
     }
     return CCL_OK;
 }
