@@ -419,6 +419,8 @@ const ccl_i_result_t ccl_i_result_run = {
             {"op", AT(op), "reduction"},
             {"granularity", AT(granularity), "level of execution",
              .words = ccl_i_granularity_words},
+            {"protocol", AT(protocol), "that was run", .null = NO_RUN,
+             .words = (const char *const[]){"Simple", "LL", "LL128", NULL}},
             {"transport", AT(transport), "between processes", .null = "one process"},
             {"rdma_memory", AT(rdma_memory), "how RDMA gets at slices", .null = "no RDMA"},
             {"rdma_why", AT(rdma_why), "not by a better way", .null = "nothing to say"},
@@ -447,6 +449,7 @@ static void root_of(const ccl_report_measurement_t *m, ccl_i_measurement_t *out)
                                  .type = ccl_type_name(m->options->type),
                                  .op = ccl_reduction_name(m->options->op),
                                  .granularity = ccl_i_granularity_name(m->options->granularity),
+                                 .protocol = r ? ccl_run_protocol_name(r->protocol) : NULL,
                                  .transport =
                                      r && r->processes > 1 ? ccl_i_measurement_transport(r) : NULL,
                                  .rdma_memory = r && r->rdma_memory[0] ? r->rdma_memory : NULL,
