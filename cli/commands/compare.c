@@ -130,7 +130,7 @@ static ccl_status_t verify_mine(ccl_i_cli_t *cli, const mine_t *mine, const char
     ccl_verify_options_t options = CCL_VERIFY_OPTIONS_INIT;
     ccl_verdict_t verdict = {0};
     const ccl_collective_t *coll = collective_of(&mine->document);
-    ccl_report_verdict_t about = {mine->path, form, coll->name, coll->nranks, &verdict, NULL};
+    ccl_report_verdict_t about = {mine->path, form, coll->name, coll->nranks, &verdict, NULL, NULL};
     ccl_text_t text = {0};
     ccl_status_t status;
 
