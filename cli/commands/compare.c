@@ -316,6 +316,8 @@ static ccl_status_t open_notebook(ccl_i_cli_t *cli, compare_t *c, ccl_compare_op
                                   ccl_error_t *err) {
     const char *untold = ccl_compare_untold(options);
 
+    if (untold && strcmp(cli->args.notebook, "none") == 0)
+        return CCL_OK;
     if (untold)
         return ccl_fail(err, CCL_ERR_USAGE,
                         "--notebook does not go with --%s: points of a notebook do not record it",

@@ -1,0 +1,178 @@
+/* Origins in the results of compare: of every time, of the user's schedules, and kept by a
+ * notebook. */
+#include <unistd.h>
+
+#include "program.h"
+#include "tests/base/main.h"
+#include "tests/base/nightly.h"
+#include "topologies/topologies.h"
+
+/* Clusters of more GPUs are compared by what does not search. */
+enum { SEARCHED_RANKS = 32 };
+
+/** Every time has an origin. @return how many there are. */
+static size_t check_origins(const json_t *root, const char *cluster) {
+    const json_t *comparison, *size, *result;
+    size_t c, s, r, n = 0;
+
+    json_array_foreach(json_object_get(root, "comparisons"), c, comparison) {
+        json_array_foreach(json_object_get(comparison, "sizes"), s, size) {
+            json_array_foreach(json_object_get(size, "results"), r, result) {
+                const char *origin = json_string_value(json_object_get(result, "origin"));
+
+                if (!json_is_number(json_object_get(result, "time_s")))
+                    continue;
+                ck_assert_msg(origin && origin[0], "%s on %s has no origin",
+                              json_string_value(json_object_get(result, "name")), cluster);
+                n++;
+            }
+        }
+    }
+    return n;
+}
+
+static size_t compared(const char *cluster, const char *more) {
+    char line[600];
+
+    snprintf(line, sizeof(line),
+             "compare -t '%s' -c allgather,allreduce --sizes 1M --json -q %s || true", cluster,
+             more);
+    said_t said = run(line);
+    json_t *root = json_of(&said);
+    size_t n = check_origins(root, cluster);
+
+    json_decref(root);
+    said_free(&said);
+    return n;
+}
+
+START_TEST(library) {
+    static const char *const sample[] = {"dgx1-v100", "heteccl-v100-4+8", "mi300x-x8"};
+    size_t n = 0;
+
+    for (size_t i = 0; i < CCL_ARRAY_LEN(sample) && !nightly(); i++)
+        n += compared(sample[i], "");
+    for (const ccl_library_entry_t *entry = ccl_topology_library(); entry->name && nightly();
+         entry++) {
+        ccl_topology_t *topo = NULL;
+
+        ck_assert_int_eq(ccl_topology_read(NULL, entry->name, &topo, NULL), CCL_OK);
+        if (topo->nranks > 1)
+            n += compared(entry->name, topo->nranks > SEARCHED_RANKS
+                                           ? "--with ring,direct,recursive,pairwise"
+                                           : "");
+        ccl_topology_destroy(topo);
+    }
+    ck_assert_uint_gt(n, 40);
+}
+END_TEST
+
+static void write_file(const char *path, const char *text) {
+    FILE *file = fopen(path, "w");
+
+    ck_assert_ptr_nonnull(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+/** What a comparison says of a schedule of the user's, beside its time. */
+static double said_of(const char *path, const char *origin) {
+    char line[600];
+
+    snprintf(line, sizeof(line),
+             "compare " PAIR " -c allgather --sizes 1M --with ring --schedule "
+             "%s --json -q",
+             path);
+    said_t said = run(line);
+    json_t *root = json_of(&said);
+    const json_t *sizes =
+        json_object_get(json_array_get(json_object_get(root, "comparisons"), 0), "sizes");
+    const json_t *cell = json_array_get(json_object_get(json_array_get(sizes, 0), "results"), 1);
+
+    ck_assert_msg(json_string_value(json_object_get(cell, "origin")) &&
+                      strcmp(json_string_value(json_object_get(cell, "origin")), origin) == 0,
+                  "wanted %s:\n%s", origin, said.out);
+    double time_s = json_number_value(json_object_get(cell, "time_s"));
+    json_decref(root);
+    said_free(&said);
+    return time_s;
+}
+
+/* The same schedule with another origin: the output shows it, and nothing else differs. */
+START_TEST(mine) {
+    char dir[] = "/tmp/ccllab_origins_XXXXXX", path[64], line[700];
+
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(path, sizeof(path), "%s/mine.json", dir);
+    snprintf(line, sizeof(line), "synth " PAIR " -c allgather --with direct -o %s", path);
+    said_t said = run(line);
+    ck_assert_int_eq(said.rc, 0);
+    ck_assert_ptr_nonnull(strstr(said.out, "\norigin: direct: full mesh, "));
+    said_free(&said);
+    char *text = slurp(path), *origin = strstr(text, "\"origin\": \"direct: ");
+    ck_assert_ptr_nonnull(origin);
+    char *end = strstr(origin, "\",\n");
+    *end = '\0';
+    double as_made_s = said_of(path, origin + strlen("\"origin\": \""));
+    *end = '"';
+
+    memcpy(origin + strlen("\"origin\": \""), "DIRECT", 6);
+    write_file(path, text);
+    *end = '\0';
+    ck_assert_double_eq(said_of(path, origin + strlen("\"origin\": \"")), as_made_s);
+    *end = '"';
+
+    memmove(origin, strchr(end, '\n') + 1, strlen(strchr(end, '\n') + 1) + 1);
+    write_file(path, text); /* without one */
+    ck_assert_double_eq(said_of(path, "file mine.json"), as_made_s);
+    free(text);
+    unlink(path);
+    rmdir(dir);
+}
+END_TEST
+
+/* A notebook's points keep theirs; what a checker sees where one lacks it. */
+START_TEST(notebook) {
+    char dir[] = "/tmp/ccllab_origins_XXXXXX", line[600];
+    char *texts[2];
+
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    for (int i = 0; i < 2; i++) {
+        snprintf(line, sizeof(line),
+                 "compare " PAIR " -c allgather --sizes 1M --with ring,cegis --notebook %s/n.db "
+                 "--json -q",
+                 dir);
+        said_t said = run(line);
+        json_t *root = json_of(&said);
+        ck_assert_uint_eq(check_origins(root, "a pair"), 2);
+        json_decref(root);
+        texts[i] = strdup(said.out);
+        said_free(&said);
+    }
+    ck_assert_str_eq(texts[0], texts[1]);
+    snprintf(line, sizeof(line),
+             "notebook query \"SELECT origin FROM run ORDER BY origin\" --notebook %s/n.db --csv",
+             dir);
+    said_t said = run(line);
+    ck_assert_msg(strstr(said.out, "cegis: greedy start, Z3 not asked; hpds: ") &&
+                      strstr(said.out, "ring: "),
+                  "%s%s", said.out, said.err);
+    said_free(&said);
+    free(texts[0]);
+    free(texts[1]);
+    snprintf(line, sizeof(line), "rm -r %s", dir);
+    ck_assert_int_eq(system(line), 0);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("origins of compare");
+    TCase *tcase = tcase_create("all");
+
+    tcase_set_timeout(tcase, 0);
+    tcase_add_test(tcase, library);
+    tcase_add_test(tcase, mine);
+    tcase_add_test(tcase, notebook);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
+}
