@@ -165,6 +165,69 @@ START_TEST(notebook) {
 }
 END_TEST
 
+/** The first value of a key, in whatever depth. */
+static const char *first_of(const json_t *value, const char *key) {
+    const char *name, *found = json_string_value(json_object_get(value, key));
+    const json_t *element;
+    size_t i;
+
+    if (json_is_object(value))
+        json_object_foreach((json_t *)value, name, element) found =
+            found ? found : first_of(element, key);
+    if (json_is_array(value))
+        json_array_foreach(value, i, element) found = found ? found : first_of(element, key);
+    return found;
+}
+
+/* Every command that has a schedule says the same of it: in JSON, in CSV, to people. */
+START_TEST(commands) {
+    char dir[] = "/tmp/ccllab_origins_XXXXXX";
+    static const char *const lines[] = {
+        "synth " PAIR " -c allgather --with direct -o %s/a.xml",
+        "synth " PAIR " -c allgather --with direct -o %s/a.json",
+        "verify %s/a.xml",
+        "verify %s/a.json",
+        "simulate " PAIR " --size 1M %s/a.xml",
+        "lower " PAIR " --size 1M %s/a.json",
+        "explain " PAIR " --size 1M %s/a.xml",
+        "run %s/a.xml --size 4K --repeats 1",
+        "tune " PAIR " -c allgather --sizes 1M -k with=direct --strategy random --budget 4 "
+        "--notebook %s/n.db",
+        "sweep " PAIR " -c allgather --sizes 1M -k with=direct --strategy random --budget 4 "
+        "--notebook %s/n.db"};
+
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    for (size_t i = 0; i < CCL_ARRAY_LEN(lines); i++) {
+        for (int form = 0; form < 3; form++) {
+            static const char *const forms[] = {"", " --json", " --csv"};
+            char format[300], line[400];
+
+            /* as CSV these are tables of times, and of changes */
+            if (form == 2 &&
+                (strncmp(lines[i], "run ", 4) == 0 || strncmp(lines[i], "explain ", 8) == 0))
+                continue;
+            snprintf(format, sizeof(format), "%s%s", lines[i], forms[form]);
+            snprintf(line, sizeof(line), format, dir);
+            said_t said = run(line);
+            ck_assert_msg(said.rc == 0, "%s: %s", line, said.err);
+            if (form == 1) {
+                json_t *root = json_of(&said);
+                const char *origin = first_of(root, "origin");
+                ck_assert_msg(origin && strncmp(origin, "direct: full mesh, ", 19) == 0, "%s: %s",
+                              line, origin ? origin : "none");
+                json_decref(root);
+            } else {
+                ck_assert_msg(strstr(said.out, "direct: full mesh, "), "%s:\n%s", line, said.out);
+            }
+            said_free(&said);
+        }
+    }
+    char line[100];
+    snprintf(line, sizeof(line), "rm -r %s", dir);
+    ck_assert_int_eq(system(line), 0);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("origins of compare");
     TCase *tcase = tcase_create("all");
@@ -173,6 +236,7 @@ int main(void) {
     tcase_add_test(tcase, library);
     tcase_add_test(tcase, mine);
     tcase_add_test(tcase, notebook);
+    tcase_add_test(tcase, commands);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }
