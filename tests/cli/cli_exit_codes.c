@@ -211,7 +211,7 @@ static const struct {
     {"lower -t dgx-a100 " DATA "/pair.json", 2, "has 8 GPUs", NULL, "schedule and cluster differ"},
     {"lower " PAIR " " DATA "/allgather_2.xml", 2, "lowered already", NULL, "a program"},
     {"lower " PAIR " " DATA "/pair.json -o x.json", 2, "must end in .xml", NULL, "unknown ending"},
-    {"lower " PAIR " " DATA "/pair.json --all -o x.xml", 2, "27 ways", NULL,
+    {"lower " PAIR " " DATA "/pair.json --all -o x.xml", 2, "36 ways", NULL,
      "many programs for one file"},
     {"lower " PAIR " " DATA "/pair.json --rank 2", 2, "0 to 1, not \"2\"", NULL, "no such rank"},
     {"lower " PAIR " " DATA "/pair.json --rank -1", 2, "--rank wants", NULL, "a negative rank"},
