@@ -7,8 +7,8 @@
 #include "tests/base/nightly.h"
 #include "topologies/topologies.h"
 
-/* Clusters of more GPUs are compared by what does not search. */
-enum { SEARCHED_RANKS = 32 };
+/* Clusters of more GPUs are compared by what does not search; large ones by what is short. */
+enum { SEARCHED_RANKS = 32, LARGE_RANKS = 128 };
 
 /** Every time has an origin. @return how many there are. */
 static size_t check_origins(const json_t *root, const char *cluster) {
@@ -58,9 +58,9 @@ START_TEST(library) {
 
         ck_assert_int_eq(ccl_topology_read(NULL, entry->name, &topo, NULL), CCL_OK);
         if (topo->nranks > 1)
-            n += compared(entry->name, topo->nranks > SEARCHED_RANKS
-                                           ? "--with ring,direct,recursive,pairwise"
-                                           : "");
+            n += compared(entry->name, topo->nranks > LARGE_RANKS      ? "--with ring,recursive"
+                                       : topo->nranks > SEARCHED_RANKS ? "--with ring,direct,hm"
+                                                                       : "");
         ccl_topology_destroy(topo);
     }
     ck_assert_uint_gt(n, 40);
@@ -228,6 +228,33 @@ START_TEST(commands) {
 }
 END_TEST
 
+/* The switches of ablations, in a comparison. */
+START_TEST(switches) {
+    static const struct {
+        const char *options, *origin;
+    } rows[] = {
+        {"--with cegis --effort 0 --start plain", "cegis: plain start, Z3 not asked; hpds: "},
+        {"--with hpds --order hpds-printed",
+         "direct: full mesh, 1 channel; hpds: algorithm 1 as printed alone"},
+        {"--with sketch --borrow none --notebook none", "sketch: nvlink (one each); hpds: "}};
+
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        char line[300];
+
+        snprintf(line, sizeof(line), "compare " PAIR " -c allgather --sizes 1M --csv -q %s",
+                 rows[i].options);
+        said_t said = run(line);
+        ck_assert_msg(said.rc == 0 && strstr(said.out, rows[i].origin), "%s:\n%s%s",
+                      rows[i].options, said.out, said.err);
+        said_free(&said);
+    }
+    said_t said = run("compare " PAIR " -c allgather --sizes 1M --with sketch --borrow hm,ring,me");
+    ck_assert_int_eq(said.rc, 2);
+    ck_assert_ptr_nonnull(strstr(said.err, "sketches borrow no trees of \"me\": "));
+    said_free(&said);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("origins of compare");
     TCase *tcase = tcase_create("all");
@@ -237,6 +264,7 @@ int main(void) {
     tcase_add_test(tcase, mine);
     tcase_add_test(tcase, notebook);
     tcase_add_test(tcase, commands);
+    tcase_add_test(tcase, switches);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }
