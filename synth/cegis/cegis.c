@@ -612,6 +612,29 @@ static ccl_status_t choose(cegis_t *c, ccl_error_t *err) {
     return choose_other(c, work, ncuts, err);
 }
 
+/** Which start the plan that was taken has, and what the solver changed of it. */
+static void tell_origin(const cegis_t *c, const cut_t *best, ccl_schedule_t *schedule) {
+    const char *start = c->options->plain_start ? "plain" : "greedy";
+    const ccl_synth_stats_t *own = &best->stats;
+    uint32_t calls = 0;
+
+    for (uint32_t k = 0; k < c->ncuts; k++)
+        calls += c->cut[k].stats.solver_calls;
+    ccl_origin_set(schedule->origin, "cegis: %s start, ", start);
+    char *end = schedule->origin + strlen(schedule->origin);
+    size_t room = (size_t)(schedule->origin + CCL_ORIGIN_LEN - end);
+    if (own->solver_steps)
+        snprintf(end, room, "Z3 took %u step%s away%s", own->solver_steps,
+                 own->solver_steps == 1 ? "" : "s",
+                 own->solver_spreads ? " and spread the load" : "");
+    else if (own->solver_spreads)
+        snprintf(end, room, "Z3 spread the load");
+    else if (own->solver_calls)
+        snprintf(end, room, "Z3 asked in vain");
+    else
+        snprintf(end, room, calls ? "Z3 asked about another plan only" : "Z3 not asked");
+}
+
 static ccl_status_t run(cegis_t *c, ccl_schedule_t **out, ccl_error_t *err) {
     trial_t best = {.time_s = INFINITY};
     c->best = &best;
@@ -641,6 +664,7 @@ static ccl_status_t run(cegis_t *c, ccl_schedule_t **out, ccl_error_t *err) {
             best.lanes == CCL_I_LANES_PLAIN  ? "chunk"
             : best.lanes == CCL_I_LANES_RATE ? "what they carry"
                                              : "what links carry");
+    tell_origin(c, &c->cut[best.cut], *out);
     if (c->options->stats) {
         ccl_synth_stats_t *all = c->options->stats;
         all->dropped += c->task.dropped;
@@ -649,6 +673,8 @@ static ccl_status_t run(cegis_t *c, ccl_schedule_t **out, ccl_error_t *err) {
         all->start_steps += own->start_steps;
         all->steps += own->steps;
         all->bound_steps += own->bound_steps;
+        all->solver_steps += own->solver_steps;
+        all->solver_spreads += own->solver_spreads;
         for (uint32_t k = 0; k < c->ncuts; k++) { /* what was asked on the way there, too */
             all->counterexamples += c->cut[k].stats.counterexamples;
             all->solver_calls += c->cut[k].stats.solver_calls;

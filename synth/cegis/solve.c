@@ -119,6 +119,7 @@ static void take_better(solver_t *s, ccl_i_cegis_plan_t *other) {
         ccl_i_cegis_plan_t old = *s->best;
         *s->best = *other;
         *other = old;
+        s->stats.solver_steps = s->stats.solver_spreads = 0; /* this one is not the solver's */
     }
     ccl_i_cegis_plan_fini(other);
 }
@@ -199,6 +200,7 @@ static ccl_status_t repair(solver_t *s, uint32_t steps, ccl_i_cegis_answer_t *an
     s->effort -= run.spent < s->effort ? run.spent : s->effort;
     s->stats.solver_work += run.spent;
     s->task->limited |= run.limited;
+    uint32_t calls = s->stats.solver_calls;
     for (size_t i = 0; i < run.len; i++) {
         s->stats.counterexamples += run.snapshots[i].examples;
         s->stats.solver_calls += run.snapshots[i].sat != -2;
@@ -208,6 +210,10 @@ static ccl_status_t repair(solver_t *s, uint32_t steps, ccl_i_cegis_answer_t *an
     s->lost = run.answer == CCL_I_CEGIS_UNKNOWN && !s->task->solved;
     if (run.answer == CCL_I_CEGIS_FOUND) {
         s->task->solved = true;
+        if (s->stats.solver_calls > calls) { /* else the start could be squeezed */
+            s->stats.solver_steps += s->best->nsteps - steps;
+            s->stats.solver_spreads |= s->best->nsteps == steps;
+        }
         ccl_i_cegis_plan_t old = *s->best;
         *s->best = run.plan;
         s->best->nsteps = steps;
@@ -233,6 +239,7 @@ static ccl_status_t relieve(solver_t *s, ccl_error_t *err) {
         ccl_i_cegis_plan_t old = *s->best;
         *s->best = other;
         other = old;
+        s->stats.solver_spreads = 0; /* its trees are others now */
     }
     ccl_i_cegis_plan_fini(&other);
     return status;
@@ -297,6 +304,8 @@ ccl_status_t ccl_i_cegis_solve(ccl_i_cegis_task_t *task, ccl_i_cegis_problem_t *
         stats->bound_steps += s.bound;
         stats->counterexamples += s.stats.counterexamples;
         stats->solver_calls += s.stats.solver_calls;
+        stats->solver_steps += s.stats.solver_steps;
+        stats->solver_spreads += s.stats.solver_spreads;
         stats->solver_s += s.stats.solver_s;
         stats->solver_work += s.stats.solver_work;
     }

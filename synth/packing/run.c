@@ -159,7 +159,10 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
         plan.root = root_of;
         plan.down_channels = channels;
     }
-    return ccl_i_plan_run(r->ctx, r->cluster, r->want, &plan, out, err);
+    CCL_TRY(ccl_i_plan_run(r->ctx, r->cluster, r->want, &plan, out, err));
+    ccl_origin_set((*out)->origin, "packing: %u tree%s %s, %u chunk%s each", p->total,
+                   p->total == 1 ? "" : "s", p->how, cuts, cuts == 1 ? "" : "s");
+    return CCL_OK;
 }
 
 static ccl_status_t try_cuts(run_t *r, bool by_load, uint32_t cuts, double *time_out,
