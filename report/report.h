@@ -130,6 +130,7 @@ typedef struct ccl_report_verdict {
     uint32_t nranks;              /**< 0: not known */
     const ccl_verdict_t *verdict; /**< NULL: the file could not be read as what it claims to be */
     const ccl_error_t *malformed; /**< then why */
+    const char *origin;           /**< of what was verified; NULL: not known */
 } ccl_report_verdict_t;
 ccl_status_t ccl_report_verdict(const ccl_report_verdict_t *verdict,
                                 const ccl_report_style_t *style, ccl_text_t *out, ccl_error_t *err);

@@ -411,6 +411,7 @@ const ccl_i_result_t ccl_i_result_run = {
         .fields = (const ccl_i_field_t[]){
             {"input", AT(input), "file"},
             {"collective", AT(collective)},
+            {"origin", AT(origin), "who made it, and how", .null = "nobody said"},
             {"nranks", AT(nranks)},
             {"valid", AT(valid), "proven", .null = "not verified"},
             {"fault", AT(fault), .null = "there is none", .of = &ccl_i_fault_record},
@@ -445,6 +446,7 @@ static void root_of(const ccl_report_measurement_t *m, ccl_i_measurement_t *out)
                                  .last = r,
                                  .input = m->input,
                                  .collective = m->program->coll->name,
+                                 .origin = m->program->origin[0] ? m->program->origin : NULL,
                                  .device = r ? r->device : m->options->device,
                                  .type = ccl_type_name(m->options->type),
                                  .op = ccl_reduction_name(m->options->op),

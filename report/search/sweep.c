@@ -1,5 +1,5 @@
 /* The same tuning on several clusters: their best beside the first one's. */
-#include "report/describe.h"
+#include "report/rows.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -70,7 +70,7 @@ static void tell_why(const ccl_report_sweep_t *about, uint32_t at, ccl_text_t *o
 
 /** The best of one cluster at one size. */
 typedef struct size_row {
-    const char *cluster, *settings;
+    const char *cluster, *settings, *origin;
     uint32_t nranks;
     double size_bytes, time_s, busbw_GBps, bound_s, speedup;
     char gap[40];
@@ -91,6 +91,7 @@ static const void *size_of(const ccl_report_sweep_t *about, uint32_t at, uint32_
 
     out->cluster = c->name;
     out->settings = run ? c->tuning->points[run->point].settings : NULL;
+    out->origin = run && run->result.origin[0] ? run->result.origin : NULL;
     out->nranks = c->topo->nranks;
     out->size_bytes = c->tuning->sizes_bytes[size];
     out->time_s = run ? run->result.time_s : NAN;
@@ -164,6 +165,7 @@ static const ccl_i_described_t size_record = {
         {"bound_s", AT(bound_s), "no schedule is faster", .null = "there is none"},
         {"speedup", AT(speedup), "time of the first cluster / time", .null = NOBODY},
         {"settings", AT(settings), "of the best, JSON as a string", .null = NOBODY},
+        {"origin", AT(origin), "who made the best schedule, and how", .null = NOBODY},
         {"case", AT(cluster), .hidden = true},
         {"nranks", AT(nranks), .hidden = true},
         {"gap", AT(gap), .hidden = true},
@@ -193,10 +195,11 @@ const ccl_i_result_t ccl_i_result_sweep = {
 
 /* ---------------------------------------------------------------- tables */
 
-static const ccl_i_column_t csv_columns[] = {
-    CCL_I_COLUMN("case"),    CCL_I_COLUMN("nranks"),     CCL_I_COLUMN("size_bytes"),
-    CCL_I_COLUMN("time_s"),  CCL_I_COLUMN("busbw_GBps"), CCL_I_COLUMN("bound_s"),
-    CCL_I_COLUMN("speedup"), CCL_I_COLUMN("settings"),   CCL_I_COLUMNS_END};
+static const ccl_i_column_t csv_columns[] = {CCL_I_COLUMN("case"),       CCL_I_COLUMN("nranks"),
+                                             CCL_I_COLUMN("size_bytes"), CCL_I_COLUMN("time_s"),
+                                             CCL_I_COLUMN("busbw_GBps"), CCL_I_COLUMN("bound_s"),
+                                             CCL_I_COLUMN("speedup"),    CCL_I_COLUMN("settings"),
+                                             CCL_I_COLUMN("origin"),     CCL_I_COLUMNS_END};
 static const ccl_i_column_t text_columns[] = {
     CCL_I_COLUMN("size_bytes", "size", ccl_format_bytes),
     CCL_I_COLUMN("case", "cluster"),
@@ -208,6 +211,14 @@ static const ccl_i_column_t text_columns[] = {
     CCL_I_COLUMN("settings"),
     CCL_I_COLUMNS_END};
 
+static const char *case_origin(const void *of, uint32_t size, const char **name_out) {
+    const ccl_report_sweep_case_t *c = of;
+    const ccl_tune_run_t *run = best_of(c, size);
+
+    *name_out = NULL;
+    return run ? run->result.origin : NULL;
+}
+
 ccl_status_t ccl_report_sweep(const ccl_report_sweep_t *about, const ccl_report_style_t *style,
                               ccl_text_t *out, ccl_error_t *err) {
     if (style->format == CCL_REPORT_JSON)
@@ -216,6 +227,13 @@ ccl_status_t ccl_report_sweep(const ccl_report_sweep_t *about, const ccl_report_
 
     CCL_TRY(ccl_i_rows_emit(ccl_i_result_sweep.root, "rows", about,
                             csv ? csv_columns : text_columns, style->format, out, err));
+    for (uint32_t i = 0; i < about->ncases && !csv; i++) {
+        const ccl_report_sweep_case_t *c = &about->cases[i];
+        char title[300];
+
+        snprintf(title, sizeof(title), "  how the best came about on %.200s:", c->name);
+        ccl_i_text_origins(title, c->tuning->sizes_bytes, c->tuning->nsizes, case_origin, c, out);
+    }
     for (uint32_t i = 0; i < about->ncases && !csv; i++) {
         if (!about->cases[i].bound)
             continue;
