@@ -44,7 +44,7 @@ typedef struct ccl_nccl_choice {
  */
 ccl_status_t ccl_nccl_library(const ccl_topology_t *topo, const char **out, ccl_error_t *err);
 /**
- * Look at a cluster as NCCL does: of unlike GPUs and servers the oldest generation, the fewest
+ * Look at a cluster as NCCL does: of different GPUs and servers the oldest generation, the fewest
  * channels and the least bandwidth count, because all ranks take the same.
  * @param channels  of rings and trees when they are known (a log, NCCL_MAX_NCHANNELS); 0: over
  * NVLink 12 on Volta, 24 on Ampere and Hopper and over xGMI, 32 on Blackwell; 2 over PCIe.
@@ -65,6 +65,11 @@ ccl_status_t ccl_nccl_setup(const ccl_topology_t *topo, uint32_t channels, ccl_n
  */
 ccl_nccl_choice_t ccl_nccl_choose(const ccl_nccl_setup_t *setup, ccl_collective_kind_t kind,
                                   double size_bytes);
+/** The choice in a few words: "ring LL128 x24", 24 channels. */
+void ccl_nccl_choice_text(const ccl_nccl_choice_t *choice, char *out, size_t out_len);
+/** What NCCL may take for this collective here and this model of it does not have, in a line; NULL:
+    nothing. Static. */
+const char *ccl_nccl_note(const ccl_nccl_setup_t *setup, ccl_collective_kind_t kind);
 /** The channels it would use with this algorithm and protocol, if these were forced. */
 ccl_nccl_choice_t ccl_nccl_channels(const ccl_nccl_setup_t *setup, ccl_collective_kind_t kind,
                                     ccl_nccl_algo_t algo, ccl_nccl_proto_t proto,
@@ -74,9 +79,9 @@ ccl_nccl_choice_t ccl_nccl_channels(const ccl_nccl_setup_t *setup, ccl_collectiv
  * receive-forward ..., receive; both ends in one block also with two ranks); a lowered double
  * binary tree; for AllToAll per channel one block that sends and one that receives for each pair of
  * peers, and one that copies the rank's own part. In NCCL the two are halves of one block: blocks
- * of grouped sends move half as much (ccl_predictor_plan() sees to that). Where pairs have no route
- * of their own, messages are relayed by GPUs of the destination's rail (PXN). The program is not
- * proven.
+ * of grouped sends move half as much (ccl_predictor_kernel() sees to that). Where pairs have no
+ * route of their own, messages are relayed by GPUs of the destination's rail (PXN). The program is
+ * not proven.
  *
  * @param choice  trees that need more thread blocks than a GPU has room for get fewer channels.
  * @param out     destroy with ccl_program_destroy().
@@ -121,8 +126,20 @@ ccl_status_t ccl_predictor_profile(ccl_predictor_t *p, const ccl_profile_t *prof
  */
 void ccl_predictor_lay(ccl_predictor_t *p, const ccl_topology_t *laid);
 
+/**
+ * A predictor of what the stock library of these GPUs does for a collective.
+ * @param machine  what the library sees: the cluster without a profile; NULL: topo.
+ * @param topo     the cluster that runs are simulated on. Both are borrowed while it lives.
+ * @param out      destroy with ccl_predictor_destroy().
+ * @retval CCL_UNSUPPORTED  neither NCCL nor RCCL runs there (ccl_nccl_library()), or it has no call
+ *                          for this collective.
+ */
+ccl_status_t ccl_nccl_open(const ccl_ctx_t *ctx, const ccl_topology_t *machine,
+                           const ccl_topology_t *topo, const ccl_collective_t *want,
+                           ccl_predictor_t **out, ccl_error_t *err);
+
 /** What NCCL runs for one collective of one size, and how the simulator runs it. */
-typedef struct ccl_nccl_plan {
+typedef struct ccl_nccl_kernel {
     ccl_nccl_choice_t choice;
     ccl_program_t program; /**< the predictor's, under the choice's protocol: not to be destroyed */
     const ccl_topology_t *topo; /**< the predictor's: the cluster with what NCCL's kernel does
@@ -130,20 +147,20 @@ typedef struct ccl_nccl_plan {
                                      or of the predictor's own, fit it */
     double step_bytes;          /**< that a block sends at a time over the links inside servers */
     double buffer_bytes;        /**< of a connection there */
-} ccl_nccl_plan_t;
+} ccl_nccl_kernel_t;
 /**
- * What NCCL runs, proven: for ccl_sim_program() with the plan's topology and program, `batches` of
- * its choice and the algorithm's level.
+ * What NCCL runs, proven: for ccl_sim_program() with the kernel's topology and program, `batches`
+ * of its choice and the algorithm's level.
  *
  * @param choice  NULL: what NCCL chooses.
- * @param out     borrows from the predictor; plans stay good when others are made.
+ * @param out     borrows from the predictor; kernels stay good when others are made.
  */
-ccl_status_t ccl_predictor_plan(ccl_predictor_t *p, ccl_collective_kind_t kind, uint32_t root,
-                                double size_bytes, const ccl_nccl_choice_t *choice,
-                                ccl_nccl_plan_t *out, ccl_error_t *err);
-/** The options of a plan's run. */
-ccl_sim_options_t ccl_nccl_plan_sim(const ccl_nccl_plan_t *plan, double size_bytes);
-/** A plan's run. @param choice  NULL: what NCCL chooses. */
+ccl_status_t ccl_predictor_kernel(ccl_predictor_t *p, ccl_collective_kind_t kind, uint32_t root,
+                                  double size_bytes, const ccl_nccl_choice_t *choice,
+                                  ccl_nccl_kernel_t *out, ccl_error_t *err);
+/** The options of a kernel's run. */
+ccl_sim_options_t ccl_nccl_kernel_sim(const ccl_nccl_kernel_t *kernel, double size_bytes);
+/** A kernel's run. @param choice  NULL: what NCCL chooses. */
 ccl_status_t ccl_predictor_run(ccl_predictor_t *p, ccl_collective_kind_t kind, uint32_t root,
                                double size_bytes, const ccl_nccl_choice_t *choice,
                                ccl_prediction_t *out, ccl_error_t *err);

@@ -6,6 +6,7 @@
 #include "validate/nccl/nccl.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,6 +57,20 @@ const char *ccl_nccl_algo_name(ccl_nccl_algo_t algo) {
 
 const char *ccl_nccl_proto_name(ccl_nccl_proto_t proto) {
     return proto == CCL_NCCL_LL ? "LL" : proto == CCL_NCCL_LL128 ? "LL128" : "Simple";
+}
+
+void ccl_nccl_choice_text(const ccl_nccl_choice_t *choice, char *out, size_t out_len) {
+    snprintf(out, out_len, "%s %s x%u", ccl_nccl_algo_name(choice->algo),
+             ccl_nccl_proto_name(choice->proto), choice->channels);
+}
+
+const char *ccl_nccl_note(const ccl_nccl_setup_t *setup, ccl_collective_kind_t kind) {
+    bool spread = kind == CCL_ALLGATHER || kind == CCL_REDUCESCATTER;
+    if (setup->nvls && kind == CCL_ALLREDUCE)
+        return "may reduce in the NVSwitches here (NVLS), which is not modelled yet";
+    if (spread && setup->nranks == setup->nservers)
+        return "may take PAT here (one GPU a server), which is not modelled";
+    return NULL;
 }
 
 /* ---------------------------------------------------------------- the cluster as NCCL sees it */

@@ -86,6 +86,19 @@ ccl_status_t ccl_predictor_create(const ccl_ctx_t *ctx, const ccl_topology_t *to
     return CCL_OK;
 }
 
+ccl_status_t ccl_nccl_open(const ccl_ctx_t *ctx, const ccl_topology_t *machine,
+                           const ccl_topology_t *topo, const ccl_collective_t *want,
+                           ccl_predictor_t **out, ccl_error_t *err) {
+    const char *library = "";
+    CCL_TRY(ccl_nccl_library(topo, &library, err));
+    if (want->kind == CCL_CUSTOM)
+        return ccl_fail(err, CCL_UNSUPPORTED, "%s has no call for a demand such as %.60s", library,
+                        want->name);
+    CCL_TRY(ccl_predictor_create(ctx, machine ? machine : topo, NULL, 0, out, err));
+    ccl_predictor_lay(*out, topo);
+    return CCL_OK;
+}
+
 void ccl_predictor_destroy(ccl_predictor_t *p) {
     if (!p)
         return;
@@ -198,33 +211,33 @@ static ccl_status_t make_view(const ccl_topology_t *topo, int view, ccl_nccl_pro
     return CCL_OK;
 }
 
-ccl_status_t ccl_predictor_plan(ccl_predictor_t *p, ccl_collective_kind_t kind, uint32_t root,
-                                double size_bytes, const ccl_nccl_choice_t *choice,
-                                ccl_nccl_plan_t *out, ccl_error_t *err) {
-    ccl_nccl_plan_t plan = {0};
+ccl_status_t ccl_predictor_kernel(ccl_predictor_t *p, ccl_collective_kind_t kind, uint32_t root,
+                                  double size_bytes, const ccl_nccl_choice_t *choice,
+                                  ccl_nccl_kernel_t *out, ccl_error_t *err) {
+    ccl_nccl_kernel_t kernel = {0};
     const ccl_program_t *program = NULL;
-    plan.choice = choice ? *choice : ccl_nccl_choose(&p->setup, kind, size_bytes);
-    CCL_TRY(program_for(p, kind, root, &plan.choice, &program, err));
-    const char *proto = ccl_nccl_proto_name(plan.choice.proto);
-    int k = (int)plan.choice.proto, view = view_of(kind, &plan.choice);
-    plan.program = *program;
-    plan.program.proto = proto;
-    plan.topo = p->fitted[k] ? p->fitted[k] : p->laid ? p->laid : p->topo;
+    kernel.choice = choice ? *choice : ccl_nccl_choose(&p->setup, kind, size_bytes);
+    CCL_TRY(program_for(p, kind, root, &kernel.choice, &program, err));
+    const char *proto = ccl_nccl_proto_name(kernel.choice.proto);
+    int k = (int)kernel.choice.proto, view = view_of(kind, &kernel.choice);
+    kernel.program = *program;
+    kernel.program.proto = proto;
+    kernel.topo = p->fitted[k] ? p->fitted[k] : p->laid ? p->laid : p->topo;
     if (view != VIEW_RING) {
-        CCL_TRY(make_view(plan.topo, view, plan.choice.proto, &p->views[view][k], err));
-        plan.topo = &p->views[view][k].topo;
+        CCL_TRY(make_view(kernel.topo, view, kernel.choice.proto, &p->views[view][k], err));
+        kernel.topo = &p->views[view][k].topo;
     }
-    ccl_transport_t t = ccl_model_transport(plan.topo, inside_kind(p), proto);
-    plan.step_bytes = t.slice_bytes;
-    plan.buffer_bytes = t.slice_bytes * t.slots;
-    *out = plan;
+    ccl_transport_t t = ccl_model_transport(kernel.topo, inside_kind(p), proto);
+    kernel.step_bytes = t.slice_bytes;
+    kernel.buffer_bytes = t.slice_bytes * t.slots;
+    *out = kernel;
     return CCL_OK;
 }
 
-ccl_sim_options_t ccl_nccl_plan_sim(const ccl_nccl_plan_t *plan, double size_bytes) {
+ccl_sim_options_t ccl_nccl_kernel_sim(const ccl_nccl_kernel_t *kernel, double size_bytes) {
     ccl_sim_options_t options = CCL_SIM_OPTIONS_INIT;
     options.size_bytes = size_bytes;
-    options.batches = plan->choice.batches;
+    options.batches = kernel->choice.batches;
     return options;
 }
 
@@ -232,17 +245,17 @@ ccl_status_t ccl_predictor_run(ccl_predictor_t *p, ccl_collective_kind_t kind, u
                                double size_bytes, const ccl_nccl_choice_t *choice,
                                ccl_prediction_t *out, ccl_error_t *err) {
     ccl_prediction_t result = {0};
-    ccl_nccl_plan_t plan;
+    ccl_nccl_kernel_t kernel;
     ccl_sim_result_t *run = NULL;
-    CCL_TRY(ccl_predictor_plan(p, kind, root, size_bytes, choice, &plan, err));
-    ccl_sim_options_t options = ccl_nccl_plan_sim(&plan, size_bytes);
-    result.choice = plan.choice;
+    CCL_TRY(ccl_predictor_kernel(p, kind, root, size_bytes, choice, &kernel, err));
+    ccl_sim_options_t options = ccl_nccl_kernel_sim(&kernel, size_bytes);
+    result.choice = kernel.choice;
     ccl_routes_t *fitted = p->fitted_routes[result.choice.proto];
     ccl_routes_t *routes = fitted ? fitted : p->laid ? NULL : p->routes;
     ccl_ctx_t quiet = p->ctx;
     quiet.log = NULL; /* the same for every size */
     ccl_status_t status =
-        ccl_sim_program(&quiet, plan.topo, routes, &plan.program, &options, &run, err);
+        ccl_sim_program(&quiet, kernel.topo, routes, &kernel.program, &options, &run, err);
     if (status != CCL_OK) {
         ccl_sim_result_destroy(run);
         return status;
