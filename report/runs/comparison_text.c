@@ -107,7 +107,7 @@ static const void *shown_size_at(const void *times, uint64_t i, void *scratch) {
                          .busbw_GBps = best ? best->busbw_GBps : NAN,
                          .bar = "|"};
     double gain = ccl_comparison_speedup(c, s, w);
-    snprintf(out->gain, sizeof(out->gain), isnan(gain) ? "-" : "%.2fx", gain);
+    ccl_i_speedup_text(gain, out->gain, sizeof(out->gain));
     snprintf(out->winner, sizeof(out->winner), "%s%s", best ? c->names[w] : "none",
              best && c->tie[s] ? " =" : "");
     return out;

@@ -72,6 +72,7 @@ typedef struct ccl_tuning {
     size_t points_cap;
     double *sizes_bytes; /**< [nsizes] */
     double *bound_s;     /**< [nsizes] of all clusters that the space's knobs make */
+    ccl_nccl_baseline_t *nccl; /**< [nsizes] what stock software takes, timed and not tuned */
     uint32_t *best;      /**< [nsizes] run in full; CCL_NONE: none has a time */
     uint32_t *untuned;   /**< [nsizes] the best of the untuned points */
     bool *done;          /**< [nsizes] within the gap of the bound */

@@ -160,6 +160,21 @@ ccl_status_t ccl_predictor_kernel(ccl_predictor_t *p, ccl_collective_kind_t kind
                                   ccl_nccl_kernel_t *out, ccl_error_t *err);
 /** The options of a kernel's run. */
 ccl_sim_options_t ccl_nccl_kernel_sim(const ccl_nccl_kernel_t *kernel, double size_bytes);
+/** What the library takes for one size. */
+typedef struct ccl_nccl_baseline {
+    const char *name; /**< "nccl" or "rccl"; NULL: neither runs here, or not this; static */
+    char choice[64];  /**< "ring LL128 x24" */
+    double time_s;    /**< NaN without a name */
+} ccl_nccl_baseline_t;
+/**
+ * The library's times, to tell others' gain against.
+ * @param machine, topo  as in ccl_nccl_open().
+ * @param out            [nsizes].
+ */
+ccl_status_t ccl_nccl_baselines(const ccl_ctx_t *ctx, const ccl_topology_t *machine,
+                                const ccl_topology_t *topo, const ccl_collective_t *want,
+                                const double *sizes_bytes, uint32_t nsizes,
+                                ccl_nccl_baseline_t *out, ccl_error_t *err);
 /** A kernel's run. @param choice  NULL: what NCCL chooses. */
 ccl_status_t ccl_predictor_run(ccl_predictor_t *p, ccl_collective_kind_t kind, uint32_t root,
                                double size_bytes, const ccl_nccl_choice_t *choice,

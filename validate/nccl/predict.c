@@ -282,3 +282,32 @@ ccl_status_t ccl_predictor_run(ccl_predictor_t *p, ccl_collective_kind_t kind, u
     *out = result;
     return CCL_OK;
 }
+
+ccl_status_t ccl_nccl_baselines(const ccl_ctx_t *ctx, const ccl_topology_t *machine,
+                                const ccl_topology_t *topo, const ccl_collective_t *want,
+                                const double *sizes_bytes, uint32_t nsizes,
+                                ccl_nccl_baseline_t *out, ccl_error_t *err) {
+    ccl_predictor_t *p = NULL;
+    ccl_error_t why = CCL_ERROR_INIT;
+    const char *name = NULL;
+    for (uint32_t s = 0; s < nsizes; s++)
+        out[s] = (ccl_nccl_baseline_t){.time_s = NAN};
+    ccl_status_t status = ccl_nccl_library(topo, &name, &why);
+    if (status == CCL_OK)
+        status = ccl_nccl_open(ctx, machine, topo, want, &p, &why);
+    for (uint32_t s = 0; status == CCL_OK && s < nsizes; s++) {
+        ccl_prediction_t run;
+        status = ccl_predictor_run(p, want->kind, want->root, sizes_bytes[s], NULL, &run, &why);
+        if (status != CCL_OK)
+            break;
+        out[s].name = name;
+        out[s].time_s = run.time_s;
+        ccl_nccl_choice_text(&run.choice, out[s].choice, sizeof out[s].choice);
+    }
+    ccl_predictor_destroy(p);
+    if (status != CCL_INTERRUPTED && status != CCL_ERR_INTERNAL && status != CCL_ERR_NOMEM)
+        return CCL_OK; /* it has no time here, which hinders nobody */
+    if (err)
+        *err = why;
+    return status;
+}
