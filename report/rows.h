@@ -30,7 +30,7 @@ typedef struct ccl_i_nccl_row {
     const char *library, *choice; /**< NULL: neither library runs this here */
     double nccl_s, speedup;       /**< NaN without; speedup also where `time_s` was */
 } ccl_i_nccl_row_t;
-/** @param time_s  what is told against it; NaN: there is no time. */
+/** @param time_s  of what is set beside it; NaN: there is no time. */
 ccl_i_nccl_row_t ccl_i_nccl_row(const ccl_nccl_baseline_t *nccl, double time_s);
 /** "1.42x"; "-": NaN. */
 const char *ccl_i_speedup_text(double speedup, char *out, size_t out_len);

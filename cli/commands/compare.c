@@ -233,7 +233,7 @@ static ccl_contender_t named(const compare_t *c, const char *name) {
 
     if (!ccl_i_is_stock(name))
         return (ccl_contender_t){.name = name};
-    (void)ccl_nccl_library(c->topo, &library, NULL); /* why it does not run is told by the result */
+    (void)ccl_nccl_library(c->topo, &library, NULL); /* the result says why not */
     return (ccl_contender_t){.name = library, .library = true};
 }
 

@@ -17,7 +17,7 @@ typedef struct ccl_contender {
     const ccl_schedule_t *schedule; /**< lowered here; used when there is no program */
     const ccl_way_t *way;           /**< how a schedule is lowered; NULL: the synthesizer's way */
     bool library; /**< what stock NCCL or RCCL runs at each size (validate/nccl/nccl.h); the first
-                       of them is what others' gain is told against */
+                       of them is what the others' gain is over */
 } ccl_contender_t;
 
 typedef struct ccl_compare_options {

@@ -167,7 +167,7 @@ typedef struct ccl_nccl_baseline {
     double time_s;    /**< NaN without a name */
 } ccl_nccl_baseline_t;
 /**
- * The library's times, to tell others' gain against.
+ * The library's times, to set others beside.
  * @param machine, topo  as in ccl_nccl_open().
  * @param out            [nsizes].
  */

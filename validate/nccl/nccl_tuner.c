@@ -26,7 +26,7 @@ static const double hop_us[3][2][NPROTOS] = {
 static const double ll_max[NARCHS][3] = {
     {39, 39, 20.4}, {87.7, 22.5, 19}, {141, 45, 35}, {282, 90, 70}};
 /* GB/s a channel, the same order */
-static const double ring_ll128[NARCHS] = {20, 20, 36.7, 40};
+static const double ring_ll128[NARCHS] = {20, 20, 36.7, 34.5};
 static const double tree_simple[NARCHS][3] = {
     {26.5, 18.5, 10}, {24, 23.6, 17.8}, {38.7, 41.4, 36}, {70, 42.8, 24}};
 /* Share of its bandwidth that a tree reaches by size, 64 B << i; [LL, LL128, Simple]. */
@@ -91,21 +91,14 @@ static bool fast_kind(const char *kind) {
     return strcmp(kind, "nvlink") == 0 || strcmp(kind, "xgmi") == 0;
 }
 
-/* Do NVLink or xGMI alone, over switches and GPUs, join all GPUs of the first server? */
-static ccl_status_t joined(const ccl_topology_t *topo, bool *out, ccl_error_t *err) {
-    uint32_t first = topo->rank_device[0], server = topo->devices[first].server, head = 0, tail = 0;
-    bool *seen = calloc(topo->ndevices, sizeof *seen);
-    uint32_t *queue = malloc((size_t)topo->ndevices * sizeof *queue);
-    if (!seen || !queue) {
-        free(seen);
-        free(queue);
-        return ccl_fail_nomem(err);
-    }
-    seen[first] = true;
-    queue[tail++] = first;
+/* Everything that NVLink or xGMI alone, over switches and GPUs, join to a device. */
+static void spread(const ccl_topology_t *topo, uint32_t device, bool *seen, uint32_t *queue) {
+    uint32_t head = 0, tail = 0;
+    seen[device] = true;
+    queue[tail++] = device;
     while (head < tail) {
-        uint32_t device = queue[head++];
-        for (uint32_t i = topo->out_first[device]; i < topo->out_first[device + 1]; i++) {
+        uint32_t at = queue[head++];
+        for (uint32_t i = topo->out_first[at]; i < topo->out_first[at + 1]; i++) {
             const ccl_link_t *link = &topo->links[topo->out_links[i]];
             if (!fast_kind(topo->kinds[link->kind]) || seen[link->to])
                 continue;
@@ -113,14 +106,27 @@ static ccl_status_t joined(const ccl_topology_t *topo, bool *out, ccl_error_t *e
             queue[tail++] = link->to;
         }
     }
+}
+
+/* Do they join the GPUs of every server? */
+static ccl_status_t joined(const ccl_topology_t *topo, bool *out, ccl_error_t *err) {
+    bool *seen = calloc(topo->ndevices, sizeof *seen);
+    bool *begun = calloc(topo->nservers + (size_t)1, sizeof *begun);
+    uint32_t *queue = malloc((size_t)topo->ndevices * sizeof *queue);
+    ccl_status_t status = seen && begun && queue ? CCL_OK : ccl_fail_nomem(err);
     *out = true;
-    for (uint32_t r = 0; r < topo->nranks; r++) {
-        uint32_t device = topo->rank_device[r];
-        *out = *out && (seen[device] || topo->devices[device].server != server);
+    for (uint32_t r = 0; status == CCL_OK && r < topo->nranks; r++) {
+        uint32_t device = topo->rank_device[r], server = topo->devices[device].server;
+        server = server < topo->nservers ? server : topo->nservers;
+        *out = *out && (seen[device] || !begun[server]);
+        begun[server] = true;
+        if (!seen[device])
+            spread(topo, device, seen, queue);
     }
     free(seen);
+    free(begun);
     free(queue);
-    return CCL_OK;
+    return status;
 }
 
 ccl_status_t ccl_nccl_library(const ccl_topology_t *topo, const char **out, ccl_error_t *err) {
