@@ -136,7 +136,7 @@ START_TEST(gain) {
     ck_assert_ptr_nonnull(strstr(csv, ",1.2500000000000002,5,\n"));
     ck_assert_ptr_nonnull(strstr(csv, ",1,ring LL x2\n"));
     ck_assert_double_eq_tol(
-        json_real_value(json_object_get(json_array_get(sizes, 0), "speedup_over_nccl")), 5, 1e-9);
+        json_number_value(json_object_get(json_array_get(sizes, 0), "speedup_over_nccl")), 5, 1e-9);
     json_decref(root);
     free(small);
     free(large);
