@@ -159,7 +159,7 @@ static ccl_status_t simulate_stock(ccl_i_cli_t *cli, const ccl_topology_t *topo,
     ccl_report_run_t about = {.options = options, .verdict = &verdict};
     ccl_bound_options_t bounds = CCL_BOUND_OPTIONS_INIT;
     ccl_bound_t bound;
-    char title[80];
+    char title[200], step[32], buffer[32];
     ccl_status_t status =
         ccl_i_collective_open(&cli->args, cli->args.collective, topo->nranks, &want, err);
 
@@ -169,7 +169,9 @@ static ccl_status_t simulate_stock(ccl_i_cli_t *cli, const ccl_topology_t *topo,
         status =
             ccl_i_stock_open(cli, topo, laid ? laid : topo, want, options->size_bytes, &stock, err);
     if (status == CCL_OK) {
-        snprintf(title, sizeof(title), "%s (%s)", stock.name, stock.choice);
+        snprintf(title, sizeof(title), "%s (%s, steps of %s, buffers of %s)", stock.name,
+                 stock.choice, ccl_format_bytes(stock.kernel.step_bytes, step, sizeof(step)),
+                 ccl_format_bytes(stock.kernel.buffer_bytes, buffer, sizeof(buffer)));
         options->batches = stock.kernel.choice.batches;
         about.input = title;
         about.topo = stock.kernel.topo;

@@ -57,7 +57,8 @@ typedef struct size_row {
 typedef struct cell_row {
     const char *topology, *collective, *name, *status, *why, *choice;
     bool winner, tied;
-    double size_bytes, time_s, algbw_GBps, busbw_GBps, low_s, high_s, gap, bound_s, speedup;
+    double size_bytes, time_s, algbw_GBps, busbw_GBps, low_s, high_s, gap, bound_s, speedup,
+        step_bytes, buffer_bytes;
     uint32_t batches, run_batches; /* CCL_NONE: it did not run */
     ccl_i_way_row_t way;
     ccl_i_usage_row_t usage;
@@ -103,6 +104,8 @@ static const void *cell_of(const ccl_report_comparison_t *r, uint32_t i, uint32_
                      .status = c->why_not[k] ? "not taking part" : ccl_i_status_word(cell->status),
                      .why = cell->why,
                      .choice = cell->choice,
+                     .step_bytes = cell->choice ? cell->step_bytes : NAN,
+                     .buffer_bytes = cell->choice ? cell->buffer_bytes : NAN,
                      .winner = k == c->winner[s],
                      .tied = !c->why_not[k] && ccl_i_compare_tied(c, s, k),
                      .size_bytes = c->sizes_bytes[s],
@@ -277,6 +280,7 @@ static const ccl_i_described_t contender_record = {
 #undef AT
 #define AT(member) CCL_I_AT(cell_row_t, member)
 #define NO_TIME "it has no time"
+#define NO_STEPS "another contender, or unlimited"
 #define NO_GAIN "either has no time, or NCCL is no contender"
 static const ccl_i_described_t cell_record = {
     .size = sizeof(cell_row_t),
@@ -293,6 +297,9 @@ static const ccl_i_described_t cell_record = {
         {"speedup_over_nccl", AT(speedup), "NCCL's (or RCCL's) time / time_s", .null = NO_GAIN},
         {"choice", AT(choice), "of NCCL: algorithm, protocol, channels",
          .null = "another contender"},
+        {"step_bytes", AT(step_bytes), "of NCCL: that a block sends at a time inside servers",
+         .null = NO_STEPS},
+        {"buffer_bytes", AT(buffer_bytes), "of NCCL: of a connection there", .null = NO_STEPS},
         {"batches", AT(batches), "micro-batches"},
         CCL_I_USAGE_FIELDS(cell_row_t, usage),
         {"topology", AT(topology), .hidden = true},

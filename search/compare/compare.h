@@ -56,7 +56,9 @@ typedef struct ccl_compare_cell {
     double low_s, high_s; /**< spread over sizes (1 -+ 1e-6) where ties depend on it, of a winner
                                and those near to it; else time_s */
     uint32_t batches;
-    const char *choice; /**< of a library: "ring LL128 x24", 24 channels; else NULL */
+    const char *choice;              /**< of a library: "ring LL128 x24", 24 channels; else NULL */
+    double step_bytes, buffer_bytes; /**< of a library: that a block sends at a time inside servers;
+                                          of a connection there */
     ccl_sim_usage_t usage;
 } ccl_compare_cell_t;
 

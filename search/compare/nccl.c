@@ -58,7 +58,10 @@ ccl_status_t ccl_i_nccl_tell(ccl_i_compare_t *c, ccl_error_t *err) {
         const char *kept = ccl_arena_strdup(&c->out->arena, text);
         if (!kept)
             return ccl_fail_nomem(err);
-        c->out->cells[(size_t)s * c->out->ncontenders + k].choice = kept;
+        ccl_compare_cell_t *cell = &c->out->cells[(size_t)s * c->out->ncontenders + k];
+        cell->choice = kept;
+        cell->step_bytes = n->kernels[s].step_bytes;
+        cell->buffer_bytes = n->kernels[s].buffer_bytes;
     }
     return CCL_OK;
 }

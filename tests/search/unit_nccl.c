@@ -74,6 +74,8 @@ START_TEST(test_as_diagnose) {
             ccl_nccl_choice_text(&d->points[s].expected.choice, choice, sizeof choice);
             ck_assert_int_eq(c->cells[s].status, CCL_OK);
             ck_assert_str_eq(c->cells[s].choice, choice);
+            ck_assert_double_gt(c->cells[s].step_bytes, 0);
+            ck_assert_double_ge(c->cells[s].buffer_bytes, 4 * c->cells[s].step_bytes);
             ck_assert_msg(fabs(c->cells[s].time_s / d->points[s].expected.time_s - 1) < 0.03,
                           "%s at %g: %g us, %g us", rows[i].cluster, sizes[s],
                           c->cells[s].time_s * 1e6, d->points[s].expected.time_s * 1e6);
