@@ -55,7 +55,7 @@ typedef struct size_row {
 
 /** One contender at one size. */
 typedef struct cell_row {
-    const char *topology, *collective, *name, *status, *why, *choice;
+    const char *topology, *collective, *name, *status, *why, *origin, *choice;
     bool winner, tied;
     double size_bytes, time_s, algbw_GBps, busbw_GBps, low_s, high_s, gap, bound_s, speedup,
         step_bytes, buffer_bytes;
@@ -103,6 +103,7 @@ static const void *cell_of(const ccl_report_comparison_t *r, uint32_t i, uint32_
                      .name = c->names[k],
                      .status = c->why_not[k] ? "not taking part" : ccl_i_status_word(cell->status),
                      .why = cell->why,
+                     .origin = ok && cell->origin[0] ? cell->origin : NULL,
                      .choice = cell->choice,
                      .step_bytes = cell->choice ? cell->step_bytes : NAN,
                      .buffer_bytes = cell->choice ? cell->buffer_bytes : NAN,
@@ -288,6 +289,7 @@ static const ccl_i_described_t cell_record = {
         {"name", AT(name), "of the contender"},
         {"status", AT(status), .words = ccl_i_status_words},
         {"why", AT(why), "it has no time", .null = "it has one"},
+        {"origin", AT(origin), "who made the schedule, and how", .null = NO_TIME},
         {"time_s", AT(time_s), .null = NO_TIME},
         {"algbw_GBps", AT(algbw_GBps), "size / time", .null = NO_TIME},
         {"busbw_GBps", AT(busbw_GBps), "algbw x busbw_factor", .null = NO_TIME},
@@ -411,6 +413,7 @@ static const ccl_i_column_t time_columns[] = {
     CCL_I_COLUMN("gap"),
     CCL_I_COLUMN("speedup_over_nccl"),
     CCL_I_COLUMN("choice"),
+    CCL_I_COLUMN("origin"),
     CCL_I_COLUMNS_END};
 
 static ccl_status_t comparison_json(root_t *root, ccl_text_t *out, ccl_error_t *err) {

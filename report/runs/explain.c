@@ -280,6 +280,8 @@ static ccl_status_t explain_text(ccl_i_explain_t *root, uint32_t rows, ccl_text_
                     a->program->coll->name, ccl_format_bytes(r->size_bytes, t[0], sizeof(t[0])),
                     a->topo->name, a->topo->nranks, r->batches, r->batches == 1 ? "" : "es",
                     ccl_i_granularity_name(a->options->granularity));
+    if (root->origin)
+        ccl_text_printf(out, "  origin %s\n", root->origin);
     ccl_text_printf(out, "  time   %s us\n", ccl_i_us(r->time_s, t[0], sizeof(t[0])));
     ccl_text_printf(out, "  bound  %s us (%s); the time is %s of it\n",
                     ccl_i_us(e->bound.time_s, t[0], sizeof(t[0])),
