@@ -9,7 +9,8 @@ typedef struct ends {
     uint32_t in, out, from, to; /* how many; the last peer each way */
 } ends_t;
 
-/* A block per end of a connection; one for both where a rank receives from one and sends to another. */
+/* A block per end of a connection; one for both where a rank receives from one and sends to
+ * another. */
 static uint32_t blocks_of(const ends_t *e) {
     return e->in == 1 && e->out == 1 && e->from != e->to ? 1 : e->in + e->out;
 }

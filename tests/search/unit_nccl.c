@@ -75,6 +75,7 @@ START_TEST(test_as_diagnose) {
             ck_assert_int_eq(c->cells[s].status, CCL_OK);
             ck_assert_str_eq(c->cells[s].choice, choice);
             ck_assert_double_gt(c->cells[s].step_bytes, 0);
+            ck_assert_ptr_nonnull(strstr(c->cells[s].origin, choice));
             ck_assert_double_ge(c->cells[s].buffer_bytes, 4 * c->cells[s].step_bytes);
             ck_assert_msg(fabs(c->cells[s].time_s / d->points[s].expected.time_s - 1) < 0.03,
                           "%s at %g: %g us, %g us", rows[i].cluster, sizes[s],

@@ -224,7 +224,9 @@ ccl_status_t ccl_predictor_kernel(ccl_predictor_t *p, ccl_collective_kind_t kind
     kernel.program.proto = proto;
     char choice_text[64];
     ccl_nccl_choice_text(&kernel.choice, choice_text, sizeof choice_text);
-    ccl_origin_set(kernel.program.origin, "stock NCCL: %s", choice_text);
+    const char *library = "nccl";
+    (void)ccl_nccl_library(p->topo, &library, NULL); /* also of what diagnose asks about */
+    ccl_origin_set(kernel.program.origin, "%s: %s", library, choice_text);
     kernel.topo = p->fitted[k] ? p->fitted[k] : p->laid ? p->laid : p->topo;
     if (view != VIEW_RING) {
         CCL_TRY(make_view(kernel.topo, view, kernel.choice.proto, &p->views[view][k], err));
