@@ -220,6 +220,27 @@ void ccl_i_synth_files_fini(ccl_i_synth_files_t *files);
     @param with  its name; NULL: none is named. */
 ccl_status_t ccl_i_synth_files_check(const ccl_i_args_t *args, const char *with, ccl_error_t *err);
 
+/* ---------------------------------------------------------------- stock.c */
+
+/** "nccl" or "rccl": what stock software runs, not a synthesizer. */
+bool ccl_i_is_stock(const char *name);
+/** What it runs of one collective and size. */
+typedef struct ccl_i_stock {
+    ccl_predictor_t *predictor;
+    ccl_nccl_kernel_t kernel; /* the predictor's */
+    const char *name;         /* "nccl" or "rccl", by the cluster; static */
+    char choice[64];          /* "ring LL128 x24" */
+} ccl_i_stock_t;
+/**
+ * @param machine  the cluster without --profile; NULL: there is none.
+ * @param out      zeroed; ccl_i_stock_fini(), also on failure.
+ * @retval CCL_ERR_USAGE  an option of lowering was given, or no size.
+ */
+ccl_status_t ccl_i_stock_open(ccl_i_cli_t *cli, const ccl_topology_t *machine,
+                              const ccl_topology_t *topo, const ccl_collective_t *want,
+                              double size_bytes, ccl_i_stock_t *out, ccl_error_t *err);
+void ccl_i_stock_fini(ccl_i_stock_t *stock);
+
 /* ---------------------------------------------------------------- measured.c */
 
 /**

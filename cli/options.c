@@ -47,7 +47,11 @@ static const ccl_i_own_option_t options[] = {
     {"demand", 0, KIND_TEXT, AT(demand), "FILE",
      "a demand file instead of a named collective: chunks with sources, destinations, bytes", NULL},
     {"root", 0, KIND_U32, AT(root), "RANK", "root of broadcast, reduce, gather, scatter (0)", NULL},
-    {"with", 'w', KIND_TEXT, AT(with), "NAME", "synthesizers (ccllab algos lists them)", NULL},
+    {"with", 'w', KIND_TEXT, AT(with), "NAME",
+     "synthesizers (ccllab algos lists them), or nccl: what stock NCCL runs, rccl on AMD", NULL},
+    {"with@simulate", 0, KIND_TEXT, AT(with), "NAME",
+     "nccl (rccl on AMD) in place of a file: what stock NCCL runs for --collective and --size",
+     NULL},
     {"plugin", 0, KIND_LIST, AT(plugins), "FILE",
      "a synthesizer of yours, from a shared object; may be repeated (also those that "
      "CCLLAB_PLUGINS "

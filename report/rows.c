@@ -12,6 +12,20 @@ ccl_i_way_row_t ccl_i_way_row(const ccl_way_t *way, bool lowered) {
     return row;
 }
 
+ccl_i_nccl_row_t ccl_i_nccl_row(const ccl_nccl_baseline_t *nccl, double time_s) {
+    bool have = nccl && nccl->name;
+    ccl_i_nccl_row_t row = {NULL, NULL, NAN, NAN};
+
+    if (have)
+        row = (ccl_i_nccl_row_t){nccl->name, nccl->choice, nccl->time_s, nccl->time_s / time_s};
+    return row;
+}
+
+const char *ccl_i_speedup_text(double speedup, char *out, size_t out_len) {
+    snprintf(out, out_len, isnan(speedup) ? "-" : "%.2fx", speedup);
+    return out;
+}
+
 ccl_i_usage_row_t ccl_i_usage_row(const ccl_sim_usage_t *usage, bool have) {
     ccl_i_usage_row_t row = {NAN, NAN, NAN, NAN, NAN};
 

@@ -24,6 +24,26 @@ ccl_i_way_row_t ccl_i_way_row(const ccl_way_t *way, bool lowered);
             .words = ccl_i_granularity_words                                                       \
     }
 
+/* ---------------------------------------------------------------- beside stock software */
+
+typedef struct ccl_i_nccl_row {
+    const char *library, *choice; /**< NULL: neither library runs this here */
+    double nccl_s, speedup;       /**< NaN without; speedup also where `time_s` was */
+} ccl_i_nccl_row_t;
+/** @param time_s  of what is set beside it; NaN: there is no time. */
+ccl_i_nccl_row_t ccl_i_nccl_row(const ccl_nccl_baseline_t *nccl, double time_s);
+/** "1.42x"; "-": NaN. */
+const char *ccl_i_speedup_text(double speedup, char *out, size_t out_len);
+#define CCL_I_NO_NCCL "neither NCCL nor RCCL runs this here"
+#define CCL_I_NCCL_FIELDS(T, m)                                                                    \
+    {"nccl", CCL_I_AT(T, m.library), "what stock software runs there", .null = CCL_I_NO_NCCL},     \
+        {"nccl_choice", CCL_I_AT(T, m.choice), "its algorithm, protocol, channels",                \
+         .null = CCL_I_NO_NCCL},                                                                   \
+        {"nccl_s", CCL_I_AT(T, m.nccl_s), "its time", .null = CCL_I_NO_NCCL}, {                    \
+        "speedup_over_nccl", CCL_I_AT(T, m.speedup), "nccl_s / time_s",                            \
+            .null = "there is one time at most"                                                    \
+    }
+
 /* ---------------------------------------------------------------- what a run made of its blocks */
 
 typedef struct ccl_i_usage_row {

@@ -1,14 +1,13 @@
 /**
  * @file validate.h
- * Measured runs against the model: readers of nccl-tests output, NCCL's own choice of algorithm and
- * protocol, the programs that NCCL runs, fits of constants to measured curves, and diagnosis of a
- * log.
+ * Measured runs against the model: readers of nccl-tests output, fits of constants to measured
+ * curves, and diagnosis of a log. What NCCL runs is in nccl/nccl.h.
  */
 #ifndef CCL_VALIDATE_VALIDATE_H
 #define CCL_VALIDATE_VALIDATE_H
 
 #include "runtime/runtime.h"
-#include "make/make.h"
+#include "validate/nccl/nccl.h"
 
 CCL_BEGIN_DECLS
 
@@ -62,103 +61,6 @@ ccl_status_t ccl_measured_read_text(const char *name, const char *text, size_t l
                                     ccl_measured_log_t **out, ccl_error_t *err);
 /** Frees it and all it owns; NULL is fine. */
 void ccl_measured_log_destroy(ccl_measured_log_t *log);
-/* ---------------------------------------------------------------- NCCL's choice */
-
-typedef enum ccl_nccl_algo { CCL_NCCL_RING, CCL_NCCL_TREE, CCL_NCCL_P2P } ccl_nccl_algo_t;
-typedef enum ccl_nccl_proto { CCL_NCCL_LL, CCL_NCCL_LL128, CCL_NCCL_SIMPLE } ccl_nccl_proto_t;
-const char *ccl_nccl_algo_name(ccl_nccl_algo_t algo);    /**< "ring"; static */
-const char *ccl_nccl_proto_name(ccl_nccl_proto_t proto); /**< "LL128"; static */
-
-/** What NCCL's tuning model knows of a cluster. */
-typedef struct ccl_nccl_setup {
-    uint32_t nranks, nservers;
-    uint32_t arch;     /**< row of its tables: 0 Volta, 1 Ampere, 2 Hopper, 3 Blackwell */
-    bool nvlink;       /**< GPUs of a server reach each other over NVLink or xGMI alone */
-    bool ll128;        /**< the protocol may be used */
-    uint32_t channels; /**< of rings and trees */
-    double bus_GBps;   /**< bandwidth of all rings together, as NCCL's graph search sees it */
-    uint32_t p2p_channels;
-    uint32_t version; /**< of NCCL, 22703 for 2.27.3; 23000 unless given */
-} ccl_nccl_setup_t;
-/** A decision, with NCCL's own estimate of the time. */
-typedef struct ccl_nccl_choice {
-    ccl_nccl_algo_t algo;
-    ccl_nccl_proto_t proto;
-    uint32_t channels;
-    double estimate_s; /**< 0 for point-to-point */
-    uint32_t batches;  /**< micro-batches of the simulation; 0: as few as FIFOs and slices allow */
-} ccl_nccl_choice_t;
-/**
- * Look at a cluster as NCCL does.
- * @param channels  of rings and trees when they are known (a log, NCCL_MAX_NCHANNELS); 0: over
- * NVLink 12 on Volta, 24 on Ampere and Hopper and over xGMI, 32 on Blackwell; 2 over PCIe.
- */
-ccl_status_t ccl_nccl_setup(const ccl_topology_t *topo, uint32_t channels, ccl_nccl_setup_t *out,
-                            ccl_error_t *err);
-/**
- * Algorithm, protocol and channels that NCCL takes for a collective of this size: the least of
- * latency + bytes / bandwidth over ring and tree and the three protocols; fewer channels while a
- * channel would have too little to do; grouped sends and receives for AllToAll, Gather, Scatter and
- * SendRecv: a channel of those that the peers share for every 64 KiB of a message, LL up to 16 KiB
- * a channel.
- *
- * @par Source  NCCL 2.30, tuning model (base and hardware latencies, bandwidth limits per channel,
- *              correction of trees); NVLS and CollNet are left out.
- */
-ccl_nccl_choice_t ccl_nccl_choose(const ccl_nccl_setup_t *setup, ccl_collective_kind_t kind,
-                                  double size_bytes);
-/** The channels it would use with this algorithm and protocol, if these were forced. */
-ccl_nccl_choice_t ccl_nccl_channels(const ccl_nccl_setup_t *setup, ccl_collective_kind_t kind,
-                                    ccl_nccl_algo_t algo, ccl_nccl_proto_t proto,
-                                    double size_bytes);
-/**
- * The program that NCCL's kernel runs: one block per channel and rank that walks the ring (send,
- * receive-forward ..., receive; both ends in one block also with two ranks); a lowered double
- * binary tree; for AllToAll per channel one block that sends and one that receives for each pair of
- * peers, and one that copies the rank's own part. In NCCL the two are halves of one block: blocks
- * of grouped sends move half as much (ccl_predictor_run() sees to that).
- *
- * @param out  destroy with ccl_program_destroy().
- */
-ccl_status_t ccl_nccl_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                              ccl_routes_t *routes, ccl_collective_kind_t kind, uint32_t root,
-                              const ccl_nccl_choice_t *choice, ccl_program_t **out,
-                              ccl_error_t *err);
-
-/* ---------------------------------------------------------------- prediction */
-
-/** Simulates NCCL's collectives on one cluster, and keeps the programs. Not thread-safe. */
-typedef struct ccl_predictor ccl_predictor_t;
-/** A predicted run. */
-typedef struct ccl_prediction {
-    ccl_nccl_choice_t choice;
-    double time_s, busbw_GBps;
-    double link_use;       /**< highest utilisation of a link, 0..1 */
-    const char *link_kind; /**< its kind; "" when nothing moved; borrowed from the topology */
-    double block_use;      /**< highest share of its time that a thread block was busy, 0..1 */
-} ccl_prediction_t;
-/**
- * @param profile   NULL: the topology's own constants. Borrowed; used only here.
- * @param channels  as in ccl_nccl_setup().
- * @param out       destroy with ccl_predictor_destroy().
- */
-ccl_status_t ccl_predictor_create(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                                  const ccl_profile_t *profile, uint32_t channels,
-                                  ccl_predictor_t **out, ccl_error_t *err);
-/** Frees it and all it owns; NULL is fine. */
-void ccl_predictor_destroy(ccl_predictor_t *p);
-/** NCCL's version decides a little of its choice. @param version  22703 for 2.27.3; 0: as before.
- */
-void ccl_predictor_version(ccl_predictor_t *p, uint32_t version);
-const ccl_nccl_setup_t *ccl_predictor_setup(const ccl_predictor_t *p);
-/** Other constants for the same cluster: programs are kept. @param profile as above. */
-ccl_status_t ccl_predictor_profile(ccl_predictor_t *p, const ccl_profile_t *profile,
-                                   ccl_error_t *err);
-/** @param choice  NULL: what NCCL chooses. */
-ccl_status_t ccl_predictor_run(ccl_predictor_t *p, ccl_collective_kind_t kind, uint32_t root,
-                               double size_bytes, const ccl_nccl_choice_t *choice,
-                               ccl_prediction_t *out, ccl_error_t *err);
-
 /* ---------------------------------------------------------------- fits */
 
 /** Predicted over measured, as its logarithm, of every point, from the parameters. */

@@ -13,7 +13,7 @@ typedef struct mine {
 
 /** What a comparison is made of; one fini for all. */
 typedef struct compare {
-    ccl_topology_t *topo;
+    ccl_topology_t *topo, *machine; /* machine: without the profile; NULL: there is none */
     char *with_copy, *collectives_copy;
     const char **with, **words;
     uint32_t nwith, nwords;
@@ -53,6 +53,7 @@ static void compare_fini(compare_t *c) {
     free(c->collectives_copy);
     ccl_i_synth_files_fini(&c->files);
     ccl_topology_destroy(c->topo);
+    ccl_topology_destroy(c->machine);
     ccl_topology_destroy(c->known_as);
     ccl_notebook_close(c->notebook);
 }
@@ -63,14 +64,15 @@ static ccl_status_t check_names(const compare_t *c, ccl_error_t *err) {
     const char *names[128];
     size_t n = 0;
 
-    for (const ccl_synth_ops_t *const *all = ccl_synth_all(); *all && n + 1 < CCL_ARRAY_LEN(names);
+    for (const ccl_synth_ops_t *const *all = ccl_synth_all(); *all && n + 2 < CCL_ARRAY_LEN(names);
          all++)
         names[n++] = (*all)->name;
+    names[n++] = "nccl";
     names[n] = NULL;
     for (uint32_t i = 0; i < c->nwith; i++) {
         const char *near;
 
-        if (ccl_synth_find(c->with[i]))
+        if (ccl_synth_find(c->with[i]) || ccl_i_is_stock(c->with[i]))
             continue;
         near = ccl_nearest(c->with[i], names);
         if (near)
@@ -225,14 +227,26 @@ static ccl_status_t open_mine(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) 
     return CCL_OK;
 }
 
-/** Contenders for collective k: the chosen synthesizers, then the files that do it. */
+/** A synthesizer of --with, or the vendor's library, whichever of its names was said. */
+static ccl_contender_t named(const compare_t *c, const char *name) {
+    const char *library = name;
+
+    if (!ccl_i_is_stock(name))
+        return (ccl_contender_t){.name = name};
+    (void)ccl_nccl_library(c->topo, &library, NULL); /* the result says why not */
+    return (ccl_contender_t){.name = library, .library = true};
+}
+
+/** Contenders for collective k: the library and the chosen synthesizers, then the files that do it.
+ */
 static uint32_t choose(compare_t *c, uint32_t k) {
     uint32_t n = 0;
 
     if (c->nwith > 0) {
         for (uint32_t i = 0; i < c->nwith; i++)
-            c->contenders[n++] = (ccl_contender_t){.name = c->with[i]};
+            c->contenders[n++] = named(c, c->with[i]);
     } else {
+        c->contenders[n++] = named(c, "nccl");
         for (const ccl_synth_ops_t *const *all = ccl_synth_all(); *all; all++)
             if (!(*all)->by_name)
                 c->contenders[n++] = (ccl_contender_t){.name = (*all)->name};
@@ -241,8 +255,10 @@ static uint32_t choose(compare_t *c, uint32_t k) {
         const mine_t *mine = &c->mine[i];
 
         if (same_collective(collective_of(&mine->document), c->collectives[k]))
-            c->contenders[n++] = (ccl_contender_t){mine->title, mine->document.program,
-                                                   mine->document.schedule, mine->way};
+            c->contenders[n++] = (ccl_contender_t){.name = mine->title,
+                                                   .program = mine->document.program,
+                                                   .schedule = mine->document.schedule,
+                                                   .way = mine->way};
     }
     return n;
 }
@@ -345,7 +361,7 @@ static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
     if (laid) {
         if (cli->args.notebook)
             CCL_TRY(ccl_i_profile_lay(cli, c->topo, "Simple", &c->known_as, err));
-        ccl_topology_destroy(c->topo);
+        c->machine = c->topo;
         c->topo = laid;
     }
     CCL_TRY(open_collectives(cli, c, err));
@@ -353,11 +369,12 @@ static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
     CCL_TRY(open_mine(cli, c, err));
     while (ccl_synth_all()[nall])
         nall++;
-    c->contenders = calloc(nall + c->nwith + c->nmine + 1, sizeof(*c->contenders));
+    c->contenders = calloc(nall + c->nwith + c->nmine + 2, sizeof(*c->contenders));
     if (!c->contenders)
         return ccl_fail_nomem(err);
 
     options.contenders = c->contenders;
+    options.machine = c->machine;
     options.sizes_bytes = c->sizes_bytes;
     options.nsizes = c->nsizes;
     CCL_TRY(ccl_i_synth_options(&cli->args, &c->files, &options.synth, err));
@@ -419,10 +436,12 @@ const ccl_i_command_t ccl_i_cmd_compare = {
     .usage = "--topology SPEC --collective NAME[,NAME...] [options]",
     .summary = "which schedule wins at which size, and how busy the links were",
     .details =
-        "All synthesizers, or those of --with A,B,C, and programs and schedules of yours, at\n"
-        "every size, each lowered its own way (hpds: HPDS order, thread blocks by state, task\n"
+        "What stock NCCL runs (nccl; rccl on AMD) and all synthesizers, or those of --with A,B,C,\n"
+        "and programs and schedules of yours, at every size, each lowered its own way (hpds: HPDS "
+        "order, thread blocks by state, task\n"
         "level) unless --order, --allocate or --granularity give one for all: a\n"
-        "table in nccl-tests' shape with the winner per size. = marks a tie. --json has all\n"
+        "table in nccl-tests' shape with the winner per size and its gain over NCCL. = marks a "
+        "tie. --json has all\n"
         "numbers; --csv prints --table times (default) or links.\n",
     .accepts = accepts,
     .tables = ccl_report_comparison_tables,

@@ -6,8 +6,9 @@
 /** What one run of the command holds; one fini for all. */
 typedef struct explain {
     ccl_i_document_t document;
-    ccl_topology_t *topo;
-    ccl_collective_t *want; /* NULL: the input is a file */
+    ccl_topology_t *topo, *machine; /* machine: without the profile; NULL: there is none */
+    ccl_collective_t *want;         /* NULL: the input is a file */
+    ccl_i_stock_t stock;
     ccl_i_synth_files_t files;
     ccl_explanation_t *explanation;
 } explain_t;
@@ -16,7 +17,9 @@ static void explain_fini(explain_t *x) {
     ccl_explanation_destroy(x->explanation);
     ccl_i_document_fini(&x->document);
     ccl_collective_destroy(x->want);
+    ccl_i_stock_fini(&x->stock);
     ccl_topology_destroy(x->topo);
+    ccl_topology_destroy(x->machine);
     ccl_i_synth_files_fini(&x->files);
 }
 
@@ -47,6 +50,9 @@ static ccl_status_t open_input(ccl_i_cli_t *cli, explain_t *x, ccl_explain_optio
     CCL_TRY(ccl_i_collective_open(args, args->collective, x->topo->nranks, &x->want, err));
     if (!(options->sim.size_bytes > 0))
         options->sim.size_bytes = x->want->natural_bytes;
+    if (ccl_i_is_stock(args->with))
+        return ccl_i_stock_open(cli, x->machine, x->topo, x->want, options->sim.size_bytes,
+                                &x->stock, err);
     options->with = args->with;
     options->want = x->want;
     CCL_TRY(ccl_i_synth_options(args, &x->files, &options->synth, err));
@@ -71,6 +77,11 @@ static ccl_status_t make_program(ccl_i_cli_t *cli, explain_t *x, ccl_explain_opt
     unsigned bits;
     ccl_way_t way = ccl_i_way(&cli->args, &bits);
 
+    if (x->stock.predictor) { /* proven as it was made */
+        options->program = &x->stock.kernel.program;
+        options->sim.batches = x->stock.kernel.choice.batches;
+        return CCL_OK;
+    }
     options->way = ccl_way_choose(preset, way, bits);
     options->sim.granularity = options->way.granularity;
     options->lower = ccl_i_lower_options(&cli->args);
@@ -98,17 +109,20 @@ static ccl_status_t explain(ccl_i_cli_t *cli, explain_t *x, ccl_error_t *err) {
     CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &x->topo, err));
     CCL_TRY(ccl_i_profile_lay(cli, x->topo, cli->args.lower.proto, &laid, err));
     if (laid) {
-        ccl_topology_destroy(x->topo);
+        x->machine = x->topo;
         x->topo = laid;
     }
+    options.machine = x->machine ? x->machine : x->topo;
     CCL_TRY(open_input(cli, x, &options, err));
     if (!(options.sim.size_bytes > 0))
         return ccl_fail(err, CCL_ERR_USAGE, "no size given: --size BYTES, such as --size 64M");
     CCL_TRY(make_program(cli, x, &options, err));
-    CCL_TRY(ccl_explain(&cli->ctx, x->topo, &options, &x->explanation, err));
+    about.topo = x->stock.predictor ? x->stock.kernel.topo : x->topo;
+    CCL_TRY(ccl_explain(&cli->ctx, about.topo, &options, &x->explanation, err));
     about.input = cli->args.with ? cli->args.with : cli->args.inputs.items[0];
-    about.topo = x->topo;
-    about.program = x->document.program;
+    if (x->stock.predictor)
+        about.input = x->stock.name;
+    about.program = options.program;
     about.way = x->document.schedule ? &options.way : NULL;
     about.options = &options.sim;
     about.explanation = x->explanation;
@@ -139,7 +153,7 @@ const ccl_i_command_t ccl_i_cmd_explain = {
     .summary = "why a run takes its time, and what would help",
     .details =
         "FILE is a program or a schedule as for simulate; or, without one, --collective NAME\n"
-        "--with NAME makes one. Every instant of the run has one\n"
+        "--with NAME makes one (nccl: what stock NCCL runs). Every instant of the run has one\n"
         "cause on its critical path; changes to cluster and program are looked for there,\n"
         "and each is run. --path lists the path, --no-what-if leaves the changes out. --csv\n"
         "prints one table: --table changes (default), causes, waits, links, path, cut or\n"

@@ -148,6 +148,52 @@ static ccl_status_t simulate_program(ccl_i_cli_t *cli, const ccl_topology_t *top
     return status;
 }
 
+/** What the vendor's library runs, in place of a file. */
+static ccl_status_t simulate_stock(ccl_i_cli_t *cli, const ccl_topology_t *topo,
+                                   ccl_sim_options_t *options, ccl_error_t *err) {
+    ccl_topology_t *laid = NULL; /* with the profile */
+    ccl_collective_t *want = NULL;
+    ccl_i_stock_t stock = {0};
+    ccl_sim_result_t *result = NULL;
+    ccl_verdict_t verdict = {.valid = true}; /* proven as it was made */
+    ccl_report_run_t about = {.options = options, .verdict = &verdict};
+    ccl_bound_options_t bounds = CCL_BOUND_OPTIONS_INIT;
+    ccl_bound_t bound;
+    char title[200], step[32], buffer[32];
+    ccl_status_t status =
+        ccl_i_collective_open(&cli->args, cli->args.collective, topo->nranks, &want, err);
+
+    if (status == CCL_OK)
+        status = ccl_i_profile_lay(cli, topo, "Simple", &laid, err);
+    if (status == CCL_OK)
+        status =
+            ccl_i_stock_open(cli, topo, laid ? laid : topo, want, options->size_bytes, &stock, err);
+    if (status == CCL_OK) {
+        snprintf(title, sizeof(title), "%s (%s, steps of %s, buffers of %s)", stock.name,
+                 stock.choice, ccl_format_bytes(stock.kernel.step_bytes, step, sizeof(step)),
+                 ccl_format_bytes(stock.kernel.buffer_bytes, buffer, sizeof(buffer)));
+        options->batches = stock.kernel.choice.batches;
+        about.input = title;
+        about.topo = stock.kernel.topo;
+        about.program = &stock.kernel.program;
+        bounds.size_bytes = options->size_bytes;
+        bounds.proto = stock.kernel.program.proto;
+        status = ccl_bound(&cli->ctx, about.topo, want, &bounds, &bound, err);
+        about.bound = status == CCL_OK ? &bound : NULL;
+    }
+    if (status == CCL_OK) {
+        status = ccl_sim_program(&cli->ctx, about.topo, NULL, about.program, options, &result, err);
+        status = conclude(cli, &about, result, status, err);
+    }
+    if (about.bound)
+        ccl_bound_fini(&bound);
+    ccl_sim_result_destroy(result);
+    ccl_i_stock_fini(&stock);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(laid);
+    return status;
+}
+
 /** Sources, destinations and bytes of epoch flows, for the tables. */
 static ccl_status_t flows_of_epochs(const ccl_epoch_flows_t *epochs, double size_bytes,
                                     ccl_flow_list_t **out, ccl_error_t *err) {
@@ -266,9 +312,16 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     ccl_topology_t *topo = NULL;
     ccl_status_t status;
 
-    if ((cli->args.flows != NULL) == (cli->args.inputs.n > 0))
+    bool stock = cli->args.with != NULL;
+    if ((cli->args.flows != NULL) + (cli->args.inputs.n > 0) + stock != 1)
         return ccl_fail(err, CCL_ERR_USAGE,
-                        "wanted: one program or schedule file, or --flows FILE");
+                        "wanted: one program or schedule file, or --flows FILE, or --collective "
+                        "NAME --with nccl");
+    if (stock && !ccl_i_is_stock(cli->args.with))
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "--with %s: only nccl (rccl on AMD) is simulated by its name; synth writes "
+                        "the programs of others",
+                        cli->args.with);
     CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &topo, err));
     if (cli->args.trace) {
         options.trace = ccl_trace_create(TRACE_EVENTS);
@@ -278,23 +331,26 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
         }
     }
     status = cli->args.flows ? simulate_flows(cli, topo, &options, err)
+             : stock         ? simulate_stock(cli, topo, &options, err)
                              : simulate_program(cli, topo, &options, err);
     ccl_trace_destroy(options.trace);
     ccl_topology_destroy(topo);
     return status;
 }
 
-static const char *const accepts[] = {"topology", "fail",    "degrade", "scale",        "set",
-                                      "profile",  "size",    "batches", "granularity",  "sharing",
-                                      "flows",    "unicast", "trace",   "no-verify",    "no-skip",
-                                      "no-fold",  "table",   "rows",    CCL_I_LOWERING, NULL};
+static const char *const accepts[] = {
+    "topology",     "fail",        "degrade",   "scale",         "set",        "profile", "size",
+    "batches",      "granularity", "sharing",   "with@simulate", "collective", "root",    "flows",
+    "unicast",      "trace",       "no-verify", "no-skip",       "no-fold",    "table",   "rows",
+    CCL_I_LOWERING, NULL};
 const ccl_i_command_t ccl_i_cmd_simulate = {
     .name = "simulate",
     .usage = "--topology SPEC [options] FILE --size BYTES",
     .summary = "time a program, a schedule or a flow list on a cluster",
     .details =
         "FILE is a program (MSCCL XML) or a schedule (JSON, ResCCLang), which is lowered\n"
-        "first, by --order, --allocate and --stages. The model is in docs/model.md. What does not "
+        "first, by --order, --allocate and --stages. In its place --collective NAME --with nccl\n"
+        "runs what stock NCCL would (rccl on AMD). The model is in docs/model.md. What does not "
         "verify is refused, a deadlock is\n"
         "reported with the cycle of who waits for whom; both exit with 1. --csv prints one\n"
         "table: --table summary (default), links, thread_blocks or flows.\n",

@@ -199,6 +199,29 @@ static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_route
     return status;
 }
 
+/** The program that the vendor's library runs at this size. */
+static ccl_status_t make_stock(ccl_i_cli_t *cli, const ccl_topology_t *topo,
+                               const ccl_collective_t *want, const job_t *job, ccl_error_t *err) {
+    ccl_i_stock_t stock = {0};
+    ccl_text_t text = {0};
+    ccl_status_t status =
+        job->target == TARGET_XML
+            ? ccl_i_stock_open(cli, topo, topo, want, cli->args.size_bytes, &stock, err)
+            : ccl_fail(err, CCL_ERR_USAGE,
+                       "%s runs programs, it has no schedule: -o FILE.xml, or --format xml",
+                       cli->args.with);
+
+    if (status == CCL_OK)
+        status = ccl_program_write_xml(&stock.kernel.program, &text, err);
+    if (status == CCL_OK)
+        status = ccl_i_emit(cli, &text, err);
+    if (status == CCL_OK && cli->args.output && strcmp(cli->args.output, "-") != 0)
+        ccl_log(&cli->ctx, CCL_LOG_INFO, "synth", "%s: %s", stock.name, stock.choice);
+    ccl_text_fini(&text);
+    ccl_i_stock_fini(&stock);
+    return status;
+}
+
 /** Options of one synthesizer are refused beside another. */
 static ccl_status_t check_with(const ccl_i_args_t *args, ccl_error_t *err) {
     if (args->explain && args->with && strcmp(args->with, "cegis") != 0)
@@ -232,6 +255,8 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
             status = ccl_fail_nomem(err);
         else if (cli->args.explain)
             status = explain(cli, topo, routes, want, &job.options, err);
+        else if (ccl_i_is_stock(cli->args.with))
+            status = make_stock(cli, topo, want, &job, err);
         else
             status = make(cli, topo, routes, want, &job, err);
     }
@@ -268,7 +293,8 @@ const ccl_i_command_t ccl_i_cmd_synth = {
         "Writes a schedule (FILE.json: which chunk moves where at which step) or the program\n"
         "lowered from it (FILE.xml: MSCCL XML, thread blocks and primitives; --order to\n"
         "--executor say how). The schedule is verified before it is written. --format flagcx\n"
-        "writes a plan per rank between clusters, PREFIX_RANK.xml, for FlagCX.\n",
+        "writes a plan per rank between clusters, PREFIX_RANK.xml, for FlagCX. --with nccl\n"
+        "writes the program that stock NCCL runs at --size.\n",
     .accepts = accepts,
     .no = "there is none, or not by this synthesizer",
     .run = run,

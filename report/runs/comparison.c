@@ -38,7 +38,7 @@ typedef struct comparison_row {
 } comparison_row_t;
 
 typedef struct contender_row {
-    const char *name, *why_not;
+    const char *name, *why_not, *missing;
     bool takes_part;
     uint32_t thread_blocks;
     ccl_i_way_row_t way;
@@ -48,16 +48,17 @@ typedef struct size_row {
     const comparison_row_t *parent;
     uint32_t size;
     ccl_i_link_rows_t links;
-    double size_bytes, bound_s;
+    double size_bytes, bound_s, speedup;
     const char *winner;
     bool tie;
 } size_row_t;
 
 /** One contender at one size. */
 typedef struct cell_row {
-    const char *topology, *collective, *name, *status, *why, *origin;
+    const char *topology, *collective, *name, *status, *why, *origin, *choice;
     bool winner, tied;
-    double size_bytes, time_s, algbw_GBps, busbw_GBps, low_s, high_s, gap, bound_s;
+    double size_bytes, time_s, algbw_GBps, busbw_GBps, low_s, high_s, gap, bound_s, speedup,
+        step_bytes, buffer_bytes;
     uint32_t batches, run_batches; /* CCL_NONE: it did not run */
     ccl_i_way_row_t way;
     ccl_i_usage_row_t usage;
@@ -80,7 +81,10 @@ static const void *contender_at(const void *row, uint64_t i, void *scratch) {
     const ccl_comparison_t *c = ((const comparison_row_t *)row)->of;
     contender_row_t *out = scratch;
 
-    *out = (contender_row_t){c->names[i], c->why_not[i], c->why_not[i] == NULL,
+    *out = (contender_row_t){c->names[i],
+                             c->why_not[i],
+                             i == c->nccl ? c->nccl_note : NULL,
+                             c->why_not[i] == NULL,
                              c->why_not[i] ? CCL_NONE : c->thread_blocks[i],
                              ccl_i_way_row(&c->ways[i], c->lowered[i])};
     return out;
@@ -100,6 +104,9 @@ static const void *cell_of(const ccl_report_comparison_t *r, uint32_t i, uint32_
                      .status = c->why_not[k] ? "not taking part" : ccl_i_status_word(cell->status),
                      .why = cell->why,
                      .origin = ok && cell->origin[0] ? cell->origin : NULL,
+                     .choice = cell->choice,
+                     .step_bytes = cell->choice ? cell->step_bytes : NAN,
+                     .buffer_bytes = cell->choice ? cell->buffer_bytes : NAN,
                      .winner = k == c->winner[s],
                      .tied = !c->why_not[k] && ccl_i_compare_tied(c, s, k),
                      .size_bytes = c->sizes_bytes[s],
@@ -110,6 +117,7 @@ static const void *cell_of(const ccl_report_comparison_t *r, uint32_t i, uint32_
                      .high_s = ok ? cell->high_s : NAN,
                      .gap = ok ? ccl_i_gap(cell->time_s, ccl_i_compare_bound_s(c, s)) : NAN,
                      .bound_s = ccl_i_compare_bound_s(c, s),
+                     .speedup = ok ? ccl_comparison_speedup(c, s, k) : NAN,
                      .batches = cell->batches,
                      .run_batches = ok ? cell->batches : CCL_NONE,
                      .way = ccl_i_way_row(&c->ways[k], c->lowered[k]),
@@ -173,6 +181,7 @@ static const void *size_at(const void *row, uint64_t i, void *scratch) {
                         {c->root->of->topo, c->of->best[i]},
                         c->of->sizes_bytes[i],
                         bound_s > 0 ? bound_s : NAN,
+                        ccl_comparison_speedup(c->of, (uint32_t)i, w),
                         w == CCL_NONE ? NULL : c->of->names[w],
                         c->of->tie[i]};
     return out;
@@ -264,12 +273,16 @@ static const ccl_i_described_t contender_record = {
         {"name", AT(name)},
         {"takes_part", AT(takes_part)},
         {"why_not", AT(why_not), .null = "it takes part"},
+        {"not_modelled", AT(missing), "what NCCL may do there and its model here does not",
+         .null = "nothing, or another contender"},
         {"thread_blocks", AT(thread_blocks), "on the fullest GPU", .null = "it does not take part"},
         CCL_I_WAY_FIELDS(contender_row_t, way, OWN),
         {0}}};
 #undef AT
 #define AT(member) CCL_I_AT(cell_row_t, member)
 #define NO_TIME "it has no time"
+#define NO_STEPS "another contender, or unlimited"
+#define NO_GAIN "either has no time, or NCCL is no contender"
 static const ccl_i_described_t cell_record = {
     .size = sizeof(cell_row_t),
     .fields = (const ccl_i_field_t[]){
@@ -283,6 +296,12 @@ static const ccl_i_described_t cell_record = {
         {"low_s", AT(low_s), "time at a size smaller by 1e-6", .null = NO_TIME},
         {"high_s", AT(high_s), "time at a size larger by 1e-6", .null = NO_TIME},
         {"gap", AT(gap), "time_s / bound_s", .null = NO_TIME},
+        {"speedup_over_nccl", AT(speedup), "NCCL's (or RCCL's) time / time_s", .null = NO_GAIN},
+        {"choice", AT(choice), "of NCCL: algorithm, protocol, channels",
+         .null = "another contender"},
+        {"step_bytes", AT(step_bytes), "of NCCL: that a block sends at a time inside servers",
+         .null = NO_STEPS},
+        {"buffer_bytes", AT(buffer_bytes), "of NCCL: of a connection there", .null = NO_STEPS},
         {"batches", AT(batches), "micro-batches"},
         CCL_I_USAGE_FIELDS(cell_row_t, usage),
         {"topology", AT(topology), .hidden = true},
@@ -316,6 +335,8 @@ static const ccl_i_described_t size_record = {
             {"size_bytes", AT(size_bytes), "of the largest buffer of a GPU"},
             {"bound_s", AT(bound_s), "no schedule is faster", .null = "there is none"},
             {"winner", AT(winner), .null = "nobody has a time"},
+            {"speedup_over_nccl", AT(speedup), "of the winner: NCCL's (or RCCL's) time / its own",
+             .null = NO_GAIN},
             {"tie", AT(tie), "others are as good as the winner"},
             {"tied_with", CCL_I_LIST_OF(ccl_i_bare_string, count_cells, tied_at), .line = true},
             {"results", CCL_I_LIST_OF(cell_record, count_cells, result_at),
@@ -390,6 +411,8 @@ static const ccl_i_column_t time_columns[] = {
     CCL_I_COLUMN("max_idle_share"),
     CCL_I_COLUMN("bound_s"),
     CCL_I_COLUMN("gap"),
+    CCL_I_COLUMN("speedup_over_nccl"),
+    CCL_I_COLUMN("choice"),
     CCL_I_COLUMN("origin"),
     CCL_I_COLUMNS_END};
 

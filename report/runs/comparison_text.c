@@ -59,7 +59,7 @@ typedef struct times_row {
     const times_t *of;
     uint32_t size;
     double size_bytes, time_s, bound_s, gap, algbw_GBps, busbw_GBps;
-    char winner[80];
+    char winner[80], gain[24];
     const char *bar;
 } times_row_t;
 
@@ -106,6 +106,8 @@ static const void *shown_size_at(const void *times, uint64_t i, void *scratch) {
                          .algbw_GBps = best ? best->algbw_GBps : NAN,
                          .busbw_GBps = best ? best->busbw_GBps : NAN,
                          .bar = "|"};
+    double gain = ccl_comparison_speedup(c, s, w);
+    ccl_i_speedup_text(gain, out->gain, sizeof(out->gain));
     snprintf(out->winner, sizeof(out->winner), "%s%s", best ? c->names[w] : "none",
              best && c->tie[s] ? " =" : "");
     return out;
@@ -126,6 +128,7 @@ static const ccl_i_described_t times_record = {
         {"gap", AT(gap)},
         {"algbw_GBps", AT(algbw_GBps)},
         {"busbw_GBps", AT(busbw_GBps)},
+        {"vs_nccl", AT(gain)},
         {"|", AT(bar)},
         {"contenders", CCL_I_LIST_OF(head_cell_record, count_shown, shown_at)},
         {0}}};
@@ -134,30 +137,38 @@ static const ccl_i_described_t times_of = {
     .fields = (const ccl_i_field_t[]){
         {"sizes", CCL_I_LIST_OF(times_record, count_shown_sizes, shown_size_at)}, {0}}};
 
-static const ccl_i_column_t first_times[] = {
-    CCL_I_COLUMN("size", .show = ccl_format_bytes),
-    CCL_I_COLUMN("winner"),
-    CCL_I_COLUMN("time_s", "time(us)", ccl_i_us, "-"),
-    CCL_I_COLUMN("bound_s", "bound(us)", ccl_i_us, "-"),
-    CCL_I_COLUMN("gap", .show = ccl_i_show_gap, .none = "-"),
-    CCL_I_COLUMN("algbw_GBps", "algbw(GB/s)", ccl_i_show_GBps, "-"),
-    CCL_I_COLUMN("busbw_GBps", "busbw(GB/s)", ccl_i_show_GBps, "-"),
-    CCL_I_COLUMN("|"),
-    CCL_I_COLUMN("contenders", .spread = true, .right = true),
-    CCL_I_COLUMNS_END};
+#define OF_WINNER                                                                                  \
+    CCL_I_COLUMN("size", .show = ccl_format_bytes), CCL_I_COLUMN("winner"),                        \
+        CCL_I_COLUMN("time_s", "time(us)", ccl_i_us, "-"),                                         \
+        CCL_I_COLUMN("bound_s", "bound(us)", ccl_i_us, "-"),                                       \
+        CCL_I_COLUMN("gap", .show = ccl_i_show_gap, .none = "-"),                                  \
+        CCL_I_COLUMN("algbw_GBps", "algbw(GB/s)", ccl_i_show_GBps, "-"),                           \
+        CCL_I_COLUMN("busbw_GBps", "busbw(GB/s)", ccl_i_show_GBps, "-")
+#define OF_ALL                                                                                     \
+    CCL_I_COLUMN("|"), CCL_I_COLUMN("contenders", .spread = true, .right = true), CCL_I_COLUMNS_END
+static const ccl_i_column_t first_times[] = {OF_WINNER, OF_ALL};
+static const ccl_i_column_t nccl_times[] = {
+    OF_WINNER, CCL_I_COLUMN("vs_nccl", "vs nccl", .right = true), OF_ALL};
+static const ccl_i_column_t rccl_times[] = {
+    OF_WINNER, CCL_I_COLUMN("vs_nccl", "vs rccl", .right = true), OF_ALL};
 static const ccl_i_column_t more_times[] = {
     CCL_I_COLUMN("size", .show = ccl_format_bytes), CCL_I_COLUMN("|"),
     CCL_I_COLUMN("contenders", .spread = true, .right = true), CCL_I_COLUMNS_END};
 
 static ccl_status_t text_times(const times_t *times, ccl_text_t *out, ccl_error_t *err) {
-    return ccl_i_rows_emit(&times_of, "sizes", times, times->first == 0 ? first_times : more_times,
+    const ccl_comparison_t *c = times->of;
+    const ccl_i_column_t *first = first_times;
+
+    if (c->nccl != CCL_NONE && !c->why_not[c->nccl])
+        first = strcmp(c->names[c->nccl], "rccl") == 0 ? rccl_times : nccl_times;
+    return ccl_i_rows_emit(&times_of, "sizes", times, times->first == 0 ? first : more_times,
                            CCL_REPORT_TEXT, out, err);
 }
 
 static ccl_status_t text_all_times(const ccl_comparison_t *c, uint32_t columns, ccl_text_t *out,
                                    ccl_error_t *err) {
     uint32_t *order = calloc(c->ncontenders ? c->ncontenders : 1, sizeof(*order));
-    uint32_t fixed = 8 + 10 + 11 + 6 + 13 + 13 + 3;
+    uint32_t fixed = 8 + 10 + 11 + 6 + 13 + 13 + 3 + (c->nccl == CCL_NONE ? 0 : 9);
     uint32_t winner = 6;
     uint32_t n = 0;
     ccl_status_t status = CCL_OK;
@@ -337,6 +348,32 @@ static const char *without_name(const char *why, const char *name) {
     return strncmp(why, name, len) == 0 && strncmp(why + len, ": ", 2) == 0 ? why + len + 2 : why;
 }
 
+/** What the library chose: sizes in a row of one choice together. */
+static void text_choices(const ccl_comparison_t *c, ccl_text_t *out) {
+    uint32_t k = c->nccl;
+    const char *before = " ";
+    char low[64], high[64];
+
+    if (k == CCL_NONE || c->why_not[k])
+        return;
+    ccl_text_printf(out, "  %s:", c->names[k]);
+    for (uint32_t s = 0, end; s < c->nsizes; s = end) {
+        const char *choice = ccl_i_compare_cell(c, s, k)->choice;
+
+        for (end = s + 1; end < c->nsizes && choice &&
+                          strcmp(choice, ccl_i_compare_cell(c, end, k)->choice) == 0;)
+            end++;
+        ccl_format_bytes(c->sizes_bytes[s], low, sizeof(low));
+        ccl_format_bytes(c->sizes_bytes[end - 1], high, sizeof(high));
+        ccl_text_printf(out, "%s%s%s%s %s", before, low, end > s + 1 ? " to " : "",
+                        end > s + 1 ? high : "", choice ? choice : "-");
+        before = ", ";
+    }
+    ccl_text_printf(out, "\n");
+    if (c->nccl_note)
+        ccl_text_printf(out, "  %s %s\n", c->names[k], c->nccl_note);
+}
+
 /** At which sizes one that takes part has no time, and why: sizes of one reason in one line. */
 static void text_without_time(const ccl_comparison_t *c, uint32_t k, ccl_text_t *out) {
     const char *last = NULL;
@@ -382,6 +419,9 @@ static void text_notes(const ccl_report_comparison_t *r, uint32_t i, ccl_text_t 
                     any_tie(c) ? "; = as good as the winner (their times differ by no more than a "
                                  "size change of 1e-6 does)"
                                : "");
+    if (c->nccl != CCL_NONE && !c->why_not[c->nccl])
+        ccl_text_printf(out, "  vs %s  time of %s, as stock software runs it, / the winner's\n",
+                        c->names[c->nccl], c->names[c->nccl]);
     ccl_text_printf(out, "  busy   bytes carried / (bandwidth x time)\n");
     ccl_text_printf(out, "  thread blocks on the fullest GPU:");
     for (uint32_t k = 0; k < c->ncontenders; k++) {
@@ -391,6 +431,7 @@ static void text_notes(const ccl_report_comparison_t *r, uint32_t i, ccl_text_t 
         some = true;
     }
     ccl_text_printf(out, "%s\n", some ? "" : " nobody took part");
+    text_choices(c, out);
     text_ways(r, c, out);
     ccl_i_text_origins("  how the winners came about:", c->sizes_bytes, c->nsizes, winner_origin, c,
                        out);

@@ -287,6 +287,10 @@ static ccl_status_t explain_text(ccl_i_explain_t *root, uint32_t rows, ccl_text_
                     ccl_i_us(e->bound.time_s, t[0], sizeof(t[0])),
                     e->bound.bandwidth_s > e->bound.latency.latency_s ? "bandwidth" : "latency",
                     ccl_i_gap_text(r->time_s, e->bound.time_s, t[1], sizeof(t[1])));
+    if (e->nccl.name)
+        ccl_text_printf(out, "  %s   %s us (%s); this is %s of its speed\n", e->nccl.name,
+                        ccl_i_us(e->nccl.time_s, t[0], sizeof(t[0])), e->nccl.choice,
+                        ccl_i_speedup_text(root->nccl.speedup, t[1], sizeof(t[1])));
     text_changes(a, out);
     CCL_TRY(emit(root, "Critical path: where the time goes", CCL_I_EXPLAIN_CAUSES, out, err));
     CCL_TRY(emit(root, "The same time by why the run could not go on without it",

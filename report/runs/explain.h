@@ -31,6 +31,7 @@ typedef struct ccl_i_explain {
     uint32_t nranks, batches, untried;
     uint64_t path_transfers;
     double size_bytes, time_s, algbw_GBps, busbw_GBps, bound_s, gap;
+    ccl_i_nccl_row_t nccl;
     struct {
         const struct ccl_i_explain *root;
         const char *proof;

@@ -418,6 +418,7 @@ const ccl_i_result_t ccl_i_result_explain = {
             {"busbw_GBps", AT(busbw_GBps), "as nccl-tests has it"},
             {"bound_s", AT(bound_s), "no schedule is faster"},
             {"gap", AT(gap), "time_s / bound_s", .null = "there is no bound"},
+            CCL_I_NCCL_FIELDS(ccl_i_explain_t, nccl),
             {"changes", CCL_I_LIST_OF(change_record, count_changes, change_at),
              "that were tried, the best first"},
             {"untried", AT(untried), "changes that were left out: the program is large"},
@@ -565,6 +566,7 @@ static void fill(const about_t *a, ccl_i_explain_t *out) {
                           .algbw_GBps = r->algbw_GBps,
                           .busbw_GBps = r->busbw_GBps,
                           .bound_s = e->bound.time_s,
+                          .nccl = ccl_i_nccl_row(&e->nccl, r->time_s),
                           .gap = ccl_i_gap(r->time_s, e->bound.time_s)};
     out->cut = e->cut.nlinks ? out : NULL;
     out->cut_row.root = out;

@@ -1,4 +1,5 @@
 /* What `tune` found: the best per size, fronts, what knobs are worth. */
+#include "report/rows.h"
 #include "report/search/replay.h"
 #include "report/rows.h"
 
@@ -79,7 +80,8 @@ typedef struct size_row {
     run_row_t best_row, untuned_row;
     double time_s, busbw_GBps, best_bound_s, untuned_s, thread_blocks;
     const char *settings;
-    char gap[40], gain[40];
+    char gap[40], gain[40], over[24];
+    ccl_i_nccl_row_t nccl;
 } size_row_t;
 
 /** Runs of one table, by their index. */
@@ -165,7 +167,9 @@ static const void *size_at(const void *root, uint64_t i, void *scratch) {
                         .busbw_GBps = NAN,
                         .best_bound_s = NAN,
                         .untuned_s = untuned ? untuned->result.time_s : NAN,
-                        .thread_blocks = NAN};
+                        .thread_blocks = NAN,
+                        .nccl = ccl_i_nccl_row(&t->nccl[i], best ? best->result.time_s : NAN)};
+    ccl_i_speedup_text(out->nccl.speedup, out->over, sizeof(out->over));
     if (untuned) {
         out->untuned_row = run_row(t, untuned);
         out->untuned = &out->untuned_row;
@@ -233,6 +237,8 @@ static const ccl_i_described_t size_record = {
             {"within_gap", AT(within_gap), "near enough to the bound"},
             {"best", AT(best), .null = NOBODY, .of = &run_record},
             {"untuned", AT(untuned), "with the defaults", .null = NOBODY, .of = &run_record},
+            CCL_I_NCCL_FIELDS(size_row_t, nccl),
+            {"over", AT(over), .hidden = true},
             {"time_s", AT(time_s), .hidden = true},
             {"busbw_GBps", AT(busbw_GBps), .hidden = true},
             {"best_bound_s", AT(best_bound_s), .hidden = true},
@@ -338,6 +344,7 @@ static const ccl_i_column_t best_columns[] = {
     CCL_I_COLUMN("gap", .right = true),
     CCL_I_COLUMN("untuned_s", "untuned(us)", ccl_i_us, "-"),
     CCL_I_COLUMN("gain", .right = true),
+    CCL_I_COLUMN("over", "vs nccl", .right = true),
     CCL_I_COLUMN("thread_blocks", "blocks"),
     CCL_I_COLUMN("settings"),
     CCL_I_COLUMNS_END};

@@ -31,8 +31,7 @@ ccl_status_t ccl_i_compare_routes(ccl_i_compare_t *c, uint32_t worker, ccl_route
     return CCL_OK;
 }
 
-ccl_sim_options_t ccl_i_compare_sim(const ccl_i_compare_t *c, uint32_t contender,
-                                    double size_bytes) {
+static ccl_sim_options_t sim_of(const ccl_i_compare_t *c, uint32_t contender, double size_bytes) {
     ccl_sim_options_t sim = c->options->sim;
     sim.size_bytes = size_bytes;
     sim.granularity = c->ready[contender].way.granularity;
@@ -44,6 +43,8 @@ ccl_way_t ccl_i_compare_way(const ccl_i_compare_t *c, uint32_t i) {
     const ccl_contender_t *contender = &c->options->contenders[i];
     const ccl_synth_ops_t *ops =
         contender->program || contender->schedule ? NULL : ccl_synth_find(contender->name);
+    if (contender->library)
+        return (ccl_way_t){0};
     const ccl_way_t *way = contender->way ? contender->way : ops ? ops->way : NULL;
     ccl_way_t given = {c->options->lower.order, c->options->lower.allocation,
                        c->options->sim.granularity};
@@ -74,7 +75,7 @@ static ccl_status_t lower_at(const ccl_i_compare_t *c, const ccl_ctx_t *ctx, ccl
                              const ccl_schedule_t *schedule, uint32_t contender, double size_bytes,
                              ccl_program_t **out, ccl_error_t *err) {
     const ccl_way_t way = c->ready[contender].way;
-    ccl_sim_options_t sim = ccl_i_compare_sim(c, contender, size_bytes);
+    ccl_sim_options_t sim = sim_of(c, contender, size_bytes);
     const ccl_contender_t *by = &c->options->contenders[contender];
     ccl_make_options_t make = ccl_i_make_options(way, &c->options->lower, &sim);
     make.no_prove = by->schedule && c->options->no_verify;
@@ -100,6 +101,8 @@ static ccl_status_t prepare_program(ccl_i_compare_t *c, uint32_t i, uint32_t wor
     ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
     ccl_routes_t *routes = NULL;
     CCL_TRY(ccl_i_compare_routes(c, worker, &routes, err));
+    if (contender->library)
+        return ccl_i_nccl_prepare(c, &ctx, &r->nccl, err);
     if (contender->program) {
         r->program = contender->program;
         CCL_TRY(check_ranks(c, "program", r->program->coll, err));
@@ -170,17 +173,6 @@ ccl_status_t ccl_i_compare_prepare(uint32_t index, uint32_t worker, void *user, 
     return CCL_OK;
 }
 
-ccl_status_t ccl_i_compare_time(ccl_i_compare_t *c, const ccl_ctx_t *ctx, ccl_routes_t *routes,
-                                const ccl_program_t *program, ccl_sim_options_t sim, double *out,
-                                ccl_error_t *err) {
-    ccl_sim_result_t *result = NULL;
-    ccl_status_t status = ccl_sim_program(ctx, c->topo, routes, program, &sim, &result, err);
-    if (status == CCL_OK)
-        *out = result->time_s;
-    ccl_sim_result_destroy(result);
-    return status;
-}
-
 void ccl_i_compare_warning(ccl_log_level_t level, const char *subsystem, const char *text,
                            void *user) {
     ccl_i_ready_t *r = user;
@@ -218,27 +210,26 @@ static void tell_origin(const ccl_i_compare_t *c, uint32_t contender, const ccl_
 }
 
 static ccl_status_t run_program(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
-                                const ccl_program_t *program, ccl_routes_t *routes,
+                                const ccl_i_cell_run_t *how, ccl_routes_t *routes,
                                 ccl_compare_cell_t *cell, ccl_error_t *err) {
     ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
     ccl_sim_result_t *result = NULL;
-    double size_bytes = c->options->sizes_bytes[size];
-    ccl_sim_options_t sim = ccl_i_compare_sim(c, contender, size_bytes);
     if (size == 0) { /* one worker's */
         ctx.log = ccl_i_compare_warning;
         ctx.log_user = &c->ready[contender];
     }
-    ccl_status_t status = ccl_sim_program(&ctx, c->topo, routes, program, &sim, &result, err);
+    ccl_status_t status =
+        ccl_sim_program(&ctx, how->topo, routes, how->program, &how->sim, &result, err);
     ctx.log = NULL;
     if (c->ready[contender].nomem)
         status = ccl_fail_nomem(err);
     if (status == CCL_OK) {
-        tell_origin(c, contender, program, cell);
+        tell_origin(c, contender, how->program, cell);
         cell->time_s = cell->low_s = cell->high_s = result->time_s;
         cell->algbw_GBps = result->algbw_GBps;
         cell->busbw_GBps = result->busbw_GBps;
         cell->batches = result->batches;
-        ccl_sim_usage(program, result, &cell->usage);
+        ccl_sim_usage(how->program, result, &cell->usage);
         keep_best(c, size, contender, result);
     } else {
         ccl_sim_result_destroy(result);
@@ -246,20 +237,13 @@ static ccl_status_t run_program(ccl_i_compare_t *c, uint32_t size, uint32_t cont
     return status;
 }
 
-ccl_status_t ccl_i_compare_program(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
-                                   ccl_routes_t *routes, const ccl_program_t **out,
-                                   ccl_program_t **own, ccl_error_t *err) {
+static ccl_status_t program_at(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
+                               ccl_routes_t *routes, ccl_i_cell_run_t *out, ccl_error_t *err) {
     const ccl_i_ready_t *r = &c->ready[contender];
     ccl_program_t *made = NULL;
     ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
-    *own = NULL;
-    if (r->status != CCL_OK) {
-        if (err)
-            *err = r->err;
-        return r->status;
-    }
     if (r->program || r->kept[size]) {
-        *out = r->program ? r->program : r->kept[size];
+        out->program = r->program ? r->program : r->kept[size];
         return CCL_OK;
     }
     ccl_schedule_t *anew = NULL;
@@ -272,21 +256,36 @@ ccl_status_t ccl_i_compare_program(ccl_i_compare_t *c, uint32_t size, uint32_t c
     if ((double)made->nsteps * c->options->nsizes <= KEPT_STEPS)
         r->kept[size] = made; /* a size and a contender belong to one worker */
     else
-        *own = made;
-    *out = made;
+        out->own = made;
+    out->program = made;
+    return CCL_OK;
+}
+
+ccl_status_t ccl_i_compare_open(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
+                                ccl_routes_t *routes, ccl_i_cell_run_t *out, ccl_error_t *err) {
+    const ccl_i_ready_t *r = &c->ready[contender];
+    double size_bytes = c->options->sizes_bytes[size];
+    *out = (ccl_i_cell_run_t){.topo = c->topo, .sim = sim_of(c, contender, size_bytes)};
+    if (r->status != CCL_OK) {
+        if (err)
+            *err = r->err;
+        return r->status;
+    }
+    if (!r->nccl)
+        return program_at(c, size, contender, routes, out, err);
+    ccl_i_nccl_run(r->nccl, size, size_bytes, out);
     return CCL_OK;
 }
 
 static ccl_status_t run_cell(ccl_i_compare_t *c, uint32_t size, uint32_t contender, uint32_t worker,
                              ccl_compare_cell_t *cell, ccl_error_t *err) {
     ccl_routes_t *routes = NULL;
-    const ccl_program_t *program = NULL;
-    ccl_program_t *own = NULL;
+    ccl_i_cell_run_t how;
     CCL_TRY(ccl_i_compare_routes(c, worker, &routes, err));
-    CCL_TRY(ccl_i_compare_program(c, size, contender, routes, &program, &own, err));
-    cell->usage.thread_blocks = ccl_i_most_blocks(program, c->ready[contender].way.granularity);
-    ccl_status_t status = run_program(c, size, contender, program, routes, cell, err);
-    ccl_program_destroy(own);
+    CCL_TRY(ccl_i_compare_open(c, size, contender, routes, &how, err));
+    cell->usage.thread_blocks = ccl_i_most_blocks(how.program, how.sim.granularity);
+    ccl_status_t status = run_program(c, size, contender, &how, routes, cell, err);
+    ccl_program_destroy(how.own);
     return status;
 }
 
@@ -362,14 +361,15 @@ ccl_status_t ccl_i_compare_simulate(uint32_t index, uint32_t worker, void *user,
         return CCL_OK;
     double start_s = ccl_now_s();
     cell->status = r->status;
-    if (r->program || r->schedule)
+    bool ready = r->program || r->schedule || r->nccl;
+    if (ready)
         cell->status = run_cell(c, size, contender, worker, cell, &why);
     if (ccl_i_stops_all(cell->status)) {
         if (err)
             *err = why;
         return cell->status;
     }
-    if (cell->status != CCL_OK && (r->program || r->schedule)) {
+    if (cell->status != CCL_OK && ready) {
         char **text = &c->cell_why[(size_t)size * nc + contender];
         *text = strdup(why.text);
         if (!*text)

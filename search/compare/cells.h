@@ -8,6 +8,8 @@
 
 enum { CCL_I_COMPARE_WARNINGS = 8 };
 
+typedef struct ccl_i_nccl ccl_i_nccl_t;
+
 /** One contender made ready. */
 typedef struct ccl_i_ready {
     ccl_program_t *own;           /* made here */
@@ -19,6 +21,7 @@ typedef struct ccl_i_ready {
     double synth_s;
     const ccl_schedule_t *schedule; /* by size: lowered for each; else NULL */
     ccl_program_t **kept;           /* [nsizes] by size: until the winner is known, if small */
+    ccl_i_nccl_t *nccl;             /* of a library, for all sizes; else NULL */
     ccl_way_t way;
     ccl_status_t status;
     ccl_error_t err;
@@ -53,28 +56,35 @@ ccl_status_t ccl_i_compare_poll(ccl_i_compare_t *c, const char *phase, uint32_t 
 /** A worker's own routes, made when first asked for. */
 ccl_status_t ccl_i_compare_routes(ccl_i_compare_t *c, uint32_t worker, ccl_routes_t **out,
                                   ccl_error_t *err);
-/** The simulator's options of one contender at one size. */
-ccl_sim_options_t ccl_i_compare_sim(const ccl_i_compare_t *c, uint32_t contender,
-                                    double size_bytes);
 /** How contender i is lowered and run: its own way, but for what the caller fixed. */
 ccl_way_t ccl_i_compare_way(const ccl_i_compare_t *c, uint32_t i);
 /** Make a contender ready: synthesized, lowered, proven. A task of ccl_parallel(). */
 ccl_status_t ccl_i_compare_prepare(uint32_t index, uint32_t worker, void *user, ccl_error_t *err);
-/** One run; only its time is kept. */
-ccl_status_t ccl_i_compare_time(ccl_i_compare_t *c, const ccl_ctx_t *ctx, ccl_routes_t *routes,
-                                const ccl_program_t *program, ccl_sim_options_t sim, double *out,
-                                ccl_error_t *err);
 /** Of a contender at the first size: one worker, so no lock. */
 void ccl_i_compare_warning(ccl_log_level_t level, const char *subsystem, const char *text,
                            void *user);
-/** The program of a contender at a size. @param own  set when the caller is to destroy it. */
-ccl_status_t ccl_i_compare_program(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
-                                   ccl_routes_t *routes, const ccl_program_t **out,
-                                   ccl_program_t **own, ccl_error_t *err);
+/** How a contender runs at a size. */
+typedef struct ccl_i_cell_run {
+    const ccl_topology_t *topo; /* with the links of the comparison's: its routes fit */
+    const ccl_program_t *program;
+    ccl_program_t *own; /* the same, for the caller to destroy; NULL: it is kept */
+    ccl_sim_options_t sim;
+} ccl_i_cell_run_t;
+ccl_status_t ccl_i_compare_open(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
+                                ccl_routes_t *routes, ccl_i_cell_run_t *out, ccl_error_t *err);
 /** A cell as the notebook has it. */
 void ccl_i_compare_take(const ccl_point_result_t *r, ccl_compare_cell_t *cell);
 /** The notebook's point of a cell. */
 ccl_point_t ccl_i_compare_point(const ccl_i_compare_t *c, uint32_t size, uint32_t contender);
+/* What stock NCCL runs (nccl.c). */
+/** Its programs at all sizes, proven. @retval CCL_UNSUPPORTED  it does not run here. */
+ccl_status_t ccl_i_nccl_prepare(ccl_i_compare_t *c, const ccl_ctx_t *ctx, ccl_i_nccl_t **out,
+                                ccl_error_t *err);
+void ccl_i_nccl_destroy(ccl_i_nccl_t *nccl);
+void ccl_i_nccl_run(const ccl_i_nccl_t *nccl, uint32_t size, double size_bytes,
+                    ccl_i_cell_run_t *out);
+/** Its choices, into the cells. */
+ccl_status_t ccl_i_nccl_tell(ccl_i_compare_t *c, ccl_error_t *err);
 /** Run one cell. A task like ccl_i_compare_prepare(). */
 ccl_status_t ccl_i_compare_simulate(uint32_t index, uint32_t worker, void *user, ccl_error_t *err);
 

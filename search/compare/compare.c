@@ -23,11 +23,13 @@ static const double NEAR = 0.25;
 /* ---------------------------------------------------------------- with little memory */
 
 static void forget(ccl_i_ready_t *r, uint32_t nsizes) {
+    ccl_i_nccl_destroy(r->nccl);
     ccl_program_destroy(r->own);
     ccl_schedule_destroy(r->made);
     for (uint32_t k = 0; r->kept && k < nsizes; k++)
         ccl_program_destroy(r->kept[k]);
     free(r->kept);
+    r->nccl = NULL;
     r->own = NULL;
     r->made = NULL;
     r->kept = NULL;
@@ -119,7 +121,8 @@ static ccl_status_t look_up(ccl_i_compare_t *c, ccl_error_t *err) {
     CCL_TRY(ccl_i_notebook_tell(c->ctx, c->options->notebook, c->topology, c->demand, err));
     for (uint32_t i = 0; i < nc; i++) {
         const ccl_contender_t *contender = &c->options->contenders[i];
-        if (contender->program || contender->schedule || !ccl_synth_find(contender->name))
+        if (contender->program || contender->schedule || contender->library ||
+            !ccl_synth_find(contender->name))
             continue;
         c->ready[i].settings = ccl_i_compare_settings(c->options, contender);
         if (!c->ready[i].settings)
@@ -198,23 +201,24 @@ static ccl_status_t run_again(uint32_t index, uint32_t worker, void *user, ccl_e
     ccl_compare_cell_t *cell = &c->out->cells[c->again[index]];
     double size_bytes = c->options->sizes_bytes[size];
     ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
-    ccl_sim_options_t sim = ccl_i_compare_sim(c, contender, size_bytes);
+    ccl_i_cell_run_t how = {0};
     ccl_routes_t *routes = NULL;
-    const ccl_program_t *program = NULL;
-    ccl_program_t *own = NULL;
     CCL_TRY(ccl_i_compare_poll(c, "simulate", worker));
     ccl_status_t status = ccl_i_compare_routes(c, worker, &routes, err);
     if (status == CCL_OK)
-        status = ccl_i_compare_program(c, size, contender, routes, &program, &own, err);
-    sim.batches = cell->batches; /* as at the size itself: their number may jump there */
+        status = ccl_i_compare_open(c, size, contender, routes, &how, err);
+    how.sim.batches = cell->batches; /* as at the size itself: their number may jump there */
     for (int side = -1; side <= 1 && status == CCL_OK; side += 2) {
-        double time_s = cell->time_s;
-        sim.size_bytes = size_bytes * (1 + side * SPREAD);
-        status = ccl_i_compare_time(c, &ctx, routes, program, sim, &time_s, err);
-        cell->low_s = fmin(cell->low_s, time_s);
-        cell->high_s = fmax(cell->high_s, time_s);
+        ccl_sim_result_t *run = NULL;
+        how.sim.size_bytes = size_bytes * (1 + side * SPREAD);
+        status = ccl_sim_program(&ctx, how.topo, routes, how.program, &how.sim, &run, err);
+        if (status == CCL_OK) {
+            cell->low_s = fmin(cell->low_s, run->time_s);
+            cell->high_s = fmax(cell->high_s, run->time_s);
+        }
+        ccl_sim_result_destroy(run);
     }
-    ccl_program_destroy(own);
+    ccl_program_destroy(how.own);
     return unsure(c, status);
 }
 
@@ -233,12 +237,10 @@ static ccl_status_t run_winner(ccl_i_compare_t *c, uint32_t size, uint32_t worke
                                ccl_error_t *err) {
     uint32_t winner = c->out->winner[size];
     ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
-    ccl_sim_options_t sim = ccl_i_compare_sim(c, winner, c->options->sizes_bytes[size]);
     ccl_routes_t *routes = NULL;
-    const ccl_program_t *program = NULL;
-    ccl_program_t *own = NULL;
+    ccl_i_cell_run_t how;
     CCL_TRY(ccl_i_compare_routes(c, worker, &routes, err));
-    CCL_TRY(ccl_i_compare_program(c, size, winner, routes, &program, &own, err));
+    CCL_TRY(ccl_i_compare_open(c, size, winner, routes, &how, err));
     if (size == 0) { /* nothing was run that could warn */
         ctx.log = ccl_i_compare_warning;
         ctx.log_user = &c->ready[winner];
@@ -246,8 +248,8 @@ static ccl_status_t run_winner(ccl_i_compare_t *c, uint32_t size, uint32_t worke
     ccl_sim_result_destroy(c->out->best[size]);
     c->out->best[size] = NULL;
     ccl_status_t status =
-        ccl_sim_program(&ctx, c->topo, routes, program, &sim, &c->out->best[size], err);
-    ccl_program_destroy(own);
+        ccl_sim_program(&ctx, how.topo, routes, how.program, &how.sim, &c->out->best[size], err);
+    ccl_program_destroy(how.own);
     return status;
 }
 
@@ -283,7 +285,10 @@ static ccl_status_t allocate(ccl_i_compare_t *c, ccl_error_t *err) {
         !out->sizes_bytes || !out->bound_s || !out->cells || !out->winner || !out->tie ||
         !out->best)
         return ccl_fail_nomem(err);
+    out->nccl = CCL_NONE;
     for (uint32_t i = 0; i < nc; i++) {
+        if (o->contenders[i].library && out->nccl == CCL_NONE)
+            out->nccl = i;
         out->names[i] = ccl_arena_strdup(arena, o->contenders[i].name);
         if (!out->names[i])
             return ccl_fail_nomem(err);
@@ -300,7 +305,7 @@ static ccl_status_t explain(ccl_i_compare_t *c, ccl_error_t *err) {
         const char *why = c->ready[i].err.text;
         bool ran = false;
         out->ways[i] = c->ready[i].way;
-        out->lowered[i] = c->options->contenders[i].program == NULL;
+        out->lowered[i] = !c->options->contenders[i].program && !c->options->contenders[i].library;
         for (uint32_t s = 0; s < out->nsizes; s++) {
             size_t cell = (size_t)s * out->ncontenders + i;
             uint32_t blocks = out->cells[cell].usage.thread_blocks;
@@ -458,6 +463,7 @@ ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     CCL_TRY_GOTO(find_ties(&c, threads, err), status, end);
     CCL_TRY_GOTO(ccl_parallel_for(ns, threads, detail, &c, err), status, end);
     CCL_TRY_GOTO(explain(&c, err), status, end);
+    CCL_TRY_GOTO(ccl_i_nccl_tell(&c, err), status, end);
     CCL_TRY_GOTO(gather_warnings(&c, err), status, end);
     CCL_TRY_GOTO(ccl_i_compare_poll(&c, "simulate", 0), status, end);
     *out = c.out;

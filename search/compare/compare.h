@@ -16,6 +16,8 @@ typedef struct ccl_contender {
     const ccl_program_t *program;   /**< NULL: `schedule`, or synthesize `name` */
     const ccl_schedule_t *schedule; /**< lowered here; used when there is no program */
     const ccl_way_t *way;           /**< how a schedule is lowered; NULL: the synthesizer's way */
+    bool library; /**< what stock NCCL or RCCL runs at each size (validate/nccl/nccl.h); the first
+                       of them is what the others' gain is over */
 } ccl_contender_t;
 
 typedef struct ccl_compare_options {
@@ -37,6 +39,8 @@ typedef struct ccl_compare_options {
     const ccl_topology_t *known_as; /**< the cluster under which they are: with a profile, as it is
                                          for protocol Simple; NULL: the one compared on */
     const char *profile;            /**< name of the profile that was laid over it; NULL: none */
+    const ccl_topology_t *machine;  /**< the cluster without a profile, by which NCCL chooses; NULL:
+                                         the one compared on */
 } ccl_compare_options_t;
 /** The defaults. */
 #define CCL_COMPARE_OPTIONS_INIT                                                                   \
@@ -53,6 +57,9 @@ typedef struct ccl_compare_cell {
     double low_s, high_s; /**< spread over sizes (1 -+ 1e-6) where ties depend on it, of a winner
                                and those near to it; else time_s */
     uint32_t batches;
+    const char *choice;              /**< of a library: "ring LL128 x24", 24 channels; else NULL */
+    double step_bytes, buffer_bytes; /**< of a library: that a block sends at a time inside servers;
+                                          of a connection there */
     ccl_sim_usage_t usage;
 } ccl_compare_cell_t;
 
@@ -73,6 +80,8 @@ typedef struct ccl_comparison {
     const char **warnings; /**< [nwarnings] of the simulator on this cluster, each kind once; the
                                 last one of what is missing for lack of memory, if anything is */
     uint32_t resumed;      /**< cells that the notebook had */
+    uint32_t nccl;         /**< contender that is the library; CCL_NONE: none of them */
+    const char *nccl_note; /**< what of it is not modelled here, in a line; NULL: nothing; static */
     ccl_arena_t arena;
 } ccl_comparison_t;
 
@@ -87,6 +96,10 @@ typedef struct ccl_comparison {
 ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                          const ccl_collective_t *want, const ccl_compare_options_t *options,
                          ccl_comparison_t **out, ccl_error_t *err);
+/** How much faster than the library a contender is: its time over this one's; NaN: either has no
+    time, or there is no library. @param contender  CCL_NONE: NaN. */
+double ccl_comparison_speedup(const ccl_comparison_t *comparison, uint32_t size,
+                              uint32_t contender);
 /** An option that the settings of a point lack, so that the notebook is no use; NULL: none.
  */
 const char *ccl_compare_untold(const ccl_compare_options_t *options);

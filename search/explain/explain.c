@@ -381,6 +381,8 @@ static ccl_status_t explain(const ccl_ctx_t *ctx, const ccl_topology_t *topo, cc
     bound.proto = options->program->proto;
     bound.routes = routes;
     CCL_TRY(ccl_bound(ctx, topo, options->program->coll, &bound, &e->bound, err));
+    CCL_TRY(ccl_nccl_baselines(ctx, options->machine, topo, options->program->coll, &sim.size_bytes,
+                               1, &e->nccl, err));
     CCL_TRY(cut_use(topo, options->program, routes, e, err));
     return options->no_what_if ? CCL_OK : try_changes(ctx, topo, options, e, err);
 }

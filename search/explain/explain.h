@@ -6,6 +6,7 @@
 #define CCL_SEARCH_EXPLAIN_H
 
 #include "synth/synth.h"
+#include "validate/nccl/nccl.h"
 
 CCL_BEGIN_DECLS
 
@@ -41,6 +42,8 @@ typedef struct ccl_explain_options {
     ccl_lower_options_t lower;      /**< of `schedule`, all but the way, topology and run */
     ccl_way_t way;                  /**< of `schedule` */
     ccl_sim_options_t sim;          /**< the run: size_bytes > 0; trace must be NULL */
+    const ccl_topology_t *machine;  /**< the cluster without a profile, by which NCCL chooses; NULL:
+                                         the one explained on */
     uint32_t intervals;             /**< parts of the run that links are looked at in; 0: 20 */
     bool no_what_if;                /**< no counterfactual runs */
 } ccl_explain_options_t;
@@ -72,7 +75,8 @@ typedef struct ccl_explanation {
     ccl_sim_result_t *result; /**< with path and link_bytes */
     ccl_path_sum_t sum;
     ccl_bound_t bound;
-    ccl_cut_use_t cut; /**< nlinks 0: the bound has no such links */
+    ccl_nccl_baseline_t nccl; /**< what stock software takes for the same collective and size */
+    ccl_cut_use_t cut;        /**< nlinks 0: the bound has no such links */
     uint32_t intervals;
     ccl_counterfactual_t *tried; /**< [ntried] the shortest time first, those without one last */
     uint32_t ntried;

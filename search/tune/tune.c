@@ -254,8 +254,9 @@ ccl_status_t ccl_i_tuning_create(const ccl_i_tuner_t *t, ccl_tuning_t **out, ccl
     r->bound_s = calloc(n, sizeof *r->bound_s);
     r->best = calloc(n, sizeof *r->best);
     r->untuned = calloc(n, sizeof *r->untuned);
+    r->nccl = calloc(n, sizeof *r->nccl);
     r->done = calloc(n, sizeof *r->done);
-    if (!r->sizes_bytes || !r->bound_s || !r->best || !r->untuned || !r->done)
+    if (!r->sizes_bytes || !r->bound_s || !r->best || !r->untuned || !r->nccl || !r->done)
         return ccl_fail_nomem(err);
     r->nsizes = n;
     r->stopped = "space";
@@ -365,11 +366,20 @@ ccl_scarcity_t ccl_tuning_scarcity(const ccl_tuning_t *tuning) {
     return s;
 }
 
+/* Last, so that a budget is spent on what is tuned. */
+static ccl_status_t time_nccl(ccl_i_tuner_t *t, ccl_error_t *err) {
+    const ccl_tune_constants_t *constants = t->options->constants;
+    return ccl_nccl_baselines(t->ctx, constants ? constants->plain : NULL, t->topo, t->want,
+                              t->out->sizes_bytes, t->out->nsizes, t->out->nccl, err);
+}
+
 static ccl_status_t tune(ccl_i_tuner_t *t, ccl_error_t *err) {
     CCL_TRY(tuner_init(t, err));
     if (t->options->team)
         CCL_TRY(ccl_i_team_init(t, err));
     ccl_status_t status = ccl_i_tune_search(t, err);
+    if (status == CCL_OK)
+        status = time_nccl(t, err);
     if (status == CCL_INTERRUPTED) {
         t->out->interrupted = true;
         t->out->stopped = "interrupted";
@@ -426,6 +436,7 @@ void ccl_tuning_destroy(ccl_tuning_t *tuning) {
     free(tuning->runs);
     free(tuning->sizes_bytes);
     free(tuning->bound_s);
+    free(tuning->nccl);
     free(tuning->best);
     free(tuning->untuned);
     free(tuning->done);

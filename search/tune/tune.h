@@ -70,12 +70,13 @@ typedef struct ccl_tuning {
     uint32_t npoints, nsizes, nuntuned;
     ccl_tune_point_t *points; /**< the first nuntuned: each synthesizer, all else auto */
     size_t points_cap;
-    double *sizes_bytes; /**< [nsizes] */
-    double *bound_s;     /**< [nsizes] of all clusters that the space's knobs make */
-    uint32_t *best;      /**< [nsizes] run in full; CCL_NONE: none has a time */
-    uint32_t *untuned;   /**< [nsizes] the best of the untuned points */
-    bool *done;          /**< [nsizes] within the gap of the bound */
-    double gap;          /**< of the options: 0.01 is 1 % */
+    double *sizes_bytes;       /**< [nsizes] */
+    double *bound_s;           /**< [nsizes] of all clusters that the space's knobs make */
+    ccl_nccl_baseline_t *nccl; /**< [nsizes] what stock software takes, timed and not tuned */
+    uint32_t *best;            /**< [nsizes] run in full; CCL_NONE: none has a time */
+    uint32_t *untuned;         /**< [nsizes] the best of the untuned points */
+    bool *done;                /**< [nsizes] within the gap of the bound */
+    double gap;                /**< of the options: 0.01 is 1 % */
     uint32_t nruns;
     ccl_tune_run_t *runs; /**< in the order of the search */
     size_t runs_cap;

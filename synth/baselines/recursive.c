@@ -124,7 +124,8 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                          .down_channels = down,
                          .tree = tree,
                          .user = &l};
-    status = ccl_i_plan_run(ctx, &c, want, &plan, out, err);
+    status = options->channels ? ccl_i_plan_run(ctx, &c, want, &plan, out, err)
+                               : ccl_i_plan_fit(ctx, &c, want, &plan, &l.channels, out, err);
     if (status == CCL_OK)
         ccl_origin_set((*out)->origin, "recursive: doubling and halving in %u rounds, %u channel%s",
                        rounds, l.channels, l.channels == 1 ? "" : "s");

@@ -284,7 +284,9 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                              .root = want->kind == CCL_ALLREDUCE ? root_of : NULL,
                              .tree = tree,
                              .user = &forest};
-        status = ccl_i_plan_run(ctx, &cluster, want, &plan, out, err);
+        status = options->channels
+                     ? ccl_i_plan_run(ctx, &cluster, want, &plan, out, err)
+                     : ccl_i_plan_fit(ctx, &cluster, want, &plan, &forest.channels, out, err);
         if (status == CCL_OK)
             ccl_origin_set((*out)->origin, "tree: %s over %u %s, %u channel%s",
                            forest.nnodes > 1 ? "double binary tree" : "chains", forest.nnodes,

@@ -131,6 +131,17 @@ ccl_status_t ccl_i_plan_run(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
                             const ccl_collective_t *want, const ccl_i_plan_t *plan,
                             ccl_schedule_t **out, ccl_error_t *err);
 
+/**
+ * The same with as many channels as every GPU has room for thread blocks (fit.c): a block per end
+ * of a connection, one for both ends where a rank passes on.
+ *
+ * @param plan      parts is a multiple of *channels.
+ * @param channels  what the synthesizer chose, which `tree` reads; becomes less where it must.
+ */
+ccl_status_t ccl_i_plan_fit(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
+                            const ccl_collective_t *want, const ccl_i_plan_t *plan,
+                            uint32_t *channels, ccl_schedule_t **out, ccl_error_t *err);
+
 /* ---------------------------------------------------------------- rings (rings.c) */
 
 /** Closed walks over all GPUs, one per channel. */

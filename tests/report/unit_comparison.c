@@ -76,6 +76,7 @@ static void build(void) {
                                     .bound_s = bounds,
                                     .cells = cells,
                                     .winner = winner,
+                                    .nccl = CCL_NONE,
                                     .tie = tie,
                                     .best = best};
 }
@@ -97,6 +98,15 @@ static char *print(ccl_report_format_t format, const char *table, uint32_t colum
     return text.data;
 }
 
+/** The third to last contender is stock software. */
+static void make_stock(const char *name) {
+    comparison.nccl = 4;
+    comparison.names[4] = name;
+    comparison.nccl_note = "may do more";
+    cells[4].choice = "ring LL x2";
+    cells[N + 4].choice = "tree Simple x8";
+}
+
 /** The first line that begins (after blanks) with `start`, copied. */
 static char *line_of(const char *text, const char *start) {
     for (const char *p = text; p && *p;) {
@@ -110,6 +120,46 @@ static char *line_of(const char *text, const char *start) {
     ck_abort_msg("no line begins with \"%s\":\n%s", start, text);
     return NULL;
 }
+
+/* 50 us / 10 us, and a tie. */
+START_TEST(gain) {
+    const char *before = comparison.names[4];
+    make_stock("nccl");
+    char *text = print(CCL_REPORT_TEXT, NULL, 0), *json = print(CCL_REPORT_JSON, NULL, 0);
+    char *csv = print(CCL_REPORT_CSV, NULL, 0);
+    char *small = line_of(text, "64K  "), *large = line_of(text, "1M  ");
+    json_t *root = json_loads(json, 0, NULL);
+    json_t *sizes =
+        json_object_get(json_array_get(json_object_get(root, "comparisons"), 0), "sizes");
+
+    ck_assert_ptr_nonnull(strstr(text, "vs nccl"));
+    ck_assert_msg(strstr(small, "5.00x") != NULL, "%s", small);
+    ck_assert_msg(strstr(large, "1.00x") != NULL, "%s", large);
+    ck_assert_ptr_nonnull(strstr(text, "  nccl: 64K ring LL x2, 1M tree Simple x8\n"));
+    ck_assert_ptr_nonnull(strstr(text, "  nccl may do more\n"));
+    ck_assert_ptr_nonnull(strstr(csv, ",1.2500000000000002,5,"));
+    ck_assert_ptr_nonnull(strstr(csv, ",1,ring LL x2,"));
+    ck_assert_double_eq_tol(
+        json_number_value(json_object_get(json_array_get(sizes, 0), "speedup_over_nccl")), 5, 1e-9);
+    json_decref(root);
+    free(small);
+    free(large);
+    free(text);
+    free(json);
+    free(csv);
+    make_stock("rccl");
+    text = print(CCL_REPORT_TEXT, NULL, 0);
+    ck_assert_ptr_nonnull(strstr(text, "vs rccl"));
+    free(text);
+    comparison.nccl = CCL_NONE;
+    comparison.names[4] = before;
+    comparison.nccl_note = NULL;
+    cells[4].choice = cells[N + 4].choice = NULL;
+    text = print(CCL_REPORT_TEXT, NULL, 0);
+    ck_assert_ptr_null(strstr(text, "vs "));
+    free(text);
+}
+END_TEST
 
 START_TEST(winners_and_ties) {
     char *text = print(CCL_REPORT_TEXT, NULL, 0);
@@ -209,7 +259,7 @@ START_TEST(csv) {
     ck_assert_ptr_nonnull(strstr(times, "tree,not taking part,,,"));
     ck_assert_ptr_nonnull(strstr(times, ",hpds,state,task,6,0.25,0.5,1.5e-05,1.3333333333333335,"));
     ck_assert_ptr_nonnull(
-        strstr(times, ",,,algorithm,8,0.25,0.5,1.5e-05,1.3333333333333335,file mine.xml\n"));
+        strstr(times, ",,,algorithm,8,0.25,0.5,1.5e-05,1.3333333333333335,,,file mine.xml\n"));
     for (const char *p = links; *p; p++)
         rows += *p == '\n';
     ck_assert_uint_eq(rows, 1 + SIZES * topo->nlinks);
@@ -255,6 +305,7 @@ int main(void) {
 
     tcase_add_unchecked_fixture(cases, build, destroy);
     tcase_add_test(cases, winners_and_ties);
+    tcase_add_test(cases, gain);
     tcase_add_test(cases, narrow);
     tcase_add_test(cases, json);
     tcase_add_test(cases, csv);

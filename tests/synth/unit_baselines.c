@@ -53,6 +53,40 @@ START_TEST(test_sizes) {
 }
 END_TEST
 
+/* What takes too many thread blocks with the channels that fill the links takes fewer channels. */
+START_TEST(test_room) {
+    static const struct {
+        const char *name, *cluster;
+        uint32_t room;
+    } rows[] = {{"tree", "resccl-topo2", 108}, {"recursive", "heteccl-h20-4+8", 78}};
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        ccl_topology_t *topo = topology(rows[i].cluster);
+        ccl_collective_t *want = collective(CCL_ALLREDUCE, topo->nranks, 0);
+        ccl_error_t err = CCL_ERROR_INIT;
+        ccl_schedule_t *schedule = NULL;
+        ccl_program_t *program = NULL;
+        ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+        uint32_t most = 0;
+        lower.topo = topo;
+        ccl_status_t status =
+            ccl_synthesize(NULL, rows[i].name, topo, NULL, want, NULL, &schedule, &err);
+        if (status == CCL_OK)
+            status = ccl_lower(NULL, schedule, &lower, &program, &err);
+        ck_assert_msg(status == CCL_OK, "%s: %s", rows[i].name, err.text);
+        for (uint32_t r = 0; r < topo->nranks; r++) {
+            uint32_t blocks = ccl_program_rank_blocks(program, r, CCL_GRANULARITY_ALGORITHM);
+            most = blocks > most ? blocks : most;
+        }
+        ck_assert_uint_le(most, rows[i].room);
+        ck_assert_uint_gt(most, rows[i].room * 3 / 4); /* and no fewer than it must */
+        ccl_program_destroy(program);
+        ccl_schedule_destroy(schedule);
+        ccl_collective_destroy(want);
+        ccl_topology_destroy(topo);
+    }
+}
+END_TEST
+
 START_TEST(test_pairwise_rounds) {
     /* Every rank sends to one rank and receives from one in every round. */
     for (uint32_t n = 5; n <= 8; n += 3) {
@@ -183,6 +217,7 @@ int main(void) {
     tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, test_sizes, 0, (int)CCL_ARRAY_LEN(sizes));
     tcase_add_test(tcase, test_pairwise_rounds);
+    tcase_add_test(tcase, test_room);
     tcase_add_test(tcase, test_double_tree);
     tcase_add_test(tcase, test_rails);
     tcase_add_test(tcase, test_mixed_mesh);

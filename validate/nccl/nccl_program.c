@@ -4,8 +4,9 @@
  * block per channel and pair of peers (sent to, received from), and one that copies the rank's own
  * part.
  */
-#include "validate/validate.h"
+#include "validate/nccl/nccl.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -216,37 +217,104 @@ static ccl_status_t alltoall_program(uint32_t n, const ccl_nccl_choice_t *choice
 
 /* ---------------------------------------------------------------- from synthesizers */
 
-static ccl_status_t lowered(const ccl_ctx_t *ctx, const char *name, const ccl_topology_t *topo,
-                            ccl_routes_t *routes, ccl_collective_kind_t kind, uint32_t root,
-                            const ccl_nccl_choice_t *choice, ccl_program_t **out,
-                            ccl_error_t *err) {
-    ccl_collective_t *coll = NULL;
+/* A synthesizer's schedule on these channels, lowered as if there were room for any blocks. */
+static ccl_status_t lower_any(const ccl_ctx_t *ctx, const char *name, const ccl_topology_t *topo,
+                              ccl_routes_t *routes, const ccl_collective_t *coll,
+                              const ccl_nccl_choice_t *choice, ccl_program_t **out,
+                              ccl_error_t *err) {
     ccl_schedule_t *schedule = NULL;
     ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
     ccl_make_options_t make = CCL_MAKE_OPTIONS_INIT;
+    ccl_topology_t roomy = *topo;
     options.channels = choice->channels;
-    CCL_TRY(ccl_collective_create(kind, topo->nranks, 1, root, &coll, err));
+    ccl_gpu_model_t *models = malloc((topo->ngpu_models + (size_t)1) * sizeof *models);
+    if (!models)
+        return ccl_fail_nomem(err);
+    for (uint32_t i = 0; i < topo->ngpu_models; i++) {
+        models[i] = topo->gpu_models[i];
+        models[i].sms = 0;
+    }
+    roomy.gpu_models = models;
     ccl_status_t status = ccl_synthesize(ctx, name, topo, routes, coll, &options, &schedule, err);
-    ccl_collective_destroy(coll);
-    CCL_TRY(status);
     make.lower.proto = ccl_nccl_proto_name(choice->proto);
-    make.no_prove = true; /* only its time is wanted */
-    status = ccl_make_program(ctx, topo, routes, schedule, &make, out, err);
+    make.no_prove = true; /* the caller does */
+    if (status == CCL_OK)
+        status = ccl_make_program(ctx, &roomy, routes, schedule, &make, out, err);
     ccl_schedule_destroy(schedule);
+    free(models);
     return status;
+}
+
+/* Channels of as many for which every GPU has room; a tree has a partner that is its mirror. */
+static uint32_t channels_that_fit(const ccl_topology_t *topo, const ccl_program_t *program,
+                                  uint32_t channels) {
+    double share = 1;
+    for (uint32_t r = 0; r < program->nranks; r++) {
+        uint32_t room = ccl_model_gpu(topo, r).sms;
+        uint32_t blocks = ccl_program_rank_blocks(program, r, CCL_GRANULARITY_ALGORITHM);
+        if (room && blocks > room)
+            share = fmin(share, (double)room / blocks);
+    }
+    if (share == 1)
+        return channels;
+    uint32_t fit = (uint32_t)(share * channels);
+    fit -= fit > 1 && fit % 2;
+    return fit < 1 ? 1 : fit;
+}
+
+static ccl_status_t lowered(const ccl_ctx_t *ctx, const char *name, const ccl_topology_t *topo,
+                            ccl_routes_t *routes, ccl_collective_kind_t kind, uint32_t root,
+                            ccl_nccl_choice_t *choice, ccl_program_t **out, ccl_error_t *err) {
+    ccl_collective_t *coll = NULL;
+    CCL_TRY(ccl_collective_create(kind, topo->nranks, 1, root, &coll, err));
+    ccl_program_t *program = NULL;
+    ccl_status_t status = lower_any(ctx, name, topo, routes, coll, choice, &program, err);
+    while (status == CCL_OK && choice->algo == CCL_NCCL_TREE) {
+        uint32_t fit = channels_that_fit(topo, program, choice->channels);
+        if (fit == choice->channels)
+            break;
+        choice->channels = fit;
+        ccl_program_destroy(program);
+        program = NULL;
+        status = lower_any(ctx, name, topo, routes, coll, choice, &program, err);
+    }
+    ccl_collective_destroy(coll);
+    if (status == CCL_OK)
+        *out = program;
+    return status;
+}
+
+/* Has every pair a route that no GPU relays? */
+static ccl_status_t all_joined(const ccl_topology_t *topo, ccl_routes_t *routes, bool *out,
+                               ccl_error_t *err) {
+    ccl_error_t none = CCL_ERROR_INIT;
+    *out = true;
+    for (uint32_t a = 0; *out && a < topo->nranks; a++) {
+        for (uint32_t b = 0; *out && b < topo->nranks; b++) {
+            const ccl_route_t *route;
+            ccl_status_t status = a == b ? CCL_OK : ccl_routes_get(routes, a, b, 0, &route, &none);
+            if (status == CCL_ERR_NOMEM)
+                return ccl_fail_nomem(err);
+            *out = status == CCL_OK;
+        }
+    }
+    return CCL_OK;
 }
 
 ccl_status_t ccl_nccl_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                               ccl_routes_t *routes, ccl_collective_kind_t kind, uint32_t root,
-                              const ccl_nccl_choice_t *choice, ccl_program_t **out,
-                              ccl_error_t *err) {
+                              ccl_nccl_choice_t *choice, ccl_program_t **out, ccl_error_t *err) {
     uint32_t n = topo->nranks;
     if (n < 2)
         return ccl_fail(err, CCL_ERR_INPUT, "one rank has nobody to talk to; 2 or more");
     if (choice->algo == CCL_NCCL_P2P) {
+        bool joined = false;
         if (kind == CCL_ALLTOALL)
+            CCL_TRY(all_joined(topo, routes, &joined, err));
+        if (joined)
             return alltoall_program(n, choice, out, err);
-        return lowered(ctx, "direct", topo, routes, kind, root, choice, out, err);
+        bool rails = kind == CCL_ALLTOALL && topo->nservers > 1;
+        return lowered(ctx, rails ? "pxn" : "direct", topo, routes, kind, root, choice, out, err);
     }
     if (choice->algo == CCL_NCCL_TREE)
         return lowered(ctx, "tree", topo, routes, kind, root, choice, out, err);

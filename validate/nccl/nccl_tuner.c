@@ -3,9 +3,10 @@
  * algorithm and protocol. Its numbers stand here because they are what it decides by; the
  * simulator does not use them.
  */
-#include "validate/validate.h"
+#include "validate/nccl/nccl.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +26,7 @@ static const double hop_us[3][2][NPROTOS] = {
 static const double ll_max[NARCHS][3] = {
     {39, 39, 20.4}, {87.7, 22.5, 19}, {141, 45, 35}, {282, 90, 70}};
 /* GB/s a channel, the same order */
-static const double ring_ll128[NARCHS] = {20, 20, 36.7, 40};
+static const double ring_ll128[NARCHS] = {20, 20, 36.7, 34.5};
 static const double tree_simple[NARCHS][3] = {
     {26.5, 18.5, 10}, {24, 23.6, 17.8}, {38.7, 41.4, 36}, {70, 42.8, 24}};
 /* Share of its bandwidth that a tree reaches by size, 64 B << i; [LL, LL128, Simple]. */
@@ -38,11 +39,15 @@ static const double tree_share[NPROTOS][24] = {
 static const double thread_bytes[NPROTOS] = {8, 8, 64};
 static const double threads[NPROTOS] = {512, 640, 512};
 
-#define NVLINK_SHARE 0.8       /* NCCL counts 20 GB/s of an NVLink of 25 GB/s */
-#define PCI_GBPS 12.0          /* its PCI path */
-#define P2P_LL_BYTES 16384.0   /* a channel's part up to this takes LL */
-#define P2P_PART_BYTES 65536.0 /* least part of a message on a channel */
-#define P2P_LL_VERSION 22900   /* before it, LL up to P2P_LL_BYTES times all channels of a peer */
+#define NVLINK_SHARE 0.8          /* NCCL counts 20 GB/s of an NVLink of 25 GB/s */
+#define PCI_GBPS 12.0             /* its PCI path */
+#define P2P_LL_BYTES 16384.0      /* a channel's part up to this takes LL */
+#define P2P_PART_BYTES 65536.0    /* least part of a message on a channel */
+#define P2P_MOST_BYTES 16777216.0 /* of a channel, before it takes more of them */
+#define P2P_NET_GBPS 14.0         /* of a NIC that a channel is taken for */
+#define TREE_INSIDE 2.0      /* most of a tree's bandwidth inside servers, of that between them */
+#define NVLS_GPUS 4          /* of a server; with fewer it takes rings */
+#define P2P_LL_VERSION 22900 /* before it, LL up to P2P_LL_BYTES times all channels of a peer */
 #define CHAIN_PIECE_BYTES 2097152.0 /* of a channel that go through all blocks at a time */
 #define P2P_MAX_BLOCKS 262144u      /* bound on the blocks of a program */
 
@@ -52,6 +57,20 @@ const char *ccl_nccl_algo_name(ccl_nccl_algo_t algo) {
 
 const char *ccl_nccl_proto_name(ccl_nccl_proto_t proto) {
     return proto == CCL_NCCL_LL ? "LL" : proto == CCL_NCCL_LL128 ? "LL128" : "Simple";
+}
+
+void ccl_nccl_choice_text(const ccl_nccl_choice_t *choice, char *out, size_t out_len) {
+    snprintf(out, out_len, "%s %s x%u", ccl_nccl_algo_name(choice->algo),
+             ccl_nccl_proto_name(choice->proto), choice->channels);
+}
+
+const char *ccl_nccl_note(const ccl_nccl_setup_t *setup, ccl_collective_kind_t kind) {
+    bool spread = kind == CCL_ALLGATHER || kind == CCL_REDUCESCATTER;
+    if (setup->nvls && kind == CCL_ALLREDUCE)
+        return "may reduce in the NVSwitches here (NVLS), which is not modelled yet";
+    if (spread && setup->nranks == setup->nservers)
+        return "may take PAT here (one GPU a server), which is not modelled";
+    return NULL;
 }
 
 /* ---------------------------------------------------------------- the cluster as NCCL sees it */
@@ -72,21 +91,14 @@ static bool fast_kind(const char *kind) {
     return strcmp(kind, "nvlink") == 0 || strcmp(kind, "xgmi") == 0;
 }
 
-/* Do NVLink or xGMI alone, over switches and GPUs, join all GPUs of the first server? */
-static ccl_status_t joined(const ccl_topology_t *topo, bool *out, ccl_error_t *err) {
-    uint32_t first = topo->rank_device[0], server = topo->devices[first].server, head = 0, tail = 0;
-    bool *seen = calloc(topo->ndevices, sizeof *seen);
-    uint32_t *queue = malloc((size_t)topo->ndevices * sizeof *queue);
-    if (!seen || !queue) {
-        free(seen);
-        free(queue);
-        return ccl_fail_nomem(err);
-    }
-    seen[first] = true;
-    queue[tail++] = first;
+/* Everything that NVLink or xGMI alone, over switches and GPUs, join to a device. */
+static void spread(const ccl_topology_t *topo, uint32_t device, bool *seen, uint32_t *queue) {
+    uint32_t head = 0, tail = 0;
+    seen[device] = true;
+    queue[tail++] = device;
     while (head < tail) {
-        uint32_t device = queue[head++];
-        for (uint32_t i = topo->out_first[device]; i < topo->out_first[device + 1]; i++) {
+        uint32_t at = queue[head++];
+        for (uint32_t i = topo->out_first[at]; i < topo->out_first[at + 1]; i++) {
             const ccl_link_t *link = &topo->links[topo->out_links[i]];
             if (!fast_kind(topo->kinds[link->kind]) || seen[link->to])
                 continue;
@@ -94,14 +106,91 @@ static ccl_status_t joined(const ccl_topology_t *topo, bool *out, ccl_error_t *e
             queue[tail++] = link->to;
         }
     }
+}
+
+/* Do they join the GPUs of every server? */
+static ccl_status_t joined(const ccl_topology_t *topo, bool *out, ccl_error_t *err) {
+    bool *seen = calloc(topo->ndevices, sizeof *seen);
+    bool *begun = calloc(topo->nservers + (size_t)1, sizeof *begun);
+    uint32_t *queue = malloc((size_t)topo->ndevices * sizeof *queue);
+    ccl_status_t status = seen && begun && queue ? CCL_OK : ccl_fail_nomem(err);
     *out = true;
-    for (uint32_t r = 0; r < topo->nranks; r++) {
-        uint32_t device = topo->rank_device[r];
-        *out = *out && (seen[device] || topo->devices[device].server != server);
+    for (uint32_t r = 0; status == CCL_OK && r < topo->nranks; r++) {
+        uint32_t device = topo->rank_device[r], server = topo->devices[device].server;
+        server = server < topo->nservers ? server : topo->nservers;
+        *out = *out && (seen[device] || !begun[server]);
+        begun[server] = true;
+        if (!seen[device])
+            spread(topo, device, seen, queue);
     }
     free(seen);
+    free(begun);
     free(queue);
+    return status;
+}
+
+ccl_status_t ccl_nccl_library(const ccl_topology_t *topo, const char **out, ccl_error_t *err) {
+    const char *first = "", *other = NULL;
+    for (uint32_t r = 0; r < topo->nranks; r++) {
+        const char *vendor = ccl_model_gpu(topo, r).vendor;
+        if (!vendor || !*vendor || strcmp(vendor, first) == 0)
+            continue;
+        if (!*first)
+            first = vendor;
+        else
+            other = vendor;
+    }
+    if (other)
+        return ccl_fail(err, CCL_UNSUPPORTED,
+                        "neither NCCL nor RCCL runs on GPUs of %.40s and %.40s together", first,
+                        other);
+    if (*first && strcmp(first, "NVIDIA") != 0 && strcmp(first, "AMD") != 0)
+        return ccl_fail(err, CCL_UNSUPPORTED, "neither NCCL nor RCCL runs on GPUs of %.40s", first);
+    *out = strcmp(first, "AMD") == 0 ? "rccl" : "nccl";
     return CCL_OK;
+}
+
+/* Of the server that has least of them: links to the network, and what they carry. */
+typedef struct network {
+    double GBps, nic_GBps; /* all NICs of a server; one */
+    uint32_t nics;
+} network_t;
+
+static ccl_status_t network_of(const ccl_topology_t *topo, network_t *out, ccl_error_t *err) {
+    network_t *of = calloc(topo->nservers + (size_t)1, sizeof *of);
+    if (!of)
+        return ccl_fail_nomem(err);
+    for (uint32_t l = 0; l < topo->nlinks; l++) {
+        const ccl_link_t *link = &topo->links[l];
+        uint32_t server = topo->devices[link->from].server;
+        if (strcmp(topo->kinds[link->kind], "net") != 0 || server >= topo->nservers)
+            continue;
+        of[server].GBps += link->bandwidth_Bps / 1e9;
+        of[server].nic_GBps = fmax(of[server].nic_GBps, link->bandwidth_Bps / 1e9);
+        of[server].nics++;
+    }
+    *out = (network_t){0};
+    for (uint32_t s = 0; s < topo->nservers; s++) {
+        if (of[s].nics == 0) /* no GPUs, or none that NCCL could reach */
+            continue;
+        bool first = out->nics == 0;
+        out->GBps = first ? of[s].GBps : fmin(out->GBps, of[s].GBps);
+        out->nic_GBps = first ? of[s].nic_GBps : fmin(out->nic_GBps, of[s].nic_GBps);
+        out->nics = first || of[s].nics < out->nics ? of[s].nics : out->nics;
+    }
+    free(of);
+    return CCL_OK;
+}
+
+/* NVLS: four or more GPUs of Hopper or later behind NVSwitches. */
+static bool has_nvls(const ccl_topology_t *topo, const ccl_nccl_setup_t *s) {
+    if (s->arch < 2 || !s->nvlink || s->nranks / s->nservers < NVLS_GPUS)
+        return false;
+    for (uint32_t l = 0; l < topo->nlinks; l++)
+        if (fast_kind(topo->kinds[topo->links[l].kind]) &&
+            topo->devices[topo->links[l].to].kind == CCL_DEVICE_SWITCH)
+            return true;
+    return false;
 }
 
 ccl_status_t ccl_nccl_setup(const ccl_topology_t *topo, uint32_t channels, ccl_nccl_setup_t *out,
@@ -111,8 +200,9 @@ ccl_status_t ccl_nccl_setup(const ccl_topology_t *topo, uint32_t channels, ccl_n
                           .arch = NARCHS - 1,
                           .nvlink = true,
                           .ll128 = true};
-    double intra = INFINITY, net_Bps = 0;
-    uint32_t most = 0, nics = 0;
+    double intra = INFINITY;
+    uint32_t most = 0;
+    network_t net = {0};
     bool servers = topo->nservers > 0, amd = false;
     for (uint32_t r = 0; r < topo->nranks; r++) {
         uint32_t device = topo->rank_device[r];
@@ -133,26 +223,21 @@ ccl_status_t ccl_nccl_setup(const ccl_topology_t *topo, uint32_t channels, ccl_n
     if (s.nvlink)
         CCL_TRY(joined(topo, &s.nvlink, err));
     s.nservers = servers ? 1 : topo->nranks;
-    uint32_t first_server = topo->devices[topo->rank_device[0]].server;
     for (uint32_t r = 1; servers && r < topo->nranks; r++)
         s.nservers += topo->devices[topo->rank_device[r]].server !=
                       topo->devices[topo->rank_device[r - 1]].server;
-    for (uint32_t l = 0; l < topo->nlinks; l++) {
-        const ccl_link_t *link = &topo->links[l];
-        if (strcmp(topo->kinds[link->kind], "net") == 0 &&
-            topo->devices[link->from].server == first_server) {
-            net_Bps += link->bandwidth_Bps;
-            nics++;
-        }
-    }
+    CCL_TRY(network_of(topo, &net, err));
     s.bus_GBps = s.nvlink ? NVLINK_SHARE * intra / 1e9 : PCI_GBPS;
-    if (s.nservers > 1 && net_Bps > 0 && net_Bps / 1e9 < s.bus_GBps)
-        s.bus_GBps = net_Bps / 1e9;
+    s.tree_GBps = s.bus_GBps;
+    if (s.nservers > 1 && net.GBps > 0) {
+        s.bus_GBps = fmin(s.bus_GBps, net.GBps);
+        s.tree_GBps = s.nservers == 2 ? fmin(s.tree_GBps, TREE_INSIDE * net.GBps) : s.bus_GBps;
+    }
     s.ll128 = s.nvlink && !amd;
     static const uint32_t usual[NARCHS] = {12, 24, 24, 32};
     s.channels = channels ? channels : s.nvlink ? usual[s.arch] : 2;
-    if (!channels && s.nservers > 1 && nics > 0 && nics <= s.channels)
-        s.channels = (s.channels + nics - 1) / nics * nics; /* the same on every NIC */
+    if (!channels && s.nservers > 1 && net.nics > 0 && net.nics <= s.channels)
+        s.channels = (s.channels + net.nics - 1) / net.nics * net.nics; /* the same on every NIC */
     if (most && s.channels > most)
         s.channels = most;
     s.p2p_channels = !s.nvlink ? 2 : s.nservers > 1 ? 8 : s.arch == 0 ? 16 : 32;
@@ -161,6 +246,9 @@ ccl_status_t ccl_nccl_setup(const ccl_topology_t *topo, uint32_t channels, ccl_n
     double pairs = (double)s.nranks * (s.nranks - 1);
     while (s.p2p_channels > 1 && pairs * s.p2p_channels > P2P_MAX_BLOCKS)
         s.p2p_channels /= 2;
+    s.net_channels = (uint32_t)fmax(1, ceil(net.nic_GBps / P2P_NET_GBPS * (1 - 1e-9)));
+    s.net_channels = s.net_channels < s.p2p_channels ? s.net_channels : s.p2p_channels;
+    s.nvls = has_nvls(topo, &s);
     *out = s;
     return CCL_OK;
 }
@@ -178,7 +266,7 @@ static double estimate_s(const ccl_nccl_setup_t *s, ccl_collective_kind_t kind,
     int column = nodes <= 2 ? (int)nodes - 1 : 2;
     bool tree = algo == CCL_NCCL_TREE;
     int intra = s->nvlink ? HW_NVLINK : HW_PCI;
-    double bus = s->bus_GBps;
+    double bus = tree ? s->tree_GBps : s->bus_GBps;
     double ll = ll_max[nodes == 1 ? s->arch : 0][column];
     if ((tree && kind != CCL_ALLREDUCE) || (proto == CCL_NCCL_LL128 && !s->ll128))
         return -1;
@@ -240,8 +328,8 @@ static uint32_t chain_batches(ccl_collective_kind_t kind, const ccl_nccl_choice_
     return pieces < 1 ? 1 : pieces < 1e6 ? (uint32_t)pieces : 1000000;
 }
 
-/* Inside a server each message has the channels that all peers together leave it, one per 64 KiB.
- * More for very large messages change nothing: the same blocks serve several peers then. */
+/* Inside a server each message has the channels that all peers together leave it, one per 64 KiB;
+ * doubled for very large ones, which changes nothing where the same blocks serve several peers. */
 static ccl_nccl_choice_t choose_p2p(const ccl_nccl_setup_t *s, ccl_collective_kind_t kind,
                                     double size_bytes) {
     double message = kind == CCL_SENDRECV ? size_bytes : size_bytes / s->nranks;
@@ -249,7 +337,10 @@ static ccl_nccl_choice_t choose_p2p(const ccl_nccl_setup_t *s, ccl_collective_ki
     uint32_t least = s->p2p_channels;
     while (least > 1 && least * s->nranks > s->p2p_channels)
         least /= 2;
-    uint32_t most = s->nservers > 1 ? s->p2p_channels : least;
+    uint32_t most = s->nservers > 1 ? s->net_channels : least;
+    while (s->nservers == 1 && kind == CCL_SENDRECV && message / most > P2P_MOST_BYTES &&
+           2 * most <= s->p2p_channels)
+        most *= 2;
     double parts = ceil(message / P2P_PART_BYTES);
     c.channels = parts < 1 ? 1 : parts < most ? (uint32_t)parts : most;
     double all = s->version < P2P_LL_VERSION ? s->p2p_channels : c.channels;

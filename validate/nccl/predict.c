@@ -1,6 +1,6 @@
 /* NCCL's collectives on one cluster, simulated; programs are kept for further sizes and constants.
  */
-#include "validate/validate.h"
+#include "validate/nccl/nccl.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,16 +12,15 @@
 
 typedef struct kept {
     ccl_collective_kind_t kind;
-    uint32_t root;
+    uint32_t root, asked; /* channels that were asked for */
     ccl_nccl_choice_t choice;
-    ccl_program_t *program;
+    ccl_program_t *program; /* of any protocol */
 } kept_t;
 
 /** A topology whose transports differ from another's, which it borrows the rest from. */
 typedef struct view {
     ccl_topology_t topo;
     ccl_transport_spec_t *transports; /* NULL: not made yet */
-    ccl_routes_t *routes;
 } view_t;
 enum { VIEW_RING, VIEW_P2P, VIEW_CHAIN, VIEW_TREE, NVIEWS };
 
@@ -32,6 +31,7 @@ struct ccl_predictor {
     ccl_nccl_setup_t setup;
     ccl_topology_t *fitted[NPROTOS]; /* with the profile; NULL: none */
     ccl_routes_t *fitted_routes[NPROTOS];
+    const ccl_topology_t *laid; /* borrowed: with constants of the caller's; NULL: none */
     view_t views[NVIEWS][NPROTOS];
     kept_t *kept;
     size_t nkept, cap;
@@ -40,7 +40,6 @@ struct ccl_predictor {
 static void drop_profile(ccl_predictor_t *p) {
     for (int k = 0; k < NPROTOS; k++) {
         for (int v = 0; v < NVIEWS; v++) {
-            ccl_routes_destroy(p->views[v][k].routes);
             free(p->views[v][k].transports);
             memset(&p->views[v][k], 0, sizeof p->views[v][k]);
         }
@@ -87,6 +86,19 @@ ccl_status_t ccl_predictor_create(const ccl_ctx_t *ctx, const ccl_topology_t *to
     return CCL_OK;
 }
 
+ccl_status_t ccl_nccl_open(const ccl_ctx_t *ctx, const ccl_topology_t *machine,
+                           const ccl_topology_t *topo, const ccl_collective_t *want,
+                           ccl_predictor_t **out, ccl_error_t *err) {
+    const char *library = "";
+    CCL_TRY(ccl_nccl_library(topo, &library, err));
+    if (want->kind == CCL_CUSTOM)
+        return ccl_fail(err, CCL_UNSUPPORTED, "%s has no call for a demand such as %.60s", library,
+                        want->name);
+    CCL_TRY(ccl_predictor_create(ctx, machine ? machine : topo, NULL, 0, out, err));
+    ccl_predictor_lay(*out, topo);
+    return CCL_OK;
+}
+
 void ccl_predictor_destroy(ccl_predictor_t *p) {
     if (!p)
         return;
@@ -103,25 +115,39 @@ void ccl_predictor_version(ccl_predictor_t *p, uint32_t version) {
         p->setup.version = version;
 }
 
+void ccl_predictor_lay(ccl_predictor_t *p, const ccl_topology_t *laid) {
+    drop_profile(p);
+    p->laid = laid == p->topo ? NULL : laid;
+}
+
 const ccl_nccl_setup_t *ccl_predictor_setup(const ccl_predictor_t *p) {
     return &p->setup;
 }
 
+/* The program, and the choice with the channels that it has. */
 static ccl_status_t program_for(ccl_predictor_t *p, ccl_collective_kind_t kind, uint32_t root,
-                                const ccl_nccl_choice_t *choice, const ccl_program_t **out,
+                                ccl_nccl_choice_t *choice, const ccl_program_t **out,
                                 ccl_error_t *err) {
     for (size_t i = 0; i < p->nkept; i++) {
         const kept_t *k = &p->kept[i];
         if (k->kind == kind && k->root == root && k->choice.algo == choice->algo &&
-            k->choice.proto == choice->proto && k->choice.channels == choice->channels) {
+            k->asked == choice->channels) {
             *out = k->program;
+            choice->channels = k->choice.channels;
             return CCL_OK;
         }
     }
     if (!ccl_grow(&p->kept, &p->cap, p->nkept + 1, sizeof *p->kept))
         return ccl_fail_nomem(err);
     kept_t *k = &p->kept[p->nkept];
+    k->asked = choice->channels;
     CCL_TRY(ccl_nccl_program(&p->ctx, p->topo, p->routes, kind, root, choice, &k->program, err));
+    ccl_status_t status = ccl_make_proven(&p->ctx, k->program, CCL_GRANULARITY_ALGORITHM,
+                                          CCL_EXECUTOR_ANY, CCL_OK, err);
+    if (status != CCL_OK) {
+        ccl_program_destroy(k->program);
+        return status;
+    }
     k->kind = kind;
     k->root = root;
     k->choice = *choice;
@@ -131,15 +157,12 @@ static ccl_status_t program_for(ccl_predictor_t *p, ccl_collective_kind_t kind, 
 }
 
 /** What NCCL's kernel does other than in a ring, in terms of the model. */
-static void change(int view, ccl_transport_spec_t *spec) {
-    ccl_transport_t *t = &spec->value;
+static void change(int view, bool lines, ccl_transport_t *t) {
     if (view == VIEW_P2P) { /* half of a block's threads send, half receive and copy out */
         t->tb_rate_Bps /= 2;
         t->slice_bytes /= 2;
         t->slices = 2;
-        spec->given |= spec->protocol ? 0 : CCL_TRANSPORT_SLICES;
     } else { /* all ranks of a chain or tree work at once */
-        bool lines = spec->protocol && strcmp(spec->protocol, "Simple") != 0;
         bool steps = view == VIEW_TREE && !lines;
         t->slice_bytes = fmin(t->slice_bytes, steps ? TREE_STEP_BYTES : CHAIN_SLICE_BYTES);
     }
@@ -151,50 +174,93 @@ static int view_of(ccl_collective_kind_t kind, const ccl_nccl_choice_t *choice) 
     return kind == CCL_BROADCAST || kind == CCL_REDUCE ? VIEW_CHAIN : VIEW_RING;
 }
 
-static ccl_status_t make_view(const ccl_topology_t *topo, int view, view_t *out, ccl_error_t *err) {
+/* The kind of link that GPUs of a server have to each other. */
+static const char *inside_kind(const ccl_predictor_t *p) {
+    const ccl_topology_t *topo = p->topo;
+    for (uint32_t l = 0; p->setup.nvlink && l < topo->nlinks; l++) {
+        const char *kind = topo->kinds[topo->links[l].kind];
+        if (strcmp(kind, "nvlink") == 0 || strcmp(kind, "xgmi") == 0)
+            return kind;
+    }
+    return p->setup.nservers == topo->nranks ? "net" : "pcie";
+}
+
+/* Every kind of link has its transport as it is for that protocol, changed. */
+static ccl_status_t make_view(const ccl_topology_t *topo, int view, ccl_nccl_proto_t proto,
+                              view_t *out, ccl_error_t *err) {
+    const char *name = ccl_nccl_proto_name(proto);
+    const uint32_t all = (CCL_TRANSPORT_COPY_OUT << 1) - 1;
     if (out->transports)
         return CCL_OK;
-    out->transports = malloc((topo->ntransports + 1) * sizeof *out->transports);
+    out->transports = calloc(topo->nkinds + (size_t)1, sizeof *out->transports);
     if (!out->transports)
         return ccl_fail_nomem(err);
     out->topo = *topo;
-    for (uint32_t i = 0; i < topo->ntransports; i++) {
-        out->transports[i] = topo->transports[i];
-        change(view, &out->transports[i]);
+    for (uint32_t i = 0; i < topo->nkinds; i++) {
+        const ccl_transport_spec_t *slots = ccl_model_slots_spec(topo, topo->kinds[i], name);
+        ccl_transport_spec_t *spec = &out->transports[i];
+        spec->kind = topo->kinds[i];
+        spec->given = all;
+        spec->value = ccl_model_transport(topo, topo->kinds[i], name);
+        spec->slots_from = slots ? slots->slots_from : NULL;
+        if (spec->value.mechanism == CCL_MECHANISM_DEVICE)
+            change(view, proto != CCL_NCCL_SIMPLE, &spec->value);
     }
     out->topo.transports = out->transports;
-    out->routes = ccl_routes_create(&out->topo);
-    if (out->routes)
-        return CCL_OK;
-    free(out->transports);
-    out->transports = NULL;
-    return ccl_fail_nomem(err);
+    out->topo.ntransports = topo->nkinds;
+    return CCL_OK;
+}
+
+ccl_status_t ccl_predictor_kernel(ccl_predictor_t *p, ccl_collective_kind_t kind, uint32_t root,
+                                  double size_bytes, const ccl_nccl_choice_t *choice,
+                                  ccl_nccl_kernel_t *out, ccl_error_t *err) {
+    ccl_nccl_kernel_t kernel = {0};
+    const ccl_program_t *program = NULL;
+    kernel.choice = choice ? *choice : ccl_nccl_choose(&p->setup, kind, size_bytes);
+    CCL_TRY(program_for(p, kind, root, &kernel.choice, &program, err));
+    const char *proto = ccl_nccl_proto_name(kernel.choice.proto);
+    int k = (int)kernel.choice.proto, view = view_of(kind, &kernel.choice);
+    kernel.program = *program;
+    kernel.program.proto = proto;
+    char choice_text[64];
+    ccl_nccl_choice_text(&kernel.choice, choice_text, sizeof choice_text);
+    const char *library = "nccl";
+    (void)ccl_nccl_library(p->topo, &library, NULL); /* also of what diagnose asks about */
+    ccl_origin_set(kernel.program.origin, "%s: %s", library, choice_text);
+    kernel.topo = p->fitted[k] ? p->fitted[k] : p->laid ? p->laid : p->topo;
+    if (view != VIEW_RING) {
+        CCL_TRY(make_view(kernel.topo, view, kernel.choice.proto, &p->views[view][k], err));
+        kernel.topo = &p->views[view][k].topo;
+    }
+    ccl_transport_t t = ccl_model_transport(kernel.topo, inside_kind(p), proto);
+    kernel.step_bytes = t.slice_bytes;
+    kernel.buffer_bytes = t.slice_bytes * t.slots;
+    *out = kernel;
+    return CCL_OK;
+}
+
+ccl_sim_options_t ccl_nccl_kernel_sim(const ccl_nccl_kernel_t *kernel, double size_bytes) {
+    ccl_sim_options_t options = CCL_SIM_OPTIONS_INIT;
+    options.size_bytes = size_bytes;
+    options.batches = kernel->choice.batches;
+    return options;
 }
 
 ccl_status_t ccl_predictor_run(ccl_predictor_t *p, ccl_collective_kind_t kind, uint32_t root,
                                double size_bytes, const ccl_nccl_choice_t *choice,
                                ccl_prediction_t *out, ccl_error_t *err) {
     ccl_prediction_t result = {0};
-    const ccl_program_t *program = NULL;
-    ccl_sim_options_t options = CCL_SIM_OPTIONS_INIT;
+    ccl_nccl_kernel_t kernel;
     ccl_sim_result_t *run = NULL;
-    result.choice = choice ? *choice : ccl_nccl_choose(&p->setup, kind, size_bytes);
-    CCL_TRY(program_for(p, kind, root, &result.choice, &program, err));
-    int k = (int)result.choice.proto;
-    const ccl_topology_t *topo = p->fitted[k] ? p->fitted[k] : p->topo;
-    ccl_routes_t *routes = p->fitted[k] ? p->fitted_routes[k] : p->routes;
-    int kind_of_view = view_of(kind, &result.choice);
-    if (kind_of_view != VIEW_RING) {
-        view_t *view = &p->views[kind_of_view][k];
-        CCL_TRY(make_view(topo, kind_of_view, view, err));
-        topo = &view->topo;
-        routes = view->routes;
-    }
-    options.size_bytes = size_bytes;
-    options.batches = result.choice.batches;
+    CCL_TRY(ccl_predictor_kernel(p, kind, root, size_bytes, choice, &kernel, err));
+    ccl_sim_options_t options = ccl_nccl_kernel_sim(&kernel, size_bytes);
+    result.choice = kernel.choice;
+    ccl_routes_t *fitted = p->fitted_routes[result.choice.proto];
+    ccl_routes_t *routes = fitted ? fitted : p->laid ? NULL : p->routes;
     ccl_ctx_t quiet = p->ctx;
     quiet.log = NULL; /* the same for every size */
-    ccl_status_t status = ccl_sim_program(&quiet, topo, routes, program, &options, &run, err);
+    ccl_status_t status =
+        ccl_sim_program(&quiet, kernel.topo, routes, &kernel.program, &options, &run, err);
     if (status != CCL_OK) {
         ccl_sim_result_destroy(run);
         return status;
@@ -220,4 +286,33 @@ ccl_status_t ccl_predictor_run(ccl_predictor_t *p, ccl_collective_kind_t kind, u
     ccl_sim_result_destroy(run);
     *out = result;
     return CCL_OK;
+}
+
+ccl_status_t ccl_nccl_baselines(const ccl_ctx_t *ctx, const ccl_topology_t *machine,
+                                const ccl_topology_t *topo, const ccl_collective_t *want,
+                                const double *sizes_bytes, uint32_t nsizes,
+                                ccl_nccl_baseline_t *out, ccl_error_t *err) {
+    ccl_predictor_t *p = NULL;
+    ccl_error_t why = CCL_ERROR_INIT;
+    const char *name = NULL;
+    for (uint32_t s = 0; s < nsizes; s++)
+        out[s] = (ccl_nccl_baseline_t){.time_s = NAN};
+    ccl_status_t status = ccl_nccl_library(topo, &name, &why);
+    if (status == CCL_OK)
+        status = ccl_nccl_open(ctx, machine, topo, want, &p, &why);
+    for (uint32_t s = 0; status == CCL_OK && s < nsizes; s++) {
+        ccl_prediction_t run;
+        status = ccl_predictor_run(p, want->kind, want->root, sizes_bytes[s], NULL, &run, &why);
+        if (status != CCL_OK)
+            break;
+        out[s].name = name;
+        out[s].time_s = run.time_s;
+        ccl_nccl_choice_text(&run.choice, out[s].choice, sizeof out[s].choice);
+    }
+    ccl_predictor_destroy(p);
+    if (status != CCL_INTERRUPTED && status != CCL_ERR_INTERNAL && status != CCL_ERR_NOMEM)
+        return CCL_OK; /* it has no time here, which hinders nobody */
+    if (err)
+        *err = why;
+    return status;
 }

@@ -1,0 +1,261 @@
+/*
+ * Algorithm and protocol of stock NCCL over library clusters, against its published tuning formula
+ * (src/graph/tuning.cc of 2.30) worked out here from the clusters' data sheets.
+ */
+#include "tests/validate/common.h"
+
+#include <stdio.h>
+
+enum { VOLTA, AMPERE, HOPPER, BLACKWELL };
+enum { RING, TREE };
+enum { LL, LL128, SIMPLE };
+
+typedef struct cluster {
+    const char *name;
+    int gpus, servers, arch;
+    bool nvlink, amd;
+    double inside_GBps, network_GBps; /* NVLink of a GPU; NICs of the poorest server */
+    int channels;
+} cluster_t;
+
+static const cluster_t clusters[] = {
+    {"dgx-b200", 8, 1, BLACKWELL, true, false, 900, 400, 32},
+    {"dgx-h100", 8, 1, HOPPER, true, false, 450, 400, 24},
+    {"h800-x8", 8, 1, HOPPER, true, false, 180, 400, 24},
+    {"dgx-a100", 8, 1, AMPERE, true, false, 300, 200, 24},
+    {"a800-x8", 8, 1, AMPERE, true, false, 200, 100, 24},
+    {"dgx-2", 16, 1, VOLTA, true, false, 150, 100, 12},
+    {"dgx1-v100", 8, 1, VOLTA, true, false, 150, 50, 12},
+    {"mi300x-x8", 8, 1, AMPERE, true, true, 329, 400, 24},
+    {"v100-pcie-x4", 4, 1, VOLTA, false, false, 0, 12.5, 2},
+    {"syccl-a100-16", 16, 2, AMPERE, true, false, 180, 100, 24},
+    {"syccl-a100-32", 32, 4, AMPERE, true, false, 180, 100, 24},
+    {"syccl-h800-64", 64, 8, HOPPER, true, false, 180, 400, 24},
+    {"resccl-topo1", 8, 2, AMPERE, true, false, 300, 50, 24},
+    {"resccl-topo2", 16, 2, AMPERE, true, false, 300, 100, 24},
+    {"resccl-topo3", 16, 4, AMPERE, true, false, 300, 50, 24},
+    {"resccl-topo4", 32, 4, AMPERE, true, false, 300, 100, 24},
+    {"heteccl-h20-4+8", 12, 2, HOPPER, true, false, 450, 200, 24},
+    {"heteccl-h20-4x2+8", 16, 3, HOPPER, true, false, 450, 200, 24},
+    {"heteccl-a100-4+8", 12, 2, AMPERE, true, false, 300, 100, 24},
+    {"heteccl-v100-4x3", 12, 3, VOLTA, true, false, 150, 32, 12},
+    {"teccl-ndv2-2x8", 16, 2, VOLTA, true, false, 150, 12.5, 12},
+    {"teccl-ndv2-4x8", 32, 4, VOLTA, true, false, 150, 12.5, 12},
+};
+
+/* By 1, 2, more servers. Between servers LL goes by the CPUs, of which these are Intel's row. */
+static const double ll_most[4][3] = {
+    {39, 39, 20.4}, {87.7, 22.5, 19}, {141, 45, 35}, {282, 90, 70}};
+static const double ll128_channel[4] = {20, 20, 36.7, 34.5};
+static const double tree_channel[4][3] = {
+    {26.5, 18.5, 10}, {24, 23.6, 17.8}, {38.7, 41.4, 36}, {70, 42.8, 24}};
+static const double base[2][3] = {{6.6, 14, 8.4}, {6.8, 14, 8.4}};
+static const double nvlink_hop[2][3] = {{0.6, 1.9, 3.4}, {0.6, 1.25, 4}};
+static const double pcie_hop[2][3] = {{1, 2.5, 5.7}, {1, 1.9, 4}};
+static const double net_hop[2][3] = {{2.7, 4, 14}, {5, 8.5, 14}};
+static const double tree_part[3][24] = {
+    {1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1, 1},
+    {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1, 1},
+    {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5,
+     .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, .9}};
+
+/* GB/s of all channels, before what a collective makes of it. */
+static double bus(const cluster_t *c, int algo, int proto) {
+    int by = c->servers > 2 ? 2 : c->servers - 1;
+    double inside = c->nvlink ? 0.8 * c->inside_GBps : 12, bw = inside;
+    if (c->servers > 1)
+        bw = fmin(inside, c->network_GBps);
+    if (algo == TREE && c->servers == 2) /* the inside's, up to twice the network's */
+        bw = fmin(inside, 2 * c->network_GBps);
+    double ll = ll_most[c->servers == 1 ? c->arch : 0][by];
+    if (algo == TREE) {
+        bw = fmin(0.92 * bw, c->channels * tree_channel[c->arch][by]);
+        if (proto == LL)
+            return fmin(bw / 3.8, ll);
+        if (proto == LL128)
+            return fmin(bw * (c->servers == 1 ? 7. / 9 : 120. / 128),
+                        c->channels * ll128_channel[c->arch]);
+        return bw;
+    }
+    if (proto == LL)
+        return fmin(0.5 * bw, ll);
+    return proto == LL128 ? fmin(0.92 * bw, c->channels * ll128_channel[c->arch]) : bw;
+}
+
+static double time_us(const cluster_t *c, ccl_collective_kind_t kind, int algo, int proto,
+                      double bytes) {
+    double n = c->gpus, servers = c->servers, bw = bus(c, algo, proto);
+    const double(*hop)[3] = c->nvlink ? nvlink_hop : pcie_hop;
+    double in = hop[algo][proto], out = net_hop[algo][proto], latency = base[algo][proto];
+    bool chain = kind == CCL_BROADCAST || kind == CCL_REDUCE;
+    if (algo == TREE) {
+        double place = floor(log2(bytes / 64));
+        latency += 2 * ((n / servers - 1) * in + floor(log2(servers)) * out);
+        bw *= 0.5 * (place < 24 ? tree_part[proto][(int)place] : 1);
+    } else if (chain) {
+        latency += servers > 1 ? out : in;
+    } else {
+        double rounds = kind == CCL_ALLREDUCE ? 2 : 1;
+        double crossings = servers > 1 ? rounds * (servers - 1) : 0;
+        latency += (rounds * (n - 1) - crossings) * in + crossings * out;
+        if (kind == CCL_ALLREDUCE && proto == SIMPLE && servers > 1 &&
+            bytes / (c->channels * n) >= 64)
+            latency *= c->arch == VOLTA ? 1.9 : 1.4;
+        bw *= n / (rounds * (n - 1));
+    }
+    return latency + bytes / (1000 * bw);
+}
+
+START_TEST(test_formula) {
+    static const ccl_collective_kind_t kinds[] = {CCL_ALLREDUCE, CCL_ALLGATHER, CCL_REDUCESCATTER,
+                                                  CCL_BROADCAST, CCL_REDUCE};
+    uint32_t cells = 0, same = 0;
+    for (size_t i = 0; i < CCL_ARRAY_LEN(clusters); i++) {
+        const cluster_t *c = &clusters[i];
+        ccl_topology_t *topo = topology(c->name);
+        ccl_nccl_setup_t setup;
+        OK(ccl_nccl_setup(topo, 0, &setup, &err));
+        for (size_t k = 0; k < CCL_ARRAY_LEN(kinds); k++) {
+            for (double bytes = 1024; bytes <= 1 << 30; bytes *= 2) {
+                int algo = RING, proto = SIMPLE;
+                double least = INFINITY;
+                for (int a = RING; a <= (kinds[k] == CCL_ALLREDUCE ? TREE : RING); a++) {
+                    for (int p = LL; p <= SIMPLE; p++) {
+                        double t = time_us(c, kinds[k], a, p, bytes);
+                        if ((p == LL128 && (!c->nvlink || c->amd)) || t >= least)
+                            continue;
+                        least = t;
+                        algo = a;
+                        proto = p;
+                    }
+                }
+                ccl_nccl_choice_t choice = ccl_nccl_choose(&setup, kinds[k], bytes);
+                cells++;
+                if ((int)choice.algo == algo && (int)choice.proto == proto)
+                    same++;
+                else
+                    printf("%s %s %g: %s %s, not %s %s\n", c->name,
+                           ccl_collective_kind_name(kinds[k]), bytes,
+                           ccl_nccl_algo_name(choice.algo), ccl_nccl_proto_name(choice.proto),
+                           ccl_nccl_algo_name((ccl_nccl_algo_t)algo),
+                           ccl_nccl_proto_name((ccl_nccl_proto_t)proto));
+            }
+        }
+        ccl_topology_destroy(topo);
+    }
+    printf("%u of %u cells as the formula\n", same, cells);
+    ck_assert_uint_gt(cells, 2000);
+    ck_assert_msg(same >= 0.99 * cells, "%u of %u", same, cells);
+}
+END_TEST
+
+/* Two servers: trees use the inside's bandwidth and win where rings would, with three they lose. */
+START_TEST(test_two_servers) {
+    ccl_topology_t *two = topology("resccl-topo2"), *four = topology("resccl-topo4");
+    ccl_nccl_setup_t s;
+    OK(ccl_nccl_setup(two, 0, &s, &err));
+    ck_assert_double_eq_tol(s.bus_GBps, 100, 1e-9);
+    ck_assert_double_eq_tol(s.tree_GBps, 200, 1e-9);
+    ck_assert_int_eq(ccl_nccl_choose(&s, CCL_ALLREDUCE, 1 << 30).algo, CCL_NCCL_TREE);
+    OK(ccl_nccl_setup(four, 0, &s, &err));
+    ck_assert_double_eq_tol(s.tree_GBps, 100, 1e-9);
+    ck_assert_int_eq(ccl_nccl_choose(&s, CCL_ALLREDUCE, 1 << 30).algo, CCL_NCCL_RING);
+    ccl_topology_destroy(two);
+    ccl_topology_destroy(four);
+}
+END_TEST
+
+/* Messages: a channel for every 14 GB/s of a NIC; between two GPUs of a server channels double
+   while a part exceeds 16 MiB. */
+START_TEST(test_messages) {
+    ccl_topology_t *far = topology("syccl-h800-64"), *near = topology("dgx-h100");
+    ccl_nccl_setup_t s;
+    OK(ccl_nccl_setup(far, 0, &s, &err));
+    ck_assert_uint_eq(ccl_nccl_choose(&s, CCL_ALLTOALL, 64.0 * (64 << 20)).channels, 4);
+    OK(ccl_nccl_setup(near, 0, &s, &err));
+    ck_assert_uint_eq(ccl_nccl_choose(&s, CCL_SENDRECV, 64 << 20).channels, 4);
+    ck_assert_uint_eq(ccl_nccl_choose(&s, CCL_SENDRECV, 65 << 20).channels, 8);
+    ck_assert_uint_eq(ccl_nccl_choose(&s, CCL_SENDRECV, 4.0 * (1 << 30)).channels, 32);
+    ccl_topology_destroy(far);
+    ccl_topology_destroy(near);
+}
+END_TEST
+
+/* The poorest server counts, and every server's NVLink must join its GPUs. */
+START_TEST(test_mixed) {
+    ccl_topology_t *nics = topology("servers:1 gpus:8 nvswitch=300GB/s nics:8x25GB/s + servers:1 "
+                                    "gpus:8 nvswitch=300GB/s nics:2x25GB/s");
+    ccl_topology_t *pairs = topology("heteccl-v100-4+8"), *quad = topology("heteccl-v100-4x3");
+    ccl_nccl_setup_t s;
+    OK(ccl_nccl_setup(nics, 0, &s, &err));
+    ck_assert_double_eq_tol(s.bus_GBps, 50, 1e-9);
+    OK(ccl_nccl_setup(pairs, 0, &s, &err)); /* not within the 8 of v100-x8 */
+    ck_assert(!s.nvlink);
+    OK(ccl_nccl_setup(quad, 0, &s, &err));
+    ck_assert(s.nvlink);
+    ccl_topology_destroy(nics);
+    ccl_topology_destroy(pairs);
+    ccl_topology_destroy(quad);
+}
+END_TEST
+
+START_TEST(test_library) {
+    static const struct {
+        const char *cluster, *name; /* NULL: refused */
+        const char *why;
+    } rows[] = {{"dgx-a100", "nccl", NULL},
+                {"servers:2 gpus:2 nvswitch=100GB/s nics:1x25GB/s", "nccl", NULL},
+                {"mi300x-x8", "rccl", NULL},
+                {"hetccl-snu", NULL, "NVIDIA and AMD together"},
+                {"hetccl-hw2-x8", NULL, "of Vendor 2"}};
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        ccl_topology_t *topo = topology(rows[i].cluster);
+        ccl_error_t err = CCL_ERROR_INIT;
+        const char *name = NULL;
+        ccl_status_t status = ccl_nccl_library(topo, &name, &err);
+        ck_assert_int_eq(status, rows[i].name ? CCL_OK : CCL_UNSUPPORTED);
+        if (rows[i].name)
+            ck_assert_str_eq(name, rows[i].name);
+        else
+            ck_assert_msg(strstr(err.text, rows[i].why) != NULL, "%s", err.text);
+        ccl_topology_destroy(topo);
+    }
+}
+END_TEST
+
+/* 24 channels of a double tree need more thread blocks than the 78 of an H20. */
+START_TEST(test_tree_fits) {
+    ccl_topology_t *topo = topology("heteccl-h20-4+8");
+    ccl_predictor_t *p = NULL;
+    ccl_nccl_kernel_t kernel;
+    ccl_verdict_t verdict = {0};
+    OK(ccl_predictor_create(NULL, topo, NULL, 0, &p, &err));
+    OK(ccl_predictor_kernel(p, CCL_ALLREDUCE, 0, 1 << 28, NULL, &kernel, &err));
+    ck_assert_int_eq(kernel.choice.algo, CCL_NCCL_TREE);
+    ck_assert_uint_lt(kernel.choice.channels, 24);
+    ck_assert_uint_ge(kernel.choice.channels, 12);
+    for (uint32_t r = 0; r < topo->nranks; r++)
+        ck_assert_uint_le(ccl_program_rank_blocks(&kernel.program, r, CCL_GRANULARITY_ALGORITHM),
+                          78);
+    OK(ccl_program_verify(NULL, &kernel.program, NULL, &verdict, &err));
+    ck_assert_msg(verdict.valid, "%s", verdict.fault.text);
+    ccl_predictor_destroy(p);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+/* GPUs of different rails have no route to each other: messages are relayed inside servers. */
+START_TEST(test_rails) {
+    ccl_topology_t *topo = topology("servers:2 gpus:4 nvswitch=300GB/s nics:4x25GB/s fabric=rail");
+    ccl_predictor_t *p = NULL;
+    ccl_prediction_t run;
+    OK(ccl_predictor_create(NULL, topo, NULL, 0, &p, &err));
+    OK(ccl_predictor_run(p, CCL_ALLTOALL, 0, 1 << 24, NULL, &run, &err));
+    ck_assert_double_gt(run.time_s, 0);
+    ccl_predictor_destroy(p);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+RUN_TESTS(test_formula, test_two_servers, test_messages, test_mixed, test_library, test_tree_fits,
+          test_rails)
