@@ -282,8 +282,8 @@ ccl_status_t ccl_i_topology_open(ccl_i_cli_t *cli, const char *spec, ccl_topolog
                                  ccl_error_t *err);
 /** The topology with --profile laid over it for programs of that protocol; NULL without --profile.
  */
-ccl_status_t ccl_i_profile_lay(ccl_i_cli_t *cli, const ccl_topology_t *topo, const char *proto,
-                               ccl_topology_t **out, ccl_error_t *err);
+ccl_status_t ccl_i_profile_lay(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_topology_t **out,
+                               ccl_error_t *err);
 /** A program file, or a schedule file, told apart by content; the other one is NULL. */
 typedef struct ccl_i_document {
     ccl_program_t *program;

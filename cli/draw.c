@@ -76,9 +76,7 @@ ccl_status_t ccl_i_run_open(ccl_i_cli_t *cli, const char *path, ccl_topology_t *
             ccl_error_set(err, CCL_ERR_INPUT, path, 0, 0, "a %s for %u ranks, but %s has %u GPUs",
                           form, coll->nranks, (*topo)->name, (*topo)->nranks);
     if (status == CCL_OK)
-        status = ccl_i_profile_lay(
-            cli, *topo, document.program ? document.program->proto : cli->args.lower.proto, &laid,
-            err);
+        status = ccl_i_profile_lay(cli, *topo, &laid, err);
     if (laid) {
         ccl_topology_destroy(*topo);
         *topo = laid;

@@ -3,15 +3,15 @@
 
 #include <stdlib.h>
 
-ccl_status_t ccl_i_profile_lay(ccl_i_cli_t *cli, const ccl_topology_t *topo, const char *proto,
-                               ccl_topology_t **out, ccl_error_t *err) {
+ccl_status_t ccl_i_profile_lay(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_topology_t **out,
+                               ccl_error_t *err) {
     ccl_profile_t *profile = NULL;
 
     *out = NULL;
     if (!cli->args.profile)
         return CCL_OK;
     CCL_TRY(ccl_profile_read(cli->args.profile, &profile, err));
-    ccl_status_t status = ccl_profile_apply(&cli->ctx, profile, topo, proto, out, err);
+    ccl_status_t status = ccl_profile_apply(&cli->ctx, profile, topo, out, err);
     ccl_profile_destroy(profile);
     return status;
 }

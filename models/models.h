@@ -27,6 +27,9 @@ double ccl_model_receive_Bps(const ccl_transport_t *transport);
 const char *ccl_model_route_kind(const ccl_topology_t *topo, const ccl_route_t *route);
 /** GPU model of a rank; a default without limits or costs when none is given. */
 ccl_gpu_model_t ccl_model_gpu(const ccl_topology_t *topo, uint32_t rank);
+/** When the GPU of a rank starts the thread blocks of programs of protocol `proto`; NULL: the least
+ * of any protocol. */
+double ccl_model_launch_s(const ccl_topology_t *topo, uint32_t rank, const char *proto);
 /**
  * Contention factor eta(z): 1 for z <= 1, else 1 / (1 + kappa (z - 1)).
  * @par Source  ResCCL (SIGCOMM 2025) equation 1, figure 4; kappa = 0 is HeteCCL's linear sharing.

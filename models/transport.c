@@ -100,3 +100,14 @@ ccl_gpu_model_t ccl_model_gpu(const ccl_topology_t *topo, uint32_t rank) {
     uint32_t model = rank < topo->nranks ? topo->devices[topo->rank_device[rank]].model : CCL_NONE;
     return model == CCL_NONE ? ccl_gpu_model_default("") : topo->gpu_models[model];
 }
+
+double ccl_model_launch_s(const ccl_topology_t *topo, uint32_t rank, const char *proto) {
+    const ccl_gpu_model_t model = ccl_model_gpu(topo, rank);
+    const ccl_protocol_t only = ccl_protocol_find(proto);
+    double least = INFINITY;
+    for (uint32_t p = 0; p < CCL_PROTOCOLS; p++)
+        if (!proto || p == only)
+            least =
+                fmin(least, model.launches & 1u << p ? model.protocol_launch_s[p] : model.launch_s);
+    return isfinite(least) ? least : model.launch_s;
+}

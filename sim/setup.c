@@ -338,7 +338,7 @@ static bool tb_results(const ccl_i_run_t *run, ccl_sim_result_t *r) {
         r->nstages = run->nunits;
     }
     for (uint32_t rank = 0; rank < run->program->nranks; rank++) {
-        double launch_s = ccl_model_gpu(run->topo, rank).launch_s;
+        double launch_s = ccl_model_launch_s(run->topo, rank, run->program->proto);
         for (uint32_t i = run->program->rank_first_tb[rank];
              i < run->program->rank_first_tb[rank + 1]; i++)
             r->tbs[i].start_s = r->tbs[i].done_s = launch_s;
@@ -456,7 +456,8 @@ static ccl_status_t simulate(ccl_i_run_t *run, const ccl_sim_options_t *options,
         run->steady = ccl_i_steady_create(run);
     for (uint32_t rank = 0; rank < p->nranks; rank++)
         if (run->rank_units[rank] < run->rank_units[rank + 1])
-            ccl_i_engine_at(run->engine, ccl_model_gpu(run->topo, rank).launch_s, EV_LAUNCH, rank);
+            ccl_i_engine_at(run->engine, ccl_model_launch_s(run->topo, rank, run->program->proto),
+                            EV_LAUNCH, rank);
     run->total = (uint64_t)run->nsteps * run->batches;
     if (trial)
         ccl_i_trial_begin(run, trial, most_slots(fifos));

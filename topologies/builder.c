@@ -414,6 +414,9 @@ ccl_status_t ccl_topology_builder_gpu_model(ccl_topology_builder_t *b, const ccl
     CCL_TRY(time_check("model overhead", model->overhead_s, err));
     CCL_TRY(time_check("model flag", model->flag_s, err));
     CCL_TRY(time_check("model launch", model->launch_s, err));
+    for (uint32_t p = 0; p < CCL_PROTOCOLS; p++)
+        if (model->launches & 1u << p)
+            CCL_TRY(time_check("model launch of a protocol", model->protocol_launch_s[p], err));
     uint32_t index = ccl_strmap_get(b->model_ids, model->name);
     if (index == CCL_NONE)
         return model_add(b, model, true, &index, err);

@@ -211,6 +211,8 @@ static uint32_t set_models(const ccl_topology_t *topo, const constant_t *key, co
         bool fewer = key->unit == UNIT_COUNT && models[m].sms && models[m].sms < value->count;
         if (!fewer)
             put(key, value, &models[m]);
+        if (key->offset == offsetof(ccl_gpu_model_t, launch_s)) /* of every protocol */
+            models[m].launches = 0;
     }
     return n;
 }

@@ -95,6 +95,17 @@ enum {
     CCL_TRANSPORT_COPY_OUT = 2048
 };
 
+/** NCCL's protocols: names in files and programs, in this order wherever there is one. */
+typedef enum ccl_protocol {
+    CCL_PROTOCOL_SIMPLE,
+    CCL_PROTOCOL_LL,
+    CCL_PROTOCOL_LL128,
+    CCL_PROTOCOLS
+} ccl_protocol_t;
+const char *ccl_protocol_name(ccl_protocol_t protocol); /**< "Simple", "LL", "LL128"; static */
+/** @return CCL_PROTOCOLS: there is none of that name. @param name  NULL is none. */
+ccl_protocol_t ccl_protocol_find(const char *name);
+
 typedef struct ccl_gpu_model {
     const char *name;
     const char *vendor; /**< "" when not given */
@@ -103,7 +114,9 @@ typedef struct ccl_gpu_model {
     double reduce_rate_Bps; /**< 1/gamma */
     double overhead_s;      /**< of cpy and re */
     double flag_s;          /**< from a done primitive to blocks that depend on it */
-    double launch_s;
+    double launch_s;        /**< of programs whose protocol has none of its own */
+    uint32_t launches;      /**< bit per ccl_protocol_t that has one of its own */
+    double protocol_launch_s[CCL_PROTOCOLS]; /**< where the bit is set */
 } ccl_gpu_model_t;
 
 /** Immutable after building. All arrays and strings live in its arena. */
@@ -321,14 +334,11 @@ bool ccl_profile_is_fitted(const ccl_profile_t *profile);
  * Transports are taken for every link of their kind, links keep bandwidth times efficiency and take
  * contention, GPU models are matched by name.
  *
- * @param proto  protocol of the programs to be run ("Simple"): chooses between launch times that
- *               differ by protocol. NULL: the model's own.
- * @param out    destroy with ccl_topology_destroy().
+ * @param out  destroy with ccl_topology_destroy().
  * @retval CCL_ERR_INPUT  the profile is of GPU models that the topology does not have.
  */
 ccl_status_t ccl_profile_apply(const ccl_ctx_t *ctx, const ccl_profile_t *profile,
-                               const ccl_topology_t *topo, const char *proto, ccl_topology_t **out,
-                               ccl_error_t *err);
+                               const ccl_topology_t *topo, ccl_topology_t **out, ccl_error_t *err);
 /** A profile of the built-in library. */
 typedef struct ccl_profile_entry {
     const char *name;

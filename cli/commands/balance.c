@@ -45,7 +45,7 @@ static ccl_status_t balance(ccl_i_cli_t *cli, balance_t *b, ccl_error_t *err) {
     ccl_status_t status;
 
     CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &b->topo, err));
-    CCL_TRY(ccl_i_profile_lay(cli, b->topo, "Simple", &laid, err));
+    CCL_TRY(ccl_i_profile_lay(cli, b->topo, &laid, err));
     if (laid) {
         ccl_topology_destroy(b->topo);
         b->topo = laid;

@@ -35,7 +35,7 @@ static ccl_status_t bound(ccl_i_cli_t *cli, bound_t *b, ccl_error_t *err) {
     if (ccl_i_given(&cli->args, "proto"))
         options.proto = cli->args.lower.proto;
     CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &b->topo, err));
-    CCL_TRY(ccl_i_profile_lay(cli, b->topo, options.proto, &laid, err));
+    CCL_TRY(ccl_i_profile_lay(cli, b->topo, &laid, err));
     if (laid) {
         ccl_topology_destroy(b->topo);
         b->topo = laid;

@@ -26,7 +26,6 @@ typedef struct compare {
     ccl_contender_t *contenders; /* room for all */
     uint32_t ncollectives;
     ccl_i_synth_files_t files; /* of --sketches */
-    ccl_topology_t *known_as;  /* with a profile: the cluster for protocol Simple; else NULL */
     ccl_notebook_t *notebook;  /* NULL: none */
 } compare_t;
 
@@ -53,7 +52,6 @@ static void compare_fini(compare_t *c) {
     free(c->collectives_copy);
     ccl_i_synth_files_fini(&c->files);
     ccl_topology_destroy(c->topo);
-    ccl_topology_destroy(c->known_as);
     ccl_notebook_close(c->notebook);
 }
 
@@ -322,7 +320,6 @@ static ccl_status_t open_notebook(ccl_i_cli_t *cli, compare_t *c, ccl_compare_op
                         untold);
     CCL_TRY(ccl_i_notebook_open(cli, true, &c->notebook, err));
     options->notebook = c->notebook;
-    options->known_as = c->known_as;
     options->profile = cli->args.profile;
     return CCL_OK;
 }
@@ -339,10 +336,8 @@ static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
         CCL_TRY(check_names(c, err));
     }
     CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &c->topo, err));
-    CCL_TRY(ccl_i_profile_lay(cli, c->topo, options.lower.proto, &laid, err));
+    CCL_TRY(ccl_i_profile_lay(cli, c->topo, &laid, err));
     if (laid) {
-        if (cli->args.notebook)
-            CCL_TRY(ccl_i_profile_lay(cli, c->topo, "Simple", &c->known_as, err));
         ccl_topology_destroy(c->topo);
         c->topo = laid;
     }

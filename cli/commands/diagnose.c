@@ -46,7 +46,7 @@ static ccl_status_t open_profile(ccl_i_cli_t *cli, desk_t *d, ccl_error_t *err) 
 
         CCL_TRY(ccl_profile_read_text(entry->name, entry->text, entry->len, &d->profile, err));
         if (!ccl_profile_is_fitted(d->profile) ||
-            ccl_profile_apply(NULL, d->profile, d->topo, NULL, &laid, &ignored) != CCL_OK) {
+            ccl_profile_apply(NULL, d->profile, d->topo, &laid, &ignored) != CCL_OK) {
             ccl_profile_destroy(d->profile);
             d->profile = NULL;
         }

@@ -96,7 +96,7 @@ static ccl_status_t explain(ccl_i_cli_t *cli, explain_t *x, ccl_error_t *err) {
     options.sim = ccl_i_sim_options(&cli->args);
     options.no_what_if = cli->args.no_what_if;
     CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &x->topo, err));
-    CCL_TRY(ccl_i_profile_lay(cli, x->topo, cli->args.lower.proto, &laid, err));
+    CCL_TRY(ccl_i_profile_lay(cli, x->topo, &laid, err));
     if (laid) {
         ccl_topology_destroy(x->topo);
         x->topo = laid;

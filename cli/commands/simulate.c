@@ -99,9 +99,7 @@ static ccl_status_t simulate_program(ccl_i_cli_t *cli, const ccl_topology_t *top
                                "a %s for %u ranks, but %s has %u GPUs", form, coll->nranks,
                                topo->name, topo->nranks);
     if (status == CCL_OK)
-        status = ccl_i_profile_lay(
-            cli, topo, document.program ? document.program->proto : cli->args.lower.proto, &laid,
-            err);
+        status = ccl_i_profile_lay(cli, topo, &laid, err);
     if (laid)
         about.topo = topo = laid;
     if (status == CCL_OK && !(options->size_bytes > 0))
@@ -233,7 +231,7 @@ static ccl_status_t simulate_flows(ccl_i_cli_t *cli, const ccl_topology_t *topo,
 
     about.input = cli->args.flows;
     if (status == CCL_OK)
-        status = ccl_i_profile_lay(cli, topo, NULL, &laid, err);
+        status = ccl_i_profile_lay(cli, topo, &laid, err);
     if (laid)
         topo = laid;
     about.topo = topo;

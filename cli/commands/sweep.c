@@ -88,7 +88,7 @@ static ccl_status_t open_cases(ccl_i_cli_t *cli, sweep_t *s, ccl_error_t *err) {
         CCL_TRY(add_case(s, topo->name, topo, err));
     }
     for (uint32_t i = 0; i < s->ncases && args->profile; i++) {
-        CCL_TRY(ccl_i_profile_lay(cli, s->cases[i].topo, "Simple", &topo, err));
+        CCL_TRY(ccl_i_profile_lay(cli, s->cases[i].topo, &topo, err));
         ccl_topology_destroy((ccl_topology_t *)s->cases[i].topo);
         s->cases[i].topo = topo;
     }

@@ -6,9 +6,8 @@
 #include <string.h>
 
 typedef struct tune {
-    ccl_topology_t *topo, *plain;   /* plain: without the profile; NULL: there is none */
-    ccl_profile_t *profile;         /* NULL: there is none */
-    ccl_tune_constants_t constants; /* both of them */
+    ccl_topology_t *topo, *plain; /* plain: without the profile; NULL: there is none */
+    ccl_profile_t *profile;       /* NULL: there is none */
     ccl_collective_t *want;
     ccl_space_t *space;
     ccl_notebook_t *notebook;
@@ -157,11 +156,9 @@ static ccl_status_t open_all(ccl_i_cli_t *cli, tune_t *t, ccl_tune_options_t *op
     CCL_TRY(ccl_i_topology_open(cli, args->topology, &t->topo, err));
     if (args->profile) {
         CCL_TRY(ccl_profile_read(args->profile, &t->profile, err));
-        CCL_TRY(ccl_profile_apply(&cli->ctx, t->profile, t->topo, "Simple", &laid, err));
+        CCL_TRY(ccl_profile_apply(&cli->ctx, t->profile, t->topo, &laid, err));
         t->plain = t->topo;
         t->topo = laid;
-        t->constants = (ccl_tune_constants_t){t->plain, t->profile};
-        options->constants = &t->constants;
     }
     CCL_TRY(check_protocols(cli, t->topo, t->space, err));
     CCL_TRY(ccl_i_collective_open(args, args->collective, t->topo->nranks, &t->want, err));

@@ -1,6 +1,7 @@
 /* A cluster at a glance: devices, servers, links by kind, groups, transports, routes. */
 #include "report/clusters/alike.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,9 +59,10 @@ typedef struct transport_row {
 } transport_row_t;
 
 typedef struct model_row {
-    const char *name, *vendor, *some_vendor;
-    uint32_t sms, some_sms;
-    double copy_rate_Bps, reduce_rate_Bps, overhead_s, flag_s, launch_s;
+    ccl_gpu_model_t m; /* launches of protocols: NAN where m.launch_s holds */
+    const char *some_vendor;
+    uint32_t some_sms;
+    char launches[80]; /* all of them, "6.60, LL 3.38" */
 } model_row_t;
 
 typedef struct route_row {
@@ -212,17 +214,15 @@ static uint64_t count_models(const void *row) {
 static const void *model_at(const void *row, uint64_t i, void *scratch) {
     const ccl_gpu_model_t *m = &((const root_t *)row)->topo->gpu_models[i];
     model_row_t *out = scratch;
-
-    *out = (model_row_t){m->name,
-                         m->vendor,
-                         m->vendor[0] ? m->vendor : NULL,
-                         m->sms,
-                         m->sms ? m->sms : CCL_NONE,
-                         m->copy_rate_Bps,
-                         m->reduce_rate_Bps,
-                         m->overhead_s,
-                         m->flag_s,
-                         m->launch_s};
+    *out = (model_row_t){*m, m->vendor[0] ? m->vendor : NULL, m->sms ? m->sms : CCL_NONE, ""};
+    int n = snprintf(out->launches, sizeof(out->launches), "%.2f", m->launch_s * 1e6);
+    for (uint32_t p = 0; p < CCL_PROTOCOLS; p++) {
+        double own_s = m->launches & 1u << p ? m->protocol_launch_s[p] : NAN;
+        out->m.protocol_launch_s[p] = own_s;
+        if (!isnan(own_s))
+            n += snprintf(out->launches + n, sizeof(out->launches) - (size_t)n, ", %s %.2f",
+                          ccl_protocol_name((ccl_protocol_t)p), own_s * 1e6);
+    }
     return out;
 }
 
@@ -318,6 +318,7 @@ static const ccl_i_described_t member_record = {
 #undef AT
 #define AT(member) CCL_I_AT(transport_row_t, member)
 #define NO_LIMIT "no limit"
+#define NO_OWN "as launch_s"
 static const ccl_i_described_t transport_record = {
     .size = sizeof(transport_row_t),
     .fields = (const ccl_i_field_t[]){
@@ -341,14 +342,18 @@ static const ccl_i_described_t transport_record = {
 static const ccl_i_described_t model_record = {
     .size = sizeof(model_row_t),
     .fields = (const ccl_i_field_t[]){
-        {"name", AT(name)},
-        {"vendor", AT(vendor), "empty: not given"},
-        {"sms", AT(sms), "the most thread blocks; 0: not given"},
-        {"copy_rate_Bps", AT(copy_rate_Bps), .null = NO_LIMIT},
-        {"reduce_rate_Bps", AT(reduce_rate_Bps), .null = NO_LIMIT},
-        {"overhead_s", AT(overhead_s), "of a copy or reduction"},
-        {"flag_s", AT(flag_s), "from a primitive's end to blocks that depend on it"},
-        {"launch_s", AT(launch_s)},
+        {"name", AT(m.name)},
+        {"vendor", AT(m.vendor), "empty: not given"},
+        {"sms", AT(m.sms), "the most thread blocks; 0: not given"},
+        {"copy_rate_Bps", AT(m.copy_rate_Bps), .null = NO_LIMIT},
+        {"reduce_rate_Bps", AT(m.reduce_rate_Bps), .null = NO_LIMIT},
+        {"overhead_s", AT(m.overhead_s), "of a copy or reduction"},
+        {"flag_s", AT(m.flag_s), "from a primitive's end to blocks that depend on it"},
+        {"launch_s", AT(m.launch_s), "of a protocol without one of its own"},
+        {"launch_simple_s", AT(m.protocol_launch_s[CCL_PROTOCOL_SIMPLE]), .null = NO_OWN},
+        {"launch_ll_s", AT(m.protocol_launch_s[CCL_PROTOCOL_LL]), .null = NO_OWN},
+        {"launch_ll128_s", AT(m.protocol_launch_s[CCL_PROTOCOL_LL128]), .null = NO_OWN},
+        {"launches", AT(launches), .hidden = true},
         {"some_vendor", AT(some_vendor), .hidden = true},
         {"some_sms", AT(some_sms), .null = "not given", .hidden = true},
         {0}}};
@@ -479,7 +484,7 @@ static const ccl_i_column_t model_columns[] = {
     CCL_I_COLUMN("reduce_rate_Bps", "reduce(GB/s)", ccl_i_GBps, "-"),
     CCL_I_COLUMN("overhead_s", "overhead(us)", ccl_i_us),
     CCL_I_COLUMN("flag_s", "flag(us)", ccl_i_us),
-    CCL_I_COLUMN("launch_s", "launch(us)", ccl_i_us),
+    CCL_I_COLUMN("launches", "launch(us)", .right = true),
     CCL_I_COLUMNS_END};
 static const ccl_i_column_t route_columns[] = {
     CCL_I_COLUMN("transport", "over"),

@@ -112,10 +112,10 @@ static void tell_memory(const ccl_i_compare_t *c, ccl_text_t *text) {
 
 static ccl_status_t look_up(ccl_i_compare_t *c, ccl_error_t *err) {
     uint32_t nc = c->options->ncontenders;
-    const ccl_topology_t *topo = c->options->known_as ? c->options->known_as : c->topo;
     if (!c->options->notebook || ccl_compare_untold(c->options))
         return CCL_OK;
-    CCL_TRY(ccl_i_point_inputs(c->options->notebook, topo, c->want, c->topology, c->demand, err));
+    CCL_TRY(
+        ccl_i_point_inputs(c->options->notebook, c->topo, c->want, c->topology, c->demand, err));
     CCL_TRY(ccl_i_notebook_tell(c->ctx, c->options->notebook, c->topology, c->demand, err));
     for (uint32_t i = 0; i < nc; i++) {
         const ccl_contender_t *contender = &c->options->contenders[i];

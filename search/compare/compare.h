@@ -34,9 +34,7 @@ typedef struct ccl_compare_options {
     ccl_notebook_t *notebook; /**< synthesizers' times are looked up there and written down, as
                                    ccl_tune() does with the same settings; NULL: none. Not with what
                                    ccl_compare_untold() names */
-    const ccl_topology_t *known_as; /**< the cluster under which they are: with a profile, as it is
-                                         for protocol Simple; NULL: the one compared on */
-    const char *profile;            /**< name of the profile that was laid over it; NULL: none */
+    const char *profile;      /**< name of the profile that was laid over it; NULL: none */
 } ccl_compare_options_t;
 /** The defaults. */
 #define CCL_COMPARE_OPTIONS_INIT                                                                   \

@@ -52,7 +52,7 @@ static ccl_status_t best_program(const ccl_ctx_t *ctx, const ccl_topology_t *top
             (i > 0 && list[i].time_s == list[i - 1].time_s))
             continue;
         tried++;
-        status = ccl_tune_cluster(ctx, topo, tuning->constants, values, &own, &why);
+        status = ccl_tune_cluster(topo, values, &own, &why);
         if (status == CCL_OK)
             status = ccl_tune_program(ctx, own ? own : topo, want, values, sim.size_bytes, executor,
                                       &program, NULL, &why);

@@ -260,7 +260,6 @@ ccl_status_t ccl_i_tuning_create(const ccl_i_tuner_t *t, ccl_tuning_t **out, ccl
     r->nsizes = n;
     r->stopped = "space";
     r->gap = t->options->gap;
-    r->constants = t->options->constants;
     for (uint32_t s = 0; s < n; s++) {
         r->sizes_bytes[s] = t->options->sizes_bytes[s];
         r->best[s] = r->untuned[s] = CCL_NONE;

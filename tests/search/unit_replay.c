@@ -75,7 +75,7 @@ static machine_t machine_of(const ccl_topology_t *topo) {
     machine_t m = {.fails_from = UINT32_MAX};
     ccl_profile_t *profile = NULL;
     ck_assert_int_eq(ccl_profile_read_text("true", text, strlen(text), &profile, NULL), CCL_OK);
-    ck_assert_int_eq(ccl_profile_apply(NULL, profile, topo, "Simple", &m.topo, NULL), CCL_OK);
+    ck_assert_int_eq(ccl_profile_apply(NULL, profile, topo, &m.topo, NULL), CCL_OK);
     ccl_profile_destroy(profile);
     return m;
 }

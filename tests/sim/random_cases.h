@@ -193,6 +193,11 @@ static inline ccl_topology_t *random_copies(ccl_rng_t *rng, uint32_t n, uint32_t
         model.overhead_s = random_latency_s(rng);
         model.flag_s = random_latency_s(rng);
         model.launch_s = random_latency_s(rng);
+        if (m == 1) { /* LL's and Simple's own */
+            model.launches = 1u << CCL_PROTOCOL_LL | 1u << CCL_PROTOCOL_SIMPLE;
+            model.protocol_launch_s[CCL_PROTOCOL_LL] = model.launch_s / 2;
+            model.protocol_launch_s[CCL_PROTOCOL_SIMPLE] = model.launch_s * 2;
+        }
         ck_assert_int_eq(ccl_topology_builder_gpu_model(b, &model, &err), CCL_OK);
     }
     if (copies > 1)

@@ -35,10 +35,10 @@ static ccl_profile_t *profile_of(const char *json) {
     return p;
 }
 
-static ccl_topology_t *laid(const ccl_profile_t *p, const ccl_topology_t *topo, const char *proto) {
+static ccl_topology_t *laid(const ccl_profile_t *p, const ccl_topology_t *topo) {
     ccl_topology_t *out = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_msg(ccl_profile_apply(NULL, p, topo, proto, &out, &err) == CCL_OK, "%s", err.text);
+    ck_assert_msg(ccl_profile_apply(NULL, p, topo, &out, &err) == CCL_OK, "%s", err.text);
     return out;
 }
 
@@ -56,7 +56,7 @@ static const ccl_transport_spec_t *spec(const ccl_topology_t *topo, const char *
 
 START_TEST(test_laid) {
     ccl_profile_t *p = profile_of(text);
-    ccl_topology_t *topo = topology_of(cluster), *now = laid(p, topo, "LL");
+    ccl_topology_t *topo = topology_of(cluster), *now = laid(p, topo);
     ck_assert_str_eq(ccl_profile_name(p), "p");
     ck_assert_str_eq(ccl_profile_source(p), "here");
     ck_assert_double_eq_tol(now->links[0].bandwidth_Bps, 80e9, 1);
@@ -74,15 +74,11 @@ START_TEST(test_laid) {
     ck_assert_uint_eq(now->ngpu_models, 1); /* the other model is nobody's here */
     const ccl_gpu_model_t *x = &now->gpu_models[0];
     ck_assert_double_eq_tol(x->copy_rate_Bps, 30e9, 1);
-    ck_assert_double_eq_tol(x->launch_s, 4e-6, 1e-18); /* of LL */
+    ck_assert_double_eq_tol(x->launch_s, 6e-6, 1e-18); /* kept */
+    ck_assert_uint_eq(x->launches, 1u << CCL_PROTOCOL_LL);
+    ck_assert_double_eq_tol(x->protocol_launch_s[CCL_PROTOCOL_LL], 4e-6, 1e-18);
     ck_assert_uint_eq(x->sms, 80);
     ck_assert_str_eq(x->vendor, "V");
-    ccl_topology_destroy(now);
-    now = laid(p, topo, "Simple"); /* no launch of its own: the cluster's */
-    ck_assert_double_eq_tol(now->gpu_models[0].launch_s, 6e-6, 1e-18);
-    ccl_topology_destroy(now);
-    now = laid(p, topo, NULL);
-    ck_assert_double_eq_tol(now->gpu_models[0].launch_s, 6e-6, 1e-18);
     ccl_topology_destroy(now);
     ccl_topology_destroy(topo);
     ccl_profile_destroy(p);
@@ -92,7 +88,7 @@ END_TEST
 /* An empty profile changes nothing, in any bit. */
 START_TEST(test_nothing) {
     ccl_profile_t *p = profile_of("{\"format\": \"ccllab-profile-1\", \"name\": \"empty\"}");
-    ccl_topology_t *topo = topology_of(cluster), *now = laid(p, topo, "LL");
+    ccl_topology_t *topo = topology_of(cluster), *now = laid(p, topo);
     ccl_text_t before = {0}, after = {0};
     ck_assert_int_eq(ccl_topology_write_json(topo, &before, NULL), CCL_OK);
     ck_assert_int_eq(ccl_topology_write_json(now, &after, NULL), CCL_OK);
@@ -144,7 +140,7 @@ START_TEST(test_refused) {
     ccl_profile_t *p = profile_of(HEAD ", \"gpu_models\": {\"Z\": {\"launch\": \"1us\"}}}");
     ccl_topology_t *topo = topology_of(cluster), *out = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_int_eq(ccl_profile_apply(NULL, p, topo, NULL, &out, &err), CCL_ERR_INPUT);
+    ck_assert_int_eq(ccl_profile_apply(NULL, p, topo, &out, &err), CCL_ERR_INPUT);
     ck_assert_msg(strstr(err.text, "GPU model \"Z\"") != NULL, "%s", err.text);
     ck_assert_ptr_null(out);
     ccl_topology_destroy(topo);
@@ -170,7 +166,7 @@ START_TEST(test_library) {
             if (!s->is_server)
                 continue;
             ck_assert_int_eq(ccl_topology_read(NULL, s->name, &topo, &why), CCL_OK);
-            fits += ccl_profile_apply(NULL, p, topo, "Simple", &out, &why) == CCL_OK;
+            fits += ccl_profile_apply(NULL, p, topo, &out, &why) == CCL_OK;
             ccl_topology_destroy(out);
             ccl_topology_destroy(topo);
         }

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NPROTOS 3
 #define TREE_STEP_BYTES 131072.0  /* of a tree with Simple: NCCL halves its chunk down to this */
 #define CHAIN_SLICE_BYTES 16384.0 /* the least that NCCL cuts a step of 512 KiB into */
 
@@ -30,38 +29,33 @@ struct ccl_predictor {
     const ccl_topology_t *topo; /* borrowed: NCCL looks at the machine, not at a profile */
     ccl_routes_t *routes;
     ccl_nccl_setup_t setup;
-    ccl_topology_t *fitted[NPROTOS]; /* with the profile; NULL: none */
-    ccl_routes_t *fitted_routes[NPROTOS];
-    view_t views[NVIEWS][NPROTOS];
+    ccl_topology_t *fitted; /* with the profile; NULL: none */
+    ccl_routes_t *fitted_routes;
+    view_t views[NVIEWS];
     kept_t *kept;
     size_t nkept, cap;
 };
 
 static void drop_profile(ccl_predictor_t *p) {
-    for (int k = 0; k < NPROTOS; k++) {
-        for (int v = 0; v < NVIEWS; v++) {
-            ccl_routes_destroy(p->views[v][k].routes);
-            free(p->views[v][k].transports);
-            memset(&p->views[v][k], 0, sizeof p->views[v][k]);
-        }
-        ccl_routes_destroy(p->fitted_routes[k]);
-        ccl_topology_destroy(p->fitted[k]);
-        p->fitted_routes[k] = NULL;
-        p->fitted[k] = NULL;
+    for (int v = 0; v < NVIEWS; v++) {
+        ccl_routes_destroy(p->views[v].routes);
+        free(p->views[v].transports);
+        memset(&p->views[v], 0, sizeof p->views[v]);
     }
+    ccl_routes_destroy(p->fitted_routes);
+    ccl_topology_destroy(p->fitted);
+    p->fitted_routes = NULL;
+    p->fitted = NULL;
 }
 
 ccl_status_t ccl_predictor_profile(ccl_predictor_t *p, const ccl_profile_t *profile,
                                    ccl_error_t *err) {
     drop_profile(p);
-    for (int k = 0; profile && k < NPROTOS; k++) {
-        const char *proto = ccl_nccl_proto_name((ccl_nccl_proto_t)k);
-        CCL_TRY(ccl_profile_apply(&p->ctx, profile, p->topo, proto, &p->fitted[k], err));
-        p->fitted_routes[k] = ccl_routes_create(p->fitted[k]);
-        if (!p->fitted_routes[k])
-            return ccl_fail_nomem(err);
-    }
-    return CCL_OK;
+    if (!profile)
+        return CCL_OK;
+    CCL_TRY(ccl_profile_apply(&p->ctx, profile, p->topo, &p->fitted, err));
+    p->fitted_routes = ccl_routes_create(p->fitted);
+    return p->fitted_routes ? CCL_OK : ccl_fail_nomem(err);
 }
 
 ccl_status_t ccl_predictor_create(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
@@ -180,12 +174,11 @@ ccl_status_t ccl_predictor_run(ccl_predictor_t *p, ccl_collective_kind_t kind, u
     ccl_sim_result_t *run = NULL;
     result.choice = choice ? *choice : ccl_nccl_choose(&p->setup, kind, size_bytes);
     CCL_TRY(program_for(p, kind, root, &result.choice, &program, err));
-    int k = (int)result.choice.proto;
-    const ccl_topology_t *topo = p->fitted[k] ? p->fitted[k] : p->topo;
-    ccl_routes_t *routes = p->fitted[k] ? p->fitted_routes[k] : p->routes;
+    const ccl_topology_t *topo = p->fitted ? p->fitted : p->topo;
+    ccl_routes_t *routes = p->fitted ? p->fitted_routes : p->routes;
     int kind_of_view = view_of(kind, &result.choice);
     if (kind_of_view != VIEW_RING) {
-        view_t *view = &p->views[kind_of_view][k];
+        view_t *view = &p->views[kind_of_view];
         CCL_TRY(make_view(topo, kind_of_view, view, err));
         topo = &view->topo;
         routes = view->routes;
