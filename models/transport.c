@@ -35,6 +35,8 @@ static void apply(ccl_transport_t *t, const ccl_transport_spec_t *spec) {
         t->copy_in_Bps = v->copy_in_Bps;
     if (spec->given & CCL_TRANSPORT_COPY_OUT)
         t->copy_out_Bps = v->copy_out_Bps;
+    if (spec->given & CCL_TRANSPORT_WIRE)
+        t->wire = v->wire;
 }
 
 /* Copies by engines in place of thread blocks' passes. */
@@ -110,4 +112,14 @@ double ccl_model_launch_s(const ccl_topology_t *topo, uint32_t rank, const char 
             least =
                 fmin(least, model.launches & 1u << p ? model.protocol_launch_s[p] : model.launch_s);
     return isfinite(least) ? least : model.launch_s;
+}
+
+double ccl_model_wire(const ccl_topology_t *topo, const char *proto) {
+    double least = INFINITY;
+    for (uint32_t k = 0; k < topo->nkinds; k++)
+        for (uint32_t p = 0; p < CCL_PROTOCOLS; p++) {
+            const char *name = proto ? proto : ccl_protocol_name((ccl_protocol_t)p);
+            least = fmin(least, ccl_model_transport(topo, topo->kinds[k], name).wire);
+        }
+    return isfinite(least) ? least : 1;
 }

@@ -139,6 +139,7 @@ static ccl_status_t make_conns(ccl_i_run_t *run, const ccl_wiring_t *w, kinds_t 
                                                  .slots = transport->slots,
                                                  .holds = transport->holds_tb,
                                                  .delay_s = route->latency_s + transport->latency_s,
+                                                 .wire = transport->wire,
                                                  .kind = (uint8_t)kind,
                                                  .route = route};
         if (c->sender != CCL_NONE)
@@ -275,7 +276,7 @@ static ccl_status_t make_work(ccl_i_run_t *run, const kinds_t *kinds, double siz
                 }
                 r->flows += (uint64_t)run->batches * w->slices;
                 for (uint32_t l = 0; l < send->route->nlinks; l++)
-                    r->links[send->route->links[l]].bytes += bytes * run->batches;
+                    r->links[send->route->links[l]].bytes += bytes * run->batches * send->wire;
             }
         }
         if (u->send != CCL_NONE && !run->step_conns)
@@ -310,7 +311,8 @@ static bool make_paths(ccl_i_run_t *run) {
             if (!w->sends)
                 continue;
             uint32_t conn = run->step_conns ? run->step_conns[2 * (size_t)step] : u->send;
-            double cap_Bps = run->conns[conn].holds ? w->rate_Bps : INFINITY;
+            double cap_Bps =
+                run->conns[conn].holds ? w->rate_Bps * run->conns[conn].wire : INFINITY;
             while (at < nlate && at < CCL_ARRAY_LEN(late) &&
                    (late[at].conn != conn || late[at].cap_Bps != cap_Bps))
                 at++;

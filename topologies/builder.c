@@ -315,7 +315,8 @@ ccl_transport_t ccl_transport_default(const char *kind) {
                              .holds_tb = !kind || strcmp(kind, "net") != 0,
                              .mechanism = CCL_MECHANISM_DEVICE,
                              .copy_in_Bps = INFINITY,
-                             .copy_out_Bps = INFINITY};
+                             .copy_out_Bps = INFINITY,
+                             .wire = 1};
 }
 
 const char *ccl_mechanism_name(ccl_mechanism_t mechanism) {
@@ -359,6 +360,10 @@ ccl_status_t ccl_topology_builder_transport(ccl_topology_builder_t *b,
         CCL_TRY(rate_check("transport copy_in", value->copy_in_Bps, err));
     if (given & CCL_TRANSPORT_COPY_OUT)
         CCL_TRY(rate_check("transport copy_out", value->copy_out_Bps, err));
+    if ((given & CCL_TRANSPORT_WIRE) && (!(value->wire >= 1) || !isfinite(value->wire)))
+        return ccl_fail(err, CCL_ERR_INPUT,
+                        "transport wire %g; at least 1 (bytes on links per byte of data)",
+                        value->wire);
     if (given & CCL_TRANSPORT_SLICE)
         CCL_TRY(positive_check("slice", value->slice_bytes, err));
     if (given & CCL_TRANSPORT_PIECE)
@@ -394,6 +399,7 @@ ccl_status_t ccl_topology_builder_transport(ccl_topology_builder_t *b,
     TAKE_(CCL_TRANSPORT_MECHANISM, mechanism);
     TAKE_(CCL_TRANSPORT_COPY_IN, copy_in_Bps);
     TAKE_(CCL_TRANSPORT_COPY_OUT, copy_out_Bps);
+    TAKE_(CCL_TRANSPORT_WIRE, wire);
 #undef TAKE_
     b->transports[b->ntransports++] = copy;
     return CCL_OK;

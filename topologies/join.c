@@ -110,7 +110,8 @@ static bool same_transport(const ccl_transport_spec_t *a, const ccl_transport_sp
            x->tb_rate_Bps == y->tb_rate_Bps && x->slice_bytes == y->slice_bytes &&
            x->piece_bytes == y->piece_bytes && x->slices == y->slices && x->slots == y->slots &&
            x->direct == y->direct && x->holds_tb == y->holds_tb && x->mechanism == y->mechanism &&
-           x->copy_in_Bps == y->copy_in_Bps && x->copy_out_Bps == y->copy_out_Bps;
+           x->copy_in_Bps == y->copy_in_Bps && x->copy_out_Bps == y->copy_out_Bps &&
+           x->wire == y->wire;
 }
 
 /* Its name: "net", "net LL". */

@@ -68,6 +68,7 @@ typedef struct ccl_transport {
     /** Of the two other mechanisms: into the buffer that the NIC sends, out of the one that it
         fills. Default INFINITY. */
     double copy_in_Bps, copy_out_Bps;
+    double wire; /**< bytes on links per byte of data, at least 1; default 1 */
 } ccl_transport_t;
 
 /** One protocol's override of a transport, or (protocol NULL) the transport itself. */
@@ -92,7 +93,8 @@ enum {
     CCL_TRANSPORT_HOLDS_TB = 256,
     CCL_TRANSPORT_MECHANISM = 512,
     CCL_TRANSPORT_COPY_IN = 1024,
-    CCL_TRANSPORT_COPY_OUT = 2048
+    CCL_TRANSPORT_COPY_OUT = 2048,
+    CCL_TRANSPORT_WIRE = 4096
 };
 
 /** NCCL's protocols: names in files and programs, in this order wherever there is one. */

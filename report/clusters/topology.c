@@ -53,9 +53,7 @@ typedef struct member_row {
 
 typedef struct transport_row {
     const char *kind, *protocol, *mechanism;
-    double overhead_s, latency_s, tb_rate_Bps, slice_bytes, piece_bytes, copy_in_Bps, copy_out_Bps;
-    uint32_t slices, slots;
-    bool direct, holds_tb;
+    ccl_transport_t t; /* its values, and those of the kind that it leaves alone */
 } transport_row_t;
 
 typedef struct model_row {
@@ -199,11 +197,7 @@ static const void *transport_at(const void *row, uint64_t i, void *scratch) {
     ccl_transport_t t = ccl_model_transport(topo, spec->kind, spec->protocol);
     transport_row_t *out = scratch;
 
-    *out = (transport_row_t){spec->kind,     spec->protocol, ccl_mechanism_name(t.mechanism),
-                             t.overhead_s,   t.latency_s,    t.tb_rate_Bps,
-                             t.slice_bytes,  t.piece_bytes,  t.copy_in_Bps,
-                             t.copy_out_Bps, t.slices,       t.slots,
-                             t.direct,       t.holds_tb};
+    *out = (transport_row_t){spec->kind, spec->protocol, ccl_mechanism_name(t.mechanism), t};
     return out;
 }
 
@@ -324,18 +318,19 @@ static const ccl_i_described_t transport_record = {
     .fields = (const ccl_i_field_t[]){
         {"kind", AT(kind), "of links"},
         {"protocol", AT(protocol), .null = "all"},
-        {"overhead_s", AT(overhead_s), "of a primitive"},
-        {"latency_s", AT(latency_s), "of a slice"},
-        {"tb_rate_Bps", AT(tb_rate_Bps), "of a thread block", .null = NO_LIMIT},
-        {"slice_bytes", AT(slice_bytes), .null = NO_LIMIT},
-        {"slices", AT(slices), "of a slot"},
-        {"piece_bytes", AT(piece_bytes), .null = NO_LIMIT},
-        {"slots", AT(slots), "of a FIFO"},
-        {"direct", AT(direct), "writes where the data belongs"},
-        {"holds_tb", AT(holds_tb), "the thread block stays until data has arrived"},
+        {"overhead_s", AT(t.overhead_s), "of a primitive"},
+        {"latency_s", AT(t.latency_s), "of a slice"},
+        {"tb_rate_Bps", AT(t.tb_rate_Bps), "of a thread block", .null = NO_LIMIT},
+        {"slice_bytes", AT(t.slice_bytes), .null = NO_LIMIT},
+        {"slices", AT(t.slices), "of a slot"},
+        {"piece_bytes", AT(t.piece_bytes), .null = NO_LIMIT},
+        {"slots", AT(t.slots), "of a FIFO"},
+        {"direct", AT(t.direct), "writes where the data belongs"},
+        {"holds_tb", AT(t.holds_tb), "the thread block stays until data has arrived"},
         {"mechanism", AT(mechanism), "that moves the data"},
-        {"copy_in_Bps", AT(copy_in_Bps), .null = NO_LIMIT},
-        {"copy_out_Bps", AT(copy_out_Bps), .null = NO_LIMIT},
+        {"copy_in_Bps", AT(t.copy_in_Bps), .null = NO_LIMIT},
+        {"copy_out_Bps", AT(t.copy_out_Bps), .null = NO_LIMIT},
+        {"wire", AT(t.wire), "bytes on links per byte of data"},
         {0}}};
 #undef AT
 #define AT(member) CCL_I_AT(model_row_t, member)
@@ -475,6 +470,7 @@ static const ccl_i_column_t transport_columns[] = {
     CCL_I_COLUMN("slots"),
     CCL_I_COLUMN("direct", NULL, ccl_i_show_yes),
     CCL_I_COLUMN("holds_tb", NULL, ccl_i_show_yes),
+    CCL_I_COLUMN("wire"),
     CCL_I_COLUMNS_END};
 static const ccl_i_column_t model_columns[] = {
     CCL_I_COLUMN("name", "GPU model"),

@@ -207,7 +207,7 @@ static inline ccl_transport_t naive_transport(const ccl_topology_t *topo, const 
         kind = topo->kinds[topo->links[route->links[0]].kind];
     ccl_transport_t t = {
         0, 0,        INFINITY, INFINITY, INFINITY, 1, 8, true, strcmp(kind, "net") != 0,
-        0, INFINITY, INFINITY};
+        0, INFINITY, INFINITY, 1};
     uint32_t given = 0;
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t i = 0; i < topo->ntransports; i++) {
@@ -227,6 +227,7 @@ static inline ccl_transport_t naive_transport(const ccl_topology_t *topo, const 
             t.copy_in_Bps = s->given & CCL_TRANSPORT_COPY_IN ? s->value.copy_in_Bps : t.copy_in_Bps;
             t.copy_out_Bps =
                 s->given & CCL_TRANSPORT_COPY_OUT ? s->value.copy_out_Bps : t.copy_out_Bps;
+            t.wire = s->given & CCL_TRANSPORT_WIRE ? s->value.wire : t.wire;
             given |= s->given;
         }
     }
@@ -278,8 +279,9 @@ static inline void naive_hand(naive_conn_t *c, double bytes, double cap_Bps) {
         c->cap = c->cap ? 2 * c->cap : 16;
         c->slices = realloc(c->slices, c->cap * sizeof *c->slices);
     }
-    c->slices[c->handed++] =
-        (naive_slice_t){bytes, fmin(cap_Bps, c->path.narrowest_Bps), INFINITY, INFINITY};
+    c->slices[c->handed++] = (naive_slice_t){
+        bytes * c->transport.wire, fmin(cap_Bps * c->transport.wire, c->path.narrowest_Bps),
+        INFINITY, INFINITY};
 }
 
 static inline void naive_where(const naive_sim_t *s, const naive_block_t *b, uint32_t *step,

@@ -200,7 +200,12 @@ START_TEST(test_transports) {
                 continue;
             found = true;
             ck_assert(fabs(spec->value.latency_s - rows[i].latency_us * 1e-6) < 1e-15);
-            ck_assert_uint_eq(spec->given, CCL_TRANSPORT_LATENCY);
+            ck_assert_uint_eq(spec->given & CCL_TRANSPORT_LATENCY, CCL_TRANSPORT_LATENCY);
+            ck_assert_int_eq((spec->given & CCL_TRANSPORT_WIRE) != 0, rows[i].protocol != NULL);
+            ck_assert_double_eq(spec->value.wire, !rows[i].protocol ? 1
+                                                  : strcmp(rows[i].protocol, "LL") == 0
+                                                      ? 2
+                                                      : 16.0 / 15);
         }
         ck_assert_msg(found, "%s %s", rows[i].kind, rows[i].protocol ? rows[i].protocol : "");
     }

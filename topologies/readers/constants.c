@@ -9,7 +9,7 @@
 #define MAX_COUNT ((uint32_t)1 << 20) /* slots, slices, sms */
 #define TRANSPORT_KEYS                                                                             \
     "overhead", "latency", "tb_rate", "slice", "slices", "piece", "slots", "direct", "holds_tb",   \
-        "mechanism", "copy_in", "copy_out"
+        "mechanism", "copy_in", "copy_out", "wire"
 
 /* In the order of ccl_protocol_t. */
 static const char *const protocol_names[] = {"Simple", "LL", "LL128", NULL};
@@ -73,6 +73,7 @@ static ccl_status_t read_keys(const ccl_json_at_t *at, ccl_transport_spec_t *spe
     KEY_(CCL_TRANSPORT_MECHANISM, "mechanism", read_mechanism(&v, &t->mechanism, err));
     KEY_(CCL_TRANSPORT_COPY_IN, "copy_in", ccl_json_rate_Bps(&v, false, &t->copy_in_Bps, err));
     KEY_(CCL_TRANSPORT_COPY_OUT, "copy_out", ccl_json_rate_Bps(&v, false, &t->copy_out_Bps, err));
+    KEY_(CCL_TRANSPORT_WIRE, "wire", ccl_json_number(&v, false, &t->wire, err));
 #undef KEY_
     spec->slots_from = at->doc->name;
     return CCL_OK;

@@ -193,6 +193,7 @@ static void write_transport_keys(const ccl_transport_spec_t *spec, bool *first, 
          ccl_text_printf(out, "\"%s\"", ccl_mechanism_name(t->mechanism)))
     KEY_(CCL_TRANSPORT_COPY_IN, "copy_in", rate(out, t->copy_in_Bps))
     KEY_(CCL_TRANSPORT_COPY_OUT, "copy_out", rate(out, t->copy_out_Bps))
+    KEY_(CCL_TRANSPORT_WIRE, "wire", number(out, t->wire))
 #undef KEY_
 }
 

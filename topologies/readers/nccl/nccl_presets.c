@@ -91,15 +91,19 @@ ccl_status_t ccl_i_nccl_transports(ccl_topology_builder_t *b, ccl_error_t *err) 
                 {"pcie", 1.0 * US, 2.5 * US, 5.7 * US},
                 {"net", 2.7 * US, 4.0 * US, 14.0 * US}};
     for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
-        ccl_transport_spec_t spec = {.kind = rows[i].kind, .given = CCL_TRANSPORT_LATENCY};
+        ccl_transport_spec_t spec = {.kind = rows[i].kind};
         spec.value = ccl_transport_default(rows[i].kind);
         const struct {
             const char *protocol;
-            double latency_s;
-        } by[] = {{NULL, rows[i].simple_s}, {"LL", rows[i].ll_s}, {"LL128", rows[i].ll128_s}};
+            double latency_s, wire; /* a flag for every word, for every 15th */
+        } by[] = {{NULL, rows[i].simple_s, 1},
+                  {"LL", rows[i].ll_s, 2},
+                  {"LL128", rows[i].ll128_s, 16.0 / 15}};
         for (size_t p = 0; p < CCL_ARRAY_LEN(by); p++) {
             spec.protocol = by[p].protocol;
             spec.value.latency_s = by[p].latency_s;
+            spec.value.wire = by[p].wire;
+            spec.given = CCL_TRANSPORT_LATENCY | (by[p].protocol ? CCL_TRANSPORT_WIRE : 0);
             CCL_TRY(ccl_topology_builder_transport(b, &spec, err));
         }
     }
