@@ -90,7 +90,7 @@ ccl_topology_builder_t *ccl_topology_builder_create(const char *name) {
     b->model_ids = ccl_strmap_create();
     b->group_names = ccl_strmap_create();
     b->name = free_text(b, name);
-    b->source = b->note = "";
+    b->source = b->note = b->profile = b->profile_about = "";
     if (!b->device_ids || !b->server_ids || !b->kind_ids || !b->model_ids || !b->group_names ||
         b->nomem) {
         ccl_topology_builder_destroy(b);
@@ -123,6 +123,11 @@ void ccl_topology_builder_destroy(ccl_topology_builder_t *b) {
 void ccl_topology_builder_about(ccl_topology_builder_t *b, const char *source, const char *note) {
     b->source = free_text(b, source);
     b->note = free_text(b, note);
+}
+
+void ccl_topology_builder_profile(ccl_topology_builder_t *b, const char *name, const char *about) {
+    b->profile = free_text(b, name);
+    b->profile_about = free_text(b, about);
 }
 
 uint32_t ccl_topology_builder_find(const ccl_topology_builder_t *b, const char *id) {

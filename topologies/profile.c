@@ -179,6 +179,44 @@ bool ccl_profile_is_fitted(const ccl_profile_t *profile) {
     return profile->command[0] != 0;
 }
 
+const char *ccl_profile_summary(const ccl_profile_t *profile) {
+    return profile->summary;
+}
+
+/* Has it all these GPU models, and constants of one of the kinds of links, if of any? */
+static bool is_of(const ccl_profile_t *p, const ccl_topology_t *topo) {
+    static const char *const of_links[] = {"links", "transports"};
+    const json_t *models = json_object_get(p->doc.root, "gpu_models");
+    bool some = false, mine = false;
+    for (uint32_t r = 0; r < topo->nranks; r++) {
+        uint32_t m = topo->devices[topo->rank_device[r]].model;
+        if (m == CCL_NONE || !json_object_get(models, topo->gpu_models[m].name))
+            return false;
+    }
+    for (size_t i = 0; i < CCL_ARRAY_LEN(of_links); i++) {
+        const json_t *kinds = json_object_get(p->doc.root, of_links[i]);
+        some |= json_object_size(kinds) > 0;
+        for (uint32_t k = 0; k < topo->nkinds; k++)
+            mine |= json_object_get(kinds, topo->kinds[k]) != NULL;
+    }
+    return mine || !some;
+}
+
+ccl_status_t ccl_profile_for(const ccl_topology_t *topo, ccl_profile_t **out, ccl_error_t *err) {
+    const ccl_profile_entry_t *e = ccl_profile_library();
+    *out = NULL;
+    for (; !*topo->profile && e->name; e++) {
+        ccl_profile_t *p = NULL;
+        CCL_TRY(ccl_profile_read_text(e->name, e->text, e->len, &p, err));
+        if (ccl_profile_is_fitted(p) && is_of(p, topo)) {
+            *out = p;
+            return CCL_OK;
+        }
+        ccl_profile_destroy(p);
+    }
+    return CCL_OK;
+}
+
 const ccl_profile_entry_t *ccl_profile_library(void) {
     return ccl_i_library_profiles;
 }
@@ -327,6 +365,12 @@ ccl_status_t ccl_profile_apply(const ccl_ctx_t *ctx, const ccl_profile_t *profil
     CCL_TRY_GOTO(ccl_topology_read_json(ctx, name, merged, strlen(merged), &laid, err), status,
                  done);
     CCL_TRY_GOTO(name_givers(profile, topo, laid, err), status, done);
+    laid->profile = ccl_arena_strdup(&laid->arena, profile->name);
+    laid->profile_about = ccl_arena_strdup(&laid->arena, profile->summary);
+    if (!laid->profile || !laid->profile_about) {
+        status = ccl_fail_nomem(err);
+        goto done;
+    }
     *out = laid;
     laid = NULL;
 done:

@@ -126,6 +126,8 @@ typedef struct ccl_topology {
     const char *name;
     const char *source; /**< where the numbers come from; "" when not given */
     const char *note;
+    const char *profile;       /**< name of the profile laid over it; "" when none was */
+    const char *profile_about; /**< what that was fitted to, in a line; "" */
     uint32_t ndevices, nlinks, ngroups, nservers, nranks, nkinds, ntransports, ngpu_models;
     const ccl_device_t *devices;
     const ccl_link_t *links; /**< file order */
@@ -150,6 +152,8 @@ ccl_topology_builder_t *ccl_topology_builder_create(const char *name);
 /** Frees it and all it owns; NULL is fine. */
 void ccl_topology_builder_destroy(ccl_topology_builder_t *b);
 void ccl_topology_builder_about(ccl_topology_builder_t *b, const char *source, const char *note);
+/** The profile whose constants the topology has. */
+void ccl_topology_builder_profile(ccl_topology_builder_t *b, const char *name, const char *about);
 /** @param server NULL: none. @param rank CCL_NONE for what is no GPU. @param model NULL: none. */
 ccl_status_t ccl_topology_builder_device(ccl_topology_builder_t *b, const char *id,
                                          ccl_device_kind_t kind, const char *server, uint32_t rank,
@@ -330,6 +334,16 @@ const char *ccl_profile_name(const ccl_profile_t *profile);   /**< borrowed */
 const char *ccl_profile_source(const ccl_profile_t *profile); /**< the runs it was fitted to; "" */
 /** Whether a command fitted it to runs; others put published figures together (net-gloo). */
 bool ccl_profile_is_fitted(const ccl_profile_t *profile);
+const char *ccl_profile_summary(const ccl_profile_t *profile); /**< one line; "" */
+/**
+ * The library's profile for a cluster: the first by name of those that a command fitted to runs,
+ * that has every GPU model of the cluster, and, where it has constants of links, those of one of
+ * its kinds.
+ *
+ * @param out  destroy with ccl_profile_destroy(); NULL: there is none, or the cluster has a profile
+ * already.
+ */
+ccl_status_t ccl_profile_for(const ccl_topology_t *topo, ccl_profile_t **out, ccl_error_t *err);
 /**
  * A new topology with the profile's constants in place of its own, key by key.
  *

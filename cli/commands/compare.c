@@ -320,13 +320,12 @@ static ccl_status_t open_notebook(ccl_i_cli_t *cli, compare_t *c, ccl_compare_op
                         untold);
     CCL_TRY(ccl_i_notebook_open(cli, true, &c->notebook, err));
     options->notebook = c->notebook;
-    options->profile = cli->args.profile;
+    options->profile = *c->topo->profile ? c->topo->profile : NULL;
     return CCL_OK;
 }
 
 static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
     ccl_compare_options_t options = CCL_COMPARE_OPTIONS_INIT;
-    ccl_topology_t *laid = NULL;
     size_t nall = 0;
 
     options.lower = ccl_i_lower_options(&cli->args);
@@ -335,12 +334,7 @@ static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
         CCL_TRY(ccl_i_words("with", cli->args.with, &c->with_copy, &c->with, &c->nwith, err));
         CCL_TRY(check_names(c, err));
     }
-    CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &c->topo, err));
-    CCL_TRY(ccl_i_profile_lay(cli, c->topo, &laid, err));
-    if (laid) {
-        ccl_topology_destroy(c->topo);
-        c->topo = laid;
-    }
+    CCL_TRY(ccl_i_cluster_open(cli, cli->args.topology, NULL, &c->topo, err));
     CCL_TRY(open_collectives(cli, c, err));
     CCL_TRY(open_sizes(cli, c, err));
     CCL_TRY(open_mine(cli, c, err));

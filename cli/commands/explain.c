@@ -89,18 +89,12 @@ static ccl_status_t make_program(ccl_i_cli_t *cli, explain_t *x, ccl_explain_opt
 static ccl_status_t explain(ccl_i_cli_t *cli, explain_t *x, ccl_error_t *err) {
     ccl_explain_options_t options = CCL_EXPLAIN_OPTIONS_INIT;
     ccl_report_explanation_t about = {0};
-    ccl_topology_t *laid = NULL;
     ccl_text_t text = {0};
     ccl_status_t status;
 
     options.sim = ccl_i_sim_options(&cli->args);
     options.no_what_if = cli->args.no_what_if;
-    CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &x->topo, err));
-    CCL_TRY(ccl_i_profile_lay(cli, x->topo, &laid, err));
-    if (laid) {
-        ccl_topology_destroy(x->topo);
-        x->topo = laid;
-    }
+    CCL_TRY(ccl_i_cluster_open(cli, cli->args.topology, NULL, &x->topo, err));
     CCL_TRY(open_input(cli, x, &options, err));
     if (!(options.sim.size_bytes > 0))
         return ccl_fail(err, CCL_ERR_USAGE, "no size given: --size BYTES, such as --size 64M");

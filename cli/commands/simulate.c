@@ -74,7 +74,6 @@ out:
 static ccl_status_t simulate_program(ccl_i_cli_t *cli, const ccl_topology_t *topo,
                                      ccl_sim_options_t *options, ccl_error_t *err) {
     ccl_i_document_t document = {NULL, NULL};
-    ccl_topology_t *laid = NULL; /* with the profile */
     ccl_verify_options_t verify = CCL_VERIFY_OPTIONS_INIT;
     ccl_verdict_t verdict = {0};
     ccl_sim_result_t *result = NULL;
@@ -98,10 +97,6 @@ static ccl_status_t simulate_program(ccl_i_cli_t *cli, const ccl_topology_t *top
         status = ccl_error_set(err, CCL_ERR_INPUT, about.input, 0, 0,
                                "a %s for %u ranks, but %s has %u GPUs", form, coll->nranks,
                                topo->name, topo->nranks);
-    if (status == CCL_OK)
-        status = ccl_i_profile_lay(cli, topo, &laid, err);
-    if (laid)
-        about.topo = topo = laid;
     if (status == CCL_OK && !(options->size_bytes > 0))
         options->size_bytes = coll->natural_bytes; /* a demand has a size */
     if (status == CCL_OK && !(options->size_bytes > 0))
@@ -120,7 +115,6 @@ static ccl_status_t simulate_program(ccl_i_cli_t *cli, const ccl_topology_t *top
     if (status == CCL_OK && about.verdict && !verdict.valid) {
         status = refuse(cli, &about, err);
         ccl_i_document_fini(&document);
-        ccl_topology_destroy(laid);
         return status;
     }
     for (uint32_t i = 0; status == CCL_OK && i < verdict.nwarnings && i < CCL_MAX_WARNINGS; i++)
@@ -142,7 +136,6 @@ static ccl_status_t simulate_program(ccl_i_cli_t *cli, const ccl_topology_t *top
         ccl_bound_fini(&bound);
     ccl_sim_result_destroy(result);
     ccl_i_document_fini(&document);
-    ccl_topology_destroy(laid);
     return status;
 }
 
@@ -223,24 +216,18 @@ static ccl_status_t flows_open(const char *path, ccl_flow_list_t **flows,
 static ccl_status_t simulate_flows(ccl_i_cli_t *cli, const ccl_topology_t *topo,
                                    ccl_sim_options_t *options, ccl_error_t *err) {
     ccl_flow_list_t *flows = NULL;
-    ccl_topology_t *laid = NULL; /* with the profile */
     ccl_sim_result_t *result = NULL;
     ccl_report_run_t about = {0};
     ccl_epoch_flows_t *epochs = NULL;
     ccl_status_t status = flows_open(cli->args.flows, &flows, &epochs, err);
 
     about.input = cli->args.flows;
-    if (status == CCL_OK)
-        status = ccl_i_profile_lay(cli, topo, &laid, err);
-    if (laid)
-        topo = laid;
     about.topo = topo;
     about.options = options;
     about.flows = flows;
     if (status == CCL_OK && epochs) {
         status = simulate_epochs(cli, topo, epochs, options, err);
         ccl_epoch_flows_destroy(epochs);
-        ccl_topology_destroy(laid);
         return status;
     }
     if (status == CCL_OK && cli->args.unicast)
@@ -255,7 +242,6 @@ static ccl_status_t simulate_flows(ccl_i_cli_t *cli, const ccl_topology_t *topo,
     }
     ccl_sim_result_destroy(result);
     ccl_flow_list_destroy(flows);
-    ccl_topology_destroy(laid);
     return status;
 }
 
@@ -267,7 +253,7 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     if ((cli->args.flows != NULL) == (cli->args.inputs.n > 0))
         return ccl_fail(err, CCL_ERR_USAGE,
                         "wanted: one program or schedule file, or --flows FILE");
-    CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &topo, err));
+    CCL_TRY(ccl_i_cluster_open(cli, cli->args.topology, NULL, &topo, err));
     if (cli->args.trace) {
         options.trace = ccl_trace_create(TRACE_EVENTS);
         if (!options.trace) {

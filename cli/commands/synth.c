@@ -223,7 +223,7 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     CCL_TRY(check_with(&cli->args, err));
     status = ccl_i_synth_options(&cli->args, &job.files, &job.options, err);
     if (status == CCL_OK)
-        status = ccl_i_topology_open(cli, cli->args.topology, &topo, err);
+        status = ccl_i_cluster_open(cli, cli->args.topology, NULL, &topo, err);
     if (status == CCL_OK)
         status = ccl_i_collective_open(&cli->args, cli->args.collective, topo->nranks, &want, err);
     if (status == CCL_OK) {
@@ -247,6 +247,7 @@ static const char *const accepts[] = {"topology",
                                       "degrade",
                                       "scale",
                                       "set",
+                                      "profile",
                                       "collective",
                                       "demand",
                                       "root",

@@ -27,8 +27,6 @@ static void tune_fini(tune_t *t) {
     ccl_space_destroy(t->space);
     ccl_collective_destroy(t->want);
     ccl_topology_destroy(t->topo);
-    ccl_topology_destroy(t->plain);
-    ccl_profile_destroy(t->profile);
     free(t->sizes_bytes);
 }
 
@@ -104,7 +102,6 @@ ccl_status_t ccl_i_tune_options(ccl_i_cli_t *cli, ccl_tune_options_t *options,
         CCL_TRY(percent(args->tune.gap, &options->gap, err));
     options->strategy = (ccl_strategy_t)args->tune.strategy;
     options->improve = args->tune.improve;
-    options->profile = args->profile;
     CCL_TRY(open_space(args, space_out, err));
     options->space = *space_out;
     return CCL_OK;
@@ -150,16 +147,10 @@ static ccl_status_t check_protocols(const ccl_i_cli_t *cli, const ccl_topology_t
 static ccl_status_t open_all(ccl_i_cli_t *cli, tune_t *t, ccl_tune_options_t *options,
                              ccl_error_t *err) {
     const ccl_i_args_t *args = &cli->args;
-    ccl_topology_t *laid = NULL;
 
     CCL_TRY(ccl_i_tune_options(cli, options, &t->space, err));
-    CCL_TRY(ccl_i_topology_open(cli, args->topology, &t->topo, err));
-    if (args->profile) {
-        CCL_TRY(ccl_profile_read(args->profile, &t->profile, err));
-        CCL_TRY(ccl_profile_apply(&cli->ctx, t->profile, t->topo, &laid, err));
-        t->plain = t->topo;
-        t->topo = laid;
-    }
+    CCL_TRY(ccl_i_cluster_open(cli, args->topology, NULL, &t->topo, err));
+    options->profile = *t->topo->profile ? t->topo->profile : NULL;
     CCL_TRY(check_protocols(cli, t->topo, t->space, err));
     CCL_TRY(ccl_i_collective_open(args, args->collective, t->topo->nranks, &t->want, err));
     CCL_TRY(ccl_i_sizes(args->sizes ? args->sizes : "64K:1G:4", &t->sizes_bytes, &t->nsizes, err));
@@ -175,9 +166,9 @@ static ccl_status_t open_all(ccl_i_cli_t *cli, tune_t *t, ccl_tune_options_t *op
 
 static ccl_status_t print(ccl_i_cli_t *cli, const tune_t *t, ccl_error_t *err) {
     static const char *const strategies[] = {"halving", "grid", "random"};
-    ccl_report_tuning_t about = {
-        t->topo->name, t->want->name, t->topo->nranks, strategies[cli->args.tune.strategy],
-        cli->ctx.seed, t->tuning,     t->replay,       t->device};
+    ccl_report_tuning_t about = {t->topo,       t->want->name, strategies[cli->args.tune.strategy],
+                                 cli->ctx.seed, t->tuning,     t->replay,
+                                 t->device};
     ccl_text_t text = {0};
     ccl_status_t status = ccl_report_tuning(&about, &cli->style, &text, err);
 
@@ -251,11 +242,12 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     if (status == CCL_OK && cli->args.tune.save_profile && !cli->args.tune.replay)
         status = ccl_fail(err, CCL_ERR_USAGE,
                           "--save-profile writes what a replay fitted: --replay DEVICE is missing");
-    if (status == CCL_OK && cli->args.tune.save_profile && t.profile)
+    if (status == CCL_OK && cli->args.tune.save_profile && *t.topo->profile)
         status =
             ccl_fail(err, CCL_ERR_USAGE,
-                     "--save-profile does not go with --profile: what is fitted then lies over "
-                     "that one and is no whole by itself");
+                     "--save-profile does not go with profile %s: what is fitted then lies over "
+                     "that one and is no whole by itself (--profile none)",
+                     t.topo->profile);
     if (status == CCL_OK && cli->args.tune.replay)
         status = replay_options(&cli->args, &t, &again, err);
     options.keep = cli->args.tune.replay != NULL;
@@ -289,8 +281,7 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
         ccl_status_t printed = print(cli, &t, status == CCL_OK ? err : &own);
 
         if (printed == CCL_OK && status == CCL_OK && some && cli->args.tune.export)
-            printed = ccl_i_export(cli, t.plain ? t.plain : t.topo, t.topo, t.want, t.tuning,
-                                   cli->args.tune.export, err);
+            printed = ccl_i_export(cli, t.topo, t.want, t.tuning, cli->args.tune.export, err);
         if (printed != CCL_OK)
             status = printed;
         else if (status == CCL_OK && !some)

@@ -24,7 +24,7 @@ double ccl_i_compare_bound_s(const ccl_comparison_t *c, uint32_t size) {
 typedef struct root {
     const ccl_report_comparison_t *of;
     ccl_link_class_t *classes; /* [nkinds] of the size at hand */
-    const char *topology, *granularity, *sharing;
+    const char *topology, *profile, *granularity, *sharing;
     uint32_t nranks;
     uint64_t seed;
 } root_t;
@@ -353,6 +353,7 @@ const ccl_i_result_t ccl_i_result_compare = {
     &(const ccl_i_described_t){
         .fields = (const ccl_i_field_t[]){
             {"topology", AT(topology)},
+            CCL_I_PROFILE(AT(profile)),
             {"nranks", AT(nranks)},
             {"granularity", AT(granularity), "level of execution",
              .words = ccl_i_granularity_words},
@@ -409,6 +410,7 @@ ccl_status_t ccl_report_comparison(const ccl_report_comparison_t *comparison,
     root_t root = {comparison,
                    NULL,
                    comparison->topo->name,
+                   ccl_i_profile_name(comparison->topo),
                    ccl_i_granularity_name(options->granularity),
                    ccl_i_sharing_name(options->sharing),
                    comparison->topo->nranks,

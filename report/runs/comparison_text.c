@@ -7,14 +7,16 @@
 
 static void text_title(const ccl_report_comparison_t *r, uint32_t i, ccl_text_t *out) {
     const ccl_topology_t *topo = r->topo;
+    char with[300];
 
     ccl_text_printf(out, "%s%s on %s: %u GPUs", i ? "\n\n" : "", r->collectives[i]->name,
                     topo->name, topo->nranks);
     if (topo->nservers)
         ccl_text_printf(out, " on %u server%s", topo->nservers, topo->nservers == 1 ? "" : "s");
-    ccl_text_printf(out, " (simulated; %s level, %s sharing)\n\n",
+    ccl_text_printf(out, " (simulated; %s level, %s sharing)\nwith %s\n\n",
                     ccl_i_granularity_name(r->options->granularity),
-                    ccl_i_sharing_name(r->options->sharing));
+                    ccl_i_sharing_name(r->options->sharing),
+                    ccl_i_constants_text(topo, with, sizeof(with)));
 }
 
 /** What a contender's column shows at a size, with a mark or a blank behind it. */

@@ -129,7 +129,7 @@ typedef struct sketch_row {
 } sketch_row_t;
 
 typedef struct made {
-    const char *output, *synthesizer, *collective, *topology;
+    const char *output, *synthesizer, *collective, *topology, *profile;
     uint32_t nranks, transfers, steps, channels, thread_blocks, primitives;
     uint64_t seed;
     double size_bytes;
@@ -146,6 +146,7 @@ static void made_row(const ccl_report_synth_t *m, made_t *out) {
                     .synthesizer = m->with,
                     .collective = s->coll->name,
                     .topology = m->topo->name,
+                    .profile = ccl_i_profile_name(m->topo),
                     .nranks = s->coll->nranks,
                     .transfers = s->ntransfers,
                     .steps = s->nsteps,
@@ -229,6 +230,7 @@ const ccl_i_result_t ccl_i_result_synth = {
             {"synthesizer", AT(synthesizer)},
             {"collective", AT(collective)},
             {"topology", AT(topology)},
+            CCL_I_PROFILE(AT(profile)),
             {"nranks", AT(nranks)},
             {"size_bytes", AT(size_bytes), "that it was made for"},
             {"transfers", AT(transfers)},
@@ -287,6 +289,7 @@ static void c2c_text(const ccl_c2c_stats_t *s, ccl_text_t *out) {
 
 ccl_status_t ccl_report_synth(const ccl_report_synth_t *made, const ccl_report_style_t *style,
                               ccl_text_t *out, ccl_error_t *err) {
+    char with[300];
     const ccl_schedule_t *s = made->schedule;
     made_t row;
 
@@ -303,7 +306,7 @@ ccl_status_t ccl_report_synth(const ccl_report_synth_t *made, const ccl_report_s
                     s->limited ? " (limit reached: best so far)" : "");
     if (made->program)
         ccl_text_printf(out, ", at most %u thread blocks a GPU", most_blocks(made->program));
-    ccl_text_printf(out, "\n");
+    ccl_text_printf(out, "\nwith %s\n", ccl_i_constants_text(made->topo, with, sizeof(with)));
     if (made->stats && made->stats->parts)
         ccl_text_printf(out,
                         "search: %u steps at first, %u now, %u %s; %u counterexamples, %u solver "

@@ -31,7 +31,7 @@ typedef struct size_row {
 typedef struct case_row {
     const ccl_report_sweep_t *about;
     uint32_t at;
-    const char *name, *stopped;
+    const char *name, *profile, *stopped;
     uint32_t nranks;
 } case_row_t;
 
@@ -75,7 +75,9 @@ static const void *case_at(const void *root, uint64_t i, void *scratch) {
     const ccl_report_sweep_case_t *c = &about->cases[i];
     case_row_t *out = scratch;
 
-    *out = (case_row_t){about, (uint32_t)i, c->name, c->tuning->stopped, c->topo->nranks};
+    *out = (case_row_t){
+        about,          (uint32_t)i, c->name, ccl_i_profile_name(c->topo), c->tuning->stopped,
+        c->topo->nranks};
     return out;
 }
 
@@ -112,6 +114,7 @@ static const ccl_i_described_t case_record = {
     .size = sizeof(case_row_t),
     .fields = (const ccl_i_field_t[]){{"name", CCL_I_AT(case_row_t, name),
                                        "of the cluster, with its edits"},
+                                      CCL_I_PROFILE(CCL_I_AT(case_row_t, profile)),
                                       {"nranks", CCL_I_AT(case_row_t, nranks)},
                                       {"stopped", CCL_I_AT(case_row_t, stopped),
                                        "why the tuning ended", .words = ccl_i_stopped_words},
@@ -148,6 +151,14 @@ ccl_status_t ccl_report_sweep(const ccl_report_sweep_t *about, const ccl_report_
                               ccl_text_t *out, ccl_error_t *err) {
     if (style->format == CCL_REPORT_JSON)
         return ccl_i_result_json(&ccl_i_result_sweep, about, out, err);
+    for (uint32_t i = 0; style->format == CCL_REPORT_TEXT && i < about->ncases; i++) {
+        char with[300];
+
+        ccl_text_printf(out, "%s with %s\n", about->cases[i].name,
+                        ccl_i_constants_text(about->cases[i].topo, with, sizeof(with)));
+    }
+    if (style->format == CCL_REPORT_TEXT)
+        ccl_text_printf(out, "\n");
     return ccl_i_rows_emit(ccl_i_result_sweep.root, "rows", about,
                            style->format == CCL_REPORT_CSV ? csv_columns : text_columns,
                            style->format, out, err);

@@ -181,8 +181,61 @@ START_TEST(test_library) {
 }
 END_TEST
 
+/* The library's profile of a cluster: fitted, of all its GPU models, with constants of its links.
+ */
+START_TEST(test_default) {
+    static const struct {
+        const char *cluster, *profile; /* NULL: none */
+    } rows[] = {{"dgx-h100", "nccl-h100"},
+                {"syccl-a100-32", "nccl-a100"},
+                {"forestcoll-mi250-2x16", "rccl-mi250"},
+                {"mi300x-x8", "msccl-mi300x"}, /* it has no constants of links */
+                {"h20-x8", NULL},
+                {"hetccl-pku-a800+hw1", NULL}, /* net-nccl was not fitted by a command */
+                {"servers:1 gpus:4 nvswitch=300GB/s,1us model=A100", "nccl-a100"},
+                {"servers:1 gpus:4 pcie=25GB/s,1us model=A100", NULL}, /* none of its links */
+                {"servers:1 gpus:4 nvswitch=300GB/s,1us", NULL}};      /* no model */
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        ccl_topology_t *topo = NULL, *now = NULL;
+        ccl_profile_t *p = NULL, *again = NULL;
+        ccl_error_t err = CCL_ERROR_INIT;
+        ck_assert_msg(ccl_topology_read(NULL, rows[i].cluster, &topo, &err) == CCL_OK, "%s: %s",
+                      rows[i].cluster, err.text);
+        ck_assert_int_eq(ccl_profile_for(topo, &p, &err), CCL_OK);
+        ck_assert_msg(!p == !rows[i].profile, "%s: %s", rows[i].cluster,
+                      p ? ccl_profile_name(p) : "none");
+        ck_assert_str_eq(topo->profile, "");
+        if (p) {
+            ck_assert_str_eq(ccl_profile_name(p), rows[i].profile);
+            now = laid(p, topo);
+            ck_assert_str_eq(now->profile, rows[i].profile);
+            ck_assert_str_eq(now->profile_about, ccl_profile_summary(p));
+            ck_assert_int_eq(ccl_profile_for(now, &again, &err), CCL_OK);
+            ck_assert_ptr_null(again); /* it has one */
+            ccl_topology_destroy(now);
+        }
+        ccl_profile_destroy(p);
+        ccl_topology_destroy(topo);
+    }
+}
+END_TEST
+
+/* One GPU of another model, and there is none for the whole. */
+START_TEST(test_mixed) {
+    ccl_topology_t *mixed = NULL;
+    ccl_profile_t *p = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_msg(ccl_topology_read(NULL, "dgx-a100*1+h20-x8*1", &mixed, &err) == CCL_OK, "%s",
+                  err.text);
+    ck_assert_int_eq(ccl_profile_for(mixed, &p, &err), CCL_OK);
+    ck_assert_ptr_null(p);
+    ccl_topology_destroy(mixed);
+}
+END_TEST
+
 int main(void) {
-    const TTest *const tests[] = {test_laid, test_nothing, test_refused, test_library};
+    const TTest *const tests[] = {test_laid,    test_nothing, test_refused,
+                                  test_library, test_default, test_mixed};
     TCase *cases = tcase_create("all");
     Suite *suite = suite_create("profile");
     for (size_t i = 0; i < CCL_ARRAY_LEN(tests); i++)
