@@ -61,6 +61,8 @@ ccl_status_t ccl_i_topology_open(ccl_i_cli_t *cli, const char *spec, ccl_topolog
 ccl_status_t ccl_i_cluster_profile(const ccl_i_cli_t *cli, const ccl_topology_t *topo,
                                    ccl_profile_t **out, ccl_error_t *err) {
     *out = NULL;
+    if (!cli->args.profile && cli->args.tune.save_profile)
+        return CCL_OK; /* what is fitted then lies over a description */
     if (!cli->args.profile)
         return ccl_profile_for(topo, out, err);
     return strcmp(cli->args.profile, "none") == 0 ? CCL_OK

@@ -123,3 +123,14 @@ double ccl_model_wire(const ccl_topology_t *topo, const char *proto) {
         }
     return isfinite(least) ? least : 1;
 }
+
+bool ccl_model_has_protocol(const ccl_topology_t *topo, const char *proto) {
+    uint32_t p = ccl_protocol_find(proto);
+    for (uint32_t i = 0; i < topo->ntransports; i++)
+        if (topo->transports[i].protocol && strcmp(topo->transports[i].protocol, proto) == 0)
+            return true;
+    for (uint32_t m = 0; m < topo->ngpu_models && p < CCL_PROTOCOLS; m++)
+        if (topo->gpu_models[m].launches & 1u << p)
+            return true;
+    return false;
+}

@@ -350,6 +350,8 @@ static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
     CCL_TRY(ccl_i_synth_options(&cli->args, &c->files, &options.synth, err));
     options.sim = ccl_i_sim_options(&cli->args);
     options.no_verify = true; /* files of the user were verified above, or are not to be */
+    /* A notebook's points have one protocol each. */
+    options.protocols = !ccl_i_given(&cli->args, "proto") && !cli->args.notebook;
     if (cli->args.notebook)
         CCL_TRY(open_notebook(cli, c, &options, err));
     for (uint32_t k = 0; k < c->ncollectives; k++) {

@@ -109,10 +109,8 @@ ccl_status_t ccl_i_tune_options(ccl_i_cli_t *cli, ccl_tune_options_t *options,
 
 /** Times of a protocol that the cluster knows nothing of are those of Simple. */
 static bool knows(const ccl_topology_t *topo, const char *proto) {
-    for (uint32_t k = 0; k < topo->ntransports; k++)
-        if (topo->transports[k].protocol && strcmp(topo->transports[k].protocol, proto) == 0)
-            return true;
-    return strcmp(proto, "auto") == 0 || strcmp(proto, "Simple") == 0;
+    return ccl_model_has_protocol(topo, proto) || strcmp(proto, "auto") == 0 ||
+           strcmp(proto, "Simple") == 0;
 }
 
 static bool names_protocols(const ccl_i_args_t *args) {
@@ -245,9 +243,8 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     if (status == CCL_OK && cli->args.tune.save_profile && *t.topo->profile)
         status =
             ccl_fail(err, CCL_ERR_USAGE,
-                     "--save-profile does not go with profile %s: what is fitted then lies over "
-                     "that one and is no whole by itself (--profile none)",
-                     t.topo->profile);
+                     "--save-profile does not go with --profile: what is fitted then lies over "
+                     "that one and is no whole by itself");
     if (status == CCL_OK && cli->args.tune.replay)
         status = replay_options(&cli->args, &t, &again, err);
     options.keep = cli->args.tune.replay != NULL;

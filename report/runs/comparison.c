@@ -55,7 +55,7 @@ typedef struct size_row {
 
 /** One contender at one size. */
 typedef struct cell_row {
-    const char *topology, *collective, *name, *status, *why;
+    const char *topology, *collective, *name, *status, *proto, *why;
     bool winner, tied;
     double size_bytes, time_s, algbw_GBps, busbw_GBps, low_s, high_s, gap, bound_s;
     uint32_t batches, run_batches; /* CCL_NONE: it did not run */
@@ -98,6 +98,7 @@ static const void *cell_of(const ccl_report_comparison_t *r, uint32_t i, uint32_
                      .collective = r->collectives[i]->name,
                      .name = c->names[k],
                      .status = c->why_not[k] ? "not taking part" : ccl_i_status_word(cell->status),
+                     .proto = ok ? cell->proto : NULL,
                      .why = cell->why,
                      .winner = k == c->winner[s],
                      .tied = !c->why_not[k] && ccl_i_compare_tied(c, s, k),
@@ -274,6 +275,7 @@ static const ccl_i_described_t cell_record = {
     .fields = (const ccl_i_field_t[]){
         {"name", AT(name), "of the contender"},
         {"status", AT(status), .words = ccl_i_status_words},
+        {"proto", AT(proto), "the protocol it ran", .null = "none ran, or the notebook had it"},
         {"why", AT(why), "it has no time", .null = "it has one"},
         {"time_s", AT(time_s), .null = NO_TIME},
         {"algbw_GBps", AT(algbw_GBps), "size / time", .null = NO_TIME},
@@ -384,6 +386,7 @@ static const ccl_i_column_t time_columns[] = {
     CCL_I_COLUMN("order"),
     CCL_I_COLUMN("allocation"),
     CCL_I_COLUMN("granularity"),
+    CCL_I_COLUMN("proto"),
     CCL_I_COLUMN("thread_blocks_per_gpu", "thread_blocks"),
     CCL_I_COLUMN("mean_idle_share"),
     CCL_I_COLUMN("max_idle_share"),

@@ -402,6 +402,7 @@ static void compare_fini(ccl_i_compare_t *c, uint32_t threads) {
         free(c->cell_why[i]);
     free(c->cell_why);
     free(c->known);
+    free(c->for_protocol);
     free(c->again);
     free(c->best_of);
     ccl_lock_destroy(c->lock);
@@ -432,11 +433,12 @@ ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     c.routes = calloc(threads, sizeof *c.routes);
     c.cell_why = calloc((size_t)nc * ns, sizeof *c.cell_why);
     c.known = calloc((size_t)nc * ns, sizeof *c.known);
+    c.for_protocol = calloc((size_t)nc * ns, sizeof *c.for_protocol);
     c.again = calloc((size_t)nc * ns, sizeof *c.again);
     c.best_of = calloc(ns, sizeof *c.best_of);
     c.lock = ccl_lock_create();
-    if (!c.out || !c.ready || !c.routes || !c.cell_why || !c.known || !c.again || !c.best_of ||
-        !c.lock) {
+    if (!c.out || !c.ready || !c.routes || !c.cell_why || !c.known || !c.for_protocol || !c.again ||
+        !c.best_of || !c.lock) {
         status = ccl_fail_nomem(err);
         goto end;
     }

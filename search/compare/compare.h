@@ -34,7 +34,9 @@ typedef struct ccl_compare_options {
     ccl_notebook_t *notebook; /**< synthesizers' times are looked up there and written down, as
                                    ccl_tune() does with the same settings; NULL: none. Not with what
                                    ccl_compare_untold() names */
-    const char *profile;      /**< name of the profile that was laid over it; NULL: none */
+    bool protocols; /**< each synthesizer and schedule takes the fastest at each size of lower's
+                         protocol and those that the cluster has constants for */
+    const char *profile; /**< name of the profile that was laid over it; NULL: none */
 } ccl_compare_options_t;
 /** The defaults. */
 #define CCL_COMPARE_OPTIONS_INIT                                                                   \
@@ -45,6 +47,7 @@ typedef struct ccl_compare_options {
 
 typedef struct ccl_compare_cell {
     ccl_status_t status; /**< CCL_OK, or why there is no time */
+    const char *proto;   /**< "LL": of the program that ran; static; NULL: none ran */
     const char *why;     /**< then one line, where it takes part; else NULL */
     double time_s, algbw_GBps, busbw_GBps;
     double low_s, high_s; /**< spread over sizes (1 -+ 1e-6) where ties depend on it, of a winner

@@ -17,7 +17,7 @@ member() { # KEY, of JSON with a key a line or in one line: the first number or 
 for row in "dgx-h100 nccl-h100" "h20-x8 null"; do
     t=${row% *} profile=${row#* }
     "$ccllab" synth -q -t $t -c allgather --with ring -o ring.json --format json >said || fail "synth on $t"
-    "$ccllab" compare -q -t $t -c allgather --sizes 16M --with ring --json >compare.json
+    "$ccllab" compare -q -t $t -c allgather --sizes 16M --with ring --proto Simple --json >compare.json
     "$ccllab" simulate -q -t $t ring.json --size 16M --json >simulate.json
     "$ccllab" explain -q -t $t ring.json --size 16M --no-what-if --json >explain.json
     "$ccllab" lower -q -t $t ring.json --size 16M --json >lower.json
@@ -33,8 +33,8 @@ for row in "dgx-h100 nccl-h100" "h20-x8 null"; do
     echo "$times" >time.$t
 done
 # The bare model is another one, and asked for by name it is the same one.
-bare=$("$ccllab" compare -q -t dgx-h100 --profile none -c allgather --sizes 16M --with ring --json | member time_s)
-named=$("$ccllab" compare -q -t dgx-h100 --profile nccl-h100 -c allgather --sizes 16M --with ring --json | member time_s)
+bare=$("$ccllab" compare -q -t dgx-h100 --profile none -c allgather --sizes 16M --with ring --proto Simple --json | member time_s)
+named=$("$ccllab" compare -q -t dgx-h100 --profile nccl-h100 -c allgather --sizes 16M --with ring --proto Simple --json | member time_s)
 [ "$bare" != "$(cat time.dgx-h100)" ] || fail "--profile none changes nothing"
 [ "$named" = "$(cat time.dgx-h100)" ] || fail "the profile by name gives $named"
 # An edit of a constant holds over a profile.
