@@ -106,6 +106,14 @@ static ccl_status_t tuner(ccl_i_cli_t *cli, const ccl_collective_t *want,
 
     CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &topo, err));
     status = ccl_i_cluster_profile(cli, topo, &profile, &inner);
+    if (status == CCL_OK && ccl_export_nccl_asks(want->kind)) { /* harm is an answer */
+        status = ccl_export_nccl_tuner_check(topo, profile, err);
+        if (status != CCL_OK) {
+            ccl_profile_destroy(profile);
+            ccl_topology_destroy(topo);
+            return status;
+        }
+    }
     if (status == CCL_OK)
         status = ccl_export_nccl_tuner(&cli->ctx, topo, profile, want->kind, tuning->sizes_bytes,
                                        tuning->nsizes, &text, &inner);

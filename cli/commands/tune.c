@@ -307,6 +307,6 @@ const ccl_i_command_t ccl_i_cmd_tune = {
         "first try points for it. docs/tuning.md has knobs and strategies.\n",
     .accepts = accepts,
     .tables = ccl_report_tuning_tables,
-    .no = "no synthesizer could run",
+    .no = "no synthesizer could run, or a table for NCCL's tuner would do harm",
     .run = run,
 };
