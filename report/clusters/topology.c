@@ -470,7 +470,7 @@ static const ccl_i_column_t transport_columns[] = {
     CCL_I_COLUMN("slots"),
     CCL_I_COLUMN("direct", NULL, ccl_i_show_yes),
     CCL_I_COLUMN("holds_tb", NULL, ccl_i_show_yes),
-    CCL_I_COLUMN("wire"),
+    CCL_I_COLUMN("wire", NULL, ccl_i_show_2),
     CCL_I_COLUMNS_END};
 static const ccl_i_column_t model_columns[] = {
     CCL_I_COLUMN("name", "GPU model"),
