@@ -80,7 +80,7 @@ double ccl_i_nccl_cpu_GBps(const char *arch, const char *vendor, int64_t family,
     return 6.0;                           /* unknown: the slowest that NCCL knows */
 }
 
-ccl_status_t ccl_i_nccl_transports(ccl_topology_builder_t *b, ccl_error_t *err) {
+ccl_status_t ccl_i_nccl_transports(ccl_topology_builder_t *b, const char *kind, ccl_error_t *err) {
     /* NCCL 2.30 tuning.cc, ring hardware latency of one hop, us: NVLink .6/1.9/3.4,
      * PCI 1.0/2.5/5.7, NET 2.7/4.0/14 for LL, LL128, Simple. xGMI takes NVLink's, as in RCCL. */
     static const struct {
@@ -91,6 +91,8 @@ ccl_status_t ccl_i_nccl_transports(ccl_topology_builder_t *b, ccl_error_t *err) 
                 {"pcie", 1.0 * US, 2.5 * US, 5.7 * US},
                 {"net", 2.7 * US, 4.0 * US, 14.0 * US}};
     for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        if (strcmp(rows[i].kind, kind) != 0)
+            continue;
         ccl_transport_spec_t spec = {.kind = rows[i].kind};
         spec.value = ccl_transport_default(rows[i].kind);
         const struct {
