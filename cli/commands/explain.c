@@ -61,6 +61,36 @@ static ccl_status_t open_input(ccl_i_cli_t *cli, explain_t *x, ccl_explain_optio
     return status;
 }
 
+/** The protocol that `compare` takes for what --with made, at this size. */
+static ccl_status_t choose_protocol(ccl_i_cli_t *cli, const explain_t *x,
+                                    const ccl_explain_options_t *options, ccl_error_t *err) {
+    const ccl_synth_ops_t *ops = ccl_synth_find(cli->args.with);
+    const ccl_contender_t one = {
+        .name = cli->args.with, .schedule = x->document.schedule, .way = ops ? ops->way : NULL};
+    ccl_compare_options_t compare = CCL_COMPARE_OPTIONS_INIT;
+    ccl_comparison_t *made = NULL;
+
+    compare.contenders = &one;
+    compare.ncontenders = 1;
+    compare.sizes_bytes = &options->sim.size_bytes;
+    compare.nsizes = 1;
+    compare.lower = ccl_i_lower_options(&cli->args);
+    compare.sim = options->sim;
+    compare.no_verify = true; /* it is proven below */
+    compare.protocols = true;
+    ccl_i_way(&cli->args, &compare.way_bits);
+    CCL_TRY(ccl_compare(&cli->ctx, x->topo, x->want, &compare, &made, err));
+    if (made->cells[0].status == CCL_OK)
+        cli->args.lower.proto = made->cells[0].proto; /* a static name */
+    ccl_comparison_destroy(made);
+    return CCL_OK;
+}
+
+static bool may_choose(const ccl_i_cli_t *cli, const explain_t *x) {
+    return cli->args.with && !ccl_i_given(&cli->args, "proto") &&
+           (ccl_model_has_protocol(x->topo, "LL") || ccl_model_has_protocol(x->topo, "LL128"));
+}
+
 /** Lower, prove. */
 static ccl_status_t make_program(ccl_i_cli_t *cli, explain_t *x, ccl_explain_options_t *options,
                                  ccl_error_t *err) {
@@ -98,6 +128,8 @@ static ccl_status_t explain(ccl_i_cli_t *cli, explain_t *x, ccl_error_t *err) {
     CCL_TRY(open_input(cli, x, &options, err));
     if (!(options.sim.size_bytes > 0))
         return ccl_fail(err, CCL_ERR_USAGE, "no size given: --size BYTES, such as --size 64M");
+    if (may_choose(cli, x))
+        CCL_TRY(choose_protocol(cli, x, &options, err));
     CCL_TRY(make_program(cli, x, &options, err));
     CCL_TRY(ccl_explain(&cli->ctx, x->topo, &options, &x->explanation, err));
     about.input = cli->args.with ? cli->args.with : cli->args.inputs.items[0];

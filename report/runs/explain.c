@@ -276,12 +276,12 @@ static ccl_status_t explain_text(ccl_i_explain_t *root, uint32_t rows, ccl_text_
     const ccl_sim_result_t *r = e->result;
     char t[2][64], with[300];
 
-    ccl_text_printf(out, "%s: %s of %s on %s (%u GPUs), %u micro-batch%s, %s level\n  with   %s\n",
-                    root->input, a->program->coll->name,
-                    ccl_format_bytes(r->size_bytes, t[0], sizeof(t[0])), a->topo->name,
-                    a->topo->nranks, r->batches, r->batches == 1 ? "" : "es",
-                    ccl_i_granularity_name(a->options->granularity),
-                    ccl_i_constants_text(a->topo, with, sizeof(with)));
+    ccl_text_printf(
+        out, "%s: %s of %s on %s (%u GPUs), %u micro-batch%s, %s level, %s\n  with   %s\n",
+        root->input, a->program->coll->name, ccl_format_bytes(r->size_bytes, t[0], sizeof(t[0])),
+        a->topo->name, a->topo->nranks, r->batches, r->batches == 1 ? "" : "es",
+        ccl_i_granularity_name(a->options->granularity), a->program->proto,
+        ccl_i_constants_text(a->topo, with, sizeof(with)));
     ccl_text_printf(out, "  time   %s us\n", ccl_i_us(r->time_s, t[0], sizeof(t[0])));
     ccl_text_printf(out, "  bound  %s us (%s); the time is %s of it\n",
                     ccl_i_us(e->bound.time_s, t[0], sizeof(t[0])),
