@@ -123,6 +123,10 @@ ccl_status_t ccl_i_document_read(const char *path, ccl_i_document_t *out, const 
         *form_out = "schedule";
         status = ccl_schedule_read_resccl(path, text, len, &out->schedule, err);
     }
+    if (out->program && !out->program->origin[0])
+        ccl_origin_file(out->program->origin, path);
+    if (out->schedule && !out->schedule->origin[0])
+        ccl_origin_file(out->schedule->origin, path);
     free(text);
     return status;
 }

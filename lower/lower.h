@@ -14,7 +14,9 @@ CCL_BEGIN_DECLS
 typedef enum ccl_order {
     CCL_ORDER_STEP, /**< the schedule's own steps */
     CCL_ORDER_RR,   /**< round robin over chunks: ResCCL's baseline (SIGCOMM 2025, section 5.3) */
-    CCL_ORDER_HPDS  /**< priority-based sub-pipelines (ResCCL, section 4.3, algorithm 1) */
+    CCL_ORDER_HPDS, /**< priority-based sub-pipelines (ResCCL, section 4.3, algorithm 1), their
+                         variants and the order given: what simulation finds fastest */
+    CCL_ORDER_HPDS_PRINTED /**< algorithm 1 as printed, and nothing else is tried: an ablation */
 } ccl_order_t;
 
 /** Which connections a thread block serves. */

@@ -241,6 +241,7 @@ double ccl_i_lower_most_sends(const ccl_lower_options_t *options);
 
 /** A schedule in its order. */
 typedef struct ccl_i_ordered {
+    ccl_i_try_t taken; /* in the end: what the program was lowered from */
     ccl_schedule_t *schedule;
     ccl_schedule_t *unturned; /* where the mirrored order is fastest the best other one of HPDS,
                                  else NULL */

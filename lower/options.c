@@ -10,10 +10,11 @@ const ccl_option_t ccl_lower_option_table[] = {
      .type = CCL_OPTION_CHOICE,
      .offset = AT(order),
      .value = "ORDER",
-     .words = CCL_OPTION_WORDS("step", "rr", "hpds"),
+     .words = CCL_OPTION_WORDS("step", "rr", "hpds", "hpds-printed"),
      .automatic = -1,
      .doc = "order of a rank's work: the schedule's steps; rr, round robin over chunks; hpds, "
-            "ResCCL's sub-pipelines (section 4.3)",
+            "ResCCL's sub-pipelines (section 4.3), the fastest of their variants and the order "
+            "given; hpds-printed, algorithm 1 alone",
      .otherwise = "step",
      .knob = "order"},
     {.name = "allocate",

@@ -130,6 +130,7 @@ typedef struct ccl_report_verdict {
     uint32_t nranks;              /**< 0: not known */
     const ccl_verdict_t *verdict; /**< NULL: the file could not be read as what it claims to be */
     const ccl_error_t *malformed; /**< then why */
+    const char *origin;           /**< of what was verified; NULL: not known */
 } ccl_report_verdict_t;
 ccl_status_t ccl_report_verdict(const ccl_report_verdict_t *verdict,
                                 const ccl_report_style_t *style, ccl_text_t *out, ccl_error_t *err);
@@ -405,12 +406,16 @@ typedef struct ccl_report_sweep_case {
     const char *name;
     const ccl_topology_t *topo;
     const ccl_tuning_t *tuning; /**< all of the same sizes */
+    const ccl_bound_t *bound; /**< of a cluster that changes nothing (ccl_report_sweep_same()): says
+                                   why; NULL: not known */
 } ccl_report_sweep_case_t;
 typedef struct ccl_report_sweep {
     const char *collective;
     uint32_t ncases; /**< >= 1; the others are compared with the first */
     const ccl_report_sweep_case_t *cases;
 } ccl_report_sweep_t;
+/** Whether a cluster is as fast as the first one at every size, to half a percent. */
+bool ccl_report_sweep_same(const ccl_report_sweep_t *about, uint32_t at);
 ccl_status_t ccl_report_sweep(const ccl_report_sweep_t *about, const ccl_report_style_t *style,
                               ccl_text_t *out, ccl_error_t *err);
 /** busbw over size, a curve per cluster. */

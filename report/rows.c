@@ -223,3 +223,29 @@ const char *ccl_i_constants_text(const ccl_topology_t *topo, char *out, size_t o
         snprintf(out, out_len, "profile %s", topo->profile);
     return out;
 }
+
+void ccl_i_text_origins(const char *title, const double *sizes_bytes, uint32_t nsizes,
+                        ccl_i_origin_fn at, const void *of, ccl_text_t *out) {
+    bool some = false;
+
+    for (uint32_t s = 0, last; s < nsizes; s = last) {
+        const char *name = NULL, *other = NULL, *origin = at(of, s, &name), *next;
+        char from[64], to[64];
+
+        for (last = s + 1; last < nsizes; last++) {
+            next = at(of, last, &other);
+            if (name != other || !origin || !next || strcmp(origin, next) != 0)
+                break;
+        }
+        if (!origin || !origin[0])
+            continue;
+        if (!some)
+            ccl_text_printf(out, "%s\n", title);
+        some = true;
+        ccl_format_bytes(sizes_bytes[s], from, sizeof(from));
+        ccl_format_bytes(sizes_bytes[last - 1], to, sizeof(to));
+        bool told = !name || strncmp(origin, name, strlen(name)) == 0;
+        ccl_text_printf(out, "    %s%s%s: %s%s%s\n", from, last > s + 1 ? " to " : "",
+                        last > s + 1 ? to : "", told ? "" : name, told ? "" : ": ", origin);
+    }
+}

@@ -140,4 +140,11 @@ const ccl_i_deadlock_row_t *ccl_i_deadlock_row(const ccl_deadlock_t *deadlock,
                                                ccl_i_deadlock_row_t *out);
 extern const ccl_i_described_t ccl_i_deadlock_record;
 
+/** How something came about at a size; "" or NULL: nobody said. @param name_out  of who it is;
+   NULL: the origin says. */
+typedef const char *(*ccl_i_origin_fn)(const void *of, uint32_t size, const char **name_out);
+/** Origins size by size, under a title: sizes of one origin, one after the other, in one line. */
+void ccl_i_text_origins(const char *title, const double *sizes_bytes, uint32_t nsizes,
+                        ccl_i_origin_fn at, const void *of, ccl_text_t *out);
+
 #endif

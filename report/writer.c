@@ -218,7 +218,7 @@ const char *ccl_i_us(double seconds, char *out, size_t out_len) {
     return c_locale(out);
 }
 
-const char *const ccl_i_order_words[] = {"step", "rr", "hpds", NULL};
+const char *const ccl_i_order_words[] = {"step", "rr", "hpds", "hpds-printed", NULL};
 
 const char *ccl_i_order_name(ccl_order_t order) {
     return (size_t)order + 1 < CCL_ARRAY_LEN(ccl_i_order_words) ? ccl_i_order_words[order] : "?";

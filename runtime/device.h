@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-#define CCL_DEVICE_ABI 2u
+#define CCL_DEVICE_ABI 3u
 /** const ccl_device_ops_t *ccl_runtime_module_v1(void) */
 #define CCL_DEVICE_ENTRY "ccl_runtime_module_v1"
 #define CCL_DEVICE_NONE UINT32_MAX
@@ -50,11 +50,37 @@ enum {
     CCL_DEVICE_NOP
 };
 
+/** How slices lie in their slots; numbers of ccl_run_protocol_t less 1. */
+enum { CCL_DEVICE_SIMPLE, CCL_DEVICE_LL, CCL_DEVICE_LL128 };
+/**
+ * Lines of the protocols whose flags are in the data. Of slice k a line of LL is twice (4 bytes of
+ * data, flag k + 1 as 32 bits), each of the two stored at once; one of LL128 is 120 bytes of data
+ * and then flag k + 1 as 64 bits, stored at once by 8 lanes of a warp, or its flag last (release).
+ * A slice of n bytes has ceil(n / data of a line) lines, at least one. Slots begin zeroed.
+ *
+ * @par Source  NCCL, prims_ll.h and prims_ll128.h.
+ */
+enum {
+    CCL_DEVICE_LL_LINE = 16,
+    CCL_DEVICE_LL_DATA = 8,
+    CCL_DEVICE_LL128_LINE = 128,
+    CCL_DEVICE_LL128_DATA = 120
+};
+/**
+ * Flags of LL repeat after 2^32 slices. So that no line of a slot keeps its flag for that long, the
+ * sender writes all lines of slice k where (k + 2 slots) mod 2^31 < slots, also those that the
+ * slice does not need.
+ */
+#define CCL_DEVICE_LL_CLEAN_MASK 0x7fffffffu
+
 typedef struct ccl_device_step {
     uint32_t prim;
-    uint32_t send, recv;             /**< connections; CCL_DEVICE_NONE */
-    uint32_t dep;                    /**< step whose micro-batch must be done; CCL_DEVICE_NONE */
-    uint32_t slices;                 /**< passes of one micro-batch */
+    uint32_t send, recv; /**< connections; CCL_DEVICE_NONE */
+    uint32_t dep;        /**< step whose micro-batch must be done; CCL_DEVICE_NONE */
+    uint32_t slices;     /**< passes of one micro-batch */
+    uint32_t shared; /**< with LL and LL128, whose messages order nothing but their own data: 1: it
+                          touches memory that another block of its rank touches too, and one of the
+                          two writes it. A device orders such a step by fences */
     uint32_t first_piece, npieces;   /**< into pieces */
     uint32_t first_waiter, nwaiters; /**< into waiters: units that wait for this step */
 } ccl_device_step_t;
@@ -72,6 +98,9 @@ typedef struct ccl_device_unit {
  * data + (k mod slots) * slot_bytes and then stores *head = k + 1 (release, system scope); the
  * receiver reads it when *head > k (acquire) and afterwards stores *tail = k + 1 (release). The
  * sender may write slice k when k - *tail < slots.
+ *
+ * With LL and LL128 a slot holds lines, the receiver waits for their flags, and *head is the
+ * sender's own; but where the connection is `counted`, *head says as before what has come.
  */
 typedef struct ccl_device_conn {
     void *data;
@@ -81,6 +110,8 @@ typedef struct ccl_device_conn {
                             *before     head, for a transport that passes it on */
     uint64_t slot_bytes;
     uint32_t slots;
+    uint32_t counted; /**< 1: *head counts with every protocol, since a transport passes slices on,
+                           or since lines of LL128 may not arrive whole */
     uint32_t sender, receiver; /**< units */
 } ccl_device_conn_t;
 
@@ -104,6 +135,7 @@ typedef struct ccl_device_plan {
     uint32_t npieces, nwaiters, batches;
     uint32_t by_task;               /**< 1: for each step every micro-batch; 0: the other way */
     uint32_t type, op, item_bytes;  /**< ccl_type_t, ccl_reduction_t */
+    uint32_t protocol;              /**< CCL_DEVICE_SIMPLE ... */
     const ccl_device_unit_t *units; /**< by rank */
     const ccl_device_step_t *steps; /**< by unit */
     const ccl_device_piece_t *pieces;
@@ -154,6 +186,8 @@ typedef struct ccl_device_properties {
     uint64_t memory_bytes, free_bytes;
     bool host_access; /**< its memory is the host's: pointers are the same */
     bool ipc;         /**< ipc_* work */
+    bool whole_lines; /**< 128 bytes that 8 lanes of a warp store at once reach the memory of every
+                           other device of its kind here at once (NVLink, not PCIe) */
 } ccl_device_properties_t;
 
 /** A name of memory that another process on this machine can open. */

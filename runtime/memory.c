@@ -103,6 +103,10 @@ static void connect_region(ccl_i_job_t *job) {
         plan->conns[c].head = (uint64_t *)(void *)(flags + (size_t)c * FLAG_BYTES);
         plan->conns[c].tail = (uint64_t *)(void *)(flags + (size_t)c * FLAG_BYTES + LINE_BYTES);
         plan->conns[c].data = slots + plan->conn_at[c];
+        if (plan->first_slice) {
+            __atomic_store_n(plan->conns[c].head, plan->first_slice, __ATOMIC_RELAXED);
+            __atomic_store_n(plan->conns[c].tail, plan->first_slice, __ATOMIC_RELAXED);
+        }
     }
 }
 

@@ -12,6 +12,11 @@ enum { DEFAULT_SLOTS = 8, MIN_SLICE_BYTES = 4096, DEFAULT_SLICE_BYTES = 32 << 10
 #define MAX_BATCHES (1u << 24)
 #define FIFO_BUDGET_BYTES (UINT64_C(512) << 20)
 
+const char *ccl_run_protocol_name(ccl_run_protocol_t protocol) {
+    static const char *const names[] = {"", "Simple", "LL", "LL128"};
+    return (unsigned)protocol < CCL_ARRAY_LEN(names) ? names[protocol] : "?";
+}
+
 bool ccl_i_prim_reads(uint32_t prim) {
     return prim == CCL_PRIM_S || prim == CCL_PRIM_RRS || prim == CCL_PRIM_RRC ||
            prim == CCL_PRIM_RRCS || prim == CCL_PRIM_CPY || prim == CCL_PRIM_RE;
@@ -118,6 +123,98 @@ static ccl_status_t make_waiters(const ccl_program_t *program, ccl_i_run_plan_t 
     return CCL_OK;
 }
 
+/* ---------------------------------------------------------------- memory of several blocks */
+
+/** Where an element lies, counted through the memory of all ranks; sorted. */
+typedef struct places {
+    uint64_t *at, *base; /* [n], [nranks]: of a rank's memory */
+    uint32_t *tb;        /* [n] the one block that touches it, by its first place in `at` */
+    uint8_t *state;
+    size_t n;
+} places_t;
+enum { OF_SEVERAL = 1, WRITTEN = 2 };
+
+static int place_cmp(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static size_t place_of(const places_t *p, uint64_t at) {
+    size_t lo = 0;
+    for (size_t hi = p->n; lo < hi;) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (p->at[mid] < at)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+static ccl_status_t sort_places(const ccl_i_layout_t *l, places_t *p, ccl_error_t *err) {
+    uint64_t sum = 0;
+    p->n = l->first[3 * (size_t)l->nranks];
+    p->at = malloc((p->n + 1) * sizeof *p->at);
+    p->base = malloc((l->nranks + (size_t)1) * sizeof *p->base);
+    p->tb = malloc((p->n + 1) * sizeof *p->tb);
+    p->state = calloc(p->n + 1, 1);
+    if (!p->at || !p->base || !p->tb || !p->state)
+        return ccl_fail_nomem(err);
+    for (uint32_t r = 0; r < l->nranks; r++) {
+        p->base[r] = sum;
+        sum += l->rank_items[r] + 1;
+        for (uint32_t e = l->first[3 * (size_t)r]; e < l->first[3 * (size_t)r + 3]; e++)
+            p->at[e] = p->base[r] + l->at[e];
+    }
+    qsort(p->at, p->n, sizeof *p->at, place_cmp);
+    for (size_t i = 0; i < p->n; i++)
+        p->tb[i] = CCL_NONE;
+    return CCL_OK;
+}
+
+/** Notes who touches the elements of a step; returns whether some are of several blocks. */
+static bool touch(const ccl_program_t *program, const ccl_i_layout_t *l, places_t *p, uint32_t tb,
+                  const ccl_step_t *s) {
+    uint32_t rank = program->tbs[tb].rank;
+    bool shared = false;
+    for (uint32_t i = 0; i < 2 * s->count; i++) {
+        bool writes = i & 1;
+        if (!(writes ? ccl_i_prim_writes(s->type) : ccl_i_prim_reads(s->type)))
+            continue;
+        uint32_t e = ccl_i_layout_element(l, rank, writes ? s->dst_buf : s->src_buf,
+                                          (writes ? s->dst_off : s->src_off) + i / 2);
+        size_t at = place_of(p, p->base[rank] + l->at[e]);
+        p->state[at] |= writes ? WRITTEN : 0;
+        p->state[at] |= p->tb[at] != CCL_NONE && p->tb[at] != tb ? OF_SEVERAL : 0;
+        p->tb[at] = tb;
+        shared = shared || p->state[at] == (OF_SEVERAL | WRITTEN);
+    }
+    return shared;
+}
+
+/** Flags in the data order nothing else: which steps must do so themselves. */
+static ccl_status_t find_shared(const ccl_program_t *program, ccl_i_run_plan_t *plan,
+                                ccl_error_t *err) {
+    places_t p = {0};
+    ccl_status_t status = CCL_OK;
+    if (plan->dev.protocol != CCL_DEVICE_SIMPLE)
+        status = sort_places(&plan->layout, &p, err);
+    /* Twice: the first time all that touch an element become known. */
+    for (int pass = 0; pass < 2 && p.n && status == CCL_OK; pass++) {
+        for (uint32_t u = 0; u < plan->dev.nunits; u++) {
+            const ccl_device_unit_t *unit = &plan->units[u];
+            for (uint32_t i = unit->first_step; i < unit->first_step + unit->nsteps; i++)
+                plan->steps[i].shared = touch(program, &plan->layout, &p, unit->tb,
+                                              &program->steps[plan->program_step[i]]);
+        }
+    }
+    free(p.at);
+    free(p.base);
+    free(p.tb);
+    free(p.state);
+    return status;
+}
+
 /* ---------------------------------------------------------------- micro-batches and slices */
 
 static void cut(ccl_i_run_plan_t *plan, uint32_t batches, uint32_t slices, double slice_bytes) {
@@ -144,22 +241,25 @@ static void cut(ccl_i_run_plan_t *plan, uint32_t batches, uint32_t slices, doubl
 /** Slots of every connection as large as its largest slice; returns bytes of all. */
 static uint64_t measure_fifos(ccl_i_run_plan_t *plan) {
     for (uint32_t c = 0; c < plan->dev.nconns; c++)
-        plan->conns[c].slot_bytes = 16;
+        plan->conns[c].slot_bytes = CCL_DEVICE_LL128_LINE;
     plan->transfers = 0;
     for (uint32_t i = 0; i < plan->dev.nsteps; i++) {
         const ccl_device_step_t *d = &plan->steps[i];
         if (d->send == CCL_NONE)
             continue;
         uint64_t n = ccl_i_step_items(&plan->dev, d, 0);
-        uint64_t bytes =
-            ccl_i_slice_items(n, d->slices, plan->layout.item_bytes) * plan->layout.item_bytes;
+        uint64_t bytes = ccl_i_slot_bytes(plan->dev.protocol,
+                                          ccl_i_slice_items(n, d->slices, plan->layout.item_bytes) *
+                                              plan->layout.item_bytes);
         if (bytes > plan->conns[d->send].slot_bytes)
             plan->conns[d->send].slot_bytes = bytes;
         plan->transfers += (uint64_t)d->slices * plan->dev.batches;
     }
     uint64_t sum = 0;
     for (uint32_t c = 0; c < plan->dev.nconns; c++) {
-        plan->conns[c].slot_bytes = (plan->conns[c].slot_bytes + 63) / 64 * 64;
+        uint64_t lines =
+            (plan->conns[c].slot_bytes + CCL_DEVICE_LL128_LINE - 1) / CCL_DEVICE_LL128_LINE;
+        plan->conns[c].slot_bytes = lines * CCL_DEVICE_LL128_LINE;
         plan->conns[c].slots = plan->slots;
         plan->conn_at[c] = sum;
         sum += plan->conns[c].slot_bytes * plan->slots;
@@ -207,6 +307,14 @@ static ccl_status_t check(const ccl_program_t *program, ccl_granularity_t granul
     return verdict.valid ? CCL_OK : ccl_fail(err, CCL_CHECK, "%s", verdict.fault.text);
 }
 
+static uint32_t protocol_of(const ccl_program_t *program, const ccl_run_options_t *options) {
+    if (options->protocol != CCL_RUN_OF_PROGRAM)
+        return options->protocol - CCL_RUN_SIMPLE;
+    return strcmp(program->proto, "LL") == 0      ? CCL_DEVICE_LL
+           : strcmp(program->proto, "LL128") == 0 ? CCL_DEVICE_LL128
+                                                  : CCL_DEVICE_SIMPLE;
+}
+
 ccl_status_t ccl_i_run_plan_init(const ccl_program_t *program, const ccl_run_options_t *options,
                                  ccl_i_run_plan_t *out, ccl_error_t *err) {
     ccl_i_run_plan_t plan = {0};
@@ -222,6 +330,8 @@ ccl_status_t ccl_i_run_plan_init(const ccl_program_t *program, const ccl_run_opt
     plan.dev.type = options->type;
     plan.dev.op = options->op;
     plan.dev.item_bytes = plan.layout.item_bytes;
+    plan.first_slice = options->first_slice;
+    plan.dev.protocol = protocol_of(program, options);
     plan.steps = calloc(n, sizeof *plan.steps);
     if (!plan.steps) {
         status = ccl_fail_nomem(err);
@@ -235,6 +345,7 @@ ccl_status_t ccl_i_run_plan_init(const ccl_program_t *program, const ccl_run_opt
         }
     }
     CCL_TRY_GOTO(make_waiters(program, &plan, err), status, end);
+    CCL_TRY_GOTO(find_shared(program, &plan, err), status, end);
     plan.dev.units = plan.units;
     plan.dev.steps = plan.steps;
     plan.dev.pieces = plan.pieces;

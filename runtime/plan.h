@@ -62,6 +62,7 @@ typedef struct ccl_i_run_plan {
     uint64_t fifo_bytes;
     double slice_bytes, chunk_bytes;
     uint32_t slots;
+    uint64_t first_slice;
     uint64_t transfers; /* slices handed over in a run */
 } ccl_i_run_plan_t;
 
@@ -75,6 +76,14 @@ ccl_status_t ccl_i_run_plan_deadlock(const ccl_ctx_t *ctx, const ccl_program_t *
                                      ccl_deadlock_t *out, ccl_error_t *err);
 
 /* ---------------------------------------------------------------- arithmetic of pieces */
+
+/** Bytes in a slot of a slice with `bytes` of data. */
+static inline uint64_t ccl_i_slot_bytes(uint32_t protocol, uint64_t bytes) {
+    uint64_t line = protocol == CCL_DEVICE_LL ? CCL_DEVICE_LL_LINE : CCL_DEVICE_LL128_LINE;
+    uint64_t data = protocol == CCL_DEVICE_LL ? CCL_DEVICE_LL_DATA : CCL_DEVICE_LL128_DATA;
+    uint64_t lines = (bytes + data - 1) / data;
+    return protocol == CCL_DEVICE_SIMPLE ? bytes : (lines ? lines : 1) * line;
+}
 
 /** Items of one element of a piece in a micro-batch. */
 static inline uint64_t ccl_i_piece_items(const ccl_device_piece_t *p, uint64_t batch) {

@@ -42,6 +42,8 @@ static ccl_status_t check_options(const ccl_program_t *program, ccl_run_options_
         return ccl_fail(err, CCL_ERR_USAGE, "no such type or reduction");
     if ((unsigned)o->kernel > CCL_KERNEL_GENERATED)
         return ccl_fail(err, CCL_ERR_USAGE, "no such kind of kernel");
+    if ((unsigned)o->protocol > CCL_RUN_LL128)
+        return ccl_fail(err, CCL_ERR_USAGE, "no such protocol");
     if ((unsigned)o->library > CCL_LIBRARY_RCCL)
         return ccl_fail(err, CCL_ERR_USAGE, "no such library of collectives");
     if ((unsigned)o->hom_library > CCL_LIBRARY_RCCL)
@@ -524,6 +526,7 @@ static ccl_status_t prepare(const ccl_program_t *program, const ccl_run_options_
     r->nranks = program->nranks;
     r->batches = plan->dev.batches;
     r->slots = plan->slots;
+    r->protocol = (ccl_run_protocol_t)(CCL_RUN_SIMPLE + plan->dev.protocol);
     r->kernel = o->kernel;
     r->size_bytes = o->size_bytes;
     r->buffer_bytes = plan->layout.buffer_bytes;

@@ -81,6 +81,16 @@ typedef enum ccl_run_call {
 #define CCL_RUN_CALLS 5
 const char *ccl_run_call_name(ccl_run_call_t call); /**< "allgather", ... */
 
+/** How slices lie in FIFOs, and how a receiver sees that they are there (docs/runtime.md). */
+typedef enum ccl_run_protocol {
+    CCL_RUN_OF_PROGRAM, /**< as the program says */
+    CCL_RUN_SIMPLE,     /**< data as they are, counters beside them */
+    CCL_RUN_LL,         /**< 4 bytes of data and a flag of 4 bytes in each store of 8 */
+    CCL_RUN_LL128       /**< lines of 120 bytes of data and a flag of 8 */
+} ccl_run_protocol_t;
+/** "Simple", "LL", "LL128"; "" of CCL_RUN_OF_PROGRAM. */
+const char *ccl_run_protocol_name(ccl_run_protocol_t protocol);
+
 typedef struct ccl_run_options {
     size_t size;
     const char
@@ -126,6 +136,10 @@ typedef struct ccl_run_options {
                       what clusters of equal ones do before and after that is left to
                       their vendor's library where it is here (AUTO: any; NCCL, RCCL:
                       that one alone). HetCCL (Peking/BAAI), 3.3 and 4.2: homColl */
+    ccl_run_protocol_t protocol;
+    uint64_t first_slice; /**< number of every connection's first slice, of which flags are made;
+                               for tests of what happens after 2^31 and 2^32. The host, without TCP
+                               and RDMA; else 0 */
 } ccl_run_options_t;
 /** The defaults. */
 #define CCL_RUN_OPTIONS_INIT                                                                       \
@@ -133,7 +147,7 @@ typedef struct ccl_run_options {
         sizeof(ccl_run_options_t), NULL, 0, 0, CCL_GRANULARITY_ALGORITHM, CCL_TYPE_FP32,           \
             CCL_OP_SUM, false, 0, 1, false, false, 0, 0, 0, 0, false, 0, CCL_RANKS_THREADS, 0,     \
             CCL_RUN_SHM, 0, 0, NULL, NULL, CCL_KERNEL_INTERPRETER, NULL, NULL, CCL_LIBRARY_NONE,   \
-            CCL_LIBRARY_NONE                                                                       \
+            CCL_LIBRARY_NONE, CCL_RUN_OF_PROGRAM, 0                                                \
     }
 
 /** The first wrong item found. */
@@ -185,6 +199,7 @@ typedef struct ccl_run_result {
                                once: "dmabuf", "peer" (their pointer), "host"; else "" */
     char rdma_why[176];   /**< one line: why not by a better way, of the slowest; "" */
     uint32_t batches, slots;
+    ccl_run_protocol_t protocol; /**< that was run; never CCL_RUN_OF_PROGRAM */
     ccl_run_kernel_t kernel;
     char library[24];    /**< "nccl 2.18.5", when it ran the collective; else "" */
     double compile_s;    /**< of a generated kernel, in process 0; next to nothing when the same one

@@ -6,6 +6,7 @@
 #define CCL_SCHEDULE_PROGRAM_H
 
 #include "schedule/collective.h"
+#include "schedule/origin.h"
 
 CCL_BEGIN_DECLS
 
@@ -71,6 +72,7 @@ enum { CCL_ATTRIBUTE_OUTOFPLACE = 1, CCL_ATTRIBUTE_MINBYTES = 2, CCL_ATTRIBUTE_M
 /** MSCCL program. Bytes of an element of any buffer: size / nchunks unless `shares` is given. */
 typedef struct ccl_program {
     const char *name;
+    ccl_origin_t origin;    /**< of its schedule, and what lowering chose; no part of equality */
     const char *proto;      /**< "Simple", "LL" or "LL128" */
     ccl_collective_t *coll; /**< owned; nchunks of MSCCL = elements of its largest buffer */
     uint32_t nranks, nchunks, nchannels, ntbs, nsteps;
@@ -120,7 +122,7 @@ ccl_status_t ccl_program_builder_finish(ccl_program_builder_t *b, ccl_program_t 
                                         ccl_error_t *err);
 /** Frees it and all it owns; NULL is fine. */
 void ccl_program_destroy(ccl_program_t *program);
-/** The same program in every field but the lines of its file (shares to 1e-12). */
+/** The same program in every field but its origin and the lines of its file (shares to 1e-12). */
 bool ccl_program_equal(const ccl_program_t *a, const ccl_program_t *b);
 /** Connections of step `step` (index into program->steps) of block tb. */
 static inline ccl_peers_t ccl_program_peers(const ccl_program_t *program, const ccl_tb_t *tb,
@@ -158,7 +160,8 @@ double ccl_program_step_share(const ccl_program_t *program, const ccl_tb_t *tb,
 uint32_t ccl_program_rank_blocks(const ccl_program_t *program, uint32_t rank,
                                  ccl_granularity_t granularity);
 
-/** MSCCL XML, either dialect (docs/formats.md). "-" is stdin. */
+/** MSCCL XML, either dialect (docs/formats.md). "-" is stdin. Its origin is the file where that
+   does not say one. */
 ccl_status_t ccl_program_read(const char *path, ccl_program_t **out, ccl_error_t *err);
 ccl_status_t ccl_program_read_xml(const char *name, const char *text, size_t len,
                                   ccl_program_t **out, ccl_error_t *err);

@@ -6,6 +6,7 @@
 #define CCL_SCHEDULE_TRANSFERS_H
 
 #include "schedule/collective.h"
+#include "schedule/origin.h"
 
 CCL_BEGIN_DECLS
 
@@ -25,6 +26,7 @@ typedef struct ccl_transfer {
 
 typedef struct ccl_schedule {
     const char *name;          /**< synthesizer or file */
+    ccl_origin_t origin;       /**< how it came about; no part of equality */
     ccl_collective_t *coll;    /**< owned */
     ccl_transfer_t *transfers; /**< sorted by step (stable) */
     uint32_t ntransfers, nsteps, nchannels;
@@ -50,7 +52,8 @@ void ccl_schedule_destroy(ccl_schedule_t *schedule);
 /** Same name, collective and transfers in the same order. */
 bool ccl_schedule_equal(const ccl_schedule_t *a, const ccl_schedule_t *b);
 
-/** Our JSON, TE-CCL's, SCCL's, a ResCCLang program, told apart by content. "-" is stdin. */
+/** Our JSON, TE-CCL's, SCCL's, a ResCCLang program, told apart by content. "-" is stdin. Its origin
+    is the file where that does not say one. */
 ccl_status_t ccl_schedule_read(const char *path, ccl_schedule_t **out, ccl_error_t *err);
 /** Any of the three JSON forms, told apart by their first key. */
 ccl_status_t ccl_schedule_read_json(const char *name, const char *text, size_t len,

@@ -183,6 +183,8 @@ ccl_status_t ccl_synthesize(const ccl_ctx_t *ctx, const char *name, const ccl_to
     if (status != CCL_OK)
         goto end;
     schedule->rounds = ops->ordered;
+    if (!schedule->origin[0])
+        ccl_origin_set(schedule->origin, "%s", name);
     verdict = ccl_arena_alloc(&schedule->arena, 1, sizeof *verdict);
     if (!verdict) {
         status = ccl_fail_nomem(err);

@@ -62,7 +62,10 @@ typedef struct ccl_synth_stats {
     uint32_t bound_steps;     /**< proven: no schedule of this discretisation has fewer */
     uint32_t counterexamples; /**< violations found in candidates */
     uint32_t solver_calls;
-    double solver_s;  /**< wall time in the solver */
+    uint32_t solver_steps;   /**< of the schedule: fewer than without the solver */
+    uint32_t solver_spreads; /**< of its parts: whose load the solver spread */
+    double solver_s;         /**< wall time in the solver */
+    uint64_t solver_work;    /**< by Z3's own count (rlimit), the same on every machine */
     uint64_t dropped; /**< candidates given up for lack of memory, or where a solver (GLPK, Z3)
                            failed: without them the schedule may be worse, so it is marked
                            limited */
@@ -88,6 +91,8 @@ typedef struct ccl_sketch_options {
     double coarse;           /**< E1: coarse epochs, in a chunk's times on the fastest link; 0: 3 */
     double fine;             /**< E2: fine epochs; 0: 0.5 */
     bool no_shapes;          /**< ask the solver also where a shape is proven */
+    const char *borrow;      /**< "packing,ring": whose trees join the sketches that are found;
+                                  "none"; NULL, "all": those of packing, ring, greedy and hm */
     const char *cache;       /**< directory of solved sub-demands, "auto": the user's; NULL, "none":
                                   none */
 } ccl_sketch_options_t;

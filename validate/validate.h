@@ -454,7 +454,9 @@ typedef struct ccl_validation {
     ccl_validate_point_t *points;                /**< case by case, size by size */
     double median_error, p90_error, worst_error; /**< of |error| */
     double median_error_median;                  /**< of |error_median| */
-    double tau;       /**< Kendall's, over pairs of schedules of one collective, ranks and size */
+    double tau; /**< Kendall's, over pairs of schedules of one collective, ranks and size, also
+                     those that are as good as equal; NaN: there is none */
+    uint32_t nrivals; /**< these pairs */
     uint32_t npairs;  /**< of them, those that differ by more than 10 % as measured */
     uint32_t nranked; /**< ... and are ranked right */
     ccl_arena_t arena;

@@ -128,7 +128,7 @@ static ccl_status_t verify_mine(ccl_i_cli_t *cli, const mine_t *mine, const char
     ccl_verify_options_t options = CCL_VERIFY_OPTIONS_INIT;
     ccl_verdict_t verdict = {0};
     const ccl_collective_t *coll = collective_of(&mine->document);
-    ccl_report_verdict_t about = {mine->path, form, coll->name, coll->nranks, &verdict, NULL};
+    ccl_report_verdict_t about = {mine->path, form, coll->name, coll->nranks, &verdict, NULL, NULL};
     ccl_text_t text = {0};
     ccl_status_t status;
 
@@ -314,6 +314,8 @@ static ccl_status_t open_notebook(ccl_i_cli_t *cli, compare_t *c, ccl_compare_op
                                   ccl_error_t *err) {
     const char *untold = ccl_compare_untold(options);
 
+    if (untold && strcmp(cli->args.notebook, "none") == 0)
+        return CCL_OK;
     if (untold)
         return ccl_fail(err, CCL_ERR_USAGE,
                         "--notebook does not go with --%s: points of a notebook do not record it",

@@ -6,11 +6,17 @@
 
 static const double default_size_bytes = 256.0 * 1024 * 1024;
 
+/* Orders, allocations and levels with --all. */
+enum {
+    MOST_WAYS =
+        (CCL_ORDER_HPDS_PRINTED + 1) * (CCL_ALLOCATE_CAPACITY + 1) * (CCL_GRANULARITY_TASK + 1)
+};
+
 /** What one run of the command holds; one fini for all. */
 typedef struct lower {
     ccl_i_document_t document;
     ccl_topology_t *topo;
-    ccl_way_t ways[27];
+    ccl_way_t ways[MOST_WAYS];
     uint32_t nways;
     ccl_lowered_t *rows;
     bool to_stdout, blocks; /* the program goes to standard output; tables of blocks are wanted */

@@ -41,6 +41,17 @@ static void run_fini(run_t *r) {
     ccl_topology_destroy(r->topo);
 }
 
+/** Of --proto, also for a program that names another; else as the program says. */
+static ccl_run_protocol_t protocol_of(const ccl_i_args_t *args) {
+    ccl_run_protocol_t p = CCL_RUN_OF_PROGRAM;
+
+    if (ccl_i_given(args, "proto"))
+        for (p = CCL_RUN_LL128; p > CCL_RUN_SIMPLE; p--)
+            if (strcmp(args->lower.proto, ccl_run_protocol_name(p)) == 0)
+                break;
+    return p;
+}
+
 static ccl_status_t options_of(const ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
     const ccl_i_args_t *args = &cli->args;
     static const ccl_type_t types[] = {CCL_TYPE_FP32, CCL_TYPE_INT32, CCL_TYPE_FP16,
@@ -58,6 +69,7 @@ static ccl_status_t options_of(const ccl_i_cli_t *cli, run_t *r, ccl_error_t *er
     o.warmups = args->job.warmups;
     o.no_check = args->job.no_check;
     o.block_times = args->blocks || (args->table && strcmp(args->table, "thread_blocks") == 0);
+    o.protocol = protocol_of(args);
     o.slots = args->slots;
     o.slices = args->job.slices;
     o.slice_bytes = args->job.slice_bytes;
@@ -345,11 +357,12 @@ const ccl_i_command_t ccl_i_cmd_run = {
         "first. Every run fills the inputs again, poisons all else, and compares every output\n"
         "with what the collective defines; wrong data are reported with rank, offset, expected\n"
         "and got, a hung run with who waits for whom; both exit with 1. docs/runtime.md says\n"
-        "what the times mean. --csv prints one table: --table sizes (default) or\n"
-        "thread_blocks. --kernel both runs every size twice, interpreted and with a kernel\n"
-        "written for the program, and compares them; --with-ccl auto runs the collective by\n"
-        "NCCL or RCCL too, on the same buffers and with the same check. --hom-ccl auto leaves\n"
-        "what clusters of one vendor do before and behind the border to NCCL and RCCL.\n",
+        "what the times mean. --proto takes another protocol than the program names. --csv\n"
+        "prints one table: --table sizes (default) or thread_blocks. --kernel both runs every\n"
+        "size twice, interpreted and with a kernel written for the program, and compares them;\n"
+        "--with-ccl auto runs the collective by NCCL or RCCL too, on the same buffers and with\n"
+        "the same check. --hom-ccl auto leaves what clusters of one vendor do before and behind\n"
+        "the border to NCCL and RCCL.\n",
     .accepts = accepts,
     .min_inputs = 1,
     .max_inputs = 1,

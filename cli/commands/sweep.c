@@ -19,6 +19,9 @@ static void sweep_fini(sweep_t *s) {
     ccl_i_launched_end(&s->launched, s->idle);
     for (uint32_t i = 0; i < s->ncases; i++) {
         ccl_tuning_destroy((ccl_tuning_t *)s->cases[i].tuning);
+        if (s->cases[i].bound)
+            ccl_bound_fini((ccl_bound_t *)s->cases[i].bound);
+        free((ccl_bound_t *)s->cases[i].bound);
         ccl_topology_destroy((ccl_topology_t *)s->cases[i].topo);
         free((char *)s->cases[i].name);
     }
@@ -37,7 +40,7 @@ static ccl_status_t add_case(sweep_t *s, const char *name, ccl_topology_t *topo,
         ccl_topology_destroy(topo);
         return ccl_fail_nomem(err);
     }
-    s->cases[s->ncases++] = (ccl_report_sweep_case_t){copy, topo, NULL};
+    s->cases[s->ncases++] = (ccl_report_sweep_case_t){.name = copy, .topo = topo};
     return CCL_OK;
 }
 
@@ -107,6 +110,35 @@ static ccl_status_t tune_case(ccl_i_cli_t *cli, sweep_t *s, uint32_t i, ccl_tune
     s->cases[i].tuning = tuning;
     ccl_collective_destroy(want);
     return status;
+}
+
+/** What binds where an edit makes nothing faster or slower. */
+static ccl_status_t find_bounds(ccl_i_cli_t *cli, sweep_t *s, ccl_error_t *err) {
+    ccl_report_sweep_t about = {cli->args.collective, s->ncases, s->cases};
+
+    for (uint32_t i = 0; i < s->ncases; i++) {
+        ccl_bound_options_t options = CCL_BOUND_OPTIONS_INIT;
+        ccl_collective_t *want = NULL;
+
+        if (!ccl_report_sweep_same(&about, i))
+            continue;
+        ccl_bound_t *bound = calloc(1, sizeof(*bound));
+        if (!bound)
+            return ccl_fail_nomem(err);
+        options.size_bytes = s->sizes_bytes[s->nsizes - 1];
+        options.no_latency = true;
+        ccl_status_t status = ccl_i_collective_open(&cli->args, cli->args.collective,
+                                                    s->cases[i].topo->nranks, &want, err);
+        if (status == CCL_OK)
+            status = ccl_bound(&cli->ctx, s->cases[i].topo, want, &options, bound, err);
+        ccl_collective_destroy(want);
+        if (status != CCL_OK) {
+            free(bound);
+            return status;
+        }
+        s->cases[i].bound = bound;
+    }
+    return CCL_OK;
 }
 
 /* Of several processes all go through the cases together; process 0 has the results. */
@@ -185,6 +217,8 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     if (status == CCL_OK && !helper)
         status = check_memory(cli, &s, err);
     if (status == CCL_OK && !helper)
+        status = find_bounds(cli, &s, err);
+    if (status == CCL_OK && !helper)
         status = print(cli, &s, err);
     sweep_fini(&s);
     return status;
@@ -201,7 +235,8 @@ const ccl_i_command_t ccl_i_cmd_sweep = {
     .summary = "what if? the same tuning over edited and further clusters",
     .details =
         "Tunes the cluster, the cluster with each --vary, and the clusters named, each with\n"
-        "the same space and budget, and puts their best times beside the first one's. With\n"
+        "the same space and budget, and puts their best times beside the first one's. Where\n"
+        "nothing changes it says which links bind now. With\n"
         "-o FILE.svg (.pdf, .png) it draws their bandwidths as one plot. Under mpirun or srun\n"
         "all processes work on one sweep.\n",
     .accepts = accepts,

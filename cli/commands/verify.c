@@ -14,7 +14,7 @@ static ccl_status_t print(ccl_i_cli_t *cli, const ccl_report_verdict_t *about, c
 /** A program that cannot be read is not a valid program: the answer is no. */
 static ccl_status_t malformed(ccl_i_cli_t *cli, const char *form, const ccl_error_t *why,
                               ccl_error_t *err) {
-    ccl_report_verdict_t about = {cli->args.inputs.items[0], form, NULL, 0, NULL, why};
+    ccl_report_verdict_t about = {cli->args.inputs.items[0], form, NULL, 0, NULL, why, NULL};
 
     if (cli->style.format == CCL_REPORT_TEXT) {
         *err = *why;
@@ -27,7 +27,7 @@ static ccl_status_t malformed(ccl_i_cli_t *cli, const char *form, const ccl_erro
 static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     ccl_verify_options_t options = CCL_VERIFY_OPTIONS_INIT;
     ccl_i_document_t document = {NULL, NULL};
-    ccl_report_verdict_t about = {cli->args.inputs.items[0], "program", NULL, 0, NULL, NULL};
+    ccl_report_verdict_t about = {cli->args.inputs.items[0], "program", NULL, 0, NULL, NULL, NULL};
     ccl_error_t why = CCL_ERROR_INIT;
     ccl_verdict_t verdict = {0};
     ccl_status_t status = ccl_i_document_read(about.input, &document, &about.form, &why);
@@ -45,10 +45,12 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     if (document.program) {
         about.collective = document.program->coll->name;
         about.nranks = document.program->nranks;
+        about.origin = document.program->origin;
         status = ccl_program_verify(&cli->ctx, document.program, &options, &verdict, err);
     } else {
         about.collective = document.schedule->coll->name;
         about.nranks = document.schedule->coll->nranks;
+        about.origin = document.schedule->origin;
         status = ccl_schedule_verify(&cli->ctx, document.schedule, &verdict, err);
     }
     if (status == CCL_OK) {

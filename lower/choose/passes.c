@@ -141,7 +141,8 @@ typedef struct choice {
     const ccl_lower_options_t *options; /* a block per connection */
     const ccl_i_lower_how_t *how;
     ccl_timed_program_t best;
-    uint32_t most; /* channels that it may spread a connection over */
+    ccl_i_try_t taken; /* what `best` was lowered from */
+    uint32_t most;     /* channels that it may spread a connection over */
 } choice_t;
 
 /* Takes the program of this schedule when it is faster by more than `gain`; *taken_out then. */
@@ -171,6 +172,7 @@ static ccl_status_t consider(choice_t *c, const ccl_schedule_t *schedule, ccl_i_
     if (status == CCL_OK && (!c->best.program || timed.run->time_s < below_s)) {
         ccl_timed_program_fini(&c->best);
         c->best = timed;
+        c->taken = this;
         c->most = width.most;
         *taken_out = true;
         return CCL_OK;
@@ -232,14 +234,16 @@ static ccl_status_t lower_state(const ccl_ctx_t *ctx, const ccl_schedule_t *give
         batches = ccl_lower_batches(given, options->topo, how->proto, options->size_bytes, &bytes);
     if (o->timed.run && ccl_i_check_blocks(o->timed.program, &plain, NULL) == CCL_OK) {
         c.best = o->timed;
+        c.taken = as;
         o->timed = (ccl_timed_program_t){NULL, NULL};
     } else if (!o->timed.run) {
         CCL_TRY_GOTO(consider(&c, ordered, as, 0, &taken, err), status, end);
     }
     bool few = batches * given->ntransfers <= ccl_i_lower_most_sends(options);
+    bool printed = options->order == CCL_ORDER_HPDS_PRINTED;
     as.most = UINT16_MAX;
     as.wider = true;
-    if (few || !options->rough)
+    if (!printed && (few || !options->rough))
         CCL_TRY_GOTO(consider(&c, ordered, as, WIDE, &taken, err), status, end);
     if (hpds && few && c.best.program) { /* else neither fits in parts */
         const ccl_schedule_t *best = ordered;
@@ -282,6 +286,7 @@ static ccl_status_t lower_state(const ccl_ctx_t *ctx, const ccl_schedule_t *give
     }
     if (!options->rough)
         CCL_TRY_GOTO(ccl_i_allocate_state(ctx, options, &c.best, err), status, end);
+    o->taken = c.taken;
     *out = c.best;
     c.best = (ccl_timed_program_t){NULL, NULL};
 end:
@@ -300,6 +305,30 @@ static ccl_status_t finish_known(const ccl_ctx_t *ctx, const ccl_lower_options_t
     *out = *known;
     *known = (ccl_timed_program_t){NULL, NULL};
     return CCL_OK;
+}
+
+/* The schedule's origin, and what lowering chose where it had a choice. */
+static void tell_origin(const ccl_schedule_t *given, const ccl_lower_options_t *options,
+                        ccl_i_try_t taken, ccl_program_t *program) {
+    static const char *const orders[] = {"given order kept",    "algorithm 1 as printed",
+                                         "followers apart",     "mirrored order, followers apart",
+                                         "mirrored order",      NULL,
+                                         "order by an estimate"};
+    _Static_assert(CCL_ARRAY_LEN(orders) == CCL_I_ORDER_OTHER + 1, "a name for each order");
+    ccl_text_t more = {0};
+
+    ccl_origin_set(program->origin, "%s", given->origin);
+    if (options->order == CCL_ORDER_HPDS)
+        ccl_text_printf(&more, "hpds: %s", orders[taken.order]);
+    else if (options->order == CCL_ORDER_HPDS_PRINTED)
+        ccl_text_printf(&more, "hpds: %s alone", orders[CCL_I_ORDER_FLOW]);
+    if (taken.parts > 1)
+        ccl_text_printf(&more, "%schunks in %u parts", more.len ? ", " : "", taken.parts);
+    if (taken.wider)
+        ccl_text_printf(&more, "%sfast connections spread", more.len ? ", " : "");
+    if (more.len)
+        ccl_origin_add(program->origin, "%s", more.data);
+    ccl_text_fini(&more);
 }
 
 static ccl_status_t check_options(const ccl_schedule_t *schedule,
@@ -366,6 +395,7 @@ ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
         CCL_TRY_GOTO(ccl_i_lower_order(ctx, schedule, options, &how, &ordered, &stats, err), status,
                      end);
         schedule = ordered.schedule;
+        ordered.taken = (ccl_i_try_t){.order = ordered.order, .parts = 1, .most = 1};
     }
     if (options->granularity == CCL_GRANULARITY_STAGE) {
         stage = calloc(schedule->ntransfers + (size_t)1, sizeof *stage);
@@ -399,6 +429,7 @@ ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
     }
     if (status != CCL_OK)
         goto end;
+    tell_origin(given, options, ordered.taken, made.program);
     *out = made.program;
     made.program = NULL;
     if (options->run_out && made.run && !made.run->estimated) {

@@ -81,13 +81,14 @@ static ccl_status_t rebuild(const ccl_schedule_t *schedule, const ccl_i_dag_t *d
         }
     }
     CCL_TRY(ccl_schedule_builder_finish(b, out, err));
+    ccl_origin_set((*out)->origin, "%s", schedule->origin);
     (*out)->limited = schedule->limited;
     return CCL_OK;
 }
 
 static ccl_status_t check(const ccl_schedule_t *schedule, const ccl_topology_t *topo,
                           ccl_order_t order, ccl_error_t *err) {
-    if (order > CCL_ORDER_HPDS)
+    if (order > CCL_ORDER_HPDS_PRINTED)
         return ccl_fail(err, CCL_ERR_USAGE, "there is no order %d", (int)order);
     if (order == CCL_ORDER_STEP)
         return CCL_OK;
@@ -163,6 +164,10 @@ ccl_status_t ccl_schedule_order_flow(const ccl_ctx_t *ctx, const ccl_schedule_t 
     double start_s = ccl_now_s(), analysed_s = start_s;
     ccl_progress_t progress = {.phase = "order"};
     CCL_TRY(check(schedule, topo, order, err));
+    if (order == CCL_ORDER_HPDS_PRINTED) {
+        order = CCL_ORDER_HPDS;
+        flow = CCL_ORDER_FLOW_YES;
+    }
     size_t n = schedule->ntransfers + (size_t)1;
     attempt_t made = {malloc(n * sizeof(uint32_t)), calloc(n, sizeof(uint32_t)), 0};
     uint32_t *by_transfer = calloc(n, sizeof *by_transfer);

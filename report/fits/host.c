@@ -61,7 +61,7 @@ typedef struct run_row {
 typedef struct validated {
     const ccl_report_validation_t *of;
     const char *device, *profile, *suite, *type;
-    uint32_t repeats, pairs, ranked_right;
+    uint32_t repeats, all_pairs, pairs, ranked_right;
     double median_error, p90_error, worst_error, median_error_of_medians, tau;
 } validated_t;
 
@@ -114,7 +114,8 @@ const ccl_i_result_t ccl_i_result_validate = {
             {"worst_error", AT(worst_error)},
             {"median_error_of_medians", AT(median_error_of_medians), "of |predicted / median - 1|"},
             {"tau", AT(tau), "Kendall's, of the order of schedules", .null = "nothing to order"},
-            {"pairs", AT(pairs), "of schedules that differ by more than 10 %"},
+            {"all_pairs", AT(all_pairs), "of schedules of one collective, ranks and size"},
+            {"pairs", AT(pairs), "of them that differ by more than 10 %"},
             {"ranked_right", AT(ranked_right), "of these"},
             {"runs", CCL_I_LIST_OF(run_record, count_runs, run_at)},
             {0}}}};
@@ -156,6 +157,7 @@ ccl_status_t ccl_report_validation(const ccl_report_validation_t *about,
                               about->suite,
                               ccl_type_name(about->run->type),
                               v->repeats,
+                              v->nrivals,
                               v->npairs,
                               v->nranked,
                               v->median_error,
@@ -177,11 +179,15 @@ ccl_status_t ccl_report_validation(const ccl_report_validation_t *about,
                     v->npoints, v->repeats, 100 * v->median_error, 100 * v->p90_error,
                     100 * v->worst_error);
     ccl_text_printf(out, "against the median time: median %.1f %%\n", 100 * v->median_error_median);
-    ccl_text_printf(out, "ranking of schedules: Kendall's tau %.2f; ", v->tau);
-    if (v->npairs)
-        ccl_text_printf(out, "%u of %u pairs that differ by more than 10 %% right (%.0f %%)\n",
-                        v->nranked, v->npairs, 100.0 * v->nranked / v->npairs);
+    if (!v->nrivals)
+        ccl_text_printf(out, "ranking of schedules: no two of one collective and size\n");
+    else if (!v->npairs)
+        ccl_text_printf(out, "ranking of schedules: no pair of %u differs by more than 10 %%\n",
+                        v->nrivals);
     else
-        ccl_text_printf(out, "no pair differs by more than 10 %%\n");
+        ccl_text_printf(out,
+                        "ranking of schedules: %u of %u pairs that differ by more than 10 %% right "
+                        "(%.0f %%); of all %u, also those as good as equal, Kendall's tau %.2f\n",
+                        v->nranked, v->npairs, 100.0 * v->nranked / v->npairs, v->nrivals, v->tau);
     return ccl_i_text_status(out, err);
 }

@@ -249,7 +249,7 @@ static void comparison_table(const json_t *comparison, ccl_text_t *out) {
     for (size_t i = 0; i < json_array_size(sizes); i++) {
         const json_t *size = json_array_get(sizes, i);
         const json_t *results = json_object_get(size, "results");
-        const char *winner = string_of(size, "winner");
+        const char *winner = string_of(size, "winner"), *origin = "";
         char bytes[32];
         double time_s = NAN;
         double gap = NAN;
@@ -260,12 +260,16 @@ static void comparison_table(const json_t *comparison, ccl_text_t *out) {
             if (winner[0] && strcmp(string_of(result, "name"), winner) == 0) {
                 time_s = number_of(result, "time_s");
                 gap = number_of(result, "gap");
+                origin = string_of(result, "origin");
             }
         }
         ccl_text_printf(out, "<tr><td class=\"n\">%s</td><td>",
                         ccl_format_bytes(number_of(size, "size_bytes"), bytes, sizeof(bytes)));
         ccl_text_add_xml(out, winner[0] ? winner : "nobody");
-        ccl_text_printf(out, "%s</td>", json_is_true(json_object_get(size, "tie")) ? " (tie)" : "");
+        ccl_text_printf(out, "%s<br><span class=\"dim\">",
+                        json_is_true(json_object_get(size, "tie")) ? " (tie)" : "");
+        ccl_text_add_xml(out, origin);
+        ccl_text_printf(out, "</span></td>");
         number_cell(out, time_s * 1e6, "n");
         number_cell(out, gap, "n");
         for (size_t c = 0; c < json_array_size(contenders); c++) {

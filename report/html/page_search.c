@@ -9,8 +9,8 @@
 /** A point with a time. */
 typedef struct tried {
     double size_bytes, time_s, bound_s, seed; /* seed: NaN where it is not given */
-    const char *settings, *with;
-    uint32_t order; /* in the document */
+    const char *settings, *with, *origin;     /* origin: "" where nobody said */
+    uint32_t order;                           /* in the document */
 } tried_t;
 
 /** Points of one cluster and collective, by one version of ccllab. */
@@ -51,14 +51,15 @@ enum {
     PROFILE,
     TOPOLOGY,
     DEMAND,
-    TOOL
+    TOOL,
+    ORIGIN /* files that older versions wrote lack it */
 };
-static const char *const wanted[] = {"cluster", "collective", "size_bytes", "settings",
-                                     "seed",    "status",     "time_s",     "bound_s",
-                                     "profile", "topology",   "demand",     "tool"};
+static const char *const wanted[] = {"cluster", "collective", "size_bytes", "settings", "seed",
+                                     "status",  "time_s",     "bound_s",    "profile",  "topology",
+                                     "demand",  "tool",       "origin"};
 enum { WANTED = CCL_ARRAY_LEN(wanted) };
 
-/** @return whether all are there. */
+/** @return whether all but ORIGIN are there; its place is behind the last where it is not. */
 static bool columns_of(const json_t *root, size_t at[WANTED]) {
     const json_t *columns = json_object_get(root, "columns");
 
@@ -68,7 +69,7 @@ static bool columns_of(const json_t *root, size_t at[WANTED]) {
         while (c < n && (!json_is_string(json_array_get(columns, c)) ||
                          strcmp(json_string_value(json_array_get(columns, c)), wanted[w]) != 0))
             c++;
-        if (c == n)
+        if (c == n && w != ORIGIN)
             return false;
         at[w] = c;
     }
@@ -141,7 +142,8 @@ static ccl_status_t cell_text(const ccl_json_at_t *row, size_t column, const cha
     ccl_json_at_t cell = ccl_json_element(row, column);
 
     *out = "";
-    return json_is_null(cell.value) ? CCL_OK : ccl_json_string(&cell, true, out, err);
+    return !cell.value || json_is_null(cell.value) ? CCL_OK
+                                                   : ccl_json_string(&cell, true, out, err);
 }
 
 static ccl_status_t read_row(const ccl_json_at_t *row, const size_t at[WANTED], search_t *s,
@@ -173,6 +175,7 @@ static ccl_status_t read_row(const ccl_json_at_t *row, const size_t at[WANTED], 
     point.seed = json_is_number(cell.value) ? json_number_value(cell.value) : NAN;
     cell = ccl_json_element(row, at[SETTINGS]);
     CCL_TRY(read_with(&cell, s, &point, err));
+    CCL_TRY(cell_text(row, at[ORIGIN], &point.origin, err));
     return add_tried(part, &point, err);
 }
 
@@ -222,6 +225,8 @@ static ccl_status_t read_run(const ccl_json_at_t *run, search_t *s, part_t *part
     point.seed = json_is_number(seed.value) ? json_number_value(seed.value) : NAN;
     member = ccl_json_member(run, "settings");
     CCL_TRY(read_with(&member, s, &point, err));
+    point.origin = json_string_value(json_object_get(run->value, "origin"));
+    point.origin = point.origin ? point.origin : "";
     return add_tried(part, &point, err);
 }
 
@@ -298,7 +303,7 @@ static void best_table(const part_t *part, ccl_text_t *out) {
 
     ccl_text_printf(out, "<div class=\"scroll\"><table class=\"searched\"><tr><th>size</th>"
                          "<th>best</th><th>time (us)</th><th>bound (us)</th><th>of the bound</th>"
-                         "<th>points</th><th>settings</th></tr>\n");
+                         "<th>points</th><th>settings, origin</th></tr>\n");
     for (uint32_t from = 0, to; from < part->n; from = to) {
         const tried_t *best = &part->list[from];
 
@@ -312,7 +317,9 @@ static void best_table(const part_t *part, ccl_text_t *out) {
                         best->time_s * 1e6, best->bound_s * 1e6, best->time_s / best->bound_s,
                         to - from);
         ccl_text_add_xml(out, best->settings);
-        ccl_text_printf(out, "</code></td></tr>\n");
+        ccl_text_printf(out, "</code><br><span class=\"dim\">");
+        ccl_text_add_xml(out, best->origin);
+        ccl_text_printf(out, "</span></td></tr>\n");
     }
     ccl_text_printf(out, "</table></div>\n");
 }

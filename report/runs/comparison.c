@@ -55,7 +55,7 @@ typedef struct size_row {
 
 /** One contender at one size. */
 typedef struct cell_row {
-    const char *topology, *collective, *name, *status, *proto, *why;
+    const char *topology, *collective, *name, *status, *proto, *why, *origin;
     bool winner, tied;
     double size_bytes, time_s, algbw_GBps, busbw_GBps, low_s, high_s, gap, bound_s;
     uint32_t batches, run_batches; /* CCL_NONE: it did not run */
@@ -100,6 +100,7 @@ static const void *cell_of(const ccl_report_comparison_t *r, uint32_t i, uint32_
                      .status = c->why_not[k] ? "not taking part" : ccl_i_status_word(cell->status),
                      .proto = ok ? cell->proto : NULL,
                      .why = cell->why,
+                     .origin = ok && cell->origin[0] ? cell->origin : NULL,
                      .winner = k == c->winner[s],
                      .tied = !c->why_not[k] && ccl_i_compare_tied(c, s, k),
                      .size_bytes = c->sizes_bytes[s],
@@ -277,6 +278,7 @@ static const ccl_i_described_t cell_record = {
         {"status", AT(status), .words = ccl_i_status_words},
         {"proto", AT(proto), "the protocol it ran", .null = "none ran, or the notebook had it"},
         {"why", AT(why), "it has no time", .null = "it has one"},
+        {"origin", AT(origin), "who made the schedule, and how", .null = NO_TIME},
         {"time_s", AT(time_s), .null = NO_TIME},
         {"algbw_GBps", AT(algbw_GBps), "size / time", .null = NO_TIME},
         {"busbw_GBps", AT(busbw_GBps), "algbw x busbw_factor", .null = NO_TIME},
@@ -392,6 +394,7 @@ static const ccl_i_column_t time_columns[] = {
     CCL_I_COLUMN("max_idle_share"),
     CCL_I_COLUMN("bound_s"),
     CCL_I_COLUMN("gap"),
+    CCL_I_COLUMN("origin"),
     CCL_I_COLUMNS_END};
 
 static ccl_status_t comparison_json(root_t *root, ccl_text_t *out, ccl_error_t *err) {

@@ -366,6 +366,14 @@ static void text_protocols(const ccl_comparison_t *c, ccl_text_t *out) {
         ccl_text_printf(out, "\n");
 }
 
+static const char *winner_origin(const void *of, uint32_t size, const char **name_out) {
+    const ccl_comparison_t *c = of;
+    uint32_t w = c->winner[size];
+
+    *name_out = w == CCL_NONE ? NULL : c->names[w];
+    return w == CCL_NONE ? NULL : ccl_i_compare_cell(c, size, w)->origin;
+}
+
 /** Reasons begin with the name mostly, which stands before them already. */
 static const char *without_name(const char *why, const char *name) {
     size_t len = strlen(name);
@@ -429,6 +437,8 @@ static void text_notes(const ccl_report_comparison_t *r, uint32_t i, ccl_text_t 
     ccl_text_printf(out, "%s\n", some ? "" : " nobody took part");
     text_protocols(c, out);
     text_ways(r, c, out);
+    ccl_i_text_origins("  how the winners came about:", c->sizes_bytes, c->nsizes, winner_origin, c,
+                       out);
     for (uint32_t k = 0; k < c->ncontenders; k++) {
         size_t len = strlen(c->names[k]);
 

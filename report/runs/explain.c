@@ -282,6 +282,8 @@ static ccl_status_t explain_text(ccl_i_explain_t *root, uint32_t rows, ccl_text_
         a->topo->name, a->topo->nranks, r->batches, r->batches == 1 ? "" : "es",
         ccl_i_granularity_name(a->options->granularity), a->program->proto,
         ccl_i_constants_text(a->topo, with, sizeof(with)));
+    if (root->origin)
+        ccl_text_printf(out, "  origin %s\n", root->origin);
     ccl_text_printf(out, "  time   %s us\n", ccl_i_us(r->time_s, t[0], sizeof(t[0])));
     ccl_text_printf(out, "  bound  %s us (%s); the time is %s of it\n",
                     ccl_i_us(e->bound.time_s, t[0], sizeof(t[0])),

@@ -27,7 +27,7 @@ typedef struct ccl_i_explain {
     bool path;
     const void *cut; /* NULL, or what stands behind */
     const char *input, *topology, *profile, *collective, *proto, *order, *allocation, *granularity,
-        *sharing;
+        *sharing, *origin;
     uint32_t nranks, batches, untried;
     uint64_t path_transfers;
     double size_bytes, time_s, algbw_GBps, busbw_GBps, bound_s, gap;

@@ -82,7 +82,7 @@ typedef struct way_row {
     uint32_t index;
     ccl_i_way_row_t way;
     ccl_i_usage_row_t usage;
-    const char *topology, *collective, *status, *why;
+    const char *topology, *collective, *status, *why, *origin;
     bool blocks;
     double time_s, bound_s, gap, algbw_GBps, busbw_GBps, speedup, batches, thread_blocks,
         primitives, most_blocks, size_bytes, parse_s, analyse_s, order_s, lower_s, all_s;
@@ -249,6 +249,7 @@ static const void *way_at(const void *row, uint64_t i, void *scratch) {
                        .collective = root->collective,
                        .status = ccl_i_status_word(way->status),
                        .why = ok ? NULL : way->why,
+                       .origin = way->origin[0] ? way->origin : NULL,
                        .blocks = r->blocks,
                        .time_s = ok ? way->time_s : NAN,
                        .bound_s = r->bound_s > 0 ? r->bound_s : NAN,
@@ -311,6 +312,8 @@ static const ccl_i_described_t way_record = {
             CCL_I_WAY_FIELDS(way_row_t, way, OWN),
             {"status", AT(status), .words = ccl_i_status_words},
             {"why", AT(why), "it has no time", .null = "it has one"},
+            {"origin", AT(origin), "who made the schedule, how, and what lowering chose",
+             .null = "not lowered, or nobody said"},
             {"time_s", AT(time_s), .null = NO_TIME},
             {"bound_s", AT(bound_s), "no schedule is faster", .null = "there is none"},
             {"gap", AT(gap), "time_s / bound_s", .null = NO_TIME},
@@ -439,10 +442,12 @@ static void text_notes(const ccl_report_lowering_t *r, ccl_text_t *out) {
     for (uint32_t i = 0; i < r->nways; i++) {
         const ccl_lowered_t *way = &r->ways[i];
 
-        if (way->status != CCL_OK)
+        const char *what = way->status != CCL_OK ? way->why : way->origin;
+
+        if (what[0])
             ccl_text_printf(out, "  %s %s %s: %s\n", ccl_i_order_name(way->way.order),
                             ccl_i_allocation_name(way->way.allocation),
-                            ccl_i_granularity_name(way->way.granularity), way->why);
+                            ccl_i_granularity_name(way->way.granularity), what);
     }
 }
 
@@ -483,31 +488,20 @@ static const char *executor_name(ccl_executor_t executor) {
 
 /* ---------------------------------------------------------------- CSV */
 
-static const ccl_i_column_t csv_ways[] = {CCL_I_COLUMN("order"),
-                                          CCL_I_COLUMN("allocation"),
-                                          CCL_I_COLUMN("granularity"),
-                                          CCL_I_COLUMN("topology"),
-                                          CCL_I_COLUMN("collective"),
-                                          CCL_I_COLUMN("size_bytes"),
-                                          CCL_I_COLUMN("status"),
-                                          CCL_I_COLUMN("thread_blocks_per_gpu"),
-                                          CCL_I_COLUMN("time_s"),
-                                          CCL_I_COLUMN("algbw_GBps"),
-                                          CCL_I_COLUMN("busbw_GBps"),
-                                          CCL_I_COLUMN("speedup"),
-                                          CCL_I_COLUMN("comm_share"),
-                                          CCL_I_COLUMN("mean_idle_share"),
-                                          CCL_I_COLUMN("max_idle_share"),
-                                          CCL_I_COLUMN("link_utilization"),
-                                          CCL_I_COLUMN("batches"),
-                                          CCL_I_COLUMN("pipelines"),
-                                          CCL_I_COLUMN("parse_s"),
-                                          CCL_I_COLUMN("analyse_s"),
-                                          CCL_I_COLUMN("order_s"),
-                                          CCL_I_COLUMN("lower_s"),
-                                          CCL_I_COLUMN("bound_s"),
-                                          CCL_I_COLUMN("gap"),
-                                          CCL_I_COLUMNS_END};
+static const ccl_i_column_t csv_ways[] = {
+    CCL_I_COLUMN("order"),          CCL_I_COLUMN("allocation"),
+    CCL_I_COLUMN("granularity"),    CCL_I_COLUMN("topology"),
+    CCL_I_COLUMN("collective"),     CCL_I_COLUMN("size_bytes"),
+    CCL_I_COLUMN("status"),         CCL_I_COLUMN("thread_blocks_per_gpu"),
+    CCL_I_COLUMN("time_s"),         CCL_I_COLUMN("algbw_GBps"),
+    CCL_I_COLUMN("busbw_GBps"),     CCL_I_COLUMN("speedup"),
+    CCL_I_COLUMN("comm_share"),     CCL_I_COLUMN("mean_idle_share"),
+    CCL_I_COLUMN("max_idle_share"), CCL_I_COLUMN("link_utilization"),
+    CCL_I_COLUMN("batches"),        CCL_I_COLUMN("pipelines"),
+    CCL_I_COLUMN("parse_s"),        CCL_I_COLUMN("analyse_s"),
+    CCL_I_COLUMN("order_s"),        CCL_I_COLUMN("lower_s"),
+    CCL_I_COLUMN("bound_s"),        CCL_I_COLUMN("gap"),
+    CCL_I_COLUMN("origin"),         CCL_I_COLUMNS_END};
 static const ccl_i_column_t csv_blocks[] = {CCL_I_COLUMN("order"),
                                             CCL_I_COLUMN("allocation"),
                                             CCL_I_COLUMN("granularity"),

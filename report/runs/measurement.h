@@ -11,8 +11,8 @@
 typedef struct ccl_i_measurement {
     const ccl_report_measurement_t *of;
     const ccl_run_result_t *last; /* NULL: no size ran */
-    const char *input, *collective, *device, *type, *op, *granularity, *transport, *rdma_memory,
-        *rdma_why;
+    const char *input, *collective, *device, *type, *op, *granularity, *transport, *protocol,
+        *rdma_memory, *rdma_why, *origin;
     uint32_t nranks, warmups;
     const bool *valid;
     const void *fault;

@@ -157,9 +157,12 @@ ccl_status_t ccl_i_measurement_text(const ccl_i_measurement_t *root, ccl_text_t 
                         r->threads == 1 ? "" : "s");
     if (r && r->devices > 1)
         ccl_text_printf(out, ", %u devices", r->devices);
-    ccl_text_printf(out, "; %s %s, %s level\n\n", ccl_type_name(m->options->type),
-                    ccl_reduction_name(m->options->op),
-                    ccl_i_granularity_name(m->options->granularity));
+    ccl_text_printf(out, "; %s %s, %s%s%s level\n", ccl_type_name(m->options->type),
+                    ccl_reduction_name(m->options->op), root->protocol ? root->protocol : "",
+                    root->protocol ? ", " : "", ccl_i_granularity_name(m->options->granularity));
+    if (root->origin)
+        ccl_text_printf(out, "  origin %s\n", root->origin);
+    ccl_text_printf(out, "\n");
     CCL_TRY(emit(root, "sizes", text_sizes, out, err));
     for (uint32_t i = 0; i < m->nsizes; i++) {
         const ccl_measured_size_t *s = &m->sizes[i];

@@ -42,7 +42,7 @@ static const char *collective_name(const ccl_report_run_t *run) {
 typedef struct run_row {
     const ccl_report_run_t *of;
     ccl_i_link_rows_t links;
-    const char *input, *topology, *profile, *collective, *proto, *sharing;
+    const char *input, *topology, *profile, *collective, *proto, *sharing, *origin;
     uint32_t nranks;
     bool is_program, is_plan, done, done_program, deadlocked;
     const bool *valid; /* NULL: not verified */
@@ -131,23 +131,25 @@ static void row_of_result(const ccl_report_run_t *run, run_row_t *out) {
 
 static void row_of(const ccl_report_run_t *run, run_row_t *out) {
     const ccl_way_t own = {CCL_ORDER_STEP, CCL_ALLOCATE_CONNECTION, run->options->granularity};
-    *out = (run_row_t){.of = run,
-                       .input = run->input,
-                       .topology = run->topo->name,
-                       .profile = ccl_i_profile_name(run->topo),
-                       .collective = collective_name(run),
-                       .proto = run->program ? run->program->proto : NULL,
-                       .sharing = sharing_name(run),
-                       .nranks = run->topo->nranks,
-                       .is_program = run->program != NULL,
-                       .is_plan = run->epochs != NULL,
-                       .done = finished(run),
-                       .done_program = finished(run) && run->program,
-                       .valid = run->verdict ? &run->verdict->valid : NULL,
-                       .way = ccl_i_way_row(run->way ? run->way : &own, run->way != NULL),
-                       .size_bytes = run->options->size_bytes,
-                       .claimed_s = run->epochs ? run->epochs->finish_s : NAN,
-                       .bound_s = run->bound ? run->bound->time_s : NAN};
+    *out =
+        (run_row_t){.of = run,
+                    .input = run->input,
+                    .topology = run->topo->name,
+                    .profile = ccl_i_profile_name(run->topo),
+                    .collective = collective_name(run),
+                    .proto = run->program ? run->program->proto : NULL,
+                    .origin = run->program && run->program->origin[0] ? run->program->origin : NULL,
+                    .sharing = sharing_name(run),
+                    .nranks = run->topo->nranks,
+                    .is_program = run->program != NULL,
+                    .is_plan = run->epochs != NULL,
+                    .done = finished(run),
+                    .done_program = finished(run) && run->program,
+                    .valid = run->verdict ? &run->verdict->valid : NULL,
+                    .way = ccl_i_way_row(run->way ? run->way : &own, run->way != NULL),
+                    .size_bytes = run->options->size_bytes,
+                    .claimed_s = run->epochs ? run->epochs->finish_s : NAN,
+                    .bound_s = run->bound ? run->bound->time_s : NAN};
 
     out->fault = ccl_i_fault_row(run->verdict, &out->fault_row);
     row_of_result(run, out);
@@ -186,6 +188,7 @@ const ccl_i_result_t ccl_i_result_simulate = {
             {"nranks", AT(nranks)},
             {"valid", AT(valid), "proven", .null = "not verified", PROGRAM},
             {"fault", AT(fault), .null = "there is none", PROGRAM, .of = &ccl_i_fault_record},
+            {"origin", AT(origin), "who made it, and how", .null = "nobody said", PROGRAM},
             {"proto", AT(proto), "protocol", PROGRAM},
             {"size_bytes", AT(size_bytes), "of the largest buffer of a GPU", PROGRAM},
             {"order", AT(way.order), "of transfers", .null = "a program's own",
@@ -233,25 +236,17 @@ const ccl_i_result_t ccl_i_result_simulate = {
             {0}}}};
 #undef AT
 
-static const ccl_i_column_t summary_columns[] = {CCL_I_COLUMN("input"),
-                                                 CCL_I_COLUMN("topology"),
-                                                 CCL_I_COLUMN("collective"),
-                                                 CCL_I_COLUMN("nranks"),
-                                                 CCL_I_COLUMN("size_bytes"),
-                                                 CCL_I_COLUMN("batches"),
-                                                 CCL_I_COLUMN("granularity"),
-                                                 CCL_I_COLUMN("sharing"),
-                                                 CCL_I_COLUMN("valid"),
-                                                 CCL_I_COLUMN("deadlocked", "deadlock"),
-                                                 CCL_I_COLUMN("time_s"),
-                                                 CCL_I_COLUMN("algbw_GBps"),
-                                                 CCL_I_COLUMN("busbw_GBps"),
-                                                 CCL_I_COLUMN("transfers"),
-                                                 CCL_I_COLUMN("flows"),
-                                                 CCL_I_COLUMN("skipped", "skipped_batches"),
-                                                 CCL_I_COLUMN("bound_s"),
-                                                 CCL_I_COLUMN("gap"),
-                                                 CCL_I_COLUMNS_END};
+static const ccl_i_column_t summary_columns[] = {
+    CCL_I_COLUMN("input"),       CCL_I_COLUMN("topology"),
+    CCL_I_COLUMN("collective"),  CCL_I_COLUMN("nranks"),
+    CCL_I_COLUMN("size_bytes"),  CCL_I_COLUMN("batches"),
+    CCL_I_COLUMN("granularity"), CCL_I_COLUMN("sharing"),
+    CCL_I_COLUMN("valid"),       CCL_I_COLUMN("deadlocked", "deadlock"),
+    CCL_I_COLUMN("time_s"),      CCL_I_COLUMN("algbw_GBps"),
+    CCL_I_COLUMN("busbw_GBps"),  CCL_I_COLUMN("transfers"),
+    CCL_I_COLUMN("flows"),       CCL_I_COLUMN("skipped", "skipped_batches"),
+    CCL_I_COLUMN("bound_s"),     CCL_I_COLUMN("gap"),
+    CCL_I_COLUMN("origin"),      CCL_I_COLUMNS_END};
 
 ccl_status_t ccl_report_simulation(const ccl_report_run_t *run, const ccl_report_style_t *style,
                                    ccl_text_t *out, ccl_error_t *err) {

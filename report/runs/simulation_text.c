@@ -348,6 +348,8 @@ ccl_status_t ccl_i_run_text(const ccl_report_run_t *run, uint32_t rows, ccl_text
                         ccl_format_bytes(run->options->size_bytes, a, sizeof(a)), run->topo->name,
                         run->topo->nranks);
         text_constants(run, out);
+        if (run->program->origin[0])
+            ccl_text_printf(out, "  origin %s\n", run->program->origin);
         ccl_text_printf(out, "  time   %s us\n", ccl_i_us(r->time_s, a, sizeof(a)));
         if (run->bound)
             ccl_text_printf(out, "  bound  %s us (%s); the time is %s of it\n",

@@ -3,7 +3,7 @@
 
 typedef struct verified {
     const ccl_report_verdict_t *of;
-    const char *input, *form, *collective;
+    const char *input, *form, *collective, *origin;
     bool valid;
     uint32_t nranks, nwarnings;
     const void *fault; /* NULL, or &fault_row */
@@ -16,6 +16,7 @@ static void verify_row(const ccl_report_verdict_t *v, verified_t *out) {
                         .input = v->input,
                         .form = v->form,
                         .collective = v->collective,
+                        .origin = v->origin && v->origin[0] ? v->origin : NULL,
                         .valid = v->verdict && v->verdict->valid,
                         .nranks = v->nranks ? v->nranks : CCL_NONE,
                         .nwarnings = v->verdict ? v->verdict->nwarnings : 0};
@@ -63,6 +64,7 @@ const ccl_i_result_t ccl_i_result_verify = {
             {"valid", AT(valid)},
             {"collective", AT(collective), .null = "not known"},
             {"nranks", AT(nranks), .null = "not known"},
+            {"origin", AT(origin), "who made it, and how", .null = "nobody said"},
             {"fault", AT(fault), .null = "there is none", .of = &ccl_i_fault_record},
             {"warnings", CCL_I_LIST_OF(ccl_i_bare_chars, count_warnings, warning_at), "in words"},
             {"kind", AT(fault_row.kind), .hidden = true},
@@ -86,6 +88,7 @@ static const ccl_i_column_t verify_columns[] = {CCL_I_COLUMN("input"),
                                                 CCL_I_COLUMN("chunk"),
                                                 CCL_I_COLUMN("text"),
                                                 CCL_I_COLUMN("nwarnings", "warnings"),
+                                                CCL_I_COLUMN("origin"),
                                                 CCL_I_COLUMNS_END};
 
 ccl_status_t ccl_report_verdict(const ccl_report_verdict_t *v, const ccl_report_style_t *style,
@@ -103,6 +106,8 @@ ccl_status_t ccl_report_verdict(const ccl_report_verdict_t *v, const ccl_report_
     } else if (v->verdict->valid) {
         ccl_text_printf(out, "valid: %s is a correct %s for %u ranks (%s)\n", v->input,
                         v->collective, v->nranks, v->form);
+        if (row.origin)
+            ccl_text_printf(out, "origin: %s\n", row.origin);
     } else {
         ccl_text_printf(out, "invalid: %s: %s\n", v->verdict->fault.kind, v->verdict->fault.text);
     }
@@ -129,7 +134,7 @@ typedef struct sketch_row {
 } sketch_row_t;
 
 typedef struct made {
-    const char *output, *synthesizer, *collective, *topology, *profile;
+    const char *output, *synthesizer, *origin, *collective, *topology, *profile;
     uint32_t nranks, transfers, steps, channels, thread_blocks, primitives;
     uint64_t seed;
     double size_bytes;
@@ -144,6 +149,7 @@ static void made_row(const ccl_report_synth_t *m, made_t *out) {
 
     *out = (made_t){.output = m->output,
                     .synthesizer = m->with,
+                    .origin = m->program ? m->program->origin : s->origin,
                     .collective = s->coll->name,
                     .topology = m->topo->name,
                     .profile = ccl_i_profile_name(m->topo),
@@ -172,6 +178,9 @@ static const ccl_i_described_t search_record = {
                                       {"bound_steps", AT(bound_steps), "proven: none has fewer"},
                                       {"counterexamples", AT(counterexamples)},
                                       {"solver_calls", AT(solver_calls)},
+                                      {"solver_steps", AT(solver_steps), "that it took away"},
+                                      {"solver_spreads", AT(solver_spreads),
+                                       "parts whose load it spread"},
                                       {"solver_s", AT(solver_s), "wall time in the solver"},
                                       {0}},
     .tall = true};
@@ -228,6 +237,7 @@ const ccl_i_result_t ccl_i_result_synth = {
         .fields = (const ccl_i_field_t[]){
             {"output", AT(output), "file of the schedule or program"},
             {"synthesizer", AT(synthesizer)},
+            {"origin", AT(origin), "who made it, and how"},
             {"collective", AT(collective)},
             {"topology", AT(topology)},
             CCL_I_PROFILE(AT(profile)),
@@ -248,13 +258,11 @@ const ccl_i_result_t ccl_i_result_synth = {
 #undef AT
 
 static const ccl_i_column_t synth_columns[] = {
-    CCL_I_COLUMN("output"),     CCL_I_COLUMN("synthesizer"),
-    CCL_I_COLUMN("collective"), CCL_I_COLUMN("topology"),
-    CCL_I_COLUMN("nranks"),     CCL_I_COLUMN("size_bytes"),
-    CCL_I_COLUMN("transfers"),  CCL_I_COLUMN("steps"),
-    CCL_I_COLUMN("channels"),   CCL_I_COLUMN("limited"),
-    CCL_I_COLUMN("seed"),       CCL_I_COLUMN("thread_blocks"),
-    CCL_I_COLUMN("primitives"), CCL_I_COLUMNS_END};
+    CCL_I_COLUMN("output"),     CCL_I_COLUMN("synthesizer"), CCL_I_COLUMN("collective"),
+    CCL_I_COLUMN("topology"),   CCL_I_COLUMN("nranks"),      CCL_I_COLUMN("size_bytes"),
+    CCL_I_COLUMN("transfers"),  CCL_I_COLUMN("steps"),       CCL_I_COLUMN("channels"),
+    CCL_I_COLUMN("limited"),    CCL_I_COLUMN("seed"),        CCL_I_COLUMN("thread_blocks"),
+    CCL_I_COLUMN("primitives"), CCL_I_COLUMN("origin"),      CCL_I_COLUMNS_END};
 
 /* What sketch did, in words. */
 static void sketch_text(const ccl_sketch_stats_t *s, bool seconds, ccl_text_t *out) {
@@ -306,7 +314,8 @@ ccl_status_t ccl_report_synth(const ccl_report_synth_t *made, const ccl_report_s
                     s->limited ? " (limit reached: best so far)" : "");
     if (made->program)
         ccl_text_printf(out, ", at most %u thread blocks a GPU", most_blocks(made->program));
-    ccl_text_printf(out, "\nwith %s\n", ccl_i_constants_text(made->topo, with, sizeof(with)));
+    ccl_text_printf(out, "\norigin: %s\nwith %s\n", row.origin,
+                    ccl_i_constants_text(made->topo, with, sizeof(with)));
     if (made->stats && made->stats->parts)
         ccl_text_printf(out,
                         "search: %u steps at first, %u now, %u %s; %u counterexamples, %u solver "

@@ -1,5 +1,6 @@
 /* What `tune` found: the best per size, fronts, what knobs are worth. */
 #include "report/search/replay.h"
+#include "report/rows.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -61,6 +62,7 @@ typedef struct run_row {
     double size_bytes, time_s, busbw_GBps, bound_s, gap, thread_blocks, batches, synth_s, eval_s;
     const char *status, *settings;
     bool estimate, resumed;
+    const char *origin;
 } run_row_t;
 
 typedef struct knob_row {
@@ -115,7 +117,8 @@ static run_row_t run_row(const ccl_tuning_t *t, const ccl_tune_run_t *run) {
                      ccl_status_name(r->status),
                      t->points[run->point].settings,
                      run->estimate,
-                     run->resumed};
+                     run->resumed,
+                     ran && r->origin[0] ? r->origin : NULL};
 
     return row;
 }
@@ -205,6 +208,7 @@ static const ccl_i_described_t run_record = {
         {"estimate", AT(estimate), "not run in full"},
         {"resumed", AT(resumed), "from the notebook"},
         {"settings", AT(settings), "JSON as a string"},
+        {"origin", AT(origin), "who made the schedule, and how", .null = NO_TIME},
         {0}}};
 #undef AT
 #define AT(member) CCL_I_AT(knob_row_t, member)
@@ -402,6 +406,14 @@ static void head(const ccl_report_tuning_t *about, ccl_text_t *out) {
     ccl_text_printf(out, "\nwith %s\n\n", ccl_i_constants_text(about->topo, with, sizeof(with)));
 }
 
+static const char *best_origin(const void *of, uint32_t size, const char **name_out) {
+    const ccl_tuning_t *t = of;
+    const ccl_tune_run_t *best = run_of(t, t->best[size]);
+
+    *name_out = NULL;
+    return best ? best->result.origin : NULL;
+}
+
 static ccl_status_t text(const root_t *root, ccl_text_t *out, ccl_error_t *err) {
     static const char *const titles[] = {NULL, "time against thread blocks",
                                          "time against synthesis",
@@ -414,6 +426,9 @@ static ccl_status_t text(const root_t *root, ccl_text_t *out, ccl_error_t *err) 
         if (titles[which])
             ccl_text_printf(out, "\n%s\n", titles[which]);
         CCL_TRY(one_table(root, which, CCL_REPORT_TEXT, out, err));
+        if (which == TABLE_BEST)
+            ccl_i_text_origins("  how the best came about:", root->tuning->sizes_bytes,
+                               root->tuning->nsizes, best_origin, root->tuning, out);
     }
     if (about->replay) {
         ccl_i_replay_head(about->device, about->replay, out);

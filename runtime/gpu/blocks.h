@@ -10,12 +10,22 @@
  *   bytes; any type may lie there
  * - ccl_gpu_load(word), ccl_gpu_store(word, value): acquire and release of 8 bytes, whole system;
  *   ccl_gpu_load32, ccl_gpu_store32: of 4; ccl_gpu_note(word, value): relaxed
+ * - ccl_gpu_credit(word, value): like ccl_gpu_note, but behind a barrier after which no lane
+ *   reads what it gives back
+ * - CCL_GPU_WIDE: 8 bytes, any type may lie there; ccl_gpu_load_ll(line), ccl_gpu_store_ll(line,
+ *   data, data, flag): a line of LL, each half of it at once
+ * - ccl_gpu_store_ll128(block, at, part, active, lo, hi): 16 bytes of a line of LL128; all lanes of
+ *   the block call it together, so that the 8 lanes of a line store it at once, or its flag last
+ * - ccl_gpu_look_ll128(at, part, active, flag, lo, hi): loads them; true: the flags of all lines
+ *   that the warp looks at are there and what was loaded belongs to them
+ * - ccl_gpu_fence(): orders the lane's loads and stores of the device's memory
+ * - ccl_gpu_any(what): of a lane of the warp; ccl_gpu_barrier_or(block, what): of the block
  * - ccl_gpu_add32(word, value): what was there before; acquire and release
  * - ccl_gpu_barrier(block): all lanes of the block; orders their memory
  * - ccl_gpu_clock(): ticks; ccl_gpu_pause(): in a loop that waits
  * - ccl_gpu_half_to_float, ccl_gpu_half_from_float: of the bits; nearest, ties to even
  *
- * @par Source  NCCL's Simple protocol; the interpreter of MSCCL; ResCCL, section 4.5.
+ * @par Source  NCCL's protocols; the interpreter of MSCCL; ResCCL, section 4.5.
  */
 #ifndef CCL_RUNTIME_GPU_BLOCKS_H
 #define CCL_RUNTIME_GPU_BLOCKS_H
@@ -23,6 +33,9 @@
 /** Numbers of ccl_wait_t. */
 enum { CCL_GPU_WAIT_DATA, CCL_GPU_WAIT_SLOT, CCL_GPU_WAIT_DEP, CCL_GPU_WAIT_STAGE };
 enum { CCL_GPU_LOOKS = 2048, CCL_GPU_TELL_SLICES = 16, CCL_GPU_UNROLL = 4 };
+/** Whole lines of both protocols, and of LL128 16 bytes for each of 512 lanes. A block that runs a
+    program with lines has two tiles: what came, and what is sent. */
+enum { CCL_GPU_TILE_BYTES = 64 * CCL_DEVICE_LL128_DATA, CCL_GPU_TILES = 2 };
 
 /** Ticks of a unit, in the order of ccl_device_use_t. */
 typedef struct ccl_gpu_use {
@@ -37,7 +50,7 @@ typedef struct ccl_gpu_run {
     const ccl_device_conn_t *conns;
     void *const *memory; /* by rank */
     uint64_t *done;      /* [nsteps], zeroed */
-    uint32_t nunits, batches, by_task, type, op, item_bytes;
+    uint32_t nunits, batches, by_task, type, op, item_bytes, protocol;
     uint32_t timed;
     uint32_t *arrived, *left, *go; /* device memory, zeroed; left: units that ended */
     uint32_t *host_ready, *host_gate, *host_stop; /* of the host */
@@ -58,6 +71,7 @@ typedef struct ccl_gpu_block {
     ccl_gpu_shared_t *shared;
     uint32_t lane, lanes;
     void *barrier; /* of a machine that needs one */
+    char *tiles;   /* with LL and LL128: CCL_GPU_TILES, aligned to 16; else NULL */
 } ccl_gpu_block_t;
 
 #include "runtime/gpu/move.h"
@@ -163,6 +177,8 @@ CCL_GPU_FN void ccl_gpu_moved(const ccl_gpu_run_t *run, ccl_gpu_life_t *life) {
         ccl_gpu_tell(run, &life->watch);
 }
 
+#include "runtime/gpu/lines.h"
+
 #ifdef CCL_KERNEL_TYPE
 #include "runtime/gpu/kernel.h"
 #else
@@ -179,9 +195,14 @@ CCL_GPU_FN uint64_t ccl_gpu_step_items(const ccl_gpu_run_t *run, const ccl_devic
     return sum;
 }
 
+/** *head of a connection says what has come; else flags do. */
+CCL_GPU_FN bool ccl_gpu_counts(const ccl_gpu_run_t *run, const ccl_device_conn_t *c) {
+    return run->protocol == CCL_DEVICE_SIMPLE || c->counted;
+}
+
 /**
- * Lane 0: wait for all that a slice needs. False: the run is given up; place->waits says for
- * what it waited.
+ * Lane 0: wait for all that a slice needs, but for lines. False: the run is given up; place->waits
+ * says for what it waited.
  */
 CCL_GPU_FN bool ccl_gpu_ready(const ccl_gpu_run_t *run, const ccl_device_unit_t *unit,
                               const ccl_device_step_t *step, ccl_gpu_life_t *life,
@@ -203,7 +224,7 @@ CCL_GPU_FN bool ccl_gpu_ready(const ccl_gpu_run_t *run, const ccl_device_unit_t 
         const ccl_device_conn_t *c = &run->conns[step->recv];
         at->waits = CCL_GPU_WAIT_DATA;
         shared->in = *c->tail; /* this block alone writes it */
-        if (!ccl_gpu_await(run, watch, c->head, shared->in))
+        if (ccl_gpu_counts(run, c) && !ccl_gpu_await(run, watch, c->head, shared->in))
             return false;
         ccl_gpu_charge(run, &life->mark, &life->use.data);
     }
@@ -223,13 +244,18 @@ CCL_GPU_FN bool ccl_gpu_ready(const ccl_gpu_run_t *run, const ccl_device_unit_t 
 CCL_GPU_FN void ccl_gpu_publish(const ccl_gpu_run_t *run, const ccl_device_step_t *step,
                                 uint32_t step_index, const ccl_device_place_t *at, uint64_t bytes,
                                 const ccl_gpu_shared_t *shared) {
-    if (step->recv != CCL_DEVICE_NONE)
+    if (step->recv != CCL_DEVICE_NONE && run->protocol == CCL_DEVICE_SIMPLE)
         ccl_gpu_store(run->conns[step->recv].tail, shared->in + 1);
+    else if (step->recv != CCL_DEVICE_NONE)
+        ccl_gpu_credit(run->conns[step->recv].tail, shared->in + 1);
     if (step->send != CCL_DEVICE_NONE) {
         const ccl_device_conn_t *c = &run->conns[step->send];
         if (c->lengths)
-            c->lengths[shared->out % c->slots] = bytes;
-        ccl_gpu_store(c->head, shared->out + 1);
+            c->lengths[shared->out % c->slots] = ccl_gpu_slot_bytes(run->protocol, bytes);
+        if (ccl_gpu_counts(run, c))
+            ccl_gpu_store(c->head, shared->out + 1);
+        else
+            *c->head = shared->out + 1; /* its own */
     }
     if (at->slice + 1 == step->slices && step->nwaiters)
         ccl_gpu_store(&run->done[step_index], at->batch + (uint64_t)1);
@@ -249,6 +275,54 @@ CCL_GPU_FN void ccl_gpu_next(const ccl_gpu_run_t *run, const ccl_device_unit_t *
     } else if (++at->step == unit->nsteps && ++at->batch < run->batches) {
         at->step = 0;
     }
+}
+
+CCL_GPU_FN ccl_gpu_lines_t ccl_gpu_lines_of(const ccl_gpu_run_t *run, uint32_t conn,
+                                            uint64_t slice) {
+    const ccl_device_conn_t *c = &run->conns[conn];
+    ccl_gpu_lines_t l = {(char *)c->data + slice % c->slots * c->slot_bytes, slice, c->slot_bytes,
+                         c->slots, run->protocol};
+    return l;
+}
+
+/** Items begin .. end of a step. False, for all lanes: the run is given up. */
+CCL_GPU_FN bool ccl_gpu_pass(const ccl_gpu_run_t *run, const ccl_gpu_block_t *b,
+                             const ccl_device_unit_t *unit, const ccl_device_step_t *step,
+                             ccl_gpu_life_t *life, uint64_t begin, uint64_t end) {
+    bool receives = step->recv != CCL_DEVICE_NONE, sends = step->send != CCL_DEVICE_NONE;
+    if (run->protocol == CCL_DEVICE_SIMPLE || !(receives || sends)) {
+        if (step->shared)
+            ccl_gpu_fence();
+        if (begin < end)
+            ccl_gpu_move_slice(run, b, unit, step, life->at.batch, begin, end);
+        if (step->shared)
+            ccl_gpu_fence();
+        return true;
+    }
+    uint64_t size = run->item_bytes, all = (end - begin) * size;
+    ccl_gpu_lines_t in = {(char *)0, 0, 0, 0, 0}, out = in;
+    if (receives)
+        in = ccl_gpu_lines_of(run, step->recv, b->shared->in);
+    if (sends)
+        out = ccl_gpu_lines_of(run, step->send, b->shared->out);
+    for (uint64_t from = 0; from == 0 || from < all; from += CCL_GPU_TILE_BYTES) {
+        uint64_t n = all - from < CCL_GPU_TILE_BYTES ? all - from : CCL_GPU_TILE_BYTES;
+        ccl_gpu_span_t span = {begin + from / size, begin + (from + n) / size,
+                               receives ? b->tiles : (const char *)0,
+                               sends ? b->tiles + CCL_GPU_TILE_BYTES : (char *)0};
+        if (!ccl_gpu_tile_begin(run, b, life, receives ? &in : (const ccl_gpu_lines_t *)0, from,
+                                n)) {
+            life->at.waits = CCL_GPU_WAIT_DATA;
+            return false;
+        }
+        if (step->shared)
+            ccl_gpu_fence();
+        ccl_gpu_move_span(run, b, unit, step, life->at.batch, &span);
+        if (step->shared)
+            ccl_gpu_fence();
+        ccl_gpu_tile_end(b, sends ? &out : (const ccl_gpu_lines_t *)0, from, n, all);
+    }
+    return true;
 }
 
 CCL_GPU_FN void ccl_gpu_steps(const ccl_gpu_run_t *run, const ccl_gpu_block_t *b,
@@ -272,8 +346,8 @@ CCL_GPU_FN void ccl_gpu_steps(const ccl_gpu_run_t *run, const ccl_gpu_block_t *b
         uint64_t begin = at->slice * slice_items, end = begin + slice_items;
         begin = begin < items ? begin : items;
         end = end < items ? end : items;
-        if (begin < end)
-            ccl_gpu_move_slice(run, b, unit, step, at->batch, begin, end);
+        if (!ccl_gpu_pass(run, b, unit, step, life, begin, end))
+            return;
         ccl_gpu_barrier(b);
         if (b->lane == 0) {
             ccl_gpu_publish(run, step, index, at, (end - begin) * run->item_bytes, b->shared);

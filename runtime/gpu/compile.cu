@@ -154,20 +154,22 @@ static int load(const void *code, gpu_kernel_t *out) {
     return (int)hipModuleGetFunction(out, module, KERNEL_NAME);
 }
 
-int gpu_kernel_residency(gpu_kernel_t kernel, uint32_t threads, int *out) {
-    return (int)hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(out, kernel, (int)threads, 0);
+int gpu_kernel_residency(gpu_kernel_t kernel, uint32_t threads, size_t shared, int *out) {
+    return (int)hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(out, kernel, (int)threads,
+                                                                   shared);
 }
 
 /* Younger runtimes have a cooperative launch for loaded kernels. Older ones have not; there the
    blocks are all there at once because no more of them are launched than the device holds. */
-int gpu_kernel_launch(gpu_kernel_t kernel, uint32_t blocks, uint32_t threads, hipStream_t stream,
-                      void **arguments) {
+int gpu_kernel_launch(gpu_kernel_t kernel, uint32_t blocks, uint32_t threads, size_t shared,
+                      hipStream_t stream, void **arguments) {
     int (*cooperative)(hipFunction_t, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                        unsigned, hipStream_t, void **) = NULL;
     if (gpu_symbol(RTLD_DEFAULT, "hipModuleLaunchCooperativeKernel", &cooperative))
-        return cooperative(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, arguments);
-    return (int)hipModuleLaunchKernel(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, arguments,
-                                      NULL);
+        return cooperative(kernel, blocks, 1, 1, threads, 1, 1, (unsigned)shared, stream,
+                           arguments);
+    return (int)hipModuleLaunchKernel(kernel, blocks, 1, 1, threads, 1, 1, (unsigned)shared, stream,
+                                      arguments, NULL);
 }
 
 #else
@@ -203,13 +205,14 @@ static int load(const void *code, gpu_kernel_t *out) {
     return driver()->function(out, module, KERNEL_NAME) ? GPU_NO_LOADER : 0;
 }
 
-int gpu_kernel_residency(gpu_kernel_t kernel, uint32_t threads, int *out) {
-    return driver()->occupancy(out, kernel, (int)threads, 0) ? GPU_NO_LOADER : 0;
+int gpu_kernel_residency(gpu_kernel_t kernel, uint32_t threads, size_t shared, int *out) {
+    return driver()->occupancy(out, kernel, (int)threads, shared) ? GPU_NO_LOADER : 0;
 }
 
-int gpu_kernel_launch(gpu_kernel_t kernel, uint32_t blocks, uint32_t threads, cudaStream_t stream,
-                      void **arguments) {
-    return driver()->launch(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, arguments)
+int gpu_kernel_launch(gpu_kernel_t kernel, uint32_t blocks, uint32_t threads, size_t shared,
+                      cudaStream_t stream, void **arguments) {
+    return driver()->launch(kernel, blocks, 1, 1, threads, 1, 1, (unsigned)shared, stream,
+                            arguments)
                ? GPU_NO_LOADER
                : 0;
 }

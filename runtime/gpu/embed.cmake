@@ -1,9 +1,9 @@
 # Writes OUT, a C file with the text that every generated kernel begins with: what it wants of
-# device.h, then machine.h, blocks.h, move.h and kernel.h, without their includes.
+# device.h, then machine.h, blocks.h, move.h, lines.h and kernel.h, without their includes.
 # cmake -DDIR=... -DOUT=... -P embed.cmake
 cmake_minimum_required(VERSION 3.25)
 
-foreach(name IN ITEMS machine blocks move kernel)
+foreach(name IN ITEMS machine blocks move lines kernel)
   file(READ ${DIR}/gpu/${name}.h ${name})
 endforeach()
 file(READ ${DIR}/device.h device)
@@ -15,6 +15,7 @@ endif()
 math(EXPR length "${end} - ${begin}")
 string(SUBSTRING "${device}" ${begin} ${length} device)
 string(REPLACE "#include \"runtime/gpu/move.h\"\n" "${move}" blocks "${blocks}")
+string(REPLACE "#include \"runtime/gpu/lines.h\"\n" "${lines}" blocks "${blocks}")
 string(REPLACE "#include \"runtime/gpu/kernel.h\"\n" "${kernel}" blocks "${blocks}")
 set(text "${machine}\n#define CCL_DEVICE_NONE 0xffffffffu\n\n${device}${blocks}")
 if(text MATCHES "#include")

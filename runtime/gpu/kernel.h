@@ -13,16 +13,23 @@
 typedef struct ccl_kernel_end {
     char *data;
     uint64_t *head, *tail, *lengths;
-    uint64_t at; /* slices before the next one */
+    uint64_t at;     /* slices before the next one */
+    uint32_t counts; /* *head says what has come; else flags do */
 } ccl_kernel_end_t;
 
+CCL_GPU_FN uint32_t ccl_kernel_counts(const ccl_device_conn_t *c) {
+    return CCL_KERNEL_PROTOCOL == CCL_DEVICE_SIMPLE || c->counted;
+}
+
 CCL_GPU_FN ccl_kernel_end_t ccl_kernel_sender(const ccl_device_conn_t *c) {
-    ccl_kernel_end_t e = {(char *)c->data, c->head, c->tail, c->lengths, *c->head};
+    ccl_kernel_end_t e = {(char *)c->data, c->head,  c->tail,
+                          c->lengths,      *c->head, ccl_kernel_counts(c)};
     return e;
 }
 
 CCL_GPU_FN ccl_kernel_end_t ccl_kernel_receiver(const ccl_device_conn_t *c) {
-    ccl_kernel_end_t e = {(char *)c->data, c->head, c->tail, (uint64_t *)0, *c->tail};
+    ccl_kernel_end_t e = {(char *)c->data, c->head,  c->tail,
+                          (uint64_t *)0,   *c->tail, ccl_kernel_counts(c)};
     return e;
 }
 
@@ -60,7 +67,8 @@ CCL_GPU_FN bool ccl_kernel_wait(const ccl_gpu_run_t *run, const ccl_gpu_block_t 
             waits = CCL_GPU_WAIT_STAGE;
         else if (dep && !ccl_kernel_await(run, life, dep, batch, &life->use.peer))
             waits = CCL_GPU_WAIT_DEP;
-        else if (recv && !ccl_kernel_await(run, life, recv->head, recv->at, &life->use.data))
+        else if (recv && recv->counts &&
+                 !ccl_kernel_await(run, life, recv->head, recv->at, &life->use.data))
             waits = CCL_GPU_WAIT_DATA;
         else if (send && send->at >= CCL_KERNEL_SLOTS &&
                  !ccl_kernel_await(run, life, send->tail, send->at - CCL_KERNEL_SLOTS,
@@ -89,6 +97,50 @@ CCL_GPU_FN ccl_gpu_span_t ccl_kernel_span(uint64_t n, uint64_t x, uint32_t slice
     if (send)
         s.out = send->data + send->at % CCL_KERNEL_SLOTS * send_slot_bytes;
     return s;
+}
+
+CCL_GPU_FN ccl_gpu_lines_t ccl_kernel_lines(const ccl_kernel_end_t *e, uint64_t slot_bytes) {
+    ccl_gpu_lines_t l = {e->data + e->at % CCL_KERNEL_SLOTS * slot_bytes, e->at, slot_bytes,
+                         CCL_KERNEL_SLOTS, CCL_KERNEL_PROTOCOL};
+    return l;
+}
+
+/** Bytes of the tile that begins at byte `from` of a slice. */
+CCL_GPU_FN uint64_t ccl_kernel_tile(uint64_t from, uint64_t bytes) {
+    uint64_t most = CCL_GPU_TILE_BYTES;
+    return bytes - from < most ? bytes - from : most;
+}
+
+/** A tile of a slice into `span`, with what came for it; true, for all lanes: given up. */
+CCL_GPU_FN bool ccl_kernel_begin(const ccl_gpu_run_t *run, const ccl_gpu_block_t *b,
+                                 ccl_gpu_life_t *life, uint32_t step, uint64_t batch,
+                                 uint32_t slice, const ccl_gpu_span_t *all,
+                                 const ccl_kernel_end_t *recv, uint64_t slot_bytes, bool sends,
+                                 uint64_t from, ccl_gpu_span_t *span) {
+    uint64_t bytes = ccl_kernel_tile(from, (all->end - all->begin) * CCL_KERNEL_SIZE);
+    ccl_gpu_lines_t lines = {(char *)0, 0, 0, 0, 0};
+    if (recv)
+        lines = ccl_kernel_lines(recv, slot_bytes);
+    span->begin = all->begin + from / CCL_KERNEL_SIZE;
+    span->end = span->begin + bytes / CCL_KERNEL_SIZE;
+    span->in = recv ? b->tiles : (const char *)0;
+    span->out = sends ? b->tiles + CCL_GPU_TILE_BYTES : (char *)0;
+    if (ccl_gpu_tile_begin(run, b, life, recv ? &lines : (const ccl_gpu_lines_t *)0, from, bytes))
+        return false;
+    life->at.step = step;
+    life->at.batch = (uint32_t)batch;
+    life->at.slice = slice;
+    life->at.waits = CCL_GPU_WAIT_DATA;
+    return true;
+}
+
+CCL_GPU_FN void ccl_kernel_end(const ccl_gpu_block_t *b, const ccl_kernel_end_t *send,
+                               uint64_t slot_bytes, uint64_t from, uint64_t all) {
+    ccl_gpu_lines_t lines = {(char *)0, 0, 0, 0, 0};
+    if (send)
+        lines = ccl_kernel_lines(send, slot_bytes);
+    ccl_gpu_tile_end(b, send ? &lines : (const ccl_gpu_lines_t *)0, from,
+                     ccl_kernel_tile(from, all), all);
 }
 
 /** Items that follow each other: an element, or several without gaps. */
@@ -126,12 +178,18 @@ CCL_GPU_FN void ccl_kernel_pass(const ccl_gpu_run_t *run, const ccl_gpu_block_t 
                                 uint64_t batch) {
     ccl_gpu_barrier(b);
     if (b->lane == 0) {
-        if (recv)
+        if (recv && CCL_KERNEL_PROTOCOL == CCL_DEVICE_SIMPLE)
             ccl_gpu_store(recv->tail, recv->at + 1);
+        else if (recv)
+            ccl_gpu_credit(recv->tail, recv->at + 1);
         if (send) {
             if (send->lengths)
-                send->lengths[send->at % CCL_KERNEL_SLOTS] = bytes;
-            ccl_gpu_store(send->head, send->at + 1);
+                send->lengths[send->at % CCL_KERNEL_SLOTS] =
+                    ccl_gpu_slot_bytes(CCL_KERNEL_PROTOCOL, bytes);
+            if (send->counts)
+                ccl_gpu_store(send->head, send->at + 1);
+            else
+                *send->head = send->at + 1; /* its own */
         }
         if (done)
             ccl_gpu_store(done, batch + 1);

@@ -48,6 +48,24 @@ static int count(uint32_t *out) {
     return (int)code;
 }
 
+/** NVLink carries atomics, PCIe does not; a process that sees one device alone cannot tell. */
+static bool whole_lines(int index) {
+#ifdef __HIP__
+    (void)index;
+    return true; /* machine.h asks nothing of links */
+#else
+    int n = 0, atomic = 0;
+    if (cudaGetDeviceCount(&n) || n < 2)
+        return false;
+    for (int peer = 0; peer < n; peer++)
+        if (peer != index &&
+            (cudaDeviceGetP2PAttribute(&atomic, cudaDevP2PAttrNativeAtomicSupported, index, peer) ||
+             !atomic))
+            return false;
+    return true;
+#endif
+}
+
 int gpu_properties(uint32_t index, ccl_device_properties_t *out) {
     gpu_properties_t p;
     size_t free_bytes = 0, all_bytes = 0;
@@ -66,7 +84,8 @@ int gpu_properties(uint32_t index, ccl_device_properties_t *out) {
     out->memory_bytes = all_bytes;
     out->free_bytes = free_bytes;
     out->ipc = true;
-    return gpu_residency(index, out->units, GPU_LEAST_THREADS, &out->max_blocks);
+    out->whole_lines = whole_lines((int)index);
+    return gpu_residency(index, out->units, GPU_LEAST_THREADS, 0, &out->max_blocks);
 }
 
 static int device_open(uint32_t index, ccl_device_handle_t **out) {

@@ -135,12 +135,12 @@ CCL_GPU_FN void ccl_gpu_move_as(uint32_t type, uint32_t op, bool reduces, const 
 #ifdef CCL_KERNEL_TYPE /* a generated kernel: its type and reduction alone, in two functions */
 
 CCL_KERNEL_CALL void ccl_kernel_copy(uint32_t lane, uint32_t lanes, ccl_gpu_task_t t) {
-    ccl_gpu_block_t b = {(ccl_gpu_shared_t *)0, lane, lanes, (void *)0};
+    ccl_gpu_block_t b = {(ccl_gpu_shared_t *)0, lane, lanes, (void *)0, (char *)0};
     ccl_gpu_move_as(CCL_KERNEL_TYPE, CCL_GPU_SUM, false, &b, &t);
 }
 
 CCL_KERNEL_CALL void ccl_kernel_reduce(uint32_t lane, uint32_t lanes, ccl_gpu_task_t t) {
-    ccl_gpu_block_t b = {(ccl_gpu_shared_t *)0, lane, lanes, (void *)0};
+    ccl_gpu_block_t b = {(ccl_gpu_shared_t *)0, lane, lanes, (void *)0, (char *)0};
     ccl_gpu_move_as(CCL_KERNEL_TYPE, CCL_KERNEL_OP, true, &b, &t);
 }
 
@@ -252,7 +252,23 @@ CCL_GPU_FN void ccl_gpu_move_piece(uint32_t prim, uint32_t type, uint32_t op,
     span->end -= all < span->end ? all : span->end;
 }
 
+/** Bytes in a slot of a slice with `bytes` of data. */
+CCL_GPU_FN uint64_t ccl_gpu_slot_bytes(uint32_t protocol, uint64_t bytes) {
+    uint64_t line = protocol == CCL_DEVICE_LL ? CCL_DEVICE_LL_LINE : CCL_DEVICE_LL128_LINE;
+    uint64_t data = protocol == CCL_DEVICE_LL ? CCL_DEVICE_LL_DATA : CCL_DEVICE_LL128_DATA;
+    uint64_t lines = (bytes + data - 1) / data;
+    return protocol == CCL_DEVICE_SIMPLE ? bytes : (lines ? lines : 1) * line;
+}
+
 #ifndef CCL_KERNEL_TYPE
+CCL_GPU_FN void ccl_gpu_move_span(const ccl_gpu_run_t *run, const ccl_gpu_block_t *b,
+                                  const ccl_device_unit_t *unit, const ccl_device_step_t *step,
+                                  uint64_t batch, ccl_gpu_span_t *span) {
+    for (uint32_t i = 0; i < step->npieces && span->begin < span->end; i++)
+        ccl_gpu_move_piece(step->prim, run->type, run->op, b, (char *)run->memory[unit->rank],
+                           run->pieces[step->first_piece + i], batch, span);
+}
+
 /** Items begin .. end of a step's data in a micro-batch; begin < end. */
 CCL_GPU_FN void ccl_gpu_move_slice(const ccl_gpu_run_t *run, const ccl_gpu_block_t *b,
                                    const ccl_device_unit_t *unit, const ccl_device_step_t *step,
@@ -266,9 +282,7 @@ CCL_GPU_FN void ccl_gpu_move_slice(const ccl_gpu_run_t *run, const ccl_gpu_block
         const ccl_device_conn_t *c = &run->conns[step->send];
         span.out = (char *)c->data + b->shared->out % c->slots * c->slot_bytes;
     }
-    for (uint32_t i = 0; i < step->npieces && span.begin < span.end; i++)
-        ccl_gpu_move_piece(step->prim, run->type, run->op, b, (char *)run->memory[unit->rank],
-                           run->pieces[step->first_piece + i], batch, &span);
+    ccl_gpu_move_span(run, b, unit, step, batch, &span);
 }
 #endif
 

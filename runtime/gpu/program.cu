@@ -16,7 +16,8 @@
 
 __global__ void __launch_bounds__(GPU_MOST_THREADS) ccl_gpu_kernel(ccl_gpu_run_t run) {
     __shared__ ccl_gpu_shared_t shared;
-    ccl_gpu_block_t block = {&shared, threadIdx.x, blockDim.x, NULL};
+    extern __shared__ uint4 ccl_gpu_tiles[];
+    ccl_gpu_block_t block = {&shared, threadIdx.x, blockDim.x, NULL, (char *)ccl_gpu_tiles};
     ccl_gpu_block_run(&run, &block, blockIdx.x);
 }
 
@@ -34,10 +35,17 @@ struct ccl_device_program {
 
 /* ---------------------------------------------------------------- what the device can do */
 
-int gpu_residency(uint32_t index, uint32_t multiprocessors, uint32_t threads, uint32_t *out) {
+/** Of a block, for tiles. */
+static size_t shared_bytes(const ccl_device_plan_t *plan) {
+    return plan->protocol == CCL_DEVICE_SIMPLE ? 0 : CCL_GPU_TILES * CCL_GPU_TILE_BYTES;
+}
+
+int gpu_residency(uint32_t index, uint32_t multiprocessors, uint32_t threads, size_t shared,
+                  uint32_t *out) {
     int per = 0;
     GPU_TRY(GPU(SetDevice)((int)index));
-    GPU_TRY(GPU(OccupancyMaxActiveBlocksPerMultiprocessor)(&per, ccl_gpu_kernel, (int)threads, 0));
+    GPU_TRY(
+        GPU(OccupancyMaxActiveBlocksPerMultiprocessor)(&per, ccl_gpu_kernel, (int)threads, shared));
     *out = multiprocessors * (uint32_t)(per > 0 ? per : 0);
     return 0;
 }
@@ -186,10 +194,11 @@ static int choose_threads(ccl_device_program_t *p) {
     for (uint32_t n = GPU_MOST_THREADS; n >= GPU_LEAST_THREADS; n /= 2) {
         if (p->kernel) {
             int per = 0;
-            GPU_TRY(gpu_kernel_residency(p->kernel, n, &per));
+            GPU_TRY(gpu_kernel_residency(p->kernel, n, shared_bytes(p->plan), &per));
             fit = (uint32_t)multiprocessors * (uint32_t)(per > 0 ? per : 0);
         } else {
-            GPU_TRY(gpu_residency((uint32_t)index, (uint32_t)multiprocessors, n, &fit));
+            GPU_TRY(gpu_residency((uint32_t)index, (uint32_t)multiprocessors, n,
+                                  shared_bytes(p->plan), &fit));
         }
         p->threads = n;
         if (fit >= p->nunits)
@@ -219,6 +228,7 @@ static int prepare(ccl_device_program_t *p) {
     p->run.type = plan->type;
     p->run.op = plan->op;
     p->run.item_bytes = plan->item_bytes;
+    p->run.protocol = plan->protocol;
     return fill(p);
 }
 
@@ -313,9 +323,11 @@ int gpu_program_launch(ccl_device_program_t *p, ccl_device_stream_t *s,
     GPU_TRY(GPU(MemsetAsync)(p->memory + p->zero_at, 0, p->zero_bytes, s->stream));
     void *arguments[] = {&run};
     if (p->kernel)
-        GPU_TRY(gpu_kernel_launch(p->kernel, p->nunits, p->threads, s->stream, arguments));
+        GPU_TRY(gpu_kernel_launch(p->kernel, p->nunits, p->threads, shared_bytes(p->plan),
+                                  s->stream, arguments));
     else
         GPU_TRY(GPU(LaunchCooperativeKernel)((const void *)ccl_gpu_kernel, dim3(p->nunits),
-                                             dim3(p->threads), arguments, 0, s->stream));
+                                             dim3(p->threads), arguments, shared_bytes(p->plan),
+                                             s->stream));
     return gpu_stream_call(s, finish, p);
 }

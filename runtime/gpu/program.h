@@ -45,7 +45,8 @@ struct ccl_device_event {
 int gpu_use(const ccl_device_handle_t *device);  /* the calling thread works on it */
 int gpu_clock_rate(ccl_device_handle_t *device); /* fills tick_s */
 /* Blocks of the program kernel that are there at once. */
-int gpu_residency(uint32_t index, uint32_t multiprocessors, uint32_t threads, uint32_t *out);
+int gpu_residency(uint32_t index, uint32_t multiprocessors, uint32_t threads, size_t shared,
+                  uint32_t *out);
 int gpu_stream_call(ccl_device_stream_t *s, ccl_device_host_fn fn, void *user);
 
 int gpu_properties(uint32_t index, ccl_device_properties_t *out);
@@ -59,9 +60,9 @@ typedef struct CUfunc_st *gpu_kernel_t;
 int gpu_kernel_compile(const char *source, const char *architecture, char *log, size_t len);
 int gpu_kernel_get(const ccl_device_handle_t *device, const char *source, gpu_kernel_t *out);
 /* Blocks of a multiprocessor. */
-int gpu_kernel_residency(gpu_kernel_t kernel, uint32_t threads, int *out);
-int gpu_kernel_launch(gpu_kernel_t kernel, uint32_t blocks, uint32_t threads, GPU(Stream_t) stream,
-                      void **arguments);
+int gpu_kernel_residency(gpu_kernel_t kernel, uint32_t threads, size_t shared, int *out);
+int gpu_kernel_launch(gpu_kernel_t kernel, uint32_t blocks, uint32_t threads, size_t shared,
+                      GPU(Stream_t) stream, void **arguments);
 
 /* Memory for RDMA devices (rdma.cu). */
 int gpu_rdma_alloc(ccl_device_handle_t *device, size_t bytes, void **out);

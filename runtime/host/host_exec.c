@@ -4,23 +4,23 @@
  */
 #define _GNU_SOURCE
 #include "runtime/host/kernels.h"
+#include "runtime/host/lines.h"
+#include "runtime/host/move.h"
 #include "runtime/plan.h"
 #include "runtime/host/pool.h"
 #include "runtime/host/sched.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A unit gives way after this many bytes, so that pipelines move as a whole; fused primitives work
-   in tiles that stay in the first-level cache. */
-enum { QUANTUM_BYTES = 64 << 10, SLICE_COST_BYTES = 4 << 10, TILE_BYTES = 8 << 10 };
+/* A unit gives way after this many bytes, so that pipelines move as a whole. */
+enum { QUANTUM_BYTES = 64 << 10, SLICE_COST_BYTES = 4 << 10 };
 /* Units that a worker comes back to, the last first. */
 enum { STACK = 64 };
 /* Looks at the marks before a worker parks: about 20 us. */
-enum { IDLE_LOOKS = 400, LOOKS_PER_YIELD = 50 };
+enum { IDLE_LOOKS = 400 };
 enum { PROGRESS_EVERY = 64 };
 
 enum { PHASE_DEP, PHASE_DATA, PHASE_SLOT };
@@ -29,6 +29,7 @@ typedef struct block {
     uint32_t step, batch, slice;
     uint32_t phase, waits;
     uint64_t items, slice_items; /* of the step in this micro-batch */
+    uint64_t from;               /* bytes of the slice that have passed, with lines */
     /* timed runs only */
     double mark_s;
     ccl_device_use_t use;
@@ -43,6 +44,9 @@ typedef struct worker {
     uint32_t next;         /* unit that the last pass gave a slice, if it waits for a worker */
     uint64_t slices, told; /* passes; of them in the launch's progress */
     double start_s;        /* when it saw the gate open */
+    /* data out of lines and on their way into lines */
+    _Alignas(64) char in[CCL_I_TILE_BYTES];
+    _Alignas(64) char out[CCL_I_TILE_BYTES];
 } worker_t;
 
 struct ccl_device_program {
@@ -62,85 +66,6 @@ struct ccl_device_program {
     uint32_t gone;       /* workers that left the run; futex */
     double end_s;
 };
-
-/* ---------------------------------------------------------------- moving data */
-
-typedef struct pass {
-    const ccl_device_program_t *program;
-    uint32_t prim, item_bytes;
-    char *memory;
-    const char *in;
-    char *out;
-} pass_t;
-
-static void move(const pass_t *p, uint64_t src_item, uint64_t dst_item, uint64_t items) {
-    char *src = p->memory + src_item * p->item_bytes, *dst = p->memory + dst_item * p->item_bytes;
-    size_t bytes = (size_t)items * p->item_bytes, tile;
-    ccl_i_reduce_fn reduce = p->program->reduce;
-    switch (p->prim) {
-    case CCL_PRIM_S:
-        memcpy(p->out, src, bytes);
-        break;
-    case CCL_PRIM_R:
-        memcpy(dst, p->in, bytes);
-        break;
-    case CCL_PRIM_RCS:
-        for (size_t i = 0; i < bytes; i += tile) {
-            tile = bytes - i < TILE_BYTES ? bytes - i : TILE_BYTES;
-            memcpy(dst + i, p->in + i, tile);
-            memcpy(p->out + i, p->in + i, tile);
-        }
-        break;
-    case CCL_PRIM_RRS:
-        reduce(p->out, src, p->in, (size_t)items);
-        break;
-    case CCL_PRIM_RRC:
-        reduce(dst, src, p->in, (size_t)items);
-        break;
-    case CCL_PRIM_RRCS:
-        for (size_t i = 0; i < bytes; i += tile) {
-            tile = bytes - i < TILE_BYTES ? bytes - i : TILE_BYTES;
-            reduce(dst + i, src + i, p->in + i, tile / p->item_bytes);
-            memcpy(p->out + i, dst + i, tile);
-        }
-        break;
-    case CCL_PRIM_CPY:
-        if (src != dst)
-            memcpy(dst, src, bytes);
-        break;
-    case CCL_PRIM_RE:
-        reduce(dst, dst, src, (size_t)items);
-        break;
-    default:
-        break;
-    }
-}
-
-/** Items begin .. end of a step's data in a micro-batch; in and out point at the slice. */
-static void move_slice(pass_t *p, const ccl_device_step_t *step, uint64_t batch, uint64_t begin,
-                       uint64_t end) {
-    const ccl_device_plan_t *plan = p->program->plan;
-    for (uint32_t i = 0; i < step->npieces && begin < end; i++) {
-        const ccl_device_piece_t *piece = &plan->pieces[step->first_piece + i];
-        uint64_t own = ccl_i_piece_items(piece, batch), all = piece->n * own;
-        uint64_t stop = end < all ? end : all;
-        while (begin < stop) {
-            uint64_t e = begin / own, off = begin % own;
-            uint64_t n = own - off < stop - begin ? own - off : stop - begin;
-            if (own == piece->items) /* elements follow each other without gaps */
-                n = stop - begin;
-            uint64_t at = e * piece->items + batch * piece->batch_items + off;
-            move(p, piece->src + at, piece->dst + at, n);
-            if (p->in)
-                p->in += n * p->item_bytes;
-            if (p->out)
-                p->out += n * p->item_bytes;
-            begin += n;
-        }
-        begin -= all < begin ? all : begin;
-        end -= all < end ? all : end;
-    }
-}
 
 /* ---------------------------------------------------------------- one unit */
 
@@ -204,54 +129,131 @@ static bool waits(block_t *b, uint32_t why) {
     return false;
 }
 
-/** Waits for nothing: the pass of one slice. */
+/** One slice of a step: which items, and from and into which slices of the connections. */
+typedef struct turn {
+    const ccl_device_step_t *step;
+    const ccl_device_conn_t *recv, *send; /* NULL: none */
+    uint64_t begin, end, tail, head;
+} turn_t;
+
+static ccl_i_lines_t lines_of(const ccl_device_program_t *p, const ccl_device_conn_t *c,
+                              uint64_t slice) {
+    return (ccl_i_lines_t){(char *)c->data + slice % c->slots * c->slot_bytes, slice,
+                           p->plan->protocol};
+}
+
+/** Slices as they are. */
+static void pass_plain(worker_t *w, ccl_i_pass_t *pass, const block_t *b, const turn_t *t) {
+    const ccl_device_program_t *p = w->program;
+    uint32_t me = (uint32_t)(w - p->workers);
+    bool pooled_in = t->recv && ccl_i_pool_has(p->pool, t->step->recv);
+    if (t->recv)
+        pass->in = pooled_in ? ccl_i_pool_find(p->pool, t->step->recv, t->tail)
+                             : (const char *)t->recv->data +
+                                   t->tail % t->recv->slots * t->recv->slot_bytes;
+    if (t->send)
+        pass->out = ccl_i_pool_has(p->pool, t->step->send)
+                        ? ccl_i_pool_take(p->pool, me, t->step->send, t->head)
+                        : (char *)t->send->data + t->head % t->send->slots * t->send->slot_bytes;
+    if (t->begin < t->end)
+        ccl_i_move_slice(pass, b->batch, t->begin, t->end);
+    if (pooled_in)
+        ccl_i_pool_give(p->pool, me, t->step->recv, t->tail);
+}
+
+/**
+ * Slices as lines, a tile at a time. Whoever writes the slice that comes reports its first tile,
+ * so that it is read while the rest is written, and again at the end.
+ * @return false: it goes no further than b->from now.
+ */
+static bool pass_lines(worker_t *w, ccl_i_pass_t *pass, block_t *b, const turn_t *t) {
+    const ccl_device_program_t *p = w->program;
+    uint32_t item = p->plan->item_bytes;
+    uint64_t all = (t->end - t->begin) * item;
+    ccl_i_lines_t in = {0}, out = {0};
+    if (t->recv)
+        in = lines_of(p, t->recv, t->tail);
+    if (t->send)
+        out = lines_of(p, t->send, t->head);
+    pass->in = t->recv ? w->in : NULL;
+    pass->out = t->send ? w->out : NULL;
+    do {
+        uint64_t n = all - b->from < CCL_I_TILE_BYTES ? all - b->from : CCL_I_TILE_BYTES;
+        uint64_t at = t->begin + b->from / item;
+        ccl_i_pass_t tile = *pass;
+        if (t->recv && !ccl_i_lines_read(&in, b->from, w->in, n))
+            return false;
+        ccl_i_move_slice(&tile, b->batch, at, at + n / item);
+        if (t->send)
+            ccl_i_lines_write(&out, b->from, w->out, n);
+        if (t->send && b->from == 0 && n < all && !t->send->counted)
+            tell(w, t->step->send, t->send->receiver, true);
+        b->from += n;
+    } while (b->from < all);
+    b->from = 0;
+    if (t->send)
+        ccl_i_lines_clean(&out, all, t->send->slot_bytes, t->send->slots);
+    return true;
+}
+
+/** The connections' ends go on. */
+static void hand_over(worker_t *w, const turn_t *t) {
+    const ccl_device_plan_t *plan = w->program->plan;
+    if (t->recv) {
+        store(t->recv->tail, t->tail + 1);
+        tell(w, t->step->recv, t->recv->sender, false);
+    }
+    if (!t->send)
+        return;
+    if (t->send->lengths)
+        t->send->lengths[t->head % t->send->slots] =
+            ccl_i_slot_bytes(plan->protocol, (t->end - t->begin) * plan->item_bytes);
+    store(t->send->head, t->head + 1);
+    tell(w, t->step->send, t->send->receiver, true);
+}
+
+/** The pass of one slice. @return its cost; 0: lines have not come yet. */
 static uint64_t pass(worker_t *w, const ccl_device_unit_t *unit, block_t *b, uint32_t index) {
     const ccl_device_program_t *p = w->program;
     const ccl_device_plan_t *plan = p->plan;
     const ccl_device_step_t *step = &plan->steps[index];
-    const ccl_device_conn_t *recv = step->recv == CCL_NONE ? NULL : &plan->conns[step->recv];
-    const ccl_device_conn_t *send = step->send == CCL_NONE ? NULL : &plan->conns[step->send];
     uint64_t begin = b->slice * b->slice_items, end = begin + b->slice_items;
-    uint64_t tail = 0, head = 0;
-    uint32_t me = (uint32_t)(w - p->workers);
-    bool pooled_in = recv && ccl_i_pool_has(p->pool, step->recv);
-    pass_t pass = {.program = p,
-                   .prim = step->prim,
-                   .item_bytes = plan->item_bytes,
-                   .memory = plan->memory[unit->rank]};
-    begin = begin < b->items ? begin : b->items;
-    end = end < b->items ? end : b->items;
-    if (recv) {
-        tail = __atomic_load_n(recv->tail, __ATOMIC_RELAXED);
-        pass.in = pooled_in ? ccl_i_pool_find(p->pool, step->recv, tail)
-                            : (const char *)recv->data + tail % recv->slots * recv->slot_bytes;
-    }
-    if (send) {
-        head = __atomic_load_n(send->head, __ATOMIC_RELAXED);
-        pass.out = ccl_i_pool_has(p->pool, step->send)
-                       ? ccl_i_pool_take(p->pool, me, step->send, head)
-                       : (char *)send->data + head % send->slots * send->slot_bytes;
-    }
-    if (begin < end)
-        move_slice(&pass, step, b->batch, begin, end);
-    if (recv) {
-        if (pooled_in)
-            ccl_i_pool_give(p->pool, me, step->recv, tail);
-        store(recv->tail, tail + 1);
-        tell(w, step->recv, recv->sender, false);
-    }
-    if (send) {
-        if (send->lengths)
-            send->lengths[head % send->slots] = (end - begin) * plan->item_bytes;
-        store(send->head, head + 1);
-        tell(w, step->send, send->receiver, true);
-    }
+    turn_t turn = {.step = step,
+                   .recv = step->recv == CCL_NONE ? NULL : &plan->conns[step->recv],
+                   .send = step->send == CCL_NONE ? NULL : &plan->conns[step->send],
+                   .begin = begin < b->items ? begin : b->items,
+                   .end = end < b->items ? end : b->items};
+    ccl_i_pass_t pass = {.reduce = p->reduce,
+                         .pieces = plan->pieces + step->first_piece,
+                         .npieces = step->npieces,
+                         .prim = step->prim,
+                         .item_bytes = plan->item_bytes,
+                         .memory = plan->memory[unit->rank]};
+    if (turn.recv)
+        turn.tail = __atomic_load_n(turn.recv->tail, __ATOMIC_RELAXED);
+    if (turn.send)
+        turn.head = __atomic_load_n(turn.send->head, __ATOMIC_RELAXED);
+    if (plan->protocol == CCL_DEVICE_SIMPLE || (!turn.recv && !turn.send))
+        pass_plain(w, &pass, b, &turn);
+    else if (!pass_lines(w, &pass, b, &turn))
+        return 0;
+    hand_over(w, &turn);
     w->slices++;
     b->use.slices++;
     charge(p, b, &b->use.busy_s);
+    uint64_t cost = (turn.end - turn.begin) * plan->item_bytes + SLICE_COST_BYTES;
     if (++b->slice == step->slices)
         step_done(p, unit, b, index);
-    return (end - begin) * plan->item_bytes + SLICE_COST_BYTES;
+    return cost;
+}
+
+/** Whether the next slice of a connection has come, or with lines begins to. */
+static bool here(const ccl_device_program_t *p, const ccl_device_conn_t *c) {
+    uint64_t tail = __atomic_load_n(c->tail, __ATOMIC_RELAXED);
+    if (p->plan->protocol == CCL_DEVICE_SIMPLE || c->counted)
+        return load(c->head) != tail;
+    ccl_i_lines_t lines = lines_of(p, c, tail);
+    return ccl_i_lines_begun(&lines);
 }
 
 /**
@@ -278,11 +280,8 @@ static bool advance(worker_t *w, const ccl_device_unit_t *unit, block_t *b) {
             b->slice_items = ccl_i_slice_items(b->items, step->slices, plan->item_bytes);
             b->phase = PHASE_DATA; /* fall through */
         case PHASE_DATA:
-            if (step->recv != CCL_NONE) {
-                const ccl_device_conn_t *c = &plan->conns[step->recv];
-                if (load(c->head) == __atomic_load_n(c->tail, __ATOMIC_RELAXED))
-                    return waits(b, CCL_WAIT_DATA);
-            }
+            if (step->recv != CCL_NONE && !here(p, &plan->conns[step->recv]))
+                return waits(b, CCL_WAIT_DATA);
             b->phase = PHASE_SLOT; /* fall through */
         default:
             if (step->send != CCL_NONE) {
@@ -292,7 +291,10 @@ static bool advance(worker_t *w, const ccl_device_unit_t *unit, block_t *b) {
             }
             b->phase = PHASE_DATA;
             b->waits = CCL_NONE;
-            spent += pass(w, unit, b, index);
+            uint64_t cost = pass(w, unit, b, index);
+            if (cost == 0)
+                return waits(b, CCL_WAIT_DATA);
+            spent += cost;
         }
     }
     b->waits = CCL_NONE;
@@ -300,14 +302,6 @@ static bool advance(worker_t *w, const ccl_device_unit_t *unit, block_t *b) {
 }
 
 /* ---------------------------------------------------------------- workers */
-
-static void relax(void) {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ __volatile__("yield");
-#endif
-}
 
 static bool stopped(const ccl_device_program_t *p) {
     return __atomic_load_n(p->launch->stop, __ATOMIC_RELAXED) != 0;
@@ -369,10 +363,7 @@ static void run_units(worker_t *w) {
         uint32_t local = take(w);
         if (local == CCL_NONE) {
             tell_progress(w);
-            if (++looks % LOOKS_PER_YIELD == 0)
-                sched_yield();
-            else
-                relax();
+            ccl_i_relax(++looks);
             if (looks >= IDLE_LOOKS) {
                 park(p);
                 looks = 0;
@@ -410,10 +401,7 @@ static void wait_at_gate(worker_t *w) {
         ccl_i_futex_wake(p->launch->ready, INT32_MAX);
     }
     while (!__atomic_load_n(p->launch->gate, __ATOMIC_ACQUIRE) && !stopped(p)) {
-        if (++looks % LOOKS_PER_YIELD == 0)
-            sched_yield();
-        else
-            relax();
+        ccl_i_relax(++looks);
         if (looks >= 10 * IDLE_LOOKS)
             ccl_i_futex_wait(p->launch->gate, 0, 0.1);
     }

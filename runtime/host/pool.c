@@ -57,9 +57,11 @@ static uint32_t pop(hoard_t *s) {
     return place;
 }
 
+/** Places go from one connection to another, flags in the data must not. */
 static bool within(const ccl_device_plan_t *plan, const ccl_device_conn_t *c) {
-    return c->sender >= plan->first_unit && c->sender < plan->end_unit &&
-           c->receiver >= plan->first_unit && c->receiver < plan->end_unit;
+    return plan->protocol == CCL_DEVICE_SIMPLE && c->sender >= plan->first_unit &&
+           c->sender < plan->end_unit && c->receiver >= plan->first_unit &&
+           c->receiver < plan->end_unit;
 }
 
 static bool fill(ccl_i_pool_t *pool, const ccl_device_plan_t *plan, uint32_t nworkers) {

@@ -143,6 +143,16 @@ static bool direct(const ccl_i_job_t *job, uint32_t conn) {
     return r->ipc && r->machines[s] == r->machines[d];
 }
 
+/** Whether flags in lines can be relied on: else *head counts with every protocol. */
+static bool counted(const ccl_i_job_t *job, uint32_t conn) {
+    const ccl_i_wire_reach_t *r = &job->reach;
+    uint32_t protocol = job->plan->dev.protocol;
+    if (protocol == CCL_DEVICE_SIMPLE || r->carried[conn])
+        return true;
+    return protocol == CCL_DEVICE_LL128 &&
+           !(direct(job, conn) && (r->from[conn] == r->to[conn] || r->whole_lines));
+}
+
 static bool own(const ccl_i_job_t *job, uint32_t conn) {
     return own_part(job, job->reach.from[conn]) || own_part(job, job->reach.to[conn]);
 }
@@ -178,7 +188,8 @@ static void lay_out(ccl_i_job_t *job) {
             continue;
         }
         r->carried[c] = false;
-        r->head_at[c] = take(&r->region_bytes[r->to[c]], sizeof(uint64_t));
+        r->head_at[c] =
+            take(&r->region_bytes[counted(job, c) ? r->to[c] : r->from[c]], sizeof(uint64_t));
         r->tail_at[c] = take(&r->region_bytes[r->from[c]], sizeof(uint64_t));
         r->data_at[c] =
             take(&r->region_bytes[r->to[c]], plan->conns[c].slot_bytes * plan->conns[c].slots);
@@ -356,6 +367,7 @@ static void stage(ccl_i_job_t *job, uint32_t c, char *device) {
     uint64_t data = ccl_i_reach_staged_at(plan, c);
     uint64_t lengths =
         ccl_i_region_bytes(plan, job->nprocesses) + (uint64_t)c * plan->slots * sizeof(uint64_t);
+    conn->counted = counted(job, c);
     *host = *conn;
     host->head = (uint64_t *)(void *)(r->memory + flags);
     host->tail = (uint64_t *)(void *)(r->memory + flags + LINE_BYTES);
@@ -384,7 +396,8 @@ static void address(ccl_i_job_t *job, uint32_t c) {
     ccl_device_conn_t *conn = &job->plan->conns[c];
     uint32_t own_end = own_part(job, r->to[c]) ? r->to[c] : r->from[c];
     char *to = region_of(job, own_end, r->to[c]), *from = region_of(job, own_end, r->from[c]);
-    conn->head = (uint64_t *)(void *)(to + r->head_at[c]);
+    conn->counted = counted(job, c);
+    conn->head = (uint64_t *)(void *)((conn->counted ? to : from) + r->head_at[c]);
     conn->data = to + r->data_at[c];
     conn->tail = (uint64_t *)(void *)(from + r->tail_at[c]);
 }
@@ -397,15 +410,23 @@ static bool may_use_ipc(const ccl_i_job_t *job) {
 
 ccl_status_t ccl_i_reach_connect(ccl_i_job_t *job, char *shared, ccl_error_t *err) {
     ccl_i_wire_reach_t *r = &job->reach;
-    uint32_t peers = enable_peers(job), *all = calloc(job->nprocesses, sizeof *all);
+    enum { PEERS = 1, WHOLE = 2 };
+    uint32_t can = enable_peers(job) ? PEERS : 0, *all = calloc(job->nprocesses, sizeof *all);
     void *device = NULL;
+    bool whole = true;
+    for (uint32_t k = 0; k < job->nparts; k++)
+        whole = whole && job->parts[k].properties.whole_lines;
+    can |= whole ? WHOLE : 0;
     r->memory = shared;
     r->memory_is_shared = shared != NULL;
     ccl_status_t status = all ? allot(job, err) : ccl_fail_nomem(err);
     if (status == CCL_OK)
-        status = ccl_i_group_exchange(job->group, &peers, sizeof peers, all, NULL, err);
-    for (uint32_t p = 0; p < job->nprocesses && status == CCL_OK; p++)
-        r->peers[p] = all[p];
+        status = ccl_i_group_exchange(job->group, &can, sizeof can, all, NULL, err);
+    r->whole_lines = true;
+    for (uint32_t p = 0; p < job->nprocesses && status == CCL_OK; p++) {
+        r->peers[p] = all[p] & PEERS;
+        r->whole_lines = r->whole_lines && (all[p] & WHOLE);
+    }
     free(all);
     if (status != CCL_OK)
         return status;

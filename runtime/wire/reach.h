@@ -20,9 +20,11 @@ typedef struct ccl_i_wire_reach {
     uint32_t *first_part;                  /* [nprocesses + 1] */
     uint64_t *machines;                    /* [nprocesses] */
     bool *peers;                           /* [nprocesses] its devices reach each other */
+    bool whole_lines;                      /* of LL128, between all devices of the job */
     bool ipc;                              /* processes of a machine reach each other's devices */
     uint32_t *from, *to;                   /* [nconns] parts of its ends */
-    uint64_t *head_at, *tail_at, *data_at; /* [nconns] in the regions of to, from, to */
+    uint64_t *head_at, *tail_at, *data_at; /* [nconns] in the regions of to, from, to; a head
+                                              that does not count is in that of from */
     uint64_t *region_bytes;                /* [nparts] */
     void **mapped; /* [own parts * nparts] regions of other processes, by own part */
     /* FIFOs in memory of the host */

@@ -210,8 +210,10 @@ static ccl_status_t allot(ccl_i_wire_t *w, ccl_error_t *err) {
         return ccl_fail_nomem(err);
     carried = 0;
     for (uint32_t c = 0; c < nconns && !w->looks; c++)
-        if (w->conn_peer[c] != CCL_NONE)
+        if (w->conn_peer[c] != CCL_NONE) {
             w->plan->conns[c].lengths = &w->lengths[carried++ * slots];
+            w->plan->conns[c].counted = 1;
+        }
     for (uint32_t i = 0; i < w->nprocesses; i++) {
         w->peers[i].queue = malloc((w->peers[i].cap + (size_t)1) * sizeof(uint32_t));
         if (!w->peers[i].queue)

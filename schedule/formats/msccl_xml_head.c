@@ -135,10 +135,24 @@ static bool collective_of(reader_t *r, const char *text) {
 }
 
 void ccl_i_msccl_open_algo(reader_t *r, const XML_Char **atts) {
-    enum { NAME, PROTO, NCHANNELS, NCHUNKS, NGPUS, COLL, INPLACE, OUTOFPLACE, MIN, MAX, ROOT, N };
+    enum {
+        NAME,
+        PROTO,
+        NCHANNELS,
+        NCHUNKS,
+        NGPUS,
+        COLL,
+        INPLACE,
+        OUTOFPLACE,
+        MIN,
+        MAX,
+        ROOT,
+        ORIGIN,
+        N
+    };
     static const char *const names[N] = {"name",     "proto",    "nchannels", "nchunksperloop",
                                          "ngpus",    "coll",     "inplace",   "outofplace",
-                                         "minBytes", "maxBytes", "root"};
+                                         "minBytes", "maxBytes", "root",      "origin"};
     const char *v[N];
     int64_t ngpus, nchunks, nchannels, root = 0;
     if (!ccl_i_msccl_pick(r, "algo", atts, names, N, OUTOFPLACE, v))
@@ -175,6 +189,7 @@ void ccl_i_msccl_open_algo(reader_t *r, const XML_Char **atts) {
     r->ngpus = (uint32_t)ngpus;
     r->nchunks = (uint32_t)nchunks;
     r->nchannels = (uint32_t)nchannels;
+    ccl_origin_set(r->origin, "%s", v[ORIGIN] ? v[ORIGIN] : "");
     r->root = (uint32_t)root;
     if (ccl_i_xml_chunks_per_block(r->kind, r->ngpus, r->nchunks) == 0) {
         CCL_I_MSCCL_BAD(r, "nchunksperloop %u is not a multiple of ngpus %u, as coll %s needs",

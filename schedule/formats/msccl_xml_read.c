@@ -451,6 +451,7 @@ static ccl_status_t build(reader_t *r, ccl_program_t **out) {
     }
     CCL_TRY(ccl_program_builder_finish(b, out, r->err));
     (*out)->missing_attributes = r->missing_attributes;
+    ccl_origin_set((*out)->origin, "%s", r->origin);
     return CCL_OK;
 }
 
@@ -488,6 +489,8 @@ ccl_status_t ccl_program_read(const char *path, ccl_program_t **out, ccl_error_t
     CCL_TRY(ccl_file_read(path, CCL_FILE_MAX_BYTES, &text, &len, err));
     const char *name = strcmp(path, "-") == 0 ? "<stdin>" : path;
     ccl_status_t status = ccl_program_read_xml(name, text, len, out, err);
+    if (status == CCL_OK && !(*out)->origin[0])
+        ccl_origin_file((*out)->origin, path);
     free(text);
     return status;
 }

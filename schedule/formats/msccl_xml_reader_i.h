@@ -19,6 +19,7 @@ typedef struct ccl_i_msccl_reader {
     int algo_line, algo_column;
 
     char *name;
+    ccl_origin_t origin;
     char proto[8];
     ccl_collective_kind_t kind;
     uint32_t ngpus, nchunks, nchannels, root;

@@ -2,8 +2,8 @@
  * MSCCL XML writer: every attribute that any executor needs, in one fixed order.
  *
  * What the format lacks is added where a parser that does not know it skips it: attribute `stage`
- * of a step, `root` of algo, `i_shares` / `o_shares` / `s_shares` of a gpu, element `demand` of
- * algo.
+ * of a step, `root` and `origin` of algo, `i_shares` / `o_shares` / `s_shares` of a gpu, element
+ * `demand` of algo.
  */
 #include "schedule/formats/demand_i.h"
 #include "schedule/formats/msccl_xml_i.h"
@@ -48,6 +48,10 @@ static void write_algo(const ccl_program_t *p, ccl_text_t *out) {
     ccl_text_printf(out, " minBytes=\"%.0f\" maxBytes=\"%.0f\"", p->min_bytes, p->max_bytes);
     if (ccl_collective_kind_is_rooted(p->coll->kind))
         add_u32(out, " root=\"", p->coll->root);
+    if (p->origin[0]) {
+        add(out, " origin=");
+        ccl_i_xml_text(p->origin, out);
+    }
     add(out, ">\n");
 }
 

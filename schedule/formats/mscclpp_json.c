@@ -5,7 +5,7 @@
  * every receiver signals to its sender that it has begun. Blocks of a GPU that wait for each other
  * get a semaphore each time.
  */
-#include "schedule/schedule.h"
+#include "schedule/schedule_i.h"
 
 #include <stdlib.h>
 
@@ -350,6 +350,11 @@ static void write_plan(plan_t *l) {
                     " \"num_threads_per_block\": 1024, \"buffer_alignment\": 16,\n"
                     " \"min_message_size\": %.0f,",
                     p->name, p->coll->name, p->in_place ? "true" : "false", p->min_bytes);
+    if (p->origin[0]) {
+        ccl_text_printf(l->out, " \"origin\": ");
+        ccl_i_json_text(p->origin, l->out);
+        ccl_text_printf(l->out, ",");
+    }
     if (p->max_bytes > 0)
         ccl_text_printf(l->out, " \"max_message_size\": %.0f,", p->max_bytes);
     ccl_text_printf(l->out, "\n \"gpus\": [");

@@ -278,14 +278,14 @@ static ccl_status_t read_collective(const ccl_json_at_t *at, ccl_collective_t **
 
 /** What stands beside a schedule's transfers. */
 typedef struct head {
-    const char *name;
+    const char *name, *origin;
     bool limited, rounds;
 } head_t;
 
 static ccl_status_t read_head(const ccl_json_at_t *root, head_t *head, ccl_collective_t **out,
                               ccl_error_t *err) {
-    static const char *const keys[] = {"format", "name",      "collective", "limited",
-                                       "rounds", "transfers", NULL};
+    static const char *const keys[] = {"format",  "name",   "origin",    "collective",
+                                       "limited", "rounds", "transfers", NULL};
     const char *format = NULL;
     CCL_TRY(ccl_json_object(root, true, err));
     ccl_json_at_t format_at = ccl_json_member(root, "format");
@@ -295,10 +295,12 @@ static ccl_status_t read_head(const ccl_json_at_t *root, head_t *head, ccl_colle
                              format);
     CCL_TRY(ccl_json_only(root, keys, err));
     ccl_json_at_t name_at = ccl_json_member(root, "name");
+    ccl_json_at_t origin_at = ccl_json_member(root, "origin");
     ccl_json_at_t limited_at = ccl_json_member(root, "limited");
     ccl_json_at_t rounds_at = ccl_json_member(root, "rounds");
     ccl_json_at_t coll_at = ccl_json_member(root, "collective");
     CCL_TRY(ccl_json_string(&name_at, false, &head->name, err));
+    CCL_TRY(ccl_json_string(&origin_at, false, &head->origin, err));
     CCL_TRY(ccl_json_bool(&limited_at, false, &head->limited, err));
     CCL_TRY(ccl_json_bool(&rounds_at, false, &head->rounds, err));
     return read_collective(&coll_at, out, err);
@@ -359,7 +361,7 @@ ccl_status_t ccl_schedule_read_json(const char *name, const char *text, size_t l
     if (read_foreign(name, text, len, out, &foreign, err))
         return foreign;
     const char *first = NULL, *behind = NULL;
-    head_t head = {.name = ""};
+    head_t head = {.name = "", .origin = ""};
     ccl_collective_t *coll = NULL;
     ccl_schedule_builder_t *b = NULL;
     ccl_json_doc_t doc;
@@ -395,6 +397,7 @@ ccl_status_t ccl_schedule_read_json(const char *name, const char *text, size_t l
     }
     status = ccl_schedule_builder_finish(b, out, err);
     if (status == CCL_OK) {
+        ccl_origin_set((*out)->origin, "%s", head.origin);
         (*out)->limited = head.limited;
         (*out)->rounds = head.rounds;
     }
@@ -419,6 +422,8 @@ ccl_status_t ccl_schedule_read(const char *path, ccl_schedule_t **out, ccl_error
         status = ccl_schedule_read_json(name, text, len, out, err);
     else
         status = ccl_schedule_read_resccl(name, text, len, out, err);
+    if (status == CCL_OK && !(*out)->origin[0])
+        ccl_origin_file((*out)->origin, path);
     free(text);
     return status;
 }
@@ -428,6 +433,10 @@ ccl_status_t ccl_schedule_write_json(const ccl_schedule_t *schedule, ccl_text_t 
     const ccl_collective_t *coll = schedule->coll;
     ccl_text_printf(out, "{\n  \"format\": \"ccllab-schedule-1\",\n  \"name\": ");
     ccl_i_json_text(schedule->name, out);
+    if (schedule->origin[0]) {
+        ccl_text_printf(out, ",\n  \"origin\": ");
+        ccl_i_json_text(schedule->origin, out);
+    }
     ccl_text_printf(out, ",\n  \"collective\": ");
     if (coll->kind == CCL_CUSTOM) {
         ccl_text_printf(out, "{\"demand\": ");

@@ -216,6 +216,13 @@ static void keep_best(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
     ccl_sim_result_destroy(result);
 }
 
+/* The program's; its name where nobody gave one. */
+static void tell_origin(const ccl_i_compare_t *c, uint32_t contender, const ccl_program_t *program,
+                        ccl_compare_cell_t *cell) {
+    const char *name = c->options->contenders[contender].name;
+    ccl_origin_set(cell->origin, "%s", program->origin[0] ? program->origin : name);
+}
+
 ccl_status_t ccl_i_compare_run(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
                                const ccl_program_t *program, ccl_routes_t *routes, double give_up_s,
                                ccl_compare_cell_t *cell, ccl_error_t *err) {
@@ -236,6 +243,7 @@ ccl_status_t ccl_i_compare_run(ccl_i_compare_t *c, uint32_t size, uint32_t conte
         cell->time_s = INFINITY;
         ccl_sim_result_destroy(result);
     } else if (status == CCL_OK) {
+        tell_origin(c, contender, program, cell);
         cell->time_s = cell->low_s = cell->high_s = result->time_s;
         cell->algbw_GBps = result->algbw_GBps;
         cell->busbw_GBps = result->busbw_GBps;
@@ -329,10 +337,12 @@ static void keep_cell(const ccl_i_ready_t *r, const ccl_compare_cell_t *cell, co
                                 .max_idle_share = cell->usage.max_idle_share,
                                 .link_utilization = cell->usage.link_utilization};
     snprintf(out->why, sizeof out->why, "%.255s", why ? why : "");
+    ccl_origin_set(out->origin, "%s", cell->origin);
 }
 
 void ccl_i_compare_take(const ccl_point_result_t *r, ccl_compare_cell_t *cell) {
     cell->status = r->status;
+    ccl_origin_set(cell->origin, "%s", r->origin);
     cell->time_s = cell->low_s = cell->high_s = r->time_s;
     cell->algbw_GBps = r->algbw_GBps;
     cell->busbw_GBps = r->busbw_GBps;

@@ -49,6 +49,7 @@ typedef struct ccl_compare_cell {
     ccl_status_t status; /**< CCL_OK, or why there is no time */
     const char *proto;   /**< "LL": of the program that ran; static; NULL: none ran */
     const char *why;     /**< then one line, where it takes part; else NULL */
+    ccl_origin_t origin; /**< of the program that ran; "": none did */
     double time_s, algbw_GBps, busbw_GBps;
     double low_s, high_s; /**< spread over sizes (1 -+ 1e-6) where ties depend on it, of a winner
                                and those near to it; else time_s */

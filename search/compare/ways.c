@@ -74,6 +74,7 @@ static ccl_status_t run_way(ways_t *w, ccl_routes_t *routes, ccl_lowered_t *row,
     CCL_TRY(ccl_make_program(&ctx, w->topo, routes, w->schedule, &make, &row->program, err));
     row->ntbs = row->program->ntbs;
     row->nsteps = row->program->nsteps;
+    ccl_origin_set(row->origin, "%s", row->program->origin);
     row->usage.thread_blocks = ccl_i_most_blocks(row->program, row->way.granularity);
     CCL_TRY(ccl_make_proven(&ctx, row->program, row->way.granularity, w->options->lower.executor,
                             CCL_CHECK, err));

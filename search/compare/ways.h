@@ -14,6 +14,7 @@ typedef struct ccl_lowered {
     ccl_way_t way;
     ccl_status_t status; /**< CCL_OK, or why there is no time */
     char why[768];       /**< then one line */
+    ccl_origin_t origin; /**< of the program; "": none was made, or nobody said */
     ccl_lower_stats_t stats;
     double time_s, algbw_GBps, busbw_GBps;
     uint32_t batches;

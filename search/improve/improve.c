@@ -27,7 +27,7 @@ typedef struct improve {
     const ccl_improve_options_t *options;
     ccl_routes_t *routes;
     ccl_rng_t rng;
-    const char *name;
+    const char *name, *origin;
     ccl_i_moves_t now; /* what changes begin from */
     double now_s;
     double *heat; /* [nranks][nranks] share of the critical path on each connection */
@@ -44,7 +44,9 @@ static ccl_status_t schedule_of(const improve_t *m, const ccl_i_moves_t *from, c
         return ccl_fail_nomem(err);
     for (uint32_t i = 0; i < from->n; i++)
         ccl_schedule_builder_add(b, from->transfers[i]);
-    return ccl_schedule_builder_finish(b, out, err);
+    CCL_TRY(ccl_schedule_builder_finish(b, out, err));
+    ccl_origin_set((*out)->origin, "%s", m->origin);
+    return CCL_OK;
 }
 
 /* Not of this try alone. */
@@ -207,6 +209,7 @@ static ccl_status_t begin(improve_t *m, const ccl_schedule_t *schedule, ccl_impr
     ccl_program_t *program = NULL;
     bool good = false;
     m->name = schedule->name;
+    m->origin = schedule->origin;
     m->routes = m->options->lower.routes ? m->options->lower.routes : ccl_routes_create(m->topo);
     m->heat = calloc((size_t)m->topo->nranks * m->topo->nranks, sizeof *m->heat);
     if (!m->routes || !m->heat)
@@ -248,6 +251,9 @@ ccl_status_t ccl_improve(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     free(m.heat);
     if (m.routes != options->lower.routes)
         ccl_routes_destroy(m.routes);
+    if (status == CCL_OK && best.time_s < best.before_s)
+        ccl_origin_add(best.schedule->origin, "improved by %u of %u tried changes", best.accepted,
+                       best.tries);
     if (status == CCL_OK)
         *out = best;
     else

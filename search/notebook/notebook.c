@@ -2,12 +2,11 @@
  * The lab notebook: one SQLite file in WAL mode. A point is one row, written by one statement, so
  * it is there or it is not, whoever is killed when. Rows point to inputs by their content's hash.
  */
-#include "search/notebook/notebook.h"
+#include "search/notebook/notebook_i.h"
 #include "search/compare/points.h"
 
 #include <errno.h>
 #include <math.h>
-#include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,16 +14,9 @@
 
 enum {
     APPLICATION = 0x63636c6e, /* "ccln" */
-    VERSION = 2,              /* 1: without what a point says of its thread blocks' time */
-    BUSY_MS = 30000,          /* writers wait for each other at most this time */
-    POLL_STEPS = 10000
-};
-
-struct ccl_notebook {
-    sqlite3 *db;
-    sqlite3_stmt *add, *find; /* one thread at a time: the connection's mutex */
-    char path[1024];
-    bool told; /* that other builds' points are not used */
+    VERSION = 3,              /* 1: without what a point says of its thread blocks' time; 2: without
+                                 its origin */
+    BUSY_MS = 30000           /* writers wait for each other at most this time */
 };
 
 static const char schema[] =
@@ -36,12 +28,13 @@ static const char schema[] =
     "busbw_GBps REAL,"
     " bound_s REAL, synth_s REAL, eval_s REAL, thread_blocks INTEGER, batches INTEGER,"
     " tool TEXT NOT NULL, at TEXT NOT NULL, comm_share REAL, mean_idle_share REAL,"
-    " max_idle_share REAL, link_utilization REAL,"
-    " UNIQUE (topology, demand, settings, seed, size_bytes, fidelity, tool));"
+    " max_idle_share REAL, link_utilization REAL, origin TEXT,"
+    " UNIQUE (topology, demand, settings, seed, size_bytes, fidelity, tool));";
+static const char view[] =
     "CREATE VIEW run AS SELECT point.id, t.name AS cluster, d.name AS collective, size_bytes,"
     " settings, seed, status, why, time_s, algbw_GBps, busbw_GBps, bound_s,"
     " time_s / bound_s AS gap, thread_blocks, batches, synth_s, eval_s, profile, topology, demand,"
-    " tool, at FROM point LEFT JOIN input t ON t.hash = topology"
+    " tool, at, origin FROM point LEFT JOIN input t ON t.hash = topology"
     " LEFT JOIN input d ON d.hash = demand WHERE fidelity = 'full';";
 
 /* What the operating system said of it. */
@@ -52,7 +45,7 @@ static ccl_status_t no_file(const ccl_notebook_t *n, const char *what, ccl_error
                          number ? strerror(number) : "");
 }
 
-static ccl_status_t failed(const ccl_notebook_t *n, ccl_error_t *err) {
+ccl_status_t ccl_i_notebook_failed(const ccl_notebook_t *n, ccl_error_t *err) {
     switch (sqlite3_errcode(n->db) & 0xff) {
     case SQLITE_NOMEM:
         return ccl_fail_nomem(err);
@@ -84,13 +77,14 @@ static ccl_status_t failed(const ccl_notebook_t *n, ccl_error_t *err) {
 }
 
 static ccl_status_t execute(const ccl_notebook_t *n, const char *sql, ccl_error_t *err) {
-    return sqlite3_exec(n->db, sql, NULL, NULL, NULL) == SQLITE_OK ? CCL_OK : failed(n, err);
+    return sqlite3_exec(n->db, sql, NULL, NULL, NULL) == SQLITE_OK ? CCL_OK
+                                                                   : ccl_i_notebook_failed(n, err);
 }
 
 static ccl_status_t prepare(const ccl_notebook_t *n, const char *sql, sqlite3_stmt **out,
                             ccl_error_t *err) {
     if (sqlite3_prepare_v2(n->db, sql, -1, out, NULL) != SQLITE_OK)
-        return failed(n, err);
+        return ccl_i_notebook_failed(n, err);
     return CCL_OK;
 }
 
@@ -103,7 +97,7 @@ static ccl_status_t number(const ccl_notebook_t *n, const char *sql, int64_t *ou
     if (sqlite3_step(stmt) == SQLITE_ROW)
         *out = sqlite3_column_int64(stmt, 0);
     else
-        status = failed(n, err);
+        status = ccl_i_notebook_failed(n, err);
     sqlite3_finalize(stmt);
     return status;
 }
@@ -172,7 +166,7 @@ static ccl_status_t create(const ccl_notebook_t *n, ccl_error_t *err) {
             sqlite3_sleep(10);
     }
     if (rc != SQLITE_OK)
-        return failed(n, err);
+        return ccl_i_notebook_failed(n, err);
     CCL_TRY(execute(n, "BEGIN IMMEDIATE", err));
     ccl_status_t status = identify(n, &fresh, err);
     if (status == CCL_OK && fresh) {
@@ -180,6 +174,8 @@ static ccl_status_t create(const ccl_notebook_t *n, ccl_error_t *err) {
         snprintf(marks, sizeof marks, "PRAGMA application_id = %d; PRAGMA user_version = %d",
                  APPLICATION, VERSION);
         status = execute(n, schema, err);
+        if (status == CCL_OK)
+            status = execute(n, view, err);
         if (status == CCL_OK)
             status = execute(n, marks, err);
     }
@@ -189,7 +185,8 @@ static ccl_status_t create(const ccl_notebook_t *n, ccl_error_t *err) {
     return status;
 }
 
-/* Of version 1: its points lack the later columns. Several processes may find so at once. */
+/* Of an earlier version: its points lack the later columns. Several processes may find so at once.
+ */
 static ccl_status_t upgrade(const ccl_notebook_t *n, ccl_error_t *err) {
     int64_t version = 0;
     CCL_TRY(number(n, "PRAGMA user_version", &version, err));
@@ -197,14 +194,19 @@ static ccl_status_t upgrade(const ccl_notebook_t *n, ccl_error_t *err) {
         return CCL_OK;
     CCL_TRY(execute(n, "BEGIN IMMEDIATE", err));
     ccl_status_t status = number(n, "PRAGMA user_version", &version, err);
-    if (status == CCL_OK && version < VERSION)
+    if (status == CCL_OK && version < 2)
         status = execute(n,
                          "ALTER TABLE point ADD COLUMN comm_share REAL;"
                          "ALTER TABLE point ADD COLUMN mean_idle_share REAL;"
                          "ALTER TABLE point ADD COLUMN max_idle_share REAL;"
-                         "ALTER TABLE point ADD COLUMN link_utilization REAL;"
-                         "PRAGMA user_version = 2",
+                         "ALTER TABLE point ADD COLUMN link_utilization REAL",
                          err);
+    if (status == CCL_OK && version < 3)
+        status = execute(n, "ALTER TABLE point ADD COLUMN origin TEXT; DROP VIEW run", err);
+    if (status == CCL_OK && version < 3)
+        status = execute(n, view, err);
+    if (status == CCL_OK && version < VERSION)
+        status = execute(n, "PRAGMA user_version = 3", err);
     if (status == CCL_OK)
         return execute(n, "COMMIT", err);
     sqlite3_exec(n->db, "ROLLBACK", NULL, NULL, NULL);
@@ -236,8 +238,8 @@ static ccl_status_t set_up(ccl_notebook_t *n, bool write, ccl_error_t *err) {
             "INSERT INTO point (topology, demand, profile, settings, seed, size_bytes,"
             " fidelity, status, why, time_s, algbw_GBps, busbw_GBps, bound_s, synth_s, eval_s,"
             " thread_blocks, batches, tool, comm_share, mean_idle_share, max_idle_share,"
-            " link_utilization, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8,"
-            " ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22,"
+            " link_utilization, origin, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8,"
+            " ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,"
             " strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) ON CONFLICT DO NOTHING",
             &n->add, err));
     int64_t version = 0;
@@ -245,10 +247,11 @@ static ccl_status_t set_up(ccl_notebook_t *n, bool write, ccl_error_t *err) {
     CCL_TRY(number(n, "PRAGMA user_version", &version, err));
     snprintf(sql, sizeof sql,
              "SELECT status, why, time_s, algbw_GBps, busbw_GBps, bound_s, synth_s, eval_s,"
-             " thread_blocks, batches, %s FROM point WHERE topology = ?1 AND demand = ?2 AND"
+             " thread_blocks, batches, %s, %s FROM point WHERE topology = ?1 AND demand = ?2 AND"
              " settings = ?3 AND seed = ?4 AND size_bytes = ?5 AND fidelity = ?6 AND tool = ?7",
-             version < VERSION ? "NULL, NULL, NULL, NULL"
-                               : "comm_share, mean_idle_share, max_idle_share, link_utilization");
+             version < 2 ? "NULL, NULL, NULL, NULL"
+                         : "comm_share, mean_idle_share, max_idle_share, link_utilization",
+             version < 3 ? "NULL" : "origin");
     return prepare(n, sql, &n->find, err);
 }
 
@@ -276,7 +279,7 @@ ccl_status_t ccl_notebook_open(const char *path, bool write, ccl_notebook_t **ou
     /* Also to read: a WAL that a killed process left is to be taken in. */
     int flags = SQLITE_OPEN_FULLMUTEX | SQLITE_OPEN_READWRITE | (write ? SQLITE_OPEN_CREATE : 0);
     if (sqlite3_open_v2(n->path, &n->db, flags, NULL) != SQLITE_OK) {
-        status = n->db ? failed(n, err) : ccl_fail_nomem(err);
+        status = n->db ? ccl_i_notebook_failed(n, err) : ccl_fail_nomem(err);
         goto end;
     }
     CCL_TRY_GOTO(set_up(n, write, err), status, end);
@@ -312,7 +315,8 @@ ccl_status_t ccl_notebook_input(ccl_notebook_t *notebook, const char *kind, cons
     sqlite3_bind_text(stmt, 2, kind, -1, SQLITE_STATIC);
     sqlite3_bind_text(stmt, 3, name, -1, SQLITE_STATIC);
     sqlite3_bind_blob64(stmt, 4, text, len, SQLITE_STATIC);
-    ccl_status_t status = sqlite3_step(stmt) == SQLITE_DONE ? CCL_OK : failed(notebook, err);
+    ccl_status_t status =
+        sqlite3_step(stmt) == SQLITE_DONE ? CCL_OK : ccl_i_notebook_failed(notebook, err);
     sqlite3_finalize(stmt);
     return status;
 }
@@ -351,7 +355,10 @@ ccl_status_t ccl_notebook_add(ccl_notebook_t *n, const ccl_point_t *point,
     sqlite3_bind_int64(n->add, 17, r->batches);
     for (int i = 0; ran && i < (int)CCL_ARRAY_LEN(uses); i++)
         sqlite3_bind_double(n->add, 19 + i, uses[i]); /* NAN: NULL */
-    ccl_status_t status = sqlite3_step(n->add) == SQLITE_DONE ? CCL_OK : failed(n, err);
+    if (r->origin[0])
+        sqlite3_bind_text(n->add, 23, r->origin, -1, SQLITE_STATIC);
+    ccl_status_t status =
+        sqlite3_step(n->add) == SQLITE_DONE ? CCL_OK : ccl_i_notebook_failed(n, err);
     sqlite3_reset(n->add);
     sqlite3_clear_bindings(n->add);
     sqlite3_mutex_leave(mutex);
@@ -387,8 +394,10 @@ ccl_status_t ccl_notebook_find(ccl_notebook_t *n, const ccl_point_t *point, ccl_
         ccl_point_result_t r = {0};
         const char *name = (const char *)sqlite3_column_text(n->find, 0);
         const char *why = (const char *)sqlite3_column_text(n->find, 1);
+        const char *origin = (const char *)sqlite3_column_text(n->find, 14);
         *found_out = name && status_of(name, &r.status);
         snprintf(r.why, sizeof r.why, "%s", why ? why : "");
+        ccl_origin_set(r.origin, "%s", origin ? origin : "");
         r.time_s = sqlite3_column_double(n->find, 2);
         r.algbw_GBps = sqlite3_column_double(n->find, 3);
         r.busbw_GBps = sqlite3_column_double(n->find, 4);
@@ -404,7 +413,7 @@ ccl_status_t ccl_notebook_find(ccl_notebook_t *n, const ccl_point_t *point, ccl_
         if (*found_out)
             *out = r;
     } else if (rc != SQLITE_DONE) {
-        status = failed(n, err);
+        status = ccl_i_notebook_failed(n, err);
     }
     sqlite3_reset(n->find);
     sqlite3_clear_bindings(n->find);
@@ -425,7 +434,7 @@ ccl_status_t ccl_i_notebook_tell(const ccl_ctx_t *ctx, ccl_notebook_t *n,
     sqlite3_bind_text(stmt, 1, topology, -1, SQLITE_STATIC);
     sqlite3_bind_text(stmt, 2, demand, -1, SQLITE_STATIC);
     sqlite3_bind_text(stmt, 3, ccl_notebook_tool(), -1, SQLITE_STATIC);
-    ccl_status_t status = sqlite3_step(stmt) == SQLITE_ROW ? CCL_OK : failed(n, err);
+    ccl_status_t status = sqlite3_step(stmt) == SQLITE_ROW ? CCL_OK : ccl_i_notebook_failed(n, err);
     if (status == CCL_OK && sqlite3_column_int(stmt, 0) == 0 && sqlite3_column_int(stmt, 1) > 0) {
         ccl_log(ctx, CCL_LOG_WARN, "notebook",
                 "%s: %lld points of this cluster and collective are of another build (%s); this "
@@ -436,134 +445,6 @@ ccl_status_t ccl_i_notebook_tell(const ccl_ctx_t *ctx, ccl_notebook_t *n,
     }
     sqlite3_finalize(stmt);
     return status;
-}
-
-/* ---------------------------------------------------------------- reading */
-
-typedef struct gather {
-    ccl_notebook_rows_t *rows;
-    size_t cells_cap, number_cap;
-    const char **cells;
-    bool *number;
-} gather_t;
-
-static ccl_status_t take_row(gather_t *g, sqlite3_stmt *stmt, ccl_error_t *err) {
-    uint32_t n = g->rows->ncolumns;
-    size_t at = (size_t)g->rows->nrows * n;
-    if (g->rows->nrows == UINT32_MAX ||
-        !ccl_grow(&g->cells, &g->cells_cap, at + n, sizeof *g->cells) ||
-        !ccl_grow(&g->number, &g->number_cap, at + n, sizeof *g->number))
-        return ccl_fail_nomem(err);
-    for (uint32_t c = 0; c < n; c++) {
-        int type = sqlite3_column_type(stmt, (int)c);
-        char exact[40];
-        const char *text = NULL;
-        g->number[at + c] = type == SQLITE_INTEGER || type == SQLITE_FLOAT;
-        g->cells[at + c] = NULL;
-        if (type == SQLITE_NULL)
-            continue;
-        if (type == SQLITE_FLOAT) { /* SQLite's own text has 15 digits only */
-            double value = sqlite3_column_double(stmt, (int)c);
-            for (int digits = 15; digits <= 17; digits++) {
-                snprintf(exact, sizeof exact, "%.*g", digits, value);
-                if (strtod(exact, NULL) == value)
-                    break;
-            }
-            text = exact;
-        } else {
-            text = (const char *)sqlite3_column_text(stmt, (int)c);
-        }
-        g->cells[at + c] = text ? ccl_arena_strdup(&g->rows->arena, text) : NULL;
-        if (!g->cells[at + c])
-            return ccl_fail_nomem(err);
-    }
-    g->rows->nrows++;
-    return CCL_OK;
-}
-
-static ccl_status_t take_columns(ccl_notebook_rows_t *rows, sqlite3_stmt *stmt, ccl_error_t *err) {
-    rows->ncolumns = (uint32_t)sqlite3_column_count(stmt);
-    rows->columns = ccl_arena_alloc(&rows->arena, rows->ncolumns + 1u, sizeof *rows->columns);
-    if (!rows->columns)
-        return ccl_fail_nomem(err);
-    for (uint32_t c = 0; c < rows->ncolumns; c++) {
-        const char *name = sqlite3_column_name(stmt, (int)c);
-        rows->columns[c] = name ? ccl_arena_strdup(&rows->arena, name) : NULL;
-        if (!rows->columns[c])
-            return ccl_fail_nomem(err);
-    }
-    return CCL_OK;
-}
-
-static int stop(void *user) {
-    return ccl_ctx_poll(user, NULL) != CCL_OK;
-}
-
-static ccl_status_t prepare_query(ccl_notebook_t *n, const char *sql, uint32_t nargs,
-                                  sqlite3_stmt **out, ccl_error_t *err) {
-    const char *rest = NULL;
-    if (sqlite3_prepare_v2(n->db, sql, -1, out, &rest) != SQLITE_OK)
-        return ccl_fail(err, CCL_ERR_INPUT, "query: %.500s", sqlite3_errmsg(n->db));
-    if (!*out)
-        return ccl_fail(err, CCL_ERR_INPUT, "query: nothing is asked; a SELECT is wanted");
-    if (rest[strspn(rest, " \t\r\n;")])
-        return ccl_fail(err, CCL_ERR_INPUT,
-                        "query: one statement at a time; more stands at "
-                        "\"%.60s\"",
-                        rest + strspn(rest, " \t\r\n;"));
-    if (!sqlite3_stmt_readonly(*out) || sqlite3_column_count(*out) == 0)
-        return ccl_fail(err, CCL_ERR_INPUT,
-                        "query: the statement does not read; a SELECT is "
-                        "wanted");
-    if (sqlite3_bind_parameter_count(*out) != (int)nargs)
-        return ccl_fail(err, CCL_ERR_INPUT, "query: %d parameters without a value",
-                        sqlite3_bind_parameter_count(*out));
-    return CCL_OK;
-}
-
-ccl_status_t ccl_notebook_query(const ccl_ctx_t *ctx, ccl_notebook_t *notebook, const char *sql,
-                                const char *const *args, uint32_t nargs, ccl_notebook_rows_t **out,
-                                ccl_error_t *err) {
-    gather_t g = {0};
-    ccl_ctx_t quiet = ctx ? *ctx : (ccl_ctx_t)CCL_CTX_INIT;
-    sqlite3_stmt *stmt = NULL;
-    ccl_status_t status = CCL_OK;
-    int rc = SQLITE_ROW;
-    quiet.progress = NULL;
-    g.rows = calloc(1, sizeof *g.rows);
-    if (!g.rows)
-        return ccl_fail_nomem(err);
-    ccl_arena_init(&g.rows->arena);
-    sqlite3_progress_handler(notebook->db, POLL_STEPS, stop, &quiet);
-    CCL_TRY_GOTO(prepare_query(notebook, sql, nargs, &stmt, err), status, end);
-    for (uint32_t i = 0; i < nargs; i++)
-        sqlite3_bind_text(stmt, (int)i + 1, args[i], -1, SQLITE_STATIC);
-    CCL_TRY_GOTO(take_columns(g.rows, stmt, err), status, end);
-    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW)
-        CCL_TRY_GOTO(take_row(&g, stmt, err), status, end);
-    if (rc == SQLITE_ERROR || rc == SQLITE_TOOBIG || rc == SQLITE_MISMATCH || rc == SQLITE_RANGE)
-        status = ccl_fail(err, CCL_ERR_INPUT, "query: %.500s", sqlite3_errmsg(notebook->db));
-    else if (rc != SQLITE_DONE)
-        status = failed(notebook, err);
-end:
-    sqlite3_finalize(stmt);
-    sqlite3_progress_handler(notebook->db, 0, NULL, NULL);
-    g.rows->cells = g.cells;
-    g.rows->number = g.number;
-    if (status == CCL_OK)
-        *out = g.rows;
-    else
-        ccl_notebook_rows_destroy(g.rows);
-    return status;
-}
-
-void ccl_notebook_rows_destroy(ccl_notebook_rows_t *rows) {
-    if (!rows)
-        return;
-    free(rows->cells);
-    free(rows->number);
-    ccl_arena_fini(&rows->arena);
-    free(rows);
 }
 
 ccl_status_t ccl_notebook_gc(ccl_notebook_t *notebook, bool all, uint64_t *points_out,

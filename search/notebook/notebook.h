@@ -5,7 +5,7 @@
 #ifndef CCL_SEARCH_NOTEBOOK_H
 #define CCL_SEARCH_NOTEBOOK_H
 
-#include "base/base.h"
+#include "schedule/origin.h"
 
 CCL_BEGIN_DECLS
 
@@ -41,6 +41,7 @@ typedef struct ccl_point {
 typedef struct ccl_point_result {
     ccl_status_t status; /**< CCL_OK, or why there is no time */
     char why[256];       /**< then one line */
+    ccl_origin_t origin; /**< of the program; "": not known (points that older versions wrote) */
     double time_s, algbw_GBps, busbw_GBps;
     double bound_s;         /**< ccl_bound(): no time is less */
     double synth_s, eval_s; /**< wall time: its schedule; lowering, proof and simulation */

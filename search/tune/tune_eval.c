@@ -79,6 +79,7 @@ static ccl_status_t simulate(ccl_i_tuner_t *t, const ccl_ctx_t *ctx, const ccl_t
     if (!estimate)
         out->busbw_GBps = result->busbw_GBps;
     out->batches = batches;
+    ccl_origin_set(out->origin, "%s", program->origin);
     out->comm_share = out->mean_idle_share = out->max_idle_share = out->link_utilization = NAN;
     if (!estimate)
         ccl_i_result_usage(program, result, out);

@@ -139,6 +139,9 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     if (m.spread)
         plan.parts = m.channels * ccl_i_cluster_gpus(&c, c.server[want->root]);
     status = ccl_i_plan_run(ctx, &c, want, &plan, out, err);
+    if (status == CCL_OK)
+        ccl_origin_set((*out)->origin, "hm: hierarchical mesh, %u channel%s", m.channels,
+                       m.channels == 1 ? "" : "s");
 end:
     ccl_i_cluster_fini(&c);
     return status;

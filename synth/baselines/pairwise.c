@@ -60,6 +60,9 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                          .tree = tree,
                          .user = &pairing};
     ccl_status_t status = ccl_i_plan_run(ctx, &cluster, want, &plan, out, err);
+    if (status == CCL_OK)
+        ccl_origin_set((*out)->origin, "pairwise: %u rounds of pairs, %u channel%s",
+                       pairing.nranks - 1, pairing.channels, pairing.channels == 1 ? "" : "s");
     ccl_i_cluster_fini(&cluster);
     return status;
 }

@@ -91,6 +91,9 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                          .tree = tree,
                          .user = &rails};
     ccl_status_t status = ccl_i_plan_run(ctx, &cluster, want, &plan, out, err);
+    if (status == CCL_OK)
+        ccl_origin_set((*out)->origin, "pxn: relays on the destinations' rails, %u channel%s",
+                       rails.channels, rails.channels == 1 ? "" : "s");
     ccl_i_cluster_fini(&cluster);
     return status;
 }

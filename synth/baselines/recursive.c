@@ -125,6 +125,9 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                          .tree = tree,
                          .user = &l};
     status = ccl_i_plan_run(ctx, &c, want, &plan, out, err);
+    if (status == CCL_OK)
+        ccl_origin_set((*out)->origin, "recursive: doubling and halving in %u rounds, %u channel%s",
+                       rounds, l.channels, l.channels == 1 ? "" : "s");
 end:
     ccl_i_cluster_fini(&c);
     return status;

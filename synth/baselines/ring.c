@@ -117,6 +117,9 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                              .tree = tree,
                              .user = &ring};
         status = ccl_i_plan_run(ctx, &cluster, want, &plan, out, err);
+        if (status == CCL_OK)
+            ccl_origin_set((*out)->origin, "ring: %u ring%s over the cluster's links",
+                           ring.channels, ring.channels == 1 ? "" : "s");
     }
     ccl_i_rings_fini(&ring.rings);
     ccl_i_cluster_fini(&cluster);

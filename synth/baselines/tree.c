@@ -285,6 +285,13 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                              .tree = tree,
                              .user = &forest};
         status = ccl_i_plan_run(ctx, &cluster, want, &plan, out, err);
+        if (status == CCL_OK)
+            ccl_origin_set((*out)->origin, "tree: %s over %u %s, %u channel%s",
+                           forest.nnodes > 1 ? "double binary tree" : "chains", forest.nnodes,
+                           forest.nodes_are_gpus ? "GPUs"
+                           : forest.nnodes > 1   ? "servers"
+                                                 : "server",
+                           forest.channels, forest.channels == 1 ? "" : "s");
     }
     ccl_i_rings_fini(&forest.rings);
     ccl_i_cluster_fini(&cluster);

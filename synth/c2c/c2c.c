@@ -189,6 +189,27 @@ static void fini(ccl_i_c2c_t *b) {
     ccl_arena_fini(&b->arena);
 }
 
+/* Clusters, and who made what is inside them. */
+static void tell_origin(const ccl_i_c2c_t *b, ccl_schedule_t *schedule) {
+    ccl_text_t who = {0};
+    const char *last = NULL;
+
+    for (uint32_t j = 0; j < b->map->nclusters; j++) {
+        const ccl_i_c2c_hom_t *homs[] = {&b->gather[j], &b->scatter[j], &b->pairs[j]};
+
+        for (size_t i = 0; i < CCL_ARRAY_LEN(homs); i++) {
+            if (!homs[i]->by || (last && strcmp(last, homs[i]->by) == 0) ||
+                (who.data && strstr(who.data, homs[i]->by)))
+                continue;
+            last = homs[i]->by;
+            ccl_text_printf(&who, "%s%s", who.len ? " and " : "", last);
+        }
+    }
+    ccl_origin_set(schedule->origin, "%s: %u clusters, inside by %s", schedule->name,
+                   b->map->nclusters, who.data ? who.data : "nobody: single GPUs");
+    ccl_text_fini(&who);
+}
+
 static ccl_status_t build(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
                           const ccl_collective_t *want, const ccl_synth_options_t *options,
                           bool sequential, way_t way, uint32_t *nclusters_out, ccl_schedule_t **out,
@@ -221,8 +242,10 @@ static ccl_status_t build(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
         status = ccl_i_c2c_collective(&b, err);
     if (status == CCL_OK)
         status = ccl_i_c2c_schedule(&b, name, out, err);
-    if (status == CCL_OK)
+    if (status == CCL_OK) {
         (*out)->rounds = sequential;
+        tell_origin(&b, *out);
+    }
     *nclusters_out = map.nclusters;
     fini(&b);
     ccl_i_c2c_map_fini(&map);

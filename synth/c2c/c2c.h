@@ -76,6 +76,7 @@ typedef struct ccl_i_c2c_hom {
     uint32_t nchunks; /* 0: a single rank, nothing to do */
     uint32_t parts;   /* chunks of a block */
     uint32_t nchannels, nsteps;
+    const char *by;  /* synthesizer; NULL: nobody */
     uint32_t *first; /* [nchunks + 1] */
     ccl_i_c2c_hop_t *hops;
 } ccl_i_c2c_hom_t;

@@ -58,6 +58,7 @@ static ccl_status_t take_hops(const ccl_schedule_t *s, const ccl_i_c2c_cluster_t
     out->hops = calloc(s->ntransfers + (size_t)1, sizeof *out->hops);
     if (!out->first || !out->hops)
         return ccl_fail_nomem(err);
+    out->by = ccl_synth_find(s->name) ? ccl_synth_find(s->name)->name : NULL;
     out->nchunks = nk;
     out->nchannels = s->nchannels;
     out->nsteps = s->nsteps ? s->nsteps : 1;

@@ -36,7 +36,7 @@ static const struct {
     double stretch;
     uint32_t cuts;
 } others[] = {{1, 1}, {1.5, 1}, {1.5, 3}, {2, 1}, {3, 1}};
-_Static_assert(2 * (1 + CCL_ARRAY_LEN(more_cuts) + CCL_ARRAY_LEN(others)) <= CCL_I_CEGIS_PLANS,
+_Static_assert(2 * (2 + CCL_ARRAY_LEN(more_cuts) + CCL_ARRAY_LEN(others)) <= CCL_I_CEGIS_PLANS,
                "up and down a cut may have two plans");
 
 /*
@@ -53,6 +53,7 @@ typedef struct policy {
                              below, load decides, which no length of a step changes */
     double other_rough;   /* times the best estimate up to which other lengths are simulated */
     double other_work;    /* part of all work that they get beside the others */
+    double rival_work;    /* the same, of a plan as it was before Z3 changed it */
     double pair_work;     /* work to choose cuts, slices and connections, for each pair of ranks: */
     double least_work[2]; /* at least (one way; up and down), */
     double work;          /* at most */
@@ -71,6 +72,7 @@ static const policy_t POLICY = {.size = 256.0 * 1024 * 1024,
                                 .other_latency = 0.06,
                                 .other_rough = 2,
                                 .other_work = 0.5,
+                                .rival_work = 0.5,
                                 .pair_work = 400,
                                 .least_work = {280000, 300000},
                                 .work = 2e6,
@@ -81,7 +83,7 @@ static const policy_t POLICY = {.size = 256.0 * 1024 * 1024,
                                 .margin = 1e-6};
 /* Cuts that are simulated: by their estimates, and with those of fewer cuts. */
 #define FINALISTS 3u
-#define MOST_FINALISTS 5u
+#define MOST_FINALISTS 7u
 
 static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
     if (topo->nranks > UINT16_MAX) {
@@ -313,6 +315,7 @@ static ccl_status_t make_cut(cegis_t *c, bool free, bool *uneven_out, ccl_error_
     c->given = down->len ? down : NULL;
     c->given_stats.counterexamples = c->given_stats.solver_calls = 0; /* counted once */
     c->given_stats.solver_s = 0;
+    c->given_stats.solver_work = 0;
     ccl_status_t status = make_cut(c, true, &other, err);
     c->given = NULL;
     return status;
@@ -359,6 +362,16 @@ static ccl_status_t make_cuts(cegis_t *c, ccl_error_t *err) {
     uint32_t one = c->cuts;
     bool uneven = false;
     CCL_TRY(make_cut(c, false, &uneven, err));
+    c->solved = c->task.solved;
+    if (c->solved && !c->task.limited) {
+        /* Fewer steps may take longer, which simulation shows. */
+        bool ignored;
+        uint32_t first = c->ncuts;
+        c->task.start_only = true;
+        CCL_TRY(make_cut(c, false, &ignored, err));
+        for (uint32_t k = first; k < c->ncuts; k++)
+            c->cut[k].rival = true;
+    }
     CCL_TRY(make_others(c, err));
     for (size_t i = 0; !c->options->chunks && i < CCL_ARRAY_LEN(more_cuts); i++) {
         uint32_t n = more_cuts[i];
@@ -576,26 +589,50 @@ static ccl_status_t choose(cegis_t *c, ccl_error_t *err) {
     work = fmin(fmax(POLICY.pair_work * n * n, POLICY.least_work[two_ways]), POLICY.work);
     if (c->options->effort > 0)
         work *= c->options->effort;
-    c->race.left = work;
+    c->race.left = work * (c->solved ? 1 + POLICY.rival_work : 1);
     qsort(c->cut, c->ncuts, sizeof *c->cut, by_estimate);
     uint32_t ncuts = 0;
     while (ncuts < c->ncuts && !c->cut[ncuts].other)
         ncuts++;
     /* The best one, those with few cuts, then others that are near: the last ones go first where
        there is not enough work. */
-    uint32_t len = 0, most = MOST_FINALISTS - FINALISTS + 1;
-    for (uint32_t i = 0; i < 2 * ncuts && len < MOST_FINALISTS; i++) {
+    uint32_t len = 0, most = MOST_FINALISTS - FINALISTS - (c->solved ? 0 : 1);
+    for (uint32_t i = 0; i < 2 * ncuts && len < MOST_FINALISTS - (c->solved ? 0 : 2); i++) {
         uint32_t k = i % ncuts;
         double worse = c->cut[k].estimate_s / c->cut[0].estimate_s;
         bool few = ccl_model_gpu(c->topo, 0).sms && 2 * c->cut[k].cuts <= c->cut[0].cuts;
-        bool first = k == 0 || (few && worse <= POLICY.rough && len < most);
-        if (i < ncuts ? !first : k == 0 || few || k >= FINALISTS || worse > POLICY.near)
+        bool first = k == 0 || ((few || c->cut[k].rival) && worse <= POLICY.rough && len < most);
+        if (i < ncuts ? !first
+                      : k == 0 || few || c->cut[k].rival || k >= FINALISTS || worse > POLICY.near)
             continue;
         trials[len++] = first_trial(c, k);
     }
     CCL_TRY(race(c, trials, len, err));
     CCL_TRY(refine(c, err));
     return choose_other(c, work, ncuts, err);
+}
+
+/** Which start the plan that was taken has, and what the solver changed of it. */
+static void tell_origin(const cegis_t *c, const cut_t *best, ccl_schedule_t *schedule) {
+    const char *start = c->options->plain_start ? "plain" : "greedy";
+    const ccl_synth_stats_t *own = &best->stats;
+    uint32_t calls = 0;
+
+    for (uint32_t k = 0; k < c->ncuts; k++)
+        calls += c->cut[k].stats.solver_calls;
+    ccl_origin_set(schedule->origin, "cegis: %s start, ", start);
+    char *end = schedule->origin + strlen(schedule->origin);
+    size_t room = (size_t)(schedule->origin + CCL_ORIGIN_LEN - end);
+    if (own->solver_steps)
+        snprintf(end, room, "Z3 took %u step%s away%s", own->solver_steps,
+                 own->solver_steps == 1 ? "" : "s",
+                 own->solver_spreads ? " and spread the load" : "");
+    else if (own->solver_spreads)
+        snprintf(end, room, "Z3 spread the load");
+    else if (own->solver_calls)
+        snprintf(end, room, "Z3 asked in vain");
+    else
+        snprintf(end, room, calls ? "Z3 asked about another plan only" : "Z3 not asked");
 }
 
 static ccl_status_t run(cegis_t *c, ccl_schedule_t **out, ccl_error_t *err) {
@@ -627,6 +664,7 @@ static ccl_status_t run(cegis_t *c, ccl_schedule_t **out, ccl_error_t *err) {
             best.lanes == CCL_I_LANES_PLAIN  ? "chunk"
             : best.lanes == CCL_I_LANES_RATE ? "what they carry"
                                              : "what links carry");
+    tell_origin(c, &c->cut[best.cut], *out);
     if (c->options->stats) {
         ccl_synth_stats_t *all = c->options->stats;
         all->dropped += c->task.dropped;
@@ -635,10 +673,13 @@ static ccl_status_t run(cegis_t *c, ccl_schedule_t **out, ccl_error_t *err) {
         all->start_steps += own->start_steps;
         all->steps += own->steps;
         all->bound_steps += own->bound_steps;
+        all->solver_steps += own->solver_steps;
+        all->solver_spreads += own->solver_spreads;
         for (uint32_t k = 0; k < c->ncuts; k++) { /* what was asked on the way there, too */
             all->counterexamples += c->cut[k].stats.counterexamples;
             all->solver_calls += c->cut[k].stats.solver_calls;
             all->solver_s += c->cut[k].stats.solver_s;
+            all->solver_work += c->cut[k].stats.solver_work;
         }
     }
     (*out)->limited = c->task.limited || c->task.dropped;

@@ -186,6 +186,7 @@ typedef struct ccl_i_cegis_task {
     double deadline_s;        /* of ccl_now_s(); 0: none */
     bool balance;             /* also spread the load: slices will overlap */
     bool start_only;          /* no solver */
+    bool solved;              /* set when Z3 found a plan */
     bool limited;             /* set when the deadline or CCL_I_CEGIS_UNKNOWN's clock stopped it */
     uint32_t dropped;         /* searches that Z3 failed at, for lack of memory */
 } ccl_i_cegis_task_t;

@@ -6,7 +6,7 @@
 #include "synth/common/race.h"
 
 /** Plans of one run at most. */
-#define CCL_I_CEGIS_PLANS 24
+#define CCL_I_CEGIS_PLANS 26
 
 /** One direction: trees that copies go down, or that reductions come up. */
 typedef struct ccl_i_cegis_side {
@@ -34,6 +34,7 @@ typedef struct ccl_i_cegis_cut {
     ccl_i_cegis_side_t sides[2];
     double estimate_s;
     bool other; /* of another length of a step */
+    bool rival; /* as another one was before Z3 took steps away */
     ccl_synth_stats_t stats;
 } ccl_i_cegis_cut_t;
 
@@ -69,6 +70,7 @@ typedef struct ccl_i_cegis_job {
     uint32_t *depth; /* [nranks] of the tree in hand */
     ccl_i_cegis_cut_t cut[CCL_I_CEGIS_PLANS];
     double stretch; /* 0: to be chosen */
+    bool solved;    /* Z3 changed the plans for the first number of cuts */
     uint32_t ncuts;
     ccl_synth_stats_t stats;         /* of the plan in hand */
     const ccl_i_cegis_plan_t *given; /* the way down is known already, with what it took */

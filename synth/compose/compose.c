@@ -128,6 +128,26 @@ static ccl_status_t make_way(void *user, uint32_t index, const ccl_i_racer_t *wi
     return CCL_OK;
 }
 
+/* Who made pods and rails; of the composing synthesizer also how it did. */
+static void tell_origin(const ccl_i_composer_t *c, const char *name, const ccl_i_composition_t *of,
+                        ccl_schedule_t *schedule) {
+    const char *rails = of->rail == CCL_I_PART_INNER  ? name
+                        : of->rail == CCL_I_PART_TREE ? "tree"
+                                                      : "ring";
+    const char *pods = of->pod == CCL_I_PART_INNER ? name : "direct";
+    bool up = c->want->kind == CCL_REDUCESCATTER || c->want->kind == CCL_REDUCE;
+    const char *how = c->kinds[0].in_pod[up][of->pod].origin;
+    char size[64], kinds[32] = "";
+
+    snprintf(size, sizeof(size), "%u", c->pods.most);
+    if (c->pods.nkinds > 1)
+        snprintf(kinds, sizeof(kinds), " of %u kinds", c->pods.nkinds);
+    ccl_origin_set(schedule->origin, "compose: %u pods%s of%s %s by %s, rails by %s", c->pods.npods,
+                   kinds, kinds[0] ? " up to" : "", size, pods, rails);
+    if (of->pod == CCL_I_PART_INNER && how[0])
+        ccl_origin_add(schedule->origin, "in pods %s", how);
+}
+
 /* Ways that a part's synthesizer cannot do are passed over. */
 static ccl_status_t run(ccl_i_composer_t *c, const char *name, ccl_schedule_t **out,
                         ccl_error_t *err) {
@@ -152,6 +172,7 @@ static ccl_status_t run(ccl_i_composer_t *c, const char *name, ccl_schedule_t **
     if (status == CCL_OK) {
         const ccl_i_composition_t *of = &ways.all[race.best.index];
         (*out)->limited |= race.late;
+        tell_origin(c, name, of, *out);
         ccl_log(c->ctx, CCL_LOG_INFO, "compose", "%u pods of %u kinds; pods %s, rails %s",
                 c->pods.npods, c->pods.nkinds, of->pod == CCL_I_PART_INNER ? name : "direct",
                 of->rail == CCL_I_PART_INNER  ? name

@@ -68,6 +68,7 @@ typedef struct ccl_i_part_trees {
     uint32_t nsteps; /* that 0 .. 1 were */
     uint32_t *first; /* [blocks * parts + 2] into hops */
     ccl_i_part_hop_t *hops;
+    ccl_origin_t origin; /* of the part's schedule */
 } ccl_i_part_trees_t;
 
 /** Who makes a part's schedule. */

@@ -106,6 +106,7 @@ static ccl_status_t solve(ccl_i_composer_t *c, const part_t *part, ccl_i_part_tr
     if (status == CCL_OK) {
         out->parts = schedule->coll->nchunks / want->nchunks;
         out->stride = out->parts % part->parts == 0 ? out->parts / part->parts : 1;
+        ccl_origin_set(out->origin, "%s", schedule->origin);
         status = trees_init(out, schedule, turned, err);
     }
     ccl_schedule_destroy(schedule);

@@ -448,8 +448,13 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     }
     if (status == CCL_OK)
         status = ccl_i_race_take(&g.finals, out, err);
-    if (status == CCL_OK)
+    if (status == CCL_OK) {
+        const attempt_t *best = &g.attempts[g.finalists[g.finals.best.index]];
         (*out)->limited |= g.trials.late;
+        ccl_origin_set((*out)->origin, "greedy: %u part%s of a shard%s, best of %u tries",
+                       best->parts, best->parts == 1 ? "" : "s",
+                       best->star ? ", stars in fast sets" : "", g.nattempts);
+    }
     fini(&g);
     return status;
 }

@@ -407,7 +407,7 @@ static ccl_status_t start_anew(const packing_t *p, packing_t *out, ccl_error_t *
     *out = *p;
     memset(&out->down, 0, sizeof out->down);
     memset(&out->up, 0, sizeof out->up);
-    out->few_connections = false;
+    out->few_connections = out->by_flows = false;
     out->roots = calloc(p->n, sizeof *out->roots);
     return out->roots ? CCL_OK : ccl_fail_nomem(err);
 }
@@ -515,8 +515,10 @@ static ccl_status_t pack(packing_t *p, uint32_t given, ccl_error_t *err) {
     status = choose(&flows, given, err);
     if (status == CCL_OK && seconds_of(&flows) < have_s * (1 - CCL_I_PACK_PRICE / 10))
         status = pack_by_flows(&flows, &why);
-    if (status == CCL_OK && (flows.down.first || flows.up.first))
+    if (status == CCL_OK && (flows.down.first || flows.up.first)) {
+        flows.by_flows = true;
         replace(p, &flows);
+    }
     free(flows.roots);
     if (status == CCL_INFEASIBLE && have_s < INFINITY)
         status = CCL_OK;
@@ -561,7 +563,10 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                              .down = &p.down,
                              .up = &p.up,
                              .tree_Bps = 1 / (seconds_of(&p) * (double)p.total),
-                             .paced = p.few_connections};
+                             .paced = p.few_connections,
+                             .how = p.by_flows          ? "by flows"
+                                    : p.few_connections ? "by swaps over few connections"
+                                                        : "by swaps"};
     status = ccl_i_pack_run(ctx, &cluster, want, &packed, options, out, err);
 end:
     forest_fini(&p.up);

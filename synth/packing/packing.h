@@ -226,7 +226,7 @@ typedef struct ccl_i_packing {
     double seconds; /* a tree of one unit's rate takes this: links carry seconds x units trees */
     double bound;   /* the same without rounding */
     ccl_i_pack_forest_t up, down;
-    bool has_up, has_down, few_connections;
+    bool has_up, has_down, few_connections, by_flows;
 } ccl_i_packing_t;
 
 /** Share of the time that rounding may cost here: CCL_I_PACK_PRICE, or less. */
@@ -251,6 +251,7 @@ typedef struct ccl_i_packed {
     const ccl_i_pack_forest_t *down, *up; /* AllReduce has both */
     double tree_Bps;                      /* a tree's data go at this rate */
     bool paced;                           /* trees wait for each other: ccl_i_pack_pace() */
+    const char *how;                      /* they were found: of the schedule's origin */
 } ccl_i_packed_t;
 /**
  * The schedule of these trees. Where thread blocks, overheads or latencies count and the size is

@@ -1,8 +1,7 @@
 /*
- * Packed trees as a schedule. A tree over links alone is a pipeline of many micro-batches. With
- * thread blocks micro-batches are few, and a rank at the bottom waits while whole chunks come down
- * the tree at the share of a NIC that one of many flows has: cut chunks come sooner. How far to
- * cut, and whether connections are many for all hops or by load, is simulated.
+ * Packed trees as a schedule. A rank at the bottom of a tree waits while whole chunks come down at
+ * the share of a NIC that one of many flows has: cut chunks come sooner. How far to cut, and
+ * whether connections are many for all hops or by load, is simulated.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -160,7 +159,10 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
         plan.root = root_of;
         plan.down_channels = channels;
     }
-    return ccl_i_plan_run(r->ctx, r->cluster, r->want, &plan, out, err);
+    CCL_TRY(ccl_i_plan_run(r->ctx, r->cluster, r->want, &plan, out, err));
+    ccl_origin_set((*out)->origin, "packing: %u tree%s %s, %u chunk%s each", p->total,
+                   p->total == 1 ? "" : "s", p->how, cuts, cuts == 1 ? "" : "s");
+    return CCL_OK;
 }
 
 static ccl_status_t try_cuts(run_t *r, bool by_load, uint32_t cuts, double *time_out,
@@ -213,7 +215,6 @@ ccl_status_t ccl_i_pack_run(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
                             const ccl_collective_t *want, const ccl_i_packed_t *packed,
                             const ccl_synth_options_t *options, ccl_schedule_t **out,
                             ccl_error_t *err) {
-    const ccl_topology_t *topo = cluster->topo;
     run_t r = {.ctx = ctx,
                .cluster = cluster,
                .want = want,
@@ -223,8 +224,7 @@ ccl_status_t ccl_i_pack_run(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
     ccl_status_t status = run_init(&r, err);
     if (status == CCL_OK)
         status = make(&r, 0, NULL, &r.made, err);
-    bool open = options->size_bytes > 0 && !options->chunks && !options->part &&
-                (topo->ntransports > 0 || topo->ngpu_models > 0);
+    bool open = options->size_bytes > 0 && !options->chunks && !options->part;
     if (status == CCL_OK && open && 2 * (uint64_t)r.made->ntransfers <= POLICY.transfers) {
         status = choose(&r, options->size_bytes, out, err);
     } else if (status == CCL_OK) {

@@ -1,6 +1,7 @@
 /* The choice of the sketch synthesizer: the best candidates simulated (SyCCL, section 5.2). */
 #include "synth/common/race.h"
 #include "synth/sketch/candidates.h"
+#include "synth/sketch/solve.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -854,6 +855,8 @@ ccl_status_t ccl_i_sketch_choose(const ccl_ctx_t *ctx, const ccl_i_space_t *spac
     memcpy(chosen->shapes, all.items[best].shapes, sizeof chosen->shapes);
     status =
         ccl_i_candidate_make(ctx, space, sketches, &all.items[best], race.cluster, want, out, err);
+    if (status == CCL_OK)
+        status = ccl_i_sketch_origin(sketches, all.items[best].mix, (*out)->origin, err);
     for (uint32_t i = 0; status == CCL_OK && i < race.n; i++) {
         (*out)->limited |= all.items[i].late;
         if (run->stats)

@@ -1,5 +1,5 @@
 /* The options of sketch: the one place that declares them. */
-#include "synth/sketch/sketch.h"
+#include "synth/sketch/solve.h"
 #include "synth/common/options.h"
 
 #define AT(member_) CCL_I_SYNTH_AT(sketch.member_)
@@ -104,6 +104,16 @@ static const ccl_option_t own_options[] = {
      .type = CCL_OPTION_FLAG,
      .offset = AT(no_shapes),
      .doc = "sub-demands are solved also where a shape is proven best"},
+    {.name = "borrow",
+     .type = CCL_OPTION_TEXT,
+     .offset = AT(borrow),
+     .value = "LIST",
+     .doc = "whose trees join the sketches that are found: none, or some of packing, ring, greedy, "
+            "hm with commas between",
+     .otherwise = "all",
+     .check = ccl_i_sketch_check_borrow,
+     .knob = "borrow",
+     .knob_words = CCL_OPTION_WORDS("none", "packing", "ring", "greedy", "hm")},
     {.name = "cache",
      .type = CCL_OPTION_TEXT,
      .offset = AT(cache),

@@ -53,6 +53,10 @@ const char *const ccl_i_solver_names[] = {
     "greedy",        "hm",          "packing, few trees",  NULL};
 _Static_assert(CCL_ARRAY_LEN(ccl_i_solver_names) == NKINDS + 1, "a name for each");
 
+const ccl_synth_ops_t *ccl_i_solver_ops(uint32_t kind) {
+    return KINDS[kind].ops;
+}
+
 /* A group that is solved. */
 typedef struct group {
     uint32_t dimension, group;    /* of the space; group CCL_NONE: all of the dimension, as one */
@@ -561,7 +565,8 @@ ccl_status_t ccl_i_sketch_solve(const ccl_ctx_t *ctx, ccl_i_space_t *space, ccl_
             s.wanted[sketches->items[i].solved - 1] = some = true;
     }
     for (uint32_t k = 0; k < NKINDS && options->search; k++)
-        s.wanted[k] = some = true;
+        if (!KINDS[k].ops || ccl_i_sketch_borrows(options->borrow, KINDS[k].ops->name))
+            s.wanted[k] = some = true;
     if (!(s.chunk_bytes > 0) || !some)
         return CCL_OK;
     CCL_TRY_GOTO(choose_groups(&s, err), status, end);

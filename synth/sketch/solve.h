@@ -121,6 +121,7 @@ typedef struct ccl_i_solve_options {
     double size_bytes, coarse, fine; /* E1, E2 */
     bool no_shapes;                  /* ask GLPK also where a shape is proven */
     const char *cache;               /* directory; NULL: none */
+    const char *borrow;              /* whose trees are answers too; NULL: those of all */
     size_t given;                    /* the first sketches are the user's, solved where they say */
     bool search;                     /* the others get solved forms as well */
     double until_s;                  /* ccl_now_s() after which nothing is asked; 0: no limit */
@@ -136,5 +137,18 @@ typedef struct ccl_i_solve_options {
 ccl_status_t ccl_i_sketch_solve(const ccl_ctx_t *ctx, ccl_i_space_t *space, ccl_routes_t *routes,
                                 const ccl_collective_t *want, const ccl_i_solve_options_t *options,
                                 ccl_i_sketches_t *sketches, bool *limited_out, ccl_error_t *err);
+
+/* ---------------------------------------------------------------- other synthesizers' (borrow.c)
+ */
+
+/** Whose trees a way to solve takes (a place in ccl_i_solver_names); NULL: the epoch MILP's. */
+const ccl_synth_ops_t *ccl_i_solver_ops(uint32_t kind);
+/** Is a synthesizer in a list as ccl_sketch_options_t.borrow has it? */
+bool ccl_i_sketch_borrows(const char *list, const char *name);
+/** A value of option --borrow. */
+ccl_status_t ccl_i_sketch_check_borrow(const char *text, ccl_error_t *err);
+/** "sketch by hm: all GPUs": whose trees a mix has, and its sketches. */
+ccl_status_t ccl_i_sketch_origin(const ccl_i_sketches_t *sketches, const ccl_i_mix_t *mix,
+                                 ccl_origin_t origin, ccl_error_t *err);
 
 #endif

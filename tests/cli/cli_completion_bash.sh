@@ -59,8 +59,8 @@ all '[allreduce][allgather][alltoall]' ccllab synth --collective al
 all '[hpds]' ccllab synth --with hp
 all '[ring,hm]' ccllab compare --with ring,hm
 all '[nccl-h100]' ccllab simulate --profile nccl-h1
-all '[step][rr][hpds]' ccllab lower --order ''
-all '[step,hpds]' ccllab lower --order step,h
+all '[step][rr][hpds][hpds-printed]' ccllab lower --order ''
+all '[step,hpds][step,hpds-printed]' ccllab lower --order step,h
 all '[LL][LL128]' ccllab simulate --proto LL
 all '[cuda]' ccllab run --device c
 all '[threads]' ccllab run --ranks t

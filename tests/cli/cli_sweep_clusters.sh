@@ -29,6 +29,19 @@ awk -v a="$(column scale:bandwidth:net=0.25 67108864 7)" -v b="$(column scale:ba
 # shellcheck disable=SC2086
 "$ccllab" $sweep --json >"$dir/json"
 grep -q '"schema": "ccllab/sweep/1"' "$dir/json" || say "no schema"
+# NICs twice as fast behind PCIe as tight as they were: nothing changes, and it says what binds.
+pcie='servers:2 gpus:4 nvswitch=300GB/s,1us nics:4x25GB/s,2us'
+tight() { # edit, format
+    "$ccllab" sweep -t "$pcie" -c allgather --sizes 1M,64M -k with=ring,hm --budget 10 --notebook none --vary "$1" "$2" \
+        >"$dir/tight" 2>"$dir/err" || say "$1: exit code $?: $(cat "$dir/err")"
+}
+says='scale:bandwidth:net=2 changes nothing: the time that no schedule beats is the same; the links that bind now: s[01]/gpu[0-3]->s[01]/nic[0-3] (pcie, 25GB/s), .*'
+tight scale:bandwidth:net=2 --notebook=none
+grep -qx "$says" "$dir/tight" || say "net=2: $(cat "$dir/tight")"
+tight scale:bandwidth:net=2 --json
+grep -q "\"unchanged\": \"$says" "$dir/tight" || say "json, net=2: $(cat "$dir/tight")"
+tight scale:bandwidth:net=0.5 --json
+[ "$(grep -c '"unchanged": null' "$dir/tight")" -eq 2 ] || say "json, net=0.5: $(cat "$dir/tight")"
 refused() { # words that stderr has, edit
     rc=0
     # shellcheck disable=SC2086

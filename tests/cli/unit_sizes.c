@@ -137,7 +137,8 @@ START_TEST(lists) {
     ck_assert_uint_eq(args.lower.order, CCL_ORDER_HPDS);
     ck_assert_int_eq(ccl_i_options_parse(&ccl_i_cmd_lower, 2, bad_line, &args, &err),
                      CCL_ERR_USAGE);
-    ck_assert_ptr_nonnull(strstr(err.text, "option --order wants one of step,rr,hpds, not \"x\""));
+    ck_assert_ptr_nonnull(
+        strstr(err.text, "option --order wants one of step,rr,hpds,hpds-printed, not \"x\""));
     ccl_error_clear(&err);
     ck_assert_int_eq(ccl_i_options_parse(&ccl_i_cmd_simulate, 2, line, &args, &err), CCL_ERR_USAGE);
     ccl_i_args_fini(&args);

@@ -44,6 +44,10 @@ static void build(void) {
             ccl_compare_cell_t *c = &cells[s * N + k];
 
             c->status = k == 5 ? CCL_DEADLOCK : CCL_OK;
+            ccl_origin_set(c->origin, "%s",
+                           k == 5   ? ""
+                           : k == 4 ? "file mine.xml"
+                                    : "direct: mesh");
             c->why = k == 5 ? "it waits for itself" : NULL;
             c->time_s = s == 0 ? 1e-5 * (k + 1) : (k == 3 || k == 4 ? 2e-5 : 3e-5);
             c->low_s = c->time_s * (1 - 1e-6);
@@ -129,6 +133,9 @@ START_TEST(winners_and_ties) {
     /* only who is lowered otherwise than the title says */
     ck_assert_ptr_nonnull(strstr(text, "\n  direct: hpds order, state allocation, task level\n"));
     ck_assert_ptr_null(strstr(text, "ring: step order"));
+    /* an origin that does not begin with the winner's name gets it */
+    ck_assert_ptr_nonnull(
+        strstr(text, "came about:\n    64K: ring: direct: mesh\n    1M: direct: mesh\n"));
     free(small);
     free(large);
     free(text);
@@ -172,6 +179,7 @@ START_TEST(json) {
     /* the very same double */
     ck_assert_double_eq(json_number_value(json_object_get(cell, "time_s")), cells[N + 3].time_s);
     ck_assert_double_eq(json_number_value(json_object_get(cell, "low_s")), cells[N + 3].low_s);
+    ck_assert_str_eq(json_string_value(json_object_get(cell, "origin")), "direct: mesh");
     ck_assert_int_eq((int)json_integer_value(json_object_get(root, "seed")), 7);
     ck_assert_double_eq(json_number_value(json_object_get(cell, "thread_blocks_per_gpu")), 6);
     ck_assert_double_eq(json_number_value(json_object_get(cell, "comm_share")), 0.75);
@@ -201,10 +209,9 @@ START_TEST(csv) {
 
     ck_assert_ptr_nonnull(strstr(times, "1048576,direct,ok,2e-05,"));
     ck_assert_ptr_nonnull(strstr(times, "tree,not taking part,,,"));
+    ck_assert_ptr_nonnull(strstr(times, ",hpds,state,task,LL,6,0.25,0.5,1.5e-05,1.3333333333333335,"));
     ck_assert_ptr_nonnull(
-        strstr(times, ",hpds,state,task,LL,6,0.25,0.5,1.5e-05,1.3333333333333335\n"));
-    ck_assert_ptr_nonnull(
-        strstr(times, ",,,algorithm,Simple,8,0.25,0.5,1.5e-05,1.3333333333333335\n"));
+        strstr(times, ",,,algorithm,Simple,8,0.25,0.5,1.5e-05,1.3333333333333335,file mine.xml\n"));
     for (const char *p = links; *p; p++)
         rows += *p == '\n';
     ck_assert_uint_eq(rows, 1 + SIZES * topo->nlinks);

@@ -55,6 +55,7 @@ static void fill(void) {
 
         p.estimate = tried[i].estimate;
         r.bound_s = tried[i].bound_s;
+        ccl_origin_set(r.origin, "origin %u", (unsigned)i);
         ck_assert_int_eq(ccl_notebook_input(n, "topology", tried[i].cluster, tried[i].text,
                                             strlen(tried[i].text), p.topology, NULL),
                          CCL_OK);
@@ -115,7 +116,8 @@ START_TEST(notebook) {
     has(page,
         "<td class=\"n\">1M</td><td>ring</td><td class=\"n win\">20</td><td class=\"n\">10</td>"
         "<td class=\"n\">2</td><td class=\"n\">3</td>"
-        "<td><code>{&quot;channels&quot;:2,&quot;with&quot;:&quot;ring&quot;}</code>");
+        "<td><code>{&quot;channels&quot;:2,&quot;with&quot;:&quot;ring&quot;}</code>"
+        "<br><span class=\"dim\">origin 1</span>");
     has(page, "<td class=\"n\">16M</td><td>cegis</td><td class=\"n win\">500</td>"
               "<td class=\"n\">400</td><td class=\"n\">1.25</td><td class=\"n\">1</td>");
     has(page, "<td class=\"n win\">70</td>");

@@ -70,6 +70,7 @@ static int properties(uint32_t index, ccl_device_properties_t *out) {
     uint32_t n = 0;
     count(&n);
     *out = (ccl_device_properties_t){.name = "fake", .architecture = "fake_1", .units = 3};
+    out->whole_lines = !getenv("CCL_TEST_SPLIT_LINES");
     out->memory_bytes = UINT64_C(1) << 30;
     out->ipc = !getenv("CCL_TEST_NO_IPC");
     return index < n ? 0 : 7;

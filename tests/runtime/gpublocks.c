@@ -18,7 +18,10 @@
 enum { LANES = 2 };
 
 static void ccl_gpu_barrier(const struct ccl_gpu_block *block) {
-    pthread_barrier_wait(block->barrier);
+    fake_wait(block->barrier);
+}
+static bool ccl_gpu_barrier_or(const struct ccl_gpu_block *block, bool what) {
+    return fake_vote(block->barrier, what);
 }
 
 /* ---------------------------------------------------------------- generated kernels */
@@ -42,7 +45,10 @@ static char *mutated(const char *source) {
 }
 
 static const char barrier[] = "\nstatic void ccl_gpu_barrier(const struct ccl_gpu_block *b) {\n"
-                              "    pthread_barrier_wait((pthread_barrier_t *)b->barrier);\n}\n";
+                              "    fake_wait(b->barrier);\n}\n"
+                              "static bool ccl_gpu_barrier_or(const struct ccl_gpu_block *b, bool "
+                              "what) {\n"
+                              "    return fake_vote(b->barrier, what);\n}\n";
 
 static bool write_text(const char *path, const char *text) {
     FILE *file = fopen(path, "w");
@@ -121,7 +127,8 @@ struct ccl_device_program {
     ccl_device_conn_t *conns; /* with addresses that the host can reach */
     void **memory;
     ccl_gpu_shared_t *shared;
-    pthread_barrier_t *barriers;
+    fake_barrier_t *barriers;
+    char *tiles; /* of all blocks */
     lane_t *lanes;
     uint32_t nunits;
     kernel_fn kernel; /* NULL: interpreted */
@@ -130,7 +137,8 @@ struct ccl_device_program {
 static void *lane_main(void *user) {
     lane_t *l = user;
     ccl_device_program_t *f = l->program;
-    ccl_gpu_block_t block = {&f->shared[l->index], l->lane, LANES, &f->barriers[l->index]};
+    ccl_gpu_block_t block = {&f->shared[l->index], l->lane, LANES, &f->barriers[l->index],
+                             f->tiles + (size_t)l->index * CCL_GPU_TILES * CCL_GPU_TILE_BYTES};
     if (f->kernel)
         f->kernel(&f->run, &block, l->index);
     else
@@ -172,11 +180,12 @@ static void run_main(void *user) {
 
 static int program_unload(ccl_device_program_t *f) {
     for (uint32_t u = 0; f->barriers && u < f->nunits; u++)
-        pthread_barrier_destroy(&f->barriers[u]);
+        pthread_barrier_destroy(&f->barriers[u].barrier);
     free(f->conns);
     free(f->memory);
     free(f->shared);
     free(f->barriers);
+    free(f->tiles);
     free(f->lanes);
     free(f->run.done);
     free(f->run.places);
@@ -213,14 +222,15 @@ static int program_load(ccl_device_handle_t *device, const ccl_device_plan_t *pl
     f->shared = calloc(n, sizeof *f->shared);
     f->barriers = calloc(n, sizeof *f->barriers);
     f->lanes = calloc(n * LANES, sizeof *f->lanes);
+    f->tiles = aligned_alloc(16, n * CCL_GPU_TILES * CCL_GPU_TILE_BYTES);
     f->run.done = calloc(plan->nsteps + (size_t)1, sizeof *f->run.done);
     f->run.places = calloc(n, sizeof *f->run.places);
     f->run.uses = calloc(n, sizeof *f->run.uses);
-    if (!f->conns || !f->memory || !f->shared || !f->barriers || !f->lanes || !f->run.done ||
-        !f->run.places || !f->run.uses)
+    if (!f->tiles || !f->conns || !f->memory || !f->shared || !f->barriers || !f->lanes ||
+        !f->run.done || !f->run.places || !f->run.uses)
         abort();
     for (uint32_t u = 0; u < f->nunits; u++)
-        pthread_barrier_init(&f->barriers[u], NULL, LANES);
+        pthread_barrier_init(&f->barriers[u].barrier, NULL, LANES);
     for (uint32_t c = 0; c < plan->nconns; c++) {
         f->conns[c] = plan->conns[c];
         f->conns[c].data = back(plan->conns[c].data);
@@ -243,6 +253,7 @@ static int program_load(ccl_device_handle_t *device, const ccl_device_plan_t *pl
     run->type = plan->type;
     run->op = plan->op;
     run->item_bytes = plan->item_bytes;
+    run->protocol = plan->protocol;
     run->arrived = &f->words[0];
     run->left = &f->words[1];
     run->go = &f->words[2];

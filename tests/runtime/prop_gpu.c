@@ -106,6 +106,7 @@ START_TEST(test_large) {
             o.size_bytes = 32 << 20;
             o.type = (ccl_type_t)type;
             o.granularity = levels[i];
+            o.protocol = (ccl_run_protocol_t)(CCL_RUN_SIMPLE + (type + i) % 3);
             o.repeats = 3;
             ccl_run_result_t *r = run_right(p, &o, ccl_type_name(o.type));
             ck_assert(r->min_s > 0 && r->min_s < 1);

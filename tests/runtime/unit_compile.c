@@ -61,6 +61,7 @@ START_TEST(test_compile) {
         o.type = (ccl_type_t)i;
         o.op = (ccl_reduction_t)(i % CCL_REDUCTIONS);
         o.granularity = (ccl_granularity_t)(i % 3);
+        o.protocol = (ccl_run_protocol_t)(CCL_RUN_SIMPLE + i % 3);
         compile(ops, targets[_i].architecture, p, &o, plain[i % 3].with);
         ccl_program_destroy(p);
     }

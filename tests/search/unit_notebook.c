@@ -63,7 +63,9 @@ static void is(ccl_notebook_t *n, const char *sql, const char *expected) {
 START_TEST(test_back) {
     ccl_notebook_t *n = opened();
     ccl_point_t p = point_of(n, "{\"channels\":2}", 0.1);
-    ccl_point_result_t in = {CCL_OK, "", 1.0 / 3, 2, 3, 0.25, 4, 5, 6, 7, 0.1, 0.9, NAN, 1}, out;
+    ccl_point_result_t in = {CCL_OK, "", "ring: 2 rings", 1.0 / 3, 2, 3, 0.25, 4, 5, 6, 7, 0.1, 0.9,
+                             NAN,    1},
+                       out;
     bool found = true;
     ck_assert_int_eq(ccl_notebook_find(n, &p, &out, &found, NULL), CCL_OK);
     ck_assert(!found);
@@ -76,6 +78,8 @@ START_TEST(test_back) {
     ck_assert(out.synth_s == 4 && out.eval_s == 5 && out.thread_blocks == 6 && out.batches == 7);
     ck_assert(out.comm_share == 0.1 && out.mean_idle_share == 0.9 && out.link_utilization == 1);
     ck_assert(isnan(out.max_idle_share)); /* not known */
+    ck_assert_str_eq(out.origin, "ring: 2 rings");
+    is(n, "SELECT origin FROM run", "ring: 2 rings");
     /* Another setting, size, seed, cluster: another point. */
     ccl_point_t others[] = {p, p, p, p, p};
     others[0].settings = "{}";
@@ -214,17 +218,23 @@ START_TEST(test_begun) {
 }
 END_TEST
 
-/* A file of version 1 is read as it is, and gets what it lacks when it is written to; one of a
-   later version is refused. */
+/* A file of an earlier version is read as it is, and gets what it lacks when it is written to; one
+   of a later version is refused. */
 START_TEST(test_versions) {
     ccl_notebook_t *n = opened();
     ccl_error_t err = CCL_ERROR_INIT;
     ccl_point_t p = point_of(n, "{}", 1), q = p;
-    ccl_point_result_t in = {.status = CCL_OK, .time_s = 3, .comm_share = 0.5}, out;
+    ccl_point_result_t in = {.status = CCL_OK,
+                             .origin = "hm: a mesh",
+                             .time_s = 3,
+                             .comm_share = 0.5},
+                       out;
     bool found = false;
     ck_assert_int_eq(ccl_notebook_add(n, &p, &in, NULL, NULL), CCL_OK);
     ccl_notebook_close(n);
     execute(
+        "DROP VIEW run; CREATE VIEW run AS SELECT time_s FROM point;"
+        "ALTER TABLE point DROP COLUMN origin;"
         "ALTER TABLE point DROP COLUMN comm_share; ALTER TABLE point DROP COLUMN mean_idle_share;"
         "ALTER TABLE point DROP COLUMN max_idle_share;"
         "ALTER TABLE point DROP COLUMN link_utilization; PRAGMA user_version = 1");
@@ -240,12 +250,14 @@ START_TEST(test_versions) {
     ck_assert_int_eq(ccl_notebook_add(n, &q, &in, NULL, NULL), CCL_OK);
     ck_assert_int_eq(ccl_notebook_find(n, &q, &out, &found, NULL), CCL_OK);
     ck_assert(found && out.comm_share == 0.5);
+    ck_assert_str_eq(out.origin, "hm: a mesh");
+    is(n, "SELECT group_concat(ifnull(origin, 'none')) FROM run", "none,hm: a mesh");
     ccl_notebook_close(n);
-    execute("PRAGMA user_version = 3");
+    execute("PRAGMA user_version = 4");
     for (int write = 0; write <= 1; write++) {
         ccl_error_clear(&err);
         ck_assert_int_eq(ccl_notebook_open(path, write, &n, &err), CCL_ERR_INPUT);
-        ck_assert_ptr_nonnull(strstr(err.text, "of version 3; this ccllab reads versions 1 to 2"));
+        ck_assert_ptr_nonnull(strstr(err.text, "of version 4; this ccllab reads versions 1 to 3"));
     }
 }
 END_TEST

@@ -1,7 +1,9 @@
 // timeout: 300
 /* cegis: steps that are known to be the fewest, proofs, the trace, limits, equal bytes. */
+#include "bench/small_clusters.h"
 #include "common.h"
 #include "synth/cegis/cegis.h"
+#include "synth/common/plan.h"
 
 /* Two quads of four GPUs, each a mesh, with two links between them: HeteCCL's figure 5. */
 static ccl_topology_t *figure5(void) {
@@ -368,6 +370,51 @@ START_TEST(test_relieve) {
 }
 END_TEST
 
+static uint64_t asked(const char *spec, uint32_t effort) {
+    ccl_topology_t *topo = topology(spec);
+    ccl_synth_stats_t stats = {0};
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    options.effort = effort;
+    options.stats = &stats;
+    ccl_schedule_destroy(synth(topo, CCL_ALLGATHER, options, 1));
+    ccl_topology_destroy(topo);
+    ck_assert_uint_gt(stats.solver_work, 0);
+    return stats.solver_work;
+}
+
+/* Z3 finds nothing here, so it may use an eighth of its least work, and of four times that. */
+START_TEST(test_asked_little) {
+    ck_assert_uint_le(asked("mi250-x16", 1), 800000 / 8);
+    uint64_t more = asked("mi250-x16", 4);
+    ck_assert_uint_gt(more, 800000 / 8);
+    ck_assert_uint_le(more, 4 * 800000 / 8);
+}
+END_TEST
+
+/* Z3 takes a step away here, and then the schedule is slower: the one before is taken. */
+START_TEST(test_fewer_steps_are_not_faster) {
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_topology_t *topo = small_cluster(1, 22, &err);
+    ck_assert_ptr_nonnull(topo);
+    double time_s[2];
+    for (uint32_t effort = 0; effort < 2; effort++) {
+        ccl_synth_stats_t stats = {0};
+        ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+        options.size_bytes = 16 << 10;
+        options.effort = effort;
+        options.stats = &stats;
+        ccl_schedule_t *schedule = synth(topo, CCL_REDUCESCATTER, options, 1);
+        ck_assert_int_eq(ccl_i_time_schedule(NULL, topo, NULL, schedule, options.size_bytes,
+                                             CCL_GRANULARITY_TASK, &time_s[effort], NULL),
+                         CCL_OK);
+        ck_assert_int_eq(stats.solver_calls > 0, effort);
+        ccl_schedule_destroy(schedule);
+    }
+    ck_assert_double_le(time_s[1], time_s[0] * (1 + 1e-9));
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("unit.synth.cegis");
     TCase *tcase = tcase_create("cegis");
@@ -387,6 +434,8 @@ int main(void) {
     tcase_add_test(tcase, test_one_second);
     tcase_add_test(tcase, test_squeeze_and_fill);
     tcase_add_test(tcase, test_relieve);
+    tcase_add_test(tcase, test_asked_little);
+    tcase_add_test(tcase, test_fewer_steps_are_not_faster);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

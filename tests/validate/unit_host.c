@@ -284,6 +284,7 @@ START_TEST(validation_judges_and_keeps) {
     ck_assert(v->worst_error < 1e-6);
     ck_assert_double_eq_tol(v->tau, 1, 1e-12);
     ck_assert_uint_eq(v->nranked, v->npairs);
+    ck_assert_uint_eq(v->nrivals, 2);
     ccl_validation_destroy(v);
     /* All is kept: nothing runs again, though the machine has become slower. */
     machine.model.launch_s *= 100;

@@ -136,6 +136,7 @@ static ccl_run_options_t options_of(const job_t *j, const point_t *p) {
         o.slice_bytes = CCL_I_HOST_SLICE_BYTES; /* predicted and run with the same */
     o.no_check = true;                          /* they compute nothing that is wanted */
     o.type = p->type;
+    o.protocol = CCL_RUN_SIMPLE;
     return o;
 }
 

@@ -33,6 +33,7 @@ static ccl_run_options_t options_of(const job_t *j, uint32_t point) {
     if (!(o.slice_bytes > 0))
         o.slice_bytes = CCL_I_HOST_SLICE_BYTES; /* predicted and run with the same */
     o.granularity = j->cases[p->at].granularity;
+    o.protocol = CCL_RUN_SIMPLE; /* which the predictions are of */
     return o;
 }
 
@@ -129,7 +130,7 @@ static bool rivals(const job_t *j, const ccl_validate_point_t *a, const ccl_vali
 
 static void rank_pairs(job_t *j) {
     ccl_validation_t *v = j->v;
-    double agree = 0, pairs = 0;
+    double agree = 0;
     for (uint32_t a = 0; a < v->npoints; a++) {
         for (uint32_t b = a + 1; b < v->npoints; b++) {
             const ccl_validate_point_t *x = &v->points[a], *y = &v->points[b];
@@ -138,14 +139,14 @@ static void rank_pairs(job_t *j) {
             double measured = x->min_s - y->min_s, predicted = x->predicted_s - y->predicted_s;
             double sign = measured * predicted > 0 ? 1 : measured * predicted < 0 ? -1 : 0;
             agree += sign;
-            pairs++;
+            v->nrivals++;
             if (fmax(x->min_s, y->min_s) > (1 + APART) * fmin(x->min_s, y->min_s)) {
                 v->npairs++;
                 v->nranked += sign > 0;
             }
         }
     }
-    v->tau = pairs > 0 ? agree / pairs : 0;
+    v->tau = v->nrivals ? agree / v->nrivals : NAN;
 }
 
 static ccl_status_t judge(job_t *j, ccl_error_t *err) {

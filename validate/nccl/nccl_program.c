@@ -162,7 +162,9 @@ static ccl_status_t ring_program(const uint32_t *next, uint32_t n, ccl_collectiv
             ring_block(&r, walk, i, c);
     }
     free(walk);
-    return ccl_program_builder_finish(b, out, err);
+    CCL_TRY(ccl_program_builder_finish(b, out, err));
+    ccl_origin_set((*out)->origin, "nccl: ring over %u channels", channels);
+    return CCL_OK;
 }
 
 /* ---------------------------------------------------------------- grouped sends and receives */
@@ -207,7 +209,9 @@ static ccl_status_t alltoall_program(uint32_t n, const ccl_nccl_choice_t *choice
             }
         }
     }
-    return ccl_program_builder_finish(b, out, err);
+    CCL_TRY(ccl_program_builder_finish(b, out, err));
+    ccl_origin_set((*out)->origin, "nccl: grouped sends and receives over %u channels", channels);
+    return CCL_OK;
 }
 
 /* ---------------------------------------------------------------- from synthesizers */
