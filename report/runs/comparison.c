@@ -276,7 +276,7 @@ static const ccl_i_described_t cell_record = {
     .fields = (const ccl_i_field_t[]){
         {"name", AT(name), "of the contender"},
         {"status", AT(status), .words = ccl_i_status_words},
-        {"proto", AT(proto), "the protocol it ran", .null = "none ran, or the notebook had it"},
+        {"proto", AT(proto), "the protocol it ran", .null = NO_TIME},
         {"why", AT(why), "it has no time", .null = "it has one"},
         {"origin", AT(origin), "who made the schedule, and how", .null = NO_TIME},
         {"time_s", AT(time_s), .null = NO_TIME},

@@ -132,6 +132,9 @@ static ccl_status_t look_up(ccl_i_compare_t *c, ccl_error_t *err) {
             if (!c->known[at])
                 continue;
             ccl_i_compare_take(&result, &c->out->cells[at]);
+            if (result.status == CCL_OK) /* a point has one protocol, its settings' */
+                c->out->cells[at].proto =
+                    ccl_protocol_name(ccl_protocol_find(c->options->lower.proto));
             c->out->resumed++;
             if (result.status != CCL_OK && !(c->cell_why[at] = strdup(result.why)))
                 return ccl_fail_nomem(err);
