@@ -298,13 +298,22 @@ void ccl_i_say(const char *kind, const char *text);
 
 /* ---------------------------------------------------------------- inputs.c */
 
-/** The topology of -t with its edits; an error when there is no -t. */
+/** The cluster of a description, with the edits of the command line: as it is described. */
 ccl_status_t ccl_i_topology_open(ccl_i_cli_t *cli, const char *spec, ccl_topology_t **out,
                                  ccl_error_t *err);
-/** The topology with --profile laid over it for programs of that protocol; NULL without --profile.
+/**
+ * The cluster as it is timed: with the constants of --profile, else of the library's profile for
+ * its GPUs; "none": as described. Edits of parts and bandwidths come before a profile, those of
+ * constants after it.
+ * @param edit         one more, "set:slots=4"; NULL: none.
+ * @param machine_out  the same without the profile; NULL where there is none. NULL: not wanted.
  */
-ccl_status_t ccl_i_profile_lay(ccl_i_cli_t *cli, const ccl_topology_t *topo, const char *proto,
-                               ccl_topology_t **out, ccl_error_t *err);
+ccl_status_t ccl_i_cluster_open(ccl_i_cli_t *cli, const char *spec, const char *edit,
+                                ccl_topology_t **machine_out, ccl_topology_t **out,
+                                ccl_error_t *err);
+/** The profile that ccl_i_cluster_open() lays over that cluster; NULL: none. */
+ccl_status_t ccl_i_cluster_profile(const ccl_i_cli_t *cli, const ccl_topology_t *topo,
+                                   ccl_profile_t **out, ccl_error_t *err);
 /** A program file, or a schedule file, told apart by content; the other one is NULL. */
 typedef struct ccl_i_document {
     ccl_program_t *program;
@@ -347,9 +356,8 @@ ccl_status_t ccl_i_tell_scarcity(const ccl_i_cli_t *cli, const ccl_scarcity_t *s
 /**
  * Write what was tuned to files in a folder, which is made when absent: programs, plans, ring
  * orders, a table for NCCL's tuner plugin.
- * @param plain  the cluster without --profile; topo: with it.
  */
-ccl_status_t ccl_i_export(ccl_i_cli_t *cli, const ccl_topology_t *plain, const ccl_topology_t *topo,
+ccl_status_t ccl_i_export(ccl_i_cli_t *cli, const ccl_topology_t *topo,
                           const ccl_collective_t *want, const ccl_tuning_t *tuning, const char *dir,
                           ccl_error_t *err);
 
@@ -421,11 +429,10 @@ typedef struct ccl_i_drawn_run {
 } ccl_i_drawn_run_t;
 /**
  * Read, lower, prove and simulate a file by the options of the command line.
- * @param topo   replaced by what --profile makes of it.
  * @param trace  NULL: none.
  * @retval CCL_CHECK  it is not right; one line says why.
  */
-ccl_status_t ccl_i_run_open(ccl_i_cli_t *cli, const char *path, ccl_topology_t **topo,
+ccl_status_t ccl_i_run_open(ccl_i_cli_t *cli, const char *path, const ccl_topology_t *topo,
                             ccl_trace_t *trace, ccl_i_drawn_run_t *out, ccl_error_t *err);
 void ccl_i_run_fini(ccl_i_drawn_run_t *run);
 

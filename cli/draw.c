@@ -56,11 +56,10 @@ static ccl_status_t verify(ccl_i_cli_t *cli, const char *path, ccl_program_t *pr
                          verdict.fault.text, verdict.fault.kind);
 }
 
-ccl_status_t ccl_i_run_open(ccl_i_cli_t *cli, const char *path, ccl_topology_t **topo,
+ccl_status_t ccl_i_run_open(ccl_i_cli_t *cli, const char *path, const ccl_topology_t *topo,
                             ccl_trace_t *trace, ccl_i_drawn_run_t *out, ccl_error_t *err) {
     ccl_i_document_t document = {NULL, NULL};
     ccl_sim_options_t options = ccl_i_sim_options(&cli->args);
-    ccl_topology_t *laid = NULL;
     const ccl_collective_t *coll = NULL;
     const char *form;
     char size[32];
@@ -71,30 +70,22 @@ ccl_status_t ccl_i_run_open(ccl_i_cli_t *cli, const char *path, ccl_topology_t *
         status = ccl_i_refuse_lowered(&cli->args, path, err);
     if (status == CCL_OK)
         coll = document.program ? document.program->coll : document.schedule->coll;
-    if (status == CCL_OK && coll->nranks != (*topo)->nranks)
+    if (status == CCL_OK && coll->nranks != topo->nranks)
         status =
             ccl_error_set(err, CCL_ERR_INPUT, path, 0, 0, "a %s for %u ranks, but %s has %u GPUs",
-                          form, coll->nranks, (*topo)->name, (*topo)->nranks);
-    if (status == CCL_OK)
-        status = ccl_i_profile_lay(
-            cli, *topo, document.program ? document.program->proto : cli->args.lower.proto, &laid,
-            err);
-    if (laid) {
-        ccl_topology_destroy(*topo);
-        *topo = laid;
-    }
+                          form, coll->nranks, topo->name, topo->nranks);
     if (status == CCL_OK && !(options.size_bytes > 0))
         options.size_bytes = coll->natural_bytes; /* a demand has a size */
     if (status == CCL_OK && !(options.size_bytes > 0))
         status = ccl_fail(err, CCL_ERR_USAGE, "no size given: --size BYTES, such as --size 64M");
     if (status == CCL_OK)
-        status = ccl_i_document_lower(cli, *topo, NULL, options.size_bytes, &document, err);
+        status = ccl_i_document_lower(cli, topo, NULL, options.size_bytes, &document, err);
     if (status == CCL_OK)
         status = verify(cli, path, document.program, err);
     options.trace = trace;
     if (status == CCL_OK)
         status =
-            ccl_sim_program(&cli->ctx, *topo, NULL, document.program, &options, &out->result, err);
+            ccl_sim_program(&cli->ctx, topo, NULL, document.program, &options, &out->result, err);
     out->program = document.program;
     out->granularity = options.granularity;
     document.program = NULL;

@@ -96,27 +96,38 @@ static ccl_status_t graphs(ccl_i_cli_t *cli, const ccl_topology_t *topo, const c
     return CCL_OK;
 }
 
-static ccl_status_t tuner(ccl_i_cli_t *cli, const ccl_topology_t *plain,
-                          const ccl_collective_t *want, const ccl_tuning_t *tuning, const char *dir,
-                          ccl_error_t *err) {
+static ccl_status_t tuner(ccl_i_cli_t *cli, const ccl_collective_t *want,
+                          const ccl_tuning_t *tuning, const char *dir, ccl_error_t *err) {
+    ccl_topology_t *topo = NULL; /* NCCL looks at the machine, not at a profile */
     ccl_profile_t *profile = NULL;
     ccl_text_t text = {0};
     ccl_error_t inner = CCL_ERROR_INIT;
+    ccl_status_t status;
 
-    if (cli->args.profile)
-        CCL_TRY(ccl_profile_read(cli->args.profile, &profile, err));
-    ccl_status_t status = ccl_export_nccl_tuner(&cli->ctx, plain, profile, want->kind,
-                                                tuning->sizes_bytes, tuning->nsizes, &text, &inner);
+    CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &topo, err));
+    status = ccl_i_cluster_profile(cli, topo, &profile, &inner);
+    if (status == CCL_OK && ccl_export_nccl_asks(want->kind)) { /* harm is an answer */
+        status = ccl_export_nccl_tuner_check(topo, profile, err);
+        if (status != CCL_OK) {
+            ccl_profile_destroy(profile);
+            ccl_topology_destroy(topo);
+            return status;
+        }
+    }
+    if (status == CCL_OK)
+        status = ccl_export_nccl_tuner(&cli->ctx, topo, profile, want->kind, tuning->sizes_bytes,
+                                       tuning->nsizes, &text, &inner);
     if (status == CCL_OK)
         status = put(cli, dir, "tuner.csv", &text, err);
     else
         status = unless_unsupported(cli, status, "table for the tuner plugin", &inner, err);
     ccl_text_fini(&text);
     ccl_profile_destroy(profile);
+    ccl_topology_destroy(topo);
     return status;
 }
 
-ccl_status_t ccl_i_export(ccl_i_cli_t *cli, const ccl_topology_t *plain, const ccl_topology_t *topo,
+ccl_status_t ccl_i_export(ccl_i_cli_t *cli, const ccl_topology_t *topo,
                           const ccl_collective_t *want, const ccl_tuning_t *tuning, const char *dir,
                           ccl_error_t *err) {
     if (strlen(dir) > 900 || (mkdir(dir, 0777) != 0 && errno != EEXIST))
@@ -124,5 +135,5 @@ ccl_status_t ccl_i_export(ccl_i_cli_t *cli, const ccl_topology_t *plain, const c
                         strerror(errno));
     CCL_TRY(programs(cli, topo, want, tuning, dir, err));
     CCL_TRY(graphs(cli, topo, dir, err));
-    return tuner(cli, plain, want, tuning, dir, err);
+    return tuner(cli, want, tuning, dir, err);
 }

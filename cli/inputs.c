@@ -10,28 +10,92 @@ enum { MAX_SIZES = 4096 };
 
 /* ---------------------------------------------------------------- topologies */
 
+/* The topology with one edit; takes it over. */
+static ccl_status_t edited(ccl_topology_t **topo, const char *edit, ccl_error_t *err) {
+    ccl_topology_t *now = NULL;
+    ccl_status_t status = ccl_topology_edit(*topo, edit, &now, err);
+
+    ccl_topology_destroy(*topo);
+    *topo = now;
+    /* "fail:gpu:9" is how the option is passed on; show it as it was given. */
+    if (status != CCL_OK && err && strcmp(err->where, edit) == 0)
+        snprintf(err->where, sizeof(err->where), "--%.*s %s", (int)strcspn(edit, ":"), edit,
+                 edit + strcspn(edit, ":") + 1);
+    return status;
+}
+
+enum { OF_PARTS = 1, OF_CONSTANTS = 2 };
+
+static int edit_is(const char *edit) {
+    return strncmp(edit, "set:", 4) == 0 || strncmp(edit, "scale:", 6) == 0 ? OF_CONSTANTS
+                                                                            : OF_PARTS;
+}
+
+/* The edits of these kinds, in their order. */
+static ccl_status_t edit_all(const ccl_i_cli_t *cli, int kinds, const char *more,
+                             ccl_topology_t **topo, ccl_error_t *err) {
+    for (size_t i = 0; i < cli->args.edits.n; i++)
+        if (edit_is(cli->args.edits.items[i]) & kinds)
+            CCL_TRY(edited(topo, cli->args.edits.items[i], err));
+    return more && edit_is(more) & kinds ? edited(topo, more, err) : CCL_OK;
+}
+
+static ccl_status_t read_cluster(ccl_i_cli_t *cli, const char *spec, ccl_topology_t **out,
+                                 ccl_error_t *err) {
+    if (!spec)
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "no cluster given: --topology SPEC (ccllab topology list shows some)");
+    return ccl_topology_read(&cli->ctx, spec, out, err);
+}
+
 ccl_status_t ccl_i_topology_open(ccl_i_cli_t *cli, const char *spec, ccl_topology_t **out,
                                  ccl_error_t *err) {
     ccl_topology_t *topo = NULL;
 
-    if (!spec)
-        return ccl_fail(err, CCL_ERR_USAGE,
-                        "no cluster given: --topology SPEC (ccllab topology list shows some)");
-    CCL_TRY(ccl_topology_read(&cli->ctx, spec, &topo, err));
-    for (size_t i = 0; i < cli->args.edits.n; i++) {
-        ccl_topology_t *edited = NULL;
-        const char *edit = cli->args.edits.items[i];
-        ccl_status_t status = ccl_topology_edit(topo, edit, &edited, err);
-
-        ccl_topology_destroy(topo);
-        /* "fail:gpu:9" is how the option is passed on; show it as it was given. */
-        if (status != CCL_OK && err && strcmp(err->where, edit) == 0)
-            snprintf(err->where, sizeof(err->where), "--%.*s %s", (int)strcspn(edit, ":"), edit,
-                     edit + strcspn(edit, ":") + 1);
-        CCL_TRY(status);
-        topo = edited;
-    }
+    CCL_TRY(read_cluster(cli, spec, &topo, err));
+    CCL_TRY(edit_all(cli, OF_PARTS | OF_CONSTANTS, NULL, &topo, err));
     *out = topo;
+    return CCL_OK;
+}
+
+ccl_status_t ccl_i_cluster_profile(const ccl_i_cli_t *cli, const ccl_topology_t *topo,
+                                   ccl_profile_t **out, ccl_error_t *err) {
+    *out = NULL;
+    if (!cli->args.profile && cli->args.tune.save_profile)
+        return CCL_OK; /* what is fitted then lies over a description */
+    if (!cli->args.profile)
+        return ccl_profile_for(topo, out, err);
+    return strcmp(cli->args.profile, "none") == 0 ? CCL_OK
+                                                  : ccl_profile_read(cli->args.profile, out, err);
+}
+
+ccl_status_t ccl_i_cluster_open(ccl_i_cli_t *cli, const char *spec, const char *edit,
+                                ccl_topology_t **machine_out, ccl_topology_t **out,
+                                ccl_error_t *err) {
+    ccl_topology_t *topo = NULL, *laid = NULL;
+    ccl_profile_t *profile = NULL;
+    ccl_status_t status;
+
+    CCL_TRY(read_cluster(cli, spec, &topo, err));
+    CCL_TRY(edit_all(cli, OF_PARTS, edit, &topo, err));
+    status = ccl_i_cluster_profile(cli, topo, &profile, err);
+    if (status == CCL_OK && profile)
+        status = ccl_profile_apply(&cli->ctx, profile, topo, &laid, err);
+    ccl_profile_destroy(profile);
+    if (status == CCL_OK)
+        status = edit_all(cli, OF_CONSTANTS, edit, &topo, err);
+    if (status == CCL_OK && laid)
+        status = edit_all(cli, OF_CONSTANTS, edit, &laid, err);
+    if (status != CCL_OK) {
+        ccl_topology_destroy(topo);
+        ccl_topology_destroy(laid);
+        return status;
+    }
+    *out = laid ? laid : topo;
+    if (machine_out)
+        *machine_out = laid ? topo : NULL;
+    else if (laid)
+        ccl_topology_destroy(topo);
     return CCL_OK;
 }
 

@@ -1,20 +1,7 @@
-/* Measured runs that a command is asked for, and profiles laid over a cluster. */
+/* Measured runs that a command is asked for. */
 #include "cli/command.h"
 
 #include <stdlib.h>
-
-ccl_status_t ccl_i_profile_lay(ccl_i_cli_t *cli, const ccl_topology_t *topo, const char *proto,
-                               ccl_topology_t **out, ccl_error_t *err) {
-    ccl_profile_t *profile = NULL;
-
-    *out = NULL;
-    if (!cli->args.profile)
-        return CCL_OK;
-    CCL_TRY(ccl_profile_read(cli->args.profile, &profile, err));
-    ccl_status_t status = ccl_profile_apply(&cli->ctx, profile, topo, proto, out, err);
-    ccl_profile_destroy(profile);
-    return status;
-}
 
 void ccl_i_measured_title(const ccl_measured_run_t *run, char *out, size_t out_len) {
     snprintf(out, out_len, "%s on %u ranks%s%.20s%s%.60s%s%.60s (line %u)",

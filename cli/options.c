@@ -28,8 +28,9 @@ static const ccl_i_own_option_t options[] = {
      "launch; may be repeated",
      NULL},
     {"profile", 0, KIND_TEXT, AT(profile), "P",
-     "measured constants in place of the cluster's: a profile file (ccllab calibrate) or a name of "
-     "the library (nccl-a100, nccl-h100, nccl-h200 ...)",
+     "measured constants in place of the cluster's: a profile file (ccllab calibrate), a name of "
+     "the library (nccl-a100, nccl-h100, nccl-h200 ...), or none; without it the library's for "
+     "these GPUs",
      NULL},
     {"from-nccl-tests", 0, KIND_TEXT, AT(from_nccl_tests), "LOG",
      "output of nccl-tests or rccl-tests, or a table of such runs, to fit", NULL},

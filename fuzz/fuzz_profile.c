@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     if (ccl_topology_read_synthetic(NULL, cluster, &topo, &err) != CCL_OK)
         __builtin_trap();
-    status = ccl_profile_apply(NULL, profile, topo, "LL", &laid, &err);
+    status = ccl_profile_apply(NULL, profile, topo, &laid, &err);
     if (status != CCL_OK && (!err.text[0] || laid))
         __builtin_trap();
     ccl_topology_destroy(laid);

@@ -18,7 +18,7 @@ double ccl_model_ceil(double q) {
 double ccl_model_tau(const ccl_topology_t *topo, const ccl_route_t *route, const char *proto,
                      uint32_t dst_rank, double bytes, bool reduce) {
     ccl_transport_t t = ccl_model_transport(topo, ccl_model_route_kind(topo, route), proto);
-    double rate_Bps = fmin(route->bottleneck_Bps, t.tb_rate_Bps);
+    double rate_Bps = fmin(route->bottleneck_Bps / t.wire, t.tb_rate_Bps);
     double tau_s = t.overhead_s + route->latency_s + t.latency_s + bytes / rate_Bps;
     if (reduce)
         tau_s += bytes / ccl_model_gpu(topo, dst_rank).reduce_rate_Bps;

@@ -27,6 +27,13 @@ double ccl_model_receive_Bps(const ccl_transport_t *transport);
 const char *ccl_model_route_kind(const ccl_topology_t *topo, const ccl_route_t *route);
 /** GPU model of a rank; a default without limits or costs when none is given. */
 ccl_gpu_model_t ccl_model_gpu(const ccl_topology_t *topo, uint32_t rank);
+/** When the GPU of a rank starts the thread blocks of programs of protocol `proto`; NULL: the least
+ * of any protocol. */
+double ccl_model_launch_s(const ccl_topology_t *topo, uint32_t rank, const char *proto);
+/** Has the topology constants of that protocol: a transport's, or a launch? */
+bool ccl_model_has_protocol(const ccl_topology_t *topo, const char *proto);
+/** Least bytes on links per byte of data, over all kinds of links; proto NULL: of any protocol. */
+double ccl_model_wire(const ccl_topology_t *topo, const char *proto);
 /**
  * Contention factor eta(z): 1 for z <= 1, else 1 / (1 + kappa (z - 1)).
  * @par Source  ResCCL (SIGCOMM 2025) equation 1, figure 4; kappa = 0 is HeteCCL's linear sharing.
@@ -38,7 +45,8 @@ double ccl_model_ceil(double q);
  * tau = alpha + bytes beta (+ bytes gamma when reducing) of one direct transfer, seconds.
  *
  * alpha: the transport's overhead and latency and the links' latency; beta: one over the smaller of
- * the route's bottleneck and the transport's tb_rate; gamma: one over the receiver's reduce_rate.
+ * the route's bottleneck over the transport's wire and the transport's tb_rate; gamma: one over the
+ * receiver's reduce_rate.
  * @par Source  HeteCCL (NSDI 2026) section 4.2, cost of one primitive on one chunk.
  */
 double ccl_model_tau(const ccl_topology_t *topo, const ccl_route_t *route, const char *proto,

@@ -35,6 +35,8 @@ static void apply(ccl_transport_t *t, const ccl_transport_spec_t *spec) {
         t->copy_in_Bps = v->copy_in_Bps;
     if (spec->given & CCL_TRANSPORT_COPY_OUT)
         t->copy_out_Bps = v->copy_out_Bps;
+    if (spec->given & CCL_TRANSPORT_WIRE)
+        t->wire = v->wire;
 }
 
 /* Copies by engines in place of thread blocks' passes. */
@@ -99,4 +101,36 @@ const char *ccl_model_route_kind(const ccl_topology_t *topo, const ccl_route_t *
 ccl_gpu_model_t ccl_model_gpu(const ccl_topology_t *topo, uint32_t rank) {
     uint32_t model = rank < topo->nranks ? topo->devices[topo->rank_device[rank]].model : CCL_NONE;
     return model == CCL_NONE ? ccl_gpu_model_default("") : topo->gpu_models[model];
+}
+
+double ccl_model_launch_s(const ccl_topology_t *topo, uint32_t rank, const char *proto) {
+    const ccl_gpu_model_t model = ccl_model_gpu(topo, rank);
+    const ccl_protocol_t only = ccl_protocol_find(proto);
+    double least = INFINITY;
+    for (uint32_t p = 0; p < CCL_PROTOCOLS; p++)
+        if (!proto || p == only)
+            least =
+                fmin(least, model.launches & 1u << p ? model.protocol_launch_s[p] : model.launch_s);
+    return isfinite(least) ? least : model.launch_s;
+}
+
+double ccl_model_wire(const ccl_topology_t *topo, const char *proto) {
+    double least = INFINITY;
+    for (uint32_t k = 0; k < topo->nkinds; k++)
+        for (uint32_t p = 0; p < CCL_PROTOCOLS; p++) {
+            const char *name = proto ? proto : ccl_protocol_name((ccl_protocol_t)p);
+            least = fmin(least, ccl_model_transport(topo, topo->kinds[k], name).wire);
+        }
+    return isfinite(least) ? least : 1;
+}
+
+bool ccl_model_has_protocol(const ccl_topology_t *topo, const char *proto) {
+    uint32_t p = ccl_protocol_find(proto);
+    for (uint32_t i = 0; i < topo->ntransports; i++)
+        if (topo->transports[i].protocol && strcmp(topo->transports[i].protocol, proto) == 0)
+            return true;
+    for (uint32_t m = 0; m < topo->ngpu_models && p < CCL_PROTOCOLS; m++)
+        if (topo->gpu_models[m].launches & 1u << p)
+            return true;
+    return false;
 }

@@ -187,4 +187,14 @@ extern const char *const ccl_i_order_words[],
 extern const ccl_i_described_t ccl_i_bare_u32, ccl_i_bare_number, ccl_i_bare_string,
     ccl_i_bare_chars;
 
+/** Whose constants a result was timed with: a name, NULL: the description's. */
+#define CCL_I_PROFILE(of)                                                                          \
+    { "profile", of, "whose constants were laid over the cluster", .null = "its own hold" }
+/** "profile NAME (what it was fitted to)", or "the constants of its description". */
+const char *ccl_i_constants_text(const ccl_topology_t *topo, char *out, size_t out_len);
+/** The profile's name; NULL: none. */
+static inline const char *ccl_i_profile_name(const ccl_topology_t *topo) {
+    return *topo->profile ? topo->profile : NULL;
+}
+
 #endif

@@ -389,9 +389,8 @@ ccl_status_t ccl_report_page(const ccl_report_page_t *page, ccl_text_t *out, ccl
 /* ---------------------------------------------------------------- tuning */
 
 typedef struct ccl_report_tuning {
-    const char *topology, *collective;
-    uint32_t nranks;
-    const char *strategy;
+    const ccl_topology_t *topo;
+    const char *collective, *strategy;
     uint64_t seed;
     const ccl_tuning_t *tuning;
     const ccl_replay_t *replay; /**< NULL: none */

@@ -228,6 +228,16 @@ const ccl_i_described_t ccl_i_deadlock_record = {
     .tall = true};
 #undef AT
 
+const char *ccl_i_constants_text(const ccl_topology_t *topo, char *out, size_t out_len) {
+    if (!*topo->profile)
+        snprintf(out, out_len, "the constants of its description");
+    else if (*topo->profile_about)
+        snprintf(out, out_len, "profile %s (%s)", topo->profile, topo->profile_about);
+    else
+        snprintf(out, out_len, "profile %s", topo->profile);
+    return out;
+}
+
 void ccl_i_text_origins(const char *title, const double *sizes_bytes, uint32_t nsizes,
                         ccl_i_origin_fn at, const void *of, ccl_text_t *out) {
     bool some = false;

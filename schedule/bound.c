@@ -156,6 +156,15 @@ static ccl_status_t latency(const ccl_topology_t *topo, const ccl_collective_t *
     return status;
 }
 
+/* Links carry `wire` bytes for each of data. */
+static void put_on_wire(ccl_bandwidth_bound_t *bound, double wire) {
+    if (!(wire > 1))
+        return;
+    bound->Bps /= wire;
+    bound->trees_Bps /= wire;
+    bound->exact_Bps = (ccl_fraction_t){0, 0};
+}
+
 ccl_status_t ccl_bound(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                        const ccl_collective_t *coll, const ccl_bound_options_t *options,
                        ccl_bound_t *out, ccl_error_t *err) {
@@ -175,6 +184,7 @@ ccl_status_t ccl_bound(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         CCL_TRY(latency(topo, coll, options, &made.latency, err));
     CCL_TRY(coll->kind == CCL_CUSTOM ? custom(ctx, topo, coll, &made.bandwidth, err)
                                      : built_in(ctx, topo, coll, &made.bandwidth, err));
+    put_on_wire(&made.bandwidth, ccl_model_wire(topo, options->proto));
     made.bandwidth_s = made.size_bytes / made.bandwidth.Bps;
     made.time_s = ccl_bound_time_s(&made, made.size_bytes);
     *out = made;

@@ -203,7 +203,7 @@ static void cut_drain(walk_t *w) {
     const ccl_i_node_t *node = node_of(w);
     uint32_t narrowest;
     double took_s = w->time_s - node->flow_s;
-    double link_s = work->bytes / alone_Bps(w, conn->route, &narrowest);
+    double link_s = work->bytes * conn->wire / alone_Bps(w, conn->route, &narrowest);
     double capped_s = conn->holds ? fmax(link_s, work->bytes / work->rate_Bps) : link_s;
     if (took_s - capped_s > SLACK * took_s) {
         uint32_t res = lift(w, conn->route, node->res);
@@ -381,7 +381,8 @@ static ccl_status_t link_bytes(const ccl_i_run_t *run, uint32_t n, ccl_sim_resul
             continue;
         for (uint32_t i = record->conns[as].first; i != CCL_NONE; i = record->nodes[i].next) {
             const ccl_i_node_t *node = &record->nodes[i];
-            double bytes = run->work[step_at(run, run->conns[c].sender, node->at)].bytes;
+            double bytes =
+                run->work[step_at(run, run->conns[c].sender, node->at)].bytes * run->conns[c].wire;
             spread(&parts[(size_t)as * n], n, r->time_s / n, node->flow_s, node->end_s, bytes);
         }
         record->conns[as].first = CCL_NONE; /* blocks that are alike carry as much */

@@ -140,7 +140,7 @@ static void list_steps(folding_t *f) {
         uint32_t of = run->program->tbs[run->units[i].tb].rank;
         if (of != rank) { /* units are by rank */
             rank = of;
-            f->launch_s[rank] = ccl_model_gpu(run->topo, rank).launch_s;
+            f->launch_s[rank] = ccl_model_launch_s(run->topo, rank, run->program->proto);
         }
         for (uint32_t k = 0; k < run->units[i].nsteps; k++) {
             uint32_t step = run->order[run->units[i].first + k];
@@ -237,7 +237,7 @@ static bool colour_rest(folding_t *f) {
         return false;
     for (uint32_t c = 0; c < run->nconns; c++) {
         const ccl_i_conn_t *conn = &run->conns[c];
-        uint64_t h = mix(mix_double(2, conn->delay_s),
+        uint64_t h = mix(mix_double(mix_double(2, conn->delay_s), conn->wire),
                          (uint64_t)conn->slots << 2 | conn->holds << 1 | conn->roomy);
         f->conn[c] = mix(h, (uint64_t)f->ports[2 * (size_t)c] << 32 | f->ports[2 * (size_t)c + 1]);
     }
@@ -325,8 +325,9 @@ static bool same_conn(const folding_t *f, uint32_t i, uint32_t j) {
     const ccl_i_conn_t *a = &f->run->conns[i], *b = &f->run->conns[j];
     const entry_t *x = &f->entries[f->first_entry[i]], *y = &f->entries[f->first_entry[j]];
     uint32_t n = f->first_entry[i + 1] - f->first_entry[i];
-    if (a->delay_s != b->delay_s || a->slots != b->slots || a->holds != b->holds ||
-        a->roomy != b->roomy || f->ports[2 * (size_t)i] != f->ports[2 * (size_t)j] ||
+    if (a->delay_s != b->delay_s || a->wire != b->wire || a->slots != b->slots ||
+        a->holds != b->holds || a->roomy != b->roomy ||
+        f->ports[2 * (size_t)i] != f->ports[2 * (size_t)j] ||
         f->ports[2 * (size_t)i + 1] != f->ports[2 * (size_t)j + 1] ||
         !same_unit_colour(f, a->sender, b->sender) ||
         !same_unit_colour(f, a->receiver, b->receiver) ||

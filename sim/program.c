@@ -37,9 +37,10 @@ static void begin_flow(ccl_i_run_t *run, uint32_t c, uint32_t step, double time_
     if (run->record)
         ccl_i_record_flow(run, c, time_s);
     if (run->unsent_bytes)
-        ccl_i_least_flow(run, conn->route, w->bytes, time_s);
+        ccl_i_least_flow(run, conn->route, w->bytes * conn->wire, time_s);
     /* Units are in order of rank, thread block, stage: their number says all. */
-    ccl_i_engine_flow(run->engine, time_s, w->path, conn->route, w->bytes, c, 0, conn->sender);
+    ccl_i_engine_flow(run->engine, time_s, w->path, conn->route, w->bytes * conn->wire, c, 0,
+                      conn->sender);
 }
 
 /* A slice that its block does not hold waits here while an earlier one drains. */

@@ -50,6 +50,7 @@ typedef struct ccl_i_conn {
     uint8_t kind;         /* of transport, in the order of set-up */
     ccl_i_queue_t *queue; /* NULL: none has waited yet */
     double delay_s;       /* links and transport */
+    double wire;          /* bytes on links per byte of data */
     const ccl_route_t *route;
 } ccl_i_conn_t;
 

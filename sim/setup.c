@@ -139,6 +139,7 @@ static ccl_status_t make_conns(ccl_i_run_t *run, const ccl_wiring_t *w, kinds_t 
                                                  .slots = transport->slots,
                                                  .holds = transport->holds_tb,
                                                  .delay_s = route->latency_s + transport->latency_s,
+                                                 .wire = transport->wire,
                                                  .kind = (uint8_t)kind,
                                                  .route = route};
         if (c->sender != CCL_NONE)
@@ -275,7 +276,7 @@ static ccl_status_t make_work(ccl_i_run_t *run, const kinds_t *kinds, double siz
                 }
                 r->flows += (uint64_t)run->batches * w->slices;
                 for (uint32_t l = 0; l < send->route->nlinks; l++)
-                    r->links[send->route->links[l]].bytes += bytes * run->batches;
+                    r->links[send->route->links[l]].bytes += bytes * run->batches * send->wire;
             }
         }
         if (u->send != CCL_NONE && !run->step_conns)
@@ -310,7 +311,8 @@ static bool make_paths(ccl_i_run_t *run) {
             if (!w->sends)
                 continue;
             uint32_t conn = run->step_conns ? run->step_conns[2 * (size_t)step] : u->send;
-            double cap_Bps = run->conns[conn].holds ? w->rate_Bps : INFINITY;
+            double cap_Bps =
+                run->conns[conn].holds ? w->rate_Bps * run->conns[conn].wire : INFINITY;
             while (at < nlate && at < CCL_ARRAY_LEN(late) &&
                    (late[at].conn != conn || late[at].cap_Bps != cap_Bps))
                 at++;
@@ -338,7 +340,7 @@ static bool tb_results(const ccl_i_run_t *run, ccl_sim_result_t *r) {
         r->nstages = run->nunits;
     }
     for (uint32_t rank = 0; rank < run->program->nranks; rank++) {
-        double launch_s = ccl_model_gpu(run->topo, rank).launch_s;
+        double launch_s = ccl_model_launch_s(run->topo, rank, run->program->proto);
         for (uint32_t i = run->program->rank_first_tb[rank];
              i < run->program->rank_first_tb[rank + 1]; i++)
             r->tbs[i].start_s = r->tbs[i].done_s = launch_s;
@@ -456,7 +458,8 @@ static ccl_status_t simulate(ccl_i_run_t *run, const ccl_sim_options_t *options,
         run->steady = ccl_i_steady_create(run);
     for (uint32_t rank = 0; rank < p->nranks; rank++)
         if (run->rank_units[rank] < run->rank_units[rank + 1])
-            ccl_i_engine_at(run->engine, ccl_model_gpu(run->topo, rank).launch_s, EV_LAUNCH, rank);
+            ccl_i_engine_at(run->engine, ccl_model_launch_s(run->topo, rank, run->program->proto),
+                            EV_LAUNCH, rank);
     run->total = (uint64_t)run->nsteps * run->batches;
     if (trial)
         ccl_i_trial_begin(run, trial, most_slots(fifos));

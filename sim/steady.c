@@ -213,7 +213,8 @@ static bool same_times(const snapshot_t *a, const snapshot_t *b, const ccl_i_run
             return false;
     for (uint32_t c = 0; c < run->nconns; c++)
         if (b->conns[c].draining &&
-            fabs(a->left[c] - b->left[c]) > 1e-10 * run->work[b->conns[c].step].bytes)
+            fabs(a->left[c] - b->left[c]) >
+                1e-10 * run->work[b->conns[c].step].bytes * run->conns[c].wire)
             return false;
     return true;
 }

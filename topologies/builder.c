@@ -90,7 +90,7 @@ ccl_topology_builder_t *ccl_topology_builder_create(const char *name) {
     b->model_ids = ccl_strmap_create();
     b->group_names = ccl_strmap_create();
     b->name = free_text(b, name);
-    b->source = b->note = "";
+    b->source = b->note = b->profile = b->profile_about = "";
     if (!b->device_ids || !b->server_ids || !b->kind_ids || !b->model_ids || !b->group_names ||
         b->nomem) {
         ccl_topology_builder_destroy(b);
@@ -123,6 +123,11 @@ void ccl_topology_builder_destroy(ccl_topology_builder_t *b) {
 void ccl_topology_builder_about(ccl_topology_builder_t *b, const char *source, const char *note) {
     b->source = free_text(b, source);
     b->note = free_text(b, note);
+}
+
+void ccl_topology_builder_profile(ccl_topology_builder_t *b, const char *name, const char *about) {
+    b->profile = free_text(b, name);
+    b->profile_about = free_text(b, about);
 }
 
 uint32_t ccl_topology_builder_find(const ccl_topology_builder_t *b, const char *id) {
@@ -315,7 +320,8 @@ ccl_transport_t ccl_transport_default(const char *kind) {
                              .holds_tb = !kind || strcmp(kind, "net") != 0,
                              .mechanism = CCL_MECHANISM_DEVICE,
                              .copy_in_Bps = INFINITY,
-                             .copy_out_Bps = INFINITY};
+                             .copy_out_Bps = INFINITY,
+                             .wire = 1};
 }
 
 const char *ccl_mechanism_name(ccl_mechanism_t mechanism) {
@@ -359,6 +365,10 @@ ccl_status_t ccl_topology_builder_transport(ccl_topology_builder_t *b,
         CCL_TRY(rate_check("transport copy_in", value->copy_in_Bps, err));
     if (given & CCL_TRANSPORT_COPY_OUT)
         CCL_TRY(rate_check("transport copy_out", value->copy_out_Bps, err));
+    if ((given & CCL_TRANSPORT_WIRE) && (!(value->wire >= 1) || !isfinite(value->wire)))
+        return ccl_fail(err, CCL_ERR_INPUT,
+                        "transport wire %g; at least 1 (bytes on links per byte of data)",
+                        value->wire);
     if (given & CCL_TRANSPORT_SLICE)
         CCL_TRY(positive_check("slice", value->slice_bytes, err));
     if (given & CCL_TRANSPORT_PIECE)
@@ -394,6 +404,7 @@ ccl_status_t ccl_topology_builder_transport(ccl_topology_builder_t *b,
     TAKE_(CCL_TRANSPORT_MECHANISM, mechanism);
     TAKE_(CCL_TRANSPORT_COPY_IN, copy_in_Bps);
     TAKE_(CCL_TRANSPORT_COPY_OUT, copy_out_Bps);
+    TAKE_(CCL_TRANSPORT_WIRE, wire);
 #undef TAKE_
     b->transports[b->ntransports++] = copy;
     return CCL_OK;
@@ -414,6 +425,9 @@ ccl_status_t ccl_topology_builder_gpu_model(ccl_topology_builder_t *b, const ccl
     CCL_TRY(time_check("model overhead", model->overhead_s, err));
     CCL_TRY(time_check("model flag", model->flag_s, err));
     CCL_TRY(time_check("model launch", model->launch_s, err));
+    for (uint32_t p = 0; p < CCL_PROTOCOLS; p++)
+        if (model->launches & 1u << p)
+            CCL_TRY(time_check("model launch of a protocol", model->protocol_launch_s[p], err));
     uint32_t index = ccl_strmap_get(b->model_ids, model->name);
     if (index == CCL_NONE)
         return model_add(b, model, true, &index, err);

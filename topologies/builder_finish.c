@@ -43,6 +43,8 @@ static bool freeze(const ccl_topology_builder_t *b, ccl_topology_t *topo) {
     topo->name = ccl_arena_strdup(arena, b->name);
     topo->source = ccl_arena_strdup(arena, b->source);
     topo->note = ccl_arena_strdup(arena, b->note);
+    topo->profile = ccl_arena_strdup(arena, b->profile);
+    topo->profile_about = ccl_arena_strdup(arena, b->profile_about);
     ccl_device_t *devices = copied(arena, b->devices, b->ndevices, sizeof *devices);
     ccl_link_t *links = copied(arena, b->links, b->nlinks, sizeof *links);
     ccl_group_t *groups = copied(arena, b->groups, b->ngroups, sizeof *groups);
@@ -51,8 +53,8 @@ static bool freeze(const ccl_topology_builder_t *b, ccl_topology_t *topo) {
     ccl_transport_spec_t *transports =
         copied(arena, b->transports, b->ntransports, sizeof *transports);
     ccl_gpu_model_t *models = copied(arena, b->models, b->nmodels, sizeof *models);
-    bool ok = topo->name && topo->source && topo->note && devices && links && groups && servers &&
-              kinds && transports && models;
+    bool ok = topo->name && topo->source && topo->note && topo->profile && topo->profile_about &&
+              devices && links && groups && servers && kinds && transports && models;
     for (size_t i = 0; ok && i < b->ndevices; i++)
         ok = (devices[i].id = ccl_arena_strdup(arena, devices[i].id)) != NULL;
     for (size_t i = 0; ok && i < b->ngroups; i++) {

@@ -257,6 +257,7 @@ static ccl_status_t rebuild(const ccl_topology_t *topo, const change_t *change,
                             ccl_topology_builder_t *b, uint32_t *new_device, uint32_t *new_link,
                             uint32_t *list, ccl_error_t *err) {
     ccl_topology_builder_about(b, topo->source, topo->note);
+    ccl_topology_builder_profile(b, topo->profile, topo->profile_about);
     for (uint32_t m = 0; m < topo->ngpu_models; m++)
         CCL_TRY(ccl_topology_builder_gpu_model(b, &topo->gpu_models[m], err));
     CCL_TRY(copy_devices(topo, change, b, new_device, err));

@@ -63,10 +63,17 @@ static ccl_status_t rail_switch(joiner_t *j, uint32_t port, uint32_t *out) {
     return CCL_OK;
 }
 
+static bool same_launches(const ccl_gpu_model_t *a, const ccl_gpu_model_t *b) {
+    bool same = a->launch_s == b->launch_s && a->launches == b->launches;
+    for (uint32_t p = 0; p < CCL_PROTOCOLS; p++)
+        same &= !(a->launches & 1u << p) || a->protocol_launch_s[p] == b->protocol_launch_s[p];
+    return same;
+}
+
 static bool same_model(const ccl_gpu_model_t *a, const ccl_gpu_model_t *b) {
     return strcmp(a->vendor, b->vendor) == 0 && a->sms == b->sms &&
            a->copy_rate_Bps == b->copy_rate_Bps && a->reduce_rate_Bps == b->reduce_rate_Bps &&
-           a->overhead_s == b->overhead_s && a->flag_s == b->flag_s && a->launch_s == b->launch_s;
+           a->overhead_s == b->overhead_s && a->flag_s == b->flag_s && same_launches(a, b);
 }
 
 static const ccl_gpu_model_t *model_named(const ccl_topology_t *topo, const char *name) {
@@ -103,7 +110,8 @@ static bool same_transport(const ccl_transport_spec_t *a, const ccl_transport_sp
            x->tb_rate_Bps == y->tb_rate_Bps && x->slice_bytes == y->slice_bytes &&
            x->piece_bytes == y->piece_bytes && x->slices == y->slices && x->slots == y->slots &&
            x->direct == y->direct && x->holds_tb == y->holds_tb && x->mechanism == y->mechanism &&
-           x->copy_in_Bps == y->copy_in_Bps && x->copy_out_Bps == y->copy_out_Bps;
+           x->copy_in_Bps == y->copy_in_Bps && x->copy_out_Bps == y->copy_out_Bps &&
+           x->wire == y->wire;
 }
 
 /* Its name: "net", "net LL". */

@@ -15,8 +15,6 @@ struct ccl_profile {
     const char *name, *summary, *machine, *date, *command, *source;
 };
 
-static const char *const protocol_names[] = {"Simple", "LL", "LL128", NULL};
-
 /* ---------------------------------------------------------------- reading */
 
 /* "links": {"nvlink": {"efficiency": 0.8, "contention": 0.01}} */
@@ -63,26 +61,6 @@ static ccl_status_t check_transports(const ccl_json_at_t *root, ccl_topology_bui
     return CCL_OK;
 }
 
-static ccl_status_t check_protocols(const ccl_json_at_t *model, ccl_error_t *err) {
-    static const char *const keys[] = {"launch", NULL};
-    ccl_json_at_t protocols = ccl_json_member(model, "protocols");
-    if (!protocols.value)
-        return CCL_OK;
-    CCL_TRY(ccl_json_object(&protocols, true, err));
-    CCL_TRY(ccl_json_only(&protocols, protocol_names, err));
-    const char *name;
-    json_t *value;
-    json_object_foreach((json_t *)protocols.value, name, value) {
-        ccl_json_at_t at = ccl_json_member(&protocols, name);
-        CCL_TRY(ccl_json_object(&at, true, err));
-        CCL_TRY(ccl_json_only(&at, keys, err));
-        ccl_json_at_t launch = ccl_json_member(&at, "launch");
-        double launch_s = 0;
-        CCL_TRY(ccl_json_time_s(&launch, false, &launch_s, err));
-    }
-    return CCL_OK;
-}
-
 static ccl_status_t check_gpu_models(const ccl_json_at_t *root, ccl_topology_builder_t *b,
                                      ccl_error_t *err) {
     ccl_json_at_t all = ccl_json_member(root, "gpu_models");
@@ -93,18 +71,7 @@ static ccl_status_t check_gpu_models(const ccl_json_at_t *root, ccl_topology_bui
     json_t *value;
     json_object_foreach((json_t *)all.value, name, value) {
         ccl_json_at_t at = ccl_json_member(&all, name);
-        CCL_TRY(ccl_json_object(&at, true, err));
-        CCL_TRY(check_protocols(&at, err));
-        /* A topology has no launch per protocol: its reader sees the entry without. */
-        json_t *plain = json_copy((json_t *)at.value);
-        if (!plain)
-            return ccl_fail_nomem(err);
-        json_object_del(plain, "protocols");
-        ccl_json_at_t seen = at;
-        seen.value = plain;
-        ccl_status_t status = ccl_i_constants_gpu_model(&seen, name, b, err);
-        json_decref(plain);
-        CCL_TRY(status);
+        CCL_TRY(ccl_i_constants_gpu_model(&at, name, b, err));
     }
     return CCL_OK;
 }
@@ -212,6 +179,44 @@ bool ccl_profile_is_fitted(const ccl_profile_t *profile) {
     return profile->command[0] != 0;
 }
 
+const char *ccl_profile_summary(const ccl_profile_t *profile) {
+    return profile->summary;
+}
+
+/* Has it all these GPU models, and constants of one of the kinds of links, if of any? */
+static bool is_of(const ccl_profile_t *p, const ccl_topology_t *topo) {
+    static const char *const of_links[] = {"links", "transports"};
+    const json_t *models = json_object_get(p->doc.root, "gpu_models");
+    bool some = false, mine = false;
+    for (uint32_t r = 0; r < topo->nranks; r++) {
+        uint32_t m = topo->devices[topo->rank_device[r]].model;
+        if (m == CCL_NONE || !json_object_get(models, topo->gpu_models[m].name))
+            return false;
+    }
+    for (size_t i = 0; i < CCL_ARRAY_LEN(of_links); i++) {
+        const json_t *kinds = json_object_get(p->doc.root, of_links[i]);
+        some |= json_object_size(kinds) > 0;
+        for (uint32_t k = 0; k < topo->nkinds; k++)
+            mine |= json_object_get(kinds, topo->kinds[k]) != NULL;
+    }
+    return mine || !some;
+}
+
+ccl_status_t ccl_profile_for(const ccl_topology_t *topo, ccl_profile_t **out, ccl_error_t *err) {
+    const ccl_profile_entry_t *e = ccl_profile_library();
+    *out = NULL;
+    for (; !*topo->profile && e->name; e++) {
+        ccl_profile_t *p = NULL;
+        CCL_TRY(ccl_profile_read_text(e->name, e->text, e->len, &p, err));
+        if (ccl_profile_is_fitted(p) && is_of(p, topo)) {
+            *out = p;
+            return CCL_OK;
+        }
+        ccl_profile_destroy(p);
+    }
+    return CCL_OK;
+}
+
 const ccl_profile_entry_t *ccl_profile_library(void) {
     return ccl_i_library_profiles;
 }
@@ -245,7 +250,7 @@ static json_t *member_object(json_t *object, const char *key) {
 }
 
 static ccl_status_t apply_gpu_models(const ccl_profile_t *p, const ccl_topology_t *topo,
-                                     const char *proto, json_t *cluster, ccl_error_t *err) {
+                                     json_t *cluster, ccl_error_t *err) {
     const json_t *models = json_object_get(p->doc.root, "gpu_models");
     if (!models || json_object_size(models) == 0)
         return CCL_OK;
@@ -258,21 +263,8 @@ static ccl_status_t apply_gpu_models(const ccl_profile_t *p, const ccl_topology_
         if (!mine)
             continue;
         hits++;
-        json_t *copy = json_deep_copy(mine);
         json_t *entry = member_object(all, topo->gpu_models[m].name);
-        json_t *launch = NULL;
-        bool ok = copy && entry;
-        if (ok && proto)
-            launch = json_object_get(json_object_get(json_object_get(copy, "protocols"), proto),
-                                     "launch");
-        if (ok && launch)
-            ok = json_object_set(copy, "launch", launch) == 0;
-        if (ok) {
-            json_object_del(copy, "protocols");
-            ok = merge(entry, copy);
-        }
-        json_decref(copy);
-        if (!ok)
+        if (!entry || !merge(entry, mine))
             return ccl_fail_nomem(err);
     }
     if (hits)
@@ -345,8 +337,7 @@ static ccl_status_t name_givers(const ccl_profile_t *p, const ccl_topology_t *to
 }
 
 ccl_status_t ccl_profile_apply(const ccl_ctx_t *ctx, const ccl_profile_t *profile,
-                               const ccl_topology_t *topo, const char *proto, ccl_topology_t **out,
-                               ccl_error_t *err) {
+                               const ccl_topology_t *topo, ccl_topology_t **out, ccl_error_t *err) {
     ccl_text_t text = {0};
     char *merged = NULL;
     ccl_json_doc_t doc = {0};
@@ -354,7 +345,7 @@ ccl_status_t ccl_profile_apply(const ccl_ctx_t *ctx, const ccl_profile_t *profil
     ccl_status_t status;
     CCL_TRY_GOTO(ccl_topology_write_json(topo, &text, err), status, done);
     CCL_TRY_GOTO(ccl_json_parse(topo->name, text.data, text.len, &doc, err), status, done);
-    CCL_TRY_GOTO(apply_gpu_models(profile, topo, proto, doc.root, err), status, done);
+    CCL_TRY_GOTO(apply_gpu_models(profile, topo, doc.root, err), status, done);
     CCL_TRY_GOTO(apply_links(profile, topo, doc.root, err), status, done);
     const json_t *transports = json_object_get(profile->doc.root, "transports");
     if (transports) {
@@ -374,6 +365,12 @@ ccl_status_t ccl_profile_apply(const ccl_ctx_t *ctx, const ccl_profile_t *profil
     CCL_TRY_GOTO(ccl_topology_read_json(ctx, name, merged, strlen(merged), &laid, err), status,
                  done);
     CCL_TRY_GOTO(name_givers(profile, topo, laid, err), status, done);
+    laid->profile = ccl_arena_strdup(&laid->arena, profile->name);
+    laid->profile_about = ccl_arena_strdup(&laid->arena, profile->summary);
+    if (!laid->profile || !laid->profile_about) {
+        status = ccl_fail_nomem(err);
+        goto done;
+    }
     *out = laid;
     laid = NULL;
 done:

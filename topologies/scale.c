@@ -202,16 +202,19 @@ static uint32_t write_slots(const ccl_topology_t *topo, const where_t *at,
 }
 
 static void scale_model(const where_t *at, ccl_gpu_model_t *model) {
-    if (at->quantity == OVERHEAD && at->kind == CCL_NONE)
+    if (at->quantity == OVERHEAD && at->kind == CCL_NONE) {
         model->overhead_s *= at->factor;
-    else if (at->quantity == REDUCE_RATE)
+    } else if (at->quantity == REDUCE_RATE) {
         model->reduce_rate_Bps *= at->factor;
-    else if (at->quantity == COPY_RATE)
+    } else if (at->quantity == COPY_RATE) {
         model->copy_rate_Bps *= at->factor;
-    else if (at->quantity == FLAG)
+    } else if (at->quantity == FLAG) {
         model->flag_s *= at->factor;
-    else if (at->quantity == LAUNCH)
+    } else if (at->quantity == LAUNCH) {
         model->launch_s *= at->factor;
+        for (uint32_t p = 0; p < CCL_PROTOCOLS; p++)
+            model->protocol_launch_s[p] *= at->factor;
+    }
 }
 
 ccl_status_t ccl_i_topology_scale(const ccl_topology_t *topo, const char *edit, ccl_topology_t *out,

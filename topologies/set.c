@@ -18,6 +18,7 @@ typedef enum unit {
     UNIT_BYTES,
     UNIT_COUNT,
     UNIT_BOOL,
+    UNIT_RATIO,
     UNIT_MECHANISM
 } unit_t;
 
@@ -44,6 +45,7 @@ static const constant_t keys[] = {TRANSPORT_(OVERHEAD, UNIT_TIME, "overhead", ov
                                   TRANSPORT_(MECHANISM, UNIT_MECHANISM, "mechanism", mechanism),
                                   TRANSPORT_(COPY_IN, UNIT_RATE, "copy_in", copy_in_Bps),
                                   TRANSPORT_(COPY_OUT, UNIT_RATE, "copy_out", copy_out_Bps),
+                                  TRANSPORT_(WIRE, UNIT_RATIO, "wire", wire),
                                   GPU_(UNIT_COUNT, "blocks", sms),
                                   GPU_(UNIT_RATE, "copy_rate", copy_rate_Bps),
                                   GPU_(UNIT_RATE, "reduce_rate", reduce_rate_Bps),
@@ -90,6 +92,11 @@ static ccl_status_t parse_value(const char *edit, const constant_t *key, const c
         out->count = (uint32_t)count;
         return CCL_OK;
     }
+    case UNIT_RATIO:
+        out->number = strtod(text, &end);
+        if (end == text || *end || !(out->number >= 1) || !isfinite(out->number))
+            return refuse(edit, key, text, "a number, at least 1", err);
+        return CCL_OK;
     case UNIT_BOOL:
         out->yes = strcmp(text, "true") == 0;
         if (!out->yes && strcmp(text, "false") != 0)
@@ -140,6 +147,7 @@ static void put(const constant_t *key, const value_t *value, void *object) {
     case UNIT_TIME:
     case UNIT_RATE:
     case UNIT_BYTES:
+    case UNIT_RATIO:
         memcpy(at, &value->number, sizeof value->number);
         break;
     case UNIT_COUNT:
@@ -211,6 +219,8 @@ static uint32_t set_models(const ccl_topology_t *topo, const constant_t *key, co
         bool fewer = key->unit == UNIT_COUNT && models[m].sms && models[m].sms < value->count;
         if (!fewer)
             put(key, value, &models[m]);
+        if (key->offset == offsetof(ccl_gpu_model_t, launch_s)) /* of every protocol */
+            models[m].launches = 0;
     }
     return n;
 }

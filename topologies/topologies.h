@@ -68,6 +68,7 @@ typedef struct ccl_transport {
     /** Of the two other mechanisms: into the buffer that the NIC sends, out of the one that it
         fills. Default INFINITY. */
     double copy_in_Bps, copy_out_Bps;
+    double wire; /**< bytes on links per byte of data, at least 1; default 1 */
 } ccl_transport_t;
 
 /** One protocol's override of a transport, or (protocol NULL) the transport itself. */
@@ -92,8 +93,20 @@ enum {
     CCL_TRANSPORT_HOLDS_TB = 256,
     CCL_TRANSPORT_MECHANISM = 512,
     CCL_TRANSPORT_COPY_IN = 1024,
-    CCL_TRANSPORT_COPY_OUT = 2048
+    CCL_TRANSPORT_COPY_OUT = 2048,
+    CCL_TRANSPORT_WIRE = 4096
 };
+
+/** NCCL's protocols: names in files and programs, in this order wherever there is one. */
+typedef enum ccl_protocol {
+    CCL_PROTOCOL_SIMPLE,
+    CCL_PROTOCOL_LL,
+    CCL_PROTOCOL_LL128,
+    CCL_PROTOCOLS
+} ccl_protocol_t;
+const char *ccl_protocol_name(ccl_protocol_t protocol); /**< "Simple", "LL", "LL128"; static */
+/** @return CCL_PROTOCOLS: there is none of that name. @param name  NULL is none. */
+ccl_protocol_t ccl_protocol_find(const char *name);
 
 typedef struct ccl_gpu_model {
     const char *name;
@@ -103,7 +116,9 @@ typedef struct ccl_gpu_model {
     double reduce_rate_Bps; /**< 1/gamma */
     double overhead_s;      /**< of cpy and re */
     double flag_s;          /**< from a done primitive to blocks that depend on it */
-    double launch_s;
+    double launch_s;        /**< of programs whose protocol has none of its own */
+    uint32_t launches;      /**< bit per ccl_protocol_t that has one of its own */
+    double protocol_launch_s[CCL_PROTOCOLS]; /**< where the bit is set */
 } ccl_gpu_model_t;
 
 /** Immutable after building. All arrays and strings live in its arena. */
@@ -111,6 +126,8 @@ typedef struct ccl_topology {
     const char *name;
     const char *source; /**< where the numbers come from; "" when not given */
     const char *note;
+    const char *profile;       /**< name of the profile laid over it; "" when none was */
+    const char *profile_about; /**< what that was fitted to, in a line; "" */
     uint32_t ndevices, nlinks, ngroups, nservers, nranks, nkinds, ntransports, ngpu_models;
     const ccl_device_t *devices;
     const ccl_link_t *links; /**< file order */
@@ -135,6 +152,8 @@ ccl_topology_builder_t *ccl_topology_builder_create(const char *name);
 /** Frees it and all it owns; NULL is fine. */
 void ccl_topology_builder_destroy(ccl_topology_builder_t *b);
 void ccl_topology_builder_about(ccl_topology_builder_t *b, const char *source, const char *note);
+/** The profile whose constants the topology has. */
+void ccl_topology_builder_profile(ccl_topology_builder_t *b, const char *name, const char *about);
 /** @param server NULL: none. @param rank CCL_NONE for what is no GPU. @param model NULL: none. */
 ccl_status_t ccl_topology_builder_device(ccl_topology_builder_t *b, const char *id,
                                          ccl_device_kind_t kind, const char *server, uint32_t rank,
@@ -315,20 +334,27 @@ const char *ccl_profile_name(const ccl_profile_t *profile);   /**< borrowed */
 const char *ccl_profile_source(const ccl_profile_t *profile); /**< the runs it was fitted to; "" */
 /** Whether a command fitted it to runs; others put published figures together (net-gloo). */
 bool ccl_profile_is_fitted(const ccl_profile_t *profile);
+const char *ccl_profile_summary(const ccl_profile_t *profile); /**< one line; "" */
+/**
+ * The library's profile for a cluster: the first by name of those that a command fitted to runs,
+ * that has every GPU model of the cluster, and, where it has constants of links, those of one of
+ * its kinds.
+ *
+ * @param out  destroy with ccl_profile_destroy(); NULL: there is none, or the cluster has a profile
+ * already.
+ */
+ccl_status_t ccl_profile_for(const ccl_topology_t *topo, ccl_profile_t **out, ccl_error_t *err);
 /**
  * A new topology with the profile's constants in place of its own, key by key.
  *
  * Transports are taken for every link of their kind, links keep bandwidth times efficiency and take
  * contention, GPU models are matched by name.
  *
- * @param proto  protocol of the programs to be run ("Simple"): chooses between launch times that
- *               differ by protocol. NULL: the model's own.
- * @param out    destroy with ccl_topology_destroy().
+ * @param out  destroy with ccl_topology_destroy().
  * @retval CCL_ERR_INPUT  the profile is of GPU models that the topology does not have.
  */
 ccl_status_t ccl_profile_apply(const ccl_ctx_t *ctx, const ccl_profile_t *profile,
-                               const ccl_topology_t *topo, const char *proto, ccl_topology_t **out,
-                               ccl_error_t *err);
+                               const ccl_topology_t *topo, ccl_topology_t **out, ccl_error_t *err);
 /** A profile of the built-in library. */
 typedef struct ccl_profile_entry {
     const char *name;

@@ -39,17 +39,11 @@ static ccl_status_t open_plan(ccl_i_cli_t *cli, balance_t *b, ccl_error_t *err) 
 
 static ccl_status_t balance(ccl_i_cli_t *cli, balance_t *b, ccl_error_t *err) {
     ccl_training_options_t options = CCL_TRAINING_OPTIONS_INIT;
-    ccl_topology_t *laid = NULL;
     ccl_report_training_t about;
     ccl_text_t text = {0};
     ccl_status_t status;
 
-    CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &b->topo, err));
-    CCL_TRY(ccl_i_profile_lay(cli, b->topo, "Simple", &laid, err));
-    if (laid) {
-        ccl_topology_destroy(b->topo);
-        b->topo = laid;
-    }
+    CCL_TRY(ccl_i_cluster_open(cli, cli->args.topology, NULL, NULL, &b->topo, err));
     CCL_TRY(open_plan(cli, b, err));
     if (cli->args.with)
         CCL_TRY(ccl_i_words("with", cli->args.with, &b->copy, &b->with, &b->nwith, err));

@@ -27,19 +27,13 @@ static void bound_fini(bound_t *b) {
 static ccl_status_t bound(ccl_i_cli_t *cli, bound_t *b, ccl_error_t *err) {
     ccl_bound_options_t options = CCL_BOUND_OPTIONS_INIT;
     ccl_report_bounds_t about = {0};
-    ccl_topology_t *laid = NULL;
     ccl_text_t text = {0};
     ccl_status_t status;
     uint32_t n;
 
     if (ccl_i_given(&cli->args, "proto"))
         options.proto = cli->args.lower.proto;
-    CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &b->topo, err));
-    CCL_TRY(ccl_i_profile_lay(cli, b->topo, options.proto, &laid, err));
-    if (laid) {
-        ccl_topology_destroy(b->topo);
-        b->topo = laid;
-    }
+    CCL_TRY(ccl_i_cluster_open(cli, cli->args.topology, NULL, NULL, &b->topo, err));
     if (!cli->args.demand && cli->args.collective)
         CCL_TRY(
             ccl_i_words("collective", cli->args.collective, &b->copy, &b->words, &b->nwords, err));

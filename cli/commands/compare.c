@@ -26,7 +26,6 @@ typedef struct compare {
     ccl_contender_t *contenders; /* room for all */
     uint32_t ncollectives;
     ccl_i_synth_files_t files; /* of --sketches */
-    ccl_topology_t *known_as;  /* with a profile: the cluster for protocol Simple; else NULL */
     ccl_notebook_t *notebook;  /* NULL: none */
 } compare_t;
 
@@ -54,7 +53,6 @@ static void compare_fini(compare_t *c) {
     ccl_i_synth_files_fini(&c->files);
     ccl_topology_destroy(c->topo);
     ccl_topology_destroy(c->machine);
-    ccl_topology_destroy(c->known_as);
     ccl_notebook_close(c->notebook);
 }
 
@@ -340,14 +338,12 @@ static ccl_status_t open_notebook(ccl_i_cli_t *cli, compare_t *c, ccl_compare_op
                         untold);
     CCL_TRY(ccl_i_notebook_open(cli, true, &c->notebook, err));
     options->notebook = c->notebook;
-    options->known_as = c->known_as;
-    options->profile = cli->args.profile;
+    options->profile = *c->topo->profile ? c->topo->profile : NULL;
     return CCL_OK;
 }
 
 static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
     ccl_compare_options_t options = CCL_COMPARE_OPTIONS_INIT;
-    ccl_topology_t *laid = NULL;
     size_t nall = 0;
 
     options.lower = ccl_i_lower_options(&cli->args);
@@ -356,14 +352,7 @@ static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
         CCL_TRY(ccl_i_words("with", cli->args.with, &c->with_copy, &c->with, &c->nwith, err));
         CCL_TRY(check_names(c, err));
     }
-    CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &c->topo, err));
-    CCL_TRY(ccl_i_profile_lay(cli, c->topo, options.lower.proto, &laid, err));
-    if (laid) {
-        if (cli->args.notebook)
-            CCL_TRY(ccl_i_profile_lay(cli, c->topo, "Simple", &c->known_as, err));
-        c->machine = c->topo;
-        c->topo = laid;
-    }
+    CCL_TRY(ccl_i_cluster_open(cli, cli->args.topology, NULL, &c->machine, &c->topo, err));
     CCL_TRY(open_collectives(cli, c, err));
     CCL_TRY(open_sizes(cli, c, err));
     CCL_TRY(open_mine(cli, c, err));
@@ -380,6 +369,8 @@ static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
     CCL_TRY(ccl_i_synth_options(&cli->args, &c->files, &options.synth, err));
     options.sim = ccl_i_sim_options(&cli->args);
     options.no_verify = true; /* files of the user were verified above, or are not to be */
+    /* A notebook's points have one protocol each. */
+    options.protocols = !ccl_i_given(&cli->args, "proto") && !cli->args.notebook;
     if (cli->args.notebook)
         CCL_TRY(open_notebook(cli, c, &options, err));
     for (uint32_t k = 0; k < c->ncollectives; k++) {

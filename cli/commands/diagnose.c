@@ -29,37 +29,11 @@ static void desk_fini(desk_t *d) {
     ccl_topology_destroy(d->topo);
 }
 
-/**
- * --profile; without one the library's for these GPUs, as a described line rate is more than
- * anybody measures; "none": the cluster's own constants.
- */
-static ccl_status_t open_profile(ccl_i_cli_t *cli, desk_t *d, ccl_error_t *err) {
-    const ccl_profile_entry_t *entry = ccl_profile_library();
-
-    if (cli->args.profile && strcmp(cli->args.profile, "none") == 0)
-        return CCL_OK;
-    if (cli->args.profile)
-        return ccl_profile_read(cli->args.profile, &d->profile, err);
-    for (; entry->name && !d->profile; entry++) {
-        ccl_topology_t *laid = NULL;
-        ccl_error_t ignored = CCL_ERROR_INIT;
-
-        CCL_TRY(ccl_profile_read_text(entry->name, entry->text, entry->len, &d->profile, err));
-        if (!ccl_profile_is_fitted(d->profile) ||
-            ccl_profile_apply(NULL, d->profile, d->topo, NULL, &laid, &ignored) != CCL_OK) {
-            ccl_profile_destroy(d->profile);
-            d->profile = NULL;
-        }
-        ccl_topology_destroy(laid);
-    }
-    return CCL_OK;
-}
-
 static ccl_status_t diagnose(ccl_i_cli_t *cli, desk_t *d, bool *slow, ccl_error_t *err) {
     const char *path = cli->args.inputs.items[0];
 
     CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &d->topo, err));
-    CCL_TRY(open_profile(cli, d, err));
+    CCL_TRY(ccl_i_cluster_profile(cli, d->topo, &d->profile, err));
     CCL_TRY(ccl_i_measured_open(cli, path, d->topo, &d->log, &d->runs, &d->n, err));
     d->parts = calloc(d->n, sizeof(*d->parts));
     d->made = calloc(d->n, sizeof(*d->made));
@@ -103,9 +77,7 @@ const ccl_i_command_t ccl_i_cmd_diagnose = {
     .details =
         "LOG is output of nccl-tests or rccl-tests, behind any launcher's prefix, or a table\n"
         "of such runs. Per size: measured and expected bandwidth, what limits, and a verdict by\n"
-        "the rules of docs/commands.md. Without --profile the library's profile of these GPUs\n"
-        "is taken, if there is one; --profile none: the cluster's own constants. Exit code 1\n"
-        "when a size is slower than expected.\n",
+        "the rules of docs/commands.md. Exit code 1 when a size is slower than expected.\n",
     .accepts = accepts,
     .min_inputs = 1,
     .max_inputs = 1,

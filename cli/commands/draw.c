@@ -18,9 +18,10 @@ static ccl_status_t run_topology(ccl_i_cli_t *cli, ccl_error_t *err) {
     CCL_TRY(ccl_i_picture_format(cli, &format, err));
     if (!cli->args.heat && (cli->args.size_bytes > 0 || ccl_i_lowering_given(&cli->args, true)))
         return ccl_fail(err, CCL_ERR_USAGE, "these options are about a run: --heat FILE");
-    CCL_TRY(ccl_i_topology_open(
-        cli, cli->args.inputs.n ? cli->args.inputs.items[0] : cli->args.topology, &topo, err));
-    status = cli->args.heat ? ccl_i_run_open(cli, cli->args.heat, &topo, NULL, &run, err) : CCL_OK;
+    CCL_TRY(ccl_i_cluster_open(cli,
+                               cli->args.inputs.n ? cli->args.inputs.items[0] : cli->args.topology,
+                               NULL, NULL, &topo, err));
+    status = cli->args.heat ? ccl_i_run_open(cli, cli->args.heat, topo, NULL, &run, err) : CCL_OK;
     if (run.result) {
         snprintf(about, sizeof(about), "%s: %.4g us, busbw %.4g GB/s", run.title,
                  run.result->time_s * 1e6, run.result->busbw_GBps);
@@ -88,14 +89,14 @@ static ccl_status_t run_timeline(ccl_i_cli_t *cli, ccl_error_t *err) {
     options.by_chunk = cli->args.draw_colour == 1;
     if (options.rank != CCL_NONE && options.rows == CCL_DRAW_ROWS_LINK)
         return ccl_fail(err, CCL_ERR_USAGE, "--rank chooses thread blocks, not links");
-    CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &topo, err));
+    CCL_TRY(ccl_i_cluster_open(cli, cli->args.topology, NULL, NULL, &topo, err));
     trace = ccl_trace_create(TIMELINE_EVENTS);
     status = trace ? CCL_OK : ccl_fail_nomem(err);
     if (status == CCL_OK) {
         bool links = options.rows == CCL_DRAW_ROWS_LINK;
 
         ccl_trace_keep(trace, !links, links);
-        status = ccl_i_run_open(cli, cli->args.inputs.items[0], &topo, trace, &run, err);
+        status = ccl_i_run_open(cli, cli->args.inputs.items[0], topo, trace, &run, err);
     }
     options.title = run.title;
     if (status == CCL_OK)

@@ -67,6 +67,36 @@ static ccl_status_t open_input(ccl_i_cli_t *cli, explain_t *x, ccl_explain_optio
     return status;
 }
 
+/** The protocol that `compare` takes for what --with made, at this size. */
+static ccl_status_t choose_protocol(ccl_i_cli_t *cli, const explain_t *x,
+                                    const ccl_explain_options_t *options, ccl_error_t *err) {
+    const ccl_synth_ops_t *ops = ccl_synth_find(cli->args.with);
+    const ccl_contender_t one = {
+        .name = cli->args.with, .schedule = x->document.schedule, .way = ops ? ops->way : NULL};
+    ccl_compare_options_t compare = CCL_COMPARE_OPTIONS_INIT;
+    ccl_comparison_t *made = NULL;
+
+    compare.contenders = &one;
+    compare.ncontenders = 1;
+    compare.sizes_bytes = &options->sim.size_bytes;
+    compare.nsizes = 1;
+    compare.lower = ccl_i_lower_options(&cli->args);
+    compare.sim = options->sim;
+    compare.no_verify = true; /* it is proven below */
+    compare.protocols = true;
+    ccl_i_way(&cli->args, &compare.way_bits);
+    CCL_TRY(ccl_compare(&cli->ctx, x->topo, x->want, &compare, &made, err));
+    if (made->cells[0].status == CCL_OK)
+        cli->args.lower.proto = made->cells[0].proto; /* a static name */
+    ccl_comparison_destroy(made);
+    return CCL_OK;
+}
+
+static bool may_choose(const ccl_i_cli_t *cli, const explain_t *x) {
+    return cli->args.with && !ccl_i_given(&cli->args, "proto") &&
+           (ccl_model_has_protocol(x->topo, "LL") || ccl_model_has_protocol(x->topo, "LL128"));
+}
+
 /** Lower, prove. */
 static ccl_status_t make_program(ccl_i_cli_t *cli, explain_t *x, ccl_explain_options_t *options,
                                  ccl_error_t *err) {
@@ -100,22 +130,18 @@ static ccl_status_t make_program(ccl_i_cli_t *cli, explain_t *x, ccl_explain_opt
 static ccl_status_t explain(ccl_i_cli_t *cli, explain_t *x, ccl_error_t *err) {
     ccl_explain_options_t options = CCL_EXPLAIN_OPTIONS_INIT;
     ccl_report_explanation_t about = {0};
-    ccl_topology_t *laid = NULL;
     ccl_text_t text = {0};
     ccl_status_t status;
 
     options.sim = ccl_i_sim_options(&cli->args);
     options.no_what_if = cli->args.no_what_if;
-    CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &x->topo, err));
-    CCL_TRY(ccl_i_profile_lay(cli, x->topo, cli->args.lower.proto, &laid, err));
-    if (laid) {
-        x->machine = x->topo;
-        x->topo = laid;
-    }
+    CCL_TRY(ccl_i_cluster_open(cli, cli->args.topology, NULL, &x->machine, &x->topo, err));
     options.machine = x->machine ? x->machine : x->topo;
     CCL_TRY(open_input(cli, x, &options, err));
     if (!(options.sim.size_bytes > 0))
         return ccl_fail(err, CCL_ERR_USAGE, "no size given: --size BYTES, such as --size 64M");
+    if (may_choose(cli, x))
+        CCL_TRY(choose_protocol(cli, x, &options, err));
     CCL_TRY(make_program(cli, x, &options, err));
     about.topo = x->stock.predictor ? x->stock.kernel.topo : x->topo;
     CCL_TRY(ccl_explain(&cli->ctx, about.topo, &options, &x->explanation, err));

@@ -147,7 +147,7 @@ static ccl_status_t lower(ccl_i_cli_t *cli, lower_t *l, ccl_error_t *err) {
     choose_ways(args, l);
     CCL_TRY(check_output(args, l, err));
     options.lower = ccl_i_lower_options(args);
-    CCL_TRY(ccl_i_topology_open(cli, args->topology, &l->topo, err));
+    CCL_TRY(ccl_i_cluster_open(cli, args->topology, NULL, NULL, &l->topo, err));
     CCL_TRY(rank_of(args, l->topo->nranks, &about, err));
     start_s = ccl_now_s();
     CCL_TRY(ccl_i_document_read(about.input, &l->document, &form, err));
@@ -202,10 +202,10 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     return status;
 }
 
-static const char *const accepts[] = {"topology",     "fail",    "degrade", "scale",   "set",
-                                      "granularity",  "all",     "size",    "batches", "sharing",
-                                      "no-skip",      "no-fold", "blocks",  "rank",    "table",
-                                      CCL_I_LOWERING, NULL};
+static const char *const accepts[] = {"topology", "fail",         "degrade", "scale",  "set",
+                                      "profile",  "granularity",  "all",     "size",   "batches",
+                                      "sharing",  "no-skip",      "no-fold", "blocks", "rank",
+                                      "table",    CCL_I_LOWERING, NULL};
 static const char *const lists[] = {"order", "allocate", "granularity", NULL};
 const ccl_i_command_t ccl_i_cmd_lower = {
     .name = "lower",

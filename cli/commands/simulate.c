@@ -74,7 +74,6 @@ out:
 static ccl_status_t simulate_program(ccl_i_cli_t *cli, const ccl_topology_t *topo,
                                      ccl_sim_options_t *options, ccl_error_t *err) {
     ccl_i_document_t document = {NULL, NULL};
-    ccl_topology_t *laid = NULL; /* with the profile */
     ccl_verify_options_t verify = CCL_VERIFY_OPTIONS_INIT;
     ccl_verdict_t verdict = {0};
     ccl_sim_result_t *result = NULL;
@@ -98,12 +97,6 @@ static ccl_status_t simulate_program(ccl_i_cli_t *cli, const ccl_topology_t *top
         status = ccl_error_set(err, CCL_ERR_INPUT, about.input, 0, 0,
                                "a %s for %u ranks, but %s has %u GPUs", form, coll->nranks,
                                topo->name, topo->nranks);
-    if (status == CCL_OK)
-        status = ccl_i_profile_lay(
-            cli, topo, document.program ? document.program->proto : cli->args.lower.proto, &laid,
-            err);
-    if (laid)
-        about.topo = topo = laid;
     if (status == CCL_OK && !(options->size_bytes > 0))
         options->size_bytes = coll->natural_bytes; /* a demand has a size */
     if (status == CCL_OK && !(options->size_bytes > 0))
@@ -122,7 +115,6 @@ static ccl_status_t simulate_program(ccl_i_cli_t *cli, const ccl_topology_t *top
     if (status == CCL_OK && about.verdict && !verdict.valid) {
         status = refuse(cli, &about, err);
         ccl_i_document_fini(&document);
-        ccl_topology_destroy(laid);
         return status;
     }
     for (uint32_t i = 0; status == CCL_OK && i < verdict.nwarnings && i < CCL_MAX_WARNINGS; i++)
@@ -144,14 +136,13 @@ static ccl_status_t simulate_program(ccl_i_cli_t *cli, const ccl_topology_t *top
         ccl_bound_fini(&bound);
     ccl_sim_result_destroy(result);
     ccl_i_document_fini(&document);
-    ccl_topology_destroy(laid);
     return status;
 }
 
 /** What the vendor's library runs, in place of a file. */
-static ccl_status_t simulate_stock(ccl_i_cli_t *cli, const ccl_topology_t *topo,
-                                   ccl_sim_options_t *options, ccl_error_t *err) {
-    ccl_topology_t *laid = NULL; /* with the profile */
+static ccl_status_t simulate_stock(ccl_i_cli_t *cli, const ccl_topology_t *machine,
+                                   const ccl_topology_t *topo, ccl_sim_options_t *options,
+                                   ccl_error_t *err) {
     ccl_collective_t *want = NULL;
     ccl_i_stock_t stock = {0};
     ccl_sim_result_t *result = NULL;
@@ -164,10 +155,7 @@ static ccl_status_t simulate_stock(ccl_i_cli_t *cli, const ccl_topology_t *topo,
         ccl_i_collective_open(&cli->args, cli->args.collective, topo->nranks, &want, err);
 
     if (status == CCL_OK)
-        status = ccl_i_profile_lay(cli, topo, "Simple", &laid, err);
-    if (status == CCL_OK)
-        status =
-            ccl_i_stock_open(cli, topo, laid ? laid : topo, want, options->size_bytes, &stock, err);
+        status = ccl_i_stock_open(cli, machine, topo, want, options->size_bytes, &stock, err);
     if (status == CCL_OK) {
         snprintf(title, sizeof(title), "%s (%s, steps of %s, buffers of %s)", stock.name,
                  stock.choice, ccl_format_bytes(stock.kernel.step_bytes, step, sizeof(step)),
@@ -190,7 +178,6 @@ static ccl_status_t simulate_stock(ccl_i_cli_t *cli, const ccl_topology_t *topo,
     ccl_sim_result_destroy(result);
     ccl_i_stock_fini(&stock);
     ccl_collective_destroy(want);
-    ccl_topology_destroy(laid);
     return status;
 }
 
@@ -271,24 +258,18 @@ static ccl_status_t flows_open(const char *path, ccl_flow_list_t **flows,
 static ccl_status_t simulate_flows(ccl_i_cli_t *cli, const ccl_topology_t *topo,
                                    ccl_sim_options_t *options, ccl_error_t *err) {
     ccl_flow_list_t *flows = NULL;
-    ccl_topology_t *laid = NULL; /* with the profile */
     ccl_sim_result_t *result = NULL;
     ccl_report_run_t about = {0};
     ccl_epoch_flows_t *epochs = NULL;
     ccl_status_t status = flows_open(cli->args.flows, &flows, &epochs, err);
 
     about.input = cli->args.flows;
-    if (status == CCL_OK)
-        status = ccl_i_profile_lay(cli, topo, NULL, &laid, err);
-    if (laid)
-        topo = laid;
     about.topo = topo;
     about.options = options;
     about.flows = flows;
     if (status == CCL_OK && epochs) {
         status = simulate_epochs(cli, topo, epochs, options, err);
         ccl_epoch_flows_destroy(epochs);
-        ccl_topology_destroy(laid);
         return status;
     }
     if (status == CCL_OK && cli->args.unicast)
@@ -303,13 +284,12 @@ static ccl_status_t simulate_flows(ccl_i_cli_t *cli, const ccl_topology_t *topo,
     }
     ccl_sim_result_destroy(result);
     ccl_flow_list_destroy(flows);
-    ccl_topology_destroy(laid);
     return status;
 }
 
 static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     ccl_sim_options_t options = ccl_i_sim_options(&cli->args);
-    ccl_topology_t *topo = NULL;
+    ccl_topology_t *topo = NULL, *machine = NULL; /* machine: without the profile */
     ccl_status_t status;
 
     bool stock = cli->args.with != NULL;
@@ -322,18 +302,20 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
                         "--with %s: only nccl (rccl on AMD) is simulated by its name; synth writes "
                         "the programs of others",
                         cli->args.with);
-    CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &topo, err));
+    CCL_TRY(ccl_i_cluster_open(cli, cli->args.topology, NULL, &machine, &topo, err));
     if (cli->args.trace) {
         options.trace = ccl_trace_create(TRACE_EVENTS);
         if (!options.trace) {
+            ccl_topology_destroy(machine);
             ccl_topology_destroy(topo);
             return ccl_fail_nomem(err);
         }
     }
     status = cli->args.flows ? simulate_flows(cli, topo, &options, err)
-             : stock         ? simulate_stock(cli, topo, &options, err)
+             : stock         ? simulate_stock(cli, machine, topo, &options, err)
                              : simulate_program(cli, topo, &options, err);
     ccl_trace_destroy(options.trace);
+    ccl_topology_destroy(machine);
     ccl_topology_destroy(topo);
     return status;
 }

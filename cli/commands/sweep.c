@@ -44,10 +44,10 @@ static ccl_status_t add_case(sweep_t *s, const char *name, ccl_topology_t *topo,
     return CCL_OK;
 }
 
-static ccl_status_t edited(sweep_t *s, const char *edit, ccl_error_t *err) {
+static ccl_status_t edited(ccl_i_cli_t *cli, sweep_t *s, const char *edit, ccl_error_t *err) {
     ccl_topology_t *topo = NULL;
     ccl_error_t inner = CCL_ERROR_INIT;
-    ccl_status_t status = ccl_topology_edit(s->cases[0].topo, edit, &topo, &inner);
+    ccl_status_t status = ccl_i_cluster_open(cli, cli->args.topology, edit, NULL, &topo, &inner);
 
     if (status == CCL_ERR_INPUT)
         return ccl_fail(err, CCL_ERR_USAGE, "option --vary %.100s: %.300s", edit, inner.text);
@@ -60,19 +60,19 @@ static ccl_status_t edited(sweep_t *s, const char *edit, ccl_error_t *err) {
 }
 
 /* "scale:bandwidth:net=0.5,2", "set:slots=2,8": an edit per value; any other is one. */
-static ccl_status_t vary(sweep_t *s, const char *text, ccl_error_t *err) {
+static ccl_status_t vary(ccl_i_cli_t *cli, sweep_t *s, const char *text, ccl_error_t *err) {
     const char *factors = strchr(text, '=');
     char edit[600];
 
     bool several = strncmp(text, "scale:", 6) == 0 || strncmp(text, "set:", 4) == 0;
 
     if (strlen(text) >= sizeof(edit) || !several || !factors)
-        return edited(s, text, err);
+        return edited(cli, s, text, err);
     for (const char *p = factors + 1; p;) {
         size_t n = strcspn(p, ",");
 
         snprintf(edit, sizeof(edit), "%.*s%.*s", (int)(factors + 1 - text), text, (int)n, p);
-        CCL_TRY(edited(s, edit, err));
+        CCL_TRY(edited(cli, s, edit, err));
         p = p[n] ? p + n + 1 : NULL;
     }
     return CCL_OK;
@@ -82,29 +82,25 @@ static ccl_status_t open_cases(ccl_i_cli_t *cli, sweep_t *s, ccl_error_t *err) {
     const ccl_i_args_t *args = &cli->args;
     ccl_topology_t *topo = NULL;
 
-    CCL_TRY(ccl_i_topology_open(cli, args->topology, &topo, err));
+    CCL_TRY(ccl_i_cluster_open(cli, args->topology, NULL, NULL, &topo, err));
     CCL_TRY(add_case(s, topo->name, topo, err));
     for (size_t i = 0; i < args->tune.vary.n; i++)
-        CCL_TRY(vary(s, args->tune.vary.items[i], err));
+        CCL_TRY(vary(cli, s, args->tune.vary.items[i], err));
     for (size_t i = 0; i < args->inputs.n; i++) {
-        CCL_TRY(ccl_i_topology_open(cli, args->inputs.items[i], &topo, err));
+        CCL_TRY(ccl_i_cluster_open(cli, args->inputs.items[i], NULL, NULL, &topo, err));
         CCL_TRY(add_case(s, topo->name, topo, err));
-    }
-    for (uint32_t i = 0; i < s->ncases && args->profile; i++) {
-        CCL_TRY(ccl_i_profile_lay(cli, s->cases[i].topo, "Simple", &topo, err));
-        ccl_topology_destroy((ccl_topology_t *)s->cases[i].topo);
-        s->cases[i].topo = topo;
     }
     return CCL_OK;
 }
 
-static ccl_status_t tune_case(ccl_i_cli_t *cli, sweep_t *s, uint32_t i,
-                              const ccl_tune_options_t *options, ccl_error_t *err) {
+static ccl_status_t tune_case(ccl_i_cli_t *cli, sweep_t *s, uint32_t i, ccl_tune_options_t *options,
+                              ccl_error_t *err) {
     const ccl_topology_t *topo = s->cases[i].topo;
     ccl_collective_t *want = NULL;
     ccl_tuning_t *tuning = NULL;
     ccl_status_t status;
 
+    options->profile = *topo->profile ? topo->profile : NULL;
     CCL_TRY(ccl_i_collective_open(&cli->args, cli->args.collective, topo->nranks, &want, err));
     if (ccl_i_launched_helper(&s->launched))
         status = ccl_i_launched_work(cli, &s->launched, topo, want, options, err);

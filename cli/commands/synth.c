@@ -200,13 +200,14 @@ static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_route
 }
 
 /** The program that the vendor's library runs at this size. */
-static ccl_status_t make_stock(ccl_i_cli_t *cli, const ccl_topology_t *topo,
-                               const ccl_collective_t *want, const job_t *job, ccl_error_t *err) {
+static ccl_status_t make_stock(ccl_i_cli_t *cli, const ccl_topology_t *machine,
+                               const ccl_topology_t *topo, const ccl_collective_t *want,
+                               const job_t *job, ccl_error_t *err) {
     ccl_i_stock_t stock = {0};
     ccl_text_t text = {0};
     ccl_status_t status =
         job->target == TARGET_XML
-            ? ccl_i_stock_open(cli, topo, topo, want, cli->args.size_bytes, &stock, err)
+            ? ccl_i_stock_open(cli, machine, topo, want, cli->args.size_bytes, &stock, err)
             : ccl_fail(err, CCL_ERR_USAGE,
                        "%s runs programs, it has no schedule: -o FILE.xml, or --format xml",
                        cli->args.with);
@@ -233,7 +234,7 @@ static ccl_status_t check_with(const ccl_i_args_t *args, ccl_error_t *err) {
 }
 
 static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
-    ccl_topology_t *topo = NULL;
+    ccl_topology_t *topo = NULL, *machine = NULL; /* machine: without the profile */
     ccl_collective_t *want = NULL;
     ccl_routes_t *routes = NULL;
     job_t job = {.target = TARGET_JSON};
@@ -246,7 +247,7 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     CCL_TRY(check_with(&cli->args, err));
     status = ccl_i_synth_options(&cli->args, &job.files, &job.options, err);
     if (status == CCL_OK)
-        status = ccl_i_topology_open(cli, cli->args.topology, &topo, err);
+        status = ccl_i_cluster_open(cli, cli->args.topology, NULL, &machine, &topo, err);
     if (status == CCL_OK)
         status = ccl_i_collective_open(&cli->args, cli->args.collective, topo->nranks, &want, err);
     if (status == CCL_OK) {
@@ -256,12 +257,13 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
         else if (cli->args.explain)
             status = explain(cli, topo, routes, want, &job.options, err);
         else if (ccl_i_is_stock(cli->args.with))
-            status = make_stock(cli, topo, want, &job, err);
+            status = make_stock(cli, machine, topo, want, &job, err);
         else
             status = make(cli, topo, routes, want, &job, err);
     }
     ccl_routes_destroy(routes);
     ccl_collective_destroy(want);
+    ccl_topology_destroy(machine);
     ccl_topology_destroy(topo);
     ccl_i_synth_files_fini(&job.files);
     return status;
@@ -272,6 +274,7 @@ static const char *const accepts[] = {"topology",
                                       "degrade",
                                       "scale",
                                       "set",
+                                      "profile",
                                       "collective",
                                       "demand",
                                       "root",

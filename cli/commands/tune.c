@@ -6,9 +6,8 @@
 #include <string.h>
 
 typedef struct tune {
-    ccl_topology_t *topo, *plain;   /* plain: without the profile; NULL: there is none */
+    ccl_topology_t *topo, *machine; /* machine: without the profile; NULL: there is none */
     ccl_profile_t *profile;         /* NULL: there is none */
-    ccl_tune_constants_t constants; /* both of them */
     ccl_collective_t *want;
     ccl_space_t *space;
     ccl_notebook_t *notebook;
@@ -28,8 +27,7 @@ static void tune_fini(tune_t *t) {
     ccl_space_destroy(t->space);
     ccl_collective_destroy(t->want);
     ccl_topology_destroy(t->topo);
-    ccl_topology_destroy(t->plain);
-    ccl_profile_destroy(t->profile);
+    ccl_topology_destroy(t->machine);
     free(t->sizes_bytes);
 }
 
@@ -105,7 +103,6 @@ ccl_status_t ccl_i_tune_options(ccl_i_cli_t *cli, ccl_tune_options_t *options,
         CCL_TRY(percent(args->tune.gap, &options->gap, err));
     options->strategy = (ccl_strategy_t)args->tune.strategy;
     options->improve = args->tune.improve;
-    options->profile = args->profile;
     CCL_TRY(open_space(args, space_out, err));
     options->space = *space_out;
     return CCL_OK;
@@ -113,10 +110,8 @@ ccl_status_t ccl_i_tune_options(ccl_i_cli_t *cli, ccl_tune_options_t *options,
 
 /** Times of a protocol that the cluster knows nothing of are those of Simple. */
 static bool knows(const ccl_topology_t *topo, const char *proto) {
-    for (uint32_t k = 0; k < topo->ntransports; k++)
-        if (topo->transports[k].protocol && strcmp(topo->transports[k].protocol, proto) == 0)
-            return true;
-    return strcmp(proto, "auto") == 0 || strcmp(proto, "Simple") == 0;
+    return ccl_model_has_protocol(topo, proto) || strcmp(proto, "auto") == 0 ||
+           strcmp(proto, "Simple") == 0;
 }
 
 static bool names_protocols(const ccl_i_args_t *args) {
@@ -151,18 +146,11 @@ static ccl_status_t check_protocols(const ccl_i_cli_t *cli, const ccl_topology_t
 static ccl_status_t open_all(ccl_i_cli_t *cli, tune_t *t, ccl_tune_options_t *options,
                              ccl_error_t *err) {
     const ccl_i_args_t *args = &cli->args;
-    ccl_topology_t *laid = NULL;
 
     CCL_TRY(ccl_i_tune_options(cli, options, &t->space, err));
-    CCL_TRY(ccl_i_topology_open(cli, args->topology, &t->topo, err));
-    if (args->profile) {
-        CCL_TRY(ccl_profile_read(args->profile, &t->profile, err));
-        CCL_TRY(ccl_profile_apply(&cli->ctx, t->profile, t->topo, "Simple", &laid, err));
-        t->plain = t->topo;
-        t->topo = laid;
-        t->constants = (ccl_tune_constants_t){t->plain, t->profile};
-        options->constants = &t->constants;
-    }
+    CCL_TRY(ccl_i_cluster_open(cli, args->topology, NULL, &t->machine, &t->topo, err));
+    options->profile = *t->topo->profile ? t->topo->profile : NULL;
+    options->machine = t->machine;
     CCL_TRY(check_protocols(cli, t->topo, t->space, err));
     CCL_TRY(ccl_i_collective_open(args, args->collective, t->topo->nranks, &t->want, err));
     CCL_TRY(ccl_i_sizes(args->sizes ? args->sizes : "64K:1G:4", &t->sizes_bytes, &t->nsizes, err));
@@ -178,9 +166,9 @@ static ccl_status_t open_all(ccl_i_cli_t *cli, tune_t *t, ccl_tune_options_t *op
 
 static ccl_status_t print(ccl_i_cli_t *cli, const tune_t *t, ccl_error_t *err) {
     static const char *const strategies[] = {"halving", "grid", "random"};
-    ccl_report_tuning_t about = {
-        t->topo->name, t->want->name, t->topo->nranks, strategies[cli->args.tune.strategy],
-        cli->ctx.seed, t->tuning,     t->replay,       t->device};
+    ccl_report_tuning_t about = {t->topo,       t->want->name, strategies[cli->args.tune.strategy],
+                                 cli->ctx.seed, t->tuning,     t->replay,
+                                 t->device};
     ccl_text_t text = {0};
     ccl_status_t status = ccl_report_tuning(&about, &cli->style, &text, err);
 
@@ -254,7 +242,7 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     if (status == CCL_OK && cli->args.tune.save_profile && !cli->args.tune.replay)
         status = ccl_fail(err, CCL_ERR_USAGE,
                           "--save-profile writes what a replay fitted: --replay DEVICE is missing");
-    if (status == CCL_OK && cli->args.tune.save_profile && t.profile)
+    if (status == CCL_OK && cli->args.tune.save_profile && *t.topo->profile)
         status =
             ccl_fail(err, CCL_ERR_USAGE,
                      "--save-profile does not go with --profile: what is fitted then lies over "
@@ -292,8 +280,7 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
         ccl_status_t printed = print(cli, &t, status == CCL_OK ? err : &own);
 
         if (printed == CCL_OK && status == CCL_OK && some && cli->args.tune.export)
-            printed = ccl_i_export(cli, t.plain ? t.plain : t.topo, t.topo, t.want, t.tuning,
-                                   cli->args.tune.export, err);
+            printed = ccl_i_export(cli, t.topo, t.want, t.tuning, cli->args.tune.export, err);
         if (printed != CCL_OK)
             status = printed;
         else if (status == CCL_OK && !some)
@@ -322,6 +309,6 @@ const ccl_i_command_t ccl_i_cmd_tune = {
         "first try points for it. docs/tuning.md has knobs and strategies.\n",
     .accepts = accepts,
     .tables = ccl_report_tuning_tables,
-    .no = "no synthesizer could run",
+    .no = "no synthesizer could run, or a table for NCCL's tuner would do harm",
     .run = run,
 };

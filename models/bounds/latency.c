@@ -5,13 +5,12 @@
 
 #include "models/models.h"
 
-static const char *const protocols[] = {"Simple", "LL", "LL128"};
-
 /* Overhead and latency of a hop over one kind of transport. */
 static double transport_s(const ccl_topology_t *topo, const char *kind, const char *proto) {
     double least = INFINITY;
-    for (size_t i = 0; i < CCL_ARRAY_LEN(protocols); i++) {
-        ccl_transport_t t = ccl_model_transport(topo, kind, proto ? proto : protocols[i]);
+    for (uint32_t p = 0; p < CCL_PROTOCOLS; p++) {
+        ccl_transport_t t =
+            ccl_model_transport(topo, kind, proto ? proto : ccl_protocol_name((ccl_protocol_t)p));
         least = fmin(least, t.overhead_s + t.latency_s);
     }
     return least;
@@ -66,7 +65,7 @@ ccl_status_t ccl_model_latency_bound(const ccl_topology_t *topo, ccl_routes_t *r
             hops[v] = 0;
             done[v] = 0;
         }
-        time[s] = ccl_model_gpu(topo, s).launch_s;
+        time[s] = ccl_model_launch_s(topo, s, proto);
         for (uint32_t i = 0; i < n; i++) {
             uint32_t u = CCL_NONE;
             for (uint32_t v = 0; v < n; v++) {

@@ -119,10 +119,10 @@ static void text_one(const ccl_report_bounds_t *r, uint32_t i, uint32_t rows, cc
     const ccl_topology_t *topo = r->topo;
     ccl_fraction_t exact = GBps_of(b->bandwidth.exact_Bps);
     double factor = ccl_collective_busbw_factor(coll->kind, coll->nranks);
-    char a[40], c[40];
+    char a[40], c[40], with[300];
 
-    ccl_text_printf(out, "%s%s on %s (%u GPUs)\n", i ? "\n" : "", coll->name, topo->name,
-                    topo->nranks);
+    ccl_text_printf(out, "%s%s on %s (%u GPUs) with %s\n", i ? "\n" : "", coll->name, topo->name,
+                    topo->nranks, ccl_i_constants_text(topo, with, sizeof(with)));
     ccl_text_printf(out, "  latency    %s us", ccl_i_us(b->latency.latency_s, a, sizeof(a)));
     if (b->latency.from != CCL_NONE)
         ccl_text_printf(out, ": %s to %s, %u hop%s",
@@ -310,7 +310,7 @@ static const ccl_i_described_t bound_record = {
 
 typedef struct root {
     ccl_report_bounds_t of;
-    const char *topology;
+    const char *topology, *profile;
     uint32_t nranks;
 } root_t;
 
@@ -319,6 +319,7 @@ const ccl_i_result_t ccl_i_result_bound = {
     &(const ccl_i_described_t){
         .fields = (const ccl_i_field_t[]){
             {"topology", CCL_I_AT(root_t, topology)},
+            CCL_I_PROFILE(CCL_I_AT(root_t, profile)),
             {"nranks", CCL_I_AT(root_t, nranks)},
             {"bounds", CCL_I_LIST_OF(bound_record, count_bounds, bound_at), "one per collective"},
             {0}}}};
@@ -339,7 +340,8 @@ static const ccl_i_column_t csv_columns[] = {CCL_I_COLUMN("topology"),
 
 ccl_status_t ccl_report_bounds(const ccl_report_bounds_t *bounds, const ccl_report_style_t *style,
                                ccl_text_t *out, ccl_error_t *err) {
-    const root_t root = {*bounds, bounds->topo->name, bounds->topo->nranks};
+    const root_t root = {*bounds, bounds->topo->name, ccl_i_profile_name(bounds->topo),
+                         bounds->topo->nranks};
 
     if (style->format == CCL_REPORT_JSON)
         return ccl_i_result_json(&ccl_i_result_bound, &root, out, err);

@@ -1,6 +1,7 @@
 /* A cluster at a glance: devices, servers, links by kind, groups, transports, routes. */
 #include "report/clusters/alike.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,15 +53,14 @@ typedef struct member_row {
 
 typedef struct transport_row {
     const char *kind, *protocol, *mechanism;
-    double overhead_s, latency_s, tb_rate_Bps, slice_bytes, piece_bytes, copy_in_Bps, copy_out_Bps;
-    uint32_t slices, slots;
-    bool direct, holds_tb;
+    ccl_transport_t t; /* its values, and those of the kind that it leaves alone */
 } transport_row_t;
 
 typedef struct model_row {
-    const char *name, *vendor, *some_vendor;
-    uint32_t sms, some_sms;
-    double copy_rate_Bps, reduce_rate_Bps, overhead_s, flag_s, launch_s;
+    ccl_gpu_model_t m; /* launches of protocols: NAN where m.launch_s holds */
+    const char *some_vendor;
+    uint32_t some_sms;
+    char launches[80]; /* all of them, "6.60, LL 3.38" */
 } model_row_t;
 
 typedef struct route_row {
@@ -197,11 +197,7 @@ static const void *transport_at(const void *row, uint64_t i, void *scratch) {
     ccl_transport_t t = ccl_model_transport(topo, spec->kind, spec->protocol);
     transport_row_t *out = scratch;
 
-    *out = (transport_row_t){spec->kind,     spec->protocol, ccl_mechanism_name(t.mechanism),
-                             t.overhead_s,   t.latency_s,    t.tb_rate_Bps,
-                             t.slice_bytes,  t.piece_bytes,  t.copy_in_Bps,
-                             t.copy_out_Bps, t.slices,       t.slots,
-                             t.direct,       t.holds_tb};
+    *out = (transport_row_t){spec->kind, spec->protocol, ccl_mechanism_name(t.mechanism), t};
     return out;
 }
 
@@ -212,17 +208,15 @@ static uint64_t count_models(const void *row) {
 static const void *model_at(const void *row, uint64_t i, void *scratch) {
     const ccl_gpu_model_t *m = &((const root_t *)row)->topo->gpu_models[i];
     model_row_t *out = scratch;
-
-    *out = (model_row_t){m->name,
-                         m->vendor,
-                         m->vendor[0] ? m->vendor : NULL,
-                         m->sms,
-                         m->sms ? m->sms : CCL_NONE,
-                         m->copy_rate_Bps,
-                         m->reduce_rate_Bps,
-                         m->overhead_s,
-                         m->flag_s,
-                         m->launch_s};
+    *out = (model_row_t){*m, m->vendor[0] ? m->vendor : NULL, m->sms ? m->sms : CCL_NONE, ""};
+    int n = snprintf(out->launches, sizeof(out->launches), "%.2f", m->launch_s * 1e6);
+    for (uint32_t p = 0; p < CCL_PROTOCOLS; p++) {
+        double own_s = m->launches & 1u << p ? m->protocol_launch_s[p] : NAN;
+        out->m.protocol_launch_s[p] = own_s;
+        if (!isnan(own_s))
+            n += snprintf(out->launches + n, sizeof(out->launches) - (size_t)n, ", %s %.2f",
+                          ccl_protocol_name((ccl_protocol_t)p), own_s * 1e6);
+    }
     return out;
 }
 
@@ -318,37 +312,43 @@ static const ccl_i_described_t member_record = {
 #undef AT
 #define AT(member) CCL_I_AT(transport_row_t, member)
 #define NO_LIMIT "no limit"
+#define NO_OWN "as launch_s"
 static const ccl_i_described_t transport_record = {
     .size = sizeof(transport_row_t),
     .fields = (const ccl_i_field_t[]){
         {"kind", AT(kind), "of links"},
         {"protocol", AT(protocol), .null = "all"},
-        {"overhead_s", AT(overhead_s), "of a primitive"},
-        {"latency_s", AT(latency_s), "of a slice"},
-        {"tb_rate_Bps", AT(tb_rate_Bps), "of a thread block", .null = NO_LIMIT},
-        {"slice_bytes", AT(slice_bytes), .null = NO_LIMIT},
-        {"slices", AT(slices), "of a slot"},
-        {"piece_bytes", AT(piece_bytes), .null = NO_LIMIT},
-        {"slots", AT(slots), "of a FIFO"},
-        {"direct", AT(direct), "writes where the data belongs"},
-        {"holds_tb", AT(holds_tb), "the thread block stays until data has arrived"},
+        {"overhead_s", AT(t.overhead_s), "of a primitive"},
+        {"latency_s", AT(t.latency_s), "of a slice"},
+        {"tb_rate_Bps", AT(t.tb_rate_Bps), "of a thread block", .null = NO_LIMIT},
+        {"slice_bytes", AT(t.slice_bytes), .null = NO_LIMIT},
+        {"slices", AT(t.slices), "of a slot"},
+        {"piece_bytes", AT(t.piece_bytes), .null = NO_LIMIT},
+        {"slots", AT(t.slots), "of a FIFO"},
+        {"direct", AT(t.direct), "writes where the data belongs"},
+        {"holds_tb", AT(t.holds_tb), "the thread block stays until data has arrived"},
         {"mechanism", AT(mechanism), "that moves the data"},
-        {"copy_in_Bps", AT(copy_in_Bps), .null = NO_LIMIT},
-        {"copy_out_Bps", AT(copy_out_Bps), .null = NO_LIMIT},
+        {"copy_in_Bps", AT(t.copy_in_Bps), .null = NO_LIMIT},
+        {"copy_out_Bps", AT(t.copy_out_Bps), .null = NO_LIMIT},
+        {"wire", AT(t.wire), "bytes on links per byte of data"},
         {0}}};
 #undef AT
 #define AT(member) CCL_I_AT(model_row_t, member)
 static const ccl_i_described_t model_record = {
     .size = sizeof(model_row_t),
     .fields = (const ccl_i_field_t[]){
-        {"name", AT(name)},
-        {"vendor", AT(vendor), "empty: not given"},
-        {"sms", AT(sms), "the most thread blocks; 0: not given"},
-        {"copy_rate_Bps", AT(copy_rate_Bps), .null = NO_LIMIT},
-        {"reduce_rate_Bps", AT(reduce_rate_Bps), .null = NO_LIMIT},
-        {"overhead_s", AT(overhead_s), "of a copy or reduction"},
-        {"flag_s", AT(flag_s), "from a primitive's end to blocks that depend on it"},
-        {"launch_s", AT(launch_s)},
+        {"name", AT(m.name)},
+        {"vendor", AT(m.vendor), "empty: not given"},
+        {"sms", AT(m.sms), "the most thread blocks; 0: not given"},
+        {"copy_rate_Bps", AT(m.copy_rate_Bps), .null = NO_LIMIT},
+        {"reduce_rate_Bps", AT(m.reduce_rate_Bps), .null = NO_LIMIT},
+        {"overhead_s", AT(m.overhead_s), "of a copy or reduction"},
+        {"flag_s", AT(m.flag_s), "from a primitive's end to blocks that depend on it"},
+        {"launch_s", AT(m.launch_s), "of a protocol without one of its own"},
+        {"launch_simple_s", AT(m.protocol_launch_s[CCL_PROTOCOL_SIMPLE]), .null = NO_OWN},
+        {"launch_ll_s", AT(m.protocol_launch_s[CCL_PROTOCOL_LL]), .null = NO_OWN},
+        {"launch_ll128_s", AT(m.protocol_launch_s[CCL_PROTOCOL_LL128]), .null = NO_OWN},
+        {"launches", AT(launches), .hidden = true},
         {"some_vendor", AT(some_vendor), .hidden = true},
         {"some_sms", AT(some_sms), .null = "not given", .hidden = true},
         {0}}};
@@ -470,6 +470,7 @@ static const ccl_i_column_t transport_columns[] = {
     CCL_I_COLUMN("slots"),
     CCL_I_COLUMN("direct", NULL, ccl_i_show_yes),
     CCL_I_COLUMN("holds_tb", NULL, ccl_i_show_yes),
+    CCL_I_COLUMN("wire", NULL, ccl_i_show_2),
     CCL_I_COLUMNS_END};
 static const ccl_i_column_t model_columns[] = {
     CCL_I_COLUMN("name", "GPU model"),
@@ -479,7 +480,7 @@ static const ccl_i_column_t model_columns[] = {
     CCL_I_COLUMN("reduce_rate_Bps", "reduce(GB/s)", ccl_i_GBps, "-"),
     CCL_I_COLUMN("overhead_s", "overhead(us)", ccl_i_us),
     CCL_I_COLUMN("flag_s", "flag(us)", ccl_i_us),
-    CCL_I_COLUMN("launch_s", "launch(us)", ccl_i_us),
+    CCL_I_COLUMN("launches", "launch(us)", .right = true),
     CCL_I_COLUMNS_END};
 static const ccl_i_column_t route_columns[] = {
     CCL_I_COLUMN("transport", "over"),

@@ -271,9 +271,11 @@ ccl_status_t ccl_report_diagnosis(const ccl_report_diagnosis_t *about,
     if (style->format == CCL_REPORT_CSV)
         return ccl_i_rows_emit(ccl_i_result_diagnose.root, "all", &root, csv_columns, style->format,
                                out, err);
-    ccl_text_printf(out, "%s with %s%s\n", about->topo->name,
-                    about->profile ? "profile " : "the constants of its description",
-                    about->profile ? ccl_profile_name(about->profile) : "");
+    if (about->profile)
+        ccl_text_printf(out, "%s with profile %s (%s)\n", about->topo->name,
+                        ccl_profile_name(about->profile), ccl_profile_summary(about->profile));
+    else
+        ccl_text_printf(out, "%s with the constants of its description\n", about->topo->name);
     for (uint32_t r = 0; r < about->ndiagnoses; r++) {
         const ccl_diagnosis_run_t *run = about->diagnoses[r];
         ccl_text_printf(out, "\n%s on %u ranks", ccl_collective_kind_name(run->run->kind),

@@ -24,7 +24,7 @@ double ccl_i_compare_bound_s(const ccl_comparison_t *c, uint32_t size) {
 typedef struct root {
     const ccl_report_comparison_t *of;
     ccl_link_class_t *classes; /* [nkinds] of the size at hand */
-    const char *topology, *granularity, *sharing;
+    const char *topology, *profile, *granularity, *sharing;
     uint32_t nranks;
     uint64_t seed;
 } root_t;
@@ -55,7 +55,7 @@ typedef struct size_row {
 
 /** One contender at one size. */
 typedef struct cell_row {
-    const char *topology, *collective, *name, *status, *why, *origin, *choice;
+    const char *topology, *collective, *name, *status, *proto, *why, *origin, *choice;
     bool winner, tied;
     double size_bytes, time_s, algbw_GBps, busbw_GBps, low_s, high_s, gap, bound_s, speedup,
         step_bytes, buffer_bytes;
@@ -102,6 +102,7 @@ static const void *cell_of(const ccl_report_comparison_t *r, uint32_t i, uint32_
                      .collective = r->collectives[i]->name,
                      .name = c->names[k],
                      .status = c->why_not[k] ? "not taking part" : ccl_i_status_word(cell->status),
+                     .proto = ok ? cell->proto : NULL,
                      .why = cell->why,
                      .origin = ok && cell->origin[0] ? cell->origin : NULL,
                      .choice = cell->choice,
@@ -288,6 +289,7 @@ static const ccl_i_described_t cell_record = {
     .fields = (const ccl_i_field_t[]){
         {"name", AT(name), "of the contender"},
         {"status", AT(status), .words = ccl_i_status_words},
+        {"proto", AT(proto), "the protocol it ran", .null = NO_TIME},
         {"why", AT(why), "it has no time", .null = "it has one"},
         {"origin", AT(origin), "who made the schedule, and how", .null = NO_TIME},
         {"time_s", AT(time_s), .null = NO_TIME},
@@ -376,6 +378,7 @@ const ccl_i_result_t ccl_i_result_compare = {
     &(const ccl_i_described_t){
         .fields = (const ccl_i_field_t[]){
             {"topology", AT(topology)},
+            CCL_I_PROFILE(AT(profile)),
             {"nranks", AT(nranks)},
             {"granularity", AT(granularity), "level of execution",
              .words = ccl_i_granularity_words},
@@ -406,6 +409,7 @@ static const ccl_i_column_t time_columns[] = {
     CCL_I_COLUMN("order"),
     CCL_I_COLUMN("allocation"),
     CCL_I_COLUMN("granularity"),
+    CCL_I_COLUMN("proto"),
     CCL_I_COLUMN("thread_blocks_per_gpu", "thread_blocks"),
     CCL_I_COLUMN("mean_idle_share"),
     CCL_I_COLUMN("max_idle_share"),
@@ -435,6 +439,7 @@ ccl_status_t ccl_report_comparison(const ccl_report_comparison_t *comparison,
     root_t root = {comparison,
                    NULL,
                    comparison->topo->name,
+                   ccl_i_profile_name(comparison->topo),
                    ccl_i_granularity_name(options->granularity),
                    ccl_i_sharing_name(options->sharing),
                    comparison->topo->nranks,

@@ -7,14 +7,16 @@
 
 static void text_title(const ccl_report_comparison_t *r, uint32_t i, ccl_text_t *out) {
     const ccl_topology_t *topo = r->topo;
+    char with[300];
 
     ccl_text_printf(out, "%s%s on %s: %u GPUs", i ? "\n\n" : "", r->collectives[i]->name,
                     topo->name, topo->nranks);
     if (topo->nservers)
         ccl_text_printf(out, " on %u server%s", topo->nservers, topo->nservers == 1 ? "" : "s");
-    ccl_text_printf(out, " (simulated; %s level, %s sharing)\n\n",
+    ccl_text_printf(out, " (simulated; %s level, %s sharing)\nwith %s\n\n",
                     ccl_i_granularity_name(r->options->granularity),
-                    ccl_i_sharing_name(r->options->sharing));
+                    ccl_i_sharing_name(r->options->sharing),
+                    ccl_i_constants_text(topo, with, sizeof(with)));
 }
 
 /** What a contender's column shows at a size, with a mark or a blank behind it. */
@@ -333,6 +335,48 @@ static void text_ways(const ccl_report_comparison_t *r, const ccl_comparison_t *
     }
 }
 
+/** The protocol that contender k ran at size s; NULL: none is known, or it is Simple. */
+static const char *other_protocol(const ccl_comparison_t *c, uint32_t s, uint32_t k) {
+    const ccl_compare_cell_t *cell = ccl_i_compare_cell(c, s, k);
+
+    if (c->why_not[k] || cell->status != CCL_OK || !cell->proto ||
+        strcmp(cell->proto, "Simple") == 0)
+        return NULL;
+    return cell->proto;
+}
+
+/** "ring LL 64K to 256K, LL128 1M; hm LL 64K": who ran what other than Simple. */
+static void text_protocols(const ccl_comparison_t *c, ccl_text_t *out) {
+    bool some = false;
+
+    for (uint32_t k = 0; k < c->ncontenders; k++) {
+        bool mine = false;
+
+        for (uint32_t s = 0, last; s < c->nsizes; s = last + 1) {
+            const char *proto = other_protocol(c, s, k);
+            char size[40];
+
+            last = s;
+            if (!proto)
+                continue;
+            while (last + 1 < c->nsizes && other_protocol(c, last + 1, k) == proto)
+                last++;
+            ccl_text_printf(out, "%s%s %s %s",
+                            !some  ? "  protocol Simple, but "
+                            : mine ? ","
+                                   : "; ",
+                            mine ? "" : c->names[k], proto,
+                            ccl_format_bytes(c->sizes_bytes[s], size, sizeof(size)));
+            if (last > s)
+                ccl_text_printf(out, " to %s",
+                                ccl_format_bytes(c->sizes_bytes[last], size, sizeof(size)));
+            some = mine = true;
+        }
+    }
+    if (some)
+        ccl_text_printf(out, "\n");
+}
+
 static const char *winner_origin(const void *of, uint32_t size, const char **name_out) {
     const ccl_comparison_t *c = of;
     uint32_t w = c->winner[size];
@@ -431,6 +475,7 @@ static void text_notes(const ccl_report_comparison_t *r, uint32_t i, ccl_text_t 
         some = true;
     }
     ccl_text_printf(out, "%s\n", some ? "" : " nobody took part");
+    text_protocols(c, out);
     text_choices(c, out);
     text_ways(r, c, out);
     ccl_i_text_origins("  how the winners came about:", c->sizes_bytes, c->nsizes, winner_origin, c,

@@ -274,12 +274,14 @@ static ccl_status_t explain_text(ccl_i_explain_t *root, uint32_t rows, ccl_text_
     const about_t *a = root->of;
     const ccl_explanation_t *e = a->explanation;
     const ccl_sim_result_t *r = e->result;
-    char t[2][64];
+    char t[2][64], with[300];
 
-    ccl_text_printf(out, "%s: %s of %s on %s (%u GPUs), %u micro-batch%s, %s level\n", root->input,
-                    a->program->coll->name, ccl_format_bytes(r->size_bytes, t[0], sizeof(t[0])),
-                    a->topo->name, a->topo->nranks, r->batches, r->batches == 1 ? "" : "es",
-                    ccl_i_granularity_name(a->options->granularity));
+    ccl_text_printf(
+        out, "%s: %s of %s on %s (%u GPUs), %u micro-batch%s, %s level, %s\n  with   %s\n",
+        root->input, a->program->coll->name, ccl_format_bytes(r->size_bytes, t[0], sizeof(t[0])),
+        a->topo->name, a->topo->nranks, r->batches, r->batches == 1 ? "" : "es",
+        ccl_i_granularity_name(a->options->granularity), a->program->proto,
+        ccl_i_constants_text(a->topo, with, sizeof(with)));
     if (root->origin)
         ccl_text_printf(out, "  origin %s\n", root->origin);
     ccl_text_printf(out, "  time   %s us\n", ccl_i_us(r->time_s, t[0], sizeof(t[0])));

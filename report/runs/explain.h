@@ -26,8 +26,8 @@ typedef struct ccl_i_explain {
     ccl_text_t room;   /* of `edits` */
     bool path;
     const void *cut; /* NULL, or what stands behind */
-    const char *input, *topology, *collective, *proto, *order, *allocation, *granularity, *sharing,
-        *origin;
+    const char *input, *topology, *profile, *collective, *proto, *order, *allocation, *granularity,
+        *sharing, *origin;
     uint32_t nranks, batches, untried;
     uint64_t path_transfers;
     double size_bytes, time_s, algbw_GBps, busbw_GBps, bound_s, gap;

@@ -400,6 +400,7 @@ const ccl_i_result_t ccl_i_result_explain = {
         .fields = (const ccl_i_field_t[]){
             {"input", AT(input), "file, or synthesizer"},
             {"topology", AT(topology)},
+            CCL_I_PROFILE(AT(profile)),
             {"collective", AT(collective)},
             {"nranks", AT(nranks)},
             {"size_bytes", AT(size_bytes), "of the largest buffer of a GPU"},
@@ -550,6 +551,7 @@ static void fill(const about_t *a, ccl_i_explain_t *out) {
                           .path = a->path,
                           .input = word_of_input(a),
                           .topology = a->topo->name,
+                          .profile = ccl_i_profile_name(a->topo),
                           .collective = a->program->coll->name,
                           .origin = a->program->origin[0] ? a->program->origin : NULL,
                           .proto = a->program->proto,

@@ -70,7 +70,8 @@ typedef struct root {
     const ccl_report_lowering_t *of;
     room_t *room;
     uint32_t most; /* connections that a text names */
-    const char *input, *output, *topology, *collective, *sharing, *proto, *executor, *stages;
+    const char *input, *output, *topology, *profile, *collective, *sharing, *proto, *executor,
+        *stages;
     uint32_t nranks, transfers, steps;
     double size_bytes, parse_s;
 } root_t;
@@ -349,6 +350,7 @@ const ccl_i_result_t ccl_i_result_lower = {
             {"input", AT(input), "file of the schedule"},
             {"output", AT(output), "file of the program", .null = "none was written"},
             {"topology", AT(topology)},
+            CCL_I_PROFILE(AT(profile)),
             {"collective", AT(collective)},
             {"nranks", AT(nranks)},
             {"transfers", AT(transfers), "of the schedule"},
@@ -453,15 +455,16 @@ static ccl_status_t lowering_text(const root_t *root, ccl_text_t *out, ccl_error
     const ccl_i_described_t *record = ccl_i_result_lower.root;
     const ccl_report_lowering_t *r = root->of;
     const ccl_schedule_t *s = r->schedule;
-    char text[64];
+    char text[64], with[300];
 
     ccl_text_printf(out,
                     "%s: %s of %s on %s (%u GPUs), %u transfers in %u steps (simulated; %s "
-                    "sharing, %s)\n\n",
+                    "sharing, %s)\nwith %s\n\n",
                     r->input, s->coll->name,
                     ccl_format_bytes(r->options->size_bytes, text, sizeof(text)), r->topo->name,
                     r->topo->nranks, s->ntransfers, s->nsteps,
-                    ccl_i_sharing_name(r->options->sharing), r->lower->proto);
+                    ccl_i_sharing_name(r->options->sharing), r->lower->proto,
+                    ccl_i_constants_text(r->topo, with, sizeof(with)));
     CCL_TRY(ccl_i_rows_emit(record, "ways", root, way_columns, CCL_REPORT_TEXT, out, err));
     ccl_text_printf(out, "\nHow long each phase took (wall time; undisturbed with --threads 1)\n");
     CCL_TRY(ccl_i_rows_emit(record, "ways", root, phase_columns, CCL_REPORT_TEXT, out, err));
@@ -526,6 +529,7 @@ ccl_status_t ccl_report_lowering(const ccl_report_lowering_t *lowering,
                    .input = lowering->input,
                    .output = lowering->output,
                    .topology = lowering->topo->name,
+                   .profile = ccl_i_profile_name(lowering->topo),
                    .collective = s->coll->name,
                    .sharing = ccl_i_sharing_name(lowering->options->sharing),
                    .proto = lowering->lower->proto,

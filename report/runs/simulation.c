@@ -42,7 +42,7 @@ static const char *collective_name(const ccl_report_run_t *run) {
 typedef struct run_row {
     const ccl_report_run_t *of;
     ccl_i_link_rows_t links;
-    const char *input, *topology, *collective, *proto, *sharing, *origin;
+    const char *input, *topology, *profile, *collective, *proto, *sharing, *origin;
     uint32_t nranks;
     bool is_program, is_plan, done, done_program, deadlocked;
     const bool *valid; /* NULL: not verified */
@@ -135,6 +135,7 @@ static void row_of(const ccl_report_run_t *run, run_row_t *out) {
         (run_row_t){.of = run,
                     .input = run->input,
                     .topology = run->topo->name,
+                    .profile = ccl_i_profile_name(run->topo),
                     .collective = collective_name(run),
                     .proto = run->program ? run->program->proto : NULL,
                     .origin = run->program && run->program->origin[0] ? run->program->origin : NULL,
@@ -182,6 +183,7 @@ const ccl_i_result_t ccl_i_result_simulate = {
         .fields = (const ccl_i_field_t[]){
             {"input", AT(input), "file"},
             {"topology", AT(topology)},
+            CCL_I_PROFILE(AT(profile)),
             {"collective", AT(collective), .null = "of flows"},
             {"nranks", AT(nranks)},
             {"valid", AT(valid), "proven", .null = "not verified", PROGRAM},

@@ -324,6 +324,12 @@ static void text_usage(const ccl_report_run_t *run, ccl_text_t *out) {
                         ccl_i_allocation_name(run->way->allocation));
 }
 
+static void text_constants(const ccl_report_run_t *run, ccl_text_t *out) {
+    char with[300];
+
+    ccl_text_printf(out, "  with   %s\n", ccl_i_constants_text(run->topo, with, sizeof(with)));
+}
+
 ccl_status_t ccl_i_run_text(const ccl_report_run_t *run, uint32_t rows, ccl_text_t *out,
                             ccl_error_t *err) {
     const ccl_sim_result_t *r = run->result;
@@ -341,6 +347,7 @@ ccl_status_t ccl_i_run_text(const ccl_report_run_t *run, uint32_t rows, ccl_text
         ccl_text_printf(out, "%s: %s of %s on %s (%u GPUs)\n", run->input, run->program->coll->name,
                         ccl_format_bytes(run->options->size_bytes, a, sizeof(a)), run->topo->name,
                         run->topo->nranks);
+        text_constants(run, out);
         if (run->program->origin[0])
             ccl_text_printf(out, "  origin %s\n", run->program->origin);
         ccl_text_printf(out, "  time   %s us\n", ccl_i_us(r->time_s, a, sizeof(a)));
@@ -374,6 +381,7 @@ ccl_status_t ccl_i_run_text(const ccl_report_run_t *run, uint32_t rows, ccl_text
                         run->flows->nflows, run->epochs->coll->name,
                         ccl_format_bytes(r->size_bytes, a, sizeof(a)), run->topo->name,
                         run->topo->nranks);
+        text_constants(run, out);
         ccl_text_printf(out, "  time   %s us", ccl_i_us(r->time_s, a, sizeof(a)));
         ccl_text_printf(out, " (last arrival; the plan claims %s us)\n",
                         ccl_i_us(run->epochs->finish_s, a, sizeof(a)));
@@ -386,6 +394,7 @@ ccl_status_t ccl_i_run_text(const ccl_report_run_t *run, uint32_t rows, ccl_text
         ccl_text_printf(out, "%s: %u flows on %s (%u GPUs), %s sharing\n", run->input,
                         run->flows->nflows, run->topo->name, run->topo->nranks,
                         ccl_i_sharing_name(run->options->sharing));
+        text_constants(run, out);
         ccl_text_printf(out, "  time   %s us (last arrival)\n", ccl_i_us(r->time_s, a, sizeof(a)));
     }
     if (r->links) {

@@ -33,7 +33,7 @@ typedef struct step_row {
 
 typedef struct root {
     const ccl_report_training_t *of;
-    const char *topology, *plan, *rule;
+    const char *topology, *profile, *plan, *rule;
     uint32_t nranks;
     uint64_t micro_batches;
     double makespan_s, best_makespan_s, speedup, efficiency;
@@ -189,6 +189,7 @@ const ccl_i_result_t ccl_i_result_balance = {
     &(const ccl_i_described_t){
         .fields = (const ccl_i_field_t[]){
             {"topology", AT(topology)},
+            CCL_I_PROFILE(AT(profile)),
             {"nranks", AT(nranks)},
             {"plan", AT(plan), "its name"},
             {"rule", AT(rule), "of the split"},
@@ -265,10 +266,12 @@ static ccl_status_t emit(const root_t *root, const char *list, const ccl_i_colum
 static ccl_status_t text(const root_t *root, ccl_text_t *out, ccl_error_t *err) {
     const ccl_report_training_t *r = root->of;
     const ccl_training_result_t *t = r->result;
+    char with[300];
 
-    ccl_text_printf(out, "%s on %s (%u GPUs), %" PRIu64 " micro-batches a step, by %s\n\n",
+    ccl_text_printf(out, "%s on %s (%u GPUs), %" PRIu64 " micro-batches a step, by %s\nwith %s\n\n",
                     r->training->name, r->topo->name, r->topo->nranks, r->training->total,
-                    ccl_balance_rule_name(r->rule));
+                    ccl_balance_rule_name(r->rule),
+                    ccl_i_constants_text(r->topo, with, sizeof(with)));
     CCL_TRY(emit(root, "folded", worker_columns, CCL_REPORT_TEXT, out, err));
     if (t->makespan_s > t->best_makespan_s * (1 + 1e-9))
         ccl_text_printf(out, "the best split computes for %.0f us: --rule makespan\n",
@@ -293,6 +296,7 @@ ccl_status_t ccl_report_training(const ccl_report_training_t *training,
     const ccl_training_result_t *result = training->result;
     const root_t root = {training,
                          training->topo->name,
+                         ccl_i_profile_name(training->topo),
                          training->training->name,
                          ccl_balance_rule_name(training->rule),
                          training->topo->nranks,

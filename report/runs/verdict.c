@@ -134,7 +134,7 @@ typedef struct sketch_row {
 } sketch_row_t;
 
 typedef struct made {
-    const char *output, *synthesizer, *origin, *collective, *topology;
+    const char *output, *synthesizer, *origin, *collective, *topology, *profile;
     uint32_t nranks, transfers, steps, channels, thread_blocks, primitives;
     uint64_t seed;
     double size_bytes;
@@ -152,6 +152,7 @@ static void made_row(const ccl_report_synth_t *m, made_t *out) {
                     .origin = m->program ? m->program->origin : s->origin,
                     .collective = s->coll->name,
                     .topology = m->topo->name,
+                    .profile = ccl_i_profile_name(m->topo),
                     .nranks = s->coll->nranks,
                     .transfers = s->ntransfers,
                     .steps = s->nsteps,
@@ -239,6 +240,7 @@ const ccl_i_result_t ccl_i_result_synth = {
             {"origin", AT(origin), "who made it, and how"},
             {"collective", AT(collective)},
             {"topology", AT(topology)},
+            CCL_I_PROFILE(AT(profile)),
             {"nranks", AT(nranks)},
             {"size_bytes", AT(size_bytes), "that it was made for"},
             {"transfers", AT(transfers)},
@@ -295,6 +297,7 @@ static void c2c_text(const ccl_c2c_stats_t *s, ccl_text_t *out) {
 
 ccl_status_t ccl_report_synth(const ccl_report_synth_t *made, const ccl_report_style_t *style,
                               ccl_text_t *out, ccl_error_t *err) {
+    char with[300];
     const ccl_schedule_t *s = made->schedule;
     made_t row;
 
@@ -311,7 +314,8 @@ ccl_status_t ccl_report_synth(const ccl_report_synth_t *made, const ccl_report_s
                     s->limited ? " (limit reached: best so far)" : "");
     if (made->program)
         ccl_text_printf(out, ", at most %u thread blocks a GPU", most_blocks(made->program));
-    ccl_text_printf(out, "\norigin: %s\n", row.origin);
+    ccl_text_printf(out, "\norigin: %s\nwith %s\n", row.origin,
+                    ccl_i_constants_text(made->topo, with, sizeof(with)));
     if (made->stats && made->stats->parts)
         ccl_text_printf(out,
                         "search: %u steps at first, %u now, %u %s; %u counterexamples, %u solver "

@@ -79,7 +79,7 @@ typedef struct size_row {
 typedef struct case_row {
     const ccl_report_sweep_t *about;
     uint32_t at;
-    const char *name, *stopped, *unchanged; /* NULL: something changes */
+    const char *name, *profile, *stopped, *unchanged; /* NULL: something changes */
     uint32_t nranks;
     char why[2000];
 } case_row_t;
@@ -128,6 +128,7 @@ static const void *case_at(const void *root, uint64_t i, void *scratch) {
     *out = (case_row_t){.about = about,
                         .at = (uint32_t)i,
                         .name = c->name,
+                        .profile = ccl_i_profile_name(c->topo),
                         .stopped = c->tuning->stopped,
                         .nranks = c->topo->nranks};
     if (c->bound) {
@@ -176,6 +177,7 @@ static const ccl_i_described_t case_record = {
     .fields =
         (const ccl_i_field_t[]){
             {"name", CCL_I_AT(case_row_t, name), "of the cluster, with its edits"},
+            CCL_I_PROFILE(CCL_I_AT(case_row_t, profile)),
             {"nranks", CCL_I_AT(case_row_t, nranks)},
             {"stopped", CCL_I_AT(case_row_t, stopped), "why the tuning ended",
              .words = ccl_i_stopped_words},
@@ -225,6 +227,14 @@ ccl_status_t ccl_report_sweep(const ccl_report_sweep_t *about, const ccl_report_
         return ccl_i_result_json(&ccl_i_result_sweep, about, out, err);
     bool csv = style->format == CCL_REPORT_CSV;
 
+    for (uint32_t i = 0; !csv && i < about->ncases; i++) {
+        char with[300];
+
+        ccl_text_printf(out, "%s with %s\n", about->cases[i].name,
+                        ccl_i_constants_text(about->cases[i].topo, with, sizeof(with)));
+    }
+    if (!csv)
+        ccl_text_printf(out, "\n");
     CCL_TRY(ccl_i_rows_emit(ccl_i_result_sweep.root, "rows", about,
                             csv ? csv_columns : text_columns, style->format, out, err));
     for (uint32_t i = 0; i < about->ncases && !csv; i++) {

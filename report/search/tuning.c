@@ -96,7 +96,7 @@ typedef struct root {
     list_t lists[TABLE_RUNS + 1];
     ccl_knob_worth_t *worth;
     uint32_t nworth, nranks, schedules;
-    const char *topology, *collective, *strategy, *stopped;
+    const char *topology, *profile, *collective, *strategy, *stopped;
     uint64_t seed;
     double space_points, synth_s, eval_s, lower_s, simulate_s, notebook_s;
     bool replayed;
@@ -257,6 +257,7 @@ const ccl_i_result_t ccl_i_result_tune = {
     &(const ccl_i_described_t){
         .fields = (const ccl_i_field_t[]){
             {"topology", AT(topology)},
+            CCL_I_PROFILE(AT(profile)),
             {"collective", AT(collective)},
             {"nranks", AT(nranks)},
             {"strategy", AT(strategy)},
@@ -292,9 +293,10 @@ static ccl_status_t root_init(const ccl_report_tuning_t *about, root_t *out, ccl
 
     *out = (root_t){.of = about,
                     .tuning = t,
-                    .nranks = about->nranks,
+                    .nranks = about->topo->nranks,
                     .schedules = t->schedules,
-                    .topology = about->topology,
+                    .topology = about->topo->name,
+                    .profile = ccl_i_profile_name(about->topo),
                     .collective = about->collective,
                     .strategy = about->strategy,
                     .stopped = t->stopped,
@@ -386,6 +388,7 @@ static void head(const ccl_report_tuning_t *about, ccl_text_t *out) {
                {"budget", "the budget is spent"},
                {"gap", "no size is left"},
                {"interrupted", "interrupted"}};
+    char with[300];
     const ccl_tuning_t *t = about->tuning;
     const char *reason = t->stopped;
     uint32_t resumed = 0, estimates = 0, done = 0;
@@ -402,12 +405,12 @@ static void head(const ccl_report_tuning_t *about, ccl_text_t *out) {
     ccl_text_printf(out,
                     "%s on %s, %u GPUs: %s over %.6g points, %u runs (%u of them estimates, %u "
                     "from the notebook), %u schedules; %s",
-                    about->collective, about->topology, about->nranks, about->strategy,
+                    about->collective, about->topo->name, about->topo->nranks, about->strategy,
                     t->space_points, t->nruns, estimates, resumed, t->schedules, reason);
     if (done)
         ccl_text_printf(out, "; %u of %u sizes done: within %.3g%% of their lower bounds", done,
                         t->nsizes, 100 * t->gap);
-    ccl_text_printf(out, "\n\n");
+    ccl_text_printf(out, "\nwith %s\n\n", ccl_i_constants_text(about->topo, with, sizeof(with)));
 }
 
 static const char *best_origin(const void *of, uint32_t size, const char **name_out) {

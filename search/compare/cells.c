@@ -5,6 +5,7 @@
 #include "search/compare/cells.h"
 #include "search/compare/shared.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,14 +71,17 @@ static ccl_status_t synthesize_at(const ccl_i_compare_t *c, const ccl_ctx_t *ctx
     return status;
 }
 
-/* Lower for one size and prove what came out. */
+/* Lower for one size and prove what came out. @param proto  NULL: the options'. */
 static ccl_status_t lower_at(const ccl_i_compare_t *c, const ccl_ctx_t *ctx, ccl_routes_t *routes,
                              const ccl_schedule_t *schedule, uint32_t contender, double size_bytes,
-                             ccl_program_t **out, ccl_error_t *err) {
+                             const char *proto, ccl_program_t **out, ccl_error_t *err) {
     const ccl_way_t way = c->ready[contender].way;
     ccl_sim_options_t sim = sim_of(c, contender, size_bytes);
     const ccl_contender_t *by = &c->options->contenders[contender];
-    ccl_make_options_t make = ccl_i_make_options(way, &c->options->lower, &sim);
+    ccl_lower_options_t lower = c->options->lower;
+    if (proto)
+        lower.proto = proto;
+    ccl_make_options_t make = ccl_i_make_options(way, &lower, &sim);
     make.no_prove = by->schedule && c->options->no_verify;
     make.wrong = by->schedule ? CCL_CHECK : CCL_ERR_INTERNAL;
     return ccl_make_program(ctx, c->topo, routes, schedule, &make, out, err);
@@ -128,8 +132,10 @@ static ccl_status_t prepare_program(ccl_i_compare_t *c, uint32_t i, uint32_t wor
         r->kept = calloc(c->options->nsizes, sizeof *r->kept);
         return r->kept ? CCL_OK : ccl_fail_nomem(err);
     }
-    CCL_TRY(lower_at(c, &ctx, routes, r->schedule, i, c->options->sizes_bytes[0], &r->own, err));
+    CCL_TRY(
+        lower_at(c, &ctx, routes, r->schedule, i, c->options->sizes_bytes[0], NULL, &r->own, err));
     r->program = r->own;
+    ccl_i_compare_views(r);
     r->schedule = NULL;
     ccl_schedule_destroy(r->made);
     r->made = NULL;
@@ -209,21 +215,26 @@ static void tell_origin(const ccl_i_compare_t *c, uint32_t contender, const ccl_
     ccl_origin_set(cell->origin, "%s", program->origin[0] ? program->origin : name);
 }
 
-static ccl_status_t run_program(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
-                                const ccl_i_cell_run_t *how, ccl_routes_t *routes,
-                                ccl_compare_cell_t *cell, ccl_error_t *err) {
+ccl_status_t ccl_i_compare_run(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
+                               const ccl_i_cell_run_t *how, ccl_routes_t *routes, double give_up_s,
+                               ccl_compare_cell_t *cell, ccl_error_t *err) {
     ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
     ccl_sim_result_t *result = NULL;
+    ccl_sim_options_t sim = how->sim;
+    sim.give_up_s = give_up_s;
     if (size == 0) { /* one worker's */
         ctx.log = ccl_i_compare_warning;
         ctx.log_user = &c->ready[contender];
     }
     ccl_status_t status =
-        ccl_sim_program(&ctx, how->topo, routes, how->program, &how->sim, &result, err);
+        ccl_sim_program(&ctx, how->topo, routes, how->program, &sim, &result, err);
     ctx.log = NULL;
     if (c->ready[contender].nomem)
         status = ccl_fail_nomem(err);
-    if (status == CCL_OK) {
+    if (status == CCL_OK && !(result->time_s < INFINITY)) {
+        cell->time_s = INFINITY;
+        ccl_sim_result_destroy(result);
+    } else if (status == CCL_OK) {
         tell_origin(c, contender, how->program, cell);
         cell->time_s = cell->low_s = cell->high_s = result->time_s;
         cell->algbw_GBps = result->algbw_GBps;
@@ -237,22 +248,39 @@ static ccl_status_t run_program(ccl_i_compare_t *c, uint32_t size, uint32_t cont
     return status;
 }
 
-static ccl_status_t program_at(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
-                               ccl_routes_t *routes, ccl_i_cell_run_t *out, ccl_error_t *err) {
+ccl_status_t ccl_i_compare_lower(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
+                                 ccl_routes_t *routes, const char *proto, ccl_program_t **out,
+                                 ccl_error_t *err) {
     const ccl_i_ready_t *r = &c->ready[contender];
-    ccl_program_t *made = NULL;
     ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
-    if (r->program || r->kept[size]) {
-        out->program = r->program ? r->program : r->kept[size];
-        return CCL_OK;
-    }
     ccl_schedule_t *anew = NULL;
     if (r->by_size && size != r->first)
         CCL_TRY(synthesize_at(c, &ctx, routes, contender, size, &anew, err));
     ccl_status_t status = lower_at(c, &ctx, routes, anew ? anew : r->schedule, contender,
-                                   c->options->sizes_bytes[size], &made, err);
+                                   c->options->sizes_bytes[size], proto, out, err);
     ccl_schedule_destroy(anew);
-    CCL_TRY(status);
+    return status;
+}
+
+static ccl_status_t program_at(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
+                               ccl_routes_t *routes, ccl_i_cell_run_t *out, ccl_error_t *err) {
+    const ccl_i_ready_t *r = &c->ready[contender];
+    ccl_program_t *made = NULL;
+    size_t at = (size_t)size * c->options->ncontenders + contender;
+    const char *proto = c->out->cells[at].proto; /* chosen; NULL: not yet, or not to be */
+    if (r->program) {
+        out->program = proto && r->own ? &r->as[ccl_protocol_find(proto)] : r->program;
+        return CCL_OK;
+    }
+    if (!r->kept[size])
+        CCL_TRY(ccl_i_compare_lower(c, size, contender, routes, c->for_protocol[at] ? proto : NULL,
+                                    &made, err));
+    if (proto) /* a static name */
+        (made ? made : r->kept[size])->proto = proto;
+    if (!made) {
+        out->program = r->kept[size];
+        return CCL_OK;
+    }
     if ((double)made->nsteps * c->options->nsizes <= KEPT_STEPS)
         r->kept[size] = made; /* a size and a contender belong to one worker */
     else
@@ -284,7 +312,11 @@ static ccl_status_t run_cell(ccl_i_compare_t *c, uint32_t size, uint32_t contend
     CCL_TRY(ccl_i_compare_routes(c, worker, &routes, err));
     CCL_TRY(ccl_i_compare_open(c, size, contender, routes, &how, err));
     cell->usage.thread_blocks = ccl_i_most_blocks(how.program, how.sim.granularity);
-    ccl_status_t status = run_program(c, size, contender, &how, routes, cell, err);
+    ccl_status_t status = ccl_i_compare_run(c, size, contender, &how, routes, 0, cell, err);
+    if (status == CCL_OK && !c->ready[contender].nccl)
+        status = ccl_i_compare_choose(c, size, contender, routes, &how, cell, err);
+    if (status == CCL_OK && !cell->proto)
+        cell->proto = ccl_protocol_name(ccl_protocol_find(how.program->proto));
     ccl_program_destroy(how.own);
     return status;
 }

@@ -12,12 +12,13 @@ typedef struct ccl_i_nccl ccl_i_nccl_t;
 
 /** One contender made ready. */
 typedef struct ccl_i_ready {
-    ccl_program_t *own;           /* made here */
-    const ccl_program_t *program; /* for all sizes; NULL: by size, or it does not take part */
-    ccl_schedule_t *made;         /* by size: synthesized here */
-    bool by_size, tried;          /* `made` is for size `first`, others are synthesized again */
-    uint32_t first;               /* the first size that is asked for */
-    char *settings;               /* malloc'ed, in the notebook; NULL: it is not */
+    ccl_program_t *own;              /* made here */
+    const ccl_program_t *program;    /* for all sizes; NULL: by size, or it does not take part */
+    ccl_program_t as[CCL_PROTOCOLS]; /* it under each protocol; borrows from it */
+    ccl_schedule_t *made;            /* by size: synthesized here */
+    bool by_size, tried;             /* `made` is for size `first`, others are synthesized again */
+    uint32_t first;                  /* the first size that is asked for */
+    char *settings;                  /* malloc'ed, in the notebook; NULL: it is not */
     double synth_s;
     const ccl_schedule_t *schedule; /* by size: lowered for each; else NULL */
     ccl_program_t **kept;           /* [nsizes] by size: until the winner is known, if small */
@@ -40,9 +41,11 @@ typedef struct ccl_i_compare {
     ccl_i_ready_t *ready; /* [ncontenders] */
     char **cell_why;      /* [nsizes][ncontenders] malloc'ed, NULL: it ran */
     bool *known;          /* [nsizes][ncontenders] the notebook had it */
-    uint32_t *best_of;    /* [nsizes] contender of out->best; CCL_NONE: none ran here */
-    ccl_lock_t *lock;     /* of out->best and best_of */
-    uint32_t *again;      /* cells that are run at another size for ties */
+    bool
+        *for_protocol; /* [nsizes][ncontenders] lowered for the cell's protocol, not the options' */
+    uint32_t *best_of; /* [nsizes] contender of out->best; CCL_NONE: none ran here */
+    ccl_lock_t *lock;  /* of out->best and best_of */
+    uint32_t *again;   /* cells that are run at another size for ties */
     uint32_t nagain;
     ccl_content_t topology, demand; /* of the notebook */
     ccl_routes_t **routes;          /* [threads], made when first needed */
@@ -72,6 +75,25 @@ typedef struct ccl_i_cell_run {
 } ccl_i_cell_run_t;
 ccl_status_t ccl_i_compare_open(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
                                 ccl_routes_t *routes, ccl_i_cell_run_t *out, ccl_error_t *err);
+/** Lower the contender's schedule of a size, for a protocol; proven. */
+ccl_status_t ccl_i_compare_lower(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
+                                 ccl_routes_t *routes, const char *proto, ccl_program_t **out,
+                                 ccl_error_t *err);
+/**
+ * One run of a cell, kept as the size's best where it is.
+ * @param give_up_s  time_s is INFINITY where it is known to take longer; 0: it runs in full.
+ */
+ccl_status_t ccl_i_compare_run(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
+                               const ccl_i_cell_run_t *how, ccl_routes_t *routes, double give_up_s,
+                               ccl_compare_cell_t *cell, ccl_error_t *err);
+/** Is this one of the protocols that the comparison chooses from, beside its options' own? */
+bool ccl_i_compare_protocol(const ccl_i_compare_t *c, ccl_protocol_t protocol);
+/** Fill `as`. */
+void ccl_i_compare_views(ccl_i_ready_t *r);
+/** The other protocols of a cell that has a time: it becomes that of the fastest. */
+ccl_status_t ccl_i_compare_choose(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
+                                  ccl_routes_t *routes, const ccl_i_cell_run_t *how,
+                                  ccl_compare_cell_t *cell, ccl_error_t *err);
 /** A cell as the notebook has it. */
 void ccl_i_compare_take(const ccl_point_result_t *r, ccl_compare_cell_t *cell);
 /** The notebook's point of a cell. */

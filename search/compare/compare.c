@@ -114,10 +114,10 @@ static void tell_memory(const ccl_i_compare_t *c, ccl_text_t *text) {
 
 static ccl_status_t look_up(ccl_i_compare_t *c, ccl_error_t *err) {
     uint32_t nc = c->options->ncontenders;
-    const ccl_topology_t *topo = c->options->known_as ? c->options->known_as : c->topo;
     if (!c->options->notebook || ccl_compare_untold(c->options))
         return CCL_OK;
-    CCL_TRY(ccl_i_point_inputs(c->options->notebook, topo, c->want, c->topology, c->demand, err));
+    CCL_TRY(
+        ccl_i_point_inputs(c->options->notebook, c->topo, c->want, c->topology, c->demand, err));
     CCL_TRY(ccl_i_notebook_tell(c->ctx, c->options->notebook, c->topology, c->demand, err));
     for (uint32_t i = 0; i < nc; i++) {
         const ccl_contender_t *contender = &c->options->contenders[i];
@@ -135,6 +135,9 @@ static ccl_status_t look_up(ccl_i_compare_t *c, ccl_error_t *err) {
             if (!c->known[at])
                 continue;
             ccl_i_compare_take(&result, &c->out->cells[at]);
+            if (result.status == CCL_OK) /* a point has one protocol, its settings' */
+                c->out->cells[at].proto =
+                    ccl_protocol_name(ccl_protocol_find(c->options->lower.proto));
             c->out->resumed++;
             if (result.status != CCL_OK && !(c->cell_why[at] = strdup(result.why)))
                 return ccl_fail_nomem(err);
@@ -407,6 +410,7 @@ static void compare_fini(ccl_i_compare_t *c, uint32_t threads) {
         free(c->cell_why[i]);
     free(c->cell_why);
     free(c->known);
+    free(c->for_protocol);
     free(c->again);
     free(c->best_of);
     ccl_lock_destroy(c->lock);
@@ -437,11 +441,12 @@ ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     c.routes = calloc(threads, sizeof *c.routes);
     c.cell_why = calloc((size_t)nc * ns, sizeof *c.cell_why);
     c.known = calloc((size_t)nc * ns, sizeof *c.known);
+    c.for_protocol = calloc((size_t)nc * ns, sizeof *c.for_protocol);
     c.again = calloc((size_t)nc * ns, sizeof *c.again);
     c.best_of = calloc(ns, sizeof *c.best_of);
     c.lock = ccl_lock_create();
-    if (!c.out || !c.ready || !c.routes || !c.cell_why || !c.known || !c.again || !c.best_of ||
-        !c.lock) {
+    if (!c.out || !c.ready || !c.routes || !c.cell_why || !c.known || !c.for_protocol || !c.again ||
+        !c.best_of || !c.lock) {
         status = ccl_fail_nomem(err);
         goto end;
     }

@@ -36,11 +36,11 @@ typedef struct ccl_compare_options {
     ccl_notebook_t *notebook; /**< synthesizers' times are looked up there and written down, as
                                    ccl_tune() does with the same settings; NULL: none. Not with what
                                    ccl_compare_untold() names */
-    const ccl_topology_t *known_as; /**< the cluster under which they are: with a profile, as it is
-                                         for protocol Simple; NULL: the one compared on */
-    const char *profile;            /**< name of the profile that was laid over it; NULL: none */
-    const ccl_topology_t *machine;  /**< the cluster without a profile, by which NCCL chooses; NULL:
-                                         the one compared on */
+    bool protocols; /**< each synthesizer and schedule takes the fastest at each size of lower's
+                         protocol and those that the cluster has constants for */
+    const char *profile;           /**< name of the profile that was laid over it; NULL: none */
+    const ccl_topology_t *machine; /**< the cluster without a profile, by which NCCL chooses; NULL:
+                                        the one compared on */
 } ccl_compare_options_t;
 /** The defaults. */
 #define CCL_COMPARE_OPTIONS_INIT                                                                   \
@@ -51,6 +51,7 @@ typedef struct ccl_compare_options {
 
 typedef struct ccl_compare_cell {
     ccl_status_t status; /**< CCL_OK, or why there is no time */
+    const char *proto;   /**< "LL": of the program that ran; static; NULL: none ran */
     const char *why;     /**< then one line, where it takes part; else NULL */
     ccl_origin_t origin; /**< of the program that ran; "": none did */
     double time_s, algbw_GBps, busbw_GBps;

@@ -52,7 +52,7 @@ static ccl_status_t best_program(const ccl_ctx_t *ctx, const ccl_topology_t *top
             (i > 0 && list[i].time_s == list[i - 1].time_s))
             continue;
         tried++;
-        status = ccl_tune_cluster(ctx, topo, tuning->constants, values, &own, &why);
+        status = ccl_tune_cluster(topo, values, &own, &why);
         if (status == CCL_OK)
             status = ccl_tune_program(ctx, own ? own : topo, want, values, sim.size_bytes, executor,
                                       &program, NULL, &why);
@@ -349,11 +349,13 @@ ccl_status_t ccl_export_nccl_tuner(const ccl_ctx_t *ctx, const ccl_topology_t *t
     ccl_predictor_t *p = NULL;
     ccl_nccl_choice_t *choices = calloc(nsizes + (size_t)1, sizeof *choices);
     ccl_status_t status = choices ? CCL_OK : ccl_fail_nomem(err);
-    if (kind > CCL_REDUCESCATTER && kind != CCL_BROADCAST && kind != CCL_REDUCE)
+    if (!ccl_export_nccl_asks(kind))
         status = ccl_fail(err, CCL_UNSUPPORTED,
                           "NCCL asks its tuner for allreduce, allgather, reducescatter, broadcast "
                           "and reduce only, not for %s",
                           ccl_collective_kind_name(kind));
+    if (status == CCL_OK)
+        status = ccl_export_nccl_tuner_check(topo, profile, err);
     if (status == CCL_OK)
         status = ccl_predictor_create(ctx, topo, profile, 0, &p, err);
     for (uint32_t s = 0; s < nsizes && status == CCL_OK; s++)

@@ -38,12 +38,24 @@ void ccl_exports_destroy(ccl_export_t *exports, uint32_t n);
 ccl_status_t ccl_export_nccl_graph(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                    uint32_t server, uint32_t channels, ccl_text_t *out,
                                    ccl_error_t *err);
+/** Does NCCL ask its tuner for collectives of this kind? */
+bool ccl_export_nccl_asks(ccl_collective_kind_t kind);
+/**
+ * Does a cluster, with a profile laid over it, know enough for ccl_export_nccl_tuner()? A thread
+ * block's rate, overhead or latency, and costs of LL are needed for every kind of link that
+ * connections use.
+ * @param profile  NULL: the topology's constants.
+ * @retval CCL_UNSUPPORTED  something is missing; says what.
+ */
+ccl_status_t ccl_export_nccl_tuner_check(const ccl_topology_t *topo, const ccl_profile_t *profile,
+                                         ccl_error_t *err);
 /**
  * A table for the example tuner plugin of NCCL and RCCL (NCCL_TUNER_CONFIG_FILE): of ring and tree
  * with each protocol, NCCL's own programs, the one that the model says is fastest, by size.
  * @param profile      NULL: the topology's constants.
  * @param sizes_bytes  [nsizes] ascending; ranges as in ccl_export_programs().
- * @retval CCL_UNSUPPORTED  a collective that NCCL does not ask its tuner for.
+ * @retval CCL_UNSUPPORTED  a collective that NCCL does not ask its tuner for, or what
+ *                          ccl_export_nccl_tuner_check() refuses.
  */
 ccl_status_t ccl_export_nccl_tuner(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                    const ccl_profile_t *profile, ccl_collective_kind_t kind,

@@ -106,8 +106,7 @@ static ccl_status_t make_programs(job_t *j, const ccl_collective_t *want, ccl_er
     for (uint32_t i = 0; i < j->r->npoints; i++) {
         ccl_error_t why = CCL_ERROR_INIT;
         ccl_topology_t *own = NULL;
-        ccl_status_t status =
-            ccl_tune_cluster(j->ctx, j->topo, j->tuning->constants, values_of(j, i), &own, &why);
+        ccl_status_t status = ccl_tune_cluster(j->topo, values_of(j, i), &own, &why);
         if (status == CCL_OK)
             status =
                 ccl_tune_program(j->ctx, own ? own : j->topo, want, values_of(j, i), size_of(j, i),
@@ -253,7 +252,7 @@ static ccl_status_t predict_one(const job_t *j, const ccl_ctx_t *ctx, const ccl_
     ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
     ccl_sim_result_t *result = NULL;
     ccl_topology_t *own = NULL;
-    CCL_TRY(ccl_tune_cluster(ctx, laid, NULL, values_of(j, point), &own, err));
+    CCL_TRY(ccl_tune_cluster(laid, values_of(j, point), &own, err));
     sim.size_bytes = size_of(j, point);
     sim.batches = run_of(j, point)->result.batches;
     sim.granularity = j->ways[point].granularity;
@@ -277,7 +276,7 @@ static ccl_status_t lay(const job_t *j, const double *p, ccl_topology_t **out, c
                               : ccl_profile_read_text("replay", text.data, text.len, &profile, err);
     ccl_text_fini(&text);
     if (status == CCL_OK)
-        status = ccl_profile_apply(&ctx, profile, j->topo, "Simple", out, err);
+        status = ccl_profile_apply(&ctx, profile, j->topo, out, err);
     ccl_profile_destroy(profile);
     return status;
 }

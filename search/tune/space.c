@@ -284,7 +284,7 @@ ccl_status_t ccl_space_create(ccl_space_t **out, ccl_error_t *err) {
                                         "order=auto,step,hpds",
                                         "allocate=auto,connection,state",
                                         "granularity=auto,algorithm,task",
-                                        "proto=auto,LL128"};
+                                        "proto=auto,LL,LL128"};
     ccl_space_t *s = calloc(1, sizeof *s);
     ccl_status_t status = s ? CCL_OK : ccl_fail_nomem(err);
     for (size_t i = 0; status == CCL_OK && i < CCL_ARRAY_LEN(usual); i++)

@@ -261,7 +261,6 @@ ccl_status_t ccl_i_tuning_create(const ccl_i_tuner_t *t, ccl_tuning_t **out, ccl
     r->nsizes = n;
     r->stopped = "space";
     r->gap = t->options->gap;
-    r->constants = t->options->constants;
     for (uint32_t s = 0; s < n; s++) {
         r->sizes_bytes[s] = t->options->sizes_bytes[s];
         r->best[s] = r->untuned[s] = CCL_NONE;
@@ -368,9 +367,8 @@ ccl_scarcity_t ccl_tuning_scarcity(const ccl_tuning_t *tuning) {
 
 /* Last, so that a budget is spent on what is tuned. */
 static ccl_status_t time_nccl(ccl_i_tuner_t *t, ccl_error_t *err) {
-    const ccl_tune_constants_t *constants = t->options->constants;
-    return ccl_nccl_baselines(t->ctx, constants ? constants->plain : NULL, t->topo, t->want,
-                              t->out->sizes_bytes, t->out->nsizes, t->out->nccl, err);
+    return ccl_nccl_baselines(t->ctx, t->options->machine, t->topo, t->want, t->out->sizes_bytes,
+                              t->out->nsizes, t->out->nccl, err);
 }
 
 static ccl_status_t tune(ccl_i_tuner_t *t, ccl_error_t *err) {

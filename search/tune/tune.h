@@ -17,13 +17,6 @@ typedef enum ccl_strategy {
     CCL_STRATEGY_RANDOM   /**< points drawn at random */
 } ccl_strategy_t;
 
-/** Measured constants that were laid over a cluster: protocols may have launch times of their own.
- */
-typedef struct ccl_tune_constants {
-    const ccl_topology_t *plain; /**< the cluster before */
-    const ccl_profile_t *profile;
-} ccl_tune_constants_t;
-
 typedef struct ccl_tune_options {
     size_t size;
     const ccl_space_t *space;
@@ -35,13 +28,13 @@ typedef struct ccl_tune_options {
     double gap;               /**< a size is done when its time is within (1 + gap) of the bound */
     ccl_notebook_t *notebook; /**< NULL: none */
     const char *profile;      /**< name of the profile laid over the cluster; NULL: none */
+    const ccl_topology_t *machine; /**< the cluster without a profile, by which NCCL chooses; NULL:
+                                        the one that is tuned */
     uint32_t improve; /**< in the end ccl_improve() each size's best with this number of tries; 0:
                          none */
     ccl_team_t
         *team;     /**< NULL: this process does all; else the others of it do (ccl_tune_work()) */
     uint32_t turn; /**< with team: how many tunings it has done before this one */
-    const ccl_tune_constants_t *constants; /**< the topology has them for protocol Simple; NULL: it
-                                                has only its own. Longer there than the result */
     bool keep; /**< schedules and programs stay in memory with the result, for ccl_tune_replay():
                     context, topology, collective and these options must be there as long */
 } ccl_tune_options_t;
@@ -49,7 +42,7 @@ typedef struct ccl_tune_options {
 #define CCL_TUNE_OPTIONS_INIT                                                                      \
     {                                                                                              \
         sizeof(ccl_tune_options_t), NULL, CCL_STRATEGY_HALVING, NULL, 0, 0, 0, 0.01, NULL, NULL,   \
-            0, NULL, 0, NULL, false                                                                \
+            NULL, 0, NULL, 0, false                                                                \
     }
 
 /** One point of the space. */
@@ -80,12 +73,11 @@ typedef struct ccl_tuning {
     uint32_t nruns;
     ccl_tune_run_t *runs; /**< in the order of the search */
     size_t runs_cap;
-    double space_points;                   /**< points of the space as a grid, doubles counted */
-    uint32_t schedules;                    /**< that were synthesized */
-    double synth_s, eval_s;                /**< work here, summed over threads */
-    double lower_s, simulate_s;            /**< parts of eval_s: lowering with proof; simulation */
-    double notebook_s;                     /**< looking points up and writing them down */
-    const ccl_tune_constants_t *constants; /**< of the options; borrowed */
+    double space_points;        /**< points of the space as a grid, doubles counted */
+    uint32_t schedules;         /**< that were synthesized */
+    double synth_s, eval_s;     /**< work here, summed over threads */
+    double lower_s, simulate_s; /**< parts of eval_s: lowering with proof; simulation */
+    double notebook_s;          /**< looking points up and writing them down */
     bool interrupted;
     bool team_idle;           /**< of a team: all others are there and wait for work */
     const char *stopped;      /**< "space", "budget", "gap", "interrupted": why it ended; static */
@@ -168,15 +160,12 @@ ccl_status_t ccl_tuning_sensitivity(const ccl_tuning_t *tuning, ccl_knob_worth_t
                                     uint32_t *n_out, ccl_error_t *err);
 
 /**
- * The cluster as a point has it: with its limit of thread blocks, its transports' constants, and
- * its protocol's launch times.
+ * The cluster as a point has it: with its limit of thread blocks and its transports' constants.
  *
- * @param constants  NULL: nothing was laid over it.
- * @param out        destroy with ccl_topology_destroy(); NULL: `topo` itself.
+ * @param out  destroy with ccl_topology_destroy(); NULL: `topo` itself.
  * @retval CCL_ERR_INPUT  a value that this cluster cannot have.
  */
-ccl_status_t ccl_tune_cluster(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                              const ccl_tune_constants_t *constants, const double values[CCL_KNOBS],
+ccl_status_t ccl_tune_cluster(const ccl_topology_t *topo, const double values[CCL_KNOBS],
                               ccl_topology_t **out, ccl_error_t *err);
 /** Nothing of the point is a constant that nobody can choose (knobs latency, overhead, tb_rate). */
 bool ccl_tune_can_be_had(const double values[CCL_KNOBS]);

@@ -11,10 +11,6 @@
 
 enum { FIRST = CCL_KNOB_BLOCKS, LAST = CCL_KNOB_TB_RATE, KEPT = 16 };
 
-static const char *proto_of(const double v[CCL_KNOBS]) {
-    return ccl_i_point_lower(v).proto;
-}
-
 bool ccl_tune_can_be_had(const double v[CCL_KNOBS]) {
     for (uint32_t k = CCL_KNOB_LATENCY; k <= CCL_KNOB_TB_RATE; k++)
         if (!isnan(v[k]) && v[k] != 1)
@@ -41,14 +37,10 @@ static ccl_status_t edit(ccl_topology_t **topo, const ccl_topology_t *from, cons
     return status;
 }
 
-ccl_status_t ccl_tune_cluster(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                              const ccl_tune_constants_t *constants, const double v[CCL_KNOBS],
+ccl_status_t ccl_tune_cluster(const ccl_topology_t *topo, const double v[CCL_KNOBS],
                               ccl_topology_t **out, ccl_error_t *err) {
     ccl_topology_t *own = NULL;
     char what[128];
-    if (constants && strcmp(proto_of(v), "Simple") != 0)
-        CCL_TRY(
-            ccl_profile_apply(ctx, constants->profile, constants->plain, proto_of(v), &own, err));
     for (uint32_t k = FIRST; k <= LAST; k++) {
         if (isnan(v[k]))
             continue;
@@ -61,12 +53,10 @@ ccl_status_t ccl_tune_cluster(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
 
 /* ---------------------------------------------------------------- of a tuning */
 
-void ccl_i_cluster_key(const ccl_i_tuner_t *t, const double v[CCL_KNOBS], ccl_text_t *out) {
+void ccl_i_cluster_key(const double v[CCL_KNOBS], ccl_text_t *out) {
     for (uint32_t k = FIRST; k <= LAST; k++)
         if (!isnan(v[k]))
             ccl_text_printf(out, " %u=%.17g", k, v[k]);
-    if (t->options->constants && strcmp(proto_of(v), "Simple") != 0)
-        ccl_text_printf(out, " %s", proto_of(v));
 }
 
 static ccl_status_t bounds(ccl_i_tuner_t *t, const ccl_topology_t *topo, double *out,
@@ -99,7 +89,7 @@ static ccl_status_t make(ccl_i_tuner_t *t, const double *v, ccl_i_tune_cluster_t
     c->topo = t->topo;
     if (!v)
         return bounds(t, c->topo, c->bound_s, err);
-    c->status = ccl_tune_cluster(t->ctx, t->topo, t->options->constants, v, &c->own, &c->err);
+    c->status = ccl_tune_cluster(t->topo, v, &c->own, &c->err);
     if (ccl_i_stops_all(c->status)) {
         if (err)
             *err = c->err;
@@ -109,7 +99,7 @@ static ccl_status_t make(ccl_i_tuner_t *t, const double *v, ccl_i_tune_cluster_t
     if (c->status != CCL_OK)
         return CCL_OK;
     c->topo = c->own ? c->own : t->topo;
-    if (!c->own || (ccl_tune_can_be_had(v) && !t->options->constants))
+    if (!c->own || ccl_tune_can_be_had(v))
         return CCL_OK; /* what else is set the bounds do not look at */
     return bounds(t, c->topo, c->bound_s, err);
 }
@@ -136,29 +126,23 @@ static ccl_i_tune_cluster_t *find(const ccl_i_tuner_t *t, const char *key) {
 
 /*
  * No time on any cluster of the space is less: latencies and overheads grow with their factors, and
- * the bounds look at nothing else that a knob sets but launch times, which are a protocol's.
+ * the bounds look at nothing else that a knob sets.
  */
 static ccl_status_t least_bounds(ccl_i_tuner_t *t, double *out, ccl_error_t *err) {
     const ccl_space_t *space = t->options->space;
-    uint32_t protos = t->options->constants ? space->nvalues[CCL_KNOB_PROTO] : 0;
+    ccl_i_tune_cluster_t c = {0};
     double v[CCL_KNOBS];
-    memcpy(out, t->clusters[0].bound_s, t->options->nsizes * sizeof *out);
-    for (uint32_t p = 0; p <= protos; p++) {
-        ccl_i_tune_cluster_t c = {0};
-        for (uint32_t k = 0; k < CCL_KNOBS; k++)
-            v[k] = NAN;
-        for (uint32_t k = CCL_KNOB_LATENCY; k <= CCL_KNOB_OVERHEAD; k++)
-            for (uint32_t i = 0; i < space->nvalues[k]; i++)
-                if (space->values[k][i] < 1) /* not NAN */
-                    v[k] = fmin(v[k], space->values[k][i]);
-        v[CCL_KNOB_PROTO] = p < protos ? space->values[CCL_KNOB_PROTO][p] : NAN;
-        ccl_status_t status = make(t, v, &c, err);
-        for (uint32_t s = 0; status == CCL_OK && s < t->options->nsizes; s++)
-            out[s] = fmin(out[s], c.bound_s[s]);
-        cluster_fini(&c, t->threads);
-        CCL_TRY(status);
-    }
-    return CCL_OK;
+    for (uint32_t k = 0; k < CCL_KNOBS; k++)
+        v[k] = NAN;
+    for (uint32_t k = CCL_KNOB_LATENCY; k <= CCL_KNOB_OVERHEAD; k++)
+        for (uint32_t i = 0; i < space->nvalues[k]; i++)
+            if (space->values[k][i] < 1) /* not NAN */
+                v[k] = fmin(v[k], space->values[k][i]);
+    ccl_status_t status = make(t, v, &c, err);
+    for (uint32_t s = 0; status == CCL_OK && s < t->options->nsizes; s++)
+        out[s] = fmin(t->clusters[0].bound_s[s], c.bound_s[s]);
+    cluster_fini(&c, t->threads);
+    return status;
 }
 
 ccl_status_t ccl_i_clusters_init(ccl_i_tuner_t *t, double *bound_s, ccl_error_t *err) {
@@ -168,7 +152,7 @@ ccl_status_t ccl_i_clusters_init(ccl_i_tuner_t *t, double *bound_s, ccl_error_t 
 
 ccl_status_t ccl_i_cluster_want(ccl_i_tuner_t *t, const double v[CCL_KNOBS], ccl_error_t *err) {
     ccl_text_t key = {0};
-    ccl_i_cluster_key(t, v, &key);
+    ccl_i_cluster_key(v, &key);
     ccl_status_t status = key.nomem ? ccl_fail_nomem(err) : CCL_OK;
     if (status == CCL_OK && key.len > 0 && !find(t, key.data))
         status = add(t, key.data, v, err);
@@ -179,7 +163,7 @@ ccl_status_t ccl_i_cluster_want(ccl_i_tuner_t *t, const double v[CCL_KNOBS], ccl
 ccl_status_t ccl_i_cluster_of(const ccl_i_tuner_t *t, const double v[CCL_KNOBS],
                               ccl_i_tune_cluster_t **out, ccl_error_t *err) {
     ccl_text_t key = {0};
-    ccl_i_cluster_key(t, v, &key);
+    ccl_i_cluster_key(v, &key);
     *out = key.nomem ? NULL : key.len > 0 ? find(t, key.data) : &t->clusters[0];
     bool nomem = key.nomem;
     ccl_text_fini(&key);

@@ -30,7 +30,7 @@ static char *key_of(const ccl_i_tuner_t *t, const ccl_tune_run_t *run, const ccl
     ccl_text_printf(&text, "%s %d %d %d %.17g %.17g %.17g", m->shared->content, way.order,
                     way.allocation, way.granularity, v[CCL_KNOB_FUSE], v[CCL_KNOB_SLOTS],
                     v[CCL_KNOB_PROTO]);
-    ccl_i_cluster_key(t, v, &text);
+    ccl_i_cluster_key(v, &text);
     /* These look at the run itself (ccl_lower_options_t.size_bytes). */
     if (improved || way.order == CCL_ORDER_HPDS || way.allocation != CCL_ALLOCATE_CONNECTION)
         ccl_text_printf(&text, " %u %.17g %d", run->size, v[CCL_KNOB_BATCHES], rough);
@@ -159,7 +159,7 @@ static ccl_status_t simulate(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_r
     ccl_topology_t *own = NULL;
     if (!t->again)
         return ccl_i_tune_simulate(t, topo, routes, l->program, l->run, run, err);
-    CCL_TRY(ccl_tune_cluster(t->ctx, t->again, NULL, t->out->points[run->point].values, &own, err));
+    CCL_TRY(ccl_tune_cluster(t->again, t->out->points[run->point].values, &own, err));
     ccl_routes_t *own_routes = own ? ccl_routes_create(own) : NULL;
     if (!own && !t->again_routes[worker])
         t->again_routes[worker] = ccl_routes_create(t->again);

@@ -113,7 +113,7 @@ ccl_status_t ccl_i_cluster_of(const ccl_i_tuner_t *t, const double values[CCL_KN
 ccl_status_t ccl_i_cluster_routes(ccl_i_tune_cluster_t *cluster, uint32_t worker,
                                   ccl_routes_t **out, ccl_error_t *err);
 /** What of the cluster a point sets, as text; empty: nothing. */
-void ccl_i_cluster_key(const ccl_i_tuner_t *t, const double values[CCL_KNOBS], ccl_text_t *out);
+void ccl_i_cluster_key(const double values[CCL_KNOBS], ccl_text_t *out);
 
 /* knobs.c */
 /** Whether a synthesizer looks at a knob. */

@@ -753,9 +753,10 @@ END_TEST
 START_TEST(profiled) {
     double times[4];
     static const char *const lines[] = {
-        "compare -t dgx-a100 -c allgather --sizes 64M --with ring --json",
+        "compare -t dgx-a100 -c allgather --sizes 64M --with ring --json --profile none",
         "compare -t dgx-a100 -c allgather --sizes 64M --with ring --json --profile nccl-a100",
-        "compare -t dgx-a100 -c allgather --sizes 1K --with ring --json --profile nccl-a100",
+        "compare -t dgx-a100 -c allgather --sizes 1K --with ring --json --profile nccl-a100 "
+        "--proto Simple",
         "compare -t dgx-a100 -c allgather --sizes 1K --with ring --json --profile nccl-a100 "
         "--proto LL"};
 

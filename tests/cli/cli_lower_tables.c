@@ -222,12 +222,13 @@ START_TEST(merged_blocks) {
     json_t *root;
 
     snprintf(file_name, sizeof(file_name), "%s/topo2.json", dir);
-    snprintf(line, sizeof(line), "synth -t resccl-topo2 -c allreduce --with hm -q -o %s",
-             file_name);
+    snprintf(line, sizeof(line),
+             "synth --profile none -t resccl-topo2 -c allreduce --with hm -q -o %s", file_name);
     said = run(line);
     ck_assert_msg(said.rc == 0, "%s", said.err);
     said_free(&said);
-    root = result("lower -t resccl-topo2 %s --size 32M -g task --json -q --rank all --order hpds "
+    root = result("lower --profile none -t resccl-topo2 %s --size 32M -g task --json -q --rank all "
+                  "--order hpds "
                   "--allocate connection,state",
                   file_name);
     for (size_t k = 0; k < 2; k++) {

@@ -25,6 +25,15 @@ done
     --export "$dir/all" >"$dir/out" 2>"$dir/err" || say "alltoall: exit code $?: $(cat "$dir/err")"
 grep -q 'no table for the tuner plugin: NCCL asks its tuner for allreduce' "$dir/err" || say "not told: $(cat "$dir/err")"
 [ -s "$dir/all/graph-s0.xml" ] || say "alltoall: nothing was written"
+# A table that could do harm is refused, with what is missing; the rest is written.
+rc=0
+"$ccllab" tune -t 'servers:1 gpus:4 nvswitch=300GB/s,1us' -c allgather --sizes 1M -k with=ring --budget 1 --notebook none \
+    --export "$dir/bare" >"$dir/out" 2>"$dir/err" || rc=$?
+if [ $rc -ne 1 ] || ! grep -q "does not know a thread block's rate (tb_rate) over" "$dir/err"; then
+    say "bare: exit code $rc: $(cat "$dir/err")"
+fi
+[ ! -e "$dir/bare/tuner.csv" ] || say "bare: a tuner file was written"
+ls "$dir"/bare/*.xml >/dev/null || say "bare: no programs"
 # A folder that cannot be.
 rc=0
 "$ccllab" tune -t heteccl-h20-4+8 -c allgather --sizes 1M -k with=hm --budget 1 --notebook none \

@@ -55,6 +55,7 @@ static void build(void) {
             c->algbw_GBps = sizes[s] / c->time_s / 1e9;
             c->busbw_GBps = c->algbw_GBps / 2;
             c->batches = 1;
+            c->proto = k == 3 ? "LL" : "Simple";
             c->usage = (ccl_sim_usage_t){blocks[k], 0.75, 0.25, 0.5, 0.125};
         }
     }
@@ -224,6 +225,7 @@ START_TEST(json) {
     ck_assert_str_eq(json_string_value(json_object_get(size, "winner")), "direct");
     ck_assert_uint_eq(json_array_size(json_object_get(size, "tied_with")), 1);
     ck_assert_uint_eq(json_array_size(json_object_get(size, "results")), N - 1);
+    ck_assert_str_eq(json_string_value(json_object_get(cell, "proto")), "LL");
     /* the very same double */
     ck_assert_double_eq(json_number_value(json_object_get(cell, "time_s")), cells[N + 3].time_s);
     ck_assert_double_eq(json_number_value(json_object_get(cell, "low_s")), cells[N + 3].low_s);
@@ -257,9 +259,10 @@ START_TEST(csv) {
 
     ck_assert_ptr_nonnull(strstr(times, "1048576,direct,ok,2e-05,"));
     ck_assert_ptr_nonnull(strstr(times, "tree,not taking part,,,"));
-    ck_assert_ptr_nonnull(strstr(times, ",hpds,state,task,6,0.25,0.5,1.5e-05,1.3333333333333335,"));
     ck_assert_ptr_nonnull(
-        strstr(times, ",,,algorithm,8,0.25,0.5,1.5e-05,1.3333333333333335,,,file mine.xml\n"));
+        strstr(times, ",hpds,state,task,LL,6,0.25,0.5,1.5e-05,1.3333333333333335,"));
+    ck_assert_ptr_nonnull(strstr(
+        times, ",,,algorithm,Simple,8,0.25,0.5,1.5e-05,1.3333333333333335,,,file mine.xml\n"));
     for (const char *p = links; *p; p++)
         rows += *p == '\n';
     ck_assert_uint_eq(rows, 1 + SIZES * topo->nlinks);

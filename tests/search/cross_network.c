@@ -30,8 +30,7 @@ static double send_s(const char *name, double size_bytes) {
     ck_assert_uint_eq(pair->nranks, 2);
     ck_assert_str_eq(pair->devices[pair->rank_device[1]].id, "s1/gpu0");
     ck_assert_msg(ccl_profile_read(name, &profile, &err) == CCL_OK, "%s", err.text);
-    ck_assert_msg(ccl_profile_apply(NULL, profile, pair, "Simple", &topo, &err) == CCL_OK, "%s",
-                  err.text);
+    ck_assert_msg(ccl_profile_apply(NULL, profile, pair, &topo, &err) == CCL_OK, "%s", err.text);
     ck_assert_int_eq(ccl_collective_create(CCL_SENDRECV, 2, 1, 0, &coll, NULL), CCL_OK);
     ck_assert_msg(ccl_compare(NULL, topo, coll, &options, &found, &err) == CCL_OK, "%s", err.text);
     time_s = found->cells[0].time_s;

@@ -169,6 +169,46 @@ START_TEST(test_tuner) {
 }
 END_TEST
 
+/* A cluster that lacks what protocols cost is refused, and told what it lacks; a profile helps. */
+START_TEST(test_harmful) {
+    static const struct {
+        const char *cluster, *edit, *profile, *lacks; /* NULL: nothing */
+    } rows[] = {
+        {"dgx-a100", NULL, NULL, NULL},
+        {"dgx-a100", "set:tb_rate=inf", NULL, "thread block's rate (tb_rate) over nvlink"},
+        {"dgx-a100", "set:tb_rate:nvlink=inf", "nccl-a100", NULL},
+        {"servers:1 gpus:4 nvswitch=300GB/s,1us", NULL, NULL, "tb_rate"},
+        {"servers:1 gpus:4 nvswitch=300GB/s,1us model=A100", NULL, "nccl-a100", NULL},
+        {"servers:2 gpus:4 nvswitch=300GB/s,1us nics:4x25GB/s,1us fabric=single model=A100", NULL,
+         "nccl-a100", "over net"},
+    };
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        ccl_error_t err = CCL_ERROR_INIT;
+        ccl_profile_t *profile = NULL;
+        ccl_topology_t *edited = NULL;
+        ccl_text_t text = {0};
+        open_cluster(rows[i].cluster, CCL_ALLREDUCE);
+        if (rows[i].edit)
+            ck_assert_int_eq(ccl_topology_edit(topo, rows[i].edit, &edited, &err), CCL_OK);
+        if (rows[i].profile)
+            ck_assert_int_eq(ccl_profile_read(rows[i].profile, &profile, &err), CCL_OK);
+        ccl_status_t status = ccl_export_nccl_tuner(NULL, edited ? edited : topo, profile,
+                                                    CCL_ALLREDUCE, sizes, 4, &text, &err);
+        ck_assert_msg(status == (rows[i].lacks ? CCL_UNSUPPORTED : CCL_OK), "%s: %s",
+                      rows[i].cluster, err.text);
+        if (rows[i].lacks) {
+            ck_assert_msg(strstr(err.text, rows[i].lacks) && strstr(err.text, "calibrate"),
+                          "%s: %s", rows[i].cluster, err.text);
+            ck_assert_uint_eq(text.len, 0);
+        }
+        ccl_text_fini(&text);
+        ccl_topology_destroy(edited);
+        ccl_profile_destroy(profile);
+        close_cluster();
+    }
+}
+END_TEST
+
 int main(void) {
     Suite *s = suite_create("export");
     TCase *t = tcase_create("export");
@@ -176,6 +216,7 @@ int main(void) {
     tcase_add_test(t, test_programs);
     tcase_add_test(t, test_graph);
     tcase_add_test(t, test_tuner);
+    tcase_add_test(t, test_harmful);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);
     srunner_run_all(sr, CK_NORMAL);

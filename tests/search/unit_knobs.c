@@ -54,22 +54,21 @@ static uint32_t synthesizer(const char *name) {
     return 0;
 }
 
-static void lay(const row_t *row, const char *proto, ccl_topology_t **topo,
-                ccl_profile_t **profile_out, ccl_topology_t **plain_out) {
+static ccl_topology_t *lay(const row_t *row) {
     ccl_error_t err = CCL_ERROR_INIT;
-    *profile_out = NULL;
-    *plain_out = NULL;
-    ck_assert_msg(ccl_topology_read(NULL, row->cluster, topo, &err) == CCL_OK, "%s", err.text);
+    ccl_profile_t *profile = NULL;
+    ccl_topology_t *plain = NULL, *topo = NULL;
+    ck_assert_msg(ccl_topology_read(NULL, row->cluster, &plain, &err) == CCL_OK, "%s", err.text);
     if (!row->profile)
-        return;
-    *plain_out = *topo;
-    ck_assert_int_eq(ccl_profile_read(row->profile, profile_out, &err), CCL_OK);
-    ck_assert_msg(ccl_profile_apply(NULL, *profile_out, *plain_out, proto, topo, &err) == CCL_OK,
-                  "%s", err.text);
+        return plain;
+    ck_assert_int_eq(ccl_profile_read(row->profile, &profile, &err), CCL_OK);
+    ck_assert_msg(ccl_profile_apply(NULL, profile, plain, &topo, &err) == CCL_OK, "%s", err.text);
+    ccl_profile_destroy(profile);
+    ccl_topology_destroy(plain);
+    return topo;
 }
 
-static ccl_tuning_t *tune(const row_t *row, const ccl_topology_t *topo,
-                          const ccl_tune_constants_t *constants) {
+static ccl_tuning_t *tune(const row_t *row, const ccl_topology_t *topo) {
     static const char *const none[] = {"channels=auto", "chunks=auto",      "order=auto",
                                        "allocate=auto", "granularity=auto", "proto=auto"};
     ccl_tune_options_t o = CCL_TUNE_OPTIONS_INIT;
@@ -90,7 +89,6 @@ static ccl_tuning_t *tune(const row_t *row, const ccl_topology_t *topo,
     o.sizes_bytes = &size_bytes;
     o.nsizes = 1;
     o.gap = 0;
-    o.constants = constants;
     ck_assert_msg(ccl_tune(NULL, topo, want, &o, &out, &err) == CCL_OK, "%s", err.text);
     ccl_space_destroy(space);
     ccl_collective_destroy(want);
@@ -131,17 +129,13 @@ static double compared(const row_t *row, const ccl_topology_t *topo) {
 
 /* The cluster as a comparison is to see it. */
 static double expected(const row_t *row) {
-    ccl_topology_t *topo = NULL, *plain = NULL, *edited = NULL;
-    ccl_profile_t *profile = NULL;
+    ccl_topology_t *topo = lay(row), *edited = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
-    lay(row, row->proto ? row->proto : "Simple", &topo, &profile, &plain);
     if (row->edit)
         ck_assert_msg(ccl_topology_edit(topo, row->edit, &edited, &err) == CCL_OK, "%s", err.text);
     double time_s = compared(row, edited ? edited : topo);
     ccl_topology_destroy(edited);
     ccl_topology_destroy(topo);
-    ccl_topology_destroy(plain);
-    ccl_profile_destroy(profile);
     return time_s;
 }
 
@@ -162,11 +156,8 @@ static void check_worth(const ccl_tuning_t *t, const row_t *row) {
 }
 
 static void check_knob(const row_t *row) {
-    ccl_topology_t *topo = NULL, *plain = NULL;
-    ccl_profile_t *profile = NULL;
-    lay(row, "Simple", &topo, &profile, &plain);
-    ccl_tune_constants_t constants = {plain, profile};
-    ccl_tuning_t *t = tune(row, topo, profile ? &constants : NULL);
+    ccl_topology_t *topo = lay(row);
+    ccl_tuning_t *t = tune(row, topo);
     ck_assert_uint_eq(t->npoints, 2); /* auto, and the value */
     ck_assert_uint_eq(t->nruns, 2);
     const ccl_point_result_t *automatic = &t->runs[0].result, *set = &t->runs[1].result;
@@ -181,8 +172,6 @@ static void check_knob(const row_t *row) {
     check_worth(t, row);
     ccl_tuning_destroy(t);
     ccl_topology_destroy(topo);
-    ccl_topology_destroy(plain);
-    ccl_profile_destroy(profile);
 }
 
 START_TEST(test_knob) {
@@ -195,7 +184,7 @@ END_TEST
 START_TEST(test_bound) {
     static const row_t row = {MIXED, "hm", "latency=0.001,1000", NULL, NULL, NULL, false};
     ccl_topology_t *topo = topology(MIXED);
-    ccl_tuning_t *t = tune(&row, topo, NULL);
+    ccl_tuning_t *t = tune(&row, topo);
     ck_assert_uint_eq(t->nruns, 3);
     const ccl_point_result_t *automatic = &t->runs[0].result, *quick = &t->runs[1].result,
                              *slow = &t->runs[2].result;
@@ -216,20 +205,20 @@ START_TEST(test_impossible) {
     for (uint32_t k = 0; k < CCL_KNOBS; k++)
         values[k] = NAN;
     values[CCL_KNOB_WITH] = synthesizer("hm");
-    ck_assert_int_eq(ccl_tune_cluster(NULL, topo, NULL, values, &own, &err), CCL_OK);
+    ck_assert_int_eq(ccl_tune_cluster(topo, values, &own, &err), CCL_OK);
     ck_assert_ptr_null(own); /* nothing is set: the cluster itself */
     ck_assert(ccl_tune_can_be_had(values));
     values[CCL_KNOB_SLICE] = 65536;
     values[CCL_KNOB_FIFO] = 4;
     ck_assert(ccl_tune_can_be_had(values));
-    ck_assert_int_eq(ccl_tune_cluster(NULL, topo, NULL, values, &own, &err), CCL_OK);
+    ck_assert_int_eq(ccl_tune_cluster(topo, values, &own, &err), CCL_OK);
     ck_assert_ptr_nonnull(own);
     ccl_topology_destroy(own);
     values[CCL_KNOB_LATENCY] = 0.5;
     ck_assert(!ccl_tune_can_be_had(values));
     row_t crowded = row;
     crowded.with = "direct";
-    ccl_tuning_t *t = tune(&crowded, topo, NULL);
+    ccl_tuning_t *t = tune(&crowded, topo);
     ck_assert_int_eq(t->runs[1].result.status, CCL_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(t->runs[1].result.why, "thread blocks"));
     ck_assert_int_eq(t->runs[t->best[0]].result.status, CCL_OK);

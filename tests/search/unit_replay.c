@@ -20,8 +20,9 @@ typedef struct tuned {
 
 /* In place: the tuning keeps what it was made with. */
 static void tune(tuned_t *t) {
-    static const char *const knobs[] = {"with=ring,direct,recursive", "chunks=auto,1:4",
-                                        "order=auto", "allocate=auto", "granularity=auto"};
+    static const char *const knobs[] = {
+        "with=ring,direct,recursive", "chunks=auto,1:4", "order=auto", "allocate=auto",
+        "granularity=auto",           "proto=auto,LL128"};
     *t = (tuned_t){.options = CCL_TUNE_OPTIONS_INIT};
     t->topo = topology(CLUSTER);
     ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, 4, 1, 0, &t->want, NULL), CCL_OK);
@@ -75,7 +76,7 @@ static machine_t machine_of(const ccl_topology_t *topo) {
     machine_t m = {.fails_from = UINT32_MAX};
     ccl_profile_t *profile = NULL;
     ck_assert_int_eq(ccl_profile_read_text("true", text, strlen(text), &profile, NULL), CCL_OK);
-    ck_assert_int_eq(ccl_profile_apply(NULL, profile, topo, "Simple", &m.topo, NULL), CCL_OK);
+    ck_assert_int_eq(ccl_profile_apply(NULL, profile, topo, &m.topo, NULL), CCL_OK);
     ccl_profile_destroy(profile);
     return m;
 }

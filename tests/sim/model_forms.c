@@ -224,6 +224,16 @@ static const row_t rows[] = {
      C / 100e9 + T + L + 2 * C / 1e9 + L + C / 100e9, .on.links = "0-1:net,10,1", .watch = "0.0",
      .on.transports = "\"net\":{\"mechanism\":\"proxy\",\"copy_in\":\"100GB/s\",\"copy_out\":\"1GB/"
                       "s\"}"},
+    /* -- bytes on links per byte of data */
+    {"wire: a flow carries that many bytes", ONE, 2 * T + L, NV("\"wire\":2")},
+    {"... a block moves data at tb_rate, its flow asks links for more", ONE, C / 4e9 + L,
+     NV("\"tb_rate\":\"4GB/s\",\"wire\":2")},
+    {"... until the link is full", ONE, 2 * T + L, NV("\"tb_rate\":\"6GB/s\",\"wire\":2")},
+    {"... copies into and out of what the NIC sends are of data", ONE,
+     C / 4e9 + 2 * T + L + C / 5e9, .on.links = "0-1:net,10,1",
+     .on.transports = "\"net\":{" HOST_COPIES ",\"wire\":2}"},
+    {"... of one protocol", ONE, 1.5 * T + L, .proto = "LL",
+     NV("\"protocols\":{\"LL\":{\"wire\":1.5}}")},
     {"a protocol's own rate", ONE, C / 2e9 + T + L + C / 5e9, .proto = "LL",
      .on.links = "0-1:net,10,1",
      .on.transports = "\"net\":{" HOST_COPIES ",\"protocols\":{\"LL\":{\"copy_in\":\"2GB/s\"}}}"},

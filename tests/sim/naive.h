@@ -207,7 +207,7 @@ static inline ccl_transport_t naive_transport(const ccl_topology_t *topo, const 
         kind = topo->kinds[topo->links[route->links[0]].kind];
     ccl_transport_t t = {
         0, 0,        INFINITY, INFINITY, INFINITY, 1, 8, true, strcmp(kind, "net") != 0,
-        0, INFINITY, INFINITY};
+        0, INFINITY, INFINITY, 1};
     uint32_t given = 0;
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t i = 0; i < topo->ntransports; i++) {
@@ -227,6 +227,7 @@ static inline ccl_transport_t naive_transport(const ccl_topology_t *topo, const 
             t.copy_in_Bps = s->given & CCL_TRANSPORT_COPY_IN ? s->value.copy_in_Bps : t.copy_in_Bps;
             t.copy_out_Bps =
                 s->given & CCL_TRANSPORT_COPY_OUT ? s->value.copy_out_Bps : t.copy_out_Bps;
+            t.wire = s->given & CCL_TRANSPORT_WIRE ? s->value.wire : t.wire;
             given |= s->given;
         }
     }
@@ -240,8 +241,18 @@ static inline ccl_transport_t naive_transport(const ccl_topology_t *topo, const 
 
 static inline ccl_gpu_model_t naive_gpu(const ccl_topology_t *topo, uint32_t rank) {
     uint32_t m = topo->devices[topo->rank_device[rank]].model;
-    ccl_gpu_model_t none = {"", "", 0, INFINITY, INFINITY, 0, 0, 0};
+    ccl_gpu_model_t none = {"", "", 0, INFINITY, INFINITY, 0, 0, 0, 0, {0}};
     return m == CCL_NONE ? none : topo->gpu_models[m];
+}
+
+static inline double naive_launch_s(const ccl_topology_t *topo, const ccl_program_t *program,
+                                    uint32_t rank) {
+    static const char *const names[] = {"Simple", "LL", "LL128"};
+    ccl_gpu_model_t m = naive_gpu(topo, rank);
+    for (uint32_t p = 0; p < 3; p++)
+        if (m.launches >> p & 1 && strcmp(names[p], program->proto) == 0)
+            return m.protocol_launch_s[p];
+    return m.launch_s;
 }
 
 static inline uint32_t naive_conn(naive_sim_t *s, ccl_routes_t *routes, uint32_t src, uint32_t dst,
@@ -268,8 +279,9 @@ static inline void naive_hand(naive_conn_t *c, double bytes, double cap_Bps) {
         c->cap = c->cap ? 2 * c->cap : 16;
         c->slices = realloc(c->slices, c->cap * sizeof *c->slices);
     }
-    c->slices[c->handed++] =
-        (naive_slice_t){bytes, fmin(cap_Bps, c->path.narrowest_Bps), INFINITY, INFINITY};
+    c->slices[c->handed++] = (naive_slice_t){
+        bytes * c->transport.wire, fmin(cap_Bps * c->transport.wire, c->path.narrowest_Bps),
+        INFINITY, INFINITY};
 }
 
 static inline void naive_where(const naive_sim_t *s, const naive_block_t *b, uint32_t *step,
@@ -583,7 +595,7 @@ static inline void naive_setup_blocks(naive_sim_t *s, ccl_routes_t *routes, bool
                         s->step_recv[at] =
                             naive_conn(s, routes, peers.recv_peer, tb->rank, peers.channel, stage);
                 }
-                b->until_s = b->since_s = naive_gpu(s->topo, tb->rank).launch_s;
+                b->until_s = b->since_s = naive_launch_s(s->topo, p, tb->rank);
                 prev = s->nblocks++;
             } else {
                 free(b->steps);
@@ -637,7 +649,7 @@ static inline void naive_program(const ccl_topology_t *topo, ccl_routes_t *route
     }
     naive_run(&s);
     for (uint32_t t = 0; t < p->ntbs; t++) /* of blocks without steps */
-        out->tbs[t].start_s = out->tbs[t].done_s = naive_gpu(topo, p->tbs[t].rank).launch_s;
+        out->tbs[t].start_s = out->tbs[t].done_s = naive_launch_s(topo, p, p->tbs[t].rank);
     for (uint32_t i = 0; i < s.nblocks; i++) {
         naive_block_t *b = &s.blocks[i];
         ccl_tb_use_t *use = &out->tbs[b->tb];

@@ -55,6 +55,9 @@ static inline void random_transport(ccl_rng_t *rng, ccl_topology_builder_t *b, c
         s.value.mechanism = (ccl_mechanism_t)ccl_rng_below(&own, 3);
         s.value.copy_in_Bps = random_rate_Bps(&own) / (1 + ccl_rng_below(&own, 4));
         s.value.copy_out_Bps = random_rate_Bps(&own) / (1 + ccl_rng_below(&own, 4));
+        static const double wires[] = {1, 2, 16.0 / 15, 1.5};
+        s.given |= CCL_TRANSPORT_WIRE;
+        s.value.wire = PICK(&own, wires);
     }
     ck_assert_int_eq(ccl_topology_builder_transport(b, &s, NULL), CCL_OK);
 }
@@ -193,6 +196,11 @@ static inline ccl_topology_t *random_copies(ccl_rng_t *rng, uint32_t n, uint32_t
         model.overhead_s = random_latency_s(rng);
         model.flag_s = random_latency_s(rng);
         model.launch_s = random_latency_s(rng);
+        if (m == 1) { /* LL's and Simple's own */
+            model.launches = 1u << CCL_PROTOCOL_LL | 1u << CCL_PROTOCOL_SIMPLE;
+            model.protocol_launch_s[CCL_PROTOCOL_LL] = model.launch_s / 2;
+            model.protocol_launch_s[CCL_PROTOCOL_SIMPLE] = model.launch_s * 2;
+        }
         ck_assert_int_eq(ccl_topology_builder_gpu_model(b, &model, &err), CCL_OK);
     }
     if (copies > 1)

@@ -155,7 +155,7 @@ START_TEST(test_cause) {
         snprintf(text, sizeof text, "{\"format\":\"ccllab-profile-1\",\"name\":\"p\",%s}",
                  causes[_i].profile);
         ck_assert_int_eq(ccl_profile_read_text("p", text, strlen(text), &profile, NULL), CCL_OK);
-        ck_assert_int_eq(ccl_profile_apply(NULL, profile, topo, NULL, &other, NULL), CCL_OK);
+        ck_assert_int_eq(ccl_profile_apply(NULL, profile, topo, &other, NULL), CCL_OK);
     }
     options.size_bytes = 4e6 * program->nchunks;
     options.batches = causes[_i].batches;

@@ -37,6 +37,9 @@ static inline ccl_topology_t *random_topology(ccl_rng_t *rng, uint32_t gpus, uin
                 g.overhead_s = 1e-6 * ccl_rng_unit(rng);
                 g.flag_s = 1e-7 * ccl_rng_unit(rng);
                 g.launch_s = 5e-6;
+                g.launches = m % 8;
+                for (uint32_t p = 0; p < CCL_PROTOCOLS; p++)
+                    g.protocol_launch_s[p] = g.launches & 1u << p ? 1e-6 * p : 0;
             }
             MUST(ccl_topology_builder_gpu_model(b, &g, e));
         }
@@ -154,7 +157,9 @@ static inline const char *topology_difference(const ccl_topology_t *a, const ccl
         SAME_(text_equal(x->name, y->name) && text_equal(x->vendor, y->vendor) &&
               x->sms == y->sms && x->copy_rate_Bps == y->copy_rate_Bps &&
               x->reduce_rate_Bps == y->reduce_rate_Bps && x->overhead_s == y->overhead_s &&
-              x->flag_s == y->flag_s && x->launch_s == y->launch_s);
+              x->flag_s == y->flag_s && x->launch_s == y->launch_s && x->launches == y->launches);
+        for (uint32_t p = 0; p < CCL_PROTOCOLS; p++)
+            SAME_(!(x->launches & 1u << p) || x->protocol_launch_s[p] == y->protocol_launch_s[p]);
     }
     for (uint32_t r = 0; r < a->nranks; r++)
         SAME_(a->rank_device[r] == b->rank_device[r] &&

@@ -11,13 +11,13 @@ static const char node[] =
     "familyid=\"175\" modelid=\"1\">"
     "<pci busid=\"0000:10:00.0\" class=\"0x060400\" link_speed=\"16 GT/s\" link_width=\"16\">"
     "<pci busid=\"0000:11:00.0\" class=\"0x030200\" link_speed=\"16 GT/s\" link_width=\"16\">"
-    "<gpu dev=\"0\" sm=\"80\" rank=\"0\"/></pci>"
+    "<gpu dev=\"0\" sm=\"86\" rank=\"0\"/></pci>"
     "<pci busid=\"0000:12:00.0\" class=\"0x020000\" link_speed=\"16 GT/s\" link_width=\"16\"><nic>"
     "<net name=\"m0\" speed=\"%d\" latency=\"2\"/><net name=\"m1\" speed=\"8000\"/></nic></pci>"
     "</pci>"
     "<pci busid=\"0000:20:00.0\" class=\"0x060400\" link_speed=\"16 GT/s\" link_width=\"16\">"
     "<pci busid=\"0000:21:00.0\" class=\"0x030200\" link_speed=\"16 GT/s\" link_width=\"16\">"
-    "<gpu dev=\"1\" sm=\"80\" rank=\"1\"/></pci></pci></cpu></system>";
+    "<gpu dev=\"1\" sm=\"86\" rank=\"1\"/></pci></pci></cpu></system>";
 
 static ccl_topology_t *read_node(int speed_Mbitps) {
     char text[2000];

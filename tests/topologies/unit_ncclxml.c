@@ -1,6 +1,8 @@
 /* NCCL topology XML: each constant and each rule on a machine small enough to check by hand. */
 #include "import_helpers.h"
 
+#include <strings.h>
+
 #include "topologies/readers/nccl/nccl_presets.h"
 
 static ccl_topology_t *read_xml(const char *text) {
@@ -46,18 +48,28 @@ START_TEST(test_two_gpus) {
     check_duplex(t, "mlx5_0", "pci0000:01:00.0", "pcie", 0.75, 1);
     check_duplex(t, "pci0000:81:00.0", "cpu1", "pcie", 48.0, 1);
     check_duplex(t, "gpu1", "pci0000:81:00.0", "pcie", 12.0, 1);
-    check_link(t, "gpu0", "gpu1", "nvlink", 40.0, 2); /* as given, per direction */
-    check_link(t, "gpu1", "gpu0", "nvlink", 60.0, 3);
+    check_link(t, "gpu0", "gpu1", "nvlink", 50.0, 2); /* as given, per direction */
+    check_link(t, "gpu1", "gpu0", "nvlink", 75.0, 3);
     check_link(t, "cpu0", "cpu1", "upi", 10.0, 1); /* Skylake's */
     check_link(t, "cpu1", "cpu0", "upi", 22.0, 1); /* Sapphire Rapids' */
     check_duplex(t, "mlx5_0", "fabric", "net", 12.5, 1);
     for (uint32_t l = 0; l < t->nlinks; l++) {
         bool net = strcmp(t->kinds[t->links[l].kind], "net") == 0;
-        ck_assert(fabs(t->links[l].latency_s - (net ? 1.5e-6 : 0)) < 1e-15);
+        const char *kind = t->kinds[t->links[l].kind];
+        /* its own of the net; else the library's: a direct NVLink, PCIe of a GPU and others, CPUs
+         */
+        bool gpu = t->devices[t->links[l].from].kind == CCL_DEVICE_GPU ||
+                   t->devices[t->links[l].to].kind == CCL_DEVICE_GPU;
+        double wanted_s = net                           ? 1.5e-6
+                          : strcmp(kind, "nvlink") == 0 ? 0.7e-6
+                          : strcmp(kind, "upi") == 0    ? 0.5e-6
+                          : gpu                         ? 0.25e-6
+                                                        : 0.1e-6;
+        ck_assert(fabs(t->links[l].latency_s - wanted_s) < 1e-15);
     }
     ck_assert_uint_eq(t->nlinks, 2 + 5 * 2 + 2 + 2);
-    ck_assert_str_eq(t->gpu_models[0].name, "sm70");
-    ck_assert_str_eq(t->gpu_models[0].vendor, "nvidia");
+    ck_assert_str_eq(t->gpu_models[0].name, "V100");
+    ck_assert_str_eq(t->gpu_models[0].vendor, "NVIDIA");
     check_all_routes(t);
     ccl_topology_destroy(t);
 }
@@ -83,9 +95,9 @@ START_TEST(test_nvswitch_and_cpu_links) {
                    "<nvlink target=\"0000:d0:00.0\" count=\"3\" tclass=\"0x068001\"/>"
                    "</gpu>"))));
     /* All NVSwitches are one, as NCCL has it. */
-    check_duplex(t, "gpu0", "nvswitch", "nvlink", 120.0, 6);
-    check_duplex(t, "gpu1", "nvswitch", "nvlink", 120.0, 6);
-    check_duplex(t, "gpu1", "cpu0", "nvlink", 60.0, 3);
+    check_duplex(t, "gpu0", "nvswitch", "nvlink", 150.0, 6);
+    check_duplex(t, "gpu1", "nvswitch", "nvlink", 150.0, 6);
+    check_duplex(t, "gpu1", "cpu0", "nvlink", 75.0, 3);
     check_duplex(t, "gpu1", "cpu0", "pcie", 24.0, 1);
     check_all_routes(t);
     ccl_topology_destroy(t);
@@ -100,10 +112,10 @@ START_TEST(test_xgmi_rates) {
     } rows[] = {
         {"906", 24.0, "gfx906", "MI50"},
         {"908", 24.0, "gfx908", "MI100"},
-        {"910", 36.0, "gfx90a", "MI200, RCCL's old number"},
-        {"gfx90a:sramecc+", 36.0, "gfx90a", "with features"},
-        {"940", 48.0, "gfx940", "MI300A"},
-        {"gfx942", 48.0, "gfx942", "MI300X"},
+        {"910", 36.0, "MI250", "MI200, RCCL's old number"},
+        {"gfx90a:sramecc+", 36.0, "MI250", "with features"},
+        {"940", 48.0, "MI300X", "MI300A, taken for it"},
+        {"gfx942", 48.0, "MI300X", "MI300X"},
     };
     for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
         char text[1500];
@@ -118,7 +130,7 @@ START_TEST(test_xgmi_rates) {
         ccl_topology_t *t = read_xml(text);
         check_duplex(t, "gpu0", "gpu1", "xgmi", 4 * rows[i].GBps, 4);
         ck_assert_str_eq(t->gpu_models[0].name, rows[i].model);
-        ck_assert_str_eq(t->gpu_models[0].vendor, "amd");
+        ck_assert_int_eq(strcasecmp(t->gpu_models[0].vendor, "amd"), 0);
         ck_assert_uint_eq(t->gpu_models[0].sms, 104);
         ccl_topology_destroy(t);
     }
@@ -182,8 +194,11 @@ START_TEST(test_constants) {
 }
 END_TEST
 
+/* GPUs that the library does not have: NCCL's latencies, and no more. */
 START_TEST(test_transports) {
-    ccl_topology_t *t = read_xml(two);
+    ccl_topology_t *t =
+        read_xml(SYSTEM(CPU(GPU_AT("0000:01:00.0", "<gpu dev=\"0\" sm=\"86\" rank=\"0\"/>")
+                                GPU_AT("0000:02:00.0", "<gpu dev=\"1\" sm=\"86\" rank=\"1\"/>"))));
     static const struct {
         const char *kind, *protocol;
         double latency_us;
@@ -200,11 +215,71 @@ START_TEST(test_transports) {
                 continue;
             found = true;
             ck_assert(fabs(spec->value.latency_s - rows[i].latency_us * 1e-6) < 1e-15);
-            ck_assert_uint_eq(spec->given, CCL_TRANSPORT_LATENCY);
+            ck_assert_uint_eq(spec->given & CCL_TRANSPORT_LATENCY, CCL_TRANSPORT_LATENCY);
+            ck_assert_int_eq((spec->given & CCL_TRANSPORT_WIRE) != 0, rows[i].protocol != NULL);
+            ck_assert_double_eq(spec->value.wire, !rows[i].protocol ? 1
+                                                  : strcmp(rows[i].protocol, "LL") == 0
+                                                      ? 2
+                                                      : 16.0 / 15);
         }
         ck_assert_msg(found, "%s %s", rows[i].kind, rows[i].protocol ? rows[i].protocol : "");
     }
     ccl_topology_destroy(t);
+}
+END_TEST
+
+/* GPUs by PCI id or by generation are the library's: its name, rates, protocols, latencies. */
+START_TEST(test_library_gpus) {
+    static const struct {
+        const char *gpu, *attributes; /* of the <pci> and the <gpu> */
+        const char *server, *model;
+        bool assumed;
+    } rows[] = {
+        {"vendor=\"0x10de\" device=\"0x2330\"", "sm=\"90\"", "dgx-h100", "H100", false},
+        {"vendor=\"0x10de\" device=\"0x20b2\"", "sm=\"80\"", "dgx-a100", "A100", false},
+        {"vendor=\"0x10de\" device=\"0x2324\"", "sm=\"90\"", "h800-x8", "H800", false},
+        {"", "sm=\"90\"", "dgx-h100", "H100", true},
+        {"", "sm=\"100\"", "dgx-b200", "B200", true},
+    };
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        static const char pci[] =
+            "<pci busid=\"0000:0%d:00.0\" class=\"0x030200\" %s link_speed=\"16 GT/s\" "
+            "link_width=\"16\"><gpu dev=\"%d\" %s rank=\"%d\"><nvlink target=\"0000:c0:00.0\" "
+            "count=\"18\" tclass=\"0x068000\"/></gpu></pci>";
+        char text[2000], one[600], two_of[600];
+        ccl_text_t log = {0};
+        ccl_profile_t *profile = NULL, *wanted = NULL;
+        ccl_topology_t *server = topology(rows[i].server), *t;
+        snprintf(one, sizeof one, pci, 1, rows[i].gpu, 0, rows[i].attributes, 0);
+        snprintf(two_of, sizeof two_of, pci, 2, rows[i].gpu, 1, rows[i].attributes, 1);
+        snprintf(text, sizeof text, SYSTEM(CPU("%s%s")), one, two_of);
+        t = import_logged(ccl_topology_read_nccl_xml, text, &log);
+        ck_assert_uint_eq(t->ngpu_models, 1);
+        ck_assert_str_eq(t->gpu_models[0].name, rows[i].model);
+        ck_assert(t->gpu_models[0].launch_s == server->gpu_models[0].launch_s &&
+                  t->gpu_models[0].reduce_rate_Bps == server->gpu_models[0].reduce_rate_Bps);
+        for (uint32_t k = 0; k < server->ntransports; k++) {
+            const ccl_transport_t *mine = &t->transports[k].value,
+                                  *its = &server->transports[k].value;
+            ck_assert_str_eq(t->transports[k].kind, server->transports[k].kind);
+            ck_assert_uint_eq(t->transports[k].given, server->transports[k].given);
+            ck_assert(mine->tb_rate_Bps == its->tb_rate_Bps &&
+                      mine->overhead_s == its->overhead_s && mine->latency_s == its->latency_s &&
+                      mine->wire == its->wire);
+        }
+        ck_assert_int_eq(log.data && strstr(log.data, "taken for") != NULL, rows[i].assumed);
+        /* The same profile fits. */
+        ck_assert_int_eq(ccl_profile_for(t, &profile, NULL), CCL_OK);
+        ck_assert_int_eq(ccl_profile_for(server, &wanted, NULL), CCL_OK);
+        ck_assert(!profile == !wanted);
+        if (profile)
+            ck_assert_str_eq(ccl_profile_name(profile), ccl_profile_name(wanted));
+        ccl_profile_destroy(profile);
+        ccl_profile_destroy(wanted);
+        ccl_text_fini(&log);
+        ccl_topology_destroy(server);
+        ccl_topology_destroy(t);
+    }
 }
 END_TEST
 
@@ -252,7 +327,10 @@ START_TEST(test_numbering) {
         if (rows[i].logged)
             ck_assert_msg(log.data && strstr(log.data, rows[i].logged), "%s", rows[i].why);
         else
-            ck_assert_msg(log.len == 0, "%s: %s", rows[i].why, log.data);
+            ck_assert_msg(!strstr(log.data, "numbered") && !strstr(log.data, "order"), "%s: %s",
+                          rows[i].why, log.data);
+        ck_assert_ptr_nonnull(
+            strstr(log.data, "no constants of thread blocks and protocols known"));
         ccl_text_fini(&log);
         ccl_topology_destroy(t);
     }
@@ -310,7 +388,7 @@ START_TEST(test_odd_links) {
                                               G("1", "02")));
     ccl_text_t log = {0};
     ccl_topology_t *t = import_logged(ccl_topology_read_nccl_xml, text, &log);
-    check_link(t, "gpu0", "gpu1", "nvlink", 60.0, 3); /* the two are one of three links */
+    check_link(t, "gpu0", "gpu1", "nvlink", 75.0, 3); /* the two are one of three links */
     ck_assert(rate_Bps(t, "gpu1", "gpu0", "nvlink", NULL) == 0);
     ck_assert_ptr_nonnull(strstr(log.data, "1 links from a gpu to itself"));
     ck_assert_ptr_nonnull(strstr(log.data, "1 links to gpus that are not in the file"));
@@ -370,7 +448,7 @@ START_TEST(test_partial_files) {
             snprintf(from, sizeof(from), "gpu%d", a);
             snprintf(to, sizeof(to), "gpu%d", b);
             if (a != b)
-                check_link(t, from, to, "nvlink", 80.0, 4);
+                check_link(t, from, to, "nvlink", 100.0, 4);
         }
     }
     check_duplex(t, "nic0", "fabric", "net", 50.0, 1);
@@ -398,7 +476,7 @@ START_TEST(test_shared_function_and_hosts) {
     ck_assert_uint_eq(t->groups[0].nlinks, 2);
     ck_assert(t->groups[0].bandwidth_Bps == 24.0 * GB);
     ck_assert_ptr_nonnull(strstr(log.data, "several gpus at PCI address 0000:01:00.0"));
-    check_link(t, "gpu2", "gpu0", "nvlink", 20.6, 1); /* an address means its first GPU */
+    check_link(t, "gpu2", "gpu0", "nvlink", 25.0, 1); /* an address means its first GPU */
     ck_assert(rate_Bps(t, "cpu0", "cpu0.2", "upi", NULL) == 0);
     ck_assert(t->devices[device_of(t, "cpu0")].server != t->devices[device_of(t, "cpu0.2")].server);
     ccl_text_fini(&log);
@@ -472,6 +550,7 @@ int main(void) {
     tcase_add_test(tc, test_xgmi_rates);
     tcase_add_test(tc, test_constants);
     tcase_add_test(tc, test_transports);
+    tcase_add_test(tc, test_library_gpus);
     tcase_add_test(tc, test_numbering);
     tcase_add_test(tc, test_nics);
     tcase_add_test(tc, test_odd_links);

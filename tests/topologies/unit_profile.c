@@ -35,10 +35,10 @@ static ccl_profile_t *profile_of(const char *json) {
     return p;
 }
 
-static ccl_topology_t *laid(const ccl_profile_t *p, const ccl_topology_t *topo, const char *proto) {
+static ccl_topology_t *laid(const ccl_profile_t *p, const ccl_topology_t *topo) {
     ccl_topology_t *out = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_msg(ccl_profile_apply(NULL, p, topo, proto, &out, &err) == CCL_OK, "%s", err.text);
+    ck_assert_msg(ccl_profile_apply(NULL, p, topo, &out, &err) == CCL_OK, "%s", err.text);
     return out;
 }
 
@@ -56,7 +56,7 @@ static const ccl_transport_spec_t *spec(const ccl_topology_t *topo, const char *
 
 START_TEST(test_laid) {
     ccl_profile_t *p = profile_of(text);
-    ccl_topology_t *topo = topology_of(cluster), *now = laid(p, topo, "LL");
+    ccl_topology_t *topo = topology_of(cluster), *now = laid(p, topo);
     ck_assert_str_eq(ccl_profile_name(p), "p");
     ck_assert_str_eq(ccl_profile_source(p), "here");
     ck_assert_double_eq_tol(now->links[0].bandwidth_Bps, 80e9, 1);
@@ -74,15 +74,11 @@ START_TEST(test_laid) {
     ck_assert_uint_eq(now->ngpu_models, 1); /* the other model is nobody's here */
     const ccl_gpu_model_t *x = &now->gpu_models[0];
     ck_assert_double_eq_tol(x->copy_rate_Bps, 30e9, 1);
-    ck_assert_double_eq_tol(x->launch_s, 4e-6, 1e-18); /* of LL */
+    ck_assert_double_eq_tol(x->launch_s, 6e-6, 1e-18); /* kept */
+    ck_assert_uint_eq(x->launches, 1u << CCL_PROTOCOL_LL);
+    ck_assert_double_eq_tol(x->protocol_launch_s[CCL_PROTOCOL_LL], 4e-6, 1e-18);
     ck_assert_uint_eq(x->sms, 80);
     ck_assert_str_eq(x->vendor, "V");
-    ccl_topology_destroy(now);
-    now = laid(p, topo, "Simple"); /* no launch of its own: the cluster's */
-    ck_assert_double_eq_tol(now->gpu_models[0].launch_s, 6e-6, 1e-18);
-    ccl_topology_destroy(now);
-    now = laid(p, topo, NULL);
-    ck_assert_double_eq_tol(now->gpu_models[0].launch_s, 6e-6, 1e-18);
     ccl_topology_destroy(now);
     ccl_topology_destroy(topo);
     ccl_profile_destroy(p);
@@ -92,7 +88,7 @@ END_TEST
 /* An empty profile changes nothing, in any bit. */
 START_TEST(test_nothing) {
     ccl_profile_t *p = profile_of("{\"format\": \"ccllab-profile-1\", \"name\": \"empty\"}");
-    ccl_topology_t *topo = topology_of(cluster), *now = laid(p, topo, "LL");
+    ccl_topology_t *topo = topology_of(cluster), *now = laid(p, topo);
     ccl_text_t before = {0}, after = {0};
     ck_assert_int_eq(ccl_topology_write_json(topo, &before, NULL), CCL_OK);
     ck_assert_int_eq(ccl_topology_write_json(now, &after, NULL), CCL_OK);
@@ -144,7 +140,7 @@ START_TEST(test_refused) {
     ccl_profile_t *p = profile_of(HEAD ", \"gpu_models\": {\"Z\": {\"launch\": \"1us\"}}}");
     ccl_topology_t *topo = topology_of(cluster), *out = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_int_eq(ccl_profile_apply(NULL, p, topo, NULL, &out, &err), CCL_ERR_INPUT);
+    ck_assert_int_eq(ccl_profile_apply(NULL, p, topo, &out, &err), CCL_ERR_INPUT);
     ck_assert_msg(strstr(err.text, "GPU model \"Z\"") != NULL, "%s", err.text);
     ck_assert_ptr_null(out);
     ccl_topology_destroy(topo);
@@ -170,7 +166,7 @@ START_TEST(test_library) {
             if (!s->is_server)
                 continue;
             ck_assert_int_eq(ccl_topology_read(NULL, s->name, &topo, &why), CCL_OK);
-            fits += ccl_profile_apply(NULL, p, topo, "Simple", &out, &why) == CCL_OK;
+            fits += ccl_profile_apply(NULL, p, topo, &out, &why) == CCL_OK;
             ccl_topology_destroy(out);
             ccl_topology_destroy(topo);
         }
@@ -185,8 +181,61 @@ START_TEST(test_library) {
 }
 END_TEST
 
+/* The library's profile of a cluster: fitted, of all its GPU models, with constants of its links.
+ */
+START_TEST(test_default) {
+    static const struct {
+        const char *cluster, *profile; /* NULL: none */
+    } rows[] = {{"dgx-h100", "nccl-h100"},
+                {"syccl-a100-32", "nccl-a100"},
+                {"forestcoll-mi250-2x16", "rccl-mi250"},
+                {"mi300x-x8", "msccl-mi300x"}, /* it has no constants of links */
+                {"h20-x8", NULL},
+                {"hetccl-pku-a800+hw1", NULL}, /* net-nccl was not fitted by a command */
+                {"servers:1 gpus:4 nvswitch=300GB/s,1us model=A100", "nccl-a100"},
+                {"servers:1 gpus:4 pcie=25GB/s,1us model=A100", NULL}, /* none of its links */
+                {"servers:1 gpus:4 nvswitch=300GB/s,1us", NULL}};      /* no model */
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        ccl_topology_t *topo = NULL, *now = NULL;
+        ccl_profile_t *p = NULL, *again = NULL;
+        ccl_error_t err = CCL_ERROR_INIT;
+        ck_assert_msg(ccl_topology_read(NULL, rows[i].cluster, &topo, &err) == CCL_OK, "%s: %s",
+                      rows[i].cluster, err.text);
+        ck_assert_int_eq(ccl_profile_for(topo, &p, &err), CCL_OK);
+        ck_assert_msg(!p == !rows[i].profile, "%s: %s", rows[i].cluster,
+                      p ? ccl_profile_name(p) : "none");
+        ck_assert_str_eq(topo->profile, "");
+        if (p) {
+            ck_assert_str_eq(ccl_profile_name(p), rows[i].profile);
+            now = laid(p, topo);
+            ck_assert_str_eq(now->profile, rows[i].profile);
+            ck_assert_str_eq(now->profile_about, ccl_profile_summary(p));
+            ck_assert_int_eq(ccl_profile_for(now, &again, &err), CCL_OK);
+            ck_assert_ptr_null(again); /* it has one */
+            ccl_topology_destroy(now);
+        }
+        ccl_profile_destroy(p);
+        ccl_topology_destroy(topo);
+    }
+}
+END_TEST
+
+/* One GPU of another model, and there is none for the whole. */
+START_TEST(test_mixed) {
+    ccl_topology_t *mixed = NULL;
+    ccl_profile_t *p = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_msg(ccl_topology_read(NULL, "dgx-a100*1+h20-x8*1", &mixed, &err) == CCL_OK, "%s",
+                  err.text);
+    ck_assert_int_eq(ccl_profile_for(mixed, &p, &err), CCL_OK);
+    ck_assert_ptr_null(p);
+    ccl_topology_destroy(mixed);
+}
+END_TEST
+
 int main(void) {
-    const TTest *const tests[] = {test_laid, test_nothing, test_refused, test_library};
+    const TTest *const tests[] = {test_laid,    test_nothing, test_refused,
+                                  test_library, test_default, test_mixed};
     TCase *cases = tcase_create("all");
     Suite *suite = suite_create("profile");
     for (size_t i = 0; i < CCL_ARRAY_LEN(tests); i++)

@@ -53,7 +53,7 @@ static ccl_status_t scenario_profile(ccl_error_t *err) {
 
 static ccl_status_t scenario_apply(ccl_error_t *err) {
     ccl_topology_t *t = NULL;
-    ccl_status_t status = ccl_profile_apply(NULL, profile, two, "LL", &t, err);
+    ccl_status_t status = ccl_profile_apply(NULL, profile, two, &t, err);
     armed = false;
     ck_assert((t != NULL) == (status == CCL_OK));
     ccl_topology_destroy(t);

@@ -121,7 +121,7 @@ static bool is_of(const point_t *p, uint32_t proto) {
 static void predict(const char *const *edits, uint32_t of) {
     for (uint32_t proto = 0; proto < PROTOCOLS; proto++) {
         ccl_topology_t *laid = NULL;
-        OK(ccl_profile_apply(NULL, profile, cluster, protocols[proto], &laid, &err));
+        OK(ccl_profile_apply(NULL, profile, cluster, &laid, &err));
         for (uint32_t i = 0; i < MAX_EDITS && edits[i]; i++) {
             ccl_topology_t *edited = NULL;
             OK(ccl_topology_edit(laid, edits[i], &edited, &err));

@@ -319,7 +319,7 @@ START_TEST(test_mi250) {
     ck_assert_uint_eq(run->channels, 2);
     OK(ccl_program_read(MEASURED "mi250_2x16_teccl_allgather.xml", &program, &err));
     OK(ccl_profile_read("rccl-mi250", &profile, &err));
-    OK(ccl_profile_apply(NULL, profile, topo, program->proto, &fitted, &err));
+    OK(ccl_profile_apply(NULL, profile, topo, &fitted, &err));
     for (uint32_t i = 0; i < run->npoints; i++) {
         const ccl_measurement_t *m = &run->points[i];
         ccl_sim_options_t options = CCL_SIM_OPTIONS_INIT;

@@ -114,7 +114,7 @@ START_TEST(profile_lays_over) {
     ccl_profile_t *p = NULL;
     ccl_topology_t *topo = topology("dgx-h100"), *laid = NULL;
     OK(ccl_profile_read_text("made", c->profile, strlen(c->profile), &p, &err));
-    OK(ccl_profile_apply(NULL, p, topo, NULL, &laid, &err));
+    OK(ccl_profile_apply(NULL, p, topo, &laid, &err));
     ccl_text_t text = {0};
     OK(ccl_topology_write_json(laid, &text, &err));
     ck_assert_ptr_nonnull(strstr(text.data, "contention"));

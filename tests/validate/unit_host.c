@@ -220,7 +220,7 @@ static void lies_over_host(const char *path, const ccl_host_model_t *m) {
     OK(ccl_profile_read(path, &profile, &err));
     plain = topology("host:4");
     ck_assert_uint_eq(plain->nranks, 4);
-    OK(ccl_profile_apply(NULL, profile, plain, NULL, &topo, &err));
+    OK(ccl_profile_apply(NULL, profile, plain, &topo, &err));
     for (uint32_t l = 0; l < topo->nlinks; l++)
         if (shared == CCL_NONE || topo->links[l].bandwidth_Bps < topo->links[shared].bandwidth_Bps)
             shared = l;

@@ -9,7 +9,21 @@
 #define MAX_COUNT ((uint32_t)1 << 20) /* slots, slices, sms */
 #define TRANSPORT_KEYS                                                                             \
     "overhead", "latency", "tb_rate", "slice", "slices", "piece", "slots", "direct", "holds_tb",   \
-        "mechanism", "copy_in", "copy_out"
+        "mechanism", "copy_in", "copy_out", "wire"
+
+/* In the order of ccl_protocol_t. */
+static const char *const protocol_names[] = {"Simple", "LL", "LL128", NULL};
+
+const char *ccl_protocol_name(ccl_protocol_t protocol) {
+    return protocol < CCL_PROTOCOLS ? protocol_names[protocol] : "";
+}
+
+ccl_protocol_t ccl_protocol_find(const char *name) {
+    ccl_protocol_t p = CCL_PROTOCOL_SIMPLE;
+    while (p < CCL_PROTOCOLS && (!name || strcmp(name, protocol_names[p]) != 0))
+        p++;
+    return p;
+}
 
 ccl_status_t ccl_i_constants_at(const ccl_json_at_t *at, ccl_status_t status,
                                 const ccl_error_t *inner, ccl_error_t *err) {
@@ -59,6 +73,7 @@ static ccl_status_t read_keys(const ccl_json_at_t *at, ccl_transport_spec_t *spe
     KEY_(CCL_TRANSPORT_MECHANISM, "mechanism", read_mechanism(&v, &t->mechanism, err));
     KEY_(CCL_TRANSPORT_COPY_IN, "copy_in", ccl_json_rate_Bps(&v, false, &t->copy_in_Bps, err));
     KEY_(CCL_TRANSPORT_COPY_OUT, "copy_out", ccl_json_rate_Bps(&v, false, &t->copy_out_Bps, err));
+    KEY_(CCL_TRANSPORT_WIRE, "wire", ccl_json_number(&v, false, &t->wire, err));
 #undef KEY_
     spec->slots_from = at->doc->name;
     return CCL_OK;
@@ -68,7 +83,6 @@ ccl_status_t ccl_i_constants_transport(const ccl_json_at_t *at, const char *kind
                                        ccl_topology_builder_t *b, ccl_error_t *err) {
     static const char *const keys[] = {TRANSPORT_KEYS, "protocols", NULL};
     static const char *const protocol_keys[] = {TRANSPORT_KEYS, NULL};
-    static const char *const protocol_names[] = {"Simple", "LL", "LL128", NULL};
     ccl_transport_spec_t spec = {.kind = kind};
     CCL_TRY(ccl_json_object(at, true, err));
     CCL_TRY(ccl_json_only(at, keys, err));
@@ -92,10 +106,32 @@ ccl_status_t ccl_i_constants_transport(const ccl_json_at_t *at, const char *kind
     return CCL_OK;
 }
 
+static ccl_status_t read_launches(const ccl_json_at_t *at, ccl_gpu_model_t *model,
+                                  ccl_error_t *err) {
+    static const char *const keys[] = {"launch", NULL};
+    ccl_json_at_t protocols = ccl_json_member(at, "protocols");
+    if (!protocols.value)
+        return CCL_OK;
+    CCL_TRY(ccl_json_object(&protocols, true, err));
+    CCL_TRY(ccl_json_only(&protocols, protocol_names, err));
+    for (uint32_t p = 0; p < CCL_PROTOCOLS; p++) {
+        ccl_json_at_t one = ccl_json_member(&protocols, protocol_names[p]);
+        if (!one.value)
+            continue;
+        CCL_TRY(ccl_json_object(&one, true, err));
+        CCL_TRY(ccl_json_only(&one, keys, err));
+        ccl_json_at_t launch = ccl_json_member(&one, "launch");
+        CCL_TRY(ccl_json_time_s(&launch, false, &model->protocol_launch_s[p], err));
+        if (launch.value)
+            model->launches |= 1u << p;
+    }
+    return CCL_OK;
+}
+
 ccl_status_t ccl_i_constants_gpu_model(const ccl_json_at_t *at, const char *name,
                                        ccl_topology_builder_t *b, ccl_error_t *err) {
-    static const char *const keys[] = {"vendor",   "sms",  "copy_rate", "reduce_rate",
-                                       "overhead", "flag", "launch",    NULL};
+    static const char *const keys[] = {"vendor", "sms",    "copy_rate", "reduce_rate", "overhead",
+                                       "flag",   "launch", "protocols", NULL};
     CCL_TRY(ccl_json_object(at, true, err));
     CCL_TRY(ccl_json_only(at, keys, err));
     ccl_gpu_model_t model = ccl_gpu_model_default(name);
@@ -115,6 +151,7 @@ ccl_status_t ccl_i_constants_gpu_model(const ccl_json_at_t *at, const char *name
     CCL_TRY(ccl_json_time_s(&overhead, false, &model.overhead_s, err));
     CCL_TRY(ccl_json_time_s(&flag, false, &model.flag_s, err));
     CCL_TRY(ccl_json_time_s(&launch, false, &model.launch_s, err));
+    CCL_TRY(read_launches(at, &model, err));
     ccl_error_t inner = CCL_ERROR_INIT;
     return ccl_i_constants_at(at, ccl_topology_builder_gpu_model(b, &model, &inner), &inner, err);
 }

@@ -193,6 +193,7 @@ static void write_transport_keys(const ccl_transport_spec_t *spec, bool *first, 
          ccl_text_printf(out, "\"%s\"", ccl_mechanism_name(t->mechanism)))
     KEY_(CCL_TRANSPORT_COPY_IN, "copy_in", rate(out, t->copy_in_Bps))
     KEY_(CCL_TRANSPORT_COPY_OUT, "copy_out", rate(out, t->copy_out_Bps))
+    KEY_(CCL_TRANSPORT_WIRE, "wire", number(out, t->wire))
 #undef KEY_
 }
 
@@ -233,6 +234,23 @@ static void write_transports(const ccl_topology_t *topo, ccl_text_t *out) {
     ccl_text_printf(out, "\n  }");
 }
 
+static void write_launches(const ccl_gpu_model_t *model, bool *first, ccl_text_t *out) {
+    bool first_protocol = true;
+    if (!model->launches)
+        return;
+    key(out, first, "protocols");
+    ccl_text_printf(out, "{");
+    for (uint32_t p = 0; p < CCL_PROTOCOLS; p++) {
+        if (!(model->launches & 1u << p))
+            continue;
+        key(out, &first_protocol, ccl_protocol_name((ccl_protocol_t)p));
+        ccl_text_printf(out, "{\"launch\": ");
+        duration(out, model->protocol_launch_s[p]);
+        ccl_text_printf(out, "}");
+    }
+    ccl_text_printf(out, "}");
+}
+
 static void write_gpu_models(const ccl_topology_t *topo, ccl_text_t *out) {
     ccl_text_printf(out, ",\n  \"gpu_models\": {");
     for (uint32_t i = 0; i < topo->ngpu_models; i++) {
@@ -269,6 +287,7 @@ static void write_gpu_models(const ccl_topology_t *topo, ccl_text_t *out) {
             key(out, &first, "launch");
             duration(out, m->launch_s);
         }
+        write_launches(m, &first, out);
         ccl_text_printf(out, "}");
     }
     ccl_text_printf(out, "\n  }");

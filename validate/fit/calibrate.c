@@ -89,7 +89,7 @@ static double own_value(const job_t *j, const parameter_t *p, uint32_t kind) {
     ccl_transport_t t = ccl_model_transport(j->topo, j->kinds[kind], proto);
     switch (p->what) {
     case LAUNCH: {
-        double launch_s = ccl_model_gpu(j->topo, 0).launch_s;
+        double launch_s = ccl_model_launch_s(j->topo, 0, proto);
         return launch_s > 0 ? launch_s : 1e-6;
     }
     case LATENCY:

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NPROTOS 3
 #define TREE_STEP_BYTES 131072.0  /* of a tree with Simple: NCCL halves its chunk down to this */
 #define CHAIN_SLICE_BYTES 16384.0 /* the least that NCCL cuts a step of 512 KiB into */
 
@@ -23,14 +22,15 @@ typedef struct view {
     ccl_transport_spec_t *transports; /* NULL: not made yet */
 } view_t;
 enum { VIEW_RING, VIEW_P2P, VIEW_CHAIN, VIEW_TREE, NVIEWS };
+enum { NPROTOS = CCL_NCCL_SIMPLE + 1 };
 
 struct ccl_predictor {
     ccl_ctx_t ctx;
     const ccl_topology_t *topo; /* borrowed: NCCL looks at the machine, not at a profile */
     ccl_routes_t *routes;
     ccl_nccl_setup_t setup;
-    ccl_topology_t *fitted[NPROTOS]; /* with the profile; NULL: none */
-    ccl_routes_t *fitted_routes[NPROTOS];
+    ccl_topology_t *fitted; /* with the profile; NULL: none */
+    ccl_routes_t *fitted_routes;
     const ccl_topology_t *laid; /* borrowed: with constants of the caller's; NULL: none */
     view_t views[NVIEWS][NPROTOS];
     kept_t *kept;
@@ -38,29 +38,25 @@ struct ccl_predictor {
 };
 
 static void drop_profile(ccl_predictor_t *p) {
-    for (int k = 0; k < NPROTOS; k++) {
-        for (int v = 0; v < NVIEWS; v++) {
+    for (int v = 0; v < NVIEWS; v++) {
+        for (int k = 0; k < NPROTOS; k++)
             free(p->views[v][k].transports);
-            memset(&p->views[v][k], 0, sizeof p->views[v][k]);
-        }
-        ccl_routes_destroy(p->fitted_routes[k]);
-        ccl_topology_destroy(p->fitted[k]);
-        p->fitted_routes[k] = NULL;
-        p->fitted[k] = NULL;
+        memset(p->views[v], 0, sizeof p->views[v]);
     }
+    ccl_routes_destroy(p->fitted_routes);
+    ccl_topology_destroy(p->fitted);
+    p->fitted_routes = NULL;
+    p->fitted = NULL;
 }
 
 ccl_status_t ccl_predictor_profile(ccl_predictor_t *p, const ccl_profile_t *profile,
                                    ccl_error_t *err) {
     drop_profile(p);
-    for (int k = 0; profile && k < NPROTOS; k++) {
-        const char *proto = ccl_nccl_proto_name((ccl_nccl_proto_t)k);
-        CCL_TRY(ccl_profile_apply(&p->ctx, profile, p->topo, proto, &p->fitted[k], err));
-        p->fitted_routes[k] = ccl_routes_create(p->fitted[k]);
-        if (!p->fitted_routes[k])
-            return ccl_fail_nomem(err);
-    }
-    return CCL_OK;
+    if (!profile)
+        return CCL_OK;
+    CCL_TRY(ccl_profile_apply(&p->ctx, profile, p->topo, &p->fitted, err));
+    p->fitted_routes = ccl_routes_create(p->fitted);
+    return p->fitted_routes ? CCL_OK : ccl_fail_nomem(err);
 }
 
 ccl_status_t ccl_predictor_create(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
@@ -227,7 +223,7 @@ ccl_status_t ccl_predictor_kernel(ccl_predictor_t *p, ccl_collective_kind_t kind
     const char *library = "nccl";
     (void)ccl_nccl_library(p->topo, &library, NULL); /* also of what diagnose asks about */
     ccl_origin_set(kernel.program.origin, "%s: %s", library, choice_text);
-    kernel.topo = p->fitted[k] ? p->fitted[k] : p->laid ? p->laid : p->topo;
+    kernel.topo = p->fitted ? p->fitted : p->laid ? p->laid : p->topo;
     if (view != VIEW_RING) {
         CCL_TRY(make_view(kernel.topo, view, kernel.choice.proto, &p->views[view][k], err));
         kernel.topo = &p->views[view][k].topo;
@@ -255,8 +251,7 @@ ccl_status_t ccl_predictor_run(ccl_predictor_t *p, ccl_collective_kind_t kind, u
     CCL_TRY(ccl_predictor_kernel(p, kind, root, size_bytes, choice, &kernel, err));
     ccl_sim_options_t options = ccl_nccl_kernel_sim(&kernel, size_bytes);
     result.choice = kernel.choice;
-    ccl_routes_t *fitted = p->fitted_routes[result.choice.proto];
-    ccl_routes_t *routes = fitted ? fitted : p->laid ? NULL : p->routes;
+    ccl_routes_t *routes = p->fitted ? p->fitted_routes : p->laid ? NULL : p->routes;
     ccl_ctx_t quiet = p->ctx;
     quiet.log = NULL; /* the same for every size */
     ccl_status_t status =

@@ -80,7 +80,7 @@ double ccl_i_nccl_cpu_GBps(const char *arch, const char *vendor, int64_t family,
     return 6.0;                           /* unknown: the slowest that NCCL knows */
 }
 
-ccl_status_t ccl_i_nccl_transports(ccl_topology_builder_t *b, ccl_error_t *err) {
+ccl_status_t ccl_i_nccl_transports(ccl_topology_builder_t *b, const char *kind, ccl_error_t *err) {
     /* NCCL 2.30 tuning.cc, ring hardware latency of one hop, us: NVLink .6/1.9/3.4,
      * PCI 1.0/2.5/5.7, NET 2.7/4.0/14 for LL, LL128, Simple. xGMI takes NVLink's, as in RCCL. */
     static const struct {
@@ -91,15 +91,21 @@ ccl_status_t ccl_i_nccl_transports(ccl_topology_builder_t *b, ccl_error_t *err) 
                 {"pcie", 1.0 * US, 2.5 * US, 5.7 * US},
                 {"net", 2.7 * US, 4.0 * US, 14.0 * US}};
     for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
-        ccl_transport_spec_t spec = {.kind = rows[i].kind, .given = CCL_TRANSPORT_LATENCY};
+        if (strcmp(rows[i].kind, kind) != 0)
+            continue;
+        ccl_transport_spec_t spec = {.kind = rows[i].kind};
         spec.value = ccl_transport_default(rows[i].kind);
         const struct {
             const char *protocol;
-            double latency_s;
-        } by[] = {{NULL, rows[i].simple_s}, {"LL", rows[i].ll_s}, {"LL128", rows[i].ll128_s}};
+            double latency_s, wire; /* a flag for every word, for every 15th */
+        } by[] = {{NULL, rows[i].simple_s, 1},
+                  {"LL", rows[i].ll_s, 2},
+                  {"LL128", rows[i].ll128_s, 16.0 / 15}};
         for (size_t p = 0; p < CCL_ARRAY_LEN(by); p++) {
             spec.protocol = by[p].protocol;
             spec.value.latency_s = by[p].latency_s;
+            spec.value.wire = by[p].wire;
+            spec.given = CCL_TRANSPORT_LATENCY | (by[p].protocol ? CCL_TRANSPORT_WIRE : 0);
             CCL_TRY(ccl_topology_builder_transport(b, &spec, err));
         }
     }

@@ -19,8 +19,8 @@ double ccl_i_nccl_cpu_GBps(const char *arch, const char *vendor, int64_t family,
 #define CCL_I_NCCL_NET_GBps 12.0            /**< a NIC of which nothing is known (100 Gbit/s) */
 #define CCL_I_NCCL_NET_DEFAULT_MBITPS 10000 /**< a <net> with speed <= 0 */
 
-/** Transports nvlink, xgmi, pcie, net with NCCL's hop latency of each protocol. */
-ccl_status_t ccl_i_nccl_transports(ccl_topology_builder_t *b, ccl_error_t *err);
+/** Transport nvlink, xgmi, pcie or net with NCCL's hop latency of each protocol. */
+ccl_status_t ccl_i_nccl_transports(ccl_topology_builder_t *b, const char *kind, ccl_error_t *err);
 
 typedef enum ccl_i_wiring {
     CCL_I_WIRING_NONE,

@@ -127,4 +127,23 @@ uint32_t ccl_i_pci_hex(const ccl_i_xml_tree_t *tree, uint32_t elem, const char *
 ccl_status_t ccl_i_nccl_pci_link(const ccl_i_xml_tree_t *tree, uint32_t elem, double *GBps_out,
                                  ccl_error_t *err);
 
+/** What the library knows of a file's GPUs. */
+typedef struct ccl_i_nccl_library {
+    ccl_topology_t *server; /**< one with these GPUs; NULL: it knows none, or they differ */
+} ccl_i_nccl_library_t;
+/** Find them, give GPUs the library's name and NVLinks their line rate. @param out  finish it. */
+ccl_status_t ccl_i_nccl_library(ccl_i_nccl_plan_t *plan, ccl_i_nccl_library_t *out,
+                                ccl_error_t *err);
+void ccl_i_nccl_library_fini(ccl_i_nccl_library_t *library);
+/** The model of a GPU, with the file's number of multiprocessors. */
+ccl_gpu_model_t ccl_i_nccl_library_model(const ccl_i_nccl_library_t *library,
+                                         const ccl_i_plan_dev_t *gpu);
+/** The server's transports, and NCCL's latencies for kinds that it has none of. */
+ccl_status_t ccl_i_nccl_library_transports(const ccl_i_nccl_library_t *library,
+                                           ccl_topology_builder_t *b, ccl_error_t *err);
+/** Of a link, to go with those transports; 0 without a server. @param to  NULL: the fabric. */
+double ccl_i_nccl_library_latency_s(const ccl_i_nccl_library_t *library,
+                                    const ccl_i_plan_dev_t *from, const ccl_i_plan_dev_t *to,
+                                    const char *kind);
+
 #endif

@@ -293,6 +293,7 @@ typedef struct build {
     uint32_t *index; /* plan device to builder device */
     uint32_t *up;    /* plan device to its directed link upwards (+1: downwards) */
     uint32_t nlinks; /* directed, so far */
+    ccl_i_nccl_library_t library;
 } build_t;
 
 static ccl_status_t add_device(build_t *s, uint32_t d, ccl_error_t *err) {
@@ -314,9 +315,7 @@ static ccl_status_t add_models(build_t *s, ccl_error_t *err) {
             known = plan->devs[o].model && strcmp(plan->devs[o].model, gpu->model) == 0;
         if (known)
             continue;
-        ccl_gpu_model_t model = ccl_gpu_model_default(gpu->model);
-        model.vendor = gpu->vendor;
-        model.sms = gpu->sms;
+        ccl_gpu_model_t model = ccl_i_nccl_library_model(&s->library, gpu);
         CCL_TRY(ccl_topology_builder_gpu_model(s->b, &model, err));
     }
     return CCL_OK;
@@ -332,8 +331,10 @@ static ccl_status_t add_inside_links(build_t *s, ccl_error_t *err) {
     const ccl_i_nccl_plan_t *plan = s->plan;
     for (uint32_t i = 0; i < plan->nlinks; i++) {
         const ccl_i_plan_link_t *l = &plan->links[i];
-        CCL_TRY(
-            add_link(s, s->index[l->from], s->index[l->to], l->kind, l->GBps, 0, l->lanes, err));
+        double latency_s = ccl_i_nccl_library_latency_s(&s->library, &plan->devs[l->from],
+                                                        &plan->devs[l->to], l->kind);
+        CCL_TRY(add_link(s, s->index[l->from], s->index[l->to], l->kind, l->GBps, latency_s,
+                         l->lanes, err));
     }
     for (uint32_t d = 0; d < plan->ndevs; d++) {
         const ccl_i_plan_dev_t *dev = &plan->devs[d];
@@ -341,8 +342,10 @@ static ccl_status_t add_inside_links(build_t *s, ccl_error_t *err) {
             continue;
         s->up[d] = s->nlinks;
         uint32_t parent = s->index[dev->parent];
-        CCL_TRY(add_link(s, s->index[d], parent, "pcie", dev->up_GBps, 0, 1, err));
-        CCL_TRY(add_link(s, parent, s->index[d], "pcie", dev->up_GBps, 0, 1, err));
+        double latency_s =
+            ccl_i_nccl_library_latency_s(&s->library, dev, &plan->devs[dev->parent], "pcie");
+        CCL_TRY(add_link(s, s->index[d], parent, "pcie", dev->up_GBps, latency_s, 1, err));
+        CCL_TRY(add_link(s, parent, s->index[d], "pcie", dev->up_GBps, latency_s, 1, err));
     }
     for (uint32_t a = 0; a < plan->ndevs; a++) {
         if (plan->devs[a].kind != CCL_DEVICE_HOST)
@@ -350,8 +353,10 @@ static ccl_status_t add_inside_links(build_t *s, ccl_error_t *err) {
         for (uint32_t b = 0; b < plan->ndevs; b++)
             if (b != a && plan->devs[b].kind == CCL_DEVICE_HOST &&
                 plan->devs[a].server == plan->devs[b].server)
-                CCL_TRY(add_link(s, s->index[a], s->index[b], "upi", plan->devs[a].cpu_GBps, 0, 1,
-                                 err));
+                CCL_TRY(add_link(s, s->index[a], s->index[b], "upi", plan->devs[a].cpu_GBps,
+                                 ccl_i_nccl_library_latency_s(&s->library, &plan->devs[a],
+                                                              &plan->devs[b], "upi"),
+                                 1, err));
     }
     return CCL_OK;
 }
@@ -446,7 +451,10 @@ static ccl_status_t add_net(build_t *s, ccl_error_t *err) {
                                                     err));
             }
             /* NCCL's latency is from NIC to NIC: half of it on each side of the fabric. */
-            double latency_s = j == 0 ? nic->latency_s / 2 : 0;
+            double latency_s = j > 0 ? 0
+                               : nic->latency_s > 0
+                                   ? nic->latency_s / 2
+                                   : ccl_i_nccl_library_latency_s(&s->library, nic, NULL, "net");
             CCL_TRY(add_link(s, from, to, "net", nic->net_GBps, latency_s, 1, err));
             CCL_TRY(add_link(s, to, from, "net", nic->net_GBps, latency_s, 1, err));
             from = to;
@@ -468,7 +476,7 @@ static ccl_status_t build_all(build_t *s, const char *source, const uint32_t *gp
     CCL_TRY(add_inside_links(s, err));
     CCL_TRY(add_groups(s, members, err));
     CCL_TRY(add_net(s, err));
-    CCL_TRY(ccl_i_nccl_transports(s->b, err));
+    CCL_TRY(ccl_i_nccl_library_transports(&s->library, s->b, err));
     return ccl_topology_builder_finish(s->b, out, err);
 }
 
@@ -482,9 +490,14 @@ ccl_status_t ccl_i_plan_build(ccl_i_nccl_plan_t *plan, const char *source, ccl_t
     s.up = ccl_arena_alloc(&plan->arena, n, sizeof(uint32_t));
     uint32_t *members = ccl_arena_alloc(&plan->arena, n, sizeof(uint32_t));
     const uint32_t *gpus = gpus_by_rank(plan);
-    ccl_status_t status = s.b && s.index && s.up && members && gpus
-                              ? build_all(&s, source, gpus, members, out, err)
-                              : ccl_fail_nomem(err);
+    ccl_status_t status = s.b && s.index && s.up && members && gpus ? CCL_OK : ccl_fail_nomem(err);
+    if (status == CCL_OK)
+        status = ccl_i_nccl_library(plan, &s.library, err);
+    if (status == CCL_OK && plan->note.nomem)
+        status = ccl_fail_nomem(err);
+    if (status == CCL_OK)
+        status = build_all(&s, source, gpus, members, out, err);
+    ccl_i_nccl_library_fini(&s.library);
     ccl_topology_builder_destroy(s.b);
     return status;
 }
