@@ -340,11 +340,10 @@ static bool same_conn(const folding_t *f, uint32_t i, uint32_t j) {
 }
 
 /* What each colour of connections adds up to on each resource is the same within a colour of
-   resources. `members`: connections by resource (CSR). */
-static bool same_loads(const folding_t *f, const uint32_t *first, const entry_t *members) {
-    uint32_t nconns = f->run->nconns;
-    int64_t *sum = calloc(nconns + 1u, sizeof(*sum));
-    bool same = sum != NULL;
+   resources. `members`: connections by resource (CSR). `sum`: [nconns], zero. */
+static bool same_loads(const folding_t *f, const uint32_t *first, const entry_t *members,
+                       int64_t *sum) {
+    bool same = true;
     for (uint32_t r = 0; same && r < f->nres; r++) {
         uint32_t rep = f->res_rep[r];
         const ccl_topology_t *topo = f->run->topo;
@@ -364,23 +363,24 @@ static bool same_loads(const folding_t *f, const uint32_t *first, const entry_t 
         for (uint32_t k = first[rep]; k < first[rep + 1]; k++)
             same = same && sum[members[k].res] == 0;
     }
-    free(sum);
     return same;
 }
 
-static bool equitable(const folding_t *f) {
+/* Whether all that has one colour is alike. False: out of memory. */
+static bool equitable(const folding_t *f, bool *out) {
     const ccl_i_run_t *run = f->run;
     uint32_t nentries = f->first_entry[run->nconns];
     for (uint32_t i = 0; i < run->nunits; i++)
         if (f->unit_rep[i] != i && !same_unit(f, i, f->unit_rep[i]))
-            return false;
+            return true;
     for (uint32_t c = 0; c < run->nconns; c++)
         if (f->conn_rep[c] != c && !same_conn(f, c, f->conn_rep[c]))
-            return false;
+            return true;
     uint32_t *first = calloc(f->nres + 2u, sizeof(*first));
     entry_t *members = malloc((nentries + 1u) * sizeof(*members));
-    bool same = first && members;
-    if (same) {
+    int64_t *sum = calloc(run->nconns + 1u, sizeof(*sum));
+    bool ok = first && members && sum;
+    if (ok) {
         for (uint32_t e = 0; e < nentries; e++)
             first[f->entries[e].res + 2]++;
         for (uint32_t r = 0; r < f->nres; r++)
@@ -389,11 +389,12 @@ static bool equitable(const folding_t *f) {
             for (uint32_t e = f->first_entry[c]; e < f->first_entry[c + 1]; e++)
                 members[first[f->entries[e].res + 1]++] =
                     (entry_t){f->conn_rep[c], f->entries[e].weight};
-        same = same_loads(f, first, members);
+        *out = same_loads(f, first, members, sum);
     }
     free(first);
     free(members);
-    return same;
+    free(sum);
+    return ok;
 }
 
 /* ---------------------------------------------------------------- the folded run */
@@ -407,7 +408,10 @@ static bool fold_run(folding_t *f, ccl_i_run_t *run, uint32_t nunits) {
     uint32_t nconns = count(f, f->conn, run->nconns, f->conn_rep);
     count(f, f->unit, run->nunits, f->unit_rep);
     count(f, f->res, f->nres, f->res_rep);
-    if (!equitable(f))
+    bool same = false;
+    if (!equitable(f, &same))
+        return false;
+    if (!same)
         return true;
     ccl_i_fold_t *fold = calloc(1, sizeof(*fold));
     if (!fold || !ccl_i_fold_shares(f, fold) || !ccl_i_fold_tables(f, run, fold, nunits, nconns)) {

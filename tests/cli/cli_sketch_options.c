@@ -90,16 +90,19 @@ START_TEST(files) {
     said_t said;
 
     ck_assert_ptr_nonnull(mkdtemp(dir));
-    snprintf(line, sizeof line,
-             "synth -t syccl-a100-16 -c allgather --with sketch -s 256M -o %s/a.json -q "
-             "--write-sketches %s/s.json && '%s' synth -t syccl-a100-16 -c allgather --with sketch "
-             "-s 256M -q -o %s/b.json --sketches %s/s.json && "
-             "grep -q 'origin.*sketch by packing' %s/a.json && "
-             "grep -q 'origin.*, of the user' %s/b.json && for f in a b; do "
-             "grep -v '\"origin\"' %s/$f.json >%s/$f; done && cmp %s/a %s/b && "
-             "'%s' compare -t syccl-a100-16 -c allgather --sizes 256M --with sketch --add-sketches "
-             "%s/s.json --csv",
-             dir, dir, CCLLAB_BIN, dir, dir, dir, dir, dir, dir, dir, dir, CCLLAB_BIN, dir);
+    snprintf(
+        line, sizeof line,
+        "synth -t syccl-a100-16 --profile none -c allgather --with sketch -s 256M -o %s/a.json -q "
+        "--write-sketches %s/s.json && '%s' synth -t syccl-a100-16 --profile none -c allgather "
+        "--with sketch "
+        "-s 256M -q -o %s/b.json --sketches %s/s.json && "
+        "grep -q 'origin.*sketch by packing' %s/a.json && "
+        "grep -q 'origin.*, of the user' %s/b.json && for f in a b; do "
+        "grep -v '\"origin\"' %s/$f.json >%s/$f; done && cmp %s/a %s/b && "
+        "'%s' compare -t syccl-a100-16 --profile none -c allgather --sizes 256M --with sketch "
+        "--add-sketches "
+        "%s/s.json --csv",
+        dir, dir, CCLLAB_BIN, dir, dir, dir, dir, dir, dir, dir, dir, CCLLAB_BIN, dir);
     said = run(line);
     ck_assert_msg(said.rc == 0, "%s%s", said.out, said.err);
     said_free(&said);
