@@ -241,8 +241,14 @@ static uint32_t choose(compare_t *c, uint32_t k) {
     uint32_t n = 0;
 
     if (c->nwith > 0) {
-        for (uint32_t i = 0; i < c->nwith; i++)
+        bool stock = false; /* nccl and rccl are one contender, whichever runs here */
+
+        for (uint32_t i = 0; i < c->nwith; i++) {
+            if (stock && ccl_i_is_stock(c->with[i]))
+                continue;
+            stock |= ccl_i_is_stock(c->with[i]);
             c->contenders[n++] = named(c, c->with[i]);
+        }
     } else {
         c->contenders[n++] = named(c, "nccl");
         for (const ccl_synth_ops_t *const *all = ccl_synth_all(); *all; all++)

@@ -27,6 +27,8 @@ static const struct {
      "nccl (ring Simple x24, steps of 512K, buffers of 4M)", "what stock NCCL runs"},
     {"explain -t mi300x-x8 -c allreduce --with rccl --size 64M --no-what-if", 0, NULL,
      "this is 1.00x of its speed", "explain what stock RCCL runs"},
+    {"compare -t mi300x-x8 -c allgather --with nccl,rccl,ring --sizes 64K", 0, NULL,
+     "vs rccl  |  rccl   ring\n", "stock software is one contender, under its own name"},
     {"synth -t dgx-a100 -c allgather --with nccl --size 1M --format xml", 0, NULL, "<algo",
      "the program of stock NCCL"},
     {"compare -t hetccl-snu -c allreduce --sizes 1M --with nccl,ring", 0, NULL,

@@ -743,7 +743,7 @@ START_TEST(validated) {
     said_free(&said);
     said = run("validate --profile host.json --suite " DATA "/two.suite --sizes 8K --repeats 1");
     ck_assert_int_eq(said.rc, 0);
-    ck_assert_ptr_nonnull(strstr(said.out, "Kendall's tau"));
+    ck_assert_ptr_nonnull(strstr(said.out, "\nranking of schedules: "));
     said_free(&said);
     unlink("host.json");
 }
