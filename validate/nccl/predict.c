@@ -111,6 +111,11 @@ void ccl_predictor_version(ccl_predictor_t *p, uint32_t version) {
         p->setup.version = version;
 }
 
+void ccl_predictor_nvls(ccl_predictor_t *p, bool allowed, bool registered) {
+    p->setup.nvls = p->setup.nvls && allowed;
+    p->setup.registered = registered;
+}
+
 void ccl_predictor_lay(ccl_predictor_t *p, const ccl_topology_t *laid) {
     drop_profile(p);
     p->laid = laid == p->topo ? NULL : laid;
