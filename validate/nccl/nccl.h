@@ -34,7 +34,7 @@ typedef struct ccl_nccl_setup {
     bool nvls;             /**< it may reduce AllReduce in the NVSwitch */
     double nvls_GBps;      /**< of one head's part of the links, as its graph search finds it */
     uint32_t nvls_channels;
-    bool registered; /**< users' buffers are registered: NVLS copies nothing in or out */
+    bool registered;  /**< users' buffers are registered: NVLS copies nothing in or out */
     uint32_t version; /**< of NCCL, 22703 for 2.27.3; 23000 unless given */
 } ccl_nccl_setup_t;
 /** A decision, with NCCL's own estimate of the time. */
@@ -76,8 +76,8 @@ ccl_nccl_choice_t ccl_nccl_choose(const ccl_nccl_setup_t *setup, ccl_collective_
 /** The choice in a few words: "ring LL128 x24", 24 channels. */
 void ccl_nccl_choice_text(const ccl_nccl_choice_t *choice, char *out, size_t out_len);
 /**
- * Whether the choice may be this one at all: trees and NVLS for AllReduce alone, LL128 and NVLS where
- * the machine has them, NVLS with Simple.
+ * Whether the choice may be this one at all: trees and NVLS for AllReduce alone, LL128 and NVLS
+ * where the machine has them, NVLS with Simple.
  */
 bool ccl_nccl_may(const ccl_nccl_setup_t *setup, ccl_collective_kind_t kind, ccl_nccl_algo_t algo,
                   ccl_nccl_proto_t proto);

@@ -235,7 +235,8 @@ static void nvls_step(const nvls_t *v, uint32_t tb, ccl_primitive_t type, ccl_bu
     ccl_program_builder_step_peers(v->b, tb, step, peers);
 }
 
-/* The warps of one CTA as blocks: offer to every head, pull and multicast as head, take from all. */
+/* The warps of one CTA as blocks: offer to every head, pull and multicast as head, take from all.
+ */
 static void nvls_blocks(const nvls_t *v, uint32_t rank, uint32_t channel) {
     uint32_t offers = ccl_program_builder_tb(v->b, rank, CCL_NONE, CCL_NONE, channel);
     uint32_t heads = ccl_program_builder_tb(v->b, rank, CCL_NONE, CCL_NONE, channel);

@@ -45,10 +45,10 @@ static const double threads[NPROTOS] = {512, 640, 512};
 #define P2P_PART_BYTES 65536.0    /* least part of a message on a channel */
 #define P2P_MOST_BYTES 16777216.0 /* of a channel, before it takes more of them */
 #define P2P_NET_GBPS 14.0         /* of a NIC that a channel is taken for */
-#define TREE_INSIDE 2.0      /* most of a tree's bandwidth inside servers, of that between them */
-#define NVLS_GPUS 3          /* of a server; with fewer it takes rings */
+#define TREE_INSIDE 2.0 /* most of a tree's bandwidth inside servers, of that between them */
+#define NVLS_GPUS 3     /* of a server; with fewer it takes rings */
 #define NVLS_BASE_US 25.0
-#define NVLS_RATIO_VERSION 23000 /* from it on bandwidth counts as a ring's steps, not 5/6 */
+#define NVLS_RATIO_VERSION 23000  /* from it on bandwidth counts as a ring's steps, not 5/6 */
 #define NVLS_CHUNK_BYTES 131072.0 /* most of a head's part of a channel at a time */
 #define NVLS_LEAST_BYTES 16384.0
 #define P2P_LL_VERSION 22900 /* before it, LL up to P2P_LL_BYTES times all channels of a peer */
@@ -89,7 +89,8 @@ void ccl_nccl_choice_text(const ccl_nccl_choice_t *choice, char *out, size_t out
 const char *ccl_nccl_note(const ccl_nccl_setup_t *setup, ccl_collective_kind_t kind) {
     bool spread = kind == CCL_ALLGATHER || kind == CCL_REDUCESCATTER;
     if (setup->nvls && setup->nservers > 1 && kind == CCL_ALLREDUCE)
-        return "may take NVLSTree here (NVLS in servers, trees between them), which is not modelled";
+        return "may take NVLSTree here (NVLS in servers, trees between them), which is not "
+               "modelled";
     if (spread && setup->nranks == setup->nservers)
         return "may take PAT here (one GPU a server), which is not modelled";
     return NULL;
