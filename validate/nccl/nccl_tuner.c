@@ -305,8 +305,8 @@ bool ccl_nccl_may(const ccl_nccl_setup_t *s, ccl_collective_kind_t kind, ccl_ncc
 }
 
 static double estimate_nvls_s(const ccl_nccl_setup_t *s, double bytes) {
-    double n = s->nranks, all = n * s->nvls_GBps * nvls_share[s->arch] * (n - 1) / n * 2;
-    all *= s->version < NVLS_RATIO_VERSION ? 5. / 6 : n / (2 * (n - 1));
+    /* n - 1 of n heads count, twice as both halves run at once, by n of a ring's 2 (n - 1) steps */
+    double all = s->nranks * s->nvls_GBps * nvls_share[s->arch];
     return (NVLS_BASE_US + bytes / (1000 * all)) * 1e-6;
 }
 
