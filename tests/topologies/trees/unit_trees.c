@@ -193,6 +193,28 @@ START_TEST(past_a_switch) {
 }
 END_TEST
 
+/* All trees of a rack of 72 GPUs: 144, whatever the channel, and kept. */
+START_TEST(rack) {
+    ccl_topology_t *topo = topology("gb200-nvl72");
+    ccl_routes_t *routes = ccl_routes_create(topo);
+    uint32_t all[72], most = 0;
+    for (uint32_t r = 0; r < 72; r++)
+        all[r] = r;
+    for (uint32_t c = 0; c < 16; c++) {
+        for (uint32_t r = 0; r < 72; r++) {
+            const ccl_tree_t *copies = tree_of(routes, false, r, all, 72, c);
+            const ccl_tree_t *sums = tree_of(routes, true, r, all, 72, c);
+            ck_assert_uint_eq(copies->route.nlinks, 73);
+            ck_assert_uint_eq(sums->nreducers, 1);
+            most = sums->route.index > most ? sums->route.index : most;
+        }
+    }
+    ck_assert_uint_eq(most, 2 * 72 - 1);
+    ccl_routes_destroy(routes);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 START_TEST(bad_questions) {
     ccl_topology_t *topo = topology("gpus:4 nvswitch=450GB/s,0.7us,nvls");
     ccl_routes_t *routes = ccl_routes_create(topo);
@@ -341,6 +363,7 @@ int main(void) {
     tcase_add_test(tc, root_that_cannot);
     tcase_add_test(tc, spines);
     tcase_add_test(tc, past_a_switch);
+    tcase_add_test(tc, rack);
     tcase_add_test(tc, bad_questions);
     tcase_add_loop_test(tc, bad_keys, 0, (int)CCL_ARRAY_LEN(bad_rows));
     tcase_add_test(tc, keys);
