@@ -48,14 +48,31 @@ static inline void naive_path_set(naive_path_t *p, const ccl_topology_t *topo,
     }
 }
 
-/** The reductions of every switch that several links of the path enter. */
-static inline void naive_path_reduces(naive_path_t *p, const ccl_topology_t *topo) {
+/** Of a tree's links those of the members' ways: in a multicast the single GPU's way comes first,
+ * in a reduction last. */
+static inline void naive_tree_parts(const ccl_topology_t *topo, const ccl_tree_t *tree,
+                                    bool reduces, uint32_t *first, uint32_t *end) {
+    const uint32_t *links = tree->route.links;
+    *first = 0;
+    *end = tree->route.nlinks;
+    if (reduces)
+        while (topo->links[links[--*end]].from != tree->root)
+            ;
+    else
+        while (topo->links[links[(*first)++]].to != tree->root)
+            ;
+}
+
+/** The reductions of every switch that several links of the members' ways enter. */
+static inline void naive_path_reduces(naive_path_t *p, const ccl_topology_t *topo,
+                                      const ccl_tree_t *tree) {
+    uint32_t first, end;
+    naive_tree_parts(topo, tree, true, &first, &end);
     for (uint32_t d = 0; d < topo->ndevices; d++) {
         uint32_t enter = 0;
-        for (uint32_t i = 0; i < p->route->nlinks; i++)
+        for (uint32_t i = first; i < end; i++)
             enter += topo->links[p->route->links[i]].to == d;
-        if (enter > 1 && topo->devices[d].kind == CCL_DEVICE_SWITCH &&
-            p->nres < CCL_ARRAY_LEN(p->res)) {
+        if (enter > 1 && p->nres < CCL_ARRAY_LEN(p->res)) {
             p->res[p->nres] = topo->nlinks + topo->ngroups + d;
             p->w[p->nres++] = 1;
         }
@@ -154,6 +171,7 @@ typedef struct naive_slice {
     double arrive_s; /* INFINITY: not drained yet */
     double credit_s; /* when the sender sees its slot free; INFINITY: not yet */
     bool held;       /* until T: it goes with a pull */
+    uint64_t turn;   /* in the order in which slices were handed over */
 } naive_slice_t;
 
 typedef enum naive_kind {
@@ -224,7 +242,7 @@ typedef struct naive_sim {
     uint32_t *step_k;                /* [nsteps] */
     double *step_bytes;              /* [nsteps] */
     double now_s, eps_s;
-    uint64_t turns;
+    uint64_t turns, hands;
     naive_flow_t *flows; /* active, one per connection at most */
     uint32_t nflows;
     double *room, *weight;
@@ -328,24 +346,26 @@ static inline uint32_t naive_conn(naive_sim_t *s, ccl_routes_t *routes, uint32_t
     return i;
 }
 
-/** Latency of the way in a tree from one GPU to another, or to itself through the switch. */
-static inline double naive_way_s(const ccl_topology_t *topo, const ccl_tree_t *tree, uint32_t from,
-                                 uint32_t to, bool reduces) {
-    uint32_t at = reduces ? from : to, end = reduces ? to : from;
+/** Latency of a member's way: its own to or from the root, and the single GPU's. */
+static inline double naive_way_s(const ccl_topology_t *topo, const ccl_tree_t *tree, bool reduces,
+                                 uint32_t member) {
+    uint32_t at = topo->rank_device[member], first, end;
     double sum_s = 0;
-    do { /* a reduction leaves every device by one link, a multicast enters it by one */
-        uint32_t next = CCL_NONE;
-        for (uint32_t i = 0; i < tree->route.nlinks; i++) {
-            const ccl_link_t *link = &topo->links[tree->route.links[i]];
-            if ((reduces ? link->from : link->to) == at) {
-                next = reduces ? link->to : link->from;
-                sum_s += link->latency_s;
-            }
-        }
-        if (next == CCL_NONE)
+    naive_tree_parts(topo, tree, reduces, &first, &end);
+    for (uint32_t i = 0; i < tree->route.nlinks; i++)
+        if (i < first || i >= end)
+            sum_s += topo->links[tree->route.links[i]].latency_s;
+    while (at != tree->root) { /* one link leaves every device, or enters it */
+        uint32_t i = first;
+        while (i < end && (reduces ? topo->links[tree->route.links[i]].from
+                                   : topo->links[tree->route.links[i]].to) != at)
+            i++;
+        if (i == end)
             abort();
-        at = next;
-    } while (at != end);
+        const ccl_link_t *link = &topo->links[tree->route.links[i]];
+        sum_s += link->latency_s;
+        at = reduces ? link->to : link->from;
+    }
     return sum_s;
 }
 
@@ -366,16 +386,15 @@ static inline uint32_t naive_switch(naive_sim_t *s, ccl_routes_t *routes, bool r
     naive_conn_t *c = &s->conns[flows];
     naive_path_set(&c->path, s->topo, &tree->route);
     if (reduces)
-        naive_path_reduces(&c->path, s->topo);
+        naive_path_reduces(&c->path, s->topo, tree);
     c->transport = naive_transport(s->topo, &tree->route, true, s->program->proto);
     for (uint32_t i = 0; i < group->n; i++) {
         uint32_t src = reduces ? group->ranks[i] : single, dst = reduces ? single : group->ranks[i];
         uint32_t f = naive_find(s, reduces ? NAIVE_OFFERS : NAIVE_TAKES, src, dst, channel, stage);
         naive_conn_t *fifo = &s->conns[f];
         fifo->transport = s->conns[flows].transport;
-        fifo->delay_s = naive_way_s(s->topo, tree, s->topo->rank_device[src],
-                                    s->topo->rank_device[dst], reduces) +
-                        fifo->transport.latency_s;
+        fifo->delay_s =
+            naive_way_s(s->topo, tree, reduces, group->ranks[i]) + fifo->transport.latency_s;
         c->delay_s = fmax(c->delay_s, fifo->delay_s);
         c->fifo[c->nfifos++] = f;
     }
@@ -388,7 +407,7 @@ static inline naive_slice_t *naive_new_slice(naive_conn_t *c) {
         c->slices = realloc(c->slices, c->cap * sizeof *c->slices);
     }
     naive_slice_t *slice = &c->slices[c->handed++];
-    *slice = (naive_slice_t){0, 0, INFINITY, INFINITY, INFINITY, false};
+    *slice = (naive_slice_t){0, 0, INFINITY, INFINITY, INFINITY, false, 0};
     return slice;
 }
 
@@ -399,8 +418,9 @@ static inline void naive_put(naive_sim_t *s, uint32_t fifo) {
     c->drained++;
 }
 
-static inline void naive_hand(naive_conn_t *c, double bytes, double cap_Bps) {
+static inline void naive_hand(naive_sim_t *s, naive_conn_t *c, double bytes, double cap_Bps) {
     naive_slice_t *slice = naive_new_slice(c);
+    slice->turn = ++s->hands;
     slice->bytes = bytes * c->transport.wire;
     slice->cap_Bps = fmin(cap_Bps * c->transport.wire, c->path.narrowest_Bps);
 }
@@ -563,17 +583,17 @@ static inline void naive_move(naive_sim_t *s, naive_block_t *b) {
     case NAIVE_OVERHEAD:
         if (pulls) {
             b->my_pull = in->handed;
-            naive_hand(in, x, pass_Bps);
+            naive_hand(s, in, x, pass_Bps);
             b->granted = false;
             if (naive_both(s, step)) {
                 b->my_slice = out->handed;
-                naive_hand(out, x, pass_Bps);
+                naive_hand(s, out, x, pass_Bps);
                 out->slices[b->my_slice].held = true;
             }
             naive_enter(s, b, NAIVE_PULL);
         } else if (sends && !offers && out->transport.holds_tb) {
             b->my_slice = out->handed;
-            naive_hand(out, x, pass_Bps);
+            naive_hand(s, out, x, pass_Bps);
             naive_enter(s, b, NAIVE_FLOW);
         } else {
             naive_enter(s, b, NAIVE_BUSY);
@@ -587,7 +607,7 @@ static inline void naive_move(naive_sim_t *s, naive_block_t *b) {
     if (offers)
         naive_put(s, s->step_send[step]);
     else if (sends && !out->transport.holds_tb)
-        naive_hand(out, x, INFINITY);
+        naive_hand(s, out, x, INFINITY);
     else if (pulls && sends)
         naive_arrives(s, out, &out->slices[b->my_slice]);
     for (uint32_t i = 0; receives && i < (pulls ? in->nfifos : 1); i++) {
@@ -651,6 +671,13 @@ static inline void naive_settle(naive_sim_t *s) {
     }
 }
 
+/** Requests of one block: its pull's first, its sends' in the order of its slices. */
+static inline bool naive_sooner(const naive_conn_t *c, const naive_conn_t *d) {
+    if ((c->kind == NAIVE_PULLS) != (d->kind == NAIVE_PULLS))
+        return c->kind == NAIVE_PULLS;
+    return c->slices[c->drained].turn < d->slices[d->drained].turn;
+}
+
 /** Starts whatever may start now; true when something drained at once or started. */
 static inline bool naive_starts(naive_sim_t *s) {
     bool any = false;
@@ -675,7 +702,7 @@ static inline bool naive_starts(naive_sim_t *s) {
             const naive_block_t *b = first ? &s->blocks[first->block] : NULL;
             if (!b || a->rank < b->rank || (a->rank == b->rank && a->tb < b->tb) ||
                 (a->rank == b->rank && a->tb == b->tb && a->stage < b->stage) ||
-                (a == b && c->kind == NAIVE_PULLS))
+                (a == b && naive_sooner(c, first)))
                 first = c;
         }
         if (!first)
@@ -693,12 +720,12 @@ static inline bool naive_starts(naive_sim_t *s) {
         }
         if (free_links) {
             naive_block_t *b = &s->blocks[c->block];
-            bool pulls = b->phase == NAIVE_PULL; /* waits until one of its flows has its links */
-            if ((pulls || c->transport.holds_tb) && !(pulls && b->granted)) {
+            bool both = b->phase == NAIVE_PULL; /* waits until one of its flows has its links */
+            if ((c->kind == NAIVE_PULLS || c->transport.holds_tb) && !(both && b->granted)) {
                 b->wait_slot_s += s->now_s - b->since_s;
                 b->since_s = s->now_s;
+                b->granted = true;
             }
-            b->granted = true;
             /* wanting is cleared after the scan, so that turns of this scan still block others. */
             naive_start(s, c);
             c->wanting = false;

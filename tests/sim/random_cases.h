@@ -368,16 +368,14 @@ static inline void random_switches(random_program_t *g, uint32_t n, uint32_t cha
 }
 
 /** The peer of one end of a switch connection in a copy. */
-static inline uint32_t random_peer(random_program_t *g, const random_conn_t *c, uint32_t block,
+static inline uint32_t random_peer(random_program_t *g, const random_conn_t *c, bool sends,
                                    uint32_t copy, uint32_t n) {
-    if (block == (c->reduces ? c->to : c->from) && g->blocks[block].rank == c->src &&
-        (c->reduces ? g->blocks[block].in : g->blocks[block].out) == (uint32_t)(c - g->conns)) {
-        uint32_t ranks[16];
-        for (uint32_t i = 0; i < c->nmembers; i++)
-            ranks[i] = (copy + c->shift) % g->copies * n + c->members[i];
-        return ccl_program_builder_group(g->b, ranks, c->nmembers);
-    }
-    return CCL_PEER_MEMBER | ((copy + g->copies - c->shift) % g->copies * n + c->src);
+    uint32_t ranks[16];
+    if (sends == c->reduces) /* a member */
+        return CCL_PEER_MEMBER | ((copy + g->copies - c->shift) % g->copies * n + c->src);
+    for (uint32_t i = 0; i < c->nmembers; i++)
+        ranks[i] = (copy + c->shift) % g->copies * n + c->members[i];
+    return ccl_program_builder_group(g->b, ranks, c->nmembers);
 }
 
 typedef struct random_message {
@@ -485,9 +483,9 @@ static inline ccl_program_t *random_copied_program(ccl_rng_t *rng, uint32_t n, u
             uint32_t to = out ? (c + out->shift) % copies * n + out->dst : CCL_NONE;
             uint32_t from = in ? (c + copies - in->shift) % copies * n + in->src : CCL_NONE;
             if (out && out->nmembers)
-                to = random_peer(g, out, k, c, n);
+                to = random_peer(g, out, true, c, n);
             if (in && in->nmembers)
-                from = random_peer(g, in, k, c, n);
+                from = random_peer(g, in, false, c, n);
             o->handle[c] = ccl_program_builder_tb(g->b, c * n + o->rank, to, from, o->channel);
         }
     uint32_t messages = 1 + ccl_rng_below(rng, ccl_rng_below(rng, 3) ? 12 : 40),
