@@ -30,13 +30,17 @@ static void block_name(const timeline_t *t, const ccl_tb_t *tb, uint32_t stage, 
 
     if (t->result->stages)
         n += snprintf(out + n, out_len - (size_t)n, " st %u", stage);
+    char to[32], from[32];
+    ccl_peer_text(t->program, tb->send_peer, to, sizeof(to));
+    ccl_peer_text(t->program, tb->recv_peer, from, sizeof(from));
     if (tb->recv_peer != CCL_NONE && tb->send_peer != CCL_NONE)
-        snprintf(out + n, out_len - (size_t)n, "  %u>%u>%u", tb->recv_peer, tb->rank,
-                 tb->send_peer);
+        n += snprintf(out + n, out_len - (size_t)n, "  %s>%u>%s", from, tb->rank, to);
     else if (tb->send_peer != CCL_NONE)
-        snprintf(out + n, out_len - (size_t)n, "  >%u", tb->send_peer);
+        n += snprintf(out + n, out_len - (size_t)n, "  >%s", to);
     else if (tb->recv_peer != CCL_NONE)
-        snprintf(out + n, out_len - (size_t)n, "  <%u", tb->recv_peer);
+        n += snprintf(out + n, out_len - (size_t)n, "  <%s", from);
+    if ((size_t)n >= out_len) /* more than there is room for */
+        memcpy(out + out_len - 4, "...", 4);
 }
 
 static ccl_status_t make_lanes(timeline_t *t, ccl_error_t *err) {
@@ -268,7 +272,8 @@ ccl_status_t ccl_i_timeline_links(timeline_t *t, ccl_error_t *err) {
 
         if (span->name || !(span->end_s > span->start_s))
             continue;
-        status = ccl_routes_get(routes, span->rank, span->other, span->channel, &route, err);
+        status = ccl_sim_flow_route(t->program, routes, span->rank, span->other, span->channel,
+                                    &route, err);
         for (uint32_t k = 0; status == CCL_OK && k < route->nlinks; k++) {
             uint32_t row = t->link_row[route->links[k]];
 

@@ -35,10 +35,24 @@ ccl_i_usage_row_t ccl_i_usage_row(const ccl_sim_usage_t *usage, bool have) {
     return row;
 }
 
+uint32_t ccl_i_peer_rank(uint32_t peer) {
+    return ccl_peer_is_member(peer)  ? ccl_peer_rank(peer)
+           : ccl_peer_is_group(peer) ? CCL_NONE
+                                     : peer;
+}
+
 ccl_i_block_row_t ccl_i_block_row(const ccl_tb_t *tb, const ccl_tb_use_t *use) {
-    ccl_i_block_row_t row = {tb->rank,         tb->id,           tb->channel,     tb->send_peer,
-                             tb->recv_peer,    use->start_s,     use->done_s,     use->busy_s,
-                             use->wait_data_s, use->wait_peer_s, use->wait_slot_s};
+    ccl_i_block_row_t row = {tb->rank,
+                             tb->id,
+                             tb->channel,
+                             ccl_i_peer_rank(tb->send_peer),
+                             ccl_i_peer_rank(tb->recv_peer),
+                             use->start_s,
+                             use->done_s,
+                             use->busy_s,
+                             use->wait_data_s,
+                             use->wait_peer_s,
+                             use->wait_slot_s};
 
     return row;
 }

@@ -72,6 +72,8 @@ typedef struct ccl_i_block_row {
     uint32_t rank, id, channel, send, recv;
     double start_s, done_s, busy_s, wait_data_s, wait_peer_s, wait_slot_s;
 } ccl_i_block_row_t;
+/** Rank that a peer is, of a member's the single GPU's; CCL_NONE: a group, or none. */
+uint32_t ccl_i_peer_rank(uint32_t peer);
 ccl_i_block_row_t ccl_i_block_row(const ccl_tb_t *tb, const ccl_tb_use_t *use);
 #define CCL_I_BLOCK_TIMES(T, m)                                                                    \
     {"start_s", CCL_I_AT(T, m start_s)}, {"done_s", CCL_I_AT(T, m done_s)},                        \

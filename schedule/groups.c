@@ -1,6 +1,8 @@
 /* Groups of ranks. */
 #include "schedule/groups_i.h"
+#include "schedule/program.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +13,25 @@ static int by_rank(const void *a, const void *b) {
 
 bool ccl_peer_group_has(const ccl_peer_group_t *group, uint32_t rank) {
     return bsearch(&rank, group->ranks, group->n, sizeof rank, by_rank) != NULL;
+}
+
+void ccl_peer_text(const ccl_program_t *program, uint32_t peer, char *out, size_t len) {
+    const ccl_peer_group_t *group = ccl_program_group(program, peer);
+    size_t n = 0;
+    if (!group)
+        snprintf(out, len, "%u", peer == CCL_NONE ? peer : ccl_peer_rank(peer));
+    for (uint32_t i = 0, last; group && i < group->n; i = last + 1) {
+        char run[32];
+        for (last = i; last + 1 < group->n && group->ranks[last + 1] == group->ranks[last] + 1;)
+            last++;
+        int add = snprintf(run, sizeof run, last > i ? "%s%u-%u" : "%s%u", i ? "," : "",
+                           group->ranks[i], group->ranks[last]);
+        bool fits = n + (size_t)add + (last + 1 < group->n ? 4 : 0) < len;
+        snprintf(out + n, len - n, "%s", fits ? run : "...");
+        if (!fits)
+            break;
+        n += (size_t)add;
+    }
 }
 
 uint32_t ccl_i_groups_add(ccl_i_groups_t *g, const uint32_t *ranks, uint32_t n) {

@@ -134,6 +134,8 @@ ccl_status_t ccl_program_builder_finish(ccl_program_builder_t *b, ccl_program_t 
 void ccl_program_destroy(ccl_program_t *program);
 /** The same program in every field but its origin and the lines of its file (shares to 1e-12). */
 bool ccl_program_equal(const ccl_program_t *a, const ccl_program_t *b);
+/** A peer in words: "3", of a group its ranks, "0-3,6"; cut with "..." where it is too long. */
+void ccl_peer_text(const ccl_program_t *program, uint32_t peer, char *out, size_t len);
 /** Connections of step `step` (index into program->steps) of block tb. */
 static inline ccl_peers_t ccl_program_peers(const ccl_program_t *program, const ccl_tb_t *tb,
                                             uint32_t step) {

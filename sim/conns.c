@@ -65,6 +65,23 @@ static ccl_status_t tree_get(const ccl_program_t *program, const ccl_wiring_swit
                            err);
 }
 
+ccl_status_t ccl_sim_flow_route(const ccl_program_t *program, ccl_routes_t *routes, uint32_t src,
+                                uint32_t dst, uint32_t channel, const ccl_route_t **out,
+                                ccl_error_t *err) {
+    bool pulls = ccl_peer_is_group(src);
+    const ccl_peer_group_t *group = ccl_program_group(program, pulls ? src : dst);
+    const ccl_tree_t *tree;
+    *out = NULL;
+    if (ccl_peer_is_member(src) || ccl_peer_is_member(dst))
+        return CCL_OK;
+    if (!group)
+        return ccl_routes_get(routes, src, dst, channel, out, err);
+    CCL_TRY(ccl_routes_tree(routes, pulls, pulls ? dst : src, group->ranks, group->n, channel,
+                            &tree, err));
+    *out = &tree->route;
+    return CCL_OK;
+}
+
 ccl_status_t ccl_sim_default_batches(const ccl_topology_t *topo, ccl_routes_t *routes,
                                      const ccl_program_t *program, double size_bytes, uint32_t *out,
                                      ccl_error_t *err) {

@@ -32,6 +32,8 @@ ccl_sim_result_t *ccl_i_result_create(uint32_t nlinks, uint32_t ntbs, uint32_t n
 /** Utilization from bytes and time_s. */
 void ccl_i_result_links(ccl_sim_result_t *result, const ccl_topology_t *topo);
 
+/** Names of the program's groups, for the rows of their flows. */
+void ccl_i_trace_groups(ccl_trace_t *trace, const ccl_program_t *program);
 /** A row of the trace, copied. */
 void ccl_i_trace_tb(ccl_trace_t *trace, const ccl_trace_span_t *pass);
 void ccl_i_trace_flow(ccl_trace_t *trace, const ccl_trace_span_t *slice);

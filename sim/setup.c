@@ -358,6 +358,8 @@ static ccl_status_t simulate(ccl_i_run_t *run, const ccl_sim_options_t *options,
     if ((!options->no_fold && fair && run->ntrunks == 0 && !ccl_i_fold(run, r->flows)) ||
         !make_paths(run) || !ccl_i_least_init(run, r))
         return ccl_fail_nomem(err);
+    if (options->trace)
+        ccl_i_trace_groups(options->trace, p);
     if (options->path)
         CCL_TRY(ccl_i_record_create(run, err));
     if (!options->no_skip && !options->path && fair)

@@ -52,7 +52,8 @@ typedef struct ccl_path_segment {
     uint32_t tb, step;   /**< whose work: indices into the program's blocks and steps */
     uint32_t batch, slice;
     uint32_t for_tb, for_step; /**< who waited for it; CCL_NONE: the end of the run */
-    uint32_t peer;             /**< rank that the work sends to; CCL_NONE: it does not send */
+    uint32_t peer;             /**< rank that the work sends to, or a peer of a switch connection;
+                                    CCL_NONE: it does not send */
     uint32_t resource;         /**< link, or the topology's nlinks + group; CCL_NONE: none */
     uint32_t kind; /**< of the link or the transport, index into kinds; CCL_NONE: none */
 } ccl_path_segment_t;
@@ -70,8 +71,10 @@ typedef struct ccl_trace_span {
         began, for data, for another block and for a slot. */
     double data_s, peer_s, slot_s;
     const char *name; /**< primitive of a pass, static; NULL: a slice on the network */
-    uint32_t rank;    /**< of the block; source of a slice */
-    uint32_t other;   /**< id of the block; destination of a slice */
+    uint32_t rank; /**< of the block; source of a slice: a rank, or the group that is pulled from */
+    uint32_t
+        other; /**< id of the block; destination of a slice: a rank or a group (schedule/groups.h)
+                */
     uint32_t step;    /**< index into the program's steps; of a flow list, the flow */
     uint32_t at;      /**< of a pass: number of the step in its block */
     uint32_t channel; /**< of a slice */
@@ -194,6 +197,15 @@ ccl_status_t ccl_sim_default_batches(const ccl_topology_t *topo, ccl_routes_t *r
 ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
                              const ccl_program_t *program, const ccl_sim_options_t *options,
                              ccl_sim_result_t **out, ccl_error_t *err);
+/**
+ * Route of what flows from `src` to `dst`, of which one may be a peer of a switch connection: to a
+ * group (a multicast) or from one (a pull) it is the union of the tree's ways.
+ * @param out  NULL: nothing flows between a member and a single GPU, whose own block says what
+ * does.
+ */
+ccl_status_t ccl_sim_flow_route(const ccl_program_t *program, ccl_routes_t *routes, uint32_t src,
+                                uint32_t dst, uint32_t channel, const ccl_route_t **out,
+                                ccl_error_t *err);
 /** Simulate a flow list: no thread blocks, transports ignored, channel 0, caps only by links. */
 ccl_status_t ccl_sim_flows(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
                            const ccl_flow_list_t *list, const ccl_sim_options_t *options,

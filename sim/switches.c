@@ -56,8 +56,9 @@ static ccl_status_t check_device(const ccl_topology_t *topo, uint32_t device, co
     if (different <= topo->devices[device].groups)
         return CCL_OK;
     return ccl_fail(err, CCL_UNSUPPORTED,
-                    "switch \"%s\" holds %u groups, the program's switch connections need %u",
-                    topo->devices[device].id, topo->devices[device].groups, different);
+                    "switch \"%s\" holds %u group%s, the program's switch connections need %u",
+                    topo->devices[device].id, topo->devices[device].groups,
+                    topo->devices[device].groups == 1 ? "" : "s", different);
 }
 
 ccl_status_t ccl_i_switch_groups(const ccl_topology_t *topo, const ccl_program_t *program,

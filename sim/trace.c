@@ -6,6 +6,7 @@
  */
 #include "sim/internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 typedef ccl_trace_span_t row_t;
@@ -16,6 +17,8 @@ struct ccl_trace {
     uint64_t max_events, dropped;
     bool no_passes, no_slices;
     bool nomem;
+    char (*groups)[64]; /* names of the program's groups of ranks */
+    uint32_t ngroups;
 };
 
 ccl_trace_t *ccl_trace_create(uint64_t max_events) {
@@ -29,7 +32,26 @@ void ccl_trace_destroy(ccl_trace_t *trace) {
     if (!trace)
         return;
     free(trace->rows);
+    free(trace->groups);
     free(trace);
+}
+
+void ccl_i_trace_groups(ccl_trace_t *trace, const ccl_program_t *program) {
+    free(trace->groups);
+    trace->ngroups = 0;
+    trace->groups = malloc((program->ngroups + (size_t)1) * sizeof(*trace->groups));
+    for (; trace->groups && trace->ngroups < program->ngroups; trace->ngroups++)
+        ccl_peer_text(program, CCL_PEER_GROUP | trace->ngroups, trace->groups[trace->ngroups],
+                      sizeof(*trace->groups));
+    trace->nomem = trace->nomem || !trace->groups;
+}
+
+/* One end of a slice. */
+static const char *end_name(const ccl_trace_t *t, uint32_t end, char *out, size_t len) {
+    if (ccl_peer_is_group(end) && (end & ~CCL_PEER_GROUP) < t->ngroups)
+        return t->groups[end & ~CCL_PEER_GROUP];
+    snprintf(out, len, "%u", end);
+    return out;
 }
 
 static void add(ccl_trace_t *t, const row_t *row) {
@@ -115,11 +137,13 @@ ccl_status_t ccl_trace_write(const ccl_trace_t *trace, ccl_text_t *out, ccl_erro
         }
         uint64_t row = (uint64_t)r->rank << 32 | r->other;
         if (row != last_row) {
+            char from[16], to[16];
             tid++;
             ccl_text_printf(out,
                             ",\n{\"ph\":\"M\",\"pid\":1000000,\"tid\":%u,\"name\":\"thread_name\","
-                            "\"args\":{\"name\":\"%u -> %u\"}}",
-                            tid, r->rank, r->other);
+                            "\"args\":{\"name\":\"%s -> %s\"}}",
+                            tid, end_name(trace, r->rank, from, sizeof(from)),
+                            end_name(trace, r->other, to, sizeof(to)));
         }
         last_row = row;
         ccl_text_printf(out,

@@ -206,7 +206,7 @@ static const void *segment_at(const void *row, uint64_t i, void *scratch) {
     out->step = s->step - tb->first_step;
     out->batch = s->batch;
     out->slice = s->slice;
-    out->peer = s->peer;
+    out->peer = ccl_i_peer_rank(s->peer);
     ccl_i_explain_resource(a, s->resource, out->link_name, sizeof(out->link_name));
     out->link = s->resource == CCL_NONE ? NULL : out->link_name;
     return out;

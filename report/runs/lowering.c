@@ -135,8 +135,16 @@ static uint32_t steps_of(const ccl_program_t *p, const ccl_tb_t *tb, uint32_t st
     return n;
 }
 
-/** "from 3, to 5, to 6 (channel 1)". */
-static const char *connections_text(room_t *room, uint32_t most) {
+static const char *connection_words(uint32_t peer, bool sends) {
+    if (ccl_peer_is_group(peer))
+        return sends ? "multicast to" : "pulls from";
+    if (ccl_peer_is_member(peer))
+        return sends ? "offers to" : "multicast of";
+    return sends ? "to" : "from";
+}
+
+/** "from 3, to 5, to 6 (channel 1), multicast to 0-7". */
+static const char *connections_text(const ccl_program_t *p, room_t *room, uint32_t most) {
     ccl_text_t *out = &room->text;
 
     out->len = 0;
@@ -148,8 +156,11 @@ static const char *connections_text(room_t *room, uint32_t most) {
             ccl_text_printf(out, ", %u more", room->nconnections - i);
             break;
         }
-        ccl_text_printf(out, "%s%s %u", i ? ", " : "", c->send_peer != CCL_NONE ? "to" : "from",
-                        c->send_peer != CCL_NONE ? c->send_peer : c->recv_peer);
+        bool sends = c->send_peer != CCL_NONE;
+        uint32_t peer = sends ? c->send_peer : c->recv_peer;
+        char ranks[64];
+        ccl_peer_text(p, peer, ranks, sizeof(ranks));
+        ccl_text_printf(out, "%s%s %s", i ? ", " : "", connection_words(peer, sends), ranks);
         if (c->channel)
             ccl_text_printf(out, " (channel %u)", c->channel);
     }
@@ -178,7 +189,7 @@ static const void *block_of(const root_t *root, uint32_t way, uint32_t i, block_
                          .idle_share = ccl_sim_idle_share(use)};
     out->steps = steps_of(w->program, tb, out->stage, room);
     if (root->most)
-        out->connections = connections_text(room, root->most);
+        out->connections = connections_text(w->program, room, root->most);
     return room->nomem ? NULL : out;
 }
 
@@ -187,8 +198,12 @@ static uint64_t count_connections(const void *row) {
 }
 
 static const void *connection_at(const void *row, uint64_t i, void *scratch) {
-    (void)scratch;
-    return &((const block_row_t *)row)->root->room->connections[i];
+    ccl_peers_t *out = scratch;
+
+    *out = ((const block_row_t *)row)->root->room->connections[i];
+    out->send_peer = ccl_i_peer_rank(out->send_peer);
+    out->recv_peer = ccl_i_peer_rank(out->recv_peer);
+    return out;
 }
 
 static uint64_t count_way_blocks(const void *row) {
@@ -280,6 +295,7 @@ static const void *way_at(const void *row, uint64_t i, void *scratch) {
 
 #define OWN "a program's own"
 static const ccl_i_described_t connection_record = {
+    .size = sizeof(ccl_peers_t),
     .fields = (const ccl_i_field_t[]){
         {"send", CCL_I_AT(ccl_peers_t, send_peer), "rank", .null = "it receives"},
         {"recv", CCL_I_AT(ccl_peers_t, recv_peer), "rank", .null = "it sends"},

@@ -41,12 +41,19 @@ static ccl_status_t sends_over(const ccl_program_t *p, const ccl_tb_t *tb, ccl_r
     *out = false;
     for (uint32_t s = tb->first_step; s < tb->first_step + tb->nsteps && !*out; s++) {
         const ccl_route_t *route;
-        if (!ccl_primitive_sends((ccl_primitive_t)p->steps[s].type))
-            continue;
         ccl_peers_t peers = ccl_program_peers(p, tb, s);
-        CCL_TRY(ccl_routes_get(routes, tb->rank, peers.send_peer, peers.channel, &route, err));
-        *out = crosses(route, in);
-        if (!p->peers) /* the others are like it */
+        if (ccl_primitive_receives((ccl_primitive_t)p->steps[s].type) &&
+            ccl_peer_is_group(peers.recv_peer)) {
+            CCL_TRY(ccl_sim_flow_route(p, routes, peers.recv_peer, tb->rank, peers.channel, &route,
+                                       err));
+            *out = crosses(route, in);
+        }
+        if (*out || !ccl_primitive_sends((ccl_primitive_t)p->steps[s].type))
+            continue;
+        CCL_TRY(
+            ccl_sim_flow_route(p, routes, tb->rank, peers.send_peer, peers.channel, &route, err));
+        *out = route && crosses(route, in);
+        if (!p->peers && !p->ngroups) /* the others are like it */
             break;
     }
     return CCL_OK;
@@ -159,8 +166,8 @@ static ccl_status_t cut_path(const ccl_program_t *p, ccl_routes_t *routes, const
             const ccl_tb_t *tb = &p->tbs[s->tb];
             uint32_t channel = ccl_program_peers(p, tb, s->step).channel;
             const ccl_route_t *route;
-            CCL_TRY(ccl_routes_get(routes, tb->rank, s->peer, channel, &route, err));
-            on = crosses(route, in);
+            CCL_TRY(ccl_sim_flow_route(p, routes, tb->rank, s->peer, channel, &route, err));
+            on = route && crosses(route, in);
             last = s;
         }
         e->cut.path_s += on ? s->end_s - s->start_s : 0;

@@ -192,11 +192,21 @@ static ccl_status_t add_kinds(job_t *j, const ccl_program_t *p, ccl_routes_t *ro
         const ccl_tb_t *tb = &p->tbs[t];
         for (uint32_t s = tb->first_step; s < tb->first_step + tb->nsteps; s++) {
             const ccl_route_t *route;
+            ccl_peers_t peers = ccl_program_peers(p, tb, s);
+            if (ccl_primitive_receives(p->steps[s].type) && ccl_peer_is_group(peers.recv_peer)) {
+                CCL_TRY(ccl_sim_flow_route(p, routes, peers.recv_peer, tb->rank, peers.channel,
+                                           &route, err));
+                add_use(j, ccl_model_tree_kind(j->topo, route), p->proto);
+            }
             if (!ccl_primitive_sends(p->steps[s].type))
                 continue;
-            ccl_peers_t peers = ccl_program_peers(p, tb, s);
-            CCL_TRY(ccl_routes_get(routes, tb->rank, peers.send_peer, peers.channel, &route, err));
-            add_use(j, ccl_model_route_kind(j->topo, route), p->proto);
+            CCL_TRY(ccl_sim_flow_route(p, routes, tb->rank, peers.send_peer, peers.channel, &route,
+                                       err));
+            if (route)
+                add_use(j,
+                        ccl_peer_is_group(peers.send_peer) ? ccl_model_tree_kind(j->topo, route)
+                                                           : ccl_model_route_kind(j->topo, route),
+                        p->proto);
         }
     }
     return CCL_OK;

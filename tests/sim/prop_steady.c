@@ -9,28 +9,42 @@
 
 /* ---------------------------------------------------------------- anything at all */
 
-static totals_t random_totals;
+static totals_t random_totals, switch_totals;
 
-START_TEST(test_random) {
+static void check_random(int shard, bool switches, totals_t *totals) {
     for (uint32_t k = 0; k < 50; k++) {
         ccl_rng_t rng;
         char what[64];
-        ccl_rng_init(&rng, 5000u * (uint64_t)_i + k);
+        ccl_rng_init(&rng, (switches ? 600000u : 0) + 5000u * (uint64_t)shard + k);
         uint32_t n = 2 + ccl_rng_below(&rng, 5);
+        random_abilities = switches;
         ccl_topology_t *topo = random_topology(&rng, n);
         ccl_routes_t *routes = ccl_routes_create(topo);
+        random_switch_routes = switches ? routes : NULL;
         ccl_program_t *program = random_program(&rng, n, "Simple");
+        random_switch_routes = NULL;
+        random_abilities = false;
         static const uint32_t counts[] = {64, 65, 100, 257};
         uint32_t batches = PICK(&rng, counts);
         for (uint32_t g = 0; g < 3; g++) {
-            snprintf(what, sizeof what, "random %d.%u granularity %u", _i, k, g);
-            check_same(topo, routes, program, 1e5 * batches * (0.5 + ccl_rng_unit(&rng)), batches,
-                       (ccl_granularity_t)g, what, &random_totals);
+            snprintf(what, sizeof what, "random %d.%u granularity %u", shard, k, g);
+            if (!switches || program->ngroups)
+                check_same(topo, routes, program, 1e5 * batches * (0.5 + ccl_rng_unit(&rng)),
+                           batches, (ccl_granularity_t)g, what, totals);
         }
         ccl_program_destroy(program);
         ccl_routes_destroy(routes);
         ccl_topology_destroy(topo);
     }
+}
+
+START_TEST(test_random) {
+    check_random(_i, false, &random_totals);
+}
+END_TEST
+
+START_TEST(test_switches) {
+    check_random(_i, true, &switch_totals);
 }
 END_TEST
 
@@ -41,6 +55,10 @@ START_TEST(test_random_totals) {
     ck_assert_uint_ge(random_totals.cases, 300);
     ck_assert_uint_ge(random_totals.skipped, random_totals.cases / 2);
     ck_assert_uint_lt(random_totals.events, random_totals.full_events / 2);
+    printf("switch connections: %u of %u cases skipped\n", switch_totals.skipped,
+           switch_totals.cases);
+    ck_assert_uint_ge(switch_totals.cases, 150);
+    ck_assert_uint_ge(switch_totals.skipped, switch_totals.cases / 3);
 }
 END_TEST
 
@@ -136,6 +154,7 @@ int main(void) {
     TCase *tcase = tcase_create("steady");
     tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, test_random, 0, 4);
+    tcase_add_loop_test(tcase, test_switches, 0, 4);
     tcase_add_test(tcase, test_random_totals);
     tcase_add_test(tcase, test_incommensurate);
     tcase_add_test(tcase, test_nearly_periodic);

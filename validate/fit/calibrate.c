@@ -73,8 +73,14 @@ static ccl_status_t find_kinds(job_t *j, ccl_error_t *err) {
         const ccl_route_t *route;
         if (tb->send_peer == CCL_NONE)
             continue;
-        status = ccl_routes_get(routes, tb->rank, tb->send_peer, tb->channel, &route, err);
-        const char *kind = status == CCL_OK ? ccl_model_route_kind(j->topo, route) : "";
+        status =
+            ccl_sim_flow_route(program, routes, tb->rank, tb->send_peer, tb->channel, &route, err);
+        if (status == CCL_OK && !route) /* an offer: who pulls counts it */
+            continue;
+        const char *kind = status != CCL_OK ? ""
+                           : ccl_peer_is_group(tb->send_peer)
+                               ? ccl_model_tree_kind(j->topo, route)
+                               : ccl_model_route_kind(j->topo, route);
         if (status == CCL_OK && !has_kind(j, kind) && j->nkinds < MAX_KINDS)
             j->kinds[j->nkinds++] = kind;
     }

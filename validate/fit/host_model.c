@@ -226,6 +226,11 @@ ccl_status_t ccl_host_program(const ccl_program_t *program, const ccl_run_option
                               const ccl_host_model_t *model, uint32_t batches, uint32_t *slices_out,
                               ccl_program_t **out, ccl_error_t *err) {
     CCL_OPTIONS_TRY(ccl_run_options_t, options, err);
+    if (program->ngroups > 0)
+        return ccl_fail(err, CCL_UNSUPPORTED,
+                        "program \"%.100s\" has switch connections, which the model of a host does "
+                        "not know",
+                        program->name);
     rewrite_t w = {.p = program,
                    .o = options,
                    .model = model,
