@@ -5,6 +5,7 @@
  * thousands of blocks cost no allocation of their own; finish sorts blocks by rank and places the
  * steps by counting.
  */
+#include "schedule/groups_i.h"
 #include "schedule/schedule_i.h"
 
 #include <math.h>
@@ -28,6 +29,7 @@ struct ccl_program_builder {
     size_t nsteps, steps_cap;
     ccl_peers_t *peers; /* [nsteps] by step, NULL until a shared block comes */
     size_t peers_cap;
+    ccl_i_groups_t groups;
     uint32_t *rank_tbs;   /* [nranks] */
     uint32_t *buffer_len; /* [3 nranks] */
     double **shares;      /* [3 nranks], NULL until given */
@@ -68,6 +70,7 @@ void ccl_program_builder_destroy(ccl_program_builder_t *b) {
     for (size_t i = 0; b->shares && i < 3 * (size_t)b->coll->nranks; i++)
         free(b->shares[i]);
     ccl_collective_destroy(b->coll);
+    ccl_i_groups_fini(&b->groups);
     free(b->shares);
     free(b->buffer_len);
     free(b->rank_tbs);
@@ -127,6 +130,12 @@ void ccl_i_program_builder_reserve(ccl_program_builder_t *b, size_t ntbs, size_t
     if (!ccl_grow(&b->tbs, &b->tbs_cap, ntbs, sizeof *b->tbs) ||
         !ccl_grow(&b->steps, &b->steps_cap, nsteps, sizeof *b->steps))
         b->nomem = true;
+}
+
+uint32_t ccl_program_builder_group(ccl_program_builder_t *b, const uint32_t *ranks, uint32_t n) {
+    uint32_t peer = ccl_i_groups_add(&b->groups, ranks, n);
+    b->nomem = b->nomem || peer == CCL_NONE;
+    return peer;
 }
 
 uint32_t ccl_program_builder_tb(ccl_program_builder_t *b, uint32_t rank, uint32_t send_peer,
@@ -191,15 +200,21 @@ uint32_t ccl_program_builder_step_peers(ccl_program_builder_t *b, uint32_t tb, c
 
 /* ---------------------------------------------------------------- finish */
 
+static bool known_peer(const ccl_program_t *p, const ccl_tb_t *tb, uint32_t peer) {
+    if (ccl_peer_is_group(peer))
+        return (peer & ~CCL_PEER_GROUP) < p->ngroups;
+    if (ccl_peer_is_member(peer))
+        return ccl_peer_rank(peer) < p->nranks;
+    return peer == CCL_NONE || (peer < p->nranks && peer != tb->rank);
+}
+
 static ccl_status_t check_peers(const ccl_program_t *p, const ccl_tb_t *tb, ccl_peers_t peers,
                                 ccl_error_t *err) {
     const char *what = NULL;
     uint32_t peer = 0;
-    if (peers.send_peer != CCL_NONE &&
-        (peers.send_peer >= p->nranks || peers.send_peer == tb->rank))
+    if (!known_peer(p, tb, peers.send_peer))
         what = "sends to", peer = peers.send_peer;
-    if (peers.recv_peer != CCL_NONE &&
-        (peers.recv_peer >= p->nranks || peers.recv_peer == tb->rank))
+    if (!known_peer(p, tb, peers.recv_peer))
         what = "receives from", peer = peers.recv_peer;
     if (what)
         return ccl_fail(err, CCL_ERR_INPUT,
@@ -254,6 +269,7 @@ static ccl_status_t check_step(const ccl_program_t *p, const ccl_tb_t *tb, uint3
 }
 
 static ccl_status_t check_program(const ccl_program_t *p, ccl_error_t *err) {
+    CCL_TRY(ccl_i_groups_check(p->groups, p->ngroups, p->nranks, err));
     for (uint32_t t = 0; t < p->ntbs; t++) {
         const ccl_tb_t *tb = &p->tbs[t];
         CCL_TRY(check_peers(p, tb, (ccl_peers_t){tb->send_peer, tb->recv_peer, tb->channel}, err));
@@ -403,7 +419,8 @@ ccl_status_t ccl_program_builder_finish(ccl_program_builder_t *b, ccl_program_t 
     p->min_bytes = b->min_bytes;
     p->max_bytes = b->max_bytes;
     p->buffer_len = ccl_arena_alloc(&p->arena, 3 * (size_t)n, sizeof *p->buffer_len);
-    if (!p->name || !p->proto || !p->buffer_len || !place_blocks(b, p))
+    if (!p->name || !p->proto || !p->buffer_len || !place_blocks(b, p) ||
+        !ccl_i_groups_place(&b->groups, &p->arena, &p->groups, &p->ngroups))
         goto nomem;
     memcpy(p->buffer_len, b->buffer_len, 3 * (size_t)n * sizeof *p->buffer_len);
     CCL_TRY_GOTO(place_shares(b, p, err), status, end);
@@ -506,7 +523,8 @@ bool ccl_program_equal(const ccl_program_t *a, const ccl_program_t *b) {
         a->nranks != b->nranks || a->nchunks != b->nchunks || a->nchannels != b->nchannels ||
         a->ntbs != b->ntbs || a->nsteps != b->nsteps || a->in_place != b->in_place ||
         a->out_of_place != b->out_of_place || a->min_bytes != b->min_bytes ||
-        a->max_bytes != b->max_bytes || !ccl_collective_equal(a->coll, b->coll))
+        a->max_bytes != b->max_bytes || !ccl_collective_equal(a->coll, b->coll) ||
+        !ccl_i_groups_equal(a->groups, a->ngroups, b->groups, b->ngroups))
         return false;
     if (memcmp(a->buffer_len, b->buffer_len, 3 * (size_t)a->nranks * sizeof *a->buffer_len) != 0)
         return false;

@@ -6,6 +6,7 @@
 #define CCL_SCHEDULE_PROGRAM_H
 
 #include "schedule/collective.h"
+#include "schedule/groups.h"
 #include "schedule/origin.h"
 
 CCL_BEGIN_DECLS
@@ -55,14 +56,15 @@ typedef struct ccl_step {
 
 typedef struct ccl_tb {
     uint32_t rank, id;             /**< id: dense from 0 within the rank */
-    uint32_t send_peer, recv_peer; /**< ranks or CCL_NONE */
+    uint32_t send_peer, recv_peer; /**< ranks, ends of switch connections (ccl_peer_group_t) or
+                                        CCL_NONE */
     uint32_t channel;
     uint32_t first_step, nsteps; /**< into steps */
 } ccl_tb_t;
 
 /** Connections of one step: it sends to send_peer and receives from recv_peer. */
 typedef struct ccl_peers {
-    uint32_t send_peer, recv_peer; /**< ranks or CCL_NONE */
+    uint32_t send_peer, recv_peer; /**< as ccl_tb_t has them */
     uint32_t channel;
 } ccl_peers_t;
 
@@ -89,8 +91,10 @@ typedef struct ccl_program {
                                    no peers of its own (ResCCL's merged blocks, section 4.4). No
                                    executor of MSCCL XML knows such blocks; ours writes `send`,
                                    `recv` and `chan` at their steps */
-    uint32_t *buffer_len;     /**< [3 nranks]: elements of buffer b of rank r at 3 r + b */
-    const double *const *shares; /**< NULL, or [3 nranks]: share of `size` of each element */
+    const ccl_peer_group_t *groups; /**< [ngroups] in order of first use by the builder */
+    uint32_t ngroups;               /**< 0: no switch connections */
+    uint32_t *buffer_len;           /**< [3 nranks]: elements of buffer b of rank r at 3 r + b */
+    const double *const *shares;    /**< NULL, or [3 nranks]: share of `size` of each element */
     ccl_arena_t arena;
 } ccl_program_t;
 
@@ -107,6 +111,12 @@ void ccl_program_builder_buffer(ccl_program_builder_t *b, uint32_t rank, ccl_buf
 /** Shares of all elements of one buffer ([len], copied); all buffers or none. */
 void ccl_program_builder_shares(ccl_program_builder_t *b, uint32_t rank, ccl_buffer_t buffer,
                                 const double *shares);
+/**
+ * The peer that stands for a group of ranks, for blocks and steps of this builder; an equal group
+ * gets the same. Ranks in any order, each once; faults are reported by finish.
+ * @param ranks  [n], copied; n >= 1.
+ */
+uint32_t ccl_program_builder_group(ccl_program_builder_t *b, const uint32_t *ranks, uint32_t n);
 /** A new block of `rank`; returns its builder-wide handle (ids are dense in order of creation). */
 uint32_t ccl_program_builder_tb(ccl_program_builder_t *b, uint32_t rank, uint32_t send_peer,
                                 uint32_t recv_peer, uint32_t channel);
@@ -129,6 +139,11 @@ static inline ccl_peers_t ccl_program_peers(const ccl_program_t *program, const 
                                             uint32_t step) {
     return program->peers ? program->peers[step]
                           : (ccl_peers_t){tb->send_peer, tb->recv_peer, tb->channel};
+}
+/** The group that a peer is; NULL: it is a rank or CCL_NONE. */
+static inline const ccl_peer_group_t *ccl_program_group(const ccl_program_t *program,
+                                                        uint32_t peer) {
+    return ccl_peer_is_group(peer) ? &program->groups[peer & ~CCL_PEER_GROUP] : NULL;
 }
 /** The block has no connections of its own, its steps have. */
 static inline bool ccl_program_tb_shared(const ccl_program_t *program, const ccl_tb_t *tb) {

@@ -1,4 +1,5 @@
 /* Schedules and their builder. */
+#include "schedule/groups_i.h"
 #include "schedule/schedule_i.h"
 
 #include <stdlib.h>
@@ -9,6 +10,7 @@ struct ccl_schedule_builder {
     ccl_collective_t *coll;
     ccl_transfer_t *transfers;
     size_t len, cap;
+    ccl_i_groups_t groups;
     bool nomem;
 };
 
@@ -30,9 +32,16 @@ void ccl_schedule_builder_destroy(ccl_schedule_builder_t *b) {
     if (!b)
         return;
     ccl_collective_destroy(b->coll);
+    ccl_i_groups_fini(&b->groups);
     free(b->transfers);
     free(b->name);
     free(b);
+}
+
+uint32_t ccl_schedule_builder_group(ccl_schedule_builder_t *b, const uint32_t *ranks, uint32_t n) {
+    uint32_t end = ccl_i_groups_add(&b->groups, ranks, n);
+    b->nomem = b->nomem || end == CCL_NONE;
+    return end;
 }
 
 void ccl_schedule_builder_add(ccl_schedule_builder_t *b, ccl_transfer_t transfer) {
@@ -82,10 +91,16 @@ static bool sort_by_step(ccl_transfer_t **transfers, size_t len) {
     return true;
 }
 
-static ccl_status_t check_transfer(const ccl_collective_t *coll, size_t index,
+static ccl_status_t check_transfer(const ccl_collective_t *coll, uint32_t ngroups, size_t index,
                                    const ccl_transfer_t *t, ccl_error_t *err) {
     unsigned long long i = index;
-    if (t->src >= coll->nranks || t->dst >= coll->nranks)
+    bool from = ccl_peer_is_group(t->src), to = ccl_peer_is_group(t->dst);
+    if (from && to)
+        return ccl_fail(err, CCL_ERR_INPUT, "transfer %llu goes from a group to a group", i);
+    if ((from && (t->src & ~CCL_PEER_GROUP) >= ngroups) ||
+        (to && (t->dst & ~CCL_PEER_GROUP) >= ngroups))
+        return ccl_fail(err, CCL_ERR_INPUT, "transfer %llu names a group that does not exist", i);
+    if ((!from && t->src >= coll->nranks) || (!to && t->dst >= coll->nranks))
         return ccl_fail(err, CCL_ERR_INPUT, "transfer %llu goes from rank %u to %u of %u ranks", i,
                         t->src, t->dst, coll->nranks);
     if (t->src == t->dst)
@@ -116,7 +131,7 @@ ccl_status_t ccl_schedule_builder_finish(ccl_schedule_builder_t *b, ccl_schedule
     uint32_t nsteps = 0, nchannels = 1;
     for (size_t i = 0; i < b->len; i++) {
         const ccl_transfer_t *t = &b->transfers[i];
-        CCL_TRY_GOTO(check_transfer(b->coll, i, t, err), status, end);
+        CCL_TRY_GOTO(check_transfer(b->coll, (uint32_t)b->groups.len, i, t, err), status, end);
         nsteps = t->step >= nsteps ? t->step + 1 : nsteps;
         nchannels = t->channel >= nchannels ? t->channel + 1u : nchannels;
     }
@@ -129,8 +144,11 @@ ccl_status_t ccl_schedule_builder_finish(ccl_schedule_builder_t *b, ccl_schedule
     schedule->name = ccl_arena_strdup(&schedule->arena, b->name);
     schedule->transfers =
         ccl_arena_alloc(&schedule->arena, b->len ? b->len : 1, sizeof *schedule->transfers);
-    if (!schedule->name || !schedule->transfers)
+    if (!schedule->name || !schedule->transfers ||
+        !ccl_i_groups_place(&b->groups, &schedule->arena, &schedule->groups, &schedule->ngroups))
         goto nomem;
+    CCL_TRY_GOTO(ccl_i_groups_check(schedule->groups, schedule->ngroups, b->coll->nranks, err),
+                 status, end);
     if (b->len)
         memcpy(schedule->transfers, b->transfers, b->len * sizeof *b->transfers);
     schedule->ntransfers = (uint32_t)b->len;
@@ -160,7 +178,8 @@ void ccl_schedule_destroy(ccl_schedule_t *schedule) {
 bool ccl_schedule_equal(const ccl_schedule_t *a, const ccl_schedule_t *b) {
     if (strcmp(a->name, b->name) != 0 || a->ntransfers != b->ntransfers || a->nsteps != b->nsteps ||
         a->nchannels != b->nchannels || a->limited != b->limited || a->rounds != b->rounds ||
-        !ccl_collective_equal(a->coll, b->coll))
+        !ccl_collective_equal(a->coll, b->coll) ||
+        !ccl_i_groups_equal(a->groups, a->ngroups, b->groups, b->ngroups))
         return false;
     for (uint32_t i = 0; i < a->ntransfers; i++) {
         const ccl_transfer_t *x = &a->transfers[i], *y = &b->transfers[i];

@@ -6,6 +6,7 @@
 #define CCL_SCHEDULE_TRANSFERS_H
 
 #include "schedule/collective.h"
+#include "schedule/groups.h"
 #include "schedule/origin.h"
 
 CCL_BEGIN_DECLS
@@ -16,6 +17,11 @@ CCL_BEGIN_DECLS
  * One movement of one chunk. Transfers of a step read what their source holds after all earlier
  * steps. `reduce`: the destination adds what arrives to what it holds of the chunk; else it
  * replaces.
+ *
+ * Through a switch (docs/model.md "Switch connections") one end may be a group of ranks, given as
+ * CCL_PEER_GROUP plus an index into schedule->groups: a multicast copies the source's chunk to
+ * every rank of the group; a reducing transfer brings the sum of what the ranks of the group hold
+ * of the chunk. The rank at the other end may be in the group.
  */
 typedef struct ccl_transfer {
     uint32_t src, dst, chunk, step;
@@ -30,10 +36,12 @@ typedef struct ccl_schedule {
     ccl_collective_t *coll;    /**< owned */
     ccl_transfer_t *transfers; /**< sorted by step (stable) */
     uint32_t ntransfers, nsteps, nchannels;
-    bool limited; /**< a limit was reached; this is the best so far */
-    bool rounds;  /**< steps are rounds: lowered in their own order, a rank starts a step's sends
-                     only  when its sends and receives of its step before, on the same channel, are
-                     done */
+    const ccl_peer_group_t *groups; /**< [ngroups] ends of transfers through a switch */
+    uint32_t ngroups;               /**< 0: every transfer is from one rank to another */
+    bool limited;                   /**< a limit was reached; this is the best so far */
+    bool rounds; /**< steps are rounds: lowered in their own order, a rank starts a step's sends
+                    only  when its sends and receives of its step before, on the same channel, are
+                    done */
     ccl_arena_t arena;
 } ccl_schedule_t;
 
@@ -42,6 +50,8 @@ typedef struct ccl_schedule_builder ccl_schedule_builder_t;
 ccl_schedule_builder_t *ccl_schedule_builder_create(const char *name, ccl_collective_t *coll);
 /** Frees it and all it owns; NULL is fine. */
 void ccl_schedule_builder_destroy(ccl_schedule_builder_t *b);
+/** What stands for a group of ranks as an end of transfers; as ccl_program_builder_group(). */
+uint32_t ccl_schedule_builder_group(ccl_schedule_builder_t *b, const uint32_t *ranks, uint32_t n);
 /** Out of memory is remembered and reported by finish. */
 void ccl_schedule_builder_add(ccl_schedule_builder_t *b, ccl_transfer_t transfer);
 /** Checks ranges, sorts by step (stable), destroys the builder, also on failure. */

@@ -66,7 +66,7 @@ static bool make_units(const ccl_program_t *p, ccl_granularity_t granularity, cc
 
 /** What a ccl_wiring_conn_t begins with. */
 typedef struct conn_key {
-    uint32_t src, dst, channel, stage;
+    uint32_t src, dst, channel, stage, kind;
 } conn_key_t;
 _Static_assert(offsetof(ccl_wiring_conn_t, sender) == sizeof(conn_key_t), "a key begins it");
 
@@ -74,7 +74,7 @@ typedef struct table {
     const ccl_program_t *p;
     ccl_wiring_t *w;
     bool stages;
-    size_t cconns, cnext;
+    size_t cconns, cnext, cswitches, cmembers;
     uint32_t *next; /* [nconns] of the same slot */
     uint32_t *head, len, row;
 } table_t;
@@ -82,7 +82,7 @@ typedef struct table {
 /* Connections are asked for rank by rank, from either end. Neighbours in a row or a column of ranks
    lie near each other in this table, so that both orders stay in the cache. */
 static uint32_t *key_slot(const table_t *t, conn_key_t k) {
-    uint64_t plane = ccl_mix64((uint64_t)k.channel << 32 | k.stage);
+    uint64_t plane = ccl_mix64(((uint64_t)k.channel << 2 | k.kind) << 32 | k.stage);
     return &t->head[((uint64_t)k.src * t->row + k.dst + (plane >> 20)) & (t->len - 1)];
 }
 
@@ -98,19 +98,25 @@ static uint32_t conn_get(table_t *t, conn_key_t key) {
         (w->nconns == t->cnext &&
          !ccl_grow(&t->next, &t->cnext, w->nconns + (size_t)1, sizeof *t->next)))
         return CCL_NONE;
-    w->conns[w->nconns] =
-        (ccl_wiring_conn_t){key.src, key.dst, key.channel, key.stage, CCL_NONE, CCL_NONE};
+    w->conns[w->nconns] = (ccl_wiring_conn_t){.src = key.src,
+                                              .dst = key.dst,
+                                              .channel = key.channel,
+                                              .stage = key.stage,
+                                              .kind = key.kind,
+                                              .sender = CCL_NONE,
+                                              .receiver = CCL_NONE,
+                                              .in_switch = CCL_NONE};
     t->next[w->nconns] = *head;
     *head = w->nconns;
     return w->nconns++;
 }
 
 static ccl_status_t check_peer(const ccl_program_t *p, const ccl_tb_t *tb, uint32_t peer,
-                               const char *what, ccl_error_t *err) {
+                               bool member, const char *what, ccl_error_t *err) {
     if (peer == CCL_NONE)
         return ccl_fail(err, CCL_ERR_INPUT, "rank %u block %u %ss but has no %s peer", tb->rank,
                         tb->id, what, what);
-    if (peer >= p->nranks || peer == tb->rank)
+    if (peer >= p->nranks || (peer == tb->rank && !member))
         return ccl_fail(err, CCL_ERR_INPUT, "rank %u block %u: %s peer %u is %s", tb->rank, tb->id,
                         what, peer, peer == tb->rank ? "itself" : "no rank");
     return CCL_OK;
@@ -121,7 +127,8 @@ static ccl_status_t take_end(table_t *t, uint32_t u, conn_key_t key, bool sends,
                              ccl_error_t *err) {
     const ccl_tb_t *tb = &t->p->tbs[t->w->units[u].tb];
     uint32_t peer = sends ? key.dst : key.src;
-    CCL_TRY(check_peer(t->p, tb, peer, sends ? "send" : "receive", err));
+    CCL_TRY(
+        check_peer(t->p, tb, peer, key.kind != CCL_WIRING_PLAIN, sends ? "send" : "receive", err));
     uint32_t c = conn_get(t, key);
     if (c == CCL_NONE)
         return ccl_fail_nomem(err);
@@ -133,6 +140,89 @@ static ccl_status_t take_end(table_t *t, uint32_t u, conn_key_t key, bool sends,
                         sends ? "send" : "receive", sends ? "to" : "from", peer, key.channel);
     *end = u;
     *out = c;
+    return CCL_OK;
+}
+
+/** The switch connection of unit u and a group; a unit has one a group, channel and stage. */
+static uint32_t switch_find(const ccl_wiring_t *w, uint32_t u, bool sends, uint32_t group,
+                            conn_key_t key) {
+    for (uint32_t i = w->nswitches; i-- > 0;) {
+        const ccl_wiring_switch_t *s = &w->switches[i];
+        if (s->unit != u)
+            break; /* a unit names its own one after the other */
+        if (s->reduces != sends && s->group == group && s->channel == key.channel)
+            return i;
+    }
+    return CCL_NONE;
+}
+
+/** Unit u multicasts to a group, or pulls from it: one connection per member. */
+static ccl_status_t take_switch(table_t *t, uint32_t u, conn_key_t key, bool sends, uint32_t *out,
+                                ccl_error_t *err) {
+    ccl_wiring_t *w = t->w;
+    uint32_t peer = sends ? key.dst : key.src, group = peer & ~CCL_PEER_GROUP;
+    uint32_t single = sends ? key.src : key.dst;
+    const ccl_peer_group_t *ranks = &t->p->groups[group];
+    uint32_t at = switch_find(w, u, sends, group, key);
+    if (at == CCL_NONE) {
+        if (!ccl_grow(&w->switches, &t->cswitches, w->nswitches + (size_t)1, sizeof *w->switches) ||
+            !ccl_grow(&w->members, &t->cmembers, w->nmembers + (size_t)ranks->n,
+                      sizeof *w->members))
+            return ccl_fail_nomem(err);
+        at = w->nswitches++;
+        w->switches[at] = (ccl_wiring_switch_t){.reduces = !sends,
+                                                .single = single,
+                                                .unit = u,
+                                                .group = group,
+                                                .channel = key.channel,
+                                                .stage = key.stage,
+                                                .first = w->nmembers};
+        key.kind = sends ? CCL_WIRING_MULTICAST : CCL_WIRING_REDUCING;
+        for (uint32_t i = 0; i < ranks->n; i++) {
+            uint32_t c;
+            *(sends ? &key.dst : &key.src) = ranks->ranks[i];
+            CCL_TRY(take_end(t, u, key, sends, &c, err));
+            if (w->conns[c].in_switch != CCL_NONE)
+                return ccl_fail(err, CCL_ERR_INPUT,
+                                "rank %u block %u: ranks %u and %u have two switch connections on "
+                                "channel %u",
+                                single, t->p->tbs[w->units[u].tb].id, key.src, key.dst,
+                                key.channel);
+            w->conns[c].in_switch = at;
+            w->members[w->nmembers++] = c;
+        }
+    }
+    *out = CCL_WIRING_SWITCH | at;
+    return CCL_OK;
+}
+
+static ccl_status_t take(table_t *t, uint32_t u, bool sends, ccl_peers_t peers, uint32_t stage,
+                         uint32_t *out, ccl_error_t *err) {
+    uint32_t rank = t->p->tbs[t->w->units[u].tb].rank;
+    uint32_t peer = sends ? peers.send_peer : peers.recv_peer;
+    conn_key_t key = {sends ? rank : peer, sends ? peer : rank, peers.channel, stage,
+                      CCL_WIRING_PLAIN};
+    if (ccl_peer_is_group(peer))
+        return take_switch(t, u, key, sends, out, err);
+    if (ccl_peer_is_member(peer)) {
+        key.kind = sends ? CCL_WIRING_REDUCING : CCL_WIRING_MULTICAST;
+        *(sends ? &key.dst : &key.src) = ccl_peer_rank(peer);
+    }
+    return take_end(t, u, key, sends, out, err);
+}
+
+static ccl_status_t check_members(const ccl_wiring_t *w, ccl_error_t *err) {
+    for (uint32_t i = 0; i < w->nconns; i++) {
+        const ccl_wiring_conn_t *c = &w->conns[i];
+        bool offers = c->kind == CCL_WIRING_REDUCING;
+        if (c->kind == CCL_WIRING_PLAIN || c->in_switch != CCL_NONE)
+            continue;
+        return ccl_fail(err, CCL_ERR_INPUT,
+                        "rank %u %s rank %u on channel %u, which %s no group there that has it",
+                        offers ? c->src : c->dst, offers ? "offers to" : "takes the multicast of",
+                        offers ? c->dst : c->src, c->channel,
+                        offers ? "pulls from" : "multicasts to");
+    }
     return CCL_OK;
 }
 
@@ -150,11 +240,9 @@ static ccl_status_t step_conns(table_t *t, uint32_t i, ccl_error_t *err) {
         ccl_peers_t peers = ccl_program_peers(t->p, tb, s);
         conns[0] = conns[1] = CCL_NONE;
         if (ccl_primitive_sends(t->p->steps[s].type))
-            CCL_TRY(take_end(t, i, (conn_key_t){tb->rank, peers.send_peer, peers.channel, stage},
-                             true, &conns[0], err));
+            CCL_TRY(take(t, i, true, peers, stage, &conns[0], err));
         if (ccl_primitive_receives(t->p->steps[s].type))
-            CCL_TRY(take_end(t, i, (conn_key_t){peers.recv_peer, tb->rank, peers.channel, stage},
-                             false, &conns[1], err));
+            CCL_TRY(take(t, i, false, peers, stage, &conns[1], err));
     }
     return CCL_OK;
 }
@@ -173,17 +261,15 @@ static ccl_status_t unit_conns(table_t *t, ccl_error_t *err) {
         }
         u->recv = receives ? 0 : CCL_NONE; /* which one: below */
         if (sends)
-            CCL_TRY(take_end(t, i,
-                             (conn_key_t){tb->rank, tb->send_peer, tb->channel, stage_of(t, i)},
-                             true, &u->send, err));
+            CCL_TRY(take(t, i, true, (ccl_peers_t){tb->send_peer, CCL_NONE, tb->channel},
+                         stage_of(t, i), &u->send, err));
     }
     for (uint32_t i = 0; i < w->nunits; i++) {
         ccl_wiring_unit_t *u = &w->units[i];
         const ccl_tb_t *tb = &t->p->tbs[u->tb];
         if (u->recv != CCL_NONE)
-            CCL_TRY(take_end(t, i,
-                             (conn_key_t){tb->recv_peer, tb->rank, tb->channel, stage_of(t, i)},
-                             false, &u->recv, err));
+            CCL_TRY(take(t, i, false, (ccl_peers_t){CCL_NONE, tb->recv_peer, tb->channel},
+                         stage_of(t, i), &u->recv, err));
     }
     return CCL_OK;
 }
@@ -210,7 +296,8 @@ static ccl_status_t make_conns(const ccl_program_t *p, bool stages, ccl_wiring_t
     for (uint32_t i = 0; p->peers && i < w->nunits; i++)
         CCL_TRY_GOTO(step_conns(&t, i, err), status, end);
     if (!p->peers)
-        status = unit_conns(&t, err);
+        CCL_TRY_GOTO(unit_conns(&t, err), status, end);
+    status = check_members(w, err);
 end:
     free(t.head);
     free(t.next);
@@ -231,6 +318,8 @@ ccl_status_t ccl_wiring_init(const ccl_program_t *program, ccl_granularity_t gra
 void ccl_wiring_fini(ccl_wiring_t *w) {
     free(w->units);
     free(w->conns);
+    free(w->switches);
+    free(w->members);
     free(w->rank_units);
     free(w->order);
     free(w->step_conns);
@@ -239,14 +328,26 @@ void ccl_wiring_fini(ccl_wiring_t *w) {
 
 /* ---------------------------------------------------------------- messages */
 
+/** FIFOs of what a step sends or receives on: of a switch connection all its members'. */
+static uint32_t fifos(const ccl_wiring_t *w, const ccl_program_t *p, const uint32_t *conn,
+                      const uint32_t **out) {
+    *out = conn;
+    if (!ccl_wiring_is_switch(*conn))
+        return 1;
+    const ccl_wiring_switch_t *s = &w->switches[*conn & ~CCL_WIRING_SWITCH];
+    *out = &w->members[s->first];
+    return p->groups[s->group].n;
+}
+
 /* A connection has one unit at each end, so walking the units in their order meets its sends in
-   theirs, and its receives. */
+   theirs, and its receives. The members of a multicast have the same sends, so share their list. */
 ccl_status_t ccl_wiring_match(const ccl_wiring_t *w, const ccl_program_t *program,
                               uint32_t *receiver, uint32_t *sender, bool *whole_out,
                               ccl_error_t *err) {
     size_t n = program->nsteps, nsends = 0, met = 0, nreceives = 0;
     uint32_t *first = malloc((w->nconns + (size_t)1) * sizeof *first);
     uint32_t *next = malloc((n + 1) * sizeof *next); /* the send behind this one */
+    const uint32_t *at;
     if (!first || !next) {
         free(first);
         free(next);
@@ -262,24 +363,30 @@ ccl_status_t ccl_wiring_match(const ccl_wiring_t *w, const ccl_program_t *progra
             uint32_t step = w->order[w->units[u].first + k];
             if (!ccl_primitive_sends(program->steps[step].type))
                 continue;
-            uint32_t c = ccl_wiring_send(w, u, step);
-            next[step] = first[c];
-            first[c] = step;
-            nsends++;
+            uint32_t conn = ccl_wiring_send(w, u, step), many = fifos(w, program, &conn, &at);
+            next[step] = first[at[0]];
+            for (uint32_t i = 0; i < many; i++)
+                first[at[i]] = step;
+            nsends += many;
         }
     for (uint32_t u = 0; u < w->nunits; u++)
         for (uint32_t k = 0; k < w->units[u].nsteps; k++) {
             uint32_t step = w->order[w->units[u].first + k];
             if (!ccl_primitive_receives(program->steps[step].type))
                 continue;
-            uint32_t c = ccl_wiring_recv(w, u, step), from = first[c];
-            nreceives++;
-            if (from == CCL_NONE)
-                continue;
-            first[c] = next[from];
-            sender[step] = from;
-            receiver[from] = step;
-            met++;
+            uint32_t conn = ccl_wiring_recv(w, u, step), many = fifos(w, program, &conn, &at);
+            nreceives += many;
+            for (uint32_t i = 0; i < many; i++) {
+                uint32_t from = first[at[i]];
+                if (from == CCL_NONE)
+                    continue;
+                first[at[i]] = next[from];
+                met++;
+                if (!ccl_wiring_is_switch(conn))
+                    sender[step] = from;
+                if (!ccl_wiring_is_switch(ccl_wiring_send(w, w->conns[at[i]].sender, from)))
+                    receiver[from] = step;
+            }
         }
     free(first);
     free(next);

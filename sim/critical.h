@@ -67,6 +67,7 @@ void ccl_i_record_start(ccl_i_run_t *run, uint32_t unit, double time_s);
 void ccl_i_record_done(ccl_i_run_t *run, uint32_t unit, double time_s);
 void ccl_i_record_handed(ccl_i_run_t *run, uint32_t conn, double time_s);
 void ccl_i_record_flow(ccl_i_run_t *run, uint32_t conn, double time_s);
+void ccl_i_record_pull(ccl_i_run_t *run, uint32_t conn, double time_s);
 void ccl_i_record_granted(ccl_i_run_t *run, uint32_t conn, double time_s);
 void ccl_i_record_drained(ccl_i_run_t *run, uint32_t conn, double time_s);
 void ccl_i_record_arrived(ccl_i_run_t *run, uint32_t conn);

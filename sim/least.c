@@ -12,17 +12,28 @@
 /* Beyond the time by this much: additions are rounded. */
 #define SURE (1 + 1e-7)
 
+/* The narrowest link of a connection. */
+static double narrowest_Bps(const ccl_i_run_t *run, uint32_t conn) {
+    const ccl_route_t *route = run->conns[conn].route;
+    double rate_Bps = INFINITY;
+    for (uint32_t l = 0; l < route->nlinks; l++)
+        rate_Bps = fmin(rate_Bps, run->topo->links[route->links[l]].bandwidth_Bps);
+    return rate_Bps;
+}
+
 /* One micro-batch of a step. */
 static double step_s(const ccl_i_run_t *run, const ccl_i_unit_t *u, uint32_t step) {
     const ccl_i_work_t *w = &run->work[step];
-    uint32_t send = run->step_conns ? run->step_conns[2 * (size_t)step] : u->send;
-    double rate_Bps = w->rate_Bps;
-    if (w->sends && run->conns[send].holds) {
-        const ccl_route_t *route = run->conns[send].route;
-        for (uint32_t l = 0; l < route->nlinks; l++)
-            rate_Bps = fmin(rate_Bps, run->topo->links[route->links[l]].bandwidth_Bps);
+    const uint32_t *own = run->step_conns ? &run->step_conns[2 * (size_t)step] : NULL;
+    uint32_t send = own ? own[0] : u->send, pull = own ? own[1] : u->recv;
+    double rate_Bps = w->rate_Bps, in_s = 0;
+    if (w->sends && run->conns[send].holds)
+        rate_Bps = fmin(rate_Bps, narrowest_Bps(run, send));
+    if (w->pulls) {
+        rate_Bps = fmin(rate_Bps, narrowest_Bps(run, pull));
+        in_s = w->slices * run->conns[pull].delay_s;
     }
-    return w->overhead_s + (rate_Bps < INFINITY ? w->slices * w->bytes / rate_Bps : 0);
+    return w->overhead_s + in_s + (rate_Bps < INFINITY ? w->slices * w->bytes / rate_Bps : 0);
 }
 
 static bool too_late(const ccl_i_run_t *run, double end_s) {

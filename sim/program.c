@@ -12,6 +12,8 @@
 /* A unit this many places on gets its connection fetched. */
 #define AHEAD 8
 
+static void advance(ccl_i_run_t *run, uint32_t unit, double time_s);
+
 /* ---------------------------------------------------------------- running */
 
 static void charge(ccl_i_unit_t *u, int use, double time_s) {
@@ -27,10 +29,103 @@ static void wake(ccl_i_run_t *run, uint32_t unit) {
     run->ready_tail = run->ready_tail == run->nunits ? 0 : run->ready_tail + 1;
 }
 
+/* ---------------------------------------------------------------- connections */
+
+/* A member got to `count`. A trunk is as far as the last of its members. @return it moves on. */
+static bool trunk_moves(const ccl_i_run_t *run, ccl_i_trunk_t *t, uint32_t count) {
+    ccl_i_conn_t *trunk = &run->conns[t->conn];
+    uint32_t *last = t->reduces ? &trunk->arrived : &trunk->freed;
+    if (count != *last + 1 || --t->least > 0)
+        return false;
+    ++*last;
+    for (uint32_t i = 0; i < t->n; i++) {
+        const ccl_i_conn_t *member = &run->conns[run->members[t->first + i]];
+        t->least += (t->reduces ? member->arrived : member->freed) == *last;
+    }
+    return true;
+}
+
+static void arrive(ccl_i_run_t *run, uint32_t c) {
+    ccl_i_conn_t *conn = &run->conns[c];
+    conn->arrived++;
+    if (run->record)
+        ccl_i_record_arrived(run, c);
+    if (conn->receiver == CCL_NONE && conn->trunk != CCL_NONE) {
+        ccl_i_trunk_t *t = &run->trunks[conn->trunk];
+        if (!trunk_moves(run, t, conn->arrived))
+            return;
+        conn = &run->conns[t->conn];
+    }
+    if (conn->receiver != CCL_NONE && run->units[conn->receiver].phase == PHASE_DATA)
+        wake(run, conn->receiver);
+}
+
+static void credit(ccl_i_run_t *run, uint32_t c) {
+    ccl_i_conn_t *conn = &run->conns[c];
+    conn->freed++;
+    if (run->record)
+        ccl_i_record_credit(run, c);
+    if (conn->sender == CCL_NONE && conn->trunk != CCL_NONE) {
+        ccl_i_trunk_t *t = &run->trunks[conn->trunk];
+        if (!trunk_moves(run, t, conn->freed))
+            return;
+        conn = &run->conns[t->conn];
+    }
+    if (conn->sender != CCL_NONE && run->units[conn->sender].phase == PHASE_SLOT)
+        wake(run, conn->sender);
+}
+
+/* A slice arrives, or its slot is seen to be free, behind the delay of a connection. */
+static void after_delay(ccl_i_run_t *run, uint32_t c, uint32_t kind, double time_s) {
+    double delay_s = run->conns[c].delay_s;
+    if (delay_s > 0)
+        ccl_i_engine_at(run->engine, time_s + delay_s, kind, c);
+    else if (kind == EV_ARRIVE)
+        arrive(run, c);
+    else
+        credit(run, c);
+}
+
+static void all_members(ccl_i_run_t *run, uint32_t c, void (*one)(ccl_i_run_t *, uint32_t)) {
+    const ccl_i_trunk_t *t = &run->trunks[run->conns[c].trunk];
+    for (uint32_t i = 0; i < t->n; i++)
+        one(run, run->members[t->first + i]);
+}
+
+/* The same for every member of a trunk, in one event where they have one delay. */
+static void after_delays(ccl_i_run_t *run, uint32_t c, uint32_t kind, double time_s) {
+    const ccl_i_trunk_t *t = &run->trunks[run->conns[c].trunk];
+    if (t->even && run->conns[c].delay_s > 0)
+        ccl_i_engine_at(run->engine, time_s + run->conns[c].delay_s,
+                        kind == EV_ARRIVE ? EV_ARRIVE_ALL : EV_CREDIT_ALL, c);
+    else
+        for (uint32_t i = 0; i < t->n; i++)
+            after_delay(run, run->members[t->first + i], kind, time_s);
+}
+
+/* A slice is on its way to who receives it. */
+static void deliver(ccl_i_run_t *run, uint32_t c, double time_s) {
+    if (ccl_i_conn_is_trunk(run, c))
+        after_delays(run, c, EV_ARRIVE, time_s);
+    else
+        after_delay(run, c, EV_ARRIVE, time_s);
+}
+
+/* A slice takes a slot: of a trunk one in every member's FIFO. */
+static void take_slot(ccl_i_run_t *run, uint32_t c) {
+    ccl_i_conn_t *conn = &run->conns[c];
+    conn->sent++;
+    if (conn->trunk == CCL_NONE || !ccl_i_conn_is_trunk(run, c))
+        return;
+    const ccl_i_trunk_t *t = &run->trunks[conn->trunk];
+    for (uint32_t i = 0; i < t->n; i++)
+        run->conns[run->members[t->first + i]].sent++;
+}
+
 static void begin_flow(ccl_i_run_t *run, uint32_t c, uint32_t step, double time_s) {
     ccl_i_conn_t *conn = &run->conns[c];
     const ccl_i_work_t *w = &run->work[step];
-    conn->draining = true;
+    conn->draining = DRAINS;
     conn->step = step;
     if (run->trace)
         run->flow_start_s[c] = time_s;
@@ -43,9 +138,14 @@ static void begin_flow(ccl_i_run_t *run, uint32_t c, uint32_t step, double time_
                       conn->sender);
 }
 
-/* A slice that its block does not hold waits here while an earlier one drains. */
+/* A slice that its block does not hold waits here while an earlier one drains. What is offered does
+   not drain: it arrives. */
 static void hand_over(ccl_i_run_t *run, uint32_t c, uint32_t step, double time_s) {
     ccl_i_conn_t *conn = &run->conns[c];
+    if (ccl_i_conn_offers(run, c)) {
+        deliver(run, c, time_s);
+        return;
+    }
     if (run->record)
         ccl_i_record_handed(run, c, time_s);
     if (!conn->draining) {
@@ -69,24 +169,6 @@ static void hand_over(ccl_i_run_t *run, uint32_t c, uint32_t step, double time_s
         conn->queue = queue;
     }
     conn->queue->steps[conn->queue->tail++ % conn->queue->len] = step;
-}
-
-static void arrive(ccl_i_run_t *run, uint32_t c) {
-    ccl_i_conn_t *conn = &run->conns[c];
-    conn->arrived++;
-    if (run->record)
-        ccl_i_record_arrived(run, c);
-    if (conn->receiver != CCL_NONE && run->units[conn->receiver].phase == PHASE_DATA)
-        wake(run, conn->receiver);
-}
-
-static void credit(ccl_i_run_t *run, uint32_t c) {
-    ccl_i_conn_t *conn = &run->conns[c];
-    conn->freed++;
-    if (run->record)
-        ccl_i_record_credit(run, c);
-    if (conn->sender != CCL_NONE && run->units[conn->sender].phase == PHASE_SLOT)
-        wake(run, conn->sender);
 }
 
 static void show(ccl_i_run_t *run, uint32_t step) {
@@ -160,6 +242,19 @@ static void trace_pass(ccl_i_run_t *run, const ccl_i_unit_t *u, uint32_t step, d
     ccl_i_trace_tb(run->trace, &pass);
 }
 
+/* The slots of all members' slices are free. */
+static void take_offers(ccl_i_run_t *run, uint32_t c, double time_s) {
+    const ccl_i_trunk_t *t = &run->trunks[run->conns[c].trunk];
+    bool roomy = run->conns[c].roomy;
+    for (uint32_t i = 0; i < t->n; i++) {
+        ccl_i_conn_t *member = &run->conns[run->members[t->first + i]];
+        member->taken++;
+        member->freed += roomy;
+    }
+    if (!roomy)
+        after_delays(run, c, EV_CREDIT, time_s);
+}
+
 static void pass_done(ccl_i_run_t *run, uint32_t unit, double time_s) {
     ccl_i_unit_t *u = &run->units[unit];
     uint32_t step = run->order[u->first + u->pc];
@@ -174,7 +269,9 @@ static void pass_done(ccl_i_run_t *run, uint32_t unit, double time_s) {
     if (w->receives) {
         ccl_i_conn_t *conn = &run->conns[u->recv];
         conn->taken++;
-        if (conn->roomy)
+        if (w->pulls)
+            take_offers(run, u->recv, time_s);
+        else if (conn->roomy)
             conn->freed++;
         else if (conn->delay_s > 0)
             ccl_i_engine_at(run->engine, time_s + conn->delay_s, EV_CREDIT, u->recv);
@@ -185,6 +282,43 @@ static void pass_done(ccl_i_run_t *run, uint32_t unit, double time_s) {
         u->phase = PHASE_DATA;
     else
         primitive_done(run, unit, step, time_s);
+}
+
+/* What a pull waits for: that the slice is in and, where its block sends meanwhile and is held,
+   that this flow has drained too. Then the block goes on. */
+static void pull_waits(ccl_i_run_t *run, uint32_t unit, uint8_t is, double time_s) {
+    ccl_i_unit_t *u = &run->units[unit];
+    const ccl_i_work_t *w = &run->work[run->order[u->first + u->pc]];
+    bool held = w->sends && run->conns[u->send].holds;
+    uint8_t all = held ? PULL_IN | PULL_SENT : PULL_IN;
+    u->pull |= is;
+    if ((u->pull & all) != all)
+        return;
+    u->pull = 0;
+    if (held)
+        deliver(run, u->send, time_s);
+    advance(run, unit, time_s);
+}
+
+/* A flow of a pull, with that of a send that holds its block. */
+static void begin_pull(ccl_i_run_t *run, uint32_t unit, uint32_t step, double time_s) {
+    const ccl_i_unit_t *u = &run->units[unit];
+    const ccl_i_work_t *w = &run->work[step];
+    ccl_i_conn_t *conn = &run->conns[u->recv];
+    conn->draining = DRAINS;
+    conn->step = step;
+    if (run->trace)
+        run->flow_start_s[u->recv] = time_s;
+    if (run->record)
+        ccl_i_record_pull(run, u->recv, time_s);
+    if (run->unsent_bytes)
+        ccl_i_least_flow(run, conn->route, w->bytes * conn->wire, time_s);
+    ccl_i_engine_flow(run->engine, time_s, run->pull_path[step], conn->route, w->bytes * conn->wire,
+                      u->recv, 0, unit);
+    if (w->sends && run->conns[u->send].holds) {
+        begin_flow(run, u->send, step, time_s);
+        run->conns[u->send].draining = DRAINS_WITH_PULL;
+    }
 }
 
 /* Go on until something must be waited for. */
@@ -217,7 +351,7 @@ static void advance(ccl_i_run_t *run, uint32_t unit, double time_s) {
                 ccl_i_conn_t *conn = &run->conns[u->send];
                 if (conn->sent - conn->freed >= conn->slots)
                     return;
-                conn->sent++;
+                take_slot(run, u->send);
             }
             if (run->record && time_s > u->mark_s)
                 ccl_i_record_waited(run, unit, CCL_PATH_SLOT);
@@ -237,6 +371,12 @@ static void advance(ccl_i_run_t *run, uint32_t unit, double time_s) {
             }
             break;
         case PHASE_OVERHEAD:
+            if (w->pulls) {
+                charge(u, USE_BUSY, time_s);
+                u->phase = PHASE_PULL;
+                begin_pull(run, unit, step, time_s);
+                return;
+            }
             if (w->sends && run->conns[u->send].holds) {
                 charge(u, USE_BUSY, time_s);
                 u->phase = PHASE_FLOW;
@@ -251,6 +391,7 @@ static void advance(ccl_i_run_t *run, uint32_t unit, double time_s) {
             break;
         case PHASE_PASS:
         case PHASE_FLOW:
+        case PHASE_PULL:
             pass_done(run, unit, time_s);
             break;
         default: /* PHASE_LAUNCH */
@@ -282,6 +423,15 @@ static void on_event(void *user, uint32_t kind, uint32_t id, double time_s) {
     case EV_CREDIT:
         credit(run, id);
         break;
+    case EV_PULLED:
+        pull_waits(run, id, PULL_IN, time_s);
+        break;
+    case EV_ARRIVE_ALL:
+        all_members(run, id, arrive);
+        break;
+    case EV_CREDIT_ALL:
+        all_members(run, id, credit);
+        break;
     case EV_LAUNCH:
         for (uint32_t i = run->rank_units[id]; i < run->rank_units[id + 1]; i++) {
             if (i + AHEAD < run->nunits && run->units[i + AHEAD].recv != CCL_NONE)
@@ -296,44 +446,61 @@ static void on_event(void *user, uint32_t kind, uint32_t id, double time_s) {
     run_ready(run, time_s);
 }
 
+static void trace_flow(ccl_i_run_t *run, uint32_t c, double time_s) {
+    const ccl_i_conn_t *conn = &run->conns[c];
+    bool pulls = conn->sender == CCL_NONE;
+    const ccl_tb_t *tb = &run->program->tbs[run->units[pulls ? conn->receiver : conn->sender].tb];
+    ccl_peers_t peers = ccl_program_peers(run->program, tb, conn->step);
+    ccl_trace_span_t slice = {.start_s = run->flow_start_s[c],
+                              .end_s = time_s,
+                              .bytes = run->work[conn->step].bytes,
+                              .rank = pulls ? peers.recv_peer : tb->rank,
+                              .other = pulls ? tb->rank : peers.send_peer,
+                              .step = conn->step,
+                              .channel = peers.channel};
+    ccl_i_trace_flow(run->trace, &slice);
+}
+
 static void on_drained(void *user, uint32_t c, double time_s) {
     ccl_i_run_t *run = user;
     ccl_i_conn_t *conn = &run->conns[c];
-    conn->draining = false;
+    bool alone = conn->draining == DRAINS;
+    conn->draining = DRAINS_NOT;
     if (run->record)
         ccl_i_record_drained(run, c, time_s);
-    if (run->trace) {
-        const ccl_tb_t *tb = &run->program->tbs[run->units[conn->sender].tb];
-        ccl_peers_t peers = ccl_program_peers(run->program, tb, conn->step);
-        ccl_trace_span_t slice = {.start_s = run->flow_start_s[c],
-                                  .end_s = time_s,
-                                  .bytes = run->work[conn->step].bytes,
-                                  .rank = tb->rank,
-                                  .other = peers.send_peer,
-                                  .step = conn->step,
-                                  .channel = peers.channel};
-        ccl_i_trace_flow(run->trace, &slice);
+    if (run->trace)
+        trace_flow(run, c, time_s);
+    if (!alone) {
+        pull_waits(run, conn->sender, PULL_SENT, time_s);
+    } else if (conn->sender == CCL_NONE) {
+        if (conn->delay_s > 0)
+            ccl_i_engine_at(run->engine, time_s + conn->delay_s, EV_PULLED, conn->receiver);
+        else
+            pull_waits(run, conn->receiver, PULL_IN, time_s);
+    } else {
+        deliver(run, c, time_s);
+        if (conn->holds)
+            advance(run, conn->sender, time_s);
+        else if (ccl_i_conn_waiting(conn) > 0)
+            begin_flow(run, c, conn->queue->steps[conn->queue->head++ % conn->queue->len], time_s);
     }
-    if (conn->delay_s > 0)
-        ccl_i_engine_at(run->engine, time_s + conn->delay_s, EV_ARRIVE, c);
-    else
-        arrive(run, c);
-    if (conn->holds)
-        advance(run, conn->sender, time_s);
-    else if (ccl_i_conn_waiting(conn) > 0)
-        begin_flow(run, c, conn->queue->steps[conn->queue->head++ % conn->queue->len], time_s);
     run_ready(run, time_s);
 }
 
 static void on_granted(void *user, uint32_t c, double time_s) {
     ccl_i_run_t *run = user;
-    ccl_i_conn_t *conn = &run->conns[c];
+    const ccl_i_conn_t *conn = &run->conns[c];
     if (run->trace)
         run->flow_start_s[c] = time_s;
     if (run->record)
         ccl_i_record_granted(run, c, time_s);
-    if (conn->holds)
-        charge(&run->units[conn->sender], USE_SLOT, time_s);
+    if (!conn->holds)
+        return;
+    ccl_i_unit_t *u = &run->units[conn->sender == CCL_NONE ? conn->receiver : conn->sender];
+    if (!(u->pull & PULL_GRANTED)) /* a block with one of its two flows no longer waits */
+        charge(u, USE_SLOT, time_s);
+    if (u->phase == PHASE_PULL)
+        u->pull |= PULL_GRANTED;
 }
 
 ccl_status_t ccl_i_run_progress(const ccl_i_run_t *run) {

@@ -13,10 +13,18 @@ typedef enum ccl_i_phase {
     PHASE_OVERHEAD, /* timer */
     PHASE_PASS,     /* timer */
     PHASE_FLOW,     /* until its flow has drained */
+    PHASE_PULL,     /* until the slice that it pulls is in, and its own flow has drained */
     PHASE_DONE
 } ccl_i_phase_t;
 
-enum { EV_UNIT, EV_ARRIVE, EV_CREDIT, EV_FLAG, EV_LAUNCH };
+enum { EV_UNIT, EV_ARRIVE, EV_CREDIT, EV_FLAG, EV_LAUNCH, EV_PULLED, EV_ARRIVE_ALL, EV_CREDIT_ALL };
+
+/** Of a unit in PHASE_PULL. */
+enum {
+    PULL_IN = 1,     /* the slice is in */
+    PULL_SENT = 2,   /* the flow that it sends meanwhile has drained */
+    PULL_GRANTED = 4 /* exclusive sharing: one of its flows has got its links */
+};
 
 /** A thread block, or one stage of one. */
 typedef struct ccl_i_unit {
@@ -27,6 +35,7 @@ typedef struct ccl_i_unit {
     uint32_t pc, batch, slice;
     uint32_t next_waiter;
     uint8_t phase;
+    uint8_t pull;  /* PULL_*; 0 in other phases */
     bool ready;    /* in the ready list */
     double mark_s; /* accounted until here; when done: the end */
     double use_s[4];
@@ -39,20 +48,40 @@ typedef struct ccl_i_queue {
     uint32_t steps[];
 } ccl_i_queue_t;
 
-/** Of a size that fills one line of the cache. */
+enum { DRAINS_NOT, DRAINS, DRAINS_WITH_PULL };
+
+/**
+ * A FIFO. Those of a switch connection's members come with a trunk, which the single GPU's block
+ * sends or receives on as on any connection: a free slot of a multicasting trunk is one in every
+ * member's FIFO, a slice that arrived on a reducing one has arrived in every member's. Flows of
+ * switch connections are those of their trunks.
+ */
 typedef struct ccl_i_conn {
-    uint32_t sender, receiver; /* units; CCL_NONE when nobody is there */
+    uint32_t sender, receiver; /* units; CCL_NONE when nobody is there, or it is at the trunk, or at
+                                  the members */
     uint32_t slots;
     uint32_t sent, freed, arrived, taken; /* slices, modulo 2^32; only differences count */
     uint32_t step;                        /* of the draining slice */
-    bool draining, holds;
+    uint8_t draining;                     /* DRAINS_* */
+    bool holds;           /* its sender is busy until a slice drains; of a reducing trunk too */
     bool roomy;           /* all slices of the run fit into the FIFO: nobody waits for its slots */
     uint8_t kind;         /* of transport, in the order of set-up */
+    uint32_t trunk;       /* into run->trunks, of a trunk and of its members; CCL_NONE: plain */
     ccl_i_queue_t *queue; /* NULL: none has waited yet */
-    double delay_s;       /* links and transport */
+    double delay_s;       /* links and transport; of a trunk the largest of its members' */
     double wire;          /* bytes on links per byte of data */
-    const ccl_route_t *route;
+    const ccl_route_t *route; /* of a trunk, and its members: the tree */
 } ccl_i_conn_t;
+
+/** What a trunk has beyond its connection. */
+typedef struct ccl_i_trunk {
+    const ccl_tree_t *tree;
+    uint32_t conn;     /* the trunk itself */
+    uint32_t first, n; /* its members: run->members */
+    uint32_t least;    /* of them as far as the trunk: in freed slots, reducing in arrived slices */
+    bool reduces;
+    bool even; /* all members have the same delay */
+} ccl_i_trunk_t;
 
 static inline uint32_t ccl_i_conn_waiting(const ccl_i_conn_t *conn) {
     return conn->queue ? conn->queue->tail - conn->queue->head : 0;
@@ -70,6 +99,7 @@ typedef struct ccl_i_work {
     uint32_t path; /* when it sends */
     uint32_t dep;  /* step it waits for; CCL_NONE */
     bool sends, receives;
+    bool pulls; /* receives on a reducing trunk */
 } ccl_i_work_t;
 
 /** The whole program's tables, while a run simulates one block of each kind (fold.c). */
@@ -98,12 +128,16 @@ typedef struct ccl_i_run {
     ccl_i_unit_t *units;
     uint32_t nunits, nleft;
     uint32_t *rank_units; /* [nranks + 1] units are by rank */
-    ccl_i_conn_t *conns;
+    ccl_i_conn_t *conns;  /* trunks last */
     uint32_t nconns;
-    uint32_t nsteps;    /* that are simulated */
-    ccl_i_fold_t *fold; /* NULL: every block is simulated */
-    ccl_i_work_t *work; /* [nsteps] */
-    uint32_t *order;    /* [nsteps] steps by unit */
+    ccl_i_trunk_t *trunks; /* [ntrunks] NULL: no switch connections */
+    uint32_t ntrunks;
+    uint32_t *members;   /* connections, by trunk */
+    uint32_t *pull_path; /* [nsteps] of those that pull; NULL: none does */
+    uint32_t nsteps;     /* that are simulated */
+    ccl_i_fold_t *fold;  /* NULL: every block is simulated */
+    ccl_i_work_t *work;  /* [nsteps] */
+    uint32_t *order;     /* [nsteps] steps by unit */
     /* [2 nsteps] what a step sends and receives on, when units have several connections */
     uint32_t *step_conns;
     double *step_start_s, *step_end_s; /* [nsteps] of the result; NULL: not asked for */
@@ -168,6 +202,43 @@ static inline void ccl_i_unit_conns(const ccl_i_run_t *run, ccl_i_unit_t *u) {
     u->send = run->step_conns[2 * (size_t)step];
     u->recv = run->step_conns[2 * (size_t)step + 1];
 }
+
+/** Whether the trunk's end itself, not a member's FIFO. */
+static inline bool ccl_i_conn_is_trunk(const ccl_i_run_t *run, uint32_t c) {
+    return c >= run->nconns - run->ntrunks;
+}
+/** Whether a block offers on it: a member's FIFO of a reducing switch connection. */
+static inline bool ccl_i_conn_offers(const ccl_i_run_t *run, uint32_t c) {
+    uint32_t trunk = run->conns[c].trunk;
+    return trunk != CCL_NONE && run->trunks[trunk].reduces && !ccl_i_conn_is_trunk(run, c);
+}
+
+/** What a unit's only connections are: kinds of transport, if it has them. */
+typedef struct ccl_i_ends {
+    uint8_t send, recv;
+} ccl_i_ends_t;
+
+/** Transports by kind, resolved once. */
+typedef struct ccl_i_kinds {
+    const ccl_topology_t *topo;
+    const char *proto;
+    ccl_i_ends_t *ends; /* [units] */
+    double piece_bytes; /* smallest over those used */
+    ccl_i_fifos_t fifos;
+} ccl_i_kinds_t;
+
+/* conns.c */
+ccl_i_kinds_t ccl_i_kinds_init(const ccl_topology_t *topo, const ccl_program_t *program);
+/** Micro-batches by default. */
+ccl_status_t ccl_i_kinds_batches(const ccl_i_kinds_t *k, const ccl_program_t *program,
+                                 double size_bytes, uint32_t *out, ccl_error_t *err);
+/** Units, connections and trunks of the run's program, and the transports that they use. */
+ccl_status_t ccl_i_run_wiring(ccl_i_run_t *run, ccl_i_kinds_t *kinds, ccl_routes_t *routes,
+                              ccl_error_t *err);
+/** switches.c: CCL_UNSUPPORTED where a switch does not hold as many groups. */
+ccl_status_t ccl_i_switch_groups(const ccl_topology_t *topo, const ccl_program_t *program,
+                                 const ccl_wiring_t *w, const ccl_i_trunk_t *trunks,
+                                 ccl_error_t *err);
 
 /** Report progress; CCL_INTERRUPTED when the run must stop. */
 ccl_status_t ccl_i_run_progress(const ccl_i_run_t *run);

@@ -200,6 +200,10 @@ void ccl_i_record_flow(ccl_i_run_t *run, uint32_t conn, double time_s) {
         r->begun[r->nbegun++] = conn;
 }
 
+void ccl_i_record_pull(ccl_i_run_t *run, uint32_t conn, double time_s) {
+    (void)run, (void)conn, (void)time_s;
+}
+
 void ccl_i_record_granted(ccl_i_run_t *run, uint32_t conn, double time_s) {
     run->record->nodes[run->record->conns[conn].draining].flow_s = time_s;
 }

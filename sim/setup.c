@@ -9,160 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** Kinds of what a unit sends and receives on, if it does. */
-typedef struct ends {
-    uint8_t send, recv;
-} ends_t;
-
-/** Transports by kind, resolved once. */
-typedef struct kinds {
-    const ccl_topology_t *topo;
-    const char *proto;
-    struct ends *ends;  /* [units]; NULL: see the connections */
-    double piece_bytes; /* smallest over those used */
-    ccl_i_fifos_t fifos;
-} kinds_t;
-
-/* Index of the transport; CCL_NONE: too many. */
-static uint32_t kind_get(kinds_t *k, const ccl_route_t *route) {
-    const char *name = ccl_model_route_kind(k->topo, route);
-    uint32_t i = 0;
-    while (i < k->fifos.n && k->fifos.kind[i].name != name &&
-           strcmp(k->fifos.kind[i].name, name) != 0)
-        i++;
-    if (i == CCL_ARRAY_LEN(k->fifos.kind))
-        return CCL_NONE;
-    if (i == k->fifos.n) {
-        ccl_transport_t *t = &k->fifos.kind[i].transport;
-        k->fifos.n++;
-        k->fifos.kind[i].name = name;
-        *t = ccl_model_transport(k->topo, name, k->proto);
-        k->fifos.slice_bytes = fmin(k->fifos.slice_bytes, t->slice_bytes);
-        k->piece_bytes = fmin(k->piece_bytes, t->piece_bytes);
-        k->fifos.slots = t->slots < k->fifos.slots ? t->slots : k->fifos.slots;
-        k->fifos.slices = t->slices > k->fifos.slices ? t->slices : k->fifos.slices;
-    }
-    return i;
-}
-
-static kinds_t kinds_init(const ccl_topology_t *topo, const ccl_program_t *program) {
-    return (kinds_t){.topo = topo,
-                     .proto = program->proto,
-                     .piece_bytes = INFINITY,
-                     .fifos = {.slice_bytes = INFINITY, .slots = UINT32_MAX, .slices = 1}};
-}
-
-static double largest_element(const ccl_program_t *program) {
-    if (!program->shares)
-        return 1.0 / program->nchunks;
-    double most = 0;
-    for (uint32_t i = 0; i < 3 * program->nranks; i++)
-        for (uint32_t k = 0; k < program->buffer_len[i]; k++)
-            most = fmax(most, program->shares[i][k]);
-    return most;
-}
-
-static ccl_status_t default_batches(const kinds_t *k, const ccl_program_t *program,
-                                    double size_bytes, uint32_t *out, ccl_error_t *err) {
-    double most = fmin(0.5 * k->fifos.slots * k->fifos.slice_bytes, k->piece_bytes);
-    double n = most < INFINITY ? ccl_model_ceil(size_bytes * largest_element(program) / most) : 1;
-    if (n > 1e9)
-        return ccl_fail(err, CCL_ERR_INPUT,
-                        "%.17g bytes need %.3g micro-batches; give --batches or a larger slice",
-                        size_bytes, n);
-    *out = n < 1 ? 1 : (uint32_t)n;
-    return CCL_OK;
-}
-
-ccl_status_t ccl_sim_default_batches(const ccl_topology_t *topo, ccl_routes_t *routes,
-                                     const ccl_program_t *program, double size_bytes, uint32_t *out,
-                                     ccl_error_t *err) {
-    kinds_t kinds = kinds_init(topo, program);
-    ccl_wiring_t w;
-    CCL_TRY(ccl_wiring_init(program, CCL_GRANULARITY_ALGORITHM, &w, err));
-    ccl_status_t status = CCL_OK;
-    for (uint32_t i = 0; status == CCL_OK && i < w.nconns; i++) {
-        const ccl_wiring_conn_t *c = &w.conns[i];
-        const ccl_route_t *route;
-        status = ccl_routes_get(routes, c->src, c->dst, c->channel, &route, err);
-        if (status == CCL_OK)
-            kind_get(&kinds, route);
-    }
-    ccl_wiring_fini(&w);
-    if (status != CCL_OK)
-        return status;
-    return default_batches(&kinds, program, size_bytes, out, err);
-}
-
-/* ---------------------------------------------------------------- units and connections */
-
-static bool make_units(ccl_i_run_t *run, ccl_wiring_t *w) {
-    run->units = malloc((w->nunits + (size_t)1) * sizeof(*run->units));
-    if (!run->units)
-        return false;
-    for (uint32_t i = 0; i < w->nunits; i++) {
-        const ccl_wiring_unit_t *u = &w->units[i];
-        run->units[i] = (ccl_i_unit_t){.tb = u->tb,
-                                       .first = u->first,
-                                       .nsteps = u->nsteps,
-                                       .send = u->send,
-                                       .recv = u->recv,
-                                       .stage_dep = u->previous,
-                                       .next_waiter = CCL_NONE};
-    }
-    run->nunits = run->nleft = w->nunits;
-    run->order = w->order;
-    run->rank_units = w->rank_units;
-    run->step_conns = w->step_conns;
-    w->order = w->rank_units = w->step_conns = NULL; /* the run's from now on */
-    return true;
-}
-
-/* Route, transport and delay of every connection. */
-static ccl_status_t make_conns(ccl_i_run_t *run, const ccl_wiring_t *w, kinds_t *kinds,
-                               ccl_routes_t *routes, ccl_error_t *err) {
-    run->conns = malloc((w->nconns + (size_t)1) * sizeof(*run->conns));
-    kinds->ends = malloc((w->nunits + (size_t)1) * sizeof(*kinds->ends));
-    if (!run->conns || !kinds->ends)
-        return ccl_fail_nomem(err);
-    for (; run->nconns < w->nconns; run->nconns++) {
-        const ccl_wiring_conn_t *c = &w->conns[run->nconns];
-        const ccl_route_t *route;
-        CCL_TRY(ccl_routes_get(routes, c->src, c->dst, c->channel, &route, err));
-        uint32_t kind = kind_get(kinds, route);
-        if (kind == CCL_NONE)
-            return ccl_fail(err, CCL_UNSUPPORTED, "more than %u kinds of connection in one program",
-                            (unsigned)CCL_ARRAY_LEN(kinds->fifos.kind));
-        const ccl_transport_t *transport = &kinds->fifos.kind[kind].transport;
-        run->conns[run->nconns] = (ccl_i_conn_t){.sender = c->sender,
-                                                 .receiver = c->receiver,
-                                                 .slots = transport->slots,
-                                                 .holds = transport->holds_tb,
-                                                 .delay_s = route->latency_s + transport->latency_s,
-                                                 .wire = transport->wire,
-                                                 .kind = (uint8_t)kind,
-                                                 .route = route};
-        if (c->sender != CCL_NONE)
-            kinds->ends[c->sender].send = (uint8_t)kind;
-        if (c->receiver != CCL_NONE)
-            kinds->ends[c->receiver].recv = (uint8_t)kind;
-    }
-    return CCL_OK;
-}
-
-static ccl_status_t make_wiring(ccl_i_run_t *run, kinds_t *kinds, ccl_routes_t *routes,
-                                ccl_error_t *err) {
-    ccl_wiring_t w;
-    CCL_TRY(ccl_wiring_init(run->program, run->granularity, &w, err));
-    ccl_status_t status =
-        make_units(run, &w) ? make_conns(run, &w, kinds, routes, err) : ccl_fail_nomem(err);
-    for (uint32_t i = 0; status == CCL_OK && run->step_conns && i < run->nunits; i++)
-        ccl_i_unit_conns(run, &run->units[i]);
-    ccl_wiring_fini(&w);
-    return status;
-}
-
-static void warn(const ccl_i_run_t *run, const kinds_t *kinds) {
+static void warn(const ccl_i_run_t *run, const ccl_i_kinds_t *kinds) {
     for (uint32_t i = 0; i < kinds->fifos.n; i++) {
         const ccl_transport_t *t = &kinds->fifos.kind[i].transport;
         if (t->holds_tb || !(t->tb_rate_Bps < INFINITY) || t->slice_bytes < INFINITY ||
@@ -205,7 +52,32 @@ static uint32_t dependency(const ccl_program_t *p, const ccl_tb_t *tb, uint32_t 
     return other == tb && dep < step ? CCL_NONE : dep; /* met by order */
 }
 
-static ccl_status_t make_work(ccl_i_run_t *run, const kinds_t *kinds, double size_bytes,
+/* A pull moves every byte through its block, whether it comes through a buffer or not. */
+static double pull_Bps(const ccl_transport_t *from) {
+    return from->mechanism == CCL_MECHANISM_DEVICE ? from->tb_rate_Bps : from->copy_out_Bps;
+}
+
+/* What a step's flows on a connection come to; `bytes` of one micro-batch. */
+static void count_flows(const ccl_i_run_t *run, const ccl_i_conn_t *conn, const ccl_i_work_t *w,
+                        double bytes, ccl_sim_result_t *r) {
+    r->flows += (uint64_t)run->batches * w->slices;
+    for (uint32_t l = 0; l < conn->route->nlinks; l++)
+        r->links[conn->route->links[l]].bytes += bytes * run->batches * conn->wire;
+}
+
+/* Whose FIFOs never fill is known when all of a unit's work is: a pull frees the slots of all its
+   members at once, and a multicast counts those of its own. */
+static void make_roomy(ccl_i_run_t *run) {
+    for (uint32_t i = 0; i < run->ntrunks; i++) {
+        const ccl_i_trunk_t *t = &run->trunks[i];
+        bool all = t->reduces;
+        for (uint32_t k = 0; k < t->n; k++)
+            all = all && run->conns[run->members[t->first + k]].roomy;
+        run->conns[t->conn].roomy = all;
+    }
+}
+
+static ccl_status_t make_work(ccl_i_run_t *run, const ccl_i_kinds_t *kinds, double size_bytes,
                               uint64_t *conn_slices, ccl_sim_result_t *r, ccl_error_t *err) {
     const ccl_program_t *p = run->program;
     uint32_t rank = CCL_NONE;
@@ -252,9 +124,12 @@ static ccl_status_t make_work(ccl_i_run_t *run, const kinds_t *kinds, double siz
             if (w->receives)
                 from = &kinds->fifos.kind[own ? run->conns[own[1]].kind : kinds->ends[i].recv]
                             .transport;
+            uint32_t recv_conn = own ? own[1] : u->recv;
+            w->pulls = w->receives && ccl_i_conn_is_trunk(run, recv_conn);
             if (from)
-                w->rate_Bps = fmin(w->rate_Bps, ccl_model_receive_Bps(from));
-            if (to)
+                w->rate_Bps =
+                    fmin(w->rate_Bps, w->pulls ? pull_Bps(from) : ccl_model_receive_Bps(from));
+            if (to && !(ccl_i_conn_offers(run, send_conn) && to->direct))
                 w->rate_Bps = fmin(w->rate_Bps, to->tb_rate_Bps);
             if (ccl_primitive_reduces(s->type))
                 w->rate_Bps = fmin(w->rate_Bps, gpu.reduce_rate_Bps);
@@ -274,10 +149,11 @@ static ccl_status_t make_work(ccl_i_run_t *run, const kinds_t *kinds, double siz
                     *sum += (uint64_t)run->batches * w->slices;
                     run->conns[send_conn].roomy = *sum <= send->slots;
                 }
-                r->flows += (uint64_t)run->batches * w->slices;
-                for (uint32_t l = 0; l < send->route->nlinks; l++)
-                    r->links[send->route->links[l]].bytes += bytes * run->batches * send->wire;
+                if (!ccl_i_conn_offers(run, send_conn))
+                    count_flows(run, send, w, bytes, r);
             }
+            if (w->pulls)
+                count_flows(run, &run->conns[recv_conn], w, bytes, r);
         }
         if (u->send != CCL_NONE && !run->step_conns)
             run->conns[u->send].roomy = slices <= run->conns[u->send].slots;
@@ -288,46 +164,70 @@ static ccl_status_t make_work(ccl_i_run_t *run, const kinds_t *kinds, double siz
 static uint32_t make_path(const ccl_i_run_t *run, uint32_t c, double cap_Bps) {
     const ccl_i_fold_t *fold = run->fold;
     ccl_i_net_t *net = ccl_i_engine_net(run->engine);
+    uint32_t trunk = run->conns[c].trunk;
+    if (!fold && trunk != CCL_NONE)
+        return ccl_i_net_tree_path(net, run->trunks[trunk].tree, cap_Bps);
     if (!fold)
         return ccl_i_net_path(net, run->conns[c].route, cap_Bps);
     uint32_t first = fold->first_share[c], n = fold->first_share[c + 1] - first;
     return ccl_i_net_path_of(net, run->conns[c].route, cap_Bps, &fold->shares[first], n);
 }
 
-/* Paths of the steps that send. A block's steps differ little: a late path mostly fits. */
+/* The last paths of a unit: its steps differ little, so one of them mostly fits. */
+typedef struct late {
+    struct {
+        double cap_Bps;
+        uint32_t conn, path;
+    } path[8];
+    uint32_t n;
+} late_t;
+
+/* The path of a flow under pass rate P. False: out of memory. */
+static bool late_path(const ccl_i_run_t *run, late_t *late, uint32_t conn, double rate_Bps,
+                      uint32_t *out) {
+    double cap_Bps = run->conns[conn].holds ? rate_Bps * run->conns[conn].wire : INFINITY;
+    uint32_t most = CCL_ARRAY_LEN(late->path), at = 0;
+    while (at < late->n && at < most &&
+           (late->path[at].conn != conn || late->path[at].cap_Bps != cap_Bps))
+        at++;
+    if (at == late->n || at == most) {
+        at = late->n++ % most;
+        late->path[at].conn = conn;
+        late->path[at].cap_Bps = cap_Bps;
+        late->path[at].path = make_path(run, conn, cap_Bps);
+    }
+    *out = late->path[at].path;
+    return *out != CCL_NONE;
+}
+
+/* Paths of the steps that send, and of those that pull. */
 static bool make_paths(ccl_i_run_t *run) {
-    if (!ccl_i_net_reserve(ccl_i_engine_net(run->engine), run->nconns + 1u))
+    ccl_i_net_t *net = ccl_i_engine_net(run->engine);
+    if (!ccl_i_net_reserve(net, run->nconns + 1u))
         return false;
+    if (run->ntrunks > 0) {
+        run->pull_path = malloc((run->nsteps + (size_t)1) * sizeof(*run->pull_path));
+        if (!run->pull_path)
+            return false;
+        ccl_i_net_keep_links(net);
+    }
     for (uint32_t i = 0; i < run->nunits; i++) {
         const ccl_i_unit_t *u = &run->units[i];
-        struct {
-            double cap_Bps;
-            uint32_t conn, path;
-        } late[8];
-        uint32_t nlate = 0;
+        late_t sends = {.n = 0}, pulls = {.n = 0};
         for (uint32_t k = 0; k < u->nsteps; k++) {
-            uint32_t step = run->order[u->first + k], at = 0;
+            uint32_t step = run->order[u->first + k];
+            const uint32_t *own = run->step_conns ? &run->step_conns[2 * (size_t)step] : NULL;
             ccl_i_work_t *w = &run->work[step];
-            if (!w->sends)
-                continue;
-            uint32_t conn = run->step_conns ? run->step_conns[2 * (size_t)step] : u->send;
-            double cap_Bps =
-                run->conns[conn].holds ? w->rate_Bps * run->conns[conn].wire : INFINITY;
-            while (at < nlate && at < CCL_ARRAY_LEN(late) &&
-                   (late[at].conn != conn || late[at].cap_Bps != cap_Bps))
-                at++;
-            if (at == nlate || at == CCL_ARRAY_LEN(late)) {
-                at = nlate++ % CCL_ARRAY_LEN(late);
-                late[at].conn = conn;
-                late[at].cap_Bps = cap_Bps;
-                late[at].path = make_path(run, conn, cap_Bps);
-                if (late[at].path == CCL_NONE)
-                    return false;
-            }
-            w->path = late[at].path;
+            uint32_t conn = own ? own[0] : u->send;
+            if (w->sends && !ccl_i_conn_offers(run, conn) &&
+                !late_path(run, &sends, conn, w->rate_Bps, &w->path))
+                return false;
+            if (w->pulls &&
+                !late_path(run, &pulls, own ? own[1] : u->recv, w->rate_Bps, &run->pull_path[step]))
+                return false;
         }
     }
-    return ccl_i_net_freeze(ccl_i_engine_net(run->engine));
+    return ccl_i_net_freeze(net);
 }
 
 /* ---------------------------------------------------------------- results */
@@ -372,6 +272,9 @@ static void run_fini(ccl_i_run_t *run) {
     for (uint32_t i = 0; i < run->nconns; i++)
         free(run->conns[i].queue);
     free(run->conns);
+    free(run->trunks);
+    free(run->members);
+    free(run->pull_path);
     free(run->slice_start_s);
     free(run->flow_start_s);
     free(run->units);
@@ -449,8 +352,11 @@ static ccl_status_t simulate(ccl_i_run_t *run, const ccl_sim_options_t *options,
                              const ccl_sim_result_t *r, ccl_error_t *err) {
     const ccl_program_t *p = run->program;
     bool fair = options->sharing == CCL_SHARING_FAIR && !options->trace;
-    if ((!options->no_fold && fair && !ccl_i_fold(run, r->flows)) || !make_paths(run) ||
-        !ccl_i_least_init(run, r))
+    if (options->path && run->ntrunks > 0)
+        return ccl_fail(err, CCL_UNSUPPORTED,
+                        "no critical path of programs with switch connections yet");
+    if ((!options->no_fold && fair && run->ntrunks == 0 && !ccl_i_fold(run, r->flows)) ||
+        !make_paths(run) || !ccl_i_least_init(run, r))
         return ccl_fail_nomem(err);
     if (options->path)
         CCL_TRY(ccl_i_record_create(run, err));
@@ -472,14 +378,14 @@ static ccl_status_t simulate(ccl_i_run_t *run, const ccl_sim_options_t *options,
 }
 
 /* The tables of a run, before anything moves. */
-static ccl_status_t prepare(ccl_i_run_t *run, kinds_t *kinds, ccl_routes_t *routes,
+static ccl_status_t prepare(ccl_i_run_t *run, ccl_i_kinds_t *kinds, ccl_routes_t *routes,
                             const ccl_sim_options_t *options, ccl_sim_result_t *r,
                             ccl_error_t *err) {
-    CCL_TRY(make_wiring(run, kinds, routes, err));
+    CCL_TRY(ccl_i_run_wiring(run, kinds, routes, err));
     warn(run, kinds);
     run->batches = options->batches;
     if (!run->batches)
-        CCL_TRY(default_batches(kinds, run->program, options->size_bytes, &run->batches, err));
+        CCL_TRY(ccl_i_kinds_batches(kinds, run->program, options->size_bytes, &run->batches, err));
     if (!run_tables(run))
         return ccl_fail_nomem(err);
     uint64_t *conn_slices = run->step_conns ? calloc(run->nconns + 1u, sizeof(*conn_slices)) : NULL;
@@ -489,6 +395,8 @@ static ccl_status_t prepare(ccl_i_run_t *run, kinds_t *kinds, ccl_routes_t *rout
     else
         status = make_work(run, kinds, options->size_bytes, conn_slices, r, err);
     free(conn_slices);
+    if (status == CCL_OK)
+        make_roomy(run);
     return status;
 }
 
@@ -513,7 +421,7 @@ ccl_status_t ccl_i_sim_run(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl
                            ccl_i_trial_t *trial, ccl_sim_result_t **out, ccl_error_t *err) {
     CCL_TRY(check(topo, program, options, err));
     ccl_status_t status;
-    kinds_t kinds = kinds_init(topo, program);
+    ccl_i_kinds_t kinds = ccl_i_kinds_init(topo, program);
     ccl_i_run_t run = {.ctx = ctx,
                        .topo = topo,
                        .program = program,

@@ -17,13 +17,13 @@
 
 typedef struct unit_state {
     uint32_t pc, slice, batch;
-    uint8_t phase;
+    uint8_t phase, pull;
     double use_s[4];
 } unit_state_t;
 
 typedef struct conn_state {
     uint32_t in_flight, here, step, waiting, first_ring;
-    bool draining;
+    uint8_t draining;
 } conn_state_t;
 
 typedef struct snapshot {
@@ -120,10 +120,10 @@ static int by_timer(const void *a, const void *b) {
 
 /* Seconds by use until now: blocks account for a wait or a pass only when it ends. */
 static void use_until(const ccl_i_unit_t *u, double now_s, double use_s[4]) {
-    static const int8_t USE_OF[] = {[PHASE_LAUNCH] = -1,         [PHASE_DEP] = USE_PEER,
-                                    [PHASE_DATA] = USE_DATA,     [PHASE_SLOT] = USE_SLOT,
-                                    [PHASE_OVERHEAD] = USE_BUSY, [PHASE_PASS] = USE_BUSY,
-                                    [PHASE_FLOW] = USE_BUSY,     [PHASE_DONE] = -1};
+    static const int8_t USE_OF[] = {
+        [PHASE_LAUNCH] = -1,     [PHASE_DEP] = USE_PEER,      [PHASE_DATA] = USE_DATA,
+        [PHASE_SLOT] = USE_SLOT, [PHASE_OVERHEAD] = USE_BUSY, [PHASE_PASS] = USE_BUSY,
+        [PHASE_FLOW] = USE_BUSY, [PHASE_PULL] = USE_BUSY,     [PHASE_DONE] = -1};
     memcpy(use_s, u->use_s, sizeof(u->use_s));
     if (USE_OF[u->phase] >= 0)
         use_s[USE_OF[u->phase]] += now_s - u->mark_s;
@@ -133,8 +133,8 @@ static bool take_discrete(snapshot_t *s, const ccl_i_run_t *run, double now_s) {
     s->now_s = now_s;
     for (uint32_t i = 0; i < run->nunits; i++) {
         const ccl_i_unit_t *u = &run->units[i];
-        s->units[i] =
-            (unit_state_t){.pc = u->pc, .slice = u->slice, .batch = u->batch, .phase = u->phase};
+        s->units[i] = (unit_state_t){
+            .pc = u->pc, .slice = u->slice, .batch = u->batch, .phase = u->phase, .pull = u->pull};
         use_until(u, now_s, s->units[i].use_s);
     }
     s->nring = 0;
@@ -182,8 +182,9 @@ static bool same_discrete(struct ccl_i_steady *st, const ccl_i_run_t *run) {
     for (uint32_t i = 0; i < run->nunits; i++) {
         const ccl_i_unit_t *u = &run->units[i];
         st->work++;
-        if (u->phase != a->units[i].phase || u->pc != a->units[i].pc ||
-            u->slice != a->units[i].slice || u->batch < a->units[i].batch)
+        if (u->phase != a->units[i].phase || u->pull != a->units[i].pull ||
+            u->pc != a->units[i].pc || u->slice != a->units[i].slice ||
+            u->batch < a->units[i].batch)
             return false;
         moved = moved || u->batch > a->units[i].batch;
     }

@@ -77,6 +77,26 @@ static bool drop_implied(ccl_i_net_t *net) {
     return ok;
 }
 
+static bool limits_reductions(const ccl_device_t *device) {
+    return device->reduce && device->reduce_rate_Bps < INFINITY;
+}
+
+uint32_t ccl_i_reducer_res(const ccl_topology_t *topo, uint32_t device) {
+    uint32_t res = topo->nlinks + topo->ngroups;
+    if (!limits_reductions(&topo->devices[device]))
+        return CCL_NONE;
+    for (uint32_t d = 0; d < device; d++)
+        res += limits_reductions(&topo->devices[d]);
+    return res;
+}
+
+uint32_t ccl_i_resources(const ccl_topology_t *topo) {
+    uint32_t n = topo->nlinks + topo->ngroups;
+    for (uint32_t d = 0; d < topo->ndevices; d++)
+        n += limits_reductions(&topo->devices[d]);
+    return n;
+}
+
 static bool grow_resources(ccl_i_net_t *net, uint32_t n) {
     return ccl_i_grow(&net->res, &net->cres, n, sizeof(*net->res)) &&
            ccl_i_grow(&net->dropped, &net->cdropped, n, sizeof(*net->dropped)) &&
@@ -89,7 +109,7 @@ ccl_i_net_t *ccl_i_net_create(const ccl_topology_t *topo, bool use_links) {
         return NULL;
     net->topo = topo;
     net->use_links = use_links;
-    net->nres = topo->nlinks + topo->ngroups;
+    net->nres = ccl_i_resources(topo);
     net->first_cap = net->nres;
     if (!grow_resources(net, net->nres + 8u)) {
         net->nres = 0;
@@ -101,12 +121,15 @@ ccl_i_net_t *ccl_i_net_create(const ccl_topology_t *topo, bool use_links) {
         if (i < topo->nlinks) {
             r->base = topo->links[i].bandwidth_Bps;
             r->kappa = topo->links[i].contention;
-        } else {
+        } else if (i - topo->nlinks < topo->ngroups) {
             r->base = topo->groups[i - topo->nlinks].bandwidth_Bps;
         }
         r->next_t = r->min_key = INFINITY;
         r->queue_pos = CCL_NONE;
     }
+    for (uint32_t d = 0, i = topo->nlinks + topo->ngroups; i < net->nres; d++)
+        if (limits_reductions(&topo->devices[d]))
+            net->res[i++].base = topo->devices[d].reduce_rate_Bps;
     if (!list_groups(net) || (use_links && !drop_implied(net))) {
         ccl_i_net_destroy(net);
         return NULL;
@@ -261,7 +284,9 @@ static uint32_t path_end(ccl_i_net_t *net, const ccl_route_t *route, double cap_
     return net->npaths++;
 }
 
-uint32_t ccl_i_net_path(ccl_i_net_t *net, const ccl_route_t *route, double cap_Bps) {
+/* A path of a route, made once per cap. */
+static uint32_t route_path(ccl_i_net_t *net, const ccl_route_t *route, double cap_Bps,
+                           const uint32_t *reducers, uint32_t nreducers) {
     /* The links limit to the narrowest anyway; without links as resources the cap must do it. */
     double cap = cap_Bps < route->bottleneck_Bps ? cap_Bps : route->bottleneck_Bps;
     if (route->index >= net->cby_route && !grow_routes(net, route->index))
@@ -272,12 +297,29 @@ uint32_t ccl_i_net_path(ccl_i_net_t *net, const ccl_route_t *route, double cap_B
     if (path != CCL_NONE)
         return path;
     uint32_t first = net->nentries;
-    path = path_entries(net, route) ? path_end(net, route, cap, first) : CCL_NONE;
+    bool ok = path_entries(net, route);
+    for (uint32_t i = 0; i < nreducers && ok; i++) {
+        uint32_t res = ccl_i_reducer_res(net->topo, reducers[i]);
+        ok = res == CCL_NONE || path_entry(net, first, res, 1);
+    }
+    path = ok ? path_end(net, route, cap, first) : CCL_NONE;
     if (path == CCL_NONE)
         return CCL_NONE;
     net->caps[path].next = net->by_route[route->index];
     net->by_route[route->index] = path;
     return path;
+}
+
+uint32_t ccl_i_net_path(ccl_i_net_t *net, const ccl_route_t *route, double cap_Bps) {
+    return route_path(net, route, cap_Bps, NULL, 0);
+}
+
+uint32_t ccl_i_net_tree_path(ccl_i_net_t *net, const ccl_tree_t *tree, double cap_Bps) {
+    return route_path(net, &tree->route, cap_Bps, tree->reducers, tree->nreducers);
+}
+
+void ccl_i_net_keep_links(ccl_i_net_t *net) {
+    memset(net->dropped, 0, net->nres * sizeof(*net->dropped));
 }
 
 uint32_t ccl_i_net_path_of(ccl_i_net_t *net, const ccl_route_t *route, double cap_Bps,

@@ -4,7 +4,8 @@
  * Links: "0-1:nvlink,10,1 0-s:pcie,5,0.5,0.2": duplex, GB/s, us, contention; numbers are GPUs by
  * rank, names switches, and those that begin with n NICs.
  * Programs: blocks "0>1<2#1: s1 rcs2 nop@0.1 cpy1/1 | ...": rank, peer to send to, peer to receive
- * from, channel; primitives with their count, "@block.step" to wait for, "/stage".
+ * from, channel; primitives with their count, "@block.step" to wait for, "/stage". A peer "{123}"
+ * is a group of ranks, "!0" the single GPU of a switch connection.
  */
 #ifndef CCL_TESTS_SIM_SMALL_H
 #define CCL_TESTS_SIM_SMALL_H
@@ -24,6 +25,8 @@ typedef struct small_system {
     const char *transports; /* members of "transports" */
     const char *gpu, *gpu1; /* members of the model of all GPUs; of rank 1 alone */
     const char *groups;     /* elements of "groups" */
+    const char *switches;   /* members of all switches; of the switch t alone */
+    const char *top;
 } small_system_t;
 
 #define SMALL_MESH                                                                                 \
@@ -61,6 +64,11 @@ static inline ccl_topology_t *small_topology(const small_system_t *system) {
             if (gpu)
                 ccl_text_printf(&devices, ",\"rank\":%s,\"model\":\"%s\"", end[k],
                                 system->gpu1 && strcmp(end[k], "1") == 0 ? "H" : "G");
+            const char *keys = strcmp(end[k], "t") == 0 && system->top ? system->top
+                               : system->switches                      ? system->switches
+                                                                       : "";
+            if (!gpu && end[k][0] != 'n' && *keys)
+                ccl_text_printf(&devices, ",%s", keys);
             ccl_text_printf(&devices, "}");
         }
         ccl_text_printf(
@@ -92,6 +100,22 @@ static inline ccl_primitive_t small_primitive(const char *name) {
     return CCL_PRIM_NOP;
 }
 
+/** "2", "!2" or "{024}". */
+static inline uint32_t small_peer(ccl_program_builder_t *b, const char *at, const char **end) {
+    uint32_t ranks[10], n = 0;
+    char *stop;
+    if (*at == '{') {
+        for (at++; *at != '}'; at++)
+            ranks[n++] = (uint32_t)(*at - '0');
+        *end = at + 1;
+        return ccl_program_builder_group(b, ranks, n);
+    }
+    uint32_t flag = *at == '!' ? CCL_PEER_MEMBER : 0;
+    uint32_t rank = (uint32_t)strtoul(flag ? at + 1 : at, &stop, 10);
+    *end = stop;
+    return rank | flag;
+}
+
 /** nchunks is 4. @param coll owned by the program; NULL: an allgather. */
 static inline ccl_program_t *small_program(const char *text, uint32_t nranks, const char *proto,
                                            ccl_collective_t *coll) {
@@ -103,10 +127,10 @@ static inline ccl_program_t *small_program(const char *text, uint32_t nranks, co
         char *end;
         uint32_t rank = (uint32_t)strtoul(at, &end, 10), to = CCL_NONE, from = CCL_NONE,
                  channel = 0;
-        for (at = end; *at != ':'; at = end) {
+        for (at = end; *at != ':';) {
             uint32_t *field = *at == '>' ? &to : *at == '<' ? &from : *at == '#' ? &channel : NULL;
             ck_assert_msg(field != NULL, "block at '%s'", at);
-            *field = (uint32_t)strtoul(at + 1, &end, 10);
+            *field = small_peer(b, at + 1, &at);
         }
         uint32_t tb = ccl_program_builder_tb(b, rank, to, from, channel);
         for (at = at + 1 + strspn(at + 1, " "); *at && *at != '|'; at += strspn(at, " ")) {
