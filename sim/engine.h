@@ -44,7 +44,7 @@ ccl_i_net_t *ccl_i_engine_net(ccl_i_engine_t *engine);
 void ccl_i_engine_at(ccl_i_engine_t *engine, double time_s, uint32_t kind, uint32_t id);
 /**
  * Hand over a flow; `drained` is called with `flow` when it has drained. Zero bytes drain at once.
- * Exclusive sharing orders requests of an instant by rank, then thread block.
+ * Exclusive sharing orders requests of an instant by `rank`, then `tb`, then as they come.
  */
 void ccl_i_engine_flow(ccl_i_engine_t *engine, double time_s, uint32_t path,
                        const ccl_route_t *route, double bytes, uint32_t flow, uint32_t rank,

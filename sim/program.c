@@ -134,8 +134,8 @@ static void begin_flow(ccl_i_run_t *run, uint32_t c, uint32_t step, double time_
     if (run->unsent_bytes)
         ccl_i_least_flow(run, conn->route, w->bytes * conn->wire, time_s);
     /* Units are in order of rank, thread block, stage: their number says all. */
-    ccl_i_engine_flow(run->engine, time_s, w->path, conn->route, w->bytes * conn->wire, c, 0,
-                      conn->sender);
+    ccl_i_engine_flow(run->engine, time_s, w->path, conn->route, w->bytes * conn->wire, c,
+                      conn->sender, 1);
 }
 
 /* A slice that its block does not hold waits here while an earlier one drains. What is offered does
@@ -314,7 +314,7 @@ static void begin_pull(ccl_i_run_t *run, uint32_t unit, uint32_t step, double ti
     if (run->unsent_bytes)
         ccl_i_least_flow(run, conn->route, w->bytes * conn->wire, time_s);
     ccl_i_engine_flow(run->engine, time_s, run->pull_path[step], conn->route, w->bytes * conn->wire,
-                      u->recv, 0, unit);
+                      u->recv, unit, 0); /* before its own sends */
     if (w->sends && run->conns[u->send].holds) {
         begin_flow(run, u->send, step, time_s);
         run->conns[u->send].draining = DRAINS_WITH_PULL;

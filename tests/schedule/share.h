@@ -8,6 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/** A peer of a program in a builder of another. */
+static inline uint32_t share_peer(ccl_program_builder_t *b, const ccl_program_t *p, uint32_t peer) {
+    const ccl_peer_group_t *group = ccl_program_group(p, peer);
+    return group ? ccl_program_builder_group(b, group->ranks, group->n) : peer;
+}
+
 /**
  * Some blocks of a rank become one that all their connections share, their steps interleaved at
  * random. Destroys p. What it computes stays, but it may block.
@@ -53,8 +59,9 @@ static inline ccl_program_t *share_blocks(ccl_program_t *p, ccl_rng_t *rng) {
             owner[norder] = q;
             order[norder++] = s;
         }
-        handle[t] = ccl_program_builder_tb(b, tb->rank, parts > 1 ? CCL_NONE : tb->send_peer,
-                                           parts > 1 ? CCL_NONE : tb->recv_peer, tb->channel);
+        handle[t] = ccl_program_builder_tb(
+            b, tb->rank, parts > 1 ? CCL_NONE : share_peer(b, p, tb->send_peer),
+            parts > 1 ? CCL_NONE : share_peer(b, p, tb->recv_peer), tb->channel);
     }
     for (uint32_t i = 0; i < norder; i++) {
         const ccl_tb_t *tb = &p->tbs[owner[i]];
@@ -65,7 +72,8 @@ static inline ccl_program_t *share_blocks(ccl_program_t *p, ccl_rng_t *rng) {
             step.dep_tb = id[into[on]];
         }
         ccl_program_builder_step_peers(b, handle[into[owner[i]]], step,
-                                       (ccl_peers_t){tb->send_peer, tb->recv_peer, tb->channel});
+                                       (ccl_peers_t){share_peer(b, p, tb->send_peer),
+                                                     share_peer(b, p, tb->recv_peer), tb->channel});
     }
     ccl_program_destroy(p);
     ccl_error_t err = CCL_ERROR_INIT;

@@ -7,6 +7,7 @@
 #define CCL_TESTS_SIM_NAIVE_H
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,8 @@
 
 /* ---------------------------------------------------------------- rates */
 
-/** A route as resources: link l is resource l, group g is nlinks + g; w: how often it is used. */
+/** A route as resources: link l is resource l, group g is nlinks + g, the reductions of device d
+ * are nlinks + ngroups + d; w: how often it is used. */
 typedef struct naive_path {
     uint32_t nres, res[48];
     double w[48];
@@ -46,6 +48,41 @@ static inline void naive_path_set(naive_path_t *p, const ccl_topology_t *topo,
     }
 }
 
+/** Of a tree's links those of the members' ways: in a multicast the single GPU's way comes first,
+ * in a reduction last. */
+static inline void naive_tree_parts(const ccl_topology_t *topo, const ccl_tree_t *tree,
+                                    bool reduces, uint32_t *first, uint32_t *end) {
+    const uint32_t *links = tree->route.links;
+    *first = 0;
+    *end = tree->route.nlinks;
+    if (reduces)
+        while (topo->links[links[--*end]].from != tree->root)
+            ;
+    else
+        while (topo->links[links[(*first)++]].to != tree->root)
+            ;
+}
+
+/** The reductions of every switch that several links of the members' ways enter. */
+static inline void naive_path_reduces(naive_path_t *p, const ccl_topology_t *topo,
+                                      const ccl_tree_t *tree) {
+    uint32_t first, end;
+    naive_tree_parts(topo, tree, true, &first, &end);
+    for (uint32_t d = 0; d < topo->ndevices; d++) {
+        uint32_t enter = 0;
+        for (uint32_t i = first; i < end; i++)
+            enter += topo->links[p->route->links[i]].to == d;
+        if (enter > 1 && p->nres < CCL_ARRAY_LEN(p->res)) {
+            p->res[p->nres] = topo->nlinks + topo->ngroups + d;
+            p->w[p->nres++] = 1;
+        }
+    }
+}
+
+static inline uint32_t naive_resources(const ccl_topology_t *topo) {
+    return topo->nlinks + topo->ngroups + topo->ndevices;
+}
+
 typedef struct naive_flow {
     const naive_path_t *path;
     double left_bytes, cap_Bps, rate_Bps; /* cap: R, at most the narrowest link */
@@ -53,10 +90,10 @@ typedef struct naive_flow {
     uint32_t fixed; /* round of the filling in which it stopped; 0: not yet */
 } naive_flow_t;
 
-/** Progressive filling. room, weight: scratch of nlinks + ngroups. */
+/** Progressive filling. room, weight: scratch of naive_resources(). */
 static inline void naive_fill(const ccl_topology_t *topo, naive_flow_t *flows, uint32_t n,
                               bool use_links, double *room, double *weight) {
-    uint32_t nres = topo->nlinks + topo->ngroups, unfixed = n;
+    uint32_t nres = naive_resources(topo), unfixed = n;
     memset(weight, 0, nres * sizeof *weight); /* first the sums of caps, for z */
     for (uint32_t f = 0; f < n; f++) {
         flows[f].fixed = 0;
@@ -71,6 +108,9 @@ static inline void naive_fill(const ccl_topology_t *topo, naive_flow_t *flows, u
     }
     for (uint32_t g = 0; g < topo->ngroups; g++)
         room[topo->nlinks + g] = topo->groups[g].bandwidth_Bps;
+    for (uint32_t d = 0; d < topo->ndevices; d++)
+        room[topo->nlinks + topo->ngroups + d] =
+            topo->devices[d].reduce ? topo->devices[d].reduce_rate_Bps : INFINITY;
     for (uint32_t round = 1; unfixed; round++) {
         double level = INFINITY;
         memset(weight, 0, nres * sizeof *weight);
@@ -121,17 +161,32 @@ typedef enum naive_phase {
     NAIVE_OVERHEAD,
     NAIVE_BUSY, /* until `until_s` */
     NAIVE_FLOW, /* until its slice has drained */
+    NAIVE_PULL, /* until the slice is in, and the one that it sends meanwhile has drained */
     NAIVE_DONE
 } naive_phase_t;
 
 typedef struct naive_slice {
     double bytes, cap_Bps;
+    double drain_s;  /* INFINITY: not yet */
     double arrive_s; /* INFINITY: not drained yet */
     double credit_s; /* when the sender sees its slot free; INFINITY: not yet */
+    bool held;       /* until T: it goes with a pull */
+    uint64_t turn;   /* in the order in which slices were handed over */
 } naive_slice_t;
 
+typedef enum naive_kind {
+    NAIVE_PLAIN,
+    NAIVE_MULTICAST, /* the flows of one; peer: the group */
+    NAIVE_PULLS,     /* the flows of pulls */
+    NAIVE_TAKES,     /* FIFO of a member of a multicast */
+    NAIVE_OFFERS     /* FIFO of a member that offers */
+} naive_kind_t;
+
+/** A connection; of a switch connection its flows, or the FIFO of one member. */
 typedef struct naive_conn {
-    uint32_t src, dst, channel, stage;
+    naive_kind_t kind;
+    uint32_t fifo[16], nfifos;         /* of its members, where the flows are */
+    uint32_t src, dst, channel, stage; /* a group's index in place of its rank */
     naive_path_t path;
     ccl_transport_t transport;
     double delay_s;
@@ -149,7 +204,8 @@ typedef struct naive_block {
     uint32_t rank, tb, stage, prev; /* prev: block of the previous stage or CCL_NONE */
     uint32_t *steps, nsteps;        /* indices into the program's steps */
     uint64_t pos;
-    uint32_t slice, my_slice;
+    uint32_t slice, my_slice, my_pull;
+    bool granted; /* exclusive: one of the two flows of a pull that sends */
     naive_phase_t phase;
     double until_s, since_s, done_s;
     double busy_s, wait_data_s, wait_peer_s, wait_slot_s;
@@ -186,17 +242,19 @@ typedef struct naive_sim {
     uint32_t *step_k;                /* [nsteps] */
     double *step_bytes;              /* [nsteps] */
     double now_s, eps_s;
-    uint64_t turns;
+    uint64_t turns, hands;
     naive_flow_t *flows; /* active, one per connection at most */
     uint32_t nflows;
     double *room, *weight;
     naive_result_t *out;
 } naive_sim_t;
 
-/** Own transport resolution: a kind's keys, then the protocol's over them. */
+/** Own transport resolution: a kind's keys, then the protocol's over them. A tree's kind has a
+ * transport of its own where one is named so. */
 static inline ccl_transport_t naive_transport(const ccl_topology_t *topo, const ccl_route_t *route,
-                                              const char *proto) {
+                                              bool tree, const char *proto) {
     const char *kind = NULL;
+    char own[64];
     for (uint32_t i = 0; i < route->nlinks && !kind; i++)
         if (strcmp(topo->kinds[topo->links[route->links[i]].kind], "net") == 0)
             kind = "net";
@@ -205,9 +263,12 @@ static inline ccl_transport_t naive_transport(const ccl_topology_t *topo, const 
             kind = "pcie";
     if (!kind)
         kind = topo->kinds[topo->links[route->links[0]].kind];
-    ccl_transport_t t = {
-        0, 0,        INFINITY, INFINITY, INFINITY, 1, 8, true, strcmp(kind, "net") != 0,
-        0, INFINITY, INFINITY, 1};
+    bool holds = strcmp(kind, "net") != 0;
+    snprintf(own, sizeof own, "%s-switch", kind);
+    for (uint32_t i = 0; i < topo->ntransports && tree; i++)
+        kind = strcmp(topo->transports[i].kind, own) == 0 ? own : kind;
+    ccl_transport_t t = {0,    0,     INFINITY, INFINITY, INFINITY, 1, 8,
+                         true, holds, 0,        INFINITY, INFINITY, 1};
     uint32_t given = 0;
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t i = 0; i < topo->ntransports; i++) {
@@ -255,39 +316,138 @@ static inline double naive_launch_s(const ccl_topology_t *topo, const ccl_progra
     return m.launch_s;
 }
 
-static inline uint32_t naive_conn(naive_sim_t *s, ccl_routes_t *routes, uint32_t src, uint32_t dst,
+static inline uint32_t naive_find(naive_sim_t *s, naive_kind_t kind, uint32_t src, uint32_t dst,
                                   uint32_t channel, uint32_t stage) {
     for (uint32_t i = 0; i < s->nconns; i++) {
         naive_conn_t *c = &s->conns[i];
-        if (c->src == src && c->dst == dst && c->channel == channel && c->stage == stage)
+        if (c->kind == kind && c->src == src && c->dst == dst && c->channel == channel &&
+            c->stage == stage)
             return i;
     }
     naive_conn_t *c = &s->conns[s->nconns];
-    const ccl_route_t *route;
     memset(c, 0, sizeof *c);
-    if (ccl_routes_get(routes, src, dst, channel, &route, NULL) != CCL_OK)
-        abort();
-    c->src = src, c->dst = dst, c->channel = channel, c->stage = stage;
-    naive_path_set(&c->path, s->topo, route);
-    c->transport = naive_transport(s->topo, route, s->program->proto);
-    c->delay_s = c->path.latency_s + c->transport.latency_s;
+    c->kind = kind, c->src = src, c->dst = dst, c->channel = channel, c->stage = stage;
+    c->block = CCL_NONE;
     return s->nconns++;
 }
 
-static inline void naive_hand(naive_conn_t *c, double bytes, double cap_Bps) {
+static inline uint32_t naive_conn(naive_sim_t *s, ccl_routes_t *routes, uint32_t src, uint32_t dst,
+                                  uint32_t channel, uint32_t stage) {
+    uint32_t i = naive_find(s, NAIVE_PLAIN, src, dst, channel, stage);
+    naive_conn_t *c = &s->conns[i];
+    const ccl_route_t *route;
+    if (c->path.route)
+        return i;
+    if (ccl_routes_get(routes, src, dst, channel, &route, NULL) != CCL_OK)
+        abort();
+    naive_path_set(&c->path, s->topo, route);
+    c->transport = naive_transport(s->topo, route, false, s->program->proto);
+    c->delay_s = c->path.latency_s + c->transport.latency_s;
+    return i;
+}
+
+/** Latency of a member's way: its own to or from the root, and the single GPU's. */
+static inline double naive_way_s(const ccl_topology_t *topo, const ccl_tree_t *tree, bool reduces,
+                                 uint32_t member) {
+    uint32_t at = topo->rank_device[member], first, end;
+    double sum_s = 0;
+    naive_tree_parts(topo, tree, reduces, &first, &end);
+    for (uint32_t i = 0; i < tree->route.nlinks; i++)
+        if (i < first || i >= end)
+            sum_s += topo->links[tree->route.links[i]].latency_s;
+    while (at != tree->root) { /* one link leaves every device, or enters it */
+        uint32_t i = first;
+        while (i < end && (reduces ? topo->links[tree->route.links[i]].from
+                                   : topo->links[tree->route.links[i]].to) != at)
+            i++;
+        if (i == end)
+            abort();
+        const ccl_link_t *link = &topo->links[tree->route.links[i]];
+        sum_s += link->latency_s;
+        at = reduces ? link->to : link->from;
+    }
+    return sum_s;
+}
+
+/** The flows of a switch connection and the FIFOs of all its members. */
+static inline uint32_t naive_switch(naive_sim_t *s, ccl_routes_t *routes, bool reduces,
+                                    uint32_t single, uint32_t peer, uint32_t channel,
+                                    uint32_t stage) {
+    const ccl_peer_group_t *group = ccl_program_group(s->program, peer);
+    uint32_t index = peer & ~CCL_PEER_GROUP;
+    uint32_t flows = reduces ? naive_find(s, NAIVE_PULLS, index, single, channel, stage)
+                             : naive_find(s, NAIVE_MULTICAST, single, index, channel, stage);
+    const ccl_tree_t *tree;
+    if (s->conns[flows].path.route)
+        return flows;
+    if (ccl_routes_tree(routes, reduces, single, group->ranks, group->n, channel, &tree, NULL) !=
+        CCL_OK)
+        abort();
+    naive_conn_t *c = &s->conns[flows];
+    naive_path_set(&c->path, s->topo, &tree->route);
+    if (reduces)
+        naive_path_reduces(&c->path, s->topo, tree);
+    c->transport = naive_transport(s->topo, &tree->route, true, s->program->proto);
+    for (uint32_t i = 0; i < group->n; i++) {
+        uint32_t src = reduces ? group->ranks[i] : single, dst = reduces ? single : group->ranks[i];
+        uint32_t f = naive_find(s, reduces ? NAIVE_OFFERS : NAIVE_TAKES, src, dst, channel, stage);
+        naive_conn_t *fifo = &s->conns[f];
+        fifo->transport = s->conns[flows].transport;
+        fifo->delay_s =
+            naive_way_s(s->topo, tree, reduces, group->ranks[i]) + fifo->transport.latency_s;
+        c->delay_s = fmax(c->delay_s, fifo->delay_s);
+        c->fifo[c->nfifos++] = f;
+    }
+    return flows;
+}
+
+static inline naive_slice_t *naive_new_slice(naive_conn_t *c) {
     if (c->handed == c->cap) {
         c->cap = c->cap ? 2 * c->cap : 16;
         c->slices = realloc(c->slices, c->cap * sizeof *c->slices);
     }
-    c->slices[c->handed++] = (naive_slice_t){
-        bytes * c->transport.wire, fmin(cap_Bps * c->transport.wire, c->path.narrowest_Bps),
-        INFINITY, INFINITY};
+    naive_slice_t *slice = &c->slices[c->handed++];
+    *slice = (naive_slice_t){0, 0, INFINITY, INFINITY, INFINITY, false, 0};
+    return slice;
+}
+
+/** A slice comes to a member, or is offered by one: nothing flows in its FIFO. */
+static inline void naive_put(naive_sim_t *s, uint32_t fifo) {
+    naive_conn_t *c = &s->conns[fifo];
+    naive_new_slice(c)->arrive_s = s->now_s + c->delay_s;
+    c->drained++;
+}
+
+static inline void naive_hand(naive_sim_t *s, naive_conn_t *c, double bytes, double cap_Bps) {
+    naive_slice_t *slice = naive_new_slice(c);
+    slice->turn = ++s->hands;
+    slice->bytes = bytes * c->transport.wire;
+    slice->cap_Bps = fmin(cap_Bps * c->transport.wire, c->path.narrowest_Bps);
 }
 
 static inline void naive_where(const naive_sim_t *s, const naive_block_t *b, uint32_t *step,
                                uint32_t *batch) {
     *step = b->steps[s->task ? b->pos / s->batches : b->pos % b->nsteps];
     *batch = (uint32_t)(s->task ? b->pos % s->batches : b->pos / b->nsteps);
+}
+
+static inline double naive_arrival_s(const naive_conn_t *c) {
+    return c->taken < c->drained ? c->slices[c->taken].arrive_s : INFINITY;
+}
+
+/** When a FIFO has room for its slice number `k`. */
+static inline double naive_slot_s(const naive_conn_t *c, uint32_t k) {
+    if (k < c->transport.slots)
+        return -INFINITY;
+    return k - c->transport.slots < c->handed ? c->slices[k - c->transport.slots].credit_s
+                                              : INFINITY;
+}
+
+/** A pull whose block is held by what it sends, too: both flows at once. */
+static inline bool naive_both(const naive_sim_t *s, uint32_t step) {
+    uint32_t out = s->step_send[step];
+    return out != CCL_NONE && s->conns[out].kind != NAIVE_OFFERS &&
+           s->conns[out].transport.holds_tb;
 }
 
 /** When the waiting of this phase ends, as far as known; INFINITY: not known yet. */
@@ -317,13 +477,27 @@ static inline double naive_wake_s(const naive_sim_t *s, const naive_block_t *b) 
         if (!ccl_primitive_receives(st->type))
             return -INFINITY;
         const naive_conn_t *c = &s->conns[s->step_recv[step]];
-        return c->taken < c->drained ? c->slices[c->taken].arrive_s : INFINITY;
+        if (c->kind != NAIVE_PULLS)
+            return naive_arrival_s(c);
+        double last_s = -INFINITY;
+        for (uint32_t i = 0; i < c->nfifos; i++)
+            last_s = fmax(last_s, naive_arrival_s(&s->conns[c->fifo[i]]));
+        return last_s;
     }
     const naive_conn_t *c = s->step_send[step] == CCL_NONE ? NULL : &s->conns[s->step_send[step]];
     if (b->phase == NAIVE_SLOT) {
-        if (!ccl_primitive_sends(st->type) || c->begun < c->transport.slots)
+        if (!ccl_primitive_sends(st->type))
             return -INFINITY;
-        return c->slices[c->begun - c->transport.slots].credit_s;
+        if (c->kind != NAIVE_MULTICAST)
+            return naive_slot_s(c, c->begun);
+        double last_s = -INFINITY;
+        for (uint32_t i = 0; i < c->nfifos; i++)
+            last_s = fmax(last_s, naive_slot_s(&s->conns[c->fifo[i]], c->begun));
+        return last_s;
+    }
+    if (b->phase == NAIVE_PULL) {
+        double in_s = s->conns[s->step_recv[step]].slices[b->my_pull].arrive_s;
+        return naive_both(s, step) ? fmax(in_s, c->slices[b->my_slice].drain_s) : in_s;
     }
     return b->my_slice < c->drained ? -INFINITY : INFINITY; /* NAIVE_FLOW */
 }
@@ -349,6 +523,13 @@ static inline void naive_next_step(naive_sim_t *s, naive_block_t *b) {
         b->done_s = s->now_s;
 }
 
+/** A slice is on its way from now on. */
+static inline void naive_arrives(naive_sim_t *s, naive_conn_t *c, naive_slice_t *slice) {
+    slice->arrive_s = s->now_s + c->delay_s;
+    for (uint32_t i = 0; i < c->nfifos && c->kind == NAIVE_MULTICAST; i++)
+        naive_put(s, c->fifo[i]);
+}
+
 /** One move of a block whose waiting is over. */
 static inline void naive_move(naive_sim_t *s, naive_block_t *b) {
     if (b->phase == NAIVE_LAUNCH) {
@@ -365,13 +546,15 @@ static inline void naive_move(naive_sim_t *s, naive_block_t *b) {
     double x = s->step_bytes[step] / s->step_k[step], pass_Bps = INFINITY;
     bool engines_in = receives && in->transport.mechanism != CCL_MECHANISM_DEVICE;
     bool engines_out = sends && out->transport.mechanism != CCL_MECHANISM_DEVICE;
+    bool pulls = receives && in->kind == NAIVE_PULLS, offers = sends && out->kind == NAIVE_OFFERS;
     if (engines_in)
         pass_Bps = fmin(pass_Bps, in->transport.copy_out_Bps);
-    else if (receives && !in->transport.direct)
+    else if (pulls || (receives && !in->transport.direct))
         pass_Bps = fmin(pass_Bps, in->transport.tb_rate_Bps);
-    if (sends)
-        pass_Bps =
-            fmin(pass_Bps, engines_out ? out->transport.copy_in_Bps : out->transport.tb_rate_Bps);
+    if (engines_out)
+        pass_Bps = fmin(pass_Bps, out->transport.copy_in_Bps);
+    else if (sends && !(offers && out->transport.direct))
+        pass_Bps = fmin(pass_Bps, out->transport.tb_rate_Bps);
     if (ccl_primitive_reduces(st->type))
         pass_Bps = fmin(pass_Bps, gpu.reduce_rate_Bps);
     if (st->type == CCL_PRIM_CPY)
@@ -398,9 +581,19 @@ static inline void naive_move(naive_sim_t *s, naive_block_t *b) {
         }
         return;
     case NAIVE_OVERHEAD:
-        if (sends && out->transport.holds_tb) {
+        if (pulls) {
+            b->my_pull = in->handed;
+            naive_hand(s, in, x, pass_Bps);
+            b->granted = false;
+            if (naive_both(s, step)) {
+                b->my_slice = out->handed;
+                naive_hand(s, out, x, pass_Bps);
+                out->slices[b->my_slice].held = true;
+            }
+            naive_enter(s, b, NAIVE_PULL);
+        } else if (sends && !offers && out->transport.holds_tb) {
             b->my_slice = out->handed;
-            naive_hand(out, x, pass_Bps);
+            naive_hand(s, out, x, pass_Bps);
             naive_enter(s, b, NAIVE_FLOW);
         } else {
             naive_enter(s, b, NAIVE_BUSY);
@@ -411,11 +604,16 @@ static inline void naive_move(naive_sim_t *s, naive_block_t *b) {
         break;
     }
     /* End of the pass. */
-    if (sends && !out->transport.holds_tb)
-        naive_hand(out, x, INFINITY);
-    if (receives) {
-        in->slices[in->taken].credit_s = s->now_s + in->delay_s;
-        in->taken++;
+    if (offers)
+        naive_put(s, s->step_send[step]);
+    else if (sends && !out->transport.holds_tb)
+        naive_hand(s, out, x, INFINITY);
+    else if (pulls && sends)
+        naive_arrives(s, out, &out->slices[b->my_slice]);
+    for (uint32_t i = 0; receives && i < (pulls ? in->nfifos : 1); i++) {
+        naive_conn_t *fifo = pulls ? &s->conns[in->fifo[i]] : in;
+        fifo->slices[fifo->taken].credit_s = s->now_s + fifo->delay_s;
+        fifo->taken++;
     }
     if (++b->slice < s->step_k[step]) {
         naive_enter(s, b, NAIVE_DATA);
@@ -432,7 +630,9 @@ static inline void naive_move(naive_sim_t *s, naive_block_t *b) {
 
 static inline void naive_drain(naive_sim_t *s, naive_conn_t *c) {
     naive_slice_t *slice = &c->slices[c->drained++];
-    slice->arrive_s = s->now_s + c->delay_s;
+    slice->drain_s = s->now_s;
+    if (!slice->held)
+        naive_arrives(s, c, slice);
     c->flowing = false;
     s->out->flows++;
     for (uint32_t i = 0; i < c->path.route->nlinks; i++)
@@ -471,6 +671,13 @@ static inline void naive_settle(naive_sim_t *s) {
     }
 }
 
+/** Requests of one block: its pull's first, its sends' in the order of its slices. */
+static inline bool naive_sooner(const naive_conn_t *c, const naive_conn_t *d) {
+    if ((c->kind == NAIVE_PULLS) != (d->kind == NAIVE_PULLS))
+        return c->kind == NAIVE_PULLS;
+    return c->slices[c->drained].turn < d->slices[d->drained].turn;
+}
+
 /** Starts whatever may start now; true when something drained at once or started. */
 static inline bool naive_starts(naive_sim_t *s) {
     bool any = false;
@@ -494,7 +701,8 @@ static inline bool naive_starts(naive_sim_t *s) {
             const naive_block_t *a = &s->blocks[c->block];
             const naive_block_t *b = first ? &s->blocks[first->block] : NULL;
             if (!b || a->rank < b->rank || (a->rank == b->rank && a->tb < b->tb) ||
-                (a->rank == b->rank && a->tb == b->tb && a->stage < b->stage))
+                (a->rank == b->rank && a->tb == b->tb && a->stage < b->stage) ||
+                (a == b && naive_sooner(c, first)))
                 first = c;
         }
         if (!first)
@@ -512,9 +720,11 @@ static inline bool naive_starts(naive_sim_t *s) {
         }
         if (free_links) {
             naive_block_t *b = &s->blocks[c->block];
-            if (c->transport.holds_tb) { /* its block waited for the links */
+            bool both = b->phase == NAIVE_PULL; /* waits until one of its flows has its links */
+            if ((c->kind == NAIVE_PULLS || c->transport.holds_tb) && !(both && b->granted)) {
                 b->wait_slot_s += s->now_s - b->since_s;
                 b->since_s = s->now_s;
+                b->granted = true;
             }
             /* wanting is cleared after the scan, so that turns of this scan still block others. */
             naive_start(s, c);
@@ -559,6 +769,19 @@ static inline void naive_run(naive_sim_t *s) {
     }
 }
 
+/** What a block sends or receives on. */
+static inline uint32_t naive_end(naive_sim_t *s, ccl_routes_t *routes, uint32_t rank, bool sends,
+                                 ccl_peers_t peers, uint32_t stage) {
+    uint32_t peer = sends ? peers.send_peer : peers.recv_peer, of = ccl_peer_rank(peer);
+    if (ccl_peer_is_group(peer))
+        return naive_switch(s, routes, !sends, rank, peer, peers.channel, stage);
+    if (ccl_peer_is_member(peer))
+        return sends ? naive_find(s, NAIVE_OFFERS, rank, of, peers.channel, stage)
+                     : naive_find(s, NAIVE_TAKES, of, rank, peers.channel, stage);
+    return sends ? naive_conn(s, routes, rank, peer, peers.channel, stage)
+                 : naive_conn(s, routes, peer, rank, peers.channel, stage);
+}
+
 static inline void naive_setup_blocks(naive_sim_t *s, ccl_routes_t *routes, bool by_stage) {
     const ccl_program_t *p = s->program;
     for (uint32_t t = 0; t < p->ntbs; t++) {
@@ -587,13 +810,13 @@ static inline void naive_setup_blocks(naive_sim_t *s, ccl_routes_t *routes, bool
                     ccl_peers_t peers = ccl_program_peers(p, tb, at);
                     s->step_send[at] = s->step_recv[at] = CCL_NONE;
                     if (ccl_primitive_sends(type)) {
-                        s->step_send[at] =
-                            naive_conn(s, routes, tb->rank, peers.send_peer, peers.channel, stage);
+                        s->step_send[at] = naive_end(s, routes, tb->rank, true, peers, stage);
                         s->conns[s->step_send[at]].block = s->nblocks;
                     }
                     if (ccl_primitive_receives(type))
-                        s->step_recv[at] =
-                            naive_conn(s, routes, peers.recv_peer, tb->rank, peers.channel, stage);
+                        s->step_recv[at] = naive_end(s, routes, tb->rank, false, peers, stage);
+                    if (ccl_primitive_receives(type) && ccl_peer_is_group(peers.recv_peer))
+                        s->conns[s->step_recv[at]].block = s->nblocks;
                 }
                 b->until_s = b->since_s = naive_launch_s(s->topo, p, tb->rank);
                 prev = s->nblocks++;
@@ -618,7 +841,7 @@ static inline void naive_program(const ccl_topology_t *topo, ccl_routes_t *route
     memset(out, 0, sizeof *out);
     out->link_bytes = calloc(topo->nlinks + 1, sizeof(double));
     out->tbs = calloc(p->ntbs + 1, sizeof *out->tbs);
-    s.conns = calloc(2 * p->nsteps + 1, sizeof *s.conns);
+    s.conns = calloc(32 * p->nsteps + 1, sizeof *s.conns);
     s.blocks = calloc(p->ntbs + p->nsteps + 1, sizeof *s.blocks);
     s.step_send = calloc(p->nsteps + 1, sizeof *s.step_send);
     s.step_recv = calloc(p->nsteps + 1, sizeof *s.step_recv);
@@ -626,9 +849,9 @@ static inline void naive_program(const ccl_topology_t *topo, ccl_routes_t *route
     s.step_k = calloc(p->nsteps + 1, sizeof *s.step_k);
     s.step_bytes = calloc(p->nsteps + 1, sizeof *s.step_bytes);
     s.step_done_s = calloc((size_t)p->nsteps * batches + 1, sizeof *s.step_done_s);
-    s.flows = calloc(2 * p->nsteps + 1, sizeof *s.flows);
-    s.room = calloc(topo->nlinks + topo->ngroups + 1, sizeof *s.room);
-    s.weight = calloc(topo->nlinks + topo->ngroups + 1, sizeof *s.weight);
+    s.flows = calloc(32 * p->nsteps + 1, sizeof *s.flows);
+    s.room = calloc(naive_resources(topo) + 1, sizeof *s.room);
+    s.weight = calloc(naive_resources(topo) + 1, sizeof *s.weight);
     for (size_t i = 0; i < (size_t)p->nsteps * batches; i++)
         s.step_done_s[i] = INFINITY;
     naive_setup_blocks(&s, routes, granularity == CCL_GRANULARITY_STAGE);
@@ -688,8 +911,8 @@ static inline void naive_flow_list(const ccl_topology_t *topo, ccl_routes_t *rou
     uint8_t *state =
         calloc(n + 1, 1); /* 0 waits for its dependency, 1 for links, 2 flows, 3 done */
     uint64_t *turn = calloc(n + 1, sizeof *turn), turns = 0;
-    double *room = calloc(topo->nlinks + topo->ngroups + 1, sizeof *room);
-    double *weight = calloc(topo->nlinks + topo->ngroups + 1, sizeof *weight);
+    double *room = calloc(naive_resources(topo) + 1, sizeof *room);
+    double *weight = calloc(naive_resources(topo) + 1, sizeof *weight);
     double now_s = 0, eps_s = exclusive ? 1e-12 : 0;
     memset(out, 0, sizeof *out);
     out->flow_done_s = calloc(n + 1, sizeof(double));

@@ -11,37 +11,54 @@
 #include "tests/sim/reference.h"
 
 enum { SHARDS = 8 };
-static tally_t programs, flows; /* of all cases of one kind */
+static tally_t programs, switches, flows; /* of all cases of one kind */
+
+static tally_t random_cases(int shard, uint32_t k, bool switches) {
+    tally_t tally = {0};
+    ccl_rng_t rng;
+    char what[128];
+    ccl_rng_init(&rng, (switches ? 90000000u : 0) + 1000000u * (uint64_t)shard + k);
+    uint32_t n = 2 + ccl_rng_below(&rng, 5);
+    random_mechanisms = k % 3 == 0;
+    random_abilities = switches;
+    ccl_topology_t *topo = random_topology(&rng, n);
+    ccl_routes_t *routes = ccl_routes_create(topo);
+    random_switch_routes = switches ? routes : NULL;
+    static const char *const protos[] = {"Simple", "LL", "LL128"};
+    ccl_program_t *program = random_program(&rng, n, PICK(&rng, protos));
+    if (k % 4 == 3) /* blocks that several connections share */
+        program = share_blocks(program, &rng);
+    static const double sizes[] = {1048576, 1e6, 100, 262144, 3145728, 777777};
+    setting_t s = {topo, routes, program, PICK(&rng, sizes), 0, 0, 0};
+    for (uint32_t g = 0; g < 3 && (!switches || program->ngroups); g++) {
+        s.granularity = (ccl_granularity_t)g;
+        s.batches = 1 + ccl_rng_below(&rng, 6);
+        s.sharing = ccl_rng_below(&rng, 4) ? CCL_SHARING_FAIR : CCL_SHARING_EXCLUSIVE;
+        snprintf(what, sizeof what, "case %d.%u granularity %u batches %u sharing %d%s", shard, k,
+                 g, s.batches, s.sharing, switches ? ", switches" : "");
+        compare(&s, what, &tally);
+    }
+    random_abilities = false;
+    random_switch_routes = NULL;
+    ccl_program_destroy(program);
+    ccl_routes_destroy(routes);
+    ccl_topology_destroy(topo);
+    return tally;
+}
 
 START_TEST(test_programs) {
-    tally_t tally = {0};
     for (uint32_t k = 0; k < cases_per_shard(200); k++) {
-        ccl_rng_t rng;
-        char what[128];
-        ccl_rng_init(&rng, 1000000u * (uint64_t)_i + k);
-        uint32_t n = 2 + ccl_rng_below(&rng, 5);
-        random_mechanisms = k % 3 == 0;
-        ccl_topology_t *topo = random_topology(&rng, n);
-        ccl_routes_t *routes = ccl_routes_create(topo);
-        static const char *const protos[] = {"Simple", "LL", "LL128"};
-        ccl_program_t *program = random_program(&rng, n, PICK(&rng, protos));
-        if (k % 4 == 3) /* blocks that several connections share */
-            program = share_blocks(program, &rng);
-        static const double sizes[] = {1048576, 1e6, 100, 262144, 3145728, 777777};
-        setting_t s = {topo, routes, program, PICK(&rng, sizes), 0, 0, 0};
-        for (uint32_t g = 0; g < 3; g++) {
-            s.granularity = (ccl_granularity_t)g;
-            s.batches = 1 + ccl_rng_below(&rng, 6);
-            s.sharing = ccl_rng_below(&rng, 4) ? CCL_SHARING_FAIR : CCL_SHARING_EXCLUSIVE;
-            snprintf(what, sizeof what, "case %d.%u granularity %u batches %u sharing %d", _i, k, g,
-                     s.batches, s.sharing);
-            compare(&s, what, &tally);
-        }
-        ccl_program_destroy(program);
-        ccl_routes_destroy(routes);
-        ccl_topology_destroy(topo);
+        tally_t tally = random_cases(_i, k, false);
+        add(&programs, &tally);
     }
-    add(&programs, &tally);
+}
+END_TEST
+
+START_TEST(test_switches) {
+    for (uint32_t k = 0; k < cases_per_shard(300); k++) {
+        tally_t tally = random_cases(_i, k, true);
+        add(&switches, &tally);
+    }
 }
 END_TEST
 
@@ -109,9 +126,9 @@ END_TEST
 
 /** The cases are what they are meant to be. */
 START_TEST(test_cases) {
-    const tally_t *all[] = {&programs, &flows};
-    const char *const names[] = {"programs", "flow lists"};
-    for (uint32_t i = 0; i < 2; i++) {
+    const tally_t *all[] = {&programs, &switches, &flows};
+    const char *const names[] = {"programs", "with switch connections", "flow lists"};
+    for (uint32_t i = 0; i < 3; i++) {
         printf("%s: %u cases, %llu slices, %u deadlocks, %u skipped, %u chaotic\n", names[i],
                all[i]->cases, (unsigned long long)all[i]->slices, all[i]->deadlocks,
                all[i]->skipped, all[i]->chaotic);
@@ -130,6 +147,7 @@ int main(void) {
     TCase *tcase = tcase_create("reference");
     tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, test_programs, 0, SHARDS);
+    tcase_add_loop_test(tcase, test_switches, 0, SHARDS);
     tcase_add_loop_test(tcase, test_flows, 0, SHARDS);
     tcase_add_test(tcase, test_cases);
     suite_add_tcase(suite, tcase);

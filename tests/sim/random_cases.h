@@ -30,6 +30,11 @@ static inline double random_kappa(ccl_rng_t *rng, bool contention) {
 
 /** Some transports get a mechanism, with rates of copies or without. */
 static bool random_mechanisms;
+/** Most switches multicast and reduce, some at a limited rate; some trees have transports of their
+ * own. */
+static bool random_abilities;
+/** Programs have switch connections where the topology of these has trees for them; NULL: none. */
+static ccl_routes_t *random_switch_routes;
 
 static inline void random_transport(ccl_rng_t *rng, ccl_topology_builder_t *b, const char *kind,
                                     const char *protocol) {
@@ -94,6 +99,16 @@ static inline uint32_t random_node(ccl_topology_builder_t *b, const random_part_
     ccl_status_t status =
         ccl_topology_builder_device(b, id, kind, server ? of : NULL, rank, model, &device, &err);
     ck_assert_msg(status == CCL_OK, "%s", err.text);
+    if (kind == CCL_DEVICE_SWITCH && random_abilities) {
+        ccl_rng_t own; /* alike in all copies */
+        ccl_rng_init(&own, (uint64_t)number * 31 + part->n * 7 + part->shape);
+        ccl_device_t able = {.multicast = true, .reduce = true, .reduce_rate_Bps = INFINITY};
+        if (ccl_rng_below(&own, 8) == 0)
+            able.multicast = ccl_rng_below(&own, 2), able.reduce = !able.multicast;
+        if (able.reduce && ccl_rng_below(&own, 2))
+            able.reduce_rate_Bps = random_rate_Bps(&own);
+        ck_assert_int_eq(ccl_topology_builder_abilities(b, device, &able, &err), CCL_OK);
+    }
     return device;
 }
 
@@ -220,6 +235,10 @@ static inline ccl_topology_t *random_copies(ccl_rng_t *rng, uint32_t n, uint32_t
         if (ccl_rng_below(rng, 3) == 0)
             random_transport(rng, b, all[k], "LL");
     }
+    static const char *const own[] = {"nvlink-switch", "pcie-switch", "xgmi-switch", "net-switch"};
+    for (uint32_t k = 0; k < 4 && random_abilities; k++)
+        if (ccl_rng_below(rng, 2))
+            random_transport(rng, b, own[k], ccl_rng_below(rng, 4) ? NULL : "LL");
     ccl_status_t status = ccl_topology_builder_finish(b, &topo, &err);
     ck_assert_msg(status == CCL_OK, "%s", err.text);
     ccl_topology_builder_destroy(b);
@@ -242,6 +261,9 @@ typedef struct random_block {
 typedef struct random_conn {
     uint32_t src, dst, channel, from, to; /* blocks */
     uint32_t shift;                       /* the receiver is so many copies further */
+    /* Of a switch connection: from, or reducing to, its single GPU src = dst; members' blocks. */
+    uint32_t nmembers, members[16], blocks[16];
+    bool reduces;
 } random_conn_t;
 enum { RANDOM_BUFFER = 6 };
 
@@ -289,6 +311,111 @@ static inline void random_step(random_program_t *g, uint32_t block, uint8_t type
     b->nsteps++;
 }
 
+/* A block of the rank with that end free, or a new one. */
+static inline uint32_t random_end(random_program_t *g, uint32_t rank, uint32_t channel,
+                                  bool sends) {
+    uint32_t found = CCL_NONE;
+    for (uint32_t k = 0; k < g->nblocks; k++) {
+        random_block_t *o = &g->blocks[k];
+        if (o->rank == rank && o->channel == channel && ccl_rng_below(g->rng, 3) &&
+            (sends ? o->out : o->in) == CCL_NONE)
+            found = k;
+    }
+    return found == CCL_NONE ? random_block(g, rank, channel) : found;
+}
+
+static inline bool random_trees(const random_conn_t *c, uint32_t n, uint32_t copies) {
+    const ccl_tree_t *tree;
+    for (uint32_t copy = 0; copy < copies; copy++) {
+        uint32_t ranks[16];
+        for (uint32_t i = 0; i < c->nmembers; i++)
+            ranks[i] = (copy + c->shift) % copies * n + c->members[i];
+        if (ccl_routes_tree(random_switch_routes, c->reduces, copy * n + c->src, ranks, c->nmembers,
+                            c->channel, &tree, NULL) != CCL_OK)
+            return false;
+    }
+    return true;
+}
+
+/** Switch connections of n GPUs, as far as there are trees for them. */
+static inline void random_switches(random_program_t *g, uint32_t n, uint32_t channels) {
+    for (uint32_t want = 1 + ccl_rng_below(g->rng, 4), i = 0; i < want; i++) {
+        random_conn_t c = {.src = ccl_rng_below(g->rng, n),
+                           .channel = ccl_rng_below(g->rng, channels),
+                           .shift = g->copies > 1 && ccl_rng_below(g->rng, 3) == 0,
+                           .reduces = ccl_rng_below(g->rng, 2)};
+        bool all = ccl_rng_below(g->rng, 2), self = ccl_rng_below(g->rng, 2), bad = false;
+        for (uint32_t r = 0; r < n; r++)
+            if (r == c.src ? self : all || ccl_rng_below(g->rng, 2))
+                c.members[c.nmembers++] = r;
+        c.dst = c.src;
+        for (uint32_t k = 0; k < g->nconns; k++)
+            bad = bad || (g->conns[k].nmembers > 0 && g->conns[k].src == c.src &&
+                          g->conns[k].channel == c.channel && g->conns[k].reduces == c.reduces);
+        if (bad || c.nmembers == 0 || g->nconns == CCL_ARRAY_LEN(g->conns) ||
+            g->nblocks + c.nmembers + 1 > CCL_ARRAY_LEN(g->blocks) ||
+            !random_trees(&c, n, g->copies))
+            continue;
+        uint32_t single = random_end(g, c.src, c.channel, !c.reduces);
+        *(c.reduces ? &c.to : &c.from) = single;
+        *(c.reduces ? &g->blocks[single].in : &g->blocks[single].out) = g->nconns;
+        for (uint32_t m = 0; m < c.nmembers; m++) {
+            c.blocks[m] = random_end(g, c.members[m], c.channel, c.reduces);
+            *(c.reduces ? &g->blocks[c.blocks[m]].out : &g->blocks[c.blocks[m]].in) = g->nconns;
+        }
+        g->conns[g->nconns++] = c;
+    }
+}
+
+/** The peer of one end of a switch connection in a copy. */
+static inline uint32_t random_peer(random_program_t *g, const random_conn_t *c, bool sends,
+                                   uint32_t copy, uint32_t n) {
+    uint32_t ranks[16];
+    if (sends == c->reduces) /* a member */
+        return CCL_PEER_MEMBER | ((copy + g->copies - c->shift) % g->copies * n + c->src);
+    for (uint32_t i = 0; i < c->nmembers; i++)
+        ranks[i] = (copy + c->shift) % g->copies * n + c->members[i];
+    return ccl_program_builder_group(g->b, ranks, c->nmembers);
+}
+
+typedef struct random_message {
+    uint32_t off, count, dep_odds, left; /* left: blocks that it may still pass */
+    bool tangled;
+    uint32_t late[256], nlate;
+} random_message_t;
+
+static inline void random_sends(random_program_t *g, uint32_t conn, uint32_t begun,
+                                random_message_t *m);
+
+/** A block receives, and perhaps sends on at once. */
+static inline void random_receives(random_program_t *g, uint32_t block, random_message_t *m) {
+    if (m->left > 0 && g->blocks[block].out != CCL_NONE && ccl_rng_below(g->rng, 3)) {
+        static const uint8_t forward[] = {CCL_PRIM_RCS, CCL_PRIM_RRS, CCL_PRIM_RRCS};
+        m->left--;
+        random_step(g, block, PICK(g->rng, forward), m->off, m->count, m->dep_odds);
+        random_sends(g, g->blocks[block].out, block, m);
+    } else if (m->tangled && m->nlate < CCL_ARRAY_LEN(m->late) && ccl_rng_below(g->rng, 3)) {
+        m->late[m->nlate++] = block;
+    } else {
+        random_step(g, block, ccl_rng_below(g->rng, 2) ? CCL_PRIM_R : CCL_PRIM_RRC, m->off,
+                    m->count, m->dep_odds);
+    }
+}
+
+/** A message runs along a connection. @param begun  a block whose step stands; CCL_NONE: none. */
+static inline void random_sends(random_program_t *g, uint32_t conn, uint32_t begun,
+                                random_message_t *m) {
+    const random_conn_t *c = &g->conns[conn];
+    uint32_t senders = c->reduces ? c->nmembers : 1;
+    for (uint32_t i = 0; i < senders; i++) {
+        uint32_t from = c->reduces ? c->blocks[i] : c->from;
+        if (from != begun)
+            random_step(g, from, CCL_PRIM_S, m->off, m->count, m->dep_odds);
+    }
+    for (uint32_t i = 0; i < (c->nmembers && !c->reduces ? c->nmembers : 1); i++)
+        random_receives(g, c->nmembers && !c->reduces ? c->blocks[i] : c->to, m);
+}
+
 /**
  * Blocks with a connection in, one out, or both; messages that run along them, forwarded in fused
  * primitives where a block goes on; local work and waits in between. Appended in one global order,
@@ -330,9 +457,12 @@ static inline ccl_program_t *random_copied_program(ccl_rng_t *rng, uint32_t n, u
         to = to == CCL_NONE ? random_block(g, dst, channel) : to;
         g->blocks[from].out = g->blocks[to].in = g->nconns;
         uint32_t shift = copies > 1 ? ccl_rng_below(rng, copies) : 0;
-        g->conns[g->nconns++] = (random_conn_t){src, dst, channel, from, to, shift};
+        g->conns[g->nconns++] = (random_conn_t){
+            .src = src, .dst = dst, .channel = channel, .from = from, .to = to, .shift = shift};
     }
-    for (uint32_t r = 0; r < n; r++)
+    if (random_switch_routes)
+        random_switches(g, n, channels);
+    for (uint32_t r = 0; r < n && g->nblocks < CCL_ARRAY_LEN(g->blocks); r++)
         if (ccl_rng_below(rng, 3) == 0)
             random_block(g, r, 0);
     for (uint32_t r = 0; r < n * copies; r++)
@@ -352,47 +482,35 @@ static inline ccl_program_t *random_copied_program(ccl_rng_t *rng, uint32_t n, u
             const random_conn_t *in = o->in == CCL_NONE ? NULL : &g->conns[o->in];
             uint32_t to = out ? (c + out->shift) % copies * n + out->dst : CCL_NONE;
             uint32_t from = in ? (c + copies - in->shift) % copies * n + in->src : CCL_NONE;
+            if (out && out->nmembers)
+                to = random_peer(g, out, true, c, n);
+            if (in && in->nmembers)
+                from = random_peer(g, in, false, c, n);
             o->handle[c] = ccl_program_builder_tb(g->b, c * n + o->rank, to, from, o->channel);
         }
     uint32_t messages = 1 + ccl_rng_below(rng, ccl_rng_below(rng, 3) ? 12 : 40),
              stages = 1 + ccl_rng_below(rng, 3);
     uint32_t dep_odds = ccl_rng_below(rng, 2) ? 40 : 0;
     /* Tangled: receives come late and in any order, all of one size; many of these block. */
-    bool tangled = ccl_rng_below(rng, 3) == 0;
-    uint32_t late[40], nlate = 0;
-    for (uint32_t m = 0; m < messages && g->nblocks; m++) {
-        g->stage = tangled ? 0 : m * stages / messages;
-        uint32_t count = ccl_rng_below(rng, 12) ? 1 + ccl_rng_below(rng, 3) : 0;
-        uint32_t off = ccl_rng_below(rng, RANDOM_BUFFER - count + 1);
-        if (tangled)
-            off = 0, count = 1;
+    random_message_t m = {.dep_odds = dep_odds, .tangled = ccl_rng_below(rng, 3) == 0};
+    for (uint32_t k = 0; k < messages && g->nblocks; k++) {
+        g->stage = m.tangled ? 0 : k * stages / messages;
+        m.count = ccl_rng_below(rng, 12) ? 1 + ccl_rng_below(rng, 3) : 0;
+        m.off = ccl_rng_below(rng, RANDOM_BUFFER - m.count + 1);
+        m.left = random_switch_routes ? 12 : UINT32_MAX;
+        if (m.tangled)
+            m.off = 0, m.count = 1;
         if (!g->nconns || ccl_rng_below(rng, 5) == 0) {
             static const uint8_t local[] = {CCL_PRIM_CPY, CCL_PRIM_RE, CCL_PRIM_NOP};
-            random_step(g, ccl_rng_below(rng, g->nblocks), PICK(rng, local), off, count, 50);
+            random_step(g, ccl_rng_below(rng, g->nblocks), PICK(rng, local), m.off, m.count, 50);
             continue;
         }
-        uint32_t conn = ccl_rng_below(rng, g->nconns);
-        random_step(g, g->conns[conn].from, CCL_PRIM_S, off, count, dep_odds);
-        for (;;) {
-            uint32_t to = g->conns[conn].to;
-            if (g->blocks[to].out != CCL_NONE && ccl_rng_below(rng, 3)) {
-                static const uint8_t forward[] = {CCL_PRIM_RCS, CCL_PRIM_RRS, CCL_PRIM_RRCS};
-                random_step(g, to, PICK(rng, forward), off, count, dep_odds);
-                conn = g->blocks[to].out;
-            } else if (tangled && ccl_rng_below(rng, 3)) {
-                late[nlate++] = to;
-                break;
-            } else {
-                random_step(g, to, ccl_rng_below(rng, 2) ? CCL_PRIM_R : CCL_PRIM_RRC, off, count,
-                            dep_odds);
-                break;
-            }
-        }
+        random_sends(g, ccl_rng_below(rng, g->nconns), CCL_NONE, &m);
     }
-    while (nlate > 0) {
-        uint32_t k = ccl_rng_below(rng, nlate);
-        random_step(g, late[k], CCL_PRIM_R, 0, 1, dep_odds);
-        late[k] = late[--nlate];
+    while (m.nlate > 0) {
+        uint32_t k = ccl_rng_below(rng, m.nlate);
+        random_step(g, m.late[k], CCL_PRIM_R, 0, 1, dep_odds);
+        m.late[k] = m.late[--m.nlate];
     }
     ccl_status_t status = ccl_program_builder_finish(g->b, &program, &err);
     ck_assert_msg(status == CCL_OK, "%s", err.text);
