@@ -284,6 +284,30 @@ static int by_rank(const void *a, const void *b) {
     return x->dst.off < y->dst.off ? -1 : x->dst.off > y->dst.off;
 }
 
+/** What a rank copies for itself, in as many blocks as the schedule has channels. */
+static size_t emit_copies(const ccl_i_switching_t *w, size_t first, uint32_t rank,
+                          ccl_program_builder_t *out) {
+    size_t end = first, blocks = w->schedule->nchannels;
+    while (end < w->ncopies && w->copies[end].rank == rank)
+        end++;
+    for (size_t k = 0; k < blocks && first + k < end; k++) {
+        uint32_t tb = ccl_program_builder_tb(out, rank, CCL_NONE, CCL_NONE, 0);
+        for (size_t i = first + k; i < end; i += blocks) {
+            const struct ccl_i_swcopy *c = &w->copies[i];
+            ccl_program_builder_step(out, tb,
+                                     (ccl_step_t){.type = CCL_PRIM_CPY,
+                                                  .count = 1,
+                                                  .src_buf = c->src.buf,
+                                                  .src_off = c->src.off,
+                                                  .dst_buf = c->dst.buf,
+                                                  .dst_off = c->dst.off,
+                                                  .dep_tb = CCL_NONE,
+                                                  .dep_step = CCL_NONE});
+        }
+    }
+    return end;
+}
+
 static void emit(blocks_t *b, ccl_program_builder_t *out) {
     ccl_i_switching_t *w = b->w;
     size_t copy = 0;
@@ -297,21 +321,7 @@ static void emit(blocks_t *b, ccl_program_builder_t *out) {
                 break;
             emit_block(b, block, out);
         }
-        uint32_t tb = CCL_NONE;
-        for (; copy < w->ncopies && w->copies[copy].rank == rank; copy++) {
-            const struct ccl_i_swcopy *c = &w->copies[copy];
-            if (tb == CCL_NONE)
-                tb = ccl_program_builder_tb(out, rank, CCL_NONE, CCL_NONE, 0);
-            ccl_program_builder_step(out, tb,
-                                     (ccl_step_t){.type = CCL_PRIM_CPY,
-                                                  .count = 1,
-                                                  .src_buf = c->src.buf,
-                                                  .src_off = c->src.off,
-                                                  .dst_buf = c->dst.buf,
-                                                  .dst_off = c->dst.off,
-                                                  .dep_tb = CCL_NONE,
-                                                  .dep_step = CCL_NONE});
-        }
+        copy = emit_copies(w, copy, rank, out);
     }
 }
 

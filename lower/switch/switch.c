@@ -90,8 +90,8 @@ ccl_status_t ccl_i_lower_switch(const ccl_ctx_t *ctx, const ccl_schedule_t *sche
         double time_s = INFINITY;
         if (options->no_fuse && ways[i] != CCL_I_FORWARD_NONE)
             continue;
-        if (best && !options->topo)
-            break;
+        if (best && (!options->topo || ways[i] == CCL_I_FORWARD_NONE))
+            break; /* apart is slower, but always possible */
         status = lower_with(schedule, options, ways[i], &made, err);
         bool fresh = made && (!best || !ccl_program_equal(made, best));
         if (status == CCL_OK && fresh && options->topo)
