@@ -139,22 +139,42 @@ static void spread(maker_t *m, const part_t *p, uint32_t first) {
     }
 }
 
-static void add_part(maker_t *m, part_t p) {
+/** Parts of all chunks that go along one channel at one time. */
+typedef struct wave {
+    part_t *parts;
+    uint32_t n;
+} wave_t;
+
+/*
+ * Sums in servers: each server begins with the chunks whose root is in the next one and ends with
+ * its own, so that not all servers send to one at first.
+ */
+static void gather_wave(maker_t *m, const wave_t *w) {
     uint32_t n = m->cluster->nservers;
-    if (p.chunk->reduced) {
-        for (uint32_t v = 0; v < n; v++)
-            gather_in_server(m, &p, v);
-        if (n > 1)
-            gather_between(m, &p);
+    for (uint32_t turn = 1; turn <= n; turn++) {
+        for (uint32_t i = 0; i < w->n; i++) {
+            const part_t *p = &w->parts[i];
+            if (p->chunk->reduced)
+                gather_in_server(m, p, server_at(m, p, n - turn));
+        }
     }
-    if (p.chunk->ndests == 1)
-        return;
-    p.phase = 1;
-    /* Results between servers have thread blocks of their own, so that sums do not wait for them.
-     */
-    if (n > 1)
-        p.channel = (uint16_t)(p.channel + m->how->channels);
-    spread(m, &p, p.chunk->reduced ? 1 + m->up : 0);
+    for (uint32_t i = 0; i < w->n && n > 1; i++) {
+        if (w->parts[i].chunk->reduced)
+            gather_between(m, &w->parts[i]);
+    }
+}
+
+static void spread_wave(maker_t *m, const wave_t *w) {
+    for (uint32_t i = 0; i < w->n; i++) {
+        part_t p = w->parts[i];
+        if (p.chunk->ndests == 1 && p.chunk->reduced)
+            continue;
+        p.phase = 1;
+        /* Results between servers have blocks of their own, so that sums do not wait for them. */
+        if (m->cluster->nservers > 1)
+            p.channel = (uint16_t)(p.channel + m->how->channels);
+        spread(m, &p, p.chunk->reduced ? 1 + m->up : 0);
+    }
 }
 
 static uint32_t steps_between(const ccl_i_cluster_t *cluster, ccl_i_between_t between) {
@@ -180,24 +200,29 @@ ccl_status_t ccl_i_switch_make(const ccl_i_cluster_t *cluster, const ccl_collect
                  .b = ccl_schedule_builder_create(how->name, coll),
                  .ranks = malloc((cluster->nranks + (size_t)1) * sizeof(uint32_t)),
                  .up = steps_between(cluster, how->between)};
-    if (!m.b || !m.ranks) {
+    wave_t wave = {malloc(((size_t)want->nchunks * roots + 1) * sizeof(part_t)), 0};
+    if (!m.b || !m.ranks || !wave.parts) {
         ccl_schedule_builder_destroy(m.b);
         free(m.ranks);
+        free(wave.parts);
         return ccl_fail_nomem(err);
     }
-    for (uint32_t q = 0; q < roots * each; q++) {
-        for (uint32_t k = 0; k < want->nchunks; k++) {
-            const ccl_chunk_t *c = &coll->chunks[k * roots * each + q];
-            if (c->nsources == 0 || c->ndests == 0)
-                continue;
-            add_part(&m,
-                     (part_t){.chunk = c,
-                              .index = k * roots * each + q,
-                              .root = c->reduced ? c->dests[q / each % c->ndests] : c->sources[0],
-                              .step = q % how->parts * (2 * m.up + 3),
-                              .channel = (uint16_t)(q / how->parts % how->channels)});
+    for (uint32_t q = 0; q < each; q++) {
+        wave.n = 0;
+        for (uint32_t k = 0; k < want->nchunks * roots; k++) {
+            const ccl_chunk_t *c = &coll->chunks[k * each + q];
+            if (c->nsources > 0 && c->ndests > 0)
+                wave.parts[wave.n++] =
+                    (part_t){.chunk = c,
+                             .index = k * each + q,
+                             .root = c->reduced ? c->dests[k % c->ndests] : c->sources[0],
+                             .step = q % how->parts * (2 * m.up + 3),
+                             .channel = (uint16_t)(q / how->parts)};
         }
+        gather_wave(&m, &wave);
+        spread_wave(&m, &wave);
     }
+    free(wave.parts);
     free(m.ranks);
     return ccl_schedule_builder_finish(m.b, out, err);
 }

@@ -3,6 +3,7 @@
 #include "synth/registry.h"
 #include "synth/switch/switch.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /** Whether a chunk goes from one GPU or all to one or all (with or without its source). */
@@ -121,17 +122,41 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
     return CCL_OK;
 }
 
+/** Bytes that are not worth being cut. */
+#define LEAST_PART_BYTES 65536.0
+
+/* In one domain a chunk does not wait for another: parts only cost. */
 static void add_ways(family_t *f, const ccl_i_cluster_t *c, const ccl_synth_options_t *options,
                      ccl_i_switch_how_t how) {
-    static const uint32_t channels[] = {1, 2, 4, 8, 16};
-    static const uint32_t parts[] = {1, 8};
-    for (unsigned i = 0; i < CCL_ARRAY_LEN(channels); i++) {
-        for (unsigned k = 0; k < CCL_ARRAY_LEN(parts) && f->n < CCL_ARRAY_LEN(f->how); k++) {
-            how.channels = options->channels ? options->channels : channels[i];
-            how.parts = options->chunks ? options->chunks : parts[k];
-            bool again = (options->channels && i > 0) || (options->chunks && k > 0);
-            /* In one domain a chunk does not wait for another: parts only cost. */
-            if (!again && (options->chunks || how.parts == 1 || c->nservers > 1))
+    uint32_t parts = options->chunks ? options->chunks : c->nservers > 1 ? 8 : 1;
+    uint32_t most = options->channels ? options->channels : 16;
+    double bytes = options->size_bytes > 0 ? options->size_bytes : INFINITY;
+    how.parts = parts;
+    for (how.channels = options->channels ? options->channels : 1; how.channels <= most;
+         how.channels *= 2) {
+        while (!options->chunks && how.parts > 1 &&
+               bytes / c->nranks / how.channels / how.parts < LEAST_PART_BYTES)
+            how.parts /= 2;
+        if (f->n < CCL_ARRAY_LEN(f->how))
+            f->how[f->n++] = how;
+    }
+}
+
+/** The best, with more and with fewer parts. */
+static void add_cuts(family_t *f, const ccl_i_cluster_t *c, const ccl_synth_options_t *options,
+                     ccl_i_switch_how_t how) {
+    double bytes = options->size_bytes > 0 ? options->size_bytes : INFINITY;
+    uint32_t channels = how.channels, parts = how.parts;
+    f->n = 0;
+    if (options->chunks || c->nservers == 1)
+        return;
+    for (how.parts = 1; how.parts <= 4 * parts; how.parts *= 2) {
+        for (how.channels = channels > 1 && !options->channels ? channels / 2 : channels;
+             how.channels <= channels; how.channels *= 2) {
+            if ((how.parts >= 2 * parts || how.parts == 1) &&
+                (how.parts != parts || how.channels != channels) &&
+                (how.parts == 1 ||
+                 bytes / c->nranks / how.channels / how.parts >= LEAST_PART_BYTES))
                 f->how[f->n++] = how;
         }
     }
@@ -167,6 +192,11 @@ static ccl_status_t fastest(const ccl_ctx_t *ctx, const ccl_topology_t *topo, cc
                          .size_bytes = options->size_bytes,
                          .skip_lone = true};
     ccl_status_t status = enough ? ccl_i_race_run(&race, f.n, err) : ccl_fail_nomem(err);
+    if (status == CCL_OK && race.best.schedule && f.n > 1) {
+        add_cuts(&f, &cluster, options, f.how[race.best.index]);
+        if (f.n > 0)
+            status = ccl_i_race_run(&race, f.n, err);
+    }
     if (status == CCL_OK)
         status = ccl_i_race_take(&race, out, err);
     ccl_i_race_fini(&race);
