@@ -167,6 +167,25 @@ void ccl_profile_destroy(ccl_profile_t *profile) {
     free(profile);
 }
 
+ccl_status_t ccl_profile_write(const ccl_profile_t *profile, const char *kind,
+                               const char *constants, ccl_text_t *out, ccl_error_t *err) {
+    json_t *root = json_deep_copy(profile->doc.root);
+    json_t *own = kind ? json_loads(constants, 0, NULL) : NULL;
+    json_t *all = root ? json_object_get(root, "transports") : NULL;
+    bool ok = root && (!kind || own);
+    if (ok && kind && !all)
+        ok = (all = json_object()) && json_object_set_new(root, "transports", all) == 0;
+    if (ok && kind)
+        ok = json_object_set(all, kind, own) == 0;
+    char *text = ok ? json_dumps(root, JSON_INDENT(2)) : NULL;
+    if (text)
+        ccl_text_printf(out, "%s\n", text);
+    free(text);
+    json_decref(own);
+    json_decref(root);
+    return text && !out->nomem ? CCL_OK : ccl_fail_nomem(err);
+}
+
 const char *ccl_profile_name(const ccl_profile_t *profile) {
     return profile->name;
 }

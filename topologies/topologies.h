@@ -409,7 +409,12 @@ ccl_status_t ccl_profile_read_text(const char *name, const char *text, size_t le
                                    ccl_profile_t **out, ccl_error_t *err);
 /** Frees it and all it owns; NULL is fine. */
 void ccl_profile_destroy(ccl_profile_t *profile);
-const char *ccl_profile_name(const ccl_profile_t *profile);   /**< borrowed */
+const char *ccl_profile_name(const ccl_profile_t *profile); /**< borrowed */
+/** The profile as JSON, with these constants of one transport put in place of its own.
+ * @param kind  "nvlink-switch" ...; NULL: as it is. @param constants  a JSON object; ignored then.
+ */
+ccl_status_t ccl_profile_write(const ccl_profile_t *profile, const char *kind,
+                               const char *constants, ccl_text_t *out, ccl_error_t *err);
 const char *ccl_profile_source(const ccl_profile_t *profile); /**< the runs it was fitted to; "" */
 /** Whether a command fitted it to runs; others put published figures together (net-gloo). */
 bool ccl_profile_is_fitted(const ccl_profile_t *profile);

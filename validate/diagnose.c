@@ -142,14 +142,12 @@ static ccl_status_t try_others(desk_t *k, ccl_diagnosis_t *d, ccl_prediction_t *
     d->best = d->expected;
     if (d->expected.choice.algo == CCL_NCCL_P2P)
         return CCL_OK;
-    for (int algo = CCL_NCCL_RING; algo <= CCL_NCCL_TREE; algo++) {
-        if (algo == CCL_NCCL_TREE && k->run->kind != CCL_ALLREDUCE)
-            continue;
+    for (int algo = CCL_NCCL_RING; algo < CCL_NCCL_P2P; algo++) {
         for (int proto = CCL_NCCL_LL; proto <= CCL_NCCL_SIMPLE; proto++) {
             ccl_nccl_choice_t c = ccl_nccl_channels(setup, k->run->kind, (ccl_nccl_algo_t)algo,
                                                     (ccl_nccl_proto_t)proto, d->size_bytes);
             ccl_prediction_t p;
-            if ((proto == CCL_NCCL_LL128 && !setup->ll128) ||
+            if (!ccl_nccl_may(setup, k->run->kind, c.algo, c.proto) ||
                 (c.algo == d->expected.choice.algo && c.proto == d->expected.choice.proto))
                 continue;
             CCL_TRY(ccl_predictor_run(k->predictor, k->run->kind, k->run->root, d->size_bytes, &c,

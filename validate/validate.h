@@ -127,6 +127,19 @@ typedef struct ccl_calibration {
 ccl_status_t ccl_calibrate(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                            const ccl_measured_run_t *run, const ccl_calibrate_options_t *options,
                            ccl_calibration_t **out, ccl_error_t *err);
+/**
+ * Fit the constants of switch connections alone: overhead, latency, thread-block rate and wire of
+ * "nvlink-switch", from the sizes of an AllReduce at which NCCL takes NVLS.
+ *
+ * @param topo  the cluster of the run, as described.
+ * @param base  everything else; the profile that comes out is this one with these constants added.
+ * @param out   destroy with ccl_calibration_destroy().
+ * @retval CCL_ERR_INPUT  fewer than three such sizes.
+ */
+ccl_status_t ccl_calibrate_switch(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                  const ccl_profile_t *base, const ccl_measured_run_t *run,
+                                  const ccl_calibrate_options_t *options, ccl_calibration_t **out,
+                                  ccl_error_t *err);
 /** Frees it and all it owns; NULL is fine. */
 void ccl_calibration_destroy(ccl_calibration_t *calibration);
 

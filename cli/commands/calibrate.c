@@ -34,6 +34,8 @@ static void command_line(const ccl_i_cli_t *cli, const ccl_measured_run_t *run,
         ccl_text_printf(out, " --channels %u", cli->args.nccl_channels);
     if (cli->args.in_place)
         ccl_text_printf(out, " --in-place");
+    if (cli->args.profile)
+        ccl_text_printf(out, " --profile %s", cli->args.profile);
 }
 
 static ccl_status_t tell(ccl_i_cli_t *cli, const ccl_calibration_t *made,
@@ -54,6 +56,7 @@ static ccl_status_t calibrate(ccl_i_cli_t *cli, const ccl_topology_t *topo,
     ccl_calibrate_options_t options = CCL_CALIBRATE_OPTIONS_INIT;
     ccl_calibration_t *made = NULL;
     ccl_topology_t *part = NULL;
+    ccl_profile_t *base = NULL;
     ccl_text_t command = {0}, text = {0};
     char date[16] = "", source[300], name[140];
     time_t now = time(NULL);
@@ -71,8 +74,11 @@ static ccl_status_t calibrate(ccl_i_cli_t *cli, const ccl_topology_t *topo,
     options.command = command.data;
     options.source = cli->args.source ? cli->args.source : source;
     ccl_status_t status = ccl_topology_take(topo, run->nranks, run->nhosts, &part, err);
+    if (status == CCL_OK && cli->args.profile)
+        status = ccl_profile_read(cli->args.profile, &base, err);
     if (status == CCL_OK)
-        status = ccl_calibrate(&cli->ctx, part, run, &options, &made, err);
+        status = base ? ccl_calibrate_switch(&cli->ctx, part, base, run, &options, &made, err)
+                      : ccl_calibrate(&cli->ctx, part, run, &options, &made, err);
     if (status == CCL_OK) {
         ccl_text_add(&text, made->profile, strlen(made->profile));
         status = ccl_i_emit(cli, &text, err);
@@ -80,6 +86,7 @@ static ccl_status_t calibrate(ccl_i_cli_t *cli, const ccl_topology_t *topo,
     if (status == CCL_OK && cli->args.output && strcmp(cli->args.output, "-") != 0)
         status = tell(cli, made, part, err);
     ccl_calibration_destroy(made);
+    ccl_profile_destroy(base);
     ccl_topology_destroy(part);
     ccl_text_fini(&command);
     ccl_text_fini(&text);
@@ -90,9 +97,9 @@ static ccl_status_t calibrate(ccl_i_cli_t *cli, const ccl_topology_t *topo,
 static ccl_status_t refuse_others(const ccl_i_args_t *args, ccl_error_t *err) {
     static const char *const of_host[] = {"processes", "transport",  "type", "op",
                                           "repeats",   "footprints", NULL};
-    static const char *const of_log[] = {"topology",   "fail",   "degrade",
-                                         "collective", "run",    "channels@measured",
-                                         "in-place",   "source", NULL};
+    static const char *const of_log[] = {"topology",   "fail", "degrade",           "profile",
+                                         "collective", "run",  "channels@measured", "in-place",
+                                         "source",     NULL};
     bool host = args->job.device != NULL;
     for (const char *const *name = host ? of_log : of_host; *name; name++)
         if (ccl_i_given(args, *name))
@@ -146,6 +153,7 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const accepts[] = {"topology",
+                                      "profile",
                                       "fail",
                                       "degrade",
                                       "from-nccl-tests",
@@ -173,6 +181,8 @@ const ccl_i_command_t ccl_i_cmd_calibrate = {
         "Fits launch, latency, thread-block rate and link efficiency to one measured curve of\n"
         "one collective, by simulating what NCCL runs at each size; robust, with confidence\n"
         "intervals. --profile PROFILE lays the result over any cluster with these GPUs.\n"
+        "calibrate --profile PROFILE instead keeps that profile and adds the constants of\n"
+        "switch connections, from an AllReduce of which NCCL runs the large sizes as NVLS.\n"
         "--device host runs small programs here, and fits what passes of the host cost;\n"
         "ccllab validate predicts with that. --device cuda or hip fits a GPU's launch, latency,\n"
         "overhead, rate of a thread block, contention of 1 to 64 of them, and local rates.\n",

@@ -19,6 +19,7 @@ void ccl_i_blocks_fini(ccl_i_blocks_t *blocks) {
     free(blocks->index_of);
     free(blocks->step_in);
     free(blocks->step_out);
+    free(blocks->members);
     memset(blocks, 0, sizeof *blocks);
 }
 
@@ -105,7 +106,7 @@ static uint32_t find_conn(ccl_i_blocks_t *out, uint32_t *slots, size_t mask,
     for (; slots[at] != CCL_NONE; at = (at + 1) & mask) {
         const ccl_i_verify_conn_t *c = &out->conns[slots[at]];
         if (c->src == key.src && c->dst == key.dst && c->channel == key.channel &&
-            c->stage == key.stage)
+            c->stage == key.stage && c->kind == key.kind)
             return slots[at];
     }
     slots[at] = out->nconns;
@@ -126,6 +127,27 @@ static void take_end(ccl_i_blocks_t *out, uint32_t c, uint32_t b, bool sends) {
     out->twin_conn = c;
 }
 
+/** Connection of one side of block b, of its hub or a member's where it is one of a switch. */
+static uint32_t side_conn(ccl_i_blocks_t *out, uint32_t *slots, size_t mask, uint32_t rank,
+                          uint32_t peer, bool sends, uint32_t channel, uint32_t stage, uint32_t b) {
+    ccl_i_verify_conn_t key = {.channel = channel,
+                               .stage = stage,
+                               .sender = CCL_NONE,
+                               .receiver = CCL_NONE,
+                               .hub = CCL_NONE};
+    if (ccl_peer_is_group(peer)) {
+        key.kind = sends ? CCL_I_MULTICAST : CCL_I_PULL;
+    } else if (ccl_peer_is_member(peer)) {
+        key.kind = sends ? CCL_I_OFFER : CCL_I_TAKE;
+        peer = ccl_peer_rank(peer);
+    }
+    key.src = sends ? rank : peer;
+    key.dst = sends ? peer : rank;
+    uint32_t c = find_conn(out, slots, mask, key);
+    take_end(out, c, b, sends);
+    return c;
+}
+
 /** Connections of a block whose steps each have their own. */
 static void join_shared(const ccl_program_t *p, uint32_t b, uint32_t stage, ccl_i_blocks_t *out,
                         uint32_t *slots, size_t mask) {
@@ -134,26 +156,65 @@ static void join_shared(const ccl_program_t *p, uint32_t b, uint32_t stage, ccl_
     for (uint32_t i = 0; i < block->nsteps; i++) {
         uint32_t step = out->order[block->first + i];
         ccl_peers_t peers = ccl_program_peers(p, tb, step);
-        ccl_i_verify_conn_t key = {
-            .channel = peers.channel, .stage = stage, .sender = CCL_NONE, .receiver = CCL_NONE};
         out->step_in[step] = out->step_out[step] = CCL_NONE;
-        if (ccl_primitive_sends(p->steps[step].type) && peers.send_peer != CCL_NONE) {
-            key.src = tb->rank;
-            key.dst = peers.send_peer;
-            out->step_out[step] = find_conn(out, slots, mask, key);
-            take_end(out, out->step_out[step], b, true);
-        }
-        if (ccl_primitive_receives(p->steps[step].type) && peers.recv_peer != CCL_NONE) {
-            key.src = peers.recv_peer;
-            key.dst = tb->rank;
-            out->step_in[step] = find_conn(out, slots, mask, key);
-            take_end(out, out->step_in[step], b, false);
-        }
+        if (ccl_primitive_sends(p->steps[step].type) && peers.send_peer != CCL_NONE)
+            out->step_out[step] = side_conn(out, slots, mask, tb->rank, peers.send_peer, true,
+                                            peers.channel, stage, b);
+        if (ccl_primitive_receives(p->steps[step].type) && peers.recv_peer != CCL_NONE)
+            out->step_in[step] = side_conn(out, slots, mask, tb->rank, peers.recv_peer, false,
+                                           peers.channel, stage, b);
     }
 }
 
+/** Room for every connection that the steps may name, members' too. */
+static size_t most_conns(const ccl_program_t *p, const ccl_i_blocks_t *out) {
+    size_t most = 2 * (size_t)(p->peers ? p->nsteps : out->nblocks), largest = 0;
+    for (uint32_t g = 0; g < p->ngroups; g++)
+        largest = p->groups[g].n > largest ? p->groups[g].n : largest;
+    return most * (1 + largest);
+}
+
+/** The members' connections of every hub. False: no memory. */
+static bool join_hubs(const ccl_program_t *p, ccl_i_blocks_t *out, uint32_t *slots, size_t mask) {
+    size_t cap = 0;
+    for (uint32_t h = 0, nhubs = out->nconns; p->ngroups > 0 && h < nhubs; h++) {
+        ccl_i_verify_conn_t *hub = &out->conns[h];
+        bool casts = hub->kind == CCL_I_MULTICAST;
+        if (!casts && hub->kind != CCL_I_PULL)
+            continue;
+        const ccl_peer_group_t *group = ccl_program_group(p, casts ? hub->dst : hub->src);
+        if (!ccl_grow(&out->members, &cap, out->nmembers + (size_t)group->n, sizeof(uint32_t)))
+            return false;
+        hub->first = out->nmembers;
+        hub->n = group->n;
+        for (uint32_t i = 0; i < group->n; i++) {
+            ccl_i_verify_conn_t key = {.src = casts ? hub->src : group->ranks[i],
+                                       .dst = casts ? group->ranks[i] : hub->dst,
+                                       .channel = hub->channel,
+                                       .stage = hub->stage,
+                                       .kind = casts ? CCL_I_TAKE : CCL_I_OFFER,
+                                       .sender = CCL_NONE,
+                                       .receiver = CCL_NONE,
+                                       .hub = CCL_NONE};
+            uint32_t c = find_conn(out, slots, mask, key);
+            ccl_i_verify_conn_t *conn = &out->conns[c];
+            if (conn->hub != CCL_NONE && out->twin_a == CCL_NONE) { /* two hubs on one end */
+                const ccl_i_verify_conn_t *other = &out->conns[conn->hub];
+                out->twin_a = casts ? other->sender : other->receiver;
+                out->twin_b = casts ? hub->sender : hub->receiver;
+                out->twin_sends = casts;
+                out->twin_conn = c;
+            }
+            conn->hub = h;
+            *(casts ? &conn->sender : &conn->receiver) = casts ? hub->sender : hub->receiver;
+            out->members[out->nmembers++] = c;
+        }
+    }
+    return true;
+}
+
 static bool join_blocks(const ccl_program_t *p, bool by_stage, ccl_i_blocks_t *out) {
-    size_t nslots = 16, most = 2 * (size_t)(p->peers ? p->nsteps : out->nblocks);
+    size_t nslots = 16, most = most_conns(p, out);
     while (nslots < 2 * most)
         nslots *= 2;
     uint32_t *slots = malloc(nslots * sizeof *slots);
@@ -177,23 +238,16 @@ static bool join_blocks(const ccl_program_t *p, bool by_stage, ccl_i_blocks_t *o
             sends = sends || ccl_primitive_sends(type);
             receives = receives || ccl_primitive_receives(type);
         }
-        ccl_i_verify_conn_t key = {
-            .channel = tb->channel, .stage = stage, .sender = CCL_NONE, .receiver = CCL_NONE};
-        if (sends && tb->send_peer != CCL_NONE) {
-            key.src = tb->rank;
-            key.dst = tb->send_peer;
-            block->out = find_conn(out, slots, nslots - 1, key);
-            take_end(out, block->out, b, true);
-        }
-        if (receives && tb->recv_peer != CCL_NONE) {
-            key.src = tb->recv_peer;
-            key.dst = tb->rank;
-            block->in = find_conn(out, slots, nslots - 1, key);
-            take_end(out, block->in, b, false);
-        }
+        if (sends && tb->send_peer != CCL_NONE)
+            block->out = side_conn(out, slots, nslots - 1, tb->rank, tb->send_peer, true,
+                                   tb->channel, stage, b);
+        if (receives && tb->recv_peer != CCL_NONE)
+            block->in = side_conn(out, slots, nslots - 1, tb->rank, tb->recv_peer, false,
+                                  tb->channel, stage, b);
     }
+    bool joined = join_hubs(p, out, slots, nslots - 1);
     free(slots);
-    return true;
+    return joined;
 }
 
 ccl_status_t ccl_i_blocks_init(const ccl_program_t *program, ccl_granularity_t granularity,

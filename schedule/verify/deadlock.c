@@ -123,13 +123,16 @@ static void book(run_t *run, uint32_t b, uint64_t n) {
     uint8_t type = run->program->steps[step].type;
     uint64_t k = slices_of(run, step), before = run->state[b].done / k;
     run->state[b].done += n;
-    if (ccl_primitive_receives(type)) {
-        run->taken[in] += n;
-        push(run, run->net.conns[in].sender);
+    const uint32_t *fifo;
+    uint32_t many = ccl_primitive_receives(type) ? ccl_i_fifos(&run->net, &in, &fifo) : 0;
+    for (uint32_t i = 0; i < many; i++) {
+        run->taken[fifo[i]] += n;
+        push(run, run->net.conns[fifo[i]].sender);
     }
-    if (ccl_primitive_sends(type)) {
-        run->sent[out] += n;
-        push(run, run->net.conns[out].receiver);
+    many = ccl_primitive_sends(type) ? ccl_i_fifos(&run->net, &out, &fifo) : 0;
+    for (uint32_t i = 0; i < many; i++) {
+        run->sent[fifo[i]] += n;
+        push(run, run->net.conns[fifo[i]].receiver);
     }
     if (run->state[b].done / k > before) {
         for (uint32_t w = run->waiting[step]; w != CCL_NONE; w = run->next_waiting[w]) {
@@ -209,24 +212,43 @@ static uint64_t move_chain(run_t *run, uint32_t b, uint64_t n) {
     return moved;
 }
 
+/** The FIFO of a step's that has least slices to take, or (sends) least room; *n_out: how many. */
+static uint32_t tightest(const run_t *run, uint32_t b, bool sends, uint64_t *n_out) {
+    uint32_t c = sends ? out_of(run, b) : in_of(run, b), least = CCL_NONE;
+    const uint32_t *fifo;
+    *n_out = 0;
+    for (uint32_t i = 0, n = c == CCL_NONE ? 0 : ccl_i_fifos(&run->net, &c, &fifo); i < n; i++) {
+        uint64_t here = run->sent[fifo[i]] - run->taken[fifo[i]], slots = slots_of(run, b);
+        here = !sends ? here : slots > here ? slots - here : 0;
+        if (least != CCL_NONE && here >= *n_out)
+            continue;
+        least = fifo[i];
+        *n_out = here;
+    }
+    return least;
+}
+
 /** Does what block b can do now; false when nothing. */
 static bool advance(run_t *run, uint32_t b) {
     if (finished(run, b))
         return false;
     uint8_t type = run->program->steps[current_step(run, b)].type;
-    uint32_t in = in_of(run, b);
-    uint64_t n = own_limit(run, b);
+    uint64_t n = own_limit(run, b), here;
     if (!n) {
         wait_for_dep(run, b);
         return false;
     }
     if (ccl_primitive_receives(type)) {
-        uint64_t here = in == CCL_NONE ? 0 : run->sent[in] - run->taken[in];
+        tightest(run, b, false, &here);
+        n = here < n ? here : n;
+    }
+    if (ccl_primitive_sends(type) && run->program->ngroups > 0) {
+        tightest(run, b, true, &here);
         n = here < n ? here : n;
     }
     if (!n)
         return false;
-    if (ccl_primitive_sends(type))
+    if (ccl_primitive_sends(type) && run->program->ngroups == 0)
         return out_of(run, b) != CCL_NONE && move_chain(run, b, n) > 0;
     book(run, b, n);
     return true;
@@ -246,7 +268,9 @@ static ccl_deadlock_wait_t wait_of(const run_t *run, uint32_t b, uint32_t *on_ou
                              .slice = (uint32_t)(run->state[b].done % k),
                              .on_rank = CCL_NONE,
                              .on_tb = CCL_NONE};
-    uint32_t on = CCL_NONE, in = in_of(run, b), out = out_of(run, b);
+    uint64_t here = 0, room;
+    uint32_t on = CCL_NONE, in = tightest(run, b, false, &here);
+    uint32_t out = tightest(run, b, true, &room);
     uint32_t dep = ccl_i_dep(p, tb, &p->steps[step]);
     if (!run->state[b].cur && block->prev != CCL_NONE && !finished(run, block->prev)) {
         w.wait = CCL_WAIT_STAGE;
@@ -254,8 +278,7 @@ static ccl_deadlock_wait_t wait_of(const run_t *run, uint32_t b, uint32_t *on_ou
     } else if (dep != CCL_NONE && !own_limit(run, b)) {
         w.wait = CCL_WAIT_DEP;
         on = run->net.block_of[dep];
-    } else if (ccl_primitive_receives(type) &&
-               (in == CCL_NONE || run->sent[in] == run->taken[in])) {
+    } else if (ccl_primitive_receives(type) && here == 0) {
         w.wait = CCL_WAIT_DATA;
         on = in == CCL_NONE ? CCL_NONE : run->net.conns[in].sender;
     } else {

@@ -119,6 +119,10 @@ void ccl_i_check_executor(const ccl_program_t *program, ccl_executor_t executor,
     const ccl_program_t *p = program;
     const ccl_executor_limits_t *limit = ccl_executor_limits(executor);
     check_attributes(p, executor, verdict);
+    if (verdict->valid && p->ngroups > 0)
+        ccl_i_fault(verdict, "limit", CCL_NONE, CCL_NONE, CCL_NONE, CCL_NONE,
+                    "the program multicasts or reduces in switches: %s has no such connections",
+                    limit->name);
     if (verdict->valid && p->nchannels > limit->channels)
         ccl_i_fault(verdict, "limit", CCL_NONE, CCL_NONE, CCL_NONE, CCL_NONE,
                     "the program has %u channels: %s takes at most %u", p->nchannels, limit->name,

@@ -28,13 +28,22 @@ bool ccl_i_same_share(double a, double b) {
 static void check_peer(const ccl_program_t *p, uint32_t t, uint32_t peer, const char *verb,
                        ccl_verdict_t *v) {
     const ccl_tb_t *tb = &p->tbs[t];
+    bool member = ccl_peer_is_member(peer);
     if (peer == CCL_NONE)
         return;
+    if (ccl_peer_is_group(peer)) {
+        if ((peer & ~CCL_PEER_GROUP) >= p->ngroups)
+            ccl_i_fault(v, "peer", tb->rank, tb->id, CCL_NONE, CCL_NONE,
+                        "rank %u block %u %s group %u, but there are only %u groups", tb->rank,
+                        tb->id, verb, peer & ~CCL_PEER_GROUP, p->ngroups);
+        return;
+    }
+    peer = ccl_peer_rank(peer);
     if (peer >= p->nranks)
         ccl_i_fault(v, "peer", tb->rank, tb->id, CCL_NONE, CCL_NONE,
                     "rank %u block %u %s rank %u, but there are only %u ranks", tb->rank, tb->id,
                     verb, peer, p->nranks);
-    else if (peer == tb->rank)
+    else if (peer == tb->rank && !member)
         ccl_i_fault(v, "peer", tb->rank, tb->id, CCL_NONE, CCL_NONE, "rank %u block %u %s itself",
                     tb->rank, tb->id, verb);
 }
@@ -179,13 +188,17 @@ static void check_sizes(const ccl_program_t *p, const ccl_i_links_t *links, uint
     }
 }
 
-/** Next step of an end of connection c from *at on; CCL_NONE: none. Moves *at past it. */
+/** Next step of an end of connection c, or of its hub, from *at on; CCL_NONE: none. Moves *at past
+ * it. */
 static uint32_t next_of(const ccl_program_t *p, const ccl_i_blocks_t *net, uint32_t c, bool sends,
                         uint32_t *at) {
     uint32_t block = sends ? net->conns[c].sender : net->conns[c].receiver;
     if (block == CCL_NONE)
         return CCL_NONE;
     const ccl_i_block_t *b = &net->blocks[block];
+    uint32_t kind = net->conns[c].kind;
+    if (sends ? kind == CCL_I_TAKE : kind == CCL_I_OFFER)
+        c = net->conns[c].hub;
     while (*at < b->nsteps) {
         uint32_t step = net->order[b->first + (*at)++];
         ccl_primitive_t type = p->steps[step].type;
@@ -204,33 +217,127 @@ static uint32_t count_of(const ccl_program_t *p, const ccl_i_blocks_t *net, uint
     return n;
 }
 
+/** "rank 3 block 2 step 5 sends what nobody receives: ..." */
+static void fault_unmet(const ccl_program_t *p, const ccl_i_blocks_t *net,
+                        const ccl_i_links_t *links, uint32_t c, uint32_t send, uint32_t recv,
+                        ccl_verdict_t *v) {
+    const ccl_i_verify_conn_t *conn = &net->conns[c];
+    uint32_t step = send == CCL_NONE ? recv : send, t = links->step_tb[step];
+    uint32_t i = step - p->tbs[t].first_step;
+    static const char *const kinds[] = {"connection", "multicast", "reducing connection"};
+    ccl_i_fault(v, "mismatch", p->tbs[t].rank, p->tbs[t].id, i, CCL_NONE,
+                "%s %s: the %s from rank %u to rank %u on channel %u has %u sends and %u receives",
+                ccl_i_place(p, t, i).text,
+                send == CCL_NONE ? "receives what nobody sends" : "sends what nobody receives",
+                kinds[conn->kind], conn->src, conn->dst, conn->channel, count_of(p, net, c, true),
+                count_of(p, net, c, false));
+}
+
 static void match(const ccl_program_t *p, const ccl_i_blocks_t *net, ccl_i_links_t *links,
                   ccl_verdict_t *v) {
     for (uint32_t c = 0; c < net->nconns && v->valid; c++) {
         const ccl_i_verify_conn_t *conn = &net->conns[c];
         uint32_t at_s = 0, at_r = 0;
+        if (conn->kind >= CCL_I_MULTICAST)
+            continue;
         for (uint32_t number = 0; v->valid; number++) {
             uint32_t send = next_of(p, net, c, true, &at_s);
             uint32_t recv = next_of(p, net, c, false, &at_r);
             if (send == CCL_NONE && recv == CCL_NONE)
                 break;
             if (send == CCL_NONE || recv == CCL_NONE) {
-                uint32_t step = send == CCL_NONE ? recv : send, t = links->step_tb[step];
-                uint32_t i = step - p->tbs[t].first_step;
-                ccl_i_fault(v, "mismatch", p->tbs[t].rank, p->tbs[t].id, i, CCL_NONE,
-                            "%s %s: the connection from rank %u to rank %u on channel %u has %u "
-                            "sends and %u receives",
-                            ccl_i_place(p, t, i).text,
-                            send == CCL_NONE ? "receives what nobody sends"
-                                             : "sends what nobody receives",
-                            conn->src, conn->dst, conn->channel, count_of(p, net, c, true),
-                            count_of(p, net, c, false));
+                fault_unmet(p, net, links, c, send, recv, v);
                 break;
             }
-            links->receiver[send] = recv;
-            links->sender[recv] = send;
+            if (conn->kind != CCL_I_TAKE)
+                links->receiver[send] = recv;
+            if (conn->kind != CCL_I_OFFER)
+                links->sender[recv] = send;
             check_sizes(p, links, send, recv, number, v);
         }
+    }
+}
+
+/** Buffer and offset of what a step offers or takes; false: it keeps that in no buffer. */
+static bool place_at_member(const ccl_step_t *s, bool offers, uint8_t *buffer, uint32_t *off) {
+    bool dst = !offers || s->type != CCL_PRIM_S;
+    *buffer = dst ? s->dst_buf : s->src_buf;
+    *off = dst ? s->dst_off : s->src_off;
+    return s->type != CCL_PRIM_RRS;
+}
+
+/** A group's memory lies at one place: what all members offer, or take, at once. */
+static void check_place(const ccl_program_t *p, const ccl_i_links_t *links, bool offers,
+                        uint32_t first, uint32_t step, ccl_verdict_t *v) {
+    uint8_t a, b;
+    uint32_t x, y, t = links->step_tb[step], i = step - p->tbs[t].first_step;
+    bool known = place_at_member(&p->steps[first], offers, &a, &x);
+    bool kept = place_at_member(&p->steps[step], offers, &b, &y);
+    if (offers && !kept) {
+        ccl_i_fault(v, "offer", p->tbs[t].rank, p->tbs[t].id, i, CCL_NONE,
+                    "%s (%s) offers a sum that it keeps in no buffer", ccl_i_place(p, t, i).text,
+                    ccl_primitive_name(p->steps[step].type));
+        return;
+    }
+    if (!known || !kept || (a == b && x == y))
+        return;
+    uint32_t ft = links->step_tb[first];
+    ccl_i_fault(v, "offset", p->tbs[t].rank, p->tbs[t].id, i, CCL_NONE,
+                "%s %s %s element %u, but %s %s element %u: the members of a group use one place",
+                ccl_i_place(p, t, i).text, offers ? "offers" : "takes", buffer_names[b], y,
+                ccl_i_place(p, ft, first - p->tbs[ft].first_step).text, buffer_names[a], x);
+}
+
+/** The offers that every pull sums; what is at one place at all members. */
+static bool match_hubs(const ccl_program_t *p, const ccl_i_blocks_t *net, ccl_i_links_t *links,
+                       ccl_verdict_t *v) {
+    for (uint32_t h = 0; h < net->nconns && v->valid; h++) {
+        const ccl_i_verify_conn_t *hub = &net->conns[h];
+        bool pulls = hub->kind == CCL_I_PULL;
+        if (hub->kind < CCL_I_MULTICAST)
+            continue;
+        uint32_t *at = calloc(hub->n + (size_t)1, sizeof *at), at_hub = 0, step;
+        if (!at)
+            return false;
+        while (v->valid && (step = next_of(p, net, h, !pulls, &at_hub)) != CCL_NONE) {
+            uint32_t first = CCL_NONE;
+            if (pulls && !ccl_grow(&links->offers, &links->offers_cap, links->noffers + hub->n,
+                                   sizeof *links->offers)) {
+                free(at);
+                return false;
+            }
+            links->pull_first[step] = (uint32_t)links->noffers;
+            links->pull_n[step] = pulls ? hub->n : 0;
+            for (uint32_t i = 0; i < hub->n && v->valid; i++) {
+                uint32_t met = next_of(p, net, net->members[hub->first + i], pulls, &at[i]);
+                first = i == 0 ? met : first;
+                check_place(p, links, pulls, first, met, v);
+                if (pulls)
+                    links->offers[links->noffers++] = met;
+            }
+        }
+        free(at);
+        if (pulls && v->valid)
+            ccl_i_warn(v, "sums are made in a switch, in no fixed order: results may differ in "
+                          "the last bits from run to run");
+    }
+    return true;
+}
+
+/** Members of no group. */
+static void check_hubs(const ccl_program_t *p, const ccl_i_blocks_t *net, ccl_verdict_t *v) {
+    for (uint32_t c = 0; c < net->nconns && v->valid; c++) {
+        const ccl_i_verify_conn_t *conn = &net->conns[c];
+        bool offers = conn->kind == CCL_I_OFFER;
+        if ((!offers && conn->kind != CCL_I_TAKE) || conn->hub != CCL_NONE)
+            continue;
+        const ccl_tb_t *tb = &p->tbs[net->blocks[offers ? conn->sender : conn->receiver].tb];
+        ccl_i_fault(v, "connection", tb->rank, tb->id, CCL_NONE, CCL_NONE,
+                    "rank %u block %u %s rank %u on channel %u, which %s no group there that has "
+                    "it",
+                    tb->rank, tb->id, offers ? "offers to" : "takes the multicast of",
+                    offers ? conn->dst : conn->src, conn->channel,
+                    offers ? "pulls from" : "multicasts to");
     }
 }
 
@@ -292,18 +399,28 @@ static bool step_shared(const ccl_program_t *p, const ccl_i_blocks_t *net, ccl_i
     return true;
 }
 
-/** Matches a program in which blocks share a connection; names the fault if that has no end. */
-static ccl_status_t match_shared(const ccl_program_t *p, const ccl_i_blocks_t *net,
-                                 ccl_i_links_t *links, ccl_verdict_t *v, ccl_error_t *err) {
+/** Which two blocks share an end. */
+static void tell_shared(const ccl_program_t *p, const ccl_i_blocks_t *net, ccl_i_links_t *links) {
     const ccl_tb_t *a = &p->tbs[net->blocks[net->twin_a].tb];
     const ccl_tb_t *b = &p->tbs[net->blocks[net->twin_b].tb];
+    const ccl_i_verify_conn_t *conn = &net->conns[net->twin_conn];
+    char peer[24];
+    uint32_t with = net->twin_sends ? conn->dst : conn->src;
+    if (ccl_peer_is_group(with))
+        snprintf(peer, sizeof peer, "group %u", with & ~CCL_PEER_GROUP);
+    else
+        snprintf(peer, sizeof peer, "rank %u", with);
     links->shared = true;
     links->shared_tb = net->blocks[net->twin_b].tb;
     snprintf(links->shared_text, sizeof links->shared_text,
-             "rank %u: blocks %u and %u both %s rank %u on channel %u", a->rank, a->id, b->id,
-             net->twin_sends ? "send to" : "receive from",
-             net->twin_sends ? net->conns[net->twin_conn].dst : net->conns[net->twin_conn].src,
-             net->conns[net->twin_conn].channel);
+             "rank %u: blocks %u and %u both %s %s on channel %u", a->rank, a->id, b->id,
+             net->twin_sends ? "send to" : "receive from", peer, conn->channel);
+}
+
+/** Matches a program in which blocks share a connection; names the fault if that has no end. */
+static ccl_status_t match_shared(const ccl_program_t *p, const ccl_i_blocks_t *net,
+                                 ccl_i_links_t *links, ccl_verdict_t *v, ccl_error_t *err) {
+    tell_shared(p, net, links);
     size_t nc = net->nconns + (size_t)1, ns = p->nsteps + (size_t)1;
     mail_t m = {malloc(nc * sizeof(uint32_t)), malloc(nc * sizeof(uint32_t)),
                 malloc(ns * sizeof(uint32_t)), calloc(net->nblocks + (size_t)1, sizeof(uint32_t)),
@@ -338,6 +455,20 @@ end:
     return status;
 }
 
+static ccl_status_t match_with_groups(const ccl_program_t *p, const ccl_i_blocks_t *net,
+                                      ccl_i_links_t *links, ccl_verdict_t *v, ccl_error_t *err) {
+    if (net->twin_a != CCL_NONE) {
+        tell_shared(p, net, links);
+        ccl_i_fault_shared(p, links, v);
+        links->shared = false; /* nothing more is asked of it */
+        return CCL_OK;
+    }
+    check_hubs(p, net, v);
+    if (v->valid)
+        match(p, net, links, v);
+    return match_hubs(p, net, links, v) ? CCL_OK : ccl_fail_nomem(err);
+}
+
 void ccl_i_links_fini(ccl_i_links_t *links) {
     free(links->step_tb);
     free(links->run);
@@ -345,6 +476,9 @@ void ccl_i_links_fini(ccl_i_links_t *links) {
     free(links->sender);
     free(links->receiver);
     free(links->dep);
+    free(links->pull_first);
+    free(links->pull_n);
+    free(links->offers);
     memset(links, 0, sizeof *links);
 }
 
@@ -362,9 +496,14 @@ ccl_status_t ccl_i_links_init(const ccl_program_t *program, ccl_granularity_t gr
     out->sender = malloc(bytes);
     out->receiver = malloc(bytes);
     out->dep = malloc(bytes);
+    if (p->ngroups > 0) {
+        out->pull_first = malloc(bytes);
+        out->pull_n = calloc(1, bytes);
+    }
     ccl_i_blocks_t net;
     memset(&net, 0, sizeof net);
-    if (!out->step_tb || !out->run || !out->place || !out->sender || !out->receiver || !out->dep) {
+    if (!out->step_tb || !out->run || !out->place || !out->sender || !out->receiver || !out->dep ||
+        (p->ngroups > 0 && (!out->pull_first || !out->pull_n))) {
         ccl_i_links_fini(out);
         return ccl_fail_nomem(err);
     }
@@ -386,7 +525,9 @@ ccl_status_t ccl_i_links_init(const ccl_program_t *program, ccl_granularity_t gr
         out->run[i] = net.order[i];
         out->place[net.order[i]] = i;
     }
-    if (net.twin_a != CCL_NONE)
+    if (p->ngroups > 0)
+        status = match_with_groups(p, &net, out, verdict, err);
+    else if (net.twin_a != CCL_NONE)
         status = match_shared(p, &net, out, verdict, err);
     else
         match(p, &net, out, verdict);

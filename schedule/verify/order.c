@@ -55,6 +55,9 @@ static ccl_status_t sort_steps(ccl_i_order_t *o, ccl_error_t *err) {
             need = o->links->dep[step];
         else if (o->links->sender[step] != CCL_NONE && o->pos[o->links->sender[step]] == CCL_NONE)
             need = o->links->sender[step];
+        for (uint32_t i = 0; need == CCL_NONE && i < ccl_i_noffers(o->links, step); i++)
+            if (o->pos[ccl_i_offers(o->links, step)[i]] == CCL_NONE)
+                need = ccl_i_offers(o->links, step)[i];
         if (need != CCL_NONE) {
             next[t] = waiting[need];
             waiting[need] = t;
@@ -203,6 +206,31 @@ static bool on_data_path(const ccl_i_order_t *o, uint32_t a, uint32_t a_elem, ui
     return *keep_out || a_elem <= b_elem;
 }
 
+/**
+ * What a pull's offers say. Slice by slice too (b_elem given): then of an offer only the elements
+ * up to b's own are over, and what comes before it. @return as visit(); 2: this element only.
+ */
+static int visit_offers(ccl_i_order_t *o, uint32_t pull, uint32_t a, uint32_t a_elem,
+                        uint32_t b_elem, size_t *depth) {
+    const ccl_i_links_t *links = o->links;
+    int hit = 0;
+    for (uint32_t i = 0; !hit && i < ccl_i_noffers(links, pull); i++) {
+        uint32_t offer = ccl_i_offers(links, pull)[i];
+        if (b_elem == CCL_NONE) {
+            hit = visit(o, offer, a, depth);
+            continue;
+        }
+        if (offer == a)
+            return a_elem <= b_elem ? 2 : 0;
+        hit = visit(o, step_before(o, offer), a, depth);
+        if (!hit)
+            hit = visit(o, links->dep[offer], a, depth);
+        if (!hit && links->sender[offer] != CCL_NONE)
+            hit = visit(o, step_before(o, links->sender[offer]), a, depth);
+    }
+    return hit;
+}
+
 bool ccl_i_order_before(ccl_i_order_t *o, uint32_t a, uint32_t a_elem, uint32_t b, uint32_t b_elem,
                         bool *out) {
     const ccl_i_links_t *links = o->links;
@@ -245,6 +273,10 @@ bool ccl_i_order_before(ccl_i_order_t *o, uint32_t a, uint32_t a_elem, uint32_t 
         hit = visit(o, step_before(o, at), a, &depth);
         if (!hit)
             hit = visit(o, links->dep[at], a, &depth);
+        if (!hit)
+            hit = visit_offers(o, at, a, a_elem, b_elem, &depth);
+        if (hit == 2)
+            return true; /* for this element only */
     }
     while (!hit && depth) {
         uint32_t at = o->stack[--depth];
@@ -253,6 +285,8 @@ bool ccl_i_order_before(ccl_i_order_t *o, uint32_t a, uint32_t a_elem, uint32_t 
             hit = visit(o, links->dep[at], a, &depth);
         if (!hit)
             hit = visit(o, links->sender[at], a, &depth);
+        if (!hit)
+            hit = visit_offers(o, at, a, a_elem, CCL_NONE, &depth);
     }
     if (hit < 0)
         return false;

@@ -239,9 +239,9 @@ static bool keeps_apart(exec_t *x, uint32_t step, uint32_t e, uint8_t buffer, ui
 }
 
 /** Element `e` of a step reads an element of a buffer. False: stop (fault or error). */
-static bool read_elem(exec_t *x, uint32_t step, uint32_t e, uint8_t buffer, uint32_t off,
-                      value_t *out) {
-    uint32_t rank = x->program->tbs[x->links->step_tb[step]].rank, elem = off + e;
+static bool read_elem_at(exec_t *x, uint32_t rank, uint32_t step, uint32_t e, uint8_t buffer,
+                         uint32_t off, value_t *out) {
+    uint32_t elem = off + e;
     uint32_t at = place_of(x, rank, buffer, elem);
     *out = x->values[at];
     if (is_void(x, rank, buffer, elem))
@@ -276,6 +276,12 @@ static bool read_elem(exec_t *x, uint32_t step, uint32_t e, uint8_t buffer, uint
     x->reader_pool[x->nreaders] = (reader_t){step, e, head};
     x->readers[at] = (uint32_t)x->nreaders++;
     return true;
+}
+
+static bool read_elem(exec_t *x, uint32_t step, uint32_t e, uint8_t buffer, uint32_t off,
+                      value_t *out) {
+    return read_elem_at(x, x->program->tbs[x->links->step_tb[step]].rank, step, e, buffer, off,
+                        out);
 }
 
 static bool write_elem(exec_t *x, uint32_t step, uint32_t e, uint8_t buffer, uint32_t off,
@@ -344,12 +350,48 @@ static bool add_values(exec_t *x, uint32_t step, uint8_t buffer, uint32_t elem, 
     return false;
 }
 
+/**
+ * The sum of what is offered. The switch reads it in the members' memory, so their elements must
+ * stay as they are until the pull is over.
+ */
+static bool pull_elem(exec_t *x, uint32_t step, uint32_t e, value_t *out) {
+    const uint32_t *offers = ccl_i_offers(x->links, step);
+    for (uint32_t i = 0; i < ccl_i_noffers(x->links, step); i++) {
+        const ccl_step_t *s = &x->program->steps[offers[i]];
+        bool src = s->type == CCL_PRIM_S;
+        uint8_t buffer = src ? s->src_buf : s->dst_buf;
+        uint32_t off = src ? s->src_off : s->dst_off;
+        uint32_t rank = x->program->tbs[x->links->step_tb[offers[i]]].rank;
+        value_t more = x->messages[x->message_first[offers[i]] + e], now;
+        if (!read_elem_at(x, rank, step, e, buffer, off, &now))
+            return false;
+        if (now.chunk != more.chunk || now.sum != more.sum) {
+            char text[160];
+            snprintf(text, sizeof text,
+                     "pulls %s element %u of rank %u, which has changed since "
+                     "it was offered",
+                     buffer_name(buffer), off + e, rank);
+            fault_at(x, "offer", step, now.chunk, text);
+            return false;
+        }
+        if (i == 0)
+            *out = more;
+        else if (!add_values(x, step, buffer, off + e, *out, more, out))
+            return false;
+    }
+    return true;
+}
+
 /** One element of one step. False: stop. */
 static bool run_elem(exec_t *x, uint32_t step, uint32_t e) {
     const ccl_step_t *s = &x->program->steps[step];
     value_t in = {CCL_NONE, CCL_NONE}, held, result = {CCL_NONE, CCL_NONE};
-    if (ccl_primitive_receives(s->type))
+    if (ccl_primitive_receives(s->type) && ccl_i_noffers(x->links, step) > 0) {
+        if (!pull_elem(x, step, e, &in))
+            return false;
+    } else if (ccl_primitive_receives(s->type)) {
         in = x->messages[x->message_first[x->links->sender[step]] + e];
+    }
     switch ((ccl_primitive_t)s->type) {
     case CCL_PRIM_S:
     case CCL_PRIM_CPY:

@@ -68,9 +68,23 @@ typedef struct ccl_i_block {
     uint32_t in, out; /* connections, or CCL_NONE; of a shared block see ccl_i_step_in/out */
 } ccl_i_block_t;
 
+/*
+ * A plain connection; the connection of a member of a switch connection; or a hub, which stands for
+ * the whole switch connection where its single GPU's block sends or receives.
+ */
+typedef enum ccl_i_verify_kind {
+    CCL_I_PLAIN,
+    CCL_I_TAKE,      /* of a member, from the GPU that multicasts */
+    CCL_I_OFFER,     /* of a member, to the GPU that pulls */
+    CCL_I_MULTICAST, /* hubs; dst, src is a group's peer */
+    CCL_I_PULL
+} ccl_i_verify_kind_t;
+
 typedef struct ccl_i_verify_conn {
-    uint32_t src, dst, channel, stage;
+    uint32_t src, dst, channel, stage, kind;
     uint32_t sender, receiver; /* blocks, or CCL_NONE */
+    uint32_t hub;              /* of a member's; CCL_NONE: none has it */
+    uint32_t first, n;         /* of a hub: its members' connections in members */
 } ccl_i_verify_conn_t;
 
 typedef struct ccl_i_blocks {
@@ -82,6 +96,8 @@ typedef struct ccl_i_blocks {
     /* [nsteps] connections of each step, when a block has several; else NULL */
     uint32_t *step_in, *step_out;
     uint32_t nblocks, nconns;
+    uint32_t *members; /* [nmembers] connections, by hub, in order of rank */
+    uint32_t nmembers;
     /* Two blocks on one end of a connection (the first such pair), or CCL_NONE. */
     uint32_t twin_a, twin_b;
     bool twin_sends;
@@ -99,6 +115,13 @@ static inline uint32_t ccl_i_step_in(const ccl_i_blocks_t *net, uint32_t b, uint
 static inline uint32_t ccl_i_step_out(const ccl_i_blocks_t *net, uint32_t b, uint32_t step) {
     return net->step_out ? net->step_out[step] : net->blocks[b].out;
 }
+/** FIFOs of connection c: itself, or a hub's members. */
+static inline uint32_t ccl_i_fifos(const ccl_i_blocks_t *net, const uint32_t *c,
+                                   const uint32_t **out) {
+    bool hub = net->conns[*c].kind >= CCL_I_MULTICAST;
+    *out = hub ? &net->members[net->conns[*c].first] : c;
+    return hub ? net->conns[*c].n : 1;
+}
 /** Global index of the step that `step` of block `tb` waits for; CCL_NONE: none. */
 uint32_t ccl_i_dep(const ccl_program_t *program, const ccl_tb_t *tb, const ccl_step_t *step);
 
@@ -113,6 +136,12 @@ typedef struct ccl_i_links {
     uint32_t *receiver; /* [nsteps] who takes a sending step's message; else CCL_NONE */
     uint32_t *dep;      /* [nsteps] step waited for; else CCL_NONE */
     /*
+     * Of programs with switch connections: the offers that a pull sums are offers[pull_first[step]]
+     * and on, as many as pull_n[step]. sender of a pull and receiver of a multicast are CCL_NONE.
+     */
+    uint32_t *pull_first, *pull_n, *offers;
+    size_t noffers, offers_cap;
+    /*
      * Several blocks share one end of a connection, which is a fault. Then messages are matched as
      * in a run in which each block in turn goes as far as it can, to find what that does to the
      * data.
@@ -121,6 +150,14 @@ typedef struct ccl_i_links {
     uint32_t shared_tb; /* index into tbs of the second block */
     char shared_text[160];
 } ccl_i_links_t;
+
+/** The offers that a step pulls. */
+static inline uint32_t ccl_i_noffers(const ccl_i_links_t *links, uint32_t step) {
+    return links->pull_n ? links->pull_n[step] : 0;
+}
+static inline const uint32_t *ccl_i_offers(const ccl_i_links_t *links, uint32_t step) {
+    return &links->offers[links->pull_first[step]];
+}
 
 /** Reads of its source and writes of its destination buffer, per primitive. */
 bool ccl_i_reads_src(ccl_primitive_t prim);

@@ -323,11 +323,10 @@ static ccl_status_t fastest(ccl_predictor_t *p, ccl_collective_kind_t kind, doub
                             ccl_nccl_choice_t *out, ccl_error_t *err) {
     const ccl_nccl_setup_t *setup = ccl_predictor_setup(p);
     double best_s = INFINITY;
-    for (int algo = CCL_NCCL_RING; algo <= CCL_NCCL_TREE; algo++) {
+    for (int algo = CCL_NCCL_RING; algo < CCL_NCCL_P2P; algo++) {
         for (int proto = CCL_NCCL_LL; proto <= CCL_NCCL_SIMPLE; proto++) {
             ccl_prediction_t run;
-            if ((algo == CCL_NCCL_TREE && kind != CCL_ALLREDUCE) ||
-                (proto == CCL_NCCL_LL128 && !setup->ll128))
+            if (!ccl_nccl_may(setup, kind, (ccl_nccl_algo_t)algo, (ccl_nccl_proto_t)proto))
                 continue;
             ccl_nccl_choice_t choice = ccl_nccl_channels(setup, kind, (ccl_nccl_algo_t)algo,
                                                          (ccl_nccl_proto_t)proto, size_bytes);

@@ -37,11 +37,9 @@ static double share(errors_t *e, double part) {
     return e->all[low] + (place - low) * (e->all[high] - e->all[low]);
 }
 
-static void print_line(const char *what, errors_t *e, uint32_t left_out) {
+static void print_line(const char *what, errors_t *e) {
     printf("%-58s %4u rows  median %5.1f %%  90th %5.1f %%  worst %5.1f %%", what, e->n,
            100 * share(e, 0.5), 100 * share(e, 0.9), 100 * share(e, 1));
-    if (left_out)
-        printf("  (%u in-switch rows left out)", left_out);
     printf("\n");
 }
 
@@ -101,40 +99,23 @@ static bool is_fitted(const ccl_measured_run_t *run) {
     return run->kind == CCL_ALLGATHER && run->nranks == 8 && strcmp(run->type, "half") == 0;
 }
 
-static double efficiency(const char *profile) {
-    for (const ccl_profile_entry_t *e = ccl_profile_library(); e->name; e++) {
-        if (strcmp(e->name, profile) != 0)
-            continue;
-        const char *at = strstr(e->text, "\"efficiency\": ");
-        ck_assert_ptr_nonnull(at);
-        return strtod(at + strlen("\"efficiency\": "), NULL);
-    }
-    ck_abort_msg("no profile %s", profile);
-    return 0;
-}
-
-static void predict_run(const system_t *s, const ccl_topology_t *all, const ccl_profile_t *profile,
-                        const ccl_measured_run_t *run, errors_t *out, uint32_t *left_out) {
+static void predict_run(const ccl_topology_t *all, const ccl_profile_t *profile,
+                        const ccl_measured_run_t *run, errors_t *out, errors_t *in_switch) {
     ccl_topology_t *topo = NULL;
     ccl_predictor_t *predictor = NULL;
-    double line_GBps = s->line_Bps * efficiency(s->profile) / 1e9;
-    double factor = ccl_collective_busbw_factor(run->kind, run->nranks);
     OK(ccl_topology_take(all, run->nranks, run->nhosts, &topo, &err));
     OK(ccl_predictor_create(NULL, topo, profile, run->channels, &predictor, &err));
     ccl_predictor_version(predictor, run->version);
+    ccl_predictor_nvls(predictor, ccl_nccl_nvls_type(run->type), false);
     for (uint32_t i = 0; i < run->npoints; i++) {
         const ccl_measurement_t *m = &run->points[i];
         ccl_prediction_t p;
         if (m->size_bytes < MIN_BYTES || !(m->time_s > 0))
             continue;
-        /* Above what a ring's links carry: reduced in the switch (NVLS). */
-        if (run->kind == CCL_ALLREDUCE && run->nranks == 8 && s->line_Bps > 400e9 &&
-            m->size_bytes / m->time_s * factor / 1e9 > line_GBps) {
-            ++*left_out;
-            continue;
-        }
         OK(ccl_predictor_run(predictor, run->kind, run->root, m->size_bytes, NULL, &p, &err));
         add(out, p.time_s, m->time_s);
+        if (p.choice.algo == CCL_NCCL_NVLS)
+            add(in_switch, p.time_s, m->time_s);
     }
     ccl_predictor_destroy(predictor);
     ccl_topology_destroy(topo);
@@ -142,28 +123,34 @@ static void predict_run(const system_t *s, const ccl_topology_t *all, const ccl_
 
 static errors_t everything; /* of NVSwitch systems */
 
+/* The run that the constants of switch connections were fitted to. */
+static bool is_fitted_in_switch(const ccl_measured_run_t *run) {
+    return run->kind == CCL_ALLREDUCE && run->nranks == 8 && strcmp(run->type, "half") == 0;
+}
+
 START_TEST(test_systems) {
     static errors_t per_kind[CCL_CUSTOM + 1], per_count[9];
     for (size_t k = 0; k < CCL_ARRAY_LEN(systems); k++) {
         const system_t *s = &systems[k];
-        static errors_t of_system, of_int8;
-        uint32_t all_left_out = 0;
+        static errors_t of_system, of_int8, in_switch, seen;
         ccl_topology_t *all = topology(s->topology);
         ccl_profile_t *profile = NULL;
-        of_system.n = of_int8.n = 0;
+        of_system.n = of_int8.n = in_switch.n = 0;
         OK(ccl_profile_read(s->profile, &profile, &err));
         for (size_t f = 0; s->files[f]; f++) {
             ccl_measured_log_t *log = read_log(s->files[f]);
             for (uint32_t r = 0; r < log->nruns; r++) {
                 const ccl_measured_run_t *run = &log->runs[r];
                 static errors_t one;
-                uint32_t left_out = 0;
+                bool same = strcmp(s->files[f], s->fitted) == 0;
                 char what[200];
                 one.n = 0;
                 ck_assert(run->known);
-                if (strcmp(s->files[f], s->fitted) == 0 && is_fitted(run))
+                if (same && is_fitted(run))
                     continue;
-                predict_run(s, all, profile, run, &one, &left_out);
+                seen.n = 0;
+                predict_run(all, profile, run, &one,
+                            same && is_fitted_in_switch(run) ? &seen : &in_switch);
                 if (strcmp(run->type, "int8") == 0) {
                     append(&of_int8, &one);
                     continue;
@@ -171,20 +158,23 @@ START_TEST(test_systems) {
                 snprintf(what, sizeof what, "%s %s %ux %.24s", s->profile,
                          ccl_collective_kind_name(run->kind), run->nranks,
                          run->label[0] ? run->label : s->files[f]);
-                print_line(what, &one, left_out);
-                all_left_out += left_out;
+                print_line(what, &one);
                 append(&of_system, &one);
                 append(&per_kind[run->kind], &one);
                 append(&per_count[run->nranks], &one);
             }
             ccl_measured_log_destroy(log);
         }
-        print_line(s->profile, &of_system, all_left_out);
-        print_line("  the same with int8 elements, apart", &of_int8, 0);
+        print_line(s->profile, &of_system);
+        print_line("  the same with int8 elements, apart", &of_int8);
         ck_assert_double_le(share(&of_system, 0.5), 0.10);
         ck_assert_double_le(share(&of_int8, 0.5), 0.15);
-        /* In-switch reduction is known on Hopper only. */
-        ck_assert(all_left_out <= (s->line_Bps > 400e9 ? 16u : 0u));
+        ck_assert((in_switch.n > 0) == (s->line_Bps > 400e9));
+        if (in_switch.n > 0) {
+            print_line("  of these in the switch (NVLS), of runs not fitted", &in_switch);
+            ck_assert_double_le(share(&in_switch, 0.5), 0.05);
+            ck_assert_double_le(share(&in_switch, 1), 0.16);
+        }
         append(&everything, &of_system);
         ccl_profile_destroy(profile);
         ccl_topology_destroy(all);
@@ -192,17 +182,17 @@ START_TEST(test_systems) {
     for (int kind = 0; kind < CCL_CUSTOM; kind++) {
         if (per_kind[kind].n == 0)
             continue;
-        print_line(ccl_collective_kind_name((ccl_collective_kind_t)kind), &per_kind[kind], 0);
+        print_line(ccl_collective_kind_name((ccl_collective_kind_t)kind), &per_kind[kind]);
         ck_assert_msg(share(&per_kind[kind], 0.5) <= 0.15, "%s",
                       ccl_collective_kind_name((ccl_collective_kind_t)kind));
     }
     for (uint32_t n = 2; n <= 8; n *= 2) {
         char what[40];
         snprintf(what, sizeof what, "%u GPUs", n);
-        print_line(what, &per_count[n], 0);
+        print_line(what, &per_count[n]);
         ck_assert_double_le(share(&per_count[n], 0.5), 0.15);
     }
-    print_line("all NVSwitch systems", &everything, 0);
+    print_line("all NVSwitch systems", &everything);
     ck_assert_uint_gt(everything.n, 1700);
     ck_assert_double_le(share(&everything, 0.5), 0.08);
 }
@@ -272,9 +262,89 @@ START_TEST(test_quoted) {
         ccl_topology_destroy(taken);
         ccl_topology_destroy(topo);
     }
-    print_line("runs quoted in public threads", &all, 0);
+    print_line("runs quoted in public threads", &all);
     ck_assert_double_le(share(&all, 0.5), 0.10);
     ccl_measured_log_destroy(log);
+}
+END_TEST
+
+/* The first number behind a key in a shipped profile. */
+static double number_of(const char *profile, const char *key) {
+    for (const ccl_profile_entry_t *e = ccl_profile_library(); e->name; e++) {
+        if (strcmp(e->name, profile) != 0)
+            continue;
+        const char *at = strstr(e->text, key);
+        ck_assert_ptr_nonnull(at);
+        return strtod(at + strlen(key), NULL);
+    }
+    ck_abort_msg("no profile %s", profile);
+    return 0;
+}
+
+/* Every second point of a run, from the first or the second. */
+static ccl_measured_run_t half_of(const ccl_measured_run_t *run, uint32_t from,
+                                  ccl_measurement_t *points) {
+    ccl_measured_run_t half = *run;
+    half.npoints = 0;
+    for (uint32_t i = from; i < run->npoints; i += 2)
+        points[half.npoints++] = run->points[i];
+    half.points = points;
+    return half;
+}
+
+/* Constants of switch connections, fitted to half of a run's sizes, on the other half. */
+START_TEST(test_switch_halves) {
+    static const struct {
+        const char *profile, *topology, *file;
+    } rows[] = {
+        {"nccl-h100", "dgx-h100", "h100_sxm__nccl_2.27.3_nccl_perf.csv"},
+        {"nccl-h100", "dgx-h100", "h100_sxm__nccl_2.29.2_nccl_perf.csv"},
+        {"nccl-h100", "dgx-h100", "nccl_tests/h100_8_N1_G8_node002.log"},
+        {"nccl-h200", "dgx-h200", "h200_sxm__nccl_2.26.2_nccl_perf.csv"},
+        {"nccl-h200", "dgx-h200", "h200_sxm__nccl_2.29.2_nccl_perf.csv"},
+        {"nccl-b200", "dgx-b200", "b200_sxm__nccl_2.27.5_nccl_perf.csv"},
+        {"nccl-b200", "dgx-b200", "b200_sxm__nccl_2.28.9_nccl_perf.csv"},
+    };
+    static errors_t all;
+    for (size_t k = 0; k < CCL_ARRAY_LEN(rows); k++) {
+        ccl_topology_t *topo = part(rows[k].topology, 8);
+        ccl_measured_log_t *log = read_log(rows[k].file);
+        ccl_profile_t *base = NULL;
+        OK(ccl_profile_read(rows[k].profile, &base, &err));
+        for (uint32_t r = 0; r < log->nruns; r++) {
+            const ccl_measured_run_t *run = &log->runs[r];
+            if (run->kind != CCL_ALLREDUCE || run->nranks != 8 || !ccl_nccl_nvls_type(run->type))
+                continue;
+            for (uint32_t from = 0; from < 2; from++) {
+                static ccl_measurement_t a[256], b[256];
+                static errors_t one, ignored;
+                ccl_calibrate_options_t options = CCL_CALIBRATE_OPTIONS_INIT;
+                ccl_calibration_t *c = NULL;
+                ccl_profile_t *fitted = NULL;
+                ck_assert_uint_le(run->npoints, 256);
+                options.min_bytes = MIN_BYTES;
+                ccl_measured_run_t half = half_of(run, from, a), rest = half_of(run, 1 - from, b);
+                OK(ccl_calibrate_switch(NULL, topo, base, &half, &options, &c, &err));
+                OK(ccl_profile_read_text("half", c->profile, strlen(c->profile), &fitted, &err));
+                one.n = 0;
+                predict_run(topo, fitted, &rest, &ignored, &one);
+                char what[200];
+                snprintf(what, sizeof what, "%s, NVLS, half of %.40s", rows[k].profile,
+                         rows[k].file);
+                print_line(what, &one);
+                append(&all, &one);
+                ccl_profile_destroy(fitted);
+                ccl_calibration_destroy(c);
+            }
+        }
+        ccl_profile_destroy(base);
+        ccl_measured_log_destroy(log);
+        ccl_topology_destroy(topo);
+    }
+    print_line("NVLS, constants from the other half", &all);
+    ck_assert_uint_ge(all.n, 60);
+    ck_assert_double_le(share(&all, 0.5), 0.04);
+    ck_assert_double_le(share(&all, 1), 0.15);
 }
 END_TEST
 
@@ -287,6 +357,18 @@ START_TEST(test_refit) {
         for (uint32_t r = 0; r < log->nruns; r++) {
             ccl_calibrate_options_t options = CCL_CALIBRATE_OPTIONS_INIT;
             ccl_calibration_t *c = NULL;
+            if (s->line_Bps > 400e9 && is_fitted_in_switch(&log->runs[r])) {
+                ccl_profile_t *base = NULL;
+                options.min_bytes = MIN_BYTES;
+                OK(ccl_profile_read(s->profile, &base, &err));
+                OK(ccl_calibrate_switch(NULL, topo, base, &log->runs[r], &options, &c, &err));
+                ck_assert_double_eq_tol(c->constants[2].value,
+                                        number_of(s->profile, "\"direct\": false, \"wire\": "),
+                                        0.005);
+                ccl_calibration_destroy(c);
+                ccl_profile_destroy(base);
+                continue;
+            }
             if (!is_fitted(&log->runs[r]))
                 continue;
             OK(ccl_calibrate(NULL, topo, &log->runs[r], &options, &c, &err));
@@ -294,7 +376,8 @@ START_TEST(test_refit) {
                    100 * c->median_error, 100 * c->median_before);
             for (uint32_t i = 0; i < c->nconstants; i++)
                 if (strcmp(c->constants[i].name, "links/nvlink/efficiency") == 0)
-                    ck_assert_double_eq_tol(c->constants[i].value, efficiency(s->profile), 0.005);
+                    ck_assert_double_eq_tol(c->constants[i].value,
+                                            number_of(s->profile, "\"efficiency\": "), 0.005);
             ck_assert_double_ge(c->r2, 0.99);
             ccl_calibration_destroy(c);
         }
@@ -333,7 +416,7 @@ START_TEST(test_mi250) {
         add(&e, result->time_s, m->in_place_time_s);
         ccl_sim_result_destroy(result);
     }
-    print_line("rccl-mi250, TE-CCL's schedule on 2 x 16 MI250", &e, 0);
+    print_line("rccl-mi250, TE-CCL's schedule on 2 x 16 MI250", &e);
     ck_assert_uint_eq(e.n, 11);
     ck_assert_double_le(share(&e, 0.5), 0.15);
     ccl_topology_destroy(fitted);
@@ -349,7 +432,7 @@ int main(void) {
         printf("no measured runs in " CCLLAB_DATA_DIR "\n");
         return 77;
     }
-    const TTest *const tests[] = {test_systems, test_quoted, test_refit, test_mi250};
+    const TTest *const tests[] = {test_systems, test_quoted, test_refit, test_switch_halves, test_mi250};
     Suite *suite = suite_create("nccl");
     TCase *cases = tcase_create("all");
     for (size_t i = 0; i < CCL_ARRAY_LEN(tests); i++)

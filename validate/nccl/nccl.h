@@ -10,7 +10,12 @@
 
 CCL_BEGIN_DECLS
 
-typedef enum ccl_nccl_algo { CCL_NCCL_RING, CCL_NCCL_TREE, CCL_NCCL_P2P } ccl_nccl_algo_t;
+typedef enum ccl_nccl_algo {
+    CCL_NCCL_RING,
+    CCL_NCCL_TREE,
+    CCL_NCCL_NVLS, /**< pulled sums and multicasts through the NVSwitch of one server */
+    CCL_NCCL_P2P
+} ccl_nccl_algo_t;
 typedef enum ccl_nccl_proto { CCL_NCCL_LL, CCL_NCCL_LL128, CCL_NCCL_SIMPLE } ccl_nccl_proto_t;
 const char *ccl_nccl_algo_name(ccl_nccl_algo_t algo);    /**< "ring"; static */
 const char *ccl_nccl_proto_name(ccl_nccl_proto_t proto); /**< "LL128"; static */
@@ -26,8 +31,11 @@ typedef struct ccl_nccl_setup {
     double tree_GBps;      /**< of all trees together: with two servers up to twice the network's */
     uint32_t p2p_channels; /**< that all peers inside a server share */
     uint32_t net_channels; /**< of one message between servers, at most */
-    bool nvls;             /**< its version would reduce AllReduce in the NVSwitch too */
-    uint32_t version;      /**< of NCCL, 22703 for 2.27.3; 23000 unless given */
+    bool nvls;             /**< it may reduce AllReduce in the NVSwitch */
+    double nvls_GBps;      /**< of one head's part of the links, as its graph search finds it */
+    uint32_t nvls_channels;
+    bool registered;  /**< users' buffers are registered: NVLS copies nothing in or out */
+    uint32_t version; /**< of NCCL, 22703 for 2.27.3; 23000 unless given */
 } ccl_nccl_setup_t;
 /** A decision, with NCCL's own estimate of the time. */
 typedef struct ccl_nccl_choice {
@@ -67,6 +75,14 @@ ccl_nccl_choice_t ccl_nccl_choose(const ccl_nccl_setup_t *setup, ccl_collective_
                                   double size_bytes);
 /** The choice in a few words: "ring LL128 x24", 24 channels. */
 void ccl_nccl_choice_text(const ccl_nccl_choice_t *choice, char *out, size_t out_len);
+/**
+ * Whether the choice may be this one at all: trees and NVLS for AllReduce alone, LL128 and NVLS
+ * where the machine has them, NVLS with Simple.
+ */
+bool ccl_nccl_may(const ccl_nccl_setup_t *setup, ccl_collective_kind_t kind, ccl_nccl_algo_t algo,
+                  ccl_nccl_proto_t proto);
+/** Whether switches add elements of this type, by nccl-tests' name ("half"); "" or unknown: yes. */
+bool ccl_nccl_nvls_type(const char *type);
 /** What NCCL may take for this collective here and this model of it does not have, in a line; NULL:
     nothing. Static. */
 const char *ccl_nccl_note(const ccl_nccl_setup_t *setup, ccl_collective_kind_t kind);
@@ -115,6 +131,12 @@ void ccl_predictor_destroy(ccl_predictor_t *p);
 /** NCCL's version decides a little of its choice. @param version  22703 for 2.27.3; 0: as before.
  */
 void ccl_predictor_version(ccl_predictor_t *p, uint32_t version);
+/**
+ * What decides about NVLS beside the machine.
+ * @param allowed     false: NCCL_NVLS_ENABLE=0, or elements that switches do not add.
+ * @param registered  as in ccl_nccl_setup_t.
+ */
+void ccl_predictor_nvls(ccl_predictor_t *p, bool allowed, bool registered);
 const ccl_nccl_setup_t *ccl_predictor_setup(const ccl_predictor_t *p);
 /** Other constants for the same cluster: programs are kept. @param profile as above. */
 ccl_status_t ccl_predictor_profile(ccl_predictor_t *p, const ccl_profile_t *profile,

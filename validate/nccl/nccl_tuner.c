@@ -45,14 +45,36 @@ static const double threads[NPROTOS] = {512, 640, 512};
 #define P2P_PART_BYTES 65536.0    /* least part of a message on a channel */
 #define P2P_MOST_BYTES 16777216.0 /* of a channel, before it takes more of them */
 #define P2P_NET_GBPS 14.0         /* of a NIC that a channel is taken for */
-#define TREE_INSIDE 2.0      /* most of a tree's bandwidth inside servers, of that between them */
-#define NVLS_GPUS 4          /* of a server; with fewer it takes rings */
+#define TREE_INSIDE 2.0 /* most of a tree's bandwidth inside servers, of that between them */
+#define NVLS_GPUS 3     /* of a server; with fewer it takes rings */
+#define NVLS_BASE_US 25.0
+#define NVLS_RATIO_VERSION 23000  /* from it on bandwidth counts as a ring's steps, not 5/6 */
+#define NVLS_CHUNK_BYTES 131072.0 /* most of a head's part of a channel at a time */
+#define NVLS_LEAST_BYTES 16384.0
 #define P2P_LL_VERSION 22900 /* before it, LL up to P2P_LL_BYTES times all channels of a peer */
 #define CHAIN_PIECE_BYTES 2097152.0 /* of a channel that go through all blocks at a time */
 #define P2P_MAX_BLOCKS 262144u      /* bound on the blocks of a program */
 
+/* Share of a head's bandwidth that NVLS reaches, by generation. */
+static const double nvls_share[NARCHS] = {0, 0, .85, .74};
+/* GB/s of a channel that its graph search tries, from the fastest; Hopper, Blackwell. */
+static const double nvls_speeds[2][12] = {{60, 50, 40, 30, 24, 20, 15, 12, 11, 6, 3},
+                                          {90, 80, 70, 60, 50, 45, 40, 30, 24, 20, 19, 18}};
+/* GB/s that it counts for an NVLink, by the 25 GB/s or 50 GB/s of the datasheet. */
+#define NVLS_LINK_SHARE (20.6 / 25)
+static const uint32_t nvls_channels[2] = {16, 24};
+
 const char *ccl_nccl_algo_name(ccl_nccl_algo_t algo) {
-    return algo == CCL_NCCL_RING ? "ring" : algo == CCL_NCCL_TREE ? "tree" : "p2p";
+    static const char *const names[] = {"ring", "tree", "nvls", "p2p"};
+    return names[algo];
+}
+
+bool ccl_nccl_nvls_type(const char *type) {
+    static const char *const not_added[] = {"int8", "uint8", "char", "f8e4m3", "f8e5m2"};
+    for (size_t i = 0; i < CCL_ARRAY_LEN(not_added); i++)
+        if (strcmp(type, not_added[i]) == 0)
+            return false;
+    return true;
 }
 
 const char *ccl_nccl_proto_name(ccl_nccl_proto_t proto) {
@@ -66,8 +88,9 @@ void ccl_nccl_choice_text(const ccl_nccl_choice_t *choice, char *out, size_t out
 
 const char *ccl_nccl_note(const ccl_nccl_setup_t *setup, ccl_collective_kind_t kind) {
     bool spread = kind == CCL_ALLGATHER || kind == CCL_REDUCESCATTER;
-    if (setup->nvls && kind == CCL_ALLREDUCE)
-        return "may reduce in the NVSwitches here (NVLS), which is not modelled yet";
+    if (setup->nvls && setup->nservers > 1 && kind == CCL_ALLREDUCE)
+        return "may take NVLSTree here (NVLS in servers, trees between them), which is not "
+               "modelled";
     if (spread && setup->nranks == setup->nservers)
         return "may take PAT here (one GPU a server), which is not modelled";
     return NULL;
@@ -182,15 +205,27 @@ static ccl_status_t network_of(const ccl_topology_t *topo, network_t *out, ccl_e
     return CCL_OK;
 }
 
-/* NVLS: four or more GPUs of Hopper or later behind NVSwitches. */
-static bool has_nvls(const ccl_topology_t *topo, const ccl_nccl_setup_t *s) {
-    if (s->arch < 2 || !s->nvlink || s->nranks / s->nservers < NVLS_GPUS)
-        return false;
-    for (uint32_t l = 0; l < topo->nlinks; l++)
-        if (fast_kind(topo->kinds[topo->links[l].kind]) &&
-            topo->devices[topo->links[l].to].kind == CCL_DEVICE_SWITCH)
-            return true;
-    return false;
+/*
+ * NVLS: GPUs of Hopper or later on one switch that multicasts and reduces. Every GPU is the head of
+ * a part of the data. A head's rate counts twice on its own link and once on each other's, so n + 1
+ * times on each.
+ */
+static void find_nvls(const ccl_topology_t *topo, double link_GBps, ccl_nccl_setup_t *s) {
+    uint32_t n = s->nranks / s->nservers;
+    if (s->arch < 2 || !s->nvlink || n < NVLS_GPUS)
+        return;
+    uint32_t *ranks = malloc(n * sizeof *ranks);
+    for (uint32_t i = 0; ranks && i < n; i++)
+        ranks[i] = i;
+    s->nvls = ranks && ccl_topology_in_switch(topo, true, ranks, n) &&
+              ccl_topology_in_switch(topo, false, ranks, n);
+    free(ranks);
+    const double *speeds = nvls_speeds[s->arch - 2];
+    for (size_t i = 0; i < CCL_ARRAY_LEN(nvls_speeds[0]) && s->nvls_GBps == 0; i++)
+        if (speeds[i] * (n + 1) <= NVLS_LINK_SHARE * link_GBps)
+            s->nvls_GBps = speeds[i];
+    s->nvls = s->nvls && s->nvls_GBps > 0;
+    s->nvls_channels = nvls_channels[s->arch - 2];
 }
 
 ccl_status_t ccl_nccl_setup(const ccl_topology_t *topo, uint32_t channels, ccl_nccl_setup_t *out,
@@ -248,7 +283,9 @@ ccl_status_t ccl_nccl_setup(const ccl_topology_t *topo, uint32_t channels, ccl_n
         s.p2p_channels /= 2;
     s.net_channels = (uint32_t)fmax(1, ceil(net.nic_GBps / P2P_NET_GBPS * (1 - 1e-9)));
     s.net_channels = s.net_channels < s.p2p_channels ? s.net_channels : s.p2p_channels;
-    s.nvls = has_nvls(topo, &s);
+    find_nvls(topo, intra / 1e9, &s);
+    if (channels && s.nvls_channels > channels)
+        s.nvls_channels = channels;
     *out = s;
     return CCL_OK;
 }
@@ -257,6 +294,20 @@ ccl_status_t ccl_nccl_setup(const ccl_topology_t *topo, uint32_t channels, ccl_n
 
 static double log2_floor(double x) {
     return x >= 1 ? floor(log2(x) + 1e-12) : 0;
+}
+
+bool ccl_nccl_may(const ccl_nccl_setup_t *s, ccl_collective_kind_t kind, ccl_nccl_algo_t algo,
+                  ccl_nccl_proto_t proto) {
+    if (algo == CCL_NCCL_NVLS)
+        return s->nvls && s->nservers == 1 && kind == CCL_ALLREDUCE && proto == CCL_NCCL_SIMPLE;
+    return (algo != CCL_NCCL_TREE || kind == CCL_ALLREDUCE) &&
+           (proto != CCL_NCCL_LL128 || s->ll128);
+}
+
+static double estimate_nvls_s(const ccl_nccl_setup_t *s, double bytes) {
+    /* n - 1 of n heads count, twice as both halves run at once, by n of a ring's 2 (n - 1) steps */
+    double all = s->nranks * s->nvls_GBps * nvls_share[s->arch];
+    return (NVLS_BASE_US + bytes / (1000 * all)) * 1e-6;
 }
 
 /* Seconds that NCCL expects; negative: not possible. */
@@ -268,8 +319,10 @@ static double estimate_s(const ccl_nccl_setup_t *s, ccl_collective_kind_t kind,
     int intra = s->nvlink ? HW_NVLINK : HW_PCI;
     double bus = tree ? s->tree_GBps : s->bus_GBps;
     double ll = ll_max[nodes == 1 ? s->arch : 0][column];
-    if ((tree && kind != CCL_ALLREDUCE) || (proto == CCL_NCCL_LL128 && !s->ll128))
+    if (!ccl_nccl_may(s, kind, algo, (ccl_nccl_proto_t)proto))
         return -1;
+    if (algo == CCL_NCCL_NVLS)
+        return estimate_nvls_s(s, bytes);
     if (kind == CCL_ALLREDUCE)
         steps = 2 * (n - 1);
     else if (kind == CCL_ALLGATHER || kind == CCL_REDUCESCATTER)
@@ -311,6 +364,8 @@ static double estimate_s(const ccl_nccl_setup_t *s, ccl_collective_kind_t kind,
 
 static uint32_t channels_for(const ccl_nccl_setup_t *s, ccl_nccl_algo_t algo, int proto,
                              double bytes) {
+    if (algo == CCL_NCCL_NVLS)
+        return s->nvls_channels;
     double each = threads[proto] * thread_bytes[proto];
     if (algo == CCL_NCCL_RING && proto == CCL_NCCL_LL)
         each *= s->nranks;
@@ -326,6 +381,16 @@ static uint32_t chain_batches(ccl_collective_kind_t kind, const ccl_nccl_choice_
         return 0;
     double pieces = ceil(bytes / c->channels / CHAIN_PIECE_BYTES);
     return pieces < 1 ? 1 : pieces < 1e6 ? (uint32_t)pieces : 1000000;
+}
+
+/* NVLS moves a chunk of every head and channel at a time, less of small messages. */
+static uint32_t nvls_batches(const ccl_nccl_setup_t *s, const ccl_nccl_choice_t *c, double bytes) {
+    double at_once = (double)c->channels * s->nranks, chunk = NVLS_CHUNK_BYTES, rounds = 64;
+    for (; chunk > NVLS_LEAST_BYTES; chunk /= 2, rounds = rounds > 8 ? 8 : 2)
+        if (bytes >= rounds * at_once * chunk)
+            break;
+    double batches = ccl_model_ceil(bytes / at_once / chunk);
+    return batches < 1 ? 1 : batches < 1e6 ? (uint32_t)batches : 1000000;
 }
 
 /* Inside a server each message has the channels that all peers together leave it, one per 64 KiB;
@@ -357,7 +422,7 @@ ccl_nccl_choice_t ccl_nccl_choose(const ccl_nccl_setup_t *setup, ccl_collective_
     ccl_nccl_choice_t best = {CCL_NCCL_RING, CCL_NCCL_SIMPLE, 1, -1, 0};
     if (kind == CCL_ALLTOALL || kind == CCL_GATHER || kind == CCL_SCATTER || kind == CCL_SENDRECV)
         return choose_p2p(setup, kind, size_bytes);
-    for (int algo = CCL_NCCL_RING; algo <= CCL_NCCL_TREE; algo++) {
+    for (int algo = CCL_NCCL_RING; algo < CCL_NCCL_P2P; algo++) {
         for (int proto = 0; proto < NPROTOS; proto++) {
             double time_s = estimate_s(setup, kind, (ccl_nccl_algo_t)algo, proto, size_bytes);
             if (time_s < 0 || (best.estimate_s >= 0 && time_s >= best.estimate_s))
@@ -368,7 +433,8 @@ ccl_nccl_choice_t ccl_nccl_choose(const ccl_nccl_setup_t *setup, ccl_collective_
         }
     }
     best.channels = channels_for(setup, best.algo, (int)best.proto, size_bytes);
-    best.batches = chain_batches(kind, &best, size_bytes);
+    best.batches = best.algo == CCL_NCCL_NVLS ? nvls_batches(setup, &best, size_bytes)
+                                              : chain_batches(kind, &best, size_bytes);
     return best;
 }
 
@@ -378,6 +444,7 @@ ccl_nccl_choice_t ccl_nccl_channels(const ccl_nccl_setup_t *setup, ccl_collectiv
     double time_s = estimate_s(setup, kind, algo, (int)proto, size_bytes);
     ccl_nccl_choice_t c = {algo, proto, channels_for(setup, algo, (int)proto, size_bytes),
                            time_s > 0 ? time_s : 0, 0};
-    c.batches = chain_batches(kind, &c, size_bytes);
+    c.batches = algo == CCL_NCCL_NVLS ? nvls_batches(setup, &c, size_bytes)
+                                      : chain_batches(kind, &c, size_bytes);
     return c;
 }

@@ -21,7 +21,7 @@ typedef struct view {
     ccl_topology_t topo;
     ccl_transport_spec_t *transports; /* NULL: not made yet */
 } view_t;
-enum { VIEW_RING, VIEW_P2P, VIEW_CHAIN, VIEW_TREE, NVIEWS };
+enum { VIEW_RING, VIEW_P2P, VIEW_CHAIN, VIEW_TREE, VIEW_REGISTERED, NVIEWS };
 enum { NPROTOS = CCL_NCCL_SIMPLE + 1 };
 
 struct ccl_predictor {
@@ -111,6 +111,11 @@ void ccl_predictor_version(ccl_predictor_t *p, uint32_t version) {
         p->setup.version = version;
 }
 
+void ccl_predictor_nvls(ccl_predictor_t *p, bool allowed, bool registered) {
+    p->setup.nvls = p->setup.nvls && allowed;
+    p->setup.registered = registered;
+}
+
 void ccl_predictor_lay(ccl_predictor_t *p, const ccl_topology_t *laid) {
     drop_profile(p);
     p->laid = laid == p->topo ? NULL : laid;
@@ -158,13 +163,18 @@ static void change(int view, bool lines, ccl_transport_t *t) {
         t->tb_rate_Bps /= 2;
         t->slice_bytes /= 2;
         t->slices = 2;
+    } else if (view == VIEW_REGISTERED) { /* nothing is copied into buffers and out of them */
+        t->direct = true;
     } else { /* all ranks of a chain or tree work at once */
         bool steps = view == VIEW_TREE && !lines;
         t->slice_bytes = fmin(t->slice_bytes, steps ? TREE_STEP_BYTES : CHAIN_SLICE_BYTES);
     }
 }
 
-static int view_of(ccl_collective_kind_t kind, const ccl_nccl_choice_t *choice) {
+static int view_of(const ccl_predictor_t *p, ccl_collective_kind_t kind,
+                   const ccl_nccl_choice_t *choice) {
+    if (choice->algo == CCL_NCCL_NVLS)
+        return p->setup.registered ? VIEW_REGISTERED : VIEW_RING;
     if (choice->algo != CCL_NCCL_RING)
         return choice->algo == CCL_NCCL_P2P ? VIEW_P2P : VIEW_TREE;
     return kind == CCL_BROADCAST || kind == CCL_REDUCE ? VIEW_CHAIN : VIEW_RING;
@@ -181,29 +191,37 @@ static const char *inside_kind(const ccl_predictor_t *p) {
     return p->setup.nservers == topo->nranks ? "net" : "pcie";
 }
 
-/* Every kind of link has its transport as it is for that protocol, changed. */
+/* Every kind of link, and every transport of its own, as it is for that protocol, changed. */
 static ccl_status_t make_view(const ccl_topology_t *topo, int view, ccl_nccl_proto_t proto,
                               view_t *out, ccl_error_t *err) {
     const char *name = ccl_nccl_proto_name(proto);
-    const uint32_t all = (CCL_TRANSPORT_COPY_OUT << 1) - 1;
+    const uint32_t all = (CCL_TRANSPORT_WIRE << 1) - 1;
+    uint32_t n = 0;
     if (out->transports)
         return CCL_OK;
-    out->transports = calloc(topo->nkinds + (size_t)1, sizeof *out->transports);
+    out->transports = calloc(topo->nkinds + (size_t)topo->ntransports + 1, sizeof *out->transports);
     if (!out->transports)
         return ccl_fail_nomem(err);
     out->topo = *topo;
-    for (uint32_t i = 0; i < topo->nkinds; i++) {
-        const ccl_transport_spec_t *slots = ccl_model_slots_spec(topo, topo->kinds[i], name);
-        ccl_transport_spec_t *spec = &out->transports[i];
-        spec->kind = topo->kinds[i];
+    for (uint32_t i = 0; i < topo->nkinds + topo->ntransports; i++) {
+        const char *kind =
+            i < topo->nkinds ? topo->kinds[i] : topo->transports[i - topo->nkinds].kind;
+        bool known = false;
+        for (uint32_t k = 0; k < n && !known; k++)
+            known = strcmp(out->transports[k].kind, kind) == 0;
+        if (known)
+            continue;
+        const ccl_transport_spec_t *slots = ccl_model_slots_spec(topo, kind, name);
+        ccl_transport_spec_t *spec = &out->transports[n++];
+        spec->kind = kind;
         spec->given = all;
-        spec->value = ccl_model_transport(topo, topo->kinds[i], name);
+        spec->value = ccl_model_transport(topo, kind, name);
         spec->slots_from = slots ? slots->slots_from : NULL;
         if (spec->value.mechanism == CCL_MECHANISM_DEVICE)
             change(view, proto != CCL_NCCL_SIMPLE, &spec->value);
     }
     out->topo.transports = out->transports;
-    out->topo.ntransports = topo->nkinds;
+    out->topo.ntransports = n;
     return CCL_OK;
 }
 
@@ -215,7 +233,7 @@ ccl_status_t ccl_predictor_kernel(ccl_predictor_t *p, ccl_collective_kind_t kind
     kernel.choice = choice ? *choice : ccl_nccl_choose(&p->setup, kind, size_bytes);
     CCL_TRY(program_for(p, kind, root, &kernel.choice, &program, err));
     const char *proto = ccl_nccl_proto_name(kernel.choice.proto);
-    int k = (int)kernel.choice.proto, view = view_of(kind, &kernel.choice);
+    int k = (int)kernel.choice.proto, view = view_of(p, kind, &kernel.choice);
     kernel.program = *program;
     kernel.program.proto = proto;
     char choice_text[64];
