@@ -13,6 +13,10 @@
     X_(pairwise)                                                                                   \
     X_(pxn)                                                                                        \
     X_(hm)                                                                                         \
+    X_(nvls)                                                                                       \
+    X_(nvls_pull)                                                                                  \
+    X_(nvlstree)                                                                                   \
+    X_(collnet)                                                                                    \
     X_(hpds)                                                                                       \
     X_(greedy)                                                                                     \
     X_(packing)                                                                                    \

@@ -388,6 +388,10 @@ ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
         if (!own_routes)
             return ccl_fail_nomem(err);
     }
+    if (schedule->ngroups > 0) {
+        status = ccl_i_lower_switch(ctx, schedule, &full, out, err);
+        goto end;
+    }
     if (options->allocation == CCL_ALLOCATE_CAPACITY)
         width.most = UINT16_MAX;
     if (options->order != CCL_ORDER_STEP) {

@@ -110,6 +110,8 @@ typedef struct cursor {
     int line;
     uint32_t index; /* of the transfer */
     uint32_t limit[FIELDS];
+    const uint32_t *ends; /* [nends] of the file's groups */
+    size_t nends;
     ccl_error_t *err;
 } cursor_t;
 
@@ -139,9 +141,30 @@ static bool take(cursor_t *c, char wanted) {
     return true;
 }
 
+/** An end of a transfer through a switch: "g" and the index of a group. */
+static ccl_status_t read_group_end(cursor_t *c, unsigned field, uint32_t *out) {
+    const char *start = c->p, *p = start + 2;
+    uint64_t value = 0;
+    if (c->end - start >= 4 && start[1] == 'g') {
+        while (p < c->end && (unsigned)(*p - '0') < 10 && p - start < 12)
+            value = value * 10 + (unsigned)(*p++ - '0');
+        if (p > start + 2 && p < c->end && *p == '"' && value < c->nends) {
+            *out = c->ends[value];
+            c->p = p + 1;
+            return CCL_OK;
+        }
+    }
+    if (c->nends == 0)
+        return BAD(c, "%s must be a rank: there are no groups", field_names[field]);
+    return BAD(c, "%s must be a rank or a group, \"g0\" to \"g%zu\"", field_names[field],
+               c->nends - 1);
+}
+
 static ccl_status_t read_field(cursor_t *c, unsigned field, uint32_t *out) {
     skip(c);
     size_t left = (size_t)(c->end - c->p);
+    if ((field == SRC || field == DST) && left > 0 && *c->p == '"')
+        return read_group_end(c, field, out);
     if (field == OP) {
         bool copy = left >= 6 && memcmp(c->p, "\"copy\"", 6) == 0;
         bool reduce = left >= 8 && memcmp(c->p, "\"reduce\"", 8) == 0;
@@ -226,6 +249,8 @@ static ccl_status_t read_transfers(cursor_t *c, ccl_schedule_builder_t *b) {
             CCL_TRY(read_object(c, v));
         else
             return BAD(c, "%s", "a transfer is [src, dst, chunk, step, channel, op, phase]");
+        if (ccl_peer_is_group(v[SRC]) && ccl_peer_is_group(v[DST]))
+            return BAD(c, "%s", "src and dst are groups: one of them must be a rank");
         if (v[SRC] == v[DST])
             return BAD(c, "rank %u sends to itself", v[SRC]);
         ccl_schedule_builder_add(b, (ccl_transfer_t){.src = v[SRC],
@@ -284,8 +309,8 @@ typedef struct head {
 
 static ccl_status_t read_head(const ccl_json_at_t *root, head_t *head, ccl_collective_t **out,
                               ccl_error_t *err) {
-    static const char *const keys[] = {"format",  "name",   "origin",    "collective",
-                                       "limited", "rounds", "transfers", NULL};
+    static const char *const keys[] = {"format", "name",   "origin",    "collective", "limited",
+                                       "rounds", "groups", "transfers", NULL};
     const char *format = NULL;
     CCL_TRY(ccl_json_object(root, true, err));
     ccl_json_at_t format_at = ccl_json_member(root, "format");
@@ -304,6 +329,38 @@ static ccl_status_t read_head(const ccl_json_at_t *root, head_t *head, ccl_colle
     CCL_TRY(ccl_json_bool(&limited_at, false, &head->limited, err));
     CCL_TRY(ccl_json_bool(&rounds_at, false, &head->rounds, err));
     return read_collective(&coll_at, out, err);
+}
+
+/** The groups of ranks, into the builder; what stands for each. */
+static ccl_status_t read_groups(const ccl_json_at_t *root, uint32_t nranks,
+                                ccl_schedule_builder_t *b, uint32_t **ends_out, size_t *len_out,
+                                ccl_error_t *err) {
+    ccl_json_at_t at = ccl_json_member(root, "groups");
+    size_t len = 0, nranks_of = 0;
+    CCL_TRY(ccl_json_array(&at, false, &len, err));
+    uint32_t *ends = calloc(len + 1, sizeof *ends), *ranks = calloc(nranks, sizeof *ranks);
+    ccl_status_t status = ends && ranks ? CCL_OK : ccl_fail_nomem(err);
+    for (size_t g = 0; g < len && status == CCL_OK; g++) {
+        ccl_json_at_t group = ccl_json_element(&at, g);
+        status = ccl_json_array(&group, true, &nranks_of, err);
+        if (status == CCL_OK && (nranks_of == 0 || nranks_of > nranks))
+            status = ccl_json_fail(&group, err, "a group is a list of 1 to %u ranks", nranks);
+        for (size_t i = 0; i < nranks_of && status == CCL_OK; i++) {
+            ccl_json_at_t rank = ccl_json_element(&group, i);
+            status = ccl_json_u32(&rank, true, nranks - 1, &ranks[i], err);
+            for (size_t k = 0; k < i && status == CCL_OK; k++)
+                if (ranks[k] == ranks[i])
+                    status = ccl_json_fail(&rank, err, "rank %u is there twice", ranks[i]);
+        }
+        if (status == CCL_OK)
+            ends[g] = ccl_schedule_builder_group(b, ranks, (uint32_t)nranks_of);
+    }
+    free(ranks);
+    if (status != CCL_OK)
+        free(ends);
+    *ends_out = status == CCL_OK ? ends : NULL;
+    *len_out = len;
+    return status;
 }
 
 /** 1-based line of p. */
@@ -390,7 +447,12 @@ ccl_status_t ccl_schedule_read_json(const char *name, const char *text, size_t l
         status = ccl_fail_nomem(err);
         goto end;
     }
-    status = read_transfers(&c, b);
+    uint32_t *ends = NULL;
+    status = read_groups(&root, coll->nranks, b, &ends, &c.nends, err);
+    c.ends = ends;
+    if (status == CCL_OK)
+        status = read_transfers(&c, b);
+    free(ends);
     if (status != CCL_OK) {
         ccl_schedule_builder_destroy(b);
         goto end;
@@ -453,6 +515,12 @@ ccl_status_t ccl_schedule_write_json(const ccl_schedule_t *schedule, ccl_text_t 
         ccl_text_printf(out, ",\n  \"limited\": true");
     if (schedule->rounds)
         ccl_text_printf(out, ",\n  \"rounds\": true");
+    for (uint32_t g = 0; g < schedule->ngroups; g++) {
+        ccl_text_printf(out, g ? ",\n    [" : ",\n  \"groups\": [\n    [");
+        for (uint32_t i = 0; i < schedule->groups[g].n; i++)
+            ccl_text_printf(out, i ? ", %u" : "%u", schedule->groups[g].ranks[i]);
+        ccl_text_printf(out, g + 1 == schedule->ngroups ? "]\n  ]" : "]");
+    }
     ccl_text_printf(out, ",\n  \"transfers\": [");
     for (uint32_t i = 0; i < schedule->ntransfers; i++) {
         const ccl_transfer_t *t = &schedule->transfers[i];
@@ -460,7 +528,10 @@ ccl_status_t ccl_schedule_write_json(const ccl_schedule_t *schedule, ccl_text_t 
         for (unsigned f = 0; f < CCL_ARRAY_LEN(fields); f++) {
             const char *before = f ? ", " : i ? ",\n    [" : "\n    [";
             ccl_text_add(out, before, strlen(before));
-            ccl_i_text_u64(out, fields[f]);
+            if (f < 2 && ccl_peer_is_group(fields[f]))
+                ccl_text_printf(out, "\"g%u\"", fields[f] & ~CCL_PEER_GROUP);
+            else
+                ccl_i_text_u64(out, fields[f]);
         }
         const char *op = t->reduce ? ", \"reduce\", " : ", \"copy\", ";
         ccl_text_add(out, op, strlen(op));

@@ -87,30 +87,53 @@ static ccl_status_t start(state_t *st, ccl_error_t *err) {
     return CCL_OK;
 }
 
+/** "rank 3", "group 0". */
+static const char *end_name(uint32_t end, char *out, size_t len) {
+    bool group = ccl_peer_is_group(end);
+    snprintf(out, len, "%s %u", group ? "group" : "rank", group ? end & ~CCL_PEER_GROUP : end);
+    return out;
+}
+
 static void fault(state_t *st, const char *kind, uint32_t rank, const ccl_transfer_t *t,
                   const char *text) {
-    ccl_i_fault(st->verdict, kind, rank, CCL_NONE, t->step, t->chunk,
-                "step %u, rank %u to rank %u (%s): %s", t->step, t->src, t->dst,
+    char from[24], to[24];
+    ccl_i_fault(st->verdict, kind, rank, CCL_NONE, t->step, t->chunk, "step %u, %s to %s (%s): %s",
+                t->step, end_name(t->src, from, sizeof from), end_name(t->dst, to, sizeof to),
                 t->reduce ? "reduce" : "copy", text);
+}
+
+/** Ranks at an end of a transfer: its group's, or the one. */
+static ccl_peer_group_t ranks_of(const state_t *st, const uint32_t *end) {
+    return ccl_peer_is_group(*end) ? st->schedule->groups[*end & ~CCL_PEER_GROUP]
+                                   : (ccl_peer_group_t){end, 1};
+}
+
+static bool in_range(const state_t *st, uint32_t end) {
+    return ccl_peer_is_group(end) ? (end & ~CCL_PEER_GROUP) < st->schedule->ngroups
+                                  : end < st->coll->nranks;
 }
 
 static bool check_transfers(state_t *st) {
     const ccl_schedule_t *s = st->schedule;
     for (uint32_t i = 0; i < s->ntransfers; i++) {
         const ccl_transfer_t *t = &s->transfers[i];
+        uint32_t rank = ccl_peer_is_group(t->src) ? t->dst : t->src;
         char text[128];
-        if (t->src >= st->coll->nranks || t->dst >= st->coll->nranks) {
-            snprintf(text, sizeof text, "there are only %u ranks", st->coll->nranks);
-            fault(st, "range", t->src, t, text);
+        if (!in_range(st, t->src) || !in_range(st, t->dst)) {
+            snprintf(text, sizeof text, "there are only %u ranks and %u groups", st->coll->nranks,
+                     s->ngroups);
+            fault(st, "range", rank, t, text);
+        } else if (ccl_peer_is_group(t->src) && ccl_peer_is_group(t->dst)) {
+            fault(st, "peer", CCL_NONE, t, "one end must be a rank");
         } else if (t->src == t->dst) {
-            fault(st, "peer", t->src, t, "a rank sends to itself");
+            fault(st, "peer", rank, t, "a rank sends to itself");
         } else if (t->chunk >= st->coll->nchunks) {
             snprintf(text, sizeof text, "chunk %u of only %u", t->chunk, st->coll->nchunks);
-            fault(st, "range", t->src, t, text);
+            fault(st, "range", rank, t, text);
         } else if (i && t->step < s->transfers[i - 1].step) {
             snprintf(text, sizeof text, "comes after a transfer of step %u",
                      s->transfers[i - 1].step);
-            fault(st, "order", t->src, t, text);
+            fault(st, "order", rank, t, text);
         }
         if (!st->verdict->valid)
             return false;
@@ -118,45 +141,67 @@ static bool check_transfers(state_t *st) {
     return true;
 }
 
-/** What transfers first .. end - 1, of one step, carry: the state before the step. */
-static bool load(state_t *st, uint32_t first, uint32_t end) {
-    for (uint32_t i = first; i < end; i++) {
-        const ccl_transfer_t *t = &st->schedule->transfers[i];
-        const held_t *h = get(st, t->src, t->chunk);
-        st->in_flight[i - first] = h ? h->sum : CCL_NONE;
-        if (h || st->coll->chunks[t->chunk].share <= 0)
-            continue;
-        char text[96];
-        snprintf(text, sizeof text, "rank %u does not hold chunk %u", t->src, t->chunk);
-        fault(st, "unread", t->src, t, text);
-        return false;
+/** What transfer t carries: what its source holds, or the sum of what its sources hold. */
+static ccl_status_t load_one(state_t *st, const ccl_transfer_t *t, uint32_t *out,
+                             ccl_error_t *err) {
+    ccl_peer_group_t from = ranks_of(st, &t->src);
+    char text[160];
+    *out = CCL_NONE;
+    for (uint32_t k = 0; k < from.n; k++) {
+        uint32_t rank = from.ranks[k], twice = CCL_NONE, sum;
+        const held_t *h = get(st, rank, t->chunk);
+        if (!h) {
+            if (st->coll->chunks[t->chunk].share <= 0)
+                continue;
+            snprintf(text, sizeof text, "rank %u does not hold chunk %u", rank, t->chunk);
+            fault(st, "unread", rank, t, text);
+            return CCL_OK;
+        }
+        sum = h->sum;
+        if (*out != CCL_NONE && !ccl_i_sums_add(&st->sums, *out, h->sum, &sum, &twice))
+            return ccl_fail_nomem(err);
+        if (twice != CCL_NONE) {
+            snprintf(text, sizeof text,
+                     "the group adds the contribution of rank %u to chunk %u twice", twice,
+                     t->chunk);
+            fault(st, "twice", t->dst, t, text);
+            return CCL_OK;
+        }
+        *out = sum;
     }
-    return true;
+    return CCL_OK;
 }
 
-/** Puts sum `in` to where transfer i goes. */
-static ccl_status_t store(state_t *st, uint32_t i, uint32_t in, ccl_error_t *err) {
+/** What transfers first .. end - 1, of one step, carry: the state before the step. */
+static ccl_status_t load(state_t *st, uint32_t first, uint32_t end, ccl_error_t *err) {
+    for (uint32_t i = first; i < end && st->verdict->valid; i++)
+        CCL_TRY(load_one(st, &st->schedule->transfers[i], &st->in_flight[i - first], err));
+    return CCL_OK;
+}
+
+/** Puts sum `in` to rank `dst`, where transfer i goes. */
+static ccl_status_t store(state_t *st, uint32_t i, uint32_t dst, uint32_t in, ccl_error_t *err) {
     const ccl_transfer_t *t = &st->schedule->transfers[i];
     char text[160];
     if (in == CCL_NONE)
         return CCL_OK; /* of no bytes */
-    held_t *h = t->reduce ? get(st, t->dst, t->chunk) : put(st, t->dst, t->chunk);
+    held_t *h = t->reduce ? get(st, dst, t->chunk) : put(st, dst, t->chunk);
     if (!h && !t->reduce)
         return ccl_fail_nomem(err);
     if (!h) {
         if (st->coll->chunks[t->chunk].share <= 0)
             return CCL_OK;
-        snprintf(text, sizeof text, "rank %u holds nothing of chunk %u to add to", t->dst,
-                 t->chunk);
-        fault(st, "unread", t->dst, t, text);
+        snprintf(text, sizeof text, "rank %u holds nothing of chunk %u to add to", dst, t->chunk);
+        fault(st, "unread", dst, t, text);
         return CCL_OK;
     }
     bool again = h->step == t->step + 1; /* another transfer of this step wrote it */
     const ccl_transfer_t *other = again ? &st->schedule->transfers[h->written] : NULL;
     if (other && (other->reduce != t->reduce || (!t->reduce && h->sum != in))) {
-        snprintf(text, sizeof text, "rank %u writes chunk %u there in the same step", other->src,
-                 t->chunk);
-        fault(st, "race", t->dst, t, text);
+        char name[24];
+        snprintf(text, sizeof text, "%s writes chunk %u there in the same step",
+                 end_name(other->src, name, sizeof name), t->chunk);
+        fault(st, "race", dst, t, text);
         return CCL_OK;
     }
     uint32_t twice = CCL_NONE, sum = in;
@@ -165,7 +210,7 @@ static ccl_status_t store(state_t *st, uint32_t i, uint32_t in, ccl_error_t *err
     if (twice != CCL_NONE) {
         snprintf(text, sizeof text, "adds the contribution of rank %u to chunk %u twice", twice,
                  t->chunk);
-        fault(st, "twice", t->dst, t, text);
+        fault(st, "twice", dst, t, text);
         return CCL_OK;
     }
     h->sum = sum;
@@ -182,10 +227,12 @@ static ccl_status_t run(const ccl_ctx_t *ctx, state_t *st, ccl_error_t *err) {
             end++;
         if (!ccl_grow(&st->in_flight, &st->in_flight_cap, end - first, sizeof *st->in_flight))
             return ccl_fail_nomem(err);
-        if (!load(st, first, end))
-            return CCL_OK;
-        for (uint32_t i = first; i < end && st->verdict->valid; i++)
-            CCL_TRY(store(st, i, st->in_flight[i - first], err));
+        CCL_TRY(load(st, first, end, err));
+        for (uint32_t i = first; i < end && st->verdict->valid; i++) {
+            ccl_peer_group_t to = ranks_of(st, &s->transfers[i].dst);
+            for (uint32_t k = 0; k < to.n && st->verdict->valid; k++)
+                CCL_TRY(store(st, i, to.ranks[k], st->in_flight[i - first], err));
+        }
         first = end;
         ccl_progress_t progress = {.phase = "verify", .done = first, .total = s->ntransfers};
         CCL_TRY(ccl_ctx_poll(ctx, &progress));

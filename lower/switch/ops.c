@@ -1,0 +1,312 @@
+/* Operations of a schedule with groups, their total order, their data and dependencies. */
+#include "lower/switch/switch_i.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const ccl_peer_group_t *group_of(const ccl_i_switching_t *w, uint32_t end) {
+    return &w->schedule->groups[end & ~CCL_PEER_GROUP];
+}
+
+static int by_place(const void *a, const void *b) {
+    const ccl_i_swop_t *x = a, *y = b;
+    if (x->place != y->place)
+        return x->place < y->place ? -1 : 1;
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
+/** Connections, to count a step's transfers on each. */
+typedef struct seen {
+    uint32_t src, dst, channel, step, count;
+} seen_t;
+
+static uint32_t number_in_step(seen_t *seen, size_t nslots, const ccl_transfer_t *t) {
+    uint64_t key = ccl_mix64((uint64_t)t->src << 32 | t->dst) + t->channel;
+    for (size_t at = (size_t)ccl_mix64(key);; at++) {
+        seen_t *s = &seen[at & (nslots - 1)];
+        if (s->count == 0)
+            *s = (seen_t){t->src, t->dst, t->channel, t->step, 0};
+        if (s->src != t->src || s->dst != t->dst || s->channel != t->channel)
+            continue;
+        if (s->step != t->step)
+            s->count = 0;
+        s->step = t->step;
+        return s->count++;
+    }
+}
+
+static void add_op(ccl_i_switching_t *w, uint64_t group, uint32_t transfer, uint32_t rank,
+                   uint32_t peer, bool sends, bool shared) {
+    w->ops[w->nops] = (ccl_i_swop_t){.place = group << 1 | !sends,
+                                     .rank = rank,
+                                     .transfer = transfer,
+                                     .peer = peer,
+                                     .sends = sends,
+                                     .shared = shared,
+                                     .order = w->nops};
+    w->nops++;
+}
+
+/* Steps number fewer than 2^24, so place has room for the number within the step. */
+static void add_transfer(ccl_i_switching_t *w, uint32_t i, uint32_t number) {
+    const ccl_transfer_t *t = &w->schedule->transfers[i];
+    uint64_t group = (uint64_t)t->step << 32 | number;
+    if (ccl_peer_is_group(t->src)) {
+        const ccl_peer_group_t *from = group_of(w, t->src);
+        for (uint32_t k = 0; k < from->n; k++)
+            add_op(w, group, i, from->ranks[k], CCL_PEER_MEMBER | t->dst, true, true);
+        add_op(w, group, i, t->dst, t->src, false, false);
+    } else if (ccl_peer_is_group(t->dst)) {
+        const ccl_peer_group_t *to = group_of(w, t->dst);
+        add_op(w, group, i, t->src, t->dst, true, false);
+        for (uint32_t k = 0; k < to->n; k++)
+            add_op(w, group, i, to->ranks[k], CCL_PEER_MEMBER | t->src, false, true);
+    } else {
+        add_op(w, group, i, t->src, t->dst, true, false);
+        add_op(w, group, i, t->dst, t->src, false, false);
+    }
+}
+
+/* Within a step all reads come before all writes, also where a connection carries several. */
+static ccl_status_t check_steps(const ccl_i_switching_t *w, ccl_error_t *err) {
+    for (uint32_t i = 1; i < w->nops; i++) {
+        const ccl_i_swop_t *a = &w->ops[w->history[i - 1]], *b = &w->ops[w->history[i]];
+        const ccl_transfer_t *x = ccl_i_swop_transfer(w, w->history[i - 1]);
+        const ccl_transfer_t *y = ccl_i_swop_transfer(w, w->history[i]);
+        if (a->rank == b->rank && x->chunk == y->chunk && x->step == y->step && !a->sends &&
+            b->sends)
+            return ccl_fail(err, CCL_UNSUPPORTED,
+                            "lowering: step %u sends and receives chunk %u at rank %u, on a "
+                            "connection that carries several transfers in the step",
+                            x->step, x->chunk, a->rank);
+    }
+    return CCL_OK;
+}
+
+ccl_status_t ccl_i_switch_ops(ccl_i_switching_t *w, ccl_error_t *err) {
+    const ccl_schedule_t *s = w->schedule;
+    size_t nops = 0, nslots = 64;
+    for (uint32_t i = 0; i < s->ntransfers; i++) {
+        const ccl_transfer_t *t = &s->transfers[i];
+        nops += ccl_peer_is_group(t->src)   ? group_of(w, t->src)->n + 1u
+                : ccl_peer_is_group(t->dst) ? group_of(w, t->dst)->n + 1u
+                                            : 2u;
+    }
+    if (nops > 1u << 26)
+        return ccl_fail(err, CCL_UNSUPPORTED, "lowering: %zu operations, more than %u", nops,
+                        1u << 26);
+    while (nslots < 2 * (size_t)s->ntransfers)
+        nslots *= 2;
+    seen_t *seen = calloc(nslots, sizeof *seen);
+    uint64_t *keys = malloc((2 * nops + 1) * sizeof *keys);
+    uint32_t *tmp = malloc((nops + 1) * sizeof *tmp);
+    w->ops = ccl_arena_alloc(&w->arena, nops + 1, sizeof *w->ops);
+    w->history = ccl_arena_alloc(&w->arena, nops + 1, sizeof *w->history);
+    ccl_status_t status = CCL_OK;
+    if (!seen || !keys || !tmp || !w->ops || !w->history) {
+        status = ccl_fail_nomem(err);
+        goto end;
+    }
+    for (uint32_t i = 0; i < s->ntransfers; i++)
+        add_transfer(w, i, number_in_step(seen, nslots, &s->transfers[i]));
+    qsort(w->ops, w->nops, sizeof *w->ops, by_place);
+    for (uint32_t i = 0; i < w->nops; i++) {
+        w->ops[i].order = w->history[i] = i;
+        keys[i] = (uint64_t)w->ops[i].rank << 32 | s->transfers[w->ops[i].transfer].chunk;
+    }
+    ccl_i_radix_sort(keys, w->history, keys + nops, tmp, nops);
+    status = check_steps(w, err);
+end:
+    free(seen);
+    free(keys);
+    free(tmp);
+    return status;
+}
+
+/* ---------------------------------------------------------------- items */
+
+/** Whether a receive and the send behind it in its history become one primitive. */
+static bool forwards(const ccl_i_switching_t *w, uint32_t recv, uint32_t send) {
+    const ccl_i_swop_t *r = &w->ops[recv], *s = &w->ops[send];
+    const ccl_transfer_t *x = ccl_i_swop_transfer(w, recv), *y = ccl_i_swop_transfer(w, send);
+    if (r->rank != s->rank || x->chunk != y->chunk || x->channel != y->channel || r->sends ||
+        !s->sends || ccl_peer_is_member(s->peer))
+        return false;
+    bool pulls = ccl_peer_is_group(r->peer), multicasts = ccl_peer_is_group(s->peer);
+    return w->forward == CCL_I_FORWARD_ALL ||
+           (w->forward == CCL_I_FORWARD_PULLS && pulls && multicasts);
+}
+
+/** Every operation its item, in the total order; one that forwards stands where it sends. */
+static ccl_status_t make_items(ccl_i_switching_t *w, ccl_error_t *err) {
+    uint32_t *partner = ccl_arena_alloc(&w->arena, w->nops + (size_t)1, sizeof *partner);
+    w->items = ccl_arena_alloc(&w->arena, w->nops + (size_t)1, sizeof *w->items);
+    if (!partner || !w->items)
+        return ccl_fail_nomem(err);
+    for (uint32_t i = 0; i < w->nops; i++)
+        partner[i] = CCL_NONE;
+    for (uint32_t i = 1; i < w->nops; i++) {
+        uint32_t a = w->history[i - 1], b = w->history[i];
+        if (forwards(w, a, b)) {
+            partner[a] = b;
+            partner[b] = a;
+        }
+    }
+    for (uint32_t i = 0; i < w->nops; i++) {
+        ccl_i_swop_t *op = &w->ops[i];
+        if (!op->sends && partner[i] != CCL_NONE)
+            continue;
+        ccl_i_switem_t *item = &w->items[w->nitems];
+        *item =
+            (ccl_i_switem_t){.send = op->sends ? i : CCL_NONE, .recv = op->sends ? partner[i] : i};
+        op->item = w->nitems;
+        if (op->sends && partner[i] != CCL_NONE)
+            w->ops[partner[i]].item = w->nitems;
+        w->nitems++;
+    }
+    return CCL_OK;
+}
+
+/** The value of one chunk at one rank on its way through the items. */
+typedef struct walk {
+    uint32_t rank, chunk;
+    ccl_i_loc_t now, home;
+    uint32_t last_write; /* item */
+    uint32_t *reads;     /* items that read home since */
+    size_t nreads, cap;
+} walk_t;
+
+/* As the lowering of plain schedules names elements. */
+static ccl_i_loc_t element(const ccl_i_switching_t *w, uint32_t rank, uint32_t chunk, bool output) {
+    const ccl_collective_t *coll = w->coll;
+    uint32_t in = ccl_collective_input(coll, rank, chunk);
+    uint32_t out = ccl_collective_output(coll, rank, chunk);
+    if (w->in_place && in != CCL_NONE && out != CCL_NONE)
+        output =
+            coll->kind == CCL_ALLGATHER || coll->kind == CCL_BROADCAST || coll->kind == CCL_GATHER;
+    return output ? (ccl_i_loc_t){out, CCL_BUF_OUTPUT} : (ccl_i_loc_t){in, CCL_BUF_INPUT};
+}
+
+static void begin(const ccl_i_switching_t *w, walk_t *k, uint32_t rank, uint32_t chunk) {
+    k->rank = rank;
+    k->chunk = chunk;
+    k->last_write = CCL_NONE;
+    k->nreads = 0;
+    k->now = element(w, rank, chunk, false);
+    k->home = element(w, rank, chunk, true);
+    if (k->home.off == CCL_NONE && w->in_place && w->coll->kind == CCL_REDUCESCATTER)
+        k->home = k->now;
+    if (k->home.off == CCL_NONE)
+        k->home.buf = CCL_BUF_SCRATCH;
+}
+
+static ccl_status_t add_dep(ccl_i_switching_t *w, ccl_i_switem_t *item, uint32_t on,
+                            ccl_error_t *err) {
+    if (on == CCL_NONE || on == (uint32_t)(item - w->items))
+        return CCL_OK;
+    if (!ccl_grow(&w->deps, &w->deps_cap, w->ndeps + 1, sizeof *w->deps))
+        return ccl_fail_nomem(err);
+    w->deps[w->ndeps++] = on;
+    item->ndeps++;
+    return CCL_OK;
+}
+
+static bool same(ccl_i_loc_t a, ccl_i_loc_t b) {
+    return a.buf == b.buf && a.off == b.off;
+}
+
+static ccl_status_t receive(ccl_i_switching_t *w, walk_t *k, uint32_t op, ccl_error_t *err) {
+    ccl_i_switem_t *item = &w->items[w->ops[op].item];
+    bool reduces = ccl_i_swop_transfer(w, op)->reduce;
+    if (k->home.off == CCL_NONE) { /* scratch */
+        if (!ccl_grow(&w->scratch, &w->scratch_cap, w->nscratch + 1, sizeof *w->scratch))
+            return ccl_fail_nomem(err);
+        k->home.off = w->scratch_len[k->rank]++;
+        w->scratch[w->nscratch].rank = k->rank;
+        w->scratch[w->nscratch++].chunk = k->chunk;
+    }
+    if (reduces && k->now.off == CCL_NONE)
+        return ccl_fail(err, CCL_ERR_INPUT, "rank %u adds to chunk %u, which it does not have",
+                        k->rank, k->chunk);
+    item->src = reduces ? k->now : k->home;
+    item->dst = k->home;
+    CCL_TRY(add_dep(w, item, k->last_write, err));
+    for (size_t i = 0; i < k->nreads && same(k->now, k->home); i++)
+        CCL_TRY(add_dep(w, item, k->reads[i], err));
+    k->nreads = 0;
+    k->now = k->home;
+    k->last_write = w->ops[op].item;
+    return CCL_OK;
+}
+
+static ccl_status_t send(ccl_i_switching_t *w, walk_t *k, uint32_t op, ccl_error_t *err) {
+    ccl_i_switem_t *item = &w->items[w->ops[op].item];
+    if (k->now.off == CCL_NONE)
+        return ccl_fail(err, CCL_ERR_INPUT, "rank %u sends chunk %u, which it does not have",
+                        k->rank, k->chunk);
+    if (item->recv == CCL_NONE) {
+        item->src = item->dst = k->now;
+        CCL_TRY(add_dep(w, item, k->last_write, err));
+    }
+    if (!ccl_grow(&k->reads, &k->cap, k->nreads + 1, sizeof *k->reads))
+        return ccl_fail_nomem(err);
+    k->reads[k->nreads++] = w->ops[op].item;
+    return CCL_OK;
+}
+
+static ccl_status_t add_copy(ccl_i_switching_t *w, uint32_t rank, ccl_i_loc_t src, ccl_i_loc_t dst,
+                             ccl_error_t *err) {
+    if (!ccl_grow(&w->copies, &w->copies_cap, w->ncopies + 1, sizeof *w->copies))
+        return ccl_fail_nomem(err);
+    w->copies[w->ncopies].rank = rank;
+    w->copies[w->ncopies].src = src;
+    w->copies[w->ncopies++].dst = dst;
+    return CCL_OK;
+}
+
+/* What is at its destination from the start, in the other buffer. */
+static ccl_status_t find_copies(ccl_i_switching_t *w, ccl_error_t *err) {
+    const ccl_collective_t *coll = w->coll;
+    size_t words = ((size_t)coll->nranks * coll->nchunks + 63) / 64;
+    uint64_t *written = calloc(words + 1, sizeof *written);
+    if (!written)
+        return ccl_fail_nomem(err);
+    for (uint32_t i = 0; i < w->nops; i++) {
+        size_t bit = (size_t)w->ops[i].rank * coll->nchunks + ccl_i_swop_transfer(w, i)->chunk;
+        if (!w->ops[i].sends)
+            written[bit / 64] |= 1ull << (bit % 64);
+    }
+    ccl_status_t status = CCL_OK;
+    for (uint32_t c = 0; c < coll->nchunks && status == CCL_OK; c++) {
+        const ccl_chunk_t *chunk = &coll->chunks[c];
+        for (uint32_t i = 0; i < chunk->ndests && status == CCL_OK; i++) {
+            uint32_t rank = chunk->dests[i];
+            size_t bit = (size_t)rank * coll->nchunks + c;
+            ccl_i_loc_t in = element(w, rank, c, false), out = element(w, rank, c, true);
+            if (!(written[bit / 64] >> (bit % 64) & 1) && in.off != CCL_NONE &&
+                out.off != CCL_NONE && !same(in, out))
+                status = add_copy(w, rank, in, out, err);
+        }
+    }
+    free(written);
+    return status;
+}
+
+ccl_status_t ccl_i_switch_items(ccl_i_switching_t *w, ccl_error_t *err) {
+    walk_t k = {.rank = CCL_NONE};
+    ccl_status_t status = make_items(w, err);
+
+    /* Dependencies of an item lie together: a fused one has them all from its receive. */
+    for (uint32_t i = 0; i < w->nops && status == CCL_OK; i++) {
+        uint32_t op = w->history[i];
+        uint32_t chunk = ccl_i_swop_transfer(w, op)->chunk;
+        if (i == 0 || k.rank != w->ops[op].rank || k.chunk != chunk)
+            begin(w, &k, w->ops[op].rank, chunk);
+        ccl_i_switem_t *item = &w->items[w->ops[op].item];
+        if (item->ndeps == 0)
+            item->first_dep = (uint32_t)w->ndeps;
+        status = w->ops[op].sends ? send(w, &k, op, err) : receive(w, &k, op, err);
+    }
+    free(k.reads);
+    return status == CCL_OK ? find_copies(w, err) : status;
+}

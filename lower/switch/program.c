@@ -1,0 +1,386 @@
+/* Thread blocks of a schedule with groups, and its program. */
+#include "lower/switch/switch_i.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/** One end of a connection, at one rank. */
+typedef struct end {
+    uint32_t rank, peer, channel;
+    bool sends, used;
+    uint32_t id; /* then: what it is joined to */
+} end_t;
+
+typedef struct blocks {
+    ccl_i_switching_t *w;
+    end_t *table; /* open addressing */
+    size_t nslots;
+    uint32_t *parent; /* [nends] */
+    uint32_t nends;
+    uint32_t *op_end; /* [nops] */
+    uint32_t *list;   /* [nitems] items by block, then order */
+    uint32_t *first;  /* [nblocks + 1] into list */
+    uint32_t nblocks;
+    uint32_t *local;   /* [nblocks] its id at its rank */
+    uint32_t *peer_of; /* [schedule's groups] as the program has them */
+} blocks_t;
+
+static uint32_t find(uint32_t *parent, uint32_t x) {
+    while (parent[x] != x)
+        x = parent[x] = parent[parent[x]];
+    return x;
+}
+
+/* Offers of a rank on a channel are one end, its takes another. */
+static uint32_t end_of(blocks_t *b, const ccl_i_swop_t *op, uint32_t channel) {
+    uint32_t peer = op->shared ? CCL_PEER_MEMBER : op->peer;
+    uint64_t key = ccl_mix64((uint64_t)op->rank << 32 | peer) + (channel << 1 | op->sends);
+    for (size_t at = (size_t)ccl_mix64(key);; at++) {
+        end_t *e = &b->table[at & (b->nslots - 1)];
+        if (!e->used) {
+            *e = (end_t){op->rank, peer, channel, op->sends, true, b->nends};
+            b->parent[b->nends] = b->nends;
+            b->nends++;
+        }
+        if (e->rank == op->rank && e->peer == peer && e->channel == channel &&
+            e->sends == op->sends)
+            return e->id;
+    }
+}
+
+static ccl_status_t join_ends(blocks_t *b, ccl_error_t *err) {
+    ccl_i_switching_t *w = b->w;
+    b->nslots = 64;
+    while (b->nslots < 2 * (size_t)w->nops)
+        b->nslots *= 2;
+    b->table = calloc(b->nslots, sizeof *b->table);
+    b->parent = ccl_arena_alloc(&w->arena, w->nops + (size_t)1, sizeof *b->parent);
+    b->op_end = ccl_arena_alloc(&w->arena, w->nops + (size_t)1, sizeof *b->op_end);
+    if (!b->table || !b->parent || !b->op_end)
+        return ccl_fail_nomem(err);
+    for (uint32_t i = 0; i < w->nops; i++)
+        b->op_end[i] = end_of(b, &w->ops[i], ccl_i_swop_transfer(w, i)->channel);
+    for (uint32_t i = 0; i < w->nitems; i++) {
+        const ccl_i_switem_t *item = &w->items[i];
+        if (item->send == CCL_NONE || item->recv == CCL_NONE)
+            continue;
+        uint32_t x = find(b->parent, b->op_end[item->send]);
+        uint32_t y = find(b->parent, b->op_end[item->recv]);
+        b->parent[x > y ? x : y] = x > y ? y : x;
+    }
+    return CCL_OK;
+}
+
+/* Blocks by rank, then by their first item. */
+static ccl_status_t make_blocks(blocks_t *b, ccl_error_t *err) {
+    ccl_i_switching_t *w = b->w;
+    size_t n = w->nitems;
+    uint32_t *block_of_end = ccl_arena_alloc(&w->arena, b->nends + (size_t)1, 2 * sizeof(uint32_t));
+    uint32_t *tmp = ccl_arena_alloc(&w->arena, n + 1, sizeof *tmp);
+    uint64_t *keys = ccl_arena_alloc(&w->arena, n + 1, 2 * sizeof *keys);
+    b->list = ccl_arena_alloc(&w->arena, n + 1, sizeof *b->list);
+    b->first = ccl_arena_alloc(&w->arena, n + 1, sizeof *b->first);
+    b->local = ccl_arena_alloc(&w->arena, n + 1, sizeof *b->local);
+    if (!block_of_end || !tmp || !keys || !b->list || !b->first || !b->local)
+        return ccl_fail_nomem(err);
+    memset(block_of_end, 0xff, b->nends * sizeof *block_of_end);
+    uint32_t nblocks = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const ccl_i_switem_t *item = &w->items[i];
+        uint32_t op = item->send != CCL_NONE ? item->send : item->recv;
+        uint32_t root = find(b->parent, b->op_end[op]);
+        if (block_of_end[root] == CCL_NONE)
+            block_of_end[root] = nblocks++;
+        keys[i] = (uint64_t)w->ops[op].rank << 32 | block_of_end[root];
+        b->list[i] = i;
+    }
+    ccl_i_radix_sort(keys, b->list, keys + n, tmp, n);
+    uint32_t rank = CCL_NONE, local = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (i == 0 || keys[i] != keys[i - 1]) {
+            local = (uint32_t)(keys[i] >> 32) == rank ? local + 1 : 0;
+            rank = (uint32_t)(keys[i] >> 32);
+            b->first[b->nblocks] = i;
+            b->local[b->nblocks++] = local;
+        }
+        w->items[b->list[i]].block = b->nblocks - 1;
+    }
+    b->first[b->nblocks] = (uint32_t)n;
+    return CCL_OK;
+}
+
+static int by_number(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Of the items of another block the last is enough; those of its own come before it anyway. */
+static void thin_deps(blocks_t *b) {
+    ccl_i_switching_t *w = b->w;
+    for (uint32_t i = 0; i < w->nitems; i++) {
+        ccl_i_switem_t *item = &w->items[i];
+        uint32_t *deps = w->deps ? w->deps + item->first_dep : NULL, n = 0;
+        if (item->ndeps > 1)
+            qsort(deps, item->ndeps, sizeof *deps, by_number);
+        for (uint32_t d = 0; d < item->ndeps; d++) {
+            uint32_t block = w->items[deps[d]].block;
+            bool later = block == item->block;
+            for (uint32_t e = d + 1; e < item->ndeps && !later; e++)
+                later = w->items[deps[e]].block == block;
+            if (!later)
+                deps[n++] = deps[d];
+        }
+        item->ndeps = n;
+    }
+    for (uint32_t k = 0; k < b->nblocks; k++) {
+        uint32_t at = 0;
+        for (uint32_t i = b->first[k]; i < b->first[k + 1]; i++) {
+            ccl_i_switem_t *item = &w->items[b->list[i]];
+            at += item->ndeps > 1 ? item->ndeps - 1 : 0;
+            item->step = at++;
+        }
+    }
+}
+
+/** A message: items that send and receive it. */
+typedef struct message {
+    uint64_t fifo, channel; /* source and destination; channel and kind */
+    uint32_t send, recv;
+} message_t;
+
+static int by_fifo(const void *a, const void *b) {
+    const message_t *x = a, *y = b;
+    if (x->fifo != y->fifo)
+        return x->fifo < y->fifo ? -1 : 1;
+    if (x->channel != y->channel)
+        return x->channel < y->channel ? -1 : 1;
+    return (x->send > y->send) - (x->send < y->send);
+}
+
+/** Every message of every FIFO, by FIFO, as they are sent. */
+static size_t find_messages(const ccl_i_switching_t *w, message_t *out, uint32_t *single) {
+    size_t n = 0;
+    for (uint32_t i = 0; i < w->nops; i++) /* a plain transfer's receive comes behind its send */
+        if (!w->ops[i].shared)
+            single[w->ops[i].transfer] = i;
+    for (uint32_t i = 0; i < w->nops; i++) {
+        uint32_t other = single[w->ops[i].transfer];
+        if (i == other)
+            continue;
+        const ccl_i_swop_t *s = &w->ops[w->ops[i].sends ? i : other];
+        const ccl_i_swop_t *r = &w->ops[w->ops[i].sends ? other : i];
+        uint32_t kind = !w->ops[i].shared ? 0 : w->ops[i].sends ? 1 : 2;
+        out[n++] =
+            (message_t){(uint64_t)s->rank << 32 | r->rank,
+                        (uint64_t)ccl_i_swop_transfer(w, i)->channel << 2 | kind, s->item, r->item};
+    }
+    qsort(out, n, sizeof *out, by_fifo);
+    return n;
+}
+
+ccl_status_t ccl_i_switch_flows(const ccl_i_switching_t *w, uint32_t slots, bool *out,
+                                ccl_error_t *err) {
+    message_t *m = malloc((w->nops + (size_t)1) * sizeof *m);
+    uint32_t *single = calloc(w->schedule->ntransfers + (size_t)1, sizeof *single);
+    ccl_status_t status = m && single ? CCL_OK : ccl_fail_nomem(err);
+    if (status == CCL_OK) {
+        size_t n = find_messages(w, m, single);
+        *out = true;
+        for (size_t i = 1; i < n; i++) {
+            const message_t *a = &m[i - 1], *b = &m[i], *c = i >= slots ? &m[i - slots] : NULL;
+            bool one = a->fifo == b->fifo && a->channel == b->channel;
+            *out = *out && (!one || a->recv < b->recv);
+            if (c && c->fifo == b->fifo && c->channel == b->channel)
+                *out = *out && c->recv < b->send;
+        }
+    }
+    free(m);
+    free(single);
+    return status;
+}
+
+static uint32_t program_peer(const blocks_t *b, uint32_t peer) {
+    return ccl_peer_is_group(peer) ? b->peer_of[peer & ~CCL_PEER_GROUP] : peer;
+}
+
+static ccl_peers_t peers_of(const blocks_t *b, const ccl_i_switem_t *item) {
+    const ccl_i_switching_t *w = b->w;
+    uint32_t op = item->send != CCL_NONE ? item->send : item->recv;
+    return (ccl_peers_t){
+        item->send == CCL_NONE ? CCL_NONE : program_peer(b, w->ops[item->send].peer),
+        item->recv == CCL_NONE ? CCL_NONE : program_peer(b, w->ops[item->recv].peer),
+        ccl_i_swop_transfer(w, op)->channel};
+}
+
+/** The block's own connections, if it has one each way at most. */
+static bool own_peers(const blocks_t *b, uint32_t block, ccl_peers_t *out) {
+    *out = (ccl_peers_t){CCL_NONE, CCL_NONE, 0};
+    for (uint32_t i = b->first[block]; i < b->first[block + 1]; i++) {
+        ccl_peers_t p = peers_of(b, &b->w->items[b->list[i]]);
+        if ((p.send_peer != CCL_NONE && out->send_peer != CCL_NONE &&
+             p.send_peer != out->send_peer) ||
+            (p.recv_peer != CCL_NONE && out->recv_peer != CCL_NONE &&
+             p.recv_peer != out->recv_peer))
+            return false;
+        out->send_peer = p.send_peer != CCL_NONE ? p.send_peer : out->send_peer;
+        out->recv_peer = p.recv_peer != CCL_NONE ? p.recv_peer : out->recv_peer;
+        out->channel = p.channel;
+    }
+    return true;
+}
+
+static ccl_step_t primitive(const ccl_i_switching_t *w, const ccl_i_switem_t *item) {
+    bool sends = item->send != CCL_NONE, receives = item->recv != CCL_NONE;
+    bool reduces = receives && ccl_i_swop_transfer(w, item->recv)->reduce;
+    return (ccl_step_t){.type = !receives ? CCL_PRIM_S
+                                : reduces ? sends ? CCL_PRIM_RRCS : CCL_PRIM_RRC
+                                : sends   ? CCL_PRIM_RCS
+                                          : CCL_PRIM_R,
+                        .count = 1,
+                        .src_buf = item->src.buf,
+                        .src_off = item->src.off,
+                        .dst_buf = item->dst.buf,
+                        .dst_off = item->dst.off,
+                        .dep_tb = CCL_NONE,
+                        .dep_step = CCL_NONE};
+}
+
+static void emit_block(const blocks_t *b, uint32_t block, ccl_program_builder_t *out) {
+    const ccl_i_switching_t *w = b->w;
+    const ccl_i_switem_t *one = &w->items[b->list[b->first[block]]];
+    uint32_t rank = w->ops[one->send != CCL_NONE ? one->send : one->recv].rank;
+    ccl_peers_t own;
+    bool alone = own_peers(b, block, &own);
+    ccl_peers_t none = {CCL_NONE, CCL_NONE, own.channel};
+    uint32_t tb = ccl_program_builder_tb(out, rank, alone ? own.send_peer : CCL_NONE,
+                                         alone ? own.recv_peer : CCL_NONE, own.channel);
+    for (uint32_t i = b->first[block]; i < b->first[block + 1]; i++) {
+        const ccl_i_switem_t *item = &w->items[b->list[i]];
+        ccl_step_t main = primitive(w, item);
+        for (uint32_t d = 0; d < item->ndeps; d++) {
+            const ccl_i_switem_t *on = &w->items[w->deps[item->first_dep + d]];
+            ccl_step_t *step = &main;
+            ccl_step_t nop = {.type = CCL_PRIM_NOP};
+            if (d + 1 < item->ndeps)
+                step = &nop;
+            step->dep_tb = b->local[on->block];
+            step->dep_step = on->step;
+            if (step == &nop && alone)
+                ccl_program_builder_step(out, tb, nop);
+            else if (step == &nop)
+                ccl_program_builder_step_peers(out, tb, nop, none);
+        }
+        if (alone)
+            ccl_program_builder_step(out, tb, main);
+        else
+            ccl_program_builder_step_peers(out, tb, main, peers_of(b, item));
+    }
+}
+
+static int by_rank(const void *a, const void *b) {
+    const struct ccl_i_swcopy *x = a, *y = b;
+    if (x->rank != y->rank)
+        return x->rank < y->rank ? -1 : 1;
+    return x->dst.off < y->dst.off ? -1 : x->dst.off > y->dst.off;
+}
+
+/** What a rank copies for itself, in as many blocks as the schedule has channels. */
+static size_t emit_copies(const ccl_i_switching_t *w, size_t first, uint32_t rank,
+                          ccl_program_builder_t *out) {
+    size_t end = first, blocks = w->schedule->nchannels;
+    while (end < w->ncopies && w->copies[end].rank == rank)
+        end++;
+    for (size_t k = 0; k < blocks && first + k < end; k++) {
+        uint32_t tb = ccl_program_builder_tb(out, rank, CCL_NONE, CCL_NONE, 0);
+        for (size_t i = first + k; i < end; i += blocks) {
+            const struct ccl_i_swcopy *c = &w->copies[i];
+            ccl_program_builder_step(out, tb,
+                                     (ccl_step_t){.type = CCL_PRIM_CPY,
+                                                  .count = 1,
+                                                  .src_buf = c->src.buf,
+                                                  .src_off = c->src.off,
+                                                  .dst_buf = c->dst.buf,
+                                                  .dst_off = c->dst.off,
+                                                  .dep_tb = CCL_NONE,
+                                                  .dep_step = CCL_NONE});
+        }
+    }
+    return end;
+}
+
+static void emit(blocks_t *b, ccl_program_builder_t *out) {
+    ccl_i_switching_t *w = b->w;
+    size_t copy = 0;
+    uint32_t block = 0;
+    if (w->ncopies)
+        qsort(w->copies, w->ncopies, sizeof *w->copies, by_rank);
+    for (uint32_t rank = 0; rank < w->coll->nranks; rank++) {
+        for (; block < b->nblocks; block++) {
+            const ccl_i_switem_t *one = &w->items[b->list[b->first[block]]];
+            if (w->ops[one->send != CCL_NONE ? one->send : one->recv].rank != rank)
+                break;
+            emit_block(b, block, out);
+        }
+        copy = emit_copies(w, copy, rank, out);
+    }
+}
+
+static ccl_status_t add_buffers(const ccl_i_switching_t *w, ccl_program_builder_t *out,
+                                ccl_error_t *err) {
+    size_t at = 0;
+    double *shares = malloc((w->nscratch + 1) * sizeof *shares);
+    if (!shares)
+        return ccl_fail_nomem(err);
+    for (uint32_t r = 0; r < w->coll->nranks; r++) {
+        ccl_program_builder_buffer(out, r, CCL_BUF_INPUT, ccl_collective_input_len(w->coll, r));
+        ccl_program_builder_buffer(out, r, CCL_BUF_OUTPUT, ccl_collective_output_len(w->coll, r));
+        ccl_program_builder_buffer(out, r, CCL_BUF_SCRATCH, w->scratch_len[r]);
+        for (uint32_t k = 0; k < w->scratch_len[r]; k++) /* made rank by rank, in order */
+            shares[k] = w->coll->chunks[w->scratch[at++].chunk].share;
+        if (w->coll->kind == CCL_CUSTOM)
+            ccl_program_builder_shares(out, r, CCL_BUF_SCRATCH, shares);
+    }
+    free(shares);
+    return CCL_OK;
+}
+
+static ccl_status_t build(blocks_t *b, const char *proto, ccl_program_t **out, ccl_error_t *err) {
+    const ccl_i_switching_t *w = b->w;
+    ccl_collective_t *coll;
+    uint32_t nchunks = 1;
+    CCL_TRY(ccl_collective_clone(w->coll, &coll, err));
+    for (uint32_t r = 0; r < coll->nranks; r++) {
+        uint32_t in = ccl_collective_input_len(coll, r), o = ccl_collective_output_len(coll, r);
+        nchunks = in > nchunks ? in : nchunks;
+        nchunks = o > nchunks ? o : nchunks;
+    }
+    ccl_program_builder_t *p = ccl_program_builder_create(w->schedule->name, coll, nchunks, proto);
+    if (!p)
+        return ccl_fail_nomem(err);
+    ccl_program_builder_place(p, w->in_place, !w->in_place, 0, 0);
+    for (uint32_t g = 0; g < w->schedule->ngroups; g++)
+        b->peer_of[g] =
+            ccl_program_builder_group(p, w->schedule->groups[g].ranks, w->schedule->groups[g].n);
+    emit(b, p);
+    ccl_status_t status = add_buffers(w, p, err);
+    if (status != CCL_OK) {
+        ccl_program_builder_destroy(p);
+        return status;
+    }
+    return ccl_program_builder_finish(p, out, err);
+}
+
+ccl_status_t ccl_i_switch_program(ccl_i_switching_t *w, const char *proto, ccl_program_t **out,
+                                  ccl_error_t *err) {
+    blocks_t b = {.w = w};
+    b.peer_of = ccl_arena_alloc(&w->arena, w->schedule->ngroups + (size_t)1, sizeof *b.peer_of);
+    ccl_status_t status = b.peer_of ? join_ends(&b, err) : ccl_fail_nomem(err);
+    if (status == CCL_OK)
+        status = make_blocks(&b, err);
+    if (status == CCL_OK) {
+        thin_deps(&b);
+        status = build(&b, proto, out, err);
+    }
+    free(b.table);
+    return status;
+}

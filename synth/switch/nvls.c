@@ -1,0 +1,258 @@
+/* nvls, nvls-pull, nvlstree, collnet: what they support, and the fastest of a few schedules. */
+#include "synth/common/race.h"
+#include "synth/registry.h"
+#include "synth/switch/switch.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/** Whether a chunk goes from one GPU or all to one or all (with or without its source). */
+static bool whole(const ccl_collective_t *want, const ccl_chunk_t *c) {
+    return c->share <= 0 || ((!c->reduced || c->nsources == want->nranks) &&
+                             (c->ndests == 1 || c->ndests + 1 >= want->nranks));
+}
+
+/** What switches have to do for a collective. */
+static void needs(const ccl_collective_t *want, bool *multicast, bool *reduce, bool *whole_out) {
+    *multicast = *reduce = false;
+    *whole_out = want->kind != CCL_BROADCAST && want->kind != CCL_REDUCE;
+    for (uint32_t k = 0; k < want->nchunks; k++) {
+        const ccl_chunk_t *c = &want->chunks[k];
+        *reduce = *reduce || (c->reduced && c->nsources > 1);
+        *multicast = *multicast || c->ndests > 1;
+        *whole_out = *whole_out && whole(want, c);
+    }
+}
+
+static bool kind_fits(const ccl_collective_t *want, const char **why) {
+    bool multicast, reduce, all;
+    needs(want, &multicast, &reduce, &all);
+    if (want->kind == CCL_ALLTOALL || want->kind == CCL_SENDRECV || want->kind == CCL_GATHER ||
+        want->kind == CCL_SCATTER || (!multicast && !reduce)) {
+        *why = "nothing is added and nothing goes to several GPUs; use direct";
+        return false;
+    }
+    return true;
+}
+
+/** Ranks of the first server, ascending: topologies name servers by their lowest rank. */
+static bool first_server_fits(const ccl_topology_t *topo, const ccl_collective_t *want,
+                              uint32_t *nservers, const char **why) {
+    bool multicast, reduce, all, fits = false;
+    ccl_i_cluster_t cluster;
+    needs(want, &multicast, &reduce, &all);
+    if (ccl_i_cluster_init(&cluster, topo, NULL, NULL) != CCL_OK) {
+        *why = "there is not enough memory";
+        return false;
+    }
+    *nservers = cluster.nservers;
+    uint32_t n = ccl_i_cluster_gpus(&cluster, 0);
+    if (n < 2)
+        *why = "a server has one GPU";
+    else if (multicast && !ccl_topology_in_switch(topo, false, cluster.ranks, n))
+        *why = "no switch of a server can multicast to its GPUs";
+    else if (reduce && !ccl_topology_in_switch(topo, true, cluster.ranks, n))
+        *why = "no switch of a server can add what its GPUs hold";
+    else if (cluster.nservers > 1 && cluster.min_gpus != cluster.max_gpus)
+        *why = "servers have different numbers of GPUs";
+    else if (cluster.nservers > 1 && !all)
+        *why = "over several servers a chunk must go from one GPU or all to one or all";
+    else
+        fits = true;
+    ccl_i_cluster_fini(&cluster);
+    return fits;
+}
+
+static bool supports_one(const ccl_topology_t *topo, const ccl_collective_t *want,
+                         const char **why) {
+    uint32_t nservers;
+    if (!kind_fits(want, why) || !first_server_fits(topo, want, &nservers, why))
+        return false;
+    *why = "several servers: use nvlstree, collnet or nvls-pull";
+    return nservers == 1;
+}
+
+static bool supports_any(const ccl_topology_t *topo, const ccl_collective_t *want,
+                         const char **why) {
+    uint32_t nservers;
+    return kind_fits(want, why) && first_server_fits(topo, want, &nservers, why);
+}
+
+static bool supports_several(const ccl_topology_t *topo, const ccl_collective_t *want,
+                             const char **why) {
+    uint32_t nservers;
+    if (!kind_fits(want, why) || !first_server_fits(topo, want, &nservers, why))
+        return false;
+    *why = "one server: use nvls";
+    return nservers > 1;
+}
+
+/** Whether switches join the GPUs of the first rail. */
+static bool rail_in_switch(const ccl_i_cluster_t *c, const ccl_collective_t *want, bool *out) {
+    bool multicast, reduce, all;
+    uint32_t *rail = malloc((c->nservers + (size_t)1) * sizeof *rail);
+    needs(want, &multicast, &reduce, &all);
+    *out = c->nservers > 2 && rail;
+    for (uint32_t v = 0; rail && v < c->nservers; v++)
+        rail[v] = ccl_i_cluster_rank(c, v, 0);
+    *out = *out && (!multicast || ccl_topology_in_switch(c->topo, false, rail, c->nservers)) &&
+           (!reduce || ccl_topology_in_switch(c->topo, true, rail, c->nservers));
+    bool enough = rail != NULL;
+    free(rail);
+    return enough;
+}
+
+/** The candidates of a race. */
+typedef struct family {
+    const ccl_collective_t *want;
+    ccl_i_switch_how_t how[48];
+    uint32_t n;
+} family_t;
+
+static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
+                         ccl_schedule_t **out, ccl_error_t *err) {
+    const family_t *f = user;
+    static const char *const between[] = {"straight", "in rings", "in trees", "in switches"};
+    const ccl_i_switch_how_t *how = &f->how[index];
+    CCL_TRY(ccl_i_switch_make(with->cluster, f->want, how, out, err));
+    ccl_origin_set((*out)->origin, "%s: %u channel%s", how->name, how->channels,
+                   how->channels == 1 ? "" : "s");
+    if (with->cluster->nservers > 1)
+        ccl_origin_add((*out)->origin, "between servers %s", between[how->between]);
+    return CCL_OK;
+}
+
+/** Bytes that are not worth being cut. */
+#define LEAST_PART_BYTES 65536.0
+
+/* In one domain a chunk does not wait for another: parts only cost. */
+static void add_ways(family_t *f, const ccl_i_cluster_t *c, const ccl_synth_options_t *options,
+                     ccl_i_switch_how_t how) {
+    uint32_t parts = options->chunks ? options->chunks : c->nservers > 1 ? 8 : 1;
+    uint32_t most = options->channels ? options->channels : 16;
+    double bytes = options->size_bytes > 0 ? options->size_bytes : INFINITY;
+    how.parts = parts;
+    for (how.channels = options->channels ? options->channels : 1; how.channels <= most;
+         how.channels *= 2) {
+        while (!options->chunks && how.parts > 1 &&
+               bytes / c->nranks / how.channels / how.parts < LEAST_PART_BYTES)
+            how.parts /= 2;
+        if (f->n < CCL_ARRAY_LEN(f->how))
+            f->how[f->n++] = how;
+    }
+}
+
+/** The best, with more and with fewer parts. */
+static void add_cuts(family_t *f, const ccl_i_cluster_t *c, const ccl_synth_options_t *options,
+                     ccl_i_switch_how_t how) {
+    double bytes = options->size_bytes > 0 ? options->size_bytes : INFINITY;
+    uint32_t channels = how.channels, parts = how.parts;
+    f->n = 0;
+    if (options->chunks || c->nservers == 1)
+        return;
+    for (how.parts = 1; how.parts <= 4 * parts; how.parts *= 2) {
+        for (how.channels = channels > 1 && !options->channels ? channels / 2 : channels;
+             how.channels <= channels; how.channels *= 2) {
+            if ((how.parts >= 2 * parts || how.parts == 1) &&
+                (how.parts != parts || how.channels != channels) &&
+                (how.parts == 1 ||
+                 bytes / c->nranks / how.channels / how.parts >= LEAST_PART_BYTES))
+                f->how[f->n++] = how;
+        }
+    }
+}
+
+/** @param between  a bit for each ccl_i_between_t. */
+static ccl_status_t fastest(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
+                            const ccl_collective_t *want, const ccl_synth_options_t *options,
+                            const char *name, bool own, unsigned between, ccl_schedule_t **out,
+                            ccl_error_t *err) {
+    ccl_i_cluster_t cluster;
+    family_t f = {.want = want};
+    CCL_TRY(ccl_i_cluster_init(&cluster, topo, routes, err));
+    bool in_switch = false;
+    bool enough = cluster.nservers == 1 || rail_in_switch(&cluster, want, &in_switch);
+    if (cluster.nservers == 1)
+        between = 1u << CCL_I_BETWEEN_DIRECT;
+    else if (!in_switch)
+        between &= ~(1u << CCL_I_BETWEEN_SWITCH);
+    else if (own && between >> CCL_I_BETWEEN_SWITCH & 1)
+        between = 1u << CCL_I_BETWEEN_SWITCH; /* NCCL takes what the fabric offers */
+    for (unsigned k = 0; k <= CCL_I_BETWEEN_SWITCH; k++) {
+        if (between >> k & 1)
+            add_ways(&f, &cluster, options,
+                     (ccl_i_switch_how_t){.name = name, .own = own, .between = (ccl_i_between_t)k});
+    }
+    ccl_i_race_t race = {.ctx = ctx,
+                         .topo = topo,
+                         .routes = routes,
+                         .clusters = true,
+                         .make = make,
+                         .user = &f,
+                         .size_bytes = options->size_bytes,
+                         .skip_lone = true};
+    ccl_status_t status = enough ? ccl_i_race_run(&race, f.n, err) : ccl_fail_nomem(err);
+    if (status == CCL_OK && race.best.schedule && f.n > 1) {
+        add_cuts(&f, &cluster, options, f.how[race.best.index]);
+        if (f.n > 0)
+            status = ccl_i_race_run(&race, f.n, err);
+    }
+    if (status == CCL_OK)
+        status = ccl_i_race_take(&race, out, err);
+    ccl_i_race_fini(&race);
+    ccl_i_cluster_fini(&cluster);
+    return status;
+}
+
+#define SYNTHESIZE(function_, name_, own_, between_)                                               \
+    static ccl_status_t function_(const ccl_ctx_t *ctx, const ccl_topology_t *topo,                \
+                                  ccl_routes_t *routes, const ccl_collective_t *want,              \
+                                  const ccl_synth_options_t *options, ccl_schedule_t **out,        \
+                                  ccl_error_t *err) {                                              \
+        return fastest(ctx, topo, routes, want, options, name_, own_, between_, out, err);         \
+    }
+SYNTHESIZE(nvls, "nvls", true, 1u << CCL_I_BETWEEN_DIRECT)
+SYNTHESIZE(nvls_pull, "nvls-pull", false,
+           1u << CCL_I_BETWEEN_DIRECT | 1u << CCL_I_BETWEEN_RING | 1u << CCL_I_BETWEEN_SWITCH)
+SYNTHESIZE(nvlstree, "nvlstree", true, 1u << CCL_I_BETWEEN_TREE)
+SYNTHESIZE(collnet, "collnet", true, 1u << CCL_I_BETWEEN_RING | 1u << CCL_I_BETWEEN_SWITCH)
+
+const ccl_synth_ops_t ccl_i_synth_nvls = {
+    .size = sizeof(ccl_synth_ops_t),
+    .name = "nvls",
+    .summary = "multicast and reduction in the switch of one NVLink domain, own parts too",
+    .source = "NCCL 2.17, NVLS",
+    .supports = supports_one,
+    .synthesize = nvls,
+    .by_size = true,
+};
+
+const ccl_synth_ops_t ccl_i_synth_nvls_pull = {
+    .size = sizeof(ccl_synth_ops_t),
+    .name = "nvls-pull",
+    .summary = "the same without own parts, which reaches the bound; over servers by rails",
+    .source = "docs/bounds.md, AllReduce on one switch",
+    .supports = supports_any,
+    .synthesize = nvls_pull,
+    .by_size = true,
+};
+
+const ccl_synth_ops_t ccl_i_synth_nvlstree = {
+    .size = sizeof(ccl_synth_ops_t),
+    .name = "nvlstree",
+    .summary = "multicast and reduction in the servers' switches, trees between servers by rails",
+    .source = "NCCL 2.18, NVLSTree",
+    .supports = supports_several,
+    .synthesize = nvlstree,
+    .by_size = true,
+};
+
+const ccl_synth_ops_t ccl_i_synth_collnet = {
+    .size = sizeof(ccl_synth_ops_t),
+    .name = "collnet",
+    .summary = "the same with SHARP between servers where the fabric adds, else with rings",
+    .source = "NCCL, CollNet over NVLS",
+    .supports = supports_several,
+    .synthesize = collnet,
+    .by_size = true,
+};
