@@ -209,7 +209,7 @@ static inline bool ccl_i_conn_is_trunk(const ccl_i_run_t *run, uint32_t c) {
 }
 /** Whether a block offers on it: a member's FIFO of a reducing switch connection. */
 static inline bool ccl_i_conn_offers(const ccl_i_run_t *run, uint32_t c) {
-    uint32_t trunk = run->conns[c].trunk;
+    uint32_t trunk = run->ntrunks > 0 ? run->conns[c].trunk : CCL_NONE;
     return trunk != CCL_NONE && run->trunks[trunk].reduces && !ccl_i_conn_is_trunk(run, c);
 }
 

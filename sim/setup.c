@@ -213,7 +213,8 @@ static bool make_paths(ccl_i_run_t *run) {
     }
     for (uint32_t i = 0; i < run->nunits; i++) {
         const ccl_i_unit_t *u = &run->units[i];
-        late_t sends = {.n = 0}, pulls = {.n = 0};
+        late_t sends, pulls;
+        sends.n = pulls.n = 0;
         for (uint32_t k = 0; k < u->nsteps; k++) {
             uint32_t step = run->order[u->first + k];
             const uint32_t *own = run->step_conns ? &run->step_conns[2 * (size_t)step] : NULL;
