@@ -34,6 +34,7 @@ typedef struct walk {
     uint32_t for_tb, for_step;
     ccl_path_segment_t *segments; /* the last first */
     size_t n, cap;
+    uint32_t *way; /* [links] scratch */
     bool nomem;
 } walk_t;
 
@@ -197,37 +198,111 @@ static uint32_t pass_kind(const walk_t *w) {
                             : CCL_NONE;
 }
 
-static void cut_drain(walk_t *w) {
-    const ccl_i_conn_t *conn = conn_of(w, true);
+/* Least rate at which the switches of a pull's tree reduce. */
+static double reduce_Bps(const walk_t *w, const ccl_i_conn_t *conn) {
+    const ccl_i_trunk_t *t = conn->trunk != CCL_NONE ? &w->run->trunks[conn->trunk] : NULL;
+    double rate_Bps = INFINITY;
+    for (uint32_t i = 0; t && i < t->tree->nreducers; i++)
+        rate_Bps = fmin(rate_Bps, w->run->topo->devices[t->tree->reducers[i]].reduce_rate_Bps);
+    return rate_Bps;
+}
+
+/* A flow on a connection; of a pull its own node. */
+static void cut_drain(walk_t *w, const ccl_i_conn_t *conn, const ccl_i_node_t *node) {
     const ccl_i_work_t *work = &w->run->work[step_of(w)];
-    const ccl_i_node_t *node = node_of(w);
     uint32_t narrowest;
     double took_s = w->time_s - node->flow_s;
     double link_s = work->bytes * conn->wire / alone_Bps(w, conn->route, &narrowest);
-    double capped_s = conn->holds ? fmax(link_s, work->bytes / work->rate_Bps) : link_s;
+    double reduced_s = fmax(link_s, work->bytes * conn->wire / reduce_Bps(w, conn));
+    double capped_s = conn->holds ? fmax(reduced_s, work->bytes / work->rate_Bps) : reduced_s;
     if (took_s - capped_s > SLACK * took_s) {
         uint32_t res = lift(w, conn->route, node->res);
         res = res == CCL_NONE ? narrowest : res;
         cut(w, node->flow_s + capped_s, CCL_PATH_SHARING, res, resource_kind(w, conn->route, res));
     }
-    if (capped_s - link_s > SLACK * capped_s)
-        cut(w, node->flow_s + link_s, pass_cause(w), CCL_NONE, kind_of(w, conn));
+    if (capped_s - reduced_s > SLACK * capped_s)
+        cut(w, node->flow_s + reduced_s, pass_cause(w), CCL_NONE, kind_of(w, conn));
+    if (reduced_s - link_s > SLACK * reduced_s)
+        cut(w, node->flow_s + link_s, CCL_PATH_REDUCE, CCL_NONE, kind_of(w, conn));
     cut(w, node->flow_s, CCL_PATH_LINK, narrowest, resource_kind(w, conn->route, narrowest));
+}
+
+/* Appends a member's own part of its way in a tree, from the member on. */
+static uint32_t member_part(const ccl_topology_t *topo, const ccl_i_trunk_t *t, uint32_t rank,
+                            const uint32_t *part, uint32_t npart, uint32_t *links) {
+    uint32_t n = 0, at = topo->rank_device[rank];
+    for (uint32_t i = 0; i < npart && at != t->tree->root; i++) {
+        const ccl_link_t *link = &topo->links[part[i]];
+        if ((t->reduces ? link->from : link->to) != at)
+            continue;
+        links[n++] = part[i];
+        at = t->reduces ? link->to : link->from;
+        i = UINT32_MAX; /* the next may stand before it */
+    }
+    return n;
+}
+
+/* A member's way in its tree, links in their order: the single GPU's way is the first of a
+   multicast, the last of a reduction. */
+static uint32_t member_way(const ccl_topology_t *topo, const ccl_i_trunk_t *t, uint32_t rank,
+                           uint32_t *links) {
+    const ccl_route_t *route = &t->tree->route;
+    uint32_t single = 0, all = route->nlinks, n;
+    if (t->reduces) {
+        while (topo->links[route->links[all - ++single]].from != t->tree->root)
+            ;
+        n = member_part(topo, t, rank, route->links, all - single, links);
+        memcpy(links + n, route->links + all - single, single * sizeof(*links));
+        return n + single;
+    }
+    while (topo->links[route->links[single++]].to != t->tree->root)
+        ;
+    memcpy(links, route->links, single * sizeof(*links));
+    n = member_part(topo, t, rank, route->links + single, all - single, links + single);
+    for (uint32_t i = 0; i < n / 2; i++) { /* it was walked backwards */
+        uint32_t swap = links[single + i];
+        links[single + i] = links[single + n - 1 - i];
+        links[single + n - 1 - i] = swap;
+    }
+    return single + n;
+}
+
+/* Links whose latencies a connection's delay has; of a trunk those of the farthest member. */
+static uint32_t way_of(walk_t *w, const ccl_i_conn_t *conn, const uint32_t **out) {
+    const ccl_i_run_t *run = w->run;
+    *out = conn->route->links;
+    if (conn->trunk == CCL_NONE)
+        return conn->route->nlinks;
+    const ccl_i_trunk_t *t = &run->trunks[conn->trunk];
+    uint32_t i = 0;
+    bool trunk = conn == &run->conns[t->conn];
+    while (i + 1 < t->n && (trunk ? run->conns[run->members[t->first + i]].delay_s < conn->delay_s
+                                  : conn != &run->conns[run->members[t->first + i]]))
+        i++;
+    const ccl_i_conn_t *member = &run->conns[run->members[t->first + i]];
+    uint32_t unit = t->reduces ? member->sender : member->receiver;
+    *out = w->way;
+    return member_way(run->topo, t, run->program->tbs[run->units[unit].tb].rank, w->way);
 }
 
 /* The delay of a connection, which ended where the walk is. */
 static void cut_delay(walk_t *w, const ccl_i_conn_t *conn, double lo_s) {
     const ccl_topology_t *topo = w->run->topo;
-    double transport_s = conn->delay_s - conn->route->latency_s;
-    uint32_t left = 0;
-    for (uint32_t i = 0; i < conn->route->nlinks; i++)
-        left += topo->links[conn->route->links[i]].latency_s > 0;
+    const uint32_t *way;
+    uint32_t n = way_of(w, conn, &way), left = 0;
+    double transport_s = conn->delay_s;
+    if (conn->trunk == CCL_NONE)
+        transport_s -= conn->route->latency_s;
+    for (uint32_t i = 0; i < n; i++) {
+        left += topo->links[way[i]].latency_s > 0;
+        transport_s -= conn->trunk == CCL_NONE ? 0 : topo->links[way[i]].latency_s;
+    }
     bool transport = transport_s > SLACK * conn->delay_s;
     if (transport || left == 0)
         cut(w, left ? fmax(lo_s, w->time_s - transport_s) : lo_s, CCL_PATH_TRANSPORT, CCL_NONE,
             kind_of(w, conn));
-    for (uint32_t i = conn->route->nlinks; i-- > 0;) {
-        uint32_t l = conn->route->links[i];
+    for (uint32_t i = n; i-- > 0;) {
+        uint32_t l = way[i];
         double latency_s = topo->links[l].latency_s;
         if (latency_s > 0)
             cut(w, --left ? fmax(lo_s, w->time_s - latency_s) : lo_s, CCL_PATH_LATENCY, l,
@@ -261,6 +336,29 @@ static uint32_t awaited_step(const walk_t *w, uint32_t pred) {
     return CCL_NONE;
 }
 
+/* Who sent the slice, or freed the slot, that `pred` stands for, and on which connection: of a
+   trunk on that of a member, of a member the block at the trunk. */
+static const ccl_i_conn_t *other_end(const walk_t *w, const ccl_i_conn_t *conn, bool slot,
+                                     uint32_t pred, uint32_t *unit) {
+    const ccl_i_run_t *run = w->run;
+    *unit = slot ? conn->receiver : conn->sender;
+    if (conn->trunk == CCL_NONE)
+        return conn;
+    const ccl_i_trunk_t *t = &run->trunks[conn->trunk];
+    const ccl_i_conn_t *trunk = &run->conns[t->conn];
+    if (conn != trunk) {
+        *unit = slot ? trunk->receiver : trunk->sender;
+        return conn;
+    }
+    *unit = w->record->nodes[pred].unit;
+    for (uint32_t i = 0; i < t->n; i++) {
+        const ccl_i_conn_t *member = &run->conns[run->members[t->first + i]];
+        if ((slot ? member->receiver : member->sender) == *unit)
+            return member;
+    }
+    return conn;
+}
+
 /* To what the node's start waited for; false: nothing, it could start when blocks do. */
 static bool back(walk_t *w) {
     const ccl_i_node_t *node = node_of(w);
@@ -272,12 +370,9 @@ static bool back(walk_t *w) {
     }
     const ccl_i_conn_t *conn = NULL;
     double end_s = w->record->nodes[pred].end_s;
-    if (node->wait == CCL_PATH_DATA) {
-        conn = conn_of(w, false);
-        unit = conn->sender;
-    } else if (node->wait == CCL_PATH_SLOT) {
-        conn = conn_of(w, true);
-        unit = conn->receiver;
+    if (node->wait == CCL_PATH_DATA || node->wait == CCL_PATH_SLOT) {
+        bool slot = node->wait == CCL_PATH_SLOT;
+        conn = other_end(w, conn_of(w, slot), slot, pred, &unit);
     } else if (node->wait == CCL_PATH_DEPENDENCY) {
         unit = w->step_unit[awaited_step(w, pred)];
     }
@@ -296,7 +391,7 @@ static bool walk_node(walk_t *w) {
     const ccl_i_work_t *work = &w->run->work[step_of(w)];
     if (node->left) {
         bool queued = node->wait == CCL_PATH_CONNECTION;
-        cut_drain(w);
+        cut_drain(w, conn_of(w, true), node);
         cut(w, queued ? w->record->nodes[node->pred].end_s : node->start_s, CCL_PATH_LINKS_HELD,
             CCL_NONE, pass_kind(w));
         if (queued)
@@ -305,9 +400,20 @@ static bool walk_node(walk_t *w) {
         return true;
     }
     double pass_s = node->start_s + (node->slice == 0 ? work->overhead_s : 0);
-    if (work->sends && conn_of(w, true)->holds) {
-        cut_drain(w);
+    const ccl_i_conn_t *flows = work->sends && conn_of(w, true)->holds ? conn_of(w, true) : NULL;
+    if (work->pulls) { /* what came last decides: the sum, or the slice that it sent meanwhile */
+        const ccl_i_node_t *pull = node + 1;
+        const ccl_i_conn_t *trunk = conn_of(w, false);
+        if (!flows || pull->end_s + trunk->delay_s >= node->end_s * (1 - SLACK)) {
+            cut_delay(w, trunk, pull->end_s);
+            flows = trunk;
+            node = pull;
+        }
+    }
+    if (flows) {
+        cut_drain(w, flows, node);
         cut(w, pass_s, CCL_PATH_LINKS_HELD, CCL_NONE, pass_kind(w));
+        node = node_of(w);
     }
     cut(w, pass_s, pass_cause(w), CCL_NONE, pass_kind(w));
     cut(w, node->start_s, CCL_PATH_OVERHEAD, CCL_NONE, pass_kind(w));
@@ -318,7 +424,8 @@ static bool walk_init(walk_t *w) {
     const ccl_i_run_t *run = w->run;
     const ccl_topology_t *topo = run->topo;
     w->step_unit = malloc((run->program->nsteps + 1u) * sizeof(*w->step_unit));
-    if (!w->step_unit)
+    w->way = malloc((topo->nlinks + 1u) * sizeof(*w->way));
+    if (!w->step_unit || !w->way)
         return false;
     for (uint32_t i = 0; i < run->nunits; i++)
         for (uint32_t k = 0; k < run->units[i].nsteps; k++)
@@ -345,6 +452,7 @@ static bool walk_init(walk_t *w) {
 
 static void walk_fini(walk_t *w) {
     free(w->step_unit);
+    free(w->way);
     free(w->group_first);
     free(w->group_list);
     free(w->segments);
@@ -377,12 +485,13 @@ static ccl_status_t link_bytes(const ccl_i_run_t *run, uint32_t n, ccl_sim_resul
     r->intervals = n;
     for (uint32_t c = 0; c < run->nconns && r->time_s > 0; c++) {
         uint32_t as = record->conn_of ? record->conn_of[c] : c;
-        if (record->conns[as].arrived == CCL_NONE)
-            continue;
+        uint32_t unit =
+            run->conns[c].sender == CCL_NONE ? run->conns[c].receiver : run->conns[c].sender;
+        if (run->conns[c].trunk != CCL_NONE && !ccl_i_conn_is_trunk(run, c))
+            continue; /* nothing flows to a member alone */
         for (uint32_t i = record->conns[as].first; i != CCL_NONE; i = record->nodes[i].next) {
             const ccl_i_node_t *node = &record->nodes[i];
-            double bytes =
-                run->work[step_at(run, run->conns[c].sender, node->at)].bytes * run->conns[c].wire;
+            double bytes = run->work[step_at(run, unit, node->at)].bytes * run->conns[c].wire;
             spread(&parts[(size_t)as * n], n, r->time_s / n, node->flow_s, node->end_s, bytes);
         }
         record->conns[as].first = CCL_NONE; /* blocks that are alike carry as much */

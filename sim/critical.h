@@ -21,6 +21,7 @@ typedef struct ccl_i_node {
     uint32_t res;   /* link or group that limited its flow; CCL_NONE: none */
     uint8_t wait;   /* ccl_path_wait_t */
     bool left;      /* a flow that left its block */
+    /* The node of a pull's flow follows that of the slice that its block works on. */
 } ccl_i_node_t;
 
 /** Nodes of a connection that are on their way: next to drain, to arrive; last that did. */
@@ -67,11 +68,16 @@ void ccl_i_record_start(ccl_i_run_t *run, uint32_t unit, double time_s);
 void ccl_i_record_done(ccl_i_run_t *run, uint32_t unit, double time_s);
 void ccl_i_record_handed(ccl_i_run_t *run, uint32_t conn, double time_s);
 void ccl_i_record_flow(ccl_i_run_t *run, uint32_t conn, double time_s);
+/** The flow of a pull begins. */
 void ccl_i_record_pull(ccl_i_run_t *run, uint32_t conn, double time_s);
 void ccl_i_record_granted(ccl_i_run_t *run, uint32_t conn, double time_s);
 void ccl_i_record_drained(ccl_i_run_t *run, uint32_t conn, double time_s);
 void ccl_i_record_arrived(ccl_i_run_t *run, uint32_t conn);
 void ccl_i_record_credit(ccl_i_run_t *run, uint32_t conn);
+/** A slice was offered on a member's connection. */
+void ccl_i_record_offered(ccl_i_run_t *run, uint32_t conn);
+/** A trunk moved on with this member: in arrived slices, else in freed slots. */
+void ccl_i_record_trunk(ccl_i_run_t *run, uint32_t member, bool arrived);
 /** The instant's rates are solved. */
 void ccl_i_record_instant(ccl_i_run_t *run);
 

@@ -54,6 +54,8 @@ static void arrive(ccl_i_run_t *run, uint32_t c) {
         ccl_i_trunk_t *t = &run->trunks[conn->trunk];
         if (!trunk_moves(run, t, conn->arrived))
             return;
+        if (run->record)
+            ccl_i_record_trunk(run, c, true);
         conn = &run->conns[t->conn];
     }
     if (conn->receiver != CCL_NONE && run->units[conn->receiver].phase == PHASE_DATA)
@@ -69,6 +71,8 @@ static void credit(ccl_i_run_t *run, uint32_t c) {
         ccl_i_trunk_t *t = &run->trunks[conn->trunk];
         if (!trunk_moves(run, t, conn->freed))
             return;
+        if (run->record)
+            ccl_i_record_trunk(run, c, false);
         conn = &run->conns[t->conn];
     }
     if (conn->sender != CCL_NONE && run->units[conn->sender].phase == PHASE_SLOT)
@@ -143,6 +147,8 @@ static void begin_flow(ccl_i_run_t *run, uint32_t c, uint32_t step, double time_
 static void hand_over(ccl_i_run_t *run, uint32_t c, uint32_t step, double time_s) {
     ccl_i_conn_t *conn = &run->conns[c];
     if (ccl_i_conn_offers(run, c)) {
+        if (run->record)
+            ccl_i_record_offered(run, c);
         deliver(run, c, time_s);
         return;
     }

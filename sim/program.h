@@ -209,7 +209,7 @@ static inline bool ccl_i_conn_is_trunk(const ccl_i_run_t *run, uint32_t c) {
 }
 /** Whether a block offers on it: a member's FIFO of a reducing switch connection. */
 static inline bool ccl_i_conn_offers(const ccl_i_run_t *run, uint32_t c) {
-    uint32_t trunk = run->conns[c].trunk;
+    uint32_t trunk = run->ntrunks > 0 ? run->conns[c].trunk : CCL_NONE;
     return trunk != CCL_NONE && run->trunks[trunk].reduces && !ccl_i_conn_is_trunk(run, c);
 }
 
@@ -235,11 +235,6 @@ ccl_status_t ccl_i_kinds_batches(const ccl_i_kinds_t *k, const ccl_program_t *pr
 /** Units, connections and trunks of the run's program, and the transports that they use. */
 ccl_status_t ccl_i_run_wiring(ccl_i_run_t *run, ccl_i_kinds_t *kinds, ccl_routes_t *routes,
                               ccl_error_t *err);
-/** switches.c: CCL_UNSUPPORTED where a switch does not hold as many groups. */
-ccl_status_t ccl_i_switch_groups(const ccl_topology_t *topo, const ccl_program_t *program,
-                                 const ccl_wiring_t *w, const ccl_i_trunk_t *trunks,
-                                 ccl_error_t *err);
-
 /** Report progress; CCL_INTERRUPTED when the run must stop. */
 ccl_status_t ccl_i_run_progress(const ccl_i_run_t *run);
 

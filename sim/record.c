@@ -16,7 +16,7 @@ static uint64_t count_nodes(const ccl_i_run_t *run) {
             const ccl_i_work_t *w = &run->work[step];
             uint32_t conn = run->step_conns ? run->step_conns[2 * (size_t)step] : u->send;
             bool leaves = w->sends && !run->conns[conn].holds;
-            n += (uint64_t)run->batches * w->slices * (leaves ? 2 : 1);
+            n += (uint64_t)run->batches * w->slices * (1u + leaves + w->pulls);
         }
     }
     return n;
@@ -133,6 +133,20 @@ void ccl_i_record_start(ccl_i_run_t *run, uint32_t unit, double time_s) {
                                       .pred = waited ? mine->pred : mine->before,
                                       .wait = mine->wait});
     mine->wait = CCL_PATH_BLOCK;
+    if (run->work[run->order[u->first + u->pc]].pulls) {
+        ccl_i_node_t flow = r->nodes[mine->now];
+        add(r, flow);
+    }
+}
+
+/* A block received: its slice's slot is on its way back. */
+static void free_slot(ccl_i_record_t *r, uint32_t conn, uint32_t n) {
+    ccl_i_conn_nodes_t *c = &r->conns[conn];
+    if (c->last_freed != CCL_NONE)
+        r->nodes[c->last_freed].freed = n;
+    if (c->freeing == CCL_NONE)
+        c->freeing = n;
+    c->last_freed = n;
 }
 
 void ccl_i_record_done(ccl_i_run_t *run, uint32_t unit, double time_s) {
@@ -151,18 +165,25 @@ void ccl_i_record_done(ccl_i_run_t *run, uint32_t unit, double time_s) {
     }
     if (!w->receives || run->conns[u->recv].roomy)
         return;
-    ccl_i_conn_nodes_t *c = &r->conns[u->recv];
-    if (c->last_freed != CCL_NONE)
-        r->nodes[c->last_freed].freed = n;
-    if (c->freeing == CCL_NONE)
-        c->freeing = n;
-    c->last_freed = n;
+    const ccl_i_trunk_t *t = w->pulls ? &run->trunks[run->conns[u->recv].trunk] : NULL;
+    if (!t)
+        free_slot(r, u->recv, n);
+    for (uint32_t i = 0; t && i < t->n; i++)
+        free_slot(r, run->members[t->first + i], n);
 }
 
 /* ---------------------------------------------------------------- flows of connections */
 
-static void join(ccl_i_record_t *r, uint32_t conn, uint32_t n) {
+static void join(const ccl_i_run_t *run, uint32_t conn, uint32_t n) {
+    ccl_i_record_t *r = run->record;
     ccl_i_conn_nodes_t *c = &r->conns[conn];
+    const ccl_i_trunk_t *t = ccl_i_conn_is_trunk(run, conn) && run->conns[conn].sender != CCL_NONE
+                                 ? &run->trunks[run->conns[conn].trunk]
+                                 : NULL;
+    for (uint32_t i = 0; t && i < t->n; i++) { /* what is multicast arrives at every member */
+        uint32_t *arriving = &r->conns[run->members[t->first + i]].arriving;
+        *arriving = *arriving == CCL_NONE ? n : *arriving;
+    }
     if (c->first == CCL_NONE)
         c->first = n;
     if (c->last != CCL_NONE)
@@ -182,14 +203,14 @@ void ccl_i_record_handed(ccl_i_run_t *run, uint32_t conn, double time_s) {
     node.own = node.pred = pass;
     node.wait = CCL_PATH_BLOCK;
     node.left = true;
-    join(r, conn, add(r, node));
+    join(run, conn, add(r, node));
 }
 
 void ccl_i_record_flow(ccl_i_run_t *run, uint32_t conn, double time_s) {
     ccl_i_record_t *r = run->record;
     ccl_i_conn_nodes_t *c = &r->conns[conn];
     if (run->conns[conn].holds)
-        join(r, conn, r->units[run->conns[conn].sender].now);
+        join(run, conn, r->units[run->conns[conn].sender].now);
     ccl_i_node_t *node = &r->nodes[c->draining];
     node->flow_s = time_s;
     if (node->left && time_s > node->start_s) {
@@ -201,7 +222,33 @@ void ccl_i_record_flow(ccl_i_run_t *run, uint32_t conn, double time_s) {
 }
 
 void ccl_i_record_pull(ccl_i_run_t *run, uint32_t conn, double time_s) {
-    (void)run, (void)conn, (void)time_s;
+    ccl_i_record_t *r = run->record;
+    uint32_t n = r->units[run->conns[conn].receiver].now + 1;
+    join(run, conn, n);
+    r->nodes[n].flow_s = time_s;
+    if (run->work[run->conns[conn].step].bytes > 0)
+        r->begun[r->nbegun++] = conn;
+}
+
+void ccl_i_record_offered(ccl_i_run_t *run, uint32_t conn) {
+    join(run, conn, run->record->units[run->conns[conn].sender].before);
+}
+
+void ccl_i_record_trunk(ccl_i_run_t *run, uint32_t member, bool arrived) {
+    ccl_i_conn_nodes_t *conns = run->record->conns;
+    ccl_i_conn_nodes_t *trunk = &conns[run->trunks[run->conns[member].trunk].conn];
+    if (arrived)
+        trunk->arrived = conns[member].arrived;
+    else
+        trunk->freed = conns[member].freed;
+}
+
+/* Link or group that limits the flow on a connection; of a switch's reductions the walk knows. */
+static uint32_t limit_of(const ccl_i_run_t *run, uint32_t conn) {
+    const ccl_i_conn_t *c = &run->conns[conn];
+    uint32_t path = c->sender == CCL_NONE ? run->pull_path[c->step] : run->work[c->step].path;
+    uint32_t res = ccl_i_net_limit(ccl_i_engine_net(run->engine), path);
+    return res < run->topo->nlinks + run->topo->ngroups ? res : CCL_NONE;
 }
 
 void ccl_i_record_granted(ccl_i_run_t *run, uint32_t conn, double time_s) {
@@ -210,12 +257,8 @@ void ccl_i_record_granted(ccl_i_run_t *run, uint32_t conn, double time_s) {
 
 void ccl_i_record_instant(ccl_i_run_t *run) {
     ccl_i_record_t *r = run->record;
-    const ccl_i_net_t *net = ccl_i_engine_net(run->engine);
-    for (uint32_t i = 0; i < r->nbegun; i++) {
-        uint32_t n = r->conns[r->begun[i]].draining;
-        const ccl_i_conn_t *conn = &run->conns[r->begun[i]];
-        r->nodes[n].res = ccl_i_net_limit(net, run->work[conn->step].path);
-    }
+    for (uint32_t i = 0; i < r->nbegun; i++)
+        r->nodes[r->conns[r->begun[i]].draining].res = limit_of(run, r->begun[i]);
     r->nbegun = 0;
 }
 
@@ -226,7 +269,7 @@ void ccl_i_record_drained(ccl_i_run_t *run, uint32_t conn, double time_s) {
     const ccl_i_work_t *w = &run->work[run->conns[conn].step];
     node->end_s = time_s;
     if (w->bytes > 0) {
-        uint32_t res = ccl_i_net_limit(ccl_i_engine_net(run->engine), w->path);
+        uint32_t res = limit_of(run, conn);
         node->res = res == CCL_NONE ? node->res : res;
     }
     c->drained = c->draining;

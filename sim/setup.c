@@ -213,7 +213,8 @@ static bool make_paths(ccl_i_run_t *run) {
     }
     for (uint32_t i = 0; i < run->nunits; i++) {
         const ccl_i_unit_t *u = &run->units[i];
-        late_t sends = {.n = 0}, pulls = {.n = 0};
+        late_t sends, pulls;
+        sends.n = pulls.n = 0;
         for (uint32_t k = 0; k < u->nsteps; k++) {
             uint32_t step = run->order[u->first + k];
             const uint32_t *own = run->step_conns ? &run->step_conns[2 * (size_t)step] : NULL;
@@ -352,9 +353,6 @@ static ccl_status_t simulate(ccl_i_run_t *run, const ccl_sim_options_t *options,
                              const ccl_sim_result_t *r, ccl_error_t *err) {
     const ccl_program_t *p = run->program;
     bool fair = options->sharing == CCL_SHARING_FAIR && !options->trace;
-    if (options->path && run->ntrunks > 0)
-        return ccl_fail(err, CCL_UNSUPPORTED,
-                        "no critical path of programs with switch connections yet");
     if ((!options->no_fold && fair && run->ntrunks == 0 && !ccl_i_fold(run, r->flows)) ||
         !make_paths(run) || !ccl_i_least_init(run, r))
         return ccl_fail_nomem(err);

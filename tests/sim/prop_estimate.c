@@ -75,25 +75,38 @@ static void compare(const ccl_topology_t *topo, ccl_routes_t *routes, const ccl_
     ccl_sim_result_destroy(fast);
 }
 
-static totals_t totals;
+static totals_t totals, switch_totals;
 
-START_TEST(test_random) {
-    for (uint32_t k = 0; k < 40; k++) {
+static void check_random(int shard, bool switches, totals_t *of) {
+    for (uint32_t k = 0; k < (switches ? 20 : 40); k++) {
         static const uint32_t counts[] = {300, 512, 1000};
         ccl_rng_t rng;
-        ccl_rng_init(&rng, 7000u * (uint64_t)_i + k);
+        ccl_rng_init(&rng, 7000u * (uint64_t)shard + k);
         uint32_t n = 2 + ccl_rng_below(&rng, 5), batches;
+        random_abilities = switches;
         ccl_topology_t *topo = random_topology(&rng, n);
         ccl_routes_t *routes = ccl_routes_create(topo);
+        random_switch_routes = switches ? routes : NULL;
         ccl_program_t *program = random_program(&rng, n, "Simple");
+        random_abilities = false;
+        random_switch_routes = NULL;
         batches = PICK(&rng, counts);
-        for (uint32_t g = 0; g < 3; g++)
+        for (uint32_t g = 0; g < 3 && (!switches || program->ngroups); g++)
             compare(topo, routes, program, 1e5 * batches * (0.5 + ccl_rng_unit(&rng)), batches,
-                    (ccl_granularity_t)g, &totals);
+                    (ccl_granularity_t)g, of);
         ccl_program_destroy(program);
         ccl_routes_destroy(routes);
         ccl_topology_destroy(topo);
     }
+}
+
+START_TEST(test_random) {
+    check_random(_i, false, &totals);
+}
+END_TEST
+
+START_TEST(test_switches) {
+    check_random(_i, true, &switch_totals);
 }
 END_TEST
 
@@ -102,6 +115,11 @@ START_TEST(test_totals) {
            "%llu events instead of %llu\n",
            totals.estimated, totals.cases, totals.near, totals.worst * 100, totals.near_steps,
            totals.steps, (unsigned long long)totals.events, (unsigned long long)totals.full_events);
+    printf("switch connections: %u of %u estimated, %u within 0.5 %%, worst %.2f %%\n",
+           switch_totals.estimated, switch_totals.cases, switch_totals.near,
+           switch_totals.worst * 100);
+    ck_assert_uint_ge(switch_totals.estimated, 1);
+    ck_assert_uint_ge(switch_totals.near, switch_totals.estimated * 95 / 100);
     ck_assert_uint_ge(totals.stuck, 1);
     ck_assert_uint_ge(totals.estimated, totals.cases / 4);
     ck_assert_uint_ge(totals.near, totals.estimated * 97 / 100);
@@ -138,6 +156,7 @@ int main(void) {
     TCase *tcase = tcase_create("estimate");
     tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, test_random, 0, 4);
+    tcase_add_loop_test(tcase, test_switches, 0, 4);
     tcase_add_test(tcase, test_totals);
     tcase_add_test(tcase, test_deadlock);
     suite_add_tcase(suite, tcase);

@@ -84,6 +84,31 @@ START_TEST(test_copies) {
 }
 END_TEST
 
+/** Switch connections: every block is simulated, alike or not. */
+START_TEST(test_switches) {
+    uint32_t with = 0;
+    for (uint32_t k = 0; k < 40; k++) {
+        ccl_rng_t rng;
+        totals_t apart = {0};
+        ccl_rng_init(&rng, 880000u + k);
+        uint32_t n = 2 + ccl_rng_below(&rng, 3), copies = 2 + ccl_rng_below(&rng, 3);
+        random_abilities = true;
+        ccl_topology_t *topo = random_copies(&rng, n, copies);
+        ccl_routes_t *routes = random_switch_routes = ccl_routes_create(topo);
+        ccl_program_t *program = random_copied_program(&rng, n, copies, "Simple");
+        random_abilities = false;
+        random_switch_routes = NULL;
+        with += program->ngroups > 0;
+        for (uint32_t g = 0; g < 3; g++)
+            check_same(topo, routes, program, 3e5, 3, (ccl_granularity_t)g, "switches", &apart);
+        ccl_program_destroy(program);
+        ccl_routes_destroy(routes);
+        ccl_topology_destroy(topo);
+    }
+    ck_assert_uint_ge(with, 10);
+}
+END_TEST
+
 START_TEST(test_copies_totals) {
     printf("copies: %u cases, %u of %u without skipping halved, %llu events instead of %llu\n",
            totals.cases, folded, unskipped, (unsigned long long)totals.events,
@@ -186,6 +211,7 @@ int main(void) {
     tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, test_copies, 0, 4);
     tcase_add_test(tcase, test_copies_totals);
+    tcase_add_test(tcase, test_switches);
     tcase_add_test(tcase, test_not_alike);
     tcase_add_test(tcase, test_all_but_one);
     tcase_add_test(tcase, test_other_order);

@@ -45,8 +45,8 @@ static void check_sequence(ccl_rng_t *rng, int force, bool use_links, const char
     ccl_routes_t *routes = ccl_routes_create(topo);
     ccl_i_net_t *net = ccl_i_net_create(topo, use_links);
     naive_path_t *paths = calloc(MOST_PATHS, sizeof *paths);
-    double *room = calloc(topo->nlinks + topo->ngroups + 1, sizeof *room);
-    double *weight = calloc(topo->nlinks + topo->ngroups + 1, sizeof *weight);
+    double *room = calloc(naive_resources(topo) + 1, sizeof *room);
+    double *weight = calloc(naive_resources(topo) + 1, sizeof *weight);
     double caps[MOST_PATHS], now_s = 0;
     uint32_t ids[MOST_PATHS];
     mirror_t *m = calloc(1, sizeof *m);

@@ -5,7 +5,13 @@
 #include "tests/schedule/share.h"
 #include "tests/sim/random_cases.h"
 
-static uint32_t runs, segments, alike, seen[CCL_PATH_CAUSES], waited[CCL_PATH_WAITS];
+static uint32_t runs, segments, alike, switched, seen[CCL_PATH_CAUSES], waited[CCL_PATH_WAITS];
+
+/** Whether what is sent to a peer can come to a rank. */
+static bool meets(const ccl_program_t *p, uint32_t peer, uint32_t rank) {
+    const ccl_peer_group_t *group = ccl_program_group(p, peer);
+    return group ? ccl_peer_group_has(group, rank) : ccl_peer_rank(peer) == rank;
+}
 
 /** Who waited for a segment could wait for it in this way. */
 static void check_wait(const ccl_program_t *p, const ccl_path_segment_t *s, const char *what) {
@@ -17,13 +23,13 @@ static void check_wait(const ccl_program_t *p, const ccl_path_segment_t *s, cons
     uint32_t to = p->tbs[s->for_tb].rank;
     switch (s->wait) {
     case CCL_PATH_DATA:
-        ck_assert_msg(s->peer == to, "%s: data of rank %u to %u reached %u", what, from, s->peer,
-                      to);
+        ck_assert_msg(meets(p, s->peer, to), "%s: data of rank %u to %x reached %u", what, from,
+                      s->peer, to);
         break;
     case CCL_PATH_SLOT: {
         ccl_peers_t peers = ccl_program_peers(p, &p->tbs[s->for_tb], s->for_step);
-        ck_assert_msg(peers.send_peer == from, "%s: rank %u freed a slot of %u for rank %u", what,
-                      from, peers.send_peer, to);
+        ck_assert_msg(meets(p, peers.send_peer, from), "%s: rank %u freed a slot of %x for rank %u",
+                      what, from, peers.send_peer, to);
         break;
     }
     case CCL_PATH_DEPENDENCY:
@@ -119,24 +125,39 @@ static void check_program(const ccl_topology_t *topo, const ccl_program_t *p, do
     }
 }
 
-START_TEST(test_random) {
+static void check_random(int shard, bool switches) {
     for (uint32_t k = 0; k < 40; k++) {
         ccl_rng_t rng;
         char what[64];
-        ccl_rng_init(&rng, 91000u + 100u * (uint64_t)_i + k);
-        snprintf(what, sizeof what, "random %d.%u", _i, k);
+        ccl_rng_init(&rng, 91000u + 100u * (uint64_t)shard + k);
+        snprintf(what, sizeof what, "random %d.%u%s", shard, k, switches ? ", switches" : "");
+        random_abilities = switches;
         uint32_t n = 2 + ccl_rng_below(&rng, 3);
         uint32_t copies = k % 4 == 0 ? 2 + ccl_rng_below(&rng, 3) : 1;
         const char *proto = ccl_rng_below(&rng, 3) ? "Simple" : "LL";
         ccl_topology_t *topo = random_copies(&rng, n, copies);
+        ccl_routes_t *routes = random_switch_routes = switches ? ccl_routes_create(topo) : NULL;
         ccl_program_t *program = random_copied_program(&rng, n, copies, proto);
+        ccl_routes_destroy(routes);
+        random_switch_routes = NULL;
         if (k % 3 == 0)
             program = share_blocks(program, &rng);
         uint32_t batches = 1 + ccl_rng_below(&rng, 4);
         check_program(topo, program, 1e5 * batches * (0.5 + ccl_rng_unit(&rng)), batches, what);
+        random_abilities = false;
+        switched += program->ngroups > 0;
         ccl_program_destroy(program);
         ccl_topology_destroy(topo);
     }
+}
+
+START_TEST(test_random) {
+    check_random(_i, false);
+}
+END_TEST
+
+START_TEST(test_switches) {
+    check_random(_i, true);
 }
 END_TEST
 
@@ -148,6 +169,7 @@ START_TEST(test_all_seen) {
     for (int w = 0; w < CCL_PATH_WAITS; w++)
         ck_assert_msg(waited[w] >= 30, "wait %s only %u times",
                       ccl_path_wait_name((ccl_path_wait_t)w), waited[w]);
+    ck_assert_uint_ge(switched, 100);
     ck_assert_uint_ge(runs, 500);
     ck_assert_uint_ge(alike, runs - runs / 50);
 }
@@ -158,6 +180,7 @@ int main(void) {
     TCase *tc = tcase_create("path");
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, test_random, 0, 6);
+    tcase_add_loop_test(tc, test_switches, 0, 6);
     tcase_add_test(tc, test_all_seen);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
