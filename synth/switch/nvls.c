@@ -112,7 +112,8 @@ typedef struct family {
 static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
                          ccl_schedule_t **out, ccl_error_t *err) {
     const family_t *f = user;
-    static const char *const between[] = {"straight", "in rings", "in trees", "in switches"};
+    static const char *const between[] = {"straight", "in rings", "in trees", "in switches",
+                                          "by exchange"};
     const ccl_i_switch_how_t *how = &f->how[index];
     CCL_TRY(ccl_i_switch_make(with->cluster, f->want, how, out, err));
     ccl_origin_set((*out)->origin, "%s: %u channel%s", how->name, how->channels,
@@ -178,7 +179,9 @@ static ccl_status_t fastest(const ccl_ctx_t *ctx, const ccl_topology_t *topo, cc
         between &= ~(1u << CCL_I_BETWEEN_SWITCH);
     else if (own && between >> CCL_I_BETWEEN_SWITCH & 1)
         between = 1u << CCL_I_BETWEEN_SWITCH; /* NCCL takes what the fabric offers */
-    for (unsigned k = 0; k <= CCL_I_BETWEEN_SWITCH; k++) {
+    if (cluster.nservers != 2)
+        between &= ~(1u << CCL_I_BETWEEN_EXCHANGE);
+    for (unsigned k = 0; k <= CCL_I_BETWEEN_EXCHANGE; k++) {
         if (between >> k & 1)
             add_ways(&f, &cluster, options,
                      (ccl_i_switch_how_t){.name = name, .own = own, .between = (ccl_i_between_t)k});
@@ -213,7 +216,8 @@ static ccl_status_t fastest(const ccl_ctx_t *ctx, const ccl_topology_t *topo, cc
     }
 SYNTHESIZE(nvls, "nvls", true, 1u << CCL_I_BETWEEN_DIRECT)
 SYNTHESIZE(nvls_pull, "nvls-pull", false,
-           1u << CCL_I_BETWEEN_DIRECT | 1u << CCL_I_BETWEEN_RING | 1u << CCL_I_BETWEEN_SWITCH)
+           1u << CCL_I_BETWEEN_DIRECT | 1u << CCL_I_BETWEEN_RING | 1u << CCL_I_BETWEEN_SWITCH |
+               1u << CCL_I_BETWEEN_EXCHANGE)
 SYNTHESIZE(nvlstree, "nvlstree", true, 1u << CCL_I_BETWEEN_TREE)
 SYNTHESIZE(collnet, "collnet", true, 1u << CCL_I_BETWEEN_RING | 1u << CCL_I_BETWEEN_SWITCH)
 
