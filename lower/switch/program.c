@@ -33,7 +33,7 @@ static uint32_t find(uint32_t *parent, uint32_t x) {
 
 /* Single GPUs that a rank's offers of one block go to: each offer takes an overhead, and a block of
    all of 72 GPUs would take longer with them than the links with the data. */
-#define MOST_SINGLES 24u
+#define MOST_SINGLES 8u
 
 /* Offers of a rank on a channel are one end, its takes another. */
 static uint32_t end_of(blocks_t *b, const ccl_i_swop_t *op, uint32_t channel) {
