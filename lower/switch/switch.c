@@ -20,7 +20,7 @@ static ccl_status_t check_options(const ccl_schedule_t *s, const ccl_lower_optio
     return CCL_OK;
 }
 
-/** @param out  NULL where forwarding so much could stop the program. */
+/** @param out  NULL where these forwards could stop the program. */
 static ccl_status_t lower_with(const ccl_schedule_t *schedule, const ccl_lower_options_t *options,
                                ccl_i_forward_t forward, ccl_program_t **out, ccl_error_t *err) {
     ccl_i_switching_t w = {.schedule = schedule, .coll = schedule->coll, .forward = forward};

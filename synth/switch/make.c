@@ -169,7 +169,7 @@ typedef struct wave {
 } wave_t;
 
 /*
- * Sums in servers: each server begins with the chunks whose root is in the next one and ends with
+ * Within servers: each server begins with the chunks whose root is in the next one and ends with
  * its own, so that not all servers send to one at first.
  */
 static void gather_wave(maker_t *m, const wave_t *w) {

@@ -125,6 +125,12 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
 
 /** Bytes that are not worth being cut. */
 #define LEAST_PART_BYTES 65536.0
+/** Offers and takes of a candidate: about a second's work. */
+#define MOST_OPERATIONS 1048576.0
+
+static bool small_enough(const ccl_i_cluster_t *c, const ccl_i_switch_how_t *how) {
+    return 2.0 * c->nranks * c->nranks * how->channels * how->parts <= MOST_OPERATIONS;
+}
 
 /* In one domain a chunk does not wait for another: parts only cost. */
 static void add_ways(family_t *f, const ccl_i_cluster_t *c, const ccl_synth_options_t *options,
@@ -138,7 +144,8 @@ static void add_ways(family_t *f, const ccl_i_cluster_t *c, const ccl_synth_opti
         while (!options->chunks && how.parts > 1 &&
                bytes / c->nranks / how.channels / how.parts < LEAST_PART_BYTES)
             how.parts /= 2;
-        if (f->n < CCL_ARRAY_LEN(f->how))
+        if (f->n < CCL_ARRAY_LEN(f->how) &&
+            (how.channels == 1 || options->channels || small_enough(c, &how)))
             f->how[f->n++] = how;
     }
 }
@@ -154,7 +161,7 @@ static void add_cuts(family_t *f, const ccl_i_cluster_t *c, const ccl_synth_opti
     for (how.parts = 1; how.parts <= 4 * parts; how.parts *= 2) {
         for (how.channels = channels > 1 && !options->channels ? channels / 2 : channels;
              how.channels <= channels; how.channels *= 2) {
-            if ((how.parts >= 2 * parts || how.parts == 1) &&
+            if ((how.parts >= 2 * parts || how.parts == 1) && small_enough(c, &how) &&
                 (how.parts != parts || how.channels != channels) &&
                 (how.parts == 1 ||
                  bytes / c->nranks / how.channels / how.parts >= LEAST_PART_BYTES))

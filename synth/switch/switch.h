@@ -22,7 +22,7 @@ typedef struct ccl_i_switch_how {
     bool own; /**< what a GPU gives itself travels over its port, as NCCL has it */
     ccl_i_between_t between;
     uint32_t channels;
-    uint32_t parts; /**< of a root's chunk on a channel, one behind the other */
+    uint32_t parts; /**< of a root's chunk on a channel, one after the other */
 } ccl_i_switch_how_t;
 
 /**
