@@ -291,8 +291,5 @@ ccl_status_t ccl_i_executor_fit(const ccl_ctx_t *ctx, const ccl_schedule_t *sche
 ccl_status_t ccl_i_lower_switch(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                                 const ccl_lower_options_t *options, ccl_program_t **out,
                                 ccl_error_t *err);
-/** CCL_UNSUPPORTED where a schedule has groups: `what` says what does not know them. */
-ccl_status_t ccl_i_refuse_groups(const ccl_schedule_t *schedule, const char *what,
-                                 ccl_error_t *err);
 
 #endif

@@ -209,6 +209,7 @@ static ccl_status_t finish(ccl_c2c_plan_t *p, ccl_status_t status, ccl_c2c_plan_
 ccl_status_t ccl_c2c_plan_create(const ccl_schedule_t *schedule, const ccl_c2c_groups_t *groups,
                                  uint32_t rank, ccl_c2c_plan_t **out, ccl_error_t *err) {
     ways_t w = {.schedule = schedule, .groups = groups};
+    CCL_TRY(ccl_schedule_refuse_groups(schedule, "a plan for FlagCX", err));
     ccl_c2c_plan_t *p = calloc(1, sizeof *p);
     if (p && ccl_i_c2c_plan_sums(schedule->coll)) {
         ccl_arena_init(&p->arena);

@@ -189,7 +189,8 @@ ccl_status_t ccl_program_write_xml(const ccl_program_t *program, ccl_text_t *out
  * the receiver's scratch, one each, so it needs scratch for all that a GPU receives. One pass over
  * the buffers: no micro-batches. Between servers channels are ports, inside memory.
  * @param topo  NULL: all GPUs in one server.
- * @retval CCL_UNSUPPORTED  blocks that connections share, or chunks of unequal size.
+ * @retval CCL_UNSUPPORTED  blocks that connections share, chunks of unequal size, or switch
+ *                          connections.
  * @par Source  MSCCL++'s executor and the plans of its tests.
  */
 ccl_status_t ccl_program_write_mscclpp(const ccl_program_t *program, const ccl_topology_t *topo,

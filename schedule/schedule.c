@@ -175,6 +175,15 @@ void ccl_schedule_destroy(ccl_schedule_t *schedule) {
     free(schedule);
 }
 
+ccl_status_t ccl_schedule_refuse_groups(const ccl_schedule_t *schedule, const char *what,
+                                        ccl_error_t *err) {
+    if (schedule->ngroups == 0)
+        return CCL_OK;
+    return ccl_fail(err, CCL_UNSUPPORTED,
+                    "%s knows no transfers through a switch, which schedule %.80s has", what,
+                    schedule->name);
+}
+
 bool ccl_schedule_equal(const ccl_schedule_t *a, const ccl_schedule_t *b) {
     if (strcmp(a->name, b->name) != 0 || a->ntransfers != b->ntransfers || a->nsteps != b->nsteps ||
         a->nchannels != b->nchannels || a->limited != b->limited || a->rounds != b->rounds ||

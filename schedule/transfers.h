@@ -59,6 +59,12 @@ ccl_status_t ccl_schedule_builder_finish(ccl_schedule_builder_t *b, ccl_schedule
                                          ccl_error_t *err);
 /** Frees it and all it owns; NULL is fine. */
 void ccl_schedule_destroy(ccl_schedule_t *schedule);
+/**
+ * CCL_UNSUPPORTED where a schedule has transfers through a switch, for what only knows others.
+ * @param what  begins the message: "lowering in rounds".
+ */
+ccl_status_t ccl_schedule_refuse_groups(const ccl_schedule_t *schedule, const char *what,
+                                        ccl_error_t *err);
 /** Same name, collective and transfers in the same order. */
 bool ccl_schedule_equal(const ccl_schedule_t *a, const ccl_schedule_t *b);
 

@@ -246,6 +246,7 @@ ccl_status_t ccl_schedule_order_list(const ccl_ctx_t *ctx, const ccl_schedule_t 
                                      const ccl_topology_t *topo, ccl_routes_t *routes,
                                      double size_bytes, ccl_schedule_t **out, ccl_error_t *err) {
     flow_t f = {.schedule = schedule, .topo = topo, .routes = routes};
+    CCL_TRY(ccl_schedule_refuse_groups(schedule, "list scheduling", err));
     ccl_status_t status = flow_init(&f, size_bytes, err);
 
     if (status == CCL_OK)

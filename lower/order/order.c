@@ -163,6 +163,7 @@ ccl_status_t ccl_schedule_order_flow(const ccl_ctx_t *ctx, const ccl_schedule_t 
     ccl_schedule_t *result = NULL;
     double start_s = ccl_now_s(), analysed_s = start_s;
     ccl_progress_t progress = {.phase = "order"};
+    CCL_TRY(ccl_schedule_refuse_groups(schedule, "another order", err));
     CCL_TRY(check(schedule, topo, order, err));
     if (order == CCL_ORDER_HPDS_PRINTED) {
         order = CCL_ORDER_HPDS;

@@ -292,6 +292,30 @@ static ccl_status_t find_copies(ccl_i_switching_t *w, ccl_error_t *err) {
     return status;
 }
 
+/* A switch adds and copies what its members have at one place. */
+static ccl_status_t check_places(const ccl_i_switching_t *w, ccl_error_t *err) {
+    uint32_t *first = malloc((w->schedule->ntransfers + (size_t)1) * sizeof *first);
+    ccl_status_t status = first ? CCL_OK : ccl_fail_nomem(err);
+    for (uint32_t t = 0; first && t < w->schedule->ntransfers; t++)
+        first[t] = CCL_NONE;
+    for (uint32_t i = 0; i < w->nops && status == CCL_OK; i++) {
+        const ccl_i_swop_t *op = &w->ops[i];
+        if (!op->shared)
+            continue;
+        uint32_t *one = &first[op->transfer];
+        *one = *one == CCL_NONE ? i : *one;
+        const ccl_i_switem_t *a = &w->items[w->ops[*one].item], *b = &w->items[op->item];
+        if (!same(op->sends ? a->src : a->dst, op->sends ? b->src : b->dst))
+            status =
+                ccl_fail(err, CCL_UNSUPPORTED,
+                         "lowering: ranks %u and %u have chunk %u at different places of their "
+                         "buffers, and a switch needs it at one: order the chunks otherwise",
+                         w->ops[*one].rank, op->rank, ccl_i_swop_transfer(w, i)->chunk);
+    }
+    free(first);
+    return status;
+}
+
 ccl_status_t ccl_i_switch_items(ccl_i_switching_t *w, ccl_error_t *err) {
     walk_t k = {.rank = CCL_NONE};
     ccl_status_t status = make_items(w, err);
@@ -308,5 +332,7 @@ ccl_status_t ccl_i_switch_items(ccl_i_switching_t *w, ccl_error_t *err) {
         status = w->ops[op].sends ? send(w, &k, op, err) : receive(w, &k, op, err);
     }
     free(k.reads);
+    if (status == CCL_OK)
+        status = check_places(w, err);
     return status == CCL_OK ? find_copies(w, err) : status;
 }

@@ -31,9 +31,14 @@ static uint32_t find(uint32_t *parent, uint32_t x) {
     return x;
 }
 
+/* Single GPUs that a rank's offers of one block go to: each offer takes an overhead, and a block of
+   all of 72 GPUs would take longer with them than the links with the data. */
+#define MOST_SINGLES 8u
+
 /* Offers of a rank on a channel are one end, its takes another. */
 static uint32_t end_of(blocks_t *b, const ccl_i_swop_t *op, uint32_t channel) {
-    uint32_t peer = op->shared ? CCL_PEER_MEMBER : op->peer;
+    uint32_t peer =
+        op->shared ? CCL_PEER_MEMBER | ccl_peer_rank(op->peer) / MOST_SINGLES : op->peer;
     uint64_t key = ccl_mix64((uint64_t)op->rank << 32 | peer) + (channel << 1 | op->sends);
     for (size_t at = (size_t)ccl_mix64(key);; at++) {
         end_t *e = &b->table[at & (b->nslots - 1)];

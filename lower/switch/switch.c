@@ -5,31 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-ccl_status_t ccl_i_refuse_groups(const ccl_schedule_t *schedule, const char *what,
-                                 ccl_error_t *err) {
-    if (schedule->ngroups == 0)
-        return CCL_OK;
-    return ccl_fail(err, CCL_UNSUPPORTED,
-                    "%s knows no transfers through a switch, which schedule %.80s has", what,
-                    schedule->name);
-}
-
 static ccl_status_t check_options(const ccl_schedule_t *s, const ccl_lower_options_t *o,
                                   ccl_error_t *err) {
     if (o->order != CCL_ORDER_STEP)
-        return ccl_i_refuse_groups(s, "lowering in another order than the schedule's", err);
+        return ccl_schedule_refuse_groups(s, "lowering in another order than the schedule's", err);
     if (o->allocation != CCL_ALLOCATE_CONNECTION)
-        return ccl_i_refuse_groups(s, "another allocation than connection", err);
+        return ccl_schedule_refuse_groups(s, "another allocation than connection", err);
     if (o->granularity != CCL_GRANULARITY_ALGORITHM)
-        return ccl_i_refuse_groups(s, "lowering for another level than algorithm", err);
+        return ccl_schedule_refuse_groups(s, "lowering for another level than algorithm", err);
     if (o->executor != CCL_EXECUTOR_ANY)
-        return ccl_i_refuse_groups(s, ccl_executor_limits(o->executor)->name, err);
+        return ccl_schedule_refuse_groups(s, ccl_executor_limits(o->executor)->name, err);
     if (s->rounds || o->ordered)
-        return ccl_i_refuse_groups(s, "lowering in rounds", err);
+        return ccl_schedule_refuse_groups(s, "lowering in rounds", err);
     return CCL_OK;
 }
 
-/** @param out  NULL where forwarding so much could stop the program. */
+/** @param out  NULL where these forwards could stop the program. */
 static ccl_status_t lower_with(const ccl_schedule_t *schedule, const ccl_lower_options_t *options,
                                ccl_i_forward_t forward, ccl_program_t **out, ccl_error_t *err) {
     ccl_i_switching_t w = {.schedule = schedule, .coll = schedule->coll, .forward = forward};

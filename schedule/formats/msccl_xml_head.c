@@ -1,5 +1,5 @@
 /*
- * The elements of MSCCL XML that come before thread blocks: algo, gpu and demand; and the
+ * The elements of MSCCL XML that come before thread blocks: algo, gpu, demand and group; and the
  * attributes of all elements.
  */
 #include "schedule/formats/msccl_xml_reader_i.h"
@@ -350,4 +350,78 @@ void ccl_i_msccl_open_chunk(reader_t *r, const XML_Char **atts) {
 end:
     free(sources);
     free(dests);
+}
+
+/* ---------------------------------------------------------------- group */
+
+/** A rank of a list; *end: the character after it. False: none is there. */
+static bool rank_in(const char *text, uint32_t ngpus, uint32_t *out, const char **end) {
+    uint64_t value = 0;
+    const char *p = text;
+    for (; *p >= '0' && *p <= '9' && value < ngpus; p++)
+        value = value * 10 + (uint64_t)(*p - '0');
+    if (p == text || value >= ngpus)
+        return false;
+    *out = (uint32_t)value;
+    *end = p;
+    return true;
+}
+
+/** Ranks and ranges of ranks, ascending: "0-7,9". False: not such a list. */
+static bool ranks_of(const char *text, uint32_t ngpus, uint32_t *ranks, uint32_t *n_out) {
+    uint32_t n = 0, first, last;
+    const char *p = text;
+    do {
+        p += n > 0; /* a comma */
+        if (!rank_in(p, ngpus, &first, &p))
+            return false;
+        last = first;
+        if (*p == '-' && !rank_in(p + 1, ngpus, &last, &p))
+            return false;
+        if (last < first || (n > 0 && first <= ranks[n - 1]))
+            return false;
+        for (uint32_t rank = first; rank <= last; rank++)
+            ranks[n++] = rank;
+    } while (*p == ',');
+    *n_out = n;
+    return *p == 0;
+}
+
+void ccl_i_msccl_open_group(reader_t *r, const XML_Char **atts) {
+    static const char *const names[] = {"id", "ranks"};
+    const char *v[2];
+    int64_t id;
+    uint32_t n = 0, next = (uint32_t)r->groups.len;
+    if (!ccl_i_msccl_pick(r, "group", atts, names, 2, 2, v) ||
+        !ccl_i_msccl_number(r, "group", "id", v[0], 0, CCL_I_XML_MAX_GROUPS - 1, &id))
+        return;
+    if (r->gpus_seen > 0) {
+        CCL_I_MSCCL_BAD(r, "group %lld stands after a gpu: groups come before", (long long)id);
+        return;
+    }
+    if (id != (int64_t)next) {
+        CCL_I_MSCCL_BAD(r, "group id %lld: ids count from 0 in the order of the file, %u is next",
+                        (long long)id, next);
+        return;
+    }
+    uint32_t *ranks = calloc(r->ngpus, sizeof *ranks);
+    if (!ranks) {
+        ccl_i_msccl_stop_nomem(r);
+        return;
+    }
+    if (!ranks_of(v[1], r->ngpus, ranks, &n)) {
+        CCL_I_MSCCL_BAD(r,
+                        "group ranks '%.40s': ascending ranks from 0 to %u and ranges of them, as "
+                        "in 0-3,5, are needed",
+                        v[1], r->ngpus - 1);
+    } else if ((r->group_ranks += n) > CCL_I_MAX_TRANSFERS) {
+        CCL_I_MSCCL_BAD(r, "too many ranks in groups: at most %u", CCL_I_MAX_TRANSFERS);
+    } else {
+        uint32_t peer = ccl_i_groups_add(&r->groups, ranks, n);
+        if (peer == CCL_NONE)
+            ccl_i_msccl_stop_nomem(r);
+        else if (r->groups.len == next)
+            CCL_I_MSCCL_BAD(r, "group %u has the ranks of group %u", next, peer & ~CCL_PEER_GROUP);
+    }
+    free(ranks);
 }

@@ -6,6 +6,7 @@
 
 #define CCL_I_XML_MAX_GPUS 4096u
 #define CCL_I_XML_MAX_CHUNKS (1u << 22) /* nchunksperloop */
+#define CCL_I_XML_MAX_GROUPS 16384u
 #define CCL_I_XML_MAX_BYTES 9223372036854775808.0
 
 /** Chunks per shard of a collective whose program has `nchunks`; 0: they do not divide. */

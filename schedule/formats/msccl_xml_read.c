@@ -21,7 +21,8 @@ enum {
     DEPTH_STEP,
     DEPTH_COPY,
     DEPTH_DEMAND,
-    DEPTH_CHUNK
+    DEPTH_CHUNK,
+    DEPTH_GROUP
 };
 
 typedef ccl_i_msccl_reader_t reader_t;
@@ -42,14 +43,50 @@ static bool peer_of(reader_t *r, const char *element, const char *name, const ch
     return true;
 }
 
+/*
+ * The six attributes of an element's two peers: a rank as MSCCL has it, and our two of switch
+ * connections, of which the first names a group, the second a rank.
+ */
+enum { PEER_RANK, PEER_GROUP, PEER_MEMBER, PEER_FORMS };
+static const char *const send_names[PEER_FORMS] = {"send", "multicast", "offer"};
+static const char *const recv_names[PEER_FORMS] = {"recv", "pull", "take"};
+
+/** One of an element's peers. @param v  [PEER_FORMS] values of the attributes `names`. */
+static bool any_peer_of(reader_t *r, const char *element, const char *const *names,
+                        const char *const *v, uint32_t *out) {
+    int64_t value;
+    if (!peer_of(r, element, names[PEER_RANK], v[PEER_RANK], out))
+        return false;
+    for (unsigned form = PEER_GROUP; form < PEER_FORMS; form++) {
+        bool group = form == PEER_GROUP;
+        uint32_t most = group ? (uint32_t)r->groups.len : r->ngpus;
+        if (!v[form])
+            continue;
+        if (*out != CCL_NONE) {
+            CCL_I_MSCCL_BAD(r, "%s %s %.40s beside another peer: only one of %s (else -1), %s, %s",
+                            element, names[form], v[form], names[0], names[1], names[2]);
+            return false;
+        }
+        if (most == 0) {
+            CCL_I_MSCCL_BAD(r, "%s %s '%.40s': algo has no group", element, names[form], v[form]);
+            return false;
+        }
+        if (!ccl_i_msccl_number(r, element, names[form], v[form], 0, (int64_t)most - 1, &value))
+            return false;
+        *out = (uint32_t)value | (group ? CCL_PEER_GROUP : CCL_PEER_MEMBER);
+    }
+    return true;
+}
+
 static void open_tb(reader_t *r, const XML_Char **atts) {
-    enum { ID, SEND, RECV, CHAN, N };
-    static const char *const names[N] = {"id", "send", "recv", "chan"};
+    enum { ID, CHAN, SEND, RECV, MULTICAST, OFFER, PULL, TAKE, N };
+    static const char *const names[N] = {"id",        "chan",  "send", "recv",
+                                         "multicast", "offer", "pull", "take"};
     const char *v[N];
     int64_t id, chan;
     uint32_t expected = (uint32_t)r->ntbs - r->gpu_first_tb;
     ccl_tb_t tb = {.rank = r->rank, .id = expected, .first_step = (uint32_t)r->nsteps};
-    if (!ccl_i_msccl_pick(r, "tb", atts, names, N, N, v) ||
+    if (!ccl_i_msccl_pick(r, "tb", atts, names, N, MULTICAST, v) ||
         !ccl_i_msccl_number(r, "tb", "id", v[ID], 0, INT32_MAX, &id))
         return;
     if (id != (int64_t)expected) {
@@ -58,8 +95,10 @@ static void open_tb(reader_t *r, const XML_Char **atts) {
             (long long)id, r->rank, expected);
         return;
     }
-    if (!peer_of(r, "tb", "send", v[SEND], &tb.send_peer) ||
-        !peer_of(r, "tb", "recv", v[RECV], &tb.recv_peer) ||
+    const char *send[PEER_FORMS] = {v[SEND], v[MULTICAST], v[OFFER]};
+    const char *recv[PEER_FORMS] = {v[RECV], v[PULL], v[TAKE]};
+    if (!any_peer_of(r, "tb", send_names, send, &tb.send_peer) ||
+        !any_peer_of(r, "tb", recv_names, recv, &tb.recv_peer) ||
         !ccl_i_msccl_number(r, "tb", "chan", v[CHAN], 0, (int64_t)r->nchannels - 1, &chan))
         return;
     tb.channel = (uint32_t)chan;
@@ -123,22 +162,22 @@ static bool offsets_of(reader_t *r, ccl_step_t *step, const char *src, const cha
 }
 
 /** A step of a block that several connections share: its tb has none, it has all three. */
-static bool step_peers(reader_t *r, const ccl_tb_t *tb, const char *send, const char *recv,
-                       const char *chan, ccl_peers_t *out) {
+static bool step_peers(reader_t *r, const ccl_tb_t *tb, const char *const *send,
+                       const char *const *recv, const char *chan, ccl_peers_t *out) {
     int64_t channel;
     if (tb->send_peer != CCL_NONE || tb->recv_peer != CCL_NONE) {
         CCL_I_MSCCL_BAD(r, "step send, recv and chan are for a tb with send -1 and recv -1");
         return false;
     }
-    if (!send || !recv || !chan) {
+    if (!send[PEER_RANK] || !recv[PEER_RANK] || !chan) {
         CCL_I_MSCCL_BAD(r, "step lacks %s: send, recv and chan come together",
-                        !send   ? "send"
-                        : !recv ? "recv"
-                                : "chan");
+                        !send[PEER_RANK]   ? "send"
+                        : !recv[PEER_RANK] ? "recv"
+                                           : "chan");
         return false;
     }
-    if (!peer_of(r, "step", "send", send, &out->send_peer) ||
-        !peer_of(r, "step", "recv", recv, &out->recv_peer) ||
+    if (!any_peer_of(r, "step", send_names, send, &out->send_peer) ||
+        !any_peer_of(r, "step", recv_names, recv, &out->recv_peer) ||
         !ccl_i_msccl_number(r, "step", "chan", chan, 0, (int64_t)r->nchannels - 1, &channel))
         return false;
     out->channel = (uint32_t)channel;
@@ -177,11 +216,15 @@ static void open_step(reader_t *r, const XML_Char **atts) {
         SEND,
         RECV,
         CHAN,
+        MULTICAST,
+        OFFER,
+        PULL,
+        TAKE,
         N
     };
-    static const char *const names[N] = {"s",      "type", "srcbuf", "srcoff", "dstbuf",
-                                         "dstoff", "cnt",  "depid",  "deps",   "hasdep",
-                                         "stage",  "send", "recv",   "chan"};
+    static const char *const names[N] = {"s",    "type",  "srcbuf",    "srcoff", "dstbuf", "dstoff",
+                                         "cnt",  "depid", "deps",      "hasdep", "stage",  "send",
+                                         "recv", "chan",  "multicast", "offer",  "pull",   "take"};
     const char *v[N];
     int64_t s, depid, deps, stage = 0;
     bool has_dep;
@@ -203,8 +246,10 @@ static void open_step(reader_t *r, const XML_Char **atts) {
         return;
     }
     ccl_peers_t peers = {tb->send_peer, tb->recv_peer, tb->channel};
-    bool own = v[SEND] || v[RECV] || v[CHAN];
-    if (own && !step_peers(r, tb, v[SEND], v[RECV], v[CHAN], &peers))
+    const char *send[PEER_FORMS] = {v[SEND], v[MULTICAST], v[OFFER]};
+    const char *recv[PEER_FORMS] = {v[RECV], v[PULL], v[TAKE]};
+    bool own = v[CHAN] || v[SEND] || v[MULTICAST] || v[OFFER] || v[RECV] || v[PULL] || v[TAKE];
+    if (own && !step_peers(r, tb, send, recv, v[CHAN], &peers))
         return;
     if (ccl_primitive_sends(step.type) && peers.send_peer == CCL_NONE) {
         CCL_I_MSCCL_BAD(r, "step type %s sends, but its tb has send -1", v[TYPE]);
@@ -261,6 +306,9 @@ static void XMLCALL open_element(void *user, const XML_Char *element, const XML_
     } else if (r->where == DEPTH_ALGO && strcmp(element, "demand") == 0) {
         r->where = DEPTH_DEMAND;
         ccl_i_msccl_open_demand(r, atts);
+    } else if (r->where == DEPTH_ALGO && strcmp(element, "group") == 0) {
+        r->where = DEPTH_GROUP;
+        ccl_i_msccl_open_group(r, atts);
     } else if (r->where == DEPTH_DEMAND && strcmp(element, "chunk") == 0) {
         r->where = DEPTH_CHUNK;
         ccl_i_msccl_open_chunk(r, atts);
@@ -281,7 +329,8 @@ static void XMLCALL open_element(void *user, const XML_Char *element, const XML_
                                              [DEPTH_STEP] = "step holds nothing",
                                              [DEPTH_COPY] = "copy holds nothing",
                                              [DEPTH_DEMAND] = "demand holds chunk",
-                                             [DEPTH_CHUNK] = "chunk holds nothing"};
+                                             [DEPTH_CHUNK] = "chunk holds nothing",
+                                             [DEPTH_GROUP] = "group holds nothing"};
         CCL_I_MSCCL_BAD(r, "element '%.40s' is out of place: %s", element, wanted[r->where]);
     }
 }
@@ -304,6 +353,7 @@ static void XMLCALL close_element(void *user, const XML_Char *element) {
         r->where = DEPTH_TB;
         break;
     case DEPTH_DEMAND:
+    case DEPTH_GROUP:
         r->where = DEPTH_ALGO;
         break;
     case DEPTH_CHUNK:
@@ -437,6 +487,8 @@ static ccl_status_t build(reader_t *r, ccl_program_t **out) {
         ccl_program_builder_destroy(b);
         return status;
     }
+    for (size_t g = 0; g < r->groups.len; g++)
+        ccl_program_builder_group(b, r->groups.list[g].ranks, r->groups.list[g].n);
     for (size_t t = 0; t < r->ntbs; t++) {
         const ccl_tb_t *tb = &r->tbs[t];
         uint32_t handle =
@@ -477,6 +529,7 @@ ccl_status_t ccl_program_read_xml(const char *name, const char *text, size_t len
     free(r.shares);
     free(r.demand_name);
     ccl_i_demand_fini(&r.demand);
+    ccl_i_groups_fini(&r.groups);
     free(r.tbs);
     free(r.steps);
     free(r.peers);

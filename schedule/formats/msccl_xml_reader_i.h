@@ -8,6 +8,7 @@
 
 #include "schedule/formats/demand_i.h"
 #include "schedule/formats/msccl_xml_i.h"
+#include "schedule/groups_i.h"
 
 typedef struct ccl_i_msccl_reader {
     XML_Parser parser;
@@ -34,6 +35,8 @@ typedef struct ccl_i_msccl_reader {
     ccl_i_demand_t demand;
     char *demand_name; /* NULL: no demand element yet */
     int demand_line, demand_column;
+    ccl_i_groups_t groups;
+    uint64_t group_ranks; /* of all groups together */
     ccl_tb_t *tbs;
     size_t ntbs, tbs_cap;
     ccl_step_t *steps;
@@ -71,5 +74,6 @@ void ccl_i_msccl_open_algo(ccl_i_msccl_reader_t *r, const XML_Char **atts);
 void ccl_i_msccl_open_gpu(ccl_i_msccl_reader_t *r, const XML_Char **atts);
 void ccl_i_msccl_open_demand(ccl_i_msccl_reader_t *r, const XML_Char **atts);
 void ccl_i_msccl_open_chunk(ccl_i_msccl_reader_t *r, const XML_Char **atts);
+void ccl_i_msccl_open_group(ccl_i_msccl_reader_t *r, const XML_Char **atts);
 
 #endif

@@ -2,8 +2,10 @@
  * MSCCL XML writer: every attribute that any executor needs, in one fixed order.
  *
  * What the format lacks is added where a parser that does not know it skips it: attribute `stage`
- * of a step, `root` and `origin` of algo, `i_shares` / `o_shares` / `s_shares` of a gpu, element
- * `demand` of algo.
+ * of a step, `root` and `origin` of algo, `i_shares` / `o_shares` / `s_shares` of a gpu, elements
+ * `demand` and `group` of algo. Blocks with switch connections (`multicast`, `offer`, `pull`,
+ * `take`) have `send` or `recv` -1: a parser that skips these attributes refuses what their steps
+ * do.
  */
 #include "schedule/formats/demand_i.h"
 #include "schedule/formats/msccl_xml_i.h"
@@ -85,6 +87,40 @@ static void write_demand(const ccl_collective_t *coll, ccl_text_t *out) {
     add(out, "  </demand>\n");
 }
 
+static void write_groups(const ccl_program_t *p, ccl_text_t *out) {
+    for (uint32_t g = 0; g < p->ngroups; g++) {
+        const ccl_peer_group_t *group = &p->groups[g];
+        add_u32(out, "  <group id=\"", g);
+        add(out, " ranks=\"");
+        for (uint32_t i = 0, end; i < group->n; i = end) {
+            for (end = i + 1; end < group->n && group->ranks[end] == group->ranks[end - 1] + 1;)
+                end++;
+            ccl_text_printf(out, "%s%u", i ? "," : "", group->ranks[i]);
+            if (end > i + 1)
+                ccl_text_printf(out, "-%u", group->ranks[end - 1]);
+        }
+        add(out, "\"/>\n");
+    }
+}
+
+/** Peers of a block or a step; those that MSCCL does not know come last. */
+static void write_peers(const ccl_peers_t *peers, ccl_text_t *out) {
+    uint32_t send = peers->send_peer, recv = peers->recv_peer;
+    bool multicast = ccl_peer_is_group(send), pull = ccl_peer_is_group(recv);
+    bool offer = ccl_peer_is_member(send), take = ccl_peer_is_member(recv);
+    add_index(out, " send=\"", multicast || offer ? CCL_NONE : send);
+    add_index(out, " recv=\"", pull || take ? CCL_NONE : recv);
+    add_u32(out, " chan=\"", peers->channel);
+    if (multicast)
+        add_u32(out, " multicast=\"", send & ~CCL_PEER_GROUP);
+    if (offer)
+        add_u32(out, " offer=\"", ccl_peer_rank(send));
+    if (pull)
+        add_u32(out, " pull=\"", recv & ~CCL_PEER_GROUP);
+    if (take)
+        add_u32(out, " take=\"", ccl_peer_rank(recv));
+}
+
 /** Shares that reading the demand gives anyway need not be written. */
 static ccl_status_t shares_are_derived(const ccl_program_t *p, uint32_t rank, ccl_buffer_t buffer,
                                        bool *out, ccl_error_t *err) {
@@ -149,9 +185,7 @@ static void write_step(const ccl_program_t *p, const ccl_tb_t *tb, const ccl_ste
     add_u32(out, " hasdep=\"", s->has_dep);
     if (shared && (ccl_primitive_sends(s->type) || ccl_primitive_receives(s->type))) {
         ccl_peers_t peers = ccl_program_peers(p, tb, (uint32_t)(s - p->steps));
-        add_index(out, " send=\"", peers.send_peer);
-        add_index(out, " recv=\"", peers.recv_peer);
-        add_u32(out, " chan=\"", peers.channel);
+        write_peers(&peers, out);
     }
     if (s->stage)
         add_u32(out, " stage=\"", s->stage);
@@ -166,17 +200,21 @@ ccl_status_t ccl_program_write_xml(const ccl_program_t *program, ccl_text_t *out
                         "a program of %u ranks and %u chunks cannot be written as MSCCL XML: at "
                         "most %u and %u",
                         p->nranks, p->nchunks, CCL_I_XML_MAX_GPUS, CCL_I_XML_MAX_CHUNKS);
+    if (p->ngroups > CCL_I_XML_MAX_GROUPS)
+        return ccl_fail(err, CCL_ERR_INPUT,
+                        "a program with %u groups of ranks cannot be written as MSCCL XML: at most "
+                        "%u",
+                        p->ngroups, CCL_I_XML_MAX_GROUPS);
     write_algo(p, out);
     if (p->coll->kind == CCL_CUSTOM)
         write_demand(p->coll, out);
+    write_groups(p, out);
     for (uint32_t rank = 0; rank < p->nranks; rank++) {
         CCL_TRY(write_gpu(p, rank, out, err));
         for (uint32_t t = p->rank_first_tb[rank]; t < p->rank_first_tb[rank + 1]; t++) {
             const ccl_tb_t *tb = &p->tbs[t];
             add_u32(out, "    <tb id=\"", tb->id);
-            add_index(out, " send=\"", tb->send_peer);
-            add_index(out, " recv=\"", tb->recv_peer);
-            add_u32(out, " chan=\"", tb->channel);
+            write_peers(&(ccl_peers_t){tb->send_peer, tb->recv_peer, tb->channel}, out);
             add(out, ">\n");
             bool shared = ccl_program_tb_shared(p, tb);
             for (uint32_t i = 0; i < tb->nsteps; i++)

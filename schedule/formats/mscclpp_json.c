@@ -393,6 +393,10 @@ ccl_status_t ccl_program_write_mscclpp(const ccl_program_t *program, const ccl_t
     plan_t l = {.p = program, .topo = topo, .out = out};
     size_t ns = program->nsteps, nt = program->ntbs, nr = program->nranks;
     ccl_status_t status = CCL_OK;
+    if (program->ngroups > 0)
+        return ccl_fail(err, CCL_UNSUPPORTED,
+                        "a plan of MSCCL++ is not written for programs that multicast or reduce in "
+                        "switches");
     if (program->peers || program->shares)
         return ccl_fail(
             err, CCL_UNSUPPORTED, "a plan of MSCCL++ has no %s: lower with another allocation",

@@ -136,8 +136,8 @@ typedef struct ccl_i_links {
     uint32_t *receiver; /* [nsteps] who takes a sending step's message; else CCL_NONE */
     uint32_t *dep;      /* [nsteps] step waited for; else CCL_NONE */
     /*
-     * Of programs with switch connections: the offers that a pull sums are offers[pull_first[step]]
-     * and on, as many as pull_n[step]. sender of a pull and receiver of a multicast are CCL_NONE.
+     * Of programs with switch connections: a pull adds offers[pull_first[step]] and those that
+     * follow, pull_n[step] of them. sender of a pull and receiver of a multicast are CCL_NONE.
      */
     uint32_t *pull_first, *pull_n, *offers;
     size_t noffers, offers_cap;

@@ -235,6 +235,7 @@ ccl_status_t ccl_improve(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     ccl_ctx_t inner = ccl_i_worker_ctx(ctx);
     improve_t m = {.ctx = &inner, .topo = topo, .options = options};
     ccl_improvement_t best = {0};
+    CCL_TRY(ccl_schedule_refuse_groups(schedule, "improving", err));
     if (schedule->coll->nranks != topo->nranks)
         return ccl_fail(err, CCL_ERR_INPUT, "the schedule has %u ranks, topology %.80s has %u",
                         schedule->coll->nranks, topo->name, topo->nranks);

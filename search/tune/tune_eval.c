@@ -134,7 +134,7 @@ static ccl_status_t find_crowded(const ccl_topology_t *topo, const ccl_schedule_
                                  uint32_t *rank_out, ccl_error_t *err) {
     size_t n = topo->nranks, channels = schedule->nchannels ? schedule->nchannels : 1;
     *rank_out = CCL_NONE;
-    if (n * n * channels > (size_t)1 << 26) /* lowering will refuse it */
+    if (schedule->ngroups > 0 || n * n * channels > (size_t)1 << 26) /* lowering will refuse it */
         return CCL_OK;
     uint8_t *seen = calloc(n * n * channels, 1);
     uint32_t *ends = calloc(n, 2 * sizeof *ends);

@@ -48,6 +48,7 @@ ccl_status_t ccl_c2c_load(const ccl_topology_t *topo, ccl_routes_t *routes,
                           const ccl_schedule_t *schedule, double size_bytes, ccl_c2c_stats_t *out,
                           ccl_error_t *err) {
     loads_t loads = {.n = topo->nlinks + topo->ngroups};
+    CCL_TRY(ccl_schedule_refuse_groups(schedule, "the load of clusters", err));
     double *all = calloc(PHASES * (size_t)loads.n + 1, sizeof *all);
     ccl_status_t status = all ? CCL_OK : ccl_fail_nomem(err);
     for (uint32_t p = 0; all && p < PHASES; p++)

@@ -99,8 +99,26 @@ static uint32_t other_relays(maker_t *m, const part_t *p) {
     return end_of(m, m->cluster->nservers - 1);
 }
 
+/** Every relay gets every other's sum. */
+static void exchange(maker_t *m, const part_t *p) {
+    for (uint32_t j = 1; j < m->cluster->nservers; j++)
+        for (uint32_t v = 0; v < m->cluster->nservers; v++)
+            add(m, p, relay(m, v, p->root), relay(m, (v + j) % m->cluster->nservers, p->root), 1,
+                true);
+}
+
+/** Exchanged are sums that all want. */
+static bool exchanged(const maker_t *m, const ccl_chunk_t *c) {
+    return m->how->between == CCL_I_BETWEEN_EXCHANGE && m->cluster->nservers > 1 && c->reduced &&
+           c->ndests == m->cluster->nranks;
+}
+
 static void gather_between(maker_t *m, const part_t *p) {
     uint32_t n = m->cluster->nservers;
+    if (exchanged(m, p->chunk)) {
+        exchange(m, p);
+        return;
+    }
     if (m->how->between == CCL_I_BETWEEN_SWITCH) {
         add(m, p, other_relays(m, p), p->root, 1, true);
         return;
@@ -122,6 +140,11 @@ static void gather_between(maker_t *m, const part_t *p) {
 static void spread(maker_t *m, const part_t *p, uint32_t first) {
     uint32_t n = m->cluster->nservers;
     spread_in_server(m, p, m->cluster->server[p->root], first);
+    if (exchanged(m, p->chunk)) {
+        for (uint32_t j = 1; j < n; j++)
+            spread_in_server(m, p, server_at(m, p, j), first);
+        return;
+    }
     if (n > 1 && m->how->between == CCL_I_BETWEEN_SWITCH)
         add(m, p, p->root, other_relays(m, p), first, false);
     for (uint32_t j = 1; j < n; j++) {
@@ -146,7 +169,7 @@ typedef struct wave {
 } wave_t;
 
 /*
- * Sums in servers: each server begins with the chunks whose root is in the next one and ends with
+ * Within servers: each server begins with the chunks whose root is in the next one and ends with
  * its own, so that not all servers send to one at first.
  */
 static void gather_wave(maker_t *m, const wave_t *w) {
@@ -171,7 +194,7 @@ static void spread_wave(maker_t *m, const wave_t *w) {
             continue;
         p.phase = 1;
         /* Results between servers have blocks of their own, so that sums do not wait for them. */
-        if (m->cluster->nservers > 1)
+        if (m->cluster->nservers > 1 && !exchanged(m, p.chunk))
             p.channel = (uint16_t)(p.channel + m->how->channels);
         spread(m, &p, p.chunk->reduced ? 1 + m->up : 0);
     }
@@ -186,6 +209,12 @@ static uint32_t steps_between(const ccl_i_cluster_t *cluster, ccl_i_between_t be
                                            : 1;
 }
 
+/** The k-th GPU of the first server, for what goes to all; else a destination. */
+static uint32_t root_in_first(const ccl_i_cluster_t *cluster, const ccl_chunk_t *c, uint32_t k) {
+    return c->ndests == cluster->nranks ? ccl_i_cluster_rank(cluster, 0, k)
+                                        : c->dests[k % c->ndests];
+}
+
 ccl_status_t ccl_i_switch_make(const ccl_i_cluster_t *cluster, const ccl_collective_t *want,
                                const ccl_i_switch_how_t *how, ccl_schedule_t **out,
                                ccl_error_t *err) {
@@ -194,6 +223,10 @@ ccl_status_t ccl_i_switch_make(const ccl_i_cluster_t *cluster, const ccl_collect
     for (uint32_t k = 0; k < want->nchunks; k++)
         if (want->chunks[k].reduced && want->chunks[k].ndests > roots)
             roots = want->chunks[k].ndests;
+    /* Each server has a root then, so those of one are enough. */
+    bool one =
+        how->between == CCL_I_BETWEEN_EXCHANGE && cluster->nservers > 1 && roots == cluster->nranks;
+    roots = one ? roots / cluster->nservers : roots;
     CCL_TRY(ccl_collective_split(want, roots * each, &coll, err));
     maker_t m = {.cluster = cluster,
                  .how = how,
@@ -212,12 +245,13 @@ ccl_status_t ccl_i_switch_make(const ccl_i_cluster_t *cluster, const ccl_collect
         for (uint32_t k = 0; k < want->nchunks * roots; k++) {
             const ccl_chunk_t *c = &coll->chunks[k * each + q];
             if (c->nsources > 0 && c->ndests > 0)
-                wave.parts[wave.n++] =
-                    (part_t){.chunk = c,
-                             .index = k * each + q,
-                             .root = c->reduced ? c->dests[k % c->ndests] : c->sources[0],
-                             .step = q % how->parts * (2 * m.up + 3),
-                             .channel = (uint16_t)(q / how->parts)};
+                wave.parts[wave.n++] = (part_t){.chunk = c,
+                                                .index = k * each + q,
+                                                .root = !c->reduced ? c->sources[0]
+                                                        : one       ? root_in_first(cluster, c, k)
+                                                                    : c->dests[k % c->ndests],
+                                                .step = q % how->parts * (2 * m.up + 3),
+                                                .channel = (uint16_t)(q / how->parts)};
         }
         gather_wave(&m, &wave);
         spread_wave(&m, &wave);

@@ -112,7 +112,8 @@ typedef struct family {
 static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
                          ccl_schedule_t **out, ccl_error_t *err) {
     const family_t *f = user;
-    static const char *const between[] = {"straight", "in rings", "in trees", "in switches"};
+    static const char *const between[] = {"straight", "in rings", "in trees", "in switches",
+                                          "by exchange"};
     const ccl_i_switch_how_t *how = &f->how[index];
     CCL_TRY(ccl_i_switch_make(with->cluster, f->want, how, out, err));
     ccl_origin_set((*out)->origin, "%s: %u channel%s", how->name, how->channels,
@@ -124,6 +125,12 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
 
 /** Bytes that are not worth being cut. */
 #define LEAST_PART_BYTES 65536.0
+/** Offers and takes of a candidate: about a second's work. */
+#define MOST_OPERATIONS 1048576.0
+
+static bool small_enough(const ccl_i_cluster_t *c, const ccl_i_switch_how_t *how) {
+    return 2.0 * c->nranks * c->nranks * how->channels * how->parts <= MOST_OPERATIONS;
+}
 
 /* In one domain a chunk does not wait for another: parts only cost. */
 static void add_ways(family_t *f, const ccl_i_cluster_t *c, const ccl_synth_options_t *options,
@@ -137,7 +144,8 @@ static void add_ways(family_t *f, const ccl_i_cluster_t *c, const ccl_synth_opti
         while (!options->chunks && how.parts > 1 &&
                bytes / c->nranks / how.channels / how.parts < LEAST_PART_BYTES)
             how.parts /= 2;
-        if (f->n < CCL_ARRAY_LEN(f->how))
+        if (f->n < CCL_ARRAY_LEN(f->how) &&
+            (how.channels == 1 || options->channels || small_enough(c, &how)))
             f->how[f->n++] = how;
     }
 }
@@ -153,7 +161,7 @@ static void add_cuts(family_t *f, const ccl_i_cluster_t *c, const ccl_synth_opti
     for (how.parts = 1; how.parts <= 4 * parts; how.parts *= 2) {
         for (how.channels = channels > 1 && !options->channels ? channels / 2 : channels;
              how.channels <= channels; how.channels *= 2) {
-            if ((how.parts >= 2 * parts || how.parts == 1) &&
+            if ((how.parts >= 2 * parts || how.parts == 1) && small_enough(c, &how) &&
                 (how.parts != parts || how.channels != channels) &&
                 (how.parts == 1 ||
                  bytes / c->nranks / how.channels / how.parts >= LEAST_PART_BYTES))
@@ -178,7 +186,9 @@ static ccl_status_t fastest(const ccl_ctx_t *ctx, const ccl_topology_t *topo, cc
         between &= ~(1u << CCL_I_BETWEEN_SWITCH);
     else if (own && between >> CCL_I_BETWEEN_SWITCH & 1)
         between = 1u << CCL_I_BETWEEN_SWITCH; /* NCCL takes what the fabric offers */
-    for (unsigned k = 0; k <= CCL_I_BETWEEN_SWITCH; k++) {
+    if (cluster.nservers != 2)
+        between &= ~(1u << CCL_I_BETWEEN_EXCHANGE);
+    for (unsigned k = 0; k <= CCL_I_BETWEEN_EXCHANGE; k++) {
         if (between >> k & 1)
             add_ways(&f, &cluster, options,
                      (ccl_i_switch_how_t){.name = name, .own = own, .between = (ccl_i_between_t)k});
@@ -213,7 +223,8 @@ static ccl_status_t fastest(const ccl_ctx_t *ctx, const ccl_topology_t *topo, cc
     }
 SYNTHESIZE(nvls, "nvls", true, 1u << CCL_I_BETWEEN_DIRECT)
 SYNTHESIZE(nvls_pull, "nvls-pull", false,
-           1u << CCL_I_BETWEEN_DIRECT | 1u << CCL_I_BETWEEN_RING | 1u << CCL_I_BETWEEN_SWITCH)
+           1u << CCL_I_BETWEEN_DIRECT | 1u << CCL_I_BETWEEN_RING | 1u << CCL_I_BETWEEN_SWITCH |
+               1u << CCL_I_BETWEEN_EXCHANGE)
 SYNTHESIZE(nvlstree, "nvlstree", true, 1u << CCL_I_BETWEEN_TREE)
 SYNTHESIZE(collnet, "collnet", true, 1u << CCL_I_BETWEEN_RING | 1u << CCL_I_BETWEEN_SWITCH)
 

@@ -10,8 +10,10 @@
 typedef enum ccl_i_between {
     CCL_I_BETWEEN_DIRECT, /**< each GPU of a rail to the root's and back */
     CCL_I_BETWEEN_RING,
-    CCL_I_BETWEEN_TREE,  /**< a binary tree, rotated by the root's server */
-    CCL_I_BETWEEN_SWITCH /**< reduction and multicast in switches */
+    CCL_I_BETWEEN_TREE,    /**< a binary tree, rotated by the root's server */
+    CCL_I_BETWEEN_SWITCH,  /**< reduction and multicast in switches */
+    CCL_I_BETWEEN_EXCHANGE /**< sums of a server to all others of its rail, which add them: between
+                                two servers as few bytes as over a root, and one way */
 } ccl_i_between_t;
 
 /** One schedule to make. */
@@ -20,7 +22,7 @@ typedef struct ccl_i_switch_how {
     bool own; /**< what a GPU gives itself travels over its port, as NCCL has it */
     ccl_i_between_t between;
     uint32_t channels;
-    uint32_t parts; /**< of a root's chunk on a channel, one behind the other */
+    uint32_t parts; /**< of a root's chunk on a channel, one after the other */
 } ccl_i_switch_how_t;
 
 /**

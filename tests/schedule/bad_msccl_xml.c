@@ -19,6 +19,10 @@
     ALGO("2", "custom", "2")                                                                       \
     "<demand name='d'>\n" chunk_ "\n</demand>" GPU("0") "</gpu>" GPU("1") "</gpu></algo>"
 
+#define GROUPS(groups_) ALGO("2", "allreduce", "2") groups_ GPU("0")
+#define GROUP "<group id='0' ranks='0-1'/>\n"
+#define SWITCHED(tb_) GROUPS(GROUP) "<tb id='0' chan='0' " tb_ "/></gpu>" GPU("1") "</gpu></algo>"
+
 static const bad_row_t rows[] = {
     {"empty", "", 1, 1, "not well-formed XML: no element found"},
     {"not XML", "{}", 1, 1, "not well-formed"},
@@ -137,6 +141,46 @@ static const bad_row_t rows[] = {
      ALGO("1", "allreduce",
           "2") "<gpu id='0' i_chunks='2' o_chunks='2' s_chunks='0' i_shares='.5 .5'/></algo>",
      1, 1, "gpu 0 lacks o_shares"},
+    {"a group out of order", GROUPS("<group id='1' ranks='0'/>"), 2, 1,
+     "group id 1: ids count from 0 in the order of the file, 0 is next"},
+    {"a group without ranks", GROUPS("<group id='0' ranks=''/>"), 2, 1,
+     "group ranks '': ascending ranks from 0 to 1 and ranges of them, as in 0-3,5, are needed"},
+    {"a group's rank that is none", GROUPS("<group id='0' ranks='0,2'/>"), 2, 1, "ranks '0,2'"},
+    {"a range beyond the ranks", GROUPS("<group id='0' ranks='0-2'/>"), 2, 1, "ranks '0-2'"},
+    {"ranks not ascending", GROUPS("<group id='0' ranks='1,0'/>"), 2, 1, "ranks '1,0'"},
+    {"a rank of a group twice", GROUPS("<group id='0' ranks='0-1,1'/>"), 2, 1, "ranks '0-1,1'"},
+    {"a range backwards", GROUPS("<group id='0' ranks='1-0'/>"), 2, 1, "ranks '1-0'"},
+    {"a comma too many", GROUPS("<group id='0' ranks='0,'/>"), 2, 1, "ranks '0,'"},
+    {"blanks in a group's ranks", GROUPS("<group id='0' ranks='0, 1'/>"), 2, 1, "ranks '0, 1'"},
+    {"a negative rank", GROUPS("<group id='0' ranks='-1'/>"), 2, 1, "ranks '-1'"},
+    {"two equal groups", GROUPS(GROUP "<group id='1' ranks='0,1'/>"), 3, 1,
+     "group 1 has the ranks of group 0"},
+    {"a group behind a gpu",
+     ALGO("2", "allreduce", "2") GPU("0") "</gpu>\n<group id='0' ranks='0'/>", 4, 1,
+     "group 0 stands after a gpu"},
+    {"a group in a gpu", ALGO("2", "allreduce", "2") GPU("0") "<group id='0' ranks='0'/>", 3, 1,
+     "gpu holds tb"},
+    {"two peers of one side", SWITCHED("send='1' recv='-1' multicast='0'"), 4, 1,
+     "tb multicast 0 beside another peer: only one of send (else -1), multicast, offer"},
+    {"two switch connections of one side", SWITCHED("send='-1' recv='-1' pull='0' take='1'"), 4, 1,
+     "tb take 1 beside another peer: only one of recv (else -1), pull, take"},
+    {"a switch connection without send", SWITCHED("multicast='0' recv='-1'"), 4, 1,
+     "tb lacks the attribute 'send'"},
+    {"a group that is none", SWITCHED("send='-1' recv='-1' multicast='1'"), 4, 1,
+     "tb multicast '1': an integer from 0 to 0 is needed"},
+    {"a multicast without groups",
+     ALGO("2", "allreduce", "2") GPU("0") "<tb id='0' send='-1' recv='-1' chan='0' multicast='0'/>",
+     3, 1, "tb multicast '0': algo has no group"},
+    {"an offer to no rank", SWITCHED("send='-1' recv='-1' offer='2'"), 4, 1, "tb offer '2'"},
+    {"a step's switch connection without send", NO_PEER SHARED("offer='0'") REST, 4, 1,
+     "step lacks send: send, recv and chan come together"},
+    {"two peers of a step's side", NO_PEER SHARED("send='1' recv='-1' chan='0' offer='0'") REST, 4,
+     1, "step offer 0 beside another peer"},
+    {"a step's peer in a block with a switch connection",
+     ALGO("2", "allreduce", "2")
+         GROUP GPU("0") "<tb id='0' send='-1' recv='-1' chan='0' "
+                        "multicast='0'>\n" SHARED("send='1' recv='-1' chan='0'") REST,
+     5, 1, "step send, recv and chan are for a tb with send -1 and recv -1"},
     {"a huge buffer of a small file",
      ALGO(
          "1", "allreduce",

@@ -203,6 +203,56 @@ START_TEST(custom_sizes) {
 }
 END_TEST
 
+static const char switched[] =
+    "<algo name='w' proto='Simple' nchannels='2' nchunksperloop='1' ngpus='4' coll='allreduce' "
+    "inplace='1'><group ranks='0-1,3' id='0'/><group id='1' ranks='2'/>"
+    "<gpu id='0' i_chunks='1' o_chunks='1' s_chunks='0'>"
+    "<tb id='0' send='-1' recv='-1' multicast='0' pull='1' chan='1'>"
+    "<step s='0' type='rcs' srcbuf='i' srcoff='0' dstbuf='i' dstoff='0' cnt='1' depid='-1' "
+    "deps='-1' hasdep='0'/></tb>"
+    "<tb id='1' send='2' recv='-1' take='0' chan='0'>"
+    "<step s='0' type='rcs' srcbuf='i' srcoff='0' dstbuf='i' dstoff='0' cnt='1' depid='-1' "
+    "deps='-1' hasdep='0'/></tb>"
+    "<tb id='2' send='-1' recv='-1' chan='0'>"
+    "<step s='0' type='rcs' srcbuf='i' srcoff='0' dstbuf='i' dstoff='0' cnt='1' depid='-1' "
+    "deps='-1' hasdep='0' send='-1' recv='-1' chan='1' offer='0' take='3'/></tb>"
+    "</gpu><gpu id='1' i_chunks='1' o_chunks='1' s_chunks='0'/>"
+    "<gpu id='2' i_chunks='1' o_chunks='1' s_chunks='0'/>"
+    "<gpu id='3' i_chunks='1' o_chunks='1' s_chunks='0'/></algo>";
+
+/** Groups, and switch connections of blocks and of steps. */
+START_TEST(switch_connections) {
+    ccl_program_t *p = read_ok(switched);
+    ck_assert_uint_eq(p->ngroups, 2);
+    ck_assert_uint_eq(p->groups[0].n, 3);
+    ck_assert_uint_eq(p->groups[0].ranks[2], 3);
+    ck_assert_uint_eq(p->groups[1].ranks[0], 2);
+    ck_assert_uint_eq(p->tbs[0].send_peer, CCL_PEER_GROUP);
+    ck_assert_uint_eq(p->tbs[0].recv_peer, CCL_PEER_GROUP | 1);
+    ck_assert_uint_eq(p->tbs[1].send_peer, 2);
+    ck_assert_uint_eq(p->tbs[1].recv_peer, CCL_PEER_MEMBER);
+    ck_assert_uint_eq(p->peers[2].send_peer, CCL_PEER_MEMBER);
+    ck_assert_uint_eq(p->peers[2].recv_peer, CCL_PEER_MEMBER | 3);
+    ck_assert_uint_eq(p->peers[2].channel, 1);
+    check_round_trip(p);
+    ccl_text_t text = {0};
+    ccl_error_t err = CCL_ERROR_INIT;
+    check_ok(ccl_program_write_xml(p, &text, &err), &err);
+    static const char *const lines[] = {
+        "\n  <group id=\"0\" ranks=\"0-1,3\"/>\n  <group id=\"1\" ranks=\"2\"/>\n  <gpu",
+        "<tb id=\"0\" send=\"-1\" recv=\"-1\" chan=\"1\" multicast=\"0\" pull=\"1\">",
+        "<tb id=\"1\" send=\"2\" recv=\"-1\" chan=\"0\" take=\"0\">",
+        " send=\"-1\" recv=\"-1\" chan=\"1\" offer=\"0\" take=\"3\"/>"};
+    for (size_t i = 0; i < CCL_ARRAY_LEN(lines); i++)
+        ck_assert_msg(strstr(text.data, lines[i]), "%s", text.data);
+    ccl_text_fini(&text);
+    ck_assert_int_eq(ccl_program_write_mscclpp(p, NULL, &text, &err), CCL_UNSUPPORTED);
+    ck_assert_msg(strstr(err.text, "multicast or reduce in switches"), "%s", err.text);
+    ccl_text_fini(&text);
+    ccl_program_destroy(p);
+}
+END_TEST
+
 /** 130,816 blocks: written and read in a moment. */
 START_TEST(large_file) {
     enum { N = 256 };
@@ -236,4 +286,4 @@ START_TEST(large_file) {
 END_TEST
 
 SUITE_MAIN("msccl_xml", dialects, writer_is_complete, numbering, collectives, custom_sizes,
-           large_file)
+           switch_connections, large_file)

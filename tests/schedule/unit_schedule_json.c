@@ -174,6 +174,24 @@ static const bad_row_t rows[] = {
     {"an unknown key", FILE_OF(ALLGATHER, "{\"source\":0}"), 2, 16, "unknown key"},
     {"a key is missing", FILE_OF(ALLGATHER, "{\"src\":0,\"dst\":1,\"step\":0}"), 2, 40,
      "chunk is missing"},
+    {"a group without groups", FILE_OF(ALLGATHER, "[\"g0\",1,0,0]"), 2, 16,
+     "src must be a rank: there are no groups"},
+    {"an unknown group",
+     "{\"format\": \"ccllab-schedule-1\", \"collective\": " ALLGATHER
+     ", \"groups\": [[0, 1]],\n\"transfers\": [[3,\"g1\",0,0]]}",
+     2, 18, "dst must be a rank or a group"},
+    {"between groups",
+     "{\"format\": \"ccllab-schedule-1\", \"collective\": " ALLGATHER
+     ", \"groups\": [[0, 1]],\n\"transfers\": [[\"g0\",\"g0\",0,0]]}",
+     2, 30, "src and dst are groups"},
+    {"a rank twice in a group",
+     "{\"format\": \"ccllab-schedule-1\", \"collective\": " ALLGATHER
+     ",\n\"groups\": [[1, 1]],\"transfers\": []}",
+     2, 16, "rank 1 is there twice"},
+    {"an empty group",
+     "{\"format\": \"ccllab-schedule-1\", \"collective\": " ALLGATHER
+     ",\n\"groups\": [[]],\"transfers\": []}",
+     2, 12, "a group is a list of 1 to 4 ranks"},
     {"no transfer", FILE_OF(ALLGATHER, "7"), 2, 15, "a transfer is [src, dst"},
     {"a comma too many", FILE_OF(ALLGATHER, "[0,1,0,0],"), 2, 25, "a transfer is [src, dst"},
     {"a comma too few", FILE_OF(ALLGATHER, "[0,1,0,0] [0,1,0,0]"), 2, 25, "']' or ',' is missing"},

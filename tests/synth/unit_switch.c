@@ -1,0 +1,201 @@
+/*
+ * Schedules through switches: the closed forms, what supports() says no to, programs that verify
+ * with FIFOs of one primitive, the JSON form, and a verifier that refuses every transfer changed.
+ */
+#include "common.h"
+
+#include <math.h>
+
+/** What `name` takes, simulated; the schedule is verified in ccl_synthesize(). */
+static double time_of(const char *name, const ccl_topology_t *topo, const ccl_collective_t *want,
+                      double size, ccl_schedule_t **schedule_out) {
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+    ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
+    ccl_schedule_t *schedule = NULL;
+    ccl_program_t *program = NULL;
+    ccl_sim_result_t *run = NULL;
+    options.size_bytes = lower.size_bytes = sim.size_bytes = size;
+    lower.topo = topo;
+    MUST(ccl_synthesize(NULL, name, topo, NULL, want, &options, &schedule, e));
+    MUST(ccl_lower(NULL, schedule, &lower, &program, e));
+    check_program(program, 0, name);
+    MUST(ccl_sim_program(NULL, topo, NULL, program, &sim, &run, e));
+    double time_s = run->time_s;
+    ccl_sim_result_destroy(run);
+    ccl_program_destroy(program);
+    if (schedule_out)
+        *schedule_out = schedule;
+    else
+        ccl_schedule_destroy(schedule);
+    return time_s;
+}
+
+/* Links alone, no latency: n GPUs of B, S bytes; times in S/B. */
+static const struct {
+    const char *name;
+    ccl_collective_kind_t kind;
+    double own; /* of n = 4, in quarters */
+} forms[] = {
+    {"nvls", CCL_ALLREDUCE, 5},     {"nvls-pull", CCL_ALLREDUCE, 4},
+    {"nvls", CCL_ALLGATHER, 4},     {"nvls-pull", CCL_ALLGATHER, 3},
+    {"nvls", CCL_REDUCESCATTER, 4}, {"nvls-pull", CCL_REDUCESCATTER, 3},
+    {"nvls", CCL_BROADCAST, 4},     {"nvls-pull", CCL_REDUCE, 4},
+};
+
+START_TEST(test_closed_forms) {
+    ccl_topology_t *topo = topology("servers:1 gpus:4 nvswitch=100GB/s,nvls");
+    ccl_collective_t *want = collective(forms[_i].kind, 4, 1);
+    double time_s = time_of(forms[_i].name, topo, want, 1e9, NULL);
+    ck_assert_msg(fabs(time_s / (forms[_i].own / 4 * 1e9 / 100e9) - 1) < 1e-6, "%s %s: %g s",
+                  forms[_i].name, want->name, time_s);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+/* With thread blocks and latencies, 1 GB: within 5 % of S/B. */
+static const struct {
+    const char *spec;
+    double bound_s;
+} racks[] = {{"dgx-h100", 1e9 / 450e9}, {"gb200-nvl72", 1e9 / 900e9}};
+
+START_TEST(test_thread_blocks) {
+    ccl_topology_t *topo = topology(racks[_i].spec);
+    ccl_collective_t *want = collective(CCL_ALLREDUCE, topo->nranks, 0);
+    double time_s = time_of("nvls-pull", topo, want, 1e9, NULL);
+    ck_assert_msg(time_s >= racks[_i].bound_s && time_s < 1.05 * racks[_i].bound_s, "%g s", time_s);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+/* An AllGather beside a ReduceScatter of S each, FSDP's pair: S(1 + 1/n)/B with own parts. */
+START_TEST(test_two_at_once) {
+    char text[2000] = "{\"format\": \"ccllab-demand-1\", \"nranks\": 4, \"chunks\": [";
+    for (unsigned r = 0; r < 8; r++) /* first all of the one, so that all have them at one place */
+        snprintf(text + strlen(text), sizeof text - strlen(text),
+                 r < 4 ? "%s{\"source\": %u, \"destinations\": \"all\", \"bytes\": 250000000}"
+                       : "%s{\"source\": \"all\", \"destinations\": %u, \"reduced\": true,"
+                         " \"bytes\": 250000000}",
+                 r ? "," : "", r % 4);
+    strcat(text, "]}");
+    ccl_topology_t *topo = topology("servers:1 gpus:4 nvswitch=100GB/s,nvls");
+    ccl_collective_t *want = NULL;
+    MUST(ccl_demand_read_text("pair", text, strlen(text), &want, e));
+    double own_s = time_of("nvls", topo, want, want->natural_bytes, NULL);
+    double pull_s = time_of("nvls-pull", topo, want, want->natural_bytes, NULL);
+    ck_assert_msg(fabs(own_s / 12.5e-3 - 1) < 1e-6, "nvls: %g s", own_s);
+    ck_assert_msg(fabs(pull_s / 10e-3 - 1) < 1e-6, "nvls-pull: %g s", pull_s);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+/* Over servers: right with every way between them, and bound by the NICs. */
+static const struct {
+    const char *name, *spec;
+    ccl_collective_kind_t kind;
+    double most; /* times what the NICs take */
+} clusters[] = {
+    {"nvls-pull", "servers:3 gpus:4 nvswitch=400GB/s,nvls nics:4x10GB/s fabric=rail", CCL_ALLREDUCE,
+     1.05},
+    {"nvls-pull", "servers:2 gpus:4 nvswitch=400GB/s,nvls nics:4x10GB/s fabric=rail", CCL_ALLREDUCE,
+     1.05},
+    {"nvlstree", "servers:3 gpus:4 nvswitch=400GB/s,nvls nics:4x10GB/s fabric=rail", CCL_ALLREDUCE,
+     2},
+    {"collnet", "servers:3 gpus:4 nvswitch=400GB/s,nvls nics:4x10GB/s fabric=rail", CCL_ALLREDUCE,
+     1.5},
+    {"nvls-pull", "servers:3 gpus:4 nvswitch=400GB/s,nvls nics:4x10GB/s fabric=rail", CCL_ALLGATHER,
+     1.05},
+    {"nvls-pull", "servers:3 gpus:4 nvswitch=400GB/s,nvls nics:4x10GB/s fabric=rail",
+     CCL_REDUCESCATTER, 1.05},
+    {"collnet", "servers:3 gpus:4 nvswitch=400GB/s,nvls nics:4x10GB/s fabric=rail,sharp",
+     CCL_ALLREDUCE, 1.05},
+};
+
+START_TEST(test_over_servers) {
+    ccl_topology_t *topo = topology(clusters[_i].spec);
+    ccl_collective_t *want = collective(clusters[_i].kind, topo->nranks, 0);
+    double k = topo->nranks / 4, nics_s = (k - 1) / k * 1e9 / 4 / 10e9;
+    bool sharp = strstr(clusters[_i].spec, "sharp") != NULL;
+    if (clusters[_i].kind == CCL_ALLREDUCE)
+        nics_s = sharp ? 4.0 / 3 * 1e9 / 4 / 10e9 : 2 * nics_s;
+    double time_s = time_of(clusters[_i].name, topo, want, 1e9, NULL);
+    ck_assert_msg(time_s < clusters[_i].most * nics_s, "%s: %g s, the NICs take %g s",
+                  clusters[_i].name, time_s, nics_s);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+START_TEST(test_refusals) {
+    ccl_topology_t *cannot = topology("servers:1 gpus:4 nvswitch=100GB/s");
+    ccl_topology_t *one = topology("servers:1 gpus:4 nvswitch=100GB/s,nvls");
+    ccl_collective_t *want = collective(CCL_ALLREDUCE, 4, 0), *a2a = collective(CCL_ALLTOALL, 4, 0);
+    static const char *const names[] = {"nvls", "nvls-pull", "nvlstree", "collnet"};
+    for (unsigned i = 0; i < CCL_ARRAY_LEN(names); i++) {
+        const ccl_synth_ops_t *ops = ccl_synth_find(names[i]);
+        const char *why = NULL;
+        ck_assert(!ops->supports(cannot, want, &why));
+        ck_assert_ptr_nonnull(strstr(why, "no switch"));
+        ck_assert(!ops->supports(one, a2a, &why));
+        ck_assert(ops->supports(one, want, &why) == (i < 2));
+    }
+    ccl_collective_destroy(want);
+    ccl_collective_destroy(a2a);
+    ccl_topology_destroy(cannot);
+    ccl_topology_destroy(one);
+}
+END_TEST
+
+/* Written, read back, and each transfer left out or sent elsewhere: never right. */
+START_TEST(test_mutants) {
+    ccl_topology_t *topo = topology("servers:1 gpus:4 nvswitch=100GB/s,nvls");
+    ccl_collective_t *want = collective(CCL_ALLREDUCE, 4, 0);
+    ccl_schedule_t *s = NULL, *again = NULL;
+    ccl_text_t text = {0};
+    ccl_verdict_t *verdict = calloc(1, sizeof *verdict);
+    time_of(_i ? "nvls" : "nvls-pull", topo, want, 1e9, &s);
+    MUST(ccl_schedule_write_json(s, &text, e));
+    MUST(ccl_schedule_read_json("test", text.data, text.len, &again, e));
+    ck_assert(ccl_schedule_equal(s, again));
+    for (uint32_t t = 0; t < s->ntransfers; t++) {
+        ccl_transfer_t kept = s->transfers[t], *x = &s->transfers[t];
+        for (unsigned m = 0; m < 4; m++) {
+            *x = kept;
+            if (m == 0)
+                x->reduce = !x->reduce;
+            else if (m == 1)
+                x->chunk = (x->chunk + 1) % s->coll->nchunks;
+            else if (ccl_peer_is_group(x->src))
+                x->src = m == 2 ? (x->dst + 1) % 4 : CCL_PEER_GROUP | s->ngroups;
+            else
+                x->dst = m == 2 ? (x->src + 1) % 4 : CCL_PEER_GROUP | s->ngroups;
+            MUST(ccl_schedule_verify(NULL, s, verdict, e));
+            ck_assert_msg(!verdict->valid, "transfer %u, mutant %u", t, m);
+        }
+        *x = kept;
+    }
+    free(verdict);
+    ccl_text_fini(&text);
+    ccl_schedule_destroy(s);
+    ccl_schedule_destroy(again);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("synth.switch");
+    TCase *tcase = tcase_create("all");
+    tcase_set_timeout(tcase, 120);
+    tcase_add_loop_test(tcase, test_closed_forms, 0, (int)CCL_ARRAY_LEN(forms));
+    tcase_add_loop_test(tcase, test_thread_blocks, 0, (int)CCL_ARRAY_LEN(racks));
+    tcase_add_test(tcase, test_two_at_once);
+    tcase_add_loop_test(tcase, test_over_servers, 0, (int)CCL_ARRAY_LEN(clusters));
+    tcase_add_test(tcase, test_refusals);
+    tcase_add_loop_test(tcase, test_mutants, 0, 2);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
+}
