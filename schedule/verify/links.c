@@ -310,7 +310,8 @@ static bool match_hubs(const ccl_program_t *p, const ccl_i_blocks_t *net, ccl_i_
             links->pull_n[step] = pulls ? hub->n : 0;
             for (uint32_t i = 0; i < hub->n && v->valid; i++) {
                 uint32_t met = next_of(p, net, net->members[hub->first + i], pulls, &at[i]);
-                first = i == 0 ? met : first;
+                if (first == CCL_NONE || p->steps[first].type == CCL_PRIM_RRS)
+                    first = met; /* the first that keeps it in a buffer */
                 check_place(p, links, pulls, first, met, v);
                 if (pulls)
                     links->offers[links->noffers++] = met;
