@@ -45,13 +45,34 @@ static ccl_status_t group_program(const ccl_ctx_t *ctx, const ccl_topology_t *to
 
 /* ---------------------------------------------------------------- all of them */
 
-static uint32_t renamed(const uint32_t *ranks, uint32_t rank) {
-    return rank == CCL_NONE ? CCL_NONE : ranks[rank];
+/* The group's peer with the cluster's ranks. @param groups  those of its switch connections */
+static uint32_t renamed(const uint32_t *ranks, const uint32_t *groups, uint32_t peer) {
+    if (peer == CCL_NONE)
+        return CCL_NONE;
+    return ccl_peer_is_group(peer) ? groups[peer & ~CCL_PEER_GROUP]
+                                   : ranks[ccl_peer_rank(peer)] | (peer & CCL_PEER_MEMBER);
 }
 
-/* The group's program with the cluster's ranks; its chunks are cut into `factor` parts. */
-static void append(ccl_program_builder_t *b, const ccl_program_t *p, const uint32_t *ranks,
+/* The groups of a program's switch connections with the cluster's ranks. NULL: no memory. */
+static uint32_t *rename_groups(ccl_program_builder_t *b, const ccl_program_t *p,
+                               const uint32_t *ranks) {
+    uint32_t *peers = malloc((p->ngroups + (size_t)p->nranks) * sizeof *peers);
+    uint32_t *members = peers ? peers + p->ngroups : NULL;
+    for (uint32_t g = 0; peers && g < p->ngroups; g++) {
+        for (uint32_t i = 0; i < p->groups[g].n; i++)
+            members[i] = ranks[p->groups[g].ranks[i]];
+        peers[g] = ccl_program_builder_group(b, members, p->groups[g].n);
+    }
+    return peers;
+}
+
+/* The group's program with the cluster's ranks; its chunks are cut into `factor` parts. False: no
+   memory. */
+static bool append(ccl_program_builder_t *b, const ccl_program_t *p, const uint32_t *ranks,
                    uint32_t factor) {
+    uint32_t *groups = rename_groups(b, p, ranks);
+    if (!groups)
+        return false;
     for (uint32_t r = 0; r < p->nranks; r++) {
         for (uint32_t k = 0; k < 3; k++)
             ccl_program_builder_buffer(b, ranks[r], (ccl_buffer_t)k,
@@ -59,8 +80,9 @@ static void append(ccl_program_builder_t *b, const ccl_program_t *p, const uint3
     }
     for (uint32_t t = 0; t < p->ntbs; t++) {
         const ccl_tb_t *tb = &p->tbs[t];
-        uint32_t at = ccl_program_builder_tb(b, ranks[tb->rank], renamed(ranks, tb->send_peer),
-                                             renamed(ranks, tb->recv_peer), tb->channel);
+        uint32_t at =
+            ccl_program_builder_tb(b, ranks[tb->rank], renamed(ranks, groups, tb->send_peer),
+                                   renamed(ranks, groups, tb->recv_peer), tb->channel);
         for (uint32_t i = tb->first_step; i < tb->first_step + tb->nsteps; i++) {
             ccl_step_t step = p->steps[i];
             step.src_off *= factor;
@@ -68,14 +90,16 @@ static void append(ccl_program_builder_t *b, const ccl_program_t *p, const uint3
             step.count *= factor;
             if (p->peers) {
                 ccl_peers_t peers = p->peers[i];
-                peers.send_peer = renamed(ranks, peers.send_peer);
-                peers.recv_peer = renamed(ranks, peers.recv_peer);
+                peers.send_peer = renamed(ranks, groups, peers.send_peer);
+                peers.recv_peer = renamed(ranks, groups, peers.recv_peer);
                 ccl_program_builder_step_peers(b, at, step, peers);
             } else {
                 ccl_program_builder_step(b, at, step);
             }
         }
     }
+    free(groups);
+    return true;
 }
 
 static ccl_status_t join(const ccl_topology_t *topo, const ccl_i_groups_t *groups,
@@ -94,9 +118,13 @@ static ccl_status_t join(const ccl_topology_t *topo, const ccl_i_groups_t *group
     b = ccl_program_builder_create("groups", all, (uint32_t)nchunks, "Simple");
     if (!b)
         return ccl_fail_nomem(err);
-    for (uint32_t g = 0; g < groups->n; g++)
-        append(b, programs[g], &groups->ranks[(size_t)g * groups->nranks],
-               (uint32_t)(nchunks / programs[g]->nchunks));
+    for (uint32_t g = 0; g < groups->n; g++) {
+        if (!append(b, programs[g], &groups->ranks[(size_t)g * groups->nranks],
+                    (uint32_t)(nchunks / programs[g]->nchunks))) {
+            ccl_program_builder_destroy(b);
+            return ccl_fail_nomem(err);
+        }
+    }
     return ccl_program_builder_finish(b, out, err);
 }
 

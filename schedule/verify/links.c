@@ -282,10 +282,12 @@ static void check_place(const ccl_program_t *p, const ccl_i_links_t *links, bool
     if (!known || !kept || (a == b && x == y))
         return;
     uint32_t ft = links->step_tb[first];
+    const char *verb = offers ? "offers" : "takes";
     ccl_i_fault(v, "offset", p->tbs[t].rank, p->tbs[t].id, i, CCL_NONE,
-                "%s %s %s element %u, but %s %s element %u: the members of a group use one place",
-                ccl_i_place(p, t, i).text, offers ? "offers" : "takes", buffer_names[b], y,
-                ccl_i_place(p, ft, first - p->tbs[ft].first_step).text, buffer_names[a], x);
+                "%s %s %s element %u, but %s %s %s element %u: the members of a group use one "
+                "place",
+                ccl_i_place(p, t, i).text, verb, buffer_names[b], y,
+                ccl_i_place(p, ft, first - p->tbs[ft].first_step).text, verb, buffer_names[a], x);
 }
 
 /** The offers that every pull sums; what is at one place at all members. */
@@ -310,7 +312,8 @@ static bool match_hubs(const ccl_program_t *p, const ccl_i_blocks_t *net, ccl_i_
             links->pull_n[step] = pulls ? hub->n : 0;
             for (uint32_t i = 0; i < hub->n && v->valid; i++) {
                 uint32_t met = next_of(p, net, net->members[hub->first + i], pulls, &at[i]);
-                first = i == 0 ? met : first;
+                if (first == CCL_NONE || p->steps[first].type == CCL_PRIM_RRS)
+                    first = met; /* the first that keeps it in a buffer */
                 check_place(p, links, pulls, first, met, v);
                 if (pulls)
                     links->offers[links->noffers++] = met;

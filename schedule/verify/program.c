@@ -6,7 +6,7 @@
  * Without races all orders give the same result, so one order decides. Micro-batches work on
  * different slices of all buffers, scratch included, so one micro-batch decides.
  */
-#include "schedule/verify/verify.h"
+#include "schedule/verify/exec_i.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,37 +16,9 @@
 #define MAX_ELEMENTS (UINT64_C(1) << 25)
 #define MAX_ACCESSES (UINT64_C(1) << 26)
 
-typedef struct value {
-    uint32_t chunk; /* CCL_NONE: nothing was written */
-    uint32_t sum;   /* ccl_i_sums_t id */
-} value_t;
-
-typedef struct reader {
-    uint32_t step, elem, next;
-} reader_t;
-
-typedef struct exec {
-    const ccl_program_t *program;
-    const ccl_collective_t *coll;
-    const ccl_i_links_t *links;
-    ccl_i_order_t *order;
-    ccl_verdict_t *verdict;
-    ccl_error_t *err;
-    bool in_place;
-    const char *prefix;  /* of fault texts */
-    uint32_t *base;      /* [3 nranks] place of element 0 of each buffer */
-    uint32_t *input_map; /* in place of a custom collective: place of each input element */
-    uint32_t *input_first;
-    uint32_t nelems;
-    value_t *values;
-    uint32_t *writer, *writer_elem; /* last step that wrote it, its element; CCL_NONE: none */
-    uint32_t *readers;              /* list of reads since */
-    reader_t *reader_pool;
-    size_t nreaders, readers_cap;
-    value_t *messages;
-    uint64_t *message_first; /* [nsteps] */
-    ccl_i_sums_t sums;
-} exec_t;
+typedef ccl_i_value_t value_t;
+typedef ccl_i_reader_t reader_t;
+typedef ccl_i_exec_t exec_t;
 
 /* ---------------------------------------------------------------- buffers */
 
@@ -107,8 +79,7 @@ static uint32_t place_of(const exec_t *x, uint32_t rank, uint8_t buffer, uint32_
     return x->base[3 * (size_t)rank + buffer] + elem;
 }
 
-/** Place of a chunk's element if the rank has it; CCL_NONE: it has not. */
-static uint32_t place_if(const exec_t *x, uint32_t rank, ccl_buffer_t buffer, uint32_t elem) {
+uint32_t ccl_i_exec_place(const exec_t *x, uint32_t rank, ccl_buffer_t buffer, uint32_t elem) {
     if (elem == CCL_NONE || !ccl_program_element(x->program, rank, x->in_place, &buffer, &elem))
         return CCL_NONE;
     return place_of(x, rank, (uint8_t)buffer, elem);
@@ -120,7 +91,8 @@ static void fill_inputs(exec_t *x) {
         const ccl_chunk_t *chunk = &x->coll->chunks[k];
         for (uint32_t i = 0; i < chunk->nsources; i++) {
             uint32_t r = chunk->sources[i];
-            uint32_t at = place_if(x, r, CCL_BUF_INPUT, ccl_collective_input(x->coll, r, k));
+            uint32_t at =
+                ccl_i_exec_place(x, r, CCL_BUF_INPUT, ccl_collective_input(x->coll, r, k));
             if (at != CCL_NONE)
                 x->values[at] = (value_t){k, r};
         }
@@ -139,28 +111,29 @@ static const char *buffer_name(uint8_t buffer) {
     return buffer <= CCL_BUF_SCRATCH ? names[buffer] : "?";
 }
 
-static uint32_t step_index(const exec_t *x, uint32_t step) {
+uint32_t ccl_i_exec_index(const exec_t *x, uint32_t step) {
     return step - x->program->tbs[x->links->step_tb[step]].first_step;
 }
 
-static ccl_i_place_t place_text(const exec_t *x, uint32_t step) {
-    return ccl_i_place(x->program, x->links->step_tb[step], step_index(x, step));
+ccl_i_place_t ccl_i_exec_text(const exec_t *x, uint32_t step) {
+    return ccl_i_place(x->program, x->links->step_tb[step], ccl_i_exec_index(x, step));
 }
 
 /** Fault at a step: `kind`, and "place: text". */
 static void fault_at(exec_t *x, const char *kind, uint32_t step, uint32_t chunk, const char *text) {
     const ccl_tb_t *tb = &x->program->tbs[x->links->step_tb[step]];
-    ccl_i_fault(x->verdict, kind, tb->rank, tb->id, step_index(x, step), chunk, "%s%s: %s",
-                x->prefix, place_text(x, step).text, text);
+    ccl_i_fault(x->verdict, kind, tb->rank, tb->id, ccl_i_exec_index(x, step), chunk, "%s%s: %s",
+                x->prefix, ccl_i_exec_text(x, step).text, text);
 }
 
 static void fault_race(exec_t *x, uint32_t a, bool a_writes, uint32_t b, bool b_writes,
                        uint8_t buffer, uint32_t elem, uint32_t chunk) {
     char text[320];
-    snprintf(
-        text, sizeof text, "%s %s element %u, which block %u step %u %s; nothing orders the two",
-        b_writes ? "writes" : "reads", buffer_name(buffer), elem,
-        x->program->tbs[x->links->step_tb[a]].id, step_index(x, a), a_writes ? "writes" : "reads");
+    snprintf(text, sizeof text,
+             "%s %s element %u, which block %u step %u %s; nothing orders the two",
+             b_writes ? "writes" : "reads", buffer_name(buffer), elem,
+             x->program->tbs[x->links->step_tb[a]].id, ccl_i_exec_index(x, a),
+             a_writes ? "writes" : "reads");
     fault_at(x, "race", b, chunk, text);
 }
 
@@ -308,7 +281,7 @@ static bool write_elem(exec_t *x, uint32_t step, uint32_t e, uint8_t buffer, uin
     }
     if (buffer == CCL_BUF_INPUT && !x->in_place && x->program->steps[step].count)
         ccl_i_warn(x->verdict, "%s overwrites the input though it may be run out of place",
-                   place_text(x, step).text);
+                   ccl_i_exec_text(x, step).text);
     x->readers[at] = CCL_NONE;
     x->writer[at] = step;
     x->writer_elem[at] = e;
@@ -316,9 +289,9 @@ static bool write_elem(exec_t *x, uint32_t step, uint32_t e, uint8_t buffer, uin
     return true;
 }
 
-/** held + more; a fault is reported at `step`. buffer, elem: where `held` lies. */
-static bool add_values(exec_t *x, uint32_t step, uint8_t buffer, uint32_t elem, value_t held,
-                       value_t more, value_t *out) {
+/** held + more; a fault is reported at `step`. rank, buffer, elem: where `held` lies. */
+static bool add_values(exec_t *x, uint32_t step, uint32_t rank, uint8_t buffer, uint32_t elem,
+                       value_t held, value_t more, value_t *out) {
     char text[200];
     if (held.chunk == CCL_NONE || more.chunk == CCL_NONE) { /* of no bytes */
         *out = held.chunk == CCL_NONE ? more : held;
@@ -333,7 +306,6 @@ static bool add_values(exec_t *x, uint32_t step, uint8_t buffer, uint32_t elem, 
     }
     if (held.chunk == more.chunk && twice == CCL_NONE)
         return true;
-    uint32_t rank = x->program->tbs[x->links->step_tb[step]].rank;
     uint32_t at = place_of(x, rank, buffer, elem);
     if (!blame_race(x, step, buffer, elem, at, held.chunk)) {
         ccl_fail_nomem(x->err);
@@ -376,7 +348,7 @@ static bool pull_elem(exec_t *x, uint32_t step, uint32_t e, value_t *out) {
         }
         if (i == 0)
             *out = more;
-        else if (!add_values(x, step, buffer, off + e, *out, more, out))
+        else if (!add_values(x, step, rank, buffer, off + e, *out, more, out))
             return false;
     }
     return true;
@@ -385,6 +357,7 @@ static bool pull_elem(exec_t *x, uint32_t step, uint32_t e, value_t *out) {
 /** One element of one step. False: stop. */
 static bool run_elem(exec_t *x, uint32_t step, uint32_t e) {
     const ccl_step_t *s = &x->program->steps[step];
+    uint32_t rank = x->program->tbs[x->links->step_tb[step]].rank;
     value_t in = {CCL_NONE, CCL_NONE}, held, result = {CCL_NONE, CCL_NONE};
     if (ccl_primitive_receives(s->type) && ccl_i_noffers(x->links, step) > 0) {
         if (!pull_elem(x, step, e, &in))
@@ -406,13 +379,13 @@ static bool run_elem(exec_t *x, uint32_t step, uint32_t e) {
     case CCL_PRIM_RRC:
     case CCL_PRIM_RRCS:
         if (!read_elem(x, step, e, s->src_buf, s->src_off, &held) ||
-            !add_values(x, step, s->src_buf, s->src_off + e, held, in, &result))
+            !add_values(x, step, rank, s->src_buf, s->src_off + e, held, in, &result))
             return false;
         break;
     case CCL_PRIM_RE:
         if (!read_elem(x, step, e, s->src_buf, s->src_off, &in) ||
             !read_elem(x, step, e, s->dst_buf, s->dst_off, &held) ||
-            !add_values(x, step, s->dst_buf, s->dst_off + e, held, in, &result))
+            !add_values(x, step, rank, s->dst_buf, s->dst_off + e, held, in, &result))
             return false;
         break;
     case CCL_PRIM_NOP:
@@ -420,80 +393,10 @@ static bool run_elem(exec_t *x, uint32_t step, uint32_t e) {
     }
     if (ccl_primitive_sends(s->type))
         x->messages[x->message_first[step] + e] = result;
-    uint32_t rank = x->program->tbs[x->links->step_tb[step]].rank;
     if (s->type == CCL_PRIM_CPY && place_of(x, rank, s->src_buf, s->src_off + e) ==
                                        place_of(x, rank, s->dst_buf, s->dst_off + e))
         return true; /* in place: a copy onto itself changes nothing */
     return !ccl_i_writes_dst(s->type) || write_elem(x, step, e, s->dst_buf, s->dst_off, result);
-}
-
-/* ---------------------------------------------------------------- the end */
-
-static void check_result(exec_t *x) {
-    for (uint32_t k = 0; k < x->coll->nchunks && x->verdict->valid; k++) {
-        const ccl_chunk_t *chunk = &x->coll->chunks[k];
-        for (uint32_t i = 0; i < chunk->ndests && chunk->share > 0; i++) {
-            uint32_t r = chunk->dests[i], elem = ccl_collective_output(x->coll, r, k);
-            uint32_t at = place_if(x, r, CCL_BUF_OUTPUT, elem), nlack = 0; /* was checked */
-            value_t got = x->values[at];
-            uint32_t lack =
-                got.chunk == k ? ccl_i_sums_lacks(&x->sums, got.sum, chunk, &nlack) : CCL_NONE;
-            if (got.chunk == k && lack == CCL_NONE)
-                continue;
-            uint32_t w = x->writer[at];
-            uint32_t t = w == CCL_NONE ? CCL_NONE : x->links->step_tb[w];
-            char where[128], what[200], more[48] = "";
-            if (w == CCL_NONE)
-                snprintf(where, sizeof where, "rank %u", r);
-            else
-                snprintf(where, sizeof where, "%s", place_text(x, w).text);
-            if (got.chunk == k && nlack > 1)
-                snprintf(more, sizeof more, " and %u more", nlack - 1);
-            if (got.chunk == k)
-                snprintf(what, sizeof what, "chunk %u lacks the contribution of rank %u%s", k, lack,
-                         more);
-            else if (got.chunk == CCL_NONE)
-                snprintf(what, sizeof what, "chunk %u is missing: nothing was written", k);
-            else
-                snprintf(what, sizeof what, "chunk %u is missing: chunk %u is there", k, got.chunk);
-            ccl_i_fault(x->verdict, "missing", r, t == CCL_NONE ? CCL_NONE : x->program->tbs[t].id,
-                        w == CCL_NONE ? CCL_NONE : step_index(x, w), k,
-                        "%s%s: at the end %s (output element %u of rank %u)", x->prefix, where,
-                        what, elem, r);
-            return;
-        }
-    }
-}
-
-static void warn_orders(exec_t *x) {
-    uint32_t n = 0, first = 0, a = 0, b = 0;
-    for (uint32_t k = 0; k < x->coll->nchunks; k++) {
-        const ccl_chunk_t *chunk = &x->coll->chunks[k];
-        if (!chunk->reduced || chunk->share <= 0)
-            continue;
-        for (uint32_t i = 1; i < chunk->ndests; i++) {
-            uint32_t sums[2];
-            for (uint32_t j = 0; j < 2; j++) {
-                uint32_t r = chunk->dests[j ? i : 0];
-                sums[j] =
-                    x->values[place_if(x, r, CCL_BUF_OUTPUT, ccl_collective_output(x->coll, r, k))]
-                        .sum;
-            }
-            if (sums[0] == sums[1])
-                continue;
-            if (!n++) {
-                first = k;
-                a = chunk->dests[0];
-                b = chunk->dests[i];
-            }
-            break;
-        }
-    }
-    if (n)
-        ccl_i_warn(x->verdict,
-                   "ranks %u and %u add up chunk %u in different orders (%u chunks so): their "
-                   "results may differ in the last bits",
-                   a, b, first, n);
 }
 
 /* ---------------------------------------------------------------- all of it */
@@ -578,9 +481,9 @@ static ccl_status_t execute(const ccl_ctx_t *ctx, const ccl_program_t *program,
         }
     }
     if (verdict->valid)
-        check_result(&x);
+        ccl_i_exec_result(&x);
     if (verdict->valid)
-        warn_orders(&x);
+        ccl_i_exec_orders(&x);
 end:
     if (own_err.status != CCL_OK)
         ccl_fail(err, own_err.status, "%s", own_err.text);

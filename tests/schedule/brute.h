@@ -2,7 +2,9 @@
  * A brute-force interpreter of MSCCL programs, to test the verifier with. It shares no code with
  * the library: concrete random numbers in concrete buffers, blocks that take turns at random
  * element by element, FIFOs of some depth, several micro-batches. Any interleaving that hangs,
- * leaves a message over or ends with wrong numbers shows the program wrong.
+ * leaves a message over or ends with wrong numbers shows the program wrong. What members of a
+ * switch connection offer is added as it was offered in some runs, in others as it is in their
+ * memory when it is pulled.
  */
 #ifndef TESTS_SCHEDULE_BRUTE_H
 #define TESTS_SCHEDULE_BRUTE_H
@@ -14,10 +16,12 @@
 
 #define BRUTE_BATCHES 2
 #define BRUTE_MAX_COUNT 64
+#define BRUTE_MAX_MEMBERS 16
 
 typedef struct brute_tb {
     uint32_t batch, step, elem,
-        phase; /* phase 0: step not begun; 1 receive; 2 read; 3 write; 4 send */
+        phase;       /* phase 0: step not begun; 1 receive; 2 read; 3 write; 4 send */
+    uint32_t member; /* of a group: the next to take from or to send to */
     uint64_t in, out;
     bool done;
 } brute_tb_t;
@@ -25,18 +29,19 @@ typedef struct brute_tb {
 /** A message: elements pushed so far, elements taken so far. */
 typedef struct brute_message {
     uint64_t elems[BRUTE_MAX_COUNT];
+    const uint64_t *from[BRUTE_MAX_COUNT]; /* where an offered element lies; NULL: in elems */
     uint32_t len, pushed, taken;
 } brute_message_t;
 
 typedef struct brute_fifo {
-    uint32_t src, dst, channel;
+    uint32_t src, dst, channel, kind; /* 0 plain, 1 of a multicast, 2 of a pull */
     brute_message_t *messages;
     uint32_t first, n, cap; /* first: being received; n: begun to be sent */
 } brute_fifo_t;
 
 typedef struct brute {
     const ccl_program_t *p;
-    bool in_place;
+    bool in_place, live; /* live: pulls see the members' memory */
     uint32_t slots;
     uint64_t seed;
     uint64_t *memory; /* [batches][nranks][per_rank] */
@@ -85,13 +90,40 @@ static uint64_t *brute_at(const brute_t *b, uint32_t batch, uint32_t rank, uint3
     return &b->memory[((size_t)batch * b->p->nranks + rank) * b->per_rank + at];
 }
 
-static brute_fifo_t *brute_fifo(brute_t *b, uint32_t src, uint32_t dst, uint32_t channel) {
+static brute_fifo_t *brute_fifo(brute_t *b, brute_fifo_t key) {
     for (uint32_t i = 0; i < b->nfifos; i++) {
-        if (b->fifos[i].src == src && b->fifos[i].dst == dst && b->fifos[i].channel == channel)
+        const brute_fifo_t *f = &b->fifos[i];
+        if (f->src == key.src && f->dst == key.dst && f->channel == key.channel &&
+            f->kind == key.kind)
             return &b->fifos[i];
     }
-    b->fifos[b->nfifos] = (brute_fifo_t){.src = src, .dst = dst, .channel = channel};
+    b->fifos[b->nfifos] = key;
     return &b->fifos[b->nfifos++];
+}
+
+/** The FIFOs that a step of block t sends to, or takes from. */
+static uint32_t brute_ends(brute_t *b, uint32_t t, uint32_t step, bool sends,
+                           brute_fifo_t *out[BRUTE_MAX_MEMBERS]) {
+    const ccl_tb_t *tb = &b->p->tbs[t];
+    const ccl_peers_t *own = b->p->peers ? &b->p->peers[step] : NULL;
+    uint32_t peer =
+        sends ? (own ? own->send_peer : tb->send_peer) : (own ? own->recv_peer : tb->recv_peer);
+    uint32_t channel = own ? own->channel : tb->channel, n = 1;
+    const uint32_t *ranks = &peer, group = peer & 0x80000000u, member = peer & 0x40000000u;
+    if (group) {
+        ranks = b->p->groups[peer & 0x7fffffffu].ranks;
+        n = b->p->groups[peer & 0x7fffffffu].n;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t at = group ? ranks[i] : peer & 0x3fffffffu;
+        out[i] = brute_fifo(b, (brute_fifo_t){.src = sends ? tb->rank : at,
+                                              .dst = sends ? at : tb->rank,
+                                              .channel = channel,
+                                              .kind = group    ? (sends ? 1 : 2)
+                                                      : member ? (sends ? 2 : 1)
+                                                               : 0});
+    }
+    return n;
 }
 
 static bool brute_sends(uint32_t t) {
@@ -108,6 +140,7 @@ static bool brute_begin(brute_t *b, uint32_t t) {
     brute_tb_t *s = &b->tbs[t];
     const ccl_tb_t *tb = &b->p->tbs[t];
     const ccl_step_t *step = &b->p->steps[tb->first_step + s->step];
+    brute_fifo_t *in[BRUTE_MAX_MEMBERS], *out[BRUTE_MAX_MEMBERS];
     if (step->dep_tb != CCL_NONE && step->dep_tb != tb->id) {
         const ccl_tb_t *on = &b->p->tbs[b->p->rank_first_tb[tb->rank] + step->dep_tb];
         if (b->published[on->first_step + step->dep_step] <= s->batch)
@@ -116,24 +149,69 @@ static bool brute_begin(brute_t *b, uint32_t t) {
     if (step->dep_tb == tb->id && step->dep_step >= s->step)
         return false;
     if (brute_sends(step->type)) {
-        brute_fifo_t *f = brute_fifo(b, tb->rank, tb->send_peer, tb->channel);
-        if (brute_receives(step->type)) { /* what it takes its data from must be there */
-            brute_fifo_t *in = brute_fifo(b, tb->recv_peer, tb->rank, tb->channel);
-            if (in->first == in->n || (step->count && !in->messages[in->first].pushed))
+        uint32_t nin =
+            brute_receives(step->type) ? brute_ends(b, t, tb->first_step + s->step, false, in) : 0;
+        for (uint32_t i = 0; i < nin; i++) { /* what it takes its data from must be there */
+            if (in[i]->first == in[i]->n || (step->count && !in[i]->messages[in[i]->first].pushed))
                 return false;
         }
-        if (f->n - f->first >= b->slots)
-            return false;
-        if (f->n == f->cap) {
-            f->cap = f->cap ? 2 * f->cap : 16;
-            f->messages = realloc(f->messages, f->cap * sizeof *f->messages);
+        uint32_t nout = brute_ends(b, t, tb->first_step + s->step, true, out);
+        for (uint32_t i = 0; i < nout; i++)
+            if (out[i]->n - out[i]->first >= b->slots)
+                return false;
+        for (uint32_t i = 0; i < nout; i++) {
+            brute_fifo_t *f = out[i];
+            if (f->n == f->cap) {
+                f->cap = f->cap ? 2 * f->cap : 16;
+                f->messages = realloc(f->messages, f->cap * sizeof *f->messages);
+            }
+            memset(&f->messages[f->n], 0, sizeof f->messages[0]);
+            f->messages[f->n++].len = step->count;
         }
-        memset(&f->messages[f->n], 0, sizeof f->messages[0]);
-        f->messages[f->n++].len = step->count;
     }
     s->phase = 1;
-    s->elem = 0;
+    s->elem = s->member = 0;
     return true;
+}
+
+/** Takes one element of one message; 0: it is not there yet. */
+static int brute_take(brute_t *b, brute_tb_t *s, brute_fifo_t *const *in, uint32_t nin) {
+    if (s->member == 0)
+        s->in = 0;
+    if (s->member < nin) {
+        brute_message_t *m = &in[s->member]->messages[in[s->member]->first];
+        if (m->taken == m->pushed)
+            return 0;
+        const uint64_t *from = b->live ? m->from[m->taken] : NULL;
+        s->in += from ? *from : m->elems[m->taken];
+        m->taken++;
+        s->member++;
+    }
+    if (s->member >= nin) {
+        s->member = 0;
+        s->phase = 2;
+    }
+    return 1;
+}
+
+/** Sends one element to one receiver; an offer says where the element lies. */
+static void brute_push(brute_t *b, uint32_t t, brute_tb_t *s, uint32_t type, const uint64_t *src,
+                       const uint64_t *dst) {
+    brute_fifo_t *out[BRUTE_MAX_MEMBERS];
+    uint32_t nout =
+        brute_sends(type) ? brute_ends(b, t, b->p->tbs[t].first_step + s->step, true, out) : 0;
+    if (s->member < nout) {
+        brute_fifo_t *f = out[s->member++];
+        brute_message_t *m = &f->messages[f->n - 1];
+        if (f->kind == 2 && type != CCL_PRIM_RRS)
+            m->from[m->pushed] = type == CCL_PRIM_S ? src : dst;
+        m->elems[m->pushed++] = s->out;
+    }
+    if (s->member < nout)
+        return;
+    s->member = 0;
+    s->phase = 1;
+    s->elem++;
 }
 
 /** One small thing of block t. 1 done, 0 not now, -1 the program is wrong. */
@@ -141,32 +219,25 @@ static int brute_move(brute_t *b, uint32_t t) {
     brute_tb_t *s = &b->tbs[t];
     const ccl_tb_t *tb = &b->p->tbs[t];
     const ccl_step_t *step = &b->p->steps[tb->first_step + s->step];
-    uint32_t type = step->type;
+    uint32_t type = step->type, nin = 0;
     bool reduces = type == CCL_PRIM_RRS || type == CCL_PRIM_RRC || type == CCL_PRIM_RRCS;
+    brute_fifo_t *in[BRUTE_MAX_MEMBERS];
     if (s->phase == 0)
         return brute_begin(b, t);
-    brute_message_t *m = NULL;
-    brute_fifo_t *in = NULL;
-    if (brute_receives(type)) {
-        in = brute_fifo(b, tb->recv_peer, tb->rank, tb->channel);
-        if (in->first == in->n)
+    if (brute_receives(type))
+        nin = brute_ends(b, t, tb->first_step + s->step, false, in);
+    for (uint32_t i = 0; i < nin; i++) {
+        if (in[i]->first == in[i]->n)
             return 0;
-        m = &in->messages[in->first];
-        if (m->len != step->count)
+        if (in[i]->messages[in[i]->first].len != step->count)
             return -1;
     }
     if (s->elem < step->count && type != CCL_PRIM_NOP) {
         uint64_t *src = brute_at(b, s->batch, tb->rank, step->src_buf, step->src_off + s->elem);
         uint64_t *dst = brute_at(b, s->batch, tb->rank, step->dst_buf, step->dst_off + s->elem);
-        switch (s->phase++) {
+        switch (s->phase) {
         case 1:
-            if (m && m->taken == m->pushed) {
-                s->phase = 1;
-                return 0;
-            }
-            if (m)
-                s->in = m->elems[m->taken++];
-            return 1;
+            return brute_take(b, s, in, nin);
         case 2:
             if (type == CCL_PRIM_S || type == CCL_PRIM_CPY)
                 s->out = *src;
@@ -176,24 +247,20 @@ static int brute_move(brute_t *b, uint32_t t) {
                 s->out = *src + *dst;
             else
                 s->out = s->in;
+            s->phase = 3;
             return 1;
         case 3:
             if (type != CCL_PRIM_S && type != CCL_PRIM_RRS)
                 *dst = s->out;
+            s->phase = 4;
             return 1;
         default:
-            if (brute_sends(type)) {
-                brute_fifo_t *f = brute_fifo(b, tb->rank, tb->send_peer, tb->channel);
-                brute_message_t *to = &f->messages[f->n - 1];
-                to->elems[to->pushed++] = s->out;
-            }
-            s->phase = 1;
-            s->elem++;
+            brute_push(b, t, s, type, src, dst);
             return 1;
         }
     }
-    if (in)
-        in->first++;
+    for (uint32_t i = 0; i < nin; i++)
+        in[i]->first++;
     if (step->has_dep)
         b->published[tb->first_step + s->step] = s->batch + 1;
     s->phase = 0;
@@ -207,16 +274,21 @@ static int brute_move(brute_t *b, uint32_t t) {
 static bool brute_right(const brute_t *b) {
     const ccl_collective_t *coll = b->p->coll;
     uint32_t n = b->p->nranks, c = coll->chunks_per_block;
+    bool sums =
+        coll->kind == CCL_ALLREDUCE || coll->kind == CCL_REDUCESCATTER || coll->kind == CCL_REDUCE;
     for (uint32_t k = 0; k < BRUTE_BATCHES; k++) {
         for (uint32_t r = 0; r < n; r++) {
-            uint32_t len =
-                coll->kind == CCL_ALLREDUCE || coll->kind == CCL_REDUCESCATTER ? c : n * c;
+            uint32_t len = sums || coll->kind == CCL_BROADCAST ? c : n * c;
+            if (coll->kind == CCL_REDUCE && r != coll->root)
+                continue;
             for (uint32_t e = 0; e < len; e++) {
                 uint64_t want = 0;
-                if (coll->kind == CCL_ALLREDUCE || coll->kind == CCL_REDUCESCATTER) {
-                    uint32_t from = coll->kind == CCL_ALLREDUCE ? e : r * c + e;
+                if (sums) {
+                    uint32_t from = coll->kind == CCL_REDUCESCATTER ? r * c + e : e;
                     for (uint32_t q = 0; q < n; q++)
                         want += brute_input(q, from, k);
+                } else if (coll->kind == CCL_BROADCAST) {
+                    want = brute_input(coll->root, e, k);
                 } else if (coll->kind == CCL_ALLGATHER) {
                     want = brute_input(e / c, e % c, k);
                 } else {
@@ -230,22 +302,23 @@ static bool brute_right(const brute_t *b) {
     return true;
 }
 
-/** Runs once; true when it ends right. Kinds: AllReduce, AllGather, ReduceScatter, AllToAll. */
+/** Runs once; true when it ends right. Kinds: all but Gather, Scatter, SendRecv and demands. */
 static bool brute_run(const ccl_program_t *p, bool in_place, uint32_t slots, uint64_t seed) {
     const ccl_collective_t *coll = p->coll;
     brute_t b = {.p = p, .in_place = in_place, .slots = slots, .seed = seed};
+    b.live = seed / 3 % 2;
     b.per_rank = 2 * ((size_t)brute_largest(p, 0) + brute_largest(p, 1) + 2 * coll->nchunks) +
                  brute_largest(p, 2) + BRUTE_MAX_COUNT;
     size_t words = BRUTE_BATCHES * p->nranks * b.per_rank;
     b.memory = malloc(words * sizeof *b.memory);
     b.tbs = calloc(p->ntbs + 1, sizeof *b.tbs);
     b.published = calloc(p->nsteps + 1, sizeof *b.published);
-    b.fifos = calloc(2 * p->ntbs + 1, sizeof *b.fifos);
+    b.fifos = calloc(2 * (size_t)(p->nsteps + p->ntbs) * p->nranks + 1, sizeof *b.fifos);
     for (size_t i = 0; i < words; i++)
         b.memory[i] = brute_random(&b); /* what nobody wrote */
-    uint32_t nin = coll->kind == CCL_ALLREDUCE || coll->kind == CCL_ALLGATHER
-                       ? coll->chunks_per_block
-                       : p->nranks * coll->chunks_per_block;
+    uint32_t nin = coll->kind == CCL_REDUCESCATTER || coll->kind == CCL_ALLTOALL
+                       ? p->nranks * coll->chunks_per_block
+                       : coll->chunks_per_block;
     for (uint32_t k = 0; k < BRUTE_BATCHES; k++) {
         for (uint32_t r = 0; r < p->nranks; r++) {
             for (uint32_t e = 0; e < nin; e++)

@@ -43,6 +43,13 @@ static inline void *mutant_dup(const void *data, size_t n, size_t size) {
     return copy;
 }
 
+/** Ranks of a group, with room for all. */
+static inline uint32_t *mutant_group(const ccl_peer_group_t *group, uint32_t nranks) {
+    uint32_t *ranks = malloc(nranks * sizeof *ranks);
+    memcpy(ranks, group->ranks, group->n * sizeof *ranks);
+    return ranks;
+}
+
 /** A copy of p whose blocks, steps and buffers may be changed; borrows the rest. */
 static inline ccl_program_t mutant_of(const ccl_program_t *p) {
     ccl_program_t m = *p;
@@ -50,6 +57,12 @@ static inline ccl_program_t mutant_of(const ccl_program_t *p) {
     m.tbs = mutant_dup(p->tbs, p->ntbs, sizeof *m.tbs);
     m.steps = mutant_dup(p->steps, p->nsteps, sizeof *m.steps);
     m.peers = p->peers ? mutant_dup(p->peers, p->nsteps, sizeof *m.peers) : NULL;
+    if (p->ngroups) {
+        ccl_peer_group_t *groups = mutant_dup(p->groups, p->ngroups, sizeof *groups);
+        for (uint32_t g = 0; g < p->ngroups; g++)
+            groups[g].ranks = mutant_group(&p->groups[g], p->nranks);
+        m.groups = groups;
+    }
     m.buffer_len = mutant_dup(p->buffer_len, nbuffers, sizeof *m.buffer_len);
     if (p->shares) {
         const double **shares = malloc(nbuffers * sizeof *shares);
@@ -64,6 +77,9 @@ static inline void mutant_free(ccl_program_t *m) {
     for (size_t i = 0; m->shares && i < 3 * (size_t)m->nranks; i++)
         free((void *)m->shares[i]);
     free((void *)m->shares);
+    for (uint32_t g = 0; g < m->ngroups; g++)
+        free((void *)(uintptr_t)m->groups[g].ranks);
+    free((void *)(uintptr_t)(m->ngroups ? m->groups : NULL));
     free((void *)m->peers);
     free(m->buffer_len);
     free(m->tbs);
@@ -128,6 +144,56 @@ static inline bool commute(const ccl_step_t *a, const ccl_step_t *b) {
              overlap(b->dst_buf, b->dst_off, b->count, a->src_buf, a->src_off, a->count));
 }
 
+/** Whether another block waits for step i of block t. */
+static inline bool awaited(const ccl_program_t *m, uint32_t t, uint32_t i) {
+    const ccl_tb_t *tb = &m->tbs[t];
+    for (uint32_t q = m->rank_first_tb[tb->rank]; q < m->rank_first_tb[tb->rank + 1]; q++)
+        for (uint32_t k = 0; k < m->tbs[q].nsteps && q != t; k++) {
+            const ccl_step_t *s = &m->steps[m->tbs[q].first_step + k];
+            if (s->dep_tb == tb->id && s->dep_step == i)
+                return true;
+        }
+    return false;
+}
+
+/** Steps of different connections may often come in any order. */
+static inline bool same_peers(const ccl_program_t *m, const ccl_step_t *a, const ccl_step_t *b) {
+    return !m->peers ||
+           memcmp(&m->peers[a - m->steps], &m->peers[b - m->steps], sizeof *m->peers) == 0;
+}
+
+/** A rank; of a program with groups also an end of a switch connection. */
+static inline uint32_t mutant_peer(const ccl_program_t *m, ccl_rng_t *rng) {
+    uint32_t rank = ccl_rng_below(rng, m->nranks);
+    switch (m->ngroups ? ccl_rng_below(rng, 3) : 0) {
+    case 1:
+        return CCL_PEER_MEMBER | rank;
+    case 2:
+        return CCL_PEER_GROUP | ccl_rng_below(rng, m->ngroups);
+    default:
+        return rank;
+    }
+}
+
+/** Takes a rank out of a group, or puts one in; false: it would be empty. */
+static inline bool mutate_group(ccl_program_t *m, ccl_rng_t *rng) {
+    ccl_peer_group_t *group =
+        (ccl_peer_group_t *)(uintptr_t)&m->groups[ccl_rng_below(rng, m->ngroups)];
+    uint32_t *ranks = (uint32_t *)(uintptr_t)group->ranks, rank = ccl_rng_below(rng, m->nranks);
+    uint32_t at = 0;
+    while (at < group->n && ranks[at] < rank)
+        at++;
+    if (at < group->n && ranks[at] == rank) {
+        if (group->n == 1)
+            return false;
+        memmove(&ranks[at], &ranks[at + 1], (--group->n - at) * sizeof *ranks);
+        return true;
+    }
+    memmove(&ranks[at + 1], &ranks[at], (group->n++ - at) * sizeof *ranks);
+    ranks[at] = rank;
+    return true;
+}
+
 /** Changes one thing that matters; false when the dice named nothing to change. */
 static inline bool mutate(ccl_program_t *m, mutation_t how, ccl_rng_t *rng) {
     uint32_t t = ccl_rng_below(rng, m->ntbs);
@@ -144,12 +210,12 @@ static inline bool mutate(ccl_program_t *m, mutation_t how, ccl_rng_t *rng) {
         s->dep_tb = s->dep_step = CCL_NONE;
         return was != CCL_NONE && was != tb->id;
     case DROP_FLAG:
-        was = s->has_dep;
+        was = s->has_dep && awaited(m, t, i);
         s->has_dep = 0;
         return was;
     case SWAP_STEPS: {
         ccl_step_t *q = &m->steps[tb->first_step + ccl_rng_below(rng, tb->nsteps)], keep = *s;
-        if (same_step(s, q) || commute(s, q))
+        if (same_step(s, q) || commute(s, q) || !same_peers(m, s, q))
             return false;
         *s = *q;
         *q = keep;
@@ -177,16 +243,23 @@ static inline bool mutate(ccl_program_t *m, mutation_t how, ccl_rng_t *rng) {
         return s->type != CCL_PRIM_NOP && s->count != was;
     case PEER: {
         ccl_peers_t *own = m->peers ? (ccl_peers_t *)&m->peers[s - m->steps] : NULL;
-        uint32_t *peer = ccl_rng_below(rng, 2) ? (own ? &own->send_peer : &tb->send_peer)
-                                               : (own ? &own->recv_peer : &tb->recv_peer);
+        bool sends = ccl_rng_below(rng, 2);
+        uint32_t *peer = sends ? (own ? &own->send_peer : &tb->send_peer)
+                               : (own ? &own->recv_peer : &tb->recv_peer);
         was = *peer;
-        *peer = ccl_rng_below(rng, m->nranks);
-        return was != CCL_NONE && *peer != was;
+        *peer = mutant_peer(m, rng);
+        return was != CCL_NONE && *peer != was &&
+               (!own || (sends ? ccl_primitive_sends(s->type) : ccl_primitive_receives(s->type)));
     }
-    case CHANNEL:
-        was = tb->channel;
-        tb->channel = ccl_rng_below(rng, m->nchannels + 1);
-        return tb->channel != was && (tb->send_peer != CCL_NONE || tb->recv_peer != CCL_NONE);
+    case CHANNEL: {
+        ccl_peers_t *own = m->peers ? (ccl_peers_t *)&m->peers[s - m->steps] : NULL;
+        uint32_t *channel = own ? &own->channel : &tb->channel;
+        was = *channel;
+        *channel = ccl_rng_below(rng, m->nchannels + 1);
+        return *channel != was &&
+               (own ? ccl_primitive_sends(s->type) || ccl_primitive_receives(s->type)
+                    : tb->send_peer != CCL_NONE || tb->recv_peer != CCL_NONE);
+    }
     case DROP_STEP:
         was = s->type;
         drop_step(m, t, i);
@@ -200,7 +273,9 @@ static inline bool mutate(ccl_program_t *m, mutation_t how, ccl_rng_t *rng) {
         was = *buffer;
         *buffer = (uint8_t)ccl_rng_below(rng, 3);
         bool alias = m->in_place && !m->out_of_place && *buffer != CCL_BUF_SCRATCH &&
-                     was != CCL_BUF_SCRATCH && m->coll->kind == CCL_ALLREDUCE;
+                     was != CCL_BUF_SCRATCH &&
+                     (m->coll->kind == CCL_ALLREDUCE || m->coll->kind == CCL_BROADCAST ||
+                      m->coll->kind == CCL_REDUCE);
         return s->type != CCL_PRIM_NOP && *buffer != was && !alias;
     }
     }

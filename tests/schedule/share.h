@@ -35,6 +35,8 @@ static inline ccl_program_t *share_blocks(ccl_program_t *p, ccl_rng_t *rng) {
     ck_assert_int_eq(ccl_collective_clone(p->coll, &coll, NULL), CCL_OK);
     ccl_program_builder_t *b = ccl_program_builder_create(p->name, coll, p->nchunks, p->proto);
     ccl_program_builder_place(b, p->in_place, p->out_of_place, p->min_bytes, p->max_bytes);
+    for (uint32_t g = 0; g < p->ngroups; g++)
+        ccl_program_builder_group(b, p->groups[g].ranks, p->groups[g].n);
     for (uint32_t i = 0; i < 3 * p->nranks; i++) {
         ccl_program_builder_buffer(b, i / 3, (ccl_buffer_t)(i % 3), p->buffer_len[i]);
         if (p->shares)
