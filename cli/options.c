@@ -25,7 +25,8 @@ static const ccl_i_own_option_t options[] = {
      "give a constant of the transports another value: slice, slices, piece, slots, latency, "
      "overhead, tb_rate, mechanism, copy_in, copy_out, direct, holds_tb, of one kind of link as "
      "slice:net=512K; of the GPUs: blocks (thread blocks at most), reduce_rate, copy_rate, flag, "
-     "launch; may be repeated",
+     "launch; of switches, with links of a kind as in_switch:nvlink=false: multicast, reduce, "
+     "in_switch (both); may be repeated",
      NULL},
     {"profile", 0, KIND_TEXT, AT(profile), "P",
      "measured constants in place of the cluster's: a profile file (ccllab calibrate), a name of "

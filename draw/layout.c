@@ -102,7 +102,9 @@ static uint64_t signature(const ccl_i_draw_layout_t *l, const ccl_i_box_t *box) 
         const ccl_device_t *device = &topo->devices[d];
         uint64_t outside = 0;
 
-        hash = ccl_hash64(&(uint64_t[2]){device->kind, device->model}, 16, hash);
+        uint64_t able = (device->multicast ? 256u : 0u) | (device->reduce ? 512u : 0u);
+
+        hash = ccl_hash64(&(uint64_t[2]){device->kind | able, device->model}, 16, hash);
         for (uint32_t k = topo->out_first[d]; k < topo->out_first[d + 1]; k++) {
             const ccl_link_t *link = &topo->links[topo->out_links[k]];
             bool inside = l->box_of[link->to] == l->box_of[d];

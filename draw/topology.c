@@ -218,17 +218,20 @@ static void draw_device(drawing_t *g, uint32_t d) {
     static const char *const classes[] = {"gpu", "switch", "nic", "host"};
     const ccl_device_t *device = &g->topo->devices[d];
     const ccl_i_layout_place_t *at = &g->l.places[d];
-    uint32_t fill = device->kind == CCL_DEVICE_GPU    ? model_colour(device->model)
-                    : device->kind == CCL_DEVICE_NIC  ? 0xfff6e0
-                    : device->kind == CCL_DEVICE_HOST ? 0xf3e8f0
-                                                      : 0xececec;
+    uint32_t fill = device->kind == CCL_DEVICE_GPU        ? model_colour(device->model)
+                    : device->kind == CCL_DEVICE_NIC      ? 0xfff6e0
+                    : device->kind == CCL_DEVICE_HOST     ? 0xf3e8f0
+                    : device->multicast || device->reduce ? 0xdcecd6
+                                                          : 0xececec;
+    const char *about = device->model != CCL_NONE ? g->topo->gpu_models[device->model].name
+                        : device->reduce    ? device->multicast ? "multicasts, reduces" : "reduces"
+                        : device->multicast ? "multicasts"
+                                            : "";
     ccl_i_pen_t pen = {fill, 0x444444, 0.9, 0};
     char title[300];
     char text[120];
 
-    snprintf(title, sizeof(title), "%.200s%s%.60s", device->id,
-             device->model == CCL_NONE ? "" : ", ",
-             device->model == CCL_NONE ? "" : g->topo->gpu_models[device->model].name);
+    snprintf(title, sizeof(title), "%.200s%s%.60s", device->id, *about ? ", " : "", about);
     ccl_i_open(g->p, classes[device->kind], title);
     ccl_i_rect(g->p, at->x - at->w / 2, at->y - at->h / 2, at->w, at->h,
                device->kind == CCL_DEVICE_GPU ? 4 : 2, pen);

@@ -25,6 +25,9 @@ double ccl_model_receive_Bps(const ccl_transport_t *transport);
 /** Transport kind of a route: "net" if it crosses a net link, else "pcie", else its first link's.
  */
 const char *ccl_model_route_kind(const ccl_topology_t *topo, const ccl_route_t *route);
+/** Transport kind of a switch connection: its tree's kind as a route's, followed by "-switch" where
+ * the topology has a transport of that name ("nvlink-switch"). @param route  a tree's union. */
+const char *ccl_model_tree_kind(const ccl_topology_t *topo, const ccl_route_t *route);
 /** GPU model of a rank; a default without limits or costs when none is given. */
 ccl_gpu_model_t ccl_model_gpu(const ccl_topology_t *topo, uint32_t rank);
 /** When the GPU of a rank starts the thread blocks of programs of protocol `proto`; NULL: the least

@@ -59,11 +59,13 @@ static bool same_link(const ccl_link_t *a, const ccl_link_t *b) {
 }
 
 static void add_devices(ccl_undirected_t *graph, colours_t *colours, const ccl_topology_t *topo) {
-    char key[128];
+    char key[400];
 
     for (uint32_t i = 0; i < topo->ndevices; i++) {
-        snprintf(key, sizeof key, "device %d %u", (int)topo->devices[i].kind,
-                 topo->devices[i].model);
+        const ccl_device_t *d = &topo->devices[i];
+
+        snprintf(key, sizeof key, "device %d %u %d %d %u %a %.200s", (int)d->kind, d->model,
+                 d->multicast, d->reduce, d->groups, d->reduce_rate_Bps, d->types ? d->types : "");
         ccl_undirected_vertex(graph, colour(colours, key));
     }
     for (uint32_t i = 0; i < topo->nservers; i++)

@@ -98,6 +98,17 @@ const char *ccl_model_route_kind(const ccl_topology_t *topo, const ccl_route_t *
     return topo->kinds[route->first_kind];
 }
 
+const char *ccl_model_tree_kind(const ccl_topology_t *topo, const ccl_route_t *route) {
+    const char *kind = ccl_model_route_kind(topo, route);
+    const size_t len = strlen(kind);
+    for (uint32_t i = 0; i < topo->ntransports; i++) {
+        const char *own = topo->transports[i].kind;
+        if (strncmp(own, kind, len) == 0 && strcmp(own + len, "-switch") == 0)
+            return own;
+    }
+    return kind;
+}
+
 ccl_gpu_model_t ccl_model_gpu(const ccl_topology_t *topo, uint32_t rank) {
     uint32_t model = rank < topo->nranks ? topo->devices[topo->rank_device[rank]].model : CCL_NONE;
     return model == CCL_NONE ? ccl_gpu_model_default("") : topo->gpu_models[model];

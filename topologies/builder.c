@@ -188,7 +188,11 @@ ccl_status_t ccl_topology_builder_device(ccl_topology_builder_t *b, const char *
                         ccl_i_device_kind_name(kind), id);
     if (b->ndevices >= CCL_I_MAX_DEVICES)
         return ccl_fail(err, CCL_ERR_INPUT, "more than %u devices", CCL_I_MAX_DEVICES);
-    ccl_device_t device = {.kind = kind, .server = CCL_NONE, .rank = rank, .model = CCL_NONE};
+    ccl_device_t device = {.kind = kind,
+                           .server = CCL_NONE,
+                           .rank = rank,
+                           .model = CCL_NONE,
+                           .reduce_rate_Bps = INFINITY};
     if (server)
         CCL_TRY(intern(b, b->server_ids, &b->servers, &b->nservers, &b->cservers, "server name",
                        server, &device.server, err));
@@ -311,17 +315,18 @@ ccl_status_t ccl_topology_builder_group(ccl_topology_builder_t *b, const char *n
 }
 
 ccl_transport_t ccl_transport_default(const char *kind) {
-    return (ccl_transport_t){.tb_rate_Bps = INFINITY,
-                             .slice_bytes = INFINITY,
-                             .piece_bytes = INFINITY,
-                             .slices = 1,
-                             .slots = 8,
-                             .direct = true,
-                             .holds_tb = !kind || strcmp(kind, "net") != 0,
-                             .mechanism = CCL_MECHANISM_DEVICE,
-                             .copy_in_Bps = INFINITY,
-                             .copy_out_Bps = INFINITY,
-                             .wire = 1};
+    return (ccl_transport_t){
+        .tb_rate_Bps = INFINITY,
+        .slice_bytes = INFINITY,
+        .piece_bytes = INFINITY,
+        .slices = 1,
+        .slots = 8,
+        .direct = true,
+        .holds_tb = !kind || (strcmp(kind, "net") != 0 && strcmp(kind, "net-switch") != 0),
+        .mechanism = CCL_MECHANISM_DEVICE,
+        .copy_in_Bps = INFINITY,
+        .copy_out_Bps = INFINITY,
+        .wire = 1};
 }
 
 const char *ccl_mechanism_name(ccl_mechanism_t mechanism) {

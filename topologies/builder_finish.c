@@ -55,8 +55,11 @@ static bool freeze(const ccl_topology_builder_t *b, ccl_topology_t *topo) {
     ccl_gpu_model_t *models = copied(arena, b->models, b->nmodels, sizeof *models);
     bool ok = topo->name && topo->source && topo->note && topo->profile && topo->profile_about &&
               devices && links && groups && servers && kinds && transports && models;
-    for (size_t i = 0; ok && i < b->ndevices; i++)
+    for (size_t i = 0; ok && i < b->ndevices; i++) {
         ok = (devices[i].id = ccl_arena_strdup(arena, devices[i].id)) != NULL;
+        if (ok && devices[i].types)
+            ok = (devices[i].types = ccl_arena_strdup(arena, devices[i].types)) != NULL;
+    }
     for (size_t i = 0; ok && i < b->ngroups; i++) {
         groups[i].name = ccl_arena_strdup(arena, groups[i].name);
         groups[i].links = copied(arena, groups[i].links, groups[i].nlinks, sizeof(uint32_t));

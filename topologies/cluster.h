@@ -18,7 +18,8 @@
 typedef struct ccl_i_part_device {
     const char *id; /**< inside its server: "gpu3" */
     ccl_device_kind_t kind;
-    const char *model; /**< GPUs; NULL: none */
+    const char *model;        /**< GPUs; NULL: none */
+    const ccl_device_t *able; /**< what a switch can do; NULL: nothing */
 } ccl_i_part_device_t;
 
 typedef struct ccl_i_part_link {
@@ -89,6 +90,7 @@ typedef struct ccl_i_fabric {
     double core_latency_s; /**< < 0: not given, a port's */
     const ccl_i_cable_t *wires;
     uint32_t nwires;
+    const ccl_device_t *able; /**< what its switches can do; NULL: nothing */
 } ccl_i_fabric_t;
 
 typedef struct ccl_i_cluster_spec {

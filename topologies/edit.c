@@ -214,6 +214,7 @@ static ccl_status_t copy_devices(const ccl_topology_t *topo, const change_t *cha
             device->server == CCL_NONE ? NULL : topo->servers[device->server], rank,
             device->model == CCL_NONE ? NULL : topo->gpu_models[device->model].name, &new_device[d],
             err));
+        CCL_TRY(ccl_topology_builder_abilities(b, new_device[d], device, err));
     }
     return CCL_OK;
 }

@@ -89,6 +89,8 @@ static ccl_status_t add_server(expansion_t *x, uint32_t server, uint32_t *rank) 
         CCL_TRY(ccl_topology_builder_device(x->b, id, device->kind, name,
                                             is_gpu ? (*rank)++ : CCL_NONE, device->model, &index,
                                             x->err));
+        if (device->able)
+            CCL_TRY(ccl_topology_builder_abilities(x->b, index, device->able, x->err));
         if (d == 0)
             x->first_device[server] = index;
     }
@@ -126,8 +128,10 @@ static ccl_status_t add_switch(expansion_t *x, const char *what, uint32_t number
         snprintf(id, sizeof id, "fabric/%s", what);
     else
         snprintf(id, sizeof id, "fabric/%s%u", what, number);
-    return ccl_topology_builder_device(x->b, id, CCL_DEVICE_SWITCH, NULL, CCL_NONE, NULL, index_out,
-                                       x->err);
+    CCL_TRY(ccl_topology_builder_device(x->b, id, CCL_DEVICE_SWITCH, NULL, CCL_NONE, NULL,
+                                        index_out, x->err));
+    const ccl_device_t *able = x->cluster->fabric.able;
+    return able ? ccl_topology_builder_abilities(x->b, *index_out, able, x->err) : CCL_OK;
 }
 
 static ccl_status_t add_net(expansion_t *x, uint32_t from, uint32_t to, double bandwidth_Bps,

@@ -13,6 +13,7 @@
 #define CCL_I_MAX_GROUP_LINKS ((size_t)1 << 24) /**< sum over all groups */
 #define CCL_I_MAX_TRANSPORTS 1024u
 #define CCL_I_MAX_ID_BYTES 200
+#define CCL_I_MAX_TYPES_BYTES 200 /**< all types that a switch can sum, with blanks */
 #define CCL_I_MAX_FILE_BYTES ((size_t)256 << 20)
 
 /** As ccl_topology_builder_finish; *device_out is the device at fault, CCL_NONE when no one is. */
@@ -33,6 +34,8 @@ ccl_status_t ccl_i_topology_read_server(const ccl_ctx_t *ctx, const ccl_json_doc
 ccl_status_t ccl_i_topology_read_node(const ccl_ctx_t *ctx, const char *spec, ccl_topology_t **out,
                                       ccl_error_t *err);
 
+/** What one word gives a switch ("nvls", "sharp"): multicast and reduce, without limits. */
+extern const ccl_device_t ccl_i_able_both;
 /** The word of a file for a device kind ("gpu"); static. */
 const char *ccl_i_device_kind_name(ccl_device_kind_t kind);
 /** false when the word is no device kind. */

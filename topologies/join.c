@@ -13,7 +13,7 @@ typedef struct joiner {
     const ccl_ctx_t *ctx;
     const ccl_topology_t *const *nodes;
     uint32_t n;
-    bool rail;
+    bool rail, sharp;
     ccl_topology_builder_t *b;
     ccl_error_t *err;
     uint32_t *index;  /* device of the node at work to builder device; CCL_NONE: its old fabric */
@@ -50,6 +50,11 @@ static uint32_t port_of(uint32_t device, uint32_t *ports, uint32_t *nports) {
     return (*nports)++;
 }
 
+static ccl_status_t make_able(joiner_t *j, uint32_t device) {
+    return j->sharp ? ccl_topology_builder_abilities(j->b, device, &ccl_i_able_both, j->err)
+                    : CCL_OK;
+}
+
 static ccl_status_t rail_switch(joiner_t *j, uint32_t port, uint32_t *out) {
     uint32_t rail = j->rail ? port : 0;
     while (j->nrails <= rail) {
@@ -57,6 +62,7 @@ static ccl_status_t rail_switch(joiner_t *j, uint32_t port, uint32_t *out) {
         snprintf(id, sizeof(id), j->rail ? "fabric/rail%u" : "fabric", j->nrails);
         CCL_TRY(ccl_topology_builder_device(j->b, id, CCL_DEVICE_SWITCH, NULL, CCL_NONE, NULL,
                                             &j->rails[j->nrails], j->err));
+        CCL_TRY(make_able(j, j->rails[j->nrails]));
         j->nrails++;
     }
     *out = rail;
@@ -173,6 +179,7 @@ static ccl_status_t add_devices(joiner_t *j, uint32_t at, const bool *fabric) {
             dev->kind == CCL_DEVICE_GPU ? j->first_rank + dev->rank : CCL_NONE,
             dev->model == CCL_NONE ? NULL : node->gpu_models[dev->model].name, &j->index[d],
             j->err));
+        CCL_TRY(ccl_topology_builder_abilities(j->b, j->index[d], dev, j->err));
     }
     j->first_rank += node->nranks;
     return CCL_OK;
@@ -260,6 +267,7 @@ static ccl_status_t add_spine(joiner_t *j) {
         return CCL_OK;
     CCL_TRY(ccl_topology_builder_device(j->b, "fabric/spine", CCL_DEVICE_SWITCH, NULL, CCL_NONE,
                                         NULL, &spine, j->err));
+    CCL_TRY(make_able(j, spine));
     for (uint32_t r = 0; r < j->nrails; r++)
         if (j->rail_Bps[r] > 0)
             CCL_TRY(ccl_topology_builder_duplex(j->b, j->rails[r], spine, "net", j->rail_Bps[r], 0,
@@ -323,8 +331,12 @@ ccl_status_t ccl_topology_join(const ccl_ctx_t *ctx, const ccl_topology_t *const
             (unsigned long long)nranks, (unsigned long long)ndevices, (unsigned long long)nlinks,
             MAX_GPUS, CCL_I_MAX_DEVICES, CCL_I_MAX_LINKS / 4);
     default_name(nodes, n, name, sizeof(name));
-    joiner_t j = {
-        .ctx = ctx, .nodes = nodes, .n = n, .rail = options->fabric == CCL_JOIN_RAIL, .err = err};
+    joiner_t j = {.ctx = ctx,
+                  .nodes = nodes,
+                  .n = n,
+                  .rail = options->fabric == CCL_JOIN_RAIL,
+                  .sharp = options->sharp,
+                  .err = err};
     j.b = ccl_topology_builder_create(options->name ? options->name : name);
     j.model_node = ccl_strmap_create();
     j.transports = ccl_strmap_create();
@@ -381,10 +393,12 @@ static size_t node_len(const char *text, size_t len) {
     return len;
 }
 
-/* "A.xml*4,fabric=rail"; one-liners put a blank there, so a blank will do. */
+/* "A.xml*4,fabric=rail,sharp"; one-liners put a blank there, so a blank will do. */
 static size_t without_fabric(const char *spec, const char **fabric) {
     size_t len = strlen(spec), at = len;
     *fabric = NULL;
+    if (ends_in(spec, len, ",sharp"))
+        at -= strlen(",sharp");
     while (at > 0 && spec[at - 1] != ',' && spec[at - 1] != ' ')
         at--;
     if (at == 0 || strncmp(spec + at, "fabric=", 7) != 0)
@@ -446,9 +460,11 @@ static ccl_status_t read_parts(const ccl_ctx_t *ctx, const char *spec, node_list
     ccl_topology_join_options_t options = CCL_TOPOLOGY_JOIN_OPTIONS_INIT;
     const char *fabric;
     size_t len = without_fabric(spec, &fabric), at = 0;
-    if (fabric && strcmp(fabric, "rail") == 0)
+    size_t word = fabric ? strcspn(fabric, ",") : 0; /* only ",sharp" may follow */
+    options.sharp = fabric && fabric[word] == ',';
+    if (fabric && word == 4 && strncmp(fabric, "rail", word) == 0)
         options.fabric = CCL_JOIN_RAIL;
-    else if (fabric && strcmp(fabric, "single") != 0)
+    else if (fabric && (word != 6 || strncmp(fabric, "single", word) != 0))
         return ccl_fail(err, CCL_ERR_INPUT, "fabric \"%.40s\" is neither single nor rail", fabric);
     while (at < len) {
         size_t n = node_len(spec + at, len - at);

@@ -14,9 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LATENCY_EQUAL_S 1e-15
 #define LIST_MAX 4 /* routes of a pair in one list; more are hashed by channel class */
-#define PERIOD_UNLIMITED UINT32_MAX
 
 /* Most pairs solved ahead when a source's destinations are asked for in order of rank. */
 #define AHEAD_MOST 64
@@ -52,7 +50,8 @@ ccl_routes_t *ccl_routes_create(const ccl_topology_t *topo) {
     r->topo = topo;
     r->sources = calloc(topo->nranks, sizeof *r->sources);
     r->fast_kind = calloc((size_t)topo->nkinds + 1, sizeof *r->fast_kind);
-    r->ring = calloc((size_t)topo->nranks * 2, sizeof *r->ring);
+    r->passes = calloc(nd * CCL_I_PASSES, sizeof *r->passes);
+    r->ring = calloc(nd * CCL_I_PASSES, sizeof *r->ring);
     r->queue = calloc(nd, sizeof *r->queue);
     r->stamp = calloc(nd, sizeof *r->stamp);
     r->to_dst_s = calloc(nd, sizeof *r->to_dst_s);
@@ -62,9 +61,9 @@ ccl_routes_t *ccl_routes_create(const ccl_topology_t *topo) {
     r->path = calloc(nd, sizeof *r->path);
     r->equal = calloc(nl, sizeof *r->equal);
     r->fork_next = calloc(nl, sizeof *r->fork_next);
-    if (!r->sources || !r->fast_kind || !r->ring || !r->queue || !r->stamp || !r->to_dst_s ||
-        !r->from_src_s || !r->fork_head || !r->fork_count || !r->path || !r->equal ||
-        !r->fork_next) {
+    if (!r->sources || !r->fast_kind || !r->passes || !r->ring || !r->queue || !r->stamp ||
+        !r->to_dst_s || !r->from_src_s || !r->fork_head || !r->fork_count || !r->path ||
+        !r->equal || !r->fork_next) {
         ccl_routes_destroy(r);
         return NULL;
     }
@@ -84,10 +83,12 @@ ccl_routes_t *ccl_routes_create(const ccl_topology_t *topo) {
 void ccl_routes_destroy(ccl_routes_t *r) {
     if (!r)
         return;
-    for (uint32_t s = 0; r->sources && s < r->topo->nranks; s++) {
-        ccl_i_routes_pass_destroy(r->sources[s].pass[0]);
-        ccl_i_routes_pass_destroy(r->sources[s].pass[1]);
-    }
+    for (size_t s = 0; r->passes && s < (size_t)r->topo->ndevices * CCL_I_PASSES; s++)
+        ccl_i_routes_pass_destroy(r->passes[s]);
+    free(r->passes);
+    free(r->in_first);
+    free(r->in_links);
+    free(r->trees);
     free(r->sources);
     free(r->fast_kind);
     free(r->ring);
@@ -111,8 +112,9 @@ static int u32_compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Fill r->equal with the links on equal routes and the forks per device; src reaches dst. */
-static void pair_solve(ccl_routes_t *r, const pass_t *p, uint32_t src, uint32_t dst) {
+/* Named as in a pass from the source; reversed, source and destination change places, and so do
+   the ends of links. */
+void ccl_i_routes_solve(ccl_routes_t *r, const pass_t *p, uint32_t src, uint32_t dst) {
     const ccl_link_t *links = r->topo->links;
     double wide = p->wide_Bps[dst];
     if (++r->stamp_now == 0) {
@@ -130,7 +132,7 @@ static void pair_solve(ccl_routes_t *r, const pass_t *p, uint32_t src, uint32_t 
         uint32_t v = r->queue[head++];
         for (uint32_t i = p->pred_first[v]; i < p->pred_end[v]; i++) {
             const ccl_link_t *link = &links[p->pred[i]];
-            uint32_t u = link->from;
+            uint32_t u = p->reverse ? link->to : link->from;
             if (link->bandwidth_Bps < wide || p->wide_Bps[u] < wide) /* too narrow, or a dead end */
                 continue;
             double to_dst_s = link->latency_s + r->to_dst_s[v];
@@ -145,14 +147,14 @@ static void pair_solve(ccl_routes_t *r, const pass_t *p, uint32_t src, uint32_t 
             }
         }
     }
-    double most_s = r->to_dst_s[src] + LATENCY_EQUAL_S;
+    double most_s = r->to_dst_s[src] + CCL_I_LATENCY_EQUAL_S;
     r->nequal = 0;
     r->from_src_s[src] = 0;
     for (uint32_t k = tail; k-- > 0;) {
         uint32_t v = r->queue[k];
         double best_s = v == src ? 0 : INFINITY;
         for (uint32_t i = p->pred_first[v]; i < p->pred_end[v]; i++) {
-            uint32_t l = p->pred[i], u = links[l].from;
+            uint32_t l = p->pred[i], u = p->reverse ? links[l].to : links[l].from;
             if (links[l].bandwidth_Bps < wide || p->wide_Bps[u] < wide)
                 continue;
             double from_src_s = r->from_src_s[u] + links[l].latency_s;
@@ -172,8 +174,7 @@ static void pair_solve(ccl_routes_t *r, const pass_t *p, uint32_t src, uint32_t 
     }
 }
 
-/* Least common multiple of the forks, and the widest. */
-static void pair_forks(const ccl_routes_t *r, uint32_t *period_out, uint32_t *width_out) {
+void ccl_i_routes_forks(const ccl_routes_t *r, uint32_t *period_out, uint32_t *width_out) {
     uint64_t period = 1;
     uint32_t width = 1;
     for (uint32_t i = 0; i < r->nequal; i++) {
@@ -189,12 +190,12 @@ static void pair_forks(const ccl_routes_t *r, uint32_t *period_out, uint32_t *wi
             b = rest;
         }
         period = period / a * m;
-        if (period >= PERIOD_UNLIMITED)
-            period = PERIOD_UNLIMITED; /* then every channel is a class of its own */
-        if (period == PERIOD_UNLIMITED)
+        if (period >= CCL_I_PERIOD_UNLIMITED)
+            period = CCL_I_PERIOD_UNLIMITED; /* then every channel is a class of its own */
+        if (period == CCL_I_PERIOD_UNLIMITED)
             break;
     }
-    for (uint32_t i = 0; i < r->nequal && period == PERIOD_UNLIMITED; i++) {
+    for (uint32_t i = 0; i < r->nequal && period == CCL_I_PERIOD_UNLIMITED; i++) {
         uint32_t m = r->fork_count[r->topo->links[r->equal[i]].from];
         if (m > width)
             width = m;
@@ -216,8 +217,7 @@ static entry_t *entry_alloc(ccl_routes_t *r, uint32_t nlinks, uint32_t channel_c
     return entry;
 }
 
-static void entry_finish(const ccl_routes_t *r, entry_t *entry) {
-    ccl_route_t *route = &entry->route;
+void ccl_i_routes_sum(const ccl_routes_t *r, ccl_route_t *route) {
     route->bottleneck_Bps = INFINITY;
     for (uint32_t n = 0; n < route->nlinks; n++) {
         const ccl_link_t *link = &r->topo->links[route->links[n]];
@@ -230,31 +230,33 @@ static void entry_finish(const ccl_routes_t *r, entry_t *entry) {
     route->first_kind = r->topo->links[route->links[0]].kind;
 }
 
+uint32_t ccl_i_routes_next(const ccl_routes_t *r, uint32_t v, uint64_t turn) {
+    uint32_t i = r->fork_head[v], m = r->fork_count[v];
+    for (uint32_t pick = m == 1 ? 0 : (uint32_t)(turn % m); pick > 0; pick--)
+        i = r->fork_next[i];
+    return r->equal[i];
+}
+
 /* Walk the solved pair for one channel. */
 static entry_t *entry_create(ccl_routes_t *r, const pass_t *p, uint32_t src_rank, uint32_t src,
                              uint32_t dst, uint32_t channel, uint32_t channel_class) {
     uint32_t *list, v = src;
     entry_t *entry = entry_alloc(r, p->hops[dst], channel_class, &list);
     for (uint32_t n = 0; entry && n < entry->route.nlinks; n++) {
-        uint32_t i = r->fork_head[v], m = r->fork_count[v];
-        uint32_t pick =
-            m == 1 ? 0 : (uint32_t)(((uint64_t)r->topo->rank_local_index[src_rank] + channel) % m);
-        while (pick-- > 0)
-            i = r->fork_next[i];
-        list[n] = r->equal[i];
-        v = r->topo->links[r->equal[i]].to;
+        list[n] = ccl_i_routes_next(r, v, (uint64_t)r->topo->rank_local_index[src_rank] + channel);
+        v = r->topo->links[list[n]].to;
     }
     if (entry)
-        entry_finish(r, entry);
+        ccl_i_routes_sum(r, &entry->route);
     return entry;
 }
 
 /* The pass over which src reaches dst: nvlink and xgmi alone when that is enough. */
-static ccl_status_t pass_for(ccl_routes_t *r, uint32_t src_rank, uint32_t dst,
-                             const pass_t **pass_out, ccl_error_t *err) {
+static ccl_status_t pass_for(ccl_routes_t *r, uint32_t src, uint32_t dst, const pass_t **pass_out,
+                             ccl_error_t *err) {
     *pass_out = NULL;
     for (int all = r->any_fast ? 0 : 1; all < 2; all++) {
-        const pass_t *pass = ccl_i_routes_pass(r, src_rank, all == 0);
+        const pass_t *pass = ccl_i_routes_pass(r, src, all ? CCL_I_PASS_ALL : CCL_I_PASS_FAST);
         if (!pass)
             return ccl_fail_nomem(err);
         if (pass->hops[dst] != CCL_NONE) {
@@ -266,7 +268,7 @@ static ccl_status_t pass_for(ccl_routes_t *r, uint32_t src_rank, uint32_t dst,
 }
 
 static uint32_t channel_class_of(const pair_t *pair, uint32_t channel) {
-    return pair->period == PERIOD_UNLIMITED ? channel : channel % pair->period;
+    return pair->period == CCL_I_PERIOD_UNLIMITED ? channel : channel % pair->period;
 }
 
 static entry_t *pair_find(const pair_t *pair, uint32_t channel_class) {
@@ -326,7 +328,7 @@ static bool pair_single(ccl_routes_t *r, const pass_t *p, uint32_t src, uint32_t
     v = dst;
     for (uint32_t n = entry->route.nlinks; n-- > 0; v = r->topo->links[list[n]].from)
         list[n] = p->pred[p->pred_first[v]];
-    entry_finish(r, entry);
+    ccl_i_routes_sum(r, &entry->route);
     pair->list = entry;
     pair->period = pair->width = 1;
     *out = entry;
@@ -350,7 +352,9 @@ static bool pairs_ahead(ccl_routes_t *r, source_t *source, uint32_t src_rank, ui
         if (next == src_rank || pair->period > 0)
             return true;
         for (int all = r->any_fast ? 0 : 1; all < 2 && !entry; all++) {
-            const pass_t *pass = source->pass[all];
+            uint32_t which = all ? CCL_I_PASS_ALL : CCL_I_PASS_FAST;
+            const pass_t *pass =
+                r->passes[ccl_i_routes_slot(r->topo->rank_device[src_rank], which)];
             if (!pass) /* not kept, or never needed so far: left to those who ask */
                 return true;
             if (pass->hops[dst] == CCL_NONE)
@@ -389,7 +393,7 @@ static ccl_status_t pair_get(ccl_routes_t *r, uint32_t src_rank, uint32_t dst_ra
     }
     uint32_t src = r->topo->rank_device[src_rank], dst = r->topo->rank_device[dst_rank];
     const pass_t *pass;
-    CCL_TRY(pass_for(r, src_rank, dst, &pass, err));
+    CCL_TRY(pass_for(r, src, dst, &pass, err));
     if (!pass) {
         pair->period = 1;
         return CCL_OK;
@@ -401,9 +405,9 @@ static ccl_status_t pair_get(ccl_routes_t *r, uint32_t src_rank, uint32_t dst_ra
         if (*out)
             return CCL_OK;
     }
-    pair_solve(r, pass, src, dst);
+    ccl_i_routes_solve(r, pass, src, dst);
     if (pair->period == 0)
-        pair_forks(r, &pair->period, &pair->width);
+        ccl_i_routes_forks(r, &pair->period, &pair->width);
     entry_t *entry =
         entry_create(r, pass, src_rank, src, dst, channel, channel_class_of(pair, channel));
     if (!entry || !pair_insert(r, pair, entry))

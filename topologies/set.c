@@ -2,8 +2,8 @@
  * What-if edits that give one constant a value: "set:KEY[:KIND]=VALUE".
  *
  * Transports, of one kind of link or of all: the keys of docs/model.md "Connections", with every
- * protocol. GPU models: blocks (thread blocks, never more than the SMs), reduce_rate, copy_rate,
- * flag, launch.
+ * protocol. Switches, with links of one kind or all: multicast, reduce, in_switch (both). GPU
+ * models: blocks (thread blocks, never more than the SMs), reduce_rate, copy_rate, flag, launch.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -22,10 +22,12 @@ typedef enum unit {
     UNIT_MECHANISM
 } unit_t;
 
+enum { SWITCH_MULTICAST = 1 << 28, SWITCH_REDUCE = 1 << 29, SWITCH_BOTH = 3 << 28 };
+
 typedef struct constant {
     const char *name;
     unit_t unit;
-    uint32_t bit; /* CCL_TRANSPORT_*; 0: of GPU models */
+    uint32_t bit; /* CCL_TRANSPORT_* or of switches, SWITCH_*; 0: of GPU models */
     size_t offset;
 } constant_t;
 
@@ -46,6 +48,9 @@ static const constant_t keys[] = {TRANSPORT_(OVERHEAD, UNIT_TIME, "overhead", ov
                                   TRANSPORT_(COPY_IN, UNIT_RATE, "copy_in", copy_in_Bps),
                                   TRANSPORT_(COPY_OUT, UNIT_RATE, "copy_out", copy_out_Bps),
                                   TRANSPORT_(WIRE, UNIT_RATIO, "wire", wire),
+                                  {"multicast", UNIT_BOOL, SWITCH_MULTICAST, 0},
+                                  {"reduce", UNIT_BOOL, SWITCH_REDUCE, 0},
+                                  {"in_switch", UNIT_BOOL, SWITCH_BOTH, 0},
                                   GPU_(UNIT_COUNT, "blocks", sms),
                                   GPU_(UNIT_RATE, "copy_rate", copy_rate_Bps),
                                   GPU_(UNIT_RATE, "reduce_rate", reduce_rate_Bps),
@@ -225,6 +230,33 @@ static uint32_t set_models(const ccl_topology_t *topo, const constant_t *key, co
     return n;
 }
 
+static void set_switch(const constant_t *key, bool yes, ccl_device_t *device) {
+    if (device->kind != CCL_DEVICE_SWITCH)
+        return;
+    if (key->bit & SWITCH_MULTICAST)
+        device->multicast = yes;
+    if (key->bit & SWITCH_REDUCE)
+        device->reduce = yes;
+    if (!device->reduce) {
+        device->reduce_rate_Bps = INFINITY;
+        device->types = NULL;
+    }
+    if (!device->reduce && !device->multicast)
+        device->groups = 0;
+}
+
+/* The switches that links of a kind touch; CCL_NONE: of any. */
+static void set_switches(const ccl_topology_t *topo, const constant_t *key, bool yes, uint32_t only,
+                         ccl_device_t *devices) {
+    for (uint32_t l = 0; l < topo->nlinks; l++) {
+        const ccl_link_t *link = &topo->links[l];
+        if (only != CCL_NONE && link->kind != only)
+            continue;
+        set_switch(key, yes, &devices[link->from]);
+        set_switch(key, yes, &devices[link->to]);
+    }
+}
+
 static ccl_status_t parse(const ccl_topology_t *topo, const char *edit, const constant_t **key,
                           value_t *value, uint32_t *kind, ccl_error_t *err) {
     const char *text = edit + strlen("set:"), *equals = strchr(text, '=');
@@ -270,7 +302,9 @@ ccl_status_t ccl_i_topology_set(const ccl_topology_t *topo, const char *edit, cc
     memcpy(models, topo->gpu_models, topo->ngpu_models * sizeof *models);
     memcpy(devices, topo->devices, topo->ndevices * sizeof *devices);
     *out = *topo;
-    if (key->bit)
+    if (key->bit & SWITCH_BOTH)
+        set_switches(topo, key, value.yes, kind, devices);
+    else if (key->bit)
         out->ntransports = set_transports(topo, key, &value, kind, edit, specs, topo->ntransports);
     else
         out->ngpu_models = set_models(topo, key, &value, models, devices);

@@ -24,7 +24,15 @@ typedef struct ccl_device {
     uint32_t server; /**< index into servers, CCL_NONE when not given */
     uint32_t rank;   /**< GPUs: 0..nranks-1; others CCL_NONE */
     uint32_t model;  /**< index into gpu_models; CCL_NONE: no limits, no costs */
+    /* What a switch can do with data that pass it; other devices have none of it. */
+    bool multicast;         /**< one copy in, several out */
+    bool reduce;            /**< several parts in, their sum out */
+    uint32_t groups;        /**< most multicast groups at a time; 0: no limit */
+    double reduce_rate_Bps; /**< of all its reductions, in bytes of results; INFINITY: no limit */
+    const char *types;      /**< names of the types it can sum, one blank between; NULL: any */
 } ccl_device_t;
+/** Whether the switch has `reduce` and can sum a type. @param type  name such as "bf16". */
+bool ccl_device_sums(const ccl_device_t *device, const char *type);
 
 /** Directed. A duplex link of a file is two of these, the given direction first. */
 typedef struct ccl_link {
@@ -63,7 +71,8 @@ typedef struct ccl_transport {
     uint32_t slices;    /**< least number of slices of a primitive; default 1 */
     uint32_t slots;     /**< FIFO depth in slices; default 8 */
     bool direct;        /**< the receiver need not copy out; default true */
-    bool holds_tb;      /**< sender busy until the slice drains; default true, false for "net" */
+    bool holds_tb;      /**< sender busy until the slice drains; default true, false for "net" and
+                             "net-switch" */
     ccl_mechanism_t mechanism; /**< default CCL_MECHANISM_DEVICE */
     /** Of the two other mechanisms: into the buffer that the NIC sends, out of the one that it
         fills. Default INFINITY. */
@@ -73,7 +82,8 @@ typedef struct ccl_transport {
 
 /** One protocol's override of a transport, or (protocol NULL) the transport itself. */
 typedef struct ccl_transport_spec {
-    const char *kind;     /**< "nvlink", "pcie", "net", ... */
+    const char *kind;     /**< "nvlink", "pcie", "net", ...; of switch connections, where they have
+                               one of their own, "nvlink-switch", "net-switch", ... */
     const char *protocol; /**< "Simple", "LL", "LL128"; NULL: all */
     uint32_t given;       /**< bit per key that was given, CCL_TRANSPORT_* */
     ccl_transport_t value;
@@ -158,6 +168,15 @@ void ccl_topology_builder_profile(ccl_topology_builder_t *b, const char *name, c
 ccl_status_t ccl_topology_builder_device(ccl_topology_builder_t *b, const char *id,
                                          ccl_device_kind_t kind, const char *server, uint32_t rank,
                                          const char *model, uint32_t *index_out, ccl_error_t *err);
+/**
+ * Give a device what a switch can do: multicast, reduce, groups, reduce_rate_Bps and types of
+ * `like`, whose other members do not count. A device has none of it before.
+ * @retval CCL_ERR_INPUT  the device is no switch; groups without an ability; reduce_rate_Bps (other
+ *                        than INFINITY) or types without reduce; a rate that is not positive; types
+ *                        that are no list of different words.
+ */
+ccl_status_t ccl_topology_builder_abilities(ccl_topology_builder_t *b, uint32_t device,
+                                            const ccl_device_t *like, ccl_error_t *err);
 /** One directed link. */
 ccl_status_t ccl_topology_builder_link(ccl_topology_builder_t *b, uint32_t from, uint32_t to,
                                        const char *kind, double bandwidth_Bps, double latency_s,
@@ -175,7 +194,7 @@ ccl_status_t ccl_topology_builder_transport(ccl_topology_builder_t *b,
 ccl_status_t ccl_topology_builder_gpu_model(ccl_topology_builder_t *b, const ccl_gpu_model_t *model,
                                             ccl_error_t *err);
 uint32_t ccl_topology_builder_find(const ccl_topology_builder_t *b, const char *id);
-/** Defaults of every transport key ("net" does not hold the block). */
+/** Defaults of every transport key ("net" and "net-switch" do not hold the block). */
 ccl_transport_t ccl_transport_default(const char *kind);
 ccl_gpu_model_t ccl_gpu_model_default(const char *name);
 /**
@@ -223,13 +242,70 @@ uint32_t ccl_routes_width(ccl_routes_t *routes, uint32_t src_rank, uint32_t dst_
 /** Channels after which the (src, dst) routes come again in order; 0: no route. */
 uint32_t ccl_routes_period(ccl_routes_t *routes, uint32_t src_rank, uint32_t dst_rank);
 
+/**
+ * Route of a switch connection: union of the routes between one GPU and several through a root
+ * switch. Borrowed from the table.
+ */
+typedef struct ccl_tree {
+    /** The union, every link once: in a multicast the single GPU's way first, then the members' in
+        their order; in a reducing one the members' ways, then the single GPU's. latency_s is the
+        largest of latency_s[], bottleneck_Bps is over all links. */
+    ccl_route_t route;
+    uint32_t root;            /**< device */
+    const double *latency_s;  /**< [nmembers] sum of L_l on the member's way: single, root, member
+                                   (multicast) or member, root, single (reducing) */
+    const uint32_t *reducers; /**< [nreducers] devices, ascending: switches where two or more
+                                   branches join; none in a multicast */
+    const uint32_t *copiers;  /**< [ncopiers] likewise, switches where a multicast branches */
+    uint32_t nmembers, nreducers, ncopiers;
+} ccl_tree_t;
+
+/**
+ * The tree of switch connection (single, members, channel): a multicast from `single` to the
+ * members or, with `reduces`, a reduction of the members' data to `single`.
+ *
+ * Any switch may be the root. The ways from a GPU to the root and from the root to a GPU are chosen
+ * as routes are: never through a GPU; over nvlink and xgmi alone where that reaches; fewest links,
+ * then widest bottleneck, then least latency (within 1e-15 s); where m > 1 next links lie on such
+ * ways, walking from the way's source, all branches take number (local index of `single` + channel)
+ * mod m in order of link index.
+ *
+ * The members' ways must form a tree: in a multicast no device is entered by two of their links, in
+ * a reduction none is left by two. Every switch where a multicast branches (two or more of their
+ * links leave it) must have `multicast`, every one where a reduction joins (two or more enter it)
+ * must have `reduce`; other devices do neither. The single GPU's way is counted apart, as it may
+ * pass the same devices the other way (always, when the single GPU is a member too and has the way
+ * to the root and back), but no link lies on it and on a member's way.
+ *
+ * Of the roots that are left the best is the one with, in this order: only nvlink and xgmi links;
+ * fewest links in the union; widest bottleneck; least sum of latencies over the union's links
+ * (those within 1e-15 s of the least are equal); lowest device index.
+ *
+ * @param members  ranks, ascending and distinct; may hold `single`. @param nmembers  at least 1.
+ * @param out  kept by `routes`; equal questions give the same tree.
+ * @retval CCL_ERR_INPUT    a rank that is none, or members that do not ascend.
+ * @retval CCL_UNSUPPORTED  no root; says of which switch that is nearest to one why not.
+ * @par Complexity  a breadth-first search per switch, kept while there is room, and the links of
+ *                  the ways per root that may be best; channels that agree at all forks share a
+ *                  tree.
+ */
+ccl_status_t ccl_routes_tree(ccl_routes_t *routes, bool reduces, uint32_t single,
+                             const uint32_t *members, uint32_t nmembers, uint32_t channel,
+                             const ccl_tree_t **out, ccl_error_t *err);
+/**
+ * Whether ccl_routes_tree() has a tree, at channel 0, between each rank of a set and the whole set.
+ * @param ranks  ascending and distinct.
+ */
+bool ccl_topology_in_switch(const ccl_topology_t *topo, bool reduces, const uint32_t *ranks,
+                            uint32_t n);
+
 /* ---------------------------------------------------------------- reading and writing */
 
 /**
  * Read a cluster in any form: path of our JSON (explicit or compact), HeteCCL DSL, NCCL/RCCL
  * topology XML; "-" for stdin; a name of the library ("dgx-a100", "heteccl-h20-4+8"); or a
- * synthetic one-liner ("servers:4 gpus:8 nvswitch=300GB/s,0.7us nics:4x25GB/s,2us fabric=rail").
- * Formats are told apart by content.
+ * synthetic one-liner ("servers:4 gpus:8 nvswitch=300GB/s,0.7us,nvls nics:4x25GB/s,2us
+ * fabric=rail,sharp"). Formats are told apart by content.
  */
 ccl_status_t ccl_topology_read(const ccl_ctx_t *ctx, const char *spec, ccl_topology_t **out,
                                ccl_error_t *err);
@@ -259,10 +335,11 @@ typedef struct ccl_topology_join_options {
     size_t size; /**< sizeof this struct */
     ccl_join_fabric_t fabric;
     const char *name; /**< of the result; NULL: made of the nodes' names */
+    bool sharp;       /**< the fabric's switches multicast and reduce */
 } ccl_topology_join_options_t;
 /** The defaults. */
 #define CCL_TOPOLOGY_JOIN_OPTIONS_INIT                                                             \
-    { sizeof(ccl_topology_join_options_t), CCL_JOIN_SINGLE, NULL }
+    { sizeof(ccl_topology_join_options_t), CCL_JOIN_SINGLE, NULL, false }
 /**
  * One machine whose ranks share its workers: every flow crosses one link of kind "host", from the
  * switch "queue" to the switch "workers".
@@ -279,7 +356,8 @@ ccl_status_t ccl_topology_host(const char *name, uint32_t nranks, const ccl_gpu_
 /**
  * Put topologies side by side and join them by a fabric through their net links.
  *
- * A node's own fabric (switches outside all servers whose links are all of kind net) is replaced:
+ * A node's own fabric (switches outside all servers whose links are all of kind net) is replaced,
+ * with what its switches can do:
  * its links keep their bandwidth, latency, lanes and contention, and lead to the new fabric. Ids
  * become "n0/gpu0"; ranks count node by node. A rail switch and the spine are joined with the sum
  * of the rail's NIC bandwidths (non-blocking).
@@ -293,7 +371,8 @@ ccl_status_t ccl_topology_join(const ccl_ctx_t *ctx, const ccl_topology_t *const
                                const ccl_topology_join_options_t *options, ccl_topology_t **out,
                                ccl_error_t *err);
 /**
- * Several nodes in one word: "A.xml*4", "A.xml*2+B.xml", "A.xml*8,fabric=rail"; each part is what
+ * Several nodes in one word: "A.xml*4", "A.xml*2+B.xml", "A.xml*8,fabric=rail",
+ * "A.xml*8,fabric=single,sharp"; each part is what
  * ccl_topology_read() takes. A "+" parts nodes only behind ".xml", ".json" or a count.
  */
 ccl_status_t ccl_topology_read_nodes(const ccl_ctx_t *ctx, const char *spec, ccl_topology_t **out,
@@ -384,6 +463,10 @@ const ccl_profile_entry_t *ccl_profile_library(void);
  * protocol: any key of docs/model.md "Connections" ("set:slice:net=512K"). GPU models: blocks (the
  * most thread blocks; not more than their SMs), reduce_rate, copy_rate, flag, launch. Rates and
  * bytes also take "inf", no limit.
+ *
+ * "set:multicast[:KIND]=BOOL", "set:reduce[:KIND]=BOOL" and, both at once,
+ * "set:in_switch[:KIND]=BOOL" say whether switches can do that: those with links of a kind, or all.
+ * What is switched on has no limits.
  *
  * @retval CCL_ERR_INPUT  no such device or link, or what is left is no connected cluster;
  *                        err->where is the edit.

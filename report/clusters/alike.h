@@ -31,4 +31,11 @@ ccl_status_t ccl_i_servers_text(const ccl_topology_t *topo, uint32_t most, ccl_t
 ccl_status_t ccl_i_links_alike(const ccl_topology_t *topo, ccl_i_alikes_t *out, ccl_error_t *err);
 void ccl_i_alikes_fini(ccl_i_alikes_t *a);
 
+/** Classes of switches that can do the same with data that pass them, and class i as a row.
+    @param row  a struct whose first member is the topology's pointer. */
+uint64_t ccl_i_switch_classes(const void *row);
+const void *ccl_i_switch_class(const void *row, uint64_t i, void *scratch);
+extern const ccl_i_described_t ccl_i_switch_record;
+extern const ccl_i_column_t ccl_i_switch_columns[];
+
 #endif

@@ -12,7 +12,7 @@ enum { MAX_ROWS = 40, ROUTE_SOURCES = 64 };
 /* ---------------------------------------------------------------- rows */
 
 typedef struct root {
-    const ccl_topology_t *topo;
+    const ccl_topology_t *topo; /* first */
     ccl_i_alikes_t links_alike;
     const ccl_route_class_t *classes;
     uint32_t nclasses;
@@ -389,6 +389,8 @@ const ccl_i_result_t ccl_i_result_topology_summary = {
             {"links", AT(nlinks), "directed"},
             {"link_classes", CCL_I_LIST_OF(alike_record, count_alike, alike_at),
              "links with the same kind and constants"},
+            {"in_switch",
+             CCL_I_LIST_OF(ccl_i_switch_record, ccl_i_switch_classes, ccl_i_switch_class)},
             {"groups", CCL_I_LIST_OF(group_record, count_groups, group_at)},
             {"transports", CCL_I_LIST_OF(transport_record, count_transports, transport_at)},
             {"gpu_models", CCL_I_LIST_OF(model_record, count_models, model_at)},
@@ -516,6 +518,8 @@ static ccl_status_t text_tables(const root_t *root, ccl_text_t *out, ccl_error_t
                      out, err));
     if (root->links_alike.n > MAX_ROWS)
         ccl_text_printf(out, "  and %zu more kinds of link\n", root->links_alike.n - MAX_ROWS);
+    if (ccl_i_switch_classes(root))
+        CCL_TRY(indented(root, "in_switch", ccl_i_switch_columns, "in-switch", out, err));
     if (topo->ngroups)
         CCL_TRY(indented(root, "first_groups", group_columns,
                          "groups (links that share one capacity)", out, err));

@@ -280,6 +280,7 @@ static ccl_status_t add_devices(part_t *p, ccl_topology_builder_t *b, const uint
             b, dev->id, dev->kind, dev->server == CCL_NONE ? NULL : topo->servers[dev->server],
             rank, dev->model == CCL_NONE ? NULL : topo->gpu_models[dev->model].name, &p->device[d],
             err));
+        CCL_TRY(ccl_topology_builder_abilities(b, p->device[d], dev, err));
     }
     return CCL_OK;
 }

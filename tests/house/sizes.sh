@@ -23,6 +23,7 @@ tests/sim/naive.h	a second simulator, written to be read from top to bottom besi
 tests/synth	one test for each synthesizer and property
 tests/synth/unit_sketch.c	clusters worked out by hand, which share one fixture
 topologies/clusters	data: one file for each published cluster
+topologies/servers	data: one file for each server
 END
 
 # What is too large below FOLDERS, one line "PATH<tab>what" each.

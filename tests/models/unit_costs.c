@@ -161,9 +161,39 @@ START_TEST(ceilings) {
 }
 END_TEST
 
+/* A switch connection has its kind's transport, or one of its own, which needs no link. */
+START_TEST(tree_kinds) {
+    static const char *const own[] = {NULL, "nvlink-switch", "net-switch"};
+    for (size_t i = 0; i < CCL_ARRAY_LEN(own); i++) {
+        const uint32_t members[] = {0, 1};
+        const ccl_tree_t *tree = NULL;
+        ccl_topology_t *topo = NULL;
+        ccl_topology_builder_t *b = with_gpus("switch", 2);
+        uint32_t sw = add_device(b, "sw", CCL_DEVICE_SWITCH, NULL, CCL_NONE);
+        const ccl_device_t able = {.multicast = true, .reduce_rate_Bps = INFINITY};
+        MUST(ccl_topology_builder_abilities(b, sw, &able, e));
+        add_duplex(b, 0, sw, "nvlink", 100, 1);
+        add_duplex(b, 1, sw, "nvlink", 100, 1);
+        ccl_transport_spec_t spec = {
+            .kind = own[i], .given = CCL_TRANSPORT_SLOTS, .value = {.slots = 2}};
+        if (own[i])
+            MUST(ccl_topology_builder_transport(b, &spec, e));
+        topo = finish(b);
+        ccl_routes_t *routes = ccl_routes_create(topo);
+        MUST(ccl_routes_tree(routes, false, 0, members, 2, 0, &tree, e));
+        ck_assert_str_eq(ccl_model_tree_kind(topo, &tree->route),
+                         i == 1 ? "nvlink-switch" : "nvlink");
+        ck_assert(ccl_model_transport(topo, "net-switch", NULL).holds_tb == false);
+        ccl_routes_destroy(routes);
+        ccl_topology_destroy(topo);
+    }
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("unit.models.costs");
     TCase *tc = tcase_create("costs");
+    tcase_add_test(tc, tree_kinds);
     tcase_add_test(tc, transports);
     tcase_add_test(tc, order_of_the_list_does_not_matter);
     tcase_add_test(tc, route_kinds);

@@ -2,6 +2,8 @@
 #ifndef CCL_TESTS_TOPOLOGY_HELPERS_H
 #define CCL_TESTS_TOPOLOGY_HELPERS_H
 
+#include <math.h>
+
 #include "tests/topologies/topologies.h"
 
 /*
@@ -44,7 +46,7 @@ static inline ccl_topology_t *random_topology(ccl_rng_t *rng, uint32_t gpus, uin
             MUST(ccl_topology_builder_gpu_model(b, &g, e));
         }
     }
-    uint32_t gpu = 0, other = 0;
+    uint32_t gpu = 0, other = 0, index;
     for (uint32_t i = 0; i < n; i++) {
         bool is_gpu = other == others || (gpu < gpus && ccl_rng_below(rng, n) < gpus);
         snprintf(id, sizeof id, is_gpu ? "g-%u" : "x-%u", i);
@@ -55,7 +57,16 @@ static inline ccl_topology_t *random_topology(ccl_rng_t *rng, uint32_t gpus, uin
                    : (ccl_device_kind_t)(CCL_DEVICE_SWITCH + ccl_rng_below(rng, 3));
         MUST(ccl_topology_builder_device(b, id, kind, ccl_rng_below(rng, 4) ? server : NULL,
                                          is_gpu ? rank[gpu] : CCL_NONE,
-                                         decorated && is_gpu ? model : NULL, NULL, e));
+                                         decorated && is_gpu ? model : NULL, &index, e));
+        if (decorated && kind == CCL_DEVICE_SWITCH) {
+            ccl_device_t able = {.multicast = ccl_rng_below(rng, 2), .reduce_rate_Bps = INFINITY};
+            able.reduce = ccl_rng_below(rng, 2);
+            able.groups = able.multicast ? ccl_rng_below(rng, 3) : 0;
+            if (able.reduce && ccl_rng_below(rng, 2))
+                able.reduce_rate_Bps = 1e11 * (1 + ccl_rng_unit(rng));
+            able.types = able.reduce && ccl_rng_below(rng, 2) ? "fp32 bf16" : NULL;
+            MUST(ccl_topology_builder_abilities(b, index, &able, e));
+        }
         gpu += is_gpu;
         other += !is_gpu;
     }
@@ -124,6 +135,8 @@ static inline const char *topology_difference(const ccl_topology_t *a, const ccl
         const ccl_device_t *x = &a->devices[i], *y = &b->devices[i];
         SAME_(text_equal(x->id, y->id) && x->kind == y->kind && x->server == y->server &&
               x->rank == y->rank && x->model == y->model);
+        SAME_(x->multicast == y->multicast && x->reduce == y->reduce && x->groups == y->groups &&
+              x->reduce_rate_Bps == y->reduce_rate_Bps && text_equal(x->types, y->types));
     }
     for (uint32_t i = 0; i < a->nlinks; i++) {
         const ccl_link_t *x = &a->links[i], *y = &b->links[i];

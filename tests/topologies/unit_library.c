@@ -19,9 +19,12 @@ static const struct {
     {"dgx-2", true, 16, 1, false},
     {"dgx-a100", true, 8, 1, false},
     {"dgx-b200", true, 8, 1, false},
+    {"dgx-b300", true, 8, 1, false},
     {"dgx-h100", true, 8, 1, false},
     {"dgx-h200", true, 8, 1, false},
     {"dgx1-v100", true, 8, 1, false},
+    {"gb200-nvl72", true, 72, 1, false},
+    {"gb300-nvl72", true, 72, 1, false},
     {"h20-x4", true, 4, 1, false},
     {"h20-x8", true, 8, 1, false},
     {"h800-x4", true, 4, 1, false},
@@ -31,6 +34,7 @@ static const struct {
     {"hetccl-hw3-x8", true, 8, 1, false},
     {"mi250-x16", true, 16, 1, true},
     {"mi300x-x8", true, 8, 1, false},
+    {"mi350x-x8", true, 8, 1, false},
     {"nd-a100-v4", true, 8, 1, false},
     {"ndv2", true, 8, 1, false},
     {"syccl-a100-x8", true, 8, 1, false},
@@ -38,6 +42,7 @@ static const struct {
     {"v100-x4", true, 4, 1, false},
     {"v100-x8", true, 8, 1, false},
     {"w7800-x4", true, 4, 1, false},
+    {"dgx-h100-sharp-4", false, 32, 4, false},
     {"forestcoll-a100-2x8", false, 16, 2, true},
     {"forestcoll-a100-4x8", false, 32, 4, true},
     {"forestcoll-a100-8x8", false, 64, 8, true},
@@ -146,7 +151,8 @@ static void check_transport(const ccl_topology_t *t, const ccl_route_t *route) {
          */
         static const double nccl[] = {2048 * 1024, 32 * 1024, 562 * 1024};
         static const double rccl[] = {2048 * 1024, 16 * 1024, 49 * 1024};
-        bool measured = strcmp(t->name, "mi300x-x8") == 0 && strcmp(kind, "pcie") != 0;
+        bool rccl_like = strstr(t->name, "mi300x") || strstr(t->name, "mi350x");
+        bool measured = rccl_like && strcmp(kind, "pcie") != 0;
         double piece_bytes = measured ? rccl[i] : nccl[i];
         double chunk_bytes = fmin(v.slots * v.slice_bytes / 2, v.piece_bytes);
         ck_assert_msg(chunk_bytes <= piece_bytes && chunk_bytes > piece_bytes / 2,

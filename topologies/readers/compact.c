@@ -6,6 +6,7 @@
 #include "topologies/readers/compact.h"
 #include "topologies/readers/constants.h"
 #include "topologies/internal.h"
+#include "topologies/readers/constants.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -163,9 +164,10 @@ static ccl_status_t read_clos(reader_t *r, const ccl_json_at_t *at) {
 /* The fabric's kind, and that it has no keys but those of this kind. */
 static ccl_status_t read_kind(reader_t *r, const ccl_json_at_t *at, ccl_i_fabric_kind_t *out) {
     static const char *const kinds[] = {"single", "rail", "clos", "direct", NULL};
-    static const char *const single_keys[] = {"kind", "bandwidth", "latency", "contention", NULL};
-    static const char *const rail_keys[] = {"kind",  "bandwidth", "latency", "contention",
-                                            "rails", "spine",     NULL};
+    static const char *const single_keys[] = {"kind",       "bandwidth",        "latency",
+                                              "contention", CCL_I_ABILITY_KEYS, NULL};
+    static const char *const rail_keys[] = {"kind",  "bandwidth", "latency",          "contention",
+                                            "rails", "spine",     CCL_I_ABILITY_KEYS, NULL};
     static const char *const clos_keys[] = {"kind",
                                             "bandwidth",
                                             "latency",
@@ -182,6 +184,7 @@ static ccl_status_t read_kind(reader_t *r, const ccl_json_at_t *at, ccl_i_fabric
                                             "core_oversubscription",
                                             "core_bandwidth",
                                             "core_latency",
+                                            CCL_I_ABILITY_KEYS,
                                             NULL};
     static const char *const direct_keys[] = {"kind",       "bandwidth", "latency",
                                               "contention", "links",     NULL};
@@ -200,6 +203,25 @@ static ccl_status_t read_kind(reader_t *r, const ccl_json_at_t *at, ccl_i_fabric
     }
     *out = (ccl_i_fabric_kind_t)(CCL_I_FABRIC_SINGLE + k);
     return ccl_json_only(at, allowed[k], r->err);
+}
+
+/* What the fabric's switches can do, tried on one of them. */
+static ccl_status_t read_fabric_able(reader_t *r, const ccl_json_at_t *at,
+                                     const ccl_device_t **out) {
+    uint32_t device;
+    ccl_error_t inner = CCL_ERROR_INIT;
+    CCL_TRY(ccl_i_compact_able(r, at, out));
+    if (!*out)
+        return CCL_OK;
+    ccl_topology_builder_t *b = ccl_topology_builder_create("");
+    if (!b)
+        return ccl_fail_nomem(r->err);
+    ccl_status_t status = ccl_topology_builder_device(b, "fabric", CCL_DEVICE_SWITCH, NULL,
+                                                      CCL_NONE, NULL, &device, &inner);
+    if (status == CCL_OK)
+        status = ccl_topology_builder_abilities(b, device, *out, &inner);
+    ccl_topology_builder_destroy(b);
+    return status == CCL_OK ? CCL_OK : ccl_i_compact_wrap(r, at, status, &inner);
 }
 
 static ccl_status_t read_fabric(reader_t *r, const ccl_json_at_t *cluster_at) {
@@ -224,6 +246,7 @@ static ccl_status_t read_fabric(reader_t *r, const ccl_json_at_t *cluster_at) {
         return ccl_json_fail(&contention, r->err, "%.10g is negative", fabric->contention);
     if (fabric->kind == CCL_I_FABRIC_DIRECT)
         return read_wires(r, &at);
+    CCL_TRY(read_fabric_able(r, &at, &fabric->able));
     for (size_t s = 0; s < r->nservers; s++) {
         const ccl_i_server_type_t *type = &r->types[r->servers[s]];
         if (type->nports == 0)

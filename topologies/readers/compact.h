@@ -41,6 +41,9 @@ ccl_status_t ccl_i_compact_wrap(ccl_i_compact_reader_t *r, const ccl_json_at_t *
 /** Name, source and note; other remarks are checked to be text. */
 ccl_status_t ccl_i_compact_about(ccl_i_compact_reader_t *r, const ccl_json_at_t *at,
                                  const char **name, const char **source, const char **note);
+/** What a switch can do, of the object's keys; NULL: nothing is said. */
+ccl_status_t ccl_i_compact_able(ccl_i_compact_reader_t *r, const ccl_json_at_t *at,
+                                const ccl_device_t **out);
 /** Remember every member of "transports" or "gpu_models"; `blame` is where a clash is reported. */
 ccl_status_t ccl_i_compact_constants(ccl_i_compact_reader_t *r, const ccl_json_at_t *at,
                                      const char *owner, const ccl_json_at_t *blame);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "topologies/internal.h"
+#include "topologies/readers/constants.h"
 
 typedef ccl_i_compact_constant_t constant_t;
 typedef ccl_i_compact_constants_t constants_t;
@@ -89,8 +90,36 @@ static ccl_status_t device_named(const type_reader_t *t, const ccl_json_at_t *at
     return CCL_OK;
 }
 
+/* What a switch can do, of the object's keys; NULL: nothing is said. */
+ccl_status_t ccl_i_compact_able(reader_t *r, const ccl_json_at_t *at, const ccl_device_t **out) {
+    ccl_i_abilities_t abilities;
+    *out = NULL;
+    CCL_TRY(ccl_i_constants_abilities(at, &abilities, r->err));
+    if (!abilities.given)
+        return CCL_OK;
+    ccl_device_t *able = ccl_arena_alloc(&r->arena, 1, sizeof *able);
+    if (!able)
+        return ccl_fail_nomem(r->err);
+    *able = abilities.like;
+    if (able->types && !(able->types = ccl_arena_strdup(&r->arena, abilities.types)))
+        return ccl_fail_nomem(r->err);
+    *out = able;
+    return CCL_OK;
+}
+
+/* The same of the device that was added last. */
+static ccl_status_t read_able(type_reader_t *t, const ccl_json_at_t *at, const ccl_device_t **out) {
+    ccl_error_t inner = CCL_ERROR_INIT;
+    CCL_TRY(ccl_i_compact_able(t->r, at, out));
+    if (!*out)
+        return CCL_OK;
+    ccl_status_t status =
+        ccl_topology_builder_abilities(t->scratch, t->type->ndevices, *out, &inner);
+    return status == CCL_OK ? CCL_OK : ccl_i_compact_wrap(t->r, at, status, &inner);
+}
+
 static ccl_status_t read_devices(type_reader_t *t, const ccl_json_at_t *at) {
-    static const char *const keys[] = {"id", "kind", "model", NULL};
+    static const char *const keys[] = {"id", "kind", "model", CCL_I_ABILITY_KEYS, NULL};
     reader_t *r = t->r;
     ccl_json_at_t list = ccl_json_member(at, "devices");
     size_t n = 0;
@@ -127,6 +156,7 @@ static ccl_status_t read_devices(type_reader_t *t, const ccl_json_at_t *at) {
                                                           device.model, NULL, &inner);
         if (status != CCL_OK)
             return ccl_i_compact_wrap(r, &id_at, status, &inner);
+        CCL_TRY(read_able(t, &item, &device.able));
         t->type->ngpus += is_gpu;
         t->type->devices[t->type->ndevices++] = device;
     }

@@ -2,6 +2,8 @@
 #include "topologies/readers/constants.h"
 #include "base/json.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "topologies/internal.h"
@@ -154,4 +156,45 @@ ccl_status_t ccl_i_constants_gpu_model(const ccl_json_at_t *at, const char *name
     CCL_TRY(read_launches(at, &model, err));
     ccl_error_t inner = CCL_ERROR_INIT;
     return ccl_i_constants_at(at, ccl_topology_builder_gpu_model(b, &model, &inner), &inner, err);
+}
+
+static ccl_status_t read_types(const ccl_json_at_t *at, ccl_i_abilities_t *out, ccl_error_t *err) {
+    size_t n = 0, len = 0;
+    CCL_TRY(ccl_json_array(at, true, &n, err));
+    if (n == 0)
+        return ccl_json_fail(at, err, "no type; a switch that sums none has no \"reduce\"");
+    for (size_t i = 0; i < n; i++) {
+        ccl_json_at_t item = ccl_json_element(at, i);
+        const char *type = NULL;
+        CCL_TRY(ccl_json_name(&item, true, &type, err));
+        if (strchr(type, ' '))
+            return ccl_json_fail(&item, err, "type \"%.40s\" holds a blank", type);
+        if (len + strlen(type) + 1 > sizeof out->types - 1)
+            return ccl_json_fail(at, err, "more than %d bytes of types", CCL_I_MAX_TYPES_BYTES);
+        len +=
+            (size_t)snprintf(out->types + len, sizeof out->types - len, "%s%s", i ? " " : "", type);
+    }
+    out->like.types = out->types;
+    return CCL_OK;
+}
+
+ccl_status_t ccl_i_constants_abilities(const ccl_json_at_t *at, ccl_i_abilities_t *out,
+                                       ccl_error_t *err) {
+    ccl_device_t *like = &out->like;
+    *out = (ccl_i_abilities_t){.like = {.reduce_rate_Bps = INFINITY}};
+    ccl_json_at_t multicast = ccl_json_member(at, "multicast");
+    ccl_json_at_t reduce = ccl_json_member(at, "reduce");
+    ccl_json_at_t groups = ccl_json_member(at, "groups");
+    ccl_json_at_t rate = ccl_json_member(at, "reduce_rate");
+    ccl_json_at_t types = ccl_json_member(at, "types");
+    CCL_TRY(ccl_json_bool(&multicast, false, &like->multicast, err));
+    CCL_TRY(ccl_json_bool(&reduce, false, &like->reduce, err));
+    CCL_TRY(ccl_json_u32(&groups, false, MAX_COUNT, &like->groups, err));
+    if (groups.value && like->groups == 0)
+        return ccl_json_fail(&groups, err, "0 groups; 1 or more, or leave it out for no limit");
+    CCL_TRY(ccl_json_rate_Bps(&rate, false, &like->reduce_rate_Bps, err));
+    if (types.value)
+        CCL_TRY(read_types(&types, out, err));
+    out->given = multicast.value || reduce.value || groups.value || rate.value || types.value;
+    return CCL_OK;
 }

@@ -46,9 +46,12 @@ static ccl_status_t read_entries(const ccl_json_at_t *root, const char *key, ent
 
 static ccl_status_t read_devices(const ccl_ctx_t *ctx, const ccl_json_at_t *root,
                                  ccl_topology_builder_t *b, ccl_error_t *err) {
-    static const char *const keys[] = {"id", "kind", "server", "rank", "model", NULL};
+    static const char *const keys[] = {"id", "kind", "server", "rank", "model", CCL_I_ABILITY_KEYS,
+                                       NULL};
     ccl_json_at_t models = ccl_json_member(root, "gpu_models");
     ccl_json_at_t devices = ccl_json_member(root, "devices");
+    ccl_i_abilities_t abilities;
+    uint32_t index = CCL_NONE;
     size_t n = 0;
     CCL_TRY(ccl_json_array(&devices, true, &n, err));
     for (size_t i = 0; i < n; i++) {
@@ -77,7 +80,10 @@ static ccl_status_t read_devices(const ccl_ctx_t *ctx, const ccl_json_at_t *root
         CCL_TRY(ccl_json_u32(&v, kind == CCL_DEVICE_GPU, MAX_RANK, &rank, err));
         ccl_error_t local = CCL_ERROR_INIT;
         ccl_status_t status =
-            ccl_topology_builder_device(b, id, kind, server, rank, model, NULL, &local);
+            ccl_topology_builder_device(b, id, kind, server, rank, model, &index, &local);
+        CCL_TRY(ccl_i_constants_at(&at, status, &local, err));
+        CCL_TRY(ccl_i_constants_abilities(&at, &abilities, err));
+        status = ccl_topology_builder_abilities(b, index, &abilities.like, &local);
         CCL_TRY(ccl_i_constants_at(&at, status, &local, err));
     }
     return CCL_OK;

@@ -22,8 +22,8 @@ typedef ccl_i_synthetic_parser_t parser_t;
 /* A value's fields, separated by commas, in a buffer of their own. */
 typedef struct fields {
     char buffer[128];
-    const char *item[4];
-    size_t at[4]; /* position in the text */
+    const char *item[5];
+    size_t at[5]; /* position in the text */
     uint32_t n;
 } fields_t;
 
@@ -161,12 +161,20 @@ static const char *const keys[] = {"servers",  "gpus",  "nvswitch", "nvlink",   
                                    "launch",   "sms",   "fabric",   "contention", "tb_rate",
                                    "overhead", "slice", "slots",    NULL};
 
-static ccl_status_t word_mesh(parser_t *p, part_t *part, const fields_t *f, uint32_t key) {
+/* Whether the last value is `word`; then it is taken away. */
+static bool ends_in(fields_t *f, const char *word) {
+    bool found = f->n > 1 && strcmp(f->item[f->n - 1], word) == 0;
+    f->n -= found;
+    return found;
+}
+
+static ccl_status_t word_mesh(parser_t *p, part_t *part, fields_t *f, uint32_t key) {
     if (part->shape != SHAPE_NONE)
         return ccl_i_synthetic_refuse(p, f->at[0], "the GPUs of these servers are joined already");
     part->kind = key == KEY_XGMI ? "xgmi" : "nvlink";
     if (key == KEY_NVSWITCH) {
         part->shape = SHAPE_SWITCH;
+        part->nvls = ends_in(f, "nvls");
         return rate_and_latency(p, f, 0, &part->mesh_Bps, &part->mesh_s);
     }
     if (strcmp(f->item[0], "mesh") == 0)
@@ -194,10 +202,13 @@ static ccl_status_t word_nics(parser_t *p, part_t *part, fields_t *f) {
     return rate_and_latency(p, f, 0, &part->nic_Bps, &part->nic_s);
 }
 
-/* single, rail, rail:4, rail,spine, clos:2, clos:2,4 (oversubscription, servers per leaf) */
-static ccl_status_t word_fabric(parser_t *p, const fields_t *f) {
+/* single, rail, rail:4, rail,spine, clos:2, clos:2,4 (oversubscription, servers per leaf); each
+   also with sharp at its end. */
+static ccl_status_t word_fabric(parser_t *p, fields_t *f) {
     char name[128];
     ccl_i_fabric_t *fabric = &p->fabric;
+    if (ends_in(f, "sharp"))
+        fabric->able = &ccl_i_able_both;
     snprintf(name, sizeof name, "%s", f->item[0]);
     char *colon = strchr(name, ':');
     if (colon)

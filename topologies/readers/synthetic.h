@@ -25,6 +25,7 @@ typedef struct ccl_i_synthetic_part {
     const char *model;
     double copy_Bps, reduce_Bps, launch_s;
     uint32_t sms;
+    bool nvls;     /* the switch can multicast and reduce */
     uint32_t seen; /* bit per key */
 } ccl_i_synthetic_part_t;
 

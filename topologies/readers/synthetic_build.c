@@ -18,7 +18,7 @@ static bool push_device(ccl_arena_t *arena, ccl_i_server_type_t *type, ccl_devic
     char id[32];
     snprintf(id, sizeof id, "%s%u", stem, number);
     const char *copy = ccl_arena_strdup(arena, id);
-    type->devices[type->ndevices++] = (ccl_i_part_device_t){copy, kind, model};
+    type->devices[type->ndevices++] = (ccl_i_part_device_t){copy, kind, model, NULL};
     return copy != NULL;
 }
 
@@ -57,6 +57,8 @@ static ccl_status_t make_type(parser_t *p, const part_t *part, ccl_i_server_type
         ok = push_device(&p->arena, type, CCL_DEVICE_SWITCH, "nvswitch", 0, NULL) && ok;
     else if (through_host)
         ok = push_device(&p->arena, type, CCL_DEVICE_HOST, "host", 0, NULL) && ok;
+    if (part->nvls)
+        type->devices[hub].able = &ccl_i_able_both;
     for (uint32_t i = 0; i < n; i++) {
         if (part->shape == SHAPE_SWITCH)
             push_link(type, i, hub, part->kind, part->mesh_Bps, part->mesh_s / 2);

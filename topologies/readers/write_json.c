@@ -67,6 +67,32 @@ static void key(ccl_text_t *out, bool *first, const char *name) {
     *first = false;
 }
 
+static void write_abilities(const ccl_device_t *device, bool *first, ccl_text_t *out) {
+    if (device->multicast) {
+        key(out, first, "multicast");
+        ccl_text_printf(out, "true");
+    }
+    if (device->reduce) {
+        key(out, first, "reduce");
+        ccl_text_printf(out, "true");
+    }
+    if (device->groups) {
+        key(out, first, "groups");
+        ccl_text_printf(out, "%u", device->groups);
+    }
+    if (device->reduce && isfinite(device->reduce_rate_Bps)) {
+        key(out, first, "reduce_rate");
+        rate(out, device->reduce_rate_Bps);
+    }
+    if (!device->types)
+        return;
+    key(out, first, "types");
+    ccl_text_printf(out, "[\"");
+    for (const char *s = device->types; *s; s++)
+        ccl_text_add(out, *s == ' ' ? "\", \"" : s, *s == ' ' ? 4 : 1);
+    ccl_text_printf(out, "\"]");
+}
+
 static void write_device(const ccl_topology_t *topo, const ccl_device_t *device, ccl_text_t *out) {
     bool first = true;
     ccl_text_printf(out, "    {");
@@ -86,6 +112,7 @@ static void write_device(const ccl_topology_t *topo, const ccl_device_t *device,
         key(out, &first, "model");
         quoted(out, topo->gpu_models[device->model].name);
     }
+    write_abilities(device, &first, out);
     ccl_text_printf(out, "}");
 }
 

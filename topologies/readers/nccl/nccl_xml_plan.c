@@ -1,6 +1,7 @@
 /* The plan of one machine, and the graph made of it. */
 #include "topologies/readers/nccl/nccl_xml.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -304,6 +305,34 @@ static ccl_status_t add_device(build_t *s, uint32_t d, ccl_error_t *err) {
                                        &s->index[d], err);
 }
 
+/* Multicast and sums of multimem instructions (PTX ISA, "multimem.ld_reduce") came with the
+   NVSwitches of Hopper. */
+static ccl_status_t add_abilities(build_t *s, ccl_error_t *err) {
+    static const ccl_device_t nvls = {.multicast = true,
+                                      .reduce = true,
+                                      .reduce_rate_Bps = INFINITY,
+                                      .types = "int32 fp16 bf16 fp32 fp64"};
+    const ccl_i_nccl_plan_t *plan = s->plan;
+    bool *older = calloc((size_t)plan->ndevs + 1, sizeof *older);
+    bool *joins = calloc((size_t)plan->ndevs + 1, sizeof *joins);
+    ccl_status_t status = older && joins ? CCL_OK : ccl_fail_nomem(err);
+    for (uint32_t l = 0; status == CCL_OK && l < plan->nlinks; l++) {
+        const ccl_i_plan_link_t *link = &plan->links[l];
+        const ccl_i_plan_dev_t *gpu = &plan->devs[link->from];
+        if (gpu->kind != CCL_DEVICE_GPU || strcmp(link->kind, "nvlink") != 0 ||
+            plan->devs[link->to].kind != CCL_DEVICE_SWITCH)
+            continue;
+        joins[link->to] = true;
+        older[link->to] |= gpu->sm < 90;
+    }
+    for (uint32_t d = 0; status == CCL_OK && d < plan->ndevs; d++)
+        if (joins[d] && !older[d])
+            status = ccl_topology_builder_abilities(s->b, s->index[d], &nvls, err);
+    free(older);
+    free(joins);
+    return status;
+}
+
 static ccl_status_t add_models(build_t *s, ccl_error_t *err) {
     const ccl_i_nccl_plan_t *plan = s->plan;
     for (uint32_t d = 0; d < plan->ndevs; d++) {
@@ -473,6 +502,7 @@ static ccl_status_t build_all(build_t *s, const char *source, const uint32_t *gp
     for (uint32_t d = 0; d < plan->ndevs; d++)
         if (plan->devs[d].kind != CCL_DEVICE_GPU)
             CCL_TRY(add_device(s, d, err));
+    CCL_TRY(add_abilities(s, err));
     CCL_TRY(add_inside_links(s, err));
     CCL_TRY(add_groups(s, members, err));
     CCL_TRY(add_net(s, err));
