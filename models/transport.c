@@ -132,6 +132,13 @@ double ccl_model_wire(const ccl_topology_t *topo, const char *proto) {
             const char *name = proto ? proto : ccl_protocol_name((ccl_protocol_t)p);
             least = fmin(least, ccl_model_transport(topo, topo->kinds[k], name).wire);
         }
+    for (uint32_t i = 0; i < topo->ntransports; i++) {
+        const char *kind = topo->transports[i].kind, *dash = strrchr(kind, '-');
+        for (uint32_t p = 0; dash && strcmp(dash, "-switch") == 0 && p < CCL_PROTOCOLS; p++) {
+            const char *name = proto ? proto : ccl_protocol_name((ccl_protocol_t)p);
+            least = fmin(least, ccl_model_transport(topo, kind, name).wire);
+        }
+    }
     return isfinite(least) ? least : 1;
 }
 

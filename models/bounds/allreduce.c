@@ -4,10 +4,9 @@
  * - a partition into k parts: per element 2 (k - 1) messages pass between parts, for the first part
  *   that has the whole reduction has heard of k - 1 others, and each of them must then hear of it
  * (one-way gossip, Harary, Schwenk 1974). Each part sends no more than its smallest cut lets out.
- * Beside it what trees reach: in-trees and out-trees with the same roots share the links; how much
- * is rooted where and how each link is split is a linear program over cuts, which are found by
- * maximum flows (ForestColl, arXiv 2402.06787, section on AllReduce). Switches neither copy nor
- * add, so each kind of tree takes as much into a switch as out of it.
+ * A switch that multicasts makes several messages of one that leaves a part, a switch that adds
+ * makes one of several before it enters, so such a switch must itself lie in a part: the copies and
+ * the addends then cross between parts one by one (docs/bounds.md).
  */
 #include <math.h>
 #include <stdlib.h>
@@ -15,9 +14,7 @@
 
 #include "models/bounds/bounds.h"
 
-enum { MOST_ROUNDS = 3000, MOST_ROWS = 500, FEW_RANKS = 6 };
-#define LIMIT_S 20.0
-#define SCALE ((double)(1 << 24))
+enum { FEW_RANKS = 6 };
 
 typedef struct sets {
     const ccl_capacity_t *c;
@@ -25,7 +22,13 @@ typedef struct sets {
     ccl_i_cutter_t out, in; /* cuts of what leaves, of what enters */
     uint8_t *from, *to;     /* [n] */
     bool entering;          /* the partition in hand counts what enters its parts */
+    uint8_t *held;          /* [ndevices] for partitions: switches in the part in hand, in others */
 } sets_t;
+
+/* Whether a device makes one message of several (entering), or several of one, on the way. */
+static bool able(const ccl_device_t *device, bool enter) {
+    return enter ? device->reduce : device->multicast;
+}
 
 /* Units that can leave (enter) the GPUs in `from` for all others. */
 static int64_t around(sets_t *s, bool enter) {
@@ -59,10 +62,77 @@ typedef struct blocks {
     uint32_t *of; /* [nranks] CCL_NONE: in none */
 } blocks_t;
 
+/* Blocks whose GPUs a switch with an ability may serve become one, so that the switch lies within.
+ */
+typedef struct holders {
+    blocks_t blocks;
+    uint32_t *of_switch; /* [ndevices] block of a switch with the ability, else CCL_NONE */
+    uint8_t *whole;      /* [blocks.n] has such a switch: it cannot be parted */
+    bool any, none;      /* there are such switches; one is in no block, so there is no partition */
+} holders_t;
+
+static void holders_fini(holders_t *h) {
+    free(h->blocks.of);
+    free(h->of_switch);
+    free(h->whole);
+}
+
+/* A switch joins its neighbours' servers, GPUs and switches that are able too. */
+static ccl_status_t holders_find(const sets_t *s, const blocks_t *b, bool enter, holders_t *h,
+                                 ccl_error_t *err) {
+    const ccl_topology_t *topo = s->c->topo;
+    uint32_t *set = calloc((size_t)topo->ndevices + b->n + 1, sizeof *set), nd = topo->ndevices;
+    *h = (holders_t){.blocks = {nd + b->n, calloc(s->n, sizeof(uint32_t))}};
+    h->of_switch = calloc(nd + (size_t)1, sizeof *h->of_switch);
+    h->whole = calloc((size_t)nd + b->n + 1, 1);
+    if (!set || !h->blocks.of || !h->of_switch || !h->whole) {
+        free(set);
+        return ccl_fail_nomem(err);
+    }
+    for (uint32_t v = 0; v < nd + b->n; v++)
+        set[v] = v;
+    for (uint32_t r = 0; r < s->n; r++) {
+        if (b->of[r] != CCL_NONE)
+            ccl_set_join(set, topo->rank_device[r], nd + b->of[r]);
+    }
+    for (uint32_t l = 0; l < topo->nlinks; l++) {
+        uint32_t ends[2] = {topo->links[l].from, topo->links[l].to};
+        for (int i = 0; i < 2; i++) {
+            const ccl_device_t *w = &topo->devices[ends[i]], *v = &topo->devices[ends[1 - i]];
+            if (!able(w, enter))
+                continue;
+            if (v->kind == CCL_DEVICE_GPU || able(v, enter))
+                ccl_set_join(set, ends[i], ends[1 - i]);
+            for (uint32_t r = 0; v->server != CCL_NONE && r < s->n; r++) {
+                if (topo->devices[topo->rank_device[r]].server == v->server)
+                    ccl_set_join(set, ends[i], topo->rank_device[r]);
+            }
+        }
+    }
+    for (uint32_t v = 0; v < nd; v++) {
+        h->of_switch[v] = able(&topo->devices[v], enter) ? ccl_set_find(set, v) : CCL_NONE;
+        if (h->of_switch[v] != CCL_NONE)
+            h->whole[h->of_switch[v]] = 1;
+        h->any |= h->of_switch[v] != CCL_NONE;
+    }
+    for (uint32_t r = 0; r < s->n; r++) {
+        uint32_t root = ccl_set_find(set, topo->rank_device[r]);
+        h->blocks.of[r] = b->of[r] == CCL_NONE && !h->whole[root] ? CCL_NONE : root;
+    }
+    for (uint32_t v = 0; v < nd && h->any; v++) {
+        bool held = h->of_switch[v] == CCL_NONE;
+        for (uint32_t r = 0; r < s->n && !held; r++)
+            held = h->blocks.of[r] == h->of_switch[v];
+        h->none |= !held;
+    }
+    free(set);
+    return CCL_OK;
+}
+
 /* A partition whose parts are blocks, whole or GPU by GPU: whichever makes sum / (k - 1) least. */
 static ccl_status_t partitions(sets_t *s, const blocks_t *b, const int64_t *single,
-                               const int64_t *whole, bool enter, ccl_bandwidth_bound_t *out,
-                               ccl_error_t *err) {
+                               const int64_t *whole, const holders_t *h, bool enter,
+                               ccl_bandwidth_bound_t *out, ccl_error_t *err) {
     const ccl_topology_t *topo = s->c->topo;
     int64_t *split_sum = calloc(b->n + (size_t)1, sizeof *split_sum);
     uint32_t *gpus = calloc(b->n + (size_t)1, sizeof *gpus);
@@ -85,7 +155,8 @@ static ccl_status_t partitions(sets_t *s, const blocks_t *b, const int64_t *sing
             gpus[b->of[r]]++;
         }
     }
-    memset(split, 1, b->n);
+    for (uint32_t v = 0; v < b->n; v++)
+        split[v] = !h || !h->whole[v];
     for (;;) { /* Newton's method on the ratio: it falls each time */
         int64_t sum = loose;
         uint32_t k = nloose;
@@ -121,10 +192,12 @@ static ccl_status_t partitions(sets_t *s, const blocks_t *b, const int64_t *sing
                     name[v] = next++;
                 out->part[topo->rank_device[r]] = together ? name[v] : next++;
             }
+            for (uint32_t v = 0; h && v < topo->ndevices; v++)
+                out->part[v] = h->of_switch[v] != CCL_NONE ? name[h->of_switch[v]] : out->part[v];
         }
         for (uint32_t v = 0; v < b->n; v++)
-            split[v] =
-                gpus[v] > 0 && (double)split_sum[v] - rate * gpus[v] < (double)whole[v] - rate;
+            split[v] = gpus[v] > 0 && !(h && h->whole[v]) &&
+                       (double)split_sum[v] - rate * gpus[v] < (double)whole[v] - rate;
     }
 end:
     free(split_sum);
@@ -145,17 +218,66 @@ static ccl_status_t partition_links(const ccl_ctx_t *ctx, sets_t *s, ccl_bandwid
     ccl_status_t status = crosses ? CCL_OK : ccl_fail_nomem(err);
     for (uint32_t p = 0; p < out->nparts && status == CCL_OK; p++) {
         CCL_TRY_GOTO(ccl_ctx_poll(ctx, NULL), status, end);
+        bool any = false;
         for (uint32_t r = 0; r < s->n; r++)
             s->from[r] = out->part[topo->rank_device[r]] == p;
+        for (uint32_t v = 0; v < topo->ndevices; v++) {
+            bool held = able(&topo->devices[v], s->entering);
+            s->held[v] = !held ? 0 : out->part[v] == p ? 1 : 2;
+            any |= held;
+        }
+        k->held = any ? s->held : NULL;
         if (around(s, s->entering) < 0)
             status = ccl_fail_nomem(err);
         else
             ccl_i_bound_crossing(c, k->reversed, k->side, crosses);
+        k->held = NULL;
     }
     if (status == CCL_OK)
         status = ccl_i_bound_links(topo, crosses, out, err);
 end:
     free(crosses);
+    return status;
+}
+
+/* The switches with an ability, as those of the part that holds `part`, and of the others. */
+static const uint8_t *hold(sets_t *s, const holders_t *h, uint32_t part) {
+    for (uint32_t v = 0; v < s->c->topo->ndevices; v++)
+        s->held[v] = h->of_switch[v] == CCL_NONE ? 0 : h->of_switch[v] == part ? 1 : 2;
+    return s->held;
+}
+
+/* Partitions where switches multicast or add: what can leave each part with its switches. */
+static ccl_status_t able_partitions(const ccl_ctx_t *ctx, sets_t *s, const holders_t *h, bool enter,
+                                    ccl_bandwidth_bound_t *out, ccl_error_t *err) {
+    const blocks_t *b = &h->blocks;
+    ccl_i_cutter_t *k = enter ? &s->in : &s->out;
+    int64_t *single = calloc(s->n, sizeof *single);
+    int64_t *whole = calloc(b->n + (size_t)1, sizeof *whole);
+    ccl_status_t status = single && whole ? CCL_OK : ccl_fail_nomem(err);
+    for (uint32_t set = 0; set < s->n + b->n && status == CCL_OK; set++) {
+        uint32_t v = set < s->n ? CCL_NONE : set - s->n, inside = 0;
+        for (uint32_t r = 0; r < s->n; r++) {
+            s->from[r] = set < s->n ? r == set : b->of[r] == v;
+            inside += s->from[r];
+        }
+        if (inside == 0 || inside == s->n ||
+            (set < s->n && b->of[set] != CCL_NONE && h->whole[b->of[set]]))
+            continue;
+        CCL_TRY_GOTO(ccl_ctx_poll(ctx, NULL), status, end);
+        k->held = hold(s, h, v);
+        int64_t units = around(s, enter);
+        k->held = NULL;
+        if (units < 0)
+            status = ccl_fail_nomem(err);
+        *(set < s->n ? &single[set] : &whole[v]) = units;
+    }
+    if (status == CCL_OK)
+        status = partitions(s, b, single, whole, h, enter, out, err);
+end:
+    k->held = NULL;
+    free(single);
+    free(whole);
     return status;
 }
 
@@ -193,8 +315,14 @@ static ccl_status_t by_blocks(const ccl_ctx_t *ctx, sets_t *s, const blocks_t *b
             whole[v] = around(s, enter);
             status = try_cut(s, whole[v], enter, out, err);
         }
+        holders_t h = {0};
         if (status == CCL_OK)
-            status = partitions(s, b, single, whole, enter, out, err);
+            status = holders_find(s, b, enter, &h, err);
+        if (status == CCL_OK && !h.any)
+            status = partitions(s, b, single, whole, NULL, enter, out, err);
+        else if (status == CCL_OK && !h.none)
+            status = able_partitions(ctx, s, &h, enter, out, err);
+        holders_fini(&h);
     }
 end:
     free(single);
@@ -293,202 +421,6 @@ end:
     return status;
 }
 
-/* ---------------------------------------------------------------- trees */
-
-typedef struct trees {
-    const ccl_capacity_t *c;
-    uint32_t n, nroots, nlinks; /* classes */
-    uint32_t *root_class;       /* [n] */
-    uint32_t *root_count;       /* [nroots] */
-    uint32_t *arc_class;        /* [narcs] */
-    double *units;              /* [nlinks] of one arc of the class */
-    double widest;
-    ccl_maxflow_t *flow[2]; /* all-gather, reduce-scatter reversed */
-    double *x;              /* [nroots] rooted at each: duals */
-    double *share[2];       /* [nlinks] of a link: all-gather, reduce-scatter: duals */
-    bool *side;
-    ccl_arena_t arena;
-} trees_t;
-
-static ccl_status_t trees_init(trees_t *t, const ccl_automorphisms_t *symmetry, ccl_error_t *err) {
-    const ccl_capacity_t *c = t->c;
-    const ccl_topology_t *topo = c->topo;
-    ccl_arena_t *arena = &t->arena;
-    size_t n = t->n, nv = c->nvertices, na = c->narcs;
-    t->root_class = ccl_arena_alloc(arena, n, sizeof *t->root_class);
-    t->root_count = ccl_arena_alloc(arena, n, sizeof *t->root_count);
-    t->arc_class = ccl_arena_alloc(arena, na + 1, sizeof *t->arc_class);
-    t->units = ccl_arena_alloc(arena, na + 1, sizeof *t->units);
-    t->x = ccl_arena_alloc(arena, n, sizeof *t->x);
-    t->share[0] = ccl_arena_alloc(arena, na + 1, sizeof *t->share[0]);
-    t->share[1] = ccl_arena_alloc(arena, na + 1, sizeof *t->share[1]);
-    t->side = ccl_arena_alloc(arena, nv + 1, sizeof *t->side);
-    uint32_t *class_of = ccl_arena_alloc(arena, nv + na, sizeof *class_of);
-    t->flow[0] = ccl_maxflow_create(c->nvertices + 1);
-    t->flow[1] = ccl_maxflow_create(c->nvertices + 1);
-    bool ok = t->root_class && t->root_count && t->arc_class && t->units && t->x && t->share[0] &&
-              t->share[1] && t->side && class_of && t->flow[0] && t->flow[1];
-    for (uint32_t a = 0; ok && a < na; a++)
-        ok = ccl_maxflow_arc(t->flow[0], c->arcs[a].from, c->arcs[a].to, 0) != CCL_NONE &&
-             ccl_maxflow_arc(t->flow[1], c->arcs[a].to, c->arcs[a].from, 0) != CCL_NONE;
-    for (uint32_t r = 0; ok && r < n; r++)
-        ok = ccl_maxflow_arc(t->flow[0], c->nvertices, topo->rank_device[r], 0) != CCL_NONE &&
-             ccl_maxflow_arc(t->flow[1], c->nvertices, topo->rank_device[r], 0) != CCL_NONE;
-    if (!ok)
-        return ccl_fail_nomem(err);
-    memset(class_of, 0xff, (nv + na) * sizeof *class_of);
-    for (uint32_t r = 0; r < n; r++) {
-        uint32_t v = topo->rank_device[r], orbit = symmetry ? symmetry->vertex_orbit[v] : v;
-        if (class_of[orbit] == CCL_NONE)
-            class_of[orbit] = t->nroots++;
-        t->root_class[r] = class_of[orbit];
-        t->root_count[class_of[orbit]]++;
-    }
-    for (uint32_t a = 0; a < na; a++) {
-        uint32_t orbit = symmetry ? symmetry->arc_orbit[a] : a;
-        if (class_of[nv + orbit] == CCL_NONE)
-            class_of[nv + orbit] = t->nlinks++;
-        t->arc_class[a] = class_of[nv + orbit];
-        t->units[t->arc_class[a]] = (double)c->arcs[a].units;
-        t->widest = fmax(t->widest, (double)c->arcs[a].units);
-    }
-    return CCL_OK;
-}
-
-/* A column for a cut that the trees in hand break, for sink r; *ratio: how much of the trees the
- * cut lets through. */
-static bool separate(trees_t *t, ccl_lp_t *lp, uint32_t r, int reduce, double *entries,
-                     double *ratio) {
-    const ccl_capacity_t *c = t->c;
-    ccl_maxflow_t *f = t->flow[reduce];
-    uint32_t rows = t->nroots + 2 * t->nlinks;
-    int64_t want = 0;
-    for (uint32_t a = 0; a < c->narcs; a++) {
-        double share = fmax(0, t->share[reduce][t->arc_class[a]]);
-        ccl_maxflow_capacity(f, a, (int64_t)llround(share * SCALE));
-    }
-    for (uint32_t k = 0; k < t->n; k++) {
-        int64_t x = (int64_t)floor(fmax(0, t->x[t->root_class[k]]) * SCALE);
-        ccl_maxflow_capacity(f, c->narcs + k, x);
-        want += x;
-    }
-    ccl_maxflow_reset(f);
-    int64_t got = ccl_maxflow_run(f, c->nvertices, c->topo->rank_device[r], want);
-    *ratio = want > 0 ? (double)got / (double)want : 1;
-    if (got >= want)
-        return true;
-    ccl_maxflow_side(f, c->nvertices, t->side);
-    memset(entries, 0, rows * sizeof *entries);
-    for (uint32_t k = 0; k < t->n; k++)
-        entries[t->root_class[k]] += t->side[c->topo->rank_device[k]];
-    for (uint32_t a = 0; a < c->narcs; a++) {
-        uint32_t u = reduce ? c->arcs[a].to : c->arcs[a].from;
-        uint32_t v = reduce ? c->arcs[a].from : c->arcs[a].to;
-        if (t->side[u] && !t->side[v])
-            entries[t->nroots + reduce * t->nlinks + t->arc_class[a]] -= 1;
-    }
-    return ccl_lp_column(lp, 0, entries) != CCL_NONE;
-}
-
-/* Columns that are there from the start: what links hold, and switches in balance. */
-static bool first_columns(trees_t *t, const ccl_automorphisms_t *symmetry, ccl_lp_t *lp,
-                          double *entries) {
-    const ccl_capacity_t *c = t->c;
-    uint32_t rows = t->nroots + 2 * t->nlinks;
-    bool ok = true;
-    memset(entries, 0, rows * sizeof *entries);
-    for (uint32_t k = 0; ok && k < rows; k++) {
-        entries[k] = -1; /* rows are ">=" */
-        ok = ccl_lp_column(lp, 0, entries) != CCL_NONE;
-        entries[k] = 0;
-    }
-    for (uint32_t k = 0; ok && k < t->nlinks; k++) {
-        entries[t->nroots + k] = entries[t->nroots + t->nlinks + k] = 1;
-        ok = ccl_lp_column(lp, t->units[k] / t->widest, entries) != CCL_NONE;
-        entries[t->nroots + k] = entries[t->nroots + t->nlinks + k] = 0;
-    }
-    for (uint32_t v = 0; ok && v < c->nvertices; v++) {
-        if ((v < c->topo->ndevices && c->topo->devices[v].kind == CCL_DEVICE_GPU) ||
-            (symmetry && symmetry->vertex_orbit[v] != v))
-            continue;
-        for (uint32_t reduce = 0; reduce < 2; reduce++) {
-            uint32_t base = t->nroots + reduce * t->nlinks;
-            for (int sign = 1; ok && sign >= -1; sign -= 2) {
-                for (uint32_t a = 0; a < c->narcs; a++) {
-                    if (c->arcs[a].to == v)
-                        entries[base + t->arc_class[a]] += sign;
-                    if (c->arcs[a].from == v)
-                        entries[base + t->arc_class[a]] -= sign;
-                }
-                ok = ccl_lp_column(lp, 0, entries) != CCL_NONE;
-                memset(entries, 0, rows * sizeof *entries);
-            }
-        }
-    }
-    return ok;
-}
-
-/* Bytes per second that the best trees reach; 0: not found in time. */
-static ccl_status_t trees_rate(const ccl_ctx_t *ctx, const ccl_capacity_t *c,
-                               const ccl_automorphisms_t *symmetry, double *Bps_out,
-                               ccl_error_t *err) {
-    trees_t t = {.c = c, .n = c->topo->nranks};
-    double *entries = NULL, start = ccl_now_s(), best = 0;
-    ccl_lp_t *lp = NULL;
-    ccl_arena_init(&t.arena);
-    ccl_status_t status = trees_init(&t, symmetry, err);
-    uint32_t rows = t.nroots + 2 * t.nlinks;
-    *Bps_out = 0;
-    if (status != CCL_OK || rows > MOST_ROWS)
-        goto end;
-    entries = calloc(rows, sizeof *entries);
-    for (uint32_t k = 0; entries && k < t.nroots; k++)
-        entries[k] = t.root_count[k];
-    lp = entries ? ccl_lp_create(rows, entries, 2.0 * t.n * c->narcs) : NULL;
-    bool ok = lp && first_columns(&t, symmetry, lp, entries);
-    /* To begin with: half of every link each way, and far too much at every root. */
-    for (uint32_t k = 0; k < t.nlinks; k++)
-        t.share[0][k] = t.share[1][k] = t.units[k] / t.widest / 2;
-    for (uint32_t k = 0; k < t.nroots; k++)
-        t.x[k] = 4.0 * c->narcs / t.n;
-    for (uint32_t round = 0; ok && round < MOST_ROUNDS; round++) {
-        double least = INFINITY;
-        for (uint32_t r = 0; ok && r < t.n; r++) {
-            double ratio;
-            bool first = true;
-            for (uint32_t q = 0; q < r && first; q++)
-                first = t.root_class[q] != t.root_class[r];
-            for (int reduce = 0; ok && first && reduce < 2; reduce++) {
-                ok = separate(&t, lp, r, reduce, entries, &ratio);
-                least = fmin(least, ratio);
-            }
-        }
-        if (ok && round > 0 && least > 1 - 1e-7) {
-            best = ccl_lp_value(lp);
-            break;
-        }
-        if (!ok || ccl_now_s() - start > LIMIT_S || ccl_ctx_poll(ctx, NULL) != CCL_OK ||
-            !ccl_lp_solve(lp))
-            break;
-        memcpy(t.x, ccl_lp_duals(lp), t.nroots * sizeof *t.x);
-        for (uint32_t reduce = 0; reduce < 2; reduce++)
-            memcpy(t.share[reduce], ccl_lp_duals(lp) + t.nroots + reduce * t.nlinks,
-                   t.nlinks * sizeof *t.share[reduce]);
-    }
-    if (!ok)
-        status = ccl_fail_nomem(err);
-    else
-        status = ccl_ctx_poll(ctx, NULL);
-    *Bps_out = best * t.widest * c->unit_Bps;
-end:
-    ccl_lp_destroy(lp);
-    free(entries);
-    ccl_maxflow_destroy(t.flow[0]);
-    ccl_maxflow_destroy(t.flow[1]);
-    ccl_arena_fini(&t.arena);
-    return status;
-}
-
 ccl_status_t ccl_i_bound_allreduce(const ccl_ctx_t *ctx, const ccl_capacity_t *c,
                                    ccl_bandwidth_bound_t *out, ccl_error_t *err) {
     sets_t s = {.c = c, .n = c->topo->nranks};
@@ -497,7 +429,8 @@ ccl_status_t ccl_i_bound_allreduce(const ccl_ctx_t *ctx, const ccl_capacity_t *c
     ccl_status_t status = CCL_OK;
     s.from = calloc(s.n, 1);
     s.to = calloc(s.n, 1);
-    if (!s.from || !s.to) {
+    s.held = calloc(c->topo->ndevices + (size_t)1, 1);
+    if (!s.from || !s.to || !s.held) {
         status = ccl_fail_nomem(err);
         goto end;
     }
@@ -508,7 +441,8 @@ ccl_status_t ccl_i_bound_allreduce(const ccl_ctx_t *ctx, const ccl_capacity_t *c
         have = true;
     }
     CCL_TRY_GOTO(valid_bound(ctx, &s, have ? &symmetry : NULL, out, err), status, end);
-    CCL_TRY_GOTO(trees_rate(ctx, c, have ? &symmetry : NULL, &out->trees_Bps, err), status, end);
+    CCL_TRY_GOTO(ccl_i_bound_trees(ctx, c, have ? &symmetry : NULL, &out->trees_Bps, err), status,
+                 end);
     out->tight = c->exact && c->nleft_groups == 0 && ccl_i_capacity_balanced(c) &&
                  out->trees_Bps >= out->Bps * (1 - 1e-6);
 end:
@@ -518,5 +452,6 @@ end:
     ccl_i_cutter_fini(&s.in);
     free(s.from);
     free(s.to);
+    free(s.held);
     return status;
 }

@@ -108,7 +108,7 @@ int64_t ccl_i_cut_between(ccl_i_cutter_t *k, const uint8_t *from, const uint8_t 
             sink = c->topo->rank_device[r];
         }
     }
-    if (nsinks == 1) {
+    if (nsinks == 1 && !k->held) {
         sum = ccl_maxflow_run(k->flow, k->source, sink, most);
         ccl_maxflow_side(k->flow, k->source, k->side);
         return sum;
@@ -126,6 +126,11 @@ int64_t ccl_i_cut_between(ccl_i_cutter_t *k, const uint8_t *from, const uint8_t 
             ok = ccl_maxflow_arc(joined, k->source, d, most) != CCL_NONE;
         if (ok && to[r])
             ok = ccl_maxflow_arc(joined, d, c->nvertices + 1, most) != CCL_NONE;
+    }
+    for (uint32_t v = 0; ok && k->held && v < c->topo->ndevices; v++) {
+        if (k->held[v])
+            ok = ccl_maxflow_arc(joined, k->held[v] == 1 ? k->source : v,
+                                 k->held[v] == 1 ? v : c->nvertices + 1, most) != CCL_NONE;
     }
     if (ok) {
         bool *side = malloc((c->nvertices + (size_t)2) * sizeof *side);

@@ -10,7 +10,10 @@ typedef struct ccl_i_cutter {
     bool reversed; /**< arcs lead the other way */
     ccl_maxflow_t *flow;
     uint32_t source;
-    bool *side;           /**< [nvertices + 1] of the last cut found */
+    bool *side; /**< [nvertices + 1] of the last cut found */
+    /** [ndevices] switches that ccl_i_cut_between() takes for senders (1) or receivers (2);
+       borrowed, NULL: none */
+    const uint8_t *held;
     int64_t *group_units; /**< [ngroups] of groups without a vertex, else -1 */
     int64_t *group_left;  /**< [ngroups] scratch */
     int64_t total_units;
@@ -56,5 +59,10 @@ ccl_status_t ccl_i_bound_pairs(const ccl_ctx_t *ctx, const ccl_capacity_t *c,
                                ccl_error_t *err);
 ccl_status_t ccl_i_bound_allreduce(const ccl_ctx_t *ctx, const ccl_capacity_t *c,
                                    ccl_bandwidth_bound_t *out, ccl_error_t *err);
+/** Bytes per second that the best reduce-scatter and all-gather along plain trees reach; 0: not
+ * found in time. */
+ccl_status_t ccl_i_bound_trees(const ccl_ctx_t *ctx, const ccl_capacity_t *c,
+                               const ccl_automorphisms_t *symmetry, double *Bps_out,
+                               ccl_error_t *err);
 
 #endif

@@ -27,6 +27,43 @@ static double hop_s(ccl_routes_t *routes, const double *by_kind, double net_s, d
                                                      : by_kind[route->first_kind]);
 }
 
+/* Least seconds of a hop by a switch connection: any links through devices other than GPUs, by the
+ * transport of least overhead and latency. A tree's ways need not be routes. */
+static bool switch_hops(const ccl_topology_t *topo, const char *proto, double *hop) {
+    double least = INFINITY, *at = malloc((topo->ndevices + (size_t)1) * sizeof *at);
+    bool able = false;
+    for (uint32_t v = 0; v < topo->ndevices; v++)
+        able |= topo->devices[v].multicast || topo->devices[v].reduce;
+    for (uint32_t k = 0; able && k < topo->ntransports; k++)
+        least = fmin(least, transport_s(topo, topo->transports[k].kind, proto));
+    for (uint32_t k = 0; able && k < topo->nkinds; k++)
+        least = fmin(least, transport_s(topo, topo->kinds[k], proto));
+    for (uint32_t s = 0; at && able && s < topo->nranks; s++) {
+        for (uint32_t v = 0; v < topo->ndevices; v++)
+            at[v] = INFINITY;
+        at[topo->rank_device[s]] = 0;
+        for (bool more = true; more;) {
+            more = false;
+            for (uint32_t l = 0; l < topo->nlinks; l++) {
+                const ccl_link_t *link = &topo->links[l];
+                bool relays = topo->devices[link->from].kind != CCL_DEVICE_GPU ||
+                              link->from == topo->rank_device[s];
+                if (relays && at[link->from] + link->latency_s < at[link->to]) {
+                    at[link->to] = at[link->from] + link->latency_s;
+                    more = true;
+                }
+            }
+        }
+        for (uint32_t d = 0; d < topo->nranks; d++) {
+            double *h = &hop[(size_t)s * topo->nranks + d];
+            *h = d == s ? *h : fmin(*h, at[topo->rank_device[d]] + least);
+        }
+    }
+    bool made = at != NULL;
+    free(at);
+    return made;
+}
+
 ccl_status_t ccl_model_latency_bound(const ccl_topology_t *topo, ccl_routes_t *routes,
                                      const uint8_t *moves, const char *proto,
                                      ccl_latency_bound_t *out, ccl_error_t *err) {
@@ -53,6 +90,10 @@ ccl_status_t ccl_model_latency_bound(const ccl_topology_t *topo, ccl_routes_t *r
         for (uint32_t d = 0; d < n; d++)
             hop[(size_t)s * n + d] =
                 s == d ? INFINITY : hop_s(routes, by_kind, net_s, pcie_s, s, d);
+    }
+    if (!switch_hops(topo, proto, hop)) {
+        status = ccl_fail_nomem(err);
+        goto end;
     }
     for (uint32_t s = 0; s < n; s++) {
         bool any = false;

@@ -169,7 +169,7 @@ static void check_partition(const ccl_topology_t *t, const ccl_bandwidth_bound_t
 }
 
 START_TEST(partitions_have_links) {
-    static const char *const specs[] = {"heteccl-h20-4x8+8x4", "dgx-h100",
+    static const char *const specs[] = {"heteccl-h20-4x8+8x4", "dgx-a100",
                                         "servers:3 gpus:2 nvswitch=100GB/s nics:2x10GB/s"};
     for (size_t i = 0; i < CCL_ARRAY_LEN(specs); i++) {
         ccl_topology_t *t = topology(specs[i]);
