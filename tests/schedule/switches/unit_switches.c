@@ -1,5 +1,5 @@
 /* Switch connections that the verifier refuses, and what it says of right ones. */
-#include "suite.h"
+#include "tests/schedule/suite.h"
 
 #define NONE CCL_NONE
 
