@@ -304,7 +304,15 @@ static ccl_status_t check(const ccl_program_t *program, ccl_granularity_t granul
                           ccl_error_t *err) {
     ccl_verdict_t verdict;
     CCL_TRY(ccl_program_check(program, granularity, &verdict, err));
-    return verdict.valid ? CCL_OK : ccl_fail(err, CCL_CHECK, "%s", verdict.fault.text);
+    if (!verdict.valid)
+        return ccl_fail(err, CCL_CHECK, "%s", verdict.fault.text);
+    if (program->ngroups > 0)
+        return ccl_fail(
+            err, CCL_UNSUPPORTED,
+            "program \"%.100s\" multicasts or reduces in switches, which run cannot do: "
+            "simulate can",
+            program->name);
+    return CCL_OK;
 }
 
 static uint32_t protocol_of(const ccl_program_t *program, const ccl_run_options_t *options) {

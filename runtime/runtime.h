@@ -241,9 +241,9 @@ typedef struct ccl_run_result {
  * @retval CCL_ERR_MISSING  the device is not there; with `library` or `hom_library`: the library
  *                          is not there, or this run's ranks have not its devices (of one vendor,
  *                          each rank one of its own).
- * @retval CCL_UNSUPPORTED  the device has no room for the program's blocks, or runs no generated
- *                          kernels; with `library`: it has no such collective, or takes equal
- *                          blocks only; with `hom_library`: nothing crosses between heterogeneous
+ * @retval CCL_UNSUPPORTED  the program has switch connections; the device has no room for its
+ *                          blocks, or runs no generated kernels; with `library`: it has no such
+ * collective, or takes equal blocks only; with `hom_library`: nothing crosses between heterogeneous
  *                          devices, or all of it does.
  */
 ccl_status_t ccl_run_program(const ccl_ctx_t *ctx, const ccl_program_t *program,
@@ -275,7 +275,7 @@ ccl_status_t ccl_run_order(const ccl_program_t *program, const ccl_run_options_t
  * The kernel that ccl_run_program would have a device compile for all ranks of the program
  * (CCL_KERNEL_GENERATED): C++ for CUDA and HIP that needs no header.
  * @param out  the text is added to it.
- * @retval CCL_UNSUPPORTED  the program has too many steps for a kernel.
+ * @retval CCL_UNSUPPORTED  the program has too many steps for a kernel, or switch connections.
  */
 ccl_status_t ccl_run_kernel_text(const ccl_program_t *program, const ccl_run_options_t *options,
                                  ccl_text_t *out, ccl_error_t *err);

@@ -2,7 +2,7 @@
 #ifndef CCL_TESTS_SCHEDULE_SWITCHES_H
 #define CCL_TESTS_SCHEDULE_SWITCHES_H
 
-#include "share.h"
+#include "tests/schedule/share.h"
 
 typedef struct switches {
     ccl_program_builder_t *b;

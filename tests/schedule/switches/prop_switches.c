@@ -4,10 +4,10 @@
  * files; of those with one thing changed at least 99 of 100 are refused, and every survivor is
  * right by brute force.
  */
-#include "brute.h"
-#include "mutants.h"
 #include "switches.h"
 #include "tests/base/main.h"
+#include "tests/schedule/brute.h"
+#include "tests/schedule/mutants.h"
 
 #define BASES 120
 #define MUTANTS 10080

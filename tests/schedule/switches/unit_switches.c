@@ -1,5 +1,5 @@
 /* Switch connections that the verifier refuses, and what it says of right ones. */
-#include "suite.h"
+#include "tests/schedule/suite.h"
 
 #define NONE CCL_NONE
 
@@ -115,6 +115,12 @@ START_TEST(places_and_sizes) {
     expect(p, "behind what it takes", "missing", "");
     p->steps[KEEPS_2].dep_tb = p->steps[KEEPS_2].dep_step = NONE;
     expect(p, "any time", "race", "nothing orders the two");
+    p->steps[KEEPS_2].dep_tb = p->steps[KEEPS_2].dep_step = 0;
+    p->steps[OFFERS_2].has_dep = 1;
+    p->steps[TAKES_2].dep_tb = 2; /* what it takes comes behind */
+    p->steps[TAKES_2].dep_step = 0;
+    p->steps[KEEPS_2].has_dep = 1;
+    expect(p, "behind the offer, but not behind the pull", "race", "nothing orders the two");
     ccl_program_destroy(p);
 }
 END_TEST
