@@ -172,7 +172,8 @@ typedef struct ccl_fraction {
 typedef enum ccl_bound_proof {
     CCL_BOUND_NOTHING,   /**< nothing has to move */
     CCL_BOUND_CUT,       /**< what must leave a set of GPUs over what can */
-    CCL_BOUND_PARTITION, /**< AllReduce: 2 (k - 1) times the message must pass between k parts */
+    CCL_BOUND_PARTITION, /**< AllReduce: 2 (k - 1) times the message must pass between k parts,
+                              or come to them from switches that multicast or reduce */
     CCL_BOUND_LENGTHS    /**< pairs: bytes times distance over capacity times length of the links */
 } ccl_bound_proof_t;
 const char *ccl_bound_proof_name(ccl_bound_proof_t proof); /**< "cut", ... static */
@@ -198,8 +199,8 @@ typedef struct ccl_bandwidth_bound {
  * SPREAD and GATHER are exact: the tightest cut by maximum flows and Newton's method, which
  * packings of trees (SPREAD) and flows (GATHER) meet. PAIRS is exact up to the tolerance of a
  * linear program whose dual is checked in whole numbers. ALLREDUCE is the tightest of some cuts and
- * partitions. Groups whose links do not all leave or all enter one device only count where a cut
- * meets them.
+ * partitions; switches that multicast or reduce are within parts or apart. Groups whose links do
+ * not all leave or all enter one device only count where a cut meets them.
  * @param out  finish with ccl_bandwidth_bound_fini().
  * @par Source  Edmonds 1973; Zhao et al., ForestColl, arXiv 2402.06787, section 4 (binary search
  * there).
@@ -212,8 +213,9 @@ void ccl_bandwidth_bound_fini(ccl_bandwidth_bound_t *bound);
 
 /**
  * Least seconds before anything that is at `sources` can be at all of `dests`: hops over the
- * model's routes, GPUs relay. A hop costs its links' and its transport's latency and the overhead
- * of a send; the first also the launch of the source.
+ * model's routes, or any links where switches multicast or reduce; GPUs relay. A hop costs its
+ * links' and its transport's latency and the overhead of a send; the first also the launch of the
+ * source.
  */
 typedef struct ccl_latency_bound {
     double latency_s;

@@ -23,6 +23,8 @@ typedef struct sets {
     uint8_t *from, *to;     /* [n] */
     bool entering;          /* the partition in hand counts what enters its parts */
     uint8_t *held;          /* [ndevices] for partitions: switches in the part in hand, in others */
+    bool witness_apart;     /* the same for the best partition so far */
+    bool apart;             /* such switches are in no part: what comes by them counts too */
 } sets_t;
 
 /* Whether a device makes one message of several (entering), or several of one, on the way. */
@@ -192,7 +194,8 @@ static ccl_status_t partitions(sets_t *s, const blocks_t *b, const int64_t *sing
                     name[v] = next++;
                 out->part[topo->rank_device[r]] = together ? name[v] : next++;
             }
-            for (uint32_t v = 0; h && v < topo->ndevices; v++)
+            s->witness_apart = s->apart;
+            for (uint32_t v = 0; h && !s->apart && v < topo->ndevices; v++)
                 out->part[v] = h->of_switch[v] != CCL_NONE ? name[h->of_switch[v]] : out->part[v];
         }
         for (uint32_t v = 0; v < b->n; v++)
@@ -205,6 +208,43 @@ end:
     free(name);
     free(split);
     return status;
+}
+
+static bool other_gpu(const sets_t *s, uint32_t v) {
+    uint32_t rank = v < s->c->topo->ndevices ? s->c->topo->devices[v].rank : CCL_NONE;
+    return rank != CCL_NONE && !s->from[rank];
+}
+
+/* What the GPUs in `from` and the switches held with them can send (receive); where switches are
+ * apart, with what can come from them (go to them). -1: out of memory. */
+static int64_t around_held(sets_t *s, bool enter, uint8_t *crosses) {
+    int64_t sum = 0;
+    for (int turn = 0; turn < (s->apart ? 2 : 1); turn++) {
+        ccl_i_cutter_t *k = enter == (turn == 0) ? &s->in : &s->out;
+        for (uint32_t r = 0; r < s->n; r++)
+            s->to[r] = turn == 0 && !s->from[r];
+        k->held = s->held;
+        k->alone = turn == 1;
+        int64_t units = ccl_i_cut_between(k, s->from, s->to);
+        k->held = NULL;
+        k->alone = false;
+        if (units < 0)
+            return units;
+        if (turn == 0)
+            units = ccl_i_cut_units(k, k->side);
+        sum += units;
+        if (crosses && turn == 0)
+            ccl_i_bound_crossing(s->c, k->reversed, k->side, crosses);
+        for (uint32_t a = 0; crosses && turn == 1 && a < s->c->narcs; a++) {
+            const ccl_capacity_arc_t *arc = &s->c->arcs[a];
+            bool leaves = k->side[k->reversed ? arc->to : arc->from] &&
+                          !k->side[k->reversed ? arc->from : arc->to];
+            if (leaves && arc->link != CCL_NONE && !other_gpu(s, arc->from) &&
+                !other_gpu(s, arc->to))
+                crosses[arc->link] = 1;
+        }
+    }
+    return sum;
 }
 
 /* The links over which the parts of a partition send (or receive) at most: the smallest cut around
@@ -226,12 +266,12 @@ static ccl_status_t partition_links(const ccl_ctx_t *ctx, sets_t *s, ccl_bandwid
             s->held[v] = !held ? 0 : out->part[v] == p ? 1 : 2;
             any |= held;
         }
-        k->held = any ? s->held : NULL;
-        if (around(s, s->entering) < 0)
+        s->apart = any && s->witness_apart;
+        int64_t units = any ? around_held(s, s->entering, crosses) : around(s, s->entering);
+        if (units < 0)
             status = ccl_fail_nomem(err);
-        else
+        else if (!any)
             ccl_i_bound_crossing(c, k->reversed, k->side, crosses);
-        k->held = NULL;
     }
     if (status == CCL_OK)
         status = ccl_i_bound_links(topo, crosses, out, err);
@@ -240,18 +280,10 @@ end:
     return status;
 }
 
-/* The switches with an ability, as those of the part that holds `part`, and of the others. */
-static const uint8_t *hold(sets_t *s, const holders_t *h, uint32_t part) {
-    for (uint32_t v = 0; v < s->c->topo->ndevices; v++)
-        s->held[v] = h->of_switch[v] == CCL_NONE ? 0 : h->of_switch[v] == part ? 1 : 2;
-    return s->held;
-}
-
-/* Partitions where switches multicast or add: what can leave each part with its switches. */
+/* Partitions where switches multicast or add: within parts, or all of them apart. */
 static ccl_status_t able_partitions(const ccl_ctx_t *ctx, sets_t *s, const holders_t *h, bool enter,
                                     ccl_bandwidth_bound_t *out, ccl_error_t *err) {
     const blocks_t *b = &h->blocks;
-    ccl_i_cutter_t *k = enter ? &s->in : &s->out;
     int64_t *single = calloc(s->n, sizeof *single);
     int64_t *whole = calloc(b->n + (size_t)1, sizeof *whole);
     ccl_status_t status = single && whole ? CCL_OK : ccl_fail_nomem(err);
@@ -261,13 +293,15 @@ static ccl_status_t able_partitions(const ccl_ctx_t *ctx, sets_t *s, const holde
             s->from[r] = set < s->n ? r == set : b->of[r] == v;
             inside += s->from[r];
         }
-        if (inside == 0 || inside == s->n ||
-            (set < s->n && b->of[set] != CCL_NONE && h->whole[b->of[set]]))
+        bool parted = set >= s->n || b->of[set] == CCL_NONE || !h->whole[b->of[set]];
+        if (inside == 0 || inside == s->n || !parted)
             continue;
         CCL_TRY_GOTO(ccl_ctx_poll(ctx, NULL), status, end);
-        k->held = hold(s, h, v);
-        int64_t units = around(s, enter);
-        k->held = NULL;
+        for (uint32_t w = 0; w < s->c->topo->ndevices; w++)
+            s->held[w] = h->of_switch[w] == CCL_NONE         ? 0
+                         : !s->apart && h->of_switch[w] == v ? 1
+                                                             : 2;
+        int64_t units = around_held(s, enter, NULL);
         if (units < 0)
             status = ccl_fail_nomem(err);
         *(set < s->n ? &single[set] : &whole[v]) = units;
@@ -275,9 +309,32 @@ static ccl_status_t able_partitions(const ccl_ctx_t *ctx, sets_t *s, const holde
     if (status == CCL_OK)
         status = partitions(s, b, single, whole, h, enter, out, err);
 end:
-    k->held = NULL;
     free(single);
     free(whole);
+    return status;
+}
+
+/* Partitions with switches that are able, where there are any. */
+static ccl_status_t with_switches(const ccl_ctx_t *ctx, sets_t *s, const blocks_t *b,
+                                  const int64_t *single, const int64_t *whole, bool enter,
+                                  ccl_bandwidth_bound_t *out, ccl_error_t *err) {
+    holders_t h;
+    ccl_status_t status = holders_find(s, b, enter, &h, err);
+    s->apart = false;
+    if (status == CCL_OK && !h.any) {
+        status = partitions(s, b, single, whole, NULL, enter, out, err);
+    } else if (status == CCL_OK) {
+        if (!h.none)
+            status = able_partitions(ctx, s, &h, enter, out, err);
+        s->apart = true;
+        memset(h.whole, 0, h.blocks.n);
+        for (uint32_t r = 0; r < s->n; r++)
+            h.blocks.of[r] = b->of[r];
+        if (status == CCL_OK)
+            status = able_partitions(ctx, s, &h, enter, out, err);
+        s->apart = false;
+    }
+    holders_fini(&h);
     return status;
 }
 
@@ -315,14 +372,8 @@ static ccl_status_t by_blocks(const ccl_ctx_t *ctx, sets_t *s, const blocks_t *b
             whole[v] = around(s, enter);
             status = try_cut(s, whole[v], enter, out, err);
         }
-        holders_t h = {0};
         if (status == CCL_OK)
-            status = holders_find(s, b, enter, &h, err);
-        if (status == CCL_OK && !h.any)
-            status = partitions(s, b, single, whole, NULL, enter, out, err);
-        else if (status == CCL_OK && !h.none)
-            status = able_partitions(ctx, s, &h, enter, out, err);
-        holders_fini(&h);
+            status = with_switches(ctx, s, b, single, whole, enter, out, err);
     }
 end:
     free(single);

@@ -93,6 +93,12 @@ int64_t ccl_i_cut_units(ccl_i_cutter_t *k, const bool *side) {
     return units;
 }
 
+/* A GPU that neither sends nor receives. */
+static bool passed_by(const ccl_capacity_t *c, uint32_t v, const uint8_t *from, const uint8_t *to) {
+    uint32_t rank = v < c->topo->ndevices ? c->topo->devices[v].rank : CCL_NONE;
+    return rank != CCL_NONE && !from[rank] && !to[rank];
+}
+
 int64_t ccl_i_cut_between(ccl_i_cutter_t *k, const uint8_t *from, const uint8_t *to) {
     const ccl_capacity_t *c = k->c;
     int64_t most = k->total_units + 1, sum = 0;
@@ -117,8 +123,10 @@ int64_t ccl_i_cut_between(ccl_i_cutter_t *k, const uint8_t *from, const uint8_t 
     bool ok = joined != NULL;
     for (uint32_t a = 0; ok && a < c->narcs; a++) {
         const ccl_capacity_arc_t *arc = &c->arcs[a];
+        bool shut =
+            k->alone && (passed_by(c, arc->from, from, to) || passed_by(c, arc->to, from, to));
         ok = ccl_maxflow_arc(joined, k->reversed ? arc->to : arc->from,
-                             k->reversed ? arc->from : arc->to, arc->units) != CCL_NONE;
+                             k->reversed ? arc->from : arc->to, shut ? 0 : arc->units) != CCL_NONE;
     }
     for (uint32_t r = 0; ok && r < c->topo->nranks; r++) {
         uint32_t d = c->topo->rank_device[r];

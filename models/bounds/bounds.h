@@ -14,6 +14,7 @@ typedef struct ccl_i_cutter {
     /** [ndevices] switches that ccl_i_cut_between() takes for senders (1) or receivers (2);
        borrowed, NULL: none */
     const uint8_t *held;
+    bool alone;           /**< with held: no way leads through GPUs that neither send nor receive */
     int64_t *group_units; /**< [ngroups] of groups without a vertex, else -1 */
     int64_t *group_left;  /**< [ngroups] scratch */
     int64_t total_units;
