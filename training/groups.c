@@ -102,7 +102,7 @@ static bool append(ccl_program_builder_t *b, const ccl_program_t *p, const uint3
     return true;
 }
 
-static ccl_status_t join(const ccl_topology_t *topo, const ccl_i_groups_t *groups,
+static ccl_status_t join(const ccl_topology_t *topo, const ccl_i_rank_groups_t *groups,
                          ccl_program_t *const *programs, ccl_collective_kind_t kind,
                          ccl_program_t **out, ccl_error_t *err) {
     ccl_collective_t *all = NULL;
@@ -131,7 +131,7 @@ static ccl_status_t join(const ccl_topology_t *topo, const ccl_i_groups_t *group
 typedef struct ask {
     const ccl_ctx_t *ctx;
     const ccl_topology_t *topo;
-    const ccl_i_groups_t *groups;
+    const ccl_i_rank_groups_t *groups;
     ccl_topology_t **parts; /* [groups->n] */
     ccl_collective_kind_t kind;
     double size_bytes;
@@ -210,7 +210,7 @@ static ccl_status_t choose(const ask_t *a, uint32_t nwith, double *time_s_out, c
 }
 
 ccl_status_t ccl_i_groups_time(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                               const ccl_i_groups_t *groups, ccl_collective_kind_t kind,
+                               const ccl_i_rank_groups_t *groups, ccl_collective_kind_t kind,
                                double size_bytes, const char *const *with, uint32_t nwith,
                                double *time_s_out, const char **by_out, ccl_error_t *err) {
     ask_t a = {.ctx = ctx,

@@ -8,10 +8,10 @@
 #include "training/training.h"
 
 /** Disjoint groups of as many ranks each. */
-typedef struct ccl_i_groups {
+typedef struct ccl_i_rank_groups {
     uint32_t n, nranks;
     const uint32_t *ranks; /* [n][nranks], ascending in a group */
-} ccl_i_groups_t;
+} ccl_i_rank_groups_t;
 
 /**
  * The same collective in all groups at once, each group's by the same synthesizer: the fastest of
@@ -20,7 +20,7 @@ typedef struct ccl_i_groups {
  * @retval CCL_INFEASIBLE  none of them can.
  */
 ccl_status_t ccl_i_groups_time(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                               const ccl_i_groups_t *groups, ccl_collective_kind_t kind,
+                               const ccl_i_rank_groups_t *groups, ccl_collective_kind_t kind,
                                double size_bytes, const char *const *with, uint32_t nwith,
                                double *time_s_out, const char **by_out, ccl_error_t *err);
 /**

@@ -156,7 +156,7 @@ static ccl_status_t tell(estimate_t *e, const spread_t *s, ccl_training_collecti
     return CCL_OK;
 }
 
-static ccl_status_t timed(estimate_t *e, const ccl_i_groups_t *g, ccl_collective_kind_t kind,
+static ccl_status_t timed(estimate_t *e, const ccl_i_rank_groups_t *g, ccl_collective_kind_t kind,
                           double size_bytes, double *time_s, const char **by, ccl_error_t *err) {
     uint64_t hash = ccl_hash64(g->ranks, (size_t)g->n * g->nranks * sizeof *g->ranks, 0);
     ccl_progress_t progress = {"simulate", e->done++, 0, 0, 0};
@@ -182,9 +182,10 @@ static ccl_status_t timed(estimate_t *e, const ccl_i_groups_t *g, ccl_collective
 }
 
 /* One collective of a stage, `times` over; its time is added to *sum_s. */
-static ccl_status_t add(estimate_t *e, const spread_t *s, uint32_t stage, const ccl_i_groups_t *g,
-                        const char *part, const char *what, ccl_collective_kind_t kind,
-                        double size_bytes, double times, double *sum_s, ccl_error_t *err) {
+static ccl_status_t add(estimate_t *e, const spread_t *s, uint32_t stage,
+                        const ccl_i_rank_groups_t *g, const char *part, const char *what,
+                        ccl_collective_kind_t kind, double size_bytes, double times, double *sum_s,
+                        ccl_error_t *err) {
     ccl_training_collective_t c = {.part = part,
                                    .what = what,
                                    .name = ccl_collective_kind_name(kind),
@@ -208,7 +209,7 @@ static double activation(const ccl_training_t *t) {
 static ccl_status_t tensor(estimate_t *e, const spread_t *s, uint32_t k, ccl_error_t *err) {
     const ccl_training_t *t = e->t;
     part_t *p = &s->parts[k];
-    ccl_i_groups_t g = {p->nworkers, t->tensor, p->stage->ranks};
+    ccl_i_rank_groups_t g = {p->nworkers, t->tensor, p->stage->ranks};
     double times = p->stage->layers * (t->recompute ? 6 : 4), size_bytes = activation(t), sum = 0;
     if (t->tensor == 1 || p->longest == 0)
         return CCL_OK;
@@ -229,7 +230,7 @@ static ccl_status_t data(estimate_t *e, const spread_t *s, uint32_t k, ccl_error
     part_t *p = &s->parts[k];
     double held = t->parameters * p->share / t->tensor * t->bytes, sum = 0, passes = t->passes;
     uint32_t *ranks = calloc(p->stage->nranks, sizeof *ranks);
-    ccl_i_groups_t g = {t->tensor, p->nworkers, ranks};
+    ccl_i_rank_groups_t g = {t->tensor, p->nworkers, ranks};
     ccl_status_t status = ranks ? CCL_OK : ccl_fail_nomem(err);
     for (uint32_t i = 0; ranks && i < p->stage->nranks; i++)
         ranks[i % t->tensor * p->nworkers + i / t->tensor] = p->stage->ranks[i];
