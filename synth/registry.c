@@ -41,6 +41,13 @@ const char *ccl_synth_version(const ccl_synth_ops_t *ops) {
     return "";
 }
 
+bool ccl_synth_takes_part(const ccl_synth_ops_t *ops, const ccl_topology_t *topo) {
+    bool able = !ops->in_switch;
+    for (uint32_t d = 0; d < topo->ndevices && !able; d++)
+        able = topo->devices[d].multicast || topo->devices[d].reduce;
+    return able && !ops->by_name;
+}
+
 /* Lower case, digits, hyphens; begins with a letter: it stands in lists, files and settings. */
 static bool is_name(const char *name) {
     size_t len = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-");

@@ -184,6 +184,9 @@ typedef struct ccl_synth_ops {
     /** How its schedules are lowered and run where nobody says otherwise (ccl_way_choose); NULL:
         step order, a block per connection, algorithm level. */
     const ccl_way_t *way;
+    /** Needs switches that multicast or reduce: comparisons over all synthesizers do not have it on
+        clusters without one. */
+    bool in_switch;
 } ccl_synth_ops_t;
 
 /** All synthesizers, in the order they are compared, those `by_name` last; ends with NULL. */
@@ -204,6 +207,9 @@ const ccl_synth_ops_t *ccl_synth_find(const char *name);
 ccl_status_t ccl_synth_register(const ccl_synth_ops_t *ops, const char *version, ccl_error_t *err);
 /** Its version; "" where it is built in. Lives to the end of the process. */
 const char *ccl_synth_version(const ccl_synth_ops_t *ops);
+
+/** Whether comparisons over all synthesizers have it on a cluster (by_name, in_switch). */
+bool ccl_synth_takes_part(const ccl_synth_ops_t *ops, const ccl_topology_t *topo);
 
 /** What a plugin holds, under the symbol `ccllab_plugin`. */
 typedef struct ccl_plugin {

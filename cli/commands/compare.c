@@ -252,7 +252,7 @@ static uint32_t choose(compare_t *c, uint32_t k) {
     } else {
         c->contenders[n++] = named(c, "nccl");
         for (const ccl_synth_ops_t *const *all = ccl_synth_all(); *all; all++)
-            if (!(*all)->by_name)
+            if (ccl_synth_takes_part(*all, c->topo))
                 c->contenders[n++] = (ccl_contender_t){.name = (*all)->name};
     }
     for (size_t i = 0; i < c->nmine; i++) {

@@ -123,6 +123,7 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
     return CCL_OK;
 }
 
+#define DEFAULT_SIZE_BYTES 268435456.0 /* as lowering takes */
 /** Bytes that are not worth being cut. */
 #define LEAST_PART_BYTES 65536.0
 /** Offers and takes of a candidate: about a second's work. */
@@ -199,7 +200,8 @@ static ccl_status_t fastest(const ccl_ctx_t *ctx, const ccl_topology_t *topo, cc
                          .clusters = true,
                          .make = make,
                          .user = &f,
-                         .size_bytes = options->size_bytes,
+                         .size_bytes =
+                             options->size_bytes > 0 ? options->size_bytes : DEFAULT_SIZE_BYTES,
                          .skip_lone = true};
     ccl_status_t status = enough ? ccl_i_race_run(&race, f.n, err) : ccl_fail_nomem(err);
     if (status == CCL_OK && race.best.schedule && f.n > 1) {
@@ -236,6 +238,7 @@ const ccl_synth_ops_t ccl_i_synth_nvls = {
     .supports = supports_one,
     .synthesize = nvls,
     .by_size = true,
+    .in_switch = true,
 };
 
 const ccl_synth_ops_t ccl_i_synth_nvls_pull = {
@@ -246,6 +249,7 @@ const ccl_synth_ops_t ccl_i_synth_nvls_pull = {
     .supports = supports_any,
     .synthesize = nvls_pull,
     .by_size = true,
+    .in_switch = true,
 };
 
 const ccl_synth_ops_t ccl_i_synth_nvlstree = {
@@ -256,6 +260,7 @@ const ccl_synth_ops_t ccl_i_synth_nvlstree = {
     .supports = supports_several,
     .synthesize = nvlstree,
     .by_size = true,
+    .in_switch = true,
 };
 
 const ccl_synth_ops_t ccl_i_synth_collnet = {
@@ -266,4 +271,5 @@ const ccl_synth_ops_t ccl_i_synth_collnet = {
     .supports = supports_several,
     .synthesize = collnet,
     .by_size = true,
+    .in_switch = true,
 };

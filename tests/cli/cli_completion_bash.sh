@@ -51,7 +51,7 @@ all '[--granularity]' ccllab simulate --gran
 all '[--time-limit]' ccllab synth --time
 all '[heteccl-h20-4+8]' ccllab simulate --topology heteccl-h20-4+
 all '[heteccl-h20-4+8]' ccllab simulate -t heteccl-h20-4+
-all '[dgx-h100]' ccllab bound --topology = dgx-h1
+all '[dgx-h200]' ccllab bound --topology = dgx-h2
 some '[dgx-a100]' ccllab bound --topology =
 some '[mine.json]' ccllab bound --topology mi
 all '[allreduce,allgather]' ccllab compare -c allreduce,allg
