@@ -13,7 +13,8 @@ CCL_BEGIN_DECLS
 typedef enum ccl_nccl_algo {
     CCL_NCCL_RING,
     CCL_NCCL_TREE,
-    CCL_NCCL_NVLS, /**< pulled sums and multicasts through the NVSwitch of one server */
+    CCL_NCCL_NVLS,      /**< pulled sums and multicasts through the NVSwitch of one server */
+    CCL_NCCL_NVLS_TREE, /**< the same in several servers, trees between them */
     CCL_NCCL_P2P
 } ccl_nccl_algo_t;
 typedef enum ccl_nccl_proto { CCL_NCCL_LL, CCL_NCCL_LL128, CCL_NCCL_SIMPLE } ccl_nccl_proto_t;
@@ -31,8 +32,9 @@ typedef struct ccl_nccl_setup {
     double tree_GBps;      /**< of all trees together: with two servers up to twice the network's */
     uint32_t p2p_channels; /**< that all peers inside a server share */
     uint32_t net_channels; /**< of one message between servers, at most */
-    bool nvls;             /**< it may reduce AllReduce in the NVSwitch */
+    bool nvls;             /**< it may reduce AllReduce in the NVSwitches */
     double nvls_GBps;      /**< of one head's part of the links, as its graph search finds it */
+    double nvls_net_GBps;  /**< of one head's part of the network, found likewise */
     uint32_t nvls_channels;
     bool registered;  /**< users' buffers are registered: NVLS copies nothing in or out */
     uint32_t version; /**< of NCCL, 22703 for 2.27.3; 23000 unless given */
@@ -68,16 +70,16 @@ ccl_status_t ccl_nccl_setup(const ccl_topology_t *topo, uint32_t channels, ccl_n
  * 16 MiB; a message between servers has a channel for every 14 GB/s of a NIC.
  *
  * @par Source  NCCL 2.30, tuning model (base and hardware latencies, bandwidth limits per channel,
- *              correction of trees); NVLS, CollNet and PAT (AllGather and ReduceScatter of one GPU
- * a server) are left out.
+ *              correction of trees; NVLS and NVLSTree); CollNet and PAT (AllGather and
+ *              ReduceScatter of one GPU a server) are left out.
  */
 ccl_nccl_choice_t ccl_nccl_choose(const ccl_nccl_setup_t *setup, ccl_collective_kind_t kind,
                                   double size_bytes);
 /** The choice in a few words: "ring LL128 x24", 24 channels. */
 void ccl_nccl_choice_text(const ccl_nccl_choice_t *choice, char *out, size_t out_len);
 /**
- * Whether the choice may be this one at all: trees and NVLS for AllReduce alone, LL128 and NVLS
- * where the machine has them, NVLS with Simple.
+ * Whether the choice may be this one at all: trees, NVLS and NVLSTree for AllReduce alone, LL128
+ * and NVLS where the machine has them, NVLS in one server, NVLSTree over several, both with Simple.
  */
 bool ccl_nccl_may(const ccl_nccl_setup_t *setup, ccl_collective_kind_t kind, ccl_nccl_algo_t algo,
                   ccl_nccl_proto_t proto);

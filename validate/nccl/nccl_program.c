@@ -5,6 +5,7 @@
  * part.
  */
 #include "validate/nccl/nccl.h"
+#include "validate/nccl/nvls_program.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -215,79 +216,6 @@ static ccl_status_t alltoall_program(uint32_t n, const ccl_nccl_choice_t *choice
     return CCL_OK;
 }
 
-/* ---------------------------------------------------------------- through the switch */
-
-typedef struct nvls {
-    ccl_program_builder_t *b;
-    uint32_t n, channels, all; /* all: the group of every rank */
-} nvls_t;
-
-static void nvls_step(const nvls_t *v, uint32_t tb, ccl_primitive_t type, ccl_buffer_t from,
-                      ccl_buffer_t to, uint32_t element, ccl_peers_t peers) {
-    ccl_step_t step = {.src_off = element,
-                       .dst_off = element,
-                       .count = 1,
-                       .dep_tb = CCL_NONE,
-                       .dep_step = CCL_NONE,
-                       .type = (uint8_t)type,
-                       .src_buf = (uint8_t)from,
-                       .dst_buf = (uint8_t)to};
-    ccl_program_builder_step_peers(v->b, tb, step, peers);
-}
-
-/* The warps of one CTA as blocks: offer to every head, pull and multicast as head, take from all.
- */
-static void nvls_blocks(const nvls_t *v, uint32_t rank, uint32_t channel) {
-    uint32_t offers = ccl_program_builder_tb(v->b, rank, CCL_NONE, CCL_NONE, channel);
-    uint32_t heads = ccl_program_builder_tb(v->b, rank, CCL_NONE, CCL_NONE, channel);
-    uint32_t takes = ccl_program_builder_tb(v->b, rank, CCL_NONE, CCL_NONE, channel);
-    for (uint32_t k = 0; k < v->n; k++) {
-        uint32_t head = (rank + k) % v->n, element = head * v->channels + channel;
-        ccl_peers_t offer = {CCL_PEER_MEMBER | head, CCL_NONE, channel};
-        ccl_peers_t take = {CCL_NONE, CCL_PEER_MEMBER | head, channel};
-        nvls_step(v, offers, CCL_PRIM_S, CCL_BUF_INPUT, CCL_BUF_INPUT, element, offer);
-        nvls_step(v, takes, CCL_PRIM_R, CCL_BUF_OUTPUT, CCL_BUF_OUTPUT, element, take);
-    }
-    ccl_step_t step = {.src_off = channel,
-                       .dst_off = channel,
-                       .count = 1,
-                       .dep_tb = CCL_NONE,
-                       .dep_step = CCL_NONE,
-                       .type = CCL_PRIM_RCS,
-                       .src_buf = CCL_BUF_SCRATCH,
-                       .dst_buf = CCL_BUF_SCRATCH};
-    ccl_program_builder_step_peers(v->b, heads, step, (ccl_peers_t){v->all, v->all, channel});
-}
-
-static ccl_status_t nvls_program(uint32_t n, const ccl_nccl_choice_t *choice, ccl_program_t **out,
-                                 ccl_error_t *err) {
-    ccl_collective_t *coll = NULL;
-    uint32_t channels = choice->channels, nchunks = n * channels;
-    CCL_TRY(ccl_collective_create(CCL_ALLREDUCE, n, nchunks, 0, &coll, err));
-    uint32_t *ranks = malloc((size_t)n * sizeof *ranks);
-    nvls_t v = {ccl_program_builder_create("nccl-nvls", coll, nchunks, "Simple"), n, channels, 0};
-    if (!ranks || !v.b) {
-        free(ranks);
-        ccl_program_builder_destroy(v.b);
-        return ccl_fail_nomem(err);
-    }
-    for (uint32_t rank = 0; rank < n; rank++) {
-        ranks[rank] = rank;
-        ccl_program_builder_buffer(v.b, rank, CCL_BUF_INPUT, nchunks);
-        ccl_program_builder_buffer(v.b, rank, CCL_BUF_OUTPUT, nchunks);
-        ccl_program_builder_buffer(v.b, rank, CCL_BUF_SCRATCH, channels);
-    }
-    ccl_program_builder_place(v.b, true, true, 0, 0);
-    v.all = ccl_program_builder_group(v.b, ranks, n);
-    free(ranks);
-    for (uint32_t rank = 0; rank < n; rank++)
-        for (uint32_t c = 0; c < channels; c++)
-            nvls_blocks(&v, rank, c);
-    CCL_TRY(ccl_program_builder_finish(v.b, out, err));
-    ccl_origin_set((*out)->origin, "nccl: NVLS over %u channels", channels);
-    return CCL_OK;
-}
-
 /* ---------------------------------------------------------------- from synthesizers */
 
 /* A synthesizer's schedule on these channels, lowered as if there were room for any blocks. */
@@ -380,8 +308,8 @@ ccl_status_t ccl_nccl_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     uint32_t n = topo->nranks;
     if (n < 2)
         return ccl_fail(err, CCL_ERR_INPUT, "one rank has nobody to talk to; 2 or more");
-    if (choice->algo == CCL_NCCL_NVLS)
-        return nvls_program(n, choice, out, err);
+    if (choice->algo == CCL_NCCL_NVLS || choice->algo == CCL_NCCL_NVLS_TREE)
+        return ccl_i_nccl_nvls_program(topo, choice, out, err);
     if (choice->algo == CCL_NCCL_P2P) {
         bool joined = false;
         if (kind == CCL_ALLTOALL)

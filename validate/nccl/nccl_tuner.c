@@ -48,7 +48,8 @@ static const double threads[NPROTOS] = {512, 640, 512};
 #define TREE_INSIDE 2.0 /* most of a tree's bandwidth inside servers, of that between them */
 #define NVLS_GPUS 3     /* of a server; with fewer it takes rings */
 #define NVLS_BASE_US 25.0
-#define NVLS_RATIO_VERSION 23000  /* from it on bandwidth counts as a ring's steps, not 5/6 */
+#define NVLS_STEPS_VERSION 23000 /* from it on it counts a ring's steps, before it 5/6 */
+#define NVLS_TREE_HOP_US 20.9
 #define NVLS_CHUNK_BYTES 131072.0 /* most of a head's part of a channel at a time */
 #define NVLS_LEAST_BYTES 16384.0
 #define P2P_LL_VERSION 22900 /* before it, LL up to P2P_LL_BYTES times all channels of a peer */
@@ -60,12 +61,14 @@ static const double nvls_share[NARCHS] = {0, 0, .85, .74};
 /* GB/s of a channel that its graph search tries, from the fastest; Hopper, Blackwell. */
 static const double nvls_speeds[2][12] = {{60, 50, 40, 30, 24, 20, 15, 12, 11, 6, 3},
                                           {90, 80, 70, 60, 50, 45, 40, 30, 24, 20, 19, 18}};
+/* GB/s that NVLSTree reaches a head, the same order; two servers, more. */
+static const double nvls_tree_most[NARCHS][2] = {{0}, {0}, {57.7, 45.5}, {96, 43.8}};
 /* GB/s that it counts for an NVLink, by the 25 GB/s or 50 GB/s of the datasheet. */
 #define NVLS_LINK_SHARE (20.6 / 25)
 static const uint32_t nvls_channels[2] = {16, 24};
 
 const char *ccl_nccl_algo_name(ccl_nccl_algo_t algo) {
-    static const char *const names[] = {"ring", "tree", "nvls", "p2p"};
+    static const char *const names[] = {"ring", "tree", "nvls", "nvlstree", "p2p"};
     return names[algo];
 }
 
@@ -88,9 +91,6 @@ void ccl_nccl_choice_text(const ccl_nccl_choice_t *choice, char *out, size_t out
 
 const char *ccl_nccl_note(const ccl_nccl_setup_t *setup, ccl_collective_kind_t kind) {
     bool spread = kind == CCL_ALLGATHER || kind == CCL_REDUCESCATTER;
-    if (setup->nvls && setup->nservers > 1 && kind == CCL_ALLREDUCE)
-        return "may take NVLSTree here (NVLS in servers, trees between them), which is not "
-               "modelled";
     if (spread && setup->nranks == setup->nservers)
         return "may take PAT here (one GPU a server), which is not modelled";
     return NULL;
@@ -205,27 +205,50 @@ static ccl_status_t network_of(const ccl_topology_t *topo, network_t *out, ccl_e
     return CCL_OK;
 }
 
+/* Are ranks first to first + n - 1 a whole server, on a switch that multicasts and reduces? */
+static bool server_in_switch(const ccl_topology_t *topo, uint32_t first, uint32_t n,
+                             uint32_t *ranks) {
+    for (uint32_t i = 0; i < n; i++) {
+        ranks[i] = first + i;
+        if (topo->devices[topo->rank_device[first + i]].server !=
+            topo->devices[topo->rank_device[first]].server)
+            return false;
+    }
+    return ccl_topology_in_switch(topo, true, ranks, n) &&
+           ccl_topology_in_switch(topo, false, ranks, n);
+}
+
+/* The fastest that its search tries of what a head may have of the links. */
+static double nvls_speed(uint32_t arch, double most_GBps) {
+    const double *speeds = nvls_speeds[arch - 2];
+    for (size_t i = 0; i < CCL_ARRAY_LEN(nvls_speeds[0]); i++)
+        if (speeds[i] > 0 && speeds[i] <= most_GBps)
+            return speeds[i];
+    return 0;
+}
+
 /*
  * NVLS: GPUs of Hopper or later on one switch that multicasts and reduces. Every GPU is the head of
  * a part of the data. A head's rate counts twice on its own link and once on each other's, so n + 1
- * times on each.
+ * times on each; between servers once on its part of the NICs.
  */
-static void find_nvls(const ccl_topology_t *topo, double link_GBps, ccl_nccl_setup_t *s) {
+static ccl_status_t find_nvls(const ccl_topology_t *topo, double link_GBps, double net_GBps,
+                              ccl_nccl_setup_t *s, ccl_error_t *err) {
     uint32_t n = s->nranks / s->nservers;
-    if (s->arch < 2 || !s->nvlink || n < NVLS_GPUS)
-        return;
+    if (s->arch < 2 || !s->nvlink || n < NVLS_GPUS || s->nranks % s->nservers)
+        return CCL_OK;
     uint32_t *ranks = malloc(n * sizeof *ranks);
-    for (uint32_t i = 0; ranks && i < n; i++)
-        ranks[i] = i;
-    s->nvls = ranks && ccl_topology_in_switch(topo, true, ranks, n) &&
-              ccl_topology_in_switch(topo, false, ranks, n);
+    if (!ranks)
+        return ccl_fail_nomem(err);
+    s->nvls = true;
+    for (uint32_t first = 0; first < s->nranks && s->nvls; first += n)
+        s->nvls = server_in_switch(topo, first, n, ranks);
     free(ranks);
-    const double *speeds = nvls_speeds[s->arch - 2];
-    for (size_t i = 0; i < CCL_ARRAY_LEN(nvls_speeds[0]) && s->nvls_GBps == 0; i++)
-        if (speeds[i] * (n + 1) <= NVLS_LINK_SHARE * link_GBps)
-            s->nvls_GBps = speeds[i];
-    s->nvls = s->nvls && s->nvls_GBps > 0;
+    s->nvls_GBps = nvls_speed(s->arch, NVLS_LINK_SHARE * link_GBps / (n + 1));
+    s->nvls_net_GBps = s->nservers > 1 ? nvls_speed(s->arch, fmin(s->nvls_GBps, net_GBps / n)) : 0;
+    s->nvls = s->nvls && s->nvls_GBps > 0 && (s->nservers == 1 || s->nvls_net_GBps > 0);
     s->nvls_channels = nvls_channels[s->arch - 2];
+    return CCL_OK;
 }
 
 ccl_status_t ccl_nccl_setup(const ccl_topology_t *topo, uint32_t channels, ccl_nccl_setup_t *out,
@@ -283,7 +306,7 @@ ccl_status_t ccl_nccl_setup(const ccl_topology_t *topo, uint32_t channels, ccl_n
         s.p2p_channels /= 2;
     s.net_channels = (uint32_t)fmax(1, ceil(net.nic_GBps / P2P_NET_GBPS * (1 - 1e-9)));
     s.net_channels = s.net_channels < s.p2p_channels ? s.net_channels : s.p2p_channels;
-    find_nvls(topo, intra / 1e9, &s);
+    CCL_TRY(find_nvls(topo, intra / 1e9, net.GBps, &s, err));
     if (channels && s.nvls_channels > channels)
         s.nvls_channels = channels;
     *out = s;
@@ -298,16 +321,26 @@ static double log2_floor(double x) {
 
 bool ccl_nccl_may(const ccl_nccl_setup_t *s, ccl_collective_kind_t kind, ccl_nccl_algo_t algo,
                   ccl_nccl_proto_t proto) {
-    if (algo == CCL_NCCL_NVLS)
-        return s->nvls && s->nservers == 1 && kind == CCL_ALLREDUCE && proto == CCL_NCCL_SIMPLE;
+    if (algo == CCL_NCCL_NVLS || algo == CCL_NCCL_NVLS_TREE)
+        return s->nvls && (s->nservers > 1) == (algo == CCL_NCCL_NVLS_TREE) &&
+               kind == CCL_ALLREDUCE && proto == CCL_NCCL_SIMPLE;
     return (algo != CCL_NCCL_TREE || kind == CCL_ALLREDUCE) &&
            (proto != CCL_NCCL_LL128 || s->ll128);
 }
 
 static double estimate_nvls_s(const ccl_nccl_setup_t *s, double bytes) {
-    /* n - 1 of n heads count, twice as both halves run at once, by n of a ring's 2 (n - 1) steps */
-    double all = s->nranks * s->nvls_GBps * nvls_share[s->arch];
-    return (NVLS_BASE_US + bytes / (1000 * all)) * 1e-6;
+    double n = s->nranks, servers = s->nservers, heads = n / servers, latency = NVLS_BASE_US;
+    double each = s->nvls_GBps;
+    if (s->version >= NVLS_STEPS_VERSION) /* all heads but one, twice as both halves run at once */
+        each *= 2 * nvls_share[s->arch] * (heads - 1) / heads;
+    if (servers > 1) {
+        each = fmin(each, s->nvls_net_GBps * (servers <= 2 ? 2 : 1));
+        each = fmin(each, nvls_tree_most[s->arch][servers > 2]);
+        latency += 2 * log2_floor(servers) * NVLS_TREE_HOP_US;
+    }
+    double part = s->version < NVLS_STEPS_VERSION ? 5. / 6 : n / (2 * (n - 1));
+    double all = heads * each * part;
+    return (latency + bytes / (1000 * all)) * 1e-6;
 }
 
 /* Seconds that NCCL expects; negative: not possible. */
@@ -321,7 +354,7 @@ static double estimate_s(const ccl_nccl_setup_t *s, ccl_collective_kind_t kind,
     double ll = ll_max[nodes == 1 ? s->arch : 0][column];
     if (!ccl_nccl_may(s, kind, algo, (ccl_nccl_proto_t)proto))
         return -1;
-    if (algo == CCL_NCCL_NVLS)
+    if (algo == CCL_NCCL_NVLS || algo == CCL_NCCL_NVLS_TREE)
         return estimate_nvls_s(s, bytes);
     if (kind == CCL_ALLREDUCE)
         steps = 2 * (n - 1);
@@ -364,7 +397,7 @@ static double estimate_s(const ccl_nccl_setup_t *s, ccl_collective_kind_t kind,
 
 static uint32_t channels_for(const ccl_nccl_setup_t *s, ccl_nccl_algo_t algo, int proto,
                              double bytes) {
-    if (algo == CCL_NCCL_NVLS)
+    if (algo == CCL_NCCL_NVLS || algo == CCL_NCCL_NVLS_TREE)
         return s->nvls_channels;
     double each = threads[proto] * thread_bytes[proto];
     if (algo == CCL_NCCL_RING && proto == CCL_NCCL_LL)
@@ -385,12 +418,19 @@ static uint32_t chain_batches(ccl_collective_kind_t kind, const ccl_nccl_choice_
 
 /* NVLS moves a chunk of every head and channel at a time, less of small messages. */
 static uint32_t nvls_batches(const ccl_nccl_setup_t *s, const ccl_nccl_choice_t *c, double bytes) {
-    double at_once = (double)c->channels * s->nranks, chunk = NVLS_CHUNK_BYTES, rounds = 64;
+    double at_once = (double)c->channels * s->nranks / s->nservers;
+    double chunk = NVLS_CHUNK_BYTES, rounds = 64;
     for (; chunk > NVLS_LEAST_BYTES; chunk /= 2, rounds = rounds > 8 ? 8 : 2)
         if (bytes >= rounds * at_once * chunk)
             break;
     double batches = ccl_model_ceil(bytes / at_once / chunk);
     return batches < 1 ? 1 : batches < 1e6 ? (uint32_t)batches : 1000000;
+}
+
+static uint32_t batches_for(const ccl_nccl_setup_t *s, ccl_collective_kind_t kind,
+                            const ccl_nccl_choice_t *c, double bytes) {
+    bool in_switch = c->algo == CCL_NCCL_NVLS || c->algo == CCL_NCCL_NVLS_TREE;
+    return in_switch ? nvls_batches(s, c, bytes) : chain_batches(kind, c, bytes);
 }
 
 /* Inside a server each message has the channels that all peers together leave it, one per 64 KiB;
@@ -433,8 +473,7 @@ ccl_nccl_choice_t ccl_nccl_choose(const ccl_nccl_setup_t *setup, ccl_collective_
         }
     }
     best.channels = channels_for(setup, best.algo, (int)best.proto, size_bytes);
-    best.batches = best.algo == CCL_NCCL_NVLS ? nvls_batches(setup, &best, size_bytes)
-                                              : chain_batches(kind, &best, size_bytes);
+    best.batches = batches_for(setup, kind, &best, size_bytes);
     return best;
 }
 
@@ -444,7 +483,6 @@ ccl_nccl_choice_t ccl_nccl_channels(const ccl_nccl_setup_t *setup, ccl_collectiv
     double time_s = estimate_s(setup, kind, algo, (int)proto, size_bytes);
     ccl_nccl_choice_t c = {algo, proto, channels_for(setup, algo, (int)proto, size_bytes),
                            time_s > 0 ? time_s : 0, 0};
-    c.batches = algo == CCL_NCCL_NVLS ? nvls_batches(setup, &c, size_bytes)
-                                      : chain_batches(kind, &c, size_bytes);
+    c.batches = batches_for(setup, kind, &c, size_bytes);
     return c;
 }

@@ -173,7 +173,7 @@ static void change(int view, bool lines, ccl_transport_t *t) {
 
 static int view_of(const ccl_predictor_t *p, ccl_collective_kind_t kind,
                    const ccl_nccl_choice_t *choice) {
-    if (choice->algo == CCL_NCCL_NVLS)
+    if (choice->algo == CCL_NCCL_NVLS || choice->algo == CCL_NCCL_NVLS_TREE)
         return p->setup.registered ? VIEW_REGISTERED : VIEW_RING;
     if (choice->algo != CCL_NCCL_RING)
         return choice->algo == CCL_NCCL_P2P ? VIEW_P2P : VIEW_TREE;
