@@ -48,6 +48,7 @@ typedef struct ccl_i_args {
     const char *profile, *from_nccl_tests, *name, *source;
     uint32_t ranks, run; /**< which measured runs; 0: all */
     bool in_place;
+    bool registered;
     struct { /* of `run` */
         const char *device, *root, *emit_kernel, *rdma;
         uint32_t type, op, ranks, transport, bootstrap, kernel, library,

@@ -40,6 +40,8 @@ static const ccl_i_own_option_t options[] = {
     {"channels@measured", 0, KIND_U32, AT(nccl_channels), "N",
      "channels of the NCCL that was measured (as many as NCCL thinks best)", NULL},
     {"in-place", 0, KIND_FLAG, AT(in_place), NULL, "take the in-place columns", NULL},
+    {"registered", 0, KIND_FLAG, AT(registered), NULL,
+     "users' buffers are registered with NCCL: NVLS copies nothing in or out", NULL},
     {"name", 0, KIND_TEXT, AT(name), "NAME", "name of the profile (that of its file)", NULL},
     {"source", 0, KIND_TEXT, AT(source), "TEXT", "where the measured run comes from (its title)",
      NULL},

@@ -19,6 +19,7 @@ ccl_status_t ccl_i_stock_open(ccl_i_cli_t *cli, const ccl_topology_t *machine,
         return ccl_fail(err, CCL_ERR_USAGE, "no size given: --size BYTES, such as --size 64M");
     CCL_TRY(ccl_nccl_library(topo, &out->name, err));
     CCL_TRY(ccl_nccl_open(&cli->ctx, machine, topo, want, &out->predictor, err));
+    ccl_predictor_nvls(out->predictor, true, cli->args.registered);
     CCL_TRY(ccl_predictor_kernel(out->predictor, want->kind, want->root, size_bytes, NULL,
                                  &out->kernel, err));
     ccl_nccl_choice_text(&out->kernel.choice, out->choice, sizeof(out->choice));

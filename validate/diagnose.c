@@ -10,6 +10,7 @@
 
 #define LOW 0.8 /* measured over expected that still counts as normal */
 #define HIGH 1.25
+#define MISSED 1.1               /* measured over expected from which NVLS was not used */
 #define BUSY 0.7                 /* share of the time from which a resource limits */
 #define NEAR 0.12                /* relative distance at which a share is that of some NICs */
 #define SAME 0.06                /* relative distance at which two times are the same */
@@ -61,9 +62,18 @@ static const char *say(desk_t *k, const char *text) {
     return ccl_arena_strdup(k->arena, text);
 }
 
+static bool in_switch(ccl_nccl_algo_t algo) {
+    return algo == CCL_NCCL_NVLS || algo == CCL_NCCL_NVLS_TREE;
+}
+
 static const char *too_fast(desk_t *k, const ccl_diagnosis_t *d) {
-    if (k->run->kind == CCL_ALLREDUCE && d->measured_busbw_GBps > k->most_GBps)
-        return say(k, "faster than a ring can be: reduced in the switch (NVLS, SHARP)?");
+    ccl_nccl_algo_t algo = d->expected.choice.algo;
+    if (k->run->kind == CCL_ALLREDUCE && d->measured_busbw_GBps > k->most_GBps &&
+        algo != CCL_NCCL_NVLS)
+        return say(k, in_switch(algo)
+                          ? "faster than NVLSTree can be: summed in the network's switches (SHARP)?"
+                          : "faster than a ring can be: summed in switches (NVLS, SHARP) that "
+                            "the cluster is described without?");
     return say(k, "faster than expected: is the cluster described too slow, or its profile older?");
 }
 
@@ -134,7 +144,32 @@ static const char *too_slow(desk_t *k, const ccl_diagnosis_t *d, const ccl_predi
     return say(k, text);
 }
 
-/* Ring and tree with every protocol: the fastest, and one that takes about what was measured. */
+/*
+ * It should have gone through the switches and did not: the log says so, or it took what another
+ * algorithm takes. NULL: not so, or out of memory (*nomem).
+ */
+static const char *not_in_switch(desk_t *k, const ccl_diagnosis_t *d, const ccl_prediction_t *other,
+                                 bool *nomem) {
+    char text[300], as[100] = "";
+    const ccl_prediction_t *e = &d->expected;
+    bool like = other && !in_switch(other->choice.algo);
+    if (!in_switch(e->choice.algo) || d->measured_s < MISSED * e->time_s ||
+        (!k->run->no_nvls && !like))
+        return NULL;
+    if (like)
+        snprintf(as, sizeof as, "as slow as %s with %s on %u channels; ",
+                 ccl_nccl_algo_name(other->choice.algo), ccl_nccl_proto_name(other->choice.proto),
+                 other->choice.channels);
+    snprintf(text, sizeof text, "%s%s takes %.0f us and was not used%s", as,
+             ccl_nccl_algo_name(e->choice.algo), e->time_s * 1e6,
+             k->run->no_nvls ? ": NCCL had no NVLS, says the log"
+                             : ": NCCL_NVLS_ENABLE=0, no multicast (fabric manager, container)?");
+    const char *said = say(k, text);
+    *nomem = !said;
+    return said;
+}
+
+/* All algorithms with every protocol: the fastest, and one that takes about what was measured. */
 static ccl_status_t try_others(desk_t *k, ccl_diagnosis_t *d, ccl_prediction_t *other, bool *found,
                                ccl_error_t *err) {
     const ccl_nccl_setup_t *setup = ccl_predictor_setup(k->predictor);
@@ -154,7 +189,8 @@ static ccl_status_t try_others(desk_t *k, ccl_diagnosis_t *d, ccl_prediction_t *
                                       &p, err));
             if (p.time_s < d->best.time_s)
                 d->best = p;
-            if (p.time_s > d->expected.time_s * HIGH && alike(p.time_s, d->measured_s, SAME) &&
+            double least = in_switch(d->expected.choice.algo) ? MISSED : HIGH;
+            if (p.time_s > d->expected.time_s * least && alike(p.time_s, d->measured_s, SAME) &&
                 (!*found || fabs(p.time_s - d->measured_s) < fabs(other->time_s - d->measured_s))) {
                 *other = p;
                 *found = true;
@@ -166,11 +202,16 @@ static ccl_status_t try_others(desk_t *k, ccl_diagnosis_t *d, ccl_prediction_t *
 
 static ccl_status_t judge(desk_t *k, ccl_diagnosis_t *d, ccl_error_t *err) {
     ccl_prediction_t other;
-    bool found;
+    bool found, nomem = false;
     CCL_TRY(try_others(k, d, &other, &found, err));
     d->limit = limit_of(&d->expected);
-    d->normal = d->ratio >= LOW && d->ratio <= HIGH;
-    if (d->normal)
+    const char *missed = not_in_switch(k, d, found ? &other : NULL, &nomem);
+    d->normal = d->ratio >= LOW && d->ratio <= HIGH && !missed;
+    if (nomem)
+        return ccl_fail_nomem(err);
+    if (missed)
+        d->verdict = missed;
+    else if (d->normal)
         d->verdict = "normal";
     else if (d->ratio > HIGH)
         d->verdict = too_fast(k, d);
@@ -218,8 +259,8 @@ static ccl_status_t diagnose(desk_t *k, ccl_diagnosis_run_t *out, ccl_error_t *e
 
 ccl_status_t ccl_diagnose(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                           const ccl_profile_t *profile, const ccl_measured_run_t *run,
-                          uint32_t channels, bool in_place, ccl_diagnosis_run_t **out,
-                          ccl_error_t *err) {
+                          uint32_t channels, bool in_place, bool registered,
+                          ccl_diagnosis_run_t **out, ccl_error_t *err) {
     if (!run->known)
         return ccl_fail(err, CCL_ERR_INPUT,
                         "the log does not say which collective it measured: --collective NAME");
@@ -237,6 +278,7 @@ ccl_status_t ccl_diagnose(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         ctx, topo, profile, channels ? channels : run->channels, &desk.predictor, err);
     if (status == CCL_OK) {
         ccl_predictor_version(desk.predictor, run->version);
+        ccl_predictor_nvls(desk.predictor, ccl_nccl_nvls_type(run->type), registered);
         d->setup = *ccl_predictor_setup(desk.predictor);
         status = diagnose(&desk, d, err);
     }

@@ -30,6 +30,7 @@ typedef struct ccl_measured_run {
     uint32_t nhosts;   /**< 0: not given */
     uint32_t channels; /**< channels NCCL said it uses, or was set to use at most; 0: not given */
     uint32_t version;  /**< of NCCL, 22703 for 2.27.3; 0: not given */
+    bool no_nvls;      /**< NCCL said that it has no NVLS, or it was switched off */
     const char *gpu;   /**< model, "" when not given */
     const char *type;  /**< element type, "" when not given */
     const char *label; /**< what tells runs of one file apart ("kernel 3", a source); "" */
@@ -499,12 +500,13 @@ typedef struct ccl_diagnosis_run {
  * size by the rules of docs/commands.md.
  * @param topo  of the run (see ccl_topology_take()); borrowed while the result lives.
  * @param channels  as in ccl_nccl_setup(); 0: what the log says.
+ * @param registered  as in ccl_predictor_nvls().
  * @param out  destroy with ccl_diagnosis_destroy().
  */
 ccl_status_t ccl_diagnose(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                           const ccl_profile_t *profile, const ccl_measured_run_t *run,
-                          uint32_t channels, bool in_place, ccl_diagnosis_run_t **out,
-                          ccl_error_t *err);
+                          uint32_t channels, bool in_place, bool registered,
+                          ccl_diagnosis_run_t **out, ccl_error_t *err);
 /** Frees it and all it owns; NULL is fine. */
 void ccl_diagnosis_destroy(ccl_diagnosis_run_t *diagnosis);
 

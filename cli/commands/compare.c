@@ -370,6 +370,7 @@ static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
 
     options.contenders = c->contenders;
     options.machine = c->machine;
+    options.registered = cli->args.registered;
     options.sizes_bytes = c->sizes_bytes;
     options.nsizes = c->nsizes;
     CCL_TRY(ccl_i_synth_options(&cli->args, &c->files, &options.synth, err));
@@ -403,31 +404,12 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     return status;
 }
 
-static const char *const accepts[] = {"topology",
-                                      "fail",
-                                      "degrade",
-                                      "scale",
-                                      "set",
-                                      "profile",
-                                      "notebook@compare",
-                                      "collective",
-                                      "demand",
-                                      "root",
-                                      "sizes",
-                                      "with",
-                                      "plugin",
-                                      "program",
-                                      "schedule",
-                                      "granularity",
-                                      "sharing",
-                                      "batches",
-                                      "no-verify",
-                                      "no-skip",
-                                      "no-fold",
-                                      "table",
-                                      CCL_I_LOWERING,
-                                      CCL_I_SYNTH,
-                                      NULL};
+static const char *const accepts[] = {
+    "topology",         "fail",       "degrade", "scale",    "set",         "profile",
+    "notebook@compare", "collective", "demand",  "root",     "sizes",       "with",
+    "registered",       "plugin",     "program", "schedule", "granularity", "sharing",
+    "batches",          "no-verify",  "no-skip", "no-fold",  "table",       CCL_I_LOWERING,
+    CCL_I_SYNTH,        NULL};
 const ccl_i_command_t ccl_i_cmd_compare = {
     .name = "compare",
     .usage = "--topology SPEC --collective NAME[,NAME...] [options]",

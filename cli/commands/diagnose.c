@@ -43,7 +43,8 @@ static ccl_status_t diagnose(ccl_i_cli_t *cli, desk_t *d, bool *slow, ccl_error_
         CCL_TRY(
             ccl_topology_take(d->topo, d->runs[i]->nranks, d->runs[i]->nhosts, &d->parts[i], err));
         CCL_TRY(ccl_diagnose(&cli->ctx, d->parts[i], d->profile, d->runs[i],
-                             cli->args.nccl_channels, cli->args.in_place, &d->made[i], err));
+                             cli->args.nccl_channels, cli->args.in_place, cli->args.registered,
+                             &d->made[i], err));
         for (uint32_t k = 0; k < d->made[i]->npoints; k++)
             *slow = *slow || (!d->made[i]->points[k].normal && d->made[i]->points[k].ratio < 1);
     }
@@ -68,8 +69,8 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const accepts[] = {
-    "topology", "fail", "degrade",           "scale",    "set", "profile", "collective",
-    "ranks",    "run",  "channels@measured", "in-place", NULL};
+    "topology", "fail", "degrade",           "scale",    "set",        "profile", "collective",
+    "ranks",    "run",  "channels@measured", "in-place", "registered", NULL};
 const ccl_i_command_t ccl_i_cmd_diagnose = {
     .name = "diagnose",
     .usage = "LOG --topology SPEC [--profile P]",

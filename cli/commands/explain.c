@@ -169,10 +169,10 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const accepts[] = {
-    "topology", "fail",        "degrade",      "scale",   "set",        "profile",  "size",
-    "with",     "plugin",      "collective",   "demand",  "root",       "channels", "chunks",
-    "batches",  "granularity", "sharing",      "no-fold", "time-limit", "path",     "no-what-if",
-    "table",    "rows",        CCL_I_LOWERING, NULL};
+    "topology",   "fail",       "degrade",     "scale",        "set",     "profile",    "size",
+    "with",       "registered", "plugin",      "collective",   "demand",  "root",       "channels",
+    "chunks",     "batches",    "granularity", "sharing",      "no-fold", "time-limit", "path",
+    "no-what-if", "table",      "rows",        CCL_I_LOWERING, NULL};
 const ccl_i_command_t ccl_i_cmd_explain = {
     .name = "explain",
     .usage = "--topology SPEC [options] FILE --size BYTES",

@@ -321,10 +321,10 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const accepts[] = {
-    "topology",     "fail",        "degrade",   "scale",         "set",        "profile", "size",
-    "batches",      "granularity", "sharing",   "with@simulate", "collective", "root",    "flows",
-    "unicast",      "trace",       "no-verify", "no-skip",       "no-fold",    "table",   "rows",
-    CCL_I_LOWERING, NULL};
+    "topology",   "fail",    "degrade",     "scale",   "set",           "profile",
+    "size",       "batches", "granularity", "sharing", "with@simulate", "registered",
+    "collective", "root",    "flows",       "unicast", "trace",         "no-verify",
+    "no-skip",    "no-fold", "table",       "rows",    CCL_I_LOWERING,  NULL};
 const ccl_i_command_t ccl_i_cmd_simulate = {
     .name = "simulate",
     .usage = "--topology SPEC [options] FILE --size BYTES",

@@ -41,6 +41,7 @@ typedef struct ccl_compare_options {
     const char *profile;           /**< name of the profile that was laid over it; NULL: none */
     const ccl_topology_t *machine; /**< the cluster without a profile, by which NCCL chooses; NULL:
                                         the one compared on */
+    bool registered;               /**< for NCCL, as in ccl_predictor_nvls() */
 } ccl_compare_options_t;
 /** The defaults. */
 #define CCL_COMPARE_OPTIONS_INIT                                                                   \

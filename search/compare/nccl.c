@@ -28,6 +28,8 @@ ccl_status_t ccl_i_nccl_prepare(ccl_i_compare_t *c, const ccl_ctx_t *ctx, ccl_i_
     if (!n)
         return ccl_fail_nomem(err);
     ccl_status_t status = ccl_nccl_open(ctx, o->machine, c->topo, c->want, &n->predictor, err);
+    if (status == CCL_OK)
+        ccl_predictor_nvls(n->predictor, true, o->registered);
     for (uint32_t s = 0; status == CCL_OK && s < o->nsizes; s++)
         status = ccl_predictor_kernel(n->predictor, c->want->kind, c->want->root, o->sizes_bytes[s],
                                       NULL, &n->kernels[s], err);

@@ -46,7 +46,7 @@ static ccl_diagnosis_run_t *diagnose(const ccl_topology_t *topo, const char *tes
     for (size_t i = 0; i < CCL_ARRAY_LEN(sizes); i++)
         ccl_text_printf(&text, "%.0f 1 half none -1 100 1 1 0\n", sizes[i]);
     OK(ccl_measured_read_text("log", text.data, text.len, log_out, &err));
-    OK(ccl_diagnose(NULL, topo, NULL, &(*log_out)->runs[0], 0, false, &out, &err));
+    OK(ccl_diagnose(NULL, topo, NULL, &(*log_out)->runs[0], 0, false, false, &out, &err));
     ccl_text_fini(&text);
     return out;
 }

@@ -71,7 +71,8 @@ static ccl_status_t scenario_take(ccl_error_t *err) {
 
 static ccl_status_t scenario_diagnose(ccl_error_t *err) {
     ccl_diagnosis_run_t *d = NULL;
-    ccl_status_t status = ccl_diagnose(NULL, two, profile, &measured->runs[0], 1, false, &d, err);
+    ccl_status_t status =
+        ccl_diagnose(NULL, two, profile, &measured->runs[0], 1, false, false, &d, err);
     armed = false;
     ck_assert((d != NULL) == (status == CCL_OK));
     ccl_diagnosis_destroy(d);

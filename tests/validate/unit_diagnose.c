@@ -47,8 +47,12 @@ START_TEST(test_verdicts) {
          CCL_LIMIT_LINK},
         {"NVLink at 60 %", "dgx-h100", CCL_ALLGATHER, 1 / 0.6, 0, "", "60 % of what nvlink allows",
          CCL_LIMIT_LINK},
-        {"in the switch", "dgx-h100", CCL_ALLREDUCE, 0.7, 0, "faster than expected",
+        {"in the switch", "dgx-a100", CCL_ALLREDUCE, 0.7, 0, "faster than expected",
          "faster than a ring can be", CCL_LIMIT_LINK},
+        {"NVLS", "dgx-h100", CCL_ALLREDUCE, 0.7, 0, "faster than expected", "faster than expected",
+         CCL_LIMIT_LINK},
+        {"SHARP", "dgx-h100*2", CCL_ALLREDUCE, 0.7, 0, "faster than expected",
+         "faster than NVLSTree can be", CCL_LIMIT_LINK},
         {"slow launch", "dgx-h100", CCL_ALLREDUCE, 1, 20, "20 us more than launch and hops take",
          "normal", CCL_LIMIT_LINK},
     };
@@ -57,7 +61,7 @@ START_TEST(test_verdicts) {
         ccl_topology_t *topo = topology(row->spec);
         ccl_measured_log_t *log = made(topo, row->kind, NULL, row->slow, row->extra_us);
         ccl_diagnosis_run_t *d = NULL;
-        OK(ccl_diagnose(NULL, topo, NULL, &log->runs[0], 0, false, &d, &err));
+        OK(ccl_diagnose(NULL, topo, NULL, &log->runs[0], 0, false, false, &d, &err));
         ck_assert_uint_eq(d->npoints, log->runs[0].npoints);
         const ccl_diagnosis_t *first = &d->points[0], *last = &d->points[d->npoints - 1];
         ck_assert_msg(strstr(first->verdict, row->small) != NULL, "%s, 1 KiB: %s", row->why,
@@ -83,7 +87,7 @@ START_TEST(test_forced) {
     ccl_nccl_choice_t ll = {CCL_NCCL_RING, CCL_NCCL_LL, 24, 0, 0};
     ccl_measured_log_t *log = made(topo, CCL_ALLREDUCE, &ll, 1, 0);
     ccl_diagnosis_run_t *d = NULL;
-    OK(ccl_diagnose(NULL, topo, NULL, &log->runs[0], 0, false, &d, &err));
+    OK(ccl_diagnose(NULL, topo, NULL, &log->runs[0], 0, false, false, &d, &err));
     const ccl_diagnosis_t *last = &d->points[d->npoints - 1];
     ck_assert_msg(strstr(last->verdict, "as slow as ring with LL on 24 channels") != NULL, "%s",
                   last->verdict);
@@ -93,12 +97,61 @@ START_TEST(test_forced) {
 }
 END_TEST
 
+/* A ring where NVLS should have been: what it took says so, or the log; not where NVLS cannot be.
+ */
+START_TEST(test_no_nvls) {
+    static const struct {
+        const char *type, *said; /* said: in the log */
+        bool ring;
+        double slow;
+        const char *verdict;
+    } rows[] = {
+        {"half", "", true, 1, "as slow as ring with Simple on 24 channels; nvls takes"},
+        {"half", "", false, 1, "normal"},
+        {"half", "", false, 1.17, "normal"},
+        {"half", "x NCCL INFO NCCL_NVLS_ENABLE set by environment to 0\n", false, 1.17,
+         "was not used: NCCL had no NVLS"},
+        {"half", "x NCCL INFO 24 coll channels, 24 collnet channels, 0 nvls channels, 32 p2p\n",
+         false, 1.17, "was not used: NCCL had no NVLS"},
+        {"half", "x NCCL INFO 24 coll channels, 24 collnet channels, 16 nvls channels, 32 p2p\n",
+         false, 1.17, "normal"},
+        {"int8", "", true, 1, "normal"},
+    };
+    ccl_topology_t *topo = topology("dgx-h100");
+    ccl_predictor_t *p = NULL;
+    OK(ccl_predictor_create(NULL, topo, NULL, 0, &p, &err));
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        ccl_nccl_choice_t ring = ccl_nccl_channels(ccl_predictor_setup(p), CCL_ALLREDUCE,
+                                                   CCL_NCCL_RING, CCL_NCCL_SIMPLE, 1 << 30);
+        ccl_prediction_t run;
+        ccl_diagnosis_run_t *d = NULL;
+        char text[600];
+        OK(ccl_predictor_run(p, CCL_ALLREDUCE, 0, 1 << 30, rows[i].ring ? &ring : NULL, &run,
+                             &err));
+        double us = run.time_s * 1e6 * rows[i].slow;
+        snprintf(text, sizeof text,
+                 "# Collective test starting: all_reduce_perf\n# nThread 1 nGpus 8\n%s"
+                 "1073741824 1 %s sum -1 %.2f %.2f %.2f 0\n",
+                 rows[i].said, rows[i].type, us, 1073.741824 / us * 1e3, 1073.741824 / us * 1750);
+        ccl_measured_log_t *log = log_of(text);
+        OK(ccl_diagnose(NULL, topo, NULL, &log->runs[0], 0, false, false, &d, &err));
+        ck_assert_msg(strstr(d->points[0].verdict, rows[i].verdict) != NULL, "%zu: %s", i,
+                      d->points[0].verdict);
+        ck_assert(d->points[0].normal == (strcmp(rows[i].verdict, "normal") == 0));
+        ccl_diagnosis_destroy(d);
+        ccl_measured_log_destroy(log);
+    }
+    ccl_predictor_destroy(p);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 START_TEST(test_refused) {
     ccl_topology_t *topo = topology("dgx-h100");
     ccl_measured_log_t *log = log_of("op,ranks,size_bytes,oop_us\nallreduce,4,1024,3\n");
     ccl_diagnosis_run_t *d = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_int_eq(ccl_diagnose(NULL, topo, NULL, &log->runs[0], 0, false, &d, &err),
+    ck_assert_int_eq(ccl_diagnose(NULL, topo, NULL, &log->runs[0], 0, false, false, &d, &err),
                      CCL_ERR_INPUT);
     ck_assert_ptr_null(d);
     ccl_measured_log_destroy(log);
@@ -106,4 +159,4 @@ START_TEST(test_refused) {
 }
 END_TEST
 
-RUN_TESTS(test_verdicts, test_forced, test_refused)
+RUN_TESTS(test_verdicts, test_forced, test_no_nvls, test_refused)

@@ -355,6 +355,37 @@ START_TEST(test_nvls_programs) {
 }
 END_TEST
 
+/*
+ * nccl#1455: algbw of NVLS on 4 to 8 H100, GB/s. One constant, what a byte takes on the links
+ * (wire), gives them all.
+ */
+START_TEST(test_nvls_by_gpus) {
+    static const double measured_GBps[] = {246.7, 258, 265, 270, 273};
+    double ratio[5], product = 1;
+    ccl_profile_t *profile = NULL;
+    OK(ccl_profile_read("nccl-h100", &profile, &err));
+    for (uint32_t i = 0; i < 5; i++) {
+        ccl_topology_t *all = topology("dgx-h100"), *topo = NULL;
+        ccl_predictor_t *p = NULL;
+        ccl_prediction_t run;
+        OK(ccl_topology_take(all, 4 + i, 1, &topo, &err));
+        OK(ccl_predictor_create(NULL, topo, profile, 0, &p, &err));
+        ccl_nccl_choice_t choice = ccl_nccl_channels(ccl_predictor_setup(p), CCL_ALLREDUCE,
+                                                     CCL_NCCL_NVLS, CCL_NCCL_SIMPLE, 8e9);
+        OK(ccl_predictor_run(p, CCL_ALLREDUCE, 0, 8e9, &choice, &run, &err));
+        ratio[i] = 8 / run.time_s / measured_GBps[i];
+        product *= ratio[i];
+        printf("%u GPUs: %.1f GB/s, measured %.1f\n", 4 + i, 8 / run.time_s, measured_GBps[i]);
+        ccl_predictor_destroy(p);
+        ccl_topology_destroy(topo);
+        ccl_topology_destroy(all);
+    }
+    for (uint32_t i = 0; i < 5; i++)
+        ck_assert_double_eq_tol(ratio[i] / pow(product, 1. / 5), 1, 0.02);
+    ccl_profile_destroy(profile);
+}
+END_TEST
+
 /* Registered buffers need no copies: never slower, and faster where blocks limit. */
 START_TEST(test_nvls_registered) {
     ccl_topology_t *topo = topology("dgx-h100");
@@ -393,4 +424,4 @@ START_TEST(test_rails) {
 END_TEST
 
 RUN_TESTS(test_formula, test_two_servers, test_messages, test_mixed, test_library, test_tree_fits,
-          test_nvls_where, test_nvls_programs, test_nvls_registered, test_rails)
+          test_nvls_where, test_nvls_programs, test_nvls_by_gpus, test_nvls_registered, test_rails)

@@ -26,6 +26,7 @@ typedef struct state {
     bool known;
     ccl_collective_kind_t kind;
     uint32_t nranks, device_lines, nhosts, channels, nthreads, ngpus;
+    bool no_nvls;
     const char *gpu;
     ccl_strmap_t *hosts;
     bool devices_open; /* device lines of this table are being counted */
@@ -114,6 +115,7 @@ static void close_run(state_t *s) {
     s->run = NULL;
     ccl_measured_run_t *a = &run->about;
     a->channels = s->channels;
+    a->no_nvls = s->no_nvls;
     if (a->known || s->ratio_algbw <= 0 || a->nranks < 2)
         return;
     /* Who ran is not said: the ratio of the bandwidths and the columns narrow it down. */
@@ -209,7 +211,11 @@ static void other_line(state_t *s, const char *line, size_t len, const word_t *w
     }
     if (u32_after(line, len, "NCCL_MAX_NCHANNELS set by environment to", &value) && value > 0)
         s->channels = value;
+    if (u32_after(line, len, "NCCL_NVLS_ENABLE set by environment to", &value))
+        s->no_nvls = value == 0;
     for (uint32_t i = 0; i < n; i++) {
+        if (i > 0 && i + 1 < n && is(&words[i], "nvls") && is(&words[i + 1], "channels,"))
+            s->no_nvls = whole(&words[i - 1], false) == 0;
         if (i > 0 && i + 1 < n && is(&words[i], "coll") && is(&words[i + 1], "channels,")) {
             double v = whole(&words[i - 1], false);
             if (v > 0 && v <= 1024)
