@@ -348,6 +348,40 @@ START_TEST(test_switch_halves) {
 }
 END_TEST
 
+/* Ten servers: NVLSTree from 128 MiB to 2 GiB, of which nothing was fitted. */
+START_TEST(test_ten_servers) {
+    static errors_t errors;
+    ccl_topology_t *topo = topology("dgx-h100*10");
+    ccl_measured_log_t *log = read_log("nccl_tests/h100_10x8_ndr_N10_G8.log");
+    const ccl_measured_run_t *run = &log->runs[0];
+    ccl_profile_t *profile = NULL;
+    ccl_predictor_t *p = NULL;
+    ck_assert(run->kind == CCL_ALLREDUCE && run->nranks == 80 && run->version == 22902);
+    OK(ccl_profile_read("nccl-h100", &profile, &err));
+    OK(ccl_predictor_create(NULL, topo, profile, run->channels, &p, &err));
+    ccl_predictor_version(p, run->version);
+    for (uint32_t i = 0; i < run->npoints; i++) {
+        const ccl_measurement_t *m = &run->points[i];
+        ccl_prediction_t predicted;
+        if (m->size_bytes < 100e6 || m->size_bytes > 3e9)
+            continue;
+        OK(ccl_predictor_run(p, CCL_ALLREDUCE, 0, m->size_bytes, NULL, &predicted, &err));
+        ck_assert_int_eq(predicted.choice.algo, CCL_NCCL_NVLS_TREE);
+        printf("80 H100, %g MiB: %.0f us, measured %.0f\n", m->size_bytes / 1048576,
+               predicted.time_s * 1e6, m->time_s * 1e6);
+        add(&errors, predicted.time_s, m->time_s);
+    }
+    print_line("NVLSTree on ten servers of H100", &errors);
+    ck_assert_uint_eq(errors.n, 5);
+    ck_assert_double_le(share(&errors, 0.5), 0.09);
+    ck_assert_double_le(share(&errors, 1), 0.16);
+    ccl_predictor_destroy(p);
+    ccl_profile_destroy(profile);
+    ccl_measured_log_destroy(log);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 /* The shipped profiles are what the fit gives. */
 START_TEST(test_refit) {
     for (size_t k = 0; k < CCL_ARRAY_LEN(systems); k++) {
@@ -432,7 +466,8 @@ int main(void) {
         printf("no measured runs in " CCLLAB_DATA_DIR "\n");
         return 77;
     }
-    const TTest *const tests[] = {test_systems, test_quoted, test_refit, test_switch_halves, test_mi250};
+    const TTest *const tests[] = {test_systems,       test_quoted,      test_refit,
+                                  test_switch_halves, test_ten_servers, test_mi250};
     Suite *suite = suite_create("nccl");
     TCase *cases = tcase_create("all");
     for (size_t i = 0; i < CCL_ARRAY_LEN(tests); i++)

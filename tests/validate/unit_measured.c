@@ -91,6 +91,8 @@ START_TEST(test_new_columns) {
     ck_assert_uint_eq(first->nranks, 2);
     ck_assert_uint_eq(first->nhosts, 2);
     ck_assert_uint_eq(first->channels, 24);
+    ck_assert_uint_eq(first->version, 22807);
+    ck_assert(first->no_nvls);
     ck_assert_str_eq(first->gpu, "NVIDIA H100 80GB HBM3");
     ck_assert_uint_eq(first->npoints, 2);
     ck_assert(first->points[0].in_place_time_s == 0 && first->points[1].in_place_time_s > 2e-5);

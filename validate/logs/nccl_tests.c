@@ -26,6 +26,7 @@ typedef struct state {
     bool known;
     ccl_collective_kind_t kind;
     uint32_t nranks, device_lines, nhosts, channels, nthreads, ngpus;
+    uint32_t version;
     bool no_nvls;
     const char *gpu;
     ccl_strmap_t *hosts;
@@ -115,6 +116,7 @@ static void close_run(state_t *s) {
     s->run = NULL;
     ccl_measured_run_t *a = &run->about;
     a->channels = s->channels;
+    a->version = s->version;
     a->no_nvls = s->no_nvls;
     if (a->known || s->ratio_algbw <= 0 || a->nranks < 2)
         return;
@@ -211,10 +213,13 @@ static void other_line(state_t *s, const char *line, size_t len, const word_t *w
     }
     if (u32_after(line, len, "NCCL_MAX_NCHANNELS set by environment to", &value) && value > 0)
         s->channels = value;
+    if (u32_after(line, len, "nccl-library=", &value))
+        s->version = value;
     if (u32_after(line, len, "NCCL_NVLS_ENABLE set by environment to", &value))
         s->no_nvls = value == 0;
     for (uint32_t i = 0; i < n; i++) {
-        if (i > 0 && i + 1 < n && is(&words[i], "nvls") && is(&words[i + 1], "channels,"))
+        if (i > 0 && i + 1 < n && is(&words[i], "nvls") &&
+            (is(&words[i + 1], "channels,") || is(&words[i + 1], "channels")))
             s->no_nvls = whole(&words[i - 1], false) == 0;
         if (i > 0 && i + 1 < n && is(&words[i], "coll") && is(&words[i + 1], "channels,")) {
             double v = whole(&words[i - 1], false);
