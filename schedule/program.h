@@ -186,12 +186,13 @@ ccl_status_t ccl_program_read_xml(const char *name, const char *text, size_t len
 ccl_status_t ccl_program_write_xml(const ccl_program_t *program, ccl_text_t *out, ccl_error_t *err);
 /**
  * An execution plan of MSCCL++ (JSON) that does what a proven program does: messages go to slots of
- * the receiver's scratch, one each, so it needs scratch for all that a GPU receives. One pass over
- * the buffers: no micro-batches. Between servers channels are ports, inside memory.
+ * the receiver's scratch, one each, so it needs scratch for all that a GPU receives; what switches
+ * add or multicast lies in the buffers themselves. One pass over the buffers: no micro-batches.
+ * Between servers channels are ports, inside memory. Blocks of more than 64 operations are cut.
  * @param topo  NULL: all GPUs in one server.
- * @retval CCL_UNSUPPORTED  blocks that connections share, chunks of unequal size, or switch
- *                          connections.
- * @par Source  MSCCL++'s executor and the plans of its tests.
+ * @retval CCL_UNSUPPORTED  chunks of unequal size; a block with more than 16 channels of a type;
+ *                          or what its executor cannot do through switches, and which step does it.
+ * @par Source  MSCCL++'s executor (src/core/executor) and the plans of its tests.
  */
 ccl_status_t ccl_program_write_mscclpp(const ccl_program_t *program, const ccl_topology_t *topo,
                                        ccl_text_t *out, ccl_error_t *err);
