@@ -196,6 +196,18 @@ ccl_status_t ccl_program_write_xml(const ccl_program_t *program, ccl_text_t *out
  */
 ccl_status_t ccl_program_write_mscclpp(const ccl_program_t *program, const ccl_topology_t *topo,
                                        ccl_text_t *out, ccl_error_t *err);
+/** Whether a text looks like an execution plan of MSCCL++: it has the keys gpus and threadblocks.
+ */
+bool ccl_program_is_mscclpp(const char *text, size_t len);
+/**
+ * An execution plan of MSCCL++ as a program: a plan of ccl_program_write_mscclpp() gives a program
+ * that does the same, other plans are read where they put, copy, add, signal, wait and use
+ * semaphores and switch channels (docs/formats.md). Channels get numbers of their own.
+ * @param name  for messages, "file:line:column: what is wrong".
+ * @retval CCL_ERR_INPUT, CCL_UNSUPPORTED
+ */
+ccl_status_t ccl_program_read_mscclpp(const char *name, const char *text, size_t len,
+                                      ccl_program_t **out, ccl_error_t *err);
 
 CCL_END_DECLS
 #endif

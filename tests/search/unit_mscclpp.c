@@ -256,6 +256,30 @@ static void fill(json_t *plan, const ccl_collective_t *coll) {
     }
 }
 
+/* Read back, a plan is a program that is right, and the plan of that program reads to the same. */
+static void check_round_trip(const ccl_text_t *text, const ccl_program_t *from,
+                             const ccl_topology_t *topo, bool widened) {
+    ccl_program_t *program = NULL, *again = NULL;
+    ccl_text_t more = {0};
+    ccl_verdict_t result;
+    ck_assert(ccl_program_is_mscclpp(text->data, text->len));
+    MUST(ccl_program_read_mscclpp("plan", text->data, text->len, &program, e));
+    MUST(ccl_program_verify(NULL, program, NULL, &result, e));
+    ck_assert_msg(result.valid, "%s", result.fault.text);
+    ck_assert(ccl_collective_equal(program->coll, from->coll));
+    if (!widened) {
+        ck_assert_uint_eq(program->ntbs, from->ntbs);
+        ck_assert_uint_eq(program->nsteps, from->nsteps);
+    }
+    ck_assert_uint_eq(program->ngroups > 0, from->ngroups > 0);
+    MUST(ccl_program_write_mscclpp(program, topo, &more, e));
+    MUST(ccl_program_read_mscclpp("plan", more.data, more.len, &again, e));
+    ck_assert(ccl_program_equal(program, again));
+    ccl_program_destroy(program);
+    ccl_program_destroy(again);
+    ccl_text_fini(&more);
+}
+
 /* Runs the plan; is the result what the collective wants? */
 static bool comes_right(json_t *plan, const ccl_collective_t *coll, bool backwards) {
     fill(plan, coll);
@@ -320,6 +344,7 @@ START_TEST(test_runs) {
     lower.out_of_place = ROWS[_i].out_of_place;
     topo = topology(ROWS[_i].cluster);
     bool switches = strstr(ROWS[_i].with, "nvls") != NULL;
+    bool widens = strcmp(ROWS[_i].with, "nvls-pull") == 0; /* own parts join the groups */
     ccl_routes_t *routes = ccl_routes_create(topo);
     ck_assert_int_eq(ccl_collective_create(ROWS[_i].kind, topo->nranks, 1, 0, &want, NULL), CCL_OK);
     ck_assert_msg(
@@ -329,6 +354,7 @@ START_TEST(test_runs) {
     for (int servers = 0; servers < 2; servers++) {
         json_error_t where;
         ccl_text_fini(&text);
+
         ck_assert_msg(ccl_program_write_mscclpp(program, servers ? topo : NULL, &text, &err) ==
                           CCL_OK,
                       "%s", err.text);
@@ -339,6 +365,7 @@ START_TEST(test_runs) {
         ck_assert_int_eq(strstr(text.data, "\"port\"") != NULL,
                          servers && strcmp(ROWS[_i].cluster, PLAIN) == 0);
         ck_assert_int_eq(strstr(text.data, "\"switch\"") != NULL, switches);
+        check_round_trip(&text, program, servers ? topo : NULL, widens);
         /* A signal that is missing is missed. */
         json_t *ops = json_object_get(
             json_array_get(
@@ -398,11 +425,79 @@ START_TEST(test_refused) {
 }
 END_TEST
 
+/* Plans that are read, and faults of them: a piece of the plan, what stands there instead, the
+ * line. */
+#define CHANNELS "\"channels\": [{\"channel_type\": \"memory\", \"channel_ids\": [0]}, "
+static const char PLAN[] = "{\"name\": \"p\", \"collective\": \"allreduce\", \"protocol\": "
+                           "\"Simple\", \"inplace\": true,\n"
+                           "\"max_message_size\": 18446744073709551615, \"gpus\": [\n"
+#define GPU(id_, peer_)                                                                            \
+    "{\"id\": " id_ ", \"input_chunks\": 2, \"output_chunks\": 2, \"scratch_chunks\": 0,\n"        \
+    "\"threadblocks\": [{\"id\": 0, \"ops\": [\n"                                                  \
+    "{\"name\": \"rlxsignal\", \"channel_ids\": [0], \"channel_type\": \"memory\"},\n"             \
+    "{\"name\": \"rlxwait\", \"channel_ids\": [0], \"channel_type\": \"memory\"}, {\"name\": "     \
+    "\"nop\"},\n"                                                                                  \
+    "{\"name\": \"glres\", \"src_buff\": [{\"switch_channel_id\": 0, \"index\": " id_              \
+    ", \"size\": 1}],\n"                                                                           \
+    "\"dst_buff\": [{\"switch_channel_id\": 0, \"index\": " id_ ", \"size\": 1}],\n"               \
+    "\"channel_type\": \"switch\", \"reduce_op\": \"sum\"},\n"                                     \
+    "{\"name\": \"rlxsignal\", \"channel_ids\": [0], \"channel_type\": \"memory\"},\n"             \
+    "{\"name\": \"rlxwait\", \"channel_ids\": [0], \"channel_type\": \"memory\"}],\n" CHANNELS     \
+    "{\"channel_type\": \"switch\", \"channel_ids\": [0]}], \"remote_buffer_refs\": []}],\n"       \
+    "\"channels\": [{\"channel_type\": \"memory\", \"connected_to\": [" peer_ "]},\n"              \
+    "{\"channel_type\": \"switch\", \"buffer_type\": \"i\", \"rank_groups\": [{\"size\": 2, "      \
+    "\"ranks\": [0, 1]}]}],\n\"remote_buffers\": [], \"semaphores\": []}"
+    GPU("0", "1") ",\n" GPU("1", "0") "]}";
+static const struct {
+    const char *from, *to;
+    int line;
+    const char *why;
+} BAD[] = {
+    {"rlxwait", "rlxwate", 6, "no operation"},
+    {"{\"name\": \"nop\"}", "{\"name\": \"get\"}", 6, "get is not read"},
+    {"{\"name\": \"nop\"}", "{\"name\": \"upkt\"}", 6, "packets"},
+    {"\"reduce_op\": \"sum\"", "\"reduce_op\": \"max\"", 9, "add only"},
+    {"\"channel_ids\": [0]", "\"channel_ids\": [1]", 5, "channels of this type"},
+    {"\"index\": 0, \"size\": 1", "\"index\": 0, \"size\": 9", 7, "GPU 0 has 2 there"},
+    {"\"inplace\": true", "\"inplace\": 1", 1, "true"},
+    {"\"Simple\"", "\"LL\"", 1, "only Simple"},
+    {"allreduce", "allreduced", 1, "no collective"},
+    {"\"ranks\": [0, 1]", "\"ranks\": [1]", 14, "not in the group"},
+    {"\"connected_to\": [1]", "\"connected_to\": [0]", 13, "to itself"},
+    {"rlxsignal", "rlxwait", 6, "waits for ever"},
+};
+
+START_TEST(test_read) {
+    ccl_program_t *program = NULL;
+    ccl_verdict_t verdict;
+    MUST(ccl_program_read_mscclpp("plan", PLAN, strlen(PLAN), &program, e));
+    MUST(ccl_program_verify(NULL, program, NULL, &verdict, e));
+    ck_assert_msg(verdict.valid, "%s", verdict.fault.text);
+    ck_assert_uint_eq(program->ngroups, 1);
+    ck_assert(program->max_bytes == 0);
+    ccl_program_destroy(program);
+    for (size_t i = 0; i < CCL_ARRAY_LEN(BAD); i++) {
+        ccl_error_t err = CCL_ERROR_INIT;
+        char text[4000];
+        const char *at = strstr(PLAN, BAD[i].from);
+        ck_assert_ptr_nonnull(at);
+        snprintf(text, sizeof text, "%.*s%s%s", (int)(at - PLAN), PLAN, BAD[i].to,
+                 at + strlen(BAD[i].from));
+        ck_assert_int_eq(ccl_program_read_mscclpp("plan", text, strlen(text), &program, &err),
+                         CCL_ERR_INPUT);
+        ck_assert_ptr_null(program);
+        ck_assert_msg(strstr(err.text, BAD[i].why) && err.line == BAD[i].line && err.column > 0,
+                      "%s: %d:%d: %s", BAD[i].why, err.line, err.column, err.text);
+    }
+}
+END_TEST
+
 int main(void) {
     Suite *s = suite_create("mscclpp");
     TCase *t = tcase_create("mscclpp");
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, test_runs, 0, CCL_ARRAY_LEN(ROWS));
+    tcase_add_test(t, test_read);
     tcase_add_loop_test(t, test_refused, 0, CCL_ARRAY_LEN(REFUSED));
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);

@@ -1,6 +1,7 @@
 /* An execution plan of MSCCL++ in memory: its parts, and whether it comes to an end. */
-#include "schedule/formats/mscclpp_i.h"
+#include "schedule/formats/mscclpp/plan_i.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,6 +99,25 @@ uint32_t ccl_i_mpp_partner(const ccl_i_mpp_t *plan, uint32_t rank, uint32_t type
             return i;
     }
     return CCL_NONE;
+}
+
+ccl_status_t ccl_i_mpp_fail(const ccl_json_doc_t *doc, const ccl_i_mpp_t *plan, uint32_t op,
+                            ccl_error_t *err, const char *fmt, ...) {
+    const ccl_i_mpp_op_t *o = &plan->ops[op];
+    const ccl_i_mpp_block_t *b = &plan->blocks[o->block];
+    char text[300];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    ccl_json_at_t at = ccl_json_root(doc);
+    at = ccl_json_member(&at, "gpus");
+    at = ccl_json_element(&at, b->rank);
+    at = ccl_json_member(&at, "threadblocks");
+    at = ccl_json_element(&at, b->id);
+    at = ccl_json_member(&at, "ops");
+    at = ccl_json_element(&at, o->where);
+    return ccl_json_fail(&at, err, "%s", text);
 }
 
 /* ---------------------------------------------------------------- running */
@@ -215,7 +235,7 @@ static void go_on(synced_t *s, uint32_t rank) {
 
 /*
  * One thread per channel signals, waits, acquires and releases, all threads move data, and thread 0
- * hands puts to a port. So threads must meet after a wait, before what was moved is told to others,
+ * hands puts to a port. So threads must meet after a wait, before others hear of what was moved,
  * and between two moves.
  */
 ccl_status_t ccl_i_mpp_sync(ccl_i_mpp_t *plan, ccl_error_t *err) {

@@ -1,5 +1,5 @@
 /* A program as an execution plan of MSCCL++ (github.com/microsoft/mscclpp, executor), in JSON. */
-#include "schedule/formats/mscclpp_build_i.h"
+#include "schedule/formats/mscclpp/build_i.h"
 
 #include <stdlib.h>
 
@@ -241,6 +241,8 @@ static void write_head(const ccl_program_t *p, ccl_text_t *out) {
         ccl_i_json_text(p->origin, out);
         ccl_text_printf(out, ",");
     }
+    if (p->coll->root > 0)
+        ccl_text_printf(out, " \"root\": %u,", p->coll->root);
     if (p->max_bytes > 0)
         ccl_text_printf(out, " \"max_message_size\": %.0f,", p->max_bytes);
 }

@@ -7,7 +7,7 @@
  * ready, and who has stored signals that. Blocks of a GPU that wait for each other get a semaphore
  * each time.
  */
-#include "schedule/formats/mscclpp_build_i.h"
+#include "schedule/formats/mscclpp/build_i.h"
 
 #include <stdlib.h>
 #include <string.h>

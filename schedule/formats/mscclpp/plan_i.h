@@ -5,6 +5,7 @@
 #ifndef CCL_SCHEDULE_MSCCLPP_I_H
 #define CCL_SCHEDULE_MSCCLPP_I_H
 
+#include "base/json.h"
 #include "schedule/schedule_i.h"
 
 /* What its executor has room for (src/core/include/execution_common.hpp). */
@@ -41,7 +42,7 @@ typedef struct ccl_i_mpp_op {
     ccl_i_mpp_place_t a, b; /* sources */
     ccl_i_mpp_place_t dst;
     uint32_t count;
-    uint32_t where; /* read: number of the operation in its block, of the file */
+    uint32_t block, where; /* read: the file's operation, by index into blocks and in the block */
 } ccl_i_mpp_op_t;
 
 /** Memory at one place in one buffer of all GPUs of a group. */
@@ -105,5 +106,21 @@ ccl_status_t ccl_i_mpp_ends(const ccl_i_mpp_t *plan, uint32_t *stuck, uint32_t *
  * than MSCCL++ has room for: the rest is a block that acquires what the first releases at its end.
  */
 ccl_status_t ccl_i_mpp_sync(ccl_i_mpp_t *plan, ccl_error_t *err);
+
+/** What stands at the head of a plan. */
+typedef struct ccl_i_mpp_head {
+    const char *name, *origin; /* of the document */
+    ccl_collective_t *coll;    /* owned */
+    uint32_t nchunks;          /* of the largest buffer */
+    bool in_place;
+    double min_bytes, max_bytes;
+} ccl_i_mpp_head_t;
+
+/** Reads a plan; operations that MSCCL++ has fused come apart, nops and flushes are left out. */
+ccl_status_t ccl_i_mpp_parse(const ccl_json_doc_t *doc, ccl_i_mpp_head_t *head, ccl_i_mpp_t *plan,
+                             ccl_error_t *err);
+/** CCL_ERR_INPUT at an operation of the file. */
+ccl_status_t ccl_i_mpp_fail(const ccl_json_doc_t *doc, const ccl_i_mpp_t *plan, uint32_t op,
+                            ccl_error_t *err, const char *fmt, ...) CCL_PRINTF(5, 6);
 
 #endif

@@ -4,7 +4,7 @@
 #ifndef CCL_SCHEDULE_MSCCLPP_BUILD_I_H
 #define CCL_SCHEDULE_MSCCLPP_BUILD_I_H
 
-#include "schedule/formats/mscclpp_i.h"
+#include "schedule/formats/mscclpp/plan_i.h"
 #include "schedule/wiring.h"
 
 /** When a step releases: when it is done, or already when it is ready to be stored to. */

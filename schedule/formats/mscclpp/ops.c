@@ -1,5 +1,5 @@
 /* Operations of one block of a plan of MSCCL++, and what its executor cannot do. */
-#include "schedule/formats/mscclpp_build_i.h"
+#include "schedule/formats/mscclpp/build_i.h"
 
 #include <stdlib.h>
 
