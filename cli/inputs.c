@@ -124,6 +124,8 @@ ccl_status_t ccl_i_document_read(const char *path, ccl_i_document_t *out, const 
                                "wanted");
     } else if (text[at] == '<') {
         status = ccl_program_read_xml(path, text, len, &out->program, err);
+    } else if (text[at] == '{' && ccl_program_is_mscclpp(text, len)) {
+        status = ccl_program_read_mscclpp(path, text, len, &out->program, err);
     } else if (text[at] == '{' || text[at] == '[') {
         *form_out = "schedule";
         status = ccl_schedule_read_json(path, text, len, &out->schedule, err);

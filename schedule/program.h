@@ -186,15 +186,28 @@ ccl_status_t ccl_program_read_xml(const char *name, const char *text, size_t len
 ccl_status_t ccl_program_write_xml(const ccl_program_t *program, ccl_text_t *out, ccl_error_t *err);
 /**
  * An execution plan of MSCCL++ (JSON) that does what a proven program does: messages go to slots of
- * the receiver's scratch, one each, so it needs scratch for all that a GPU receives. One pass over
- * the buffers: no micro-batches. Between servers channels are ports, inside memory.
+ * the receiver's scratch, one each, so it needs scratch for all that a GPU receives; what switches
+ * add or multicast lies in the buffers themselves. One pass over the buffers: no micro-batches.
+ * Between servers channels are ports, inside memory. Blocks of more than 64 operations are cut.
  * @param topo  NULL: all GPUs in one server.
- * @retval CCL_UNSUPPORTED  blocks that connections share, chunks of unequal size, or switch
- *                          connections.
- * @par Source  MSCCL++'s executor and the plans of its tests.
+ * @retval CCL_UNSUPPORTED  chunks of unequal size; a block with more than 16 channels of a type;
+ *                          or what its executor cannot do through switches, and which step does it.
+ * @par Source  MSCCL++'s executor (src/core/executor) and the plans of its tests.
  */
 ccl_status_t ccl_program_write_mscclpp(const ccl_program_t *program, const ccl_topology_t *topo,
                                        ccl_text_t *out, ccl_error_t *err);
+/** Whether a text looks like an execution plan of MSCCL++: it has the keys gpus and threadblocks.
+ */
+bool ccl_program_is_mscclpp(const char *text, size_t len);
+/**
+ * An execution plan of MSCCL++ as a program: a plan of ccl_program_write_mscclpp() gives a program
+ * that does the same, other plans are read where they put, copy, add, signal, wait and use
+ * semaphores and switch channels (docs/formats.md). Channels get numbers of their own.
+ * @param name  for messages, "file:line:column: what is wrong".
+ * @retval CCL_ERR_INPUT, CCL_UNSUPPORTED
+ */
+ccl_status_t ccl_program_read_mscclpp(const char *name, const char *text, size_t len,
+                                      ccl_program_t **out, ccl_error_t *err);
 
 CCL_END_DECLS
 #endif
