@@ -277,6 +277,7 @@ START_TEST(test_nvls_where) {
     } rows[] = {
         {"dgx-h100", true, 40, 0, 16},
         {"dgx-b200", true, 80, 0, 24},
+        {"gb200-nvl72", true, 20, 0, 24}, /* 32 heads */
         {"dgx-h100*3", true, 40, 40, 16},
         {"servers:2 gpus:8 model=H100 nvswitch=450GB/s,nvls nics:4x25GB/s", true, 40, 12, 16},
         {"servers:1 gpus:2 model=H100 nvswitch=450GB/s,nvls", false, 0, 0, 0},
@@ -329,6 +330,7 @@ START_TEST(test_nvls_programs) {
         double most_GBps;
     } rows[] = {{"servers:1 gpus:8 model=H100 nvswitch=450GB/s,nvls", 390, 400},
                 {"servers:1 gpus:5 model=H100 nvswitch=450GB/s,nvls", 365, 375},
+                {"servers:1 gpus:40 model=H100 nvswitch=450GB/s,nvls", 425, 437},
                 {"servers:2 gpus:4 model=H100 nvswitch=450GB/s,nvls nics:4x50GB/s", 185, 200},
                 {"servers:5 gpus:4 model=H100 nvswitch=450GB/s,nvls nics:4x50GB/s", 95, 100},
                 {"servers:6 gpus:4 model=H100 nvswitch=450GB/s,nvls nics:4x50GB/s", 95, 100}};

@@ -35,6 +35,7 @@ typedef struct ccl_nccl_setup {
     bool nvls;             /**< it may reduce AllReduce in the NVSwitches */
     double nvls_GBps;      /**< of one head's part of the links, as its graph search finds it */
     double nvls_net_GBps;  /**< of one head's part of the network, found likewise */
+    uint32_t nvls_heads;   /**< GPUs of a server that have a part of the data each */
     uint32_t nvls_channels;
     bool registered;  /**< users' buffers are registered: NVLS copies nothing in or out */
     uint32_t version; /**< of NCCL, 22703 for 2.27.3; 23000 unless given */

@@ -4,6 +4,7 @@
  * simulator does not use them.
  */
 #include "validate/nccl/nccl.h"
+#include "validate/nccl/nvls_program.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -228,9 +229,9 @@ static double nvls_speed(uint32_t arch, double most_GBps) {
 }
 
 /*
- * NVLS: GPUs of Hopper or later on one switch that multicasts and reduces. Every GPU is the head of
- * a part of the data. A head's rate counts twice on its own link and once on each other's, so n + 1
- * times on each; between servers once on its part of the NICs.
+ * NVLS: GPUs of Hopper or later on one switch that multicasts and reduces. Every GPU, up to 32 of
+ * them, is the head of a part of the data. A head's rate counts twice on its own link and once on
+ * each other's, so heads + 1 times on each; between servers once on its part of the NICs.
  */
 static ccl_status_t find_nvls(const ccl_topology_t *topo, double link_GBps, double net_GBps,
                               ccl_nccl_setup_t *s, ccl_error_t *err) {
@@ -244,7 +245,9 @@ static ccl_status_t find_nvls(const ccl_topology_t *topo, double link_GBps, doub
     for (uint32_t first = 0; first < s->nranks && s->nvls; first += n)
         s->nvls = server_in_switch(topo, first, n, ranks);
     free(ranks);
-    s->nvls_GBps = nvls_speed(s->arch, NVLS_LINK_SHARE * link_GBps / (n + 1));
+    uint32_t heads = n < CCL_I_NVLS_MOST_HEADS ? n : CCL_I_NVLS_MOST_HEADS;
+    s->nvls_heads = heads;
+    s->nvls_GBps = nvls_speed(s->arch, NVLS_LINK_SHARE * link_GBps / (heads + 1));
     s->nvls_net_GBps = s->nservers > 1 ? nvls_speed(s->arch, fmin(s->nvls_GBps, net_GBps / n)) : 0;
     s->nvls = s->nvls && s->nvls_GBps > 0 && (s->nservers == 1 || s->nvls_net_GBps > 0);
     s->nvls_channels = nvls_channels[s->arch - 2];
@@ -329,7 +332,7 @@ bool ccl_nccl_may(const ccl_nccl_setup_t *s, ccl_collective_kind_t kind, ccl_ncc
 }
 
 static double estimate_nvls_s(const ccl_nccl_setup_t *s, double bytes) {
-    double n = s->nranks, servers = s->nservers, heads = n / servers, latency = NVLS_BASE_US;
+    double n = s->nranks, servers = s->nservers, heads = s->nvls_heads, latency = NVLS_BASE_US;
     double each = s->nvls_GBps;
     if (s->version >= NVLS_STEPS_VERSION) /* all heads but one, twice as both halves run at once */
         each *= 2 * nvls_share[s->arch] * (heads - 1) / heads;
@@ -418,7 +421,7 @@ static uint32_t chain_batches(ccl_collective_kind_t kind, const ccl_nccl_choice_
 
 /* NVLS moves a chunk of every head and channel at a time, less of small messages. */
 static uint32_t nvls_batches(const ccl_nccl_setup_t *s, const ccl_nccl_choice_t *c, double bytes) {
-    double at_once = (double)c->channels * s->nranks / s->nservers;
+    double at_once = (double)c->channels * s->nvls_heads;
     double chunk = NVLS_CHUNK_BYTES, rounds = 64;
     for (; chunk > NVLS_LEAST_BYTES; chunk /= 2, rounds = rounds > 8 ? 8 : 2)
         if (bytes >= rounds * at_once * chunk)

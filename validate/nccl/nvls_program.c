@@ -11,8 +11,8 @@ enum { OFFERS, UP, DOWN, TAKES, BLOCKS };
 
 typedef struct nvls {
     ccl_program_builder_t *b;
-    uint32_t servers, heads, channels; /* heads: GPUs of a server */
-    uint32_t *all;                     /* [servers] the group of a server's GPUs */
+    uint32_t servers, gpus, heads, channels; /* gpus of a server; the first ones are heads */
+    uint32_t *all;                           /* [servers] the group of a server's GPUs */
 } nvls_t;
 
 /* A node of a binary tree over the servers. */
@@ -76,10 +76,10 @@ static uint32_t add_step(const nvls_t *v, uint32_t tb, ccl_primitive_t type, ccl
 /* The head's two blocks: the server's sum goes up the tree, the result comes down. The sums of the
  * servers below are added one by one. */
 static void head_blocks(const nvls_t *v, uint32_t server, uint32_t head, uint32_t channel) {
-    uint32_t rank = server * v->heads + head, group = v->all[server];
+    uint32_t rank = server * v->gpus + head, group = v->all[server];
     node_t node = tree_node(v->servers, server, channel % 2 != 0);
     bool root = node.parent == CCL_NONE;
-    uint32_t parent = root ? CCL_NONE : node.parent * v->heads + head;
+    uint32_t parent = root ? CCL_NONE : node.parent * v->gpus + head;
     uint32_t up = ccl_program_builder_tb(v->b, rank, CCL_NONE, CCL_NONE, channel);
     if (root && node.nchildren == 0) { /* one server */
         add_step(v, up, CCL_PRIM_RCS, CCL_BUF_SCRATCH, channel,
@@ -97,7 +97,7 @@ static void head_blocks(const nvls_t *v, uint32_t server, uint32_t head, uint32_
         bool sends = k + 1 == node.nchildren && !root;
         last = add_step(
             v, up, sends ? CCL_PRIM_RRCS : CCL_PRIM_RRC, CCL_BUF_SCRATCH, channel,
-            (ccl_peers_t){sends ? parent : CCL_NONE, node.children[k] * v->heads + head, channel});
+            (ccl_peers_t){sends ? parent : CCL_NONE, node.children[k] * v->gpus + head, channel});
     }
     uint32_t down = ccl_program_builder_tb(v->b, rank, CCL_NONE, CCL_NONE, channel);
     uint32_t place = root ? channel : v->channels + channel;
@@ -117,18 +117,19 @@ static void head_blocks(const nvls_t *v, uint32_t server, uint32_t head, uint32_
     }
     for (uint32_t k = 0; k < node.nchildren; k++)
         add_step(v, down, CCL_PRIM_S, CCL_BUF_SCRATCH, place,
-                 (ccl_peers_t){node.children[k] * v->heads + head, CCL_NONE, channel});
+                 (ccl_peers_t){node.children[k] * v->gpus + head, CCL_NONE, channel});
 }
 
 static void rank_blocks(const nvls_t *v, uint32_t server, uint32_t gpu, uint32_t channel) {
-    uint32_t first = server * v->heads, rank = first + gpu;
+    uint32_t first = server * v->gpus, rank = first + gpu;
     uint32_t offers = ccl_program_builder_tb(v->b, rank, CCL_NONE, CCL_NONE, channel);
     for (uint32_t k = 0; k < v->heads; k++) {
         uint32_t head = (gpu + k) % v->heads;
         add_step(v, offers, CCL_PRIM_S, CCL_BUF_INPUT, head * v->channels + channel,
                  (ccl_peers_t){CCL_PEER_MEMBER | (first + head), CCL_NONE, channel});
     }
-    head_blocks(v, server, gpu, channel);
+    if (gpu < v->heads)
+        head_blocks(v, server, gpu, channel);
     uint32_t takes = ccl_program_builder_tb(v->b, rank, CCL_NONE, CCL_NONE, channel);
     for (uint32_t k = 0; k < v->heads; k++) {
         uint32_t head = (gpu + k) % v->heads;
@@ -140,7 +141,8 @@ static void rank_blocks(const nvls_t *v, uint32_t server, uint32_t gpu, uint32_t
 ccl_status_t ccl_i_nccl_nvls_program(const ccl_topology_t *topo, const ccl_nccl_choice_t *choice,
                                      ccl_program_t **out, ccl_error_t *err) {
     uint32_t n = topo->nranks, servers = choice->algo == CCL_NCCL_NVLS ? 1 : topo->nservers;
-    nvls_t v = {.servers = servers, .heads = n / servers, .channels = choice->channels};
+    nvls_t v = {.servers = servers, .gpus = n / servers, .channels = choice->channels};
+    v.heads = v.gpus < CCL_I_NVLS_MOST_HEADS ? v.gpus : CCL_I_NVLS_MOST_HEADS;
     uint32_t elements = v.heads * v.channels;
     ccl_collective_t *coll = NULL;
     CCL_TRY(ccl_collective_create(CCL_ALLREDUCE, n, elements, 0, &coll, err));
@@ -162,9 +164,9 @@ ccl_status_t ccl_i_nccl_nvls_program(const ccl_topology_t *topo, const ccl_nccl_
         ccl_program_builder_buffer(v.b, rank, CCL_BUF_SCRATCH, v.channels * (servers > 1 ? 2 : 1));
     }
     for (uint32_t s = 0; s < servers; s++)
-        v.all[s] = ccl_program_builder_group(v.b, ranks + s * v.heads, v.heads);
+        v.all[s] = ccl_program_builder_group(v.b, ranks + s * v.gpus, v.gpus);
     for (uint32_t s = 0; s < servers; s++)
-        for (uint32_t g = 0; g < v.heads; g++)
+        for (uint32_t g = 0; g < v.gpus; g++)
             for (uint32_t c = 0; c < v.channels; c++)
                 rank_blocks(&v, s, g, c);
     free(ranks);
