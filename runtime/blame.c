@@ -19,6 +19,39 @@ static uint32_t unit_of(const ccl_i_run_plan_t *plan, uint32_t step) {
     return lo;
 }
 
+/** Slices that a unit has passed on a connection, as sender or receiver. */
+static uint64_t passed(const ccl_i_run_plan_t *plan, const ccl_device_place_t *places, uint32_t u,
+                       uint32_t conn, bool sends) {
+    const ccl_device_unit_t *unit = &plan->units[u];
+    const ccl_device_place_t *at = &places[u];
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < unit->nsteps; i++) {
+        const ccl_device_step_t *s = &plan->steps[unit->first_step + i];
+        uint32_t first = sends ? s->send : s->recv, n = sends ? s->nsend : s->nrecv;
+        if (first == CCL_NONE || conn < first || conn >= first + n)
+            continue;
+        uint64_t batches = i < at->step ? plan->dev.batches : i == at->step ? at->batch : 0;
+        if (!plan->dev.by_task && at->step < unit->nsteps)
+            batches = at->batch + (i < at->step ? 1u : 0u);
+        sum += batches * s->slices + (i == at->step ? at->slice : 0);
+    }
+    return sum;
+}
+
+/** The unit whose slice, or whose free slot, unit u waits for: of several the first by rank. */
+static uint32_t other_end(const ccl_i_run_plan_t *plan, const ccl_device_place_t *places,
+                          uint32_t u, const ccl_device_step_t *step, bool data) {
+    uint32_t first = data ? step->recv : step->send, n = data ? step->nrecv : step->nsend;
+    uint64_t own = passed(plan, places, u, first, !data);
+    for (uint32_t c = first; c < first + n; c++) {
+        uint32_t other = data ? plan->conns[c].sender : plan->conns[c].receiver;
+        uint64_t theirs = passed(plan, places, other, c, data);
+        if (data ? theirs <= own : own - theirs >= plan->slots)
+            return other;
+    }
+    return data ? plan->conns[first].sender : plan->conns[first].receiver;
+}
+
 /** The unit that unit u waits for; CCL_NONE: nobody, or it has finished. */
 static uint32_t awaited(const ccl_i_run_plan_t *plan, const ccl_device_place_t *places,
                         uint32_t u) {
@@ -27,10 +60,10 @@ static uint32_t awaited(const ccl_i_run_plan_t *plan, const ccl_device_place_t *
     uint32_t on = CCL_NONE, dep = CCL_NONE;
     switch (places[u].waits) {
     case CCL_WAIT_DATA:
-        on = plan->conns[step->recv].sender;
+        on = other_end(plan, places, u, step, true);
         break;
     case CCL_WAIT_SLOT:
-        on = plan->conns[step->send].receiver;
+        on = other_end(plan, places, u, step, false);
         break;
     case CCL_WAIT_DEP:
         dep = step->dep;

@@ -29,30 +29,66 @@ static ccl_status_t take_units(const ccl_program_t *program, ccl_wiring_t *w,
     return CCL_OK;
 }
 
-static ccl_status_t take_conns(const ccl_wiring_t *w, ccl_i_run_plan_t *plan, ccl_error_t *err) {
+/** Numbers in the plan: those of a switch connection's members follow one another. */
+static void number_conns(const ccl_wiring_t *w, uint32_t *number) {
+    uint32_t n = 0;
+    for (uint32_t c = 0; c < w->nconns; c++)
+        if (w->conns[c].in_switch == CCL_NONE)
+            number[c] = n++;
+    for (uint32_t i = 0; i < w->nmembers; i++)
+        number[w->members[i]] = n++;
+}
+
+/** What a step sends or receives on, as a run of connections. */
+static void take_end(const ccl_program_t *program, const ccl_wiring_t *w, const uint32_t *number,
+                     uint32_t conn, uint32_t *first_out, uint32_t *n_out) {
+    *first_out = CCL_NONE;
+    *n_out = 0;
+    if (conn == CCL_NONE)
+        return;
+    *n_out = 1;
+    if (ccl_wiring_is_switch(conn)) {
+        const ccl_wiring_switch_t *s = &w->switches[conn & ~CCL_WIRING_SWITCH];
+        *n_out = program->groups[s->group].n;
+        conn = w->members[s->first];
+    }
+    *first_out = number[conn];
+}
+
+static ccl_status_t take_conns(const ccl_program_t *program, const ccl_wiring_t *w,
+                               ccl_i_run_plan_t *plan, ccl_error_t *err) {
     size_t n = w->nconns + (size_t)1;
+    uint32_t *number = malloc(n * sizeof *number);
     plan->conns = calloc(n, sizeof *plan->conns);
     plan->conn_src = malloc(n * sizeof *plan->conn_src);
     plan->conn_dst = malloc(n * sizeof *plan->conn_dst);
     plan->conn_at = malloc(n * sizeof *plan->conn_at);
-    if (!plan->conns || !plan->conn_src || !plan->conn_dst || !plan->conn_at)
+    if (!number || !plan->conns || !plan->conn_src || !plan->conn_dst || !plan->conn_at) {
+        free(number);
         return ccl_fail_nomem(err);
+    }
     plan->dev.nconns = w->nconns;
+    number_conns(w, number);
     for (uint32_t c = 0; c < w->nconns; c++) {
-        plan->conns[c].sender = w->conns[c].sender;
-        plan->conns[c].receiver = w->conns[c].receiver;
-        plan->conn_src[c] = w->conns[c].src;
-        plan->conn_dst[c] = w->conns[c].dst;
+        uint32_t at = number[c];
+        plan->conns[at].sender = w->conns[c].sender;
+        plan->conns[at].receiver = w->conns[c].receiver;
+        plan->conn_src[at] = w->conns[c].src;
+        plan->conn_dst[at] = w->conns[c].dst;
     }
     for (uint32_t u = 0; u < plan->dev.nunits; u++) {
         const ccl_device_unit_t *unit = &plan->units[u];
         for (uint32_t i = unit->first_step; i < unit->first_step + unit->nsteps; i++) {
             ccl_device_step_t *d = &plan->steps[i];
             uint32_t step = plan->program_step[i];
-            d->send = ccl_primitive_sends(d->prim) ? ccl_wiring_send(w, u, step) : CCL_NONE;
-            d->recv = ccl_primitive_receives(d->prim) ? ccl_wiring_recv(w, u, step) : CCL_NONE;
+            bool sends = ccl_primitive_sends(d->prim), receives = ccl_primitive_receives(d->prim);
+            take_end(program, w, number, sends ? ccl_wiring_send(w, u, step) : CCL_NONE, &d->send,
+                     &d->nsend);
+            take_end(program, w, number, receives ? ccl_wiring_recv(w, u, step) : CCL_NONE,
+                     &d->recv, &d->nrecv);
         }
     }
+    free(number);
     return CCL_OK;
 }
 
@@ -64,7 +100,7 @@ ccl_status_t ccl_i_run_plan_connect(const ccl_program_t *program, ccl_granularit
     for (uint32_t i = 0; status == CCL_OK && i < program->nsteps; i++)
         plan->steps[i].prim = program->steps[plan->program_step[i]].type;
     if (status == CCL_OK)
-        status = take_conns(&w, plan, err);
+        status = take_conns(program, &w, plan, err);
     ccl_wiring_fini(&w);
     return status;
 }

@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-#define CCL_DEVICE_ABI 3u
+#define CCL_DEVICE_ABI 4u
 /** const ccl_device_ops_t *ccl_runtime_module_v1(void) */
 #define CCL_DEVICE_ENTRY "ccl_runtime_module_v1"
 #define CCL_DEVICE_NONE UINT32_MAX
@@ -75,7 +75,12 @@ enum {
 
 typedef struct ccl_device_step {
     uint32_t prim;
-    uint32_t send, recv; /**< connections; CCL_DEVICE_NONE */
+    uint32_t send, recv; /**< connections, of a switch connection the first; CCL_DEVICE_NONE */
+    uint32_t nsend;      /**< a multicast writes the slice to connections send .. send + nsend - 1,
+                              when all have a free slot; any other send 1, none 0 */
+    uint32_t nrecv;      /**< a pull takes the sum (`op`) of a slice of each of connections recv ..
+                              recv + nrecv - 1, which are by rank, when all are there, and frees
+                              them together; any other receive 1, none 0 */
     uint32_t dep;        /**< step whose micro-batch must be done; CCL_DEVICE_NONE */
     uint32_t slices;     /**< passes of one micro-batch */
     uint32_t shared; /**< with LL and LL128, whose messages order nothing but their own data: 1: it

@@ -269,6 +269,10 @@ ccl_status_t ccl_i_kernel_text(const ccl_device_plan_t *plan, uint32_t slots, cc
     uint32_t steps = 0;
     for (uint32_t u = plan->first_unit; u < plan->end_unit; u++)
         steps += plan->units[u].nsteps;
+    for (uint32_t i = 0; i < plan->nsteps; i++)
+        if (plan->steps[i].nsend > 1 || plan->steps[i].nrecv > 1)
+            return ccl_fail(err, CCL_UNSUPPORTED,
+                            "the program has switch connections: kernels are generated without");
     if (steps > MAX_STEPS)
         return ccl_fail(err, CCL_UNSUPPORTED,
                         "a kernel of %u steps: at most %u are generated; --kernel interpreter",

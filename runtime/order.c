@@ -109,6 +109,17 @@ static void step_done(order_t *o, const ccl_device_unit_t *unit, unit_t *u, uint
     }
 }
 
+/** Whether the slices that a step takes are there, and slots for those that it sends. */
+static bool can_pass(const order_t *o, const ccl_device_step_t *s) {
+    for (uint32_t c = s->recv; c < s->recv + s->nrecv; c++)
+        if (o->head[c] == o->tail[c])
+            return false;
+    for (uint32_t c = s->send; c < s->send + s->nsend; c++)
+        if (o->head[c] - o->tail[c] >= o->plan->slots)
+            return false;
+    return true;
+}
+
 /** @return whether the unit could go on; *next_out: to whom it gave a slice, or CCL_NONE. */
 static bool advance(order_t *o, uint32_t self, uint32_t *next_out) {
     const ccl_device_plan_t *plan = &o->plan->dev;
@@ -128,19 +139,18 @@ static bool advance(order_t *o, uint32_t self, uint32_t *next_out) {
             u->slice_items = ccl_i_slice_items(u->items, s->slices, plan->item_bytes);
             u->begun = true;
         }
-        if ((s->recv != CCL_NONE && o->head[s->recv] == o->tail[s->recv]) ||
-            (s->send != CCL_NONE && o->head[s->send] - o->tail[s->send] >= o->plan->slots))
+        if (!can_pass(o, s))
             return false;
         uint64_t begin = u->slice * u->slice_items, end = begin + u->slice_items;
         pass(o, unit->rank, index, u->batch, begin < u->items ? begin : u->items,
              end < u->items ? end : u->items);
-        if (s->recv != CCL_NONE) {
-            o->tail[s->recv]++;
-            o->units[plan->conns[s->recv].sender].marked = true;
+        for (uint32_t c = s->recv; c < s->recv + s->nrecv; c++) {
+            o->tail[c]++;
+            o->units[plan->conns[c].sender].marked = true;
         }
-        if (s->send != CCL_NONE) {
-            o->head[s->send]++;
-            *next_out = plan->conns[s->send].receiver;
+        for (uint32_t c = s->send; c < s->send + s->nsend; c++) {
+            o->head[c]++;
+            *next_out = plan->conns[c].receiver;
             o->units[*next_out].marked = true;
         }
         if (++u->slice == s->slices)

@@ -251,9 +251,10 @@ static uint64_t measure_fifos(ccl_i_run_plan_t *plan) {
         uint64_t bytes = ccl_i_slot_bytes(plan->dev.protocol,
                                           ccl_i_slice_items(n, d->slices, plan->layout.item_bytes) *
                                               plan->layout.item_bytes);
-        if (bytes > plan->conns[d->send].slot_bytes)
-            plan->conns[d->send].slot_bytes = bytes;
-        plan->transfers += (uint64_t)d->slices * plan->dev.batches;
+        for (uint32_t c = d->send; c < d->send + d->nsend; c++)
+            if (bytes > plan->conns[c].slot_bytes)
+                plan->conns[c].slot_bytes = bytes;
+        plan->transfers += (uint64_t)d->slices * plan->dev.batches * d->nsend;
     }
     uint64_t sum = 0;
     for (uint32_t c = 0; c < plan->dev.nconns; c++) {
@@ -306,12 +307,6 @@ static ccl_status_t check(const ccl_program_t *program, ccl_granularity_t granul
     CCL_TRY(ccl_program_check(program, granularity, &verdict, err));
     if (!verdict.valid)
         return ccl_fail(err, CCL_CHECK, "%s", verdict.fault.text);
-    if (program->ngroups > 0)
-        return ccl_fail(
-            err, CCL_UNSUPPORTED,
-            "program \"%.100s\" multicasts or reduces in switches, which run cannot do: "
-            "simulate can",
-            program->name);
     return CCL_OK;
 }
 

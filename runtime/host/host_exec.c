@@ -46,6 +46,7 @@ typedef struct worker {
     double start_s;        /* when it saw the gate open */
     /* data out of lines and on their way into lines */
     _Alignas(64) char in[CCL_I_TILE_BYTES];
+    _Alignas(64) char term[CCL_I_TILE_BYTES]; /* of a pull's sum */
     _Alignas(64) char out[CCL_I_TILE_BYTES];
 } worker_t;
 
@@ -129,10 +130,13 @@ static bool waits(block_t *b, uint32_t why) {
     return false;
 }
 
-/** One slice of a step: which items, and from and into which slices of the connections. */
+/**
+ * One slice of a step: which items, and from and into which slices of the connections. Those of a
+ * switch connection have passed equally many.
+ */
 typedef struct turn {
     const ccl_device_step_t *step;
-    const ccl_device_conn_t *recv, *send; /* NULL: none */
+    const ccl_device_conn_t *recv, *send; /* [nrecv], [nsend] of the step; NULL: none */
     uint64_t begin, end, tail, head;
 } turn_t;
 
@@ -142,23 +146,71 @@ static ccl_i_lines_t lines_of(const ccl_device_program_t *p, const ccl_device_co
                            p->plan->protocol};
 }
 
+/** Where slice k of a connection that has a slot free is to be written. */
+static char *slot_to_fill(const ccl_device_program_t *p, uint32_t worker, uint32_t conn,
+                          uint64_t k) {
+    const ccl_device_conn_t *c = &p->plan->conns[conn];
+    return ccl_i_pool_has(p->pool, conn) ? ccl_i_pool_take(p->pool, worker, conn, k)
+                                         : (char *)c->data + k % c->slots * c->slot_bytes;
+}
+
 /** Slices as they are. */
 static void pass_plain(worker_t *w, ccl_i_pass_t *pass, const block_t *b, const turn_t *t) {
     const ccl_device_program_t *p = w->program;
+    const ccl_device_step_t *step = t->step;
     uint32_t me = (uint32_t)(w - p->workers);
-    bool pooled_in = t->recv && ccl_i_pool_has(p->pool, t->step->recv);
-    if (t->recv)
-        pass->in = pooled_in ? ccl_i_pool_find(p->pool, t->step->recv, t->tail)
-                             : (const char *)t->recv->data +
-                                   t->tail % t->recv->slots * t->recv->slot_bytes;
-    if (t->send)
-        pass->out = ccl_i_pool_has(p->pool, t->step->send)
-                        ? ccl_i_pool_take(p->pool, me, t->step->send, t->head)
-                        : (char *)t->send->data + t->head % t->send->slots * t->send->slot_bytes;
-    if (t->begin < t->end)
+    uint64_t items = t->end - t->begin;
+    char *sum = NULL, *out = NULL;
+    for (uint32_t i = 0; i < step->nrecv; i++) {
+        const ccl_device_conn_t *c = &t->recv[i];
+        char *in = ccl_i_pool_has(p->pool, step->recv + i)
+                       ? ccl_i_pool_find(p->pool, step->recv + i, t->tail)
+                       : (char *)c->data + t->tail % c->slots * c->slot_bytes;
+        if (i > 0)
+            p->reduce(sum, sum, in, (size_t)items);
+        else
+            sum = in; /* until it is freed the slot is the receiver's */
+    }
+    if (step->nsend)
+        out = slot_to_fill(p, me, step->send, t->head);
+    pass->in = sum;
+    pass->out = out;
+    if (items)
         ccl_i_move_slice(pass, b->batch, t->begin, t->end);
-    if (pooled_in)
-        ccl_i_pool_give(p->pool, me, t->step->recv, t->tail);
+    for (uint32_t i = 1; i < step->nsend; i++)
+        memcpy(slot_to_fill(p, me, step->send + i, t->head), out, (size_t)items * pass->item_bytes);
+    for (uint32_t c = step->recv; c < step->recv + step->nrecv; c++)
+        if (ccl_i_pool_has(p->pool, c))
+            ccl_i_pool_give(p->pool, me, c, t->tail);
+}
+
+/**
+ * A tile of the slice that comes, to w->in: the sum of all members' where it is pulled.
+ * @return false: some have not come yet.
+ */
+static bool read_tile(worker_t *w, const turn_t *t, uint64_t from, uint64_t n) {
+    const ccl_device_program_t *p = w->program;
+    for (uint32_t i = 0; i < t->step->nrecv; i++) {
+        ccl_i_lines_t in = lines_of(p, &t->recv[i], t->tail);
+        if (!ccl_i_lines_read(&in, from, i ? w->term : w->in, n))
+            return false;
+        if (i > 0)
+            p->reduce(w->in, w->in, w->term, (size_t)(n / p->plan->item_bytes));
+    }
+    return true;
+}
+
+/** A tile of w->out to all that the slice goes to. @param all  bytes of the slice. */
+static void write_tile(worker_t *w, const turn_t *t, uint64_t from, uint64_t n, uint64_t all) {
+    for (uint32_t i = 0; i < t->step->nsend; i++) {
+        const ccl_device_conn_t *c = &t->send[i];
+        ccl_i_lines_t out = lines_of(w->program, c, t->head);
+        ccl_i_lines_write(&out, from, w->out, n);
+        if (from == 0 && n < all && !c->counted)
+            tell(w, t->step->send + i, c->receiver, true);
+        if (from + n >= all)
+            ccl_i_lines_clean(&out, all, c->slot_bytes, c->slots);
+    }
 }
 
 /**
@@ -170,46 +222,37 @@ static bool pass_lines(worker_t *w, ccl_i_pass_t *pass, block_t *b, const turn_t
     const ccl_device_program_t *p = w->program;
     uint32_t item = p->plan->item_bytes;
     uint64_t all = (t->end - t->begin) * item;
-    ccl_i_lines_t in = {0}, out = {0};
-    if (t->recv)
-        in = lines_of(p, t->recv, t->tail);
-    if (t->send)
-        out = lines_of(p, t->send, t->head);
     pass->in = t->recv ? w->in : NULL;
     pass->out = t->send ? w->out : NULL;
     do {
         uint64_t n = all - b->from < CCL_I_TILE_BYTES ? all - b->from : CCL_I_TILE_BYTES;
         uint64_t at = t->begin + b->from / item;
         ccl_i_pass_t tile = *pass;
-        if (t->recv && !ccl_i_lines_read(&in, b->from, w->in, n))
+        if (!read_tile(w, t, b->from, n))
             return false;
         ccl_i_move_slice(&tile, b->batch, at, at + n / item);
-        if (t->send)
-            ccl_i_lines_write(&out, b->from, w->out, n);
-        if (t->send && b->from == 0 && n < all && !t->send->counted)
-            tell(w, t->step->send, t->send->receiver, true);
+        write_tile(w, t, b->from, n, all);
         b->from += n;
     } while (b->from < all);
     b->from = 0;
-    if (t->send)
-        ccl_i_lines_clean(&out, all, t->send->slot_bytes, t->send->slots);
     return true;
 }
 
 /** The connections' ends go on. */
 static void hand_over(worker_t *w, const turn_t *t) {
     const ccl_device_plan_t *plan = w->program->plan;
-    if (t->recv) {
-        store(t->recv->tail, t->tail + 1);
-        tell(w, t->step->recv, t->recv->sender, false);
+    for (uint32_t i = 0; i < t->step->nrecv; i++) {
+        store(t->recv[i].tail, t->tail + 1);
+        tell(w, t->step->recv + i, t->recv[i].sender, false);
     }
-    if (!t->send)
-        return;
-    if (t->send->lengths)
-        t->send->lengths[t->head % t->send->slots] =
-            ccl_i_slot_bytes(plan->protocol, (t->end - t->begin) * plan->item_bytes);
-    store(t->send->head, t->head + 1);
-    tell(w, t->step->send, t->send->receiver, true);
+    for (uint32_t i = 0; i < t->step->nsend; i++) {
+        const ccl_device_conn_t *c = &t->send[i];
+        if (c->lengths)
+            c->lengths[t->head % c->slots] =
+                ccl_i_slot_bytes(plan->protocol, (t->end - t->begin) * plan->item_bytes);
+        store(c->head, t->head + 1);
+        tell(w, t->step->send + i, c->receiver, true);
+    }
 }
 
 /** The pass of one slice. @return its cost; 0: lines have not come yet. */
@@ -256,6 +299,10 @@ static bool here(const ccl_device_program_t *p, const ccl_device_conn_t *c) {
     return ccl_i_lines_begun(&lines);
 }
 
+static bool has_slot(const ccl_device_conn_t *c) {
+    return __atomic_load_n(c->head, __ATOMIC_RELAXED) - load(c->tail) < c->slots;
+}
+
 /**
  * Step a unit until it must wait (false), has finished (false) or gives way (true): to the unit
  * that it gave a slice, which is read before it leaves the cache, or to all when it had its share.
@@ -280,15 +327,14 @@ static bool advance(worker_t *w, const ccl_device_unit_t *unit, block_t *b) {
             b->slice_items = ccl_i_slice_items(b->items, step->slices, plan->item_bytes);
             b->phase = PHASE_DATA; /* fall through */
         case PHASE_DATA:
-            if (step->recv != CCL_NONE && !here(p, &plan->conns[step->recv]))
-                return waits(b, CCL_WAIT_DATA);
+            for (uint32_t i = 0; i < step->nrecv; i++)
+                if (!here(p, &plan->conns[step->recv + i]))
+                    return waits(b, CCL_WAIT_DATA);
             b->phase = PHASE_SLOT; /* fall through */
         default:
-            if (step->send != CCL_NONE) {
-                const ccl_device_conn_t *c = &plan->conns[step->send];
-                if (__atomic_load_n(c->head, __ATOMIC_RELAXED) - load(c->tail) >= c->slots)
+            for (uint32_t i = 0; i < step->nsend; i++)
+                if (!has_slot(&plan->conns[step->send + i]))
                     return waits(b, CCL_WAIT_SLOT);
-            }
             b->phase = PHASE_DATA;
             b->waits = CCL_NONE;
             uint64_t cost = pass(w, unit, b, index);
