@@ -286,6 +286,27 @@ static inline ccl_program_t *random_lowered(ccl_rng_t *rng, const random_world_t
     return program;
 }
 
+/** A run at random. */
+static inline void random_options(ccl_rng_t *rng, ccl_granularity_t granularity,
+                                  ccl_run_options_t *o) {
+    static const double slices[] = {0, 16, 48, 256, 1024, 4096};
+    *o = (ccl_run_options_t)CCL_RUN_OPTIONS_INIT;
+    o->size_bytes = 1 + ccl_rng_below(rng, ccl_rng_below(rng, 4) ? 4000 : 60000);
+    o->type = (ccl_type_t)ccl_rng_below(rng, CCL_TYPES);
+    o->op = (ccl_reduction_t)ccl_rng_below(rng, CCL_REDUCTIONS);
+    o->granularity = granularity;
+    o->batches = ccl_rng_below(rng, 6);
+    o->slice_bytes = PICK(rng, slices);
+    o->slices = ccl_rng_below(rng, 4);
+    o->slots = ccl_rng_below(rng, 2) ? 0 : 1 + ccl_rng_below(rng, 8);
+    o->out_of_place = ccl_rng_below(rng, 2);
+    o->threads = 1 + ccl_rng_below(rng, 3);
+    o->warmups = 0;
+    o->repeats = 1 + ccl_rng_below(rng, 2);
+    o->watchdog_s = 30;
+    o->protocol = (ccl_run_protocol_t)ccl_rng_below(rng, CCL_RUN_LL128 + 1);
+}
+
 static inline bool random_case(ccl_rng_t *rng, const random_world_t *world, random_case_t *out) {
     ccl_error_t err = CCL_ERROR_INIT;
     ccl_lower_options_t lower;
@@ -305,23 +326,7 @@ static inline bool random_case(ccl_rng_t *rng, const random_world_t *world, rand
                   verdict->fault.text);
     free(verdict);
 
-    static const double slices[] = {0, 16, 48, 256, 1024, 4096};
-    ccl_run_options_t *o = &out->options;
-    *o = (ccl_run_options_t)CCL_RUN_OPTIONS_INIT;
-    o->size_bytes = 1 + ccl_rng_below(rng, ccl_rng_below(rng, 4) ? 4000 : 60000);
-    o->type = (ccl_type_t)ccl_rng_below(rng, CCL_TYPES);
-    o->op = (ccl_reduction_t)ccl_rng_below(rng, CCL_REDUCTIONS);
-    o->granularity = lower.granularity;
-    o->batches = ccl_rng_below(rng, 6);
-    o->slice_bytes = PICK(rng, slices);
-    o->slices = ccl_rng_below(rng, 4);
-    o->slots = ccl_rng_below(rng, 2) ? 0 : 1 + ccl_rng_below(rng, 8);
-    o->out_of_place = ccl_rng_below(rng, 2);
-    o->threads = 1 + ccl_rng_below(rng, 3);
-    o->warmups = 0;
-    o->repeats = 1 + ccl_rng_below(rng, 2);
-    o->watchdog_s = 30;
-    o->protocol = (ccl_run_protocol_t)ccl_rng_below(rng, CCL_RUN_LL128 + 1);
+    random_options(rng, lower.granularity, &out->options);
     return true;
 }
 

@@ -66,7 +66,7 @@ typedef struct ccl_i_mpp_block {
     uint32_t first, nops; /* into ops */
 } ccl_i_mpp_block_t;
 
-typedef struct ccl_i_plan {
+typedef struct ccl_i_mpp {
     ccl_i_mpp_gpu_t *gpus;
     ccl_i_mpp_block_t *blocks;
     ccl_i_mpp_op_t *ops;
