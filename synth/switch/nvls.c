@@ -126,6 +126,9 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
 #define DEFAULT_SIZE_BYTES 268435456.0 /* as lowering takes */
 /** Bytes that are not worth being cut. */
 #define LEAST_PART_BYTES 65536.0
+/** Parts of a channel's data in one domain, where copies, pulls and stores work on parts in turn.
+ */
+#define MOST_PARTS 64
 /** Offers and takes of a candidate: about a second's work. */
 #define MOST_OPERATIONS 1048576.0
 
@@ -133,11 +136,11 @@ static bool small_enough(const ccl_i_cluster_t *c, const ccl_i_switch_how_t *how
     return 2.0 * c->nranks * c->nranks * how->channels * how->parts <= MOST_OPERATIONS;
 }
 
-/* In one domain a chunk does not wait for another: parts only cost. */
+/* In one domain parts are tried when the channels are known: they help where data are staged. */
 static void add_ways(family_t *f, const ccl_i_cluster_t *c, const ccl_synth_options_t *options,
                      ccl_i_switch_how_t how) {
     uint32_t parts = options->chunks ? options->chunks : c->nservers > 1 ? 8 : 1;
-    uint32_t most = options->channels ? options->channels : 16;
+    uint32_t most = options->channels ? options->channels : c->nservers > 1 ? 16 : 32;
     double bytes = options->size_bytes > 0 ? options->size_bytes : INFINITY;
     how.parts = parts;
     for (how.channels = options->channels ? options->channels : 1; how.channels <= most;
@@ -157,13 +160,14 @@ static void add_cuts(family_t *f, const ccl_i_cluster_t *c, const ccl_synth_opti
     double bytes = options->size_bytes > 0 ? options->size_bytes : INFINITY;
     uint32_t channels = how.channels, parts = how.parts;
     f->n = 0;
-    if (options->chunks || c->nservers == 1)
+    if (options->chunks)
         return;
-    for (how.parts = 1; how.parts <= 4 * parts; how.parts *= 2) {
+    uint32_t most = c->nservers > 1 ? 4 * parts : MOST_PARTS;
+    for (how.parts = 1; how.parts <= most; how.parts *= 2) {
         for (how.channels = channels > 1 && !options->channels ? channels / 2 : channels;
              how.channels <= channels; how.channels *= 2) {
-            if ((how.parts >= 2 * parts || how.parts == 1) && small_enough(c, &how) &&
-                (how.parts != parts || how.channels != channels) &&
+            if (f->n < CCL_ARRAY_LEN(f->how) && (how.parts >= 2 * parts || how.parts == 1) &&
+                small_enough(c, &how) && (how.parts != parts || how.channels != channels) &&
                 (how.parts == 1 ||
                  bytes / c->nranks / how.channels / how.parts >= LEAST_PART_BYTES))
                 f->how[f->n++] = how;
