@@ -103,4 +103,28 @@ START_TEST(nothing_to_choose) {
 }
 END_TEST
 
-RUN_TESTS(chooses_fastest, same_on_threads, nothing_to_choose)
+/* Switches add data, not lines with flags: Simple at any size, where rings take LL. */
+START_TEST(simple_through_switches) {
+    static const ccl_contender_t with[] = {{.name = "nvls"}, {.name = "nvls-pull"}};
+    static const double small[] = {1024};
+    ccl_topology_t *topo = topology("dgx-h100");
+    ccl_collective_t *want = NULL;
+    ccl_compare_options_t options = CCL_COMPARE_OPTIONS_INIT;
+    ccl_comparison_t *c = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_int_eq(ccl_collective_create(CCL_ALLREDUCE, topo->nranks, 1, 0, &want, NULL), CCL_OK);
+    options.contenders = with;
+    options.ncontenders = 2;
+    options.sizes_bytes = small;
+    options.nsizes = 1;
+    options.protocols = true;
+    ck_assert_msg(ccl_compare(NULL, topo, want, &options, &c, &err) == CCL_OK, "%s", err.text);
+    for (uint32_t i = 0; i < 2; i++)
+        ck_assert_str_eq(c->cells[i].proto, "Simple");
+    ccl_comparison_destroy(c);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+RUN_TESTS(chooses_fastest, same_on_threads, nothing_to_choose, simple_through_switches)
