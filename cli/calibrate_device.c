@@ -79,8 +79,6 @@ ccl_status_t ccl_i_calibration_runs(const ccl_i_args_t *args, ccl_run_options_t 
     const char *ranks = args->host.ranks ? args->host.ranks : "threads";
     ccl_run_options_t o = CCL_RUN_OPTIONS_INIT;
 
-    if (args->from_nccl_tests)
-        return ccl_fail(err, CCL_ERR_USAGE, "--device and --from-nccl-tests exclude each other");
     o.type = types[args->job.type];
     o.op = (ccl_reduction_t)args->job.op;
     o.processes = args->job.processes;

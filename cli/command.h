@@ -35,6 +35,7 @@ typedef struct ccl_i_args {
     uint32_t threads;
     /* topologies */
     const char *topology;
+    ccl_i_list_t topologies; /**< of measured runs, which may have used different ones */
     ccl_i_list_t edits; /**< "fail:..." and "degrade:..." in the order given */
     /* what to do */
     const char *collective, *demand, *with, *format, *table, *flows, *trace, *sizes;
@@ -49,6 +50,8 @@ typedef struct ccl_i_args {
     uint32_t ranks, run; /**< which measured runs; 0: all */
     bool in_place;
     bool registered;
+    const char *hold_out;
+    ccl_i_list_t measured; /**< files of `validate --measured` */
     struct { /* of `run` */
         const char *device, *root, *emit_kernel, *rdma;
         uint32_t type, op, ranks, transport, bootstrap, kernel, library,
@@ -244,17 +247,44 @@ void ccl_i_stock_fini(ccl_i_stock_t *stock);
 
 /* ---------------------------------------------------------------- measured.c */
 
+/** Clusters that runs may have used. */
+typedef struct ccl_i_clusters {
+    uint32_t n;
+    const ccl_topology_t *const *items;
+} ccl_i_clusters_t;
 /**
- * Measured runs of a log that --collective, --ranks and --run leave, and for which the cluster has
+ * Measured runs of a log that --collective, --ranks and --run leave, and for which a cluster has
  * the GPUs; what is left out is reported.
  * @param n_out  at least 1.  @param chosen_out  malloc'ed, borrows from the log.
  */
-ccl_status_t ccl_i_measured_open(ccl_i_cli_t *cli, const char *path, const ccl_topology_t *topo,
-                                 ccl_measured_log_t **log_out,
+ccl_status_t ccl_i_measured_open(ccl_i_cli_t *cli, const char *path,
+                                 const ccl_i_clusters_t *clusters, ccl_measured_log_t **log_out,
                                  const ccl_measured_run_t ***chosen_out, uint32_t *n_out,
                                  ccl_error_t *err);
+/** The GPUs of a run: of the first cluster that has them. */
+ccl_status_t ccl_i_measured_take(const ccl_i_clusters_t *clusters, const ccl_measured_run_t *run,
+                                 ccl_topology_t **out, ccl_error_t *err);
 /** "allreduce on 8 ranks, half, A100 (line 12)". */
 void ccl_i_measured_title(const ccl_measured_run_t *run, char *out, size_t out_len);
+
+/* ---------------------------------------------------------------- sources.c */
+
+/** Measured runs of several files, on the clusters that they used. */
+typedef struct ccl_i_sources {
+    uint32_t n, nlogs, nclusters, nprograms, nparts;
+    ccl_measured_source_t *items; /**< [n] */
+    ccl_measured_log_t **logs;
+    ccl_topology_t **clusters, **parts;
+    ccl_program_t **programs;
+    char **paths; /**< [nprograms] */
+} ccl_i_sources_t;
+/**
+ * Read files of measured runs; programs that they name lie beside them.
+ * @param out  zeroed; ccl_i_sources_fini(), also on failure.
+ */
+ccl_status_t ccl_i_sources_open(ccl_i_cli_t *cli, const ccl_i_list_t *files, ccl_i_sources_t *out,
+                                ccl_error_t *err);
+void ccl_i_sources_fini(ccl_i_sources_t *sources);
 
 /* ---------------------------------------------------------------- cmd_validate.c */
 

@@ -4,6 +4,11 @@
 #include <stdlib.h>
 
 void ccl_i_measured_title(const ccl_measured_run_t *run, char *out, size_t out_len) {
+    if (run->program[0]) {
+        snprintf(out, out_len, "%.200s%s%.20s (line %u)", run->program, run->proto[0] ? ", " : "",
+                 run->proto, run->line);
+        return;
+    }
     snprintf(out, out_len, "%s on %u ranks%s%.20s%s%.60s%s%.60s (line %u)",
              run->known ? ccl_collective_kind_name(run->kind) : "?", run->nranks,
              run->type[0] ? ", " : "", run->type, run->gpu[0] ? ", " : "", run->gpu,
@@ -34,9 +39,21 @@ static bool wanted(const ccl_i_args_t *args, const ccl_measured_run_t *run, uint
     return !named || !run->known || run->kind == kind;
 }
 
-/** Has the run times, the cluster its GPUs, and is its collective known? Else why. */
-static bool usable(const char *path, const ccl_topology_t *topo, const ccl_measured_run_t *run,
-                   bool in_place, ccl_error_t *why) {
+ccl_status_t ccl_i_measured_take(const ccl_i_clusters_t *clusters, const ccl_measured_run_t *run,
+                                 ccl_topology_t **out, ccl_error_t *err) {
+    for (uint32_t t = 0; t < clusters->n; t++) { /* the first cluster that it fits */
+        ccl_error_t *why = t + 1 < clusters->n ? NULL : err;
+        ccl_status_t status =
+            ccl_topology_take(clusters->items[t], run->nranks, run->nhosts, out, why);
+        if (status == CCL_OK || t + 1 == clusters->n)
+            return status;
+    }
+    return CCL_ERR_INTERNAL;
+}
+
+/** Has the run times, a cluster its GPUs, and is its collective known? Else why. */
+static bool usable(const char *path, const ccl_i_clusters_t *clusters,
+                   const ccl_measured_run_t *run, bool in_place, ccl_error_t *why) {
     ccl_topology_t *part = NULL;
     bool timed = false;
 
@@ -48,7 +65,9 @@ static bool usable(const char *path, const ccl_topology_t *topo, const ccl_measu
         return false;
     }
 
-    if (ccl_topology_take(topo, run->nranks, run->nhosts, &part, why) != CCL_OK)
+    if (run->program[0])
+        return true;
+    if (ccl_i_measured_take(clusters, run, &part, why) != CCL_OK)
         return false;
     ccl_topology_destroy(part);
     if (run->known)
@@ -58,8 +77,8 @@ static bool usable(const char *path, const ccl_topology_t *topo, const ccl_measu
     return false;
 }
 
-ccl_status_t ccl_i_measured_open(ccl_i_cli_t *cli, const char *path, const ccl_topology_t *topo,
-                                 ccl_measured_log_t **log_out,
+ccl_status_t ccl_i_measured_open(ccl_i_cli_t *cli, const char *path,
+                                 const ccl_i_clusters_t *clusters, ccl_measured_log_t **log_out,
                                  const ccl_measured_run_t ***chosen_out, uint32_t *n_out,
                                  ccl_error_t *err) {
     const ccl_i_args_t *args = &cli->args;
@@ -86,9 +105,9 @@ ccl_status_t ccl_i_measured_open(ccl_i_cli_t *cli, const char *path, const ccl_t
             run->known = true;
             run->kind = kind;
         }
-        if (run->nranks == 0)
-            run->nranks = args->ranks ? args->ranks : topo->nranks;
-        if (usable(path, topo, run, args->in_place, &why)) {
+        if (run->nranks == 0 && !run->program[0])
+            run->nranks = args->ranks ? args->ranks : clusters->items[0]->nranks;
+        if (usable(path, clusters, run, args->in_place, &why)) {
             chosen[n++] = run;
         } else {
             last = why;

@@ -28,6 +28,8 @@ void ccl_i_args_fini(ccl_i_args_t *args) {
     free(args->programs.items);
     free(args->schedules.items);
     free(args->plugins.items);
+    free(args->topologies.items);
+    free(args->measured.items);
     free(args->tune.knobs.items);
     free(args->tune.vary.items);
     free(args->inputs.items);

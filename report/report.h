@@ -271,8 +271,7 @@ ccl_status_t ccl_report_comparison(const ccl_report_comparison_t *comparison,
 /** What `calibrate` fitted. CSV: the constants. */
 typedef struct ccl_report_calibration {
     const ccl_calibration_t *calibration;
-    const ccl_topology_t *topo;
-    const char *input, *output; /**< file names */
+    const char *output; /**< file name */
 } ccl_report_calibration_t;
 ccl_status_t ccl_report_calibration(const ccl_report_calibration_t *about,
                                     const ccl_report_style_t *style, ccl_text_t *out,

@@ -233,8 +233,13 @@ static ccl_status_t fit(calibration_t *c, ccl_testbed_calibration_t *made, ccl_e
     static const char *const names[] = {"transports/shm/overhead", "transports/shm/tb_rate",
                                         "reduce_rate"};
     for (uint32_t i = 0; i < 3; i++)
-        list[NPARAMETERS + i] = (ccl_constant_t){
-            names[i], i ? "B/s" : "s", local[i], local[i] / 1.1, local[i] * 1.1, local[i], true};
+        list[NPARAMETERS + i] = (ccl_constant_t){.name = names[i],
+                                                 .unit = i ? "B/s" : "s",
+                                                 .value = local[i],
+                                                 .low = local[i] / 1.1,
+                                                 .high = local[i] * 1.1,
+                                                 .prior = local[i],
+                                                 .determined = true};
     for (uint32_t i = 0; i < NPOINTS; i++) {
         errors[i] = fabs(c->fitted_s[i] / c->time_s[i] - 1);
         made->worst_error = fmax(made->worst_error, errors[i]);

@@ -34,7 +34,9 @@ static ccl_status_t diagnose(ccl_i_cli_t *cli, desk_t *d, bool *slow, ccl_error_
 
     CCL_TRY(ccl_i_topology_open(cli, cli->args.topology, &d->topo, err));
     CCL_TRY(ccl_i_cluster_profile(cli, d->topo, &d->profile, err));
-    CCL_TRY(ccl_i_measured_open(cli, path, d->topo, &d->log, &d->runs, &d->n, err));
+    const ccl_topology_t *const one[] = {d->topo};
+    const ccl_i_clusters_t clusters = {1, one};
+    CCL_TRY(ccl_i_measured_open(cli, path, &clusters, &d->log, &d->runs, &d->n, err));
     d->parts = calloc(d->n, sizeof(*d->parts));
     d->made = calloc(d->n, sizeof(*d->made));
     if (!d->parts || !d->made)

@@ -6,7 +6,8 @@
 typedef struct constant_row {
     const char *name, *unit;
     double value, low, high, prior;
-    bool determined;
+    bool determined, at_bound;
+    const char *determined_text;
     char value_text[40], low_text[40], high_text[40], prior_text[40];
 } constant_row_t;
 
@@ -31,8 +32,17 @@ const void *ccl_i_constant_at(const void *row, uint64_t i, void *scratch) {
     const ccl_constant_t *c = &of->list[i];
     constant_row_t *out = scratch;
 
-    *out = (constant_row_t){c->name,       c->unit, c->value, c->low, c->high, c->prior,
-                            c->determined, "",      "",       "",     ""};
+    *out = (constant_row_t){.name = c->name,
+                            .unit = c->unit,
+                            .value = c->value,
+                            .low = c->low,
+                            .high = c->high,
+                            .prior = c->prior,
+                            .determined = c->determined,
+                            .at_bound = c->at_bound,
+                            .determined_text = c->at_bound     ? "no, at bound"
+                                               : c->determined ? "yes"
+                                                               : "no"};
     value_text(of, c->unit, c->value, out->value_text, sizeof(out->value_text));
     value_text(of, c->unit, c->low, out->low_text, sizeof(out->low_text));
     value_text(of, c->unit, c->high, out->high_text, sizeof(out->high_text));
@@ -52,19 +62,22 @@ const void *ccl_i_constant_at(const void *row, uint64_t i, void *scratch) {
 #define DETERMINED                                                                                 \
     { "determined", AT(determined), "the runs determine it" }
 #define TEXTS                                                                                      \
-    {"value_text", AT(value_text), .hidden = true}, {"low_text", AT(low_text), .hidden = true},    \
-        {"high_text", AT(high_text), .hidden = true}, {                                            \
+    {"determined_text", AT(determined_text), .hidden = true},                                      \
+        {"value_text", AT(value_text), .hidden = true},                                            \
+        {"low_text", AT(low_text), .hidden = true}, {"high_text", AT(high_text), .hidden = true},  \
+    {                                                                                              \
         "prior_text", AT(prior_text), .hidden = true                                               \
     }
 const ccl_i_described_t ccl_i_constant_record = {
     .size = sizeof(constant_row_t),
-    .fields =
-        (const ccl_i_field_t[]){NAMES,
-                                INTERVAL,
-                                {"prior", AT(prior), "before the fit", .null = "there is none"},
-                                DETERMINED,
-                                TEXTS,
-                                {0}}};
+    .fields = (const ccl_i_field_t[]){
+        NAMES,
+        INTERVAL,
+        {"prior", AT(prior), "before the fit", .null = "there is none"},
+        DETERMINED,
+        {"at_bound", AT(at_bound), "the runs would have it beyond what physics allows"},
+        TEXTS,
+        {0}}};
 const ccl_i_described_t ccl_i_gpu_constant_record = {
     .size = sizeof(constant_row_t),
     .fields = (const ccl_i_field_t[]){NAMES, INTERVAL, DETERMINED, TEXTS, {0}}};
@@ -85,17 +98,16 @@ ccl_status_t ccl_i_constants_emit(const ccl_i_described_t *record, const void *r
                                          CCL_I_COLUMN("low"),
                                          CCL_I_COLUMN("high"),
                                          CCL_I_COLUMN("prior"),
-                                         CCL_I_COLUMN("determined", NULL, ccl_i_show_yes),
+                                         CCL_I_COLUMN("determined_text", "determined"),
                                          CCL_I_COLUMNS_END};
     static const ccl_i_column_t csv_no_prior[] = {CCL_I_COLUMN("name", "constant"),
                                                   CCL_I_COLUMN("value"),
                                                   CCL_I_COLUMN("low"),
                                                   CCL_I_COLUMN("high"),
-                                                  CCL_I_COLUMN("determined", NULL, ccl_i_show_yes),
+                                                  CCL_I_COLUMN("determined_text", "determined"),
                                                   CCL_I_COLUMN("unit"),
                                                   CCL_I_COLUMNS_END};
-    const ccl_i_column_t determined =
-        CCL_I_COLUMN("determined", of->says, ccl_i_show_yes, .left = true);
+    const ccl_i_column_t determined = CCL_I_COLUMN("determined_text", of->says, .left = true);
     const ccl_i_column_t text[] = {
         CCL_I_COLUMN("name", "constant"), SHOWN_VALUES("from (95 %)", "to"),
         CCL_I_COLUMN("prior_text", "before", .right = true), determined, CCL_I_COLUMNS_END};

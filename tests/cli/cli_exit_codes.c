@@ -173,7 +173,7 @@ static const struct {
      "option --allocate is for schedules", NULL, "a program has its blocks"},
     {"simulate " PAIR " " DATA "/allgather_2.xml --size 1M --stages phase", 2,
      "option --stages is for schedules", NULL, "a program has its stages"},
-    {"calibrate -t dgx-a100", 2, "nothing to fit: --from-nccl-tests", NULL, "nothing to fit"},
+    {"calibrate -t dgx-a100", 2, "nothing to fit: files of measured runs", NULL, "nothing to fit"},
     {"calibrate --from-nccl-tests " DATA "/half_rails.log", 2, "no cluster given", NULL,
      "no topology"},
     {"calibrate --from-nccl-tests " DATA "/half_rails.log -t dgx-a100", 2,

@@ -31,8 +31,13 @@ static void passes(const char *name, const ccl_text_t *text) {
 START_TEST(device) {
     static const ccl_report_style_t style = {CCL_REPORT_JSON, NULL, 0, 0};
     const ccl_constant_t constants[] = {
-        {"gpu_models/x/overhead", "s", 1e-6, 0.9e-6, 1.1e-6, 0, true},
-        {"gpu_models/x/copy", "B/s", 1e11, 0, 1e12, 0, false}};
+        {.name = "gpu_models/x/overhead",
+         .unit = "s",
+         .value = 1e-6,
+         .low = 0.9e-6,
+         .high = 1.1e-6,
+         .determined = true},
+        {.name = "gpu_models/x/copy", .unit = "B/s", .value = 1e11, .high = 1e12}};
     ccl_gpu_calibration_t made = {0};
     ccl_error_t err = CCL_ERROR_INIT;
     ccl_text_t text = {0};

@@ -83,7 +83,8 @@ static ccl_status_t scenario_calibrate(ccl_error_t *err) {
     ccl_calibrate_options_t options = CCL_CALIBRATE_OPTIONS_INIT;
     ccl_calibration_t *c = NULL;
     options.channels = 1;
-    ccl_status_t status = ccl_calibrate(NULL, two, &measured->runs[0], &options, &c, err);
+    const ccl_measured_source_t source = source_of(two, &measured->runs[0]);
+    ccl_status_t status = ccl_calibrate(NULL, &source, 1, &options, &c, err);
     armed = false;
     ck_assert((c != NULL) == (status == CCL_OK));
     ccl_calibration_destroy(c);

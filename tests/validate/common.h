@@ -31,4 +31,10 @@ static inline ccl_measured_log_t *log_of(const char *text) {
     return log;
 }
 
+/** A run of NCCL on a cluster. */
+static inline ccl_measured_source_t source_of(const ccl_topology_t *topo,
+                                              const ccl_measured_run_t *run) {
+    return (ccl_measured_source_t){.name = "log", .topo = topo, .run = run};
+}
+
 #endif

@@ -324,7 +324,8 @@ START_TEST(test_switch_halves) {
                 ck_assert_uint_le(run->npoints, 256);
                 options.min_bytes = MIN_BYTES;
                 ccl_measured_run_t half = half_of(run, from, a), rest = half_of(run, 1 - from, b);
-                OK(ccl_calibrate_switch(NULL, topo, base, &half, &options, &c, &err));
+                const ccl_measured_source_t source = source_of(topo, &half);
+                OK(ccl_calibrate_switch(NULL, &source, base, &options, &c, &err));
                 OK(ccl_profile_read_text("half", c->profile, strlen(c->profile), &fitted, &err));
                 one.n = 0;
                 predict_run(topo, fitted, &rest, &ignored, &one);
@@ -391,11 +392,12 @@ START_TEST(test_refit) {
         for (uint32_t r = 0; r < log->nruns; r++) {
             ccl_calibrate_options_t options = CCL_CALIBRATE_OPTIONS_INIT;
             ccl_calibration_t *c = NULL;
+            const ccl_measured_source_t source = source_of(topo, &log->runs[r]);
             if (s->line_Bps > 400e9 && is_fitted_in_switch(&log->runs[r])) {
                 ccl_profile_t *base = NULL;
                 options.min_bytes = MIN_BYTES;
                 OK(ccl_profile_read(s->profile, &base, &err));
-                OK(ccl_calibrate_switch(NULL, topo, base, &log->runs[r], &options, &c, &err));
+                OK(ccl_calibrate_switch(NULL, &source, base, &options, &c, &err));
                 ck_assert_double_eq_tol(c->constants[2].value,
                                         number_of(s->profile, "\"direct\": false, \"wire\": "),
                                         0.005);
@@ -405,7 +407,7 @@ START_TEST(test_refit) {
             }
             if (!is_fitted(&log->runs[r]))
                 continue;
-            OK(ccl_calibrate(NULL, topo, &log->runs[r], &options, &c, &err));
+            OK(ccl_calibrate(NULL, &source, 1, &options, &c, &err));
             printf("%s: R2 %.4f, median error %.1f %% (before: %.1f %%)\n", s->profile, c->r2,
                    100 * c->median_error, 100 * c->median_before);
             for (uint32_t i = 0; i < c->nconstants; i++)

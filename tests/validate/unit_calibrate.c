@@ -52,11 +52,12 @@ static void holds(const ccl_calibration_t *c, const char *name, double want, dou
 static void check_fit(double outlier) {
     ccl_topology_t *topo = part("dgx-h100", 8);
     ccl_measured_log_t *log = curve(topo, truth, outlier);
+    const ccl_measured_source_t source = source_of(topo, &log->runs[0]);
     ccl_calibrate_options_t options = CCL_CALIBRATE_OPTIONS_INIT;
     ccl_calibration_t *c = NULL;
     options.name = "again";
     options.source = "a \"quoted\" run";
-    OK(ccl_calibrate(NULL, topo, &log->runs[0], &options, &c, &err));
+    OK(ccl_calibrate(NULL, &source, 1, &options, &c, &err));
     ck_assert_uint_eq(c->npoints, 20);
     ck_assert_msg(c->median_error < 0.01, "median error %g", c->median_error);
     ck_assert(c->median_error < c->median_before / 4);
@@ -101,26 +102,29 @@ END_TEST
 START_TEST(test_in_place_and_refusals) {
     ccl_topology_t *topo = part("dgx-h100", 8), *four = part("dgx-h100", 4);
     ccl_measured_log_t *log = curve(topo, truth, 1);
+    ccl_measured_source_t source = source_of(topo, &log->runs[0]);
     ccl_calibrate_options_t options = CCL_CALIBRATE_OPTIONS_INIT;
     ccl_calibration_t *c = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
     options.in_place = true; /* twice the time */
-    OK(ccl_calibrate(NULL, topo, &log->runs[0], &options, &c, &err));
+    OK(ccl_calibrate(NULL, &source, 1, &options, &c, &err));
     for (uint32_t i = 0; i < c->npoints; i++)
         ck_assert_double_eq_tol(c->measured_s[i], 2 * log->runs[0].points[i].time_s, 1e-9);
     ck_assert(c->median_error < c->median_before / 2);
     ccl_calibration_destroy(c);
     c = NULL;
     options.min_bytes = 200e6; /* two sizes */
-    ck_assert_int_eq(ccl_calibrate(NULL, topo, &log->runs[0], &options, &c, &err), CCL_ERR_INPUT);
+    ck_assert_int_eq(ccl_calibrate(NULL, &source, 1, &options, &c, &err), CCL_ERR_INPUT);
     ck_assert_msg(strstr(err.text, "needs 3 or more") != NULL, "%s", err.text);
     ccl_error_clear(&err);
-    ck_assert_int_eq(ccl_calibrate(NULL, four, &log->runs[0], &options, &c, &err), CCL_ERR_INPUT);
+    source.topo = four;
+    ck_assert_int_eq(ccl_calibrate(NULL, &source, 1, &options, &c, &err), CCL_ERR_INPUT);
     ck_assert_msg(strstr(err.text, "8 ranks on a cluster of 4") != NULL, "%s", err.text);
     ccl_error_clear(&err);
     ccl_measured_run_t unknown = log->runs[0];
     unknown.known = false;
-    ck_assert_int_eq(ccl_calibrate(NULL, topo, &unknown, &options, &c, &err), CCL_ERR_INPUT);
+    source = source_of(topo, &unknown);
+    ck_assert_int_eq(ccl_calibrate(NULL, &source, 1, &options, &c, &err), CCL_ERR_INPUT);
     ck_assert_ptr_null(c);
     ccl_measured_log_destroy(log);
     ccl_topology_destroy(topo);

@@ -25,7 +25,7 @@ static line_t latency_and_bandwidth(double a, double b, uint32_t n) {
 
 START_TEST(test_exact) {
     line_t l = latency_and_bandwidth(20, 0.5, 20);
-    ccl_fit_parameter_t p[2] = {{log(5), 2, 0}, {log(2), 2, 0}};
+    ccl_fit_parameter_t p[2] = {{.value = log(5), .spread = 2}, {.value = log(2), .spread = 2}};
     ccl_fit_result_t result;
     OK(ccl_fit(2, p, NULL, l.n, 0.03, residuals, &l, &result, &err));
     ck_assert_double_eq_tol(exp(p[0].value), 20, 0.05);
@@ -40,7 +40,7 @@ START_TEST(test_outliers) {
     line_t l = latency_and_bandwidth(20, 0.5, 20);
     for (uint32_t i = 2; i < l.n; i += 5)
         l.y[i] *= 3;
-    ccl_fit_parameter_t p[2] = {{log(5), 2, 0}, {log(2), 2, 0}};
+    ccl_fit_parameter_t p[2] = {{.value = log(5), .spread = 2}, {.value = log(2), .spread = 2}};
     ccl_fit_result_t result;
     OK(ccl_fit(2, p, NULL, l.n, 0.03, residuals, &l, &result, &err));
     ck_assert_double_eq_tol(exp(p[0].value), 20, 1.5);
@@ -51,7 +51,7 @@ END_TEST
 /* Tiny messages say nothing of the bandwidth: it stays at its prior, with the prior's error. */
 START_TEST(test_not_told) {
     line_t l = latency_and_bandwidth(20, 1e-9, 5);
-    ccl_fit_parameter_t p[2] = {{log(5), 2, 0}, {log(2e-9), 0.7, 0}};
+    ccl_fit_parameter_t p[2] = {{.value = log(5), .spread = 2}, {.value = log(2e-9), .spread = 0.7}};
     ccl_fit_result_t result;
     OK(ccl_fit(2, p, NULL, l.n, 0.03, residuals, &l, &result, &err));
     ck_assert_double_eq_tol(exp(p[0].value), 20, 0.1);
@@ -73,7 +73,7 @@ START_TEST(test_errors) {
     line_t l = {.n = 36};
     for (uint32_t i = 0; i < l.n; i++)
         l.y[i] = 7;
-    ccl_fit_parameter_t p[1] = {{0, 10, 0}};
+    ccl_fit_parameter_t p[1] = {{.value = 0, .spread = 10}};
     ccl_fit_result_t result;
     OK(ccl_fit(1, p, NULL, l.n, 0.06, constant, &l, &result, &err));
     ck_assert_double_eq_tol(p[0].value, log(7), 1e-4);

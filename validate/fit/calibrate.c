@@ -1,341 +1,224 @@
 /*
- * From a measured curve of one collective to constants. What is fitted is a factor on each of the
- * topology's own: launch per protocol, latency per transport and protocol, what a thread block
- * moves per protocol (one factor for all transports: it is the GPU's), and the share of their
- * bandwidth that links reach. The priors say how far each may reasonably be from what is described;
- * what the curve does not determine stays there.
+ * From measured curves to one set of constants. What is fitted is a factor on each of the first
+ * topology's own. The priors say how far each may reasonably be from what is described, the bounds
+ * how far at all; what the points do not determine stays at the prior.
  */
-#include "validate/validate.h"
-#include "base/json.h"
+#include "validate/fit/joint.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define NPROTOS 3
-#define MAX_KINDS 4u
-#define MAX_PARAMETERS (NPROTOS * (2 + MAX_KINDS) + MAX_KINDS)
-#define MAX_POINTS 4096u
-
-/* Spreads of the priors, of logarithms. */
-#define LAUNCH_SPREAD 1.0
-#define LATENCY_SPREAD 0.7
-#define TB_RATE_SPREAD 0.2   /* the topologies have NCCL's own caps of a channel */
 #define EFFICIENCY_PRIOR 0.8 /* NCCL counts 20 of an NVLink's 25 GB/s, 40.1 of 50 */
-#define EFFICIENCY_SPREAD 0.1
-#define NOISE 0.03 /* of a repeated nccl-tests run */
+#define NOISE 0.03           /* of a repeated nccl-tests run */
+#define MOST_LAUNCH_S 50e-6  /* a launch of more is waiting for something else */
+#define MOST_STEP_S 100e-6
+#define WAYS 2
 
-typedef enum what { LAUNCH, LATENCY, TB_RATE, EFFICIENCY } what_t;
+/* Priors and bounds of factors. Spreads are of logarithms. */
+const ccl_i_fit_about_t ccl_i_fit_about[] = {
+    [CCL_I_FIT_LAUNCH] = {1, 1.0, 0.02, 50, "launch", "s"},
+    [CCL_I_FIT_STEP] = {1, 0.7, 0.02, 50, "overhead+latency", "s"},
+    [CCL_I_FIT_OVERHEAD] = {1, 0.7, 0.02, 50, "overhead", "s"},
+    [CCL_I_FIT_LATENCY] = {1, 0.7, 0.02, 50, "latency", "s"},
+    /* The topologies have NCCL's own caps of a channel. */
+    [CCL_I_FIT_TB_RATE] = {1, 0.2, 0.02, 10, "tb_rate", "B/s"},
+    [CCL_I_FIT_EFFICIENCY] = {EFFICIENCY_PRIOR, 0.1, 0.05, 1, "efficiency", "1"},
+    [CCL_I_FIT_WIRE] = {1.105, 0.15, 1, 3, "wire", "1"}, /* requests beside the data */
+    [CCL_I_FIT_REDUCE] = {1, 0.7, 0.02, 50, "reduce_rate", "B/s"}};
 
-typedef struct parameter {
-    what_t what;
-    int proto; /* -1: none */
-    uint32_t kind;
-} parameter_t;
-
-typedef struct job {
-    const ccl_topology_t *topo;
-    const ccl_measured_run_t *run;
-    ccl_predictor_t *predictor;
-    uint32_t nkinds;
-    const char *kinds[MAX_KINDS]; /* of transports that a ring uses */
-    uint32_t np;
-    parameter_t parameter[MAX_PARAMETERS];
-    ccl_fit_parameter_t fit[MAX_PARAMETERS];
-    uint32_t n;
-    double *size, *measured; /* [n] */
-} job_t;
+ccl_status_t ccl_hold_out_parse(const char *text, ccl_hold_out_t *out, ccl_error_t *err) {
+    static const char *const words[] = {"none", "50%", "sizes", "runs"};
+    for (size_t i = 0; i < CCL_ARRAY_LEN(words); i++)
+        if (strcmp(words[i], text) == 0) {
+            *out = (ccl_hold_out_t)i;
+            return CCL_OK;
+        }
+    return ccl_fail(err, CCL_ERR_USAGE, "nothing to hold out by \"%.40s\": none, 50%%, sizes, runs",
+                    text);
+}
 
 /* ---------------------------------------------------------------- what is fitted */
 
-static bool has_kind(const job_t *j, const char *kind) {
-    for (uint32_t i = 0; i < j->nkinds; i++)
-        if (strcmp(j->kinds[i], kind) == 0)
-            return true;
-    return false;
-}
-
-/* Transports of the connections of what NCCL runs at the largest size. */
-static ccl_status_t find_kinds(job_t *j, ccl_error_t *err) {
-    ccl_program_t *program = NULL;
-    ccl_routes_t *routes = ccl_routes_create(j->topo);
-    ccl_status_t status = routes ? CCL_OK : ccl_fail_nomem(err);
-    double largest = 0;
-    for (uint32_t i = 0; i < j->n; i++)
-        largest = fmax(largest, j->size[i]);
-    ccl_nccl_choice_t choice =
-        ccl_nccl_choose(ccl_predictor_setup(j->predictor), j->run->kind, largest);
-    if (status == CCL_OK)
-        status = ccl_nccl_program(NULL, j->topo, routes, j->run->kind, j->run->root, &choice,
-                                  &program, err);
-    for (uint32_t t = 0; status == CCL_OK && t < program->ntbs; t++) {
-        const ccl_tb_t *tb = &program->tbs[t];
-        const ccl_route_t *route;
-        if (tb->send_peer == CCL_NONE)
-            continue;
-        status =
-            ccl_sim_flow_route(program, routes, tb->rank, tb->send_peer, tb->channel, &route, err);
-        if (status == CCL_OK && !route) /* an offer: who pulls counts it */
-            continue;
-        const char *kind = status != CCL_OK ? ""
-                           : ccl_peer_is_group(tb->send_peer)
-                               ? ccl_model_tree_kind(j->topo, route)
-                               : ccl_model_route_kind(j->topo, route);
-        if (status == CCL_OK && !has_kind(j, kind) && j->nkinds < MAX_KINDS)
-            j->kinds[j->nkinds++] = kind;
-    }
-    ccl_program_destroy(program);
-    ccl_routes_destroy(routes);
-    return status;
-}
-
-/* The topology's own value; a launch of 0 is taken as 1 us, as factors need something. */
-static double own_value(const job_t *j, const parameter_t *p, uint32_t kind) {
-    const char *proto = p->proto >= 0 ? ccl_nccl_proto_name((ccl_nccl_proto_t)p->proto) : NULL;
-    ccl_transport_t t = ccl_model_transport(j->topo, j->kinds[kind], proto);
+double ccl_i_fit_own(const ccl_i_fit_job_t *j, const ccl_i_fit_param_t *p, uint32_t kind) {
+    const ccl_transport_t *t = kind == CCL_NONE ? NULL : &j->bench->kinds[kind].own[p->proto];
     switch (p->what) {
-    case LAUNCH: {
-        double launch_s = ccl_model_launch_s(j->topo, 0, proto);
-        return launch_s > 0 ? launch_s : 1e-6;
-    }
-    case LATENCY:
-        return t.latency_s + t.overhead_s;
-    case TB_RATE:
-        return t.tb_rate_Bps;
+    case CCL_I_FIT_LAUNCH: /* a launch of 0 is taken as 1 us, as factors need something */
+        return j->bench->own_launch_s[p->proto] > 0 ? j->bench->own_launch_s[p->proto] : 1e-6;
+    case CCL_I_FIT_STEP:
+        return t->overhead_s + t->latency_s;
+    case CCL_I_FIT_OVERHEAD:
+        return t->overhead_s;
+    case CCL_I_FIT_LATENCY:
+        return t->latency_s;
+    case CCL_I_FIT_TB_RATE:
+        return t->tb_rate_Bps;
+    case CCL_I_FIT_REDUCE:
+        return ccl_model_gpu(j->bench->sources[0].topo, 0).reduce_rate_Bps;
     default:
         return 1;
     }
 }
 
-static void add(job_t *j, what_t what, int proto, uint32_t kind) {
-    static const double spread[] = {LAUNCH_SPREAD, LATENCY_SPREAD, TB_RATE_SPREAD,
-                                    EFFICIENCY_SPREAD};
-    parameter_t p = {what, proto, kind};
-    double own = own_value(j, &p, kind);
+static void add(ccl_i_fit_job_t *j, ccl_i_fit_what_t what, int proto, uint32_t kind) {
+    ccl_i_fit_param_t p = {what, proto, kind};
+    uint32_t first = kind == CCL_NONE && what == CCL_I_FIT_TB_RATE ? 0 : kind;
+    if (what == CCL_I_FIT_EFFICIENCY || what == CCL_I_FIT_WIRE)
+        p.proto = -1;
+    double own = p.proto < 0 && what != CCL_I_FIT_REDUCE ? 1 : ccl_i_fit_own(j, &p, first);
     /* Nothing to multiply, or nobody to give it to. */
-    if (!(own > 0) || !isfinite(own) || (what == LAUNCH && j->topo->ngpu_models == 0))
+    if (!(own > 0) || !isfinite(own) || j->np == CCL_I_FIT_PARAMETERS ||
+        (what == CCL_I_FIT_LAUNCH && j->bench->sources[0].topo->ngpu_models == 0))
         return;
-    j->parameter[j->np] = p;
-    j->fit[j->np] = (ccl_fit_parameter_t){.value = what == EFFICIENCY ? log(EFFICIENCY_PRIOR) : 0,
-                                          .spread = spread[what]};
-    j->np++;
-}
-
-static void choose_parameters(job_t *j) {
-    bool used[NPROTOS] = {false};
-    for (uint32_t i = 0; i < j->n; i++)
-        used[ccl_nccl_choose(ccl_predictor_setup(j->predictor), j->run->kind, j->size[i]).proto] =
-            true;
-    for (int p = 0; p < NPROTOS; p++) {
-        if (!used[p])
-            continue;
-        add(j, LAUNCH, p, 0);
-        for (uint32_t k = 0; k < j->nkinds; k++)
-            add(j, LATENCY, p, k);
-        add(j, TB_RATE, p, 0);
+    ccl_fit_parameter_t fit = {.value = log(ccl_i_fit_about[what].prior),
+                               .spread = ccl_i_fit_about[what].spread,
+                               .low = log(ccl_i_fit_about[what].low),
+                               .high = log(ccl_i_fit_about[what].high)};
+    bool is_switch = kind != CCL_NONE && j->bench->kinds[kind].base;
+    if (is_switch && what == CCL_I_FIT_OVERHEAD) { /* pulls cost less than sends */
+        fit.value = -1;
+        fit.spread = 1;
     }
-    for (uint32_t k = 0; k < j->nkinds; k++)
-        add(j, EFFICIENCY, -1, k);
+    if (is_switch && what == CCL_I_FIT_LATENCY)
+        fit.spread = 0.4;
+    if (what == CCL_I_FIT_LAUNCH)
+        fit.high = fmax(fit.value, fmin(fit.high, log(MOST_LAUNCH_S / own)));
+    if (what == CCL_I_FIT_STEP || what == CCL_I_FIT_OVERHEAD || what == CCL_I_FIT_LATENCY)
+        fit.high = fmax(fit.value, fmin(fit.high, log(MOST_STEP_S / own)));
+    j->params[j->np] = p;
+    j->fit[j->np++] = fit;
 }
 
-/* ---------------------------------------------------------------- a profile from factors */
-
-/* Six digits are more than any fit determines. */
-static double rounded(double value) {
-    char text[40];
-    snprintf(text, sizeof text, "%.6g", value);
-    return strtod(text, NULL);
-}
-
-static void profile_transports(const job_t *j, const double *p, ccl_text_t *out) {
-    ccl_text_printf(out, "  \"transports\": {\n");
-    for (uint32_t k = 0; k < j->nkinds; k++) {
-        /* NCCL receives into its own buffer and copies out. */
-        ccl_text_printf(out, "    \"%s\": {\n      \"direct\": false,\n      \"protocols\": {",
-                        j->kinds[k]);
-        bool first = true;
-        for (int proto = 0; proto < NPROTOS; proto++) {
-            const char *name = ccl_nccl_proto_name((ccl_nccl_proto_t)proto);
-            ccl_transport_t t = ccl_model_transport(j->topo, j->kinds[k], name);
-            double latency = NAN, rate = NAN;
-            for (uint32_t i = 0; i < j->np; i++) {
-                const parameter_t *q = &j->parameter[i];
-                if (q->proto != proto)
-                    continue;
-                if (q->what == LATENCY && q->kind == k)
-                    latency = exp(p[i]);
-                if (q->what == TB_RATE)
-                    rate = exp(p[i]);
+static void choose_parameters(ccl_i_fit_job_t *j) {
+    const ccl_i_bench_t *b = j->bench;
+    bool several = b->nsources > 1;
+    uint32_t plain = 0;
+    for (uint32_t k = 0; k < b->nkinds; k++)
+        plain += !b->kinds[k].base;
+    for (int p = 0; p < (int)CCL_I_FIT_PROTOS; p++) {
+        if (!b->used[p])
+            continue;
+        add(j, CCL_I_FIT_LAUNCH, p, CCL_NONE);
+        for (uint32_t k = 0; k < b->nkinds; k++) {
+            if (!b->kinds[k].used[p])
+                continue;
+            if (several || b->kinds[k].base) {
+                add(j, CCL_I_FIT_OVERHEAD, p, k);
+                add(j, CCL_I_FIT_LATENCY, p, k);
+            } else {
+                add(j, CCL_I_FIT_STEP, p, k);
             }
-            if (isnan(latency) && isnan(rate))
-                continue;
-            latency = isnan(latency) ? 1 : latency;
-            rate = isnan(rate) ? 1 : rate;
-            char a[64], b[64], c[64];
-            ccl_text_printf(out, "%s\n        \"%s\": {\"overhead\": \"%s\", \"latency\": \"%s\"",
-                            first ? "" : ",", name,
-                            ccl_format_time(rounded(t.overhead_s * latency), a, sizeof a),
-                            ccl_format_time(rounded(t.latency_s * latency), b, sizeof b));
-            if (isfinite(t.tb_rate_Bps))
-                ccl_text_printf(out, ", \"tb_rate\": \"%s\"",
-                                ccl_format_rate(rounded(t.tb_rate_Bps * rate), c, sizeof c));
-            ccl_text_printf(out, "}");
-            first = false;
+            /* Of a switch's the links limit (bench.c). */
+            if (several && plain > 1 && !b->kinds[k].base)
+                add(j, CCL_I_FIT_TB_RATE, p, k);
         }
-        ccl_text_printf(out, "\n      }\n    }%s\n", k + 1 < j->nkinds ? "," : "");
+        if (!several || plain == 1)
+            add(j, CCL_I_FIT_TB_RATE, p, CCL_NONE);
     }
-    ccl_text_printf(out, "  },\n");
+    for (uint32_t k = 0; k < b->nkinds; k++) {
+        if (b->kinds[k].base)
+            add(j, CCL_I_FIT_WIRE, -1, k);
+        else if (b->kinds[k].links)
+            add(j, CCL_I_FIT_EFFICIENCY, -1, k);
+    }
+    if (several)
+        add(j, CCL_I_FIT_REDUCE, -1, CCL_NONE);
 }
 
-static void json_string_out(ccl_text_t *out, const char *text) {
-    json_t *value = json_string_nocheck(text ? text : "");
-    char *dumped = value ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
-    if (dumped)
-        ccl_text_add(out, dumped, strlen(dumped));
-    else
-        out->nomem = true;
-    free(dumped);
-    json_decref(value);
+bool ccl_i_fit_is_of(const ccl_i_fit_job_t *j, const ccl_i_fit_param_t *p, uint32_t kind) {
+    return p->kind == kind || (p->kind == CCL_NONE && !j->bench->kinds[kind].base);
 }
 
-/* Everything that changes times; the rest is added by describe(). */
-static void profile_constants(const job_t *j, const double *p, ccl_text_t *out) {
-    ccl_text_printf(out, "  \"links\": {");
-    bool first = true;
+void ccl_i_fit_constants(const ccl_i_fit_job_t *j, const double *p, ccl_i_constants_set_t *c) {
+    const ccl_i_bench_t *b = j->bench;
+    double *all = (double *)c;
+    for (size_t i = 0; i < sizeof *c / sizeof *all; i++)
+        all[i] = NAN;
     for (uint32_t i = 0; i < j->np; i++) {
-        if (j->parameter[i].what != EFFICIENCY)
-            continue;
-        ccl_text_printf(out, "%s\"%s\": {\"efficiency\": %.6g}", first ? "" : ", ",
-                        j->kinds[j->parameter[i].kind], exp(p[i]));
-        first = false;
-    }
-    ccl_text_printf(out, "},\n");
-    profile_transports(j, p, out);
-    ccl_text_printf(out, "  \"gpu_models\": {");
-    for (uint32_t m = 0; m < j->topo->ngpu_models; m++) {
-        ccl_text_printf(out, "%s\n    ", m ? "," : "");
-        json_string_out(out, j->topo->gpu_models[m].name);
-        ccl_text_printf(out, ": {\"protocols\": {");
-        first = true;
-        for (uint32_t i = 0; i < j->np; i++) {
-            const parameter_t *q = &j->parameter[i];
-            char text[64];
-            if (q->what != LAUNCH)
+        const ccl_i_fit_param_t *q = &j->params[i];
+        double factor = exp(p[i]);
+        if (q->what == CCL_I_FIT_LAUNCH)
+            c->launch_s[q->proto] = ccl_i_fit_rounded(ccl_i_fit_own(j, q, CCL_NONE) * factor);
+        if (q->what == CCL_I_FIT_REDUCE)
+            c->reduce_Bps = ccl_i_fit_rounded(ccl_i_fit_own(j, q, CCL_NONE) * factor);
+        for (uint32_t k = 0; k < b->nkinds; k++) {
+            if (!ccl_i_fit_is_of(j, q, k) || q->what == CCL_I_FIT_LAUNCH ||
+                q->what == CCL_I_FIT_REDUCE)
                 continue;
-            ccl_text_printf(
-                out, "%s\"%s\": {\"launch\": \"%s\"}", first ? "" : ", ",
-                ccl_nccl_proto_name((ccl_nccl_proto_t)q->proto),
-                ccl_format_time(rounded(own_value(j, q, 0) * exp(p[i])), text, sizeof text));
-            first = false;
+            if (q->what == CCL_I_FIT_EFFICIENCY)
+                c->efficiency[k] = ccl_i_fit_rounded(factor);
+            if (q->what == CCL_I_FIT_WIRE)
+                c->wire[k] = fmax(1, ccl_i_fit_rounded(factor));
+            if (q->proto < 0)
+                continue;
+            const ccl_transport_t *t = &b->kinds[k].own[q->proto];
+            if (q->what == CCL_I_FIT_STEP || q->what == CCL_I_FIT_OVERHEAD)
+                c->overhead_s[k][q->proto] = ccl_i_fit_rounded(t->overhead_s * factor);
+            if (q->what == CCL_I_FIT_STEP || q->what == CCL_I_FIT_LATENCY)
+                c->latency_s[k][q->proto] = ccl_i_fit_rounded(t->latency_s * factor);
+            if (q->what == CCL_I_FIT_TB_RATE && isfinite(t->tb_rate_Bps))
+                c->tb_rate_Bps[k][q->proto] = ccl_i_fit_rounded(t->tb_rate_Bps * factor);
         }
-        ccl_text_printf(out, "}}");
     }
-    ccl_text_printf(out, "\n  }");
 }
 
-static ccl_status_t predict(job_t *j, const double *p, double *time_s, ccl_error_t *err) {
-    ccl_text_t text = {0};
-    ccl_profile_t *profile = NULL;
-    ccl_text_printf(&text, "{\"format\": \"ccllab-profile-1\", \"name\": \"fit\",\n");
-    profile_constants(j, p, &text);
-    ccl_text_printf(&text, "}\n");
-    ccl_status_t status = text.nomem
-                              ? ccl_fail_nomem(err)
-                              : ccl_profile_read_text("fit", text.data, text.len, &profile, err);
-    ccl_text_fini(&text);
-    CCL_TRY(status);
-    status = ccl_predictor_profile(j->predictor, profile, err);
-    ccl_profile_destroy(profile);
-    for (uint32_t i = 0; i < j->n && status == CCL_OK; i++) {
-        ccl_prediction_t prediction;
-        status = ccl_predictor_run(j->predictor, j->run->kind, j->run->root, j->size[i], NULL,
-                                   &prediction, err);
-        time_s[i] = prediction.time_s;
+/** Whether a point's time depends on a parameter; links' shares may matter to any. */
+static bool matters(const ccl_i_fit_param_t *q, const ccl_i_point_t *p) {
+    if (q->proto >= 0 && q->proto != p->proto)
+        return false;
+    return q->proto < 0 || q->kind == CCL_NONE || (p->kinds >> q->kind & 1);
+}
+
+/* ---------------------------------------------------------------- predictions */
+
+/* Points whose parameters are those of the base keep its time: most derivatives touch few. */
+static ccl_status_t predict(ccl_i_fit_job_t *j, const double *p, const bool *which,
+                            ccl_error_t *err) {
+    ccl_i_bench_t *b = j->bench;
+    ccl_i_constants_set_t constants;
+    uint32_t moved = 0;
+    for (uint32_t i = 0; i < b->npoints; i++)
+        j->wanted[i] = !j->based && (!which || which[i]);
+    for (uint32_t k = 0; k < j->np; k++) {
+        if (j->based && p[k] == j->base_p[k])
+            continue;
+        moved++;
+        for (uint32_t i = 0; i < b->npoints; i++)
+            j->wanted[i] =
+                j->wanted[i] || ((!which || which[i]) && matters(&j->params[k], &b->points[i]));
     }
-    return status;
+    ccl_i_fit_constants(j, p, &constants);
+    if (j->based)
+        memcpy(j->time_s, j->base_s, b->npoints * sizeof *j->time_s);
+    CCL_TRY(ccl_i_bench_run(b, &constants, j->wanted, j->time_s, err));
+    if (moved > 1 || !j->based) {
+        memcpy(j->base_s, j->time_s, b->npoints * sizeof *j->time_s);
+        memcpy(j->base_p, p, j->np * sizeof *p);
+        j->based = true;
+    }
+    return CCL_OK;
 }
 
 static ccl_status_t residuals(const double *p, double *r, void *user, ccl_error_t *err) {
-    job_t *j = user;
-    CCL_TRY(predict(j, p, r, err));
-    for (uint32_t i = 0; i < j->n; i++)
-        r[i] = log(r[i] / j->measured[i]);
+    ccl_i_fit_job_t *j = user;
+    CCL_TRY(predict(j, p, j->training, err));
+    for (uint32_t i = 0; i < j->n; i++) {
+        const ccl_i_point_t *q = &j->bench->points[j->train[i]];
+        r[i] = log(j->time_s[j->train[i]] / q->measured_s) * j->noise / fmax(j->noise, q->spread);
+    }
     return CCL_OK;
 }
 
 /* ---------------------------------------------------------------- the fit */
 
-static double sum_of_squares(const job_t *j, const double *r, const ccl_fit_parameter_t *fit) {
+static double sum_of_squares(const ccl_i_fit_job_t *j, const double *r,
+                             const ccl_fit_parameter_t *fit) {
     double sum = 0;
     for (uint32_t i = 0; i < j->n; i++)
-        sum += fmin(r[i] * r[i] / (NOISE * NOISE), 100);
+        sum += fmin(r[i] * r[i] / (j->noise * j->noise), 100);
     for (uint32_t k = 0; k < j->np; k++)
         sum += pow((fit[k].value - j->fit[k].value) / j->fit[k].spread, 2);
     return sum;
-}
-
-/*
- * The rate is the smaller of what blocks and links give, so that only one of the two has a slope at
- * a time: begin once with the topology's blocks, once with blocks that just carry what was
- * measured.
- */
-static ccl_status_t fit_both_ways(job_t *j, ccl_fit_parameter_t *best, ccl_fit_result_t *result,
-                                  double *r, ccl_error_t *err) {
-    const ccl_nccl_setup_t *setup = ccl_predictor_setup(j->predictor);
-    double peak_Bps = 0, least = INFINITY;
-    double factor = ccl_collective_busbw_factor(j->run->kind, j->run->nranks);
-    for (uint32_t i = 0; i < j->n; i++)
-        peak_Bps = fmax(peak_Bps, j->size[i] / j->measured[i] * factor);
-    for (int way = 0; way < 2; way++) {
-        ccl_fit_parameter_t fit[MAX_PARAMETERS];
-        double start[MAX_PARAMETERS];
-        bool moved = false;
-        memcpy(fit, j->fit, sizeof fit);
-        for (uint32_t k = 0; k < j->np; k++) {
-            start[k] = fit[k].value;
-            double own = own_value(j, &j->parameter[k], 0);
-            if (way == 1 && j->parameter[k].what == TB_RATE && isfinite(own) &&
-                peak_Bps / setup->channels < own) {
-                start[k] = log(peak_Bps / setup->channels / own);
-                moved = true;
-            }
-        }
-        if (way == 1 && !moved)
-            break;
-        ccl_fit_result_t one;
-        CCL_TRY(ccl_fit(j->np, fit, start, j->n, NOISE, residuals, j, &one, err));
-        double values[MAX_PARAMETERS];
-        for (uint32_t k = 0; k < j->np; k++)
-            values[k] = fit[k].value;
-        CCL_TRY(residuals(values, r, j, err));
-        double sum = sum_of_squares(j, r, fit);
-        if (sum < least) {
-            least = sum;
-            memcpy(best, fit, sizeof fit);
-            *result = one;
-        }
-    }
-    return CCL_OK;
-}
-
-static ccl_status_t take_points(job_t *j, const ccl_calibrate_options_t *o, ccl_arena_t *arena,
-                                ccl_error_t *err) {
-    j->size = ccl_arena_alloc(arena, j->run->npoints + 1, sizeof *j->size);
-    j->measured = ccl_arena_alloc(arena, j->run->npoints + 1, sizeof *j->measured);
-    if (!j->size || !j->measured)
-        return ccl_fail_nomem(err);
-    for (uint32_t i = 0; i < j->run->npoints && j->n < MAX_POINTS; i++) {
-        const ccl_measurement_t *m = &j->run->points[i];
-        double time_s = o->in_place ? m->in_place_time_s : m->time_s;
-        if (!(time_s > 0) || m->size_bytes < o->min_bytes)
-            continue;
-        j->size[j->n] = m->size_bytes;
-        j->measured[j->n++] = time_s;
-    }
-    if (j->n < 3)
-        return ccl_fail(err, CCL_ERR_INPUT, "%u measured sizes %s; a fit needs 3 or more", j->n,
-                        o->in_place ? "in place" : "out of place");
-    return CCL_OK;
 }
 
 static int by_value(const void *a, const void *b) {
@@ -343,168 +226,201 @@ static int by_value(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Median and worst of |predicted / measured - 1|. */
-static void errors(const job_t *j, const double *predicted, double *work, double *median,
-                   double *worst) {
+/* What blocks would move of a protocol if they alone made its large sizes as slow as measured:
+ * the median over the quarter of its points with the largest sizes; at most 1. */
+static double slower_blocks(const ccl_i_fit_job_t *j, int proto, double *work) {
+    uint32_t n = 0, kept = 0;
     for (uint32_t i = 0; i < j->n; i++)
-        work[i] = fabs(predicted[i] / j->measured[i] - 1);
-    qsort(work, j->n, sizeof *work, by_value);
-    *median = j->n % 2 ? work[j->n / 2] : (work[j->n / 2 - 1] + work[j->n / 2]) / 2;
-    if (worst)
-        *worst = work[j->n - 1];
+        if (j->bench->points[j->train[i]].proto == proto)
+            work[n++] = j->bench->points[j->train[i]].size_bytes;
+    if (n == 0)
+        return 1;
+    qsort(work, n, sizeof *work, by_value);
+    double least = work[n - 1 - (n - 1) / 4];
+    for (uint32_t i = 0; i < j->n; i++) {
+        const ccl_i_point_t *p = &j->bench->points[j->train[i]];
+        if (p->proto == proto && p->size_bytes >= least)
+            work[kept++] = j->base_s[j->train[i]] / p->measured_s;
+    }
+    qsort(work, kept, sizeof *work, by_value);
+    return fmin(1, work[kept / 2]);
 }
 
-/* ---------------------------------------------------------------- the result */
-
-static ccl_status_t list_constants(const job_t *j, const ccl_fit_parameter_t *fit,
-                                   ccl_calibration_t *c, ccl_error_t *err) {
-    ccl_constant_t *list = ccl_arena_alloc(&c->arena, (size_t)j->np * MAX_KINDS, sizeof *list);
-    if (!list)
-        return ccl_fail_nomem(err);
-    for (uint32_t i = 0; i < j->np; i++) {
-        const parameter_t *p = &j->parameter[i];
-        const char *proto = p->proto >= 0 ? ccl_nccl_proto_name((ccl_nccl_proto_t)p->proto) : "";
-        uint32_t from = p->what == TB_RATE ? 0 : p->kind;
-        uint32_t to = p->what == TB_RATE ? j->nkinds : p->kind + 1;
-        for (uint32_t k = from; k < to; k++) {
-            char name[160];
-            double own = own_value(j, p, k);
-            if (!isfinite(own))
+/*
+ * The rate is the smaller of what blocks and links give, so that only one of the two has a slope at
+ * a time: begin once with the topology's blocks, once with blocks that just carry what was
+ * measured.
+ */
+static ccl_status_t fit_both_ways(ccl_i_fit_job_t *j, ccl_fit_parameter_t *best, ccl_error_t *err) {
+    double least = INFINITY, *r = malloc((j->n + (size_t)1) * sizeof *r);
+    double priors[CCL_I_FIT_PARAMETERS], start[CCL_I_FIT_PARAMETERS];
+    ccl_status_t status = r ? CCL_OK : ccl_fail_nomem(err);
+    for (uint32_t k = 0; k < j->np; k++)
+        priors[k] = start[k] = j->fit[k].value;
+    for (int way = 0; status == CCL_OK && way < WAYS; way++) {
+        ccl_fit_parameter_t fit[CCL_I_FIT_PARAMETERS];
+        ccl_fit_result_t one;
+        bool moved = way == 0;
+        memcpy(fit, j->fit, sizeof fit);
+        if (way == 1) {
+            j->based = false;
+            status = residuals(priors, r, j, err);
+        }
+        for (uint32_t k = 0; status == CCL_OK && way == 1 && k < j->np; k++) {
+            if (j->params[k].what != CCL_I_FIT_TB_RATE)
                 continue;
-            if (p->what == LAUNCH)
-                snprintf(name, sizeof name, "gpu_models/%.60s/%s/launch",
-                         j->topo->ngpu_models ? j->topo->gpu_models[0].name : "", proto);
-            else if (p->what == EFFICIENCY)
-                snprintf(name, sizeof name, "links/%.40s/efficiency", j->kinds[k]);
-            else
-                snprintf(name, sizeof name, "transports/%.40s/%s/%s", j->kinds[k], proto,
-                         p->what == LATENCY ? "overhead+latency" : "tb_rate");
-            ccl_constant_t *out = &list[c->nconstants++];
-            out->name = ccl_arena_strdup(&c->arena, name);
-            if (!out->name)
-                return ccl_fail_nomem(err);
-            out->unit = p->what == EFFICIENCY ? "1" : p->what == TB_RATE ? "B/s" : "s";
-            out->prior = own * exp(j->fit[i].value);
-            out->value = own * exp(fit[i].value);
-            out->low = own * exp(fit[i].value - 1.96 * fit[i].error);
-            out->high = own * exp(fit[i].value + 1.96 * fit[i].error);
-            out->determined = fit[i].error <= 0.5 * j->fit[i].spread;
+            double factor = slower_blocks(j, j->params[k].proto, r);
+            moved = moved || factor < 0.97;
+            start[k] = fmax(fit[k].low, log(factor));
+        }
+        if (status != CCL_OK || !moved)
+            break;
+        status = ccl_fit(j->np, fit, start, j->n, j->noise, residuals, j, &one, err);
+        double values[CCL_I_FIT_PARAMETERS];
+        for (uint32_t k = 0; k < j->np; k++)
+            values[k] = fit[k].value;
+        if (status == CCL_OK)
+            status = residuals(values, r, j, err);
+        double sum = status == CCL_OK ? sum_of_squares(j, r, fit) : INFINITY;
+        if (sum < least) {
+            least = sum;
+            memcpy(best, fit, sizeof fit);
         }
     }
-    c->constants = list;
+    free(r);
+    return status;
+}
+
+/* ---------------------------------------------------------------- which points */
+
+static bool same_thing(const ccl_i_bench_t *b, const ccl_i_point_t *x, const ccl_i_point_t *y) {
+    const ccl_measured_source_t *p = &b->sources[x->source], *q = &b->sources[y->source];
+    const ccl_measured_run_t *m = p->run, *n = q->run;
+    return x->size_bytes == y->size_bytes && x->proto == y->proto && p->program == q->program &&
+           p->topo == q->topo && m->kind == n->kind && m->root == n->root &&
+           m->nranks == n->nranks && m->version == n->version && m->channels == n->channels &&
+           strcmp(m->type, n->type) == 0;
+}
+
+/* Noise of one measurement from pairs of the same: |log ratio| has the median 0.6745 sqrt(2). */
+static ccl_status_t find_noise(const ccl_i_bench_t *b, ccl_calibration_t *c, ccl_error_t *err) {
+    double *ratios = malloc((b->npoints + (size_t)1) * sizeof *ratios);
+    uint32_t n = 0;
+    if (!ratios)
+        return ccl_fail_nomem(err);
+    for (uint32_t i = 0; i < b->npoints; i++) {
+        for (uint32_t k = i + 1; k < b->npoints; k++) {
+            if (!same_thing(b, &b->points[i], &b->points[k]))
+                continue;
+            ratios[n++] = fabs(log(b->points[i].measured_s / b->points[k].measured_s));
+            break; /* each with the next alone: pairs are independent enough */
+        }
+    }
+    c->nrepeats = n;
+    c->noise = n ? ccl_i_error_stats(ratios, n).median / (0.6745 * sqrt(2)) : NAN;
+    free(ratios);
     return CCL_OK;
 }
 
-static ccl_status_t write_profile(const job_t *j, const double *values,
-                                  const ccl_calibrate_options_t *o, ccl_calibration_t *c,
-                                  ccl_error_t *err) {
-    ccl_text_t t = {0};
-    const char *kind = ccl_collective_kind_name(j->run->kind);
-    char summary[300];
-    snprintf(summary, sizeof summary, "NCCL on %u x %.60s, fitted to %s", j->run->nranks,
-             j->topo->ngpu_models ? j->topo->gpu_models[0].name : "GPU", kind);
-    ccl_text_printf(&t, "{\n  \"format\": \"ccllab-profile-1\",\n");
-#define TEXT_(key_, value_)                                                                        \
-    ccl_text_printf(&t, "  \"%s\": ", key_);                                                       \
-    json_string_out(&t, value_);                                                                   \
-    ccl_text_printf(&t, ",\n")
-    TEXT_("name", o->name ? o->name : "fitted");
-    TEXT_("summary", summary);
-    TEXT_("machine", j->run->gpu[0] ? j->run->gpu : j->topo->name);
-    TEXT_("date", o->date);
-    TEXT_("command", o->command);
-    TEXT_("source", o->source);
-#undef TEXT_
-    profile_constants(j, values, &t);
-    ccl_text_printf(&t, ",\n  \"fit\": {\n    \"collective\": \"%s\",\n    \"nranks\": %u,\n", kind,
-                    j->run->nranks);
-    ccl_text_printf(&t, "    \"points\": %u,\n    \"r2\": %.6f,\n    \"median_error\": %.5f,\n",
-                    j->n, c->r2, c->median_error);
-    ccl_text_printf(&t, "    \"worst_error\": %.5f\n  },\n  \"constants\": [", c->worst_error);
-    for (uint32_t i = 0; i < c->nconstants; i++) {
-        const ccl_constant_t *k = &c->constants[i];
-        ccl_text_printf(&t, "%s\n    {\"name\": \"%s\", \"unit\": \"%s\", \"value\": %.6g, ",
-                        i ? "," : "", k->name, k->unit, k->value);
-        ccl_text_printf(&t, "\"low\": %.6g, \"high\": %.6g, \"prior\": %.6g, \"determined\": %s}",
-                        k->low, k->high, k->prior, k->determined ? "true" : "false");
+static ccl_status_t take_points(ccl_i_fit_job_t *j, const ccl_calibrate_options_t *o, uint64_t seed,
+                                bool *held, ccl_error_t *err) {
+    ccl_i_bench_t *b = j->bench;
+    ccl_rng_t rng;
+    ccl_rng_init(&rng, seed);
+    for (uint32_t i = 0; i < b->npoints; i++) {
+        const ccl_i_point_t *p = &b->points[i];
+        uint32_t smaller = 0; /* other sizes of the source */
+        bool coin = ccl_rng_next(&rng) >> 63;
+        for (uint32_t k = 0; k < b->npoints; k++)
+            smaller += b->points[k].source == p->source && b->points[k].size_bytes < p->size_bytes;
+        held[i] = o->hold_out == CCL_HOLD_OUT_HALF ? coin
+                  : o->hold_out == CCL_HOLD_OUT_SIZES
+                      ? smaller % 2 == 1
+                      : o->hold_out == CCL_HOLD_OUT_RUNS && p->source % 2 == 1;
+        j->training[i] = !held[i] && !p->stuck;
+        if (j->training[i])
+            j->train[j->n++] = i;
     }
-    ccl_text_printf(&t, "\n  ]\n}\n");
-    c->profile = t.nomem ? NULL : ccl_arena_strdup(&c->arena, t.data);
-    ccl_text_fini(&t);
-    return c->profile ? CCL_OK : ccl_fail_nomem(err);
+    if (j->n < 3)
+        return ccl_fail(err, CCL_ERR_INPUT, "%u measured sizes %s; a fit needs 3 or more", j->n,
+                        o->in_place ? "in place" : "out of place");
+    return CCL_OK;
 }
 
-static double r_squared(const job_t *j, const double *fitted) {
-    double mean = 0, total = 0, left = 0;
-    for (uint32_t i = 0; i < j->n; i++)
-        mean += log(j->measured[i]) / j->n;
-    for (uint32_t i = 0; i < j->n; i++) {
-        total += pow(log(j->measured[i]) - mean, 2);
-        left += pow(log(j->measured[i] / fitted[i]), 2);
-    }
-    return total > 0 ? 1 - left / total : 0;
-}
+/* ---------------------------------------------------------------- the whole */
 
-static ccl_status_t run_job(job_t *j, const ccl_calibrate_options_t *o, ccl_calibration_t *c,
-                            ccl_error_t *err) {
-    ccl_fit_parameter_t fit[MAX_PARAMETERS];
-    ccl_fit_result_t result;
-    double values[MAX_PARAMETERS];
-    double *before = ccl_arena_alloc(&c->arena, j->n, sizeof *before);
-    double *fitted = ccl_arena_alloc(&c->arena, j->n, sizeof *fitted);
-    double *work = ccl_arena_alloc(&c->arena, j->n, sizeof *work);
-    if (!before || !fitted || !work)
+static ccl_status_t give_arrays(ccl_i_fit_job_t *j, ccl_calibration_t *c, ccl_error_t *err) {
+    ccl_i_bench_t *b = j->bench;
+    size_t n = b->npoints + (size_t)1;
+    uint32_t *source_of = ccl_arena_alloc(&c->arena, n, sizeof *source_of);
+    double *all = ccl_arena_alloc(&c->arena, 7 * n, sizeof *all);
+    bool *flags = ccl_arena_alloc(&c->arena, 3 * n, sizeof *flags);
+    j->train = ccl_arena_alloc(&c->arena, n, sizeof *j->train);
+    if (!source_of || !all || !flags || !j->train)
         return ccl_fail_nomem(err);
-    CCL_TRY(find_kinds(j, err));
-    choose_parameters(j);
-    for (uint32_t i = 0; i < j->n; i++) {
-        ccl_prediction_t p;
-        CCL_TRY(
-            ccl_predictor_run(j->predictor, j->run->kind, j->run->root, j->size[i], NULL, &p, err));
-        before[i] = p.time_s;
+    c->npoints = b->npoints;
+    c->source_of = source_of;
+    c->sizes_bytes = all;
+    c->measured_s = all + n;
+    c->before_s = all + 2 * n;
+    c->fitted_s = all + 3 * n;
+    c->interpolated_s = all + 4 * n;
+    j->base_s = all + 5 * n;
+    j->time_s = all + 6 * n;
+    c->held_out = flags;
+    j->training = flags + n;
+    j->wanted = flags + 2 * n;
+    for (uint32_t i = 0; i < b->npoints; i++) {
+        source_of[i] = b->points[i].source;
+        all[i] = b->points[i].size_bytes;
+        all[n + i] = b->points[i].measured_s;
     }
-    CCL_TRY(fit_both_ways(j, fit, &result, work, err));
+    return CCL_OK;
+}
+
+static ccl_status_t run_job(ccl_i_fit_job_t *j, const ccl_calibrate_options_t *o, uint64_t seed,
+                            ccl_calibration_t *c, ccl_error_t *err) {
+    ccl_i_bench_t *b = j->bench;
+    ccl_fit_parameter_t fit[CCL_I_FIT_PARAMETERS];
+    double values[CCL_I_FIT_PARAMETERS];
+    CCL_TRY(give_arrays(j, c, err));
+    CCL_TRY(ccl_i_bench_run(b, NULL, NULL, (double *)c->before_s, err));
+    for (uint32_t i = 0; i < b->npoints; i++) {
+        b->points[i].stuck = isnan(c->before_s[i]);
+        c->nstuck += b->points[i].stuck;
+    }
+    CCL_TRY(take_points(j, o, seed, (bool *)c->held_out, err));
+    CCL_TRY(find_noise(b, c, err));
+    j->noise = c->nrepeats > 2 ? fmax(NOISE, c->noise) : NOISE;
+    choose_parameters(j);
+    CCL_TRY(fit_both_ways(j, fit, err));
     for (uint32_t k = 0; k < j->np; k++)
         values[k] = fit[k].value;
-    CCL_TRY(predict(j, values, fitted, err));
-    c->run = j->run;
-    c->npoints = j->n;
-    c->sizes_bytes = j->size;
-    c->measured_s = j->measured;
-    c->before_s = before;
-    c->fitted_s = fitted;
-    c->r2 = r_squared(j, fitted);
-    errors(j, before, work, &c->median_before, NULL);
-    errors(j, fitted, work, &c->median_error, &c->worst_error);
-    CCL_TRY(list_constants(j, fit, c, err));
-    return write_profile(j, values, o, c, err);
+    j->based = false;
+    CCL_TRY(predict(j, values, NULL, err));
+    memcpy((double *)c->fitted_s, j->time_s, b->npoints * sizeof *j->time_s);
+    ccl_i_interpolate(b, j->training, (double *)c->interpolated_s);
+    return ccl_i_fit_result(j, fit, o, c, err);
 }
 
-ccl_status_t ccl_calibrate(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                           const ccl_measured_run_t *run, const ccl_calibrate_options_t *options,
+ccl_status_t ccl_calibrate(const ccl_ctx_t *ctx, const ccl_measured_source_t *sources,
+                           uint32_t nsources, const ccl_calibrate_options_t *options,
                            ccl_calibration_t **out, ccl_error_t *err) {
     CCL_OPTIONS_TRY(ccl_calibrate_options_t, options, err);
-    job_t job = {.topo = topo, .run = run};
-    if (!run->known)
-        return ccl_fail(err, CCL_ERR_INPUT,
-                        "the log does not say which collective it measured: --collective NAME");
-    if (run->nranks != topo->nranks)
-        return ccl_fail(err, CCL_ERR_INPUT, "a run of %u ranks on a cluster of %u GPUs",
-                        run->nranks, topo->nranks);
+    ccl_i_fit_job_t job = {.np = 0};
+    if (nsources == 0)
+        return ccl_fail(err, CCL_ERR_INPUT, "no measured runs");
     ccl_calibration_t *c = calloc(1, sizeof *c);
     if (!c)
         return ccl_fail_nomem(err);
     ccl_arena_init(&c->arena);
-    ccl_status_t status = take_points(&job, options, &c->arena, err);
+    c->sources = sources;
+    c->nsources = nsources;
+    ccl_status_t status =
+        ccl_i_bench_create(ctx, sources, nsources, options, NULL, &job.bench, err);
     if (status == CCL_OK)
-        status = ccl_predictor_create(ctx, topo, NULL,
-                                      options->channels ? options->channels : run->channels,
-                                      &job.predictor, err);
-    if (status == CCL_OK) {
-        ccl_predictor_version(job.predictor, run->version);
-        status = run_job(&job, options, c, err);
-    }
-    ccl_predictor_destroy(job.predictor);
+        status = run_job(&job, options, ctx ? ctx->seed : 1, c, err);
+    ccl_i_bench_destroy(job.bench);
     if (status != CCL_OK) {
         ccl_calibration_destroy(c);
         return status;

@@ -62,6 +62,10 @@ typedef struct problem {
     double *r, *trial, *moved, *jacobian, *sorted; /* [n], [n], [n], [n np], [n] */
 } problem_t;
 
+static bool bounded(const ccl_fit_parameter_t *p) {
+    return p->low < p->high;
+}
+
 static double robust_scale(problem_t *q, const double *r) {
     for (uint32_t i = 0; i < q->n; i++)
         q->sorted[i] = fabs(r[i]);
@@ -96,6 +100,25 @@ static ccl_status_t derivatives(problem_t *q, const double *p, ccl_error_t *err)
             q->jacobian[i * q->np + k] = (q->moved[i] - q->r[i]) / STEP;
     }
     return CCL_OK;
+}
+
+/* Parameters at a bound that the points push beyond it stay there. */
+static void hold_at_bounds(const problem_t *q, const double *p, bool *held, double *a, double *b) {
+    for (uint32_t k = 0; k < q->np; k++) {
+        const ccl_fit_parameter_t *about = &q->prior[k];
+        held[k] = bounded(about) &&
+                  ((p[k] <= about->low && b[k] < 0) || (p[k] >= about->high && b[k] > 0));
+        if (!held[k])
+            continue;
+        for (uint32_t j = 0; j < q->np; j++)
+            a[k * q->np + j] = a[j * q->np + k] = 0;
+        a[k * q->np + k] = 1;
+        b[k] = 0;
+    }
+}
+
+static double clamped(const ccl_fit_parameter_t *about, double value) {
+    return bounded(about) ? fmax(about->low, fmin(about->high, value)) : value;
 }
 
 /* Normal matrix and right side at p; damping adds to the diagonal. */
@@ -137,11 +160,13 @@ static ccl_status_t descend(problem_t *q, double *p, uint32_t *iterations, ccl_e
         CCL_TRY(derivatives(q, p, err));
         bool better = false;
         for (int tries = 0; tries < 8 && !better; tries++) {
+            bool held[MAX_PARAMETERS];
             normal(q, p, damping, a, b);
+            hold_at_bounds(q, p, held, a, b);
             if (cholesky(a, q->np)) {
                 solve(a, q->np, b);
                 for (uint32_t k = 0; k < q->np; k++) /* constants change at most e-fold a step */
-                    next[k] = p[k] + fmax(-1, fmin(1, b[k]));
+                    next[k] = clamped(&q->prior[k], p[k] + fmax(-1, fmin(1, b[k])));
                 CCL_TRY(q->fn(next, q->trial, q->user, err));
                 double then = loss(q, q->trial, next);
                 better = then < now;
@@ -185,11 +210,13 @@ ccl_status_t ccl_fit(uint32_t nparameters, ccl_fit_parameter_t *parameters, cons
     q.sorted = memory + 3 * n;
     q.jacobian = memory + 4 * n;
     for (uint32_t k = 0; k < nparameters; k++)
-        p[k] = start ? start[k] : parameters[k].value;
+        p[k] = clamped(&parameters[k], start ? start[k] : parameters[k].value);
     ccl_status_t status = descend(&q, p, &iterations, err);
     if (status == CCL_OK) {
         double a[MAX_PARAMETERS * MAX_PARAMETERS], b[MAX_PARAMETERS];
+        bool held[MAX_PARAMETERS];
         normal(&q, p, 0, a, b);
+        hold_at_bounds(&q, p, held, a, b);
         bool regular = cholesky(a, nparameters);
         for (uint32_t k = 0; k < nparameters; k++) {
             memset(b, 0, sizeof b);
@@ -197,7 +224,8 @@ ccl_status_t ccl_fit(uint32_t nparameters, ccl_fit_parameter_t *parameters, cons
             if (regular)
                 solve(a, nparameters, b);
             parameters[k].value = p[k];
-            parameters[k].error = regular ? sqrt(b[k]) : parameters[k].spread;
+            parameters[k].error = regular && !held[k] ? sqrt(b[k]) : parameters[k].spread;
+            parameters[k].at_bound = held[k];
         }
         *out = (ccl_fit_result_t){iterations, q.scale};
     }

@@ -3,7 +3,7 @@
  * Everything else stays as a profile has it; what is fitted are factors on the constants of the
  * links inside the server.
  */
-#include "validate/validate.h"
+#include "validate/fit/bench.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -165,6 +165,27 @@ static ccl_status_t list_constants(const job_t *j, const ccl_fit_parameter_t *fi
     return CCL_OK;
 }
 
+/* All points are of the one run, and fitted. */
+static ccl_status_t tell_source(const job_t *j, ccl_calibration_t *c, ccl_error_t *err) {
+    double *nowhere = ccl_arena_alloc(&c->arena, j->n, sizeof *nowhere);
+    double *work = ccl_arena_alloc(&c->arena, j->n, sizeof *work);
+    ccl_error_stats_t *of_run = ccl_arena_alloc(&c->arena, 1, sizeof *of_run);
+    c->source_of = ccl_arena_alloc(&c->arena, j->n, sizeof *c->source_of);
+    c->held_out = ccl_arena_alloc(&c->arena, j->n, sizeof *c->held_out);
+    if (!nowhere || !work || !of_run || !c->source_of || !c->held_out)
+        return ccl_fail_nomem(err);
+    for (uint32_t i = 0; i < j->n; i++) {
+        nowhere[i] = NAN;
+        work[i] = fabs(c->fitted_s[i] / c->measured_s[i] - 1);
+    }
+    *of_run = ccl_i_error_stats(work, j->n);
+    c->by_source = of_run;
+    c->interpolated_s = nowhere;
+    c->noise = NAN;
+    c->held = c->held_interpolated = (ccl_error_stats_t){0, NAN, NAN, NAN};
+    return CCL_OK;
+}
+
 static ccl_status_t fit_job(job_t *j, ccl_calibration_t *c, ccl_error_t *err) {
     ccl_fit_parameter_t fit[NPARAMETERS];
     ccl_fit_result_t result;
@@ -185,12 +206,12 @@ static ccl_status_t fit_job(job_t *j, ccl_calibration_t *c, ccl_error_t *err) {
     for (int k = 0; k < NPARAMETERS; k++)
         values[k] = fit[k].value;
     CCL_TRY(predict(j, values, fitted, err));
-    c->run = j->run;
     c->npoints = j->n;
     c->sizes_bytes = j->size;
     c->measured_s = j->measured;
     c->before_s = before;
     c->fitted_s = fitted;
+    CCL_TRY(tell_source(j, c, err));
     c->r2 = r_squared(j, fitted);
     c->median_before = median_error(j, before, work, &ignored);
     c->median_error = median_error(j, fitted, work, &c->worst_error);
@@ -225,11 +246,12 @@ static ccl_status_t find_kind(job_t *j, const ccl_ctx_t *ctx, const ccl_topology
     return status;
 }
 
-ccl_status_t ccl_calibrate_switch(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                                  const ccl_profile_t *base, const ccl_measured_run_t *run,
-                                  const ccl_calibrate_options_t *options, ccl_calibration_t **out,
-                                  ccl_error_t *err) {
+ccl_status_t ccl_calibrate_switch(const ccl_ctx_t *ctx, const ccl_measured_source_t *source,
+                                  const ccl_profile_t *base, const ccl_calibrate_options_t *options,
+                                  ccl_calibration_t **out, ccl_error_t *err) {
     CCL_OPTIONS_TRY(ccl_calibrate_options_t, options, err);
+    const ccl_topology_t *topo = source->topo;
+    const ccl_measured_run_t *run = source->run;
     job_t job = {.base = base, .run = run};
     if (run->nranks != topo->nranks)
         return ccl_fail(err, CCL_ERR_INPUT, "a run of %u ranks on a cluster of %u GPUs",
@@ -238,6 +260,8 @@ ccl_status_t ccl_calibrate_switch(const ccl_ctx_t *ctx, const ccl_topology_t *to
     if (!c)
         return ccl_fail_nomem(err);
     ccl_arena_init(&c->arena);
+    c->sources = source;
+    c->nsources = 1;
     ccl_status_t status =
         ccl_predictor_create(ctx, topo, NULL, options->channels ? options->channels : run->channels,
                              &job.predictor, err);

@@ -41,6 +41,7 @@ ccl_i_log_run_t *ccl_i_measured_add(ccl_i_measured_t *m, uint32_t line) {
     ccl_i_log_run_t *run = &m->runs[m->nruns++];
     memset(run, 0, sizeof *run);
     run->about.gpu = run->about.type = run->about.label = "";
+    run->about.program = run->about.proto = "";
     run->about.line = line;
     return run;
 }
@@ -145,7 +146,7 @@ void ccl_measured_log_destroy(ccl_measured_log_t *log) {
 static bool looks_csv(const char *text, size_t len) {
     const char *end = memchr(text, '\n', len);
     size_t n = end ? (size_t)(end - text) : len;
-    static const char *const columns[] = {"message_size", "size_bytes"};
+    static const char *const columns[] = {"message_size", "size_bytes", "program,", "schedule,"};
     for (size_t c = 0; c < CCL_ARRAY_LEN(columns); c++) {
         size_t width = strlen(columns[c]);
         for (size_t i = 0; i + width <= n; i++)

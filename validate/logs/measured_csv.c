@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define MAX_FIELDS 64u
 
@@ -26,6 +27,11 @@ typedef enum column {
     COLUMN_SOURCE,
     COLUMN_CONFIG,
     COLUMN_VERSION,
+    COLUMN_PROGRAM,
+    COLUMN_PROTO,
+    COLUMN_MIN_US,
+    COLUMN_MAX_US,
+    COLUMN_DEVIATION_US,
     NCOLUMNS
 } column_t;
 
@@ -46,11 +52,25 @@ static column_t column_of(const char *name, size_t len) {
                  {"dtype", COLUMN_TYPE},
                  {"message_size", COLUMN_ELEMENTS},
                  {"size_bytes", COLUMN_BYTES},
+                 {"size", COLUMN_BYTES},
                  {"latency", COLUMN_MS},
                  {"latency_ms", COLUMN_MS},
                  {"oop_us", COLUMN_US},
                  {"time_us", COLUMN_US},
+                 {"time", COLUMN_US},
+                 {"median_us", COLUMN_US},
+                 {"time_us_out_of_place", COLUMN_US},
                  {"ip_us", COLUMN_IN_PLACE_US},
+                 {"time_us_in_place", COLUMN_IN_PLACE_US},
+                 {"min_us", COLUMN_MIN_US},
+                 {"max_us", COLUMN_MAX_US},
+                 {"std_us", COLUMN_DEVIATION_US},
+                 {"program", COLUMN_PROGRAM},
+                 {"schedule", COLUMN_PROGRAM},
+                 {"protocol", COLUMN_PROTO},
+                 {"proto", COLUMN_PROTO},
+                 {"cluster", COLUMN_CONFIG},
+                 {"nccl", COLUMN_VERSION},
                  {"source", COLUMN_SOURCE},
                  {"config", COLUMN_CONFIG},
                  {"version", COLUMN_VERSION}};
@@ -92,7 +112,7 @@ static bool number_of(const table_t *t, const ccl_csv_field_t *fields, uint32_t 
     return ccl_i_parse_number(f->text, f->len, out);
 }
 
-/** 22703 for 2.27.3; 0 for anything else. */
+/** 22703 for 2.27.3 and for 22703; 0 for anything else. */
 static uint32_t version_of(const ccl_csv_field_t *f) {
     unsigned major, minor, patch = 0;
     char text[32];
@@ -100,41 +120,99 @@ static uint32_t version_of(const ccl_csv_field_t *f) {
         return 0;
     memcpy(text, f->text, f->len);
     text[f->len] = '\0';
+    if (sscanf(text, "%u.%u.%u", &major, &minor, &patch) == 1 && major >= 20000 && major < 100000)
+        return major;
     if (sscanf(text, "%u.%u.%u", &major, &minor, &patch) < 2 || major > 99 || minor > 99 ||
         patch > 99)
         return 0;
     return major * 10000 + minor * 100 + patch;
 }
 
-static ccl_status_t csv_row(table_t *t, const ccl_csv_field_t *fields, uint32_t n, uint32_t line,
-                            ccl_error_t *err) {
-    ccl_collective_kind_t kind;
-    const ccl_csv_field_t *op = get(t, fields, n, COLUMN_OP),
-                          *type = get(t, fields, n, COLUMN_TYPE);
-    if (!ccl_i_collective_named(op->text, op->len, &kind))
-        return ccl_error_set(err, CCL_ERR_INPUT, t->m->name, (int)line, 0,
-                             "\"%.60s\" is no collective", op->text);
-    double ranks, size, value, in_place;
-    if (!number_of(t, fields, n, COLUMN_RANKS, &ranks) || ranks < 1 || ranks > CCL_I_MAX_RANKS ||
-        ranks != floor(ranks))
-        return ccl_error_set(err, CCL_ERR_INPUT, t->m->name, (int)line, 0,
-                             "\"%.40s\" is no number of ranks",
-                             get(t, fields, n, COLUMN_RANKS)->text);
+/** A size as nccl-tests prints it, or with a suffix, "64K"; in elements where there is no column of
+ * bytes. */
+static ccl_status_t size_of(const table_t *t, const ccl_csv_field_t *fields, uint32_t n,
+                            uint32_t line, double *out, ccl_error_t *err) {
+    const ccl_csv_field_t *type = get(t, fields, n, COLUMN_TYPE),
+                          *bytes = get(t, fields, n, COLUMN_BYTES);
+    double size = -1;
     if (t->at[COLUMN_BYTES] == CCL_NONE) {
-        double bytes = element_bytes(type->text);
-        if (bytes == 0)
+        double element = element_bytes(type->text);
+        if (element == 0)
             return ccl_error_set(err, CCL_ERR_INPUT, t->m->name, (int)line, 0,
                                  "element type \"%.40s\" has no known size", type->text);
-        if (!number_of(t, fields, n, COLUMN_ELEMENTS, &size))
+        if (number_of(t, fields, n, COLUMN_ELEMENTS, &size))
+            size *= element;
+        else
             size = -1;
-        size *= bytes;
     } else if (!number_of(t, fields, n, COLUMN_BYTES, &size)) {
-        size = -1;
+        char text[32];
+        snprintf(text, sizeof text, "%.*s", (int)(bytes->len < 31 ? bytes->len : 31), bytes->text);
+        if (ccl_parse_bytes(text, &size, NULL) != CCL_OK)
+            size = -1;
     }
     if (!(size > 0) || size > 1e18)
         return ccl_error_set(err, CCL_ERR_INPUT, t->m->name, (int)line, 0,
                              "the message size is no positive number");
-    ccl_measurement_t point = {.size_bytes = size, .line = line};
+    *out = size;
+    return CCL_OK;
+}
+
+/* Relative standard deviation: as given, or a quarter of the range, which is about four. */
+static double spread_of(const table_t *t, const ccl_csv_field_t *fields, uint32_t n, double us) {
+    double low, high, deviation;
+    if (!(us > 0))
+        return 0;
+    if (number_of(t, fields, n, COLUMN_DEVIATION_US, &deviation) && deviation > 0)
+        return deviation / us;
+    if (number_of(t, fields, n, COLUMN_MIN_US, &low) &&
+        number_of(t, fields, n, COLUMN_MAX_US, &high) && high > low && low > 0)
+        return (high - low) / 4 / us;
+    return 0;
+}
+
+/** What a run of programs or of collectives is; the run is told apart by its columns. */
+static ccl_status_t about_run(table_t *t, const ccl_csv_field_t *fields, uint32_t n, uint32_t line,
+                              ccl_measured_run_t *out, ccl_error_t *err) {
+    const ccl_csv_field_t *op = get(t, fields, n, COLUMN_OP),
+                          *program = get(t, fields, n, COLUMN_PROGRAM),
+                          *proto = get(t, fields, n, COLUMN_PROTO);
+    double ranks = 0;
+    out->known = ccl_i_collective_named(op->text, op->len, &out->kind);
+    if (!out->known && program->len == 0)
+        return ccl_error_set(err, CCL_ERR_INPUT, t->m->name, (int)line, 0,
+                             "\"%.60s\" is no collective", op->text);
+    if ((program->len == 0 || t->at[COLUMN_RANKS] != CCL_NONE) &&
+        (!number_of(t, fields, n, COLUMN_RANKS, &ranks) || ranks < 1 || ranks > CCL_I_MAX_RANKS ||
+         ranks != floor(ranks)))
+        return ccl_error_set(err, CCL_ERR_INPUT, t->m->name, (int)line, 0,
+                             "\"%.40s\" is no number of ranks",
+                             get(t, fields, n, COLUMN_RANKS)->text);
+    out->nranks = (uint32_t)ranks;
+    for (int p = 0; proto->len > 0 && !out->proto; p++) {
+        if (p == CCL_PROTOCOLS)
+            return ccl_error_set(err, CCL_ERR_INPUT, t->m->name, (int)line, 0,
+                                 "\"%.40s\" is no protocol: Simple, LL or LL128", proto->text);
+        const char *name = ccl_protocol_name((ccl_protocol_t)p);
+        if (strcasecmp(name, proto->text) == 0)
+            out->proto = name;
+    }
+    out->proto = out->proto ? out->proto : "";
+    return CCL_OK;
+}
+
+static ccl_status_t csv_row(table_t *t, const ccl_csv_field_t *fields, uint32_t n, uint32_t line,
+                            ccl_error_t *err) {
+    const ccl_csv_field_t *op = get(t, fields, n, COLUMN_OP),
+                          *type = get(t, fields, n, COLUMN_TYPE),
+                          *gpu = get(t, fields, n, COLUMN_GPU),
+                          *source = get(t, fields, n, COLUMN_SOURCE),
+                          *version = get(t, fields, n, COLUMN_VERSION),
+                          *program = get(t, fields, n, COLUMN_PROGRAM);
+    ccl_measured_run_t about = {.line = line};
+    ccl_measurement_t point = {.line = line};
+    double value, in_place, nodes = 0;
+    CCL_TRY(about_run(t, fields, n, line, &about, err));
+    CCL_TRY(size_of(t, fields, n, line, &point.size_bytes, err));
     if (number_of(t, fields, n, COLUMN_MS, &value) && value > 0)
         point.time_s = value * 1e-3;
     else if (number_of(t, fields, n, COLUMN_US, &value) && value > 0)
@@ -143,29 +221,25 @@ static ccl_status_t csv_row(table_t *t, const ccl_csv_field_t *fields, uint32_t 
         point.in_place_time_s = in_place * 1e-6;
     if (point.time_s == 0 && point.in_place_time_s == 0)
         return CCL_OK; /* a bandwidth without a time */
-    const ccl_csv_field_t *gpu = get(t, fields, n, COLUMN_GPU),
-                          *source = get(t, fields, n, COLUMN_SOURCE);
-    const ccl_csv_field_t *version = get(t, fields, n, COLUMN_VERSION);
+    point.spread = spread_of(t, fields, n, 1e6 * point.time_s);
     if (source->len == 0)
         source = version;
-    char key[1100];
-    snprintf(key, sizeof key, "%s|%s|%s|%g|%s|%s|%s", version->text, op->text, type->text, ranks,
-             gpu->text, source->text, get(t, fields, n, COLUMN_CONFIG)->text);
+    (void)number_of(t, fields, n, COLUMN_NODES, &nodes);
+    char key[1400];
+    snprintf(key, sizeof key, "%s|%s|%s|%u|%s|%s|%s|%s|%s|%g", version->text, op->text, type->text,
+             about.nranks, gpu->text, source->text, get(t, fields, n, COLUMN_CONFIG)->text,
+             program->text, about.proto, nodes);
     ccl_i_log_run_t *run = ccl_i_measured_key(t->m, key, line);
     if (!run)
         return CCL_OK; /* reported by the caller, or more runs than are kept */
-    ccl_measured_run_t *a = &run->about;
     if (run->npoints == 0) {
-        double nodes;
-        a->known = true;
-        a->kind = kind;
-        a->nranks = (uint32_t)ranks;
-        if (number_of(t, fields, n, COLUMN_NODES, &nodes) && nodes >= 1 && nodes <= ranks)
-            a->nhosts = (uint32_t)nodes;
-        a->version = version_of(version);
-        a->gpu = ccl_i_measured_text(t->m, gpu->text, gpu->len);
-        a->type = ccl_i_measured_text(t->m, type->text, type->len);
-        a->label = ccl_i_measured_text(t->m, source->text, source->len);
+        about.nhosts = nodes >= 1 && nodes <= about.nranks ? (uint32_t)nodes : 0;
+        about.version = version_of(version);
+        about.gpu = ccl_i_measured_text(t->m, gpu->text, gpu->len);
+        about.type = ccl_i_measured_text(t->m, type->text, type->len);
+        about.label = ccl_i_measured_text(t->m, source->text, source->len);
+        about.program = ccl_i_measured_text(t->m, program->text, program->len);
+        run->about = about;
     }
     ccl_i_measured_point(t->m, run, point);
     return CCL_OK;
@@ -198,13 +272,15 @@ ccl_status_t ccl_i_read_csv(ccl_i_measured_t *m, const char *text, size_t len, c
             if (c < NCOLUMNS && t.at[c] == CCL_NONE)
                 t.at[c] = i;
         }
-        if (t.at[COLUMN_OP] == CCL_NONE || t.at[COLUMN_RANKS] == CCL_NONE ||
+        bool programs = t.at[COLUMN_PROGRAM] != CCL_NONE;
+        if ((!programs && (t.at[COLUMN_OP] == CCL_NONE || t.at[COLUMN_RANKS] == CCL_NONE)) ||
             (t.at[COLUMN_BYTES] == CCL_NONE && t.at[COLUMN_ELEMENTS] == CCL_NONE) ||
             (t.at[COLUMN_MS] == CCL_NONE && t.at[COLUMN_US] == CCL_NONE))
             status =
                 ccl_error_set(err, CCL_ERR_INPUT, m->name, (int)line, 0,
                               "columns op, ranks, size_bytes and oop_us are needed (or op_name, "
-                              "num_gpus, message_size in elements, latency in ms)");
+                              "num_gpus, message_size in elements, latency in ms; or program, "
+                              "size, time in us)");
     }
     free(fields);
     return status == CCL_OK && m->nomem ? ccl_fail_nomem(err) : status;
