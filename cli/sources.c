@@ -58,6 +58,7 @@ static ccl_status_t open_program(ccl_i_cli_t *cli, ccl_i_sources_t *s, const cha
                                  const ccl_i_clusters_t *clusters, ccl_measured_run_t *run,
                                  const ccl_program_t **out, ccl_error_t *err) {
     ccl_i_document_t document = {NULL, NULL};
+    const char *form = "";
     const ccl_topology_t *topo = NULL;
     char *path = beside(file, run->program);
     if (!path)
@@ -74,7 +75,7 @@ static ccl_status_t open_program(ccl_i_cli_t *cli, ccl_i_sources_t *s, const cha
     char **paths = programs ? realloc(s->paths, (s->nprograms + (size_t)1) * sizeof *paths) : NULL;
     s->paths = paths ? paths : s->paths;
     ccl_status_t status =
-        paths ? ccl_i_document_read(path, &document, NULL, err) : ccl_fail_nomem(err);
+        paths ? ccl_i_document_read(path, &document, &form, err) : ccl_fail_nomem(err);
     if (status == CCL_OK) {
         run->nranks = document.program ? document.program->nranks : document.schedule->coll->nranks;
         status = take_part(s, clusters, run, &topo, err);
