@@ -13,7 +13,6 @@
 #define NOISE 0.03           /* of a repeated nccl-tests run */
 #define MOST_LAUNCH_S 50e-6  /* a launch of more is waiting for something else */
 #define MOST_STEP_S 100e-6
-#define WAYS 2
 
 /* Priors and bounds of factors. Spreads are of logarithms. */
 const ccl_i_fit_about_t ccl_i_fit_about[] = {
@@ -246,48 +245,124 @@ static double slower_blocks(const ccl_i_fit_job_t *j, int proto, double *work) {
     return fmin(1, work[kept / 2]);
 }
 
+/** The best of several descents. */
+typedef struct descent {
+    ccl_fit_parameter_t fit[CCL_I_FIT_PARAMETERS];
+    double sum, *r; /* of squares; [n] */
+} descent_t;
+
+static ccl_status_t sum_at(ccl_i_fit_job_t *j, const double *p, descent_t *d, double *out,
+                           ccl_error_t *err) {
+    ccl_fit_parameter_t at[CCL_I_FIT_PARAMETERS];
+    CCL_TRY(residuals(p, d->r, j, err));
+    for (uint32_t k = 0; k < j->np; k++)
+        at[k].value = p[k];
+    *out = sum_of_squares(j, d->r, at);
+    return CCL_OK;
+}
+
+static ccl_status_t descend_from(ccl_i_fit_job_t *j, const double *start, descent_t *d,
+                                 ccl_error_t *err) {
+    ccl_fit_parameter_t fit[CCL_I_FIT_PARAMETERS];
+    double values[CCL_I_FIT_PARAMETERS], sum;
+    ccl_fit_result_t one;
+    memcpy(fit, j->fit, sizeof fit);
+    CCL_TRY(ccl_fit(j->np, fit, start, j->n, j->noise, residuals, j, &one, err));
+    for (uint32_t k = 0; k < j->np; k++)
+        values[k] = fit[k].value;
+    CCL_TRY(sum_at(j, values, d, &sum, err));
+    if (sum < d->sum) {
+        d->sum = sum;
+        memcpy(d->fit, fit, sizeof fit);
+    }
+    return CCL_OK;
+}
+
+/* Blocks that alone carry no more than was measured. @return false: that is what they do. */
+static ccl_status_t slow_start(ccl_i_fit_job_t *j, double *start, descent_t *d, bool *moved,
+                               ccl_error_t *err) {
+    j->based = false;
+    CCL_TRY(residuals(start, d->r, j, err));
+    for (uint32_t k = 0; k < j->np; k++) {
+        if (j->params[k].what != CCL_I_FIT_TB_RATE)
+            continue;
+        double factor = slower_blocks(j, j->params[k].proto, d->r);
+        *moved = *moved || factor < 0.97;
+        start[k] = fmax(j->fit[k].low, log(factor));
+    }
+    return CCL_OK;
+}
+
+/*
+ * Overhead and latency together make a step slow, and only in pipelines one is not like the other:
+ * from where a descent ended, other shares of the same time may be better. A step that waits for
+ * one latency waits for one to three overheads (of sender, receiver, and the next send).
+ */
+static ccl_status_t other_shares(ccl_i_fit_job_t *j, uint32_t k, double *start, descent_t *d,
+                                 double *best, ccl_error_t *err) {
+    static const double shares[] = {0.03, 0.2, 0.5, 0.8, 0.97};
+    double own_a = ccl_i_fit_own(j, &j->params[k], j->params[k].kind), sum;
+    double own_b = ccl_i_fit_own(j, &j->params[k + 1], j->params[k + 1].kind);
+    double overhead_s = own_a * exp(start[k]), latency_s = own_b * exp(start[k + 1]);
+    for (int count = 1; count <= 3; count++)
+        for (size_t i = 0; i < CCL_ARRAY_LEN(shares); i++) {
+            double kept[2] = {start[k], start[k + 1]};
+            double step_s = count * overhead_s + latency_s;
+            start[k] =
+                fmin(j->fit[k].high, fmax(j->fit[k].low, log(shares[i] * step_s / count / own_a)));
+            start[k + 1] = fmin(j->fit[k + 1].high,
+                                fmax(j->fit[k + 1].low, log((1 - shares[i]) * step_s / own_b)));
+            CCL_TRY(sum_at(j, start, d, &sum, err));
+            if (sum < *best) {
+                *best = sum;
+            } else {
+                start[k] = kept[0];
+                start[k + 1] = kept[1];
+            }
+        }
+    return CCL_OK;
+}
+
+static ccl_status_t share_start(ccl_i_fit_job_t *j, double *start, descent_t *d, bool *moved,
+                                ccl_error_t *err) {
+    double best = d->sum;
+    for (uint32_t k = 0; k < j->np; k++)
+        start[k] = d->fit[k].value;
+    for (uint32_t k = 0; k + 1 < j->np; k++)
+        if (j->params[k].what == CCL_I_FIT_OVERHEAD && j->params[k + 1].what == CCL_I_FIT_LATENCY &&
+            j->params[k].kind == j->params[k + 1].kind)
+            CCL_TRY(other_shares(j, k, start, d, &best, err));
+    *moved = best < d->sum;
+    return CCL_OK;
+}
+
 /*
  * The rate is the smaller of what blocks and links give, so that only one of the two has a slope at
  * a time: begin once with the topology's blocks, once with blocks that just carry what was
  * measured.
  */
-static ccl_status_t fit_both_ways(ccl_i_fit_job_t *j, ccl_fit_parameter_t *best, ccl_error_t *err) {
-    double least = INFINITY, *r = malloc((j->n + (size_t)1) * sizeof *r);
-    double priors[CCL_I_FIT_PARAMETERS], start[CCL_I_FIT_PARAMETERS];
-    ccl_status_t status = r ? CCL_OK : ccl_fail_nomem(err);
+static ccl_status_t fit_all_ways(ccl_i_fit_job_t *j, ccl_fit_parameter_t *best, ccl_error_t *err) {
+    double start[CCL_I_FIT_PARAMETERS];
+    descent_t d = {.sum = INFINITY, .r = malloc((j->n + (size_t)1) * sizeof *d.r)};
+    ccl_status_t status = d.r ? CCL_OK : ccl_fail_nomem(err);
+    bool moved = false;
     for (uint32_t k = 0; k < j->np; k++)
-        priors[k] = start[k] = j->fit[k].value;
-    for (int way = 0; status == CCL_OK && way < WAYS; way++) {
-        ccl_fit_parameter_t fit[CCL_I_FIT_PARAMETERS];
-        ccl_fit_result_t one;
-        bool moved = way == 0;
-        memcpy(fit, j->fit, sizeof fit);
-        if (way == 1) {
-            j->based = false;
-            status = residuals(priors, r, j, err);
-        }
-        for (uint32_t k = 0; status == CCL_OK && way == 1 && k < j->np; k++) {
-            if (j->params[k].what != CCL_I_FIT_TB_RATE)
-                continue;
-            double factor = slower_blocks(j, j->params[k].proto, r);
-            moved = moved || factor < 0.97;
-            start[k] = fmax(fit[k].low, log(factor));
-        }
+        start[k] = j->fit[k].value;
+    if (status == CCL_OK)
+        status = descend_from(j, start, &d, err);
+    if (status == CCL_OK)
+        status = slow_start(j, start, &d, &moved, err);
+    if (status == CCL_OK && moved)
+        status = descend_from(j, start, &d, err);
+    for (int again = 0; status == CCL_OK && again < 2; again++) {
+        moved = false;
+        status = share_start(j, start, &d, &moved, err);
         if (status != CCL_OK || !moved)
             break;
-        status = ccl_fit(j->np, fit, start, j->n, j->noise, residuals, j, &one, err);
-        double values[CCL_I_FIT_PARAMETERS];
-        for (uint32_t k = 0; k < j->np; k++)
-            values[k] = fit[k].value;
-        if (status == CCL_OK)
-            status = residuals(values, r, j, err);
-        double sum = status == CCL_OK ? sum_of_squares(j, r, fit) : INFINITY;
-        if (sum < least) {
-            least = sum;
-            memcpy(best, fit, sizeof fit);
-        }
+        status = descend_from(j, start, &d, err);
     }
-    free(r);
+    memcpy(best, d.fit, sizeof d.fit);
+    free(d.r);
     return status;
 }
 
@@ -393,7 +468,7 @@ static ccl_status_t run_job(ccl_i_fit_job_t *j, const ccl_calibrate_options_t *o
     CCL_TRY(find_noise(b, c, err));
     j->noise = c->nrepeats > 2 ? fmax(NOISE, c->noise) : NOISE;
     choose_parameters(j);
-    CCL_TRY(fit_both_ways(j, fit, err));
+    CCL_TRY(fit_all_ways(j, fit, err));
     for (uint32_t k = 0; k < j->np; k++)
         values[k] = fit[k].value;
     j->based = false;

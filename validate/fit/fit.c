@@ -149,41 +149,90 @@ static void normal(const problem_t *q, const double *p, double damping, double *
             a[j * np + k] = a[k * np + j];
 }
 
-static ccl_status_t descend(problem_t *q, double *p, uint32_t *iterations, ccl_error_t *err) {
+/* Slopes over an interval instead of at a point: where a constant ceases to matter on one side
+ * (another limits there), what is known of it is less than its slope here says. */
+static ccl_status_t secants(problem_t *q, const double *p, const double *width, ccl_error_t *err) {
+    double at[MAX_PARAMETERS];
+    memcpy(at, p, q->np * sizeof *at);
+    for (uint32_t k = 0; k < q->np; k++) {
+        double wide = fmax(STEP, fmin(width[k], q->prior[k].spread));
+        double high = clamped(&q->prior[k], p[k] + wide), low = clamped(&q->prior[k], p[k] - wide);
+        at[k] = high;
+        CCL_TRY(q->fn(at, q->moved, q->user, err));
+        at[k] = low;
+        CCL_TRY(q->fn(at, q->trial, q->user, err));
+        at[k] = p[k];
+        for (uint32_t i = 0; i < q->n; i++)
+            q->jacobian[i * q->np + k] = (q->moved[i] - q->trial[i]) / (high - low);
+    }
+    return CCL_OK;
+}
+
+/* One step down; false in *better: there is none. */
+static ccl_status_t step_down(problem_t *q, double *p, double *damping, double *gain, bool *better,
+                              ccl_error_t *err) {
     double a[MAX_PARAMETERS * MAX_PARAMETERS], b[MAX_PARAMETERS], next[MAX_PARAMETERS];
+    double now = loss(q, q->r, p);
+    bool held[MAX_PARAMETERS];
+    *better = false;
+    for (int tries = 0; tries < 8 && !*better; tries++) {
+        normal(q, p, *damping, a, b);
+        hold_at_bounds(q, p, held, a, b);
+        if (cholesky(a, q->np)) {
+            solve(a, q->np, b);
+            for (uint32_t k = 0; k < q->np; k++) /* constants change at most e-fold a step */
+                next[k] = clamped(&q->prior[k], p[k] + fmax(-1, fmin(1, b[k])));
+            CCL_TRY(q->fn(next, q->trial, q->user, err));
+            *gain = now - loss(q, q->trial, next);
+            *better = *gain > 0;
+        }
+        *damping = *better ? fmax(*damping / 10, 1e-9) : *damping * 10;
+    }
+    if (!*better)
+        return CCL_OK;
+    memcpy(p, next, q->np * sizeof *p);
+    memcpy(q->r, q->trial, q->n * sizeof *q->r);
+    return CCL_OK;
+}
+
+static ccl_status_t descend(problem_t *q, double *p, uint32_t *iterations, ccl_error_t *err) {
     double damping = 1e-3;
     CCL_TRY(q->fn(p, q->r, q->user, err));
     for (*iterations = 0; *iterations < MAX_ITERATIONS; ++*iterations) {
         /* Far from the data every residual is large: that must not make the priors strong. */
         q->scale = fmin(robust_scale(q, q->r), MOST_NOISE * q->noise);
         double now = loss(q, q->r, p), gain = 0;
-        CCL_TRY(derivatives(q, p, err));
         bool better = false;
-        for (int tries = 0; tries < 8 && !better; tries++) {
-            bool held[MAX_PARAMETERS];
-            normal(q, p, damping, a, b);
-            hold_at_bounds(q, p, held, a, b);
-            if (cholesky(a, q->np)) {
-                solve(a, q->np, b);
-                for (uint32_t k = 0; k < q->np; k++) /* constants change at most e-fold a step */
-                    next[k] = clamped(&q->prior[k], p[k] + fmax(-1, fmin(1, b[k])));
-                CCL_TRY(q->fn(next, q->trial, q->user, err));
-                double then = loss(q, q->trial, next);
-                better = then < now;
-                gain = now - then;
-            }
-            damping = better ? fmax(damping / 10, 1e-9) : damping * 10;
-        }
-        if (!better)
-            break;
-        memcpy(p, next, q->np * sizeof *p);
-        memcpy(q->r, q->trial, q->n * sizeof *q->r);
-        if (gain < 1e-4 * now + 1e-9)
+        CCL_TRY(derivatives(q, p, err));
+        CCL_TRY(step_down(q, p, &damping, &gain, &better, err));
+        if (!better || gain < 1e-4 * now + 1e-9)
             break;
     }
     /* Errors from the undamped curvature where it ended. */
     q->scale = robust_scale(q, q->r);
     return derivatives(q, p, err);
+}
+
+/*
+ * Standard deviations at p from the curvature. The scale comes from residuals that the parameters
+ * have made smaller: with as many parameters as points nothing is left of it.
+ */
+static void find_errors(const problem_t *q, const double *p, ccl_fit_parameter_t *out) {
+    double a[MAX_PARAMETERS * MAX_PARAMETERS], b[MAX_PARAMETERS];
+    bool held[MAX_PARAMETERS];
+    double few = q->n > 2 * q->np ? sqrt((double)q->n / (q->n - q->np)) : sqrt(2);
+    normal(q, p, 0, a, b);
+    hold_at_bounds(q, p, held, a, b);
+    bool regular = cholesky(a, q->np);
+    for (uint32_t k = 0; k < q->np; k++) {
+        memset(b, 0, sizeof b);
+        b[k] = 1;
+        if (regular)
+            solve(a, q->np, b);
+        out[k].error =
+            regular && !held[k] ? fmin(q->prior[k].spread, few * sqrt(b[k])) : q->prior[k].spread;
+        out[k].at_bound = held[k];
+    }
 }
 
 ccl_status_t ccl_fit(uint32_t nparameters, ccl_fit_parameter_t *parameters, const double *start,
@@ -213,19 +262,19 @@ ccl_status_t ccl_fit(uint32_t nparameters, ccl_fit_parameter_t *parameters, cons
         p[k] = clamped(&parameters[k], start ? start[k] : parameters[k].value);
     ccl_status_t status = descend(&q, p, &iterations, err);
     if (status == CCL_OK) {
-        double a[MAX_PARAMETERS * MAX_PARAMETERS], b[MAX_PARAMETERS];
-        bool held[MAX_PARAMETERS];
-        normal(&q, p, 0, a, b);
-        hold_at_bounds(&q, p, held, a, b);
-        bool regular = cholesky(a, nparameters);
+        find_errors(&q, p, parameters);
+        double width[MAX_PARAMETERS];
+        for (uint32_t k = 0; k < nparameters; k++)
+            width[k] = parameters[k].error;
+        status = secants(&q, p, width, err);
+    }
+    if (status == CCL_OK) {
+        ccl_fit_parameter_t wide[MAX_PARAMETERS];
+        memcpy(wide, parameters, nparameters * sizeof *wide);
+        find_errors(&q, p, wide);
         for (uint32_t k = 0; k < nparameters; k++) {
-            memset(b, 0, sizeof b);
-            b[k] = 1;
-            if (regular)
-                solve(a, nparameters, b);
+            parameters[k].error = fmax(parameters[k].error, wide[k].error);
             parameters[k].value = p[k];
-            parameters[k].error = regular && !held[k] ? sqrt(b[k]) : parameters[k].spread;
-            parameters[k].at_bound = held[k];
         }
         *out = (ccl_fit_result_t){iterations, q.scale};
     }

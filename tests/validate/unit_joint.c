@@ -1,0 +1,220 @@
+// timeout: 600
+/*
+ * The joint fit: runs of many programs with constants that the test hides and noise of 3 %. Half of
+ * the programs predict the others, and the hidden constants are in their intervals as often as
+ * these say.
+ */
+#include "tests/base/nightly.h"
+#include "tests/validate/common.h"
+
+#include "base/json.h"
+
+#define NPROGRAMS 48
+#define NSIZES 3
+#define NOISE 0.03
+#define MAX_TRIALS 200
+#define MAX_CONSTANTS 256
+
+static const double sizes[NSIZES] = {32768, 524288, 8388608};
+
+typedef struct field {
+    ccl_topology_t *topos[2];
+    ccl_program_t *programs[NPROGRAMS];
+    ccl_measured_run_t runs[NPROGRAMS];
+    ccl_measurement_t points[NPROGRAMS][NSIZES];
+    ccl_measured_source_t sources[NPROGRAMS];
+    double exact_s[NPROGRAMS][NSIZES];
+} field_t;
+
+/* NCCL's rings, trees and grouped sends of 8 and 16 GPUs on few and many channels. */
+static void build(field_t *f) {
+    static const struct {
+        ccl_collective_kind_t kind;
+        ccl_nccl_algo_t algo;
+    } ways[] = {{CCL_ALLREDUCE, CCL_NCCL_RING},
+                {CCL_ALLGATHER, CCL_NCCL_RING},
+                {CCL_ALLREDUCE, CCL_NCCL_TREE},
+                {CCL_ALLTOALL, CCL_NCCL_P2P}};
+    uint32_t n = 0;
+    f->topos[0] = part("dgx-h100", 8);
+    f->topos[1] = part("dgx-h100*2", 16);
+    for (int t = 0; t < 2; t++) {
+        ccl_routes_t *routes = ccl_routes_create(f->topos[t]);
+        for (uint32_t proto = 0; proto < 3; proto++)
+            for (size_t w = 0; w < CCL_ARRAY_LEN(ways); w++)
+                for (uint32_t channels = 2; channels <= 8; channels += 6, n++) {
+                    ccl_nccl_choice_t choice = {.algo = ways[w].algo,
+                                                .proto = (ccl_nccl_proto_t)proto,
+                                                .channels = channels};
+                    OK(ccl_nccl_program(NULL, f->topos[t], routes, ways[w].kind, 0, &choice,
+                                        &f->programs[n], &err));
+                    f->runs[n] = (ccl_measured_run_t){.kind = ways[w].kind,
+                                                      .known = true,
+                                                      .nranks = f->topos[t]->nranks,
+                                                      .gpu = "",
+                                                      .type = "",
+                                                      .label = "",
+                                                      .program = "made.xml",
+                                                      .proto = ccl_nccl_proto_name(choice.proto),
+                                                      .npoints = NSIZES,
+                                                      .points = f->points[n]};
+                    f->sources[n] =
+                        (ccl_measured_source_t){"made", f->topos[t], &f->runs[n], f->programs[n]};
+                }
+        ccl_routes_destroy(routes);
+    }
+    ck_assert_uint_eq(n, NPROGRAMS);
+}
+
+static void fini(field_t *f) {
+    for (int i = 0; i < NPROGRAMS; i++)
+        ccl_program_destroy(f->programs[i]);
+    ccl_topology_destroy(f->topos[0]);
+    ccl_topology_destroy(f->topos[1]);
+}
+
+static double normal(ccl_rng_t *rng) {
+    return sqrt(-2 * log(1 - ccl_rng_unit(rng))) * cos(2 * acos(-1) * ccl_rng_unit(rng));
+}
+
+/* "transports/net/LL/latency" into a profile's nested members. */
+static void put(json_t *root, const char *name, const char *unit, double value) {
+    char copy[200], text[64];
+    char *at[5];
+    uint32_t n = 0;
+    snprintf(copy, sizeof copy, "%s", name);
+    for (char *word = strtok(copy, "/"); word && n < 5; word = strtok(NULL, "/"))
+        at[n++] = word;
+    for (uint32_t i = 0; i + 1 < n; i++) {
+        if (i == 2 && !json_object_get(root, "protocols"))
+            json_object_set_new(root, "protocols", json_object());
+        if (i == 2)
+            root = json_object_get(root, "protocols");
+        if (!json_object_get(root, at[i]))
+            json_object_set_new(root, at[i], json_object());
+        root = json_object_get(root, at[i]);
+    }
+    json_object_set_new(root, at[n - 1],
+                        strcmp(unit, "1") == 0 ? json_real(value)
+                        : strcmp(unit, "s") == 0
+                            ? json_string(ccl_format_time(value, text, sizeof text))
+                            : json_string(ccl_format_rate(value, text, sizeof text)));
+}
+
+/* How far constants are from their priors, as the priors have it. */
+static double spread_of(const char *name) {
+    const char *what = strrchr(name, '/') + 1;
+    return strcmp(what, "launch") == 0       ? 1
+           : strcmp(what, "tb_rate") == 0    ? 0.2
+           : strcmp(what, "efficiency") == 0 ? 0.1
+                                             : 0.7;
+}
+
+/* Constants of one trial, and the exact times with them. */
+static void hide(field_t *f, ccl_rng_t *rng, const ccl_calibration_t *like, double *truth) {
+    json_t *root = json_pack("{s:s, s:s}", "format", "ccllab-profile-1", "name", "hidden");
+    ccl_profile_t *profile = NULL;
+    for (uint32_t i = 0; i < like->nconstants; i++) {
+        const ccl_constant_t *c = &like->constants[i];
+        double most = strcmp(c->unit, "1") == 0 ? 1 : strcmp(c->unit, "s") == 0 ? 45e-6 : INFINITY;
+        do
+            truth[i] = c->prior * exp(spread_of(c->name) * normal(rng));
+        while (truth[i] > most);
+        put(root, c->name, c->unit, truth[i]);
+    }
+    char *text = json_dumps(root, 0);
+    OK(ccl_profile_read_text("hidden", text, strlen(text), &profile, &err));
+    for (int t = 0; t < 2; t++) {
+        ccl_topology_t *laid = NULL;
+        OK(ccl_profile_apply(NULL, profile, f->topos[t], &laid, &err));
+        for (int p = 0; p < NPROGRAMS; p++) {
+            ccl_program_t program = *f->programs[p];
+            if (f->sources[p].topo != f->topos[t])
+                continue;
+            program.proto = f->runs[p].proto;
+            for (int s = 0; s < NSIZES; s++) {
+                ccl_sim_options_t options = CCL_SIM_OPTIONS_INIT;
+                ccl_sim_result_t *run = NULL;
+                options.size_bytes = sizes[s];
+                OK(ccl_sim_program(NULL, laid, NULL, &program, &options, &run, &err));
+                f->exact_s[p][s] = run->time_s;
+                ccl_sim_result_destroy(run);
+            }
+        }
+        ccl_topology_destroy(laid);
+    }
+    for (int p = 0; p < NPROGRAMS; p++)
+        for (int s = 0; s < NSIZES; s++)
+            f->points[p][s] = (ccl_measurement_t){
+                .size_bytes = sizes[s], .time_s = f->exact_s[p][s] * exp(NOISE * normal(rng))};
+    ccl_profile_destroy(profile);
+    free(text);
+    json_decref(root);
+}
+
+/* Kendall's tau over programs of one size and cluster that were not fitted. */
+static double tau(const ccl_calibration_t *c) {
+    int64_t same = 0, other = 0;
+    for (uint32_t i = 0; i < c->npoints; i++)
+        for (uint32_t k = i + 1; k < c->npoints; k++) {
+            if (!c->held_out[i] || !c->held_out[k] || c->sizes_bytes[i] != c->sizes_bytes[k])
+                continue;
+            bool right = (c->measured_s[i] < c->measured_s[k]) == (c->fitted_s[i] < c->fitted_s[k]);
+            same += right;
+            other += !right;
+        }
+    return (double)(same - other) / (double)(same + other);
+}
+
+START_TEST(test_hidden) {
+    static field_t f;
+    static double truth[MAX_CONSTANTS];
+    uint32_t trials = nightly() ? MAX_TRIALS : 6, inside = 0, all = 0;
+    double worst_tau = 1, worst_median = 0;
+    ccl_calibrate_options_t options = CCL_CALIBRATE_OPTIONS_INIT;
+    ccl_calibration_t *like = NULL;
+    ccl_rng_t rng;
+    ccl_rng_init(&rng, 7);
+    build(&f);
+    for (int p = 0; p < NPROGRAMS; p++)
+        for (int s = 0; s < NSIZES; s++)
+            f.points[p][s] = (ccl_measurement_t){.size_bytes = sizes[s], .time_s = 1e-4};
+    /* Which constants there are. */
+    OK(ccl_calibrate(NULL, f.sources, NPROGRAMS, &options, &like, &err));
+    ck_assert_uint_le(like->nconstants, MAX_CONSTANTS);
+    ck_assert_uint_eq(like->nstuck, 0);
+    options.hold_out = CCL_HOLD_OUT_RUNS;
+    for (uint32_t trial = 0; trial < trials; trial++) {
+        ccl_calibration_t *c = NULL;
+        hide(&f, &rng, like, truth);
+        OK(ccl_calibrate(NULL, f.sources, NPROGRAMS, &options, &c, &err));
+        ck_assert_uint_eq(c->nstuck, 0);
+        ck_assert_uint_eq(c->nconstants, like->nconstants);
+        for (uint32_t i = 0; i < c->nconstants; i++) {
+            ck_assert_str_eq(c->constants[i].name, like->constants[i].name);
+            bool in = c->constants[i].low <= truth[i] && truth[i] <= c->constants[i].high;
+            inside += in;
+            all++;
+            if (!in && !nightly())
+                printf("  %s: %g not in %g .. %g\n", c->constants[i].name, truth[i],
+                       c->constants[i].low, c->constants[i].high);
+        }
+        double t = tau(c);
+        worst_median = fmax(worst_median, c->held.median);
+        worst_tau = fmin(worst_tau, t);
+        printf("trial %u: held out %u points, median %.2f %%, tau %.4f\n", trial, c->held.n,
+               100 * c->held.median, t);
+        ccl_calibration_destroy(c);
+    }
+    printf("%u trials: worst median %.2f %%, least tau %.4f, %.1f %% of %u constants inside\n",
+           trials, 100 * worst_median, worst_tau, 100.0 * inside / all, all);
+    ck_assert_double_le(worst_median, 0.04);
+    ck_assert_double_ge(worst_tau, 0.97);
+    /* 132 draws of constants, some of them together: 0.95 is expected of all trials alone. */
+    ck_assert_double_ge((double)inside / all, nightly() ? 0.95 : 0.9);
+    ccl_calibration_destroy(like);
+    fini(&f);
+}
+END_TEST
+
+RUN_TESTS(test_hidden)
