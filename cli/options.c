@@ -217,8 +217,10 @@ static const ccl_i_own_option_t options[] = {
     {"calibrate", 0, KIND_FLAG, AT(testbed.calibrate), NULL,
      "measure the constants here, in such a testbed, instead of taking the default ones", NULL},
     {"name@testbed", 0, KIND_TEXT, AT(name), "NAME", "name of the testbed (default)", NULL},
-    {"topology@testbed", 't', KIND_TEXT, AT(topology), "FILE",
-     "the emulated cluster with its constants, as testbed topology writes it (measured first)",
+    {"topology@validate", 't', KIND_LIST, AT(topologies), "SPEC",
+     "of --measured: the cluster, as for other commands; may be repeated: a run is on the first "
+     "that has its ranks; of --testbed: the emulated one, as testbed topology writes it (measured "
+     "first)",
      NULL},
     {"processes", 0, KIND_U32, AT(job.processes), "N", "number of child processes (one per rank)",
      NULL},

@@ -172,6 +172,7 @@ const char *ccl_i_show_gap(double gap, char *out, size_t out_len);   /**< 1.25 *
     X(topology_summary)                                                                            \
     X(tune)                                                                                        \
     X(validate)                                                                                    \
+    X(validate_measured)                                                                           \
     X(verify)
 
 #define CCL_I_RESULT_DECLARE(name) extern const ccl_i_result_t ccl_i_result_##name;

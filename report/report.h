@@ -298,6 +298,12 @@ ccl_status_t ccl_report_validation(const ccl_report_validation_t *about,
                                    const ccl_report_style_t *style, ccl_text_t *out,
                                    ccl_error_t *err);
 
+/** What `validate --measured` found. @param profile  NULL: the topologies' own constants. CSV: the
+ * points. */
+ccl_status_t ccl_report_measured(const ccl_measured_validation_t *made,
+                                 const ccl_profile_t *profile, const ccl_report_style_t *style,
+                                 ccl_text_t *out, ccl_error_t *err);
+
 /** A testbed that is up. */
 ccl_status_t ccl_report_testbed(const ccl_testbed_plan_t *plan, const ccl_testbed_entry_t *entry,
                                 const ccl_report_style_t *style, ccl_text_t *out, ccl_error_t *err);

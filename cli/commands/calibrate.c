@@ -132,7 +132,8 @@ static ccl_status_t refuse_others(const ccl_i_args_t *args, ccl_error_t *err) {
     bool host = args->job.device != NULL;
     for (const char *const *name = host ? of_log : of_host; *name; name++)
         if (ccl_i_given(args, *name))
-            return ccl_fail(err, CCL_ERR_USAGE, "option --%s is for %s, not for %s", *name,
+            return ccl_fail(err, CCL_ERR_USAGE, "option --%.*s is for %s, not for %s",
+                            (int)strcspn(*name, "@"), *name,
                             host ? "measured runs" : "--device host",
                             host ? "--device" : "measured runs");
     return CCL_OK;

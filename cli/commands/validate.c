@@ -146,6 +146,48 @@ static ccl_status_t validate(ccl_i_cli_t *cli, const machine_t *machine, const c
     return status;
 }
 
+/* ---------------------------------------------------------------- validate --measured */
+
+static ccl_status_t refuse_others(const ccl_i_args_t *args, ccl_error_t *err) {
+    static const char *const of_runs[] = {"device", "suite",   "sizes",    "repeats",
+                                          "keep",   "testbed", "rate-max", NULL};
+    static const char *const of_files[] = {"collective",        "ranks",    "run",
+                                           "channels@measured", "in-place", NULL};
+    const bool files = args->measured.n > 0;
+    for (const char *const *name = files ? of_runs : of_files; *name; name++)
+        if (ccl_i_given(args, *name))
+            return ccl_fail(err, CCL_ERR_USAGE, "option --%.*s is %s --measured",
+                            (int)strcspn(*name, "@"), *name, files ? "not for" : "for");
+    return CCL_OK;
+}
+
+static ccl_status_t validate_measured(ccl_i_cli_t *cli, ccl_error_t *err) {
+    const ccl_i_args_t *args = &cli->args;
+    ccl_calibrate_options_t options = CCL_CALIBRATE_OPTIONS_INIT;
+    ccl_i_sources_t sources = {0};
+    ccl_profile_t *profile = NULL;
+    ccl_measured_validation_t *made = NULL;
+    ccl_text_t text = {0};
+
+    options.channels = args->nccl_channels;
+    options.in_place = args->in_place;
+    ccl_status_t status = ccl_i_sources_open(cli, &args->measured, &sources, err);
+    if (status == CCL_OK)
+        status = ccl_i_cluster_profile(cli, sources.items[0].topo, &profile, err);
+    if (status == CCL_OK)
+        status = ccl_validate_measured(&cli->ctx, sources.items, sources.n, profile, &options,
+                                       &made, err);
+    if (status == CCL_OK)
+        status = ccl_report_measured(made, profile, &cli->style, &text, err);
+    if (status == CCL_OK)
+        status = ccl_i_emit(cli, &text, err);
+    ccl_text_fini(&text);
+    ccl_measured_validation_destroy(made);
+    ccl_profile_destroy(profile);
+    ccl_i_sources_fini(&sources);
+    return status;
+}
+
 static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     const ccl_i_args_t *args = &cli->args;
     machine_t machine = {.on_device = false};
@@ -153,6 +195,14 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     double *sizes = NULL;
     uint32_t nsizes = 0;
 
+    CCL_TRY(refuse_others(args, err));
+    if (args->measured.n)
+        return validate_measured(cli, err);
+    if (args->topologies.n > 1)
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "option --topology may be repeated with --measured alone");
+    if (args->topologies.n)
+        cli->args.topology = args->topologies.items[0];
     if (args->testbed.cluster)
         return ccl_i_validate_testbed(cli, err);
     CCL_TRY(read_machine(args, &machine, err));
@@ -167,12 +217,25 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     return status;
 }
 
-static const char *const accepts[] = {"profile",          "device", "suite",   "sizes",
-                                      "repeats",          "keep",   "testbed", "rate-max",
-                                      "topology@testbed", NULL};
+static const char *const accepts[] = {"profile",
+                                      "device",
+                                      "suite",
+                                      "sizes",
+                                      "repeats",
+                                      "keep",
+                                      "testbed",
+                                      "rate-max",
+                                      "topology@validate",
+                                      "measured",
+                                      "collective",
+                                      "ranks",
+                                      "run",
+                                      "channels@measured",
+                                      "in-place",
+                                      NULL};
 const ccl_i_command_t ccl_i_cmd_validate = {
     .name = "validate",
-    .usage = "--profile P | --testbed CLUSTER [--suite default|FILE] [--sizes LIST]",
+    .usage = "--profile P | --testbed CLUSTER | --measured FILE -t SPEC [--sizes LIST]",
     .summary = "predicted beside measured, schedule by schedule and size by size",
     .details =
         "Runs every schedule of the suite at every size, repeats interleaved, as the runs that\n"
@@ -181,7 +244,11 @@ const ccl_i_command_t ccl_i_cmd_validate = {
         "percentile, worst, and whether schedules are ranked as measured. Sizes: 64K:16M:4, on a\n"
         "GPU (a profile of calibrate --device cuda|hip) 64K:256M:4.\n"
         "With --testbed in an emulated cluster (root): the simulator beside runs over TCP between\n"
-        "namespaces; the testbed is calibrated first where no -t is given. Sizes: 1M:16M:4.\n",
+        "namespaces; the testbed is calibrated first where no -t is given. Sizes: 1M:16M:4.\n"
+        "With --measured nothing runs: files as calibrate takes them, on the clusters of -t, are\n"
+        "predicted. Errors by size and collective, Kendall's tau of programs, and of every second\n"
+        "size what the others say: interpolation, NCCL's own tuning model with three constants,\n"
+        "a line alpha + beta bytes; corrected: the prediction, times what it is off by there.\n",
     .accepts = accepts,
     .max_inputs = 0,
     .no = "the data of a run are wrong",

@@ -23,6 +23,7 @@ static const char *const commands[] = {
     "bound " RAILS " -c allgather,allreduce,broadcast --size 1M",
     "bound " RAILS " -c allgather",
     "calibrate --from-nccl-tests " DATA "/half_rails.log " RAILS " -o schema.profile.json",
+    "calibrate " DATA "/programs.csv " PAIR " --hold-out sizes -o schema.profile.json",
     "calibrate --device host -j 1 --repeats 1 --footprints 64K -o schema.host.json",
     "synth " RAILS " -c allgather -w cegis --explain-capacities",
     "compare " RAILS " -c allgather,alltoall --sizes 1K,1M -j 1",
@@ -51,6 +52,7 @@ static const char *const commands[] = {
     " --replay host:1 --top 1 --repeats 1",
     "validate --profile " DATA "/host.profile.json --suite " DATA
     "/two.suite --sizes 8K --repeats 1",
+    "validate --measured " DATA "/programs.csv " PAIR " --profile none",
     "verify schema.xml",
     "verify " DATA "/half_rails.log"};
 enum { COMMANDS = sizeof(commands) / sizeof(*commands) };

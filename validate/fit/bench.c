@@ -365,8 +365,7 @@ static ccl_status_t look_at_points(ccl_i_bench_t *b, ccl_error_t *err) {
         CCL_TRY(kernel_of(b, s, p, &kernel, err));
         if (!source->program)
             p->proto = (int)kernel.choice.proto;
-        p->in_switch =
-            kernel.choice.algo == CCL_NCCL_NVLS || kernel.choice.algo == CCL_NCCL_NVLS_TREE;
+        p->algo = source->program ? -1 : (int)kernel.choice.algo;
         CCL_TRY(find_kinds(b, s, &kernel.program, p, err));
         b->of_nccl = b->of_nccl || !source->program;
         b->used[p->proto] = true;
@@ -437,4 +436,20 @@ void ccl_i_bench_destroy(ccl_i_bench_t *b) {
     free(b->seats);
     ccl_arena_fini(&b->arena);
     free(b);
+}
+
+bool ccl_i_bench_estimate(const ccl_i_bench_t *b, uint32_t point, double *latency_s,
+                          double *transfer_s) {
+    const ccl_i_point_t *p = &b->points[point];
+    const seat_t *s = seat_of(b, p->source, 0);
+    if (!s->predictor)
+        return false;
+    const ccl_nccl_setup_t *setup = ccl_predictor_setup(s->predictor);
+    ccl_collective_kind_t kind = b->sources[p->source].run->kind;
+    ccl_nccl_algo_t algo = (ccl_nccl_algo_t)p->algo;
+    ccl_nccl_proto_t proto = (ccl_nccl_proto_t)p->proto;
+    *latency_s = ccl_nccl_channels(setup, kind, algo, proto, 1).estimate_s;
+    *transfer_s =
+        ccl_nccl_channels(setup, kind, algo, proto, p->size_bytes).estimate_s - *latency_s;
+    return *latency_s > 0 && *transfer_s > 0;
 }

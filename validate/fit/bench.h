@@ -57,7 +57,7 @@ typedef struct ccl_i_point {
     double spread;  /**< relative standard deviation; 0: not known */
     int proto;      /**< under which it runs */
     uint32_t kinds; /**< bit per kind of its connections */
-    bool in_switch; /**< NVLS and NVLSTree */
+    int algo;       /**< ccl_nccl_algo_t; -1: a program */
     bool stuck;     /**< the program cannot finish at this size in the model */
 } ccl_i_point_t;
 
@@ -113,5 +113,23 @@ ccl_error_stats_t ccl_i_error_stats(double *errors, uint32_t n);
  * @param training  [npoints]  @param out  [npoints]; NAN where a source has fewer than two.
  */
 void ccl_i_interpolate(const ccl_i_bench_t *bench, const bool *training, double *out);
+/** Whether a point's size is the second, fourth ... of its source: what every second is held out.
+ */
+bool ccl_i_second_size(const ccl_i_bench_t *bench, uint32_t point);
+/**
+ * Predictions times what the training points of the same source were off by, interpolated over the
+ * logarithm of the size, from the nearest on each side that run under the same protocol and in the
+ * same way; where there is none on one side the other's.
+ * @param training, predicted_s  [npoints]  @param out  [npoints]; the prediction where a source has
+ * no training point.
+ */
+void ccl_i_correct(const ccl_i_bench_t *bench, const bool *training, const double *predicted_s,
+                   double *out);
+/**
+ * NCCL's own estimate of a point, latency and transfer apart.
+ * @return false: there is none (programs, grouped sends).
+ */
+bool ccl_i_bench_estimate(const ccl_i_bench_t *bench, uint32_t point, double *latency_s,
+                          double *transfer_s);
 
 #endif

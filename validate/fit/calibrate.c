@@ -404,13 +404,10 @@ static ccl_status_t take_points(ccl_i_fit_job_t *j, const ccl_calibrate_options_
     ccl_rng_init(&rng, seed);
     for (uint32_t i = 0; i < b->npoints; i++) {
         const ccl_i_point_t *p = &b->points[i];
-        uint32_t smaller = 0; /* other sizes of the source */
         bool coin = ccl_rng_next(&rng) >> 63;
-        for (uint32_t k = 0; k < b->npoints; k++)
-            smaller += b->points[k].source == p->source && b->points[k].size_bytes < p->size_bytes;
         held[i] = o->hold_out == CCL_HOLD_OUT_HALF ? coin
                   : o->hold_out == CCL_HOLD_OUT_SIZES
-                      ? smaller % 2 == 1
+                      ? ccl_i_second_size(b, i)
                       : o->hold_out == CCL_HOLD_OUT_RUNS && p->source % 2 == 1;
         j->training[i] = !held[i] && !p->stuck;
         if (j->training[i])
@@ -428,7 +425,7 @@ static ccl_status_t give_arrays(ccl_i_fit_job_t *j, ccl_calibration_t *c, ccl_er
     ccl_i_bench_t *b = j->bench;
     size_t n = b->npoints + (size_t)1;
     uint32_t *source_of = ccl_arena_alloc(&c->arena, n, sizeof *source_of);
-    double *all = ccl_arena_alloc(&c->arena, 7 * n, sizeof *all);
+    double *all = ccl_arena_alloc(&c->arena, 8 * n, sizeof *all);
     bool *flags = ccl_arena_alloc(&c->arena, 3 * n, sizeof *flags);
     j->train = ccl_arena_alloc(&c->arena, n, sizeof *j->train);
     if (!source_of || !all || !flags || !j->train)
@@ -442,6 +439,7 @@ static ccl_status_t give_arrays(ccl_i_fit_job_t *j, ccl_calibration_t *c, ccl_er
     c->interpolated_s = all + 4 * n;
     j->base_s = all + 5 * n;
     j->time_s = all + 6 * n;
+    c->corrected_s = all + 7 * n;
     c->held_out = flags;
     j->training = flags + n;
     j->wanted = flags + 2 * n;
@@ -475,6 +473,7 @@ static ccl_status_t run_job(ccl_i_fit_job_t *j, const ccl_calibrate_options_t *o
     CCL_TRY(predict(j, values, NULL, err));
     memcpy((double *)c->fitted_s, j->time_s, b->npoints * sizeof *j->time_s);
     ccl_i_interpolate(b, j->training, (double *)c->interpolated_s);
+    ccl_i_correct(b, j->training, c->fitted_s, (double *)c->corrected_s);
     return ccl_i_fit_result(j, fit, o, c, err);
 }
 

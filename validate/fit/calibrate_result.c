@@ -197,6 +197,7 @@ ccl_status_t ccl_i_fit_result(const ccl_i_fit_job_t *j, const ccl_fit_parameter_
     c->median_before = errors(c, c->before_s, 0, CCL_NONE, NULL, work).median;
     c->held = errors(c, c->fitted_s, 1, CCL_NONE, c->interpolated_s, work);
     c->held_interpolated = errors(c, c->interpolated_s, 1, CCL_NONE, c->fitted_s, work);
+    c->held_corrected = errors(c, c->corrected_s, 1, CCL_NONE, c->interpolated_s, work);
     if (c->held.n == 0) /* whole sources: nothing to interpolate from */
         c->held = errors(c, c->fitted_s, 1, CCL_NONE, NULL, work);
     for (uint32_t s = 0; s < c->nsources; s++)

@@ -190,3 +190,51 @@ void ccl_i_interpolate(const ccl_i_bench_t *b, const bool *training, double *out
             out[i] = between(above[0], above[1], p->size_bytes);
     }
 }
+
+bool ccl_i_second_size(const ccl_i_bench_t *b, uint32_t point) {
+    const ccl_i_point_t *p = &b->points[point];
+    uint32_t smaller = 0;
+    for (uint32_t k = 0; k < b->npoints; k++)
+        smaller += b->points[k].source == p->source && b->points[k].size_bytes < p->size_bytes;
+    return smaller % 2 == 1;
+}
+
+/* The nearest training point of the source on one side: first one that runs in the same way. */
+static uint32_t neighbour(const ccl_i_bench_t *b, const bool *training, const double *predicted_s,
+                          const ccl_i_point_t *p, bool below, bool alike) {
+    uint32_t best = CCL_NONE;
+    for (uint32_t k = 0; k < b->npoints; k++) {
+        const ccl_i_point_t *q = &b->points[k];
+        if (!training[k] || q->source != p->source || !(predicted_s[k] > 0) ||
+            (q->size_bytes <= p->size_bytes) != below ||
+            (alike && (q->proto != p->proto || q->algo != p->algo)))
+            continue;
+        if (best == CCL_NONE || (q->size_bytes > b->points[best].size_bytes) == below)
+            best = k;
+    }
+    return best;
+}
+
+void ccl_i_correct(const ccl_i_bench_t *b, const bool *training, const double *predicted_s,
+                   double *out) {
+    for (uint32_t i = 0; i < b->npoints; i++) {
+        const ccl_i_point_t *p = &b->points[i];
+        uint32_t low = CCL_NONE, high = CCL_NONE;
+        for (int alike = 1; alike >= 0 && low == CCL_NONE && high == CCL_NONE; alike--) {
+            low = neighbour(b, training, predicted_s, p, true, alike);
+            high = neighbour(b, training, predicted_s, p, false, alike);
+        }
+        out[i] = predicted_s[i];
+        if (low == CCL_NONE && high == CCL_NONE)
+            continue;
+        double at[2] = {0, 0}, x = low == CCL_NONE ? 1 : 0;
+        if (low != CCL_NONE)
+            at[0] = log(b->points[low].measured_s / predicted_s[low]);
+        if (high != CCL_NONE)
+            at[1] = log(b->points[high].measured_s / predicted_s[high]);
+        if (low != CCL_NONE && high != CCL_NONE)
+            x = log(p->size_bytes / b->points[low].size_bytes) /
+                log(b->points[high].size_bytes / b->points[low].size_bytes);
+        out[i] = predicted_s[i] * exp((1 - x) * at[0] + x * at[1]);
+    }
+}
