@@ -425,7 +425,7 @@ ccl_status_t ccl_i_sim_run(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl
     ccl_i_run_t run = {.ctx = ctx,
                        .topo = topo,
                        .program = program,
-                       .granularity = options->granularity,
+                       .granularity = ccl_program_level(program, options->granularity),
                        .trace = options->trace,
                        .give_up_s = options->give_up_s > 0 ? options->give_up_s : INFINITY,
                        .most = UINT64_MAX,

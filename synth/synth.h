@@ -187,6 +187,9 @@ typedef struct ccl_synth_ops {
     /** Needs switches that multicast or reduce: comparisons over all synthesizers do not have it on
         clusters without one. */
     bool in_switch;
+    /** Where switches can multicast and reduce, its trees inside their reach become switch
+        connections if that is faster by simulation; such schedules have groups. */
+    bool through_switches;
 } ccl_synth_ops_t;
 
 /** All synthesizers, in the order they are compared, those `by_name` last; ends with NULL. */

@@ -22,6 +22,8 @@ ccl_lower_options_t ccl_i_point_lower(const double v[CCL_KNOBS]) {
     ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
     for (size_t i = 0; i < CCL_ARRAY_LEN(knobs); i++)
         ccl_option_put(ccl_knob_option(knobs[i]), v[knobs[i]], &lower);
+    lower.asked = !isnan(v[CCL_KNOB_ORDER]) || !isnan(v[CCL_KNOB_ALLOCATE]) ||
+                  !isnan(v[CCL_KNOB_GRANULARITY]);
     return lower;
 }
 
