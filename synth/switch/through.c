@@ -295,7 +295,7 @@ ccl_status_t ccl_i_through_switches(const ccl_topology_t *topo, ccl_routes_t *ro
 /** As ccl_lower() takes. */
 #define DEFAULT_SIZE_BYTES 268435456.0
 /** Plain ways of lowering are at most this much faster than a block per connection in step order:
- * so much slower schedules are not lowered with care. */
+ * slower schedules than that are not lowered with care. */
 #define CARE 2.0
 
 typedef struct contest {
