@@ -197,7 +197,7 @@ ccl_status_t ccl_synthesize(const ccl_ctx_t *ctx, const char *name, const ccl_to
     schedule->rounds = ops->ordered;
     if (!schedule->origin[0])
         ccl_origin_set(schedule->origin, "%s", name);
-    if (ops->through_switches && has_able_switch(topo))
+    if (ops->through_switches && !options->plain && has_able_switch(topo))
         CCL_TRY_GOTO(ccl_i_through_if_faster(ctx, ops, topo, routes, options, &schedule, err),
                      status, end);
     verdict = ccl_arena_alloc(&schedule->arena, 1, sizeof *verdict);

@@ -142,8 +142,10 @@ typedef struct ccl_synth_options {
     ccl_text_t *trace;        /**< cegis: a JSON line per snapshot is added; NULL: none */
     ccl_synth_stats_t *stats; /**< filled by who searches; NULL: not wanted */
     ccl_sketch_options_t sketch;
-    bool part; /**< for a part of a composition: cegis neither slices nor simulates it, greedy does
-                    not weigh its latency */
+    bool part;  /**< for a part of a composition: cegis neither slices nor simulates it, greedy does
+                     not weigh its latency */
+    bool plain; /**< its schedule need not run through switches (ccl_synth_ops_t.through_switches),
+                     but on executors without switch connections */
     ccl_c2c_options_t c2c;
 } ccl_synth_options_t;
 /** The defaults. */

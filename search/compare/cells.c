@@ -65,6 +65,7 @@ static ccl_status_t synthesize_at(const ccl_i_compare_t *c, const ccl_ctx_t *ctx
     if (c->ready[contender].by_size)
         synth.size_bytes = c->options->sizes_bytes[size];
     synth.stats = &stats;
+    synth.plain |= c->options->lower.executor != CCL_EXECUTOR_ANY;
     ccl_status_t status = ccl_synthesize(ctx, c->options->contenders[contender].name, c->topo,
                                          routes, c->want, &synth, out, err);
     atomic_fetch_add(&c->ready[contender].dropped, stats.dropped);
