@@ -12,7 +12,9 @@
 #define HIGH 1.25
 #define MISSED 1.1               /* measured over expected from which NVLS was not used */
 #define BUSY 0.7                 /* share of the time from which a resource limits */
-#define NEAR 0.12                /* relative distance at which a share is that of some NICs */
+#define NEAR 0.15                /* of one NIC's share: how near a share is to that of some NICs */
+#define PATH_SHARE 0.3           /* of a NIC, that one path through a healthy network has given */
+#define LINE_SHARE 0.6           /* of the NICs' line rate; some healthy fabrics give 0.7 */
 #define SAME 0.06                /* relative distance at which two times are the same */
 #define EXTRA_S 5e-6             /* of every call, from which on it is reported */
 #define LARGE_BYTES 1073741824.0 /* whose bandwidth is all that the algorithm reaches */
@@ -90,7 +92,7 @@ static bool in_switch(ccl_nccl_algo_t algo) {
 static const char *too_fast(desk_t *k, const ccl_diagnosis_t *d) {
     ccl_nccl_algo_t algo = d->expected.choice.algo;
     if (k->run->kind == CCL_ALLREDUCE && d->measured_busbw_GBps > k->most_GBps &&
-        algo != CCL_NCCL_NVLS)
+        d->measured_s * HIGH < d->best.time_s && algo != CCL_NCCL_NVLS)
         return say(k, in_switch(algo)
                           ? "faster than NVLSTree can be: summed in the network's switches (SHARP)?"
                           : "faster than a ring can be: summed in switches (NVLS, SHARP) that "
@@ -100,12 +102,12 @@ static const char *too_fast(desk_t *k, const ccl_diagnosis_t *d) {
 
 /* "3 of 4": the number of NICs that would give this share; 0: none does. */
 static uint32_t working_nics(const desk_t *k, double ratio) {
-    uint32_t found = 0;
-    for (uint32_t n = 1; n < k->nics; n++)
-        if (alike(ratio, (double)n / k->nics, NEAR) &&
-            (!found || fabs(ratio - (double)n / k->nics) < fabs(ratio - (double)found / k->nics)))
-            found = n;
-    return found;
+    uint32_t n = (uint32_t)(ratio * k->nics + 0.5);
+    const ccl_nccl_setup_t *setup = ccl_predictor_setup(k->predictor);
+    /* A GPU's sends take its own NIC, and so do rings over fewer GPUs than NICs. */
+    if (k->run->kind == CCL_SENDRECV || setup->nranks / setup->nservers < k->nics)
+        return 0;
+    return n > 0 && n < k->nics && fabs(ratio * k->nics - n) <= NEAR ? n : 0;
 }
 
 static const char *too_slow(desk_t *k, const ccl_diagnosis_t *d, const ccl_prediction_t *other) {
@@ -128,9 +130,11 @@ static const char *too_slow(desk_t *k, const ccl_diagnosis_t *d, const ccl_predi
             snprintf(text, sizeof text, "%u/%u of what the NICs allow: %u of %u rails idle?", works,
                      k->nics, k->nics - works, k->nics);
         else
-            snprintf(text, sizeof text,
-                     "%.0f %% of what the NICs allow: GPUDirect RDMA off, congestion, slow PCIe?",
-                     100 * d->ratio);
+            snprintf(text, sizeof text, "%.0f %% of what the NICs allow: %s", 100 * d->ratio,
+                     d->ratio >= LINE_SHARE
+                         ? "as much as Slingshot and some cloud fabrics give; else congestion, "
+                           "slow PCIe?"
+                         : "GPUDirect RDMA off, congestion, slow PCIe?");
         return say(k, text);
     }
     if (other && d->limit != CCL_LIMIT_LATENCY) {
@@ -148,6 +152,11 @@ static const char *too_slow(desk_t *k, const ccl_diagnosis_t *d, const ccl_predi
         snprintf(text, sizeof text,
                  "no more than PCIe or shared memory give: is %s, or peer-to-peer, off?",
                  e->link_kind);
+    else if (d->limit == CCL_LIMIT_LINK && strcmp(e->link_kind, "pcie") == 0 &&
+             ccl_predictor_setup(k->predictor)->nservers > 1)
+        snprintf(text, sizeof text,
+                 "%.0f %% of what PCIe to the NICs allows: GPUDirect RDMA off, slow PCIe?",
+                 100 * d->ratio);
     else if (d->limit == CCL_LIMIT_LINK)
         snprintf(text, sizeof text,
                  "%.0f %% of what %s allows: links down, too few channels, slow clocks?",
@@ -311,13 +320,17 @@ static ccl_status_t judge(desk_t *k, uint32_t index, ccl_error_t *err) {
     bool nomem = false;
     d->limit = limit_of(&d->expected);
     const char *missed = not_in_switch(k, d, other, &nomem);
-    d->normal = d->ratio >= LOW && d->ratio <= HIGH && !missed;
+    bool one_path = k->run->kind == CCL_SENDRECV && d->limit == CCL_LIMIT_LINK &&
+                    strcmp(d->expected.link_kind, "net") == 0 && d->ratio >= PATH_SHARE;
+    d->normal = (d->ratio >= LOW || one_path) && d->ratio <= HIGH && !missed;
     if (nomem)
         return ccl_fail_nomem(err);
     if (missed)
         d->verdict = missed;
     else if (d->normal)
-        d->verdict = "normal";
+        d->verdict = d->ratio >= LOW
+                         ? "normal"
+                         : "normal for one path a message; AllToAll shows what the NICs give";
     else if (d->ratio > HIGH)
         d->verdict = too_fast(k, d);
     else
