@@ -55,6 +55,7 @@ ccl_status_t ccl_i_document_lower(ccl_i_cli_t *cli, const ccl_topology_t *topo,
         return CCL_OK;
     way = ccl_i_way(&cli->args, &bits);
     way = ccl_way_choose(preset, way, bits);
+    options.asked = bits != 0;
     options.order = way.order;
     options.allocation = way.allocation;
     options.granularity = way.granularity;

@@ -75,13 +75,16 @@ typedef struct ccl_lower_options {
     ccl_granularity_t granularity; /**< level at which it will run and must finish: stage writes
                                         stages, task does not fuse */
     ccl_stages_t stages;           /**< at stage level */
-    ccl_executor_t executor;       /**< blocks are cut over channels to keep its limits */
-    const ccl_topology_t *topo;    /**< borrowed; needed by every order but `step`, every
-                                        allocation but `connection`, and automatic stages */
-    ccl_routes_t *routes;          /**< borrowed; NULL: made for the call */
-    double size_bytes;             /**< the run whose timeline `state` looks at; 0: 256 MiB */
-    uint32_t batches;              /**< its micro-batches; 0: as many as the model says */
-    ccl_lower_stats_t *stats;      /**< filled when not NULL */
+    bool asked; /**< somebody asked for order, allocation and granularity: schedules with groups,
+                   for which there is only `step`, `connection` and algorithm level, are refused
+                   where one is another. Else they are lowered so whatever is set */
+    ccl_executor_t executor;    /**< blocks are cut over channels to keep its limits */
+    const ccl_topology_t *topo; /**< borrowed; needed by every order but `step`, every
+                                     allocation but `connection`, and automatic stages */
+    ccl_routes_t *routes;       /**< borrowed; NULL: made for the call */
+    double size_bytes;          /**< the run whose timeline `state` looks at; 0: 256 MiB */
+    uint32_t batches;           /**< its micro-batches; 0: as many as the model says */
+    ccl_lower_stats_t *stats;   /**< filled when not NULL */
     bool rough; /**< to look at its time only, order `hpds` and allocation `state` soon: of more
                    than 100,000 sends not all ways are simulated; what state would merge, at a cost
                    of at most 1 %, stays in blocks of its own */

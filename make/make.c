@@ -64,13 +64,15 @@ ccl_status_t ccl_make(const ccl_ctx_t *ctx, const char *name, const ccl_topology
                       ccl_made_t *out, ccl_error_t *err) {
     CCL_OPTIONS_TRY(ccl_synth_options_t, synth, err);
     CCL_OPTIONS_TRY(ccl_lower_options_t, lower, err);
-    const ccl_synth_options_t defaults = CCL_SYNTH_OPTIONS_INIT;
+    ccl_synth_options_t how = CCL_SYNTH_OPTIONS_INIT;
     const ccl_synth_ops_t *ops = ccl_synth_find(name);
     ccl_make_options_t options = CCL_MAKE_OPTIONS_INIT;
     ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
     ccl_routes_t *own_routes = NULL;
     ccl_made_t made = {0};
-    synth = synth ? synth : &defaults;
+    how = synth ? *synth : how;
+    how.plain |= lower && lower->executor != CCL_EXECUTOR_ANY;
+    synth = &how;
     options.lower = lower ? *lower : options.lower;
     options.size_bytes = sim.size_bytes = synth->size_bytes;
     options.way = made.way = ccl_way_choose(ops ? ops->way : NULL, (ccl_way_t){0}, 0);

@@ -323,13 +323,14 @@ ccl_status_t ccl_i_run_plan_init(const ccl_program_t *program, const ccl_run_opt
     ccl_i_run_plan_t plan = {0};
     ccl_status_t status;
     size_t n = program->nsteps + (size_t)1, cap = 0;
-    CCL_TRY(check(program, options->granularity, err));
+    ccl_granularity_t level = ccl_program_level(program, options->granularity);
+    CCL_TRY(check(program, level, err));
     CCL_TRY(ccl_i_layout_init(program, options, &plan.layout, err));
     plan.dev.size = sizeof plan.dev;
     plan.dev.nranks = program->nranks;
     plan.first_rank = options->first_rank;
     plan.dev.nsteps = program->nsteps;
-    plan.dev.by_task = options->granularity == CCL_GRANULARITY_TASK;
+    plan.dev.by_task = level == CCL_GRANULARITY_TASK;
     plan.dev.type = options->type;
     plan.dev.op = options->op;
     plan.dev.item_bytes = plan.layout.item_bytes;
@@ -340,7 +341,7 @@ ccl_status_t ccl_i_run_plan_init(const ccl_program_t *program, const ccl_run_opt
         status = ccl_fail_nomem(err);
         goto end;
     }
-    CCL_TRY_GOTO(ccl_i_run_plan_connect(program, options->granularity, &plan, err), status, end);
+    CCL_TRY_GOTO(ccl_i_run_plan_connect(program, level, &plan, err), status, end);
     for (uint32_t u = 0; u < plan.dev.nunits; u++) {
         const ccl_device_unit_t *unit = &plan.units[u];
         for (uint32_t i = unit->first_step; i < unit->first_step + unit->nsteps; i++) {

@@ -506,7 +506,8 @@ static ccl_status_t check_finishes(const ccl_ctx_t *ctx, const ccl_program_t *pr
     ccl_deadlock_t *found = ccl_arena_alloc(&result->arena, 1, sizeof *found);
     if (!found)
         return ccl_fail_nomem(err);
-    CCL_TRY(ccl_i_run_plan_deadlock(ctx, program, plan, options->granularity, found, err));
+    CCL_TRY(ccl_i_run_plan_deadlock(ctx, program, plan,
+                                    ccl_program_level(program, options->granularity), found, err));
     if (!found->nwaits)
         return CCL_OK;
     result->deadlock = found;

@@ -543,6 +543,10 @@ bool ccl_program_equal(const ccl_program_t *a, const ccl_program_t *b) {
     return shares_equal(a, b);
 }
 
+ccl_granularity_t ccl_program_level(const ccl_program_t *program, ccl_granularity_t asked) {
+    return program->algorithm_only ? CCL_GRANULARITY_ALGORITHM : asked;
+}
+
 uint32_t ccl_program_rank_blocks(const ccl_program_t *program, uint32_t rank,
                                  ccl_granularity_t granularity) {
     uint64_t seen[1024]; /* a bit per stage */

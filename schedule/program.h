@@ -93,10 +93,16 @@ typedef struct ccl_program {
                                    `recv` and `chan` at their steps */
     const ccl_peer_group_t *groups; /**< [ngroups] in order of first use by the builder */
     uint32_t ngroups;               /**< 0: no switch connections */
-    uint32_t *buffer_len;           /**< [3 nranks]: elements of buffer b of rank r at 3 r + b */
-    const double *const *shares;    /**< NULL, or [3 nranks]: share of `size` of each element */
+    bool algorithm_only;  /**< lowered so that only algorithm level is sure to finish: it runs at
+                             that  level, whatever is asked for (ccl_program_level()). Files do not
+                             keep  it; no part of equality */
+    uint32_t *buffer_len; /**< [3 nranks]: elements of buffer b of rank r at 3 r + b */
+    const double *const *shares; /**< NULL, or [3 nranks]: share of `size` of each element */
     ccl_arena_t arena;
 } ccl_program_t;
+
+/** The level at which a program runs where one is asked for. */
+ccl_granularity_t ccl_program_level(const ccl_program_t *program, ccl_granularity_t asked);
 
 typedef struct ccl_program_builder ccl_program_builder_t;
 /** Takes ownership of coll. @param nchunks nchunksperloop. */

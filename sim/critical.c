@@ -350,10 +350,11 @@ static const ccl_i_conn_t *other_end(const walk_t *w, const ccl_i_conn_t *conn, 
         *unit = slot ? trunk->receiver : trunk->sender;
         return conn;
     }
-    *unit = w->record->nodes[pred].unit;
     for (uint32_t i = 0; i < t->n; i++) {
         const ccl_i_conn_t *member = &run->conns[run->members[t->first + i]];
-        if ((slot ? member->receiver : member->sender) == *unit)
+        *unit = slot ? member->receiver : member->sender;
+        uint32_t as = w->record->unit_of && *unit != CCL_NONE ? w->record->unit_of[*unit] : *unit;
+        if (as == w->record->nodes[pred].unit)
             return member;
     }
     return conn;

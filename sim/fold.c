@@ -8,7 +8,8 @@
  * So the blocks, connections and links are coloured, and colours are split by what they see of each
  * other until nothing splits any more (colour refinement; an equitable partition). One block,
  * connection and link of each colour is simulated; a flow counts on its link for as many as there
- * are of its colour. Hashes only guide the search: the partition found is compared member by
+ * are of its colour. A switch connection's trunk sees its members and they see it; of members of
+ * one colour one is kept. Hashes only guide the search: the partition found is compared member by
  * member before it is used.
  *
  * Source: Weisfeiler and Leman, 1968 (colour refinement); Golubitsky and Stewart, Bull. AMS 43,
@@ -48,6 +49,9 @@ static void folding_fini(folding_t *f) {
     free(f->conn);
     free(f->res);
     free(f->seen);
+    free(f->trunk);
+    free(f->members);
+    free(f->rate_Bps);
     free(f->set);
     free(f->set_first);
     free(f->unit_rep);
@@ -59,7 +63,7 @@ static bool folding_init(folding_t *f, const ccl_i_run_t *run) {
     uint32_t most = run->nunits > run->nconns ? run->nunits : run->nconns;
     f->run = run;
     f->nsteps = run->nsteps;
-    f->nres = run->topo->nlinks + run->topo->ngroups;
+    f->nres = ccl_i_resources(run->topo);
     most = most > f->nres ? most : f->nres;
     for (f->set_len = 64; f->set_len < 2ull * most && f->set_len < 1u << 31; f->set_len *= 2)
         ;
@@ -186,7 +190,38 @@ static bool colour_units(folding_t *f) {
     return ok;
 }
 
-/* Links and groups of every connection's route, as the network counts them. */
+static bool add_entry(folding_t *f, uint32_t *n, uint32_t first, uint32_t res) {
+    for (uint32_t at = first; at < *n; at++)
+        if (f->entries[at].res == res) {
+            f->entries[at].weight++;
+            return true;
+        }
+    if (!ccl_i_grow(&f->entries, &f->centries, *n + 1u, sizeof(*f->entries)))
+        return false;
+    f->entries[(*n)++] = (entry_t){res, 1};
+    return true;
+}
+
+/* The switches where a trunk's flows are reduced, where that has a limit. */
+static bool add_reducers(folding_t *f, uint32_t conn, uint32_t *n) {
+    const ccl_i_run_t *run = f->run;
+    if (!ccl_i_conn_is_trunk(run, conn))
+        return true;
+    const ccl_tree_t *tree = run->trunks[run->conns[conn].trunk].tree;
+    for (uint32_t i = 0; i < tree->nreducers; i++) {
+        uint32_t res = ccl_i_reducer_res(run->topo, tree->reducers[i]);
+        if (res != CCL_NONE && !add_entry(f, n, f->first_entry[conn], res))
+            return false;
+    }
+    return true;
+}
+
+/* Nothing flows to or from a switch connection's member alone. */
+static bool has_flows(const ccl_i_run_t *run, uint32_t conn) {
+    return run->conns[conn].trunk == CCL_NONE || ccl_i_conn_is_trunk(run, conn);
+}
+
+/* What flows of every connection load, as the network counts it. */
 static bool find_entries(folding_t *f) {
     const ccl_i_run_t *run = f->run;
     const ccl_topology_t *topo = run->topo;
@@ -205,20 +240,15 @@ static bool find_entries(folding_t *f) {
     for (uint32_t c = 0; ok && c < run->nconns; c++) {
         const ccl_route_t *route = run->conns[c].route;
         f->first_entry[c] = n;
-        for (uint32_t i = 0; ok && i < route->nlinks; i++) {
-            uint32_t l = route->links[i], from = first[l], to = first[l + 1];
-            ok = ccl_i_grow(&f->entries, &f->centries, n + 1u + to - from, sizeof(*f->entries));
+        for (uint32_t i = 0; ok && has_flows(run, c) && i < route->nlinks; i++) {
+            uint32_t l = route->links[i];
+            ok = ccl_i_grow(&f->entries, &f->centries, n + 1u, sizeof(*f->entries));
             if (ok)
                 f->entries[n++] = (entry_t){l, 1};
-            for (uint32_t k = from; ok && k < to; k++) {
-                uint32_t res = topo->nlinks + groups[k], at = f->first_entry[c];
-                while (at < n && f->entries[at].res != res)
-                    at++;
-                if (at == n)
-                    f->entries[n++] = (entry_t){res, 0};
-                f->entries[at].weight++;
-            }
+            for (uint32_t k = first[l]; ok && k < first[l + 1]; k++)
+                ok = add_entry(f, &n, f->first_entry[c], topo->nlinks + groups[k]);
         }
+        ok = ok && add_reducers(f, c, &n);
     }
     if (ok)
         f->first_entry[run->nconns] = n;
@@ -227,27 +257,64 @@ static bool find_entries(folding_t *f) {
     return ok;
 }
 
+static bool find_reducers(folding_t *f) {
+    const ccl_topology_t *topo = f->run->topo;
+    f->rate_Bps = malloc((f->nres + 1u) * sizeof(*f->rate_Bps));
+    for (uint32_t d = 0; f->rate_Bps && d < topo->ndevices; d++) {
+        uint32_t res = ccl_i_reducer_res(topo, d);
+        if (res != CCL_NONE)
+            f->rate_Bps[res] = topo->devices[d].reduce_rate_Bps;
+    }
+    return f->rate_Bps;
+}
+
+/* What a connection is, whatever its blocks. */
+static uint64_t conn_form(const ccl_i_run_t *run, uint32_t c) {
+    uint32_t trunk = run->conns[c].trunk;
+    if (trunk == CCL_NONE)
+        return 0;
+    return 1 + 2 * run->trunks[trunk].reduces + ccl_i_conn_is_trunk(run, c);
+}
+
 static bool colour_rest(folding_t *f) {
     const ccl_i_run_t *run = f->run;
     f->next = malloc((run->nunits + 1u) * sizeof(*f->next));
     f->conn = malloc((run->nconns + 1u) * sizeof(*f->conn));
     f->res = malloc((f->nres + 1u) * sizeof(*f->res));
     f->seen = malloc((f->nres + 1u) * sizeof(*f->seen));
-    if (!f->next || !f->conn || !f->res || !f->seen || !find_entries(f))
+    f->trunk = malloc((run->ntrunks + 1u) * sizeof(*f->trunk));
+    f->members = malloc((run->ntrunks + 1u) * sizeof(*f->members));
+    if (!f->next || !f->conn || !f->res || !f->seen || !f->trunk || !f->members ||
+        !find_entries(f) || !find_reducers(f))
         return false;
     for (uint32_t c = 0; c < run->nconns; c++) {
         const ccl_i_conn_t *conn = &run->conns[c];
         uint64_t h = mix(mix_double(mix_double(2, conn->delay_s), conn->wire),
                          (uint64_t)conn->slots << 2 | conn->holds << 1 | conn->roomy);
+        h = mix(h, conn_form(run, c));
         f->conn[c] = mix(h, (uint64_t)f->ports[2 * (size_t)c] << 32 | f->ports[2 * (size_t)c + 1]);
     }
     for (uint32_t r = 0; r < f->nres; r++) {
         const ccl_topology_t *topo = run->topo;
         f->res[r] = r < topo->nlinks ? mix_double(mix_double(3, topo->links[r].bandwidth_Bps),
                                                   topo->links[r].contention)
-                                     : mix_double(4, topo->groups[r - topo->nlinks].bandwidth_Bps);
+                    : r < topo->nlinks + topo->ngroups
+                        ? mix_double(4, topo->groups[r - topo->nlinks].bandwidth_Bps)
+                        : mix_double(8, f->rate_Bps[r]);
     }
     return true;
+}
+
+/* Trunks' colours, and what each sees of its members. */
+static void look_at_trunks(folding_t *f) {
+    const ccl_i_run_t *run = f->run;
+    for (uint32_t i = 0; i < run->ntrunks; i++) {
+        const ccl_i_trunk_t *t = &run->trunks[i];
+        f->trunk[i] = f->conn[t->conn];
+        f->members[i] = 0;
+        for (uint32_t k = 0; k < t->n; k++)
+            f->members[i] += mix(9, f->conn[run->members[t->first + k]]);
+    }
 }
 
 /* Split colours by what is next to them. */
@@ -259,12 +326,15 @@ static void refine(folding_t *f) {
             f->seen[f->entries[e].res] += mix(f->conn[c], f->entries[e].weight);
     for (uint32_t r = 0; r < f->nres; r++)
         f->res[r] = mix(f->res[r], f->seen[r]);
+    look_at_trunks(f);
     for (uint32_t c = 0; c < run->nconns; c++) {
         const ccl_i_conn_t *conn = &run->conns[c];
         uint64_t h = mix(f->conn[c], conn->sender == CCL_NONE ? 5 : f->unit[conn->sender]);
         h = mix(h, conn->receiver == CCL_NONE ? 6 : f->unit[conn->receiver]);
         for (uint32_t e = f->first_entry[c]; e < f->first_entry[c + 1]; e++)
             h = mix(mix(h, f->res[f->entries[e].res]), f->entries[e].weight);
+        if (conn->trunk != CCL_NONE)
+            h = mix(mix(h, f->trunk[conn->trunk]), f->members[conn->trunk]);
         f->conn[c] = h;
     }
     for (uint32_t i = 0; i < run->nunits; i++) {
@@ -315,10 +385,41 @@ static bool same_unit(const folding_t *f, uint32_t i, uint32_t j) {
                 return false;
         if (x->bytes != y->bytes || x->rate_Bps != y->rate_Bps || x->overhead_s != y->overhead_s ||
             x->slices != y->slices || x->sends != y->sends || x->receives != y->receives ||
-            !same_dep(f, x->dep, y->dep))
+            x->pulls != y->pulls || !same_dep(f, x->dep, y->dep))
             return false;
     }
     return true;
+}
+
+/* They belong to trunks of one colour, or to none. */
+static bool same_trunk(const folding_t *f, uint32_t i, uint32_t j) {
+    const ccl_i_run_t *run = f->run;
+    if (conn_form(run, i) != conn_form(run, j))
+        return false;
+    return run->conns[i].trunk == CCL_NONE ||
+           f->conn_rep[run->trunks[run->conns[i].trunk].conn] ==
+               f->conn_rep[run->trunks[run->conns[j].trunk].conn];
+}
+
+/* Trunks of one colour have as many members of each colour. `sum`: [nconns], zero. */
+static bool same_members(const folding_t *f, int64_t *sum) {
+    const ccl_i_run_t *run = f->run;
+    bool same = true;
+    for (uint32_t i = 0; same && i < run->ntrunks; i++) {
+        const ccl_i_trunk_t *t = &run->trunks[i];
+        uint32_t rep = f->conn_rep[t->conn];
+        if (rep == t->conn)
+            continue;
+        const ccl_i_trunk_t *of = &run->trunks[run->conns[rep].trunk];
+        same = t->n == of->n && t->even == of->even;
+        for (uint32_t k = 0; k < t->n && same; k++) {
+            sum[f->conn_rep[run->members[t->first + k]]]++;
+            sum[f->conn_rep[run->members[of->first + k]]]--;
+        }
+        for (uint32_t k = 0; k < t->n && same; k++)
+            same = sum[f->conn_rep[run->members[t->first + k]]] == 0;
+    }
+    return same;
 }
 
 static bool same_conn(const folding_t *f, uint32_t i, uint32_t j) {
@@ -330,13 +431,26 @@ static bool same_conn(const folding_t *f, uint32_t i, uint32_t j) {
         f->ports[2 * (size_t)i] != f->ports[2 * (size_t)j] ||
         f->ports[2 * (size_t)i + 1] != f->ports[2 * (size_t)j + 1] ||
         !same_unit_colour(f, a->sender, b->sender) ||
-        !same_unit_colour(f, a->receiver, b->receiver) ||
+        !same_unit_colour(f, a->receiver, b->receiver) || !same_trunk(f, i, j) ||
         n != f->first_entry[j + 1] - f->first_entry[j])
         return false;
     for (uint32_t k = 0; k < n; k++)
         if (f->res_rep[x[k].res] != f->res_rep[y[k].res])
             return false;
     return true;
+}
+
+static bool same_resource(const folding_t *f, uint32_t a, uint32_t b) {
+    const ccl_topology_t *topo = f->run->topo;
+    uint32_t nlinks = topo->nlinks, behind = nlinks + topo->ngroups;
+    if ((a < nlinks) != (b < nlinks) || (a < behind) != (b < behind))
+        return false;
+    if (a < nlinks)
+        return topo->links[a].bandwidth_Bps == topo->links[b].bandwidth_Bps &&
+               topo->links[a].contention == topo->links[b].contention;
+    if (a < behind)
+        return topo->groups[a - nlinks].bandwidth_Bps == topo->groups[b - nlinks].bandwidth_Bps;
+    return f->rate_Bps[a] == f->rate_Bps[b];
 }
 
 /* What each colour of connections adds up to on each resource is the same within a colour of
@@ -346,14 +460,9 @@ static bool same_loads(const folding_t *f, const uint32_t *first, const entry_t 
     bool same = true;
     for (uint32_t r = 0; same && r < f->nres; r++) {
         uint32_t rep = f->res_rep[r];
-        const ccl_topology_t *topo = f->run->topo;
         if (rep == r)
             continue;
-        same = (r < topo->nlinks) == (rep < topo->nlinks) &&
-               (r < topo->nlinks ? topo->links[r].bandwidth_Bps == topo->links[rep].bandwidth_Bps &&
-                                       topo->links[r].contention == topo->links[rep].contention
-                                 : topo->groups[r - topo->nlinks].bandwidth_Bps ==
-                                       topo->groups[rep - topo->nlinks].bandwidth_Bps);
+        same = same_resource(f, r, rep);
         for (uint32_t k = first[r]; k < first[r + 1]; k++)
             sum[members[k].res] += members[k].weight;
         for (uint32_t k = first[rep]; k < first[rep + 1]; k++)
@@ -389,7 +498,7 @@ static bool equitable(const folding_t *f, bool *out) {
             for (uint32_t e = f->first_entry[c]; e < f->first_entry[c + 1]; e++)
                 members[first[f->entries[e].res + 1]++] =
                     (entry_t){f->conn_rep[c], f->entries[e].weight};
-        *out = same_loads(f, first, members, sum);
+        *out = same_loads(f, first, members, sum) && same_members(f, sum);
     }
     free(first);
     free(members);

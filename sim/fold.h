@@ -7,7 +7,8 @@
 #include "sim/program.h"
 
 typedef struct ccl_i_fold_entry {
-    uint32_t res, weight; /* a link or group (after the links) and how often a flow counts on it */
+    uint32_t res,
+        weight; /* a link, group or reducer (network.h) and how often a flow counts there */
 } ccl_i_fold_entry_t;
 
 typedef struct ccl_i_folding {
@@ -23,8 +24,10 @@ typedef struct ccl_i_folding {
     size_t cdeps, cends, centries;
     uint64_t *unit, *next, *conn, *res; /* colours */
     uint64_t *seen;                     /* what each resource has seen */
-    uint64_t *set;                      /* open addressing: colours */
-    uint32_t *set_first;                /* member with that colour */
+    uint64_t *trunk, *members; /* [ntrunks] colours: of the trunk, of its members together */
+    double *rate_Bps;          /* [nres] of reducers */
+    uint64_t *set;             /* open addressing: colours */
+    uint32_t *set_first;       /* member with that colour */
     uint32_t set_len;
     uint32_t *unit_rep, *conn_rep, *res_rep; /* first of the same colour */
 } ccl_i_folding_t;

@@ -61,13 +61,19 @@ typedef struct tables {
     ccl_i_unit_t *units;
     ccl_i_conn_t *conns;
     ccl_i_work_t *work;
-    uint32_t *order, *step_conns;
+    ccl_i_trunk_t *trunks;
+    uint32_t *order, *step_conns, *members;
     uint8_t *awaited;
     double *times;
 } tables_t;
 
 static bool alloc_tables(const ccl_i_run_t *run, uint32_t nunits, uint32_t nconns, uint32_t nsteps,
                          tables_t *t) {
+    uint32_t nmembers = 0;
+    for (uint32_t i = 0; i < run->ntrunks; i++)
+        nmembers += run->trunks[i].n;
+    t->trunks = run->trunks ? malloc(run->ntrunks * sizeof(*t->trunks)) : NULL;
+    t->members = run->trunks ? malloc((nmembers + 1u) * sizeof(*t->members)) : NULL;
     t->conn_of = malloc((run->nconns + 1u) * sizeof(*t->conn_of));
     t->units = malloc((nunits + 1u) * sizeof(*t->units));
     t->conns = malloc((nconns + 1u) * sizeof(*t->conns));
@@ -76,8 +82,9 @@ static bool alloc_tables(const ccl_i_run_t *run, uint32_t nunits, uint32_t nconn
     t->awaited = calloc(nsteps + 1u, 1);
     t->step_conns = run->step_conns ? malloc((2ull * nsteps + 1) * sizeof(*t->step_conns)) : NULL;
     t->times = run->step_end_s ? calloc(2ull * nsteps + 1, sizeof(*t->times)) : NULL;
-    if ((!run->step_conns || t->step_conns) && (!run->step_end_s || t->times) && t->conn_of &&
-        t->units && t->conns && t->work && t->order && t->awaited)
+    if ((!run->step_conns || t->step_conns) && (!run->step_end_s || t->times) &&
+        (!run->trunks || (t->trunks && t->members)) && t->conn_of && t->units && t->conns &&
+        t->work && t->order && t->awaited)
         return true;
     free(t->conn_of);
     free(t->units);
@@ -87,6 +94,8 @@ static bool alloc_tables(const ccl_i_run_t *run, uint32_t nunits, uint32_t nconn
     free(t->awaited);
     free(t->step_conns);
     free(t->times);
+    free(t->trunks);
+    free(t->members);
     return false;
 }
 
@@ -107,6 +116,11 @@ static void take_tables(ccl_i_run_t *run, ccl_i_fold_t *fold, const tables_t *to
     run->step_start_s = to->times ? to->times + nsteps : NULL;
     fold->nunits = run->nunits;
     fold->nconns = run->nconns;
+    fold->trunks = run->trunks;
+    fold->members = run->members;
+    fold->ntrunks = run->ntrunks;
+    run->trunks = to->trunks;
+    run->members = to->members;
     run->units = to->units;
     run->conns = to->conns;
     run->work = to->work;
@@ -115,6 +129,31 @@ static void take_tables(ccl_i_run_t *run, ccl_i_fold_t *fold, const tables_t *to
     run->nleft = run->nunits = nunits;
     run->nconns = nconns;
     run->nsteps = nsteps;
+}
+
+/* Trunks that stay, with one member of each colour. @return how many. */
+static uint32_t fold_trunks(const folding_t *f, const ccl_i_run_t *run, const tables_t *to) {
+    uint32_t ntrunks = 0, n = 0;
+    for (uint32_t i = 0; i < run->ntrunks; i++) {
+        const ccl_i_trunk_t *old = &run->trunks[i];
+        if (f->conn_rep[old->conn] != old->conn)
+            continue;
+        ccl_i_trunk_t *t = &to->trunks[ntrunks];
+        *t = *old;
+        t->conn = to->conn_of[old->conn];
+        t->first = n;
+        for (uint32_t k = 0; k < old->n; k++) {
+            uint32_t member = to->conn_of[run->members[old->first + k]], at = t->first;
+            while (at < n && to->members[at] != member)
+                at++;
+            to->members[at] = member;
+            n += at == n;
+            to->conns[member].trunk = ntrunks;
+        }
+        t->n = t->least = n - t->first;
+        to->conns[t->conn].trunk = ntrunks++;
+    }
+    return ntrunks;
 }
 
 /* Tables of the blocks that stay, in their old order, beside the old ones. */
@@ -175,7 +214,9 @@ bool ccl_i_fold_tables(const folding_t *f, ccl_i_run_t *run, ccl_i_fold_t *fold,
         if (unit->stage_dep != CCL_NONE)
             to.awaited[unit->stage_dep] = 1;
     }
+    uint32_t ntrunks = fold_trunks(f, run, &to);
     take_tables(run, fold, &to, nunits, nconns, nsteps);
+    run->ntrunks = ntrunks;
     return true;
 }
 
@@ -212,6 +253,11 @@ void ccl_i_unfold(ccl_i_run_t *run) {
     free(run->order);
     free(run->step_conns);
     free(run->step_end_s);
+    free(run->trunks);
+    free(run->members);
+    run->trunks = fold->trunks;
+    run->members = fold->members;
+    run->ntrunks = fold->ntrunks;
     run->units = fold->units;
     run->conns = fold->conns;
     run->work = fold->work;

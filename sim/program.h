@@ -77,7 +77,7 @@ typedef struct ccl_i_conn {
 typedef struct ccl_i_trunk {
     const ccl_tree_t *tree;
     uint32_t conn;     /* the trunk itself */
-    uint32_t first, n; /* its members: run->members */
+    uint32_t first, n; /* its members: run->members; folded, one of each colour */
     uint32_t least;    /* of them as far as the trunk: in freed slots, reducing in arrived slices */
     bool reduces;
     bool even; /* all members have the same delay */
@@ -110,10 +110,12 @@ typedef struct ccl_i_fold {
     uint32_t *order, *step_conns;
     double *step_start_s, *step_end_s;
     uint32_t nunits, nconns;
+    ccl_i_trunk_t *trunks;
+    uint32_t *members, ntrunks;
     uint32_t *unit_of;     /* [nunits] the simulated unit that stands for it */
     uint32_t *conn_of;     /* [nconns] and the connection */
     uint32_t *first_share; /* [simulated connections + 1] into shares */
-    ccl_i_share_t *shares; /* links and groups that flows of a simulated connection load */
+    ccl_i_share_t *shares; /* links, groups, reducers that flows of a simulated connection load */
 } ccl_i_fold_t;
 
 typedef struct ccl_i_run {

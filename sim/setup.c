@@ -353,8 +353,8 @@ static ccl_status_t simulate(ccl_i_run_t *run, const ccl_sim_options_t *options,
                              const ccl_sim_result_t *r, ccl_error_t *err) {
     const ccl_program_t *p = run->program;
     bool fair = options->sharing == CCL_SHARING_FAIR && !options->trace;
-    if ((!options->no_fold && fair && run->ntrunks == 0 && !ccl_i_fold(run, r->flows)) ||
-        !make_paths(run) || !ccl_i_least_init(run, r))
+    if ((!options->no_fold && fair && !ccl_i_fold(run, r->flows)) || !make_paths(run) ||
+        !ccl_i_least_init(run, r))
         return ccl_fail_nomem(err);
     if (options->trace)
         ccl_i_trace_groups(options->trace, p);
@@ -425,7 +425,7 @@ ccl_status_t ccl_i_sim_run(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl
     ccl_i_run_t run = {.ctx = ctx,
                        .topo = topo,
                        .program = program,
-                       .granularity = options->granularity,
+                       .granularity = ccl_program_level(program, options->granularity),
                        .trace = options->trace,
                        .give_up_s = options->give_up_s > 0 ? options->give_up_s : INFINITY,
                        .most = UINT64_MAX,

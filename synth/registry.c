@@ -1,6 +1,7 @@
 /* The synthesizers behind one interface. */
 #include "synth/registry.h"
 #include "synth/compose/compose.h"
+#include "synth/switch/through.h"
 
 #include <string.h>
 
@@ -41,11 +42,15 @@ const char *ccl_synth_version(const ccl_synth_ops_t *ops) {
     return "";
 }
 
-bool ccl_synth_takes_part(const ccl_synth_ops_t *ops, const ccl_topology_t *topo) {
-    bool able = !ops->in_switch;
+static bool has_able_switch(const ccl_topology_t *topo) {
+    bool able = false;
     for (uint32_t d = 0; d < topo->ndevices && !able; d++)
         able = topo->devices[d].multicast || topo->devices[d].reduce;
-    return able && !ops->by_name;
+    return able;
+}
+
+bool ccl_synth_takes_part(const ccl_synth_ops_t *ops, const ccl_topology_t *topo) {
+    return (!ops->in_switch || has_able_switch(topo)) && !ops->by_name;
 }
 
 /* Lower case, digits, hyphens; begins with a letter: it stands in lists, files and settings. */
@@ -192,6 +197,9 @@ ccl_status_t ccl_synthesize(const ccl_ctx_t *ctx, const char *name, const ccl_to
     schedule->rounds = ops->ordered;
     if (!schedule->origin[0])
         ccl_origin_set(schedule->origin, "%s", name);
+    if (ops->through_switches && !options->plain && has_able_switch(topo))
+        CCL_TRY_GOTO(ccl_i_through_if_faster(ctx, ops, topo, routes, options, &schedule, err),
+                     status, end);
     verdict = ccl_arena_alloc(&schedule->arena, 1, sizeof *verdict);
     if (!verdict) {
         status = ccl_fail_nomem(err);

@@ -142,8 +142,10 @@ typedef struct ccl_synth_options {
     ccl_text_t *trace;        /**< cegis: a JSON line per snapshot is added; NULL: none */
     ccl_synth_stats_t *stats; /**< filled by who searches; NULL: not wanted */
     ccl_sketch_options_t sketch;
-    bool part; /**< for a part of a composition: cegis neither slices nor simulates it, greedy does
-                    not weigh its latency */
+    bool part;  /**< for a part of a composition: cegis neither slices nor simulates it, greedy does
+                     not weigh its latency */
+    bool plain; /**< its schedule need not run through switches (ccl_synth_ops_t.through_switches),
+                     but on executors without switch connections */
     ccl_c2c_options_t c2c;
 } ccl_synth_options_t;
 /** The defaults. */
@@ -187,6 +189,9 @@ typedef struct ccl_synth_ops {
     /** Needs switches that multicast or reduce: comparisons over all synthesizers do not have it on
         clusters without one. */
     bool in_switch;
+    /** Where switches can multicast and reduce, its trees inside their reach become switch
+        connections if that is faster by simulation; such schedules have groups. */
+    bool through_switches;
 } ccl_synth_ops_t;
 
 /** All synthesizers, in the order they are compared, those `by_name` last; ends with NULL. */

@@ -125,7 +125,10 @@ static ccl_status_t join(const ccl_topology_t *topo, const ccl_i_rank_groups_t *
             return ccl_fail_nomem(err);
         }
     }
-    return ccl_program_builder_finish(b, out, err);
+    CCL_TRY(ccl_program_builder_finish(b, out, err));
+    for (uint32_t g = 0; g < groups->n; g++)
+        (*out)->algorithm_only |= programs[g]->algorithm_only;
+    return CCL_OK;
 }
 
 typedef struct ask {

@@ -12,17 +12,40 @@
 #define HIGH 1.25
 #define MISSED 1.1               /* measured over expected from which NVLS was not used */
 #define BUSY 0.7                 /* share of the time from which a resource limits */
-#define NEAR 0.12                /* relative distance at which a share is that of some NICs */
+#define NEAR 0.15                /* of one NIC's share: how near a share is to that of some NICs */
+#define PATH_SHARE 0.3           /* of a NIC, that one path through a healthy network has given */
+#define LINE_SHARE 0.6           /* of the NICs' line rate; some healthy fabrics give 0.7 */
 #define SAME 0.06                /* relative distance at which two times are the same */
 #define EXTRA_S 5e-6             /* of every call, from which on it is reported */
 #define LARGE_BYTES 1073741824.0 /* whose bandwidth is all that the algorithm reaches */
 #define SMALL_BYTES 16384.0      /* messages that show what a call costs at least */
 #define PCIE_BUSBW 30.0          /* GB/s: what PCIe and shared memory give at most */
+#define LONG_BYTES 268435456.0   /* from twice this on, time grows in proportion to size */
+#define CARRIED 1.2              /* how far beyond the limit such times are known */
+
+enum { ALGOS = CCL_NCCL_P2P, PROTOS = CCL_NCCL_SIMPLE + 1 };
+
+/** Another algorithm's or protocol's run that takes about what was measured. */
+typedef struct other {
+    bool found;
+    ccl_prediction_t is;
+} other_t;
 
 typedef struct desk {
+    const ccl_ctx_t *ctx;
     const ccl_topology_t *topo;
+    const ccl_profile_t *profile;
     const ccl_measured_run_t *run;
-    ccl_predictor_t *predictor;
+    uint32_t channels;
+    bool registered;
+    ccl_predictor_t *predictor;   /* the first worker's */
+    ccl_predictor_t **predictors; /* [threads] */
+    uint32_t threads;
+    ccl_diagnosis_t *points;
+    uint32_t npoints;
+    other_t *others;                          /* [npoints] */
+    ccl_prediction_t longs[ALGOS][PROTOS][2]; /* of one and two LONG_BYTES; INFINITY: too slow */
+    double long_limit_s; /* of LONG_BYTES; 0: no row is more than twice as long */
     ccl_arena_t *arena;
     uint32_t nics;    /* of the first server */
     double extra_s;   /* least of measured - expected over small sizes */
@@ -69,7 +92,7 @@ static bool in_switch(ccl_nccl_algo_t algo) {
 static const char *too_fast(desk_t *k, const ccl_diagnosis_t *d) {
     ccl_nccl_algo_t algo = d->expected.choice.algo;
     if (k->run->kind == CCL_ALLREDUCE && d->measured_busbw_GBps > k->most_GBps &&
-        algo != CCL_NCCL_NVLS)
+        d->measured_s * HIGH < d->best.time_s && algo != CCL_NCCL_NVLS)
         return say(k, in_switch(algo)
                           ? "faster than NVLSTree can be: summed in the network's switches (SHARP)?"
                           : "faster than a ring can be: summed in switches (NVLS, SHARP) that "
@@ -79,12 +102,12 @@ static const char *too_fast(desk_t *k, const ccl_diagnosis_t *d) {
 
 /* "3 of 4": the number of NICs that would give this share; 0: none does. */
 static uint32_t working_nics(const desk_t *k, double ratio) {
-    uint32_t found = 0;
-    for (uint32_t n = 1; n < k->nics; n++)
-        if (alike(ratio, (double)n / k->nics, NEAR) &&
-            (!found || fabs(ratio - (double)n / k->nics) < fabs(ratio - (double)found / k->nics)))
-            found = n;
-    return found;
+    uint32_t n = (uint32_t)(ratio * k->nics + 0.5);
+    const ccl_nccl_setup_t *setup = ccl_predictor_setup(k->predictor);
+    /* A GPU's sends take its own NIC, and so do rings over fewer GPUs than NICs. */
+    if (k->run->kind == CCL_SENDRECV || setup->nranks / setup->nservers < k->nics)
+        return 0;
+    return n > 0 && n < k->nics && fabs(ratio * k->nics - n) <= NEAR ? n : 0;
 }
 
 static const char *too_slow(desk_t *k, const ccl_diagnosis_t *d, const ccl_prediction_t *other) {
@@ -107,9 +130,11 @@ static const char *too_slow(desk_t *k, const ccl_diagnosis_t *d, const ccl_predi
             snprintf(text, sizeof text, "%u/%u of what the NICs allow: %u of %u rails idle?", works,
                      k->nics, k->nics - works, k->nics);
         else
-            snprintf(text, sizeof text,
-                     "%.0f %% of what the NICs allow: GPUDirect RDMA off, congestion, slow PCIe?",
-                     100 * d->ratio);
+            snprintf(text, sizeof text, "%.0f %% of what the NICs allow: %s", 100 * d->ratio,
+                     d->ratio >= LINE_SHARE
+                         ? "as much as Slingshot and some cloud fabrics give; else congestion, "
+                           "slow PCIe?"
+                         : "GPUDirect RDMA off, congestion, slow PCIe?");
         return say(k, text);
     }
     if (other && d->limit != CCL_LIMIT_LATENCY) {
@@ -127,6 +152,11 @@ static const char *too_slow(desk_t *k, const ccl_diagnosis_t *d, const ccl_predi
         snprintf(text, sizeof text,
                  "no more than PCIe or shared memory give: is %s, or peer-to-peer, off?",
                  e->link_kind);
+    else if (d->limit == CCL_LIMIT_LINK && strcmp(e->link_kind, "pcie") == 0 &&
+             ccl_predictor_setup(k->predictor)->nservers > 1)
+        snprintf(text, sizeof text,
+                 "%.0f %% of what PCIe to the NICs allows: GPUDirect RDMA off, slow PCIe?",
+                 100 * d->ratio);
     else if (d->limit == CCL_LIMIT_LINK)
         snprintf(text, sizeof text,
                  "%.0f %% of what %s allows: links down, too few channels, slow clocks?",
@@ -169,62 +199,154 @@ static const char *not_in_switch(desk_t *k, const ccl_diagnosis_t *d, const ccl_
     return said;
 }
 
-/* All algorithms with every protocol: the fastest, and one that takes about what was measured. */
-static ccl_status_t try_others(desk_t *k, ccl_diagnosis_t *d, ccl_prediction_t *other, bool *found,
-                               ccl_error_t *err) {
+/* ---------------------------------------------------------------- other algorithms */
+
+static ccl_status_t open_predictor(const desk_t *k, ccl_predictor_t **out, ccl_error_t *err) {
+    CCL_TRY(ccl_predictor_create(k->ctx, k->topo, k->profile,
+                                 k->channels ? k->channels : k->run->channels, out, err));
+    ccl_predictor_version(*out, k->run->version);
+    ccl_predictor_nvls(*out, ccl_nccl_nvls_type(k->run->type), k->registered);
+    return CCL_OK;
+}
+
+static ccl_status_t predictor_of(desk_t *k, uint32_t worker, ccl_predictor_t **out,
+                                 ccl_error_t *err) {
+    if (!k->predictors[worker])
+        CCL_TRY(open_predictor(k, &k->predictors[worker], err));
+    *out = k->predictors[worker];
+    return CCL_OK;
+}
+
+static ccl_status_t estimate(const desk_t *k, ccl_predictor_t *p, const ccl_nccl_choice_t *c,
+                             double size_bytes, double limit_s, ccl_prediction_t *out,
+                             ccl_error_t *err) {
+    return ccl_predictor_estimate(p, k->run->kind, k->run->root, size_bytes, c, limit_s, out, err);
+}
+
+/* What of other algorithms is worth knowing: the fastest, and what takes about what was measured.
+ */
+static double limit_s(const ccl_diagnosis_t *d) {
+    return fmax(d->best.time_s, (1 + SAME) * d->measured_s);
+}
+
+/* Long messages take time in proportion, so that two runs give all. */
+static ccl_status_t time_long(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
+    desk_t *k = user;
+    uint32_t algo = index / PROTOS, proto = index % PROTOS;
     const ccl_nccl_setup_t *setup = ccl_predictor_setup(k->predictor);
-    *found = false;
+    ccl_predictor_t *p;
+    k->longs[algo][proto][0].time_s = k->longs[algo][proto][1].time_s = INFINITY;
+    if (!ccl_nccl_may(setup, k->run->kind, (ccl_nccl_algo_t)algo, (ccl_nccl_proto_t)proto))
+        return CCL_OK;
+    CCL_TRY(predictor_of(k, worker, &p, err));
+    for (uint32_t i = 2; i > 0; i--) {
+        double size_bytes = i * LONG_BYTES;
+        ccl_nccl_choice_t c = ccl_nccl_channels(setup, k->run->kind, (ccl_nccl_algo_t)algo,
+                                                (ccl_nccl_proto_t)proto, size_bytes);
+        ccl_prediction_t *out = &k->longs[algo][proto][i - 1];
+        CCL_TRY(estimate(k, p, &c, size_bytes, i * CARRIED * k->long_limit_s, out, err));
+        if (!(out->time_s < INFINITY))
+            return CCL_OK;
+    }
+    return CCL_OK;
+}
+
+static ccl_status_t time_other(const desk_t *k, ccl_predictor_t *p, const ccl_nccl_choice_t *c,
+                               const ccl_diagnosis_t *d, ccl_prediction_t *out, ccl_error_t *err) {
+    if (d->size_bytes <= 2 * LONG_BYTES)
+        return estimate(k, p, c, d->size_bytes, limit_s(d), out, err);
+    const ccl_prediction_t *longs = k->longs[c->algo][c->proto];
+    *out = longs[1];
+    out->choice = *c;
+    out->time_s = INFINITY;
+    if (longs[0].time_s < INFINITY && longs[1].time_s < INFINITY) {
+        double per_long = longs[1].time_s - longs[0].time_s;
+        out->time_s = longs[1].time_s + per_long * (d->size_bytes / LONG_BYTES - 2);
+        out->busbw_GBps = d->size_bytes / out->time_s / 1e9 *
+                          ccl_collective_busbw_factor(k->run->kind, k->run->nranks);
+    }
+    return CCL_OK;
+}
+
+/* All algorithms with every protocol: the fastest, and one that takes about what was measured. */
+static ccl_status_t try_others(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
+    desk_t *k = user;
+    const ccl_nccl_setup_t *setup = ccl_predictor_setup(k->predictor);
+    ccl_diagnosis_t *d = &k->points[index];
+    other_t *other = &k->others[index];
+    ccl_predictor_t *predictor;
     d->best = d->expected;
     if (d->expected.choice.algo == CCL_NCCL_P2P)
         return CCL_OK;
-    for (int algo = CCL_NCCL_RING; algo < CCL_NCCL_P2P; algo++) {
-        for (int proto = CCL_NCCL_LL; proto <= CCL_NCCL_SIMPLE; proto++) {
+    CCL_TRY(predictor_of(k, worker, &predictor, err));
+    for (int algo = CCL_NCCL_RING; algo < ALGOS; algo++) {
+        for (int proto = CCL_NCCL_LL; proto < PROTOS; proto++) {
             ccl_nccl_choice_t c = ccl_nccl_channels(setup, k->run->kind, (ccl_nccl_algo_t)algo,
                                                     (ccl_nccl_proto_t)proto, d->size_bytes);
             ccl_prediction_t p;
             if (!ccl_nccl_may(setup, k->run->kind, c.algo, c.proto) ||
                 (c.algo == d->expected.choice.algo && c.proto == d->expected.choice.proto))
                 continue;
-            CCL_TRY(ccl_predictor_run(k->predictor, k->run->kind, k->run->root, d->size_bytes, &c,
-                                      &p, err));
+            CCL_TRY(time_other(k, predictor, &c, d, &p, err));
             if (p.time_s < d->best.time_s)
                 d->best = p;
             double least = in_switch(d->expected.choice.algo) ? MISSED : HIGH;
             if (p.time_s > d->expected.time_s * least && alike(p.time_s, d->measured_s, SAME) &&
-                (!*found || fabs(p.time_s - d->measured_s) < fabs(other->time_s - d->measured_s))) {
-                *other = p;
-                *found = true;
-            }
+                (!other->found ||
+                 fabs(p.time_s - d->measured_s) < fabs(other->is.time_s - d->measured_s)))
+                *other = (other_t){true, p};
         }
     }
     return CCL_OK;
 }
 
-static ccl_status_t judge(desk_t *k, ccl_diagnosis_t *d, ccl_error_t *err) {
-    ccl_prediction_t other;
-    bool found, nomem = false;
-    CCL_TRY(try_others(k, d, &other, &found, err));
+static ccl_status_t try_all_others(desk_t *k, ccl_error_t *err) {
+    for (uint32_t i = 0; i < k->npoints; i++) {
+        ccl_diagnosis_t *d = &k->points[i];
+        d->best = d->expected;
+        if (d->size_bytes > 2 * LONG_BYTES && d->expected.choice.algo != CCL_NCCL_P2P)
+            k->long_limit_s = fmax(k->long_limit_s, limit_s(d) * LONG_BYTES / d->size_bytes);
+    }
+    if (k->long_limit_s > 0)
+        CCL_TRY(ccl_parallel_for(ALGOS * PROTOS, k->threads, time_long, k, err));
+    return ccl_parallel_for(k->npoints, k->threads, try_others, k, err);
+}
+
+/* ---------------------------------------------------------------- verdicts */
+
+static ccl_status_t judge(desk_t *k, uint32_t index, ccl_error_t *err) {
+    ccl_diagnosis_t *d = &k->points[index];
+    const ccl_prediction_t *other = k->others[index].found ? &k->others[index].is : NULL;
+    bool nomem = false;
     d->limit = limit_of(&d->expected);
-    const char *missed = not_in_switch(k, d, found ? &other : NULL, &nomem);
-    d->normal = d->ratio >= LOW && d->ratio <= HIGH && !missed;
+    const char *missed = not_in_switch(k, d, other, &nomem);
+    bool one_path = k->run->kind == CCL_SENDRECV && d->limit == CCL_LIMIT_LINK &&
+                    strcmp(d->expected.link_kind, "net") == 0 && d->ratio >= PATH_SHARE;
+    d->normal = (d->ratio >= LOW || one_path) && d->ratio <= HIGH && !missed;
     if (nomem)
         return ccl_fail_nomem(err);
     if (missed)
         d->verdict = missed;
     else if (d->normal)
-        d->verdict = "normal";
+        d->verdict = d->ratio >= LOW
+                         ? "normal"
+                         : "normal for one path a message; AllToAll shows what the NICs give";
     else if (d->ratio > HIGH)
         d->verdict = too_fast(k, d);
     else
-        d->verdict = too_slow(k, d, found ? &other : NULL);
+        d->verdict = too_slow(k, d, other);
     return d->verdict ? CCL_OK : ccl_fail_nomem(err);
 }
 
 static ccl_status_t diagnose(desk_t *k, ccl_diagnosis_run_t *out, ccl_error_t *err) {
     const ccl_measured_run_t *run = k->run;
     ccl_diagnosis_t *points = ccl_arena_alloc(&out->arena, run->npoints + 1, sizeof *points);
-    if (!points)
+    k->others = ccl_arena_alloc(&out->arena, run->npoints + 1, sizeof *k->others);
+    k->predictors = ccl_arena_alloc(&out->arena, k->threads, sizeof *k->predictors);
+    if (!points || !k->others || !k->predictors)
         return ccl_fail_nomem(err);
+    CCL_TRY(predictor_of(k, 0, &k->predictor, err));
+    out->setup = *ccl_predictor_setup(k->predictor);
     double factor = ccl_collective_busbw_factor(run->kind, run->nranks);
     double largest = 0;
     k->extra_s = INFINITY;
@@ -251,8 +373,11 @@ static ccl_status_t diagnose(desk_t *k, ccl_diagnosis_run_t *out, ccl_error_t *e
     k->most_GBps = most.busbw_GBps;
     if (!isfinite(k->extra_s))
         k->extra_s = 0;
+    k->points = points;
+    k->npoints = out->npoints;
+    CCL_TRY(try_all_others(k, err));
     for (uint32_t i = 0; i < out->npoints; i++)
-        CCL_TRY(judge(k, &points[i], err));
+        CCL_TRY(judge(k, i, err));
     out->points = points;
     return CCL_OK;
 }
@@ -273,17 +398,19 @@ ccl_status_t ccl_diagnose(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     ccl_arena_init(&d->arena);
     d->run = run;
     d->in_place = in_place;
-    desk_t desk = {.topo = topo, .run = run, .arena = &d->arena, .nics = count_nics(topo)};
-    ccl_status_t status = ccl_predictor_create(
-        ctx, topo, profile, channels ? channels : run->channels, &desk.predictor, err);
-    if (status == CCL_OK) {
-        ccl_predictor_version(desk.predictor, run->version);
-        ccl_predictor_nvls(desk.predictor, ccl_nccl_nvls_type(run->type), registered);
-        d->setup = *ccl_predictor_setup(desk.predictor);
-        status = diagnose(&desk, d, err);
-    }
+    desk_t desk = {.ctx = ctx,
+                   .topo = topo,
+                   .profile = profile,
+                   .run = run,
+                   .channels = channels,
+                   .registered = registered,
+                   .threads = ctx && ctx->threads ? ctx->threads : ccl_core_count(),
+                   .arena = &d->arena,
+                   .nics = count_nics(topo)};
+    ccl_status_t status = diagnose(&desk, d, err);
     /* Names of link kinds are the topology's, which outlives the result. */
-    ccl_predictor_destroy(desk.predictor);
+    for (uint32_t i = 0; desk.predictors && i < desk.threads; i++)
+        ccl_predictor_destroy(desk.predictors[i]);
     if (status != CCL_OK) {
         ccl_diagnosis_destroy(d);
         return status;

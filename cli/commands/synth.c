@@ -165,6 +165,7 @@ static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_route
 
     if (job->target == TARGET_FLAGCX && !options.c2c.clusters)
         CCL_TRY(keep_vendors(topo, &options.c2c.clusters, err));
+    options.plain |= job->target == TARGET_FLAGCX;
     options.stats = &stats;
     status = ccl_synthesize(&cli->ctx, cli->args.with, topo, routes, want, &options, &made.schedule,
                             err);

@@ -372,7 +372,9 @@ static ccl_status_t build(blocks_t *b, const char *proto, ccl_program_t **out, c
         ccl_program_builder_destroy(p);
         return status;
     }
-    return ccl_program_builder_finish(p, out, err);
+    CCL_TRY(ccl_program_builder_finish(p, out, err));
+    (*out)->algorithm_only = true;
+    return CCL_OK;
 }
 
 ccl_status_t ccl_i_switch_program(ccl_i_switching_t *w, const char *proto, ccl_program_t **out,

@@ -7,11 +7,11 @@
 
 static ccl_status_t check_options(const ccl_schedule_t *s, const ccl_lower_options_t *o,
                                   ccl_error_t *err) {
-    if (o->order != CCL_ORDER_STEP)
+    if (o->asked && o->order != CCL_ORDER_STEP)
         return ccl_schedule_refuse_groups(s, "lowering in another order than the schedule's", err);
-    if (o->allocation != CCL_ALLOCATE_CONNECTION)
+    if (o->asked && o->allocation != CCL_ALLOCATE_CONNECTION)
         return ccl_schedule_refuse_groups(s, "another allocation than connection", err);
-    if (o->granularity != CCL_GRANULARITY_ALGORITHM)
+    if (o->asked && o->granularity != CCL_GRANULARITY_ALGORITHM)
         return ccl_schedule_refuse_groups(s, "lowering for another level than algorithm", err);
     if (o->executor != CCL_EXECUTOR_ANY)
         return ccl_schedule_refuse_groups(s, ccl_executor_limits(o->executor)->name, err);

@@ -95,34 +95,35 @@ static const void *cell_of(const ccl_report_comparison_t *r, uint32_t i, uint32_
                            cell_row_t *out) {
     const ccl_comparison_t *c = r->comparisons[i];
     const ccl_compare_cell_t *cell = ccl_i_compare_cell(c, s, k);
+    const ccl_way_t plain = {CCL_ORDER_STEP, CCL_ALLOCATE_CONNECTION, CCL_GRANULARITY_ALGORITHM};
     bool ok = !c->why_not[k] && cell->status == CCL_OK;
 
-    *out =
-        (cell_row_t){.topology = r->topo->name,
-                     .collective = r->collectives[i]->name,
-                     .name = c->names[k],
-                     .status = c->why_not[k] ? "not taking part" : ccl_i_status_word(cell->status),
-                     .proto = ok ? cell->proto : NULL,
-                     .why = cell->why,
-                     .origin = ok && cell->origin[0] ? cell->origin : NULL,
-                     .choice = cell->choice,
-                     .step_bytes = cell->choice ? cell->step_bytes : NAN,
-                     .buffer_bytes = cell->choice ? cell->buffer_bytes : NAN,
-                     .winner = k == c->winner[s],
-                     .tied = !c->why_not[k] && ccl_i_compare_tied(c, s, k),
-                     .size_bytes = c->sizes_bytes[s],
-                     .time_s = ok ? cell->time_s : NAN,
-                     .algbw_GBps = ok ? cell->algbw_GBps : NAN,
-                     .busbw_GBps = ok ? cell->busbw_GBps : NAN,
-                     .low_s = ok ? cell->low_s : NAN,
-                     .high_s = ok ? cell->high_s : NAN,
-                     .gap = ok ? ccl_i_gap(cell->time_s, ccl_i_compare_bound_s(c, s)) : NAN,
-                     .bound_s = ccl_i_compare_bound_s(c, s),
-                     .speedup = ok ? ccl_comparison_speedup(c, s, k) : NAN,
-                     .batches = cell->batches,
-                     .run_batches = ok ? cell->batches : CCL_NONE,
-                     .way = ccl_i_way_row(&c->ways[k], c->lowered[k]),
-                     .usage = ccl_i_usage_row(&cell->usage, ok)};
+    *out = (cell_row_t){
+        .topology = r->topo->name,
+        .collective = r->collectives[i]->name,
+        .name = c->names[k],
+        .status = c->why_not[k] ? "not taking part" : ccl_i_status_word(cell->status),
+        .proto = ok ? cell->proto : NULL,
+        .why = cell->why,
+        .origin = ok && cell->origin[0] ? cell->origin : NULL,
+        .choice = cell->choice,
+        .step_bytes = cell->choice ? cell->step_bytes : NAN,
+        .buffer_bytes = cell->choice ? cell->buffer_bytes : NAN,
+        .winner = k == c->winner[s],
+        .tied = !c->why_not[k] && ccl_i_compare_tied(c, s, k),
+        .size_bytes = c->sizes_bytes[s],
+        .time_s = ok ? cell->time_s : NAN,
+        .algbw_GBps = ok ? cell->algbw_GBps : NAN,
+        .busbw_GBps = ok ? cell->busbw_GBps : NAN,
+        .low_s = ok ? cell->low_s : NAN,
+        .high_s = ok ? cell->high_s : NAN,
+        .gap = ok ? ccl_i_gap(cell->time_s, ccl_i_compare_bound_s(c, s)) : NAN,
+        .bound_s = ccl_i_compare_bound_s(c, s),
+        .speedup = ok ? ccl_comparison_speedup(c, s, k) : NAN,
+        .batches = cell->batches,
+        .run_batches = ok ? cell->batches : CCL_NONE,
+        .way = ccl_i_way_row(cell->algorithm_only ? &plain : &c->ways[k], c->lowered[k]),
+        .usage = ccl_i_usage_row(&cell->usage, ok)};
     return out;
 }
 

@@ -520,7 +520,8 @@ ccl_status_t ccl_program_verify(const ccl_ctx_t *ctx, const ccl_program_t *progr
     ccl_verdict_t verdict = {.valid = true,
                              .fault = {NULL, CCL_NONE, CCL_NONE, CCL_NONE, CCL_NONE, "", 0, 0}};
     ccl_i_links_t links;
-    ccl_status_t status = ccl_i_links_init(program, o->granularity, &links, &verdict, err);
+    ccl_status_t status = ccl_i_links_init(program, ccl_program_level(program, o->granularity),
+                                           &links, &verdict, err);
     if (status != CCL_OK)
         return status;
     if (verdict.valid && o->executor != CCL_EXECUTOR_ANY)

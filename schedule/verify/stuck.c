@@ -45,7 +45,7 @@ static void tell_deadlock(const ccl_program_t *p, const ccl_deadlock_t *found, u
 ccl_status_t ccl_i_check_deadlock(const ccl_ctx_t *ctx, const ccl_program_t *program,
                                   const ccl_verify_options_t *options, ccl_verdict_t *verdict,
                                   ccl_error_t *err) {
-    ccl_blocking_t blocking = {.granularity = options->granularity,
+    ccl_blocking_t blocking = {.granularity = ccl_program_level(program, options->granularity),
                                .batches = options->batches ? options->batches : 4};
     blocking.slots = options->skip_deadlock ? UINT32_MAX
                      : options->slots       ? options->slots

@@ -65,6 +65,7 @@ static ccl_status_t synthesize_at(const ccl_i_compare_t *c, const ccl_ctx_t *ctx
     if (c->ready[contender].by_size)
         synth.size_bytes = c->options->sizes_bytes[size];
     synth.stats = &stats;
+    synth.plain |= c->options->lower.executor != CCL_EXECUTOR_ANY;
     ccl_status_t status = ccl_synthesize(ctx, c->options->contenders[contender].name, c->topo,
                                          routes, c->want, &synth, out, err);
     atomic_fetch_add(&c->ready[contender].dropped, stats.dropped);
@@ -81,6 +82,7 @@ static ccl_status_t lower_at(const ccl_i_compare_t *c, const ccl_ctx_t *ctx, ccl
     ccl_lower_options_t lower = c->options->lower;
     if (proto)
         lower.proto = proto;
+    lower.asked = c->options->way_bits != 0;
     ccl_make_options_t make = ccl_i_make_options(way, &lower, &sim);
     make.no_prove = by->schedule && c->options->no_verify;
     make.wrong = by->schedule ? CCL_CHECK : CCL_ERR_INTERNAL;
@@ -240,6 +242,7 @@ ccl_status_t ccl_i_compare_run(ccl_i_compare_t *c, uint32_t size, uint32_t conte
         cell->algbw_GBps = result->algbw_GBps;
         cell->busbw_GBps = result->busbw_GBps;
         cell->batches = result->batches;
+        cell->algorithm_only = how->program->algorithm_only;
         ccl_sim_usage(how->program, result, &cell->usage);
         keep_best(c, size, contender, result);
     } else {

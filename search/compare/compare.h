@@ -63,6 +63,8 @@ typedef struct ccl_compare_cell {
     double step_bytes, buffer_bytes; /**< of a library: that a block sends at a time inside servers;
                                           of a connection there */
     ccl_sim_usage_t usage;
+    bool algorithm_only; /**< its program is (ccl_program_t), whatever `ways` says; false where the
+                              notebook had it */
 } ccl_compare_cell_t;
 
 typedef struct ccl_comparison {
@@ -70,7 +72,8 @@ typedef struct ccl_comparison {
     const char **names;      /**< [ncontenders] */
     const char **why_not;    /**< [ncontenders] NULL, or why it does not take part */
     uint32_t *thread_blocks; /**< [ncontenders] most per GPU, at any size */
-    ccl_way_t *ways;         /**< [ncontenders]; of a program only its level is known */
+    ccl_way_t *ways;         /**< [ncontenders]; of a program only its level is known; see
+                                  ccl_compare_cell_t.algorithm_only */
     bool *lowered;           /**< [ncontenders] false: a program of the user's */
     double *sizes_bytes;     /**< [nsizes] */
     double *bound_s; /**< [nsizes] lower bound (ccl_bound) of any protocol: no time is less */

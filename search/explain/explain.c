@@ -262,6 +262,7 @@ static ccl_status_t lower_changed(const trial_t *t, const ccl_ctx_t *ctx,
         synth.chunks = c->chunks ? c->chunks : synth.chunks;
         synth.trace = NULL;
         synth.stats = NULL;
+        synth.plain |= o->lower.executor != CCL_EXECUTOR_ANY;
         CCL_TRY(ccl_synthesize(ctx, c->with ? c->with : o->with, topo, routes, o->want, &synth,
                                &made, err));
         schedule = made;

@@ -22,6 +22,8 @@ ccl_lower_options_t ccl_i_point_lower(const double v[CCL_KNOBS]) {
     ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
     for (size_t i = 0; i < CCL_ARRAY_LEN(knobs); i++)
         ccl_option_put(ccl_knob_option(knobs[i]), v[knobs[i]], &lower);
+    lower.asked = !isnan(v[CCL_KNOB_ORDER]) || !isnan(v[CCL_KNOB_ALLOCATE]) ||
+                  !isnan(v[CCL_KNOB_GRANULARITY]);
     return lower;
 }
 
@@ -106,7 +108,8 @@ static ccl_status_t lower_point(const ccl_ctx_t *ctx, const ccl_topology_t *topo
     ccl_lower_options_t lower = *base;
     ccl_improve_options_t options = CCL_IMPROVE_OPTIONS_INIT;
     ccl_improvement_t better = {0};
-    options.tries = improve ? ccl_i_whole(v[CCL_KNOB_IMPROVE], 0) : 0;
+    options.tries = /* moves are of plain transfers */
+        improve && schedule->ngroups == 0 ? ccl_i_whole(v[CCL_KNOB_IMPROVE], 0) : 0;
     if (options.tries > 0) {
         options.way = ccl_i_point_way(v);
         options.lower = lower;
@@ -224,6 +227,7 @@ ccl_status_t ccl_tune_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     ccl_program_t *program = NULL;
     ccl_routes_t *routes = ccl_routes_create(topo);
     lower.executor = executor;
+    synth.plain = executor != CCL_EXECUTOR_ANY;
     ccl_status_t status = routes ? CCL_OK : ccl_fail_nomem(err);
     if (status == CCL_OK)
         status = ccl_synthesize(&inner, ccl_i_point_ops(values)->name, topo, routes, want, &synth,

@@ -30,6 +30,9 @@ static ccl_status_t choose(const ccl_ctx_t *ctx, const ccl_topology_t *part, ccl
                            const ccl_synth_options_t *options, ccl_schedule_t **out,
                            ccl_error_t *err) {
     const char *why_not = NULL;
+    ccl_synth_options_t plain = *options; /* hops go from GPU to GPU */
+    plain.plain = true;
+    options = &plain;
     const ccl_synth_ops_t *ops = inner ? ccl_synth_find(inner) : NULL;
     /* Gather, Scatter and AllToAll send and receive, whatever a library has for the others. */
     if (inner && !(ops && want->kind == CCL_ALLTOALL && !ops->supports(part, want, &why_not)))

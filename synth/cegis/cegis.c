@@ -809,6 +809,7 @@ const ccl_synth_ops_t ccl_i_synth_cegis = {
     .supports = supports,
     .synthesize = synthesize,
     .by_size = true,
+    .through_switches = true,
     .way = &ccl_way_hpds,
     .composable = true,
     .options = options,

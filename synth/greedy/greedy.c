@@ -481,6 +481,7 @@ const ccl_synth_ops_t ccl_i_synth_greedy = {
     .supports = supports,
     .synthesize = synthesize,
     .by_size = true,
+    .through_switches = true,
     .way = &ccl_way_hpds,
     .composable = true,
     .options = options,

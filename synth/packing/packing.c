@@ -587,4 +587,5 @@ const ccl_synth_ops_t ccl_i_synth_packing = {
     .supports = supports,
     .synthesize = synthesize,
     .by_size = true,
+    .through_switches = true,
 };

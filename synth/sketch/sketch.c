@@ -335,6 +335,7 @@ const ccl_synth_ops_t ccl_i_synth_sketch = {
     .supports = supports,
     .synthesize = synthesize,
     .by_size = true,
+    .through_switches = true,
     .way = &ccl_way_hpds,
     .options = ccl_i_sketch_options,
 };

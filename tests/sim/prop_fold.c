@@ -84,10 +84,10 @@ START_TEST(test_copies) {
 }
 END_TEST
 
-/** Switch connections: every block is simulated, alike or not. */
+/** Switch connections: members of one trunk are alike too. */
 START_TEST(test_switches) {
-    uint32_t with = 0;
-    for (uint32_t k = 0; k < 40; k++) {
+    uint32_t with = 0, halved = 0;
+    for (uint32_t k = 0; k < 80; k++) {
         ccl_rng_t rng;
         totals_t apart = {0};
         ccl_rng_init(&rng, 880000u + k);
@@ -101,11 +101,15 @@ START_TEST(test_switches) {
         with += program->ngroups > 0;
         for (uint32_t g = 0; g < 3; g++)
             check_same(topo, routes, program, 3e5, 3, (ccl_granularity_t)g, "switches", &apart);
+        halved += program->ngroups > 0 && 2 * apart.events <= apart.full_events;
         ccl_program_destroy(program);
         ccl_routes_destroy(routes);
         ccl_topology_destroy(topo);
     }
-    ck_assert_uint_ge(with, 10);
+    printf("switches: %u programs with switch connections, %u with half the events\n", with,
+           halved);
+    ck_assert_uint_ge(with, 20);
+    ck_assert_uint_ge(halved, with * 3 / 4);
 }
 END_TEST
 

@@ -45,6 +45,18 @@ START_TEST(test_verdicts) {
          "31 % of what the NICs allow", CCL_LIMIT_LINK},
         {"over PCIe", "dgx-h100", CCL_ALLGATHER, 20, 0, "", "no more than PCIe or shared memory",
          CCL_LIMIT_LINK},
+        {"one NIC for all GPUs would be fast enough",
+         "servers:2 gpus:1 nvswitch=300GB/s,0.35us "
+         "nics:4x25GB/s,1.3us fabric=rail",
+         CCL_ALLGATHER, 2, 0, "", "50 % of what the NICs allow: GPUDirect", CCL_LIMIT_LINK},
+        {"near no share of eight NICs", "dgx-a100*2", CCL_ALLGATHER, 1 / 0.69, 0, "",
+         "69 % of what the NICs allow: as much as Slingshot", CCL_LIMIT_LINK},
+        {"six of eight", "dgx-a100*2", CCL_ALLGATHER, 8. / 6, 0, "", "2 of 8 rails idle",
+         CCL_LIMIT_LINK},
+        {"one path a message", "dgx-h100*2", CCL_SENDRECV, 2, 0, "", "normal for one path",
+         CCL_LIMIT_LINK},
+        {"less than a path gives", "dgx-h100*2", CCL_SENDRECV, 4, 0, "",
+         "25 % of what the NICs allow: GPUDirect", CCL_LIMIT_LINK},
         {"NVLink at 60 %", "dgx-h100", CCL_ALLGATHER, 1 / 0.6, 0, "", "60 % of what nvlink allows",
          CCL_LIMIT_LINK},
         {"in the switch", "dgx-a100", CCL_ALLREDUCE, 0.7, 0, "faster than expected",
@@ -146,6 +158,65 @@ START_TEST(test_no_nvls) {
 }
 END_TEST
 
+/* The fastest of all algorithms and protocols, run in full. */
+static ccl_prediction_t fastest(const ccl_topology_t *topo, double size_bytes) {
+    ccl_predictor_t *predictor = NULL;
+    OK(ccl_predictor_create(NULL, topo, NULL, 0, &predictor, &err));
+    const ccl_nccl_setup_t *setup = ccl_predictor_setup(predictor);
+    ccl_prediction_t best = {.time_s = INFINITY};
+    for (int k = 0; k < CCL_NCCL_P2P * 3; k++) {
+        ccl_prediction_t p;
+        ccl_nccl_choice_t c = ccl_nccl_channels(setup, CCL_ALLREDUCE, (ccl_nccl_algo_t)(k / 3),
+                                                (ccl_nccl_proto_t)(k % 3), size_bytes);
+        if (!ccl_nccl_may(setup, CCL_ALLREDUCE, c.algo, c.proto))
+            continue;
+        OK(ccl_predictor_run(predictor, CCL_ALLREDUCE, 0, size_bytes, &c, &p, &err));
+        best = p.time_s < best.time_s ? p : best;
+    }
+    ccl_predictor_destroy(predictor);
+    return best;
+}
+
+/* What others would take is stopped early, or carried on from shorter messages: the best, and what
+   is said, are those of runs in full, on any number of threads. */
+static void check_others(const char *spec) {
+    static const double sizes[] = {65536, 16777216, 67108864, 805306368};
+    static const uint32_t threads[] = {1, 3};
+    ccl_topology_t *topo = topology(spec);
+    ccl_measured_log_t *log = log_of("size_bytes,op,ranks,oop_us\n65536,all_reduce,16,100\n"
+                                     "16777216,all_reduce,16,500\n67108864,all_reduce,16,1000\n"
+                                     "805306368,all_reduce,16,15000\n");
+    ccl_measured_run_t run = log->runs[0];
+    ccl_diagnosis_run_t *d[2];
+    run.nranks = topo->nranks;
+    for (int t = 0; t < 2; t++) {
+        ccl_ctx_t ctx = CCL_CTX_INIT;
+        ctx.threads = threads[t];
+        OK(ccl_diagnose(&ctx, topo, NULL, &run, 0, false, false, &d[t], &err));
+        ck_assert_uint_eq(d[t]->npoints, 4);
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        const ccl_diagnosis_t *a = &d[0]->points[i], *b = &d[1]->points[i];
+        ccl_prediction_t best = fastest(topo, sizes[i]);
+        ck_assert_msg(fabs(a->best.time_s / best.time_s - 1) < 0.02, "%s, %.0f: %g, in full %g s",
+                      spec, sizes[i], a->best.time_s, best.time_s);
+        ck_assert_int_eq(a->best.choice.algo, best.choice.algo);
+        ck_assert_int_eq(a->best.choice.proto, best.choice.proto);
+        ck_assert_double_eq(a->best.time_s, b->best.time_s);
+        ck_assert_str_eq(a->verdict, b->verdict);
+    }
+    ccl_diagnosis_destroy(d[0]);
+    ccl_diagnosis_destroy(d[1]);
+    ccl_measured_log_destroy(log);
+    ccl_topology_destroy(topo);
+}
+
+START_TEST(test_others) {
+    check_others("a100-x4-4nic*2");
+    check_others("dgx-h100");
+}
+END_TEST
+
 START_TEST(test_refused) {
     ccl_topology_t *topo = topology("dgx-h100");
     ccl_measured_log_t *log = log_of("op,ranks,size_bytes,oop_us\nallreduce,4,1024,3\n");
@@ -159,4 +230,4 @@ START_TEST(test_refused) {
 }
 END_TEST
 
-RUN_TESTS(test_verdicts, test_forced, test_no_nvls, test_refused)
+RUN_TESTS(test_verdicts, test_forced, test_no_nvls, test_others, test_refused)

@@ -204,6 +204,14 @@ ccl_status_t ccl_nccl_baselines(const ccl_ctx_t *ctx, const ccl_topology_t *mach
 ccl_status_t ccl_predictor_run(ccl_predictor_t *p, ccl_collective_kind_t kind, uint32_t root,
                                double size_bytes, const ccl_nccl_choice_t *choice,
                                ccl_prediction_t *out, ccl_error_t *err);
+/**
+ * The same, to compare with: of long runs an estimate (ccl_sim_options_t.estimate), and none beyond
+ * a limit.
+ * @param limit_s  > 0: a run that takes longer has time INFINITY, and nothing else.
+ */
+ccl_status_t ccl_predictor_estimate(ccl_predictor_t *p, ccl_collective_kind_t kind, uint32_t root,
+                                    double size_bytes, const ccl_nccl_choice_t *choice,
+                                    double limit_s, ccl_prediction_t *out, ccl_error_t *err);
 
 CCL_END_DECLS
 #endif

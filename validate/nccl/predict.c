@@ -260,14 +260,17 @@ ccl_sim_options_t ccl_nccl_kernel_sim(const ccl_nccl_kernel_t *kernel, double si
     return options;
 }
 
-ccl_status_t ccl_predictor_run(ccl_predictor_t *p, ccl_collective_kind_t kind, uint32_t root,
-                               double size_bytes, const ccl_nccl_choice_t *choice,
+/* @param limit_s  0: to the end, and no estimate. */
+static ccl_status_t run_kernel(ccl_predictor_t *p, ccl_collective_kind_t kind, uint32_t root,
+                               double size_bytes, const ccl_nccl_choice_t *choice, double limit_s,
                                ccl_prediction_t *out, ccl_error_t *err) {
     ccl_prediction_t result = {0};
     ccl_nccl_kernel_t kernel;
     ccl_sim_result_t *run = NULL;
     CCL_TRY(ccl_predictor_kernel(p, kind, root, size_bytes, choice, &kernel, err));
     ccl_sim_options_t options = ccl_nccl_kernel_sim(&kernel, size_bytes);
+    options.give_up_s = limit_s;
+    options.estimate = limit_s > 0;
     result.choice = kernel.choice;
     ccl_routes_t *routes = p->fitted ? p->fitted_routes : p->laid ? NULL : p->routes;
     ccl_ctx_t quiet = p->ctx;
@@ -281,6 +284,11 @@ ccl_status_t ccl_predictor_run(ccl_predictor_t *p, ccl_collective_kind_t kind, u
     result.time_s = run->time_s;
     result.busbw_GBps = run->busbw_GBps;
     result.link_kind = "";
+    if (!(run->time_s < INFINITY)) {
+        ccl_sim_result_destroy(run);
+        *out = result;
+        return CCL_OK;
+    }
     for (uint32_t l = 0; l < run->nlinks; l++) {
         const char *name = p->topo->kinds[p->topo->links[l].kind];
         double use = run->links[l].utilization;
@@ -299,6 +307,18 @@ ccl_status_t ccl_predictor_run(ccl_predictor_t *p, ccl_collective_kind_t kind, u
     ccl_sim_result_destroy(run);
     *out = result;
     return CCL_OK;
+}
+
+ccl_status_t ccl_predictor_run(ccl_predictor_t *p, ccl_collective_kind_t kind, uint32_t root,
+                               double size_bytes, const ccl_nccl_choice_t *choice,
+                               ccl_prediction_t *out, ccl_error_t *err) {
+    return run_kernel(p, kind, root, size_bytes, choice, 0, out, err);
+}
+
+ccl_status_t ccl_predictor_estimate(ccl_predictor_t *p, ccl_collective_kind_t kind, uint32_t root,
+                                    double size_bytes, const ccl_nccl_choice_t *choice,
+                                    double limit_s, ccl_prediction_t *out, ccl_error_t *err) {
+    return run_kernel(p, kind, root, size_bytes, choice, limit_s, out, err);
 }
 
 ccl_status_t ccl_nccl_baselines(const ccl_ctx_t *ctx, const ccl_topology_t *machine,

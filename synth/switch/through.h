@@ -1,0 +1,32 @@
+/*
+ * Private to synth: schedules of other families through switches.
+ */
+#ifndef CCL_SYNTH_THROUGH_H
+#define CCL_SYNTH_THROUGH_H
+
+#include "synth/synth.h"
+
+/**
+ * The same schedule with switch connections for its trees inside the reach of a switch: where a
+ * chunk goes from one GPU of a server on to several of it, one multicast; where several of a server
+ * send what is added up at one of it, one pull. Then the same between the servers' GPUs of a rail.
+ *
+ * @param channels  over which the connections of a GPU are spread, at least 1.
+ * @param parts     that every chunk is cut into, at least 1.
+ * @param out       NULL: there is no such tree.
+ */
+ccl_status_t ccl_i_through_switches(const ccl_topology_t *topo, ccl_routes_t *routes,
+                                    const ccl_schedule_t *schedule, uint32_t channels,
+                                    uint32_t parts, ccl_schedule_t **out, ccl_error_t *err);
+
+/**
+ * Replaces a schedule by the fastest of those through switches, where one is faster: by simulation
+ * at options->size_bytes (0: 256 MiB), the schedule itself lowered as `ops` has it, under every
+ * protocol.
+ */
+ccl_status_t ccl_i_through_if_faster(const ccl_ctx_t *ctx, const ccl_synth_ops_t *ops,
+                                     const ccl_topology_t *topo, ccl_routes_t *routes,
+                                     const ccl_synth_options_t *options, ccl_schedule_t **schedule,
+                                     ccl_error_t *err);
+
+#endif

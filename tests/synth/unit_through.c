@@ -1,0 +1,166 @@
+/*
+ * Schedules of other families through switches: which trees become switch connections, that
+ * groups of one GPU keep apart, and that a synthesizer takes them where, and only where, that is
+ * faster.
+ */
+#include "common.h"
+#include "synth/switch/through.h"
+
+#include <string.h>
+
+/** "chunk: src>dst ..." a line; every transfer has a step of its own, in the order of the text. */
+static ccl_schedule_t *schedule_of(const char *text, ccl_collective_t *coll) {
+    ccl_schedule_builder_t *b = ccl_schedule_builder_create("by hand", coll);
+    ccl_schedule_t *s = NULL;
+    uint32_t chunk = 0, step = 0;
+    for (const char *at = text; *at; at += strcspn(at, " ") + (at[strcspn(at, " ")] == ' ')) {
+        unsigned src, dst;
+        char arrow;
+        if (sscanf(at, "%u%c%u", &src, &arrow, &dst) == 3 && arrow != ':')
+            ccl_schedule_builder_add(b, (ccl_transfer_t){.src = src,
+                                                         .dst = dst,
+                                                         .chunk = chunk,
+                                                         .step = step++,
+                                                         .reduce = arrow == '+'});
+        else
+            chunk = src;
+    }
+    MUST(ccl_schedule_builder_finish(b, &s, e));
+    return s;
+}
+
+static ccl_collective_t *parts_of(ccl_collective_kind_t kind, uint32_t n, uint32_t parts) {
+    ccl_collective_t *whole = collective(kind, n, 0), *split = NULL;
+    MUST(ccl_collective_split(whole, parts, &split, e));
+    ccl_collective_destroy(whole);
+    return split;
+}
+
+static bool is_valid(const ccl_schedule_t *s) {
+    ccl_verdict_t *verdict = calloc(1, sizeof *verdict);
+    MUST(ccl_schedule_verify(NULL, s, verdict, e));
+    bool valid = verdict->valid;
+    free(verdict);
+    return valid;
+}
+
+#define ABLE "servers:1 gpus:4 nvswitch=100GB/s,nvls"
+#define TWO "servers:2 gpus:4 nvswitch=100GB/s,nvls nics:4x10GB/s fabric=rail"
+#define RAILS "servers:4 gpus:2 nvswitch=100GB/s nics:2x10GB/s fabric=rail,sharp"
+
+/* Transfers of the schedule, of that through switches (0: it stays as it is), and its groups. */
+static const struct {
+    const char *what, *spec, *schedule;
+    ccl_collective_kind_t kind;
+    uint32_t parts, transfers, groups;
+} cases[] = {
+    {"a chain", ABLE, "0: 0>1 1>2 2>3", CCL_BROADCAST, 1, 1, 1},
+    {"a tree", ABLE, "0: 0>2 0>1 2>3", CCL_BROADCAST, 1, 1, 1},
+    {"sums along a chain", ABLE, "0: 3+2 2+1 1+0", CCL_REDUCE, 1, 1, 1},
+    {"sums, and the result", ABLE, "0: 3+2 1+0 2+0 0>1 1>2 0>3", CCL_ALLREDUCE, 1, 2, 1},
+    {"one GPU has sent on: no tree of its own", ABLE, "0: 0+1 1+0 2+3 3+2 0+2 1+3 2+0 3+1",
+     CCL_ALLREDUCE, 1, 0, 0},
+    {"switches that cannot", "servers:1 gpus:4 nvswitch=100GB/s", "0: 0>1 1>2 2>3", CCL_BROADCAST,
+     1, 0, 0},
+    {"a tree a server", TWO, "0: 0>1 0>2 0>4 2>3 4>5 4>6 6>7", CCL_BROADCAST, 1, 3, 2},
+    {"into a server twice: two trees", TWO, "0: 0>1 0>4 0>2 4>5 5>6 2>3 3>7", CCL_BROADCAST, 1, 4,
+     2},
+    {"groups of one GPU", TWO, "0: 0>1 0>2 0>3 0>4 4>5 5>6 6>7 1: 0>1 0>2 0>4 4>5 4>6 6>7 4>3",
+     CCL_BROADCAST, 2, 7, 3},
+    {"along a rail", RAILS, "0: 0>1 0>2 2>4 4>6 2>3 4>5 6>7", CCL_BROADCAST, 1, 5, 1},
+};
+
+START_TEST(test_trees) {
+    ccl_topology_t *topo = topology(cases[_i].spec);
+    ccl_collective_t *coll = parts_of(cases[_i].kind, topo->nranks, cases[_i].parts);
+    ccl_schedule_t *plain = schedule_of(cases[_i].schedule, coll), *made = NULL;
+    const char *what = cases[_i].what;
+    if (cases[_i].transfers)
+        ck_assert_msg(is_valid(plain), "%s: the schedule is wrong", what);
+    for (uint32_t parts = 1; parts <= 3; parts += 2) {
+        MUST(ccl_i_through_switches(topo, NULL, plain, 2, parts, &made, e));
+        ck_assert_msg((made != NULL) == (cases[_i].transfers > 0), "%s", what);
+        if (!made)
+            continue;
+        ck_assert_msg(made->ntransfers == parts * cases[_i].transfers, "%s: %u transfers", what,
+                      made->ntransfers);
+        ck_assert_msg(made->ngroups == cases[_i].groups, "%s: %u groups", what, made->ngroups);
+        ck_assert_msg(is_valid(made), "%s: wrong", what);
+        ccl_program_t *program = NULL;
+        MUST(ccl_lower(NULL, made, NULL, &program, e));
+        check_program(program, 0, what);
+        ccl_program_destroy(program);
+        ccl_schedule_destroy(made);
+        made = NULL;
+    }
+    ccl_schedule_destroy(plain);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+static double time_of(const char *name, const ccl_topology_t *topo, double size_bytes,
+                      bool *through) {
+    ccl_collective_t *want = collective(CCL_ALLREDUCE, topo->nranks, 0);
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+    ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
+    ccl_schedule_t *schedule = NULL;
+    ccl_program_t *program = NULL;
+    ccl_sim_result_t *run = NULL;
+    ccl_way_t way = ccl_way_choose(ccl_synth_find(name)->way, (ccl_way_t){0}, 0);
+    options.size_bytes = lower.size_bytes = sim.size_bytes = size_bytes;
+    lower.topo = topo;
+    lower.order = way.order;
+    lower.allocation = way.allocation;
+    lower.granularity = sim.granularity = way.granularity;
+    MUST(ccl_synthesize(NULL, name, topo, NULL, want, &options, &schedule, e));
+    *through = schedule->ngroups > 0;
+    ck_assert(*through == (strstr(schedule->origin, "through switches") != NULL));
+    MUST(ccl_lower(NULL, schedule, &lower, &program, e));
+    ck_assert(program->algorithm_only == *through);
+    MUST(ccl_sim_program(NULL, topo, NULL, program, &sim, &run, e));
+    double time_s = run->time_s;
+    ccl_sim_result_destroy(run);
+    ccl_program_destroy(program);
+    if (*through) { /* what was asked for, and cannot be, is refused */
+        lower.asked = true;
+        lower.order = CCL_ORDER_HPDS;
+        ck_assert_int_eq(ccl_lower(NULL, schedule, &lower, &program, NULL), CCL_UNSUPPORTED);
+    }
+    ccl_schedule_destroy(schedule);
+    ccl_collective_destroy(want);
+    return time_s;
+}
+
+/* By transports and links: large sums in the switch, small ones not. */
+START_TEST(test_faster) {
+    static const char *const names[] = {"greedy", "packing", "sketch", "cegis"};
+    ccl_topology_t *able = topology("dgx-h100");
+    ccl_topology_t *unable = topology("dgx-h100");
+    ccl_topology_t *off = NULL;
+    bool through;
+    MUST(ccl_topology_edit(unable, "set:in_switch=false", &off, e));
+    double with_s = time_of(names[_i], able, 1e9, &through);
+    ck_assert(through);
+    double without_s = time_of(names[_i], off, 1e9, &through);
+    ck_assert(!through);
+    ck_assert_msg(with_s < 0.7 * without_s, "%s: %g and %g s", names[_i], with_s, without_s);
+    with_s = time_of(names[_i], able, 1024, &through);
+    ck_assert(!through);
+    without_s = time_of(names[_i], off, 1024, &through);
+    ck_assert_msg(with_s == without_s, "%s: %g and %g s", names[_i], with_s, without_s);
+    ccl_topology_destroy(able);
+    ccl_topology_destroy(unable);
+    ccl_topology_destroy(off);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("synth.through");
+    TCase *tcase = tcase_create("through");
+    tcase_set_timeout(tcase, 0);
+    tcase_add_loop_test(tcase, test_trees, 0, (int)CCL_ARRAY_LEN(cases));
+    tcase_add_loop_test(tcase, test_faster, 0, 4);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
+}
