@@ -9,6 +9,7 @@
 
 #include "runtime/runtime.h"
 #include "validate/fit/fit.h"
+#include "validate/nccl/nccl.h"
 
 CCL_BEGIN_DECLS
 

@@ -113,6 +113,8 @@ END_TEST
 
 START_TEST(test_measured) {
     REFUSES(ccl_calibrate_options_t, ccl_calibrate(NULL, NULL, 0, &options, NULL, &err));
+    REFUSES(ccl_calibrate_options_t,
+            ccl_validate_measured(NULL, NULL, 0, NULL, &options, NULL, &err));
     REFUSES(ccl_calibrate_options_t, ccl_calibrate_switch(NULL, NULL, NULL, &options, NULL, &err));
     REFUSES(ccl_run_options_t, ccl_host_program(NULL, &options, NULL, 1, NULL, NULL, &err));
     REFUSES(ccl_run_options_t, ccl_host_predict(NULL, NULL, &options, NULL, NULL, &err));
