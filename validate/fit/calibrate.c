@@ -90,7 +90,7 @@ static void add(ccl_i_fit_job_t *j, ccl_i_fit_what_t what, int proto, uint32_t k
 
 static void choose_parameters(ccl_i_fit_job_t *j) {
     const ccl_i_bench_t *b = j->bench;
-    bool several = b->nsources > 1;
+    bool several = b->nsources > 1 || b->sources[0].program;
     uint32_t plain = 0;
     for (uint32_t k = 0; k < b->nkinds; k++)
         plain += !b->kinds[k].base;

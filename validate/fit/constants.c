@@ -18,31 +18,40 @@ void ccl_i_fit_json(ccl_text_t *out, const char *text) {
     json_decref(value);
 }
 
-static void add_rate(ccl_text_t *out, const char *before, const char *key, double value) {
-    char text[64];
-    if (!isnan(value))
-        ccl_text_printf(out, "%s\"%s\": \"%s\"", before, key,
-                        ccl_format_rate(value, text, sizeof text));
+/* A member of an object, behind a comma unless it is the first. */
+static void add_key(ccl_text_t *out, bool *first, const char *key) {
+    ccl_text_printf(out, "%s\"%s\": ", *first ? "" : ", ", key);
+    *first = false;
 }
 
-static void add_time(ccl_text_t *out, const char *before, const char *key, double value) {
+static void add_rate(ccl_text_t *out, bool *first, const char *key, double value) {
     char text[64];
-    if (!isnan(value))
-        ccl_text_printf(out, "%s\"%s\": \"%s\"", before, key,
-                        ccl_format_time(value, text, sizeof text));
+    if (isnan(value))
+        return;
+    add_key(out, first, key);
+    ccl_text_printf(out, "\"%s\"", ccl_format_rate(value, text, sizeof text));
+}
+
+static void add_time(ccl_text_t *out, bool *first, const char *key, double value) {
+    char text[64];
+    if (isnan(value))
+        return;
+    add_key(out, first, key);
+    ccl_text_printf(out, "\"%s\"", ccl_format_time(value, text, sizeof text));
 }
 
 static void add_protocols(const ccl_i_constants_set_t *c, uint32_t k, ccl_text_t *out) {
     bool first = true;
     ccl_text_printf(out, "\"protocols\": {");
     for (uint32_t p = 0; p < CCL_I_FIT_PROTOS; p++) {
+        bool of_proto = true;
         if (isnan(c->overhead_s[k][p]) && isnan(c->latency_s[k][p]) && isnan(c->tb_rate_Bps[k][p]))
             continue;
         ccl_text_printf(out, "%s\n        \"%s\": {", first ? "" : ",",
                         ccl_nccl_proto_name((ccl_nccl_proto_t)p));
-        add_time(out, "", "overhead", c->overhead_s[k][p]);
-        add_time(out, ", ", "latency", c->latency_s[k][p]);
-        add_rate(out, isnan(c->latency_s[k][p]) ? "" : ", ", "tb_rate", c->tb_rate_Bps[k][p]);
+        add_time(out, &of_proto, "overhead", c->overhead_s[k][p]);
+        add_time(out, &of_proto, "latency", c->latency_s[k][p]);
+        add_rate(out, &of_proto, "tb_rate", c->tb_rate_Bps[k][p]);
         ccl_text_printf(out, "}");
         first = false;
     }
@@ -56,15 +65,16 @@ static void add_transports(const ccl_i_bench_t *b, const ccl_i_constants_set_t *
         const ccl_i_fit_kind_t *kind = &b->kinds[k];
         ccl_text_printf(out, "    \"%s\": {\n      ", kind->name);
         if (kind->base) {
+            bool first = false;
             char slice[64];
             const ccl_transport_t *own = &kind->own[CCL_NCCL_SIMPLE];
-            ccl_text_printf(out, "\"slice\": \"%s\", \"slots\": %u, \"direct\": false, ",
+            ccl_text_printf(out, "\"slice\": \"%s\", \"slots\": %u, \"direct\": false",
                             ccl_format_bytes(own->slice_bytes, slice, sizeof slice), own->slots);
             if (!isnan(c->wire[k]))
-                ccl_text_printf(out, "\"wire\": %.6g, ", c->wire[k]);
-            add_time(out, "", "overhead", own->overhead_s);
-            add_time(out, ", ", "latency", own->latency_s);
-            add_rate(out, ", ", "tb_rate", own->tb_rate_Bps);
+                ccl_text_printf(out, ", \"wire\": %.6g", c->wire[k]);
+            add_time(out, &first, "overhead", own->overhead_s);
+            add_time(out, &first, "latency", own->latency_s);
+            add_rate(out, &first, "tb_rate", own->tb_rate_Bps);
             ccl_text_printf(out, ", ");
         } else if (b->of_nccl) { /* NCCL receives into its own buffer and copies out */
             ccl_text_printf(out, "\"direct\": false,\n      ");
@@ -76,19 +86,20 @@ static void add_transports(const ccl_i_bench_t *b, const ccl_i_constants_set_t *
 }
 
 static void add_model(const ccl_i_constants_set_t *c, const char *name, ccl_text_t *out) {
-    bool first = true;
+    bool first = true, of_model = true;
     ccl_i_fit_json(out, name);
     ccl_text_printf(out, ": {");
-    add_rate(out, "", "reduce_rate", c->reduce_Bps);
-    ccl_text_printf(out, "%s\"protocols\": {", isnan(c->reduce_Bps) ? "" : ", ");
+    add_rate(out, &of_model, "reduce_rate", c->reduce_Bps);
+    add_key(out, &of_model, "protocols");
+    ccl_text_printf(out, "{");
     for (uint32_t p = 0; p < CCL_I_FIT_PROTOS; p++) {
         if (isnan(c->launch_s[p]))
             continue;
-        ccl_text_printf(out, "%s\"%s\": {", first ? "" : ", ",
-                        ccl_nccl_proto_name((ccl_nccl_proto_t)p));
-        add_time(out, "", "launch", c->launch_s[p]);
+        bool of_proto = true;
+        add_key(out, &first, ccl_nccl_proto_name((ccl_nccl_proto_t)p));
+        ccl_text_printf(out, "{");
+        add_time(out, &of_proto, "launch", c->launch_s[p]);
         ccl_text_printf(out, "}");
-        first = false;
     }
     ccl_text_printf(out, "}}");
 }
