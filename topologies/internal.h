@@ -7,6 +7,8 @@
 
 #include "topologies/topologies.h"
 
+#include "base/json.h"
+
 /** Bounds on what any input may ask for, so that a short hostile file cannot eat the machine. */
 #define CCL_I_MAX_DEVICES ((uint32_t)1 << 21)
 #define CCL_I_MAX_LINKS ((uint32_t)1 << 25)
@@ -54,6 +56,13 @@ ccl_status_t ccl_i_topology_scale(const ccl_topology_t *topo, const char *edit, 
 /** "set:KEY[:KIND]=VALUE"; else as ccl_i_topology_scale(). */
 ccl_status_t ccl_i_topology_set(const ccl_topology_t *topo, const char *edit, ccl_topology_t *out,
                                 ccl_error_t *err);
+
+/**
+ * Member "curves" of a profile.
+ * @param out  of the arena; texts are borrowed from the document.
+ */
+ccl_status_t ccl_i_curves_read(const ccl_json_at_t *root, ccl_arena_t *arena,
+                               const ccl_curve_t **out, uint32_t *ncurves, ccl_error_t *err);
 
 /** "host:8". */
 ccl_status_t ccl_i_topology_read_host(const char *text, ccl_topology_t **out, ccl_error_t *err);

@@ -13,6 +13,9 @@
 struct ccl_profile {
     ccl_json_doc_t doc;
     const char *name, *summary, *machine, *date, *command, *source;
+    const ccl_curve_t *curves;
+    uint32_t ncurves;
+    ccl_arena_t arena; /* of the curves */
 };
 
 /* ---------------------------------------------------------------- reading */
@@ -77,9 +80,9 @@ static ccl_status_t check_gpu_models(const ccl_json_at_t *root, ccl_topology_bui
 }
 
 static ccl_status_t check(ccl_profile_t *p, ccl_error_t *err) {
-    static const char *const keys[] = {"format",    "name",       "summary", "machine",    "date",
-                                       "command",   "source",     "links",   "transports", "fit",
-                                       "constants", "gpu_models", "host",    "device",     NULL};
+    static const char *const keys[] = {
+        "format",     "name", "summary",   "machine",    "date", "command", "source", "links",
+        "transports", "fit",  "constants", "gpu_models", "host", "device",  "curves", NULL};
     ccl_json_at_t root = ccl_json_root(&p->doc);
     CCL_TRY(ccl_json_object(&root, true, err));
     const char *format = NULL;
@@ -107,6 +110,7 @@ static ccl_status_t check(ccl_profile_t *p, ccl_error_t *err) {
     CCL_TRY_GOTO(check_links(&root, err), status, done);
     CCL_TRY_GOTO(check_transports(&root, b, err), status, done);
     CCL_TRY_GOTO(check_gpu_models(&root, b, err), status, done);
+    status = ccl_i_curves_read(&root, &p->arena, &p->curves, &p->ncurves, err);
 done:
     ccl_topology_builder_destroy(b);
     return status;
@@ -117,6 +121,7 @@ ccl_status_t ccl_profile_read_text(const char *name, const char *text, size_t le
     ccl_profile_t *p = calloc(1, sizeof *p);
     if (!p)
         return ccl_fail_nomem(err);
+    ccl_arena_init(&p->arena);
     ccl_status_t status = ccl_json_parse(name, text, len, &p->doc, err);
     if (status != CCL_OK) {
         free(p);
@@ -164,6 +169,7 @@ void ccl_profile_destroy(ccl_profile_t *profile) {
     if (!profile)
         return;
     ccl_json_fini(&profile->doc);
+    ccl_arena_fini(&profile->arena);
     free(profile);
 }
 
@@ -188,6 +194,11 @@ ccl_status_t ccl_profile_write(const ccl_profile_t *profile, const char *kind,
 
 const char *ccl_profile_name(const ccl_profile_t *profile) {
     return profile->name;
+}
+
+uint32_t ccl_profile_curves(const ccl_profile_t *profile, const ccl_curve_t **out) {
+    *out = profile->curves;
+    return profile->ncurves;
 }
 
 const char *ccl_profile_source(const ccl_profile_t *profile) {

@@ -439,6 +439,34 @@ ccl_status_t ccl_profile_for(const ccl_topology_t *topo, ccl_profile_t **out, cc
  */
 ccl_status_t ccl_profile_apply(const ccl_ctx_t *ctx, const ccl_profile_t *profile,
                                const ccl_topology_t *topo, ccl_topology_t **out, ccl_error_t *err);
+/** What a measured size was off by after the fit. */
+typedef struct ccl_curve_point {
+    double size_bytes;
+    double factor;   /**< measured over predicted, > 0 */
+    const char *way; /**< in which it ran: "ring LL128" */
+} ccl_curve_point_t;
+/** What the runs of one kind that a profile was fitted to were off by, member "curves". */
+typedef struct ccl_curve {
+    const char *collective; /**< "allreduce" */
+    const char *type;       /**< of the elements, as the log says; "" */
+    const char *program;    /**< file as the table named it; "": NCCL's own */
+    uint32_t nranks, nhosts, npoints;
+    const ccl_curve_point_t *points; /**< by size */
+} ccl_curve_t;
+/** A profile's curves. @param out  borrowed. @return how many. */
+uint32_t ccl_profile_curves(const ccl_profile_t *profile, const ccl_curve_t **out);
+/** The curve of the same collective, type, program and numbers of ranks and hosts; NULL: none. */
+const ccl_curve_t *ccl_curve_find(const ccl_curve_t *curves, uint32_t ncurves,
+                                  const ccl_curve_t *like);
+/**
+ * What a prediction is off by: measured over predicted, interpolated over the logarithm of the size
+ * from the nearest points on each side that ran in the same way; where there is none of that way,
+ * from the nearest of any. Beyond the ends that of the last point.
+ *
+ * @param curve  NULL: 1.
+ */
+double ccl_curve_factor(const ccl_curve_t *curve, double size_bytes, const char *way);
+
 /** A profile of the built-in library. */
 typedef struct ccl_profile_entry {
     const char *name;

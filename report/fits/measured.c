@@ -6,13 +6,14 @@ typedef struct validated {
     const char *profile;
     ccl_error_stats_t predicted;
     double tau;
-    uint32_t rivals, stuck;
+    uint32_t rivals, stuck, curved;
 } validated_t;
 
 typedef struct point_row {
     const char *input, *collective, *program, *type, *proto;
     uint32_t nranks, line;
-    double size_bytes, measured_s, predicted_s, error, corrected_s, interpolated_s, tuned_s, line_s;
+    double size_bytes, measured_s, constants_s, predicted_s, error, corrected_s, interpolated_s;
+    double tuned_s, line_s;
     bool tested;
 } point_row_t;
 
@@ -41,6 +42,7 @@ static const void *point_at(const void *root, uint64_t i, void *scratch) {
         .line = s->run->line,
         .size_bytes = p->size_bytes,
         .measured_s = p->measured_s,
+        .constants_s = p->constants_s,
         .predicted_s = p->predicted_s,
         .error = p->predicted_s / p->measured_s - 1,
         .corrected_s = p->corrected_s,
@@ -77,8 +79,11 @@ static const ccl_i_described_t point_record = {
         {"nranks", AT(nranks)},
         {"size_bytes", AT(size_bytes)},
         {"measured_s", AT(measured_s)},
-        {"predicted_s", AT(predicted_s), "by the model",
+        {"constants_s", AT(constants_s), "by the model",
          .null = "the program cannot finish in the model"},
+        {"predicted_s", AT(predicted_s),
+         "constants_s times what the profile's curve of such runs says, where it has one",
+         .null = "as above"},
         {"error", AT(error), "predicted_s / measured_s - 1", .null = "as above"},
         {"tested", AT(tested), "every second size: what follows is from the others alone"},
         {"corrected_s", AT(corrected_s),
@@ -138,6 +143,7 @@ const ccl_i_result_t ccl_i_result_validate_measured = {
              .null = "nothing to order"},
             {"rivals", AT(rivals), "pairs of such programs"},
             {"stuck", AT(stuck), "points whose programs cannot finish in the model"},
+            {"curved", AT(curved), "points that a curve of the profile is of"},
             {"groups", CCL_I_LIST_OF(group_record, count_groups, group_at),
              "errors of every second size, by size and by collective"},
             {"points", CCL_I_LIST_OF(point_record, count_points, point_at)},
@@ -168,7 +174,8 @@ ccl_status_t ccl_report_measured(const ccl_measured_validation_t *made,
                               made->predicted,
                               made->tau,
                               made->nrivals,
-                              made->nstuck};
+                              made->nstuck,
+                              made->ncurved};
 
     if (style->format == CCL_REPORT_JSON)
         return ccl_i_result_json(result, &root, out, err);
@@ -182,6 +189,11 @@ ccl_status_t ccl_report_measured(const ccl_measured_validation_t *made,
     ccl_text_printf(out, "%u runs, %u sizes: median error %.1f %%, mean %.1f %%, worst %.1f %%\n",
                     made->nsources, made->predicted.n, 100 * made->predicted.median,
                     100 * made->predicted.mean, 100 * made->predicted.worst);
+    if (made->ncurved)
+        ccl_text_printf(out,
+                        "%u of %u sizes are of runs that the profile was fitted to: predicted has "
+                        "its curves of what they were off by\n",
+                        made->ncurved, made->npoints);
     if (made->nrivals)
         ccl_text_printf(out, "order of programs: Kendall's tau %.3f over %u pairs\n", made->tau,
                         made->nrivals);

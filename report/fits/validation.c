@@ -9,7 +9,7 @@ typedef struct fit {
     const char *output;
     double r2, median_error_before, median_error, worst_error, noise;
     uint32_t repeats, stuck;
-    ccl_error_stats_t held, held_interpolated, held_corrected;
+    ccl_error_stats_t held, held_constants, held_interpolated;
     bool holds_out;
 } fit_t;
 
@@ -22,7 +22,7 @@ typedef struct fit_source {
 
 typedef struct fit_point {
     uint32_t source;
-    double size_bytes, measured_s, before_s, fitted_s, interpolated_s, corrected_s;
+    double size_bytes, measured_s, before_s, fitted_s, interpolated_s, predicted_s;
     bool held_out;
 } fit_point_t;
 
@@ -64,7 +64,7 @@ static const void *fit_point_at(const void *root, uint64_t i, void *scratch) {
 
     *out = (fit_point_t){made->source_of[i],   made->sizes_bytes[i], made->measured_s[i],
                          made->before_s[i],    made->fitted_s[i],    made->interpolated_s[i],
-                         made->corrected_s[i], made->held_out[i]};
+                         made->predicted_s[i], made->held_out[i]};
     return out;
 }
 
@@ -80,8 +80,8 @@ static const ccl_i_described_t fit_point_record = {
         {"fitted_s", AT(fitted_s), "simulated with the fitted ones", .null = STUCK},
         {"interpolated_s", AT(interpolated_s), "from the fitted points of the same source",
          .null = "fewer than two"},
-        {"corrected_s", AT(corrected_s),
-         "fitted_s times what the fitted points of the source are off by, interpolated",
+        {"predicted_s", AT(predicted_s),
+         "fitted_s times what the fitted points of such runs are off by, interpolated",
          .null = STUCK},
         {"held_out", AT(held_out), "not fitted"},
         {0}}};
@@ -118,13 +118,13 @@ const ccl_i_result_t ccl_i_result_calibrate = {
         .fields = (const ccl_i_field_t[]){
             {"output", AT(output), "file of the constants"},
             {"held_out", CCL_I_PART_IN(fit_t, held, stats_record),
-             "of |simulated / measured - 1| of points that were not fitted",
+             "of |predicted / measured - 1| of points that were not fitted",
+             .when = CCL_I_WHEN(fit_t, holds_out)},
+            {"held_out_constants", CCL_I_PART_IN(fit_t, held_constants, stats_record),
+             "the same points, simulated with the constants alone",
              .when = CCL_I_WHEN(fit_t, holds_out)},
             {"held_out_interpolated", CCL_I_PART_IN(fit_t, held_interpolated, stats_record),
              "the same points, interpolated from the fitted ones of their source",
-             .when = CCL_I_WHEN(fit_t, holds_out)},
-            {"held_out_corrected", CCL_I_PART_IN(fit_t, held_corrected, stats_record),
-             "the same points: simulated, times what the fitted points of their source are off by",
              .when = CCL_I_WHEN(fit_t, holds_out)},
             {"r2", AT(r2), "of log(time)"},
             {"median_error_before", AT(median_error_before), "of |simulated / measured - 1|"},
@@ -173,8 +173,8 @@ ccl_status_t ccl_report_calibration(const ccl_report_calibration_t *about,
                         made->nrepeats,
                         made->nstuck,
                         made->held,
+                        made->held_constants,
                         made->held_interpolated,
-                        made->held_corrected,
                         nheld > 0};
 
     if (style->format == CCL_REPORT_JSON)
@@ -184,8 +184,8 @@ ccl_status_t ccl_report_calibration(const ccl_report_calibration_t *about,
     if (nheld) {
         ccl_text_printf(out, "%u of %u points held out\n", nheld, made->npoints);
         stats_text("  predicted", &made->held, out);
-        stats_text("  interpolated", &made->held_interpolated, out);
-        stats_text("  predicted and corrected", &made->held_corrected, out);
+        stats_text("  by the constants alone", &made->held_constants, out);
+        stats_text("  by interpolation of times", &made->held_interpolated, out);
     }
     ccl_text_printf(out, "%u runs, %u sizes fitted: R2 %.4f of log(time)\n", made->nsources,
                     made->npoints - nheld - made->nstuck, made->r2);

@@ -54,6 +54,48 @@ static const ccl_transport_spec_t *spec(const ccl_topology_t *topo, const char *
     return NULL;
 }
 
+#define CURVES_(points_)                                                                           \
+    "{\"format\": \"ccllab-profile-1\", \"name\": \"c\", \"curves\": [{\"collective\": "           \
+    "\"allgather\", "                                                                              \
+    "\"type\": \"half\", \"nranks\": 8, \"nhosts\": 1, \"points\": [" points_ "]}]}"
+
+/* Between points of the same way the factor goes with the logarithm of the size. */
+START_TEST(test_curves) {
+    ccl_profile_t *p = profile_of(CURVES_("[1000, 2, \"ring LL\"], [4000, 1, \"ring LL128\"], "
+                                          "[100000, 0.5, \"ring LL\"]"));
+    const ccl_curve_t *curves = NULL, *found;
+    ccl_curve_t like = {"allgather", "half", "", 8, 1, 0, NULL};
+    ck_assert_uint_eq(ccl_profile_curves(p, &curves), 1);
+    ck_assert_ptr_nonnull(found = ccl_curve_find(curves, 1, &like));
+    ck_assert_double_eq_tol(ccl_curve_factor(found, 10000, "ring LL"), 1, 1e-12);
+    ck_assert_double_eq_tol(ccl_curve_factor(found, 1e6, "ring LL"), 0.5, 1e-12);
+    ck_assert_double_eq_tol(ccl_curve_factor(found, 10, "ring LL"), 2, 1e-12);
+    ck_assert_double_eq_tol(ccl_curve_factor(found, 10, "ring LL128"), 1, 1e-12);
+    ck_assert_double_eq_tol(ccl_curve_factor(found, 2000, "tree LL"), sqrt(2), 1e-12);
+    ck_assert_double_eq(ccl_curve_factor(NULL, 2000, "tree LL"), 1);
+    like.nhosts = 2;
+    ck_assert_ptr_null(ccl_curve_find(curves, 1, &like));
+    ccl_profile_destroy(p);
+}
+END_TEST
+
+START_TEST(test_bad_curves) {
+    static const char *const bad[][2] = {
+        {CURVES_("[1000, 2]"), "a point is"},
+        {CURVES_("[1000, 0, \"ring LL\"]"), "above 0"},
+        {CURVES_("[1000, 1, \"ring LL\"], [10, 1, \"ring LL\"]"), "by size"},
+        {CURVES_("[1000, 1, 7]"), "string"}};
+    for (size_t i = 0; i < CCL_ARRAY_LEN(bad); i++) {
+        ccl_profile_t *p = NULL;
+        ccl_error_t err = CCL_ERROR_INIT;
+        ck_assert_int_eq(ccl_profile_read_text("p", bad[i][0], strlen(bad[i][0]), &p, &err),
+                         CCL_ERR_INPUT);
+        ck_assert_msg(strstr(err.text, bad[i][1]) != NULL, "%s", err.text);
+        ck_assert_int_eq(err.line, 1);
+    }
+}
+END_TEST
+
 START_TEST(test_laid) {
     ccl_profile_t *p = profile_of(text);
     ccl_topology_t *topo = topology_of(cluster), *now = laid(p, topo);
@@ -234,8 +276,8 @@ START_TEST(test_mixed) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {test_laid,    test_nothing, test_refused,
-                                  test_library, test_default, test_mixed};
+    const TTest *const tests[] = {test_curves,  test_bad_curves, test_laid,    test_nothing,
+                                  test_refused, test_library,    test_default, test_mixed};
     TCase *cases = tcase_create("all");
     Suite *suite = suite_create("profile");
     for (size_t i = 0; i < CCL_ARRAY_LEN(tests); i++)

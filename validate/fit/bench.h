@@ -116,15 +116,25 @@ void ccl_i_interpolate(const ccl_i_bench_t *bench, const bool *training, double 
 /** Whether a point's size is the second, fourth ... of its source: what every second is held out.
  */
 bool ccl_i_second_size(const ccl_i_bench_t *bench, uint32_t point);
+/** How a point runs: "ring LL128", of a program "LL128". */
+void ccl_i_curve_way(const ccl_i_point_t *p, char *out, size_t out_len);
 /**
- * Predictions times what the training points of the same source were off by, interpolated over the
- * logarithm of the size, from the nearest on each side that run under the same protocol and in the
- * same way; where there is none on one side the other's.
- * @param training, predicted_s  [npoints]  @param out  [npoints]; the prediction where a source has
- * no training point.
+ * What the training points are off by: a curve of each collective, type, program and numbers of
+ * ranks and hosts, over all sources that measured it.
+ * @param training, predicted_s  [npoints]  @param out  of the arena.
  */
-void ccl_i_correct(const ccl_i_bench_t *bench, const bool *training, const double *predicted_s,
-                   double *out);
+ccl_status_t ccl_i_curves_make(const ccl_i_bench_t *bench, const bool *training,
+                               const double *predicted_s, ccl_arena_t *arena,
+                               const ccl_curve_t **out, uint32_t *ncurves, ccl_error_t *err);
+/**
+ * Predictions times what the curves say that they are off by; the prediction where there is none.
+ * @param predicted_s, out  [npoints]; may be the same.
+ * @return points that a curve is of.
+ */
+uint32_t ccl_i_correct(const ccl_i_bench_t *bench, const ccl_curve_t *curves, uint32_t ncurves,
+                       const double *predicted_s, double *out);
+/** Member "curves" of a profile. */
+void ccl_i_curves_text(const ccl_curve_t *curves, uint32_t ncurves, ccl_text_t *out);
 /**
  * NCCL's own estimate of a point, latency and transfer apart.
  * @return false: there is none (programs, grouped sends).

@@ -39,6 +39,12 @@ ccl_status_t ccl_hold_out_parse(const char *text, ccl_hold_out_t *out, ccl_error
 
 /* ---------------------------------------------------------------- what is fitted */
 
+/* A latency of 0 is taken as something, as factors need it: what the links do not have. */
+static double own_latency_s(const ccl_i_fit_kind_t *kind, int proto) {
+    double own_s = kind->own[proto].latency_s;
+    return own_s > 0 ? own_s : strcmp(kind->name, "net") == 0 ? 1e-6 : 0.1e-6;
+}
+
 double ccl_i_fit_own(const ccl_i_fit_job_t *j, const ccl_i_fit_param_t *p, uint32_t kind) {
     const ccl_transport_t *t = kind == CCL_NONE ? NULL : &j->bench->kinds[kind].own[p->proto];
     switch (p->what) {
@@ -49,7 +55,7 @@ double ccl_i_fit_own(const ccl_i_fit_job_t *j, const ccl_i_fit_param_t *p, uint3
     case CCL_I_FIT_OVERHEAD:
         return t->overhead_s;
     case CCL_I_FIT_LATENCY:
-        return t->latency_s;
+        return own_latency_s(&j->bench->kinds[kind], p->proto);
     case CCL_I_FIT_TB_RATE:
         return t->tb_rate_Bps;
     case CCL_I_FIT_REDUCE:
@@ -80,6 +86,8 @@ static void add(ccl_i_fit_job_t *j, ccl_i_fit_what_t what, int proto, uint32_t k
     }
     if (is_switch && what == CCL_I_FIT_LATENCY)
         fit.spread = 0.4;
+    if (what == CCL_I_FIT_LATENCY && j->bench->kinds[kind].own[proto].latency_s == 0)
+        fit.spread = 1.5;
     if (what == CCL_I_FIT_LAUNCH)
         fit.high = fmax(fit.value, fmin(fit.high, log(MOST_LAUNCH_S / own)));
     if (what == CCL_I_FIT_STEP || what == CCL_I_FIT_OVERHEAD || what == CCL_I_FIT_LATENCY)
@@ -153,8 +161,11 @@ void ccl_i_fit_constants(const ccl_i_fit_job_t *j, const double *p, ccl_i_consta
             const ccl_transport_t *t = &b->kinds[k].own[q->proto];
             if (q->what == CCL_I_FIT_STEP || q->what == CCL_I_FIT_OVERHEAD)
                 c->overhead_s[k][q->proto] = ccl_i_fit_rounded(t->overhead_s * factor);
-            if (q->what == CCL_I_FIT_STEP || q->what == CCL_I_FIT_LATENCY)
+            if (q->what == CCL_I_FIT_STEP)
                 c->latency_s[k][q->proto] = ccl_i_fit_rounded(t->latency_s * factor);
+            if (q->what == CCL_I_FIT_LATENCY)
+                c->latency_s[k][q->proto] =
+                    ccl_i_fit_rounded(own_latency_s(&b->kinds[k], q->proto) * factor);
             if (q->what == CCL_I_FIT_TB_RATE && isfinite(t->tb_rate_Bps))
                 c->tb_rate_Bps[k][q->proto] = ccl_i_fit_rounded(t->tb_rate_Bps * factor);
         }
@@ -439,7 +450,7 @@ static ccl_status_t give_arrays(ccl_i_fit_job_t *j, ccl_calibration_t *c, ccl_er
     c->interpolated_s = all + 4 * n;
     j->base_s = all + 5 * n;
     j->time_s = all + 6 * n;
-    c->corrected_s = all + 7 * n;
+    c->predicted_s = all + 7 * n;
     c->held_out = flags;
     j->training = flags + n;
     j->wanted = flags + 2 * n;
@@ -473,7 +484,9 @@ static ccl_status_t run_job(ccl_i_fit_job_t *j, const ccl_calibrate_options_t *o
     CCL_TRY(predict(j, values, NULL, err));
     memcpy((double *)c->fitted_s, j->time_s, b->npoints * sizeof *j->time_s);
     ccl_i_interpolate(b, j->training, (double *)c->interpolated_s);
-    ccl_i_correct(b, j->training, c->fitted_s, (double *)c->corrected_s);
+    CCL_TRY(
+        ccl_i_curves_make(b, j->training, c->fitted_s, &c->arena, &c->curves, &c->ncurves, err));
+    ccl_i_correct(b, c->curves, c->ncurves, c->fitted_s, (double *)c->predicted_s);
     return ccl_i_fit_result(j, fit, o, c, err);
 }
 

@@ -141,7 +141,9 @@ static ccl_status_t write_profile(const ccl_i_fit_job_t *j, const double *values
     ccl_i_fit_text(j->bench, &constants, &t);
     ccl_text_printf(&t, ",\n  \"fit\": {\n");
     add_trust(j, c, &t);
-    ccl_text_printf(&t, "  },\n  \"constants\": [");
+    ccl_text_printf(&t, "  },\n");
+    ccl_i_curves_text(c->curves, c->ncurves, &t);
+    ccl_text_printf(&t, ",\n  \"constants\": [");
     for (uint32_t i = 0; i < c->nconstants; i++) {
         const ccl_constant_t *k = &c->constants[i];
         ccl_text_printf(&t, "%s\n    {\"name\": \"%s\", \"unit\": \"%s\", \"value\": %.6g, ",
@@ -195,11 +197,11 @@ ccl_status_t ccl_i_fit_result(const ccl_i_fit_job_t *j, const ccl_fit_parameter_
     c->median_error = after.median;
     c->worst_error = after.worst;
     c->median_before = errors(c, c->before_s, 0, CCL_NONE, NULL, work).median;
-    c->held = errors(c, c->fitted_s, 1, CCL_NONE, c->interpolated_s, work);
     c->held_interpolated = errors(c, c->interpolated_s, 1, CCL_NONE, c->fitted_s, work);
-    c->held_corrected = errors(c, c->corrected_s, 1, CCL_NONE, c->interpolated_s, work);
-    if (c->held.n == 0) /* whole sources: nothing to interpolate from */
-        c->held = errors(c, c->fitted_s, 1, CCL_NONE, NULL, work);
+    /* Whole sources have nothing to interpolate from. */
+    const double *beside = c->held_interpolated.n ? c->interpolated_s : NULL;
+    c->held = errors(c, c->predicted_s, 1, CCL_NONE, beside, work);
+    c->held_constants = errors(c, c->fitted_s, 1, CCL_NONE, beside, work);
     for (uint32_t s = 0; s < c->nsources; s++)
         by_source[s] = errors(c, c->fitted_s, -1, s, NULL, work);
     c->by_source = by_source;

@@ -149,15 +149,16 @@ typedef struct ccl_calibration {
     const double *sizes_bytes, *measured_s, *before_s, *fitted_s; /**< [npoints]; before: with the
                                        topology's own constants. NAN: the program cannot finish */
     const double *interpolated_s; /**< [npoints] from the fitted points of the same source; NAN */
-    const double *corrected_s;    /**< [npoints] fitted_s times what the fitted points of the same
-                                       source were off by, interpolated */
-    const bool *held_out;         /**< [npoints] */
+    const double *predicted_s;    /**< [npoints] fitted_s times what the curve of its run says */
+    uint32_t ncurves;
+    const ccl_curve_t *curves; /**< what the fitted points are off by, also in the profile */
+    const bool *held_out;      /**< [npoints] */
     const ccl_error_stats_t *by_source; /**< [nsources] after the fit, held out or not */
     double r2;                          /**< of log(time) of what was fitted */
     double median_error, worst_error;   /**< |predicted / measured - 1| of it, after the fit */
     double median_before;               /**< with the topology's own constants */
-    ccl_error_stats_t held, held_interpolated, held_corrected; /**< of what was held out, where
-                                                                     all have times */
+    ccl_error_stats_t held, held_constants, held_interpolated; /**< of what was held out, where
+                                       all have times: predicted_s, fitted_s, interpolated_s */
     uint32_t nrepeats; /**< pairs of points that measure the same thing */
     double noise;      /**< of one of them, relative standard deviation; NAN: there is no pair */
     uint32_t nstuck;   /**< points left out: their programs cannot finish in the model */
@@ -202,8 +203,9 @@ typedef struct ccl_measured_point {
     uint32_t source;
     bool tested; /**< it is one of the tests */
     double size_bytes, measured_s;
-    double predicted_s;    /**< by the model; NAN: the program cannot finish there */
-    double corrected_s;    /**< ... times what it was off by at the others, interpolated */
+    double constants_s; /**< by the model; NAN: the program cannot finish there */
+    double predicted_s; /**< times what the profile's curve of such runs says, where it has one */
+    double corrected_s; /**< times what that was off by at the others, interpolated */
     double interpolated_s; /**< of times, in log-log; NAN: fewer than two others */
     double
         tuned_s;   /**< NCCL's own tuning model: a constant, its latencies and its transfers with a
@@ -224,6 +226,7 @@ typedef struct ccl_measured_validation {
     double tau; /**< Kendall's, over programs of one collective, cluster and size; NAN: none */
     uint32_t nrivals; /**< pairs of these */
     uint32_t nstuck;  /**< points without a prediction */
+    uint32_t ncurved; /**< points that a curve of the profile is of */
     ccl_arena_t arena;
 } ccl_measured_validation_t;
 /**

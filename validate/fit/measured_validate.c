@@ -162,12 +162,16 @@ static void rank(ccl_measured_validation_t *v) {
 
 /* ---------------------------------------------------------------- the whole */
 
-static ccl_status_t fill(ccl_i_bench_t *b, ccl_measured_point_t *points, bool *training,
+static ccl_status_t fill(ccl_i_bench_t *b, const ccl_profile_t *profile,
+                         ccl_measured_validation_t *v, ccl_measured_point_t *points, bool *training,
                          double *work, ccl_error_t *err) {
     uint32_t n = b->npoints;
     double *predicted = work, *other = work + n;
     simple_t s = {0, work + 2 * (size_t)n, work + 3 * (size_t)n, work + 4 * (size_t)n};
-    CCL_TRY(ccl_i_bench_run(b, NULL, NULL, predicted, err));
+    const ccl_curve_t *curves = NULL;
+    uint32_t ncurves = profile ? ccl_profile_curves(profile, &curves) : 0;
+    CCL_TRY(ccl_i_bench_run(b, NULL, NULL, other, err));
+    v->ncurved = ccl_i_correct(b, curves, ncurves, other, predicted);
     for (uint32_t i = 0; i < n; i++) {
         const ccl_i_point_t *p = &b->points[i];
         bool tested = ccl_i_second_size(b, i);
@@ -176,6 +180,7 @@ static ccl_status_t fill(ccl_i_bench_t *b, ccl_measured_point_t *points, bool *t
                                            .tested = tested,
                                            .size_bytes = p->size_bytes,
                                            .measured_s = p->measured_s,
+                                           .constants_s = other[i],
                                            .predicted_s = predicted[i],
                                            .tuned_s = NAN,
                                            .line_s = NAN};
@@ -183,14 +188,16 @@ static ccl_status_t fill(ccl_i_bench_t *b, ccl_measured_point_t *points, bool *t
     ccl_i_interpolate(b, training, other);
     for (uint32_t i = 0; i < n; i++)
         points[i].interpolated_s = other[i];
-    ccl_i_correct(b, training, predicted, other);
+    CCL_TRY(ccl_i_curves_make(b, training, predicted, &v->arena, &curves, &ncurves, err));
+    ccl_i_correct(b, curves, ncurves, predicted, other);
     for (uint32_t i = 0; i < n; i++)
         points[i].corrected_s = other[i];
     CCL_TRY(fit_lines(b, points, &s, err));
     return fit_tuned(b, points, &s, err);
 }
 
-static ccl_status_t compare(ccl_i_bench_t *b, ccl_measured_validation_t *v, ccl_error_t *err) {
+static ccl_status_t compare(ccl_i_bench_t *b, const ccl_profile_t *profile,
+                            ccl_measured_validation_t *v, ccl_error_t *err) {
     size_t n = b->npoints + (size_t)1;
     ccl_measured_point_t *points = ccl_arena_alloc(&v->arena, n, sizeof *points);
     ccl_measured_errors_t *groups =
@@ -202,7 +209,7 @@ static ccl_status_t compare(ccl_i_bench_t *b, ccl_measured_validation_t *v, ccl_
         return ccl_fail_nomem(err);
     if (b->npoints == 0)
         return ccl_fail(err, CCL_ERR_INPUT, "nothing was measured");
-    CCL_TRY(fill(b, points, training, work, err));
+    CCL_TRY(fill(b, profile, v, points, training, work, err));
     v->npoints = b->npoints;
     v->points = points;
     v->groups = groups;
@@ -234,7 +241,7 @@ ccl_status_t ccl_validate_measured(const ccl_ctx_t *ctx, const ccl_measured_sour
     v->nsources = nsources;
     ccl_status_t status = ccl_i_bench_create(ctx, sources, nsources, options, profile, &bench, err);
     if (status == CCL_OK)
-        status = compare(bench, v, err);
+        status = compare(bench, profile, v, err);
     ccl_i_bench_destroy(bench);
     if (status != CCL_OK) {
         ccl_measured_validation_destroy(v);

@@ -180,9 +180,9 @@ static ccl_status_t tell_source(const job_t *j, ccl_calibration_t *c, ccl_error_
     }
     *of_run = ccl_i_error_stats(work, j->n);
     c->by_source = of_run;
-    c->interpolated_s = c->corrected_s = nowhere;
+    c->interpolated_s = c->predicted_s = nowhere;
     c->noise = NAN;
-    c->held = c->held_interpolated = c->held_corrected = (ccl_error_stats_t){0, NAN, NAN, NAN};
+    c->held = c->held_constants = c->held_interpolated = (ccl_error_stats_t){0, NAN, NAN, NAN};
     return CCL_OK;
 }
 
