@@ -180,6 +180,8 @@ START_TEST(test_harmful) {
         {"servers:1 gpus:4 nvswitch=300GB/s,1us", NULL, NULL, "tb_rate"},
         {"servers:1 gpus:4 nvswitch=300GB/s,1us model=A100", NULL, "nccl-a100", NULL},
         {"servers:2 gpus:4 nvswitch=300GB/s,1us nics:4x25GB/s,1us fabric=single model=A100", NULL,
+         "nccl-a100", NULL},
+        {"servers:2 gpus:4 nvswitch=300GB/s,1us nics:4x25GB/s,1us slots=8 model=A100", NULL,
          "nccl-a100", "over net"},
     };
     for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {

@@ -115,6 +115,50 @@ START_TEST(mixed_servers_and_constants) {
 }
 END_TEST
 
+/* A GPU model of the library brings what its first server has; words and other models do not mix.
+ */
+START_TEST(known_models) {
+    ccl_topology_t *like = topology("dgx-h100");
+    ccl_topology_t *t =
+        topology("servers:2 gpus:4 nvswitch=450GB/s nics:4x50GB/s model=H100 sms=99");
+    ck_assert_uint_eq(t->ngpu_models, 1);
+    ck_assert_uint_eq(t->gpu_models[0].sms, 99);
+    ck_assert_str_eq(t->gpu_models[0].vendor, "NVIDIA");
+    ck_assert_double_eq(t->gpu_models[0].launch_s, like->gpu_models[0].launch_s);
+    ck_assert_double_eq(t->gpu_models[0].copy_rate_Bps, like->gpu_models[0].copy_rate_Bps);
+    ck_assert_ptr_nonnull(strstr(t->source, "assumed"));
+    ck_assert_ptr_nonnull(strstr(t->source, "dgx-h100"));
+    ck_assert_uint_eq(t->ntransports, like->ntransports);
+    for (uint32_t i = 0; i < t->ntransports; i++) {
+        ck_assert_str_eq(t->transports[i].kind, like->transports[i].kind);
+        ck_assert_uint_eq(t->transports[i].given, like->transports[i].given);
+        ck_assert_double_eq(t->transports[i].value.overhead_s,
+                            like->transports[i].value.overhead_s);
+        ck_assert_double_eq(t->transports[i].value.tb_rate_Bps,
+                            like->transports[i].value.tb_rate_Bps);
+    }
+    ccl_topology_destroy(t);
+    ccl_topology_destroy(like);
+    t = topology("gpus:4 nvswitch=450GB/s model=H100 tb_rate=7GB/s launch=2us");
+    ck_assert_double_eq(t->transports[0].value.tb_rate_Bps, 7e9);
+    ck_assert_double_eq(t->transports[0].value.overhead_s, 0);
+    ck_assert_double_eq(t->gpu_models[0].launch_s, 2e-6);
+    ck_assert_uint_eq(t->gpu_models[0].launches, 0);
+    ccl_topology_destroy(t);
+    t = topology("gpus:4 nvswitch=450GB/s model=H100 nics:1x1GB/s + gpus:4 nvswitch=300GB/s "
+                 "model=A100 nics:1x1GB/s");
+    ck_assert_uint_eq(t->ntransports, 0); /* nvlink of which of the two? */
+    ck_assert_double_eq(t->gpu_models[0].copy_rate_Bps, 38.7e9);
+    ck_assert_double_eq(t->gpu_models[1].copy_rate_Bps, 24e9);
+    ccl_topology_destroy(t);
+    t = topology("gpus:4 nvswitch=450GB/s model=H1");
+    ck_assert_uint_eq(t->ntransports, 0);
+    ck_assert_str_eq(t->source, "");
+    ck_assert(isinf(t->gpu_models[0].copy_rate_Bps));
+    ccl_topology_destroy(t);
+}
+END_TEST
+
 START_TEST(in_a_file) {
     ccl_topology_t *t = topology_of("# a comment\nservers:2\n  gpus:2 nvlink=mesh,1GB/s\n"
                                     "nics:1x1GB/s\n");
@@ -186,6 +230,7 @@ int main(void) {
     tcase_add_test(tc, switch_and_rails);
     tcase_add_test(tc, shapes);
     tcase_add_test(tc, mixed_servers_and_constants);
+    tcase_add_test(tc, known_models);
     tcase_add_test(tc, in_a_file);
     tcase_add_test(tc, largest);
     tcase_add_test(tc, refused);

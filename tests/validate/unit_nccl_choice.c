@@ -328,12 +328,12 @@ START_TEST(test_nvls_programs) {
         const char *cluster;
         double GBps; /* of the algorithm at a large size, at least, at most */
         double most_GBps;
-    } rows[] = {{"servers:1 gpus:8 model=H100 nvswitch=450GB/s,nvls", 390, 400},
-                {"servers:1 gpus:5 model=H100 nvswitch=450GB/s,nvls", 365, 375},
-                {"servers:1 gpus:40 model=H100 nvswitch=450GB/s,nvls", 425, 437},
-                {"servers:2 gpus:4 model=H100 nvswitch=450GB/s,nvls nics:4x50GB/s", 185, 200},
-                {"servers:5 gpus:4 model=H100 nvswitch=450GB/s,nvls nics:4x50GB/s", 95, 100},
-                {"servers:6 gpus:4 model=H100 nvswitch=450GB/s,nvls nics:4x50GB/s", 95, 100}};
+    } rows[] = {{"servers:1 gpus:8 model=H100-links nvswitch=450GB/s,nvls", 390, 400},
+                {"servers:1 gpus:5 model=H100-links nvswitch=450GB/s,nvls", 365, 375},
+                {"servers:1 gpus:40 model=H100-links nvswitch=450GB/s,nvls", 425, 437},
+                {"servers:2 gpus:4 model=H100-links nvswitch=450GB/s,nvls nics:4x50GB/s", 185, 200},
+                {"servers:5 gpus:4 model=H100-links nvswitch=450GB/s,nvls nics:4x50GB/s", 95, 100},
+                {"servers:6 gpus:4 model=H100-links nvswitch=450GB/s,nvls nics:4x50GB/s", 95, 100}};
     for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
         ccl_topology_t *topo = topology(rows[i].cluster);
         ccl_predictor_t *p = NULL;

@@ -46,6 +46,18 @@ typedef struct ccl_i_synthetic_parser {
 /** Refuse the text at position `at`. */
 ccl_status_t ccl_i_synthetic_refuse(const ccl_i_synthetic_parser_t *p, size_t at, const char *fmt,
                                     ...) CCL_PRINTF(3, 4);
+/**
+ * The library's first server with the GPU model of this part.
+ * @param out  destroy with ccl_topology_destroy(); NULL: there is none.
+ */
+ccl_status_t ccl_i_synthetic_known(ccl_i_synthetic_parser_t *p, size_t part, ccl_topology_t **out);
+/** Constants of a part's GPUs: its words', else those of `known`, which may be NULL. */
+void ccl_i_synthetic_gpu(const ccl_topology_t *known, const ccl_i_synthetic_part_t *part,
+                         ccl_gpu_model_t *out);
+/** Transports of these kinds of links as that server has them, where it is the same for all parts.
+ */
+ccl_status_t ccl_i_synthetic_transports(ccl_i_synthetic_parser_t *p, ccl_topology_builder_t *b,
+                                        const char *const *kinds, size_t nkinds);
 /** The cluster that the words describe. */
 ccl_status_t ccl_i_synthetic_build(ccl_i_synthetic_parser_t *p, ccl_topology_builder_t *b,
                                    ccl_topology_t **out);

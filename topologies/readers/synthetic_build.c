@@ -118,12 +118,12 @@ static ccl_status_t add_models(parser_t *p, ccl_topology_builder_t *b) {
             continue;
         }
         ccl_gpu_model_t model = ccl_gpu_model_default(part->model);
-        model.copy_rate_Bps = part->copy_Bps;
-        model.reduce_rate_Bps = part->reduce_Bps;
-        model.launch_s = part->launch_s;
-        model.sms = part->sms;
+        ccl_topology_t *known = NULL;
         ccl_error_t inner = CCL_ERROR_INIT;
+        CCL_TRY(ccl_i_synthetic_known(p, i, &known));
+        ccl_i_synthetic_gpu(known, part, &model);
         ccl_status_t status = ccl_topology_builder_gpu_model(b, &model, &inner);
+        ccl_topology_destroy(known);
         if (status != CCL_OK)
             return status == CCL_ERR_INPUT ? ccl_i_synthetic_refuse(p, part->at, "%s", inner.text)
                                            : ccl_fail(p->err, status, "%s", inner.text);
@@ -150,7 +150,9 @@ static ccl_status_t add_transports(parser_t *p, ccl_topology_builder_t *b, bool 
         kinds[n++] = "pcie";
     if (networked)
         kinds[n++] = "net";
-    for (size_t i = 0; i < n && p->given; i++) {
+    if (!p->given)
+        return ccl_i_synthetic_transports(p, b, kinds, n);
+    for (size_t i = 0; i < n; i++) {
         ccl_transport_spec_t spec = {.kind = kinds[i], .given = p->given, .value = p->transport};
         /* A NIC takes over from its block slice by slice; one slice of everything would be store
            and forward of whole messages. */
