@@ -151,6 +151,11 @@ START_TEST(known_models) {
     ck_assert_double_eq(t->gpu_models[0].copy_rate_Bps, 38.7e9);
     ck_assert_double_eq(t->gpu_models[1].copy_rate_Bps, 24e9);
     ccl_topology_destroy(t);
+    t = topology("gpus:4 nvlink=mesh,150GB/s model=GH200"); /* the same chip */
+    ck_assert_str_eq(t->gpu_models[0].name, "GH200");
+    ck_assert_double_eq(t->gpu_models[0].copy_rate_Bps, 38.7e9);
+    ck_assert_uint_gt(t->ntransports, 0);
+    ccl_topology_destroy(t);
     t = topology("gpus:4 nvswitch=450GB/s model=H1");
     ck_assert_uint_eq(t->ntransports, 0);
     ck_assert_str_eq(t->source, "");
