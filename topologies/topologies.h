@@ -460,8 +460,8 @@ const ccl_curve_t *ccl_curve_find(const ccl_curve_t *curves, uint32_t ncurves,
                                   const ccl_curve_t *like);
 /**
  * What a prediction is off by: measured over predicted, interpolated over the logarithm of the size
- * from the nearest points on each side that ran in the same way; where there is none of that way,
- * from the nearest of any. Beyond the ends that of the last point.
+ * from the nearest points on each side that ran in the same way; where NCCL's own run has none of
+ * that way, from the nearest of any. Beyond the ends that of the last point.
  *
  * @param curve  NULL: 1.
  */

@@ -73,6 +73,9 @@ START_TEST(test_curves) {
     ck_assert_double_eq_tol(ccl_curve_factor(found, 10, "ring LL128"), 1, 1e-12);
     ck_assert_double_eq_tol(ccl_curve_factor(found, 2000, "tree LL"), sqrt(2), 1e-12);
     ck_assert_double_eq(ccl_curve_factor(NULL, 2000, "tree LL"), 1);
+    ccl_curve_t of_program = *found; /* under another protocol it is another run */
+    of_program.program = "a.xml";
+    ck_assert_double_eq(ccl_curve_factor(&of_program, 2000, "tree LL"), 1);
     like.nhosts = 2;
     ck_assert_ptr_null(ccl_curve_find(curves, 1, &like));
     ccl_profile_destroy(p);

@@ -108,7 +108,8 @@ double ccl_curve_factor(const ccl_curve_t *curve, double size_bytes, const char 
     const ccl_curve_point_t *low = NULL, *high = NULL;
     if (!curve)
         return 1;
-    for (int alike = 1; alike >= 0 && !low && !high; alike--) {
+    /* A program under another protocol is another run; NCCL changes its choice within one. */
+    for (int alike = 1; alike >= (curve->program[0] != 0) && !low && !high; alike--) {
         low = nearest(curve, size_bytes, true, alike ? way : NULL);
         high = nearest(curve, size_bytes, false, alike ? way : NULL);
     }

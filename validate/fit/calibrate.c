@@ -86,6 +86,8 @@ static void add(ccl_i_fit_job_t *j, ccl_i_fit_what_t what, int proto, uint32_t k
     }
     if (is_switch && what == CCL_I_FIT_LATENCY)
         fit.spread = 0.4;
+    if (what == CCL_I_FIT_TB_RATE && !j->bench->of_nccl) /* NCCL's caps are no caps of others */
+        fit.spread = 0.5;
     if (what == CCL_I_FIT_LATENCY && j->bench->kinds[kind].own[proto].latency_s == 0)
         fit.spread = 1.5;
     if (what == CCL_I_FIT_LAUNCH)
@@ -236,9 +238,9 @@ static int by_value(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* What blocks would move of a protocol if they alone made its large sizes as slow as measured:
- * the median over the quarter of its points with the largest sizes; at most 1. */
-static double slower_blocks(const ccl_i_fit_job_t *j, int proto, double *work) {
+/* What blocks would move of a protocol if they alone made its large sizes what was measured: the
+ * median over the quarter of its points with the largest sizes. */
+static double other_blocks(const ccl_i_fit_job_t *j, int proto, double *work) {
     uint32_t n = 0, kept = 0;
     for (uint32_t i = 0; i < j->n; i++)
         if (j->bench->points[j->train[i]].proto == proto)
@@ -253,7 +255,7 @@ static double slower_blocks(const ccl_i_fit_job_t *j, int proto, double *work) {
             work[kept++] = j->base_s[j->train[i]] / p->measured_s;
     }
     qsort(work, kept, sizeof *work, by_value);
-    return fmin(1, work[kept / 2]);
+    return work[kept / 2];
 }
 
 /** The best of several descents. */
@@ -289,17 +291,17 @@ static ccl_status_t descend_from(ccl_i_fit_job_t *j, const double *start, descen
     return CCL_OK;
 }
 
-/* Blocks that alone carry no more than was measured. @return false: that is what they do. */
-static ccl_status_t slow_start(ccl_i_fit_job_t *j, double *start, descent_t *d, bool *moved,
+/* Blocks that alone carry what was measured. @param moved  false: that is what they do. */
+static ccl_status_t block_start(ccl_i_fit_job_t *j, double *start, descent_t *d, bool *moved,
                                ccl_error_t *err) {
     j->based = false;
     CCL_TRY(residuals(start, d->r, j, err));
     for (uint32_t k = 0; k < j->np; k++) {
         if (j->params[k].what != CCL_I_FIT_TB_RATE)
             continue;
-        double factor = slower_blocks(j, j->params[k].proto, d->r);
-        *moved = *moved || factor < 0.97;
-        start[k] = fmax(j->fit[k].low, log(factor));
+        double factor = other_blocks(j, j->params[k].proto, d->r);
+        *moved = *moved || fabs(log(factor)) > 0.03;
+        start[k] = fmin(j->fit[k].high, fmax(j->fit[k].low, log(factor)));
     }
     return CCL_OK;
 }
@@ -362,7 +364,7 @@ static ccl_status_t fit_all_ways(ccl_i_fit_job_t *j, ccl_fit_parameter_t *best, 
     if (status == CCL_OK)
         status = descend_from(j, start, &d, err);
     if (status == CCL_OK)
-        status = slow_start(j, start, &d, &moved, err);
+        status = block_start(j, start, &d, &moved, err);
     if (status == CCL_OK && moved)
         status = descend_from(j, start, &d, err);
     for (int again = 0; status == CCL_OK && again < 2; again++) {
