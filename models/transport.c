@@ -37,6 +37,10 @@ static void apply(ccl_transport_t *t, const ccl_transport_spec_t *spec) {
         t->copy_out_Bps = v->copy_out_Bps;
     if (spec->given & CCL_TRANSPORT_WIRE)
         t->wire = v->wire;
+    if (spec->given & CCL_TRANSPORT_MESSAGE)
+        t->message_s = v->message_s;
+    if (spec->given & CCL_TRANSPORT_MESSAGE_SIZE)
+        t->message_bytes = v->message_bytes;
 }
 
 /* Copies by engines in place of thread blocks' passes. */

@@ -157,6 +157,13 @@ static ccl_status_t conn_init(ccl_i_kinds_t *kinds, const char *kind, uint32_t s
     return CCL_OK;
 }
 
+static void conn_route(const ccl_i_kinds_t *kinds, const ccl_route_t *route, ccl_i_conn_t *conn) {
+    const ccl_transport_t *transport = &kinds->fifos.kind[conn->kind].transport;
+    conn->route = route;
+    conn->message_bytes = transport->message_s * route->bottleneck_Bps;
+    conn->message_most = transport->message_bytes;
+}
+
 /* Route, transport and delay of every plain connection; room for those of switches. */
 static ccl_status_t make_conns(ccl_i_run_t *run, const ccl_wiring_t *w, ccl_i_kinds_t *kinds,
                                ccl_routes_t *routes, ccl_error_t *err) {
@@ -174,7 +181,7 @@ static ccl_status_t make_conns(ccl_i_run_t *run, const ccl_wiring_t *w, ccl_i_ki
         CCL_TRY(ccl_routes_get(routes, c->src, c->dst, c->channel, &route, err));
         CCL_TRY(conn_init(kinds, ccl_model_route_kind(run->topo, route), c->sender, c->receiver,
                           conn, err));
-        conn->route = route;
+        conn_route(kinds, route, conn);
         conn->delay_s += route->latency_s;
     }
     return CCL_OK;
@@ -200,7 +207,7 @@ static ccl_status_t make_trunk(ccl_i_run_t *run, const ccl_wiring_t *w, uint32_t
     CCL_TRY(conn_init(kinds, kind, s->reduces ? CCL_NONE : s->unit, s->reduces ? s->unit : CCL_NONE,
                       trunk, err));
     double latency_s = trunk->delay_s;
-    trunk->route = &t->tree->route;
+    conn_route(kinds, &t->tree->route, trunk);
     trunk->trunk = index;
     trunk->delay_s += t->tree->route.latency_s;
     trunk->holds |= s->reduces;

@@ -289,7 +289,9 @@ static bool colour_rest(folding_t *f) {
         return false;
     for (uint32_t c = 0; c < run->nconns; c++) {
         const ccl_i_conn_t *conn = &run->conns[c];
-        uint64_t h = mix(mix_double(mix_double(2, conn->delay_s), conn->wire),
+        uint64_t h = mix(mix_double(mix_double(mix_double(mix_double(2, conn->delay_s), conn->wire),
+                                               conn->message_bytes),
+                                    conn->message_most),
                          (uint64_t)conn->slots << 2 | conn->holds << 1 | conn->roomy);
         h = mix(h, conn_form(run, c));
         f->conn[c] = mix(h, (uint64_t)f->ports[2 * (size_t)c] << 32 | f->ports[2 * (size_t)c + 1]);
@@ -426,9 +428,9 @@ static bool same_conn(const folding_t *f, uint32_t i, uint32_t j) {
     const ccl_i_conn_t *a = &f->run->conns[i], *b = &f->run->conns[j];
     const entry_t *x = &f->entries[f->first_entry[i]], *y = &f->entries[f->first_entry[j]];
     uint32_t n = f->first_entry[i + 1] - f->first_entry[i];
-    if (a->delay_s != b->delay_s || a->wire != b->wire || a->slots != b->slots ||
-        a->holds != b->holds || a->roomy != b->roomy ||
-        f->ports[2 * (size_t)i] != f->ports[2 * (size_t)j] ||
+    if (a->delay_s != b->delay_s || a->wire != b->wire || a->message_bytes != b->message_bytes ||
+        a->message_most != b->message_most || a->slots != b->slots || a->holds != b->holds ||
+        a->roomy != b->roomy || f->ports[2 * (size_t)i] != f->ports[2 * (size_t)j] ||
         f->ports[2 * (size_t)i + 1] != f->ports[2 * (size_t)j + 1] ||
         !same_unit_colour(f, a->sender, b->sender) ||
         !same_unit_colour(f, a->receiver, b->receiver) || !same_trunk(f, i, j) ||

@@ -2,7 +2,10 @@
 #ifndef CCL_SIM_PROGRAM_H
 #define CCL_SIM_PROGRAM_H
 
+#include "models/models.h"
 #include "sim/internal.h"
+
+#include <math.h>
 
 /** What a thread block is doing; waiting phases come before busy ones. */
 typedef enum ccl_i_phase {
@@ -70,6 +73,8 @@ typedef struct ccl_i_conn {
     ccl_i_queue_t *queue; /* NULL: none has waited yet */
     double delay_s;       /* links and transport; of a trunk the largest of its members' */
     double wire;          /* bytes on links per byte of data */
+    double message_bytes; /* on links, that a message takes besides its own */
+    double message_most;  /* data of a message */
     const ccl_route_t *route; /* of a trunk, and its members: the tree */
 } ccl_i_conn_t;
 
@@ -101,6 +106,20 @@ typedef struct ccl_i_work {
     bool sends, receives;
     bool pulls; /* receives on a reducing trunk */
 } ccl_i_work_t;
+
+/** Bytes on links of one of a primitive's slices, with its share of what messages take. */
+static inline double ccl_i_flow_bytes(const ccl_i_conn_t *conn, double slice_bytes,
+                                      uint32_t slices) {
+    double bytes = slice_bytes * conn->wire;
+    if (!(conn->message_bytes > 0) || !(slice_bytes > 0))
+        return bytes;
+    double messages = fmax(1, ccl_model_ceil(slice_bytes * slices / conn->message_most));
+    return bytes + conn->message_bytes * messages / slices;
+}
+
+static inline double ccl_i_work_bytes(const ccl_i_conn_t *conn, const ccl_i_work_t *w) {
+    return ccl_i_flow_bytes(conn, w->bytes, w->slices);
+}
 
 /** The whole program's tables, while a run simulates one block of each kind (fold.c). */
 typedef struct ccl_i_fold {

@@ -60,9 +60,11 @@ static double pull_Bps(const ccl_transport_t *from) {
 /* What a step's flows on a connection come to; `bytes` of one micro-batch. */
 static void count_flows(const ccl_i_run_t *run, const ccl_i_conn_t *conn, const ccl_i_work_t *w,
                         double bytes, ccl_sim_result_t *r) {
+    double flows = (double)run->batches * w->slices;
     r->flows += (uint64_t)run->batches * w->slices;
     for (uint32_t l = 0; l < conn->route->nlinks; l++)
-        r->links[conn->route->links[l]].bytes += bytes * run->batches * conn->wire;
+        r->links[conn->route->links[l]].bytes +=
+            flows * ccl_i_flow_bytes(conn, bytes / w->slices, w->slices);
 }
 
 /* Whose FIFOs never fill is known when all of a unit's work is: a pull frees the slots of all its

@@ -326,7 +326,8 @@ ccl_transport_t ccl_transport_default(const char *kind) {
         .mechanism = CCL_MECHANISM_DEVICE,
         .copy_in_Bps = INFINITY,
         .copy_out_Bps = INFINITY,
-        .wire = 1};
+        .wire = 1,
+        .message_bytes = INFINITY};
 }
 
 const char *ccl_mechanism_name(ccl_mechanism_t mechanism) {
@@ -370,6 +371,10 @@ ccl_status_t ccl_topology_builder_transport(ccl_topology_builder_t *b,
         CCL_TRY(rate_check("transport copy_in", value->copy_in_Bps, err));
     if (given & CCL_TRANSPORT_COPY_OUT)
         CCL_TRY(rate_check("transport copy_out", value->copy_out_Bps, err));
+    if (given & CCL_TRANSPORT_MESSAGE)
+        CCL_TRY(time_check("transport message", value->message_s, err));
+    if (given & CCL_TRANSPORT_MESSAGE_SIZE)
+        CCL_TRY(positive_check("message_size", value->message_bytes, err));
     if ((given & CCL_TRANSPORT_WIRE) && (!(value->wire >= 1) || !isfinite(value->wire)))
         return ccl_fail(err, CCL_ERR_INPUT,
                         "transport wire %g; at least 1 (bytes on links per byte of data)",
@@ -410,6 +415,8 @@ ccl_status_t ccl_topology_builder_transport(ccl_topology_builder_t *b,
     TAKE_(CCL_TRANSPORT_COPY_IN, copy_in_Bps);
     TAKE_(CCL_TRANSPORT_COPY_OUT, copy_out_Bps);
     TAKE_(CCL_TRANSPORT_WIRE, wire);
+    TAKE_(CCL_TRANSPORT_MESSAGE, message_s);
+    TAKE_(CCL_TRANSPORT_MESSAGE_SIZE, message_bytes);
 #undef TAKE_
     b->transports[b->ntransports++] = copy;
     return CCL_OK;

@@ -117,7 +117,8 @@ static bool same_transport(const ccl_transport_spec_t *a, const ccl_transport_sp
            x->piece_bytes == y->piece_bytes && x->slices == y->slices && x->slots == y->slots &&
            x->direct == y->direct && x->holds_tb == y->holds_tb && x->mechanism == y->mechanism &&
            x->copy_in_Bps == y->copy_in_Bps && x->copy_out_Bps == y->copy_out_Bps &&
-           x->wire == y->wire;
+           x->wire == y->wire && x->message_s == y->message_s &&
+           x->message_bytes == y->message_bytes;
 }
 
 /* Its name: "net", "net LL". */

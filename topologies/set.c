@@ -35,27 +35,30 @@ typedef struct constant {
     { name_, unit_, CCL_TRANSPORT_##bit_, offsetof(ccl_transport_t, member_) }
 #define GPU_(unit_, name_, member_)                                                                \
     { name_, unit_, 0, offsetof(ccl_gpu_model_t, member_) }
-static const constant_t keys[] = {TRANSPORT_(OVERHEAD, UNIT_TIME, "overhead", overhead_s),
-                                  TRANSPORT_(LATENCY, UNIT_TIME, "latency", latency_s),
-                                  TRANSPORT_(TB_RATE, UNIT_RATE, "tb_rate", tb_rate_Bps),
-                                  TRANSPORT_(SLICE, UNIT_BYTES, "slice", slice_bytes),
-                                  TRANSPORT_(SLICES, UNIT_COUNT, "slices", slices),
-                                  TRANSPORT_(PIECE, UNIT_BYTES, "piece", piece_bytes),
-                                  TRANSPORT_(SLOTS, UNIT_COUNT, "slots", slots),
-                                  TRANSPORT_(DIRECT, UNIT_BOOL, "direct", direct),
-                                  TRANSPORT_(HOLDS_TB, UNIT_BOOL, "holds_tb", holds_tb),
-                                  TRANSPORT_(MECHANISM, UNIT_MECHANISM, "mechanism", mechanism),
-                                  TRANSPORT_(COPY_IN, UNIT_RATE, "copy_in", copy_in_Bps),
-                                  TRANSPORT_(COPY_OUT, UNIT_RATE, "copy_out", copy_out_Bps),
-                                  TRANSPORT_(WIRE, UNIT_RATIO, "wire", wire),
-                                  {"multicast", UNIT_BOOL, SWITCH_MULTICAST, 0},
-                                  {"reduce", UNIT_BOOL, SWITCH_REDUCE, 0},
-                                  {"in_switch", UNIT_BOOL, SWITCH_BOTH, 0},
-                                  GPU_(UNIT_COUNT, "blocks", sms),
-                                  GPU_(UNIT_RATE, "copy_rate", copy_rate_Bps),
-                                  GPU_(UNIT_RATE, "reduce_rate", reduce_rate_Bps),
-                                  GPU_(UNIT_TIME, "flag", flag_s),
-                                  GPU_(UNIT_TIME, "launch", launch_s)};
+static const constant_t keys[] = {
+    TRANSPORT_(OVERHEAD, UNIT_TIME, "overhead", overhead_s),
+    TRANSPORT_(LATENCY, UNIT_TIME, "latency", latency_s),
+    TRANSPORT_(TB_RATE, UNIT_RATE, "tb_rate", tb_rate_Bps),
+    TRANSPORT_(SLICE, UNIT_BYTES, "slice", slice_bytes),
+    TRANSPORT_(SLICES, UNIT_COUNT, "slices", slices),
+    TRANSPORT_(PIECE, UNIT_BYTES, "piece", piece_bytes),
+    TRANSPORT_(SLOTS, UNIT_COUNT, "slots", slots),
+    TRANSPORT_(DIRECT, UNIT_BOOL, "direct", direct),
+    TRANSPORT_(HOLDS_TB, UNIT_BOOL, "holds_tb", holds_tb),
+    TRANSPORT_(MECHANISM, UNIT_MECHANISM, "mechanism", mechanism),
+    TRANSPORT_(COPY_IN, UNIT_RATE, "copy_in", copy_in_Bps),
+    TRANSPORT_(COPY_OUT, UNIT_RATE, "copy_out", copy_out_Bps),
+    TRANSPORT_(WIRE, UNIT_RATIO, "wire", wire),
+    TRANSPORT_(MESSAGE, UNIT_TIME, "message", message_s),
+    TRANSPORT_(MESSAGE_SIZE, UNIT_BYTES, "message_size", message_bytes),
+    {"multicast", UNIT_BOOL, SWITCH_MULTICAST, 0},
+    {"reduce", UNIT_BOOL, SWITCH_REDUCE, 0},
+    {"in_switch", UNIT_BOOL, SWITCH_BOTH, 0},
+    GPU_(UNIT_COUNT, "blocks", sms),
+    GPU_(UNIT_RATE, "copy_rate", copy_rate_Bps),
+    GPU_(UNIT_RATE, "reduce_rate", reduce_rate_Bps),
+    GPU_(UNIT_TIME, "flag", flag_s),
+    GPU_(UNIT_TIME, "launch", launch_s)};
 enum { KEYS = CCL_ARRAY_LEN(keys), MOST = 1 << 20 };
 
 typedef union value {

@@ -77,7 +77,9 @@ typedef struct ccl_transport {
     /** Of the two other mechanisms: into the buffer that the NIC sends, out of the one that it
         fills. Default INFINITY. */
     double copy_in_Bps, copy_out_Bps;
-    double wire; /**< bytes on links per byte of data, at least 1; default 1 */
+    double wire;          /**< bytes on links per byte of data, at least 1; default 1 */
+    double message_s;     /**< of its narrowest link that a message takes besides; default 0 */
+    double message_bytes; /**< most data of a message; default INFINITY, a message per primitive */
 } ccl_transport_t;
 
 /** One protocol's override of a transport, or (protocol NULL) the transport itself. */
@@ -104,7 +106,10 @@ enum {
     CCL_TRANSPORT_MECHANISM = 512,
     CCL_TRANSPORT_COPY_IN = 1024,
     CCL_TRANSPORT_COPY_OUT = 2048,
-    CCL_TRANSPORT_WIRE = 4096
+    CCL_TRANSPORT_WIRE = 4096,
+    CCL_TRANSPORT_MESSAGE = 8192,
+    CCL_TRANSPORT_MESSAGE_SIZE = 16384,
+    CCL_TRANSPORT_ALL = 32767
 };
 
 /** NCCL's protocols: names in files and programs, in this order wherever there is one. */

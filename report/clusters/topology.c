@@ -331,6 +331,8 @@ static const ccl_i_described_t transport_record = {
         {"copy_in_Bps", AT(t.copy_in_Bps), .null = NO_LIMIT},
         {"copy_out_Bps", AT(t.copy_out_Bps), .null = NO_LIMIT},
         {"wire", AT(t.wire), "bytes on links per byte of data"},
+        {"message_s", AT(t.message_s), "of its narrowest link, besides a message's bytes"},
+        {"message_bytes", AT(t.message_bytes), "most data of a message", .null = NO_LIMIT},
         {0}}};
 #undef AT
 #define AT(member) CCL_I_AT(model_row_t, member)
@@ -442,18 +444,13 @@ end:
     return status;
 }
 
-static const char *show_g3(double value, char *out, size_t out_len) {
-    snprintf(out, out_len, "%.3g", value);
-    return out;
-}
-
 static const ccl_i_column_t link_columns[] = {
     CCL_I_COLUMN("kind"),
     CCL_I_COLUMN("links"),
     CCL_I_COLUMN("bandwidth_Bps", "each(GB/s)", ccl_i_GBps),
     CCL_I_COLUMN("latency_s", "latency(us)", ccl_i_us),
     CCL_I_COLUMN("lanes"),
-    CCL_I_COLUMN("contention", NULL, show_g3),
+    CCL_I_COLUMN("contention", NULL, ccl_i_show_3),
     CCL_I_COLUMN("example", "for example"),
     CCL_I_COLUMNS_END};
 static const ccl_i_column_t group_columns[] = {
@@ -473,6 +470,7 @@ static const ccl_i_column_t transport_columns[] = {
     CCL_I_COLUMN("direct", NULL, ccl_i_show_yes),
     CCL_I_COLUMN("holds_tb", NULL, ccl_i_show_yes),
     CCL_I_COLUMN("wire", NULL, ccl_i_show_2),
+    CCL_I_COLUMN("message_s", "message(us)", ccl_i_us),
     CCL_I_COLUMNS_END};
 static const ccl_i_column_t model_columns[] = {
     CCL_I_COLUMN("name", "GPU model"),

@@ -267,8 +267,8 @@ static inline ccl_transport_t naive_transport(const ccl_topology_t *topo, const 
     snprintf(own, sizeof own, "%s-switch", kind);
     for (uint32_t i = 0; i < topo->ntransports && tree; i++)
         kind = strcmp(topo->transports[i].kind, own) == 0 ? own : kind;
-    ccl_transport_t t = {0,    0,     INFINITY, INFINITY, INFINITY, 1, 8,
-                         true, holds, 0,        INFINITY, INFINITY, 1};
+    ccl_transport_t t = {0,     0, INFINITY, INFINITY, INFINITY, 1, 8,       true,
+                         holds, 0, INFINITY, INFINITY, 1,        0, INFINITY};
     uint32_t given = 0;
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t i = 0; i < topo->ntransports; i++) {
@@ -289,6 +289,9 @@ static inline ccl_transport_t naive_transport(const ccl_topology_t *topo, const 
             t.copy_out_Bps =
                 s->given & CCL_TRANSPORT_COPY_OUT ? s->value.copy_out_Bps : t.copy_out_Bps;
             t.wire = s->given & CCL_TRANSPORT_WIRE ? s->value.wire : t.wire;
+            t.message_s = s->given & CCL_TRANSPORT_MESSAGE ? s->value.message_s : t.message_s;
+            if (s->given & CCL_TRANSPORT_MESSAGE_SIZE)
+                t.message_bytes = s->value.message_bytes;
             given |= s->given;
         }
     }
@@ -418,10 +421,15 @@ static inline void naive_put(naive_sim_t *s, uint32_t fifo) {
     c->drained++;
 }
 
-static inline void naive_hand(naive_sim_t *s, naive_conn_t *c, double bytes, double cap_Bps) {
+/** One of k slices of a primitive. */
+static inline void naive_hand(naive_sim_t *s, naive_conn_t *c, double bytes, uint32_t k,
+                              double cap_Bps) {
     naive_slice_t *slice = naive_new_slice(c);
     slice->turn = ++s->hands;
     slice->bytes = bytes * c->transport.wire;
+    double messages = fmax(1, naive_ceil(k * bytes / c->transport.message_bytes));
+    if (bytes > 0)
+        slice->bytes += messages * c->transport.message_s * c->path.narrowest_Bps / k;
     slice->cap_Bps = fmin(cap_Bps * c->transport.wire, c->path.narrowest_Bps);
 }
 
@@ -583,17 +591,17 @@ static inline void naive_move(naive_sim_t *s, naive_block_t *b) {
     case NAIVE_OVERHEAD:
         if (pulls) {
             b->my_pull = in->handed;
-            naive_hand(s, in, x, pass_Bps);
+            naive_hand(s, in, x, s->step_k[step], pass_Bps);
             b->granted = false;
             if (naive_both(s, step)) {
                 b->my_slice = out->handed;
-                naive_hand(s, out, x, pass_Bps);
+                naive_hand(s, out, x, s->step_k[step], pass_Bps);
                 out->slices[b->my_slice].held = true;
             }
             naive_enter(s, b, NAIVE_PULL);
         } else if (sends && !offers && out->transport.holds_tb) {
             b->my_slice = out->handed;
-            naive_hand(s, out, x, pass_Bps);
+            naive_hand(s, out, x, s->step_k[step], pass_Bps);
             naive_enter(s, b, NAIVE_FLOW);
         } else {
             naive_enter(s, b, NAIVE_BUSY);
@@ -607,7 +615,7 @@ static inline void naive_move(naive_sim_t *s, naive_block_t *b) {
     if (offers)
         naive_put(s, s->step_send[step]);
     else if (sends && !out->transport.holds_tb)
-        naive_hand(s, out, x, INFINITY);
+        naive_hand(s, out, x, s->step_k[step], INFINITY);
     else if (pulls && sends)
         naive_arrives(s, out, &out->slices[b->my_slice]);
     for (uint32_t i = 0; receives && i < (pulls ? in->nfifos : 1); i++) {

@@ -63,6 +63,12 @@ static inline void random_transport(ccl_rng_t *rng, ccl_topology_builder_t *b, c
         static const double wires[] = {1, 2, 16.0 / 15, 1.5};
         s.given |= CCL_TRANSPORT_WIRE;
         s.value.wire = PICK(&own, wires);
+        static const double messages_s[] = {0, 0, 1e-6, 20e-6};
+        s.given |= CCL_TRANSPORT_MESSAGE;
+        s.value.message_s = PICK(&own, messages_s);
+        static const double sizes[] = {1e3, 65536, 1e6};
+        s.given |= ccl_rng_below(&own, 2) * CCL_TRANSPORT_MESSAGE_SIZE;
+        s.value.message_bytes = PICK(&own, sizes);
     }
     ck_assert_int_eq(ccl_topology_builder_transport(b, &s, NULL), CCL_OK);
 }

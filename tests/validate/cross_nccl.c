@@ -349,37 +349,82 @@ START_TEST(test_switch_halves) {
 }
 END_TEST
 
-/* Ten servers: NVLSTree from 128 MiB to 2 GiB, of which nothing was fitted. */
-START_TEST(test_ten_servers) {
-    static errors_t errors;
-    ccl_topology_t *topo = topology("dgx-h100*10");
-    ccl_measured_log_t *log = read_log("nccl_tests/h100_10x8_ndr_N10_G8.log");
-    const ccl_measured_run_t *run = &log->runs[0];
+/*
+ * Runs over a network, from NCCL's own choice: its channels, messages and NICs, of which only the
+ * constants of `net` are of these logs. Median and worst error.
+ */
+static const struct {
+    const char *topology, *profile, *log;
+    uint32_t nranks;
+    ccl_collective_kind_t kind;
+    double from_bytes, to_bytes;
+    uint32_t rows;
+    double median, worst;
+} networks[] = {
+#define NDR_(gpus_) "dgx-h100*10", "nccl-h100", "nccl_tests/h100_10x8_ndr_N10_G" #gpus_ ".log"
+#define HDR_ "dgx-a100*2", "nccl-a100", "nccl_tests/small_and_network_rows.csv"
+    {NDR_(1), 10, CCL_ALLREDUCE, 32e6, 20e9, 10, 0.02, 0.06},
+    {NDR_(1), 10, CCL_ALLGATHER, 32e6, 20e9, 10, 0.03, 0.10},
+    {NDR_(1), 10, CCL_REDUCESCATTER, 32e6, 20e9, 10, 0.03, 0.10},
+    {NDR_(1), 10, CCL_ALLTOALL, 32e6, 20e9, 10, 0.03, 0.15},
+    {NDR_(1), 10, CCL_SENDRECV, 32e6, 20e9, 10, 0.08, 0.10},
+    {NDR_(2), 20, CCL_ALLREDUCE, 32e6, 20e9, 10, 0.02, 0.10},
+    {NDR_(2), 20, CCL_ALLGATHER, 32e6, 20e9, 10, 0.02, 0.12},
+    {NDR_(2), 20, CCL_ALLTOALL, 32e6, 20e9, 10, 0.02, 0.15},
+    {NDR_(8), 80, CCL_ALLREDUCE, 100e6, 3e9, 5, 0.09, 0.16}, /* NVLSTree */
+    {NDR_(8), 80, CCL_ALLTOALL, 200e6, 20e9, 7, 0.03, 0.08},
+    {HDR_, 16, CCL_ALLGATHER, 100e6, 2e9, 4, 0.06, 0.08},
+    {HDR_, 16, CCL_ALLTOALL, 0, 2e9, 25, 0.06, 0.30},
+#undef NDR_
+#undef HDR_
+};
+
+static void predict_network(size_t k, const ccl_measured_run_t *run, errors_t *errors) {
+    ccl_topology_t *all = topology(networks[k].topology), *topo = NULL;
     ccl_profile_t *profile = NULL;
     ccl_predictor_t *p = NULL;
-    ck_assert(run->kind == CCL_ALLREDUCE && run->nranks == 80 && run->version == 22902);
-    OK(ccl_profile_read("nccl-h100", &profile, &err));
+    OK(ccl_topology_take(all, run->nranks, run->nhosts, &topo, &err));
+    OK(ccl_profile_read(networks[k].profile, &profile, &err));
     OK(ccl_predictor_create(NULL, topo, profile, run->channels, &p, &err));
     ccl_predictor_version(p, run->version);
     for (uint32_t i = 0; i < run->npoints; i++) {
         const ccl_measurement_t *m = &run->points[i];
         ccl_prediction_t predicted;
-        if (m->size_bytes < 100e6 || m->size_bytes > 3e9)
+        if (m->size_bytes < networks[k].from_bytes || m->size_bytes > networks[k].to_bytes)
             continue;
-        OK(ccl_predictor_run(p, CCL_ALLREDUCE, 0, m->size_bytes, NULL, &predicted, &err));
-        ck_assert_int_eq(predicted.choice.algo, CCL_NCCL_NVLS_TREE);
-        printf("80 H100, %g MiB: %.0f us, measured %.0f\n", m->size_bytes / 1048576,
-               predicted.time_s * 1e6, m->time_s * 1e6);
-        add(&errors, predicted.time_s, m->time_s);
+        OK(ccl_predictor_run(p, run->kind, 0, m->size_bytes, NULL, &predicted, &err));
+        printf("%s, %u ranks, %g MiB: %.0f us, measured %.0f, %s\n",
+               ccl_collective_kind_name(run->kind), run->nranks, m->size_bytes / 1048576,
+               predicted.time_s * 1e6, m->time_s * 1e6, ccl_nccl_algo_name(predicted.choice.algo));
+        add(errors, predicted.time_s, m->time_s);
     }
-    print_line("NVLSTree on ten servers of H100", &errors);
-    ck_assert_uint_eq(errors.n, 5);
-    ck_assert_double_le(share(&errors, 0.5), 0.09);
-    ck_assert_double_le(share(&errors, 1), 0.16);
     ccl_predictor_destroy(p);
     ccl_profile_destroy(profile);
-    ccl_measured_log_destroy(log);
     ccl_topology_destroy(topo);
+    ccl_topology_destroy(all);
+}
+
+START_TEST(test_networks) {
+    for (size_t k = 0; k < CCL_ARRAY_LEN(networks); k++) {
+        static errors_t errors;
+        ccl_measured_log_t *log = read_log(networks[k].log);
+        bool hdr = strstr(networks[k].log, "csv") != NULL;
+        char what[100];
+        errors.n = 0;
+        for (uint32_t r = 0; r < log->nruns; r++)
+            if (log->runs[r].kind == networks[k].kind &&
+                log->runs[r].nranks == networks[k].nranks && log->runs[r].nhosts > 1 &&
+                (!hdr || strstr(log->runs[r].label, "alcf")))
+                predict_network(k, &log->runs[r], &errors);
+        snprintf(what, sizeof what, "%s on %u ranks, %s",
+                 ccl_collective_kind_name(networks[k].kind), networks[k].nranks,
+                 hdr ? "HDR" : "NDR");
+        print_line(what, &errors);
+        ck_assert_msg(errors.n == networks[k].rows, "%s: %u rows", what, errors.n);
+        ck_assert_msg(share(&errors, 0.5) <= networks[k].median, "%s", what);
+        ck_assert_msg(share(&errors, 1) <= networks[k].worst, "%s", what);
+        ccl_measured_log_destroy(log);
+    }
 }
 END_TEST
 
@@ -468,8 +513,8 @@ int main(void) {
         printf("no measured runs in " CCLLAB_DATA_DIR "\n");
         return 77;
     }
-    const TTest *const tests[] = {test_systems,       test_quoted,      test_refit,
-                                  test_switch_halves, test_ten_servers, test_mi250};
+    const TTest *const tests[] = {test_systems,       test_quoted,   test_refit,
+                                  test_switch_halves, test_networks, test_mi250};
     Suite *suite = suite_create("nccl");
     TCase *cases = tcase_create("all");
     for (size_t i = 0; i < CCL_ARRAY_LEN(tests); i++)

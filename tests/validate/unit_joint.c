@@ -207,8 +207,9 @@ START_TEST(test_hidden) {
                100 * c->held.median, t);
         ccl_calibration_destroy(c);
     }
-    printf("%u trials: worst median %.2f %%, tau %.4f, least %.4f, %.1f %% of %u constants inside\n",
-           trials, 100 * worst_median, mean_tau, worst_tau, 100.0 * inside / all, all);
+    printf(
+        "%u trials: worst median %.2f %%, tau %.4f, least %.4f, %.1f %% of %u constants inside\n",
+        trials, 100 * worst_median, mean_tau, worst_tau, 100.0 * inside / all, all);
     ck_assert_double_le(worst_median, 0.04);
     ck_assert_double_ge(mean_tau, 0.97);
     ck_assert_double_ge(worst_tau, 0.95); /* where noise decides between programs alike */

@@ -20,7 +20,7 @@ START_TEST(test_setup) {
         {"dgx1-v100", 8, 1, 0, 12, 120, true, true},
         {"mi300x-x8", 8, 1, 1, 24, 0.8 * 7 * 64, true, false},
         {"v100-pcie-x4", 4, 1, 0, 2, 12, false, false},
-        {"servers:2 gpus:8 nvswitch=300GB/s nics:4x25GB/s fabric=rail", 16, 2, 1, 24, 100, true,
+        {"servers:2 gpus:8 nvswitch=300GB/s nics:4x25GB/s fabric=rail", 16, 2, 1, 8, 100, true,
          true},
     };
     for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {

@@ -19,12 +19,13 @@ typedef struct cluster {
     double head_GBps; /* of NVLS, as its graph search finds it; 0: none */
 } cluster_t;
 
+/* Channels between servers: two a NIC, four where Hopper or later has fewer than 8 fast ones. */
 static const cluster_t clusters[] = {
     {"dgx-b200", 8, 1, BLACKWELL, true, false, 900, 400, 32, 80},
     {"dgx-h100", 8, 1, HOPPER, true, false, 450, 400, 24, 40},
-    {"dgx-h100*2", 16, 2, HOPPER, true, false, 450, 400, 24, 40},
-    {"dgx-h100*4", 32, 4, HOPPER, true, false, 450, 400, 24, 40},
-    {"dgx-b200*2", 16, 2, BLACKWELL, true, false, 900, 400, 32, 80},
+    {"dgx-h100*2", 16, 2, HOPPER, true, false, 450, 400, 16, 40},
+    {"dgx-h100*4", 32, 4, HOPPER, true, false, 450, 400, 16, 40},
+    {"dgx-b200*2", 16, 2, BLACKWELL, true, false, 900, 400, 16, 80},
     {"h800-x8", 8, 1, HOPPER, true, false, 180, 400, 24, 0},
     {"dgx-a100", 8, 1, AMPERE, true, false, 300, 200, 24, 0},
     {"a800-x8", 8, 1, AMPERE, true, false, 200, 100, 24, 0},
@@ -32,19 +33,19 @@ static const cluster_t clusters[] = {
     {"dgx1-v100", 8, 1, VOLTA, true, false, 150, 50, 12, 0},
     {"mi300x-x8", 8, 1, AMPERE, true, true, 329, 400, 24, 0},
     {"v100-pcie-x4", 4, 1, VOLTA, false, false, 0, 12.5, 2, 0},
-    {"syccl-a100-16", 16, 2, AMPERE, true, false, 180, 100, 24, 0},
-    {"syccl-a100-32", 32, 4, AMPERE, true, false, 180, 100, 24, 0},
-    {"syccl-h800-64", 64, 8, HOPPER, true, false, 180, 400, 24, 0},
-    {"resccl-topo1", 8, 2, AMPERE, true, false, 300, 50, 24, 0},
-    {"resccl-topo2", 16, 2, AMPERE, true, false, 300, 100, 24, 0},
-    {"resccl-topo3", 16, 4, AMPERE, true, false, 300, 50, 24, 0},
-    {"resccl-topo4", 32, 4, AMPERE, true, false, 300, 100, 24, 0},
-    {"heteccl-h20-4+8", 12, 2, HOPPER, true, false, 450, 200, 24, 0},
-    {"heteccl-h20-4x2+8", 16, 3, HOPPER, true, false, 450, 200, 24, 0},
-    {"heteccl-a100-4+8", 12, 2, AMPERE, true, false, 300, 100, 24, 0},
-    {"heteccl-v100-4x3", 12, 3, VOLTA, true, false, 150, 32, 12, 0},
-    {"teccl-ndv2-2x8", 16, 2, VOLTA, true, false, 150, 12.5, 12, 0},
-    {"teccl-ndv2-4x8", 32, 4, VOLTA, true, false, 150, 12.5, 12, 0},
+    {"syccl-a100-16", 16, 2, AMPERE, true, false, 180, 100, 8, 0},
+    {"syccl-a100-32", 32, 4, AMPERE, true, false, 180, 100, 8, 0},
+    {"syccl-h800-64", 64, 8, HOPPER, true, false, 180, 400, 16, 0},
+    {"resccl-topo1", 8, 2, AMPERE, true, false, 300, 50, 4, 0},
+    {"resccl-topo2", 16, 2, AMPERE, true, false, 300, 100, 8, 0},
+    {"resccl-topo3", 16, 4, AMPERE, true, false, 300, 50, 4, 0},
+    {"resccl-topo4", 32, 4, AMPERE, true, false, 300, 100, 8, 0},
+    {"heteccl-h20-4+8", 12, 2, HOPPER, true, false, 450, 200, 16, 0},
+    {"heteccl-h20-4x2+8", 16, 3, HOPPER, true, false, 450, 200, 16, 0},
+    {"heteccl-a100-4+8", 12, 2, AMPERE, true, false, 300, 100, 8, 0},
+    {"heteccl-v100-4x3", 12, 3, VOLTA, true, false, 150, 32, 8, 0},
+    {"teccl-ndv2-2x8", 16, 2, VOLTA, true, false, 150, 12.5, 2, 0},
+    {"teccl-ndv2-4x8", 32, 4, VOLTA, true, false, 150, 12.5, 2, 0},
 };
 
 /* By 1, 2, more servers. Between servers LL goes by the CPUs, of which these are Intel's row. */
@@ -187,19 +188,41 @@ START_TEST(test_two_servers) {
 }
 END_TEST
 
-/* Messages: a channel for every 14 GB/s of a NIC; between two GPUs of a server channels double
-   while a part exceeds 16 MiB. */
+/* Messages: two channels to a peer on another server, one if a channel has more than 4 peers;
+   between two GPUs of a server channels double while a part exceeds 16 MiB. */
 START_TEST(test_messages) {
     ccl_topology_t *far = topology("syccl-h800-64"), *near = topology("dgx-h100");
     ccl_nccl_setup_t s;
     OK(ccl_nccl_setup(far, 0, &s, &err));
-    ck_assert_uint_eq(ccl_nccl_choose(&s, CCL_ALLTOALL, 64.0 * (64 << 20)).channels, 4);
+    ck_assert_uint_eq(ccl_nccl_choose(&s, CCL_ALLTOALL, 64.0 * (64 << 20)).channels, 1);
     OK(ccl_nccl_setup(near, 0, &s, &err));
     ck_assert_uint_eq(ccl_nccl_choose(&s, CCL_SENDRECV, 64 << 20).channels, 4);
     ck_assert_uint_eq(ccl_nccl_choose(&s, CCL_SENDRECV, 65 << 20).channels, 8);
     ck_assert_uint_eq(ccl_nccl_choose(&s, CCL_SENDRECV, 4.0 * (1 << 30)).channels, 32);
     ccl_topology_destroy(far);
     ccl_topology_destroy(near);
+}
+END_TEST
+
+/* Where few GPUs of a server take part, NICs that none of them has nearest stay idle. */
+START_TEST(test_idle_nics) {
+    static const struct {
+        uint32_t nranks, nservers, channels, peer_channels;
+        double GBps;
+    } rows[] = {{2, 2, 4, 2, 50}, {10, 10, 4, 1, 50}, {20, 10, 8, 1, 100}, {80, 10, 16, 1, 360}};
+    ccl_topology_t *all = topology("dgx-h100*10");
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        ccl_topology_t *some = NULL;
+        ccl_nccl_setup_t s;
+        OK(ccl_topology_take(all, rows[i].nranks, rows[i].nservers, &some, &err));
+        OK(ccl_nccl_setup(some, 0, &s, &err));
+        ck_assert_double_eq_tol(s.bus_GBps, rows[i].GBps, 1e-9);
+        ck_assert_uint_eq(s.channels, rows[i].channels);
+        ck_assert_uint_eq(ccl_nccl_choose(&s, CCL_SENDRECV, 1 << 30).channels,
+                          rows[i].peer_channels);
+        ccl_topology_destroy(some);
+    }
+    ccl_topology_destroy(all);
 }
 END_TEST
 
@@ -425,5 +448,6 @@ START_TEST(test_rails) {
 }
 END_TEST
 
-RUN_TESTS(test_formula, test_two_servers, test_messages, test_mixed, test_library, test_tree_fits,
-          test_nvls_where, test_nvls_programs, test_nvls_by_gpus, test_nvls_registered, test_rails)
+RUN_TESTS(test_formula, test_two_servers, test_messages, test_idle_nics, test_mixed, test_library,
+          test_tree_fits, test_nvls_where, test_nvls_programs, test_nvls_by_gpus,
+          test_nvls_registered, test_rails)

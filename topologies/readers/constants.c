@@ -11,7 +11,7 @@
 #define MAX_COUNT ((uint32_t)1 << 20) /* slots, slices, sms */
 #define TRANSPORT_KEYS                                                                             \
     "overhead", "latency", "tb_rate", "slice", "slices", "piece", "slots", "direct", "holds_tb",   \
-        "mechanism", "copy_in", "copy_out", "wire"
+        "mechanism", "copy_in", "copy_out", "wire", "message", "message_size"
 
 /* In the order of ccl_protocol_t. */
 static const char *const protocol_names[] = {"Simple", "LL", "LL128", NULL};
@@ -76,6 +76,9 @@ static ccl_status_t read_keys(const ccl_json_at_t *at, ccl_transport_spec_t *spe
     KEY_(CCL_TRANSPORT_COPY_IN, "copy_in", ccl_json_rate_Bps(&v, false, &t->copy_in_Bps, err));
     KEY_(CCL_TRANSPORT_COPY_OUT, "copy_out", ccl_json_rate_Bps(&v, false, &t->copy_out_Bps, err));
     KEY_(CCL_TRANSPORT_WIRE, "wire", ccl_json_number(&v, false, &t->wire, err));
+    KEY_(CCL_TRANSPORT_MESSAGE, "message", ccl_json_time_s(&v, false, &t->message_s, err));
+    KEY_(CCL_TRANSPORT_MESSAGE_SIZE, "message_size",
+         ccl_json_bytes(&v, false, &t->message_bytes, err));
 #undef KEY_
     spec->slots_from = at->doc->name;
     return CCL_OK;

@@ -221,6 +221,8 @@ static void write_transport_keys(const ccl_transport_spec_t *spec, bool *first, 
     KEY_(CCL_TRANSPORT_COPY_IN, "copy_in", rate(out, t->copy_in_Bps))
     KEY_(CCL_TRANSPORT_COPY_OUT, "copy_out", rate(out, t->copy_out_Bps))
     KEY_(CCL_TRANSPORT_WIRE, "wire", number(out, t->wire))
+    KEY_(CCL_TRANSPORT_MESSAGE, "message", duration(out, t->message_s))
+    KEY_(CCL_TRANSPORT_MESSAGE_SIZE, "message_size", bytes(out, t->message_bytes))
 #undef KEY_
 }
 

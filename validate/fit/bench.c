@@ -58,7 +58,7 @@ static void lay_transports(const ccl_i_bench_t *b, seat_t *s) {
             all->value.direct = false;
         }
         if (kind->base) {
-            all->given = (CCL_TRANSPORT_WIRE << 1) - 1;
+            all->given = CCL_TRANSPORT_ALL;
             all->value = kind->own[CCL_NCCL_SIMPLE];
             all->value.wire = isnan(c->wire[k]) ? all->value.wire : c->wire[k];
         }

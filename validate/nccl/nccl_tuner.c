@@ -45,7 +45,10 @@ static const double threads[NPROTOS] = {512, 640, 512};
 #define P2P_LL_BYTES 16384.0      /* a channel's part up to this takes LL */
 #define P2P_PART_BYTES 65536.0    /* least part of a message on a channel */
 #define P2P_MOST_BYTES 16777216.0 /* of a channel, before it takes more of them */
-#define P2P_NET_GBPS 14.0         /* of a NIC that a channel is taken for */
+#define P2P_NET_CHANNELS 2        /* of a peer on another server, while they are few enough */
+#define P2P_NET_SHARE 4           /* messages that a channel has at most, or each peer has one */
+#define FAST_NIC_GBPS 45.0        /* from it on a channel does not fill a NIC, since Hopper */
+#define FEW_CHANNELS 16
 #define TREE_INSIDE 2.0 /* most of a tree's bandwidth inside servers, of that between them */
 #define NVLS_GPUS 3     /* of a server; with fewer it takes rings */
 #define NVLS_BASE_US 25.0
@@ -180,20 +183,56 @@ typedef struct network {
     uint32_t nics;
 } network_t;
 
-static ccl_status_t network_of(const ccl_topology_t *topo, network_t *out, ccl_error_t *err) {
-    network_t *of = calloc(topo->nservers + (size_t)1, sizeof *of);
-    if (!of)
-        return ccl_fail_nomem(err);
+/* Links to the network that some rank has nearest, by number of links: others stay idle. */
+typedef struct nearest {
+    const ccl_topology_t *topo;
+    uint32_t *queue, *seen; /* [ndevices]; by which rank + 1 */
+    bool *used;             /* [nlinks] */
+} nearest_t;
+
+/* Of a device and those after it as far from the rank; true if there are any. */
+static bool use_links(nearest_t *n, uint32_t rank, uint32_t first, uint32_t *end) {
+    const ccl_topology_t *topo = n->topo;
+    uint32_t last = *end;
+    bool found = false;
+    for (uint32_t k = first; k < last; k++) {
+        uint32_t device = n->queue[k];
+        for (uint32_t i = topo->out_first[device]; i < topo->out_first[device + 1]; i++) {
+            uint32_t l = topo->out_links[i], to = topo->links[l].to;
+            if (strcmp(topo->kinds[topo->links[l].kind], "net") == 0) {
+                n->used[l] = found = true;
+            } else if (n->seen[to] != rank + 1 && topo->devices[to].kind != CCL_DEVICE_GPU) {
+                n->seen[to] = rank + 1;
+                n->queue[(*end)++] = to;
+            }
+        }
+    }
+    return found;
+}
+
+static void use_nearest(nearest_t *n, uint32_t rank) {
+    uint32_t first = 0, end = 1;
+    n->queue[0] = n->topo->rank_device[rank];
+    n->seen[n->queue[0]] = rank + 1;
+    while (first < end) {
+        uint32_t last = end;
+        if (use_links(n, rank, first, &end))
+            return;
+        first = last;
+    }
+}
+
+static void least_network(const nearest_t *n, network_t *of, network_t *out) {
+    const ccl_topology_t *topo = n->topo;
     for (uint32_t l = 0; l < topo->nlinks; l++) {
         const ccl_link_t *link = &topo->links[l];
         uint32_t server = topo->devices[link->from].server;
-        if (strcmp(topo->kinds[link->kind], "net") != 0 || server >= topo->nservers)
+        if (!n->used[l] || server >= topo->nservers)
             continue;
         of[server].GBps += link->bandwidth_Bps / 1e9;
         of[server].nic_GBps = fmax(of[server].nic_GBps, link->bandwidth_Bps / 1e9);
         of[server].nics++;
     }
-    *out = (network_t){0};
     for (uint32_t s = 0; s < topo->nservers; s++) {
         if (of[s].nics == 0) /* no GPUs, or none that NCCL could reach */
             continue;
@@ -202,8 +241,26 @@ static ccl_status_t network_of(const ccl_topology_t *topo, network_t *out, ccl_e
         out->nic_GBps = first ? of[s].nic_GBps : fmin(out->nic_GBps, of[s].nic_GBps);
         out->nics = first || of[s].nics < out->nics ? of[s].nics : out->nics;
     }
+}
+
+static ccl_status_t network_of(const ccl_topology_t *topo, network_t *out, ccl_error_t *err) {
+    network_t *of = calloc(topo->nservers + (size_t)1, sizeof *of);
+    nearest_t n = {.topo = topo,
+                   .queue = malloc((topo->ndevices + (size_t)1) * sizeof *n.queue),
+                   .seen = calloc(topo->ndevices + (size_t)1, sizeof *n.seen),
+                   .used = calloc(topo->nlinks + (size_t)1, sizeof *n.used)};
+    bool got = of && n.queue && n.seen && n.used;
+    *out = (network_t){0};
+    if (got) {
+        for (uint32_t r = 0; r < topo->nranks; r++)
+            use_nearest(&n, r);
+        least_network(&n, of, out);
+    }
     free(of);
-    return CCL_OK;
+    free(n.queue);
+    free(n.seen);
+    free(n.used);
+    return got ? CCL_OK : ccl_fail_nomem(err);
 }
 
 /* Are ranks first to first + n - 1 a whole server, on a switch that multicasts and reduces? */
@@ -254,6 +311,46 @@ static ccl_status_t find_nvls(const ccl_topology_t *topo, double link_GBps, doub
     return CCL_OK;
 }
 
+/*
+ * Of one server as many as fill NVLink. Between servers its search finds one a NIC, which it
+ * doubles, and since Hopper once more for few fast NICs. RCCL has as many as inside, the same on
+ * every NIC.
+ */
+static uint32_t usual_channels(const ccl_nccl_setup_t *s, const network_t *net, bool amd) {
+    static const uint32_t usual[NARCHS] = {12, 24, 24, 32};
+    uint32_t inside = s->nvlink ? usual[s->arch] : 2;
+    if (s->nservers == 1 || net->nics == 0 || net->nics > inside)
+        return inside;
+    if (amd || !s->nvlink)
+        return (inside + net->nics - 1) / net->nics * net->nics;
+    uint32_t n = 2 * net->nics;
+    if (s->arch >= 2 && net->nic_GBps > FAST_NIC_GBPS && n < FEW_CHANNELS)
+        n *= 2;
+    return n;
+}
+
+/*
+ * @param asked  channels that the caller wants; 0: NCCL's.
+ * @param most  that a GPU has room for; 0: not known.
+ */
+static void set_channels(const network_t *net, uint32_t asked, uint32_t most, bool amd,
+                         ccl_nccl_setup_t *s) {
+    s->channels = asked ? asked : usual_channels(s, net, amd);
+    if (most && s->channels > most)
+        s->channels = most;
+    s->p2p_channels = !s->nvlink ? 2 : s->arch == 0 ? 16 : 32;
+    while (s->nvlink && s->nservers > 1 && s->p2p_channels >= 2 * s->channels)
+        s->p2p_channels /= 2;
+    if (asked && asked < s->p2p_channels)
+        s->p2p_channels = asked;
+    s->net_channels = P2P_NET_CHANNELS < s->p2p_channels ? P2P_NET_CHANNELS : s->p2p_channels;
+    while (s->net_channels > 1 && s->net_channels * s->nranks > P2P_NET_SHARE * s->p2p_channels)
+        s->net_channels /= 2;
+    double pairs = (double)s->nranks * (s->nranks - 1);
+    while (s->p2p_channels > 1 && pairs * s->p2p_channels > P2P_MAX_BLOCKS)
+        s->p2p_channels /= 2;
+}
+
 ccl_status_t ccl_nccl_setup(const ccl_topology_t *topo, uint32_t channels, ccl_nccl_setup_t *out,
                             ccl_error_t *err) {
     ccl_nccl_setup_t s = {.nranks = topo->nranks,
@@ -295,20 +392,7 @@ ccl_status_t ccl_nccl_setup(const ccl_topology_t *topo, uint32_t channels, ccl_n
         s.tree_GBps = s.nservers == 2 ? fmin(s.tree_GBps, TREE_INSIDE * net.GBps) : s.bus_GBps;
     }
     s.ll128 = s.nvlink && !amd;
-    static const uint32_t usual[NARCHS] = {12, 24, 24, 32};
-    s.channels = channels ? channels : s.nvlink ? usual[s.arch] : 2;
-    if (!channels && s.nservers > 1 && net.nics > 0 && net.nics <= s.channels)
-        s.channels = (s.channels + net.nics - 1) / net.nics * net.nics; /* the same on every NIC */
-    if (most && s.channels > most)
-        s.channels = most;
-    s.p2p_channels = !s.nvlink ? 2 : s.nservers > 1 ? 8 : s.arch == 0 ? 16 : 32;
-    if (channels && channels < s.p2p_channels)
-        s.p2p_channels = channels;
-    double pairs = (double)s.nranks * (s.nranks - 1);
-    while (s.p2p_channels > 1 && pairs * s.p2p_channels > P2P_MAX_BLOCKS)
-        s.p2p_channels /= 2;
-    s.net_channels = (uint32_t)fmax(1, ceil(net.nic_GBps / P2P_NET_GBPS * (1 - 1e-9)));
-    s.net_channels = s.net_channels < s.p2p_channels ? s.net_channels : s.p2p_channels;
+    set_channels(&net, channels, most, amd, &s);
     CCL_TRY(find_nvls(topo, intra / 1e9, net.GBps, &s, err));
     if (channels && s.nvls_channels > channels)
         s.nvls_channels = channels;
@@ -454,6 +538,7 @@ static ccl_nccl_choice_t choose_p2p(const ccl_nccl_setup_t *s, ccl_collective_ki
     double all = s->version < P2P_LL_VERSION ? s->p2p_channels : c.channels;
     if (message <= P2P_LL_BYTES * all) {
         c.proto = CCL_NCCL_LL;
+        c.batches = 1; /* a request each */
         if (s->version < P2P_LL_VERSION)
             c.channels = least;
     }

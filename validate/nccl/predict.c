@@ -8,6 +8,8 @@
 
 #define TREE_STEP_BYTES 131072.0  /* of a tree with Simple: NCCL halves its chunk down to this */
 #define CHAIN_SLICE_BYTES 16384.0 /* the least that NCCL cuts a step of 512 KiB into */
+#define P2P_REQUEST_S 5.7e-6      /* of a proxy and its NIC, for a message with LL */
+#define P2P_NET_BYTES 131072.0    /* a message of sends and receives (NCCL_P2P_NET_CHUNKSIZE) */
 
 typedef struct kept {
     ccl_collective_kind_t kind;
@@ -171,6 +173,15 @@ static void change(int view, bool lines, ccl_transport_t *t) {
     }
 }
 
+/* A proxy sends messages of a size of its own; with LL a single one, behind a request for it. */
+static void change_p2p_net(bool lines, ccl_transport_t *t) {
+    t->slice_bytes = fmin(t->slice_bytes, P2P_NET_BYTES);
+    t->slices = 1;
+    t->message_bytes = lines ? INFINITY : fmin(t->message_bytes, P2P_NET_BYTES);
+    if (lines && t->message_s > 0)
+        t->message_s = P2P_REQUEST_S;
+}
+
 static int view_of(const ccl_predictor_t *p, ccl_collective_kind_t kind,
                    const ccl_nccl_choice_t *choice) {
     if (choice->algo == CCL_NCCL_NVLS || choice->algo == CCL_NCCL_NVLS_TREE)
@@ -195,7 +206,7 @@ static const char *inside_kind(const ccl_predictor_t *p) {
 static ccl_status_t make_view(const ccl_topology_t *topo, int view, ccl_nccl_proto_t proto,
                               view_t *out, ccl_error_t *err) {
     const char *name = ccl_nccl_proto_name(proto);
-    const uint32_t all = (CCL_TRANSPORT_WIRE << 1) - 1;
+    const uint32_t all = CCL_TRANSPORT_ALL;
     uint32_t n = 0;
     if (out->transports)
         return CCL_OK;
@@ -219,6 +230,8 @@ static ccl_status_t make_view(const ccl_topology_t *topo, int view, ccl_nccl_pro
         spec->slots_from = slots ? slots->slots_from : NULL;
         if (spec->value.mechanism == CCL_MECHANISM_DEVICE)
             change(view, proto != CCL_NCCL_SIMPLE, &spec->value);
+        if (view == VIEW_P2P && strcmp(kind, "net") == 0)
+            change_p2p_net(proto != CCL_NCCL_SIMPLE, &spec->value);
     }
     out->topo.transports = out->transports;
     out->topo.ntransports = n;
