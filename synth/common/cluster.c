@@ -121,6 +121,26 @@ double ccl_i_cluster_width_Bps(ccl_i_cluster_t *c, uint32_t src, uint32_t dst, u
     return route ? route->bottleneck_Bps : 0;
 }
 
+double ccl_i_cluster_least_Bps(ccl_i_cluster_t *c) {
+    const ccl_topology_t *topo = c->topo;
+    double least = INFINITY;
+    for (uint32_t r = 0; r < c->nranks; r++) {
+        uint32_t d = topo->rank_device[r];
+        double sum = 0;
+        for (uint32_t i = topo->out_first[d]; i < topo->out_first[d + 1]; i++) {
+            uint32_t link = topo->out_links[i], to = 0;
+            for (; to < c->nranks; to++) {
+                const ccl_route_t *route = ccl_i_cluster_route(c, r, to, 0);
+                if (route && route->links[0] == link)
+                    break;
+            }
+            sum += to < c->nranks ? topo->links[link].bandwidth_Bps : 0;
+        }
+        least = fmin(least, sum);
+    }
+    return least;
+}
+
 /* GPU hops from src to every rank. */
 static ccl_status_t find_hops(ccl_i_cluster_t *c, uint32_t src, ccl_error_t *err) {
     uint32_t n = c->nranks, head = 0, tail = 0;

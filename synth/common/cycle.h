@@ -1,4 +1,5 @@
-/* Private to synth: Hamiltonian paths and cycles by heuristic search (cycle.c). */
+/* Private to synth: Hamiltonian paths and cycles, by heuristic search (cycle.c), and in small
+ * graphs exactly (cycle_small.c). */
 #ifndef CCL_SYNTH_CYCLE_H
 #define CCL_SYNTH_CYCLE_H
 
@@ -22,6 +23,16 @@ typedef struct ccl_i_graph {
 ccl_status_t ccl_i_path_find(const ccl_i_graph_t *graph, uint32_t start, uint32_t end, bool cycle,
                              double most, uint64_t variant, uint32_t *path, double *bottleneck_out,
                              ccl_error_t *err);
+/** Most nodes of a graph for ccl_i_path_small(): time and room double with each. */
+#define CCL_I_SMALL_GRAPH 10
+
+/**
+ * The same exactly, and of the widest paths the one with the least sum of 1 / weight: over edges
+ * that have most left.
+ */
+ccl_status_t ccl_i_path_small(const ccl_i_graph_t *graph, uint32_t start, uint32_t end, bool cycle,
+                              uint64_t variant, uint32_t *path, double *bottleneck_out,
+                              ccl_error_t *err);
 /**
  * A closed walk over all nodes, as few of them twice as the search finds: a long cycle grown by
  * insertion, with detours to what is left. @param walk  room for 2 m. @param len_out 0: none.

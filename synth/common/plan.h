@@ -58,6 +58,8 @@ ccl_status_t ccl_i_cluster_path(ccl_i_cluster_t *cluster, uint32_t src, uint32_t
 /** The route, NULL when there is none (or no memory: c->nomem). */
 const ccl_route_t *ccl_i_cluster_route(ccl_i_cluster_t *cluster, uint32_t src, uint32_t dst,
                                        uint32_t channel);
+/** What the links that routes leave a GPU by carry together, the least of all GPUs. */
+double ccl_i_cluster_least_Bps(ccl_i_cluster_t *cluster);
 /** Narrowest link of the route, 0 when there is none. */
 double ccl_i_cluster_width_Bps(ccl_i_cluster_t *cluster, uint32_t src, uint32_t dst,
                                uint32_t channel);
@@ -151,6 +153,8 @@ typedef struct ccl_i_rings {
     uint32_t **walk;       /* [nrings][len] */
     double *predicted_Bps; /* [nrings] rings 0 .. i together: their number times the slowest one */
     double *usable_Bps; /* [nrings] the same, with thread blocks at what they reach in practice */
+    double *links_Bps;  /* [nrings] what links alone allow them */
+    double across_Bps;  /* the most that links allow any number of them between servers */
     uint32_t *nics;     /* [nrings] NICs that rings 0 .. i use */
     uint32_t best;      /* smallest number of rings that gets (nearly) the best of all */
     ccl_arena_t arena;

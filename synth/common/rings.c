@@ -5,6 +5,11 @@
  * inside a server the widest path from entry to exit. Without servers: Hamiltonian cycles, the
  * other way round as well where links are duplex; where there is none, a closed walk with few
  * repeats.
+ *
+ * Rings that share no link are not always enough: the six links of a full mesh of four GPUs hold
+ * one cycle both ways, and a third of them stays idle. Where links are left over like that, rings
+ * are also packed: each takes the emptiest of the widest ways, so that several share every link
+ * evenly. Kept when that is faster.
  */
 #include "synth/common/cycle.h"
 #include "synth/common/plan.h"
@@ -13,10 +18,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+/*
+ * Packing goes on until the rings take this share of what they could at most, or a number of trials
+ * in a row found nothing better, or a number of steps of ccl_i_path_small() is done (0.05 s).
+ * Between two servers with full meshes of six GPUs 8 futile trials in place of 40 would leave 3 %.
+ */
+#define PACK_ENOUGH 0.999
+#define PACK_FUTILE_TRIALS 40
+#define PACK_WORK 4e7
+
+/** Which rings to look for. */
+typedef struct how {
+    uint32_t max_rings;
+    bool reduces;
+    bool packed;      /* so that they share links evenly */
+    uint64_t variant; /* other choices among equals */
+} how_t;
+
 typedef struct maker {
     ccl_i_cluster_t *c;
     double *link_load;       /* [nlinks] flows of the rings so far */
     double *group_load;      /* [ngroups] */
+    double *across_load;     /* [nlinks] of link_load, flows between servers */
     uint32_t *lg_first, *lg; /* groups of a link */
     uint8_t *nic_used;
     uint32_t nics;
@@ -24,30 +47,31 @@ typedef struct maker {
     uint32_t *nodes, *path, *best_path;
     uint32_t max_nodes;
     double most_Bps; /* width of the last ring found by search */
-    bool reduces;
-    bool alike; /* the servers */
+    bool alike;      /* the servers */
+    how_t how;
     ccl_arena_t arena;
 } maker_t;
 
-static ccl_status_t maker_init(maker_t *m, ccl_i_cluster_t *c, bool reduces, ccl_error_t *err) {
+static ccl_status_t maker_init(maker_t *m, ccl_i_cluster_t *c, const how_t *how, ccl_error_t *err) {
     const ccl_topology_t *topo = c->topo;
     memset(m, 0, sizeof *m);
     ccl_arena_init(&m->arena);
     m->c = c;
-    m->reduces = reduces;
+    m->how = *how;
     m->most_Bps = INFINITY;
     m->max_nodes = c->nservers > 1 ? c->max_gpus : c->nranks;
     size_t nodes = m->max_nodes;
     m->link_load = ccl_arena_alloc(&m->arena, topo->nlinks + (size_t)1, sizeof *m->link_load);
     m->group_load = ccl_arena_alloc(&m->arena, topo->ngroups + (size_t)1, sizeof *m->group_load);
+    m->across_load = ccl_arena_alloc(&m->arena, topo->nlinks + (size_t)1, sizeof *m->across_load);
     m->lg_first = ccl_arena_alloc(&m->arena, topo->nlinks + (size_t)2, sizeof *m->lg_first);
     m->nic_used = ccl_arena_alloc(&m->arena, topo->ndevices, 1);
     m->graph.weight = ccl_arena_alloc(&m->arena, nodes * nodes, sizeof *m->graph.weight);
     m->nodes = ccl_arena_alloc(&m->arena, nodes, sizeof *m->nodes);
     m->path = ccl_arena_alloc(&m->arena, 2 * nodes, sizeof *m->path);
     m->best_path = ccl_arena_alloc(&m->arena, 2 * nodes, sizeof *m->best_path);
-    if (!m->link_load || !m->group_load || !m->lg_first || !m->nic_used || !m->graph.weight ||
-        !m->nodes || !m->path || !m->best_path)
+    if (!m->link_load || !m->group_load || !m->across_load || !m->lg_first || !m->nic_used ||
+        !m->graph.weight || !m->nodes || !m->path || !m->best_path)
         return ccl_fail_nomem(err);
     uint32_t total = 0;
     for (uint32_t g = 0; g < topo->ngroups; g++) {
@@ -112,7 +136,7 @@ static double ring_rate(const maker_t *m, const uint32_t *walk, uint32_t len, ui
                         double *usable_out) {
     const ccl_topology_t *topo = m->c->topo;
     double rate = INFINITY, usable = INFINITY, n = m->c->nranks, copy_out_s = 0;
-    double sends = m->reduces ? 2 * (n - 1) : n - 1;
+    double sends = m->how.reduces ? 2 * (n - 1) : n - 1;
     for (uint32_t i = 0; i < len; i++) {
         uint32_t b = walk[(i + 1) % len];
         const ccl_route_t *route = route_of(m, walk[i], b, channel);
@@ -121,7 +145,7 @@ static double ring_rate(const maker_t *m, const uint32_t *walk, uint32_t len, ui
         ccl_transport_t transport =
             ccl_model_transport(topo, ccl_model_route_kind(topo, route), "Simple");
         double pass = transport.tb_rate_Bps;
-        if (m->reduces)
+        if (m->how.reduces)
             pass = fmin(pass, ccl_model_gpu(topo, b).reduce_rate_Bps);
         rate = fmin(rate, pass);
         /* What a flow asks for decides how much contention costs (eta of docs/model.md). */
@@ -148,6 +172,17 @@ static double ring_rate(const maker_t *m, const uint32_t *walk, uint32_t len, ui
     return rate;
 }
 
+/* What links and groups alone allow the rings together; of crossings, links alone. */
+static double links_Bps(const maker_t *m, const double *load, uint32_t nrings) {
+    const ccl_topology_t *topo = m->c->topo;
+    double rate = INFINITY;
+    for (uint32_t l = 0; l < topo->nlinks; l++)
+        rate = fmin(rate, topo->links[l].bandwidth_Bps / load[l]);
+    for (uint32_t g = 0; g < topo->ngroups && load == m->link_load; g++)
+        rate = fmin(rate, topo->groups[g].bandwidth_Bps / m->group_load[g]);
+    return rate * nrings;
+}
+
 /* ---------------------------------------------------------------- inside a server */
 
 static void make_graph(maker_t *m, uint32_t server, uint32_t channel) {
@@ -160,6 +195,16 @@ static void make_graph(maker_t *m, uint32_t server, uint32_t channel) {
         for (uint32_t j = 0; j < n; j++)
             m->graph.weight[(size_t)i * n + j] = left_Bps(m, m->nodes[i], m->nodes[j], channel);
     }
+}
+
+/* In m->path: the first that the search finds, or where rings are packed the emptiest. */
+static ccl_status_t find_path(maker_t *m, uint32_t start, uint32_t end, bool cycle, double most_Bps,
+                              double *width_out, ccl_error_t *err) {
+    uint64_t variant = m->how.variant;
+    if (m->how.packed)
+        return ccl_i_path_small(&m->graph, start, end, cycle, variant, m->path, width_out, err);
+    return ccl_i_path_find(&m->graph, start, end, cycle, most_Bps, variant, m->path, width_out,
+                           err);
 }
 
 /* Entry, the others in order, exit: hops without a route will be relayed. */
@@ -182,8 +227,7 @@ static ccl_status_t server_path(maker_t *m, uint32_t server, uint32_t entry, uin
     double width;
     make_graph(m, server, channel);
     if (n > 1)
-        CCL_TRY(ccl_i_path_find(&m->graph, c->local[entry], c->local[exit], false, INFINITY, 0,
-                                m->path, &width, err));
+        CCL_TRY(find_path(m, c->local[entry], c->local[exit], false, INFINITY, &width, err));
     else
         width = 1, m->path[0] = 0;
     if (width == 0)
@@ -321,6 +365,11 @@ static ccl_status_t ring_of_servers(maker_t *m, uint32_t channel, uint32_t *walk
     if (status == CCL_OK)
         make_even(m, channel, x);
     for (uint32_t s = 0; s < ns && status == CCL_OK; s++) {
+        const ccl_route_t *route = route_of(m, x[s].exit, x[s].entry, channel);
+        for (uint32_t i = 0; route && i < route->nlinks; i++)
+            m->across_load[route->links[i]]++;
+    }
+    for (uint32_t s = 0; s < ns && status == CCL_OK; s++) {
         status = server_path(m, s, x[(s + ns - 1) % ns].entry, x[s].exit, channel, walk + at, err);
         uint32_t n = ccl_i_cluster_gpus(c, s);
         for (uint32_t i = 0; status == CCL_OK && i + 1 < n; i++)
@@ -340,9 +389,8 @@ static uint32_t in_order(const ccl_i_cluster_t *c, uint32_t *walk) {
     return c->nranks;
 }
 
-static ccl_status_t flat_ring(maker_t *m, uint32_t channel, uint64_t variant,
-                              const ccl_i_rings_t *rings, uint32_t *walk, uint32_t *len_out,
-                              ccl_error_t *err) {
+static ccl_status_t flat_ring(maker_t *m, uint32_t channel, const ccl_i_rings_t *rings,
+                              uint32_t *walk, uint32_t *len_out, ccl_error_t *err) {
     ccl_i_cluster_t *c = m->c;
     uint32_t n = c->nranks, len = 0;
     double width = 0;
@@ -351,7 +399,7 @@ static ccl_status_t flat_ring(maker_t *m, uint32_t channel, uint64_t variant,
         goto loads;
     }
     make_graph(m, 0, channel);
-    CCL_TRY(ccl_i_path_find(&m->graph, 0, 0, true, m->most_Bps, variant, m->path, &width, err));
+    CCL_TRY(find_path(m, 0, 0, true, m->most_Bps, &width, err));
     if (width > 0) {
         len = n;
         m->most_Bps = width; /* later rings find more load, so are no wider */
@@ -376,8 +424,8 @@ static ccl_status_t flat_ring(maker_t *m, uint32_t channel, uint64_t variant,
             threshold = m->graph.weight[i] > 0 ? fmin(threshold, m->graph.weight[i]) : threshold;
         uint32_t shortest = 0;
         for (uint64_t trial = 0; trial < 8; trial++) {
-            CCL_TRY(
-                ccl_i_walk_find(&m->graph, threshold, variant * 8 + trial + 1, m->path, &len, err));
+            CCL_TRY(ccl_i_walk_find(&m->graph, threshold, m->how.variant * 8 + trial + 1, m->path,
+                                    &len, err));
             if (len && (shortest == 0 || len < shortest)) {
                 shortest = len;
                 memcpy(m->best_path, m->path, len * sizeof *m->path);
@@ -397,7 +445,7 @@ loads:
 
 /* ---------------------------------------------------------------- all */
 
-static ccl_status_t add_ring(maker_t *m, ccl_i_rings_t *out, uint64_t variant, ccl_error_t *err) {
+static ccl_status_t add_ring(maker_t *m, ccl_i_rings_t *out, ccl_error_t *err) {
     uint32_t i = out->nrings;
     out->walk[i] = ccl_arena_alloc(&out->arena, 2 * (size_t)m->c->nranks, sizeof **out->walk);
     if (!out->walk[i])
@@ -409,7 +457,7 @@ static ccl_status_t add_ring(maker_t *m, ccl_i_rings_t *out, uint64_t variant, c
         out->len[i] = 1;
         out->walk[i][0] = m->c->ranks[0];
     } else
-        CCL_TRY(flat_ring(m, i, variant, out, out->walk[i], &out->len[i], err));
+        CCL_TRY(flat_ring(m, i, out, out->walk[i], &out->len[i], err));
     out->nrings++;
     double slowest = INFINITY, usable = INFINITY;
     for (uint32_t k = 0; k < out->nrings; k++) {
@@ -419,6 +467,8 @@ static ccl_status_t add_ring(maker_t *m, ccl_i_rings_t *out, uint64_t variant, c
     }
     out->predicted_Bps[i] = isfinite(slowest) ? slowest * out->nrings : 0;
     out->usable_Bps[i] = isfinite(usable) ? usable * out->nrings : 0;
+    out->links_Bps[i] = links_Bps(m, m->link_load, out->nrings);
+    out->across_Bps = fmax(out->across_Bps, links_Bps(m, m->across_load, out->nrings));
     out->nics[i] = m->nics;
     return m->c->nomem ? ccl_fail_nomem(err) : CCL_OK;
 }
@@ -442,25 +492,27 @@ static void choose_best(ccl_i_rings_t *r) {
     }
 }
 
-static ccl_status_t make_all(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster, uint32_t max_rings,
-                             bool reduces, uint64_t variant, ccl_i_rings_t *out, ccl_error_t *err) {
+static ccl_status_t make_all(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster, const how_t *how,
+                             ccl_i_rings_t *out, ccl_error_t *err) {
     maker_t m;
+    uint32_t max_rings = how->max_rings;
     memset(out, 0, sizeof *out);
     ccl_arena_init(&out->arena);
-    ccl_status_t status = maker_init(&m, cluster, reduces, err);
+    ccl_status_t status = maker_init(&m, cluster, how, err);
     m.alike = status == CCL_OK && cluster->nservers > 1 && alike(&m);
     out->len = ccl_arena_alloc(&out->arena, max_rings, sizeof *out->len);
     out->walk = ccl_arena_alloc(&out->arena, max_rings, sizeof *out->walk);
     out->predicted_Bps = ccl_arena_alloc(&out->arena, max_rings, sizeof *out->predicted_Bps);
     out->usable_Bps = ccl_arena_alloc(&out->arena, max_rings, sizeof *out->usable_Bps);
+    out->links_Bps = ccl_arena_alloc(&out->arena, max_rings, sizeof *out->links_Bps);
     out->nics = ccl_arena_alloc(&out->arena, max_rings, sizeof *out->nics);
-    if (status == CCL_OK &&
-        (!out->len || !out->walk || !out->predicted_Bps || !out->usable_Bps || !out->nics))
+    if (status == CCL_OK && (!out->len || !out->walk || !out->predicted_Bps || !out->usable_Bps ||
+                             !out->links_Bps || !out->nics))
         status = ccl_fail_nomem(err);
     while (status == CCL_OK && out->nrings < max_rings) {
         status = ccl_ctx_poll(ctx, NULL);
         if (status == CCL_OK)
-            status = add_ring(&m, out, variant, err);
+            status = add_ring(&m, out, err);
     }
     ccl_arena_fini(&m.arena);
     if (status != CCL_OK) {
@@ -471,29 +523,66 @@ static ccl_status_t make_all(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster, uin
     return CCL_OK;
 }
 
+/* Other rings in place of what is there where they are faster; that they are is in *better_out. */
+static ccl_status_t try_rings(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster, const how_t *how,
+                              ccl_i_rings_t *rings, bool *better_out, ccl_error_t *err) {
+    ccl_i_rings_t other;
+    CCL_TRY(make_all(ctx, cluster, how, &other, err));
+    *better_out = other.usable_Bps[other.best - 1] > rings->usable_Bps[rings->best - 1] * 1.0001;
+    if (*better_out) {
+        ccl_i_rings_fini(rings);
+        *rings = other;
+    } else
+        ccl_i_rings_fini(&other);
+    return CCL_OK;
+}
+
+/*
+ * Rings that share links evenly, while the ones there leave something of what all GPUs have links
+ * for and crossings between servers allow, and trials find better.
+ */
+static ccl_status_t pack_rings(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster, how_t how,
+                               ccl_i_rings_t *rings, ccl_error_t *err) {
+    uint32_t nodes = cluster->nservers > 1 ? cluster->max_gpus : cluster->nranks;
+    if (nodes < 3 || nodes > CCL_I_SMALL_GRAPH)
+        return CCL_OK;
+    double paths = (double)how.max_rings * cluster->nservers;
+    double trials = floor(PACK_WORK / (paths * nodes * nodes * (1u << nodes)));
+    double gpus_Bps = cluster->nservers > 1 ? INFINITY : ccl_i_cluster_least_Bps(cluster);
+    how.packed = true;
+    for (uint32_t futile = 0; futile < PACK_FUTILE_TRIALS && how.variant < trials; how.variant++) {
+        bool better = false;
+        double most = fmin(gpus_Bps, rings->across_Bps);
+        if (rings->links_Bps[rings->best - 1] > PACK_ENOUGH * most)
+            break;
+        CCL_TRY(try_rings(ctx, cluster, &how, rings, &better, err));
+        futile = better ? 0 : futile + 1;
+    }
+    return CCL_OK;
+}
+
 ccl_status_t ccl_i_rings_init(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster, uint32_t max_rings,
                               bool reduces, ccl_i_rings_t *out, ccl_error_t *err) {
-    CCL_TRY(make_all(ctx, cluster, max_rings, reduces, 0, out, err));
+    how_t how = {.max_rings = max_rings, .reduces = reduces};
+    CCL_TRY(make_all(ctx, cluster, &how, out, err));
     /* Sparse graphs: the first rings decide what is left for the others; other choices are tried.
      */
     uint32_t trials = cluster->nservers > 1 || cluster->full || max_rings < 2 ? 0
                       : cluster->nranks <= 16                                 ? 120
                       : cluster->nranks <= 64                                 ? 4
                                                                               : 0;
-    for (uint32_t t = 1; t <= trials; t++) {
-        ccl_i_rings_t other;
-        ccl_status_t status = make_all(ctx, cluster, max_rings, reduces, t, &other, err);
-        if (status != CCL_OK) {
-            ccl_i_rings_fini(out);
-            return status;
-        }
-        if (other.usable_Bps[other.best - 1] > out->usable_Bps[out->best - 1] * 1.0001) {
-            ccl_i_rings_fini(out);
-            *out = other;
-        } else
-            ccl_i_rings_fini(&other);
+    ccl_status_t status = CCL_OK;
+    while (status == CCL_OK && how.variant < trials) {
+        bool better = false;
+        how.variant++;
+        status = try_rings(ctx, cluster, &how, out, &better, err);
     }
-    return CCL_OK;
+    how.variant = 0;
+    if (status == CCL_OK)
+        status = pack_rings(ctx, cluster, how, out, err);
+    if (status != CCL_OK)
+        ccl_i_rings_fini(out);
+    return status;
 }
 
 void ccl_i_rings_fini(ccl_i_rings_t *rings) {

@@ -28,9 +28,21 @@ static const struct {
     {"servers:3 gpus:4 nvswitch=300GB/s,0.7us nics:8x25GB/s,2us", CCL_ALLGATHER, 200, 0.99,
      "more NICs than GPUs"},
     {"servers:1 gpus:8 nvswitch=300GB/s,0.7us", CCL_ALLGATHER, 300, 0.99, "one switch"},
+    {"gpus:4 nvlink=mesh,150GB/s,0.7us", CCL_ALLGATHER, 450, 0.99,
+     "full mesh of 4: no three cycles without a link in common, six at half its rate"},
+    {"gpus:4 nvlink=mesh,150GB/s,0.7us", CCL_ALLREDUCE, 450, 0.99, "the same twice"},
+    {"gpus:5 nvlink=mesh,50GB/s,0.7us", CCL_ALLGATHER, 200, 0.99, "two cycles, both ways"},
+    {"gpus:6 nvlink=mesh,50GB/s,0.7us", CCL_ALLGATHER, 250, 0.99, "ten at half of a link's rate"},
+    {"gpus:8 nvlink=mesh,50GB/s,0.7us", CCL_ALLGATHER, 350, 0.99, "all links"},
+    {"servers:2 gpus:4 nvlink=mesh,25GB/s,0.7us nics:4x25GB/s,2us", CCL_ALLGATHER, 100, 0.99,
+     "four paths without a link in common, each GPU at an end of two"},
+    {"servers:2 gpus:6 nvlink=mesh,25GB/s,0.7us nics:6x25GB/s,2us", CCL_ALLGATHER, 150, 0.99,
+     "six such paths"},
+    {"servers:4 gpus:4 nvlink=mesh,25GB/s,0.7us nics:4x25GB/s,2us fabric=rail", CCL_ALLREDUCE, 100,
+     0.99, "rails; links inside servers and NICs all full"},
     {"dgx1-v100", CCL_ALLGATHER, 150, 0.95, "hybrid cube mesh: six NVLinks of 25 into every GPU"},
     {"dgx1-v100", CCL_ALLREDUCE, 150, 0.95, "hybrid cube mesh"},
-    {"mi300x-x8", CCL_ALLGATHER, 0, 0.93, "full mesh; blocks copy out in step"},
+    {"mi300x-x8", CCL_ALLGATHER, 0, 0.91, "full mesh; blocks copy out in step, 7 sends to a copy"},
     {"dgx-a100", CCL_ALLREDUCE, 300, 0.95, "thread blocks limit a ring"},
     {"h20-x8", CCL_ALLGATHER, 450, 0.95, "thread blocks limit a ring"},
     {"v100-pcie-x4", CCL_ALLREDUCE, 12, 0.94, "blocks copy out in step over shared PCIe"},
@@ -90,6 +102,41 @@ START_TEST(test_closed_form) {
 }
 END_TEST
 
+/* Full meshes, each link of which is wanted: against the lower bound, which knows nothing of rings.
+ */
+static const char *const meshes[] = {
+    "gpus:4 nvlink=mesh,150GB/s,0.7us",
+    "gpus:6 nvlink=mesh,50GB/s,0.7us",
+    "gpus:8 xgmi=mesh,48GB/s,0.7us",
+    "servers:2 gpus:4 nvlink=mesh,25GB/s,0.7us nics:4x25GB/s,2us",
+    "servers:2 gpus:6 nvlink=mesh,25GB/s,0.7us nics:6x25GB/s,2us",
+    "servers:4 gpus:4 nvlink=mesh,25GB/s,0.7us nics:4x25GB/s,2us",
+};
+
+START_TEST(test_meshes) {
+    ccl_topology_t *topo = topology(meshes[_i]);
+    ccl_collective_t *want = collective(CCL_ALLGATHER, topo->nranks, 0);
+    ccl_schedule_t *schedule = NULL;
+    ccl_program_t *program = NULL;
+    ccl_sim_result_t *result = NULL;
+    ccl_bound_t bound;
+    ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
+    sim.size_bytes = 1e9;
+    ck_assert_int_eq(ccl_bound(NULL, topo, want, NULL, &bound, NULL), CCL_OK);
+    ck_assert_int_eq(ccl_synthesize(NULL, "ring", topo, NULL, want, NULL, &schedule, NULL), CCL_OK);
+    ck_assert_int_eq(ccl_lower(NULL, schedule, NULL, &program, NULL), CCL_OK);
+    ck_assert_int_eq(ccl_sim_program(NULL, topo, NULL, program, &sim, &result, NULL), CCL_OK);
+    double share = ccl_bound_time_s(&bound, sim.size_bytes) / result->time_s;
+    ck_assert_msg(share >= 0.97 && share <= 1 + 1e-9, "%s: %.4f of the bound", meshes[_i], share);
+    ccl_bound_fini(&bound);
+    ccl_sim_result_destroy(result);
+    ccl_program_destroy(program);
+    ccl_schedule_destroy(schedule);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 /* A graph without servers: a name in the peers' data and what its rings reach. */
 static const struct {
     const char *file;
@@ -127,6 +174,7 @@ int main(void) {
     TCase *tcase = tcase_create("closed form");
     tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, test_closed_form, 0, (int)CCL_ARRAY_LEN(rows));
+    tcase_add_loop_test(tcase, test_meshes, 0, (int)CCL_ARRAY_LEN(meshes));
     if (access(CCLLAB_DATA_DIR "/peers/topologies", R_OK) == 0)
         tcase_add_loop_test(tcase, test_graphs, 0, (int)CCL_ARRAY_LEN(graphs));
     suite_add_tcase(suite, tcase);

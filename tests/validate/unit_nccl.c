@@ -201,6 +201,20 @@ static double run_time(ccl_predictor_t *predictor, ccl_collective_kind_t kind, d
  * Grouped sends: half a block's rate each way, two slices. A chain: slices of 16 KiB, so that the
  * last rank has its last slice n - 2 slices after the first rank sent its own.
  */
+/* On a full mesh of four GPUs the channels fill all links, though no three rings are disjoint. */
+START_TEST(test_ring_mesh) {
+    ccl_topology_t *topo = part("gpus:4 nvlink=mesh,150GB/s,0.7us", 4);
+    ccl_predictor_t *predictor = NULL;
+    ccl_prediction_t p;
+    ccl_nccl_choice_t choice = {CCL_NCCL_RING, CCL_NCCL_SIMPLE, 24, 0, 0};
+    OK(ccl_predictor_create(NULL, topo, NULL, 24, &predictor, &err));
+    OK(ccl_predictor_run(predictor, CCL_ALLREDUCE, 0, 1e9, &choice, &p, &err));
+    ck_assert_msg(p.busbw_GBps > 0.99 * 450 && p.busbw_GBps <= 450, "%g GB/s", p.busbw_GBps);
+    ccl_predictor_destroy(predictor);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 START_TEST(test_sends_and_chains) {
     static const char text[] =
         "{\"format\": \"ccllab-profile-1\", \"name\": \"exact\", \"transports\": {\"nvlink\": "
@@ -256,5 +270,5 @@ START_TEST(test_take) {
 }
 END_TEST
 
-RUN_TESTS(test_setup, test_choice, test_tree, test_programs, test_ring_time, test_sends_and_chains,
-          test_take)
+RUN_TESTS(test_setup, test_choice, test_tree, test_programs, test_ring_time, test_ring_mesh,
+          test_sends_and_chains, test_take)
