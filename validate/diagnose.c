@@ -2,7 +2,7 @@
  * A log beside the model: expected bandwidth, limiting resource, verdict. The rules, in the order
  * they are tried, are those of docs/commands.md.
  */
-#include "validate/validate.h"
+#include "validate/causes.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -44,6 +44,7 @@ typedef struct desk {
     ccl_diagnosis_t *points;
     uint32_t npoints;
     other_t *others;                          /* [npoints] */
+    double *others_s, *no_nvls_s, *limits_s;  /* as ccl_i_cause_rows_t has them */
     ccl_prediction_t longs[ALGOS][PROTOS][2]; /* of one and two LONG_BYTES; INFINITY: too slow */
     double long_limit_s; /* of LONG_BYTES; 0: no row is more than twice as long */
     ccl_arena_t *arena;
@@ -275,9 +276,15 @@ static ccl_status_t try_others(uint32_t index, uint32_t worker, void *user, ccl_
     ccl_diagnosis_t *d = &k->points[index];
     other_t *other = &k->others[index];
     ccl_predictor_t *predictor;
+    double *times_s = &k->others_s[(size_t)index * CCL_I_WAYS];
     d->best = d->expected;
+    k->limits_s[index] = limit_s(d);
+    k->no_nvls_s[index] = NAN;
+    for (uint32_t w = 0; w < CCL_I_WAYS; w++)
+        times_s[w] = NAN;
     if (d->expected.choice.algo == CCL_NCCL_P2P)
         return CCL_OK;
+    times_s[d->expected.choice.algo * PROTOS + d->expected.choice.proto] = d->expected.time_s;
     CCL_TRY(predictor_of(k, worker, &predictor, err));
     for (int algo = CCL_NCCL_RING; algo < ALGOS; algo++) {
         for (int proto = CCL_NCCL_LL; proto < PROTOS; proto++) {
@@ -288,6 +295,7 @@ static ccl_status_t try_others(uint32_t index, uint32_t worker, void *user, ccl_
                 (c.algo == d->expected.choice.algo && c.proto == d->expected.choice.proto))
                 continue;
             CCL_TRY(time_other(k, predictor, &c, d, &p, err));
+            times_s[algo * PROTOS + proto] = p.time_s;
             if (p.time_s < d->best.time_s)
                 d->best = p;
             double least = in_switch(d->expected.choice.algo) ? MISSED : HIGH;
@@ -296,6 +304,12 @@ static ccl_status_t try_others(uint32_t index, uint32_t worker, void *user, ccl_
                  fabs(p.time_s - d->measured_s) < fabs(other->is.time_s - d->measured_s)))
                 *other = (other_t){true, p};
         }
+    }
+    if (in_switch(d->expected.choice.algo)) {
+        ccl_nccl_setup_t without = *setup;
+        without.nvls = false;
+        ccl_nccl_choice_t c = ccl_nccl_choose(&without, k->run->kind, d->size_bytes);
+        k->no_nvls_s[index] = times_s[c.algo * PROTOS + c.proto];
     }
     return CCL_OK;
 }
@@ -338,12 +352,32 @@ static ccl_status_t judge(desk_t *k, uint32_t index, ccl_error_t *err) {
     return d->verdict ? CCL_OK : ccl_fail_nomem(err);
 }
 
+static ccl_status_t find_causes(const desk_t *k, ccl_diagnosis_run_t *out, ccl_error_t *err) {
+    const ccl_nccl_setup_t *setup = &out->setup;
+    const ccl_i_cause_rows_t rows = {.run = k->run,
+                                     .points = k->points,
+                                     .n = k->npoints,
+                                     .others_s = k->others_s,
+                                     .no_nvls_s = k->no_nvls_s,
+                                     .limit_s = k->limits_s,
+                                     .nics = k->nics,
+                                     .nservers = setup->nservers,
+                                     .rails = k->run->kind != CCL_SENDRECV &&
+                                              setup->nranks / setup->nservers >= k->nics,
+                                     .fitted = k->profile != NULL};
+    return ccl_i_causes(&rows, &out->arena, out, err);
+}
+
 static ccl_status_t diagnose(desk_t *k, ccl_diagnosis_run_t *out, ccl_error_t *err) {
     const ccl_measured_run_t *run = k->run;
     ccl_diagnosis_t *points = ccl_arena_alloc(&out->arena, run->npoints + 1, sizeof *points);
     k->others = ccl_arena_alloc(&out->arena, run->npoints + 1, sizeof *k->others);
     k->predictors = ccl_arena_alloc(&out->arena, k->threads, sizeof *k->predictors);
-    if (!points || !k->others || !k->predictors)
+    k->others_s =
+        ccl_arena_alloc(&out->arena, (run->npoints + (size_t)1) * CCL_I_WAYS, sizeof *k->others_s);
+    k->no_nvls_s = ccl_arena_alloc(&out->arena, run->npoints + 1, sizeof *k->no_nvls_s);
+    k->limits_s = ccl_arena_alloc(&out->arena, run->npoints + 1, sizeof *k->limits_s);
+    if (!points || !k->others || !k->predictors || !k->others_s || !k->no_nvls_s || !k->limits_s)
         return ccl_fail_nomem(err);
     CCL_TRY(predictor_of(k, 0, &k->predictor, err));
     out->setup = *ccl_predictor_setup(k->predictor);
@@ -379,7 +413,7 @@ static ccl_status_t diagnose(desk_t *k, ccl_diagnosis_run_t *out, ccl_error_t *e
     for (uint32_t i = 0; i < out->npoints; i++)
         CCL_TRY(judge(k, i, err));
     out->points = points;
-    return CCL_OK;
+    return find_causes(k, out, err);
 }
 
 ccl_status_t ccl_diagnose(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
