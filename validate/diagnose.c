@@ -21,7 +21,10 @@
 #define SMALL_BYTES 16384.0      /* messages that show what a call costs at least */
 #define PCIE_BUSBW 30.0          /* GB/s: what PCIe and shared memory give at most */
 #define LONG_BYTES 268435456.0   /* from twice this on, time grows in proportion to size */
-#define CARRIED 1.2              /* how far beyond the limit such times are known */
+#define LONG_TREE_BYTES 67108864.0 /* the same of trees of MANY ranks, which are slow to run */
+#define MANY 32
+#define CARRIED 1.2      /* how far beyond the limit such times are known */
+#define CARRIED_TREE 2.0 /* latency is a larger part of their shorter messages */
 
 enum { ALGOS = CCL_NCCL_P2P, PROTOS = CCL_NCCL_SIMPLE + 1 };
 
@@ -45,8 +48,8 @@ typedef struct desk {
     uint32_t npoints;
     other_t *others;                          /* [npoints] */
     double *others_s, *no_nvls_s, *limits_s;  /* as ccl_i_cause_rows_t has them */
-    ccl_prediction_t longs[ALGOS][PROTOS][2]; /* of one and two LONG_BYTES; INFINITY: too slow */
-    double long_limit_s; /* of LONG_BYTES; 0: no row is more than twice as long */
+    ccl_prediction_t longs[ALGOS][PROTOS][2]; /* of once and twice long_bytes(); INFINITY: too slow,
+                                                 or no row is longer */
     ccl_arena_t *arena;
     uint32_t nics;    /* of the first server */
     double extra_s;   /* least of measured - expected over small sizes */
@@ -230,22 +233,41 @@ static double limit_s(const ccl_diagnosis_t *d) {
     return fmax(d->best.time_s, (1 + SAME) * d->measured_s);
 }
 
+static bool large_tree(const desk_t *k, uint32_t algo) {
+    return algo == CCL_NCCL_TREE && k->topo->nranks > MANY;
+}
+
+static double long_bytes(const desk_t *k, uint32_t algo) {
+    return large_tree(k, algo) ? LONG_TREE_BYTES : LONG_BYTES;
+}
+
+/* How long such a run may take to be worth knowing; 0: no row is more than twice as long. */
+static double long_limit_s(const desk_t *k, uint32_t algo) {
+    double bytes = long_bytes(k, algo), most_s = 0;
+    for (uint32_t i = 0; i < k->npoints; i++)
+        if (k->points[i].size_bytes > 2 * bytes)
+            most_s = fmax(most_s, limit_s(&k->points[i]) * bytes / k->points[i].size_bytes);
+    return most_s * (large_tree(k, algo) ? CARRIED_TREE : CARRIED);
+}
+
 /* Long messages take time in proportion, so that two runs give all. */
 static ccl_status_t time_long(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
     desk_t *k = user;
     uint32_t algo = index / PROTOS, proto = index % PROTOS;
     const ccl_nccl_setup_t *setup = ccl_predictor_setup(k->predictor);
     ccl_predictor_t *p;
+    double most_s = long_limit_s(k, algo);
     k->longs[algo][proto][0].time_s = k->longs[algo][proto][1].time_s = INFINITY;
-    if (!ccl_nccl_may(setup, k->run->kind, (ccl_nccl_algo_t)algo, (ccl_nccl_proto_t)proto))
+    if (most_s == 0 ||
+        !ccl_nccl_may(setup, k->run->kind, (ccl_nccl_algo_t)algo, (ccl_nccl_proto_t)proto))
         return CCL_OK;
     CCL_TRY(predictor_of(k, worker, &p, err));
-    for (uint32_t i = 2; i > 0; i--) {
-        double size_bytes = i * LONG_BYTES;
+    for (uint32_t i = 1; i <= 2; i++) {
+        double size_bytes = i * long_bytes(k, algo);
         ccl_nccl_choice_t c = ccl_nccl_channels(setup, k->run->kind, (ccl_nccl_algo_t)algo,
                                                 (ccl_nccl_proto_t)proto, size_bytes);
         ccl_prediction_t *out = &k->longs[algo][proto][i - 1];
-        CCL_TRY(estimate(k, p, &c, size_bytes, i * CARRIED * k->long_limit_s, out, err));
+        CCL_TRY(estimate(k, p, &c, size_bytes, i * most_s, out, err));
         if (!(out->time_s < INFINITY))
             return CCL_OK;
     }
@@ -254,15 +276,31 @@ static ccl_status_t time_long(uint32_t index, uint32_t worker, void *user, ccl_e
 
 static ccl_status_t time_other(const desk_t *k, ccl_predictor_t *p, const ccl_nccl_choice_t *c,
                                const ccl_diagnosis_t *d, ccl_prediction_t *out, ccl_error_t *err) {
-    if (d->size_bytes <= 2 * LONG_BYTES)
-        return estimate(k, p, c, d->size_bytes, limit_s(d), out, err);
     const ccl_prediction_t *longs = k->longs[c->algo][c->proto];
+    double bytes = long_bytes(k, c->algo);
+    bool known = longs[0].time_s < INFINITY && longs[1].time_s < INFINITY;
+    if (known && d->size_bytes == bytes && longs[0].time_s <= limit_s(d)) {
+        *out = longs[0];
+        return CCL_OK;
+    }
+    if (known && d->size_bytes == 2 * bytes && longs[1].time_s <= limit_s(d)) {
+        *out = longs[1];
+        return CCL_OK;
+    }
+    if (d->size_bytes == bytes && !(longs[0].time_s < INFINITY) &&
+        long_limit_s(k, c->algo) >= limit_s(d)) { /* it was too slow for a higher limit */
+        *out = longs[0];
+        out->choice = *c;
+        return CCL_OK;
+    }
+    if (d->size_bytes <= 2 * bytes)
+        return estimate(k, p, c, d->size_bytes, limit_s(d), out, err);
     *out = longs[1];
     out->choice = *c;
     out->time_s = INFINITY;
-    if (longs[0].time_s < INFINITY && longs[1].time_s < INFINITY) {
-        double per_long = longs[1].time_s - longs[0].time_s;
-        out->time_s = longs[1].time_s + per_long * (d->size_bytes / LONG_BYTES - 2);
+    if (known) {
+        double more_s = (longs[1].time_s - longs[0].time_s) * (d->size_bytes / bytes - 2);
+        out->time_s = longs[1].time_s + more_s;
         out->busbw_GBps = d->size_bytes / out->time_s / 1e9 *
                           ccl_collective_busbw_factor(k->run->kind, k->run->nranks);
     }
@@ -315,13 +353,12 @@ static ccl_status_t try_others(uint32_t index, uint32_t worker, void *user, ccl_
 }
 
 static ccl_status_t try_all_others(desk_t *k, ccl_error_t *err) {
+    bool any = false;
     for (uint32_t i = 0; i < k->npoints; i++) {
-        ccl_diagnosis_t *d = &k->points[i];
-        d->best = d->expected;
-        if (d->size_bytes > 2 * LONG_BYTES && d->expected.choice.algo != CCL_NCCL_P2P)
-            k->long_limit_s = fmax(k->long_limit_s, limit_s(d) * LONG_BYTES / d->size_bytes);
+        k->points[i].best = k->points[i].expected;
+        any = any || k->points[i].expected.choice.algo != CCL_NCCL_P2P;
     }
-    if (k->long_limit_s > 0)
+    if (any)
         CCL_TRY(ccl_parallel_for(ALGOS * PROTOS, k->threads, time_long, k, err));
     return ccl_parallel_for(k->npoints, k->threads, try_others, k, err);
 }

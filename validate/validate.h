@@ -377,7 +377,7 @@ typedef struct ccl_cause {
     double probability;   /**< among all causes, 0..1 */
     const char *claim;    /**< "half of the rails idle (4 of 8 NICs a server)" */
     const char *evidence; /**< one line */
-    const char *next;     /**< a measurement or setting that tells it from the others, one line */
+    const char *next; /**< a measurement or setting that separates it from the others, one line */
 } ccl_cause_t;
 
 typedef struct ccl_diagnosis_run {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEAST_SHOWN 0.05 /* of a cause's probability */
+#define LEAST_SHOWN 0.1 /* of a cause's probability */
 #define MOST_SHOWN 4u
 
 typedef struct point_row {
@@ -192,7 +192,7 @@ static const ccl_i_described_t cause_record = {
         {"probability", AT(probability), "among all causes, 0..1"},
         {"claim", AT(claim), "in words"},
         {"evidence", AT(evidence)},
-        {"next", AT(next), "a measurement or setting that tells it from the others"},
+        {"next", AT(next), "a measurement or setting that separates it from the others"},
         {0}}};
 #undef AT
 #define AT(member) CCL_I_AT(ccl_measured_setting_t, member)
