@@ -389,6 +389,18 @@ static ccl_status_t judge(desk_t *k, uint32_t index, ccl_error_t *err) {
     return d->verdict ? CCL_OK : ccl_fail_nomem(err);
 }
 
+/* What NCCL chooses at one size, in full; the last, the largest as a rule, begins first. */
+static ccl_status_t expect(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
+    desk_t *k = user;
+    ccl_diagnosis_t *d = &k->points[k->npoints - 1 - index];
+    ccl_predictor_t *predictor;
+    CCL_TRY(predictor_of(k, worker, &predictor, err));
+    CCL_TRY(ccl_predictor_run(predictor, k->run->kind, k->run->root, d->size_bytes, NULL,
+                              &d->expected, err));
+    d->ratio = d->expected.time_s / d->measured_s;
+    return CCL_OK;
+}
+
 static ccl_status_t find_causes(const desk_t *k, ccl_diagnosis_run_t *out, ccl_error_t *err) {
     const ccl_nccl_setup_t *setup = &out->setup;
     const ccl_i_cause_rows_t rows = {.run = k->run,
@@ -430,13 +442,14 @@ static ccl_status_t diagnose(desk_t *k, ccl_diagnosis_run_t *out, ccl_error_t *e
             continue;
         out->npoints++;
         d->measured_busbw_GBps = d->size_bytes / d->measured_s * factor / 1e9;
-        CCL_TRY(ccl_predictor_run(k->predictor, run->kind, run->root, d->size_bytes, NULL,
-                                  &d->expected, err));
-        d->ratio = d->expected.time_s / d->measured_s;
-        if (d->size_bytes <= SMALL_BYTES)
-            k->extra_s = fmin(k->extra_s, d->measured_s - d->expected.time_s);
         largest = fmax(largest, d->size_bytes);
     }
+    k->points = points;
+    k->npoints = out->npoints;
+    CCL_TRY(ccl_parallel_for(k->npoints, k->threads, expect, k, err));
+    for (uint32_t i = 0; i < k->npoints; i++)
+        if (points[i].size_bytes <= SMALL_BYTES)
+            k->extra_s = fmin(k->extra_s, points[i].measured_s - points[i].expected.time_s);
     /* What the algorithm reaches at all: logs of small messages do not show it. */
     ccl_prediction_t most;
     CCL_TRY(ccl_predictor_run(k->predictor, run->kind, run->root, fmax(largest, LARGE_BYTES), NULL,
@@ -444,8 +457,6 @@ static ccl_status_t diagnose(desk_t *k, ccl_diagnosis_run_t *out, ccl_error_t *e
     k->most_GBps = most.busbw_GBps;
     if (!isfinite(k->extra_s))
         k->extra_s = 0;
-    k->points = points;
-    k->npoints = out->npoints;
     CCL_TRY(try_all_others(k, err));
     for (uint32_t i = 0; i < out->npoints; i++)
         CCL_TRY(judge(k, i, err));
