@@ -2,7 +2,7 @@
  * A log beside the model: expected bandwidth, limiting resource, verdict. The rules, in the order
  * they are tried, are those of docs/commands.md.
  */
-#include "validate/validate.h"
+#include "validate/causes.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -21,7 +21,10 @@
 #define SMALL_BYTES 16384.0      /* messages that show what a call costs at least */
 #define PCIE_BUSBW 30.0          /* GB/s: what PCIe and shared memory give at most */
 #define LONG_BYTES 268435456.0   /* from twice this on, time grows in proportion to size */
-#define CARRIED 1.2              /* how far beyond the limit such times are known */
+#define LONG_TREE_BYTES 67108864.0 /* the same of trees of MANY ranks, which are slow to run */
+#define MANY 32
+#define CARRIED 1.2      /* how far beyond the limit such times are known */
+#define CARRIED_TREE 2.0 /* latency is a larger part of their shorter messages */
 
 enum { ALGOS = CCL_NCCL_P2P, PROTOS = CCL_NCCL_SIMPLE + 1 };
 
@@ -44,8 +47,9 @@ typedef struct desk {
     ccl_diagnosis_t *points;
     uint32_t npoints;
     other_t *others;                          /* [npoints] */
-    ccl_prediction_t longs[ALGOS][PROTOS][2]; /* of one and two LONG_BYTES; INFINITY: too slow */
-    double long_limit_s; /* of LONG_BYTES; 0: no row is more than twice as long */
+    double *others_s, *no_nvls_s, *limits_s;  /* as ccl_i_cause_rows_t has them */
+    ccl_prediction_t longs[ALGOS][PROTOS][2]; /* of once and twice long_bytes(); INFINITY: too slow,
+                                                 or no row is longer */
     ccl_arena_t *arena;
     uint32_t nics;    /* of the first server */
     double extra_s;   /* least of measured - expected over small sizes */
@@ -229,22 +233,41 @@ static double limit_s(const ccl_diagnosis_t *d) {
     return fmax(d->best.time_s, (1 + SAME) * d->measured_s);
 }
 
+static bool large_tree(const desk_t *k, uint32_t algo) {
+    return algo == CCL_NCCL_TREE && k->topo->nranks > MANY;
+}
+
+static double long_bytes(const desk_t *k, uint32_t algo) {
+    return large_tree(k, algo) ? LONG_TREE_BYTES : LONG_BYTES;
+}
+
+/* How long such a run may take to be worth knowing; 0: no row is more than twice as long. */
+static double long_limit_s(const desk_t *k, uint32_t algo) {
+    double bytes = long_bytes(k, algo), most_s = 0;
+    for (uint32_t i = 0; i < k->npoints; i++)
+        if (k->points[i].size_bytes > 2 * bytes)
+            most_s = fmax(most_s, limit_s(&k->points[i]) * bytes / k->points[i].size_bytes);
+    return most_s * (large_tree(k, algo) ? CARRIED_TREE : CARRIED);
+}
+
 /* Long messages take time in proportion, so that two runs give all. */
 static ccl_status_t time_long(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
     desk_t *k = user;
     uint32_t algo = index / PROTOS, proto = index % PROTOS;
     const ccl_nccl_setup_t *setup = ccl_predictor_setup(k->predictor);
     ccl_predictor_t *p;
+    double most_s = long_limit_s(k, algo);
     k->longs[algo][proto][0].time_s = k->longs[algo][proto][1].time_s = INFINITY;
-    if (!ccl_nccl_may(setup, k->run->kind, (ccl_nccl_algo_t)algo, (ccl_nccl_proto_t)proto))
+    if (most_s == 0 ||
+        !ccl_nccl_may(setup, k->run->kind, (ccl_nccl_algo_t)algo, (ccl_nccl_proto_t)proto))
         return CCL_OK;
     CCL_TRY(predictor_of(k, worker, &p, err));
-    for (uint32_t i = 2; i > 0; i--) {
-        double size_bytes = i * LONG_BYTES;
+    for (uint32_t i = 1; i <= 2; i++) {
+        double size_bytes = i * long_bytes(k, algo);
         ccl_nccl_choice_t c = ccl_nccl_channels(setup, k->run->kind, (ccl_nccl_algo_t)algo,
                                                 (ccl_nccl_proto_t)proto, size_bytes);
         ccl_prediction_t *out = &k->longs[algo][proto][i - 1];
-        CCL_TRY(estimate(k, p, &c, size_bytes, i * CARRIED * k->long_limit_s, out, err));
+        CCL_TRY(estimate(k, p, &c, size_bytes, i * most_s, out, err));
         if (!(out->time_s < INFINITY))
             return CCL_OK;
     }
@@ -253,15 +276,31 @@ static ccl_status_t time_long(uint32_t index, uint32_t worker, void *user, ccl_e
 
 static ccl_status_t time_other(const desk_t *k, ccl_predictor_t *p, const ccl_nccl_choice_t *c,
                                const ccl_diagnosis_t *d, ccl_prediction_t *out, ccl_error_t *err) {
-    if (d->size_bytes <= 2 * LONG_BYTES)
-        return estimate(k, p, c, d->size_bytes, limit_s(d), out, err);
     const ccl_prediction_t *longs = k->longs[c->algo][c->proto];
+    double bytes = long_bytes(k, c->algo);
+    bool known = longs[0].time_s < INFINITY && longs[1].time_s < INFINITY;
+    if (known && d->size_bytes == bytes && longs[0].time_s <= limit_s(d)) {
+        *out = longs[0];
+        return CCL_OK;
+    }
+    if (known && d->size_bytes == 2 * bytes && longs[1].time_s <= limit_s(d)) {
+        *out = longs[1];
+        return CCL_OK;
+    }
+    if (d->size_bytes == bytes && !(longs[0].time_s < INFINITY) &&
+        long_limit_s(k, c->algo) >= limit_s(d)) { /* it was too slow for a higher limit */
+        *out = longs[0];
+        out->choice = *c;
+        return CCL_OK;
+    }
+    if (d->size_bytes <= 2 * bytes)
+        return estimate(k, p, c, d->size_bytes, limit_s(d), out, err);
     *out = longs[1];
     out->choice = *c;
     out->time_s = INFINITY;
-    if (longs[0].time_s < INFINITY && longs[1].time_s < INFINITY) {
-        double per_long = longs[1].time_s - longs[0].time_s;
-        out->time_s = longs[1].time_s + per_long * (d->size_bytes / LONG_BYTES - 2);
+    if (known) {
+        double more_s = (longs[1].time_s - longs[0].time_s) * (d->size_bytes / bytes - 2);
+        out->time_s = longs[1].time_s + more_s;
         out->busbw_GBps = d->size_bytes / out->time_s / 1e9 *
                           ccl_collective_busbw_factor(k->run->kind, k->run->nranks);
     }
@@ -275,9 +314,15 @@ static ccl_status_t try_others(uint32_t index, uint32_t worker, void *user, ccl_
     ccl_diagnosis_t *d = &k->points[index];
     other_t *other = &k->others[index];
     ccl_predictor_t *predictor;
+    double *times_s = &k->others_s[(size_t)index * CCL_I_WAYS];
     d->best = d->expected;
+    k->limits_s[index] = limit_s(d);
+    k->no_nvls_s[index] = NAN;
+    for (uint32_t w = 0; w < CCL_I_WAYS; w++)
+        times_s[w] = NAN;
     if (d->expected.choice.algo == CCL_NCCL_P2P)
         return CCL_OK;
+    times_s[d->expected.choice.algo * PROTOS + d->expected.choice.proto] = d->expected.time_s;
     CCL_TRY(predictor_of(k, worker, &predictor, err));
     for (int algo = CCL_NCCL_RING; algo < ALGOS; algo++) {
         for (int proto = CCL_NCCL_LL; proto < PROTOS; proto++) {
@@ -288,6 +333,7 @@ static ccl_status_t try_others(uint32_t index, uint32_t worker, void *user, ccl_
                 (c.algo == d->expected.choice.algo && c.proto == d->expected.choice.proto))
                 continue;
             CCL_TRY(time_other(k, predictor, &c, d, &p, err));
+            times_s[algo * PROTOS + proto] = p.time_s;
             if (p.time_s < d->best.time_s)
                 d->best = p;
             double least = in_switch(d->expected.choice.algo) ? MISSED : HIGH;
@@ -297,17 +343,22 @@ static ccl_status_t try_others(uint32_t index, uint32_t worker, void *user, ccl_
                 *other = (other_t){true, p};
         }
     }
+    if (in_switch(d->expected.choice.algo)) {
+        ccl_nccl_setup_t without = *setup;
+        without.nvls = false;
+        ccl_nccl_choice_t c = ccl_nccl_choose(&without, k->run->kind, d->size_bytes);
+        k->no_nvls_s[index] = times_s[c.algo * PROTOS + c.proto];
+    }
     return CCL_OK;
 }
 
 static ccl_status_t try_all_others(desk_t *k, ccl_error_t *err) {
+    bool any = false;
     for (uint32_t i = 0; i < k->npoints; i++) {
-        ccl_diagnosis_t *d = &k->points[i];
-        d->best = d->expected;
-        if (d->size_bytes > 2 * LONG_BYTES && d->expected.choice.algo != CCL_NCCL_P2P)
-            k->long_limit_s = fmax(k->long_limit_s, limit_s(d) * LONG_BYTES / d->size_bytes);
+        k->points[i].best = k->points[i].expected;
+        any = any || k->points[i].expected.choice.algo != CCL_NCCL_P2P;
     }
-    if (k->long_limit_s > 0)
+    if (any)
         CCL_TRY(ccl_parallel_for(ALGOS * PROTOS, k->threads, time_long, k, err));
     return ccl_parallel_for(k->npoints, k->threads, try_others, k, err);
 }
@@ -338,12 +389,44 @@ static ccl_status_t judge(desk_t *k, uint32_t index, ccl_error_t *err) {
     return d->verdict ? CCL_OK : ccl_fail_nomem(err);
 }
 
+/* What NCCL chooses at one size, in full; the last, the largest as a rule, begins first. */
+static ccl_status_t expect(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
+    desk_t *k = user;
+    ccl_diagnosis_t *d = &k->points[k->npoints - 1 - index];
+    ccl_predictor_t *predictor;
+    CCL_TRY(predictor_of(k, worker, &predictor, err));
+    CCL_TRY(ccl_predictor_run(predictor, k->run->kind, k->run->root, d->size_bytes, NULL,
+                              &d->expected, err));
+    d->ratio = d->expected.time_s / d->measured_s;
+    return CCL_OK;
+}
+
+static ccl_status_t find_causes(const desk_t *k, ccl_diagnosis_run_t *out, ccl_error_t *err) {
+    const ccl_nccl_setup_t *setup = &out->setup;
+    const ccl_i_cause_rows_t rows = {.run = k->run,
+                                     .points = k->points,
+                                     .n = k->npoints,
+                                     .others_s = k->others_s,
+                                     .no_nvls_s = k->no_nvls_s,
+                                     .limit_s = k->limits_s,
+                                     .nics = k->nics,
+                                     .nservers = setup->nservers,
+                                     .rails = k->run->kind != CCL_SENDRECV &&
+                                              setup->nranks / setup->nservers >= k->nics,
+                                     .fitted = k->profile != NULL};
+    return ccl_i_causes(&rows, &out->arena, out, err);
+}
+
 static ccl_status_t diagnose(desk_t *k, ccl_diagnosis_run_t *out, ccl_error_t *err) {
     const ccl_measured_run_t *run = k->run;
     ccl_diagnosis_t *points = ccl_arena_alloc(&out->arena, run->npoints + 1, sizeof *points);
     k->others = ccl_arena_alloc(&out->arena, run->npoints + 1, sizeof *k->others);
     k->predictors = ccl_arena_alloc(&out->arena, k->threads, sizeof *k->predictors);
-    if (!points || !k->others || !k->predictors)
+    k->others_s =
+        ccl_arena_alloc(&out->arena, (run->npoints + (size_t)1) * CCL_I_WAYS, sizeof *k->others_s);
+    k->no_nvls_s = ccl_arena_alloc(&out->arena, run->npoints + 1, sizeof *k->no_nvls_s);
+    k->limits_s = ccl_arena_alloc(&out->arena, run->npoints + 1, sizeof *k->limits_s);
+    if (!points || !k->others || !k->predictors || !k->others_s || !k->no_nvls_s || !k->limits_s)
         return ccl_fail_nomem(err);
     CCL_TRY(predictor_of(k, 0, &k->predictor, err));
     out->setup = *ccl_predictor_setup(k->predictor);
@@ -359,13 +442,14 @@ static ccl_status_t diagnose(desk_t *k, ccl_diagnosis_run_t *out, ccl_error_t *e
             continue;
         out->npoints++;
         d->measured_busbw_GBps = d->size_bytes / d->measured_s * factor / 1e9;
-        CCL_TRY(ccl_predictor_run(k->predictor, run->kind, run->root, d->size_bytes, NULL,
-                                  &d->expected, err));
-        d->ratio = d->expected.time_s / d->measured_s;
-        if (d->size_bytes <= SMALL_BYTES)
-            k->extra_s = fmin(k->extra_s, d->measured_s - d->expected.time_s);
         largest = fmax(largest, d->size_bytes);
     }
+    k->points = points;
+    k->npoints = out->npoints;
+    CCL_TRY(ccl_parallel_for(k->npoints, k->threads, expect, k, err));
+    for (uint32_t i = 0; i < k->npoints; i++)
+        if (points[i].size_bytes <= SMALL_BYTES)
+            k->extra_s = fmin(k->extra_s, points[i].measured_s - points[i].expected.time_s);
     /* What the algorithm reaches at all: logs of small messages do not show it. */
     ccl_prediction_t most;
     CCL_TRY(ccl_predictor_run(k->predictor, run->kind, run->root, fmax(largest, LARGE_BYTES), NULL,
@@ -373,13 +457,11 @@ static ccl_status_t diagnose(desk_t *k, ccl_diagnosis_run_t *out, ccl_error_t *e
     k->most_GBps = most.busbw_GBps;
     if (!isfinite(k->extra_s))
         k->extra_s = 0;
-    k->points = points;
-    k->npoints = out->npoints;
     CCL_TRY(try_all_others(k, err));
     for (uint32_t i = 0; i < out->npoints; i++)
         CCL_TRY(judge(k, i, err));
     out->points = points;
-    return CCL_OK;
+    return find_causes(k, out, err);
 }
 
 ccl_status_t ccl_diagnose(const ccl_ctx_t *ctx, const ccl_topology_t *topo,

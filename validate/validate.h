@@ -356,17 +356,44 @@ typedef struct ccl_diagnosis {
     bool normal;
     const char *verdict; /**< one line */
 } ccl_diagnosis_t;
+/** What may be behind the times of a run. */
+typedef enum ccl_cause_kind {
+    CCL_CAUSE_HEALTHY,
+    CCL_CAUSE_RAILS,   /**< NICs of every server do nothing */
+    CCL_CAUSE_NETWORK, /**< it gives less bandwidth */
+    CCL_CAUSE_LINK,    /**< links inside servers do */
+    CCL_CAUSE_DETOUR,  /**< data take PCIe or shared memory instead */
+    CCL_CAUSE_BLOCKS,  /**< thread blocks are slow, or few */
+    CCL_CAUSE_LAUNCH,  /**< every call costs the same more */
+    CCL_CAUSE_LATENCY, /**< launch and hops take longer */
+    CCL_CAUSE_NO_NVLS, /**< NVLS should have been taken and was not */
+    CCL_CAUSE_SETTING, /**< another algorithm or protocol than NCCL would choose */
+    CCL_CAUSE_FASTER,  /**< the cluster is faster than described */
+    CCL_CAUSE_UNKNOWN  /**< none of these */
+} ccl_cause_kind_t;
+const char *ccl_cause_name(ccl_cause_kind_t kind); /**< "rails"; static */
+typedef struct ccl_cause {
+    ccl_cause_kind_t kind;
+    double probability;   /**< among all causes, 0..1 */
+    const char *claim;    /**< "half of the rails idle (4 of 8 NICs a server)" */
+    const char *evidence; /**< one line */
+    const char *next; /**< a measurement or setting that separates it from the others, one line */
+} ccl_cause_t;
+
 typedef struct ccl_diagnosis_run {
     const ccl_measured_run_t *run; /**< borrowed from the log */
     ccl_nccl_setup_t setup;
     bool in_place;
     uint32_t npoints;
     const ccl_diagnosis_t *points;
+    const char *verdict; /**< one sentence; "": there is no point */
+    uint32_t ncauses;
+    const ccl_cause_t *causes; /**< from 0.01 on, the most probable first */
     ccl_arena_t arena;
 } ccl_diagnosis_run_t;
 /**
  * Measured bandwidth beside the model's expectation, the resource that limits, and a verdict per
- * size by the rules of docs/commands.md.
+ * size by the rules of docs/commands.md; for the run causes with their probabilities.
  * @param topo  of the run (see ccl_topology_take()); borrowed while the result lives.
  * @param channels  as in ccl_nccl_setup(); 0: what the log says.
  * @param registered  as in ccl_predictor_nvls().
@@ -376,6 +403,13 @@ ccl_status_t ccl_diagnose(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                           const ccl_profile_t *profile, const ccl_measured_run_t *run,
                           uint32_t channels, bool in_place, bool registered,
                           ccl_diagnosis_run_t **out, ccl_error_t *err);
+/**
+ * One sentence about several runs of a log: how many are healthy, and which is surest not to be.
+ * @param runs  [n], n at least 1; of one run its own verdict.
+ * @param out   appended to.
+ */
+ccl_status_t ccl_diagnoses_verdict(const ccl_diagnosis_run_t *const *runs, uint32_t n,
+                                   ccl_text_t *out, ccl_error_t *err);
 /** Frees it and all it owns; NULL is fine. */
 void ccl_diagnosis_destroy(ccl_diagnosis_run_t *diagnosis);
 

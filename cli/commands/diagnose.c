@@ -79,8 +79,11 @@ const ccl_i_command_t ccl_i_cmd_diagnose = {
     .summary = "is this busbw normal? measured runs beside the model",
     .details =
         "LOG is output of nccl-tests or rccl-tests, behind any launcher's prefix, or a table\n"
-        "of such runs. Per size: measured and expected bandwidth, what limits, and a verdict by\n"
-        "the rules of docs/commands.md. Exit code 1 when a size is slower than expected.\n",
+        "of such runs, or JSON lines of NCCL's Inspector. First the verdict with its probability, "
+        "then\n"
+        "the likely causes and what to measure next, then per size measured and expected "
+        "bandwidth\n"
+        "(docs/commands.md has the rules). Exit code 1 when a size is slower than expected.\n",
     .accepts = accepts,
     .min_inputs = 1,
     .max_inputs = 1,

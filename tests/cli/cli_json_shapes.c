@@ -675,6 +675,16 @@ START_TEST(measured) {
     ck_assert_str_eq(text(one, "collective"), "allgather");
     ck_assert_int_eq((int)number(one, "nranks"), 4);
     ck_assert_int_eq((int)json_array_size(sizes), 4);
+    ck_assert_str_eq(text(root, "verdict"), text(one, "verdict"));
+    ck_assert_str_eq(text(one, "cause"), "rails");
+    const json_t *cause = json_array_get(need(one, "causes"), 0);
+    ck_assert_str_eq(text(cause, "cause"), "rails");
+    ck_assert_double_eq(number(cause, "probability"), number(one, "probability"));
+    ck_assert(number(cause, "probability") > 0.5 && number(cause, "probability") <= 1);
+    ck_assert_ptr_nonnull(strstr(text(cause, "evidence"), "off the healthy ones"));
+    ck_assert_ptr_nonnull(strstr(text(cause, "next"), "NCCL_IB_HCA"));
+    ck_assert_int_eq((int)number(one, "normal_sizes"), 0);
+    ck_assert_int_eq((int)json_array_size(need(one, "settings")), 0);
     ck_assert_double_eq(number(last, "size_bytes"), 1073741824);
     ck_assert_double_eq_tol(number(last, "measured_s"), 33600e-6, 1e-12);
     ck_assert_double_eq_tol(number(last, "ratio"),

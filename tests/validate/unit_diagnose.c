@@ -158,6 +158,103 @@ START_TEST(test_no_nvls) {
 }
 END_TEST
 
+/* Runs simulated on a cluster with a fault, and diagnosed on the one without. */
+START_TEST(test_causes) {
+#define TWO_(nvswitch, nics)                                                                       \
+    "servers:2 gpus:8 nvswitch=" nvswitch ",0.35us nics:" nics " fabric=rail"
+    static const ccl_nccl_choice_t ll = {CCL_NCCL_RING, CCL_NCCL_LL, 24, 0, 0};
+    static const char four[] = TWO_("300GB/s", "4x25GB/s,1.3us");
+    static const struct {
+        const char *why, *measured_on, *spec;
+        ccl_collective_kind_t kind;
+        const ccl_nccl_choice_t *forced;
+        double extra_us;
+        ccl_cause_kind_t cause;
+        const char *verdict; /* part of the sentence */
+    } rows[] = {
+        {"nothing", four, four, CCL_ALLGATHER, NULL, 0, CCL_CAUSE_HEALTHY,
+         "11 of 11 sizes as expected"},
+        {"two NICs of four", TWO_("300GB/s", "2x25GB/s,1.3us"), four, CCL_ALLGATHER, NULL, 0,
+         CCL_CAUSE_RAILS, "half of the rails idle (2 of 4 NICs a server) (probability 0."},
+        {"a slow network", TWO_("300GB/s", "4x10GB/s,1.3us"), four, CCL_ALLGATHER, NULL, 0,
+         CCL_CAUSE_NETWORK, "the network gives 0.4"},
+        {"a fast network", TWO_("300GB/s", "4x50GB/s,1.3us"), four, CCL_ALLGATHER, NULL, 0,
+         CCL_CAUSE_FASTER, "the cluster is faster than described"},
+        {"slow NVLinks", "servers:1 gpus:8 nvswitch=100GB/s,0.35us",
+         "servers:1 gpus:8 nvswitch=250GB/s,0.35us", CCL_ALLGATHER, NULL, 0, CCL_CAUSE_LINK,
+         "nvlink gives 0.4"},
+        {"a slow launch", "dgx-h100", "dgx-h100", CCL_ALLREDUCE, NULL, 25, CCL_CAUSE_LAUNCH,
+         "every call costs 2"},
+        {"LL", "dgx-h100", "dgx-h100", CCL_ALLREDUCE, &ll, 0, CCL_CAUSE_SETTING,
+         "NCCL takes ring with LL, which it would not choose"},
+    };
+#undef TWO_
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        ccl_topology_t *faulty = topology(rows[i].measured_on), *topo = topology(rows[i].spec);
+        ccl_measured_log_t *log = made(faulty, rows[i].kind, rows[i].forced, 1, rows[i].extra_us);
+        ccl_diagnosis_run_t *d = NULL;
+        ccl_text_t all = {0};
+        double sum = 0;
+        OK(ccl_diagnose(NULL, topo, NULL, &log->runs[0], 0, false, false, &d, &err));
+        ck_assert_uint_ge(d->ncauses, 1);
+        const ccl_cause_t *first = &d->causes[0];
+        ck_assert_msg(first->kind == rows[i].cause, "%s: %s", rows[i].why, d->verdict);
+        ck_assert_msg(first->probability >= 0.5, "%s: %g", rows[i].why, first->probability);
+        ck_assert_msg(strstr(d->verdict, rows[i].verdict) != NULL, "%s: %s", rows[i].why,
+                      d->verdict);
+        for (uint32_t c = 0; c < d->ncauses; c++) {
+            sum += d->causes[c].probability;
+            ck_assert_double_le(d->causes[c].probability, first->probability);
+            ck_assert(d->causes[c].evidence[0] && d->causes[c].next[0]);
+        }
+        ck_assert(sum > 0.8 && sum < 1.000001); /* those below 0.01 are not listed */
+        OK(ccl_diagnoses_verdict((const ccl_diagnosis_run_t *const *)&d, 1, &all, &err));
+        ck_assert_str_eq(all.data, d->verdict);
+        ccl_text_fini(&all);
+        ccl_diagnosis_destroy(d);
+        ccl_measured_log_destroy(log);
+        ccl_topology_destroy(topo);
+        ccl_topology_destroy(faulty);
+    }
+}
+END_TEST
+
+/* A setting that the log names makes it likelier; several runs make one sentence. */
+START_TEST(test_named_setting) {
+    ccl_topology_t *topo = topology("dgx-h100");
+    ccl_nccl_choice_t ring = {CCL_NCCL_RING, CCL_NCCL_SIMPLE, 24, 0, 0};
+    ccl_measured_log_t *log = made(topo, CCL_ALLREDUCE, &ring, 1.03, 0);
+    ccl_measured_setting_t said[] = {{"NCCL_ALGO", "Ring"}, {"NCCL_PROTO", "simple"}};
+    ccl_measured_run_t run = log->runs[0];
+    double p[2] = {0};
+    ccl_diagnosis_run_t *d[2];
+    ccl_text_t all = {0};
+    for (uint32_t k = 0; k < 2; k++) {
+        run.settings = said;
+        run.nsettings = k ? 2 : 0;
+        OK(ccl_diagnose(NULL, topo, NULL, &run, 0, false, false, &d[k], &err));
+        for (uint32_t c = 0; c < d[k]->ncauses; c++)
+            if (d[k]->causes[c].kind == CCL_CAUSE_SETTING &&
+                strstr(d[k]->causes[c].claim, "ring with Simple")) {
+                p[k] += d[k]->causes[c].probability;
+                ck_assert((strstr(d[k]->causes[c].evidence, "the log says NCCL_ALGO=Ring") !=
+                           NULL) == (k == 1));
+            }
+    }
+    ck_assert_msg(p[1] > p[0] && p[1] > 0.5, "%g without, %g with", p[0], p[1]);
+    OK(ccl_diagnoses_verdict((const ccl_diagnosis_run_t *const *)d, 2, &all, &err));
+    ck_assert_msg(
+        strstr(all.data, "2 of 2 runs are not healthy; surest is allreduce on 8 ranks: ") ==
+            all.data,
+        "%s", all.data);
+    ccl_text_fini(&all);
+    ccl_diagnosis_destroy(d[0]);
+    ccl_diagnosis_destroy(d[1]);
+    ccl_measured_log_destroy(log);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 /* The fastest of all algorithms and protocols, run in full. */
 static ccl_prediction_t fastest(const ccl_topology_t *topo, double size_bytes) {
     ccl_predictor_t *predictor = NULL;
@@ -230,4 +327,5 @@ START_TEST(test_refused) {
 }
 END_TEST
 
-RUN_TESTS(test_verdicts, test_forced, test_no_nvls, test_others, test_refused)
+RUN_TESTS(test_verdicts, test_forced, test_no_nvls, test_causes, test_named_setting, test_others,
+          test_refused)

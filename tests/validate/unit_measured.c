@@ -181,6 +181,118 @@ START_TEST(test_json_lines) {
 }
 END_TEST
 
+/* Which collectives rows can be of: digits that were cut off count, so that 79/80 is not 1. */
+START_TEST(test_candidates) {
+    static const struct {
+        const char *why, *columns, *fields;
+        uint32_t nranks;
+        double algbw, busbw;
+        uint32_t kinds;
+    } rows[] = {
+#define K_(kind) (1u << CCL_##kind)
+        {"two alike", "redop root", "none -1", 80, 50, 49.38, K_(ALLGATHER) | K_(ALLTOALL)},
+        {"from or to a root", "redop root", "none 0", 8, 50, 43.75, K_(GATHER) | K_(SCATTER)},
+        {"one peer each", "redop root", "none -1", 80, 50, 50, K_(SENDRECV)},
+        {"2(n-1)/n is 1 on two ranks", "redop root", "sum -1", 2, 50, 50, K_(ALLREDUCE)},
+        {"too small to tell", "redop root", "none -1", 80, 0.01, 0.01,
+         K_(ALLGATHER) | K_(ALLTOALL) | K_(SENDRECV)},
+        {"of no collective", "redop root", "none -1", 8, 50, 20, 0},
+#undef K_
+    };
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        char text[600];
+        snprintf(text, sizeof text,
+                 "# nThread 1 nGpus %u minBytes 8\n# size count type %s time algbw busbw error\n"
+                 " 1048576 262144 float %s 100.0 %.2f %.2f 0\n",
+                 rows[i].nranks, rows[i].columns, rows[i].fields, rows[i].algbw, rows[i].busbw);
+        ccl_measured_log_t *log = log_of(text);
+        ck_assert_msg(ccl_measured_candidates(&log->runs[0]) == rows[i].kinds, "%s: %x",
+                      rows[i].why, ccl_measured_candidates(&log->runs[0]));
+        ccl_measured_log_destroy(log);
+    }
+}
+END_TEST
+
+/* NCCL's variables, as NCCL or the launcher names them; the mean that nccl-tests prints. */
+START_TEST(test_settings) {
+    ccl_measured_log_t *log =
+        log_of("mpirun -x NCCL_ALGO=Tree -x NCCL_DEBUG=INFO all_reduce_perf -b 8\n"
+               "# nThread 1 nGpus 4 minBytes 8\n"
+               "a:1:1 [0] NCCL INFO NCCL_ALGO set by environment to Ring.\n"
+               "a:1:1 [0] NCCL INFO NCCL_MAX_NCHANNELS set by environment to 8.\n"
+               "a:1:1 [0] NCCL INFO NCCL_BUFFSIZE set by environment to 8388608.\n"
+               " 1024 256 float sum -1 30.0 0.03 0.05 0 30.0 0.03 0.07 0\n"
+               "# Avg bus bandwidth    : 0.06\n");
+    const ccl_measured_run_t *run = &log->runs[0];
+    ck_assert_str_eq(ccl_measured_setting(run, "NCCL_ALGO"), "Ring");
+    ck_assert_str_eq(ccl_measured_setting(run, "NCCL_BUFFSIZE"), "8388608");
+    ck_assert_ptr_null(ccl_measured_setting(run, "NCCL_PROTO"));
+    ck_assert_ptr_null(ccl_measured_setting(run, "NCCL_DEBUG"));
+    ck_assert_uint_eq(run->nsettings, 3);
+    ck_assert_uint_eq(run->channels, 8);
+    ck_assert_double_eq_tol(run->average_GBps, 0.06, 1e-9);
+    ck_assert_double_eq_tol(run->rows_GBps, 0.06, 1e-9);
+    ccl_measured_log_destroy(log);
+}
+END_TEST
+
+#define CALL(rank, coll, number, bytes, us)                                                        \
+    "{\"header\":{\"id\":\"0xab\",\"rank\":" rank ",\"n_ranks\":4,\"nnodes\":2}"                   \
+    ",\"metadata\":{\"hostname\":\"a\"},\"coll_perf\":{\"coll\":\"" coll "\",\"coll_sn\":" number  \
+    ",\"coll_msg_size_bytes\":" bytes ",\"coll_exec_time_us\":" us                                 \
+    ",\"coll_timing_source\":\"kernel_gpu\",\"coll_algobw_gbs\":1.0}}\n"
+
+/* Of the ranks of a call the last to come shows its time; of the calls of a size the median. */
+START_TEST(test_inspector) {
+    ccl_measured_log_t *log = log_of(
+        CALL("0", "AllReduce", "1", "1048576", "90") CALL("1", "AllReduce", "1", "1048576", "50")
+            CALL("0", "AllReduce", "2", "1048576", "40")
+                CALL("0", "AllReduce", "3", "1048576", "400") CALL("0", "AllReduce", "4", "0", "4")
+                    CALL("0", "AllGather", "5", "4096",
+                         "20") "{\"header\":{\"n_ranks\":4},\"p2p_perf\":{\"p2p\":\"Send\"}}\n");
+    ck_assert_uint_eq(log->nruns, 2);
+    const ccl_measured_run_t *run = &log->runs[0], *gather = &log->runs[1];
+    ck_assert(run->known && run->kind == CCL_ALLREDUCE);
+    ck_assert_uint_eq(run->nranks, 4);
+    ck_assert_uint_eq(run->nhosts, 2);
+    ck_assert_str_eq(run->label, "communicator 0xab");
+    ck_assert_uint_eq(run->npoints, 1);
+    ck_assert_double_eq(run->points[0].size_bytes, 1048576);
+    ck_assert_double_eq_tol(run->points[0].time_s, 50e-6, 1e-12);
+    ck_assert(gather->kind == CCL_ALLGATHER);
+    ck_assert_double_eq(gather->points[0].size_bytes, 16384); /* 4096 of each of 4 ranks */
+    ccl_measured_log_destroy(log);
+}
+END_TEST
+
+START_TEST(test_inspector_refused) {
+    static const struct {
+        const char *why, *input, *text;
+        int line, column;
+    } rows[] = {
+        {"cut short", CALL("0", "AllReduce", "1", "8", "9") "{\"coll_perf\": {\n", "", 2, 0},
+        {"no header", "{\"coll_perf\": {\"coll\": \"AllReduce\"}}\n", "missing", 1, 0},
+        {"unknown collective", CALL("0", "AllFoo", "1", "8", "9"), "\"AllFoo\" is no collective", 1,
+         105},
+        {"size in words", "\n" CALL("0", "AllReduce", "1", "\"8K\"", "9"), "expected a number", 2,
+         151},
+        {"negative time", CALL("0", "AllReduce", "1", "8", "-9"), "a time of -9 us", 1, 173},
+    };
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        ccl_measured_log_t *log = NULL;
+        ccl_error_t err = CCL_ERROR_INIT;
+        ck_assert_msg(ccl_measured_read_text("log", rows[i].input, strlen(rows[i].input), &log,
+                                             &err) == CCL_ERR_INPUT,
+                      "%s was read", rows[i].why);
+        ck_assert_ptr_null(log);
+        ck_assert_msg(strstr(err.text, rows[i].text) != NULL, "%s: %s", rows[i].why, err.text);
+        ck_assert_msg(err.line == rows[i].line, "%s: line %d", rows[i].why, err.line);
+        ck_assert_msg(rows[i].column ? err.column == rows[i].column : err.column > 0,
+                      "%s: column %d", rows[i].why, err.column);
+    }
+}
+END_TEST
+
 START_TEST(test_refused) {
     static const struct {
         const char *why, *input, *text;
@@ -215,4 +327,5 @@ START_TEST(test_refused) {
 END_TEST
 
 RUN_TESTS(test_old_columns, test_prefixes, test_new_columns, test_inferred, test_csv,
-          test_json_lines, test_refused)
+          test_json_lines, test_candidates, test_settings, test_inspector, test_inspector_refused,
+          test_refused)

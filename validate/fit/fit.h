@@ -21,6 +21,12 @@ typedef struct ccl_measurement {
     uint32_t line;          /**< of the file */
 } ccl_measurement_t;
 
+/** A setting of NCCL that a log names. */
+typedef struct ccl_measured_setting {
+    const char *name;  /**< "NCCL_ALGO" */
+    const char *value; /**< "Ring" */
+} ccl_measured_setting_t;
+
 /** One table: a collective on `nranks` ranks. */
 typedef struct ccl_measured_run {
     ccl_collective_kind_t kind; /**< meaningful when `known` */
@@ -37,6 +43,13 @@ typedef struct ccl_measured_run {
     const char *program; /**< file of the program that was run, as written; "": NCCL's own */
     const char *proto;   /**< "LL", that the program ran under; "": its own */
     uint32_t line;       /**< where it begins */
+    double factor;       /**< busbw / algbw of its rows; 0: not given */
+    double factor_error; /**< what digits cut off may make of it */
+    int reduces, rooted; /**< 1, 0 by the columns redop and root; -1: they do not say */
+    double average_GBps; /**< "Avg bus bandwidth" as printed; 0: not given */
+    double rows_GBps;    /**< the mean busbw of the rows, both placements; 0: not given */
+    uint32_t nsettings;
+    const ccl_measured_setting_t *settings; /**< NCCL_ variables that the log names, as last set */
     uint32_t npoints;
     const ccl_measurement_t *points; /**< in the order of the file */
 } ccl_measured_run_t;
@@ -53,7 +66,8 @@ typedef struct ccl_measured_log {
  * Read measured runs: nccl-tests and rccl-tests output, old and new columns, behind any launcher's
  * prefix, several tables a file; CSV with a header line (op or op_name, ranks or num_gpus,
  * size_bytes or message_size in elements, latency in ms or oop_us and ip_us in us); JSON, an object
- * a line ("name", "ranks", "size" in bytes, "time" in us). Told apart by content.
+ * a line ("name", "ranks", "size" in bytes, "time" in us), also as NCCL's Inspector writes it
+ * ("header", "coll_perf"). Told apart by content.
  *
  * @param out  destroy with ccl_measured_log_destroy().
  * @retval CCL_ERR_INPUT  no row of measurements in it.
@@ -64,6 +78,14 @@ ccl_status_t ccl_measured_read_text(const char *name, const char *text, size_t l
                                     ccl_measured_log_t **out, ccl_error_t *err);
 /** Frees it and all it owns; NULL is fine. */
 void ccl_measured_log_destroy(ccl_measured_log_t *log);
+/**
+ * The collectives that the rows of a run may be of, by busbw / algbw and the columns redop and
+ * root, whatever the run says it is.
+ * @return a bit (1 << kind) each; 0: none fits, or the ratio or the number of ranks is not given.
+ */
+uint32_t ccl_measured_candidates(const ccl_measured_run_t *run);
+/** The value of a setting that the log names, such as "NCCL_ALGO"; NULL: it does not. */
+const char *ccl_measured_setting(const ccl_measured_run_t *run, const char *name);
 /* ---------------------------------------------------------------- fits */
 
 /** Predicted over measured, as its logarithm, of every point, from the parameters. */

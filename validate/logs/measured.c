@@ -42,6 +42,7 @@ ccl_i_log_run_t *ccl_i_measured_add(ccl_i_measured_t *m, uint32_t line) {
     memset(run, 0, sizeof *run);
     run->about.gpu = run->about.type = run->about.label = "";
     run->about.program = run->about.proto = "";
+    run->about.reduces = run->about.rooted = -1;
     run->about.line = line;
     return run;
 }
@@ -142,6 +143,29 @@ void ccl_measured_log_destroy(ccl_measured_log_t *log) {
     free(log);
 }
 
+uint32_t ccl_measured_candidates(const ccl_measured_run_t *run) {
+    uint32_t found = 0;
+    if (!(run->factor > 0) || run->nranks < 2)
+        return 0;
+    for (int k = 0; k < CCL_CUSTOM; k++) {
+        ccl_collective_kind_t kind = (ccl_collective_kind_t)k;
+        int reduces = kind == CCL_ALLREDUCE || kind == CCL_REDUCESCATTER || kind == CCL_REDUCE;
+        if ((run->reduces >= 0 && run->reduces != reduces) ||
+            (run->rooted >= 0 && run->rooted != (int)ccl_collective_kind_is_rooted(kind)) ||
+            fabs(run->factor - ccl_collective_busbw_factor(kind, run->nranks)) > run->factor_error)
+            continue;
+        found |= 1u << k;
+    }
+    return found;
+}
+
+const char *ccl_measured_setting(const ccl_measured_run_t *run, const char *name) {
+    for (uint32_t i = 0; i < run->nsettings; i++)
+        if (strcmp(run->settings[i].name, name) == 0)
+            return run->settings[i].value;
+    return NULL;
+}
+
 /* A first line of at least two commas, all words, one of them a column that CSV must have. */
 static bool looks_csv(const char *text, size_t len) {
     const char *end = memchr(text, '\n', len);
@@ -209,7 +233,8 @@ ccl_status_t ccl_measured_read(const char *path, ccl_measured_log_t **out, ccl_e
         if (!strstr(title, words[w].word))
             continue;
         for (uint32_t r = 0; r < (*out)->nruns; r++) {
-            if (!runs[r].known) {
+            uint32_t may = ccl_measured_candidates(&runs[r]);
+            if (!runs[r].known && (!may || may >> words[w].kind & 1)) {
                 runs[r].known = true;
                 runs[r].kind = words[w].kind;
             }

@@ -6,6 +6,7 @@
 #define CCL_VALIDATE_MEASURED_H
 
 #include "validate/validate.h"
+#include "base/json.h"
 
 /** Bounds on what a file may hold. */
 #define CCL_I_MAX_LOG_BYTES ((size_t)256 << 20)
@@ -48,6 +49,20 @@ ccl_status_t ccl_i_read_nccl_tests(ccl_i_measured_t *m, const char *text, size_t
 ccl_status_t ccl_i_read_csv(ccl_i_measured_t *m, const char *text, size_t len, ccl_error_t *err);
 ccl_status_t ccl_i_read_json_lines(ccl_i_measured_t *m, const char *text, size_t len,
                                    ccl_error_t *err);
+
+/** Calls that NCCL's Inspector wrote, until ccl_i_inspector_finish(). */
+typedef struct ccl_i_call ccl_i_call_t;
+typedef struct ccl_i_inspector {
+    ccl_i_call_t *items;
+    size_t n, cap;
+} ccl_i_inspector_t;
+/** Is this object of JSON one of the Inspector's? */
+bool ccl_i_inspector_is(const json_t *row);
+/** One line of it. @retval CCL_ERR_INPUT  with line and column. */
+ccl_status_t ccl_i_inspector_row(ccl_i_measured_t *m, ccl_i_inspector_t *calls, const char *text,
+                                 size_t len, uint32_t line, ccl_error_t *err);
+/** All calls become points of their runs, and are freed. */
+void ccl_i_inspector_finish(ccl_i_measured_t *m, ccl_i_inspector_t *calls);
 
 /** A number at most `len` bytes long and all of them; finite. */
 bool ccl_i_parse_number(const char *text, size_t len, double *out);

@@ -1,7 +1,7 @@
 /*
  * Measured runs as tables of other tools. CSV: planners' databases (latency in ms, message_size in
  * elements) and collections of quoted rows (oop_us, ip_us, size_bytes). JSON lines: baselines of
- * MSCCL++ (size in bytes, time in us).
+ * MSCCL++ (size in bytes, time in us), and what NCCL's Inspector writes.
  */
 #include "validate/logs/measured.h"
 #include "base/json.h"
@@ -288,13 +288,17 @@ ccl_status_t ccl_i_read_csv(ccl_i_measured_t *m, const char *text, size_t len, c
 
 /* ---------------------------------------------------------------- JSON, an object a line */
 
-static ccl_status_t json_row(ccl_i_measured_t *m, const char *text, size_t len, uint32_t line,
-                             ccl_error_t *err) {
+static ccl_status_t json_row(ccl_i_measured_t *m, ccl_i_inspector_t *calls, const char *text,
+                             size_t len, uint32_t line, ccl_error_t *err) {
     json_error_t why;
     json_t *row = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
     if (!row)
         return ccl_error_set(err, CCL_ERR_INPUT, m->name, (int)line,
                              why.column > 0 ? why.column : 0, "%.200s", why.text);
+    if (ccl_i_inspector_is(row)) {
+        json_decref(row);
+        return ccl_i_inspector_row(m, calls, text, len, line, err);
+    }
     const char *name = json_string_value(json_object_get(row, "name"));
     double ranks = json_number_value(json_object_get(row, "ranks"));
     double size = json_number_value(json_object_get(row, "size"));
@@ -307,7 +311,8 @@ static ccl_status_t json_row(ccl_i_measured_t *m, const char *text, size_t len, 
         ranks > CCL_I_MAX_RANKS || ranks != floor(ranks) || !(size > 0) || !(time_us > 0)) {
         status = ccl_error_set(err, CCL_ERR_INPUT, m->name, (int)line, 0,
                                "a row needs \"name\" (a collective), \"ranks\", \"size\" in bytes "
-                               "and \"time\" in us");
+                               "and \"time\" in us; or \"header\" and \"coll_perf\" as NCCL's "
+                               "Inspector writes them");
         goto done;
     }
     char key[200], label[60] = "";
@@ -335,8 +340,10 @@ done:
 ccl_status_t ccl_i_read_json_lines(ccl_i_measured_t *m, const char *text, size_t len,
                                    ccl_error_t *err) {
     uint32_t line = 0;
+    ccl_i_inspector_t calls = {0};
+    ccl_status_t status = CCL_OK;
     size_t at = len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-    while (at < len && !m->nomem) {
+    while (status == CCL_OK && at < len && !m->nomem) {
         const char *end = memchr(text + at, '\n', len - at);
         size_t width = end ? (size_t)(end - (text + at)) : len - at;
         const char *start = text + at;
@@ -345,7 +352,10 @@ ccl_status_t ccl_i_read_json_lines(ccl_i_measured_t *m, const char *text, size_t
         while (width > 0 && strchr(" \t\r", start[width - 1]) && start[width - 1])
             width--;
         if (width > 0)
-            CCL_TRY(json_row(m, start, width, line, err));
+            status = json_row(m, &calls, start, width, line, err);
     }
+    ccl_i_inspector_finish(m, &calls);
+    if (status != CCL_OK)
+        return status;
     return m->nomem ? ccl_fail_nomem(err) : CCL_OK;
 }

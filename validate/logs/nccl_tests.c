@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define MAX_WORDS 48u
+#define MAX_SETTINGS 32u
 
 typedef struct word {
     const char *at;
@@ -31,10 +32,12 @@ typedef struct state {
     const char *gpu;
     ccl_strmap_t *hosts;
     bool devices_open; /* device lines of this table are being counted */
-    /* To infer the collective: the widest busbw / algbw seen. */
-    double ratio_algbw, ratio;
-    bool redop_none;
-    int64_t root;
+    /* To infer the collective: the busbw / algbw of most digits, and what the columns say. */
+    double ratio, ratio_error;
+    int reduces, rooted;         /* -1: the rows do not say */
+    double busbw_sum, busbw_of;  /* of the rows, out of place and in place; how many */
+    ccl_measured_setting_t *set; /* what the log says about NCCL's variables */
+    size_t nset, set_cap;
 } state_t;
 
 static uint32_t split(const char *line, size_t len, word_t words[MAX_WORDS]) {
@@ -109,8 +112,23 @@ static bool u32_after(const char *line, size_t len, const char *mark, uint32_t *
 
 /* ---------------------------------------------------------------- lines that are no rows */
 
+/* The run's own copy: later lines may say otherwise. */
+static void keep_settings(state_t *s, ccl_measured_run_t *a) {
+    ccl_measured_setting_t *own = ccl_arena_alloc(&s->m->arena, s->nset + 1, sizeof *own);
+    if (!own) {
+        s->m->nomem = true;
+        return;
+    }
+    if (s->nset)
+        memcpy(own, s->set, s->nset * sizeof *own);
+    a->settings = own;
+    a->nsettings = (uint32_t)s->nset;
+}
+
 static void close_run(state_t *s) {
     ccl_i_log_run_t *run = s->run;
+    double mean = s->busbw_of > 0 ? s->busbw_sum / s->busbw_of : 0;
+    s->busbw_sum = s->busbw_of = 0;
     if (!run)
         return;
     s->run = NULL;
@@ -118,22 +136,20 @@ static void close_run(state_t *s) {
     a->channels = s->channels;
     a->version = s->version;
     a->no_nvls = s->no_nvls;
-    if (a->known || s->ratio_algbw <= 0 || a->nranks < 2)
+    a->factor = s->ratio;
+    a->factor_error = s->ratio_error;
+    a->reduces = s->reduces;
+    a->rooted = s->rooted;
+    a->rows_GBps = mean;
+    keep_settings(s, a);
+    /* Who ran is not said: the ratio of the bandwidths and the columns may leave one. */
+    uint32_t may = a->known ? 0 : ccl_measured_candidates(a);
+    if (!may || (may & (may - 1)))
         return;
-    /* Who ran is not said: the ratio of the bandwidths and the columns narrow it down. */
-    double n = a->nranks, r = s->ratio;
-    bool reduces = s->has_redop && !s->redop_none, rooted = s->has_root && s->root >= 0;
-    bool partial = fabs(r - (n - 1) / n) < 0.02, one = fabs(r - 1) < 0.02;
-    if (reduces && !rooted && fabs(r - 2 * (n - 1) / n) < 0.02) {
-        a->kind = CCL_ALLREDUCE;
-        a->known = true;
-    } else if (reduces && !rooted && partial) {
-        a->kind = CCL_REDUCESCATTER;
-        a->known = true;
-    } else if (rooted && one) {
-        a->kind = reduces ? CCL_REDUCE : CCL_BROADCAST;
-        a->known = true;
-    }
+    a->known = true;
+    for (int k = 0; k < CCL_CUSTOM; k++)
+        if (may >> k & 1)
+            a->kind = (ccl_collective_kind_t)k;
 }
 
 static void open_devices(state_t *s) {
@@ -195,11 +211,71 @@ static bool header_line(state_t *s, const word_t *words, uint32_t n) {
     return false;
 }
 
+static bool begins(const word_t *w, const char *text) {
+    size_t n = strlen(text);
+    return w->len >= n && memcmp(w->at, text, n) == 0;
+}
+
+/* "NCCL_ALGO set by environment to Ring." of NCCL itself, or "NCCL_ALGO=Ring" of who started it. */
+static void setting(state_t *s, const word_t *words, uint32_t n, uint32_t i) {
+    const word_t *w = &words[i];
+    size_t name = 0;
+    while (name < w->len && (isupper((unsigned char)w->at[name]) || w->at[name] == '_' ||
+                             isdigit((unsigned char)w->at[name])))
+        name++;
+    word_t value = {NULL, 0};
+    if (!(begins(w, "NCCL_") || begins(w, "RCCL_")) || begins(w, "NCCL_DEBUG"))
+        return;
+    if (name < w->len && w->at[name] == '=')
+        value = (word_t){w->at + name + 1, w->len - name - 1};
+    else if (name == w->len && i + 5 < n && is(&words[i + 1], "set") && is(&words[i + 2], "by") &&
+             is(&words[i + 3], "environment") && is(&words[i + 4], "to"))
+        value = words[i + 5];
+    while (value.len && strchr(".,;\"'", value.at[value.len - 1]))
+        value.len--;
+    while (value.len && strchr("\"'", value.at[0]))
+        value = (word_t){value.at + 1, value.len - 1};
+    if (!value.len || name > 40)
+        return;
+    if (value.len > 60)
+        value.len = 60;
+    size_t at = 0;
+    const ccl_measured_setting_t made = {ccl_i_measured_text(s->m, w->at, name),
+                                         ccl_i_measured_text(s->m, value.at, value.len)};
+    while (at < s->nset && strcmp(s->set[at].name, made.name) != 0)
+        at++;
+    if (at == s->nset && s->nset >= MAX_SETTINGS)
+        return;
+    if (!ccl_grow(&s->set, &s->set_cap, at + 1, sizeof *s->set)) {
+        s->m->nomem = true;
+        return;
+    }
+    s->set[at] = made;
+    s->nset = at == s->nset ? at + 1 : s->nset;
+    double number = whole(&value, false);
+    if (strcmp(made.name, "NCCL_MAX_NCHANNELS") == 0 && number > 0 && number <= 1024)
+        s->channels = (uint32_t)number;
+    if (strcmp(made.name, "NCCL_NVLS_ENABLE") == 0 && number >= 0)
+        s->no_nvls = number == 0;
+}
+
+/* "# Avg bus bandwidth    : 47.8165", behind the rows that it is of. */
+static bool average_line(state_t *s, const word_t *words, uint32_t n) {
+    for (uint32_t i = 0; i + 4 < n; i++) {
+        double average;
+        if (!is(&words[i], "Avg") || !is(&words[i + 1], "bus") || !is(&words[i + 2], "bandwidth") ||
+            !ccl_i_parse_number(words[i + 4].at, words[i + 4].len, &average))
+            continue;
+        if (s->run && average > 0)
+            s->run->about.average_GBps = average;
+        return true;
+    }
+    return false;
+}
+
 static void other_line(state_t *s, const char *line, size_t len, const word_t *words, uint32_t n) {
     uint32_t value;
-    bool begins =
-        u32_after(line, len, "nThread ", &value) || u32_after(line, len, "nThreads:", &value);
-    if (begins) {
+    if (u32_after(line, len, "nThread ", &value) || u32_after(line, len, "nThreads:", &value)) {
         close_run(s);
         s->nthreads = value;
         s->nranks = 0;
@@ -211,13 +287,12 @@ static void other_line(state_t *s, const char *line, size_t len, const word_t *w
             s->nranks = value;
         return;
     }
-    if (u32_after(line, len, "NCCL_MAX_NCHANNELS set by environment to", &value) && value > 0)
-        s->channels = value;
     if (u32_after(line, len, "nccl-library=", &value))
         s->version = value;
-    if (u32_after(line, len, "NCCL_NVLS_ENABLE set by environment to", &value))
-        s->no_nvls = value == 0;
+    if (average_line(s, words, n))
+        return;
     for (uint32_t i = 0; i < n; i++) {
+        setting(s, words, n, i);
         if (i > 0 && i + 1 < n && is(&words[i], "nvls") &&
             (is(&words[i + 1], "channels,") || is(&words[i + 1], "channels")))
             s->no_nvls = whole(&words[i - 1], false) == 0;
@@ -265,9 +340,9 @@ static bool begin_run(state_t *s, const word_t *type, uint32_t line) {
     a->gpu = s->gpu ? s->gpu : "";
     a->type = ccl_i_measured_text(s->m, type->at, type->len);
     s->devices_open = false;
-    s->ratio_algbw = 0;
-    s->redop_none = true;
-    s->root = -1;
+    s->ratio = 0;
+    s->ratio_error = INFINITY;
+    s->reduces = s->rooted = -1;
     return true;
 }
 
@@ -277,6 +352,15 @@ static bool timing(const word_t *words, double *time_us, double *algbw, double *
            ccl_i_parse_number(words[1].at, words[1].len, algbw) &&
            ccl_i_parse_number(words[2].at, words[2].len, busbw) && *time_us >= 0 && *algbw >= 0 &&
            *busbw >= 0;
+}
+
+/* What one more in its last digit is: 0.01 of "23.88". */
+static double last_digit(const word_t *w) {
+    const char *point = memchr(w->at, '.', w->len);
+    double unit = 1;
+    for (const char *c = point ? point + 1 : w->at + w->len; c < w->at + w->len; c++)
+        unit /= isdigit((unsigned char)*c) ? 10 : 1;
+    return unit;
 }
 
 /* @return whether the line is a row of a table, whole or not. */
@@ -303,25 +387,35 @@ static bool row(state_t *s, const word_t *words, uint32_t n, uint32_t line) {
         skip(s, line);
         return true;
     }
+    double in_place_us, a, b;
+    bool both = first + 7 <= n && timing(&words[first + 4], &in_place_us, &a, &b);
+    s->busbw_sum += busbw + (both ? b : 0); /* the printed average counts empty rows, too */
+    s->busbw_of += both ? 2 : 1;
     if (size <= 0 || time_us <= 0)
         return true; /* nothing was moved */
     if (!s->run && !begin_run(s, &words[t], line))
         return true;
-    ccl_measurement_t point = {.size_bytes = size, .time_s = time_us * 1e-6, .line = line};
-    double in_place_us, a, b;
-    if (first + 7 <= n && timing(&words[first + 4], &in_place_us, &a, &b))
-        point.in_place_time_s = in_place_us * 1e-6;
-    ccl_i_measured_point(s->m, s->run, point);
-    if (redop && !is(&words[t + 1], "none"))
-        s->redop_none = false;
-    double at_root;
+    ccl_i_measured_point(s->m, s->run,
+                         (ccl_measurement_t){.size_bytes = size,
+                                             .time_s = time_us * 1e-6,
+                                             .in_place_time_s = both ? in_place_us * 1e-6 : 0,
+                                             .line = line});
+    bool named = redop && !is(&words[t + 1], "none");
+    if (s->has_header || redop)
+        s->reduces = named || s->reduces == 1;
+    double at_root = -1;
     if (root && ccl_i_parse_number(words[t + 1 + redop].at, words[t + 1 + redop].len, &at_root) &&
         fabs(at_root) < 1e6) {
-        s->root = (int64_t)at_root;
+        s->rooted = at_root >= 0;
         s->run->about.root = at_root > 0 ? (uint32_t)at_root : 0;
+    } else if (s->has_header) {
+        s->rooted = 0;
     }
-    if (algbw > s->ratio_algbw) {
-        s->ratio_algbw = algbw;
+    double error = algbw > 0 ? busbw / algbw * (last_digit(&words[first + 1]) / algbw) / 2 +
+                                   last_digit(&words[first + 2]) / algbw / 2
+                             : INFINITY;
+    if (error < s->ratio_error) {
+        s->ratio_error = fmin(1.05 * error + 1e-6, 0.05); /* as rounding in binary has it */
         s->ratio = busbw / algbw;
     }
     return true;
@@ -329,7 +423,7 @@ static bool row(state_t *s, const word_t *words, uint32_t n, uint32_t line) {
 
 ccl_status_t ccl_i_read_nccl_tests(ccl_i_measured_t *m, const char *text, size_t len,
                                    ccl_error_t *err) {
-    state_t s = {.m = m, .gpu = "", .ngpus = 1, .root = -1};
+    state_t s = {.m = m, .gpu = "", .ngpus = 1};
     word_t words[MAX_WORDS];
     uint32_t line = 0;
     for (size_t at = 0; at < len && !m->nomem;) {
@@ -346,5 +440,6 @@ ccl_status_t ccl_i_read_nccl_tests(ccl_i_measured_t *m, const char *text, size_t
     }
     close_run(&s);
     ccl_strmap_destroy(s.hosts);
+    free(s.set);
     return m->nomem ? ccl_fail_nomem(err) : CCL_OK;
 }
