@@ -362,7 +362,10 @@ static const struct {
     double median, worst;
 } networks[] = {
 #define NDR_(gpus_) "dgx-h100*10", "nccl-h100", "nccl_tests/h100_10x8_ndr_N10_G" #gpus_ ".log"
-#define HDR_ "dgx-a100*2", "nccl-a100", "nccl_tests/small_and_network_rows.csv"
+#define CSV_ "nccl_tests/small_and_network_rows.csv"
+#define HDR_ "dgx-a100*2", "nccl-a100", CSV_
+#define SLINGSHOT_                                                                                 \
+    "servers:8 gpus:4 nvlink=mesh,150GB/s,0.7us nics:4x25GB/s,2us model=GH200", "nccl-gh200", CSV_
     {NDR_(1), 10, CCL_ALLREDUCE, 32e6, 20e9, 10, 0.02, 0.06},
     {NDR_(1), 10, CCL_ALLGATHER, 32e6, 20e9, 10, 0.03, 0.10},
     {NDR_(1), 10, CCL_REDUCESCATTER, 32e6, 20e9, 10, 0.03, 0.10},
@@ -375,8 +378,11 @@ static const struct {
     {NDR_(8), 80, CCL_ALLTOALL, 200e6, 20e9, 7, 0.03, 0.08},
     {HDR_, 16, CCL_ALLGATHER, 100e6, 2e9, 4, 0.06, 0.08},
     {HDR_, 16, CCL_ALLTOALL, 0, 2e9, 25, 0.06, 0.30},
+    {SLINGSHOT_, 32, CCL_ALLREDUCE, 130e6, 5e9, 6, 0.04, 0.06}, /* fitted to 4 and 8 ranks */
 #undef NDR_
+#undef CSV_
 #undef HDR_
+#undef SLINGSHOT_
 };
 
 static void predict_network(size_t k, const ccl_measured_run_t *run, errors_t *errors) {
@@ -408,17 +414,19 @@ START_TEST(test_networks) {
     for (size_t k = 0; k < CCL_ARRAY_LEN(networks); k++) {
         static errors_t errors;
         ccl_measured_log_t *log = read_log(networks[k].log);
-        bool hdr = strstr(networks[k].log, "csv") != NULL;
+        const char *of = strstr(networks[k].log, ".log") ? ""
+                         : networks[k].nranks == 16      ? "alcf"
+                                                         : "alps";
         char what[100];
         errors.n = 0;
         for (uint32_t r = 0; r < log->nruns; r++)
             if (log->runs[r].kind == networks[k].kind &&
                 log->runs[r].nranks == networks[k].nranks && log->runs[r].nhosts > 1 &&
-                (!hdr || strstr(log->runs[r].label, "alcf")))
+                strstr(log->runs[r].label, of))
                 predict_network(k, &log->runs[r], &errors);
-        snprintf(what, sizeof what, "%s on %u ranks, %s",
+        snprintf(what, sizeof what, "%s on %u ranks with %s",
                  ccl_collective_kind_name(networks[k].kind), networks[k].nranks,
-                 hdr ? "HDR" : "NDR");
+                 networks[k].profile);
         print_line(what, &errors);
         ck_assert_msg(errors.n == networks[k].rows, "%s: %u rows", what, errors.n);
         ck_assert_msg(share(&errors, 0.5) <= networks[k].median, "%s", what);
