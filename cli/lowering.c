@@ -37,6 +37,8 @@ const char *ccl_i_lowering_given(const ccl_i_args_t *args, bool level) {
 ccl_status_t ccl_i_refuse_lowered(const ccl_i_args_t *args, const char *path, ccl_error_t *err) {
     const char *given = ccl_i_lowering_given(args, false);
 
+    if (!given && ccl_i_given(args, "proto"))
+        given = "proto";
     if (!given)
         return CCL_OK;
     return ccl_fail(err, CCL_ERR_USAGE,

@@ -12,6 +12,8 @@ ccl_status_t ccl_i_stock_open(ccl_i_cli_t *cli, const ccl_topology_t *machine,
                               double size_bytes, ccl_i_stock_t *out, ccl_error_t *err) {
     const char *given = ccl_i_lowering_given(&cli->args, true);
 
+    if (!given && ccl_i_given(&cli->args, "proto"))
+        given = "proto";
     if (given)
         return ccl_fail(err, CCL_ERR_USAGE, "--%s is for schedules; %s runs programs of its own",
                         given, cli->args.with);

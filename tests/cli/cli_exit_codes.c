@@ -173,6 +173,8 @@ static const struct {
      "option --allocate is for schedules", NULL, "a program has its blocks"},
     {"simulate " PAIR " " DATA "/allgather_2.xml --size 1M --stages phase", 2,
      "option --stages is for schedules", NULL, "a program has its stages"},
+    {"simulate " PAIR " " DATA "/allgather_2.xml --size 1M --proto LL", 2,
+     "option --proto is for schedules", NULL, "a program has its protocol"},
     {"calibrate -t dgx-a100", 2, "nothing to fit: files of measured runs", NULL, "nothing to fit"},
     {"calibrate --from-nccl-tests " DATA "/half_rails.log", 2, "no cluster given", NULL,
      "no topology"},

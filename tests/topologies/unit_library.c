@@ -25,6 +25,7 @@ static const struct {
     {"dgx1-v100", true, 8, 1, false},
     {"gb200-nvl72", true, 72, 1, false},
     {"gb300-nvl72", true, 72, 1, false},
+    {"gh200-x4", true, 4, 1, false},
     {"h20-x4", true, 4, 1, false},
     {"h20-x8", true, 8, 1, false},
     {"h800-x4", true, 4, 1, false},

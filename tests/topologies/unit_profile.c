@@ -218,7 +218,7 @@ START_TEST(test_library) {
         ck_assert_msg(fits > 0, "%s fits no server", e->name);
         ccl_profile_destroy(p);
     }
-    ck_assert_uint_eq(n, 9);
+    ck_assert_uint_eq(n, 10);
     ccl_profile_t *p = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
     ck_assert_int_eq(ccl_profile_read("nccl-h10", &p, &err), CCL_ERR_INPUT);

@@ -364,8 +364,7 @@ static const struct {
 #define NDR_(gpus_) "dgx-h100*10", "nccl-h100", "nccl_tests/h100_10x8_ndr_N10_G" #gpus_ ".log"
 #define CSV_ "nccl_tests/small_and_network_rows.csv"
 #define HDR_ "dgx-a100*2", "nccl-a100", CSV_
-#define SLINGSHOT_                                                                                 \
-    "servers:8 gpus:4 nvlink=mesh,150GB/s,0.7us nics:4x25GB/s,2us model=GH200", "nccl-gh200", CSV_
+#define SLINGSHOT_ "gh200-x4*8", "nccl-gh200", CSV_
     {NDR_(1), 10, CCL_ALLREDUCE, 32e6, 20e9, 10, 0.02, 0.06},
     {NDR_(1), 10, CCL_ALLGATHER, 32e6, 20e9, 10, 0.03, 0.10},
     {NDR_(1), 10, CCL_REDUCESCATTER, 32e6, 20e9, 10, 0.03, 0.10},

@@ -9,13 +9,7 @@
 typedef ccl_i_synthetic_part_t part_t;
 typedef ccl_i_synthetic_parser_t parser_t;
 
-/* The same chip under another name. */
-static const char *chip_of(const char *model) {
-    return model && strcmp(model, "GH200") == 0 ? "H100" : model;
-}
-
-static const ccl_library_entry_t *server_of(const char *named) {
-    const char *model = chip_of(named);
+static const ccl_library_entry_t *server_of(const char *model) {
     char member[100];
     if (!model || snprintf(member, sizeof member, "\"model\": \"%s\"", model) >= (int)sizeof member)
         return NULL;
@@ -36,7 +30,7 @@ ccl_status_t ccl_i_synthetic_known(parser_t *p, size_t part, ccl_topology_t **ou
 void ccl_i_synthetic_gpu(const ccl_topology_t *known, const part_t *part, ccl_gpu_model_t *out) {
     const ccl_gpu_model_t *like = NULL;
     for (uint32_t m = 0; known && m < known->ngpu_models; m++)
-        if (strcmp(known->gpu_models[m].name, chip_of(out->name)) == 0)
+        if (strcmp(known->gpu_models[m].name, out->name) == 0)
             like = &known->gpu_models[m];
     const char *name = out->name;
     if (like)
