@@ -36,7 +36,7 @@ typedef struct ccl_i_args {
     /* topologies */
     const char *topology;
     ccl_i_list_t topologies; /**< of measured runs, which may have used different ones */
-    ccl_i_list_t edits; /**< "fail:..." and "degrade:..." in the order given */
+    ccl_i_list_t edits;      /**< "fail:..." and "degrade:..." in the order given */
     /* what to do */
     const char *collective, *demand, *with, *format, *table, *flows, *trace, *sizes;
     const char *rank;
@@ -52,7 +52,7 @@ typedef struct ccl_i_args {
     bool registered;
     const char *hold_out;
     ccl_i_list_t measured; /**< files of `validate --measured` */
-    struct { /* of `run` */
+    struct {               /* of `run` */
         const char *device, *root, *emit_kernel, *rdma;
         uint32_t type, op, ranks, transport, bootstrap, kernel, library,
             hom; /**< index into the option's choices */
@@ -436,7 +436,8 @@ const char *ccl_i_lowering_given(const ccl_i_args_t *args, bool level);
 /** An error when an option was given that only a schedule can follow: a program is lowered. */
 ccl_status_t ccl_i_refuse_lowered(const ccl_i_args_t *args, const char *path, ccl_error_t *err);
 /**
- * Lower a schedule document for the cluster and its FIFOs; programs stay as they are.
+ * Lower a schedule document for the cluster and its FIFOs; programs stay as they are but for a
+ * protocol that --proto names.
  * @param preset  the way where the command line says nothing; NULL: the default way.
  */
 ccl_status_t ccl_i_document_lower(ccl_i_cli_t *cli, const ccl_topology_t *topo,

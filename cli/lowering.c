@@ -37,8 +37,6 @@ const char *ccl_i_lowering_given(const ccl_i_args_t *args, bool level) {
 ccl_status_t ccl_i_refuse_lowered(const ccl_i_args_t *args, const char *path, ccl_error_t *err) {
     const char *given = ccl_i_lowering_given(args, false);
 
-    if (!given && ccl_i_given(args, "proto"))
-        given = "proto";
     if (!given)
         return CCL_OK;
     return ccl_fail(err, CCL_ERR_USAGE,
@@ -53,8 +51,11 @@ ccl_status_t ccl_i_document_lower(ccl_i_cli_t *cli, const ccl_topology_t *topo,
     unsigned bits;
     ccl_way_t way;
 
-    if (document->program)
+    if (document->program) {
+        if (ccl_i_given(&cli->args, "proto"))
+            document->program->proto = cli->args.lower.proto;
         return CCL_OK;
+    }
     way = ccl_i_way(&cli->args, &bits);
     way = ccl_way_choose(preset, way, bits);
     options.asked = bits != 0;
