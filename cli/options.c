@@ -11,10 +11,13 @@ static const ccl_i_own_option_t options[] = {
      "list), a one-liner such as 'servers:2 gpus:8 nvswitch=300GB/s nics:4x25GB/s', or - for stdin",
      NULL},
     {"fail", 0, KIND_EDIT, AT(edits), "WHAT",
-     "take something away first: gpu:3, nic:ID or any device's id; may be repeated", NULL},
-    {"degrade", 0, KIND_EDIT, AT(edits), "A-B=RATE",
-     "give the links between A and B another bandwidth: a-b=18Gbit/s, one direction a->b=...; may "
-     "be repeated",
+     "take something away first: gpu:3 or rank:3, nic:0, server:1, any device's id, or A-B, a "
+     "link; "
+     "may be repeated",
+     NULL},
+    {"degrade", 0, KIND_EDIT, AT(edits), "WHAT=RATE",
+     "slow links: A-B=18Gbit/s those between A and B, one direction A->B=...; nic:0=50% or "
+     "server:1=50% all of a device or server; may be repeated",
      NULL},
     {"scale", 0, KIND_EDIT, AT(edits), "WHAT=X",
      "multiply bandwidth, latency, contention, overhead, tb_rate, slots, reduce_rate, copy_rate, "

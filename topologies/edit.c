@@ -8,13 +8,32 @@
 
 #include "topologies/internal.h"
 
+/* A device, or all devices of a server. */
+typedef struct part {
+    uint32_t device, server; /* CCL_NONE: not that */
+} part_t;
+
 /* What an edit asks for, resolved against one topology. */
 typedef struct change {
-    uint32_t fail_device; /* CCL_NONE: none */
-    uint32_t a, b;        /* ends of the links it touches; CCL_NONE: none */
+    part_t fail;    /* goes with its links */
+    part_t degrade; /* whose links it touches */
+    uint32_t a, b;  /* ends of the links it touches; CCL_NONE: none */
     bool both_ways;
-    double bandwidth_Bps; /* 0: those links fail */
+    double bandwidth_Bps; /* of those links; 0: they fail, or `share` counts */
+    double share;         /* of the bandwidth they had; 0: bandwidth_Bps counts */
 } change_t;
+
+static const change_t no_change = {
+    .fail = {CCL_NONE, CCL_NONE}, .degrade = {CCL_NONE, CCL_NONE}, .a = CCL_NONE, .b = CCL_NONE};
+
+static bool is_part(part_t part) {
+    return part.device != CCL_NONE || part.server != CCL_NONE;
+}
+
+static bool part_has(const ccl_topology_t *topo, part_t part, uint32_t device) {
+    return device == part.device ||
+           (part.server != CCL_NONE && topo->devices[device].server == part.server);
+}
 
 /* ---------------------------------------------------------------- names */
 
@@ -26,35 +45,72 @@ static uint32_t device_by_id(const ccl_topology_t *topo, const char *id, size_t 
 }
 
 /* "3" of "gpu:3"; false when the text is no number. */
-static bool parse_rank(const char *text, size_t len, uint64_t *out) {
+static bool parse_index(const char *text, size_t len, uint64_t *out) {
     if (len == 0 || len > 10)
         return false;
-    uint64_t rank = 0;
+    uint64_t index = 0;
     for (size_t i = 0; i < len; i++) {
         if (!isdigit((unsigned char)text[i]))
             return false;
-        rank = rank * 10 + (uint64_t)(text[i] - '0');
+        index = index * 10 + (uint64_t)(text[i] - '0');
     }
-    *out = rank;
+    *out = index;
     return true;
 }
 
-/* "gpu:RANK", "KIND:ID" or an id; CCL_NONE when it names no device. */
+static bool starts_with(const char *text, size_t len, const char *prefix) {
+    return len > strlen(prefix) && strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+static const char *const kind_prefixes[] = {"gpu:", "switch:", "nic:", "host:"};
+
+/* Number `index` of its kind, in the topology's order; a GPU's index is its rank. */
+static uint32_t device_by_index(const ccl_topology_t *topo, ccl_device_kind_t kind,
+                                uint64_t index) {
+    if (kind == CCL_DEVICE_GPU)
+        return index < topo->nranks ? topo->rank_device[index] : CCL_NONE;
+    for (uint32_t d = 0; d < topo->ndevices; d++)
+        if (topo->devices[d].kind == kind && index-- == 0)
+            return d;
+    return CCL_NONE;
+}
+
+/* "gpu:RANK", "rank:RANK", "KIND:ID", "KIND:INDEX" or an id; CCL_NONE when it names no device. */
 static uint32_t device_by_name(const ccl_topology_t *topo, const char *name, size_t len) {
-    static const char *const prefixes[] = {"gpu:", "switch:", "nic:", "host:"};
-    uint64_t rank;
-    if (len > 4 && strncmp(name, "gpu:", 4) == 0 && parse_rank(name + 4, len - 4, &rank))
-        return rank < topo->nranks ? topo->rank_device[rank] : CCL_NONE;
+    uint64_t index;
+    if (starts_with(name, len, "gpu:") && parse_index(name + 4, len - 4, &index))
+        return device_by_index(topo, CCL_DEVICE_GPU, index);
     uint32_t device = device_by_id(topo, name, len);
-    for (size_t k = 0; k < CCL_ARRAY_LEN(prefixes) && device == CCL_NONE; k++) {
-        size_t n = strlen(prefixes[k]);
-        if (len <= n || strncmp(name, prefixes[k], n) != 0)
+    if (device == CCL_NONE && starts_with(name, len, "rank:") &&
+        parse_index(name + 5, len - 5, &index))
+        return device_by_index(topo, CCL_DEVICE_GPU, index);
+    for (size_t k = 0; k < CCL_ARRAY_LEN(kind_prefixes) && device == CCL_NONE; k++) {
+        size_t n = strlen(kind_prefixes[k]);
+        if (!starts_with(name, len, kind_prefixes[k]))
             continue;
         device = device_by_id(topo, name + n, len - n);
         if (device != CCL_NONE && topo->devices[device].kind != (ccl_device_kind_t)k)
-            device = CCL_NONE;
+            return CCL_NONE;
+        if (device == CCL_NONE && parse_index(name + n, len - n, &index))
+            device = device_by_index(topo, (ccl_device_kind_t)k, index);
     }
     return device;
+}
+
+/* "server:NAME", "server:INDEX", or what names a device. */
+static part_t part_by_name(const ccl_topology_t *topo, const char *name, size_t len) {
+    uint64_t index;
+    part_t part = {device_by_name(topo, name, len), CCL_NONE};
+    if (part.device != CCL_NONE || !starts_with(name, len, "server:"))
+        return part;
+    name += 7;
+    len -= 7;
+    for (uint32_t s = 0; s < topo->nservers && part.server == CCL_NONE; s++)
+        if (strlen(topo->servers[s]) == len && strncmp(topo->servers[s], name, len) == 0)
+            part.server = s;
+    if (part.server == CCL_NONE && parse_index(name, len, &index) && index < topo->nservers)
+        part.server = (uint32_t)index;
+    return part;
 }
 
 static bool linked(const ccl_topology_t *topo, uint32_t a, uint32_t b) {
@@ -103,34 +159,72 @@ static split_t split_ends(const ccl_topology_t *topo, const char *text, size_t l
 
 /* ---------------------------------------------------------------- reading an edit */
 
-static ccl_status_t refuse_name(const ccl_topology_t *topo, const char *edit, const char *name,
-                                ccl_error_t *err) {
-    uint64_t rank;
+/* "nic:9" where there are eight. */
+static ccl_status_t refuse_index(const ccl_topology_t *topo, const char *edit, const char *name,
+                                 ccl_error_t *err) {
     const char *colon = strchr(name, ':');
-    if (strncmp(name, "gpu:", 4) == 0 && parse_rank(name + 4, strlen(name + 4), &rank))
+    uint64_t index;
+    uint32_t n = 0;
+    if (!colon || !parse_index(colon + 1, strlen(colon + 1), &index))
+        return CCL_OK;
+    int word = (int)(colon - name);
+    if (starts_with(name, strlen(name), "gpu:") || starts_with(name, strlen(name), "rank:"))
         return ccl_error_set(err, CCL_ERR_INPUT, edit, 0, 0, "no rank %.10s; ranks are 0 to %u",
-                             name + 4, topo->nranks - 1);
-    const char **ids = calloc((size_t)topo->ndevices + 1, sizeof *ids);
-    if (!ids)
-        return ccl_fail_nomem(err);
-    for (uint32_t d = 0; d < topo->ndevices; d++)
-        ids[d] = topo->devices[d].id;
+                             colon + 1, topo->nranks - 1);
+    if (starts_with(name, strlen(name), "server:")) {
+        n = topo->nservers;
+    } else {
+        size_t k = 0;
+        while (k < CCL_ARRAY_LEN(kind_prefixes) &&
+               !starts_with(name, strlen(name), kind_prefixes[k]))
+            k++;
+        if (k == CCL_ARRAY_LEN(kind_prefixes))
+            return CCL_OK;
+        for (uint32_t d = 0; d < topo->ndevices; d++)
+            n += topo->devices[d].kind == (ccl_device_kind_t)k;
+    }
+    if (n == 0)
+        return ccl_error_set(err, CCL_ERR_INPUT, edit, 0, 0, "the cluster names no %.*s", word,
+                             name);
+    return ccl_error_set(err, CCL_ERR_INPUT, edit, 0, 0, "no %.*s %.10s; they are 0 to %u", word,
+                         name, colon + 1, n - 1);
+}
+
+/* The nearest to what was typed, with or without its "KIND:"; NULL: none, or the very same. */
+static const char *nearest(const char *name, const char *const *ids) {
+    const char *colon = strchr(name, ':');
     const char *near = ccl_nearest(name, ids);
     if (!near && colon)
         near = ccl_nearest(colon + 1, ids);
-    uint32_t other = colon ? device_by_id(topo, colon + 1, strlen(colon + 1)) : CCL_NONE;
+    return near && (strcmp(near, name) == 0 || (colon && strcmp(near, colon + 1) == 0)) ? NULL
+                                                                                        : near;
+}
+
+static ccl_status_t refuse_name(const ccl_topology_t *topo, const char *edit, const char *name,
+                                ccl_error_t *err) {
+    const char *colon = strchr(name, ':');
+    bool server = starts_with(name, strlen(name), "server:");
+    const char *kind = server ? "server" : "device";
+    CCL_TRY(refuse_index(topo, edit, name, err));
+    const char **ids = calloc((size_t)topo->ndevices + topo->nservers + 1, sizeof *ids);
+    if (!ids)
+        return ccl_fail_nomem(err);
+    for (uint32_t i = 0; i < (server ? topo->nservers : topo->ndevices); i++)
+        ids[i] = server ? topo->servers[i] : topo->devices[i].id;
+    const char *near = nearest(name, ids);
+    uint32_t other = colon && !server ? device_by_id(topo, colon + 1, strlen(colon + 1)) : CCL_NONE;
     ccl_status_t status;
     if (other != CCL_NONE)
         status = ccl_error_set(err, CCL_ERR_INPUT, edit, 0, 0, "\"%.200s\" is a %s", colon + 1,
                                ccl_i_device_kind_name(topo->devices[other].kind));
     else if (near)
-        status =
-            ccl_error_set(err, CCL_ERR_INPUT, edit, 0, 0,
-                          "no device or link \"%.200s\"; the nearest device is \"%s\"", name, near);
+        status = ccl_error_set(err, CCL_ERR_INPUT, edit, 0, 0,
+                               "no device or link \"%.200s\"; the nearest %s is \"%s\"", name, kind,
+                               near);
     else
         status = ccl_error_set(err, CCL_ERR_INPUT, edit, 0, 0,
-                               "no device or link \"%.200s\"; gpu:RANK, a device id, or A-B for a "
-                               "link",
+                               "no device or link \"%.200s\"; gpu:RANK, nic:INDEX, server:INDEX, a "
+                               "device id, or A-B for a link",
                                name);
     free(ids);
     return status;
@@ -159,7 +253,7 @@ static ccl_status_t parse_ends(const ccl_topology_t *topo, const char *edit, con
 ccl_status_t ccl_i_edit_ends(const ccl_topology_t *topo, const char *edit, const char *text,
                              size_t len, uint32_t *a_out, uint32_t *b_out, bool *both_ways_out,
                              ccl_error_t *err) {
-    change_t change = {.fail_device = CCL_NONE, .a = CCL_NONE, .b = CCL_NONE};
+    change_t change = no_change;
     CCL_TRY(parse_ends(topo, edit, text, len, &change, err));
     *a_out = change.a;
     *b_out = change.b;
@@ -167,30 +261,47 @@ ccl_status_t ccl_i_edit_ends(const ccl_topology_t *topo, const char *edit, const
     return CCL_OK;
 }
 
+/* "18Gbit/s", or "50%" of what they have. */
+static ccl_status_t parse_degree(const char *edit, const char *text, change_t *change,
+                                 ccl_error_t *err) {
+    char *end = NULL;
+    double percent = strtod(text, &end);
+    if (end != text && strcmp(end, "%") == 0) {
+        if (!(percent > 0) || percent > 100)
+            return ccl_error_set(err, CCL_ERR_INPUT, edit, 0, 0,
+                                 "\"%.40s\" is no share of a bandwidth, such as 50%%", text);
+        change->share = percent / 100;
+        return CCL_OK;
+    }
+    ccl_error_t local = CCL_ERROR_INIT;
+    if (ccl_parse_rate_Bps(text, &change->bandwidth_Bps, &local) != CCL_OK)
+        return ccl_error_set(err, CCL_ERR_INPUT, edit, 0, 0, "%s", local.text);
+    return CCL_OK;
+}
+
 static ccl_status_t parse_edit(const ccl_topology_t *topo, const char *edit, change_t *change,
                                ccl_error_t *err) {
-    *change = (change_t){.fail_device = CCL_NONE, .a = CCL_NONE, .b = CCL_NONE};
+    *change = no_change;
     if (strncmp(edit, "scale:", 6) == 0 || strncmp(edit, "set:", 4) == 0)
         return CCL_OK; /* the topology has other constants already */
     if (strncmp(edit, "fail:", 5) == 0) {
         const char *name = edit + 5;
-        change->fail_device = device_by_name(topo, name, strlen(name));
-        if (change->fail_device != CCL_NONE)
-            return CCL_OK;
-        return parse_ends(topo, edit, name, strlen(name), change, err);
+        change->fail = part_by_name(topo, name, strlen(name));
+        return is_part(change->fail) ? CCL_OK
+                                     : parse_ends(topo, edit, name, strlen(name), change, err);
     }
     if (strncmp(edit, "degrade:", 8) != 0)
         return ccl_error_set(err, CCL_ERR_INPUT, edit, 0, 0,
                              "unknown edit; fail:gpu:RANK, fail:ID, fail:A-B, "
                              "degrade:A-B=18Gbit/s, scale:bandwidth:net=2 or set:slice=512K");
-    const char *ends = edit + 8, *equals = strrchr(ends, '=');
+    const char *name = edit + 8, *equals = strrchr(name, '=');
     if (!equals)
-        return ccl_error_set(err, CCL_ERR_INPUT, edit, 0, 0, "no bandwidth; degrade:A-B=18Gbit/s");
-    CCL_TRY(parse_ends(topo, edit, ends, (size_t)(equals - ends), change, err));
-    ccl_error_t local = CCL_ERROR_INIT;
-    if (ccl_parse_rate_Bps(equals + 1, &change->bandwidth_Bps, &local) != CCL_OK)
-        return ccl_error_set(err, CCL_ERR_INPUT, edit, 0, 0, "%s", local.text);
-    return CCL_OK;
+        return ccl_error_set(err, CCL_ERR_INPUT, edit, 0, 0,
+                             "no bandwidth; degrade:A-B=18Gbit/s or degrade:nic:0=50%%");
+    change->degrade = part_by_name(topo, name, (size_t)(equals - name));
+    if (!is_part(change->degrade))
+        CCL_TRY(parse_ends(topo, edit, name, (size_t)(equals - name), change, err));
+    return parse_degree(edit, equals + 1, change, err);
 }
 
 /* ---------------------------------------------------------------- the new topology */
@@ -198,17 +309,14 @@ static ccl_status_t parse_edit(const ccl_topology_t *topo, const char *edit, cha
 static ccl_status_t copy_devices(const ccl_topology_t *topo, const change_t *change,
                                  ccl_topology_builder_t *b, uint32_t *new_device,
                                  ccl_error_t *err) {
-    uint32_t gone = CCL_NONE;
-    if (change->fail_device != CCL_NONE)
-        gone = topo->devices[change->fail_device].rank;
     for (uint32_t d = 0; d < topo->ndevices; d++) {
         const ccl_device_t *device = &topo->devices[d];
         new_device[d] = CCL_NONE;
-        if (d == change->fail_device)
+        if (part_has(topo, change->fail, d))
             continue;
         uint32_t rank = device->rank;
-        if (rank != CCL_NONE && gone != CCL_NONE && rank > gone)
-            rank--;
+        for (uint32_t r = 0; device->rank != CCL_NONE && r < device->rank; r++)
+            rank -= part_has(topo, change->fail, topo->rank_device[r]);
         CCL_TRY(ccl_topology_builder_device(
             b, device->id, device->kind,
             device->server == CCL_NONE ? NULL : topo->servers[device->server], rank,
@@ -226,13 +334,19 @@ static ccl_status_t copy_links(const ccl_topology_t *topo, const change_t *chang
     for (uint32_t l = 0; l < topo->nlinks; l++) {
         const ccl_link_t *link = &topo->links[l];
         uint32_t from = new_device[link->from], to = new_device[link->to];
-        bool touched = (link->from == change->a && link->to == change->b) ||
+        bool of_part = part_has(topo, change->degrade, link->from) ||
+                       part_has(topo, change->degrade, link->to);
+        bool touched = of_part || (link->from == change->a && link->to == change->b) ||
                        (change->both_ways && link->from == change->b && link->to == change->a);
+        double rate_Bps =
+            change->share > 0 ? link->bandwidth_Bps * change->share : change->bandwidth_Bps;
+        /* A device's links differ: none gets faster. */
+        if (!touched || (of_part && rate_Bps > link->bandwidth_Bps))
+            rate_Bps = link->bandwidth_Bps;
         new_link[l] = CCL_NONE;
-        if (from == CCL_NONE || to == CCL_NONE || (touched && change->bandwidth_Bps == 0))
+        if (from == CCL_NONE || to == CCL_NONE || rate_Bps == 0)
             continue;
-        CCL_TRY(ccl_topology_builder_link(b, from, to, topo->kinds[link->kind],
-                                          touched ? change->bandwidth_Bps : link->bandwidth_Bps,
+        CCL_TRY(ccl_topology_builder_link(b, from, to, topo->kinds[link->kind], rate_Bps,
                                           link->latency_s, link->lanes, link->contention, err));
         new_link[l] = n++;
     }

@@ -485,11 +485,15 @@ const ccl_profile_entry_t *ccl_profile_library(void);
 /* ---------------------------------------------------------------- what-if edits */
 
 /**
- * A new topology with one edit applied. Edits: "fail:gpu:3" (rank 3 removed, ranks renumbered),
- * "fail:nic:ID" / "fail:ID" (device and its links removed), "fail:A-B" (links removed, "A->B" one
- * direction), "degrade:A-B=18Gbit/s" (links A->B and B->A take this bandwidth; "A->B=..." one
- * direction). A and B are ids, which may hold hyphens, or "gpu:RANK". Groups keep the links that
- * are left, and go when none is; the whole is checked again.
+ * A new topology with one edit applied. Edits: "fail:gpu:3", "fail:rank:3" (rank 3 removed, ranks
+ * renumbered), "fail:nic:ID" / "fail:ID" (device and its links removed), "fail:nic:0" (number 0 of
+ * its kind, in the topology's order), "fail:server:NAME" / "fail:server:0" (all devices of a
+ * server), "fail:A-B" (links removed, "A->B" one direction), "degrade:A-B=18Gbit/s" (links A->B
+ * and B->A take this bandwidth; "A->B=..." one direction; "50%" is a share of what each has),
+ * "degrade:nic:0=18Gbit/s", "degrade:server:1=50%" (all links of a device or server, those that
+ * leave it too; none becomes faster). A name that is an id or a server's goes before a number. A
+ * and B are devices named in any of these ways; ids may hold hyphens. Groups keep the links that
+ * are left and their own bandwidth, and go when none is left; the whole is checked again.
  *
  * "scale:QUANTITY[:WHERE]=FACTOR" multiplies constants: bandwidth, latency and contention of the
  * links of a kind ("net"), of those of a kind that touch a server ("net@s0"), of "A-B" or "A->B",

@@ -36,7 +36,7 @@ static ccl_topology_t *cluster(void) {
 }
 
 START_TEST(fail_gpu) {
-    const char *edits[] = {"fail:gpu:1", "fail:b-1", "fail:gpu:b-1"};
+    const char *edits[] = {"fail:gpu:1", "fail:b-1", "fail:gpu:b-1", "fail:rank:1"};
     ccl_topology_t *t = cluster();
     for (size_t i = 0; i < CCL_ARRAY_LEN(edits); i++) {
         ccl_topology_t *n = edited(t, edits[i]);
@@ -61,7 +61,7 @@ START_TEST(fail_gpu) {
 END_TEST
 
 START_TEST(fail_nic) {
-    const char *edits[] = {"fail:nic:mlx5_0", "fail:mlx5_0"};
+    const char *edits[] = {"fail:nic:mlx5_0", "fail:mlx5_0", "fail:nic:0"};
     ccl_topology_t *t = cluster();
     for (size_t i = 0; i < CCL_ARRAY_LEN(edits); i++) {
         ccl_topology_t *n = edited(t, edits[i]);
@@ -73,6 +73,54 @@ START_TEST(fail_nic) {
         ck_assert_str_eq(n->devices[n->links[n->groups[0].links[0]].to].id, "mlx5_1");
         ccl_topology_destroy(n);
     }
+    ccl_topology_destroy(t);
+}
+END_TEST
+
+START_TEST(fail_server) {
+    const char *edits[] = {"fail:server:1", "fail:server:b"};
+    ccl_topology_t *t = cluster();
+    for (size_t i = 0; i < CCL_ARRAY_LEN(edits); i++) {
+        ccl_topology_t *n = edited(t, edits[i]);
+        ck_assert_uint_eq(n->nranks, 2);
+        ck_assert_uint_eq(n->ndevices, 5); /* two GPUs, their switch, two NICs */
+        ck_assert_uint_eq(n->nservers, 1);
+        ck_assert_uint_eq(n->nlinks, 8);
+        ck_assert_str_eq(n->devices[n->rank_device[0]].id, "a-1"); /* rank 0 stays, 2 becomes 1 */
+        ck_assert_str_eq(n->devices[n->rank_device[1]].id, "a-0");
+        ck_assert_uint_eq(n->ngroups, 1);
+        ccl_topology_destroy(n);
+    }
+    ccl_topology_destroy(t);
+}
+END_TEST
+
+/* Links of a device or a server, as bits; faster ones than the rate only. */
+static const struct {
+    const char *why, *edit;
+    uint32_t links;
+    double Bps, share;
+} part_rows[] = {
+    {"a share of a NIC", "degrade:nic:1=50%", 0xcc00, 0, 0.5},
+    {"a share of a NIC by id", "degrade:mlx5_1=50%", 0xcc00, 0, 0.5},
+    {"a rate that its PCIe has and its network has not", "degrade:nic:0=15GB/s", 0x300, 15e9, 0},
+    {"a GPU", "degrade:gpu:0=10%", 0xc, 0, 0.1},
+    {"a GPU by rank", "degrade:rank:3=10%", 0x30, 0, 0.1},
+    {"a switch", "degrade:switch:1=25%", 0xf0f0, 0, 0.25},
+    {"a server, with the links that leave it", "degrade:server:a=25%", 0xff0f, 0, 0.25},
+    {"a share of a link", "degrade:a-0-sw-0=75%", 3, 0, 0.75},
+};
+
+START_TEST(degrade_part) {
+    ccl_topology_t *t = cluster(), *n = edited(t, part_rows[_i].edit);
+    for (uint32_t l = 0; l < t->nlinks; l++) {
+        double before = t->links[l].bandwidth_Bps, want = before;
+        if (part_rows[_i].links >> l & 1)
+            want = part_rows[_i].share > 0 ? before * part_rows[_i].share : part_rows[_i].Bps;
+        ck_assert_msg(n->links[l].bandwidth_Bps == want, "%s: link %u has %g", part_rows[_i].why, l,
+                      n->links[l].bandwidth_Bps);
+    }
+    ccl_topology_destroy(n);
     ccl_topology_destroy(t);
 }
 END_TEST
@@ -280,6 +328,13 @@ static const bad_row_t bad_rows[] = {
     {"unknown nic, near", "fail:nic:mlx5_2", "the nearest device is \"mlx5_"},
     {"wrong kind", "fail:nic:sw-0", "is a switch"},
     {"unknown device", "fail:zzzzzzzz", "no device or link"},
+    {"NIC beyond", "fail:nic:2", "no nic 2; they are 0 to 1"},
+    {"server beyond", "fail:server:2", "no server 2; they are 0 to 1"},
+    {"a kind that is not there", "fail:host:0", "the cluster names no host"},
+    {"both servers' trunk", "fail:server:0x", "server:INDEX"},
+    {"a share above the whole", "degrade:nic:0=150%", "no share of a bandwidth"},
+    {"no share", "degrade:nic:0=0%", "no share of a bandwidth"},
+    {"a kind before a pair's id is not its nearest", "fail:gpu:a-0-sw-1", "no link from"},
     {"cut off", "fail:sw-1", "no path from gpu"},
     {"last link", "fail:a-0-sw-0", "no path from gpu"},
     {"no rate", "degrade:a-0-sw-0", "no bandwidth"},
@@ -287,7 +342,7 @@ static const bad_row_t bad_rows[] = {
     {"zero rate", "degrade:a-0-sw-0=0GB/s", "zero"},
     {"no link between", "degrade:a-0-b-0=1GB/s", "no link from \"a-0\" to \"b-0\" or back"},
     {"no link that way", "degrade:a-0->b-0=1GB/s", "no link from \"a-0\" to \"b-0\""},
-    {"one end", "degrade:a-0=1GB/s", "no device or link"},
+    {"one end", "degrade:a-9-=1GB/s", "no device or link"},
     {"unknown end", "degrade:a-0-sw-7=1GB/s", "no device or link"},
     {"no factor", "scale:bandwidth:net", "no factor"},
     {"no quantity", "scale:=2", "nothing called \"\" to scale"},
@@ -385,6 +440,8 @@ int main(void) {
     TCase *tc = tcase_create("edit");
     tcase_add_test(tc, fail_gpu);
     tcase_add_test(tc, fail_nic);
+    tcase_add_test(tc, fail_server);
+    tcase_add_loop_test(tc, degrade_part, 0, (int)CCL_ARRAY_LEN(part_rows));
     tcase_add_loop_test(tc, scale, 0, (int)CCL_ARRAY_LEN(scale_rows));
     tcase_add_loop_test(tc, set, 0, (int)CCL_ARRAY_LEN(set_rows));
     tcase_add_loop_test(tc, degrade, 0, (int)CCL_ARRAY_LEN(degrade_rows));
