@@ -328,7 +328,7 @@ ccl_status_t ccl_parse_bytes(const char *text, double *bytes_out, ccl_error_t *e
 /** "25GB/s", "200Gbit/s", "200Gbps": decimal prefixes; "50GiB/s" binary. A unit is required; > 0.
  */
 ccl_status_t ccl_parse_rate_Bps(const char *text, double *Bps_out, ccl_error_t *err);
-/** "2us", "0.35us", "1e-6s", ns/us/ms/s. A unit is required (but for "0"); >= 0. */
+/** "2us", "0.35us", "1e-6s", "5min"; ns/us/ms/s/min/h. A unit is required (but for "0"); >= 0. */
 ccl_status_t ccl_parse_time_s(const char *text, double *s_out, ccl_error_t *err);
 /** Shortest exact-looking text: "64M", "1.5K", "100"; 2^10 prefixes. Returns out. */
 const char *ccl_format_bytes(double bytes, char *out, size_t out_len);

@@ -17,7 +17,7 @@
 typedef struct unit {
     const char *text;
     int exp10;    /* decimal exponent */
-    double scale; /* power of two */
+    double scale; /* power of two, but for min and h */
 } unit_t;
 
 static const unit_t byte_units[] = {
@@ -27,7 +27,9 @@ static const unit_t byte_units[] = {
     {"GiB", 0, 0x1p30}, {"TiB", 0, 0x1p40}, {"KB", 3, 1},       {"kB", 3, 1},
     {"MB", 6, 1},       {"GB", 9, 1},       {"TB", 12, 1},
 };
-static const unit_t time_units[] = {{"s", 0, 1}, {"ms", -3, 1}, {"us", -6, 1}, {"ns", -9, 1}};
+static const unit_t time_units[] = {{"s", 0, 1},   {"ms", -3, 1},  {"us", -6, 1},
+                                    {"ns", -9, 1}, {"min", 0, 60}, {"h", 0, 3600}};
+enum { TIMES_WRITTEN = 4 /* the first ones; no result is written in minutes */ };
 static const unit_t rate_prefixes[] = {
     {"", 0, 1},   {"K", 3, 1},       {"k", 3, 1},       {"M", 6, 1},       {"G", 9, 1},
     {"T", 12, 1}, {"Ki", 0, 0x1p10}, {"Mi", 0, 0x1p20}, {"Gi", 0, 0x1p30}, {"Ti", 0, 0x1p40}};
@@ -269,7 +271,7 @@ const char *ccl_format_rate(double Bps, char *out, size_t out_len) {
 }
 
 const char *ccl_format_time(double s, char *out, size_t out_len) {
-    return format_decimal(s, time_units, CCL_ARRAY_LEN(time_units), 9, "0s", out, out_len);
+    return format_decimal(s, time_units, TIMES_WRITTEN, 9, "0s", out, out_len);
 }
 
 const char *ccl_format_bytes(double bytes, char *out, size_t out_len) {

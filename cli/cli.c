@@ -156,13 +156,18 @@ static void set_style(ccl_i_cli_t *cli, const ccl_i_command_t *command) {
     /* For these, -o names a file in a format of its own. */
     bool own = command == &ccl_i_cmd_synth || command == &ccl_i_cmd_lower ||
                command == &ccl_i_cmd_topology_expand || command == &ccl_i_cmd_testbed_topology ||
-               command == &ccl_i_cmd_calibrate;
+               command == &ccl_i_cmd_calibrate || command == &ccl_i_cmd_report ||
+               strncmp(command->name, "draw ", 5) == 0;
 
     cli->style = (ccl_report_style_t)CCL_REPORT_STYLE_INIT;
     if (cli->args.json || (!own && !cli->args.csv && dot && strcmp(dot, ".json") == 0))
         cli->style.format = CCL_REPORT_JSON;
     else if (cli->args.csv || (!own && dot && strcmp(dot, ".csv") == 0))
         cli->style.format = CCL_REPORT_CSV;
+    else if (!own && dot && (strcmp(dot, ".html") == 0 || strcmp(dot, ".htm") == 0)) {
+        cli->style.format = CCL_REPORT_JSON; /* ccl_i_emit() makes a page of it */
+        cli->page = true;
+    }
     cli->style.table = cli->args.table;
     cli->style.rows = cli->args.rows;
 }

@@ -19,11 +19,12 @@ typedef struct ccl_i_choices {
     uint32_t at[4];
 } ccl_i_choices_t;
 
-/** Among a command's options: all of lowering; all of synthesizers; the same with what these write.
- */
+/** Among a command's options: all of lowering; all of synthesizers; the same with what these write;
+ *  those that make the run of ccl_i_subject_open(). */
 #define CCL_I_LOWERING "@lowering"
 #define CCL_I_SYNTH "@synth"
 #define CCL_I_SYNTH_FILES "@synth-files"
+#define CCL_I_MADE "@made"
 
 /** All options of all commands; an option means the same wherever it is accepted. */
 typedef struct ccl_i_args {
@@ -97,6 +98,7 @@ typedef struct ccl_i_cli {
     ccl_ctx_t ctx;
     ccl_i_args_t args;
     ccl_report_style_t style;
+    bool page; /**< the result becomes an HTML page */
 } ccl_i_cli_t;
 
 typedef struct ccl_i_command {
@@ -224,27 +226,6 @@ void ccl_i_synth_files_fini(ccl_i_synth_files_t *files);
     @param with  its name; NULL: none is named. */
 ccl_status_t ccl_i_synth_files_check(const ccl_i_args_t *args, const char *with, ccl_error_t *err);
 
-/* ---------------------------------------------------------------- stock.c */
-
-/** "nccl" or "rccl": what stock software runs, not a synthesizer. */
-bool ccl_i_is_stock(const char *name);
-/** What it runs of one collective and size. */
-typedef struct ccl_i_stock {
-    ccl_predictor_t *predictor;
-    ccl_nccl_kernel_t kernel; /* the predictor's */
-    const char *name;         /* "nccl" or "rccl", by the cluster; static */
-    char choice[64];          /* "ring LL128 x24" */
-} ccl_i_stock_t;
-/**
- * @param machine  the cluster without --profile; NULL: there is none.
- * @param out      zeroed; ccl_i_stock_fini(), also on failure.
- * @retval CCL_ERR_USAGE  an option of lowering was given, or no size.
- */
-ccl_status_t ccl_i_stock_open(ccl_i_cli_t *cli, const ccl_topology_t *machine,
-                              const ccl_topology_t *topo, const ccl_collective_t *want,
-                              double size_bytes, ccl_i_stock_t *out, ccl_error_t *err);
-void ccl_i_stock_fini(ccl_i_stock_t *stock);
-
 /* ---------------------------------------------------------------- measured.c */
 
 /** Clusters that runs may have used. */
@@ -369,8 +350,8 @@ ccl_status_t ccl_i_sizes(const char *text, double **out, uint32_t *n_out, ccl_er
 ccl_sim_options_t ccl_i_sim_options(const ccl_i_args_t *args);
 /** "dir/allgather_8.xml" is shown as "allgather_8"; malloc'ed, NULL when out of memory. */
 char *ccl_i_title(const char *path);
-/** Write a result where -o says. */
-ccl_status_t ccl_i_emit(const ccl_i_cli_t *cli, const ccl_text_t *text, ccl_error_t *err);
+/** Write a result where -o says; as an HTML page where that ends in .html. */
+ccl_status_t ccl_i_emit(ccl_i_cli_t *cli, const ccl_text_t *text, ccl_error_t *err);
 
 /* ---------------------------------------------------------------- cmd_tune.c */
 
@@ -444,6 +425,43 @@ ccl_status_t ccl_i_document_lower(ccl_i_cli_t *cli, const ccl_topology_t *topo,
                                   const ccl_way_t *preset, double size_bytes,
                                   ccl_i_document_t *document, ccl_error_t *err);
 
+/* ---------------------------------------------------------------- subject.c */
+
+/** "nccl" or "rccl": what stock software runs, not a synthesizer. */
+bool ccl_i_is_stock(const char *name);
+/** The run that a command is about. */
+typedef struct ccl_i_subject {
+    const char *input;         /**< the file; NULL: --with made it */
+    char name[121];            /**< "ring" of ring.xml, the synthesizer, "nccl" or "rccl" */
+    char title[240];           /**< the file's path, the synthesizer, "nccl (ring LL128 x24 ...)" */
+    ccl_i_document_t document; /**< what was read or made, and lowered; empty of stock software */
+    const ccl_program_t *program; /**< in the document or the predictor */
+    const ccl_topology_t *topo;   /**< what it runs on */
+    ccl_sim_options_t sim;        /**< of the run, with its size and level */
+    bool lowered;                 /**< by `way` */
+    ccl_way_t way;
+    bool proven; /**< the verdict is the verifier's; else it is "valid" */
+    ccl_verdict_t verdict;
+    ccl_collective_t *want;    /**< of --with; NULL of files */
+    ccl_synth_options_t synth; /**< of a synthesizer */
+    ccl_i_synth_files_t files;
+    ccl_predictor_t *predictor; /**< of stock software; NULL otherwise */
+    ccl_nccl_kernel_t kernel;   /**< the predictor's */
+} ccl_i_subject_t;
+/**
+ * Read `file`, or make what --with says of --collective, lower it, and verify it unless
+ * --no-verify. A wrong program is no error here: see the verdict.
+ * @param file     NULL: --with.
+ * @param machine  the cluster without --profile; NULL: there is none.
+ * @param topo     the cluster; borrowed.
+ * @param s        zeroed; ccl_i_subject_fini(), also on failure.
+ */
+ccl_status_t ccl_i_subject_open(ccl_i_cli_t *cli, const char *file, const ccl_topology_t *machine,
+                                const ccl_topology_t *topo, ccl_i_subject_t *s, ccl_error_t *err);
+/** @retval CCL_CHECK  its verdict is no; one line says why. */
+ccl_status_t ccl_i_subject_right(const ccl_i_subject_t *s, ccl_error_t *err);
+void ccl_i_subject_fini(ccl_i_subject_t *s);
+
 /* ---------------------------------------------------------------- draw.c */
 
 /** The picture's format by -o, which must be given and end in .svg, .pdf or .png. */
@@ -452,19 +470,21 @@ ccl_status_t ccl_i_picture_format(const ccl_i_cli_t *cli, ccl_draw_format_t *out
 bool ccl_i_wants_picture(const ccl_i_args_t *args);
 /** Write a picture where -o says, --width wide. */
 ccl_status_t ccl_i_picture_emit(ccl_i_cli_t *cli, const ccl_picture_t *picture, ccl_error_t *err);
-/** A simulated run of a program or schedule file. */
+/** A simulated run to draw. */
 typedef struct ccl_i_drawn_run {
-    ccl_program_t *program;
+    ccl_i_subject_t subject;
+    ccl_topology_t *topo, *machine; /**< machine: without the profile; NULL: there is none */
     ccl_sim_result_t *result;
-    ccl_granularity_t granularity;
     char title[240]; /**< "ring, allgather of 64M" */
 } ccl_i_drawn_run_t;
 /**
- * Read, lower, prove and simulate a file by the options of the command line.
+ * The run of a file, or of --with, on the cluster of the command line, simulated.
+ * @param file   NULL: --with.
+ * @param spec   of the cluster.
  * @param trace  NULL: none.
  * @retval CCL_CHECK  it is not right; one line says why.
  */
-ccl_status_t ccl_i_run_open(ccl_i_cli_t *cli, const char *path, const ccl_topology_t *topo,
+ccl_status_t ccl_i_run_open(ccl_i_cli_t *cli, const char *file, const char *spec,
                             ccl_trace_t *trace, ccl_i_drawn_run_t *out, ccl_error_t *err);
 void ccl_i_run_fini(ccl_i_drawn_run_t *run);
 

@@ -40,72 +40,30 @@ ccl_status_t ccl_i_picture_emit(ccl_i_cli_t *cli, const ccl_picture_t *picture, 
 
 /* ---------------------------------------------------------------- a run */
 
-static ccl_status_t verify(ccl_i_cli_t *cli, const char *path, ccl_program_t *program,
-                           ccl_error_t *err) {
-    ccl_verify_options_t options = CCL_VERIFY_OPTIONS_INIT;
-    ccl_verdict_t verdict = {0};
-
-    if (cli->args.no_verify)
-        return CCL_OK;
-    options.granularity = cli->args.sim.granularity;
-    options.skip_deadlock = true;
-    CCL_TRY(ccl_program_verify(&cli->ctx, program, &options, &verdict, err));
-    if (verdict.valid)
-        return CCL_OK;
-    return ccl_error_set(err, CCL_CHECK, path, 0, 0, "not right: %s (%s; ccllab verify says more)",
-                         verdict.fault.text, verdict.fault.kind);
-}
-
-ccl_status_t ccl_i_run_open(ccl_i_cli_t *cli, const char *path, const ccl_topology_t *topo,
+ccl_status_t ccl_i_run_open(ccl_i_cli_t *cli, const char *file, const char *spec,
                             ccl_trace_t *trace, ccl_i_drawn_run_t *out, ccl_error_t *err) {
-    ccl_i_document_t document = {NULL, NULL};
-    ccl_sim_options_t options = ccl_i_sim_options(&cli->args);
-    const ccl_collective_t *coll = NULL;
-    const char *form;
+    ccl_i_subject_t *s = &out->subject;
     char size[32];
-    ccl_status_t status = ccl_i_document_read(path, &document, &form, err);
+    ccl_status_t status = ccl_i_cluster_open(cli, spec, NULL, &out->machine, &out->topo, err);
 
-    memset(out, 0, sizeof(*out));
-    if (status == CCL_OK && document.program)
-        status = ccl_i_refuse_lowered(&cli->args, path, err);
     if (status == CCL_OK)
-        coll = document.program ? document.program->coll : document.schedule->coll;
-    if (status == CCL_OK && coll->nranks != topo->nranks)
-        status =
-            ccl_error_set(err, CCL_ERR_INPUT, path, 0, 0, "a %s for %u ranks, but %s has %u GPUs",
-                          form, coll->nranks, topo->name, topo->nranks);
-    if (status == CCL_OK && !(options.size_bytes > 0))
-        options.size_bytes = coll->natural_bytes; /* a demand has a size */
-    if (status == CCL_OK && !(options.size_bytes > 0))
-        status = ccl_fail(err, CCL_ERR_USAGE, "no size given: --size BYTES, such as --size 64M");
+        status = ccl_i_subject_open(cli, file, out->machine, out->topo, s, err);
     if (status == CCL_OK)
-        status = ccl_i_document_lower(cli, topo, NULL, options.size_bytes, &document, err);
+        status = ccl_i_subject_right(s, err);
+    s->sim.trace = trace;
     if (status == CCL_OK)
-        status = verify(cli, path, document.program, err);
-    options.trace = trace;
+        status = ccl_sim_program(&cli->ctx, s->topo, NULL, s->program, &s->sim, &out->result, err);
     if (status == CCL_OK)
-        status =
-            ccl_sim_program(&cli->ctx, topo, NULL, document.program, &options, &out->result, err);
-    out->program = document.program;
-    out->granularity = options.granularity;
-    document.program = NULL;
-    if (status == CCL_OK) {
-        char title[121];
-
-        ccl_file_title(path, title, sizeof(title));
-        snprintf(out->title, sizeof(out->title), "%.120s, %s of %s", title,
-                 ccl_collective_kind_name(out->program->coll->kind),
-                 ccl_format_bytes(options.size_bytes, size, sizeof(size)));
-    }
-    ccl_i_document_fini(&document);
-    if (status != CCL_OK)
-        ccl_i_run_fini(out);
+        snprintf(out->title, sizeof(out->title), "%s, %s of %s", s->name,
+                 ccl_collective_kind_name(s->program->coll->kind),
+                 ccl_format_bytes(s->sim.size_bytes, size, sizeof(size)));
     return status;
 }
 
 void ccl_i_run_fini(ccl_i_drawn_run_t *run) {
     ccl_sim_result_destroy(run->result);
-    ccl_program_destroy(run->program);
-    run->result = NULL;
-    run->program = NULL;
+    ccl_i_subject_fini(&run->subject);
+    ccl_topology_destroy(run->topo);
+    ccl_topology_destroy(run->machine);
+    memset(run, 0, sizeof(*run));
 }

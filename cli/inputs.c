@@ -335,9 +335,37 @@ ccl_sim_options_t ccl_i_sim_options(const ccl_i_args_t *args) {
     return options;
 }
 
-ccl_status_t ccl_i_emit(const ccl_i_cli_t *cli, const ccl_text_t *text, ccl_error_t *err) {
+/** What `report` makes of one JSON result, with the cluster of the line. */
+static ccl_status_t write_page(ccl_i_cli_t *cli, const ccl_text_t *text, ccl_text_t *out,
+                               ccl_error_t *err) {
+    ccl_topology_t *topo = NULL;
+    ccl_json_doc_t doc = {0};
+    ccl_report_page_t page = {.ndocs = 1, .docs = &doc};
+    ccl_status_t status = ccl_json_parse(cli->args.output, text->data, text->len, &doc, err);
+
+    if (status == CCL_OK && cli->args.topology)
+        status = ccl_i_topology_open(cli, cli->args.topology, &topo, err);
+    page.topo = topo;
+    if (status == CCL_OK)
+        status = ccl_report_page(&page, out, err);
+    ccl_topology_destroy(topo);
+    ccl_json_fini(&doc);
+    return status;
+}
+
+ccl_status_t ccl_i_emit(ccl_i_cli_t *cli, const ccl_text_t *text, ccl_error_t *err) {
     if (text->nomem)
         return ccl_fail_nomem(err);
+    if (cli->page && text->data) {
+        ccl_text_t html = {0};
+        ccl_status_t status = write_page(cli, text, &html, err);
+
+        cli->page = false;
+        if (status == CCL_OK)
+            status = ccl_i_emit(cli, &html, err);
+        ccl_text_fini(&html);
+        return status;
+    }
     ccl_i_terminal_clear();
     return ccl_file_write(cli->args.output ? cli->args.output : "-", text->data ? text->data : "",
                           text->len, err);

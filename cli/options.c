@@ -65,9 +65,6 @@ static const ccl_i_own_option_t options[] = {
     {"root", 0, KIND_U32, AT(root), "RANK", "root of broadcast, reduce, gather, scatter (0)", NULL},
     {"with", 'w', KIND_TEXT, AT(with), "NAME",
      "synthesizers (ccllab algos lists them), or nccl: what stock NCCL runs, rccl on AMD", NULL},
-    {"with@simulate", 0, KIND_TEXT, AT(with), "NAME",
-     "nccl (rccl on AMD) in place of a file: what stock NCCL runs for --collective and --size",
-     NULL},
     {"plugin", 0, KIND_LIST, AT(plugins), "FILE",
      "a synthesizer of yours, from a shared object; may be repeated (also those that "
      "CCLLAB_PLUGINS "
@@ -111,7 +108,7 @@ static const ccl_i_own_option_t options[] = {
     {"all@notebook", 0, KIND_FLAG, AT(all), NULL, "every point, not only those of other builds",
      NULL},
     {"budget", 0, KIND_TEXT, AT(tune.budget), "TIME|RUNS",
-     "stop after this time (60s), or after this many runs (500) (60s)", NULL},
+     "stop after this time (30s, 5min), or after this many runs (500runs) (60s)", NULL},
     {"space", 0, KIND_TEXT, AT(tune.space), "FILE",
      "knobs and their values, as JSON (channels, chunks, order, allocation, granularity)", NULL},
     {"knob", 'k', KIND_LIST, AT(tune.knobs), "NAME=VALUES",
@@ -131,7 +128,7 @@ static const ccl_i_own_option_t options[] = {
      "write the constants that a replay fitted as a profile", NULL},
     {"top", 0, KIND_U32, AT(tune.top), "K", "the best K of each size are replayed (3)", NULL},
     {"vary", 0, KIND_LIST, AT(tune.vary), "EDIT",
-     "a further cluster: the first one with fail:gpu:3, degrade:a-b=18Gbit/s, "
+     "a further cluster: the first one with fail:gpu:3, degrade:nic:0=25%,50%, "
      "scale:bandwidth:net=0.5,2 or set:slots=2,8 (one per value); may be repeated",
      NULL},
     {"export", 0, KIND_TEXT, AT(tune.export), "DIR",
@@ -343,6 +340,9 @@ static size_t add_named(const char *name, bool general, ccl_i_option_entry_t *en
     return n + 1;
 }
 
+static const char *const made[] = {"with",   "collective", "demand", "root",      "channels",
+                                   "chunks", "registered", "plugin", "time-limit"};
+
 size_t ccl_i_entries(const ccl_i_command_t *command,
                      ccl_i_option_entry_t entries[CCL_I_MOST_OPTIONS]) {
     bool lowers = false, synthesizes = false, files = false;
@@ -355,6 +355,8 @@ size_t ccl_i_entries(const ccl_i_command_t *command,
         synthesizes |= files || strcmp(name, CCL_I_SYNTH) == 0;
         lowers |= strcmp(name, CCL_I_LOWERING) == 0;
         n = add_named(name, false, entries, n);
+        for (size_t m = 0; strcmp(name, CCL_I_MADE) == 0 && m < CCL_ARRAY_LEN(made); m++)
+            n = add_named(made[m], false, entries, n);
     }
     if (synthesizes)
         n = add_table(ccl_synth_option_table(0), AT(synth), files, entries, n);

@@ -220,14 +220,26 @@ static ccl_status_t parse_long(const ccl_i_command_t *command, int argc, char **
     return take(command, &e, argv[++*i], args, err);
 }
 
+static ccl_status_t unknown_letter(const ccl_i_command_t *command, char letter, ccl_error_t *err) {
+    ccl_i_option_entry_t e;
+
+    for (size_t i = 0; ccl_i_commands[i]; i++)
+        if (ccl_i_find_letter(ccl_i_commands[i], letter, &e))
+            return ccl_fail(err, CCL_ERR_USAGE,
+                            "option -%c (--%.*s) does not belong to \"%s\" (see ccllab %s --help)",
+                            letter, (int)ccl_i_spelled_len(ccl_i_entry_name(&e)),
+                            ccl_i_entry_name(&e), command->name, command->name);
+    return ccl_fail(err, CCL_ERR_USAGE, "unknown option -%c (see ccllab %s --help)", letter,
+                    command->name);
+}
+
 static ccl_status_t parse_letters(const ccl_i_command_t *command, int argc, char **argv, int *i,
                                   ccl_i_args_t *args, ccl_error_t *err) {
     for (const char *p = argv[*i] + 1; *p; p++) {
         ccl_i_option_entry_t e;
 
         if (!ccl_i_find_letter(command, *p, &e))
-            return ccl_fail(err, CCL_ERR_USAGE, "unknown option -%c (see ccllab %s --help)", *p,
-                            command->name);
+            return unknown_letter(command, *p, err);
         if (!wants_value(&e)) {
             CCL_TRY(take(command, &e, "", args, err));
             continue;

@@ -38,6 +38,10 @@ ccl_status_t ccl_collective_kind_parse(const char *text, ccl_collective_kind_t *
             return CCL_OK;
         }
     }
+    const char *near = ccl_nearest(word, kind_names);
+    if (near)
+        return ccl_fail(err, CCL_ERR_INPUT, "unknown collective '%.40s', did you mean \"%s\"?",
+                        text, near);
     return ccl_fail(err, CCL_ERR_INPUT,
                     "unknown collective '%.40s': one of allreduce, allgather, reducescatter, "
                     "alltoall, broadcast, reduce, gather, scatter, sendrecv",

@@ -71,113 +71,48 @@ out:
     return status;
 }
 
-static ccl_status_t simulate_program(ccl_i_cli_t *cli, const ccl_topology_t *topo,
-                                     ccl_sim_options_t *options, ccl_error_t *err) {
-    ccl_i_document_t document = {NULL, NULL};
-    ccl_verify_options_t verify = CCL_VERIFY_OPTIONS_INIT;
-    ccl_verdict_t verdict = {0};
-    ccl_sim_result_t *result = NULL;
-    ccl_report_run_t about = {0};
-    const ccl_collective_t *coll = NULL;
+static ccl_status_t simulate_subject(ccl_i_cli_t *cli, ccl_i_subject_t *s, ccl_error_t *err) {
+    const ccl_program_t *p = s->program;
+    ccl_report_run_t about = {.input = s->title,
+                              .topo = s->topo,
+                              .options = &s->sim,
+                              .program = p,
+                              .way = s->lowered ? &s->way : NULL,
+                              .verdict = s->proven || s->predictor ? &s->verdict : NULL};
     ccl_bound_options_t bounds = CCL_BOUND_OPTIONS_INIT;
+    ccl_sim_result_t *result = NULL;
     ccl_bound_t bound;
-    unsigned bits;
-    const ccl_way_t way = ccl_i_way(&cli->args, &bits);
-    const char *form;
-    ccl_status_t status = ccl_i_document_read(cli->args.inputs.items[0], &document, &form, err);
+    ccl_status_t status;
 
-    about.input = cli->args.inputs.items[0];
-    about.topo = topo;
-    about.options = options;
-    if (status == CCL_OK && document.program)
-        status = ccl_i_refuse_lowered(&cli->args, about.input, err);
-    if (status == CCL_OK)
-        coll = document.program ? document.program->coll : document.schedule->coll;
-    if (status == CCL_OK && coll->nranks != topo->nranks)
-        status = ccl_error_set(err, CCL_ERR_INPUT, about.input, 0, 0,
-                               "a %s for %u ranks, but %s has %u GPUs", form, coll->nranks,
-                               topo->name, topo->nranks);
-    if (status == CCL_OK && !(options->size_bytes > 0))
-        options->size_bytes = coll->natural_bytes; /* a demand has a size */
-    if (status == CCL_OK && !(options->size_bytes > 0))
-        status = ccl_fail(err, CCL_ERR_USAGE, "no size given: --size BYTES, such as --size 64M");
-    if (status == CCL_OK && document.schedule)
-        about.way = &way;
-    if (status == CCL_OK)
-        status = ccl_i_document_lower(cli, topo, NULL, options->size_bytes, &document, err);
-    if (status == CCL_OK && !cli->args.no_verify) {
-        verify.granularity = options->granularity;
-        verify.skip_deadlock = true; /* the simulator's check knows this run's FIFOs */
-        status = ccl_program_verify(&cli->ctx, document.program, &verify, &verdict, err);
-        about.verdict = &verdict;
-    }
-    about.program = document.program;
-    if (status == CCL_OK && about.verdict && !verdict.valid) {
-        status = refuse(cli, &about, err);
-        ccl_i_document_fini(&document);
-        return status;
-    }
-    for (uint32_t i = 0; status == CCL_OK && i < verdict.nwarnings && i < CCL_MAX_WARNINGS; i++)
-        ccl_log(&cli->ctx, CCL_LOG_WARN, "verify", "%s", verdict.warnings[i]);
-    if (status == CCL_OK) {
-        const ccl_program_t *p = document.program;
-
-        ccl_i_warn_sizes(cli, about.input, p, &options->size_bytes, 1);
-        bounds.size_bytes = options->size_bytes;
-        bounds.proto = p->proto;
-        status = ccl_bound(&cli->ctx, topo, p->coll, &bounds, &bound, err);
-        about.bound = status == CCL_OK ? &bound : NULL;
-    }
-    if (status == CCL_OK) {
-        status = ccl_sim_program(&cli->ctx, topo, NULL, document.program, options, &result, err);
-        status = conclude(cli, &about, result, status, err);
-    }
-    if (about.bound)
-        ccl_bound_fini(&bound);
+    if (!s->verdict.valid)
+        return refuse(cli, &about, err);
+    for (uint32_t i = 0; i < s->verdict.nwarnings && i < CCL_MAX_WARNINGS; i++)
+        ccl_log(&cli->ctx, CCL_LOG_WARN, "verify", "%s", s->verdict.warnings[i]);
+    if (!s->predictor)
+        ccl_i_warn_sizes(cli, s->title, p, &s->sim.size_bytes, 1);
+    bounds.size_bytes = s->sim.size_bytes;
+    bounds.proto = p->proto;
+    CCL_TRY(ccl_bound(&cli->ctx, s->topo, s->predictor ? s->want : p->coll, &bounds, &bound, err));
+    about.bound = &bound;
+    status = ccl_sim_program(&cli->ctx, s->topo, NULL, p, &s->sim, &result, err);
+    status = conclude(cli, &about, result, status, err);
+    ccl_bound_fini(&bound);
     ccl_sim_result_destroy(result);
-    ccl_i_document_fini(&document);
     return status;
 }
 
-/** What the vendor's library runs, in place of a file. */
-static ccl_status_t simulate_stock(ccl_i_cli_t *cli, const ccl_topology_t *machine,
-                                   const ccl_topology_t *topo, ccl_sim_options_t *options,
-                                   ccl_error_t *err) {
-    ccl_collective_t *want = NULL;
-    ccl_i_stock_t stock = {0};
-    ccl_sim_result_t *result = NULL;
-    ccl_verdict_t verdict = {.valid = true}; /* proven as it was made */
-    ccl_report_run_t about = {.options = options, .verdict = &verdict};
-    ccl_bound_options_t bounds = CCL_BOUND_OPTIONS_INIT;
-    ccl_bound_t bound;
-    char title[200], step[32], buffer[32];
-    ccl_status_t status =
-        ccl_i_collective_open(&cli->args, cli->args.collective, topo->nranks, &want, err);
+/** A program or schedule file, or what --with makes. */
+static ccl_status_t simulate_program(ccl_i_cli_t *cli, const ccl_topology_t *machine,
+                                     const ccl_topology_t *topo, ccl_trace_t *trace,
+                                     ccl_error_t *err) {
+    const char *file = cli->args.inputs.n ? cli->args.inputs.items[0] : NULL;
+    ccl_i_subject_t subject = {0};
+    ccl_status_t status = ccl_i_subject_open(cli, file, machine, topo, &subject, err);
 
+    subject.sim.trace = trace;
     if (status == CCL_OK)
-        status = ccl_i_stock_open(cli, machine, topo, want, options->size_bytes, &stock, err);
-    if (status == CCL_OK) {
-        snprintf(title, sizeof(title), "%s (%s, steps of %s, buffers of %s)", stock.name,
-                 stock.choice, ccl_format_bytes(stock.kernel.step_bytes, step, sizeof(step)),
-                 ccl_format_bytes(stock.kernel.buffer_bytes, buffer, sizeof(buffer)));
-        options->batches = stock.kernel.choice.batches;
-        about.input = title;
-        about.topo = stock.kernel.topo;
-        about.program = &stock.kernel.program;
-        bounds.size_bytes = options->size_bytes;
-        bounds.proto = stock.kernel.program.proto;
-        status = ccl_bound(&cli->ctx, about.topo, want, &bounds, &bound, err);
-        about.bound = status == CCL_OK ? &bound : NULL;
-    }
-    if (status == CCL_OK) {
-        status = ccl_sim_program(&cli->ctx, about.topo, NULL, about.program, options, &result, err);
-        status = conclude(cli, &about, result, status, err);
-    }
-    if (about.bound)
-        ccl_bound_fini(&bound);
-    ccl_sim_result_destroy(result);
-    ccl_i_stock_fini(&stock);
-    ccl_collective_destroy(want);
+        status = simulate_subject(cli, &subject, err);
+    ccl_i_subject_fini(&subject);
     return status;
 }
 
@@ -292,16 +227,10 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     ccl_topology_t *topo = NULL, *machine = NULL; /* machine: without the profile */
     ccl_status_t status;
 
-    bool stock = cli->args.with != NULL;
-    if ((cli->args.flows != NULL) + (cli->args.inputs.n > 0) + stock != 1)
+    if ((cli->args.flows != NULL) + (cli->args.inputs.n > 0) + (cli->args.with != NULL) != 1)
         return ccl_fail(err, CCL_ERR_USAGE,
                         "wanted: one program or schedule file, or --flows FILE, or --collective "
-                        "NAME --with nccl");
-    if (stock && !ccl_i_is_stock(cli->args.with))
-        return ccl_fail(err, CCL_ERR_USAGE,
-                        "--with %s: only nccl (rccl on AMD) is simulated by its name; synth writes "
-                        "the programs of others",
-                        cli->args.with);
+                        "NAME --with NAME");
     CCL_TRY(ccl_i_cluster_open(cli, cli->args.topology, NULL, &machine, &topo, err));
     if (cli->args.trace) {
         options.trace = ccl_trace_create(TRACE_EVENTS);
@@ -312,8 +241,7 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
         }
     }
     status = cli->args.flows ? simulate_flows(cli, topo, &options, err)
-             : stock         ? simulate_stock(cli, machine, topo, &options, err)
-                             : simulate_program(cli, topo, &options, err);
+                             : simulate_program(cli, machine, topo, options.trace, err);
     ccl_trace_destroy(options.trace);
     ccl_topology_destroy(machine);
     ccl_topology_destroy(topo);
@@ -321,19 +249,18 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const accepts[] = {
-    "topology",   "fail",    "degrade",     "scale",   "set",           "profile",
-    "size",       "batches", "granularity", "sharing", "with@simulate", "registered",
-    "collective", "root",    "flows",       "unicast", "trace",         "no-verify",
-    "no-skip",    "no-fold", "table",       "rows",    CCL_I_LOWERING,  NULL};
+    "topology", "fail",        "degrade", "scale", "set",      "profile",      "size",
+    "batches",  "granularity", "sharing", "flows", "unicast",  "trace",        "no-verify",
+    "no-skip",  "no-fold",     "table",   "rows",  CCL_I_MADE, CCL_I_LOWERING, NULL};
 const ccl_i_command_t ccl_i_cmd_simulate = {
     .name = "simulate",
     .usage = "--topology SPEC [options] FILE --size BYTES",
     .summary = "time a program, a schedule or a flow list on a cluster",
     .details =
         "FILE is a program (MSCCL XML) or a schedule (JSON, ResCCLang), which is lowered\n"
-        "first, by --order, --allocate and --stages. In its place --collective NAME --with nccl\n"
-        "runs what stock NCCL would (rccl on AMD). The model is in docs/model.md. What does not "
-        "verify is refused, a deadlock is\n"
+        "first, by --order, --allocate and --stages. Without one, --collective NAME --with NAME\n"
+        "makes one (nccl: what stock NCCL runs; rccl on AMD), with the protocol that compare\n"
+        "takes. The model is in docs/model.md. What does not verify is refused, a deadlock is\n"
         "reported with the cycle of who waits for whom; both exit with 1. --csv prints one\n"
         "table: --table summary (default), links, thread_blocks or flows.\n",
     .accepts = accepts,

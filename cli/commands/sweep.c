@@ -59,12 +59,12 @@ static ccl_status_t edited(ccl_i_cli_t *cli, sweep_t *s, const char *edit, ccl_e
     return add_case(s, edit, topo, err);
 }
 
-/* "scale:bandwidth:net=0.5,2", "set:slots=2,8": an edit per value; any other is one. */
+/* "scale:bandwidth:net=0.5,2", "degrade:nic:0=25%,50%": an edit per value; "fail:..." is one. */
 static ccl_status_t vary(ccl_i_cli_t *cli, sweep_t *s, const char *text, ccl_error_t *err) {
     const char *factors = strchr(text, '=');
     char edit[600];
 
-    bool several = strncmp(text, "scale:", 6) == 0 || strncmp(text, "set:", 4) == 0;
+    bool several = strncmp(text, "fail:", 5) != 0;
 
     if (strlen(text) >= sizeof(edit) || !several || !factors)
         return edited(cli, s, text, err);

@@ -202,25 +202,24 @@ static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_route
 
 /** The program that the vendor's library runs at this size. */
 static ccl_status_t make_stock(ccl_i_cli_t *cli, const ccl_topology_t *machine,
-                               const ccl_topology_t *topo, const ccl_collective_t *want,
-                               const job_t *job, ccl_error_t *err) {
-    ccl_i_stock_t stock = {0};
+                               const ccl_topology_t *topo, const job_t *job, ccl_error_t *err) {
+    ccl_i_subject_t stock = {0};
     ccl_text_t text = {0};
     ccl_status_t status =
         job->target == TARGET_XML
-            ? ccl_i_stock_open(cli, machine, topo, want, cli->args.size_bytes, &stock, err)
+            ? ccl_i_subject_open(cli, NULL, machine, topo, &stock, err)
             : ccl_fail(err, CCL_ERR_USAGE,
                        "%s runs programs, it has no schedule: -o FILE.xml, or --format xml",
                        cli->args.with);
 
     if (status == CCL_OK)
-        status = ccl_program_write_xml(&stock.kernel.program, &text, err);
+        status = ccl_program_write_xml(stock.program, &text, err);
     if (status == CCL_OK)
         status = ccl_i_emit(cli, &text, err);
     if (status == CCL_OK && cli->args.output && strcmp(cli->args.output, "-") != 0)
-        ccl_log(&cli->ctx, CCL_LOG_INFO, "synth", "%s: %s", stock.name, stock.choice);
+        ccl_log(&cli->ctx, CCL_LOG_INFO, "synth", "%s", stock.title);
     ccl_text_fini(&text);
-    ccl_i_stock_fini(&stock);
+    ccl_i_subject_fini(&stock);
     return status;
 }
 
@@ -258,7 +257,7 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
         else if (cli->args.explain)
             status = explain(cli, topo, routes, want, &job.options, err);
         else if (ccl_i_is_stock(cli->args.with))
-            status = make_stock(cli, machine, topo, want, &job, err);
+            status = make_stock(cli, machine, topo, &job, err);
         else
             status = make(cli, topo, routes, want, &job, err);
     }

@@ -31,20 +31,27 @@ static void tune_fini(tune_t *t) {
     free(t->sizes_bytes);
 }
 
-/** "60s", "5min" is none; "500" and "500 runs" are runs. */
+/** "60s" and "5min" are times, "500 runs" and "500runs" numbers of runs. */
 static ccl_status_t budget(const char *text, ccl_tune_options_t *out, ccl_error_t *err) {
     size_t digits = strspn(text, "0123456789");
     const char *unit = text + digits + strspn(text + digits, " ");
 
-    if (digits > 0 && digits < 10 && (!*unit || strcmp(unit, "runs") == 0)) {
+    if (digits > 0 && digits < 10 && (strcmp(unit, "runs") == 0 || strcmp(unit, "run") == 0)) {
         out->budget_runs = strtoull(text, NULL, 10);
         if (out->budget_runs > 0)
             return CCL_OK;
+    } else if (digits > 0 && !*unit && strspn(text, "0") < digits) {
+        return ccl_fail(
+            err, CCL_ERR_USAGE,
+            "option --budget %.20s: write %.20ss for seconds, or %.20sruns for a number "
+            "of runs",
+            text, text, text);
     } else if (ccl_parse_time_s(text, &out->budget_s, NULL) == CCL_OK && out->budget_s > 0) {
         return CCL_OK;
     }
     return ccl_fail(err, CCL_ERR_USAGE,
-                    "option --budget wants a time (60s) or a number of runs (500), not \"%.60s\"",
+                    "option --budget wants a time (60s, 5min) or a number of runs (500runs), not "
+                    "\"%.60s\"",
                     text);
 }
 

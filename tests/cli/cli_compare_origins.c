@@ -191,9 +191,9 @@ START_TEST(commands) {
         "lower " PAIR " --size 1M %s/a.json",
         "explain " PAIR " --size 1M %s/a.xml",
         "run %s/a.xml --size 4K --repeats 1",
-        "tune " PAIR " -c allgather --sizes 1M -k with=direct --strategy random --budget 4 "
+        "tune " PAIR " -c allgather --sizes 1M -k with=direct --strategy random --budget 4runs "
         "--notebook %s/n.db",
-        "sweep " PAIR " -c allgather --sizes 1M -k with=direct --strategy random --budget 4 "
+        "sweep " PAIR " -c allgather --sizes 1M -k with=direct --strategy random --budget 4runs "
         "--notebook %s/n.db"};
 
     ck_assert_ptr_nonnull(mkdtemp(dir));

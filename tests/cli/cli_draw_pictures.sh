@@ -74,7 +74,7 @@ refused 2 'no size given' draw topology -t "$pair" --heat "$data/allgather_2.xml
 refused 2 'must be more than 0' draw topology dgx-a100 --width 0 -o x.svg
 refused 2 'too large' draw topology dgx-a100 --width 40000 -o x.png
 refused 2 'a program for 2 ranks' draw timeline -t dgx-a100 "$data/allgather_2.xml" --size 1M -o x.svg
-refused 1 'not right: ' draw timeline -t "$pair" "$data/missing_2.xml" --size 1M -o x.svg
+refused 1 'invalid: missing: ' draw timeline -t "$pair" "$data/missing_2.xml" --size 1M -o x.svg
 refused 1 'deadlock' draw timeline -t "$pair" "$data/deadlock_2.xml" --no-verify --size 1M -o x.svg
 refused 2 'no rank 7' draw timeline -t "$pair" "$data/allgather_2.xml" --size 1M --rank 7 -o x.svg
 refused 2 'wants a rank or all' draw timeline -t "$pair" "$data/allgather_2.xml" --size 1M --rank x -o x.svg

@@ -4,7 +4,7 @@
 #include "tests/base/main.h"
 
 /* A tuning that is soon done. */
-#define TUNED "-q -t dgx-a100 -c allgather --sizes 64K -k with=ring --budget 3 --notebook none"
+#define TUNED "-q -t dgx-a100 -c allgather --sizes 64K -k with=ring --budget 3runs --notebook none"
 
 static const struct {
     const char *line;
@@ -38,8 +38,16 @@ static const struct {
      "no library for two vendors"},
     {"simulate -t hetccl-snu -c allreduce --with nccl --size 1M", 1, "neither NCCL nor RCCL runs",
      NULL, "no library for two vendors"},
-    {"simulate -t dgx-a100 -c allreduce --with ring --size 1M", 2, "only nccl", NULL,
-     "synthesizers have no run of their own"},
+    {"simulate -t dgx-a100 -c allreduce --with ring --size 1M", 0, NULL, "ring: allreduce of 1M",
+     "a synthesizer's run"},
+    {"simulate -t dgx-a100 -c allreduce --size 1M " DATA "/allgather_2.xml", 2,
+     "--collective goes with --with NAME", NULL, "a file and a collective"},
+    {"explain -t dgx-a100 --chunks 2 --size 1M " DATA "/allgather_2.xml", 2,
+     "--chunks goes with --with NAME", NULL, "a file and a synthesizer's option"},
+    {"draw timeline -t dgx-a100 -c allreduce --size 1M -o /tmp/x.svg", 2, "--with NAME", NULL,
+     "neither file nor synthesizer"},
+    {"draw idle -t dgx-a100", 2, "option -t (--topology) does not belong to \"draw idle\"", NULL,
+     "a letter of other commands"},
     {"simulate -t dgx-a100 -c allreduce --with nccl", 2, "no size given", NULL, "no size"},
     {"simulate -t dgx-a100 -c allreduce --with nccl --size 1M --order hpds", 2,
      "runs programs of its own", NULL, "nothing to lower"},
@@ -105,9 +113,9 @@ static const struct {
      "more steps than an executor takes"},
     {"synth -t heteccl-h20-4+8 -c alltoall --with direct --format flagcx -o /tmp/x", 1,
      "all GPUs are of one vendor", NULL, "plans between vendors of one"},
-    {"tune -q -t dgx-a100 -c alltoall --sizes 64K -k with=ring --budget 3 --notebook none", 1,
+    {"tune -q -t dgx-a100 -c alltoall --sizes 64K -k with=ring --budget 3runs --notebook none", 1,
      "no synthesizer of the space can do this", NULL, "tune, where nobody can"},
-    {"sweep -q -t dgx-a100 -c alltoall --sizes 64K -k with=ring --budget 3 --notebook none", 1,
+    {"sweep -q -t dgx-a100 -c alltoall --sizes 64K -k with=ring --budget 3runs --notebook none", 1,
      "no synthesizer of the space can do this", NULL, "sweep, where nobody can"},
 
     {"balance -t hetccl-snu --speeds nvidia=2,amd=1 --total 48", 0, NULL, "1.500 times as fast",
@@ -160,6 +168,8 @@ static const struct {
     {"topology show", 2, "no cluster given", NULL, "no topology"},
     {"topology show dgx-a100 --fail gpu:99", 2, "ccllab: --fail gpu:99: ", NULL,
      "an edit of what is not there"},
+    {"topology show dgx-a100 --degrade nic:0=50% --fail server:0", 2, "--fail server:0: leaves",
+     NULL, "the only server fails"},
     {"verify", 2, "nothing to work on", NULL, "no file"},
     {"verify --executor xyz x", 2, "msccl-old", NULL, "unknown executor"},
     {"simulate --order setp x", 2, "--order wants one of step,rr,hpds,hpds-printed, not \"setp\"",
@@ -312,7 +322,9 @@ static const struct {
      "bounded work"},
     {"compare -t dgx-a100 --demand " DATA "/alltoallv_2.json", 2, "has 8 GPUs", NULL,
      "demand and cluster differ"},
-    {"compare -t dgx-a100 -c allgatter", 2, "allgather", NULL, "unknown collective"},
+    {"compare -t dgx-a100 -c allredcue", 2, "did you mean \"allreduce\"", NULL,
+     "a collective misspelled"},
+    {"compare -t dgx-a100 -c zzz", 2, "one of allreduce, allgather", NULL, "unknown collective"},
 
     {"verify /nonexistent/file.xml", 4, "/nonexistent/file.xml", NULL, "no such file"},
     {"simulate " PAIR " /nonexistent/file.xml --size 1M", 4, "/nonexistent/file.xml", NULL,

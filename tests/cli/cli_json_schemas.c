@@ -10,11 +10,11 @@
 /* Inputs, then a command for every schema, and for each of its parts that are not always there. Two
  * schemas are of results that need what a test machine lacks, a GPU ("calibrate-device") and rights
  * to make network namespaces ("testbed"): unit.report.schemas holds those. */
-static const char *const inputs[] = {"synth " PAIR " -c allgather -w ring -o schema.xml",
-                                     "synth " PAIR " -c allgather -w ring -o schema.schedule.json",
-                                     "tune " RAILS
-                                     " -c allgather --sizes 1M -k with=ring,direct --budget 2 -j 1 "
-                                     "--notebook schema.db"};
+static const char *const inputs[] = {
+    "synth " PAIR " -c allgather -w ring -o schema.xml",
+    "synth " PAIR " -c allgather -w ring -o schema.schedule.json",
+    "tune " RAILS " -c allgather --sizes 1M -k with=ring,direct --budget 2runs -j 1 "
+    "--notebook schema.db"};
 static const char *const commands[] = {
     "schema",
     "algos",
@@ -39,7 +39,7 @@ static const char *const commands[] = {
     "run " DATA "/deadlock_2.xml --size 64K --repeats 1 --no-verify",
     "simulate schema.xml " PAIR " --size 1M",
     "simulate schema.xml " PAIR " --size 1M --no-verify",
-    "sweep " RAILS " -c allgather --sizes 1M --vary fail:gpu:3 -k with=ring --budget 1 " NONE,
+    "sweep " RAILS " -c allgather --sizes 1M --vary fail:gpu:3 -k with=ring --budget 1runs " NONE,
     "topology symmetry dgx-h100 --fail gpu:3",
     "synth " RAILS " -c allgather -w sketch --size 1M -v -o schema.sketch.xml",
     "synth " RAILS " -c allgather -w cegis --size 1M -o schema.cegis.xml",
@@ -48,7 +48,7 @@ static const char *const commands[] = {
     "topology check dgx1-v100",
     "topology check no-such-cluster",
     "topology show heteccl-h20-4+8",
-    "tune " PAIR " -c allgather --sizes 64K -k with=ring,direct --budget 2 " NONE
+    "tune " PAIR " -c allgather --sizes 64K -k with=ring,direct --budget 2runs " NONE
     " --replay host:1 --top 1 --repeats 1",
     "validate --profile " DATA "/host.profile.json --suite " DATA
     "/two.suite --sizes 8K --repeats 1",

@@ -114,7 +114,7 @@ START_TEST(test_broken) {
     };
     static const char *const commands[] = {
         "notebook list", "notebook gc", "notebook export -o /dev/null",
-        "tune -q -t dgx-a100 -c allgather --sizes 1M -k with=ring --budget 5"};
+        "tune -q -t dgx-a100 -c allgather --sizes 1M -k with=ring --budget 5runs"};
     char dir[64];
 
     strcpy(dir, path);

@@ -19,6 +19,10 @@ cluster=heteccl-h20-4+8
 "$ccllab" report compare.json run.json bound.json run.trace.json -t $cluster --question 'Why <hm> & not ring?' -o a.html
 "$ccllab" report compare.json run.json bound.json run.trace.json -t $cluster --question 'Why <hm> & not ring?' -j 1 -o b.html
 cmp a.html b.html || say "two pages differ"
+# A result written as HTML is its page.
+"$ccllab" report compare.json -t $cluster -o c.html
+"$ccllab" compare -t $cluster -c allgather --sizes 1M:16M:4 --with ring,hm,tree -o compare.html
+cmp c.html compare.html || say "compare -o compare.html is another page than report's"
 has a.html '<title>Why &lt;hm&gt; &amp; not ring?</title>'
 has a.html "links coloured by their use in hm.xml"
 [ "$(grep -c '<svg ' a.html)" -eq 3 ] || say "not three pictures: cluster, plot, thread blocks"

@@ -7,7 +7,7 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 bad=0
 say() { echo "$*"; bad=1; }
-sweep="sweep -t heteccl-h20-4+8 -c allgather --sizes 1M,64M -k with=ring,hm --budget 10 --notebook none"
+sweep="sweep -t heteccl-h20-4+8 -c allgather --sizes 1M,64M -k with=ring,hm --budget 10runs --notebook none"
 # shellcheck disable=SC2086
 "$ccllab" $sweep --vary scale:bandwidth:net=0.25,1 --vary fail:gpu:3 --csv 'servers:2 gpus:2 nvswitch=300GB/s nics:2x25GB/s' \
     >"$dir/csv" 2>"$dir/err" || say "exit code $?: $(cat "$dir/err")"
@@ -21,7 +21,7 @@ awk -v a="$(column scale:bandwidth:net=0.25 67108864 7)" -v b="$(column scale:ba
     'BEGIN { exit !(a > 0 && a < 0.8 && b == 1 && n == 11 && m == 1) }' || say "wrong: $(cat "$dir/csv")"
 # The best is what tune says.
 # shellcheck disable=SC2086
-"$ccllab" tune -t heteccl-h20-4+8 -c allgather --sizes 1M,64M -k with=ring,hm --budget 10 --notebook none --csv --table best >"$dir/tune"
+"$ccllab" tune -t heteccl-h20-4+8 -c allgather --sizes 1M,64M -k with=ring,hm --budget 10runs --notebook none --csv --table best >"$dir/tune"
 [ "$(column heteccl-h20-4+8 67108864 4)" = "$(grep '^67108864,' "$dir/tune" | cut -d, -f2)" ] || say "tune says $(cat "$dir/tune")"
 # shellcheck disable=SC2086
 "$ccllab" $sweep --vary scale:bandwidth:net=0.25 -o "$dir/plot.svg" 2>"$dir/err" || say "plot: $(cat "$dir/err")"
@@ -29,10 +29,15 @@ awk -v a="$(column scale:bandwidth:net=0.25 67108864 7)" -v b="$(column scale:ba
 # shellcheck disable=SC2086
 "$ccllab" $sweep --json >"$dir/json"
 grep -q '"schema": "ccllab/sweep/1"' "$dir/json" || say "no schema"
+# A degree of degradation is a case each.
+# shellcheck disable=SC2086
+"$ccllab" $sweep --vary degrade:nic:0=25%,50% --csv >"$dir/csv"
+awk -v a="$(column degrade:nic:0=25% 67108864 7)" -v b="$(column degrade:nic:0=50% 67108864 7)" \
+    'BEGIN { exit !(a < b && b < 1) }' || say "degrees: $(cat "$dir/csv")"
 # NICs twice as fast behind PCIe as tight as they were: nothing changes, and it says what binds.
 pcie='servers:2 gpus:4 nvswitch=300GB/s,1us nics:4x25GB/s,2us'
 tight() { # edit, format
-    "$ccllab" sweep -t "$pcie" -c allgather --sizes 1M,64M -k with=ring,hm --budget 10 --notebook none --vary "$1" "$2" \
+    "$ccllab" sweep -t "$pcie" -c allgather --sizes 1M,64M -k with=ring,hm --budget 10runs --notebook none --vary "$1" "$2" \
         >"$dir/tight" 2>"$dir/err" || say "$1: exit code $?: $(cat "$dir/err")"
 }
 says='scale:bandwidth:net=2 changes nothing: the time that no schedule beats is the same; the links that bind now: s[01]/gpu[0-3]->s[01]/nic[0-3] (pcie, 25GB/s), .*'

@@ -36,7 +36,7 @@ if "$ccllab" synth --plugin "$dir/biring.so" -t resccl-topo2 -c allgather --with
 # Tuned; a second time from the notebook; another build of the plugin is not taken for the first.
 tune() { # plugin
     "$ccllab" tune --plugin "$dir/$1.so" -t "$cluster" -c allgather --sizes 1M -k with=biring -k channels=1,2 --strategy grid \
-        --budget 100 --notebook "$dir/lab.db" --json >"$dir/tuned.json" || say "tune: $?"
+        --budget 100runs --notebook "$dir/lab.db" --json >"$dir/tuned.json" || say "tune: $?"
     "$ccllab" notebook query "SELECT count(DISTINCT settings) FROM point" --notebook "$dir/lab.db" --csv | tail -n 1
 }
 first=$(tune biring)

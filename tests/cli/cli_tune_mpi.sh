@@ -15,7 +15,7 @@ fi
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 say() { echo "$*"; cat "$dir/err"; exit 1; }
-tune="tune -t heteccl-h20-4+8 -c allgather --sizes 1M,16M -k with=ring,hm,direct -k chunks=auto,1:4 --budget 80"
+tune="tune -t heteccl-h20-4+8 -c allgather --sizes 1M,16M -k with=ring,hm,direct -k chunks=auto,1:4 --budget 80runs"
 go() { # processes, launcher's flags, program...: the launcher's exit code in $code
     n=$1 more=$2
     shift 2
@@ -39,7 +39,7 @@ for n in 2 4; do
     [ "$(rows "$dir/$n.db")" -ge 80 ] || say "$n processes: not all was written down"
 done
 
-sweep="sweep -t heteccl-h20-4+8 -c allgather --sizes 1M,16M --vary scale:bandwidth:net=0.5,2 -k with=ring,hm -k chunks=auto,1:4 --budget 30"
+sweep="sweep -t heteccl-h20-4+8 -c allgather --sizes 1M,16M --vary scale:bandwidth:net=0.5,2 -k with=ring,hm -k chunks=auto,1:4 --budget 30runs"
 # shellcheck disable=SC2086
 "$ccllab" $sweep --notebook none --json >"$dir/want"
 # shellcheck disable=SC2086
@@ -69,7 +69,7 @@ fi
 exec "\$@"
 EOF
 chmod +x "$dir/killed"
-long=$(echo "$tune" | sed 's/--budget 80/--budget 300/; s/=ring/=packing,ring/')
+long=$(echo "$tune" | sed 's/--budget 80runs/--budget 300runs/; s/=ring/=packing,ring/')
 choose
 # shellcheck disable=SC2086
 go 3 "" "$dir/killed" "$ccllab" $long --notebook "$dir/k.db" --json

@@ -9,7 +9,7 @@ bad=0
 say() { echo "$*"; bad=1; }
 tune() {
     "$ccllab" tune -t 'servers:1 gpus:4 nvswitch=100GB/s,1us' -c allgather --sizes 64K,256K \
-        -k with=ring,direct,recursive -k chunks=auto,1:4 --budget 40 --notebook none "$@"
+        -k with=ring,direct,recursive -k chunks=auto,1:4 --budget 40runs --notebook none "$@"
 }
 tune --replay host:2 --top 2 --repeats 3 --json >"$dir/json"
 [ "$(grep -c '"measured_rank": [1-9]' "$dir/json")" -eq 4 ] || say "not 4 points: $(grep measured_rank "$dir/json")"

@@ -30,7 +30,7 @@ budget=600
 [ -z "${CCL_SANITIZED:-}" ] || budget=150
 start=$(date +%s%N)
 # shellcheck disable=SC2086
-"$ccllab" $tune --budget $budget --notebook none --json >"$dir/whole"
+"$ccllab" $tune --budget ${budget}runs --notebook none --json >"$dir/whole"
 whole_ms=$((($(date +%s%N) - start) / 1000000))
 [ "$(grep -c '"settings"' "$dir/whole")" -ge $budget ] || say "too few runs: $(head -c 600 "$dir/whole")"
 settled "$dir/whole" >"$dir/want"
@@ -40,7 +40,7 @@ while [ $kills -lt 20 ] || { [ $within -lt 5 ] && [ $kills -lt 100 ]; }; do
     code=0
     # shellcheck disable=SC2086
     timeout -s KILL "$(printf '%d.%03d' $((moment_ms / 1000)) $((1 + moment_ms % 999)))" \
-        "$ccllab" $tune --budget $budget --notebook "$dir/n.db" --json >"$dir/resumed" 2>&1 || code=$?
+        "$ccllab" $tune --budget ${budget}runs --notebook "$dir/n.db" --json >"$dir/resumed" 2>&1 || code=$?
     has=$(points "$dir/n.db")
     [ "$has" -ge "$had" ] || say "kill $kills: $had points were there, now $has: $(cat "$dir/err")"
     if [ $code -eq 137 ]; then
@@ -58,28 +58,28 @@ while [ $kills -lt 20 ] || { [ $within -lt 5 ] && [ $kills -lt 100 ]; }; do
 done
 [ $within -ge 5 ] || say "only $within of $kills kills came while points were tried: the test tests nothing"
 # shellcheck disable=SC2086
-"$ccllab" $tune --budget $budget --notebook "$dir/n.db" --json >"$dir/resumed"
+"$ccllab" $tune --budget ${budget}runs --notebook "$dir/n.db" --json >"$dir/resumed"
 settled "$dir/resumed" | cmp -s - "$dir/want" || say "killed and called again: another result"
 resumed=$(sed -n '/^  "runs"/,$p' "$dir/resumed" | grep -c '"resumed": true' || true)
 [ "$resumed" -ge "$had" ] || say "$had points were written down, $resumed were taken from there"
 # Once more: all is known.
 # shellcheck disable=SC2086
-"$ccllab" $tune --budget $budget --notebook "$dir/n.db" --json >"$dir/again"
+"$ccllab" $tune --budget ${budget}runs --notebook "$dir/n.db" --json >"$dir/again"
 [ "$(grep -c '"resumed": false' "$dir/again")" -eq 0 ] || say "a finished point was run again"
 grep -q '"schedules": 0,' "$dir/again" || say "schedules were synthesized for nothing"
 # The CSV tables and the text exist.
 for table in best blocks synthesis knobs runs; do
     # shellcheck disable=SC2086
-    [ "$("$ccllab" $tune --budget $budget --notebook "$dir/n.db" --csv --table $table | wc -l)" -ge 3 ] || say "--table $table is empty"
+    [ "$("$ccllab" $tune --budget ${budget}runs --notebook "$dir/n.db" --csv --table $table | wc -l)" -ge 3 ] || say "--table $table is empty"
 done
 # shellcheck disable=SC2086
-"$ccllab" $tune --budget $budget --notebook "$dir/n.db" | grep -q 'time against thread blocks' || say "no text"
+"$ccllab" $tune --budget ${budget}runs --notebook "$dir/n.db" | grep -q 'time against thread blocks' || say "no text"
 
 # It ends near the bound, and says how near; a cluster that knows no LL128 is not tuned with it unless that is named.
 near() { # words of the first line, options
     words=$1
     shift
-    "$ccllab" tune -t 'servers:1 gpus:4 nvswitch=100GB/s,1us' -c allgather --budget 30 --notebook none "$@" >"$dir/near" 2>"$dir/err"
+    "$ccllab" tune -t 'servers:1 gpus:4 nvswitch=100GB/s,1us' -c allgather --budget 30runs --notebook none "$@" >"$dir/near" 2>"$dir/err"
     head -1 "$dir/near" | grep -qF "$words" || say "$*: $(head -1 "$dir/near")"
 }
 near 'no size is left; 1 of 1 sizes done: within 25% of their lower bounds' --sizes 64M --gap 25%
@@ -116,7 +116,7 @@ together() { # exit code, words that stderr has, environment and options
         say "$*: exit code $rc: $(cat "$dir/err")"
     fi
 }
-small="tune -q -t dgx-a100 -c allgather --sizes 64K -k with=ring --budget 5 --notebook none"
+small="tune -q -t dgx-a100 -c allgather --sizes 64K -k with=ring --budget 5runs --notebook none"
 lost='that a launcher started does not find the others: no bootstrap mpi'
 # shellcheck disable=SC2086
 {
@@ -139,8 +139,10 @@ refused() { # words that stderr has, options
         say "$*: exit code $rc: $(cat "$dir/err")"
     fi
 }
-refused 'option --budget wants a time (60s) or a number of runs' --budget 0
-refused 'option --budget wants a time (60s) or a number of runs' --budget 5parsecs
+refused 'option --budget wants a time (60s, 5min) or a number of runs (500runs)' --budget 0runs
+refused 'option --budget wants a time (60s, 5min) or a number of runs (500runs)' --budget 0
+refused 'option --budget wants a time (60s, 5min) or a number of runs (500runs)' --budget 5parsecs
+refused 'option --budget 30: write 30s for seconds, or 30runs for a number of runs' --budget 30
 refused 'option --gap wants a percentage' --gap 2
 refused 'unknown knob "chanels", did you mean "channels"?' -k chanels=2
 refused 'knob proto wants auto or one of Simple,LL,LL128' -k proto=ll128
