@@ -106,6 +106,7 @@ typedef struct ccl_i_command {
     const char *usage;          /**< what follows the name */
     const char *summary;        /**< one line */
     const char *details;        /**< paragraphs of the help, at most 80 columns wide */
+    const char *examples;       /**< command lines that work as they are or with the user's files */
     const char *const *accepts; /**< names of its own options, and CCL_I_*; NULL-terminated */
     uint32_t min_inputs, max_inputs;
     const char *const *lists;  /**< options whose words may be a list with commas; NULL: none */

@@ -55,17 +55,20 @@ void ccl_i_option_doc(const ccl_i_option_info_t *option, ccl_text_t *out) {
 
 void ccl_i_help_command(const ccl_i_command_t *command, ccl_text_t *out) {
     ccl_i_option_info_t o, before = {0};
-    char line[200];
+    char usage[200];
 
     ccl_text_printf(out, "usage: ");
-    snprintf(line, sizeof(line), "ccllab %s %s", command->name, command->usage);
-    wrapped(out, line, 7, 7);
+    snprintf(usage, sizeof(usage), "ccllab %s %s", command->name, command->usage);
+    wrapped(out, usage, 7, 7);
     ccl_text_printf(out, "\n");
     wrapped(out, command->summary, 0, 0);
     if (command->details) {
         ccl_text_printf(out, "\n");
         wrapped(out, command->details, 0, 0);
     }
+    ccl_text_printf(out, "\nexamples:\n");
+    for (const char *line = command->examples; *line; line += strcspn(line, "\n") + 1)
+        ccl_text_printf(out, "  %.*s\n", (int)strcspn(line, "\n"), line);
     ccl_text_printf(out, "\noptions:\n");
     for (size_t i = 0; ccl_i_option_info(command, i, &o); i++) {
         if (o.general && !before.general)

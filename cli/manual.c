@@ -174,5 +174,8 @@ void ccl_i_man_command(const ccl_i_command_t *command, ccl_text_t *out) {
     ccl_text_printf(out, ".SH OPTIONS OF EVERY COMMAND\n");
     options(out, command, true);
     exit_codes(out, command->no, false);
+    ccl_text_printf(out, ".SH EXAMPLES\n.nf\n");
+    plain(out, command->examples);
+    ccl_text_printf(out, ".fi\n");
     see_also(out, command);
 }

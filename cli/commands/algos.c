@@ -23,6 +23,8 @@ const ccl_i_command_t ccl_i_cmd_algos = {
     .usage = "[options]",
     .summary = "the synthesizers, with their sources",
     .details = "With --topology also the collectives that each can be tried for there.\n",
+    .examples = "ccllab algos\n"
+                "ccllab algos --json\n",
     .accepts = accepts,
     .run = run,
 };

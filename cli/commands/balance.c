@@ -80,6 +80,8 @@ const ccl_i_command_t ccl_i_cmd_balance = {
         "what collectives of data, tensor and pipeline parallelism and ZeRO add to it, each\n"
         "simulated on the cluster; beside it an equal split and each vendor alone.\n"
         "docs/training.md has the terms. --csv has the workers.\n",
+    .examples = "ccllab balance -t hetccl-snu --speeds nvidia=2,amd=1 --total 48\n"
+                "ccllab balance -t hetccl-snu --plan step.json\n",
     .accepts = accepts,
     .no = "memory or limits leave no room for the training micro-batches",
     .run = run,

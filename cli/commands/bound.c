@@ -84,6 +84,8 @@ const ccl_i_command_t ccl_i_cmd_bound = {
         "fraction where it is one. Without --collective for each collective; with --size the\n"
         "time that no schedule beats. --proto takes that protocol's latencies, else the least\n"
         "of the three count. docs/bounds.md has the theory.\n",
+    .examples = "ccllab bound -t heteccl-h20-4+8 -c allgather,allreduce --size 1G\n"
+                "ccllab bound -t \"dgx-h100*2\" -c allreduce --size 1G --degrade nic:0=50%\n",
     .accepts = accepts,
     .run = run,
 };

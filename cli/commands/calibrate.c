@@ -217,6 +217,9 @@ const ccl_i_command_t ccl_i_cmd_calibrate = {
         "--device host runs small programs here, and fits what passes of the host cost;\n"
         "ccllab validate predicts with that. --device cuda or hip fits a GPU's launch, latency,\n"
         "overhead, rate of a thread block, contention of 1 to 64 of them, and local rates.\n",
+    .examples = "ccllab calibrate run.log -t dgx-h100 -o mine.json\n"
+                "ccllab calibrate a.log b.log -t dgx-h100 --hold-out odd -o mine.json\n"
+                "ccllab calibrate --device host -o host.json\n",
     .accepts = accepts,
     .max_inputs = 4096,
     .no = "the data of a run are wrong",

@@ -422,6 +422,9 @@ const ccl_i_command_t ccl_i_cmd_compare = {
         "table in nccl-tests' shape with the winner per size and its gain over NCCL. = marks a "
         "tie. --json has all\n"
         "numbers; --csv prints --table times (default) or links.\n",
+    .examples = "ccllab compare -t dgx-h100 -c allreduce --sizes 1K:1G:4\n"
+                "ccllab compare -t heteccl-h20-4+8 -c allgather --with ring,cegis --sizes 64M\n"
+                "ccllab compare -t dgx-h100 -c allreduce --program mine.xml -o page.html\n",
     .accepts = accepts,
     .tables = ccl_report_comparison_tables,
     .no = "no contender could run, or a program of yours is wrong",

@@ -84,6 +84,8 @@ const ccl_i_command_t ccl_i_cmd_diagnose = {
         "the likely causes and what to measure next, then per size measured and expected "
         "bandwidth\n"
         "(docs/commands.md has the rules). Exit code 1 when a size is slower than expected.\n",
+    .examples = "ccllab diagnose run.log -t dgx-h100\n"
+                "ccllab diagnose run.log -t \"dgx-h100*2\" --profile mine.json --json\n",
     .accepts = accepts,
     .min_inputs = 1,
     .max_inputs = 1,

@@ -51,6 +51,8 @@ const ccl_i_command_t ccl_i_cmd_draw_topology = {
         "The end of PICTURE's name chooses the format. Lines are as wide as links; with --heat, a\n"
         "program or schedule, or --collective NAME --with NAME, they are coloured by their\n"
         "utilisation in its simulated run.\n",
+    .examples = "ccllab draw topology \"dgx-h100*2\" -o cluster.svg\n"
+                "ccllab draw topology -t dgx-h100 -c allreduce --with nccl --size 1G -o h.svg\n",
     .accepts = topology_accepts,
     .max_inputs = 1,
     .no = "what --heat names is not right, or cannot finish",
@@ -124,6 +126,8 @@ const ccl_i_command_t ccl_i_cmd_draw_timeline = {
         "FILE is a program or a schedule; or, without one, --collective NAME --with NAME makes\n"
         "one. Rows are thread blocks where there are few, else GPUs or servers; each part of a\n"
         "row has the colour of what took the most of it.\n",
+    .examples = "ccllab draw timeline -t dgx-h100 -c allreduce --with ring --size 1M -o t.svg\n"
+                "ccllab draw timeline -t dgx-a100 ring.xml --size 64M --rows link -o links.pdf\n",
     .accepts = timeline_accepts,
     .max_inputs = 1,
     .no = "it is not right, cannot finish, or is too long to draw",
@@ -181,6 +185,8 @@ const ccl_i_command_t ccl_i_cmd_draw_busbw = {
     .details =
         "Results are what \"ccllab compare --json\" wrote; compare draws the same when -o names\n"
         "a picture.\n",
+    .examples = "ccllab compare -t dgx-h100 -c allreduce --json -o all.json\n"
+                "ccllab draw busbw all.json -o busbw.svg\n",
     .accepts = busbw_accepts,
     .min_inputs = 1,
     .max_inputs = 64,
@@ -207,6 +213,8 @@ const ccl_i_command_t ccl_i_cmd_draw_idle = {
     .details =
         "Runs are what \"ccllab simulate --json\" wrote; they are drawn on one scale of time,\n"
         "after ResCCL's figure 12.\n",
+    .examples = "ccllab simulate -t dgx-a100 ring.xml --size 64M --json -o run.json\n"
+                "ccllab draw idle run.json -o idle.svg\n",
     .accepts = idle_accepts,
     .min_inputs = 1,
     .max_inputs = 16,
@@ -244,6 +252,7 @@ const ccl_i_command_t ccl_i_cmd_draw_progress = {
     .usage = "TRACE -o PICTURE",
     .summary = "best, bound and counterexamples of a search of cegis over time",
     .details = "TRACE is what \"ccllab synth --with cegis --search-trace TRACE\" wrote.\n",
+    .examples = "ccllab draw progress trace.jsonl -o progress.svg\n",
     .accepts = busbw_accepts,
     .min_inputs = 1,
     .max_inputs = 1,
@@ -262,6 +271,7 @@ const ccl_i_command_t ccl_i_cmd_draw_curves = {
         "TABLE is CSV as \"ccllab notebook query --csv\" writes it. The first column has numbers\n"
         "above 0 that ascend. Units stand in parentheses at the end of headings; columns of one\n"
         "unit share a plot.\n",
+    .examples = "ccllab draw curves table.csv -o curves.svg\n",
     .accepts = busbw_accepts,
     .min_inputs = 1,
     .max_inputs = 1,

@@ -78,6 +78,8 @@ const ccl_i_command_t ccl_i_cmd_explain = {
         "and each is run. --path lists the path, --no-what-if leaves the changes out. --csv\n"
         "prints one table: --table changes (default), causes, waits, links, path, cut or\n"
         "thread_blocks. docs/explain.md reads one.\n",
+    .examples = "ccllab explain -t dgx-h100 -c allreduce --with nccl --size 64M\n"
+                "ccllab explain -t dgx-a100 ring.xml --size 64M --path\n",
     .accepts = accepts,
     .tables = ccl_report_explanation_tables,
     .no = "it is wrong, a deadlock, or too long to explain",

@@ -217,6 +217,8 @@ const ccl_i_command_t ccl_i_cmd_lower = {
         "--granularity take lists (step,hpds), --all takes every choice of those not given.\n"
         "Each program is simulated at --size (256M). --blocks adds the thread blocks of a\n"
         "rank. --csv prints one table: --table ways (default) or blocks.\n",
+    .examples = "ccllab lower schedule.json -t dgx-a100 --all --size 64M\n"
+                "ccllab lower schedule.json -t dgx-a100 --order hpds -o program.xml\n",
     .accepts = accepts,
     .min_inputs = 1,
     .max_inputs = 1,

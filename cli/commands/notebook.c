@@ -138,6 +138,7 @@ const ccl_i_command_t ccl_i_cmd_notebook_list = {
     .name = "notebook list",
     .usage = "[options]",
     .summary = "what the lab notebook knows, by cluster and collective",
+    .examples = "ccllab notebook list\n",
     .accepts = accepts,
     .run = run_list,
 };
@@ -145,6 +146,7 @@ const ccl_i_command_t ccl_i_cmd_notebook_show = {
     .name = "notebook show",
     .usage = "[options] ID",
     .summary = "one point of the lab notebook",
+    .examples = "ccllab notebook show 12\n",
     .accepts = accepts,
     .min_inputs = 1,
     .max_inputs = 1,
@@ -156,6 +158,7 @@ const ccl_i_command_t ccl_i_cmd_notebook_query = {
     .summary = "ask the lab notebook in SQL",
     .details = "One SELECT over the view `run` (all of a point and its inputs' names), or the\n"
                "tables `point` and `input`; docs/formats.md has their columns.\n",
+    .examples = "ccllab notebook query \"SELECT * FROM run LIMIT 5\"\n",
     .accepts = accepts,
     .min_inputs = 1,
     .max_inputs = 1,
@@ -165,6 +168,7 @@ const ccl_i_command_t ccl_i_cmd_notebook_diff = {
     .name = "notebook diff",
     .usage = "[options] ID ID",
     .summary = "where two points of the lab notebook differ",
+    .examples = "ccllab notebook diff 12 40\n",
     .accepts = accepts,
     .min_inputs = 2,
     .max_inputs = 2,
@@ -174,6 +178,7 @@ const ccl_i_command_t ccl_i_cmd_notebook_export = {
     .name = "notebook export",
     .usage = "[options]",
     .summary = "all points of the lab notebook (CSV, --json)",
+    .examples = "ccllab notebook export --csv -o points.csv\n",
     .accepts = accepts,
     .run = run_export,
 };
@@ -181,6 +186,7 @@ const ccl_i_command_t ccl_i_cmd_notebook_gc = {
     .name = "notebook gc",
     .usage = "[--all] [options]",
     .summary = "drop points of other builds of ccllab, and give the space back",
+    .examples = "ccllab notebook gc\n",
     .accepts = gc_accepts,
     .run = run_gc,
 };

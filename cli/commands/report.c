@@ -77,6 +77,8 @@ const ccl_i_command_t ccl_i_cmd_report = {
                "notebook is read as what \"notebook export --json\" writes. The page needs no "
                "network and no\n"
                "other file.\n",
+    .examples = "ccllab compare -t dgx-h100 -c allreduce --json -o all.json\n"
+                "ccllab report all.json -t dgx-h100 -o page.html\n",
     .accepts = accepts,
     .min_inputs = 1,
     .max_inputs = 64,

@@ -363,6 +363,8 @@ const ccl_i_command_t ccl_i_cmd_run = {
         "--with-ccl auto runs the collective by NCCL or RCCL too, on the same buffers and with\n"
         "the same check. --hom-ccl auto leaves what clusters of one vendor do before and behind\n"
         "the border to NCCL and RCCL.\n",
+    .examples = "ccllab run ring.xml --size 1M\n"
+                "ccllab run ring.xml --sizes 1K:64M:4 --device cuda --kernel both\n",
     .accepts = accepts,
     .min_inputs = 1,
     .max_inputs = 1,
@@ -395,6 +397,8 @@ const ccl_i_command_t ccl_i_cmd_devices = {
     .details =
         "The host's cores, and the GPUs whose module and driver are here; of the others, why\n"
         "they are not.\n",
+    .examples = "ccllab devices\n"
+                "ccllab devices --json\n",
     .accepts = no_options,
     .max_inputs = 0,
     .run = devices,

@@ -23,6 +23,8 @@ const ccl_i_command_t ccl_i_cmd_schema = {
                "key with type, unit and meaning, --json is the JSON Schema (draft 2020-12). "
                "Without NAME all\n"
                "results are listed.\n",
+    .examples = "ccllab schema\n"
+                "ccllab schema compare --json\n",
     .accepts = accepts,
     .max_inputs = 1,
     .run = run,

@@ -263,6 +263,9 @@ const ccl_i_command_t ccl_i_cmd_simulate = {
         "takes. The model is in docs/model.md. What does not verify is refused, a deadlock is\n"
         "reported with the cycle of who waits for whom; both exit with 1. --csv prints one\n"
         "table: --table summary (default), links, thread_blocks or flows.\n",
+    .examples = "ccllab synth -t dgx-a100 -c allgather --with ring --size 64M -o ring.xml\n"
+                "ccllab simulate -t dgx-a100 ring.xml --size 64M --trace ring.trace.json\n"
+                "ccllab simulate -t dgx-h100 -c allreduce --with nccl --size 1M\n",
     .accepts = accepts,
     .max_inputs = 1,
     .tables = ccl_report_simulation_tables,

@@ -239,6 +239,8 @@ const ccl_i_command_t ccl_i_cmd_sweep = {
         "nothing changes it says which links bind now. With\n"
         "-o FILE.svg (.pdf, .png) it draws their bandwidths as one plot. Under mpirun or srun\n"
         "all processes work on one sweep.\n",
+    .examples = "ccllab sweep -t \"dgx-h100*2\" -c allreduce --vary degrade:nic:0=25%,50%\n"
+                "ccllab sweep -t dgx-h100 -c allgather --vary fail:gpu:3 -o sweep.svg\n",
     .accepts = accepts,
     .max_inputs = 64,
     .no = "no synthesizer could run",

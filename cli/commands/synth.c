@@ -298,6 +298,8 @@ const ccl_i_command_t ccl_i_cmd_synth = {
         "--executor say how). The schedule is verified before it is written. --format flagcx\n"
         "writes a plan per rank between clusters, PREFIX_RANK.xml, for FlagCX. --with nccl\n"
         "writes the program that stock NCCL runs at --size.\n",
+    .examples = "ccllab synth -t dgx-a100 -c allgather --with ring --size 64M -o ring.xml\n"
+                "ccllab synth -t dgx-a100 -c allreduce --with cegis --time-limit 5min -o a.json\n",
     .accepts = accepts,
     .no = "there is none, or not by this synthesizer",
     .run = run,

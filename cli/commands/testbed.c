@@ -246,6 +246,7 @@ const ccl_i_command_t ccl_i_cmd_testbed_up = {
         "buckets, in the proportions of the cluster's NICs. A process in the background holds\n"
         "them: when it ends, however it ends, they are gone. Needs root and iproute2 (else\n"
         "exit code 4). docs/testbed.md says what is emulated and what is not.\n",
+    .examples = "ccllab testbed up heteccl-h20-4+8 --name lab\n",
     .accepts = up_accepts,
     .min_inputs = 1,
     .max_inputs = 1,
@@ -265,6 +266,8 @@ const ccl_i_command_t ccl_i_cmd_testbed_run = {
         "CLUSTER is the name of a testbed that is up, or a cluster, emulated while this runs.\n"
         "FILE is a program or schedule as for run; or name a synthesizer (ring, hm ...) and a\n"
         "collective (-c). Checks and prints what run does. Needs root.\n",
+    .examples = "ccllab testbed run lab ring -c allgather --size 16M\n"
+                "ccllab testbed run heteccl-h20-4+8 program.xml --size 16M\n",
     .accepts = run_accepts,
     .min_inputs = 2,
     .max_inputs = 2,
@@ -279,6 +282,7 @@ const ccl_i_command_t ccl_i_cmd_testbed_down = {
     .usage = "[NAME]",
     .summary = "end a testbed that is up",
     .details = "Ends the process that holds it; its namespaces go with it.\n",
+    .examples = "ccllab testbed down lab\n",
     .accepts = no_options,
     .max_inputs = 1,
     .run = down,
@@ -290,6 +294,7 @@ const ccl_i_command_t ccl_i_cmd_testbed_list = {
     .summary = "the testbeds that are up",
     .details = "Process PID of a testbed holds its namespaces as /proc/PID/fd/N, shown by --json:\n"
                "nsenter --net=/proc/PID/fd/N COMMAND runs a command on that server.\n",
+    .examples = "ccllab testbed list\n",
     .accepts = no_options,
     .max_inputs = 0,
     .run = list,
@@ -303,6 +308,7 @@ const ccl_i_command_t ccl_i_cmd_testbed_topology = {
     .details =
         "NICs at the rates that payload has in the testbed, and the constants of TCP between\n"
         "processes of this machine: default ones, or measured with --calibrate (root).\n",
+    .examples = "ccllab testbed topology heteccl-h20-4+8 --calibrate -o lab.json\n",
     .accepts = topology_accepts,
     .min_inputs = 1,
     .max_inputs = 1,

@@ -314,6 +314,9 @@ const ccl_i_command_t ccl_i_cmd_tune = {
         "best untuned synthesizer and the lower bound, time against thread blocks and against\n"
         "synthesis time, and what each knob is worth. Under mpirun or srun all processes but the\n"
         "first try points for it. docs/tuning.md has knobs and strategies.\n",
+    .examples = "ccllab tune -t heteccl-h20-4+8 -c allgather --sizes 1M,64M --budget 5min\n"
+                "ccllab tune -t dgx-h100 -c allreduce --budget 500runs --export tuned\n"
+                "ccllab tune -t dgx-h100 -c allgather -k with=ring -k chunks=1:4\n",
     .accepts = accepts,
     .tables = ccl_report_tuning_tables,
     .no = "no synthesizer could run, or a table for NCCL's tuner would do harm",

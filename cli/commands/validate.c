@@ -249,6 +249,8 @@ const ccl_i_command_t ccl_i_cmd_validate = {
         "predicted. Errors by size and collective, Kendall's tau of programs, and of every second\n"
         "size what the others say: interpolation, NCCL's own tuning model with three constants,\n"
         "a line alpha + beta bytes; corrected: the prediction, times what it is off by there.\n",
+    .examples = "ccllab validate --profile host.json --sizes 64K:4M:4\n"
+                "ccllab validate --measured run.log -t dgx-h100\n",
     .accepts = accepts,
     .max_inputs = 0,
     .no = "the data of a run are wrong",

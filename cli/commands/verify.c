@@ -79,6 +79,8 @@ const ccl_i_command_t ccl_i_cmd_verify = {
         "it is there, no thread blocks race, connections match, no deadlock. The first fault\n"
         "is named: rank, thread block, step, chunk. --batches, --slots and --granularity are\n"
         "those of the deadlock check.\n",
+    .examples = "ccllab verify program.xml\n"
+                "ccllab verify schedule.json --json\n",
     .accepts = accepts,
     .min_inputs = 1,
     .max_inputs = 1,

@@ -36,7 +36,7 @@ while read -r command <&3; do
     "$ccllab" help --man $command >"$page"
     check "$page"
     # Only the requests that pages are made of.
-    awk -v page="$page" '/^[.]/ && $1 !~ /^[.](TH|SH|TP|B|BR|PP|nh|\\")$/ { print page ": " $0; n++ }
+    awk -v page="$page" '/^[.]/ && $1 !~ /^[.](TH|SH|TP|B|BR|PP|nf|fi|nh|\\")$/ { print page ": " $0; n++ }
         length($0) == 0 { print page ": empty line"; n++ } END { exit n > 0 }' "$page" || bad=1
 done 3<"$dir/commands"
 # The check itself: a request that is none is told.

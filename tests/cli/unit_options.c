@@ -329,5 +329,100 @@ START_TEST(test_renamed) {
 }
 END_TEST
 
+/* ---------------------------------------------------------------- examples */
+
+enum { MOST_WORDS = 32 };
+
+/* Blanks part words, double quotes keep them together; writes into the line. */
+static int words_of(char *line, char *argv[MOST_WORDS]) {
+    int n = 0;
+    bool quoted = false, last = false;
+    char *p = line, *to = line;
+    while (!last && n < MOST_WORDS) {
+        argv[n++] = to;
+        for (; *p && (quoted || *p != ' '); p++) {
+            if (*p == '"')
+                quoted = !quoted;
+            else
+                *to++ = *p;
+        }
+        last = !*p++;
+        *to++ = '\0';
+    }
+    return n;
+}
+
+static const ccl_i_command_t *named(char *argv[MOST_WORDS], int n, int *nwords) {
+    for (*nwords = n > 2 ? 2 : 1; *nwords > 0; --*nwords) {
+        char name[80];
+        snprintf(name, sizeof name, *nwords == 2 ? "%s %s" : "%s", argv[1], argv[2]);
+        for (size_t c = 0; ccl_i_commands[c]; c++)
+            if (strcmp(ccl_i_commands[c]->name, name) == 0)
+                return ccl_i_commands[c];
+    }
+    return NULL;
+}
+
+static void check_cluster(const char *spec, const char *line) {
+    ccl_topology_t *topo = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    if (!spec || strstr(spec, ".json"))
+        return;
+    ck_assert_msg(ccl_topology_read(NULL, spec, &topo, &err) == CCL_OK, "%s: %s", line, err.text);
+    ccl_topology_destroy(topo);
+}
+
+/* A line that its command takes, about clusters, collectives and synthesizers that there are. */
+static const ccl_i_command_t *check_example(const char *line) {
+    char copy[200], *argv[MOST_WORDS + 1] = {NULL};
+    snprintf(copy, sizeof copy, "%s", line);
+    int nwords, n = words_of(copy, argv);
+    const ccl_i_command_t *used = n > 1 ? named(argv, n, &nwords) : NULL;
+    ck_assert_msg(used != NULL && strcmp(argv[0], "ccllab") == 0, "%s: no such command", line);
+    ccl_i_args_t args;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_i_args_init(&args);
+    ck_assert_msg(ccl_i_options_parse(used, n - 1 - nwords, argv + 1 + nwords, &args, &err) ==
+                      CCL_OK,
+                  "%s: %s", line, err.text);
+    check_cluster(args.topology, line);
+    if (args.inputs.n && strstr(used->name, "topology"))
+        check_cluster(args.inputs.items[0], line);
+    for (const char *with = args.with; with;
+         with = strchr(with, ',') ? strchr(with, ',') + 1 : NULL) {
+        char name[40];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(with, ","), with);
+        ck_assert_msg(ccl_i_is_stock(name) || ccl_synth_find(name), "%s: no %s", line, name);
+    }
+    for (const char *word = args.collective; word;) {
+        char name[40];
+        ccl_collective_kind_t kind;
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(word, ","), word);
+        ck_assert_msg(ccl_collective_kind_parse(name, &kind, NULL) == CCL_OK, "%s", line);
+        word = strchr(word, ',') ? strchr(word, ',') + 1 : NULL;
+    }
+    ccl_i_args_fini(&args);
+    return used;
+}
+
+/* Every command has one of its own; help and manual page show it as it is. */
+START_TEST(test_examples) {
+    for (size_t c = 0; ccl_i_commands[c]; c++) {
+        const ccl_i_command_t *command = ccl_i_commands[c];
+        bool own = false;
+        ck_assert_msg(command->examples != NULL, "%s has no examples", command->name);
+        for (const char *p = command->examples; *p; p += strcspn(p, "\n") + 1) {
+            char line[200];
+            ck_assert_msg(strcspn(p, "\n") < 79 && strchr(p, '\n'), "too wide: %s", p);
+            snprintf(line, sizeof line, "%.*s", (int)strcspn(p, "\n"), p);
+            own |= check_example(line) == command;
+            has("help", ccl_i_help_command, command, line, true);
+        }
+        ck_assert_msg(own, "%s has no example of its own", command->name);
+        has("manual page", ccl_i_man_command, command, ".SH EXAMPLES\n.nf\nccllab ", true);
+    }
+}
+END_TEST
+
 RUN_TESTS(test_taken, test_refused, test_stands, test_groups, test_sound, test_commands,
-          test_exclusive, test_renamed)
+          test_examples, test_exclusive, test_renamed)
