@@ -190,6 +190,18 @@ int ccl_i_finish(ccl_status_t status, const ccl_error_t *err) {
     return code;
 }
 
+static bool completion(const char *shell, ccl_text_t *out) {
+    if (strcmp(shell, "bash") == 0)
+        ccl_i_completion_bash(out);
+    else if (strcmp(shell, "zsh") == 0)
+        ccl_i_completion_zsh(out);
+    else if (strcmp(shell, "fish") == 0)
+        ccl_i_completion_fish(out);
+    else
+        return false;
+    return true;
+}
+
 /** "help", "help COMMAND", and what the build makes of the tables: manual pages, completion. */
 static int help(int argc, char **argv) {
     const ccl_i_command_t *command = NULL;
@@ -210,7 +222,8 @@ static int help(int argc, char **argv) {
     } else if (man) {
         ccl_i_man_program(&text);
     } else if (strcmp(what, "--completion") == 0) {
-        ccl_i_completion_bash(&text);
+        if (argc > 4 || !completion(argc == 4 ? argv[3] : "bash", &text))
+            return usage_error("help --completion wants bash, zsh or fish");
     } else if (strcmp(what, "--commands") == 0) {
         for (size_t i = 0; ccl_i_commands[i]; i++)
             ccl_text_printf(&text, "%s\n", ccl_i_commands[i]->name);

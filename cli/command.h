@@ -195,10 +195,12 @@ void ccl_i_man_command(const ccl_i_command_t *command, ccl_text_t *out);
 /** A table of docs/: "synthesizers", "lowering", "runs", "knobs". false: there is no such. */
 bool ccl_i_markdown(const char *what, ccl_text_t *out);
 
-/* ---------------------------------------------------------------- completion.c */
+/* ---------------------------------------------------------------- completion/ */
 
-/** A script for bash that completes commands, options, their values, and inputs. */
+/** Scripts for shells that complete commands, options, their values, and inputs. */
 void ccl_i_completion_bash(ccl_text_t *out);
+void ccl_i_completion_zsh(ccl_text_t *out);
+void ccl_i_completion_fish(ccl_text_t *out);
 
 /* ---------------------------------------------------------------- synthesis.c */
 

@@ -1,103 +1,10 @@
 /* Completion for bash, from the tables that --help is made from. */
-#include "cli/command.h"
+#include "cli/completion/places.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-/** What can stand in a place: any of these, and words. */
-enum { FILES = 1, CLUSTERS = 2, SYNTHESIZERS = 4, COLLECTIVES = 8, PROFILES = 16 };
-
-typedef struct place {
-    unsigned kinds;
-    ccl_text_t words; /* blank before each */
-} place_t;
-
-/** What one alternative of a value's or an input's name stands for: "FILE", "LL", "N". */
-static void alternative(const char *word, size_t len, place_t *out) {
-    static const struct {
-        const char *word;
-        unsigned kinds;
-    } known[] = {{"SPEC", CLUSTERS | FILES},
-                 {"CLUSTER", CLUSTERS | FILES},
-                 {"FILE", FILES},
-                 {"FILE[+hpds]", FILES},
-                 {"LOG", FILES},
-                 {"SCHEDULE", FILES},
-                 {"PROGRAM", FILES},
-                 {"PICTURE", FILES},
-                 {"SYNTHESIZER", SYNTHESIZERS},
-                 {"RESULTS...", FILES},
-                 {"P", PROFILES | FILES}};
-    bool literal = false;
-
-    for (size_t i = 0; i < CCL_ARRAY_LEN(known); i++) {
-        if (strlen(known[i].word) == len && strncmp(known[i].word, word, len) == 0) {
-            out->kinds |= known[i].kinds;
-            return;
-        }
-    }
-    for (size_t i = 0; i < len; i++)
-        literal = literal || (word[i] >= 'a' && word[i] <= 'z');
-    if (literal || (len == 2 && strncmp(word, "LL", len) == 0) ||
-        (len == 5 && strncmp(word, "LL128", len) == 0))
-        ccl_text_printf(&out->words, " %.*s", (int)len, word);
-}
-
-/** Every alternative of "A|B|C". */
-static void alternatives(const char *text, size_t len, place_t *out) {
-    while (len) {
-        const char *bar = memchr(text, '|', len);
-        size_t n = bar ? (size_t)(bar - text) : len;
-
-        alternative(text, n, out);
-        n += bar != NULL;
-        text += n;
-        len -= n;
-    }
-}
-
-static void value_place(const ccl_i_command_t *command, const ccl_i_option_info_t *o,
-                        place_t *out) {
-    if (strcmp(o->name, "collective") == 0) {
-        out->kinds = COLLECTIVES;
-    } else if (strcmp(o->name, "with") == 0) {
-        out->kinds = SYNTHESIZERS;
-    } else if (strcmp(o->name, "table") == 0) {
-        for (size_t t = 0; command->tables && command->tables[t]; t++)
-            ccl_text_printf(&out->words, " %s", command->tables[t]);
-    } else if (o->choices) {
-        for (const char *const *word = o->choices; *word; word++)
-            ccl_text_printf(&out->words, " %s", *word);
-    } else {
-        alternatives(o->value, strlen(o->value), out);
-    }
-}
-
-/** Inputs, as the usage names them: neither options with their values nor what stands in []. */
-static void input_place(const ccl_i_command_t *command, place_t *out) {
-    uint32_t depth = 0;
-    bool of_option = false;
-
-    if (command->max_inputs == 0)
-        return;
-    for (const char *p = command->usage; *p;) {
-        size_t n = strcspn(p, " ");
-        bool outside = depth == 0 && p[0] != '[';
-
-        for (size_t i = 0; i < n; i++)
-            depth += (p[i] == '[') - (uint32_t)(p[i] == ']');
-        if (outside && p[0] == '-')
-            of_option = true;
-        else if (outside && of_option)
-            of_option = false;
-        else if (outside)
-            alternatives(p, n, out);
-        p += n + (p[n] == ' ');
-    }
-}
-
 /** The lines that complete a place. */
-static void complete(const place_t *place, ccl_text_t *out) {
+static void complete(const ccl_i_place_t *place, ccl_text_t *out) {
     static const char *const names[] = {NULL, "_ccllab_clusters", "_ccllab_synthesizers",
                                         "_ccllab_collectives", "_ccllab_profiles"};
     bool any = place->words.len > 0;
@@ -111,7 +18,7 @@ static void complete(const place_t *place, ccl_text_t *out) {
                 ccl_text_printf(out, " $%s", names[i]);
         ccl_text_printf(out, "%s\"; ", place->words.data ? place->words.data : "");
     }
-    if (place->kinds & FILES)
+    if (place->kinds & CCL_I_PLACE_FILES)
         ccl_text_printf(out, "_ccllab_files; ");
 }
 
@@ -121,11 +28,11 @@ static void values(const ccl_i_command_t *command, ccl_text_t *out) {
 
     ccl_text_printf(out, "        case $prev in\n");
     for (size_t i = 0; ccl_i_option_info(command, i, &o); i++) {
-        place_t place = {0};
+        ccl_i_place_t place = {0};
 
         if (!o.value || o.value_optional)
             continue;
-        value_place(command, &o, &place);
+        ccl_i_value_place(command, &o, &place);
         ccl_text_printf(out, "        --%s", o.name);
         if (o.letter)
             ccl_text_printf(out, " | -%c", o.letter);
@@ -140,7 +47,7 @@ static void values(const ccl_i_command_t *command, ccl_text_t *out) {
 
 static void of_command(const ccl_i_command_t *command, ccl_text_t *out) {
     ccl_i_option_info_t o;
-    place_t place = {0};
+    ccl_i_place_t place = {0};
 
     ccl_text_printf(out, "    '%s')\n", command->name);
     values(command, out);
@@ -151,7 +58,7 @@ static void of_command(const ccl_i_command_t *command, ccl_text_t *out) {
             ccl_text_printf(out, " --%s=%s", o.name, o.value);
     }
     ccl_text_printf(out, "\"\n        else\n            ");
-    input_place(command, &place);
+    ccl_i_input_place(command, &place);
     complete(&place, out);
     ccl_text_printf(out, ":\n        fi\n        ;;\n");
     out->nomem = out->nomem || place.words.nomem;
@@ -159,27 +66,21 @@ static void of_command(const ccl_i_command_t *command, ccl_text_t *out) {
 }
 
 static void lists(ccl_text_t *out) {
-    ccl_text_printf(out, "_ccllab_clusters='");
-    for (const ccl_library_entry_t *e = ccl_topology_library(); e->name; e++)
-        ccl_text_printf(out, " %s", e->name);
-    ccl_text_printf(out, "'\n_ccllab_synthesizers='");
-    for (const ccl_synth_ops_t *const *s = ccl_synth_all(); *s; s++)
-        ccl_text_printf(out, " %s", (*s)->name);
-    ccl_text_printf(out, "'\n_ccllab_collectives='");
-    for (int kind = 0; kind < CCL_CUSTOM; kind++)
-        ccl_text_printf(out, " %s", ccl_collective_kind_name((ccl_collective_kind_t)kind));
-    ccl_text_printf(out, "'\n_ccllab_profiles='");
-    for (const ccl_profile_entry_t *p = ccl_profile_library(); p->name; p++)
-        ccl_text_printf(out, " %s", p->name);
-    ccl_text_printf(out, "'\n\n");
-}
+    static const struct {
+        unsigned kind;
+        const char *name;
+    } all[] = {{CCL_I_PLACE_CLUSTERS, "clusters"},
+               {CCL_I_PLACE_SYNTHESIZERS, "synthesizers"},
+               {CCL_I_PLACE_COLLECTIVES, "collectives"},
+               {CCL_I_PLACE_PROFILES, "profiles"}};
 
-/** Is this the first command of its family? @param len  of the family's name. */
-static bool first_of_family(size_t index, size_t len) {
-    for (size_t i = 0; i < index; i++)
-        if (strncmp(ccl_i_commands[i]->name, ccl_i_commands[index]->name, len + 1) == 0)
-            return false;
-    return true;
+    for (size_t k = 0; k < CCL_ARRAY_LEN(all); k++) {
+        ccl_text_printf(out, "_ccllab_%s='", all[k].name);
+        for (size_t i = 0; ccl_i_place_name(all[k].kind, i); i++)
+            ccl_text_printf(out, " %s", ccl_i_place_name(all[k].kind, i));
+        ccl_text_printf(out, "'\n");
+    }
+    ccl_text_printf(out, "\n");
 }
 
 /** Commands, a family as its one word; then each family with its second words. */
@@ -189,7 +90,7 @@ static void commands(ccl_text_t *out) {
         const char *name = ccl_i_commands[i]->name;
         size_t len = strcspn(name, " ");
 
-        if (!name[len] || first_of_family(i, len))
+        if (!name[len] || ccl_i_first_of_family(i, len))
             ccl_text_printf(out, " %.*s", (int)len, name);
     }
     ccl_text_printf(out, " help'\n\n_ccllab_family() {\n    case $1 in\n");
@@ -197,7 +98,7 @@ static void commands(ccl_text_t *out) {
         const char *name = ccl_i_commands[i]->name;
         size_t len = strcspn(name, " ");
 
-        if (!name[len] || !first_of_family(i, len))
+        if (!name[len] || !ccl_i_first_of_family(i, len))
             continue;
         ccl_text_printf(out, "    %.*s) echo \"", (int)len, name);
         for (size_t k = i; ccl_i_commands[k]; k++)
