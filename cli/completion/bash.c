@@ -4,7 +4,7 @@
 #include <string.h>
 
 /** The lines that complete a place. */
-static void complete(const ccl_i_place_t *place, ccl_text_t *out) {
+static void complete(const ccl_i_completed_t *place, ccl_text_t *out) {
     static const char *const names[] = {NULL, "_ccllab_clusters", "_ccllab_synthesizers",
                                         "_ccllab_collectives", "_ccllab_profiles"};
     bool any = place->words.len > 0;
@@ -18,7 +18,7 @@ static void complete(const ccl_i_place_t *place, ccl_text_t *out) {
                 ccl_text_printf(out, " $%s", names[i]);
         ccl_text_printf(out, "%s\"; ", place->words.data ? place->words.data : "");
     }
-    if (place->kinds & CCL_I_PLACE_FILES)
+    if (place->kinds & CCL_I_COMPLETED_FILES)
         ccl_text_printf(out, "_ccllab_files; ");
 }
 
@@ -28,11 +28,11 @@ static void values(const ccl_i_command_t *command, ccl_text_t *out) {
 
     ccl_text_printf(out, "        case $prev in\n");
     for (size_t i = 0; ccl_i_option_info(command, i, &o); i++) {
-        ccl_i_place_t place = {0};
+        ccl_i_completed_t place = {0};
 
         if (!o.value || o.value_optional)
             continue;
-        ccl_i_value_place(command, &o, &place);
+        ccl_i_completed_value(command, &o, &place);
         ccl_text_printf(out, "        --%s", o.name);
         if (o.letter)
             ccl_text_printf(out, " | -%c", o.letter);
@@ -47,7 +47,7 @@ static void values(const ccl_i_command_t *command, ccl_text_t *out) {
 
 static void of_command(const ccl_i_command_t *command, ccl_text_t *out) {
     ccl_i_option_info_t o;
-    ccl_i_place_t place = {0};
+    ccl_i_completed_t place = {0};
 
     ccl_text_printf(out, "    '%s')\n", command->name);
     values(command, out);
@@ -58,7 +58,7 @@ static void of_command(const ccl_i_command_t *command, ccl_text_t *out) {
             ccl_text_printf(out, " --%s=%s", o.name, o.value);
     }
     ccl_text_printf(out, "\"\n        else\n            ");
-    ccl_i_input_place(command, &place);
+    ccl_i_completed_input(command, &place);
     complete(&place, out);
     ccl_text_printf(out, ":\n        fi\n        ;;\n");
     out->nomem = out->nomem || place.words.nomem;
@@ -69,15 +69,15 @@ static void lists(ccl_text_t *out) {
     static const struct {
         unsigned kind;
         const char *name;
-    } all[] = {{CCL_I_PLACE_CLUSTERS, "clusters"},
-               {CCL_I_PLACE_SYNTHESIZERS, "synthesizers"},
-               {CCL_I_PLACE_COLLECTIVES, "collectives"},
-               {CCL_I_PLACE_PROFILES, "profiles"}};
+    } all[] = {{CCL_I_COMPLETED_CLUSTERS, "clusters"},
+               {CCL_I_COMPLETED_SYNTHESIZERS, "synthesizers"},
+               {CCL_I_COMPLETED_COLLECTIVES, "collectives"},
+               {CCL_I_COMPLETED_PROFILES, "profiles"}};
 
     for (size_t k = 0; k < CCL_ARRAY_LEN(all); k++) {
         ccl_text_printf(out, "_ccllab_%s='", all[k].name);
-        for (size_t i = 0; ccl_i_place_name(all[k].kind, i); i++)
-            ccl_text_printf(out, " %s", ccl_i_place_name(all[k].kind, i));
+        for (size_t i = 0; ccl_i_completed_name(all[k].kind, i); i++)
+            ccl_text_printf(out, " %s", ccl_i_completed_name(all[k].kind, i));
         ccl_text_printf(out, "'\n");
     }
     ccl_text_printf(out, "\n");

@@ -15,14 +15,14 @@ static void quoted(ccl_text_t *out, const char *text) {
 }
 
 /** What can stand in a place: "-r -F -a '...'". */
-static void arguments(const ccl_i_place_t *place, bool value, ccl_text_t *out) {
+static void arguments(const ccl_i_completed_t *place, bool value, ccl_text_t *out) {
     static const char *const names[] = {NULL, "clusters", "synthesizers", "collectives",
                                         "profiles"};
     bool any = place->words.len > 0;
 
     if (value)
         ccl_text_printf(out, " -r");
-    ccl_text_printf(out, place->kinds & CCL_I_PLACE_FILES ? " -F" : " -f");
+    ccl_text_printf(out, place->kinds & CCL_I_COMPLETED_FILES ? " -F" : " -f");
     for (size_t i = 1; i < CCL_ARRAY_LEN(names); i++)
         any = any || (place->kinds & 1U << i);
     if (!any)
@@ -40,10 +40,10 @@ static void begin(const ccl_i_command_t *command, ccl_text_t *out) {
 
 static void of_command(const ccl_i_command_t *command, ccl_text_t *out) {
     ccl_i_option_info_t o;
-    ccl_i_place_t inputs = {0};
+    ccl_i_completed_t inputs = {0};
 
     for (size_t i = 0; ccl_i_option_info(command, i, &o); i++) {
-        ccl_i_place_t place = {0};
+        ccl_i_completed_t place = {0};
         ccl_text_t doc = {0};
 
         begin(command, out);
@@ -51,7 +51,7 @@ static void of_command(const ccl_i_command_t *command, ccl_text_t *out) {
         if (o.letter)
             ccl_text_printf(out, " -s %c", o.letter);
         if (o.value && !o.value_optional) {
-            ccl_i_value_place(command, &o, &place);
+            ccl_i_completed_value(command, &o, &place);
             arguments(&place, true, out);
         }
         ccl_i_option_doc(&o, &doc);
@@ -70,7 +70,7 @@ static void of_command(const ccl_i_command_t *command, ccl_text_t *out) {
     }
     if (command->max_inputs == 0)
         return;
-    ccl_i_input_place(command, &inputs);
+    ccl_i_completed_input(command, &inputs);
     begin(command, out);
     arguments(&inputs, false, out);
     ccl_text_printf(out, "\n");
@@ -80,8 +80,8 @@ static void of_command(const ccl_i_command_t *command, ccl_text_t *out) {
 
 static void list(const char *name, unsigned kind, ccl_text_t *out) {
     ccl_text_printf(out, "set -g __ccllab_%s", name);
-    for (size_t i = 0; ccl_i_place_name(kind, i); i++)
-        ccl_text_printf(out, " '%s'", ccl_i_place_name(kind, i));
+    for (size_t i = 0; ccl_i_completed_name(kind, i); i++)
+        ccl_text_printf(out, " '%s'", ccl_i_completed_name(kind, i));
     ccl_text_printf(out, "\n");
 }
 
@@ -110,10 +110,10 @@ void ccl_i_completion_fish(ccl_text_t *out) {
     ccl_text_printf(
         out, "# fish completion for ccllab %s, made by \"ccllab help --completion fish\"\n\n",
         CCL_VERSION);
-    list("clusters", CCL_I_PLACE_CLUSTERS, out);
-    list("synthesizers", CCL_I_PLACE_SYNTHESIZERS, out);
-    list("collectives", CCL_I_PLACE_COLLECTIVES, out);
-    list("profiles", CCL_I_PLACE_PROFILES, out);
+    list("clusters", CCL_I_COMPLETED_CLUSTERS, out);
+    list("synthesizers", CCL_I_COMPLETED_SYNTHESIZERS, out);
+    list("collectives", CCL_I_COMPLETED_COLLECTIVES, out);
+    list("profiles", CCL_I_COMPLETED_PROFILES, out);
     ccl_text_printf(out, "set -g __ccllab_families");
     for (size_t i = 0; ccl_i_commands[i]; i++) {
         size_t len = strcspn(ccl_i_commands[i]->name, " ");
@@ -143,7 +143,7 @@ void ccl_i_completion_fish(ccl_text_t *out) {
              "    end\n"
              "end\n\n"
              "complete -c ccllab -f\n"
-        "complete -c ccllab -n '__ccllab_is' -f -l version -d 'its version'\n"
+             "complete -c ccllab -n '__ccllab_is' -f -l version -d 'its version'\n"
              "complete -c ccllab -n '__ccllab_is' -f -l help -d 'its commands'\n"
              "complete -c ccllab -n '__ccllab_is' -f -a help -d 'help of a command'\n");
     commands(out);

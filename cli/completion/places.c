@@ -4,21 +4,21 @@
 #include <string.h>
 
 /** What one alternative of a value's or an input's name stands for: "FILE", "LL", "N". */
-static void alternative(const char *word, size_t len, ccl_i_place_t *out) {
+static void alternative(const char *word, size_t len, ccl_i_completed_t *out) {
     static const struct {
         const char *word;
         unsigned kinds;
-    } known[] = {{"SPEC", CCL_I_PLACE_CLUSTERS | CCL_I_PLACE_FILES},
-                 {"CLUSTER", CCL_I_PLACE_CLUSTERS | CCL_I_PLACE_FILES},
-                 {"FILE", CCL_I_PLACE_FILES},
-                 {"FILE[+hpds]", CCL_I_PLACE_FILES},
-                 {"LOG", CCL_I_PLACE_FILES},
-                 {"SCHEDULE", CCL_I_PLACE_FILES},
-                 {"PROGRAM", CCL_I_PLACE_FILES},
-                 {"PICTURE", CCL_I_PLACE_FILES},
-                 {"SYNTHESIZER", CCL_I_PLACE_SYNTHESIZERS},
-                 {"RESULTS...", CCL_I_PLACE_FILES},
-                 {"P", CCL_I_PLACE_PROFILES | CCL_I_PLACE_FILES}};
+    } known[] = {{"SPEC", CCL_I_COMPLETED_CLUSTERS | CCL_I_COMPLETED_FILES},
+                 {"CLUSTER", CCL_I_COMPLETED_CLUSTERS | CCL_I_COMPLETED_FILES},
+                 {"FILE", CCL_I_COMPLETED_FILES},
+                 {"FILE[+hpds]", CCL_I_COMPLETED_FILES},
+                 {"LOG", CCL_I_COMPLETED_FILES},
+                 {"SCHEDULE", CCL_I_COMPLETED_FILES},
+                 {"PROGRAM", CCL_I_COMPLETED_FILES},
+                 {"PICTURE", CCL_I_COMPLETED_FILES},
+                 {"SYNTHESIZER", CCL_I_COMPLETED_SYNTHESIZERS},
+                 {"RESULTS...", CCL_I_COMPLETED_FILES},
+                 {"P", CCL_I_COMPLETED_PROFILES | CCL_I_COMPLETED_FILES}};
     bool literal = false;
 
     for (size_t i = 0; i < CCL_ARRAY_LEN(known); i++) {
@@ -35,7 +35,7 @@ static void alternative(const char *word, size_t len, ccl_i_place_t *out) {
 }
 
 /** Every alternative of "A|B|C". */
-static void alternatives(const char *text, size_t len, ccl_i_place_t *out) {
+static void alternatives(const char *text, size_t len, ccl_i_completed_t *out) {
     while (len) {
         const char *bar = memchr(text, '|', len);
         size_t n = bar ? (size_t)(bar - text) : len;
@@ -47,12 +47,12 @@ static void alternatives(const char *text, size_t len, ccl_i_place_t *out) {
     }
 }
 
-void ccl_i_value_place(const ccl_i_command_t *command, const ccl_i_option_info_t *o,
-                       ccl_i_place_t *out) {
+void ccl_i_completed_value(const ccl_i_command_t *command, const ccl_i_option_info_t *o,
+                           ccl_i_completed_t *out) {
     if (strcmp(o->name, "collective") == 0) {
-        out->kinds = CCL_I_PLACE_COLLECTIVES;
+        out->kinds = CCL_I_COMPLETED_COLLECTIVES;
     } else if (strcmp(o->name, "with") == 0) {
-        out->kinds = CCL_I_PLACE_SYNTHESIZERS;
+        out->kinds = CCL_I_COMPLETED_SYNTHESIZERS;
     } else if (strcmp(o->name, "table") == 0) {
         for (size_t t = 0; command->tables && command->tables[t]; t++)
             ccl_text_printf(&out->words, " %s", command->tables[t]);
@@ -65,7 +65,7 @@ void ccl_i_value_place(const ccl_i_command_t *command, const ccl_i_option_info_t
 }
 
 /** Inputs, as the usage names them: neither options with their values nor what stands in []. */
-void ccl_i_input_place(const ccl_i_command_t *command, ccl_i_place_t *out) {
+void ccl_i_completed_input(const ccl_i_command_t *command, ccl_i_completed_t *out) {
     uint32_t depth = 0;
     bool of_option = false;
 
@@ -94,16 +94,16 @@ bool ccl_i_first_of_family(size_t index, size_t len) {
     return true;
 }
 
-const char *ccl_i_place_name(unsigned kind, size_t index) {
+const char *ccl_i_completed_name(unsigned kind, size_t index) {
     const ccl_synth_ops_t *const *synths = ccl_synth_all();
     size_t nsynths = 0;
 
     switch (kind) {
-    case CCL_I_PLACE_CLUSTERS:
+    case CCL_I_COMPLETED_CLUSTERS:
         return ccl_topology_library()[index].name;
-    case CCL_I_PLACE_PROFILES:
+    case CCL_I_COMPLETED_PROFILES:
         return ccl_profile_library()[index].name;
-    case CCL_I_PLACE_COLLECTIVES:
+    case CCL_I_COMPLETED_COLLECTIVES:
         return index < CCL_CUSTOM ? ccl_collective_kind_name((ccl_collective_kind_t)index) : NULL;
     default:
         while (synths[nsynths])

@@ -16,7 +16,7 @@ static void quoted(ccl_text_t *out, const char *text) {
 }
 
 /** The action that completes a place. */
-static void action(const ccl_i_place_t *place, ccl_text_t *out) {
+static void action(const ccl_i_completed_t *place, ccl_text_t *out) {
     static const char *const names[] = {NULL, "clusters", "synthesizers", "collectives",
                                         "profiles"};
     bool any = place->words.len > 0;
@@ -31,7 +31,7 @@ static void action(const ccl_i_place_t *place, ccl_text_t *out) {
                 ccl_text_printf(out, " $_ccllab_%s", names[i]);
         quoted(out, place->words.data ? place->words.data : "");
     }
-    if (place->kinds & CCL_I_PLACE_FILES)
+    if (place->kinds & CCL_I_COMPLETED_FILES)
         ccl_text_printf(out, "%s_files", any ? "; " : "");
     ccl_text_printf(out, "%s}", any || place->kinds ? "" : "_message value");
 }
@@ -39,7 +39,7 @@ static void action(const ccl_i_place_t *place, ccl_text_t *out) {
 /** One spelling of an option: "--size" or "-s". */
 static void spelling(const ccl_i_command_t *command, const ccl_i_option_info_t *o, bool letter,
                      ccl_text_t *out) {
-    ccl_i_place_t place = {0};
+    ccl_i_completed_t place = {0};
     ccl_text_t doc = {0};
 
     ccl_text_printf(out, " \\\n            '*");
@@ -55,7 +55,7 @@ static void spelling(const ccl_i_command_t *command, const ccl_i_option_info_t *
         ccl_text_printf(out, "%s", o->value_optional ? "::" : ":");
         quoted(out, o->value);
         ccl_text_printf(out, ":");
-        ccl_i_value_place(command, o, &place);
+        ccl_i_completed_value(command, o, &place);
         action(&place, out);
     }
     ccl_text_printf(out, "'");
@@ -66,7 +66,7 @@ static void spelling(const ccl_i_command_t *command, const ccl_i_option_info_t *
 
 static void of_command(const ccl_i_command_t *command, ccl_text_t *out) {
     ccl_i_option_info_t o;
-    ccl_i_place_t place = {0};
+    ccl_i_completed_t place = {0};
 
     ccl_text_printf(out, "    ('%s')\n        _arguments -s -S", command->name);
     for (size_t i = 0; ccl_i_option_info(command, i, &o); i++) {
@@ -74,7 +74,7 @@ static void of_command(const ccl_i_command_t *command, ccl_text_t *out) {
         if (o.letter)
             spelling(command, &o, true, out);
     }
-    ccl_i_input_place(command, &place);
+    ccl_i_completed_input(command, &place);
     if (command->max_inputs > 0) {
         ccl_text_printf(out, " \\\n            '*:input:");
         action(&place, out);
@@ -87,8 +87,8 @@ static void of_command(const ccl_i_command_t *command, ccl_text_t *out) {
 
 static void list(const char *name, unsigned kind, ccl_text_t *out) {
     ccl_text_printf(out, "_ccllab_%s=(", name);
-    for (size_t i = 0; ccl_i_place_name(kind, i); i++)
-        ccl_text_printf(out, "%s'%s'", i ? " " : "", ccl_i_place_name(kind, i));
+    for (size_t i = 0; ccl_i_completed_name(kind, i); i++)
+        ccl_text_printf(out, "%s'%s'", i ? " " : "", ccl_i_completed_name(kind, i));
     ccl_text_printf(out, ")\n");
 }
 
@@ -134,10 +134,10 @@ void ccl_i_completion_zsh(ccl_text_t *out) {
                     "typeset -ga _ccllab_clusters _ccllab_synthesizers _ccllab_collectives "
                     "_ccllab_profiles\n",
                     CCL_VERSION);
-    list("clusters", CCL_I_PLACE_CLUSTERS, out);
-    list("synthesizers", CCL_I_PLACE_SYNTHESIZERS, out);
-    list("collectives", CCL_I_PLACE_COLLECTIVES, out);
-    list("profiles", CCL_I_PLACE_PROFILES, out);
+    list("clusters", CCL_I_COMPLETED_CLUSTERS, out);
+    list("synthesizers", CCL_I_COMPLETED_SYNTHESIZERS, out);
+    list("collectives", CCL_I_COMPLETED_COLLECTIVES, out);
+    list("profiles", CCL_I_COMPLETED_PROFILES, out);
     ccl_text_printf(out, "\n# Behind the last comma of a list.\n"
                          "_ccllab_words() {\n"
                          "    compset -P '*,'\n"
