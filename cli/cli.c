@@ -180,7 +180,7 @@ int ccl_i_finish(ccl_status_t status, const ccl_error_t *err) {
     if (status == CCL_INTERRUPTED) {
         int number = ccl_i_terminal_signal();
 
-        ccl_i_say("", "interrupted");
+        ccl_i_say("interrupted", err->status == CCL_INTERRUPTED ? err->text : "");
         return number ? 128 + number : code;
     }
     if (status == CCL_OK || err->status == CCL_OK)

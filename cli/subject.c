@@ -71,11 +71,11 @@ static ccl_status_t choose_protocol(ccl_i_cli_t *cli, const ccl_i_subject_t *s,
     compare.no_verify = true; /* it is proven below */
     compare.protocols = true;
     ccl_i_way(&cli->args, &compare.way_bits);
-    CCL_TRY(ccl_compare(&cli->ctx, s->topo, s->want, &compare, &made, err));
-    if (made->cells[0].status == CCL_OK)
+    ccl_status_t status = ccl_compare(&cli->ctx, s->topo, s->want, &compare, &made, err);
+    if (status == CCL_OK && made->cells[0].status == CCL_OK)
         cli->args.lower.proto = made->cells[0].proto; /* a static name */
     ccl_comparison_destroy(made);
-    return CCL_OK;
+    return status;
 }
 
 /* ---------------------------------------------------------------- both */

@@ -59,7 +59,7 @@ void ccl_i_say(const char *kind, const char *text) {
     one_line(text, line, sizeof(line));
     pthread_mutex_lock(&lock);
     clear_locked();
-    fprintf(stderr, "ccllab: %s%s%s\n", kind, kind[0] ? ": " : "", line);
+    fprintf(stderr, "ccllab: %s%s%s\n", kind, kind[0] && line[0] ? ": " : "", line);
     pthread_mutex_unlock(&lock);
 }
 

@@ -24,7 +24,7 @@ typedef struct compare {
     ccl_collective_t **collectives;
     ccl_comparison_t **comparisons;
     ccl_contender_t *contenders; /* room for all */
-    uint32_t ncollectives;
+    uint32_t ncollectives, ncompared;
     ccl_i_synth_files_t files; /* of --sketches */
     ccl_notebook_t *notebook;  /* NULL: none */
 } compare_t;
@@ -287,7 +287,7 @@ static ccl_status_t draw(ccl_i_cli_t *cli, const ccl_text_t *json, ccl_error_t *
 static ccl_status_t print(ccl_i_cli_t *cli, const compare_t *c, const ccl_sim_options_t *sim,
                           ccl_error_t *err) {
     ccl_report_comparison_t about = {c->topo,
-                                     c->ncollectives,
+                                     c->ncompared,
                                      (const ccl_collective_t *const *)c->collectives,
                                      (const ccl_comparison_t *const *)c->comparisons,
                                      sim,
@@ -307,7 +307,7 @@ static ccl_status_t print(ccl_i_cli_t *cli, const compare_t *c, const ccl_sim_op
 
 /** What the simulator warned of, each kind once over all collectives. */
 static void warn(const ccl_i_cli_t *cli, const compare_t *c) {
-    for (uint32_t k = 0; k < c->ncollectives; k++) {
+    for (uint32_t k = 0; k < c->ncompared; k++) {
         for (uint32_t w = 0; w < c->comparisons[k]->nwarnings; w++) {
             const char *text = c->comparisons[k]->warnings[w];
             bool told = false;
@@ -323,7 +323,7 @@ static void warn(const ccl_i_cli_t *cli, const compare_t *c) {
 }
 
 static bool somebody_won(const compare_t *c) {
-    for (uint32_t k = 0; k < c->ncollectives; k++) {
+    for (uint32_t k = 0; k < c->ncompared; k++) {
         for (uint32_t s = 0; s < c->comparisons[k]->nsizes; s++) {
             if (c->comparisons[k]->winner[s] != CCL_NONE)
                 return true;
@@ -346,6 +346,43 @@ static ccl_status_t open_notebook(ccl_i_cli_t *cli, compare_t *c, ccl_compare_op
     options->notebook = c->notebook;
     options->profile = *c->topo->profile ? c->topo->profile : NULL;
     return CCL_OK;
+}
+
+/** Collective by collective, until it is interrupted. */
+static ccl_status_t compare_all(ccl_i_cli_t *cli, compare_t *c, ccl_compare_options_t *options,
+                                ccl_error_t *err) {
+    ccl_status_t status = CCL_OK;
+
+    for (uint32_t k = 0; status == CCL_OK && k < c->ncollectives; k++) {
+        options->ncontenders = choose(c, k);
+        status =
+            ccl_compare(&cli->ctx, c->topo, c->collectives[k], options, &c->comparisons[k], err);
+        c->ncompared += c->comparisons[k] != NULL;
+        if (c->comparisons[k] && cli->args.notebook)
+            ccl_log(&cli->ctx, CCL_LOG_INFO, "notebook", "%s: %u of %u times were there",
+                    c->collectives[k]->name, c->comparisons[k]->resumed,
+                    options->ncontenders * options->nsizes);
+    }
+    return status == CCL_INTERRUPTED && c->ncompared ? CCL_OK : status;
+}
+
+static bool interrupted(const compare_t *c) {
+    return c->ncompared > 0 && c->comparisons[c->ncompared - 1]->interrupted;
+}
+
+/** What is finished, and how to go on. */
+static ccl_status_t tell_interrupted(const ccl_i_cli_t *cli, const compare_t *c, ccl_error_t *err) {
+    bool kept = cli->args.notebook && strcmp(cli->args.notebook, "none") != 0;
+    uint32_t finished = 0, all = 0;
+
+    for (uint32_t k = 0; k < c->ncompared; k++) {
+        finished += c->comparisons[k]->finished;
+        all += c->comparisons[k]->nsizes * c->comparisons[k]->ncontenders;
+    }
+    all += (c->ncollectives - c->ncompared) * (all / c->ncompared);
+    return ccl_fail(err, CCL_INTERRUPTED, "%u of %u runs are finished; %s", finished, all,
+                    kept ? "the same command goes on with the others"
+                         : "with --notebook FILE they are kept, and the same command goes on");
 }
 
 static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
@@ -380,17 +417,13 @@ static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
     options.protocols = !ccl_i_given(&cli->args, "proto") && !cli->args.notebook;
     if (cli->args.notebook)
         CCL_TRY(open_notebook(cli, c, &options, err));
-    for (uint32_t k = 0; k < c->ncollectives; k++) {
-        options.ncontenders = choose(c, k);
-        CCL_TRY(
-            ccl_compare(&cli->ctx, c->topo, c->collectives[k], &options, &c->comparisons[k], err));
-        if (cli->args.notebook)
-            ccl_log(&cli->ctx, CCL_LOG_INFO, "notebook", "%s: %u of %u times were there",
-                    c->collectives[k]->name, c->comparisons[k]->resumed,
-                    options.ncontenders * options.nsizes);
-    }
+    CCL_TRY(compare_all(cli, c, &options, err));
     warn(cli, c);
+    if (interrupted(c) && !somebody_won(c))
+        return ccl_fail(err, CCL_INTERRUPTED, "no run is finished");
     CCL_TRY(print(cli, c, &options.sim, err));
+    if (interrupted(c))
+        return tell_interrupted(cli, c, err);
     if (somebody_won(c))
         return CCL_OK;
     return ccl_fail(err, CCL_INFEASIBLE, "no contender could run at any size");

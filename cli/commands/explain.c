@@ -40,7 +40,9 @@ static ccl_status_t explain(ccl_i_cli_t *cli, explain_t *x, ccl_error_t *err) {
         options.want = s->want;
         options.synth = s->synth;
     }
-    CCL_TRY(ccl_explain(&cli->ctx, s->topo, &options, &x->explanation, err));
+    status = ccl_explain(&cli->ctx, s->topo, &options, &x->explanation, err);
+    if (!x->explanation)
+        return status;
     about.topo = s->topo;
     about.input = s->predictor ? s->name : s->title;
     about.program = s->program;
@@ -52,6 +54,9 @@ static ccl_status_t explain(ccl_i_cli_t *cli, explain_t *x, ccl_error_t *err) {
     if (status == CCL_OK)
         status = ccl_i_emit(cli, &text, err);
     ccl_text_fini(&text);
+    if (status == CCL_OK && x->explanation->nuntried)
+        return ccl_fail(err, CCL_INTERRUPTED, "%u of %u changes are tried", x->explanation->ntried,
+                        x->explanation->ntried + x->explanation->nuntried);
     return status;
 }
 

@@ -193,6 +193,27 @@ static ccl_status_t print(ccl_i_cli_t *cli, const sweep_t *s, ccl_error_t *err) 
     return status;
 }
 
+/** Prints the clusters that were tuned before the command was interrupted. */
+static ccl_status_t print_tuned(ccl_i_cli_t *cli, sweep_t *s, ccl_error_t *err) {
+    bool kept = s->notebook != NULL;
+    uint32_t all = s->ncases, tuned = 0, some = 0;
+
+    while (tuned < all && s->cases[tuned].tuning)
+        tuned++;
+    for (uint32_t i = 0; i < tuned; i++)
+        some += s->cases[i].tuning->nruns > 0;
+    if (!some)
+        return ccl_fail(err, CCL_INTERRUPTED, "no run is finished");
+    s->ncases = tuned;
+    ccl_status_t status = print(cli, s, err);
+    s->ncases = all;
+    CCL_TRY(status);
+    return ccl_fail(err, CCL_INTERRUPTED, "%u of %u clusters are tuned, the last one in part; %s",
+                    tuned, all,
+                    kept ? "the same command goes on from the notebook"
+                         : "with a notebook the same command goes on");
+}
+
 static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     const ccl_i_args_t *args = &cli->args;
     ccl_tune_options_t options = CCL_TUNE_OPTIONS_INIT;
@@ -214,6 +235,8 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     options.notebook = s.notebook;
     if (status == CCL_OK)
         status = tune_cases(cli, &s, &options, err);
+    if (status == CCL_INTERRUPTED && !helper)
+        status = print_tuned(cli, &s, err);
     if (status == CCL_OK && !helper)
         status = check_memory(cli, &s, err);
     if (status == CCL_OK && !helper)

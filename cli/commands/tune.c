@@ -292,6 +292,10 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
             status = printed;
         else if (status == CCL_OK && !some)
             status = CCL_CHECK;
+        else if (status == CCL_INTERRUPTED)
+            ccl_fail(err, status, "%u runs are finished; %s", t.tuning->nruns,
+                     t.notebook ? "the same command goes on from the notebook"
+                                : "with a notebook the same command goes on");
     }
     tune_fini(&t);
     return status;

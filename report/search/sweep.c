@@ -156,7 +156,7 @@ static const void *row_at(const void *root, uint64_t i, void *scratch) {
 }
 
 #define AT(member) CCL_I_AT(size_row_t, member)
-#define NOBODY "no synthesizer could run"
+#define NOBODY "nothing has run to its end"
 static const ccl_i_described_t size_record = {
     .size = sizeof(size_row_t),
     .fields = (const ccl_i_field_t[]){

@@ -194,7 +194,7 @@ static const void *size_at(const void *root, uint64_t i, void *scratch) {
 /* ---------------------------------------------------------------- what they hold */
 
 #define NO_TIME "it has no time"
-#define NOBODY "no synthesizer could run"
+#define NOBODY "nothing has run to its end"
 #define AT(member) CCL_I_AT(run_row_t, member)
 static const ccl_i_described_t run_record = {
     .size = sizeof(run_row_t),

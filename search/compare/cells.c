@@ -13,13 +13,40 @@
    ties (some 100 MB); larger ones are lowered again. */
 static const double KEPT_STEPS = 2e6;
 
-ccl_status_t ccl_i_compare_poll(ccl_i_compare_t *c, const char *phase, uint32_t worker) {
-    uint64_t done = atomic_load(&c->done);
-    ccl_progress_t progress = {phase, done, c->total, 0, 0};
+/* "cegis at 64M, sketch at 1M and 2 more". */
+static void tell_running(const ccl_i_compare_t *c, char *out, size_t len) {
+    uint32_t nc = c->options->ncontenders, told = 0, more = 0;
+    size_t n = 0;
+    for (uint32_t w = 0; w < c->threads; w++) {
+        uint32_t cell = atomic_load(&c->running[w]);
+        char size[32];
+        if (cell == CCL_NONE)
+            continue;
+        if (told == 3 || n >= len) {
+            more++;
+            continue;
+        }
+        ccl_format_bytes(c->options->sizes_bytes[cell / nc], size, sizeof size);
+        n += (size_t)snprintf(out + n, len - n, "%s%s at %s", told++ ? ", " : "",
+                              c->options->contenders[cell % nc].name, size);
+    }
+    if (more && n < len)
+        snprintf(out + n, len - n, " and %u more", more);
+}
+
+bool ccl_i_compare_begin(ccl_i_compare_t *c, uint32_t size, uint32_t contender, uint32_t worker) {
+    char running[200] = "";
     ccl_ctx_t quiet = c->ctx ? *c->ctx : (ccl_ctx_t)CCL_CTX_INIT;
+    atomic_store(&c->running[worker], size * c->options->ncontenders + contender);
     if (worker != 0) /* callbacks come from one thread only */
         quiet.progress = NULL;
-    return ccl_ctx_poll(&quiet, &progress);
+    if (quiet.progress)
+        tell_running(c, running, sizeof running);
+    ccl_progress_t progress = {running, atomic_load(&c->done), c->total, 0, 0};
+    if (!atomic_load(&c->interrupted) && ccl_ctx_poll(&quiet, &progress) == CCL_OK)
+        return true;
+    atomic_store(&c->interrupted, true);
+    return false;
 }
 
 ccl_status_t ccl_i_compare_routes(ccl_i_compare_t *c, uint32_t worker, ccl_routes_t **out,
@@ -165,12 +192,18 @@ ccl_status_t ccl_i_compare_prepare(uint32_t index, uint32_t worker, void *user, 
     if (r->tried || !wanted(c, index, &r->first))
         return CCL_OK;
     r->tried = true;
-    CCL_TRY(ccl_i_compare_poll(c, "synthesize", worker));
     ccl_error_clear(&r->err);
-    r->status = prepare_program(c, index, worker, &r->err);
+    r->status = CCL_INTERRUPTED;
+    if (ccl_i_compare_begin(c, r->first, index, worker))
+        r->status = prepare_program(c, index, worker, &r->err);
     if (r->status != CCL_OK) {
         r->program = NULL;
         r->schedule = NULL;
+    }
+    if (r->status == CCL_INTERRUPTED) {
+        atomic_store(&c->interrupted, true);
+        ccl_fail(&r->err, CCL_INTERRUPTED, "interrupted");
+        return CCL_OK;
     }
     if (ccl_i_stops_all(r->status)) {
         if (err)
@@ -390,15 +423,22 @@ ccl_status_t ccl_i_compare_simulate(uint32_t index, uint32_t worker, void *user,
     const ccl_i_ready_t *r = &c->ready[contender];
     ccl_compare_cell_t *cell = &c->out->cells[(size_t)size * nc + contender];
     ccl_error_t why = r->err;
-    CCL_TRY(ccl_i_compare_poll(c, "simulate", worker));
-    atomic_fetch_add(&c->done, 1);
-    if (c->known[(size_t)size * nc + contender])
+    if (c->known[(size_t)size * nc + contender]) {
+        atomic_fetch_add(&c->done, 1);
         return CCL_OK;
+    }
     double start_s = ccl_now_s();
     cell->status = r->status;
     bool ready = r->program || r->schedule || r->nccl;
-    if (ready)
+    if (!ccl_i_compare_begin(c, size, contender, worker))
+        cell->status = ready ? CCL_INTERRUPTED : cell->status;
+    else if (ready)
         cell->status = run_cell(c, size, contender, worker, cell, &why);
+    if (cell->status == CCL_INTERRUPTED) {
+        atomic_store(&c->interrupted, true);
+        return CCL_OK;
+    }
+    atomic_fetch_add(&c->done, 1);
     if (ccl_i_stops_all(cell->status)) {
         if (err)
             *err = why;

@@ -47,21 +47,30 @@ typedef struct ccl_i_compare {
     ccl_lock_t *lock;  /* of out->best and best_of */
     uint32_t *again;   /* cells that are run at another size for ties */
     uint32_t nagain;
+    uint32_t *group; /* [ncontenders] those that are made ready and run now, ngroup of them */
+    uint32_t ngroup;
     ccl_content_t topology, demand; /* of the notebook */
     ccl_routes_t **routes;          /* [threads], made when first needed */
     atomic_uint unsure;             /* cells without a spread, sizes without links: no memory */
     atomic_uint_least64_t done;
     uint64_t total;
+    uint32_t threads;
+    atomic_uint *running; /* [threads] the cell that a worker is at, CCL_NONE: none */
+    atomic_bool interrupted;
 } ccl_i_compare_t;
 
-/** Report progress; callbacks come from the first worker only. */
-ccl_status_t ccl_i_compare_poll(ccl_i_compare_t *c, const char *phase, uint32_t worker);
+/**
+ * A worker begins with a contender, at a size: report progress; callbacks come from the first
+ * worker only.
+ * @return false: interrupted; what is not finished stays so.
+ */
+bool ccl_i_compare_begin(ccl_i_compare_t *c, uint32_t size, uint32_t contender, uint32_t worker);
 /** A worker's own routes, made when first asked for. */
 ccl_status_t ccl_i_compare_routes(ccl_i_compare_t *c, uint32_t worker, ccl_routes_t **out,
                                   ccl_error_t *err);
 /** How contender i is lowered and run: its own way, but for what the caller fixed. */
 ccl_way_t ccl_i_compare_way(const ccl_i_compare_t *c, uint32_t i);
-/** Make a contender ready: synthesized, lowered, proven. A task of ccl_parallel(). */
+/** Make a contender ready: synthesized, lowered, proven. A task of ccl_parallel_for(). */
 ccl_status_t ccl_i_compare_prepare(uint32_t index, uint32_t worker, void *user, ccl_error_t *err);
 /** Of a contender at the first size: one worker, so no lock. */
 void ccl_i_compare_warning(ccl_log_level_t level, const char *subsystem, const char *text,

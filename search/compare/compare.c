@@ -69,13 +69,41 @@ static ccl_status_t simulate_alone(ccl_i_compare_t *c, ccl_error_t *err) {
     return CCL_OK;
 }
 
+/* Those that take longest, as they are made anew for each size, come last: what an interrupted
+   comparison has finished is of use then. */
+static bool comes_last(const ccl_i_compare_t *c, uint32_t i) {
+    const ccl_contender_t *contender = &c->options->contenders[i];
+    const ccl_synth_ops_t *ops = ccl_synth_find(contender->name);
+    return !contender->program && !contender->schedule && !contender->library && ops &&
+           ops->by_size;
+}
+
+static ccl_status_t prepare_one(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
+    ccl_i_compare_t *c = user;
+    return ccl_i_compare_prepare(c->group[index], worker, c, err);
+}
+
+static ccl_status_t simulate_one(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
+    ccl_i_compare_t *c = user;
+    uint32_t nc = c->options->ncontenders, n = c->ngroup;
+    return ccl_i_compare_simulate(index / n * nc + c->group[index % n], worker, c, err);
+}
+
 static ccl_status_t run_all(ccl_i_compare_t *c, uint32_t threads, ccl_error_t *err) {
     uint32_t nc = c->options->ncontenders;
-    CCL_TRY(ccl_parallel_for(nc, threads, ccl_i_compare_prepare, c, err));
-    if (threads > 1)
-        CCL_TRY(prepare_alone(c, err));
-    CCL_TRY(ccl_parallel_for(nc * c->options->nsizes, threads, ccl_i_compare_simulate, c, err));
-    return threads > 1 ? simulate_alone(c, err) : CCL_OK;
+    for (int last = 0; last <= 1; last++) {
+        c->ngroup = 0;
+        for (uint32_t i = 0; i < nc; i++)
+            if (comes_last(c, i) == (last == 1))
+                c->group[c->ngroup++] = i;
+        CCL_TRY(ccl_parallel_for(c->ngroup, threads, prepare_one, c, err));
+        if (threads > 1)
+            CCL_TRY(prepare_alone(c, err));
+        CCL_TRY(ccl_parallel_for(c->ngroup * c->options->nsizes, threads, simulate_one, c, err));
+        if (threads > 1)
+            CCL_TRY(simulate_alone(c, err));
+    }
+    return CCL_OK;
 }
 
 /* Nobody has a time, and memory is why. */
@@ -188,8 +216,12 @@ static void choose_again(ccl_i_compare_t *c, bool winners) {
     }
 }
 
-/* Without memory for it a cell has no spread, a size no links. */
+/* Without memory for it, or time, a cell has no spread, a size no links. */
 static ccl_status_t unsure(ccl_i_compare_t *c, ccl_status_t status) {
+    if (status == CCL_INTERRUPTED) {
+        atomic_store(&c->interrupted, true);
+        return CCL_OK;
+    }
     if (status != CCL_ERR_NOMEM)
         return status;
     atomic_fetch_add(&c->unsure, 1);
@@ -206,7 +238,8 @@ static ccl_status_t run_again(uint32_t index, uint32_t worker, void *user, ccl_e
     ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
     ccl_i_cell_run_t how = {0};
     ccl_routes_t *routes = NULL;
-    CCL_TRY(ccl_i_compare_poll(c, "simulate", worker));
+    if (!ccl_i_compare_begin(c, size, contender, worker))
+        return CCL_OK;
     ccl_status_t status = ccl_i_compare_routes(c, worker, &routes, err);
     if (status == CCL_OK)
         status = ccl_i_compare_open(c, size, contender, routes, &how, err);
@@ -259,8 +292,8 @@ static ccl_status_t run_winner(ccl_i_compare_t *c, uint32_t size, uint32_t worke
 /* A winner of the notebook is run for its full result. */
 static ccl_status_t detail(uint32_t size, uint32_t worker, void *user, ccl_error_t *err) {
     ccl_i_compare_t *c = user;
-    CCL_TRY(ccl_i_compare_poll(c, "simulate", worker));
-    if (c->out->winner[size] != c->best_of[size])
+    uint32_t winner = c->out->winner[size];
+    if (winner != c->best_of[size] && ccl_i_compare_begin(c, size, winner, worker))
         CCL_TRY(unsure(c, run_winner(c, size, worker, err)));
     atomic_fetch_add(&c->done, 1);
     return CCL_OK;
@@ -317,6 +350,8 @@ static ccl_status_t explain(ccl_i_compare_t *c, ccl_error_t *err) {
                 out->thread_blocks[i] = blocks;
             if (c->cell_why[cell])
                 why = c->cell_why[cell];
+            else if (out->cells[cell].status == CCL_INTERRUPTED)
+                why = "interrupted";
         }
         for (uint32_t s = 0; ran && s < out->nsizes; s++) {
             size_t cell = (size_t)s * out->ncontenders + i;
@@ -413,10 +448,29 @@ static void compare_fini(ccl_i_compare_t *c, uint32_t threads) {
     free(c->for_protocol);
     free(c->again);
     free(c->best_of);
+    free(c->group);
+    free(c->running);
     ccl_lock_destroy(c->lock);
     free(c->ready);
     free(c->routes);
     ccl_comparison_destroy(c->out);
+}
+
+/* What was not finished has no time; the full result of a run that did not win is dropped. */
+static void finish(ccl_i_compare_t *c) {
+    ccl_comparison_t *out = c->out;
+    ccl_progress_t progress = {"", c->total, c->total, 0, 0};
+    out->interrupted = atomic_load(&c->interrupted) || ccl_ctx_poll(c->ctx, &progress) != CCL_OK;
+    for (size_t i = 0; i < (size_t)out->nsizes * out->ncontenders; i++) {
+        out->finished += out->cells[i].status != CCL_INTERRUPTED;
+        if (out->cells[i].status == CCL_INTERRUPTED)
+            out->cells[i] = (ccl_compare_cell_t){.status = CCL_INTERRUPTED, .why = "interrupted"};
+    }
+    for (uint32_t s = 0; s < out->nsizes; s++)
+        if (out->interrupted && out->winner[s] != c->best_of[s]) {
+            ccl_sim_result_destroy(out->best[s]);
+            out->best[s] = NULL;
+        }
 }
 
 ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
@@ -444,12 +498,17 @@ ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     c.for_protocol = calloc((size_t)nc * ns, sizeof *c.for_protocol);
     c.again = calloc((size_t)nc * ns, sizeof *c.again);
     c.best_of = calloc(ns, sizeof *c.best_of);
+    c.group = calloc(nc, sizeof *c.group);
+    c.running = calloc(threads, sizeof *c.running);
+    c.threads = threads;
     c.lock = ccl_lock_create();
-    if (!c.out || !c.ready || !c.routes || !c.cell_why || !c.known || !c.for_protocol || !c.again ||
-        !c.best_of || !c.lock) {
+    if (!c.group || !c.running || !c.out || !c.ready || !c.routes || !c.cell_why || !c.known ||
+        !c.for_protocol || !c.again || !c.best_of || !c.lock) {
         status = ccl_fail_nomem(err);
         goto end;
     }
+    for (uint32_t w = 0; w < threads; w++)
+        atomic_init(&c.running[w], CCL_NONE);
     ccl_arena_init(&c.out->arena);
     CCL_TRY_GOTO(allocate(&c, err), status, end);
     CCL_TRY_GOTO(bound_sizes(&c, err), status, end);
@@ -470,8 +529,9 @@ ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     CCL_TRY_GOTO(explain(&c, err), status, end);
     CCL_TRY_GOTO(ccl_i_nccl_tell(&c, err), status, end);
     CCL_TRY_GOTO(gather_warnings(&c, err), status, end);
-    CCL_TRY_GOTO(ccl_i_compare_poll(&c, "simulate", 0), status, end);
+    finish(&c);
     *out = c.out;
+    status = c.out->interrupted ? CCL_INTERRUPTED : CCL_OK;
     c.out = NULL;
 end:
     compare_fini(&c, threads);

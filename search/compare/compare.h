@@ -80,12 +80,15 @@ typedef struct ccl_comparison {
     ccl_compare_cell_t *cells; /**< [nsizes][ncontenders] */
     uint32_t *winner;          /**< [nsizes] contender, CCL_NONE: none ran */
     bool *tie;                 /**< [nsizes] another is within the winner's spread */
-    ccl_sim_result_t **best;   /**< [nsizes] full result of the winner; NULL: none, or no memory */
+    ccl_sim_result_t **best;   /**< [nsizes] full result of the winner; NULL: none, no memory, or
+                                    interrupted */
     uint32_t nwarnings;
     const char **warnings; /**< [nwarnings] of the simulator on this cluster, each kind once; the
                                 last one of what is missing for lack of memory, if anything is */
     uint32_t resumed;      /**< cells that the notebook had */
-    uint32_t nccl;         /**< contender that is the library; CCL_NONE: none of them */
+    bool interrupted;  /**< cells that were not finished have that status; ties may be missing */
+    uint32_t finished; /**< cells with a time, or with a reason why they have none */
+    uint32_t nccl;     /**< contender that is the library; CCL_NONE: none of them */
     const char *nccl_note; /**< what of it is not modelled here, in a line; NULL: nothing; static */
     ccl_arena_t arena;
 } ccl_comparison_t;
@@ -95,7 +98,8 @@ typedef struct ccl_comparison {
  * Where others are within a quarter of the winner it is run again at (1 -+ 1e-6) times the size,
  * and so are those that are slower than it ever was; a winner inside the spread of another is a
  * tie. Contenders that there is no memory for do not take part, the others go on.
- * @retval CCL_ERR_NOMEM  there is none for anybody.
+ * @retval CCL_INTERRUPTED  *out has what was finished; destroy it all the same.
+ * @retval CCL_ERR_NOMEM    there is none for anybody.
  * @par Determinism  the same for any number of threads, as long as there is memory.
  */
 ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,

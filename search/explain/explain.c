@@ -313,7 +313,9 @@ static ccl_status_t try_change(uint32_t index, uint32_t worker, void *user, ccl_
     ccl_topology_t *own = NULL;
     ccl_routes_t *routes = NULL;
     ccl_error_t why = CCL_ERROR_INIT;
-    CCL_TRY(poll(t, worker));
+    c->out.status = CCL_INTERRUPTED;
+    if (poll(t, worker) != CCL_OK)
+        return CCL_OK;
     c->out.status = edited(t->topo, &c->out, &topo, &own, &why);
     if (c->out.status == CCL_OK) {
         if (own)
@@ -325,6 +327,8 @@ static ccl_status_t try_change(uint32_t index, uint32_t worker, void *user, ccl_
     }
     ccl_routes_destroy(routes);
     ccl_topology_destroy(own);
+    if (c->out.status == CCL_INTERRUPTED)
+        return CCL_OK;
     if (ccl_i_stops_all(c->out.status)) {
         if (err)
             *err = why;
@@ -357,16 +361,21 @@ static ccl_status_t try_changes(const ccl_ctx_t *ctx, const ccl_topology_t *topo
         status = ccl_fail_nomem(err);
     if (status == CCL_OK)
         status = ccl_parallel_for(t.n, threads, try_change, &t, err);
-    if (status == CCL_OK)
-        status = poll(&t, 0);
     if (status == CCL_OK) {
+        (void)poll(&t, 0); /* all is done */
         if (t.n > 0)
             qsort(t.changes, t.n, sizeof *t.changes, by_time);
         e->tried = ccl_arena_alloc(&e->arena, t.n + 1u, sizeof *e->tried);
         status = e->tried ? CCL_OK : ccl_fail_nomem(err);
     }
-    for (uint32_t i = 0; status == CCL_OK && i < t.n; i++)
-        e->tried[e->ntried++] = t.changes[i].out;
+    for (uint32_t i = 0; status == CCL_OK && i < t.n; i++) {
+        if (t.changes[i].out.status == CCL_INTERRUPTED)
+            e->nuntried++;
+        else
+            e->tried[e->ntried++] = t.changes[i].out;
+    }
+    if (status == CCL_OK && e->nuntried)
+        status = CCL_INTERRUPTED;
     for (uint32_t i = 0; t.routes && i < threads; i++)
         ccl_routes_destroy(t.routes[i]);
     free(t.routes);
@@ -410,7 +419,9 @@ ccl_status_t ccl_explain(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         goto done;
     }
     e->intervals = options->intervals ? options->intervals : 20;
-    CCL_TRY_GOTO(explain(ctx, topo, routes, options, e, err), status, done);
+    status = explain(ctx, topo, routes, options, e, err);
+    if (status != CCL_OK && e->nuntried == 0)
+        goto done;
     *out = e;
     e = NULL;
 done:

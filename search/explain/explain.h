@@ -80,8 +80,9 @@ typedef struct ccl_explanation {
     uint32_t intervals;
     ccl_counterfactual_t *tried; /**< [ntried] the shortest time first, those without one last */
     uint32_t ntried;
-    uint32_t untried; /**< changes left out because a program of more than 200,000 primitives would
-                           be lowered again for each */
+    uint32_t nuntried; /**< changes that an interruption left out */
+    uint32_t untried;  /**< changes left out because a program of more than 200,000 primitives would
+                            be lowered again for each */
     ccl_arena_t arena;
 } ccl_explanation_t;
 /**
@@ -92,6 +93,8 @@ typedef struct ccl_explanation {
  * program. So every figure is that of a separate run.
  *
  * @param out  destroy with ccl_explanation_destroy().
+ * @retval CCL_INTERRUPTED  where changes were tried already, *out has these, and all else; destroy
+ * it.
  * @retval CCL_DEADLOCK     the program cannot finish.
  * @retval CCL_UNSUPPORTED  the run is too long to keep its path (ccl_sim_program).
  * @par Determinism  the same for any number of threads.

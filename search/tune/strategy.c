@@ -138,10 +138,16 @@ static ccl_status_t untuned(search_t *s, ccl_error_t *err) {
         CCL_TRY(ccl_i_tune_point(s->tuner, values, &point, err));
     }
     s->out->nuntuned = s->out->npoints;
-    for (uint32_t p = 0; p < s->out->nuntuned; p++)
-        for (uint32_t z = 0; z < s->out->nsizes; z++)
-            CCL_TRY(ccl_i_tune_run(s->tuner, p, z, false, err));
-    return ccl_i_tune_flush(s->tuner, err);
+    /* What is made anew for each size takes longest: an interrupted tuning has the others. */
+    for (int last = 0; last <= 1; last++) {
+        for (uint32_t p = 0; p < s->out->nuntuned; p++) {
+            const ccl_synth_ops_t *ops = ccl_synth_all()[(size_t)s->with[p]];
+            for (uint32_t z = 0; z < s->out->nsizes && ops->by_size == (last == 1); z++)
+                CCL_TRY(ccl_i_tune_run(s->tuner, p, z, false, err));
+        }
+        CCL_TRY(ccl_i_tune_flush(s->tuner, err));
+    }
+    return CCL_OK;
 }
 
 static ccl_status_t run_points(search_t *s, ccl_error_t *err) {
