@@ -277,6 +277,7 @@ int ccl_cli_main(int argc, char **argv) {
         ccl_i_terminal_open(&cli);
         set_style(&cli, command);
         status = command->run(&cli, &err);
+        ccl_i_terminal_close();
     }
     code = ccl_i_finish(status, &err);
     ccl_i_args_fini(&cli.args);

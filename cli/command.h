@@ -300,10 +300,24 @@ ccl_status_t ccl_i_run_in(ccl_i_cli_t *cli, const ccl_testbed_t *testbed,
 /** `validate --testbed CLUSTER`. */
 ccl_status_t ccl_i_validate_testbed(ccl_i_cli_t *cli, ccl_error_t *err);
 
+/* ---------------------------------------------------------------- progress.c */
+
+/** What work of equal parts still takes. NaN: not known, as in its first second. */
+double ccl_i_progress_left_s(const ccl_progress_t *p, double elapsed_s);
+/**
+ * " 37% 37 of 100, 12/s, about 6 s left: cegis at 64M; best 123 us; bound 100 us", cut before the
+ * last column.
+ * @param elapsed_s  since it began.
+ */
+void ccl_i_progress_line(const ccl_progress_t *p, double elapsed_s, size_t columns,
+                         ccl_text_t *out);
+
 /* ---------------------------------------------------------------- terminal.c */
 
 /** Log and progress to stderr, SIGINT and SIGTERM to the cancel flag. */
 void ccl_i_terminal_open(ccl_i_cli_t *cli);
+/** The end: nothing is drawn any more. */
+void ccl_i_terminal_close(void);
 /** Take a progress line off the terminal. */
 void ccl_i_terminal_clear(void);
 /** The signal that asked to stop; 0: none. */

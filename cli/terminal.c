@@ -4,12 +4,16 @@
  */
 #include "cli/command.h"
 
+#include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { SEEN_MAX = 256, LINE_MAX_LEN = 1600 };
+enum { SEEN_MAX = 256, LINE_MAX_LEN = 1600, TICK_NS = 500000000 };
 
 static volatile int stop_wanted; /* the cancel flag */
 static volatile sig_atomic_t stop_signal;
@@ -18,10 +22,15 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     bool quiet, draw, json, drawn;
     uint32_t verbose;
-    double next_s;
+    double next_s, begun_s;
     uint64_t seen[SEEN_MAX]; /* warnings that were said already */
     uint32_t nseen;
+    ccl_progress_t now; /* the last one; its phase is `phase` */
+    char phase[200];
+    bool ticks, done; /* a thread draws the line again; it is to end */
+    pthread_t ticker;
 } terminal;
+static pthread_cond_t end_of_ticks = PTHREAD_COND_INITIALIZER;
 
 static void on_signal(int number) {
     stop_signal = number;
@@ -99,6 +108,34 @@ static void on_log(ccl_log_level_t level, const char *subsystem, const char *tex
     }
 }
 
+static size_t columns(void) {
+    struct winsize size;
+
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+static void draw_locked(double now_s) {
+    ccl_text_t line = {0};
+
+    ccl_i_progress_line(&terminal.now, now_s - terminal.begun_s, columns(), &line);
+    if (line.data && !line.nomem)
+        fprintf(stderr, "\r\033[K%.*s", (int)line.len, line.data);
+    fflush(stderr);
+    terminal.drawn = true;
+    ccl_text_fini(&line);
+}
+
+static void print_json(const ccl_progress_t *p, double elapsed_s) {
+    double left_s = ccl_i_progress_left_s(p, elapsed_s);
+
+    fprintf(stderr,
+            "{\"phase\": \"%s\", \"done\": %llu, \"total\": %llu, \"best_s\": %.17g, "
+            "\"bound_s\": %.17g, \"elapsed_s\": %.3f, \"left_s\": ",
+            p->phase ? p->phase : "", (unsigned long long)p->done, (unsigned long long)p->total,
+            p->best_s, p->bound_s, elapsed_s);
+    fprintf(stderr, isfinite(left_s) ? "%.3f}\n" : "null}\n", left_s);
+}
+
 /** At most ten times a second; the last one always. */
 static int on_progress(const ccl_progress_t *p, void *user) {
     double now_s = ccl_now_s();
@@ -111,28 +148,49 @@ static int on_progress(const ccl_progress_t *p, void *user) {
         return 0;
     }
     terminal.next_s = now_s + 0.1;
+    if (terminal.begun_s == 0 || p->done < terminal.now.done || p->total != terminal.now.total)
+        terminal.begun_s = now_s; /* other work */
+    terminal.now = *p;
+    snprintf(terminal.phase, sizeof(terminal.phase), "%s", p->phase ? p->phase : "");
+    terminal.now.phase = terminal.phase;
     if (terminal.json) {
-        fprintf(stderr,
-                "{\"phase\": \"%s\", \"done\": %llu, \"total\": %llu, \"best_s\": %.17g, "
-                "\"bound_s\": %.17g}\n",
-                p->phase ? p->phase : "", (unsigned long long)p->done, (unsigned long long)p->total,
-                p->best_s, p->bound_s);
+        print_json(p, now_s - terminal.begun_s);
     } else {
-        fprintf(stderr, "\r\033[K%s: %llu", p->phase ? p->phase : "working",
-                (unsigned long long)p->done);
-        if (p->total)
-            fprintf(stderr, " of %llu", (unsigned long long)p->total);
-        if (p->best_s > 0)
-            fprintf(stderr, ", best %.6g us", p->best_s * 1e6);
-        if (p->bound_s > 0)
-            fprintf(stderr, ", bound %.6g us", p->bound_s * 1e6);
-        fflush(stderr);
-        terminal.drawn = true;
+        draw_locked(now_s);
         if (last)
             clear_locked();
     }
     pthread_mutex_unlock(&lock);
     return 0;
+}
+
+/** Draws the line again while nothing is reported, so that the time that has passed is seen. */
+static void *tick(void *unused) {
+    struct timespec at;
+
+    (void)unused;
+    pthread_mutex_lock(&lock);
+    while (!terminal.done) {
+        clock_gettime(CLOCK_REALTIME, &at);
+        at.tv_nsec += TICK_NS;
+        at.tv_sec += at.tv_nsec / 1000000000;
+        at.tv_nsec %= 1000000000;
+        if (pthread_cond_timedwait(&end_of_ticks, &lock, &at) == ETIMEDOUT && terminal.drawn)
+            draw_locked(ccl_now_s());
+    }
+    pthread_mutex_unlock(&lock);
+    return NULL;
+}
+
+void ccl_i_terminal_close(void) {
+    pthread_mutex_lock(&lock);
+    clear_locked();
+    terminal.done = true;
+    pthread_cond_broadcast(&end_of_ticks);
+    pthread_mutex_unlock(&lock);
+    if (terminal.ticks)
+        pthread_join(terminal.ticker, NULL);
+    terminal.ticks = false;
 }
 
 void ccl_i_terminal_open(ccl_i_cli_t *cli) {
@@ -154,6 +212,9 @@ void ccl_i_terminal_open(ccl_i_cli_t *cli) {
     action.sa_handler = on_signal;
     action.sa_flags = (int)SA_RESETHAND;
     sigemptyset(&action.sa_mask);
+    /* Not where it is no terminal: the line is drawn when something is reported. */
+    terminal.ticks = terminal.draw && !terminal.json && isatty(STDERR_FILENO) &&
+                     pthread_create(&terminal.ticker, NULL, tick, NULL) == 0;
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
 }

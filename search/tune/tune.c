@@ -17,9 +17,18 @@ double ccl_i_tune_spend(atomic_uint_least64_t *ns, double start_s) {
     return now_s;
 }
 
-ccl_status_t ccl_i_tune_poll(ccl_i_tuner_t *t, const char *phase, uint32_t worker) {
+ccl_status_t ccl_i_tune_poll(ccl_i_tuner_t *t, const char *phase, const double *values,
+                             uint32_t worker) {
     uint64_t all = t->options->budget_runs;
-    ccl_progress_t progress = {phase, atomic_load(&t->done), all, 0, 0};
+    char what[120];
+    const ccl_tuning_t *r = t->out;
+    ccl_progress_t progress = {what, atomic_load(&t->done), all, 0, 0};
+    snprintf(what, sizeof what, "%s%s%s", phase, values ? " " : "",
+             values ? ccl_synth_all()[(size_t)values[CCL_KNOB_WITH]]->name : "");
+    if (r->nsizes == 1 && r->best[0] != CCL_NONE) { /* both change between rounds only */
+        progress.best_s = r->runs[r->best[0]].result.time_s;
+        progress.bound_s = r->bound_s[0];
+    }
     ccl_ctx_t quiet = t->ctx ? *t->ctx : (ccl_ctx_t)CCL_CTX_INIT;
     if (worker != 0) /* callbacks come from one thread only */
         quiet.progress = NULL;

@@ -182,7 +182,7 @@ static ccl_status_t run_all(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_ro
         ccl_status_t status = l->status;
         if (run->result.status != CCL_INTERRUPTED)
             continue; /* done before others had to wait */
-        CCL_TRY(ccl_i_tune_poll(t, "tune", worker));
+        CCL_TRY(ccl_i_tune_poll(t, "simulate", t->out->points[run->point].values, worker));
         if (status == CCL_OK)
             status = simulate(t, topo, routes, l, worker, run, &why);
         if (ccl_i_stops_all(status)) {
@@ -208,8 +208,8 @@ static ccl_status_t evaluate(uint32_t index, uint32_t worker, void *user, ccl_er
     ccl_routes_t *routes = NULL;
     ccl_i_tune_cluster_t *cluster = NULL;
     bool was_kept = l->program != NULL;
-    CCL_TRY(ccl_i_tune_poll(t, "tune", worker));
     const double *values = t->out->points[t->out->runs[l->first_run].point].values;
+    CCL_TRY(ccl_i_tune_poll(t, "lower", values, worker));
     CCL_TRY(ccl_i_cluster_of(t, values, &cluster, err)); /* all its runs have the same */
     double start_s = ccl_now_s();
     if (l->status == CCL_OK)

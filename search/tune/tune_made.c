@@ -103,7 +103,7 @@ static ccl_status_t make(ccl_i_tuner_t *t, ccl_i_made_t *m, uint32_t worker, ccl
     ccl_synth_options_t options = ccl_i_point_synth(m->point->values, m->size_bytes);
     ccl_routes_t *routes = NULL;
     ccl_i_tune_cluster_t *cluster = NULL;
-    CCL_TRY(ccl_i_tune_poll(t, "synthesize", worker));
+    CCL_TRY(ccl_i_tune_poll(t, "synthesize", m->point->values, worker));
     CCL_TRY(ccl_i_cluster_of(t, m->point->values, &cluster, err));
     if (!cluster->topo) {
         m->tried = true;

@@ -283,7 +283,7 @@ static ccl_status_t work_off(ccl_i_tuner_t *t, phase_t *p, ccl_error_t *err) {
     t->team.next_id += p->n;
     while (p->left > 0 && t->team.nhere > 0) {
         ccl_team_message_t m;
-        CCL_TRY(ccl_i_tune_poll(t, p->kind == ASK_MAKE ? "synthesize" : "tune", 0));
+        CCL_TRY(ccl_i_tune_poll(t, p->kind == ASK_MAKE ? "synthesize" : "tune", NULL, 0));
         hand_out(t, p);
         CCL_TRY(ccl_team_receive(t->options->team, 0.05, &m, err));
         if (m.from == CCL_NONE)
@@ -430,7 +430,7 @@ ccl_status_t ccl_i_team_work(ccl_i_tuner_t *t, ccl_team_parting_t *parting_out, 
         ccl_team_message_t m;
         header_t h;
         item_t items[CCL_I_ROUND];
-        CCL_TRY(ccl_i_tune_poll(t, "wait", 0));
+        CCL_TRY(ccl_i_tune_poll(t, "wait", NULL, 0));
         CCL_TRY(ccl_team_receive(t->options->team, 0.2, &m, err));
         if (m.gone)
             return ccl_fail(err, CCL_ERR_IO, "process 0 ended before the tuning was over");

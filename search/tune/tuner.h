@@ -128,8 +128,10 @@ ccl_status_t ccl_i_knob_value(ccl_knob_t knob, const char *text, double *out, cc
 ccl_status_t ccl_i_tuning_create(const ccl_i_tuner_t *t, ccl_tuning_t **out, ccl_error_t *err);
 /** Adds the time since start_s; returns now. */
 double ccl_i_tune_spend(atomic_uint_least64_t *ns, double start_s);
-/** Counts as progress, reported by the first worker. */
-ccl_status_t ccl_i_tune_poll(ccl_i_tuner_t *t, const char *phase, uint32_t worker);
+/** Counts as progress, reported by the first worker.
+    @param values  of the point that it works on; NULL: none. */
+ccl_status_t ccl_i_tune_poll(ccl_i_tuner_t *t, const char *phase, const double *values,
+                             uint32_t worker);
 
 /* tune_made.c: schedules, kept while they are not too many */
 const ccl_synth_ops_t *ccl_i_point_ops(const double values[CCL_KNOBS]);
