@@ -204,11 +204,18 @@ typedef struct ccl_text {
     char *data; /**< always terminated once something was added; NULL before */
     size_t len, cap;
     bool nomem;
+    size_t columns; /**< what is laid out in it keeps to this width; 0: no limit */
 } ccl_text_t;
 void ccl_text_add(ccl_text_t *text, const char *data, size_t len);
 void ccl_text_printf(ccl_text_t *text, const char *fmt, ...) CCL_PRINTF(2, 3);
 /** Text between tags or in an attribute of XML and HTML: & < > " become entities. */
 void ccl_text_add_xml(ccl_text_t *text, const char *data);
+/**
+ * Append text with its lines broken at blanks before out->columns, where that is not 0. Later lines
+ * are indented like the first, or to where what stands behind its name begins ("  name  what").
+ * Words, and what stands in '...' behind a blank, stay whole.
+ */
+void ccl_text_add_wrapped(ccl_text_t *out, const char *text);
 /** Frees what it owns; the struct itself is the caller's. */
 void ccl_text_fini(ccl_text_t *text);
 
@@ -484,7 +491,12 @@ void ccl_table_destroy(ccl_table_t *table);
 void ccl_table_column(ccl_table_t *table, const char *header, ccl_align_t align);
 void ccl_table_row(ccl_table_t *table); /**< begin a row */
 void ccl_table_cell(ccl_table_t *table, const char *fmt, ...) CCL_PRINTF(2, 3);
-/** Aligned text; CCL_ERR_NOMEM when any earlier call ran out of memory. */
+/**
+ * Aligned text. Where it is wider than out->columns, first headers take several lines, then text in
+ * columns that are aligned left, both without a break inside a word; then columns that have no room
+ * follow as further tables, each with the first columns, by which rows differ.
+ * @retval CCL_ERR_NOMEM  any earlier call ran out of memory.
+ */
 ccl_status_t ccl_table_text(const ccl_table_t *table, ccl_text_t *out);
 /** RFC 4180. */
 ccl_status_t ccl_table_csv(const ccl_table_t *table, ccl_text_t *out);

@@ -7,6 +7,8 @@
 
 #include "base/clocale.h"
 
+enum { HANGING_MAX = 24 /* deeper than this later lines have no room */ };
+
 /* glibc hands out one static object for the whole "C" locale: no allocation, nothing to lose. */
 int ccl_i_vsnprintf(char *out, size_t out_len, const char *fmt, va_list args) {
     locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
@@ -82,6 +84,74 @@ void ccl_text_add_xml(ccl_text_t *text, const char *data) {
             ccl_text_add(text, "&quot;", 6);
         else
             ccl_text_add(text, s, 1);
+    }
+}
+
+/* Where the later lines of one begin: below what stands behind its name, "  name  what it is". */
+static size_t hanging(const char *line, size_t len) {
+    size_t first = strspn(line, " "), gap = first;
+    if (first > len)
+        first = len;
+    while (gap + 1 < len && !(line[gap] == ' ' && line[gap + 1] == ' '))
+        gap++;
+    size_t behind = gap + strspn(line + gap, " ");
+    if (first > 0 && gap + 1 < len && behind < len && behind <= HANGING_MAX)
+        return behind;
+    return first + 2;
+}
+
+/* Bytes of the first word; '...' is part of one, and an option has its value in it. */
+static size_t word_len(const char *text, size_t len) {
+    bool quoted = false;
+    size_t i = 0;
+    bool option = strncmp(text + (text[0] == '('), "--", 2) == 0;
+    for (; i < len; i++) {
+        if (text[i] == ' ' && !quoted && (!option || i + 1 == len || text[i + 1] == '-'))
+            break;
+        option = option && text[i] != ' ';
+        bool begins = i == 0 || text[i - 1] == ' ' || text[i - 1] == '=' || text[i - 1] == '(';
+        if (text[i] == '\'')
+            quoted = !quoted && begins && memchr(text + i + 1, '\'', len - i - 1) != NULL;
+    }
+    return i;
+}
+
+static size_t columns_of(const char *text, size_t len) {
+    size_t n = 0;
+    for (size_t i = 0; i < len; i++)
+        n += ((unsigned char)text[i] & 0xc0) != 0x80; /* UTF-8 continuation bytes take no room */
+    return n;
+}
+
+static void add_broken(ccl_text_t *out, const char *line, size_t len) {
+    size_t indent = hanging(line, len), at = 0, i = 0;
+    while (i < len) {
+        size_t blanks = strspn(line + i, " ");
+        if (i + blanks >= len)
+            break;
+        size_t word = word_len(line + i + blanks, len - i - blanks);
+        size_t wide = columns_of(line + i + blanks, word);
+        if (at > indent && at + blanks + wide > out->columns) {
+            ccl_text_printf(out, "\n%*s", (int)indent, "");
+            at = indent;
+            blanks = 0;
+            i += strspn(line + i, " ");
+        }
+        ccl_text_add(out, line + i, blanks + word);
+        at += blanks + wide;
+        i += blanks + word;
+    }
+}
+
+void ccl_text_add_wrapped(ccl_text_t *out, const char *text) {
+    while (*text) {
+        size_t len = strcspn(text, "\n");
+        if (!out->columns || columns_of(text, len) <= out->columns)
+            ccl_text_add(out, text, len);
+        else
+            add_broken(out, text, len);
+        ccl_text_add(out, "\n", text[len] == '\n');
+        text += len + (text[len] == '\n');
     }
 }
 

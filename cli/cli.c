@@ -168,6 +168,9 @@ static void set_style(ccl_i_cli_t *cli, const ccl_i_command_t *command) {
         cli->style.format = CCL_REPORT_JSON; /* ccl_i_emit() makes a page of it */
         cli->page = true;
     }
+    if (cli->style.format == CCL_REPORT_TEXT &&
+        (!cli->args.output || strcmp(cli->args.output, "-") == 0))
+        cli->style.columns = ccl_i_terminal_columns();
     cli->style.table = cli->args.table;
     cli->style.rows = cli->args.rows;
 }

@@ -316,6 +316,8 @@ void ccl_i_progress_line(const ccl_progress_t *p, double elapsed_s, size_t colum
 
 /** Log and progress to stderr, SIGINT and SIGTERM to the cancel flag. */
 void ccl_i_terminal_open(ccl_i_cli_t *cli);
+/** Width of results: $COLUMNS, else the terminal's; 0: they go elsewhere, and have no limit. */
+uint32_t ccl_i_terminal_columns(void);
 /** The end: nothing is drawn any more. */
 void ccl_i_terminal_close(void);
 /** Take a progress line off the terminal. */

@@ -25,7 +25,7 @@ bool ccl_i_wants_picture(const ccl_i_args_t *args) {
 
 ccl_status_t ccl_i_picture_emit(ccl_i_cli_t *cli, const ccl_picture_t *picture, ccl_error_t *err) {
     ccl_draw_format_t format;
-    ccl_text_t text = {0};
+    ccl_text_t text = {.columns = cli->style.columns};
     ccl_status_t status = ccl_i_picture_format(cli, &format, err);
 
     if (status == CCL_OK && ccl_i_given(&cli->args, "width") && cli->args.width_px == 0)

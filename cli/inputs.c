@@ -354,11 +354,15 @@ static ccl_status_t write_page(ccl_i_cli_t *cli, const ccl_text_t *text, ccl_tex
 }
 
 ccl_status_t ccl_i_emit(ccl_i_cli_t *cli, const ccl_text_t *text, ccl_error_t *err) {
+    const char *to = cli->args.output ? cli->args.output : "-";
+    ccl_status_t status;
+
     if (text->nomem)
         return ccl_fail_nomem(err);
     if (cli->page && text->data) {
         ccl_text_t html = {0};
-        ccl_status_t status = write_page(cli, text, &html, err);
+
+        status = write_page(cli, text, &html, err);
 
         cli->page = false;
         if (status == CCL_OK)
@@ -367,8 +371,14 @@ ccl_status_t ccl_i_emit(ccl_i_cli_t *cli, const ccl_text_t *text, ccl_error_t *e
         return status;
     }
     ccl_i_terminal_clear();
-    return ccl_file_write(cli->args.output ? cli->args.output : "-", text->data ? text->data : "",
-                          text->len, err);
+    if (text->columns && text->data) { /* lines that no table has laid out */
+        ccl_text_t lines = {.columns = text->columns};
+        ccl_text_add_wrapped(&lines, text->data);
+        status = lines.nomem ? ccl_fail_nomem(err) : ccl_file_write(to, lines.data, lines.len, err);
+        ccl_text_fini(&lines);
+        return status;
+    }
+    return ccl_file_write(to, text->data ? text->data : "", text->len, err);
 }
 
 void ccl_i_warn_sizes(const ccl_i_cli_t *cli, const char *path, const ccl_program_t *program,

@@ -35,7 +35,10 @@ void ccl_i_progress_line(const ccl_progress_t *p, double elapsed_s, size_t colum
         ccl_text_printf(out, "%llu", (unsigned long long)p->done);
     }
     if (rate > 0)
-        ccl_text_printf(out, rate >= 9.95 ? ", %.0f/s" : rate >= 0.1 ? ", %.1f/s" : ", %.1f/min",
+        ccl_text_printf(out,
+                        rate >= 9.95  ? ", %.0f/s"
+                        : rate >= 0.1 ? ", %.1f/s"
+                                      : ", %.1f/min",
                         rate >= 0.1 ? rate : 60 * rate);
     duration(isfinite(left_s) ? left_s : elapsed_s, time, sizeof(time));
     if (isfinite(left_s))

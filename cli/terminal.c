@@ -8,6 +8,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
@@ -108,16 +109,26 @@ static void on_log(ccl_log_level_t level, const char *subsystem, const char *tex
     }
 }
 
-static size_t columns(void) {
+static uint32_t columns_of(int fd) {
     struct winsize size;
 
-    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+    return ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+uint32_t ccl_i_terminal_columns(void) {
+    const char *text = getenv("COLUMNS");
+    unsigned long given = text ? strtoul(text, NULL, 10) : 0;
+    uint32_t columns =
+        given ? (uint32_t)(given < 10000 ? given : 10000) : columns_of(STDOUT_FILENO);
+
+    return columns && columns < 40 ? 40 : columns;
 }
 
 static void draw_locked(double now_s) {
+    uint32_t columns = columns_of(STDERR_FILENO);
     ccl_text_t line = {0};
 
-    ccl_i_progress_line(&terminal.now, now_s - terminal.begun_s, columns(), &line);
+    ccl_i_progress_line(&terminal.now, now_s - terminal.begun_s, columns ? columns : 80, &line);
     if (line.data && !line.nomem)
         fprintf(stderr, "\r\033[K%.*s", (int)line.len, line.data);
     fflush(stderr);

@@ -78,7 +78,7 @@ function(ccl_add_test name)
   math(EXPR timeout "6 * ${timeout}")
   # 77: what the test needs (data, a device) is not here.
   set_tests_properties(${name} PROPERTIES LABELS ${kind} TIMEOUT ${timeout} SKIP_RETURN_CODE 77
-                       ENVIRONMENT "CK_FORK=no")
+                       ENVIRONMENT "CK_FORK=no" ENVIRONMENT_MODIFICATION COLUMNS=unset:)
 endfunction()
 
 # ccl_add_tests(MODULE [DEPS module...]): every KIND_CASE.c of this folder is a test KIND.MODULE.CASE. A first line
@@ -107,7 +107,7 @@ function(ccl_add_tests module)
       add_test(NAME ${kind}.${module}.${rest}.nightly COMMAND test_${kind}_${module}_${rest})
       math(EXPR long "36 * ${timeout}")
       set_tests_properties(${kind}.${module}.${rest}.nightly PROPERTIES LABELS nightly TIMEOUT ${long} COST ${long}
-                           SKIP_RETURN_CODE 77 ENVIRONMENT "CK_FORK=no;CCL_NIGHTLY=1")
+                           SKIP_RETURN_CODE 77 ENVIRONMENT "CK_FORK=no;CCL_NIGHTLY=1" ENVIRONMENT_MODIFICATION COLUMNS=unset:)
     endif()
   endforeach()
 endfunction()

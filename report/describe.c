@@ -434,6 +434,6 @@ const char *ccl_i_show_GBps(double GBps, char *out, size_t out_len) {
 }
 
 const char *ccl_i_show_gap(double gap, char *out, size_t out_len) {
-    snprintf(out, out_len, gap < 9.995 ? "%.2f" : "%.4g", gap);
+    snprintf(out, out_len, gap < 9.995 ? "%.2f" : gap < 9999.5 ? "%.4g" : "%.0f", gap);
     return out;
 }

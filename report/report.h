@@ -33,7 +33,8 @@ typedef struct ccl_report_style {
     ccl_report_format_t format;
     const char *table; /**< CSV: which table; NULL: the first of the lists below */
     uint32_t rows;     /**< text: most rows of "busiest" tables; 0: 8 */
-    uint32_t columns;  /**< text: width at which wide tables are split; 0: 120 */
+    uint32_t columns;  /**< text: width at which the times of `compare` are split; 0: 120. All else
+                            keeps to that of the text it is written to */
 } ccl_report_style_t;
 /** The defaults. */
 #define CCL_REPORT_STYLE_INIT                                                                      \

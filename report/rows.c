@@ -277,3 +277,11 @@ void ccl_i_text_origins(const char *title, const double *sizes_bytes, uint32_t n
                         last > s + 1 ? to : "", told ? "" : name, told ? "" : ": ", origin);
     }
 }
+
+void ccl_i_options_text(const ccl_tune_point_t *point, char *out, size_t out_len) {
+    ccl_text_t text = {0};
+
+    ccl_space_options(point->values, &text);
+    snprintf(out, out_len, "%s", text.data ? text.data : "");
+    ccl_text_fini(&text);
+}

@@ -169,4 +169,7 @@ typedef const char *(*ccl_i_origin_fn)(const void *of, uint32_t size, const char
 void ccl_i_text_origins(const char *title, const double *sizes_bytes, uint32_t nsizes,
                         ccl_i_origin_fn at, const void *of, ccl_text_t *out);
 
+/** A point's settings as options of the command line, cut to the room that there is. */
+void ccl_i_options_text(const ccl_tune_point_t *point, char *out, size_t out_len);
+
 #endif

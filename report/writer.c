@@ -211,6 +211,36 @@ const char *ccl_i_GBps(double Bps, char *out, size_t out_len) {
     return c_locale(out);
 }
 
+const char *ccl_i_digits(double value, int digits, char *out, size_t out_len) {
+    double size = fabs(value);
+
+    if (size > 0 && size < 1e-4)
+        snprintf(out, out_len, value < 0 ? ">-0.0001" : "<0.0001");
+    else if (size >= pow(10, digits) - 0.5)
+        snprintf(out, out_len, "%.0f", value);
+    else
+        snprintf(out, out_len, "%.*g", digits, value);
+    return c_locale(out);
+}
+
+const char *ccl_i_count(uint64_t n, char *out, size_t out_len) {
+    static const struct {
+        double of;
+        const char *name;
+    } units[] = {{1e9, "billion"}, {1e6, "million"}};
+    char digits[32];
+
+    for (size_t u = 0; u < CCL_ARRAY_LEN(units); u++)
+        if ((double)n >= 0.99995 * units[u].of) {
+            snprintf(out, out_len, "%s %s",
+                     ccl_i_digits((double)n / units[u].of, 4, digits, sizeof(digits)),
+                     units[u].name);
+            return out;
+        }
+    snprintf(out, out_len, "%llu", (unsigned long long)n);
+    return out;
+}
+
 const char *ccl_i_us(double seconds, char *out, size_t out_len) {
     double value = seconds * 1e6;
 
@@ -310,7 +340,7 @@ static void add_trimmed(const char *text, ccl_text_t *out) {
 
 ccl_status_t ccl_i_table_emit(const ccl_table_t *table, ccl_report_format_t format, ccl_text_t *out,
                               ccl_error_t *err) {
-    ccl_text_t text = {0};
+    ccl_text_t text = {.columns = out->columns};
     ccl_status_t status =
         format == CCL_REPORT_CSV ? ccl_table_csv(table, out) : ccl_table_text(table, &text);
 

@@ -39,6 +39,11 @@ const char *ccl_i_number(double value, char *out, size_t out_len);
 const char *ccl_i_index(uint32_t value, char *out, size_t out_len);
 /** "GB/s" text with three significant digits for tables. Returns out. */
 const char *ccl_i_GBps(double Bps, char *out, size_t out_len);
+/** `digits` significant digits, but all before the point, and never an exponent: "0.0012", "1.25",
+    "12345", "<0.0001". Returns out. */
+const char *ccl_i_digits(double value, int digits, char *out, size_t out_len);
+/** "4096", "131.3 million": for people. Returns out. */
+const char *ccl_i_count(uint64_t n, char *out, size_t out_len);
 /** Microseconds for tables, nccl-tests' two decimals, more below 1 us. Returns out. */
 const char *ccl_i_us(double seconds, char *out, size_t out_len);
 

@@ -3,7 +3,7 @@
 
 static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     ccl_topology_t *topo = NULL;
-    ccl_text_t text = {0};
+    ccl_text_t text = {.columns = cli->style.columns};
     ccl_status_t status;
 
     if (cli->args.topology)

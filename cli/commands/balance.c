@@ -40,7 +40,7 @@ static ccl_status_t open_plan(ccl_i_cli_t *cli, balance_t *b, ccl_error_t *err) 
 static ccl_status_t balance(ccl_i_cli_t *cli, balance_t *b, ccl_error_t *err) {
     ccl_training_options_t options = CCL_TRAINING_OPTIONS_INIT;
     ccl_report_training_t about;
-    ccl_text_t text = {0};
+    ccl_text_t text = {.columns = cli->style.columns};
     ccl_status_t status;
 
     CCL_TRY(ccl_i_cluster_open(cli, cli->args.topology, NULL, NULL, &b->topo, err));

@@ -27,7 +27,7 @@ static void bound_fini(bound_t *b) {
 static ccl_status_t bound(ccl_i_cli_t *cli, bound_t *b, ccl_error_t *err) {
     ccl_bound_options_t options = CCL_BOUND_OPTIONS_INIT;
     ccl_report_bounds_t about = {0};
-    ccl_text_t text = {0};
+    ccl_text_t text = {.columns = cli->style.columns};
     ccl_status_t status;
     uint32_t n;
 

@@ -131,7 +131,7 @@ static ccl_status_t verify_mine(ccl_i_cli_t *cli, const mine_t *mine, const char
     ccl_verdict_t verdict = {0};
     const ccl_collective_t *coll = collective_of(&mine->document);
     ccl_report_verdict_t about = {mine->path, form, coll->name, coll->nranks, &verdict, NULL, NULL};
-    ccl_text_t text = {0};
+    ccl_text_t text = {.columns = cli->style.columns};
     ccl_status_t status;
 
     options.granularity = cli->args.sim.granularity;
@@ -292,7 +292,7 @@ static ccl_status_t print(ccl_i_cli_t *cli, const compare_t *c, const ccl_sim_op
                                      (const ccl_comparison_t *const *)c->comparisons,
                                      sim,
                                      cli->args.seed};
-    ccl_text_t text = {0};
+    ccl_text_t text = {.columns = cli->style.columns};
     bool picture = ccl_i_wants_picture(&cli->args);
     ccl_status_t status;
 

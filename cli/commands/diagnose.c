@@ -52,7 +52,7 @@ static ccl_status_t diagnose(ccl_i_cli_t *cli, desk_t *d, bool *slow, ccl_error_
     }
     ccl_report_diagnosis_t about = {path, d->topo, d->profile, d->n,
                                     (const ccl_diagnosis_run_t *const *)d->made};
-    ccl_text_t text = {0};
+    ccl_text_t text = {.columns = cli->style.columns};
     ccl_status_t status = ccl_report_diagnosis(&about, &cli->style, &text, err);
 
     if (status == CCL_OK)

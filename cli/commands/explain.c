@@ -20,7 +20,7 @@ static ccl_status_t explain(ccl_i_cli_t *cli, explain_t *x, ccl_error_t *err) {
     ccl_explain_options_t options = CCL_EXPLAIN_OPTIONS_INIT;
     ccl_report_explanation_t about = {0};
     ccl_i_subject_t *s = &x->subject;
-    ccl_text_t text = {0};
+    ccl_text_t text = {.columns = cli->style.columns};
     ccl_status_t status;
 
     CCL_TRY(ccl_i_cluster_open(cli, cli->args.topology, NULL, &x->machine, &x->topo, err));

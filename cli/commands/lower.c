@@ -98,7 +98,7 @@ static ccl_status_t rank_of(const ccl_i_args_t *args, uint32_t nranks, ccl_repor
 }
 
 static ccl_status_t write_program(ccl_i_cli_t *cli, const lower_t *l, ccl_error_t *err) {
-    ccl_text_t text = {0};
+    ccl_text_t text = {.columns = cli->style.columns};
     ccl_status_t status = ccl_program_write_xml(l->rows[0].program, &text, err);
 
     if (status == CCL_OK)

@@ -69,7 +69,7 @@ static ccl_status_t ask(ccl_i_cli_t *cli, const char *sql, bool ids, bool uprigh
                         ccl_error_t *err) {
     ccl_notebook_t *notebook = NULL;
     ccl_notebook_rows_t *rows = NULL;
-    ccl_text_t text = {0};
+    ccl_text_t text = {.columns = cli->style.columns};
     ccl_status_t status;
 
     CCL_TRY(ccl_i_notebook_open(cli, false, &notebook, err));
@@ -118,7 +118,7 @@ static ccl_status_t run_export(ccl_i_cli_t *cli, ccl_error_t *err) {
 static ccl_status_t run_gc(ccl_i_cli_t *cli, ccl_error_t *err) {
     ccl_notebook_t *notebook = NULL;
     uint64_t points = 0, inputs = 0;
-    ccl_text_t text = {0};
+    ccl_text_t text = {.columns = cli->style.columns};
     ccl_status_t status;
 
     CCL_TRY(ccl_i_notebook_open(cli, false, &notebook, err));

@@ -39,7 +39,7 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     ccl_report_page_t page = {.question = cli->args.question};
     ccl_topology_t *topo = NULL;
     ccl_json_doc_t *docs;
-    ccl_text_t text = {0};
+    ccl_text_t text = {.columns = cli->style.columns};
     ccl_status_t status = CCL_OK;
 
     if (cli->args.json || cli->args.csv)

@@ -252,7 +252,7 @@ static ccl_status_t print(ccl_i_cli_t *cli, const run_t *r, uint32_t nsizes, ccl
                                       .options = &r->options,
                                       .sizes = r->measured,
                                       .nsizes = nsizes};
-    ccl_text_t text = {0};
+    ccl_text_t text = {.columns = cli->style.columns};
     ccl_status_t status = ccl_report_measurement(&about, &cli->style, &text, err);
 
     if (status == CCL_OK)
@@ -377,7 +377,7 @@ const ccl_i_command_t ccl_i_cmd_run = {
 
 static ccl_status_t devices(ccl_i_cli_t *cli, ccl_error_t *err) {
     ccl_device_info_t *list = NULL;
-    ccl_text_t text = {0};
+    ccl_text_t text = {.columns = cli->style.columns};
     uint32_t n = 0;
 
     CCL_TRY(ccl_devices_list(&list, &n, err));

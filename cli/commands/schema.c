@@ -2,7 +2,7 @@
 #include "cli/command.h"
 
 static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
-    ccl_text_t text = {0};
+    ccl_text_t text = {.columns = cli->style.columns};
     ccl_status_t status =
         cli->args.inputs.n ? ccl_report_schema(cli->args.inputs.items[0], &cli->style, &text, err)
                            : ccl_report_schemas(&cli->style, &text, err);

@@ -8,7 +8,7 @@
 enum { TRACE_EVENTS = 2000000 };
 
 static ccl_status_t print(ccl_i_cli_t *cli, const ccl_report_run_t *about, ccl_error_t *err) {
-    ccl_text_t text = {0};
+    ccl_text_t text = {.columns = cli->style.columns};
     ccl_status_t status = ccl_report_simulation(about, &cli->style, &text, err);
 
     if (status == CCL_OK)

@@ -175,7 +175,7 @@ static ccl_status_t check_memory(const ccl_i_cli_t *cli, const sweep_t *s, ccl_e
 static ccl_status_t print(ccl_i_cli_t *cli, const sweep_t *s, ccl_error_t *err) {
     ccl_report_sweep_t about = {cli->args.collective ? cli->args.collective : "demand", s->ncases,
                                 s->cases};
-    ccl_text_t text = {0};
+    ccl_text_t text = {.columns = cli->style.columns};
     ccl_picture_t *picture = NULL;
     ccl_status_t status;
 

@@ -85,7 +85,7 @@ static ccl_status_t explain(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_ro
                             const ccl_collective_t *want, const ccl_synth_options_t *options,
                             ccl_error_t *err) {
     ccl_chunk_capacities_t *capacities = NULL;
-    ccl_text_t text = {0};
+    ccl_text_t text = {.columns = cli->style.columns};
     ccl_status_t status =
         ccl_synth_capacities(&cli->ctx, topo, routes, want, options, &capacities, err);
 
@@ -159,7 +159,7 @@ static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_route
     ccl_synth_options_t options = job->options;
     ccl_synth_stats_t stats = {0};
     ccl_i_document_t made = {NULL, NULL};
-    ccl_text_t text = {0};
+    ccl_text_t text = {.columns = cli->style.columns};
     ccl_status_t status;
     bool limited = false;
 
@@ -204,7 +204,7 @@ static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_route
 static ccl_status_t make_stock(ccl_i_cli_t *cli, const ccl_topology_t *machine,
                                const ccl_topology_t *topo, const job_t *job, ccl_error_t *err) {
     ccl_i_subject_t stock = {0};
-    ccl_text_t text = {0};
+    ccl_text_t text = {.columns = cli->style.columns};
     ccl_status_t status =
         job->target == TARGET_XML
             ? ccl_i_subject_open(cli, NULL, machine, topo, &stock, err)

@@ -4,7 +4,7 @@
 /* ---------------------------------------------------------------- list */
 
 static ccl_status_t run_list(ccl_i_cli_t *cli, ccl_error_t *err) {
-    ccl_text_t text = {0};
+    ccl_text_t text = {.columns = cli->style.columns};
     ccl_status_t status = ccl_report_library(&cli->style, &text, err);
 
     if (status == CCL_OK)
@@ -34,7 +34,7 @@ static const char *topology_spec(const ccl_i_cli_t *cli) {
 static ccl_status_t run_show(ccl_i_cli_t *cli, ccl_error_t *err) {
     ccl_topology_t *topo = NULL;
     ccl_routes_t *routes = NULL;
-    ccl_text_t text = {0};
+    ccl_text_t text = {.columns = cli->style.columns};
     ccl_status_t status;
 
     CCL_TRY(ccl_i_topology_open(cli, topology_spec(cli), &topo, err));
@@ -69,7 +69,7 @@ const ccl_i_command_t ccl_i_cmd_topology_show = {
 
 static ccl_status_t run_expand(ccl_i_cli_t *cli, ccl_error_t *err) {
     ccl_topology_t *topo = NULL;
-    ccl_text_t text = {0};
+    ccl_text_t text = {.columns = cli->style.columns};
     ccl_status_t status;
 
     if (cli->args.csv)
@@ -100,7 +100,7 @@ const ccl_i_command_t ccl_i_cmd_topology_expand = {
 
 static ccl_status_t run_check(ccl_i_cli_t *cli, ccl_error_t *err) {
     ccl_topology_t *topo = NULL;
-    ccl_text_t text = {0};
+    ccl_text_t text = {.columns = cli->style.columns};
     ccl_error_t why = CCL_ERROR_INIT;
     const char *spec = topology_spec(cli);
     ccl_status_t status;
@@ -137,7 +137,7 @@ static ccl_status_t run_symmetry(ccl_i_cli_t *cli, ccl_error_t *err) {
     ccl_topology_t *topo = NULL;
     ccl_routes_t *routes = NULL;
     ccl_symmetry_t *symmetry = NULL;
-    ccl_text_t text = {0};
+    ccl_text_t text = {.columns = cli->style.columns};
     ccl_status_t status;
 
     CCL_TRY(ccl_i_topology_open(cli, topology_spec(cli), &topo, err));

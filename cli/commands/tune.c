@@ -176,7 +176,7 @@ static ccl_status_t print(ccl_i_cli_t *cli, const tune_t *t, ccl_error_t *err) {
     ccl_report_tuning_t about = {t->topo,       t->want->name, strategies[cli->args.tune.strategy],
                                  cli->ctx.seed, t->tuning,     t->replay,
                                  t->device};
-    ccl_text_t text = {0};
+    ccl_text_t text = {.columns = cli->style.columns};
     ccl_status_t status = ccl_report_tuning(&about, &cli->style, &text, err);
 
     if (status == CCL_OK)

@@ -118,7 +118,7 @@ static ccl_status_t validate(ccl_i_cli_t *cli, const machine_t *machine, const c
     const ccl_run_options_t *run = machine->on_device ? &machine->device.run : &machine->host_run;
     ccl_validate_options_t options = CCL_VALIDATE_OPTIONS_INIT;
     ccl_validation_t *v = NULL;
-    ccl_text_t text = {0};
+    ccl_text_t text = {.columns = cli->style.columns};
     ccl_status_t status;
 
     options.run = *run;
@@ -167,7 +167,7 @@ static ccl_status_t validate_measured(ccl_i_cli_t *cli, ccl_error_t *err) {
     ccl_i_sources_t sources = {0};
     ccl_profile_t *profile = NULL;
     ccl_measured_validation_t *made = NULL;
-    ccl_text_t text = {0};
+    ccl_text_t text = {.columns = cli->style.columns};
 
     options.channels = args->nccl_channels;
     options.in_place = args->in_place;

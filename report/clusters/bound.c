@@ -37,7 +37,7 @@ const char *ccl_i_gap_text(double time_s, double bound_s, char *out, size_t out_
     double gap = ccl_i_gap(time_s, bound_s);
 
     if (isfinite(gap))
-        snprintf(out, out_len, gap < 9.995 ? "%.2f" : "%.4g", gap);
+        snprintf(out, out_len, gap < 9.995 ? "%.2f" : gap < 9999.5 ? "%.4g" : "%.0f", gap);
     else
         snprintf(out, out_len, "-");
     return out;

@@ -417,7 +417,7 @@ const ccl_i_result_t ccl_i_result_topology_summary = {
 static ccl_status_t indented(const root_t *root, const char *list, const ccl_i_column_t *columns,
                              const char *title, ccl_text_t *out, ccl_error_t *err) {
     ccl_table_t *table = ccl_table_create();
-    ccl_text_t body = {0};
+    ccl_text_t body = {.columns = out->columns > 2 ? out->columns - 2 : 0};
     ccl_status_t status = CCL_OK;
 
     if (!table)

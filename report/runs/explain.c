@@ -225,7 +225,8 @@ static ccl_status_t cut_text(ccl_i_explain_t *root, ccl_text_t *out, ccl_error_t
     ccl_text_printf(out, "\nThe links that the bound needs (%s): %u, %s GB/s together\n",
                     ccl_bound_proof_name(e->bound.bandwidth.proof), cut->nlinks,
                     ccl_i_GBps(cut->capacity_Bps, t[0], sizeof(t[0])));
-    ccl_text_printf(out, "  carried %.4g MB", cut->carried_bytes / 1e6);
+    ccl_text_printf(out, "  carried %s MB",
+                    ccl_i_digits(cut->carried_bytes / 1e6, 4, t[0], sizeof(t[0])));
     if (cut->least_bytes > 0)
         ccl_text_printf(out, ", %.4g of what is needed at least",
                         cut->carried_bytes / cut->least_bytes);

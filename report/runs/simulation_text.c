@@ -111,13 +111,11 @@ static const ccl_i_described_t lists_record = {
         {0}}};
 
 static const char *show_GB(double bytes, char *out, size_t out_len) {
-    snprintf(out, out_len, "%.4g", bytes / 1e9);
-    return out;
+    return ccl_i_digits(bytes / 1e9, 4, out, out_len);
 }
 
 static const char *show_MB(double bytes, char *out, size_t out_len) {
-    snprintf(out, out_len, "%.4g", bytes / 1e6);
-    return out;
+    return ccl_i_digits(bytes / 1e6, 4, out, out_len);
 }
 
 static const ccl_i_column_t kind_columns[] = {
@@ -303,7 +301,9 @@ static const char *short_bytes(double bytes, char *out, size_t out_len) {
         bytes /= 1024;
         k++;
     }
-    snprintf(out, out_len, "%.4g%c", bytes, suffixes[k]);
+    char digits[32];
+
+    snprintf(out, out_len, "%s%c", ccl_i_digits(bytes, 4, digits, sizeof(digits)), suffixes[k]);
     return out;
 }
 
@@ -367,8 +367,9 @@ ccl_status_t ccl_i_run_text(const ccl_report_run_t *run, uint32_t rows, ccl_text
                         short_bytes(r->chunk_bytes, b, sizeof(b)),
                         ccl_i_granularity_name(run->options->granularity),
                         ccl_i_sharing_name(run->options->sharing), run->program->proto);
-        ccl_text_printf(out, "  %llu transfers, %llu slices, %u thread blocks",
-                        (unsigned long long)r->transfers, (unsigned long long)r->flows, r->ntbs);
+        ccl_text_printf(out, "  %s transfers, %s slices, %u thread blocks",
+                        ccl_i_count(r->transfers, a, sizeof(a)),
+                        ccl_i_count(r->flows, b, sizeof(b)), r->ntbs);
         if (r->skipped_batches)
             ccl_text_printf(out, ", %llu micro-batches passed over in steady state",
                             (unsigned long long)r->skipped_batches);

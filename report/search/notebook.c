@@ -128,8 +128,14 @@ ccl_status_t ccl_report_notebook(const ccl_notebook_rows_t *rows, bool upright,
                          rows->nrows > 0 && rows->number[c] ? CCL_ALIGN_RIGHT : CCL_ALIGN_LEFT);
     for (uint32_t r = 0; r < rows->nrows; r++) {
         ccl_table_row(table);
-        for (uint32_t c = 0; c < rows->ncolumns; c++)
-            ccl_table_cell(table, "%s", cell(rows, r, c));
+        for (uint32_t c = 0; c < rows->ncolumns; c++) {
+            const char *text = cell(rows, r, c);
+            char number[40];
+
+            if (style->format == CCL_REPORT_TEXT && rows->number[c] && strpbrk(text, ".e"))
+                text = ccl_i_digits(strtod(text, NULL), 6, number, sizeof(number));
+            ccl_table_cell(table, "%s", text);
+        }
     }
     status = ccl_i_table_emit(table, style->format, out, err);
     ccl_table_destroy(table);

@@ -9,13 +9,14 @@ typedef struct point_row {
     double size_bytes, tuned_s, fitted_s, measured_s;
     uint32_t tuned_rank, fitted_rank, measured_rank;
     const char *status, *why, *settings, *settings_or_why, *some_ranks;
-    char ranks[80];
+    char ranks[80], options[300];
 } point_row_t;
 
 typedef struct ranked_row {
     double size_bytes, tuned_s, fitted_s, measured_s;
     uint32_t tuned_rank, fitted_rank;
     const char *settings;
+    char options[300];
 } ranked_row_t;
 
 /** A size: how many points, how many of them changed rank, and the best now. */
@@ -46,7 +47,8 @@ static const void *point_at(const void *row, uint64_t i, void *scratch) {
                          .status = ccl_status_name(p->status),
                          .why = p->why,
                          .settings = t->points[run->point].settings};
-    out->settings_or_why = ok ? out->settings : p->why;
+    ccl_i_options_text(&t->points[run->point], out->options, sizeof(out->options));
+    out->settings_or_why = ok ? out->options : p->why;
     snprintf(out->ranks, sizeof(out->ranks), "%u > %u, %u", p->tuned_rank, p->fitted_rank,
              p->measured_rank);
     out->some_ranks = ok ? out->ranks : NULL;
@@ -62,8 +64,10 @@ static ranked_row_t ranked_row(const ccl_i_replay_row_t *replay, uint32_t i) {
                         p->replayed == CCL_NONE ? NAN : replay->of->points[p->replayed].measured_s,
                         p->tuned_rank,
                         p->fitted_rank,
-                        replay->tuning->points[run->point].settings};
+                        replay->tuning->points[run->point].settings,
+                        ""};
 
+    ccl_i_options_text(&replay->tuning->points[run->point], row.options, sizeof(row.options));
     return row;
 }
 
@@ -140,7 +144,7 @@ static const ccl_i_described_t size_record = {
                                       {"tuned_rank", AT(best.tuned_rank), .hidden = true},
                                       {"fitted_s", AT(best.fitted_s), .hidden = true},
                                       {"measured_s", AT(best.measured_s), .hidden = true},
-                                      {"settings", AT(best.settings), .hidden = true},
+                                      {"options", AT(best.options), .hidden = true},
                                       {0}},
     .tall = true};
 #undef AT
@@ -205,7 +209,7 @@ static const ccl_i_column_t text_sizes[] = {
     CCL_I_COLUMN("tuned_rank", "rank as tuned"),
     CCL_I_COLUMN("fitted_s", "fitted(us)", ccl_i_us),
     CCL_I_COLUMN("measured_s", "measured(us)", ccl_i_us, "not run"),
-    CCL_I_COLUMN("settings", "best now"),
+    CCL_I_COLUMN("options", "best now"),
     CCL_I_COLUMNS_END};
 
 ccl_status_t ccl_i_replay_points(const ccl_i_replay_row_t *row, ccl_report_format_t format,

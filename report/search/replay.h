@@ -6,6 +6,7 @@
 #define CCL_REPORT_REPLAY_H
 
 #include "report/fits/constants.h"
+#include "report/rows.h"
 
 typedef struct ccl_i_replay_row {
     ccl_i_constants_t constants;

@@ -73,7 +73,7 @@ typedef struct size_row {
     const char *cluster, *settings, *origin;
     uint32_t nranks;
     double size_bytes, time_s, busbw_GBps, bound_s, speedup;
-    char gap[40];
+    char gap[40], options[300];
 } size_row_t;
 
 typedef struct case_row {
@@ -91,6 +91,9 @@ static const void *size_of(const ccl_report_sweep_t *about, uint32_t at, uint32_
 
     out->cluster = c->name;
     out->settings = run ? c->tuning->points[run->point].settings : NULL;
+    out->options[0] = '\0';
+    if (run)
+        ccl_i_options_text(&c->tuning->points[run->point], out->options, sizeof(out->options));
     out->origin = run && run->result.origin[0] ? run->result.origin : NULL;
     out->nranks = c->topo->nranks;
     out->size_bytes = c->tuning->sizes_bytes[size];
@@ -170,6 +173,7 @@ static const ccl_i_described_t size_record = {
         {"case", AT(cluster), .hidden = true},
         {"nranks", AT(nranks), .hidden = true},
         {"gap", AT(gap), .hidden = true},
+        {"options", AT(options), .hidden = true},
         {0}}};
 #undef AT
 static const ccl_i_described_t case_record = {
@@ -210,7 +214,7 @@ static const ccl_i_column_t text_columns[] = {
     CCL_I_COLUMN("busbw_GBps", "busbw(GB/s)", ccl_i_show_GBps),
     CCL_I_COLUMN("gap", .right = true),
     CCL_I_COLUMN("speedup", NULL, ccl_i_show_2, "-"),
-    CCL_I_COLUMN("settings"),
+    CCL_I_COLUMN("options", "settings"),
     CCL_I_COLUMNS_END};
 
 static const char *case_origin(const void *of, uint32_t size, const char **name_out) {

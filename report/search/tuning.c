@@ -64,6 +64,7 @@ typedef struct run_row {
     const char *status, *settings;
     bool estimate, resumed;
     const char *origin;
+    char options[300];
 } run_row_t;
 
 typedef struct knob_row {
@@ -80,7 +81,7 @@ typedef struct size_row {
     run_row_t best_row, untuned_row;
     double time_s, busbw_GBps, best_bound_s, untuned_s, thread_blocks;
     const char *settings;
-    char gap[40], gain[40], over[24];
+    char gap[40], gain[40], over[24], options[300];
     ccl_i_nccl_row_t nccl;
 } size_row_t;
 
@@ -120,8 +121,10 @@ static run_row_t run_row(const ccl_tuning_t *t, const ccl_tune_run_t *run) {
                      t->points[run->point].settings,
                      run->estimate,
                      run->resumed,
-                     ran && r->origin[0] ? r->origin : NULL};
+                     ran && r->origin[0] ? r->origin : NULL,
+                     ""};
 
+    ccl_i_options_text(&t->points[run->point], row.options, sizeof(row.options));
     return row;
 }
 
@@ -183,6 +186,7 @@ static const void *size_at(const void *root, uint64_t i, void *scratch) {
     out->best_bound_s = best->result.bound_s;
     out->thread_blocks = best->result.thread_blocks;
     out->settings = t->points[best->point].settings;
+    ccl_i_options_text(&t->points[best->point], out->options, sizeof(out->options));
     ccl_i_gap_text(out->time_s, out->best_bound_s, out->gap, sizeof(out->gap));
     if (untuned)
         snprintf(out->gain, sizeof(out->gain), "%.1f%%", (1 - out->time_s / out->untuned_s) * 100);
@@ -212,6 +216,7 @@ static const ccl_i_described_t run_record = {
         {"estimate", AT(estimate), "not run in full"},
         {"resumed", AT(resumed), "from the notebook"},
         {"settings", AT(settings), "JSON as a string"},
+        {"options", AT(options), .hidden = true},
         {"origin", AT(origin), "who made the schedule, and how", .null = NO_TIME},
         {0}}};
 #undef AT
@@ -247,6 +252,7 @@ static const ccl_i_described_t size_record = {
             {"gain", AT(gain), .hidden = true},
             {"thread_blocks", AT(thread_blocks), .hidden = true},
             {"settings", AT(settings), .hidden = true},
+            {"options", AT(options), .hidden = true},
             {0}},
     .tall = true};
 #undef AT
@@ -328,8 +334,7 @@ static ccl_status_t root_init(const ccl_report_tuning_t *about, root_t *out, ccl
 /* ---------------------------------------------------------------- tables */
 
 static const char *show_ms(double seconds, char *out, size_t out_len) {
-    snprintf(out, out_len, "%.3g", seconds * 1e3);
-    return out;
+    return ccl_i_digits(seconds * 1e3, 3, out, out_len);
 }
 
 static const ccl_i_column_t knob_columns[] = {CCL_I_COLUMN("knob"),
@@ -348,11 +353,12 @@ static const ccl_i_column_t best_columns[] = {
     CCL_I_COLUMN("gain", .right = true),
     CCL_I_COLUMN("over", "vs nccl", .right = true),
     CCL_I_COLUMN("thread_blocks", "blocks"),
-    CCL_I_COLUMN("settings"),
+    CCL_I_COLUMN("options", "settings"),
     CCL_I_COLUMNS_END};
 #define FRONT(column)                                                                              \
     CCL_I_COLUMN("size_bytes", "size", ccl_format_bytes), column,                                  \
-        CCL_I_COLUMN("time_s", "time(us)", ccl_i_us), CCL_I_COLUMN("settings"), CCL_I_COLUMNS_END
+        CCL_I_COLUMN("time_s", "time(us)", ccl_i_us), CCL_I_COLUMN("options", "settings"),         \
+        CCL_I_COLUMNS_END
 static const ccl_i_column_t block_columns[] = {FRONT(CCL_I_COLUMN("thread_blocks", "blocks"))};
 static const ccl_i_column_t synthesis_columns[] = {
     FRONT(CCL_I_COLUMN("synth_s", "synthesis(ms)", show_ms))};
@@ -403,7 +409,7 @@ static void head(const ccl_report_tuning_t *about, ccl_text_t *out) {
         if (strcmp(why[i].word, t->stopped) == 0)
             reason = why[i].reason;
     ccl_text_printf(out,
-                    "%s on %s, %u GPUs: %s over %.6g points, %u runs (%u of them estimates, %u "
+                    "%s on %s, %u GPUs: %s over %.0f points, %u runs (%u of them estimates, %u "
                     "from the notebook), %u schedules; %s",
                     about->collective, about->topo->name, about->topo->nranks, about->strategy,
                     t->space_points, t->nruns, estimates, resumed, t->schedules, reason);

@@ -349,3 +349,25 @@ char *ccl_space_settings(const double values[CCL_KNOBS]) {
     json_decref(object);
     return settings;
 }
+
+void ccl_space_options(const double values[CCL_KNOBS], ccl_text_t *out) {
+    char text[64];
+    for (uint32_t k = 0; k < CCL_KNOBS; k++) {
+        const ccl_option_t *o = ccl_knob_option((ccl_knob_t)k);
+        const char *before = out->len ? " " : "";
+        if (isnan(values[k]))
+            continue;
+        ccl_knob_text((ccl_knob_t)k, values[k], text, sizeof text);
+        if (k == CCL_KNOB_WITH)
+            ccl_text_printf(out, "%s--with %s", before, text);
+        else if (k == CCL_KNOB_IMPROVE || o->flags & CCL_OPTION_KNOB_ONLY)
+            ccl_text_printf(out, "%s--knob %s=%s", before, o->knob, text);
+        else if (k >= CCL_KNOB_LATENCY)
+            ccl_text_printf(out, "%s--scale %s=%s", before, o->name, text);
+        else if (k >= CCL_KNOB_BLOCKS)
+            ccl_text_printf(out, "%s--set %s=%s", before, k == CCL_KNOB_FIFO ? "slots" : o->name,
+                            text);
+        else
+            ccl_text_printf(out, "%s--%s %s", before, o->name, text);
+    }
+}

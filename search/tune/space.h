@@ -80,6 +80,11 @@ void ccl_space_destroy(ccl_space_t *space);
 void ccl_space_point(const ccl_space_t *space, double values[CCL_KNOBS]);
 /** Canonical JSON of all that is not auto; malloc'ed, NULL when out of memory. */
 char *ccl_space_settings(const double values[CCL_KNOBS]);
+/**
+ * The same as options of the command line, "--with ring --channels 4 --set slots=8"; what only a
+ * tuning can set is a knob, "--knob improve=100".
+ */
+void ccl_space_options(const double values[CCL_KNOBS], ccl_text_t *out);
 
 CCL_END_DECLS
 #endif

@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "base/base.h"
 
 #include "tests/base/main.h"
@@ -30,6 +32,102 @@ START_TEST(aligned) {
                                "\n");
     ccl_text_fini(&out);
     ccl_table_destroy(table);
+}
+END_TEST
+
+static ccl_table_t *wide(void) {
+    ccl_table_t *table = ccl_table_create();
+    ccl_table_column(table, "size", CCL_ALIGN_RIGHT);
+    ccl_table_column(table, "kind", CCL_ALIGN_LEFT);
+    ccl_table_column(table, "bandwidth(GB/s)", CCL_ALIGN_RIGHT);
+    ccl_table_column(table, "what it is for", CCL_ALIGN_LEFT);
+    ccl_table_column(table, "settings", CCL_ALIGN_LEFT);
+    const char *kinds[] = {"net", "nvlink"};
+    for (int i = 0; i < 2; i++) {
+        ccl_table_row(table);
+        ccl_table_cell(table, "1M");
+        ccl_table_cell(table, "%s", kinds[i]);
+        ccl_table_cell(table, "%d", 50 + i);
+        ccl_table_cell(table, i ? "between GPUs of one server" : "between servers");
+        ccl_table_cell(table, "--with ring --channels 4");
+    }
+    return table;
+}
+
+static const struct {
+    const char *why, *text;
+    size_t columns;
+} widths[] = {
+    {"all of it",
+     "size  kind    bandwidth(GB/s)  what it is for              settings\n"
+     "  1M  net                  50  between servers             --with ring --channels 4\n"
+     "  1M  nvlink               51  between GPUs of one server  --with ring --channels 4\n",
+     83},
+    {"headers in two lines",
+     "              bandwidth\n"
+     "size  kind       (GB/s)  what it is for              settings\n"
+     "  1M  net            50  between servers             --with ring --channels 4\n"
+     "  1M  nvlink         51  between GPUs of one server  --with ring --channels 4\n",
+     80},
+    {"text in several lines, options whole",
+     "              bandwidth\n"
+     "size  kind       (GB/s)  what it is for    settings\n"
+     "  1M  net            50  between servers   --with ring\n"
+     "                                           --channels 4\n"
+     "  1M  nvlink         51  between GPUs of   --with ring\n"
+     "                         one server        --channels 4\n",
+     60},
+    {"parts, each with the columns that tell rows apart",
+     "              bandwidth  what it is\n"
+     "size  kind       (GB/s)  for\n"
+     "  1M  net            50  between\n"
+     "                         servers\n"
+     "  1M  nvlink         51  between GPUs\n"
+     "                         of one\n"
+     "                         server\n"
+     "\n"
+     "size  kind    settings\n"
+     "  1M  net     --with ring\n"
+     "              --channels 4\n"
+     "  1M  nvlink  --with ring\n"
+     "              --channels 4\n",
+     40},
+};
+
+START_TEST(narrow) {
+    ccl_table_t *table = wide();
+    for (size_t i = 0; i < CCL_ARRAY_LEN(widths); i++) {
+        ccl_text_t out = {.columns = widths[i].columns};
+        ck_assert_int_eq(ccl_table_text(table, &out), CCL_OK);
+        ck_assert_msg(strcmp(out.data, widths[i].text) == 0, "%s:\n%s", widths[i].why, out.data);
+        ccl_text_fini(&out);
+    }
+    ccl_table_destroy(table);
+}
+END_TEST
+
+START_TEST(wrapped_lines) {
+    static const struct {
+        const char *text, *want;
+        size_t columns;
+    } rows[] = {
+        {"no limit is no change, whatever the length\n",
+         "no limit is no change, whatever the length\n", 0},
+        {"one two three\n", "one two\n  three\n", 8},
+        {"  size   bytes of the largest buffer\n",
+         "  size   bytes of the\n         largest buffer\n", 23},
+        {"try --scale 'a b c' or --with ring (--proto LL)",
+         "try\n  --scale 'a b c'\n  or\n  --with ring\n  (--proto LL)", 14},
+        {"a-word-that-is-too-long as it is\n\nthe winner's\n",
+         "a-word-that-is-too-long\n  as it is\n\nthe\n  winner's\n", 10},
+        {"h\xc3\xa9 h\xc3\xa9 h\xc3\xa9", "h\xc3\xa9 h\xc3\xa9 h\xc3\xa9", 8},
+    };
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        ccl_text_t out = {.columns = rows[i].columns};
+        ccl_text_add_wrapped(&out, rows[i].text);
+        ck_assert_str_eq(out.data, rows[i].want);
+        ccl_text_fini(&out);
+    }
 }
 END_TEST
 
@@ -96,4 +194,4 @@ START_TEST(many_rows) {
 }
 END_TEST
 
-RUN_TESTS(aligned, csv, csv_is_read_back, wrong_use_is_told, many_rows)
+RUN_TESTS(aligned, narrow, wrapped_lines, csv, csv_is_read_back, wrong_use_is_told, many_rows)
