@@ -61,6 +61,10 @@ typedef struct ccl_i_args {
         double slice_bytes, watchdog_s;
         bool no_check;
     } job;
+    struct { /* of `export` */
+        const char *cuda, *hip;
+        uint32_t api; /**< index into the option's choices */
+    } kernel;
     struct { /* of `validate` and `calibrate --device host` */
         const char *ranks, *suite, *keep, *footprints;
     } host;
@@ -128,7 +132,7 @@ extern const ccl_i_command_t ccl_i_cmd_draw_topology, ccl_i_cmd_draw_timeline, c
     ccl_i_cmd_schema;
 extern const ccl_i_command_t ccl_i_cmd_testbed_up, ccl_i_cmd_testbed_run, ccl_i_cmd_testbed_down,
     ccl_i_cmd_testbed_list, ccl_i_cmd_testbed_topology;
-extern const ccl_i_command_t ccl_i_cmd_tune, ccl_i_cmd_sweep, ccl_i_cmd_balance;
+extern const ccl_i_command_t ccl_i_cmd_tune, ccl_i_cmd_sweep, ccl_i_cmd_balance, ccl_i_cmd_export;
 extern const ccl_i_command_t ccl_i_cmd_notebook_list, ccl_i_cmd_notebook_show,
     ccl_i_cmd_notebook_query, ccl_i_cmd_notebook_diff, ccl_i_cmd_notebook_export,
     ccl_i_cmd_notebook_gc;
@@ -291,9 +295,13 @@ ccl_status_t ccl_i_emit_profile(ccl_i_cli_t *cli, const char *profile,
 
 /* ---------------------------------------------------------------- cmd_run.c */
 
+/** Of --proto, also for a program that names another; else as the program says. */
+ccl_run_protocol_t ccl_i_run_protocol(const ccl_i_args_t *args);
 /** Run a program, a schedule or what a synthesizer makes (`what`) in a testbed. */
 ccl_status_t ccl_i_run_in(ccl_i_cli_t *cli, const ccl_testbed_t *testbed,
                           const ccl_topology_t *emulated, const char *what, ccl_error_t *err);
+/** `export --cuda` and `--hip`: a program as one stand-alone source. */
+ccl_status_t ccl_i_export_kernel(ccl_i_cli_t *cli, ccl_error_t *err);
 
 /* ---------------------------------------------------------------- cmd_testbed.c */
 

@@ -178,6 +178,13 @@ static const ccl_i_own_option_t options[] = {
      CCL_OPTION_WORDS("interpreter", "generated")},
     {"emit-kernel", 0, KIND_TEXT, AT(job.emit_kernel), "FILE",
      "write the generated kernel of the last size there", NULL},
+    {"cuda", 0, KIND_TEXT, AT(kernel.cuda), "FILE.cu",
+     "write the program as one CUDA source, which needs nothing of ccllab", NULL},
+    {"hip", 0, KIND_TEXT, AT(kernel.hip), "FILE.cpp", "the same for HIP", NULL},
+    {"api", 0, KIND_CHOICE, AT(kernel.api), "API",
+     "how ranks reach each other: own (one host, nothing but CUDA or HIP) or nccl (NCCL's device "
+     "API, 2.28 and newer) (own)",
+     CCL_OPTION_WORDS("own", "nccl")},
     {"type", 0, KIND_CHOICE, AT(job.type), "T", "int32, fp32, fp16 or bf16 (fp32)",
      CCL_OPTION_WORDS("fp32", "int32", "fp16", "bf16")},
     {"op", 0, KIND_CHOICE, AT(job.op), "OP", "reduction: sum, min or max (sum)",

@@ -57,7 +57,7 @@ typedef struct ccl_sa_end {
     char *data;
     uint64_t *head, *tail, *own;
     uint64_t at;                   /* slices before the next one */
-    uint64_t there;                /* offset of the other end's side in its region */
+    uint64_t here, there;          /* offsets of this end's side and of the other's */
     uint32_t counts, peer;         /* counts: *head says what has come; else flags do */
     uint32_t net, signal, signals; /* net: no address reaches the peer; numbers of the signals that
                                       this end waits for and that it raises at its peer */
@@ -98,7 +98,7 @@ CCL_GPU_FN void ccl_sa_put(const ccl_sa_run_t *run, const ccl_sa_end_t *e, uint6
 /** What both ends have in common; `mine` and `theirs`: offsets of the two sides. */
 CCL_GPU_FN ccl_sa_end_t ccl_sa_end(const ccl_sa_run_t *run, uint32_t peer, uint64_t mine,
                                    uint64_t theirs) {
-    ccl_sa_end_t e = {(char *)0, (uint64_t *)0, (uint64_t *)0, (uint64_t *)0, 0, theirs, 0, peer,
+    ccl_sa_end_t e = {(char *)0, (uint64_t *)0, (uint64_t *)0, (uint64_t *)0, 0, mine, theirs, 0, peer,
                       0,         0,             0};
     e.net = ccl_sa_far(run, peer);
     e.own = (uint64_t *)(void *)(ccl_sa_at(run, run->rank, mine) + CCL_SA_OWN);

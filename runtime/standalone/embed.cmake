@@ -3,7 +3,8 @@
 cmake_minimum_required(VERSION 3.25)
 
 set(all "/* Made by embed.cmake of headers of runtime/standalone/. */\n#include \"runtime/standalone/standalone.h\"\n")
-foreach(name IN ITEMS block shape check reach kernel comm nccl main)
+foreach(name IN ITEMS block shape check kernel launch main types_own comm_own test_own types_nccl reach
+        comm_nccl test_nccl)
   file(READ ${DIR}/standalone/${name}.h text)
   string(REPLACE "\\" "\\\\" text "${text}")
   string(REPLACE "\"" "\\\"" text "${text}")

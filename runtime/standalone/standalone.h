@@ -8,14 +8,13 @@
 #include "runtime/plan_i.h"
 
 /** Texts of this folder's headers and of gpu/ (made by embed.cmake). */
-extern const char ccl_i_standalone_block[];  /* block.h */
-extern const char ccl_i_standalone_shape[];  /* shape.h */
-extern const char ccl_i_standalone_check[];  /* check.h */
-extern const char ccl_i_standalone_reach[];  /* reach.h: of NCCL's device API */
-extern const char ccl_i_standalone_kernel[]; /* kernel.h */
-extern const char ccl_i_standalone_comm[];   /* comm.h: a bootstrap of its own */
-extern const char ccl_i_standalone_nccl[];   /* nccl.h: NCCL's */
-extern const char ccl_i_standalone_main[];   /* main.h */
+extern const char ccl_i_standalone_block[], ccl_i_standalone_shape[], ccl_i_standalone_check[];
+extern const char ccl_i_standalone_kernel[], ccl_i_standalone_launch[], ccl_i_standalone_main[];
+/* Of a bootstrap of our own, and beside NCCL's communicators. */
+extern const char ccl_i_standalone_types_own[], ccl_i_standalone_comm_own[],
+    ccl_i_standalone_test_own[];
+extern const char ccl_i_standalone_types_nccl[], ccl_i_standalone_comm_nccl[],
+    ccl_i_standalone_test_nccl[], ccl_i_standalone_reach[];
 
 /** A program with all numbers that its source has. */
 typedef struct ccl_i_standalone {

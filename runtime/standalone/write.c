@@ -38,21 +38,22 @@ ccl_status_t ccl_standalone_write(const ccl_program_t *program,
     write_head(&s, o, out);
     ccl_text_printf(out, "#define CCLLAB_COLLECTIVE ccllab_%s\n#define CCLLAB_NAME \"%s\"\n",
                     program->coll->name, program->coll->name);
-    ccl_text_printf(out, "%s\n", ccl_i_standalone_kernel);
+    ccl_text_printf(out, "%s\n%s\n", ccl_i_standalone_kernel,
+                    nccl ? ccl_i_standalone_types_nccl : ccl_i_standalone_types_own);
     ccl_text_printf(out,
                     "#define CCL_GPU_PARTS\n"
                     "#define CCL_SA_PROTOCOL %" PRIu32 "u\n"
                     "#define CCL_SA_SLOTS %" PRIu32 "u\n"
-                    "#define CCL_SA_SLICE_BYTES %" PRIu32 "u\n\n",
-                    s.plan.dev.protocol, s.plan.slots, s.slice_bytes);
-    if (nccl)
-        ccl_text_printf(out, "#define CCL_SA_REACH\n");
-    ccl_text_printf(out, "%s\n%s\n", ccl_i_kernel_prelude, ccl_i_standalone_block);
-    if (nccl)
-        ccl_text_printf(out, "%s\n", ccl_i_standalone_reach);
+                    "#define CCL_SA_SLICE_BYTES %" PRIu32 "u\n%s\n",
+                    s.plan.dev.protocol, s.plan.slots, s.slice_bytes,
+                    nccl ? "#define CCL_SA_REACH\n" : "");
+    ccl_text_printf(out, "%s\n%s\n%s\n", ccl_i_kernel_prelude, ccl_i_standalone_block,
+                    nccl ? ccl_i_standalone_reach : "");
     ccl_text_printf(out, "%s\n%s\n", ccl_i_standalone_shape, ccl_i_standalone_check);
     ccl_i_standalone_units(&s, "ccl", out);
-    ccl_text_printf(out, "\n%s\n%s", nccl ? ccl_i_standalone_nccl : ccl_i_standalone_comm,
+    ccl_text_printf(out, "\n%s\n%s\n%s\n%s", ccl_i_standalone_launch,
+                    nccl ? ccl_i_standalone_comm_nccl : ccl_i_standalone_comm_own,
+                    nccl ? ccl_i_standalone_test_nccl : ccl_i_standalone_test_own,
                     ccl_i_standalone_main);
     ccl_i_standalone_fini(&s);
     return out->nomem ? ccl_fail_nomem(err) : CCL_OK;

@@ -212,10 +212,11 @@ START_TEST(test_plain) {
     for (uint32_t i = 0; i < 3 * CCL_ARRAY_LEN(plain); i++) {
         ccl_error_t err = CCL_ERROR_INIT;
         ccl_standalone_options_t o = CCL_STANDALONE_OPTIONS_INIT;
-        ccl_program_t *p = program_of(plain[i / 3].with, plain[i / 3].kind, random_specs[2], NULL);
-        o.protocol = CCL_RUN_SIMPLE + i % 3;
-        o.granularity = (ccl_granularity_t)(i % 2 ? CCL_GRANULARITY_TASK : 0);
-        o.slots = 4 + 2 * (i % 3);
+        ccl_lower_options_t how = CCL_LOWER_OPTIONS_INIT;
+        how.granularity = o.granularity = i % 2 ? CCL_GRANULARITY_TASK : CCL_GRANULARITY_ALGORITHM;
+        ccl_program_t *p = program_of(plain[i / 3].with, plain[i / 3].kind, random_specs[2], &how);
+        o.protocol = (ccl_run_protocol_t)(CCL_RUN_SIMPLE + i % 3);
+        o.slots = 2 + i % 7;
         o.slice_bytes = 4096;
         ck_assert_msg(batch_add(&b, p, &o, &err) == CCL_OK, "%s: %s", plain[i / 3].with, err.text);
         ccl_program_destroy(p);
