@@ -286,7 +286,7 @@ CCL_GPU_FN bool ccl_sa_slice(const ccl_sa_run_t *run, const ccl_gpu_block_t *b,
     if (send)
         out = ccl_sa_lines(send);
     for (uint64_t from = 0; from == 0 || from < bytes; from += CCL_GPU_TILE_BYTES) {
-        uint64_t n = bytes - from < CCL_GPU_TILE_BYTES ? bytes - from : CCL_GPU_TILE_BYTES;
+        uint64_t most = CCL_GPU_TILE_BYTES, n = bytes - from < most ? bytes - from : most;
         ccl_gpu_span_t span = {all.begin + from / size, all.begin + (from + n) / size,
                                recv ? b->tiles : (const char *)0,
                                send ? b->tiles + CCL_GPU_TILE_BYTES : (char *)0};

@@ -5,12 +5,15 @@ struct ccllabComm {
     char *region;       /* this rank's */
     char **bases;       /* of the device: [nranks] */
     char *opened[CCL_RANKS_MOST]; /* regions of other processes */
+    struct ccl_table *table;      /* of processes; NULL: of one process */
 };
 
-static ccllabResult_t ccl_region(ccllabComm_t c, int rank, int device, int together) {
+static void ccl_leave(ccllabComm_t c);
+
+static ccllabResult_t ccl_region_init(ccllabComm_t c, int rank, int device, int together) {
     uint64_t bytes = ccl_program.region[rank] + 256;
     CCL_OWN_TRY(ccl_common_init(&c->common, rank, device, together));
-    CCL_GPU_TRY(GPU(Malloc)((void **)&c->region, bytes));
+    CCL_GPU_TRY(GPU_REGION((void **)&c->region, bytes));
     CCL_GPU_TRY(GPU(Memset)(c->region, 0, bytes));
     CCL_GPU_TRY(GPU(Malloc)((void **)&c->bases, ccl_program.nranks * sizeof *c->bases));
     CCL_GPU_TRY(GPU(DeviceSynchronize)());
@@ -25,9 +28,11 @@ static bool ccl_whole_lines(int a, int b) {
                       native);
 }
 
+/** When all its calls are over; all processes of a job call it. */
 extern "C" ccllabResult_t ccllabCommDestroy(ccllabComm_t c) {
     if (!c)
         return ccllabSuccess;
+    ccl_leave(c);
     ccl_common_fini(&c->common);
     for (uint32_t r = 0; r < ccl_program.nranks; r++)
         if (c->opened[r])
@@ -74,7 +79,7 @@ static ccllabResult_t ccl_connect_all(ccllabComm_t *comms, const int *devices) {
         }
         if (together > CCL_MOST_TOGETHER)
             return ccl_fail(ccllabInvalidUsage, "the devices", "at most 8 ranks share one");
-        CCL_OWN_TRY(ccl_region(comms[a], (int)a, devices[a], together));
+        CCL_OWN_TRY(ccl_region_init(comms[a], (int)a, devices[a], together));
         bases[a] = comms[a]->region;
     }
     for (uint32_t a = 0; a < n; a++) {
@@ -109,7 +114,7 @@ extern "C" ccllabResult_t ccllabCommInitAll(ccllabComm_t *comms, int n, const in
 
 /** What processes tell each other, in a file of /dev/shm. */
 typedef struct ccl_seat {
-    uint32_t state, counted; /* 1: the handle is there; 2: all were opened */
+    uint32_t state, counted; /* 1: the handle is there; 2: all were opened; 3: leaves */
     GPU(IpcMemHandle_t) handle;
     char bus[32];
 } ccl_seat_t;
@@ -205,6 +210,17 @@ static ccllabResult_t ccl_connect(ccllabComm_t c, ccl_table_t *t, int rank) {
     return ccllabSuccess;
 }
 
+/** Peers may still return slots: a region stays until all are done. */
+static void ccl_leave(ccllabComm_t c) {
+    if (!c->table)
+        return;
+    (void)GPU(SetDevice)(c->common.device);
+    (void)GPU(DeviceSynchronize)();
+    __atomic_store_n(&c->table->seats[c->common.rank].state, 3u, __ATOMIC_RELEASE);
+    (void)ccl_seated(c->table, 3);
+    munmap(c->table, sizeof *c->table);
+}
+
 /** This process is `rank` on its current device; `name`: one for all processes of the job. */
 extern "C" ccllabResult_t ccllabCommInitRank(ccllabComm_t *comm, int nranks, const char *name,
                                              int rank) {
@@ -215,7 +231,7 @@ extern "C" ccllabResult_t ccllabCommInitRank(ccllabComm_t *comm, int nranks, con
     ccllabComm_t c = (ccllabComm_t)calloc(1, sizeof *c);
     if (!c)
         return ccl_fail(ccllabSystemError, "memory", "none is left");
-    ccllabResult_t code = ccl_region(c, rank, device, 1);
+    ccllabResult_t code = ccl_region_init(c, rank, device, 1);
     ccl_table_t *t = code == ccllabSuccess ? ccl_table_open(name, rank) : NULL;
     if (code == ccllabSuccess)
         code = t ? ccl_connect(c, t, rank)
@@ -225,7 +241,9 @@ extern "C" ccllabResult_t ccllabCommInitRank(ccllabComm_t *comm, int nranks, con
         snprintf(path, sizeof path, "/dev/shm/ccllab-%.200s", name);
         unlink(path);
     }
-    if (t)
+    if (code == ccllabSuccess)
+        c->table = t;
+    else if (t)
         munmap(t, sizeof *t);
     if (code == ccllabSuccess)
         *comm = c;

@@ -6,10 +6,22 @@
 #include <hip/hip_runtime.h>
 #define GPU(name_) hip##name_
 #define CCL_GRID_CONSTANT
+#define GPU_UNITS hipDeviceAttributeMultiprocessorCount
+#define GPU_COOPERATIVE hipDeviceAttributeCooperativeLaunch
+/* Memory that peers write and poll while a kernel runs is fine-grained. */
+#define GPU_REGION(out_, bytes_) hipExtMallocWithFlags(out_, bytes_, hipDeviceMallocFinegrained)
+#define GPU_HOST(out_, bytes_)                                                                     \
+    hipHostMalloc(out_, bytes_, hipHostMallocMapped | hipHostMallocCoherent)
+#define GPU_HOST_FREE(p_) hipHostFree(p_)
 #else
 #include <cuda_runtime.h>
 #define GPU(name_) cuda##name_
 #define CCL_GRID_CONSTANT __grid_constant__
+#define GPU_UNITS cudaDevAttrMultiProcessorCount
+#define GPU_COOPERATIVE cudaDevAttrCooperativeLaunch
+#define GPU_REGION(out_, bytes_) cudaMalloc(out_, bytes_)
+#define GPU_HOST(out_, bytes_) cudaHostAlloc(out_, bytes_, cudaHostAllocMapped)
+#define GPU_HOST_FREE(p_) cudaFreeHost(p_)
 #endif
 #include <errno.h>
 #include <fcntl.h>

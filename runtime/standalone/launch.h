@@ -72,8 +72,8 @@ static ccllabResult_t ccl_common_init(ccl_common_t *c, int rank, int device, int
     c->rank = rank;
     c->device = device;
     CCL_GPU_TRY(GPU(SetDevice)(device));
-    CCL_GPU_TRY(GPU(DeviceGetAttribute)(&units, GPU(DevAttrMultiProcessorCount), device));
-    CCL_GPU_TRY(GPU(DeviceGetAttribute)(&cooperative, GPU(DevAttrCooperativeLaunch), device));
+    CCL_GPU_TRY(GPU(DeviceGetAttribute)(&units, GPU_UNITS, device));
+    CCL_GPU_TRY(GPU(DeviceGetAttribute)(&cooperative, GPU_COOPERATIVE, device));
     for (c->threads = CCL_MOST_THREADS; cooperative && c->threads >= CCL_LEAST_THREADS;
          c->threads /= 2) {
         CCL_GPU_TRY(GPU(OccupancyMaxActiveBlocksPerMultiprocessor)(&resident, ccl_kernel,
@@ -85,7 +85,7 @@ static ccllabResult_t ccl_common_init(ccl_common_t *c, int rank, int device, int
         return ccl_fail(ccllabInvalidUsage, "the device", "holds fewer thread blocks at once");
     CCL_GPU_TRY(GPU(Malloc)((void **)&c->done, (p->marks[rank] + 1) * sizeof *c->done));
     CCL_GPU_TRY(GPU(Memset)(c->done, 0, (p->marks[rank] + 1) * sizeof *c->done));
-    CCL_GPU_TRY(GPU(HostAlloc)((void **)&shared, host, GPU(HostAllocMapped)));
+    CCL_GPU_TRY(GPU_HOST((void **)&shared, host));
     memset(shared, 0, host);
     c->stop = (uint32_t *)shared;
     c->progress = (uint64_t *)(shared + 128);
@@ -99,7 +99,7 @@ static void ccl_common_fini(ccl_common_t *c) {
     (void)GPU(Free)(c->done);
     (void)GPU(Free)(c->work);
     (void)GPU(Free)(c->scratch);
-    (void)GPU(FreeHost)(c->stop);
+    (void)GPU_HOST_FREE(c->stop);
 }
 
 /** Where the blocks of a rank stood when they were given up. */

@@ -242,8 +242,14 @@ int main(int argc, char **argv) {
     if (code == 0)
         printf("%s: %llu calls of %u ranks, all data right\n", CCLLAB_NAME,
                (unsigned long long)t.calls, t.n);
+    for (uint32_t i = 0; i < t.n; i++) {
+        (void)GPU(SetDevice)(t.ranks[i].device);
+        (void)GPU(Free)(t.ranks[i].in);
+        (void)GPU(Free)(t.ranks[i].out);
+    }
     if (code != 77)
         ccl_test_disconnect(&t);
+    free(t.host);
     return code;
 }
 #endif
