@@ -13,7 +13,7 @@
 #include <dlfcn.h>
 #include <sys/stat.h>
 
-enum { PROGRAMS = 24, NIGHTLY_PROGRAMS = 1000, TOGETHER = 25, CALLS = 3, MOST_BLOCKS = 120 };
+enum { PROGRAMS = 12, NIGHTLY_PROGRAMS = 1000, TOGETHER = 25, CALLS = 3, MOST_BLOCKS = 120 };
 enum { MANY_LANES = 60 }; /* most blocks that run with two threads each */
 
 /* As in standalonehost.h. */
@@ -202,14 +202,15 @@ static const struct {
              {"direct", CCL_ALLTOALL},  {"direct", CCL_REDUCE},     {"direct", CCL_GATHER},
              {"direct", CCL_SCATTER},   {"pairwise", CCL_ALLTOALL}, {"direct", CCL_SENDRECV},
              {"recursive", CCL_ALLGATHER}};
-static const uint64_t counts[] = {1, 3, 1000, 1001, 4099, 70001};
+static const uint64_t counts[] = {1, 3, 1000, 1001, 4099, 30001};
 
 /* Each with each protocol, and each count: from one item, odd ones too, to several micro-batches. */
 START_TEST(test_plain) {
     batch_t b;
     void *library = NULL;
     batch_begin(&b);
-    for (uint32_t i = 0; i < 3 * CCL_ARRAY_LEN(plain); i++) {
+    uint32_t step = nightly() ? 1 : 4; /* 4: each with one protocol */
+    for (uint32_t i = 0; i < 3 * CCL_ARRAY_LEN(plain); i += step) {
         ccl_error_t err = CCL_ERROR_INIT;
         ccl_standalone_options_t o = CCL_STANDALONE_OPTIONS_INIT;
         ccl_lower_options_t how = CCL_LOWER_OPTIONS_INIT;
@@ -223,13 +224,13 @@ START_TEST(test_plain) {
     }
     host_fn run = batch_compile(&b, false, &library);
     ck_assert_ptr_nonnull(run);
-    for (uint32_t i = 0; i < 3 * CCL_ARRAY_LEN(plain); i++) {
+    for (uint32_t i = 0; i < 3 * CCL_ARRAY_LEN(plain); i += step) {
         host_call_t calls[CCL_ARRAY_LEN(counts)] = {0};
         char why[200] = "";
         for (uint32_t k = 0; k < CCL_ARRAY_LEN(counts); k++)
             calls[k] = (host_call_t){counts[k], (i + k) % CCL_TYPES, (i + k / 2) % CCL_REDUCTIONS,
                                      (i / 3 + k) % 2, 0, 2, 0};
-        ck_assert_msg(run(i, calls, CCL_ARRAY_LEN(counts), why, sizeof why) == 0,
+        ck_assert_msg(run(i / step, calls, CCL_ARRAY_LEN(counts), why, sizeof why) == 0,
                       "%s, protocol %u: %s", plain[i / 3].with, i % 3, why);
     }
     dlclose(library);
@@ -245,18 +246,17 @@ static const struct {
     {"left < *there ? left=>left > *there ? left", CCL_RUN_LL128},
     {"e->at % CCL_SA_SLOTS=>e->at % (1+0+0+0+00)", CCL_RUN_SIMPLE},
     {"j * run->batch_items + off=>j * run->batch_items + 000", CCL_RUN_LL},
-    {"*e->own = e->at;=>*e->own = 000+7;", CCL_RUN_LL},
 };
 
 /* Faults that somebody could make in the writer or in what the text is made of. */
 START_TEST(test_faults) {
     ccl_program_t *p = program_of("ring", CCL_ALLREDUCE, random_specs[2], NULL);
-    for (int broken = 0; broken < 2; broken++) {
+    for (int broken = _i > 0; broken < 2; broken++) {
         batch_t b;
         void *library = NULL;
         ccl_standalone_options_t o = CCL_STANDALONE_OPTIONS_INIT;
-        host_call_t calls[] = {{4099, CCL_TYPE_FP32, CCL_OP_SUM, 1, 0, 1, 0},
-                               {40001, CCL_TYPE_INT32, CCL_OP_SUM, 0, 0, 1, 0}};
+        host_call_t calls[] = {{1099, CCL_TYPE_FP32, CCL_OP_SUM, 1, 0, 1, 0},
+                               {10001, CCL_TYPE_INT32, CCL_OP_SUM, 0, 0, 1, 0}};
         batch_begin(&b);
         o.slice_bytes = 1024;
         o.slots = 4;
