@@ -37,11 +37,9 @@ typedef struct ccl_sa_run {
     uint32_t counted;        /* 1: flags in the data are not relied on alone */
 } ccl_sa_run_t;
 
-/** Elements that follow each other. */
+/** n elements that follow each other in both buffers; CCL_SA_BUFFERS: none is read or written. */
 typedef struct ccl_sa_piece {
-    char *src, *dst;
-    uint64_t there; /* items, from the first on, that are in the caller's buffers */
-    uint64_t n;     /* elements */
+    uint32_t from, src, to, dst, n;
 } ccl_sa_piece_t;
 
 /** A step; `after`, `dep` and `done` are marks of steps, CCL_DEVICE_NONE: none. */
@@ -170,15 +168,6 @@ CCL_GPU_FN char *ccl_sa_element(const ccl_sa_run_t *run, uint32_t buffer, uint32
     return run->buffers[buffer] + item * run->gpu.item_bytes;
 }
 
-/** n elements; `from` or `to` CCL_SA_BUFFERS: the step reads or writes no buffer. */
-CCL_GPU_FN ccl_sa_piece_t ccl_sa_piece(const ccl_sa_run_t *run, uint32_t from, uint32_t src,
-                                       uint32_t to, uint32_t dst, uint32_t n) {
-    ccl_sa_piece_t p = {(char *)0, (char *)0, ~(uint64_t)0, n};
-    p.src = ccl_sa_element(run, from, src, &p.there);
-    p.dst = ccl_sa_element(run, to, dst, &p.there);
-    return p;
-}
-
 /** Items of an element in micro-batch j. */
 CCL_GPU_FN uint64_t ccl_sa_batch(const ccl_sa_run_t *run, uint64_t j) {
     uint64_t begin = j * run->batch_items;
@@ -194,16 +183,18 @@ CCL_GPU_FN uint64_t ccl_sa_batch(const ccl_sa_run_t *run, uint64_t j) {
 CCL_KERNEL_CALL void ccl_sa_move(const ccl_sa_run_t *run, const ccl_gpu_block_t *b, uint32_t prim,
                                  const ccl_sa_piece_t *p, uint64_t j, ccl_gpu_span_t *span) {
     uint64_t own = ccl_sa_batch(run, j), all = p->n * own, size = run->gpu.item_bytes;
-    uint64_t stop = span->end < all ? span->end : all;
+    uint64_t stop = span->end < all ? span->end : all, left = ~(uint64_t)0;
+    char *const src = ccl_sa_element(run, p->from, p->src, &left);
+    char *const dst = ccl_sa_element(run, p->to, p->dst, &left);
     while (span->begin < stop) {
         uint64_t e = span->begin / own, off = span->begin % own, n = stop - span->begin;
         uint64_t at = e * run->items + j * run->batch_items + off;
         if (own != run->items && own - off < n) /* else elements follow each other without gaps */
             n = own - off;
-        uint64_t there = at < p->there ? p->there - at : 0;
+        uint64_t there = at < left ? left - at : 0;
         there = there < n ? there : n;
-        ccl_gpu_task_t t = ccl_gpu_task(prim, span->in, span->out, p->src + at * size,
-                                        p->dst + at * size, there * size);
+        ccl_gpu_task_t t = ccl_gpu_task(prim, span->in, span->out, src + at * size, dst + at * size,
+                                        there * size);
         if (there && (prim != CCL_DEVICE_CPY || t.a != t.o))
             ccl_gpu_move(run->gpu.type, run->gpu.op, b, &t);
         span->in = span->in ? span->in + n * size : span->in;

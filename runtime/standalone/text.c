@@ -47,8 +47,7 @@ static bool follows(const writer_t *w, ccl_i_standalone_at_t at, uint32_t n,
 }
 
 static void write_piece(const writer_t *w, const piece_t *p) {
-    ccl_text_printf(w->out, "\n                ccl_sa_piece(run, %s, %" PRIu32 ", %s, %" PRIu32
-                            ", %" PRIu32 "),",
+    ccl_text_printf(w->out, "\n                {%s, %" PRIu32 ", %s, %" PRIu32 ", %" PRIu32 "},",
                     buffers[p->src.buffer], p->src.element, buffers[p->dst.buffer],
                     p->dst.element, p->n);
 }
