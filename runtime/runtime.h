@@ -290,10 +290,11 @@ typedef struct ccl_standalone_options {
     ccl_standalone_for_t what;
     ccl_granularity_t granularity;
     ccl_run_protocol_t protocol;
-    bool out_of_place;   /**< of a program that can be run in place and out of place */
-    uint32_t slots;      /**< FIFO depth in slices; 0: 8 */
+    bool out_of_place;    /**< of a program that can be run in place and out of place */
+    uint32_t slots;       /**< FIFO depth in slices; 0: 8 */
     uint32_t slice_bytes; /**< most bytes of a slice, whole 16; 0: 32 KiB */
-    uint32_t max_blocks; /**< thread blocks that a GPU holds; 0: 132 (H100), with HIP 304 (MI300X) */
+    uint32_t
+        max_blocks; /**< thread blocks that a GPU holds; 0: 132 (H100), with HIP 304 (MI300X) */
 } ccl_standalone_options_t;
 /** The defaults. */
 #define CCL_STANDALONE_OPTIONS_INIT                                                                \

@@ -23,7 +23,7 @@ static ccl_status_t options_of(const ccl_i_args_t *args, kernel_t *k, ccl_error_
     if (args->kernel.hip && args->kernel.api == 1)
         return ccl_fail(err, CCL_ERR_USAGE,
                         "--api nccl is for --cuda: RCCL's device API is an experiment");
-    o.what = args->kernel.hip ? CCL_STANDALONE_HIP
+    o.what = args->kernel.hip   ? CCL_STANDALONE_HIP
              : args->kernel.api ? CCL_STANDALONE_NCCL
                                 : CCL_STANDALONE_CUDA;
     o.granularity = ccl_i_way(args, &bits).granularity;
@@ -107,9 +107,9 @@ ccl_status_t ccl_i_export_kernel(ccl_i_cli_t *cli, ccl_error_t *err) {
     return status;
 }
 
-static const char *const accepts[] = {"cuda",      "hip",         "api",   "topology", "size",
-                                      "slots@run", "granularity", "slice", "plugin",   CCL_I_LOWERING,
-                                      NULL};
+static const char *const accepts[] = {"cuda",   "hip",          "api",         "topology",
+                                      "size",   "slots@run",    "granularity", "slice",
+                                      "plugin", CCL_I_LOWERING, NULL};
 const ccl_i_command_t ccl_i_cmd_export = {
     .name = "export",
     .usage = "PROGRAM --cuda FILE.cu|--hip FILE.cpp [options]",

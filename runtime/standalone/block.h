@@ -22,19 +22,19 @@ enum { CCL_SA_OWN = 128, CCL_SA_SLOTS_AT = 256 };
 
 /** A call as the blocks of one rank see it. */
 typedef struct ccl_sa_run {
-    ccl_gpu_run_t gpu;       /* of it: type, op, item_bytes, protocol, host_stop, host_progress,
-                                places, timed (0) */
+    ccl_gpu_run_t gpu; /* of it: type, op, item_bytes, protocol, host_stop, host_progress,
+                          places, timed (0) */
     char *buffers[CCL_SA_BUFFERS];
-    char *const *bases;      /* [nranks] regions, where they are reached by address */
-    const void *reach;       /* of other ways */
-    uint64_t *done;          /* [steps of the rank] micro-batches done, in all calls */
-    uint64_t base;           /* micro-batches of earlier calls */
-    uint64_t given;          /* items of a shard as its caller counts */
-    uint64_t count, stride;  /* the same as the kernel does; from a shard to the next */
+    char *const *bases;          /* [nranks] regions, where they are reached by address */
+    const void *reach;           /* of other ways */
+    uint64_t *done;              /* [steps of the rank] micro-batches done, in all calls */
+    uint64_t base;               /* micro-batches of earlier calls */
+    uint64_t given;              /* items of a shard as its caller counts */
+    uint64_t count, stride;      /* the same as the kernel does; from a shard to the next */
     uint64_t items, batch_items; /* of an element; of it in a micro-batch */
-    uint32_t parts;          /* elements of a shard */
+    uint32_t parts;              /* elements of a shard */
     uint32_t rank, first_unit, nunits, batches;
-    uint32_t counted;        /* 1: flags in the data are not relied on alone */
+    uint32_t counted; /* 1: flags in the data are not relied on alone */
 } ccl_sa_run_t;
 
 /** n elements that follow each other in both buffers; CCL_SA_BUFFERS: none is read or written. */
@@ -96,8 +96,8 @@ CCL_GPU_FN void ccl_sa_put(const ccl_sa_run_t *run, const ccl_sa_end_t *e, uint6
 /** What both ends have in common; `mine` and `theirs`: offsets of the two sides. */
 CCL_GPU_FN ccl_sa_end_t ccl_sa_end(const ccl_sa_run_t *run, uint32_t peer, uint64_t mine,
                                    uint64_t theirs) {
-    ccl_sa_end_t e = {(char *)0, (uint64_t *)0, (uint64_t *)0, (uint64_t *)0, 0, mine, theirs, 0, peer,
-                      0,         0,             0};
+    ccl_sa_end_t e = {
+        (char *)0, (uint64_t *)0, (uint64_t *)0, (uint64_t *)0, 0, mine, theirs, 0, peer, 0, 0, 0};
     e.net = ccl_sa_far(run, peer);
     e.own = (uint64_t *)(void *)(ccl_sa_at(run, run->rank, mine) + CCL_SA_OWN);
     e.at = *e.own;
@@ -193,8 +193,8 @@ CCL_KERNEL_CALL void ccl_sa_move(const ccl_sa_run_t *run, const ccl_gpu_block_t 
             n = own - off;
         uint64_t there = at < left ? left - at : 0;
         there = there < n ? there : n;
-        ccl_gpu_task_t t = ccl_gpu_task(prim, span->in, span->out, src + at * size, dst + at * size,
-                                        there * size);
+        ccl_gpu_task_t t =
+            ccl_gpu_task(prim, span->in, span->out, src + at * size, dst + at * size, there * size);
         if (there && (prim != CCL_DEVICE_CPY || t.a != t.o))
             ccl_gpu_move(run->gpu.type, run->gpu.op, b, &t);
         span->in = span->in ? span->in + n * size : span->in;

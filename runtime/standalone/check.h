@@ -10,7 +10,7 @@
 CCL_SA_HOST uint32_t ccl_sa_value(const ccl_sa_program_t *p, uint32_t rank, uint64_t i) {
     uint64_t x = (i + 1) * 0x9e3779b97f4a7c15ull + (rank + 1) * 0xbf58476d1ce4e5b9ull;
     x = (x ^ x >> 31) * 0x94d049bb133111ebull;
-    return (uint32_t)(x >> 40) % (p->nranks <= 64 && ccl_sa_reduces(p)   ? 4u
+    return (uint32_t)(x >> 40) % (p->nranks <= 64 && ccl_sa_reduces(p)    ? 4u
                                   : p->nranks <= 256 && ccl_sa_reduces(p) ? 2u
                                                                           : 251u);
 }

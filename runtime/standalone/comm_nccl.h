@@ -58,8 +58,8 @@ static ncclResult_t ccl_comm_fill(ccllabComm_t c, ncclComm_t nccl) {
     CCL_NCCL_TRY(ncclMemAlloc(&c->region, bytes));
     CCL_GPU_TRY(GPU(Memset)(c->region, 0, bytes));
     CCL_GPU_TRY(GPU(DeviceSynchronize)());
-    CCL_NCCL_TRY(ncclCommWindowRegister(nccl, c->region, bytes, &c->reach.window,
-                                        NCCL_WIN_COLL_SYMMETRIC));
+    CCL_NCCL_TRY(
+        ncclCommWindowRegister(nccl, c->region, bytes, &c->reach.window, NCCL_WIN_COLL_SYMMETRIC));
     c->registered = true;
     CCL_OWN_TRY(ccl_dev_comm(c, 0));
     if (c->reach.dev.lsaSize < c->reach.dev.nRanks) { /* some peers are not reached by address */

@@ -2,8 +2,8 @@ enum { CCL_RANKS_MOST = 1024, CCL_PATIENCE_S = 60 };
 
 struct ccllabComm {
     ccl_common_t common;
-    char *region;       /* this rank's */
-    char **bases;       /* of the device: [nranks] */
+    char *region;                 /* this rank's */
+    char **bases;                 /* of the device: [nranks] */
     char *opened[CCL_RANKS_MOST]; /* regions of other processes */
     struct ccl_table *table;      /* of processes; NULL: of one process */
 };
@@ -85,8 +85,8 @@ static ccllabResult_t ccl_connect_all(ccllabComm_t *comms, const int *devices) {
     for (uint32_t a = 0; a < n; a++) {
         comms[a]->common.counted = CCL_SA_PROTOCOL == CCL_DEVICE_LL128 && counted;
         CCL_GPU_TRY(GPU(SetDevice)(devices[a]));
-        CCL_GPU_TRY(GPU(Memcpy)(comms[a]->bases, bases, n * sizeof *bases,
-                                GPU(MemcpyHostToDevice)));
+        CCL_GPU_TRY(
+            GPU(Memcpy)(comms[a]->bases, bases, n * sizeof *bases, GPU(MemcpyHostToDevice)));
     }
     return ccllabSuccess;
 }
@@ -141,11 +141,12 @@ static ccl_table_t *ccl_table_open(const char *name, int rank) {
             return NULL;
         if (fd < 0)
             continue;
-        bool sized = rank == 0 ? ftruncate(fd, sizeof(ccl_table_t)) == 0
-                               : fstat(fd, &about) == 0 && about.st_size >= (off_t)sizeof(ccl_table_t);
-        ccl_table_t *t = sized ? (ccl_table_t *)mmap(NULL, sizeof *t, PROT_READ | PROT_WRITE,
-                                                     MAP_SHARED, fd, 0)
-                               : (ccl_table_t *)MAP_FAILED;
+        bool sized = rank == 0
+                         ? ftruncate(fd, sizeof(ccl_table_t)) == 0
+                         : fstat(fd, &about) == 0 && about.st_size >= (off_t)sizeof(ccl_table_t);
+        ccl_table_t *t =
+            sized ? (ccl_table_t *)mmap(NULL, sizeof *t, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
+                  : (ccl_table_t *)MAP_FAILED;
         close(fd);
         if (rank == 0 && t != MAP_FAILED) {
             t->pid = (uint32_t)getpid();

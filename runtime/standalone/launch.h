@@ -53,10 +53,10 @@ static ccllabResult_t ccl_fail(ccllabResult_t code, const char *what, const char
 /** What every communicator has. */
 typedef struct ccl_common {
     int rank, device;
-    uint64_t *done, base;           /* marks of steps; micro-batches so far */
-    char *work, *scratch;           /* kept from call to call, and grown */
+    uint64_t *done, base; /* marks of steps; micro-batches so far */
+    char *work, *scratch; /* kept from call to call, and grown */
     uint64_t work_bytes, scratch_bytes;
-    uint32_t *stop;                 /* of the host, mapped */
+    uint32_t *stop; /* of the host, mapped */
     uint64_t *progress;
     ccl_device_place_t *places;
     uint32_t threads, counted;
@@ -77,7 +77,7 @@ static ccllabResult_t ccl_common_init(ccl_common_t *c, int rank, int device, int
     for (c->threads = CCL_MOST_THREADS; cooperative && c->threads >= CCL_LEAST_THREADS;
          c->threads /= 2) {
         CCL_GPU_TRY(GPU(OccupancyMaxActiveBlocksPerMultiprocessor)(&resident, ccl_kernel,
-                                                                  (int)c->threads, 0));
+                                                                   (int)c->threads, 0));
         if ((uint64_t)resident * units >= (uint64_t)n * together)
             break;
     }
@@ -114,8 +114,7 @@ static void ccl_print_places(const ccl_common_t *c) {
 }
 
 /** In the order of the stream, so that no other device is waited for. */
-static ccllabResult_t ccl_grow(char **memory, uint64_t *have, uint64_t need,
-                               GPU(Stream_t) stream) {
+static ccllabResult_t ccl_grow(char **memory, uint64_t *have, uint64_t need, GPU(Stream_t) stream) {
     if (need <= *have)
         return ccllabSuccess;
     if (*memory)
@@ -186,10 +185,9 @@ static ccllabResult_t ccl_finish(ccl_call_t *call, size_t count, GPU(Stream_t) s
     uint64_t shard = count * run->gpu.item_bytes;
     call->c->base += run->batches;
     if (call->at.copies_out)
-        CCL_GPU_TRY(GPU(Memcpy2DAsync)(call->out, shard, ccl_sa_out_at(p, run, &call->at),
-                                       run->stride * run->gpu.item_bytes, shard,
-                                       ccl_sa_shards(p, run->rank).out,
-                                       GPU(MemcpyDeviceToDevice), stream));
+        CCL_GPU_TRY(GPU(Memcpy2DAsync)(
+            call->out, shard, ccl_sa_out_at(p, run, &call->at), run->stride * run->gpu.item_bytes,
+            shard, ccl_sa_shards(p, run->rank).out, GPU(MemcpyDeviceToDevice), stream));
     return ccllabSuccess;
 }
 

@@ -11,9 +11,9 @@
 /* Sets of elements that hold one part: a step joins what it reads, sends, receives and writes. */
 typedef struct parts {
     const ccl_i_standalone_t *s;
-    uint32_t *set;     /* elements of all ranks, then a node per element of a message */
-    uint32_t *first;   /* [nranks] first scratch element of a rank among the nodes */
-    uint32_t *message; /* [nconns] first node of its messages */
+    uint32_t *set;             /* elements of all ranks, then a node per element of a message */
+    uint32_t *first;           /* [nranks] first scratch element of a rank among the nodes */
+    uint32_t *message;         /* [nconns] first node of its messages */
     uint32_t *sent, *received; /* [nconns] elements so far */
     uint32_t user, nodes;      /* nodes of parts themselves come first */
 } parts_t;

@@ -27,9 +27,9 @@ CCL_GPU_FN char *ccl_sa_at(const ccl_sa_run_t *run, uint32_t rank, uint64_t offs
     const ccl_nccl_reach_t *reach = ccl_reach_of(run);
     if (rank == run->rank)
         return (char *)ncclGetLocalPointer(reach->window, offset);
-    return (char *)ncclGetLsaPointer(reach->window, offset,
-                                     ncclTeamRankToTeam(ncclTeamLsa(reach->dev),
-                                                        ncclTeamWorld(reach->dev), (int)rank));
+    return (char *)ncclGetLsaPointer(
+        reach->window, offset,
+        ncclTeamRankToTeam(ncclTeamLsa(reach->dev), ncclTeamWorld(reach->dev), (int)rank));
 }
 
 CCL_GPU_FN uint64_t ccl_sa_signal(const ccl_sa_run_t *run, uint32_t signal) {

@@ -28,15 +28,15 @@ enum {
 /** What a kernel is of. */
 typedef struct ccl_sa_program {
     uint32_t kind, nranks, root;
-    uint32_t parts;    /* elements of a shard; a shard has the `count` items of a call */
-    uint32_t in_place; /* 1: input and output are one memory, as in nccl-tests */
-    uint32_t whole;    /* 1: elements must be of one size, so that odd counts are padded */
+    uint32_t parts;             /* elements of a shard; a shard has the `count` items of a call */
+    uint32_t in_place;          /* 1: input and output are one memory, as in nccl-tests */
+    uint32_t whole;             /* 1: elements must be of one size, so that odd counts are padded */
     const uint32_t *first_unit; /* [nranks + 1] */
     const uint32_t *marks;      /* [nranks] steps that others wait for */
     const uint32_t *scratch;    /* [nranks] elements */
     const uint8_t *writes_input; /* [nranks] 1: in place it writes what its caller only reads */
-    const uint64_t *region;     /* [nranks] bytes */
-    const uint32_t *signals;    /* [nranks] ends of connections */
+    const uint64_t *region;      /* [nranks] bytes */
+    const uint32_t *signals;     /* [nranks] ends of connections */
 } ccl_sa_program_t;
 
 /** Shards of a rank's input and output, and at which shard of the memory of both each begins. */

@@ -10,8 +10,8 @@
 
 enum { DEFAULT_SLOTS = 8, DEFAULT_SLICE_BYTES = 32 << 10, MOST_SLOTS = 1024, SIDE_BYTES = 256 };
 enum { CUDA_BLOCKS = 132, HIP_BLOCKS = 304 };
-/* nvcc takes about a millisecond a step and architecture (docs/kernels.md). */
-#define MAX_STEPS (1u << 16)
+/* nvcc takes about 20 ms a step and architecture (docs/kernels.md). */
+#define MAX_STEPS (1u << 14)
 
 /* ---------------------------------------------------------------- elements */
 
@@ -34,9 +34,8 @@ ccl_i_standalone_at_t ccl_i_standalone_place(const ccl_i_standalone_t *s, uint32
     if (element < (buffer == CCL_BUF_INPUT ? in : out))
         return (ccl_i_standalone_at_t){buffer, element};
     /* The collective has no such place: memory of the kernel's own. */
-    return (ccl_i_standalone_at_t){CCL_BUF_SCRATCH,
-                                   own + (buffer == CCL_BUF_OUTPUT ? len[CCL_BUF_INPUT] : 0) +
-                                       element};
+    return (ccl_i_standalone_at_t){
+        CCL_BUF_SCRATCH, own + (buffer == CCL_BUF_OUTPUT ? len[CCL_BUF_INPUT] : 0) + element};
 }
 
 /** Scratch that the steps of a rank reach, and whether they write what a caller only reads. */
@@ -129,7 +128,7 @@ static ccl_status_t refuse_program(const ccl_program_t *p, ccl_error_t *err) {
 
 static ccl_status_t refuse_size(const ccl_i_standalone_t *s,
                                 const ccl_standalone_options_t *options, ccl_error_t *err) {
-    uint32_t most = options->max_blocks ? options->max_blocks
+    uint32_t most = options->max_blocks                   ? options->max_blocks
                     : options->what == CCL_STANDALONE_HIP ? HIP_BLOCKS
                                                           : CUDA_BLOCKS;
     for (uint32_t r = 0; r < s->program->nranks; r++) {
@@ -184,8 +183,8 @@ static ccl_status_t check_options(const ccl_standalone_options_t *o, ccl_error_t
 /* ---------------------------------------------------------------- all of it */
 
 ccl_status_t ccl_i_standalone_init(const ccl_program_t *program,
-                                   const ccl_standalone_options_t *options,
-                                   ccl_i_standalone_t *out, ccl_error_t *err) {
+                                   const ccl_standalone_options_t *options, ccl_i_standalone_t *out,
+                                   ccl_error_t *err) {
     ccl_i_standalone_t s = {.program = program};
     ccl_run_options_t run = CCL_RUN_OPTIONS_INIT;
     ccl_status_t status;

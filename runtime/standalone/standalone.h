@@ -24,21 +24,21 @@ typedef struct ccl_i_standalone {
     bool whole; /* elements must be of one size: one part of a shard lies where another belongs */
     uint64_t slot_bytes;
     uint32_t slice_bytes;
-    uint64_t *in_at, *out_at;      /* [nconns] offsets of the two sides in their ranks' regions */
-    uint64_t *region;              /* [nranks] bytes */
+    uint64_t *in_at, *out_at; /* [nconns] offsets of the two sides in their ranks' regions */
+    uint64_t *region;         /* [nranks] bytes */
     uint32_t *in_signal, *out_signal; /* [nconns] numbers of the two ends in their ranks */
-    uint32_t *signals;             /* [nranks] ends */
-    uint32_t *mark;                /* [nsteps] of the plan; CCL_NONE: nobody waits for it */
-    uint32_t *marks;               /* [nranks] */
-    uint32_t *scratch;             /* [nranks] elements: the program's, then those of buffers that
-                                      the collective has not */
-    uint8_t *writes_input;         /* [nranks] */
+    uint32_t *signals;                /* [nranks] ends */
+    uint32_t *mark;                   /* [nsteps] of the plan; CCL_NONE: nobody waits for it */
+    uint32_t *marks;                  /* [nranks] */
+    uint32_t *scratch;     /* [nranks] elements: the program's, then those of buffers that
+                              the collective has not */
+    uint8_t *writes_input; /* [nranks] */
 } ccl_i_standalone_t;
 
 /** Of the options' defaults 0 a value was chosen. */
 ccl_status_t ccl_i_standalone_init(const ccl_program_t *program,
-                                   const ccl_standalone_options_t *options,
-                                   ccl_i_standalone_t *out, ccl_error_t *err);
+                                   const ccl_standalone_options_t *options, ccl_i_standalone_t *out,
+                                   ccl_error_t *err);
 void ccl_i_standalone_fini(ccl_i_standalone_t *s);
 
 /** Where an element lies for its kernel: CCL_BUF_INPUT or CCL_BUF_OUTPUT with its place in shards,

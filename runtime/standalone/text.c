@@ -48,8 +48,8 @@ static bool follows(const writer_t *w, ccl_i_standalone_at_t at, uint32_t n,
 
 static void write_piece(const writer_t *w, const piece_t *p) {
     ccl_text_printf(w->out, "\n                {%s, %" PRIu32 ", %s, %" PRIu32 ", %" PRIu32 "},",
-                    buffers[p->src.buffer], p->src.element, buffers[p->dst.buffer],
-                    p->dst.element, p->n);
+                    buffers[p->src.buffer], p->src.element, buffers[p->dst.buffer], p->dst.element,
+                    p->n);
 }
 
 /** Elements that follow each other on both sides are one piece. @return how many there are. */
@@ -62,8 +62,7 @@ static uint32_t write_pieces(const writer_t *w, uint32_t rank, const ccl_step_t 
     for (uint32_t e = 0; e < s->count; e++) {
         ccl_i_standalone_at_t src = place(w, reads, rank, s->src_buf, s->src_off + e);
         ccl_i_standalone_at_t dst = place(w, writes, rank, s->dst_buf, s->dst_off + e);
-        if (piece.n && follows(w, piece.src, piece.n, src) &&
-            follows(w, piece.dst, piece.n, dst)) {
+        if (piece.n && follows(w, piece.src, piece.n, src) && follows(w, piece.dst, piece.n, dst)) {
             piece.n++;
             continue;
         }

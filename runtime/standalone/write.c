@@ -11,19 +11,20 @@ static const char *const levels[] = {"algorithm", "stage", "task"};
 
 static void write_head(const ccl_i_standalone_t *s, const ccl_standalone_options_t *o,
                        ccl_text_t *out) {
-    static const char *const how[] = {
-        "nvcc -O3 -arch=sm_90 -o FILE FILE.cu", "hipcc -O3 -o FILE FILE.cpp",
-        "nvcc -O3 -std=c++17 -arch=sm_90 -o FILE FILE.cu -lnccl"};
+    static const char *const how[] = {"nvcc -O3 -arch=sm_90 -o FILE FILE.cu",
+                                      "hipcc -O3 -o FILE FILE.cpp",
+                                      "nvcc -O3 -std=c++17 -arch=sm_90 -o FILE FILE.cu -lnccl"};
     const ccl_program_t *p = s->program;
     ccl_granularity_t level = ccl_program_level(p, o->granularity);
-    ccl_text_printf(out,
-                    "/*\n * Written by ccllab: %s of %" PRIu32 " ranks, %s, %" PRIu32
-                    " thread blocks, %s level.\n"
-                    " * One function, ccllab_%s(sendbuff, recvbuff, count, type, op, comm, stream), "
-                    "and a\n * main() that checks the data; -DCCLLAB_NO_MAIN leaves that out.\n"
-                    " * Build: %s\n */\n",
-                    p->coll->name, p->nranks, ccl_run_protocol_name(s->plan.dev.protocol + 1),
-                    s->plan.dev.nunits, levels[level], p->coll->name, how[o->what]);
+    ccl_text_printf(
+        out,
+        "/*\n * Written by ccllab: %s of %" PRIu32 " ranks, %s, %" PRIu32
+        " thread blocks, %s level.\n"
+        " * One function, ccllab_%s(sendbuff, recvbuff, count, type, op, comm, stream), "
+        "and a\n * main() that checks the data; -DCCLLAB_NO_MAIN leaves that out.\n"
+        " * Build: %s\n */\n",
+        p->coll->name, p->nranks, ccl_run_protocol_name(s->plan.dev.protocol + 1),
+        s->plan.dev.nunits, levels[level], p->coll->name, how[o->what]);
 }
 
 ccl_status_t ccl_standalone_write(const ccl_program_t *program,

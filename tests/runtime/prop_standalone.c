@@ -198,14 +198,15 @@ END_TEST
 static const struct {
     const char *with;
     ccl_collective_kind_t kind;
-} plain[] = {{"ring", CCL_ALLREDUCE},   {"ring", CCL_ALLGATHER},    {"ring", CCL_REDUCESCATTER},
-             {"tree", CCL_ALLREDUCE},   {"tree", CCL_BROADCAST},    {"recursive", CCL_ALLREDUCE},
-             {"direct", CCL_ALLTOALL},  {"direct", CCL_REDUCE},     {"direct", CCL_GATHER},
-             {"direct", CCL_SCATTER},   {"pairwise", CCL_ALLTOALL}, {"direct", CCL_SENDRECV},
+} plain[] = {{"ring", CCL_ALLREDUCE},     {"ring", CCL_ALLGATHER},    {"ring", CCL_REDUCESCATTER},
+             {"tree", CCL_ALLREDUCE},     {"tree", CCL_BROADCAST},    {"recursive", CCL_ALLREDUCE},
+             {"direct", CCL_ALLTOALL},    {"direct", CCL_REDUCE},     {"direct", CCL_GATHER},
+             {"direct", CCL_SCATTER},     {"pairwise", CCL_ALLTOALL}, {"direct", CCL_SENDRECV},
              {"recursive", CCL_ALLGATHER}};
 static const uint64_t counts[] = {1, 3, 1000, 1001, 4099, 30001};
 
-/* Each with each protocol, and each count: from one item, odd ones too, to several micro-batches. */
+/* Each with each protocol, and each count: from one item, odd ones too, to several micro-batches.
+ */
 START_TEST(test_plain) {
     batch_t b;
     void *library = NULL;
@@ -229,8 +230,9 @@ START_TEST(test_plain) {
         host_call_t calls[CCL_ARRAY_LEN(counts)] = {0};
         char why[200] = "";
         for (uint32_t k = 0; k < CCL_ARRAY_LEN(counts); k++)
-            calls[k] = (host_call_t){counts[k], (i + k) % CCL_TYPES, (i + k / 2) % CCL_REDUCTIONS,
-                                     (i / 3 + k) % 2, 0, 2, 0};
+            calls[k] = (host_call_t){
+                counts[k], (i + k) % CCL_TYPES, (i + k / 2) % CCL_REDUCTIONS, (i / 3 + k) % 2, 0, 2,
+                0};
         ck_assert_msg(run(i / step, calls, CCL_ARRAY_LEN(counts), why, sizeof why) == 0,
                       "%s, protocol %u: %s", plain[i / 3].with, i % 3, why);
     }

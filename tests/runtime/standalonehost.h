@@ -100,16 +100,15 @@ static void host_rank_begin(const host_entry_t *e, host_rank_t *r, uint32_t rank
     ccl_sa_place_t at = ccl_sa_place(p, &r->run, r->in, r->out, NULL);
     r->work = (char *)aligned_alloc(256, (at.work_bytes + 512) / 256 * 256);
     at = ccl_sa_place(p, &r->run, r->in, r->out, r->work);
-    r->scratch =
-        (char *)aligned_alloc(256, (ccl_sa_scratch_bytes(p, &r->run) + 512) / 256 * 256);
+    r->scratch = (char *)aligned_alloc(256, (ccl_sa_scratch_bytes(p, &r->run) + 512) / 256 * 256);
     ccl_sa_buffers(&at, r->scratch, &r->run);
     if (at.copies_in)
         host_copy(ccl_sa_in_at(p, &r->run, &at), r->run.stride * size, r->in, shard, shard, s.in);
 }
 
 /** 0: the data are right. */
-static int host_rank_end(const host_entry_t *e, host_rank_t *r, uint32_t rank,
-                         const host_call_t *c, char *why, size_t len) {
+static int host_rank_end(const host_entry_t *e, host_rank_t *r, uint32_t rank, const host_call_t *c,
+                         char *why, size_t len) {
     const ccl_sa_program_t *p = e->program;
     ccl_sa_shards_t s = ccl_sa_shards(p, rank);
     uint64_t size = ccl_sa_type_bytes(c->type), shard = c->count * size;
@@ -151,16 +150,8 @@ static int host_blocks(const host_entry_t *e, host_rank_t *ranks, uint32_t lanes
             uint32_t unit = p->first_unit[r] + u;
             pthread_barrier_init(&barriers[unit].barrier, NULL, lanes);
             for (uint32_t k = 0; k < lanes; k++, i++) {
-                host_lane_t l = {e,
-                                 &ranks[r],
-                                 &shared[unit],
-                                 &barriers[unit],
-                                 tiles + unit * tile,
-                                 u,
-                                 k,
-                                 lanes,
-                                 &ended,
-                                 0};
+                host_lane_t l = {e, &ranks[r], &shared[unit], &barriers[unit], tiles + unit * tile,
+                                 u, k,         lanes,         &ended,          0};
                 all[i] = l;
                 if (pthread_create(&all[i].thread, NULL, host_lane_main, &all[i]))
                     abort();

@@ -76,10 +76,11 @@ static void write_source(const source_t *s, ccl_program_t *program) {
 /** @param more  options. */
 static void compile_here(const char *more, int want, const char *text) {
     char command[2000];
-    snprintf(command, sizeof command,
-             "%s -std=c++17 -O0 -Wall -Wextra -Werror %s -I%s -I%s -include %s kernel.cpp -o kernel %s "
-             "-pthread",
-             CCL_HOST_CXX, more, FAKE_FOLDER, FAKE_HIP, HOST_MACHINE, HOST_LIBRARY);
+    snprintf(
+        command, sizeof command,
+        "%s -std=c++17 -O0 -Wall -Wextra -Werror %s -I%s -I%s -include %s kernel.cpp -o kernel %s "
+        "-pthread",
+        CCL_HOST_CXX, more, FAKE_FOLDER, FAKE_HIP, HOST_MACHINE, HOST_LIBRARY);
     ck_run(command, want, text);
 }
 

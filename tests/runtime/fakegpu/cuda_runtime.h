@@ -58,7 +58,11 @@ enum {
     cudaDevAttrCooperativeLaunch = 95,
     cudaDevP2PAttrNativeAtomicSupported = 3
 };
-enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
+enum cudaMemcpyKind {
+    cudaMemcpyHostToDevice = 1,
+    cudaMemcpyDeviceToHost,
+    cudaMemcpyDeviceToDevice
+};
 enum { cudaHostAllocMapped = 2, cudaIpcMemLazyEnablePeerAccess = 1, cudaStreamNonBlocking = 1 };
 typedef struct cudaIpcMemHandle_t {
     char name[64];
@@ -189,7 +193,7 @@ typedef struct fake_stream {
     std::condition_variable changed;
     bool busy;
     std::thread thread;
-} *cudaStream_t;
+} * cudaStream_t;
 
 static inline void fake_stream_main(cudaStream_t s) {
     for (;;) {
@@ -243,7 +247,7 @@ static inline cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const voi
 }
 template <class Kernel>
 static inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *out, Kernel *,
-                                                                       int threads, size_t) {
+                                                                        int threads, size_t) {
     *out = 1024 / threads;
     return cudaSuccess;
 }

@@ -46,7 +46,7 @@ typedef struct fake_group {
 typedef struct ncclComm {
     int rank, device;
     fake_group_t *group;
-} *ncclComm_t;
+} * ncclComm_t;
 typedef struct fake_window *ncclWindow_t; /* of this rank: its index in the group */
 struct fake_window {
     fake_group_t *group;

@@ -27,8 +27,7 @@ typedef struct ncclDevCommRequirements {
 } ncclDevCommRequirements;
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 29, 0)
 #define NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER                                                     \
-    {                                                                                              \
-    }
+    {}
 #endif
 typedef struct ncclDevComm {
     int rank, nRanks, lsaRank, lsaSize;
