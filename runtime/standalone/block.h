@@ -292,7 +292,7 @@ CCL_GPU_FN bool ccl_sa_slice(const ccl_sa_run_t *run, const ccl_gpu_block_t *b,
     return true;
 }
 
-/** All lanes have moved a slice of so many bytes: lane 0 hands over. */
+/** All lanes have moved a slice, of `bytes`: lane 0 hands over. */
 CCL_GPU_FN void ccl_sa_pass(const ccl_sa_run_t *run, const ccl_gpu_block_t *b, ccl_gpu_life_t *life,
                             ccl_sa_end_t *recv, ccl_sa_end_t *send, uint64_t bytes) {
     ccl_gpu_barrier(b);

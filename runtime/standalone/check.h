@@ -1,7 +1,7 @@
 /**
  * @file check.h
  * Values for a collective's input and what its output must be, on the host: small whole numbers,
- * so that sums are exact in every type. Follows shape.h in the text of a kernel; valid C and C++.
+ * so that every result is exact in every type. Follows shape.h in the text of a kernel; valid C and C++.
  */
 #ifndef CCL_RUNTIME_STANDALONE_CHECK_H
 #define CCL_RUNTIME_STANDALONE_CHECK_H

@@ -112,7 +112,7 @@ extern "C" ccllabResult_t ccllabCommInitAll(ccllabComm_t *comms, int n, const in
 
 /* ---------------------------------------------------------------- processes of one host */
 
-/** What processes tell each other, in a file of /dev/shm. */
+/** What processes report to each other, in a file of /dev/shm. */
 typedef struct ccl_seat {
     uint32_t state, counted; /* 1: the handle is there; 2: all were opened; 3: leaves */
     GPU(IpcMemHandle_t) handle;

@@ -153,7 +153,7 @@ static bool ccl_test_check(ccl_test_t *t, uint64_t count, uint32_t type, uint32_
     return true;
 }
 
-/** Time of a call, of many one behind the other; the slowest rank's here. */
+/** Time of a call, of many one after the other; that of the slowest rank here. */
 static bool ccl_test_time(ccl_test_t *t, uint64_t count) {
     enum { WARM = 5, CALLS = 20 };
     double start = 0;

@@ -165,10 +165,10 @@ static void write_unit(const writer_t *w, uint32_t u) {
     ccl_text_printf(w->out, "    life->at.step = %" PRIu32 ";\n}\n", unit->nsteps);
 }
 
-/** Block `index` of a rank. */
+/** Which function thread block `index` of a rank is. */
 static void write_block(const writer_t *w) {
     ccl_text_printf(w->out,
-                    "\n/* block `index` of a rank */\n"
+                    "\n/* thread block `index` */\n"
                     "CCL_GPU_FN void %s_block(const ccl_sa_run_t *run, const ccl_gpu_block_t *b,\n"
                     "        uint32_t index) {\n"
                     "    ccl_gpu_life_t life;\n"

@@ -81,6 +81,7 @@ START_TEST(test_run) {
     REFUSES(ccl_run_options_t, ccl_run_program(NULL, NULL, &options, NULL, &err));
     REFUSES(ccl_run_options_t, ccl_run_order(NULL, &options, NULL, NULL, &err));
     REFUSES(ccl_run_options_t, ccl_run_kernel_text(NULL, &options, NULL, &err));
+    REFUSES(ccl_standalone_options_t, ccl_standalone_write(NULL, &options, NULL, &err));
     REFUSES(ccl_run_options_t, ccl_bootstrap_open(NULL, CCL_BOOTSTRAP_AUTO, &options, NULL, &err));
     REFUSES(ccl_run_options_t, ccl_team_open(&options, NULL, &err));
     REFUSES(ccl_run_options_t, ccl_testbed_run(NULL, NULL, NULL, &options, NULL, &err));
