@@ -167,10 +167,11 @@ typedef struct ccl_ctx {
     uint64_t seed;
     uint32_t threads; /**< 0: one per core */
     ccl_work_t *work; /**< NULL: not counted */
+    struct ccl_runs *runs; /**< borrowed: what simulations know of each other (sim.h); NULL: nothing */
 } ccl_ctx_t;
 /** The defaults. */
 #define CCL_CTX_INIT                                                                               \
-    { NULL, NULL, NULL, NULL, NULL, 1, 0, NULL }
+    { NULL, NULL, NULL, NULL, NULL, 1, 0, NULL, NULL }
 
 void ccl_log(const ccl_ctx_t *ctx, ccl_log_level_t level, const char *subsystem, const char *fmt,
              ...) CCL_PRINTF(4, 5);

@@ -198,6 +198,24 @@ ccl_status_t ccl_i_sim_run(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl
                            const ccl_program_t *program, const ccl_sim_options_t *options,
                            ccl_i_trial_t *trial, ccl_sim_result_t **out, ccl_error_t *err);
 
+/* known.c */
+/** What a run depends on, hashed. */
+typedef struct ccl_i_run_key {
+    uint64_t a, b;
+} ccl_i_run_key_t;
+/** False: such a run is not kept. */
+bool ccl_i_run_key(const ccl_ctx_t *ctx, const ccl_topology_t *topo, const ccl_program_t *program,
+                   const ccl_sim_options_t *options, ccl_i_run_key_t *out);
+/** *out stays as it is where the run has to be made. */
+ccl_status_t ccl_i_runs_get(const ccl_ctx_t *ctx, const ccl_i_run_key_t *key,
+                            const ccl_topology_t *topo, const ccl_program_t *program,
+                            const ccl_sim_options_t *options, ccl_sim_result_t **out,
+                            ccl_error_t *err);
+void ccl_i_runs_put(const ccl_ctx_t *ctx, const ccl_i_run_key_t *key, const ccl_sim_result_t *r,
+                    double give_up_s);
+/** How often a run was not made again. */
+uint64_t ccl_i_runs_hits(const ccl_runs_t *runs);
+
 /** Transports that a program uses, by number of kind, and what the model takes over all of them. */
 typedef struct ccl_i_fifos {
     struct {

@@ -133,6 +133,9 @@ static ccl_status_t prepare_program(ccl_i_compare_t *c, uint32_t i, uint32_t wor
     ccl_i_ready_t *r = &c->ready[i];
     ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
     ccl_routes_t *routes = NULL;
+    if (!r->runs)
+        r->runs = ccl_runs_create(c->topo);
+    ctx.runs = r->runs;
     CCL_TRY(ccl_i_compare_routes(c, worker, &routes, err));
     if (contender->library)
         return ccl_i_nccl_prepare(c, &ctx, &r->nccl, err);
@@ -290,6 +293,7 @@ ccl_status_t ccl_i_compare_lower(ccl_i_compare_t *c, uint32_t size, uint32_t con
     const ccl_i_ready_t *r = &c->ready[contender];
     ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
     ccl_schedule_t *anew = NULL;
+    ctx.runs = r->runs;
     if (r->by_size && size != r->first)
         CCL_TRY(synthesize_at(c, &ctx, routes, contender, size, &anew, err));
     ccl_status_t status = lower_at(c, &ctx, routes, anew ? anew : r->schedule, contender,

@@ -23,6 +23,7 @@ typedef struct ccl_i_ready {
     const ccl_schedule_t *schedule; /* by size: lowered for each; else NULL */
     ccl_program_t **kept;           /* [nsizes] by size: until the winner is known, if small */
     ccl_i_nccl_t *nccl;             /* of a library, for all sizes; else NULL */
+    ccl_runs_t *runs; /* of its candidates, at all sizes; NULL: no memory, it takes longer */
     ccl_way_t way;
     ccl_status_t status;
     ccl_error_t err;

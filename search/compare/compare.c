@@ -29,6 +29,8 @@ static void forget(ccl_i_ready_t *r, uint32_t nsizes) {
     for (uint32_t k = 0; r->kept && k < nsizes; k++)
         ccl_program_destroy(r->kept[k]);
     free(r->kept);
+    ccl_runs_destroy(r->runs);
+    r->runs = NULL;
     r->nccl = NULL;
     r->own = NULL;
     r->made = NULL;
