@@ -256,6 +256,7 @@ static ccl_status_t run_again(uint32_t index, uint32_t worker, void *user, ccl_e
         }
         ccl_sim_result_destroy(run);
     }
+    ccl_sim_result_destroy(how.run);
     ccl_program_destroy(how.own);
     return unsure(c, status);
 }
@@ -276,7 +277,7 @@ static ccl_status_t run_winner(ccl_i_compare_t *c, uint32_t size, uint32_t worke
     uint32_t winner = c->out->winner[size];
     ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
     ccl_routes_t *routes = NULL;
-    ccl_i_cell_run_t how;
+    ccl_i_cell_run_t how = {0};
     CCL_TRY(ccl_i_compare_routes(c, worker, &routes, err));
     CCL_TRY(ccl_i_compare_open(c, size, winner, routes, &how, err));
     if (size == 0) { /* nothing was run that could warn */
@@ -287,6 +288,7 @@ static ccl_status_t run_winner(ccl_i_compare_t *c, uint32_t size, uint32_t worke
     c->out->best[size] = NULL;
     ccl_status_t status =
         ccl_sim_program(&ctx, how.topo, routes, how.program, &how.sim, &c->out->best[size], err);
+    ccl_sim_result_destroy(how.run);
     ccl_program_destroy(how.own);
     return status;
 }
