@@ -167,7 +167,8 @@ typedef struct ccl_ctx {
     uint64_t seed;
     uint32_t threads; /**< 0: one per core */
     ccl_work_t *work; /**< NULL: not counted */
-    struct ccl_runs *runs; /**< borrowed: what simulations know of each other (sim.h); NULL: nothing */
+    struct ccl_runs
+        *runs; /**< borrowed: what simulations know of each other (sim.h); NULL: nothing */
 } ccl_ctx_t;
 /** The defaults. */
 #define CCL_CTX_INIT                                                                               \

@@ -168,8 +168,8 @@ typedef struct ccl_sim_result {
     bool estimated;           /**< extrapolated: time_s, bandwidths, step times and sizes are those
                                    of the run asked for, within about 1 %; events and rate_changes
                                    of all shorter runs; the rest is the longest one's */
-    bool known; /**< taken from ctx->runs: of it only time_s, sizes, events and rate_changes are set,
-                     the latter two as the run counted them that was made */
+    bool known; /**< taken from ctx->runs: of it only time_s, sizes, events and rate_changes are
+                   set, the latter two as the run counted them that was made */
     ccl_deadlock_t *deadlock; /**< set when the program cannot finish (status CCL_DEADLOCK) */
     ccl_arena_t arena;
 } ccl_sim_result_t;
@@ -203,9 +203,9 @@ ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, c
                              const ccl_program_t *program, const ccl_sim_options_t *options,
                              ccl_sim_result_t **out, ccl_error_t *err);
 /**
- * Times of runs on one topology that were simulated, for ccl_ctx_t.runs: what compares many programs
- * meets the same one again. Only runs with `estimate` of programs without switch connections are
- * kept. For several threads at once; no time depends on which of them was first.
+ * Times of runs on one topology that were simulated, for ccl_ctx_t.runs: what compares many
+ * programs meets the same one again. Only runs with `estimate` of programs without switch
+ * connections are kept. For several threads at once; no time depends on which of them was first.
  */
 typedef struct ccl_runs ccl_runs_t;
 /** @param topo  borrowed, while it is used; runs on another one are not kept. NULL: no memory. */

@@ -173,9 +173,8 @@ static ccl_status_t prepare_program(ccl_i_compare_t *c, uint32_t i, uint32_t wor
         r->kept = calloc(c->options->nsizes, sizeof *r->kept);
         return r->kept ? CCL_OK : ccl_fail_nomem(err);
     }
-    CCL_TRY(
-        lower_at(c, &ctx, routes, r->schedule, i, c->options->sizes_bytes[0], NULL, &r->own, NULL,
-                 err));
+    CCL_TRY(lower_at(c, &ctx, routes, r->schedule, i, c->options->sizes_bytes[0], NULL, &r->own,
+                     NULL, err));
     r->program = r->own;
     ccl_i_compare_views(r);
     r->schedule = NULL;

@@ -87,8 +87,8 @@ typedef struct ccl_i_cell_run {
 } ccl_i_cell_run_t;
 ccl_status_t ccl_i_compare_open(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
                                 ccl_routes_t *routes, ccl_i_cell_run_t *out, ccl_error_t *err);
-/** Lower the contender's schedule of a size, for a protocol; proven. @param run_out  NULL, or its run
-    where lowering made it. */
+/** Lower the contender's schedule of a size, for a protocol; proven. @param run_out  NULL, or its
+   run where lowering made it. */
 ccl_status_t ccl_i_compare_lower(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
                                  ccl_routes_t *routes, const char *proto, ccl_program_t **out,
                                  ccl_sim_result_t **run_out, ccl_error_t *err);

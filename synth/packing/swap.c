@@ -68,7 +68,7 @@ static double weight_of(const swapper_t *s, uint32_t class, double load, double 
 static void weigh(swapper_t *s, uint32_t class) {
     double load = s->load[class], *kept = NULL;
     if (s->x->class_kappa[class] <= 0 && load >= 0 && load < KEPT) /* whole hops */
-        kept = &s->weights[(size_t)class * KEPT + (size_t)load];
+        kept = &s->weights[(size_t) class * KEPT + (size_t)load];
     if (kept && *kept == *kept) {
         s->weight[class] = *kept;
     } else {
@@ -455,8 +455,8 @@ ccl_status_t ccl_i_pack_swap(const ccl_ctx_t *ctx, const ccl_i_pack_hops_t *x, c
     for (uint32_t r = 0; r < n; r++)
         total += x->class_root[r] == r ? (size_t)roots[r] * (down + up) : 0;
     out->trees = ccl_arena_alloc(&out->arena, total + 1, sizeof *out->trees);
-    if (!s.load || !s.asked || !s.weight || !s.growth || !s.gain || !s.weights || !s.depth || !s.queue ||
-        !s.joined || !s.price || !s.used[0] || !s.used[1] || !out->trees) {
+    if (!s.load || !s.asked || !s.weight || !s.growth || !s.gain || !s.weights || !s.depth ||
+        !s.queue || !s.joined || !s.price || !s.used[0] || !s.used[1] || !out->trees) {
         status = ccl_fail_nomem(err);
         goto end;
     }

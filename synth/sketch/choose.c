@@ -155,8 +155,7 @@ static ccl_status_t time_of(const race_t *race, const ccl_ctx_t *ctx, ccl_routes
 
         if (turned && !sums)
             continue;
-        CCL_TRY(simulate(race, ctx, routes, schedule, CCL_ORDER_HPDS, orders[i], turned, &s,
-                         err));
+        CCL_TRY(simulate(race, ctx, routes, schedule, CCL_ORDER_HPDS, orders[i], turned, &s, err));
         c->order_s[turned] = fmin(c->order_s[turned], s);
     }
     c->time_s = fmin(c->order_s[0], c->order_s[1]);

@@ -20,8 +20,8 @@ static ccl_sim_result_t *ask(asked_t *a, const ccl_program_t *program, const ccl
     ccl_sim_result_t *r = NULL;
     uint64_t before = a->work.runs;
     ccl_ctx_t without = CCL_CTX_INIT;
-    ccl_status_t status = ccl_sim_program(known_too ? &a->ctx : &without, a->topo, a->routes,
-                                          program, sim, &r, NULL);
+    ccl_status_t status =
+        ccl_sim_program(known_too ? &a->ctx : &without, a->topo, a->routes, program, sim, &r, NULL);
     *made_out = a->work.runs > before;
     if (status == CCL_OK) {
         if (known_too) {
