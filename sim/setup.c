@@ -137,6 +137,7 @@ static ccl_status_t make_work(ccl_i_run_t *run, const ccl_i_kinds_t *kinds, doub
                 w->rate_Bps = fmin(w->rate_Bps, gpu.reduce_rate_Bps);
             if (s->type == CCL_PRIM_CPY)
                 w->rate_Bps = fmin(w->rate_Bps, gpu.copy_rate_Bps);
+            w->rate_Bps *= ccl_i_block_rate(run, rank);
             w->overhead_s = to                        ? to->overhead_s
                             : from                    ? from->overhead_s
                             : s->type != CCL_PRIM_NOP ? gpu.overhead_s
@@ -243,7 +244,7 @@ static bool tb_results(const ccl_i_run_t *run, ccl_sim_result_t *r) {
         r->nstages = run->nunits;
     }
     for (uint32_t rank = 0; rank < run->program->nranks; rank++) {
-        double launch_s = ccl_model_launch_s(run->topo, rank, run->program->proto);
+        double launch_s = ccl_i_launch_s(run, rank);
         for (uint32_t i = run->program->rank_first_tb[rank];
              i < run->program->rank_first_tb[rank + 1]; i++)
             r->tbs[i].start_s = r->tbs[i].done_s = launch_s;
@@ -366,7 +367,7 @@ static ccl_status_t simulate(ccl_i_run_t *run, const ccl_sim_options_t *options,
         run->steady = ccl_i_steady_create(run);
     for (uint32_t rank = 0; rank < p->nranks; rank++)
         if (run->rank_units[rank] < run->rank_units[rank + 1])
-            ccl_i_engine_at(run->engine, ccl_model_launch_s(run->topo, rank, run->program->proto),
+            ccl_i_engine_at(run->engine, ccl_i_launch_s(run, rank),
                             EV_LAUNCH, rank);
     run->total = (uint64_t)run->nsteps * run->batches;
     if (trial)
@@ -423,16 +424,24 @@ ccl_status_t ccl_i_sim_run(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl
                            ccl_i_trial_t *trial, ccl_sim_result_t **out, ccl_error_t *err) {
     CCL_TRY(check(topo, program, options, err));
     ccl_status_t status;
+    const ccl_topology_t *drawn = topo; /* routes are its */
+    ccl_topology_t varied;
+    ccl_link_t *links = NULL;
+    if (options->variation) {
+        CCL_TRY(ccl_i_vary(topo, options->variation, &varied, &links, err));
+        topo = &varied;
+    }
     ccl_i_kinds_t kinds = ccl_i_kinds_init(topo, program);
     ccl_i_run_t run = {.ctx = ctx,
                        .topo = topo,
+                       .variation = options->variation,
                        .program = program,
                        .granularity = ccl_program_level(program, options->granularity),
                        .trace = options->trace,
                        .give_up_s = options->give_up_s > 0 ? options->give_up_s : INFINITY,
                        .most = UINT64_MAX,
                        .wrapped = CCL_NONE};
-    ccl_routes_t *own = routes ? NULL : ccl_routes_create(topo);
+    ccl_routes_t *own = routes ? NULL : ccl_routes_create(drawn);
     ccl_sim_result_t *r = ccl_i_result_create(topo->nlinks, program->ntbs, 0);
     run.engine = ccl_i_run_engine(&run, options->sharing);
     if ((!routes && !own) || !r || !run.engine) {
@@ -476,6 +485,7 @@ ccl_status_t ccl_i_sim_run(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl
     status = CCL_OK;
 done:
     free(kinds.ends);
+    free(links);
     run_fini(&run);
     ccl_routes_destroy(own);
     ccl_sim_result_destroy(r);
