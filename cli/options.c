@@ -70,7 +70,7 @@ static const ccl_i_own_option_t options[] = {
      "varies, such as 'rate@net/device=normal(1,0.05); launch=gamma(20us,2); fail:nic:0~1%'",
      NULL},
     {"samples", 0, KIND_U32, AT(vary.samples), "N", "samples of the scenario (1000)", NULL},
-    {"rank", 0, KIND_TEXT, AT(vary.rank), "BY",
+    {"rank@samples", 0, KIND_TEXT, AT(vary.rank), "BY",
      "choose winners over the samples: by mean, p50, p95, p99 or any pN, cvarN (mean of the slowest "
      "100 - N percent) or regret (most behind the fastest of a sample); without it by the time on "
      "the cluster as drawn",

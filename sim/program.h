@@ -139,8 +139,8 @@ typedef struct ccl_i_fold {
 
 typedef struct ccl_i_run {
     const ccl_ctx_t *ctx;
-    const ccl_topology_t *topo;            /* with what `variation` makes of its links */
-    const ccl_sim_variation_t *variation;  /* NULL: none */
+    const ccl_topology_t *topo;           /* with what `variation` makes of its links */
+    const ccl_sim_variation_t *variation; /* NULL: none */
     const ccl_program_t *program;
     ccl_granularity_t granularity;
     uint32_t batches;
@@ -217,7 +217,7 @@ ccl_status_t ccl_i_run_deadlock(const ccl_i_run_t *run, const ccl_i_fifos_t *fif
 void ccl_i_deadlock_text(const ccl_deadlock_t *d, char *out, size_t len);
 
 /**
- * variation.c: the topology with other links; the rest is borrowed.
+ * setup.c: the topology with other links; the rest is borrowed.
  * @param links_out  [nlinks] malloc'ed.
  * @retval CCL_ERR_INPUT  a value out of its range.
  */

@@ -459,7 +459,7 @@ static const char *const accepts[] = {
     "notebook@compare", "collective", "demand",       "root",      "sizes",       "with",
     "registered",       "plugin",     "program",      "schedule",  "granularity", "sharing",
     "batches",          "no-verify",  "no-skip",      "no-fold",   "table",       "scenario",
-    "samples",          "rank",       CCL_I_LOWERING, CCL_I_SYNTH, NULL};
+    "samples",          "rank@samples", CCL_I_LOWERING, CCL_I_SYNTH, NULL};
 const ccl_i_command_t ccl_i_cmd_compare = {
     .name = "compare",
     .usage = "--topology SPEC --collective NAME[,NAME...] [options]",
@@ -475,8 +475,8 @@ const ccl_i_command_t ccl_i_cmd_compare = {
     .examples = "ccllab compare -t dgx-h100 -c allreduce --sizes 1K:1G:4\n"
                 "ccllab compare -t heteccl-h20-4+8 -c allgather --with ring,cegis --sizes 64M\n"
                 "ccllab compare -t dgx-h100 -c allreduce --program mine.xml -o page.html\n"
-                "ccllab compare -t 'dgx-h100*2' -c allreduce --sizes 64M --with nccl,ring,hm "
-                "--scenario 'rate@net/device=normal(1,0.1)' --samples 200 --rank p99\n",
+                "ccllab compare -t dgx-a100 -c allgather --scenario s.json "
+                "--rank p99\n",
     .accepts = accepts,
     .tables = ccl_report_comparison_tables,
     .no = "no contender could run, or a program of yours is wrong",

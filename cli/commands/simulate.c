@@ -303,8 +303,7 @@ const ccl_i_command_t ccl_i_cmd_simulate = {
     .examples = "ccllab synth -t dgx-a100 -c allgather --with ring --size 64M -o ring.xml\n"
                 "ccllab simulate -t dgx-a100 ring.xml --size 64M --trace ring.trace.json\n"
                 "ccllab simulate -t dgx-h100 -c allreduce --with nccl --size 1M\n"
-                "ccllab simulate -t 'dgx-h100*2' -c allreduce --with ring --size 64M --scenario "
-                "'launch=gamma(20us,2)'\n",
+                "ccllab simulate -t dgx-a100 r.xml -s 1M --scenario 'launch=gamma(9us,2)'\n",
     .accepts = accepts,
     .max_inputs = 1,
     .tables = ccl_report_simulation_tables,
