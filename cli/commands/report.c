@@ -11,7 +11,7 @@ static bool is_notebook(const char *path) {
     const char *end = strrchr(path, '.');
     char head[sizeof(magic)];
     FILE *file = fopen(path, "rb");
-    bool is = end && strcmp(end, ".db") == 0;
+    bool is = ccl_notebook_is_url(path) || (end && strcmp(end, ".db") == 0);
 
     if (!file)
         return is;

@@ -82,7 +82,6 @@ START_TEST(test_run) {
     REFUSES(ccl_run_options_t, ccl_run_order(NULL, &options, NULL, NULL, &err));
     REFUSES(ccl_run_options_t, ccl_run_kernel_text(NULL, &options, NULL, &err));
     REFUSES(ccl_run_options_t, ccl_bootstrap_open(NULL, CCL_BOOTSTRAP_AUTO, &options, NULL, &err));
-    REFUSES(ccl_run_options_t, ccl_team_open(&options, NULL, &err));
     REFUSES(ccl_run_options_t, ccl_testbed_run(NULL, NULL, NULL, &options, NULL, &err));
 }
 END_TEST
@@ -95,7 +94,8 @@ START_TEST(test_searched) {
     REFUSES(ccl_lower_ways_options_t, ccl_lower_ways(NULL, NULL, NULL, &options, NULL, &err));
     REFUSES_LOWER(ccl_lower_ways_options_t, ccl_lower_ways(NULL, NULL, NULL, &options, NULL, &err));
     REFUSES(ccl_tune_options_t, ccl_tune(NULL, NULL, NULL, &options, NULL, &err));
-    REFUSES(ccl_tune_options_t, ccl_tune_work(NULL, NULL, NULL, &options, NULL, &err));
+    REFUSES(ccl_tune_work_options_t, ccl_tune_work(NULL, NULL, &options, NULL, &err));
+    REFUSES(ccl_lab_options_t, ccl_lab_join(NULL, NULL, &options, NULL, &err));
     REFUSES_RUN(ccl_replay_options_t,
                 ccl_tune_replay(NULL, NULL, NULL, NULL, &options, NULL, &err));
     REFUSES(ccl_improve_options_t, ccl_improve(NULL, NULL, NULL, &options, NULL, &err));
