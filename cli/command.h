@@ -409,6 +409,8 @@ typedef struct ccl_i_launched {
 ccl_status_t ccl_i_launched_find(ccl_i_cli_t *cli, ccl_i_launched_t *l, ccl_error_t *err);
 /** Not process 0: it works for that one. */
 bool ccl_i_launched_helper(const ccl_i_launched_t *l);
+/** --lease. */
+ccl_status_t ccl_i_lab_options(const ccl_i_args_t *args, ccl_lab_options_t *out, ccl_error_t *err);
 /** To the others that share the notebook; *out as it is where there is none. */
 ccl_status_t ccl_i_launched_join(ccl_i_cli_t *cli, ccl_i_launched_t *l, ccl_notebook_t *notebook,
                                  ccl_lab_t **out, ccl_error_t *err);

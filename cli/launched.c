@@ -61,6 +61,15 @@ bool ccl_i_launched_helper(const ccl_i_launched_t *l) {
     return l->rank > 0;
 }
 
+ccl_status_t ccl_i_lab_options(const ccl_i_args_t *args, ccl_lab_options_t *out, ccl_error_t *err) {
+    if (!ccl_i_given(args, "lease"))
+        return CCL_OK;
+    out->lease_s = args->lab.lease_s;
+    return out->lease_s >= 1
+               ? CCL_OK
+               : ccl_fail(err, CCL_ERR_USAGE, "option --lease wants a time of 1s or more");
+}
+
 ccl_status_t ccl_i_launched_join(ccl_i_cli_t *cli, ccl_i_launched_t *l, ccl_notebook_t *notebook,
                                  ccl_lab_t **out, ccl_error_t *err) {
     ccl_lab_options_t options = CCL_LAB_OPTIONS_INIT;
@@ -69,8 +78,7 @@ ccl_status_t ccl_i_launched_join(ccl_i_cli_t *cli, ccl_i_launched_t *l, ccl_note
         return CCL_OK;
     options.works = ccl_i_launched_helper(l);
     options.launch = l->world ? l->launch : NULL;
-    if (cli->args.lab.lease_s > 0)
-        options.lease_s = cli->args.lab.lease_s;
+    CCL_TRY(ccl_i_lab_options(&cli->args, &options, err));
     return ccl_lab_join(&cli->ctx, notebook, &options, out, err);
 }
 
@@ -88,8 +96,6 @@ ccl_status_t ccl_i_launched_work(ccl_i_cli_t *cli, ccl_i_launched_t *l, ccl_erro
         status = ccl_i_launched_join(cli, l, notebook, &lab, err);
     if (status == CCL_OK)
         status = ccl_tune_work(&quiet, lab, &options, &tasks, err);
-    ccl_log(&cli->ctx, CCL_LOG_INFO, "work", "process %u of %u: %llu tasks", l->rank, l->world,
-            (unsigned long long)tasks);
     ccl_lab_leave(lab);
     ccl_notebook_close(notebook);
     return status;

@@ -16,20 +16,18 @@ static ccl_status_t work(ccl_i_cli_t *cli, bool quiet, ccl_error_t *err) {
     ccl_lab_t *lab = NULL;
     ccl_ctx_t ctx = cli->ctx;
     uint64_t tasks = 0;
-    ccl_status_t status = ccl_i_notebook_open(cli, true, &notebook, err);
+    ccl_status_t status = ccl_i_lab_options(&cli->args, &member, err);
 
+    if (status == CCL_OK)
+        status = ccl_i_notebook_open(cli, true, &notebook, err);
     if (quiet)
         ctx.progress = NULL;
     options.idle_s = cli->args.lab.idle_s;
     member.works = true;
-    if (cli->args.lab.lease_s > 0)
-        member.lease_s = cli->args.lab.lease_s;
     if (status == CCL_OK)
         status = ccl_lab_join(&ctx, notebook, &member, &lab, err);
     if (status == CCL_OK)
         status = ccl_tune_work(&ctx, lab, &options, &tasks, err);
-    ccl_log(&cli->ctx, CCL_LOG_INFO, "work", "process %ld: %llu tasks", (long)getpid(),
-            (unsigned long long)tasks);
     if (status == CCL_INTERRUPTED)
         ccl_fail(err, status, "%llu tasks are done; what was begun is for others",
                  (unsigned long long)tasks);
@@ -62,10 +60,13 @@ static ccl_status_t gather(const pid_t *others, uint32_t n, ccl_status_t status,
 static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     uint32_t n = cli->args.threads ? cli->args.threads : ccl_core_count(), started = 0;
     pid_t *others = calloc(n, sizeof(*others));
-    ccl_status_t status = CCL_OK;
+    ccl_lab_options_t unused = CCL_LAB_OPTIONS_INIT;
+    ccl_status_t status = ccl_i_lab_options(&cli->args, &unused, err);
 
-    if (!others)
-        return ccl_fail_nomem(err);
+    if (status != CCL_OK || !others) {
+        free(others);
+        return status != CCL_OK ? status : ccl_fail_nomem(err);
+    }
     for (; started + 1 < n; started++) {
         others[started] = fork();
         if (others[started] < 0)

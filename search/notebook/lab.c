@@ -14,7 +14,9 @@
 #include <unistd.h>
 
 struct ccl_lab {
+    const ccl_ctx_t *ctx;
     ccl_notebook_t *notebook;
+    uint32_t asked, done; /* tasks */
     ccl_lab_options_t options;
     char name[128], launch[128]; /* name: HOST/NAMESPACE/PROCESS/START */
     size_t host_len;             /* of the name: what all processes here share */
@@ -171,6 +173,7 @@ ccl_status_t ccl_lab_join(const ccl_ctx_t *ctx, ccl_notebook_t *notebook,
     ccl_lab_t *lab = calloc(1, sizeof *lab);
     if (!lab)
         return ccl_fail_nomem(err);
+    lab->ctx = ctx;
     lab->notebook = notebook;
     lab->options = *options;
     if (options->launch) {
@@ -218,6 +221,9 @@ void ccl_lab_leave(ccl_lab_t *lab) {
     ccl_ticker_stop(lab->ticker);
     if (lab->ticker)
         (void)ccl_i_transact(lab->notebook, true, disappear, lab, NULL);
+    if (lab->asked + lab->done)
+        ccl_log(lab->ctx, CCL_LOG_INFO, "lab", "process %ld: asked for %u tasks, did %u",
+                (long)getpid(), lab->asked, lab->done);
     lab->notebook->cancel = NULL;
     ccl_lock_destroy(lab->lock);
     free(lab->held);
@@ -322,7 +328,11 @@ static ccl_status_t put_all(ccl_notebook_t *n, void *user, ccl_error_t *err) {
 
 ccl_status_t ccl_i_lab_ask(ccl_lab_t *lab, ccl_i_task_t *tasks, uint32_t n, ccl_error_t *err) {
     order_t order = {lab, tasks, n};
-    return n ? ccl_i_transact(lab->notebook, true, put_all, &order, err) : CCL_OK;
+    CCL_TRY(n ? ccl_i_transact(lab->notebook, true, put_all, &order, err) : CCL_OK);
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0, own = 0; k < tasks[i].nitems && !own; k++)
+            lab->asked += own = tasks[i].items[k].task == tasks[i].id;
+    return CCL_OK;
 }
 
 #define FREE_ "status IS NULL AND (until IS NULL OR until < {now})"
@@ -482,14 +492,20 @@ ccl_status_t ccl_i_lab_answer(ccl_lab_t *lab, int64_t id, const ccl_i_task_answe
                                   ccl_i_sql_real(a->synth_s),
                                   ccl_i_sql_text(a->content),
                                   ccl_i_sql_int(a->scarce)};
+    int64_t changes = 0;
     let_go(lab, id);
-    return ccl_i_ask(lab->notebook,
-                     &(ccl_i_question_t){.sql = "UPDATE task SET owner = ?1, status = ?3, why = ?4,"
-                                                " synth_s = ?5, content = ?6, scarce = ?7, until ="
-                                                " NULL WHERE id = ?2 AND status IS NULL",
-                                         .args = args,
-                                         .nargs = 7},
-                     NULL, NULL, err);
+    ccl_status_t status =
+        ccl_i_ask(lab->notebook,
+                  &(ccl_i_question_t){.sql = "UPDATE task SET owner = ?1, status = ?3, why = ?4,"
+                                             " synth_s = ?5, content = ?6, scarce = ?7, until ="
+                                             " NULL WHERE id = ?2 AND status IS NULL",
+                                      .args = args,
+                                      .nargs = 7},
+                  NULL, &changes, err);
+    ccl_lock_take(lab->lock);
+    lab->done += changes > 0;
+    ccl_lock_release(lab->lock);
+    return status;
 }
 
 void ccl_i_lab_release(ccl_lab_t *lab, int64_t id) {

@@ -21,6 +21,7 @@ static const ccl_gpu_calibrate_options_t default_ccl_gpu_calibrate_options_t =
 static const ccl_host_calibrate_options_t default_ccl_host_calibrate_options_t =
     CCL_HOST_CALIBRATE_OPTIONS_INIT;
 static const ccl_improve_options_t default_ccl_improve_options_t = CCL_IMPROVE_OPTIONS_INIT;
+static const ccl_lab_options_t default_ccl_lab_options_t = CCL_LAB_OPTIONS_INIT;
 static const ccl_lower_options_t default_ccl_lower_options_t = CCL_LOWER_OPTIONS_INIT;
 static const ccl_lower_ways_options_t default_ccl_lower_ways_options_t =
     CCL_LOWER_WAYS_OPTIONS_INIT;
@@ -33,6 +34,7 @@ static const ccl_topology_join_options_t default_ccl_topology_join_options_t =
     CCL_TOPOLOGY_JOIN_OPTIONS_INIT;
 static const ccl_training_options_t default_ccl_training_options_t = CCL_TRAINING_OPTIONS_INIT;
 static const ccl_tune_options_t default_ccl_tune_options_t = CCL_TUNE_OPTIONS_INIT;
+static const ccl_tune_work_options_t default_ccl_tune_work_options_t = CCL_TUNE_WORK_OPTIONS_INIT;
 static const ccl_validate_options_t default_ccl_validate_options_t = CCL_VALIDATE_OPTIONS_INIT;
 static const ccl_verify_options_t default_ccl_verify_options_t = CCL_VERIFY_OPTIONS_INIT;
 
