@@ -40,7 +40,7 @@ static int work(const char *path) {
 /* Wall seconds of it; negative: it failed. */
 static double tune(const char *path, uint64_t seed, uint64_t points, uint32_t *runs_out) {
     static const char *const knobs[] = {"with=ring,hm,direct,recursive,pairwise,hpds",
-                                        "channels=auto,1:32", "chunks=auto,1:16"};
+                                        "channels=auto,1:4", "chunks=auto,1:4"};
     double sizes[16];
     ccl_ctx_t ctx = CCL_CTX_INIT;
     ccl_error_t err = CCL_ERROR_INIT;

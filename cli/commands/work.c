@@ -95,8 +95,8 @@ const ccl_i_command_t ccl_i_cmd_work = {
     .summary = "try points for the tunings that share a lab notebook",
     .details =
         "Takes work from the queue of a lab notebook, which tune and sweep fill, one process a\n"
-        "core (-j N), until it is interrupted or, with --idle, nothing was to be done for so\n"
-        "long. Start it on any number of machines, by hand or as a job array, and end it at any\n"
+        "core (-j N), until it is interrupted or, with --idle, there was no work for that time.\n"
+        "Start it on any number of machines, by hand or as a job array, and end it at any\n"
         "time: what it had begun others do. It wants the build of ccllab that tunes, and its\n"
         "plugins; clusters and options it finds in the notebook. docs/tuning.md has more.\n",
     .examples = "ccllab work --notebook postgresql://lab.example.org/ccllab\n"

@@ -29,8 +29,9 @@ struct ccl_lab {
     uint32_t nheld;
 };
 
-static ccl_status_t tell(ccl_lab_t *lab, const char *sql, const ccl_i_value_t *args, uint32_t nargs,
-                         ccl_notebook_rows_t *rows, int64_t *changes_out, ccl_error_t *err) {
+static ccl_status_t tell(ccl_lab_t *lab, const char *sql, const ccl_i_sql_value_t *args,
+                         uint32_t nargs, ccl_notebook_rows_t *rows, int64_t *changes_out,
+                         ccl_error_t *err) {
     return ccl_i_ask(lab->notebook,
                      &(ccl_i_question_t){.sql = sql, .args = args, .nargs = nargs, .lazy = true},
                      rows, changes_out, err);
@@ -82,7 +83,7 @@ static ccl_status_t bury(ccl_lab_t *lab, ccl_error_t *err) {
     ccl_status_t status =
         tell(lab, "SELECT name FROM member WHERE ended = 0", NULL, 0, &rows, NULL, err);
     for (uint32_t i = 0; i < rows.nrows && status == CCL_OK; i++) {
-        const ccl_i_value_t name = ccl_i_sql_text(ccl_i_row_text(&rows, i, 0));
+        const ccl_i_sql_value_t name = ccl_i_sql_text(ccl_i_row_text(&rows, i, 0));
         if (!is_dead(lab, name.text))
             continue;
         status = tell(lab, "UPDATE member SET ended = 2, until = {now} WHERE name = ?1", &name, 1,
@@ -111,9 +112,9 @@ static void name_tool(ccl_lab_t *lab) {
 }
 
 static ccl_status_t appear(ccl_lab_t *lab, ccl_error_t *err) {
-    const ccl_i_value_t args[] = {ccl_i_sql_text(lab->name), ccl_i_sql_real(lab->options.lease_s),
-                                  ccl_i_sql_text(lab->options.works ? "works" : "asks"),
-                                  ccl_i_sql_text(lab->options.launch)};
+    const ccl_i_sql_value_t args[] = {
+        ccl_i_sql_text(lab->name), ccl_i_sql_real(lab->options.lease_s),
+        ccl_i_sql_text(lab->options.works ? "works" : "asks"), ccl_i_sql_text(lab->options.launch)};
     return tell(lab,
                 "INSERT INTO member (name, until, role, launch, ended) VALUES (?1, {now} + ?2, ?3,"
                 " ?4, 0) ON CONFLICT (name) DO UPDATE SET until = excluded.until, ended = 0",
@@ -123,8 +124,8 @@ static ccl_status_t appear(ccl_lab_t *lab, ccl_error_t *err) {
 /* Errors are left to whoever asks next. */
 static void beat(void *user) {
     ccl_lab_t *lab = user;
-    ccl_i_value_t args[] = {ccl_i_sql_text(lab->name), ccl_i_sql_real(lab->options.lease_s),
-                            ccl_i_sql_int(0)};
+    ccl_i_sql_value_t args[] = {ccl_i_sql_text(lab->name), ccl_i_sql_real(lab->options.lease_s),
+                                ccl_i_sql_int(0)};
     (void)bury(lab, NULL);
     if (ccl_now_s() - lab->told_s < lab->options.lease_s / 4)
         return;
@@ -149,7 +150,7 @@ static void beat(void *user) {
 /* With no other asker alive nobody waits for what was asked before; what is being done stays. */
 static ccl_status_t tidy(ccl_notebook_t *n, void *user, ccl_error_t *err) {
     const ccl_lab_t *lab = user;
-    const ccl_i_value_t name = ccl_i_sql_text(lab->name);
+    const ccl_i_sql_value_t name = ccl_i_sql_text(lab->name);
     static const char *const sql[] = {
         "DELETE FROM member WHERE until < {now} - 3600 AND name <> ?1",
         "DELETE FROM task WHERE (until IS NULL OR until < {now} OR status IS NOT NULL) AND NOT"
@@ -203,7 +204,7 @@ ccl_status_t ccl_lab_join(const ccl_ctx_t *ctx, ccl_notebook_t *notebook,
 
 static ccl_status_t disappear(ccl_notebook_t *n, void *user, ccl_error_t *err) {
     ccl_lab_t *lab = user;
-    const ccl_i_value_t name = ccl_i_sql_text(lab->name);
+    const ccl_i_sql_value_t name = ccl_i_sql_text(lab->name);
     static const char *const sql[] = {
         "UPDATE task SET owner = NULL, until = NULL WHERE owner = ?1 AND status IS NULL",
         "DELETE FROM task WHERE asker = ?1 AND status IS NULL AND (until IS NULL OR until < {now})",
@@ -243,7 +244,7 @@ ccl_notebook_t *ccl_i_lab_notebook(const ccl_lab_t *lab) {
 }
 
 ccl_status_t ccl_i_lab_shared(ccl_lab_t *lab, bool *out, ccl_error_t *err) {
-    const ccl_i_value_t name = ccl_i_sql_text(lab->name);
+    const ccl_i_sql_value_t name = ccl_i_sql_text(lab->name);
     ccl_notebook_rows_t rows = {0};
     *out = true;
     if (lab->options.launch || lab->notebook->ops == &ccl_i_backend_postgres)
@@ -266,16 +267,16 @@ typedef struct order {
 } order_t;
 
 /* Where an item is done: in this task, unless it is in another one that somebody will see to. */
-static ccl_status_t put_item(ccl_notebook_t *n, ccl_i_item_t *item, int64_t task,
+static ccl_status_t put_item(ccl_notebook_t *n, ccl_i_task_item_t *item, int64_t task,
                              ccl_error_t *err) {
     static const char take[] =
         "INSERT INTO item (name, task, settings, size_bytes, fidelity) VALUES (?1, ?2, ?3, ?4, ?5)"
         " ON CONFLICT (name) DO UPDATE SET task = excluded.task WHERE NOT EXISTS (SELECT 1 FROM"
         " task t WHERE t.id = item.task AND (t.status IS NOT NULL OR t.until > {now} OR EXISTS"
         " (SELECT 1 FROM member m WHERE m.name = t.asker AND m.ended = 0 AND m.until > {now})))";
-    const ccl_i_value_t args[] = {ccl_i_sql_text(item->name), ccl_i_sql_int(task),
-                                  ccl_i_sql_text(item->settings), ccl_i_sql_real(item->size_bytes),
-                                  ccl_i_sql_text(item->estimate ? "estimate" : "full")};
+    const ccl_i_sql_value_t args[] = {
+        ccl_i_sql_text(item->name), ccl_i_sql_int(task), ccl_i_sql_text(item->settings),
+        ccl_i_sql_real(item->size_bytes), ccl_i_sql_text(item->estimate ? "estimate" : "full")};
     ccl_notebook_rows_t rows = {0};
     CCL_TRY(n->ops->ask(n, &(ccl_i_question_t){.sql = take, .args = args, .nargs = 5}, NULL, NULL,
                         err));
@@ -295,11 +296,11 @@ static ccl_status_t put_task(ccl_notebook_t *n, const ccl_lab_t *lab, ccl_i_task
     static const char insert[] =
         "INSERT INTO task (kind, tool, topology, demand, seed, sizes, profile, asker, prefer,"
         " free_at, tries) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, {now} + ?10, 0) RETURNING id";
-    const ccl_i_value_t args[] = {ccl_i_sql_text(t->kind),         ccl_i_sql_text(lab->tool),
-                                  ccl_i_sql_text(t->topology),     ccl_i_sql_text(t->demand),
-                                  ccl_i_sql_int((int64_t)t->seed), ccl_i_sql_text(t->sizes),
-                                  ccl_i_sql_text(t->profile),      ccl_i_sql_text(lab->name),
-                                  ccl_i_sql_text(t->prefer),       ccl_i_sql_real(t->reserved_s)};
+    const ccl_i_sql_value_t args[] = {
+        ccl_i_sql_text(t->kind),      ccl_i_sql_text(lab->tool),       ccl_i_sql_text(t->topology),
+        ccl_i_sql_text(t->demand),    ccl_i_sql_int((int64_t)t->seed), ccl_i_sql_text(t->sizes),
+        ccl_i_sql_text(t->profile),   ccl_i_sql_text(lab->name),       ccl_i_sql_text(t->prefer),
+        ccl_i_sql_real(t->reserved_s)};
     ccl_notebook_rows_t rows = {0};
     uint32_t own = 0;
     ccl_status_t status = n->ops->ask(
@@ -310,7 +311,7 @@ static ccl_status_t put_task(ccl_notebook_t *n, const ccl_lab_t *lab, ccl_i_task
         status = put_item(n, &t->items[i], t->id, err);
         own += t->items[i].task == t->id;
     }
-    const ccl_i_value_t id = ccl_i_sql_int(t->id);
+    const ccl_i_sql_value_t id = ccl_i_sql_int(t->id);
     if (status == CCL_OK && own == 0)
         status = n->ops->ask(
             n,
@@ -341,7 +342,7 @@ ccl_status_t ccl_i_lab_ask(ccl_lab_t *lab, ccl_i_task_t *tasks, uint32_t n, ccl_
 ccl_status_t ccl_i_lab_look(ccl_lab_t *lab, const int64_t *ids, uint32_t n,
                             ccl_i_task_state_t *states, ccl_i_task_answer_t *answers,
                             ccl_error_t *err) {
-    const ccl_i_value_t name = ccl_i_sql_text(lab->name);
+    const ccl_i_sql_value_t name = ccl_i_sql_text(lab->name);
     ccl_notebook_rows_t rows = {0};
     ccl_text_t sql = {0};
     ccl_text_printf(&sql, "SELECT id, status, why, synth_s, content, scarce, owner, CASE WHEN"
@@ -402,8 +403,8 @@ static void let_go(ccl_lab_t *lab, int64_t id) {
 }
 
 ccl_status_t ccl_i_lab_claim(ccl_lab_t *lab, int64_t id, bool *mine_out, ccl_error_t *err) {
-    const ccl_i_value_t args[] = {ccl_i_sql_text(lab->name), ccl_i_sql_real(lab->options.lease_s),
-                                  ccl_i_sql_int(id)};
+    const ccl_i_sql_value_t args[] = {ccl_i_sql_text(lab->name),
+                                      ccl_i_sql_real(lab->options.lease_s), ccl_i_sql_int(id)};
     int64_t changes = 0;
     CCL_TRY(tell(lab,
                  "UPDATE task SET owner = ?1, until = {now} + ?2, tries = tries + 1 WHERE id = ?3"
@@ -414,7 +415,7 @@ ccl_status_t ccl_i_lab_claim(ccl_lab_t *lab, int64_t id, bool *mine_out, ccl_err
 }
 
 static ccl_status_t read_items(ccl_lab_t *lab, ccl_i_task_t *t, ccl_error_t *err) {
-    const ccl_i_value_t id = ccl_i_sql_int(t->id);
+    const ccl_i_sql_value_t id = ccl_i_sql_int(t->id);
     ccl_notebook_rows_t rows = {0};
     ccl_status_t status = tell(lab,
                                "SELECT settings, size_bytes, fidelity FROM item WHERE task = ?1"
@@ -443,8 +444,8 @@ ccl_status_t ccl_i_lab_next(ccl_lab_t *lab, ccl_i_task_t *out, bool *found_out, 
         " FROM task WHERE " FREE_ " AND " FOR_ME_ " AND tool = ?2 ORDER BY CASE WHEN prefer = ?1"
         " THEN 0 ELSE 1 END, id LIMIT 1{skip}) RETURNING id, kind, topology, demand, seed, sizes,"
         " profile";
-    const ccl_i_value_t args[] = {ccl_i_sql_text(lab->name), ccl_i_sql_text(lab->tool),
-                                  ccl_i_sql_real(lab->options.lease_s)};
+    const ccl_i_sql_value_t args[] = {ccl_i_sql_text(lab->name), ccl_i_sql_text(lab->tool),
+                                      ccl_i_sql_real(lab->options.lease_s)};
     ccl_notebook_rows_t rows = {0}, any = {0};
     *found_out = false;
     ccl_status_t status = tell(lab, peek, args, 2, &any, NULL, err); /* which nobody waits for */
@@ -485,13 +486,13 @@ void ccl_i_task_fini(ccl_i_task_t *task) {
 
 ccl_status_t ccl_i_lab_answer(ccl_lab_t *lab, int64_t id, const ccl_i_task_answer_t *a,
                               ccl_error_t *err) {
-    const ccl_i_value_t args[] = {ccl_i_sql_text(lab->name),
-                                  ccl_i_sql_int(id),
-                                  ccl_i_sql_text(ccl_status_name(a->status)),
-                                  ccl_i_sql_text(a->why),
-                                  ccl_i_sql_real(a->synth_s),
-                                  ccl_i_sql_text(a->content),
-                                  ccl_i_sql_int(a->scarce)};
+    const ccl_i_sql_value_t args[] = {ccl_i_sql_text(lab->name),
+                                      ccl_i_sql_int(id),
+                                      ccl_i_sql_text(ccl_status_name(a->status)),
+                                      ccl_i_sql_text(a->why),
+                                      ccl_i_sql_real(a->synth_s),
+                                      ccl_i_sql_text(a->content),
+                                      ccl_i_sql_int(a->scarce)};
     int64_t changes = 0;
     let_go(lab, id);
     ccl_status_t status =
@@ -509,7 +510,7 @@ ccl_status_t ccl_i_lab_answer(ccl_lab_t *lab, int64_t id, const ccl_i_task_answe
 }
 
 void ccl_i_lab_release(ccl_lab_t *lab, int64_t id) {
-    const ccl_i_value_t args[] = {ccl_i_sql_text(lab->name), ccl_i_sql_int(id)};
+    const ccl_i_sql_value_t args[] = {ccl_i_sql_text(lab->name), ccl_i_sql_int(id)};
     let_go(lab, id);
     (void)tell(lab,
                "UPDATE task SET owner = NULL, until = NULL WHERE id = ?2 AND owner = ?1 AND status"
@@ -518,7 +519,7 @@ void ccl_i_lab_release(ccl_lab_t *lab, int64_t id) {
 }
 
 ccl_status_t ccl_i_lab_asker(ccl_lab_t *lab, bool *there_out, bool *ended_out, ccl_error_t *err) {
-    const ccl_i_value_t launch = ccl_i_sql_text(lab->options.launch);
+    const ccl_i_sql_value_t launch = ccl_i_sql_text(lab->options.launch);
     ccl_notebook_rows_t rows = {0};
     ccl_status_t status =
         tell(lab,
@@ -537,7 +538,7 @@ ccl_status_t ccl_i_lab_asker(ccl_lab_t *lab, bool *there_out, bool *ended_out, c
 }
 
 ccl_status_t ccl_i_lab_input(ccl_lab_t *lab, const char *hash, char **text_out, ccl_error_t *err) {
-    const ccl_i_value_t arg = ccl_i_sql_text(hash);
+    const ccl_i_sql_value_t arg = ccl_i_sql_text(hash);
     ccl_notebook_rows_t rows = {0};
     ccl_status_t status =
         tell(lab, "SELECT text FROM input WHERE hash = ?1", &arg, 1, &rows, NULL, err);

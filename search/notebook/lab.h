@@ -18,7 +18,7 @@ typedef struct ccl_lab ccl_lab_t;
 typedef struct ccl_lab_options {
     size_t size;
     bool works;         /**< it does what others ask for (ccl_tune_work()) */
-    double lease_s;     /**< without a sign of life for so long a process has lost its work */
+    double lease_s;     /**< a process that gives no sign of life for this time has lost its work */
     const char *launch; /**< of processes that one launcher started, a name for all of them: one of
                            them asks, the others end with it; NULL: none */
 } ccl_lab_options_t;

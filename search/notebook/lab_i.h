@@ -5,13 +5,13 @@
 #include "search/notebook/lab.h"
 
 /** One thing asked for, by whomever: its name says what. */
-typedef struct ccl_i_item {
+typedef struct ccl_i_task_item {
     ccl_content_t name;
     const char *settings;
     double size_bytes;
     bool estimate;
     int64_t task; /**< where it is done, once it was asked for */
-} ccl_i_item_t;
+} ccl_i_task_item_t;
 
 /** What one process does at a time: a schedule, or runs with one program. */
 typedef struct ccl_i_task {
@@ -20,8 +20,8 @@ typedef struct ccl_i_task {
     const char *topology, *demand, *profile, *sizes;
     uint64_t seed;
     const char *prefer; /**< who has the schedule; NULL: nobody */
-    double reserved_s;  /**< for that one, so long */
-    ccl_i_item_t *items;
+    double reserved_s;  /**< for that one, this time */
+    ccl_i_task_item_t *items;
     uint32_t nitems;
     ccl_arena_t arena; /**< of a task that was taken */
 } ccl_i_task_t;

@@ -166,16 +166,16 @@ ccl_status_t ccl_notebook_input(ccl_notebook_t *notebook, const char *kind, cons
              (unsigned long long)b);
     if (!notebook)
         return CCL_OK;
-    const ccl_i_value_t args[] = {ccl_i_sql_text(out),
-                                  ccl_i_sql_text(kind),
-                                  ccl_i_sql_text(name),
-                                  {.type = CCL_I_BLOB, .text = text, .len = len}};
+    const ccl_i_sql_value_t args[] = {ccl_i_sql_text(out),
+                                      ccl_i_sql_text(kind),
+                                      ccl_i_sql_text(name),
+                                      {.type = CCL_I_BLOB, .text = text, .len = len}};
     return ccl_i_ask(notebook, &(ccl_i_question_t){.sql = add_input, .args = args, .nargs = 4},
                      NULL, NULL, err);
 }
 
 /* What names a point: topology, demand, settings, seed, size, fidelity, tool. */
-static void name_values(const ccl_point_t *p, ccl_i_value_t out[7]) {
+static void name_values(const ccl_point_t *p, ccl_i_sql_value_t out[7]) {
     out[0] = ccl_i_sql_text(p->topology);
     out[1] = ccl_i_sql_text(p->demand);
     out[2] = ccl_i_sql_text(p->settings);
@@ -194,7 +194,7 @@ static ccl_status_t add(ccl_notebook_t *n, const ccl_point_t *point, const ccl_p
         " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,"
         " ?19, ?20, ?21, ?22, ?23, {at}) ON CONFLICT DO NOTHING";
     bool ran = r->status == CCL_OK;
-    ccl_i_value_t args[23];
+    ccl_i_sql_value_t args[23];
     name_values(point, args);
     args[7] = ccl_i_sql_text(profile);
     args[8] = ccl_i_sql_text(ccl_status_name(r->status));
@@ -258,7 +258,7 @@ ccl_status_t ccl_notebook_find(ccl_notebook_t *n, const ccl_point_t *point, ccl_
     static const char *const sql[] = {FIND_("NULL, NULL, NULL, NULL", "NULL"), FIND_(USES_, "NULL"),
                                       FIND_(USES_, "origin")};
     ccl_notebook_rows_t rows = {0};
-    ccl_i_value_t args[7];
+    ccl_i_sql_value_t args[7];
     name_values(point, args);
     *found_out = false;
     ccl_status_t status =
@@ -296,8 +296,8 @@ ccl_status_t ccl_i_notebook_tell(const ccl_ctx_t *ctx, ccl_notebook_t *n,
                                  ccl_error_t *err) {
     static const char sql[] = "SELECT sum(CASE WHEN tool = ?3 THEN 1 ELSE 0 END), count(*),"
                               " max(tool) FROM point WHERE topology = ?1 AND demand = ?2";
-    const ccl_i_value_t args[] = {ccl_i_sql_text(topology), ccl_i_sql_text(demand),
-                                  ccl_i_sql_text(ccl_notebook_tool())};
+    const ccl_i_sql_value_t args[] = {ccl_i_sql_text(topology), ccl_i_sql_text(demand),
+                                      ccl_i_sql_text(ccl_notebook_tool())};
     ccl_notebook_rows_t rows = {0};
     if (!n || n->told)
         return CCL_OK;
@@ -324,7 +324,7 @@ typedef struct sweepings {
 
 static ccl_status_t drop(ccl_notebook_t *n, void *user, ccl_error_t *err) {
     sweepings_t *s = user;
-    const ccl_i_value_t args[] = {ccl_i_sql_text(ccl_notebook_tool())};
+    const ccl_i_sql_value_t args[] = {ccl_i_sql_text(ccl_notebook_tool())};
     CCL_TRY(n->ops->ask(n,
                         s->all ? &(ccl_i_question_t){.sql = "DELETE FROM point"}
                                : &(ccl_i_question_t){.sql = "DELETE FROM point WHERE tool <> ?1",
@@ -361,7 +361,7 @@ static ccl_status_t put_rows(ccl_notebook_t *n, void *user, ccl_error_t *err) {
     copy_t *c = user;
     c->added = 0;
     for (uint32_t r = c->first; r < c->last; r++) {
-        ccl_i_value_t args[32];
+        ccl_i_sql_value_t args[32];
         int64_t changes = 0;
         for (uint32_t k = 0; k < c->rows->ncolumns; k++) {
             size_t at = (size_t)r * c->rows->ncolumns + k;
@@ -372,7 +372,8 @@ static ccl_status_t put_rows(ccl_notebook_t *n, void *user, ccl_error_t *err) {
                 args[k] = whole ? ccl_i_sql_int(strtoll(text, NULL, 10))
                                 : ccl_i_sql_real(strtod(text, NULL));
             if (c->sql == add_input && k == 3)
-                args[k] = (ccl_i_value_t){.type = CCL_I_BLOB, .text = text, .len = strlen(text)};
+                args[k] =
+                    (ccl_i_sql_value_t){.type = CCL_I_BLOB, .text = text, .len = strlen(text)};
         }
         CCL_TRY(n->ops->ask(
             n, &(ccl_i_question_t){.sql = c->sql, .args = args, .nargs = c->rows->ncolumns}, NULL,

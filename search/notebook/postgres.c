@@ -1,6 +1,6 @@
 /*
  * A notebook on a PostgreSQL server: the same tables, shared by any number of machines. A
- * connection that breaks, because the server is started anew, is made again and what was asked is
+ * connection that breaks, because the server is restarted, is made again and what was asked is
  * asked again: all that we write can be written twice.
  */
 #include "search/notebook/store.h"
@@ -26,13 +26,13 @@ enum {
 typedef struct server {
     PGconn *conn;
     bool within;  /* a transaction */
-    bool again;   /* it is to be begun anew */
+    bool again;   /* it is to be begun again */
     bool durable; /* commits wait for the server's disk */
 } server_t;
 
 /* ---------------------------------------------------------------- errors */
 
-static ccl_status_t told(const ccl_notebook_t *n, const char *what, ccl_error_t *err) {
+static ccl_status_t report(const ccl_notebook_t *n, const char *what, ccl_error_t *err) {
     return ccl_error_set(err, CCL_ERR_IO, n->path, 0, 0, "lab notebook: PostgreSQL: %.*s",
                          (int)strcspn(what, "\n"), what);
 }
@@ -67,7 +67,7 @@ static ccl_status_t failed(const ccl_notebook_t *n, const ccl_i_question_t *q, c
         return ccl_error_set(err, CCL_ERR_IO, n->path, 0, 0,
                              "lab notebook: another program has locked it for %d s",
                              CCL_I_BUSY_MS / 1000);
-    return told(n, what ? what : PQerrorMessage(s->conn), err);
+    return report(n, what ? what : PQerrorMessage(s->conn), err);
 }
 
 /* ---------------------------------------------------------------- the connection */
@@ -87,7 +87,7 @@ static ccl_status_t set_up(ccl_notebook_t *n, ccl_error_t *err) {
     PGresult *r = PQexec(s->conn, "SET client_min_messages = error; SET lock_timeout = '30s';"
                                   "SET extra_float_digits = 1; SET bytea_output = hex");
     ccl_status_t status =
-        PQresultStatus(r) == PGRES_COMMAND_OK ? CCL_OK : told(n, PQerrorMessage(s->conn), err);
+        PQresultStatus(r) == PGRES_COMMAND_OK ? CCL_OK : report(n, PQerrorMessage(s->conn), err);
     PQclear(r);
     return status;
 }
@@ -107,7 +107,7 @@ static ccl_status_t reconnect(ccl_notebook_t *n, ccl_error_t *err) {
         if (n->cancel && *n->cancel)
             return ccl_fail(err, CCL_INTERRUPTED, "interrupted");
         if (ccl_now_s() > end_s)
-            return told(n, PQerrorMessage(s->conn), err);
+            return report(n, PQerrorMessage(s->conn), err);
         nap();
     }
 }
@@ -146,7 +146,7 @@ static ccl_status_t open_server(ccl_notebook_t *n, const char *url, bool write, 
     if (!s->conn)
         return ccl_fail_nomem(err);
     if (PQstatus(s->conn) != CONNECTION_OK)
-        return told(n, PQerrorMessage(s->conn), err);
+        return report(n, PQerrorMessage(s->conn), err);
     return set_up(n, err);
 }
 
@@ -236,7 +236,7 @@ static PGresult *execute(server_t *s, const ccl_i_question_t *q, const char *nam
     char numbers[MOST_ARGS][40];
     int lengths[MOST_ARGS] = {0}, formats[MOST_ARGS] = {0};
     for (uint32_t i = 0; i < q->nargs && i < MOST_ARGS; i++) {
-        const ccl_i_value_t *v = &q->args[i];
+        const ccl_i_sql_value_t *v = &q->args[i];
         values[i] = v->type == CCL_I_TEXT || v->type == CCL_I_BLOB ? v->text : numbers[i];
         if (v->type == CCL_I_INT)
             snprintf(numbers[i], sizeof numbers[i], "%lld", (long long)v->number);
@@ -297,7 +297,7 @@ static ccl_status_t take_rows(const PGresult *r, ccl_notebook_rows_t *rows, ccl_
     return CCL_OK;
 }
 
-/* Once. *r_out: the answer, of whatever kind; NULL with an error that is told. */
+/* Once. *r_out: the answer, of whatever kind; NULL with an error that is reported. */
 static ccl_status_t try_once(ccl_notebook_t *n, const ccl_i_question_t *q, PGresult **r_out,
                              ccl_error_t *err) {
     server_t *s = n->db;
@@ -334,7 +334,7 @@ static ccl_status_t ask(ccl_notebook_t *n, const ccl_i_question_t *q, ccl_notebo
         CCL_TRY(reconnect(n, err));
         s->again = within;
         if (within) /* what it had done is gone */
-            return told(n, "the connection was lost", err);
+            return report(n, "the connection was lost", err);
     }
     if (status == CCL_OK && PQresultStatus(r) != PGRES_COMMAND_OK &&
         PQresultStatus(r) != PGRES_TUPLES_OK)
@@ -388,7 +388,7 @@ static ccl_status_t identify(ccl_notebook_t *n, int64_t *version_out, ccl_error_
 }
 
 static ccl_status_t set_version(ccl_notebook_t *n, bool fresh, int64_t version, ccl_error_t *err) {
-    const ccl_i_value_t arg = ccl_i_sql_int(version);
+    const ccl_i_sql_value_t arg = ccl_i_sql_int(version);
     if (fresh)
         CCL_TRY(ask(
             n, &(ccl_i_question_t){.sql = "CREATE TABLE notebook (ccllab_version BIGINT NOT NULL)"},

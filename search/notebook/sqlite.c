@@ -105,7 +105,7 @@ static ccl_status_t prepare(ccl_notebook_t *n, const ccl_i_question_t *q, sqlite
 
 static void bind(sqlite3_stmt *stmt, const ccl_i_question_t *q) {
     for (uint32_t i = 0; i < q->nargs; i++) {
-        const ccl_i_value_t *v = &q->args[i];
+        const ccl_i_sql_value_t *v = &q->args[i];
         int at = (int)i + 1;
         if (v->type == CCL_I_INT)
             sqlite3_bind_int64(stmt, at, v->number);

@@ -5,16 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-ccl_i_value_t ccl_i_sql_int(int64_t number) {
-    return (ccl_i_value_t){.type = CCL_I_INT, .number = number};
+ccl_i_sql_value_t ccl_i_sql_int(int64_t number) {
+    return (ccl_i_sql_value_t){.type = CCL_I_INT, .number = number};
 }
 
-ccl_i_value_t ccl_i_sql_real(double real) {
-    return (ccl_i_value_t){.type = isnan(real) ? CCL_I_NULL : CCL_I_REAL, .real = real};
+ccl_i_sql_value_t ccl_i_sql_real(double real) {
+    return (ccl_i_sql_value_t){.type = isnan(real) ? CCL_I_NULL : CCL_I_REAL, .real = real};
 }
 
-ccl_i_value_t ccl_i_sql_text(const char *text) {
-    return (ccl_i_value_t){.type = text ? CCL_I_TEXT : CCL_I_NULL, .text = text};
+ccl_i_sql_value_t ccl_i_sql_text(const char *text) {
+    return (ccl_i_sql_value_t){.type = text ? CCL_I_TEXT : CCL_I_NULL, .text = text};
 }
 
 /* ---------------------------------------------------------------- SQL */
@@ -167,7 +167,7 @@ ccl_status_t ccl_notebook_query(const ccl_ctx_t *ctx, ccl_notebook_t *notebook, 
                                 ccl_error_t *err) {
     ccl_ctx_t quiet = ctx ? *ctx : (ccl_ctx_t)CCL_CTX_INIT;
     ccl_notebook_rows_t *rows = calloc(1, sizeof *rows);
-    ccl_i_value_t *values = calloc(nargs + 1u, sizeof *values);
+    ccl_i_sql_value_t *values = calloc(nargs + 1u, sizeof *values);
     ccl_status_t status = rows && values ? CCL_OK : ccl_fail_nomem(err);
     quiet.progress = NULL;
     for (uint32_t i = 0; i < nargs && values; i++)

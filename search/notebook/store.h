@@ -6,24 +6,24 @@
 #include "search/notebook/notebook.h"
 
 /** An argument of a question. */
-typedef struct ccl_i_value {
+typedef struct ccl_i_sql_value {
     enum { CCL_I_NULL, CCL_I_INT, CCL_I_REAL, CCL_I_TEXT, CCL_I_BLOB } type;
     int64_t number;
     double real;
     const char *text; /* NULL: no value */
     size_t len;       /* of a blob */
-} ccl_i_value_t;
-ccl_i_value_t ccl_i_sql_int(int64_t number);
-ccl_i_value_t ccl_i_sql_real(double real); /**< NAN: no value */
-ccl_i_value_t ccl_i_sql_text(const char *text);
+} ccl_i_sql_value_t;
+ccl_i_sql_value_t ccl_i_sql_int(int64_t number);
+ccl_i_sql_value_t ccl_i_sql_real(double real); /**< NAN: no value */
+ccl_i_sql_value_t ccl_i_sql_text(const char *text);
 
 /**
  * One statement. Ours have words in braces for what the two databases write differently: {now}
  * (seconds since 1970), {at} (the same as text), {id}, {text}, {blob}, {lean}, {skip}.
  */
 typedef struct ccl_i_question {
-    const char *sql;           /* parameters ?1, ?2 ...; static, and prepared once, unless `once` */
-    const ccl_i_value_t *args; /* [nargs] */
+    const char *sql; /* parameters ?1, ?2 ...; static, and prepared once, unless `once` */
+    const ccl_i_sql_value_t *args; /* [nargs] */
     uint32_t nargs;
     bool once;
     bool lazy;            /* a crash of the server may undo it; nothing waits for a disk */
@@ -47,7 +47,7 @@ typedef struct ccl_i_backend {
     /** @param rows  zeroed; NULL: none are wanted. @param changes_out  rows written; NULL. */
     ccl_status_t (*ask)(ccl_notebook_t *n, const ccl_i_question_t *q, ccl_notebook_rows_t *rows,
                         int64_t *changes_out, ccl_error_t *err);
-    /** The connection broke, or others were in the way: the transaction is to be begun anew. */
+    /** The connection broke, or others were in the way: the transaction is to be begun again. */
     bool (*again)(ccl_notebook_t *n);
     const char *tidy; /* gives space back; NULL: that needs no asking */
 } ccl_i_backend_t;

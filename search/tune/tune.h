@@ -111,7 +111,7 @@ typedef struct ccl_scarcity {
 ccl_scarcity_t ccl_tuning_scarcity(const ccl_tuning_t *tuning);
 typedef struct ccl_tune_work_options {
     size_t size;
-    double idle_s; /**< end when nothing was to be done for so long; 0: never */
+    double idle_s; /**< end when there was no work for this time; 0: never */
     bool launched; /**< end with the process that asks, of the launch that the lab names */
 } ccl_tune_work_options_t;
 /** The defaults. */

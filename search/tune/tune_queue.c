@@ -30,7 +30,7 @@ typedef struct phase {
     char *sizes;
     uint32_t nwants, nunits;
     want_t *wants;
-    ccl_i_item_t *items; /* [nwants] */
+    ccl_i_task_item_t *items; /* [nwants] */
     unit_t *units;
     ccl_lock_t *lock; /* of schedules that are made again */
     uint32_t *free;   /* [nfree] units */
@@ -64,7 +64,7 @@ static ccl_status_t phase_init(phase_t *p, uint32_t nunits, uint32_t most, ccl_e
 /* @param key  what is asked for, besides cluster, demand, seed and tool. */
 static void add_want(phase_t *p, uint32_t index, const ccl_tune_run_t *run, const char *key) {
     const ccl_i_tuner_t *t = p->t;
-    ccl_i_item_t *item = &p->items[p->nwants];
+    ccl_i_task_item_t *item = &p->items[p->nwants];
     const uint64_t numbers[] = {p->make, ccl_i_tuner_seed(t), run->estimate};
     double size_bytes = t->out->sizes_bytes[run->size];
     const char *settings = t->out->points[run->point].settings,
@@ -90,7 +90,7 @@ static void add_want(phase_t *p, uint32_t index, const ccl_tune_run_t *run, cons
 static ccl_status_t ask(phase_t *p, ccl_error_t *err) {
     ccl_i_tuner_t *t = p->t;
     ccl_i_task_t *tasks = calloc(p->nunits + 1u, sizeof *tasks);
-    ccl_i_item_t *items = calloc(p->nwants + 1u, sizeof *items);
+    ccl_i_task_item_t *items = calloc(p->nwants + 1u, sizeof *items);
     uint32_t ntasks = 0, nitems = 0, *unit_of = calloc(p->nunits + 1u, sizeof *unit_of);
     ccl_status_t status = tasks && items && unit_of ? CCL_OK : ccl_fail_nomem(err);
     for (uint32_t i = 0; i < p->nwants && status == CCL_OK; i++) {
@@ -153,7 +153,7 @@ static ccl_status_t take_made(phase_t *p, want_t *w, const ccl_i_task_answer_t *
     return CCL_OK;
 }
 
-static ccl_status_t take_run(phase_t *p, want_t *w, ccl_i_item_t *item,
+static ccl_status_t take_run(phase_t *p, want_t *w, ccl_i_task_item_t *item,
                              const ccl_i_task_answer_t *a, ccl_error_t *err) {
     ccl_i_tuner_t *t = p->t;
     ccl_tune_run_t *run = &t->out->runs[w->index];

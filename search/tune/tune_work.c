@@ -112,7 +112,7 @@ static ccl_status_t set_runs(ccl_i_tuner_t *t, const ccl_i_task_t *task, uint32_
     if (!ccl_grow(&r->runs, &r->runs_cap, task->nitems + 1u, sizeof *r->runs))
         return ccl_fail_nomem(err);
     for (uint32_t i = 0; i < task->nitems; i++) {
-        const ccl_i_item_t *item = &task->items[i];
+        const ccl_i_task_item_t *item = &task->items[i];
         ccl_tune_run_t run = {.estimate = item->estimate};
         double values[CCL_KNOBS];
         while (run.size < r->nsizes && r->sizes_bytes[run.size] != item->size_bytes)
@@ -163,7 +163,7 @@ static ccl_status_t take_task(bench_t *b, const ccl_ctx_t *ctx, ccl_lab_t *lab,
     ccl_status_t status = bench_set_up(b, ctx, lab, task, &why);
     if (status == CCL_OK)
         status = do_task(b->tuner, task, &a, &why);
-    /* A task that cannot be is told; what befalls this process is not the task's fault. */
+    /* A task that cannot be done is reported; what befalls this process is not the task's fault. */
     if (status == CCL_ERR_INTERNAL || status == CCL_ERR_INPUT) {
         a.status = CCL_ERR_INTERNAL;
         snprintf(a.why, sizeof a.why, "%.255s", why.text);

@@ -69,7 +69,7 @@ launched "$url"
 forget_file "$url"
 stopped "$url"
 forget_file "$url"
-# The server is started anew, in order, and as after a crash.
+# The server is restarted, in order, and as after a crash.
 restart() { # kill
     case $(($1 % 3)) in
     0) server_stop fast && server_start ;;

@@ -233,7 +233,8 @@ START_TEST(test_versions) {
     ck_assert_int_eq(ccl_notebook_add(n, &p, &in, NULL, NULL), CCL_OK);
     ccl_notebook_close(n);
     execute(
-        "DROP TABLE member; DROP TABLE task; DROP TABLE item; DROP VIEW run; CREATE VIEW run AS SELECT time_s FROM point;"
+        "DROP TABLE member; DROP TABLE task; DROP TABLE item;"
+        "DROP VIEW run; CREATE VIEW run AS SELECT time_s FROM point;"
         "ALTER TABLE point DROP COLUMN origin;"
         "ALTER TABLE point DROP COLUMN comm_share; ALTER TABLE point DROP COLUMN mean_idle_share;"
         "ALTER TABLE point DROP COLUMN max_idle_share;"
