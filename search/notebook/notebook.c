@@ -331,10 +331,14 @@ static ccl_status_t drop(ccl_notebook_t *n, void *user, ccl_error_t *err) {
                                                      .args = args,
                                                      .nargs = 1},
                         NULL, &s->points, err));
+#define UNUSED_                                                                                    \
+    "DELETE FROM input WHERE hash NOT IN (SELECT topology FROM point UNION SELECT demand FROM "    \
+    "point"
     return n->ops->ask(n,
-                       &(ccl_i_question_t){.sql = "DELETE FROM input WHERE hash NOT IN (SELECT"
-                                                  " topology FROM point UNION SELECT demand FROM"
-                                                  " point)"},
+                       &(ccl_i_question_t){.sql = n->version < VERSION ? UNUSED_ ")"
+                                                                       : UNUSED_
+                                                      " UNION SELECT topology FROM task"
+                                                      " UNION SELECT demand FROM task)"},
                        NULL, &s->inputs, err);
 }
 
