@@ -270,8 +270,10 @@ static ccl_status_t take_cell(const PGresult *r, int row, int column, ccl_notebo
     if (text && type == OID_BYTEA) {
         size_t len = 0;
         unsigned char *bytes = PQunescapeBytea((const unsigned char *)text, &len);
+        char *ended = bytes ? strndup((const char *)bytes, len) : NULL; /* libpq does not end it */
         ccl_status_t status =
-            bytes ? ccl_i_rows_cell(rows, (const char *)bytes, false, err) : ccl_fail_nomem(err);
+            ended ? ccl_i_rows_cell(rows, ended, false, err) : ccl_fail_nomem(err);
+        free(ended);
         PQfreemem(bytes);
         return status;
     }
