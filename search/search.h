@@ -13,6 +13,7 @@
 #include "search/improve/improve.h"
 #include "search/notebook/lab.h"
 #include "search/notebook/notebook.h"
+#include "search/scenario/scenario.h"
 #include "search/tune/replay.h"
 #include "search/tune/space.h"
 #include "search/tune/tune.h"
