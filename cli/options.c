@@ -147,12 +147,15 @@ static const ccl_i_own_option_t options[] = {
      NULL},
     {"gap", 0, KIND_TEXT, AT(tune.gap), "PERCENT",
      "a size is done when its time is so near to the lower bound (1%)", NULL},
-    {"notebook@tune", 0, KIND_TEXT, AT(notebook), "FILE|none",
-     "the lab notebook (ccllab/notebook.db where XDG_DATA_HOME says)", NULL},
-    {"notebook@compare", 0, KIND_TEXT, AT(notebook), "FILE",
+    {"notebook@tune", 0, KIND_TEXT, AT(notebook), "FILE|URL|none",
+     "the lab notebook, a file or a database, postgresql://HOST/NAME (ccllab/notebook.db where "
+     "XDG_DATA_HOME says)",
+     NULL},
+    {"notebook@compare", 0, KIND_TEXT, AT(notebook), "FILE|URL",
      "take times from this lab notebook and write new ones there, as tune does (none)", NULL},
-    {"notebook", 0, KIND_TEXT, AT(notebook), "FILE",
-     "the lab notebook, with all that was tried (ccllab/notebook.db where XDG_DATA_HOME says)",
+    {"notebook", 0, KIND_TEXT, AT(notebook), "FILE|URL",
+     "the lab notebook, with all that was tried: a file, or postgresql://HOST/NAME "
+     "(ccllab/notebook.db where XDG_DATA_HOME says)",
      NULL},
     {"blocks", 0, KIND_FLAG, AT(blocks), NULL, "also a table of every thread block of a rank",
      NULL},
@@ -247,9 +250,13 @@ static const ccl_i_own_option_t options[] = {
      "(auto: what is given; else mpi under mpirun or srun)",
      CCL_OPTION_WORDS("auto", "root", "env", "mpi")},
     {"bootstrap@tune", 0, KIND_CHOICE, AT(job.bootstrap), "HOW",
-     "how the processes find each other: mpi, or none, each alone (auto: mpi under mpirun or "
-     "srun)",
-     CCL_OPTION_WORDS("auto", "none", "mpi")},
+     "whether processes that mpirun or srun started do one work together, through the lab "
+     "notebook; none: each alone (auto)",
+     CCL_OPTION_WORDS("auto", "none")},
+    {"lease", 0, KIND_SECONDS, AT(lab.lease_s), "TIME",
+     "a process that gives no sign of life for this time loses its work to others (30s)", NULL},
+    {"idle", 0, KIND_SECONDS, AT(lab.idle_s), "TIME",
+     "end when there was no work for this time (never)", NULL},
     {"world", 0, KIND_U32, AT(job.world), "N",
      "this is one of N processes of a job that were started apart (by srun or mpirun: from the "
      "environment)",

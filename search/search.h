@@ -11,6 +11,7 @@
 #include "search/explain/explain.h"
 #include "search/export/export.h"
 #include "search/improve/improve.h"
+#include "search/notebook/lab.h"
 #include "search/notebook/notebook.h"
 #include "search/scenario/scenario.h"
 #include "search/tune/replay.h"
