@@ -57,6 +57,7 @@ check draw curves
 check report
 check tune
 check balance
+check export
 check notebook list
 check notebook show
 check notebook query
@@ -73,5 +74,5 @@ check topology symmetry
 [ "$("$ccllab" topology --help | awk 'length($0) > 80' | wc -l)" -eq 0 ] || say "topology --help is wide"
 # Every command that the general help lists is checked above.
 listed=$("$ccllab" --help | grep -c '^  [a-z]')
-[ "$listed" -eq 40 ] || say "the help lists $listed commands, this test knows 39"
+[ "$listed" -eq 43 ] || say "the help lists $listed commands, this test knows 43"
 exit $bad

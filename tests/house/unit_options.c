@@ -21,18 +21,22 @@ static const ccl_gpu_calibrate_options_t default_ccl_gpu_calibrate_options_t =
 static const ccl_host_calibrate_options_t default_ccl_host_calibrate_options_t =
     CCL_HOST_CALIBRATE_OPTIONS_INIT;
 static const ccl_improve_options_t default_ccl_improve_options_t = CCL_IMPROVE_OPTIONS_INIT;
+static const ccl_lab_options_t default_ccl_lab_options_t = CCL_LAB_OPTIONS_INIT;
 static const ccl_lower_options_t default_ccl_lower_options_t = CCL_LOWER_OPTIONS_INIT;
 static const ccl_lower_ways_options_t default_ccl_lower_ways_options_t =
     CCL_LOWER_WAYS_OPTIONS_INIT;
 static const ccl_make_options_t default_ccl_make_options_t = CCL_MAKE_OPTIONS_INIT;
 static const ccl_replay_options_t default_ccl_replay_options_t = CCL_REPLAY_OPTIONS_INIT;
 static const ccl_run_options_t default_ccl_run_options_t = CCL_RUN_OPTIONS_INIT;
+static const ccl_standalone_options_t default_ccl_standalone_options_t =
+    CCL_STANDALONE_OPTIONS_INIT;
 static const ccl_sim_options_t default_ccl_sim_options_t = CCL_SIM_OPTIONS_INIT;
 static const ccl_synth_options_t default_ccl_synth_options_t = CCL_SYNTH_OPTIONS_INIT;
 static const ccl_topology_join_options_t default_ccl_topology_join_options_t =
     CCL_TOPOLOGY_JOIN_OPTIONS_INIT;
 static const ccl_training_options_t default_ccl_training_options_t = CCL_TRAINING_OPTIONS_INIT;
 static const ccl_tune_options_t default_ccl_tune_options_t = CCL_TUNE_OPTIONS_INIT;
+static const ccl_tune_work_options_t default_ccl_tune_work_options_t = CCL_TUNE_WORK_OPTIONS_INIT;
 static const ccl_validate_options_t default_ccl_validate_options_t = CCL_VALIDATE_OPTIONS_INIT;
 static const ccl_verify_options_t default_ccl_verify_options_t = CCL_VERIFY_OPTIONS_INIT;
 
@@ -83,7 +87,6 @@ START_TEST(test_run) {
     REFUSES(ccl_run_options_t, ccl_run_kernel_text(NULL, &options, NULL, &err));
     REFUSES(ccl_standalone_options_t, ccl_standalone_write(NULL, &options, NULL, &err));
     REFUSES(ccl_run_options_t, ccl_bootstrap_open(NULL, CCL_BOOTSTRAP_AUTO, &options, NULL, &err));
-    REFUSES(ccl_run_options_t, ccl_team_open(&options, NULL, &err));
     REFUSES(ccl_run_options_t, ccl_testbed_run(NULL, NULL, NULL, &options, NULL, &err));
 }
 END_TEST
@@ -96,7 +99,8 @@ START_TEST(test_searched) {
     REFUSES(ccl_lower_ways_options_t, ccl_lower_ways(NULL, NULL, NULL, &options, NULL, &err));
     REFUSES_LOWER(ccl_lower_ways_options_t, ccl_lower_ways(NULL, NULL, NULL, &options, NULL, &err));
     REFUSES(ccl_tune_options_t, ccl_tune(NULL, NULL, NULL, &options, NULL, &err));
-    REFUSES(ccl_tune_options_t, ccl_tune_work(NULL, NULL, NULL, &options, NULL, &err));
+    REFUSES(ccl_tune_work_options_t, ccl_tune_work(NULL, NULL, &options, NULL, &err));
+    REFUSES(ccl_lab_options_t, ccl_lab_join(NULL, NULL, &options, NULL, &err));
     REFUSES_RUN(ccl_replay_options_t,
                 ccl_tune_replay(NULL, NULL, NULL, NULL, &options, NULL, &err));
     REFUSES(ccl_improve_options_t, ccl_improve(NULL, NULL, NULL, &options, NULL, &err));
