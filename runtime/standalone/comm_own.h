@@ -5,7 +5,7 @@ struct ccllabComm {
     char *region;                 /* this rank's */
     char **bases;                 /* of the device: [nranks] */
     char *opened[CCL_RANKS_MOST]; /* regions of other processes */
-    struct ccl_table *table;      /* of processes; NULL: of one process */
+    struct ccl_seats *table;      /* of processes; NULL: of one process */
 };
 
 static void ccl_leave(ccllabComm_t c);
@@ -118,10 +118,10 @@ typedef struct ccl_seat {
     GPU(IpcMemHandle_t) handle;
     char bus[32];
 } ccl_seat_t;
-typedef struct ccl_table {
+typedef struct ccl_seats {
     uint32_t ready, pid; /* of rank 0 */
     ccl_seat_t seats[CCL_RANKS_MOST];
-} ccl_table_t;
+} ccl_seats_t;
 
 static void ccl_doze(void) {
     struct timespec t = {0, 1000000};
@@ -129,7 +129,7 @@ static void ccl_doze(void) {
 }
 
 /** Rank 0 makes the file under another name first; an old one's process is no more. */
-static ccl_table_t *ccl_table_open(const char *name, int rank) {
+static ccl_seats_t *ccl_seats_open(const char *name, int rank) {
     char path[256], fresh[300];
     time_t end = time(NULL) + CCL_PATIENCE_S;
     snprintf(path, sizeof path, "/dev/shm/ccllab-%.200s", name);
@@ -142,11 +142,11 @@ static ccl_table_t *ccl_table_open(const char *name, int rank) {
         if (fd < 0)
             continue;
         bool sized = rank == 0
-                         ? ftruncate(fd, sizeof(ccl_table_t)) == 0
-                         : fstat(fd, &about) == 0 && about.st_size >= (off_t)sizeof(ccl_table_t);
-        ccl_table_t *t =
-            sized ? (ccl_table_t *)mmap(NULL, sizeof *t, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
-                  : (ccl_table_t *)MAP_FAILED;
+                         ? ftruncate(fd, sizeof(ccl_seats_t)) == 0
+                         : fstat(fd, &about) == 0 && about.st_size >= (off_t)sizeof(ccl_seats_t);
+        ccl_seats_t *t =
+            sized ? (ccl_seats_t *)mmap(NULL, sizeof *t, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
+                  : (ccl_seats_t *)MAP_FAILED;
         close(fd);
         if (rank == 0 && t != MAP_FAILED) {
             t->pid = (uint32_t)getpid();
@@ -167,7 +167,7 @@ static ccl_table_t *ccl_table_open(const char *name, int rank) {
     return NULL;
 }
 
-static bool ccl_seated(ccl_table_t *t, uint32_t state) {
+static bool ccl_seated(ccl_seats_t *t, uint32_t state) {
     time_t end = time(NULL) + CCL_PATIENCE_S;
     for (uint32_t r = 0; r < ccl_program.nranks;) {
         if (__atomic_load_n(&t->seats[r].state, __ATOMIC_ACQUIRE) >= state)
@@ -180,7 +180,7 @@ static bool ccl_seated(ccl_table_t *t, uint32_t state) {
     return true;
 }
 
-static ccllabResult_t ccl_connect(ccllabComm_t c, ccl_table_t *t, int rank) {
+static ccllabResult_t ccl_connect(ccllabComm_t c, ccl_seats_t *t, int rank) {
     uint32_t n = ccl_program.nranks, counted = 0;
     ccl_seat_t *own = &t->seats[rank];
     char *bases[CCL_RANKS_MOST];
@@ -233,7 +233,7 @@ extern "C" ccllabResult_t ccllabCommInitRank(ccllabComm_t *comm, int nranks, con
     if (!c)
         return ccl_fail(ccllabSystemError, "memory", "none is left");
     ccllabResult_t code = ccl_region_init(c, rank, device, 1);
-    ccl_table_t *t = code == ccllabSuccess ? ccl_table_open(name, rank) : NULL;
+    ccl_seats_t *t = code == ccllabSuccess ? ccl_seats_open(name, rank) : NULL;
     if (code == ccllabSuccess)
         code = t ? ccl_connect(c, t, rank)
                  : ccl_fail(ccllabSystemError, "processes", "rank 0 did not come within 60 s");
