@@ -121,8 +121,12 @@ typedef struct ccl_draw_busbw {
     const double *sizes_bytes;      /**< [nsizes] > 0 */
     const ccl_draw_curve_t *curves; /**< busbw in GB/s */
     const double *bound_GBps; /**< [nsizes] what none can exceed; NaN: not known; NULL: none */
+    double factor; /**< busbw / algbw, so that time is size x factor / busbw; 0: no plot of time */
 } ccl_draw_busbw_t;
-/** busbw over size, sizes on a logarithmic axis; one plot below the other. */
+/**
+ * busbw over size and, beside the one of bandwidth, time over size, on logarithmic axes, so that
+ * small sizes are as legible as large ones; one pair below the other.
+ */
 ccl_status_t ccl_draw_busbw(const ccl_draw_busbw_t *plots, uint32_t nplots, ccl_picture_t **out,
                             ccl_error_t *err);
 

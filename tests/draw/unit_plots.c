@@ -20,8 +20,8 @@ START_TEST(busbw) {
         curves[c] = (ccl_draw_curve_t){names[c], values[c]};
     }
     values[3][1] = NAN; /* could not run: the line has a gap */
-    plots[0] = (ccl_draw_busbw_t){"one", 4, 12, sizes, curves, bound};
-    plots[1] = (ccl_draw_busbw_t){"two, one size", 1, 2, sizes, curves, NULL};
+    plots[0] = (ccl_draw_busbw_t){"one", 4, 12, sizes, curves, bound, 0};
+    plots[1] = (ccl_draw_busbw_t){"two, one size", 1, 2, sizes, curves, NULL, 1.5};
     ck_assert_int_eq(ccl_draw_busbw(plots, 2, &picture, NULL), CCL_OK);
     svg = svg_read(picture);
     ck_assert_uint_eq(svg_count(svg, "plot"), 2);
