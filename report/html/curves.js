@@ -192,11 +192,11 @@
       const w = Math.max(280, Math.min(1180, figure.clientWidth || 640)), h = 230, left = 58, top = 10, bottom = 40;
       const blocks = data.groups[data.of[+choice.value][1]];
       const unit = data.time >= 2e6 ? [1e6, "ms"] : [1e3, "us"];
-      const pitch = Math.min(34, (w - left - 8) / blocks.length);
+      const pitch = Math.min(56, (w - left - 8) / blocks.length);
       const y = (t) => top + (h - top - bottom) * (1 - t / data.time);
       holder.textContent = "";
       const svg = element(holder, "svg", { width: w, height: h, viewBox: "0 0 " + w + " " + h, role: "img", "font-size": 11, "aria-label": "Thread blocks of GPU " + data.of[+choice.value][0] + ": busy and waiting" });
-      ticks(0, data.time / unit[0], false, 4).forEach(function (v) {
+      ticks(0, data.time / unit[0], false, 6).forEach(function (v) {
         element(svg, "path", { d: "M" + left + " " + y(v * unit[0]) + "H" + w, style: "stroke:var(--grid)" });
         element(svg, "text", { x: left - 6, y: y(v * unit[0]) + 4, "text-anchor": "end", style: "fill:var(--ink)" }, digits(v));
       });

@@ -54,7 +54,7 @@
       clamp();
       const ratio = window.devicePixelRatio || 1;
       const w = canvas.clientWidth, h = canvas.clientHeight;
-      left = Math.min(250, Math.round(w * 0.3));
+      left = Math.min(330, Math.round(w * 0.32));
       const ink = page_colour("--ink", "#222222"), back = page_colour("--bg", "#ffffff");
       canvas.width = w * ratio;
       canvas.height = h * ratio;
