@@ -73,6 +73,7 @@ typedef struct ccl_i_args {
     const char *heat;     /**< of `draw` */
     uint32_t width_px;
     uint32_t draw_rows, draw_colour; /**< index into the option's choices */
+    bool unfolded;                   /**< rows of a timeline that look alike one by one */
     const char *notebook;
     struct { /* of `tune` */
         const char *budget, *space, *gap;

@@ -134,6 +134,27 @@ static void fit(springs_t *s, double (*at)[2], double size[2]) {
     }
 }
 
+/** Does every line join neighbours of a square of rows, or its opposite sides: a mesh or a torus?
+ */
+static bool is_lattice(const line_t *lines, uint32_t nlines, uint32_t n, uint32_t columns) {
+    uint32_t rows = n / columns;
+
+    if (rows * columns != n || rows < 2)
+        return false;
+    for (uint32_t i = 0; i < nlines; i++) {
+        uint32_t row[2] = {lines[i].a / columns, lines[i].b / columns};
+        uint32_t column[2] = {lines[i].a % columns, lines[i].b % columns};
+        uint32_t down = row[0] > row[1] ? row[0] - row[1] : row[1] - row[0];
+        uint32_t across = column[0] > column[1] ? column[0] - column[1] : column[1] - column[0];
+        bool beside = down == 0 && (across == 1 || across + 1 == columns);
+        bool below = across == 0 && (down == 1 || down + 1 == rows);
+
+        if (!beside && !below)
+            return false;
+    }
+    return true;
+}
+
 static uint32_t lines_of(const ccl_i_draw_layout_t *l, const springs_t *s, line_t *out) {
     uint32_t n = 0;
 
@@ -146,6 +167,17 @@ static uint32_t lines_of(const ccl_i_draw_layout_t *l, const springs_t *s, line_
     return n;
 }
 
+static void put(ccl_i_draw_layout_t *l, ccl_i_box_t *box, const springs_t *s, const double (*at)[2],
+                const double size[2]) {
+    box->grid = true;
+    box->w = fmax(box->w, size[0] + 60);
+    box->h = size[1] + 54;
+    for (uint32_t i = 0; i < s->n; i++) {
+        l->places[s->devices[i]].x = box->x + (box->w - size[0]) / 2 + at[i][0];
+        l->places[s->devices[i]].y = box->y + 22 + at[i][1];
+    }
+}
+
 ccl_status_t ccl_i_layout_springs(ccl_i_draw_layout_t *l, ccl_i_box_t *box,
                                   const ccl_i_neighbours_t *near, ccl_error_t *err) {
     size_t n = box->n, nd = l->topo->ndevices;
@@ -154,7 +186,7 @@ ccl_status_t ccl_i_layout_springs(ccl_i_draw_layout_t *l, ccl_i_box_t *box,
     double(*rows)[2] = ccl_arena_alloc(&l->arena, n + 1, sizeof(*rows));
     double(*at)[2] = ccl_arena_alloc(&l->arena, n + 1, sizeof(*at));
     double size[2];
-    uint32_t nlines;
+    uint32_t nlines, columns = (uint32_t)ceil(sqrt((double)n));
 
     if (n > MOST_SPRINGS || n < 4)
         return CCL_OK;
@@ -174,18 +206,22 @@ ccl_status_t ccl_i_layout_springs(ccl_i_draw_layout_t *l, ccl_i_box_t *box,
     nlines = lines_of(l, &s, lines);
     if (nlines < n)
         return CCL_OK;
+    if (is_lattice(lines, nlines, s.n, columns)) {
+        for (uint32_t i = 0; i < s.n; i++) {
+            at[i][0] = (i % columns) * HOP;
+            at[i][1] = (i / columns) * HOP * 0.8;
+        }
+        size[0] = (columns - 1) * HOP;
+        size[1] = (s.n / columns - 1) * HOP * 0.8;
+        put(l, box, &s, at, size);
+        return CCL_OK;
+    }
     distances(l, near, &s, s.index + nd);
     relax(&s);
     fit(&s, at, size);
     if (faults(&s, at, lines, nlines) >= faults(&s, rows, lines, nlines))
         return CCL_OK;
     l->springs = true;
-    box->grid = true;
-    box->w = fmax(box->w, size[0] + 60);
-    box->h = size[1] + 54;
-    for (uint32_t i = 0; i < s.n; i++) {
-        l->places[s.devices[i]].x = box->x + (box->w - size[0]) / 2 + at[i][0];
-        l->places[s.devices[i]].y = box->y + 22 + at[i][1];
-    }
+    put(l, box, &s, at, size);
     return CCL_OK;
 }

@@ -226,7 +226,7 @@ static void find_way(const drawing_t *g, const edge_t *e, way_t *way) {
     } else if (both && !gpus) {
         /* From one server to another without a fabric: above what stands between. */
         arc(way, a->x, a->y - a->h / 2, b->x, b->y - b->h / 2, -14);
-    } else if (gpus && !g->l.springs && hypot(b->x - a->x, b->y - a->y) > 70) {
+    } else if (gpus && !g->l.springs && hypot(b->x - a->x, b->y - a->y) > 80) {
         bow(way, a, b);
     } else {
         /* Straight from the narrower one, as far as the wider one reaches. */
