@@ -10,7 +10,8 @@
 
 enum { MOVES, REDUCES, LOCAL, DOINGS };
 
-/** The slowest link of the way from one GPU to another: its kind; CCL_NONE where there is none. */
+/** Kind of the link that leaves a server on the way from one GPU to another, else of the slowest;
+ * CCL_NONE where there is none. */
 static uint32_t kind_between(const ccl_i_timeline_t *t, ccl_routes_t *routes, uint32_t from,
                              uint32_t to, uint32_t channel) {
     const ccl_route_t *route = NULL;
@@ -22,6 +23,8 @@ static uint32_t kind_between(const ccl_i_timeline_t *t, ccl_routes_t *routes, ui
     for (uint32_t i = 0; i < route->nlinks; i++) {
         const ccl_link_t *link = &t->topo->links[route->links[i]];
 
+        if (t->topo->devices[link->from].server != t->topo->devices[link->to].server)
+            return link->kind;
         if (kind == CCL_NONE || link->bandwidth_Bps < least) {
             least = link->bandwidth_Bps;
             kind = link->kind;
