@@ -41,7 +41,7 @@ typedef struct ccl_i_timeline {
     ccl_arena_t arena;
 } ccl_i_timeline_t;
 
-/** Name the rows of t->by; a first choice, where that is not told: t->by. */
+/** Name the rows of t->by; a first choice, where that is not said: t->by. */
 ccl_status_t ccl_i_timeline_rows(ccl_i_timeline_t *t, ccl_error_t *err);
 /** Rows by what is done over which kind of link. */
 ccl_status_t ccl_i_timeline_phases(ccl_i_timeline_t *t, ccl_error_t *err);

@@ -363,7 +363,7 @@ ccl_status_t ccl_i_edges_draw(drawing_t *g, ccl_error_t *err) {
     qsort(order, g->nedges, sizeof(*order), by_share);
     for (uint32_t i = 0; i < g->nedges; i++)
         draw_edge(g, order[i], &ways[order[i] - g->edges]);
-    /* The busiest is told first, so that it finds room. */
+    /* The busiest comes first, so that it finds room. */
     if (g->options->links && g->nedges > 0 && order[g->nedges - 1]->share > 0) {
         snprintf(text, sizeof(text), "%.3g %%", 100 * order[g->nedges - 1]->share);
         label(g, &labels, &ways[order[g->nedges - 1] - g->edges], text, true);

@@ -387,7 +387,7 @@ typedef struct ccl_report_page {
     const char *date, *command; /**< when and how it was made; NULL: it does not say */
 } ccl_report_page_t;
 /**
- * The answer in a sentence, contents, and in the order of the results tables, plots that tell their
+ * The answer in a sentence, contents, and in the order of the results tables, plots that show their
  * values, timelines that zoom, and the command that repeats each line. It needs no network, prints
  * on paper, follows the reader's choice of a dark page, and says without scripts what it says with
  * them. Equal input gives equal bytes.

@@ -1,11 +1,11 @@
-/* Sections for results of compare: the winner at each size, busbw of everyone. */
+/* Sections for results of compare: the winner at each size, busbw of all contenders. */
 #include "report/html/page_curves.h"
 #include "base/json.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { COLUMNS = 9 }; /* of a table of everyone's busbw: as many as paper has room for */
+enum { COLUMNS = 9 }; /* of a table of busbw: as many as paper has room for */
 
 static const json_t *result_of(const json_t *size, const char *name) {
     const json_t *results = json_object_get(size, "results");
@@ -72,6 +72,10 @@ static void gain_text(const json_t *size, const json_t *winner, char *out, size_
 
     if (strcmp(name, "nccl") == 0 || strcmp(name, "rccl") == 0)
         n = (size_t)snprintf(out, out_len, ": stock software's own choice, which nothing beats");
+    else if (isfinite(speedup) && fabs(speedup - 1) < 0.005)
+        n = (size_t)snprintf(out, out_len, ": as fast as %s's choice (%s)",
+                             result_of(size, "rccl") ? "RCCL" : "NCCL",
+                             result_of(size, "rccl") ? "rccl" : "nccl");
     else if (isfinite(speedup))
         n = (size_t)snprintf(out, out_len, ": %.2f times as fast as %s's choice (%s)", speedup,
                              result_of(size, "rccl") ? "RCCL" : "NCCL",
@@ -154,9 +158,8 @@ static size_t everyone(const json_t *contenders, const json_t *sizes, size_t fro
     size_t to = from, n = 0;
 
     ccl_i_page_scroll(out, "busbw of everyone");
-    ccl_text_printf(out,
-                    "<table class=\"everyone\"><caption>busbw (GB/s) of everyone; the winner's is "
-                    "marked</caption><thead><tr><th scope=\"col\" class=\"n\">size</th>");
+    ccl_text_printf(out, "<table class=\"everyone\"><caption>busbw (GB/s), the winner "
+                         "marked</caption><thead><tr><th scope=\"col\" class=\"n\">size</th>");
     for (; to < json_array_size(contenders) && n < COLUMNS; to++) {
         const json_t *contender = json_array_get(contenders, to);
 

@@ -1,4 +1,4 @@
-/* Curves of a page: a picture that stands without scripts, and the data for the one that tells. */
+/* Curves of a page: a picture that stands without scripts, and the data for the one that shows values. */
 #include "report/html/page_curves.h"
 #include "base/json.h"
 

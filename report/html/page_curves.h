@@ -1,6 +1,6 @@
 /**
  * @file page_curves.h
- * Private to report/html: curves over size that tell their values and change their axes.
+ * Private to report/html: curves over size that show their values and change their axes.
  */
 #ifndef CCL_REPORT_PAGE_CURVES_H
 #define CCL_REPORT_PAGE_CURVES_H

@@ -21,7 +21,8 @@ void ccl_i_page_states(ccl_i_page_t *page) {
 }
 
 /** Blocks of one GPU as text, equal for GPUs that are alike. */
-static void blocks_text(ccl_text_t *out, const json_t *list, size_t from, size_t to) {
+static void blocks_text(ccl_text_t *out, const json_t *list, size_t from, size_t to,
+                        double step_ns) {
     static const char *const keys[] = {"start_s",     "done_s",      "busy_s",
                                        "wait_data_s", "wait_peer_s", "wait_slot_s"};
 
@@ -30,7 +31,8 @@ static void blocks_text(ccl_text_t *out, const json_t *list, size_t from, size_t
 
         ccl_text_printf(out, "%s[%.0f", i > from ? "," : "", ccl_i_page_number(block, "id"));
         for (size_t k = 0; k < CCL_ARRAY_LEN(keys); k++)
-            ccl_text_printf(out, ",%.0f", ccl_i_page_number(block, keys[k]) * 1e9);
+            ccl_text_printf(out, ",%.0f",
+                            round(ccl_i_page_number(block, keys[k]) * 1e9 / step_ns) * step_ns);
         ccl_text_printf(out, "]");
     }
 }
@@ -41,6 +43,9 @@ static ccl_status_t idle_data(const json_t *root, ccl_text_t *out, ccl_error_t *
     ccl_strmap_t *seen = ccl_strmap_create();
     ccl_text_t of = {0};
     size_t n = json_array_size(list);
+    /* GPUs that differ by less than a thousandth of the run are alike. */
+    double time_ns = ccl_i_page_number(root, "time_s") * 1e9;
+    double step_ns = time_ns > 1000 ? pow(10, floor(log10(time_ns / 1000))) : 1;
     uint32_t ngroups = 0;
     bool nomem = !seen;
 
@@ -52,7 +57,7 @@ static ccl_status_t idle_data(const json_t *root, ccl_text_t *out, ccl_error_t *
 
         for (end = i + 1; end < n && ccl_i_page_number(json_array_get(list, end), "rank") == rank;)
             end++;
-        blocks_text(&text, list, i, end);
+        blocks_text(&text, list, i, end, step_ns);
         nomem = text.nomem;
         group = nomem ? 0 : ccl_strmap_get(seen, text.data);
         if (!nomem && group == CCL_NONE) {

@@ -370,8 +370,16 @@ static ccl_status_t draw_part(const part_t *part, ccl_arena_t *arena, ccl_pictur
         const tried_t *t = &part->list[i];
         const char **name = bsearch(&t->with, names, plot.nkinds, sizeof(*names), by_text);
 
+        ccl_text_t settings = {0};
+        const char *about;
+
+        ccl_i_page_settings(&settings, t->settings);
+        about = settings.data ? ccl_arena_strdup(arena, settings.data) : NULL;
+        ccl_text_fini(&settings);
+        if (!about)
+            return ccl_fail_nomem(err);
         points[i] = (ccl_draw_point_t){t->size_bytes, t->time_s / t->bound_s,
-                                       (uint32_t)(name - names), t->settings};
+                                       (uint32_t)(name - names), about};
     }
     qsort(points, part->n, sizeof(*points), by_kind);
     snprintf(title, sizeof(title), "%.100s on %.120s: %u points", part->collective, part->topology,

@@ -30,6 +30,13 @@ typedef struct events {
     double time_ns;
 } events_t;
 
+/** Rows that stand in others. */
+typedef struct folding {
+    uint32_t *alike; /* of each row that is left */
+    ccl_text_t processes;
+    size_t folded;
+} folding_t;
+
 static int by_place(const void *x, const void *y) {
     const span_t *a = x;
     const span_t *b = y;
@@ -196,63 +203,60 @@ static void spans_text(const events_t *e, size_t from, size_t to, bool names, cc
     }
 }
 
-/** Rows, of equal ones the first with how many there are; of each process the row to look at. */
-static ccl_status_t write_rows(events_t *e, ccl_text_t *out, ccl_text_t *processes,
-                               size_t *folded_out, ccl_error_t *err) {
-    ccl_strmap_t *seen = ccl_strmap_create();
-    uint32_t *alike = calloc(e->n + 1, sizeof(*alike)), nrows = 0, pid = CCL_NONE;
-    bool nomem = !seen || !alike;
+/** Where the next row begins. */
+static size_t next_row(const events_t *e, size_t from) {
+    size_t end = from + 1;
 
+    while (end < e->n && e->spans[end].pid == e->spans[from].pid &&
+           e->spans[end].tid == e->spans[from].tid)
+        end++;
+    return end;
+}
+
+/** Rows that look alike become one; of each process the row to look at, as text. */
+static ccl_status_t fold(events_t *e, folding_t *f, ccl_error_t *err) {
+    ccl_strmap_t *seen = ccl_strmap_create();
+    uint32_t nrows = 0, pid = CCL_NONE;
+    size_t kept = 0;
+    bool nomem = !seen;
+
+    f->alike = calloc(e->n + 1, sizeof(*f->alike));
+    nomem |= !f->alike;
     for (size_t i = 0, end; !nomem && i < e->n; i = end) {
-        const span_t *s = &e->spans[i];
+        uint32_t own = e->spans[i].pid, row;
         ccl_text_t text = {0};
         char name[120];
-        uint32_t row;
 
-        for (end = i + 1; end < e->n && e->spans[end].pid == s->pid && e->spans[end].tid == s->tid;)
-            end++;
+        end = next_row(e, i);
         spans_text(e, i, end, false, &text);
         nomem = text.nomem;
         row = nomem ? 0 : ccl_strmap_get(seen, text.data);
-        if (!nomem && row == CCL_NONE) {
-            char process[120];
-
+        if (row != CCL_NONE) {
+            f->alike[row]++;
+            f->folded++;
+        } else {
             row = nrows++;
             nomem = !ccl_strmap_put(seen, text.data, row);
-            row_name(e, s, name, sizeof(name));
-            process_name(e, s->pid, process, sizeof(process));
-            ccl_text_printf(out, "%s{\"of\":", row ? ",\n" : "\n");
-            ccl_i_script_string(out, process);
-            ccl_text_printf(out, ",\"name\":");
-            ccl_i_script_string(out, name);
-            ccl_text_printf(out, ",\"spans\":[");
-            spans_text(e, i, end, true, out);
-            ccl_text_printf(out, "]}");
-        } else if (!nomem) {
-            alike[row]++;
-            ++*folded_out;
+            memmove(e->spans + kept, e->spans + i, (end - i) * sizeof(*e->spans));
+            kept += end - i;
         }
-        if (s->pid != pid) {
-            process_name(e, s->pid, name, sizeof(name));
-            ccl_text_printf(processes, "%s[", pid != CCL_NONE ? "," : "");
-            ccl_i_script_string(processes, name);
-            ccl_text_printf(processes, ",%u]", row);
-        }
-        pid = s->pid;
         ccl_text_fini(&text);
+        if (own == pid)
+            continue;
+        process_name(e, own, name, sizeof(name));
+        ccl_text_printf(&f->processes, "%s[", pid != CCL_NONE ? "," : "");
+        ccl_i_script_string(&f->processes, name);
+        ccl_text_printf(&f->processes, ",%u]", row);
+        pid = own;
     }
-    ccl_text_printf(out, "],\"alike\":[");
-    for (uint32_t r = 0; !nomem && r < nrows; r++)
-        ccl_text_printf(out, "%s%u", r ? "," : "", alike[r]);
-    free(alike);
+    e->n = kept;
     ccl_strmap_destroy(seen);
-    return nomem ? ccl_fail_nomem(err) : CCL_OK;
+    return nomem || f->processes.nomem ? ccl_fail_nomem(err) : CCL_OK;
 }
 
-static ccl_status_t write_data(events_t *e, ccl_text_t *out, size_t *folded_out, ccl_error_t *err) {
-    ccl_text_t processes = {0};
-    char number[40];
-    ccl_status_t status;
+static void write_data(events_t *e, const folding_t *f, ccl_text_t *out) {
+    char number[40], name[120];
+    uint32_t nrows = 0;
 
     ccl_text_printf(out, "{\"time\":%s,\"names\":[",
                     ccl_i_number(e->time_ns, number, sizeof(number)));
@@ -261,11 +265,22 @@ static ccl_status_t write_data(events_t *e, ccl_text_t *out, size_t *folded_out,
         ccl_i_script_string(out, e->said[i] ? e->said[i] : "");
     }
     ccl_text_printf(out, "],\"rows\":[");
-    status = write_rows(e, out, &processes, folded_out, err);
-    ccl_text_printf(out, "],\"processes\":[%s]}\n", processes.data ? processes.data : "");
-    out->nomem |= processes.nomem;
-    ccl_text_fini(&processes);
-    return status;
+    for (size_t i = 0, end; i < e->n; i = end, nrows++) {
+        end = next_row(e, i);
+        ccl_text_printf(out, "%s{\"of\":", i ? ",\n" : "\n");
+        process_name(e, e->spans[i].pid, name, sizeof(name));
+        ccl_i_script_string(out, name);
+        ccl_text_printf(out, ",\"name\":");
+        row_name(e, &e->spans[i], name, sizeof(name));
+        ccl_i_script_string(out, name);
+        ccl_text_printf(out, ",\"spans\":[");
+        spans_text(e, i, end, true, out);
+        ccl_text_printf(out, "]}");
+    }
+    ccl_text_printf(out, "],\"alike\":[");
+    for (uint32_t r = 0; r < nrows; r++)
+        ccl_text_printf(out, "%s%u", r ? "," : "", f->alike[r]);
+    ccl_text_printf(out, "],\"processes\":[%s]}\n", f->processes.data ? f->processes.data : "");
 }
 
 ccl_status_t ccl_i_page_timeline(const ccl_json_doc_t *doc, ccl_text_t *out,
@@ -273,6 +288,7 @@ ccl_status_t ccl_i_page_timeline(const ccl_json_doc_t *doc, ccl_text_t *out,
     ccl_json_at_t root = ccl_json_root(doc);
     ccl_json_at_t list = ccl_json_member(&root, "traceEvents");
     events_t e = {.names = ccl_strmap_create(), .words = ccl_strmap_create()};
+    folding_t folding = {0};
     size_t n = 0;
     double gap_ns = 0;
     ccl_status_t status = e.names && e.words ? CCL_OK : ccl_fail_nomem(err);
@@ -291,15 +307,21 @@ ccl_status_t ccl_i_page_timeline(const ccl_json_doc_t *doc, ccl_text_t *out,
     if (status == CCL_OK) {
         qsort(e.spans, e.n, sizeof(*e.spans), by_place);
         about->spans = e.n;
+        status = fold(&e, &folding, err);
+        about->folded = folding.folded;
+    }
+    if (status == CCL_OK) {
         while (e.n > MOST_SPANS && gap_ns < e.time_ns) {
             gap_ns = gap_ns > 0 ? 2 * gap_ns : e.time_ns / 1e6;
             e.n = merged(e.spans, e.n, gap_ns);
         }
         about->merged_ns = gap_ns;
-        status = write_data(&e, out, &about->folded, err);
+        write_data(&e, &folding, out);
         if (out->nomem)
             status = ccl_fail_nomem(err);
     }
+    free(folding.alike);
+    ccl_text_fini(&folding.processes);
     ccl_strmap_destroy(e.names);
     ccl_strmap_destroy(e.words);
     free(e.texts);
