@@ -83,6 +83,10 @@ typedef struct ccl_i_args {
         const char *export, *replay, *save_profile;
         ccl_i_list_t vary;
     } tune;
+    struct { /* of `compare` and `simulate` */
+        const char *scenario, *rank;
+        uint32_t samples;
+    } vary;
     struct { /* of `balance` */
         const char *plan, *speeds, *most;
         uint32_t total, rule; /**< the last: index into the option's choices */
@@ -429,6 +433,14 @@ void ccl_i_launched_end(ccl_i_launched_t *l, bool idle);
 
 /* ---------------------------------------------------------------- cmd_notebook.c */
 
+/**
+ * What --scenario and --samples say of a cluster; nothing is set without --scenario. What is set is
+ * the caller's to destroy, also on failure.
+ * @param topo  must outlive the draws.
+ */
+ccl_status_t ccl_i_scenario_open(const ccl_i_cli_t *cli, const ccl_topology_t *topo,
+                                 ccl_scenario_t **scenario_out, ccl_draws_t **draws_out,
+                                 uint32_t *samples_out, ccl_error_t *err);
 /** The lab notebook of --notebook, or the user's own. */
 ccl_status_t ccl_i_notebook_open(const ccl_i_cli_t *cli, bool write, ccl_notebook_t **out,
                                  ccl_error_t *err);

@@ -65,6 +65,16 @@ static const ccl_i_own_option_t options[] = {
     {"root", 0, KIND_U32, AT(root), "RANK", "root of broadcast, reduce, gather, scatter (0)", NULL},
     {"with", 'w', KIND_TEXT, AT(with), "NAME",
      "synthesizers (ccllab algos lists them), or nccl: what stock NCCL runs, rccl on AMD", NULL},
+    {"scenario", 0, KIND_TEXT, AT(vary.scenario), "FILE",
+     "times over samples of a cluster that varies: a file of the form ccllab/scenarios/1, or what "
+     "varies, such as 'rate@net/device=normal(1,0.05); launch=gamma(20us,2); fail:nic:0~1%'",
+     NULL},
+    {"samples", 0, KIND_U32, AT(vary.samples), "N", "samples of the scenario (1000)", NULL},
+    {"rank@samples", 0, KIND_TEXT, AT(vary.rank), "BY",
+     "choose winners over the samples: by mean, p50, p95, p99 or any pN, cvarN (mean of the slowest "
+     "100 - N percent) or regret (most behind the fastest of a sample); without it by the time on "
+     "the cluster as drawn",
+     NULL},
     {"plugin", 0, KIND_LIST, AT(plugins), "FILE",
      "a synthesizer of yours, from a shared object; may be repeated (also those that "
      "CCLLAB_PLUGINS "

@@ -12,6 +12,7 @@
 #include "search/export/export.h"
 #include "search/improve/improve.h"
 #include "search/notebook/notebook.h"
+#include "search/scenario/scenario.h"
 #include "search/tune/replay.h"
 #include "search/tune/space.h"
 #include "search/tune/tune.h"

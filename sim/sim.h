@@ -113,6 +113,18 @@ typedef struct ccl_trace_about {
 ccl_status_t ccl_trace_write(const ccl_trace_t *trace, const ccl_trace_about_t *about,
                              ccl_text_t *out, ccl_error_t *err);
 
+/**
+ * How one run differs from its cluster as drawn (docs/model.md, "Variations"). Routes, groups and
+ * what synthesizers and lowering knew stay. Each array may be NULL: no difference.
+ */
+typedef struct ccl_sim_variation {
+    const double *link_rate;      /**< [nlinks] > 0: factor of each link's bandwidth */
+    const double *link_latency_s; /**< [nlinks] >= 0: added to each link's latency */
+    const double *block_rate;     /**< [nranks] > 0: factor of what the GPU's thread blocks pass,
+                                       reduce and copy a second */
+    const double *late_s;         /**< [nranks] >= 0: added to the launch of the GPU's blocks */
+} ccl_sim_variation_t;
+
 typedef struct ccl_sim_options {
     size_t size;
     double size_bytes; /**< nccl-tests' size, > 0; flow lists ignore it */
@@ -133,6 +145,7 @@ typedef struct ccl_sim_options {
     bool estimate; /**< a run of many micro-batches that does not become periodic is extrapolated
                         from shorter ones; see ccl_sim_program() */
     bool cause;    /**< of a deadlock, fill its cause, too: tens of untimed runs with other FIFOs */
+    const ccl_sim_variation_t *variation; /**< NULL: the cluster as drawn */
 } ccl_sim_options_t;
 /** The defaults. */
 #define CCL_SIM_OPTIONS_INIT                                                                       \

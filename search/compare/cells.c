@@ -354,7 +354,7 @@ static ccl_status_t run_cell(ccl_i_compare_t *c, uint32_t size, uint32_t contend
     if (status == CCL_OK && !cell->proto)
         cell->proto = ccl_protocol_name(ccl_protocol_find(how.program->proto));
     ccl_program_destroy(how.own);
-    return status;
+    return status == CCL_OK ? ccl_i_compare_sample(c, size, contender, routes, err) : status;
 }
 
 /* What a cell says, as a point has it. */

@@ -103,6 +103,13 @@ void ccl_i_compare_views(ccl_i_ready_t *r);
 ccl_status_t ccl_i_compare_choose(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
                                   ccl_routes_t *routes, const ccl_i_cell_run_t *how,
                                   ccl_compare_cell_t *cell, ccl_error_t *err);
+/** The samples of a cell that has a time (samples.c); nothing without draws. */
+ccl_status_t ccl_i_compare_sample(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
+                                  ccl_routes_t *routes, ccl_error_t *err);
+/** What they come to: ranks, before winners are picked. */
+ccl_status_t ccl_i_compare_rank(ccl_i_compare_t *c, ccl_error_t *err);
+/** How far the others are behind the winners, and how sure that is. */
+void ccl_i_compare_pair(ccl_i_compare_t *c);
 /** A cell as the notebook has it. */
 void ccl_i_compare_take(const ccl_point_result_t *r, ccl_compare_cell_t *cell);
 /** The notebook's point of a cell. */

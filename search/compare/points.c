@@ -81,6 +81,8 @@ const char *ccl_compare_untold(const ccl_compare_options_t *o) {
         name = untold_of(ccl_synth_option_table(t), &o->synth);
     if (!name)
         name = untold_of(ccl_lower_option_table, &o->lower);
+    if (!name && o->draws)
+        name = "scenario";
     return name ? name : untold_of(ccl_sim_option_table, &o->sim);
 }
 
