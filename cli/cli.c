@@ -270,6 +270,8 @@ int ccl_cli_main(int argc, char **argv) {
         return no_command(argc, argv);
 
     memset(&cli, 0, sizeof(cli));
+    cli.argc = argc;
+    cli.argv = argv;
     ccl_i_args_init(&cli.args);
     status = ccl_i_options_parse(command, argc - 1 - words, argv + 1 + words, &cli.args, &err);
     if (status == CCL_OK && cli.args.help) {

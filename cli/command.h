@@ -77,6 +77,7 @@ typedef struct ccl_i_args {
     const char *heat;     /**< of `draw` */
     uint32_t width_px;
     uint32_t draw_rows, draw_colour; /**< index into the option's choices */
+    bool unfolded;                   /**< rows of a timeline that look alike one by one */
     const char *notebook;
     struct { /* of processes that share it */
         double lease_s, idle_s;
@@ -110,6 +111,8 @@ typedef struct ccl_i_cli {
     ccl_i_args_t args;
     ccl_report_style_t style;
     bool page; /**< the result becomes an HTML page */
+    int argc;  /**< the line as it was typed, for what says how it was made */
+    char **argv;
 } ccl_i_cli_t;
 
 typedef struct ccl_i_command {
@@ -384,6 +387,12 @@ ccl_status_t ccl_i_sizes(const char *text, double **out, uint32_t *n_out, ccl_er
 ccl_sim_options_t ccl_i_sim_options(const ccl_i_args_t *args);
 /** "dir/allgather_8.xml" is shown as "allgather_8"; malloc'ed, NULL when out of memory. */
 char *ccl_i_title(const char *path);
+/**
+ * Date and command line of a page, into `date` (11 characters) and `line`. The date is that of
+ * SOURCE_DATE_EPOCH where it is set, as for other builds that are to be repeated, in UTC.
+ */
+void ccl_i_page_made(const ccl_i_cli_t *cli, char date[16], ccl_text_t *line,
+                     ccl_report_page_t *page);
 /** Write a result where -o says; as an HTML page where that ends in .html. */
 ccl_status_t ccl_i_emit(ccl_i_cli_t *cli, const ccl_text_t *text, ccl_error_t *err);
 

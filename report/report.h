@@ -386,10 +386,13 @@ typedef struct ccl_report_page {
     const ccl_topology_t *topo; /**< drawn, coloured by the first run that fits; NULL: none */
     uint32_t ndocs;
     const ccl_json_doc_t *docs; /**< results, traces of `simulate --trace`, notebooks' documents */
+    const char *date, *command; /**< when and how it was made; NULL: it does not say */
 } ccl_report_page_t;
 /**
- * Tables, plots, timelines that zoom, and the command that repeats each line, in the order of the
- * results. Equal input gives equal bytes.
+ * The answer in a sentence, contents, and in the order of the results tables, plots that show their
+ * values, timelines that zoom, and the command that repeats each line. It needs no network, prints
+ * on paper, follows the reader's choice of a dark page, and says without scripts what it says with
+ * them. Equal input gives equal bytes.
  * @retval CCL_ERR_INPUT  something else than a result; file, line and column.
  */
 ccl_status_t ccl_report_page(const ccl_report_page_t *page, ccl_text_t *out, ccl_error_t *err);

@@ -140,6 +140,13 @@ ccl_status_t ccl_program_builder_finish(ccl_program_builder_t *b, ccl_program_t 
 void ccl_program_destroy(ccl_program_t *program);
 /** The same program in every field but its origin and the lines of its file (shares to 1e-12). */
 bool ccl_program_equal(const ccl_program_t *a, const ccl_program_t *b);
+/**
+ * The data that a step works on, in words: "data of GPU 3, part 2 of 4", "chunk 5 of 16", "data for
+ * GPU 2", "scratch 7"; several elements as "chunks 4-7 of 16". Of a step that sends without
+ * receiving it is what is read, of any other one what is written.
+ * @param step  index into program->steps.
+ */
+void ccl_step_data_text(const ccl_program_t *program, uint32_t step, char *out, size_t len);
 /** A peer in words: "3", of a group its ranks, "0-3,6"; cut with "..." where it is too long. */
 void ccl_peer_text(const ccl_program_t *program, uint32_t peer, char *out, size_t len);
 /** Connections of step `step` (index into program->steps) of block tb. */
