@@ -161,7 +161,7 @@ static uint32_t parts_of(const job_t *j) {
     return parts < most ? parts : (uint32_t)most;
 }
 
-static ccl_status_t planned(const job_t *j, ccl_schedule_t **out, ccl_error_t *err) {
+static ccl_status_t planned(job_t *j, ccl_schedule_t **out, ccl_error_t *err) {
     ccl_i_av_work_t w = {0};
     ccl_collective_t *coll = NULL;
     uint32_t parts = parts_of(j);
@@ -192,7 +192,7 @@ static const char *const others[] = {NULL, "direct", "pxn"};
 
 static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with, ccl_schedule_t **out,
                          ccl_error_t *err) {
-    const job_t *j = user;
+    job_t *j = user;
     if (index == 0)
         return planned(j, out, err);
     const ccl_synth_ops_t *ops = ccl_synth_find(others[index]);

@@ -11,7 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TICKS = 256, MOST_LANE_CHANNELS = 4, MOST_INNER_CHANNELS = 8, LANE_HOP = CCL_I_AV_INNER };
+enum { TICKS = 256, MOST_INNER_CHANNELS = 8, MOST_WAY_HOPS = 4, LANE_HOP = CCL_I_AV_INNER };
+/* Connections of a lane that has its even part of a NIC. */
+#define LANE_WEIGHT 2
 /* Where in the order relayed pieces begin: by then the first of them have come. */
 #define RELAYED_FROM 0.06
 #define GOLDEN 0.6180339887498949
@@ -60,6 +62,21 @@ static uint8_t channels_for(double bytes, double time_s, double block_Bps, uint3
     return (uint8_t)(n < 1 ? 1 : n > most ? most : n);
 }
 
+/*
+ * Links are shared evenly among connections: a lane with much to carry has more of them, so that all
+ * of a NIC's lanes end together.
+ */
+uint8_t ccl_i_av_channels(const ccl_i_av_work_t *w, const ccl_i_av_lane_t *lane, double bytes,
+                          uint32_t most) {
+    const ccl_i_cluster_t *c = &w->net->cluster;
+    bool inside = c->server[lane->src] == c->server[lane->dst];
+    uint32_t others = inside ? ccl_i_cluster_gpus(c, c->server[lane->src]) - 1 : c->nservers - 1;
+    double part = bytes * lane->uses.slowest / w->load_max_s; /* of the time, alone on the link */
+    double n = fmax(round(LANE_WEIGHT * part * others),
+                    channels_for(bytes, w->load_max_s, lane->tb_Bps, MOST_INNER_CHANNELS));
+    return (uint8_t)(n < 1 ? 1 : n > most ? most : n);
+}
+
 /* Thread blocks that each GPU needs; false: more than one has. */
 static bool blocks_fit(const ccl_i_av_work_t *w, uint32_t *blocks) {
     const ccl_i_av_net_t *net = w->net;
@@ -97,9 +114,7 @@ static ccl_status_t choose_channels(ccl_i_av_work_t *w, ccl_error_t *err) {
         return ccl_fail_nomem(err);
     for (uint32_t most = MOST_INNER_CHANNELS; most > 0; most /= 2) {
         for (size_t l = 0; l < net->nlanes; l++)
-            w->lane_channels[l] =
-                channels_for(w->lane_bytes[l], w->load_max_s, net->lanes[l].tb_Bps,
-                             most < MOST_LANE_CHANNELS ? most : MOST_LANE_CHANNELS);
+            w->lane_channels[l] = ccl_i_av_channels(w, &net->lanes[l], w->lane_bytes[l], most);
         for (size_t i = 0; i < 2 * net->ninner; i++)
             w->inner_channels[i >= net->ninner][i % net->ninner] = channels_for(
                 w->inner_bytes[i], w->load_max_s, net->inner[i % net->ninner].tb_Bps, most);
@@ -146,9 +161,10 @@ static void add_part(emit_t *e, const ccl_i_av_piece_t *p, uint32_t tick) {
     uint32_t step = tick * w->stride, from = item->src, kind = 0;
     if (p->nhops > 0) {
         for (uint32_t k = 0; k < p->nhops; k++) {
-            const uint32_t *hop = &w->ways[2 * (size_t)(p->way + k)];
-            add(e, from, hop[0], step + k, hop[1]);
-            from = hop[0];
+            const ccl_i_av_lane_t *hop = &w->ways[p->way + k];
+            uint32_t turn = k + MOST_WAY_HOPS * (e->turn % hop->channels);
+            add(e, from, hop->dst, step + k, hop->channel + hop->period * turn);
+            from = hop->dst;
         }
         return;
     }

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-ccl_status_t ccl_i_av_work_init(ccl_i_av_work_t *w, const ccl_i_av_net_t *net, ccl_error_t *err) {
+ccl_status_t ccl_i_av_work_init(ccl_i_av_work_t *w, ccl_i_av_net_t *net, ccl_error_t *err) {
     size_t pairs = (size_t)net->nservers * net->nservers;
     memset(w, 0, sizeof *w);
-    w->net = net;
+    w->net = w->own_net = net;
     w->item_first = calloc(pairs + 2, sizeof *w->item_first);
     w->piece_first = calloc(pairs + 1, sizeof *w->piece_first);
     w->share = calloc(net->nlanes + 1, sizeof *w->share);
@@ -30,6 +30,7 @@ ccl_status_t ccl_i_av_work_init(ccl_i_av_work_t *w, const ccl_i_av_net_t *net, c
 }
 
 void ccl_i_av_work_fini(ccl_i_av_work_t *w) {
+    ccl_i_av_search_fini(w->search);
     free(w->items);
     free(w->item_first);
     free(w->dests);

@@ -12,13 +12,12 @@
 enum { MOST_ROUTES = 4 };
 
 /* Links of the route, and groups that they are in, each as often as a flow counts there. */
-static ccl_status_t add_route(ccl_i_av_net_t *net, const uint32_t *group_first,
-                              const uint32_t *group_of, const ccl_route_t *route,
-                              ccl_i_av_uses_t *out, ccl_error_t *err) {
+static ccl_status_t add_route(ccl_i_av_net_t *net, const ccl_route_t *route, ccl_i_av_uses_t *out,
+                              ccl_error_t *err) {
     for (uint32_t i = 0; i < route->nlinks; i++) {
         uint32_t l = route->links[i];
-        for (uint32_t k = group_first[l]; k <= group_first[l + 1]; k++) {
-            uint32_t r = k == group_first[l + 1] ? l : net->topo->nlinks + group_of[k];
+        for (uint32_t k = net->group_first[l]; k <= net->group_first[l + 1]; k++) {
+            uint32_t r = k == net->group_first[l + 1] ? l : net->topo->nlinks + net->group_of[k];
             if (!ccl_grow(&net->uses, &net->cuses, net->nuses + 1, sizeof *net->uses))
                 return ccl_fail_nomem(err);
             net->uses[net->nuses++] = r;
@@ -29,28 +28,23 @@ static ccl_status_t add_route(ccl_i_av_net_t *net, const uint32_t *group_first,
     return CCL_OK;
 }
 
-typedef struct builder {
-    ccl_i_av_net_t *net;
-    uint32_t *group_first, *group_of; /* [nlinks + 1] groups of a link */
-} builder_t;
-
-static ccl_status_t list_groups(builder_t *b, ccl_error_t *err) {
-    const ccl_topology_t *topo = b->net->topo;
+static ccl_status_t list_groups(ccl_i_av_net_t *net, ccl_error_t *err) {
+    const ccl_topology_t *topo = net->topo;
     size_t members = 0;
     for (uint32_t g = 0; g < topo->ngroups; g++)
         members += topo->groups[g].nlinks;
-    b->group_first = calloc(topo->nlinks + (size_t)2, sizeof *b->group_first);
-    b->group_of = calloc(members + 1, sizeof *b->group_of);
-    if (!b->group_first || !b->group_of)
+    net->group_first = calloc(topo->nlinks + (size_t)2, sizeof *net->group_first);
+    net->group_of = calloc(members + 1, sizeof *net->group_of);
+    if (!net->group_first || !net->group_of)
         return ccl_fail_nomem(err);
     for (uint32_t g = 0; g < topo->ngroups; g++)
         for (uint32_t i = 0; i < topo->groups[g].nlinks; i++)
-            b->group_first[topo->groups[g].links[i] + 2]++;
+            net->group_first[topo->groups[g].links[i] + 2]++;
     for (uint32_t l = 1; l <= topo->nlinks; l++)
-        b->group_first[l + 1] += b->group_first[l];
+        net->group_first[l + 1] += net->group_first[l];
     for (uint32_t g = 0; g < topo->ngroups; g++)
         for (uint32_t i = 0; i < topo->groups[g].nlinks; i++)
-            b->group_of[b->group_first[topo->groups[g].links[i] + 1]++] = g;
+            net->group_of[net->group_first[topo->groups[g].links[i] + 1]++] = g;
     return CCL_OK;
 }
 
@@ -65,27 +59,35 @@ static double block_Bps(const ccl_i_av_net_t *net, const ccl_route_t *route) {
         .tb_rate_Bps;
 }
 
-/* A lane for each of the pair's routes; none where there is no route. */
-static ccl_status_t add_lanes(builder_t *b, uint32_t src, uint32_t dst, size_t first,
+ccl_status_t ccl_i_av_hop(ccl_i_av_net_t *net, uint32_t a, uint32_t b, uint32_t channel,
+                          ccl_i_av_lane_t *out, ccl_error_t *err) {
+    const ccl_route_t *route = route_of(net, a, b, channel);
+    uint32_t period = net->reversed ? ccl_routes_period(net->routes, b, a)
+                                    : ccl_routes_period(net->routes, a, b);
+    if (!route)
+        return net->cluster.nomem
+                   ? ccl_fail_nomem(err)
+                   : ccl_fail(err, CCL_ERR_INTERNAL, "no route from GPU %u to %u", a, b);
+    *out = (ccl_i_av_lane_t){.src = a, .dst = b, .channel = (uint16_t)channel};
+    out->period = (uint16_t)(period < UINT16_MAX / 64 ? period : UINT16_MAX / 64);
+    out->tb_Bps = block_Bps(net, route);
+    out->uses.first = (uint32_t)net->nuses;
+    return add_route(net, route, &out->uses, err);
+}
+
+/* A lane for each of the pair's routes. */
+static ccl_status_t add_lanes(ccl_i_av_net_t *net, uint32_t src, uint32_t dst, size_t first,
                               ccl_error_t *err) {
-    ccl_i_av_net_t *net = b->net;
     uint32_t period = net->reversed ? ccl_routes_period(net->routes, dst, src)
                                     : ccl_routes_period(net->routes, src, dst);
-    uint32_t n = period < MOST_ROUTES ? period : MOST_ROUTES;
-    for (uint32_t c = 0; c < n && net->nlanes - first < CCL_I_AV_LANES; c++) {
-        const ccl_route_t *route = route_of(net, src, dst, c);
-        if (!route)
-            break;
+    for (uint32_t c = 0;
+         c < period && c < MOST_ROUTES && net->nlanes - first < CCL_I_AV_LANES; c++) {
         if (!ccl_grow(&net->lanes, &net->clanes, net->nlanes + 1, sizeof *net->lanes))
             return ccl_fail_nomem(err);
-        ccl_i_av_lane_t *lane = &net->lanes[net->nlanes++];
-        *lane = (ccl_i_av_lane_t){.src = src, .dst = dst, .channel = (uint16_t)c};
-        lane->period = (uint16_t)(period < UINT16_MAX / 64 ? period : UINT16_MAX / 64);
-        lane->tb_Bps = block_Bps(net, route);
-        lane->uses.first = (uint32_t)net->nuses;
-        CCL_TRY(add_route(net, b->group_first, b->group_of, route, &lane->uses, err));
+        CCL_TRY(ccl_i_av_hop(net, src, dst, c, &net->lanes[net->nlanes], err));
+        net->nlanes++;
     }
-    return net->cluster.nomem ? ccl_fail_nomem(err) : CCL_OK;
+    return CCL_OK;
 }
 
 static bool reaches(const ccl_i_av_net_t *net, uint32_t src, uint32_t dst) {
@@ -94,8 +96,7 @@ static bool reaches(const ccl_i_av_net_t *net, uint32_t src, uint32_t dst) {
 }
 
 /* GPU i with GPU i, modulo their numbers; who has no route there, with the first that it has. */
-static ccl_status_t join(builder_t *b, uint32_t from, uint32_t to, ccl_error_t *err) {
-    ccl_i_av_net_t *net = b->net;
+static ccl_status_t join(ccl_i_av_net_t *net, uint32_t from, uint32_t to, ccl_error_t *err) {
     const ccl_i_cluster_t *c = &net->cluster;
     uint32_t na = ccl_i_cluster_gpus(c, from), nb = ccl_i_cluster_gpus(c, to);
     uint32_t n = na > nb ? na : nb;
@@ -103,13 +104,13 @@ static ccl_status_t join(builder_t *b, uint32_t from, uint32_t to, ccl_error_t *
     for (uint32_t k = 0; k < n; k++) {
         uint32_t g = ccl_i_cluster_rank(c, from, k), h = ccl_i_cluster_rank(c, to, k);
         if (reaches(net, g, h)) {
-            CCL_TRY(add_lanes(b, g, h, first, err));
+            CCL_TRY(add_lanes(net, g, h, first, err));
             continue;
         }
         for (uint32_t j = 1; j < nb; j++) {
             uint32_t other = ccl_i_cluster_rank(c, to, k + j);
             if (k < na && reaches(net, g, other)) {
-                CCL_TRY(add_lanes(b, g, other, first, err));
+                CCL_TRY(add_lanes(net, g, other, first, err));
                 break;
             }
         }
@@ -119,9 +120,8 @@ static ccl_status_t join(builder_t *b, uint32_t from, uint32_t to, ccl_error_t *
 }
 
 /* The way from a to b inside their server, over other GPUs of it where it must be. */
-static ccl_status_t add_inner(builder_t *b, uint32_t src, uint32_t dst, ccl_i_av_inner_t *out,
+static ccl_status_t add_inner(ccl_i_av_net_t *net, uint32_t src, uint32_t dst, ccl_i_av_inner_t *out,
                               uint32_t *path, ccl_error_t *err) {
-    ccl_i_av_net_t *net = b->net;
     *out = (ccl_i_av_inner_t){.first = (uint32_t)net->npath, .tb_Bps = INFINITY};
     out->uses.first = (uint32_t)net->nuses;
     if (src == dst)
@@ -140,15 +140,14 @@ static ccl_status_t add_inner(builder_t *b, uint32_t src, uint32_t dst, ccl_i_av
         const ccl_route_t *route = route_of(net, at, next, 0);
         if (!route)
             return ccl_fail(err, CCL_ERR_INTERNAL, "no route from GPU %u to %u", at, next);
-        CCL_TRY(add_route(net, b->group_first, b->group_of, route, &out->uses, err));
+        CCL_TRY(add_route(net, route, &out->uses, err));
         out->tb_Bps = fmin(out->tb_Bps, block_Bps(net, route));
         net->path[net->npath++] = at = next;
     }
     return CCL_OK;
 }
 
-static ccl_status_t add_server(builder_t *b, uint32_t s, uint32_t *path, ccl_error_t *err) {
-    ccl_i_av_net_t *net = b->net;
+static ccl_status_t add_server(ccl_i_av_net_t *net, uint32_t s, uint32_t *path, ccl_error_t *err) {
     const ccl_i_cluster_t *c = &net->cluster;
     uint32_t gpus = ccl_i_cluster_gpus(c, s);
     net->inner_first[s] = (uint32_t)net->ninner;
@@ -156,26 +155,25 @@ static ccl_status_t add_server(builder_t *b, uint32_t s, uint32_t *path, ccl_err
         return ccl_fail_nomem(err);
     for (uint32_t i = 0; i < gpus; i++)
         for (uint32_t j = 0; j < gpus; j++)
-            CCL_TRY(add_inner(b, ccl_i_cluster_rank(c, s, i), ccl_i_cluster_rank(c, s, j),
+            CCL_TRY(add_inner(net, ccl_i_cluster_rank(c, s, i), ccl_i_cluster_rank(c, s, j),
                               &net->inner[net->ninner++], path, err));
     return CCL_OK;
 }
 
-static ccl_status_t fill(builder_t *b, uint32_t *path, ccl_error_t *err) {
-    ccl_i_av_net_t *net = b->net;
+static ccl_status_t fill(ccl_i_av_net_t *net, uint32_t *path, ccl_error_t *err) {
     const ccl_topology_t *topo = net->topo;
     uint32_t ns = net->nservers;
     for (uint32_t l = 0; l < topo->nlinks; l++)
         net->slow[l] = 1 / topo->links[l].bandwidth_Bps;
     for (uint32_t g = 0; g < topo->ngroups; g++)
         net->slow[topo->nlinks + g] = 1 / topo->groups[g].bandwidth_Bps;
-    CCL_TRY(list_groups(b, err));
+    CCL_TRY(list_groups(net, err));
     for (uint32_t s = 0; s < ns; s++)
-        CCL_TRY(add_server(b, s, path, err));
+        CCL_TRY(add_server(net, s, path, err));
     for (uint32_t p = 0; p < ns * ns; p++) {
         net->lane_first[p] = (uint32_t)net->nlanes;
         if (p / ns != p % ns)
-            CCL_TRY(join(b, p / ns, p % ns, err));
+            CCL_TRY(join(net, p / ns, p % ns, err));
     }
     net->lane_first[ns * ns] = (uint32_t)net->nlanes;
     return CCL_OK;
@@ -185,7 +183,6 @@ ccl_status_t ccl_i_av_net_init(ccl_i_av_net_t *net, const ccl_topology_t *topo, 
                                ccl_error_t *err) {
     uint32_t *path = NULL;
     memset(net, 0, sizeof *net);
-    builder_t b = {.net = net};
     net->topo = topo;
     net->reversed = reversed;
     net->n = topo->nranks;
@@ -208,12 +205,10 @@ ccl_status_t ccl_i_av_net_init(ccl_i_av_net_t *net, const ccl_topology_t *topo, 
         status = ccl_fail_nomem(err);
         goto end;
     }
-    CCL_TRY_GOTO(fill(&b, path, err), status, end);
+    CCL_TRY_GOTO(fill(net, path, err), status, end);
     status = ccl_cut_levels_init(&net->levels, topo, err);
 end:
     free(path);
-    free(b.group_first);
-    free(b.group_of);
     if (status != CCL_OK)
         ccl_i_av_net_fini(net);
     return status;
@@ -224,6 +219,8 @@ void ccl_i_av_net_fini(ccl_i_av_net_t *net) {
     ccl_routes_destroy(net->routes);
     ccl_cut_levels_fini(&net->levels);
     free(net->slow);
+    free(net->group_first);
+    free(net->group_of);
     free(net->lane_first);
     free(net->lanes);
     free(net->inner_first);

@@ -19,6 +19,7 @@ typedef struct ccl_i_av_lane {
     uint32_t src, dst;
     uint16_t channel;
     uint16_t period; /* channels after which its route comes again */
+    uint16_t channels; /* of a searched way's hop: connections that share its bytes */
     double tb_Bps;   /* what one thread block moves */
     ccl_i_av_uses_t uses;
 } ccl_i_av_lane_t;
@@ -48,12 +49,16 @@ typedef struct ccl_i_av_net {
     uint32_t *inner_first; /* [nservers] place of its first pair; (i, j) of g GPUs at i g + j */
     ccl_i_av_inner_t *inner;
     uint32_t *uses, *path;
+    uint32_t *group_first, *group_of; /* groups of a link */
     size_t nlanes, ninner, nuses, npath, clanes, cinner, cuses, cpath;
     ccl_cut_levels_t levels;
 } ccl_i_av_net_t;
 
 ccl_status_t ccl_i_av_net_init(ccl_i_av_net_t *net, const ccl_topology_t *topo, bool reversed,
                                ccl_error_t *err);
+/** The hop from a to b over route `channel`; there must be one. */
+ccl_status_t ccl_i_av_hop(ccl_i_av_net_t *net, uint32_t a, uint32_t b, uint32_t channel,
+                          ccl_i_av_lane_t *out, ccl_error_t *err);
 void ccl_i_av_net_fini(ccl_i_av_net_t *net);
 static inline const ccl_i_av_inner_t *ccl_i_av_inner(const ccl_i_av_net_t *net, uint32_t a,
                                                      uint32_t b) {

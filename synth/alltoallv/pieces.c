@@ -11,7 +11,7 @@
 /* Relayed pieces pass in parts of at most 1 / CUTS of what a lane's narrowest link carries in all:
    the last part's hop behind it is then short. A lane takes a remainder beyond its room that is
    below 1 / (SLIVERS servers) of that: all its server's lanes together then are off by 1 / SLIVERS. */
-enum { CUTS = 32, SLIVERS = 256 };
+enum { CUTS = 256, STRAIGHT = 8, SLIVERS = 256 };
 
 typedef struct assign {
     ccl_i_av_work_t *w;
@@ -141,7 +141,8 @@ ccl_status_t ccl_i_av_cut(ccl_i_av_work_t *w, ccl_error_t *err) {
         bool relayed = is_relayed(w, p);
         w->relayed_bytes += relayed ? p->bytes : 0;
         double most = fmax(w->cut_bytes, w->load_max_s / slowest(w, p) / CUTS);
-        p->cuts = relayed && !item->whole ? (uint32_t)fmax(1, ceil(p->bytes / most - 1e-9)) : 1;
+        most *= relayed ? 1 : STRAIGHT;
+        p->cuts = item->whole ? 1 : (uint32_t)fmax(1, ceil(p->bytes / most - 1e-9));
         if (item->nth == 2) {
             p->sub = 0;
             continue;

@@ -31,8 +31,17 @@ typedef struct ccl_i_av_rest {
     uint32_t item;
 } ccl_i_av_rest_t;
 
+/** A way of a block over hops of the search. */
+typedef struct ccl_i_av_way {
+    double bytes;
+    uint32_t nhops, hops[4];
+} ccl_i_av_way_t;
+typedef struct ccl_i_av_search ccl_i_av_search_t; /* search.c */
+
 typedef struct ccl_i_av_work {
     const ccl_i_av_net_t *net;
+    ccl_i_av_net_t *own_net;   /* the same: a search adds what its hops use */
+    ccl_i_av_search_t *search; /* NULL: none yet */
     double cut_bytes, deadline_s; /* deadline: by ccl_now_s(); 0: none */
     /* what has to move */
     ccl_i_av_item_t *items;
@@ -58,7 +67,7 @@ typedef struct ccl_i_av_work {
     ccl_i_av_rest_t *rest; /* of the pair in hand */
     size_t nrest, crest;
     double way_slow; /* seconds of a byte on the slowest of the ways' links */
-    uint32_t *ways; /* [nways][2] the next rank, and the channel to it */
+    ccl_i_av_lane_t *ways; /* hops of searched pieces */
     size_t nways, cways;
     uint32_t *nsub;        /* [nchunks + 1] parts of a chunk; then their first */
     size_t cnsub;
@@ -73,7 +82,7 @@ typedef struct ccl_i_av_work {
     uint8_t *lane_channels, *inner_channels[2];
 } ccl_i_av_work_t;
 
-ccl_status_t ccl_i_av_work_init(ccl_i_av_work_t *w, const ccl_i_av_net_t *net, ccl_error_t *err);
+ccl_status_t ccl_i_av_work_init(ccl_i_av_work_t *w, ccl_i_av_net_t *net, ccl_error_t *err);
 void ccl_i_av_work_fini(ccl_i_av_work_t *w);
 /** Items of a matrix [n][n]. */
 ccl_status_t ccl_i_av_items_matrix(ccl_i_av_work_t *w, const double *bytes, ccl_error_t *err);
@@ -93,8 +102,12 @@ ccl_status_t ccl_i_av_pieces(ccl_i_av_work_t *w, ccl_error_t *err);
 ccl_status_t ccl_i_av_cut(ccl_i_av_work_t *w, ccl_error_t *err);
 /** The same by a search of ways from GPU to GPU, where it loads links less. */
 ccl_status_t ccl_i_av_search(ccl_i_av_work_t *w, ccl_error_t *err);
+void ccl_i_av_search_fini(ccl_i_av_search_t *s);
 /** Loads of all links by the pieces, and the greatest. */
 void ccl_i_av_load(ccl_i_av_work_t *w);
+/** Connections for a hop of so many bytes, at most `most`. */
+uint8_t ccl_i_av_channels(const ccl_i_av_work_t *w, const ccl_i_av_lane_t *lane, double bytes,
+                          uint32_t most);
 /** Transfers in order of steps, of chunk numbers nsub[chunk] + part; reversed ones all reduce. */
 ccl_status_t ccl_i_av_emit(ccl_i_av_work_t *w, ccl_error_t *err);
 /** Cuts, shares, pieces, and a search where that is allowed and wanted; all but the transfers. */
