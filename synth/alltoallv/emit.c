@@ -14,6 +14,8 @@
 enum { TICKS = 256, MOST_INNER_CHANNELS = 8, MOST_WAY_HOPS = 4, LANE_HOP = CCL_I_AV_INNER };
 /* Connections of a lane that has its even part of a NIC. */
 #define LANE_WEIGHT 2
+/* Much of an inner link, as a part of the time. */
+#define BUSY 0.05
 /* Where in the order relayed pieces begin: by then the first of them have come. */
 #define RELAYED_FROM 0.06
 #define GOLDEN 0.6180339887498949
@@ -77,6 +79,18 @@ uint8_t ccl_i_av_channels(const ccl_i_av_work_t *w, const ccl_i_av_lane_t *lane,
     return (uint8_t)(n < 1 ? 1 : n > most ? most : n);
 }
 
+/*
+ * Behind lanes, parts of several servers come in an order that nobody knows beforehand, and wait for
+ * each other on one connection. Where much passes, a few servers have one of their own.
+ */
+static uint8_t inner_channels(const ccl_i_av_work_t *w, const ccl_i_av_inner_t *inner, bool behind,
+                              double bytes, uint32_t most) {
+    uint32_t n = channels_for(bytes, w->load_max_s, inner->tb_Bps, most);
+    double part = bytes * inner->uses.slowest / w->load_max_s;
+    uint32_t lanes = w->net->nservers - 1 < most ? w->net->nservers - 1 : most;
+    return (uint8_t)(behind && part > BUSY && lanes > n ? lanes : n);
+}
+
 /* Thread blocks that each GPU needs; false: more than one has. */
 static bool blocks_fit(const ccl_i_av_work_t *w, uint32_t *blocks) {
     const ccl_i_av_net_t *net = w->net;
@@ -116,8 +130,8 @@ static ccl_status_t choose_channels(ccl_i_av_work_t *w, ccl_error_t *err) {
         for (size_t l = 0; l < net->nlanes; l++)
             w->lane_channels[l] = ccl_i_av_channels(w, &net->lanes[l], w->lane_bytes[l], most);
         for (size_t i = 0; i < 2 * net->ninner; i++)
-            w->inner_channels[i >= net->ninner][i % net->ninner] = channels_for(
-                w->inner_bytes[i], w->load_max_s, net->inner[i % net->ninner].tb_Bps, most);
+            w->inner_channels[i >= net->ninner][i % net->ninner] =
+                inner_channels(w, &net->inner[i % net->ninner], i >= net->ninner, w->inner_bytes[i], most);
         if (blocks_fit(w, w->blocks))
             return CCL_OK;
     }
@@ -130,6 +144,7 @@ typedef struct emit {
     ccl_i_av_work_t *w;
     uint32_t chunk; /* part in hand */
     uint32_t turn;  /* spreads parts over channels */
+    uint32_t server; /* of the source */
 } emit_t;
 
 static void add(emit_t *e, uint32_t src, uint32_t dst, uint32_t step, uint32_t channel) {
@@ -147,7 +162,7 @@ static void add_inner(emit_t *e, uint32_t a, uint32_t b, uint32_t kind, uint32_t
     const ccl_i_av_work_t *w = e->w;
     const ccl_i_av_inner_t *inner = ccl_i_av_inner(w->net, a, b);
     uint32_t n = w->inner_channels[kind][inner - w->net->inner];
-    uint32_t channel = 2 * (n > 1 ? e->turn % n : 0) + kind;
+    uint32_t channel = 2 * (n > 1 ? (kind ? e->server : e->turn) % n : 0) + kind;
     for (uint32_t k = 0; k < inner->nhops; k++) {
         uint32_t next = w->net->path[inner->first + k];
         add(e, a, next, step + k, channel);
@@ -230,6 +245,7 @@ static void add_piece(emit_t *e, size_t i) {
         x = late ? RELAYED_FROM + (1 - RELAYED_FROM) * x : x;
         e->chunk = w->nsub[item->chunk] + p->sub + j;
         e->turn = (uint32_t)i + j;
+        e->server = w->net->cluster.server[item->src];
         add_part(e, p, (uint32_t)(x * TICKS));
     }
 }

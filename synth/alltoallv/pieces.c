@@ -8,9 +8,11 @@
 #include <math.h>
 #include <string.h>
 
-/* Relayed pieces pass in parts of at most 1 / CUTS of what a lane's narrowest link carries in all:
-   the last part's hop behind it is then short. A lane takes a remainder beyond its room that is
-   below 1 / (SLIVERS servers) of that: all its server's lanes together then are off by 1 / SLIVERS. */
+/*
+ * Relayed pieces pass in parts of at most 1 / CUTS of what their narrowest link carries in all, pieces
+ * that go straight in parts STRAIGHT times as large. A lane takes a remainder beyond its room that is below
+ * 1 / (SLIVERS servers) of what its link carries: all lanes of it together then are off by 1 / SLIVERS.
+ */
 enum { CUTS = 256, STRAIGHT = 8, SLIVERS = 256 };
 
 typedef struct assign {
@@ -121,13 +123,14 @@ static bool is_relayed(const ccl_i_av_work_t *w, const ccl_i_av_piece_t *p) {
     return w->net->lanes[p->lane].src != item->src || item->ndests > 1 || !ends_at(w, item, p->lane);
 }
 
-/* Seconds of a byte where it takes longest. */
-static double slowest(const ccl_i_av_work_t *w, const ccl_i_av_piece_t *p) {
-    if (p->lane != CCL_NONE)
-        return w->net->lanes[p->lane].uses.slowest;
+/* Most bytes of a part that is relayed: of a lane's last part the hop behind it is left to do. */
+static double most_bytes(const ccl_i_av_work_t *w, const ccl_i_av_piece_t *p) {
     const ccl_i_av_item_t *item = &w->items[p->item];
-    return p->nhops > 0 ? w->way_slow
-                        : ccl_i_av_inner(w->net, item->src, w->dests[item->first_dest])->uses.slowest;
+    double slow = p->lane != CCL_NONE ? w->net->lanes[p->lane].uses.slowest
+                  : p->nhops > 0
+                      ? w->way_slow
+                      : ccl_i_av_inner(w->net, item->src, w->dests[item->first_dest])->uses.slowest;
+    return w->load_max_s / slow / CUTS;
 }
 
 ccl_status_t ccl_i_av_cut(ccl_i_av_work_t *w, ccl_error_t *err) {
@@ -140,7 +143,7 @@ ccl_status_t ccl_i_av_cut(ccl_i_av_work_t *w, ccl_error_t *err) {
         const ccl_i_av_item_t *item = &w->items[p->item];
         bool relayed = is_relayed(w, p);
         w->relayed_bytes += relayed ? p->bytes : 0;
-        double most = fmax(w->cut_bytes, w->load_max_s / slowest(w, p) / CUTS);
+        double most = fmax(w->cut_bytes, most_bytes(w, p));
         most *= relayed ? 1 : STRAIGHT;
         p->cuts = item->whole ? 1 : (uint32_t)fmax(1, ceil(p->bytes / most - 1e-9));
         if (item->nth == 2) {
