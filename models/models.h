@@ -148,6 +148,7 @@ typedef struct ccl_cut_level {
     const char *what; /**< a part is ...: "a GPU", "a server", "servers behind the same switches" */
     uint32_t nparts;
     uint32_t *part_of;        /**< [nranks] CCL_NONE: in no part */
+    uint32_t *device_part;    /**< [ndevices] the same of every device */
     double *out_Bps, *in_Bps; /**< [nparts] of all links that leave, and enter, the part */
 } ccl_cut_level_t;
 /** Partitions whose parts have narrow borders: cuts that a look at the demand is enough for. */
@@ -197,7 +198,8 @@ typedef enum ccl_bound_proof {
     CCL_BOUND_CUT,       /**< what must leave a set of GPUs over what can */
     CCL_BOUND_PARTITION, /**< AllReduce: 2 (k - 1) times the message must pass between k parts,
                               or come to them from switches that multicast or reduce */
-    CCL_BOUND_LENGTHS    /**< pairs: bytes times distance over capacity times length of the links */
+    CCL_BOUND_LENGTHS,   /**< pairs: bytes times distance over capacity times length of the links */
+    CCL_BOUND_SERVERS    /**< the same with every server as one node, its inside without limits */
 } ccl_bound_proof_t;
 const char *ccl_bound_proof_name(ccl_bound_proof_t proof); /**< "cut", ... static */
 

@@ -38,10 +38,13 @@ static ccl_status_t add_level(levels_t *w, uint32_t nparts, const char *what, cc
     level->part_of = ccl_arena_alloc(&w->out->arena, topo->nranks, sizeof *level->part_of);
     level->out_Bps = ccl_arena_alloc(&w->out->arena, nparts, sizeof *level->out_Bps);
     level->in_Bps = ccl_arena_alloc(&w->out->arena, nparts, sizeof *level->in_Bps);
-    if (!level->part_of || !level->out_Bps || !level->in_Bps)
+    level->device_part =
+        ccl_arena_alloc(&w->out->arena, topo->ndevices, sizeof *level->device_part);
+    if (!level->device_part || !level->part_of || !level->out_Bps || !level->in_Bps)
         return ccl_fail_nomem(err);
     for (uint32_t r = 0; r < topo->nranks; r++)
         level->part_of[r] = w->part[topo->rank_device[r]];
+    memcpy(level->device_part, w->part, topo->ndevices * sizeof *w->part);
     add_border(w, level);
     w->out->nlevels++;
     return CCL_OK;

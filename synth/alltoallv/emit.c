@@ -39,6 +39,10 @@ void ccl_i_av_load(ccl_i_av_work_t *w) {
         const ccl_i_av_piece_t *p = &w->pieces[i];
         const ccl_i_av_item_t *item = &w->items[p->item];
         uint32_t from = item->src, kind = 0;
+        for (uint32_t k = 0; k < p->nhops; k++)
+            ccl_i_av_add(net, &w->ways[p->way + k].uses, p->bytes, w->load_s);
+        if (p->nhops > 0)
+            continue;
         if (p->lane != CCL_NONE) {
             const ccl_i_av_lane_t *lane = &net->lanes[p->lane];
             load_inner(w, item->src, lane->src, 0, p->bytes);

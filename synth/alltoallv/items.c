@@ -81,7 +81,7 @@ ccl_status_t ccl_i_av_items_matrix(ccl_i_av_work_t *w, const double *bytes, ccl_
                     if (!(x > 0) || src == dst)
                         continue;
                     w->items[nitems] =
-                        (ccl_i_av_item_t){x, src, src * n + dst, nitems, 1, 0, false};
+                        (ccl_i_av_item_t){x, 1, src, src * n + dst, nitems, 1, 0, false};
                     w->dests[nitems++] = dst;
                     sum += x;
                 }
@@ -119,7 +119,7 @@ static size_t spread_chunk(ccl_i_av_work_t *w, const ccl_chunk_t *c, uint32_t ch
         if (place && !more) {
             at = place[row + server]++;
             w->items[at] =
-                (ccl_i_av_item_t){bytes, root, chunk, (uint32_t)w->ndests, 0, 0, false};
+                (ccl_i_av_item_t){bytes, 1, root, chunk, (uint32_t)w->ndests, 0, 0, false};
         } else if (!place && !more) {
             w->item_first[row + server + 1]++;
         }

@@ -12,6 +12,8 @@
 #define SEARCH_GPUS 64u
 /* A plan is searched for where the first one is further from the cuts than this. */
 #define SEARCH_FROM 1.02
+/* A changed matrix keeps the last plan's ways while no link is loaded more than this over the cuts. */
+#define CHANGED 0.03
 
 struct ccl_alltoallv {
     ccl_alltoallv_options_t options;
@@ -25,6 +27,10 @@ struct ccl_alltoallv {
     uint32_t *lists, *list_first, *list_at; /* custom_chunks, custom_first and the filling of it */
     uint32_t *room;
     size_t cchunks, clists, croom;
+    size_t nblocks; /* of the matrix that have bytes and move */
+    bool planned;   /* work and schedule are a plan */
+    double changed_bytes;
+    uint32_t changed_pairs; /* of servers */
 };
 
 ccl_status_t ccl_alltoallv_create(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
@@ -76,9 +82,10 @@ void ccl_alltoallv_destroy(ccl_alltoallv_t *p) {
 
 /* ---------------------------------------------------------------- the matrix */
 
-static ccl_status_t check(const ccl_alltoallv_t *p, const double *bytes, double *largest_out,
+static ccl_status_t check(ccl_alltoallv_t *p, const double *bytes, double *largest_out,
                           ccl_error_t *err) {
     uint32_t n = p->net.n;
+    p->nblocks = 0;
     double largest = 0, *in = p->column;
     memset(in, 0, n * sizeof *in);
     for (uint32_t s = 0; s < n; s++) {
@@ -88,6 +95,7 @@ static ccl_status_t check(const ccl_alltoallv_t *p, const double *bytes, double 
             if (!(x >= 0) || isinf(x))
                 return ccl_fail(err, CCL_ERR_INPUT, "%g bytes from rank %u to %u: 0 or more", x, s,
                                 d);
+            p->nblocks += x > 0 && s != d;
             out += x;
             in[d] += x;
         }
@@ -196,28 +204,89 @@ static ccl_status_t verify(ccl_alltoallv_t *p, ccl_error_t *err) {
                                     verdict.fault.text);
 }
 
-ccl_status_t ccl_alltoallv_plan(ccl_alltoallv_t *p, const double *bytes, double deadline_s,
-                                const ccl_schedule_t **out, ccl_alltoallv_report_t *report,
-                                ccl_error_t *err) {
+/* ---------------------------------------------------------------- plans */
+
+static ccl_status_t plan_anew(ccl_alltoallv_t *p, const double *bytes, double largest,
+                              ccl_error_t *err) {
     ccl_i_av_work_t *w = &p->work;
     uint32_t most = p->options.search_gpus ? p->options.search_gpus : SEARCH_GPUS;
-    double largest = 0;
-    w->deadline_s = deadline_s > 0 ? ccl_now_s() + deadline_s : 0;
-    CCL_TRY(check(p, bytes, &largest, err));
-    if (!(largest > 0))
-        return ccl_fail(err, CCL_ERR_INPUT, "no bytes: nothing to do");
+    p->planned = false;
     CCL_TRY(ccl_i_av_items_matrix(w, bytes, err));
     CCL_TRY(ccl_i_av_ways(w, most != CCL_NONE && p->net.n <= most, err));
     CCL_TRY(ccl_i_av_emit(w, err));
     CCL_TRY(assemble(p, bytes, largest, err));
     CCL_TRY(verify(p, err));
-    if (report)
+    p->planned = true;
+    return CCL_OK;
+}
+
+/*
+ * The last plan for another matrix: each block keeps its ways and what part of it takes which. The
+ * transfers stay as they are, and so does their proof, as long as the same blocks have bytes. False:
+ * others have, or links would be loaded too unevenly.
+ */
+static ccl_status_t keep_ways(ccl_alltoallv_t *p, const double *bytes, double largest, bool *out,
+                              ccl_error_t *err) {
+    ccl_i_av_work_t *w = &p->work;
+    double within = p->options.changed > 0 ? p->options.changed : CHANGED, sum = 0, moved = 0;
+    uint32_t pairs = p->net.nservers * p->net.nservers;
+    *out = p->planned && p->nblocks == w->nitems;
+    p->changed_pairs = 0;
+    for (uint32_t i = 0; *out && i < w->nitems; i++)
+        *out = bytes[w->items[i].chunk] > 0;
+    if (!*out)
+        return CCL_OK;
+    for (uint32_t pair = 0; pair < pairs; pair++) {
+        double before = moved;
+        for (uint32_t i = w->item_first[pair]; i < w->item_first[pair + 1]; i++) {
+            double x = bytes[w->items[i].chunk];
+            moved += fabs(x - w->items[i].bytes);
+            sum += x;
+            w->items[i].factor = x / w->items[i].bytes;
+            w->items[i].bytes = x;
+        }
+        p->changed_pairs += moved > before;
+    }
+    for (size_t i = 0; i < w->npieces; i++)
+        w->pieces[i].bytes *= w->items[w->pieces[i].item].factor;
+    w->moved_bytes = sum;
+    p->changed_bytes = moved;
+    ccl_i_av_load(w);
+    CCL_TRY(ccl_i_av_cuts(w, err));
+    *out = w->load_max_s <= (1 + within) * w->bound_s;
+    if (!*out)
+        return CCL_OK;
+    share_chunks(p, bytes, largest);
+    p->coll.natural_bytes = largest;
+    return CCL_OK;
+}
+
+ccl_status_t ccl_alltoallv_plan(ccl_alltoallv_t *p, const double *bytes, double deadline_s,
+                                const ccl_schedule_t **out, ccl_alltoallv_report_t *report,
+                                ccl_error_t *err) {
+    ccl_i_av_work_t *w = &p->work;
+    double largest = 0;
+    bool first = !p->planned, kept = false;
+    w->deadline_s = deadline_s > 0 ? ccl_now_s() + deadline_s : 0;
+    CCL_TRY(check(p, bytes, &largest, err));
+    if (!(largest > 0))
+        return ccl_fail(err, CCL_ERR_INPUT, "no bytes: nothing to do");
+    w->late = false;
+    CCL_TRY(keep_ways(p, bytes, largest, &kept, err));
+    if (!kept)
+        CCL_TRY(plan_anew(p, bytes, largest, err));
+    if (report) {
         ccl_i_av_tell(w, report);
+        report->replanned = kept ? 0 : report->pairs;
+        report->changed_pairs = kept ? p->changed_pairs : report->pairs;
+        report->changed = first || w->moved_bytes <= 0 ? 1 : p->changed_bytes / w->moved_bytes;
+    }
     *out = &p->schedule;
     return CCL_OK;
 }
 
 void ccl_alltoallv_forget(ccl_alltoallv_t *p) {
+    p->planned = false;
     ccl_i_av_forget(&p->work);
 }
 
@@ -261,7 +330,6 @@ void ccl_i_av_tell(const ccl_i_av_work_t *w, ccl_alltoallv_report_t *report) {
     report->relayed = w->moved_bytes > 0 ? w->relayed_bytes / w->moved_bytes : 0;
     for (uint32_t p = 0; p < pairs; p++)
         report->pairs += w->item_first[p] < w->item_first[p + 1];
-    report->replanned = report->pairs;
 }
 
 void ccl_i_av_forget(ccl_i_av_work_t *w) {

@@ -19,8 +19,8 @@ typedef struct ccl_alltoallv ccl_alltoallv_t;
 typedef struct ccl_alltoallv_options {
     size_t size;
     double cut_bytes;     /**< parts that are relayed are not cut below this; 0: 256 KiB */
-    double changed;       /**< replanning: servers' traffic that changed by less than this share of
-                               the time of the busiest link keeps its ways; 0: 0.01 */
+    double changed;       /**< a changed matrix keeps the last plan's ways while no link is loaded by
+                               more than this share over the tightest cut; 0: 0.03 */
     uint32_t search_gpus; /**< clusters of at most so many GPUs are searched way by way where the
                                first plan is far from the bound; 0: 64; CCL_NONE: never */
 } ccl_alltoallv_options_t;
@@ -37,9 +37,11 @@ typedef struct ccl_alltoallv_report {
     bool late;       /**< the deadline passed: the plan is right, but balanced less */
     uint32_t parts;     /**< into which the blocks were cut */
     double relayed;     /**< share of the bytes that pass another GPU */
-    uint32_t pairs;     /**< of servers that have traffic */
-    uint32_t replanned; /**< of these pairs: ways chosen anew; all of them in a first plan */
-    double changed;     /**< bytes of the matrix that changed, over all bytes; 1 in a first plan */
+    uint32_t pairs;         /**< of servers, and servers within, that have traffic */
+    uint32_t changed_pairs; /**< of these: traffic is another than in the last plan's matrix */
+    uint32_t replanned;     /**< of these: ways chosen anew. None, or all */
+    double changed;         /**< bytes that changed, over all bytes; 1 in a first plan, and where other
+                                 blocks have bytes than before */
 } ccl_alltoallv_report_t;
 
 /**

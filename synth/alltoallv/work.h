@@ -9,7 +9,7 @@
 
 /** A block, or what of it goes to one server. */
 typedef struct ccl_i_av_item {
-    double bytes;
+    double bytes, factor; /* factor: over the last plan's, where its ways are kept */
     uint32_t src, chunk;
     uint32_t first_dest; /* into dests */
     uint16_t ndests;
