@@ -188,7 +188,7 @@ end:
 
 /* ---------------------------------------------------------------- the choice */
 
-static const char *const others[] = {NULL, "direct", "pxn"};
+static const char *const others[] = {NULL, "direct", "pxn", "pairwise"};
 
 static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with, ccl_schedule_t **out,
                          ccl_error_t *err) {
@@ -235,8 +235,7 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                    : want->natural_bytes > 0 ? want->natural_bytes
                                              : POLICY.size;
     CCL_TRY(ccl_i_av_net_init(&j.net, topo, is_reduced(want), err));
-    ccl_status_t status =
-        getenv("A2AV_ONLY") ? planned(&j, out, err) : choose(&j, routes, out, err);
+    ccl_status_t status = choose(&j, routes, out, err);
     ccl_i_av_net_fini(&j.net);
     return status;
 }
