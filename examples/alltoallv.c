@@ -22,9 +22,11 @@ int main(int argc, char **argv) {
             bytes[i] = i % topo->nranks == 5 ? 4e6 + 1e4 * step : 1e6;
         status = ccl_alltoallv_plan(planner, bytes, 500e-6, &schedule, &report, &err);
         if (status == CCL_OK)
-            printf("step %u: %u transfers, busiest link %.3f of the cut around %s, %u of %u pairs of servers "
-                   "planned anew\n", step, schedule->ntransfers, report.load_s / report.bound_s,
-                   report.cut, report.replanned, report.pairs);
+            printf("step %u: %u transfers, busiest link %.3f of the cut around %s, %u of %u pairs "
+                   "of servers "
+                   "planned anew\n",
+                   step, schedule->ntransfers, report.load_s / report.bound_s, report.cut,
+                   report.replanned, report.pairs);
     }
     if (status != CCL_OK)
         fprintf(stderr, "%s\n", err.text);

@@ -1,8 +1,8 @@
 /*
  * Bounds of demands for clusters of any size. Cuts around every part of a few partitions (GPUs,
- * servers, servers behind the same switches) take one pass over the demand each. And with each server
- * as one node, its inside without limits, the flow program is small: what it proves for the servers
- * holds for the cluster, and is all there is where the inside does not limit.
+ * servers, servers behind the same switches) take one pass over the demand each. And with each
+ * server as one node, its inside without limits, the flow program is small: what it proves for the
+ * servers holds for the cluster, and is all there is where the inside does not limit.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ enum { MOST_ROWS = 160 };
 
 typedef struct cuts {
     const ccl_cut_level_t *level;
-    double *out, *in;       /* [nparts] shares that leave, and enter, a part */
+    double *out, *in;        /* [nparts] shares that leave, and enter, a part */
     uint32_t *stamp, serial; /* [nparts] */
 } cuts_t;
 
@@ -102,8 +102,8 @@ ccl_status_t ccl_i_bound_levels(const ccl_topology_t *topo, const ccl_collective
         c.out = calloc(n, sizeof *c.out);
         c.in = calloc(n, sizeof *c.in);
         c.stamp = calloc(n, sizeof *c.stamp);
-        status = c.out && c.in && c.stamp ? by_level(topo, coll, &c, best, err)
-                                          : ccl_fail_nomem(err);
+        status =
+            c.out && c.in && c.stamp ? by_level(topo, coll, &c, best, err) : ccl_fail_nomem(err);
         free(c.out);
         free(c.in);
         free(c.stamp);
@@ -151,8 +151,8 @@ static ccl_status_t add_nodes(servers_t *s, ccl_topology_builder_t *b, ccl_error
             continue;
         }
         snprintf(id, sizeof id, "s%u", s->n);
-        status = ccl_topology_builder_device(b, id, CCL_DEVICE_GPU, NULL, s->n, NULL, &s->node[d],
-                                             err);
+        status =
+            ccl_topology_builder_device(b, id, CCL_DEVICE_GPU, NULL, s->n, NULL, &s->node[d], err);
         if (server != CCL_NONE)
             at[server] = s->node[d];
         s->n++;

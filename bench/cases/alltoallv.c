@@ -1,11 +1,10 @@
 /**
- * Plans of AllToAllv: how long they take from matrix to verified schedule, and how near the bound the
- * simulated schedule comes over links alone.
- * usage: bench_alltoallv plan TOPOLOGY [TRAFFIC...]   first plan, plan of another matrix, replan
- *        bench_alltoallv gap TOPOLOGY [TRAFFIC...]    time over the bound, and of NAMES beside it
- * Traffic: zipf:T of pairs of GPUs, experts:T and gini:G of destinations, hot:X (one destination gets X
- * times as much), even. NAMES (environment) lists synthesizers to compare, EDIT an edit of the
- * topology. 256 MB a GPU.
+ * Plans of AllToAllv: how long they take from matrix to verified schedule, and how near the bound
+ * the simulated schedule comes over links alone. usage: bench_alltoallv plan TOPOLOGY [TRAFFIC...]
+ * first plan, plan of another matrix, replan bench_alltoallv gap TOPOLOGY [TRAFFIC...]    time over
+ * the bound, and of NAMES beside it Traffic: zipf:T of pairs of GPUs, experts:T and gini:G of
+ * destinations, hot:X (one destination gets X times as much), even. NAMES (environment) lists
+ * synthesizers to compare, EDIT an edit of the topology. 256 MB a GPU.
  */
 #include <math.h>
 
@@ -14,8 +13,9 @@
 #include "bench/common.h"
 #include "synth/synth.h"
 
-static const char *const all_traffic[] = {"zipf:0.4", "zipf:0.8", "zipf:1.2", "experts:0.8", "hot:20",
-                                          "gini:0.1", "gini:0.2", "gini:0.3", "even"};
+static const char *const all_traffic[] = {"zipf:0.4",    "zipf:0.8", "zipf:1.2",
+                                          "experts:0.8", "hot:20",   "gini:0.1",
+                                          "gini:0.2",    "gini:0.3", "even"};
 
 static void shuffle(double *x, size_t n, ccl_rng_t *rng) {
     for (size_t i = n; i > 1; i--) {
@@ -45,9 +45,8 @@ static double *traffic(const char *spec, uint32_t n, uint64_t seed) {
         shuffle(w, n, &rng);
         for (uint32_t s = 0; s < n; s++)
             for (uint32_t d = 0; d < n; d++)
-                m[(size_t)s * n + d] = w[d] * (spec[0] == 'e' && spec[1] == 'v'
-                                                   ? 1
-                                                   : 0.9 + 0.2 * ccl_rng_unit(&rng));
+                m[(size_t)s * n + d] =
+                    w[d] * (spec[0] == 'e' && spec[1] == 'v' ? 1 : 0.9 + 0.2 * ccl_rng_unit(&rng));
     }
     for (size_t i = 0; i < (size_t)n * n; i++)
         sum += m[i] *= i / n == i % n ? 0 : 1;
@@ -139,7 +138,8 @@ static ccl_status_t plan(const ccl_topology_t *topo, const char *spec, ccl_error
         free(m);
     }
     if (status == CCL_OK)
-        printf("%-24s %4u GPUs %-11s prepare %8.2f ms, first %8.2f, plan %8.3f, replan %8.3f (%3.0f %% "
+        printf("%-24s %4u GPUs %-11s prepare %8.2f ms, first %8.2f, plan %8.3f, replan %8.3f "
+               "(%3.0f %% "
                "of servers), load %.4f and %.4f of the cut, %u transfers, %.0f MB\n",
                topo->name, n, spec, 1e3 * made, 1e3 * cold, 1e3 * median(anew), 1e3 * median(again),
                100 * replanned, load, again_load, schedule->ntransfers, bench_peak_mb());

@@ -1,21 +1,21 @@
 /* ccllab demand moe */
 #include "cli/command.h"
 
-static void tell(const ccl_moe_options_t *o, const ccl_topology_t *topo, const ccl_collective_t *coll,
-                 const ccl_moe_report_t *r, ccl_text_t *out) {
+static void tell(const ccl_moe_options_t *o, const ccl_topology_t *topo,
+                 const ccl_collective_t *coll, const ccl_moe_report_t *r, ccl_text_t *out) {
     ccl_text_printf(out,
                     "%s of %u tokens a GPU to %u of %u experts on %s: %u GPUs, %u chunks, largest "
                     "buffer %.0f bytes\n",
                     coll->name, o->tokens, o->top_k, o->experts, topo->name, topo->nranks,
                     coll->nchunks, coll->natural_bytes);
-    ccl_text_printf(out,
-                    "  between servers  %.0f bytes, each token once to a server; %.0f if each GPU's "
-                    "copy crossed\n"
-                    "  inside servers   %.0f bytes of tokens whose server it is\n"
-                    "  busiest GPU      %.3f times the mean of tokens\n"
-                    "  busiest server   %.3f times the mean of bytes between servers\n",
-                    r->network_bytes, r->unshared_bytes, r->local_bytes, r->most_tokens,
-                    r->most_server);
+    ccl_text_printf(
+        out,
+        "  between servers  %.0f bytes, each token once to a server; %.0f if each GPU's "
+        "copy crossed\n"
+        "  inside servers   %.0f bytes of tokens whose server it is\n"
+        "  busiest GPU      %.3f times the mean of tokens\n"
+        "  busiest server   %.3f times the mean of bytes between servers\n",
+        r->network_bytes, r->unshared_bytes, r->local_bytes, r->most_tokens, r->most_server);
 }
 
 static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_error_t *err) {
@@ -59,8 +59,8 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     return status;
 }
 
-static const char *const accepts[] = {"topology", "fail",   "experts", "top-k",     "hidden",
-                                      "tokens",   "element", "skew",   "placement", "copies",
+static const char *const accepts[] = {"topology", "fail",     "experts", "top-k",     "hidden",
+                                      "tokens",   "element",  "skew",    "placement", "copies",
                                       "combine",  "unshared", NULL};
 const ccl_i_command_t ccl_i_cmd_demand_moe = {
     .name = "demand moe",

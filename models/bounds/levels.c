@@ -15,7 +15,8 @@ typedef struct levels {
     uint32_t *part; /* [ndevices] of the level in hand */
 } levels_t;
 
-/* Bandwidth of the links that leave and enter each part. Groups may carry less: the cut still holds. */
+/* Bandwidth of the links that leave and enter each part. Groups may carry less: the cut still
+ * holds. */
 static void add_border(levels_t *w, ccl_cut_level_t *level) {
     const ccl_topology_t *topo = w->topo;
     for (uint32_t l = 0; l < topo->nlinks; l++) {

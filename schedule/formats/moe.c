@@ -52,20 +52,22 @@ static ccl_status_t read_weights(moe_t *m, const char *path, ccl_error_t *err) {
     uint32_t n = 0;
     CCL_TRY(ccl_file_read(path, (size_t)16 << 20, &data, &len, err));
     ccl_status_t status = CCL_OK;
-    for (char *at = strtok(data, ", \t\r\n"); at && status == CCL_OK; at = strtok(NULL, ", \t\r\n")) {
+    for (char *at = strtok(data, ", \t\r\n"); at && status == CCL_OK;
+         at = strtok(NULL, ", \t\r\n")) {
         char *end;
         double x = strtod(at, &end);
         if (*end || !(x >= 0) || !isfinite(x))
-            status = ccl_fail(err, CCL_ERR_INPUT, "%.80s: '%.40s' is no popularity: 0 or more", path,
-                              at);
+            status = ccl_fail(err, CCL_ERR_INPUT, "%.80s: '%.40s' is no popularity: 0 or more",
+                              path, at);
         else if (n < m->o->experts)
             m->weight[n] = x;
         n++;
     }
     free(data);
     if (status == CCL_OK && n != m->o->experts)
-        status = ccl_fail(err, CCL_ERR_INPUT, "%.80s has %u numbers, not one for each of %u experts",
-                          path, n, m->o->experts);
+        status =
+            ccl_fail(err, CCL_ERR_INPUT, "%.80s has %u numbers, not one for each of %u experts",
+                     path, n, m->o->experts);
     return status;
 }
 
@@ -90,8 +92,10 @@ static ccl_status_t find_weights(moe_t *m, ccl_error_t *err) {
     bool zipf = strncmp(skew, "zipf:", 5) == 0, gini = strncmp(skew, "gini:", 5) == 0;
     if (zipf || gini) {
         if (end == colon + 1 || *end || !(x >= 0) || x > 10 || (gini && x >= 1))
-            return ccl_fail(err, CCL_ERR_INPUT, "skew '%.40s': zipf:T has T from 0 to 10, gini:G a G "
-                            "from 0 to below 1", skew);
+            return ccl_fail(err, CCL_ERR_INPUT,
+                            "skew '%.40s': zipf:T has T from 0 to 10, gini:G a G "
+                            "from 0 to below 1",
+                            skew);
         for (uint32_t i = 0; i < n; i++)
             /* x^a on [0, 1] has Gini coefficient a / (a + 2). */
             m->weight[i] = zipf ? pow(i + 1.0, -x) : pow((i + 1.0) / n, 2 * x / (1 - x));
@@ -108,8 +112,8 @@ static ccl_status_t find_weights(moe_t *m, ccl_error_t *err) {
         some += m->weight[i] > 0;
     }
     if (some < m->o->top_k || !isfinite(sum))
-        return ccl_fail(err, CCL_ERR_INPUT, "only %u experts are popular at all: a token needs %u", some,
-                        m->o->top_k);
+        return ccl_fail(err, CCL_ERR_INPUT, "only %u experts are popular at all: a token needs %u",
+                        some, m->o->top_k);
     return CCL_OK;
 }
 
@@ -127,7 +131,8 @@ static int by_load(const void *a, const void *b) {
     return x->expert < y->expert ? -1 : x->expert > y->expert;
 }
 
-/* The GPU with the least to do that has room, for the heaviest copy first; not twice the same one. */
+/* The GPU with the least to do that has room, for the heaviest copy first; not twice the same one.
+ */
 static void balance(moe_t *m, replica_t *all, uint32_t *at, double *load, uint32_t *count) {
     uint32_t room = (m->nreplicas + m->n - 1) / m->n;
     qsort(all, m->nreplicas, sizeof *all, by_load);
@@ -222,7 +227,8 @@ static void draw(const moe_t *m, ccl_rng_t *rng, uint32_t *out) {
 }
 
 /* The sets of GPUs, by parts of servers, that a token goes to. */
-static size_t add_token(moe_t *m, const uint32_t *experts, uint32_t src, uint32_t token, size_t at) {
+static size_t add_token(moe_t *m, const uint32_t *experts, uint32_t src, uint32_t token,
+                        size_t at) {
     size_t first = at;
     for (uint32_t k = 0; k < m->o->top_k; k++) {
         uint32_t g = copy_of(m, experts[k], src, token);
@@ -289,11 +295,14 @@ static ccl_status_t add_gpu(moe_t *m, ccl_i_demand_t *demand, uint32_t src, ccl_
 
 static ccl_status_t check(const ccl_moe_options_t *o, ccl_error_t *err) {
     if (o->experts < 1 || o->experts > MOST_EXPERTS || o->copies > MOST_EXPERTS)
-        return ccl_fail(err, CCL_ERR_INPUT, "%u experts and %u copies: 1 to %d, and at most as many",
-                        o->experts, o->copies, MOST_EXPERTS);
+        return ccl_fail(err, CCL_ERR_INPUT,
+                        "%u experts and %u copies: 1 to %d, and at most as many", o->experts,
+                        o->copies, MOST_EXPERTS);
     if (o->top_k < 1 || o->top_k > MOST_TOP || o->top_k > o->experts)
-        return ccl_fail(err, CCL_ERR_INPUT, "a token goes to %u of %u experts: 1 to %d, and not more "
-                        "than there are", o->top_k, o->experts, MOST_TOP);
+        return ccl_fail(err, CCL_ERR_INPUT,
+                        "a token goes to %u of %u experts: 1 to %d, and not more "
+                        "than there are",
+                        o->top_k, o->experts, MOST_TOP);
     if (o->hidden < 1 || o->tokens < 1 || o->tokens > 1u << 20)
         return ccl_fail(err, CCL_ERR_INPUT, "%u tokens of %u elements: 1 to 2^20, of 1 or more",
                         o->tokens, o->hidden);

@@ -21,13 +21,14 @@ typedef struct ccl_moe_options {
     uint32_t experts, top_k; /**< experts of the layer; different ones that a token goes to */
     uint32_t hidden, tokens; /**< elements of a token; tokens of each GPU */
     double element_bytes;    /**< of an element on its way: 1 FP8, 2 BF16 */
-    const char *skew; /**< of the experts' popularity: "even", "zipf:T" (the r-th has r^-T), "gini:G"
-                           (0 <= G < 1); a file with a number for each expert, one a line or with
-                           commas; NULL: even */
-    uint32_t copies;  /**< further copies of experts, each of the one whose copies have most to do */
+    const char *skew;        /**< of the experts' popularity: "even", "zipf:T" (the r-th has r^-T),
+                                "gini:G"        (0 <= G < 1); a file with a number for each expert, one a line or
+                                with        commas; NULL: even */
+    uint32_t copies; /**< further copies of experts, each of the one whose copies have most to do */
     ccl_moe_placement_t placement;
-    bool combine;     /**< the way back: what a server's experts return of a token is summed there */
-    bool each_expert; /**< as many copies cross the network as GPUs want a token: nothing is shared */
+    bool combine; /**< the way back: what a server's experts return of a token is summed there */
+    bool each_expert; /**< as many copies cross the network as GPUs want a token: nothing is shared
+                       */
     uint64_t seed;    /**< of the tokens' choice */
 } ccl_moe_options_t;
 /** DeepSeek-V3's layer on batches of 4096 tokens. @par Source  arXiv 2412.19437, section 2. */
@@ -35,11 +36,11 @@ typedef struct ccl_moe_options {
     { sizeof(ccl_moe_options_t), 256, 8, 7168, 4096, 2, NULL, 0, CCL_MOE_BLOCK, false, false, 1 }
 
 typedef struct ccl_moe_report {
-    double network_bytes;   /**< between servers, each token once to (from) a server */
-    double unshared_bytes;  /**< between servers if each GPU's copy crossed by itself */
-    double local_bytes;     /**< to GPUs of the sender's server, as if each got its own copy */
-    double most_tokens;     /**< tokens for the experts of the busiest GPU, over the mean */
-    double most_server;     /**< bytes into (out of) the busiest server, over the mean */
+    double network_bytes;  /**< between servers, each token once to (from) a server */
+    double unshared_bytes; /**< between servers if each GPU's copy crossed by itself */
+    double local_bytes;    /**< to GPUs of the sender's server, as if each got its own copy */
+    double most_tokens;    /**< tokens for the experts of the busiest GPU, over the mean */
+    double most_server;    /**< bytes into (out of) the busiest server, over the mean */
 } ccl_moe_report_t;
 
 /**

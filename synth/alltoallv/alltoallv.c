@@ -190,8 +190,8 @@ end:
 
 static const char *const others[] = {NULL, "direct", "pxn", "pairwise"};
 
-static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with, ccl_schedule_t **out,
-                         ccl_error_t *err) {
+static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
+                         ccl_schedule_t **out, ccl_error_t *err) {
     job_t *j = user;
     if (index == 0)
         return planned(j, out, err);
@@ -231,7 +231,7 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                const ccl_synth_options_t *options, ccl_schedule_t **out,
                                ccl_error_t *err) {
     job_t j = {.ctx = ctx, .topo = topo, .want = want, .options = options};
-    j.size_bytes = options->size_bytes > 0    ? options->size_bytes
+    j.size_bytes = options->size_bytes > 0   ? options->size_bytes
                    : want->natural_bytes > 0 ? want->natural_bytes
                                              : POLICY.size;
     CCL_TRY(ccl_i_av_net_init(&j.net, topo, is_reduced(want), err));

@@ -1,9 +1,9 @@
 /*
  * Pieces become transfers. A lane's parts come in an order in which every block advances in
  * proportion to its bytes; what has to come from a neighbour first begins a little later. A step is
- * a tick of that order and the hop of the way, so that what waits for one thing only is never behind
- * what waits for two. Three kinds of connections keep apart what would wait for each other: into a
- * lane (with what stays in the server), the lane, and from a lane to where the data belong.
+ * a tick of that order and the hop of the way, so that what waits for one thing only is never
+ * behind what waits for two. Three kinds of connections keep apart what would wait for each other:
+ * into a lane (with what stays in the server), the lane, and from a lane to where the data belong.
  */
 #include "synth/alltoallv/work.h"
 
@@ -69,8 +69,8 @@ static uint8_t channels_for(double bytes, double time_s, double block_Bps, uint3
 }
 
 /*
- * Links are shared evenly among connections: a lane with much to carry has more of them, so that all
- * of a NIC's lanes end together.
+ * Links are shared evenly among connections: a lane with much to carry has more of them, so that
+ * all of a NIC's lanes end together.
  */
 uint8_t ccl_i_av_channels(const ccl_i_av_work_t *w, const ccl_i_av_lane_t *lane, double bytes,
                           uint32_t most) {
@@ -84,8 +84,8 @@ uint8_t ccl_i_av_channels(const ccl_i_av_work_t *w, const ccl_i_av_lane_t *lane,
 }
 
 /*
- * Behind lanes, parts of several servers come in an order that nobody knows beforehand, and wait for
- * each other on one connection. Where much passes, a few servers have one of their own.
+ * Behind lanes, parts of several servers come in an order that nobody knows beforehand, and wait
+ * for each other on one connection. Where much passes, a few servers have one of their own.
  */
 static uint8_t inner_channels(const ccl_i_av_work_t *w, const ccl_i_av_inner_t *inner, bool behind,
                               double bytes, uint32_t most) {
@@ -110,8 +110,8 @@ static bool blocks_fit(const ccl_i_av_work_t *w, uint32_t *blocks) {
         for (uint32_t j = net->cluster.first[s]; j < net->cluster.first[s + 1]; j++) {
             size_t i = (size_t)(ccl_i_av_inner(net, a, net->cluster.ranks[j]) - net->inner);
             for (uint32_t kind = 0; kind < 2; kind++) {
-                uint32_t n = w->inner_bytes[kind * net->ninner + i] > 0 ? w->inner_channels[kind][i]
-                                                                       : 0;
+                uint32_t n =
+                    w->inner_bytes[kind * net->ninner + i] > 0 ? w->inner_channels[kind][i] : 0;
                 blocks[a] += n;
                 blocks[net->cluster.ranks[j]] += n;
             }
@@ -134,8 +134,8 @@ static ccl_status_t choose_channels(ccl_i_av_work_t *w, ccl_error_t *err) {
         for (size_t l = 0; l < net->nlanes; l++)
             w->lane_channels[l] = ccl_i_av_channels(w, &net->lanes[l], w->lane_bytes[l], most);
         for (size_t i = 0; i < 2 * net->ninner; i++)
-            w->inner_channels[i >= net->ninner][i % net->ninner] =
-                inner_channels(w, &net->inner[i % net->ninner], i >= net->ninner, w->inner_bytes[i], most);
+            w->inner_channels[i >= net->ninner][i % net->ninner] = inner_channels(
+                w, &net->inner[i % net->ninner], i >= net->ninner, w->inner_bytes[i], most);
         if (blocks_fit(w, w->blocks))
             return CCL_OK;
     }
@@ -146,8 +146,8 @@ static ccl_status_t choose_channels(ccl_i_av_work_t *w, ccl_error_t *err) {
 
 typedef struct emit {
     ccl_i_av_work_t *w;
-    uint32_t chunk; /* part in hand */
-    uint32_t turn;  /* spreads parts over channels */
+    uint32_t chunk;  /* part in hand */
+    uint32_t turn;   /* spreads parts over channels */
     uint32_t server; /* of the source */
 } emit_t;
 
@@ -155,8 +155,8 @@ static void add(emit_t *e, uint32_t src, uint32_t dst, uint32_t step, uint32_t c
     ccl_i_av_work_t *w = e->w;
     /* Reversed all add; who has nothing to add to takes its first arrival as a copy (sums.c). */
     if (w->net->reversed)
-        w->made[w->nmade++] = (ccl_transfer_t){dst, src, e->chunk, w->nsteps - 1 - step,
-                                               (uint16_t)channel, 1, 0};
+        w->made[w->nmade++] =
+            (ccl_transfer_t){dst, src, e->chunk, w->nsteps - 1 - step, (uint16_t)channel, 1, 0};
     else
         w->made[w->nmade++] = (ccl_transfer_t){src, dst, e->chunk, step, (uint16_t)channel, 0, 0};
 }
@@ -240,8 +240,7 @@ static void add_piece(emit_t *e, size_t i) {
     const ccl_i_av_work_t *w = e->w;
     const ccl_i_av_piece_t *p = &w->pieces[i];
     const ccl_i_av_item_t *item = &w->items[p->item];
-    bool late = p->nhops > 1 ||
-                (p->lane != CCL_NONE && w->net->lanes[p->lane].src != item->src);
+    bool late = p->nhops > 1 || (p->lane != CCL_NONE && w->net->lanes[p->lane].src != item->src);
     double shift = (double)(i % 4096) * GOLDEN;
     shift -= floor(shift);
     for (uint32_t j = 0; j < p->cuts; j++) {

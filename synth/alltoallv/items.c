@@ -20,8 +20,7 @@ ccl_status_t ccl_i_av_work_init(ccl_i_av_work_t *w, ccl_i_av_net_t *net, ccl_err
     w->inner_channels[0] = calloc(net->ninner + 1, 1);
     w->inner_channels[1] = calloc(net->ninner + 1, 1);
     if (!w->item_first || !w->piece_first || !w->share || !w->lane_bytes || !w->lane_channels ||
-        !w->left || !w->load_s || !w->inner_bytes || !w->inner_channels[0] ||
-        !w->inner_channels[1])
+        !w->left || !w->load_s || !w->inner_bytes || !w->inner_channels[0] || !w->inner_channels[1])
         return ccl_fail_nomem(err);
     for (uint32_t p = 0; p < pairs; p++)
         for (uint32_t l = net->lane_first[p]; l < net->lane_first[p + 1]; l++)

@@ -62,8 +62,8 @@ static double block_Bps(const ccl_i_av_net_t *net, const ccl_route_t *route) {
 ccl_status_t ccl_i_av_hop(ccl_i_av_net_t *net, uint32_t a, uint32_t b, uint32_t channel,
                           ccl_i_av_lane_t *out, ccl_error_t *err) {
     const ccl_route_t *route = route_of(net, a, b, channel);
-    uint32_t period = net->reversed ? ccl_routes_period(net->routes, b, a)
-                                    : ccl_routes_period(net->routes, a, b);
+    uint32_t period =
+        net->reversed ? ccl_routes_period(net->routes, b, a) : ccl_routes_period(net->routes, a, b);
     if (!route)
         return net->cluster.nomem
                    ? ccl_fail_nomem(err)
@@ -80,8 +80,8 @@ static ccl_status_t add_lanes(ccl_i_av_net_t *net, uint32_t src, uint32_t dst, s
                               ccl_error_t *err) {
     uint32_t period = net->reversed ? ccl_routes_period(net->routes, dst, src)
                                     : ccl_routes_period(net->routes, src, dst);
-    for (uint32_t c = 0;
-         c < period && c < MOST_ROUTES && net->nlanes - first < CCL_I_AV_LANES; c++) {
+    for (uint32_t c = 0; c < period && c < MOST_ROUTES && net->nlanes - first < CCL_I_AV_LANES;
+         c++) {
         if (!ccl_grow(&net->lanes, &net->clanes, net->nlanes + 1, sizeof *net->lanes))
             return ccl_fail_nomem(err);
         CCL_TRY(ccl_i_av_hop(net, src, dst, c, &net->lanes[net->nlanes], err));
@@ -120,8 +120,8 @@ static ccl_status_t join(ccl_i_av_net_t *net, uint32_t from, uint32_t to, ccl_er
 }
 
 /* The way from a to b inside their server, over other GPUs of it where it must be. */
-static ccl_status_t add_inner(ccl_i_av_net_t *net, uint32_t src, uint32_t dst, ccl_i_av_inner_t *out,
-                              uint32_t *path, ccl_error_t *err) {
+static ccl_status_t add_inner(ccl_i_av_net_t *net, uint32_t src, uint32_t dst,
+                              ccl_i_av_inner_t *out, uint32_t *path, ccl_error_t *err) {
     *out = (ccl_i_av_inner_t){.first = (uint32_t)net->npath, .tb_Bps = INFINITY};
     out->uses.first = (uint32_t)net->nuses;
     if (src == dst)

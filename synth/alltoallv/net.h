@@ -18,9 +18,9 @@ typedef struct ccl_i_av_uses {
 typedef struct ccl_i_av_lane {
     uint32_t src, dst;
     uint16_t channel;
-    uint16_t period; /* channels after which its route comes again */
+    uint16_t period;   /* channels after which its route comes again */
     uint16_t channels; /* of a searched way's hop: connections that share its bytes */
-    double tb_Bps;   /* what one thread block moves */
+    double tb_Bps;     /* what one thread block moves */
     ccl_i_av_uses_t uses;
 } ccl_i_av_lane_t;
 
@@ -38,12 +38,12 @@ typedef struct ccl_i_av_net {
     const ccl_topology_t *topo;
     ccl_routes_t *routes;
     ccl_i_cluster_t cluster;
-    bool reversed; /* hop u -> v takes the route v -> u */
-    bool relayed;  /* some inner way has several hops */
+    bool reversed;   /* hop u -> v takes the route v -> u */
+    bool relayed;    /* some inner way has several hops */
     bool contiguous; /* ranks of a server follow each other */
-    bool lacking;  /* some servers have no lane between them: only a search knows the way */
+    bool lacking;    /* some servers have no lane between them: only a search knows the way */
     uint32_t n, nservers, nresources;
-    double *slow;        /* [nresources] seconds of a byte: links, then groups */
+    double *slow;         /* [nresources] seconds of a byte: links, then groups */
     uint32_t *lane_first; /* [nservers^2 + 1] */
     ccl_i_av_lane_t *lanes;
     uint32_t *inner_first; /* [nservers] place of its first pair; (i, j) of g GPUs at i g + j */

@@ -9,9 +9,10 @@
 #include <string.h>
 
 /*
- * Relayed pieces pass in parts of at most 1 / CUTS of what their narrowest link carries in all, pieces
- * that go straight in parts STRAIGHT times as large. A lane takes a remainder beyond its room that is below
- * 1 / (SLIVERS servers) of what its link carries: all lanes of it together then are off by 1 / SLIVERS.
+ * Relayed pieces pass in parts of at most 1 / CUTS of what their narrowest link carries in all,
+ * pieces that go straight in parts STRAIGHT times as large. A lane takes a remainder beyond its
+ * room that is below 1 / (SLIVERS servers) of what its link carries: all lanes of it together then
+ * are off by 1 / SLIVERS.
  */
 enum { CUTS = 256, STRAIGHT = 8, SLIVERS = 256 };
 
@@ -58,7 +59,7 @@ static ccl_status_t assign_own(assign_t *a, uint32_t item, double *rest, ccl_err
     const ccl_i_av_item_t *it = &a->w->items[item];
     const ccl_i_av_lane_t *lanes = a->w->net->lanes + a->first;
     for (int turn = 0; turn < 2; turn++)
-        for (uint32_t k = 0; k < a->nlanes && *rest > 0; k++)
+        for (uint32_t k = 0; k<a->nlanes && * rest> 0; k++)
             if (lanes[k].src == it->src && has_room(a, it, k) &&
                 ends_at(a->w, it, a->first + k) == (turn == 0))
                 CCL_TRY(take(a, item, k, rest, err));
@@ -120,7 +121,8 @@ static bool is_relayed(const ccl_i_av_work_t *w, const ccl_i_av_piece_t *p) {
                 return true;
         return false;
     }
-    return w->net->lanes[p->lane].src != item->src || item->ndests > 1 || !ends_at(w, item, p->lane);
+    return w->net->lanes[p->lane].src != item->src || item->ndests > 1 ||
+           !ends_at(w, item, p->lane);
 }
 
 /* Most bytes of a part that is relayed: of a lane's last part the hop behind it is left to do. */

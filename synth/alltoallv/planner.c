@@ -1,6 +1,6 @@
 /*
- * The planner that is kept: a matrix in, a verified schedule out, in memory that stays. The schedule
- * and its collective are structs over the planner's arrays.
+ * The planner that is kept: a matrix in, a verified schedule out, in memory that stays. The
+ * schedule and its collective are structs over the planner's arrays.
  */
 #include "synth/alltoallv/work.h"
 
@@ -12,7 +12,8 @@
 #define SEARCH_GPUS 64u
 /* A plan is searched for where the first one is further from the cuts than this. */
 #define SEARCH_FROM 1.02
-/* A changed matrix keeps the last plan's ways while no link is loaded more than this over the cuts. */
+/* A changed matrix keeps the last plan's ways while no link is loaded more than this over the cuts.
+ */
 #define CHANGED 0.03
 
 struct ccl_alltoallv {
@@ -222,8 +223,8 @@ static ccl_status_t plan_anew(ccl_alltoallv_t *p, const double *bytes, double la
 
 /*
  * The last plan for another matrix: each block keeps its ways and what part of it takes which. The
- * transfers stay as they are, and so does their proof, as long as the same blocks have bytes. False:
- * others have, or links would be loaded too unevenly.
+ * transfers stay as they are, and so does their proof, as long as the same blocks have bytes.
+ * False: others have, or links would be loaded too unevenly.
  */
 static ccl_status_t keep_ways(ccl_alltoallv_t *p, const double *bytes, double largest, bool *out,
                               ccl_error_t *err) {
@@ -306,14 +307,16 @@ ccl_status_t ccl_i_av_ways(ccl_i_av_work_t *w, bool search, ccl_error_t *err) {
                         "search of ways",
                         net->n);
     }
-    if (search && (net->lacking || w->load_max_s > SEARCH_FROM * w->bound_s) && !ccl_i_av_is_late(w))
+    if (search && (net->lacking || w->load_max_s > SEARCH_FROM * w->bound_s) &&
+        !ccl_i_av_is_late(w))
         CCL_TRY(ccl_i_av_search(w, err));
     return ccl_i_av_cut(w, err);
 }
 
 void ccl_i_av_origin(const ccl_i_av_work_t *w, char *origin) {
     double relayed = w->moved_bytes > 0 ? w->relayed_bytes / w->moved_bytes : 0;
-    ccl_origin_set(origin, "alltoallv: %s, %.0f %% of the bytes relayed, busiest link %.3f of the cut",
+    ccl_origin_set(origin,
+                   "alltoallv: %s, %.0f %% of the bytes relayed, busiest link %.3f of the cut",
                    w->searched ? "ways searched" : "balanced over NICs", 100 * relayed,
                    w->bound_s > 0 ? w->load_max_s / w->bound_s : 1);
 }

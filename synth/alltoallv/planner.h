@@ -1,6 +1,7 @@
 /**
  * @file planner.h
- * Plans of AllToAllv for a cluster whose traffic changes from call to call, as that of experts does.
+ * Plans of AllToAllv for a cluster whose traffic changes from call to call, as that of experts
+ * does.
  *
  * A planner is made once for a cluster. Each plan takes a matrix of bytes and gives a verified
  * schedule, in memory that the planner keeps: from the second plan of like size on nothing is
@@ -18,9 +19,9 @@ typedef struct ccl_alltoallv ccl_alltoallv_t;
 
 typedef struct ccl_alltoallv_options {
     size_t size;
-    double cut_bytes;     /**< parts that are relayed are not cut below this; 0: 256 KiB */
-    double changed;       /**< a changed matrix keeps the last plan's ways while no link is loaded by
-                               more than this share over the tightest cut; 0: 0.03 */
+    double cut_bytes; /**< parts that are relayed are not cut below this; 0: 256 KiB */
+    double changed;   /**< a changed matrix keeps the last plan's ways while no link is loaded by
+                           more than this share over the tightest cut; 0: 0.03 */
     uint32_t search_gpus; /**< clusters of at most so many GPUs are searched way by way where the
                                first plan is far from the bound; 0: 64; CCL_NONE: never */
 } ccl_alltoallv_options_t;
@@ -30,18 +31,19 @@ typedef struct ccl_alltoallv_options {
 
 /** What a plan is like. */
 typedef struct ccl_alltoallv_report {
-    double load_s;   /**< the busiest link or group: bytes over bandwidth */
-    double bound_s;  /**< the tightest cut around a GPU, a server, servers behind the same switches */
-    const char *cut; /**< which: "a GPU", ...; static */
-    bool searched;   /**< ways were searched one by one */
-    bool late;       /**< the deadline passed: the plan is right, but balanced less */
-    uint32_t parts;     /**< into which the blocks were cut */
-    double relayed;     /**< share of the bytes that pass another GPU */
+    double load_s; /**< the busiest link or group: bytes over bandwidth */
+    double
+        bound_s; /**< the tightest cut around a GPU, a server, servers behind the same switches */
+    const char *cut;        /**< which: "a GPU", ...; static */
+    bool searched;          /**< ways were searched one by one */
+    bool late;              /**< the deadline passed: the plan is right, but balanced less */
+    uint32_t parts;         /**< into which the blocks were cut */
+    double relayed;         /**< share of the bytes that pass another GPU */
     uint32_t pairs;         /**< of servers, and servers within, that have traffic */
     uint32_t changed_pairs; /**< of these: traffic is another than in the last plan's matrix */
     uint32_t replanned;     /**< of these: ways chosen anew. None, or all */
-    double changed;         /**< bytes that changed, over all bytes; 1 in a first plan, and where other
-                                 blocks have bytes than before */
+    double changed; /**< bytes that changed, over all bytes; 1 in a first plan, and where other
+                         blocks have bytes than before */
 } ccl_alltoallv_report_t;
 
 /**

@@ -11,7 +11,14 @@
 #include <string.h>
 
 /* Ways of a block and their hops; routes of a pair; rounds in all, and without gain. */
-enum { MOST_WAYS = 24, MOST_HOPS = 4, MOST_ROUTES = 4, ROUNDS = 300, PATIENCE = 25, MOST_CHANNELS = 8 };
+enum {
+    MOST_WAYS = 24,
+    MOST_HOPS = 4,
+    MOST_ROUTES = 4,
+    ROUNDS = 300,
+    PATIENCE = 25,
+    MOST_CHANNELS = 8
+};
 /* Aim over the cuts; a round gains if the load falls by this part. */
 #define AIM 1.004
 #define GAIN 1e-3
@@ -26,7 +33,7 @@ struct ccl_i_av_search {
     ccl_i_av_way_t *ways; /* [nitems][MOST_WAYS]; bytes 0: none */
     size_t cways;
     double *price, *distance; /* [nhops], [(MOST_HOPS + 1) n] */
-    uint32_t *from;           /* [(MOST_HOPS + 1) n] hop by which a GPU is reached in so many hops */
+    uint32_t *from; /* [(MOST_HOPS + 1) n] hop by which a GPU is reached in so many hops */
     double *load_s, *hop_bytes; /* [nresources], [nhops] */
 };
 
@@ -82,7 +89,7 @@ static ccl_status_t make(ccl_i_av_work_t *w, ccl_error_t *err) {
     s->load_s = calloc(w->net->nresources + (size_t)1, sizeof *s->load_s);
     s->hop_bytes = calloc(s->nhops + 1, sizeof *s->hop_bytes);
     return s->price && s->distance && s->from && s->load_s && s->hop_bytes ? CCL_OK
-                                                                          : ccl_fail_nomem(err);
+                                                                           : ccl_fail_nomem(err);
 }
 
 /* ---------------------------------------------------------------- ways */
@@ -238,7 +245,8 @@ static void add_hop(const ccl_i_av_work_t *w, ccl_i_av_way_t *way, uint32_t a, u
 static void start_planned(ccl_i_av_work_t *w) {
     for (size_t i = 0; i < w->npieces; i++) {
         const ccl_i_av_piece_t *p = &w->pieces[i];
-        ccl_i_av_way_t *ways = &w->search->ways[(size_t)p->item * MOST_WAYS], way = {p->bytes, 0, {0}};
+        ccl_i_av_way_t *ways = &w->search->ways[(size_t)p->item * MOST_WAYS],
+                       way = {p->bytes, 0, {0}};
         uint32_t k = 0, at = w->items[p->item].src;
         if (p->lane != CCL_NONE) {
             const ccl_i_av_lane_t *lane = &w->net->lanes[p->lane];

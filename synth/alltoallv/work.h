@@ -1,6 +1,6 @@
 /*
- * Private to synth/alltoallv: a plan in the making. All arrays grow when they must and are kept from
- * plan to plan.
+ * Private to synth/alltoallv: a plan in the making. All arrays grow when they must and are kept
+ * from plan to plan.
  */
 #ifndef CCL_SYNTH_ALLTOALLV_WORK_H
 #define CCL_SYNTH_ALLTOALLV_WORK_H
@@ -40,23 +40,23 @@ typedef struct ccl_i_av_search ccl_i_av_search_t; /* search.c */
 
 typedef struct ccl_i_av_work {
     const ccl_i_av_net_t *net;
-    ccl_i_av_net_t *own_net;   /* the same: a search adds what its hops use */
-    ccl_i_av_search_t *search; /* NULL: none yet */
+    ccl_i_av_net_t *own_net;      /* the same: a search adds what its hops use */
+    ccl_i_av_search_t *search;    /* NULL: none yet */
     double cut_bytes, deadline_s; /* deadline: by ccl_now_s(); 0: none */
     /* what has to move */
     ccl_i_av_item_t *items;
     uint32_t *item_first; /* [nservers^2 + 1] by pair of servers */
     uint32_t *dests;
     size_t nitems, citems, ndests, cdests;
-    uint32_t nchunks;     /* of the collective that is wanted */
+    uint32_t nchunks; /* of the collective that is wanted */
     double moved_bytes;
     /* how it goes */
-    double *share;      /* [nlanes] of its pair's bytes */
-    double *lane_bytes; /* [nlanes] */
-    double *left;       /* [CCL_I_AV_LANES] */
-    double *load_s;     /* [nresources] */
+    double *share;       /* [nlanes] of its pair's bytes */
+    double *lane_bytes;  /* [nlanes] */
+    double *left;        /* [CCL_I_AV_LANES] */
+    double *load_s;      /* [nresources] */
     double *inner_bytes; /* [2][ninner] from a source or to where it stays; and from a NIC */
-    double *border; /* what leaves and enters each part of a level */
+    double *border;      /* what leaves and enters each part of a level */
     size_t cborder;
     double load_max_s, bound_s;
     const char *cut;
@@ -66,10 +66,10 @@ typedef struct ccl_i_av_work {
     size_t npieces, cpieces;
     ccl_i_av_rest_t *rest; /* of the pair in hand */
     size_t nrest, crest;
-    double way_slow; /* seconds of a byte on the slowest of the ways' links */
+    double way_slow;       /* seconds of a byte on the slowest of the ways' links */
     ccl_i_av_lane_t *ways; /* hops of searched pieces */
     size_t nways, cways;
-    uint32_t *nsub;        /* [nchunks + 1] parts of a chunk; then their first */
+    uint32_t *nsub; /* [nchunks + 1] parts of a chunk; then their first */
     size_t cnsub;
     double relayed_bytes;
     /* the schedule */

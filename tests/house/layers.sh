@@ -24,7 +24,7 @@ check() { # folder with the modules; prints violations
                     n = split(modules, m, " "); for (i = 1; i <= n; i++) known[m[i]] = 1
                     owner["jansson.h"] = "base"
                     owner["expat.h"] = "topologies schedule"
-                    owner["sqlite3.h"] = "search"
+                    owner["sqlite3.h"] = owner["libpq-fe.h"] = "search"
                     owner["pthread.h"] = "base runtime cli"
                     owner["cairo.h"] = owner["cairo-pdf.h"] = "draw"
                     owner["glpk.h"] = owner["z3.h"] = "synth"
