@@ -143,6 +143,30 @@ ccl_status_t ccl_capacity_create(const ccl_topology_t *topo, ccl_capacity_t **ou
 /** Frees it and all it owns; NULL is fine. */
 void ccl_capacity_destroy(ccl_capacity_t *capacity);
 
+/** A partition of the GPUs, and what the links of each part's border carry. */
+typedef struct ccl_cut_level {
+    const char *what; /**< a part is ...: "a GPU", "a server", "servers behind the same switches" */
+    uint32_t nparts;
+    uint32_t *part_of;        /**< [nranks] CCL_NONE: in no part */
+    uint32_t *device_part;    /**< [ndevices] the same of every device */
+    double *out_Bps, *in_Bps; /**< [nparts] of all links that leave, and enter, the part */
+} ccl_cut_level_t;
+/** Partitions whose parts have narrow borders: cuts that a look at the demand is enough for. */
+typedef struct ccl_cut_levels {
+    uint32_t nlevels;
+    ccl_cut_level_t levels[3];
+    ccl_arena_t arena;
+} ccl_cut_levels_t;
+/**
+ * GPUs; servers, where there are two or more; servers with links to the same switches, together
+ * with these, where that is neither all nor each alone. Groups of links are left out.
+ * @param out  finish with ccl_cut_levels_fini(). @par Complexity  links + servers squared.
+ */
+ccl_status_t ccl_cut_levels_init(ccl_cut_levels_t *out, const ccl_topology_t *topo,
+                                 ccl_error_t *err);
+/** Frees what it owns; the struct itself is the caller's. */
+void ccl_cut_levels_fini(ccl_cut_levels_t *levels);
+
 /* ---------------------------------------------------------------- lower bounds */
 
 /** What must move, in a shape that a bound is known for; sizes in parts of the message. */
@@ -174,7 +198,8 @@ typedef enum ccl_bound_proof {
     CCL_BOUND_CUT,       /**< what must leave a set of GPUs over what can */
     CCL_BOUND_PARTITION, /**< AllReduce: 2 (k - 1) times the message must pass between k parts,
                               or come to them from switches that multicast or reduce */
-    CCL_BOUND_LENGTHS    /**< pairs: bytes times distance over capacity times length of the links */
+    CCL_BOUND_LENGTHS,   /**< pairs: bytes times distance over capacity times length of the links */
+    CCL_BOUND_SERVERS    /**< the same with every server as one node, its inside without limits */
 } ccl_bound_proof_t;
 const char *ccl_bound_proof_name(ccl_bound_proof_t proof); /**< "cut", ... static */
 

@@ -3,10 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schedule/bound_i.h"
 #include "schedule/schedule.h"
 
-/* Shares of demands are rounded down to multiples of 1/PARTS of a message. */
-#define PARTS ((uint64_t)1 << 20)
+#define PARTS CCL_I_BOUND_PARTS
+/* Beyond this many ranks a flow for each takes too long. */
+enum { MOST_FLOWS = 128 };
 
 static ccl_status_t built_in(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                              const ccl_collective_t *coll, ccl_bandwidth_bound_t *out,
@@ -110,7 +112,7 @@ static ccl_status_t custom(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                     pairs[(size_t)r * n + end] = weights[r];
                 any |= weights[r] > 0;
             }
-            if (!any)
+            if (!any || n > MOST_FLOWS)
                 continue;
             ccl_bandwidth_bound_t one;
             ccl_bound_demand_t demand = {CCL_BOUND_GATHER, turn == 1, end, weights, NULL, PARTS};
@@ -119,7 +121,10 @@ static ccl_status_t custom(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
             tighter(out, &one);
         }
     }
-    if (plain) {
+    CCL_TRY_GOTO(ccl_i_bound_levels(topo, coll, out, err), status, end);
+    if (plain && !out->tight)
+        CCL_TRY_GOTO(ccl_i_bound_servers(ctx, topo, coll, out, err), status, end);
+    if (plain && n <= MOST_FLOWS) {
         ccl_bandwidth_bound_t flows;
         ccl_bound_demand_t demand = {CCL_BOUND_PAIRS, false, 0, NULL, pairs, PARTS};
         CCL_TRY_GOTO(ccl_model_bandwidth_bound(ctx, topo, &demand, &flows, err), status, end);

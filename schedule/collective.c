@@ -307,6 +307,26 @@ ccl_status_t ccl_collective_split(const ccl_collective_t *coll, uint32_t parts,
                                  coll->root, out, err);
 }
 
+ccl_status_t ccl_collective_cut(const ccl_collective_t *coll, const uint32_t *first,
+                                const double *shares, ccl_collective_t **out, ccl_error_t *err) {
+    uint32_t n = first[coll->nchunks];
+    if (coll->kind != CCL_CUSTOM)
+        return ccl_fail(err, CCL_ERR_INPUT, "chunks of %s are of one size", coll->name);
+    ccl_chunk_t *parts = calloc(n + (size_t)1, sizeof *parts);
+    if (!parts)
+        return ccl_fail_nomem(err);
+    for (uint32_t k = 0; k < coll->nchunks; k++) {
+        for (uint32_t i = first[k]; i < first[k + 1]; i++) {
+            parts[i] = coll->chunks[k];
+            parts[i].share = shares[i];
+        }
+    }
+    ccl_status_t status = ccl_i_collective_custom(coll->name, coll->nranks, parts, n,
+                                                  coll->natural_bytes, 1, out, err);
+    free(parts);
+    return status;
+}
+
 ccl_status_t ccl_collective_clone(const ccl_collective_t *coll, ccl_collective_t **out,
                                   ccl_error_t *err) {
     return ccl_collective_split(coll, 1, out, err);

@@ -74,6 +74,13 @@ ccl_status_t ccl_collective_create(ccl_collective_kind_t kind, uint32_t nranks,
 /** Every chunk cut into `parts` equal ones: chunk k becomes k parts + 0 .. k parts + parts - 1. */
 ccl_status_t ccl_collective_split(const ccl_collective_t *coll, uint32_t parts,
                                   ccl_collective_t **out, ccl_error_t *err);
+/**
+ * A custom collective with each chunk cut into parts of sizes of its own.
+ * @param first   [nchunks + 1] chunk k becomes first[k] .. first[k + 1] - 1, at least one.
+ * @param shares  [first[nchunks]] of the parts, in `size` as the chunks' are.
+ */
+ccl_status_t ccl_collective_cut(const ccl_collective_t *coll, const uint32_t *first,
+                                const double *shares, ccl_collective_t **out, ccl_error_t *err);
 ccl_status_t ccl_collective_clone(const ccl_collective_t *coll, ccl_collective_t **out,
                                   ccl_error_t *err);
 /** Frees it and all it owns; NULL is fine. */

@@ -10,6 +10,7 @@
 #include "schedule/c2c_plan.h"
 #include "schedule/collective.h"
 #include "schedule/formats/flow_list.h"
+#include "schedule/formats/moe.h"
 #include "schedule/groups.h"
 #include "schedule/origin.h"
 #include "schedule/program.h"

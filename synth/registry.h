@@ -12,6 +12,7 @@
     X_(direct)                                                                                     \
     X_(pairwise)                                                                                   \
     X_(pxn)                                                                                        \
+    X_(alltoallv)                                                                                  \
     X_(hm)                                                                                         \
     X_(nvls)                                                                                       \
     X_(nvls_pull)                                                                                  \

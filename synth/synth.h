@@ -6,6 +6,7 @@
 #define CCL_SYNTH_SYNTH_H
 
 #include "lower/lower.h"
+#include "synth/alltoallv/planner.h"
 
 CCL_BEGIN_DECLS
 

@@ -14,7 +14,7 @@
 enum { FEW_RANKS = 24 };
 
 const char *ccl_bound_proof_name(ccl_bound_proof_t proof) {
-    static const char *const names[] = {"nothing", "cut", "partition", "lengths"};
+    static const char *const names[] = {"nothing", "cut", "partition", "lengths", "servers"};
     return (size_t)proof < CCL_ARRAY_LEN(names) ? names[proof] : "unknown";
 }
 

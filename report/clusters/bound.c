@@ -51,6 +51,8 @@ static const char *proof_text(const ccl_bandwidth_bound_t *b) {
         return "the tightest partition";
     case CCL_BOUND_LENGTHS:
         return "flows between all pairs";
+    case CCL_BOUND_SERVERS:
+        return "flows between all servers";
     default:
         return "nothing has to move";
     }

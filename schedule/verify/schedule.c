@@ -289,6 +289,15 @@ ccl_status_t ccl_schedule_verify(const ccl_ctx_t *ctx, const ccl_schedule_t *sch
                              .fault = {NULL, CCL_NONE, CCL_NONE, CCL_NONE, CCL_NONE, "", 0, 0}};
     state_t st = {.schedule = schedule, .coll = schedule->coll, .verdict = &verdict};
     ccl_status_t status = CCL_OK;
+    uint32_t *room = malloc(ccl_schedule_moves_room(schedule) * sizeof *room);
+    if (!room)
+        return ccl_fail_nomem(err);
+    bool right = ccl_schedule_moves_right(schedule, room);
+    free(room);
+    if (right) {
+        *out = verdict;
+        return ccl_ctx_poll(ctx, NULL);
+    }
     if (check_transfers(&st)) {
         CCL_TRY_GOTO(start(&st, err), status, end);
         CCL_TRY_GOTO(run(ctx, &st, err), status, end);

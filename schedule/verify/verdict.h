@@ -79,6 +79,16 @@ ccl_status_t ccl_program_check(const ccl_program_t *program, ccl_granularity_t g
  */
 ccl_status_t ccl_schedule_verify(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                                  ccl_verdict_t *out, ccl_error_t *err);
+/** uint32_t that ccl_schedule_moves_right() wants of `room`. */
+size_t ccl_schedule_moves_room(const ccl_schedule_t *schedule);
+/**
+ * The same quickly, and without memory of its own, for schedules that only copy: chunks of one source
+ * that is not reduced, no transfer through a switch, at most 96 ranks that hold a chunk.
+ * @param room  [ccl_schedule_moves_room()]
+ * @return true: ccl_schedule_verify() finds it valid, without a warning. false: it is wrong, or not
+ * of this kind; ccl_schedule_verify() says which.
+ */
+bool ccl_schedule_moves_right(const ccl_schedule_t *schedule, uint32_t *room);
 /** The same for a program, with races, FIFO matching, aliasing, deadlock (docs/formats.md
  * "Verifier"). */
 ccl_status_t ccl_program_verify(const ccl_ctx_t *ctx, const ccl_program_t *program,

@@ -94,6 +94,7 @@ fi
 example simulate '^ *16777216 ' dgx-h100 "$temporary/example/direct.xml"
 example bound '^direct: .* gap 1\.' dgx-h100 direct
 example sweep '^scale:bandwidth:net=0.25 ' heteccl-h20-4+8
+example alltoallv '^step 1: .* 0 of ' 'dgx-h100*2'
 
 # The worked example of docs/howto/add-a-synthesizer.md is examples/biring.c, a plugin, and the page says what it prints.
 page=$source/docs/howto/add-a-synthesizer.md

@@ -1,0 +1,251 @@
+/*
+ * alltoallv: AllToAll, AllToAllv and the dispatch and combine of experts, balanced over NICs. The
+ * planner's schedule; where the size is known and the schedule is small enough, simulation chooses
+ * between that, the same with blocks sent straight, and the baselines that do no more than pass on.
+ */
+#include "synth/alltoallv/work.h"
+#include "synth/common/race.h"
+#include "synth/registry.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Sizes where the user gives none; GPUs and transfers up to which candidates are simulated. */
+typedef struct policy {
+    double size, transfers;
+    uint32_t search_gpus;
+    double cut_bytes;
+} policy_t;
+
+static const policy_t POLICY = {
+    .size = 268435456, .transfers = 1e5, .search_gpus = 64, .cut_bytes = 262144};
+
+static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
+    bool up = false, down = false;
+    (void)topo;
+    if (want->kind == CCL_ALLTOALL)
+        return true;
+    if (want->kind != CCL_CUSTOM) {
+        *why = "blocks go from one GPU to one, or few, in AllToAll and demands alone";
+        return false;
+    }
+    for (uint32_t k = 0; k < want->nchunks; k++) {
+        const ccl_chunk_t *c = &want->chunks[k];
+        up |= c->nsources > 1;
+        down |= c->ndests > 1 || (c->ndests == 1 && c->dests[0] != c->sources[0] && !c->reduced);
+        if (c->nsources > 1 && c->ndests > 1) {
+            *why = "a sum goes to several GPUs; use hm or greedy";
+            return false;
+        }
+    }
+    if (up && down) {
+        *why = "some blocks are summed and others copied; ask for each on its own, or use greedy";
+        return false;
+    }
+    return true;
+}
+
+static bool is_reduced(const ccl_collective_t *want) {
+    for (uint32_t k = 0; k < want->nchunks; k++)
+        if (want->chunks[k].nsources > 1)
+            return true;
+    return false;
+}
+
+/* ---------------------------------------------------------------- the collective of the parts */
+
+/* Chunks as the plan cuts them. An AllToAll's are cut beforehand, so that it stays one. */
+static ccl_status_t cut_collective(const ccl_i_av_work_t *w, const ccl_collective_t *coll,
+                                   ccl_collective_t **out, ccl_error_t *err) {
+    uint32_t n = w->nsub[w->nchunks];
+    if (coll->kind != CCL_CUSTOM || n == coll->nchunks)
+        return ccl_collective_clone(coll, out, err);
+    double *shares = calloc(n + (size_t)1, sizeof *shares);
+    if (!shares)
+        return ccl_fail_nomem(err);
+    for (uint32_t k = 0; k < coll->nchunks; k++)
+        for (uint32_t i = w->nsub[k]; i < w->nsub[k + 1]; i++)
+            shares[i] = coll->chunks[k].share;
+    for (size_t i = 0; i < w->npieces; i++) {
+        const ccl_i_av_piece_t *p = &w->pieces[i];
+        const ccl_i_av_item_t *item = &w->items[p->item];
+        const double share = coll->chunks[item->chunk].share;
+        for (uint32_t j = 0; j < p->cuts && !item->whole; j++)
+            shares[w->nsub[item->chunk] + p->sub + j] = share * (p->bytes / item->bytes) / p->cuts;
+    }
+    ccl_status_t status = ccl_collective_cut(coll, w->nsub, shares, out, err);
+    free(shares);
+    return status;
+}
+
+/* ---------------------------------------------------------------- sums */
+
+/*
+ * Reversed transfers all reduce. A rank that contributes nothing has nothing to add to: the first
+ * to arrive there is a copy.
+ */
+static ccl_status_t settle_sums(const ccl_collective_t *coll, ccl_transfer_t *transfers, size_t n,
+                                ccl_error_t *err) {
+    uint32_t *first = calloc(coll->nchunks + (size_t)2, sizeof *first);
+    uint32_t *list = calloc(n + 1, sizeof *list);
+    if (!first || !list) {
+        free(first);
+        free(list);
+        return ccl_fail_nomem(err);
+    }
+    for (size_t i = 0; i < n; i++)
+        first[transfers[i].chunk + 2]++;
+    for (uint32_t k = 0; k < coll->nchunks; k++)
+        first[k + 2] += first[k + 1];
+    for (size_t i = 0; i < n; i++)
+        list[first[transfers[i].chunk + 1]++] = (uint32_t)i;
+    for (uint32_t k = 0; k < coll->nchunks; k++) {
+        const ccl_chunk_t *c = &coll->chunks[k];
+        for (uint32_t i = first[k]; i < first[k + 1]; i++) {
+            ccl_transfer_t *t = &transfers[list[i]];
+            bool has = false;
+            for (uint32_t j = 0; j < c->nsources && !has; j++)
+                has = c->sources[j] == t->dst;
+            for (uint32_t j = first[k]; j < i && !has; j++)
+                has = transfers[list[j]].dst == t->dst;
+            t->reduce = has;
+        }
+    }
+    free(first);
+    free(list);
+    return CCL_OK;
+}
+
+/* ---------------------------------------------------------------- schedules */
+
+typedef struct job {
+    const ccl_ctx_t *ctx;
+    const ccl_topology_t *topo;
+    const ccl_collective_t *want;
+    const ccl_synth_options_t *options;
+    ccl_i_av_net_t net;
+    double size_bytes, transfers; /* of the plan's schedule */
+} job_t;
+
+static ccl_status_t to_schedule(ccl_i_av_work_t *w, const ccl_collective_t *coll,
+                                ccl_schedule_t **out, ccl_error_t *err) {
+    ccl_collective_t *cut = NULL;
+    CCL_TRY(cut_collective(w, coll, &cut, err));
+    if (w->net->reversed) {
+        ccl_status_t status = settle_sums(cut, w->transfers, w->nmade, err);
+        if (status != CCL_OK) {
+            ccl_collective_destroy(cut);
+            return status;
+        }
+    }
+    ccl_schedule_builder_t *b = ccl_schedule_builder_create("alltoallv", cut);
+    if (!b)
+        return ccl_fail_nomem(err);
+    for (size_t i = 0; i < w->nmade; i++)
+        ccl_schedule_builder_add(b, w->transfers[i]);
+    CCL_TRY(ccl_schedule_builder_finish(b, out, err));
+    ccl_i_av_origin(w, (*out)->origin);
+    return CCL_OK;
+}
+
+/* Parts of an AllToAll's blocks: enough for even lanes and short last hops. */
+static uint32_t parts_of(const job_t *j) {
+    uint32_t gpus = j->net.cluster.max_gpus, others = j->net.nservers - 1;
+    if (j->want->kind != CCL_ALLTOALL || j->net.nservers < 2)
+        return 1;
+    if (j->options->chunks)
+        return j->options->chunks;
+    uint32_t parts = (32 + gpus * others - 1) / (gpus * others);
+    double block = j->size_bytes / j->net.n, most = fmax(1, block / POLICY.cut_bytes);
+    return parts < most ? parts : (uint32_t)most;
+}
+
+static ccl_status_t planned(job_t *j, ccl_schedule_t **out, ccl_error_t *err) {
+    ccl_i_av_work_t w = {0};
+    ccl_collective_t *coll = NULL;
+    uint32_t parts = parts_of(j);
+    bool whole = j->want->kind == CCL_ALLTOALL;
+    ccl_status_t status = ccl_i_av_work_init(&w, &j->net, err);
+    if (status != CCL_OK)
+        goto end;
+    w.cut_bytes = POLICY.cut_bytes;
+    if (j->options->time_limit_s > 0)
+        w.deadline_s = ccl_now_s() + j->options->time_limit_s;
+    CCL_TRY_GOTO(ccl_collective_split(j->want, parts, &coll, err), status, end);
+    CCL_TRY_GOTO(ccl_i_av_items_collective(&w, coll, j->size_bytes, whole, err), status, end);
+    CCL_TRY_GOTO(ccl_i_av_ways(&w, j->net.n <= POLICY.search_gpus && !j->net.reversed, err), status,
+                 end);
+    CCL_TRY_GOTO(ccl_i_av_emit(&w, err), status, end);
+    status = to_schedule(&w, coll, out, err);
+    if (status == CCL_OK)
+        (*out)->limited = w.late;
+end:
+    ccl_collective_destroy(coll);
+    ccl_i_av_work_fini(&w);
+    return status;
+}
+
+/* ---------------------------------------------------------------- the choice */
+
+static const char *const others[] = {NULL, "direct", "pxn", "pairwise"};
+
+static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
+                         ccl_schedule_t **out, ccl_error_t *err) {
+    job_t *j = user;
+    if (index == 0)
+        return planned(j, out, err);
+    const ccl_synth_ops_t *ops = ccl_synth_find(others[index]);
+    const char *why = NULL;
+    if (!ops->supports(j->topo, j->want, &why))
+        return ccl_fail(err, CCL_UNSUPPORTED, "%s: %s", ops->name, why);
+    return ops->synthesize(j->ctx, j->topo, with->routes, j->want, j->options, out, err);
+}
+
+static ccl_status_t choose(job_t *j, ccl_routes_t *routes, ccl_schedule_t **out, ccl_error_t *err) {
+    double transfers = ccl_i_collective_transfers(j->want);
+    if (!(j->options->size_bytes > 0) || transfers > POLICY.transfers)
+        return planned(j, out, err);
+    ccl_i_race_t race = {.ctx = j->ctx,
+                         .topo = j->topo,
+                         .routes = routes,
+                         .phase = "simulate",
+                         .make = make,
+                         .in_turn = true,
+                         .user = j,
+                         .level = CCL_GRANULARITY_ALGORITHM,
+                         .size_bytes = j->size_bytes};
+    if (j->options->time_limit_s > 0)
+        race.make_until_s = race.time_until_s = ccl_now_s() + j->options->time_limit_s;
+    ccl_status_t status = ccl_i_race_run(&race, CCL_ARRAY_LEN(others), err);
+    if (status == CCL_OK)
+        status = ccl_i_race_take(&race, out, err);
+    if (status == CCL_OK)
+        (*out)->limited |= race.late;
+    ccl_i_race_fini(&race);
+    return status;
+}
+
+static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                               ccl_routes_t *routes, const ccl_collective_t *want,
+                               const ccl_synth_options_t *options, ccl_schedule_t **out,
+                               ccl_error_t *err) {
+    job_t j = {.ctx = ctx, .topo = topo, .want = want, .options = options};
+    j.size_bytes = options->size_bytes > 0   ? options->size_bytes
+                   : want->natural_bytes > 0 ? want->natural_bytes
+                                             : POLICY.size;
+    CCL_TRY(ccl_i_av_net_init(&j.net, topo, is_reduced(want), err));
+    ccl_status_t status = choose(&j, routes, out, err);
+    ccl_i_av_net_fini(&j.net);
+    return status;
+}
+
+const ccl_synth_ops_t ccl_i_synth_alltoallv = {
+    .size = sizeof(ccl_synth_ops_t),
+    .name = "alltoallv",
+    .summary = "blocks of any sizes, balanced over NICs inside servers; dispatch and combine",
+    .source = "FAST (arXiv 2505.09764), balancing; lanes and their loads are ours",
+    .supports = supports,
+    .synthesize = synthesize,
+    .by_size = true,
+};

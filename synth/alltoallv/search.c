@@ -1,0 +1,363 @@
+/*
+ * Ways searched one by one, from GPU to GPU: for clusters without a fat inside, or whose servers do
+ * not all reach each other. Bytes leave the way whose links are loaded most for the one that is
+ * cheapest, at prices that rise steeply with the load, until no link is above the aim; that is the
+ * flow program by descent, with few ways a block, so that the result is a plan.
+ */
+#include "synth/alltoallv/work.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Ways of a block and their hops; routes of a pair; rounds in all, and without gain. */
+enum {
+    MOST_WAYS = 24,
+    MOST_HOPS = 4,
+    MOST_ROUTES = 4,
+    ROUNDS = 300,
+    PATIENCE = 25,
+    MOST_CHANNELS = 8
+};
+/* Aim over the cuts; a round gains if the load falls by this part. */
+#define AIM 1.004
+#define GAIN 1e-3
+/* A hop more costs as much as this share of a byte's time on an empty link. */
+#define HOP_PRICE 1e-3
+
+struct ccl_i_av_search {
+    ccl_i_av_lane_t *hops; /* by source */
+    uint32_t *hop_first;   /* [n + 1] */
+    uint32_t *hop_at;      /* [n n] first hop of a pair */
+    size_t nhops, chops;
+    ccl_i_av_way_t *ways; /* [nitems][MOST_WAYS]; bytes 0: none */
+    size_t cways;
+    double *price, *distance; /* [nhops], [(MOST_HOPS + 1) n] */
+    uint32_t *from; /* [(MOST_HOPS + 1) n] hop by which a GPU is reached in so many hops */
+    double *load_s, *hop_bytes; /* [nresources], [nhops] */
+};
+
+void ccl_i_av_search_fini(ccl_i_av_search_t *s) {
+    if (!s)
+        return;
+    free(s->hops);
+    free(s->hop_first);
+    free(s->hop_at);
+    free(s->ways);
+    free(s->price);
+    free(s->distance);
+    free(s->from);
+    free(s->load_s);
+    free(s->hop_bytes);
+    free(s);
+}
+
+/* ---------------------------------------------------------------- hops */
+
+static ccl_status_t add_hops(ccl_i_av_work_t *w, ccl_i_av_search_t *s, uint32_t a, uint32_t b,
+                             ccl_error_t *err) {
+    ccl_i_av_net_t *net = w->own_net;
+    uint32_t period = ccl_routes_period(net->routes, a, b);
+    for (uint32_t c = 0; c < period && c < MOST_ROUTES; c++) {
+        if (!ccl_grow(&s->hops, &s->chops, s->nhops + 1, sizeof *s->hops))
+            return ccl_fail_nomem(err);
+        CCL_TRY(ccl_i_av_hop(net, a, b, c, &s->hops[s->nhops], err));
+        s->nhops++;
+    }
+    return CCL_OK;
+}
+
+static ccl_status_t make(ccl_i_av_work_t *w, ccl_error_t *err) {
+    const ccl_i_cluster_t *c = &w->net->cluster;
+    uint32_t n = w->net->n;
+    ccl_i_av_search_t *s = w->search = calloc(1, sizeof *s);
+    if (!s || !(s->hop_first = calloc(n + (size_t)1, sizeof *s->hop_first)) ||
+        !(s->hop_at = calloc((size_t)n * n, sizeof *s->hop_at)))
+        return ccl_fail_nomem(err);
+    for (uint32_t a = 0; a < n; a++) {
+        s->hop_first[a] = (uint32_t)s->nhops;
+        for (uint32_t b = 0; b < n; b++) {
+            s->hop_at[(size_t)a * n + b] = (uint32_t)s->nhops;
+            if (a != b && ccl_i_cluster_reaches(c, a, b))
+                CCL_TRY(add_hops(w, s, a, b, err));
+        }
+    }
+    s->hop_first[n] = (uint32_t)s->nhops;
+    s->price = calloc(s->nhops + 1, sizeof *s->price);
+    s->distance = calloc((MOST_HOPS + 1) * (size_t)n, sizeof *s->distance);
+    s->from = calloc((MOST_HOPS + 1) * (size_t)n, sizeof *s->from);
+    s->load_s = calloc(w->net->nresources + (size_t)1, sizeof *s->load_s);
+    s->hop_bytes = calloc(s->nhops + 1, sizeof *s->hop_bytes);
+    return s->price && s->distance && s->from && s->load_s && s->hop_bytes ? CCL_OK
+                                                                           : ccl_fail_nomem(err);
+}
+
+/* ---------------------------------------------------------------- ways */
+
+static void load_way(const ccl_i_av_work_t *w, const ccl_i_av_way_t *way, double bytes) {
+    for (uint32_t k = 0; k < way->nhops; k++)
+        ccl_i_av_add(w->net, &w->search->hops[way->hops[k]].uses, bytes, w->search->load_s);
+}
+
+static double level_of(const ccl_i_av_work_t *w, const ccl_i_av_way_t *way, double *slow_out) {
+    double most = 0;
+    *slow_out = 0;
+    for (uint32_t k = 0; k < way->nhops; k++) {
+        const ccl_i_av_uses_t *uses = &w->search->hops[way->hops[k]].uses;
+        most = fmax(most, ccl_i_av_level(w->net, uses, w->search->load_s));
+        *slow_out = fmax(*slow_out, uses->slowest);
+    }
+    return most;
+}
+
+/* What a byte more costs on each hop. */
+static void set_prices(ccl_i_av_work_t *w, double aim_s) {
+    ccl_i_av_search_t *s = w->search;
+    for (size_t h = 0; h < s->nhops; h++) {
+        const ccl_i_av_uses_t *uses = &s->hops[h].uses;
+        double sum = HOP_PRICE * uses->slowest;
+        for (uint32_t i = 0; i < uses->n; i++) {
+            uint32_t r = w->net->uses[uses->first + i];
+            double x = s->load_s[r] / aim_s, x2 = x * x, x4 = x2 * x2;
+            sum += w->net->slow[r] * x4 * x4 * x4;
+        }
+        s->price[h] = sum;
+    }
+}
+
+/* Cheapest ways from a GPU in 1, 2, .. hops (Bellman and Ford). */
+static void find_ways(ccl_i_av_work_t *w, uint32_t src) {
+    ccl_i_av_search_t *s = w->search;
+    uint32_t n = w->net->n;
+    for (uint32_t v = 0; v < n; v++)
+        s->distance[v] = v == src ? 0 : INFINITY;
+    for (uint32_t k = 1; k <= MOST_HOPS; k++) {
+        double *before = s->distance + (size_t)(k - 1) * n, *now = before + n;
+        uint32_t *from = s->from + (size_t)k * n;
+        bool changed = false;
+        for (uint32_t v = 0; v < n; v++)
+            now[v] = before[v], from[v] = CCL_NONE;
+        for (uint32_t v = 0; v < n; v++) {
+            if (isinf(before[v]) || (k > 1 && s->from[(size_t)(k - 1) * n + v] == CCL_NONE))
+                continue;
+            for (uint32_t h = s->hop_first[v]; h < s->hop_first[v + 1]; h++) {
+                double d = before[v] + s->price[h];
+                if (d < now[s->hops[h].dst]) {
+                    now[s->hops[h].dst] = d;
+                    from[s->hops[h].dst] = h;
+                    changed = true;
+                }
+            }
+        }
+        if (!changed && k > 1) {
+            for (; k < MOST_HOPS; k++) {
+                memcpy(s->distance + (size_t)(k + 1) * n, now, n * sizeof *now);
+                memset(s->from + (size_t)(k + 1) * n, 0xff, n * sizeof *from);
+            }
+        }
+    }
+}
+
+/* The cheapest of them to a GPU; nhops 0: none. */
+static ccl_i_av_way_t way_to(const ccl_i_av_work_t *w, uint32_t dst) {
+    const ccl_i_av_search_t *s = w->search;
+    uint32_t n = w->net->n, k = MOST_HOPS;
+    ccl_i_av_way_t way = {0};
+    while (k > 0 && s->from[(size_t)k * n + dst] == CCL_NONE)
+        k--;
+    way.nhops = k;
+    for (uint32_t at = dst; k > 0; k--) {
+        uint32_t h = s->from[(size_t)k * n + at];
+        if (h == CCL_NONE) { /* reached in fewer hops: never on a cheapest way's last stretch */
+            way.nhops = 0;
+            return way;
+        }
+        way.hops[k - 1] = h;
+        at = s->hops[h].src;
+    }
+    return way;
+}
+
+static bool same_way(const ccl_i_av_way_t *a, const ccl_i_av_way_t *b) {
+    return a->nhops == b->nhops && memcmp(a->hops, b->hops, a->nhops * sizeof *a->hops) == 0;
+}
+
+/* Bytes of one block from its most loaded way to the cheapest. */
+static void move(ccl_i_av_work_t *w, uint32_t item, double aim_s) {
+    ccl_i_av_way_t *ways = &w->search->ways[(size_t)item * MOST_WAYS], *worst = NULL, *to = NULL;
+    double worst_s = aim_s, slow = 0, slow_new = 0;
+    for (uint32_t k = 0; k < MOST_WAYS; k++) {
+        double x, s = ways[k].bytes > 0 ? level_of(w, &ways[k], &x) : 0;
+        if (s > worst_s)
+            worst_s = s, slow = x, worst = &ways[k];
+    }
+    if (!worst)
+        return;
+    ccl_i_av_way_t way = way_to(w, w->dests[w->items[item].first_dest]);
+    double way_s = way.nhops ? level_of(w, &way, &slow_new) : INFINITY;
+    if (!(way_s < worst_s) || same_way(&way, worst))
+        return;
+    for (uint32_t k = 0; k < MOST_WAYS && !to; k++)
+        to = ways[k].bytes > 0 && same_way(&ways[k], &way) ? &ways[k] : NULL;
+    for (uint32_t k = 0; k < MOST_WAYS && !to; k++)
+        to = ways[k].bytes > 0 ? NULL : &ways[k];
+    double bytes = fmin(worst->bytes, 0.7 * (worst_s - way_s) / (slow + slow_new));
+    if (worst->bytes - bytes < 1e-3 * w->items[item].bytes)
+        bytes = worst->bytes;
+    if (!to || bytes < 1e-4 * w->items[item].bytes)
+        return;
+    load_way(w, worst, -bytes);
+    load_way(w, &way, bytes);
+    worst->bytes -= bytes;
+    if (to->bytes > 0)
+        to->bytes += bytes;
+    else
+        *to = way, to->bytes = bytes;
+}
+
+/* ---------------------------------------------------------------- search */
+
+/* Every block on its cheapest way through an empty cluster. */
+static ccl_status_t start_empty(ccl_i_av_work_t *w, ccl_error_t *err) {
+    ccl_i_av_search_t *s = w->search;
+    set_prices(w, 1);
+    for (uint32_t i = 0, src = CCL_NONE; i < w->nitems; i++) {
+        if (w->items[i].src != src)
+            find_ways(w, src = w->items[i].src);
+        ccl_i_av_way_t *way = &s->ways[(size_t)i * MOST_WAYS];
+        *way = way_to(w, w->dests[w->items[i].first_dest]);
+        if (way->nhops == 0)
+            return ccl_fail(err, CCL_UNSUPPORTED, "GPUs %u and %u are more than %d hops apart", src,
+                            w->dests[w->items[i].first_dest], MOST_HOPS);
+        way->bytes = w->items[i].bytes;
+        load_way(w, way, way->bytes);
+    }
+    return CCL_OK;
+}
+
+static void add_hop(const ccl_i_av_work_t *w, ccl_i_av_way_t *way, uint32_t a, uint32_t b,
+                    uint32_t channel) {
+    if (a != b && way->nhops < MOST_HOPS)
+        way->hops[way->nhops++] = w->search->hop_at[(size_t)a * w->net->n + b] + channel;
+}
+
+/* The first plan's pieces; hops inside servers are single ones. */
+static void start_planned(ccl_i_av_work_t *w) {
+    for (size_t i = 0; i < w->npieces; i++) {
+        const ccl_i_av_piece_t *p = &w->pieces[i];
+        ccl_i_av_way_t *ways = &w->search->ways[(size_t)p->item * MOST_WAYS],
+                       way = {p->bytes, 0, {0}};
+        uint32_t k = 0, at = w->items[p->item].src;
+        if (p->lane != CCL_NONE) {
+            const ccl_i_av_lane_t *lane = &w->net->lanes[p->lane];
+            add_hop(w, &way, at, lane->src, 0);
+            add_hop(w, &way, lane->src, lane->dst, lane->channel);
+            at = lane->dst;
+        }
+        add_hop(w, &way, at, w->dests[w->items[p->item].first_dest], 0);
+        while (k < MOST_WAYS && ways[k].bytes > 0 && !same_way(&ways[k], &way))
+            k++;
+        k = k == MOST_WAYS ? 0 : k; /* so many pieces are not made; the first takes it */
+        double bytes = ways[k].bytes;
+        ways[k] = bytes > 0 ? ways[k] : way;
+        ways[k].bytes = bytes + p->bytes;
+        load_way(w, &ways[k], p->bytes);
+    }
+}
+
+static ccl_status_t start(ccl_i_av_work_t *w, ccl_error_t *err) {
+    ccl_i_av_search_t *s = w->search;
+    if (!ccl_grow(&s->ways, &s->cways, MOST_WAYS * w->nitems + 1, sizeof *s->ways))
+        return ccl_fail_nomem(err);
+    memset(s->ways, 0, MOST_WAYS * w->nitems * sizeof *s->ways);
+    memset(s->load_s, 0, w->net->nresources * sizeof *s->load_s);
+    if (w->net->lacking || w->net->relayed)
+        return start_empty(w, err);
+    start_planned(w);
+    return CCL_OK;
+}
+
+static double greatest(const ccl_i_av_work_t *w) {
+    double most = 0;
+    for (uint32_t r = 0; r < w->net->nresources; r++)
+        most = fmax(most, w->search->load_s[r]);
+    return most;
+}
+
+/* The aim comes down with what is reached: blocks below it stay where they are. */
+static double descend(ccl_i_av_work_t *w) {
+    double best_s = greatest(w), now_s = best_s, least_s = AIM * w->bound_s;
+    for (uint32_t round = 0, idle = 0; round < ROUNDS && idle < PATIENCE && now_s > least_s;
+         round++) {
+        double aim_s = fmax(least_s, 0.97 * now_s);
+        if (ccl_i_av_is_late(w))
+            break;
+        for (uint32_t i = 0, src = CCL_NONE; i < w->nitems; i++) {
+            if (w->items[i].src != src) {
+                set_prices(w, now_s);
+                find_ways(w, src = w->items[i].src);
+            }
+            move(w, i, aim_s);
+        }
+        now_s = greatest(w);
+        idle = now_s < (1 - GAIN) * best_s ? 0 : idle + 1;
+        best_s = fmin(best_s, now_s);
+    }
+    return now_s;
+}
+
+static ccl_status_t take_way(ccl_i_av_work_t *w, uint32_t item, const ccl_i_av_way_t *way,
+                             ccl_error_t *err) {
+    const ccl_i_av_search_t *s = w->search;
+    if (!ccl_grow(&w->pieces, &w->cpieces, w->npieces + 1, sizeof *w->pieces) ||
+        !ccl_grow(&w->ways, &w->cways, w->nways + way->nhops, sizeof *w->ways))
+        return ccl_fail_nomem(err);
+    w->pieces[w->npieces++] = (ccl_i_av_piece_t){.bytes = way->bytes,
+                                                 .item = item,
+                                                 .lane = CCL_NONE,
+                                                 .cuts = 1,
+                                                 .way = (uint32_t)w->nways,
+                                                 .nhops = way->nhops};
+    for (uint32_t h = 0; h < way->nhops; h++) {
+        ccl_i_av_lane_t hop = s->hops[way->hops[h]];
+        hop.channels = ccl_i_av_channels(w, &hop, s->hop_bytes[way->hops[h]], MOST_CHANNELS);
+        w->ways[w->nways++] = hop;
+        w->way_slow = fmax(w->way_slow, hop.uses.slowest);
+    }
+    return CCL_OK;
+}
+
+/* Ways as pieces. */
+static ccl_status_t take(ccl_i_av_work_t *w, ccl_error_t *err) {
+    ccl_i_av_search_t *s = w->search;
+    w->npieces = w->nways = 0;
+    w->way_slow = w->load_max_s = 0;
+    for (uint32_t r = 0; r < w->net->nresources; r++) {
+        w->load_s[r] = s->load_s[r];
+        w->load_max_s = fmax(w->load_max_s, w->load_s[r]);
+    }
+    memset(s->hop_bytes, 0, s->nhops * sizeof *s->hop_bytes);
+    for (size_t k = 0; k < MOST_WAYS * w->nitems; k++)
+        for (uint32_t h = 0; s->ways[k].bytes > 0 && h < s->ways[k].nhops; h++)
+            s->hop_bytes[s->ways[k].hops[h]] += s->ways[k].bytes;
+    for (size_t k = 0; k < MOST_WAYS * w->nitems; k++)
+        if (s->ways[k].bytes > 0)
+            CCL_TRY(take_way(w, (uint32_t)(k / MOST_WAYS), &s->ways[k], err));
+    memset(w->lane_bytes, 0, w->net->nlanes * sizeof *w->lane_bytes);
+    memset(w->inner_bytes, 0, 2 * w->net->ninner * sizeof *w->inner_bytes);
+    w->searched = true;
+    return CCL_OK;
+}
+
+ccl_status_t ccl_i_av_search(ccl_i_av_work_t *w, ccl_error_t *err) {
+    for (uint32_t i = 0; i < w->nitems; i++)
+        if (w->items[i].ndests > 1 || w->items[i].whole)
+            return CCL_OK;
+    if (!w->search)
+        CCL_TRY(make(w, err));
+    CCL_TRY(start(w, err));
+    double found_s = descend(w);
+    if (!w->net->lacking && found_s > 0.99 * w->load_max_s)
+        return CCL_OK;
+    return take(w, err);
+}
