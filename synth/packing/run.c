@@ -13,13 +13,14 @@
 /* How far trees are cut. bench/cases/synth_small.c runs it. */
 typedef struct policy {
     uint64_t transfers; /* of a schedule, at most */
-    uint32_t cuts;      /* of a tree, at most */
+    uint32_t cuts;      /* of a tree into chunks, at most */
+    uint32_t pieces;    /* of a tree, at most */
     double cut_bytes;   /* no smaller chunks */
     double worse;       /* times the best: cuts end with one that is slower than that: half as long
                            chunks may be worse, and quarters better */
 } policy_t;
 
-static const policy_t POLICY = {.transfers = 200000, .cuts = 32, .cut_bytes = 8192, .worse = 1.1};
+static const policy_t POLICY = {.transfers = 200000, .cuts = 32, .pieces = 128, .cut_bytes = 8192, .worse = 1.1};
 
 /* One way of making the schedule. */
 typedef struct run {
@@ -35,6 +36,8 @@ typedef struct run {
     ccl_i_race_t race;    /* one candidate a round */
     ccl_schedule_t *made; /* the next candidate, where it is made already */
     uint32_t given, try_cuts;
+    double size_bytes;
+    bool in_chunks; /* the program will run where micro-batches are not ours to choose */
     bool by_load, limited; /* limited: some hops have fewer connections than wanted */
 } run_t;
 
@@ -138,7 +141,7 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
                          ccl_schedule_t **out, ccl_error_t *err) {
     run_t *r = user;
     const ccl_i_packed_t *p = r->packed;
-    const uint32_t cuts = r->try_cuts;
+    const uint32_t cuts = r->in_chunks ? r->try_cuts : 1;
     ccl_i_plan_t plan = {.name = "packing", .parts = p->total * cuts, .tree = tree, .user = r};
     uint32_t channels = 0;
     (void)index;
@@ -160,8 +163,11 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
         plan.down_channels = channels;
     }
     CCL_TRY(ccl_i_plan_run(r->ctx, r->cluster, r->want, &plan, out, err));
-    ccl_origin_set((*out)->origin, "packing: %u tree%s %s, %u chunk%s each", p->total,
-                   p->total == 1 ? "" : "s", p->how, cuts, cuts == 1 ? "" : "s");
+    if (r->try_cuts > cuts)
+        (*out)->piece_bytes = ceil(r->size_bytes / p->total / r->try_cuts);
+    ccl_origin_set((*out)->origin, "packing: %u tree%s %s, %u %s%s each", p->total,
+                   p->total == 1 ? "" : "s", p->how, r->try_cuts, r->in_chunks ? "chunk" : "piece",
+                   r->try_cuts == 1 ? "" : "s");
     return CCL_OK;
 }
 
@@ -198,14 +204,15 @@ static ccl_status_t choose(run_t *r, double size_bytes, ccl_schedule_t **out, cc
     if (limited)
         CCL_TRY(try_cuts(r, true, 1, &whole_s[1], err));
     double least_s = best->time_s;
+    uint32_t most = r->in_chunks ? POLICY.cuts : POLICY.pieces;
     for (int by_load = 0; by_load < 2; by_load++) {
         double bytes = size_bytes / r->packed->total, time_s = 0;
         if (!(whole_s[by_load] <= POLICY.worse * least_s))
             continue;
         for (uint32_t cuts = 2;
-             cuts <= POLICY.cuts && cuts * transfers <= POLICY.transfers &&
+             cuts <= most && (!r->in_chunks || cuts * transfers <= POLICY.transfers) &&
              bytes / cuts >= POLICY.cut_bytes && time_s <= POLICY.worse * best->time_s;
-             cuts *= 2)
+             cuts *= r->in_chunks || cuts == 64 ? 2 : cuts == 2 ? 8 : 4)
             CCL_TRY(try_cuts(r, by_load == 1, cuts, &time_s, err));
     }
     return ccl_i_race_take(&r->race, out, err);
@@ -220,6 +227,8 @@ ccl_status_t ccl_i_pack_run(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
                .want = want,
                .packed = packed,
                .given = options->channels,
+               .size_bytes = options->size_bytes,
+               .in_chunks = options->plain,
                .try_cuts = 1};
     ccl_status_t status = run_init(&r, err);
     if (status == CCL_OK)
