@@ -499,6 +499,8 @@ static ccl_status_t pack(packing_t *p, uint32_t given, ccl_error_t *err) {
     double bound_s = 0, least_s = 0, have_s = INFINITY;
     ccl_error_t why = CCL_ERROR_INIT;
     CCL_TRY(bound_seconds(p, &bound_s, err));
+    if (getenv("RAILS"))
+        return ccl_i_pack_by_rails(p, bound_s, given, err);
     bool contended = false;
     for (uint32_t l = 0; l < p->c->topo->nlinks && p->n <= MOST_FLOW_RANKS; l++)
         contended = contended || ccl_i_pack_loses(p->c->topo, l);

@@ -182,6 +182,29 @@ static ccl_status_t try_cuts(run_t *r, bool by_load, uint32_t cuts, double *time
     return CCL_OK;
 }
 
+static bool may_cut(const run_t *r, uint32_t cuts, uint64_t transfers) {
+    if (r->in_chunks)
+        return cuts <= POLICY.cuts && cuts * transfers <= POLICY.transfers;
+    return cuts <= POLICY.pieces;
+}
+
+/* Pieces cost a simulation only: few numbers of them are tried. */
+static uint32_t more_cuts(const run_t *r, uint32_t cuts) {
+    uint32_t more = cuts * (r->in_chunks ? 2 : 4);
+    return !r->in_chunks && cuts < POLICY.pieces && more > POLICY.pieces ? POLICY.pieces : more;
+}
+
+/* The fewest that are more than the micro-batches which the cluster asks for anyway. */
+static uint32_t fewest_pieces(const run_t *r) {
+    double bytes;
+    double batches =
+        ccl_lower_batches(r->made, r->cluster->topo, "Simple", r->size_bytes, &bytes);
+    uint32_t cuts = 2;
+    while (!r->in_chunks && cuts < 2 * batches && cuts < POLICY.pieces)
+        cuts *= 2;
+    return cuts;
+}
+
 /*
  * Whole trees with connections for all hops alike and, where blocks do not suffice for all trees,
  * by load; then what is not far behind is cut further and further.
@@ -189,7 +212,6 @@ static ccl_status_t try_cuts(run_t *r, bool by_load, uint32_t cuts, double *time
 static ccl_status_t choose(run_t *r, double size_bytes, ccl_schedule_t **out, ccl_error_t *err) {
     double whole_s[2] = {INFINITY, INFINITY};
     uint64_t transfers = r->made->ntransfers;
-    const ccl_i_race_best_t *best = &r->race.best;
     bool limited = r->limited;
     r->race = (ccl_i_race_t){.ctx = r->ctx,
                              .topo = r->cluster->topo,
@@ -200,20 +222,22 @@ static ccl_status_t choose(run_t *r, double size_bytes, ccl_schedule_t **out, cc
                              .user = r,
                              .level = CCL_GRANULARITY_ALGORITHM,
                              .size_bytes = size_bytes};
+    uint32_t fewest = fewest_pieces(r);
     CCL_TRY(try_cuts(r, false, 1, &whole_s[0], err));
     if (limited)
         CCL_TRY(try_cuts(r, true, 1, &whole_s[1], err));
-    double least_s = best->time_s;
-    uint32_t most = r->in_chunks ? POLICY.cuts : POLICY.pieces;
+    double least_s = r->race.best.time_s;
     for (int by_load = 0; by_load < 2; by_load++) {
-        double bytes = size_bytes / r->packed->total, time_s = 0;
+        double bytes = size_bytes / r->packed->total, time_s = 0, best_s = whole_s[by_load];
         if (!(whole_s[by_load] <= POLICY.worse * least_s))
             continue;
-        for (uint32_t cuts = 2;
-             cuts <= most && (!r->in_chunks || cuts * transfers <= POLICY.transfers) &&
-             bytes / cuts >= POLICY.cut_bytes && time_s <= POLICY.worse * best->time_s;
-             cuts *= r->in_chunks || cuts == 64 ? 2 : cuts == 2 ? 8 : 4)
+        for (uint32_t cuts = fewest; may_cut(r, cuts, transfers) &&
+                                     bytes / cuts >= POLICY.cut_bytes &&
+                                     time_s <= POLICY.worse * best_s;
+             cuts = more_cuts(r, cuts)) {
             CCL_TRY(try_cuts(r, by_load == 1, cuts, &time_s, err));
+            best_s = fmin(best_s, time_s);
+        }
     }
     return ccl_i_race_take(&r->race, out, err);
 }
@@ -228,7 +252,7 @@ ccl_status_t ccl_i_pack_run(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
                .packed = packed,
                .given = options->channels,
                .size_bytes = options->size_bytes,
-               .in_chunks = options->plain,
+               .in_chunks = options->plain || getenv("CHUNKS"),
                .try_cuts = 1};
     ccl_status_t status = run_init(&r, err);
     if (status == CCL_OK)

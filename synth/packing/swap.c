@@ -63,6 +63,11 @@ static double weight_of(const swapper_t *s, uint32_t class, double load, double 
     return bounded_exp(s->sharp * (seconds(s, class, load, asked) / s->level - 1));
 }
 
+/* What the thread block of a hop's connection weighs with `trees` over it, as a link does. */
+static double block_weight(const swapper_t *s, uint32_t orbit, bool up, double trees) {
+    return bounded_exp(s->sharp * (trees * s->x->block_s[up][orbit] / s->level - 1));
+}
+
 static void weigh(swapper_t *s, uint32_t class) {
     s->weight[class] = weight_of(s, class, s->load[class], s->asked[class]);
     s->gain[class] = s->weight[class] * (s->growth[class] - 1);
@@ -96,6 +101,22 @@ static bool use(swapper_t *s, uint32_t hop, bool up, int times) {
     return changed;
 }
 
+/* May a tree of this root take the hop? */
+static bool on_rails(const ccl_i_pack_rails_t *r, uint32_t root, const ccl_i_pack_hop_t *h) {
+    uint32_t rail = r->rail[root], a = r->server[h->src], b = r->server[h->dst];
+    bool from = r->rail[h->src] == rail, to = r->rail[h->dst] == rail;
+    bool strays = r->stray[a * r->nrails + rail], lost = r->stray[b * r->nrails + rail];
+    uint32_t far = (b + r->nservers - a) % r->nservers;
+    if (a == b)
+        return from || to || strays;
+    return (from || strays) && (to || lost) &&
+           (far <= r->stride || far % r->stride == 0 || strays || lost);
+}
+
+static bool may(const swapper_t *s, const ccl_i_pack_swap_tree_t *t, uint32_t hop) {
+    return !s->x->rails || on_rails(s->x->rails, t->root, &s->x->hops[hop]);
+}
+
 /* What the sum grows by with this hop, more for a new one, where links may lose by sharing. */
 static double contended_cost(const swapper_t *s, uint32_t hop, bool up) {
     const ccl_i_pack_hop_t *h = &s->x->hops[hop];
@@ -112,6 +133,9 @@ static double contended_cost(const swapper_t *s, uint32_t hop, bool up) {
             sum += s->gain[class];
         }
     }
+    if (s->x->block_s[up])
+        sum += block_weight(s, h->orbit, up, s->used[up][h->orbit] + 1.0) -
+               block_weight(s, h->orbit, up, s->used[up][h->orbit]);
     return s->used[up][h->orbit] > 0 ? sum : sum * s->fresh;
 }
 
@@ -119,7 +143,7 @@ static inline double cost(const swapper_t *s, uint32_t hop, bool up) {
     const ccl_i_pack_hop_t *h = &s->x->hops[hop];
     const uint32_t *uses = s->x->uses + h->first_use;
     double sum = 0;
-    if (s->x->contended || s->open || s->banned != CCL_NONE)
+    if (s->x->contended || s->open || s->x->block_s[up] || s->banned != CCL_NONE)
         return contended_cost(s, hop, up);
     for (uint32_t i = 0; i < h->nuses; i++)
         sum += s->gain[uses[i]];
@@ -130,6 +154,10 @@ static double busiest(const swapper_t *s) {
     double most = 0;
     for (uint32_t i = 0; i < s->x->nclasses; i++)
         most = fmax(most, seconds(s, i, s->load[i], s->asked[i]));
+    for (uint32_t up = 0; up < 2 && s->x->block_s[up]; up++) {
+        for (uint32_t i = 0; i < s->x->norbits; i++)
+            most = fmax(most, s->used[up][i] * s->x->block_s[up][i]);
+    }
     return most;
 }
 
@@ -198,6 +226,40 @@ static ccl_status_t grow(swapper_t *s, ccl_i_pack_swap_tree_t *t, ccl_error_t *e
     return CCL_OK;
 }
 
+/* A level after the other from the root, each rank by the cheapest hop. */
+static ccl_status_t grow_low(swapper_t *s, ccl_i_pack_swap_tree_t *t, ccl_error_t *err) {
+    uint32_t n = s->x->n, count = 1;
+    for (uint32_t v = 0; v < n; v++) {
+        t->hop[v] = CCL_NONE;
+        s->joined[v] = v == t->root;
+    }
+    for (uint32_t level = 1, before = 0; count > before && count < n; level++) {
+        before = count;
+        for (uint32_t v = 0; v < n; v++) {
+            double least = INFINITY;
+            for (uint32_t i = 0; i < nways(s, t, v) && !s->joined[v]; i++) {
+                uint32_t h = way(s, t, v, i), u = t->up ? s->x->hops[h].dst : s->x->hops[h].src;
+                if (s->joined[u] == 0 || s->joined[u] > level || !may(s, t, h))
+                    continue;
+                double now = cost(s, h, t->up);
+                if (now < least * (1 - 1e-9)) {
+                    least = now;
+                    t->hop[v] = h;
+                }
+            }
+            if (s->joined[v] || t->hop[v] == CCL_NONE)
+                continue;
+            s->joined[v] = (uint8_t)(level < UINT8_MAX ? level + 1 : UINT8_MAX);
+            use(s, t->hop[v], t->up, 1);
+            count++;
+        }
+    }
+    if (count == n)
+        return CCL_OK;
+    return ccl_fail(err, CCL_INFEASIBLE, "packing: rank %u does not reach all others by rails",
+                    t->root);
+}
+
 static void use_tree(swapper_t *s, const ccl_i_pack_swap_tree_t *t, int times) {
     for (uint32_t v = 0; v < s->x->n; v++) {
         if (v != t->root)
@@ -246,7 +308,7 @@ static uint32_t improve(swapper_t *s, ccl_i_pack_swap_tree_t *t) {
         double least = cost(s, old, t->up);
         for (uint32_t i = 0; i < nways(s, t, v); i++) {
             uint32_t h = way(s, t, v, i), u = t->up ? s->x->hops[h].dst : s->x->hops[h].src;
-            if (h == old)
+            if (h == old || !may(s, t, h))
                 continue;
             double now = cost(s, h, t->up);
             bool better = now < least * (1 - 1e-6);
@@ -462,7 +524,7 @@ ccl_status_t ccl_i_pack_swap(const ccl_ctx_t *ctx, const ccl_i_pack_hops_t *x, c
                 }
                 double share = (double)(out->ntrees + 1) / (double)total;
                 set_level(&s, fmax(busiest(&s), enough_s * share), 20);
-                CCL_TRY_GOTO(grow(&s, t, err), status, end);
+                CCL_TRY_GOTO((x->rails ? grow_low : grow)(&s, t, err), status, end);
                 out->ntrees++;
             }
         }
