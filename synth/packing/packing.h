@@ -82,8 +82,8 @@ typedef struct ccl_i_pack_hop {
 } ccl_i_pack_hop_t;
 
 /**
- * Trees low and alike: a tree enters a server by the GPU of its root's rail, which passes data on to
- * the others there, and goes between servers along that rail.
+ * Trees low and alike: a tree enters a server by the GPU of its root's rail, which passes data on
+ * to the others there, and goes between servers along that rail.
  */
 typedef struct ccl_i_pack_rails {
     uint32_t nservers, nrails;
@@ -115,7 +115,7 @@ typedef struct ccl_i_pack_hops {
     double *block_s[2];   /* [norbits] that a byte of copies, of sums takes a hop's thread block;
                              NULL: blocks have no limit */
     ccl_i_pack_rails_t *rails; /* NULL: trees may go anywhere */
-    bool thinned;         /* some hops were left out */
+    bool thinned;              /* some hops were left out */
     ccl_arena_t arena;
 } ccl_i_pack_hops_t;
 /**
@@ -271,18 +271,21 @@ typedef struct ccl_i_packed {
     const int64_t *roots;                 /* [nranks] trees rooted at each */
     const ccl_i_pack_forest_t *down, *up; /* AllReduce has both */
     double tree_Bps;                      /* a tree's data go at this rate */
+    bool sums_early;                      /* not as late as they may be */
     bool paced;                           /* trees wait for each other: ccl_i_pack_pace() */
     const char *how;                      /* they were found: of the schedule's origin */
 } ccl_i_packed_t;
 /**
  * The schedule of these trees. Where thread blocks, overheads or latencies count and the size is
- * known, a tree's data are cut into chunks that follow each other, and connections are many or by
+ * known, a tree's data are cut into pieces that follow each other, and connections are many or by
  * load: as simulation at that size finds fastest.
+ *
+ * @param time_out  of that simulation; INFINITY: there was none.
  */
 ccl_status_t ccl_i_pack_run(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
                             const ccl_collective_t *want, const ccl_i_packed_t *packed,
                             const ccl_synth_options_t *options, ccl_schedule_t **out,
-                            ccl_error_t *err);
+                            double *time_out, ccl_error_t *err);
 
 /** Thread blocks of the GPU with fewest; UINT32_MAX: no limit. */
 uint32_t ccl_i_pack_fewest_sms(const ccl_topology_t *topo);

@@ -16,11 +16,17 @@ typedef struct policy {
     uint32_t cuts;      /* of a tree into chunks, at most */
     uint32_t pieces;    /* of a tree, at most */
     double cut_bytes;   /* no smaller chunks */
+    double piece_bytes; /* no smaller pieces where they are not simulated */
     double worse;       /* times the best: cuts end with one that is slower than that: half as long
                            chunks may be worse, and quarters better */
 } policy_t;
 
-static const policy_t POLICY = {.transfers = 200000, .cuts = 32, .pieces = 128, .cut_bytes = 8192, .worse = 1.1};
+static const policy_t POLICY = {.transfers = 200000,
+                                .cuts = 32,
+                                .pieces = 128,
+                                .piece_bytes = 32768,
+                                .cut_bytes = 8192,
+                                .worse = 1.1};
 
 /* One way of making the schedule. */
 typedef struct run {
@@ -37,7 +43,7 @@ typedef struct run {
     ccl_schedule_t *made; /* the next candidate, where it is made already */
     uint32_t given, try_cuts;
     double size_bytes;
-    bool in_chunks; /* the program will run where micro-batches are not ours to choose */
+    bool in_chunks;        /* the program will run where micro-batches are not ours to choose */
     bool by_load, limited; /* limited: some hops have fewer connections than wanted */
 } run_t;
 
@@ -77,6 +83,28 @@ static void run_fini(run_t *r) {
     ccl_i_race_fini(&r->race);
 }
 
+/*
+ * Sums as early as they can be: below a rank stands its height instead of its depth, so that time
+ * reversed all leaves come first. Else what a root adds of its own server stands last, before what
+ * comes from far, and all wait for it.
+ */
+static void sum_early(run_t *r) {
+    const ccl_i_pack_forest_t *f = forest(r, 1);
+    uint32_t n = r->cluster->nranks, most = 0;
+    for (size_t k = 0; k < f->trees.nbatches * n; k++)
+        most = r->depth[1][k] > most ? r->depth[1][k] : most;
+    for (size_t b = 0; b < f->trees.nbatches; b++) {
+        const ccl_i_pack_batch_t *batch = &f->trees.batches[b];
+        uint32_t *depth = r->depth[1] + b * n;
+        for (uint32_t v = 0; v < n; v++)
+            depth[v] = most;
+        for (uint32_t i = n - 1; i > 0; i--) {
+            uint32_t v = batch->order[i], u = batch->parent[v];
+            depth[u] = depth[v] - 1 < depth[u] ? depth[v] - 1 : depth[u];
+        }
+    }
+}
+
 /* All edges, on the channels of their routes. */
 static size_t all_edges(run_t *r) {
     uint32_t n = r->cluster->nranks;
@@ -87,6 +115,8 @@ static size_t all_edges(run_t *r) {
             continue;
         memcpy(r->channel[up], f->channel, (size_t)f->first[n] * n * sizeof **r->channel);
         memcpy(r->depth[up], f->depth, f->trees.nbatches * n * sizeof **r->depth);
+        if (up && r->packed->sums_early)
+            sum_early(r);
         for (uint32_t t = 0; t < f->first[n]; t++) {
             const ccl_i_pack_batch_t *b = &f->trees.batches[f->tree[t]];
             for (uint32_t i = 1; i < n; i++) {
@@ -197,8 +227,7 @@ static uint32_t more_cuts(const run_t *r, uint32_t cuts) {
 /* The fewest that are more than the micro-batches which the cluster asks for anyway. */
 static uint32_t fewest_pieces(const run_t *r) {
     double bytes;
-    double batches =
-        ccl_lower_batches(r->made, r->cluster->topo, "Simple", r->size_bytes, &bytes);
+    double batches = ccl_lower_batches(r->made, r->cluster->topo, "Simple", r->size_bytes, &bytes);
     uint32_t cuts = 2;
     while (!r->in_chunks && cuts < 2 * batches && cuts < POLICY.pieces)
         cuts *= 2;
@@ -231,9 +260,9 @@ static ccl_status_t choose(run_t *r, double size_bytes, ccl_schedule_t **out, cc
         double bytes = size_bytes / r->packed->total, time_s = 0, best_s = whole_s[by_load];
         if (!(whole_s[by_load] <= POLICY.worse * least_s))
             continue;
-        for (uint32_t cuts = fewest; may_cut(r, cuts, transfers) &&
-                                     bytes / cuts >= POLICY.cut_bytes &&
-                                     time_s <= POLICY.worse * best_s;
+        for (uint32_t cuts = fewest;
+             may_cut(r, cuts, transfers) && bytes / cuts >= POLICY.cut_bytes &&
+             time_s <= POLICY.worse * best_s;
              cuts = more_cuts(r, cuts)) {
             CCL_TRY(try_cuts(r, by_load == 1, cuts, &time_s, err));
             best_s = fmin(best_s, time_s);
@@ -245,22 +274,35 @@ static ccl_status_t choose(run_t *r, double size_bytes, ccl_schedule_t **out, cc
 ccl_status_t ccl_i_pack_run(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
                             const ccl_collective_t *want, const ccl_i_packed_t *packed,
                             const ccl_synth_options_t *options, ccl_schedule_t **out,
-                            ccl_error_t *err) {
+                            double *time_out, ccl_error_t *err) {
     run_t r = {.ctx = ctx,
                .cluster = cluster,
                .want = want,
                .packed = packed,
                .given = options->channels,
                .size_bytes = options->size_bytes,
-               .in_chunks = options->plain || getenv("CHUNKS"),
+               .in_chunks = options->plain,
                .try_cuts = 1};
     ccl_status_t status = run_init(&r, err);
     if (status == CCL_OK)
         status = make(&r, 0, NULL, &r.made, err);
     bool open = options->size_bytes > 0 && !options->chunks && !options->part;
+    *time_out = INFINITY;
     if (status == CCL_OK && open && 2 * (uint64_t)r.made->ntransfers <= POLICY.transfers) {
         status = choose(&r, options->size_bytes, out, err);
+        *time_out = r.race.best.time_s;
     } else if (status == CCL_OK) {
+        bool limited = r.limited;
+        for (double bytes = options->size_bytes / packed->total;
+             open && !r.in_chunks && r.try_cuts < POLICY.pieces &&
+             bytes / r.try_cuts >= 2 * POLICY.piece_bytes;)
+            r.try_cuts *= 2;
+        r.by_load = limited;
+        if (r.try_cuts > 1) {
+            ccl_schedule_destroy(r.made);
+            r.made = NULL;
+            status = make(&r, 0, NULL, &r.made, err);
+        }
         *out = r.made;
         r.made = NULL;
     }

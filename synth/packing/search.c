@@ -298,8 +298,7 @@ static ccl_status_t rail_weights(packing_t *p, const ccl_i_pack_hops_t *x, ccl_e
 /* What a hop's thread block takes for a byte. */
 static ccl_status_t rate_blocks(const packing_t *p, ccl_i_pack_hops_t *x, ccl_error_t *err) {
     for (int up = 0; up < 2; up++) {
-        x->block_s[up] =
-            ccl_arena_alloc(&x->arena, x->norbits + (size_t)1, sizeof *x->block_s[up]);
+        x->block_s[up] = ccl_arena_alloc(&x->arena, x->norbits + (size_t)1, sizeof *x->block_s[up]);
         if (!x->block_s[up])
             return ccl_fail_nomem(err);
         for (uint32_t h = 0; h < x->nhops; h++) {
