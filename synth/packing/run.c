@@ -258,7 +258,7 @@ static ccl_status_t choose(run_t *r, double size_bytes, ccl_schedule_t **out, cc
     double least_s = r->race.best.time_s;
     for (int by_load = 0; by_load < 2; by_load++) {
         double bytes = size_bytes / r->packed->total, time_s = 0, best_s = whole_s[by_load];
-        if (!(whole_s[by_load] <= POLICY.worse * least_s))
+        if (!(whole_s[by_load] <= (r->in_chunks ? POLICY.worse : 1) * least_s))
             continue;
         for (uint32_t cuts = fewest;
              may_cut(r, cuts, transfers) && bytes / cuts >= POLICY.cut_bytes &&

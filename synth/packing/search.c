@@ -9,7 +9,12 @@
 #include <string.h>
 
 /* More transfers than this are made only where fewer do not come near the bound. */
-enum { MOST_SHARING = 4, MOST_SWAP_TRANSFERS = 300000, MOST_CONTENDED_TRANSFERS = 500 };
+enum {
+    MOST_RAIL_TRIES = 3,
+    MOST_SHARING = 4,
+    MOST_SWAP_TRANSFERS = 300000,
+    MOST_CONTENDED_TRANSFERS = 500
+};
 
 typedef ccl_i_pack_forest_t forest_t;
 typedef ccl_i_packing_t packing_t;
@@ -134,6 +139,8 @@ static ccl_status_t swap_trees(packing_t *p, const ccl_i_pack_hops_t *x, uint8_t
             ccl_i_pack_swaps_fini(&now);
         }
         bool enough = x->contended && transfers > MOST_CONTENDED_TRANSFERS;
+        if (x->rails && i == MOST_RAIL_TRIES)
+            break;
         if (given || enough || best <= fmax(1, least) * (1 + ccl_i_pack_allowed(p)))
             break;
     }

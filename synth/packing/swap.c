@@ -296,6 +296,45 @@ static bool below(const swapper_t *s, const ccl_i_pack_swap_tree_t *t, uint32_t 
     return u == v;
 }
 
+/* The hop of a tree from u to v, away from the root; CCL_NONE. */
+static uint32_t hop_between(const swapper_t *s, const ccl_i_pack_swap_tree_t *t, uint32_t u,
+                            uint32_t v) {
+    for (uint32_t i = 0; i < nways(s, t, v); i++) {
+        uint32_t h = way(s, t, v, i);
+        if ((t->up ? s->x->hops[h].dst : s->x->hops[h].src) == u && may(s, t, h))
+            return h;
+    }
+    return CCL_NONE;
+}
+
+/* Where a tree enters a server: by a GPU below the one it enters by now, which comes below that?
+   One change of a parent alone would enter twice. */
+static uint32_t enter_elsewhere(swapper_t *s, ccl_i_pack_swap_tree_t *t) {
+    const uint32_t *server = s->x->rails->server;
+    uint32_t changed = 0;
+    for (uint32_t w = 0; w < s->x->n; w++) {
+        uint32_t v = w == t->root ? t->root : parent_of(s, t, w);
+        if (v == t->root || server[v] != server[w] || server[parent_of(s, t, v)] == server[v])
+            continue;
+        uint32_t was[2] = {t->hop[v], t->hop[w]};
+        uint32_t now[2] = {hop_between(s, t, w, v), hop_between(s, t, parent_of(s, t, v), w)};
+        if (now[0] == CCL_NONE || now[1] == CCL_NONE)
+            continue;
+        for (int k = 0; k < 2; k++)
+            use(s, was[k], t->up, -1);
+        double before = cost(s, was[0], t->up) + cost(s, was[1], t->up);
+        bool better = cost(s, now[0], t->up) + cost(s, now[1], t->up) < before * (1 - 1e-6);
+        for (int k = 0; k < 2; k++)
+            use(s, better ? now[k] : was[k], t->up, 1);
+        if (!better)
+            continue;
+        t->hop[v] = now[0];
+        t->hop[w] = now[1];
+        changed++;
+    }
+    return changed;
+}
+
 /* Better parents in one tree; how many changed. */
 static uint32_t improve(swapper_t *s, ccl_i_pack_swap_tree_t *t) {
     uint32_t changed = 0;
@@ -326,7 +365,7 @@ static uint32_t improve(swapper_t *s, ccl_i_pack_swap_tree_t *t) {
             measure(s, t);
         }
     }
-    return changed;
+    return changed + (s->x->rails ? enter_elsewhere(s, t) : 0);
 }
 
 /*
