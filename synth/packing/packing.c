@@ -17,6 +17,8 @@ enum { MOST_PARTS = 64, MOST_RANKS = 1024 };
  * CCL_I_PACK_BEYOND of the bound. */
 /* What trees along rails lose at the start and the end is little from this on. */
 #define LARGE_TREE_BYTES 262144.0
+/* Up to this size the other protocols count. */
+#define SMALL_BYTES 0x1p26
 enum { FEW_RANKS = 24, MOST_FLOW_RANKS = 128 };
 
 static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
@@ -551,6 +553,9 @@ static ccl_status_t run(packing_t *p, bool low, const ccl_synth_options_t *optio
     CCL_TRY(ccl_i_pack_run(p->ctx, p->cluster, p->want, &packed, options, out, time_out, err));
     if (isinf(*time_out))
         *time_out = seconds_of(p) * options->size_bytes;
+    else if (options->size_bytes <= SMALL_BYTES)
+        return ccl_i_time_protocols(p->ctx, p->c->topo, p->cluster->routes, *out,
+                                    options->size_bytes, CCL_GRANULARITY_ALGORITHM, time_out, err);
     return CCL_OK;
 }
 

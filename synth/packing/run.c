@@ -41,7 +41,7 @@ typedef struct run {
     uint32_t *root_of;    /* [total] root of a tree */
     ccl_i_race_t race;    /* one candidate a round */
     ccl_schedule_t *made; /* the next candidate, where it is made already */
-    uint32_t given, try_cuts;
+    uint32_t given, try_cuts, fewest;
     double size_bytes;
     bool in_chunks;        /* the program will run where micro-batches are not ours to choose */
     bool by_load, limited; /* limited: some hops have fewer connections than wanted */
@@ -212,26 +212,38 @@ static ccl_status_t try_cuts(run_t *r, bool by_load, uint32_t cuts, double *time
     return CCL_OK;
 }
 
-static bool may_cut(const run_t *r, uint32_t cuts, uint64_t transfers) {
-    if (r->in_chunks)
-        return cuts <= POLICY.cuts && cuts * transfers <= POLICY.transfers;
-    return cuts <= POLICY.pieces;
-}
-
-/* Pieces cost a simulation only: few numbers of them are tried. */
-static uint32_t more_cuts(const run_t *r, uint32_t cuts) {
-    uint32_t more = cuts * (r->in_chunks ? 2 : 4);
-    return !r->in_chunks && cuts < POLICY.pieces && more > POLICY.pieces ? POLICY.pieces : more;
-}
-
-/* The fewest that are more than the micro-batches which the cluster asks for anyway. */
+/* The fewest pieces that are more than the micro-batches which the cluster asks for anyway. */
 static uint32_t fewest_pieces(const run_t *r) {
     double bytes;
     double batches = ccl_lower_batches(r->made, r->cluster->topo, "Simple", r->size_bytes, &bytes);
     uint32_t cuts = 2;
-    while (!r->in_chunks && cuts < 2 * batches && cuts < POLICY.pieces)
+    while (cuts < 2 * batches && cuts < POLICY.pieces)
         cuts *= 2;
     return cuts;
+}
+
+/*
+ * Trees cut further and further, as long as that is not much worse.
+ * @param full_out  that ended where no more chunks are allowed.
+ */
+static ccl_status_t climb(run_t *r, bool by_load, bool chunks, uint64_t transfers, double whole_s,
+                          bool *full_out, ccl_error_t *err) {
+    double bytes = r->size_bytes / r->packed->total, time_s = 0, best_s = whole_s;
+    bool only = r->in_chunks;
+    uint32_t most = chunks ? POLICY.cuts : POLICY.pieces, cuts = chunks ? 2 : r->fewest;
+    ccl_status_t status = CCL_OK;
+    r->in_chunks = chunks;
+    for (; cuts <= most && (!chunks || cuts * transfers <= POLICY.transfers) &&
+           bytes / cuts >= POLICY.cut_bytes && time_s <= POLICY.worse * best_s;
+         cuts *= chunks || cuts < 8 || cuts == 64 ? 2 : 4) {
+        status = try_cuts(r, by_load, cuts, &time_s, err);
+        if (status != CCL_OK)
+            break;
+        best_s = fmin(best_s, time_s);
+    }
+    *full_out = bytes / cuts >= POLICY.cut_bytes && time_s <= best_s;
+    r->in_chunks = only;
+    return status;
 }
 
 /*
@@ -242,6 +254,7 @@ static ccl_status_t choose(run_t *r, double size_bytes, ccl_schedule_t **out, cc
     double whole_s[2] = {INFINITY, INFINITY};
     uint64_t transfers = r->made->ntransfers;
     bool limited = r->limited;
+    r->fewest = fewest_pieces(r);
     r->race = (ccl_i_race_t){.ctx = r->ctx,
                              .topo = r->cluster->topo,
                              .routes = r->cluster->routes,
@@ -251,22 +264,20 @@ static ccl_status_t choose(run_t *r, double size_bytes, ccl_schedule_t **out, cc
                              .user = r,
                              .level = CCL_GRANULARITY_ALGORITHM,
                              .size_bytes = size_bytes};
-    uint32_t fewest = fewest_pieces(r);
     CCL_TRY(try_cuts(r, false, 1, &whole_s[0], err));
     if (limited)
         CCL_TRY(try_cuts(r, true, 1, &whole_s[1], err));
     double least_s = r->race.best.time_s;
     for (int by_load = 0; by_load < 2; by_load++) {
-        double bytes = size_bytes / r->packed->total, time_s = 0, best_s = whole_s[by_load];
-        if (!(whole_s[by_load] <= (r->in_chunks ? POLICY.worse : 1) * least_s))
+        if (!(whole_s[by_load] <= POLICY.worse * least_s))
             continue;
-        for (uint32_t cuts = fewest;
-             may_cut(r, cuts, transfers) && bytes / cuts >= POLICY.cut_bytes &&
-             time_s <= POLICY.worse * best_s;
-             cuts = more_cuts(r, cuts)) {
-            CCL_TRY(try_cuts(r, by_load == 1, cuts, &time_s, err));
-            best_s = fmin(best_s, time_s);
+        /* Chunks of trees that share connections take turns there, which pieces do not. */
+        bool full = true;
+        if (r->in_chunks || (limited && !r->packed->sums_early)) {
+            CCL_TRY(climb(r, by_load == 1, true, transfers, whole_s[by_load], &full, err));
         }
+        if (!r->in_chunks && full && whole_s[by_load] <= least_s)
+            CCL_TRY(climb(r, by_load == 1, false, transfers, whole_s[by_load], &full, err));
     }
     return ccl_i_race_take(&r->race, out, err);
 }
