@@ -80,6 +80,8 @@ typedef struct ccl_program {
     uint32_t nranks, nchunks, nchannels, ntbs, nsteps;
     bool in_place, out_of_place; /**< what the file claims to be run as */
     double min_bytes, max_bytes; /**< 0 max: no limit */
+    double piece_bytes; /**< most chunk bytes of a micro-batch, besides what transports say; 0: no
+                             limit. Executors of MSCCL XML have a rule of their own */
     uint32_t missing_attributes; /**< CCL_ATTRIBUTE_*: what the file read did not say. New executors
                                       skip such a file. 0 for a built program; not part of equality;
                                       the writer writes them all */
