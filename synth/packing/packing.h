@@ -245,6 +245,15 @@ typedef struct ccl_i_packing {
     bool has_up, has_down, few_connections, by_flows;
 } ccl_i_packing_t;
 
+/** Arcs of the capacity graph, then an arc from the source to each rank; all of no capacity. NULL:
+ * out of memory. */
+ccl_maxflow_t *ccl_i_pack_network(const ccl_i_packing_t *p, bool reversed);
+/** Seconds per part and unit when each rank has `weights` parts, from the bound of that. */
+ccl_status_t ccl_i_pack_bound_of(const ccl_i_packing_t *p, const uint32_t *weights, bool reversed,
+                                 double *seconds_out, ccl_error_t *err);
+/** Weights of an AllReduce's ranks: all grow alike until a cut is full; its ranks stay, the others
+ * grow on. */
+ccl_status_t ccl_i_pack_fill_weights(ccl_i_packing_t *p, ccl_error_t *err);
 /** Share of the time that rounding may cost here: CCL_I_PACK_PRICE, or less. */
 double ccl_i_pack_allowed(const ccl_i_packing_t *p);
 /** Roots by weight, for shards of this number of parts. */
