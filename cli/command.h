@@ -80,6 +80,7 @@ typedef struct ccl_i_args {
         uint32_t strategy; /**< index into the option's choices */
         uint32_t improve, top;
         const char *export, *replay, *save_profile;
+        const char *tuner_plugin, *plans; /* of `export` */
         ccl_i_list_t vary;
     } tune;
     struct { /* of `balance` */
@@ -128,7 +129,8 @@ extern const ccl_i_command_t ccl_i_cmd_draw_topology, ccl_i_cmd_draw_timeline, c
     ccl_i_cmd_schema;
 extern const ccl_i_command_t ccl_i_cmd_testbed_up, ccl_i_cmd_testbed_run, ccl_i_cmd_testbed_down,
     ccl_i_cmd_testbed_list, ccl_i_cmd_testbed_topology;
-extern const ccl_i_command_t ccl_i_cmd_tune, ccl_i_cmd_sweep, ccl_i_cmd_balance;
+extern const ccl_i_command_t ccl_i_cmd_tune, ccl_i_cmd_sweep, ccl_i_cmd_balance,
+    ccl_i_cmd_export;
 extern const ccl_i_command_t ccl_i_cmd_notebook_list, ccl_i_cmd_notebook_show,
     ccl_i_cmd_notebook_query, ccl_i_cmd_notebook_diff, ccl_i_cmd_notebook_export,
     ccl_i_cmd_notebook_gc;
@@ -384,6 +386,11 @@ ccl_status_t ccl_i_tell_scarcity(const ccl_i_cli_t *cli, const ccl_scarcity_t *s
 
 /* ---------------------------------------------------------------- export.c */
 
+/** Make a folder where there is none. */
+ccl_status_t ccl_i_export_folder(const char *dir, ccl_error_t *err);
+/** Write a text as a file of a folder, and tell it (-v). @param text  freed. */
+ccl_status_t ccl_i_export_file(ccl_i_cli_t *cli, const char *dir, const char *name,
+                               ccl_text_t *text, ccl_error_t *err);
 /**
  * Write what was tuned to files in a folder, which is made when absent: programs, plans, ring
  * orders, a table for NCCL's tuner plugin.

@@ -1,6 +1,6 @@
 /*
- * What a tuning has found, for libraries that run it: programs per range of sizes, ring orders for
- * NCCL_GRAPH_FILE, and a table for NCCL's example tuner plugin.
+ * What a tuning has found, for libraries that run it: programs per range of sizes, and ring orders
+ * for NCCL_GRAPH_FILE.
  */
 #include "search/export/export.h"
 
@@ -22,10 +22,19 @@ static int by_time(const void *a, const void *b) {
     return x->run < y->run ? -1 : x->run > y->run;
 }
 
-/* The fastest at a size that the executor can run, in its limits; NULL: none. */
+static ccl_status_t fits(const ccl_topology_t *topo, const ccl_program_t *program,
+                         const ccl_tune_target_t *target, ccl_error_t *err) {
+    ccl_text_t text = {0};
+    ccl_status_t status =
+        target->plan ? ccl_program_write_mscclpp(program, topo, &text, err) : CCL_OK;
+    ccl_text_fini(&text);
+    return status;
+}
+
+/* The fastest at a size that fits; NULL: none. */
 static ccl_status_t best_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                  const ccl_collective_t *want, const ccl_tuning_t *tuning,
-                                 uint32_t size, ccl_executor_t executor, ccl_export_t *out,
+                                 uint32_t size, const ccl_tune_target_t *target, ccl_export_t *out,
                                  ccl_error_t *err) {
     enum { MOST = 12 };
     timed_t *list = malloc((tuning->nruns + (size_t)1) * sizeof *list);
@@ -54,8 +63,10 @@ static ccl_status_t best_program(const ccl_ctx_t *ctx, const ccl_topology_t *top
         tried++;
         status = ccl_tune_cluster(topo, values, &own, &why);
         if (status == CCL_OK)
-            status = ccl_tune_program(ctx, own ? own : topo, want, values, sim.size_bytes, executor,
-                                      &program, NULL, &why);
+            status = ccl_tune_program(ctx, own ? own : topo, want, values, sim.size_bytes,
+                                      target, &program, NULL, &why);
+        if (status == CCL_OK)
+            status = fits(topo, program, target, &why);
         if (status == CCL_OK)
             status = ccl_sim_program(ctx, own ? own : topo, NULL, program, &sim, &result, &why);
         if (status == CCL_OK && result->time_s < out->time_s) {
@@ -91,10 +102,10 @@ static int ascending(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-ccl_status_t ccl_export_programs(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                                 const ccl_collective_t *want, const ccl_tuning_t *tuning,
-                                 ccl_executor_t executor, ccl_export_t **out, uint32_t *n_out,
-                                 ccl_error_t *err) {
+static ccl_status_t export(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                           const ccl_collective_t *want, const ccl_tuning_t *tuning,
+                           const ccl_tune_target_t *target, ccl_export_t **out, uint32_t *n_out,
+                           ccl_error_t *err) {
     ccl_export_t *list = calloc(tuning->nsizes + (size_t)1, sizeof *list);
     uint32_t n = 0;
     ccl_status_t status = list ? CCL_OK : ccl_fail_nomem(err);
@@ -105,7 +116,7 @@ ccl_status_t ccl_export_programs(const ccl_ctx_t *ctx, const ccl_topology_t *top
         ccl_export_t next = {0};
         double first = s > 0 ? boundary(tuning, s) : tuning->sizes_bytes[0];
         double last = s + 1 < tuning->nsizes ? boundary(tuning, s + 1) - 1 : tuning->sizes_bytes[s];
-        status = best_program(ctx, topo, want, tuning, s, executor, &next, err);
+        status = best_program(ctx, topo, want, tuning, s, target, &next, err);
         if (!next.program || status != CCL_OK) {
             ccl_program_destroy(next.program);
             continue;
@@ -133,6 +144,22 @@ ccl_status_t ccl_export_programs(const ccl_ctx_t *ctx, const ccl_topology_t *top
     *out = list;
     *n_out = n;
     return CCL_OK;
+}
+
+ccl_status_t ccl_export_programs(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                 const ccl_collective_t *want, const ccl_tuning_t *tuning,
+                                 ccl_executor_t executor, ccl_export_t **out, uint32_t *n_out,
+                                 ccl_error_t *err) {
+    ccl_tune_target_t target = {.executor = executor};
+    return export(ctx, topo, want, tuning, &target, out, n_out, err);
+}
+
+ccl_status_t ccl_export_plans(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                              const ccl_collective_t *want, const ccl_tuning_t *tuning,
+                              bool in_place, ccl_export_t **out, uint32_t *n_out,
+                              ccl_error_t *err) {
+    ccl_tune_target_t target = {.plan = true, .out_of_place = !in_place};
+    return export(ctx, topo, want, tuning, &target, out, n_out, err);
 }
 
 /* ---------------------------------------------------------------- ring orders */
@@ -314,69 +341,5 @@ ccl_status_t ccl_export_nccl_graph(const ccl_ctx_t *ctx, const ccl_topology_t *t
     ccl_schedule_destroy(ring);
     ccl_collective_destroy(want);
     ccl_routes_destroy(r.routes);
-    return status;
-}
-
-/* ---------------------------------------------------------------- tuner plugin */
-
-static ccl_status_t fastest(ccl_predictor_t *p, ccl_collective_kind_t kind, double size_bytes,
-                            ccl_nccl_choice_t *out, ccl_error_t *err) {
-    const ccl_nccl_setup_t *setup = ccl_predictor_setup(p);
-    double best_s = INFINITY;
-    for (int algo = CCL_NCCL_RING; algo < CCL_NCCL_P2P; algo++) {
-        for (int proto = CCL_NCCL_LL; proto <= CCL_NCCL_SIMPLE; proto++) {
-            ccl_prediction_t run;
-            if (!ccl_nccl_may(setup, kind, (ccl_nccl_algo_t)algo, (ccl_nccl_proto_t)proto))
-                continue;
-            ccl_nccl_choice_t choice = ccl_nccl_channels(setup, kind, (ccl_nccl_algo_t)algo,
-                                                         (ccl_nccl_proto_t)proto, size_bytes);
-            CCL_TRY(ccl_predictor_run(p, kind, 0, size_bytes, &choice, &run, err));
-            if (run.time_s < best_s) {
-                best_s = run.time_s;
-                *out = run.choice;
-            }
-        }
-    }
-    return CCL_OK;
-}
-
-ccl_status_t ccl_export_nccl_tuner(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                                   const ccl_profile_t *profile, ccl_collective_kind_t kind,
-                                   const double *sizes_bytes, uint32_t nsizes, ccl_text_t *out,
-                                   ccl_error_t *err) {
-    static const char *const protos[] = {"ll", "ll128", "simple"};
-    ccl_predictor_t *p = NULL;
-    ccl_nccl_choice_t *choices = calloc(nsizes + (size_t)1, sizeof *choices);
-    ccl_status_t status = choices ? CCL_OK : ccl_fail_nomem(err);
-    if (!ccl_export_nccl_asks(kind))
-        status = ccl_fail(err, CCL_UNSUPPORTED,
-                          "NCCL asks its tuner for allreduce, allgather, reducescatter, broadcast "
-                          "and reduce only, not for %s",
-                          ccl_collective_kind_name(kind));
-    if (status == CCL_OK)
-        status = ccl_export_nccl_tuner_check(topo, profile, err);
-    if (status == CCL_OK)
-        status = ccl_predictor_create(ctx, topo, profile, 0, &p, err);
-    for (uint32_t s = 0; s < nsizes && status == CCL_OK; s++)
-        status = fastest(p, kind, sizes_bytes[s], &choices[s], err);
-    if (status == CCL_OK)
-        ccl_text_printf(out, "# collective_type,min_bytes,max_bytes,algorithm,protocol,channels,"
-                             "nNodes,nRanks,numPipeOps,regBuff\n");
-    for (uint32_t s = 0, first = 0; s < nsizes && status == CCL_OK; s++) {
-        const ccl_nccl_choice_t *a = &choices[s], *b = s + 1 < nsizes ? &choices[s + 1] : NULL;
-        if (b && a->algo == b->algo && a->proto == b->proto && a->channels == b->channels)
-            continue;
-        double low =
-            first > 0 ? ceil(sqrt(sizes_bytes[first - 1] * sizes_bytes[first])) : sizes_bytes[0];
-        double high = b ? ceil(sqrt(sizes_bytes[s] * sizes_bytes[s + 1])) - 1 : sizes_bytes[s];
-        ccl_text_printf(out, "%s,%.0f,%.0f,%s,%s,%u,%u,%u,-1,-1\n", ccl_collective_kind_name(kind),
-                        low, high, ccl_nccl_algo_name(a->algo), protos[a->proto], a->channels,
-                        ccl_predictor_setup(p)->nservers, topo->nranks);
-        first = s + 1;
-    }
-    if (status == CCL_OK && out->nomem)
-        status = ccl_fail_nomem(err);
-    ccl_predictor_destroy(p);
-    free(choices);
     return status;
 }

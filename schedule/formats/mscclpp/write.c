@@ -226,9 +226,9 @@ static void gpu_lists(const ccl_i_mpp_t *plan, uint32_t rank, const uint32_t *re
     ccl_text_printf(out, "]}");
 }
 
-static void write_head(const ccl_program_t *p, ccl_text_t *out) {
+static void write_head(const ccl_program_t *p, const char *name, ccl_text_t *out) {
     ccl_text_printf(out, "{\"name\": ");
-    ccl_i_json_text(p->name, out);
+    ccl_i_json_text(name, out);
     ccl_text_printf(out,
                     ", \"collective\": \"%s\", \"protocol\": \"Simple\",\n"
                     " \"inplace\": %s, \"reuse_resources\": false, "
@@ -264,12 +264,12 @@ static ccl_status_t write_gpu(const ccl_i_mpp_t *plan, uint32_t rank, uint32_t *
     return CCL_OK;
 }
 
-static ccl_status_t write_plan(const ccl_program_t *p, const ccl_i_mpp_t *plan, ccl_text_t *out,
-                               ccl_error_t *err) {
+static ccl_status_t write_plan(const ccl_program_t *p, const char *name, const ccl_i_mpp_t *plan,
+                               ccl_text_t *out, ccl_error_t *err) {
     uint32_t *remote = malloc((CCL_I_MPP_NTYPES * plan->ngpus + 1) * sizeof *remote);
     ccl_status_t status = remote ? CCL_OK : ccl_fail_nomem(err);
     if (remote) {
-        write_head(p, out);
+        write_head(p, name, out);
         ccl_text_printf(out, "\n \"gpus\": [");
     }
     for (uint32_t r = 0; r < p->nranks && status == CCL_OK; r++)
@@ -281,6 +281,12 @@ static ccl_status_t write_plan(const ccl_program_t *p, const ccl_i_mpp_t *plan, 
 
 ccl_status_t ccl_program_write_mscclpp(const ccl_program_t *program, const ccl_topology_t *topo,
                                        ccl_text_t *out, ccl_error_t *err) {
+    return ccl_program_write_mscclpp_as(program, topo, &(ccl_mscclpp_options_t){0}, out, err);
+}
+
+ccl_status_t ccl_program_write_mscclpp_as(const ccl_program_t *program, const ccl_topology_t *topo,
+                                          const ccl_mscclpp_options_t *options, ccl_text_t *out,
+                                          ccl_error_t *err) {
     ccl_i_mpp_t plan;
     if (program->shares)
         return ccl_fail(err, CCL_UNSUPPORTED, "a plan of MSCCL++ has no chunks of unequal size");
@@ -289,7 +295,8 @@ ccl_status_t ccl_program_write_mscclpp(const ccl_program_t *program, const ccl_t
                         program->nranks, topo->name, topo->nranks);
     ccl_status_t status = ccl_i_mpp_build(program, topo, &plan, err);
     if (status == CCL_OK)
-        status = write_plan(program, &plan, out, err);
+        status =
+            write_plan(program, options->name ? options->name : program->name, &plan, out, err);
     ccl_i_mpp_fini(&plan);
     return status;
 }
