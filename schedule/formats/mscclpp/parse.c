@@ -17,6 +17,7 @@ typedef struct parser {
     uint32_t *channels[3], nchannels[3];
     uint32_t *remotes[CCL_I_MPP_NTYPES], nrefs[CCL_I_MPP_NTYPES];
     uint32_t where;
+    bool packets;
 } parser_t;
 enum { SWITCH = CCL_I_MPP_NTYPES }; /* beside memory and port */
 
@@ -252,9 +253,10 @@ static void add(parser_t *p, ccl_i_mpp_op_t op, const uint32_t *ids, uint32_t n)
 }
 
 /** Puts of `from` to all pieces from number `first` on. */
-static ccl_status_t add_puts(parser_t *p, const ccl_json_at_t *op, uint32_t type,
-                             const pieces_t *from, bool one, const pieces_t *to, uint32_t first,
-                             const uint32_t *ids, uint32_t nids) {
+static ccl_status_t add_puts(parser_t *p, const ccl_json_at_t *op, ccl_i_mpp_kind_t kind,
+                             uint32_t type, const pieces_t *from, const pieces_t *to,
+                             uint32_t first, const uint32_t *ids, uint32_t nids) {
+    bool one = from->n == 1;
     for (uint32_t i = first; i < to->n; i++) {
         const piece_t *src = &from->list[one ? 0 : i];
         if (src->of != LOCAL || to->list[i].of != REMOTE || (!one && i >= from->n))
@@ -263,7 +265,7 @@ static ccl_status_t add_puts(parser_t *p, const ccl_json_at_t *op, uint32_t type
         if (type == CCL_I_MPP_PORT && !named)
             return ccl_json_fail(op, p->err, "a put to a port needs a channel for each piece");
         add(p,
-            (ccl_i_mpp_op_t){.kind = CCL_I_MPP_PUT,
+            (ccl_i_mpp_op_t){.kind = (uint8_t)kind,
                              .type = (uint8_t)type,
                              .peer = to->list[i].peer,
                              .a = src->place,
@@ -292,7 +294,62 @@ static ccl_status_t add_reduce(parser_t *p, const ccl_json_at_t *op, uint32_t ty
             NULL, 0);
     pieces_t sum = {.n = 1};
     sum.list[0] = *dst;
-    return add_puts(p, op, type, &sum, true, to, 1, NULL, 0);
+    return add_puts(p, op, CCL_I_MPP_PUT, type, &sum, to, 1, NULL, 0);
+}
+
+/** Packets lie in scratch. */
+static ccl_status_t check_packets(const ccl_json_at_t *op, const pieces_t *list, uint32_t first,
+                                  uint32_t end, ccl_error_t *err) {
+    for (uint32_t i = first; i < end; i++)
+        if (list->list[i].place.buffer != CCL_BUF_SCRATCH)
+            return ccl_json_fail(op, err, "packets lie in scratch, not in buffer %s",
+                                 buffers[list->list[i].place.buffer]);
+    return CCL_OK;
+}
+
+/** dst = own memory + packets, and then sent as packets where there are further pieces. */
+static ccl_status_t add_packet_sum(parser_t *p, const ccl_json_at_t *op, uint32_t type,
+                                   const pieces_t *from, const pieces_t *to) {
+    const piece_t *dst = &to->list[0];
+    pieces_t sum = {.n = 1};
+    CCL_TRY(check_packets(op, from, 1, from->n, p->err));
+    CCL_TRY(check_packets(op, to, 1, to->n, p->err));
+    for (uint32_t i = 0; i < from->n; i++) {
+        if (from->list[i].of != LOCAL || dst->of != LOCAL || from->n < 2)
+            return ccl_json_fail(op, p->err, "a reduction adds own memory and packets");
+    }
+    for (uint32_t i = 1; i < from->n; i++)
+        add(p,
+            (ccl_i_mpp_op_t){.kind = CCL_I_MPP_REDUCE_PACKETS,
+                             .a = i == 1 ? from->list[0].place : dst->place,
+                             .b = from->list[i].place,
+                             .dst = dst->place,
+                             .count = dst->count},
+            NULL, 0);
+    sum.list[0] = *dst;
+    return add_puts(p, op, CCL_I_MPP_PUT_PACKETS, type, &sum, to, 1, NULL, 0);
+}
+
+/** One of the operations on packets. @param kind  PUT_PACKETS, PASS_PACKETS, PACK, UNPACK. */
+static ccl_status_t add_packets(parser_t *p, const ccl_json_at_t *op, ccl_i_mpp_kind_t kind,
+                                uint32_t type, const pieces_t *from, const pieces_t *to) {
+    bool puts = kind == CCL_I_MPP_PUT_PACKETS || kind == CCL_I_MPP_PASS_PACKETS;
+    if (kind != CCL_I_MPP_PUT_PACKETS && kind != CCL_I_MPP_PACK)
+        CCL_TRY(check_packets(op, from, 0, from->n, p->err));
+    if (kind != CCL_I_MPP_UNPACK)
+        CCL_TRY(check_packets(op, to, 0, to->n, p->err));
+    if (puts) /* over a port it has the same effect */
+        return add_puts(p, op, kind, type == CCL_I_MPP_PORT ? CCL_I_MPP_MEMORY : type, from, to, 0,
+                        NULL, 0);
+    if (from->list[0].of != LOCAL || to->list[0].of != LOCAL)
+        return ccl_json_fail(op, p->err, "from own memory to own memory");
+    add(p,
+        (ccl_i_mpp_op_t){.kind = (uint8_t)kind,
+                         .a = from->list[0].place,
+                         .dst = to->list[0].place,
+                         .count = from->list[0].count},
+        NULL, 0);
+    return CCL_OK;
 }
 
 static ccl_status_t add_switch(parser_t *p, const ccl_json_at_t *op, bool pulls,
@@ -322,6 +379,7 @@ typedef enum form {
     REDUCES,
     SWITCHES,
     PACKETS,
+    NO_PACKETS,
     READS,
     OTHER
 } form_t;
@@ -346,15 +404,15 @@ static const struct {
     {"res", REDUCES, 0, false},
     {"glres", SWITCHES, CCL_I_MPP_PULL_STORE, false},
     {"gstore", SWITCHES, CCL_I_MPP_STORE, false},
-    {"ppkt", PACKETS, 0, false},
-    {"rppkt", PACKETS, 0, false},
-    {"respkt", PACKETS, 0, false},
-    {"cpkt", PACKETS, 0, false},
-    {"upkt", PACKETS, 0, false},
-    {"repkt", PACKETS, 0, false},
-    {"recpkt", PACKETS, 0, false},
-    {"recspkt", PACKETS, 0, false},
-    {"gstorepkt", PACKETS, 0, false},
+    {"ppkt", PACKETS, CCL_I_MPP_PUT_PACKETS, false},
+    {"rppkt", PACKETS, CCL_I_MPP_PASS_PACKETS, false},
+    {"respkt", PACKETS, CCL_I_MPP_REDUCE_PACKETS, false},
+    {"cpkt", PACKETS, CCL_I_MPP_PACK, false},
+    {"upkt", PACKETS, CCL_I_MPP_UNPACK, false},
+    {"repkt", PACKETS, CCL_I_MPP_REDUCE_PACKETS, false},
+    {"recpkt", NO_PACKETS, 0, false},
+    {"recspkt", NO_PACKETS, 0, false},
+    {"gstorepkt", NO_PACKETS, 0, false},
     {"get", READS, 0, false},
     {"rre", READS, 0, false},
     {"rres", READS, 0, false},
@@ -388,8 +446,8 @@ static ccl_status_t read_ids(parser_t *p, const ccl_json_at_t *op, bool semaphor
 
 static ccl_status_t refuse(parser_t *p, const ccl_json_at_t *op, const char *name, form_t form) {
     return ccl_json_fail(op, p->err, "%s is not read: %s", name,
-                         form == PACKETS ? "packets carry flags in place of signals"
-                         : form == READS ? "programs send, they do not read other GPUs' memory"
+                         form == NO_PACKETS ? "packets are sent from one place and read in one"
+                         : form == READS    ? "programs send, they do not read other GPUs' memory"
                                          : "blocks meet by semaphores, and work step by step");
 }
 
@@ -409,8 +467,10 @@ static ccl_status_t operation(parser_t *p, const ccl_json_at_t *op) {
     form_t form = (form_t)names[k].form;
     if (tbg.value)
         return ccl_json_fail(&tbg, p->err, "an operation shared by several blocks is not read");
-    if (form >= PACKETS)
+    if (form > PACKETS)
         return refuse(p, op, name, form);
+    if (form == PACKETS && !p->packets)
+        return ccl_json_fail(&name_at, p->err, "%s: packets are for the protocol LL", name);
     CCL_TRY(ccl_json_string(&sum, false, &reduces, p->err));
     if (strcmp(reduces, "sum") != 0)
         return ccl_json_fail(&sum, p->err, "\"%.20s\": programs add only", reduces);
@@ -433,12 +493,16 @@ static ccl_status_t operation(parser_t *p, const ccl_json_at_t *op) {
     if (from.list[0].count != to.list[0].count)
         return ccl_json_fail(op, p->err, "%u elements to a place for %u", from.list[0].count,
                              to.list[0].count);
+    if (form == PACKETS)
+        return names[k].kind == CCL_I_MPP_REDUCE_PACKETS
+                   ? add_packet_sum(p, op, type, &from, &to)
+                   : add_packets(p, op, (ccl_i_mpp_kind_t)names[k].kind, type, &from, &to);
     if (form == REDUCES)
         return add_reduce(p, op, type, &from, &to);
     if (form == SWITCHES)
         return add_switch(p, op, names[k].kind == CCL_I_MPP_PULL_STORE, &from, &to);
     if (form == PUTS) {
-        CCL_TRY(add_puts(p, op, type, &from, from.n == 1, &to, 0, ids, n));
+        CCL_TRY(add_puts(p, op, CCL_I_MPP_PUT, type, &from, &to, 0, ids, n));
         if (names[k].signals)
             add(p, (ccl_i_mpp_op_t){.kind = CCL_I_MPP_SIGNAL, .type = (uint8_t)type}, ids, n);
         return CCL_OK;
@@ -552,8 +616,9 @@ static ccl_status_t parse_head(const ccl_json_at_t *root, ccl_i_mpp_head_t *head
     CCL_TRY(ccl_json_string(&name, true, &head->name, err));
     CCL_TRY(ccl_json_string(&origin, false, &head->origin, err));
     CCL_TRY(ccl_json_string(&proto, true, &protocol, err));
-    if (strcmp(protocol, "Simple") != 0)
-        return ccl_json_fail(&proto, err, "protocol \"%.20s\": only Simple is read", protocol);
+    head->packets = strcmp(protocol, "LL") == 0;
+    if (!head->packets && strcmp(protocol, "Simple") != 0)
+        return ccl_json_fail(&proto, err, "protocol \"%.20s\": Simple or LL", protocol);
     CCL_TRY(ccl_json_bool(&in, true, &head->in_place, err));
     CCL_TRY(ccl_json_number(&least, false, &head->min_bytes, err));
     return ccl_json_number(&most, false, &head->max_bytes, err);
@@ -571,6 +636,7 @@ ccl_status_t ccl_i_mpp_parse(const ccl_json_doc_t *doc, ccl_i_mpp_head_t *head, 
     CCL_TRY(ccl_json_array(&gpus, true, &n, err));
     if (n < 1 || n > CCL_I_MAX_RANKS)
         return ccl_json_fail(&gpus, err, "1 to %u GPUs", CCL_I_MAX_RANKS);
+    p.packets = head->packets;
     status = ccl_i_mpp_init(plan, (uint32_t)n, err);
     for (p.rank = 0; p.rank < n && status == CCL_OK; p.rank++) {
         ccl_json_at_t gpu = ccl_json_element(&gpus, p.rank);
@@ -584,6 +650,8 @@ ccl_status_t ccl_i_mpp_parse(const ccl_json_doc_t *doc, ccl_i_mpp_head_t *head, 
         if (status == CCL_OK)
             status = gpu_blocks(&p, &gpu);
     }
+    if (status == CCL_OK && head->packets)
+        status = ccl_i_mpp_unpack(doc, plan, err);
     free(p.remote_rank);
     free(p.remote_buffer);
     for (int t = 0; t < 3; t++)
