@@ -31,56 +31,81 @@ static ccl_status_t fits(const ccl_topology_t *topo, const ccl_program_t *progra
     return status;
 }
 
-/* The fastest at a size that fits; NULL: none. */
-static ccl_status_t best_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                                 const ccl_collective_t *want, const ccl_tuning_t *tuning,
-                                 uint32_t size, const ccl_tune_target_t *target, ccl_export_t *out,
-                                 ccl_error_t *err) {
-    enum { MOST = 12 };
-    timed_t *list = malloc((tuning->nruns + (size_t)1) * sizeof *list);
+/* What is looked for: a program for a size and those around it. */
+typedef struct search {
+    const ccl_ctx_t *ctx;
+    const ccl_topology_t *topo;
+    const ccl_collective_t *want;
+    const ccl_tuning_t *tuning;
+    const ccl_tune_target_t *target;
+    uint32_t size;
+    double min_bytes, max_bytes;
+} search_t;
+
+/* A point's program, kept where it is the fastest so far. @param proto  NULL: the point's. */
+static ccl_status_t try_point(const search_t *s, const timed_t *at, const char *proto,
+                              ccl_export_t *out, ccl_error_t *err) {
+    const double *values = s->tuning->points[s->tuning->runs[at->run].point].values;
     ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
+    ccl_tune_target_t target = *s->target;
+    ccl_program_t *program = NULL;
+    ccl_sim_result_t *result = NULL;
+    ccl_topology_t *own = NULL;
+    ccl_error_t why = CCL_ERROR_INIT;
+    ccl_status_t status = ccl_tune_cluster(s->topo, values, &own, &why);
+    const ccl_topology_t *topo = own ? own : s->topo;
+    sim.size_bytes = s->tuning->sizes_bytes[s->size];
+    target.proto = proto;
+    if (status == CCL_OK)
+        status = ccl_tune_program(s->ctx, topo, s->want, values, sim.size_bytes, &target, &program,
+                                  NULL, &why);
+    if (status == CCL_OK) {
+        program->min_bytes = s->min_bytes;
+        program->max_bytes = s->max_bytes;
+        status = fits(s->topo, program, s->target, &why);
+    }
+    if (status == CCL_OK)
+        status = ccl_sim_program(s->ctx, topo, NULL, program, &sim, &result, &why);
+    if (status == CCL_OK && result->time_s < out->time_s) {
+        ccl_program_destroy(out->program);
+        *out = (ccl_export_t){program, at->run, result->time_s};
+        program = NULL;
+    }
+    ccl_program_destroy(program);
+    ccl_sim_result_destroy(result);
+    ccl_topology_destroy(own);
+    if (status == CCL_UNSUPPORTED || status == CCL_DEADLOCK)
+        return CCL_OK; /* beyond its limits */
+    if (status != CCL_OK && err)
+        *err = why;
+    return status;
+}
+
+/* The fastest at a size that fits; NULL: none. MSCCL++ has the protocols Simple and LL. */
+static ccl_status_t best_program(const search_t *s, ccl_export_t *out, ccl_error_t *err) {
+    enum { MOST = 12 };
+    const ccl_tuning_t *tuning = s->tuning;
+    timed_t *list = malloc((tuning->nruns + (size_t)1) * sizeof *list);
+    bool ll = s->target->plan && ccl_model_has_protocol(s->topo, "LL");
     uint32_t n = 0;
     ccl_status_t status = list ? CCL_OK : ccl_fail_nomem(err);
     for (uint32_t i = 0; list && i < tuning->nruns; i++)
-        if (tuning->runs[i].size == size && !tuning->runs[i].estimate &&
+        if (tuning->runs[i].size == s->size && !tuning->runs[i].estimate &&
             tuning->runs[i].result.status == CCL_OK)
             list[n++] = (timed_t){tuning->runs[i].result.time_s, i};
     if (list)
         qsort(list, n, sizeof *list, by_time);
-    sim.size_bytes = tuning->sizes_bytes[size];
     out->time_s = INFINITY;
     for (uint32_t i = 0, tried = 0; i < n && tried < MOST && status == CCL_OK; i++) {
-        const ccl_tune_run_t *run = &tuning->runs[list[i].run];
-        const double *values = tuning->points[run->point].values;
-        ccl_program_t *program = NULL;
-        ccl_sim_result_t *result = NULL;
-        ccl_topology_t *own = NULL;
-        ccl_error_t why = CCL_ERROR_INIT;
+        const double *values = tuning->points[tuning->runs[list[i].run].point].values;
         /* None is faster than as it was tuned, but for chance: done when that is slower. */
-        if (run->result.time_s > out->time_s || !ccl_tune_can_be_had(values) ||
+        if (list[i].time_s > out->time_s || !ccl_tune_can_be_had(values) ||
             (i > 0 && list[i].time_s == list[i - 1].time_s))
             continue;
         tried++;
-        status = ccl_tune_cluster(topo, values, &own, &why);
-        if (status == CCL_OK)
-            status = ccl_tune_program(ctx, own ? own : topo, want, values, sim.size_bytes,
-                                      target, &program, NULL, &why);
-        if (status == CCL_OK)
-            status = fits(topo, program, target, &why);
-        if (status == CCL_OK)
-            status = ccl_sim_program(ctx, own ? own : topo, NULL, program, &sim, &result, &why);
-        if (status == CCL_OK && result->time_s < out->time_s) {
-            ccl_program_destroy(out->program);
-            *out = (ccl_export_t){program, list[i].run, result->time_s};
-            program = NULL;
-        }
-        ccl_program_destroy(program);
-        ccl_sim_result_destroy(result);
-        ccl_topology_destroy(own);
-        if (status == CCL_UNSUPPORTED || status == CCL_DEADLOCK)
-            status = CCL_OK; /* beyond its limits: the next */
-        else if (status != CCL_OK && err)
-            *err = why;
+        status = try_point(s, &list[i], s->target->plan ? "Simple" : NULL, out, err);
+        if (status == CCL_OK && ll)
+            status = try_point(s, &list[i], "LL", out, err);
     }
     free(list);
     return status;
@@ -116,13 +141,12 @@ static ccl_status_t export(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         ccl_export_t next = {0};
         double first = s > 0 ? boundary(tuning, s) : tuning->sizes_bytes[0];
         double last = s + 1 < tuning->nsizes ? boundary(tuning, s + 1) - 1 : tuning->sizes_bytes[s];
-        status = best_program(ctx, topo, want, tuning, s, target, &next, err);
+        search_t search = {ctx, topo, want, tuning, target, s, first, last};
+        status = best_program(&search, &next, err);
         if (!next.program || status != CCL_OK) {
             ccl_program_destroy(next.program);
             continue;
         }
-        next.program->min_bytes = first;
-        next.program->max_bytes = last;
         if (n > 0 && list[n - 1].program->max_bytes + 1 == first) { /* the same goes on? */
             double min_bytes = list[n - 1].program->min_bytes;
             next.program->min_bytes = min_bytes;

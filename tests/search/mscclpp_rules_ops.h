@@ -254,26 +254,35 @@ static void check_op(rules_t *r, const json_t *op, meeting_t *m) {
 
 /* ---------------------------------------------------------------- blocks */
 
-/* What a port still reads when the kernel ends is the user's to write: a flush behind the last put. */
-static void check_flushed(rules_t *r, const json_t *ops) {
-    for (size_t i = 0; i < json_array_size(ops); i++) {
-        const json_t *op = json_array_get(ops, i);
-        const char *name = json_string_value(json_object_get(op, "name"));
-        const char *type = json_string_value(json_object_get(op, "channel_type"));
-        bool flushed = false;
-        if ((strcmp(name, "put") != 0 && strcmp(name, "pws") != 0) || strcmp(type, "port") != 0)
-            continue;
-        for (size_t k = i + 1; k < json_array_size(ops) && !flushed; k++) {
-            const json_t *later = json_array_get(ops, k);
-            json_t *ids = json_object_get(later, "channel_ids");
-            if (strcmp(json_string_value(json_object_get(later, "name")), "flush") != 0)
+/*
+ * What a port still reads when the kernel ends is the user's to write: a flush behind the last put of every channel, in its
+ * block or in the one that goes on for it.
+ */
+static void check_flushed(rules_t *r) {
+    size_t n = 0;
+    bool *open;
+    json_t *tbs = json_object_get(r->gpu, "threadblocks"), *e;
+    json_array_foreach(json_object_get(r->gpu, "channels"), r->o, e) n +=
+        json_array_size(json_object_get(e, "connected_to"));
+    open = calloc(n + 1, sizeof *open);
+    for (r->t = 0; r->t < json_array_size(tbs); r->t++) {
+        r->tb = json_array_get(tbs, r->t);
+        json_t *ids = json_object_get(of_block(r, "channels", "channel_type", PORT), "channel_ids");
+        json_array_foreach(json_object_get(r->tb, "ops"), r->o, e) {
+            const char *name = json_string_value(json_object_get(e, "name"));
+            const char *type = json_string_value(json_object_get(e, "channel_type"));
+            json_t *on = json_object_get(e, "channel_ids");
+            bool puts = strcmp(name, "put") == 0 || strcmp(name, "pws") == 0;
+            if (!type || strcmp(type, "port") != 0 || (!puts && strcmp(name, "flush") != 0))
                 continue;
-            for (size_t n = 0; n < json_array_size(ids); n++)
-                flushed |= at(ids, n) == at(json_object_get(op, "channel_ids"), 0);
+            for (size_t k = 0; k < json_array_size(on); k++)
+                open[at(ids, (size_t)at(on, k))] = puts;
         }
-        r->o = i;
-        RULE(flushed, "no flush after a put to a port");
     }
+    r->t = r->o = 0;
+    for (size_t i = 0; i < n; i++)
+        RULE(!open[i], "no flush after what was put to port %zu", i);
+    free(open);
 }
 
 static void check_blocks(rules_t *r) {
@@ -309,10 +318,10 @@ static void check_blocks(rules_t *r) {
         json_t *ops = list_of(r, r->tb, "ops", 0, MAX_OPERATION);
         for (r->o = 0; r->o < json_array_size(ops) && !*r->why; r->o++)
             check_op(r, json_array_get(ops, r->o), &m);
-        if (!*r->why && !r->packets)
-            check_flushed(r, ops);
     }
     r->t = r->o = 0;
+    if (!*r->why && !r->packets)
+        check_flushed(r);
 }
 
 /* Every signal of a GPU to another is waited for there, by type: as the DSL asks. */

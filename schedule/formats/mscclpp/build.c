@@ -367,6 +367,19 @@ static ccl_status_t check_ends(const ccl_i_mpp_t *plan, ccl_error_t *err) {
     return CCL_OK;
 }
 
+/** Blocks wait for each other, so all of a GPU must be on it at once: one on each SM. */
+static ccl_status_t check_blocks(const ccl_i_mpp_maker_t *m, ccl_error_t *err) {
+    for (uint32_t r = 0; m->topo && r < m->p->nranks; r++) {
+        ccl_gpu_model_t gpu = ccl_model_gpu(m->topo, r);
+        if (gpu.sms > 0 && m->plan->gpus[r].nblocks > gpu.sms)
+            return ccl_fail(err, CCL_UNSUPPORTED,
+                            "rank %u needs %u thread blocks, of 64 operations each, and MSCCL++ "
+                            "has %u at once on its %s: fewer channels or chunks need less",
+                            r, m->plan->gpus[r].nblocks, gpu.sms, gpu.name);
+    }
+    return CCL_OK;
+}
+
 ccl_status_t ccl_i_mpp_build(const ccl_program_t *program, const ccl_topology_t *topo,
                              ccl_i_mpp_t *plan, ccl_error_t *err) {
     ccl_i_mpp_maker_t m = {.p = program, .topo = topo, .plan = plan};
@@ -387,6 +400,7 @@ ccl_status_t ccl_i_mpp_build(const ccl_program_t *program, const ccl_topology_t 
     if (status == CCL_OK) {
         even_scratch(plan);
         some_chunks(program, plan);
+        status = check_blocks(&m, err);
     }
     ccl_wiring_fini(&m.wiring);
     free(m.type);
