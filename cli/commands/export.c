@@ -194,6 +194,11 @@ static ccl_status_t write_plan(ccl_i_cli_t *cli, exported_t *e, ccl_program_t *p
         status = ccl_i_export_file(cli, cli->args.tune.plans, file, &text, err);
     if (status == CCL_OK)
         status = note(e, cli->args.tune.plans, file, "execution plan of MSCCL++", err);
+    if (status == CCL_OK)
+        ccl_log(&cli->ctx, CCL_LOG_WARN, "export",
+                "%s: MSCCL++ ends an application that calls it with a message that is no multiple "
+                "of %u bytes",
+                file, ccl_export_plan_multiple(program));
     ccl_text_fini(&text);
     return status;
 }

@@ -22,11 +22,28 @@ static int by_time(const void *a, const void *b) {
     return x->run < y->run ? -1 : x->run > y->run;
 }
 
+uint32_t ccl_export_plan_multiple(const ccl_program_t *program) {
+    uint32_t most = 1;
+    for (uint32_t r = 0; r < program->nranks; r++) {
+        for (uint32_t b = 0; b < CCL_BUF_SCRATCH; b++) {
+            uint32_t len = program->buffer_len[3 * (size_t)r + b];
+            most = len > most ? len : most;
+        }
+    }
+    return 16 * most;
+}
+
+/* Its executor ends a program that calls it with a message that does not divide. */
 static ccl_status_t fits(const ccl_topology_t *topo, const ccl_program_t *program,
-                         const ccl_tune_target_t *target, ccl_error_t *err) {
+                         double size_bytes, ccl_error_t *err) {
+    uint32_t multiple = ccl_export_plan_multiple(program);
     ccl_text_t text = {0};
-    ccl_status_t status =
-        target->plan ? ccl_program_write_mscclpp(program, topo, &text, err) : CCL_OK;
+    if (fmod(size_bytes, multiple) != 0)
+        return ccl_fail(err, CCL_UNSUPPORTED,
+                        "MSCCL++ runs it with messages that are multiples of %u bytes, which %.0f "
+                        "is not",
+                        multiple, size_bytes);
+    ccl_status_t status = ccl_program_write_mscclpp(program, topo, &text, err);
     ccl_text_fini(&text);
     return status;
 }
@@ -42,33 +59,45 @@ typedef struct search {
     double min_bytes, max_bytes;
 } search_t;
 
-/* A point's program, kept where it is the fastest so far. @param proto  NULL: the point's. */
-static ccl_status_t try_point(const search_t *s, const timed_t *at, const char *proto,
-                              ccl_export_t *out, ccl_error_t *err) {
-    const double *values = s->tuning->points[s->tuning->runs[at->run].point].values;
+/* What is tried of a point: it as it is, or otherwise. */
+typedef struct attempt {
+    uint32_t run;
+    const char *proto; /* NULL: the point's */
+    uint32_t channels; /* 0: the point's */
+} attempt_t;
+
+/* A point's program, kept where it is the fastest so far. @param fits_out  it is one that fits. */
+static ccl_status_t try_point(const search_t *s, attempt_t at, ccl_export_t *out, bool *fits_out,
+                              ccl_error_t *err) {
+    double values[CCL_KNOBS];
     ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
     ccl_tune_target_t target = *s->target;
     ccl_program_t *program = NULL;
     ccl_sim_result_t *result = NULL;
     ccl_topology_t *own = NULL;
     ccl_error_t why = CCL_ERROR_INIT;
+    memcpy(values, s->tuning->points[s->tuning->runs[at.run].point].values, sizeof values);
+    if (at.channels)
+        values[CCL_KNOB_CHANNELS] = at.channels;
     ccl_status_t status = ccl_tune_cluster(s->topo, values, &own, &why);
     const ccl_topology_t *topo = own ? own : s->topo;
     sim.size_bytes = s->tuning->sizes_bytes[s->size];
-    target.proto = proto;
+    target.proto = at.proto;
     if (status == CCL_OK)
         status = ccl_tune_program(s->ctx, topo, s->want, values, sim.size_bytes, &target, &program,
                                   NULL, &why);
     if (status == CCL_OK) {
         program->min_bytes = s->min_bytes;
         program->max_bytes = s->max_bytes;
-        status = fits(s->topo, program, s->target, &why);
+        if (s->target->plan)
+            status = fits(s->topo, program, sim.size_bytes, &why);
     }
+    *fits_out = status == CCL_OK;
     if (status == CCL_OK)
         status = ccl_sim_program(s->ctx, topo, NULL, program, &sim, &result, &why);
     if (status == CCL_OK && result->time_s < out->time_s) {
         ccl_program_destroy(out->program);
-        *out = (ccl_export_t){program, at->run, result->time_s};
+        *out = (ccl_export_t){program, at.run, result->time_s};
         program = NULL;
     }
     ccl_program_destroy(program);
@@ -81,7 +110,23 @@ static ccl_status_t try_point(const search_t *s, const timed_t *at, const char *
     return status;
 }
 
-/* The fastest at a size that fits; NULL: none. MSCCL++ has the protocols Simple and LL. */
+/*
+ * For MSCCL++, which has the protocols Simple and LL. Where a message does not divide, as by 14
+ * rings, a power of two of channels may.
+ */
+static ccl_status_t try_plans(const search_t *s, uint32_t run, bool ll, ccl_export_t *out,
+                              ccl_error_t *err) {
+    static const uint32_t channels[] = {0, 16, 8, 4, 2, 1};
+    bool ok = false;
+    for (size_t c = 0; c < CCL_ARRAY_LEN(channels) && !ok; c++) {
+        CCL_TRY(try_point(s, (attempt_t){run, "Simple", channels[c]}, out, &ok, err));
+        if (ok && ll)
+            CCL_TRY(try_point(s, (attempt_t){run, "LL", channels[c]}, out, &ok, err));
+    }
+    return CCL_OK;
+}
+
+/* The fastest at a size that fits; NULL: none. */
 static ccl_status_t best_program(const search_t *s, ccl_export_t *out, ccl_error_t *err) {
     enum { MOST = 12 };
     const ccl_tuning_t *tuning = s->tuning;
@@ -103,9 +148,11 @@ static ccl_status_t best_program(const search_t *s, ccl_export_t *out, ccl_error
             (i > 0 && list[i].time_s == list[i - 1].time_s))
             continue;
         tried++;
-        status = try_point(s, &list[i], s->target->plan ? "Simple" : NULL, out, err);
-        if (status == CCL_OK && ll)
-            status = try_point(s, &list[i], "LL", out, err);
+        bool ok;
+        if (s->target->plan)
+            status = try_plans(s, list[i].run, ll, out, err);
+        else
+            status = try_point(s, (attempt_t){.run = list[i].run}, out, &ok, err);
     }
     free(list);
     return status;

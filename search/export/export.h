@@ -28,14 +28,19 @@ ccl_status_t ccl_export_programs(const ccl_ctx_t *ctx, const ccl_topology_t *top
                                  ccl_executor_t executor, ccl_export_t **out, uint32_t *n_out,
                                  ccl_error_t *err);
 /**
- * The same for MSCCL++: of each size the best program that ccl_program_write_mscclpp() can write,
- * also through switches.
+ * The same for MSCCL++: of each size the best program that ccl_program_write_mscclpp() can write
+ * and the size divides by (ccl_export_plan_multiple()), also through switches, with Simple or LL.
  * @param in_place  programs for one buffer, or for two (its selector tells calls apart by that).
  */
 ccl_status_t ccl_export_plans(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                               const ccl_collective_t *want, const ccl_tuning_t *tuning,
                               bool in_place, ccl_export_t **out, uint32_t *n_out,
                               ccl_error_t *err);
+/**
+ * What sizes of messages are multiples of, for a program as a plan of MSCCL++: 16 bytes of each
+ * chunk. Its executor takes no others, and ends the application that calls with one.
+ */
+uint32_t ccl_export_plan_multiple(const ccl_program_t *program);
 /** Frees it and all it owns; NULL is fine. */
 void ccl_exports_destroy(ccl_export_t *exports, uint32_t n);
 /**

@@ -31,6 +31,7 @@ typedef struct rules {
     size_t ngpus, g, t, o;
     bool packets;
     uint32_t most_blocks; /* that are on a GPU at once */
+    json_int_t size;      /* of a message that it is for; 0: not known */
     char *why;            /* [300] the first rule that is broken; "": none is */
 } rules_t;
 
@@ -130,6 +131,9 @@ static void check_head(rules_t *r) {
         most_chunks = units > most_chunks ? units : most_chunks;
         RULE(least >= 16 * whole, "messages of %lld bytes have no 16 bytes for each of %lld chunks",
              (long long)least, (long long)whole);
+        RULE(r->size % (16 * whole) == 0 && (r->size == 0 || (r->size >= least && r->size <= most)),
+             "a message of %lld bytes is not for %lld chunks of a plan from %lld to %lld bytes",
+             (long long)r->size, (long long)whole, (long long)least, (long long)most);
         RULE(most / whole <= UINT32_MAX / units, "offsets have 32 bits: %lld chunks of %lld bytes",
              (long long)units, (long long)(most / whole));
     }
@@ -252,10 +256,12 @@ static void check_group_order(rules_t *r) {
 /**
  * Checks all rules.
  * @param most_blocks  blocks that a GPU runs at once, since they wait for each other; 0: not known.
+ * @param size         a message that it is for; 0: not known.
  * @param why          [300] what is broken; "" where nothing is.
  */
-static bool keeps_rules(json_t *plan, uint32_t most_blocks, char *why) {
+static bool keeps_rules(json_t *plan, uint32_t most_blocks, double size, char *why) {
     rules_t rules = {.plan = plan, .most_blocks = most_blocks, .why = why}, *r = &rules;
+    rules.size = (json_int_t)size;
     *why = '\0';
     check_head(r);
     for (r->g = 0; r->g < r->ngpus && !*why; r->g++) {

@@ -103,7 +103,7 @@ START_TEST(test_runs) {
         json_t *plan = json_loadb(text.data, text.len, JSON_REJECT_DUPLICATES, &where);
         ck_assert_msg(plan != NULL, "%d: %s", where.line, where.text);
         char why[300];
-        ck_assert_msg(keeps_rules(plan, 0, why), "%s", why);
+        ck_assert_msg(keeps_rules(plan, 0, 0, why), "%s", why);
         ck_assert(comes_right(plan, program->coll, false));
         ck_assert(comes_right(plan, program->coll, true));
         ck_assert_int_eq(strstr(text.data, "\"port\"") != NULL,
