@@ -652,6 +652,8 @@ ccl_status_t ccl_i_mpp_parse(const ccl_json_doc_t *doc, ccl_i_mpp_head_t *head, 
     }
     if (status == CCL_OK && head->packets)
         status = ccl_i_mpp_unpack(doc, plan, err);
+    if (status == CCL_OK)
+        status = ccl_i_mpp_join_helpers(plan, err);
     free(p.remote_rank);
     free(p.remote_buffer);
     for (int t = 0; t < 3; t++)

@@ -139,6 +139,8 @@ ccl_status_t ccl_i_mpp_parse(const ccl_json_doc_t *doc, ccl_i_mpp_head_t *head, 
                              ccl_error_t *err);
 /** Packets become puts and signals, in a second half of scratch; a part of ccl_i_mpp_parse(). */
 ccl_status_t ccl_i_mpp_unpack(const ccl_json_doc_t *doc, ccl_i_mpp_t *plan, ccl_error_t *err);
+/** What blocks without data do for another block (ccl_i_mpp_spread()) goes back into that one. */
+ccl_status_t ccl_i_mpp_join_helpers(ccl_i_mpp_t *plan, ccl_error_t *err);
 /** CCL_ERR_INPUT at an operation of the file. */
 ccl_status_t ccl_i_mpp_fail(const ccl_json_doc_t *doc, const ccl_i_mpp_t *plan, uint32_t op,
                             ccl_error_t *err, const char *fmt, ...) CCL_PRINTF(5, 6);
