@@ -44,8 +44,11 @@ static ccl_status_t fits(const ccl_topology_t *topo, const ccl_program_t *progra
                         "is not",
                         multiple, size_bytes);
     ccl_status_t status = ccl_program_write_mscclpp(program, topo, &text, err);
+    bool as_simple = status == CCL_OK && strcmp(program->proto, "Simple") != 0 &&
+                     !strstr(text.data, "\"protocol\": \"LL\"");
     ccl_text_fini(&text);
-    return status;
+    return as_simple ? ccl_fail(err, CCL_UNSUPPORTED, "as a plan it is no faster than with Simple")
+                     : status;
 }
 
 /* What is looked for: a program for a size and those around it. */

@@ -105,7 +105,10 @@ static void find_homes(ccl_i_mpp_reader_t *r) {
             ccl_i_mpp_op_t *x = &plan->ops[block->first - 1], *y = &plan->ops[block->first];
             rest = x->kind == CCL_I_MPP_RELEASE && y->kind == CCL_I_MPP_ACQUIRE && x->n == 1 &&
                    y->n == 1 && plan->ids[x->first] == plan->ids[y->first];
-            bool shared = false;
+            bool shared = true; /* also where it only says what was done before */
+            for (uint32_t k = block->first; k < block->first + block->nops; k++)
+                shared = shared && (plan->ops[k].kind == CCL_I_MPP_RELEASE ||
+                                    plan->ops[k].kind == CCL_I_MPP_ACQUIRE);
             for (uint32_t i = before->first; rest && i + 1 < block->first; i++) {
                 for (uint32_t k = block->first + 1; k < block->first + block->nops; k++)
                     shared =
