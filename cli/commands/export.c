@@ -69,8 +69,7 @@ static ccl_status_t open_kinds(ccl_i_cli_t *cli, exported_t *e, ccl_error_t *err
         e->nkinds = CCL_ARRAY_LEN(tuned);
         return CCL_OK;
     }
-    CCL_TRY(
-        ccl_i_words("collective", cli->args.collective, &e->copy, &e->words, &e->nwords, err));
+    CCL_TRY(ccl_i_words("collective", cli->args.collective, &e->copy, &e->words, &e->nwords, err));
     for (uint32_t i = 0; i < e->nwords; i++) {
         ccl_collective_t *coll = NULL;
         bool known = false;
@@ -102,7 +101,7 @@ static ccl_status_t compile(const char *source, const char *object, ccl_error_t 
     const char *given = getenv("CC");
     char *cc = strdup(given && *given ? given : "cc");
     char *argv[32] = {NULL}, *rest = NULL;
-    const char *more[] = {"-std=c99", "-O2",  "-fPIC",  "-shared", "-fvisibility=hidden",
+    const char *more[] = {"-std=c99", "-O2",  "-fPIC", "-shared", "-fvisibility=hidden",
                           "-o",       object, source};
     size_t n = 0;
     pid_t pid;
@@ -303,8 +302,8 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const accepts[] = {
-    "topology", "fail",       "degrade", "scale",        "set",   "profile",  "collective",
-    "root",     "sizes",      "plugin",  "tuner-plugin", "plans", "budget",   "space",
+    "topology", "fail",       "degrade", "scale",        "set",      "profile",       "collective",
+    "root",     "sizes",      "plugin",  "tuner-plugin", "plans",    "budget",        "space",
     "knob",     "registered", "gap",     "improve",      "strategy", "notebook@tune", NULL};
 const ccl_i_command_t ccl_i_cmd_export = {
     .name = "export",

@@ -68,11 +68,11 @@ static const void *file_at(const void *root, uint64_t i, void *scratch) {
 
 #define CONFIG(member) CCL_I_AT(choice_row_t, member)
 static const ccl_i_described_t config_record = {
-    .fields = (const ccl_i_field_t[]){
-        {"algSelection", CONFIG(selection), "what the call may take"},
-        {"forceAlgSelection", CONFIG(force),
-         "0: where the communicator has none of it NCCL chooses itself"},
-        {0}}};
+    .fields =
+        (const ccl_i_field_t[]){{"algSelection", CONFIG(selection), "what the call may take"},
+                                {"forceAlgSelection", CONFIG(force),
+                                 "0: where the communicator has none of it NCCL chooses itself"},
+                                {0}}};
 static const ccl_i_described_t choice_record = {
     .size = sizeof(choice_row_t),
     .fields = (const ccl_i_field_t[]){
@@ -90,10 +90,9 @@ static const ccl_i_described_t choice_record = {
         {0}}};
 #undef CONFIG
 static const ccl_i_described_t file_record = {
-    .fields = (const ccl_i_field_t[]){
-        {"path", CCL_I_AT(ccl_report_file_t, path)},
-        {"what", CCL_I_AT(ccl_report_file_t, what), "what it is"},
-        {0}}};
+    .fields = (const ccl_i_field_t[]){{"path", CCL_I_AT(ccl_report_file_t, path)},
+                                      {"what", CCL_I_AT(ccl_report_file_t, what), "what it is"},
+                                      {0}}};
 
 #define AT(member) CCL_I_AT(ccl_report_export_t, member)
 const ccl_i_result_t ccl_i_result_export = {
@@ -112,16 +111,15 @@ const ccl_i_result_t ccl_i_result_export = {
             {0}}}};
 #undef AT
 
-static const ccl_i_column_t text_columns[] = {
-    CCL_I_COLUMN("collective"),
-    CCL_I_COLUMN("min_bytes", "from", ccl_format_bytes),
-    CCL_I_COLUMN("max_bytes", "to", ccl_format_bytes),
-    CCL_I_COLUMN("choice"),
-    CCL_I_COLUMN("time_s", "time(us)", ccl_i_us),
-    CCL_I_COLUMN("nccl", "nccl takes"),
-    CCL_I_COLUMN("nccl_s", "time(us)", ccl_i_us),
-    CCL_I_COLUMN("speedup", NULL, ccl_i_show_2),
-    CCL_I_COLUMNS_END};
+static const ccl_i_column_t text_columns[] = {CCL_I_COLUMN("collective"),
+                                              CCL_I_COLUMN("min_bytes", "from", ccl_format_bytes),
+                                              CCL_I_COLUMN("max_bytes", "to", ccl_format_bytes),
+                                              CCL_I_COLUMN("choice"),
+                                              CCL_I_COLUMN("time_s", "time(us)", ccl_i_us),
+                                              CCL_I_COLUMN("nccl", "nccl takes"),
+                                              CCL_I_COLUMN("nccl_s", "time(us)", ccl_i_us),
+                                              CCL_I_COLUMN("speedup", NULL, ccl_i_show_2),
+                                              CCL_I_COLUMNS_END};
 
 ccl_status_t ccl_report_export(const ccl_report_export_t *about, const ccl_report_style_t *style,
                                ccl_text_t *out, ccl_error_t *err) {

@@ -34,8 +34,7 @@ ccl_status_t ccl_export_programs(const ccl_ctx_t *ctx, const ccl_topology_t *top
  */
 ccl_status_t ccl_export_plans(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                               const ccl_collective_t *want, const ccl_tuning_t *tuning,
-                              bool in_place, ccl_export_t **out, uint32_t *n_out,
-                              ccl_error_t *err);
+                              bool in_place, ccl_export_t **out, uint32_t *n_out, ccl_error_t *err);
 /**
  * What sizes of messages are multiples of, for a program as a plan of MSCCL++: 16 bytes of each
  * chunk. Its executor takes no others, and ends the application that calls with one.

@@ -100,8 +100,8 @@ static ccl_status_t identify(const ccl_topology_t *topo, ccl_export_table_t *tab
     if (status == CCL_OK && text.nomem)
         status = ccl_fail_nomem(err);
     if (status == CCL_OK)
-        status = ccl_notebook_input(NULL, "topology", topo->name, text.data, text.len, table->hash,
-                                    err);
+        status =
+            ccl_notebook_input(NULL, "topology", topo->name, text.data, text.len, table->hash, err);
     ccl_text_fini(&text);
     table->topology = strdup(topo->name);
     if (status == CCL_OK && !table->topology)
@@ -268,8 +268,7 @@ ccl_status_t ccl_export_table_plugin(const ccl_export_table_t *table, ccl_text_t
                     table->registered);
     for (size_t f = 0, n = 0; f < CCL_ARRAY_LEN(funcs); f++) {
         if (has_kind(table, funcs[f].kind))
-            ccl_text_printf(out,
-                            "%s[%s] = {%s_ranges, sizeof %s_ranges / sizeof *%s_ranges}",
+            ccl_text_printf(out, "%s[%s] = {%s_ranges, sizeof %s_ranges / sizeof *%s_ranges}",
                             n++ ? ",\n           " : "", funcs[f].name, funcs[f].name,
                             funcs[f].name, funcs[f].name);
     }

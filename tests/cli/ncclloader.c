@@ -3,8 +3,8 @@
  * collectives with cost tables, ends. The interface is written down here a second time, from
  * NCCL's headers (plugins/tuner/example/nccl/tuner.h, src/include/plugin/tuner).
  *
- * Usage: ncclloader PLUGIN RANKS NODES LEAST MOST HASH ROWS: what the table is for, and a file with a line
- * "collective algo proto least most" for each of its ranges.
+ * Usage: ncclloader PLUGIN RANKS NODES LEAST MOST HASH ROWS: what the table is for, and a file with
+ * a line "collective algo proto least most" for each of its ranges.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -63,10 +63,10 @@ typedef struct {
 } row_t;
 static row_t rows[MOST_ROWS];
 static size_t nrows;
-static const char *const funcs[] = {"broadcast", "reduce", "allgather", "reducescatter",
-                                    "allreduce", NULL};
-static const char *const algos[] = {"tree", "ring", "collnetdirect", "collnetchain",
-                                    "nvls", "nvlstree", "pat", NULL};
+static const char *const funcs[] = {"broadcast",     "reduce",    "allgather",
+                                    "reducescatter", "allreduce", NULL};
+static const char *const algos[] = {"tree", "ring",     "collnetdirect", "collnetchain",
+                                    "nvls", "nvlstree", "pat",           NULL};
 static const char *const protos[] = {"LL", "LL128", "Simple", NULL};
 
 static void die(const char *format, ...) {
@@ -94,8 +94,8 @@ static void read_rows(const char *path) {
     MUST(f, "%s cannot be read", path);
     while (fscanf(f, "%31s %31s %31s %llu %llu", func, algo, proto, &least, &most) == 5) {
         MUST(nrows < MOST_ROWS, "too many rows");
-        rows[nrows++] = (row_t){word_at(funcs, func), word_at(algos, algo),
-                                word_at(protos, proto), least, most};
+        rows[nrows++] = (row_t){word_at(funcs, func), word_at(algos, algo), word_at(protos, proto),
+                                least, most};
     }
     MUST(feof(f) && nrows > 0, "%s has no rows", path);
     fclose(f);
@@ -126,8 +126,8 @@ static void check_call(getCollInfo_t ask, void *context, int func, uint64_t byte
     memcpy(before, costs, sizeof costs);
     if (want && !forbidden && want->algo < nalgos)
         before[1 + want->algo * PROTOS + want->proto] = 0;
-    MUST(ask(context, (ncclFunc_t)func, bytes, ops, (float **)(void *)&costs[1], nalgos, PROTOS, reg,
-             &channels) == ncclSuccess,
+    MUST(ask(context, (ncclFunc_t)func, bytes, ops, (float **)(void *)&costs[1], nalgos, PROTOS,
+             reg, &channels) == ncclSuccess,
          "a call fails");
     for (size_t i = 0; i < n + 2; i++)
         MUST(costs[i] == before[i], "%s of %llu bytes: cost %zu is %g, not %g",

@@ -1,7 +1,7 @@
 /**
  * @file mscclpp_exec.h
- * An executor of plans of MSCCL++, written from MSCCL++'s own (src/core/include/execution_kernel.hpp): values are chunks and
- * who has added to them.
+ * An executor of plans of MSCCL++, written from MSCCL++'s own
+ * (src/core/include/execution_kernel.hpp): values are chunks and who has added to them.
  */
 #ifndef CCL_TESTS_SEARCH_MSCCLPP_EXEC_H
 #define CCL_TESTS_SEARCH_MSCCLPP_EXEC_H
@@ -208,8 +208,8 @@ static bool by_packets(uint32_t g, json_t *tb, json_t *op, bool *known) {
     *known = makes || puts || passes || reads || adds;
     if (!*known)
         return true;
-    value_t **from = cells_of(g, tb, op, "src_buff", 0, passes || reads, &size,
-                              passes || reads ? &come : NULL);
+    value_t **from =
+        cells_of(g, tb, op, "src_buff", 0, passes || reads, &size, passes || reads ? &come : NULL);
     value_t **part = adds ? cells_of(g, tb, op, "src_buff", 1, true, &other, &come) : NULL;
     value_t **to = cells_of(g, tb, op, "dst_buff", 0, makes || puts || passes, &other,
                             makes || puts || passes ? &arrive : NULL);
@@ -299,9 +299,9 @@ static void clear(void) {
 static uint32_t channels_of(const json_t *gpu, const char *type) {
     size_t i;
     json_t *e;
-    json_array_foreach(json_object_get(gpu, "channels"), i, e)
-        if (strcmp(word(e, "channel_type"), type) == 0)
-            return (uint32_t)many(e, "connected_to");
+    json_array_foreach(json_object_get(gpu, "channels"), i,
+                       e) if (strcmp(word(e, "channel_type"), type) ==
+                              0) return (uint32_t)many(e, "connected_to");
     return 0;
 }
 

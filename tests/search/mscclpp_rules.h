@@ -1,8 +1,9 @@
 /**
  * @file mscclpp_rules.h
- * What MSCCL++'s executor and its DSL ask of a plan, checked one rule after the other. Written from their sources, not from our
- * writer: src/core/executor/execution_plan.cc and executor.cc (what is read, and into what room), src/core/include/
- * execution_common.hpp (limits) and execution_kernel.hpp (what operations do, and which of them do it wrongly),
+ * What MSCCL++'s executor and its DSL ask of a plan, checked one rule after the other. Written from
+ * their sources, not from our writer: src/core/executor/execution_plan.cc and executor.cc (what is
+ * read, and into what room), src/core/include/ execution_common.hpp (limits) and
+ * execution_kernel.hpp (what operations do, and which of them do it wrongly),
  * python/mscclpp/language (what its own plans keep to).
  */
 #ifndef CCL_TESTS_SEARCH_MSCCLPP_RULES_H
@@ -117,11 +118,13 @@ static void check_head(rules_t *r) {
         json_int_t len[3];
         RULE(int_of(r, gpu, "id", 0, 4095) == (json_int_t)r->g, "GPUs stand by their ids");
         for (int b = 0; b < 3; b++)
-            len[b] = int_of(r, gpu, LENGTHS[b], b < 2, INT32_MAX); /* sizes are divided by two of them */
+            len[b] =
+                int_of(r, gpu, LENGTHS[b], b < 2, INT32_MAX); /* sizes are divided by two of them */
         json_int_t n = (json_int_t)r->ngpus;
         RULE(kind != 1 || len[1] == n * len[0], "allgather: all inputs are one output");
         RULE(kind != 2 || len[0] == n * len[1], "reducescatter: all outputs are one input");
-        RULE(kind == 1 || kind == 2 || kind > 4 || len[0] == len[1], "input and output are as long");
+        RULE(kind == 1 || kind == 2 || kind > 4 || len[0] == len[1],
+             "input and output are as long");
         RULE(!r->packets || scratch < 0 || len[2] == scratch,
              "who sends packets takes its own half for the receiver's: all scratch is as long");
         scratch = len[2];
@@ -221,8 +224,9 @@ static void check_group_order(rules_t *r) {
             if (strcmp(json_string_value(json_object_get(e, "channel_type")), "switch") != 0)
                 continue;
             json_array_foreach(json_object_get(e, "rank_groups"), k, group) {
-                json_array_append_new(queue[g], json_pack("[O,O]", json_object_get(e, "buffer_type"),
-                                                          json_object_get(group, "ranks")));
+                json_array_append_new(queue[g],
+                                      json_pack("[O,O]", json_object_get(e, "buffer_type"),
+                                                json_object_get(group, "ranks")));
                 left++;
             }
         }

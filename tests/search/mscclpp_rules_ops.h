@@ -1,4 +1,5 @@
-/** @file mscclpp_rules_ops.h Rules of blocks and operations: the second half of mscclpp_rules.h, which includes it. */
+/** @file mscclpp_rules_ops.h Rules of blocks and operations: the second half of mscclpp_rules.h,
+ * which includes it. */
 #ifndef CCL_TESTS_SEARCH_MSCCLPP_RULES_OPS_H
 #define CCL_TESTS_SEARCH_MSCCLPP_RULES_OPS_H
 
@@ -13,9 +14,9 @@ typedef struct piece {
 static json_t *of_block(const rules_t *r, const char *list, const char *key, int type) {
     size_t i;
     json_t *e;
-    json_array_foreach(json_object_get(r->tb, list), i, e)
-        if (strcmp(json_string_value(json_object_get(e, key)), TYPES[type]) == 0)
-            return e;
+    json_array_foreach(json_object_get(r->tb, list), i,
+                       e) if (strcmp(json_string_value(json_object_get(e, key)), TYPES[type]) ==
+                              0) return e;
     return NULL;
 }
 
@@ -39,17 +40,19 @@ static json_t *nth_switch(const json_t *gpu, json_int_t n, int *buffer) {
 static piece_t piece(rules_t *r, const json_t *op, const char *key, size_t n, int type, int scale) {
     const json_t *e = json_array_get(json_object_get(op, key), n);
     json_t *id = json_object_get(e, "buffer_id"), *sw = json_object_get(e, "switch_channel_id");
-    piece_t p = {id ? REMOTE : sw ? GROUP : OWN, 0, (json_int_t)r->g,
-                 int_of(r, e, "index", 0, INT32_MAX), int_of(r, e, "size", 1, INT32_MAX)};
+    piece_t p = {id   ? REMOTE
+                 : sw ? GROUP
+                      : OWN,
+                 0, (json_int_t)r->g, int_of(r, e, "index", 0, INT32_MAX),
+                 int_of(r, e, "size", 1, INT32_MAX)};
     if (id) {
-        json_t *refs = type < SWITCH ? of_block(r, "remote_buffer_refs", "access_channel_type", type)
-                                     : NULL;
+        json_t *refs =
+            type < SWITCH ? of_block(r, "remote_buffer_refs", "access_channel_type", type) : NULL;
         json_t *ids = json_object_get(refs, "remote_buffer_ids");
         RULE(json_integer_value(id) < (json_int_t)json_array_size(ids), "no remote buffer %lld",
              (long long)json_integer_value(id));
-        const json_t *remote =
-            json_array_get(json_object_get(r->gpu, "remote_buffers"),
-                           (size_t)at(ids, (size_t)json_integer_value(id)));
+        const json_t *remote = json_array_get(json_object_get(r->gpu, "remote_buffers"),
+                                              (size_t)at(ids, (size_t)json_integer_value(id)));
         p.buffer = word_of(r, remote, "type", BUFFERS);
         p.rank = json_integer_value(json_object_get(remote, "rank"));
     } else if (sw) {
@@ -125,9 +128,10 @@ static json_int_t peer_of(rules_t *r, int type, json_int_t id) {
     size_t i;
     RULE(id >= 0 && id < (json_int_t)json_array_size(ids), "the block has no %s channel %lld",
          TYPES[type], (long long)id);
-    json_array_foreach(json_object_get(r->gpu, "channels"), i, e)
-        if (strcmp(json_string_value(json_object_get(e, "channel_type")), TYPES[type]) == 0)
-            return at(json_object_get(e, "connected_to"), (size_t)at(ids, (size_t)id));
+    json_array_foreach(
+        json_object_get(r->gpu, "channels"), i,
+        e) if (strcmp(json_string_value(json_object_get(e, "channel_type")), TYPES[type]) ==
+               0) return at(json_object_get(e, "connected_to"), (size_t)at(ids, (size_t)id));
     return -1;
 }
 
@@ -203,11 +207,11 @@ static void check_switched(rules_t *r, const json_t *op, bool pulls, int type, m
 }
 
 static void check_op(rules_t *r, const json_t *op, meeting_t *m) {
-    static const char *const names[] = {"nop",         "barrier", "put",   "pws",    "pwsf", "get",
-                                        "copy",        "signal",  "wait",  "flush",  "re",   "res",
-                                        "rre",         "rres",    "ppkt",  "rppkt",  "cpkt", "upkt",
-                                        "repkt",       "glres",   "gstore", "rlxsignal", "rlxwait",
-                                        "sem_acquire", "sem_release", NULL};
+    static const char *const names[] = {
+        "nop",       "barrier", "put",         "pws",         "pwsf",  "get",   "copy",
+        "signal",    "wait",    "flush",       "re",          "res",   "rre",   "rres",
+        "ppkt",      "rppkt",   "cpkt",        "upkt",        "repkt", "glres", "gstore",
+        "rlxsignal", "rlxwait", "sem_acquire", "sem_release", NULL};
     const char *name = names[word_of(r, op, "name", names)];
     bool typed = json_object_get(op, "channel_type") != NULL;
     int type = typed ? word_of(r, op, "channel_type", TYPES) : SWITCH + 1;
@@ -232,8 +236,8 @@ static void check_op(rules_t *r, const json_t *op, meeting_t *m) {
     } else if (sem) {
         json_t *ids = list_of(r, op, "semaphore_ids", 1, MAX_DEVICE_SEMAPHORES);
         for (size_t i = 0; i < json_array_size(ids); i++)
-            RULE(at(ids, i) >= 0 &&
-                     at(ids, i) < (json_int_t)json_array_size(json_object_get(r->gpu, "semaphores")),
+            RULE(at(ids, i) >= 0 && at(ids, i) < (json_int_t)json_array_size(
+                                                     json_object_get(r->gpu, "semaphores")),
                  "no semaphore %lld", (long long)at(ids, i));
         RULE(distinct(ids), "a semaphore twice");
         RULE(takes || !m->moved, "a release before all threads have moved their part");
@@ -255,8 +259,8 @@ static void check_op(rules_t *r, const json_t *op, meeting_t *m) {
 /* ---------------------------------------------------------------- blocks */
 
 /*
- * What a port still reads when the kernel ends is the user's to write: a flush behind the last put of every channel, in its
- * block or in the one that goes on for it.
+ * What a port still reads when the kernel ends is the user's to write: a flush behind the last put
+ * of every channel, in its block or in the one that goes on for it.
  */
 static void check_flushed(rules_t *r) {
     size_t n = 0;

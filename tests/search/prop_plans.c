@@ -1,7 +1,8 @@
 // timeout: 300
 /*
- * Of every library cluster of one server type, what is exported for MSCCL++ keeps its executor's rules, comes to what the
- * collective wants, and reads back to a program that is right and takes as long.
+ * Of every library cluster of one server type, what is exported for MSCCL++ keeps its executor's
+ * rules, comes to what the collective wants, and reads back to a program that is right and takes as
+ * long.
  */
 #include <check.h>
 #include <math.h>

@@ -42,32 +42,33 @@ static const struct {
     uint32_t channels;
     bool out_of_place;
     const char *proto; /* NULL: Simple */
-} ROWS[] = {
-    {PLAIN, CCL_ALLGATHER, "ring", 2, false, NULL},
-    {PLAIN, CCL_ALLREDUCE, "ring", 1, false, NULL},
-    {PLAIN, CCL_ALLREDUCE, "ring", 2, true, NULL},
-    {PLAIN, CCL_REDUCESCATTER, "hm", 1, false, NULL},
-    {PLAIN, CCL_ALLTOALL, "direct", 1, false, NULL},
-    {PLAIN, CCL_BROADCAST, "tree", 1, false, NULL},
-    {PLAIN, CCL_ALLREDUCE, "recursive", 1, false, NULL},
-    {PLAIN, CCL_ALLREDUCE, "hm", 1, false, NULL},
-    {NVLS, CCL_ALLREDUCE, "nvls", 1, false, NULL},
-    {NVLS, CCL_ALLREDUCE, "nvls", 2, true, NULL},
-    {NVLS, CCL_ALLGATHER, "nvls", 2, false, NULL},
-    {NVLS, CCL_ALLGATHER, "nvls", 1, true, NULL},
-    {NVLS, CCL_BROADCAST, "nvls", 1, true, NULL},
-    {NVLS, CCL_ALLREDUCE, "nvls-pull", 2, false, NULL},
-    {NVLS, CCL_ALLGATHER, "nvls-pull", 1, false, NULL},
-    {"servers:1 gpus:9 nvswitch=100GB/s", CCL_ALLREDUCE, "ring", 1, false, NULL}, /* > 64 operations */
-    {"servers:1 gpus:9 nvswitch=100GB/s,nvls", CCL_ALLREDUCE, "nvls", 1, false, NULL},
-    {"servers:1 gpus:10 nvswitch=100GB/s,nvls", CCL_ALLREDUCE, "nvls", 1, false, NULL}, /* > 16 channels */
-    {PLAIN, CCL_ALLREDUCE, "ring", 2, true, "LL"},
-    {PLAIN, CCL_ALLREDUCE, "recursive", 1, false, "LL"},
-    {PLAIN, CCL_ALLGATHER, "hm", 1, false, "LL"},
-    {PLAIN, CCL_REDUCESCATTER, "ring", 1, true, "LL"},
-    {PLAIN, CCL_ALLTOALL, "direct", 1, true, "LL"},
-    {PLAIN, CCL_BROADCAST, "tree", 1, false, "LL"}, /* becomes Simple */
-    {"servers:1 gpus:9 nvswitch=100GB/s", CCL_ALLREDUCE, "ring", 1, false, "LL"}};
+} ROWS[] = {{PLAIN, CCL_ALLGATHER, "ring", 2, false, NULL},
+            {PLAIN, CCL_ALLREDUCE, "ring", 1, false, NULL},
+            {PLAIN, CCL_ALLREDUCE, "ring", 2, true, NULL},
+            {PLAIN, CCL_REDUCESCATTER, "hm", 1, false, NULL},
+            {PLAIN, CCL_ALLTOALL, "direct", 1, false, NULL},
+            {PLAIN, CCL_BROADCAST, "tree", 1, false, NULL},
+            {PLAIN, CCL_ALLREDUCE, "recursive", 1, false, NULL},
+            {PLAIN, CCL_ALLREDUCE, "hm", 1, false, NULL},
+            {NVLS, CCL_ALLREDUCE, "nvls", 1, false, NULL},
+            {NVLS, CCL_ALLREDUCE, "nvls", 2, true, NULL},
+            {NVLS, CCL_ALLGATHER, "nvls", 2, false, NULL},
+            {NVLS, CCL_ALLGATHER, "nvls", 1, true, NULL},
+            {NVLS, CCL_BROADCAST, "nvls", 1, true, NULL},
+            {NVLS, CCL_ALLREDUCE, "nvls-pull", 2, false, NULL},
+            {NVLS, CCL_ALLGATHER, "nvls-pull", 1, false, NULL},
+            {"servers:1 gpus:9 nvswitch=100GB/s", CCL_ALLREDUCE, "ring", 1, false,
+             NULL}, /* > 64 operations */
+            {"servers:1 gpus:9 nvswitch=100GB/s,nvls", CCL_ALLREDUCE, "nvls", 1, false, NULL},
+            {"servers:1 gpus:10 nvswitch=100GB/s,nvls", CCL_ALLREDUCE, "nvls", 1, false,
+             NULL}, /* > 16 channels */
+            {PLAIN, CCL_ALLREDUCE, "ring", 2, true, "LL"},
+            {PLAIN, CCL_ALLREDUCE, "recursive", 1, false, "LL"},
+            {PLAIN, CCL_ALLGATHER, "hm", 1, false, "LL"},
+            {PLAIN, CCL_REDUCESCATTER, "ring", 1, true, "LL"},
+            {PLAIN, CCL_ALLTOALL, "direct", 1, true, "LL"},
+            {PLAIN, CCL_BROADCAST, "tree", 1, false, "LL"}, /* becomes Simple */
+            {"servers:1 gpus:9 nvswitch=100GB/s", CCL_ALLREDUCE, "ring", 1, false, "LL"}};
 
 START_TEST(test_runs) {
     ccl_topology_t *topo = NULL;
@@ -86,7 +87,7 @@ START_TEST(test_runs) {
     topo = topology(ROWS[_i].cluster);
     bool switches = strstr(ROWS[_i].with, "nvls") != NULL;
     bool widens = strcmp(ROWS[_i].with, "nvls-pull") == 0 || /* own parts join the groups */
-                  strstr(ROWS[_i].cluster, "gpus:10");        /* helpers */
+                  strstr(ROWS[_i].cluster, "gpus:10");       /* helpers */
     ccl_routes_t *routes = ccl_routes_create(topo);
     ck_assert_int_eq(ccl_collective_create(ROWS[_i].kind, topo->nranks, 1, 0, &want, NULL), CCL_OK);
     ck_assert_msg(

@@ -27,9 +27,9 @@ typedef struct ccl_i_mpp_maker {
     uint32_t *slot;              /* [nsteps] in scratch, of what a step receives */
     uint32_t *room, *pack; /* [nsteps] packets: where a step keeps a sum that it only sends; where
                               those lie that go over a port */
-    uint32_t *tb_of;             /* [nsteps] */
-    uint32_t *own_from; /* [nsteps] step of the same GPU that a member of its own group meets */
-    uint32_t *scratch;  /* [conns + nranks] ids or ranks of one operation */
+    uint32_t *tb_of;       /* [nsteps] */
+    uint32_t *own_from;    /* [nsteps] step of the same GPU that a member of its own group meets */
+    uint32_t *scratch;     /* [conns + nranks] ids or ranks of one operation */
     /* Steps by connection (its members' side), then by switch connection. */
     uint32_t *list, *list_first, *list_start;
     uint32_t *number; /* [2 nsteps] of a step among those of its connection: sending, receiving */

@@ -10,7 +10,7 @@
 typedef struct joiner {
     ccl_i_mpp_t *from, to;
     /* Of all semaphores of all GPUs: the only operations that release and acquire it. */
-    size_t *first; /* [ngpus + 1] of a GPU's semaphores */
+    size_t *first;                            /* [ngpus + 1] of a GPU's semaphores */
     uint32_t *releases, *acquires, *block_of; /* CCL_NONE: none, or several; block_of: [ops] */
     uint32_t *instead; /* [semaphores] the operation of a helper that it stands for; CCL_NONE */
     bool *helps;       /* [blocks] */

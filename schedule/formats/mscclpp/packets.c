@@ -8,9 +8,9 @@
 #include <string.h>
 
 typedef struct message {
-    uint32_t rank, at, count;    /* where it comes to */
-    uint32_t from_block, from;   /* block and operation that send it */
-    uint32_t to_block, to;       /* and that read it first; CCL_NONE: nobody does */
+    uint32_t rank, at, count;  /* where it comes to */
+    uint32_t from_block, from; /* block and operation that send it */
+    uint32_t to_block, to;     /* and that read it first; CCL_NONE: nobody does */
     uint32_t from_channel, to_channel;
 } message_t;
 

@@ -130,7 +130,7 @@ typedef struct ccl_i_mpp_head {
     const char *name, *origin; /* of the document */
     ccl_collective_t *coll;    /* owned */
     uint32_t nchunks;          /* of the largest buffer */
-    bool in_place, packets; /* packets: protocol LL */
+    bool in_place, packets;    /* packets: protocol LL */
     double min_bytes, max_bytes;
 } ccl_i_mpp_head_t;
 

@@ -58,8 +58,8 @@ static ccl_status_t share(spread_t *s, const ccl_i_mpp_block_t *b, ccl_error_t *
         memset(s->helper[type], 0, gpu->nchannels[type] * sizeof *s->helper[type]);
         for (uint32_t i = CCL_I_MPP_CHANNELS; i < n; i++) {
             s->helper[type][list[i]] = i / CCL_I_MPP_CHANNELS;
-            s->nhelpers = i / CCL_I_MPP_CHANNELS > s->nhelpers ? i / CCL_I_MPP_CHANNELS
-                                                               : s->nhelpers;
+            s->nhelpers =
+                i / CCL_I_MPP_CHANNELS > s->nhelpers ? i / CCL_I_MPP_CHANNELS : s->nhelpers;
         }
         free(list);
     }

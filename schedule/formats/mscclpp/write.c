@@ -112,7 +112,8 @@ static void data(const ccl_i_mpp_op_t *op, names_t *names, ccl_text_t *out) {
                         : "");
 }
 
-/** The executor flushes as many channels as a flush has destinations, of which none is looked at. */
+/** The executor flushes as many channels as a flush has destinations, of which none is looked at.
+ */
 static void flushed(const ccl_i_mpp_op_t *op, ccl_text_t *out) {
     ccl_text_printf(out, ", \"dst_buff\": [");
     for (uint32_t i = 0; i < op->n; i++) {
@@ -270,11 +271,12 @@ static ccl_status_t find_range(const ccl_program_t *p, const ccl_i_mpp_t *plan, 
     out->min_bytes = fmax(out->min_bytes, least);
     out->max_bytes = out->max_bytes > 0 ? fmin(out->max_bytes, cap) : cap;
     if (out->min_bytes > out->max_bytes)
-        return ccl_fail(err, CCL_UNSUPPORTED,
-                        "MSCCL++ counts bytes of a buffer in 32 bits, and with %u chunks of scratch "
-                        "for %u of data that ends at messages of %.0f bytes: fewer chunks or "
-                        "channels need less",
-                        most, out->nchunks, cap);
+        return ccl_fail(
+            err, CCL_UNSUPPORTED,
+            "MSCCL++ counts bytes of a buffer in 32 bits, and with %u chunks of scratch "
+            "for %u of data that ends at messages of %.0f bytes: fewer chunks or "
+            "channels need less",
+            most, out->nchunks, cap);
     return CCL_OK;
 }
 
