@@ -246,6 +246,8 @@ ccl_status_t ccl_topology_read(const ccl_ctx_t *ctx, const char *spec, ccl_topol
     const ccl_library_entry_t *entry = ccl_topology_library_find(spec);
     if (entry)
         return ccl_topology_read_text(ctx, entry->name, entry->text, entry->len, out, err);
+    if (strcmp(spec, "here") == 0)
+        return ccl_topology_here(ctx, out, err);
     if (ccl_topology_is_nodes(spec))
         return ccl_topology_read_nodes(ctx, spec, out, err);
     if (ccl_i_topology_has_hints(spec))
