@@ -89,5 +89,5 @@ warns 'host:N'
 here nothing empty no-gpu.xml none doctor
 [ "$rc" = 0 ] && has '^topology here: no GPU' && has '^GLPK .*GPL-3' && has '^host ' || say "doctor: exit code $rc"
 here nothing nvidia no-gpu.xml mesh doctor --json
-[ "$rc" = 0 ] && has '"here": "4 x H100, 0 NICs"' && has '"name": "Z3", "built_in": true, "version": "' || say "doctor --json: exit code $rc"
+[ "$rc" = 0 ] && has '"here": "4 x H100, [02] NICs"' && has '"name": "Z3", "built_in": true, "version": "' || say "doctor --json: exit code $rc"
 exit $bad

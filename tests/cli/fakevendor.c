@@ -1,5 +1,6 @@
-/* Stands in for NVML (as libnvidia-ml.so.1) and for ROCm SMI (as librocm_smi64.so): four GPUs of 0000:11, 12, 21 and 22, whose shape
-   $FAKE_SHAPE names. Types and values are those of the published interfaces. */
+/* Stands in for NVML (as libnvidia-ml.so.1) and for ROCm SMI (as librocm_smi64.so): four GPUs of
+   0000:11, 12, 21 and 22, whose shape $FAKE_SHAPE names. Types and values are those of the published
+   interfaces. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

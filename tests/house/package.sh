@@ -29,7 +29,8 @@ for file in /usr/bin/ccllab '/usr/lib.*/libccllab.so' "/usr/lib.*/libccllab.so.$
     grep -qx "$file" "$temporary/files" || say "the package lacks $file"
 done
 grep -v '^/usr/' "$temporary/files" | grep -vx / && say "the paths above are outside of /usr"
-dpkg-deb --ctrl-tarfile "$deb" | tar -tf - | grep -qx ./triggers || say "no trigger of ldconfig"
+dpkg-deb -I "$deb" triggers | grep -q ldconfig || say "no trigger of ldconfig"
+dpkg-deb --ctrl-tarfile "$deb" | tar -tf - | grep -E 'inst|rm$' && say "the package runs the scripts above"
 
 root=$temporary/root
 mkdir -p "$root"
@@ -37,7 +38,7 @@ if [ "$(id -u)" = 0 ]; then
     mkdir -p "$root/var/lib/dpkg/info" "$root/var/lib/dpkg/updates" "$root/var/lib/dpkg/triggers"
     : >"$root/var/lib/dpkg/status"
     # The scratch root has no other packages.
-    dpkg --root="$root" --force-depends --force-script-chrootless -i "$deb" >"$temporary/log" 2>&1 || { cat "$temporary/log"; exit 1; }
+    dpkg --root="$root" --force-depends -i "$deb" >"$temporary/log" 2>&1 || { cat "$temporary/log"; exit 1; }
 else
     dpkg-deb -x "$deb" "$root"
 fi
@@ -50,7 +51,7 @@ cc -std=c11 -I"$root/usr/include/ccllab" "$temporary/consumer.c" -o "$temporary/
 LD_LIBRARY_PATH=$library "$temporary/consumer" >/dev/null || say "a program on the installed library fails"
 
 if [ "$(id -u)" = 0 ]; then
-    dpkg --root="$root" --force-script-chrootless -r ccllab >"$temporary/log" 2>&1 || { cat "$temporary/log"; exit 1; }
+    dpkg --root="$root" -r ccllab >"$temporary/log" 2>&1 || { cat "$temporary/log"; exit 1; }
     left=$(find "$root" -path "$root/var" -prune -o -type f -print)
     [ -z "$left" ] || say "left behind after removal: $left"
 fi

@@ -1,6 +1,6 @@
 /* What `nvidia-smi topo -m` and `rocm-smi --showtopo` say of fourteen machines, as graphs: their
    seeds are the files of fuzz/corpus/topology_smi. */
-#include "import_helpers.h"
+#include "tests/topologies/import_helpers.h"
 
 #include "tests/base/main.h"
 

@@ -1,6 +1,6 @@
 /* Matrices that are cut, contradict themselves or are none: one clear line each, bounded time and
  * memory. */
-#include "import_helpers.h"
+#include "tests/topologies/import_helpers.h"
 
 #include "tests/base/main.h"
 
@@ -24,7 +24,7 @@ static const bad_row_t rows[] = {
     {HEAD "GPU0\tX\tPIX\tNV4\n", 2, 12, "NVLinks join gpus", "to a NIC"},
     {"GPU0 GPU2\nGPU0 X PIX\n", 1, 6, "gpus are not in order", "a gap"},
     {ROCM, 3, 0, "a row per gpu", "no rows"},
-    {ROCM "GPU0  0 XGMI\n", 3, 0, "a row per gpu", "a row is missing"},
+    {ROCM "GPU0  0 XGMI\n", 4, 0, "a row per gpu", "a row is missing"},
     {ROCM "GPU0  0\nGPU1 XGMI 0\n", 3, 8, "fewer cells", "a row is cut"},
     {ROCM "GPU0  0 CXL\nGPU1 XGMI 0\n", 3, 9, "neither XGMI nor PCIE", "a link of another kind"},
     {"Link Type between two GPUs\n\n\n\n\nGPU0\n", 1, 0, "no table of gpus", "a title alone"},
