@@ -69,7 +69,7 @@ static ccl_status_t simulate_alone(ccl_i_compare_t *c, ccl_error_t *err) {
     return CCL_OK;
 }
 
-/* Those that take longest, as they are made anew for each size, come last: what an interrupted
+/* Those that take longest, as they are made for each size, come last: what an interrupted
    comparison has finished is of use then. */
 static bool comes_last(const ccl_i_compare_t *c, uint32_t i) {
     const ccl_contender_t *contender = &c->options->contenders[i];

@@ -138,7 +138,7 @@ static ccl_status_t untuned(search_t *s, ccl_error_t *err) {
         CCL_TRY(ccl_i_tune_point(s->tuner, values, &point, err));
     }
     s->out->nuntuned = s->out->npoints;
-    /* What is made anew for each size takes longest: an interrupted tuning has the others. */
+    /* What is made for each size takes longest: an interrupted tuning has the others. */
     for (int last = 0; last <= 1; last++) {
         for (uint32_t p = 0; p < s->out->nuntuned; p++) {
             const ccl_synth_ops_t *ops = ccl_synth_all()[(size_t)s->with[p]];

@@ -33,7 +33,7 @@ tune --profile "$dir/fitted.json" --csv >"$dir/fit" && tune --csv >"$dir/plain"
 [ "$(cut -d, -f2 "$dir/fit")" != "$(cut -d, -f2 "$dir/plain")" ] || say "the fitted profile changes nothing"
 tune --replay host --top 1 --repeats 1 >"$dir/text"
 grep -q '^replay on host: 2 of 2 points ran' "$dir/text" || say "no text"
-sed -n '/^all points ranked again with these constants$/,$p' "$dir/text" | grep -c '{"' | grep -qx 2 || say "no best now"
+sed -n '/^all points ranked again with these constants$/,$p' "$dir/text" | grep -c -e '--with [a-z]' | grep -qx 2 || say "no best now"
 fails() {
     words=$1 code=$2
     shift 2
