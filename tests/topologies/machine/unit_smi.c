@@ -108,7 +108,8 @@ START_TEST(users_say_what_the_output_does_not) {
     } bad[] = {{FOLDER "two.txt,gpu=H1000", "gpu=H1000 is not known; known are: GB300"},
                {FOLDER "two.txt,nic=fast", "fast"},
                {FOLDER "two.txt,gpu=H100,cpu=2", "gpu=NAME and nic=RATE can stand there"},
-               {FOLDER "none.txt,gpu=H100", "No such file"}};
+               {FOLDER "none.txt,gpu=H100", "No such file"},
+               {"dgx-h100,gpu=H200", "\"dgx-h100\" has its own"}};
     for (size_t i = 0; i < CCL_ARRAY_LEN(bad); i++) {
         ccl_error_t err = CCL_ERROR_INIT;
         t = NULL;

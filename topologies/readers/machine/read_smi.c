@@ -103,6 +103,12 @@ ccl_status_t ccl_i_topology_read_hinted(const ccl_ctx_t *ctx, const char *spec,
         return ccl_fail(err, CCL_ERR_INPUT, "a path of more than %zu bytes", sizeof path);
     memcpy(path, spec, n);
     path[n] = '\0';
+    if (ccl_topology_library_find(path) || strcmp(path, "here") == 0)
+        return ccl_fail(
+            err, CCL_ERR_INPUT,
+            "gpu=NAME and nic=RATE go behind a file of nvidia-smi topo -m or rocm-smi --showtopo; "
+            "\"%s\" has its own",
+            path);
     CCL_TRY(parse_hints(hint, gpu, sizeof gpu, &hints, err));
     CCL_TRY(ccl_file_read(path, CCL_I_MAX_FILE_BYTES, &text, &len, err));
     ccl_status_t status = ccl_i_topology_read_smi(ctx, strcmp(path, "-") == 0 ? "<stdin>" : path,
